@@ -1,0 +1,134 @@
+// Package rankenv is the environment a rank is born with: the launcher's side
+// encodes a [Rank] into variables, the ring side decodes it again.
+//
+// The GORUN_ names are ours. The others are the names that programs written for
+// horovodrun, torchrun and mpirun read; they say the same things again.
+package rankenv
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Rank is what one process of a job knows about its place in it.
+type Rank struct {
+	Job   string // job id, unique per launch
+	Epoch int    // membership generation, 0 at start; elastic jobs count up
+
+	Rank, Size           int // place in the job, 0 ≤ Rank < Size
+	LocalRank, LocalSize int // place on this host
+	CrossRank, CrossSize int // this host's index among the hosts that hold LocalRank, and their count
+
+	Host string // the host's name as the user wrote it
+	Addr string // IP address at which ranks of other hosts reach this one
+
+	Agent string // the agent's door, host:port on loopback
+	Token string // secret that names this rank at the door; never in argv or logs
+
+	MasterAddr string // IP address of rank 0's host, for programs that rendezvous by themselves
+	MasterPort int    // a port that was free there at start
+}
+
+// Environ returns r as NAME=value strings, in a fixed order.
+func (r Rank) Environ() []string {
+	n := strconv.Itoa
+	env := []string{
+		"GORUN_JOB_ID=" + r.Job,
+		"GORUN_EPOCH=" + n(r.Epoch),
+		"GORUN_RANK=" + n(r.Rank),
+		"GORUN_SIZE=" + n(r.Size),
+		"GORUN_LOCAL_RANK=" + n(r.LocalRank),
+		"GORUN_LOCAL_SIZE=" + n(r.LocalSize),
+		"GORUN_CROSS_RANK=" + n(r.CrossRank),
+		"GORUN_CROSS_SIZE=" + n(r.CrossSize),
+		"GORUN_HOSTNAME=" + r.Host,
+		"GORUN_ADDR=" + r.Addr,
+		"GORUN_AGENT=" + r.Agent,
+		"GORUN_TOKEN=" + r.Token,
+
+		"HOROVOD_RANK=" + n(r.Rank),
+		"HOROVOD_SIZE=" + n(r.Size),
+		"HOROVOD_LOCAL_RANK=" + n(r.LocalRank),
+		"HOROVOD_LOCAL_SIZE=" + n(r.LocalSize),
+		"HOROVOD_CROSS_RANK=" + n(r.CrossRank),
+		"HOROVOD_CROSS_SIZE=" + n(r.CrossSize),
+		"HOROVOD_HOSTNAME=" + r.Host,
+
+		"RANK=" + n(r.Rank),
+		"WORLD_SIZE=" + n(r.Size),
+		"LOCAL_RANK=" + n(r.LocalRank),
+		"LOCAL_WORLD_SIZE=" + n(r.LocalSize),
+
+		"OMPI_COMM_WORLD_RANK=" + n(r.Rank),
+		"OMPI_COMM_WORLD_SIZE=" + n(r.Size),
+		"OMPI_COMM_WORLD_LOCAL_RANK=" + n(r.LocalRank),
+		"OMPI_COMM_WORLD_LOCAL_SIZE=" + n(r.LocalSize),
+	}
+	if r.MasterAddr != "" {
+		env = append(env, "MASTER_ADDR="+r.MasterAddr, "MASTER_PORT="+n(r.MasterPort))
+	}
+	return env
+}
+
+// FromEnviron reads a Rank back with lookup, usually os.LookupEnv. Only the
+// GORUN_ names are read. ok is false when the process was not started by gorun;
+// err says which variable is missing or malformed when it was.
+func FromEnviron(lookup func(string) (string, bool)) (r Rank, ok bool, err error) {
+	if _, ok := lookup("GORUN_RANK"); !ok {
+		return Rank{}, false, nil
+	}
+	var errs []string
+	text := func(name string) string {
+		v, ok := lookup(name)
+		if !ok {
+			errs = append(errs, name+" is not set")
+		}
+		return v
+	}
+	num := func(name string) int {
+		v := text(name)
+		n, err := strconv.Atoi(v)
+		if err != nil && v != "" {
+			errs = append(errs, fmt.Sprintf("%s=%q is not a number", name, v))
+		}
+		return n
+	}
+	r = Rank{
+		Job: text("GORUN_JOB_ID"), Epoch: num("GORUN_EPOCH"),
+		Rank: num("GORUN_RANK"), Size: num("GORUN_SIZE"),
+		LocalRank: num("GORUN_LOCAL_RANK"), LocalSize: num("GORUN_LOCAL_SIZE"),
+		CrossRank: num("GORUN_CROSS_RANK"), CrossSize: num("GORUN_CROSS_SIZE"),
+		Host: text("GORUN_HOSTNAME"), Addr: text("GORUN_ADDR"),
+		Agent: text("GORUN_AGENT"), Token: text("GORUN_TOKEN"),
+	}
+	if len(errs) == 0 && (r.Rank < 0 || r.Size < 1 || r.Rank >= r.Size) {
+		errs = append(errs, fmt.Sprintf("GORUN_RANK=%d does not fit GORUN_SIZE=%d", r.Rank, r.Size))
+	}
+	if len(errs) > 0 {
+		return r, true, fmt.Errorf("rank environment: %s", strings.Join(errs, "; "))
+	}
+	return r, true, nil
+}
+
+// Stale reports whether an inherited variable must not reach a rank: it would
+// tell the rank of another launcher's job, or of an outer gorun.
+func Stale(name string) bool {
+	switch name {
+	case "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE",
+		"NODE_RANK", "ROLE_RANK", "ROLE_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
+		"HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE",
+		"HOROVOD_CROSS_RANK", "HOROVOD_CROSS_SIZE", "HOROVOD_HOSTNAME",
+		"GORUN_JOB_ID", "GORUN_EPOCH", "GORUN_RANK", "GORUN_SIZE", "GORUN_LOCAL_RANK", "GORUN_LOCAL_SIZE",
+		"GORUN_CROSS_RANK", "GORUN_CROSS_SIZE", "GORUN_HOSTNAME", "GORUN_ADDR", "GORUN_AGENT", "GORUN_TOKEN",
+		"SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_GTIDS",
+		"MPI_LOCALRANKID", "MPI_LOCALNRANKS":
+		return true
+	}
+	for _, p := range []string{"OMPI_COMM_WORLD_", "PMI_", "PMIX_", "TORCHELASTIC_"} {
+		if strings.HasPrefix(name, p) {
+			return true
+		}
+	}
+	return false
+}
