@@ -1,0 +1,173 @@
+package wire
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+)
+
+// Protocol is the version of this format. Both sides must have the same.
+const Protocol = 1
+
+const (
+	// MaxData caps the payload of a bulk frame.
+	MaxData = 64 << 10
+	// MaxControl caps the payload of a control frame.
+	MaxControl = 16 << 20
+	// Window is the credit in bytes that every bulk stream starts with.
+	Window = 256 << 10
+
+	headerSize = 12
+	growStep   = 64 << 10 // a payload's buffer grows with what arrives, not with what is claimed
+)
+
+// Type says what a frame means.
+type Type uint8
+
+// Frame types. L: launcher to agent; A: agent to launcher.
+const (
+	TypeHello     Type = 1 + iota // L, A: Hello, the first frame each way
+	TypeHeartbeat                 // L, A: 8 bytes, sender's monotonic nanoseconds
+	TypeJob                       // L: Job
+	TypeReady                     // A: Ready, the job can start here
+	TypeRefuse                    // A: Refuse, it cannot
+	TypeStart                     // L: Start
+	TypeOutput                    // A: raw bytes of a rank's stdout or stderr
+	TypeStdin                     // L: raw bytes for a rank's stdin; none: end of file
+	TypeCredit                    // L, A: uint32, credit returned for the stream
+	TypeExit                      // A: Exit
+	TypeStop                      // L: Stop
+	TypeSignal                    // L: Signal
+	TypeAbort                     // L: Abort, told to every rank at its door
+	TypeLost                      // A: Lost
+	TypePut                       // A: Put
+	TypeGet                       // A: Get
+	TypeValue                     // L: Value, answers Get
+	TypeFence                     // A: Fence, the values of this host's ranks
+	TypeFenced                    // L: Fence, the values of all ranks
+	TypeDone                      // A: every rank is gone and all output is sent
+	typeEnd
+)
+
+func (t Type) String() string {
+	names := [...]string{"hello", "heartbeat", "job", "ready", "refuse", "start", "output", "stdin", "credit", "exit",
+		"stop", "signal", "abort", "lost", "put", "get", "value", "fence", "fenced", "done"}
+	if t == 0 || t >= typeEnd {
+		return fmt.Sprintf("type %d", uint8(t))
+	}
+	return names[t-1]
+}
+
+func (t Type) bulk() bool { return t == TypeOutput || t == TypeStdin }
+
+func (t Type) maxPayload() int {
+	if t.bulk() {
+		return MaxData
+	}
+	return MaxControl
+}
+
+// Frame is one message. Payload belongs to the Reader and is overwritten by
+// its next call.
+type Frame struct {
+	Type    Type
+	Stream  uint32
+	Payload []byte
+}
+
+// FormatError says that the peer sent something that is no frame of this
+// protocol. The stream cannot be used any more.
+type FormatError struct{ Reason string }
+
+func (e *FormatError) Error() string { return "malformed frame: " + e.Reason }
+
+// Reader reads frames. It is not safe for concurrent use.
+type Reader struct {
+	r      io.Reader
+	header [headerSize]byte
+	buf    []byte
+}
+
+// NewReader returns a Reader on r, which it reads in whole frames, unbuffered.
+func NewReader(r io.Reader) *Reader { return &Reader{r: r} }
+
+// Next returns the next frame. At a frame boundary the end of the stream is
+// io.EOF, inside a frame io.ErrUnexpectedEOF. A malformed header is a
+// *FormatError.
+func (r *Reader) Next() (Frame, error) {
+	if _, err := io.ReadFull(r.r, r.header[:]); err != nil {
+		return Frame{}, err
+	}
+	f := Frame{Type: Type(r.header[4]), Stream: binary.BigEndian.Uint32(r.header[8:])}
+	size := int(binary.BigEndian.Uint32(r.header[:]))
+	switch {
+	case f.Type == 0 || f.Type >= typeEnd:
+		return Frame{}, &FormatError{fmt.Sprintf("unknown type %d", uint8(f.Type))}
+	case r.header[5] != 0 || r.header[6] != 0 || r.header[7] != 0:
+		return Frame{}, &FormatError{fmt.Sprintf("reserved bits set in a %s frame", f.Type)}
+	case size > f.Type.maxPayload():
+		return Frame{}, &FormatError{fmt.Sprintf("%s frame of %d bytes, at most %d allowed", f.Type, size, f.Type.maxPayload())}
+	}
+	if err := r.fill(size); err != nil {
+		return Frame{}, err
+	}
+	f.Payload = r.buf[:size]
+	return f, nil
+}
+
+// fill reads size bytes into r.buf, growing it step by step.
+func (r *Reader) fill(size int) error {
+	for have := 0; have < size; {
+		want := min(size, have+growStep)
+		if cap(r.buf) < want {
+			grown := make([]byte, max(want, min(2*cap(r.buf), size)))
+			copy(grown, r.buf[:have])
+			r.buf = grown
+		}
+		r.buf = r.buf[:cap(r.buf)]
+		n, err := io.ReadFull(r.r, r.buf[have:want])
+		have += n
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				err = io.ErrUnexpectedEOF
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// Writer writes frames, one Write call per frame. It is safe for concurrent
+// use. After the first error every call returns that error.
+type Writer struct {
+	mu  sync.Mutex
+	w   io.Writer
+	buf []byte
+	err error
+}
+
+// NewWriter returns a Writer on w.
+func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
+
+// Send writes one frame. It blocks while w does.
+func (w *Writer) Send(t Type, stream uint32, payload []byte) error {
+	if len(payload) > t.maxPayload() {
+		return &FormatError{fmt.Sprintf("%s frame of %d bytes, at most %d allowed", t, len(payload), t.maxPayload())}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err != nil {
+		return w.err
+	}
+	w.buf = binary.BigEndian.AppendUint32(w.buf[:0], uint32(len(payload)))
+	w.buf = append(w.buf, byte(t), 0, 0, 0)
+	w.buf = binary.BigEndian.AppendUint32(w.buf, stream)
+	w.buf = append(w.buf, payload...)
+	_, w.err = w.w.Write(w.buf)
+	if cap(w.buf) > 2*MaxData {
+		w.buf = nil // a large control message must not pin its memory
+	}
+	return w.err
+}

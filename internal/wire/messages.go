@@ -1,0 +1,185 @@
+package wire
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Hello opens the frame stream on each side.
+type Hello struct {
+	Protocol int
+	Build    string // identifies the executable's content; both sides must agree
+	PID      int    `json:",omitempty"` // agent only, as are the fields below
+	Hostname string `json:",omitempty"`
+	Arch     string `json:",omitempty"` // GOARCH
+	// Addrs are the host's own IP addresses, loopback excluded.
+	Addrs []string `json:",omitempty"`
+	// Reached is the address at which sshd was reached, Caller the address it
+	// was reached from (SSH_CONNECTION); empty without SSH.
+	Reached string `json:",omitempty"`
+	Caller  string `json:",omitempty"`
+	// Boot identifies the running kernel: two names with one Boot are one machine.
+	Boot string `json:",omitempty"`
+}
+
+// Job is everything a host must know to run its ranks. Strings that come from
+// the user are byte slices: they may hold any byte but NUL, and JSON strings
+// cannot.
+type Job struct {
+	ID    string
+	Epoch int
+	Key   []byte // 32 bytes, secret
+	Size  int    // ranks in the whole job
+	Hosts int    // hosts in the whole job
+	Host  string // this host's name as the user wrote it
+	Argv  [][]byte
+	Env   [][]byte // NAME=value, laid over the agent's own environment
+	Drop  []string `json:",omitempty"` // names to remove from the agent's own environment
+	Wdir  []byte
+	Ranks []Rank
+	// Stdin is the rank that gets the launcher's standard input; -1: none.
+	Stdin int
+	// Grace is the time between TERM and KILL when the agent must stop by itself.
+	Grace time.Duration
+}
+
+// Rank is one process to start.
+type Rank struct {
+	Rank, LocalRank, CrossRank, CrossSize int
+}
+
+// Ready says that the job can start on this host: working directory and
+// program are there, the door is open.
+type Ready struct {
+	FreePort int // a port that was free on this host, for MASTER_PORT
+}
+
+// Refuse says why it cannot. Code is the exit code gorun should end with.
+type Refuse struct {
+	Code int
+	What string // what is wrong, for `gorun: error:`
+	Hint string // what to do, for `gorun: hint:`; may be empty
+}
+
+// Start lets the ranks begin: every host of the job is ready.
+type Start struct {
+	Addr       string // this host's address as the other hosts should use it
+	MasterAddr string // rank 0's host
+	MasterPort int
+}
+
+// Exit reports a rank's end.
+type Exit struct {
+	Rank    int
+	Code    int           // exit status; 0 when Signal is set
+	Signal  int           `json:",omitempty"` // signal that ended it
+	Core    bool          `json:",omitempty"`
+	Stopped bool          `json:",omitempty"` // the agent had signalled it before it ended
+	At      time.Duration // agent's monotonic clock, same as in heartbeats
+	// Start failures: errno text, with Code 126 or 127.
+	Failed string `json:",omitempty"`
+	OOM    bool   `json:",omitempty"`
+}
+
+// Stop ends the job on a host: TERM to every rank's process group, KILL to all
+// that is left after Grace.
+type Stop struct{ Grace time.Duration }
+
+// Signal passes a signal on to every rank's process group.
+type Signal struct{ Number int }
+
+// Abort is what ranks are told when the job cannot go on.
+type Abort struct {
+	Rank  int    `json:"rank"` // the rank at fault; -1: none
+	Host  string `json:"host"`
+	Cause string `json:"cause"`
+}
+
+// Lost is a rank's word that its connection to another rank ended.
+type Lost struct {
+	By, Rank int
+	Cause    string
+}
+
+// Put stores a value.
+type Put struct {
+	Key   string
+	Value []byte
+}
+
+// Get asks for a value; the answer, a Value with the same ID, comes when the
+// key is there or Wait is over.
+type Get struct {
+	ID   uint64
+	Key  string
+	Wait time.Duration
+}
+
+// Value answers a Get.
+type Value struct {
+	ID    uint64
+	Found bool
+	Value []byte
+}
+
+// Fence carries values by rank: one host's on the way up, all on the way down.
+type Fence struct {
+	Name   string
+	Values map[int][]byte
+}
+
+// SendMessage writes a control message as JSON.
+func (w *Writer) SendMessage(t Type, message any) error {
+	payload, err := json.Marshal(message)
+	if err != nil {
+		return fmt.Errorf("encode %s message: %w", t, err)
+	}
+	return w.Send(t, 0, payload)
+}
+
+// Decode reads a control message out of f into message.
+func (f Frame) Decode(message any) error {
+	if err := json.Unmarshal(f.Payload, message); err != nil {
+		return &FormatError{fmt.Sprintf("%s message: %v", f.Type, err)}
+	}
+	return nil
+}
+
+// SendCredit returns n bytes of credit for a bulk stream.
+func (w *Writer) SendCredit(stream uint32, n int) error {
+	return w.Send(TypeCredit, stream, binary.BigEndian.AppendUint32(nil, uint32(n)))
+}
+
+// Credit reads a credit frame.
+func (f Frame) Credit() (int, error) {
+	if len(f.Payload) != 4 {
+		return 0, &FormatError{"credit frame without 4 bytes"}
+	}
+	n := binary.BigEndian.Uint32(f.Payload)
+	if n > Window {
+		return 0, &FormatError{fmt.Sprintf("credit of %d bytes, at most %d allowed", n, Window)}
+	}
+	return int(n), nil
+}
+
+// SendHeartbeat tells the peer that the sender is alive; at is its own
+// monotonic clock.
+func (w *Writer) SendHeartbeat(at time.Duration) error {
+	return w.Send(TypeHeartbeat, 0, binary.BigEndian.AppendUint64(nil, uint64(at)))
+}
+
+// Heartbeat reads a heartbeat frame.
+func (f Frame) Heartbeat() (time.Duration, error) {
+	if len(f.Payload) != 8 {
+		return 0, &FormatError{"heartbeat frame without 8 bytes"}
+	}
+	return time.Duration(binary.BigEndian.Uint64(f.Payload)), nil
+}
+
+// OutputStream numbers a rank's stdout (fd 1) or stderr (fd 2).
+func OutputStream(rank, fd int) uint32 { return uint32(rank)<<1 | uint32(fd-1)&1 }
+
+// RankFD is the inverse of OutputStream.
+func RankFD(stream uint32) (rank, fd int) { return int(stream >> 1), int(stream&1) + 1 }

@@ -1,0 +1,254 @@
+package wire
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+)
+
+func TestFramesComeBackAsSent(t *testing.T) {
+	sent := []Frame{
+		{TypeHeartbeat, 0, bytes.Repeat([]byte{7}, 8)},
+		{TypeOutput, OutputStream(5, 2), []byte("hello\n")},
+		{TypeStdin, 0, nil},
+		{TypeOutput, 1, bytes.Repeat([]byte{0xff}, MaxData)},
+		{TypeJob, 0, bytes.Repeat([]byte("x"), 3*growStep+1)},
+		{TypeDone, 0, nil},
+	}
+	var stream bytes.Buffer
+	w := NewWriter(&stream)
+	for _, f := range sent {
+		if err := w.Send(f.Type, f.Stream, f.Payload); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, r := range map[string]io.Reader{
+		"whole":     bytes.NewReader(stream.Bytes()),
+		"one byte":  iotest.OneByteReader(bytes.NewReader(stream.Bytes())),
+		"half read": iotest.HalfReader(bytes.NewReader(stream.Bytes())),
+	} {
+		reader := NewReader(r)
+		for i, want := range sent {
+			got, err := reader.Next()
+			if err != nil {
+				t.Fatalf("%s: frame %d: %v", name, i, err)
+			}
+			if got.Type != want.Type || got.Stream != want.Stream || !bytes.Equal(got.Payload, want.Payload) {
+				t.Fatalf("%s: frame %d: got %s/%d with %d bytes, want %s/%d with %d", name, i,
+					got.Type, got.Stream, len(got.Payload), want.Type, want.Stream, len(want.Payload))
+			}
+		}
+		if _, err := reader.Next(); err != io.EOF {
+			t.Errorf("%s: after the last frame: %v, want EOF", name, err)
+		}
+	}
+}
+
+func TestMessagesKeepEveryByte(t *testing.T) {
+	var raw []byte
+	for b := 1; b < 256; b++ {
+		raw = append(raw, byte(b))
+	}
+	var stream bytes.Buffer
+	want := Job{ID: "j", Argv: [][]byte{[]byte("prog"), raw, {}}, Env: [][]byte{append([]byte("A="), raw...)}, Stdin: -1}
+	if err := NewWriter(&stream).SendMessage(TypeJob, want); err != nil {
+		t.Fatal(err)
+	}
+	f, err := NewReader(&stream).Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got Job
+	if err := f.Decode(&got); err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Argv) != 3 || !bytes.Equal(got.Argv[1], raw) || got.Argv[2] == nil || !bytes.Equal(got.Env[0], want.Env[0]) {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestMalformedFramesAreRefused(t *testing.T) {
+	header := func(size uint32, typ, flags byte) []byte {
+		return []byte{byte(size >> 24), byte(size >> 16), byte(size >> 8), byte(size), typ, flags, 0, 0, 0, 0, 0, 0}
+	}
+	for name, data := range map[string][]byte{
+		"unknown type":     header(0, byte(typeEnd), 0),
+		"type zero":        header(0, 0, 0),
+		"flags":            header(0, byte(TypeDone), 1),
+		"bulk too long":    header(MaxData+1, byte(TypeOutput), 0),
+		"control too long": header(MaxControl+1, byte(TypeJob), 0),
+	} {
+		var bad *FormatError
+		if _, err := NewReader(bytes.NewReader(data)).Next(); !errors.As(err, &bad) {
+			t.Errorf("%s: %v, want a FormatError", name, err)
+		}
+	}
+	if _, err := NewReader(bytes.NewReader(header(8, byte(TypeHeartbeat), 0))).Next(); err != io.ErrUnexpectedEOF {
+		t.Errorf("cut frame: %v", err)
+	}
+	var bad *FormatError
+	if err := NewWriter(io.Discard).Send(TypeOutput, 0, make([]byte, MaxData+1)); !errors.As(err, &bad) {
+		t.Errorf("oversized send: %v", err)
+	}
+}
+
+func TestAClaimedLengthAllocatesNothing(t *testing.T) {
+	claim := []byte{0x00, 0xff, 0xff, 0xff, byte(TypeJob), 0, 0, 0, 0, 0, 0, 0}
+	r := NewReader(bytes.NewReader(claim))
+	if _, err := r.Next(); err != io.ErrUnexpectedEOF {
+		t.Fatal(err)
+	}
+	if cap(r.buf) > growStep {
+		t.Errorf("%d bytes allocated for a length that was only claimed", cap(r.buf))
+	}
+}
+
+func TestSteadyStateDoesNotAllocate(t *testing.T) {
+	payload := make([]byte, MaxData)
+	var stream bytes.Buffer
+	w, r := NewWriter(&stream), NewReader(&stream)
+	turn := func() {
+		if err := w.Send(TypeOutput, 3, payload); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Next(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	turn()
+	if n := testing.AllocsPerRun(100, turn); n > 0 {
+		t.Errorf("%v allocations per output frame", n)
+	}
+}
+
+func TestPreambleIsFoundBehindAnyNoise(t *testing.T) {
+	const nonce = "0123456789abcdef"
+	pre := string(Preamble(nonce))
+	for name, noise := range map[string]string{
+		"none":           "",
+		"banner":         "Welcome to f1\nyou have mail\n",
+		"half preamble":  pre[:9],
+		"twice half":     pre[:9] + pre[:12],
+		"NULs":           "\x00\x00\x00",
+		"wrong nonce":    string(Preamble("fedcba9876543210")),
+		"a lot of noise": strings.Repeat("noise ", MaxNoise/8),
+	} {
+		after := "\x00\x00first frame"
+		r := iotest.HalfReader(strings.NewReader(noise + pre + after))
+		got, err := FindPreamble(r, nonce)
+		if err != nil || string(got) != noise {
+			t.Errorf("%s: noise %q, err %v", name, got[:min(len(got), 50)], err)
+			continue
+		}
+		if rest, _ := io.ReadAll(r); string(rest) != after {
+			t.Errorf("%s: read past the preamble: %q left", name, rest)
+		}
+	}
+}
+
+func TestMissingPreambleShowsWhatCame(t *testing.T) {
+	var noisy *NoiseError
+	_, err := FindPreamble(strings.NewReader("sh: 1: gorun: not found\n"), "n")
+	if !errors.As(err, &noisy) || !errors.Is(err, io.EOF) || !strings.Contains(err.Error(), "not found") {
+		t.Errorf("short: %v", err)
+	}
+	endless := io.MultiReader(strings.NewReader(strings.Repeat("y\n", MaxNoise)), strings.NewReader("more"))
+	if _, err := FindPreamble(endless, "n"); !errors.Is(err, ErrTooNoisy) {
+		t.Errorf("endless: %v", err)
+	}
+}
+
+func TestCreditBlocksAndReturns(t *testing.T) {
+	c := NewCredit()
+	if n := c.Take(Window + 1); n != Window {
+		t.Fatalf("took %d, want the whole window", n)
+	}
+	took := make(chan int)
+	go func() { took <- c.Take(10) }()
+	select {
+	case n := <-took:
+		t.Fatalf("took %d bytes without credit", n)
+	case <-time.After(10 * time.Millisecond):
+	}
+	if err := c.Add(4); err != nil {
+		t.Fatal(err)
+	}
+	if n := <-took; n != 4 {
+		t.Errorf("took %d, want the 4 returned", n)
+	}
+	if err := c.Add(Window + 1); err == nil {
+		t.Error("credit nobody took was accepted")
+	}
+	c.Close()
+	if n := c.Take(1); n != 0 {
+		t.Errorf("took %d after Close", n)
+	}
+}
+
+func TestStreamNumbers(t *testing.T) {
+	for rank := range 5 {
+		for _, fd := range []int{1, 2} {
+			if r, f := RankFD(OutputStream(rank, fd)); r != rank || f != fd {
+				t.Errorf("rank %d fd %d came back as rank %d fd %d", rank, fd, r, f)
+			}
+		}
+	}
+}
+
+// FuzzReader checks that any bytes either are frames that encode to the same
+// bytes again, or an error; never a panic, never memory beyond what came.
+func FuzzReader(f *testing.F) {
+	var stream bytes.Buffer
+	w := NewWriter(&stream)
+	_ = w.Send(TypeOutput, 3, []byte("some output"))
+	_ = w.SendHeartbeat(time.Second)
+	_ = w.SendMessage(TypeExit, Exit{Rank: 1, Code: 3})
+	f.Add(stream.Bytes())
+	f.Add([]byte{0, 0, 0, 0, 20, 0, 0, 0, 0, 0, 0, 0})
+	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 1, 0, 0, 0})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r := NewReader(bytes.NewReader(data))
+		var again bytes.Buffer
+		w := NewWriter(&again)
+		for {
+			frame, err := r.Next()
+			if err != nil {
+				break
+			}
+			if err := w.Send(frame.Type, frame.Stream, frame.Payload); err != nil {
+				t.Fatalf("a frame that was read cannot be sent: %v", err)
+			}
+			_, _ = frame.Credit()
+			_, _ = frame.Heartbeat()
+			var job Job
+			_ = frame.Decode(&job)
+		}
+		if !bytes.HasPrefix(data, again.Bytes()) {
+			t.Fatal("frames changed on the way")
+		}
+		if cap(r.buf) > 2*len(data)+growStep {
+			t.Fatalf("%d bytes held for %d bytes of input", cap(r.buf), len(data))
+		}
+	})
+}
+
+// FuzzPreamble checks that the preamble is found exactly where it stands.
+func FuzzPreamble(f *testing.F) {
+	const nonce = "00112233445566778899aabbccddeeff"
+	f.Add([]byte("motd\n"), []byte("frames"))
+	f.Add([]byte("\x00gorun-agent 0011"), []byte("\x00gorun-agent"))
+	f.Fuzz(func(t *testing.T, noise, after []byte) {
+		if bytes.Contains(noise, Preamble(nonce)) || len(noise) > MaxNoise {
+			t.Skip()
+		}
+		r := bytes.NewReader(bytes.Join([][]byte{noise, Preamble(nonce), after}, nil))
+		got, err := FindPreamble(r, nonce)
+		if err != nil || !bytes.Equal(got, noise) || r.Len() != len(after) {
+			t.Fatalf("noise %q, err %v, %d bytes left of %d", got, err, r.Len(), len(after))
+		}
+	})
+}
