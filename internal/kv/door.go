@@ -1,0 +1,224 @@
+package kv
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// maxWait bounds one waiting GET; the rank asks again.
+const maxWait = time.Hour
+
+// JobInfo is what GET /v1/job answers.
+type JobInfo struct {
+	Job   string `json:"job"`
+	Epoch int    `json:"epoch"`
+	Rank  int    `json:"rank"`
+	Size  int    `json:"size"`
+	Key   []byte `json:"key"` // the job's secret for this epoch
+}
+
+// Backend is where a Door takes what ranks ask for.
+type Backend interface {
+	// Fence brings a rank's value and waits for the values of all ranks.
+	Fence(ctx context.Context, name string, rank int, value []byte) ([][]byte, error)
+	Put(key string, value []byte) error
+	// Get waits for the key at most wait, and while ctx lasts.
+	Get(ctx context.Context, key string, wait time.Duration) (value []byte, found bool, err error)
+	// Lost says that rank by lost its connection to rank.
+	Lost(by, rank int, cause string)
+	// Aborted returns a channel that is closed when the job is aborted;
+	// AbortInfo, to be asked after that, says why, as JSON.
+	Aborted() <-chan struct{}
+	AbortInfo() []byte
+}
+
+// ErrAborted is returned by a Backend whose job was aborted while it waited.
+var ErrAborted = errors.New("the job was aborted")
+
+// Door serves the ranks of one host over HTTP on loopback. A request is
+// answered only with one of the ranks' tokens.
+type Door struct {
+	listener net.Listener
+	server   *http.Server
+	backend  Backend
+	ranks    map[[sha256.Size]byte]JobInfo // by hash of the token, so that a look-up's time tells nothing
+	done     chan struct{}
+}
+
+// OpenDoor listens on a free port of 127.0.0.1 for ranks, given by token.
+func OpenDoor(ranks map[string]JobInfo, backend Backend) (*Door, error) {
+	var lc net.ListenConfig
+	lc.SetMultipathTCP(false)
+	listener, err := lc.Listen(context.Background(), "tcp4", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("open the ranks' door on loopback: %w", err)
+	}
+	d := &Door{listener: listener, backend: backend, ranks: map[[sha256.Size]byte]JobInfo{}, done: make(chan struct{})}
+	for token, info := range ranks {
+		d.ranks[sha256.Sum256([]byte(token))] = info
+	}
+	d.server = &http.Server{
+		Handler:           d.routes(),
+		ReadHeaderTimeout: 5 * time.Second,
+		MaxHeaderBytes:    8 << 10,
+		ErrorLog:          log.New(io.Discard, "", 0),
+	}
+	go func() {
+		defer close(d.done)
+		_ = d.server.Serve(listener) // ends with Close
+	}()
+	return d, nil
+}
+
+// Addr is the door's address, 127.0.0.1:port.
+func (d *Door) Addr() string { return d.listener.Addr().String() }
+
+// Close ends every request and closes the door.
+func (d *Door) Close() {
+	_ = d.server.Close()
+	<-d.done
+}
+
+func (d *Door) routes() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/job", d.admit(d.job))
+	mux.HandleFunc("POST /v1/fence/{name...}", d.admit(d.fence))
+	mux.HandleFunc("PUT /v1/kv/{key...}", d.admit(d.put))
+	mux.HandleFunc("GET /v1/kv/{key...}", d.admit(d.get))
+	mux.HandleFunc("GET /v1/abort", d.admit(d.abort))
+	mux.HandleFunc("POST /v1/lost", d.admit(d.lost))
+	return mux
+}
+
+type rankHandler func(w http.ResponseWriter, r *http.Request, rank JobInfo)
+
+// admit lets a request in whose token names a rank.
+func (d *Door) admit(next rankHandler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		rank, known := d.ranks[sha256.Sum256([]byte(token))]
+		if !known {
+			w.Header().Set("Connection", "close")
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		next(w, r, rank)
+	}
+}
+
+func (d *Door) job(w http.ResponseWriter, _ *http.Request, rank JobInfo) { writeJSON(w, rank) }
+
+func (d *Door) fence(w http.ResponseWriter, r *http.Request, rank JobInfo) {
+	value, ok := body(w, r, MaxFence)
+	if !ok {
+		return
+	}
+	values, err := d.backend.Fence(r.Context(), r.PathValue("name"), rank.Rank, value)
+	var twice *DuplicateError
+	switch {
+	case errors.Is(err, ErrAborted):
+		d.gone(w)
+	case errors.As(err, &twice):
+		http.Error(w, err.Error(), http.StatusConflict)
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+	default:
+		writeJSON(w, struct {
+			Values [][]byte `json:"values"`
+		}{values})
+	}
+}
+
+func (d *Door) put(w http.ResponseWriter, r *http.Request, _ JobInfo) {
+	value, ok := body(w, r, MaxValue)
+	if !ok {
+		return
+	}
+	if err := d.backend.Put(r.PathValue("key"), value); err != nil {
+		http.Error(w, err.Error(), http.StatusInsufficientStorage)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func (d *Door) get(w http.ResponseWriter, r *http.Request, _ JobInfo) {
+	wait, err := time.ParseDuration(cmp.Or(r.URL.Query().Get("wait"), "0s"))
+	if err != nil || wait < 0 || wait > maxWait {
+		http.Error(w, "wait must be a duration such as 10s, at most 1h", http.StatusBadRequest)
+		return
+	}
+	value, found, err := d.backend.Get(r.Context(), r.PathValue("key"), wait)
+	switch {
+	case errors.Is(err, ErrAborted):
+		d.gone(w)
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+	case !found:
+		w.WriteHeader(http.StatusNotFound)
+	default:
+		w.Header().Set("Content-Type", "application/octet-stream")
+		_, _ = w.Write(value)
+	}
+}
+
+func (d *Door) abort(w http.ResponseWriter, r *http.Request, _ JobInfo) {
+	select {
+	case <-d.backend.Aborted():
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(d.backend.AbortInfo())
+	case <-r.Context().Done():
+	}
+}
+
+func (d *Door) lost(w http.ResponseWriter, r *http.Request, rank JobInfo) {
+	text, ok := body(w, r, MaxKey)
+	if !ok {
+		return
+	}
+	var lost struct {
+		Rank  *int   `json:"rank"`
+		Cause string `json:"cause"`
+	}
+	if err := json.Unmarshal(text, &lost); err != nil || lost.Rank == nil || *lost.Rank < 0 || *lost.Rank >= rank.Size {
+		http.Error(w, `want {"rank": a rank of this job, "cause": text}`, http.StatusBadRequest)
+		return
+	}
+	d.backend.Lost(rank.Rank, *lost.Rank, lost.Cause)
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func (d *Door) gone(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusGone)
+	_, _ = w.Write(d.backend.AbortInfo())
+}
+
+// body reads a request body of at most limit bytes, or answers the request.
+func body(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, bool) {
+	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		http.Error(w, fmt.Sprintf("at most %d bytes are allowed here", limit), http.StatusRequestEntityTooLarge)
+	case err != nil:
+		http.Error(w, "body cut short", http.StatusBadRequest)
+	default:
+		return data, true
+	}
+	return nil, false
+}
+
+func writeJSON(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(v) // the rank is gone if this fails
+}

@@ -1,0 +1,302 @@
+package kv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func TestGatherCompletesOnceAllAreIn(t *testing.T) {
+	g := NewGather(3)
+	if all, err := g.Add("a", map[int][]byte{0: []byte("x"), 2: []byte("z")}); all != nil || err != nil {
+		t.Fatalf("two of three: %v, %v", all, err)
+	}
+	if all, err := g.Add("b", map[int][]byte{1: nil}); all != nil || err != nil {
+		t.Fatalf("another name: %v, %v", all, err)
+	}
+	var twice *DuplicateError
+	if _, err := g.Add("a", map[int][]byte{2: nil}); !errors.As(err, &twice) || twice.Member != 2 {
+		t.Fatalf("second value: %v", err)
+	}
+	all, err := g.Add("a", map[int][]byte{1: []byte("y")})
+	if err != nil || len(all) != 3 || string(all[0])+string(all[1])+string(all[2]) != "xyz" {
+		t.Fatalf("complete: %v, %v", all, err)
+	}
+	if all, err := g.Add("a", map[int][]byte{0: nil}); all != nil || err != nil {
+		t.Errorf("the name cannot be used again: %v, %v", all, err)
+	}
+}
+
+func TestGatherIsBounded(t *testing.T) {
+	g := NewGather(2)
+	for i := range maxOpen {
+		if _, err := g.Add(fmt.Sprint(i), map[int][]byte{0: nil}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := g.Add("one more", map[int][]byte{0: nil}); err == nil {
+		t.Error("no bound on open fences")
+	}
+}
+
+func TestStoreWaitsForAKey(t *testing.T) {
+	s := NewStore()
+	got := make(chan string)
+	for range 3 {
+		go func() {
+			v, _ := s.Get(context.Background(), "k")
+			got <- string(v)
+		}()
+	}
+	if err := s.Put("other", nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Put("k", []byte("v")); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if v := <-got; v != "v" {
+			t.Errorf("got %q", v)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, found := s.Get(ctx, "never"); found {
+		t.Error("found a key nobody put")
+	}
+	if err := s.Put(strings.Repeat("k", MaxKey+1), nil); err == nil {
+		t.Error("no bound on keys")
+	}
+}
+
+// backend is a whole job's backend in this process.
+type backend struct {
+	mu      sync.Mutex
+	gather  *Gather
+	size    int
+	waiting map[string]chan map[int][]byte
+	store   *Store
+	aborted chan struct{}
+	lost    chan string
+}
+
+func newBackend(size int) *backend {
+	return &backend{gather: NewGather(size), size: size, waiting: map[string]chan map[int][]byte{}, store: NewStore(),
+		aborted: make(chan struct{}), lost: make(chan string, 1)}
+}
+
+func (b *backend) Fence(_ context.Context, name string, rank int, value []byte) ([][]byte, error) {
+	b.mu.Lock()
+	c := b.waiting[name]
+	if c == nil {
+		c = make(chan map[int][]byte, b.size)
+		b.waiting[name] = c
+	}
+	all, err := b.gather.Add(name, map[int][]byte{rank: value})
+	b.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	if all != nil {
+		for range b.size {
+			c <- all
+		}
+	}
+	select {
+	case all := <-c:
+		values := make([][]byte, b.size)
+		for r, v := range all {
+			values[r] = v
+		}
+		return values, nil
+	case <-b.aborted:
+		return nil, ErrAborted
+	}
+}
+
+func (b *backend) Put(key string, value []byte) error { return b.store.Put(key, value) }
+func (b *backend) Get(ctx context.Context, key string, wait time.Duration) ([]byte, bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	v, ok := b.store.Get(ctx, key)
+	return v, ok, nil
+}
+func (b *backend) Lost(by, rank int, cause string) {
+	b.lost <- fmt.Sprintf("%d lost %d: %s", by, rank, cause)
+}
+func (b *backend) Aborted() <-chan struct{} { return b.aborted }
+func (b *backend) AbortInfo() []byte        { return []byte(`{"rank":1}`) }
+
+func openTestDoor(t *testing.T, size int) (*Door, *backend) {
+	t.Helper()
+	b := newBackend(size)
+	ranks := map[string]JobInfo{}
+	for r := range size {
+		ranks[fmt.Sprintf("token%d", r)] = JobInfo{Job: "j", Rank: r, Size: size, Key: []byte("key")}
+	}
+	d, err := OpenDoor(ranks, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.Close)
+	return d, b
+}
+
+// ask sends one request and returns status and body.
+func ask(t *testing.T, d *Door, token, method, path, body string) (int, string) {
+	req, err := http.NewRequest(method, "http://"+d.Addr()+path, strings.NewReader(body))
+	if err != nil {
+		t.Error(err)
+		return 0, ""
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Error(err)
+		return 0, ""
+	}
+	defer resp.Body.Close()
+	text, _ := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(text)
+}
+
+func TestDoorAdmitsOnlyTokens(t *testing.T) {
+	d, _ := openTestDoor(t, 2)
+	if code, text := ask(t, d, "token1", "GET", "/v1/job", ""); code != 200 || !strings.Contains(text, `"rank":1,"size":2,"key":"a2V5"`) {
+		t.Errorf("job: %d %s", code, text)
+	}
+	for _, token := range []string{"", "token", "token2", "token1x"} {
+		for _, path := range []string{"/v1/job", "/v1/kv/a", "/v1/abort"} {
+			if code, text := ask(t, d, token, "GET", path, ""); code != 401 || text != "" {
+				t.Errorf("GET %s with token %q: %d %q", path, token, code, text)
+			}
+		}
+	}
+}
+
+func TestDoorFence(t *testing.T) {
+	d, _ := openTestDoor(t, 3)
+	var wg sync.WaitGroup
+	for r := range 3 {
+		wg.Go(func() {
+			code, text := ask(t, d, fmt.Sprintf("token%d", r), "POST", "/v1/fence/ring/0/addr", fmt.Sprint("v", r))
+			if code != 200 || strings.TrimSpace(text) != `{"values":["djA=","djE=","djI="]}` {
+				t.Errorf("rank %d: %d %s", r, code, text)
+			}
+		})
+	}
+	wg.Wait()
+	if code, _ := ask(t, d, "token0", "POST", "/v1/fence/x", strings.Repeat("v", MaxFence+1)); code != 413 {
+		t.Errorf("too large a value: %d", code)
+	}
+}
+
+func TestDoorStore(t *testing.T) {
+	d, _ := openTestDoor(t, 2)
+	if code, _ := ask(t, d, "token0", "GET", "/v1/kv/a/b", ""); code != 404 {
+		t.Errorf("missing key: %d", code)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if code, text := ask(t, d, "token1", "GET", "/v1/kv/a/b?wait=10s", ""); code != 200 || text != "\x00value" {
+			t.Errorf("waiting get: %d %q", code, text)
+		}
+	})
+	if code, text := ask(t, d, "token0", "PUT", "/v1/kv/a/b", "\x00value"); code != 204 {
+		t.Errorf("put: %d %s", code, text)
+	}
+	wg.Wait()
+	if code, _ := ask(t, d, "token0", "GET", "/v1/kv/a?wait=soon", ""); code != 400 {
+		t.Errorf("bad wait: %d", code)
+	}
+}
+
+func TestDoorAbortReachesEveryWaiter(t *testing.T) {
+	d, b := openTestDoor(t, 2)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if code, text := ask(t, d, "token0", "GET", "/v1/abort", ""); code != 200 || text != `{"rank":1}` {
+			t.Errorf("abort: %d %s", code, text)
+		}
+	})
+	wg.Go(func() {
+		if code, text := ask(t, d, "token0", "POST", "/v1/fence/f", ""); code != 410 || text != `{"rank":1}` {
+			t.Errorf("fence: %d %s", code, text)
+		}
+	})
+	if code, _ := ask(t, d, "token0", "POST", "/v1/lost", `{"rank":1,"cause":"reset"}`); code != 204 {
+		t.Errorf("lost: %d", code)
+	}
+	if got := <-b.lost; got != "0 lost 1: reset" {
+		t.Errorf("lost: %q", got)
+	}
+	for _, bad := range []string{"", "{}", `{"rank":2}`, `{"rank":-1}`, `[`} {
+		if code, _ := ask(t, d, "token0", "POST", "/v1/lost", bad); code != 400 {
+			t.Errorf("lost %q: %d", bad, code)
+		}
+	}
+	close(b.aborted)
+	wg.Wait()
+}
+
+func TestClosedDoorEndsWaiters(t *testing.T) {
+	d, _ := openTestDoor(t, 2)
+	ended := make(chan error)
+	go func() {
+		req, _ := http.NewRequest("GET", "http://"+d.Addr()+"/v1/abort", nil)
+		req.Header.Set("Authorization", "Bearer token0")
+		resp, err := http.DefaultClient.Do(req)
+		if err == nil {
+			resp.Body.Close()
+		}
+		ended <- err
+	}()
+	time.Sleep(20 * time.Millisecond) // either way the request must end; usually it is waiting by now
+	d.Close()
+	if err := <-ended; err == nil {
+		t.Error("the wait was answered by a closed door")
+	}
+}
+
+// FuzzDoor checks that no request gets in without a token and that none
+// breaks the door.
+func FuzzDoor(f *testing.F) {
+	f.Add("PUT", "kv/a", "body", "token0")
+	f.Add("POST", "lost", `{"rank":1}`, "token1")
+	f.Add("GET", "kv/%2e%2e/x?wait=-1s", "", "")
+	b := newBackend(1)
+	d := &Door{backend: b, ranks: map[[32]byte]JobInfo{}}
+	handler := d.routes()
+	f.Fuzz(func(t *testing.T, method, path, body, token string) {
+		req, err := http.NewRequest(method, "http://door/v1/"+path, strings.NewReader(body))
+		if err != nil {
+			t.Skip()
+		}
+		req.Header.Set("Authorization", "Bearer "+token)
+		w := &recorder{header: http.Header{}}
+		handler.ServeHTTP(w, req)
+		if w.code == 0 || w.code == 200 || w.code == 204 {
+			t.Fatalf("%s %s answered %d to a stranger", method, path, w.code)
+		}
+		if len(b.store.values) != 0 {
+			t.Fatal("a stranger changed the store")
+		}
+	})
+}
+
+type recorder struct {
+	header http.Header
+	code   int
+}
+
+func (r *recorder) Header() http.Header         { return r.header }
+func (r *recorder) WriteHeader(code int)        { r.code = code }
+func (r *recorder) Write(p []byte) (int, error) { return len(p), nil }
