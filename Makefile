@@ -1,0 +1,54 @@
+# Builds, tests and shows gorun. `make` alone lists the targets.
+
+GO          ?= go
+PKG         ?= ./...
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+STATIC      := CGO_ENABLED=0 $(GO) build -trimpath -ldflags='-s -w'
+DEMO        := -np 4 -H f1:2,f2:2 bin/examples/mnist
+
+# The header of the NVIDIA library marks calls as deprecated that its Go binding
+# wraps all the same. The binding finds its symbols at run time only, so they
+# must be bound as late as can be: some compilers bind them at start.
+export CGO_CFLAGS  ?= -g -O2 -Wno-deprecated-declarations
+export CGO_LDFLAGS ?= -g -O2 -Wl,-z,lazy
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo test lint fuzz bench clean
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+build: ## bin/gorun (static), bin/gorun-gpu (with a C compiler), bin/examples/*
+	$(STATIC) -o bin/gorun ./cmd/gorun
+	$(STATIC) -o bin/examples/ ./examples/...
+	@if command -v "$$($(GO) env CC)" >/dev/null; then \
+		set -x; CGO_ENABLED=1 $(GO) build -trimpath -ldflags='-s -w' -o bin/gorun-gpu ./cmd/gorun-gpu; \
+	else \
+		echo "no C compiler, so no bin/gorun-gpu: gorun asks /proc and nvidia-smi for GPUs"; \
+	fi
+
+demo: ## train on two SSH hosts made up for the moment, on this machine
+	@.ci/setup demo
+	@$(MAKE) --no-print-directory build
+	@$(GO) build -o bin/.lab-hosts ./internal/lab/hosts
+	@echo '$$ gorun $(DEMO)'
+	@bin/.lab-hosts -n 2 -- bin/gorun -F '{config}' $(DEMO)
+
+test: ## all checks and tests; FUZZ=1 (or CI=true) adds 30 s of fuzzing per target
+	@.ci/test
+
+lint: ## gofmt, go vet, staticcheck, go mod tidy
+	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "gofmt these files:"; echo "$$unformatted"; exit 1; }
+	$(GO) vet $(PKG)
+	CGO_ENABLED=0 $(GO) vet $(PKG)
+	$(GO) run $(STATICCHECK) $(PKG)
+	$(GO) mod tidy -diff
+
+fuzz: ## fuzz every target for FUZZTIME, 30s by default
+	@.ci/fuzz
+
+bench: ## benchmarks of the collectives and of launching
+	$(GO) test -run '^$$' -bench . -benchmem ./ring/... ./launcher/... ./cmd/gorun/...
+
+clean: ## remove everything that was built
+	rm -rf bin lib dist

@@ -1,0 +1,90 @@
+package hostfile
+
+import (
+	"errors"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func FuzzParse(f *testing.F) {
+	for _, s := range []string{
+		"a\n", "a:2\n", "user@a slots=2 port=2222\n", "a slots=2 max_slots=4 # x\n",
+		"\ufeffa\r\n\r\n\tb:2 \r\n", "[fd00::1]:2\nfd00::1\nfd00::1:2 slots=4\n", "10.0.0.1\n4\n",
+		"a:65535\na:1\n", "a max_slots=2\na max_slots=3\na\n", "a slots=two\n", "a user=-x\n", "# only\n", "-oX=y\n",
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		hosts, err := Parse("f", strings.NewReader(s))
+		if err != nil {
+			checkError(t, err, "f", strings.Split(strings.TrimPrefix(s, "\ufeff"), "\n"))
+			return
+		}
+		checkHosts(t, hosts)
+	})
+}
+
+func FuzzParseList(f *testing.F) {
+	for _, s := range []string{
+		"a:2,b,user@c:4,[fd00::1]:2", "a, b ,a", "", ",", "a:0", "a:65535,a", "fd00::1", "fd00::1:2", "u@@a", "a slots=2",
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		hosts, err := ParseList(s)
+		if err != nil {
+			checkError(t, err, "-H", []string{s})
+			return
+		}
+		checkHosts(t, hosts)
+		if strings.ContainsAny(s, "\r\n") {
+			t.Fatalf("ParseList(%q) took a line break", s)
+		}
+		// The same hosts, one a line, are the same hosts.
+		lines, err := Parse("f", strings.NewReader(strings.ReplaceAll(s, ",", "\n")))
+		if err != nil || !slices.Equal(lines, hosts) {
+			t.Fatalf("as a hostfile: %+v, %v\nas a list: %+v", lines, err, hosts)
+		}
+	})
+}
+
+// checkError checks that err points at the word it names.
+func checkError(t *testing.T, err error, file string, lines []string) {
+	var e *ParseError
+	if !errors.As(err, &e) || e.File != file || e.Msg == "" {
+		t.Fatalf("not a full *ParseError: %#v", err)
+	}
+	if e.Col == 0 {
+		return
+	}
+	line := lines[max(e.Line, 1)-1]
+	if !strings.HasPrefix(line[e.Col-1:], e.Word) {
+		t.Fatalf("%v: the line is %q", err, line)
+	}
+}
+
+// checkHosts checks accepted hosts against the rules in words of their own, and
+// that Format and Parse undo each other.
+func checkHosts(t *testing.T, hosts []Host) {
+	name := regexp.MustCompile(`^(?i:[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)(\.(?i:[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?))*$`)
+	user := regexp.MustCompile(`^([A-Za-z0-9._][A-Za-z0-9._-]*)?$`)
+	for _, h := range hosts {
+		if a, err := netip.ParseAddr(h.Name); !name.MatchString(h.Name) && (err != nil || !a.Is6() || a.Zone() != "") {
+			t.Fatalf("host name %q got through", h.Name)
+		}
+		if !user.MatchString(h.User) {
+			t.Fatalf("user name %q got through", h.User)
+		}
+		if h.Slots < 1 || h.Slots > 65535 || h.Port < 0 || h.Port > 65535 || h.MaxSlots != 0 && h.MaxSlots < h.Slots {
+			t.Fatalf("numbers of %+v got through", h)
+		}
+	}
+	text := Format(hosts)
+	again, err := Parse("again", strings.NewReader(text))
+	if err != nil || !slices.Equal(again, hosts) {
+		t.Fatalf("%q\nparsed again: %+v, %v\nwant %+v", text, again, err, hosts)
+	}
+}

@@ -1,0 +1,94 @@
+// Package hostfile turns text into hosts with slots: the value of -H
+// ([ParseList]) and the lines of a hostfile ([Parse]). It only reads what is
+// written: it opens nothing, resolves nothing and runs nothing.
+//
+// A hostfile line is one host, in any of the spellings of mpirun, mpiexec and
+// horovodrun:
+//
+//	a                            # 1 slot
+//	a:2                          # 2 slots
+//	user@a slots=2 port=2222
+//	[fd00::1]:2  max_slots=4
+//
+// -H is a comma-separated list of the same first words: a:2,b,user@c:4,[fd00::1]:2.
+// A host that is named again (same name, user and port) adds its slots to its
+// first mention.
+package hostfile
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Limits on what is accepted. Slots count per host, after repeated mentions
+// are added up.
+const (
+	MaxBytes = 1 << 20 // of text
+	MaxHosts = 100_000 // different hosts
+	MaxSlots = 65535   // per host
+	MaxPort  = 65535
+)
+
+// Host is one host to run ranks on, as the user named it.
+type Host struct {
+	Name     string // as written, domain included; an IPv6 address without its brackets
+	User     string // login name; "" leaves the choice to the user's SSH configuration
+	Port     int    // SSH port; 0 leaves the choice to the user's SSH configuration
+	Slots    int    // how many ranks it is meant to hold, 1 to [MaxSlots]
+	MaxSlots int    // how many ranks it may hold at most, at least Slots; 0 is no limit
+}
+
+// Format returns hosts as a hostfile, one line each. [Parse] turns it back
+// into the same hosts when no host in it is repeated.
+func Format(hosts []Host) string {
+	var b strings.Builder
+	for _, h := range hosts {
+		if h.User != "" {
+			b.WriteString(h.User + "@")
+		}
+		if strings.Contains(h.Name, ":") {
+			b.WriteString("[" + h.Name + "]")
+		} else {
+			b.WriteString(h.Name)
+		}
+		fmt.Fprintf(&b, " slots=%d", h.Slots)
+		if h.MaxSlots != 0 {
+			fmt.Fprintf(&b, " max_slots=%d", h.MaxSlots)
+		}
+		if h.Port != 0 {
+			fmt.Fprintf(&b, " port=%d", h.Port)
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// ParseError says what is wrong with which word of a hostfile or of -H.
+type ParseError struct {
+	File string // the hostfile's name as given to [Parse]; "-H" from [ParseList]
+	Line int    // counted from 1; 0 from [ParseList] and where no single line is at fault
+	Col  int    // of Word's first byte, counted from 1; 0 where no single word is at fault
+	Word string // the word at fault; "" where none is
+	Msg  string // what is wrong with it and, where that helps, what to write instead
+}
+
+// Error returns file:line:col: "word": message, without the parts that are not
+// known. A long word is cut.
+func (e *ParseError) Error() string {
+	var b strings.Builder
+	b.WriteString(e.File)
+	if e.Line > 0 {
+		fmt.Fprintf(&b, ":%d", e.Line)
+	}
+	if e.Col > 0 {
+		fmt.Fprintf(&b, ":%d", e.Col)
+	}
+	if e.Word != "" {
+		word := e.Word
+		if len(word) > 60 {
+			word = word[:60] + "..."
+		}
+		fmt.Fprintf(&b, ": %q", word)
+	}
+	return b.String() + ": " + e.Msg
+}

@@ -1,0 +1,246 @@
+package layers
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const module = "github.com/gorun/gorun"
+
+// layer is one row of the import table.
+type layer struct {
+	folder string   // and all folders below it that have no row of their own
+	may    []string // folders of this repository it may import besides its own layer's; "x/..." is x and all below it
+	tests  []string // what its tests may import besides that and internal/...
+	why    string
+}
+
+// layers is the import table. Arrows go from the command down to the leaves and
+// never turn back.
+func layers() []layer {
+	leaf := "it is a leaf, usable and testable on its own"
+	return []layer{
+		{folder: "hostfile", why: leaf},
+		{folder: "ssh", why: leaf + "; it knows nothing of ranks"},
+		{folder: "gpu", why: leaf},
+		{folder: "gpu/nvml", may: []string{"gpu"}, why: "it only fills in gpu's types"},
+		{folder: "internal/rankenv", why: leaf},
+		{folder: "internal/wire", may: []string{"internal/rankenv"}, why: "the stream carries jobs and knows nobody who sends them"},
+		{folder: "internal/kv", may: []string{"internal/rankenv"}, why: "the store serves whoever asks and knows nobody who does"},
+		{folder: "ring", may: []string{"internal/rankenv", "ring/internal/..."}, why: "programs link ring, and must not get the launcher with it"},
+		{folder: "ring/internal", may: []string{"internal/rankenv"}, why: "ring is built on it, not the other way round"},
+		{folder: "internal/agent", may: []string{"internal/wire", "internal/rankenv", "internal/kv", "gpu"}, why: "the agent hears of its job only through the wire"},
+		{folder: "launcher", may: []string{"hostfile", "internal/wire", "internal/rankenv", "internal/kv"}, why: "the launcher is handed its hosts, and does not care how they are reached"},
+		{
+			folder: "cmd/gorun",
+			may:    []string{"hostfile", "launcher", "ssh", "gpu", "internal/agent", "internal/wire", "internal/rankenv", "internal/kv"},
+			tests:  []string{"ring"},
+			why:    "the command joins everything but ring, which belongs to the ranks, and gpu/nvml, which would cost it its static binary",
+		},
+		{folder: "cmd/gorun-gpu", may: []string{"gpu", "gpu/nvml"}, why: "a crash of the driver's library must take nothing else with it"},
+		{folder: "internal/lab", why: "the lab tests gorun from outside, so it shares no code with it"},
+		{folder: "internal/layers", why: "it reads sources, it does not link them"},
+		{folder: "examples", may: []string{"ring"}, why: "the examples prove that the public API is enough"},
+	}
+}
+
+// outside is a rule for packages that are not ours.
+type outside struct {
+	path    string // the package and all below it
+	folders []string
+	alias   string // how every importer must call the package itself; "" is free
+	why     string
+}
+
+func outsiders() []outside {
+	cgo := "cgo makes binaries that need a C library, so it stays in the one place that cannot do without"
+	return []outside{
+		{path: "github.com/spf13", folders: []string{"cmd"}, why: "libraries do not parse command lines"},
+		{path: "golang.org/x/crypto/ssh", folders: []string{"ssh", "internal/lab"}, alias: "xssh",
+			why: "only the ssh package speaks SSH, and the alias keeps the two packages apart for readers"},
+		{path: "C", folders: []string{"gpu/nvml"}, why: cgo},
+		{path: "github.com/NVIDIA/go-nvml", folders: []string{"gpu/nvml"}, why: cgo},
+	}
+}
+
+const (
+	maxFile = 450 // lines
+	maxFunc = 70
+)
+
+// topLevel are the names that may stand at the top of the repository, next to
+// names that start with a dot. The last ones are build outputs.
+func topLevel() []string {
+	return strings.Fields("cmd launcher hostfile ssh ring gpu examples docs internal " +
+		"go.mod go.sum Makefile README.md LICENSE bin lib dist")
+}
+
+// below reports whether folder is root or inside it.
+func below(folder, root string) bool {
+	return folder == root || strings.HasPrefix(folder, root+"/")
+}
+
+// layerOf returns the most specific row for a folder.
+func layerOf(folder string) (layer, bool) {
+	var best layer
+	for _, l := range layers() {
+		if below(folder, l.folder) && len(l.folder) > len(best.folder) {
+			best = l
+		}
+	}
+	return best, best.folder != ""
+}
+
+// source is one parsed file. Its name is relative to the module's root.
+type source struct {
+	name string
+	fset *token.FileSet
+	file *ast.File
+}
+
+func (s source) folder() string { return path.Dir(s.name) }
+func (s source) isTest() bool   { return strings.HasSuffix(s.name, "_test.go") }
+
+// check returns every way in which one file breaks the rules.
+func check(name, text string) []string {
+	s := source{name: name, fset: token.NewFileSet()}
+	var err error
+	if s.file, err = parser.ParseFile(s.fset, name, text, parser.ParseComments|parser.SkipObjectResolution); err != nil {
+		return []string{err.Error()}
+	}
+	faults := slices.Concat(s.imports(), s.globals())
+	if !s.isTest() && !ast.IsGenerated(s.file) {
+		faults = append(faults, s.sizes()...)
+	}
+	return faults
+}
+
+// fault says where something is wrong, what, and why the rule is there.
+func (s source) fault(at ast.Node, why, format string, args ...any) string {
+	return fmt.Sprintf("%s: %s: %s", s.fset.Position(at.Pos()), fmt.Sprintf(format, args...), why)
+}
+
+func (s source) imports() []string {
+	own, ok := layerOf(s.folder())
+	if !ok {
+		return []string{fmt.Sprintf("%s: folder %s has no row in the import table: every folder says what it may import, and why", s.name, s.folder())}
+	}
+	var faults []string
+	for _, spec := range s.file.Imports {
+		imported, _ := strconv.Unquote(spec.Path.Value)
+		if folder, ok := strings.CutPrefix(imported, module+"/"); ok {
+			if !s.mayImport(own, folder) {
+				faults = append(faults, s.fault(spec, own.why, "%s must not import %s", own.folder, folder))
+			}
+			continue
+		}
+		for _, o := range outsiders() {
+			if !below(imported, o.path) {
+				continue
+			}
+			if !slices.ContainsFunc(o.folders, func(f string) bool { return below(s.folder(), f) }) {
+				faults = append(faults, s.fault(spec, o.why, "%s must not import %s", own.folder, imported))
+			}
+			if imported == o.path && o.alias != "" && (spec.Name == nil || spec.Name.Name != o.alias) {
+				faults = append(faults, s.fault(spec, o.why, "import %s under the name %s", imported, o.alias))
+			}
+		}
+	}
+	return faults
+}
+
+// mayImport applies a row. Tests may also use everything internal: they put
+// together what the packages themselves keep apart.
+func (s source) mayImport(own layer, folder string) bool {
+	theirs, _ := layerOf(folder)
+	if theirs.folder == own.folder {
+		// Examples share a row, but each stands alone.
+		return own.folder != "examples" || below(folder, strings.Join(strings.SplitN(s.folder(), "/", 3)[:2], "/"))
+	}
+	may := own.may
+	if s.isTest() {
+		may = slices.Concat(may, own.tests, []string{"internal/..."})
+	}
+	return slices.ContainsFunc(may, func(m string) bool {
+		root, all := strings.CutSuffix(m, "/...")
+		return folder == m || all && below(folder, root)
+	})
+}
+
+// globals finds code that runs before main and variables that outlive a call.
+func (s source) globals() []string {
+	const (
+		whyVar  = "a package-level variable is shared by everyone who runs in the process; pass it, or make it a constant or a function"
+		whyInit = "init runs unasked, before main and in every test"
+	)
+	var faults []string
+	if s.isTest() {
+		return nil
+	}
+	for _, decl := range s.file.Decls {
+		switch d := decl.(type) {
+		case *ast.FuncDecl:
+			if d.Name.Name == "init" && d.Recv == nil {
+				faults = append(faults, s.fault(d, whyInit, "function init"))
+			}
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				if v, ok := spec.(*ast.ValueSpec); ok && d.Tok == token.VAR && !s.constant(d, v) {
+					faults = append(faults, s.fault(v, whyVar, "variable %s", v.Names[0].Name))
+				}
+			}
+		}
+	}
+	return faults
+}
+
+// constant reports whether a package-level variable is one nobody changes: a
+// sentinel error, an assertion that a type has an interface, or an embedded file.
+func (s source) constant(d *ast.GenDecl, v *ast.ValueSpec) bool {
+	for _, doc := range []*ast.CommentGroup{d.Doc, v.Doc} {
+		if doc != nil && slices.ContainsFunc(doc.List, func(c *ast.Comment) bool { return strings.HasPrefix(c.Text, "//go:embed ") }) {
+			return true
+		}
+	}
+	if !slices.ContainsFunc(v.Names, func(n *ast.Ident) bool { return n.Name != "_" }) {
+		return true
+	}
+	return len(v.Values) == len(v.Names) && !slices.ContainsFunc(v.Values, func(value ast.Expr) bool { return !isErrorsNew(value) })
+}
+
+func isErrorsNew(e ast.Expr) bool {
+	call, ok := e.(*ast.CallExpr)
+	if !ok {
+		return false
+	}
+	sel, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok {
+		return false
+	}
+	pkg, ok := sel.X.(*ast.Ident)
+	return ok && pkg.Name == "errors" && sel.Sel.Name == "New"
+}
+
+func (s source) sizes() []string {
+	const why = "what does not fit on a few screens is read by nobody; split it by idea"
+	var faults []string
+	if n := s.fset.File(s.file.FileStart).LineCount(); n > maxFile {
+		faults = append(faults, s.fault(s.file, why, "the file has %d lines, more than %d", n, maxFile))
+	}
+	for _, decl := range s.file.Decls {
+		f, ok := decl.(*ast.FuncDecl)
+		if !ok {
+			continue
+		}
+		if n := s.fset.Position(f.End()).Line - s.fset.Position(f.Pos()).Line + 1; n > maxFunc {
+			faults = append(faults, s.fault(f, why, "function %s has %d lines, more than %d", f.Name.Name, n, maxFunc))
+		}
+	}
+	return faults
+}
