@@ -1,0 +1,49 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/gorun/gorun/internal/agent"
+	"github.com/gorun/gorun/launcher"
+)
+
+// serveCommand is the first argument of the agent proper, which its guard
+// starts.
+const serveCommand = "__serve"
+
+// runAgent is gorun on a host: the guard, or the agent that it guards.
+func runAgent(args []string) int {
+	if len(args) != 2 {
+		fmt.Fprintln(os.Stderr, "gorun: this command is internal to gorun")
+		return 2
+	}
+	// Not ignored but caught, so that ranks start with the default: a launcher
+	// that is gone must not kill us before the ranks are.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	defer stop()
+	if args[0] == launcher.AgentCommand {
+		code, err := agent.Guard(ctx, []string{"/proc/self/exe", serveCommand, args[1]})
+		return agentCode(code, err)
+	}
+	build, err := agent.Build("/proc/self/exe")
+	if err == nil {
+		err = agent.Serve(ctx, os.Stdin, os.Stdout, agent.Options{Nonce: args[1], Build: build})
+	}
+	return agentCode(0, err)
+}
+
+func agentCode(code int, err error) int {
+	if err == nil {
+		return code
+	}
+	fmt.Fprintln(os.Stderr, "gorun agent:", err)
+	if code == 0 {
+		code = launcher.CodeLaunch
+	}
+	return code
+}

@@ -1,0 +1,19 @@
+// Command gorun starts copies of a program on many machines over SSH, as ranks
+// of one job, and takes them all down when one fails.
+//
+//	gorun -np 8 -H f1:4,f2:4 python train.py
+package main
+
+import (
+	"os"
+
+	"github.com/gorun/gorun/launcher"
+)
+
+func main() {
+	args := os.Args[1:]
+	if len(args) > 0 && (args[0] == launcher.AgentCommand || args[0] == serveCommand) {
+		os.Exit(runAgent(args))
+	}
+	os.Exit(runCLI(args, os.Stdin, os.Stdout, os.Stderr))
+}

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// runOptions are the flags of a run, as the user gave them.
+type runOptions struct {
+	np              int
+	hosts           string
+	hostfile        string
+	noOversubscribe bool
+
+	exports []string
+	wdir    string
+	stdin   string
+
+	sshConfig  string
+	sshPort    int
+	identities []string
+	hostKeys   string
+
+	startTimeout seconds
+	timeout      seconds
+	grace        seconds
+
+	prefix         string
+	tagOutput      bool
+	outputFilename string
+
+	config  string
+	dryRun  bool
+	verbose int
+}
+
+// addFlags binds o to flags.
+func (o *runOptions) addFlags(flags *pflag.FlagSet) {
+	o.startTimeout, o.grace = seconds(60*time.Second), seconds(5*time.Second)
+	flags.IntVarP(&o.np, "np", "n", 0, "ranks to start (default: one per slot)")
+	flags.StringVarP(&o.hosts, "hosts", "H", "", "hosts and their slots: f1:2,f2:2 (default: this machine)")
+	flags.StringVar(&o.hostfile, "hostfile", "", "file with a host per line: f1 slots=2")
+	flags.BoolVar(&o.noOversubscribe, "no-oversubscribe", false, "refuse more ranks than slots")
+
+	flags.StringArrayVarP(&o.exports, "export", "x", nil, "send a variable whatever its name: NAME, NAME=value or PREFIX*")
+	flags.StringVar(&o.wdir, "wdir", "", "working directory of the ranks (default: the current one)")
+	flags.StringVar(&o.stdin, "stdin", "0", "which rank reads gorun's standard input: 0 or none")
+
+	flags.StringVarP(&o.sshConfig, "ssh-config", "F", "", "SSH configuration file (default: ~/.ssh/config and the system's)")
+	flags.IntVar(&o.sshPort, "ssh-port", 0, "SSH port of hosts that do not name one")
+	flags.StringArrayVarP(&o.identities, "ssh-identity-file", "i", nil, "private key to try first; may be repeated")
+	flags.StringVar(&o.hostKeys, "host-keys", "strict", "strict, or accept-new to trust hosts on first sight")
+
+	flags.Var(&o.startTimeout, "start-timeout", "time until every rank must run")
+	flags.Var(&o.timeout, "timeout", "time after which the job is stopped (exit code 124)")
+	flags.Var(&o.grace, "grace", "time between SIGTERM and SIGKILL when the job is stopped")
+
+	flags.StringVar(&o.prefix, "prefix", "host", "start of output lines: host, rank, horovod, mpirun, none, or text with %r %h %s")
+	flags.BoolVar(&o.tagOutput, "tag-output", false, "same as --prefix mpirun")
+	flags.StringVar(&o.outputFilename, "output-filename", "", "also save output to DIR/rank.N/stdout and stderr")
+
+	flags.StringVar(&o.config, "config", "", "YAML file with defaults for these flags (default: ~/.config/gorun/config.yaml)")
+	flags.BoolVar(&o.dryRun, "dry-run", false, "show what would run where, and stop")
+	flags.CountVarP(&o.verbose, "verbose", "v", "tell what gorun does")
+	flags.SetNormalizeFunc(normalizeName)
+}
+
+// normalizeName accepts other launchers' long spellings, and _ for -.
+func normalizeName(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+	dashed := []byte(name)
+	for i, c := range dashed {
+		if c == '_' {
+			dashed[i] = '-'
+		}
+	}
+	switch s := string(dashed); s {
+	case "host":
+		return "hosts"
+	case "machinefile":
+		return "hostfile"
+	case "num-proc":
+		return "np"
+	case "wd":
+		return "wdir"
+	default:
+		return pflag.NormalizedName(s)
+	}
+}
+
+// check finds values that no run can have.
+func (o *runOptions) check(npSet bool) error {
+	switch {
+	case npSet && o.np < 1:
+		return usagef("give the number of ranks, for example -np 4", "-np %d: a job has at least 1 rank", o.np)
+	case o.np > 1<<20:
+		return usagef("", "-np %d: at most %d ranks", o.np, 1<<20)
+	case o.hosts != "" && o.hostfile != "":
+		return usagef("leave one of them out", "-H and --hostfile together say twice where to run")
+	case o.hostKeys != "strict" && o.hostKeys != "accept-new":
+		return usagef("", "--host-keys %q: it must be strict or accept-new", o.hostKeys)
+	case o.stdin != "0" && o.stdin != "none":
+		return usagef("", "--stdin %q: it must be 0 or none", o.stdin)
+	case o.sshPort < 0 || o.sshPort > 65535:
+		return usagef("", "--ssh-port %d: ports go from 1 to 65535", o.sshPort)
+	}
+	return nil
+}
+
+// seconds is a time on the command line: a number of seconds, or with a unit.
+type seconds time.Duration
+
+func (s *seconds) String() string { return time.Duration(*s).String() }
+func (s *seconds) Type() string   { return "time" }
+
+func (s *seconds) Set(text string) error {
+	if n, err := strconv.ParseFloat(text, 64); err == nil {
+		text = strconv.FormatFloat(n, 'f', -1, 64) + "s"
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 || d > 10*365*24*time.Hour {
+		return fmt.Errorf("want seconds, or a time such as 90s, 5m or 1h30m")
+	}
+	*s = seconds(d)
+	return nil
+}

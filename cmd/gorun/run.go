@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/agent"
+	"github.com/gorun/gorun/launcher"
+)
+
+// streams are the terminal, or what stands for it.
+type streams struct {
+	in       *os.File
+	out, err io.Writer
+}
+
+// runJob is a run from options to exit code: parse, plan, then the launcher's
+// connect, stage, spawn, stream and reap.
+func runJob(ctx context.Context, o *runOptions, program []string, io streams, say *ui) (code int, err error) {
+	hosts, err := findHosts(o)
+	if err != nil {
+		return 0, err
+	}
+	plan, err := launcher.NewPlan(hosts, launcher.Request{NP: o.np, NoOversubscribe: o.noOversubscribe})
+	if err != nil {
+		return 0, err
+	}
+	opts, err := launchOptions(o, plan, program, io, say)
+	if err != nil {
+		return 0, err
+	}
+	for _, w := range plan.Warnings {
+		say.warningf("%s", w)
+	}
+	if o.dryRun {
+		_, err := fmt.Fprint(io.out, plan, dryRunText(opts))
+		return 0, err
+	}
+	return launch(ctx, o, plan, opts, io, say)
+}
+
+// launch runs the plan while it listens to the user.
+func launch(ctx context.Context, o *runOptions, plan launcher.Plan, opts launcher.Options, io streams, say *ui) (int, error) {
+	wishes := listen(time.Duration(o.timeout), say)
+	defer wishes.close()
+	opts.Stops, opts.Signals = wishes.stops, wishes.signals
+	if o.stdin != "none" && io.in != nil {
+		in, err := newInput(io.in)
+		if err != nil {
+			return 0, err
+		}
+		defer in.close()
+		opts.Stdin = in
+	}
+	result, err := launcher.Run(ctx, plan, opts)
+	if err != nil {
+		return 0, err
+	}
+	say.conclude(result, plan.Size)
+	return result.Code(), nil
+}
+
+// findHosts reads where to run.
+func findHosts(o *runOptions) ([]hostfile.Host, error) {
+	switch {
+	case o.hosts != "":
+		hosts, err := hostfile.ParseList(o.hosts)
+		return hosts, asUsage(err)
+	case o.hostfile != "":
+		file, err := os.Open(o.hostfile)
+		if err != nil {
+			return nil, usagef("check the name after --hostfile", "open the hostfile: %w", err)
+		}
+		defer file.Close()
+		hosts, err := hostfile.Parse(o.hostfile, file)
+		return hosts, asUsage(err)
+	}
+	return []hostfile.Host{{Name: "localhost", Slots: max(o.np, 1)}}, nil
+}
+
+func asUsage(err error) error {
+	var parse *hostfile.ParseError
+	if errors.As(err, &parse) {
+		return &usageError{err: err}
+	}
+	return err
+}
+
+// launchOptions is everything Run needs that does not change while it runs.
+func launchOptions(o *runOptions, plan launcher.Plan, program []string, io streams, say *ui) (launcher.Options, error) {
+	env, err := launcher.ForwardEnv(os.Environ(), o.exports)
+	if err != nil {
+		return launcher.Options{}, usagef("", "%w", err)
+	}
+	for _, w := range env.Warnings {
+		say.warningf("%s", w)
+	}
+	if len(env.Withheld) > 0 && leavesMachine(plan) {
+		say.tracef("not sent to other hosts, since they look like secrets: %s (send one with -x NAME)", strings.Join(env.Withheld, ", "))
+	}
+	wdir, err := workingDir(o.wdir)
+	if err != nil {
+		return launcher.Options{}, err
+	}
+	if o.tagOutput {
+		o.prefix = "mpirun"
+	}
+	prefix, err := prefixer(o.prefix, plan)
+	if err != nil {
+		return launcher.Options{}, err
+	}
+	exe, err := ownExecutable()
+	if err != nil {
+		return launcher.Options{}, err
+	}
+	return launcher.Options{Argv: program, Env: env.Set, Wdir: wdir, Dial: dialer(o), Exe: exe,
+		Stdout: io.out, Stderr: io.err, Prefix: prefix, OutputDir: o.outputFilename,
+		StartTimeout: time.Duration(o.startTimeout), Grace: time.Duration(o.grace),
+		Note: func(text string) { say.notef("%s", text) }, Trace: say.tracef}, nil
+}
+
+func leavesMachine(plan launcher.Plan) bool {
+	hostname, _ := os.Hostname()
+	for _, h := range plan.Hosts {
+		if !isLocal(h.Host, hostname) {
+			return true
+		}
+	}
+	return false
+}
+
+// workingDir is where the ranks run: the same path on every host. The
+// current directory keeps the name the user reached it by.
+func workingDir(named string) (string, error) {
+	if filepath.IsAbs(named) {
+		return filepath.Clean(named), nil
+	}
+	current, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("find the current directory: %w", err)
+	}
+	return filepath.Join(current, named), nil
+}
+
+// ownExecutable is the gorun that runs, to be started on hosts.
+func ownExecutable() (launcher.Executable, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return launcher.Executable{}, fmt.Errorf("find gorun itself: %w", err)
+	}
+	build, err := agent.Build("/proc/self/exe")
+	if err != nil {
+		return launcher.Executable{}, fmt.Errorf("read gorun itself: %w", err)
+	}
+	hash := sync.OnceValues(func() (string, error) { return agent.Hash("/proc/self/exe") })
+	return launcher.Executable{Path: path, Build: build, Hash: hash}, nil
+}
+
+// dryRunText shows what else a run would do, values of variables left out.
+func dryRunText(opts launcher.Options) string {
+	var names []string
+	for _, kv := range opts.Env {
+		name, _, _ := strings.Cut(kv, "=")
+		names = append(names, name)
+	}
+	return fmt.Sprintf("program    %q\ndirectory  %s\nvariables  %s\n", opts.Argv, opts.Wdir, strings.Join(names, " "))
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/gorun/gorun/launcher"
+)
+
+// wishes are what the user tells a running gorun by signals.
+type wishes struct {
+	stops   chan launcher.Stop
+	signals chan int
+	caught  chan os.Signal
+	done    chan struct{}
+	ended   chan struct{}
+}
+
+// listen catches signals until close. The first INT, TERM or HUP asks for a
+// clean stop, the second kills, the third makes gorun leave at once; USR1 and USR2
+// go to the ranks. A timeout > 0 asks for a stop after that time.
+func listen(timeout time.Duration, say *ui) *wishes {
+	w := &wishes{stops: make(chan launcher.Stop, 4), signals: make(chan int, 16), caught: make(chan os.Signal, 16),
+		done: make(chan struct{}), ended: make(chan struct{})}
+	wanted := []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGPIPE}
+	if !signal.Ignored(syscall.SIGHUP) { // nohup
+		wanted = append(wanted, syscall.SIGHUP)
+	}
+	signal.Notify(w.caught, wanted...)
+	go w.run(timeout, say)
+	return w
+}
+
+func (w *wishes) close() {
+	signal.Stop(w.caught)
+	close(w.done)
+	<-w.ended
+}
+
+func (w *wishes) run(timeout time.Duration, say *ui) {
+	defer close(w.ended)
+	var expired <-chan time.Time
+	if timeout > 0 {
+		timer := time.NewTimer(timeout)
+		defer timer.Stop()
+		expired = timer.C
+	}
+	asked := 0
+	for {
+		select {
+		case <-w.done:
+			return
+		case <-expired:
+			w.stop(launcher.Stop{Reason: launcher.TimedOut})
+		case s := <-w.caught:
+			switch s {
+			case syscall.SIGPIPE: // the write that caused it returns an error, too
+			case syscall.SIGUSR1, syscall.SIGUSR2:
+				w.pass(int(s.(syscall.Signal)))
+			default:
+				asked++
+				w.askedToStop(s, asked, say)
+			}
+		}
+	}
+}
+
+func (w *wishes) askedToStop(s os.Signal, times int, say *ui) {
+	reasons := map[os.Signal]launcher.StopReason{syscall.SIGINT: launcher.Interrupted,
+		syscall.SIGTERM: launcher.Terminated, syscall.SIGHUP: launcher.HungUp}
+	switch times {
+	case 1:
+		say.notef("stopping the job (%v); again to kill it now", s)
+		w.stop(launcher.Stop{Reason: reasons[s]})
+	case 2:
+		say.notef("killing the job")
+		w.stop(launcher.Stop{Reason: reasons[s], Now: true})
+	default:
+		// The agents finish the kill by themselves when their connection ends.
+		os.Exit(launcher.CodeSignalBase + int(s.(syscall.Signal)))
+	}
+}
+
+func (w *wishes) stop(s launcher.Stop) {
+	select {
+	case w.stops <- s:
+	default: // enough wishes are waiting
+	}
+}
+
+func (w *wishes) pass(n int) {
+	select {
+	case w.signals <- n:
+	default: // a storm: signals may be merged
+	}
+}

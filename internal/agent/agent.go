@@ -1,0 +1,268 @@
+package agent
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/gorun/gorun/internal/kv"
+	"github.com/gorun/gorun/internal/rankenv"
+	"github.com/gorun/gorun/internal/wire"
+)
+
+const (
+	helloTime = 10 * time.Second // for the launcher's first frame
+	tickTime  = time.Second      // heartbeats, and the core's clock
+	killPoll  = 20 * time.Millisecond
+	sweepTime = 3 * time.Second
+)
+
+// Options say how an agent was started.
+type Options struct {
+	Nonce string // from the command line; marks the start of the frames
+	Build string // content id of this executable
+}
+
+// agent is the thin shell around core.
+type agent struct {
+	out     *wire.Writer
+	began   time.Time
+	core    *core
+	events  chan any
+	started chan struct{} // every rank was started
+	ended   chan struct{} // the loop is over: events go nowhere
+	job     wire.Job
+	prog    program
+	relay   *relay
+	door    *kv.Door
+	tokens  map[int]string
+	procs   *processes
+
+	mu    sync.Mutex // guards what frames and the loop share
+	pumps map[uint32]*pump
+	stdin *stdin
+	wg    sync.WaitGroup
+}
+
+// Serve is an agent's life: say hello on out, take a job from in, run it, end it.
+// It returns when every rank and all that descends from them is gone. ctx ends when
+// the agent is told to stop by a signal.
+func Serve(ctx context.Context, in io.Reader, out io.Writer, opts Options) error {
+	if err := becomeSubreaper(); err != nil {
+		return fmt.Errorf("become subreaper: %w", err)
+	}
+	a := &agent{out: wire.NewWriter(out), began: time.Now(), events: make(chan any, 64),
+		started: make(chan struct{}), ended: make(chan struct{}), pumps: map[uint32]*pump{}, tokens: map[int]string{}}
+	if err := a.hello(out, opts); err != nil {
+		return fmt.Errorf("greet the launcher: %w", err)
+	}
+	frames := wire.NewReader(in)
+	if err := a.takeJob(frames, opts); err != nil {
+		return err
+	}
+	defer a.door.Close()
+	defer a.relay.end()
+	return a.run(ctx, frames)
+}
+
+func (a *agent) now() time.Duration { return time.Since(a.began) }
+
+// takeJob reads the launcher's hello and job, checks the job and says ready or
+// refuses it.
+func (a *agent) takeJob(frames *wire.Reader, opts Options) error {
+	// A launcher that does not speak in time has no claim to this process.
+	watchdog := time.AfterFunc(helloTime, func() { os.Exit(codeHostFailed) })
+	defer watchdog.Stop()
+	var hello wire.Hello
+	if err := expect(frames, wire.TypeHello, &hello); err != nil {
+		return err
+	}
+	if hello.Protocol != wire.Protocol || hello.Build != opts.Build {
+		return errors.New("the launcher is another build")
+	}
+	if err := expect(frames, wire.TypeJob, &a.job); err != nil {
+		return err
+	}
+	var err error
+	if a.prog, err = prepare(a.job, os.Environ()); err == nil {
+		err = a.openDoor()
+	}
+	var no *refusal
+	switch {
+	case errors.As(err, &no):
+		return errors.Join(err, a.out.SendMessage(wire.TypeRefuse, no.Refuse))
+	case err != nil:
+		return errors.Join(err, a.out.SendMessage(wire.TypeRefuse, wire.Refuse{Code: codeHostFailed, What: err.Error()}))
+	}
+	return a.out.SendMessage(wire.TypeReady, wire.Ready{FreePort: freePort()})
+}
+
+// expect reads the frame that must come now; heartbeats may come before it.
+func expect(frames *wire.Reader, want wire.Type, message any) error {
+	for {
+		f, err := frames.Next()
+		switch {
+		case err != nil:
+			return fmt.Errorf("wait for the launcher's %s: %w", want, err)
+		case f.Type == wire.TypeHeartbeat:
+			continue
+		case f.Type != want:
+			return &wire.FormatError{Reason: fmt.Sprintf("%s came where %s was due", f.Type, want)}
+		}
+		return f.Decode(message)
+	}
+}
+
+func (a *agent) openDoor() error {
+	a.relay = newRelay(a.out, len(a.job.Ranks), a.job.Size)
+	ranks := map[string]kv.JobInfo{}
+	for _, r := range a.job.Ranks {
+		token := rand.Text()
+		a.tokens[r.Rank] = token
+		ranks[token] = kv.JobInfo{Job: a.job.ID, Epoch: a.job.Epoch, Rank: r.Rank, Size: a.job.Size, Key: a.job.Key}
+	}
+	var err error
+	a.door, err = kv.OpenDoor(ranks, a.relay)
+	return err
+}
+
+// run is the agent's loop, from Ready to the end of its ranks.
+func (a *agent) run(ctx context.Context, frames *wire.Reader) error {
+	a.core = newCore(a.job.Grace)
+	a.core.heard = a.now()
+	a.procs = newProcesses(func(rank int, status syscall.WaitStatus) { a.post(exitEvent(rank, status)) })
+	defer a.procs.close()
+	go a.read(frames) // ends with in, which is not ours to close
+	beat := time.NewTicker(tickTime)
+	defer beat.Stop()
+	stopped := ctx.Done()
+	for finished := false; !finished; {
+		var event any
+		select {
+		case event = <-a.events:
+		case <-stopped:
+			stopped = nil
+			event = eventGone{context.Cause(ctx).Error()}
+		case <-beat.C:
+			a.sendHeartbeat()
+			event = eventTick{}
+		case <-a.killTimer():
+			event = eventTick{}
+		}
+		if f, isStart := event.(wire.Start); isStart {
+			a.start(f)
+			continue
+		}
+		finished = a.apply(event)
+	}
+	return a.finish()
+}
+
+// killTimer fires when the core must look again before the next beat: the
+// kill is due, or was not enough yet.
+func (a *agent) killTimer() <-chan time.Time {
+	if !a.core.stopping {
+		return nil
+	}
+	return time.After(max(a.core.killAt-a.now(), killPoll))
+}
+
+// post hands an event to the loop.
+func (a *agent) post(event any) {
+	select {
+	case a.events <- event:
+	case <-a.ended:
+	}
+}
+
+// apply steps the core and does what it says. It reports whether that was the end.
+func (a *agent) apply(event any) (finished bool) {
+	for _, act := range a.core.step(event, a.now()) {
+		switch act := act.(type) {
+		case actSignal:
+			a.procs.signal(act.rank, act.signal)
+		case actKillTree:
+			killTree(os.Getpid())
+		case actReport:
+			a.rankEnded(act.exit.Rank)
+			a.tell(wire.TypeExit, act.exit)
+		case actAbandon:
+			a.abandon()
+		case actFinish:
+			finished = true
+		}
+	}
+	return finished
+}
+
+// tell sends a control message without holding up the loop: a launcher that
+// does not read must not keep us from noticing that.
+func (a *agent) tell(t wire.Type, message any) {
+	a.wg.Go(func() { _ = a.out.SendMessage(t, message) })
+}
+
+func (a *agent) sendHeartbeat() {
+	at := a.now()
+	a.wg.Go(func() { _ = a.out.SendHeartbeat(at) })
+}
+
+func (a *agent) rankEnded(rank int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, fd := range []int{1, 2} {
+		if p := a.pumps[wire.OutputStream(rank, fd)]; p != nil {
+			p.rankEnded()
+		}
+	}
+	if a.stdin != nil && rank == a.job.Stdin {
+		a.stdin.close()
+	}
+}
+
+// abandon gives up the output: there is nobody to read it.
+func (a *agent) abandon() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, p := range a.pumps {
+		p.credit.Close()
+	}
+	a.relay.abort(wire.Abort{Rank: -1, Host: a.job.Host, Cause: "gorun is gone"})
+}
+
+// finish sweeps what the ranks left behind and says done.
+func (a *agent) finish() error {
+	close(a.ended)
+	left := sweep(sweepTime, a.procs.reap)
+	if a.core.gone {
+		return nil // nobody to tell, and writers may be stuck: the process ends now
+	}
+	a.wg.Wait()
+	if left > 0 {
+		return fmt.Errorf("%d processes cannot be killed", left)
+	}
+	return a.out.Send(wire.TypeDone, 0, nil)
+}
+
+func exitEvent(rank int, status syscall.WaitStatus) eventExited {
+	e := eventExited{rank: rank}
+	if status.Signaled() {
+		e.signal, e.core = int(status.Signal()), status.CoreDump()
+	} else {
+		e.code = status.ExitStatus()
+	}
+	return e
+}
+
+// rankOf is what a rank is told about its place.
+func (a *agent) rankOf(r wire.Rank, start wire.Start) rankenv.Rank {
+	return rankenv.Rank{Job: a.job.ID, Epoch: a.job.Epoch, Rank: r.Rank, Size: a.job.Size,
+		LocalRank: r.LocalRank, LocalSize: len(a.job.Ranks), CrossRank: r.CrossRank, CrossSize: r.CrossSize,
+		Host: a.job.Host, Addr: start.Addr, Agent: a.door.Addr(), Token: a.tokens[r.Rank],
+		MasterAddr: start.MasterAddr, MasterPort: start.MasterPort}
+}

@@ -1,0 +1,167 @@
+package agent
+
+import (
+	"syscall"
+	"time"
+
+	"github.com/gorun/gorun/internal/wire"
+)
+
+// The core decides; agent.go acts. An event goes in, actions come out, and time
+// is a value, so that every order of events can be tried without a process.
+
+// Lease is how long an agent lives on without a word from the launcher.
+const Lease = 60 * time.Second
+
+type (
+	eventExited struct { // a rank was reaped
+		rank           int
+		code, signal   int
+		core           bool
+		failed         string // it could not be started at all
+		outputFinished bool   // it never had any
+	}
+	eventDrained struct{ rank int }            // one of a rank's two output streams ended
+	eventStop    struct{ grace time.Duration } // the launcher wants the job ended
+	eventSignal  struct{ signal int }          // the launcher passes a signal on
+	eventGone    struct{ why string }          // the launcher is gone, or the guard, or we are signalled
+	eventHeard   struct{}                      // any frame from the launcher
+	eventTick    struct{}                      // time passed
+	eventRunning struct{ ranks []int }         // these ranks were started or will report eventExited
+)
+
+type (
+	actSignal struct { // to a rank's process group
+		rank   int
+		signal syscall.Signal
+	}
+	actKillTree struct{}                 // KILL to every descendant
+	actReport   struct{ exit wire.Exit } // tell the launcher
+	actAbandon  struct{ why string }     // stop writing to the launcher
+	actFinish   struct{}                 // sweep, say done, end
+)
+
+type rankState struct {
+	exited    bool
+	signalled bool // we sent it TERM or KILL
+	streams   int  // output streams still open
+}
+
+// core is the state of one agent from Start to the end of its ranks.
+type core struct {
+	ranks    map[int]*rankState
+	grace    time.Duration
+	stopping bool
+	gone     bool
+	finished bool
+	killAt   time.Duration // when stopping
+	heard    time.Duration // last word from the launcher
+}
+
+func newCore(grace time.Duration) *core { return &core{ranks: map[int]*rankState{}, grace: grace} }
+
+// step takes one event at time now and returns what to do, in order.
+func (c *core) step(event any, now time.Duration) []any {
+	if c.finished {
+		return nil
+	}
+	var acts []any
+	switch e := event.(type) {
+	case eventRunning:
+		for _, r := range e.ranks {
+			c.ranks[r] = &rankState{streams: 2}
+		}
+	case eventHeard:
+		c.heard = now
+	case eventExited:
+		acts = c.exited(e, now)
+	case eventDrained:
+		if r := c.ranks[e.rank]; r != nil {
+			r.streams--
+		}
+	case eventStop:
+		acts = c.stop(e.grace, now)
+	case eventSignal:
+		for rank, r := range c.ranks {
+			if !r.exited {
+				acts = append(acts, actSignal{rank, syscall.Signal(e.signal)})
+			}
+		}
+	case eventGone:
+		acts = c.launcherGone(e.why, now)
+	case eventTick:
+		acts = c.tick(now)
+	}
+	if c.over() {
+		c.finished = true
+		acts = append(acts, actFinish{})
+	}
+	return acts
+}
+
+func (c *core) exited(e eventExited, now time.Duration) []any {
+	r := c.ranks[e.rank]
+	if r == nil || r.exited {
+		return nil
+	}
+	r.exited = true
+	if e.outputFinished {
+		r.streams = 0
+	}
+	return []any{actReport{wire.Exit{Rank: e.rank, Code: e.code, Signal: e.signal, Core: e.core,
+		Stopped: r.signalled, At: now, Failed: e.failed}}}
+}
+
+// stop asks every rank to end and sets the time of the kill. Asked again it can
+// only make that time earlier.
+func (c *core) stop(grace, now time.Duration) []any {
+	if c.stopping {
+		c.killAt = min(c.killAt, now+grace)
+		return c.tick(now)
+	}
+	c.stopping, c.killAt = true, now+grace
+	var acts []any
+	for rank, r := range c.ranks {
+		if !r.exited {
+			r.signalled = true
+			// A stopped process must be continued to see the TERM.
+			acts = append(acts, actSignal{rank, syscall.SIGTERM}, actSignal{rank, syscall.SIGCONT})
+		}
+	}
+	return append(acts, c.tick(now)...)
+}
+
+func (c *core) launcherGone(why string, now time.Duration) []any {
+	if c.gone {
+		return nil
+	}
+	c.gone = true
+	return append([]any{actAbandon{why}}, c.stop(c.grace, now)...)
+}
+
+func (c *core) tick(now time.Duration) []any {
+	if !c.gone && now-c.heard > Lease {
+		return c.launcherGone("no word from the launcher", now)
+	}
+	if c.stopping && now >= c.killAt {
+		for _, r := range c.ranks {
+			r.signalled = true
+		}
+		return []any{actKillTree{}}
+	}
+	return nil
+}
+
+// over reports whether every rank has ended and its output is out, or has
+// nowhere to go.
+func (c *core) over() bool {
+	if len(c.ranks) == 0 {
+		return c.stopping
+	}
+	for _, r := range c.ranks {
+		if !r.exited || (r.streams > 0 && !c.gone) {
+			return false
+		}
+	}
+	return true
+}

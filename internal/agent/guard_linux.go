@@ -1,0 +1,113 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// guardPatience is how long after the launcher is gone the guard waits for the
+// agent to end by itself, beyond the job's grace: a stopped or stuck agent
+// never does.
+const guardPatience = 7 * time.Second
+
+// Guard starts the agent proper, argv, with this process's stdin, stdout and
+// stderr, waits for its end, kills all that is left of it and returns its exit
+// code. It never reads stdin, only watches it for the launcher's end. A signal
+// that ends ctx is passed on to the agent.
+func Guard(ctx context.Context, argv []string) (code int, err error) {
+	if err := becomeSubreaper(); err != nil {
+		return codeHostFailed, fmt.Errorf("become subreaper: %w", err)
+	}
+	sigchld := make(chan os.Signal, 1)
+	signal.Notify(sigchld, syscall.SIGCHLD)
+	defer signal.Stop(sigchld)
+
+	// The agent's death signal comes when the thread that started it ends.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	pid, err := syscall.ForkExec(argv[0], argv, &syscall.ProcAttr{
+		Env: os.Environ(), Files: []uintptr{0, 1, 2},
+		Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM},
+	})
+	if err != nil {
+		return codeHostFailed, fmt.Errorf("start the agent: %w", err)
+	}
+	code = await(ctx, pid, sigchld)
+	reap := func() { reapUntil(pid) }
+	if left := sweep(sweepTime, reap); left > 0 {
+		return code, fmt.Errorf("%d processes cannot be killed", left)
+	}
+	return code, nil
+}
+
+// await returns the agent's exit code when it has ended, after killing it if it
+// did not end in time once the launcher was gone.
+func await(ctx context.Context, pid int, sigchld <-chan os.Signal) (code int) {
+	hangup, watched := make(chan struct{}), make(chan struct{})
+	defer close(watched)
+	go func() {
+		waitHangup(0, watched)
+		close(hangup)
+	}()
+	var patience <-chan time.Time
+	stopped := ctx.Done()
+	for {
+		if code, ended := reapUntil(pid); ended {
+			return code
+		}
+		select {
+		case <-sigchld:
+		case <-hangup:
+			hangup = nil
+			patience = time.After(guardPatience)
+		case <-patience:
+			_ = syscall.Kill(pid, syscall.SIGKILL) // not reaped yet, so still ours
+		case <-stopped:
+			stopped = nil
+			_ = syscall.Kill(pid, syscall.SIGTERM)
+		}
+	}
+}
+
+// waitHangup returns when the other end of fd is closed, or soon after done is.
+func waitHangup(fd int, done <-chan struct{}) {
+	for {
+		set := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
+		n, err := unix.Poll(set, 1000)
+		if n > 0 || (err != nil && err != unix.EINTR) {
+			return
+		}
+		select {
+		case <-done:
+			return
+		default:
+		}
+	}
+}
+
+// reapUntil collects ended children. ended is true when pid was among them.
+func reapUntil(pid int) (code int, ended bool) {
+	for {
+		var status syscall.WaitStatus
+		got, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
+		if err == syscall.EINTR {
+			continue
+		}
+		if err != nil || got <= 0 {
+			return code, ended
+		}
+		if got == pid {
+			ended, code = true, status.ExitStatus()
+			if status.Signaled() {
+				code = 128 + int(status.Signal())
+			}
+		}
+	}
+}

@@ -1,0 +1,149 @@
+package agent
+
+import (
+	"errors"
+	"io"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/gorun/gorun/internal/wire"
+)
+
+// drainTime is how long an output pipe may stay open, silent, after its rank
+// has ended: a child of the rank may hold it for ever.
+const drainTime = 2 * time.Second
+
+// pump carries one rank's stdout or stderr to the launcher. It reads only what it
+// has credit for, so a launcher that cannot print stops the rank, not the agent.
+type pump struct {
+	file   *os.File
+	stream uint32
+	credit *wire.Credit
+	out    *wire.Writer
+}
+
+// run carries bytes until the pipe ends, is cut, or the launcher is gone.
+func (p *pump) run(buf []byte) {
+	defer p.file.Close()
+	for {
+		limit := p.credit.Take(len(buf))
+		if limit == 0 {
+			return
+		}
+		n, err := p.file.Read(buf[:limit])
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			n, err = p.readNow(buf[:limit])
+		}
+		if n > 0 && p.out.Send(wire.TypeOutput, p.stream, buf[:n]) != nil {
+			return
+		}
+		if n < limit {
+			_ = p.credit.Add(limit - max(n, 0))
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// rankEnded starts the time limit for a pipe that somebody else holds open.
+func (p *pump) rankEnded() {
+	_ = p.file.SetReadDeadline(time.Now().Add(drainTime))
+}
+
+// readNow takes what is in the pipe after the deadline. An empty pipe is then
+// cut: err is io.EOF.
+func (p *pump) readNow(buf []byte) (n int, err error) {
+	raw, err := p.file.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	err = io.EOF
+	_ = p.file.SetReadDeadline(time.Time{})
+	if rawErr := raw.Read(func(fd uintptr) bool {
+		if got, readErr := syscall.Read(int(fd), buf); readErr == nil && got > 0 {
+			n, err = got, nil
+		}
+		return true
+	}); rawErr != nil {
+		return 0, rawErr
+	}
+	_ = p.file.SetReadDeadline(time.Now())
+	return n, err
+}
+
+// stdin carries the launcher's standard input to one rank. Bytes wait in a queue
+// that the launcher's credit bounds.
+type stdin struct {
+	file   *os.File
+	stream uint32
+	out    *wire.Writer
+
+	mu     sync.Mutex
+	came   sync.Cond
+	queue  [][]byte
+	queued int
+	eof    bool
+}
+
+func newStdin(file *os.File, rank int, out *wire.Writer) *stdin {
+	s := &stdin{file: file, stream: uint32(rank), out: out}
+	s.came.L = &s.mu
+	return s
+}
+
+// push queues a copy of data; no data is the end of the input.
+func (s *stdin) push(data []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.queued+len(data) > wire.Window {
+		return &wire.FormatError{Reason: "stdin beyond its credit"}
+	}
+	if len(data) == 0 {
+		s.eof = true
+	} else if !s.eof {
+		s.queue = append(s.queue, append([]byte(nil), data...))
+		s.queued += len(data)
+	}
+	s.came.Signal()
+	return nil
+}
+
+// close ends the input, whatever is queued.
+func (s *stdin) close() {
+	s.mu.Lock()
+	s.queue, s.eof = nil, true
+	s.mu.Unlock()
+	s.came.Signal()
+	_ = s.file.Close() // wakes a blocked Write
+}
+
+func (s *stdin) run() {
+	defer s.file.Close()
+	broken := false
+	for {
+		s.mu.Lock()
+		for len(s.queue) == 0 && !s.eof {
+			s.came.Wait()
+		}
+		if len(s.queue) == 0 {
+			s.mu.Unlock()
+			return
+		}
+		data := s.queue[0]
+		s.queue = s.queue[1:]
+		s.mu.Unlock()
+		if !broken {
+			_, err := s.file.Write(data)
+			broken = err != nil // the rank closed its stdin: the rest is dropped
+		}
+		s.mu.Lock()
+		s.queued -= len(data)
+		s.mu.Unlock()
+		if s.out.SendCredit(s.stream, len(data)) != nil {
+			return
+		}
+	}
+}

@@ -1,0 +1,201 @@
+package agent
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/gorun/gorun/internal/rankenv"
+	"github.com/gorun/gorun/internal/wire"
+)
+
+// Exit codes for a program that cannot be started, as every shell has them.
+const (
+	codeNotExecutable = 126
+	codeNotFound      = 127
+	codeHostFailed    = 125
+)
+
+// refusal is why a job cannot start here.
+type refusal struct{ wire.Refuse }
+
+func (r *refusal) Error() string { return r.What }
+
+func refuse(code int, hint, format string, args ...any) error {
+	return &refusal{wire.Refuse{Code: code, What: fmt.Sprintf(format, args...), Hint: hint}}
+}
+
+// program is what every rank of this host runs.
+type program struct {
+	path string
+	argv []string
+	dir  string
+	env  map[string]string // without what tells ranks apart
+}
+
+// prepare checks that job can run on this host, before anything is started
+// anywhere. inherited is the agent's own environment.
+func prepare(job wire.Job, inherited []string) (program, error) {
+	p := program{dir: string(job.Wdir), env: baseEnv(inherited, job)}
+	for _, a := range job.Argv {
+		p.argv = append(p.argv, string(a))
+	}
+	if len(p.argv) == 0 || p.argv[0] == "" {
+		return p, refuse(2, "", "no program was given")
+	}
+	if err := checkDir(p.dir); err != nil {
+		return p, err
+	}
+	p.env["PWD"] = p.dir
+	var err error
+	p.path, err = lookProgram(p.argv[0], p.dir, p.env["PATH"])
+	return p, err
+}
+
+func checkDir(dir string) error {
+	hint := "create it there, or name one that exists on every host with --wdir"
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return refuse(codeHostFailed, hint, "the working directory %s does not exist", dir)
+	case err != nil:
+		return refuse(codeHostFailed, hint, "the working directory %s cannot be used: %v", dir, errno(err))
+	case !info.IsDir():
+		return refuse(codeHostFailed, hint, "the working directory %s is not a directory", dir)
+	}
+	return nil
+}
+
+// baseEnv lays the job's variables over the agent's own, without those that
+// belong to another launch or to this host's SSH session.
+func baseEnv(inherited []string, job wire.Job) map[string]string {
+	drop := map[string]bool{}
+	for _, name := range job.Drop {
+		drop[name] = true
+	}
+	env := map[string]string{}
+	for _, kv := range inherited {
+		name, value, ok := strings.Cut(kv, "=")
+		if ok && name != "" && !rankenv.Stale(name) && !drop[name] {
+			env[name] = value
+		}
+	}
+	for _, kv := range job.Env {
+		if name, value, ok := strings.Cut(string(kv), "="); ok {
+			env[name] = value
+		}
+	}
+	if _, set := env["PYTHONUNBUFFERED"]; !set {
+		env["PYTHONUNBUFFERED"] = "1" // a rank's stdout is a pipe; its prints should still come at once
+	}
+	return env
+}
+
+// lookProgram finds name as a shell in dir would, and checks that it can be
+// executed: so a mistake is reported once a host, not once a rank.
+func lookProgram(name, dir, path string) (string, error) {
+	if strings.Contains(name, "/") {
+		full := name
+		if !filepath.IsAbs(full) {
+			full = filepath.Join(dir, name)
+		}
+		return full, checkProgram(full)
+	}
+	if path == "" {
+		path = "/usr/local/bin:/usr/bin:/bin"
+	}
+	var denied string
+	for _, d := range filepath.SplitList(path) {
+		if d == "" {
+			d = "."
+		}
+		if !filepath.IsAbs(d) {
+			d = filepath.Join(dir, d)
+		}
+		full := filepath.Join(d, name)
+		info, err := os.Stat(full)
+		if err != nil || info.IsDir() {
+			continue
+		}
+		if executable(full) {
+			return full, checkProgram(full)
+		}
+		denied = full
+	}
+	if denied != "" {
+		return "", refuse(codeNotExecutable, "make it executable: chmod +x "+denied, "%s is not executable", denied)
+	}
+	hint := "give its path, or send a PATH that holds it with -x PATH"
+	if info, err := os.Stat(filepath.Join(dir, name)); err == nil && !info.IsDir() {
+		hint = "there is one in the working directory: write ./" + name
+	}
+	return "", refuse(codeNotFound, hint, "the program %q was not found in PATH (%s)", name, path)
+}
+
+func checkProgram(full string) error {
+	info, err := os.Stat(full)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return refuse(codeNotFound, "copy it to every host, or use a path that all hosts share", "the program %s does not exist", full)
+	case err != nil:
+		return refuse(codeNotExecutable, "", "the program %s cannot be used: %v", full, errno(err))
+	case info.IsDir():
+		return refuse(codeNotExecutable, "", "%s is a directory, not a program", full)
+	case !executable(full):
+		return refuse(codeNotExecutable, "make it executable: chmod +x "+full, "%s is not executable", full)
+	}
+	if interpreter := shebang(full); interpreter != "" {
+		if _, err := os.Stat(interpreter); err != nil {
+			return refuse(codeNotFound, "install it there, or name the interpreter on the command line", "the interpreter %s of %s does not exist", interpreter, full)
+		}
+	}
+	return nil
+}
+
+func executable(path string) bool { return syscall.Access(path, 1) == nil }
+
+// shebang returns the interpreter that a script names in its first line.
+func shebang(path string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	line, _ := bufio.NewReaderSize(f, 512).ReadSlice('\n')
+	rest, found := bytes.CutPrefix(line, []byte("#!"))
+	if fields := bytes.Fields(rest); found && len(fields) > 0 {
+		return string(fields[0])
+	}
+	return ""
+}
+
+// errno strips the operation and path from err: the sentence around names them.
+func errno(err error) error {
+	var no syscall.Errno
+	if errors.As(err, &no) {
+		return no
+	}
+	return err
+}
+
+// rankEnv is the environment of one rank.
+func (p program) rankEnv(r rankenv.Rank) []string {
+	set := map[string]bool{}
+	env := r.Environ()
+	for _, kv := range env {
+		name, _, _ := strings.Cut(kv, "=")
+		set[name] = true
+	}
+	for name, value := range p.env {
+		if !set[name] {
+			env = append(env, name+"="+value)
+		}
+	}
+	return env
+}

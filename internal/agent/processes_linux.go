@@ -1,0 +1,142 @@
+package agent
+
+import (
+	"os"
+	"os/signal"
+	"runtime"
+	"strconv"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// processes starts and reaps this agent's children. A rank's pid is signalled
+// only while the rank has not been reaped, under the lock that reaping takes, so a
+// signal can never reach a stranger who got the pid later.
+type processes struct {
+	mu      sync.Mutex
+	ranks   map[int]int // rank by pid, not yet reaped
+	pids    map[int]int // pid by rank, not yet reaped
+	starts  chan startRequest
+	stopped chan struct{}
+	exited  func(rank int, status syscall.WaitStatus)
+	sigchld chan os.Signal
+	wg      sync.WaitGroup
+}
+
+type startRequest struct {
+	rank      int
+	path      string
+	argv, env []string
+	dir       string
+	files     []uintptr
+	answer    chan error
+}
+
+// newProcesses begins to reap; exited is called, one call at a time, for every rank that ends.
+func newProcesses(exited func(rank int, status syscall.WaitStatus)) *processes {
+	p := &processes{ranks: map[int]int{}, pids: map[int]int{}, starts: make(chan startRequest),
+		stopped: make(chan struct{}), exited: exited, sigchld: make(chan os.Signal, 1)}
+	signal.Notify(p.sigchld, syscall.SIGCHLD)
+	p.wg.Go(p.startLoop)
+	p.wg.Go(p.reapLoop)
+	return p
+}
+
+// close ends the reaping. Children that still run lose their parent's
+// protection: their death signal fires.
+func (p *processes) close() {
+	signal.Stop(p.sigchld)
+	close(p.stopped)
+	p.wg.Wait()
+}
+
+// startLoop starts processes from one thread that lives as long as the agent:
+// the kernel sends a child its death signal when the thread that made it ends.
+func (p *processes) startLoop() {
+	runtime.LockOSThread() // never unlocked: the thread ends with this goroutine
+	for {
+		select {
+		case r := <-p.starts:
+			r.answer <- p.fork(r)
+		case <-p.stopped:
+			return
+		}
+	}
+}
+
+func (p *processes) fork(r startRequest) error {
+	p.mu.Lock() // reaping must not see the pid before the table does
+	defer p.mu.Unlock()
+	pid, err := syscall.ForkExec(r.path, r.argv, &syscall.ProcAttr{
+		Dir: r.dir, Env: r.env, Files: r.files,
+		Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
+	})
+	if err != nil {
+		return err
+	}
+	p.ranks[pid], p.pids[r.rank] = r.rank, pid
+	// When memory runs out a rank should die, not its agent. Best effort.
+	_ = os.WriteFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", []byte("500"), 0)
+	return nil
+}
+
+// start starts a rank in its own session and process group.
+func (p *processes) start(r startRequest) error {
+	r.answer = make(chan error, 1)
+	p.starts <- r
+	return <-r.answer
+}
+
+// signal sends sig to the rank's process group while the rank runs.
+func (p *processes) signal(rank int, sig syscall.Signal) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if pid, running := p.pids[rank]; running {
+		_ = syscall.Kill(-pid, sig)
+	}
+}
+
+func (p *processes) reapLoop() {
+	for {
+		select {
+		case <-p.sigchld:
+			p.reap()
+		case <-p.stopped:
+			return
+		}
+	}
+}
+
+// reap collects every child that has ended: ranks, and orphans of ranks that
+// were handed to us.
+func (p *processes) reap() {
+	for {
+		p.mu.Lock()
+		var status syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
+		if err == syscall.EINTR {
+			p.mu.Unlock()
+			continue
+		}
+		if err != nil || pid <= 0 {
+			p.mu.Unlock()
+			return
+		}
+		rank, isRank := p.ranks[pid]
+		if isRank {
+			delete(p.ranks, pid)
+			delete(p.pids, rank)
+		}
+		p.mu.Unlock()
+		if isRank {
+			p.exited(rank, status)
+		}
+	}
+}
+
+// becomeSubreaper makes orphans below this process its children.
+func becomeSubreaper() error {
+	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+}

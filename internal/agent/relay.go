@@ -1,0 +1,160 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/gorun/gorun/internal/kv"
+	"github.com/gorun/gorun/internal/wire"
+)
+
+// relay carries what ranks ask at the door to the launcher, and the answers
+// back. It is the door's kv.Backend.
+type relay struct {
+	out   *wire.Writer
+	size  int // ranks in the job
+	ended chan struct{}
+
+	mu      sync.Mutex
+	gather  *kv.Gather
+	fences  map[string]*fenceWait
+	gets    map[uint64]chan wire.Value
+	lastGet uint64
+	aborted chan struct{}
+	info    []byte
+}
+
+// fenceWait is one open fence of this host.
+type fenceWait struct {
+	done   chan struct{}
+	values [][]byte
+}
+
+var errEnded = errors.New("the agent is ending")
+
+func newRelay(out *wire.Writer, localSize, size int) *relay {
+	return &relay{out: out, size: size, ended: make(chan struct{}), gather: kv.NewGather(localSize),
+		fences: map[string]*fenceWait{}, gets: map[uint64]chan wire.Value{}, aborted: make(chan struct{})}
+}
+
+// Fence waits for all ranks of the job; the last one of this host sends the
+// values of all of them.
+func (r *relay) Fence(ctx context.Context, name string, rank int, value []byte) ([][]byte, error) {
+	r.mu.Lock()
+	local, err := r.gather.Add(name, map[int][]byte{rank: value})
+	if err != nil {
+		r.mu.Unlock()
+		return nil, err
+	}
+	wait := r.fences[name]
+	if wait == nil {
+		wait = &fenceWait{done: make(chan struct{})}
+		r.fences[name] = wait
+	}
+	r.mu.Unlock()
+	if local != nil {
+		if err := r.out.SendMessage(wire.TypeFence, wire.Fence{Name: name, Values: local}); err != nil {
+			return nil, err
+		}
+	}
+	select {
+	case <-wait.done:
+		return wait.values, nil
+	case <-r.aborted:
+		return nil, kv.ErrAborted
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-r.ended:
+		return nil, errEnded
+	}
+}
+
+// fenced answers an open fence with the values of all ranks.
+func (r *relay) fenced(f wire.Fence) {
+	values := make([][]byte, r.size)
+	for rank, value := range f.Values {
+		if rank >= 0 && rank < r.size {
+			values[rank] = value
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if wait := r.fences[f.Name]; wait != nil {
+		delete(r.fences, f.Name)
+		wait.values = values
+		close(wait.done)
+	}
+}
+
+func (r *relay) Put(key string, value []byte) error {
+	if len(key) > kv.MaxKey {
+		return errors.New("key too long")
+	}
+	return r.out.SendMessage(wire.TypePut, wire.Put{Key: key, Value: value})
+}
+
+func (r *relay) Get(ctx context.Context, key string, wait time.Duration) ([]byte, bool, error) {
+	answer := make(chan wire.Value, 1)
+	r.mu.Lock()
+	r.lastGet++
+	id := r.lastGet
+	r.gets[id] = answer
+	r.mu.Unlock()
+	defer func() {
+		r.mu.Lock()
+		delete(r.gets, id)
+		r.mu.Unlock()
+	}()
+	if err := r.out.SendMessage(wire.TypeGet, wire.Get{ID: id, Key: key, Wait: wait}); err != nil {
+		return nil, false, err
+	}
+	select {
+	case v := <-answer:
+		return v.Value, v.Found, nil
+	case <-r.aborted:
+		return nil, false, kv.ErrAborted
+	case <-ctx.Done():
+		return nil, false, ctx.Err()
+	case <-r.ended:
+		return nil, false, errEnded
+	}
+}
+
+func (r *relay) value(v wire.Value) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if answer := r.gets[v.ID]; answer != nil {
+		answer <- v // buffered, one answer per request
+		delete(r.gets, v.ID)
+	}
+}
+
+// Lost tells the launcher; it decides who is at fault and aborts the job.
+func (r *relay) Lost(by, rank int, cause string) {
+	_ = r.out.SendMessage(wire.TypeLost, wire.Lost{By: by, Rank: rank, Cause: cause}) // the loop notices a dead launcher
+}
+
+func (r *relay) Aborted() <-chan struct{} { return r.aborted }
+
+func (r *relay) AbortInfo() []byte {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.info
+}
+
+// abort tells every rank of this host. Only the first word counts.
+func (r *relay) abort(a wire.Abort) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.info != nil {
+		return
+	}
+	r.info, _ = json.Marshal(a) // a struct of strings and numbers always encodes
+	close(r.aborted)
+}
+
+// end lets every waiting rank go.
+func (r *relay) end() { close(r.ended) }

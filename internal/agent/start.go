@@ -1,0 +1,223 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"runtime"
+	"strings"
+
+	"github.com/gorun/gorun/internal/wire"
+)
+
+// pumpBuffer is one read of a rank's output.
+const pumpBuffer = 32 << 10
+
+// hello writes the preamble and the first frame.
+func (a *agent) hello(out interface{ Write([]byte) (int, error) }, opts Options) error {
+	if _, err := out.Write(wire.Preamble(opts.Nonce)); err != nil {
+		return err
+	}
+	h := wire.Hello{Protocol: wire.Protocol, Build: opts.Build, PID: os.Getpid(), Arch: runtime.GOARCH, Addrs: ownAddrs()}
+	h.Hostname, _ = os.Hostname()
+	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	h.Boot = strings.TrimSpace(string(boot))
+	// "client-ip client-port server-ip server-port", set by sshd.
+	if c := strings.Fields(os.Getenv("SSH_CONNECTION")); len(c) == 4 {
+		h.Caller, h.Reached = c[0], c[2]
+	}
+	return a.out.SendMessage(wire.TypeHello, h)
+}
+
+// ownAddrs lists this host's addresses, without loopback and link-local ones.
+func ownAddrs() []string {
+	addrs, _ := net.InterfaceAddrs()
+	var own []string
+	for _, addr := range addrs {
+		if ip, ok := addr.(*net.IPNet); ok && ip.IP.IsGlobalUnicast() {
+			own = append(own, ip.IP.String())
+		}
+	}
+	return own
+}
+
+// freePort finds a port that nobody listens on now. Programs that rendezvous by
+// themselves are told of it; nothing keeps it for them.
+func freePort() int {
+	l, err := net.Listen("tcp", ":0")
+	if err != nil {
+		return 0
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// start starts every rank of this host. One that cannot be started is
+// reported like one that ended.
+func (a *agent) start(start wire.Start) {
+	if len(a.core.ranks) > 0 || a.core.stopping {
+		return
+	}
+	defer close(a.started)
+	var ranks []int
+	for _, r := range a.job.Ranks {
+		ranks = append(ranks, r.Rank)
+	}
+	a.apply(eventRunning{ranks})
+	for _, r := range a.job.Ranks {
+		if err := a.startRank(r, start); err != nil {
+			code := codeNotExecutable
+			if errors.Is(err, fs.ErrNotExist) {
+				code = codeNotFound
+			}
+			a.apply(eventExited{rank: r.Rank, code: code, outputFinished: true,
+				failed: fmt.Sprintf("start %s: %v", a.prog.path, errno(err))})
+		}
+	}
+}
+
+func (a *agent) startRank(r wire.Rank, start wire.Start) (err error) {
+	var opened []*os.File // the child's ends, closed here once it has them
+	defer func() {
+		for _, f := range opened {
+			f.Close()
+		}
+	}()
+	stdinFile, ours, err := a.stdinFor(r.Rank)
+	if err != nil {
+		return err
+	}
+	opened = append(opened, stdinFile)
+	var outputs [2]*os.File
+	for i := range outputs {
+		reader, writer, err := os.Pipe()
+		if err != nil {
+			return err
+		}
+		outputs[i] = reader
+		opened = append(opened, writer)
+	}
+	err = a.procs.start(startRequest{rank: r.Rank, path: a.prog.path, argv: a.prog.argv, dir: a.prog.dir,
+		env:   a.prog.rankEnv(a.rankOf(r, start)),
+		files: []uintptr{opened[0].Fd(), opened[1].Fd(), opened[2].Fd()}})
+	if err != nil {
+		outputs[0].Close()
+		outputs[1].Close()
+		if ours != nil {
+			ours.Close()
+		}
+		return err
+	}
+	a.attach(r.Rank, ours, outputs)
+	return nil
+}
+
+// stdinFor opens what the rank reads: the launcher's input for one rank,
+// nothing for the others.
+func (a *agent) stdinFor(rank int) (theirs, ours *os.File, err error) {
+	if rank == a.job.Stdin {
+		return os.Pipe()
+	}
+	theirs, err = os.Open(os.DevNull)
+	return theirs, nil, err
+}
+
+// attach begins to carry a started rank's input and output.
+func (a *agent) attach(rank int, input *os.File, outputs [2]*os.File) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i, file := range outputs {
+		p := &pump{file: file, stream: wire.OutputStream(rank, i+1), credit: wire.NewCredit(), out: a.out}
+		a.pumps[p.stream] = p
+		a.wg.Go(func() {
+			p.run(make([]byte, pumpBuffer))
+			a.post(eventDrained{rank})
+		})
+	}
+	if input != nil {
+		a.stdin = newStdin(input, rank, a.out)
+		a.wg.Go(a.stdin.run)
+	}
+}
+
+// read turns the launcher's frames into events, until the stream ends.
+func (a *agent) read(frames *wire.Reader) {
+	for {
+		f, err := frames.Next()
+		if err == nil {
+			a.post(eventHeard{})
+			err = a.frame(f)
+		}
+		if err != nil {
+			a.post(eventGone{err.Error()})
+			return
+		}
+	}
+}
+
+// frame handles one frame. An error means that the launcher makes no sense.
+func (a *agent) frame(f wire.Frame) error {
+	switch f.Type {
+	case wire.TypeHeartbeat:
+		return nil
+	case wire.TypeStart:
+		return decode(f, func(s wire.Start) { a.post(s) })
+	case wire.TypeStop:
+		return decode(f, func(s wire.Stop) { a.post(eventStop{s.Grace}) })
+	case wire.TypeSignal:
+		return decode(f, func(s wire.Signal) { a.post(eventSignal{s.Number}) })
+	case wire.TypeAbort:
+		return decode(f, a.relay.abort)
+	case wire.TypeFenced:
+		return decode(f, a.relay.fenced)
+	case wire.TypeValue:
+		return decode(f, a.relay.value)
+	case wire.TypeStdin:
+		return a.input(f.Payload)
+	case wire.TypeCredit:
+		return a.credit(f)
+	}
+	return &wire.FormatError{Reason: fmt.Sprintf("the launcher sent a %s frame", f.Type)}
+}
+
+func decode[T any](f wire.Frame, handle func(T)) error {
+	var message T
+	if err := f.Decode(&message); err != nil {
+		return err
+	}
+	handle(message)
+	return nil
+}
+
+// input queues the launcher's standard input for its rank, which the loop may
+// still be starting.
+func (a *agent) input(data []byte) error {
+	select {
+	case <-a.started:
+	case <-a.ended:
+		return nil
+	}
+	a.mu.Lock()
+	s := a.stdin
+	a.mu.Unlock()
+	if s == nil {
+		return nil // the rank could not be started
+	}
+	return s.push(data)
+}
+
+func (a *agent) credit(f wire.Frame) error {
+	n, err := f.Credit()
+	if err != nil {
+		return err
+	}
+	a.mu.Lock()
+	p := a.pumps[f.Stream]
+	a.mu.Unlock()
+	if p == nil {
+		return &wire.FormatError{Reason: fmt.Sprintf("credit for stream %d, which does not exist", f.Stream)}
+	}
+	return p.credit.Add(n)
+}

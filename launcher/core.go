@@ -1,0 +1,211 @@
+package launcher
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/gorun/gorun/internal/wire"
+)
+
+// The core decides what a running job does; run.go acts. Events go in, actions
+// come out, and time is a value on the launcher's monotonic clock.
+
+// stopMargin is how long after the grace the launcher waits for agents to
+// report before it gives up on them.
+const stopMargin = 3 * time.Second
+
+type (
+	eventExit struct { // a rank ended
+		host int
+		exit wire.Exit // At is launcher time
+	}
+	eventLost struct{ lost wire.Lost } // a rank lost its connection to another
+	eventDone struct{ host int }       // every rank of a host is gone and swept
+	eventGone struct {                 // a host or its agent is lost
+		host int
+		err  error
+	}
+	eventStop struct { // the user, or a time limit, wants the end
+		why StopReason
+		now bool // no grace
+	}
+	eventTick struct{}
+)
+
+type (
+	actStop   struct{ grace time.Duration } // to every host
+	actAbort  struct{ abort wire.Abort }    // to every host's ranks
+	actFinish struct{}
+)
+
+// StopReason is why a job was ended from outside. The zero value: it was not.
+type StopReason int
+
+// Reasons to stop a job.
+const (
+	NotStopped StopReason = iota
+	Interrupted
+	Terminated
+	HungUp
+	TimedOut
+	OutputClosed
+)
+
+type hostState struct {
+	name string
+	done bool
+	lost error
+	at   time.Duration
+}
+
+// core is the state of one job from the start of its ranks.
+type core struct {
+	grace    time.Duration
+	hosts    []hostState
+	hostOf   func(rank int) string
+	exits    []wire.Exit
+	victims  map[int]bool // ranks that reported the loss of another before they ended
+	aborted  bool
+	reason   StopReason
+	stopping bool
+	giveUpAt time.Duration
+	finished bool
+}
+
+func newCore(plan Plan, grace time.Duration) *core {
+	c := &core{grace: grace, victims: map[int]bool{}, hostOf: func(rank int) string {
+		if h := plan.host(rank); h != nil {
+			return h.Name
+		}
+		return ""
+	}}
+	for _, h := range plan.Hosts {
+		c.hosts = append(c.hosts, hostState{name: h.Name})
+	}
+	return c
+}
+
+// step takes one event at time now and returns what to do, in order.
+func (c *core) step(event any, now time.Duration) []any {
+	if c.finished {
+		return nil
+	}
+	var acts []any
+	switch e := event.(type) {
+	case eventExit:
+		acts = c.exited(e, now)
+	case eventLost:
+		c.victims[e.lost.By] = true
+		acts = c.abort(wire.Abort{Rank: e.lost.Rank, Host: c.hostOf(e.lost.Rank),
+			Cause: fmt.Sprintf("rank %d lost it: %s", e.lost.By, e.lost.Cause)})
+	case eventDone:
+		c.hosts[e.host].done = true
+	case eventGone:
+		acts = c.gone(e, now)
+	case eventStop:
+		if c.reason == NotStopped && !c.stopping {
+			c.reason = e.why
+		}
+		grace := c.grace
+		if e.now {
+			grace = 0
+		}
+		acts = c.stop(grace, now)
+	case eventTick:
+	}
+	if c.over(now) {
+		c.finished = true
+		acts = append(acts, actFinish{})
+	}
+	return acts
+}
+
+func (c *core) exited(e eventExit, now time.Duration) []any {
+	c.exits = append(c.exits, e.exit)
+	if !failed(e.exit) || e.exit.Stopped {
+		return nil
+	}
+	acts := c.abort(wire.Abort{Rank: e.exit.Rank, Host: c.hosts[e.host].name, Cause: describe(e.exit)})
+	return append(acts, c.stop(c.grace, now)...)
+}
+
+func (c *core) gone(e eventGone, now time.Duration) []any {
+	h := &c.hosts[e.host]
+	if h.done || h.lost != nil {
+		return nil
+	}
+	h.lost, h.at = e.err, now
+	acts := c.abort(wire.Abort{Rank: -1, Host: h.name, Cause: e.err.Error()})
+	return append(acts, c.stop(c.grace, now)...)
+}
+
+// abort tells every rank, once.
+func (c *core) abort(a wire.Abort) []any {
+	if c.aborted {
+		return nil
+	}
+	c.aborted = true
+	return []any{actAbort{a}}
+}
+
+// stop asks every host to end its ranks. Asked again it can only hurry.
+func (c *core) stop(grace, now time.Duration) []any {
+	giveUp := now + grace + stopMargin
+	if c.stopping && giveUp >= c.giveUpAt {
+		return nil
+	}
+	c.stopping, c.giveUpAt = true, giveUp
+	return []any{actStop{grace}}
+}
+
+func (c *core) over(now time.Duration) bool {
+	if c.stopping && now >= c.giveUpAt {
+		return true
+	}
+	for _, h := range c.hosts {
+		if !h.done && h.lost == nil {
+			return false
+		}
+	}
+	return true
+}
+
+func failed(e wire.Exit) bool { return e.Code != 0 || e.Signal != 0 }
+
+// result is what the job came to.
+func (c *core) result() Result {
+	r := Result{Stopped: c.reason, Exits: c.exits}
+	for i, h := range c.hosts {
+		if h.lost != nil {
+			r.Lost = append(r.Lost, HostError{Host: h.name, Err: h.lost})
+		} else if !h.done {
+			r.Unconfirmed = append(r.Unconfirmed, c.hosts[i].name)
+		}
+	}
+	r.Cause = c.cause()
+	return r
+}
+
+// cause is the first failure in time that is nobody's consequence: not a rank
+// that we ended, and not one that had lost another rank, unless there is no other.
+func (c *core) cause() *Failure {
+	var first *Failure
+	var firstAt time.Duration
+	consider := func(at time.Duration, f Failure) {
+		switch {
+		case first == nil, first.Victim && !f.Victim, first.Victim == f.Victim && at < firstAt:
+			first, firstAt = &f, at
+		}
+	}
+	for _, e := range c.exits {
+		if failed(e) && !e.Stopped {
+			consider(e.At, Failure{Rank: e.Rank, Host: c.hostOf(e.Rank), Exit: e, Victim: c.victims[e.Rank]})
+		}
+	}
+	for _, h := range c.hosts {
+		if h.lost != nil {
+			consider(h.at, Failure{Rank: -1, Host: h.name, Lost: h.lost})
+		}
+	}
+	return first
+}

@@ -1,0 +1,55 @@
+package launcher
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/gorun/gorun/internal/kv"
+	"github.com/gorun/gorun/internal/wire"
+)
+
+// maxGets bounds the requests that wait in the launcher at one time.
+const maxGets = 1 << 16
+
+// fences is the job's store and its open fences. add is for the job's loop
+// only; the rest is safe for concurrent use.
+type fences struct {
+	ctx    context.Context // ends with the job
+	gather *kv.Gather
+	store  *kv.Store
+	gets   atomic.Int64
+}
+
+func newFences(ctx context.Context, size int) *fences {
+	return &fences{ctx: ctx, gather: kv.NewGather(size), store: kv.NewStore()}
+}
+
+// add takes one host's values and returns all when they are complete.
+func (f *fences) add(part wire.Fence) (map[int][]byte, error) {
+	return f.gather.Add(part.Name, part.Values)
+}
+
+// get answers a request through out when the key is there or the wait is over.
+func (f *fences) get(out *outbox, g wire.Get) error {
+	if f.gets.Add(1) > maxGets {
+		return &wire.FormatError{Reason: "too many requests wait for keys"}
+	}
+	go func() { // ends with the wait, or the job
+		defer f.gets.Add(-1)
+		ctx, cancel := context.WithTimeout(f.ctx, g.Wait)
+		defer cancel()
+		value, found := f.store.Get(ctx, g.Key)
+		out.tell(wire.TypeValue, wire.Value{ID: g.ID, Found: found, Value: value})
+	}()
+	return nil
+}
+
+func isBrokenPipe(err error) bool { return errors.Is(err, syscall.EPIPE) }
+
+func isLoopback(addr string) bool {
+	ip, err := netip.ParseAddr(addr)
+	return err == nil && ip.IsLoopback()
+}

@@ -1,0 +1,80 @@
+package launcher
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+)
+
+// rankFiles are the files of --output-filename: DIR/rank.N/stdout and stderr,
+// N padded with zeros to the width of the highest rank, as horovodrun names
+// them. They hold the ranks' bytes unchanged.
+type rankFiles struct {
+	dir   string
+	width int
+	note  func(string) // tells the user, once per file
+
+	mu    sync.Mutex // stdout's and stderr's printers share this
+	files map[uint32]*os.File
+	lost  map[uint32]int // bytes that could not be written, by stream
+}
+
+func newRankFiles(dir string, size int, note func(string)) (*rankFiles, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the output directory: %w", err)
+	}
+	return &rankFiles{dir: dir, width: len(fmt.Sprint(size - 1)), note: note,
+		files: map[uint32]*os.File{}, lost: map[uint32]int{}}, nil
+}
+
+func (f *rankFiles) path(rank, fd int) string {
+	return filepath.Join(f.dir, fmt.Sprintf("rank.%0*d", f.width, rank), [...]string{1: "stdout", 2: "stderr"}[fd])
+}
+
+func (f *rankFiles) open(rank, fd int) (*os.File, error) {
+	path := f.path(rank, fd)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, err
+	}
+	return os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+}
+
+// write appends data. A file that fails is reported once and the job goes on.
+func (f *rankFiles) write(rank, fd int, data []byte) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	key := uint32(rank)<<1 | uint32(fd-1)
+	file, known := f.files[key]
+	var err error
+	if !known {
+		file, err = f.open(rank, fd)
+		f.files[key] = file
+	}
+	if file != nil && f.lost[key] == 0 {
+		_, err = file.Write(data)
+	}
+	if err != nil {
+		f.note(fmt.Sprintf("the output of rank %d is not saved any more: %v", rank, err))
+	}
+	if err != nil || file == nil || f.lost[key] > 0 {
+		f.lost[key] += len(data)
+	}
+}
+
+// close closes the files and reports whether everything was written.
+func (f *rankFiles) close() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var errs []error
+	for key, file := range f.files {
+		if file != nil {
+			errs = append(errs, file.Close())
+		}
+		if lost := f.lost[key]; lost > 0 {
+			errs = append(errs, fmt.Errorf("%d bytes of rank %d's output were not saved", lost, key>>1))
+		}
+	}
+	return errors.Join(errs...)
+}

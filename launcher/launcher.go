@@ -1,0 +1,286 @@
+package launcher
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/wire"
+)
+
+// dialLimit bounds the connections being set up at one time.
+const dialLimit = 64
+
+// Dialer connects to a host.
+type Dialer func(ctx context.Context, h hostfile.Host) (Host, error)
+
+// Options are what Run needs beside the plan.
+type Options struct {
+	Argv []string // the program and its arguments
+	Env  []string // NAME=value, for every rank
+	Wdir string   // absolute
+
+	Dial  Dialer
+	Exe   Executable
+	Stdin io.Reader // for rank 0; nil: none. Its Read should end when Run does
+	// Stdout and Stderr get the ranks' output, written in whole lines by one
+	// goroutine each.
+	Stdout, Stderr io.Writer
+	// Prefix returns what starts every line of a rank's output on fd 1 or 2;
+	// nil: nothing does, and bytes pass unchanged.
+	Prefix func(rank, fd int) []byte
+	// OutputDir, if set, gets a file per rank and stream.
+	OutputDir string
+
+	StartTimeout time.Duration // until every rank runs; 0: 60 s
+	Grace        time.Duration // between TERM and KILL; 0: 5 s
+	// Stops is the user's wish to end the job. Each value counts once.
+	Stops <-chan Stop
+	// Signals are passed on to every rank.
+	Signals <-chan int
+	// Note is told what the user may want to know, one line at a time.
+	Note func(string)
+	// Trace is told what happens, for -v; nil: nobody is.
+	Trace func(format string, args ...any)
+}
+
+// Stop is a wish to end the job.
+type Stop struct {
+	Reason StopReason
+	Now    bool // without grace
+}
+
+// Run runs plan: connect, stage, spawn, stream, reap. Its error is a
+// *LaunchError when the job could not be started on some host; nothing is left running then.
+// How a started job ended is the Result.
+func Run(ctx context.Context, plan Plan, opts Options) (Result, error) {
+	opts.setDefaults()
+	job, err := newJob(plan, opts)
+	if err != nil {
+		return Result{}, err
+	}
+	defer job.close()
+	startCtx, cancel := job.startContext(ctx)
+	defer cancel(nil)
+	if err := job.onEveryHost(startCtx, job.connect, job.stage, job.prepare); err != nil {
+		return Result{}, err
+	}
+	job.spawn()
+	cancel(nil)
+	job.stream()
+	return job.reap(ctx), nil
+}
+
+func (o *Options) setDefaults() {
+	if o.StartTimeout == 0 {
+		o.StartTimeout = 60 * time.Second
+	}
+	if o.Grace == 0 {
+		o.Grace = 5 * time.Second
+	}
+	if o.Note == nil {
+		o.Note = func(string) {}
+	}
+	if o.Trace == nil {
+		o.Trace = func(string, ...any) {}
+	}
+}
+
+// job is one run of a plan.
+type job struct {
+	plan   Plan
+	opts   Options
+	began  time.Time
+	id     string
+	key    []byte
+	stager *stager
+
+	hosts    []Host // by index in the plan, as are the next two
+	sessions []*session
+	ports    []int // a free port on each host
+
+	core    *core
+	early   chan Stop // a wish to stop that came before the ranks ran
+	events  chan any
+	fences  *fences
+	ended   chan struct{} // the loop is over: events go nowhere
+	wg      sync.WaitGroup
+	stopGet context.CancelFunc
+	stdout  *printer
+	stderr  *printer
+	files   *rankFiles
+	windows map[int]*wire.Credit // stdin's credit by rank
+}
+
+func newJob(plan Plan, opts Options) (*job, error) {
+	j := &job{plan: plan, opts: opts, began: time.Now(), id: rand.Text()[:12], key: make([]byte, 32),
+		stager: newStager(opts.Exe), core: newCore(plan, opts.Grace), early: make(chan Stop, 1), events: make(chan any, 256), ended: make(chan struct{}),
+		hosts: make([]Host, len(plan.Hosts)), sessions: make([]*session, len(plan.Hosts)), ports: make([]int, len(plan.Hosts))}
+	rand.Read(j.key)
+	if opts.OutputDir != "" {
+		files, err := newRankFiles(opts.OutputDir, plan.Size, opts.Note)
+		if err != nil {
+			return nil, err
+		}
+		j.files = files
+	}
+	return j, nil
+}
+
+func (j *job) now() time.Duration { return time.Since(j.began) }
+
+// startContext ends when the job has not started in time, or the user does not
+// want it any more.
+func (j *job) startContext(ctx context.Context) (context.Context, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	timeout := time.AfterFunc(j.opts.StartTimeout, func() {
+		cancel(fmt.Errorf("not started within %v (--start-timeout)", j.opts.StartTimeout))
+	})
+	j.wg.Go(func() {
+		defer timeout.Stop()
+		select {
+		case stop := <-j.opts.Stops:
+			j.early <- stop // should the ranks be running by now, reap must know
+			cancel(&StoppedError{stop.Reason})
+		case <-ctx.Done():
+		}
+	})
+	return ctx, cancel
+}
+
+// StoppedError is the cause when the user ended a job before its ranks ran.
+type StoppedError struct{ Reason StopReason }
+
+func (e *StoppedError) Error() string { return "stopped before the ranks had started" }
+
+// onEveryHost takes every host through the steps, all hosts side by side. When
+// any fails, all failures are returned together; the others are let go.
+func (j *job) onEveryHost(ctx context.Context, steps ...func(context.Context, int) error) error {
+	errs := make([]error, len(j.plan.Hosts))
+	limit := make(chan struct{}, dialLimit)
+	var wg sync.WaitGroup
+	for i := range j.plan.Hosts {
+		wg.Go(func() {
+			limit <- struct{}{}
+			defer func() { <-limit }()
+			for _, step := range steps {
+				if errs[i] = step(ctx, i); errs[i] != nil {
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	var stopped *StoppedError
+	if errors.As(context.Cause(ctx), &stopped) {
+		return stopped
+	}
+	var failed LaunchError
+	for i, err := range errs {
+		if err != nil {
+			failed.Hosts = append(failed.Hosts, HostError{j.plan.Hosts[i].Name, err})
+		}
+	}
+	if len(failed.Hosts) > 0 {
+		return &failed
+	}
+	return nil
+}
+
+func (j *job) connect(ctx context.Context, i int) (err error) {
+	h := j.plan.Hosts[i].Host
+	j.opts.Trace("%s: connecting", h.Name)
+	j.hosts[i], err = j.opts.Dial(ctx, h)
+	return err
+}
+
+func (j *job) stage(ctx context.Context, i int) error {
+	s, err := j.stager.agent(ctx, j.hosts[i])
+	if err != nil {
+		return err
+	}
+	s.index, s.host = i, &j.plan.Hosts[i]
+	j.sessions[i] = s
+	j.opts.Trace("%s: agent %d on %s", s.host.Name, s.hello.PID, s.hello.Hostname)
+	return nil
+}
+
+// prepare sends the job and waits for the host's word that it can start there.
+func (j *job) prepare(ctx context.Context, i int) error {
+	s := j.sessions[i]
+	s.out.tell(wire.TypeJob, j.describe(s.host))
+	stop := context.AfterFunc(ctx, s.cancel)
+	defer stop()
+	for {
+		f, err := s.frames.Next()
+		if err != nil {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			return fmt.Errorf("the agent ended: %w", err)
+		}
+		switch f.Type {
+		case wire.TypeHeartbeat:
+			continue
+		case wire.TypeReady:
+			var ready wire.Ready
+			err := f.Decode(&ready)
+			j.ports[i] = ready.FreePort
+			return err
+		case wire.TypeRefuse:
+			var refused RefusedError
+			if err := f.Decode(&refused.Refuse); err != nil {
+				return err
+			}
+			return &refused
+		}
+		return &wire.FormatError{Reason: fmt.Sprintf("the agent sent a %s frame before it was ready", f.Type)}
+	}
+}
+
+// describe is the job as one host is told it.
+func (j *job) describe(h *PlannedHost) wire.Job {
+	w := wire.Job{ID: j.id, Key: j.key, Size: j.plan.Size, Hosts: len(j.plan.Hosts), Host: h.Name,
+		Drop: sessionNames(), Wdir: []byte(j.opts.Wdir), Ranks: h.Ranks, Stdin: -1, Grace: j.opts.Grace}
+	for _, a := range j.opts.Argv {
+		w.Argv = append(w.Argv, []byte(a))
+	}
+	for _, e := range j.opts.Env {
+		w.Env = append(w.Env, []byte(e))
+	}
+	if j.opts.Stdin != nil && h.Ranks[0].Rank == 0 {
+		w.Stdin = 0
+	}
+	return w
+}
+
+// spawn lets every host start its ranks.
+func (j *job) spawn() {
+	addrs := addresses(j.sessions)
+	for i, s := range j.sessions {
+		s.out.tell(wire.TypeStart, wire.Start{Addr: addrs[i], MasterAddr: addrs[0], MasterPort: j.ports[0]})
+	}
+	j.opts.Trace("%s started on %s", count(j.plan.Size, "rank"), count(len(j.plan.Hosts), "host"))
+}
+
+// close lets go of every host, all at once: agents that still live end.
+func (j *job) close() {
+	var wg sync.WaitGroup
+	for i := range j.hosts {
+		wg.Go(func() {
+			if s := j.sessions[i]; s != nil {
+				s.close()
+			}
+			if h := j.hosts[i]; h != nil {
+				_ = h.Close()
+			}
+		})
+	}
+	wg.Wait()
+	j.wg.Wait()
+}

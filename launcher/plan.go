@@ -1,0 +1,192 @@
+package launcher
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/wire"
+)
+
+// Request is what a user asks for, once hosts are known.
+type Request struct {
+	NP              int // ranks to start; 0: one per slot
+	NoOversubscribe bool
+}
+
+// Plan says which rank runs where. Ranks are numbered host by host, in the
+// order of the hosts; hosts that get no rank are not in it.
+type Plan struct {
+	Size     int
+	Hosts    []PlannedHost
+	Warnings []string // for the user, one line each
+}
+
+// PlannedHost is one host and its ranks, contiguous and in order.
+type PlannedHost struct {
+	hostfile.Host
+	Ranks []wire.Rank
+}
+
+// SlotsError says that there are fewer slots than ranks, and may not be.
+type SlotsError struct {
+	NP, Slots, Hosts int
+	MaxSlots         bool // the limit is the hosts' max_slots, which no flag lifts
+}
+
+func (e *SlotsError) Error() string {
+	kind := "slot"
+	if e.MaxSlots {
+		kind = "max_slot"
+	}
+	have := "hosts have"
+	if e.Hosts == 1 {
+		have = "host has"
+	}
+	return fmt.Sprintf("%s need %s, but the %s %d", count(e.NP, "rank"), count(e.NP, kind), have, e.Slots)
+}
+
+// Hint says what to do about it.
+func (e *SlotsError) Hint() string {
+	if e.MaxSlots {
+		return fmt.Sprintf("ask for at most -np %d, add hosts, or raise max_slots", e.Slots)
+	}
+	return fmt.Sprintf("ask for at most -np %d, give the hosts more slots (-H host:N), or leave out --no-oversubscribe", e.Slots)
+}
+
+// NewPlan deals ranks to hosts. Up to the number of slots, hosts are filled in
+// order. Beyond it ranks wrap around the hosts, each host getting its slots once
+// more per round, unless the request forbids that. It is pure.
+func NewPlan(hosts []hostfile.Host, req Request) (Plan, error) {
+	slots := 0
+	for _, h := range hosts {
+		slots += h.Slots
+	}
+	np := req.NP
+	if np == 0 {
+		np = slots
+	}
+	if np > slots && req.NoOversubscribe {
+		return Plan{}, &SlotsError{NP: np, Slots: slots, Hosts: len(hosts)}
+	}
+	shares, err := deal(hosts, np, slots)
+	if err != nil {
+		return Plan{}, err
+	}
+	plan := Plan{Size: np}
+	next := 0
+	for i, h := range hosts {
+		if shares[i] == 0 {
+			continue
+		}
+		ranks := make([]wire.Rank, shares[i])
+		for local := range ranks {
+			ranks[local] = wire.Rank{Rank: next, LocalRank: local}
+			next++
+		}
+		plan.Hosts = append(plan.Hosts, PlannedHost{h, ranks})
+	}
+	setCross(plan.Hosts)
+	if np > slots {
+		plan.Warnings = append(plan.Warnings, fmt.Sprintf("%s on %s: more than one rank per slot (%s)",
+			count(np, "rank"), count(slots, "slot"), plan.summary()))
+	}
+	return plan, nil
+}
+
+// deal returns how many of np ranks each host gets.
+func deal(hosts []hostfile.Host, np, slots int) ([]int, error) {
+	shares := make([]int, len(hosts))
+	left := np
+	if np > slots && slots > 0 {
+		for i, h := range hosts {
+			shares[i] = np / slots * h.Slots
+			left -= shares[i]
+		}
+	}
+	limit := 0
+	for i, h := range hosts {
+		extra := min(left, h.Slots)
+		shares[i] += extra
+		left -= extra
+		if h.MaxSlots > 0 {
+			limit += h.MaxSlots
+			if shares[i] > h.MaxSlots {
+				return nil, &SlotsError{NP: shares[i], Slots: h.MaxSlots, Hosts: 1, MaxSlots: true}
+			}
+		}
+	}
+	if left > 0 {
+		return nil, &SlotsError{NP: np, Slots: slots, Hosts: len(hosts)}
+	}
+	return shares, nil
+}
+
+// setCross numbers, for each local rank, the hosts that have it.
+func setCross(hosts []PlannedHost) {
+	var sizes []int
+	for _, h := range hosts {
+		for i := range h.Ranks {
+			if i == len(sizes) {
+				sizes = append(sizes, 0)
+			}
+			h.Ranks[i].CrossRank = sizes[i]
+			sizes[i]++
+		}
+	}
+	for _, h := range hosts {
+		for i := range h.Ranks {
+			h.Ranks[i].CrossSize = sizes[i]
+		}
+	}
+}
+
+// summary is "f1:4, f2:4", cut after a few hosts.
+func (p Plan) summary() string {
+	var parts []string
+	for i, h := range p.Hosts {
+		if i == 4 && len(p.Hosts) > 5 {
+			parts = append(parts, fmt.Sprintf("and %d more hosts", len(p.Hosts)-i))
+			break
+		}
+		parts = append(parts, fmt.Sprintf("%s:%d", h.Name, len(h.Ranks)))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// String shows the plan as --dry-run prints it.
+func (p Plan) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s on %s\n", count(p.Size, "rank"), count(len(p.Hosts), "host"))
+	width := 0
+	for _, h := range p.Hosts {
+		width = max(width, len(h.Name))
+	}
+	for _, h := range p.Hosts {
+		first, last := h.Ranks[0].Rank, h.Ranks[len(h.Ranks)-1].Rank
+		ranks := fmt.Sprintf("rank %d", first)
+		if last > first {
+			ranks = fmt.Sprintf("ranks %d-%d", first, last)
+		}
+		fmt.Fprintf(&b, "  %-*s  %s, %s\n", width, h.Name, count(h.Slots, "slot"), ranks)
+	}
+	return b.String()
+}
+
+// host returns the host of a rank, or nil.
+func (p Plan) host(rank int) *PlannedHost {
+	for i := range p.Hosts {
+		ranks := p.Hosts[i].Ranks
+		if first := ranks[0].Rank; rank >= first && rank < first+len(ranks) {
+			return &p.Hosts[i]
+		}
+	}
+	return nil
+}
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

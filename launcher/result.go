@@ -1,0 +1,144 @@
+package launcher
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+
+	"github.com/gorun/gorun/internal/wire"
+)
+
+// Exit codes of gorun's own. See docs/exit-codes.md.
+const (
+	CodeTimeout    = 124
+	CodeLaunch     = 125 // a job could not be launched, or a host was lost
+	CodeSignalBase = 128
+)
+
+// Result is how a job that was started ended.
+type Result struct {
+	Cause       *Failure   // what ended it; nil: nothing failed
+	Stopped     StopReason // why it was ended from outside, if it was
+	Exits       []wire.Exit
+	Lost        []HostError // hosts that were lost
+	Unconfirmed []string    // hosts that did not report the end of their ranks in time
+	Output      error       // why output was lost, if it was
+}
+
+// Failure is what went wrong first.
+type Failure struct {
+	Rank   int // -1: the host itself
+	Host   string
+	Exit   wire.Exit
+	Lost   error
+	Victim bool // it had lost another rank before, whose failure is not known
+}
+
+func (f Failure) String() string {
+	if f.Lost != nil {
+		return fmt.Sprintf("host %s: %v", f.Host, f.Lost)
+	}
+	return fmt.Sprintf("rank %d on %s %s", f.Rank, f.Host, describe(f.Exit))
+}
+
+// describe says how a rank ended: "exited with code 3".
+func describe(e wire.Exit) string {
+	switch {
+	case e.Failed != "":
+		return "did not start: " + e.Failed
+	case e.Signal != 0:
+		text := fmt.Sprintf("was killed by signal %d (%s)", e.Signal, signalName(e.Signal))
+		if e.Core {
+			text += ", core dumped"
+		}
+		return text
+	}
+	return fmt.Sprintf("exited with code %d", e.Code)
+}
+
+// signalName is the signal's common name.
+func signalName(n int) string {
+	names := map[syscall.Signal]string{
+		syscall.SIGHUP: "SIGHUP", syscall.SIGINT: "SIGINT", syscall.SIGQUIT: "SIGQUIT", syscall.SIGILL: "SIGILL",
+		syscall.SIGTRAP: "SIGTRAP", syscall.SIGABRT: "SIGABRT", syscall.SIGBUS: "SIGBUS", syscall.SIGFPE: "SIGFPE",
+		syscall.SIGKILL: "SIGKILL", syscall.SIGUSR1: "SIGUSR1", syscall.SIGSEGV: "SIGSEGV", syscall.SIGUSR2: "SIGUSR2",
+		syscall.SIGPIPE: "SIGPIPE", syscall.SIGALRM: "SIGALRM", syscall.SIGTERM: "SIGTERM", syscall.SIGXCPU: "SIGXCPU",
+	}
+	if name, ok := names[syscall.Signal(n)]; ok {
+		return name
+	}
+	return syscall.Signal(n).String()
+}
+
+// Code is the exit code gorun ends with: that of the first failing rank,
+// 128 + signal if a signal ended it, or one of gorun's own. It is pure.
+func (r Result) Code() int {
+	switch r.Stopped {
+	case Interrupted:
+		return CodeSignalBase + int(syscall.SIGINT)
+	case Terminated:
+		return CodeSignalBase + int(syscall.SIGTERM)
+	case HungUp:
+		return CodeSignalBase + int(syscall.SIGHUP)
+	case OutputClosed:
+		return CodeSignalBase + int(syscall.SIGPIPE)
+	case TimedOut:
+		return CodeTimeout
+	}
+	switch f := r.Cause; {
+	case f == nil && len(r.Unconfirmed) == 0:
+		return 0
+	case f == nil || f.Lost != nil:
+		return CodeLaunch
+	case f.Exit.Signal != 0:
+		return CodeSignalBase + f.Exit.Signal
+	default:
+		return f.Exit.Code
+	}
+}
+
+// HostError is what went wrong with one host.
+type HostError struct {
+	Host string
+	Err  error
+}
+
+func (e HostError) Error() string { return e.Host + ": " + e.Err.Error() }
+func (e HostError) Unwrap() error { return e.Err }
+
+// LaunchError says that a job was not started: every host that failed, with its
+// reason. Nothing is left running on any host.
+type LaunchError struct{ Hosts []HostError }
+
+func (e *LaunchError) Error() string {
+	parts := make([]string, len(e.Hosts))
+	for i, h := range e.Hosts {
+		parts[i] = h.Error()
+	}
+	return "cannot start the job: " + strings.Join(parts, "; ")
+}
+
+// RefusedError is an agent's word that the job cannot run on its host.
+type RefusedError struct{ wire.Refuse }
+
+func (e *RefusedError) Error() string { return e.What }
+
+// ExitCode is the code gorun should end with.
+func (e *RefusedError) ExitCode() int { return e.Code }
+
+// Hint says what to do about it; it may be empty.
+func (e *RefusedError) Hint() string { return e.Refuse.Hint }
+
+// Code is the exit code for a job that was not started: a missing program's own code when that
+// is all that is wrong, else 125.
+func (e *LaunchError) Code() int {
+	code := 0
+	for _, h := range e.Hosts {
+		refused, ok := h.Err.(*RefusedError)
+		if !ok || (code != 0 && refused.Code != code) {
+			return CodeLaunch
+		}
+		code = refused.Code
+	}
+	return code
+}

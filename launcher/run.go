@@ -1,0 +1,298 @@
+package launcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/gorun/gorun/internal/wire"
+)
+
+const (
+	beatTime  = time.Second
+	hungTime  = 30 * time.Second // silence after which a connected agent counts as hung
+	coreTick  = 100 * time.Millisecond
+	stdinRank = 0
+)
+
+// stream begins to carry output, input and requests between the hosts and us.
+func (j *job) stream() {
+	prefix := func(fd int) func(int) []byte {
+		if j.opts.Prefix == nil {
+			return nil
+		}
+		return func(rank int) []byte { return j.opts.Prefix(rank, fd) }
+	}
+	closed := func(err error) { j.post(eventOutput{err}) }
+	j.stdout = newPrinter(j.opts.Stdout, 1, prefix(1), j.files, closed)
+	j.stderr = newPrinter(j.opts.Stderr, 2, prefix(2), j.files, closed)
+	ctx, cancel := context.WithCancel(context.Background())
+	j.stopGet = cancel
+	j.fences = newFences(ctx, j.plan.Size)
+	j.windows = map[int]*wire.Credit{}
+	if j.opts.Stdin != nil {
+		j.windows[stdinRank] = wire.NewCredit()
+		go j.feed(j.opts.Stdin, j.windows[stdinRank]) // ends with Stdin, which is the caller's
+	}
+	for _, s := range j.sessions {
+		j.wg.Go(func() { j.read(s) })
+	}
+}
+
+type (
+	eventOutput struct{ err error } // the terminal does not take any more
+	eventFence  struct{ fence wire.Fence }
+)
+
+func (j *job) post(event any) {
+	select {
+	case j.events <- event:
+	case <-j.ended:
+	}
+}
+
+// reap runs the job to its end and says what it came to.
+func (j *job) reap(ctx context.Context) Result {
+	tick, beat := time.NewTicker(coreTick), time.NewTicker(beatTime)
+	defer tick.Stop()
+	defer beat.Stop()
+	cancelled := ctx.Done()
+	for finished := false; !finished; {
+		var event any = eventTick{}
+		select {
+		case event = <-j.events:
+		case stop := <-j.opts.Stops:
+			event = eventStop{stop.Reason, stop.Now}
+		case stop := <-j.early:
+			event = eventStop{stop.Reason, stop.Now}
+		case n := <-j.opts.Signals:
+			j.toAll(wire.TypeSignal, wire.Signal{Number: n})
+		case <-cancelled:
+			cancelled = nil
+			event = eventStop{why: Terminated}
+		case <-beat.C:
+			j.beat()
+		case <-tick.C:
+		}
+		finished = j.apply(event)
+	}
+	close(j.ended)
+	j.stopGet()
+	for _, w := range j.windows {
+		w.Close()
+	}
+	j.stdout.close()
+	j.stderr.close()
+	result := j.core.result()
+	if j.files != nil {
+		result.Output = j.files.close()
+	}
+	return result
+}
+
+// apply steps the core, does what it says, and reports whether that was the end.
+func (j *job) apply(event any) (finished bool) {
+	switch e := event.(type) {
+	case eventFence:
+		if all, err := j.fences.add(e.fence); err != nil {
+			j.opts.Trace("%v", err)
+		} else if all != nil {
+			j.toAll(wire.TypeFenced, wire.Fence{Name: e.fence.Name, Values: all})
+		}
+		return false
+	case eventOutput:
+		if !isBrokenPipe(e.err) {
+			j.opts.Note(fmt.Sprintf("cannot write output any more: %v", e.err))
+		}
+		event = eventStop{why: OutputClosed}
+	case eventExit:
+		j.opts.Trace("rank %d %s", e.exit.Rank, describe(e.exit))
+	}
+	for _, act := range j.core.step(event, j.now()) {
+		switch act := act.(type) {
+		case actStop:
+			j.toAll(wire.TypeStop, wire.Stop{Grace: act.grace})
+		case actAbort:
+			j.toAll(wire.TypeAbort, act.abort)
+		case actFinish:
+			finished = true
+		}
+	}
+	return finished
+}
+
+func (j *job) toAll(t wire.Type, message any) {
+	for _, s := range j.sessions {
+		s.out.tell(t, message)
+	}
+}
+
+// beat shows every agent that we live, and looks for those that do not.
+func (j *job) beat() {
+	at := j.now()
+	for _, s := range j.sessions {
+		s.out.beat(at)
+		if silent := s.silence(); silent > hungTime {
+			j.apply(eventGone{s.index, fmt.Errorf("no word from the agent for %v", silent.Round(time.Second))})
+		}
+	}
+}
+
+// read takes one agent's frames until its session ends.
+func (j *job) read(s *session) {
+	done := false
+	for {
+		f, err := s.frames.Next()
+		if err == nil {
+			s.note(f, j.now())
+			err = j.frame(s, f)
+			done = done || f.Type == wire.TypeDone
+		}
+		if err != nil {
+			if !done {
+				j.post(eventGone{s.index, s.lossReason(err)})
+			}
+			return
+		}
+	}
+}
+
+// lossReason says why a session ended too early, in words that name the cause
+// rather than the end of a stream.
+func (s *session) lossReason(err error) error {
+	select {
+	case <-s.ended:
+	case <-time.After(time.Second):
+		return fmt.Errorf("lost the connection to the agent: %w", err)
+	}
+	var status interface{ ExitCode() int }
+	switch {
+	case errors.As(s.runErr, &status):
+		err = fmt.Errorf("the agent was killed or failed (exit code %d)", status.ExitCode())
+	case s.runErr != nil:
+		err = fmt.Errorf("lost the connection to the agent: %w", s.runErr)
+	case errors.Is(err, io.EOF):
+		err = errors.New("the agent ended too early")
+	}
+	if text := s.stderr.String(); text != "" {
+		err = fmt.Errorf("%w: %s", err, text)
+	}
+	return err
+}
+
+// frame handles one frame of an agent. The host is taken from the session, never
+// from the frame: an agent can only speak for its own ranks.
+func (j *job) frame(s *session, f wire.Frame) error {
+	switch f.Type {
+	case wire.TypeHeartbeat:
+		return nil
+	case wire.TypeOutput:
+		return j.output(s, f)
+	case wire.TypeCredit:
+		return j.credit(f)
+	case wire.TypeExit:
+		return decode(f, func(e wire.Exit) error {
+			if !s.owns(e.Rank) {
+				return foreign(e.Rank)
+			}
+			e.At = s.toLauncher(e.At, j.now())
+			j.post(eventExit{s.index, e})
+			return nil
+		})
+	case wire.TypeLost:
+		return decode(f, func(l wire.Lost) error {
+			if !s.owns(l.By) {
+				return foreign(l.By)
+			}
+			j.post(eventLost{l})
+			return nil
+		})
+	case wire.TypeFence:
+		return decode(f, func(fence wire.Fence) error {
+			for rank := range fence.Values {
+				if !s.owns(rank) {
+					return foreign(rank)
+				}
+			}
+			j.post(eventFence{fence})
+			return nil
+		})
+	case wire.TypePut:
+		return decode(f, func(p wire.Put) error { return j.fences.store.Put(p.Key, p.Value) })
+	case wire.TypeGet:
+		return decode(f, func(g wire.Get) error { return j.fences.get(s.out, g) })
+	case wire.TypeDone:
+		j.post(eventDone{s.index})
+		return nil
+	}
+	return &wire.FormatError{Reason: fmt.Sprintf("the agent sent a %s frame", f.Type)}
+}
+
+func decode[T any](f wire.Frame, handle func(T) error) error {
+	var message T
+	if err := f.Decode(&message); err != nil {
+		return err
+	}
+	return handle(message)
+}
+
+func foreign(rank int) error {
+	return &wire.FormatError{Reason: fmt.Sprintf("the agent spoke for rank %d, which is not its own", rank)}
+}
+
+func (s *session) owns(rank int) bool {
+	first := s.host.Ranks[0].Rank
+	return rank >= first && rank < first+len(s.host.Ranks)
+}
+
+// output hands a rank's bytes to the printer, which returns the credit.
+func (j *job) output(s *session, f wire.Frame) error {
+	rank, fd := wire.RankFD(f.Stream)
+	if !s.owns(rank) {
+		return foreign(rank)
+	}
+	if len(f.Payload) == 0 {
+		return nil
+	}
+	p := j.stdout
+	if fd == 2 {
+		p = j.stderr
+	}
+	p.add(rank, f.Payload, s.out.creditor(f.Stream))
+	return nil
+}
+
+// credit lets more of stdin go to its rank.
+func (j *job) credit(f wire.Frame) error {
+	n, err := f.Credit()
+	if err != nil {
+		return err
+	}
+	if w := j.windows[int(f.Stream)]; w != nil {
+		return w.Add(n)
+	}
+	return &wire.FormatError{Reason: "credit for a stream that does not exist"}
+}
+
+// feed carries standard input to its rank while that has room for it.
+func (j *job) feed(stdin io.Reader, window *wire.Credit) {
+	out := j.sessions[0].out
+	buf := make([]byte, 16<<10)
+	for {
+		room := window.Take(len(buf))
+		if room == 0 {
+			return
+		}
+		n, err := stdin.Read(buf[:room])
+		if n > 0 {
+			out.send(wire.TypeStdin, stdinRank, append([]byte(nil), buf[:n]...))
+		}
+		_ = window.Add(room - n)
+		if err != nil {
+			out.send(wire.TypeStdin, stdinRank, nil)
+			return
+		}
+	}
+}

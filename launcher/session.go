@@ -1,0 +1,231 @@
+package launcher
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gorun/gorun/internal/wire"
+)
+
+// Host is a machine the launcher can use. *ssh.Client is one, [Local] another.
+type Host interface {
+	// Run runs a command and returns when it has ended, or ctx has. An exit
+	// status other than 0 is an error with an ExitCode() int method.
+	Run(ctx context.Context, argv []string, stdin io.Reader, stdout, stderr io.Writer) error
+	// Put writes a file; a relative path is below the home directory.
+	Put(ctx context.Context, path string, mode fs.FileMode, r io.Reader) error
+	Close() error
+}
+
+const (
+	agentWord   = "__agent" // the hidden command; internal to gorun
+	helloTime   = 10 * time.Second
+	partingTime = 2 * time.Second // for an agent to end after its stdin has
+)
+
+// AgentCommand is the first argument that makes gorun an agent's guard; the
+// second is the nonce.
+const AgentCommand = agentWord
+
+// session is one agent, spoken to through one command on one host.
+type session struct {
+	index  int // of the host in the plan
+	host   *PlannedHost
+	conn   Host
+	hello  wire.Hello
+	frames *wire.Reader
+	out    *outbox
+	stdin  *io.PipeWriter
+	stderr *tail
+	cancel context.CancelFunc
+	ended  chan struct{} // the command has ended; runErr says how
+	runErr error
+
+	mu     sync.Mutex
+	heard  time.Time     // the last frame
+	offset time.Duration // agent clock + offset = launcher clock; the least seen
+	known  bool          // offset is
+}
+
+// noAgentError says that a command was run and no agent of our build answered.
+type noAgentError struct {
+	path   string
+	stderr string
+	err    error
+}
+
+func (e *noAgentError) Error() string {
+	text := fmt.Sprintf("start %s: %v", e.path, e.err)
+	if e.stderr != "" {
+		text += ": " + e.stderr
+	}
+	return text
+}
+
+func (e *noAgentError) Unwrap() error { return e.err }
+
+// errOtherBuild is the cause when another gorun answered.
+var errOtherBuild = errors.New("another build of gorun is there")
+
+// openSession runs the agent at path on conn and reads its hello. The session lives
+// until close, also beyond ctx.
+func openSession(ctx context.Context, conn Host, path, build string) (*session, error) {
+	var raw [16]byte
+	rand.Read(raw[:])
+	nonce := hex.EncodeToString(raw[:])
+	stdinReader, stdinWriter := io.Pipe()
+	stdoutReader, stdoutWriter := io.Pipe()
+	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	s := &session{conn: conn, frames: wire.NewReader(stdoutReader), stdin: stdinWriter, stderr: &tail{}, cancel: cancel,
+		ended: make(chan struct{}), heard: time.Now()}
+	go func() {
+		defer close(s.ended)
+		s.runErr = conn.Run(life, []string{path, agentWord, nonce}, stdinReader, stdoutWriter, s.stderr)
+		stdoutWriter.CloseWithError(io.EOF)
+		stdinReader.CloseWithError(io.ErrClosedPipe)
+	}()
+	// Whatever the far side does, the hello is there in time or not at all.
+	timer := time.AfterFunc(helloTime, func() {
+		stdoutWriter.CloseWithError(fmt.Errorf("no answer within %v", helloTime))
+	})
+	stop := context.AfterFunc(ctx, func() { stdoutWriter.CloseWithError(context.Cause(ctx)) })
+	err := s.greet(stdoutReader, nonce, build)
+	timer.Stop()
+	if !stop() && err == nil {
+		err = context.Cause(ctx)
+	}
+	if err == nil {
+		s.out = newOutbox(wire.NewWriter(stdinWriter))
+		return s, nil
+	}
+	s.abandon()
+	return nil, &noAgentError{path: path, stderr: s.stderr.String(), err: s.explain(err)}
+}
+
+// greet skips the shell's noise, reads the agent's hello and answers it.
+func (s *session) greet(stdout io.Reader, nonce, build string) error {
+	if _, err := wire.FindPreamble(stdout, nonce); err != nil {
+		return err
+	}
+	f, err := s.frames.Next()
+	if err != nil {
+		return err
+	}
+	if f.Type != wire.TypeHello {
+		return &wire.FormatError{Reason: "the agent did not say hello first"}
+	}
+	if err := f.Decode(&s.hello); err != nil {
+		return err
+	}
+	if s.hello.Protocol != wire.Protocol || s.hello.Build != build {
+		return errOtherBuild
+	}
+	return wire.NewWriter(s.stdin).SendMessage(wire.TypeHello, wire.Hello{Protocol: wire.Protocol, Build: build})
+}
+
+// explain prefers the command's own end over the silence it caused.
+func (s *session) explain(err error) error {
+	var noise *wire.NoiseError
+	if !errors.As(err, &noise) || !errors.Is(err, io.EOF) || s.runErr == nil {
+		return err
+	}
+	if text := printable(string(noise.Noise)); text != "" {
+		return fmt.Errorf("%w, after printing %q", s.runErr, text)
+	}
+	return s.runErr
+}
+
+// abandon ends the command at once.
+func (s *session) abandon() {
+	s.stdin.Close()
+	s.cancel()
+	<-s.ended
+}
+
+// close ends the session: the agent's stdin ends, which ends the agent if it
+// lives. A command that does not end is cut off.
+func (s *session) close() {
+	s.out.close()
+	s.stdin.Close()
+	select {
+	case <-s.ended:
+	case <-time.After(partingTime):
+	}
+	s.abandon()
+}
+
+// note records that a frame came, and a heartbeat's time if it was one.
+func (s *session) note(f wire.Frame, clock time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.heard = time.Now()
+	if f.Type != wire.TypeHeartbeat {
+		return
+	}
+	// The fastest heartbeat is the best estimate of how the clocks differ.
+	if at, err := f.Heartbeat(); err == nil && (!s.known || clock-at < s.offset) {
+		s.offset, s.known = clock-at, true
+	}
+}
+
+// silence is the time since the last frame.
+func (s *session) silence() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Since(s.heard)
+}
+
+// toLauncher turns an agent's time into the launcher's.
+func (s *session) toLauncher(at, now time.Duration) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.known {
+		return now
+	}
+	return min(at+s.offset, now)
+}
+
+// tail keeps the last bytes written to it.
+type tail struct {
+	mu   sync.Mutex
+	data []byte
+}
+
+const tailSize = 2 << 10
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.data = append(t.data, p...)
+	if len(t.data) > tailSize {
+		t.data = append([]byte(nil), t.data[len(t.data)-tailSize:]...)
+	}
+	return len(p), nil
+}
+
+// String is what was written last, on one line, safe for a terminal.
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return printable(string(t.data))
+}
+
+// printable folds text from a host into one line without control bytes.
+func printable(text string) string {
+	lines := strings.FieldsFunc(strings.TrimSpace(text), func(r rune) bool { return r == '\n' || r == '\r' })
+	text = strings.Join(lines, "; ")
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || (r >= 0x80 && r < 0xa0) {
+			return '?'
+		}
+		return r
+	}, text)
+}
