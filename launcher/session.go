@@ -44,6 +44,7 @@ type session struct {
 	frames *wire.Reader
 	out    *outbox
 	stdin  *io.PipeWriter
+	stdout *io.PipeReader
 	stderr *tail
 	cancel context.CancelFunc
 	ended  chan struct{} // the command has ended; runErr says how
@@ -84,8 +85,8 @@ func openSession(ctx context.Context, conn Host, path, build string) (*session, 
 	stdinReader, stdinWriter := io.Pipe()
 	stdoutReader, stdoutWriter := io.Pipe()
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	s := &session{conn: conn, frames: wire.NewReader(stdoutReader), stdin: stdinWriter, stderr: &tail{}, cancel: cancel,
-		ended: make(chan struct{}), heard: time.Now()}
+	s := &session{conn: conn, frames: wire.NewReader(stdoutReader), stdin: stdinWriter, stdout: stdoutReader, stderr: &tail{},
+		cancel: cancel, ended: make(chan struct{}), heard: time.Now()}
 	go func() {
 		defer close(s.ended)
 		s.runErr = conn.Run(life, []string{path, agentWord, nonce}, stdinReader, stdoutWriter, s.stderr)
@@ -145,16 +146,23 @@ func (s *session) explain(err error) error {
 
 // abandon ends the command at once.
 func (s *session) abandon() {
-	s.stdin.Close()
+	s.hangUp()
 	s.cancel()
 	<-s.ended
+}
+
+// hangUp ends the command's stdin, and lets what it still prints go nowhere:
+// nobody reads frames any more.
+func (s *session) hangUp() {
+	s.stdin.Close()
+	s.stdout.Close()
 }
 
 // close ends the session: the agent's stdin ends, which ends the agent if it
 // lives. A command that does not end is cut off.
 func (s *session) close() {
 	s.out.close()
-	s.stdin.Close()
+	s.hangUp()
 	select {
 	case <-s.ended:
 	case <-time.After(partingTime):

@@ -80,7 +80,8 @@ func (u *ui) reportHosts(failed []launcher.HostError) {
 	var hints []string
 	seen := map[string]bool{}
 	for _, f := range failed {
-		reason := f.Err.Error()
+		// Errors of a connection name the host and its address themselves.
+		reason := strings.TrimPrefix(f.Err.Error(), f.Host+" ")
 		if hosts[reason] == nil {
 			reasons = append(reasons, reason)
 		}
