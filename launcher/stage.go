@@ -27,12 +27,13 @@ type Executable struct {
 // many clusters share one home directory, and upload only if it is not there yet.
 type stager struct {
 	exe    Executable
+	trace  func(format string, args ...any)
 	first  sync.Once
 	staged chan struct{} // closed when the first upload is over
 }
 
-func newStager(exe Executable) *stager {
-	return &stager{exe: exe, staged: make(chan struct{})}
+func newStager(exe Executable, trace func(string, ...any)) *stager {
+	return &stager{exe: exe, trace: trace, staged: make(chan struct{})}
 }
 
 // agent returns a session with an agent of our own build on conn.
@@ -74,7 +75,8 @@ func (s *stager) upload(ctx context.Context, conn Host, cached string) (*session
 			return nil, context.Cause(ctx)
 		}
 	}
-	file, err := os.Open(s.exe.Path)
+	// Not by its path: a new build may stand there by now.
+	file, err := os.Open("/proc/self/exe")
 	if err != nil {
 		return nil, fmt.Errorf("read gorun itself: %w", err)
 	}
@@ -82,6 +84,7 @@ func (s *stager) upload(ctx context.Context, conn Host, cached string) (*session
 	if err := conn.Put(ctx, cached, 0o700, file); err != nil {
 		return nil, fmt.Errorf("upload gorun to ~/%s: %w", filepath.ToSlash(cached), err)
 	}
+	s.trace("uploaded gorun to ~/%s", cached)
 	opened, err := openSession(ctx, conn, cached, s.exe.Build)
 	if err != nil {
 		return nil, fmt.Errorf("after the upload: %w", err)

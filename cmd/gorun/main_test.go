@@ -99,9 +99,15 @@ func start(t *testing.T, c *lab.Cluster, args ...string) *run {
 // startIn is start with more environment.
 func startIn(t *testing.T, c *lab.Cluster, env []string, args ...string) *run {
 	t.Helper()
+	return startPath(t, c, binary("gorun"), env, args...)
+}
+
+// startPath is startIn for a gorun at another path.
+func startPath(t *testing.T, c *lab.Cluster, path string, env []string, args ...string) *run {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), runLimit)
 	t.Cleanup(cancel)
-	argv := append([]string{binary("gorun")}, args...)
+	argv := append([]string{path}, args...)
 	r := &run{t: t, mark: fmt.Sprintf("E2E_MARK=%s-%d-%d", t.Name(), os.Getpid(), time.Now().UnixNano())}
 	if c == nil {
 		r.cmd = exec.CommandContext(ctx, argv[0], argv[1:]...)

@@ -1,0 +1,22 @@
+# host.sh DIR NAME HOME MOUNT [SSHD ARG...]: becomes a host inside new
+# namespaces, says "." when it is one, and stays. DIR holds its passwd, group,
+# shadow and hosts; HOME is shown as MOUNT.
+set -e
+dir=$1 name=$2 home=$3 mount=$4
+shift 4
+for f in passwd group shadow hosts; do mount --bind "$dir/$f" "/etc/$f"; done
+mount --bind "$home" "$mount"
+mount -t tmpfs -o mode=1777 tmpfs /dev/shm
+mount -t tmpfs -o mode=755 tmpfs /run
+mkdir /run/sshd
+hostname "$name"
+ip link set lo up
+echo .
+exec >/dev/null </dev/null
+[ $# -gt 0 ] && "$@" &
+set +e
+# Stay when sshd ends: a host may live without. wait also reaps orphans.
+while :; do
+  wait
+  sleep 1
+done

@@ -1,0 +1,78 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"testing"
+)
+
+// Skip skips the test for the given reason. With CI=true in the environment it
+// fails instead: what CI skips, nobody has tested.
+func Skip(t testing.TB, reason string) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatalf("may not skip in CI: %s", reason)
+	}
+	t.Skip(reason)
+}
+
+// Need skips the test unless all the programs are in the PATH.
+func Need(t testing.TB, programs ...string) {
+	t.Helper()
+	for _, p := range programs {
+		if _, err := exec.LookPath(p); err != nil {
+			Skip(t, "needs "+p)
+		}
+	}
+}
+
+// MustLoopback is [Loopback] for a test: it ends with the test, a machine
+// without sshd skips the test, and a failed test logs what the sshds said.
+func MustLoopback(t testing.TB, specs ...Spec) *Cluster {
+	t.Helper()
+	return must(t, Loopback, specs)
+}
+
+// MustNamespaces is [Namespaces] for a test, like [MustLoopback].
+func MustNamespaces(t testing.TB, specs ...Spec) *Cluster {
+	t.Helper()
+	return must(t, Namespaces, specs)
+}
+
+// MustNamespacesAs is [NamespacesAs] for a test, like [MustLoopback].
+func MustNamespacesAs(t testing.TB, uid int, specs ...Spec) *Cluster {
+	t.Helper()
+	return must(t, func(ctx context.Context, specs ...Spec) (*Cluster, error) {
+		return NamespacesAs(ctx, uid, specs...)
+	}, specs)
+}
+
+func must(t testing.TB, up func(context.Context, ...Spec) (*Cluster, error), specs []Spec) *Cluster {
+	t.Helper()
+	c, err := up(t.Context(), specs...)
+	var missing *MissingError
+	if errors.As(err, &missing) {
+		Skip(t, err.Error())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			logSSHD(t, c)
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+func logSSHD(t testing.TB, c *Cluster) {
+	for _, h := range c.Hosts {
+		text, _ := os.ReadFile(h.Log)
+		t.Logf("sshd of %s:\n%s", h.Name, text)
+	}
+}

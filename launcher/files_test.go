@@ -1,0 +1,111 @@
+package launcher
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestRankFilesLayout(t *testing.T) {
+	for _, tc := range []struct {
+		size, rank, fd int
+		want           string
+	}{
+		{1, 0, 1, "rank.0/stdout"},
+		{10, 9, 2, "rank.9/stderr"},
+		{11, 9, 1, "rank.09/stdout"},
+		{11, 10, 1, "rank.10/stdout"},
+		{101, 7, 2, "rank.007/stderr"},
+	} {
+		dir := t.TempDir()
+		f, err := newRankFiles(dir, tc.size, func(text string) { t.Error(text) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.write(tc.rank, tc.fd, []byte("text"))
+		if err := f.close(); err != nil {
+			t.Error(err)
+		}
+		got, err := os.ReadFile(filepath.Join(dir, tc.want))
+		if err != nil || string(got) != "text" {
+			t.Errorf("rank %d of %d, fd %d: %q, %v", tc.rank, tc.size, tc.fd, got, err)
+		}
+	}
+}
+
+func TestRankFilesHoldTheBytesUnchanged(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "made", "on", "demand")
+	f, err := newRankFiles(dir, 2, func(text string) { t.Error(text) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "rank.0"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "rank.0/stdout"), []byte("of the job before, and longer"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"a\r", "\nb\x00\xff", "no end"} {
+		f.write(0, 1, []byte(text))
+		f.write(1, 2, []byte(strings.ToUpper(text)))
+	}
+	if err := f.close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"rank.0/stdout": "a\r\nb\x00\xffno end", "rank.1/stderr": "A\r\nB\x00\xffNO END"} {
+		if got, err := os.ReadFile(filepath.Join(dir, name)); string(got) != want {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+	for _, name := range []string{"rank.0/stderr", "rank.1/stdout"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+			t.Errorf("%s is there though nothing was written to it", name)
+		}
+	}
+}
+
+func TestRankFilesReportAFullDiskOnce(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "rank.0"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/dev/full", filepath.Join(dir, "rank.0/stdout")); err != nil {
+		t.Fatal(err)
+	}
+	// Nor can a file be made where a file is in the way.
+	if err := os.WriteFile(filepath.Join(dir, "rank.1"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var notes []string
+	f, err := newRankFiles(dir, 3, func(text string) { notes = append(notes, text) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		for rank := range 3 {
+			f.write(rank, 1, []byte("12345"))
+		}
+	}
+	err = f.close()
+	if len(notes) != 2 || !strings.Contains(notes[0], "rank 0") || !strings.Contains(notes[1], "rank 1") {
+		t.Errorf("notes: %q", notes)
+	}
+	if err == nil || strings.Count(err.Error(), "25 bytes") != 2 || strings.Contains(err.Error(), "rank 2") {
+		t.Errorf("close: %v", err)
+	}
+	if got, err := os.ReadFile(filepath.Join(dir, "rank.2/stdout")); !bytes.Equal(got, bytes.Repeat([]byte("12345"), 5)) {
+		t.Errorf("the healthy file holds %q, %v", got, err)
+	}
+}
+
+func TestRankFilesNeedTheirDirectory(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := newRankFiles(file, 1, nil); err == nil {
+		t.Error("a file was taken for the output directory")
+	}
+}

@@ -1,0 +1,265 @@
+package launcher
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// terminal collects what is written, and can be made to fail.
+type terminal struct {
+	mu     sync.Mutex
+	text   bytes.Buffer
+	writes int
+	err    error
+}
+
+func (w *terminal) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.writes++
+	if w.err != nil {
+		return 0, w.err
+	}
+	return w.text.Write(p)
+}
+
+func (w *terminal) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.String()
+}
+
+func rankPrefix(rank int) []byte { return fmt.Appendf(nil, "%d> ", rank) }
+
+// printing hands a printer on w to do, on a clock that does not wait, and
+// returns what stands on w in the end.
+func printing(t *testing.T, prefix func(int) []byte, do func(p *printer, w *terminal)) string {
+	t.Helper()
+	var w terminal
+	synctest.Test(t, func(t *testing.T) {
+		p := newPrinter(&w, 1, prefix, nil, func(err error) { t.Errorf("write: %v", err) })
+		do(p, &w)
+		p.close()
+	})
+	return w.String()
+}
+
+func ignore(int) {}
+
+func TestPrinterPrintsWholeLines(t *testing.T) {
+	tests := []struct {
+		name  string
+		steps string // "rank:bytes" words; "idle" lets time pass
+		want  string
+	}{
+		{"one line", `0:a\n`, "0> a\n"},
+		{"lines of one chunk", `0:a\nb\n`, "0> a\n0> b\n"},
+		{"an empty line", `0:\n`, "0> \n"},
+		{"nothing", ``, ""},
+		{"two ranks in the middle of lines", `0:a 1:b 0:c\n 1:d\n`, "0> ac\n1> bd\n"},
+		{"an unfinished line is shown after a while", `0:ask? idle`, "0> ask?\n"},
+		{"it goes on where it stood", `0:ask? idle 0:yes\n`, "0> ask?yes\n"},
+		{"another rank begins a line of its own", `0:ask? idle 1:b\n 0:yes\n`, "0> ask?\n1> b\n0> yes\n"},
+		{"two ranks ask", `0:ask? idle 1:who? idle 0:me\n 1:you\n`, "0> ask?\n1> who?\n0> me\n1> you\n"},
+		{"unfinished at the end", `0:a\nb`, "0> a\n0> b\n"},
+		{"a progress bar", `0:1% 0:\r2%\r`, "0> 1%\r0> 2%\r"},
+		{"\\r\\n in one chunk", `0:a\r\nb\n`, "0> a\r\n0> b\n"},
+		{"\\r\\n across chunks", `0:a\r 0:\nb\n`, "0> a\r\n0> b\n"},
+		{"\\r\\n across a pause", `0:a\r idle 0:\nb\n`, "0> a\r\n0> b\n"},
+		{"\\r, then an empty line", `0:a\r 0:\n\n`, "0> a\r\n0> \n"},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			got := printing(t, rankPrefix, func(p *printer, _ *terminal) {
+				for _, step := range strings.Fields(tc.steps) {
+					if step == "idle" {
+						synctest.Wait()
+						time.Sleep(2 * idleTime)
+						synctest.Wait()
+						continue
+					}
+					rank, text, _ := strings.Cut(step, ":")
+					text = strings.NewReplacer(`\n`, "\n", `\r`, "\r").Replace(text)
+					p.add(int(rank[0]-'0'), []byte(text), ignore)
+				}
+			})
+			if got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestPrinterShowsAPromptInTime(t *testing.T) {
+	printing(t, rankPrefix, func(p *printer, w *terminal) {
+		p.add(3, []byte("name? "), ignore)
+		synctest.Wait()
+		if got := w.String(); got != "" {
+			t.Errorf("shown at once: %q", got)
+		}
+		time.Sleep(idleTime)
+		synctest.Wait()
+		if got := w.String(); got != "3> name? " {
+			t.Errorf("after %v: %q", idleTime, got)
+		}
+	})
+}
+
+// TestPrinterKeepsRanksApart reads random output of many ranks back: every line
+// on the terminal is one rank's, and each rank's text is whole.
+func TestPrinterKeepsRanksApart(t *testing.T) {
+	const ranks = 5
+	rnd := rand.New(rand.NewPCG(5, 6))
+	for round := range 30 {
+		var sent [ranks]bytes.Buffer
+		got := printing(t, rankPrefix, func(p *printer, _ *terminal) {
+			for range 200 {
+				rank := rnd.IntN(ranks)
+				text := randomText(rnd)
+				sent[rank].WriteString(text)
+				p.add(rank, []byte(text), ignore)
+				if rnd.IntN(10) == 0 {
+					synctest.Wait()
+					time.Sleep(time.Duration(rnd.Int64N(int64(2 * idleTime))))
+				}
+			}
+		})
+		var read [ranks]bytes.Buffer
+		for line := range strings.Lines(got) {
+			m := regexp.MustCompile(`^([0-4])> ([a-z]*)\n$`).FindStringSubmatch(line)
+			if m == nil {
+				t.Fatalf("round %d: the line %q is nobody's", round, line)
+			}
+			read[m[1][0]-'0'].WriteString(m[2])
+		}
+		for rank := range ranks {
+			// Line ends may be added where a line is cut, so letters are compared.
+			if want := strings.ReplaceAll(sent[rank].String(), "\n", ""); read[rank].String() != want {
+				t.Fatalf("round %d, rank %d: got %q, want %q", round, rank, read[rank].String(), want)
+			}
+		}
+	}
+}
+
+func randomText(rnd *rand.Rand) string {
+	text := make([]byte, 1+rnd.IntN(12))
+	for i := range text {
+		text[i] = "abcdefgh\n"[rnd.IntN(9)]
+	}
+	return string(text)
+}
+
+func TestPrinterWithoutPrefixChangesNothing(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(7, 8))
+	data := make([]byte, 300<<10)
+	for i := range data {
+		data[i] = byte(rnd.Uint32())
+	}
+	got := printing(t, nil, func(p *printer, _ *terminal) {
+		for rest := data; len(rest) > 0; {
+			n := min(len(rest), 1+rnd.IntN(wireChunk))
+			p.add(0, rest[:n], ignore)
+			rest = rest[n:]
+			if rnd.IntN(4) == 0 {
+				synctest.Wait()
+				time.Sleep(2 * idleTime)
+			}
+		}
+	})
+	if got != string(data) {
+		t.Errorf("%d bytes came out of %d, not the same", len(got), len(data))
+	}
+}
+
+const wireChunk = 32 << 10
+
+func TestPrinterReportsAFailedTerminalOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &terminal{err: errors.New("no terminal")}
+		failures, credit := 0, 0
+		p := newPrinter(w, 1, rankPrefix, nil, func(err error) {
+			failures++
+			if !errors.Is(err, w.err) {
+				t.Errorf("failed(%v)", err)
+			}
+		})
+		for range 50 {
+			p.add(0, bytes.Repeat([]byte("x\n"), 10_000), func(n int) { credit += n })
+			synctest.Wait()
+		}
+		p.close()
+		if failures != 1 || w.writes != 1 {
+			t.Errorf("%d reports of %d failed writes, want 1 of 1", failures, w.writes)
+		}
+		if credit != 50*20_000 {
+			t.Errorf("%d bytes of credit came back, want %d", credit, 50*20_000)
+		}
+	})
+}
+
+// stuckTerminal takes nothing until it is let go.
+type stuckTerminal struct {
+	terminal
+	release chan struct{}
+}
+
+func (w *stuckTerminal) Write(p []byte) (int, error) {
+	<-w.release
+	return w.terminal.Write(p)
+}
+
+func TestPrinterHoldsCreditWhileTheTerminalIsStuck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &stuckTerminal{release: make(chan struct{})}
+		p := newPrinter(w, 1, nil, nil, func(err error) { t.Error(err) })
+		var mu sync.Mutex
+		credit, sent := 0, 0
+		for range 40 {
+			p.add(0, bytes.Repeat([]byte("y\n"), wireChunk/2), func(n int) {
+				mu.Lock()
+				defer mu.Unlock()
+				credit += n
+			})
+			sent += wireChunk
+		}
+		synctest.Wait() // add never blocks, so this is reached
+		mu.Lock()
+		if credit > 3*wireChunk {
+			t.Errorf("%d bytes of credit returned though nothing could be written", credit)
+		}
+		mu.Unlock()
+		close(w.release)
+		p.close()
+		if credit != sent || w.text.Len() != sent {
+			t.Errorf("%d written and %d of credit returned, want %d", w.text.Len(), credit, sent)
+		}
+	})
+}
+
+func BenchmarkPrinter(b *testing.B) {
+	line := []byte(strings.Repeat("the quick brown fox jumps over the lazy dog ", 2) + "\n")
+	chunk := bytes.Repeat(line, wireChunk/len(line))
+	p := newPrinter(discard{}, 1, rankPrefix, nil, func(err error) { b.Error(err) })
+	defer p.close()
+	b.SetBytes(int64(len(chunk)))
+	written := make(chan int, 8) // as much as the credit of a stream
+	for range cap(written) {
+		written <- 0
+	}
+	for b.Loop() {
+		<-written
+		p.add(0, chunk, func(n int) { written <- n })
+	}
+}
+
+type discard struct{}
+
+func (discard) Write(p []byte) (int, error) { return len(p), nil }
