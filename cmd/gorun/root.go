@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
+	"strconv"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -114,8 +114,14 @@ func explainUsage(err error, flags *pflag.FlagSet) error {
 			h = fmt.Sprintf("did you mean --%s?", n)
 		}
 		return usagef(h, "there is no flag %s%s", dashes, name)
-	case errors.As(err, &missing), errors.As(err, &invalid):
-		return usagef("see gorun --help", "%s", strings.TrimPrefix(err.Error(), "pflag: "))
+	case errors.As(err, &invalid):
+		reason := invalid.Unwrap()
+		if errors.Is(reason, strconv.ErrSyntax) || errors.Is(reason, strconv.ErrRange) {
+			reason = errors.New("want a whole number")
+		}
+		return usagef("see gorun --help", "--%s %q: %w", invalid.GetFlag().Name, invalid.GetValue(), reason)
+	case errors.As(err, &missing):
+		return usagef("see gorun --help", "--%s needs a value", missing.GetFlag().Name)
 	}
 	return err
 }

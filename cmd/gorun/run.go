@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -33,18 +34,27 @@ func runJob(ctx context.Context, o *runOptions, program []string, io streams, sa
 	if err != nil {
 		return 0, err
 	}
+	env, err := launcher.ForwardEnv(os.Environ(), o.exports)
+	if err != nil {
+		return 0, usagef("", "%w", err)
+	}
 	opts, err := launchOptions(o, plan, program, io, say)
 	if err != nil {
 		return 0, err
 	}
-	for _, w := range plan.Warnings {
+	opts.Env = env.Set
+	for _, w := range slices.Concat(plan.Warnings, env.Warnings) {
 		say.warningf("%s", w)
 	}
 	if o.dryRun {
 		_, err := fmt.Fprint(io.out, plan, dryRunText(opts))
 		return 0, err
 	}
-	return launch(ctx, o, plan, opts, io, say)
+	code, err = launch(ctx, o, plan, opts, io, say)
+	if code > 0 && code < launcher.CodeTimeout && len(env.Withheld) > 0 && leavesMachine(plan) {
+		say.hintf("variables that look like secrets stayed here: %s (send one with -x NAME)", strings.Join(env.Withheld, ", "))
+	}
+	return code, err
 }
 
 // launch runs the plan while it listens to the user.
@@ -94,18 +104,8 @@ func asUsage(err error) error {
 	return err
 }
 
-// launchOptions is everything Run needs that does not change while it runs.
+// launchOptions is what Run needs beside the environment and the user's wishes.
 func launchOptions(o *runOptions, plan launcher.Plan, program []string, io streams, say *ui) (launcher.Options, error) {
-	env, err := launcher.ForwardEnv(os.Environ(), o.exports)
-	if err != nil {
-		return launcher.Options{}, usagef("", "%w", err)
-	}
-	for _, w := range env.Warnings {
-		say.warningf("%s", w)
-	}
-	if len(env.Withheld) > 0 && leavesMachine(plan) {
-		say.tracef("not sent to other hosts, since they look like secrets: %s (send one with -x NAME)", strings.Join(env.Withheld, ", "))
-	}
 	wdir, err := workingDir(o.wdir)
 	if err != nil {
 		return launcher.Options{}, err
@@ -121,7 +121,7 @@ func launchOptions(o *runOptions, plan launcher.Plan, program []string, io strea
 	if err != nil {
 		return launcher.Options{}, err
 	}
-	return launcher.Options{Argv: program, Env: env.Set, Wdir: wdir, Dial: dialer(o), Exe: exe,
+	return launcher.Options{Argv: program, Wdir: wdir, Dial: dialer(o), Exe: exe,
 		Stdout: io.out, Stderr: io.err, Prefix: prefix, OutputDir: o.outputFilename,
 		StartTimeout: time.Duration(o.startTimeout), Grace: time.Duration(o.grace),
 		Note: func(text string) { say.notef("%s", text) }, Trace: say.tracef}, nil
