@@ -95,9 +95,7 @@ func (c *core) step(event any, now time.Duration) []any {
 	case eventExit:
 		acts = c.exited(e, now)
 	case eventLost:
-		c.victims[e.lost.By] = true
-		acts = c.abort(wire.Abort{Rank: e.lost.Rank, Host: c.hostOf(e.lost.Rank),
-			Cause: fmt.Sprintf("rank %d lost it: %s", e.lost.By, e.lost.Cause)})
+		acts = c.lost(e.lost)
 	case eventDone:
 		c.hosts[e.host].done = true
 	case eventGone:
@@ -137,6 +135,17 @@ func (c *core) gone(e eventGone, now time.Duration) []any {
 	h.lost, h.at = e.err, now
 	acts := c.abort(wire.Abort{Rank: -1, Host: h.name, Cause: e.err.Error()})
 	return append(acts, c.stop(c.grace, now)...)
+}
+
+// lost aborts the job over a connection between two ranks. A rank that names
+// itself gives up by its own will, and is nobody's victim.
+func (c *core) lost(l wire.Lost) []any {
+	cause := l.Cause
+	if l.By != l.Rank {
+		c.victims[l.By] = true
+		cause = fmt.Sprintf("rank %d lost it: %s", l.By, l.Cause)
+	}
+	return c.abort(wire.Abort{Rank: l.Rank, Host: c.hostOf(l.Rank), Cause: cause})
 }
 
 // abort tells every rank, once.

@@ -45,6 +45,7 @@ func layers() []layer {
 		},
 		{folder: "cmd/gorun-gpu", may: []string{"gpu", "gpu/nvml"}, why: "a crash of the driver's library must take nothing else with it"},
 		{folder: "internal/lab", why: "the lab tests gorun from outside, so it shares no code with it"},
+		{folder: "internal/ringtest", may: []string{"ring", "internal/rankenv"}, why: "it plays the agent to ring's tests"},
 		{folder: "internal/layers", why: "it reads sources, it does not link them"},
 		{folder: "examples", may: []string{"ring"}, why: "the examples prove that the public API is enough"},
 	}

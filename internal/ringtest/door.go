@@ -1,0 +1,229 @@
+// Package ringtest runs the ranks of a job inside a test, without gorun: it
+// serves the door that an agent serves, and starts ranks as goroutines or tells
+// what environment to give to processes.
+package ringtest
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/gorun/gorun/internal/rankenv"
+)
+
+// Host is the name of the one host that all ranks of a Door are on.
+const Host = "testhost"
+
+// Abort is why a job has failed.
+type Abort struct {
+	Rank  int    `json:"rank"`
+	Host  string `json:"host"`
+	Cause string `json:"cause"`
+}
+
+// Door is an agent's door to a job of its own, in memory. It ends with the test.
+type Door struct {
+	Job   string
+	Epoch int
+	Key   []byte
+	Size  int
+
+	server *httptest.Server
+	closed sync.Once
+	done   chan struct{} // closed when the door is
+
+	mu      sync.Mutex
+	fences  map[string]*fence
+	lost    []Abort
+	aborted chan struct{}
+	abort   Abort
+}
+
+type fence struct {
+	posted map[int]bool
+	values [][]byte
+	full   chan struct{}
+}
+
+// NewDoor serves a job of size ranks.
+func NewDoor(tb testing.TB, size int) *Door {
+	d := &Door{
+		Job: "job-" + rand.Text(), Key: make([]byte, 32), Size: size,
+		done: make(chan struct{}), aborted: make(chan struct{}), fences: map[string]*fence{},
+	}
+	rand.Read(d.Key)
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/job", d.serveJob)
+	mux.HandleFunc("POST /v1/fence/{name...}", d.serveFence)
+	mux.HandleFunc("GET /v1/abort", d.serveAbort)
+	mux.HandleFunc("POST /v1/lost", d.serveLost)
+	d.server = httptest.NewServer(mux)
+	tb.Cleanup(d.Close)
+	return d
+}
+
+// Close ends the door before the test ends. Ranks that are still there see their
+// agent go.
+func (d *Door) Close() {
+	d.closed.Do(func() {
+		close(d.done)
+		d.server.Close()
+	})
+}
+
+// Rank returns the place of a rank, which listens on addr, an IP address.
+func (d *Door) Rank(rank int, addr string) rankenv.Rank {
+	return rankenv.Rank{
+		Job: d.Job, Epoch: d.Epoch, Rank: rank, Size: d.Size, LocalRank: rank, LocalSize: d.Size, CrossSize: 1,
+		Host: Host, Addr: addr, Agent: d.server.Listener.Addr().String(), Token: "token-" + strconv.Itoa(rank),
+	}
+}
+
+// Environ returns the environment of a rank on 127.0.0.1, as NAME=value.
+func (d *Door) Environ(rank int) []string { return d.Rank(rank, "127.0.0.1").Environ() }
+
+// Lookup finds names in environ, as [os.LookupEnv] does in the process's own.
+func Lookup(environ []string) func(string) (string, bool) {
+	return func(name string) (string, bool) {
+		for _, entry := range environ {
+			if value, ok := strings.CutPrefix(entry, name+"="); ok {
+				return value, true
+			}
+		}
+		return "", false
+	}
+}
+
+// Abort ends the job, as the launcher does when a rank fails. The first reason stays.
+func (d *Door) Abort(a Abort) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.fail(a)
+}
+
+func (d *Door) fail(a Abort) {
+	select {
+	case <-d.aborted:
+	default:
+		d.abort = a
+		close(d.aborted)
+	}
+}
+
+// Vanish closes the port and drops every connection without a word, as an agent
+// does that is killed.
+func (d *Door) Vanish() {
+	_ = d.server.Listener.Close() // it can only be closed already
+	d.server.CloseClientConnections()
+}
+
+// Lost returns the reports of lost ranks so far, oldest first.
+func (d *Door) Lost() []Abort {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return append([]Abort(nil), d.lost...)
+}
+
+func (d *Door) rank(w http.ResponseWriter, r *http.Request) (int, bool) {
+	text, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer token-")
+	rank, err := strconv.Atoi(text)
+	if !ok || err != nil || rank < 0 || rank >= d.Size {
+		w.WriteHeader(http.StatusUnauthorized)
+		return 0, false
+	}
+	return rank, true
+}
+
+func answer(w http.ResponseWriter, status int, v any) {
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v) // the client may be gone
+}
+
+func (d *Door) serveJob(w http.ResponseWriter, r *http.Request) {
+	rank, ok := d.rank(w, r)
+	if !ok {
+		return
+	}
+	answer(w, http.StatusOK, map[string]any{"job": d.Job, "epoch": d.Epoch, "rank": rank, "size": d.Size, "key": d.Key})
+}
+
+func (d *Door) serveFence(w http.ResponseWriter, r *http.Request) {
+	rank, ok := d.rank(w, r)
+	if !ok {
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 64<<10))
+	if err != nil {
+		w.WriteHeader(http.StatusRequestEntityTooLarge)
+		return
+	}
+	f, ok := d.post(r.PathValue("name"), rank, body)
+	if !ok {
+		w.WriteHeader(http.StatusConflict)
+		return
+	}
+	select {
+	case <-f.full:
+		answer(w, http.StatusOK, map[string]any{"values": f.values})
+	case <-d.aborted:
+		answer(w, http.StatusGone, d.abort)
+	case <-r.Context().Done():
+	case <-d.done:
+	}
+}
+
+func (d *Door) post(name string, rank int, value []byte) (*fence, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f := d.fences[name]
+	if f == nil {
+		f = &fence{posted: map[int]bool{}, values: make([][]byte, d.Size), full: make(chan struct{})}
+		d.fences[name] = f
+	}
+	if f.posted[rank] {
+		return nil, false
+	}
+	f.posted[rank], f.values[rank] = true, value
+	if len(f.posted) == d.Size {
+		close(f.full)
+	}
+	return f, true
+}
+
+func (d *Door) serveAbort(w http.ResponseWriter, r *http.Request) {
+	if _, ok := d.rank(w, r); !ok {
+		return
+	}
+	select {
+	case <-d.aborted:
+		answer(w, http.StatusOK, d.abort)
+	case <-r.Context().Done():
+	case <-d.done:
+	}
+}
+
+func (d *Door) serveLost(w http.ResponseWriter, r *http.Request) {
+	if _, ok := d.rank(w, r); !ok {
+		return
+	}
+	a := Abort{Host: Host}
+	if err := json.NewDecoder(r.Body).Decode(&a); err != nil || a.Rank < 0 || a.Rank >= d.Size {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	d.mu.Lock()
+	d.lost = append(d.lost, a)
+	d.fail(a)
+	d.mu.Unlock()
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// String says what the door has heard, for messages of tests.
+func (d *Door) String() string { return fmt.Sprintf("job %s, lost %v", d.Job, d.Lost()) }

@@ -1,0 +1,50 @@
+package ringtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/gorun/gorun/ring"
+)
+
+// Join starts all ranks of the job, as goroutines, and returns their Comms by
+// rank. They are closed when the test ends.
+func (d *Door) Join(tb testing.TB, opts ...ring.Option) []*ring.Comm {
+	tb.Helper()
+	comms := make([]*ring.Comm, d.Size)
+	err := Each(d.Size, func(rank int) error {
+		environ := append([]ring.Option{ring.WithEnviron(Lookup(d.Environ(rank)))}, opts...)
+		c, err := ring.Init(context.Background(), environ...)
+		comms[rank] = c
+		return err
+	})
+	tb.Cleanup(func() {
+		for _, c := range comms {
+			if c != nil {
+				c.Close()
+			}
+		}
+	})
+	if err != nil {
+		tb.Fatalf("join: %v", err)
+	}
+	return comms
+}
+
+// Each calls f for every rank at once, waits, and returns all errors.
+func Each(size int, f func(rank int) error) error {
+	errs := make([]error, size)
+	var running sync.WaitGroup
+	for rank := range size {
+		running.Go(func() {
+			if err := f(rank); err != nil {
+				errs[rank] = fmt.Errorf("rank %d: %w", rank, err)
+			}
+		})
+	}
+	running.Wait()
+	return errors.Join(errs...)
+}

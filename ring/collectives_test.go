@@ -1,0 +1,268 @@
+package ring_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/gorun/gorun/internal/ringtest"
+	"github.com/gorun/gorun/ring"
+)
+
+var (
+	ctx   = context.Background()
+	sizes = []int{1, 2, 3, 4, 5, 7, 8}
+	ops   = []ring.Op{ring.Sum, ring.Avg, ring.Min, ring.Max, ring.Prod}
+)
+
+// lengths are those around the borders of chunks, and some that take many segments.
+func lengths(size, most int) []int {
+	all := []int{0, 1, size - 1, size, size + 1, 1000, 10007, most}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// inputs are random values for each rank, near 1 so that products stay finite.
+func inputs[T ring.Elem](size, n int) [][]T {
+	random := rand.New(rand.NewPCG(uint64(size), uint64(n)))
+	all := make([][]T, size)
+	for rank := range all {
+		all[rank] = make([]T, n)
+		for i := range all[rank] {
+			all[rank][i] = T(0.5 + random.Float64())
+		}
+	}
+	return all
+}
+
+// expected combines element i of all inputs in float64.
+func expected[T ring.Elem](op ring.Op, all [][]T, i int) float64 {
+	want := float64(all[0][i])
+	for _, in := range all[1:] {
+		switch v := float64(in[i]); op {
+		case ring.Sum, ring.Avg:
+			want += v
+		case ring.Min:
+			want = min(want, v)
+		case ring.Max:
+			want = max(want, v)
+		case ring.Prod:
+			want *= v
+		}
+	}
+	if op == ring.Avg {
+		want /= float64(len(all))
+	}
+	return want
+}
+
+func testAllReduce[T ring.Elem](t *testing.T, comms []*ring.Comm, most int, tolerance float64) {
+	size := len(comms)
+	for _, n := range lengths(size, most) {
+		all := inputs[T](size, n)
+		for _, op := range ops {
+			got := make([][]T, size)
+			err := ringtest.Each(size, func(rank int) error {
+				got[rank] = slices.Clone(all[rank])
+				return ring.AllReduce(ctx, comms[rank], got[rank], op)
+			})
+			if err != nil {
+				t.Fatalf("%v of %d: %v", op, n, err)
+			}
+			for i, v := range got[0] {
+				if want := expected(op, all, i); math.Abs(float64(v)-want) > tolerance*math.Abs(want) {
+					t.Fatalf("%v of %d: element %d is %v, want %v", op, n, i, v, want)
+				}
+			}
+			for rank := range got {
+				if !slices.Equal(got[rank], got[0]) { // no NaN: equal means the same bits
+					t.Fatalf("%v of %d: ranks 0 and %d differ", op, n, rank)
+				}
+			}
+		}
+	}
+}
+
+func testOthers[T ring.Elem](t *testing.T, comms []*ring.Comm, most int) {
+	size := len(comms)
+	for _, n := range lengths(size, most) {
+		all := inputs[T](size, n)
+		root := n % size
+		err := ringtest.Each(size, func(rank int) error {
+			buf := slices.Clone(all[rank])
+			if err := ring.Broadcast(ctx, comms[rank], buf, root); err != nil {
+				return err
+			}
+			if !slices.Equal(buf, all[root]) {
+				return fmt.Errorf("broadcast of %d from %d: not the root's values", n, root)
+			}
+			dst := make([]T, size*n)
+			if err := ring.AllGather(ctx, comms[rank], dst, all[rank]); err != nil {
+				return err
+			}
+			if want := slices.Concat(all...); !slices.Equal(dst, want) {
+				return fmt.Errorf("allgather of %d: wrong values", n)
+			}
+			clear(dst)
+			own := dst[rank*n : (rank+1)*n]
+			copy(own, all[rank])
+			if err := ring.AllGather(ctx, comms[rank], dst, own); err != nil {
+				return err
+			}
+			if want := slices.Concat(all...); !slices.Equal(dst, want) {
+				return fmt.Errorf("allgather of %d in place: wrong values", n)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestCollectives(t *testing.T) {
+	for _, size := range sizes {
+		for segment, most := range map[int]int{128: 10007, 256 << 10: 100000} {
+			t.Run(fmt.Sprintf("ranks=%d/segment=%d", size, segment), func(t *testing.T) {
+				comms := ringtest.NewDoor(t, size).Join(t, ring.WithSegment(segment))
+				testAllReduce[float32](t, comms, most, 1e-5)
+				testAllReduce[float64](t, comms, most, 1e-14)
+				testOthers[float32](t, comms, most)
+				testOthers[float64](t, comms, most)
+			})
+		}
+	}
+}
+
+func TestBarrierWaitsForAll(t *testing.T) {
+	for _, size := range sizes {
+		comms := ringtest.NewDoor(t, size).Join(t)
+		for late := range size {
+			entered := make(chan int, size)
+			release := make(chan struct{})
+			done := make(chan error, 1)
+			go func() {
+				done <- ringtest.Each(size, func(rank int) error {
+					if rank == late {
+						<-release
+					}
+					entered <- rank
+					if err := ring.Barrier(ctx, comms[rank]); err != nil {
+						return err
+					}
+					if n := len(entered); n != size {
+						return fmt.Errorf("left the barrier when %d of %d had entered", n, size)
+					}
+					return nil
+				})
+			}()
+			close(release)
+			if err := <-done; err != nil {
+				t.Fatalf("%d ranks, rank %d late: %v", size, late, err)
+			}
+		}
+	}
+}
+
+func TestSpecialValues(t *testing.T) {
+	nan, inf := math.NaN(), math.Inf(1)
+	inputs := [][]float64{{nan, inf, math.Copysign(0, -1), 1}, {1, -inf, 0, 5e-324}, {2, 3, 0, 5e-324}}
+	tests := []struct {
+		op   ring.Op
+		want []float64
+	}{
+		{ring.Sum, []float64{nan, nan, 0, 1}},
+		{ring.Min, []float64{nan, -inf, math.Copysign(0, -1), 5e-324}},
+		{ring.Max, []float64{nan, inf, 0, 1}},
+	}
+	comms := ringtest.NewDoor(t, 3).Join(t)
+	for _, test := range tests {
+		got := make([][]float64, 3)
+		err := ringtest.Each(3, func(rank int) error {
+			got[rank] = slices.Clone(inputs[rank])
+			return ring.AllReduce(ctx, comms[rank], got[rank], test.op)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for rank := range got {
+			for i, v := range got[rank] {
+				same := math.Float64bits(v) == math.Float64bits(got[0][i])
+				if right := math.Float64bits(v) == math.Float64bits(test.want[i]) || v != v && test.want[i] != test.want[i]; !same || !right {
+					t.Errorf("%v on rank %d, element %d: %v (%x), want %v", test.op, rank, i, v, math.Float64bits(v), test.want[i])
+				}
+			}
+		}
+	}
+}
+
+func TestArguments(t *testing.T) {
+	comms := ringtest.NewDoor(t, 2).Join(t)
+	c, buf := comms[0], make([]float32, 8)
+	for name, err := range map[string]error{
+		"op":      ring.AllReduce(ctx, c, buf, 0),
+		"op 9":    ring.AllReduce(ctx, c, buf, 9),
+		"root":    ring.Broadcast(ctx, c, buf, 2),
+		"root -1": ring.Broadcast(ctx, c, buf, -1),
+		"length":  ring.AllGather(ctx, c, buf, buf[:3]),
+		"overlap": ring.AllGather(ctx, c, buf, buf[2:6]),
+	} {
+		if err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	// Nothing was sent, so both ranks can go on.
+	if err := ringtest.Each(2, func(rank int) error { return ring.Barrier(ctx, comms[rank]) }); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCallsAreSerialised(t *testing.T) {
+	const size, callers, calls = 3, 8, 200
+	comms := ringtest.NewDoor(t, size).Join(t)
+	err := ringtest.Each(size*callers, func(i int) error {
+		for range calls {
+			buf := []float64{1}
+			if err := ring.AllReduce(ctx, comms[i%size], buf, ring.Sum); err != nil {
+				return err
+			}
+			if buf[0] != size {
+				return fmt.Errorf("sum is %v", buf[0])
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestNoAllocation(t *testing.T) {
+	comms := ringtest.NewDoor(t, 2).Join(t)
+	const runs = 50
+	for _, n := range []int{1, 1000, 1 << 20} {
+		a, b := make([]float32, n), make([]float32, n)
+		all := make([]float32, 2*n)
+		work := func(c *ring.Comm, buf, dst []float32) {
+			if ring.AllReduce(ctx, c, buf, ring.Sum) != nil || ring.Broadcast(ctx, c, buf, 0) != nil ||
+				ring.AllGather(ctx, c, dst, buf) != nil || ring.Barrier(ctx, c) != nil {
+				panic("a call failed")
+			}
+		}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			all := make([]float32, 2*n)
+			for range runs + 1 { // AllocsPerRun warms up once
+				work(comms[1], b, all)
+			}
+		}()
+		if got := testing.AllocsPerRun(runs, func() { work(comms[0], a, all) }); got > 0 {
+			t.Errorf("%d elements: %v allocations a round", n, got)
+		}
+		<-done
+	}
+}

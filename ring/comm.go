@@ -1,0 +1,211 @@
+package ring
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gorun/gorun/internal/rankenv"
+	"github.com/gorun/gorun/ring/internal/boot"
+	"github.com/gorun/gorun/ring/internal/tcp"
+)
+
+// How long a rank that has lost a link takes, at most, to say so and to hear from
+// the launcher which rank was the first to fail. Together well below a second.
+const (
+	reportTimeout  = 300 * time.Millisecond
+	verdictTimeout = 400 * time.Millisecond
+)
+
+// Comm is this rank's membership in its job. Its methods and the collectives may
+// be used from several goroutines.
+type Comm struct {
+	place rankenv.Rank
+	hosts []string // names of the hosts, by rank
+
+	// Life ends when the Comm can no longer work: by an abort of the job, a lost
+	// link, a cancelled call or Close, whichever comes first. Its cause says which.
+	life context.Context
+	end  context.CancelCauseFunc
+
+	door *boot.Door // nil in a world of one
+	work sync.WaitGroup
+
+	calls sync.Mutex // held by the collective that is running; guards what follows
+	mesh  *mesh
+	links []*tcp.Link
+	seq   uint64
+	err   error // of the first call that failed
+}
+
+func newComm(place rankenv.Rank) *Comm {
+	c := &Comm{place: place}
+	c.life, c.end = context.WithCancelCause(context.Background())
+	return c
+}
+
+// Rank is this rank's number, from 0.
+func (c *Comm) Rank() int { return c.place.Rank }
+
+// Size is the number of ranks.
+func (c *Comm) Size() int { return c.place.Size }
+
+// LocalRank is this rank's number among the ranks of its host, from 0.
+func (c *Comm) LocalRank() int { return c.place.LocalRank }
+
+// LocalSize is the number of ranks on this host.
+func (c *Comm) LocalSize() int { return c.place.LocalSize }
+
+// CrossRank is this host's number among the hosts that have a rank of this LocalRank.
+func (c *Comm) CrossRank() int { return c.place.CrossRank }
+
+// CrossSize is the number of hosts that have a rank of this LocalRank.
+func (c *Comm) CrossSize() int { return c.place.CrossSize }
+
+// Host is the name of this rank's host, as the user wrote it.
+func (c *Comm) Host() string { return c.place.Host }
+
+// Close leaves the job. A call that is running fails with [ErrClosed]. Ranks that
+// still wait for this one get a [*PeerError], so close after the last call. Closing
+// again does nothing.
+func (c *Comm) Close() error {
+	c.end(ErrClosed)
+	c.calls.Lock()
+	defer c.calls.Unlock()
+	c.closeLinks()
+	c.work.Wait()
+	if c.door != nil {
+		c.door.Close()
+	}
+	return nil
+}
+
+// run makes one collective call: all ranks agree on it, then data moves the bytes.
+func (c *Comm) run(ctx context.Context, call Call, data func(*mesh) error) error {
+	c.calls.Lock()
+	defer c.calls.Unlock()
+	if err := c.over(call.Kind.String()); err != nil {
+		return err
+	}
+	c.seq++
+	call.Seq, call.Epoch = c.seq, uint64(c.place.Epoch)
+
+	untie := c.tie(ctx, call.Kind)
+	err := c.mesh.agree(call)
+	if err == nil {
+		err = data(c.mesh)
+	}
+	if err == nil {
+		err = c.mesh.flush()
+	}
+	if cerr := untie(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return c.fail(ctx, call.Kind.String(), err)
+	}
+	return nil
+}
+
+// over returns why the Comm is broken, if it is, to the call op.
+func (c *Comm) over(op string) error {
+	if c.err == nil && c.life.Err() != nil {
+		c.err = during(op, context.Cause(c.life))
+		c.closeLinks()
+	}
+	return c.err
+}
+
+// tie makes the end of ctx the end of the Comm, until untie is called. Untie
+// returns an error if it was.
+func (c *Comm) tie(ctx context.Context, op Kind) (untie func() error) {
+	if ctx.Done() == nil {
+		return noError
+	}
+	stop := context.AfterFunc(ctx, func() {
+		c.end(fmt.Errorf("ring: %v: %w", op, ctx.Err()))
+	})
+	return func() error {
+		if stop() {
+			return nil
+		}
+		<-c.life.Done()
+		return context.Cause(c.life)
+	}
+}
+
+func noError() error { return nil }
+
+// fail breaks the Comm after call op came to err, tells the job if it does not
+// know yet, and returns the error of this call and all later ones. When it returns,
+// nothing touches the caller's buffers any more.
+func (c *Comm) fail(ctx context.Context, op string, err error) error {
+	mismatch, lost := new(MismatchError), new(linkError)
+	cancelled := ctx.Err() != nil && errors.Is(context.Cause(c.life), ctx.Err())
+	switch {
+	case errors.As(err, &mismatch):
+		c.report(mismatch.Peer, err)
+		c.end(err)
+	case cancelled:
+		err = context.Cause(c.life)
+		c.report(c.Rank(), err)
+	case c.life.Err() != nil:
+		err = context.Cause(c.life)
+	case errors.As(err, &lost):
+		c.report(lost.rank, lost.err)
+		err = c.verdict(&PeerError{Rank: lost.rank, Host: c.host(lost.rank), Cause: lost.err})
+		c.end(err)
+	}
+	c.err = during(op, err)
+	c.closeLinks()
+	return c.err
+}
+
+// report tells the agent, and through it the whole job, that rank is lost. If the
+// agent does not hear it, the closed links tell the neighbours.
+func (c *Comm) report(rank int, cause error) {
+	if c.door == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), reportTimeout)
+	defer cancel()
+	_ = c.door.Lost(ctx, rank, strings.TrimPrefix(cause.Error(), "ring: "))
+}
+
+// verdict waits a little for the job's own word on what failed first: the rank
+// that was lost here may itself have lost another.
+func (c *Comm) verdict(seen *PeerError) error {
+	timer := time.NewTimer(verdictTimeout)
+	defer timer.Stop()
+	select {
+	case <-c.life.Done():
+		return context.Cause(c.life)
+	case <-timer.C:
+		return seen
+	}
+}
+
+// during puts the call that met err into it.
+func during(op string, err error) error {
+	if peer, ok := err.(*PeerError); ok && peer.Op == "" {
+		return &PeerError{Rank: peer.Rank, Host: peer.Host, Op: op, Cause: peer.Cause}
+	}
+	return err
+}
+
+func (c *Comm) host(rank int) string {
+	if rank < len(c.hosts) {
+		return c.hosts[rank]
+	}
+	return "an unknown host"
+}
+
+func (c *Comm) closeLinks() {
+	for _, l := range c.links {
+		_ = l.Close() // what was not flushed is of no use to anyone
+	}
+	c.links = nil
+}

@@ -1,0 +1,47 @@
+// Package ring lets the ranks of a gorun job combine their numbers: allreduce,
+// broadcast, allgather and barrier, over authenticated TCP connections.
+//
+// Every rank runs the same program. It joins the others with [Init], and then all
+// ranks make the same calls in the same order:
+//
+//	func main() {
+//		ctx := context.Background()
+//		comm, err := ring.Init(ctx) // started by gorun, or alone: then a world of one
+//		if err != nil {
+//			log.Fatal(err)
+//		}
+//		defer comm.Close()
+//
+//		gradient := computeMyPart(comm.Rank(), comm.Size())
+//		if err := ring.AllReduce(ctx, comm, gradient, ring.Avg); err != nil {
+//			log.Fatal(err) // a rank died: start again from a checkpoint
+//		}
+//		if comm.Rank() == 0 {
+//			fmt.Println(gradient[0]) // the same bits on every rank
+//		}
+//	}
+//
+// Run it on two hosts with: gorun -np 4 -H f1:2,f2:2 ./program
+//
+// # Calls
+//
+// The collectives are functions, not methods, because Go has no generic methods.
+// A call returns when this rank's part is done. Calls on one Comm from several
+// goroutines run one after the other; since all ranks must make the same calls in
+// the same order, such goroutines have to agree on that order themselves. What a
+// call is (its place in the order, operation, type and length) is compared between
+// the ranks before any data moves. If it differs, the calls fail with a
+// [*MismatchError] where the difference was seen and with a [*PeerError] elsewhere.
+//
+// The same calls with the same number of ranks give the same bits every time.
+//
+// # Failure
+//
+// When a rank dies, every pending and later call of every rank fails with a
+// [*PeerError] that names it. A call whose context ends fails with the context's
+// error, and takes the job with it: the other ranks cannot finish without it.
+// After the first error a Comm is broken for good, and every later call returns
+// that same error at once. The contents of a buffer that was to be written are then
+// undefined; buffers that are only read stay intact. Wrong arguments are an error
+// too, but nothing is sent and the Comm stays as it was.
+package ring

@@ -1,0 +1,46 @@
+package ring
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrClosed is the error of calls on a Comm that this rank has closed.
+var ErrClosed = errors.New("ring: comm is closed")
+
+// PeerError says that the job cannot go on because of one rank.
+type PeerError struct {
+	Rank  int    // the rank that failed first, as far as is known; -1 when it was no rank
+	Host  string // its host's name, as the user wrote it
+	Op    string // the call that failed for it here, such as "allreduce" or "init"
+	Cause error
+}
+
+func (e *PeerError) Error() string {
+	if e.Rank < 0 {
+		return fmt.Sprintf("ring: %s: %v", e.Op, e.Cause)
+	}
+	return fmt.Sprintf("ring: %s: rank %d on %s: %v", e.Op, e.Rank, e.Host, e.Cause)
+}
+
+func (e *PeerError) Unwrap() error { return e.Cause }
+
+// MismatchError says that two ranks made different calls where both should have
+// made the same one. No data has moved.
+type MismatchError struct {
+	Rank, Peer   int  // this rank and the other
+	Mine, Theirs Call // what each of them called
+}
+
+func (e *MismatchError) Error() string {
+	return fmt.Sprintf("ring: calls differ: rank %d: %v; rank %d: %v", e.Rank, e.Mine, e.Peer, e.Theirs)
+}
+
+// linkError is a failure of the link to one rank.
+type linkError struct {
+	rank int
+	err  error
+}
+
+func (e *linkError) Error() string { return fmt.Sprintf("link to rank %d: %v", e.rank, e.err) }
+func (e *linkError) Unwrap() error { return e.err }

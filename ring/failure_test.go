@@ -1,0 +1,349 @@
+package ring_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/ringtest"
+	"github.com/gorun/gorun/ring"
+)
+
+// told is how soon every rank must know that another has failed.
+const told = time.Second
+
+// wantPeer checks that err is a PeerError about rank.
+func wantPeer(err error, rank int) error {
+	var peer *ring.PeerError
+	if !errors.As(err, &peer) {
+		return fmt.Errorf("error is %v, want a PeerError", err)
+	}
+	if peer.Rank != rank || peer.Op == "" || peer.Cause == nil {
+		return fmt.Errorf("error is %v, want one about rank %d", err, rank)
+	}
+	return nil
+}
+
+// within runs f and checks that it takes no longer than limit.
+func within(t *testing.T, limit time.Duration, f func()) {
+	t.Helper()
+	start := time.Now()
+	f()
+	if took := time.Since(start); took > limit {
+		t.Errorf("took %v, want at most %v", took, limit)
+	}
+}
+
+func TestAbortEndsPendingAndLaterCalls(t *testing.T) {
+	door := ringtest.NewDoor(t, 4)
+	comms := door.Join(t)
+	waiting := make(chan error, 1)
+	go func() { // rank 0 does not come
+		waiting <- ringtest.Each(3, func(i int) error {
+			c := comms[i+1]
+			err := ring.Barrier(ctx, c)
+			if again := ring.AllReduce(ctx, c, []float32{1}, ring.Sum); again != err {
+				return fmt.Errorf("later call: %v, want the first error, %v", again, err)
+			}
+			return wantPeer(err, 2)
+		})
+	}()
+	within(t, told, func() {
+		door.Abort(ringtest.Abort{Rank: 2, Host: "f2", Cause: "killed by signal 9"})
+		if err := <-waiting; err != nil {
+			t.Error(err)
+		}
+		err := ring.Barrier(ctx, comms[0])
+		for err == nil { // the news is on its way; nobody else is in a call
+			err = ring.Barrier(ctx, comms[0])
+		}
+		if err := wantPeer(err, 2); err != nil {
+			t.Error(err)
+		}
+		if want := "ring: barrier: rank 2 on f2: killed by signal 9"; err.Error() != want {
+			t.Errorf("error is %q, want %q", err, want)
+		}
+	})
+}
+
+func TestLostRankIsToldToAll(t *testing.T) {
+	for _, size := range []int{2, 3, 5, 8} {
+		door := ringtest.NewDoor(t, size)
+		comms := door.Join(t)
+		victim := size - 1
+		within(t, told, func() {
+			err := ringtest.Each(size, func(rank int) error {
+				if rank == victim {
+					return comms[rank].Close()
+				}
+				buf := make([]float32, 1<<20)
+				return wantPeer(ring.AllReduce(ctx, comms[rank], buf, ring.Sum), victim)
+			})
+			if err != nil {
+				t.Errorf("%d ranks: %v", size, err)
+			}
+		})
+		if lost := door.Lost(); len(lost) == 0 || lost[0].Rank != victim {
+			t.Errorf("%d ranks: lost reports %v, want rank %d first", size, lost, victim)
+		}
+	}
+}
+
+func TestAgentGoneIsAnAbort(t *testing.T) {
+	door := ringtest.NewDoor(t, 2)
+	comms := door.Join(t)
+	within(t, told, func() {
+		door.Vanish()
+		err := ring.Barrier(ctx, comms[0]) // rank 1 does not come
+		if err := wantPeer(err, -1); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestCancelledCallBreaksTheJob(t *testing.T) {
+	door := ringtest.NewDoor(t, 3)
+	comms := door.Join(t)
+	input := []float32{1, 2, 3}
+	within(t, told, func() {
+		err := ringtest.Each(2, func(rank int) error { // rank 2 does not come
+			if rank == 1 {
+				return wantPeer(ring.AllGather(ctx, comms[1], make([]float32, 9), input), 0)
+			}
+			ctx, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+			defer cancel()
+			err := ring.AllGather(ctx, comms[0], make([]float32, 9), []float32{4, 5, 6})
+			if !errors.Is(err, context.DeadlineExceeded) {
+				return fmt.Errorf("error is %v, want the context's", err)
+			}
+			if again := ring.Barrier(context.Background(), comms[0]); again != err {
+				return fmt.Errorf("later call: %v, want %v", again, err)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	if fmt.Sprint(input) != "[1 2 3]" {
+		t.Errorf("input of the failed call has become %v", input)
+	}
+	cancelled, cancel := context.WithCancel(ctx)
+	cancel()
+	alone, err := ring.Init(ctx, ring.WithEnviron(ringtest.Lookup(nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ring.Barrier(cancelled, alone); !errors.Is(err, context.Canceled) {
+		t.Errorf("call with a cancelled context: %v", err)
+	}
+}
+
+func TestClose(t *testing.T) {
+	comms := ringtest.NewDoor(t, 2).Join(t)
+	waiting := make(chan error, 1)
+	started := make(chan struct{})
+	go func() {
+		close(started)
+		waiting <- ring.Barrier(ctx, comms[0])
+	}()
+	<-started
+	within(t, told, func() {
+		if err := comms[0].Close(); err != nil {
+			t.Error(err)
+		}
+		if err := <-waiting; err != ring.ErrClosed {
+			t.Errorf("running call: %v, want ErrClosed", err)
+		}
+	})
+	if err := ring.Barrier(ctx, comms[0]); err != ring.ErrClosed {
+		t.Errorf("later call: %v, want ErrClosed", err)
+	}
+	if err := comms[0].Close(); err != nil {
+		t.Errorf("closing again: %v", err)
+	}
+}
+
+// calls that differ from an allreduce of 10 float32, each in one field.
+var odd = map[string]func(*ring.Comm) error{
+	"kind": func(c *ring.Comm) error { return ring.Barrier(ctx, c) },
+	"op":   func(c *ring.Comm) error { return ring.AllReduce(ctx, c, make([]float32, 10), ring.Max) },
+	"type": func(c *ring.Comm) error { return ring.AllReduce(ctx, c, make([]float64, 10), ring.Sum) },
+	"count": func(c *ring.Comm) error {
+		return ring.AllReduce(ctx, c, make([]float32, 11), ring.Sum)
+	},
+}
+
+func TestMismatchNamesBothRanks(t *testing.T) {
+	for field, call := range odd {
+		for _, size := range []int{2, 3, 4, 7} {
+			for culprit := range size {
+				t.Run(fmt.Sprintf("%s/ranks=%d/culprit=%d", field, size, culprit), func(t *testing.T) {
+					testMismatch(t, size, culprit, call)
+				})
+			}
+		}
+	}
+}
+
+func testMismatch(t *testing.T, size, culprit int, call func(*ring.Comm) error) {
+	comms := ringtest.NewDoor(t, size).Join(t)
+	errs := make([]error, size)
+	within(t, told, func() {
+		ringtest.Each(size, func(rank int) error {
+			if rank == culprit {
+				errs[rank] = call(comms[rank])
+			} else {
+				errs[rank] = ring.AllReduce(ctx, comms[rank], make([]float32, 10), ring.Sum)
+			}
+			return nil
+		})
+	})
+	mine, theirs := new(ring.MismatchError), new(ring.MismatchError)
+	if !errors.As(errs[culprit], &mine) || mine.Rank != culprit {
+		t.Fatalf("culprit's error is %v", errs[culprit])
+	}
+	if !errors.As(errs[mine.Peer], &theirs) {
+		t.Fatalf("culprit says %q, but rank %d says %q", errs[culprit], mine.Peer, errs[mine.Peer])
+	}
+	if theirs.Rank != mine.Peer || theirs.Peer != culprit || theirs.Mine != mine.Theirs || theirs.Theirs != mine.Mine {
+		t.Errorf("the two sides disagree:\n%v\n%v", mine, theirs)
+	}
+	for rank, err := range errs {
+		mismatch := new(ring.MismatchError)
+		if errors.As(err, &mismatch) && (mismatch.Peer == culprit || rank == culprit) {
+			continue
+		}
+		if peer := new(ring.PeerError); !errors.As(err, &peer) || !strings.Contains(err.Error(), "calls differ") {
+			t.Errorf("rank %d: %v", rank, err)
+		}
+	}
+}
+
+func TestInitErrors(t *testing.T) {
+	door := ringtest.NewDoor(t, 2)
+	tests := map[string]struct {
+		change string
+		want   string
+	}{
+		"token":    {"GORUN_TOKEN=wrong", "agent does not know this rank's token"},
+		"size":     {"GORUN_SIZE=3", "agent knows rank 0 of 2"},
+		"epoch":    {"GORUN_EPOCH=7", "environment says rank 0 of 2 of job " + door.Job + " epoch 7"},
+		"number":   {"GORUN_RANK=x", "not a number"},
+		"address":  {"GORUN_ADDR=f1.example", "GORUN_ADDR"},
+		"wildcard": {"GORUN_ADDR=0.0.0.0", "one address"},
+	}
+	for name, test := range tests {
+		environ := append([]string{test.change}, door.Environ(0)...)
+		c, err := ring.Init(ctx, ring.WithEnviron(ringtest.Lookup(environ)))
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: error is %v, want %q", name, err, test.want)
+		}
+		if c != nil {
+			t.Errorf("%s: a Comm and an error", name)
+		}
+	}
+}
+
+func TestInitEndsWithTheJobAndWithItsContext(t *testing.T) {
+	door := ringtest.NewDoor(t, 2)
+	failed := make(chan error, 1)
+	go func() { // rank 1 does not come
+		_, err := ring.Init(ctx, ring.WithEnviron(ringtest.Lookup(door.Environ(0))))
+		failed <- err
+	}()
+	door.Abort(ringtest.Abort{Rank: 1, Host: "f2", Cause: "exit code 3"})
+	within(t, told, func() {
+		if err := wantPeer(<-failed, 1); err != nil {
+			t.Error(err)
+		}
+	})
+	door = ringtest.NewDoor(t, 2)
+	short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+	defer cancel()
+	if _, err := ring.Init(short, ring.WithEnviron(ringtest.Lookup(door.Environ(0)))); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error is %v, want the context's", err)
+	}
+}
+
+func TestIPv6(t *testing.T) {
+	door := ringtest.NewDoor(t, 3)
+	err := ringtest.Each(3, func(rank int) error {
+		c, err := ring.Init(ctx, ring.WithEnviron(ringtest.Lookup(door.Rank(rank, "::1").Environ())))
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		buf := []float64{float64(rank)}
+		if err := ring.AllReduce(ctx, c, buf, ring.Sum); err != nil {
+			return err
+		}
+		if buf[0] != 3 {
+			return fmt.Errorf("sum is %v, want 3", buf[0])
+		}
+		return ring.Barrier(ctx, c)
+	})
+	if err != nil {
+		if strings.Contains(err.Error(), "cannot assign requested address") {
+			t.Skip("no IPv6 here")
+		}
+		t.Error(err)
+	}
+}
+
+// A rank may be late by more than the time after which a dead network is given up.
+func TestLateRankIsWaitedFor(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes 6 seconds")
+	}
+	t.Parallel()
+	comms := ringtest.NewDoor(t, 3).Join(t)
+	err := ringtest.Each(3, func(rank int) error {
+		if rank == 2 {
+			time.Sleep(6 * time.Second) // the time itself is under test
+		}
+		return ring.AllReduce(ctx, comms[rank], make([]float32, 8<<20), ring.Sum)
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestNothingIsLeftBehind(t *testing.T) {
+	files := func() int {
+		entries, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Skip("no /proc here")
+		}
+		return len(entries)
+	}
+	round := func() {
+		door := ringtest.NewDoor(t, 4)
+		comms := door.Join(t)
+		ringtest.Each(4, func(rank int) error {
+			if rank == 3 {
+				return comms[3].Close()
+			}
+			defer comms[rank].Close()
+			return ring.Barrier(ctx, comms[rank])
+		})
+		door.Close()
+	}
+	round()
+	goroutines, open := runtime.NumGoroutine(), files()
+	for range 25 {
+		round()
+	}
+	deadline := time.Now().Add(5 * time.Second) // net/http ends its goroutines a little later
+	for runtime.NumGoroutine() > goroutines || files() > open {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d goroutines and %d files, were %d and %d", runtime.NumGoroutine(), files(), goroutines, open)
+		}
+		runtime.Gosched()
+	}
+}

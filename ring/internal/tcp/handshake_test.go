@@ -1,0 +1,143 @@
+package tcp
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"testing"
+	"time"
+)
+
+// recorder keeps what is written through it.
+type recorder struct {
+	io.ReadWriter
+	said bytes.Buffer
+}
+
+func (r *recorder) Write(b []byte) (int, error) {
+	r.said.Write(b)
+	return r.ReadWriter.Write(b)
+}
+
+// tape plays one side of a handshake, whatever the other says.
+type tape struct{ io.Reader }
+
+func (tape) Write(b []byte) (int, error) { return len(b), nil }
+
+// constant is a source of equal nonces, so that a recording fits once more.
+type constant byte
+
+func (c constant) Read(b []byte) (int, error) {
+	for i := range b {
+		b[i] = byte(c)
+	}
+	return len(b), nil
+}
+
+// record does one handshake between fixed nonces and returns both shakers and
+// what each side said.
+func record(t testing.TB) (dialer, acceptor *shaker, dialed, accepted []byte) {
+	dialer, acceptor = shakerOf(t, identity(0, 2)), shakerOf(t, identity(1, 2))
+	dialer.random, acceptor.random = constant(1), constant(2)
+	here, there := net.Pipe()
+	here.SetDeadline(time.Now().Add(shakeTimeout))
+	there.SetDeadline(time.Now().Add(shakeTimeout))
+	a, b := &recorder{ReadWriter: here}, &recorder{ReadWriter: there}
+	failed := make(chan error, 1)
+	go func() {
+		_, err := acceptor.accept(b, everyone)
+		failed <- err
+	}()
+	if err := errors.Join(dialer.dial(a, 1), <-failed); err != nil {
+		t.Fatal(err)
+	}
+	return dialer, acceptor, a.said.Bytes(), b.said.Bytes()
+}
+
+func everyone(int) bool { return true }
+
+// FuzzHandshake changes what one side of a good handshake said. With the same
+// nonces the recording itself is accepted, and nothing else ever is.
+func FuzzHandshake(f *testing.F) {
+	dialer, acceptor, dialed, accepted := record(f)
+	f.Add([]byte{}, uint16(0), uint16(0), true)
+	f.Add([]byte{1}, uint16(11), uint16(0), true)                     // another purpose
+	f.Add([]byte{0xff}, uint16(helloSize), uint16(0), true)           // MAC of the hello
+	f.Add([]byte{1}, uint16(helloSize+macSize), uint16(0), true)      // proof
+	f.Add([]byte{}, uint16(0), uint16(1), true)                       // cut short
+	f.Add([]byte{1, 2, 3}, uint16(36), uint16(0), false)              // ranks
+	f.Add([]byte{1}, uint16(helloSize), uint16(0), false)             // acceptor's MAC
+	f.Add([]byte{1}, uint16(helloSize+macSize), uint16(0), false)     // its last word
+	f.Add([]byte{0x80}, uint16(helloSize+2*macSize), uint16(3), true) // past the end
+	f.Fuzz(func(t *testing.T, change []byte, at, cut uint16, dialing bool) {
+		said := accepted
+		if dialing {
+			said = dialed
+		}
+		altered := bytes.Clone(said)
+		for i, b := range change {
+			if int(at)+i < len(altered) {
+				altered[int(at)+i] ^= b
+			}
+		}
+		altered = altered[:len(altered)-min(int(cut), len(altered))]
+		var err error
+		if dialing {
+			_, err = acceptor.accept(tape{bytes.NewReader(altered)}, everyone)
+		} else {
+			err = dialer.dial(tape{bytes.NewReader(altered)}, 1)
+		}
+		if same := bytes.Equal(altered, said); same != (err == nil) {
+			t.Errorf("unchanged is %v, but the handshake ends with %v", same, err)
+		}
+	})
+}
+
+func FuzzHello(f *testing.F) {
+	_, _, dialed, accepted := record(f)
+	f.Add(dialed[:helloSize])
+	f.Add(accepted[:helloSize])
+	f.Add([]byte(magic))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		h, err := decodeHello(b)
+		if err == nil && !bytes.Equal(h.encode(), b) {
+			t.Errorf("%x decodes to %+v, which encodes to %x", b, h, h.encode())
+		}
+	})
+}
+
+// A fresh nonce makes the whole recording worthless, to either side.
+func TestRecordingDoesNotFitFreshNonce(t *testing.T) {
+	dialer, acceptor, dialed, accepted := record(t)
+	dialer.random, acceptor.random = constant(3), constant(4)
+	if _, err := acceptor.accept(tape{bytes.NewReader(dialed)}, everyone); err != ErrRefused {
+		t.Errorf("acceptor: %v, want a refusal", err)
+	}
+	if err := dialer.dial(tape{bytes.NewReader(accepted)}, 1); err != ErrRefused {
+		t.Errorf("dialer: %v, want a refusal", err)
+	}
+}
+
+// The dialer does not trust an acceptor that is another rank than it dialed, even
+// though it has the key.
+func TestDialerChecksWhoAnswers(t *testing.T) {
+	here, there := net.Pipe()
+	here.SetDeadline(time.Now().Add(shakeTimeout))
+	there.SetDeadline(time.Now().Add(shakeTimeout))
+	defer here.Close()
+	go func() {
+		defer there.Close()
+		s := shakerOf(t, identity(2, 3))
+		script := make([]byte, helloSize+macSize)
+		mine, err := s.hello(0)
+		if _, rerr := io.ReadFull(there, script); rerr != nil || err != nil {
+			t.Error(rerr, err)
+		}
+		answer := mine.encode()
+		there.Write(append(answer, mac(s.joinKey, 2, append(script, answer...))...))
+	}()
+	if err := shakerOf(t, identity(0, 3)).dial(here, 1); err != ErrRefused {
+		t.Errorf("rank 2 in place of rank 1: %v, want a refusal", err)
+	}
+}
