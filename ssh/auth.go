@@ -1,0 +1,213 @@
+package ssh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+
+	xssh "golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/agent"
+	"golang.org/x/sys/cpu"
+)
+
+// maxKeys bounds the keys offered to a server: sshd's MaxAuthTries is 6, and
+// each key it does not take is a try.
+const maxKeys = 6
+
+var errNoMoreKeys = errors.New("no more keys to offer")
+
+// clientConfig joins our policies into one configuration of the SSH library.
+func clientConfig(ctx context.Context, s settings, w *wire, keys *hostKeys, auth *authenticator) *xssh.ClientConfig {
+	check := keys.callback(ctx)
+	algorithms := xssh.SupportedAlgorithms()
+	return &xssh.ClientConfig{
+		Config: xssh.Config{
+			Ciphers:      ciphers(algorithms.Ciphers, hasAES()),
+			KeyExchanges: algorithms.KeyExchanges,
+			MACs:         slices.DeleteFunc(algorithms.MACs, func(m string) bool { return m == xssh.HMACSHA1 }),
+		},
+		User:              s.user,
+		ClientVersion:     "SSH-2.0-gorun",
+		HostKeyAlgorithms: keys.algorithms(),
+		HostKeyCallback: func(name string, remote net.Addr, key xssh.PublicKey) error {
+			err := check(name, remote, key)
+			if err == nil {
+				w.enter(PhaseAuth)
+			}
+			return err
+		},
+		BannerCallback: auth.banner,
+		AuthCallback:   auth.next,
+	}
+}
+
+// ciphers puts the fastest authenticated cipher first, which depends on the CPU.
+func ciphers(supported []string, aes bool) []string {
+	first := xssh.CipherChaCha20Poly1305
+	if aes {
+		first = xssh.CipherAES128GCM
+	}
+	list := []string{first}
+	for _, c := range supported {
+		if c != first {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+func hasAES() bool { return cpu.X86.HasAES || cpu.ARM64.HasAES || cpu.S390X.HasAES }
+
+// Key is a user's key in errors.
+type Key struct {
+	Source      string // file or agent that it comes from
+	Type        string // "ssh-ed25519"
+	Fingerprint string // "SHA256:…"
+	Err         error  // why it could not sign, nil if the server did not want it
+}
+
+func (k Key) String() string {
+	text := k.Source + " (" + k.Type + " " + k.Fingerprint + ")"
+	if k.Err != nil {
+		text += fmt.Sprintf(": signing: %v", k.Err)
+	}
+	return text
+}
+
+// UnusableKey is a key that could not even be offered.
+type UnusableKey struct {
+	Source string
+	Reason string
+	Locked bool // encrypted: ssh-add can help
+}
+
+func (k UnusableKey) String() string { return k.Source + ": " + k.Reason }
+
+// authenticator offers keys one by one and notes what became of each. It serves
+// one handshake and is not for concurrent use.
+type authenticator struct {
+	settings settings
+	target   Target
+	agent    net.Conn // nil without an agent
+	stop     func() bool
+
+	ready    bool
+	keys     []*signer // to offer
+	offered  int
+	unusable []UnusableKey
+	methods  []string // the server's
+	said     string   // the server's banner
+}
+
+// newAuthenticator does nothing before the server asks for a key. The agent, who
+// may in turn ask a person, is hung up on when ctx ends.
+func newAuthenticator(ctx context.Context, s settings, t Target) *authenticator {
+	a := &authenticator{settings: s, target: t, stop: func() bool { return true }}
+	if s.agent == "" {
+		return a
+	}
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "unix", s.agent)
+	if err != nil {
+		a.unusable = append(a.unusable, UnusableKey{Source: "agent " + s.agent, Reason: err.Error()})
+		return a
+	}
+	a.agent = conn
+	a.stop = context.AfterFunc(ctx, func() { conn.Close() })
+	return a
+}
+
+func (a *authenticator) close() {
+	a.stop()
+	if a.agent != nil {
+		a.agent.Close()
+	}
+}
+
+func (a *authenticator) banner(text string) error {
+	if len(a.said) < maxText {
+		a.said += text
+	}
+	return nil
+}
+
+// next is the callback of the SSH library: the method to try now.
+func (a *authenticator) next(ctx *xssh.ClientAuthContext) (xssh.AuthMethod, error) {
+	a.methods = ctx.AllowedMethods
+	if !slices.Contains(a.methods, "publickey") {
+		return nil, errNoMoreKeys
+	}
+	if !a.ready {
+		a.ready = true
+		var unusable []UnusableKey
+		a.keys, unusable = collectKeys(a.settings, a.agentSigners())
+		a.unusable = append(a.unusable, unusable...)
+		if len(a.keys) > maxKeys {
+			a.keys = a.keys[:maxKeys]
+		}
+	}
+	if a.offered == len(a.keys) {
+		return nil, errNoMoreKeys
+	}
+	key := a.keys[a.offered]
+	a.offered++
+	return xssh.PublicKeys(key), nil
+}
+
+// agentSigners returns the agent's keys.
+func (a *authenticator) agentSigners() []xssh.Signer {
+	if a.agent == nil {
+		return nil
+	}
+	signers, err := agent.NewClient(a.agent).Signers()
+	if err != nil {
+		a.unusable = append(a.unusable, UnusableKey{Source: "agent " + a.settings.agent, Reason: printable(err.Error())})
+	}
+	return signers
+}
+
+// failure makes the error of a refused authentication.
+func (a *authenticator) failure(err error) error {
+	e := &AuthError{Target: a.target, User: a.settings.user, Unusable: a.unusable, Methods: a.methods, Said: printable(a.said)}
+	for _, key := range a.keys[:a.offered] {
+		e.Tried = append(e.Tried, key.fact())
+	}
+	if !errors.Is(err, errNoMoreKeys) {
+		e.Err = foreign{err}
+	}
+	return e
+}
+
+// signer is a key to offer. It signs with nothing that needs SHA-1 and keeps the
+// error if it cannot sign.
+type signer struct {
+	xssh.AlgorithmSigner
+	source string
+	err    error
+}
+
+// Algorithms makes it an xssh.MultiAlgorithmSigner.
+func (s *signer) Algorithms() []string {
+	key := s.PublicKey()
+	if cert, ok := key.(*xssh.Certificate); ok {
+		key = cert.Key
+	}
+	if key.Type() == xssh.KeyAlgoRSA {
+		return []string{xssh.KeyAlgoRSASHA512, xssh.KeyAlgoRSASHA256}
+	}
+	return []string{key.Type()}
+}
+
+func (s *signer) SignWithAlgorithm(rand io.Reader, data []byte, algorithm string) (*xssh.Signature, error) {
+	signature, err := s.AlgorithmSigner.SignWithAlgorithm(rand, data, algorithm)
+	s.err = err
+	return signature, err
+}
+
+func (s *signer) fact() Key {
+	key := s.PublicKey()
+	return Key{Source: s.source, Type: key.Type(), Fingerprint: xssh.FingerprintSHA256(key), Err: s.err}
+}

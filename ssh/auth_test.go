@@ -1,0 +1,278 @@
+package ssh
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/rsa"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	xssh "golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/agent"
+)
+
+// startAgent serves an agent with the keys on a socket, until the test ends.
+func startAgent(t *testing.T, private ...any) (socket string) {
+	t.Helper()
+	ring := agent.NewKeyring()
+	for _, key := range private {
+		if err := ring.Add(agent.AddedKey{PrivateKey: key}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir, err := os.MkdirTemp("", "agent") // a socket's path must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	socket = filepath.Join(dir, "s")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() { agent.ServeAgent(ring, conn); conn.Close() }()
+		}
+	}()
+	return socket
+}
+
+func newPrivate(t *testing.T) (ed25519.PrivateKey, xssh.Signer) {
+	t.Helper()
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := xssh.NewSignerFromKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return private, signer
+}
+
+func publicLine(key xssh.Signer) string { return string(xssh.MarshalAuthorizedKey(key.PublicKey())) }
+
+func TestAuthTellsWhatWasTried(t *testing.T) {
+	_, files := newServer(t, func(s *server) {
+		s.config.BannerCallback = func(xssh.ConnMetadata) string { return "Account \x1b[1mlocked\n" }
+	})
+	wrong := writeKey(t, files.identity)
+	writeKey(t, filepath.Join(files.dir, "locked"), "secret")
+	open := filepath.Join(files.dir, "open")
+	writeKey(t, open)
+	os.Chmod(open, 0o644)
+	writeFile(t, filepath.Join(files.dir, "junk"), "no key")
+	config := files.Config()
+	for _, name := range []string{"locked", "open", "junk", "missing"} {
+		config.IdentityFiles = append(config.IdentityFiles, filepath.Join(files.dir, name))
+	}
+	_, err := Dial(t.Context(), config)
+	var auth *AuthError
+	if !errors.As(err, &auth) {
+		t.Fatalf("err is %v", err)
+	}
+	if len(auth.Tried) != 1 || auth.Tried[0].Fingerprint != xssh.FingerprintSHA256(wrong.PublicKey()) || auth.Tried[0].Source != files.identity {
+		t.Errorf("tried %v", auth.Tried)
+	}
+	if len(auth.Unusable) != 4 || !auth.Unusable[0].Locked {
+		t.Errorf("unusable %v", auth.Unusable)
+	}
+	for _, word := range []string{"someone", "SHA256:", "encrypted", "chmod 600 " + open, "missing", `Account \x1b[1mlocked`} {
+		if !strings.Contains(strings.ReplaceAll(err.Error(), `\\`, `\`), word) {
+			t.Errorf("%q does not say %q", err, word)
+		}
+	}
+	if strings.ContainsRune(err.Error(), 0x1b) {
+		t.Errorf("control bytes in %q", err)
+	}
+	assertHint(t, err, "ssh-add "+filepath.Join(files.dir, "locked"))
+}
+
+func TestAuthWithoutKeys(t *testing.T) {
+	_, files := newServer(t)
+	os.Remove(files.identity)
+	_, err := Dial(t.Context(), files.Config())
+	var auth *AuthError
+	if !errors.As(err, &auth) || len(auth.Tried) != 0 || len(auth.Methods) != 1 {
+		t.Fatalf("err is %v", err)
+	}
+	assertHint(t, err, "ssh-keygen -t ed25519", "ssh-copy-id -p")
+}
+
+func TestAuthPasswordOnly(t *testing.T) {
+	_, files := newServer(t, func(s *server) {
+		s.config.PublicKeyCallback = nil
+		s.config.PasswordCallback = func(xssh.ConnMetadata, []byte) (*xssh.Permissions, error) {
+			panic("a password was offered")
+		}
+	})
+	_, err := Dial(t.Context(), files.Config())
+	var auth *AuthError
+	if !errors.As(err, &auth) || len(auth.Tried) != 0 || !strings.Contains(err.Error(), "takes only password") {
+		t.Fatalf("err is %v", err)
+	}
+	assertHint(t, err, "PubkeyAuthentication")
+}
+
+func TestAuthByAgent(t *testing.T) {
+	private, signer := newPrivate(t)
+	s, files := newServer(t, func(s *server) {
+		s.config.PublicKeyCallback = func(_ xssh.ConnMetadata, key xssh.PublicKey) (*xssh.Permissions, error) {
+			if !sameKey(key, signer.PublicKey()) {
+				return nil, errors.New("no")
+			}
+			return nil, nil
+		}
+	})
+	socket := startAgent(t, private)
+	files.write(t, s, "IdentityAgent "+socket, "IdentitiesOnly no")
+	dialTest(t, files)
+
+	t.Setenv("SSH_AUTH_SOCK", socket)
+	files.write(t, s, "IdentityAgent SSH_AUTH_SOCK", "IdentitiesOnly no")
+	dialTest(t, files)
+
+	files.write(t, s, "IdentityAgent "+socket, "IdentitiesOnly yes")
+	var auth *AuthError
+	if _, err := Dial(t.Context(), files.Config()); !errors.As(err, &auth) {
+		t.Errorf("IdentitiesOnly, but the agent's key was offered: %v", err)
+	}
+	writeFile(t, files.identity+".pub", publicLine(signer))
+	os.Remove(files.identity)
+	dialTest(t, files) // the file names the agent's key
+
+	files.write(t, s, "IdentityAgent /nonexistent/socket")
+	_, err := Dial(t.Context(), files.Config())
+	if !errors.As(err, &auth) || !strings.Contains(err.Error(), "agent /nonexistent/socket") {
+		t.Errorf("err is %v", err)
+	}
+}
+
+// TestAuthStuckAgent has an agent that waits for a person who never comes.
+func TestAuthStuckAgent(t *testing.T) {
+	s, files := newServer(t)
+	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	files.write(t, s, "IdentityAgent "+l.Addr().String())
+	config := files.Config()
+	config.HandshakeTimeout = 300 * time.Millisecond
+	within(t, 3*time.Second, "Dial", func() {
+		_, err = Dial(t.Context(), config)
+	})
+	var handshake *HandshakeError
+	if !errors.As(err, &handshake) || handshake.Phase != PhaseAuth || !errors.Is(err, errTimeout) {
+		t.Errorf("err is %v", err)
+	}
+}
+
+func TestKeyOrderAndNumber(t *testing.T) {
+	dir := t.TempDir()
+	_, stranger := newPrivate(t)
+	file := writeKey(t, filepath.Join(dir, "file"))
+	both := writeKey(t, filepath.Join(dir, "both"))
+	locked := writeKey(t, filepath.Join(dir, "locked"), "secret")
+	s := settings{identityFiles: []identityFile{
+		{filepath.Join(dir, "file"), true}, {filepath.Join(dir, "both"), true}, {filepath.Join(dir, "locked"), true}, {filepath.Join(dir, "habit"), false},
+	}}
+	order := func() string {
+		keys, unusable := collectKeys(s, []xssh.Signer{stranger, locked, both})
+		names := map[string]string{}
+		for name, key := range map[string]xssh.Signer{"stranger": stranger, "file": file, "both": both, "locked": locked} {
+			names[xssh.FingerprintSHA256(key.PublicKey())] = name
+		}
+		var list []string
+		for _, key := range keys {
+			list = append(list, names[key.fact().Fingerprint])
+		}
+		return fmt.Sprint(list, unusable)
+	}
+	if got, want := order(), "[both locked file stranger] []"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	s.identitiesOnly = true
+	if got, want := order(), "[both locked file] []"; got != want {
+		t.Errorf("with IdentitiesOnly: got %s, want %s", got, want)
+	}
+
+	// A server with MaxAuthTries 6 must not see a seventh key.
+	tries := 0
+	_, files := newServer(t, func(s *server) {
+		s.config.MaxAuthTries = -1
+		s.config.PublicKeyCallback = func(xssh.ConnMetadata, xssh.PublicKey) (*xssh.Permissions, error) {
+			tries++
+			return nil, errors.New("no")
+		}
+	})
+	config := files.Config()
+	for i := range 9 {
+		path := filepath.Join(dir, fmt.Sprint("many", i))
+		writeKey(t, path)
+		config.IdentityFiles = append(config.IdentityFiles, path)
+	}
+	_, err := Dial(t.Context(), config)
+	var auth *AuthError
+	if !errors.As(err, &auth) || tries != maxKeys || len(auth.Tried) != maxKeys {
+		t.Errorf("%d tries, want %d: %v", tries, maxKeys, err)
+	}
+}
+
+func TestAuthByCertificate(t *testing.T) {
+	authority := newSigner(t)
+	_, files := newServer(t, func(s *server) {
+		checker := &xssh.CertChecker{IsUserAuthority: func(key xssh.PublicKey) bool { return sameKey(key, authority.PublicKey()) }}
+		s.config.PublicKeyCallback = checker.Authenticate
+	})
+	cert := &xssh.Certificate{
+		Key: files.key.PublicKey(), CertType: xssh.UserCert, ValidPrincipals: []string{"someone"},
+		ValidBefore: xssh.CertTimeInfinity,
+	}
+	if err := cert.SignCert(rand.Reader, authority); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, files.identity+"-cert.pub", string(xssh.MarshalAuthorizedKey(cert)))
+	dialTest(t, files)
+}
+
+func TestNoSHA1(t *testing.T) {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := xssh.NewSignerFromKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &signer{AlgorithmSigner: plain.(xssh.AlgorithmSigner)}
+	for _, algorithm := range s.Algorithms() {
+		if algorithm == xssh.KeyAlgoRSA {
+			t.Error("ssh-rsa, which is SHA-1, is offered")
+		}
+	}
+	config := clientConfig(t.Context(), settings{}, newWire(nil, nil), mustHostKeys(t, settings{hostname: "h", port: 22}), &authenticator{})
+	all := fmt.Sprint(config.MACs, config.KeyExchanges, config.HostKeyAlgorithms, config.Ciphers)
+	for _, word := range []string{"sha1", "cbc", "arcfour", "ssh-rsa", "ssh-dss", "-cert-"} {
+		if strings.Contains(all, word) {
+			t.Errorf("%s is in %s", word, all)
+		}
+	}
+	supported := xssh.SupportedAlgorithms().Ciphers
+	if ciphers(supported, true)[0] != xssh.CipherAES128GCM || ciphers(supported, false)[0] != xssh.CipherChaCha20Poly1305 ||
+		len(ciphers(supported, false)) != len(supported) {
+		t.Errorf("ciphers %v, %v", ciphers(supported, true), ciphers(supported, false))
+	}
+}

@@ -1,0 +1,197 @@
+package ssh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	xssh "golang.org/x/crypto/ssh"
+)
+
+const (
+	// sessionTimeout bounds the server's answer to "open a session, run this".
+	sessionTimeout = 20 * time.Second
+	// closeTimeout bounds the server's answer to the end of a session.
+	closeTimeout = 5 * time.Second
+)
+
+// Client is an authenticated connection to one host. Its methods may be called
+// concurrently; each Run or Put takes one session, of which servers allow few.
+type Client struct {
+	target Target
+	wire   *wire
+	conn   *xssh.Client
+	ended  chan struct{}  // closed when the connection has ended
+	work   sync.WaitGroup // goroutines that end when the connection does
+	reuse  atomic.Bool    // a session has ended, and may be counted by the server still
+}
+
+func newClient(t Target, w *wire, conn *xssh.Client) *Client {
+	c := &Client{target: t, wire: w, conn: conn, ended: make(chan struct{})}
+	c.work.Go(func() {
+		conn.Wait()
+		close(c.ended)
+	})
+	return c
+}
+
+// LocalAddr is our end of the TCP connection, and nil when a jump host or a
+// proxy command is in between: there is no such connection to the host then.
+func (c *Client) LocalAddr() net.Addr { return c.tcp(c.wire.LocalAddr()) }
+
+// RemoteAddr is the host's end of the TCP connection, or nil like LocalAddr.
+func (c *Client) RemoteAddr() net.Addr { return c.tcp(c.wire.RemoteAddr()) }
+
+func (c *Client) tcp(addr net.Addr) net.Addr {
+	if _, ok := c.wire.Conn.(*net.TCPConn); !ok {
+		return nil
+	}
+	return addr
+}
+
+// Close ends the connection, with it all that still runs on it, and the jump
+// hosts' connections below. It may be called at any time and more than once.
+func (c *Client) Close() error {
+	err := c.wire.Close()
+	c.work.Wait()
+	if c.wire.via != nil {
+		c.wire.via.Close()
+	}
+	return err
+}
+
+// lost explains why the connection gave no status.
+func (c *Client) lost(err error) error {
+	if _, _, fault := c.wire.state(); fault != nil {
+		err = fault
+	} else if c.wire.isClosed() {
+		err = net.ErrClosed
+	}
+	if err == nil {
+		return &LostError{c.target, nil}
+	}
+	return &LostError{c.target, foreign{err}}
+}
+
+// session is one channel of the connection, on which the server runs something.
+type session struct {
+	client  *Client
+	channel xssh.Channel
+	exited  chan struct{} // closed when the status has come
+	closed  chan struct{} // closed when the server has closed the channel
+	status  *ExitError    // valid once exited is closed; nil for status 0
+}
+
+// refusedError is the server's "no" to an exec or subsystem request.
+type refusedError struct{ request string }
+
+func (e refusedError) Error() string { return "request " + e.request + " refused" }
+
+// start opens a session and asks the server to run something there: request
+// "exec" for a command, "subsystem" for a subsystem. The library cannot give a
+// single question up, so if ctx ends or the server does not answer in time, the
+// connection is closed.
+func (c *Client) start(ctx context.Context, request, what string) (*session, error) {
+	tctx, cancel := context.WithTimeoutCause(ctx, sessionTimeout, errTimeout)
+	defer cancel()
+	if tctx.Err() != nil {
+		return nil, fmt.Errorf("%s: %w", c.target, context.Cause(tctx))
+	}
+	stop := context.AfterFunc(tctx, func() { c.wire.Close() })
+	s, err := c.open(request, what)
+	if stop() {
+		return s, err
+	}
+	if s != nil {
+		s.end()
+	}
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("%s: starting a session: %w", c.target, context.Cause(ctx))
+	}
+	return nil, &SessionError{c.target, errTimeout}
+}
+
+func (c *Client) open(request, what string) (*session, error) {
+	channel, requests, err := c.openChannel()
+	var refused *xssh.OpenChannelError
+	if errors.As(err, &refused) && c.reuse.Load() {
+		// sshd frees an ended session only when it has worked off its input, in
+		// which our question came right behind the end. It is through with it now.
+		channel, requests, err = c.openChannel()
+	}
+	if errors.As(err, &refused) {
+		return nil, &SessionError{c.target, foreign{err}}
+	}
+	if err != nil {
+		return nil, c.lost(err)
+	}
+	s := &session{client: c, channel: channel, exited: make(chan struct{}), closed: make(chan struct{})}
+	c.work.Go(func() { s.listen(requests) })
+	payload := xssh.Marshal(struct{ Text string }{what})
+	ok, err := channel.SendRequest(request, true, payload)
+	if err != nil {
+		s.end()
+		return nil, c.lost(err)
+	}
+	if !ok {
+		s.end()
+		return nil, &SessionError{c.target, refusedError{request}}
+	}
+	return s, nil
+}
+
+// openChannel opens a session channel or fails when the connection ends. The
+// library's own call may then wait for ever: if the end comes just before the
+// question, no one is left to answer it. Such a call stays behind.
+func (c *Client) openChannel() (xssh.Channel, <-chan *xssh.Request, error) {
+	type answer struct {
+		channel  xssh.Channel
+		requests <-chan *xssh.Request
+		err      error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		channel, requests, err := c.conn.OpenChannel("session", nil)
+		answers <- answer{channel, requests, err}
+	}()
+	select {
+	case a := <-answers:
+		return a.channel, a.requests, a.err
+	case <-c.ended:
+		return nil, nil, net.ErrClosed
+	}
+}
+
+// listen takes what the server says about the session until it closes it.
+func (s *session) listen(requests <-chan *xssh.Request) {
+	defer close(s.closed)
+	defer s.client.reuse.Store(true)
+	known := false
+	for r := range requests {
+		status, ok := parseExit(r.Type, r.Payload)
+		if ok && !known {
+			known = true
+			if status.Status != 0 {
+				status.Target = s.client.target
+				s.status = &status
+			}
+			close(s.exited)
+		}
+		if r.WantReply {
+			r.Reply(false, nil)
+		}
+	}
+}
+
+// end closes the session and waits until the server has, so that it no longer
+// counts there. A server that does not loses its connection.
+func (s *session) end() {
+	late := time.AfterFunc(closeTimeout, func() { s.client.wire.Close() })
+	defer late.Stop()
+	s.channel.Close()
+	<-s.closed
+}

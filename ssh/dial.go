@@ -1,0 +1,206 @@
+package ssh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	xssh "golang.org/x/crypto/ssh"
+)
+
+// maxJumps bounds a chain of jump hosts, which a configuration can make endless.
+const maxJumps = 8
+
+var errTimeout = errors.New("no answer in time")
+
+// Dial connects to a host and authenticates. ctx bounds the dialling only; the
+// Client lives until Close.
+func Dial(ctx context.Context, c Config) (*Client, error) { return dial(ctx, c, "", 0) }
+
+// dial is Dial by way of the given jump hosts, or of the configured ones if jump
+// is empty; depth counts the dials that wait for this one.
+func dial(ctx context.Context, c Config, jump string, depth int) (*Client, error) {
+	if depth > maxJumps {
+		return nil, &ConfigError{c.Host, fmt.Errorf("more than %d jump hosts in a row", maxJumps)}
+	}
+	s, err := resolve(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if jump != "" {
+		s.jump = jump
+	}
+	w, err := connect(ctx, c, s, depth)
+	if err != nil {
+		return nil, err
+	}
+	client, err := handshake(ctx, s, w)
+	if err != nil {
+		w.Close()
+		if w.via != nil {
+			w.via.Close()
+		}
+		return nil, err
+	}
+	return client, nil
+}
+
+// connect opens the byte stream to the host in the way the configuration wants.
+func connect(ctx context.Context, c Config, s settings, depth int) (*wire, error) {
+	switch {
+	case s.jump != "":
+		return connectByJump(ctx, c, s, depth)
+	case s.proxyCommand != "":
+		conn, err := startProxy(s.proxyCommand)
+		if err != nil {
+			return nil, &UnreachableError{s.target(), fmt.Errorf("proxy command: %w", err)}
+		}
+		return newWire(conn, nil), nil
+	}
+	return connectTCP(ctx, s)
+}
+
+func connectTCP(ctx context.Context, s settings) (*wire, error) {
+	tctx, cancel := context.WithTimeoutCause(ctx, s.connectTimeout, errTimeout)
+	defer cancel()
+	dialer := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{
+		Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3,
+	}}
+	dialer.SetMultipathTCP(false) // TCP_USER_TIMEOUT does not act on its subflows
+	conn, err := dialer.DialContext(tctx, "tcp", s.address())
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("%s: connecting: %w", s.target(), context.Cause(ctx))
+		}
+		return nil, dialError(s.target(), err)
+	}
+	if err := setUserTimeout(conn, 5*time.Second); err != nil {
+		conn.Close()
+		return nil, &UnreachableError{s.target(), err}
+	}
+	return newWire(conn, nil), nil
+}
+
+// dialError sorts a failed dial.
+func dialError(t Target, err error) error {
+	var dns *net.DNSError
+	var timeout net.Error
+	switch {
+	case errors.As(err, &dns):
+		return &UnresolvedError{t, err}
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return &RefusedError{t, err}
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return &UnreachableError{t, errTimeout}
+	}
+	return &UnreachableError{t, err}
+}
+
+// connectByJump opens the stream through the last hop of s.jump, which is itself
+// reached through the hops before it.
+func connectByJump(ctx context.Context, c Config, s settings, depth int) (*wire, error) {
+	before, last := "", s.jump
+	if i := strings.LastIndexByte(s.jump, ','); i >= 0 {
+		before, last = s.jump[:i], s.jump[i+1:]
+	}
+	hop := c
+	var err error
+	if hop.User, hop.Host, hop.Port, err = splitHop(last); err != nil {
+		return nil, &ConfigError{c.Host, fmt.Errorf("jump host %q: %w", last, err)}
+	}
+	via, err := dial(ctx, hop, before, depth+1)
+	if err != nil {
+		return nil, fmt.Errorf("%s: jump host: %w", s.alias, err)
+	}
+	tctx, cancel := context.WithTimeoutCause(ctx, s.connectTimeout, errTimeout)
+	defer cancel()
+	conn, err := via.conn.DialContext(tctx, "tcp", s.address())
+	if err == nil {
+		return newWire(conn, via), nil
+	}
+	via.Close()
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("%s: connecting: %w", s.target(), context.Cause(ctx))
+	}
+	if tctx.Err() != nil {
+		err = errTimeout
+	}
+	return nil, &UnreachableError{s.target(), fmt.Errorf("from jump host %s: %w", via.target, foreign{err})}
+}
+
+// splitHop splits one hop of ProxyJump: [user@]host[:port], or the same as an
+// ssh:// address.
+func splitHop(hop string) (user, host string, port int, err error) {
+	hop = strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(hop), "ssh://"), "/")
+	if i := strings.LastIndexByte(hop, '@'); i >= 0 {
+		user, hop = hop[:i], hop[i+1:]
+	}
+	host = hop
+	if strings.Count(hop, ":") == 1 || strings.HasPrefix(hop, "[") && strings.Contains(hop, "]:") {
+		var text string
+		if host, text, err = net.SplitHostPort(hop); err != nil {
+			return "", "", 0, err
+		}
+		if port, err = strconv.Atoi(text); err != nil || port < 1 || port > 65535 {
+			return "", "", 0, fmt.Errorf("port %q is not between 1 and 65535", text)
+		}
+	}
+	return user, strings.Trim(host, "[]"), port, nil
+}
+
+// handshake makes an authenticated connection of an open stream. The caller
+// closes w when it fails.
+func handshake(ctx context.Context, s settings, w *wire) (*Client, error) {
+	hctx, cancel := context.WithTimeoutCause(ctx, s.handshakeTimeout, errTimeout)
+	defer cancel()
+	stop := context.AfterFunc(hctx, func() { w.Close() })
+	defer stop()
+
+	target := s.target()
+	if addr := w.RemoteAddr(); w.via == nil && addr.Network() == "tcp" {
+		target.Addr = addr.String()
+	}
+	keys, err := newHostKeys(s, target)
+	if err != nil {
+		return nil, err
+	}
+	auth := newAuthenticator(hctx, s, target)
+	defer auth.close()
+	conn, channels, requests, err := xssh.NewClientConn(w, s.address(), clientConfig(hctx, s, w, keys, auth))
+	if err != nil {
+		return nil, handshakeError(ctx, hctx, target, w, keys, auth, err)
+	}
+	if !stop() { // the end came with the last byte; the stream is closed
+		xssh.NewClient(conn, channels, requests).Close()
+		return nil, handshakeError(ctx, hctx, target, w, keys, auth, hctx.Err())
+	}
+	return newClient(target, w, xssh.NewClient(conn, channels, requests)), nil
+}
+
+// handshakeError finds the words for a failed handshake: its own end of time
+// first, then what we refused, then what the server refused.
+func handshakeError(ctx, hctx context.Context, t Target, w *wire, keys *hostKeys, auth *authenticator, err error) error {
+	if inner := errors.Unwrap(err); inner != nil {
+		err = inner // the library's "handshake failed" says nothing more
+	}
+	phase, said, fault := w.state()
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("%s: %s: %w", t, phase, context.Cause(ctx))
+	case hctx.Err() != nil:
+		err = errTimeout
+	case keys.refusal != nil:
+		return keys.refusal
+	case phase == PhaseAuth && fault == nil:
+		return auth.failure(err)
+	case fault != nil && (errors.Is(err, io.EOF) || errors.Is(err, fault) || errors.Is(err, errNoMoreKeys)):
+		err = fmt.Errorf("the connection ended: %w", fault)
+	}
+	return &HandshakeError{t, phase, printable(said), foreign{err}}
+}

@@ -1,0 +1,372 @@
+package ssh
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	xssh "golang.org/x/crypto/ssh"
+	"golang.org/x/sys/unix"
+)
+
+// assertHint fails unless err is a Hinter that names the host and whose hint has
+// the words.
+func assertHint(t *testing.T, err error, words ...string) {
+	t.Helper()
+	var h Hinter
+	if !errors.As(err, &h) {
+		t.Fatalf("%v (%T) has no hint", err, err)
+	}
+	if !strings.HasPrefix(err.Error(), "h (") && !strings.HasPrefix(err.Error(), "h:") {
+		t.Errorf("%q does not begin with the host", err)
+	}
+	for _, word := range words {
+		if !strings.Contains(h.Hint(), word) {
+			t.Errorf("hint %q has no %q", h.Hint(), word)
+		}
+	}
+}
+
+func TestDialRefused(t *testing.T) {
+	s, files := newServer(t)
+	s.listen.Close()
+	_, err := Dial(t.Context(), files.Config())
+	var refused *RefusedError
+	if !errors.As(err, &refused) || !refused.Temporary() {
+		t.Fatalf("err is %v", err)
+	}
+	assertHint(t, err, "start sshd")
+}
+
+func TestDialUnresolved(t *testing.T) {
+	_, files := newServer(t)
+	config := files.Config()
+	writeFile(t, files.config, "Host h\n  HostName no-such-host.invalid\n")
+	config.ConnectTimeout = 10 * time.Second
+	_, err := Dial(t.Context(), config)
+	var unresolved *UnresolvedError
+	if !errors.As(err, &unresolved) {
+		t.Fatalf("err is %v", err)
+	}
+	assertHint(t, err, "getent hosts no-such-host.invalid")
+}
+
+func TestDialErrorSorting(t *testing.T) {
+	target := Target{"h", "10.0.0.1:22"}
+	var unreachable *UnreachableError
+	err := dialError(target, &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded})
+	if !errors.As(err, &unreachable) || !errors.Is(err, errTimeout) {
+		t.Errorf("a timeout is %v", err)
+	}
+	assertHint(t, err, "ping 10.0.0.1", "port 22")
+}
+
+// TestDialUnanswered dials a listener whose queue is full: the kernel then drops
+// what comes, as a firewall would.
+func TestDialUnanswered(t *testing.T) {
+	_, files := newServer(t)
+	port := fullListener(t)
+	config := files.Config()
+	writeFile(t, files.config, fmt.Sprintf("Host h\n  HostName 127.0.0.1\n  Port %d\n", port))
+	config.ConnectTimeout = 200 * time.Millisecond
+	var err error
+	within(t, 3*time.Second, "Dial", func() { _, err = Dial(t.Context(), config) })
+	var unreachable *UnreachableError
+	if !errors.As(err, &unreachable) || !errors.Is(err, errTimeout) {
+		t.Fatalf("err is %v", err)
+	}
+}
+
+// fullListener returns the port of a listener that takes no more connections.
+func fullListener(t *testing.T) int {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(fd) })
+	if err := errors.Join(unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), unix.Listen(fd, 0)); err != nil {
+		t.Fatal(err)
+	}
+	name, err := unix.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := name.(*unix.SockaddrInet4).Port
+	for range 10 {
+		conn, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", port), 100*time.Millisecond)
+		if err != nil {
+			return port
+		}
+		t.Cleanup(func() { conn.Close() })
+	}
+	t.Fatal("the queue does not fill")
+	return 0
+}
+
+func TestDialNotSSH(t *testing.T) {
+	_, files := newServer(t, func(s *server) {
+		s.wrap = func(conn net.Conn) net.Conn {
+			io.WriteString(conn, "HTTP/1.1 400 Bad Request\r\n\x1b[2J\r\n\r\n")
+			conn.(*net.TCPConn).CloseWrite()
+			return deafConn{conn}
+		}
+	})
+	_, err := Dial(t.Context(), files.Config())
+	var handshake *HandshakeError
+	if !errors.As(err, &handshake) || handshake.Phase != PhaseBanner || !strings.Contains(handshake.Said, "HTTP/1.1 400") || handshake.Temporary() {
+		t.Fatalf("err is %#v", err)
+	}
+	if strings.ContainsRune(err.Error(), 0x1b) {
+		t.Errorf("control bytes in %q", err)
+	}
+	assertHint(t, err, "not an SSH server")
+}
+
+// deafConn says nothing more.
+type deafConn struct{ net.Conn }
+
+func (deafConn) Write(p []byte) (int, error) { return len(p), nil }
+
+func TestDialDroppedBeforeBanner(t *testing.T) {
+	_, files := newServer(t, func(s *server) {
+		s.wrap = func(conn net.Conn) net.Conn { conn.Close(); return conn }
+	})
+	_, err := Dial(t.Context(), files.Config())
+	var handshake *HandshakeError
+	if !errors.As(err, &handshake) || handshake.Phase != PhaseBanner || !handshake.Temporary() {
+		t.Fatalf("err is %v", err)
+	}
+	assertHint(t, err, "MaxStartups")
+}
+
+func TestDialTextBeforeBanner(t *testing.T) {
+	for _, lines := range []int{1, 50, 300} {
+		_, files := newServer(t, func(s *server) {
+			s.wrap = func(conn net.Conn) net.Conn {
+				io.WriteString(conn, strings.Repeat(strings.Repeat("x", 200)+"\r\n", lines))
+				return conn
+			}
+		})
+		c, err := Dial(t.Context(), files.Config())
+		if err != nil {
+			t.Errorf("%d lines: %v", lines, err)
+			continue
+		}
+		c.Close()
+	}
+}
+
+func TestDialNoCommonAlgorithm(t *testing.T) {
+	_, files := newServer(t, func(s *server) {
+		s.config.KeyExchanges = []string{"diffie-hellman-group14-sha1"}
+	})
+	_, err := Dial(t.Context(), files.Config())
+	var handshake *HandshakeError
+	var negotiation *xssh.AlgorithmNegotiationError
+	if !errors.As(err, &handshake) || handshake.Phase != PhaseKex || !errors.As(err, &negotiation) {
+		t.Fatalf("err is %v", err)
+	}
+	assertHint(t, err, "ssh -vv")
+}
+
+func TestDialCancelled(t *testing.T) {
+	arrived := make(chan struct{})
+	_, files := newServer(t, func(s *server) {
+		s.wrap = func(conn net.Conn) net.Conn { close(arrived); return &stallConn{Conn: conn, left: new(atomic.Int64)} }
+	})
+	cause := errors.New("the user had enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	go func() { <-arrived; cancel(cause) }()
+	within(t, 2*time.Second, "Dial", func() {
+		if _, err := Dial(ctx, files.Config()); !errors.Is(err, cause) {
+			t.Errorf("err is %v", err)
+		}
+	})
+}
+
+// stallConn passes a number of writes and then none, until it is closed; or it
+// closes at that point.
+type stallConn struct {
+	net.Conn
+	left *atomic.Int64
+	drop bool
+}
+
+func (c *stallConn) Write(p []byte) (int, error) {
+	if c.left.Add(-1) < 0 {
+		if c.drop {
+			c.Conn.Close()
+			return 0, net.ErrClosed
+		}
+		io.Copy(io.Discard, c.Conn) // until the client gives up
+		return 0, net.ErrClosed
+	}
+	return c.Conn.Write(p)
+}
+
+// TestStalls has the server fall silent, or hang up, after each of its packets
+// in turn: banner, key exchange, authentication, channel open, exec reply, data.
+// Everything must end within its bound and say in which phase.
+func TestStalls(t *testing.T) {
+	for _, drop := range []bool{false, true} {
+		phases := map[string]int{}
+		finished := false
+		for n := int64(0); n < 40 && !finished; n++ {
+			finished = stallAfter(t, n, drop, phases)
+		}
+		if !finished {
+			t.Error("40 packets were not enough to run a command")
+		}
+		for _, phase := range []string{PhaseBanner, PhaseKex, PhaseAuth, "run"} {
+			if phases[phase] == 0 {
+				t.Errorf("drop %v: no stall in phase %q: %v", drop, phase, phases)
+			}
+		}
+	}
+}
+
+func stallAfter(t *testing.T, n int64, drop bool, phases map[string]int) (finished bool) {
+	t.Helper()
+	left := &atomic.Int64{}
+	left.Store(n)
+	s, files := newServer(t, func(s *server) {
+		s.wrap = func(conn net.Conn) net.Conn { return &stallConn{conn, left, drop} }
+	})
+	defer s.close()
+	config := files.Config()
+	config.HandshakeTimeout = 300 * time.Millisecond
+	within(t, 4*time.Second, fmt.Sprintf("stall after %d", n), func() {
+		c, err := Dial(t.Context(), config)
+		var handshake *HandshakeError
+		if err != nil {
+			if !errors.As(err, &handshake) {
+				t.Errorf("stall after %d: %v (%T)", n, err, err)
+				return
+			}
+			phases[handshake.Phase]++
+			return
+		}
+		err = c.Run(timeout(t, 300*time.Millisecond), []string{"echo", "hello"}, nil, nil, nil)
+		c.Close()
+		var lost *LostError
+		switch {
+		case err == nil:
+			finished = true
+		case errors.Is(err, context.DeadlineExceeded), errors.As(err, &lost):
+			phases["run"]++
+		default:
+			t.Errorf("stall after %d: Run says %v (%T)", n, err, err)
+		}
+	})
+	return finished
+}
+
+func TestProxyCommand(t *testing.T) {
+	s, files := newServer(t)
+	addr := s.listen.Addr().(*net.TCPAddr)
+	helper := fmt.Sprintf("ProxyCommand env GORUN_TEST_NC=127.0.0.1:%d %s", addr.Port, os.Args[0])
+	files.write(t, s, helper)
+	c := dialTest(t, files)
+	var out bytes.Buffer
+	if err := c.Run(t.Context(), []string{"echo", "through"}, nil, &out, nil); err != nil || out.String() != "through\n" {
+		t.Errorf("%q, %v", out.String(), err)
+	}
+	if c.RemoteAddr() != nil || c.LocalAddr() != nil {
+		t.Errorf("addresses %v %v, want none", c.LocalAddr(), c.RemoteAddr())
+	}
+	pid := c.wire.Conn.(*proxyConn).cmd.Process.Pid
+	c.Close()
+	if _, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); !os.IsNotExist(err) {
+		t.Error("the proxy command has survived Close")
+	}
+
+	files.write(t, s, "ProxyCommand sh -c 'echo no way >&2'")
+	_, err := Dial(t.Context(), files.Config())
+	if err == nil || !strings.Contains(err.Error(), `the proxy command says "no way"`) {
+		t.Errorf("err is %v", err)
+	}
+}
+
+// TestMain lets the test binary be the nc of TestProxyCommand.
+func TestMain(m *testing.M) {
+	if addr := os.Getenv("GORUN_TEST_NC"); addr != "" {
+		conn, err := net.Dial("tcp", addr)
+		if err != nil {
+			os.Exit(1)
+		}
+		go io.Copy(conn, os.Stdin)
+		io.Copy(os.Stdout, conn)
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func TestEndlessJumps(t *testing.T) {
+	_, files := newServer(t)
+	writeFile(t, files.config, "Host h\n  ProxyJump g\nHost g\n  ProxyJump h\n")
+	_, err := Dial(t.Context(), files.Config())
+	var config *ConfigError
+	if !errors.As(err, &config) || !strings.Contains(err.Error(), "jump hosts in a row") {
+		t.Errorf("err is %v", err)
+	}
+}
+
+func TestPrintable(t *testing.T) {
+	for text, want := range map[string]string{
+		"plain":                  "plain",
+		"two\r\nlines\n":         "two lines",
+		"\x1b[2J\a\x00\x7f":      `\x1b[2J\a\x00\x7f`,
+		"\xff\u202eé":            `\xff\u202eé`,
+		strings.Repeat("x", 999): strings.Repeat("x", maxText) + "…",
+	} {
+		if got := printable(text); got != want {
+			t.Errorf("%q becomes %q, want %q", text, got, want)
+		}
+	}
+}
+
+func FuzzPrintable(f *testing.F) {
+	f.Add("a\x1b[31m\xff\u2028")
+	f.Fuzz(func(t *testing.T, text string) {
+		got := printable(text)
+		if strings.ContainsFunc(got, func(r rune) bool { return r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 }) || len(got) > maxText+20 {
+			t.Errorf("%q becomes %q", text, got)
+		}
+	})
+}
+
+func TestExitRequests(t *testing.T) {
+	if _, ok := parseExit("exit-status", []byte{1}); ok {
+		t.Error("a cut status is taken")
+	}
+	if _, ok := parseExit("exit-signal", []byte{0, 0, 1}); ok {
+		t.Error("a cut signal is taken")
+	}
+	e, ok := parseExit("exit-signal", xssh.Marshal(struct {
+		Signal     string
+		Core       bool
+		Text, Lang string
+	}{Signal: "\x1bODD"}))
+	if !ok || e.ExitCode() != 128 || strings.ContainsRune(e.Error(), 0x1b) {
+		t.Errorf("%+v, %v", e, ok)
+	}
+}
+
+func FuzzParseExit(f *testing.F) {
+	f.Add("exit-status", []byte{0, 0, 0, 9})
+	f.Add("exit-signal", []byte("\x00\x00\x00\x04TERM\x00\x00\x00\x00\x00\x00\x00\x00\x00"))
+	f.Fuzz(func(t *testing.T, request string, payload []byte) {
+		if e, ok := parseExit(request, payload); ok && e.Signal != "" && (e.Status < 128 || e.Status > 143) {
+			t.Errorf("%+v", e)
+		}
+	})
+}

@@ -1,0 +1,219 @@
+package ssh
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Hinter is an error that knows what its reader can do about it.
+type Hinter interface {
+	error
+	Hint() string // one or more whole lines, without a final line break
+}
+
+// Target names a host in errors.
+type Target struct {
+	Host string // as the user wrote it
+	Addr string // host:port that it stands for, numeric once connected
+}
+
+func (t Target) String() string {
+	if t.Addr == "" || t.Addr == t.Host {
+		return t.Host
+	}
+	return t.Host + " (" + t.Addr + ")"
+}
+
+// about makes errors that already name their host known as such.
+func (t Target) about() Target { return t }
+
+// hostPort is the target as two words, for commands in hints.
+func (t Target) hostPort() (host, port string) {
+	i := strings.LastIndexByte(t.Addr, ':')
+	if i < 0 {
+		return t.Host, "22"
+	}
+	return strings.Trim(t.Addr[:i], "[]"), t.Addr[i+1:]
+}
+
+// ConfigError says that a host's configuration cannot be used.
+type ConfigError struct {
+	Host string
+	Err  error
+}
+
+func (e *ConfigError) Error() string { return e.Host + ": ssh configuration: " + e.Err.Error() }
+func (e *ConfigError) Unwrap() error { return e.Err }
+
+// UnresolvedError says that a host's name has no address.
+type UnresolvedError struct {
+	Target
+	Err error
+}
+
+func (e *UnresolvedError) Error() string {
+	return fmt.Sprintf("%s: no address for this name: %v", e.Target, e.Err)
+}
+func (e *UnresolvedError) Unwrap() error   { return e.Err }
+func (e *UnresolvedError) Temporary() bool { return true }
+func (e *UnresolvedError) Hint() string {
+	host, _ := e.hostPort()
+	return "check the spelling, add a Host entry to ~/.ssh/config, or see: getent hosts " + host
+}
+
+// RefusedError says that the host is up but nothing listens on the port.
+type RefusedError struct {
+	Target
+	Err error
+}
+
+func (e *RefusedError) Error() string   { return e.Target.String() + ": connection refused" }
+func (e *RefusedError) Unwrap() error   { return e.Err }
+func (e *RefusedError) Temporary() bool { return true }
+func (e *RefusedError) Hint() string {
+	_, port := e.hostPort()
+	return "start sshd on that host, or give the port it listens on instead of " + port
+}
+
+// UnreachableError says that nothing answered: the host is down, cut off, or
+// behind a firewall.
+type UnreachableError struct {
+	Target
+	Err error
+}
+
+func (e *UnreachableError) Error() string {
+	return fmt.Sprintf("%s: cannot be reached: %v", e.Target, e.Err)
+}
+func (e *UnreachableError) Unwrap() error   { return e.Err }
+func (e *UnreachableError) Temporary() bool { return true }
+func (e *UnreachableError) Hint() string {
+	host, port := e.hostPort()
+	return fmt.Sprintf("check that the host is up and that no firewall drops port %s: ping %s", port, host)
+}
+
+// Phases of a handshake, in their order.
+const (
+	PhaseBanner = "waiting for the server's banner"
+	PhaseKex    = "key exchange"
+	PhaseAuth   = "authentication"
+)
+
+// HandshakeError says that the connection stood but did not become an
+// authenticated one.
+type HandshakeError struct {
+	Target
+	Phase string // one of the Phase constants
+	Said  string // what the server sent in place of a banner, made printable
+	Err   error
+}
+
+func (e *HandshakeError) Error() string {
+	text := fmt.Sprintf("%s: %s: %v", e.Target, e.Phase, e.Err)
+	if e.Said != "" {
+		text += fmt.Sprintf(": the server says %q", e.Said)
+	}
+	return text
+}
+func (e *HandshakeError) Unwrap() error { return e.Err }
+
+// Temporary is true up to the banner: a busy sshd drops connections there.
+func (e *HandshakeError) Temporary() bool { return e.Phase == PhaseBanner && e.Said == "" }
+
+func (e *HandshakeError) Hint() string {
+	_, port := e.hostPort()
+	switch {
+	case e.Phase == PhaseBanner && e.Said != "":
+		return "port " + port + " is not an SSH server's: check the port"
+	case e.Phase == PhaseBanner:
+		return "the server is overloaded or limits new connections: raise MaxStartups in its sshd_config, or connect to fewer hosts at once"
+	case e.Phase == PhaseKex:
+		return "see what both sides offer: ssh -vv -p " + port + " " + e.Host + " true"
+	}
+	return "see the server's log: journalctl -u ssh"
+}
+
+// SessionError says that the host is connected but does not start commands.
+type SessionError struct {
+	Target
+	Err error
+}
+
+func (e *SessionError) Error() string {
+	return fmt.Sprintf("%s: the server starts no command: %v", e.Target, e.Err)
+}
+func (e *SessionError) Unwrap() error { return e.Err }
+func (e *SessionError) Hint() string {
+	return "check MaxSessions, ForceCommand and the account's restrictions in its sshd_config and authorized_keys"
+}
+
+// LostError says that a connection or a command's channel ended without the
+// command's status, so nobody knows how the command ended.
+type LostError struct {
+	Target
+	Err error // why, nil if the server closed the channel in good order
+}
+
+func (e *LostError) Error() string {
+	if e.Err == nil {
+		return e.Target.String() + ": the server closed the command's channel without a status"
+	}
+	return fmt.Sprintf("%s: connection lost: %v", e.Target, e.Err)
+}
+func (e *LostError) Unwrap() error { return e.Err }
+
+// ExitError says that a command ran and ended with something else than 0.
+type ExitError struct {
+	Target
+	Status int    // exit status; if Signal is set, 128 and the signal's number
+	Signal string // name without SIG, if a signal ended the command
+}
+
+// ExitCode is the status a shell would show.
+func (e *ExitError) ExitCode() int { return e.Status }
+
+func (e *ExitError) Error() string {
+	if e.Signal != "" {
+		return fmt.Sprintf("%s: command ended by signal %s", e.Target, printable(e.Signal))
+	}
+	return fmt.Sprintf("%s: command exited with status %d", e.Target, e.Status)
+}
+
+// maxText bounds text from a server in an error.
+const maxText = 400
+
+// printable makes text from elsewhere fit for a terminal: control bytes and what
+// is no UTF-8 become escapes, line breaks become blanks, and the length is bounded.
+func printable(text string) string {
+	var b strings.Builder
+	text = strings.TrimSpace(text)
+	for text != "" && b.Len() < maxText {
+		r, size := utf8.DecodeRuneInString(text)
+		switch {
+		case r == '\n':
+			b.WriteByte(' ')
+		case r == '\r':
+		case r == utf8.RuneError && size == 1:
+			fmt.Fprintf(&b, `\x%02x`, text[0])
+		case !unicode.IsPrint(r):
+			quoted := strconv.QuoteRuneToASCII(r)
+			b.WriteString(quoted[1 : len(quoted)-1])
+		default:
+			b.WriteRune(r)
+		}
+		text = text[size:]
+	}
+	if text != "" {
+		b.WriteString("…")
+	}
+	return b.String()
+}
+
+// foreign wraps an error whose text may hold what a server sent.
+type foreign struct{ err error }
+
+func (e foreign) Error() string { return printable(e.err.Error()) }
+func (e foreign) Unwrap() error { return e.err }

@@ -1,0 +1,246 @@
+package ssh
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/skeema/knownhosts"
+	xssh "golang.org/x/crypto/ssh"
+	xknownhosts "golang.org/x/crypto/ssh/knownhosts"
+)
+
+// hostKeys decides whether a host's key is the right one, by the known_hosts
+// files of its settings.
+type hostKeys struct {
+	settings settings
+	target   Target
+	files    []string // those that exist
+	db       *knownhosts.HostKeyDB
+	spare    map[string]string // a cleaned copy's path → the file it stands for
+	refusal  error             // why the last key was refused
+}
+
+func newHostKeys(s settings, t Target) (*hostKeys, error) {
+	k := &hostKeys{settings: s, target: t}
+	if err := k.load(); err != nil {
+		return nil, &ConfigError{s.alias, err}
+	}
+	return k, nil
+}
+
+// load reads the files. A line that the library cannot read, say of a key type
+// it does not know, makes it refuse the whole file; such a file is read from a
+// copy where the line is blank.
+func (k *hostKeys) load() error {
+	k.files, k.spare = nil, map[string]string{}
+	var readable []string
+	for _, file := range slices.Concat(k.settings.userKnownHosts, k.settings.globalKnownHosts) {
+		text, err := os.ReadFile(file)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		k.files = append(k.files, file)
+		clean := blankUnreadable(text)
+		if bytes.Equal(clean, text) {
+			readable = append(readable, file)
+			continue
+		}
+		spare, err := writeTemp(clean)
+		if err != nil {
+			return err
+		}
+		defer os.Remove(spare)
+		k.spare[spare] = file
+		readable = append(readable, spare)
+	}
+	var err error
+	k.db, err = knownhosts.NewDB(readable...)
+	return err
+}
+
+// blankUnreadable empties the lines of a known_hosts file that do not parse, and
+// keeps the line numbers.
+func blankUnreadable(text []byte) []byte {
+	lines := bytes.SplitAfter(text, []byte("\n"))
+	for i, line := range lines {
+		trimmed := bytes.TrimSpace(line)
+		if len(trimmed) == 0 || trimmed[0] == '#' {
+			continue
+		}
+		if _, _, _, _, _, err := xssh.ParseKnownHosts(trimmed); err != nil {
+			lines[i] = []byte("\n")
+		}
+	}
+	return bytes.Join(lines, nil)
+}
+
+func writeTemp(text []byte) (string, error) {
+	f, err := os.CreateTemp("", "gorun-known-hosts-")
+	if err != nil {
+		return "", err
+	}
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Close()); err != nil {
+		os.Remove(f.Name())
+		return "", err
+	}
+	return f.Name(), nil
+}
+
+// name is what the host is called in the files, as host:port. HostKeyAlias
+// stands for host and port together.
+func (k *hostKeys) name() string {
+	if k.settings.hostKeyAlias != "" {
+		return strings.ToLower(net.JoinHostPort(k.settings.hostKeyAlias, "22"))
+	}
+	return strings.ToLower(k.settings.address())
+}
+
+// known returns the entries for the host. Like ssh, it takes an entry without a
+// port for any port when there is none with it; loose then is true.
+func (k *hostKeys) known() (name string, keys []knownhosts.PublicKey, loose bool) {
+	name = k.name()
+	keys = k.db.HostKeys(name)
+	host, port, _ := net.SplitHostPort(name)
+	if len(keys) > 0 || port == "22" {
+		return name, keys, false
+	}
+	plain := net.JoinHostPort(host, "22")
+	return plain, k.db.HostKeys(plain), true
+}
+
+// algorithms lists the host key algorithms to ask for: first those that the
+// files can judge, so that a server with several keys shows the known one, and
+// then the rest, so that a host without any gets an error about its key and not
+// about algorithms. Nothing signed with SHA-1 is among them.
+func (k *hostKeys) algorithms() []string {
+	supported := xssh.SupportedAlgorithms().HostKeys
+	isCert := func(algorithm string) bool { return strings.Contains(algorithm, "-cert-") }
+	var certs, first, rest []string
+	_, keys, _ := k.known()
+	for _, algorithm := range supported {
+		switch {
+		case isCert(algorithm):
+			certs = append(certs, algorithm)
+		case slices.ContainsFunc(keys, func(key knownhosts.PublicKey) bool { return !key.Cert && signs(key.Type(), algorithm) }):
+			first = append(first, algorithm)
+		default:
+			rest = append(rest, algorithm)
+		}
+	}
+	if !slices.ContainsFunc(keys, func(key knownhosts.PublicKey) bool { return key.Cert }) {
+		certs = nil // without an authority no certificate can be judged
+	}
+	return slices.Concat(certs, first, rest)
+}
+
+// signs reports whether keys of a type make signatures of an algorithm.
+func signs(keyType, algorithm string) bool {
+	if keyType == xssh.KeyAlgoRSA {
+		return algorithm == xssh.KeyAlgoRSASHA256 || algorithm == xssh.KeyAlgoRSASHA512
+	}
+	return keyType == algorithm
+}
+
+// callback judges the key that the server has proved to hold. ctx bounds the
+// wait for other writers of known_hosts.
+func (k *hostKeys) callback(ctx context.Context) xssh.HostKeyCallback {
+	return func(_ string, remote net.Addr, key xssh.PublicKey) error {
+		k.refusal = k.judge(remote, key)
+		var unknown *UnknownHostKeyError
+		if k.settings.acceptNew && errors.As(k.refusal, &unknown) {
+			k.refusal = k.learn(ctx, remote, key)
+		}
+		return k.refusal
+	}
+}
+
+func (k *hostKeys) judge(remote net.Addr, key xssh.PublicKey) error {
+	name, known, loose := k.known()
+	check := k.db.HostKeyCallback()
+	err := check(name, remote, key)
+	if cert, ok := key.(*xssh.Certificate); ok && err != nil {
+		if check(name, remote, cert.Key) == nil {
+			return nil // known without its certificate
+		}
+		return &HostCertificateError{k.target, k.fact(key), foreign{err}}
+	}
+	var mismatch *xknownhosts.KeyError
+	var revoked *xknownhosts.RevokedError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &revoked):
+		return &RevokedHostKeyError{k.target, k.fact(key), k.place(revoked.Revoked)}
+	case !errors.As(err, &mismatch):
+		return fmt.Errorf("%s: host key %s: %w", k.target, k.fact(key), err)
+	}
+	old := k.plain(mismatch.Want, known)
+	if len(old) == 0 || loose {
+		return k.unknown(key)
+	}
+	return &ChangedHostKeyError{k.target, k.fact(key), old}
+}
+
+func (k *hostKeys) unknown(key xssh.PublicKey) error {
+	e := &UnknownHostKeyError{Target: k.target, Key: k.fact(key), Name: xknownhosts.Normalize(k.name()), Files: k.files}
+	if len(k.settings.userKnownHosts) > 0 && k.settings.hostKeyAlias == "" {
+		e.Scan = fmt.Sprintf("ssh-keyscan -p %d %s >> %s", k.settings.port, k.settings.hostname, k.settings.userKnownHosts[0])
+	}
+	return e
+}
+
+// plain drops the authorities: they are no keys that the host should have had.
+func (k *hostKeys) plain(want []xknownhosts.KnownKey, known []knownhosts.PublicKey) []KnownHostKey {
+	var keys []KnownHostKey
+	for _, w := range want {
+		authority := slices.ContainsFunc(known, func(p knownhosts.PublicKey) bool {
+			return p.Cert && bytes.Equal(p.Marshal(), w.Key.Marshal())
+		})
+		if !authority {
+			keys = append(keys, KnownHostKey{k.fact(w.Key), k.place(w)})
+		}
+	}
+	return keys
+}
+
+func (k *hostKeys) fact(key xssh.PublicKey) HostKey {
+	return HostKey{Type: key.Type(), Fingerprint: xssh.FingerprintSHA256(key)}
+}
+
+func (k *hostKeys) place(key xknownhosts.KnownKey) Place {
+	return Place{or(k.spare[key.Filename], key.Filename), key.Line}
+}
+
+// HostKey is a public host key in errors.
+type HostKey struct {
+	Type        string // "ssh-ed25519"
+	Fingerprint string // "SHA256:…"
+}
+
+func (h HostKey) String() string { return h.Type + " " + h.Fingerprint }
+
+// Place is a line of a file.
+type Place struct {
+	File string
+	Line int
+}
+
+func (p Place) String() string { return fmt.Sprintf("%s:%d", p.File, p.Line) }
+
+// KnownHostKey is a key that a known_hosts file holds.
+type KnownHostKey struct {
+	HostKey
+	Place
+}
+
+func (k KnownHostKey) String() string { return k.HostKey.String() + " at " + k.Place.String() }

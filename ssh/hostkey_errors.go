@@ -1,0 +1,82 @@
+package ssh
+
+import (
+	"fmt"
+	"strings"
+)
+
+// UnknownHostKeyError says that no known_hosts file knows the host.
+type UnknownHostKeyError struct {
+	Target
+	Key   HostKey
+	Name  string   // what known_hosts files would call the host
+	Files []string // files that were looked in
+	Scan  string   // command that adds the host's keys, if there is one
+}
+
+func (e *UnknownHostKeyError) Error() string {
+	where := strings.Join(e.Files, ", ")
+	if where == "" {
+		where = "any file, for there is none"
+	}
+	return fmt.Sprintf("%s: unknown host key %s: no %s in %s", e.Target, e.Key, e.Name, where)
+}
+
+func (e *UnknownHostKeyError) Hint() string {
+	hint := "to let new hosts in unseen: --host-keys=accept-new"
+	if e.Scan != "" {
+		hint = "ask the host's keeper whether the fingerprint is right, then: " + e.Scan + "\n" + hint
+	}
+	return hint
+}
+
+// ChangedHostKeyError says that the host shows another key than it used to: it
+// was set up anew, or someone stands between.
+type ChangedHostKeyError struct {
+	Target
+	Key   HostKey
+	Known []KnownHostKey // what the files hold, at least one
+}
+
+func (e *ChangedHostKeyError) Error() string {
+	known := make([]string, len(e.Known))
+	for i, k := range e.Known {
+		known[i] = k.String()
+	}
+	return fmt.Sprintf("%s: host key changed: it is now %s, known is %s", e.Target, e.Key, strings.Join(known, ", "))
+}
+
+func (e *ChangedHostKeyError) Hint() string {
+	first := e.Known[0].Place
+	return fmt.Sprintf("someone may be listening in. If the host was set up anew, remove its old key: sed -i %dd %s", first.Line, first.File)
+}
+
+// RevokedHostKeyError says that a known_hosts file forbids the host's key.
+type RevokedHostKeyError struct {
+	Target
+	Key   HostKey
+	Place Place // of the @revoked line
+}
+
+func (e *RevokedHostKeyError) Error() string {
+	return fmt.Sprintf("%s: host key %s is revoked by %s", e.Target, e.Key, e.Place)
+}
+
+func (e *RevokedHostKeyError) Hint() string {
+	return "do not use this host before it has got a new key"
+}
+
+// HostCertificateError says that the host shows a certificate that does not hold.
+type HostCertificateError struct {
+	Target
+	Key HostKey
+	Err error // expired, for another name, revoked
+}
+
+func (e *HostCertificateError) Error() string {
+	return fmt.Sprintf("%s: host certificate %s: %v", e.Target, e.Key, e.Err)
+}
+func (e *HostCertificateError) Unwrap() error { return e.Err }
+func (e *HostCertificateError) Hint() string {
+	return "have the host's key signed again by its authority"
+}

@@ -1,0 +1,101 @@
+package ssh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	xssh "golang.org/x/crypto/ssh"
+	xknownhosts "golang.org/x/crypto/ssh/knownhosts"
+	"golang.org/x/sys/unix"
+)
+
+// learn adds the key of a host that nobody knows to the user's known_hosts file.
+// Other processes may be doing the same: the file is locked, and read again
+// before it is written to.
+func (k *hostKeys) learn(ctx context.Context, remote net.Addr, key xssh.PublicKey) error {
+	if cert, ok := key.(*xssh.Certificate); ok {
+		key = cert.Key
+	}
+	if len(k.settings.userKnownHosts) == 0 {
+		return nil // UserKnownHostsFile none: accepted and not remembered
+	}
+	file := k.settings.userKnownHosts[0]
+	if err := k.append(ctx, file, remote, key); err != nil {
+		var refused Hinter
+		if errors.As(err, &refused) {
+			return err
+		}
+		return &ConfigError{k.settings.alias, fmt.Errorf("remembering the host key: %w", err)}
+	}
+	return nil
+}
+
+func (k *hostKeys) append(ctx context.Context, file string, remote net.Addr, key xssh.PublicKey) error {
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close() // and unlock
+	if err := lock(ctx, f); err != nil {
+		return err
+	}
+	if err := k.load(); err != nil {
+		return err
+	}
+	var unknown *UnknownHostKeyError
+	if err := k.judge(remote, key); !errors.As(err, &unknown) {
+		return err // someone else was first: the same key, or another one
+	}
+	line := k.line(key) + "\n"
+	if !endsLine(f) {
+		line = "\n" + line
+	}
+	_, err = f.WriteString(line)
+	return err
+}
+
+// line is the host's entry, with its name hashed if the user's others are.
+func (k *hostKeys) line(key xssh.PublicKey) string {
+	name := xknownhosts.Normalize(k.name())
+	if k.settings.hashKnownHosts {
+		name = xknownhosts.HashHostname(name)
+	}
+	return xknownhosts.Line([]string{name}, key)
+}
+
+// endsLine reports whether f is empty or ends with a line break.
+func endsLine(f *os.File) bool {
+	info, err := f.Stat()
+	if err != nil || info.Size() == 0 {
+		return err == nil
+	}
+	last := make([]byte, 1)
+	_, err = f.ReadAt(last, info.Size()-1)
+	return err != nil || last[0] == '\n'
+}
+
+// lock takes the file's exclusive lock, which ends with the file. It tries again
+// and again, since a blocking call would not end with ctx.
+func lock(ctx context.Context, f *os.File) error {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil || !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("%s is locked by another process: %w", f.Name(), context.Cause(ctx))
+		}
+	}
+}

@@ -1,0 +1,180 @@
+package ssh
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+
+	xssh "golang.org/x/crypto/ssh"
+)
+
+// collector gathers the keys to offer.
+type collector struct {
+	agent    []xssh.Signer
+	certs    []*xssh.Certificate
+	keys     []*signer
+	unusable []UnusableKey
+}
+
+// collectKeys returns the keys to offer, best first: the agent's that stand for
+// a configured file, the files' own, and then, unless the configuration says
+// IdentitiesOnly, the agent's others. A certificate goes before its bare key.
+func collectKeys(s settings, agent []xssh.Signer) ([]*signer, []UnusableKey) {
+	c := &collector{agent: agent}
+	for _, path := range s.certificateFiles {
+		c.readCertificate(path, true)
+	}
+	files := make([]*keyFile, 0, len(s.identityFiles))
+	for _, identity := range s.identityFiles {
+		if f := c.readKeyFile(identity); f != nil {
+			c.readCertificate(identity.path+"-cert.pub", false)
+			files = append(files, f)
+		}
+	}
+	for _, f := range files {
+		f.inAgent = c.offerFromAgent(f)
+	}
+	for _, f := range files {
+		c.offerFile(f)
+	}
+	if !s.identitiesOnly {
+		for _, key := range agent {
+			c.offer("agent", key)
+		}
+	}
+	return c.keys, c.unusable
+}
+
+// keyFile is an identity file that is there.
+type keyFile struct {
+	path    string
+	public  xssh.PublicKey // nil if only the locked private key could tell
+	private xssh.Signer    // nil if it is locked, refused or not there
+	problem UnusableKey    // why, unless the agent can stand in
+	inAgent bool
+}
+
+// readKeyFile reads a private key and its public half. It returns nil when
+// neither exists.
+func (c *collector) readKeyFile(identity identityFile) *keyFile {
+	f := &keyFile{path: identity.path, problem: UnusableKey{Source: identity.path}}
+	f.public = readPublicKey(identity.path + ".pub")
+	text, err := readPrivate(identity.path)
+	if err != nil {
+		if f.public == nil && errors.Is(err, os.ErrNotExist) && !identity.wanted {
+			return nil
+		}
+		f.problem.Reason = err.Error()
+		return f
+	}
+	if public, _, _, _, err := xssh.ParseAuthorizedKey(text); err == nil {
+		f.public = public // the file is a public key, whose private half the agent has
+		f.problem.Reason = "a public key, and no agent holds its private key"
+		return f
+	}
+	private, err := xssh.ParsePrivateKey(text)
+	var locked *xssh.PassphraseMissingError
+	switch {
+	case err == nil:
+		f.private, f.public = private, private.PublicKey()
+	case errors.As(err, &locked):
+		f.problem.Reason, f.problem.Locked = "encrypted, and no agent holds it", true
+		if locked.PublicKey != nil {
+			f.public = locked.PublicKey
+		}
+	default:
+		f.problem.Reason = err.Error()
+	}
+	return f
+}
+
+// readPrivate reads a key file that only its owner may read, like ssh.
+func readPrivate(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	secret := !strings.HasSuffix(path, ".pub")
+	if ok && secret && int(owner.Uid) == os.Getuid() && info.Mode().Perm()&0o077 != 0 {
+		return nil, fmt.Errorf("others may read it (mode %04o): chmod 600 %s", info.Mode().Perm(), path)
+	}
+	return os.ReadFile(path)
+}
+
+func readPublicKey(path string) xssh.PublicKey {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil
+	}
+	key, _, _, _, err := xssh.ParseAuthorizedKey(text)
+	if err != nil {
+		return nil
+	}
+	return key
+}
+
+// readCertificate adds a user certificate. Only one that the configuration names
+// is worth a word when it cannot be read.
+func (c *collector) readCertificate(path string, wanted bool) {
+	if cert, ok := readPublicKey(path).(*xssh.Certificate); ok {
+		c.certs = append(c.certs, cert)
+	} else if wanted {
+		c.unusable = append(c.unusable, UnusableKey{Source: path, Reason: "not a certificate"})
+	}
+}
+
+// offerFromAgent offers the agent's key for a file, and reports whether it has it.
+func (c *collector) offerFromAgent(f *keyFile) bool {
+	if f.public == nil {
+		return false
+	}
+	found := false
+	for _, key := range c.agent {
+		public := key.PublicKey()
+		if cert, ok := public.(*xssh.Certificate); ok {
+			public = cert.Key
+		}
+		if sameKey(public, f.public) {
+			c.offer("agent, for "+f.path, key)
+			found = true
+		}
+	}
+	return found
+}
+
+func (c *collector) offerFile(f *keyFile) {
+	if f.private != nil {
+		c.offer(f.path, f.private)
+	} else if !f.inAgent {
+		c.unusable = append(c.unusable, f.problem)
+	}
+}
+
+// offer adds a key behind the certificates for it, unless it is there already.
+func (c *collector) offer(source string, key xssh.Signer) {
+	for _, cert := range c.certs {
+		if sameKey(cert.Key, key.PublicKey()) {
+			if certified, err := xssh.NewCertSigner(cert, key); err == nil {
+				c.add(source+" with certificate", certified)
+			}
+		}
+	}
+	c.add(source, key)
+}
+
+func (c *collector) add(source string, key xssh.Signer) {
+	for _, k := range c.keys {
+		if sameKey(k.PublicKey(), key.PublicKey()) {
+			return
+		}
+	}
+	if able, ok := key.(xssh.AlgorithmSigner); ok {
+		c.keys = append(c.keys, &signer{AlgorithmSigner: able, source: source})
+	}
+}
+
+func sameKey(a, b xssh.PublicKey) bool { return bytes.Equal(a.Marshal(), b.Marshal()) }

@@ -1,0 +1,122 @@
+package ssh
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/lab"
+)
+
+const insideEnv = "GORUN_TEST_INSIDE"
+
+// inside runs the calling test in the launcher's host of a new cluster: outside
+// it starts the test once more in there and returns false; inside it returns the
+// ssh_config and true.
+func inside(t *testing.T, specs ...lab.Spec) (config string, ok bool) {
+	t.Helper()
+	if config = os.Getenv(insideEnv); config != "" {
+		return config, true
+	}
+	c := lab.MustNamespaces(t, specs...)
+	cmd := c.Command(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+	cmd.Env = append(os.Environ(), insideEnv+"="+c.ConfigFile)
+	if out, err := cmd.CombinedOutput(); err != nil || !bytes.Contains(out, []byte("--- PASS: "+t.Name())) {
+		t.Errorf("inside: %v\n%s", err, out)
+	}
+	return "", false
+}
+
+// TestOpenSSHLoginShells runs and puts by way of every login shell, with start
+// files that print, and finds a relative path in the home.
+func TestOpenSSHLoginShells(t *testing.T) {
+	shells := []string{"sh", "bash", "tcsh", "fish", "zsh"}
+	noise := "echo 'Welcome!'; echo 'to this host'\n"
+	var specs []lab.Spec
+	for _, name := range shells {
+		lab.Need(t, name)
+		path, err := exec.LookPath(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		server := []string{"MaxSessions 1", "Subsystem sftp /usr/lib/openssh/sftp-server"}
+		specs = append(specs, lab.Spec{Name: name, Shell: path, NoSFTP: true, Options: server, Files: map[string]string{
+			".bashrc": noise, ".cshrc": noise, ".zshenv": noise, ".config/fish/config.fish": noise,
+		}})
+	}
+	config, ok := inside(t, specs...)
+	if !ok {
+		return
+	}
+	for _, name := range shells {
+		t.Run(name, func(t *testing.T) {
+			c, err := Dial(t.Context(), Config{Host: name, ConfigFile: config})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			words := nasty()
+			out := mustRun(t, c, append([]string{"/usr/bin/printf", `<%s>`}, words...)...)
+			if want := "<" + strings.Join(words, "><") + ">"; !strings.HasSuffix(out, want) {
+				t.Errorf("got  %q\nwant %q", out, want)
+			}
+			program := ".cache/gorun/it is/program"
+			if err := c.Put(t.Context(), program, 0o700, strings.NewReader("#!/bin/sh\necho $PWD\n")); err != nil {
+				t.Fatal(err)
+			}
+			home := mustRun(t, c, program)
+			if !strings.HasSuffix(home, filepath.Join(filepath.Dir(config), "home")) {
+				t.Errorf("the program ran in %q", home)
+			}
+		})
+	}
+}
+
+// TestOpenSSHCutOff pulls the cable: a dial must end by its timeout, and a busy
+// connection by the kernel's.
+func TestOpenSSHCutOff(t *testing.T) {
+	config, ok := inside(t, lab.Specs(1)...)
+	if !ok {
+		return
+	}
+	noLeaks(t)
+	c, err := Dial(t.Context(), Config{Host: "f1", ConfigFile: config})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	stdin, feed := io.Pipe()
+	defer feed.Close()
+	var cut time.Time
+	heard := writerFunc(func(p []byte) (int, error) {
+		if cut.IsZero() {
+			cut = time.Now()
+			if out, err := exec.Command("ip", "link", "set", "port1", "down").CombinedOutput(); err != nil {
+				t.Errorf("%v: %s", err, out)
+			}
+			go feed.Write([]byte("is anybody there?"))
+		}
+		return len(p), nil
+	})
+	err = c.Run(t.Context(), sh("echo up; exec cat"), stdin, heard, nil)
+	var lost *LostError
+	if !errors.As(err, &lost) || lost.Err == nil {
+		t.Errorf("err is %v", err)
+	}
+	if took := time.Since(cut); took > 8*time.Second {
+		t.Errorf("it took %v to notice", took)
+	}
+	var unreachable *UnreachableError
+	within(t, 3*time.Second, "Dial", func() {
+		_, err = Dial(t.Context(), Config{Host: "f1", ConfigFile: config, ConnectTimeout: time.Second})
+	})
+	if !errors.As(err, &unreachable) {
+		t.Errorf("err is %v", err)
+	}
+}

@@ -1,0 +1,280 @@
+package ssh
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	xssh "golang.org/x/crypto/ssh"
+	xknownhosts "golang.org/x/crypto/ssh/knownhosts"
+
+	"github.com/gorun/gorun/internal/lab"
+)
+
+// These tests hold the client against real sshds.
+
+func labDial(t *testing.T, c *lab.Cluster, host string) *Client {
+	t.Helper()
+	client, err := Dial(t.Context(), Config{Host: host, ConfigFile: c.ConfigFile})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+func mustRun(t *testing.T, c *Client, argv ...string) string {
+	t.Helper()
+	var out, said bytes.Buffer
+	if err := c.Run(t.Context(), argv, nil, &out, &said); err != nil {
+		t.Fatalf("%q: %v: %s", argv, err, said.String())
+	}
+	return strings.TrimSpace(out.String())
+}
+
+func TestOpenSSHRunAndPut(t *testing.T) {
+	noLeaks(t)
+	hosts := lab.MustLoopback(t,
+		lab.Spec{Options: []string{"MaxSessions 1"}},
+		lab.Spec{Options: []string{"MaxSessions 1"}, NoSFTP: true},
+		lab.Spec{Options: []string{"Banner /etc/os-release"}},
+	)
+	for _, h := range hosts.Hosts {
+		c := labDial(t, hosts, h.Name)
+		if got := mustRun(t, c, "echo", "it's", "$HOME"); got != "it's $HOME" {
+			t.Errorf("%s says %q", h.Name, got)
+		}
+		err := c.Run(t.Context(), sh("kill -KILL $$"), nil, nil, nil)
+		var exit *ExitError
+		if !errors.As(err, &exit) || exit.ExitCode() != 128+9 {
+			t.Errorf("%s: killed: %v", h.Name, err)
+		}
+		file := filepath.Join(t.TempDir(), "new", "program")
+		for _, text := range []string{"#!/bin/sh\necho one\n", "#!/bin/sh\necho two\n"} {
+			if err := c.Put(t.Context(), file, 0o755, strings.NewReader(text)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := mustRun(t, c, file); got != "two" {
+			t.Errorf("%s: the program says %q", h.Name, got)
+		}
+		if list, _ := os.ReadDir(filepath.Dir(file)); len(list) != 1 {
+			t.Errorf("%s: left are %v", h.Name, list)
+		}
+		if addr := c.RemoteAddr().String(); addr != fmt.Sprintf("%s:%d", h.Addr, h.Port) {
+			t.Errorf("%s is at %s", h.Name, addr)
+		}
+	}
+}
+
+func TestOpenSSHAuthFailure(t *testing.T) {
+	hosts := lab.MustLoopback(t, lab.Spec{}, lab.Spec{Options: []string{"PubkeyAuthentication no", "PasswordAuthentication yes"}})
+	wrong := filepath.Join(t.TempDir(), "wrong")
+	key := writeKey(t, wrong)
+	config := clientConfigFile(t, hosts, "IdentityFile "+wrong)
+	_, err := Dial(t.Context(), Config{Host: "f1", ConfigFile: config})
+	var auth *AuthError
+	if !errors.As(err, &auth) || len(auth.Tried) != 1 || auth.Tried[0].Fingerprint != xssh.FingerprintSHA256(key.PublicKey()) {
+		t.Errorf("err is %v", err)
+	}
+	_, err = Dial(t.Context(), Config{Host: "f2", ConfigFile: hosts.ConfigFile})
+	if !errors.As(err, &auth) || len(auth.Tried) != 0 {
+		t.Errorf("err is %v", err)
+	}
+}
+
+// clientConfigFile writes the lab's ssh_config anew, with other options than the
+// lab's own for all hosts. Host names and ports stay.
+func clientConfigFile(t *testing.T, hosts *lab.Cluster, options ...string) string {
+	t.Helper()
+	text, err := os.ReadFile(hosts.ConfigFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, option := range options {
+		keyword, _, _ := strings.Cut(option, " ")
+		var kept []string
+		for line := range strings.Lines(string(text)) {
+			if !strings.HasPrefix(strings.TrimSpace(line), keyword+" ") {
+				kept = append(kept, line)
+			}
+		}
+		text = []byte(strings.Join(kept, "") + "  " + option + "\n")
+	}
+	path := filepath.Join(t.TempDir(), "ssh_config")
+	writeFile(t, path, string(text))
+	return path
+}
+
+func TestOpenSSHHostKeys(t *testing.T) {
+	kinds := []string{"ed25519", "ecdsa", "rsa"}
+	hosts := lab.MustLoopback(t, lab.Spec{Keys: kinds}, lab.Spec{})
+	h := hosts.Hosts[0]
+	name := fmt.Sprintf("[%s]:%d", h.Addr, h.Port)
+	known := filepath.Join(t.TempDir(), "known")
+	config := Config{Host: "f1", ConfigFile: clientConfigFile(t, hosts, "UserKnownHostsFile "+known)}
+	dial := func(text string) error {
+		writeFile(t, known, text)
+		c, err := Dial(t.Context(), config)
+		if err == nil {
+			c.Close()
+		}
+		return err
+	}
+	// The server has all kinds and prefers its own order; the file holds one.
+	for i, key := range h.Keys {
+		for _, who := range []string{name, xknownhosts.HashHostname(name)} {
+			if err := dial(who + " " + key + "\n"); err != nil {
+				t.Errorf("%s alone is known, as %s: %v", kinds[i], who, err)
+			}
+		}
+	}
+	var unknown *UnknownHostKeyError
+	if err := dial(""); !errors.As(err, &unknown) {
+		t.Errorf("empty file: %v", err)
+	}
+	var changed *ChangedHostKeyError
+	if err := dial(name + " " + hosts.Hosts[1].Keys[0] + "\n"); !errors.As(err, &changed) {
+		t.Errorf("another host's key: %v", err)
+	}
+	var revoked *RevokedHostKeyError
+	if err := dial(name + " " + h.Keys[0] + "\n@revoked * " + h.Keys[0] + "\n"); !errors.As(err, &revoked) {
+		t.Errorf("revoked: %v", err)
+	}
+	// A host that has only another kind of key than the known one has changed.
+	other := hosts.Hosts[1]
+	config.Host = "f2"
+	line := fmt.Sprintf("[%s]:%d %s\n", other.Addr, other.Port, h.Keys[2])
+	if err := dial(line); !errors.As(err, &changed) || changed.Key.Type != "ssh-ed25519" || changed.Known[0].Type != "ssh-rsa" {
+		t.Errorf("rsa is known, ed25519 is shown: %v", err)
+	}
+}
+
+// TestOpenSSHReadsWhatWeLearn has ssh itself trust the lines that accept-new adds.
+func TestOpenSSHReadsWhatWeLearn(t *testing.T) {
+	lab.Need(t, "ssh")
+	hosts := lab.MustLoopback(t, lab.Specs(2)...)
+	for _, hash := range []string{"no", "yes"} {
+		known := filepath.Join(t.TempDir(), "known")
+		config := clientConfigFile(t, hosts, "UserKnownHostsFile "+known, "HashKnownHosts "+hash)
+		for _, host := range []string{"f1", "f2"} {
+			c, err := Dial(t.Context(), Config{Host: host, ConfigFile: config, AcceptNew: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Close()
+			if out, err := exec.Command("ssh", "-F", config, host, "true").CombinedOutput(); err != nil {
+				t.Errorf("ssh %s: %v: %s", host, err, out)
+			}
+		}
+	}
+}
+
+func TestOpenSSHAgent(t *testing.T) {
+	lab.Need(t, "ssh-agent", "ssh-add", "ssh-keygen")
+	hosts := lab.MustLoopback(t, lab.Specs(1)...)
+	dir := t.TempDir()
+	locked := filepath.Join(dir, "locked")
+	secret, err := os.ReadFile(hosts.Identity)
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, locked, string(secret))
+	if out, err := exec.Command("ssh-keygen", "-q", "-p", "-P", "", "-N", "open sesame", "-f", locked).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	socket := realAgent(t)
+	config := Config{Host: "f1", ConfigFile: clientConfigFile(t, hosts, "IdentityFile "+locked, "IdentityAgent "+socket)}
+	_, err = Dial(t.Context(), config)
+	var auth *AuthError
+	if !errors.As(err, &auth) || len(auth.Unusable) != 1 || !auth.Unusable[0].Locked || !strings.Contains(auth.Hint(), "ssh-add "+locked) {
+		t.Fatalf("err is %v", err)
+	}
+	ask := filepath.Join(dir, "ask")
+	writeFile(t, ask, "#!/bin/sh\necho open sesame\n")
+	os.Chmod(ask, 0o700)
+	add := exec.Command("ssh-add", locked)
+	add.Env = append(os.Environ(), "SSH_AUTH_SOCK="+socket, "SSH_ASKPASS="+ask, "SSH_ASKPASS_REQUIRE=force", "DISPLAY=:0")
+	if out, err := add.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	c, err := Dial(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if got := mustRun(t, c, "sh", "-c", "echo ${SSH_AUTH_SOCK:-none}"); got != "none" {
+		t.Errorf("the agent was forwarded to %s", got)
+	}
+}
+
+// realAgent starts an ssh-agent and ends it with the test.
+func realAgent(t *testing.T) (socket string) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "agent")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	socket = filepath.Join(dir, "s")
+	cmd := exec.Command("ssh-agent", "-D", "-a", socket)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	if _, err := out.Read(make([]byte, 1)); err != nil { // it speaks when it listens
+		t.Fatal(err)
+	}
+	return socket
+}
+
+func TestOpenSSHProxyJump(t *testing.T) {
+	noLeaks(t)
+	hosts := lab.MustLoopback(t, lab.Specs(3)...)
+	text, _ := os.ReadFile(hosts.ConfigFile)
+	config := filepath.Join(t.TempDir(), "ssh_config")
+	for jumps, depth := range map[string]int{"f1": 1, "f1,f2": 2} {
+		writeFile(t, config, fmt.Sprintf("Host f3\n  ProxyJump %s\n%s", jumps, text))
+		c, err := Dial(t.Context(), Config{Host: "f3", ConfigFile: config})
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The target sees the last hop, not us, as its peer.
+		peer := strings.Fields(mustRun(t, c, "sh", "-c", "echo $SSH_CONNECTION"))
+		if len(peer) != 4 || peer[2] != hosts.Host("f3").Addr {
+			t.Errorf("SSH_CONNECTION is %q", peer)
+		}
+		found := 0
+		for via := c.wire.via; via != nil; via = via.wire.via {
+			found++
+		}
+		if found != depth {
+			t.Errorf("%d hops, want %d", found, depth)
+		}
+		if err := c.Put(t.Context(), filepath.Join(t.TempDir(), "f"), 0o600, strings.NewReader("x")); err != nil {
+			t.Error(err)
+		}
+		c.Close()
+	}
+	writeFile(t, config, fmt.Sprintf("Host f3\n  ProxyJump f1\n  HostName 127.0.0.1\n  Port 1\n%s", text))
+	_, err := Dial(t.Context(), Config{Host: "f3", ConfigFile: config})
+	var unreachable *UnreachableError
+	if !errors.As(err, &unreachable) || !strings.Contains(err.Error(), "from jump host f1 (") {
+		t.Errorf("err is %v", err)
+	}
+	writeFile(t, config, fmt.Sprintf("Host f3\n  ProxyJump f1\nHost f1\n  User nobody-at-all\n%s", text))
+	_, err = Dial(t.Context(), Config{Host: "f3", ConfigFile: config})
+	var auth *AuthError
+	if !errors.As(err, &auth) || auth.Host != "f1" || !strings.Contains(err.Error(), "jump host") {
+		t.Errorf("err is %v", err)
+	}
+}

@@ -1,0 +1,128 @@
+package ssh
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// proxyConn is the stdin and stdout of a ProxyCommand as a connection. Close
+// kills the command with all it started in its group.
+type proxyConn struct {
+	in     *os.File // the command's stdin, ours to write
+	out    *os.File // its stdout, ours to read
+	cmd    *exec.Cmd
+	ended  chan struct{} // closed when the command has been waited for
+	stderr *tail
+	once   sync.Once
+}
+
+// startProxy runs command in the way ssh does: by a shell that it replaces.
+func startProxy(command string) (*proxyConn, error) {
+	if !strings.HasPrefix(command, "exec ") {
+		command = "exec " + command
+	}
+	theirIn, in, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer theirIn.Close()
+	out, theirOut, err := os.Pipe()
+	if err != nil {
+		in.Close()
+		return nil, err
+	}
+	defer theirOut.Close()
+	stderr := &tail{}
+	cmd := exec.Command("sh", "-c", command)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = theirIn, theirOut, stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.WaitDelay = time.Second // a stray child may hold stderr open
+	if err := cmd.Start(); err != nil {
+		in.Close()
+		out.Close()
+		return nil, err
+	}
+	p := &proxyConn{in: in, out: out, cmd: cmd, ended: make(chan struct{}), stderr: stderr}
+	go func() {
+		cmd.Wait() // what it said matters, not its status
+		close(p.ended)
+	}()
+	return p, nil
+}
+
+func (p *proxyConn) Read(b []byte) (int, error) {
+	n, err := p.out.Read(b)
+	if n == 0 && errors.Is(err, io.EOF) {
+		err = p.explain(err)
+	}
+	return n, err
+}
+
+func (p *proxyConn) Write(b []byte) (int, error) {
+	n, err := p.in.Write(b)
+	if errors.Is(err, syscall.EPIPE) {
+		err = p.explain(err)
+	}
+	return n, err
+}
+
+// explain adds to the end of the stream what the command said on stderr.
+func (p *proxyConn) explain(err error) error {
+	select {
+	case <-p.ended:
+	case <-time.After(time.Second): // closed the stream but lives on
+	}
+	if text := p.stderr.String(); text != "" {
+		return fmt.Errorf("%w: the proxy command says %q", io.ErrUnexpectedEOF, text)
+	}
+	return err
+}
+
+func (p *proxyConn) Close() error {
+	p.once.Do(func() {
+		syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+		p.in.Close()
+		p.out.Close()
+		<-p.ended
+	})
+	return nil
+}
+
+type proxyAddr struct{}
+
+func (proxyAddr) Network() string { return "proxy" }
+func (proxyAddr) String() string  { return "0.0.0.0:0" } // known_hosts insists on host:port
+
+func (p *proxyConn) LocalAddr() net.Addr              { return proxyAddr{} }
+func (p *proxyConn) RemoteAddr() net.Addr             { return proxyAddr{} }
+func (p *proxyConn) SetDeadline(time.Time) error      { return os.ErrNoDeadline }
+func (p *proxyConn) SetReadDeadline(time.Time) error  { return os.ErrNoDeadline }
+func (p *proxyConn) SetWriteDeadline(time.Time) error { return os.ErrNoDeadline }
+
+// tail keeps the beginning of what a helper says, as much as an error needs.
+// It may be read while it is written.
+type tail struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, p[:min(len(p), maxText-len(t.text))]...)
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return printable(string(t.text))
+}

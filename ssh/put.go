@@ -1,0 +1,175 @@
+package ssh
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+
+	"github.com/pkg/sftp"
+)
+
+// Put writes what r holds to a file on the host; a relative path begins at the
+// user's home. Directories that are missing are made, for the user alone. The
+// file appears under its name at once and whole, or not at all; one that was
+// there is replaced, and programs that run from it go on.
+//
+// SFTP carries it, or a shell with cat, mv and wc where the server has no SFTP.
+// Its session has ended when Put returns. If ctx ends before, the connection is
+// closed.
+func (c *Client) Put(ctx context.Context, name string, mode fs.FileMode, r io.Reader) error {
+	stop := context.AfterFunc(ctx, func() { c.wire.Close() })
+	defer stop()
+	err := c.put(ctx, name, mode, r)
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	var told interface {
+		error
+		about() Target
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &told):
+		return fmt.Errorf("writing %s: %w", name, err)
+	}
+	return fmt.Errorf("%s: writing %s: %w", c.target, name, err)
+}
+
+func (c *Client) put(ctx context.Context, name string, mode fs.FileMode, r io.Reader) error {
+	if name == "" || strings.HasSuffix(name, "/") || strings.IndexByte(name, 0) >= 0 {
+		return fmt.Errorf("%q is not a file's path", name)
+	}
+	name = path.Clean(name)
+	if name[0] == '-' {
+		name = "./" + name // a program would take it for an option
+	}
+	mark := rand.Text()[:12]
+	dir, base := path.Split(name)
+	u := upload{name: name, temp: dir + "." + base + "." + mark, mark: mark, mode: mode.Perm(), from: r}
+	s, err := c.start(ctx, "subsystem", "sftp")
+	var refused refusedError
+	if errors.As(err, &refused) {
+		return c.putByShell(ctx, u)
+	}
+	if err != nil {
+		return err
+	}
+	c.work.Go(func() { io.Copy(io.Discard, s.channel.Stderr()) })
+	client, err := sftp.NewClientPipe(s.channel, halfCloser{s}, sftp.UseConcurrentWrites(true))
+	if err != nil {
+		s.end()
+		if c.wire.isClosed() {
+			return c.lost(err)
+		}
+		// A shell start file that prints something breaks SFTP, and only SFTP.
+		return c.putByShell(ctx, u)
+	}
+	err = u.bySFTP(client)
+	client.Close()
+	s.end()
+	if err != nil && c.wire.isClosed() {
+		return c.lost(err)
+	}
+	return err
+}
+
+// halfCloser ends the writing half when it is closed, as SFTP ends a session.
+type halfCloser struct{ *session }
+
+func (h halfCloser) Write(p []byte) (int, error) { return h.channel.Write(p) }
+func (h halfCloser) Close() error                { return h.channel.CloseWrite() }
+
+// upload is one file on its way.
+type upload struct {
+	name string // where it goes
+	temp string // where it is until it is whole, in the same directory
+	mark string // random, of letters and digits
+	mode fs.FileMode
+	from io.Reader
+}
+
+func (u upload) bySFTP(client *sftp.Client) error {
+	if err := makeParents(client, path.Dir(u.name)); err != nil {
+		return err
+	}
+	f, err := client.OpenFile(u.temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL)
+	if err != nil {
+		return foreign{err}
+	}
+	if err := u.fill(client, f); err != nil {
+		f.Close()
+		client.Remove(u.temp) // in vain if the connection is gone; the temp file stays then
+		return foreign{err}
+	}
+	if err := replace(client, u.temp, u.name); err != nil {
+		client.Remove(u.temp)
+		return foreign{err}
+	}
+	return nil
+}
+
+// fill writes the open temporary file and closes it.
+func (u upload) fill(client *sftp.Client, f *sftp.File) error {
+	if err := f.Chmod(0o600); err != nil { // SFTP creates by the umask
+		return err
+	}
+	if _, err := f.ReadFrom(u.from); err != nil {
+		return err
+	}
+	if err := f.Chmod(u.mode); err != nil {
+		return err
+	}
+	if _, ok := client.HasExtension("fsync@openssh.com"); ok {
+		if err := f.Sync(); err != nil {
+			return err
+		}
+	}
+	return f.Close()
+}
+
+// replace renames over an existing file, which plain SFTP cannot do at once.
+func replace(client *sftp.Client, from, to string) error {
+	if _, ok := client.HasExtension("posix-rename@openssh.com"); ok {
+		return client.PosixRename(from, to)
+	}
+	if err := client.Rename(from, to); err == nil {
+		return nil
+	}
+	if err := client.Remove(to); err != nil {
+		return err
+	}
+	return client.Rename(from, to)
+}
+
+// makeParents makes dir and what is missing above it.
+func makeParents(client *sftp.Client, dir string) error {
+	if dir == "." || dir == "/" {
+		return nil
+	}
+	if info, err := client.Stat(dir); err == nil {
+		if !info.IsDir() {
+			return fmt.Errorf("%s is not a directory", dir)
+		}
+		return nil
+	}
+	if err := makeParents(client, path.Dir(dir)); err != nil {
+		return err
+	}
+	if err := client.Mkdir(dir); err != nil {
+		if info, again := client.Stat(dir); again == nil && info.IsDir() {
+			return nil // another Put was faster
+		}
+		return foreign{fmt.Errorf("making %s: %w", dir, err)}
+	}
+	if err := client.Chmod(dir, 0o700); err != nil {
+		return foreign{fmt.Errorf("making %s: %w", dir, err)}
+	}
+	return nil
+}

@@ -1,0 +1,206 @@
+package ssh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// drainTime is how long output may be silent after the command's end before it
+// is cut off: something the command left behind may hold it open for ever.
+const drainTime = 2 * time.Second
+
+// Run runs argv on the host by the user's login shell and returns when the
+// command has ended and its output has been written; 2 s of silence after its
+// end also end the output. nil readers and writers are empty and discard.
+//
+// The command's failure is an [*ExitError]. When its status never came it is a
+// [*LostError]. When ctx ends, Run closes the channel and returns at once, with
+// ctx's cause; the command is not killed, it only loses its stdin and stdout.
+// If the server had not even started it by then, the connection is closed.
+//
+// Run never reads stdin or writes after it has returned, with one exception: a
+// Read that stdin is blocked in goes on, and what it reads is lost. A Write in
+// progress is waited for.
+func (c *Client) Run(ctx context.Context, argv []string, stdin io.Reader, stdout, stderr io.Writer) error {
+	command, err := quote(argv)
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.target, err)
+	}
+	s, err := c.start(ctx, "exec", command)
+	if err != nil {
+		return err
+	}
+	return s.run(ctx, stdin, stdout, stderr)
+}
+
+// run moves the session's bytes until the command is over.
+func (s *session) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) error {
+	var traffic traffic
+	outputs := []*output{
+		{from: s.channel, to: stdout, traffic: &traffic},
+		{from: s.channel.Stderr(), to: stderr, traffic: &traffic},
+	}
+	copied := make(chan error, len(outputs))
+	for _, o := range outputs {
+		s.client.work.Go(func() { copied <- o.copy() })
+	}
+	fed := make(chan error, 1)
+	// Not ours to wait for: nobody can end a Read of the caller's reader.
+	go func() { fed <- s.feed(stdin) }()
+
+	err := s.wait(ctx, copied, fed, &traffic)
+	for _, o := range outputs {
+		o.shut()
+	}
+	select {
+	case <-s.closed:
+	default:
+		// The server may hold the channel as long as the command lives.
+		s.client.work.Go(func() { s.channel.Close() })
+	}
+	return err
+}
+
+// wait returns when the command is over or there is nothing more to wait for.
+func (s *session) wait(ctx context.Context, copied, fed <-chan error, traffic *traffic) error {
+	open := cap(copied) // outputs that may still bring something
+	exited, closed := s.exited, s.closed
+	var tick <-chan time.Time
+	for open > 0 || closed != nil {
+		select {
+		case err := <-copied:
+			if err != nil {
+				return fmt.Errorf("%s: passing output on: %w", s.client.target, err)
+			}
+			open--
+		case err := <-fed:
+			if err != nil {
+				return fmt.Errorf("%s: reading stdin: %w", s.client.target, err)
+			}
+		case <-exited:
+			exited = nil
+			ticker := time.NewTicker(drainTime)
+			defer ticker.Stop()
+			tick = ticker.C
+		case <-closed:
+			closed = nil
+		case <-tick:
+			if !traffic.moved() {
+				return s.result()
+			}
+		case <-ctx.Done():
+			return fmt.Errorf("%s: %w", s.client.target, context.Cause(ctx))
+		}
+	}
+	return s.result()
+}
+
+// result is the command's status, for a session that has come to its end.
+func (s *session) result() error {
+	select {
+	case <-s.exited:
+		if s.status != nil {
+			return s.status
+		}
+		return nil
+	default:
+		return s.client.lost(nil)
+	}
+}
+
+// feed copies stdin into the session. The command may close it any time.
+func (s *session) feed(stdin io.Reader) error {
+	if stdin == nil {
+		s.channel.CloseWrite()
+		return nil
+	}
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := stdin.Read(buf)
+		if _, broken := s.channel.Write(buf[:n]); broken != nil {
+			return nil
+		}
+		if err != nil {
+			s.channel.CloseWrite()
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+// output copies one of the session's streams to its writer until it is shut.
+type output struct {
+	from    io.Reader
+	to      io.Writer
+	traffic *traffic
+
+	mu     sync.Mutex
+	isShut bool
+}
+
+// copy returns the writer's error; the stream has none but its end.
+func (o *output) copy() error {
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := o.from.Read(buf)
+		if n > 0 {
+			if err := o.write(buf[:n]); err != nil {
+				return err
+			}
+		}
+		if err != nil {
+			return nil
+		}
+	}
+}
+
+func (o *output) write(p []byte) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.isShut {
+		return io.ErrClosedPipe
+	}
+	o.traffic.begin()
+	defer o.traffic.done()
+	if o.to == nil {
+		return nil
+	}
+	_, err := o.to.Write(p)
+	return err
+}
+
+// shut waits for a write in progress and lets no other happen.
+func (o *output) shut() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.isShut = true
+}
+
+// traffic tells silence from slow writers.
+type traffic struct {
+	writing atomic.Int32
+	chunks  atomic.Int64
+	seen    int64 // chunks at the last look, for moved alone
+}
+
+func (t *traffic) begin() { t.writing.Add(1) }
+
+func (t *traffic) done() {
+	t.chunks.Add(1)
+	t.writing.Add(-1)
+}
+
+// moved reports whether anything went through since the last call, or is now.
+func (t *traffic) moved() bool {
+	chunks := t.chunks.Load()
+	moved := chunks != t.seen || t.writing.Load() > 0
+	t.seen = chunks
+	return moved
+}

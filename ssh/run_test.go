@@ -1,0 +1,278 @@
+package ssh
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	xssh "golang.org/x/crypto/ssh"
+)
+
+func sh(script string) []string { return []string{"sh", "-c", script} }
+
+func TestRun(t *testing.T) {
+	_, files := newServer(t)
+	c := dialTest(t, files)
+	var stdout, stderr bytes.Buffer
+	err := c.Run(t.Context(), sh(`cat; echo "it's" >&2; exit 3`), strings.NewReader("in"), &stdout, &stderr)
+	var exit *ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 3 || exit.Signal != "" {
+		t.Errorf("err is %v, want exit status 3", err)
+	}
+	if stdout.String() != "in" || stderr.String() != "it's\n" {
+		t.Errorf("stdout %q, stderr %q", stdout.String(), stderr.String())
+	}
+	if err := c.Run(t.Context(), []string{"true"}, nil, nil, nil); err != nil {
+		t.Error(err)
+	}
+	err = c.Run(t.Context(), append([]string{"exec"}, sh("kill -TERM $$")...), nil, nil, nil)
+	if !errors.As(err, &exit) || exit.ExitCode() != 128+15 || exit.Signal != "TERM" {
+		t.Errorf("err is %v, want signal TERM", err)
+	}
+	if !strings.HasPrefix(err.Error(), "h (127.0.0.1:") {
+		t.Errorf("%q does not name the host", err)
+	}
+}
+
+func TestRunKeepsArguments(t *testing.T) {
+	_, files := newServer(t)
+	c := dialTest(t, files)
+	argv := []string{"printf", "%s\\0", "a b", "", "it's", `\'"!$HOME`, "`id`", "line\nbreak", "\xff\xfe", "*", "-n"}
+	var out bytes.Buffer
+	if err := c.Run(t.Context(), argv, nil, &out, nil); err != nil {
+		t.Fatal(err)
+	}
+	if want := strings.Join(argv[2:], "\x00") + "\x00"; out.String() != want {
+		t.Errorf("got  %q\nwant %q", out.String(), want)
+	}
+}
+
+func TestRunReturnsWhileStdinIsOpen(t *testing.T) {
+	_, files := newServer(t)
+	c := dialTest(t, files)
+	stdin, never := io.Pipe()
+	defer never.Close()
+	within(t, 5*time.Second, "Run", func() {
+		err := c.Run(t.Context(), sh("exit 4"), stdin, nil, nil)
+		var exit *ExitError
+		if !errors.As(err, &exit) || exit.ExitCode() != 4 {
+			t.Error(err)
+		}
+	})
+}
+
+func TestRunMovesMuchOnBothStreams(t *testing.T) {
+	_, files := newServer(t)
+	c := dialTest(t, files)
+	const size = 20 << 20
+	var stdout, stderr sumWriter
+	err := c.Run(t.Context(), sh("head -c 20971520 /dev/zero & head -c 20971520 /dev/zero >&2; wait"), nil, &stdout, &stderr)
+	if err != nil || stdout.n != size || stderr.n != size {
+		t.Errorf("%d and %d bytes, want %d: %v", stdout.n, stderr.n, size, err)
+	}
+	var echo sumWriter
+	if err := c.Run(t.Context(), []string{"cat"}, io.LimitReader(zeros{}, size), &echo, nil); err != nil || echo.n != size {
+		t.Errorf("cat gave %d bytes, want %d: %v", echo.n, size, err)
+	}
+}
+
+type sumWriter struct{ n int }
+
+func (w *sumWriter) Write(p []byte) (int, error) { w.n += len(p); return len(p), nil }
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+func TestRunEndsWithContext(t *testing.T) {
+	// sleep holds on to the channel: the server cannot close it.
+	_, files := newServer(t, func(s *server) {
+		s.exec = func(_ context.Context, ch xssh.Channel, _ string) {
+			ch.Write([]byte("up"))
+			io.Copy(io.Discard, ch)
+		}
+	})
+	c := dialTest(t, files)
+	cause := errors.New("the user had enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	up := writerFunc(func(p []byte) (int, error) { cancel(cause); return len(p), nil })
+	within(t, 2*time.Second, "Run", func() {
+		if err := c.Run(ctx, []string{"wait"}, blocked{t}, up, nil); !errors.Is(err, cause) {
+			t.Errorf("err is %v, want the cause", err)
+		}
+	})
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// blocked is a reader that brings nothing before the test is over.
+type blocked struct{ t *testing.T }
+
+func (b blocked) Read([]byte) (int, error) { <-b.t.Context().Done(); return 0, io.EOF }
+
+func TestConnectionOutlivesCancelledRun(t *testing.T) {
+	_, files := newServer(t)
+	c := dialTest(t, files)
+	ctx, cancel := context.WithCancel(t.Context())
+	up := writerFunc(func(p []byte) (int, error) { cancel(); return len(p), nil })
+	if err := c.Run(ctx, sh("echo up; exec cat"), blocked{t}, up, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("err is %v", err)
+	}
+	var out bytes.Buffer
+	if err := c.Run(t.Context(), []string{"echo", "again"}, nil, &out, nil); err != nil || out.String() != "again\n" {
+		t.Errorf("%q, %v", out.String(), err)
+	}
+}
+
+func TestRunDoesNotWaitForWhatACommandLeaves(t *testing.T) {
+	_, files := newServer(t, func(s *server) {
+		s.exec = func(_ context.Context, ch xssh.Channel, _ string) {
+			ch.Write([]byte("out"))
+			sendExit(ch, 0)
+			io.Copy(io.Discard, ch) // a daemon holds stdout
+		}
+	})
+	c := dialTest(t, files)
+	var out bytes.Buffer
+	within(t, 3*drainTime, "Run", func() {
+		if err := c.Run(t.Context(), []string{"daemon"}, blocked{t}, &out, nil); err != nil || out.String() != "out" {
+			t.Errorf("%q, %v", out.String(), err)
+		}
+	})
+}
+
+func TestRunReportsBrokenWriterAndReader(t *testing.T) {
+	_, files := newServer(t)
+	c := dialTest(t, files)
+	broken := errors.New("disk full")
+	err := c.Run(t.Context(), sh("echo x; sleep 60"), nil, writerFunc(func([]byte) (int, error) { return 0, broken }), nil)
+	if !errors.Is(err, broken) {
+		t.Errorf("err is %v, want the writer's", err)
+	}
+	err = c.Run(t.Context(), []string{"cat"}, io.MultiReader(strings.NewReader("x"), brokenReader{broken}), nil, nil)
+	if !errors.Is(err, broken) {
+		t.Errorf("err is %v, want the reader's", err)
+	}
+}
+
+type brokenReader struct{ err error }
+
+func (r brokenReader) Read([]byte) (int, error) { return 0, r.err }
+
+func TestRunWithoutStatus(t *testing.T) {
+	_, files := newServer(t, func(s *server) {
+		s.exec = func(_ context.Context, ch xssh.Channel, _ string) {}
+	})
+	c := dialTest(t, files)
+	err := c.Run(t.Context(), []string{"x"}, nil, nil, nil)
+	var lost *LostError
+	if !errors.As(err, &lost) || lost.Err != nil {
+		t.Errorf("err is %#v, want a LostError without a reason", err)
+	}
+	var exit *ExitError
+	if errors.As(err, &exit) {
+		t.Error("a missing status is taken for one")
+	}
+}
+
+func TestRunOnLostConnection(t *testing.T) {
+	_, files := newServer(t, func(s *server) {
+		s.exec = func(_ context.Context, ch xssh.Channel, _ string) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			for conn := range s.conns {
+				conn.(*net.TCPConn).SetLinger(0)
+				conn.Close()
+			}
+		}
+	})
+	c := dialTest(t, files)
+	err := c.Run(t.Context(), []string{"x"}, nil, nil, nil)
+	var lost *LostError
+	if !errors.As(err, &lost) || lost.Err == nil {
+		t.Errorf("err is %#v, want a LostError with a reason", err)
+	}
+	if err := c.Run(t.Context(), []string{"x"}, nil, nil, nil); !errors.As(err, &lost) {
+		t.Errorf("a second Run says %v", err)
+	}
+}
+
+func TestCloseEndsRun(t *testing.T) {
+	_, files := newServer(t)
+	c := dialTest(t, files)
+	var once sync.Once
+	closed := make(chan struct{})
+	up := writerFunc(func(p []byte) (int, error) {
+		once.Do(func() {
+			go func() { c.Close(); close(closed) }()
+		})
+		return len(p), nil
+	})
+	err := c.Run(t.Context(), sh("echo up; exec cat"), blocked{t}, up, nil)
+	var lost *LostError
+	if !errors.As(err, &lost) || !errors.Is(err, net.ErrClosed) {
+		t.Errorf("err is %v", err)
+	}
+	<-closed
+}
+
+func TestSessionRefused(t *testing.T) {
+	_, files := newServer(t, func(s *server) { s.maxSessions, s.sessions = 1, 1 })
+	c := dialTest(t, files)
+	err := c.Run(t.Context(), []string{"true"}, nil, nil, nil)
+	var refused *SessionError
+	if !errors.As(err, &refused) || strings.ContainsRune(err.Error(), 0x1b) || !strings.Contains(refused.Hint(), "MaxSessions") {
+		t.Errorf("err is %q", err)
+	}
+}
+
+func TestAddresses(t *testing.T) {
+	s, files := newServer(t)
+	c := dialTest(t, files)
+	if c.RemoteAddr().String() != s.listen.Addr().String() || c.LocalAddr().(*net.TCPAddr).Port == 0 {
+		t.Errorf("%v → %v", c.LocalAddr(), c.RemoteAddr())
+	}
+}
+
+// TestNosyServer has the server ask for what it must not get. It must be answered,
+// for servers wait, and answered with no.
+func TestNosyServer(t *testing.T) {
+	answers := make(chan error, 4)
+	_, files := newServer(t, func(s *server) {
+		s.linked = func(link *xssh.ServerConn) {
+			ok, _, err := link.SendRequest("keepalive@openssh.com", true, nil)
+			if ok {
+				err = errors.New("the client grants a global request")
+			}
+			answers <- err
+			for _, kind := range []string{"auth-agent@openssh.com", "forwarded-tcpip", "x11"} {
+				_, _, err := link.OpenChannel(kind, nil)
+				var refused *xssh.OpenChannelError
+				if errors.As(err, &refused) {
+					err = nil
+				} else {
+					err = fmt.Errorf("channel %s: %v", kind, err)
+				}
+				answers <- err
+			}
+		}
+	})
+	c := dialTest(t, files)
+	for range cap(answers) {
+		if err := <-answers; err != nil {
+			t.Error(err)
+		}
+	}
+	if err := c.Run(t.Context(), []string{"true"}, nil, nil, nil); err != nil {
+		t.Error(err)
+	}
+}
