@@ -146,8 +146,12 @@ func (c *Client) open(request, what string) (*session, error) {
 
 // openChannel opens a session channel or fails when the connection ends. The
 // library's own call may then wait for ever: if the end comes just before the
-// question, no one is left to answer it. Such a call stays behind.
+// question, no one is left to answer it. Such a call stays behind; looking for
+// the end first makes that rare.
 func (c *Client) openChannel() (xssh.Channel, <-chan *xssh.Request, error) {
+	if _, _, fault := c.wire.state(); fault != nil {
+		return nil, nil, fault
+	}
 	type answer struct {
 		channel  xssh.Channel
 		requests <-chan *xssh.Request

@@ -88,7 +88,7 @@ func TestDialUnanswered(t *testing.T) {
 // fullListener returns the port of a listener that takes no more connections.
 func fullListener(t *testing.T) int {
 	t.Helper()
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

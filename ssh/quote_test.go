@@ -2,6 +2,7 @@ package ssh
 
 import (
 	"errors"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -69,7 +70,9 @@ func TestQuoteInShells(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			out, err := exec.Command(path, "-c", line).Output()
+			cmd := exec.Command(path, "-c", line)
+			cmd.Env = append(os.Environ(), "HOME="+t.TempDir()) // fish leaves files there
+			out, err := cmd.Output()
 			if err != nil {
 				var exit *exec.ExitError
 				errors.As(err, &exit)
