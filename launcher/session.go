@@ -144,30 +144,30 @@ func (s *session) explain(err error) error {
 	return s.runErr
 }
 
-// abandon ends the command at once.
+// abandon ends the command at once. What it still prints goes nowhere.
 func (s *session) abandon() {
-	s.hangUp()
+	s.stdin.Close()
+	s.stdout.Close()
 	s.cancel()
 	<-s.ended
 }
 
-// hangUp ends the command's stdin, and lets what it still prints go nowhere:
-// nobody reads frames any more.
-func (s *session) hangUp() {
-	s.stdin.Close()
-	s.stdout.Close()
-}
-
-// close ends the session: the agent's stdin ends, which ends the agent if it
-// lives. A command that does not end is cut off.
+// close ends the session: the agent's stdin ends, which ends the agent and
+// what it has started. A command that does not end in time is cut off.
 func (s *session) close() {
 	s.out.close()
-	s.hangUp()
+	s.stdin.Close()
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		_, _ = io.Copy(io.Discard, s.stdout) // nobody reads frames any more
+	}()
 	select {
 	case <-s.ended:
 	case <-time.After(partingTime):
 	}
 	s.abandon()
+	<-drained
 }
 
 // note records that a frame came, and a heartbeat's time if it was one.
