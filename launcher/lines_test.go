@@ -48,10 +48,13 @@ func TestLines(t *testing.T) {
 // FuzzLines checks, for any bytes in any chunks, that no byte is lost or made
 // up, that a line end is never inside a piece, and that memory is bounded.
 func FuzzLines(f *testing.F) {
-	f.Add([]byte("a\nb\r\nc\rd\n\r\n"), []byte{1, 2, 3})
-	f.Add([]byte("\r\n\r\n"), []byte{1})
-	f.Add(bytes.Repeat([]byte("0123456789abcdef"), maxLine/8), []byte{255, 254, 0, 253})
-	f.Fuzz(func(t *testing.T, data, cuts []byte) {
+	f.Add([]byte("a\nb\r\nc\rd\n\r\n"), []byte{1, 2, 3}, uint16(0))
+	f.Add([]byte("\r\n\r\n"), []byte{1}, uint16(2))
+	f.Add([]byte("0123456789abcdef"), []byte{255, 254, 0, 253}, uint16(maxLine/8)) // two long lines in one
+	f.Fuzz(func(t *testing.T, data, cuts []byte, repeat uint16) {
+		if n := int(repeat); n > 1 && n*len(data) < 3*maxLine {
+			data = bytes.Repeat(data, n)
+		}
 		var l lineBuffer
 		var got []byte
 		rest, biggest := data, 0

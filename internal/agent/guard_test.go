@@ -1,0 +1,146 @@
+package agent
+
+import (
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/wire"
+)
+
+// stubborn is a rank that ends only by KILL, with children that have left its
+// session and its group.
+const stubborn = `trap '' TERM HUP INT; (setsid sleep 1000 &); setsid sleep 1000 & sleep 1000 & echo ready; while :; do sleep 0.1; done`
+
+// TestNothingOutlivesAnAgent takes an agent or its guard away in every way, under ranks that
+// do not want to end.
+func TestNothingOutlivesAnAgent(t *testing.T) {
+	t.Parallel()
+	kill := func(t *testing.T, pid int, sig syscall.Signal) {
+		t.Helper()
+		if err := syscall.Kill(pid, sig); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, tc := range map[string]struct {
+		do   func(t *testing.T, h *host)
+		code int // the guard's; -1: it was killed
+	}{
+		"the launcher ends":                      {func(_ *testing.T, h *host) { h.stdin.Close() }, 0},
+		"the agent is killed":                    {func(t *testing.T, h *host) { kill(t, h.hello.PID, syscall.SIGKILL) }, 137},
+		"the agent gets TERM":                    {func(t *testing.T, h *host) { kill(t, h.hello.PID, syscall.SIGTERM) }, 0},
+		"the guard is killed":                    {func(t *testing.T, h *host) { kill(t, h.cmd.Process.Pid, syscall.SIGKILL) }, -1},
+		"the guard gets TERM":                    {func(t *testing.T, h *host) { kill(t, h.cmd.Process.Pid, syscall.SIGTERM) }, 0},
+		"the guard gets HUP, as from a terminal": {func(t *testing.T, h *host) { kill(t, h.cmd.Process.Pid, syscall.SIGHUP) }, 0},
+		"the agent is stopped, then the launcher ends": {func(t *testing.T, h *host) {
+			kill(t, h.hello.PID, syscall.SIGSTOP)
+			h.stdin.Close()
+		}, 137},
+		"the agent is stopped, then killed": {func(t *testing.T, h *host) {
+			kill(t, h.hello.PID, syscall.SIGSTOP)
+			kill(t, h.hello.PID, syscall.SIGKILL)
+		}, 137},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := startHost(t)
+			h.run(script(2, stubborn))
+			h.until("both ranks", func() bool {
+				return len(h.output[wire.OutputStream(2, 1)]) > 0 && len(h.output[wire.OutputStream(3, 1)]) > 0
+			})
+			tc.do(t, h)
+			select {
+			case <-h.gone:
+			case <-time.After(patience):
+				t.Error("the agent goes on")
+			}
+			h.stop() // which fails if anything is left
+			if h.code != tc.code {
+				t.Errorf("the guard ended with %d, want %d", h.code, tc.code)
+			}
+		})
+	}
+}
+
+// TestRanksDieWithGuardAndAgent kills both at once: what is left to end the ranks is the kernel.
+func TestRanksDieWithGuardAndAgent(t *testing.T) {
+	t.Parallel()
+	h := startHost(t)
+	h.run(script(2, "trap '' TERM; echo ready; while :; do read x </dev/zero; done"))
+	h.until("both ranks", func() bool {
+		return len(h.output[wire.OutputStream(2, 1)]) > 0 && len(h.output[wire.OutputStream(3, 1)]) > 0
+	})
+	for _, pid := range []int{h.cmd.Process.Pid, h.hello.PID} {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-h.gone
+	h.stop()
+}
+
+func TestRanksStandAlone(t *testing.T) {
+	t.Parallel()
+	const files = `ls /proc/$$/fd | tr '\n' ' '; echo; `
+	h := startHost(t)
+	h.run(script(1, files+`cat /proc/$$/oom_score_adj; cat /proc/$$/stat; exec grep -E 'Sig(Blk|Ign)' /proc/self/status`))
+	h.finish()
+	lines := strings.Split(h.printed(2, 1), "\n")
+	if len(lines) != 6 {
+		t.Fatalf("printed %q", lines)
+	}
+	// What this test was started with, everything below it has.
+	if plain, err := exec.Command("/bin/sh", "-c", files).Output(); err != nil || lines[0]+"\n" != string(plain) {
+		t.Errorf("open files are %s, want %s, %v", lines[0], plain, err)
+	}
+	for _, line := range lines[3:5] {
+		name, mask, _ := strings.Cut(line, ":\t")
+		if n, err := strconv.ParseUint(mask, 16, 64); err != nil || n != 0 {
+			t.Errorf("%s is %s: ranks must start with signals as after a login", name, mask)
+		}
+	}
+	own, _ := os.ReadFile("/proc/self/oom_score_adj")
+	if lines[1] != "500" && lines[1] != strings.TrimSpace(string(own)) {
+		t.Errorf("oom_score_adj is %s", lines[1])
+	}
+	fields := strings.Fields(lines[2])
+	if pid := fields[0]; fields[4] != pid || fields[5] != pid {
+		t.Errorf("pid %s has group %s and session %s", pid, fields[4], fields[5])
+	}
+	if ppid, _ := strconv.Atoi(fields[3]); ppid != h.hello.PID {
+		t.Errorf("the parent is %d, not the agent, %d", ppid, h.hello.PID)
+	}
+}
+
+func TestGuardNeedsItsAgent(t *testing.T) {
+	cmd := exec.Command("/proc/self/exe", guardWord, "nonce") // a guard is a subreaper for ever, so not in this process
+	cmd.Env = append(os.Environ(), "AGENT_TEST_PROGRAM=/no/such/agent", quickExit)
+	out, err := cmd.CombinedOutput()
+	if cmd.ProcessState.ExitCode() != codeHostFailed || !strings.Contains(string(out), "start the agent: no such file or directory") {
+		t.Errorf("%q, %v", out, err)
+	}
+}
+
+func TestBuildAndHash(t *testing.T) {
+	own, err := Build("/proc/self/exe")
+	if err != nil || own == "" {
+		t.Errorf("build %q, %v", own, err)
+	}
+	path := t.TempDir() + "/text"
+	if err := os.WriteFile(path, []byte("abc"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const sum = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+	for name, get := range map[string]func(string) (string, error){"Build": Build, "Hash": Hash} {
+		if got, err := get(path); got != sum || err != nil {
+			t.Errorf("%s of a text: %q, %v", name, got, err)
+		}
+		if _, err := get(path + "x"); err == nil {
+			t.Errorf("%s of no file", name)
+		}
+	}
+}

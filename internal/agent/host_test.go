@@ -1,0 +1,310 @@
+package agent
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/lab"
+	"github.com/gorun/gorun/internal/wire"
+)
+
+// patience bounds every wait of these tests, on a machine that is busy.
+const patience = 20 * time.Second
+
+// until polls for something that must become true.
+func until(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !is(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited %v for %s", patience, what)
+		}
+	}
+}
+
+// quickExit keeps a process under the race detector from lingering a second at its end.
+const quickExit = "GORACE=atexit_sleep_ms=0"
+
+// newMark is a variable for the environment of all processes of one test.
+func newMark() string { return "AGENT_TEST_MARK=" + rand.Text() }
+
+// noneLeft fails the test if processes with the mark do not end soon, and kills them.
+func noneLeft(t testing.TB, mark string) {
+	t.Helper()
+	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		left := lab.Processes(mark)
+		if len(left) == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			for _, pid := range left {
+				line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+				t.Errorf("left behind: %d %q", pid, bytes.ReplaceAll(line, []byte{0}, []byte{' '}))
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+			return
+		}
+	}
+}
+
+// host is a guard and its agent, seen from the launcher's end of the wire.
+type host struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	mark   string
+	stdin  io.WriteCloser
+	out    *wire.Writer // to the agent
+	hello  wire.Hello
+	stderr string // path
+	hoard  bool   // give no credit back
+
+	gone chan struct{} // the frames have ended; err says how
+	err  error
+	code int // the guard's, once stop was called
+
+	mu     sync.Mutex
+	ready  *wire.Ready
+	refuse *wire.Refuse
+	exits  map[int]wire.Exit
+	output map[uint32][]byte
+	owed   map[uint32]int
+	credit map[uint32]int // for stdin
+	fences []wire.Fence
+	gets   []wire.Get
+	puts   []wire.Put
+	lost   []wire.Lost
+	beats  int
+	done   bool
+}
+
+// startHost starts a guard and reads the agent's hello. The test fails if anything of
+// it is left in the end.
+func startHost(t *testing.T, env ...string) *host {
+	t.Helper()
+	nonce := rand.Text()
+	h := &host{t: t, mark: newMark(), cmd: exec.Command("/proc/self/exe", guardWord, nonce), gone: make(chan struct{}),
+		stderr: filepath.Join(t.TempDir(), "stderr"), exits: map[int]wire.Exit{}, output: map[uint32][]byte{}, owed: map[uint32]int{}, credit: map[uint32]int{}}
+	h.cmd.Env = append(append(os.Environ(), env...), h.mark, quickExit)
+	log, err := os.Create(h.stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	h.cmd.Stderr = log
+	if h.stdin, err = h.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := h.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(h.stop)
+	h.out = wire.NewWriter(h.stdin)
+	frames := wire.NewReader(stdout)
+	if _, err = wire.FindPreamble(stdout, nonce); err == nil {
+		err = expect(frames, wire.TypeHello, &h.hello)
+	}
+	go func() {
+		defer close(h.gone)
+		if h.err = err; err == nil {
+			h.err = h.read(frames)
+		}
+	}()
+	if err != nil {
+		t.Fatalf("no hello: %v: %s", err, h.said())
+	}
+	return h
+}
+
+// stop ends the host as a launcher does that goes away.
+func (h *host) stop() {
+	h.stdin.Close()
+	select {
+	case <-h.gone:
+	case <-time.After(patience):
+		h.t.Errorf("the agent does not end: %s", h.said())
+		for _, pid := range lab.Processes(h.mark) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		<-h.gone
+	}
+	if h.cmd.ProcessState == nil {
+		_ = h.cmd.Wait()
+		h.code = h.cmd.ProcessState.ExitCode()
+	}
+	noneLeft(h.t, h.mark)
+	if h.t.Failed() {
+		h.t.Logf("stderr: %s", h.said())
+	}
+}
+
+func (h *host) said() string {
+	text, _ := os.ReadFile(h.stderr)
+	return string(text)
+}
+
+// greet answers the agent's hello and gives it a job.
+func (h *host) greet(job wire.Job) {
+	h.t.Helper()
+	h.tell(wire.TypeHello, wire.Hello{Protocol: wire.Protocol, Build: testBuild})
+	h.tell(wire.TypeJob, job)
+}
+
+// run gives the agent a job and starts it.
+func (h *host) run(job wire.Job) {
+	h.t.Helper()
+	h.greet(job)
+	h.until("ready", func() bool { return h.ready != nil })
+	h.tell(wire.TypeStart, wire.Start{Addr: "192.0.2.1", MasterAddr: "192.0.2.1", MasterPort: 4711})
+}
+
+// jobOf is a job of n ranks, numbered from 2, that all run argv.
+func jobOf(n int, argv ...string) wire.Job {
+	job := wire.Job{ID: "job", Key: make([]byte, 32), Size: n + 2, Hosts: 2, Host: "h1", Wdir: []byte("/"), Stdin: -1, Grace: 200 * time.Millisecond}
+	for _, a := range argv {
+		job.Argv = append(job.Argv, []byte(a))
+	}
+	for i := range n {
+		job.Ranks = append(job.Ranks, wire.Rank{Rank: i + 2, LocalRank: i, CrossRank: 1, CrossSize: 2})
+	}
+	return job
+}
+
+// script is a job of n ranks that run a shell script.
+func script(n int, text string) wire.Job { return jobOf(n, "/bin/sh", "-c", text) }
+
+func (h *host) tell(t wire.Type, message any) {
+	h.t.Helper()
+	if err := h.out.SendMessage(t, message); err != nil {
+		h.t.Errorf("tell the agent: %v: %s", err, h.said())
+	}
+}
+
+// until waits for something that read finds, under its lock.
+func (h *host) until(what string, is func() bool) {
+	h.t.Helper()
+	ended := false
+	until(h.t, what, func() bool {
+		select {
+		case <-h.gone:
+			ended = true
+		default:
+		}
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return is() || ended
+	})
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !is() {
+		h.t.Fatalf("the agent ended (%v) before %s: %s", h.err, what, h.said())
+	}
+}
+
+// finish waits for the agent's done, lets it go, and returns how its ranks ended.
+func (h *host) finish() map[int]wire.Exit {
+	h.t.Helper()
+	h.until("done", func() bool { return h.done })
+	h.stop()
+	if h.code != 0 || !errors.Is(h.err, io.EOF) {
+		h.t.Errorf("the guard ended with %d, the frames with %v", h.code, h.err)
+	}
+	return maps.Clone(h.exits)
+}
+
+// printed is what a rank has printed so far.
+func (h *host) printed(rank, fd int) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return string(h.output[wire.OutputStream(rank, fd)])
+}
+
+func (h *host) read(frames *wire.Reader) error {
+	for {
+		f, err := frames.Next()
+		if err == nil {
+			err = h.frame(f)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (h *host) frame(f wire.Frame) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.done {
+		return fmt.Errorf("a %s frame came after done", f.Type)
+	}
+	switch f.Type {
+	case wire.TypeHeartbeat:
+		h.beats++
+		_, err := f.Heartbeat()
+		return err
+	case wire.TypeReady:
+		h.ready = new(wire.Ready)
+		return f.Decode(h.ready)
+	case wire.TypeRefuse:
+		h.refuse = new(wire.Refuse)
+		return f.Decode(h.refuse)
+	case wire.TypeOutput:
+		return h.outputFrame(f)
+	case wire.TypeExit:
+		return decode(f, func(e wire.Exit) {
+			if _, twice := h.exits[e.Rank]; twice {
+				h.t.Errorf("rank %d ended twice", e.Rank)
+			}
+			h.exits[e.Rank] = e
+		})
+	case wire.TypeCredit:
+		n, err := f.Credit()
+		h.credit[f.Stream] += n
+		return err
+	case wire.TypeFence:
+		return decode(f, func(m wire.Fence) { h.fences = append(h.fences, m) })
+	case wire.TypeGet:
+		return decode(f, func(m wire.Get) { h.gets = append(h.gets, m) })
+	case wire.TypePut:
+		return decode(f, func(m wire.Put) { h.puts = append(h.puts, m) })
+	case wire.TypeLost:
+		return decode(f, func(m wire.Lost) { h.lost = append(h.lost, m) })
+	case wire.TypeDone:
+		h.done = true
+		return nil
+	}
+	return fmt.Errorf("the agent sent a %s frame", f.Type)
+}
+
+// outputFrame keeps what a rank printed and gives the credit back, unless it is hoarded.
+func (h *host) outputFrame(f wire.Frame) error {
+	h.output[f.Stream] = append(h.output[f.Stream], f.Payload...)
+	if h.owed[f.Stream] += len(f.Payload); h.owed[f.Stream] > wire.Window {
+		return fmt.Errorf("%d bytes of stream %d beyond its credit", h.owed[f.Stream]-wire.Window, f.Stream)
+	}
+	if h.hoard {
+		return nil
+	}
+	return h.payBack(f.Stream)
+}
+
+// payBack returns all credit of a stream. A test that is over may have closed stdin.
+func (h *host) payBack(stream uint32) error {
+	n := h.owed[stream]
+	h.owed[stream] = 0
+	_ = h.out.SendCredit(stream, n)
+	return nil
+}

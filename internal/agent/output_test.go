@@ -1,0 +1,334 @@
+package agent
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/wire"
+)
+
+// sink is the launcher's end of a pump: it keeps what came, and gives no credit.
+type sink struct {
+	mu   sync.Mutex
+	data bytes.Buffer
+	err  error
+	done chan struct{}
+}
+
+func (s *sink) read(frames *wire.Reader) {
+	defer close(s.done)
+	for {
+		f, err := frames.Next()
+		s.mu.Lock()
+		if err != nil {
+			s.err = err
+			s.mu.Unlock()
+			return
+		}
+		if f.Type == wire.TypeOutput && f.Stream == 5 {
+			s.data.Write(f.Payload)
+		}
+		s.mu.Unlock()
+	}
+}
+
+func (s *sink) len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.data.Len()
+}
+
+// startPump pumps from a pipe to a sink. The pump has ended when ended is closed.
+func startPump(t *testing.T, buffer int) (p *pump, into *os.File, s *sink, ended chan struct{}) {
+	t.Helper()
+	file, into, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, w := io.Pipe()
+	p = &pump{file: file, stream: 5, credit: wire.NewCredit(), out: wire.NewWriter(w)}
+	s = &sink{done: make(chan struct{})}
+	ended = make(chan struct{})
+	go s.read(wire.NewReader(r))
+	go func() {
+		defer close(ended)
+		p.run(make([]byte, buffer))
+		w.Close()
+	}()
+	t.Cleanup(func() {
+		into.Close()
+		p.credit.Close()
+		wait(t, ended, "the pump's end")
+		<-s.done
+	})
+	return p, into, s, ended
+}
+
+func wait(t *testing.T, c <-chan struct{}, what string) {
+	t.Helper()
+	select {
+	case <-c:
+	case <-time.After(patience):
+		t.Fatalf("waited %v for %s", patience, what)
+	}
+}
+
+func TestPumpCarriesEveryByte(t *testing.T) {
+	for _, buffer := range []int{1, 7, 4096, pumpBuffer} {
+		p, into, s, ended := startPump(t, buffer)
+		rnd := rand.New(rand.NewPCG(1, uint64(buffer)))
+		data := make([]byte, min(wire.Window-1, 300*buffer))
+		for i := range data {
+			data[i] = byte(rnd.Uint32())
+		}
+		for rest := data; len(rest) > 0; {
+			n, err := into.Write(rest[:1+rnd.IntN(min(len(rest), 9000))])
+			if err != nil {
+				t.Fatal(err)
+			}
+			rest = rest[n:]
+		}
+		into.Close()
+		wait(t, ended, "the pump's end")
+		<-s.done
+		if !bytes.Equal(s.data.Bytes(), data) || !errors.Is(s.err, io.EOF) {
+			t.Errorf("buffer %d: %d bytes of %d, %v", buffer, s.data.Len(), len(data), s.err)
+		}
+		if left := drain(p.credit); left != wire.Window-len(data) {
+			t.Errorf("buffer %d: %d bytes of credit are left, want %d", buffer, left, wire.Window-len(data))
+		}
+	}
+}
+
+// drain takes all credit that is there.
+func drain(c *wire.Credit) int {
+	_ = c.Add(0)
+	n := 0
+	for took := make(chan int); ; {
+		go func() { took <- c.Take(wire.Window) }()
+		select {
+		case got := <-took:
+			if n += got; got == 0 {
+				return n
+			}
+		case <-time.After(20 * time.Millisecond):
+			c.Close()
+			<-took
+			return n
+		}
+	}
+}
+
+func TestPumpReadsOnlyWhatItHasCreditFor(t *testing.T) {
+	p, into, s, ended := startPump(t, pumpBuffer)
+	const total = wire.Window + 100_000
+	written := make(chan error, 1)
+	go func() {
+		_, err := into.Write(bytes.Repeat([]byte("x"), total))
+		into.Close()
+		written <- err
+	}()
+	until(t, "a whole window", func() bool { return s.len() == wire.Window })
+	select {
+	case err := <-written:
+		t.Fatalf("everything was read without credit: %v", err)
+	case <-time.After(50 * time.Millisecond): // it would have gone on by now
+	}
+	if err := p.credit.Add(10); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "ten bytes more", func() bool { return s.len() == wire.Window+10 })
+	if err := p.credit.Add(wire.Window); err != nil {
+		t.Fatal(err)
+	}
+	wait(t, ended, "the pump's end")
+	<-s.done
+	if err := <-written; err != nil || s.data.Len() != total {
+		t.Errorf("%d bytes of %d, %v", s.data.Len(), total, err)
+	}
+}
+
+func TestPumpCutsAPipeThatIsHeldOpen(t *testing.T) {
+	t.Parallel()
+	p, into, s, ended := startPump(t, pumpBuffer)
+	began := time.Now()
+	p.rankEnded()
+	if _, err := into.Write([]byte("late, but in time")); err != nil {
+		t.Fatal(err)
+	}
+	wait(t, ended, "the cut")
+	if took := time.Since(began); took < drainTime || took > drainTime+patience/2 {
+		t.Errorf("cut after %v, want %v", took, drainTime)
+	}
+	if <-s.done; s.data.String() != "late, but in time" {
+		t.Errorf("%q came", s.data.String())
+	}
+	if _, err := into.Write([]byte("x")); err == nil {
+		t.Error("the pipe is still open for reading")
+	}
+}
+
+// TestPumpDeliversWhatIsInThePipe lets the rank end while credit is out: bytes that
+// are in the pipe at the cut must arrive all the same.
+func TestPumpDeliversWhatIsInThePipe(t *testing.T) {
+	p, into, s, ended := startPump(t, pumpBuffer)
+	const total = wire.Window + 50_000 // so that 50,000 bytes wait in the pipe
+	if _, err := into.Write(bytes.Repeat([]byte("x"), total)); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "a whole window", func() bool { return s.len() == wire.Window })
+	_ = p.file.SetReadDeadline(time.Now().Add(-time.Second)) // as after rankEnded and drainTime
+	if err := p.credit.Add(wire.Window); err != nil {
+		t.Fatal(err)
+	}
+	wait(t, ended, "the cut")
+	<-s.done
+	if s.data.Len() != total {
+		t.Errorf("%d bytes of %d", s.data.Len(), total)
+	}
+}
+
+func TestPumpEndsWithItsLauncher(t *testing.T) {
+	file, into, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer into.Close()
+	r, w := io.Pipe()
+	r.Close()
+	p := &pump{file: file, stream: 5, credit: wire.NewCredit(), out: wire.NewWriter(w)}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		p.run(make([]byte, pumpBuffer))
+	}()
+	if _, err := into.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	wait(t, ended, "the pump's end")
+	if _, err := into.Write([]byte("x")); err == nil {
+		t.Error("the pipe is still open for reading")
+	}
+}
+
+// startStdin feeds a pipe; the launcher's end of its credit is read away.
+func startStdin(t *testing.T) (s *stdin, from *os.File, credit *int, ended chan struct{}) {
+	t.Helper()
+	from, file, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, w := io.Pipe()
+	s = newStdin(file, 0, wire.NewWriter(w))
+	credit, ended = new(int), make(chan struct{})
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		for frames := wire.NewReader(r); ; {
+			f, err := frames.Next()
+			if err != nil {
+				return
+			}
+			n, err := f.Credit()
+			if err != nil {
+				t.Error(err)
+			}
+			*credit += n
+		}
+	}()
+	go func() {
+		defer close(ended)
+		s.run()
+		w.Close()
+		<-read
+	}()
+	t.Cleanup(func() {
+		s.close()
+		wait(t, ended, "the end of stdin")
+		from.Close()
+	})
+	return s, from, credit, ended
+}
+
+func TestStdinCarriesEveryByte(t *testing.T) {
+	s, from, credit, ended := startStdin(t)
+	var sent []byte
+	got := make(chan []byte)
+	go func() {
+		data, _ := io.ReadAll(from)
+		got <- data
+	}()
+	buf := make([]byte, 1000)
+	for i := range 200 {
+		for k := range buf { // push must keep a copy
+			buf[k] = byte(i)
+		}
+		sent = append(sent, buf...)
+		if err := s.push(buf); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.push(nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.push([]byte("after the end")); err != nil {
+		t.Fatal(err)
+	}
+	wait(t, ended, "the end of stdin")
+	if data := <-got; !bytes.Equal(data, sent) {
+		t.Errorf("%d bytes of %d, or not the same", len(data), len(sent))
+	}
+	if *credit != len(sent) {
+		t.Errorf("%d bytes of credit came back, want %d", *credit, len(sent))
+	}
+}
+
+func TestStdinIsBoundedByItsCredit(t *testing.T) {
+	s, _, _, _ := startStdin(t) // nobody reads, and a pipe takes 64 KiB
+	var err error
+	pushed := 0
+	for err == nil && pushed <= 2*wire.Window {
+		err = s.push(make([]byte, 1<<15))
+		pushed += 1 << 15
+	}
+	var format *wire.FormatError
+	if !errors.As(err, &format) || pushed <= wire.Window {
+		t.Errorf("after %d bytes: %v", pushed, err)
+	}
+}
+
+func TestStdinCloseFreesAStuckWriter(t *testing.T) {
+	s, _, _, ended := startStdin(t)
+	for range 8 {
+		if err := s.push(make([]byte, wire.Window/8)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	time.Sleep(20 * time.Millisecond) // either way it must end; usually the writer is stuck by now
+	s.close()
+	wait(t, ended, "the end of stdin")
+}
+
+func TestStdinGoesOnWhenTheRankHasClosedIt(t *testing.T) {
+	s, from, credit, ended := startStdin(t)
+	from.Close()
+	for range 10 * 8 {
+		until(t, "room", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.queued == 0 })
+		if err := s.push(make([]byte, wire.Window/8)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.push(nil); err != nil {
+		t.Fatal(err)
+	}
+	wait(t, ended, "the end of stdin")
+	if *credit != 10*wire.Window {
+		t.Errorf("%d bytes of credit came back, want %d", *credit, 10*wire.Window)
+	}
+}

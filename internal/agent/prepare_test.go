@@ -1,0 +1,196 @@
+package agent
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gorun/gorun/internal/rankenv"
+	"github.com/gorun/gorun/internal/wire"
+)
+
+// place makes files below a new directory. A text that begins with + is executable.
+func place(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		mode := os.FileMode(0o644)
+		text, executable := strings.CutPrefix(text, "+")
+		if executable {
+			mode = 0o755
+		}
+		if err := os.WriteFile(path, []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func TestLookProgram(t *testing.T) {
+	dir := place(t, map[string]string{
+		"prog": "+x", "data": "x", "sub/prog": "+x", "sub/only": "+x", "sub2/only": "+x", "noexec/only": "x", "noexec/denied": "x", "bin/tool/inner": "x", "bin2/tool": "+x",
+	})
+	tests := []struct {
+		name, program, path string
+		want                string // below dir; "": refused
+		code                int
+		what, hint          string // parts of them
+	}{
+		{"an absolute path", dir + "/prog", "", "prog", 0, "", ""},
+		{"a path below the working directory", "./prog", "", "prog", 0, "", ""},
+		{"a path without a dot", "sub/prog", "", "sub/prog", 0, "", ""},
+		{"a path out of it and back", "sub/../prog", "", "prog", 0, "", ""},
+		{"a name in PATH", "only", "/no/such:" + dir + "/sub:" + dir + "/sub2", "sub/only", 0, "", ""},
+		{"what cannot be executed is passed over", "only", dir + "/noexec:" + dir + "/sub2", "sub2/only", 0, "", ""},
+		{"a directory is passed over", "tool", dir + "/bin:" + dir + "/bin2", "bin2/tool", 0, "", ""},
+		{"a relative PATH is below the working directory", "only", "sub", "sub/only", 0, "", ""},
+		{"an empty part of PATH is the working directory", "prog", "/no/such::/other", "prog", 0, "", ""},
+		{"an absolute path that is not there", dir + "/nope", "", "", 127, "the program " + dir + "/nope does not exist", "copy it to every host"},
+		{"a path that is not there", "./nope", "", "", 127, "/nope does not exist", "copy it to every host"},
+		{"a path through a file", "./prog/x", "", "", 126, "cannot be used: not a directory", ""},
+		{"a file that is not executable", "./data", "", "", 126, "is not executable", "chmod +x " + dir + "/data"},
+		{"a directory", "./sub", "", "", 126, "is a directory, not a program", ""},
+		{"a name in no PATH", "nope", "/no/such", "", 127, `the program "nope" was not found in PATH (/no/such)`, "-x PATH"},
+		{"a name that is in the working directory", "prog", "/no/such", "", 127, "was not found", "write ./prog"},
+		{"a name that is found but not executable", "denied", dir + "/noexec:/no/such", "", 126, dir + "/noexec/denied is not executable", "chmod +x"},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			got, err := lookProgram(tc.program, dir, tc.path)
+			if tc.want != "" {
+				if err != nil || got != filepath.Join(dir, tc.want) {
+					t.Errorf("%s, %v; want %s", got, err, tc.want)
+				}
+				return
+			}
+			var no *refusal
+			if !errors.As(err, &no) || no.Code != tc.code || !strings.Contains(no.What, tc.what) || !strings.Contains(no.Hint, tc.hint) {
+				t.Errorf("%s, %+v", got, err)
+			}
+		})
+	}
+	if got, err := lookProgram("sh", dir, ""); err != nil || !strings.HasSuffix(got, "/bin/sh") {
+		t.Errorf("without any PATH sh is %q, %v", got, err)
+	}
+}
+
+func TestShebang(t *testing.T) {
+	long := "#!/" + strings.Repeat("x", 600)
+	for text, want := range map[string]string{
+		"#!/bin/sh\necho":              "/bin/sh",
+		"#!/bin/sh":                    "/bin/sh",
+		"#! /bin/sh -e\n":              "/bin/sh",
+		"#!\t/usr/bin/env\tpython3 \n": "/usr/bin/env",
+		"#!\n/bin/sh":                  "",
+		"":                             "",
+		"#":                            "",
+		"echo\n#!/bin/sh\n":            "",
+		"\x7fELF#!/bin/sh\n":           "",
+		long + "\n":                    long[2:512],
+	} {
+		dir := place(t, map[string]string{"f": text})
+		if got := shebang(dir + "/f"); got != want {
+			t.Errorf("shebang of %.40q is %.40q, want %.40q", text, got, want)
+		}
+	}
+	if got := shebang("/no/such/file"); got != "" {
+		t.Errorf("shebang of no file is %q", got)
+	}
+}
+
+func TestInterpretersMustBeThere(t *testing.T) {
+	dir := place(t, map[string]string{"good": "+#!/bin/sh\n", "bad": "+#!/no/such/python3 -u\n"})
+	if err := checkProgram(dir + "/good"); err != nil {
+		t.Error(err)
+	}
+	var no *refusal
+	err := checkProgram(dir + "/bad")
+	if !errors.As(err, &no) || no.Code != 127 || no.What != "the interpreter /no/such/python3 of "+dir+"/bad does not exist" {
+		t.Errorf("%+v", err)
+	}
+}
+
+func TestCheckDir(t *testing.T) {
+	dir := place(t, map[string]string{"file": "x"})
+	for name, want := range map[string]string{
+		dir:               "",
+		dir + "/nope":     "the working directory " + dir + "/nope does not exist",
+		dir + "/file":     "the working directory " + dir + "/file is not a directory",
+		dir + "/file/sub": "the working directory " + dir + "/file/sub cannot be used: not a directory",
+	} {
+		err := checkDir(name)
+		if want == "" && err == nil {
+			continue
+		}
+		var no *refusal
+		if !errors.As(err, &no) || no.What != want || no.Code != codeHostFailed || !strings.Contains(no.Hint, "--wdir") {
+			t.Errorf("%s: %+v, want %q", name, err, want)
+		}
+	}
+}
+
+func TestBaseEnv(t *testing.T) {
+	inherited := []string{"PATH=/bin", "HOME=/root", "A=agent", "SSH_CONNECTION=1 2 3 4", "RANK=9", "OMPI_COMM_WORLD_RANK=1", "GORUN_TOKEN=old", "EMPTY=", "=bad", "bad", "X=a=b"}
+	job := wire.Job{Drop: []string{"SSH_CONNECTION", "NOT_THERE"}, Env: [][]byte{[]byte("A=job"), []byte("RANK=8"), []byte("SSH_CONNECTION=asked for"),
+		[]byte("RAW=\xff\n"), []byte("B=="), []byte("no value")}}
+	got := baseEnv(inherited, job)
+	want := map[string]string{"PATH": "/bin", "HOME": "/root", "A": "job", "RANK": "8", "SSH_CONNECTION": "asked for", "EMPTY": "", "X": "a=b",
+		"RAW": "\xff\n", "B": "=", "PYTHONUNBUFFERED": "1"}
+	for name, value := range want {
+		if v, ok := got[name]; !ok || v != value {
+			t.Errorf("%s is %q, %v; want %q", name, v, ok, value)
+		}
+	}
+	for name := range got {
+		if _, ok := want[name]; !ok {
+			t.Errorf("%s=%q is there", name, got[name])
+		}
+	}
+	for _, env := range []struct{ inherited, job, want string }{{"PYTHONUNBUFFERED=", "A=1", ""}, {"A=1", "PYTHONUNBUFFERED=0", "0"}} {
+		got := baseEnv([]string{env.inherited}, wire.Job{Env: [][]byte{[]byte(env.job)}})
+		if v, set := got["PYTHONUNBUFFERED"]; !set || v != env.want {
+			t.Errorf("PYTHONUNBUFFERED is %q, want the user's %q", v, env.want)
+		}
+	}
+}
+
+func TestRankEnvSaysEverythingOnce(t *testing.T) {
+	p := program{env: map[string]string{"RANK": "lie", "GORUN_TOKEN": "lie", "A": "1", "MASTER_PORT": "1"}}
+	env := p.rankEnv(rankenv.Rank{Rank: 3, Size: 4, Token: "secret", MasterAddr: "10.0.0.1", MasterPort: 5})
+	seen := map[string]string{}
+	for _, kv := range env {
+		name, value, _ := strings.Cut(kv, "=")
+		if old, twice := seen[name]; twice {
+			t.Errorf("%s is %q and %q", name, old, value)
+		}
+		seen[name] = value
+	}
+	for name, want := range map[string]string{"RANK": "3", "GORUN_TOKEN": "secret", "A": "1", "MASTER_PORT": "5"} {
+		if seen[name] != want {
+			t.Errorf("%s is %q, want %q", name, seen[name], want)
+		}
+	}
+}
+
+func TestPrepare(t *testing.T) {
+	dir := place(t, map[string]string{"bin/tool": "+x", "prog": "+x"})
+	job := wire.Job{Argv: [][]byte{[]byte("tool"), []byte("\xff"), nil}, Env: [][]byte{[]byte("PATH=" + dir + "/bin")}, Wdir: []byte(dir)}
+	p, err := prepare(job, []string{"PATH=/no/such", "PWD=/elsewhere"})
+	if err != nil || p.path != dir+"/bin/tool" || !slices.Equal(p.argv, []string{"tool", "\xff", ""}) || p.dir != dir || p.env["PWD"] != dir {
+		t.Errorf("%+v, %v", p, err)
+	}
+	for name, argv := range map[string][][]byte{"none": nil, "an empty name": {nil, []byte("x")}} {
+		job.Argv = argv
+		var no *refusal
+		if _, err := prepare(job, nil); !errors.As(err, &no) || no.Code != 2 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,376 @@
+package agent
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/wire"
+)
+
+func TestServeRunsAJob(t *testing.T) {
+	t.Parallel()
+	h := startHost(t, "SSH_CONNECTION=192.0.2.7 5022 192.0.2.1 22", "RANK=77", "KEPT=yes", "DROPPED=no", "SLURM_PROCID=1")
+	if h.hello.Protocol != wire.Protocol || h.hello.Build != testBuild || h.hello.Arch != runtime.GOARCH || h.hello.Boot == "" || h.hello.Hostname == "" ||
+		h.hello.Caller != "192.0.2.7" || h.hello.Reached != "192.0.2.1" || h.hello.PID == h.cmd.Process.Pid {
+		t.Errorf("hello %+v", h.hello)
+	}
+	dir := t.TempDir()
+	job := script(2, `echo "$RANK of $WORLD_SIZE: $LOCAL_RANK/$LOCAL_WORLD_SIZE $GORUN_CROSS_RANK/$GORUN_CROSS_SIZE $HOROVOD_HOSTNAME $GORUN_ADDR $MASTER_ADDR:$MASTER_PORT"
+		echo "$KEPT,$DROPPED,$SLURM_PROCID,$NEW,$PYTHONUNBUFFERED,$PWD,$(pwd)" >&2; exit $RANK`)
+	job.Wdir, job.Drop, job.Env = []byte(dir), []string{"DROPPED"}, [][]byte{[]byte("NEW=a=\xff b")}
+	h.run(job)
+	exits := h.finish()
+	for rank := 2; rank <= 3; rank++ {
+		want := fmt.Sprintf("%d of 4: %d/2 1/2 h1 192.0.2.1 192.0.2.1:4711\n", rank, rank-2)
+		if got := h.printed(rank, 1); got != want {
+			t.Errorf("rank %d says %q, want %q", rank, got, want)
+		}
+		if got, want := h.printed(rank, 2), fmt.Sprintf("yes,,,a=\xff b,1,%s,%s\n", dir, dir); got != want {
+			t.Errorf("rank %d has %q, want %q", rank, got, want)
+		}
+		if e := exits[rank]; e.Code != rank || e.Signal != 0 || e.Stopped || e.At <= 0 {
+			t.Errorf("rank %d ended as %+v", rank, e)
+		}
+	}
+	if h.ready.FreePort <= 0 {
+		t.Errorf("ready %+v", h.ready)
+	}
+}
+
+func TestServeReportsHowRanksEnd(t *testing.T) {
+	t.Parallel()
+	h := startHost(t)
+	h.run(script(5, `case $LOCAL_RANK in 0) exit 0;; 1) exit 255;; 2) kill -KILL $$;; 3) kill -TERM $$;; 4) exec /dev/null/x;; esac`))
+	for rank, e := range h.finish() {
+		want := []wire.Exit{{Code: 0}, {Code: 255}, {Signal: 9}, {Signal: 15}, {Code: 126}}[rank-2]
+		if e.Code == 127 && rank == 6 {
+			e.Code = 126 // shells differ in which of the two this is
+		}
+		if want.Rank, want.At = rank, e.At; e != want {
+			t.Errorf("got %+v, want %+v", e, want)
+		}
+	}
+	if len(h.exits) != 5 {
+		t.Errorf("%d ranks ended", len(h.exits))
+	}
+}
+
+func TestServeRefusesWhatCannotRun(t *testing.T) {
+	t.Parallel()
+	dir := jobOf(1, "/bin/true")
+	dir.Wdir = []byte("/no/such/dir")
+	for name, tc := range map[string]struct {
+		job  wire.Job
+		want wire.Refuse
+	}{
+		"no program":           {jobOf(1, "no-such-program-x"), wire.Refuse{Code: 127, What: `the program "no-such-program-x" was not found in PATH`}},
+		"no working directory": {dir, wire.Refuse{Code: 125, What: "the working directory /no/such/dir does not exist"}},
+		"no argv":              {jobOf(1), wire.Refuse{Code: 2, What: "no program was given"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := startHost(t)
+			h.greet(tc.job)
+			h.until("a refusal", func() bool { return h.refuse != nil })
+			<-h.gone
+			if h.refuse.Code != tc.want.Code || !strings.HasPrefix(h.refuse.What, tc.want.What) {
+				t.Errorf("got %+v, want %+v", h.refuse, tc.want)
+			}
+			h.stop()
+			if h.code == 0 {
+				t.Error("the guard ended with 0")
+			}
+		})
+	}
+}
+
+func TestServeCarriesEveryByte(t *testing.T) {
+	t.Parallel()
+	h := startHost(t)
+	const size = 4 << 20
+	job := script(2, fmt.Sprintf(`head -c %d /dev/urandom >$RANK; cat $RANK; cat $RANK >&2`, size))
+	job.Wdir = []byte(t.TempDir())
+	h.run(job)
+	h.finish()
+	for rank := 2; rank <= 3; rank++ {
+		out, err := h.printed(rank, 1), h.printed(rank, 2)
+		if len(out) != size || out != err {
+			t.Errorf("rank %d: %d and %d bytes of %d, the same: %v", rank, len(out), len(err), size, out == err)
+		}
+	}
+}
+
+func TestServeStopsReadingWithoutCredit(t *testing.T) {
+	t.Parallel()
+	h := startHost(t)
+	h.hoard = true
+	h.run(script(2, `[ $LOCAL_RANK = 1 ] && { echo free; exit; }; head -c 1000000 /dev/zero; echo end >&2`))
+	stream := wire.OutputStream(2, 1)
+	h.until("the whole window, and the other rank's line", func() bool {
+		return len(h.output[stream]) == wire.Window && len(h.output[wire.OutputStream(3, 1)]) == 5
+	})
+	h.mu.Lock()
+	beats := h.beats
+	h.mu.Unlock()
+	h.until("two heartbeats more", func() bool { return h.beats >= beats+2 })
+	if got := h.printed(2, 2); got != "" || len(h.printed(2, 1)) != wire.Window {
+		t.Errorf("the rank went on: %q, %d bytes", got, len(h.printed(2, 1)))
+	}
+	h.mu.Lock()
+	h.hoard = false
+	_ = h.payBack(stream)
+	h.mu.Unlock()
+	h.finish()
+	if got := h.printed(2, 1); got != strings.Repeat("\x00", 1000000) || h.printed(2, 2) != "end\n" {
+		t.Errorf("%d bytes in the end, and %q", len(got), h.printed(2, 2))
+	}
+}
+
+func TestServeFeedsOneRank(t *testing.T) {
+	t.Parallel()
+	h := startHost(t)
+	job := script(2, `cat; echo " end"`)
+	job.Stdin = 2
+	h.run(job)
+	var sent []byte
+	for i := 0; len(sent) < 3*wire.Window; i++ {
+		chunk := bytes.Repeat([]byte(fmt.Sprintf("%d\n", i)), 3000)
+		h.until("credit for stdin", func() bool { return wire.Window-len(sent)+h.credit[2] >= len(chunk) })
+		if err := h.out.Send(wire.TypeStdin, 2, chunk); err != nil {
+			t.Fatal(err)
+		}
+		sent = append(sent, chunk...)
+	}
+	if err := h.out.Send(wire.TypeStdin, 2, nil); err != nil {
+		t.Fatal(err)
+	}
+	h.finish()
+	if got := h.printed(2, 1); got != string(sent)+" end\n" {
+		t.Errorf("%d bytes came back of %d", len(got), len(sent)+5)
+	}
+	if got := h.printed(3, 1); got != " end\n" {
+		t.Errorf("the other rank read %q", got)
+	}
+	if h.credit[2] != len(sent) {
+		t.Errorf("%d bytes of credit came back, want %d", h.credit[2], len(sent))
+	}
+}
+
+func TestServeDropsInputThatNobodyReads(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{
+		"the rank has closed its stdin": `exec 0<&-; echo closed; sleep 0.2`,
+		"the rank ends without reading": `echo closed`,
+		"the rank is stuck":             `echo closed; trap '' TERM; sleep 1000; :`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := startHost(t)
+			job := script(1, text)
+			job.Stdin = 2
+			h.run(job)
+			h.until("the rank", func() bool { return len(h.output[wire.OutputStream(2, 1)]) > 0 })
+			for range 4 { // the agent may have ended by now
+				_ = h.out.Send(wire.TypeStdin, 2, make([]byte, wire.Window/4))
+			}
+			_ = h.out.SendMessage(wire.TypeStop, wire.Stop{Grace: 300 * time.Millisecond})
+			h.finish()
+		})
+	}
+}
+
+func TestServeStops(t *testing.T) {
+	t.Parallel()
+	const ready = "echo ready; "
+	for name, tc := range map[string]struct {
+		text  string
+		grace time.Duration
+		want  wire.Exit
+		least time.Duration
+	}{
+		"by TERM":                           {ready + "exec sleep 1000", time.Minute, wire.Exit{Signal: 15}, 0},
+		"by TERM to the group":              {ready + "sleep 1000; exit 9", time.Minute, wire.Exit{Signal: 15}, 0},
+		"in the rank's own way":             {"trap 'exit 5' TERM; " + ready + "while :; do sleep 0.01; done", time.Minute, wire.Exit{Code: 5}, 0},
+		"though it is stopped":              {ready + "kill -STOP $$; exec sleep 1000", time.Minute, wire.Exit{Signal: 15}, 0},
+		"by KILL after the grace":           {"trap '' TERM; " + ready + "while :; do sleep 0.01; done", 300 * time.Millisecond, wire.Exit{Signal: 9}, 300 * time.Millisecond},
+		"by KILL, with what left the group": {"trap '' TERM; setsid sleep 1000 & " + ready + "while :; do sleep 0.01; done", 300 * time.Millisecond, wire.Exit{Signal: 9}, 300 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := startHost(t)
+			h.run(script(2, tc.text))
+			h.until("both ranks", func() bool {
+				return len(h.output[wire.OutputStream(2, 1)]) > 0 && len(h.output[wire.OutputStream(3, 1)]) > 0
+			})
+			began := time.Now()
+			h.tell(wire.TypeStop, wire.Stop{Grace: tc.grace})
+			for rank, e := range h.finish() {
+				if want := (wire.Exit{Rank: rank, Code: tc.want.Code, Signal: tc.want.Signal, Stopped: true, At: e.At}); e != want {
+					t.Errorf("got %+v, want %+v", e, want)
+				}
+			}
+			if took := time.Since(began); took < tc.least {
+				t.Errorf("killed after %v, grace %v", took, tc.grace)
+			}
+		})
+	}
+}
+
+func TestServeStopsBeforeTheStart(t *testing.T) {
+	t.Parallel()
+	h := startHost(t)
+	h.greet(script(1, "exit 1"))
+	h.until("ready", func() bool { return h.ready != nil })
+	h.tell(wire.TypeStop, wire.Stop{})
+	h.tell(wire.TypeStart, wire.Start{})
+	if exits := h.finish(); len(exits) != 0 {
+		t.Errorf("ranks ran: %+v", exits)
+	}
+}
+
+func TestServeStartsOnce(t *testing.T) {
+	t.Parallel()
+	h := startHost(t)
+	h.run(script(2, "echo once; exec sleep 1000"))
+	h.tell(wire.TypeStart, wire.Start{})
+	h.until("both ranks", func() bool {
+		return len(h.output[wire.OutputStream(2, 1)]) > 0 && len(h.output[wire.OutputStream(3, 1)]) > 0
+	})
+	h.tell(wire.TypeStop, wire.Stop{Grace: time.Minute})
+	h.finish()
+	if got := h.printed(2, 1) + h.printed(3, 1); got != "once\nonce\n" {
+		t.Errorf("printed %q", got)
+	}
+}
+
+func TestServePassesSignalsOn(t *testing.T) {
+	t.Parallel()
+	h := startHost(t)
+	h.run(script(1, `trap 'echo usr1; exit 3' USR1; echo ready; while :; do sleep 0.01; done`))
+	h.until("the rank", func() bool { return h.output[wire.OutputStream(2, 1)] != nil })
+	h.tell(wire.TypeSignal, wire.Signal{Number: int(syscall.SIGUSR1)})
+	if e := h.finish()[2]; e.Code != 3 || e.Stopped || h.printed(2, 1) != "ready\nusr1\n" {
+		t.Errorf("%+v, printed %q", e, h.printed(2, 1))
+	}
+}
+
+func TestServeSweepsWhatRanksLeave(t *testing.T) {
+	t.Parallel()
+	h := startHost(t)
+	h.run(script(2, `for i in 1 2 3; do (setsid sleep 1000 </dev/null >/dev/null 2>&1 &); done; trap '' TERM HUP; (sleep 1000 >/dev/null 2>&1 &); exit 0`))
+	for rank, e := range h.finish() { // which fails if anything is left
+		if e.Code != 0 || e.Stopped {
+			t.Errorf("rank %d: %+v", rank, e)
+		}
+	}
+}
+
+func TestServeCutsAPipeThatIsHeldOpen(t *testing.T) {
+	t.Parallel()
+	h := startHost(t)
+	h.run(script(1, `(setsid sh -c 'sleep 0.3; echo late; sleep 1000' &); echo early`))
+	h.until("the rank's end", func() bool { return len(h.exits) == 1 })
+	began := time.Now()
+	h.finish()
+	if got := h.printed(2, 1); got != "early\nlate\n" {
+		t.Errorf("printed %q", got)
+	}
+	if took := time.Since(began); took < drainTime/2 {
+		t.Errorf("cut after %v, want %v", took, drainTime)
+	}
+}
+
+func TestServeCarriesWhatRanksAsk(t *testing.T) {
+	t.Parallel()
+	h := startHost(t)
+	h.run(jobOf(2, "/proc/self/exe", askWord, "GET /v1/job", "POST /v1/fence/f vRANK", "PUT /v1/kv/k value", "GET /v1/kv/k?wait=10s",
+		`POST /v1/lost {"rank":0,"cause":"reset"}`, "GET /v1/abort", "POST /v1/fence/g x"))
+	h.until("one fence of both ranks", func() bool { return len(h.fences) > 0 })
+	if f := h.fences[0]; f.Name != "f" || string(f.Values[2]) != "v2" || string(f.Values[3]) != "v3" || len(f.Values) != 2 {
+		t.Errorf("fence %+v", f)
+	}
+	h.tell(wire.TypeFenced, wire.Fence{Name: "f", Values: map[int][]byte{0: []byte("v0"), 1: []byte("v1"), 2: []byte("v2"), 3: []byte("v3"), 4: []byte("nobody's")}})
+	h.until("both ranks' questions", func() bool { return len(h.gets) == 2 && len(h.puts) == 2 })
+	if p, g := h.puts[0], h.gets[0]; p.Key != "k" || string(p.Value) != "value" || g.Key != "k" || g.Wait != 10*time.Second || g.ID == h.gets[1].ID {
+		t.Errorf("put %+v, gets %+v", p, h.gets)
+	}
+	for _, g := range h.gets {
+		h.tell(wire.TypeValue, wire.Value{ID: g.ID, Found: true, Value: []byte("value")})
+	}
+	h.tell(wire.TypeValue, wire.Value{ID: 999})
+	h.until("both ranks' word of a loss", func() bool { return len(h.lost) == 2 })
+	if l := h.lost[0]; l.Rank != 0 || l.Cause != "reset" || l.By+h.lost[1].By != 5 {
+		t.Errorf("lost %+v", h.lost)
+	}
+	h.tell(wire.TypeAbort, wire.Abort{Rank: 0, Host: "h0", Cause: "first"})
+	h.tell(wire.TypeAbort, wire.Abort{Rank: 1, Host: "h0", Cause: "second"})
+	h.finish()
+	abort := `{"rank":0,"host":"h0","cause":"first"}`
+	want := fmt.Sprintf("200 {\"job\":\"job\",\"epoch\":0,\"rank\":2,\"size\":4,\"key\":\"%s=\"}\n200 {\"values\":[\"djA=\",\"djE=\",\"djI=\",\"djM=\"]}\n204 \n200 value\n204 \n200 %s\n410 %s\n",
+		strings.Repeat("A", 43), abort, abort)
+	if got := h.printed(2, 1); got != want {
+		t.Errorf("rank 2 was answered\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestServeEndsWhenTheLauncherMakesNoSense(t *testing.T) {
+	t.Parallel()
+	running := func(send func(h *host)) func(h *host) {
+		return func(h *host) {
+			h.run(script(1, "trap '' TERM; while :; do sleep 0.1; done"))
+			send(h)
+		}
+	}
+	garbage := func(h *host) { _, _ = h.stdin.Write([]byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n")) }
+	cases := map[string]func(h *host){
+		"garbage for hello":     garbage,
+		"another build":         func(h *host) { h.tell(wire.TypeHello, wire.Hello{Protocol: wire.Protocol, Build: "other"}) },
+		"another protocol":      func(h *host) { h.tell(wire.TypeHello, wire.Hello{Protocol: wire.Protocol + 1, Build: testBuild}) },
+		"a job without a hello": func(h *host) { h.tell(wire.TypeJob, script(1, "exit")) },
+		"garbage for a job": func(h *host) {
+			h.tell(wire.TypeHello, wire.Hello{Protocol: wire.Protocol, Build: testBuild})
+			garbage(h)
+		},
+		"a job that is no JSON": func(h *host) {
+			h.tell(wire.TypeHello, wire.Hello{Protocol: wire.Protocol, Build: testBuild})
+			h.tell(wire.TypeJob, "x")
+		},
+		"the end before a job":       func(h *host) { h.stdin.Close() },
+		"garbage while ranks run":    running(garbage),
+		"an agent's frame":           running(func(h *host) { h.tell(wire.TypeExit, wire.Exit{}) }),
+		"a message that is no JSON":  running(func(h *host) { h.tell(wire.TypeStop, "soon") }),
+		"credit for no stream":       running(func(h *host) { _ = h.out.SendCredit(99, 1) }),
+		"credit that was never owed": running(func(h *host) { _ = h.out.SendCredit(wire.OutputStream(2, 1), wire.Window) }),
+		"the end while ranks run":    running(func(h *host) { h.stdin.Close() }),
+	}
+	for _, name := range slices.Sorted(maps.Keys(cases)) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := startHost(t)
+			cases[name](h)
+			select {
+			case <-h.gone:
+			case <-time.After(patience):
+				t.Error("the agent goes on")
+			}
+			h.stop() // which fails if anything is left
+		})
+	}
+}
+
+func TestServeDoesNotWaitForASilentLauncher(t *testing.T) {
+	t.Parallel()
+	h := startHost(t)
+	began := time.Now()
+	<-h.gone
+	if took := time.Since(began); took < helloTime/2 || took > 2*helloTime {
+		t.Errorf("ended after %v, want %v", took, helloTime)
+	}
+}

@@ -1,0 +1,168 @@
+package agent
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/lab"
+)
+
+func TestParseStat(t *testing.T) {
+	const tail = " 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4242 20 21"
+	for name, tc := range map[string]struct {
+		stat string
+		want process // zero: malformed
+	}{
+		"plain":                   {"7 (sh) S" + tail, process{7, 1, 'S', 4242}},
+		"a name with parentheses": {"7 (a) Z 9 (b) R" + tail, process{7, 1, 'R', 4242}},
+		"a name with a line end":  {"7 (a\n) S" + tail, process{7, 1, 'S', 4242}},
+		"no name":                 {"7 () Z" + tail, process{7, 1, 'Z', 4242}},
+		"with a line end":         {"7 (sh) S" + tail + "\n", process{7, 1, 'S', 4242}},
+		"empty":                   {"", process{}},
+		"no parentheses":          {"7 sh S" + tail, process{}},
+		"cut short":               {"7 (sh) S 1 2 3", process{}},
+		"a parent that is no pid": {"7 (sh) S x 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19", process{}},
+		"a start that is no time": {"7 (sh) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 -1", process{}},
+	} {
+		got, err := parseStat(7, []byte(tc.stat))
+		if got != tc.want || (err == nil) != (tc.want != process{}) {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+}
+
+func FuzzParseStat(f *testing.F) {
+	own, err := os.ReadFile("/proc/self/stat")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(own)
+	f.Add([]byte("1 (a) b) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20"))
+	f.Add([]byte("(((() ) ) )"))
+	f.Fuzz(func(t *testing.T, stat []byte) {
+		p, err := parseStat(7, stat)
+		if err != nil && p != (process{}) || err == nil && (p.pid != 7 || p.state == 0) {
+			t.Fatalf("%+v, %v", p, err)
+		}
+	})
+}
+
+func TestReadProcessKnowsItself(t *testing.T) {
+	p, err := readProcess(os.Getpid())
+	if err != nil || p.pid != os.Getpid() || p.ppid != os.Getppid() || p.started == 0 {
+		t.Errorf("%+v, %v", p, err)
+	}
+	if _, err := readProcess(1 << 30); err == nil {
+		t.Error("found a process that cannot be")
+	}
+}
+
+// tree is a process tree below a subreaper of its own.
+type tree struct {
+	root   int
+	mark   string
+	stdin  io.Closer
+	stdout *bufio.Reader
+}
+
+// startTree runs script below a new subreaper, and waits until size processes or
+// more are there. They are gone when the test ends.
+func startTree(t *testing.T, script string, size int) tree {
+	t.Helper()
+	mark := newMark()
+	cmd := exec.Command("/proc/self/exe", treeWord, script)
+	cmd.Env = append(os.Environ(), mark, quickExit)
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		stdin.Close()
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+		noneLeft(t, mark)
+	})
+	root := tree{cmd.Process.Pid, mark, stdin, bufio.NewReader(stdout)}
+	until(t, fmt.Sprintf("%d processes below the root", size), func() bool { return len(descendants(root.root)) >= size })
+	return root
+}
+
+// Each tree is the shell and what it starts. "exec sleep" keeps a shell from
+// waiting beside its child.
+func TestTreesAreFoundAndKilled(t *testing.T) {
+	for name, tc := range map[string]struct {
+		script string
+		size   int
+	}{
+		"children":                  {"sleep 1000 & sleep 1000 & wait", 3},
+		"grandchildren":             {"sh -c 'sh -c \"sleep 1000; :\"; :'; :", 4},
+		"another session":           {"setsid sleep 1000 & wait", 2},
+		"forked twice, shell ended": {"(setsid sleep 1000 &) & (sleep 1000 &)", 2},
+		"deaf to TERM and stopped":  {"trap '' TERM HUP INT; sh -c 'kill -STOP $$; sleep 1000; :' & wait", 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			root := startTree(t, tc.script, tc.size)
+			found := descendants(root.root)
+			for _, p := range found {
+				if again, err := readProcess(p.pid); err != nil || again.started != p.started {
+					t.Errorf("%+v is now %+v, %v", p, again, err)
+				}
+			}
+			if n := killTree(root.root); n != tc.size {
+				t.Errorf("killed %d, want %d", n, tc.size)
+			}
+			until(t, "the end of the tree", func() bool { return len(descendants(root.root)) == 0 })
+		})
+	}
+}
+
+func TestSweepLeavesNothing(t *testing.T) {
+	for name, tc := range map[string]struct {
+		script string
+		size   int
+	}{
+		"nothing to do":     {"exit", 0},
+		"daemons":           {"for i in 1 2 3; do (setsid sleep 1000 &); done", 3},
+		"a wide tree":       {"for i in 1 2 3 4 5 6 7 8 9 10; do sleep 1000 & done; wait", 11},
+		"one that forks on": {"f() { sleep 0.01; (f &); exit; }; (f &); (f &); exec sleep 1000", 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			root := startTree(t, tc.script, tc.size)
+			root.stdin.Close()
+			if line, err := root.stdout.ReadString('\n'); line != "swept\n" {
+				t.Errorf("the root said %q, %v", line, err)
+			}
+			if left := lab.Processes(root.mark); slices.ContainsFunc(left, func(pid int) bool { return pid != root.root }) {
+				t.Errorf("left behind, besides %d: %v", root.root, left)
+			}
+		})
+	}
+}
+
+func TestKillSparesAStranger(t *testing.T) {
+	root := startTree(t, "exec sleep 1000", 1)
+	p := descendants(root.root)[0]
+	other := p
+	other.started++ // whoever had the pid before
+	other.kill()
+	time.Sleep(20 * time.Millisecond) // a wrong kill would have happened by now
+	if _, err := readProcess(p.pid); err != nil || len(descendants(root.root)) != 1 {
+		t.Error("a process was killed for another that had its pid")
+	}
+}

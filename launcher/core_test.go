@@ -1,0 +1,184 @@
+package launcher
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/wire"
+)
+
+// corePlan has ranks 0 and 1 on a, 2 and 3 on b, 4 on c.
+func corePlan(t testing.TB) Plan {
+	t.Helper()
+	plan, err := NewPlan([]hostfile.Host{{Name: "a", Slots: 2}, {Name: "b", Slots: 2}, {Name: "c", Slots: 1}}, Request{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plan
+}
+
+const grace = 5 * time.Second
+
+// at is an event and the second at which it comes.
+type at struct {
+	second float64
+	event  any
+}
+
+func exit(host, rank, code int, second float64) at {
+	return at{second, eventExit{host, wire.Exit{Rank: rank, Code: code, At: time.Duration(second * float64(time.Second))}}}
+}
+
+func stopped(host, rank, signal int, second float64) at {
+	return at{second, eventExit{host, wire.Exit{Rank: rank, Signal: signal, Stopped: true, At: time.Duration(second * float64(time.Second))}}}
+}
+
+func done(host int, second float64) at { return at{second, eventDone{host}} }
+func tick(second float64) at           { return at{second, eventTick{}} }
+
+// play steps a core through events and writes down what it does: "2s abort rank 1 on a".
+func play(t testing.TB, events []at) (*core, []string) {
+	t.Helper()
+	c := newCore(corePlan(t), grace)
+	var did []string
+	for _, e := range events {
+		now := time.Duration(e.second * float64(time.Second))
+		for _, act := range c.step(e.event, now) {
+			switch act := act.(type) {
+			case actStop:
+				did = append(did, fmt.Sprintf("%v stop %v", now, act.grace))
+			case actAbort:
+				did = append(did, fmt.Sprintf("%v abort rank %d on %s", now, act.abort.Rank, act.abort.Host))
+			case actFinish:
+				did = append(did, fmt.Sprintf("%v finish", now))
+			}
+		}
+	}
+	return c, did
+}
+
+func TestCore(t *testing.T) {
+	lost := func(by, rank int, second float64) at {
+		return at{second, eventLost{wire.Lost{By: by, Rank: rank, Cause: "reset"}}}
+	}
+	gone := func(host int, second float64) at { return at{second, eventGone{host, errors.New("no word")}} }
+	wish := func(why StopReason, now bool, second float64) at { return at{second, eventStop{why, now}} }
+	tests := []struct {
+		name   string
+		events []at
+		did    string // joined by "; "
+		code   int
+		cause  string
+		result func(Result) bool // more to check; may be nil
+	}{
+		{name: "all succeed",
+			events: []at{exit(0, 0, 0, 1), exit(0, 1, 0, 1), exit(1, 2, 0, 1), exit(1, 3, 0, 1), exit(2, 4, 0, 1), done(0, 2), done(1, 2), tick(2.5), done(2, 3)},
+			did:    "3s finish", code: 0},
+		{name: "a clean exit stops nobody",
+			events: []at{exit(0, 0, 0, 1), tick(100)}, did: ""},
+		{name: "a failing rank ends the job",
+			events: []at{exit(1, 3, 7, 1), stopped(0, 0, 15, 1.2), stopped(0, 1, 15, 1.2), done(0, 1.3), done(1, 1.3), done(2, 1.4)},
+			did:    "1s abort rank 3 on b; 1s stop 5s; 1.4s finish", code: 7, cause: "rank 3 on b exited with code 7"},
+		{name: "the first failure in time is the cause, whichever is heard first",
+			events: []at{exit(1, 3, 7, 1), {1.5, eventExit{0, wire.Exit{Rank: 0, Code: 9, At: 900 * time.Millisecond}}}, done(0, 2), done(1, 2), done(2, 2)},
+			did:    "1s abort rank 3 on b; 1s stop 5s; 2s finish", code: 9, cause: "rank 0 on a exited with code 9"},
+		{name: "what we ended is not the cause",
+			events: []at{stopped(0, 0, 15, 0.1), exit(1, 3, 7, 1), done(0, 2), done(1, 2), done(2, 2)},
+			did:    "1s abort rank 3 on b; 1s stop 5s; 2s finish", code: 7, cause: "rank 3 on b exited with code 7"},
+		{name: "a rank that lost another is its victim, though it ended first",
+			events: []at{lost(4, 2, 0.9), exit(2, 4, 1, 1), {1.2, eventExit{1, wire.Exit{Rank: 2, Signal: 9, At: 1100 * time.Millisecond}}}, done(0, 2), done(1, 2), done(2, 2)},
+			did:    "900ms abort rank 2 on b; 1s stop 5s; 2s finish", code: 137, cause: "rank 2 on b was killed by signal 9 (SIGKILL)"},
+		{name: "a victim is the cause when there is no other",
+			events: []at{lost(4, 2, 0.9), exit(2, 4, 3, 1), done(0, 2), done(1, 2), done(2, 2)},
+			did:    "900ms abort rank 2 on b; 1s stop 5s; 2s finish", code: 3, cause: "rank 4 on c exited with code 3",
+			result: func(r Result) bool { return r.Cause.Victim }},
+		{name: "a loss alone stops nobody: ranks may handle it",
+			events: []at{lost(0, 2, 1), lost(1, 2, 1.1), tick(60)}, did: "1s abort rank 2 on b"},
+		{name: "a lost host ends the job",
+			events: []at{gone(1, 2), stopped(0, 0, 15, 2.1), done(0, 2.5), done(2, 3)},
+			did:    "2s abort rank -1 on b; 2s stop 5s; 3s finish", code: CodeLaunch, cause: "host b: no word",
+			result: func(r Result) bool { return len(r.Lost) == 1 && r.Lost[0].Host == "b" && len(r.Unconfirmed) == 0 }},
+		{name: "the last host is lost",
+			events: []at{done(0, 1), done(2, 1), gone(1, 2)},
+			did:    "2s abort rank -1 on b; 2s stop 5s; 2s finish", code: CodeLaunch, cause: "host b: no word"},
+		{name: "a host that is done cannot be lost",
+			events: []at{done(0, 1), gone(0, 1.1), done(1, 2), done(2, 2)}, did: "2s finish", code: 0},
+		{name: "a host is lost once",
+			events: []at{gone(1, 2), gone(1, 3), done(0, 4), done(2, 4)}, did: "2s abort rank -1 on b; 2s stop 5s; 4s finish", code: CodeLaunch, cause: "host b: no word",
+			result: func(r Result) bool { return len(r.Lost) == 1 }},
+		{name: "a rank that failed before its host was lost is the cause",
+			events: []at{exit(1, 2, 4, 1), gone(1, 2), done(0, 3), done(2, 3)}, did: "1s abort rank 2 on b; 1s stop 5s; 3s finish", code: 4, cause: "rank 2 on b exited with code 4"},
+		{name: "a lost host's victims are not the cause",
+			events: []at{lost(0, 2, 1), exit(0, 0, 1, 1.1), gone(1, 6), done(0, 7), done(2, 7)},
+			did:    "1s abort rank 2 on b; 1.1s stop 5s; 7s finish", code: CodeLaunch, cause: "host b: no word"},
+		{name: "Ctrl-C",
+			events: []at{wish(Interrupted, false, 1), stopped(0, 0, 15, 1.1), done(0, 2), done(1, 2), done(2, 2)}, did: "1s stop 5s; 2s finish", code: 130},
+		{name: "Ctrl-C, and a rank's failure because of it",
+			events: []at{wish(Interrupted, false, 1), exit(0, 0, 1, 1.1), done(0, 2), done(1, 2), done(2, 2)},
+			did:    "1s stop 5s; 1.1s abort rank 0 on a; 2s finish", code: 130, cause: "rank 0 on a exited with code 1"},
+		{name: "Ctrl-C twice kills",
+			events: []at{wish(Interrupted, false, 1), wish(Interrupted, true, 2), tick(4.9), tick(5)}, did: "1s stop 5s; 2s stop 0s; 5s finish", code: 130,
+			result: func(r Result) bool { return strings.Join(r.Unconfirmed, " ") == "a b c" }},
+		{name: "a second wish to stop can only hurry",
+			events: []at{wish(Terminated, true, 1), wish(Interrupted, false, 1.1), tick(4)}, did: "1s stop 0s; 4s finish", code: 143},
+		{name: "Ctrl-C while a failed job is being stopped leaves the cause alone",
+			events: []at{exit(0, 1, 7, 1), wish(Interrupted, true, 2), done(0, 3), done(1, 3), done(2, 3)},
+			did:    "1s abort rank 1 on a; 1s stop 5s; 2s stop 0s; 3s finish", code: 7, cause: "rank 1 on a exited with code 7"},
+		{name: "a time limit",
+			events: []at{wish(TimedOut, false, 10), done(0, 11), done(1, 11), done(2, 11)}, did: "10s stop 5s; 11s finish", code: CodeTimeout},
+		{name: "nobody reads our output",
+			events: []at{wish(OutputClosed, false, 1), done(0, 2), done(1, 2), done(2, 2)}, did: "1s stop 5s; 2s finish", code: 141},
+		{name: "agents that never answer are given up after the grace and a margin",
+			events: []at{exit(0, 0, 2, 1), done(0, 2), tick(8.9), tick(9), tick(10)}, did: "1s abort rank 0 on a; 1s stop 5s; 9s finish", code: 2, cause: "rank 0 on a exited with code 2",
+			result: func(r Result) bool { return strings.Join(r.Unconfirmed, " ") == "b c" }},
+		{name: "nothing happens after the end",
+			events: []at{done(0, 1), done(1, 1), done(2, 1), exit(0, 0, 7, 2), gone(1, 2), wish(Interrupted, false, 2), tick(9)}, did: "1s finish", code: 0},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			c, did := play(t, tc.events)
+			if got := strings.Join(did, "; "); got != tc.did {
+				t.Errorf("did %q, want %q", got, tc.did)
+			}
+			if !c.finished {
+				return
+			}
+			r := c.result()
+			if r.Code() != tc.code {
+				t.Errorf("code %d, want %d", r.Code(), tc.code)
+			}
+			cause := ""
+			if r.Cause != nil {
+				cause = r.Cause.String()
+			}
+			if cause != tc.cause {
+				t.Errorf("cause %q, want %q", cause, tc.cause)
+			}
+			if tc.result != nil && !tc.result(r) {
+				t.Errorf("result %+v", r)
+			}
+		})
+	}
+}
+
+func TestCoreTellsRanksWhatHappened(t *testing.T) {
+	for _, tc := range []struct {
+		event any
+		want  wire.Abort
+	}{
+		{eventExit{1, wire.Exit{Rank: 3, Signal: 11, Core: true}}, wire.Abort{Rank: 3, Host: "b", Cause: "was killed by signal 11 (SIGSEGV), core dumped"}},
+		{eventExit{0, wire.Exit{Rank: 0, Code: 127, Failed: "no such file"}}, wire.Abort{Rank: 0, Host: "a", Cause: "did not start: no such file"}},
+		{eventLost{wire.Lost{By: 0, Rank: 4, Cause: "reset"}}, wire.Abort{Rank: 4, Host: "c", Cause: "rank 0 lost it: reset"}},
+		{eventGone{2, errors.New("no route")}, wire.Abort{Rank: -1, Host: "c", Cause: "no route"}},
+	} {
+		acts := newCore(corePlan(t), grace).step(tc.event, time.Second)
+		if len(acts) == 0 || !reflect.DeepEqual(acts[0], actAbort{tc.want}) {
+			t.Errorf("%+v: %+v, want %+v first", tc.event, acts, tc.want)
+		}
+	}
+}

@@ -1,0 +1,176 @@
+package launcher
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/wire"
+)
+
+func TestRunPassesOnWhatRanksTellEachOther(t *testing.T) {
+	talk := func(a *fakeAgent) error {
+		values := map[int][]byte{}
+		for _, r := range a.job.Ranks {
+			values[r.Rank] = fmt.Append(nil, "v", r.Rank)
+		}
+		if err := a.out.SendMessage(wire.TypeFence, wire.Fence{Name: "f", Values: values}); err != nil {
+			return err
+		}
+		f, err := a.expect(wire.TypeFenced)
+		if err != nil {
+			return err
+		}
+		var all wire.Fence
+		if err := f.Decode(&all); err != nil {
+			return err
+		}
+		if !reflect.DeepEqual(all, wire.Fence{Name: "f", Values: map[int][]byte{0: []byte("v0"), 1: []byte("v1"), 2: []byte("v2"), 3: []byte("v3")}}) {
+			return fmt.Errorf("fenced %+v", all)
+		}
+		if a.job.Ranks[0].Rank == 0 {
+			time.Sleep(time.Second)
+			if err := a.out.SendMessage(wire.TypePut, wire.Put{Key: "k", Value: []byte("value")}); err != nil {
+				return err
+			}
+			return succeed(a)
+		}
+		for id, want := range []wire.Value{{ID: 0, Found: true, Value: []byte("value")}, {ID: 1}} {
+			get := wire.Get{ID: uint64(id), Key: []string{"k", "never"}[id], Wait: 5 * time.Second}
+			if err := a.out.SendMessage(wire.TypeGet, get); err != nil {
+				return err
+			}
+			f, err := a.expect(wire.TypeValue)
+			if err != nil {
+				return err
+			}
+			var v wire.Value
+			if err := f.Decode(&v); err != nil || fmt.Sprint(v) != fmt.Sprint(want) {
+				return fmt.Errorf("value %+v, %w", v, err)
+			}
+		}
+		return succeed(a)
+	}
+	runOn(t, []*machine{serving(talk), serving(talk)}, nil, func(t *testing.T, _ string, r Result, took time.Duration, err error) {
+		if err != nil || r.Code() != 0 || took < 6*time.Second || took > 7*time.Second {
+			t.Errorf("%+v (%v), %v, after %v", r, r.Cause, err, took)
+		}
+	})
+}
+
+func TestRunFeedsStdinWithinItsCredit(t *testing.T) {
+	input := bytes.Repeat([]byte("0123456789abcdef"), 3*wire.Window/16+1)
+	eat := func(a *fakeAgent) error {
+		var got []byte
+		owed := 0
+		for {
+			f, err := a.expect(wire.TypeStdin)
+			if err != nil {
+				return err
+			}
+			if len(f.Payload) == 0 {
+				break
+			}
+			got = append(got, f.Payload...)
+			if owed += len(f.Payload); owed > wire.Window {
+				return fmt.Errorf("%d bytes beyond the credit", owed-wire.Window)
+			}
+			if owed == wire.Window { // as late as can be
+				if err := a.out.SendCredit(f.Stream, owed); err != nil {
+					return err
+				}
+				owed = 0
+			}
+		}
+		if !bytes.Equal(got, input) {
+			return fmt.Errorf("%d bytes came of %d, or not the same", len(got), len(input))
+		}
+		return succeed(a)
+	}
+	runOn(t, []*machine{serving(eat)}, func(o *Options) { o.Stdin = bytes.NewReader(input) }, func(t *testing.T, _ string, r Result, _ time.Duration, err error) {
+		if err != nil || r.Code() != 0 {
+			t.Errorf("%+v (%v), %v", r, r.Cause, err)
+		}
+	})
+}
+
+// TestRunCarriesOutputWithinItsCredit sends much more than a window, as a pump
+// does: credit must come back, and every byte must arrive.
+func TestRunCarriesOutputWithinItsCredit(t *testing.T) {
+	const total = 5 * wire.Window
+	flood := func(a *fakeAgent) error {
+		left := wire.Window
+		for sent := 0; sent < total; {
+			n := min(32<<10, left, total-sent)
+			if n == 0 {
+				f, err := a.expect(wire.TypeCredit)
+				if err != nil {
+					return err
+				}
+				back, err := f.Credit()
+				if err != nil || f.Stream != wire.OutputStream(1, 2) {
+					return fmt.Errorf("credit for stream %d, %w", f.Stream, err)
+				}
+				left += back
+				continue
+			}
+			if err := a.print(1, 2, strings.Repeat("z", n)); err != nil {
+				return err
+			}
+			sent, left = sent+n, left-n
+		}
+		return succeed(a)
+	}
+	dir := t.TempDir()
+	runOn(t, []*machine{serving(flood)}, func(o *Options) { o.Prefix, o.OutputDir = nil, dir }, func(t *testing.T, out string, r Result, _ time.Duration, err error) {
+		if err != nil || r.Code() != 0 || r.Output != nil || out != strings.Repeat("z", total) {
+			t.Errorf("%d bytes of %d; %+v, %v", len(out), total, r, err)
+		}
+		saved, err := os.ReadFile(filepath.Join(dir, "rank.1", "stderr"))
+		if err != nil || string(saved) != out {
+			t.Errorf("%d bytes saved of %d, %v", len(saved), total, err)
+		}
+	})
+}
+
+func TestRunPassesSignalsOn(t *testing.T) {
+	signals := make(chan int, 1)
+	wait := func(a *fakeAgent) error {
+		f, err := a.expect(wire.TypeSignal)
+		if err != nil {
+			return err
+		}
+		if string(f.Payload) != `{"Number":10}` {
+			return fmt.Errorf("signal %s", f.Payload)
+		}
+		return succeed(a)
+	}
+	signals <- 10
+	runOn(t, []*machine{serving(wait), serving(wait)}, func(o *Options) { o.Signals = signals }, func(t *testing.T, _ string, r Result, _ time.Duration, err error) {
+		if err != nil || r.Code() != 0 {
+			t.Errorf("%+v, %v", r, err)
+		}
+	})
+}
+
+func TestRunStopsWhenNobodyTakesItsOutput(t *testing.T) {
+	talk := func(a *fakeAgent) error { return errors.Join(a.print(0, 1, "hello\n"), obey(a)) }
+	var notes []string
+	runOn(t, []*machine{serving(talk)}, func(o *Options) {
+		o.Stdout = &terminal{err: errors.New("disk full")}
+		o.Note = func(text string) { notes = append(notes, text) }
+	}, func(t *testing.T, _ string, r Result, _ time.Duration, err error) {
+		if err != nil || r.Code() != 141 {
+			t.Errorf("%+v, %v", r, err)
+		}
+		if len(notes) != 1 || notes[0] != "cannot write output any more: disk full" {
+			t.Errorf("notes %q", notes)
+		}
+	})
+}

@@ -1,0 +1,259 @@
+package launcher
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/wire"
+)
+
+// runOn runs two ranks on each of the machines, named h0, h1, …, on a clock that does not
+// wait. change may be nil. Goroutines that Run leaves behind fail the test.
+func runOn(t *testing.T, machines []*machine, change func(*Options), check func(t *testing.T, out string, r Result, took time.Duration, err error)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		var hosts []hostfile.Host
+		for i, m := range machines {
+			hosts = append(hosts, hostfile.Host{Name: fmt.Sprint("h", i), Slots: 2})
+			if m.disk == nil {
+				m.disk = newDisk(map[string]string{"/opt/gorun": "build one"})
+			}
+		}
+		plan, err := NewPlan(hosts, Request{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out terminal
+		opts := Options{Argv: []string{"./train"}, Wdir: "/work", Exe: executable(), Stdout: &out, Stderr: &out, Prefix: func(rank, fd int) []byte {
+			return fmt.Appendf(nil, "%d/%d> ", rank, fd)
+		}, Dial: func(_ context.Context, h hostfile.Host) (Host, error) {
+			return machines[h.Name[1]-'0'], nil
+		}}
+		if change != nil {
+			change(&opts)
+		}
+		began := time.Now()
+		r, err := Run(t.Context(), plan, opts)
+		check(t, out.String(), r, time.Since(began), err)
+		synctest.Wait()
+		for i, m := range machines {
+			if m.mu.Lock(); len(m.ran) > 0 && !m.closed {
+				t.Errorf("host %d was not closed", i)
+			}
+			m.mu.Unlock()
+		}
+	})
+}
+
+// serving is a machine whose agent gets ready and, once started, does what it is told.
+func serving(life func(a *fakeAgent) error) *machine {
+	return &machine{serve: func(a *fakeAgent) error {
+		if err := a.ready(); err != nil {
+			return nil // the job was called off
+		}
+		return life(a)
+	}}
+}
+
+// succeed ends every rank well.
+func succeed(a *fakeAgent) error { return a.finish(wire.Exit{}) }
+
+// obey runs until it is told to stop and then ends every rank by TERM.
+func obey(a *fakeAgent) error {
+	if _, err := a.expect(wire.TypeStop); err != nil {
+		return err
+	}
+	return a.finish(wire.Exit{Signal: 15, Stopped: true})
+}
+
+// ignoreAll never ends by itself, though it beats.
+func ignoreAll(a *fakeAgent) error {
+	for i := 0; ; i++ {
+		if err := a.out.SendHeartbeat(time.Duration(i) * time.Second); err != nil {
+			return err
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-a.ctx.Done():
+			return a.ctx.Err()
+		}
+	}
+}
+
+func TestRunSuccess(t *testing.T) {
+	hello := func(a *fakeAgent) error {
+		for _, r := range a.job.Ranks {
+			if err := errors.Join(a.print(r.Rank, 1, fmt.Sprintf("hello from %d of %d on %s\n", r.Rank, a.job.Size, a.job.Host)), a.print(r.Rank, 2, "no end")); err != nil {
+				return err
+			}
+		}
+		return succeed(a)
+	}
+	runOn(t, []*machine{serving(hello), serving(hello)}, nil, func(t *testing.T, out string, r Result, _ time.Duration, err error) {
+		if err != nil || r.Code() != 0 || r.Cause != nil || len(r.Exits) != 4 {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
+		slices.Sort(lines)
+		want := []string{"0/1> hello from 0 of 4 on h0", "0/2> no end", "1/1> hello from 1 of 4 on h0", "1/2> no end",
+			"2/1> hello from 2 of 4 on h1", "2/2> no end", "3/1> hello from 3 of 4 on h1", "3/2> no end"}
+		if !slices.Equal(lines, want) {
+			t.Errorf("output %q", lines)
+		}
+	})
+}
+
+func TestRunDescribesTheJobToEveryHost(t *testing.T) {
+	var mu sync.Mutex
+	jobs := map[string]wire.Job{}
+	note := func(a *fakeAgent) error {
+		mu.Lock()
+		jobs[a.job.Host] = a.job
+		mu.Unlock()
+		return succeed(a)
+	}
+	runOn(t, []*machine{serving(note), serving(note)}, func(o *Options) {
+		o.Argv, o.Env, o.Stdin = []string{"a\xff", ""}, []string{"A=\xfe"}, strings.NewReader("")
+	}, func(t *testing.T, _ string, _ Result, _ time.Duration, err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, b := jobs["h0"], jobs["h1"]
+		if a.ID == "" || a.ID != b.ID || len(a.Key) != 32 || !bytes.Equal(a.Key, b.Key) || bytes.Equal(a.Key, make([]byte, 32)) {
+			t.Errorf("ids %q and %q, keys %x and %x", a.ID, b.ID, a.Key, b.Key)
+		}
+		if a.Stdin != 0 || b.Stdin != -1 {
+			t.Errorf("stdin goes to rank %d on h0 and %d on h1", a.Stdin, b.Stdin)
+		}
+		if string(a.Argv[0]) != "a\xff" || len(a.Argv) != 2 || string(a.Env[0]) != "A=\xfe" || string(a.Wdir) != "/work" || !slices.Contains(a.Drop, "SSH_CONNECTION") {
+			t.Errorf("h0 was told %q %q %q, drop %q", a.Argv, a.Env, a.Wdir, a.Drop)
+		}
+		if a.Size != 4 || a.Hosts != 2 || a.Grace != 5*time.Second || fmt.Sprint(b.Ranks) != "[{2 0 1 2} {3 1 1 2}]" {
+			t.Errorf("h0 was told %+v", a)
+		}
+	})
+}
+
+func TestRunEndsEveryHostWhenOneRankFails(t *testing.T) {
+	var told atomic.Value
+	fail := func(a *fakeAgent) error {
+		if err := a.exit(wire.Exit{Rank: 1, Code: 42}); err != nil {
+			return err
+		}
+		if _, err := a.expect(wire.TypeStop); err != nil {
+			return err
+		}
+		return errors.Join(a.exit(wire.Exit{Rank: 0, Signal: 15, Stopped: true}), a.out.Send(wire.TypeDone, 0, nil), a.untilEOF())
+	}
+	watch := func(a *fakeAgent) error {
+		f, err := a.expect(wire.TypeAbort)
+		if err != nil {
+			return err
+		}
+		told.Store(string(f.Payload))
+		return obey(a)
+	}
+	runOn(t, []*machine{serving(fail), serving(watch)}, nil, func(t *testing.T, _ string, r Result, _ time.Duration, err error) {
+		if err != nil || r.Code() != 42 || r.Cause == nil || r.Cause.Rank != 1 || r.Cause.Host != "h0" {
+			t.Errorf("%+v, %v", r, err)
+		}
+		if got, want := told.Load(), `{"rank":1,"host":"h0","cause":"exited with code 42"}`; got != want {
+			t.Errorf("the other host was told %v", got)
+		}
+	})
+}
+
+func TestRunStopsWhenTheUserWants(t *testing.T) {
+	for name, tc := range map[string]struct {
+		life func(*fakeAgent) error
+		send []Stop // one each second
+		code int
+		took time.Duration
+		left int
+	}{
+		"in order":                 {obey, []Stop{{Reason: Interrupted}}, 130, time.Second, 0},
+		"agents that do not obey":  {ignoreAll, []Stop{{Reason: Terminated}}, 143, time.Second + 5*time.Second + stopMargin, 2},
+		"the user does not wait":   {ignoreAll, []Stop{{Reason: Interrupted}, {Interrupted, true}}, 130, 2*time.Second + stopMargin, 2},
+		"a time limit, then ^C ^C": {ignoreAll, []Stop{{Reason: TimedOut}, {Interrupted, true}}, 124, 2*time.Second + stopMargin, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			runOn(t, []*machine{serving(tc.life), serving(tc.life)}, func(o *Options) {
+				stops := make(chan Stop)
+				o.Stops = stops
+				go func() {
+					for _, s := range tc.send {
+						time.Sleep(time.Second)
+						stops <- s
+					}
+				}()
+			}, func(t *testing.T, _ string, r Result, took time.Duration, err error) {
+				if err != nil || r.Code() != tc.code || len(r.Unconfirmed) != tc.left {
+					t.Errorf("%+v, %v", r, err)
+				}
+				if took < tc.took || took > tc.took+partingTime+2*coreTick {
+					t.Errorf("took %v, want %v and what it takes to part", took, tc.took)
+				}
+			})
+		})
+	}
+}
+
+func TestRunEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		m := serving(obey)
+		m.disk = newDisk(map[string]string{"/opt/gorun": "build one"})
+		plan, _ := NewPlan([]hostfile.Host{{Name: "h0", Slots: 1}}, Request{})
+		time.AfterFunc(time.Second, cancel)
+		r, err := Run(ctx, plan, Options{Argv: []string{"x"}, Exe: executable(), Stdout: io.Discard, Stderr: io.Discard,
+			Dial: func(context.Context, hostfile.Host) (Host, error) { return m, nil }})
+		if err != nil || r.Code() != 143 {
+			t.Errorf("%+v, %v", r, err)
+		}
+	})
+}
+
+func TestRunReportsALostHost(t *testing.T) {
+	for name, tc := range map[string]struct {
+		life func(a *fakeAgent) error
+		want string
+	}{
+		"the agent is killed":          {func(*fakeAgent) error { return exitStatus(137) }, "host h1: the agent was killed or failed (exit code 137)"},
+		"the connection breaks":        {func(*fakeAgent) error { return errors.New("broken pipe") }, "host h1: lost the connection to the agent: broken pipe"},
+		"the agent just ends":          {func(*fakeAgent) error { return nil }, "host h1: the agent ended too early"},
+		"it speaks for another's rank": {func(a *fakeAgent) error { _ = a.exit(wire.Exit{Rank: 0, Code: 1}); return a.untilEOF() }, "host h1: lost the connection to the agent: malformed frame: the agent spoke for rank 0"},
+		"it prints for another's rank": {func(a *fakeAgent) error { _ = a.print(1, 1, "x"); return a.untilEOF() }, "host h1: lost the connection to the agent: malformed frame: the agent spoke for rank 1"},
+		"it brings another's value": {func(a *fakeAgent) error {
+			_ = a.out.SendMessage(wire.TypeFence, wire.Fence{Name: "x", Values: map[int][]byte{4: nil}})
+			return a.untilEOF()
+		}, "host h1: lost the connection to the agent: malformed frame: the agent spoke for rank 4"},
+		"it blames in another's name": {func(a *fakeAgent) error {
+			_ = a.out.SendMessage(wire.TypeLost, wire.Lost{By: -1, Rank: 2})
+			return a.untilEOF()
+		}, "host h1: lost the connection to the agent: malformed frame: the agent spoke for rank -1"},
+		"it sends what only we send":     {func(a *fakeAgent) error { _ = a.out.SendMessage(wire.TypeStop, wire.Stop{}); return a.untilEOF() }, "host h1: lost the connection to the agent: malformed frame: the agent sent a stop frame"},
+		"it returns credit it never had": {func(a *fakeAgent) error { _ = a.out.SendCredit(7, 1); return a.untilEOF() }, "host h1: lost the connection to the agent: malformed frame: credit for a stream"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			runOn(t, []*machine{serving(obey), serving(tc.life)}, nil, func(t *testing.T, _ string, r Result, took time.Duration, err error) {
+				if err != nil || r.Code() != CodeLaunch || r.Cause == nil || !strings.HasPrefix(r.Cause.String(), tc.want) {
+					t.Errorf("%v: %v, code %d", err, r.Cause, r.Code())
+				}
+				if took > 3*time.Second {
+					t.Errorf("took %v", took)
+				}
+			})
+		})
+	}
+}

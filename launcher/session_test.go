@@ -1,0 +1,242 @@
+package launcher
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gorun/gorun/internal/wire"
+)
+
+// command is a Host that runs one function whatever it is told to run.
+type command func(ctx context.Context, nonce string, stdin io.Reader, stdout, stderr io.Writer) error
+
+func (c command) Run(ctx context.Context, argv []string, stdin io.Reader, stdout, stderr io.Writer) error {
+	return c(ctx, argv[2], stdin, stdout, stderr)
+}
+func (command) Put(context.Context, string, fs.FileMode, io.Reader) error { return fs.ErrPermission }
+func (command) Close() error                                              { return nil }
+
+// sayHello is an agent's first words.
+func sayHello(stdout io.Writer, nonce, build string) error {
+	if _, err := stdout.Write(wire.Preamble(nonce)); err != nil {
+		return err
+	}
+	return wire.NewWriter(stdout).SendMessage(wire.TypeHello, wire.Hello{Protocol: wire.Protocol, Build: build, PID: 7})
+}
+
+func TestOpenSessionFindsTheAgentBehindNoise(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		quit := make(chan struct{})
+		host := command(func(ctx context.Context, nonce string, stdin io.Reader, stdout, _ io.Writer) error {
+			defer close(quit)
+			io.WriteString(stdout, "Welcome!\n\x00gorun-agent 0000\n")
+			if err := sayHello(stdout, nonce, "one"); err != nil {
+				t.Error(err)
+			}
+			in := wire.NewReader(stdin)
+			if f, err := in.Next(); err != nil || f.Type != wire.TypeHello {
+				t.Errorf("%v, %v: want the launcher's hello", f.Type, err)
+			}
+			if f, err := in.Next(); err != nil || f.Type != wire.TypeStop {
+				t.Errorf("%v, %v: want what was told", f.Type, err)
+			}
+			_, err := in.Next()
+			return err // EOF, when the session is closed
+		})
+		s, err := openSession(t.Context(), host, "/gorun", "one")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.hello.PID != 7 {
+			t.Errorf("hello %+v", s.hello)
+		}
+		s.out.tell(wire.TypeStop, wire.Stop{})
+		synctest.Wait()
+		began := time.Now()
+		s.close()
+		<-quit
+		if took := time.Since(began); took != 0 {
+			t.Errorf("an agent that ends with its stdin was waited for, %v", took)
+		}
+	})
+}
+
+func TestOpenSessionSaysWhyThereIsNoAgent(t *testing.T) {
+	silent := func(ctx context.Context, _ string, _ io.Reader, _, _ io.Writer) error {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	tests := []struct {
+		name string
+		host command
+		took time.Duration
+		want string
+		next bool // another path may hold the agent
+	}{
+		{"there is no such file", func(_ context.Context, _ string, _ io.Reader, _, stderr io.Writer) error {
+			io.WriteString(stderr, "sh: 1: /gorun: not found\n")
+			return exitStatus(127)
+		}, 0, "start /gorun: exit status 127: sh: 1: /gorun: not found", true},
+		{"the account has no shell", func(_ context.Context, _ string, _ io.Reader, stdout, _ io.Writer) error {
+			io.WriteString(stdout, "This account is\x1b[1m currently not available.\r\n")
+			return exitStatus(1)
+		}, 0, `start /gorun: exit status 1, after printing "This account is?[1m currently not available."`, true},
+		{"another build", func(_ context.Context, nonce string, stdin io.Reader, stdout, _ io.Writer) error {
+			sayHello(stdout, nonce, "two")
+			_, err := io.Copy(io.Discard, stdin)
+			return err
+		}, 0, "start /gorun: another build of gorun is there", true},
+		{"the connection is lost", func(_ context.Context, _ string, _ io.Reader, _, _ io.Writer) error {
+			return errors.New("connection reset")
+		}, 0, "start /gorun: connection reset", false},
+		{"it ends well and says nothing", func(_ context.Context, _ string, _ io.Reader, _, _ io.Writer) error {
+			return nil
+		}, 0, "start /gorun: no agent answered: EOF", false},
+		{"it says nothing", silent, helloTime, "start /gorun: no agent answered: no answer within 10s", false},
+		{"it never stops printing", func(_ context.Context, _ string, _ io.Reader, stdout, _ io.Writer) error {
+			for {
+				if _, err := stdout.Write(bytes.Repeat([]byte("y\n"), 4096)); err != nil {
+					return err
+				}
+			}
+		}, 0, "start /gorun: no agent answered: the login shell printed more than 64 KiB first", false},
+		{"it speaks something else after the preamble", func(ctx context.Context, nonce string, _ io.Reader, stdout, _ io.Writer) error {
+			stdout.Write(append(wire.Preamble(nonce), "GET / HTTP/1.1\r\n\r\n"...))
+			<-ctx.Done()
+			return ctx.Err()
+		}, 0, "start /gorun: malformed frame:", false},
+		{"it does not say hello first", func(ctx context.Context, nonce string, _ io.Reader, stdout, _ io.Writer) error {
+			stdout.Write(wire.Preamble(nonce))
+			wire.NewWriter(stdout).Send(wire.TypeDone, 0, nil)
+			<-ctx.Done()
+			return ctx.Err()
+		}, 0, "start /gorun: malformed frame: the agent did not say hello first", false},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				s, err := openSession(t.Context(), tc.host, "/gorun", "one")
+				if s != nil || err == nil {
+					t.Fatalf("%v, %v", s, err)
+				}
+				if !strings.HasPrefix(err.Error(), tc.want) {
+					t.Errorf("got %.300q, want %q", err, tc.want)
+				}
+				if took := time.Since(began); took != tc.took {
+					t.Errorf("took %v, want %v", took, tc.took)
+				}
+				if isNoAgent(err) != tc.next {
+					t.Errorf("isNoAgent(%v) = %v", err, !tc.next)
+				}
+			})
+		})
+	}
+}
+
+func TestOpenSessionEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		why := errors.New("not wanted any more")
+		time.AfterFunc(time.Second, func() { cancel(why) })
+		began := time.Now()
+		_, err := openSession(ctx, command(func(ctx context.Context, _ string, _ io.Reader, stdout, _ io.Writer) error {
+			io.WriteString(stdout, "still booting\n")
+			<-ctx.Done()
+			return ctx.Err()
+		}), "/gorun", "one")
+		if !errors.Is(err, why) || time.Since(began) != time.Second {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+	})
+}
+
+func TestSessionOutlivesItsStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		m := &machine{disk: newDisk(map[string]string{"/gorun": "build one"})}
+		s, err := openSession(ctx, m, "/gorun", "one")
+		if err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		synctest.Wait()
+		select {
+		case <-s.ended:
+			t.Error("the agent ended with the context it was started in")
+		default:
+		}
+		s.close()
+	})
+}
+
+func TestSessionCutsOffACommandThatDoesNotEnd(t *testing.T) {
+	for name, life := range map[string]func(ctx context.Context, stdout io.Writer) error{
+		"silent": func(ctx context.Context, _ io.Writer) error {
+			<-ctx.Done()
+			return ctx.Err()
+		},
+		"still printing": func(ctx context.Context, stdout io.Writer) error {
+			for ctx.Err() == nil {
+				_, _ = stdout.Write(make([]byte, 100))
+				time.Sleep(10 * time.Millisecond)
+			}
+			return ctx.Err()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, err := openSession(t.Context(), command(func(ctx context.Context, nonce string, stdin io.Reader, stdout, _ io.Writer) error {
+					if err := sayHello(stdout, nonce, "one"); err != nil {
+						return err
+					}
+					if _, err := wire.NewReader(stdin).Next(); err != nil {
+						return err
+					}
+					return life(ctx, stdout)
+				}), "/gorun", "one")
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.out.tell(wire.TypeStop, wire.Stop{}) // which it never reads
+				time.Sleep(time.Second)
+				began := time.Now()
+				s.close()
+				if took := time.Since(began); took < partingTime || took > partingTime+time.Second {
+					t.Errorf("closed after %v, want %v", took, partingTime)
+				}
+			})
+		})
+	}
+}
+
+func TestSessionClock(t *testing.T) {
+	beat := func(s *session, at, now time.Duration) {
+		payload := []byte{0, 0, 0, 0, byte(at >> 24), byte(at >> 16), byte(at >> 8), byte(at)}
+		s.note(wire.Frame{Type: wire.TypeHeartbeat, Payload: payload}, now)
+	}
+	s := &session{}
+	if got := s.toLauncher(time.Second, 5*time.Second); got != 5*time.Second {
+		t.Errorf("before any heartbeat: %v, want now", got)
+	}
+	beat(s, 1000, 6000) // 5000 ns apart, with what the heartbeat took
+	beat(s, 2000, 6500)
+	beat(s, 3000, 9000)
+	if got := s.toLauncher(2500, 9000); got != 7000 {
+		t.Errorf("got %d, want the offset of the fastest heartbeat, 4500", got)
+	}
+	if got := s.toLauncher(8000, 9000); got != 9000 {
+		t.Errorf("got %d: nothing has happened after now", got)
+	}
+	s.note(wire.Frame{Type: wire.TypeHeartbeat, Payload: []byte("short")}, 1)
+	if s.offset != 4500 {
+		t.Errorf("a malformed heartbeat set the clock to %v", s.offset)
+	}
+}
