@@ -78,7 +78,6 @@ func (a *agent) now() time.Duration { return time.Since(a.began) }
 func (a *agent) takeJob(frames *wire.Reader, opts Options) error {
 	// A launcher that does not speak in time has no claim to this process.
 	watchdog := time.AfterFunc(helloTime, func() { os.Exit(codeHostFailed) })
-	defer watchdog.Stop()
 	var hello wire.Hello
 	if err := expect(frames, wire.TypeHello, &hello); err != nil {
 		return err
@@ -89,6 +88,7 @@ func (a *agent) takeJob(frames *wire.Reader, opts Options) error {
 	if err := expect(frames, wire.TypeJob, &a.job); err != nil {
 		return err
 	}
+	watchdog.Stop() // the rest may take as long as this host's file systems do
 	var err error
 	if a.prog, err = prepare(a.job, os.Environ()); err == nil {
 		err = a.openDoor()
@@ -156,10 +156,10 @@ func (a *agent) run(ctx context.Context, frames *wire.Reader) error {
 			event = eventTick{}
 		}
 		if f, isStart := event.(wire.Start); isStart {
-			a.start(f)
-			continue
+			finished = a.start(f)
+		} else {
+			finished = a.apply(event)
 		}
-		finished = a.apply(event)
 	}
 	return a.finish()
 }
@@ -181,7 +181,7 @@ func (a *agent) post(event any) {
 	}
 }
 
-// apply steps the core and does what it says. It reports whether that was the end.
+// apply steps the core and does what it says. It reports whether the end has come.
 func (a *agent) apply(event any) (finished bool) {
 	for _, act := range a.core.step(event, a.now()) {
 		switch act := act.(type) {
@@ -192,13 +192,12 @@ func (a *agent) apply(event any) (finished bool) {
 		case actReport:
 			a.rankEnded(act.exit.Rank)
 			a.tell(wire.TypeExit, act.exit)
+			a.relay.rankEnded(act.exit.Rank)
 		case actAbandon:
 			a.abandon()
-		case actFinish:
-			finished = true
 		}
 	}
-	return finished
+	return a.core.finished
 }
 
 // tell sends a control message without holding up the loop: a launcher that
@@ -225,13 +224,18 @@ func (a *agent) rankEnded(rank int) {
 	}
 }
 
-// abandon gives up the output: there is nobody to read it.
-func (a *agent) abandon() {
+// discard lets the rest of the output go nowhere.
+func (a *agent) discard() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, p := range a.pumps {
 		p.credit.Close()
 	}
+}
+
+// abandon gives up a launcher that is gone.
+func (a *agent) abandon() {
+	a.discard()
 	a.relay.abort(wire.Abort{Rank: -1, Host: a.job.Host, Cause: "gorun is gone"})
 }
 
@@ -242,6 +246,7 @@ func (a *agent) finish() error {
 	if a.core.gone {
 		return nil // nobody to tell, and writers may be stuck: the process ends now
 	}
+	a.discard()
 	a.wg.Wait()
 	if left > 0 {
 		return fmt.Errorf("%d processes cannot be killed", left)

@@ -13,6 +13,15 @@ import (
 // Lease is how long an agent lives on without a word from the launcher.
 const Lease = 60 * time.Second
 
+const (
+	// goneGrace bounds the grace of ranks whose launcher is gone: nobody waits for
+	// them, and somebody may want the host.
+	goneGrace = 5 * time.Second
+	// flushTime is how long after the kill output may wait for a launcher that
+	// cannot print it.
+	flushTime = 2 * time.Second
+)
+
 type (
 	eventExited struct { // a rank was reaped
 		rank           int
@@ -53,6 +62,7 @@ type core struct {
 	grace    time.Duration
 	stopping bool
 	gone     bool
+	flushed  bool // what output there still is has waited long enough
 	finished bool
 	killAt   time.Duration // when stopping
 	heard    time.Duration // last word from the launcher
@@ -136,13 +146,14 @@ func (c *core) launcherGone(why string, now time.Duration) []any {
 		return nil
 	}
 	c.gone = true
-	return append([]any{actAbandon{why}}, c.stop(c.grace, now)...)
+	return append([]any{actAbandon{why}}, c.stop(min(c.grace, goneGrace), now)...)
 }
 
 func (c *core) tick(now time.Duration) []any {
 	if !c.gone && now-c.heard > Lease {
 		return c.launcherGone("no word from the launcher", now)
 	}
+	c.flushed = c.flushed || (c.stopping && now >= c.killAt+flushTime)
 	if c.stopping && now >= c.killAt {
 		for _, r := range c.ranks {
 			r.signalled = true
@@ -159,7 +170,7 @@ func (c *core) over() bool {
 		return c.stopping
 	}
 	for _, r := range c.ranks {
-		if !r.exited || (r.streams > 0 && !c.gone) {
+		if !r.exited || (r.streams > 0 && !c.gone && !c.flushed) {
 			return false
 		}
 	}

@@ -151,6 +151,7 @@ type simulation struct {
 	kills    int
 	heard    time.Duration
 	gone     bool
+	flushed  bool
 	finished bool
 	log      []string
 }
@@ -274,7 +275,11 @@ func (s *simulation) check(event any) error {
 	for _, n := range s.open {
 		streams += n
 	}
-	over := len(s.running) == 0 && (streams == 0 || s.gone)
+	switch event.(type) {
+	case eventTick, eventStop, eventGone: // these look at the clock
+		s.flushed = s.flushed || (s.stopping && s.now >= s.killDue+flushTime)
+	}
+	over := len(s.running) == 0 && (streams == 0 || s.gone || s.flushed)
 	if s.finished != over {
 		return fmt.Errorf("finished: %v, with %d running, %d streams open, gone: %v", s.finished, len(s.running), streams, s.gone)
 	}

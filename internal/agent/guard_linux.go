@@ -13,9 +13,9 @@ import (
 )
 
 // guardPatience is how long after the launcher is gone the guard waits for the
-// agent to end by itself, beyond the job's grace: a stopped or stuck agent
-// never does.
-const guardPatience = 7 * time.Second
+// agent to end by itself, which it does soon after goneGrace: a stopped or stuck
+// agent never does.
+const guardPatience = goneGrace + 2*time.Second
 
 // Guard starts the agent proper, argv, with this process's stdin, stdout and
 // stderr, waits for its end, kills all that is left of it and returns its exit

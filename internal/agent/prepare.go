@@ -152,7 +152,7 @@ func checkProgram(full string) error {
 	}
 	if interpreter := shebang(full); interpreter != "" {
 		if _, err := os.Stat(interpreter); err != nil {
-			return refuse(codeNotFound, "install it there, or name the interpreter on the command line", "the interpreter %s of %s does not exist", interpreter, full)
+			return refuse(codeNotFound, "install it there, or name the interpreter on the command line", "the interpreter %q of %s does not exist", interpreter, full)
 		}
 	}
 	return nil
@@ -168,8 +168,10 @@ func shebang(path string) string {
 	}
 	defer f.Close()
 	line, _ := bufio.NewReaderSize(f, 512).ReadSlice('\n')
-	rest, found := bytes.CutPrefix(line, []byte("#!"))
-	if fields := bytes.Fields(rest); found && len(fields) > 0 {
+	rest, found := bytes.CutPrefix(bytes.TrimSuffix(line, []byte("\n")), []byte("#!"))
+	// As the kernel splits it: a \r belongs to the name.
+	fields := bytes.FieldsFunc(rest, func(r rune) bool { return r == ' ' || r == '\t' })
+	if found && len(fields) > 0 {
 		return string(fields[0])
 	}
 	return ""

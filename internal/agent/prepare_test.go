@@ -112,7 +112,7 @@ func TestInterpretersMustBeThere(t *testing.T) {
 	}
 	var no *refusal
 	err := checkProgram(dir + "/bad")
-	if !errors.As(err, &no) || no.Code != 127 || no.What != "the interpreter /no/such/python3 of "+dir+"/bad does not exist" {
+	if !errors.As(err, &no) || no.Code != 127 || no.What != "the interpreter \"/no/such/python3\" of "+dir+"/bad does not exist" {
 		t.Errorf("%+v", err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -19,6 +20,7 @@ type relay struct {
 	ended chan struct{}
 
 	mu      sync.Mutex
+	exited  []int // ranks that can come to no fence any more
 	gather  *kv.Gather
 	fences  map[string]*fenceWait
 	gets    map[uint64]chan wire.Value
@@ -55,6 +57,7 @@ func (r *relay) Fence(ctx context.Context, name string, rank int, value []byte) 
 		r.fences[name] = wait
 	}
 	r.mu.Unlock()
+	r.checkFences()
 	if local != nil {
 		if err := r.out.SendMessage(wire.TypeFence, wire.Fence{Name: name, Values: local}); err != nil {
 			return nil, err
@@ -69,6 +72,23 @@ func (r *relay) Fence(ctx context.Context, name string, rank int, value []byte) 
 		return nil, ctx.Err()
 	case <-r.ended:
 		return nil, errEnded
+	}
+}
+
+// rankEnded notes that a rank can come to no fence any more.
+func (r *relay) rankEnded(rank int) {
+	r.mu.Lock()
+	r.exited = append(r.exited, rank)
+	r.mu.Unlock()
+	r.checkFences()
+}
+
+// checkFences gives up on the job when ranks wait for one that has ended.
+func (r *relay) checkFences() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if name, rank, stuck := r.gather.Stuck(r.exited); stuck {
+		go r.Lost(rank, rank, fmt.Sprintf("it ended while others waited for it in fence %q", name)) // must not hold up the loop
 	}
 }
 

@@ -55,10 +55,10 @@ func freePort() int {
 }
 
 // start starts every rank of this host. One that cannot be started is
-// reported like one that ended.
-func (a *agent) start(start wire.Start) {
+// reported like one that ended. It reports whether that was the end of all.
+func (a *agent) start(start wire.Start) (finished bool) {
 	if len(a.core.ranks) > 0 || a.core.stopping {
-		return
+		return a.core.finished
 	}
 	defer close(a.started)
 	var ranks []int
@@ -76,38 +76,36 @@ func (a *agent) start(start wire.Start) {
 				failed: fmt.Sprintf("start %s: %v", a.prog.path, errno(err))})
 		}
 	}
+	return a.core.finished
 }
 
 func (a *agent) startRank(r wire.Rank, start wire.Start) (err error) {
 	var opened []*os.File // the child's ends, closed here once it has them
+	var outputs [2]*os.File
+	stdinFile, ours, err := a.stdinFor(r.Rank)
 	defer func() {
+		if err != nil {
+			opened = append(opened, ours, outputs[0], outputs[1])
+		}
 		for _, f := range opened {
-			f.Close()
+			f.Close() // nil for what was not opened
 		}
 	}()
-	stdinFile, ours, err := a.stdinFor(r.Rank)
 	if err != nil {
 		return err
 	}
 	opened = append(opened, stdinFile)
-	var outputs [2]*os.File
 	for i := range outputs {
-		reader, writer, err := os.Pipe()
-		if err != nil {
+		var writer *os.File
+		if outputs[i], writer, err = os.Pipe(); err != nil {
 			return err
 		}
-		outputs[i] = reader
 		opened = append(opened, writer)
 	}
 	err = a.procs.start(startRequest{rank: r.Rank, path: a.prog.path, argv: a.prog.argv, dir: a.prog.dir,
 		env:   a.prog.rankEnv(a.rankOf(r, start)),
 		files: []uintptr{opened[0].Fd(), opened[1].Fd(), opened[2].Fd()}})
 	if err != nil {
-		outputs[0].Close()
-		outputs[1].Close()
-		if ours != nil {
-			ours.Close()
-		}
 		return err
 	}
 	a.attach(r.Rank, ours, outputs)

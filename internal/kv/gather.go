@@ -30,6 +30,19 @@ func (e *DuplicateError) Error() string {
 	return fmt.Sprintf("fence %q: rank %d came twice", e.Name, e.Member)
 }
 
+// Stuck reports an open name that can never complete, since one of the members
+// that have ended is not in it.
+func (g *Gather) Stuck(ended []int) (name string, member int, stuck bool) {
+	for name, got := range g.open {
+		for _, m := range ended {
+			if _, in := got[m]; !in {
+				return name, m, true
+			}
+		}
+	}
+	return "", 0, false
+}
+
 // Add brings values by member. When they complete the name, it returns all
 // values and forgets the name, which may then be used again. The values are
 // kept, not copied.

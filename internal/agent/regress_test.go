@@ -1,0 +1,79 @@
+package agent
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/wire"
+)
+
+func TestServeReportsRanksThatCannotStart(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "prog")
+	if err := os.WriteFile(path, []byte("\x7fELF and no more"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	h := startHost(t)
+	h.run(jobOf(3, path))
+	exits := h.finish()
+	for rank := 2; rank < 5; rank++ {
+		if e := exits[rank]; e.Code != 126 || e.Failed != "start "+path+": exec format error" || e.Stopped {
+			t.Errorf("rank %d: %+v", rank, e)
+		}
+	}
+}
+
+// A child of the rank that never stops writing must not keep the pipe open for ever
+// just because credit comes back slowly, so that the pipe is full at every look.
+func TestPumpCutsAPipeThatNeverFallsSilent(t *testing.T) {
+	t.Parallel()
+	p, into, s, ended := startPump(t, pumpBuffer)
+	go func() {
+		for {
+			if _, err := into.Write(make([]byte, 4096)); err != nil {
+				return
+			}
+		}
+	}()
+	p.rankEnded()
+	until(t, "a whole window", func() bool { return s.len() == wire.Window })
+	for stop := time.Now().Add(drainTime + 5*time.Second); time.Now().Before(stop); {
+		select {
+		case <-ended:
+			return
+		case <-time.After(5 * time.Millisecond):
+			if err := p.credit.Add(1 << 16); err != nil {
+				t.Fatal(err)
+			}
+			until(t, "the credit's use", func() bool { return s.len()%(1<<16) == 0 })
+		}
+	}
+	t.Errorf("still reading %v after the rank's end", drainTime+5*time.Second)
+}
+
+// Of a script with DOS line ends the kernel looks for an interpreter "/bin/sh\r".
+func TestInterpreterWithACarriageReturn(t *testing.T) {
+	dir := place(t, map[string]string{"dos": "+#!/bin/sh\r\necho\r\n"})
+	if err := checkProgram(dir + "/dos"); err == nil {
+		t.Error("a script that cannot start was let through")
+	}
+}
+
+// When the launcher is gone ranks get their grace; what they print meanwhile goes
+// nowhere, but must not kill them.
+func TestRanksMayPrintAfterTheLauncher(t *testing.T) {
+	t.Parallel()
+	h := startHost(t)
+	dir := t.TempDir()
+	job := script(1, `trap 'echo saving; sleep 0.2; echo saving; echo saved >checkpoint; exit 0' TERM; echo ready; while :; do sleep 0.05; done`)
+	job.Wdir, job.Grace = []byte(dir), 5*time.Second
+	h.run(job)
+	h.until("the rank", func() bool { return len(h.output[wire.OutputStream(2, 1)]) > 0 })
+	h.stdin.Close()
+	<-h.gone
+	if _, err := os.Stat(dir + "/checkpoint"); err != nil {
+		t.Error("killed by SIGPIPE within the grace")
+	}
+}

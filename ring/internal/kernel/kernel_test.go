@@ -1,0 +1,270 @@
+package kernel
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"unsafe"
+)
+
+const guard = 0xa5
+
+func types() []DType { return []DType{F32, F64, F16, BF16, I8, U8, I16, I32, I64, U64, Bool} }
+func ops() []Op      { return []Op{Sum, Prod, Min, Max, BAnd, BOr, BXor} }
+
+// sets is the kernels that this machine can run, plain Go first.
+func sets(t testing.TB) []Set {
+	best, err := Detect("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []Set
+	for tier := plain; tier <= best.tier; tier++ {
+		all = append(all, Set{tier})
+	}
+	return all
+}
+
+// eachReduction runs a test for every type and operation.
+func eachReduction(t *testing.T, test func(t *testing.T, dtype DType, op Op)) {
+	for _, dtype := range types() {
+		for _, op := range ops() {
+			if Valid(dtype, op) {
+				t.Run(fmt.Sprintf("%v/%v", dtype, op), func(t *testing.T) { test(t, dtype, op) })
+			}
+		}
+	}
+}
+
+// specials is the bits of values at which arithmetic breaks.
+func specials(t DType) []uint64 {
+	f, float := formatOf(t)
+	if !float {
+		top := uint64(1) << (8*t.Size() - 1)
+		if t == Bool {
+			top = 1
+		}
+		return []uint64{0, 1, top, top - 1, top - 1 + top, top | 1}
+	}
+	one := uint64(f.bias()) << f.fraction
+	values := []uint64{
+		0, 1, 2, 1<<f.fraction - 1, 1 << f.fraction, // zero, subnormals, the smallest normal
+		one, one + 1, one - 1, one + 1<<f.fraction, f.infinite() - 1, f.infinite(),
+		f.infinite() + 1, f.quiet(f.infinite()), f.quiet(f.infinite()) + 3, f.quiet(f.infinite()) - 1, // NaNs
+	}
+	for _, v := range values {
+		values = append(values, v|f.sign())
+	}
+	return values
+}
+
+// random is the bits of an element: special, any at all, or a number of no
+// unusual size.
+func random(r *rand.Rand, t DType) uint64 {
+	bits := r.Uint64() >> (64 - 8*t.Size())
+	if t == Bool {
+		return bits & 1
+	}
+	f, float := formatOf(t)
+	switch kind := r.IntN(8); {
+	case kind == 0:
+		s := specials(t)
+		return s[r.IntN(len(s))]
+	case kind == 1 || !float:
+		return bits
+	}
+	return f.round(r.NormFloat64() * 3)
+}
+
+func fill(r *rand.Rand, t DType, b []byte) {
+	for i := range len(b) / t.Size() {
+		put(t, b, i, random(r, t))
+	}
+}
+
+// arrays is n elements each for some arrays, at chosen distances from a 64-byte
+// line, with guards between them.
+type arrays struct {
+	memory []byte
+	at     []int // where each begins
+	bytes  int
+}
+
+func newArrays(count, bytes int, offset func(array int) int) arrays {
+	stride := (bytes+63)&^63 + 128
+	a := arrays{memory: make([]byte, stride*(count+1)), bytes: bytes}
+	for i := range a.memory {
+		a.memory[i] = guard
+	}
+	base := -int(uintptr(unsafe.Pointer(&a.memory[0]))) & 63
+	for i := range count {
+		a.at = append(a.at, base+i*stride+offset(i)&63)
+	}
+	return a
+}
+
+func (a arrays) array(i int) []byte { return a.memory[a.at[i]:][:a.bytes:a.bytes] }
+
+func (a arrays) pointer(i int) unsafe.Pointer { return unsafe.Pointer(&a.memory[a.at[i]]) }
+
+// pointers is those of the first k arrays.
+func (a arrays) pointers(k int) []unsafe.Pointer {
+	var all []unsafe.Pointer
+	for i := range k {
+		all = append(all, a.pointer(i))
+	}
+	return all
+}
+
+// same compares whole memories, so that it also finds writes outside an array.
+func same(t *testing.T, what string, got, want []byte) {
+	t.Helper()
+	if bytes.Equal(got, want) {
+		return
+	}
+	for i := range got {
+		if got[i] != want[i] {
+			t.Fatalf("%s: byte %d of memory is %#x, want %#x", what, i, got[i], want[i])
+		}
+	}
+}
+
+// TestReduce checks every tier against the oracle, on all lengths to 130, with
+// all alignments, in another place and in the place of a source.
+func TestReduce(t *testing.T) {
+	eachReduction(t, func(t *testing.T, dtype DType, op Op) {
+		r, all := rand.New(rand.NewPCG(uint64(dtype), uint64(op))), sets(t)
+		for k := 1; k <= 9; k++ {
+			for n := range 131 {
+				a := newArrays(k+1, n*dtype.Size(), func(array int) int { return n + k + array*13 })
+				for i := range k {
+					fill(r, dtype, a.array(i))
+				}
+				testReduce(t, all, dtype, op, a, k, n)
+			}
+		}
+	})
+}
+
+func testReduce(t *testing.T, sets []Set, dtype DType, op Op, a arrays, k, n int) {
+	want := make([]byte, n*dtype.Size())
+	elems := make([]uint64, k)
+	for i := range n {
+		for s := range k {
+			elems[s] = get(dtype, a.array(s), i)
+		}
+		put(dtype, want, i, oracle(dtype, op, elems))
+	}
+	before := bytes.Clone(a.memory)
+	expected := make([]byte, len(before))
+	for _, set := range sets {
+		for _, dst := range []int{k, n % k} { // array k is no source
+			copy(a.memory, before)
+			copy(expected, before)
+			copy(expected[a.at[dst]:], want)
+			set.Reduce(dtype, op, a.pointer(dst), a.pointers(k), n)
+			same(t, fmt.Sprintf("%v, %d sources, %d elements, into array %d", set, k, n, dst), a.memory, expected)
+		}
+	}
+}
+
+// TestReduceInPieces checks lengths at which the work is cut.
+func TestReduceInPieces(t *testing.T) {
+	for _, k := range []int{2, 5, 300} {
+		for _, dtype := range []DType{F32, BF16} {
+			piece := max(minPiece, min(maxPiece, maxRead/k&^(minPiece-1))) / dtype.Size()
+			for _, n := range []int{piece - 1, piece, piece + 1, 3*piece + 5} {
+				a := newArrays(3, n*dtype.Size(), func(array int) int { return array })
+				r := rand.New(rand.NewPCG(1, uint64(n)))
+				fill(r, dtype, a.array(0))
+				fill(r, dtype, a.array(1))
+				var srcs []unsafe.Pointer
+				for i := range k {
+					srcs = append(srcs, a.pointer(i%2))
+				}
+				var want []byte
+				for _, set := range sets(t) {
+					set.Reduce(dtype, Sum, a.pointer(2), srcs, n)
+					if set.tier == plain {
+						want = bytes.Clone(a.memory)
+					}
+					same(t, fmt.Sprintf("%v %v, %d sources, %d elements", set, dtype, k, n), a.memory, want)
+					clear(a.array(2))
+				}
+			}
+		}
+	}
+}
+
+// TestSpecialPairs combines every special value with every other.
+func TestSpecialPairs(t *testing.T) {
+	eachReduction(t, func(t *testing.T, dtype DType, op Op) {
+		all := specials(dtype)
+		n := len(all) * len(all)
+		a := newArrays(3, n*dtype.Size(), func(int) int { return 0 })
+		for i := range n {
+			put(dtype, a.array(0), i, all[i/len(all)])
+			put(dtype, a.array(1), i, all[i%len(all)])
+		}
+		testReduce(t, sets(t), dtype, op, a, 2, n)
+	})
+}
+
+func TestDetect(t *testing.T) {
+	best, err := Detect("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("this machine has %v", best)
+	for tier := plain; tier <= avx512; tier++ {
+		set, err := Detect(tier.String())
+		if want := min(tier, best.tier); err != nil || set.tier != want {
+			t.Errorf("Detect(%q) = %v, %v, want %v", tier, set, err, want)
+		}
+	}
+	if set, err := Detect("sse9"); err == nil || set != (Set{}) {
+		t.Errorf("Detect of a word without meaning = %v, %v", set, err)
+	}
+}
+
+func TestValid(t *testing.T) {
+	valid := 0
+	for dtype := range DType(20) {
+		for op := range Op(20) {
+			if Valid(dtype, op) {
+				valid++
+			}
+		}
+	}
+	if want := 4*4 + 7*7; valid != want {
+		t.Errorf("%d pairs of type and operation are valid, want %d", valid, want)
+	}
+	for name, f := range map[string]func(){
+		"bits of float":   func() { Set{}.Reduce(F32, BXor, nil, nil, 0) },
+		"scale of bool":   func() { Set{}.Scale(Bool, nil, nil, 0, 2) },
+		"divide by zero":  func() { Set{}.Divide(F32, nil, nil, 0, 0) },
+		"half to integer": func() { Set{}.Convert(I16, nil, F16, nil, 0) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s does not panic", name)
+				}
+			}()
+			f()
+		}()
+	}
+}
+
+func TestNames(t *testing.T) {
+	for _, s := range []struct {
+		got  fmt.Stringer
+		want string
+	}{{F32, "f32"}, {BF16, "bf16"}, {U64, "u64"}, {Bool, "bool"}, {DType(0), "dtype 0"}, {DType(12), "dtype 12"},
+		{Sum, "sum"}, {BXor, "bxor"}, {Op(0), "op 0"}, {Op(8), "op 8"}, {Set{}, "off"}, {Set{avx512}, "avx512"}} {
+		if s.got.String() != s.want {
+			t.Errorf("%q, want %q", s.got, s.want)
+		}
+	}
+}

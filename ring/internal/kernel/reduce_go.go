@@ -1,0 +1,172 @@
+package kernel
+
+import "unsafe"
+
+// blockLen is how many elements the Go tier works on at a time. What is not yet
+// the result of all sources stays in a block on the stack, because the destination
+// may be one of the sources.
+const blockLen = 256
+
+// array is the n elements that start from bytes after p.
+func array[T any](p unsafe.Pointer, from, n int) []T {
+	return unsafe.Slice((*T)(unsafe.Add(p, from)), n)
+}
+
+// reduceGo is the Go tier of [Set.Reduce], for the bytes from, to of each array.
+// The operation is canonical.
+func reduceGo(t DType, op Op, dst unsafe.Pointer, srcs []unsafe.Pointer, from, to int) {
+	if op.bitwise() {
+		words := from + (to-from)&^7
+		reduceBits[uint64](op, dst, srcs, from, words)
+		reduceBits[uint8](op, dst, srcs, words, to)
+		return
+	}
+	switch t {
+	case F32:
+		reduceNumbers[float32](op, dst, srcs, from, to)
+	case F64:
+		reduceNumbers[float64](op, dst, srcs, from, to)
+	case F16, BF16:
+		reduceHalves(t, op, dst, srcs, from, to)
+	case I8:
+		reduceNumbers[int8](op, dst, srcs, from, to)
+	case U8:
+		reduceNumbers[uint8](op, dst, srcs, from, to)
+	case I16:
+		reduceNumbers[int16](op, dst, srcs, from, to)
+	case I32:
+		reduceNumbers[int32](op, dst, srcs, from, to)
+	case I64:
+		reduceNumbers[int64](op, dst, srcs, from, to)
+	case U64:
+		reduceNumbers[uint64](op, dst, srcs, from, to)
+	}
+}
+
+func reduceNumbers[T number](op Op, dst unsafe.Pointer, srcs []unsafe.Pointer, from, to int) {
+	var block [blockLen]T
+	size := int(unsafe.Sizeof(block[0]))
+	for from < to {
+		n := min((to-from)/size, blockLen)
+		acc := array[T](srcs[0], from, n)
+		for i, src := range srcs[1:] {
+			out := block[:n]
+			if i == len(srcs)-2 {
+				out = array[T](dst, from, n)
+			}
+			fold(op, out, acc, array[T](src, from, n))
+			acc = out
+		}
+		from += n * size
+	}
+}
+
+// reduceHalves rounds once, after the last source.
+func reduceHalves(t DType, op Op, dst unsafe.Pointer, srcs []unsafe.Pointer, from, to int) {
+	var block, next [blockLen]float32
+	for from < to {
+		n := min((to-from)/2, blockLen)
+		acc, src := block[:n], next[:n]
+		load(t, acc, srcs[0], from)
+		for _, p := range srcs[1:] {
+			load(t, src, p, from)
+			fold(op, acc, acc, src)
+		}
+		store(t, dst, acc, from)
+		from += n * 2
+	}
+}
+
+func reduceBits[T uint8 | uint64](op Op, dst unsafe.Pointer, srcs []unsafe.Pointer, from, to int) {
+	var block [blockLen]T
+	size := int(unsafe.Sizeof(block[0]))
+	for from < to {
+		n := min((to-from)/size, blockLen)
+		acc := array[T](srcs[0], from, n)
+		for i, src := range srcs[1:] {
+			out := block[:n]
+			if i == len(srcs)-2 {
+				out = array[T](dst, from, n)
+			}
+			foldBits(op, out, acc, array[T](src, from, n))
+			acc = out
+		}
+		from += n * size
+	}
+}
+
+// fold is out = a op b. No integer is unequal to itself, so the compiler leaves
+// that test out for them.
+func fold[T number](op Op, out, a, b []T) {
+	a, b = a[:len(out)], b[:len(out)]
+	switch op {
+	case Sum:
+		for i, x := range a {
+			sum := x + b[i]
+			if sum != sum {
+				sum = nan(x, b[i])
+			}
+			out[i] = sum
+		}
+	case Prod:
+		for i, x := range a {
+			prod := x * b[i]
+			if prod != prod {
+				prod = nan(x, b[i])
+			}
+			out[i] = prod
+		}
+	case Min:
+		for i, x := range a {
+			if first(x, b[i]) {
+				out[i] = x
+			} else {
+				out[i] = b[i]
+			}
+		}
+	case Max:
+		for i, x := range a {
+			if last(x, b[i]) {
+				out[i] = x
+			} else {
+				out[i] = b[i]
+			}
+		}
+	}
+}
+
+func foldBits[T uint8 | uint64](op Op, out, a, b []T) {
+	a, b = a[:len(out)], b[:len(out)]
+	switch op {
+	case BAnd:
+		for i, x := range a {
+			out[i] = x & b[i]
+		}
+	case BOr:
+		for i, x := range a {
+			out[i] = x | b[i]
+		}
+	case BXor:
+		for i, x := range a {
+			out[i] = x ^ b[i]
+		}
+	}
+}
+
+// load widens the halves that start from bytes after p.
+func load(t DType, dst []float32, p unsafe.Pointer, from int) {
+	if t == F16 {
+		widenAll(dst, array[f16](p, from, len(dst)))
+	} else {
+		widenAllBrain(dst, array[bf16](p, from, len(dst)))
+	}
+}
+
+// store narrows src to the halves that start from bytes after p.
+func store(t DType, p unsafe.Pointer, src []float32, from int) {
+	if t == F16 {
+		narrowAll(array[f16](p, from, len(src)), src)
+	} else {
+		narrowAllBrain(array[bf16](p, from, len(src)), src)
+	}
+}

@@ -1,0 +1,173 @@
+package kernel
+
+import (
+	"fmt"
+	"unsafe"
+)
+
+// tier is one of the implementations; a higher one is faster.
+type tier uint8
+
+const (
+	plain tier = iota
+	avx2
+	avx512
+)
+
+func (t tier) String() string { return [...]string{"off", "avx2", "avx512"}[t] }
+
+// Set is the kernels of one tier. It is a small value: copy it freely. The zero
+// Set is plain Go.
+type Set struct{ tier tier }
+
+// Detect returns the best kernels that this processor and its operating system
+// can run, but none better than limit: "off" (plain Go), "avx2" or "avx512".
+// Empty is no limit.
+func Detect(limit string) (Set, error) {
+	best := detect()
+	if limit == "" {
+		return Set{best}, nil
+	}
+	for t := plain; t <= avx512; t++ {
+		if limit == t.String() {
+			return Set{min(t, best)}, nil
+		}
+	}
+	return Set{}, fmt.Errorf("no SIMD level %q: want off, avx2 or avx512", limit)
+}
+
+// String is the word that limits Detect to this set.
+func (s Set) String() string { return s.tier.String() }
+
+// Work is cut in pieces: the runtime cannot stop a goroutine inside assembly, and
+// must be able to soon, so one call reads and writes little.
+const (
+	maxPiece = 256 << 10 // bytes of the destination
+	maxRead  = 1 << 20   // bytes of all sources together
+	minPiece = 4 << 10
+)
+
+// Reduce sets the n elements of dst to op over the sources, in their order. There
+// is at least one source. dst may be one or more of them, but must not overlap
+// any partly. It panics if Valid(t, op) is false.
+func (s Set) Reduce(t DType, op Op, dst unsafe.Pointer, srcs []unsafe.Pointer, n int) {
+	if !Valid(t, op) {
+		panic(fmt.Sprintf("kernel: no %v of %v", op, t))
+	}
+	total := n * t.Size()
+	if len(srcs) == 1 {
+		Copy(dst, srcs[0], total)
+		return
+	}
+	op = canonical(t, op)
+	piece := max(minPiece, min(maxPiece, maxRead/len(srcs)&^(minPiece-1)))
+	for from := 0; from < total; from += piece {
+		to := min(from+piece, total)
+		done := s.tier.reduce(t, op, dst, srcs, from, to)
+		reduceGo(t, op, dst, srcs, done, to)
+	}
+}
+
+// Scale sets the n elements of dst to those of src times factor. dst may be src,
+// but must not overlap it partly. F32, F16 and BF16 are multiplied by the float32
+// nearest to factor. Integers are multiplied as float64, cut towards zero, and
+// kept within their type: what is too large becomes the largest value, NaN
+// becomes 0. It panics for Bool.
+func (s Set) Scale(t DType, dst, src unsafe.Pointer, n int, factor float64) {
+	mustBeNumber(t)
+	total := n * t.Size()
+	if factor == 1 {
+		Copy(dst, src, total)
+		return
+	}
+	for from := 0; from < total; from += maxPiece {
+		to := min(from+maxPiece, total)
+		done := s.tier.scale(t, dst, src, factor, from, to)
+		scaleGo(t, dst, src, factor, done, to)
+	}
+}
+
+// Divide sets the n elements of dst to those of src divided by divisor, which is
+// at least 1. dst may be src, but must not overlap it partly. Floating point is
+// rounded once, so the average of equal numbers is that number; integers are cut
+// towards zero. It panics for Bool.
+func (s Set) Divide(t DType, dst, src unsafe.Pointer, n, divisor int) {
+	mustBeNumber(t)
+	if divisor < 1 {
+		panic(fmt.Sprintf("kernel: division by %d", divisor))
+	}
+	total := n * t.Size()
+	if divisor == 1 {
+		Copy(dst, src, total)
+		return
+	}
+	for from := 0; from < total; from += maxPiece {
+		to := min(from+maxPiece, total)
+		done := s.tier.divide(t, dst, src, divisor, from, to)
+		divideGo(t, dst, src, divisor, done, to)
+	}
+}
+
+func mustBeNumber(t DType) {
+	if t == Bool || t.Size() == 0 {
+		panic(fmt.Sprintf("kernel: %v is not a number", t))
+	}
+}
+
+// Convertible reports whether [Set.Convert] goes from one type to the other: F32
+// to and from F16 and BF16, and every type to itself.
+func Convertible(to, from DType) bool {
+	return to == from && to.Size() > 0 || to == F32 && from.half() || to.half() && from == F32
+}
+
+// Convert sets the n elements of dst to those of src in another type. The arrays
+// must not overlap, unless their type and place are the same. It panics if
+// Convertible(to, from) is false.
+func (s Set) Convert(to DType, dst unsafe.Pointer, from DType, src unsafe.Pointer, n int) {
+	if !Convertible(to, from) {
+		panic(fmt.Sprintf("kernel: no conversion of %v to %v", from, to))
+	}
+	if to == from {
+		Copy(dst, src, n*to.Size())
+		return
+	}
+	const piece = maxPiece / 4 // elements
+	for begin := 0; begin < n; begin += piece {
+		end := min(begin+piece, n)
+		done := s.tier.convert(to, dst, from, src, begin, end)
+		convertGo(to, dst, from, src, done, end)
+	}
+}
+
+// Copy copies n bytes. The result is in the cache afterwards, as far as it fits.
+// The arrays must not overlap partly.
+func Copy(dst, src unsafe.Pointer, n int) {
+	if dst == src {
+		return
+	}
+	// The runtime's copy writes around the cache from 1 MiB up.
+	for from := 0; from < n; from += maxPiece {
+		part := min(maxPiece, n-from)
+		copy(array[byte](dst, from, part), array[byte](src, from, part))
+	}
+}
+
+// CopyNT copies n bytes past the cache: for results larger than it, which nobody
+// reads soon. Other threads see them after any later atomic store. The arrays
+// must not overlap partly.
+func (s Set) CopyNT(dst, src unsafe.Pointer, n int) {
+	if dst == src {
+		return
+	}
+	from := min(n, -int(uintptr(dst))&(ntAlign-1))
+	Copy(dst, src, from)
+	for from < n {
+		to := min(from+maxPiece, n)
+		done := s.tier.copyNT(dst, src, from, to)
+		Copy(unsafe.Add(dst, done), unsafe.Add(src, done), to-done)
+		from = to
+	}
+}
+
+// ntAlign is the alignment in bytes that stores past the cache need.
+const ntAlign = 64

@@ -1,0 +1,19 @@
+//go:build !amd64
+
+package kernel
+
+import "unsafe"
+
+func detect() tier { return plain }
+
+func (tier) reduce(_ DType, _ Op, _ unsafe.Pointer, _ []unsafe.Pointer, from, _ int) int { return from }
+
+func (tier) scale(_ DType, _, _ unsafe.Pointer, _ float64, from, _ int) int { return from }
+
+func (tier) divide(_ DType, _, _ unsafe.Pointer, _ int, from, _ int) int { return from }
+
+func (tier) convert(_ DType, _ unsafe.Pointer, _ DType, _ unsafe.Pointer, from, _ int) int {
+	return from
+}
+
+func (tier) copyNT(_, _ unsafe.Pointer, from, _ int) int { return from }

@@ -1,0 +1,138 @@
+package shm
+
+import (
+	"unsafe"
+
+	"github.com/gorun/gorun/ring/internal/kernel"
+)
+
+// reduction is one large allreduce, block by block. A block is at most a slot;
+// it is cut into one stripe per rank. See the package comment for the steps.
+type reduction struct {
+	g              *Group
+	sign           uint64
+	t              kernel.DType
+	op             kernel.Op
+	dst, src       unsafe.Pointer
+	count, divisor int
+}
+
+func (r *reduction) run() error {
+	perBlock := slotSize / r.t.Size()
+	blocks := (r.count + perBlock - 1) / perBlock
+	first := r.g.block
+	r.g.block += uint32(blocks)
+	if err := r.copyIn(first, 0); err != nil {
+		return err
+	}
+	for b := range blocks {
+		if b+1 < blocks {
+			if err := r.copyIn(first, b+1); err != nil {
+				return err
+			}
+		}
+		if err := r.reduce(first, b); err != nil {
+			return err
+		}
+		// A block late: the others had time to finish it.
+		if b > 0 {
+			if err := r.copyOut(first, b-1); err != nil {
+				return err
+			}
+		}
+	}
+	return r.copyOut(first, blocks-1)
+}
+
+// block is where block b lies in the vector, in bytes.
+func (r *reduction) block(b int) (off, size int) {
+	off = b * slotSize
+	return off, min(slotSize, r.count*r.t.Size()-off)
+}
+
+// stripe is rank q's part of a block of size bytes, in whole cache lines.
+func (r *reduction) stripe(q, size int) (from, to int) {
+	per := ((size+r.g.size-1)/r.g.size + 63) &^ 63
+	return min(q*per, size), min((q+1)*per, size)
+}
+
+// slot is where the block with number n (over all calls) stands in rank q's staging.
+func (r *reduction) slot(q int, n uint32) unsafe.Pointer {
+	return unsafe.Add(r.g.seg.staging[q], int(n%slots)*slotSize)
+}
+
+// copyIn puts what the others reduce into this rank's slot, once nobody needs
+// what was there before.
+func (r *reduction) copyIn(first uint32, b int) error {
+	g, n := r.g, first+uint32(b)
+	for q := range g.size {
+		if q != g.rank && !g.wait.until(&g.seg.controls[q].done, n+1-slots) {
+			return ErrBroken{}
+		}
+	}
+	off, size := r.block(b)
+	from, to := r.stripe(g.rank, size)
+	slot, src := r.slot(g.rank, n), unsafe.Add(r.src, off)
+	copyPart(slot, src, 0, from)
+	copyPart(slot, src, to, size)
+	in := &g.seg.controls[g.rank].in
+	in.sign = r.sign
+	in.set(n + 1)
+	return nil
+}
+
+// reduce combines this rank's stripe of all ranks, in rank order, into its slot
+// and its result.
+func (r *reduction) reduce(first uint32, b int) error {
+	g, n := r.g, first+uint32(b)
+	off, size := r.block(b)
+	from, to := r.stripe(g.rank, size)
+	for q := range g.size {
+		if err := g.hear(q, &g.seg.controls[q].in, n+1, r.sign); err != nil {
+			return err
+		}
+		g.srcs[q] = unsafe.Add(r.slot(q, n), from)
+	}
+	slot := r.slot(g.rank, n)
+	if from < to {
+		r.combine(unsafe.Add(slot, from), unsafe.Add(r.src, off+from), (to-from)/r.t.Size())
+	}
+	g.seg.controls[g.rank].out.set(n + 1)
+	copyPart(unsafe.Add(r.dst, off), slot, from, to)
+	return nil
+}
+
+// combine reduces count elements of all ranks, of which mine are this one's.
+func (r *reduction) combine(result, mine unsafe.Pointer, count int) {
+	g := r.g
+	g.srcs[g.rank] = mine
+	g.kernels.Reduce(r.t, r.op, result, g.srcs, count)
+	if r.divisor > 1 {
+		g.kernels.Divide(r.t, result, result, count, r.divisor)
+	}
+	g.srcs[g.rank] = nil // the caller's memory is not ours to keep
+}
+
+// copyPart copies the bytes from..to of a block. An empty part may lie past the
+// end of the caller's memory, where no pointer may go.
+func copyPart(dst, src unsafe.Pointer, from, to int) {
+	if from < to {
+		kernel.Copy(unsafe.Add(dst, from), unsafe.Add(src, from), to-from)
+	}
+}
+
+// copyOut takes the others' stripes.
+func (r *reduction) copyOut(first uint32, b int) error {
+	g, n := r.g, first+uint32(b)
+	off, size := r.block(b)
+	for i := 1; i < g.size; i++ {
+		q := (g.rank + i) % g.size // not all at the same rank's slot at once
+		if !g.wait.until(&g.seg.controls[q].out, n+1) {
+			return ErrBroken{}
+		}
+		from, to := r.stripe(q, size)
+		copyPart(unsafe.Add(r.dst, off), r.slot(q, n), from, to)
+	}
+	g.seg.controls[g.rank].done.set(n + 1)
+	return nil
+}

@@ -1,0 +1,155 @@
+package shm
+
+import (
+	"fmt"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/gorun/gorun/ring/internal/kernel"
+)
+
+// Group is the ranks of one host. It runs one collective at a time; all ranks
+// must make the same calls in the same order, which the calls' signs check.
+type Group struct {
+	rank, size int
+	seg        *segment
+	wait       waiter
+	kernels    kernel.Set
+	block      uint32 // blocks so far, over all calls
+	message    uint32 // small messages so far
+	srcs       []unsafe.Pointer
+}
+
+// ErrBroken says that the job ended while a rank waited.
+type ErrBroken struct{}
+
+func (ErrBroken) Error() string { return "the job is over" }
+
+// SignError says that another rank makes another call.
+type SignError struct {
+	Rank         int
+	Mine, Theirs uint64
+}
+
+func (e *SignError) Error() string {
+	return fmt.Sprintf("rank %d makes another call (%x, here %x)", e.Rank, e.Theirs, e.Mine)
+}
+
+// Exchange is how ranks learn of each other before they share memory: each
+// brings a value and gets those of all, by local rank.
+type Exchange func(name string, value []byte) ([][]byte, error)
+
+// Join makes the group of size ranks, this one being rank. It returns nil, and
+// no error, when the ranks do not share memory. broken ends every wait.
+func Join(rank, size int, exchange Exchange, kernels kernel.Set, broken *atomic.Bool) (*Group, error) {
+	seg, err := share(rank, size, exchange)
+	if seg == nil || err != nil {
+		return nil, err
+	}
+	return &Group{rank: rank, size: size, seg: seg, kernels: kernels, srcs: make([]unsafe.Pointer, size),
+		wait: waiter{spin: size <= ownCores(), broken: broken}}, nil
+}
+
+// share lets rank 0 make the memory and the others find it. All or none have it.
+func share(rank, size int, exchange Exchange) (*segment, error) {
+	var seg *segment
+	var text []byte
+	if rank == 0 {
+		made, file, offer, err := create(size)
+		if err == nil {
+			defer file.Close()
+			seg, text = made, offer
+		}
+	}
+	offers, err := exchange("offer", text)
+	if err != nil {
+		return nil, err
+	}
+	if rank > 0 && len(offers[0]) > 0 {
+		seg, _ = open(offers[0], size) // not to be had: the others learn of it next
+	}
+	have := []byte{0}
+	if seg != nil {
+		have[0] = 1
+	}
+	all, err := exchange("have", have)
+	for _, h := range all {
+		if err == nil && len(h) == 1 && h[0] == 1 {
+			continue
+		}
+		if seg != nil {
+			_ = seg.close()
+		}
+		return nil, err
+	}
+	return seg, err
+}
+
+// Close gives the memory back. No call may be running.
+func (g *Group) Close() error { return g.seg.close() }
+
+// AllReduce sets the count elements of dst to op over the src of all ranks, in
+// rank order, times 1/divisor. dst may be src. sign must be equal on all ranks.
+func (g *Group) AllReduce(sign uint64, t kernel.DType, op kernel.Op, dst, src unsafe.Pointer, count, divisor int) error {
+	if bytes := count * t.Size(); bytes <= cellSize {
+		return g.exchange(sign, src, bytes, func(srcs []unsafe.Pointer) {
+			g.kernels.Reduce(t, op, dst, srcs, count)
+			if divisor > 1 {
+				g.kernels.Divide(t, dst, dst, count, divisor)
+			}
+		})
+	}
+	r := reduction{g: g, sign: sign, t: t, op: op, dst: dst, src: src, count: count, divisor: divisor}
+	return r.run()
+}
+
+// Barrier returns when all ranks have called it.
+func (g *Group) Barrier(sign uint64) error {
+	return g.exchange(sign, nil, 0, func([]unsafe.Pointer) {})
+}
+
+// exchange shows bytes to all ranks and calls use with those of all, by rank.
+// One round: every rank writes its cell, then reads all. A cell is written again two
+// messages later; by then its readers have sent the message between, which
+// they do after reading.
+func (g *Group) exchange(sign uint64, src unsafe.Pointer, bytes int, use func(srcs []unsafe.Pointer)) error {
+	g.message++
+	which := int(g.message % cells)
+	for q := range g.size {
+		g.srcs[q] = g.messageOf(q, which, bytes)
+	}
+	mine := &g.seg.controls[g.rank].cell[which]
+	kernel.Copy(g.srcs[g.rank], src, bytes)
+	mine.sign = sign
+	mine.set(g.message)
+	g.srcs[g.rank] = src
+	for q := range g.size {
+		if err := g.hear(q, &g.seg.controls[q].cell[which], g.message, sign); err != nil {
+			return err
+		}
+	}
+	use(g.srcs)
+	g.srcs[g.rank] = nil // the caller's memory is not ours to keep
+	return nil
+}
+
+func (g *Group) messageOf(rank, which, bytes int) unsafe.Pointer {
+	if bytes <= inline {
+		return unsafe.Pointer(&g.seg.controls[rank].cell[which].data)
+	}
+	return unsafe.Add(g.seg.cells[rank], which*cellSize)
+}
+
+// hear waits for rank q's counter and checks that it is in the same call.
+func (g *Group) hear(q int, c *counter, target uint32, sign uint64) error {
+	if q == g.rank {
+		return nil
+	}
+	if !g.wait.until(c, target) {
+		return ErrBroken{}
+	}
+	if c.sign != sign {
+		return &SignError{Rank: q, Mine: sign, Theirs: c.sign}
+	}
+	return nil
+}
