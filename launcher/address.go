@@ -11,13 +11,16 @@ func addresses(sessions []*session) []string {
 	addrs := make([]string, len(sessions))
 	var caller string
 	for i, s := range sessions {
+		if _, local := s.conn.(Local); local {
+			continue // its SSH_CONNECTION is the user's own login
+		}
 		addrs[i] = s.hello.Reached
 		if caller == "" {
 			caller = s.hello.Caller
 		}
 	}
 	for i, s := range sessions {
-		if _, local := s.conn.(Local); !local && addrs[i] != "" {
+		if addrs[i] != "" {
 			continue
 		}
 		switch own := s.hello.Addrs; {

@@ -29,7 +29,8 @@ type (
 		why StopReason
 		now bool // no grace
 	}
-	eventTick struct{}
+	eventAbort struct{ abort wire.Abort } // ranks cannot go on together, though none has failed
+	eventTick  struct{}
 )
 
 type (
@@ -96,6 +97,8 @@ func (c *core) step(event any, now time.Duration) []any {
 		acts = c.exited(e, now)
 	case eventLost:
 		acts = c.lost(e.lost)
+	case eventAbort:
+		acts = c.abort(e.abort)
 	case eventDone:
 		c.hosts[e.host].done = true
 	case eventGone:
@@ -129,7 +132,7 @@ func (c *core) exited(e eventExit, now time.Duration) []any {
 
 func (c *core) gone(e eventGone, now time.Duration) []any {
 	h := &c.hosts[e.host]
-	if h.done || h.lost != nil {
+	if c.settled(e.host) {
 		return nil
 	}
 	h.lost, h.at = e.err, now
@@ -171,13 +174,16 @@ func (c *core) over(now time.Duration) bool {
 	if c.stopping && now >= c.giveUpAt {
 		return true
 	}
-	for _, h := range c.hosts {
-		if !h.done && h.lost == nil {
+	for i := range c.hosts {
+		if !c.settled(i) {
 			return false
 		}
 	}
 	return true
 }
+
+// settled reports that nothing more is expected of a host.
+func (c *core) settled(host int) bool { return c.hosts[host].done || c.hosts[host].lost != nil }
 
 func failed(e wire.Exit) bool { return e.Code != 0 || e.Signal != 0 }
 

@@ -102,12 +102,15 @@ func hostBound(name string) bool {
 // secret reports names that usually hold credentials.
 func secret(name string) bool {
 	upper := strings.ToUpper(name)
+	if upper == "TOKEN" || upper == "KEY" {
+		return true
+	}
 	for _, s := range []string{"_TOKEN", "_KEY", "APIKEY", "_PAT"} {
 		if strings.HasSuffix(upper, s) {
 			return true
 		}
 	}
-	for _, s := range []string{"SECRET", "PASSWORD", "PASSWD", "CREDENTIAL"} {
+	for _, s := range []string{"SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL"} {
 		if strings.Contains(upper, s) {
 			return true
 		}

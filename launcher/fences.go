@@ -3,6 +3,7 @@ package launcher
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"sync/atomic"
 	"syscall"
@@ -21,7 +22,12 @@ type fences struct {
 	gather *kv.Gather
 	store  *kv.Store
 	gets   atomic.Int64
+	ended  []int // ranks that can come to no fence any more
 }
+
+// maxFenced bounds the values of one fence together: they go to every host in
+// one message.
+const maxFenced = wire.MaxControl / 2
 
 func newFences(ctx context.Context, size int) *fences {
 	return &fences{ctx: ctx, gather: kv.NewGather(size), store: kv.NewStore()}
@@ -29,7 +35,25 @@ func newFences(ctx context.Context, size int) *fences {
 
 // add takes one host's values and returns all when they are complete.
 func (f *fences) add(part wire.Fence) (map[int][]byte, error) {
-	return f.gather.Add(part.Name, part.Values)
+	all, err := f.gather.Add(part.Name, part.Values)
+	bytes := 0
+	for _, value := range all {
+		bytes += len(value)
+	}
+	if bytes > maxFenced {
+		return nil, fmt.Errorf("fence %q: the values of all ranks are %d bytes, at most %d allowed", part.Name, bytes, maxFenced)
+	}
+	return all, err
+}
+
+func (f *fences) rankEnded(rank int) { f.ended = append(f.ended, rank) }
+
+// stuck is an error when ranks wait in a fence for one that has ended.
+func (f *fences) stuck() error {
+	if name, rank, stuck := f.gather.Stuck(f.ended); stuck {
+		return fmt.Errorf("rank %d ended while others waited for it in fence %q", rank, name)
+	}
+	return nil
 }
 
 // get answers a request through out when the key is there or the wait is over.

@@ -37,8 +37,8 @@ type Options struct {
 	// OutputDir, if set, gets a file per rank and stream.
 	OutputDir string
 
-	StartTimeout time.Duration // until every rank runs; 0: 60 s
-	Grace        time.Duration // between TERM and KILL; 0: 5 s
+	StartTimeout time.Duration // until every rank runs; 0: no limit
+	Grace        time.Duration // between TERM and KILL; 0: KILL at once
 	// Stops is the user's wish to end the job. Each value counts once.
 	Stops <-chan Stop
 	// Signals are passed on to every rank.
@@ -77,12 +77,6 @@ func Run(ctx context.Context, plan Plan, opts Options) (Result, error) {
 }
 
 func (o *Options) setDefaults() {
-	if o.StartTimeout == 0 {
-		o.StartTimeout = 60 * time.Second
-	}
-	if o.Grace == 0 {
-		o.Grace = 5 * time.Second
-	}
 	if o.Note == nil {
 		o.Note = func(string) {}
 	}
@@ -108,6 +102,7 @@ type job struct {
 	early   chan Stop // a wish to stop that came before the ranks ran
 	events  chan any
 	fences  *fences
+	looked  time.Time     // for hung agents, last
 	ended   chan struct{} // the loop is over: events go nowhere
 	wg      sync.WaitGroup
 	stopGet context.CancelFunc
@@ -138,12 +133,14 @@ func (j *job) now() time.Duration { return time.Since(j.began) }
 // want it any more.
 func (j *job) startContext(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	timeout := time.AfterFunc(j.opts.StartTimeout, func() {
-		cancel(fmt.Errorf("not started within %v (--start-timeout)", j.opts.StartTimeout))
-	})
+	var expired <-chan time.Time
+	if j.opts.StartTimeout > 0 {
+		expired = time.After(j.opts.StartTimeout)
+	}
 	j.wg.Go(func() {
-		defer timeout.Stop()
 		select {
+		case <-expired:
+			cancel(fmt.Errorf("not started within %v (--start-timeout)", j.opts.StartTimeout))
 		case stop := <-j.opts.Stops:
 			j.early <- stop // should the ranks be running by now, reap must know
 			cancel(&StoppedError{stop.Reason})

@@ -9,38 +9,33 @@ const maxLine = 64 << 10
 // lineBuffer holds one stream's unfinished line.
 type lineBuffer struct {
 	partial []byte
-	afterCR bool // the last byte passed on was \r: a \n that follows belongs to it
 }
 
 // add takes the next bytes of the stream and calls emit with each whole line,
-// its end (\n, \r or \r\n) included, and with pieces of lines that grow too long.
+// its end (\n, \r or \r\n) included, and with pieces of lines that grow too long. A
+// \r at the end of data is held back: the \n that belongs to it may come next.
 // The slice given to emit is valid only during the call.
 func (l *lineBuffer) add(data []byte, emit func(line []byte)) {
-	for len(data) > 0 {
-		if l.afterCR && data[0] == '\n' {
-			l.afterCR = false
-			emit(data[:1])
+	if n := len(l.partial); n > 0 && l.partial[n-1] == '\r' && len(data) > 0 {
+		if data[0] == '\n' {
+			l.partial = append(l.partial, '\n')
 			data = data[1:]
-			continue
 		}
-		l.afterCR = false
+		l.flush(emit)
+	}
+	for len(data) > 0 {
 		end := bytes.IndexAny(data, "\n\r")
-		if end < 0 {
+		if end < 0 || (data[end] == '\r' && end == len(data)-1) {
 			l.hold(data, emit)
 			return
 		}
 		next := end + 1
-		if data[end] == '\r' {
-			if next < len(data) && data[next] == '\n' {
-				next++
-			} else {
-				l.afterCR = true
-			}
+		if data[end] == '\r' && data[next] == '\n' {
+			next++
 		}
 		if len(l.partial) > 0 {
 			l.partial = append(l.partial, data[:next]...)
-			emit(l.partial)
-			l.partial = l.partial[:0]
+			l.flush(emit)
 		} else {
 			emit(data[:next])
 		}

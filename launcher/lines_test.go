@@ -19,7 +19,7 @@ func TestLines(t *testing.T) {
 		{"a line in pieces", []string{"a", "b", "", "c\nd", "\n"}, []string{"abc\n", "d\n"}},
 		{"a progress bar", []string{"1%\r2%\r", "3%\r"}, []string{"1%\r", "2%\r", "3%\r"}},
 		{"\\r\\n is one end", []string{"a\r\nb\r\n"}, []string{"a\r\n", "b\r\n"}},
-		{"\\r\\n across chunks", []string{"a\r", "\nb"}, []string{"a\r", "\n", "b"}},
+		{"\\r\\n across chunks", []string{"a\r", "\nb"}, []string{"a\r\n", "b"}},
 		{"\\r, then a line of its own", []string{"a\r", "b\n"}, []string{"a\r", "b\n"}},
 		{"\\n\\r are two ends", []string{"a\n\rb\n"}, []string{"a\n", "\r", "b\n"}},
 		{"\\r\\r\\n", []string{"a\r\r\n"}, []string{"a\r", "\r\n"}},

@@ -3,6 +3,7 @@ package launcher
 import (
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"sync"
 	"time"
 
@@ -48,7 +49,9 @@ func (o *outbox) run() {
 			return
 		}
 		for _, f := range batch {
-			if o.w.Send(f.Type, f.Stream, f.Payload) != nil {
+			err := o.w.Send(f.Type, f.Stream, f.Payload)
+			var tooLarge *wire.FormatError
+			if err != nil && !errors.As(err, &tooLarge) {
 				o.shut() // the session's reader sees the broken connection too
 				return
 			}

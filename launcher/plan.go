@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -35,11 +36,10 @@ type SlotsError struct {
 }
 
 func (e *SlotsError) Error() string {
-	kind := "slot"
+	kind, have := "slot", "hosts have"
 	if e.MaxSlots {
 		kind = "max_slot"
 	}
-	have := "hosts have"
 	if e.Hosts == 1 {
 		have = "host has"
 	}
@@ -54,6 +54,9 @@ func (e *SlotsError) Hint() string {
 	return fmt.Sprintf("ask for at most -np %d, give the hosts more slots (-H host:N), or leave out --no-oversubscribe", e.Slots)
 }
 
+// MaxRanks bounds a job.
+const MaxRanks = 1 << 20
+
 // NewPlan deals ranks to hosts. Up to the number of slots, hosts are filled in
 // order. Beyond it ranks wrap around the hosts, each host getting its slots once
 // more per round, unless the request forbids that. It is pure.
@@ -66,10 +69,16 @@ func NewPlan(hosts []hostfile.Host, req Request) (Plan, error) {
 	if np == 0 {
 		np = slots
 	}
+	if len(hosts) == 0 {
+		return Plan{}, errors.New("there is no host to run on")
+	}
+	if np < 1 || np > MaxRanks {
+		return Plan{}, fmt.Errorf("%d ranks: a job has 1 to %d", np, MaxRanks)
+	}
 	if np > slots && req.NoOversubscribe {
 		return Plan{}, &SlotsError{NP: np, Slots: slots, Hosts: len(hosts)}
 	}
-	shares, err := deal(hosts, np, slots)
+	shares, err := deal(hosts, np)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -94,30 +103,24 @@ func NewPlan(hosts []hostfile.Host, req Request) (Plan, error) {
 	return plan, nil
 }
 
-// deal returns how many of np ranks each host gets.
-func deal(hosts []hostfile.Host, np, slots int) ([]int, error) {
+// deal returns how many of np ranks each host gets: its slots in every round,
+// and never more than its max_slots.
+func deal(hosts []hostfile.Host, np int) ([]int, error) {
 	shares := make([]int, len(hosts))
-	left := np
-	if np > slots && slots > 0 {
+	for left, dealt := np, 1; left > 0; {
+		if dealt == 0 {
+			return nil, &SlotsError{NP: np, Slots: np - left, Hosts: len(hosts), MaxSlots: true}
+		}
+		dealt = 0
 		for i, h := range hosts {
-			shares[i] = np / slots * h.Slots
-			left -= shares[i]
-		}
-	}
-	limit := 0
-	for i, h := range hosts {
-		extra := min(left, h.Slots)
-		shares[i] += extra
-		left -= extra
-		if h.MaxSlots > 0 {
-			limit += h.MaxSlots
-			if shares[i] > h.MaxSlots {
-				return nil, &SlotsError{NP: shares[i], Slots: h.MaxSlots, Hosts: 1, MaxSlots: true}
+			share := min(left, h.Slots)
+			if h.MaxSlots > 0 {
+				share = min(share, h.MaxSlots-shares[i])
 			}
+			shares[i] += share
+			left -= share
+			dealt += share
 		}
-	}
-	if left > 0 {
-		return nil, &SlotsError{NP: np, Slots: slots, Hosts: len(hosts)}
 	}
 	return shares, nil
 }

@@ -143,17 +143,18 @@ func dealSlowly(hosts []hostfile.Host, req Request) (shares []int, allowed bool)
 	}
 	allowed = left <= slots || !req.NoOversubscribe
 	for left > 0 {
+		before := left
 		for i, h := range hosts {
 			for range h.Slots {
-				if left > 0 {
+				if left > 0 && (h.MaxSlots == 0 || shares[i] < h.MaxSlots) {
 					shares[i]++
 					left--
 				}
 			}
 		}
-	}
-	for i, h := range hosts {
-		allowed = allowed && (h.MaxSlots == 0 || shares[i] <= h.MaxSlots)
+		if left == before {
+			return shares, false
+		}
 	}
 	return shares, allowed
 }

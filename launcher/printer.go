@@ -32,7 +32,9 @@ type printer struct {
 	// Owned by run.
 	streams map[int]*stream
 	out     bytes.Buffer
-	open    int // the rank whose unfinished line stands on the terminal; -1: none
+	held    bool // an unfinished line may be waiting
+	last    int  // the rank that was printed last
+	open    int  // the rank whose unfinished line stands on the terminal; -1: none
 	broken  bool
 }
 
@@ -40,7 +42,7 @@ type printer struct {
 type stream struct {
 	lines   lineBuffer
 	midline bool // the last byte printed was no line end
-	afterCR bool // it was \r: a single \n that follows belongs to the same line end
+	afterCR bool // it was \r
 }
 
 // chunk is a piece of output on its way.
@@ -91,12 +93,12 @@ func (p *printer) take() (batch []chunk, closed bool) {
 
 func (p *printer) run() {
 	defer close(p.done)
-	idle := time.NewTimer(time.Hour)
-	defer idle.Stop()
+	var idle <-chan time.Time // while an unfinished line waits
 	for {
 		select {
 		case <-p.wake:
-		case <-idle.C:
+		case <-idle:
+			idle = nil
 			p.flushAll()
 		}
 		batch, closed := p.take()
@@ -110,7 +112,9 @@ func (p *printer) run() {
 			return
 		}
 		p.write()
-		idle.Reset(idleTime)
+		if p.held && idle == nil {
+			idle = time.After(idleTime)
+		}
 	}
 }
 
@@ -125,6 +129,7 @@ func (p *printer) print(c chunk) {
 		p.streams[c.rank] = s
 	}
 	s.lines.add(c.data, func(line []byte) { p.emit(c.rank, s, line) })
+	p.held = p.held || len(s.lines.partial) > 0
 	if p.out.Len() >= wire.MaxData {
 		p.write()
 	}
@@ -138,7 +143,8 @@ func (p *printer) emit(rank int, s *stream, line []byte) {
 			p.out.WriteByte('\n') // another rank's unfinished line stands there
 			p.streams[p.open].midline = false
 		}
-		if crlf := s.afterCR && len(line) == 1 && line[0] == '\n'; !s.midline && !crlf {
+		// The \n of a \r\n that came in two pieces belongs to the line above.
+		if crlf := s.afterCR && p.last == rank && len(line) == 1 && line[0] == '\n'; !s.midline && !crlf {
 			p.out.Write(p.prefix(rank))
 		}
 	}
@@ -146,13 +152,14 @@ func (p *printer) emit(rank int, s *stream, line []byte) {
 	last := line[len(line)-1]
 	s.midline = last != '\n' && last != '\r'
 	s.afterCR = last == '\r'
-	p.open = -1
+	p.last, p.open = rank, -1
 	if s.midline {
 		p.open = rank
 	}
 }
 
 func (p *printer) flushAll() {
+	p.held = false
 	for rank, s := range p.streams {
 		s.lines.flush(func(piece []byte) { p.emit(rank, s, piece) })
 	}

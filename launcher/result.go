@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"syscall"
@@ -134,11 +135,14 @@ func (e *RefusedError) Hint() string { return e.Refuse.Hint }
 func (e *LaunchError) Code() int {
 	code := 0
 	for _, h := range e.Hosts {
-		refused, ok := h.Err.(*RefusedError)
-		if !ok || (code != 0 && refused.Code != code) {
+		var refused *RefusedError
+		if !errors.As(h.Err, &refused) || (code != 0 && refused.Code != code) {
 			return CodeLaunch
 		}
 		code = refused.Code
+	}
+	if code != 126 && code != 127 {
+		return CodeLaunch // whatever a host may say
 	}
 	return code
 }

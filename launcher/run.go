@@ -73,7 +73,7 @@ func (j *job) reap(ctx context.Context) Result {
 			cancelled = nil
 			event = eventStop{why: Terminated}
 		case <-beat.C:
-			j.beat()
+			event = j.findHung()
 		case <-tick.C:
 		}
 		finished = j.apply(event)
@@ -92,16 +92,21 @@ func (j *job) reap(ctx context.Context) Result {
 	return result
 }
 
-// apply steps the core, does what it says, and reports whether that was the end.
+// apply steps the core, does what it says, and reports whether the end has come.
 func (j *job) apply(event any) (finished bool) {
 	switch e := event.(type) {
 	case eventFence:
-		if all, err := j.fences.add(e.fence); err != nil {
-			j.opts.Trace("%v", err)
-		} else if all != nil {
+		all, err := j.fences.add(e.fence)
+		if all != nil {
 			j.toAll(wire.TypeFenced, wire.Fence{Name: e.fence.Name, Values: all})
 		}
-		return false
+		if err == nil {
+			err = j.fences.stuck()
+		}
+		if err == nil {
+			return false
+		}
+		event = eventAbort{wire.Abort{Rank: -1, Cause: err.Error()}}
 	case eventOutput:
 		if !isBrokenPipe(e.err) {
 			j.opts.Note(fmt.Sprintf("cannot write output any more: %v", e.err))
@@ -109,6 +114,10 @@ func (j *job) apply(event any) (finished bool) {
 		event = eventStop{why: OutputClosed}
 	case eventExit:
 		j.opts.Trace("rank %d %s", e.exit.Rank, describe(e.exit))
+		j.fences.rankEnded(e.exit.Rank)
+		if err := j.fences.stuck(); err != nil && !failed(e.exit) {
+			j.apply(eventAbort{wire.Abort{Rank: e.exit.Rank, Host: j.plan.Hosts[e.host].Name, Cause: err.Error()}})
+		}
 	}
 	for _, act := range j.core.step(event, j.now()) {
 		switch act := act.(type) {
@@ -116,11 +125,9 @@ func (j *job) apply(event any) (finished bool) {
 			j.toAll(wire.TypeStop, wire.Stop{Grace: act.grace})
 		case actAbort:
 			j.toAll(wire.TypeAbort, act.abort)
-		case actFinish:
-			finished = true
 		}
 	}
-	return finished
+	return j.core.finished
 }
 
 func (j *job) toAll(t wire.Type, message any) {
@@ -129,15 +136,22 @@ func (j *job) toAll(t wire.Type, message any) {
 	}
 }
 
-// beat shows every agent that we live, and looks for those that do not.
-func (j *job) beat() {
-	at := j.now()
+// findHung looks for an agent that has been silent too long while its
+// connection stands. When we ourselves were stopped meanwhile, agents get time
+// for a word.
+func (j *job) findHung() any {
+	now := time.Now()
+	late := !j.looked.IsZero() && now.Sub(j.looked) > 3*beatTime
+	j.looked = now
 	for _, s := range j.sessions {
-		s.out.beat(at)
-		if silent := s.silence(); silent > hungTime {
-			j.apply(eventGone{s.index, fmt.Errorf("no word from the agent for %v", silent.Round(time.Second))})
+		if late {
+			s.excuse()
+		}
+		if silent := s.silence(); silent > hungTime && !j.core.settled(s.index) {
+			return eventGone{s.index, fmt.Errorf("no word from the agent for %v", silent.Round(time.Second))}
 		}
 	}
+	return eventTick{}
 }
 
 // read takes one agent's frames until its session ends.

@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/gorun/gorun/internal/wire"
@@ -93,7 +94,7 @@ func TestRunFeedsStdinWithinItsCredit(t *testing.T) {
 		}
 		return succeed(a)
 	}
-	runOn(t, []*machine{serving(eat)}, func(o *Options) { o.Stdin = bytes.NewReader(input) }, func(t *testing.T, _ string, r Result, _ time.Duration, err error) {
+	runOn(t, []*machine{serving(eat)}, func(o *Options) { o.Stdin = iotest.HalfReader(bytes.NewReader(input)) }, func(t *testing.T, _ string, r Result, _ time.Duration, err error) {
 		if err != nil || r.Code() != 0 {
 			t.Errorf("%+v (%v), %v", r, r.Cause, err)
 		}

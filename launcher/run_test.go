@@ -35,7 +35,7 @@ func runOn(t *testing.T, machines []*machine, change func(*Options), check func(
 			t.Fatal(err)
 		}
 		var out terminal
-		opts := Options{Argv: []string{"./train"}, Wdir: "/work", Exe: executable(), Stdout: &out, Stderr: &out, Prefix: func(rank, fd int) []byte {
+		opts := Options{Grace: 5 * time.Second, Argv: []string{"./train"}, Wdir: "/work", Exe: executable(), Stdout: &out, Stderr: &out, Prefix: func(rank, fd int) []byte {
 			return fmt.Appendf(nil, "%d/%d> ", rank, fd)
 		}, Dial: func(_ context.Context, h hostfile.Host) (Host, error) {
 			return machines[h.Name[1]-'0'], nil
@@ -216,7 +216,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 		m.disk = newDisk(map[string]string{"/opt/gorun": "build one"})
 		plan, _ := NewPlan([]hostfile.Host{{Name: "h0", Slots: 1}}, Request{})
 		time.AfterFunc(time.Second, cancel)
-		r, err := Run(ctx, plan, Options{Argv: []string{"x"}, Exe: executable(), Stdout: io.Discard, Stderr: io.Discard,
+		r, err := Run(ctx, plan, Options{Grace: 5 * time.Second, Argv: []string{"x"}, Exe: executable(), Stdout: io.Discard, Stderr: io.Discard,
 			Dial: func(context.Context, hostfile.Host) (Host, error) { return m, nil }})
 		if err != nil || r.Code() != 143 {
 			t.Errorf("%+v, %v", r, err)

@@ -26,14 +26,13 @@ type Host interface {
 }
 
 const (
-	agentWord   = "__agent" // the hidden command; internal to gorun
 	helloTime   = 10 * time.Second
 	partingTime = 2 * time.Second // for an agent to end after its stdin has
 )
 
 // AgentCommand is the first argument that makes gorun an agent's guard; the
 // second is the nonce.
-const AgentCommand = agentWord
+const AgentCommand = "__agent"
 
 // session is one agent, spoken to through one command on one host.
 type session struct {
@@ -89,15 +88,17 @@ func openSession(ctx context.Context, conn Host, path, build string) (*session, 
 		cancel: cancel, ended: make(chan struct{}), heard: time.Now()}
 	go func() {
 		defer close(s.ended)
-		s.runErr = conn.Run(life, []string{path, agentWord, nonce}, stdinReader, stdoutWriter, s.stderr)
+		s.runErr = conn.Run(life, []string{path, AgentCommand, nonce}, stdinReader, stdoutWriter, s.stderr)
 		stdoutWriter.CloseWithError(io.EOF)
 		stdinReader.CloseWithError(io.ErrClosedPipe)
 	}()
 	// Whatever the far side does, the hello is there in time or not at all.
-	timer := time.AfterFunc(helloTime, func() {
-		stdoutWriter.CloseWithError(fmt.Errorf("no answer within %v", helloTime))
-	})
-	stop := context.AfterFunc(ctx, func() { stdoutWriter.CloseWithError(context.Cause(ctx)) })
+	giveUp := func(err error) {
+		stdoutWriter.CloseWithError(err)
+		stdinReader.CloseWithError(err)
+	}
+	timer := time.AfterFunc(helloTime, func() { giveUp(fmt.Errorf("no answer within %v", helloTime)) })
+	stop := context.AfterFunc(ctx, func() { giveUp(context.Cause(ctx)) })
 	err := s.greet(stdoutReader, nonce, build)
 	timer.Stop()
 	if !stop() && err == nil {
@@ -105,6 +106,7 @@ func openSession(ctx context.Context, conn Host, path, build string) (*session, 
 	}
 	if err == nil {
 		s.out = newOutbox(wire.NewWriter(stdinWriter))
+		go s.beat()
 		return s, nil
 	}
 	s.abandon()
@@ -182,6 +184,28 @@ func (s *session) note(f wire.Frame, clock time.Duration) {
 	if at, err := f.Heartbeat(); err == nil && (!s.known || clock-at < s.offset) {
 		s.offset, s.known = clock-at, true
 	}
+}
+
+// beat shows the agent every second that the launcher lives, until the session
+// has ended.
+func (s *session) beat() {
+	ticker := time.NewTicker(beatTime)
+	defer ticker.Stop()
+	for began := time.Now(); ; {
+		select {
+		case <-ticker.C:
+			s.out.beat(time.Since(began))
+		case <-s.ended:
+			return
+		}
+	}
+}
+
+// excuse forgives the silence so far.
+func (s *session) excuse() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.heard = time.Now()
 }
 
 // silence is the time since the last frame.

@@ -18,24 +18,19 @@ const maxConfig = 1 << 20
 
 // setDefaults gives flags that the command line left alone their value from
 // the environment (GORUN_NP, GORUN_SSH_CONFIG, …), or else from the
-// configuration file: flags > environment > file > built in.
+// configuration file: flags > environment > file > built in. Where to run counts as
+// one setting, whether it is said by hosts or by a hostfile.
 func setDefaults(flags *pflag.FlagSet, lookup func(string) (string, bool), file map[string]string, fileName string) error {
-	var errs []error
-	flags.VisitAll(func(f *pflag.Flag) {
-		if f.Changed || f.Name == "help" || f.Name == "config" {
-			return
-		}
-		variable := "GORUN_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
-		if value, ok := lookup(variable); ok && value != "" {
-			if err := flags.Set(f.Name, value); err != nil {
-				errs = append(errs, usagef("", "%s=%s: %w", variable, value, err))
-			}
-		} else if value, ok := file[f.Name]; ok {
-			if err := flags.Set(f.Name, value); err != nil {
-				errs = append(errs, usagef("", "%s: %s: %w", fileName, f.Name, err))
-			}
-		}
-	})
+	environment := func(flag string) (value, source string, ok bool) {
+		variable := "GORUN_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+		value, ok = lookup(variable)
+		return value, variable, ok && value != ""
+	}
+	configuration := func(flag string) (value, source string, ok bool) {
+		value, ok = file[flag]
+		return value, fileName + ": " + flag, ok
+	}
+	errs := append(setFrom(flags, environment), setFrom(flags, configuration)...)
 	for name := range file {
 		if flags.Lookup(name) == nil {
 			var known []string
@@ -52,6 +47,23 @@ func setDefaults(flags *pflag.FlagSet, lookup func(string) (string, bool), file 
 	}
 	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errs[0]
+}
+
+// setFrom sets the flags that are not set yet from one source.
+func setFrom(flags *pflag.FlagSet, source func(flag string) (value, source string, ok bool)) (errs []error) {
+	where := flags.Changed("hosts") || flags.Changed("hostfile")
+	flags.VisitAll(func(f *pflag.Flag) {
+		place := f.Name == "hosts" || f.Name == "hostfile"
+		if f.Changed || (place && where) || f.Name == "help" || f.Name == "config" {
+			return
+		}
+		if value, name, ok := source(f.Name); ok {
+			if err := flags.Set(f.Name, value); err != nil {
+				errs = append(errs, usagef("", "%s=%s: %w", name, value, err))
+			}
+		}
+	})
+	return errs
 }
 
 // readConfig reads the configuration file named by the user, or the one in
@@ -97,7 +109,7 @@ func parseConfig(text []byte) (map[string]string, error) {
 	for name, v := range raw {
 		switch v := v.(type) {
 		case string, int, int64, uint64, float64, bool:
-			values[strings.ReplaceAll(name, "_", "-")] = fmt.Sprint(v)
+			values[string(normalizeName(nil, name))] = fmt.Sprint(v)
 		default:
 			return nil, fmt.Errorf("%s: want one text, number or true/false", name)
 		}

@@ -80,7 +80,6 @@ type Exit struct {
 	At      time.Duration // agent's monotonic clock, same as in heartbeats
 	// Start failures: errno text, with Code 126 or 127.
 	Failed string `json:",omitempty"`
-	OOM    bool   `json:",omitempty"`
 }
 
 // Stop ends the job on a host: TERM to every rank's process group, KILL to all
