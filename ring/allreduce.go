@@ -22,7 +22,7 @@ func (m *mesh) allReduce(buf []byte, t Type, op Op) error {
 	// the chunk that goes out first in the next half is finished here
 	if op == Avg {
 		finished, _ := schedule(m.rank, m.size, half)
-		scale(t, chunk(finished), m.size)
+		m.divide(t, chunk(finished), m.size)
 	}
 
 	// all-gather: send a finished chunk, keep the one that comes
@@ -46,7 +46,7 @@ func (m *mesh) combineStep(out, own []byte, t Type, op Op) error {
 		if err := m.recv(m.prevRank, m.prev, got); err != nil {
 			return err
 		}
-		reduce(t, op, part, got)
+		m.reduce(t, op, part, got)
 	}
 	return nil
 }

@@ -9,11 +9,11 @@ import (
 // leaves the result in buf on every rank. All buffers have the same length, which
 // may be zero.
 func AllReduce[T Elem](ctx context.Context, c *Comm, buf []T, op Op) error {
-	if op < Sum || op > Prod {
-		return fmt.Errorf("ring: allreduce: unknown %v", op)
-	}
 	call := Call{Kind: KindAllReduce, Type: typeOf[T](), Op: op, Count: uint64(len(buf))}
-	return c.run(ctx, call, func(m *mesh) error { return m.allReduce(bytesOf(buf), call.Type, op) })
+	if !op.valid(call.Type) {
+		return fmt.Errorf("ring: allreduce: no %v of %v", op, call.Type)
+	}
+	return c.run(ctx, call, func(g group, call Call) error { return g.allReduce(call, bytesOf(buf)) })
 }
 
 // Broadcast copies root's buf into buf on every other rank. All buffers have the
@@ -23,7 +23,7 @@ func Broadcast[T Elem](ctx context.Context, c *Comm, buf []T, root int) error {
 		return fmt.Errorf("ring: broadcast: root %d is not one of %d ranks", root, c.Size())
 	}
 	call := Call{Kind: KindBroadcast, Type: typeOf[T](), Root: uint32(root), Count: uint64(len(buf))}
-	return c.run(ctx, call, func(m *mesh) error { return m.broadcast(bytesOf(buf), root) })
+	return c.run(ctx, call, func(g group, call Call) error { return g.broadcast(call, bytesOf(buf)) })
 }
 
 // AllGather puts the src of all ranks, in the order of ranks, into dst on every
@@ -39,11 +39,10 @@ func AllGather[T Elem](ctx context.Context, c *Comm, dst, src []T) error {
 		return fmt.Errorf("ring: allgather: src overlaps dst, but is not the part of rank %d", c.Rank())
 	}
 	call := Call{Kind: KindAllGather, Type: typeOf[T](), Count: uint64(n)}
-	return c.run(ctx, call, func(m *mesh) error { return m.allGather(to, from) })
+	return c.run(ctx, call, func(g group, call Call) error { return g.allGather(call, to, from) })
 }
 
 // Barrier returns when all ranks have called it.
 func Barrier(ctx context.Context, c *Comm) error {
-	// What every call begins with is all there is to it.
-	return c.run(ctx, Call{Kind: KindBarrier}, func(*mesh) error { return nil })
+	return c.run(ctx, Call{Kind: KindBarrier}, func(g group, call Call) error { return g.barrier(call) })
 }

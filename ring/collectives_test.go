@@ -26,7 +26,7 @@ func lengths(size, most int) []int {
 }
 
 // inputs are random values for each rank, near 1 so that products stay finite.
-func inputs[T ring.Elem](size, n int) [][]T {
+func inputs[T float32 | float64](size, n int) [][]T {
 	random := rand.New(rand.NewPCG(uint64(size), uint64(n)))
 	all := make([][]T, size)
 	for rank := range all {
@@ -39,7 +39,7 @@ func inputs[T ring.Elem](size, n int) [][]T {
 }
 
 // expected combines element i of all inputs in float64.
-func expected[T ring.Elem](op ring.Op, all [][]T, i int) float64 {
+func expected[T float32 | float64](op ring.Op, all [][]T, i int) float64 {
 	want := float64(all[0][i])
 	for _, in := range all[1:] {
 		switch v := float64(in[i]); op {
@@ -59,7 +59,7 @@ func expected[T ring.Elem](op ring.Op, all [][]T, i int) float64 {
 	return want
 }
 
-func testAllReduce[T ring.Elem](t *testing.T, comms []*ring.Comm, most int, tolerance float64) {
+func testAllReduce[T float32 | float64](t *testing.T, comms []*ring.Comm, most int, tolerance float64) {
 	size := len(comms)
 	for _, n := range lengths(size, most) {
 		all := inputs[T](size, n)
@@ -86,7 +86,7 @@ func testAllReduce[T ring.Elem](t *testing.T, comms []*ring.Comm, most int, tole
 	}
 }
 
-func testOthers[T ring.Elem](t *testing.T, comms []*ring.Comm, most int) {
+func testOthers[T float32 | float64](t *testing.T, comms []*ring.Comm, most int) {
 	size := len(comms)
 	for _, n := range lengths(size, most) {
 		all := inputs[T](size, n)
@@ -137,132 +137,171 @@ func TestCollectives(t *testing.T) {
 	}
 }
 
-func TestBarrierWaitsForAll(t *testing.T) {
-	for _, size := range sizes {
-		comms := ringtest.NewDoor(t, size).Join(t)
-		for late := range size {
-			entered := make(chan int, size)
-			release := make(chan struct{})
-			done := make(chan error, 1)
-			go func() {
-				done <- ringtest.Each(size, func(rank int) error {
-					if rank == late {
-						<-release
-					}
-					entered <- rank
-					if err := ring.Barrier(ctx, comms[rank]); err != nil {
-						return err
-					}
-					if n := len(entered); n != size {
-						return fmt.Errorf("left the barrier when %d of %d had entered", n, size)
-					}
-					return nil
-				})
-			}()
-			close(release)
-			if err := <-done; err != nil {
-				t.Fatalf("%d ranks, rank %d late: %v", size, late, err)
-			}
-		}
+func TestCollectivesInSharedMemory(t *testing.T) {
+	for _, size := range sizes[1:] {
+		t.Run(fmt.Sprintf("ranks=%d", size), func(t *testing.T) {
+			door := ringtest.NewDoor(t, size)
+			door.Transport = "shm"
+			comms := door.Join(t)
+			testAllReduce[float32](t, comms, 400000, 1e-5)
+			testAllReduce[float64](t, comms, 400000, 1e-14)
+			testOthers[float32](t, comms, 400000)
+			testOthers[float64](t, comms, 400000)
+		})
 	}
 }
 
-func TestSpecialValues(t *testing.T) {
-	nan, inf := math.NaN(), math.Inf(1)
-	inputs := [][]float64{{nan, inf, math.Copysign(0, -1), 1}, {1, -inf, 0, 5e-324}, {2, 3, 0, 5e-324}}
-	tests := []struct {
-		op   ring.Op
-		want []float64
-	}{
-		{ring.Sum, []float64{nan, nan, 0, 1}},
-		{ring.Min, []float64{nan, -inf, math.Copysign(0, -1), 5e-324}},
-		{ring.Max, []float64{nan, inf, 0, 1}},
+type newDoor func(tb testing.TB, size int) *ringtest.Door
+
+// onEveryTransport runs test over TCP and in shared memory.
+func onEveryTransport(t *testing.T, test func(t *testing.T, newDoor newDoor)) {
+	for _, transport := range []string{"tcp", "shm"} {
+		t.Run(transport, func(t *testing.T) {
+			test(t, func(tb testing.TB, size int) *ringtest.Door {
+				door := ringtest.NewDoor(tb, size)
+				door.Transport = transport
+				return door
+			})
+		})
 	}
-	comms := ringtest.NewDoor(t, 3).Join(t)
-	for _, test := range tests {
-		got := make([][]float64, 3)
-		err := ringtest.Each(3, func(rank int) error {
-			got[rank] = slices.Clone(inputs[rank])
-			return ring.AllReduce(ctx, comms[rank], got[rank], test.op)
+}
+
+func TestBarrierWaitsForAll(t *testing.T) {
+	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
+		for _, size := range sizes {
+			comms := newDoor(t, size).Join(t)
+			for late := range size {
+				entered := make(chan int, size)
+				release := make(chan struct{})
+				done := make(chan error, 1)
+				go func() {
+					done <- ringtest.Each(size, func(rank int) error {
+						if rank == late {
+							<-release
+						}
+						entered <- rank
+						if err := ring.Barrier(ctx, comms[rank]); err != nil {
+							return err
+						}
+						if n := len(entered); n != size {
+							return fmt.Errorf("left the barrier when %d of %d had entered", n, size)
+						}
+						return nil
+					})
+				}()
+				close(release)
+				if err := <-done; err != nil {
+					t.Fatalf("%d ranks, rank %d late: %v", size, late, err)
+				}
+			}
+		}
+	})
+}
+
+func TestSpecialValues(t *testing.T) {
+	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
+		nan, inf := math.NaN(), math.Inf(1)
+		inputs := [][]float64{{nan, inf, math.Copysign(0, -1), 1}, {1, -inf, 0, 5e-324}, {2, 3, 0, 5e-324}}
+		tests := []struct {
+			op   ring.Op
+			want []float64
+		}{
+			{ring.Sum, []float64{nan, nan, 0, 1}},
+			{ring.Min, []float64{nan, -inf, math.Copysign(0, -1), 5e-324}},
+			{ring.Max, []float64{nan, inf, 0, 1}},
+		}
+		comms := newDoor(t, 3).Join(t)
+		for _, test := range tests {
+			got := make([][]float64, 3)
+			err := ringtest.Each(3, func(rank int) error {
+				got[rank] = slices.Clone(inputs[rank])
+				return ring.AllReduce(ctx, comms[rank], got[rank], test.op)
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for rank := range got {
+				for i, v := range got[rank] {
+					same := math.Float64bits(v) == math.Float64bits(got[0][i])
+					if right := math.Float64bits(v) == math.Float64bits(test.want[i]) || v != v && test.want[i] != test.want[i]; !same || !right {
+						t.Errorf("%v on rank %d, element %d: %v (%x), want %v", test.op, rank, i, v, math.Float64bits(v), test.want[i])
+					}
+				}
+			}
+		}
+	})
+}
+
+func TestArguments(t *testing.T) {
+	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
+		comms := newDoor(t, 2).Join(t)
+		c, buf := comms[0], make([]float32, 8)
+		for name, err := range map[string]error{
+			"op":      ring.AllReduce(ctx, c, buf, 0),
+			"op 9":    ring.AllReduce(ctx, c, buf, 9),
+			"root":    ring.Broadcast(ctx, c, buf, 2),
+			"root -1": ring.Broadcast(ctx, c, buf, -1),
+			"length":  ring.AllGather(ctx, c, buf, buf[:3]),
+			"overlap": ring.AllGather(ctx, c, buf, buf[2:6]),
+		} {
+			if err == nil {
+				t.Errorf("%s: no error", name)
+			}
+		}
+		// Nothing was sent, so both ranks can go on.
+		if err := ringtest.Each(2, func(rank int) error { return ring.Barrier(ctx, comms[rank]) }); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestCallsAreSerialised(t *testing.T) {
+	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
+		const size, callers, calls = 3, 8, 200
+		comms := newDoor(t, size).Join(t)
+		err := ringtest.Each(size*callers, func(i int) error {
+			for range calls {
+				buf := []float64{1}
+				if err := ring.AllReduce(ctx, comms[i%size], buf, ring.Sum); err != nil {
+					return err
+				}
+				if buf[0] != size {
+					return fmt.Errorf("sum is %v", buf[0])
+				}
+			}
+			return nil
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		for rank := range got {
-			for i, v := range got[rank] {
-				same := math.Float64bits(v) == math.Float64bits(got[0][i])
-				if right := math.Float64bits(v) == math.Float64bits(test.want[i]) || v != v && test.want[i] != test.want[i]; !same || !right {
-					t.Errorf("%v on rank %d, element %d: %v (%x), want %v", test.op, rank, i, v, math.Float64bits(v), test.want[i])
-				}
-			}
-		}
-	}
-}
-
-func TestArguments(t *testing.T) {
-	comms := ringtest.NewDoor(t, 2).Join(t)
-	c, buf := comms[0], make([]float32, 8)
-	for name, err := range map[string]error{
-		"op":      ring.AllReduce(ctx, c, buf, 0),
-		"op 9":    ring.AllReduce(ctx, c, buf, 9),
-		"root":    ring.Broadcast(ctx, c, buf, 2),
-		"root -1": ring.Broadcast(ctx, c, buf, -1),
-		"length":  ring.AllGather(ctx, c, buf, buf[:3]),
-		"overlap": ring.AllGather(ctx, c, buf, buf[2:6]),
-	} {
-		if err == nil {
-			t.Errorf("%s: no error", name)
-		}
-	}
-	// Nothing was sent, so both ranks can go on.
-	if err := ringtest.Each(2, func(rank int) error { return ring.Barrier(ctx, comms[rank]) }); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestCallsAreSerialised(t *testing.T) {
-	const size, callers, calls = 3, 8, 200
-	comms := ringtest.NewDoor(t, size).Join(t)
-	err := ringtest.Each(size*callers, func(i int) error {
-		for range calls {
-			buf := []float64{1}
-			if err := ring.AllReduce(ctx, comms[i%size], buf, ring.Sum); err != nil {
-				return err
-			}
-			if buf[0] != size {
-				return fmt.Errorf("sum is %v", buf[0])
-			}
-		}
-		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func TestNoAllocation(t *testing.T) {
-	comms := ringtest.NewDoor(t, 2).Join(t)
-	const runs = 50
-	for _, n := range []int{1, 1000, 1 << 20} {
-		a, b := make([]float32, n), make([]float32, n)
-		all := make([]float32, 2*n)
-		work := func(c *ring.Comm, buf, dst []float32) {
-			if ring.AllReduce(ctx, c, buf, ring.Sum) != nil || ring.Broadcast(ctx, c, buf, 0) != nil ||
-				ring.AllGather(ctx, c, dst, buf) != nil || ring.Barrier(ctx, c) != nil {
-				panic("a call failed")
-			}
-		}
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
+	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
+		comms := newDoor(t, 2).Join(t)
+		const runs = 50
+		for _, n := range []int{1, 1000, 1 << 20} {
+			a, b := make([]float32, n), make([]float32, n)
 			all := make([]float32, 2*n)
-			for range runs + 1 { // AllocsPerRun warms up once
-				work(comms[1], b, all)
+			work := func(c *ring.Comm, buf, dst []float32) {
+				if ring.AllReduce(ctx, c, buf, ring.Sum) != nil || ring.Broadcast(ctx, c, buf, 0) != nil ||
+					ring.AllGather(ctx, c, dst, buf) != nil || ring.Barrier(ctx, c) != nil {
+					panic("a call failed")
+				}
 			}
-		}()
-		if got := testing.AllocsPerRun(runs, func() { work(comms[0], a, all) }); got > 0 {
-			t.Errorf("%d elements: %v allocations a round", n, got)
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				all := make([]float32, 2*n)
+				for range runs + 1 { // AllocsPerRun warms up once
+					work(comms[1], b, all)
+				}
+			}()
+			if got := testing.AllocsPerRun(runs, func() { work(comms[0], a, all) }); got > 0 {
+				t.Errorf("%d elements: %v allocations a round", n, got)
+			}
+			<-done
 		}
-		<-done
-	}
+	})
 }

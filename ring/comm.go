@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gorun/gorun/internal/rankenv"
 	"github.com/gorun/gorun/ring/internal/boot"
+	"github.com/gorun/gorun/ring/internal/shm"
 	"github.com/gorun/gorun/ring/internal/tcp"
 )
 
@@ -31,12 +33,14 @@ type Comm struct {
 	life context.Context
 	end  context.CancelCauseFunc
 
-	door *boot.Door // nil in a world of one
-	work sync.WaitGroup
+	door   *boot.Door  // nil in a world of one
+	broken atomic.Bool // life has ended: what waits in shared memory looks here
+	work   sync.WaitGroup
 
 	calls sync.Mutex // held by the collective that is running; guards what follows
-	mesh  *mesh
-	links []*tcp.Link
+	group group
+	links []*tcp.Link // of a group that has links
+	share *shm.Group  // of a group that shares memory
 	seq   uint64
 	err   error // of the first call that failed
 }
@@ -44,6 +48,7 @@ type Comm struct {
 func newComm(place rankenv.Rank) *Comm {
 	c := &Comm{place: place}
 	c.life, c.end = context.WithCancelCause(context.Background())
+	context.AfterFunc(c.life, func() { c.broken.Store(true) })
 	return c
 }
 
@@ -83,8 +88,8 @@ func (c *Comm) Close() error {
 	return nil
 }
 
-// run makes one collective call: all ranks agree on it, then data moves the bytes.
-func (c *Comm) run(ctx context.Context, call Call, data func(*mesh) error) error {
+// run makes one collective call.
+func (c *Comm) run(ctx context.Context, call Call, collective func(group, Call) error) error {
 	c.calls.Lock()
 	defer c.calls.Unlock()
 	if err := c.over(call.Kind.String()); err != nil {
@@ -94,13 +99,7 @@ func (c *Comm) run(ctx context.Context, call Call, data func(*mesh) error) error
 	call.Seq, call.Epoch = c.seq, uint64(c.place.Epoch)
 
 	untie := c.tie(ctx, call.Kind)
-	err := c.mesh.agree(call)
-	if err == nil {
-		err = data(c.mesh)
-	}
-	if err == nil {
-		err = c.mesh.flush()
-	}
+	err := collective(c.group, call)
 	if cerr := untie(); err == nil {
 		err = cerr
 	}
@@ -204,6 +203,10 @@ func (c *Comm) host(rank int) string {
 }
 
 func (c *Comm) closeLinks() {
+	if c.share != nil {
+		_ = c.share.Close() // nothing can be done about memory that cannot be given back
+		c.share = nil
+	}
 	for _, l := range c.links {
 		_ = l.Close() // what was not flushed is of no use to anyone
 	}

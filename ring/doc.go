@@ -1,5 +1,6 @@
 // Package ring lets the ranks of a gorun job combine their numbers: allreduce,
-// broadcast, allgather and barrier, over authenticated TCP connections.
+// broadcast, allgather and barrier, through shared memory when all ranks are on one
+// host, else over authenticated TCP connections.
 //
 // Every rank runs the same program. It joins the others with [Init], and then all
 // ranks make the same calls in the same order:
@@ -34,6 +35,12 @@
 // [*MismatchError] where the difference was seen and with a [*PeerError] elsewhere.
 //
 // The same calls with the same number of ranks give the same bits every time.
+//
+// # Settings
+//
+// RING_TRANSPORT=tcp keeps ranks of one host from sharing memory, shm makes it an
+// error when they cannot, auto is the default. RING_SIMD=off, avx2 or avx512 limits
+// the instructions that combine elements; the results are the same bits.
 //
 // # Failure
 //

@@ -3,44 +3,76 @@ package ring
 import (
 	"fmt"
 	"unsafe"
+
+	"github.com/gorun/gorun/ring/internal/kernel"
 )
 
-// Elem is what a buffer can be made of.
-type Elem interface{ float32 | float64 }
+// F16 is an IEEE 754 half-precision number, as its bits.
+type F16 uint16
+
+// BF16 is a bfloat16 number, as its bits: the upper half of a float32.
+type BF16 uint16
+
+// Elem is what a buffer can be made of. Sums of F16 and BF16 are computed in
+// float32.
+type Elem interface {
+	float32 | float64 | F16 | BF16 | int8 | uint8 | int16 | int32 | int64 | uint64 | bool
+}
 
 // Type names an element type at run time.
 type Type uint8
 
 // The types of [Elem]. Zero is the type of calls without data.
 const (
-	Float32 Type = 1 + iota
-	Float64
+	Float32  = Type(kernel.F32)
+	Float64  = Type(kernel.F64)
+	Float16  = Type(kernel.F16)
+	BFloat16 = Type(kernel.BF16)
+	Int8     = Type(kernel.I8)
+	Uint8    = Type(kernel.U8)
+	Int16    = Type(kernel.I16)
+	Int32    = Type(kernel.I32)
+	Int64    = Type(kernel.I64)
+	Uint64   = Type(kernel.U64)
+	Bool     = Type(kernel.Bool)
 )
 
 func (t Type) String() string {
-	switch t {
-	case Float32:
-		return "float32"
-	case Float64:
-		return "float64"
+	names := [...]string{"", "float32", "float64", "float16", "bfloat16", "int8", "uint8", "int16", "int32", "int64", "uint64", "bool"}
+	if t == 0 || int(t) >= len(names) {
+		return fmt.Sprintf("type %d", uint8(t))
 	}
-	return fmt.Sprintf("type %d", uint8(t))
+	return names[t]
 }
 
 // size is the length of one element in bytes.
-func (t Type) size() int {
-	if t == Float32 {
-		return 4
-	}
-	return 8
-}
+func (t Type) size() int { return kernel.DType(t).Size() }
 
 func typeOf[T Elem]() Type {
 	var zero T
-	if unsafe.Sizeof(zero) == 4 {
+	switch any(zero).(type) {
+	case float32:
 		return Float32
+	case float64:
+		return Float64
+	case F16:
+		return Float16
+	case BF16:
+		return BFloat16
+	case int8:
+		return Int8
+	case uint8:
+		return Uint8
+	case int16:
+		return Int16
+	case int32:
+		return Int32
+	case int64:
+		return Int64
+	case uint64:
+		return Uint64
 	}
-	return Float64
+	return Bool
 }
 
 // bytesOf is s as the bytes in memory that hold it.
@@ -49,11 +81,8 @@ func bytesOf[T Elem](s []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(zero)))
 }
 
-// elemsOf is the opposite of bytesOf. The first byte must be aligned for T.
-func elemsOf[T Elem](b []byte) []T {
-	var zero T
-	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(zero)))
-}
+// pointer is where b begins.
+func pointer(b []byte) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(b)) }
 
 // overlap reports whether a and b share memory.
 func overlap(a, b []byte) bool {

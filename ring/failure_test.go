@@ -40,133 +40,143 @@ func within(t *testing.T, limit time.Duration, f func()) {
 }
 
 func TestAbortEndsPendingAndLaterCalls(t *testing.T) {
-	door := ringtest.NewDoor(t, 4)
-	comms := door.Join(t)
-	waiting := make(chan error, 1)
-	go func() { // rank 0 does not come
-		waiting <- ringtest.Each(3, func(i int) error {
-			c := comms[i+1]
-			err := ring.Barrier(ctx, c)
-			if again := ring.AllReduce(ctx, c, []float32{1}, ring.Sum); again != err {
-				return fmt.Errorf("later call: %v, want the first error, %v", again, err)
+	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
+		door := newDoor(t, 4)
+		comms := door.Join(t)
+		waiting := make(chan error, 1)
+		go func() { // rank 0 does not come
+			waiting <- ringtest.Each(3, func(i int) error {
+				c := comms[i+1]
+				err := ring.Barrier(ctx, c)
+				if again := ring.AllReduce(ctx, c, []float32{1}, ring.Sum); again != err {
+					return fmt.Errorf("later call: %v, want the first error, %v", again, err)
+				}
+				return wantPeer(err, 2)
+			})
+		}()
+		within(t, told, func() {
+			door.Abort(ringtest.Abort{Rank: 2, Host: "f2", Cause: "killed by signal 9"})
+			if err := <-waiting; err != nil {
+				t.Error(err)
 			}
-			return wantPeer(err, 2)
+			err := ring.Barrier(ctx, comms[0])
+			for err == nil { // the news is on its way; nobody else is in a call
+				err = ring.Barrier(ctx, comms[0])
+			}
+			if err := wantPeer(err, 2); err != nil {
+				t.Error(err)
+			}
+			if want := "ring: barrier: rank 2 on f2: killed by signal 9"; err.Error() != want {
+				t.Errorf("error is %q, want %q", err, want)
+			}
 		})
-	}()
-	within(t, told, func() {
-		door.Abort(ringtest.Abort{Rank: 2, Host: "f2", Cause: "killed by signal 9"})
-		if err := <-waiting; err != nil {
-			t.Error(err)
-		}
-		err := ring.Barrier(ctx, comms[0])
-		for err == nil { // the news is on its way; nobody else is in a call
-			err = ring.Barrier(ctx, comms[0])
-		}
-		if err := wantPeer(err, 2); err != nil {
-			t.Error(err)
-		}
-		if want := "ring: barrier: rank 2 on f2: killed by signal 9"; err.Error() != want {
-			t.Errorf("error is %q, want %q", err, want)
-		}
 	})
 }
 
 func TestLostRankIsToldToAll(t *testing.T) {
-	for _, size := range []int{2, 3, 5, 8} {
-		door := ringtest.NewDoor(t, size)
-		comms := door.Join(t)
-		victim := size - 1
-		within(t, told, func() {
-			err := ringtest.Each(size, func(rank int) error {
-				if rank == victim {
-					return comms[rank].Close()
+	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
+		for _, size := range []int{2, 3, 5, 8} {
+			door := newDoor(t, size)
+			comms := door.Join(t)
+			victim := size - 1
+			within(t, told, func() {
+				err := ringtest.Each(size, func(rank int) error {
+					if rank == victim {
+						return comms[rank].Close()
+					}
+					buf := make([]float32, 1<<20)
+					return wantPeer(ring.AllReduce(ctx, comms[rank], buf, ring.Sum), victim)
+				})
+				if err != nil {
+					t.Errorf("%d ranks: %v", size, err)
 				}
-				buf := make([]float32, 1<<20)
-				return wantPeer(ring.AllReduce(ctx, comms[rank], buf, ring.Sum), victim)
 			})
-			if err != nil {
-				t.Errorf("%d ranks: %v", size, err)
+			if lost := door.Lost(); len(lost) == 0 || lost[0].Rank != victim {
+				t.Errorf("%d ranks: lost reports %v, want rank %d first", size, lost, victim)
 			}
-		})
-		if lost := door.Lost(); len(lost) == 0 || lost[0].Rank != victim {
-			t.Errorf("%d ranks: lost reports %v, want rank %d first", size, lost, victim)
 		}
-	}
+	})
 }
 
 func TestAgentGoneIsAnAbort(t *testing.T) {
-	door := ringtest.NewDoor(t, 2)
-	comms := door.Join(t)
-	within(t, told, func() {
-		door.Vanish()
-		err := ring.Barrier(ctx, comms[0]) // rank 1 does not come
-		if err := wantPeer(err, -1); err != nil {
-			t.Error(err)
-		}
+	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
+		door := newDoor(t, 2)
+		comms := door.Join(t)
+		within(t, told, func() {
+			door.Vanish()
+			err := ring.Barrier(ctx, comms[0]) // rank 1 does not come
+			if err := wantPeer(err, -1); err != nil {
+				t.Error(err)
+			}
+		})
 	})
 }
 
 func TestCancelledCallBreaksTheJob(t *testing.T) {
-	door := ringtest.NewDoor(t, 3)
-	comms := door.Join(t)
-	input := []float32{1, 2, 3}
-	within(t, told, func() {
-		err := ringtest.Each(2, func(rank int) error { // rank 2 does not come
-			if rank == 1 {
-				return wantPeer(ring.AllGather(ctx, comms[1], make([]float32, 9), input), 0)
+	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
+		door := newDoor(t, 3)
+		comms := door.Join(t)
+		input := []float32{1, 2, 3}
+		within(t, told, func() {
+			err := ringtest.Each(2, func(rank int) error { // rank 2 does not come
+				if rank == 1 {
+					return wantPeer(ring.AllGather(ctx, comms[1], make([]float32, 9), input), 0)
+				}
+				ctx, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+				defer cancel()
+				err := ring.AllGather(ctx, comms[0], make([]float32, 9), []float32{4, 5, 6})
+				if !errors.Is(err, context.DeadlineExceeded) {
+					return fmt.Errorf("error is %v, want the context's", err)
+				}
+				if again := ring.Barrier(context.Background(), comms[0]); again != err {
+					return fmt.Errorf("later call: %v, want %v", again, err)
+				}
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
 			}
-			ctx, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
-			defer cancel()
-			err := ring.AllGather(ctx, comms[0], make([]float32, 9), []float32{4, 5, 6})
-			if !errors.Is(err, context.DeadlineExceeded) {
-				return fmt.Errorf("error is %v, want the context's", err)
-			}
-			if again := ring.Barrier(context.Background(), comms[0]); again != err {
-				return fmt.Errorf("later call: %v, want %v", again, err)
-			}
-			return nil
 		})
+		if fmt.Sprint(input) != "[1 2 3]" {
+			t.Errorf("input of the failed call has become %v", input)
+		}
+		cancelled, cancel := context.WithCancel(ctx)
+		cancel()
+		alone, err := ring.Init(ctx, ring.WithEnviron(ringtest.Lookup(nil)))
 		if err != nil {
-			t.Error(err)
+			t.Fatal(err)
+		}
+		if err := ring.Barrier(cancelled, alone); !errors.Is(err, context.Canceled) {
+			t.Errorf("call with a cancelled context: %v", err)
 		}
 	})
-	if fmt.Sprint(input) != "[1 2 3]" {
-		t.Errorf("input of the failed call has become %v", input)
-	}
-	cancelled, cancel := context.WithCancel(ctx)
-	cancel()
-	alone, err := ring.Init(ctx, ring.WithEnviron(ringtest.Lookup(nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := ring.Barrier(cancelled, alone); !errors.Is(err, context.Canceled) {
-		t.Errorf("call with a cancelled context: %v", err)
-	}
 }
 
 func TestClose(t *testing.T) {
-	comms := ringtest.NewDoor(t, 2).Join(t)
-	waiting := make(chan error, 1)
-	started := make(chan struct{})
-	go func() {
-		close(started)
-		waiting <- ring.Barrier(ctx, comms[0])
-	}()
-	<-started
-	within(t, told, func() {
-		if err := comms[0].Close(); err != nil {
-			t.Error(err)
+	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
+		comms := newDoor(t, 2).Join(t)
+		waiting := make(chan error, 1)
+		started := make(chan struct{})
+		go func() {
+			close(started)
+			waiting <- ring.Barrier(ctx, comms[0])
+		}()
+		<-started
+		within(t, told, func() {
+			if err := comms[0].Close(); err != nil {
+				t.Error(err)
+			}
+			if err := <-waiting; err != ring.ErrClosed {
+				t.Errorf("running call: %v, want ErrClosed", err)
+			}
+		})
+		if err := ring.Barrier(ctx, comms[0]); err != ring.ErrClosed {
+			t.Errorf("later call: %v, want ErrClosed", err)
 		}
-		if err := <-waiting; err != ring.ErrClosed {
-			t.Errorf("running call: %v, want ErrClosed", err)
+		if err := comms[0].Close(); err != nil {
+			t.Errorf("closing again: %v", err)
 		}
 	})
-	if err := ring.Barrier(ctx, comms[0]); err != ring.ErrClosed {
-		t.Errorf("later call: %v, want ErrClosed", err)
-	}
-	if err := comms[0].Close(); err != nil {
-		t.Errorf("closing again: %v", err)
-	}
 }
 
 // calls that differ from an allreduce of 10 float32, each in one field.
@@ -315,35 +325,37 @@ func TestLateRankIsWaitedFor(t *testing.T) {
 }
 
 func TestNothingIsLeftBehind(t *testing.T) {
-	files := func() int {
-		entries, err := os.ReadDir("/proc/self/fd")
-		if err != nil {
-			t.Skip("no /proc here")
-		}
-		return len(entries)
-	}
-	round := func() {
-		door := ringtest.NewDoor(t, 4)
-		comms := door.Join(t)
-		ringtest.Each(4, func(rank int) error {
-			if rank == 3 {
-				return comms[3].Close()
+	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
+		files := func() int {
+			entries, err := os.ReadDir("/proc/self/fd")
+			if err != nil {
+				t.Skip("no /proc here")
 			}
-			defer comms[rank].Close()
-			return ring.Barrier(ctx, comms[rank])
-		})
-		door.Close()
-	}
-	round()
-	goroutines, open := runtime.NumGoroutine(), files()
-	for range 25 {
-		round()
-	}
-	deadline := time.Now().Add(5 * time.Second) // net/http ends its goroutines a little later
-	for runtime.NumGoroutine() > goroutines || files() > open {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d goroutines and %d files, were %d and %d", runtime.NumGoroutine(), files(), goroutines, open)
+			return len(entries)
 		}
-		runtime.Gosched()
-	}
+		round := func() {
+			door := newDoor(t, 4)
+			comms := door.Join(t)
+			ringtest.Each(4, func(rank int) error {
+				if rank == 3 {
+					return comms[3].Close()
+				}
+				defer comms[rank].Close()
+				return ring.Barrier(ctx, comms[rank])
+			})
+			door.Close()
+		}
+		round()
+		goroutines, open := runtime.NumGoroutine(), files()
+		for range 25 {
+			round()
+		}
+		deadline := time.Now().Add(5 * time.Second) // net/http ends its goroutines a little later
+		for runtime.NumGoroutine() > goroutines || files() > open {
+			if time.Now().After(deadline) {
+				t.Fatalf("%d goroutines and %d files, were %d and %d", runtime.NumGoroutine(), files(), goroutines, open)
+			}
+			runtime.Gosched()
+		}
+	})
 }

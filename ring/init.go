@@ -7,10 +7,13 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/gorun/gorun/internal/rankenv"
 	"github.com/gorun/gorun/ring/internal/boot"
+	"github.com/gorun/gorun/ring/internal/kernel"
+	"github.com/gorun/gorun/ring/internal/shm"
 	"github.com/gorun/gorun/ring/internal/tcp"
 )
 
@@ -21,8 +24,29 @@ const joinTimeout = 30 * time.Second
 type Option func(*options)
 
 type options struct {
-	lookup  func(string) (string, bool)
-	segment int
+	lookup    func(string) (string, bool)
+	segment   int
+	transport string // auto, shm or tcp
+	kernels   kernel.Set
+}
+
+// settings reads what the user may set for all programs: RING_TRANSPORT (auto,
+// shm or tcp) and RING_SIMD (off, avx2 or avx512).
+func (o *options) settings() error {
+	o.transport, _ = o.lookup("RING_TRANSPORT")
+	switch o.transport {
+	case "":
+		o.transport = "auto"
+	case "auto", "shm", "tcp":
+	default:
+		return fmt.Errorf("ring: RING_TRANSPORT=%q: it must be auto, shm or tcp", o.transport)
+	}
+	limit, _ := o.lookup("RING_SIMD")
+	var err error
+	if o.kernels, err = kernel.Detect(limit); err != nil {
+		return fmt.Errorf("ring: RING_SIMD: %w", err)
+	}
+	return nil
 }
 
 // WithEnviron makes Init read the rank's environment with lookup instead of
@@ -40,6 +64,9 @@ func Init(ctx context.Context, opts ...Option) (*Comm, error) {
 	o := options{lookup: os.LookupEnv, segment: segmentSize}
 	for _, opt := range opts {
 		opt(&o)
+	}
+	if err := o.settings(); err != nil {
+		return nil, err
 	}
 	place, launched, err := rankenv.FromEnviron(o.lookup)
 	if err != nil {
@@ -65,7 +92,7 @@ func alone(o options) *Comm {
 		host = "localhost"
 	}
 	c := newComm(rankenv.Rank{Size: 1, LocalSize: 1, CrossSize: 1, Host: host})
-	c.mesh = newMesh(0, 1, o.segment, nil)
+	c.group = linked{newMesh(0, 1, o.segment, nil, o.kernels)}
 	return c
 }
 
@@ -92,6 +119,10 @@ func (c *Comm) join(ctx context.Context, o options) error {
 	if err != nil {
 		return c.initError(err)
 	}
+	shared, err := c.joinShared(ctx, o)
+	if shared || err != nil {
+		return c.initError(err)
+	}
 	listener, err := c.listen(ctx)
 	if err != nil {
 		return c.initError(err)
@@ -107,8 +138,29 @@ func (c *Comm) join(ctx context.Context, o options) error {
 	if err != nil {
 		return c.initError(err)
 	}
-	c.use(links, o.segment)
+	c.use(links, o)
 	return nil
+}
+
+// joinShared makes the ranks a group that shares memory, when all of them are on
+// one host and really do.
+func (c *Comm) joinShared(ctx context.Context, o options) (joined bool, err error) {
+	if o.transport == "tcp" || c.place.LocalSize < c.place.Size || c.place.Size == 1 {
+		return false, nil
+	}
+	exchange := func(name string, value []byte) ([][]byte, error) {
+		return c.door.Fence(ctx, fmt.Sprintf("ring/%d/shm/%s", c.place.Epoch, name), value)
+	}
+	c.share, err = shm.Join(c.place.LocalRank, c.place.LocalSize, exchange, o.kernels, &c.broken)
+	if err != nil || c.share == nil {
+		if err == nil && o.transport == "shm" {
+			err = errors.New("RING_TRANSPORT=shm, but the ranks of this host do not share memory")
+		}
+		return false, err
+	}
+	c.hosts = slices.Repeat([]string{c.place.Host}, c.place.Size)
+	c.group = local{c.share, c.place.Rank, c.place.Size}
+	return true, nil
 }
 
 // identify asks the agent for the job's key, and checks that agent and
@@ -182,13 +234,13 @@ func (c *Comm) exchange(ctx context.Context, addr netip.AddrPort) ([]tcp.Peer, e
 
 // use makes links the Comm's own. The end of the Comm interrupts them, even if it
 // has come already.
-func (c *Comm) use(links map[int]*tcp.Link, segment int) {
+func (c *Comm) use(links map[int]*tcp.Link, o options) {
 	byRank := map[int]link{}
 	for rank, l := range links {
 		byRank[rank] = l
 		c.links = append(c.links, l)
 	}
-	c.mesh = newMesh(c.Rank(), c.Size(), segment, byRank)
+	c.group = linked{newMesh(c.Rank(), c.Size(), o.segment, byRank, o.kernels)}
 	all := c.links
 	c.work.Add(1)
 	context.AfterFunc(c.life, func() {
@@ -204,6 +256,8 @@ func (c *Comm) initError(err error) error {
 	var abort *boot.Abort
 	var peer *tcp.PeerError
 	switch {
+	case err == nil:
+		return nil
 	case errors.As(err, &abort):
 		return c.aborted(abort)
 	case errors.As(err, &peer):

@@ -1,5 +1,11 @@
 package ring
 
+import (
+	"unsafe"
+
+	"github.com/gorun/gorun/ring/internal/kernel"
+)
+
 // link is an ordered stream of bytes to and from one other rank: [tcp.Link] says
 // how each method behaves.
 type link interface {
@@ -18,6 +24,9 @@ type mesh struct {
 	next, prev link    // nil when alone
 	prevRank   int
 
+	kernels kernel.Set
+	pair    [2]unsafe.Pointer // of a combination, so that it need not be allocated
+
 	segment      int    // bytes that are received, then combined or passed on
 	scratch      []byte // one segment, aligned for every type
 	mine, theirs [callSize]byte
@@ -29,8 +38,8 @@ const segmentSize = 256 << 10
 
 // newMesh makes a mesh from the links to all ranks in meetings(rank, size).
 // Segment is a multiple of 8.
-func newMesh(rank, size, segment int, links map[int]link) *mesh {
-	m := &mesh{rank: rank, size: size, links: links, rounds: meetings(rank, size), segment: segment}
+func newMesh(rank, size, segment int, links map[int]link, kernels kernel.Set) *mesh {
+	m := &mesh{rank: rank, size: size, links: links, rounds: meetings(rank, size), segment: segment, kernels: kernels}
 	if size > 1 {
 		m.prevRank = (rank - 1 + size) % size
 		m.next, m.prev = links[(rank+1)%size], links[m.prevRank]

@@ -1,79 +1,48 @@
 package ring
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/gorun/gorun/ring/internal/kernel"
+)
 
 // Op says how an allreduce combines the ranks' elements.
 type Op uint8
 
 // The operations. Min and Max of a NaN and a number are NaN, and take -0 to be
-// less than +0. Avg is Sum divided by the number of ranks.
+// less than +0. Avg is Sum divided by the number of ranks; integers are then cut
+// towards zero. Sums and products of integers wrap around. BAnd, BOr and BXor work
+// on the bits of integers and on bool, for which Sum and Max mean or, Prod and Min
+// mean and, and Avg means nothing.
 const (
 	Sum Op = 1 + iota
 	Avg
 	Min
 	Max
 	Prod
+	BAnd
+	BOr
+	BXor
 )
 
 func (o Op) String() string {
-	switch o {
-	case Sum:
-		return "sum"
-	case Avg:
-		return "avg"
-	case Min:
-		return "min"
-	case Max:
-		return "max"
-	case Prod:
-		return "prod"
+	names := [...]string{"", "sum", "avg", "min", "max", "prod", "band", "bor", "bxor"}
+	if o == 0 || int(o) >= len(names) {
+		return fmt.Sprintf("op %d", uint8(o))
 	}
-	return fmt.Sprintf("op %d", uint8(o))
+	return names[o]
 }
 
-// reduce combines src into dst, element by element: dst = dst op src. Avg adds;
-// the division comes once, at the end, by scale.
-func reduce(t Type, op Op, dst, src []byte) {
-	if t == Float32 {
-		combine(op, elemsOf[float32](dst), elemsOf[float32](src))
-	} else {
-		combine(op, elemsOf[float64](dst), elemsOf[float64](src))
-	}
+// kernel is the operation on two elements that o is made of. Avg adds; the
+// division comes once, at the end.
+func (o Op) kernel() kernel.Op {
+	return [...]kernel.Op{0, kernel.Sum, kernel.Sum, kernel.Min, kernel.Max, kernel.Prod, kernel.BAnd, kernel.BOr, kernel.BXor}[o]
 }
 
-func combine[T Elem](op Op, dst, src []T) {
-	src = src[:len(dst)]
-	switch op {
-	case Sum, Avg:
-		for i, v := range src {
-			dst[i] += v
-		}
-	case Min:
-		for i, v := range src {
-			dst[i] = min(dst[i], v)
-		}
-	case Max:
-		for i, v := range src {
-			dst[i] = max(dst[i], v)
-		}
-	case Prod:
-		for i, v := range src {
-			dst[i] *= v
-		}
+// valid reports whether o is defined for elements of type t.
+func (o Op) valid(t Type) bool {
+	if o < Sum || o > BXor || (o == Avg && t == Bool) {
+		return false
 	}
-}
-
-// scale divides every element of buf by n.
-func scale(t Type, buf []byte, n int) {
-	if t == Float32 {
-		divide(elemsOf[float32](buf), float32(n))
-	} else {
-		divide(elemsOf[float64](buf), float64(n))
-	}
-}
-
-func divide[T Elem](buf []T, n T) {
-	for i := range buf {
-		buf[i] /= n
-	}
+	return kernel.Valid(kernel.DType(t), o.kernel())
 }

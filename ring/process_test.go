@@ -61,15 +61,17 @@ func child() int {
 }
 
 func TestKilledRank(t *testing.T) {
-	for _, size := range []int{2, 3, 4} {
-		for victim := range size {
-			t.Run(fmt.Sprintf("ranks=%d/victim=%d", size, victim), func(t *testing.T) { killOne(t, size, victim) })
+	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
+		for _, size := range []int{2, 3, 4} {
+			for victim := range size {
+				t.Run(fmt.Sprintf("ranks=%d/victim=%d", size, victim), func(t *testing.T) { killOne(t, newDoor(t, size), victim) })
+			}
 		}
-	}
+	})
 }
 
-func killOne(t *testing.T, size, victim int) {
-	door := ringtest.NewDoor(t, size)
+func killOne(t *testing.T, door *ringtest.Door, victim int) {
+	size := door.Size
 	outputs := make([]*bufio.Scanner, size)
 	ranks := make([]*exec.Cmd, size)
 	for rank := range size {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+
+	"github.com/gorun/gorun/ring/internal/kernel"
 )
 
 // contribution is a set of ranks whose data is in a chunk.
@@ -142,7 +144,7 @@ func meshes(size, segment int) []*mesh {
 				links[other] = pipe{in: way(other, rank), out: way(rank, other)}
 			}
 		}
-		all[rank] = newMesh(rank, size, segment, links)
+		all[rank] = newMesh(rank, size, segment, links, kernel.Set{})
 	}
 	return all
 }

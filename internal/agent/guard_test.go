@@ -108,6 +108,7 @@ func TestRanksStandAlone(t *testing.T) {
 	for _, line := range lines[3:5] {
 		name, mask, _ := strings.Cut(line, ":\t")
 		n, err := strconv.ParseUint(mask, 16, 64)
+		n &^= 3 << 31 // signals 32 and 33 are the C library's own, of which race-built tests have one
 		if inherited := strings.Contains(string(status), line+"\n"); err != nil || (n != 0 && !inherited) {
 			t.Errorf("%s is %s: ranks must start with signals as after a login", name, mask)
 		}

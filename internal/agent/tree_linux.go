@@ -32,7 +32,7 @@ func readProcess(pid int) (process, error) {
 func parseStat(pid int, stat []byte) (process, error) {
 	_, rest, found := cutLast(stat, []byte(") "))
 	fields := bytes.Fields(rest)
-	if !found || len(fields) < 20 || len(fields[0]) != 1 {
+	if !found || len(fields) < 20 || len(fields[0]) != 1 || fields[0][0] < 'A' || fields[0][0] > 'z' {
 		return process{}, fmt.Errorf("malformed /proc/%d/stat", pid)
 	}
 	ppid, err1 := strconv.Atoi(string(fields[1]))

@@ -34,6 +34,9 @@ type Door struct {
 	Epoch int
 	Key   []byte
 	Size  int
+	// Transport is how ranks are told to move data: tcp unless it is changed
+	// before they join.
+	Transport string
 
 	server *httptest.Server
 	closed sync.Once
@@ -55,7 +58,7 @@ type fence struct {
 // NewDoor serves a job of size ranks.
 func NewDoor(tb testing.TB, size int) *Door {
 	d := &Door{
-		Job: "job-" + rand.Text(), Key: make([]byte, 32), Size: size,
+		Job: "job-" + rand.Text(), Key: make([]byte, 32), Size: size, Transport: "tcp",
 		done: make(chan struct{}), aborted: make(chan struct{}), fences: map[string]*fence{},
 	}
 	rand.Read(d.Key)
@@ -87,7 +90,9 @@ func (d *Door) Rank(rank int, addr string) rankenv.Rank {
 }
 
 // Environ returns the environment of a rank on 127.0.0.1, as NAME=value.
-func (d *Door) Environ(rank int) []string { return d.Rank(rank, "127.0.0.1").Environ() }
+func (d *Door) Environ(rank int) []string {
+	return append(d.Rank(rank, "127.0.0.1").Environ(), "RING_TRANSPORT="+d.Transport)
+}
 
 // Lookup finds names in environ, as [os.LookupEnv] does in the process's own.
 func Lookup(environ []string) func(string) (string, bool) {

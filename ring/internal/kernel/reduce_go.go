@@ -7,8 +7,12 @@ import "unsafe"
 // may be one of the sources.
 const blockLen = 256
 
-// array is the n elements that start from bytes after p.
+// array is the n elements that start from bytes after p. Where there are none, that
+// may be past the end of what p points to, where no pointer may go.
 func array[T any](p unsafe.Pointer, from, n int) []T {
+	if n == 0 {
+		return nil
+	}
 	return unsafe.Slice((*T)(unsafe.Add(p, from)), n)
 }
 

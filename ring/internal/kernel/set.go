@@ -164,7 +164,9 @@ func (s Set) CopyNT(dst, src unsafe.Pointer, n int) {
 	for from < n {
 		to := min(from+maxPiece, n)
 		done := s.tier.copyNT(dst, src, from, to)
-		Copy(unsafe.Add(dst, done), unsafe.Add(src, done), to-done)
+		if done < to {
+			Copy(unsafe.Add(dst, done), unsafe.Add(src, done), to-done)
+		}
 		from = to
 	}
 }

@@ -18,10 +18,8 @@ type reduction struct {
 }
 
 func (r *reduction) run() error {
-	perBlock := slotSize / r.t.Size()
-	blocks := (r.count + perBlock - 1) / perBlock
-	first := r.g.block
-	r.g.block += uint32(blocks)
+	bytes := r.count * r.t.Size()
+	first, blocks := r.g.advance(bytes), blocks(bytes)
 	if err := r.copyIn(first, 0); err != nil {
 		return err
 	}
@@ -56,28 +54,19 @@ func (r *reduction) stripe(q, size int) (from, to int) {
 	return min(q*per, size), min((q+1)*per, size)
 }
 
-// slot is where the block with number n (over all calls) stands in rank q's staging.
-func (r *reduction) slot(q int, n uint32) unsafe.Pointer {
-	return unsafe.Add(r.g.seg.staging[q], int(n%slots)*slotSize)
-}
-
 // copyIn puts what the others reduce into this rank's slot, once nobody needs
 // what was there before.
 func (r *reduction) copyIn(first uint32, b int) error {
 	g, n := r.g, first+uint32(b)
-	for q := range g.size {
-		if q != g.rank && !g.wait.until(&g.seg.controls[q].done, n+1-slots) {
-			return ErrBroken{}
-		}
+	if err := g.free(n); err != nil {
+		return err
 	}
 	off, size := r.block(b)
 	from, to := r.stripe(g.rank, size)
-	slot, src := r.slot(g.rank, n), unsafe.Add(r.src, off)
+	slot, src := g.slot(g.rank, n), unsafe.Add(r.src, off)
 	copyPart(slot, src, 0, from)
 	copyPart(slot, src, to, size)
-	in := &g.seg.controls[g.rank].in
-	in.sign = r.sign
-	in.set(n + 1)
+	g.put(n, r.sign)
 	return nil
 }
 
@@ -88,12 +77,12 @@ func (r *reduction) reduce(first uint32, b int) error {
 	off, size := r.block(b)
 	from, to := r.stripe(g.rank, size)
 	for q := range g.size {
-		if err := g.hear(q, &g.seg.controls[q].in, n+1, r.sign); err != nil {
+		if err := g.hear(q, n, r.sign); err != nil {
 			return err
 		}
-		g.srcs[q] = unsafe.Add(r.slot(q, n), from)
+		g.srcs[q] = unsafe.Add(g.slot(q, n), from)
 	}
-	slot := r.slot(g.rank, n)
+	slot := g.slot(g.rank, n)
 	if from < to {
 		r.combine(unsafe.Add(slot, from), unsafe.Add(r.src, off+from), (to-from)/r.t.Size())
 	}
@@ -127,11 +116,11 @@ func (r *reduction) copyOut(first uint32, b int) error {
 	off, size := r.block(b)
 	for i := 1; i < g.size; i++ {
 		q := (g.rank + i) % g.size // not all at the same rank's slot at once
-		if !g.wait.until(&g.seg.controls[q].out, n+1) {
-			return ErrBroken{}
+		if err := g.wait.until(&g.seg.controls[q].out, n+1, q); err != nil {
+			return err
 		}
 		from, to := r.stripe(q, size)
-		copyPart(unsafe.Add(r.dst, off), r.slot(q, n), from, to)
+		copyPart(unsafe.Add(r.dst, off), g.slot(q, n), from, to)
 	}
 	g.seg.controls[g.rank].done.set(n + 1)
 	return nil

@@ -1,7 +1,9 @@
 package shm
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"sync/atomic"
 	"unsafe"
 
@@ -21,9 +23,13 @@ type Group struct {
 }
 
 // ErrBroken says that the job ended while a rank waited.
-type ErrBroken struct{}
+var ErrBroken = errors.New("the job is over")
 
-func (ErrBroken) Error() string { return "the job is over" }
+// GoneError says that another rank has ended, or closed the group, and is waited
+// for in vain.
+type GoneError struct{ Rank int }
+
+func (e *GoneError) Error() string { return fmt.Sprintf("rank %d is gone", e.Rank) }
 
 // SignError says that another rank makes another call.
 type SignError struct {
@@ -46,8 +52,14 @@ func Join(rank, size int, exchange Exchange, kernels kernel.Set, broken *atomic.
 	if seg == nil || err != nil {
 		return nil, err
 	}
+	seg.controls[rank].pid.Store(int32(os.Getpid()))
+	// Before this is over a rank may look for another's process.
+	if _, err := exchange("ready", nil); err != nil {
+		_ = seg.close()
+		return nil, err
+	}
 	return &Group{rank: rank, size: size, seg: seg, kernels: kernels, srcs: make([]unsafe.Pointer, size),
-		wait: waiter{spin: size <= ownCores(), broken: broken}}, nil
+		wait: waiter{spin: size <= ownCores(), broken: broken, controls: seg.controls}}, nil
 }
 
 // share lets rank 0 make the memory and the others find it. All or none have it.
@@ -85,8 +97,11 @@ func share(rank, size int, exchange Exchange) (*segment, error) {
 	return seg, err
 }
 
-// Close gives the memory back. No call may be running.
-func (g *Group) Close() error { return g.seg.close() }
+// Close leaves the group and gives the memory back. No call may be running.
+func (g *Group) Close() error {
+	g.seg.controls[g.rank].left.Store(true)
+	return g.seg.close()
+}
 
 // AllReduce sets the count elements of dst to op over the src of all ranks, in
 // rank order, times 1/divisor. dst may be src. sign must be equal on all ranks.
@@ -124,8 +139,15 @@ func (g *Group) exchange(sign uint64, src unsafe.Pointer, bytes int, use func(sr
 	mine.set(g.message)
 	g.srcs[g.rank] = src
 	for q := range g.size {
-		if err := g.hear(q, &g.seg.controls[q].cell[which], g.message, sign); err != nil {
+		if q == g.rank {
+			continue
+		}
+		c := &g.seg.controls[q].cell[which]
+		if err := g.wait.until(c, g.message, q); err != nil {
 			return err
+		}
+		if c.sign != sign {
+			return &SignError{Rank: q, Mine: sign, Theirs: c.sign}
 		}
 	}
 	use(g.srcs)
@@ -140,16 +162,43 @@ func (g *Group) messageOf(rank, which, bytes int) unsafe.Pointer {
 	return unsafe.Add(g.seg.cells[rank], which*cellSize)
 }
 
-// hear waits for rank q's counter and checks that it is in the same call.
-func (g *Group) hear(q int, c *counter, target uint32, sign uint64) error {
+// put shows the others that block n of a call is in this rank's slot.
+func (g *Group) put(n uint32, sign uint64) {
+	mine := g.seg.controls[g.rank]
+	mine.signs[n%slots] = sign
+	mine.in.set(n + 1)
+}
+
+// hear waits until block n is in rank q's slot, and checks that it is of the same
+// call.
+func (g *Group) hear(q int, n uint32, sign uint64) error {
 	if q == g.rank {
 		return nil
 	}
-	if !g.wait.until(c, target) {
-		return ErrBroken{}
+	control := g.seg.controls[q]
+	if err := g.wait.until(&control.in, n+1, q); err != nil {
+		return err
 	}
-	if c.sign != sign {
-		return &SignError{Rank: q, Mine: sign, Theirs: c.sign}
+	if theirs := control.signs[n%slots]; theirs != sign {
+		return &SignError{Rank: q, Mine: sign, Theirs: theirs}
 	}
 	return nil
+}
+
+// free waits until nobody needs what is in this rank's slot for block n.
+func (g *Group) free(n uint32) error {
+	for q := range g.size {
+		if q == g.rank {
+			continue
+		}
+		if err := g.wait.until(&g.seg.controls[q].done, n+1-slots, q); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// slot is where block n stands in rank q's staging.
+func (g *Group) slot(q int, n uint32) unsafe.Pointer {
+	return unsafe.Add(g.seg.staging[q], int(n%slots)*slotSize)
 }

@@ -61,7 +61,8 @@ func run(tb testing.TB, size int, broken *atomic.Bool, f func(g *Group)) {
 		tb.Fatal(err)
 	}
 	m := &meeting{size: size, rounds: map[string]*round{}}
-	var wg sync.WaitGroup
+	var wg, closed sync.WaitGroup
+	closed.Add(size)
 	for rank := range size {
 		wg.Go(func() {
 			g, err := Join(rank, size, m.exchange(rank), kernels, broken)
@@ -70,6 +71,8 @@ func run(tb testing.TB, size int, broken *atomic.Bool, f func(g *Group)) {
 				return
 			}
 			f(g)
+			closed.Done()
+			closed.Wait() // a rank that leaves is an error to those that wait for it
 			if err := g.Close(); err != nil {
 				tb.Error(err)
 			}
@@ -145,7 +148,7 @@ func TestAnotherCallIsAnError(t *testing.T) {
 			}
 			err := g.AllReduce(sign, kernel.F32, kernel.Sum, pointer(v), pointer(v), n, 1)
 			var other *SignError
-			if err == nil || (!errors.As(err, &other) && !errors.Is(err, ErrBroken{})) {
+			if err == nil || (!errors.As(err, &other) && !errors.Is(err, ErrBroken)) {
 				t.Errorf("rank %d, %d elements: %v", g.rank, n, err)
 			}
 			broken.Store(true) // as ring does with the first error
@@ -167,7 +170,7 @@ func TestABrokenJobEndsEveryWait(t *testing.T) {
 			}
 			begun := time.Now()
 			err := g.AllReduce(1, kernel.F32, kernel.Sum, pointer(v), pointer(v), n, 1)
-			if took := time.Since(begun); !errors.Is(err, ErrBroken{}) || took > time.Second {
+			if took := time.Since(begun); !errors.Is(err, ErrBroken) || took > time.Second {
 				t.Errorf("%d elements: %v after %v", n, err, took)
 			}
 		})

@@ -30,6 +30,11 @@ type control struct {
 	out  counter        // its stripe's result is in its slot
 	done counter        // it needs the others' slots no more
 	cell [cells]counter // its message is in the cell
+
+	signs [slots]uint64 // what the rank does with the block in each slot; valid when in is
+	pid   atomic.Int32  // of the rank
+	left  atomic.Bool   // it has closed the group
+	_     [lineSize - 8*slots - 8]byte
 }
 
 type counter struct {
