@@ -13,7 +13,26 @@ func AllReduce[T Elem](ctx context.Context, c *Comm, buf []T, op Op) error {
 	if !op.valid(call.Type) {
 		return fmt.Errorf("ring: allreduce: no %v of %v", op, call.Type)
 	}
-	return c.run(ctx, call, func(g group, call Call) error { return g.allReduce(call, bytesOf(buf)) })
+	b := bytesOf(buf)
+	return c.run(ctx, call, func(g group, call Call) error { return g.allReduce(call, b, b) })
+}
+
+// AllReduceInto is AllReduce from src into dst, which has the same length. Src
+// stays as it is, also when the call fails. They must not overlap, unless they are the
+// same.
+func AllReduceInto[T Elem](ctx context.Context, c *Comm, dst, src []T, op Op) error {
+	call := Call{Kind: KindAllReduce, Type: typeOf[T](), Op: op, Count: uint64(len(src))}
+	if !op.valid(call.Type) {
+		return fmt.Errorf("ring: allreduce: no %v of %v", op, call.Type)
+	}
+	to, from := bytesOf(dst), bytesOf(src)
+	switch {
+	case len(dst) != len(src):
+		return fmt.Errorf("ring: allreduce: dst has %d elements and src %d", len(dst), len(src))
+	case len(src) > 0 && &dst[0] != &src[0] && overlap(to, from):
+		return fmt.Errorf("ring: allreduce: src overlaps dst, but is not the same")
+	}
+	return c.run(ctx, call, func(g group, call Call) error { return g.allReduce(call, to, from) })
 }
 
 // Broadcast copies root's buf into buf on every other rank. All buffers have the

@@ -11,7 +11,7 @@ import (
 // group runs the collectives of all ranks on raw bytes, one call at a time. Every
 // rank makes the same calls in the same order; a group finds out when they differ.
 type group interface {
-	allReduce(call Call, buf []byte) error
+	allReduce(call Call, dst, src []byte) error // the same bytes, or none in common
 	broadcast(call Call, buf []byte) error
 	allGather(call Call, dst, src []byte) error
 	barrier(call Call) error
@@ -21,8 +21,11 @@ type group interface {
 // the call, then data flows, and the call ends when all of it is on its way.
 type linked struct{ mesh *mesh }
 
-func (g linked) allReduce(call Call, buf []byte) error {
-	return g.run(call, func(m *mesh) error { return m.allReduce(buf, call.Type, call.Op) })
+func (g linked) allReduce(call Call, dst, src []byte) error {
+	return g.run(call, func(m *mesh) error {
+		copy(dst, src) // nothing when they are the same
+		return m.allReduce(dst, call.Type, call.Op)
+	})
 }
 
 func (g linked) broadcast(call Call, buf []byte) error {
@@ -55,13 +58,12 @@ type local struct {
 	size  int
 }
 
-func (g local) allReduce(call Call, buf []byte) error {
+func (g local) allReduce(call Call, dst, src []byte) error {
 	divisor := 1
 	if call.Op == Avg {
 		divisor = g.size
 	}
-	p := pointer(buf)
-	return g.explain(call, g.group.AllReduce(call.sign(), kernel.DType(call.Type), call.Op.kernel(), p, p, int(call.Count), divisor))
+	return g.explain(call, g.group.AllReduce(call.sign(), kernel.DType(call.Type), call.Op.kernel(), pointer(dst), pointer(src), int(call.Count), divisor))
 }
 
 func (g local) broadcast(call Call, buf []byte) error {

@@ -68,3 +68,33 @@ func TestEveryType(t *testing.T) {
 		}
 	})
 }
+
+func TestAllReduceIntoKeepsItsInput(t *testing.T) {
+	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
+		comms := newDoor(t, 3).Join(t)
+		for _, n := range []int{0, 1, 5000, 300000} {
+			err := ringtest.Each(3, func(rank int) error {
+				src, dst := make([]float32, n), make([]float32, n)
+				for i := range src {
+					src[i] = float32(i%5 + rank)
+				}
+				if err := ring.AllReduceInto(ctx, comms[rank], dst, src, ring.Sum); err != nil {
+					return err
+				}
+				for i := range src {
+					if src[i] != float32(i%5+rank) || dst[i] != float32(3*(i%5)+3) {
+						return fmt.Errorf("element %d of %d: %v from %v", i, n, dst[i], src[i])
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		buf := make([]float32, 8)
+		if ring.AllReduceInto(ctx, comms[0], buf[:4], buf[2:6], ring.Sum) == nil || ring.AllReduceInto(ctx, comms[0], buf[:4], buf[4:7], ring.Sum) == nil {
+			t.Error("overlapping or unequal buffers were taken")
+		}
+	})
+}

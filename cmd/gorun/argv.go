@@ -23,30 +23,50 @@ func normalize(argv []string, flags *pflag.FlagSet, commands []string) []string 
 	if len(argv) > 0 && slices.Contains(commands, argv[0]) {
 		return argv
 	}
-	words := longWords()
 	var out []string
-	for i := 0; i < len(argv); i++ {
-		arg := argv[i]
-		if arg == "--" {
-			return append(out, argv[i:]...)
+	for len(argv) > 0 {
+		if argv[0] == "--" {
+			return append(out, argv...)
 		}
-		if arg == "-" || !strings.HasPrefix(arg, "-") {
-			return append(append(out, "--"), argv[i:]...)
+		if argv[0] == "-" || !strings.HasPrefix(argv[0], "-") {
+			return append(append(out, "--"), argv...)
 		}
-		name, value, hasValue := strings.Cut(strings.TrimPrefix(arg, "-"), "=")
-		if long, known := words[name]; known {
-			arg = "--" + long
-			if hasValue {
-				arg += "=" + value
-			}
-		}
-		out = append(out, arg)
-		if takesNext(arg, flags) && i+1 < len(argv) {
-			i++
-			out = append(out, argv[i])
-		}
+		var flag []string
+		flag, argv = normalizeFlag(argv, flags)
+		out = append(out, flag...)
 	}
 	return out
+}
+
+// normalizeWords is normalize for a command that runs no program: flags may stand
+// anywhere.
+func normalizeWords(argv []string, flags *pflag.FlagSet) []string {
+	var out []string
+	for len(argv) > 0 {
+		var flag []string
+		flag, argv = normalizeFlag(argv, flags)
+		out = append(out, flag...)
+	}
+	return out
+}
+
+// normalizeFlag rewrites the first word of argv, and takes its value along.
+func normalizeFlag(argv []string, flags *pflag.FlagSet) (flag, rest []string) {
+	arg, rest := argv[0], argv[1:]
+	if !strings.HasPrefix(arg, "-") {
+		return argv[:1], rest
+	}
+	name, value, hasValue := strings.Cut(strings.TrimPrefix(arg, "-"), "=")
+	if long, known := longWords()[name]; known {
+		arg = "--" + long
+		if hasValue {
+			arg += "=" + value
+		}
+	}
+	if takesNext(arg, flags) && len(rest) > 0 {
+		return []string{arg, rest[0]}, rest[1:]
+	}
+	return []string{arg}, rest
 }
 
 // takesNext reports whether the value of arg is the next word.

@@ -15,5 +15,8 @@ func main() {
 	if len(args) > 0 && (args[0] == launcher.AgentCommand || args[0] == serveCommand) {
 		os.Exit(runAgent(args))
 	}
+	if len(args) > 0 && args[0] == benchRank {
+		os.Exit(runBenchRank(args[1:]))
+	}
 	os.Exit(runCLI(args, os.Stdin, os.Stdout, os.Stderr))
 }

@@ -18,20 +18,32 @@ import (
 func runCLI(args []string, stdin *os.File, stdout, stderr io.Writer) int {
 	say := &ui{w: stderr}
 	code := 0
-	root := newRoot(func(flags *pflag.FlagSet, o *runOptions, program []string) error {
+	run := func(flags *pflag.FlagSet, o *runOptions, program []string, out io.Writer) error {
 		if err := completeOptions(flags, o); err != nil {
 			return err
 		}
 		say.verbose = o.verbose
 		var err error
-		code, err = runJob(context.Background(), o, program, streams{stdin, stdout, stderr}, say)
+		code, err = runJob(context.Background(), o, program, streams{stdin, out, stderr}, say)
 		return err
+	}
+	root := newRoot(func(flags *pflag.FlagSet, o *runOptions, program []string) error {
+		return run(flags, o, program, stdout)
 	})
+	benchmarks := newBench(run)
+	root.AddCommand(benchmarks)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	root.SetArgs(normalize(args, root.Flags(), commandNames(root)))
+	flags := root.Flags()
+	if len(args) > 0 && args[0] == benchmarks.Name() {
+		flags = benchmarks.Flags()
+		root.SetArgs(append(args[:1:1], normalizeWords(args[1:], flags)...))
+	} else {
+		root.SetArgs(normalize(args, flags, commandNames(root)))
+	}
 	if err := root.Execute(); err != nil {
-		say.report(explainUsage(err, root.Flags()))
+		err = explainUsage(err, flags)
+		say.report(err)
 		return exitCode(err)
 	}
 	return code

@@ -120,7 +120,7 @@ func TestCheckerCanFail(t *testing.T) {
 		{"launcher/x_test.go", ours("internal/agent"), ""},
 		{"launcher/x_test.go", ours("ring"), "launcher must not import ring"},
 		{"cmd/gorun/x.go", ours("ssh", "launcher", "internal/agent"), ""},
-		{"cmd/gorun/x.go", ours("ring"), "cmd/gorun must not import ring"},
+		{"cmd/gorun/x.go", ours("internal/ringtest"), "cmd/gorun must not import internal/ringtest"},
 		{"cmd/gorun/x.go", ours("internal/lab"), "cmd/gorun must not import internal/lab"},
 		{"cmd/gorun/x.go", ours("gpu/nvml"), "cmd/gorun must not import gpu/nvml"},
 		{"cmd/gorun/x_test.go", ours("ring", "internal/lab"), ""},
