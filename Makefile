@@ -13,10 +13,10 @@ export CGO_CFLAGS  ?= -g -O2 -Wno-deprecated-declarations
 export CGO_LDFLAGS ?= -g -O2 -Wl,-z,lazy
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test lint fuzz bench clean
+.PHONY: help build demo test lint fuzz bench bench-peers clean
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 build: ## bin/gorun (static), bin/gorun-gpu (with a C compiler), bin/examples/*
 	$(STATIC) -o bin/gorun ./cmd/gorun
@@ -49,6 +49,10 @@ fuzz: ## fuzz every target for FUZZTIME, 30s by default
 
 bench: ## benchmarks of the collectives and of launching
 	$(GO) test -run '^$$' -bench . -benchmem ./ring/... ./launcher/... ./cmd/gorun/...
+
+bench-peers: build ## ring beside Open MPI, MPICH and Gloo (packages libopenmpi-dev openmpi-bin libmpich-dev mpich libgloo-dev)
+	@$(GO) run ./internal/bench/peers -np 2 -svg docs/allreduce-2.svg bin/gorun
+	@$(GO) run ./internal/bench/peers -np 4 -svg docs/allreduce-4.svg bin/gorun
 
 clean: ## remove everything that was built
 	rm -rf bin lib dist

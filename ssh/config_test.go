@@ -221,6 +221,7 @@ func FuzzParseDump(f *testing.F) {
 func FuzzDropMatch(f *testing.F) {
 	f.Add(sampleConfig)
 	f.Add("match all\nHost\t*\nMATCH x")
+	f.Add("\r\r")
 	f.Fuzz(func(t *testing.T, text string) {
 		out := string(dropMatch([]byte(text)))
 		if got, want := strings.Count(out, "\n"), strings.Count(text, "\n"); got < want {

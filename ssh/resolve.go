@@ -145,7 +145,7 @@ func dropMatch(text []byte) []byte {
 			skip = false
 		}
 		if !skip {
-			out.Write(lines.Bytes())
+			out.Write(bytes.TrimRight(lines.Bytes(), "\r"))
 		}
 		out.WriteByte('\n') // keep line numbers
 	}
