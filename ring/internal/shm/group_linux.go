@@ -20,6 +20,7 @@ type Group struct {
 	block      uint32 // blocks so far, over all calls
 	message    uint32 // small messages so far
 	srcs       []unsafe.Pointer
+	tuners     [classes]tuner // rank 0's
 }
 
 // ErrBroken says that the job ended while a rank waited.
@@ -99,7 +100,7 @@ func share(rank, size int, exchange Exchange) (*segment, error) {
 
 // Close leaves the group and gives the memory back. No call may be running.
 func (g *Group) Close() error {
-	g.seg.controls[g.rank].left.Store(true)
+	g.seg.controls[g.rank].left.Store(1)
 	return g.seg.close()
 }
 
@@ -115,7 +116,7 @@ func (g *Group) AllReduce(sign uint64, t kernel.DType, op kernel.Op, dst, src un
 		})
 	}
 	r := reduction{g: g, sign: sign, t: t, op: op, dst: dst, src: src, count: count, divisor: divisor}
-	return r.run()
+	return r.tuned()
 }
 
 // Barrier returns when all ranks have called it.

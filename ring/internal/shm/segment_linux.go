@@ -31,10 +31,11 @@ type control struct {
 	done counter        // it needs the others' slots no more
 	cell [cells]counter // its message is in the cell
 
-	signs [slots]uint64 // what the rank does with the block in each slot; valid when in is
-	pid   atomic.Int32  // of the rank
-	left  atomic.Bool   // it has closed the group
-	_     [lineSize - 8*slots - 8]byte
+	signs [slots]uint64          // what the rank does with the block in each slot; valid when in is
+	pid   atomic.Int32           // of the rank
+	left  atomic.Uint32          // 1: it has closed the group
+	stage [classes]atomic.Uint32 // rank 0's word on the staging that all should use
+	_     [lineSize - 8*slots - 8 - 4*classes]byte
 }
 
 type counter struct {

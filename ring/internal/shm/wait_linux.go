@@ -69,7 +69,7 @@ func (w *waiter) until(c *counter, target uint32, q int) error {
 // gone reports that rank q can make no step any more.
 func (w *waiter) gone(q int) bool {
 	control := w.controls[q]
-	return control.left.Load() || ended(int(control.pid.Load()))
+	return control.left.Load() != 0 || ended(int(control.pid.Load()))
 }
 
 // ended reports that a process is no more, or waits only to be reaped.
