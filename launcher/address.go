@@ -1,6 +1,9 @@
 package launcher
 
-import "slices"
+import (
+	"net/netip"
+	"slices"
+)
 
 const loopback = "127.0.0.1"
 
@@ -35,4 +38,9 @@ func addresses(sessions []*session) []string {
 		}
 	}
 	return addrs
+}
+
+func isLoopback(addr string) bool {
+	ip, err := netip.ParseAddr(addr)
+	return err == nil && ip.IsLoopback()
 }

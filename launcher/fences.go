@@ -2,11 +2,8 @@ package launcher
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/netip"
 	"sync/atomic"
-	"syscall"
 
 	"github.com/gorun/gorun/internal/kv"
 	"github.com/gorun/gorun/internal/wire"
@@ -69,11 +66,4 @@ func (f *fences) get(out *outbox, g wire.Get) error {
 		out.tell(wire.TypeValue, wire.Value{ID: g.ID, Found: found, Value: value})
 	}()
 	return nil
-}
-
-func isBrokenPipe(err error) bool { return errors.Is(err, syscall.EPIPE) }
-
-func isLoopback(addr string) bool {
-	ip, err := netip.ParseAddr(addr)
-	return err == nil && ip.IsLoopback()
 }

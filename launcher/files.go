@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+
+	"github.com/gorun/gorun/internal/wire"
 )
 
 // rankFiles are the files of --output-filename: DIR/rank.N/stdout and stderr,
@@ -45,7 +47,7 @@ func (f *rankFiles) open(rank, fd int) (*os.File, error) {
 func (f *rankFiles) write(rank, fd int, data []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	key := uint32(rank)<<1 | uint32(fd-1)
+	key := wire.OutputStream(rank, fd)
 	file, known := f.files[key]
 	var err error
 	if !known {
@@ -73,7 +75,8 @@ func (f *rankFiles) close() error {
 			errs = append(errs, file.Close())
 		}
 		if lost := f.lost[key]; lost > 0 {
-			errs = append(errs, fmt.Errorf("%d bytes of rank %d's output were not saved", lost, key>>1))
+			rank, _ := wire.RankFD(key)
+			errs = append(errs, fmt.Errorf("%d bytes of rank %d's output were not saved", lost, rank))
 		}
 	}
 	return errors.Join(errs...)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"syscall"
 	"time"
 
 	"github.com/gorun/gorun/internal/wire"
@@ -108,7 +109,7 @@ func (j *job) apply(event any) (finished bool) {
 		}
 		event = eventAbort{wire.Abort{Rank: -1, Cause: err.Error()}}
 	case eventOutput:
-		if !isBrokenPipe(e.err) {
+		if !errors.Is(e.err, syscall.EPIPE) {
 			j.opts.Note(fmt.Sprintf("cannot write output any more: %v", e.err))
 		}
 		event = eventStop{why: OutputClosed}
