@@ -36,8 +36,10 @@ type Flow struct {
 
 // Part is a piece of what is received.
 type Part struct {
-	// Into is where the result goes. It may be the memory of Send part Lead+i. With
-	// all other memory of a flow it has nothing in common, but for With.
+	// Into is where the result goes. It may be the memory of Send part Lead+i, or of
+	// an earlier Send part whose bytes are on their way before these can come, because
+	// these are made from them. With all other memory of the flow it has nothing in
+	// common, but for With.
 	Into []byte
 	// With is nil when what comes is the result. Else the result is With op what
 	// comes. It is as long as Into, and may be the same memory.

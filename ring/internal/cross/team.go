@@ -1,0 +1,99 @@
+package cross
+
+import (
+	"github.com/gorun/gorun/ring/internal/flow"
+	"github.com/gorun/gorun/ring/internal/kernel"
+)
+
+// Carrier carries out flows, one at a time.
+type Carrier interface {
+	Run(f *flow.Flow) error
+}
+
+// Team is some ranks of a communicator, as one of them sees it. Its members are
+// numbered from 0. All members make the same calls in the same order, one at a time.
+// In steady state no call allocates.
+type Team struct {
+	me      int
+	ranks   []int // of the communicator, by member
+	carrier Carrier
+	kernels kernel.Set
+
+	flow    flow.Flow // the one under way
+	skips   []int     // see skips
+	blocks  [][]byte  // where each member's block of the vector is now
+	scratch []byte
+}
+
+// New makes the team of ranks, of which this one is number me.
+func New(carrier Carrier, ranks []int, me int, kernels kernel.Set) *Team {
+	return &Team{me: me, ranks: ranks, carrier: carrier, kernels: kernels, skips: skips(len(ranks)), blocks: make([][]byte, len(ranks))}
+}
+
+// Size is the number of members.
+func (t *Team) Size() int { return len(t.ranks) }
+
+// begin clears the flow for the next step, from member from to member to.
+func (t *Team) begin(sign *flow.Sign, to, from int) *flow.Flow {
+	f := &t.flow
+	f.Sign, f.To, f.From = sign, t.rank(to), t.rank(from)
+	f.Send, f.Recv, f.Lead = f.Send[:0], f.Recv[:0], 0
+	return f
+}
+
+// run carries the flow out. The caller's memory is not kept.
+func (t *Team) run(f *flow.Flow) error {
+	err := t.carrier.Run(f)
+	clear(f.Send)
+	clear(f.Recv)
+	return err
+}
+
+// lead adds a part that is sent without waiting.
+func lead(f *flow.Flow, b []byte) {
+	f.Send = append(f.Send, b)
+	f.Lead = len(f.Send)
+}
+
+// relay adds a part that is sent as it is received.
+func relay(f *flow.Flow, p flow.Part) {
+	f.Recv = append(f.Recv, p)
+	f.Send = append(f.Send, p.Into)
+}
+
+func (t *Team) rank(member int) int {
+	if member == flow.None {
+		return flow.None
+	}
+	return t.ranks[member]
+}
+
+// wrap brings the number of a member back into range: they are in a circle.
+func (t *Team) wrap(member int) int {
+	return ((member % t.Size()) + t.Size()) % t.Size()
+}
+
+// away is the member so many places after this one, or before it.
+func (t *Team) away(distance int) int { return t.wrap(t.me + distance) }
+
+// room returns scratch memory of n bytes, aligned for every type. It is the same
+// memory at each call.
+func (t *Team) room(n int) []byte {
+	if cap(t.scratch) < n {
+		t.scratch = make([]byte, max(n, 4096)) // the allocator aligns what is this large
+	}
+	return t.scratch[:n]
+}
+
+// Span returns the bytes of block i of n, of a vector of whole elements of so many
+// bytes: the first blocks are one element longer when it does not come out even.
+func Span(vector []byte, elem, i, n int) []byte {
+	count := len(vector) / elem
+	short, longer := count/n, count%n
+	lo := i*short + min(i, longer)
+	hi := lo + short
+	if i < longer {
+		hi++
+	}
+	return vector[lo*elem : hi*elem]
+}
