@@ -1,11 +1,13 @@
 package launcher
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"time"
 
@@ -24,6 +26,8 @@ type Options struct {
 	Argv []string // the program and its arguments
 	Env  []string // NAME=value, for every rank
 	Wdir string   // absolute
+	// Network is which of the hosts' addresses ranks may use.
+	Network Network
 
 	Dial  Dialer
 	Exe   Executable
@@ -70,7 +74,11 @@ func Run(ctx context.Context, plan Plan, opts Options) (Result, error) {
 	if err := job.onEveryHost(startCtx, job.connect, job.stage, job.prepare); err != nil {
 		return Result{}, err
 	}
-	job.spawn()
+	addrs, err := job.chooseAddresses()
+	if err != nil {
+		return Result{}, err
+	}
+	job.spawn(addrs)
 	cancel(nil)
 	job.stream()
 	return job.reap(ctx), nil
@@ -177,6 +185,11 @@ func (j *job) onEveryHost(ctx context.Context, steps ...func(context.Context, in
 	if errors.As(context.Cause(ctx), &stopped) {
 		return stopped
 	}
+	return j.launchError(errs)
+}
+
+// launchError is about the hosts that have an error; nil when none has.
+func (j *job) launchError(errs []error) error {
 	var failed LaunchError
 	for i, err := range errs {
 		if err != nil {
@@ -256,11 +269,33 @@ func (j *job) describe(h *PlannedHost) wire.Job {
 	return w
 }
 
-// spawn lets every host start its ranks.
-func (j *job) spawn() {
-	addrs := addresses(j.sessions)
+// chooseAddresses returns the addresses of every host for the others, best first.
+func (j *job) chooseAddresses() ([][]string, error) {
+	contacts := make([]contact, len(j.sessions))
 	for i, s := range j.sessions {
-		s.out.tell(wire.TypeStart, wire.Start{Addr: addrs[i], MasterAddr: addrs[0], MasterPort: j.ports[0]})
+		_, local := s.conn.(Local)
+		contacts[i] = contact{local: local, hello: s.hello}
+	}
+	chosen, errs := addresses(contacts, j.opts.Network)
+	if err := j.launchError(errs); err != nil {
+		return nil, err
+	}
+	addrs := make([][]string, len(chosen))
+	for i, list := range chosen {
+		var shown []string
+		for _, a := range list {
+			addrs[i] = append(addrs[i], addrText(a))
+			shown = append(shown, printable(fmt.Sprintf("%s (%s)", addrText(a), cmp.Or(a.Interface, "unknown interface"))))
+		}
+		j.opts.Trace("%s: ranks reach it at %s", j.plan.Hosts[i].Name, strings.Join(shown, ", "))
+	}
+	return addrs, nil
+}
+
+// spawn lets every host start its ranks.
+func (j *job) spawn(addrs [][]string) {
+	for i, s := range j.sessions {
+		s.out.tell(wire.TypeStart, wire.Start{Addrs: addrs[i], MasterAddr: addrs[0][0], MasterPort: j.ports[0]})
 	}
 	j.opts.Trace("%s started on %s", count(j.plan.Size, "rank"), count(len(j.plan.Hosts), "host"))
 }

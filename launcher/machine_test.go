@@ -50,7 +50,10 @@ type machine struct {
 	// serve is the agent's life after its hello was answered; nil: it waits for the
 	// end of its stdin.
 	serve func(a *fakeAgent) error
-	put   error // what Put fails with
+	// addresses and reached are of its agent's hello.
+	addresses []wire.Address
+	reached   string
+	put       error // what Put fails with
 
 	mu     sync.Mutex
 	ran    []string
@@ -95,7 +98,7 @@ func (m *machine) agent(ctx context.Context, nonce, build string, stdin io.Reade
 	if _, err := stdout.Write(wire.Preamble(nonce)); err != nil {
 		return err
 	}
-	hello := wire.Hello{Protocol: wire.Protocol, Build: build, PID: 1, Hostname: "machine"}
+	hello := wire.Hello{Protocol: wire.Protocol, Build: build, PID: 1, Hostname: "machine", Reached: m.reached, Addresses: m.addresses}
 	if err := a.out.SendMessage(wire.TypeHello, hello); err != nil {
 		return err
 	}
@@ -140,6 +143,7 @@ type fakeAgent struct {
 	frames *wire.Reader
 	out    *wire.Writer
 	job    wire.Job
+	start  wire.Start
 }
 
 // expect reads frames up to the next of the wanted type.
@@ -172,8 +176,10 @@ func (a *fakeAgent) ready() error {
 	if err := a.out.SendMessage(wire.TypeReady, wire.Ready{FreePort: 4000}); err != nil {
 		return err
 	}
-	_, err = a.expect(wire.TypeStart)
-	return err
+	if f, err = a.expect(wire.TypeStart); err != nil {
+		return err
+	}
+	return f.Decode(&a.start)
 }
 
 // print sends output of a rank, as much as its first credit covers.

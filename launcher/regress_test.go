@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -82,18 +81,6 @@ func TestRunBeatsWhileHostsGetReady(t *testing.T) {
 			t.Errorf("%v; an agent heard nothing for %v", err, longest)
 		}
 	})
-}
-
-// SSH_CONNECTION of this machine's own agent is the user's login, which says nothing
-// about how the job's hosts see this machine.
-func TestAddressesIgnoreTheUsersOwnLogin(t *testing.T) {
-	got := addresses([]*session{
-		{conn: Local{}, hello: wire.Hello{Reached: "203.0.113.9", Caller: "198.51.100.7", Addrs: []string{"203.0.113.9", "10.0.0.9"}}},
-		{conn: &machine{}, hello: wire.Hello{Reached: "10.0.0.1", Caller: "10.0.0.9"}},
-	})
-	if want := []string{"10.0.0.9", "10.0.0.1"}; !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
 }
 
 // A prompt must show though another rank prints all the time.

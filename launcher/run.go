@@ -208,7 +208,7 @@ func (j *job) frame(s *session, f wire.Frame) error {
 	case wire.TypeCredit:
 		return j.credit(f)
 	case wire.TypeExit:
-		return decode(f, func(e wire.Exit) error {
+		return wire.Handle(f, func(e wire.Exit) error {
 			if !s.owns(e.Rank) {
 				return foreign(e.Rank)
 			}
@@ -217,7 +217,7 @@ func (j *job) frame(s *session, f wire.Frame) error {
 			return nil
 		})
 	case wire.TypeLost:
-		return decode(f, func(l wire.Lost) error {
+		return wire.Handle(f, func(l wire.Lost) error {
 			if !s.owns(l.By) {
 				return foreign(l.By)
 			}
@@ -225,7 +225,7 @@ func (j *job) frame(s *session, f wire.Frame) error {
 			return nil
 		})
 	case wire.TypeFence:
-		return decode(f, func(fence wire.Fence) error {
+		return wire.Handle(f, func(fence wire.Fence) error {
 			for rank := range fence.Values {
 				if !s.owns(rank) {
 					return foreign(rank)
@@ -235,22 +235,14 @@ func (j *job) frame(s *session, f wire.Frame) error {
 			return nil
 		})
 	case wire.TypePut:
-		return decode(f, func(p wire.Put) error { return j.fences.store.Put(p.Key, p.Value) })
+		return wire.Handle(f, func(p wire.Put) error { return j.fences.store.Put(p.Key, p.Value) })
 	case wire.TypeGet:
-		return decode(f, func(g wire.Get) error { return j.fences.get(s.out, g) })
+		return wire.Handle(f, func(g wire.Get) error { return j.fences.get(s.out, g) })
 	case wire.TypeDone:
 		j.post(eventDone{s.index})
 		return nil
 	}
 	return &wire.FormatError{Reason: fmt.Sprintf("the agent sent a %s frame", f.Type)}
-}
-
-func decode[T any](f wire.Frame, handle func(T) error) error {
-	var message T
-	if err := f.Decode(&message); err != nil {
-		return err
-	}
-	return handle(message)
 }
 
 func foreign(rank int) error {

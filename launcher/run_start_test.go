@@ -3,7 +3,10 @@ package launcher
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -110,6 +113,75 @@ func TestRunStopsBeforeTheStart(t *testing.T) {
 		var stopped *StoppedError
 		if !errors.As(err, &stopped) || stopped.Reason != Interrupted || took != 0 {
 			t.Errorf("%v after %v", err, took)
+		}
+	})
+}
+
+// networked is a machine with two interfaces, which SSH reached on the first; it keeps
+// what it is told at the start.
+func networked(t *testing.T, n int, start *wire.Start) *machine {
+	m := serving(func(a *fakeAgent) error {
+		*start = a.start
+		return succeed(a)
+	})
+	m.reached = fmt.Sprintf("10.0.0.%d", n)
+	m.addresses = nics(t, fmt.Sprintf("lo! 127.0.0.1/8, eth0 10.0.0.%d/16, ib0 10.9.0.%d/16", n, n))
+	return m
+}
+
+func TestRunTellsEveryHostItsAddresses(t *testing.T) {
+	for asked, want := range map[string][]string{
+		"":           {"10.0.0.1 10.9.0.1", "10.0.0.2 10.9.0.2", "10.0.0.1"},
+		"ib0":        {"10.9.0.1", "10.9.0.2", "10.9.0.1"},
+		"10.0.0.0/8": {"10.0.0.1 10.9.0.1", "10.0.0.2 10.9.0.2", "10.0.0.1"},
+	} {
+		var starts [2]wire.Start
+		var mu sync.Mutex
+		var traced []string
+		change := func(o *Options) {
+			o.Network, _ = ParseNetwork(asked)
+			o.Trace = func(format string, args ...any) {
+				mu.Lock()
+				defer mu.Unlock()
+				traced = append(traced, fmt.Sprintf(format, args...))
+			}
+		}
+		first, second := networked(t, 1, &starts[0]), networked(t, 2, &starts[1])
+		runOn(t, []*machine{first, second}, change, func(t *testing.T, _ string, r Result, _ time.Duration, err error) {
+			if err != nil || r.Code() != 0 {
+				t.Fatalf("%+v, %v", r, err)
+			}
+			for i, start := range starts {
+				if got := strings.Join(start.Addrs, " "); got != want[i] || start.MasterAddr != want[2] || start.MasterPort != 4000 {
+					t.Errorf("%q: host %d got %q: %+v", asked, i, got, start)
+				}
+			}
+			if line := "h1: ranks reach it at 10.9.0.2 (ib0)"; asked == "ib0" && !slices.Contains(traced, line) {
+				t.Errorf("%q lacks %q", traced, line)
+			}
+		})
+	}
+}
+
+// When a host has no address that was asked for, nothing is started anywhere, and
+// every such host is named.
+func TestRunNeedsTheNetworkOnEveryHost(t *testing.T) {
+	var starts [3]wire.Start
+	machines := []*machine{networked(t, 1, &starts[0]), networked(t, 2, &starts[1]), networked(t, 3, &starts[2])}
+	machines[0].addresses = nics(t, "lo! 127.0.0.1/8, ib7 10.7.0.1/16, eth0 10.0.0.1/16")
+	change := func(o *Options) { o.Network, _ = ParseNetwork("ib7") }
+	runOn(t, machines, change, func(t *testing.T, _ string, _ Result, _ time.Duration, err error) {
+		var launch *LaunchError
+		if !errors.As(err, &launch) || len(launch.Hosts) != 2 || launch.Hosts[0].Host != "h1" || launch.Hosts[1].Host != "h2" || launch.Code() != CodeLaunch {
+			t.Fatalf("%v", err)
+		}
+		if want := "h2: no address for ranks to use: --network-interface asks for ib7, and the host has lo 127.0.0.1/8, eth0 10.0.0.3/16, ib0 10.9.0.3/16"; !strings.Contains(err.Error(), want) {
+			t.Errorf("%v; want %q", err, want)
+		}
+		for i, start := range starts {
+			if start.Addrs != nil {
+				t.Errorf("host %d was started: %+v", i, start)
+			}
 		}
 	})
 }

@@ -125,11 +125,19 @@ func (s *session) greet(stdout io.Reader, nonce, build string) error {
 	if f.Type != wire.TypeHello {
 		return &wire.FormatError{Reason: "the agent did not say hello first"}
 	}
-	if err := f.Decode(&s.hello); err != nil {
+	// What else another build says may be in another form.
+	var version struct {
+		Protocol int
+		Build    string
+	}
+	if err := f.Decode(&version); err != nil {
 		return err
 	}
-	if s.hello.Protocol != wire.Protocol || s.hello.Build != build {
+	if version.Protocol != wire.Protocol || version.Build != build {
 		return errOtherBuild
+	}
+	if err := f.Decode(&s.hello); err != nil {
+		return err
 	}
 	return wire.NewWriter(s.stdin).SendMessage(wire.TypeHello, wire.Hello{Protocol: wire.Protocol, Build: build})
 }

@@ -93,6 +93,20 @@ func TestOpenSessionSaysWhyThereIsNoAgent(t *testing.T) {
 			_, err := io.Copy(io.Discard, stdin)
 			return err
 		}, 0, "start /gorun: another build of gorun is there", true},
+		{"another build that says it in another form", func(_ context.Context, nonce string, stdin io.Reader, stdout, _ io.Writer) error {
+			stdout.Write(wire.Preamble(nonce))
+			hello := `{"Protocol":9,"Build":"two","PID":"x","Addrs":7,"Addresses":"none"}`
+			wire.NewWriter(stdout).Send(wire.TypeHello, 0, []byte(hello))
+			_, err := io.Copy(io.Discard, stdin)
+			return err
+		}, 0, "start /gorun: another build of gorun is there", true},
+		{"our build, with an address that is none", func(_ context.Context, nonce string, stdin io.Reader, stdout, _ io.Writer) error {
+			stdout.Write(wire.Preamble(nonce))
+			hello := `{"Protocol":2,"Build":"one","Addresses":[{"Interface":"eth0","Prefix":"10.0.0.1"}]}`
+			wire.NewWriter(stdout).Send(wire.TypeHello, 0, []byte(hello))
+			_, err := io.Copy(io.Discard, stdin)
+			return err
+		}, 0, "start /gorun: malformed frame: hello message: ", false},
 		{"the connection is lost", func(_ context.Context, _ string, _ io.Reader, _, _ io.Writer) error {
 			return errors.New("connection reset")
 		}, 0, "start /gorun: connection reset", false},

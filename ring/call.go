@@ -9,48 +9,73 @@ import (
 // Kind is which collective a call is.
 type Kind uint8
 
-// The collectives.
+// The collectives. KindMessage is what [Send], [Recv] and [SendRecv] make.
 const (
 	KindBarrier Kind = 1 + iota
 	KindBroadcast
 	KindAllGather
 	KindAllReduce
+	KindReduce
+	KindReduceScatter
+	KindGather
+	KindScatter
+	KindAllToAll
+	KindMessage
 )
 
 func (k Kind) String() string {
-	switch k {
-	case KindBarrier:
-		return "barrier"
-	case KindBroadcast:
-		return "broadcast"
-	case KindAllGather:
-		return "allgather"
-	case KindAllReduce:
-		return "allreduce"
+	names := [...]string{"", "barrier", "broadcast", "allgather", "allreduce", "reduce", "reduce-scatter", "gather", "scatter", "alltoall", "message"}
+	if k == 0 || int(k) >= len(names) {
+		return fmt.Sprintf("kind %d", uint8(k))
 	}
-	return fmt.Sprintf("kind %d", uint8(k))
+	return names[k]
+}
+
+// rooted reports whether one rank has a part of its own in the collective.
+func (k Kind) rooted() bool {
+	switch k {
+	case KindBroadcast, KindReduce, KindGather, KindScatter, KindMessage:
+		return true
+	}
+	return false
+}
+
+// reduces reports whether elements are combined.
+func (k Kind) reduces() bool {
+	return k == KindAllReduce || k == KindReduce || k == KindReduceScatter
 }
 
 // Call describes one call of a collective. All ranks must make equal calls.
 type Call struct {
-	Seq   uint64 // the how-manieth call on this Comm, from 1
+	Seq   uint64 // the how-manieth call on this Comm, from 1; zero for a message
 	Epoch uint64 // membership generation of the job
 	Kind  Kind
 	Type  Type   // zero for a barrier
-	Op    Op     // of an allreduce, else zero
-	Root  uint32 // of a broadcast, else zero
-	Count uint64 // elements that one rank gives
+	Op    Op     // of a reduction, else zero
+	Root  uint32 // of what has one: the sender of a message; else zero
+	Count uint64 // elements of a vector, or of one rank's part; of all parts where they are unlike
+	Shape uint64 // stands for the lengths of unlike parts, else zero
 }
 
 func (c Call) String() string {
 	s := fmt.Sprintf("call %d is %v", c.Seq, c.Kind)
-	switch c.Kind {
-	case KindBroadcast:
-		s += fmt.Sprintf(" of %d %v from rank %d", c.Count, c.Type, c.Root)
-	case KindAllGather:
+	if c.Kind == KindMessage {
+		s = "a message"
+	}
+	if c.Op != 0 {
+		s += fmt.Sprintf(" %v", c.Op)
+	}
+	if c.Type != 0 {
 		s += fmt.Sprintf(" of %d %v", c.Count, c.Type)
-	case KindAllReduce:
-		s += fmt.Sprintf(" %v of %d %v", c.Op, c.Count, c.Type)
+	}
+	if c.Shape != 0 {
+		s += fmt.Sprintf(" in unlike parts (%#x)", c.Shape)
+	}
+	if c.Kind.rooted() {
+		s += fmt.Sprintf(" from rank %d", c.Root)
+		if c.Kind == KindReduce || c.Kind == KindGather {
+			s = s[:len(s)-len(fmt.Sprintf(" from rank %d", c.Root))] + fmt.Sprintf(" to rank %d", c.Root)
+		}
 	}
 	if c.Epoch != 0 {
 		s += fmt.Sprintf(" in epoch %d", c.Epoch)
@@ -63,7 +88,7 @@ const callSize = 64
 
 // callMagic is written in the machine's own byte order, as the data is: a rank
 // on a machine of the other order is found out before its data is taken.
-const callMagic = 0x726e6731
+const callMagic = 0x726e6732
 
 func (c Call) encode(b *[callSize]byte) {
 	clear(b[:])
@@ -73,6 +98,7 @@ func (c Call) encode(b *[callSize]byte) {
 	binary.LittleEndian.PutUint64(b[16:], c.Epoch)
 	binary.LittleEndian.PutUint64(b[24:], c.Count)
 	binary.LittleEndian.PutUint32(b[32:], c.Root)
+	binary.LittleEndian.PutUint64(b[40:], c.Shape)
 }
 
 func decodeCall(b *[callSize]byte) (Call, error) {
@@ -85,10 +111,36 @@ func decodeCall(b *[callSize]byte) (Call, error) {
 		Epoch: binary.LittleEndian.Uint64(b[16:]),
 		Count: binary.LittleEndian.Uint64(b[24:]),
 		Root:  binary.LittleEndian.Uint32(b[32:]),
+		Shape: binary.LittleEndian.Uint64(b[40:]),
 	}
 	var again [callSize]byte
 	if c.encode(&again); again != *b {
 		return Call{}, errors.New("description of a call with unknown fields")
 	}
 	return c, nil
+}
+
+// The fields of a call as one word, for ranks that share memory: 5 bits of the kind, 4
+// of type and op, 11 of the root, 40 of the count. One host has fewer ranks, and one
+// buffer fewer elements, than that. Where parts are unlike, their shape is in the count.
+const (
+	kindShift, typeShift, opShift, rootShift = 59, 55, 51, 40
+
+	rootMask  = 1<<(opShift-rootShift) - 1
+	countMask = 1<<rootShift - 1
+)
+
+func (c Call) sign() uint64 {
+	return uint64(c.Kind)<<kindShift | uint64(c.Type)<<typeShift | uint64(c.Op)<<opShift |
+		uint64(c.Root)&rootMask<<rootShift | (c.Count^c.Shape)&countMask
+}
+
+// signed is the call that another rank made where this one made c.
+func (c Call) signed(sign uint64) Call {
+	theirs := Call{Seq: c.Seq, Epoch: c.Epoch, Kind: Kind(sign >> kindShift), Type: Type(sign >> typeShift & 0xf), Op: Op(sign >> opShift & 0xf)}
+	theirs.Root, theirs.Count = uint32(sign>>rootShift&rootMask), sign&countMask
+	if theirs.Kind == c.Kind && c.Shape != 0 {
+		theirs.Count, theirs.Shape = c.Count, (sign&countMask)^c.Count&countMask
+	}
+	return theirs
 }

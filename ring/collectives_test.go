@@ -125,41 +125,34 @@ func testOthers[T float32 | float64](t *testing.T, comms []*ring.Comm, most int)
 
 func TestCollectives(t *testing.T) {
 	for _, size := range sizes {
-		for segment, most := range map[int]int{128: 10007, 256 << 10: 100000} {
-			t.Run(fmt.Sprintf("ranks=%d/segment=%d", size, segment), func(t *testing.T) {
-				comms := ringtest.NewDoor(t, size).Join(t, ring.WithSegment(segment))
-				testAllReduce[float32](t, comms, most, 1e-5)
-				testAllReduce[float64](t, comms, most, 1e-14)
-				testOthers[float32](t, comms, most)
-				testOthers[float64](t, comms, most)
-			})
-		}
-	}
-}
-
-func TestCollectivesInSharedMemory(t *testing.T) {
-	for _, size := range sizes[1:] {
 		t.Run(fmt.Sprintf("ranks=%d", size), func(t *testing.T) {
-			door := ringtest.NewDoor(t, size)
-			door.Transport = "shm"
-			comms := door.Join(t)
-			testAllReduce[float32](t, comms, 400000, 1e-5)
-			testAllReduce[float64](t, comms, 400000, 1e-14)
-			testOthers[float32](t, comms, 400000)
-			testOthers[float64](t, comms, 400000)
+			onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
+				comms := newDoor(t, size).Join(t)
+				testAllReduce[float32](t, comms, 400000, 1e-5)
+				testAllReduce[float64](t, comms, 100000, 1e-14)
+				testOthers[float32](t, comms, 100000)
+				testOthers[float64](t, comms, 30000)
+			})
 		})
 	}
 }
 
 type newDoor func(tb testing.TB, size int) *ringtest.Door
 
-// onEveryTransport runs test over TCP and in shared memory.
+// onEveryTransport runs test over TCP, in shared memory, and with both: on hosts of two
+// ranks and a last one of what is left.
 func onEveryTransport(t *testing.T, test func(t *testing.T, newDoor newDoor)) {
-	for _, transport := range []string{"tcp", "shm"} {
+	for _, transport := range []string{"tcp", "shm", "stacked"} {
 		t.Run(transport, func(t *testing.T) {
 			test(t, func(tb testing.TB, size int) *ringtest.Door {
 				door := ringtest.NewDoor(tb, size)
 				door.Transport = transport
+				if transport == "stacked" {
+					door.Transport = "auto"
+					for left := size; left > 0; left -= 2 {
+						door.Hosts = append(door.Hosts, min(2, left))
+					}
+				}
 				return door
 			})
 		})

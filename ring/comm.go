@@ -11,8 +11,6 @@ import (
 
 	"github.com/gorun/gorun/internal/rankenv"
 	"github.com/gorun/gorun/ring/internal/boot"
-	"github.com/gorun/gorun/ring/internal/shm"
-	"github.com/gorun/gorun/ring/internal/tcp"
 )
 
 // How long a rank that has lost a link takes, at most, to say so and to hear from
@@ -22,11 +20,14 @@ const (
 	verdictTimeout = 400 * time.Millisecond
 )
 
-// Comm is this rank's membership in its job. Its methods and the collectives may
-// be used from several goroutines.
+// Comm is this rank's membership in its job, or in a part of it that [Split] made. Its
+// methods and the collectives may be used from several goroutines.
 type Comm struct {
 	place rankenv.Rank
+	name  string   // empty for the whole job
 	hosts []string // names of the hosts, by rank
+	key   []byte   // secret of the job and epoch
+	opts  options
 
 	// Life ends when the Comm can no longer work: by an abort of the job, a lost
 	// link, a cancelled call or Close, whichever comes first. Its cause says which.
@@ -34,21 +35,23 @@ type Comm struct {
 	end  context.CancelCauseFunc
 
 	door   *boot.Door  // nil in a world of one
+	owner  bool        // of the door
 	broken atomic.Bool // life has ended: what waits in shared memory looks here
 	work   sync.WaitGroup
+	later  backlog // calls that were started and not waited for
 
-	calls sync.Mutex // held by the collective that is running; guards what follows
-	group group
-	links []*tcp.Link // of a group that has links
-	share *shm.Group  // of a group that shares memory
-	seq   uint64
-	err   error // of the first call that failed
+	calls  sync.Mutex // held by the collective that is running; guards what follows
+	fabric *fabric
+	seq    uint64
+	splits int
+	err    error // of the first call that failed
 }
 
-func newComm(place rankenv.Rank) *Comm {
-	c := &Comm{place: place}
-	c.life, c.end = context.WithCancelCause(context.Background())
+func newComm(parent context.Context, place rankenv.Rank, o options) *Comm {
+	c := &Comm{place: place, opts: o}
+	c.life, c.end = context.WithCancelCause(parent)
 	context.AfterFunc(c.life, func() { c.broken.Store(true) })
+	c.later.init(c)
 	return c
 }
 
@@ -73,33 +76,45 @@ func (c *Comm) CrossSize() int { return c.place.CrossSize }
 // Host is the name of this rank's host, as the user wrote it.
 func (c *Comm) Host() string { return c.place.Host }
 
-// Close leaves the job. A call that is running fails with [ErrClosed]. Ranks that
-// still wait for this one get a [*PeerError], so close after the last call. Closing
-// again does nothing.
+// Close leaves the job, or the part of it. Calls that are running or were started fail
+// with [ErrClosed]. Ranks that still wait for this one get a [*PeerError], so close after
+// the last call. Closing again does nothing.
 func (c *Comm) Close() error {
 	c.end(ErrClosed)
+	c.later.close()
 	c.calls.Lock()
 	defer c.calls.Unlock()
-	c.closeLinks()
+	c.leave()
 	c.work.Wait()
-	if c.door != nil {
+	if c.owner {
 		c.door.Close()
 	}
 	return nil
 }
 
-// run makes one collective call.
-func (c *Comm) run(ctx context.Context, call Call, collective func(group, Call) error) error {
+// Do makes the call that w describes. Its memory must be as large as w says.
+func (c *Comm) Do(ctx context.Context, w Collective) error {
+	call, err := c.check(&w)
+	if err != nil {
+		return err
+	}
+	c.later.drain()
+	return c.run(ctx, &w, call)
+}
+
+// run makes one call, when those before it are over.
+func (c *Comm) run(ctx context.Context, w *Collective, call Call) error {
 	c.calls.Lock()
 	defer c.calls.Unlock()
 	if err := c.over(call.Kind.String()); err != nil {
 		return err
 	}
-	c.seq++
-	call.Seq, call.Epoch = c.seq, uint64(c.place.Epoch)
-
+	if call.Kind != KindMessage {
+		c.seq++
+		call.Seq = c.seq
+	}
 	untie := c.tie(ctx, call.Kind)
-	err := collective(c.group, call)
+	err := c.fabric.run(w, call)
 	if cerr := untie(); err == nil {
 		err = cerr
 	}
@@ -109,11 +124,18 @@ func (c *Comm) run(ctx context.Context, call Call, collective func(group, Call) 
 	return nil
 }
 
+// failure returns what broke the Comm, or nil.
+func (c *Comm) failure() error {
+	c.calls.Lock()
+	defer c.calls.Unlock()
+	return c.err
+}
+
 // over returns why the Comm is broken, if it is, to the call op.
 func (c *Comm) over(op string) error {
 	if c.err == nil && c.life.Err() != nil {
 		c.err = during(op, context.Cause(c.life))
-		c.closeLinks()
+		c.leave()
 	}
 	return c.err
 }
@@ -159,7 +181,7 @@ func (c *Comm) fail(ctx context.Context, op string, err error) error {
 		c.end(err)
 	}
 	c.err = during(op, err)
-	c.closeLinks()
+	c.leave()
 	return c.err
 }
 
@@ -202,13 +224,10 @@ func (c *Comm) host(rank int) string {
 	return "an unknown host"
 }
 
-func (c *Comm) closeLinks() {
-	if c.share != nil {
-		_ = c.share.Close() // nothing can be done about memory that cannot be given back
-		c.share = nil
+// leave gives up what connects this rank to the others.
+func (c *Comm) leave() {
+	if c.fabric != nil {
+		c.fabric.close()
+		c.fabric = nil
 	}
-	for _, l := range c.links {
-		_ = l.Close() // what was not flushed is of no use to anyone
-	}
-	c.links = nil
 }

@@ -59,6 +59,11 @@ func setFrom(flags *pflag.FlagSet, source func(flag string) (value, source strin
 		}
 		if value, name, ok := source(f.Name); ok {
 			if err := flags.Set(f.Name, value); err != nil {
+				// The user gave no flag: what is wrong must name the place where the value stands.
+				var invalid *pflag.InvalidValueError
+				if errors.As(err, &invalid) {
+					err = reason(invalid)
+				}
 				errs = append(errs, usagef("", "%s=%s: %w", name, value, err))
 			}
 		}

@@ -76,9 +76,9 @@ func TestDefaultsThatMakeNoSense(t *testing.T) {
 		env, file  map[string]string
 		want, hint string
 	}{
-		"a bad variable":       {env: map[string]string{"GORUN_NP": "four"}, want: "GORUN_NP=four: "},
-		"a bad time":           {env: map[string]string{"GORUN_TIMEOUT": "soon"}, want: "GORUN_TIMEOUT=soon: ", hint: ""},
-		"a bad value":          {file: map[string]string{"np": "x"}, want: "f.yaml: np=x: "},
+		"a bad variable":       {env: map[string]string{"GORUN_NP": "four"}, want: "GORUN_NP=four: want a whole number"},
+		"a bad time":           {env: map[string]string{"GORUN_TIMEOUT": "soon"}, want: "GORUN_TIMEOUT=soon: want seconds, or", hint: ""},
+		"a bad value":          {file: map[string]string{"np": "x"}, want: "f.yaml: np=x: want a whole number"},
 		"a setting misspelled": {file: map[string]string{"hostfle": "x"}, want: `f.yaml: there is no setting "hostfle"`, hint: "did you mean hostfile?"},
 		"no setting at all":    {file: map[string]string{"zzzzzzzz": "x"}, want: `f.yaml: there is no setting "zzzzzzzz"`, hint: "the keys are the long names of the flags: see gorun --help"},
 		"the first of two":     {file: map[string]string{"zzzzzzzz": "x", "aaaaaaaaa": "y"}, want: `f.yaml: there is no setting "aaaaaaaaa"`, hint: "the keys are the long names of the flags: see gorun --help"},

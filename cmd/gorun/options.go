@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/gorun/gorun/launcher"
 )
 
 // runOptions are the flags of a run, as the user gave them.
@@ -23,6 +25,8 @@ type runOptions struct {
 	sshPort    int
 	identities []string
 	hostKeys   string
+
+	network network
 
 	startTimeout seconds
 	timeout      seconds
@@ -54,6 +58,8 @@ func (o *runOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringArrayVarP(&o.identities, "ssh-identity-file", "i", nil, "private key to try first; may be repeated")
 	flags.StringVar(&o.hostKeys, "host-keys", "strict", "strict, or accept-new to trust hosts on first sight")
 
+	flags.Var(&o.network, "network-interface", "interfaces or subnets that ranks use: eth0, ib*, 10.0.0.0/8, ^docker0 (default: all, where SSH reaches a host first)")
+
 	flags.Var(&o.startTimeout, "start-timeout", "time until every rank must run")
 	flags.Var(&o.timeout, "timeout", "time after which the job is stopped (exit code 124)")
 	flags.Var(&o.grace, "grace", "time between SIGTERM and SIGKILL when the job is stopped")
@@ -83,6 +89,8 @@ func normalizeName(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		return "hostfile"
 	case "num-proc":
 		return "np"
+	case "network-interfaces":
+		return "network-interface"
 	case "wd":
 		return "wdir"
 	default:
@@ -107,6 +115,16 @@ func (o *runOptions) check(npSet bool) error {
 		return usagef("", "--ssh-port %d: ports go from 1 to 65535", o.sshPort)
 	}
 	return nil
+}
+
+// network is a list of interfaces and subnets on the command line.
+type network struct{ launcher.Network }
+
+func (n *network) Type() string { return "list" }
+
+func (n *network) Set(text string) (err error) {
+	n.Network, err = launcher.ParseNetwork(text)
+	return err
 }
 
 // seconds is a time on the command line: a number of seconds, or with a unit.

@@ -81,12 +81,14 @@ func TestFlagSpellings(t *testing.T) {
 		}
 	}
 	for argv, want := range map[string]func(*runOptions) bool{
-		"--host=a":              func(o *runOptions) bool { return o.hosts == "a" },
-		"--machinefile=f":       func(o *runOptions) bool { return o.hostfile == "f" },
-		"--wd=/w":               func(o *runOptions) bool { return o.wdir == "/w" },
-		"--start_timeout=3":     func(o *runOptions) bool { return time.Duration(o.startTimeout) == 3*time.Second },
-		"--output_filename=dir": func(o *runOptions) bool { return o.outputFilename == "dir" },
-		"-vvv":                  func(o *runOptions) bool { return o.verbose == 3 },
+		"--host=a":                func(o *runOptions) bool { return o.hosts == "a" },
+		"--machinefile=f":         func(o *runOptions) bool { return o.hostfile == "f" },
+		"--wd=/w":                 func(o *runOptions) bool { return o.wdir == "/w" },
+		"--start_timeout=3":       func(o *runOptions) bool { return time.Duration(o.startTimeout) == 3*time.Second },
+		"--output_filename=dir":   func(o *runOptions) bool { return o.outputFilename == "dir" },
+		"--network-interfaces=a":  func(o *runOptions) bool { return o.network.String() == "a" },
+		"--network_interface=a,b": func(o *runOptions) bool { return o.network.String() == "a,b" },
+		"-vvv":                    func(o *runOptions) bool { return o.verbose == 3 },
 	} {
 		flags, o := flagSet()
 		if err := flags.Parse([]string{argv}); err != nil || !want(o) {
@@ -120,5 +122,25 @@ func TestOptionsThatNoRunCanHave(t *testing.T) {
 		if want == "" && err != nil || want != "" && (!errors.As(err, &usage) || !strings.HasPrefix(err.Error(), want)) {
 			t.Errorf("%s: %v, want %q", argv, err, want)
 		}
+	}
+}
+
+// A list of interfaces that makes no sense is a usage error wherever it stands.
+func TestNetworkInterfacesThatMakeNoSense(t *testing.T) {
+	const reason = `"10.0.0.0/33" is not a subnet such as 10.0.0.0/8 or fd00::/64`
+	bad := map[string]string{"GORUN_NETWORK_INTERFACE": "10.0.0.0/33"}
+	flags, _ := flagSet()
+	for source, err := range map[string]error{
+		`--network-interface "10.0.0.0/33": `:     explainUsage(flags.Parse([]string{"--network-interface", "10.0.0.0/33"}), flags),
+		"GORUN_NETWORK_INTERFACE=10.0.0.0/33: ":   setDefaults(flags, lookupIn(bad), nil, "f"),
+		"f.yaml: network-interface=10.0.0.0/33: ": setDefaults(flags, lookupIn(nil), map[string]string{"network-interface": "10.0.0.0/33"}, "f.yaml"),
+	} {
+		if err == nil || err.Error() != source+reason || exitCode(err) != 2 {
+			t.Errorf("%s: %v", source, err)
+		}
+	}
+	flags, o := flagSet()
+	if err := setDefaults(flags, lookupIn(map[string]string{"GORUN_NETWORK_INTERFACE": "eth0"}), map[string]string{"network-interface": "eth1"}, "f"); err != nil || o.network.String() != "eth0" {
+		t.Errorf("network %q, %v", &o.network, err)
 	}
 }

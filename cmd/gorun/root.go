@@ -127,13 +127,18 @@ func explainUsage(err error, flags *pflag.FlagSet) error {
 		}
 		return usagef(h, "there is no flag %s%s", dashes, name)
 	case errors.As(err, &invalid):
-		reason := invalid.Unwrap()
-		if errors.Is(reason, strconv.ErrSyntax) || errors.Is(reason, strconv.ErrRange) {
-			reason = errors.New("want a whole number")
-		}
-		return usagef("see gorun --help", "--%s %q: %w", invalid.GetFlag().Name, invalid.GetValue(), reason)
+		return usagef("see gorun --help", "--%s %q: %w", invalid.GetFlag().Name, invalid.GetValue(), reason(invalid))
 	case errors.As(err, &missing):
 		return usagef("see gorun --help", "--%s needs a value", missing.GetFlag().Name)
+	}
+	return err
+}
+
+// reason is why a flag cannot have a value.
+func reason(invalid *pflag.InvalidValueError) error {
+	err := invalid.Unwrap()
+	if errors.Is(err, strconv.ErrSyntax) || errors.Is(err, strconv.ErrRange) {
+		return errors.New("want a whole number")
 	}
 	return err
 }

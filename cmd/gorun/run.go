@@ -121,7 +121,7 @@ func launchOptions(o *runOptions, plan launcher.Plan, program []string, io strea
 	if err != nil {
 		return launcher.Options{}, err
 	}
-	return launcher.Options{Argv: program, Wdir: wdir, Dial: dialer(o), Exe: exe,
+	return launcher.Options{Argv: program, Wdir: wdir, Network: o.network.Network, Dial: dialer(o), Exe: exe,
 		Stdout: io.out, Stderr: io.err, Prefix: prefix, OutputDir: o.outputFilename,
 		StartTimeout: time.Duration(o.startTimeout), Grace: time.Duration(o.grace),
 		Note: func(text string) { say.notef("%s", text) }, Trace: say.tracef}, nil
@@ -171,5 +171,9 @@ func dryRunText(opts launcher.Options) string {
 		name, _, _ := strings.Cut(kv, "=")
 		names = append(names, name)
 	}
-	return fmt.Sprintf("program    %q\ndirectory  %s\nvariables  %s\n", opts.Argv, opts.Wdir, strings.Join(names, " "))
+	network := ""
+	if asked := opts.Network.String(); asked != "" {
+		network = "network    " + asked + "\n"
+	}
+	return fmt.Sprintf("program    %q\ndirectory  %s\n%svariables  %s\n", opts.Argv, opts.Wdir, network, strings.Join(names, " "))
 }

@@ -266,8 +266,12 @@ func exitEvent(rank int, status syscall.WaitStatus) eventExited {
 
 // rankOf is what a rank is told about its place.
 func (a *agent) rankOf(r wire.Rank, start wire.Start) rankenv.Rank {
-	return rankenv.Rank{Job: a.job.ID, Epoch: a.job.Epoch, Rank: r.Rank, Size: a.job.Size,
+	place := rankenv.Rank{Job: a.job.ID, Epoch: a.job.Epoch, Rank: r.Rank, Size: a.job.Size,
 		LocalRank: r.LocalRank, LocalSize: len(a.job.Ranks), CrossRank: r.CrossRank, CrossSize: r.CrossSize,
-		Host: a.job.Host, Addr: start.Addr, Agent: a.door.Addr(), Token: a.tokens[r.Rank],
+		Host: a.job.Host, Addrs: start.Addrs, Agent: a.door.Addr(), Token: a.tokens[r.Rank],
 		MasterAddr: start.MasterAddr, MasterPort: start.MasterPort}
+	if len(start.Addrs) > 0 {
+		place.Addr = start.Addrs[0]
+	}
+	return place
 }

@@ -168,7 +168,7 @@ func (h *host) run(job wire.Job) {
 	h.t.Helper()
 	h.greet(job)
 	h.until("ready", func() bool { return h.ready != nil })
-	h.tell(wire.TypeStart, wire.Start{Addr: "192.0.2.1", MasterAddr: "192.0.2.1", MasterPort: 4711})
+	h.tell(wire.TypeStart, wire.Start{Addrs: []string{"192.0.2.1", "10.1.1.1"}, MasterAddr: "192.0.2.1", MasterPort: 4711})
 }
 
 // jobOf is a job of n ranks, numbered from 2, that all run argv.
@@ -264,24 +264,25 @@ func (h *host) frame(f wire.Frame) error {
 	case wire.TypeOutput:
 		return h.outputFrame(f)
 	case wire.TypeExit:
-		return decode(f, func(e wire.Exit) {
+		return wire.Handle(f, func(e wire.Exit) error {
 			if _, twice := h.exits[e.Rank]; twice {
 				h.t.Errorf("rank %d ended twice", e.Rank)
 			}
 			h.exits[e.Rank] = e
+			return nil
 		})
 	case wire.TypeCredit:
 		n, err := f.Credit()
 		h.credit[f.Stream] += n
 		return err
 	case wire.TypeFence:
-		return decode(f, func(m wire.Fence) { h.fences = append(h.fences, m) })
+		return wire.Handle(f, func(m wire.Fence) error { h.fences = append(h.fences, m); return nil })
 	case wire.TypeGet:
-		return decode(f, func(m wire.Get) { h.gets = append(h.gets, m) })
+		return wire.Handle(f, func(m wire.Get) error { h.gets = append(h.gets, m); return nil })
 	case wire.TypePut:
-		return decode(f, func(m wire.Put) { h.puts = append(h.puts, m) })
+		return wire.Handle(f, func(m wire.Put) error { h.puts = append(h.puts, m); return nil })
 	case wire.TypeLost:
-		return decode(f, func(m wire.Lost) { h.lost = append(h.lost, m) })
+		return wire.Handle(f, func(m wire.Lost) error { h.lost = append(h.lost, m); return nil })
 	case wire.TypeDone:
 		h.done = true
 		return nil

@@ -22,13 +22,13 @@ func TestServeRunsAJob(t *testing.T) {
 		t.Errorf("hello %+v", h.hello)
 	}
 	dir := t.TempDir()
-	job := script(2, `echo "$RANK of $WORLD_SIZE: $LOCAL_RANK/$LOCAL_WORLD_SIZE $GORUN_CROSS_RANK/$GORUN_CROSS_SIZE $HOROVOD_HOSTNAME $GORUN_ADDR $MASTER_ADDR:$MASTER_PORT"
+	job := script(2, `echo "$RANK of $WORLD_SIZE: $LOCAL_RANK/$LOCAL_WORLD_SIZE $GORUN_CROSS_RANK/$GORUN_CROSS_SIZE $HOROVOD_HOSTNAME $GORUN_ADDR $GORUN_ADDRS $MASTER_ADDR:$MASTER_PORT"
 		echo "$KEPT,$DROPPED,$SLURM_PROCID,$NEW,$PYTHONUNBUFFERED,$PWD,$(pwd)" >&2; exit $RANK`)
 	job.Wdir, job.Drop, job.Env = []byte(dir), []string{"DROPPED"}, [][]byte{[]byte("NEW=a=\xff b")}
 	h.run(job)
 	exits := h.finish()
 	for rank := 2; rank <= 3; rank++ {
-		want := fmt.Sprintf("%d of 4: %d/2 1/2 h1 192.0.2.1 192.0.2.1:4711\n", rank, rank-2)
+		want := fmt.Sprintf("%d of 4: %d/2 1/2 h1 192.0.2.1 192.0.2.1,10.1.1.1 192.0.2.1:4711\n", rank, rank-2)
 		if got := h.printed(rank, 1); got != want {
 			t.Errorf("rank %d says %q, want %q", rank, got, want)
 		}

@@ -20,7 +20,7 @@ func (a *agent) hello(out interface{ Write([]byte) (int, error) }, opts Options)
 	if _, err := out.Write(wire.Preamble(opts.Nonce)); err != nil {
 		return err
 	}
-	h := wire.Hello{Protocol: wire.Protocol, Build: opts.Build, PID: os.Getpid(), Arch: runtime.GOARCH, Addrs: ownAddrs()}
+	h := wire.Hello{Protocol: wire.Protocol, Build: opts.Build, PID: os.Getpid(), Arch: runtime.GOARCH, Addresses: ownAddresses()}
 	h.Hostname, _ = os.Hostname()
 	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	h.Boot = strings.TrimSpace(string(boot))
@@ -29,18 +29,6 @@ func (a *agent) hello(out interface{ Write([]byte) (int, error) }, opts Options)
 		h.Caller, h.Reached = c[0], c[2]
 	}
 	return a.out.SendMessage(wire.TypeHello, h)
-}
-
-// ownAddrs lists this host's addresses, without loopback and link-local ones.
-func ownAddrs() []string {
-	addrs, _ := net.InterfaceAddrs()
-	var own []string
-	for _, addr := range addrs {
-		if ip, ok := addr.(*net.IPNet); ok && ip.IP.IsGlobalUnicast() {
-			own = append(own, ip.IP.String())
-		}
-	}
-	return own
 }
 
 // freePort finds a port that nobody listens on now. Programs that rendezvous by
@@ -161,32 +149,23 @@ func (a *agent) frame(f wire.Frame) error {
 	case wire.TypeHeartbeat:
 		return nil
 	case wire.TypeStart:
-		return decode(f, func(s wire.Start) { a.post(s) })
+		return wire.Handle(f, func(s wire.Start) error { a.post(s); return nil })
 	case wire.TypeStop:
-		return decode(f, func(s wire.Stop) { a.post(eventStop{s.Grace}) })
+		return wire.Handle(f, func(s wire.Stop) error { a.post(eventStop{s.Grace}); return nil })
 	case wire.TypeSignal:
-		return decode(f, func(s wire.Signal) { a.post(eventSignal{s.Number}) })
+		return wire.Handle(f, func(s wire.Signal) error { a.post(eventSignal{s.Number}); return nil })
 	case wire.TypeAbort:
-		return decode(f, a.relay.abort)
+		return wire.Handle(f, func(m wire.Abort) error { a.relay.abort(m); return nil })
 	case wire.TypeFenced:
-		return decode(f, a.relay.fenced)
+		return wire.Handle(f, func(m wire.Fence) error { a.relay.fenced(m); return nil })
 	case wire.TypeValue:
-		return decode(f, a.relay.value)
+		return wire.Handle(f, func(m wire.Value) error { a.relay.value(m); return nil })
 	case wire.TypeStdin:
 		return a.input(f.Payload)
 	case wire.TypeCredit:
 		return a.credit(f)
 	}
 	return &wire.FormatError{Reason: fmt.Sprintf("the launcher sent a %s frame", f.Type)}
-}
-
-func decode[T any](f wire.Frame, handle func(T)) error {
-	var message T
-	if err := f.Decode(&message); err != nil {
-		return err
-	}
-	handle(message)
-	return nil
 }
 
 // input queues the launcher's standard input for its rank, which the loop may

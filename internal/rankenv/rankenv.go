@@ -7,9 +7,14 @@ package rankenv
 
 import (
 	"fmt"
+	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 )
+
+// MaxAddrs is the most addresses that GORUN_ADDRS may list.
+const MaxAddrs = 64
 
 // Rank is what one process of a job knows about its place in it.
 type Rank struct {
@@ -22,6 +27,10 @@ type Rank struct {
 
 	Host string // the host's name as the user wrote it
 	Addr string // IP address at which ranks of other hosts reach this one
+	// Addrs are all IP addresses at which they may, best first: the first is Addr.
+	// Environ takes an empty list for Addr alone, FromEnviron never returns one when
+	// there is an Addr.
+	Addrs []string
 
 	Agent string // the agent's door, host:port on loopback
 	Token string // secret that names this rank at the door; never in argv or logs
@@ -44,6 +53,7 @@ func (r Rank) Environ() []string {
 		"GORUN_CROSS_SIZE=" + n(r.CrossSize),
 		"GORUN_HOSTNAME=" + r.Host,
 		"GORUN_ADDR=" + r.Addr,
+		"GORUN_ADDRS=" + strings.Join(r.candidates(), ","),
 		"GORUN_AGENT=" + r.Agent,
 		"GORUN_TOKEN=" + r.Token,
 
@@ -71,9 +81,38 @@ func (r Rank) Environ() []string {
 	return env
 }
 
+// candidates are r.Addrs, or Addr where it stands alone.
+func (r Rank) candidates() []string {
+	if len(r.Addrs) == 0 && r.Addr != "" {
+		return []string{r.Addr}
+	}
+	return r.Addrs
+}
+
+// parseAddrs reads GORUN_ADDRS, whose first address must be addr.
+func parseAddrs(list, addr string) ([]string, error) {
+	addrs := strings.Split(list, ",")
+	if len(addrs) > MaxAddrs {
+		return nil, fmt.Errorf("GORUN_ADDRS lists %d addresses, at most %d are allowed", len(addrs), MaxAddrs)
+	}
+	for i, a := range addrs {
+		if _, err := netip.ParseAddr(a); err != nil {
+			return nil, fmt.Errorf("GORUN_ADDRS=%q: %q is not an IP address", list, a)
+		}
+		if slices.Contains(addrs[:i], a) {
+			return nil, fmt.Errorf("GORUN_ADDRS=%q lists %s twice", list, a)
+		}
+	}
+	if addrs[0] != addr {
+		return nil, fmt.Errorf("GORUN_ADDRS=%q does not begin with GORUN_ADDR=%s", list, addr)
+	}
+	return addrs, nil
+}
+
 // FromEnviron reads a Rank back with lookup, usually os.LookupEnv. Only the
-// GORUN_ names are read. ok is false when the process was not started by gorun;
-// err says which variable is missing or malformed when it was.
+// GORUN_ names are read. GORUN_ADDRS may be missing; GORUN_ADDR is then the only
+// address. ok is false when the process was not started by gorun; err says which
+// variable is missing or malformed when it was.
 func FromEnviron(lookup func(string) (string, bool)) (r Rank, ok bool, err error) {
 	if _, ok := lookup("GORUN_RANK"); !ok {
 		return Rank{}, false, nil
@@ -105,6 +144,13 @@ func FromEnviron(lookup func(string) (string, bool)) (r Rank, ok bool, err error
 	if len(errs) == 0 && (r.Rank < 0 || r.Size < 1 || r.Rank >= r.Size) {
 		errs = append(errs, fmt.Sprintf("GORUN_RANK=%d does not fit GORUN_SIZE=%d", r.Rank, r.Size))
 	}
+	r.Addrs = r.candidates()
+	if list, _ := lookup("GORUN_ADDRS"); list != "" {
+		var err error
+		if r.Addrs, err = parseAddrs(list, r.Addr); err != nil {
+			errs = append(errs, err.Error())
+		}
+	}
 	if len(errs) > 0 {
 		return r, true, fmt.Errorf("rank environment: %s", strings.Join(errs, "; "))
 	}
@@ -120,7 +166,7 @@ func Stale(name string) bool {
 		"HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE",
 		"HOROVOD_CROSS_RANK", "HOROVOD_CROSS_SIZE", "HOROVOD_HOSTNAME",
 		"GORUN_JOB_ID", "GORUN_EPOCH", "GORUN_RANK", "GORUN_SIZE", "GORUN_LOCAL_RANK", "GORUN_LOCAL_SIZE",
-		"GORUN_CROSS_RANK", "GORUN_CROSS_SIZE", "GORUN_HOSTNAME", "GORUN_ADDR", "GORUN_AGENT", "GORUN_TOKEN",
+		"GORUN_CROSS_RANK", "GORUN_CROSS_SIZE", "GORUN_HOSTNAME", "GORUN_ADDR", "GORUN_ADDRS", "GORUN_AGENT", "GORUN_TOKEN",
 		"SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_GTIDS",
 		"MPI_LOCALRANKID", "MPI_LOCALNRANKS":
 		return true

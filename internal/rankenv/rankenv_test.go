@@ -1,6 +1,9 @@
 package rankenv
 
 import (
+	"net/netip"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -18,12 +21,12 @@ func lookupIn(env []string) func(string) (string, bool) {
 
 func TestRoundTrip(t *testing.T) {
 	want := Rank{Job: "j1", Epoch: 2, Rank: 3, Size: 8, LocalRank: 1, LocalSize: 2, CrossRank: 1, CrossSize: 4,
-		Host: "f2", Addr: "10.0.0.2", Agent: "127.0.0.1:4000", Token: "secret"}
+		Host: "f2", Addr: "10.0.0.2", Addrs: []string{"10.0.0.2", "2001:db8::2", "192.168.1.2"}, Agent: "127.0.0.1:4000", Token: "secret"}
 	got, ok, err := FromEnviron(lookupIn(want.Environ()))
 	if err != nil || !ok {
 		t.Fatalf("FromEnviron: ok=%v err=%v", ok, err)
 	}
-	if got != want {
+	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
@@ -59,6 +62,56 @@ func TestBadEnvironmentNamesTheVariable(t *testing.T) {
 		_, ok, err := FromEnviron(lookupIn(bad))
 		if !ok || err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s=%s: ok=%v err=%v, want an error with %q", tc.name, tc.value, ok, err, tc.want)
+		}
+	}
+}
+
+func TestAddressesBestFirst(t *testing.T) {
+	without := func(name string, env []string) []string {
+		return slices.DeleteFunc(env, func(kv string) bool { return strings.HasPrefix(kv, name+"=") })
+	}
+	alone := Rank{Size: 1, Addr: "10.0.0.2"}.Environ()
+	for name, tc := range map[string]struct{ env, want []string }{
+		"one address":        {alone, []string{"10.0.0.2"}},
+		"no GORUN_ADDRS":     {without("GORUN_ADDRS", slices.Clone(alone)), []string{"10.0.0.2"}},
+		"GORUN_ADDRS empty":  {append([]string{"GORUN_ADDRS="}, alone...), []string{"10.0.0.2"}},
+		"no address at all":  {Rank{Size: 1}.Environ(), nil},
+		"several":            {Rank{Size: 1, Addr: "10.0.0.2", Addrs: []string{"10.0.0.2", "fd00::2"}}.Environ(), []string{"10.0.0.2", "fd00::2"}},
+		"an address's scope": {Rank{Size: 1, Addr: "fe80::2%eth0"}.Environ(), []string{"fe80::2%eth0"}},
+		"as many as may be":  {append([]string{"GORUN_ADDR=10.0.0.0", "GORUN_ADDRS=" + strings.Join(numbered(MaxAddrs), ",")}, alone...), numbered(MaxAddrs)},
+		"set over a default": {append([]string{"GORUN_ADDRS=10.0.0.2,10.0.0.3"}, alone...), []string{"10.0.0.2", "10.0.0.3"}},
+	} {
+		r, _, err := FromEnviron(lookupIn(tc.env))
+		if err != nil || !slices.Equal(r.Addrs, tc.want) {
+			t.Errorf("%s: %q, %v; want %q", name, r.Addrs, err, tc.want)
+		}
+	}
+}
+
+// numbered are n different addresses.
+func numbered(n int) (addrs []string) {
+	addr := netip.MustParseAddr("10.0.0.0")
+	for range n {
+		addrs = append(addrs, addr.String())
+		addr = addr.Next()
+	}
+	return addrs
+}
+
+func TestAddressesThatCannotBe(t *testing.T) {
+	env := Rank{Size: 1, Addr: "10.0.0.0"}.Environ()
+	for list, want := range map[string]string{
+		"10.0.0.0,f2":                           `"f2" is not an IP address`,
+		"10.0.0.0,":                             `"" is not an IP address`,
+		"10.0.0.0, 10.0.0.1":                    `" 10.0.0.1" is not an IP address`,
+		"10.0.0.0:80":                           "is not an IP address",
+		"10.0.0.1,10.0.0.0":                     "does not begin with GORUN_ADDR=10.0.0.0",
+		"10.0.0.0,10.0.0.1,10.0.0.0":            "lists 10.0.0.0 twice",
+		strings.Join(numbered(MaxAddrs+1), ","): "lists 65 addresses, at most 64",
+	} {
+		_, ok, err := FromEnviron(lookupIn(append([]string{"GORUN_ADDRS=" + list}, env...)))
+		if !ok || err == nil || !strings.Contains(err.Error(), "GORUN_ADDRS") || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: ok=%v err=%v, want an error with %q", list, ok, err, want)
 		}
 	}
 }

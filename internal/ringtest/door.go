@@ -18,7 +18,7 @@ import (
 	"github.com/gorun/gorun/internal/rankenv"
 )
 
-// Host is the name of the one host that all ranks of a Door are on.
+// Host is the name of the host that all ranks of a Door are on, unless it has several.
 const Host = "testhost"
 
 // Abort is why a job has failed.
@@ -37,6 +37,9 @@ type Door struct {
 	// Transport is how ranks are told to move data: tcp unless it is changed
 	// before they join.
 	Transport string
+	// Hosts says how many ranks each host has, in the order of ranks. Without it there is
+	// one host. All of them are this machine, but ranks take them for different ones.
+	Hosts []int
 
 	server *httptest.Server
 	closed sync.Once
@@ -83,10 +86,31 @@ func (d *Door) Close() {
 
 // Rank returns the place of a rank, which listens on addr, an IP address.
 func (d *Door) Rank(rank int, addr string) rankenv.Rank {
-	return rankenv.Rank{
+	r := rankenv.Rank{
 		Job: d.Job, Epoch: d.Epoch, Rank: rank, Size: d.Size, LocalRank: rank, LocalSize: d.Size, CrossSize: 1,
 		Host: Host, Addr: addr, Agent: d.server.Listener.Addr().String(), Token: "token-" + strconv.Itoa(rank),
 	}
+	first := 0
+	for i, n := range d.Hosts {
+		if rank >= first && rank < first+n {
+			r.Host, r.LocalRank, r.LocalSize = Host+strconv.Itoa(i), rank-first, n
+		}
+		first += n
+	}
+	if d.Hosts == nil {
+		return r
+	}
+	r.CrossRank, r.CrossSize = 0, 0
+	for i, n := range d.Hosts {
+		if n <= r.LocalRank {
+			continue
+		}
+		if r.Host == Host+strconv.Itoa(i) {
+			r.CrossRank = r.CrossSize
+		}
+		r.CrossSize++
+	}
+	return r
 }
 
 // Environ returns the environment of a rank on 127.0.0.1, as NAME=value.
@@ -218,11 +242,12 @@ func (d *Door) serveLost(w http.ResponseWriter, r *http.Request) {
 	if _, ok := d.rank(w, r); !ok {
 		return
 	}
-	a := Abort{Host: Host}
+	a := Abort{}
 	if err := json.NewDecoder(r.Body).Decode(&a); err != nil || a.Rank < 0 || a.Rank >= d.Size {
 		w.WriteHeader(http.StatusBadRequest)
 		return
 	}
+	a.Host = d.Rank(a.Rank, "").Host
 	d.mu.Lock()
 	d.lost = append(d.lost, a)
 	d.fail(a)

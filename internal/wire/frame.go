@@ -9,13 +9,15 @@ import (
 )
 
 // Protocol is the version of this format. Both sides must have the same.
-const Protocol = 1
+const Protocol = 2
 
 const (
 	// MaxData caps the payload of a bulk frame.
 	MaxData = 64 << 10
 	// MaxControl caps the payload of a control frame.
 	MaxControl = 16 << 20
+	// MaxHello caps the payload of a hello, which comes before either side trusts the other.
+	MaxHello = 64 << 10
 	// Window is the credit in bytes that every bulk stream starts with.
 	Window = 256 << 10
 
@@ -63,8 +65,11 @@ func (t Type) String() string {
 func (t Type) bulk() bool { return t == TypeOutput || t == TypeStdin }
 
 func (t Type) maxPayload() int {
-	if t.bulk() {
+	switch {
+	case t.bulk():
 		return MaxData
+	case t == TypeHello:
+		return MaxHello
 	}
 	return MaxControl
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"time"
 )
 
@@ -14,14 +15,26 @@ type Hello struct {
 	PID      int    `json:",omitempty"` // agent only, as are the fields below
 	Hostname string `json:",omitempty"`
 	Arch     string `json:",omitempty"` // GOARCH
-	// Addrs are the host's own IP addresses, loopback excluded.
-	Addrs []string `json:",omitempty"`
+	// Addresses are the host's own, at most MaxAddresses.
+	Addresses []Address `json:",omitempty"`
 	// Reached is the address at which sshd was reached, Caller the address it
 	// was reached from (SSH_CONNECTION); empty without SSH.
 	Reached string `json:",omitempty"`
 	Caller  string `json:",omitempty"`
 	// Boot identifies the running kernel: two names with one Boot are one machine.
 	Boot string `json:",omitempty"`
+}
+
+// MaxAddresses is the most addresses that a hello tells of.
+const MaxAddresses = 256
+
+// Address is one IP address of a host, and what its interface is like.
+type Address struct {
+	Interface string
+	Prefix    netip.Prefix // the address with the length of its subnet; invalid: the interface has no address
+	Up        bool         `json:",omitempty"` // the interface is up and its link is, too
+	Loopback  bool         `json:",omitempty"`
+	Speed     int          `json:",omitempty"` // Mbit/s; 0: the driver does not say
 }
 
 // Job is everything a host must know to run its ranks. Strings that come from
@@ -65,8 +78,8 @@ type Refuse struct {
 
 // Start lets the ranks begin: every host of the job is ready.
 type Start struct {
-	Addr       string // this host's address as the other hosts should use it
-	MasterAddr string // rank 0's host
+	Addrs      []string // this host's addresses as the other hosts should use them, best first
+	MasterAddr string   // rank 0's host
 	MasterPort int
 }
 
@@ -144,6 +157,15 @@ func (f Frame) Decode(message any) error {
 		return &FormatError{fmt.Sprintf("%s message: %v", f.Type, err)}
 	}
 	return nil
+}
+
+// Handle decodes a control message and hands it to handle.
+func Handle[T any](f Frame, handle func(T) error) error {
+	var message T
+	if err := f.Decode(&message); err != nil {
+		return err
+	}
+	return handle(message)
 }
 
 // SendCredit returns n bytes of credit for a bulk stream.

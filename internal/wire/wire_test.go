@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"net/netip"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -71,6 +73,39 @@ func TestMessagesKeepEveryByte(t *testing.T) {
 	}
 }
 
+// The longest hello that an agent says has room, and addresses come back as told.
+func TestHelloHoldsEveryAddress(t *testing.T) {
+	want := Hello{Protocol: Protocol, Build: strings.Repeat("b", 128), PID: 1 << 22, Hostname: strings.Repeat("h", 64), Arch: "loong64",
+		Reached: "2001:db8:ffff:ffff:ffff:ffff:ffff:ffff", Caller: "2001:db8:ffff:ffff:ffff:ffff:ffff:ffff", Boot: strings.Repeat("0", 36)}
+	for i := range MaxAddresses {
+		ip := netip.AddrFrom16([16]byte{0x20, 0x01, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, byte(i)})
+		want.Addresses = append(want.Addresses, Address{Interface: strings.Repeat("<", 15), Prefix: netip.PrefixFrom(ip, 128), Up: true, Loopback: true, Speed: 1 << 30})
+	}
+	want.Addresses[7] = Address{Interface: "ib0"}
+	var stream bytes.Buffer
+	if err := NewWriter(&stream).SendMessage(TypeHello, want); err != nil {
+		t.Fatal(err)
+	}
+	f, err := NewReader(&stream).Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = Handle(f, func(got Hello) error {
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("got %+v", got)
+		}
+		return io.ErrNoProgress
+	})
+	if err != io.ErrNoProgress {
+		t.Errorf("%v, want the handler's error", err)
+	}
+	f.Payload = []byte(`{"Addresses":[{"Prefix":"10.0.0.1"}]}`)
+	var bad *FormatError
+	if err := Handle(f, func(Hello) error { t.Error("handled"); return nil }); !errors.As(err, &bad) {
+		t.Errorf("an address without its subnet: %v", err)
+	}
+}
+
 func TestMalformedFramesAreRefused(t *testing.T) {
 	header := func(size uint32, typ, flags byte) []byte {
 		return []byte{byte(size >> 24), byte(size >> 16), byte(size >> 8), byte(size), typ, flags, 0, 0, 0, 0, 0, 0}
@@ -81,6 +116,7 @@ func TestMalformedFramesAreRefused(t *testing.T) {
 		"flags":            header(0, byte(TypeDone), 1),
 		"bulk too long":    header(MaxData+1, byte(TypeOutput), 0),
 		"control too long": header(MaxControl+1, byte(TypeJob), 0),
+		"hello too long":   header(MaxHello+1, byte(TypeHello), 0),
 	} {
 		var bad *FormatError
 		if _, err := NewReader(bytes.NewReader(data)).Next(); !errors.As(err, &bad) {

@@ -12,14 +12,12 @@ func (t *Team) Barrier(sign *flow.Sign) error {
 	return nil
 }
 
-// Swap sends out to member to while in is filled by member from. Either may be
-// [flow.None]. When it returns, out may be written again.
-func (t *Team) Swap(sign *flow.Sign, to int, out []byte, from int, in []byte) error {
-	if t.Size() == 1 || to == t.me && from == t.me {
-		copy(in, out)
-		return nil
-	}
+// Swap sends out to member to while in is filled by member from, whose flow has the sign
+// expect. Either member may be [flow.None], and neither is this one. When it
+// returns, out may be written again.
+func (t *Team) Swap(sign, expect *flow.Sign, to int, out []byte, from int, in []byte) error {
 	f := t.begin(sign, to, from)
+	f.Expect = expect
 	if to != flow.None {
 		lead(f, out)
 	}
@@ -30,11 +28,11 @@ func (t *Team) Swap(sign *flow.Sign, to int, out []byte, from int, in []byte) er
 }
 
 func (t *Team) give(sign *flow.Sign, out []byte, to int) error {
-	return t.Swap(sign, to, out, flow.None, nil)
+	return t.Swap(sign, nil, to, out, flow.None, nil)
 }
 
 func (t *Team) take(sign *flow.Sign, in []byte, from int) error {
-	return t.Swap(sign, flow.None, nil, from, in)
+	return t.Swap(sign, nil, flow.None, nil, from, in)
 }
 
 // AllGather brings every member's part to all members. parts[i] is the memory for the part

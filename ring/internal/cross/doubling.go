@@ -18,15 +18,13 @@ func (t *Team) doubling(sign *flow.Sign, r Reduction, dst, src []byte) error {
 		return t.take(sign, dst, t.me+1)
 	}
 	d := doubler{t: t, sign: sign, r: r, cur: src, dst: dst}
-	place := t.me - extra // among the full
 	if paired {
-		place = t.me / 2
 		if err := d.combine(flow.None, t.me-1, false); err != nil {
 			return err
 		}
 	}
 	for distance := 1; distance < full; distance *= 2 {
-		partner := place ^ distance
+		partner := place(t.me, extra) ^ distance
 		if partner < extra {
 			partner = 2*partner + 1
 		} else {

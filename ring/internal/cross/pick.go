@@ -1,5 +1,10 @@
 package cross
 
+import (
+	"maps"
+	"slices"
+)
+
 // Algorithm is a way to do an allreduce.
 type Algorithm uint8
 
@@ -51,4 +56,42 @@ func pow2(n int) int {
 		p *= 2
 	}
 	return p
+}
+
+// Partners are the members that member me of n talks to in the algorithms that need few
+// links: all but the pairwise ones. If one member has another for a partner, so has that
+// one it.
+func Partners(n, me int) []int {
+	set := map[int]bool{}
+	around := func(distance int) {
+		set[(me+distance)%n] = true
+		set[(me-distance%n+n)%n] = true
+	}
+	for _, skip := range skips(n) {
+		around(skip)
+	}
+	full := pow2(n)
+	extra := n - full
+	for distance := 1; distance < n; distance *= 2 {
+		around(distance)
+		for other := range n {
+			if a, b := place(me, extra), place(other, extra); a >= 0 && b >= 0 && a^b == distance {
+				set[other] = true
+			}
+		}
+	}
+	delete(set, me)
+	return slices.Sorted(maps.Keys(set))
+}
+
+// place is a member's number among the full ones of a recursive doubling, -1 if it is
+// not one of them.
+func place(member, extra int) int {
+	switch {
+	case member >= 2*extra:
+		return member - extra
+	case member%2 == 1:
+		return member / 2
+	}
+	return -1
 }

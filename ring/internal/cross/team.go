@@ -36,7 +36,7 @@ func (t *Team) Size() int { return len(t.ranks) }
 // begin clears the flow for the next step, from member from to member to.
 func (t *Team) begin(sign *flow.Sign, to, from int) *flow.Flow {
 	f := &t.flow
-	f.Sign, f.To, f.From = sign, t.rank(to), t.rank(from)
+	f.Sign, f.Expect, f.To, f.From = sign, nil, t.rank(to), t.rank(from)
 	f.Send, f.Recv, f.Lead = f.Send[:0], f.Recv[:0], 0
 	return f
 }

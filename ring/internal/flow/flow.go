@@ -24,6 +24,7 @@ const None = -1
 // through a chain of ranks.
 type Flow struct {
 	Sign     *Sign
+	Expect   *Sign // what comes from From, where that is another; nil: the same
 	To, From int
 
 	Send [][]byte

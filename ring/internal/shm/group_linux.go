@@ -1,101 +1,32 @@
 package shm
 
 import (
-	"errors"
-	"fmt"
-	"os"
-	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"github.com/gorun/gorun/ring/internal/kernel"
 )
 
-// Group is the ranks of one host. It runs one collective at a time; all ranks
-// must make the same calls in the same order, which the calls' signs check.
+// Group is the ranks of one domain, numbered 0..L-1. It runs one call at a time;
+// all ranks must make the same collectives in the same order, which the calls'
+// signs check.
+//
+// What the others write is never trusted with more than the bytes of a result:
+// places and lengths are this rank's own, or checked before use.
 type Group struct {
 	rank, size int
 	seg        *segment
 	wait       waiter
 	kernels    kernel.Set
-	block      uint32 // blocks so far, over all calls
+	block      uint32 // blocks so far, over all collectives
 	message    uint32 // small messages so far
 	srcs       []unsafe.Pointer
-	tuners     [classes]tuner // rank 0's
-}
+	tuners     [kinds][classes]tuner // rank 0's
 
-// ErrBroken says that the job ended while a rank waited.
-var ErrBroken = errors.New("the job is over")
-
-// GoneError says that another rank has ended, or closed the group, and is waited
-// for in vain.
-type GoneError struct{ Rank int }
-
-func (e *GoneError) Error() string { return fmt.Sprintf("rank %d is gone", e.Rank) }
-
-// SignError says that another rank makes another call.
-type SignError struct {
-	Rank         int
-	Mine, Theirs uint64
-}
-
-func (e *SignError) Error() string {
-	return fmt.Sprintf("rank %d makes another call (%x, here %x)", e.Rank, e.Theirs, e.Mine)
-}
-
-// Exchange is how ranks learn of each other before they share memory: each
-// brings a value and gets those of all, by local rank.
-type Exchange func(name string, value []byte) ([][]byte, error)
-
-// Join makes the group of size ranks, this one being rank. It returns nil, and
-// no error, when the ranks do not share memory. broken ends every wait.
-func Join(rank, size int, exchange Exchange, kernels kernel.Set, broken *atomic.Bool) (*Group, error) {
-	seg, err := share(rank, size, exchange)
-	if seg == nil || err != nil {
-		return nil, err
-	}
-	seg.controls[rank].pid.Store(int32(os.Getpid()))
-	// Before this is over a rank may look for another's process.
-	if _, err := exchange("ready", nil); err != nil {
-		_ = seg.close()
-		return nil, err
-	}
-	return &Group{rank: rank, size: size, seg: seg, kernels: kernels, srcs: make([]unsafe.Pointer, size),
-		wait: waiter{spin: size <= ownCores(), broken: broken, controls: seg.controls}}, nil
-}
-
-// share lets rank 0 make the memory and the others find it. All or none have it.
-func share(rank, size int, exchange Exchange) (*segment, error) {
-	var seg *segment
-	var text []byte
-	if rank == 0 {
-		made, file, offer, err := create(size)
-		if err == nil {
-			defer file.Close()
-			seg, text = made, offer
-		}
-	}
-	offers, err := exchange("offer", text)
-	if err != nil {
-		return nil, err
-	}
-	if rank > 0 && len(offers[0]) > 0 {
-		seg, _ = open(offers[0], size) // not to be had: the others learn of it next
-	}
-	have := []byte{0}
-	if seg != nil {
-		have[0] = 1
-	}
-	all, err := exchange("have", have)
-	for _, h := range all {
-		if err == nil && len(h) == 1 && h[0] == 1 {
-			continue
-		}
-		if seg != nil {
-			_ = seg.close()
-		}
-		return nil, err
-	}
-	return seg, err
+	posted []uint32    // blocks put in Swaps, by rank
+	taken  []uint32    // blocks taken in Swaps, by rank
+	boxed  uint32      // boxes used so far, over all Swaps
+	loans  [boxes]loan // who has yet to empty each box
 }
 
 // Close leaves the group and gives the memory back. No call may be running.
@@ -104,41 +35,33 @@ func (g *Group) Close() error {
 	return g.seg.close()
 }
 
-// AllReduce sets the count elements of dst to op over the src of all ranks, in
-// rank order, times 1/divisor. dst may be src. sign must be equal on all ranks.
-func (g *Group) AllReduce(sign uint64, t kernel.DType, op kernel.Op, dst, src unsafe.Pointer, count, divisor int) error {
-	if bytes := count * t.Size(); bytes <= cellSize {
-		return g.exchange(sign, src, bytes, func(srcs []unsafe.Pointer) {
-			g.kernels.Reduce(t, op, dst, srcs, count)
-			if divisor > 1 {
-				g.kernels.Divide(t, dst, dst, count, divisor)
-			}
-		})
-	}
-	r := reduction{g: g, sign: sign, t: t, op: op, dst: dst, src: src, count: count, divisor: divisor}
-	return r.tuned()
-}
-
 // Barrier returns when all ranks have called it.
 func (g *Group) Barrier(sign uint64) error {
-	return g.exchange(sign, nil, 0, func([]unsafe.Pointer) {})
+	g.begin(0)
+	return g.exchange(sign)
 }
 
-// exchange shows bytes to all ranks and calls use with those of all, by rank.
-// One round: every rank writes its cell, then reads all. A cell is written again two
-// messages later; by then its readers have sent the message between, which
-// they do after reading.
-func (g *Group) exchange(sign uint64, src unsafe.Pointer, bytes int, use func(srcs []unsafe.Pointer)) error {
+// begin starts a small message of at most bytes from every rank, and returns where
+// this rank's goes. Bytes must be equal on all ranks, and at most cellSize.
+func (g *Group) begin(bytes int) unsafe.Pointer {
 	g.message++
 	which := int(g.message % cells)
 	for q := range g.size {
 		g.srcs[q] = g.messageOf(q, which, bytes)
 	}
+	return g.srcs[g.rank]
+}
+
+// exchange shows this rank's message to all and waits for theirs, which are at
+// g.srcs, by rank, until the next begin.
+// One round: every rank writes its cell, then reads all. A cell is written again two
+// messages later; by then its readers have sent the message between, which
+// they do after reading.
+func (g *Group) exchange(sign uint64) error {
+	which := int(g.message % cells)
 	mine := &g.seg.controls[g.rank].cell[which]
-	kernel.Copy(g.srcs[g.rank], src, bytes)
 	mine.sign = sign
 	mine.set(g.message)
-	g.srcs[g.rank] = src
 	for q := range g.size {
 		if q == g.rank {
 			continue
@@ -151,8 +74,6 @@ func (g *Group) exchange(sign uint64, src unsafe.Pointer, bytes int, use func(sr
 			return &SignError{Rank: q, Mine: sign, Theirs: c.sign}
 		}
 	}
-	use(g.srcs)
-	g.srcs[g.rank] = nil // the caller's memory is not ours to keep
 	return nil
 }
 
@@ -161,6 +82,22 @@ func (g *Group) messageOf(rank, which, bytes int) unsafe.Pointer {
 		return unsafe.Pointer(&g.seg.controls[rank].cell[which].data)
 	}
 	return unsafe.Add(g.seg.cells[rank], which*cellSize)
+}
+
+// advance numbers the blocks of a call.
+func (g *Group) advance(blocks int) (first uint32) {
+	first = g.block
+	g.block += uint32(blocks)
+	return first
+}
+
+// settle ends a call: it moves on the counters of steps that this rank did not
+// have. One left behind would seem ahead once the numbers have wrapped around.
+func (g *Group) settle() {
+	mine := g.seg.controls[g.rank]
+	mine.in.set(g.block)
+	mine.out.set(g.block)
+	mine.done.set(g.block)
 }
 
 // put shows the others that block n of a call is in this rank's slot.
@@ -203,3 +140,38 @@ func (g *Group) free(n uint32) error {
 func (g *Group) slot(q int, n uint32) unsafe.Pointer {
 	return unsafe.Add(g.seg.staging[q], int(n%slots)*slotSize)
 }
+
+// write copies n bytes into a slot.
+func (g *Group) write(stage staging, slot, src unsafe.Pointer, n int) {
+	if stage == pastCache {
+		g.kernels.CopyNT(slot, src, n)
+		return
+	}
+	kernel.Copy(slot, src, n)
+}
+
+// copyPart copies the n bytes at off of both arrays. None may lie past the end of
+// the caller's memory, where no pointer may go.
+func copyPart(dst unsafe.Pointer, dstOff int, src unsafe.Pointer, srcOff, n int) {
+	if n > 0 {
+		kernel.Copy(unsafe.Add(dst, dstOff), unsafe.Add(src, srcOff), n)
+	}
+}
+
+// tuned runs a call of so many bytes with the staging that rank 0 has found to be
+// faster. Ranks may for once see its word at different times: it changes no result.
+func (g *Group) tuned(k kind, bytes int, run func(staging) error) error {
+	class := class(bytes)
+	word := &g.seg.controls[0].stage[k][class]
+	stage := min(staging(word.Load()), pastCache)
+	if g.rank > 0 {
+		return run(stage)
+	}
+	begun := time.Now()
+	err := run(stage)
+	word.Store(uint32(g.tuners[k][class].next(stage, float64(time.Since(begun))/float64(bytes))))
+	return err
+}
+
+// ceil is n / size, rounded up.
+func ceil(n, size int) int { return (n + size - 1) / size }

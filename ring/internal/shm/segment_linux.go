@@ -1,12 +1,6 @@
 package shm
 
 import (
-	"bytes"
-	"crypto/rand"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"os"
 	"sync/atomic"
 	"unsafe"
 
@@ -19,6 +13,8 @@ const (
 	slotSize  = 256 << 10 // bytes
 	cells     = 2         // per rank; see Group.exchange
 	cellSize  = 8 << 10   // bytes
+	boxes     = 4         // per rank, a power of two; see Group.Swap
+	boxSize   = 64 << 10  // bytes
 	inline    = 48        // bytes that travel in a counter's own cache line
 	nonceSize = 32
 )
@@ -30,12 +26,15 @@ type control struct {
 	out  counter        // its stripe's result is in its slot
 	done counter        // it needs the others' slots no more
 	cell [cells]counter // its message is in the cell
+	bell counter        // rung for it while it sleeps in a Swap
 
-	signs [slots]uint64          // what the rank does with the block in each slot; valid when in is
-	pid   atomic.Int32           // of the rank
-	left  atomic.Uint32          // 1: it has closed the group
-	stage [classes]atomic.Uint32 // rank 0's word on the staging that all should use
-	_     [lineSize - 8*slots - 8 - 4*classes]byte
+	signs [slots]uint64                 // what the rank does with the block in each slot; valid when in is
+	born  uint64                        // when the rank's process began: a pid may be used again
+	pid   atomic.Int32                  // of the rank
+	left  atomic.Uint32                 // 1: it has closed the group
+	stage [kinds][classes]atomic.Uint32 // rank 0's word on the staging that all should use
+	cpus  unix.CPUSet                   // where the rank may run
+	_     [2*lineSize - 8*slots - 16 - 4*kinds*classes - unsafe.Sizeof(unix.CPUSet{})]byte
 }
 
 type counter struct {
@@ -46,109 +45,66 @@ type counter struct {
 	_       [lineSize - 64]byte
 }
 
+// pair is what one rank tells another in Swaps; only that one writes it. What a
+// tiny message needs is on the first cache line.
+type pair struct {
+	posted atomic.Uint32 // blocks it has put for the other, over all messages
+	brief  uint32        // of the message under way: see briefOf; valid when posted is
+	sign   uint64        // of the message under way
+	data   [inline]byte  // all of the message, if it fits
+	length uint64        // of the message under way, in bytes
+	taken  atomic.Uint32 // blocks it took from the other, over all messages
+	_      [lineSize - 76]byte
+}
+
 // segment is the mapping.
 type segment struct {
 	memory   []byte
 	controls []*control
-	staging  []unsafe.Pointer // by rank, slots × slotSize bytes
+	pairs    []pair           // ranks × ranks, by the rank that writes
 	cells    []unsafe.Pointer // by rank, cells × cellSize bytes
+	staging  []unsafe.Pointer // by rank, slots × slotSize bytes
+	outbox   []unsafe.Pointer // by rank, boxes × boxSize bytes
 }
 
-func segmentSize(ranks int) int {
-	header := lineSize
-	return pageUp(header+ranks*int(unsafe.Sizeof(control{}))+ranks*cells*cellSize) + ranks*slots*slotSize
+// headSize is what comes before the large parts: all but staging and outboxes.
+func headSize(ranks int) int {
+	perRank := int(unsafe.Sizeof(control{})) + ranks*int(unsafe.Sizeof(pair{})) + cells*cellSize
+	return pageUp(lineSize + ranks*perRank)
 }
+
+func segmentSize(ranks int) int { return headSize(ranks) + ranks*(slots*slotSize+boxes*boxSize) }
 
 func pageUp(n int) int { return (n + 4095) &^ 4095 }
 
-// offer is how a rank finds the memory that another has made.
-type offer struct {
-	PID   int
-	FD    int
-	Nonce []byte // also at the start of the memory
-}
-
-// create makes the memory. The file must stay open until all ranks have it.
-func create(ranks int) (*segment, *os.File, []byte, error) {
-	fd, err := unix.MemfdCreate("gorun-ring", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
-	if err != nil {
-		return nil, nil, nil, fmt.Errorf("make shared memory: %w", err)
-	}
-	file := os.NewFile(uintptr(fd), "memfd:gorun-ring")
-	size := segmentSize(ranks)
-	err = unix.Ftruncate(fd, int64(size))
-	if err == nil {
-		// Reserved now: memory that is missing later would be a SIGBUS.
-		err = unix.Fallocate(fd, 0, 0, int64(size))
-	}
-	if err == nil {
-		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
-	}
-	var s *segment
-	if err == nil {
-		s, err = mapSegment(fd, ranks)
-	}
-	if err != nil {
-		file.Close()
-		return nil, nil, nil, fmt.Errorf("make %d bytes of shared memory: %w", size, err)
-	}
-	rand.Read(s.memory[:nonceSize])
-	text, err := json.Marshal(offer{os.Getpid(), fd, s.memory[:nonceSize]})
-	return s, file, text, err
-}
-
-// open maps the memory that text offers.
-func open(text []byte, ranks int) (*segment, error) {
-	var o offer
-	if err := json.Unmarshal(text, &o); err != nil {
-		return nil, fmt.Errorf("no offer of shared memory: %w", err)
-	}
-	file, err := os.OpenFile(fmt.Sprintf("/proc/%d/fd/%d", o.PID, o.FD), os.O_RDWR, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if info.Size() != int64(segmentSize(ranks)) {
-		return nil, errors.New("another process has that number here")
-	}
-	s, err := mapSegment(int(file.Fd()), ranks)
-	if err != nil {
-		return nil, err
-	}
-	if len(o.Nonce) != nonceSize || !bytes.Equal(s.memory[:nonceSize], o.Nonce) {
-		s.close()
-		return nil, errors.New("the memory found is another's")
-	}
-	return s, nil
-}
-
-func mapSegment(fd, ranks int) (*segment, error) {
-	memory, err := unix.Mmap(fd, 0, segmentSize(ranks), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_POPULATE)
-	if err != nil {
-		return nil, err
-	}
-	// Fewer page-table misses where the kernel gives huge pages for this; it is as well without.
-	_ = unix.Madvise(memory, unix.MADV_HUGEPAGE)
+// layOut finds the parts of a mapping of segmentSize(ranks) bytes.
+func layOut(memory []byte, ranks int) *segment {
 	s := &segment{memory: memory}
 	at := lineSize
-	for range ranks {
-		s.controls = append(s.controls, (*control)(unsafe.Pointer(&memory[at])))
-		at += int(unsafe.Sizeof(control{}))
+	next := func(size int) unsafe.Pointer {
+		p := unsafe.Pointer(&memory[at])
+		at += size
+		return p
 	}
 	for range ranks {
-		s.cells = append(s.cells, unsafe.Pointer(&memory[at]))
-		at += cells * cellSize
+		s.controls = append(s.controls, (*control)(next(int(unsafe.Sizeof(control{})))))
 	}
-	at = pageUp(at)
+	all := ranks * ranks
+	s.pairs = unsafe.Slice((*pair)(next(all*int(unsafe.Sizeof(pair{})))), all)
 	for range ranks {
-		s.staging = append(s.staging, unsafe.Pointer(&memory[at]))
-		at += slots * slotSize
+		s.cells = append(s.cells, next(cells*cellSize))
 	}
-	return s, nil
+	at = headSize(ranks)
+	for range ranks {
+		s.staging = append(s.staging, next(slots*slotSize))
+	}
+	for range ranks {
+		s.outbox = append(s.outbox, next(boxes*boxSize))
+	}
+	return s
 }
+
+// pair is what rank from tells rank to.
+func (s *segment) pair(from, to int) *pair { return &s.pairs[from*len(s.controls)+to] }
 
 func (s *segment) close() error { return unix.Munmap(s.memory) }

@@ -15,6 +15,17 @@ const (
 
 const exploreEvery = 32 // calls
 
+// kind is a kind of call that is tuned on its own.
+type kind int
+
+const (
+	reducing kind = iota
+	scattering
+	gatherings
+)
+
+const kinds = 3
+
 // classes are the size classes that are tuned on their own: the cost per byte
 // depends on the size.
 const classes = 3

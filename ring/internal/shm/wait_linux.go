@@ -7,16 +7,18 @@ import (
 	"os"
 	"strconv"
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
 const (
-	spins    = 2000       // about 20 µs of looking
-	pauses   = 4          // processor pauses between two looks
-	yields   = 50         // looks between which other processes may run
-	sleepMax = 50_000_000 // nanoseconds asleep before we look whether the job still lives
+	spinFor  = 5 * time.Microsecond  // of looking without pause
+	pauses   = 4                     // processor pauses between two looks: 10 to 140 cycles each
+	clocked  = 16                    // looks between two looks at the clock
+	yields   = 300                   // looks between which other processes may run: 0.1 ms if there are none
+	sleepMax = 50 * time.Millisecond // asleep before we look whether the job still lives
 )
 
 // waiter waits for counters, in the way that fits the machine: while every rank
@@ -31,37 +33,74 @@ type waiter struct {
 // until returns when c, a counter of rank q, has reached at least target. It
 // fails with ErrBroken when the job is over, and with a *GoneError when q is gone.
 func (w *waiter) until(c *counter, target uint32, q int) error {
-	if c.reached(target) {
+	if c.reached(target) || w.look(func() bool { return c.reached(target) }) {
 		return nil
 	}
-	if w.spin {
-		for range spins {
-			pause(pauses)
-			if c.reached(target) {
-				return nil
-			}
-		}
-	}
-	for range yields {
-		if w.broken.Load() {
-			return ErrBroken
-		}
-		_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
-		if c.reached(target) {
-			return nil
-		}
-	}
-	for {
+	for !w.broken.Load() {
 		silent := c.sleep(target)
 		// Looked at before the counter: a rank may end right after its last step.
 		gone := silent && w.gone(q)
 		switch {
 		case c.reached(target):
 			return nil
-		case w.broken.Load():
-			return ErrBroken
-		case gone:
+		case gone && !w.broken.Load():
 			return &GoneError{q}
+		}
+	}
+	return ErrBroken
+}
+
+// look looks for a while whether ready is true.
+func (w *waiter) look(ready func() bool) bool {
+	if w.spin && spin(ready) {
+		return true
+	}
+	for range yields {
+		if w.broken.Load() {
+			return false
+		}
+		yield()
+		if ready() {
+			return true
+		}
+	}
+	return false
+}
+
+// spin looks without pause. It goes by the clock, since a processor's pause is
+// short or long; and it ends soon, since even where there are cores enough, the
+// rank that is waited for may be on this one.
+func spin(ready func() bool) bool {
+	var begun time.Time
+	for looks := 1; ; looks++ {
+		pause(pauses)
+		if ready() {
+			return true
+		}
+		switch {
+		case looks == clocked:
+			begun = time.Now()
+		case looks%clocked == 0 && time.Since(begun) > spinFor:
+			return false
+		}
+	}
+}
+
+// listen sleeps until ready is true, or sleepMax is over, which it reports. Who
+// makes ready true rings the bell. It fails with ErrBroken when the job is over.
+func (w *waiter) listen(bell *counter, ready func() bool) (silent bool, err error) {
+	bell.waiters.Add(1)
+	defer bell.waiters.Add(^uint32(0))
+	for {
+		rung := bell.value.Load()
+		switch {
+		case ready():
+			return false, nil
+		case w.broken.Load():
+			return false, ErrBroken
+		}
+		if bell.wait(rung) {
+			return true, nil
 		}
 	}
 }
@@ -69,21 +108,42 @@ func (w *waiter) until(c *counter, target uint32, q int) error {
 // gone reports that rank q can make no step any more.
 func (w *waiter) gone(q int) bool {
 	control := w.controls[q]
-	return control.left.Load() != 0 || ended(int(control.pid.Load()))
+	return control.left.Load() != 0 || ended(int(control.pid.Load()), control.born)
 }
 
-// ended reports that a process is no more, or waits only to be reaped.
-func ended(pid int) bool {
-	if unix.Kill(pid, 0) == unix.ESRCH {
-		return true
+// ended reports that a process, which began at born, is no more, or waits only
+// to be reaped.
+func ended(pid int, born uint64) bool {
+	state, since, err := processState(pid)
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH)
 	}
+	return state == 'Z' || state == 'X' || since != born
+}
+
+// processState is a process's state and when it began, in clock ticks.
+func processState(pid int) (state byte, born uint64, err error) {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
-		return errors.Is(err, fs.ErrNotExist)
+		return 0, 0, err
 	}
-	_, state, found := bytes.Cut(stat[bytes.LastIndexByte(stat, ')')+1:], []byte(" "))
-	return found && len(state) > 0 && (state[0] == 'Z' || state[0] == 'X')
+	return parseStat(stat)
 }
+
+// parseStat reads a process's state and start, fields 3 and 22 of /proc/PID/stat.
+// Field 2 is the program's name in parentheses, which may hold any bytes.
+func parseStat(stat []byte) (state byte, born uint64, err error) {
+	const stateAt, bornAt = 0, 22 - 3
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(fields) <= bornAt {
+		return 0, 0, errors.New("the kernel says nothing of the process")
+	}
+	born, err = strconv.ParseUint(string(fields[bornAt]), 10, 64)
+	return fields[stateAt][0], born, err
+}
+
+// yield lets other processes run.
+func yield() { _, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
 
 // reached compares counters that may wrap around.
 func (c *counter) reached(target uint32) bool { return int32(c.value.Load()-target) >= 0 }
@@ -92,31 +152,49 @@ func (c *counter) reached(target uint32) bool { return int32(c.value.Load()-targ
 func (c *counter) set(value uint32) {
 	c.value.Store(value)
 	if c.waiters.Load() > 0 {
-		const futexWake = 1
-		_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&c.value)), futexWake, 1<<30, 0, 0, 0)
+		c.wake()
 	}
 }
 
+// ring wakes who listens to the counter as a bell.
+func (c *counter) ring() {
+	if c.waiters.Load() > 0 {
+		c.value.Add(1)
+		c.wake()
+	}
+}
+
+func (c *counter) wake() {
+	const futexWake = 1
+	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&c.value)), futexWake, 1<<30, 0, 0, 0)
+}
+
 // sleep waits until the counter changes, a wake comes, or sleepMax is over, which
-// it reports. The futex is shared between processes.
+// it reports.
 func (c *counter) sleep(target uint32) (silent bool) {
 	c.waiters.Add(1)
 	defer c.waiters.Add(^uint32(0))
 	now := c.value.Load()
-	if int32(now-target) >= 0 {
-		return false
-	}
+	return int32(now-target) < 0 && c.wait(now)
+}
+
+// wait sleeps until the counter is not now any more, a wake comes, or sleepMax is
+// over, which it reports. The futex is shared between processes.
+func (c *counter) wait(now uint32) (silent bool) {
 	const futexWait = 0
-	timeout := unix.Timespec{Nsec: sleepMax}
+	timeout := unix.NsecToTimespec(int64(sleepMax))
 	_, _, errno := unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&c.value)), futexWait, uintptr(now), uintptr(unsafe.Pointer(&timeout)), 0, 0)
 	return errno == unix.ETIMEDOUT
 }
 
-// ownCores is how many processors this process may run on.
-func ownCores() int {
-	var set unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &set); err != nil {
-		return 1
+// usableCores is how many processors the ranks have together: those that any of
+// them may run on, but no more than this one's control groups leave it time for.
+func usableCores(controls []*control) float64 {
+	var all unix.CPUSet
+	for _, c := range controls {
+		for i, word := range c.cpus {
+			all[i] |= word
+		}
 	}
-	return set.Count()
+	return min(float64(max(1, all.Count())), quota(os.DirFS("/")))
 }

@@ -29,31 +29,29 @@ const (
 	helloSize = 88
 	macSize   = sha256.Size
 	nonceSize = 32
-	protocol  = 1
+	protocol  = 2
 )
 
 const magic = "gorunrng"
 
-// ErrRefused means that the other end did not prove what it had to.
-var ErrRefused = errors.New("handshake refused")
-
 // Identity is one rank in one epoch of one job.
 type Identity struct {
-	Job   string
-	Epoch int
-	Rank  int
-	Size  int
-	Key   []byte // secret of the job and epoch
+	Job        string
+	Epoch      int
+	Rank, Size int
+	Key        []byte // secret of the job and epoch
+	Comm       string // name of a sub-communicator, empty for the world
 }
 
 // hello is what each side says about the connection, from its own point of view.
 type hello struct {
-	job      [16]byte // start of the SHA-256 of the job's id
+	group    [16]byte // start of the SHA-256 of the job's id and the communicator's name
 	epoch    uint64
 	from, to uint32
 	size     uint32
 	purpose  uint8 // 0, data: the only one yet
-	stripe   uint8 // 0 until a link has several connections
+	stripe   uint8 // which of the link's connections this is
+	stripes  uint8 // how many it has
 	nonce    [nonceSize]byte
 }
 
@@ -62,11 +60,12 @@ func (h hello) encode() []byte {
 	b = append(b, magic...)
 	b = binary.BigEndian.AppendUint16(b, protocol)
 	b = append(b, h.purpose, h.stripe)
-	b = append(b, h.job[:]...)
+	b = append(b, h.group[:]...)
 	b = binary.BigEndian.AppendUint64(b, h.epoch)
 	b = binary.BigEndian.AppendUint32(b, h.from)
 	b = binary.BigEndian.AppendUint32(b, h.to)
 	b = binary.BigEndian.AppendUint32(b, h.size)
+	b = append(b, h.stripes)
 	b = append(b, make([]byte, helloSize-nonceSize-len(b))...)
 	return append(b, h.nonce[:]...)
 }
@@ -79,11 +78,12 @@ func decodeHello(b []byte) (h hello, err error) {
 		return hello{}, fmt.Errorf("protocol %d, want %d", v, protocol)
 	}
 	h.purpose, h.stripe = b[10], b[11]
-	copy(h.job[:], b[12:28])
+	copy(h.group[:], b[12:28])
 	h.epoch = binary.BigEndian.Uint64(b[28:])
 	h.from = binary.BigEndian.Uint32(b[36:])
 	h.to = binary.BigEndian.Uint32(b[40:])
 	h.size = binary.BigEndian.Uint32(b[44:])
+	h.stripes = b[48]
 	copy(h.nonce[:], b[helloSize-nonceSize:])
 	if !bytes.Equal(h.encode(), b) {
 		return hello{}, errors.New("hello with unknown fields")
@@ -94,13 +94,14 @@ func decodeHello(b []byte) (h hello, err error) {
 // shaker holds what a rank needs for all its handshakes. It is read-only.
 type shaker struct {
 	self             Identity
+	stripes          int
 	dialKey, joinKey []byte
 	random           io.Reader
 }
 
-func newShaker(self Identity) (*shaker, error) {
+func newShaker(self Identity, stripes int) (*shaker, error) {
 	derive := func(role string) ([]byte, error) {
-		info := fmt.Sprintf("gorun ring link %d %s %d %s", protocol, role, self.Epoch, self.Job)
+		info := fmt.Sprintf("gorun ring link %d %s %d %q %q", protocol, role, self.Epoch, self.Job, self.Comm)
 		return hkdf.Key(sha256.New, self.Key, nil, info, sha256.Size)
 	}
 	dialKey, err := derive("dialer")
@@ -111,13 +112,13 @@ func newShaker(self Identity) (*shaker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &shaker{self: self, dialKey: dialKey, joinKey: joinKey, random: rand.Reader}, nil
+	return &shaker{self: self, stripes: stripes, dialKey: dialKey, joinKey: joinKey, random: rand.Reader}, nil
 }
 
 // dial is the handshake of the side that connected, to rank to. The caller sets
 // the deadline of conn.
-func (s *shaker) dial(conn io.ReadWriter, to int) error {
-	mine, err := s.hello(to)
+func (s *shaker) dial(conn io.ReadWriter, to, stripe int) error {
+	mine, err := s.hello(to, stripe)
 	if err != nil {
 		return err
 	}
@@ -153,49 +154,57 @@ func (s *shaker) dial(conn io.ReadWriter, to int) error {
 	return nil
 }
 
+// seat is a place at a rank: one connection of the link to a dialer.
+type seat struct{ rank, stripe int }
+
 // accept is the handshake of the side that listens. Place is asked, once the
 // dialer is proven to be that rank, whether it may have the connection; only
 // then does the dialer hear that it has. A refused dialer hears nothing.
-func (s *shaker) accept(conn io.ReadWriter, place func(rank int) bool) (rank int, err error) {
+func (s *shaker) accept(conn io.ReadWriter, place func(seat) bool) (seat, error) {
 	script := make([]byte, helloSize+macSize, 3*(helloSize+macSize))
 	if _, err := io.ReadFull(conn, script); err != nil {
-		return 0, err
+		return seat{}, err
 	}
 	if !hmac.Equal(script[helloSize:], mac(s.dialKey, 1, script[:helloSize])) {
-		return 0, ErrRefused
+		return seat{}, ErrRefused
 	}
 	theirs, err := decodeHello(script[:helloSize])
 	if err != nil {
-		return 0, ErrRefused
+		return seat{}, ErrRefused
 	}
-	mine, err := s.hello(int(theirs.from))
+	wanted := seat{int(theirs.from), int(theirs.stripe)}
+	mine, err := s.hello(wanted.rank, wanted.stripe)
 	if err != nil {
-		return 0, err
+		return seat{}, err
 	}
-	if !theirs.answers(mine) || theirs.from >= theirs.size {
-		return 0, ErrRefused
+	if !theirs.answers(mine) || theirs.from >= theirs.size || theirs.stripe >= theirs.stripes {
+		return seat{}, ErrRefused
 	}
 	script = append(script, mine.encode()...)
 	script = append(script, mac(s.joinKey, 2, script)...)
 	if _, err := conn.Write(script[helloSize+macSize:]); err != nil {
-		return 0, err
+		return seat{}, err
 	}
 	proof := make([]byte, macSize)
 	if _, err := io.ReadFull(conn, proof); err != nil {
-		return 0, err
+		return seat{}, err
 	}
-	if !hmac.Equal(proof, mac(s.dialKey, 3, script)) || !place(int(theirs.from)) {
-		return 0, ErrRefused
+	if !hmac.Equal(proof, mac(s.dialKey, 3, script)) || !place(wanted) {
+		return seat{}, ErrRefused
 	}
 	_, err = conn.Write(mac(s.joinKey, 4, append(script, proof...)))
-	return int(theirs.from), err
+	return wanted, err
 }
 
 // hello returns this rank's own, with a fresh nonce.
-func (s *shaker) hello(to int) (hello, error) {
-	h := hello{epoch: uint64(s.self.Epoch), from: uint32(s.self.Rank), to: uint32(to), size: uint32(s.self.Size)}
-	sum := sha256.Sum256([]byte(s.self.Job))
-	copy(h.job[:], sum[:])
+func (s *shaker) hello(to, stripe int) (hello, error) {
+	h := hello{
+		epoch: uint64(s.self.Epoch),
+		from:  uint32(s.self.Rank), to: uint32(to), size: uint32(s.self.Size),
+		stripe: uint8(stripe), stripes: uint8(s.stripes),
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q", s.self.Job, s.self.Comm))
+	copy(h.group[:], sum[:])
 	_, err := io.ReadFull(s.random, h.nonce[:])
 	return h, err
 }

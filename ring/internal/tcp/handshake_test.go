@@ -49,20 +49,21 @@ func record(t testing.TB) (dialer, acceptor *shaker, dialed, accepted []byte) {
 		_, err := acceptor.accept(b, everyone)
 		failed <- err
 	}()
-	if err := errors.Join(dialer.dial(a, 1), <-failed); err != nil {
+	if err := errors.Join(dialer.dial(a, 1, 0), <-failed); err != nil {
 		t.Fatal(err)
 	}
 	return dialer, acceptor, a.said.Bytes(), b.said.Bytes()
 }
 
-func everyone(int) bool { return true }
+func everyone(seat) bool { return true }
 
 // FuzzHandshake changes what one side of a good handshake said. With the same
 // nonces the recording itself is accepted, and nothing else ever is.
 func FuzzHandshake(f *testing.F) {
 	dialer, acceptor, dialed, accepted := record(f)
 	f.Add([]byte{}, uint16(0), uint16(0), true)
-	f.Add([]byte{1}, uint16(11), uint16(0), true)                     // another purpose
+	f.Add([]byte{1}, uint16(10), uint16(0), true)                     // another purpose
+	f.Add([]byte{1}, uint16(11), uint16(0), true)                     // another stripe
 	f.Add([]byte{0xff}, uint16(helloSize), uint16(0), true)           // MAC of the hello
 	f.Add([]byte{1}, uint16(helloSize+macSize), uint16(0), true)      // proof
 	f.Add([]byte{}, uint16(0), uint16(1), true)                       // cut short
@@ -86,7 +87,7 @@ func FuzzHandshake(f *testing.F) {
 		if dialing {
 			_, err = acceptor.accept(tape{bytes.NewReader(altered)}, everyone)
 		} else {
-			err = dialer.dial(tape{bytes.NewReader(altered)}, 1)
+			err = dialer.dial(tape{bytes.NewReader(altered)}, 1, 0)
 		}
 		if same := bytes.Equal(altered, said); same != (err == nil) {
 			t.Errorf("unchanged is %v, but the handshake ends with %v", same, err)
@@ -114,7 +115,7 @@ func TestRecordingDoesNotFitFreshNonce(t *testing.T) {
 	if _, err := acceptor.accept(tape{bytes.NewReader(dialed)}, everyone); err != ErrRefused {
 		t.Errorf("acceptor: %v, want a refusal", err)
 	}
-	if err := dialer.dial(tape{bytes.NewReader(accepted)}, 1); err != ErrRefused {
+	if err := dialer.dial(tape{bytes.NewReader(accepted)}, 1, 0); err != ErrRefused {
 		t.Errorf("dialer: %v, want a refusal", err)
 	}
 }
@@ -130,14 +131,14 @@ func TestDialerChecksWhoAnswers(t *testing.T) {
 		defer there.Close()
 		s := shakerOf(t, identity(2, 3))
 		script := make([]byte, helloSize+macSize)
-		mine, err := s.hello(0)
+		mine, err := s.hello(0, 0)
 		if _, rerr := io.ReadFull(there, script); rerr != nil || err != nil {
 			t.Error(rerr, err)
 		}
 		answer := mine.encode()
 		there.Write(append(answer, mac(s.joinKey, 2, append(script, answer...))...))
 	}()
-	if err := shakerOf(t, identity(0, 3)).dial(here, 1); err != ErrRefused {
+	if err := shakerOf(t, identity(0, 3)).dial(here, 1, 0); err != ErrRefused {
 		t.Errorf("rank 2 in place of rank 1: %v, want a refusal", err)
 	}
 }

@@ -6,43 +6,60 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"syscall"
 )
 
-// Listener waits for other ranks on one address of this host.
-type Listener struct {
-	tcp  *net.TCPListener
-	addr netip.AddrPort
+// Listen opens a port on each of addrs, for the ranks that will dial this one. When
+// this host does not own an address, as behind a network address translator, it
+// takes the address from which it would reach that one instead. Never the wildcard
+// address: other networks need not see a rank. It is an error only if no address
+// works.
+func Listen(ctx context.Context, addrs []netip.Addr, cfg Config) (*Net, error) {
+	if cfg.Stripes < 1 || cfg.Stripes > MaxStripes {
+		return nil, fmt.Errorf("%d stripes: it must be 1 to %d", cfg.Stripes, MaxStripes)
+	}
+	var listeners []*net.TCPListener
+	errs := []error{errors.New("no address to listen on")}
+	for _, addr := range addrs {
+		l, err := cfg.listenFor(ctx, addr, addrs)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		listeners = append(listeners, l)
+	}
+	if len(listeners) == 0 {
+		return nil, errors.Join(errs...)
+	}
+	return newNet(cfg, listeners), nil
 }
 
-// Listen opens a port on addr. When this host does not own addr, as behind a
-// network address translator, it takes the address from which it would reach
-// addr instead. Never the wildcard address: other networks need not see a rank.
-func Listen(ctx context.Context, addr netip.Addr) (*Listener, error) {
+// listenFor opens a port on addr, or on what stands for it here if that is not one
+// of all anyway.
+func (c Config) listenFor(ctx context.Context, addr netip.Addr, all []netip.Addr) (*net.TCPListener, error) {
 	if addr.IsUnspecified() {
 		return nil, fmt.Errorf("listen on %s: a rank listens on one address, not on all", addr)
 	}
-	l, err := listen(ctx, addr)
+	l, err := c.listen(ctx, addr)
 	if !errors.Is(err, syscall.EADDRNOTAVAIL) {
 		return l, err
 	}
 	own, oerr := ownAddr(ctx, addr)
-	if oerr != nil {
+	if oerr != nil || slices.Contains(all, own) {
 		return nil, errors.Join(err, oerr)
 	}
-	return listen(ctx, own)
+	return c.listen(ctx, own)
 }
 
-func listen(ctx context.Context, addr netip.Addr) (*Listener, error) {
-	var config net.ListenConfig
+func (c Config) listen(ctx context.Context, addr netip.Addr) (*net.TCPListener, error) {
+	config := net.ListenConfig{Control: c.control(addr.IsLoopback())}
 	config.SetMultipathTCP(false)
 	l, err := config.Listen(ctx, "tcp", netip.AddrPortFrom(addr, 0).String())
 	if err != nil {
 		return nil, err
 	}
-	tcp := l.(*net.TCPListener)
-	bound := tcp.Addr().(*net.TCPAddr).AddrPort()
-	return &Listener{tcp: tcp, addr: netip.AddrPortFrom(bound.Addr().Unmap(), bound.Port())}, nil
+	return l.(*net.TCPListener), nil
 }
 
 // ownAddr returns the address from which this host would send to addr. Connecting
@@ -53,11 +70,17 @@ func ownAddr(ctx context.Context, addr netip.Addr) (netip.Addr, error) {
 		return netip.Addr{}, err
 	}
 	defer conn.Close()
-	return conn.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap(), nil
+	return plain(conn.LocalAddr()).Addr(), nil
 }
 
-// Addr is where other ranks find this one.
-func (l *Listener) Addr() netip.AddrPort { return l.addr }
-
-// Close ends the listener. Join does so too.
-func (l *Listener) Close() error { return l.tcp.Close() }
+// plain is a socket's address, IPv4 as such.
+func plain(a net.Addr) netip.AddrPort {
+	var ap netip.AddrPort
+	switch a := a.(type) {
+	case *net.TCPAddr:
+		ap = a.AddrPort()
+	case *net.UDPAddr:
+		ap = a.AddrPort()
+	}
+	return netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port())
+}

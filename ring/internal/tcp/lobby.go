@@ -14,31 +14,47 @@ const (
 	maxStrangers = 256             // connections that have proven nothing yet
 )
 
-// lobby is where incoming connections prove who they are, and wait until all the
-// expected ranks are in.
+// lobby is where incoming connections prove who they are, and wait until they are
+// taken. All ranks below this one may come, each with as many connections as a link
+// has stripes. When all are in, the listeners are closed.
 type lobby struct {
-	shaker *shaker
-	full   chan struct{} // closed when all expected ranks are in
+	shaker    *shaker
+	listeners []*net.TCPListener
+	arrived   chan struct{} // holds something when a connection has come in since it was read
 
-	filled    sync.Once
 	mu        sync.Mutex
-	strangers []*net.TCPConn       // oldest first
-	missing   map[int]bool         // expected ranks
-	joined    map[int]*net.TCPConn // of them, those that are in
+	strangers []*net.TCPConn // oldest first
+	parties   []party        // by rank
+	missing   int            // connections that are not in
 	closed    bool
+	serving   sync.WaitGroup
 	shaking   sync.WaitGroup
 }
 
-func newLobby(s *shaker, expected []int) *lobby {
-	l := &lobby{shaker: s, full: make(chan struct{}), missing: map[int]bool{}, joined: map[int]*net.TCPConn{}}
-	for _, rank := range expected {
-		l.missing[rank] = true
+// party is the connections of one rank.
+type party struct {
+	conns     [MaxStripes]*net.TCPConn // by stripe
+	confirmed [MaxStripes]bool         // the rank knows that this one is in
+	in        int                      // how many are confirmed
+	taken     bool                     // by their user: a lost one is not replaced
+}
+
+// newLobby opens the doors: s and the listeners are its own from now on.
+func newLobby(s *shaker, listeners []*net.TCPListener) *lobby {
+	l := &lobby{
+		shaker: s, listeners: listeners, arrived: make(chan struct{}, 1),
+		parties: make([]party, s.self.Rank), missing: s.self.Rank * s.stripes,
 	}
+	for _, tcp := range listeners {
+		l.serving.Go(func() { l.serve(tcp) })
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.fill()
 	return l
 }
 
-// serve takes connections until the listener is closed, which its user does.
+// serve takes connections until the listener is closed.
 func (l *lobby) serve(tcp *net.TCPListener) {
 	for {
 		conn, err := tcp.AcceptTCP()
@@ -67,16 +83,23 @@ func (l *lobby) shake(conn *net.TCPConn) bool {
 	if conn.SetDeadline(time.Now().Add(shakeTimeout)) != nil {
 		return false
 	}
-	rank, err := l.shaker.accept(conn, func(rank int) bool { return l.place(rank, conn) })
+	var got seat
+	placed := false
+	_, err := l.shaker.accept(conn, func(s seat) bool {
+		got, placed = s, l.place(s, conn)
+		return placed
+	})
 	if err == nil {
 		err = conn.SetDeadline(time.Time{})
 	}
-	if err != nil {
-		l.unplace(conn)
-		return false
+	if err == nil {
+		l.confirm(got, conn)
+		return true
 	}
-	l.confirm(rank)
-	return true
+	if placed {
+		l.unplace(got, conn)
+	}
+	return false
 }
 
 // enter counts conn among the strangers. When there are too many, the oldest
@@ -110,79 +133,112 @@ func (l *lobby) forget(conn *net.TCPConn) {
 	}
 }
 
-// place gives an expected rank's place to conn. The first keeps it, unless it has
-// hung up since: a dialer that ran out of time and tries again.
-func (l *lobby) place(rank int, conn *net.TCPConn) bool {
+// place gives a seat to conn. The first keeps it, unless it has hung up since, and
+// nobody has taken it: a dialer that ran out of time and tries again.
+func (l *lobby) place(s seat, conn *net.TCPConn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if _, expected := l.missing[rank]; !expected || l.closed {
+	if l.closed || s.rank >= len(l.parties) || l.parties[s.rank].taken {
 		return false
 	}
-	if first := l.joined[rank]; first != nil {
+	p := &l.parties[s.rank]
+	if first := p.conns[s.stripe]; first != nil {
 		if !hungUp(first) {
 			return false
 		}
 		first.Close()
+		l.vacate(s)
 	}
 	l.forget(conn) // no longer a stranger: a flood cannot push it out
-	l.joined[rank] = conn
+	p.conns[s.stripe] = conn
 	return true
 }
 
-// unplace takes the place back from a conn that broke on its last step.
-func (l *lobby) unplace(conn *net.TCPConn) {
+// unplace takes the seat back from a conn that broke on its last step.
+func (l *lobby) unplace(s seat, conn *net.TCPConn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for rank, c := range l.joined {
-		if c == conn {
-			delete(l.joined, rank)
-			l.missing[rank] = true
-		}
+	if l.parties[s.rank].conns[s.stripe] == conn {
+		l.vacate(s)
 	}
 }
 
-// confirm notes that rank knows it is in.
-func (l *lobby) confirm(rank int) {
+func (l *lobby) vacate(s seat) {
+	p := &l.parties[s.rank]
+	p.conns[s.stripe] = nil
+	if p.confirmed[s.stripe] {
+		p.confirmed[s.stripe] = false
+		p.in--
+		l.missing++
+	}
+}
+
+// confirm notes that the rank knows it is in.
+func (l *lobby) confirm(s seat, conn *net.TCPConn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.missing[rank] = false
+	p := &l.parties[s.rank]
+	if l.closed || p.conns[s.stripe] != conn {
+		return
+	}
+	p.confirmed[s.stripe] = true
+	p.in++
+	l.missing--
+	select {
+	case l.arrived <- struct{}{}:
+	default:
+	}
 	l.fill()
 }
 
-// fill tells when nobody is missing.
+// fill closes the doors when nobody is missing.
 func (l *lobby) fill() {
-	for _, missing := range l.missing {
-		if missing {
-			return
-		}
+	if l.missing == 0 {
+		l.shut()
 	}
-	l.filled.Do(func() { close(l.full) })
 }
 
-// close sends the strangers away, waits for the handshakes under way, and returns
-// the connections of the ranks that are in. The listener is closed before.
-func (l *lobby) close() map[int]*net.TCPConn {
-	l.mu.Lock()
+// shut closes the doors and sends the strangers away.
+func (l *lobby) shut() {
 	l.closed = true
+	for _, tcp := range l.listeners {
+		tcp.Close()
+	}
 	for _, c := range l.strangers {
 		c.Close()
 	}
-	l.mu.Unlock()
-	l.shaking.Wait()
-	return l.joined
 }
 
-// absent returns an expected rank that is not in, or -1.
-func (l *lobby) absent() int {
+// take returns the connections of a rank by stripe, if all are in. They are the
+// caller's then.
+func (l *lobby) take(rank int) (conns []*net.TCPConn, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	least := -1
-	for rank, missing := range l.missing {
-		if missing && (least < 0 || rank < least) {
-			least = rank
+	p := &l.parties[rank]
+	if p.taken || p.in < l.shaker.stripes {
+		return nil, false
+	}
+	p.taken = true
+	conns = append(conns, p.conns[:l.shaker.stripes]...)
+	clear(p.conns[:])
+	return conns, true
+}
+
+// close shuts the lobby, waits for the handshakes under way, and closes what nobody
+// has taken.
+func (l *lobby) close() {
+	l.mu.Lock()
+	l.shut()
+	l.mu.Unlock()
+	l.serving.Wait()
+	l.shaking.Wait()
+	for i := range l.parties {
+		for _, conn := range l.parties[i].conns {
+			if conn != nil {
+				conn.Close()
+			}
 		}
 	}
-	return least
 }
 
 // hungUp reports whether the other end of conn has closed it.

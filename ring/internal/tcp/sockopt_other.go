@@ -3,10 +3,17 @@
 package tcp
 
 import (
+	"errors"
 	"syscall"
-	"time"
 )
 
-// setUserTimeout does nothing where the option does not exist: there keepalive
-// alone finds a dead network.
-func setUserTimeout(syscall.RawConn, time.Duration) error { return nil }
+func (c Config) control(bool) func(network, address string, raw syscall.RawConn) error {
+	return func(string, string, syscall.RawConn) error {
+		if c.Congestion != "" {
+			return errors.New("TCP congestion control can be chosen on Linux only")
+		}
+		return nil
+	}
+}
+
+func setOptions(int, Config, bool) error { return nil }

@@ -1,0 +1,198 @@
+package ring
+
+import (
+	"context"
+	"sync"
+)
+
+// Handle is a call that was started. It is a small value; the zero Handle is a call
+// that is over.
+type Handle struct {
+	task *task
+	turn uint64
+}
+
+// task is a started call. It is used again for another one after it was waited for;
+// turn counts those.
+type task struct {
+	backlog *backlog
+	work    Collective
+	call    Call
+	turn    uint64
+	over    bool
+	err     error
+}
+
+// Start begins the call that w describes and returns at once. Calls are made in the
+// order in which they are started, by a goroutine of the Comm; a call that is not
+// started but simply made comes after them. Until the call is over its memory, Counts
+// and Sends belong to it. An error of Start is about w: nothing was started.
+//
+// Every Handle is waited for once: that frees what it holds.
+func (c *Comm) Start(w Collective) (Handle, error) {
+	call, err := c.check(&w)
+	if err != nil {
+		return Handle{}, err
+	}
+	return c.later.add(w, call), nil
+}
+
+// AllReduceAsync starts [AllReduceInto].
+func AllReduceAsync[T Elem](c *Comm, dst, src []T, op Op) (Handle, error) {
+	return c.Start(Collective{Kind: KindAllReduce, Type: typeOf[T](), Op: op, Dst: BufferOf(dst), Src: BufferOf(src)})
+}
+
+// ReduceScatterAsync starts [ReduceScatter].
+func ReduceScatterAsync[T Elem](c *Comm, dst, src []T, op Op) (Handle, error) {
+	return c.Start(Collective{Kind: KindReduceScatter, Type: typeOf[T](), Op: op, Dst: BufferOf(dst), Src: BufferOf(src)})
+}
+
+// BroadcastAsync starts [Broadcast].
+func BroadcastAsync[T Elem](c *Comm, buf []T, root int) (Handle, error) {
+	return c.Start(Collective{Kind: KindBroadcast, Type: typeOf[T](), Root: root, Dst: BufferOf(buf)})
+}
+
+// AllGatherAsync starts [AllGather].
+func AllGatherAsync[T Elem](c *Comm, dst, src []T) (Handle, error) {
+	return c.Start(Collective{Kind: KindAllGather, Type: typeOf[T](), Dst: BufferOf(dst), Src: BufferOf(src)})
+}
+
+// AllToAllAsync starts [AllToAll].
+func AllToAllAsync[T Elem](c *Comm, dst, src []T) (Handle, error) {
+	return c.Start(Collective{Kind: KindAllToAll, Type: typeOf[T](), Dst: BufferOf(dst), Src: BufferOf(src)})
+}
+
+// Done reports whether the call is over, without waiting.
+func (h Handle) Done() bool {
+	if h.task == nil {
+		return true
+	}
+	b := h.task.backlog
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return h.task.turn != h.turn || h.task.over
+}
+
+// Wait returns when the call is over, with its error. When ctx ends first, Wait returns
+// ctx's error and the call goes on. Wait may be called again after that, but once a
+// call's own outcome has been returned, a later Wait returns only what broke the Comm,
+// if something did.
+func (h Handle) Wait(ctx context.Context) error {
+	if h.task == nil {
+		return nil
+	}
+	return h.task.backlog.wait(ctx, h)
+}
+
+// backlog is the calls that were started, and the goroutine that makes them.
+type backlog struct {
+	comm *Comm
+
+	mu      sync.Mutex
+	changed sync.Cond // a task was added or is over, or the backlog is closed
+	queue   []*task   // the first one is being made
+	free    []*task
+	running bool // the goroutine is there
+	closed  bool
+	ended   sync.WaitGroup
+}
+
+func (b *backlog) init(c *Comm) {
+	b.comm = c
+	b.changed.L = &b.mu
+}
+
+func (b *backlog) add(w Collective, call Call) Handle {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	t := b.unused()
+	t.work, t.call, t.over, t.err = w, call, false, nil
+	if b.closed {
+		t.over, t.err = true, ErrClosed
+		return Handle{t, t.turn}
+	}
+	b.queue = append(b.queue, t)
+	if !b.running {
+		b.running = true
+		b.ended.Go(b.make)
+	}
+	b.changed.Broadcast()
+	return Handle{t, t.turn}
+}
+
+func (b *backlog) unused() *task {
+	if n := len(b.free); n > 0 {
+		t := b.free[n-1]
+		b.free = b.free[:n-1]
+		return t
+	}
+	return &task{backlog: b}
+}
+
+// make makes the calls, one after the other.
+func (b *backlog) make() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for {
+		for len(b.queue) == 0 && !b.closed {
+			b.changed.Wait()
+		}
+		if len(b.queue) == 0 {
+			return
+		}
+		t := b.queue[0]
+		b.mu.Unlock()
+		err := b.comm.run(context.Background(), &t.work, t.call)
+		b.mu.Lock()
+		t.work = Collective{} // the caller's memory is not ours to keep
+		t.over, t.err = true, err
+		b.queue = append(b.queue[:0], b.queue[1:]...)
+		b.changed.Broadcast()
+	}
+}
+
+// drain returns when all that was started before is over.
+func (b *backlog) drain() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for len(b.queue) > 0 {
+		b.changed.Wait()
+	}
+}
+
+func (b *backlog) wait(ctx context.Context, h Handle) error {
+	stop := func() bool { return true }
+	if ctx.Done() != nil {
+		stop = context.AfterFunc(ctx, func() {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.changed.Broadcast()
+		})
+	}
+	defer stop()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	t := h.task
+	for t.turn == h.turn && !t.over && ctx.Err() == nil {
+		b.changed.Wait()
+	}
+	switch {
+	case t.turn != h.turn:
+		return b.comm.failure()
+	case !t.over:
+		return ctx.Err()
+	}
+	t.turn++
+	b.free = append(b.free, t)
+	return t.err
+}
+
+// close lets the goroutine finish what was started, which fails at once since the Comm
+// has ended.
+func (b *backlog) close() {
+	b.mu.Lock()
+	b.closed = true
+	b.changed.Broadcast()
+	b.mu.Unlock()
+	b.ended.Wait()
+}

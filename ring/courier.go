@@ -1,0 +1,52 @@
+package ring
+
+import (
+	"sync"
+
+	"github.com/gorun/gorun/ring/internal/cross"
+	"github.com/gorun/gorun/ring/internal/flow"
+)
+
+// courier does one step at a time for a team, while its user does something else.
+type courier struct {
+	team  *cross.Team
+	steps chan step
+	done  chan error
+	ended sync.WaitGroup
+}
+
+// step is an allreduce of buf in place, or a broadcast of it.
+type step struct {
+	sign   *flow.Sign
+	reduce cross.Reduction
+	buf    []byte
+	root   int // of a broadcast, else -1
+}
+
+func newCourier(team *cross.Team) *courier {
+	c := &courier{team: team, steps: make(chan step), done: make(chan error, 1)}
+	c.ended.Go(func() {
+		for s := range c.steps {
+			c.done <- c.carry(s)
+		}
+	})
+	return c
+}
+
+func (c *courier) carry(s step) error {
+	if s.root >= 0 {
+		return c.team.Broadcast(s.sign, s.buf, s.root)
+	}
+	return c.team.AllReduce(s.sign, s.reduce, s.buf, s.buf)
+}
+
+// start hands over a step. Wait comes before the next one.
+func (c *courier) start(s step) { c.steps <- s }
+
+// wait returns when the step is over.
+func (c *courier) wait() error { return <-c.done }
+
+func (c *courier) close() {
+	close(c.steps)
+	c.ended.Wait()
+}

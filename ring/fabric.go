@@ -1,0 +1,212 @@
+package ring
+
+import (
+	"errors"
+
+	"github.com/gorun/gorun/ring/internal/cross"
+	"github.com/gorun/gorun/ring/internal/flow"
+	"github.com/gorun/gorun/ring/internal/kernel"
+	"github.com/gorun/gorun/ring/internal/shm"
+	"github.com/gorun/gorun/ring/internal/tcp"
+)
+
+// fabric runs the collectives of a communicator on raw bytes, one call at a time. Every
+// rank makes the same calls in the same order; the fabric finds out when they differ.
+//
+// Ranks that share memory are a domain. Where there is one domain, memory does it
+// all; where nobody shares, flows do. Else the two are stacked: ranks combine inside
+// their domains, each leader exchanges its shard with its counterparts in the other
+// domains, and what they got is shared inside the domains again.
+type fabric struct {
+	layout
+	kernels kernel.Set
+
+	shared *shm.Group  // with the ranks of this domain; nil for a domain of one
+	net    *tcp.Net    // nil when there is only one domain
+	all    *cross.Team // all ranks; nil when there is only one domain
+	peers  *cross.Team // the leaders in this rank's place; nil when it is none
+	relay  *courier    // carries for the peers while memory goes on; nil without peers
+
+	sign, expect flow.Sign // of the call under way
+	regions      []shm.Region
+	parts        [][]byte
+	offs, sends  []int // where each rank's part begins, in bytes, and where the last one ends
+	scratch      []byte
+	own          []byte // this rank's part of a reduce
+}
+
+func newFabric(l layout, shared *shm.Group, net *tcp.Net, kernels kernel.Set) *fabric {
+	f := &fabric{layout: l, kernels: kernels, shared: shared, net: net}
+	f.regions = make([]shm.Region, len(l.mine()))
+	f.parts = make([][]byte, l.size())
+	f.offs, f.sends = make([]int, l.size()+1), make([]int, l.size()+1)
+	if l.whole() {
+		return f
+	}
+	everyone := make([]int, l.size())
+	for rank := range everyone {
+		everyone[rank] = rank
+	}
+	f.all = cross.New(net, everyone, l.rank, kernels)
+	switch counterparts := l.counterparts(); {
+	case l.split():
+		f.peers = f.all
+	case counterparts != nil:
+		f.peers = cross.New(net, counterparts, l.domain, kernels)
+	}
+	if f.peers != nil && !l.split() {
+		f.relay = newCourier(f.peers)
+	}
+	return f
+}
+
+// close ends what newFabric started, and leaves the domain and the network.
+func (f *fabric) close() {
+	if f.net != nil {
+		f.net.Interrupt()
+	}
+	if f.relay != nil {
+		f.relay.close()
+	}
+	if f.shared != nil {
+		_ = f.shared.Close() // nothing can be done about memory that cannot be given back
+	}
+	if f.net != nil {
+		_ = f.net.Close() // what was not sent is of no use to anyone
+	}
+}
+
+// interrupt makes what waits for the network return. Waiting for memory ends by the
+// Comm's own flag.
+func (f *fabric) interrupt() {
+	if f.net != nil {
+		f.net.Interrupt()
+	}
+}
+
+// run makes one call.
+func (f *fabric) run(w *Collective, call Call) error {
+	call.encode((*[callSize]byte)(&f.sign))
+	dst, src := w.Dst.bytes(w.Type), w.Src.bytes(w.Type)
+	var err error
+	switch w.Kind {
+	case KindBarrier:
+		err = f.barrier(call)
+	case KindBroadcast:
+		err = f.broadcast(call, dst)
+	case KindAllReduce:
+		err = f.allReduce(call, dst, src)
+	case KindReduce:
+		err = f.reduce(call, dst, src)
+	case KindReduceScatter:
+		f.measure(f.offs, w.Counts, w.Type, w.Dst.Len)
+		err = f.reduceScatter(call, dst, src)
+	case KindAllGather:
+		f.measure(f.offs, w.Counts, w.Type, w.Src.Len)
+		err = f.allGather(call, dst, src)
+	case KindGather:
+		f.measure(f.offs, w.Counts, w.Type, w.Src.Len)
+		err = f.gather(call, dst, src)
+	case KindScatter:
+		f.measure(f.offs, w.Counts, w.Type, w.Dst.Len)
+		err = f.scatter(call, dst, src)
+	case KindAllToAll:
+		f.measure(f.offs, w.Counts, w.Type, w.Dst.Len/f.size())
+		f.measure(f.sends, w.Sends, w.Type, w.Src.Len/f.size())
+		err = f.allToAll(call, dst, src)
+	case KindMessage:
+		err = f.message(call, w.To, src, w.From, dst)
+	}
+	clear(f.parts) // the caller's memory is not ours to keep
+	if err != nil {
+		return f.explain(call, err)
+	}
+	return nil
+}
+
+// measure puts the places of all ranks' parts into offs: counts elements each, or n.
+func (f *fabric) measure(offs, counts []int, t Type, n int) {
+	at := 0
+	for rank := range f.size() {
+		offs[rank] = at
+		if counts != nil {
+			n = counts[rank]
+		}
+		at += n * t.size()
+	}
+	offs[f.size()] = at
+}
+
+// part is rank's part of a vector that is cut at f.offs.
+func (f *fabric) part(vector []byte, rank int) []byte {
+	return vector[f.offs[rank]:f.offs[rank+1]]
+}
+
+// reduction says how the elements of call are combined, and divided when they are all in.
+func (f *fabric) reduction(call Call) cross.Reduction {
+	r := cross.Reduction{Type: kernel.DType(call.Type), Op: call.Op.kernel()}
+	if call.Op == Avg {
+		r.Divisor = f.size()
+	}
+	return r
+}
+
+// room returns scratch memory of n bytes, aligned for every type. It is the same
+// memory at each call.
+func (f *fabric) room(n int) []byte {
+	if cap(f.scratch) < n {
+		f.scratch = bytesOf(make([]float64, (max(n, 4096)+7)/8))
+	}
+	return f.scratch[:n]
+}
+
+func (f *fabric) barrier(call Call) error {
+	if f.shared != nil {
+		if err := f.shared.Barrier(call.sign()); err != nil {
+			return err
+		}
+	}
+	if f.whole() {
+		return nil
+	}
+	if f.index == 0 {
+		if err := f.peers.Barrier(&f.sign); err != nil {
+			return err
+		}
+	}
+	if f.shared != nil {
+		return f.shared.Barrier(call.sign())
+	}
+	return nil
+}
+
+// explain turns the errors of memory and network into those of a communicator.
+func (f *fabric) explain(call Call, err error) error {
+	var sign *shm.SignError
+	var length *shm.LengthError
+	var gone *shm.GoneError
+	var flowSign *tcp.SignError
+	var peer *tcp.PeerError
+	switch {
+	case errors.As(err, &sign):
+		return &MismatchError{Rank: f.rank, Peer: f.mine()[sign.Rank], Mine: call, Theirs: call.signed(sign.Theirs)}
+	case errors.As(err, &length):
+		theirs := call
+		call.Count, theirs.Count = uint64(length.Mine/call.Type.size()), uint64(length.Theirs/call.Type.size())
+		return &MismatchError{Rank: f.rank, Peer: f.mine()[length.Rank], Mine: call, Theirs: theirs}
+	case errors.As(err, &gone):
+		return &linkError{f.mine()[gone.Rank], errors.New("it has ended or left")}
+	case errors.As(err, &flowSign):
+		theirs, derr := decodeCall((*[callSize]byte)(&flowSign.Theirs))
+		if derr != nil {
+			return &linkError{flowSign.Rank, derr}
+		}
+		if mine, derr := decodeCall((*[callSize]byte)(&f.expect)); derr == nil && call.Kind == mine.Kind && mine.Kind == theirs.Kind {
+			call = mine
+		}
+		return &MismatchError{Rank: f.rank, Peer: flowSign.Rank, Mine: call, Theirs: theirs}
+	case errors.As(err, &peer):
+		return &linkError{peer.Rank, peer.Err}
+	}
+	return err
+}

@@ -1,0 +1,21 @@
+// Package negotiate lets ranks that submit named collectives in different orders
+// come to the same list of operations, in the same order, without a coordinator.
+//
+// Ranks repeat cycles. In a cycle each rank packs what it has newly submitted into a
+// [Frame] ([Negotiator.Encode]), all ranks get the frames of all ranks by one
+// allgather, and each takes the same step ([Negotiator.Step]). A step is a pure
+// function of the frames so far: so all ranks find the same operations complete, put
+// the same ones into one batch, and report the same mismatches. This package moves no
+// bytes, starts no goroutine and reads no clock; its caller does.
+//
+// What does not fit a frame is announced in it ([Negotiator.Rests]) and fetched by a
+// second allgather. That is rare: a request that all ranks have agreed on once has an
+// id from then on, a byte or two, and a run of ids in order is three or four. Ids come
+// from a cache that is equal on all ranks because only steps change it. Horovod's
+// response cache does the same with a bit for each id (Sergeev, Del Balso, "Horovod",
+// 2018, and its response_cache.cc).
+//
+// A request is checked when all ranks have made it, not before: then its error
+// reaches every rank's own submission, and none is left over to meet the next one of
+// that name.
+package negotiate

@@ -1,0 +1,83 @@
+package negotiate
+
+import "slices"
+
+// Align is what tensors in a fusion buffer start at, in bytes: a cache line, which
+// is a whole number of elements of every type.
+const Align = 64
+
+// Item is one operation that all ranks have submitted.
+type Item struct {
+	// Request is the same on all ranks: where counts vary, Count is their sum.
+	Request
+	Counts []uint64 // by rank, of an allgather and alltoall
+	Offset int64    // in the fusion buffer, in bytes
+}
+
+// Batch is what runs as one operation: one item of any kind, or several allreduces of
+// one type and op, whose tensors lie in one buffer, each at its Offset.
+type Batch struct {
+	Items []Item
+	// Bytes is the length of the fusion buffer: to the end of the last item. Between
+	// items there are gaps of less than Align.
+	Bytes int64
+}
+
+// fuser groups what is ready into batches. Its fields are only memory that is used
+// again: a result depends on nothing but the arguments.
+type fuser struct {
+	taken   []bool
+	items   []Item
+	batches []Batch
+}
+
+// fuse takes ready apart into batches, in order. An allreduce takes with it those of
+// its type and op that come later, as long as the buffer stays within threshold
+// bytes. Others in between do not end a batch, as they would where types of tensors
+// alternate, unless they are more than threshold bytes themselves: they should not
+// wait for ever longer batches. That is the rule of Horovod's FuseResponses. The
+// result is valid until the next call.
+func (f *fuser) fuse(ready []Item, threshold int64) []Batch {
+	f.taken = slices.Grow(f.taken[:0], len(ready))[:len(ready)]
+	clear(f.taken)
+	f.items = slices.Grow(f.items[:0], len(ready)) // batches are slices of it, so it must not move
+	f.batches = f.batches[:0]
+	for i := range ready {
+		if f.taken[i] {
+			continue
+		}
+		start, bytes := len(f.items), ready[i].Bytes()
+		f.items = append(f.items, ready[i])
+		if ready[i].Kind == AllReduce && bytes <= threshold {
+			bytes = f.gather(ready, i, threshold)
+		}
+		f.batches = append(f.batches, Batch{Items: f.items[start:len(f.items):len(f.items)], Bytes: bytes})
+	}
+	return f.batches
+}
+
+// gather appends what goes into one buffer with ready[i], and returns its length.
+func (f *fuser) gather(ready []Item, i int, threshold int64) int64 {
+	end, skipped := ready[i].Bytes(), int64(0)
+	for j := i + 1; j < len(ready) && skipped < threshold; j++ {
+		if f.taken[j] {
+			continue
+		}
+		at := (end + Align - 1) &^ (Align - 1)
+		bytes := ready[j].Bytes()
+		if !fits(ready[i].Request, ready[j].Request) || at+bytes > threshold {
+			skipped += bytes
+			continue
+		}
+		f.taken[j] = true
+		f.items = append(f.items, ready[j])
+		f.items[len(f.items)-1].Offset = at
+		end = at + bytes
+	}
+	return end
+}
+
+// fits reports whether a and b may be reduced as one vector.
+func fits(a, b Request) bool {
+	return b.Kind == AllReduce && a.Type == b.Type && a.Op == b.Op
+}

@@ -1,0 +1,311 @@
+package negotiate
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// What a Config holds unless someone has a reason.
+const (
+	DefaultCache      = 1024
+	DefaultFusion     = 64 << 20
+	DefaultStallAfter = time.Minute
+)
+
+const maxCache = 1 << 20
+
+// Config says who negotiates, and how. All but Rank and StallAfter must be the same
+// on all ranks.
+type Config struct {
+	Rank, Size int
+	Cache      int           // names that have an id; 0: none
+	Fusion     int64         // bytes in a fusion buffer; 0: never fuse
+	StallAfter time.Duration // when a tensor counts as stalled; 0: never
+}
+
+func (c Config) check() error {
+	switch {
+	case c.Rank < 0 || c.Rank >= c.Size:
+		return fmt.Errorf("negotiate: rank %d is not one of %d ranks", c.Rank, c.Size)
+	case c.Cache < 0 || c.Cache > maxCache:
+		return fmt.Errorf("negotiate: a cache of %d names, want 0 to %d", c.Cache, maxCache)
+	case c.Fusion < 0:
+		return fmt.Errorf("negotiate: a fusion threshold of %d bytes, want 0 or more", c.Fusion)
+	}
+	return nil
+}
+
+// Negotiator is one rank's copy of the state that all ranks share. It is not safe for
+// concurrent use.
+type Negotiator struct {
+	config  Config
+	names   map[string]*entry // those that have an id or an open round
+	cache   cache
+	waiting []*entry // with an open round, the oldest first
+	digest  uint32   // of all steps so far
+	err     error    // of the first step that failed
+
+	// Memory that is used again.
+	out      records
+	rests    []int
+	joined   []byte
+	complete []*entry
+	ready    []Item
+	failures []Failure
+	fuser    fuser
+}
+
+// New makes the negotiator of one rank.
+func New(c Config) (*Negotiator, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	n := &Negotiator{config: c, names: make(map[string]*entry), cache: cache{limit: c.Cache}, rests: make([]int, c.Size)}
+	n.digest = 2166136261 // FNV-1a
+	for _, v := range []uint32{uint32(c.Size), uint32(c.Cache), uint32(c.Fusion), uint32(c.Fusion >> 32)} {
+		n.mix(v)
+	}
+	return n, nil
+}
+
+func (n *Negotiator) mix(v uint32) { n.digest = (n.digest ^ v) * 16777619 }
+
+// Failure is a tensor that all ranks have submitted and that cannot run.
+type Failure struct {
+	Name string
+	Err  error // a *MismatchError
+}
+
+// Outcome is what a step came to, the same on all ranks: batches to run, in this
+// order, and tensors that failed. It is valid until the next step.
+type Outcome struct {
+	Batches  []Batch
+	Failures []Failure
+}
+
+// Waiting is how many tensors some ranks have submitted and others have not.
+func (n *Negotiator) Waiting() int { return len(n.waiting) }
+
+// Encode packs a rank's new requests, as [Outbox.List] has them, for the next step.
+// It fills the frame, and returns what did not fit, which is valid until the next
+// call, and how many requests went in: fewer than all only if they are megabytes. No
+// step may come between Encode and the step that gets the frame.
+func (n *Negotiator) Encode(frame *Frame, list []Request) (rest []byte, sent int) {
+	n.out.reset()
+	for i := range list {
+		if len(n.out.b)+maxRecord > room+MaxRest {
+			break
+		}
+		r := &list[i]
+		if e := n.names[r.Name]; e != nil && e.id >= 0 && e.agreedBy(n.config.Rank) == *r {
+			n.out.id(e.id)
+		} else {
+			n.out.full(r)
+		}
+		sent++
+	}
+	n.out.flush()
+	return frame.seal(n.digest, n.out.b), sent
+}
+
+// Rests says how many bytes each rank has beyond its frame. Frames are those of all
+// ranks, one after the other. The result is valid until the next call.
+func (n *Negotiator) Rests(frames []byte) (byRank []int, err error) {
+	if len(frames) != n.config.Size*FrameSize {
+		return nil, fmt.Errorf("negotiate: %d bytes are not the frames of %d ranks", len(frames), n.config.Size)
+	}
+	for rank := range n.rests {
+		if _, n.rests[rank], err = openFrame(frames[rank*FrameSize:][:FrameSize], n.digest); err != nil {
+			return nil, fmt.Errorf("negotiate: rank %d %w", rank, err)
+		}
+	}
+	return n.rests, nil
+}
+
+// Step takes the frames of all ranks, one after the other, and by rank what they have
+// beyond; rests may be nil if no rank has any. The only errors are of ranks that
+// break the protocol. They come to all ranks, and end the negotiation: all later
+// steps fail as well.
+func (n *Negotiator) Step(now time.Time, frames []byte, rests [][]byte) (Outcome, error) {
+	if n.err == nil {
+		n.err = n.gather(now, frames, rests)
+	}
+	if n.err != nil {
+		return Outcome{}, n.err
+	}
+	clear(n.failures)
+	n.ready, n.failures = n.ready[:0], n.failures[:0]
+	for _, e := range n.complete {
+		n.finish(e)
+	}
+	if len(n.complete) > 0 {
+		n.waiting = slices.DeleteFunc(n.waiting, func(e *entry) bool { return !e.open })
+	}
+	clear(n.complete)
+	n.complete = n.complete[:0]
+
+	out := Outcome{Batches: n.fuser.fuse(n.ready, n.config.Fusion), Failures: n.failures}
+	n.mix(uint32(len(out.Failures)))
+	for _, b := range out.Batches {
+		n.mix(uint32(len(b.Items)))
+		n.mix(uint32(b.Bytes))
+	}
+	return out, nil
+}
+
+// gather notes the requests of all ranks. It changes no id.
+func (n *Negotiator) gather(now time.Time, frames []byte, rests [][]byte) error {
+	if _, err := n.Rests(frames); err != nil {
+		return err
+	}
+	for rank := range n.config.Size {
+		list, more, err := openFrame(frames[rank*FrameSize:][:FrameSize], n.digest)
+		if err == nil && more > 0 {
+			list, err = n.join(list, rests, rank, more)
+		}
+		if err == nil {
+			err = n.read(now, rank, list)
+		}
+		if err != nil {
+			return fmt.Errorf("negotiate: rank %d: %w", rank, err)
+		}
+	}
+	return nil
+}
+
+// join puts the two parts of a rank's list together.
+func (n *Negotiator) join(list []byte, rests [][]byte, rank, more int) ([]byte, error) {
+	if rank >= len(rests) || len(rests[rank]) != more {
+		return nil, fmt.Errorf("%d more bytes of requests are announced, and others came", more)
+	}
+	n.joined = append(append(n.joined[:0], list...), rests[rank]...)
+	return n.joined, nil
+}
+
+// read notes the requests of one rank.
+func (n *Negotiator) read(now time.Time, rank int, list []byte) error {
+	in := reader{b: list}
+	var rec record
+	for in.more() {
+		if !in.next(&rec) {
+			return errors.New("the list of requests is garbled")
+		}
+		if rec.n == 0 {
+			if err := n.readFull(now, rank, &rec); err != nil {
+				return err
+			}
+			continue
+		}
+		for id := rec.from; id < rec.from+rec.n; id++ {
+			e := n.cache.get(id)
+			if e == nil {
+				return fmt.Errorf("request with id %d, which no tensor has", id)
+			}
+			if err := n.note(now, rank, e, e.agreedBy(rank)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// readFull notes a request that came in full.
+func (n *Negotiator) readFull(now time.Time, rank int, rec *record) error {
+	r, e := rec.request, n.names[string(rec.name)]
+	if e != nil {
+		r.Name = e.name
+	} else {
+		r.Name = string(rec.name)
+	}
+	if e != nil && e.want.Shape == string(rec.shape) {
+		r.Shape = e.want.Shape
+	} else {
+		r.Shape = string(rec.shape)
+	}
+	if err := r.check(n.config.Size); err != nil {
+		return fmt.Errorf("tensor %.80q: %w", r.Name, err)
+	}
+	if e == nil {
+		e = &entry{name: r.Name, id: -1}
+		e.made = make([]uint64, (n.config.Size+63)/64)
+		n.names[r.Name] = e
+	}
+	return n.note(now, rank, e, r)
+}
+
+// note adds a rank's request to the open round of its name, or opens one.
+func (n *Negotiator) note(now time.Time, rank int, e *entry, r Request) error {
+	if !e.open {
+		e.begin(now, rank, n.config.Size, r)
+		n.waiting = append(n.waiting, e)
+	}
+	if e.has(rank) {
+		return &DuplicateError{Name: e.name, Rank: rank}
+	}
+	e.mark(rank)
+	if e.odd < 0 && !r.agrees(e.want) {
+		e.odd, e.oddSaid = rank, r
+	}
+	if r.Kind.varies() {
+		if e.counts == nil {
+			e.counts = make([]uint64, n.config.Size)
+		}
+		e.counts[rank] = r.Count
+	}
+	if e.missing == 0 {
+		n.complete = append(n.complete, e)
+	}
+	return nil
+}
+
+// begin opens the round whose first request is r.
+func (e *entry) begin(now time.Time, rank, size int, r Request) {
+	clear(e.made)
+	e.round = round{
+		open: true, missing: size, made: e.made,
+		want: r, first: rank, odd: -1, since: now,
+	}
+}
+
+// finish closes a round that all ranks have come to: the tensor is ready, or failed.
+func (n *Negotiator) finish(e *entry) {
+	e.open = false
+	if e.odd >= 0 {
+		n.failures = append(n.failures, Failure{Name: e.name, Err: e.mismatch()})
+		n.mix(1)
+		n.forget(e)
+		return
+	}
+	item := Item{Request: e.want}
+	e.agreed = e.want
+	if e.want.Kind.varies() {
+		item.Counts, item.Count = e.counts, 0
+		for _, c := range e.counts {
+			item.Count += c
+		}
+	}
+	n.ready = append(n.ready, item)
+	if evicted := n.cache.use(e); evicted != nil {
+		n.forget(evicted)
+	}
+	n.forget(e)
+	n.mix(uint32(e.id) + 2)
+}
+
+// forget drops a name that has neither an id nor an open round.
+func (n *Negotiator) forget(e *entry) {
+	if e.id < 0 && !e.open {
+		delete(n.names, e.name)
+	}
+}
+
+func (e *entry) mismatch() error {
+	m := &MismatchError{Name: e.name, Ranks: [2]int{e.first, e.odd}, Said: [2]Request{e.want, e.oddSaid}}
+	if e.odd < e.first {
+		m.Ranks[0], m.Ranks[1] = m.Ranks[1], m.Ranks[0]
+		m.Said[0], m.Said[1] = m.Said[1], m.Said[0]
+	}
+	return m
+}

@@ -1,0 +1,314 @@
+package negotiate
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/ring/internal/kernel"
+)
+
+func TestReadyWhenAllHaveIt(t *testing.T) {
+	w := newWorld(t, 3, defaults())
+	w.submit(0, sumOf("a", 1))
+	w.submit(0, sumOf("b", 1))
+	w.submit(1, sumOf("b", 1))
+	w.submit(2, sumOf("b", 1))
+	if got := names(w.cycle()); got != "b " {
+		t.Errorf("ready: %q", got)
+	}
+	w.submit(2, sumOf("a", 1))
+	w.submit(0, sumOf("b", 1))
+	if got := names(w.cycle()); got != "" {
+		t.Errorf("ready: %q", got)
+	}
+	w.submit(1, sumOf("b", 1))
+	w.submit(1, sumOf("a", 1))
+	w.submit(2, sumOf("b", 1))
+	if got := names(w.cycle()); got != "a b " {
+		t.Errorf("ready: %q", got)
+	}
+	if n := w.ranks[0].Waiting(); n != 0 {
+		t.Errorf("%d tensors still wait", n)
+	}
+}
+
+func TestMismatch(t *testing.T) {
+	f32 := Request{Name: "x", Kind: AllReduce, Type: kernel.F32, Op: 1, Count: 12, Shape: "3x4"}
+	with := func(change func(*Request)) Request {
+		r := f32
+		change(&r)
+		return r
+	}
+	root := func(root int32) Request {
+		return Request{Name: "x", Kind: Broadcast, Type: kernel.F32, Count: 2, Root: root}
+	}
+	tests := []struct {
+		name string
+		said [3]Request
+		want string
+	}{
+		{"type", [3]Request{f32, f32, with(func(r *Request) { r.Type = kernel.F64 })},
+			`rank 0 submitted allreduce sum of 12 f32 in shape "3x4", rank 2 submitted allreduce sum of 12 f64 in shape "3x4"`},
+		{"op", [3]Request{f32, with(func(r *Request) { r.Op = 3 }), f32}, `rank 0 submitted allreduce sum of 12 f32 in shape "3x4", rank 1 submitted allreduce min of`},
+		{"count", [3]Request{with(func(r *Request) { r.Count = 9 }), f32, f32}, `rank 0 submitted allreduce sum of 9 f32 in shape "3x4", rank 1 submitted allreduce sum of 12`},
+		{"shape", [3]Request{f32, with(func(r *Request) { r.Shape = "4x3" }), f32}, `"3x4", rank 1 submitted allreduce sum of 12 f32 in shape "4x3"`},
+		{"kind", [3]Request{f32, f32, {Name: "x", Kind: Barrier}}, `rank 2 submitted barrier;`},
+		{"root", [3]Request{root(0), root(0), root(2)}, `rank 0 submitted broadcast of 2 f32 from rank 0, rank 2 submitted broadcast of 2 f32 from rank 2`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			for _, warm := range []bool{false, true} {
+				w := newWorld(t, 3, defaults())
+				if warm { // the name has an id
+					for rank := range 3 {
+						w.submit(rank, tt.said[0])
+					}
+					w.cycle()
+				}
+				for rank, r := range tt.said {
+					w.submit(rank, r)
+					w.submit(rank, sumOf("y", 1))
+				}
+				out := w.cycle()
+				if got := names(out); got != "y !x " {
+					t.Fatalf("outcome: %q", got)
+				}
+				mismatch := new(MismatchError)
+				if err := out.Failures[0].Err; !errors.As(err, &mismatch) || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), `tensor "x"`) {
+					t.Errorf("error: %v", err)
+				}
+				for rank := range 3 {
+					w.submit(rank, tt.said[1])
+				}
+				if got := names(w.cycle()); got != "x " {
+					t.Errorf("after a mismatch: %q", got)
+				}
+			}
+		})
+	}
+}
+
+// The late rank's request belongs to the failed round, not to the next one.
+func TestMismatchWaitsForAll(t *testing.T) {
+	w := newWorld(t, 3, defaults())
+	w.submit(1, sumOf("x", 1))
+	w.submit(2, sumOf("x", 2))
+	if got := names(w.cycle()); got != "" {
+		t.Errorf("before all have it: %q", got)
+	}
+	w.submit(0, sumOf("x", 2))
+	out := w.cycle()
+	if names(out) != "!x " {
+		t.Fatalf("outcome: %q", names(out))
+	}
+	want := &MismatchError{Name: "x", Ranks: [2]int{1, 2}, Said: [2]Request{sumOf("x", 1), sumOf("x", 2)}}
+	if !reflect.DeepEqual(out.Failures[0].Err, want) {
+		t.Errorf("error: %v", out.Failures[0].Err)
+	}
+}
+
+func TestCountsByRank(t *testing.T) {
+	w := newWorld(t, 3, defaults())
+	for round, counts := range [][3]uint64{{5, 0, 7}, {5, 0, 7}, {5, 1, 7}, {5, 1, 7}} {
+		for rank, count := range counts {
+			w.submit(rank, Request{Name: "g", Kind: AllGather, Type: kernel.I16, Count: count, Shape: "2"})
+		}
+		out := w.cycle()
+		if names(out) != "g " {
+			t.Fatalf("round %d: %q", round, names(out))
+		}
+		got := out.Batches[0]
+		total := counts[0] + counts[1] + counts[2]
+		if !reflect.DeepEqual(got.Items[0].Counts, counts[:]) || got.Items[0].Count != total || got.Bytes != int64(2*total) {
+			t.Errorf("round %d: %+v", round, got)
+		}
+		if short := w.bytes == 1; short != (round == 1 || round == 3) {
+			t.Errorf("round %d: a list took %d bytes", round, w.bytes)
+		}
+	}
+}
+
+func TestOutbox(t *testing.T) {
+	box := NewOutbox(2, 3)
+	if err := box.Submit(sumOf("a", 1)); err != nil {
+		t.Fatal(err)
+	}
+	duplicate := new(DuplicateError)
+	if err := box.Submit(sumOf("a", 1)); !errors.As(err, &duplicate) || duplicate.Rank != 2 || duplicate.Name != "a" {
+		t.Errorf("second submission: %v", err)
+	}
+	box.Sent(1)
+	if err := box.Submit(sumOf("a", 1)); err == nil {
+		t.Error("a name that was sent, and is not done, was taken again")
+	}
+	box.Done("a")
+	box.Done("a")
+	box.Done("never heard of")
+	if err := box.Submit(sumOf("a", 1)); err != nil || box.InFlight() != 1 || len(box.List()) != 1 {
+		t.Errorf("after it was done: %v, %d in flight, list %v", err, box.InFlight(), box.List())
+	}
+
+	for name, r := range map[string]Request{
+		"without a name":       {Kind: Barrier},
+		"a name of 4097 bytes": sumOf(strings.Repeat("n", 4097), 1),
+		"a shape of 257 bytes": {Name: "x", Kind: AllReduce, Type: kernel.F32, Op: 1, Shape: strings.Repeat("1", 257)},
+		"unknown kind 9":       {Name: "x", Kind: 9},
+		"unknown kind 0":       {Name: "x"},
+		"barrier with data":    {Name: "x", Kind: Barrier, Count: 1},
+		"unknown dtype 77":     {Name: "x", Kind: AllReduce, Type: 77, Op: 1},
+		"more than":            sumOf("x", MaxCount+1),
+		"with no op":           {Name: "x", Kind: ReduceScatter, Type: kernel.F32},
+		"allgather with sum":   {Name: "x", Kind: AllGather, Type: kernel.F32, Op: 1},
+		"with root 1":          {Name: "x", Kind: AllGather, Type: kernel.F32, Root: 1},
+		"root 3":               {Name: "x", Kind: Broadcast, Type: kernel.F32, Root: 3},
+		"root -1":              {Name: "x", Kind: Broadcast, Type: kernel.F32, Root: -1},
+	} {
+		if err := box.Submit(r); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("want an error with %q, got %v", name, err)
+		}
+	}
+	if box.InFlight() != 1 || len(box.List()) != 1 {
+		t.Errorf("refused requests stayed: %d in flight, list %v", box.InFlight(), box.List())
+	}
+}
+
+func TestOutboxForgetsIdleNames(t *testing.T) {
+	box := NewOutbox(0, 1)
+	if err := box.Submit(sumOf("stays", 1)); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 * idleNames {
+		name := fmt.Sprint(i)
+		if err := box.Submit(sumOf(name, 1)); err != nil {
+			t.Fatal(err)
+		}
+		box.Sent(1)
+		box.Done(name)
+	}
+	if len(box.names) > idleNames+1 || !box.names["stays"] {
+		t.Errorf("%d names are kept, %d in flight", len(box.names), box.InFlight())
+	}
+}
+
+func TestConfig(t *testing.T) {
+	for _, c := range []Config{{}, {Rank: 2, Size: 2}, {Rank: -1, Size: 2}, {Size: 1, Cache: -1}, {Size: 1, Cache: 1 << 30}, {Size: 1, Fusion: -1}} {
+		if _, err := New(c); err == nil {
+			t.Errorf("%+v was taken", c)
+		}
+	}
+}
+
+func TestOtherSettings(t *testing.T) {
+	for _, other := range []Config{{Size: 2, Cache: 7, Fusion: 1}, {Size: 2, Cache: 8, Fusion: 2}, {Size: 2, Cache: 8, Fusion: 1 << 40}} {
+		w := newWorld(t, 2, Config{Cache: 8, Fusion: 1})
+		other.Rank = 1
+		w.ranks[1], _ = New(other)
+		frames, _ := w.pack()
+		if _, err := w.ranks[0].Rests(frames); err == nil || !strings.Contains(err.Error(), "rank 1 is not at the same point") {
+			t.Errorf("%+v: %v", other, err)
+		}
+	}
+}
+
+// Frames that are packed before a step and used after it are found out.
+func TestStaleFrame(t *testing.T) {
+	w := newWorld(t, 2, defaults())
+	frames, rests := w.pack()
+	if _, err := w.step(frames, rests); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.step(frames, rests); err == nil {
+		t.Error("a frame was taken twice")
+	}
+}
+
+func TestDuplicateOverTheWire(t *testing.T) {
+	for _, warm := range []bool{false, true} {
+		w := newWorld(t, 2, defaults())
+		if warm {
+			w.submit(0, sumOf("x", 1))
+			w.submit(1, sumOf("x", 1))
+			w.cycle()
+		}
+		w.submit(1, sumOf("x", 1))
+		w.boxes[1].list = append(w.boxes[1].list, sumOf("x", 1))
+		_, err := w.step(w.pack())
+		duplicate := new(DuplicateError)
+		if !errors.As(err, &duplicate) || *duplicate != (DuplicateError{Name: "x", Rank: 1}) {
+			t.Fatalf("error: %v", err)
+		}
+		if _, again := w.step(w.pack()); again == nil || again.Error() != err.Error() {
+			t.Errorf("the next step: %v", again)
+		}
+	}
+}
+
+func TestStalled(t *testing.T) {
+	w := newWorld(t, 20, defaults())
+	start := w.now
+	for rank := 3; rank < 20; rank += 16 {
+		w.submit(rank, sumOf("slow", 12))
+	}
+	w.cycle()
+	w.now = start.Add(30 * time.Second)
+	w.submit(0, Request{Name: "slower", Kind: Barrier})
+	w.cycle()
+
+	n := w.ranks[7]
+	expect := func(after time.Duration, want ...string) []Stall {
+		t.Helper()
+		stalls := n.Stalled(start.Add(after))
+		var got []string
+		for _, s := range stalls {
+			got = append(got, s.Name)
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("after %v: %v, want %v", after, got, want)
+		}
+		return stalls
+	}
+	expect(59 * time.Second)
+	stalls := expect(61*time.Second, "slow")
+	if got := stalls[0]; !reflect.DeepEqual(got.Ready, []int{3, 19}) || len(got.Missing) != 18 || !got.Since.Equal(start) {
+		t.Errorf("stall: %+v", got)
+	}
+	const line = `tensor "slow", allreduce sum of 12 f32, has waited 1m1s for ranks 0, 1, 2, 4, 5, 6, 7, 8 and 10 more ` +
+		`(2 of 20 have submitted it); see whether they hang or skip it`
+	if got := stalls[0].Line(start.Add(61 * time.Second)); got != line {
+		t.Errorf("line:\n%s\nwant\n%s", got, line)
+	}
+	expect(89 * time.Second)
+	expect(95*time.Second, "slower")
+	expect(121*time.Second, "slow")
+	expect(122 * time.Second)
+
+	for rank := range 20 {
+		if rank%16 != 3 {
+			w.submit(rank, sumOf("slow", 12))
+		}
+	}
+	if got := names(w.cycle()); got != "slow " {
+		t.Errorf("ready: %q", got)
+	}
+	expect(10*time.Minute, "slower")
+	w.submit(3, sumOf("slow", 12))
+	w.now = start.Add(11 * time.Minute)
+	w.cycle()
+	expect(11*time.Minute+59*time.Second, "slower")
+	expect(12*time.Minute+1*time.Second, "slow")
+
+	n.config.StallAfter = 0
+	expect(time.Hour)
+}
+
+func TestRankList(t *testing.T) {
+	for want, ranks := range map[string][]int{"rank 5": {5}, "ranks 1, 2": {1, 2}, "ranks 0, 1, 2, 3, 4, 5, 6, 7": {0, 1, 2, 3, 4, 5, 6, 7}} {
+		if got := rankList(ranks); got != want {
+			t.Errorf("%v: %q", ranks, got)
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package negotiate
+
+import (
+	"fmt"
+
+	"github.com/gorun/gorun/ring/internal/kernel"
+)
+
+// Limits of a request.
+const (
+	MaxName  = 4096    // bytes
+	MaxShape = 256     // bytes
+	MaxCount = 1 << 40 // elements of one rank
+)
+
+// Kind is which collective a request is for.
+type Kind uint8
+
+// The collectives.
+const (
+	Barrier Kind = 1 + iota
+	Broadcast
+	AllGather
+	AllReduce
+	ReduceScatter
+	AllToAll
+)
+
+func (k Kind) String() string {
+	names := [...]string{"", "barrier", "broadcast", "allgather", "allreduce", "reducescatter", "alltoall"}
+	if !k.known() {
+		return fmt.Sprintf("kind %d", uint8(k))
+	}
+	return names[k]
+}
+
+func (k Kind) known() bool { return k >= Barrier && k <= AllToAll }
+
+// combines reports whether k has an operation on elements.
+func (k Kind) combines() bool { return k == AllReduce || k == ReduceScatter }
+
+// varies reports whether ranks may give different counts to k.
+func (k Kind) varies() bool { return k == AllGather || k == AllToAll }
+
+// Op is the number of a ring.Op, zero for none. It is only compared and named here.
+type Op uint8
+
+func (o Op) String() string {
+	names := [...]string{"no op", "sum", "avg", "min", "max", "prod", "band", "bor", "bxor"}
+	if int(o) >= len(names) {
+		return fmt.Sprintf("op %d", uint8(o))
+	}
+	return names[o]
+}
+
+// Request is what one rank says about one named collective. Requests of a name agree
+// when they are equal, except that ranks may give different counts to an allgather
+// and an alltoall.
+type Request struct {
+	Name  string // of the tensor; the same on all ranks
+	Shape string // optional, such as "32x16"; of an allgather and alltoall without the first dimension
+	Count uint64 // elements that this rank gives
+	Root  int32  // of a broadcast, else zero
+	Kind  Kind
+	Type  kernel.DType // zero for a barrier
+	Op    Op           // of an allreduce and a reducescatter, else zero
+}
+
+func (r Request) String() string {
+	s := r.Kind.String()
+	if r.Kind == Barrier {
+		return s
+	}
+	if r.Kind.combines() {
+		s += " " + r.Op.String()
+	}
+	s += fmt.Sprintf(" of %d %v", r.Count, r.Type)
+	if r.Shape != "" {
+		s += fmt.Sprintf(" in shape %q", r.Shape)
+	}
+	if r.Kind == Broadcast {
+		s += fmt.Sprintf(" from rank %d", r.Root)
+	}
+	return s
+}
+
+// Bytes is the length of Count elements.
+func (r Request) Bytes() int64 { return int64(r.Count) * int64(r.Type.Size()) }
+
+// agrees reports whether r and other, made by two ranks, are one operation.
+func (r Request) agrees(other Request) bool {
+	if r.Kind.varies() {
+		r.Count = other.Count
+	}
+	return r == other
+}
+
+// check says what is wrong with r in a world of size ranks, as far as one request
+// alone can tell. The error does not name the tensor.
+func (r Request) check(size int) error {
+	switch {
+	case r.Name == "":
+		return fmt.Errorf("%v without a name", r.Kind)
+	case len(r.Name) > MaxName:
+		return fmt.Errorf("a name of %d bytes, more than %d", len(r.Name), MaxName)
+	case len(r.Shape) > MaxShape:
+		return fmt.Errorf("a shape of %d bytes, more than %d", len(r.Shape), MaxShape)
+	case !r.Kind.known():
+		return fmt.Errorf("collective of unknown %v", r.Kind)
+	case r.Kind == Barrier && r != Request{Name: r.Name, Kind: Barrier}:
+		return fmt.Errorf("barrier with data")
+	case r.Kind == Barrier:
+		return nil
+	case r.Type.Size() == 0:
+		return fmt.Errorf("%v of unknown %v", r.Kind, r.Type)
+	case r.Count > MaxCount:
+		return fmt.Errorf("%v of %d elements, more than %d", r.Kind, r.Count, uint64(MaxCount))
+	case r.Kind.combines() != (r.Op != 0):
+		return fmt.Errorf("%v with %v", r.Kind, r.Op)
+	case r.Kind != Broadcast && r.Root != 0:
+		return fmt.Errorf("%v with root %d", r.Kind, r.Root)
+	case r.Root < 0 || int(r.Root) >= size:
+		return fmt.Errorf("%v from root %d, which is not one of %d ranks", r.Kind, r.Root, size)
+	}
+	return nil
+}
+
+// MismatchError says that all ranks have submitted a tensor, but not the same
+// collective on it. It comes to all ranks in the same step. Nothing has moved, and
+// the name is free again.
+type MismatchError struct {
+	Name  string
+	Ranks [2]int     // two ranks that differ, the lower one first
+	Said  [2]Request // what each of them submitted
+}
+
+func (e *MismatchError) Error() string {
+	return fmt.Sprintf("tensor %q differs between ranks: rank %d submitted %v, rank %d submitted %v; all ranks must submit the same",
+		e.Name, e.Ranks[0], e.Said[0], e.Ranks[1], e.Said[1])
+}
+
+// DuplicateError says that a rank submitted a name again before the operation of
+// that name was done.
+type DuplicateError struct {
+	Name string
+	Rank int
+}
+
+func (e *DuplicateError) Error() string {
+	return fmt.Sprintf("rank %d submitted tensor %q again while it is in flight: wait for it, or use another name", e.Rank, e.Name)
+}

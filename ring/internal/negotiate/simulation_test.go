@@ -1,0 +1,219 @@
+package negotiate
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/ring/internal/kernel"
+)
+
+// simulation is a job in which every rank submits the same tensors in every step of
+// the job, in an order of its own and at times of its own. It goes on to the next
+// step of a tensor when the last one is done, whatever others are at.
+type simulation struct {
+	*world
+	random *rand.Rand
+	steps  int
+	plan   [][]Request // by tensor and rank: counts of allgathers differ
+	index  map[string]int
+
+	used  [][]int // by rank and tensor: how often it was submitted
+	done  []int   // by tensor: how often it came back
+	wrong []int   // by tensor: the step in which some rank says something else, at first -1
+
+	submitted, ran, failed, rests, stalls int
+}
+
+func newSimulation(t *testing.T, seed uint64, size, tensors, steps int, c Config) *simulation {
+	s := &simulation{
+		world: newWorld(t, size, c), random: rand.New(rand.NewPCG(seed, 1)), steps: steps, index: map[string]int{},
+		used: make([][]int, size), done: make([]int, tensors), wrong: make([]int, tensors),
+	}
+	for i := range tensors {
+		r := Request{Name: fmt.Sprintf("tensor %d", i), Kind: Barrier + Kind(i)%6}
+		if r.Kind != Barrier {
+			r.Type, r.Count = kernel.F32+kernel.DType(i)%3, uint64(s.random.IntN(2000))
+		}
+		if r.Kind.combines() || i%7 < 4 {
+			r.Kind, r.Op, r.Type = AllReduce, 1+Op(i%2), max(r.Type, kernel.F32)
+		}
+		if r.Kind == Broadcast {
+			r.Root = int32(i % size)
+		}
+		byRank := make([]Request, size)
+		for rank := range byRank {
+			byRank[rank] = r
+			if r.Kind.varies() {
+				byRank[rank].Count += uint64(rank)
+			}
+		}
+		s.plan = append(s.plan, byRank)
+		s.index[r.Name], s.wrong[i] = i, -1
+	}
+	s.skew = time.Minute
+	for rank := range size {
+		s.used[rank] = make([]int, tensors)
+	}
+	return s
+}
+
+// submitSome has a rank submit some of what it may. Now and then it says something
+// else than the others.
+func (s *simulation) submitSome(rank int) {
+	n := s.random.IntN(len(s.plan) + 1)
+	for _, i := range s.random.Perm(len(s.plan))[:n] {
+		step := s.used[rank][i]
+		if step == s.steps || step > s.done[i] {
+			continue // all done, or in flight
+		}
+		r := s.plan[i][rank]
+		if s.wrong[i] < step && len(s.ranks) > 1 && r.Kind != Barrier && s.random.IntN(100) == 0 {
+			s.wrong[i] = step // only this rank
+			r.Shape = "wrong"
+		}
+		s.submit(rank, r)
+		s.used[rank][i]++
+		s.submitted++
+	}
+}
+
+// back notes that a tensor came back: it must be one that all ranks have submitted.
+func (s *simulation) back(name string, failed bool) {
+	i := s.index[name]
+	if (s.wrong[i] == s.done[i]) != failed {
+		s.t.Fatalf("step %d: %s failed: %v", s.done[i], name, failed)
+	}
+	s.done[i]++
+	for rank := range s.ranks {
+		if s.used[rank][i] != s.done[i] {
+			s.t.Fatalf("%s came back for the %d. time, and rank %d has submitted it %d times", name, s.done[i], rank, s.used[rank][i])
+		}
+	}
+}
+
+func (s *simulation) run() {
+	for cycles := 0; slices.Min(s.done) < s.steps; cycles++ {
+		if cycles > 1000*s.steps {
+			s.t.Fatalf("no end in sight: %d tensors wait", s.ranks[0].Waiting())
+		}
+		for rank := range s.ranks {
+			if s.random.IntN(3) > 0 {
+				s.submitSome(rank)
+			}
+			if s.random.IntN(10) == 0 { // that a rank looks changes nothing
+				s.stalls += len(s.ranks[rank].Stalled(s.now))
+			}
+		}
+		s.now = s.now.Add(time.Duration(s.random.IntN(1000)) * time.Millisecond)
+		out := s.cycle()
+		if s.bytes > room {
+			s.rests++
+		}
+		s.check(out)
+	}
+}
+
+func (s *simulation) check(out Outcome) {
+	var items []Item
+	for _, b := range out.Batches {
+		items = append(items, b.Items...)
+		s.ran += len(b.Items)
+	}
+	checkBatches(s.t, out.Batches, items, s.ranks[0].config.Fusion)
+	for _, item := range items {
+		s.back(item.Name, false)
+	}
+	for _, f := range out.Failures {
+		s.failed++
+		mismatch := new(MismatchError)
+		if !errors.As(f.Err, &mismatch) || (mismatch.Said[0].Shape == "wrong") == (mismatch.Said[1].Shape == "wrong") {
+			s.t.Fatalf("%s: %v", f.Name, f.Err)
+		}
+		s.back(f.Name, true)
+	}
+}
+
+func TestSimulation(t *testing.T) {
+	tests := []struct {
+		size, tensors, steps int
+		config               Config
+	}{
+		{1, 30, 20, defaults()},
+		{2, 100, 20, defaults()},
+		{5, 60, 30, Config{Cache: 1024, Fusion: 4 << 10, StallAfter: time.Second}},
+		{4, 60, 30, Config{Cache: 7, Fusion: 4 << 10}}, // ids change owners all the time
+		{3, 60, 30, Config{Cache: 1, Fusion: 0}},
+		{3, 60, 30, Config{Cache: 0, Fusion: 1 << 20}},
+		{70, 20, 6, Config{Cache: 16, Fusion: 1 << 20}},
+	}
+	events, failed, rests, stalls := 0, 0, 0, 0
+	for i, tt := range tests {
+		s := newSimulation(t, uint64(i), tt.size, tt.tensors, tt.steps, tt.config)
+		s.run()
+		if want := tt.tensors * tt.steps; s.ran+s.failed != want || s.submitted != want*tt.size {
+			t.Errorf("%+v: %d tensors ran, %d failed, %d were submitted; want %d on each rank", tt, s.ran, s.failed, s.submitted, want)
+		}
+		for rank, n := range s.ranks {
+			if n.Waiting() != 0 || s.boxes[rank].InFlight() != 0 || len(s.boxes[rank].List()) != 0 {
+				t.Errorf("%+v: rank %d has something left", tt, rank)
+			}
+			if len(n.names) > tt.config.Cache || len(n.cache.slots) != len(n.names) {
+				t.Errorf("%+v: rank %d keeps %d names and %d ids", tt, rank, len(n.names), len(n.cache.slots))
+			}
+		}
+		events, failed, rests, stalls = events+s.submitted, failed+s.failed, rests+s.rests, stalls+s.stalls
+	}
+	t.Logf("%d submissions, %d mismatches, %d cycles with more than a frame, %d stalls", events, failed, rests, stalls)
+	if events < 30_000 || failed < 100 || rests < 100 || stalls < 10 {
+		t.Error("that is too little of something")
+	}
+}
+
+// The cache forgets what was used least recently, and is in order whatever happens.
+func TestCacheForgets(t *testing.T) {
+	w := newWorld(t, 2, Config{Cache: 3})
+	use := func(names ...string) {
+		for _, name := range names {
+			for rank := range w.ranks {
+				w.submit(rank, sumOf(name, 1))
+			}
+			w.cycle()
+		}
+	}
+	use("a", "b", "c", "a", "d", "c", "e")
+	got := map[string]int{}
+	n := w.ranks[0]
+	for id, e := range n.cache.slots {
+		if e.id != id || n.names[e.name] != e {
+			t.Errorf("%s has id %d in slot %d", e.name, e.id, id)
+		}
+		got[e.name] = id
+	}
+	if want := map[string]int{"e": 0, "d": 1, "c": 2}; !reflect.DeepEqual(got, want) {
+		t.Errorf("ids %v, want %v", got, want)
+	}
+	var order, back []string
+	for e := n.cache.newest; e != nil; e = e.older {
+		order = append(order, e.name)
+	}
+	for e := n.cache.oldest; e != nil; e = e.newer {
+		back = append(back, e.name)
+	}
+	if !reflect.DeepEqual(order, []string{"e", "c", "d"}) || !reflect.DeepEqual(back, []string{"d", "c", "e"}) {
+		t.Errorf("from the newest: %v; from the oldest: %v", order, back)
+	}
+
+	// An id that is taken away does not take a request with it.
+	w.submit(0, sumOf("d", 1))
+	w.cycle()
+	use("f", "g", "h")
+	w.submit(1, sumOf("d", 1))
+	if got := names(w.cycle()); got != "d " {
+		t.Errorf("ready: %q", got)
+	}
+}

@@ -1,0 +1,176 @@
+package negotiate
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/gorun/gorun/ring/internal/kernel"
+)
+
+// A frame is a head and the start of the rank's records; the others are the rest.
+//
+//	byte 0     version
+//	bytes 1-4  digest of the sender's state, little endian
+//	bytes 5-8  length of all records
+//	bytes 9-   records, then zeros
+//
+// A record is one of these, in varints as of encoding/binary:
+//
+//	0 len name kind type op root count len shape  a request in full
+//	1+2·id                                        the request with this id
+//	2+2·id n                                      those with ids id … id+n+1
+const (
+	FrameSize = 256
+	MaxRest   = 4 << 20 // bytes of one rank in one cycle; what is more waits for the next
+
+	version  = 1
+	headSize = 9
+	room     = FrameSize - headSize
+	// maxRecord is more than the longest record takes, with a run of ids before it.
+	maxRecord = MaxName + MaxShape + 64
+)
+
+// Frame is what a rank brings to a cycle.
+type Frame [FrameSize]byte
+
+// seal writes the head, and the start of records, into the frame. It returns what
+// did not fit.
+func (f *Frame) seal(digest uint32, records []byte) (rest []byte) {
+	f[0] = version
+	binary.LittleEndian.PutUint32(f[1:], digest)
+	binary.LittleEndian.PutUint32(f[5:], uint32(len(records)))
+	n := copy(f[headSize:], records)
+	clear(f[headSize+n:])
+	return records[n:]
+}
+
+// openFrame checks the head of a frame, and returns the records in it and how many
+// bytes of others belong to them.
+func openFrame(frame []byte, digest uint32) (records []byte, rest int, err error) {
+	if frame[0] != version {
+		return nil, 0, fmt.Errorf("speaks version %d of the negotiation, not %d: run the same build on all ranks", frame[0], version)
+	}
+	if binary.LittleEndian.Uint32(frame[1:]) != digest {
+		return nil, 0, errors.New("is not at the same point of the negotiation: " +
+			"give all ranks the same cache size and fusion threshold, or else report a bug")
+	}
+	length := binary.LittleEndian.Uint32(frame[5:])
+	if length > room+MaxRest {
+		return nil, 0, fmt.Errorf("announces %d bytes of requests, more than %d", length, room+MaxRest)
+	}
+	n := min(int(length), room)
+	return frame[headSize : headSize+n], int(length) - n, nil
+}
+
+// records is a rank's list being put together. Ids in order become one record.
+type records struct {
+	b        []byte
+	from, to uint64 // ids of the run that has not been written: from ≤ id < to
+}
+
+func (w *records) reset() { w.b, w.from, w.to = w.b[:0], 0, 0 }
+
+func (w *records) id(id int) {
+	if w.from < w.to && w.to == uint64(id) {
+		w.to++
+		return
+	}
+	w.flush()
+	w.from, w.to = uint64(id), uint64(id)+1
+}
+
+func (w *records) full(r *Request) {
+	w.flush()
+	b := append(w.b, 0)
+	b = binary.AppendUvarint(b, uint64(len(r.Name)))
+	b = append(b, r.Name...)
+	b = append(b, byte(r.Kind), byte(r.Type), byte(r.Op))
+	b = binary.AppendUvarint(b, uint64(r.Root))
+	b = binary.AppendUvarint(b, r.Count)
+	b = binary.AppendUvarint(b, uint64(len(r.Shape)))
+	w.b = append(b, r.Shape...)
+}
+
+func (w *records) flush() {
+	switch n := w.to - w.from; n {
+	case 0:
+		return
+	case 1:
+		w.b = binary.AppendUvarint(w.b, 1+2*w.from)
+	default:
+		w.b = binary.AppendUvarint(w.b, 2+2*w.from)
+		w.b = binary.AppendUvarint(w.b, n-2)
+	}
+	w.from, w.to = 0, 0
+}
+
+// record is one record as it was read: a run of ids, or a request in full.
+type record struct {
+	from, n     uint64 // n is zero when the request is in full
+	name, shape []byte
+	request     Request // without name and shape
+}
+
+// reader reads records. After the first fault it gives zeros, and bad stays set.
+type reader struct {
+	b   []byte
+	bad bool
+}
+
+func (r *reader) more() bool { return len(r.b) > 0 && !r.bad }
+
+func (r *reader) uvarint() uint64 {
+	v, n := binary.Uvarint(r.b)
+	if n <= 0 {
+		r.bad, r.b = true, nil
+		return 0
+	}
+	r.b = r.b[n:]
+	return v
+}
+
+func (r *reader) take(n uint64) []byte {
+	if n > uint64(len(r.b)) {
+		r.bad, r.b = true, nil
+		return nil
+	}
+	b := r.b[:n]
+	r.b = r.b[n:]
+	return b
+}
+
+func (r *reader) byte() byte {
+	if b := r.take(1); len(b) == 1 {
+		return b[0]
+	}
+	return 0
+}
+
+// next reads one record into rec, and reports whether it is whole. Whether it makes
+// sense is for others to say.
+func (r *reader) next(rec *record) bool {
+	*rec = record{}
+	switch v := r.uvarint(); {
+	case v == 0:
+		rec.name = r.take(r.uvarint())
+		rec.request.Kind, rec.request.Type, rec.request.Op = Kind(r.byte()), kernel.DType(r.byte()), Op(r.byte())
+		root := r.uvarint()
+		if root > 1<<31-1 {
+			r.bad = true
+		}
+		rec.request.Root = int32(root)
+		rec.request.Count = r.uvarint()
+		rec.shape = r.take(r.uvarint())
+	case v%2 == 1:
+		rec.from, rec.n = (v-1)/2, 1
+	default:
+		rec.from = (v - 2) / 2
+		n := r.uvarint()
+		if n > 1<<32 { // far more than there are ids
+			r.bad = true
+		}
+		rec.n = n + 2
+	}
+	return !r.bad
+}

@@ -1,0 +1,278 @@
+package shm
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"unsafe"
+
+	"github.com/gorun/gorun/ring/internal/kernel"
+)
+
+// noise is n bytes that follow from seed.
+func noise(seed uint64, n int) []byte {
+	return bytes.Clone(unsafe.Slice((*byte)(pointer(table()[37*seed:])), n))
+}
+
+func at(b []byte, r Region) unsafe.Pointer {
+	if r.Len == 0 {
+		return nil
+	}
+	return unsafe.Pointer(&b[r.Off])
+}
+
+// cuts are ways to cut a vector of float32 into regions, by what they are, and the
+// length of the vector in elements.
+type cut struct {
+	what     string
+	elements int
+	regions  []Region
+}
+
+func cuts(size int) []cut {
+	var all []cut
+	for _, n := range []int{0, 1, size, 1000, cellSize / 4, cellSize/4 + size, 100_003, (slots+1)*slotSize/4 + 77} {
+		even := make([]Region, size)
+		for q := range even {
+			from, to := n*q/size, n*(q+1)/size
+			even[q] = Region{4 * from, 4 * (to - from)}
+		}
+		all = append(all, cut{fmt.Sprintf("even %d", n), n, even})
+		backwards := slices.Clone(even)
+		slices.Reverse(backwards)
+		all = append(all, cut{fmt.Sprintf("backwards %d", n), n, backwards})
+		one := make([]Region, size)
+		one[size-1] = Region{0, 4 * n}
+		all = append(all, cut{fmt.Sprintf("all of %d to one", n), n, one})
+		gaps := make([]Region, size)
+		for q, r := range even {
+			// The first half of every other region, less an element.
+			if q%2 == 1 && r.Len >= 16 {
+				gaps[q] = Region{r.Off + 4, r.Len / 2 &^ 3}
+			}
+		}
+		all = append(all, cut{fmt.Sprintf("gaps in %d", n), n, gaps})
+	}
+	return all
+}
+
+func TestReduceScatter(t *testing.T) {
+	for _, size := range []int{2, 3, 5} {
+		sums := map[int][]float32{}
+		for _, c := range cuts(size) {
+			if sums[c.elements] == nil {
+				sums[c.elements] = sumOf(0, size, c.elements)
+			}
+		}
+		each(t, size, func(g *Group) {
+			for i, c := range cuts(size) {
+				divisor, want := 1+i%2, sums[c.elements]
+				src := values(uint64(g.rank), c.elements)
+				mine := c.regions[g.rank]
+				from, to := mine.Off/4, (mine.Off+mine.Len)/4
+				for _, inPlace := range []bool{false, true} {
+					before := slices.Clone(src)
+					dst := make([]float32, to-from)
+					if inPlace {
+						dst = src[from:to]
+					}
+					if err := g.ReduceScatter(3, kernel.F32, kernel.Sum, pointer(dst), pointer(src), c.regions, divisor); err != nil {
+						t.Errorf("%d ranks, %s: %v", size, c.what, err)
+						return
+					}
+					mean := slices.Clone(want[from:to])
+					for k := range mean {
+						mean[k] /= float32(divisor)
+					}
+					if !slices.Equal(dst, mean) {
+						t.Errorf("%d ranks, %s, rank %d, in place %v: a wrong result", size, c.what, g.rank, inPlace)
+						return
+					}
+					if !slices.Equal(before[:from], src[:from]) || !slices.Equal(before[to:], src[to:]) {
+						t.Errorf("%d ranks, %s, rank %d, in place %v: what is not the region's has changed", size, c.what, g.rank, inPlace)
+						return
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestReduceGivesTheRootAlone(t *testing.T) {
+	const size = 3
+	each(t, size, func(g *Group) {
+		for i, n := range []int{0, 1, 1000, cellSize/4 + 1, 100_003, (slots+1)*slotSize/4 + 77} {
+			root := i % size
+			want := sumOf(uint64(i), size, n)
+			src := values(uint64(g.rank+i), n)
+			dst, expect := make([]float32, n), make([]float32, n)
+			if g.rank == root {
+				expect = want
+			}
+			if err := g.Reduce(4, kernel.F32, kernel.Sum, pointer(dst), pointer(src), n, 1, root); err != nil {
+				t.Errorf("%d elements: %v", n, err)
+				return
+			}
+			if !slices.Equal(dst, expect) || !slices.Equal(src, values(uint64(g.rank+i), n)) {
+				t.Errorf("%d elements, root %d, rank %d: a wrong result", n, root, g.rank)
+			}
+		}
+	})
+}
+
+func TestAllGatherV(t *testing.T) {
+	for _, size := range []int{2, 3, 5} {
+		each(t, size, func(g *Group) {
+			for i, c := range cuts(size) {
+				total := 4 * c.elements
+				want := bytes.Repeat([]byte{0xee}, total)
+				for q, r := range c.regions {
+					copy(want[r.Off:], noise(uint64(q+i), r.Len))
+				}
+				mine := c.regions[g.rank]
+				for _, inPlace := range []bool{false, true} {
+					buf := bytes.Repeat([]byte{0xee}, total)
+					src := noise(uint64(g.rank+i), mine.Len)
+					from := unsafe.Pointer(unsafe.SliceData(src))
+					if inPlace {
+						copy(buf[mine.Off:], src)
+						from = at(buf, mine)
+					}
+					if err := g.AllGatherV(5, unsafe.Pointer(unsafe.SliceData(buf)), from, c.regions); err != nil {
+						t.Errorf("%d ranks, %s: %v", size, c.what, err)
+						return
+					}
+					if !bytes.Equal(buf, want) {
+						t.Errorf("%d ranks, %s, rank %d, in place %v: wrong bytes", size, c.what, g.rank, inPlace)
+						return
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestAllGatherAndBroadcast(t *testing.T) {
+	for size := 2; size <= 4; size++ {
+		each(t, size, func(g *Group) {
+			for i, n := range []int{0, 1, inline, inline + 1, cellSize, cellSize + 1, slotSize + 1, (slots+1)*slotSize + 3} {
+				var want []byte
+				for q := range size {
+					want = append(want, noise(uint64(q+i), n)...)
+				}
+				buf := make([]byte, size*n)
+				src := noise(uint64(g.rank+i), n)
+				if err := g.AllGather(6, unsafe.Pointer(unsafe.SliceData(buf)), unsafe.Pointer(unsafe.SliceData(src)), n); err != nil {
+					t.Errorf("%d ranks, %d bytes: %v", size, n, err)
+					return
+				}
+				if !bytes.Equal(buf, want) {
+					t.Errorf("%d ranks, all-gather of %d bytes, rank %d: wrong bytes", size, n, g.rank)
+				}
+				root := i % size
+				if err := g.Broadcast(7, unsafe.Pointer(unsafe.SliceData(src)), n, root); err != nil {
+					t.Errorf("%d ranks, %d bytes: %v", size, n, err)
+					return
+				}
+				if !bytes.Equal(src, noise(uint64(root+i), n)) {
+					t.Errorf("%d ranks, broadcast of %d bytes from %d, rank %d: wrong bytes", size, n, root, g.rank)
+				}
+			}
+		})
+	}
+}
+
+// everyCall makes each kind of call once, large and small, and fails where a result
+// is wrong. It calls after after each.
+func everyCall(g *Group, round int, after func(what string)) error {
+	for _, n := range []int{8, 3*slotSize/4 + 3} { // elements
+		regions := []Region{{0, 4}, {4, 0}, {8, 4 * (n - 2)}}
+		all := float32(3 * round)
+		fill := func() []float32 { return slices.Repeat([]float32{float32(round)}, n) }
+		calls := []struct {
+			what string
+			want float32 // at the end of the vector
+			call func(v []float32) error
+		}{
+			{"allreduce", all, func(v []float32) error {
+				return g.AllReduce(1, kernel.F32, kernel.Sum, pointer(v), pointer(v), n, 1)
+			}},
+			{"reduce", []float32{float32(round), all}[g.rank/2], func(v []float32) error {
+				return g.Reduce(2, kernel.F32, kernel.Sum, pointer(v), pointer(v), n, 1, 2)
+			}},
+			{"reduce-scatter", []float32{float32(round), all}[g.rank/2], func(v []float32) error {
+				return g.ReduceScatter(3, kernel.F32, kernel.Sum, unsafe.Pointer(&v[regions[g.rank].Off/4]), pointer(v), regions, 1)
+			}},
+			{"all-gather", float32(round) + 2, func(v []float32) error {
+				v[n-1] += float32(g.rank)
+				return g.AllGatherV(4, pointer(v), unsafe.Pointer(&v[regions[g.rank].Off/4]), regions)
+			}},
+			{"broadcast", float32(round) + 1, func(v []float32) error {
+				v[n-1] += float32(g.rank)
+				return g.Broadcast(5, pointer(v), 4*n, 1)
+			}},
+			{"barrier", float32(round), func([]float32) error { return g.Barrier(6) }},
+			{"swap", float32(round + (g.rank+1)%3), func(v []float32) error {
+				out := slices.Repeat([]float32{float32(round + g.rank)}, n)
+				return g.Swap(7, (g.rank+2)%3, pointer(out), 4*n, (g.rank+1)%3, pointer(v), 4*n)
+			}},
+		}
+		for _, c := range calls {
+			v := fill()
+			if err := c.call(v); err != nil {
+				return fmt.Errorf("%s of %d elements: %w", c.what, n, err)
+			}
+			if v[n-1] != c.want {
+				return fmt.Errorf("%s of %d elements: rank %d has %v, want %v", c.what, n, g.rank, v[n-1], c.want)
+			}
+			after(c.what)
+		}
+	}
+	return nil
+}
+
+func TestCountersWrapAround(t *testing.T) {
+	var set sync.WaitGroup
+	set.Add(3)
+	each(t, 3, func(g *Group) {
+		own := g.seg.controls[g.rank]
+		near := ^uint32(0) - 40
+		g.block, g.message = near, near
+		for _, c := range []*counter{&own.in, &own.out, &own.done, &own.cell[0], &own.cell[1], &own.bell} {
+			c.value.Store(near)
+		}
+		for q := range g.size {
+			g.posted[q], g.taken[q] = near, near
+			g.seg.pair(g.rank, q).posted.Store(near)
+			g.seg.pair(g.rank, q).taken.Store(near)
+		}
+		set.Done()
+		set.Wait()
+		for round := range 10 {
+			if err := everyCall(g, round, func(string) {}); err != nil {
+				t.Errorf("round %d: %v", round, err)
+				return
+			}
+		}
+		if g.block >= near || g.message >= near || g.posted[(g.rank+2)%3] >= near {
+			t.Errorf("the counters %d, %d and %d have not wrapped around", g.block, g.message, g.posted)
+		}
+	})
+}
+
+// A counter that a call leaves behind would be ahead 2^31 blocks later.
+func TestNoCounterIsLeftBehind(t *testing.T) {
+	each(t, 3, func(g *Group) {
+		own := g.seg.controls[g.rank]
+		err := everyCall(g, 1, func(what string) {
+			if in, out, done := own.in.value.Load(), own.out.value.Load(), own.done.value.Load(); in != g.block || out != g.block || done != g.block {
+				t.Errorf("%s: rank %d is at blocks %d, %d, %d of %d", what, g.rank, in, out, done, g.block)
+			}
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}

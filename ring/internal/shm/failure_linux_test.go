@@ -1,0 +1,222 @@
+package shm
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// repeat is "CALL VICTIM": it makes calls of many sizes until one fails, and tells
+// how and when. The victim kills itself in the midst of them.
+func (c *rankProcess) repeat(args []string) string {
+	victim, _ := strconv.Atoi(args[1])
+	var all []func() error
+	for _, bytes := range []int{4, 1000, 50_000, 600_000} {
+		all = append(all, calls(c.g, bytes)[args[0]])
+	}
+	for i := 0; ; i++ {
+		if i == 20 && c.rank == victim {
+			time.AfterFunc(time.Duration(rand.IntN(2_000_000)), func() { _ = unix.Kill(os.Getpid(), unix.SIGKILL) })
+		}
+		err := all[i%len(all)]()
+		if err == nil {
+			continue
+		}
+		told := time.Now().UnixNano()
+		c.g.seg.controls[c.g.rank].left.Store(1) // as Close does
+		if gone := new(GoneError); errors.As(err, &gone) && i >= 20 {
+			return fmt.Sprint(gone.Rank, told)
+		}
+		return fmt.Sprintf("call %d: %v", i, err)
+	}
+}
+
+// A killed rank is an error at all others soon, whatever they are doing.
+func TestKilledRank(t *testing.T) {
+	for _, call := range []string{"allreduce", "reduce", "reduce-scatter", "all-gather", "broadcast", "swap", "barrier"} {
+		for victim := range 3 {
+			t.Run(fmt.Sprintf("%s/%d", call, victim), func(t *testing.T) { killed(t, call, victim) })
+		}
+	}
+}
+
+func killed(t *testing.T, call string, victim int) {
+	f := family{t: t}
+	f.start(3, fmt.Sprintf("repeat %s %d", call, victim))
+	for range 4 { // exchanges of Join
+		values := make([][]byte, 3)
+		for rank := range values {
+			values[rank] = f.hear(rank).Value
+		}
+		f.spread(values)
+	}
+	if f.out[victim].Scan() {
+		t.Fatalf("the victim says %s", f.out[victim].Text())
+	}
+	died := time.Now()
+	var named []string
+	for rank := range 3 {
+		if rank == victim {
+			continue
+		}
+		who, when, _ := strings.Cut(f.hear(rank).Result, " ")
+		told, err := strconv.ParseInt(when, 10, 64)
+		if err != nil {
+			t.Fatalf("rank %d: %s %s", rank, who, when)
+		}
+		if took := time.Unix(0, told).Sub(died); took > time.Second {
+			t.Errorf("rank %d knew after %v", rank, took)
+		}
+		named = append(named, who)
+	}
+	if !slices.Contains(named, strconv.Itoa(victim)) {
+		t.Errorf("the ranks that are left blame %v, and none the victim %d", named, victim)
+	}
+}
+
+func TestABrokenJobEndsEveryCall(t *testing.T) {
+	names := []string{"allreduce", "reduce", "reduce-scatter", "all-gather", "broadcast", "swap", "barrier"}
+	for _, name := range names {
+		for _, bytes := range []int{40, 4000, 700_000} {
+			var broken atomic.Bool
+			var first sync.WaitGroup
+			first.Add(3)
+			run(t, 3, &broken, func(g *Group) {
+				call := calls(g, bytes)[name]
+				if err := call(); err != nil {
+					t.Error(err)
+				}
+				first.Done()
+				first.Wait()
+				if g.rank == 2 {
+					broken.Store(true) // it dies before the next calls
+					return
+				}
+				begun := time.Now()
+				var err error
+				for range 100 { // whoever only sends may send a few more
+					if err = call(); err != nil {
+						break
+					}
+				}
+				if took := time.Since(begun); !errors.Is(err, ErrBroken) || took > time.Second {
+					t.Errorf("%s of %d bytes: %v after %v", name, bytes, err, took)
+				}
+			})
+		}
+	}
+}
+
+// fenced is a vector with bytes before and behind it that nobody may touch.
+type fenced struct{ all, inner []byte }
+
+const fence = 4096
+
+func newFenced(n int) fenced {
+	all := slices.Repeat([]byte{0x5a}, n+2*fence)
+	return fenced{all, all[fence:][:n:n]}
+}
+
+func (f fenced) broken() bool {
+	outside := func(b byte) bool { return b != 0x5a }
+	return slices.ContainsFunc(f.all[:fence], outside) || slices.ContainsFunc(f.all[len(f.all)-fence:], outside)
+}
+
+// A peer that writes anything anywhere in the shared memory may spoil results and
+// make calls fail. It crashes nobody, and makes nobody write past a result.
+func TestScribblingPeer(t *testing.T) {
+	for seed := range uint64(4) {
+		var broken atomic.Bool
+		var finished atomic.Int32
+		var calling sync.WaitGroup
+		calling.Add(2)
+		errs := make([]int, 3)
+		run(t, 3, &broken, func(g *Group) {
+			if g.rank == 2 {
+				scribble(g.seg, rand.New(rand.NewPCG(seed, 5)), func() bool { return finished.Load() == 2 })
+				return
+			}
+			defer finished.Add(1)
+			deadline := time.Now().Add(200 * time.Millisecond)
+			for i := 0; time.Now().Before(deadline); i++ {
+				if hostileRound(t, g, i) != nil {
+					errs[g.rank]++
+				}
+				if g.rank == 0 && i%50 == 49 {
+					broken.Store(!broken.Load()) // else ranks may wait for each other for long
+				}
+			}
+			broken.Store(true)
+			calling.Done()
+			calling.Wait()
+		})
+		if errs[0]+errs[1] == 0 {
+			t.Errorf("seed %d: the peer disturbed nobody", seed)
+		}
+	}
+}
+
+// scribble writes over the parts that ranks steer by, at random, until it is over.
+func scribble(s *segment, r *rand.Rand, over func() bool) {
+	head := s.memory[lineSize:headSize(len(s.controls))]
+	control := int(unsafe.Sizeof(control{})) * len(s.controls)
+	for !over() {
+		for range 100 {
+			at := r.IntN(len(head) / 8)
+			if r.IntN(4) > 0 {
+				at = r.IntN((control + int(unsafe.Sizeof(pair{}))*len(s.pairs)) / 8)
+			}
+			word := (*uint64)(unsafe.Pointer(&head[8*at]))
+			switch r.IntN(4) {
+			case 0:
+				atomic.StoreUint64(word, r.Uint64())
+			case 1:
+				atomic.StoreUint64(word, ^uint64(0))
+			default:
+				atomic.AddUint64(word, 1<<(r.IntN(3)*16)*uint64(1+r.IntN(3)))
+			}
+		}
+		yield()
+	}
+}
+
+// hostileRound makes one call on fenced memory. Its result may be anything.
+func hostileRound(t *testing.T, g *Group, i int) error {
+	n := []int{0, 8, 4000, 300_000, 800_000}[i%5]
+	v, w := newFenced(n), newFenced(n)
+	third := n / 3 &^ 3
+	regions := []Region{{0, third}, {third, third}, {2 * third, n - 2*third}}
+	mine := at(v.inner, regions[g.rank])
+	var err error
+	switch p, q := bytesAt(v.inner), bytesAt(w.inner); i / 5 % 7 {
+	case 0:
+		err = g.AllReduce(1, f32, add32, p, p, n/4, 3)
+	case 1:
+		err = g.Reduce(1, f32, add32, p, p, n/4, 1, i%3)
+	case 2:
+		err = g.ReduceScatter(1, f32, add32, mine, p, regions, 1)
+	case 3:
+		err = g.AllGatherV(1, p, mine, regions)
+	case 4:
+		err = g.Broadcast(1, p, n, i%3)
+	case 5:
+		err = g.Swap(1, 1-g.rank, p, n, 1-g.rank, q, n)
+	case 6:
+		err = g.Swap(1, None, nil, 0, 2, q, n) // the peer has sent nothing
+	}
+	if v.broken() || w.broken() {
+		t.Errorf("call %d of %d bytes has written past its result", i, n)
+	}
+	return err
+}

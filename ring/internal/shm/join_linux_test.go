@@ -1,0 +1,306 @@
+package shm
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorun/gorun/internal/lab"
+	"github.com/gorun/gorun/ring/internal/kernel"
+)
+
+// joined is what a rank got from Join.
+type joined struct {
+	domains [][]int
+	err     error
+	sum     string // see sum
+	rank    int    // in the group
+}
+
+// joinAll joins ranks that are goroutines, each with an Exchange of its own making.
+func joinAll(size int, willing func(rank int) bool, change func(rank int, e Exchange) Exchange) []joined {
+	m := &meeting{size: size, rounds: map[string]*round{}}
+	got := make([]joined, size)
+	var wg, done sync.WaitGroup
+	done.Add(size)
+	for rank := range size {
+		wg.Go(func() {
+			var broken atomic.Bool
+			g, domains, err := Join(rank, size, willing(rank), change(rank, m.exchange(rank)), kernel.Set{}, &broken)
+			got[rank] = joined{domains: domains, err: err, rank: None}
+			if g != nil {
+				got[rank].rank = g.rank
+			}
+			got[rank].sum = sum(g, rank)
+			done.Done()
+			done.Wait()
+			if g != nil {
+				_ = g.Close()
+			}
+		})
+	}
+	wg.Wait()
+	return got
+}
+
+// sum adds 1<<rank over a group, so that the result tells who is in it.
+func sum(g *Group, rank int) string {
+	if g == nil {
+		return "alone"
+	}
+	word := uint64(1) << rank
+	if err := g.AllReduce(9, kernel.U64, kernel.Sum, unsafe.Pointer(&word), unsafe.Pointer(&word), 1, 1); err != nil {
+		return err.Error()
+	}
+	return members(word)
+}
+
+func members(word uint64) string {
+	var who []int
+	for q := range 64 {
+		if word>>q&1 == 1 {
+			who = append(who, q)
+		}
+	}
+	return fmt.Sprint(who)
+}
+
+func (c *rankProcess) sum([]string) string { return sum(c.g, c.rank) }
+
+func always(int) bool { return true }
+
+func unchanged(_ int, e Exchange) Exchange { return e }
+
+// agree fails unless all ranks but liar have the domains, and groups of just
+// those ranks.
+func agree(t *testing.T, what string, got []joined, liar int, want [][]int) {
+	t.Helper()
+	for q, j := range got {
+		if q == liar {
+			continue
+		}
+		if j.err != nil || !reflect.DeepEqual(j.domains, want) {
+			t.Errorf("%s: rank %d has domains %v, err %v; want %v", what, q, j.domains, j.err, want)
+			continue
+		}
+		domain, place := domainOf(want, q)
+		if len(domain) == 1 && j.sum != "alone" || len(domain) > 1 && (j.sum != fmt.Sprint(domain) || j.rank != place) {
+			t.Errorf("%s: rank %d of %v is rank %d in %s", what, q, want, j.rank, j.sum)
+		}
+	}
+}
+
+func TestWhoIsNotWillingIsAlone(t *testing.T) {
+	for _, tt := range []struct {
+		unwilling []int
+		want      [][]int
+	}{
+		{nil, [][]int{{0, 1, 2, 3}}},
+		{[]int{0}, [][]int{{0}, {1, 2, 3}}},
+		{[]int{1}, [][]int{{0, 2, 3}, {1}}},
+		{[]int{0, 3}, [][]int{{0}, {1, 2}, {3}}},
+		{[]int{0, 1, 2}, [][]int{{0}, {1}, {2}, {3}}},
+		{[]int{0, 1, 2, 3}, [][]int{{0}, {1}, {2}, {3}}},
+	} {
+		got := joinAll(4, func(rank int) bool { return !slices.Contains(tt.unwilling, rank) }, unchanged)
+		agree(t, fmt.Sprintf("not willing %v", tt.unwilling), got, None, tt.want)
+	}
+}
+
+// replace makes one rank say something else than the truth in one exchange.
+func replace(liar int, in string, lie []byte) func(int, Exchange) Exchange {
+	return func(rank int, e Exchange) Exchange {
+		return func(name string, value []byte) ([][]byte, error) {
+			if rank == liar && name == in {
+				value = lie
+			}
+			return e(name, value)
+		}
+	}
+}
+
+func TestLiesAreNoOffers(t *testing.T) {
+	one, all, none := [][]int{{0}, {1, 2}}, [][]int{{0, 1, 2}}, [][]int{{0}, {1}, {2}}
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	pipe, err := os.OpenFile(fifo, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pipe.Close()
+	nonce := `"Nonce":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="`
+	offer := func(pid, fd int) string {
+		return fmt.Sprintf(`{"Boot":%q,"PID":%d,"FD":%d,%s}`, bootID(), pid, fd, nonce)
+	}
+	loose, zero := looseMemory(t, probeSize, false), sealedZeroes(t, probeSize)
+	if _, err := openMemory([]byte(offer(procPID(), zero)), probeSize); err != nil {
+		t.Fatalf("the offers of this test are no good: %v", err)
+	}
+	for _, text := range []string{
+		"", "{", "null", "[]", `{"PID":"x"}`, strings.Repeat("9", 5000), strings.Repeat("[", 900),
+		offer(-1, 3), offer(0, 3), offer(1, 1<<40), offer(procPID(), -1), offer(999_999_999, 3), offer(procPID(), 0),
+		offer(procPID(), int(pipe.Fd())), offer(procPID(), loose),
+		offer(procPID(), looseMemory(t, probeSize, true)), offer(procPID(), sealedZeroes(t, 2*probeSize)),
+		strings.Replace(offer(procPID(), zero), "AAAA", "AAAB", 1),
+		strings.Replace(offer(procPID(), zero), nonce, `"Nonce":""`, 1),
+		strings.Replace(offer(procPID(), zero), bootID(), "elsewhere", 1),
+	} {
+		what := fmt.Sprintf("%.80q", text)
+		// Rank 0 leads itself, but nobody follows.
+		agree(t, "offer "+what, joinAll(3, always, replace(0, "offer", []byte(text))), 0, one)
+		// Nobody gets the segment.
+		agree(t, "memory "+what, joinAll(3, always, replace(0, "memory", []byte(text))), 0, none)
+		// Those who have none say nothing of memory.
+		agree(t, "memory of another "+what, joinAll(3, always, replace(1, "memory", []byte(text))), None, all)
+	}
+	for text, want := range map[string][][]int{
+		"": {{0, 2}, {1}}, "x": {{0, 2}, {1}}, "-1": {{0, 2}, {1}}, "-5": {{0, 2}, {1}}, "3": {{0, 2}, {1}}, "2": {{0, 2}, {1}},
+		"1": {{0, 2}, {1}}, "99999999999999999999": {{0, 2}, {1}}, "0": all,
+	} {
+		agree(t, "leader "+text, joinAll(3, always, replace(1, "leader", []byte(text))), 1, want)
+	}
+	for _, text := range []string{"", "\x00", "\x02", "\x01\x01"} {
+		agree(t, fmt.Sprintf("have %q", text), joinAll(3, always, replace(2, "have", []byte(text))), 2, none)
+	}
+}
+
+// looseMemory is a memfd that can shrink, or that is not all there.
+func looseMemory(t *testing.T, size int, sealed bool) (fd int) {
+	fd, err := unix.MemfdCreate(memfdName, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(fd) })
+	err = unix.Ftruncate(fd, int64(size))
+	if !sealed {
+		err = errors.Join(err, unix.Fallocate(fd, 0, 0, int64(size)))
+	} else {
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, noShrink)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fd
+}
+
+// sealedZeroes is a memfd that may be taken, were its nonce offered.
+func sealedZeroes(t *testing.T, size int) (fd int) {
+	fd = looseMemory(t, size, false)
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, noShrink); err != nil {
+		t.Fatal(err)
+	}
+	return fd
+}
+
+// A rank whose Exchange fails gets its error, and keeps nothing.
+func TestExchangeFails(t *testing.T) {
+	before := held(t)
+	cause := errors.New("the agent is gone")
+	for _, name := range []string{"offer", "leader", "memory", "have"} {
+		for what, fail := range map[string]func([][]byte) ([][]byte, error){
+			"error":     func([][]byte) ([][]byte, error) { return nil, cause },
+			"too few":   func(v [][]byte) ([][]byte, error) { return v[:2], nil },
+			"too many":  func(v [][]byte) ([][]byte, error) { return append(slices.Clip(v), nil), nil },
+			"no answer": func([][]byte) ([][]byte, error) { return nil, nil },
+		} {
+			for rank, j := range joinAll(3, always, func(_ int, e Exchange) Exchange {
+				return func(n string, value []byte) ([][]byte, error) {
+					values, err := e(n, value)
+					if n == name && err == nil {
+						return fail(values)
+					}
+					return values, err
+				}
+			}) {
+				if j.err == nil || what == "error" && !errors.Is(j.err, cause) || !strings.Contains(j.err.Error(), name) || j.sum != "alone" {
+					t.Errorf("%s in %q: rank %d has err %v, group %s", what, name, rank, j.err, j.sum)
+				}
+			}
+		}
+	}
+	if after := held(t); after != before {
+		t.Errorf("%d files and mappings are left of %d", after, before)
+	}
+}
+
+// held counts this process's open and mapped memfds.
+func held(t *testing.T) int {
+	t.Helper()
+	maps, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := strings.Count(string(maps), memfdName)
+	fds, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fd := range fds {
+		if name, _ := os.Readlink("/proc/self/fd/" + fd.Name()); strings.Contains(name, memfdName) {
+			n++
+		}
+	}
+	return n
+}
+
+func TestNothingIsLeftOpen(t *testing.T) {
+	before := held(t)
+	agree(t, "all", joinAll(3, always, unchanged), None, [][]int{{0, 1, 2}})
+	agree(t, "two of three", joinAll(3, func(rank int) bool { return rank != 1 }, unchanged), None, [][]int{{0, 2}, {1}})
+	if after := held(t); after != before {
+		t.Errorf("%d files and mappings are left, %d before", after, before)
+	}
+}
+
+// checkFamily runs "join" in processes and compares what they find.
+func checkFamily(t *testing.T, f family, want [][]int) {
+	t.Helper()
+	f.t = t
+	size := 0
+	for _, d := range want {
+		size += len(d)
+	}
+	f.start(size, "join")
+	for q, s := range f.results() {
+		domain, _ := domainOf(want, q)
+		expect := fmt.Sprint(domain)
+		if len(domain) == 1 {
+			expect = "alone"
+		}
+		if !reflect.DeepEqual(s.Domains, want) || s.Result != expect {
+			t.Errorf("rank %d has domains %v, and is in %s; want %v", q, s.Domains, s.Result, want)
+		}
+	}
+	f.finish()
+}
+
+func TestProcessesJoin(t *testing.T) {
+	checkFamily(t, family{}, [][]int{{0, 1, 2}})
+	checkFamily(t, family{willing: []bool{true, false, true, true}}, [][]int{{0, 2, 3}, {1}})
+	checkFamily(t, family{willing: []bool{true, false}}, [][]int{{0}, {1}})
+}
+
+// Processes that cannot see each other in /proc share nothing, however alike their
+// numbers are.
+func TestProcessNamespaces(t *testing.T) {
+	unshare := []string{"unshare", "--pid", "--fork", "--kill-child", "--mount-proc"}
+	if out, err := exec.Command(unshare[0], append(unshare[1:], "true")...).CombinedOutput(); err != nil {
+		lab.Skip(t, fmt.Sprintf("needs the right to make process namespaces: %v %s", err, out))
+	}
+	checkFamily(t, family{wrappers: [][]string{nil, unshare, nil, unshare}}, [][]int{{0, 2}, {1}, {3}})
+	// Without a /proc of their own they see each other after all.
+	checkFamily(t, family{wrappers: [][]string{nil, unshare[:4], unshare[:4]}}, [][]int{{0, 1, 2}})
+}

@@ -1,0 +1,163 @@
+package shm
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	memfdName   = "gorun-ring"
+	recordLimit = 1 << 10 // bytes of what a rank says of itself
+	noShrink    = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW
+)
+
+// offer is how a rank finds the memory that another has made.
+type offer struct {
+	Boot  string // of the kernel; elsewhere the other numbers mean nothing
+	PID   int    // as /proc has it
+	FD    int
+	Nonce []byte // also at the start of the memory
+}
+
+// memory is a mapped memfd.
+type memory struct {
+	bytes []byte
+	file  *os.File // open until all ranks that want it have it
+}
+
+// makeMemory makes and maps size bytes, and says where they are. The caller closes
+// the file, and unmaps the bytes.
+func makeMemory(size int) (memory, []byte, error) {
+	fd, err := unix.MemfdCreate(memfdName, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return memory{}, nil, fmt.Errorf("make shared memory: %w", err)
+	}
+	file := os.NewFile(uintptr(fd), "memfd:"+memfdName)
+	err = unix.Ftruncate(fd, int64(size))
+	if err == nil {
+		// Reserved now: memory that is missing later would be a SIGBUS.
+		err = unix.Fallocate(fd, 0, 0, int64(size))
+	}
+	if err == nil {
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, noShrink|unix.F_SEAL_SEAL)
+	}
+	m := memory{file: file}
+	if err == nil {
+		m.bytes, err = mapMemory(fd, size)
+	}
+	if err != nil {
+		file.Close()
+		return memory{}, nil, fmt.Errorf("make %d bytes of shared memory: %w", size, err)
+	}
+	rand.Read(m.bytes[:nonceSize])
+	text, err := json.Marshal(offer{bootID(), procPID(), fd, m.bytes[:nonceSize]})
+	return m, text, err
+}
+
+// openMemory maps the size bytes that text offers. Text may say anything: only
+// memory that holds its nonce, and that nobody can take away again, is mapped.
+func openMemory(text []byte, size int) ([]byte, error) {
+	o, err := parseOffer(text)
+	if err != nil {
+		return nil, err
+	}
+	if o.Boot != bootID() {
+		return nil, errors.New("the memory offered is another machine's")
+	}
+	path := fmt.Sprintf("/proc/%d/fd/%d", o.PID, o.FD)
+	// Looked at before it is opened: with that number there may be a device here.
+	name, err := os.Readlink(path)
+	if err != nil {
+		return nil, err
+	}
+	if !strings.HasPrefix(name, "/memfd:"+memfdName) {
+		return nil, errors.New("another process has that number here")
+	}
+	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", path, err)
+	}
+	defer unix.Close(fd)
+	if err := lasting(fd, size); err != nil {
+		return nil, err
+	}
+	m, err := mapMemory(fd, size)
+	if err != nil {
+		return nil, fmt.Errorf("map %s: %w", path, err)
+	}
+	if !bytes.Equal(m[:nonceSize], o.Nonce) {
+		_ = unix.Munmap(m)
+		return nil, errors.New("the memory found is another's")
+	}
+	return m, nil
+}
+
+// parseOffer reads what a rank says of its memory.
+func parseOffer(text []byte) (offer, error) {
+	var o offer
+	if len(text) > recordLimit {
+		return o, fmt.Errorf("an offer of shared memory of %d bytes", len(text))
+	}
+	if err := json.Unmarshal(text, &o); err != nil {
+		return o, fmt.Errorf("no offer of shared memory: %w", err)
+	}
+	if o.Boot == "" || o.PID <= 0 || o.FD < 0 || len(o.Nonce) != nonceSize {
+		return o, errors.New("an offer of shared memory lacks a part")
+	}
+	return o, nil
+}
+
+// lasting fails unless the file is size bytes of memory, all there, that cannot
+// shrink: to touch what is gone would be a SIGBUS.
+func lasting(fd, size int) error {
+	var stat unix.Stat_t
+	if err := unix.Fstat(fd, &stat); err != nil {
+		return err
+	}
+	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
+	if err != nil {
+		return fmt.Errorf("look at the seals of shared memory: %w", err)
+	}
+	if stat.Size != int64(size) || stat.Blocks*512 < int64(size) || seals&noShrink != noShrink {
+		return errors.New("the memory found has another size, or may lose it")
+	}
+	return nil
+}
+
+func mapMemory(fd, size int) ([]byte, error) {
+	m, err := unix.Mmap(fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_POPULATE)
+	if err != nil {
+		return nil, err
+	}
+	// Fewer page-table misses where the kernel gives huge pages for this; it is as well without.
+	_ = unix.Madvise(m, unix.MADV_HUGEPAGE)
+	return m, nil
+}
+
+// bootID names the running kernel, or is empty.
+func bootID() string {
+	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(text))
+}
+
+// procPID is this process's number in /proc, which may be mounted for another
+// process namespace than this one.
+func procPID() int {
+	if name, err := os.Readlink("/proc/self"); err == nil {
+		if pid, err := strconv.Atoi(name); err == nil {
+			return pid
+		}
+	}
+	return os.Getpid()
+}

@@ -1,0 +1,206 @@
+package shm
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/gorun/gorun/ring/internal/kernel"
+)
+
+// childEnv makes the test binary act as a rank of its own: "RANK SIZE WILLING
+// PROGRAM". It exchanges over stdin and stdout, a line of JSON each.
+const childEnv = "SHM_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	if text := os.Getenv(childEnv); text != "" {
+		if err := child(text); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// said is a line from a child.
+type said struct {
+	Name    string // of an exchange; "" is a result
+	Value   []byte
+	Domains [][]int
+	Result  string
+}
+
+// rank is a child, as it sees itself.
+type rankProcess struct {
+	rank, size int
+	domains    [][]int
+	g          *Group
+	broken     atomic.Bool
+	in         *bufio.Scanner
+	out        *json.Encoder
+}
+
+func (c *rankProcess) exchange(name string, value []byte) ([][]byte, error) {
+	if err := c.out.Encode(said{Name: name, Value: value}); err != nil {
+		return nil, err
+	}
+	if !c.in.Scan() {
+		return nil, errors.Join(errors.New("the test is over"), c.in.Err())
+	}
+	var values [][]byte
+	return values, json.Unmarshal(c.in.Bytes(), &values)
+}
+
+func (c *rankProcess) tell(result string) { _ = c.out.Encode(said{Result: result, Domains: c.domains}) }
+
+// child joins, runs its program, and tells what that returns.
+func child(text string) error {
+	fields := strings.Fields(text)
+	c := &rankProcess{in: bufio.NewScanner(os.Stdin), out: json.NewEncoder(os.Stdout)}
+	c.in.Buffer(nil, 1<<20)
+	c.rank, _ = strconv.Atoi(fields[0])
+	c.size, _ = strconv.Atoi(fields[1])
+	kernels, err := kernel.Detect("")
+	if err != nil {
+		return err
+	}
+	c.g, c.domains, err = Join(c.rank, c.size, fields[2] == "true", c.exchange, kernels, &c.broken)
+	if err != nil {
+		return err
+	}
+	run, ok := programs()[fields[3]]
+	if !ok {
+		return fmt.Errorf("no program %q", fields[3])
+	}
+	c.tell(run(c, fields[4:]))
+	_, _ = c.exchange("end", nil) // nobody leaves while others still look
+	if c.g == nil {
+		return nil
+	}
+	return c.g.Close()
+}
+
+// programs are what children can do, by name. Each returns its result.
+func programs() map[string]func(c *rankProcess, args []string) string {
+	return map[string]func(c *rankProcess, args []string) string{
+		"join":   (*rankProcess).sum,
+		"time":   (*rankProcess).time,
+		"allocs": (*rankProcess).allocs,
+		"repeat": (*rankProcess).repeat,
+	}
+}
+
+// family is children with their pipes, and the exchanges between them.
+type family struct {
+	t        testing.TB
+	ranks    []*exec.Cmd
+	in       []io.WriteCloser
+	out      []*bufio.Scanner
+	willing  []bool
+	wrappers [][]string // by rank: what the child is started with, such as unshare
+}
+
+// start starts the children with their program.
+func (f *family) start(size int, program string) {
+	f.t.Helper()
+	for rank := range size {
+		willing := f.willing == nil || f.willing[rank]
+		args := []string{os.Args[0]}
+		if f.wrappers != nil {
+			args = append(f.wrappers[rank : rank+1 : rank+1][0], args...)
+		}
+		cmd := exec.Command(args[0], args[1:]...)
+		cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", fmt.Sprintf("%s=%d %d %v %s", childEnv, rank, size, willing, program))
+		cmd.Stderr = os.Stderr
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			f.t.Fatal(err)
+		}
+		f.t.Cleanup(func() {
+			cmd.Process.Kill()
+			in.Close()
+			cmd.Wait()
+		})
+		lines := bufio.NewScanner(out)
+		lines.Buffer(nil, 1<<20)
+		f.ranks, f.in, f.out = append(f.ranks, cmd), append(f.in, in), append(f.out, lines)
+	}
+}
+
+// hear returns what a child says next.
+func (f *family) hear(rank int) said {
+	f.t.Helper()
+	var s said
+	if !f.out[rank].Scan() {
+		f.t.Fatalf("rank %d has ended", rank)
+	}
+	if err := json.Unmarshal(f.out[rank].Bytes(), &s); err != nil {
+		f.t.Fatalf("rank %d: %v in %q", rank, err, f.out[rank].Text())
+	}
+	return s
+}
+
+// results passes values around until every child has told a result.
+func (f *family) results() []said {
+	f.t.Helper()
+	results := make([]said, len(f.ranks))
+	for {
+		values := make([][]byte, len(f.ranks))
+		told := 0
+		for rank := range f.ranks {
+			s := f.hear(rank)
+			if s.Name == "" {
+				results[rank] = s
+				told++
+			}
+			values[rank] = s.Value
+		}
+		if told == len(f.ranks) {
+			return results
+		}
+		f.spread(values)
+	}
+}
+
+func (f *family) spread(values [][]byte) {
+	f.t.Helper()
+	text, err := json.Marshal(values)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for _, in := range f.in {
+		if _, err := in.Write(append(text, '\n')); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+}
+
+// finish lets the children leave, and fails for those that do not leave well.
+func (f *family) finish() {
+	f.t.Helper()
+	for rank := range f.ranks {
+		f.hear(rank)
+	}
+	f.spread(make([][]byte, len(f.ranks)))
+	for rank, cmd := range f.ranks {
+		if err := cmd.Wait(); err != nil {
+			f.t.Errorf("rank %d: %v", rank, err)
+		}
+	}
+}

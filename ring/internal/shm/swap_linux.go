@@ -1,0 +1,246 @@
+package shm
+
+import (
+	"fmt"
+	"unsafe"
+)
+
+// Swap sends the outLen bytes at out to rank to, and fills the inLen bytes at in
+// from rank from, at the same time; either rank may be None. A rank's Swaps with
+// one partner are in the same order at both ends, and both ends of a message must
+// agree on its length, else it is a *LengthError, and on the sign. A rank swaps
+// with itself in one call only. out and in do not overlap.
+//
+// A Swap returns when all of its message has come, and all of the one it sends has
+// been put into this rank's outbox, where it may still lie.
+//
+// This cannot deadlock where calls that wait for each other's data would not. The two
+// halves of a Swap go on independently of each other. The sending half waits only
+// until a box is empty, or an earlier message to the same rank has been taken; had
+// the Swap that sent that message waited until it was taken, that would be
+// over already. So whatever ends if every message is handed over directly ends here too,
+// as do all sequences of Swaps that have one order everywhere: of the Swaps that
+// are not over take the first, with those it exchanges messages with; nothing before
+// them is left to wait for, and each of their halves finds its other half at work.
+func (g *Group) Swap(sign uint64, to int, out unsafe.Pointer, outLen int, from int, in unsafe.Pointer, inLen int) error {
+	if to == g.rank || from == g.rank {
+		return g.keep(to, out, outLen, from, in, inLen)
+	}
+	s := swap{g: g, sign: sign}
+	if to != None {
+		s.out = half{rank: to, data: out, length: outLen, parts: parts(outLen)}
+	}
+	if from != None {
+		s.in = half{rank: from, data: in, length: inLen, parts: parts(inLen)}
+	}
+	return s.run()
+}
+
+// keep is a Swap of a rank with itself.
+func (g *Group) keep(to int, out unsafe.Pointer, outLen int, from int, in unsafe.Pointer, inLen int) error {
+	switch {
+	case to != from:
+		return fmt.Errorf("rank %d sends to itself without receiving, or the other way round: do both in one call", g.rank)
+	case outLen != inLen:
+		return &LengthError{Rank: g.rank, Mine: inLen, Theirs: outLen}
+	}
+	copyPart(in, 0, out, 0, outLen)
+	return nil
+}
+
+// parts is how many blocks a message of so many bytes has. An empty one has a
+// block too, by which the other end sees that it is empty.
+func parts(length int) int { return max(1, ceil(length, boxSize)) }
+
+// half is what a Swap does with one partner.
+type half struct {
+	rank        int
+	data        unsafe.Pointer
+	length      int
+	parts, next int // blocks in all, and done
+	first       int // box of block 0
+}
+
+// over reports that nothing is left to do, or never was.
+func (h *half) over() bool { return h.next == h.parts }
+
+// part is where the next block is in the message.
+func (h *half) part() (off, length int) {
+	off = h.next * boxSize
+	return off, min(boxSize, h.length-off)
+}
+
+// loan is a box that may still hold a block for a rank.
+type loan struct {
+	lent  bool
+	rank  int
+	until uint32 // what the rank has taken of this one's blocks when the box is empty
+}
+
+// swap is one Swap.
+type swap struct {
+	g       *Group
+	sign    uint64
+	out, in half
+}
+
+func (s *swap) run() error {
+	for !s.out.over() || !s.in.over() {
+		moved := false
+		if s.free() {
+			s.put()
+			moved = true
+		}
+		if s.come() {
+			if err := s.take(); err != nil {
+				return err
+			}
+			moved = true
+		}
+		if moved {
+			continue
+		}
+		if err := s.wait(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ready reports whether either half can go on.
+func (s *swap) ready() bool { return s.free() || s.come() }
+
+// free reports whether there is a block to put, and room for it.
+func (s *swap) free() bool { return !s.out.over() && s.blocker() == None }
+
+// blocker is the rank that has to take something before the next block can be
+// put, or None.
+func (s *swap) blocker() int {
+	g := s.g
+	if s.out.over() {
+		return None
+	}
+	if to := s.out.rank; s.out.next == 0 && !g.took(to, g.posted[to]) {
+		return to // what is said of a message holds until all of it is taken
+	}
+	if s.out.length <= inline {
+		return None
+	}
+	if l := g.loans[g.boxed%boxes]; l.lent && !g.took(l.rank, l.until) {
+		return l.rank
+	}
+	return None
+}
+
+// took reports whether rank q has taken that many of this rank's blocks.
+func (g *Group) took(q int, blocks uint32) bool {
+	return int32(g.seg.pair(q, g.rank).taken.Load()-blocks) >= 0
+}
+
+// returned ends the loans to rank q, which has taken all. Their numbers would mean
+// something else after many tiny messages.
+func (g *Group) returned(q int) {
+	for i := range g.loans {
+		if g.loans[i].rank == q {
+			g.loans[i].lent = false
+		}
+	}
+}
+
+// put posts the next block. A tiny message travels in the pair's own line.
+func (s *swap) put() {
+	g, h := s.g, &s.out
+	p := g.seg.pair(g.rank, h.rank)
+	box := int(g.boxed % boxes)
+	if h.next == 0 {
+		g.returned(h.rank)
+		p.brief, p.sign, p.length = briefOf(h.length, box), s.sign, uint64(h.length)
+	}
+	off, length := h.part()
+	if h.length <= inline {
+		copyPart(unsafe.Pointer(&p.data), 0, h.data, 0, length)
+	} else {
+		copyPart(g.seg.outbox[g.rank], box*boxSize, h.data, off, length)
+		g.loans[box] = loan{true, h.rank, g.posted[h.rank] + 1}
+		g.boxed++
+	}
+	h.next++
+	g.posted[h.rank]++
+	p.posted.Store(g.posted[h.rank])
+	g.seg.controls[h.rank].bell.ring()
+}
+
+// come reports whether there is a block to take.
+func (s *swap) come() bool {
+	h := &s.in
+	return !h.over() && int32(s.g.seg.pair(h.rank, s.g.rank).posted.Load()-s.g.taken[h.rank]) > 0
+}
+
+// take takes the next block.
+func (s *swap) take() error {
+	g, h := s.g, &s.in
+	p := g.seg.pair(h.rank, g.rank)
+	if h.next == 0 {
+		if err := s.check(p); err != nil {
+			return err
+		}
+		h.first = int(p.brief % boxes)
+	}
+	off, length := h.part()
+	if h.length <= inline {
+		copyPart(h.data, 0, unsafe.Pointer(&p.data), 0, length)
+	} else {
+		box := (h.first + h.next) % boxes
+		copyPart(h.data, off, g.seg.outbox[h.rank], box*boxSize, length)
+	}
+	h.next++
+	g.taken[h.rank]++
+	g.seg.pair(g.rank, h.rank).taken.Store(g.taken[h.rank])
+	g.seg.controls[h.rank].bell.ring()
+	return nil
+}
+
+// check looks whether the message that has come is the one that is waited for.
+func (s *swap) check(p *pair) error {
+	if p.sign != s.sign {
+		return &SignError{Rank: s.in.rank, Mine: s.sign, Theirs: p.sign}
+	}
+	if brief := briefOf(s.in.length, int(p.brief%boxes)); p.brief != brief || s.in.length >= briefMost && p.length != uint64(s.in.length) {
+		return &LengthError{Rank: s.in.rank, Mine: s.in.length, Theirs: int(p.length)}
+	}
+	return nil
+}
+
+// briefMost is the least length that a brief does not tell.
+const briefMost = 1<<30 - 1
+
+// briefOf packs a message's length, as far as it fits, and the box of its first
+// block.
+func briefOf(length, box int) uint32 { return uint32(min(length, briefMost))*boxes + uint32(box) }
+
+// wait returns when either half can go on, or never will.
+func (s *swap) wait() error {
+	g := s.g
+	bell := &g.seg.controls[g.rank].bell
+	if g.wait.look(s.ready) {
+		return nil
+	}
+	for {
+		silent, err := g.wait.listen(bell, s.ready)
+		if err != nil || !silent {
+			return err
+		}
+		// Looked at before the counters: a rank may end right after its last step.
+		blocker := s.blocker()
+		stuck := blocker != None && g.wait.gone(blocker)
+		deaf := !s.in.over() && g.wait.gone(s.in.rank)
+		switch {
+		case s.ready():
+			return nil
+		case stuck:
+			return &GoneError{blocker}
+		case deaf:
+			return &GoneError{s.in.rank}
+		}
+	}
+}

@@ -1,0 +1,219 @@
+package tcp
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/lab"
+	"github.com/gorun/gorun/ring/internal/flow"
+)
+
+// meet makes a rank that knows where the others are.
+func meet(t testing.TB, rank int, addrs [][]netip.AddrPort) *Net {
+	t.Helper()
+	n := open(t, 1)
+	if err := n.Meet(identity(rank, len(addrs)), addrs); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestConnectErrors(t *testing.T) {
+	closed := open(t, 1)
+	closed.Close()
+	nobody := make([][]netip.AddrPort, 3)
+	nobody[2] = closed.Addrs()
+	short := func() context.Context {
+		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+		t.Cleanup(cancel)
+		return ctx
+	}
+	peer := new(PeerError)
+	err := meet(t, 0, nobody).Connect(short(), []int{2})
+	if !errors.As(err, &peer) || peer.Rank != 2 || !strings.Contains(err.Error(), "refused") {
+		t.Errorf("nobody there: %v", err)
+	}
+	err = meet(t, 0, nobody).Connect(short(), []int{1})
+	if !errors.As(err, &peer) || peer.Rank != 1 || !errors.Is(err, errNowhere) {
+		t.Errorf("no address: %v", err)
+	}
+	err = meet(t, 1, nobody).Connect(short(), []int{0})
+	if !errors.As(err, &peer) || peer.Rank != 0 {
+		t.Errorf("nobody comes: %v", err)
+	}
+	why := errors.New("job aborted")
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(why)
+	for _, other := range []int{0, 2} {
+		if err := meet(t, 1, nobody).Connect(ctx, []int{other}); err != why {
+			t.Errorf("cancelled: %v, want the cause", err)
+		}
+	}
+	for _, other := range []int{-1, 1, 3} {
+		if err := meet(t, 1, nobody).Connect(short(), []int{other}); err == nil {
+			t.Errorf("rank 1 of 3 is linked to rank %d", other)
+		}
+		if err := meet(t, 1, nobody).Run(&flow.Flow{Sign: new(flow.Sign), To: other, From: flow.None}); (err == nil) != (other == flow.None) {
+			t.Errorf("rank 1 of 3 sends to rank %d: %v", other, err)
+		}
+	}
+}
+
+func TestMeetErrors(t *testing.T) {
+	n := open(t, 1)
+	if err := n.Run(&flow.Flow{To: flow.None, From: flow.None}); err == nil {
+		t.Error("ran before the ranks met")
+	}
+	if err := n.Connect(testContext(t), nil); err == nil {
+		t.Error("connected before the ranks met")
+	}
+	if err := n.Meet(identity(0, 2), make([][]netip.AddrPort, 1)); err == nil {
+		t.Error("met 1 rank of 2")
+	}
+	if err := n.Meet(identity(0, 1), make([][]netip.AddrPort, 1)); err != nil {
+		t.Error(err)
+	}
+	if err := n.Meet(identity(0, 1), make([][]netip.AddrPort, 1)); err == nil {
+		t.Error("met twice")
+	}
+	for _, stripes := range []int{-1, 0, MaxStripes + 1} {
+		if _, err := Listen(testContext(t), []netip.Addr{loopback()}, Config{Stripes: stripes}); err == nil {
+			t.Errorf("%d stripes", stripes)
+		}
+	}
+}
+
+// Links come up whatever the order in which ranks ask for them, and only once.
+func TestLinksAreLazy(t *testing.T) {
+	nets := world(t, 5, 2)
+	for range 2 {
+		for distance := 1; distance < 5; distance++ {
+			flows := make([]*flow.Flow, 5)
+			for rank := range flows {
+				flows[rank] = &flow.Flow{Sign: &flow.Sign{1}, To: (rank + distance) % 5, From: (rank - distance + 5) % 5}
+			}
+			run(t, nets, flows)
+		}
+	}
+	for _, n := range nets {
+		if conn, err := net.Dial("tcp", n.Addrs()[0].String()); err == nil {
+			conn.Close()
+			t.Errorf("rank %d still listens after all links are made", n.rank)
+		}
+	}
+}
+
+// The right rank is found among dead addresses, silent ones, ones that speak another
+// protocol, and another job behind the same address.
+func TestCandidateAddresses(t *testing.T) {
+	closed := open(t, 1)
+	closed.Close()
+	mute, err := net.Listen("tcp", "127.0.0.1:0") // answers nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mute.Close()
+	other := open(t, 1)
+	stranger := identity(1, 2)
+	stranger.Job = "other"
+	if err := other.Meet(stranger, make([][]netip.AddrPort, 2)); err != nil {
+		t.Fatal(err)
+	}
+	wrong := map[string]netip.AddrPort{"dead": closed.Addrs()[0], "mute": plain(mute.Addr()), "another job": other.Addrs()[0]}
+	for name, addr := range wrong {
+		t.Run(name, func(t *testing.T) {
+			one := open(t, 2)
+			if err := one.Meet(identity(1, 2), make([][]netip.AddrPort, 2)); err != nil {
+				t.Fatal(err)
+			}
+			zero := open(t, 2)
+			candidates := append([]netip.AddrPort{addr, addr}, one.Addrs()...)
+			if err := zero.Meet(identity(0, 2), [][]netip.AddrPort{nil, candidates}); err != nil {
+				t.Fatal(err)
+			}
+			start := time.Now()
+			linkUp(t, []*Net{zero, one})
+			if took := time.Since(start); took > 10*stagger {
+				t.Errorf("took %v", took)
+			}
+		})
+	}
+}
+
+// Several addresses of the right rank: one link comes of it.
+func TestManyGoodAddresses(t *testing.T) {
+	one := open(t, 1, loopback(), netip.MustParseAddr("127.0.0.2"), netip.MustParseAddr("::1"), netip.MustParseAddr("0.0.0.0"))
+	if len(one.Addrs()) < 2 {
+		t.Fatalf("listens on %v", one.Addrs())
+	}
+	zero := open(t, 1)
+	addrs := [][]netip.AddrPort{zero.Addrs(), one.Addrs()}
+	if err := errors.Join(one.Meet(identity(1, 2), addrs), zero.Meet(identity(0, 2), addrs)); err != nil {
+		t.Fatal(err)
+	}
+	linkUp(t, []*Net{zero, one})
+	run(t, []*Net{zero, one}, []*flow.Flow{exchange(1, payload(10), make([]byte, 10)), exchange(0, payload(10), make([]byte, 10))})
+}
+
+func TestIPv6(t *testing.T) {
+	ctx := testContext(t)
+	if l, err := net.Listen("tcp", "[::1]:0"); err != nil {
+		lab.Skip(t, "no IPv6 here: "+err.Error())
+	} else {
+		l.Close()
+	}
+	six := netip.MustParseAddr("::1")
+	nets := []*Net{open(t, 2, six), open(t, 2, six)}
+	addrs := [][]netip.AddrPort{nets[0].Addrs(), nets[1].Addrs()}
+	for rank, n := range nets {
+		if err := errors.Join(n.Meet(identity(rank, 2), addrs), ctx.Err()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	in := [2][]byte{make([]byte, 1<<20), make([]byte, 1<<20)}
+	run(t, nets, []*flow.Flow{exchange(1, payload(1<<20), in[0]), exchange(0, payload(1<<20), in[1])})
+}
+
+func TestListen(t *testing.T) {
+	ctx, cfg := testContext(t), Config{Stripes: 1}
+	for _, all := range []string{"0.0.0.0", "::"} {
+		if n, err := Listen(ctx, []netip.Addr{netip.MustParseAddr(all)}, cfg); err == nil {
+			n.Close()
+			t.Errorf("listens on %s", all)
+		}
+	}
+	if _, err := Listen(ctx, nil, cfg); err == nil {
+		t.Error("listens nowhere")
+	}
+	// An address for documentation: no host has it.
+	foreign := netip.MustParseAddr("192.0.2.1")
+	n, err := Listen(ctx, []netip.Addr{foreign}, cfg)
+	if err != nil {
+		lab.Skip(t, "no route from here: "+err.Error())
+	}
+	defer n.Close()
+	own := n.Addrs()[0].Addr()
+	if len(n.Addrs()) != 1 || own.IsUnspecified() {
+		t.Errorf("listens on %v", n.Addrs())
+	}
+	both, err := Listen(ctx, []netip.Addr{foreign, own}, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer both.Close()
+	if len(both.Addrs()) != 1 {
+		t.Errorf("listens on %v, one address", both.Addrs())
+	}
+}
+
+func TestCongestion(t *testing.T) {
+	if n, err := Listen(testContext(t), []netip.Addr{loopback()}, Config{Stripes: 1, Congestion: "none such"}); err == nil {
+		n.Close()
+		t.Error("listens with a congestion control that does not exist")
+	}
+}

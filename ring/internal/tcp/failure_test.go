@@ -1,0 +1,326 @@
+package tcp
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"os"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/ring/internal/flow"
+)
+
+// soon is how long an error may take that is known at once.
+const soon = 2 * time.Second
+
+// within fails the test if what was started takes longer.
+func within(t testing.TB, limit time.Duration, what string, done <-chan error) error {
+	t.Helper()
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(limit):
+		buf := make([]byte, 1<<20)
+		t.Fatalf("%s takes longer than %v\n%s", what, limit, buf[:runtime.Stack(buf, true)])
+		return nil
+	}
+}
+
+func started(do func() error) <-chan error {
+	done := make(chan error, 1)
+	go func() { done <- do() }()
+	return done
+}
+
+// closedBy checks that err says that a rank is gone.
+func closedBy(t testing.TB, what string, err error, rank int) {
+	t.Helper()
+	var peer *PeerError
+	if !errors.As(err, &peer) || peer.Rank != rank || !errors.Is(err, ErrClosed) {
+		t.Errorf("%s: %v, want that rank %d is gone", what, err, rank)
+	}
+}
+
+// A rank that ends after any number of bytes, by FIN or by reset, while the other one
+// sends to it or not.
+func TestPeerDies(t *testing.T) {
+	const size = 3 << 20
+	sign := flow.Sign{1}
+	stream := append(sign[:], payload(size)...)
+	for _, after := range []int{0, 10, flow.SignSize, flow.SignSize + 1000, size} {
+		for _, reset := range []bool{false, true} {
+			for _, sends := range []bool{false, true} {
+				what := fmt.Sprintf("after %d bytes, reset %v, sends %v", after, reset, sends)
+				n := lobbyOf(t, 1)
+				conn, err := dialAs(t, n, 0, 0, 1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				f := exchange(0, payload(8<<20), make([]byte, size))
+				if !sends {
+					f.To, f.Send, f.Lead = flow.None, nil, 0
+				}
+				done := started(func() error { return n.Run(f) })
+				conn.Write(stream[:after])
+				if reset {
+					conn.SetLinger(0)
+				}
+				conn.Close()
+				closedBy(t, what, within(t, soon, what, done), 0)
+				closedBy(t, what+", once more", n.Run(f), 0)
+			}
+		}
+	}
+}
+
+// One of several stripes breaks.
+func TestStripeDies(t *testing.T) {
+	n := lobbyOf(t, 3)
+	var conns [3]*net.TCPConn
+	for stripe := range conns {
+		var err error
+		if conns[stripe], err = dialAs(t, n, 0, stripe, 3); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := exchange(0, payload(8<<20), make([]byte, 8<<20))
+	done := started(func() error { return n.Run(f) })
+	conns[0].Write(f.Sign[:])
+	conns[2].Close()
+	closedBy(t, "stripe 2", within(t, soon, "the flow", done), 0)
+}
+
+// A rank that has come and gone before anybody looked.
+func TestPeerDiesBeforeTheFirstFlow(t *testing.T) {
+	nets := world(t, 2, 2)
+	linkUp(t, nets)
+	nets[0].Close()
+	err := within(t, soon, "the flow", started(func() error { return nets[1].Run(exchange(0, payload(1<<20), make([]byte, 8))) }))
+	closedBy(t, "gone", err, 0)
+	if err := nets[0].Run(exchange(1, nil, nil)); !errors.Is(err, ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+	if err := nets[0].Connect(testContext(t), []int{1}); !errors.Is(err, ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+}
+
+// Both ends learn of a wrong sign, whoever sends how much, even if the other one
+// closes at once; and no byte is taken.
+func TestWrongSign(t *testing.T) {
+	for stripes := 1; stripes <= 2; stripes++ {
+		for _, size := range []int{0, 8, 4 << 20} {
+			for range 5 {
+				nets := world(t, 2, stripes)
+				linkUp(t, nets)
+				signs := [2]flow.Sign{{1}, {1, 2}}
+				into := [2][]byte{make([]byte, size), make([]byte, size)}
+				errs := each(nets, func(rank int, n *Net) error {
+					f := exchange(1-rank, bytes.Repeat([]byte{1}, size), into[rank])
+					f.Sign = &signs[rank]
+					err := n.Run(f)
+					n.Close()
+					return err
+				})
+				for rank, err := range errs {
+					var sign *SignError
+					if !errors.As(err, &sign) || sign.Rank != 1-rank || sign.Theirs != signs[1-rank] {
+						t.Errorf("rank %d, %d bytes in %d stripes: %v", rank, size, stripes, err)
+					}
+					if bytes.IndexByte(into[rank], 1) >= 0 {
+						t.Errorf("rank %d, %d bytes in %d stripes: bytes were taken", rank, size, stripes)
+					}
+				}
+			}
+		}
+	}
+}
+
+// A member of the job that speaks nonsense after its handshake.
+func TestGarbage(t *testing.T) {
+	n := lobbyOf(t, 1)
+	conn, err := dialAs(t, n, 0, 0, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.Write(bytes.Repeat([]byte("GET / HTTP/1.1\r\n"), 1000))
+	into := make([]byte, 1000)
+	err = within(t, soon, "the flow", started(func() error { return n.Run(exchange(0, nil, into)) }))
+	if sign := new(SignError); !errors.As(err, &sign) || string(sign.Theirs[:3]) != "GET" {
+		t.Errorf("garbage: %v", err)
+	}
+	if !bytes.Equal(into, make([]byte, 1000)) {
+		t.Error("garbage was taken")
+	}
+}
+
+// Interrupt ends calls at whatever they are.
+func TestInterruptWhileJoining(t *testing.T) {
+	mute, err := net.Listen("tcp", "127.0.0.1:0") // answers nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mute.Close()
+	closed := open(t, 1)
+	closed.Close()
+	addrs := [][]netip.AddrPort{nil, nil, {plain(mute.Addr())}, closed.Addrs()}
+	for _, other := range []int{0, 2, 3} { // waits for it, handshake, dials in vain
+		for name, call := range map[string]func(n *Net) error{
+			"Connect": func(n *Net) error { return n.Connect(testContext(t), []int{other}) },
+			"Run":     func(n *Net) error { return n.Run(exchange(other, nil, nil)) },
+		} {
+			what := fmt.Sprintf("%s to rank %d", name, other)
+			n := open(t, 1)
+			if err := n.Meet(identity(1, 4), addrs); err != nil {
+				t.Fatal(err)
+			}
+			done := started(func() error { return call(n) })
+			time.Sleep(rand.N(20 * time.Millisecond)) // any moment will do
+			n.Interrupt()
+			if err := within(t, soon, what, done); err != ErrInterrupted {
+				t.Errorf("%s: %v", what, err)
+			}
+			if err := call(n); err != ErrInterrupted {
+				t.Errorf("%s, later: %v", what, err)
+			}
+		}
+	}
+}
+
+// Ranks are interrupted in the middle of flows that never end. The first one may
+// take others with it only by closing.
+func TestInterruptFlows(t *testing.T) {
+	for round := range 12 {
+		stripes := 1 + round%3
+		nets := world(t, 3, stripes)
+		size := []int{8, 100_000, 3 << 20}[round/4]
+		var running sync.WaitGroup
+		errs := make([]error, len(nets))
+		for rank, n := range nets {
+			f := &flow.Flow{
+				Sign: &flow.Sign{1}, To: (rank + 1) % 3, From: (rank + 2) % 3, Lead: 1,
+				Send: [][]byte{make([]byte, size)}, Recv: []flow.Part{{Into: make([]byte, size)}},
+			}
+			running.Go(func() {
+				for errs[rank] == nil {
+					errs[rank] = n.Run(f)
+				}
+			})
+		}
+		time.Sleep(rand.N(30 * time.Millisecond)) // any moment will do
+		nets[0].Interrupt()
+		nets[1].Interrupt()
+		nets[2].Interrupt()
+		all := started(func() error { running.Wait(); return nil })
+		within(t, soon, "ending the flows", all)
+		for rank, err := range errs {
+			if !errors.Is(err, ErrInterrupted) {
+				t.Errorf("rank %d: %v", rank, err)
+			}
+		}
+	}
+}
+
+// An interrupted rank does not look like a dead one to the others.
+func TestInterruptIsNotHeard(t *testing.T) {
+	nets := world(t, 2, 1)
+	linkUp(t, nets)
+	waiting := started(func() error { return nets[1].Run(exchange(0, nil, make([]byte, 1))) })
+	nets[0].Interrupt()
+	if err := nets[0].Run(exchange(1, nil, nil)); err != ErrInterrupted {
+		t.Errorf("an interrupted rank runs: %v", err)
+	}
+	select {
+	case err := <-waiting:
+		t.Errorf("the other one: %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	nets[0].Close()
+	closedBy(t, "then it closes", within(t, soon, "the flow", waiting), 0)
+}
+
+// A rank that has seen a wrong sign says its own before it goes, and that is what an
+// interrupted rank reports.
+func TestLastWords(t *testing.T) {
+	n := lobbyOf(t, 1)
+	conn, err := dialAs(t, n, 0, 0, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs := flow.Sign{7}
+	conn.Write(theirs[:])
+	if err := n.Connect(testContext(t), []int{0}); err != nil {
+		t.Fatal(err)
+	}
+	s, l := n.streams[0], n.links[0]
+	s.begin(exchange(0, payload(100), nil), l, l)
+	n.Interrupt() // as if right after the flow began
+	if err := n.verdict(s.run(nil)); !errors.As(err, new(*SignError)) {
+		t.Errorf("%v, want its other sign", err)
+	}
+}
+
+func descriptors(t testing.TB) int {
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Skip("no /proc/self/fd here")
+	}
+	return len(list)
+}
+
+// settles waits until a count is not above a limit, as the runtime lets go of things
+// a little later than their owner.
+func settles(t testing.TB, what string, limit int, count func() int) {
+	t.Helper()
+	for deadline := time.Now().Add(5 * time.Second); count() > limit; runtime.Gosched() {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d %s, %d before", count(), what, limit)
+		}
+	}
+}
+
+func TestCloseLeavesNothing(t *testing.T) {
+	life := func() {
+		nets := world(t, 3, 3)
+		f := make([]*flow.Flow, 3)
+		for rank := range f {
+			f[rank] = ringAllReduce(rank, 3, make([]byte, 24<<17), []int{0, 8 << 17, 16 << 17, 24 << 17})
+		}
+		run(t, nets, f)
+		stranger, err := net.Dial("tcp", nets[2].Addrs()[0].String())
+		if err == nil {
+			defer stranger.Close()
+		}
+		if errs := each(nets, func(_ int, n *Net) error { return n.Close() }); errors.Join(errs...) != nil {
+			t.Error(errs)
+		}
+	}
+	life()
+	files, goroutines := descriptors(t), runtime.NumGoroutine()
+	for range 5 {
+		life()
+	}
+	settles(t, "descriptors", files, func() int { return descriptors(t) })
+	settles(t, "goroutines", goroutines, runtime.NumGoroutine)
+}
+
+// A closed rank's last bytes still arrive.
+func TestCloseDelivers(t *testing.T) {
+	nets := world(t, 2, 1)
+	linkUp(t, nets)
+	out := noise(1, 1<<20)
+	if err := nets[0].Run(&flow.Flow{Sign: &flow.Sign{1}, To: 1, From: flow.None, Lead: 1, Send: [][]byte{out}}); err != nil {
+		t.Fatal(err)
+	}
+	nets[0].Close()
+	in := make([]byte, len(out))
+	if err := nets[1].Run(&flow.Flow{Sign: &flow.Sign{1}, To: flow.None, From: 0, Recv: []flow.Part{{Into: in}}}); err != nil || !bytes.Equal(in, out) {
+		t.Errorf("received other bytes, %v", err)
+	}
+}

@@ -1,0 +1,111 @@
+package tcp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/netip"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/ring/internal/flow"
+	"github.com/gorun/gorun/ring/internal/kernel"
+)
+
+func loopback() netip.Addr { return netip.MustParseAddr("127.0.0.1") }
+
+func identity(rank, size int) Identity {
+	return Identity{Job: "job", Epoch: 4, Rank: rank, Size: size, Key: bytes.Repeat([]byte{7}, 32)}
+}
+
+func testContext(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// open makes a Net that has met nobody yet. It is closed with the test.
+func open(t testing.TB, stripes int, addrs ...netip.Addr) *Net {
+	t.Helper()
+	kernels, err := kernel.Detect("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(addrs) == 0 {
+		addrs = []netip.Addr{loopback()}
+	}
+	n, err := Listen(testContext(t), addrs, Config{Stripes: stripes, Kernels: kernels})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { n.Close() })
+	return n
+}
+
+// world is ranks that know each other, in this process.
+func world(t testing.TB, size, stripes int) []*Net {
+	t.Helper()
+	nets := make([]*Net, size)
+	addrs := make([][]netip.AddrPort, size)
+	for rank := range nets {
+		nets[rank] = open(t, stripes)
+		addrs[rank] = nets[rank].Addrs()
+	}
+	for rank, n := range nets {
+		if err := n.Meet(identity(rank, size), addrs); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return nets
+}
+
+// each runs a function for all ranks at once, and returns their errors.
+func each(nets []*Net, do func(rank int, n *Net) error) []error {
+	errs := make([]error, len(nets))
+	var running sync.WaitGroup
+	for rank, n := range nets {
+		running.Go(func() { errs[rank] = do(rank, n) })
+	}
+	running.Wait()
+	return errs
+}
+
+// run is one flow on every rank, which must not fail.
+func run(t testing.TB, nets []*Net, flows []*flow.Flow) {
+	t.Helper()
+	errs := each(nets, func(rank int, n *Net) error { return n.Run(flows[rank]) })
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// exchange is a flow that swaps one part with another rank.
+func exchange(peer int, out, in []byte) *flow.Flow {
+	return &flow.Flow{Sign: &flow.Sign{1}, To: peer, From: peer, Send: [][]byte{out}, Lead: 1, Recv: []flow.Part{{Into: in}}}
+}
+
+// linkUp joins all pairs that are given.
+func linkUp(t testing.TB, nets []*Net) {
+	t.Helper()
+	errs := each(nets, func(rank int, n *Net) error {
+		var all []int
+		for other := range nets {
+			if other != rank {
+				all = append(all, other)
+			}
+		}
+		return n.Connect(testContext(t), all)
+	})
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func payload(n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(i * 7 >> 3)
+	}
+	return b
+}

@@ -1,0 +1,220 @@
+package timeline
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func TestStartAndStop(t *testing.T) {
+	tl := New()
+	if err := tl.Stop(); err != nil || tl.On() {
+		t.Errorf("stop before any start: %v, on: %v", err, tl.On())
+	}
+	allreduce(tl, "nobody listens")
+	var first, second bytes.Buffer
+	for _, out := range []*bytes.Buffer{&first, &second} {
+		if err := tl.Start(out, Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := tl.Start(io.Discard, Options{}); !errors.Is(err, ErrRunning) || !tl.On() {
+			t.Errorf("second start: %v, on: %v", err, tl.On())
+		}
+		allreduce(tl, "x")
+		if err := tl.Stop(); err != nil || tl.On() {
+			t.Fatalf("stop: %v, on: %v", err, tl.On())
+		}
+		allreduce(tl, "x")
+		all := parse(t, out.Bytes())
+		if begins, dropped := nest(t, all); begins != begun || dropped != 0 {
+			t.Errorf("%d begins, %d dropped", begins, dropped)
+		}
+		if all[3].Args["sort_index"] != 1.0 || strings.Contains(out.String(), "CYCLE_START") {
+			t.Errorf("events: %v", all)
+		}
+	}
+}
+
+func TestAppend(t *testing.T) {
+	tl := ticking()
+	file, err := os.Create(filepath.Join(t.TempDir(), "timeline.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if err := tl.Start(file, Options{Append: true}); err == nil {
+		t.Fatal("appended to nothing")
+	}
+	for round := range 3 {
+		if err := tl.Start(file, Options{Append: round > 0}); err != nil {
+			t.Fatal(err)
+		}
+		allreduce(tl, "x")
+		allreduce(tl, fmt.Sprintf("y%d", round))
+		if err := tl.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(file.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := parse(t, text)
+		rows := 0
+		for _, r := range all {
+			if r.Name == "process_name" && r.PID > 0 {
+				rows++
+			}
+		}
+		if begins, _ := nest(t, all); begins != 2*begun*(round+1) || rows != round+2 {
+			t.Errorf("round %d: %d begins in %d rows", round, begins, rows)
+		}
+	}
+	if err := tl.Start(new(bytes.Buffer), Options{Append: true}); err == nil || tl.On() {
+		t.Errorf("appended to what cannot seek: %v", err)
+	}
+}
+
+// Starts and stops from one goroutine while others note events: every trace is whole.
+func TestStopWhileBusy(t *testing.T) {
+	tl := New()
+	quit := make(chan struct{})
+	var work sync.WaitGroup
+	for i := range 4 {
+		work.Go(func() {
+			for {
+				select {
+				case <-quit:
+					return
+				default:
+					allreduce(tl, fmt.Sprintf("tensor %d", i))
+				}
+			}
+		})
+	}
+	events := 0
+	for range 50 {
+		var out bytes.Buffer
+		if err := tl.Start(&out, Options{Buffer: 64, MarkCycles: true}); err != nil {
+			t.Fatal(err)
+		}
+		tl.Cycle()
+		if err := tl.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		all := parse(t, out.Bytes())
+		nest(t, all)
+		events += len(all) - 3
+	}
+	close(quit)
+	work.Wait()
+	if events == 0 {
+		t.Error("no event was written")
+	}
+}
+
+// broken fails the first time, and no one may ask a second time.
+type broken struct{ asked int }
+
+func (w *broken) Write([]byte) (int, error) {
+	w.asked++
+	return 0, io.ErrShortWrite
+}
+
+func TestWriterFails(t *testing.T) {
+	tl := New()
+	var bad broken
+	if err := tl.Start(&bad, Options{Buffer: 1 << 20}); err != nil {
+		t.Fatal(err)
+	}
+	for range 1000 {
+		allreduce(tl, "x")
+	}
+	err := tl.Stop()
+	if want := fmt.Sprintf("timeline: %d events are lost", 1000*(2+2*begun)); !errors.Is(err, io.ErrShortWrite) || !strings.Contains(err.Error(), want) {
+		t.Errorf("stop: %v, want %s", err, want)
+	}
+	if bad.asked != 1 {
+		t.Errorf("the writer was asked %d times", bad.asked)
+	}
+	if err := tl.Start(new(bytes.Buffer), Options{Append: true}); err == nil {
+		t.Error("appended to a trace that was not finished")
+	}
+	var out bytes.Buffer
+	if err := tl.Start(&out, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := tl.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	nest(t, parse(t, out.Bytes()))
+}
+
+func TestBounds(t *testing.T) {
+	var out bytes.Buffer
+	s := &session{rows: newRows(100), buf: appendHead(nil, time.Unix(0, 0)), clock: time.Now, w: &out}
+	for i := range 110 {
+		s.take(event{what: ready, tensor: fmt.Sprint(i)})
+	}
+	for range maxDepth + 5 {
+		s.take(event{what: beginNest, tensor: "1", name: "DEEP"})
+	}
+	s.finish()
+	if begins, dropped := nest(t, parse(t, out.Bytes())); begins != maxDepth || dropped != 10+5 {
+		t.Errorf("%d begins, %d dropped", begins, dropped)
+	}
+}
+
+func FuzzText(f *testing.F) {
+	for _, s := range []string{"", "layer/1", "a\"\\\n\x00\x1f\x7f", "\xff\xc3", "\u2028é\U0001f600"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		var got string
+		if err := json.Unmarshal(appendString(nil, s), &got); err != nil || got != string([]rune(s)) {
+			t.Errorf("%q becomes %q, %v", s, got, err)
+		}
+	})
+}
+
+func TestAllocatesNothing(t *testing.T) {
+	tl := New()
+	if n := testing.AllocsPerRun(100, func() { allreduce(tl, "x") }); n != 0 {
+		t.Errorf("%v allocations while off", n)
+	}
+	if err := tl.Start(io.Discard, Options{MarkCycles: true}); err != nil {
+		t.Fatal(err)
+	}
+	if n := testing.AllocsPerRun(1000, func() { allreduce(tl, "x") }); n != 0 {
+		t.Errorf("%v allocations while on", n)
+	}
+	if err := tl.Stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+func BenchmarkEvent(b *testing.B) {
+	for _, on := range []bool{false, true} {
+		b.Run(fmt.Sprintf("on=%v", on), func(b *testing.B) {
+			tl := New()
+			if on {
+				if err := tl.Start(io.Discard, Options{}); err != nil {
+					b.Fatal(err)
+				}
+			}
+			for b.Loop() {
+				tl.Begin("x", "ALLREDUCE")
+			}
+			if err := tl.Stop(); err != nil {
+				b.Error(err)
+			}
+		})
+	}
+}

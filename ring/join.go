@@ -1,0 +1,197 @@
+package ring
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/gorun/gorun/ring/internal/cross"
+	"github.com/gorun/gorun/ring/internal/shm"
+	"github.com/gorun/gorun/ring/internal/tcp"
+)
+
+// joinTimeout bounds how long ranks that have all started take to link up.
+const joinTimeout = 30 * time.Second
+
+// exchange gives a value to all ranks of a communicator that is being made, and returns
+// those of all, by rank.
+type exchange func(name string, value []byte) ([][]byte, error)
+
+// record is what a rank tells all others about itself.
+type record struct {
+	Host    string           `json:"host"`
+	Addrs   []netip.AddrPort `json:"addrs"`
+	Stripes int              `json:"stripes"`
+}
+
+// join makes c a member: the ranks find out who shares memory, and the others link up.
+func (c *Comm) join(ctx context.Context, self tcp.Identity, swap exchange) error {
+	shared, domains, err := c.share(swap)
+	if err != nil {
+		return err
+	}
+	l := newLayout(c.Rank(), domains)
+	if c.opts.transport == "shm" && !c.sharesHost(l) {
+		err = errors.New("RING_TRANSPORT=shm, but the ranks of this host do not share memory")
+	}
+	var network *tcp.Net
+	if err == nil && !l.whole() {
+		network, err = c.connect(ctx, self, l, swap)
+	}
+	if err != nil {
+		if shared != nil {
+			_ = shared.Close()
+		}
+		return err
+	}
+	c.use(newFabric(l, shared, network, c.opts.kernels))
+	return nil
+}
+
+// share finds out which ranks share memory. Those on hosts that the user told apart do
+// not, even if they could.
+func (c *Comm) share(swap exchange) (*shm.Group, [][]int, error) {
+	if c.Size() == 1 {
+		return nil, [][]int{{0}}, nil
+	}
+	hosts, err := swap("host", []byte(c.place.Host))
+	if err != nil {
+		return nil, nil, err
+	}
+	c.hosts = make([]string, len(hosts))
+	for rank, host := range hosts {
+		c.hosts[rank] = string(host)
+	}
+	offers := func(name string, value []byte) ([][]byte, error) {
+		values, err := swap("shm/"+name, value)
+		if name == "offer" {
+			for rank := range values {
+				if rank < len(c.hosts) && c.hosts[rank] != c.place.Host {
+					values[rank] = nil
+				}
+			}
+		}
+		return values, err
+	}
+	return shm.Join(c.Rank(), c.Size(), c.opts.transport != "tcp", offers, c.opts.kernels, &c.broken)
+}
+
+// sharesHost reports whether all ranks of this host are in this rank's domain.
+func (c *Comm) sharesHost(l layout) bool {
+	for rank, host := range c.hosts {
+		if host == c.place.Host && l.at[rank] != l.domain {
+			return false
+		}
+	}
+	return true
+}
+
+// connect opens this rank's ports, tells all ranks where it is, and links to those that
+// the common algorithms talk to. Others are linked to when they are needed.
+func (c *Comm) connect(ctx context.Context, self tcp.Identity, l layout, swap exchange) (*tcp.Net, error) {
+	addrs, err := c.addresses()
+	if err != nil {
+		return nil, err
+	}
+	network, err := tcp.Listen(ctx, addrs, tcp.Config{Stripes: c.opts.stripes, Congestion: c.opts.congestion, Kernels: c.opts.kernels})
+	if err != nil {
+		return nil, err
+	}
+	met, err := c.meet(network, swap)
+	if err == nil {
+		err = network.Meet(self, met)
+	}
+	if err == nil {
+		var expire context.CancelFunc
+		ctx, expire = context.WithTimeout(ctx, joinTimeout)
+		defer expire()
+		err = network.Connect(ctx, partners(l))
+	}
+	if err != nil {
+		network.Interrupt()
+		_ = network.Close() // the error that is known came first
+		return nil, err
+	}
+	return network, nil
+}
+
+// partners are the ranks that this one is linked to from the start.
+func partners(l layout) []int {
+	counterparts := l.counterparts()
+	if counterparts == nil {
+		return nil
+	}
+	var ranks []int
+	for _, member := range cross.Partners(len(counterparts), l.domain) {
+		ranks = append(ranks, counterparts[member])
+	}
+	return ranks
+}
+
+// addresses are where the launcher says this rank can be reached.
+func (c *Comm) addresses() ([]netip.Addr, error) {
+	texts := c.place.Addrs
+	if len(texts) == 0 && c.place.Addr != "" {
+		texts = []string{c.place.Addr}
+	}
+	if len(texts) == 0 && c.place.LocalSize == c.place.Size {
+		texts = []string{"127.0.0.1"} // nobody comes from another host
+	}
+	addrs := make([]netip.Addr, len(texts))
+	for i, text := range texts {
+		addr, err := netip.ParseAddr(text)
+		if err != nil {
+			return nil, fmt.Errorf("GORUN_ADDRS: %w", err)
+		}
+		if addr.IsUnspecified() {
+			return nil, fmt.Errorf("GORUN_ADDRS: %s: a rank listens on one address, not on all", addr)
+		}
+		addrs[i] = addr
+	}
+	return addrs, nil
+}
+
+// meet tells every rank where this one is, and returns where all are.
+func (c *Comm) meet(network *tcp.Net, swap exchange) ([][]netip.AddrPort, error) {
+	mine, err := json.Marshal(record{c.place.Host, network.Addrs(), c.opts.stripes})
+	if err != nil {
+		return nil, err
+	}
+	values, err := swap("addr", mine)
+	if err != nil {
+		return nil, err
+	}
+	if len(values) != c.Size() {
+		return nil, fmt.Errorf("got the addresses of %d ranks, want %d", len(values), c.Size())
+	}
+	addrs := make([][]netip.AddrPort, len(values))
+	for rank, value := range values {
+		var r record
+		if err := json.Unmarshal(value, &r); err != nil {
+			return nil, fmt.Errorf("address of rank %d: %w", rank, err)
+		}
+		if r.Stripes != c.opts.stripes {
+			return nil, fmt.Errorf("rank %d has RING_STREAMS=%d and rank %d %d: set it for all ranks, as with -x RING_STREAMS", c.Rank(), c.opts.stripes, rank, r.Stripes)
+		}
+		addrs[rank] = r.Addrs
+	}
+	return addrs, nil
+}
+
+// use makes f the Comm's own. The end of the Comm interrupts it, even if it has come
+// already.
+func (c *Comm) use(f *fabric) {
+	c.fabric = f
+	if c.hosts == nil {
+		c.hosts = slices.Repeat([]string{c.place.Host}, c.place.Size)
+	}
+	c.work.Add(1)
+	context.AfterFunc(c.life, func() {
+		defer c.work.Done()
+		f.interrupt()
+	})
+}

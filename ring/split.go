@@ -1,0 +1,159 @@
+package ring
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/gorun/gorun/internal/rankenv"
+	"github.com/gorun/gorun/ring/internal/tcp"
+)
+
+// Split cuts c into parts. All ranks of c call it; those that give the same color get a
+// Comm of their own, in which they are numbered in the order of key, then of their rank
+// in c. A rank with a negative color gets none, and nil.
+//
+// The new Comm works on its own: its calls and those of c may run at the same time. It
+// ends with c, and is closed before it.
+func Split(ctx context.Context, c *Comm, color, key int) (*Comm, error) {
+	s := splitter{ctx: ctx, comm: c, color: color}
+	if err := s.muster(key); err != nil {
+		return nil, err
+	}
+	part, err := s.make()
+	if ferr := s.finish(err); err == nil {
+		err = ferr
+	}
+	if err != nil || color < 0 {
+		part.Close()
+		return nil, err
+	}
+	return part, nil
+}
+
+// splitter is one rank's way through a Split. What the members of a part have to tell
+// each other goes around among all ranks of comm, in as many rounds as the part with the
+// most to say needs. Each rank says in each round whether it is through.
+type splitter struct {
+	ctx     context.Context
+	comm    *Comm
+	color   int
+	members []int // ranks in comm, by rank in the part
+	serial  int   // how-manieth Split of comm it is
+}
+
+// muster finds the members of this rank's part.
+func (s *splitter) muster(key int) error {
+	c := s.comm
+	all := make([]int64, 2*c.Size())
+	if err := AllGather(s.ctx, c, all, []int64{int64(s.color), int64(key)}); err != nil {
+		return err
+	}
+	for rank := range c.Size() {
+		if all[2*rank] == int64(s.color) && (s.color >= 0 || rank == c.Rank()) {
+			s.members = append(s.members, rank)
+		}
+	}
+	slices.SortStableFunc(s.members, func(a, b int) int { return int(min(1, max(-1, all[2*a+1]-all[2*b+1]))) })
+	c.calls.Lock()
+	defer c.calls.Unlock()
+	c.splits++
+	s.serial = c.splits
+	return nil
+}
+
+// make builds the part. A rank that wants none is a part of its own for the moment.
+func (s *splitter) make() (*Comm, error) {
+	c := s.comm
+	place := s.place()
+	part := newComm(c.life, place, c.opts)
+	part.name = fmt.Sprintf("%s/%d.%d", c.name, s.serial, s.color)
+	part.door, part.key = c.door, c.key
+	self := tcp.Identity{Job: place.Job, Epoch: place.Epoch, Rank: place.Rank, Size: place.Size, Key: c.key, Comm: part.name}
+	return part, part.initError(part.join(s.ctx, self, s.exchange))
+}
+
+// place is this rank's in its part.
+func (s *splitter) place() rankenv.Rank {
+	p := s.comm.place
+	p.Rank, p.Size = slices.Index(s.members, s.comm.Rank()), len(s.members)
+	var hosts []string // in the order of their first rank
+	local := map[string]int{}
+	for rank, member := range s.members {
+		host := s.comm.host(member)
+		if local[host] == 0 {
+			hosts = append(hosts, host)
+		}
+		if rank == p.Rank {
+			p.LocalRank = local[host]
+		}
+		local[host]++
+	}
+	p.LocalSize, p.CrossRank, p.CrossSize = local[p.Host], 0, 0
+	for _, host := range hosts {
+		if local[host] <= p.LocalRank {
+			continue
+		}
+		if host == p.Host {
+			p.CrossRank = p.CrossSize
+		}
+		p.CrossSize++
+	}
+	return p
+}
+
+// What a rank says in a round about its own way.
+const (
+	working int64 = iota
+	through
+	failed
+)
+
+// exchange is that of a part: the values of its members among those of all.
+func (s *splitter) exchange(_ string, value []byte) ([][]byte, error) {
+	_, values, err := s.round(working, value)
+	return values, err
+}
+
+// finish goes along until all ranks are through, and returns an error if one has failed.
+func (s *splitter) finish(err error) error {
+	word := through
+	if err != nil {
+		word = failed
+	}
+	for {
+		words, _, err := s.round(word, nil)
+		if err != nil {
+			return err
+		}
+		if rank := slices.Index(words, failed); rank >= 0 && !slices.Contains(words, working) {
+			return fmt.Errorf("ring: split: rank %d on %s could not join its part", rank, s.comm.host(rank))
+		}
+		if !slices.Contains(words, working) {
+			return nil
+		}
+	}
+}
+
+// round tells all ranks of comm a word, and a value to the members of this rank's part.
+func (s *splitter) round(word int64, value []byte) (words []int64, values [][]byte, err error) {
+	c := s.comm
+	heads := make([]int64, 2*c.Size())
+	if err := AllGather(s.ctx, c, heads, []int64{word, int64(len(value))}); err != nil {
+		return nil, nil, err
+	}
+	lengths, at := make([]int, c.Size()), make([]int, c.Size()+1)
+	for rank := range c.Size() {
+		words = append(words, heads[2*rank])
+		lengths[rank] = int(heads[2*rank+1])
+		at[rank+1] = at[rank] + lengths[rank]
+	}
+	all := make([]byte, at[c.Size()])
+	if err := AllGatherV(s.ctx, c, all, value, lengths); err != nil {
+		return nil, nil, err
+	}
+	for _, rank := range s.members {
+		values = append(values, all[at[rank]:at[rank+1]])
+	}
+	return words, values, nil
+}
