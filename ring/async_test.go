@@ -1,0 +1,129 @@
+package ring_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/ringtest"
+	"github.com/gorun/gorun/ring"
+)
+
+func TestStartedCallsAreMadeInOrder(t *testing.T) {
+	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
+		const size, calls, n = 3, 20, 5000
+		comms := newDoor(t, size).Join(t)
+		err := ringtest.Each(size, func(rank int) error {
+			c := comms[rank]
+			var handles []ring.Handle
+			var vectors [][]float32
+			for call := range calls {
+				v := vector(n, func(i int) float32 { return at(rank, i+call) })
+				h, err := ring.AllReduceAsync(c, v, v, ring.Sum)
+				if err != nil {
+					return err
+				}
+				handles, vectors = append(handles, h), append(vectors, v)
+			}
+			// A plain call comes after what was started.
+			last := []float32{1}
+			if err := ring.AllReduce(ctx, c, last, ring.Sum); err != nil {
+				return err
+			}
+			for call, h := range handles {
+				if !h.Done() {
+					return errors.New("a started call was overtaken")
+				}
+				if err := h.Wait(ctx); err != nil {
+					return err
+				}
+				if err := same(vectors[call], vector(n, func(i int) float32 { return total(c, i+call) })); err != nil {
+					return err
+				}
+			}
+			return same(last, []float32{size})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestWaitEndsWithItsContextAndTheCallGoesOn(t *testing.T) {
+	comms := ringtest.NewDoor(t, 2).Join(t)
+	v := []float32{1}
+	h, err := ring.AllReduceAsync(comms[0], v, v, ring.Sum)
+	if err != nil {
+		t.Fatal(err)
+	}
+	short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+	defer cancel()
+	if err := h.Wait(short); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("Wait returned %v", err)
+	}
+	if h.Done() {
+		t.Fatal("the call is over without the other rank")
+	}
+	if err := ring.AllReduce(ctx, comms[1], []float32{2}, ring.Sum); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Wait(ctx); err != nil || v[0] != 3 {
+		t.Fatalf("error %v, result %v", err, v)
+	}
+	if err := h.Wait(ctx); err != nil || !h.Done() {
+		t.Errorf("waiting again: %v", err)
+	}
+}
+
+func TestWrongArgumentsAreNotStarted(t *testing.T) {
+	comms := ringtest.NewDoor(t, 1).Join(t)
+	h, err := ring.AllReduceAsync(comms[0], make([]float32, 2), make([]float32, 3), ring.Sum)
+	if err == nil || !h.Done() || h.Wait(ctx) != nil {
+		t.Errorf("error %v, handle done %v", err, h.Done())
+	}
+}
+
+func TestStartedCallsFailWithTheComm(t *testing.T) {
+	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
+		comms := newDoor(t, 2).Join(t)
+		var handles []ring.Handle
+		for range 3 {
+			h, err := ring.BroadcastAsync(comms[1], make([]float32, 10), 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			handles = append(handles, h)
+		}
+		within(t, told, func() {
+			comms[1].Close()
+			for _, h := range handles {
+				if err := h.Wait(ctx); !errors.Is(err, ring.ErrClosed) {
+					t.Errorf("a started call ended with %v", err)
+				}
+			}
+		})
+		h, err := ring.BroadcastAsync(comms[1], make([]float32, 10), 0)
+		if err == nil {
+			err = h.Wait(ctx)
+		}
+		if !errors.Is(err, ring.ErrClosed) {
+			t.Errorf("a call started after Close: %v", err)
+		}
+	})
+}
+
+// A handle that was waited for makes room for the next one.
+func TestStartingDoesNotAllocate(t *testing.T) {
+	comms := ringtest.NewDoor(t, 1).Join(t)
+	v := make([]float32, 100)
+	got := testing.AllocsPerRun(100, func() {
+		h, err := ring.AllReduceAsync(comms[0], v, v, ring.Sum)
+		if err != nil || h.Wait(ctx) != nil {
+			t.Fatal("a call failed")
+		}
+	})
+	if got > 0 {
+		t.Errorf("%v allocations a call", got)
+	}
+}

@@ -1,0 +1,66 @@
+package ring
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/gorun/gorun/ring/internal/shm"
+)
+
+func TestLayout(t *testing.T) {
+	tests := map[string]struct {
+		rank                            int
+		domains                         [][]int
+		domain, index, leaders          int
+		whole, split, contiguous, alike bool
+		counterparts                    []int
+	}{
+		"alone":                {0, [][]int{{0}}, 0, 0, 1, true, true, true, true, []int{0}},
+		"one host":             {1, [][]int{{0, 1, 2}}, 0, 1, 3, true, false, true, true, []int{1}},
+		"nobody shares":        {2, [][]int{{0}, {1}, {2}}, 2, 0, 1, false, true, true, true, []int{0, 1, 2}},
+		"two by two":           {3, [][]int{{0, 1}, {2, 3}}, 1, 1, 2, false, false, true, true, []int{1, 3}},
+		"round robin":          {2, [][]int{{0, 2}, {1, 3}}, 0, 1, 2, false, false, false, true, []int{2, 3}},
+		"a leader of unlike":   {3, [][]int{{0, 1, 2}, {3}}, 1, 0, 1, false, false, true, false, []int{0, 3}},
+		"no leader":            {1, [][]int{{0, 1, 2}, {3}}, 0, 1, 1, false, false, true, false, nil},
+		"one apart in between": {1, [][]int{{0, 2}, {1}}, 1, 0, 1, false, false, false, false, []int{0, 1}},
+	}
+	for name, tt := range tests {
+		l := newLayout(tt.rank, tt.domains)
+		if l.domain != tt.domain || l.index != tt.index || l.leaders != tt.leaders {
+			t.Errorf("%s: domain %d, index %d, %d leaders, want %d, %d, %d", name, l.domain, l.index, l.leaders, tt.domain, tt.index, tt.leaders)
+		}
+		if l.whole() != tt.whole || l.split() != tt.split || l.contiguous() != tt.contiguous || l.alike() != tt.alike {
+			t.Errorf("%s: whole %v, split %v, contiguous %v, alike %v", name, l.whole(), l.split(), l.contiguous(), l.alike())
+		}
+		if got := l.counterparts(); !slices.Equal(got, tt.counterparts) {
+			t.Errorf("%s: counterparts %v, want %v", name, got, tt.counterparts)
+		}
+		for _, domain := range tt.domains {
+			for i, rank := range domain {
+				if near := l.near(rank); near != slices.Contains(l.mine(), rank) || near && l.place(rank) != i {
+					t.Errorf("%s: rank %d: near %v at place %d", name, rank, near, l.place(rank))
+				}
+			}
+		}
+	}
+}
+
+// Leaders' shards cover the vector, and are cut between elements.
+func TestShardsCoverTheVector(t *testing.T) {
+	for rank, domains := range [][][]int{{{0, 1, 2}, {3, 4}}, {{0, 1}, {2, 3}}} {
+		f := &fabric{layout: newLayout(rank, domains)}
+		f.regions = make([]shm.Region, len(f.mine()))
+		for _, n := range []int{0, 8, 16, 24, 8 * 1001} {
+			end := 0
+			for i, r := range f.cut(n, 8) {
+				if r.Off != end || r.Len%8 != 0 || i >= f.leaders && r.Len > 0 {
+					t.Fatalf("%d bytes: shard %d is %+v after %d", n, i, r, end)
+				}
+				end += r.Len
+			}
+			if end != n {
+				t.Fatalf("%d bytes: shards end at %d", n, end)
+			}
+		}
+	}
+}

@@ -1,0 +1,126 @@
+package ring_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/gorun/gorun/internal/ringtest"
+	"github.com/gorun/gorun/ring"
+)
+
+func TestSplitPlacesRanks(t *testing.T) {
+	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
+		comms := newDoor(t, 5).Join(t)
+		// odd and even ranks, the even ones in turn
+		parts := make([]*ring.Comm, 5)
+		err := ringtest.Each(5, func(rank int) error {
+			key := rank
+			if rank%2 == 0 {
+				key = -rank
+			}
+			var err error
+			parts[rank], err = ring.Split(ctx, comms[rank], rank%2, key)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for rank, want := range map[int][2]int{0: {2, 3}, 2: {1, 3}, 4: {0, 3}, 1: {0, 2}, 3: {1, 2}} {
+			p := parts[rank]
+			if p.Rank() != want[0] || p.Size() != want[1] || p.Host() != comms[rank].Host() {
+				t.Errorf("rank %d is %d of %d on %s, want %d of %d", rank, p.Rank(), p.Size(), p.Host(), want[0], want[1])
+			}
+			if p.LocalRank() >= p.LocalSize() || p.CrossRank() >= p.CrossSize() || p.LocalSize() > p.Size() {
+				t.Errorf("rank %d: local rank %d of %d, cross rank %d of %d", rank, p.LocalRank(), p.LocalSize(), p.CrossRank(), p.CrossSize())
+			}
+		}
+		// The parts and the whole work at the same time.
+		err = ringtest.Each(15, func(i int) error {
+			c := comms[i%5]
+			switch i / 5 {
+			case 1:
+				c = parts[i%5]
+			case 2:
+				return nil
+			}
+			for range 20 {
+				v := []float32{1}
+				if err := ring.AllReduce(ctx, c, v, ring.Sum); err != nil {
+					return err
+				}
+				if v[0] != float32(c.Size()) {
+					return fmt.Errorf("sum over %d ranks is %v", c.Size(), v[0])
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range parts {
+			p.Close()
+		}
+	})
+}
+
+func TestSplitWithoutAPart(t *testing.T) {
+	comms := ringtest.NewDoor(t, 3).Join(t)
+	err := ringtest.Each(3, func(rank int) error {
+		part, err := ring.Split(ctx, comms[rank], []int{0, -1, 0}[rank], 0)
+		if err != nil {
+			return err
+		}
+		if rank == 1 {
+			if part != nil {
+				return errors.New("a part for a rank that wants none")
+			}
+			return ring.Barrier(ctx, comms[rank])
+		}
+		defer part.Close()
+		if err := ring.Barrier(ctx, part); err != nil || part.Size() != 2 {
+			return fmt.Errorf("part of %d: %w", part.Size(), err)
+		}
+		return ring.Barrier(ctx, comms[rank])
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestPartsOfParts(t *testing.T) {
+	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
+		comms := newDoor(t, 4).Join(t)
+		halves := split(t, comms, func(*ring.Comm) (color, key int) { return 0, 0 })
+		quarters := split(t, halves, func(c *ring.Comm) (color, key int) { return c.Rank() / 2, 0 })
+		err := ringtest.Each(4, func(i int) error {
+			all := lessons()
+			for _, what := range slices.Sorted(maps.Keys(all)) {
+				if err := all[what](quarters[i], 3000); err != nil {
+					return fmt.Errorf("%s: %w", what, err)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestPartEndsWithTheWhole(t *testing.T) {
+	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
+		comms := newDoor(t, 2).Join(t)
+		parts := split(t, comms, func(*ring.Comm) (color, key int) { return 0, 0 })
+		waiting := make(chan error, 1)
+		go func() { waiting <- ring.Barrier(ctx, parts[0]) }()
+		within(t, told, func() {
+			comms[0].Close()
+			if err := <-waiting; !errors.Is(err, ring.ErrClosed) {
+				t.Errorf("the part's call ended with %v", err)
+			}
+		})
+	})
+}
