@@ -1,6 +1,6 @@
-// Package ring lets the ranks of a gorun job combine their numbers: allreduce,
-// broadcast, allgather and barrier, through shared memory when all ranks are on one
-// host, else over authenticated TCP connections.
+// Package ring lets the ranks of a gorun job combine and exchange their numbers:
+// allreduce, reduce-scatter, allgather, broadcast and the other collectives, through
+// shared memory inside a host and authenticated TCP connections between hosts.
 //
 // Every rank runs the same program. It joins the others with [Init], and then all
 // ranks make the same calls in the same order:
@@ -30,17 +30,25 @@
 // A call returns when this rank's part is done. Calls on one Comm from several
 // goroutines run one after the other; since all ranks must make the same calls in
 // the same order, such goroutines have to agree on that order themselves. What a
-// call is (its place in the order, operation, type and length) is compared between
-// the ranks before any data moves. If it differs, the calls fail with a
+// call is (its place in the order, operation, type and length) is compared where
+// ranks meet, before data is taken. If it differs, the calls fail with a
 // [*MismatchError] where the difference was seen and with a [*PeerError] elsewhere.
 //
-// The same calls with the same number of ranks give the same bits every time.
+// [Comm.Start] and the Async functions begin a call and return a [Handle] to wait for.
+// [Split] makes communicators of some of the ranks. [Comm.Do] takes types and lengths
+// that are known only at run time.
+//
+// All ranks get the same bits, and get them again in every run with the same ranks on
+// the same hosts.
 //
 // # Settings
 //
 // RING_TRANSPORT=tcp keeps ranks of one host from sharing memory, shm makes it an
-// error when they cannot, auto is the default. RING_SIMD=off, avx2 or avx512 limits
-// the instructions that combine elements; the results are the same bits.
+// error when they cannot, auto is the default. RING_STREAMS is the number of TCP
+// connections between two ranks, 1 by default; more help where one is limited by the
+// network. RING_CONGESTION is the congestion control of these connections. All ranks
+// need the same settings. RING_SIMD=off, avx2 or avx512 limits the instructions that
+// combine elements; the results are the same bits.
 //
 // # Failure
 //
