@@ -3,6 +3,7 @@ package shm
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -151,7 +152,7 @@ func TestLiesAreNoOffers(t *testing.T) {
 	}
 	for _, text := range []string{
 		"", "{", "null", "[]", `{"PID":"x"}`, strings.Repeat("9", 5000), strings.Repeat("[", 900),
-		offer(-1, 3), offer(0, 3), offer(1, 1<<40), offer(procPID(), -1), offer(999_999_999, 3), offer(procPID(), 0),
+		offer(-1, 3), offer(0, 3), offer(1, math.MaxInt), offer(procPID(), -1), offer(999_999_999, 3), offer(procPID(), 0),
 		offer(procPID(), int(pipe.Fd())), offer(procPID(), loose),
 		offer(procPID(), looseMemory(t, probeSize, true)), offer(procPID(), sealedZeroes(t, 2*probeSize)),
 		strings.Replace(offer(procPID(), zero), "AAAA", "AAAB", 1),

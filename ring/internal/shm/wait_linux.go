@@ -17,7 +17,8 @@ const (
 	spinFor  = 5 * time.Microsecond  // of looking without pause
 	pauses   = 4                     // processor pauses between two looks: 10 to 140 cycles each
 	clocked  = 16                    // looks between two looks at the clock
-	yields   = 300                   // looks between which other processes may run: 0.1 ms if there are none
+	yields   = 50                    // looks between which other processes may run
+	idle     = 6                     // times as many if every rank has a core, and nobody has to run first
 	sleepMax = 50 * time.Millisecond // asleep before we look whether the job still lives
 )
 
@@ -52,10 +53,14 @@ func (w *waiter) until(c *counter, target uint32, q int) error {
 
 // look looks for a while whether ready is true.
 func (w *waiter) look(ready func() bool) bool {
-	if w.spin && spin(ready) {
-		return true
+	looks := yields
+	if w.spin {
+		if spin(ready) {
+			return true
+		}
+		looks *= idle
 	}
-	for range yields {
+	for range looks {
 		if w.broken.Load() {
 			return false
 		}

@@ -210,10 +210,3 @@ func TestListen(t *testing.T) {
 		t.Errorf("listens on %v, one address", both.Addrs())
 	}
 }
-
-func TestCongestion(t *testing.T) {
-	if n, err := Listen(testContext(t), []netip.Addr{loopback()}, Config{Stripes: 1, Congestion: "none such"}); err == nil {
-		n.Close()
-		t.Error("listens with a congestion control that does not exist")
-	}
-}

@@ -75,11 +75,12 @@ func (s *socket) tune() error {
 	return s.conn.SetDeadline(time.Now().Add(tick))
 }
 
-// wake ends all waits for this link. What has come can still be read, and the other
-// rank sees nothing of it.
+// wake ends all waits for this link: those to receive, and by the deadline those to
+// send. What has come can still be read, and the other rank sees nothing of it.
 func (l *link) wake() {
 	for i := range l.sockets {
 		_ = unix.Shutdown(l.sockets[i].fd, unix.SHUT_RD)
+		_ = l.sockets[i].conn.SetWriteDeadline(time.Unix(1, 0))
 	}
 }
 

@@ -93,9 +93,9 @@ func (n *Net) Meet(self Identity, addrs [][]netip.AddrPort) error {
 }
 
 // Connect returns when there is a link to each of ranks. Of two ranks the lower one
-// dials, so the other one must be in Connect or Run only if it is lower. The error is
-// a [*PeerError], ErrInterrupted, or the cause of ctx's end when that was not its
-// deadline.
+// dials, in Connect or Run; the higher one lets it in at any time after Meet. The
+// error is a [*PeerError], ErrInterrupted, or the cause of ctx's end when that was not
+// its deadline. What is linked by then stays so, and Connect may be tried again.
 func (n *Net) Connect(ctx context.Context, ranks []int) error {
 	if err := n.usable(); err != nil {
 		return err

@@ -37,11 +37,16 @@ func (c Config) setCongestion(fd int, here bool) error {
 	return nil
 }
 
-// setOptions sets what only Linux has. A retransmission, or a look whether a full
-// receiver has room again, comes after a second at most: so a cut is found, and its
-// end noticed, soon. Kernels before 6.15 do not know that option.
+// rtoMax bounds how long the kernel waits before it sends again, or looks again
+// whether a full receiver has room, in milliseconds. So it has tried often enough to
+// tell a dead network within [silence], and soon notices that a network is back. The
+// kernel itself may give up after twice as long.
+const rtoMax = 1500
+
+// setOptions sets what only Linux has. Kernels before 6.15 know no rtoMax: there,
+// after a long stall, a dead network is found later.
 func setOptions(fd int, c Config, here bool) error {
 	const tcpRTOMaxMS = 44
-	_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, tcpRTOMaxMS, 1000)
+	_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, tcpRTOMaxMS, rtoMax)
 	return c.setCongestion(fd, here)
 }

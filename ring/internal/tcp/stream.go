@@ -12,7 +12,7 @@ import (
 
 const (
 	maxPieces = 16        // of memory that one system call sends
-	maxSend   = 256 << 10 // bytes that one system call sends
+	maxSend   = 512 << 10 // bytes that one system call sends
 	maxRecv   = 256 << 10 // bytes that one system call receives
 
 	// eager is how many bytes are received together with the sign, so that a small

@@ -1,0 +1,52 @@
+package shm
+
+import (
+	"testing"
+	"unsafe"
+)
+
+// The parts of a segment fill it, in lines of their own, and none meets another.
+func TestLayOut(t *testing.T) {
+	if s := unsafe.Sizeof(pair{}); s != lineSize {
+		t.Errorf("a pair has %d bytes", s)
+	}
+	if s := unsafe.Sizeof(control{}); s%lineSize != 0 {
+		t.Errorf("a control has %d bytes", s)
+	}
+	for ranks := 1; ranks <= 9; ranks++ {
+		memory := make([]byte, segmentSize(ranks))
+		s := layOut(memory, ranks)
+		at := uintptr(lineSize)
+		next := func(what string, p unsafe.Pointer, size uintptr) {
+			t.Helper()
+			if off := uintptr(p) - uintptr(unsafe.Pointer(&memory[0])); off != at {
+				t.Errorf("%d ranks: %s at %d, want %d", ranks, what, off, at)
+			}
+			at += size
+		}
+		for _, c := range s.controls {
+			next("control", unsafe.Pointer(c), unsafe.Sizeof(control{}))
+		}
+		for from := range ranks {
+			for to := range ranks {
+				next("pair", unsafe.Pointer(s.pair(from, to)), unsafe.Sizeof(pair{}))
+			}
+		}
+		for _, p := range s.cells {
+			next("cells", p, cells*cellSize)
+		}
+		at = uintptr(pageUp(int(at)))
+		for _, p := range s.staging {
+			next("staging", p, slots*slotSize)
+		}
+		for _, p := range s.outbox {
+			next("outbox", p, boxes*boxSize)
+		}
+		if at != uintptr(len(memory)) {
+			t.Errorf("%d ranks: %d of %d bytes are used", ranks, at, len(memory))
+		}
+	}
+	if size := segmentSize(64); size > 96<<20 {
+		t.Errorf("64 ranks take %d MiB", size>>20)
+	}
+}

@@ -1,0 +1,94 @@
+package shm
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestParseStat(t *testing.T) {
+	const rest = " 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4711 20"
+	tests := []struct {
+		text  string
+		state byte
+		born  uint64
+		ok    bool
+	}{
+		{"12 (go) S" + rest, 'S', 4711, true},
+		{"12 (a) Z) b (c)) Z" + rest, 'Z', 4711, true},
+		{"12 (go) S 1 2 3", 0, 0, false},
+		{"", 0, 0, false},
+		{")", 0, 0, false},
+	}
+	for _, tt := range tests {
+		state, born, err := parseStat([]byte(tt.text))
+		if state != tt.state || born != tt.born || (err == nil) != tt.ok {
+			t.Errorf("%q: state %q, born %d, err %v", tt.text, state, born, err)
+		}
+	}
+}
+
+func TestEnded(t *testing.T) {
+	pid := procPID()
+	_, born, err := processState(pid)
+	if err != nil || born == 0 {
+		t.Fatalf("this process was born at %d, err %v", born, err)
+	}
+	if ended(pid, born) {
+		t.Error("this process has ended")
+	}
+	if !ended(pid, born+1) {
+		t.Error("another process of that number is taken for the first")
+	}
+	for _, pid := range []int{-1, 0, 999_999_999} {
+		if !ended(pid, 0) {
+			t.Errorf("process %d lives", pid)
+		}
+	}
+	child := exec.Command("true")
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer child.Wait()
+	_, born, err = processState(child.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// It is not reaped before this test is over.
+	for begun := time.Now(); !ended(child.Process.Pid, born); yield() {
+		if time.Since(begun) > 10*time.Second {
+			t.Fatal("a process that has exited is taken for alive")
+		}
+	}
+}
+
+func TestUsableCores(t *testing.T) {
+	var a, b, c control
+	a.cpus.Set(0)
+	b.cpus.Set(3)
+	c.cpus.Set(3)
+	limit := quota(os.DirFS("/"))
+	for _, tt := range []struct {
+		controls []*control
+		want     float64
+	}{
+		{[]*control{&a}, 1},
+		{[]*control{&a, &b, &c}, 2},
+		{[]*control{{}, {}}, 1}, // nothing is known
+	} {
+		if got := usableCores(tt.controls); got != min(tt.want, limit) {
+			t.Errorf("%v cores, want %v", got, tt.want)
+		}
+	}
+	var mine unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &mine); err != nil {
+		t.Fatal(err)
+	}
+	a.introduce()
+	if a.cpus != mine || int(a.pid.Load()) != procPID() {
+		t.Errorf("this process is introduced as %d on %v", a.pid.Load(), a.cpus)
+	}
+}

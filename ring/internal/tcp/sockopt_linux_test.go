@@ -1,0 +1,62 @@
+package tcp
+
+import (
+	"net/netip"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// congestionOf is the congestion control of every connection between two ranks.
+func congestionOf(t *testing.T, want string) []string {
+	t.Helper()
+	nets, addrs := make([]*Net, 2), make([][]netip.AddrPort, 2)
+	for rank := range nets {
+		n, err := Listen(testContext(t), []netip.Addr{loopback()}, Config{Stripes: 2, Congestion: want})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { n.Close() })
+		nets[rank], addrs[rank] = n, n.Addrs()
+	}
+	for rank, n := range nets {
+		if err := n.Meet(identity(rank, 2), addrs); err != nil {
+			t.Fatal(err)
+		}
+	}
+	linkUp(t, nets)
+	var names []string
+	for rank, n := range nets {
+		for _, s := range n.links[1-rank].sockets {
+			name, err := unix.GetsockoptString(s.fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION)
+			if err != nil {
+				t.Fatal(err)
+			}
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func TestCongestion(t *testing.T) {
+	system, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(system)
+	normal, err := unix.GetsockoptString(system, unix.IPPROTO_TCP, unix.TCP_CONGESTION)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for asked, want := range map[string]string{"": local, "reno": "reno", normal: normal} {
+		for _, got := range congestionOf(t, asked) {
+			if got != want {
+				t.Errorf("asked for %q on loopback: %q, want %q", asked, got, want)
+			}
+		}
+	}
+	if n, err := Listen(testContext(t), []netip.Addr{loopback()}, Config{Stripes: 1, Congestion: "none such"}); err == nil {
+		n.Close()
+		t.Error("listens with a congestion control that does not exist")
+	}
+}
