@@ -4,6 +4,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+
+	"github.com/gorun/gorun/ring/internal/flow"
+	"github.com/gorun/gorun/ring/internal/tcp"
 )
 
 // Kind is which collective a call is.
@@ -47,7 +50,7 @@ func (k Kind) reduces() bool {
 
 // Call describes one call of a collective. All ranks must make equal calls.
 type Call struct {
-	Seq   uint64 // the how-manieth call on this Comm, from 1; zero for a message
+	Seq   uint64 // the how-manieth collective on this Comm, from 1; for a message, the one before it
 	Epoch uint64 // membership generation of the job
 	Kind  Kind
 	Type  Type   // zero for a barrier
@@ -60,7 +63,7 @@ type Call struct {
 func (c Call) String() string {
 	s := fmt.Sprintf("call %d is %v", c.Seq, c.Kind)
 	if c.Kind == KindMessage {
-		s = "a message"
+		s = fmt.Sprintf("after call %d comes a message", c.Seq)
 	}
 	if c.Op != 0 {
 		s += fmt.Sprintf(" %v", c.Op)
@@ -118,6 +121,41 @@ func decodeCall(b *[callSize]byte) (Call, error) {
 		return Call{}, errors.New("description of a call with unknown fields")
 	}
 	return c, nil
+}
+
+// compare says whether two ranks in these calls can finish together, and which is the
+// later one.
+func compare(mine, theirs *flow.Sign) tcp.Relation {
+	a, aerr := decodeCall((*[callSize]byte)(mine))
+	b, berr := decodeCall((*[callSize]byte)(theirs))
+	if aerr != nil || berr != nil {
+		return tcp.Clash
+	}
+	switch first, second := order(a), order(b); {
+	case first < second:
+		return tcp.Later
+	case first > second:
+		return tcp.Earlier
+	}
+	switch a.Kind {
+	case KindMessage:
+		return tcp.Together
+	case KindGather, KindScatter, KindAllToAll:
+		a.Count, b.Count = 0, 0 // what each two ranks exchange
+	}
+	if a != b {
+		return tcp.Clash
+	}
+	return tcp.Together
+}
+
+// order is the place of a call among all calls, as [shm.Group.Announce] wants it:
+// collectives are odd, and messages between two of them are all the same.
+func order(call Call) uint64 {
+	if call.Kind == KindMessage {
+		return 2 * call.Seq
+	}
+	return 2*call.Seq - 1
 }
 
 // The fields of a call as one word, for ranks that share memory: 5 bits of the kind, 4

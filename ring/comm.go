@@ -111,8 +111,8 @@ func (c *Comm) run(ctx context.Context, w *Collective, call Call) error {
 	}
 	if call.Kind != KindMessage {
 		c.seq++
-		call.Seq = c.seq
 	}
+	call.Seq = c.seq
 	untie := c.tie(ctx, call.Kind)
 	err := c.fabric.run(w, call)
 	if cerr := untie(); err == nil {

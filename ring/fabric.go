@@ -87,6 +87,9 @@ func (f *fabric) interrupt() {
 // run makes one call.
 func (f *fabric) run(w *Collective, call Call) error {
 	call.encode((*[callSize]byte)(&f.sign))
+	if f.shared != nil {
+		f.shared.Announce(order(call), call.sign())
+	}
 	dst, src := w.Dst.bytes(w.Type), w.Src.bytes(w.Type)
 	var err error
 	switch w.Kind {

@@ -187,29 +187,46 @@ var odd = map[string]func(*ring.Comm) error{
 	"count": func(c *ring.Comm) error {
 		return ring.AllReduce(ctx, c, make([]float32, 11), ring.Sum)
 	},
+	"long":      func(c *ring.Comm) error { return ring.AllReduce(ctx, c, make([]float32, 1<<20), ring.Sum) },
+	"broadcast": func(c *ring.Comm) error { return ring.Broadcast(ctx, c, make([]float32, 10), 0) },
+	"gather": func(c *ring.Comm) error {
+		return ring.Gather(ctx, c, make([]float32, 10*c.Size()), make([]float32, 10), c.Rank())
+	},
+	"alltoall": func(c *ring.Comm) error {
+		return ring.AllToAll(ctx, c, make([]float32, 10*c.Size()), make([]float32, 10*c.Size()))
+	},
+	"receive": func(c *ring.Comm) error {
+		return ring.Recv(ctx, c, make([]float32, 10), (c.Rank()+1)%c.Size())
+	},
 }
 
 func TestMismatchNamesBothRanks(t *testing.T) {
-	for field, call := range odd {
-		for _, size := range []int{2, 3, 4, 7} {
-			for culprit := range size {
-				t.Run(fmt.Sprintf("%s/ranks=%d/culprit=%d", field, size, culprit), func(t *testing.T) {
-					testMismatch(t, size, culprit, call)
-				})
+	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
+		for field, call := range odd {
+			for _, size := range []int{2, 3, 4} {
+				for culprit := range size {
+					t.Run(fmt.Sprintf("%s/ranks=%d/culprit=%d", field, size, culprit), func(t *testing.T) {
+						t.Parallel()
+						testMismatch(t, newDoor(t, size), culprit, call)
+					})
+				}
 			}
 		}
-	}
+	})
 }
 
-func testMismatch(t *testing.T, size, culprit int, call func(*ring.Comm) error) {
-	comms := ringtest.NewDoor(t, size).Join(t)
+func testMismatch(t *testing.T, door *ringtest.Door, culprit int, call func(*ring.Comm) error) {
+	size, comms := door.Size, door.Join(t)
 	errs := make([]error, size)
-	within(t, told, func() {
+	within(t, 3*told, func() {
 		ringtest.Each(size, func(rank int) error {
 			if rank == culprit {
 				errs[rank] = call(comms[rank])
 			} else {
 				errs[rank] = ring.AllReduce(ctx, comms[rank], make([]float32, 10), ring.Sum)
+			}
+			if errs[rank] == nil { // it has only sent: the next call knows
+				errs[rank] = ring.Barrier(ctx, comms[rank])
 			}
 			return nil
 		})

@@ -97,7 +97,7 @@ func (c *Comm) connect(ctx context.Context, self tcp.Identity, l layout, swap ex
 	if err != nil {
 		return nil, err
 	}
-	network, err := tcp.Listen(ctx, addrs, tcp.Config{Stripes: c.opts.stripes, Congestion: c.opts.congestion, Kernels: c.opts.kernels})
+	network, err := tcp.Listen(ctx, addrs, tcp.Config{Stripes: c.opts.stripes, Congestion: c.opts.congestion, Kernels: c.opts.kernels, Compare: compare})
 	if err != nil {
 		return nil, err
 	}
@@ -119,8 +119,21 @@ func (c *Comm) connect(ctx context.Context, self tcp.Identity, l layout, swap ex
 	return network, nil
 }
 
+// fewRanks is how many ranks are all linked to each other from the start: it costs
+// little, and then ranks in different calls always find out.
+const fewRanks = 8
+
 // partners are the ranks that this one is linked to from the start.
 func partners(l layout) []int {
+	if l.size() <= fewRanks {
+		var others []int
+		for rank := range l.size() {
+			if !l.near(rank) {
+				others = append(others, rank)
+			}
+		}
+		return others
+	}
 	counterparts := l.counterparts()
 	if counterparts == nil {
 		return nil

@@ -120,7 +120,9 @@ func (f *fabric) swapFar(call Call, to int, out []byte, from int, in []byte) err
 	if call.Kind == KindMessage {
 		mine.Root, theirs.Root = uint32(f.rank), uint32(max(from, 0))
 	}
-	mine.Count, theirs.Count = uint64(len(out)/size), uint64(len(in)/size)
+	if call.Kind != KindReduce { // its parts are nobody's own
+		mine.Count, theirs.Count = uint64(len(out)/size), uint64(len(in)/size)
+	}
 	mine.encode((*[callSize]byte)(&f.sign))
 	theirs.encode((*[callSize]byte)(&f.expect))
 	return f.all.Swap(&f.sign, &f.expect, to, out, from, in)

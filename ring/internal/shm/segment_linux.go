@@ -31,10 +31,11 @@ type control struct {
 	signs [slots]uint64                 // what the rank does with the block in each slot; valid when in is
 	born  uint64                        // when the rank's process began: a pid may be used again
 	cpus  unix.CPUSet                   // where the rank may run
+	call  announcement                  // what the rank does, for those that wait in vain
 	pid   atomic.Int32                  // of the rank
 	left  atomic.Uint32                 // 1: it has closed the group
 	stage [kinds][classes]atomic.Uint32 // rank 0's word on the staging that all should use
-	_     [2*lineSize - 8*slots - 16 - 4*kinds*classes - unsafe.Sizeof(unix.CPUSet{})]byte
+	_     [2*lineSize - 8*slots - 32 - 4*kinds*classes - unsafe.Sizeof(unix.CPUSet{})]byte
 }
 
 type counter struct {

@@ -232,15 +232,17 @@ func (s *swap) wait() error {
 		}
 		// Looked at before the counters: a rank may end right after its last step.
 		blocker := s.blocker()
-		stuck := blocker != None && g.wait.gone(blocker)
-		deaf := !s.in.over() && g.wait.gone(s.in.rank)
+		if blocker != None {
+			err = g.wait.vain(blocker)
+		}
+		if err == nil && !s.in.over() {
+			err = g.wait.vain(s.in.rank)
+		}
 		switch {
 		case s.ready():
 			return nil
-		case stuck:
-			return &GoneError{blocker}
-		case deaf:
-			return &GoneError{s.in.rank}
+		case err != nil:
+			return err
 		}
 	}
 }

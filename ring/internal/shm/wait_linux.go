@@ -29,6 +29,8 @@ type waiter struct {
 	spin     bool
 	broken   *atomic.Bool // the job is over: every wait ends
 	controls []*control
+	place    uint64 // of this rank's call, and its sign: see Group.Announce
+	sign     uint64
 }
 
 // until returns when c, a counter of rank q, has reached at least target. It
@@ -38,17 +40,28 @@ func (w *waiter) until(c *counter, target uint32, q int) error {
 		return nil
 	}
 	for !w.broken.Load() {
-		silent := c.sleep(target)
-		// Looked at before the counter: a rank may end right after its last step.
-		gone := silent && w.gone(q)
+		var err error
+		if c.sleep(target) {
+			// Looked at before the counter: a rank may end right after its last step.
+			err = w.vain(q)
+		}
 		switch {
 		case c.reached(target):
 			return nil
-		case gone && !w.broken.Load():
-			return &GoneError{q}
+		case err != nil && !w.broken.Load():
+			return err
 		}
 	}
 	return ErrBroken
+}
+
+// vain says why it is in vain to wait for rank q, if it is: q is gone, or makes another
+// call.
+func (w *waiter) vain(q int) error {
+	if w.gone(q) {
+		return &GoneError{q}
+	}
+	return w.differs(q)
 }
 
 // look looks for a while whether ready is true.

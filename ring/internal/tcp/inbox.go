@@ -108,14 +108,13 @@ func (s *stream) ahead() int {
 // far as they are whole elements.
 func (s *stream) unpack() error {
 	box := &s.inbox
-	if !s.signed {
+	for !s.signed {
 		if box.end < flow.SignSize {
 			return nil
 		}
 		if err := s.check(); err != nil {
 			return err
 		}
-		box.begin = flow.SignSize
 	}
 	size := s.flow.Type.Size()
 	for box.begin < box.end && s.recvPart < len(s.flow.Recv) {
@@ -140,9 +139,13 @@ func (s *stream) unpack() error {
 
 // check compares the sign that came, and lets all stripes receive if it is right.
 func (s *stream) check() error {
+	if s.inbox.memory[mark] == note {
+		return s.read()
+	}
 	if err := s.compare(); err != nil {
 		return err
 	}
+	s.inbox.begin = flow.SignSize
 	s.signed = true
 	s.open(true)
 	return nil
@@ -185,6 +188,9 @@ func (s *stream) lastWords() error {
 			return nil
 		}
 		box.end += n
+	}
+	if box.memory[mark] == note {
+		return s.read()
 	}
 	return s.compare()
 }

@@ -11,12 +11,13 @@ import (
 
 // tick is how long a wait for another rank lasts before the network to it is looked
 // at.
-const tick = time.Second / 2
+const tick = time.Second / 4
 
 // link is the connections to one rank, by stripe.
 type link struct {
 	rank    int
 	sockets []socket
+	noted   uint64 // the flow during which a note was last sent: see doubt.go
 }
 
 // socket is a connection that is read and written by its descriptor. The runtime

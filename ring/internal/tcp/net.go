@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gorun/gorun/ring/internal/flow"
 	"github.com/gorun/gorun/ring/internal/kernel"
 )
 
@@ -28,6 +29,10 @@ type Config struct {
 	Stripes    int    // connections of a link, 1 to MaxStripes; the same on all ranks
 	Congestion string // TCP congestion control of all connections; empty leaves the choice to the kernel, and to the package between ranks of one host
 	Kernels    kernel.Set
+	// Compare says how another rank's sign stands to this one's, so that ranks in different
+	// calls that wait for each other find out. Nil finds nothing out. The last byte of
+	// a sign is the package's own, and 0 in those of flows.
+	Compare func(mine, theirs *flow.Sign) Relation
 }
 
 // Net is one rank's place among the ranks of a communicator. Listen, Meet and then
@@ -44,6 +49,7 @@ type Net struct {
 	lobby  *lobby
 
 	streams []*stream // by stripe; the first is the caller's
+	flows   uint64    // so far
 	working sync.WaitGroup
 	busy    sync.WaitGroup // workers that carry their stripe of the flow
 

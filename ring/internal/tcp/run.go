@@ -31,6 +31,7 @@ func (n *Net) Run(f *flow.Flow) error {
 	if err != nil {
 		return err
 	}
+	n.flows++
 	workers := n.workers(f)
 	for _, s := range n.streams[:1+len(workers)] {
 		s.begin(f, to, from)

@@ -303,7 +303,7 @@ func (s *stream) look() error {
 			return s.broken(s.flow.From, err)
 		}
 	}
-	return nil
+	return s.doubt()
 }
 
 // broken says that the link to a rank failed, unless it was this end that ended it.

@@ -1,0 +1,131 @@
+package tcp
+
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorun/gorun/ring/internal/flow"
+)
+
+// Ranks in different calls may wait for each other in a circle in which nobody gets the
+// sign of another call: each reads from one rank only. So a rank that waits for the
+// start of a flow for a tick sends a note to the rank that it waits for: its own sign, with
+// the last byte set. It also looks what has come on its other links, without taking it,
+// and answers a note of a rank that is in an earlier call with one of its own.
+//
+// A note stands in line with flows. So a rank that finds one of a later call from the
+// rank it waits for knows that what it waits for was not sent.
+
+// Relation is how another rank's call stands to this one's.
+type Relation int
+
+const (
+	Together Relation = iota // they may be halves of one call
+	Clash                    // they cannot both be right
+	Earlier                  // the other rank's comes first
+	Later                    // this rank's comes first
+)
+
+const (
+	mark = flow.SignSize - 1 // byte of a sign
+	note = 1                 // in it
+)
+
+// doubt looks for other calls while the sign that should come does not.
+func (s *stream) doubt() error {
+	if s.index > 0 || s.from == nil || s.signed || s.net.cfg.Compare == nil {
+		return nil
+	}
+	if err := s.net.welcome(); err != nil {
+		return err
+	}
+	for _, l := range s.net.links {
+		if l == nil || l.rank == s.flow.From {
+			continue
+		}
+		theirs, noted, ok := peek(l.sockets[0].fd)
+		if !ok {
+			continue
+		}
+		switch s.net.cfg.Compare(s.flow.Sign, theirs) {
+		case Clash:
+			return &SignError{Rank: l.rank, Theirs: *theirs}
+		case Earlier:
+			if noted {
+				if err := s.tell(l); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return s.tell(s.net.links[s.flow.From])
+}
+
+// welcome makes links of connections that have come and that no flow has needed.
+func (n *Net) welcome() error {
+	for rank := range n.rank {
+		if n.links[rank] != nil {
+			continue
+		}
+		if conns, ok := n.lobby.take(rank); ok {
+			if err := n.adopt(rank, conns); err != nil {
+				return &PeerError{rank, err}
+			}
+		}
+	}
+	return nil
+}
+
+// tell sends a note, once during a flow. Nothing else goes that way in the meantime: a
+// rank that this flow sends to has the sign already.
+func (s *stream) tell(l *link) error {
+	if l.rank == s.flow.To || l.noted == s.net.flows {
+		return nil
+	}
+	l.noted = s.net.flows
+	text := *s.flow.Sign
+	text[mark] = note
+	n, err := unix.SendmsgN(l.sockets[0].fd, text[:], nil, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+	switch {
+	case err == unix.EAGAIN:
+		return nil // it does not read, so it will not wait for this either
+	case err == nil && n < len(text):
+		err = errors.New("no room for a note")
+	}
+	if err != nil {
+		return s.broken(l.rank, err)
+	}
+	return nil
+}
+
+// peek returns the sign that has come on a connection, and whether it is a note, and
+// leaves it there.
+func peek(fd int) (theirs *flow.Sign, noted, ok bool) {
+	theirs = new(flow.Sign)
+	n, _, err := unix.Recvfrom(fd, theirs[:], unix.MSG_DONTWAIT|unix.MSG_PEEK)
+	if err != nil || n < len(theirs) {
+		return nil, false, false
+	}
+	noted = theirs[mark] == note
+	theirs[mark] = 0
+	return theirs, noted, true
+}
+
+// read takes a note out of the inbox.
+func (s *stream) read() error {
+	box := &s.inbox
+	theirs := flow.Sign(box.memory[:flow.SignSize])
+	theirs[mark] = 0
+	box.end = copy(box.memory, box.memory[flow.SignSize:box.end])
+	if s.net.cfg.Compare == nil {
+		return nil
+	}
+	switch s.net.cfg.Compare(s.flow.Sign, &theirs) {
+	case Clash, Later:
+		return &SignError{Rank: s.flow.From, Theirs: theirs}
+	case Earlier:
+		return s.tell(s.net.links[s.flow.From])
+	}
+	return nil
+}
