@@ -50,9 +50,15 @@ fuzz: ## fuzz every target for FUZZTIME, 30s by default
 bench: ## benchmarks of the collectives and of launching
 	$(GO) test -run '^$$' -bench . -benchmem ./ring/... ./launcher/... ./cmd/gorun/...
 
-bench-peers: build ## ring beside Open MPI, MPICH and Gloo (packages libopenmpi-dev openmpi-bin libmpich-dev mpich libgloo-dev)
-	@$(GO) run ./internal/bench/peers -np 2 -svg docs/allreduce-2.svg bin/gorun
-	@$(GO) run ./internal/bench/peers -np 4 -svg docs/allreduce-4.svg bin/gorun
+bench-peers: build ## ring beside others, tables and docs/allreduce-*.svg (packages libopenmpi-dev openmpi-bin libmpich-dev mpich libgloo-dev); PEERS='-runs 1 -max 1M' for a quick try
+	@$(GO) run ./internal/bench/peers -np 2 -svg docs/allreduce-2.svg $(PEERS) bin/gorun
+	@$(GO) run ./internal/bench/peers -np 4 -svg docs/allreduce-4.svg $(PEERS) bin/gorun
+	@$(GO) run ./internal/bench/peers -transport tcp -svg docs/allreduce-tcp.svg $(PEERS) bin/gorun
+	@if [ "$$(id -u)" = 0 ]; then \
+		$(GO) run ./internal/bench/peers -transport veth -svg docs/allreduce-veth.svg $(PEERS) bin/gorun; \
+	else \
+		echo "no root, so nothing between network namespaces"; \
+	fi
 
 clean: ## remove everything that was built
 	rm -rf bin lib dist

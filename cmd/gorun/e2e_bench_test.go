@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,28 +12,63 @@ import (
 	"github.com/gorun/gorun/internal/lab"
 )
 
+// benchRows are the rows that a benchmark printed as JSON.
+func benchRows(t *testing.T, r *run) (rows []bench.Row) {
+	t.Helper()
+	for _, line := range r.lines() {
+		var row bench.Row
+		if err := json.Unmarshal([]byte(line), &row); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
 func TestBenchChecksWhatItTimes(t *testing.T) {
 	c := lab.MustLoopback(t, lab.Specs(2)...)
+	single := []string{"broadcast", "alltoall", "sendrecv"} // in place or not, not both
 	for _, collective := range bench.Collectives() {
-		for _, args := range [][]string{
+		runs := [][]string{
+			{"-np", "2", "--transport", "shm"},
 			{"-np", "3", "--transport", "shm"},
+			{"-np", "2", "--transport", "tcp", "--streams", "2"},
 			{"-np", "3", "--transport", "tcp"},
-			{"-F", c.ConfigFile, "-np", "4", "-H", "f1:2,f2:2"},
-		} {
-			args = append([]string{"bench", collective, "--json", "--min", "1K", "--max", "512K", "--time", "0.005"}, args...)
-			r := start(t, nil, args...).want(0)
-			rows := 0
-			for _, line := range r.lines() {
-				var row bench.Row
-				if err := json.Unmarshal([]byte(line), &row); err != nil || row.Wrong != 0 || row.Median <= 0 || row.Collective != collective {
-					t.Errorf("%q: %s, %v", args, line, err)
-				}
-				rows++
+		}
+		if slices.Contains([]string{"allreduce", "alltoall", "reduce"}, collective) {
+			runs = append(runs, []string{"-F", c.ConfigFile, "-H", "f1:2,f2:1"})
+		}
+		for _, args := range runs {
+			args = append([]string{"bench", collective, "--json", "--min", "48", "--max", "512K", "--stepfactor", "64", "--time", "0.002"}, args...)
+			rows := benchRows(t, start(t, nil, args...).want(0))
+			want := 3 * 2 // 48, 3K and 192K
+			if slices.Contains(single, collective) {
+				want = 3
 			}
-			if want := 10; rows != want && rows != 2*want {
-				t.Errorf("%q: %d rows", args, rows)
+			if len(rows) != want {
+				t.Errorf("%q: %d rows, want %d", args, len(rows), want)
+			}
+			for _, row := range rows {
+				if row.Wrong != 0 || row.Median <= 0 || row.Collective != collective || row.Bytes != 4*row.Count || row.Ranks < 2 {
+					t.Errorf("%q: %+v", args, row)
+				}
 			}
 		}
+	}
+}
+
+func TestBenchTypesAndOperations(t *testing.T) {
+	rows := benchRows(t, start(t, nil, "bench", "reduce_scatter", "-np", "2", "--json", "--min", "1K", "--max", "1K", "--time", "0.001", "--type", "half,int8", "--op", "all").want(0))
+	seen := map[string]bool{}
+	for _, row := range rows {
+		seen[row.Type+" "+row.Op] = true
+		if row.Wrong != 0 {
+			t.Errorf("%+v", row)
+		}
+	}
+	// Bits of a half cannot be combined.
+	if len(rows) != 2*(5+8) || len(seen) != 5+8 || !seen["half avg"] || !seen["int8 bxor"] || seen["half bxor"] {
+		t.Errorf("%d rows, %v", len(rows), seen)
 	}
 }
 
@@ -46,7 +82,27 @@ func TestBenchTableAndPlot(t *testing.T) {
 	if err != nil || !strings.HasPrefix(string(svg), "<svg") || strings.Count(string(svg), "<polyline") != 2 {
 		t.Errorf("plot: %v, %.100q", err, svg)
 	}
-	start(t, nil, "bench", "alreduce").want(2, "alreduce", "allreduce, allgather, broadcast")
-	start(t, nil, "bench", "allreduce", "--min", "2").want(2, "--min")
-	start(t, nil, "bench", "allreduce", "--max", "big").want(2, "bytes")
+	r = start(t, nil, "bench", "alltoall", "-np", "2", "--max", "8", "--time", "0.002").want(0)
+	if lines := r.lines(); len(lines) != 3+1 || strings.Count(lines[3], "N/A") != 5 {
+		t.Errorf("table:\n%s", &r.out)
+	}
+}
+
+func TestBenchUsage(t *testing.T) {
+	for _, tt := range []struct {
+		args []string
+		want []string
+	}{
+		{[]string{"alreduce"}, []string{"alreduce", "allreduce, allgather, broadcast"}},
+		{[]string{"allreduce", "--min", "0"}, []string{"--min"}},
+		{[]string{"allreduce", "--max", "big"}, []string{"bytes"}},
+		{[]string{"allreduce", "--stepfactor", "1"}, []string{"--stepfactor 1"}},
+		{[]string{"allreduce", "--streams", "0"}, []string{"--streams 0"}},
+		{[]string{"allreduce", "--transport", "ib"}, []string{`"ib"`, "shm"}},
+		{[]string{"allreduce", "--type", "quad"}, []string{`no type "quad"`}},
+		{[]string{"allreduce", "--op", "band"}, []string{"band is not defined for float"}},
+		{[]string{"broadcast", "--op", "sum"}, []string{"broadcast has no operation"}},
+	} {
+		start(t, nil, append([]string{"bench"}, tt.args...)...).want(2, tt.want...)
+	}
 }

@@ -2,7 +2,14 @@
 //
 // The ranks run [Run] and print a [Row] for each size; whoever started them
 // reads the rows and shows them as a [Table] or a [Plot]. Sizes, columns and bandwidths
-// mean what they mean in nccl-tests: size is the whole vector, algbw is size by
-// time, and busbw is algbw times what the collective must move over every link for
-// each byte of the vector, so that it can be compared with the speed of a link.
+// mean what they mean in nccl-tests. Size is the whole vector: what a rank brings to or
+// gets from an allreduce, broadcast, reduce or sendrecv; in an allgather, reduce-scatter,
+// alltoall, gather or scatter the parts of all n ranks together. Algbw is size by time. Busbw is
+// algbw times what the collective must move over every link for each byte of the
+// vector, so that it can be compared with the speed of a link: 2(n-1)/n for allreduce, 1 for
+// broadcast, reduce and sendrecv, (n-1)/n for the others.
+//
+// Before and after the timing every element of every result is compared with what it
+// must be. The values are whole numbers whose sums, averages and products are exact
+// in every type.
 package bench

@@ -5,19 +5,19 @@ import (
 	"fmt"
 	"slices"
 	"time"
+	"unsafe"
 
 	"github.com/gorun/gorun/ring"
 )
 
 // Options say what to time.
 type Options struct {
-	Collective string
-	Min, Max   int           // bytes of the whole vector, doubling from Min
+	Collective string        // one of [Collectives]
+	Types, Ops []string      // names, or "all"; empty: float, and sum where elements are combined
+	Min, Max   int           // bytes of the whole vector
+	Factor     int           // from one size to the next; 0 means 2
 	Budget     time.Duration // for each row
 }
-
-// Collectives are the names that Options may have.
-func Collectives() []string { return []string{"allreduce", "allgather", "broadcast"} }
 
 // Row is one line of a benchmark: one size, in place or not.
 type Row struct {
@@ -26,7 +26,7 @@ type Row struct {
 	Bytes      int
 	Count      int // elements of the whole vector
 	Type       string
-	Op         string // of an allreduce
+	Op         string // of what combines elements
 	InPlace    bool
 	Median     float64 // µs of one call; the slowest rank's
 	P99        float64 // µs, likewise
@@ -43,83 +43,76 @@ const (
 	warmUps       = 3
 )
 
-// Run times opts.Collective on all ranks of c, which must have equal options, and
-// gives the rows to emit on every rank.
-func Run(ctx context.Context, c *ring.Comm, opts Options, emit func(Row)) error {
-	if !slices.Contains(Collectives(), opts.Collective) {
-		return fmt.Errorf("there is no benchmark of %q", opts.Collective)
+// Check finds options that make no sense.
+func (o Options) Check() error {
+	_, _, err := o.resolve()
+	return err
+}
+
+// resolve finds what the names stand for.
+func (o Options) resolve() (collective, []combination, error) {
+	c, known := find(o.Collective)
+	switch {
+	case !known:
+		return c, nil, fmt.Errorf("there is no benchmark of %q", o.Collective)
+	case o.Min < 1 || o.Max < o.Min:
+		return c, nil, fmt.Errorf("sizes from %d to %d bytes: they go from 1 byte up", o.Min, o.Max)
+	case o.Factor < 0 || o.Factor == 1:
+		return c, nil, fmt.Errorf("a step by a factor of %d: it is 2 or more", o.Factor)
+	case !c.combines() && len(o.Ops) > 0:
+		return c, nil, fmt.Errorf("%s has no operation, it moves elements as they are", c.name)
 	}
-	for bytes := opts.Min; bytes <= opts.Max; bytes *= 2 {
-		for _, inPlace := range []bool{false, true} {
-			t := newTrial(c, opts.Collective, bytes, inPlace)
-			if t == nil {
-				continue
+	all, err := combinations(o.Types, o.Ops, c.combines())
+	return c, all, err
+}
+
+// Run times what opts say on all ranks of c, which must have equal options, and
+// gives the rows to emit on every rank. A size that does not divide among the
+// ranks is rounded down; one that leaves a rank nothing is left out.
+func Run(ctx context.Context, c *ring.Comm, opts Options, emit func(Row)) error {
+	what, all, err := opts.resolve()
+	if err != nil {
+		return err
+	}
+	memory := [2][]byte{aligned(opts.Max), aligned(opts.Max)}
+	rows := 0
+	for _, combo := range all {
+		for bytes := opts.Min; bytes <= opts.Max; bytes *= max(opts.Factor, 2) {
+			for _, inPlace := range []bool{false, true} {
+				t := newTrial(c, what, combo, memory, bytes, inPlace)
+				if t == nil {
+					continue
+				}
+				row, err := t.run(ctx, opts.Budget)
+				if err != nil {
+					return fmt.Errorf("%s of %d bytes: %w", what.name, bytes, err)
+				}
+				emit(row)
+				rows++
 			}
-			row, err := t.run(ctx, opts.Budget)
-			if err != nil {
-				return fmt.Errorf("%s of %d bytes: %w", opts.Collective, bytes, err)
-			}
-			emit(row)
 		}
+	}
+	if rows == 0 {
+		return fmt.Errorf("%s of up to %d bytes leaves %d ranks nothing each: ask for larger sizes", what.name, opts.Max, c.Size())
 	}
 	return nil
 }
 
+// aligned is n bytes that may hold any type.
+func aligned(n int) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(make([]uint64, (n+7)/8)))), n)
+}
+
 // trial is one row's work on one rank.
 type trial struct {
-	c    *ring.Comm
-	row  Row
-	call func(context.Context) error
-	fill func()
-	want func(i int) float32
-	out  []float32
-}
-
-// newTrial prepares the buffers. It returns nil for a form that does not exist.
-func newTrial(c *ring.Comm, collective string, bytes int, inPlace bool) *trial {
-	n, count := c.Size(), bytes/4
-	t := &trial{c: c, row: Row{Collective: collective, Ranks: n, Type: "float", InPlace: inPlace}}
-	mine := func(i, rank int) float32 { return float32((i%7 + 1) * (rank + 1)) }
-	switch collective {
-	case "allreduce":
-		src, dst := make([]float32, count), make([]float32, count)
-		if inPlace {
-			dst = src
-		}
-		t.row.Op, t.out = "sum", dst
-		t.fill = func() { fill(src, func(i int) float32 { return mine(i, c.Rank()) }) }
-		t.want = func(i int) float32 { return float32((i%7 + 1) * n * (n + 1) / 2) }
-		t.call = func(ctx context.Context) error { return ring.AllReduceInto(ctx, c, dst, src, ring.Sum) }
-	case "allgather":
-		part := count / n
-		count = part * n
-		dst := make([]float32, count)
-		src := make([]float32, part)
-		if inPlace {
-			src = dst[c.Rank()*part : (c.Rank()+1)*part]
-		}
-		t.out = dst
-		t.fill = func() { fill(src, func(i int) float32 { return mine(i, c.Rank()) }) }
-		t.want = func(i int) float32 { return mine(i%part, i/part) }
-		t.call = func(ctx context.Context) error { return ring.AllGather(ctx, c, dst, src) }
-	case "broadcast":
-		if !inPlace {
-			return nil
-		}
-		buf := make([]float32, count)
-		t.out = buf
-		t.fill = func() { fill(buf, func(i int) float32 { return mine(i, c.Rank()) }) }
-		t.want = func(i int) float32 { return mine(i, 0) }
-		t.call = func(ctx context.Context) error { return ring.Broadcast(ctx, c, buf, 0) }
-	}
-	t.row.Count, t.row.Bytes = count, count*4
-	return t
-}
-
-func fill(buf []float32, value func(i int) float32) {
-	for i := range buf {
-		buf[i] = value(i)
-	}
+	c      *ring.Comm
+	row    Row
+	factor float64 // from algbw to busbw
+	width  int     // bytes of an element
+	call   ring.Collective
+	out    []byte    // what the call writes
+	begin  []segment // memory before the call
+	want   []segment // and after it
 }
 
 func (t *trial) run(ctx context.Context, budget time.Duration) (Row, error) {
@@ -134,7 +127,7 @@ func (t *trial) run(ctx context.Context, budget time.Duration) (Row, error) {
 	for range iterations / batch {
 		begun := time.Now()
 		for range batch {
-			if err := t.call(ctx); err != nil {
+			if err := t.c.Do(ctx, t.call); err != nil {
 				return t.row, err
 			}
 		}
@@ -147,24 +140,28 @@ func (t *trial) run(ctx context.Context, budget time.Duration) (Row, error) {
 	}
 	t.row.Median, t.row.P99, t.row.Iterations = times[0], times[1], iterations
 	t.row.AlgBW = float64(t.row.Bytes) / times[0] / 1e3
-	t.row.BusBW = t.row.AlgBW * busFactor(t.row.Collective, t.row.Ranks)
-	return t.row, nil
+	t.row.BusBW = t.row.AlgBW * t.factor
+	// Once more: after many calls a communicator may work differently.
+	return t.row, t.check(ctx)
 }
 
-// check makes one call on known values and counts the wrong results of all ranks.
+// check makes one call on known values and adds the wrong results of all ranks.
 func (t *trial) check(ctx context.Context) error {
-	t.fill()
-	if err := t.call(ctx); err != nil {
+	for i := range t.out {
+		t.out[i] = unwritten
+	}
+	for _, s := range t.begin {
+		s.fill(t.width)
+	}
+	if err := t.c.Do(ctx, t.call); err != nil {
 		return err
 	}
 	wrong := []int64{0}
-	for i, v := range t.out {
-		if v != t.want(i) {
-			wrong[0]++
-		}
+	for _, s := range t.want {
+		wrong[0] += int64(s.wrong(t.width))
 	}
 	err := ring.AllReduce(ctx, t.c, wrong, ring.Sum)
-	t.row.Wrong = int(wrong[0])
+	t.row.Wrong += int(wrong[0])
 	return err
 }
 
@@ -173,7 +170,7 @@ func (t *trial) check(ctx context.Context) error {
 func (t *trial) calibrate(ctx context.Context, budget time.Duration) (iterations, batch int, err error) {
 	begun := time.Now()
 	for range warmUps {
-		if err := t.call(ctx); err != nil {
+		if err := t.c.Do(ctx, t.call); err != nil {
 			return 0, 0, err
 		}
 	}
@@ -185,16 +182,4 @@ func (t *trial) calibrate(ctx context.Context, budget time.Duration) (iterations
 	iterations = min(max(int(budget.Seconds()/each), minIterations), maxIterations)
 	batch = min(max(int(minSample.Seconds()/each), 1), iterations/minIterations)
 	return iterations / batch * batch, batch, nil
-}
-
-// busFactor is what every link carries for each byte of the vector, as nccl-tests
-// defines it.
-func busFactor(collective string, n int) float64 {
-	switch collective {
-	case "allreduce":
-		return 2 * float64(n-1) / float64(n)
-	case "allgather":
-		return float64(n-1) / float64(n)
-	}
-	return 1
 }

@@ -13,38 +13,78 @@ type Table struct {
 	pending *Row // an out-of-place row whose in-place row has not come
 }
 
+// The columns that every line begins with, and those of one form.
+const (
+	head     = "%12d %12d %8s %5s"
+	titles   = "#%11s %12s %8s %5s"
+	halfLine = "%8s %8s %8s %8s %6s"
+)
+
 // NewTable returns a Table on w.
 func NewTable(w io.Writer) *Table { return &Table{w: w} }
 
-// Add writes row, or keeps it until its second half comes.
+// Add writes row, or keeps it until its other half comes. [Table.Flush] writes what is
+// kept.
 func (t *Table) Add(row Row) error {
-	if !t.begun {
-		t.begun = true
-		if _, err := fmt.Fprintf(t.w, "# %s, %d ranks; times in µs (median, 99th percentile of the slowest rank), bandwidths in GB/s\n"+
-			"#%11s %12s %6s %5s | %35s %6s | %35s %6s\n#%11s %12s %6s %5s | %8s %8s %8s %8s %6s | %8s %8s %8s %8s %6s\n",
-			row.Collective, row.Ranks, "", "", "", "", "out of place", "", "in place", "",
-			"size (B)", "count", "type", "op", "time", "p99", "algbw", "busbw", "#wrong", "time", "p99", "algbw", "busbw", "#wrong"); err != nil {
-			return err
-		}
+	if err := t.begin(row); err != nil {
+		return err
 	}
-	if !row.InPlace {
-		t.pending = &row
+	if row.InPlace {
+		left := t.pending
+		t.pending = nil
+		return t.line(left, &row)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	t.pending = &row
+	if c, known := find(row.Collective); known && !c.inPlace {
+		return t.Flush()
+	}
+	return nil
+}
+
+// Flush writes a row whose other half has not come.
+func (t *Table) Flush() error {
+	if t.pending == nil {
 		return nil
+	}
+	left := t.pending
+	t.pending = nil
+	return t.line(left, nil)
+}
+
+func (t *Table) begin(row Row) error {
+	if t.begun {
+		return nil
+	}
+	t.begun = true
+	columns := fmt.Sprintf(halfLine, "time", "p99", "algbw", "busbw", "#wrong")
+	_, err := fmt.Fprintf(t.w, "# %s, %d ranks; times in µs (median, 99th percentile of the slowest rank), bandwidths in GB/s\n"+
+		titles+" | %35s %6s | %35s %6s\n"+titles+" | %s | %s\n",
+		row.Collective, row.Ranks, "", "", "", "", "out of place", "", "in place", "",
+		"size (B)", "count", "type", "op", columns, columns)
+	return err
+}
+
+// line writes the two forms of a size. A form that does not exist is nil.
+func (t *Table) line(outOfPlace, inPlace *Row) error {
+	row := inPlace
+	if row == nil {
+		row = outOfPlace
 	}
 	op := row.Op
 	if op == "" {
 		op = "-"
 	}
-	left := fmt.Sprintf("%8s %8s %8s %8s %6s", "-", "-", "-", "-", "-")
-	if t.pending != nil {
-		left = half(*t.pending)
-	}
-	t.pending = nil
-	_, err := fmt.Fprintf(t.w, "%12d %12d %6s %5s | %s | %s\n", row.Bytes, row.Count, row.Type, op, left, half(row))
+	_, err := fmt.Fprintf(t.w, head+" | %s | %s\n", row.Bytes, row.Count, row.Type, op, half(outOfPlace), half(inPlace))
 	return err
 }
 
-func half(r Row) string {
+func half(r *Row) string {
+	if r == nil {
+		return fmt.Sprintf(halfLine, "N/A", "N/A", "N/A", "N/A", "N/A")
+	}
 	return fmt.Sprintf("%8s %8s %8.2f %8.2f %6d", micros(r.Median), micros(r.P99), r.AlgBW, r.BusBW, r.Wrong)
 }
 

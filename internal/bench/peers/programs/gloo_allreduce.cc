@@ -1,6 +1,6 @@
 // Times gloo::allreduce of float sums over its TCP transport, as PyTorch uses it,
-// and prints for each size: bytes and the median time of one call in µs.
-// usage: gloo_allreduce RANK SIZE STOREDIR MAXBYTES
+// and prints for each size: bytes and the median time of one call in µs, the slowest rank's.
+// usage: gloo_allreduce RANK SIZE STOREDIR ADDRESS MINBYTES MAXBYTES
 #include <gloo/allreduce.h>
 #include <gloo/barrier.h>
 #include <gloo/math.h>
@@ -20,18 +20,18 @@ static double now() {
 }
 
 int main(int argc, char **argv) {
-  if (argc != 5) return 2;
+  if (argc != 7) return 2;
   int rank = atoi(argv[1]), size = atoi(argv[2]);
-  size_t max = strtoull(argv[4], nullptr, 0);
+  size_t min = strtoull(argv[5], nullptr, 0), max = strtoull(argv[6], nullptr, 0);
   gloo::transport::tcp::attr attr;
-  attr.hostname = "127.0.0.1";
+  attr.hostname = argv[4];
   auto device = gloo::transport::tcp::CreateDevice(attr);
   gloo::rendezvous::FileStore store(argv[3]);
   auto context = std::make_shared<gloo::rendezvous::Context>(rank, size);
   context->connectFullMesh(store, device);
   std::vector<float> src(max / 4), dst(max / 4);
   for (size_t i = 0; i < src.size(); i++) src[i] = (float)((i % 7 + 1) * (rank + 1));
-  for (size_t bytes = 4; bytes <= max; bytes *= 4) {
+  for (size_t bytes = min; bytes <= max; bytes *= 4) {
     size_t count = bytes / 4;
     auto call = [&] {
       gloo::AllreduceOptions o(context);
@@ -58,7 +58,14 @@ int main(int argc, char **argv) {
         return 1;
       }
     std::sort(times.begin(), times.end());
-    if (rank == 0) printf("%zu %.3f\n", bytes, times[samples / 2]);
+    double slowest = times[samples / 2];
+    gloo::AllreduceOptions of_all(context);
+    of_all.setOutput(&slowest, 1);
+    of_all.setReduceFunction([](void *a, const void *b, const void *c, size_t n) {
+      gloo::max<double>((double *)a, (const double *)b, (const double *)c, n);
+    });
+    gloo::allreduce(of_all);
+    if (rank == 0) printf("%zu %.3f\n", bytes, slowest);
     fflush(stdout);
   }
   gloo::BarrierOptions last(context);

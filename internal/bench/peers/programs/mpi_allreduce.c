@@ -1,6 +1,6 @@
 // Times MPI_Allreduce of float sums out of place, and prints for each size:
 // bytes and the median time of one call in µs, the slowest rank's.
-// usage: mpi_allreduce MAXBYTES
+// usage: mpi_allreduce MINBYTES MAXBYTES
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,9 +15,10 @@ int main(int argc, char **argv) {
   int size, rank;
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  size_t max = argc > 1 ? strtoull(argv[1], 0, 0) : 64u << 20;
+  if (argc != 3) MPI_Abort(MPI_COMM_WORLD, 2);
+  size_t min = strtoull(argv[1], 0, 0), max = strtoull(argv[2], 0, 0);
   float *src = malloc(max), *dst = malloc(max);
-  for (size_t bytes = 4; bytes <= max; bytes *= 4) {
+  for (size_t bytes = min; bytes <= max; bytes *= 4) {
     size_t count = bytes / 4;
     for (size_t i = 0; i < count; i++) src[i] = (float)((i % 7 + 1) * (rank + 1));
     // Samples of at least a few calls, as many as take about 0.2 s.

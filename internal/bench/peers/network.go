@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// network is two network namespaces with a veth pair between them. They have no names:
+// when their processes end, they are gone, and so is the pair. So they also go when this
+// process is killed.
+type network struct {
+	hosts  [2]*namespace
+	config string // ssh_config file that leads gorun to them, as f1 and f2
+}
+
+// namespace is one of the two.
+type namespace struct {
+	addr   string
+	pid    int // of the process that keeps it
+	holder *exec.Cmd
+	stdin  io.Closer // the holder ends with it
+}
+
+// newNetwork needs root, util-linux, iproute2 and OpenSSH.
+func newNetwork(ctx context.Context, dir string) (*network, error) {
+	n := &network{config: filepath.Join(dir, "ssh_config")}
+	err := n.start(ctx, dir)
+	if err != nil {
+		return nil, errors.Join(err, n.close())
+	}
+	return n, nil
+}
+
+func (n *network) start(ctx context.Context, dir string) error {
+	if os.Getuid() != 0 {
+		return errors.New("they need root")
+	}
+	for i := range n.hosts {
+		var err error
+		if n.hosts[i], err = newNamespace(fmt.Sprintf("10.78.0.%d", i+1)); err != nil {
+			return err
+		}
+	}
+	for i, h := range n.hosts {
+		script := fmt.Sprintf("ip addr add %s/24 dev eth0 && ip link set eth0 up", h.addr)
+		if i == 0 {
+			script = fmt.Sprintf("ip link add eth0 type veth peer name eth0 netns %d && ", n.hosts[1].pid) + script
+		}
+		if err := inside(ctx, h.pid, "sh", "-c", script); err != nil {
+			return err
+		}
+	}
+	return n.openSSH(ctx, dir)
+}
+
+func newNamespace(addr string) (*namespace, error) {
+	h := &namespace{addr: addr, holder: exec.Command("unshare", "--net", "sh", "-c", "ip link set lo up && echo . && exec cat >/dev/null")}
+	var err error
+	if h.stdin, err = h.holder.StdinPipe(); err != nil {
+		return nil, err
+	}
+	var stderr strings.Builder
+	h.holder.Stderr = &stderr
+	ready, err := h.holder.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := h.holder.Start(); err != nil {
+		return nil, err
+	}
+	h.pid = h.holder.Process.Pid
+	if _, err := ready.Read(make([]byte, 1)); err != nil {
+		return nil, fmt.Errorf("unshare: %w: %s", errors.Join(h.stdin.Close(), h.holder.Wait()), &stderr)
+	}
+	return h, nil
+}
+
+// inside runs a program in the network of pid.
+func inside(ctx context.Context, pid int, argv ...string) error {
+	argv = append([]string{"-t", strconv.Itoa(pid), "-n", "--"}, argv...)
+	if out, err := exec.CommandContext(ctx, "nsenter", argv...).CombinedOutput(); err != nil {
+		return fmt.Errorf("nsenter %q: %w: %s", argv, err, out)
+	}
+	return nil
+}
+
+// openSSH writes what gorun needs to reach the namespaces. No server listens: each
+// connection gets one of its own, on a pipe.
+func (n *network) openSSH(ctx context.Context, dir string) error {
+	sshd, err := exec.LookPath("sshd")
+	if err != nil {
+		sshd = "/usr/sbin/sshd"
+	}
+	key, authorized, known := filepath.Join(dir, "key"), filepath.Join(dir, "authorized_keys"), filepath.Join(dir, "known_hosts")
+	if out, err := exec.CommandContext(ctx, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key).CombinedOutput(); err != nil {
+		return fmt.Errorf("ssh-keygen: %w: %s", err, out)
+	}
+	public, err := os.ReadFile(key + ".pub")
+	if err != nil {
+		return err
+	}
+	server := filepath.Join(dir, "sshd_config")
+	client := fmt.Sprintf("Host *\n  User root\n  IdentityFile %s\n  IdentitiesOnly yes\n  IdentityAgent none\n  UserKnownHostsFile %s\n"+
+		"  GlobalKnownHostsFile /dev/null\n  StrictHostKeyChecking yes\n  BatchMode yes\n", key, known)
+	for i, h := range n.hosts {
+		client += fmt.Sprintf("Host f%d\n  ProxyCommand nsenter -t %d -n -- %s -i -f %s -E %s\n", i+1, h.pid, sshd, server, filepath.Join(dir, "sshd.log"))
+	}
+	return errors.Join(
+		os.MkdirAll("/run/sshd", 0o755), // which the system's service makes, where it runs
+		os.WriteFile(authorized, public, 0o600),
+		os.WriteFile(known, []byte("f1,f2 "+string(public)), 0o600),
+		os.WriteFile(server, []byte("HostKey "+key+"\nAuthorizedKeysFile "+authorized+"\nStrictModes no\nPermitRootLogin yes\nUsePAM no\nUseDNS no\n"), 0o600),
+		os.WriteFile(n.config, []byte(client), 0o600),
+	)
+}
+
+// flags lead gorun to the namespaces, and ranks to the pair between them.
+func (n *network) flags() []string {
+	return []string{"-F", n.config, "-H", "f1,f2", "--network-interface", "eth0"}
+}
+
+// close ends the namespaces.
+func (n *network) close() error {
+	var errs []error
+	for _, h := range n.hosts {
+		if h != nil {
+			errs = append(errs, h.stdin.Close(), h.holder.Wait())
+		}
+	}
+	return errors.Join(errs...)
+}
