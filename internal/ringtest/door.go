@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -40,13 +41,18 @@ type Door struct {
 	// Hosts says how many ranks each host has, in the order of ranks. Without it there is
 	// one host. All of them are this machine, but ranks take them for different ones.
 	Hosts []int
+	// OnPost, if it is set before ranks join, is shown every value that a rank brings to a
+	// fence, and returns the one that the others get. The rank waits meanwhile.
+	OnPost func(name string, rank int, value []byte) []byte
 
 	server *httptest.Server
 	closed sync.Once
-	done   chan struct{} // closed when the door is
+	more   sync.WaitGroup // servers of Listen
+	done   chan struct{}  // closed when the door is
 
 	mu      sync.Mutex
 	fences  map[string]*fence
+	named   map[int]string // hosts, by rank, as the ranks were told
 	lost    []Abort
 	aborted chan struct{}
 	abort   Abort
@@ -62,7 +68,7 @@ type fence struct {
 func NewDoor(tb testing.TB, size int) *Door {
 	d := &Door{
 		Job: "job-" + rand.Text(), Key: make([]byte, 32), Size: size, Transport: "tcp",
-		done: make(chan struct{}), aborted: make(chan struct{}), fences: map[string]*fence{},
+		done: make(chan struct{}), aborted: make(chan struct{}), fences: map[string]*fence{}, named: map[int]string{},
 	}
 	rand.Read(d.Key)
 	mux := http.NewServeMux()
@@ -70,9 +76,19 @@ func NewDoor(tb testing.TB, size int) *Door {
 	mux.HandleFunc("POST /v1/fence/{name...}", d.serveFence)
 	mux.HandleFunc("GET /v1/abort", d.serveAbort)
 	mux.HandleFunc("POST /v1/lost", d.serveLost)
-	d.server = httptest.NewServer(mux)
+	d.server = httptest.NewUnstartedServer(mux) // known to the handlers before they run
+	d.server.Start()
 	tb.Cleanup(d.Close)
 	return d
+}
+
+// Listen serves the door on l too, which may be another network's. It returns at once; l
+// ends with the door. Ranks that come there are told so by their environment, as in
+// [Door.Rank] with Agent changed.
+func (d *Door) Listen(l net.Listener) {
+	d.more.Go(func() {
+		_ = d.server.Config.Serve(l) // it ends with the server
+	})
 }
 
 // Close ends the door before the test ends. Ranks that are still there see their
@@ -80,7 +96,9 @@ func NewDoor(tb testing.TB, size int) *Door {
 func (d *Door) Close() {
 	d.closed.Do(func() {
 		close(d.done)
+		_ = d.server.Config.Close() // what was not answered will not be
 		d.server.Close()
+		d.more.Wait()
 	})
 }
 
@@ -97,6 +115,9 @@ func (d *Door) Rank(rank int, addr string) rankenv.Rank {
 		}
 		first += n
 	}
+	d.mu.Lock()
+	d.named[rank] = r.Host
+	d.mu.Unlock()
 	if d.Hosts == nil {
 		return r
 	}
@@ -193,6 +214,9 @@ func (d *Door) serveFence(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusRequestEntityTooLarge)
 		return
 	}
+	if d.OnPost != nil {
+		body = d.OnPost(r.PathValue("name"), rank, body)
+	}
 	f, ok := d.post(r.PathValue("name"), rank, body)
 	if !ok {
 		w.WriteHeader(http.StatusConflict)
@@ -247,8 +271,8 @@ func (d *Door) serveLost(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusBadRequest)
 		return
 	}
-	a.Host = d.Rank(a.Rank, "").Host
 	d.mu.Lock()
+	a.Host = d.named[a.Rank]
 	d.lost = append(d.lost, a)
 	d.fail(a)
 	d.mu.Unlock()

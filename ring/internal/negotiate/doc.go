@@ -15,6 +15,9 @@
 // response cache does the same with a bit for each id (Sergeev, Del Balso, "Horovod",
 // 2018, and its response_cache.cc).
 //
+// A rank ends the negotiation for all by leaving ([Negotiator.Leave]): all see it in the same
+// step, so none is left waiting for another.
+//
 // A request is checked when all ranks have made it, not before: then its error
 // reaches every rank's own submission, and none is left over to meet the next one of
 // that name.

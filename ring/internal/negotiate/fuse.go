@@ -26,6 +26,7 @@ type Batch struct {
 // fuser groups what is ready into batches. Its fields are only memory that is used
 // again: a result depends on nothing but the arguments.
 type fuser struct {
+	large   int64 // bytes from which a tensor runs alone; 0: none does
 	taken   []bool
 	items   []Item
 	batches []Batch
@@ -48,7 +49,7 @@ func (f *fuser) fuse(ready []Item, threshold int64) []Batch {
 		}
 		start, bytes := len(f.items), ready[i].Bytes()
 		f.items = append(f.items, ready[i])
-		if ready[i].Kind == AllReduce && bytes <= threshold {
+		if ready[i].Kind == AllReduce && bytes <= threshold && !f.alone(bytes) {
 			bytes = f.gather(ready, i, threshold)
 		}
 		f.batches = append(f.batches, Batch{Items: f.items[start:len(f.items):len(f.items)], Bytes: bytes})
@@ -65,7 +66,7 @@ func (f *fuser) gather(ready []Item, i int, threshold int64) int64 {
 		}
 		at := (end + Align - 1) &^ (Align - 1)
 		bytes := ready[j].Bytes()
-		if !fits(ready[i].Request, ready[j].Request) || at+bytes > threshold {
+		if !fits(ready[i].Request, ready[j].Request) || at+bytes > threshold || f.alone(bytes) {
 			skipped += bytes
 			continue
 		}
@@ -76,6 +77,9 @@ func (f *fuser) gather(ready []Item, i int, threshold int64) int64 {
 	}
 	return end
 }
+
+// alone reports whether a tensor of that many bytes is not worth the copying.
+func (f *fuser) alone(bytes int64) bool { return f.large > 0 && bytes >= f.large }
 
 // fits reports whether a and b may be reduced as one vector.
 func fits(a, b Request) bool {

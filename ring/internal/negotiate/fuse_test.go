@@ -21,6 +21,7 @@ func TestFuse(t *testing.T) {
 		ready     []Item
 		want      string
 	}{
+		{"those from 500 bytes", 2000, []Item{sum("a", 4), sum("b", 500), sum("c", 4), sum("d", 496), sum("e", 600)}, "a c d | b | e "},
 		{"nothing", 1000, nil, ""},
 		{"all fit", 1000, []Item{sum("a", 100), sum("b", 100), sum("c", 4)}, "a b c "},
 		{"exactly full", 228, []Item{sum("a", 100), sum("b", 100)}, "a b "},
@@ -37,7 +38,7 @@ func TestFuse(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			var f fuser
+			f := fuser{large: 500}
 			got := Outcome{Batches: f.fuse(tt.ready, tt.threshold)}
 			if names(got) != tt.want {
 				t.Errorf("got %q, want %q", names(got), tt.want)

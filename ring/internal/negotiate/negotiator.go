@@ -16,13 +16,18 @@ const (
 
 const maxCache = 1 << 20
 
-// Config says who negotiates, and how. All but Rank and StallAfter must be the same
+// Config says who negotiates, and how. Size, Cache, Fusion and Large must be the same
 // on all ranks.
 type Config struct {
 	Rank, Size int
 	Cache      int           // names that have an id; 0: none
 	Fusion     int64         // bytes in a fusion buffer; 0: never fuse
+	Large      int64         // bytes from which a tensor is not fused; 0: no limit
 	StallAfter time.Duration // when a tensor counts as stalled; 0: never
+
+	// Arrived is told in a step of each request of each rank, and whether it is the first
+	// one of its name. It may be nil.
+	Arrived func(name string, kind Kind, rank int, first bool)
 }
 
 func (c Config) check() error {
@@ -31,11 +36,13 @@ func (c Config) check() error {
 		return fmt.Errorf("negotiate: rank %d is not one of %d ranks", c.Rank, c.Size)
 	case c.Cache < 0 || c.Cache > maxCache:
 		return fmt.Errorf("negotiate: a cache of %d names, want 0 to %d", c.Cache, maxCache)
-	case c.Fusion < 0:
-		return fmt.Errorf("negotiate: a fusion threshold of %d bytes, want 0 or more", c.Fusion)
+	case c.Fusion < 0 || c.Large < 0:
+		return fmt.Errorf("negotiate: a fusion threshold of %d bytes and a limit of %d, want 0 or more", c.Fusion, c.Large)
 	}
 	return nil
 }
+
+var errLeft = errors.New("negotiate: ranks have left, and no step can follow")
 
 // Negotiator is one rank's copy of the state that all ranks share. It is not safe for
 // concurrent use.
@@ -45,6 +52,8 @@ type Negotiator struct {
 	cache   cache
 	waiting []*entry // with an open round, the oldest first
 	digest  uint32   // of all steps so far
+	leaving bool     // this rank says so in its next frame
+	left    []int    // the ranks that have left
 	err     error    // of the first step that failed
 
 	// Memory that is used again.
@@ -63,8 +72,9 @@ func New(c Config) (*Negotiator, error) {
 		return nil, err
 	}
 	n := &Negotiator{config: c, names: make(map[string]*entry), cache: cache{limit: c.Cache}, rests: make([]int, c.Size)}
+	n.fuser.large = c.Large
 	n.digest = 2166136261 // FNV-1a
-	for _, v := range []uint32{uint32(c.Size), uint32(c.Cache), uint32(c.Fusion), uint32(c.Fusion >> 32)} {
+	for _, v := range []uint32{uint32(c.Size), uint32(c.Cache), uint32(c.Fusion), uint32(c.Fusion >> 32), uint32(c.Large), uint32(c.Large >> 32)} {
 		n.mix(v)
 	}
 	return n, nil
@@ -83,10 +93,23 @@ type Failure struct {
 type Outcome struct {
 	Batches  []Batch
 	Failures []Failure
+	// Left are the ranks that leave. When there are any, the negotiation is over: there
+	// are no batches and no further steps.
+	Left []int
 }
+
+// Leave makes this rank's next frame say that it leaves. With the step that gets the
+// frame the negotiation is over on all ranks, whatever waits.
+func (n *Negotiator) Leave() { n.leaving = true }
 
 // Waiting is how many tensors some ranks have submitted and others have not.
 func (n *Negotiator) Waiting() int { return len(n.waiting) }
+
+// Open reports whether a rank has submitted the tensor of that name, and another has not.
+func (n *Negotiator) Open(name string) bool {
+	e := n.names[name]
+	return e != nil && e.open
+}
 
 // Encode packs a rank's new requests, as [Outbox.List] has them, for the next step.
 // It fills the frame, and returns what did not fit, which is valid until the next
@@ -107,7 +130,11 @@ func (n *Negotiator) Encode(frame *Frame, list []Request) (rest []byte, sent int
 		sent++
 	}
 	n.out.flush()
-	return frame.seal(n.digest, n.out.b), sent
+	rest = frame.seal(n.digest, n.out.b)
+	if n.leaving {
+		frame.leave()
+	}
+	return rest, sent
 }
 
 // Rests says how many bytes each rank has beyond its frame. Frames are those of all
@@ -126,14 +153,18 @@ func (n *Negotiator) Rests(frames []byte) (byRank []int, err error) {
 
 // Step takes the frames of all ranks, one after the other, and by rank what they have
 // beyond; rests may be nil if no rank has any. The only errors are of ranks that
-// break the protocol. They come to all ranks, and end the negotiation: all later
-// steps fail as well.
+// break the protocol, and that there is a step after one in which ranks left. They come
+// to all ranks, and end the negotiation: all later steps fail as well.
 func (n *Negotiator) Step(now time.Time, frames []byte, rests [][]byte) (Outcome, error) {
 	if n.err == nil {
 		n.err = n.gather(now, frames, rests)
 	}
 	if n.err != nil {
 		return Outcome{}, n.err
+	}
+	if len(n.left) > 0 {
+		n.err = errLeft
+		return Outcome{Left: n.left}, nil
 	}
 	clear(n.failures)
 	n.ready, n.failures = n.ready[:0], n.failures[:0]
@@ -161,6 +192,9 @@ func (n *Negotiator) gather(now time.Time, frames []byte, rests [][]byte) error 
 		return err
 	}
 	for rank := range n.config.Size {
+		if leaves(frames[rank*FrameSize:]) {
+			n.left = append(n.left, rank)
+		}
 		list, more, err := openFrame(frames[rank*FrameSize:][:FrameSize], n.digest)
 		if err == nil && more > 0 {
 			list, err = n.join(list, rests, rank, more)
@@ -245,6 +279,9 @@ func (n *Negotiator) note(now time.Time, rank int, e *entry, r Request) error {
 		return &DuplicateError{Name: e.name, Rank: rank}
 	}
 	e.mark(rank)
+	if n.config.Arrived != nil {
+		n.config.Arrived(e.name, r.Kind, rank, e.missing == n.config.Size-1)
+	}
 	if e.odd < 0 && !r.agrees(e.want) {
 		e.odd, e.oddSaid = rank, r
 	}

@@ -307,7 +307,7 @@ func TestStalled(t *testing.T) {
 
 func TestRankList(t *testing.T) {
 	for want, ranks := range map[string][]int{"rank 5": {5}, "ranks 1, 2": {1, 2}, "ranks 0, 1, 2, 3, 4, 5, 6, 7": {0, 1, 2, 3, 4, 5, 6, 7}} {
-		if got := rankList(ranks); got != want {
+		if got := RankList(ranks); got != want {
 			t.Errorf("%v: %q", ranks, got)
 		}
 	}

@@ -46,6 +46,14 @@ func (o *Outbox) Sent(n int) {
 	o.list = o.list[:rest]
 }
 
+// Withdraw takes back the last n requests. They are still in the list, and their names stay
+// in flight until Done.
+func (o *Outbox) Withdraw(n int) {
+	keep := len(o.list) - n
+	clear(o.list[keep:])
+	o.list = o.list[:keep]
+}
+
 // Done frees a name: its operation has ended on this rank, well or badly.
 func (o *Outbox) Done(name string) {
 	if !o.names[name] {

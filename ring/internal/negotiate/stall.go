@@ -35,27 +35,43 @@ func (n *Negotiator) Stalled(now time.Time) []Stall {
 		}
 		e.told = now
 		s := Stall{Request: e.want, Since: e.since}
-		for rank := range n.config.Size {
-			if e.has(rank) {
-				s.Ready = append(s.Ready, rank)
-			} else {
-				s.Missing = append(s.Missing, rank)
-			}
-		}
+		s.Ready, s.Missing = e.split(n.config.Size)
 		stalls = append(stalls, s)
 	}
 	return stalls
+}
+
+// Missing lists the ranks that have not submitted the tensor of that name, of which at
+// least one other has; else nil.
+func (n *Negotiator) Missing(name string) []int {
+	if !n.Open(name) {
+		return nil
+	}
+	_, missing := n.names[name].split(n.config.Size)
+	return missing
+}
+
+// split is which ranks have submitted e, and which have not.
+func (e *entry) split(size int) (ready, missing []int) {
+	for rank := range size {
+		if e.has(rank) {
+			ready = append(ready, rank)
+		} else {
+			missing = append(missing, rank)
+		}
+	}
+	return ready, missing
 }
 
 // Line is the stall as one line of a report: the tensor, for how long it waits, and
 // for whom.
 func (s Stall) Line(now time.Time) string {
 	return fmt.Sprintf("tensor %q, %v, has waited %v for %s (%d of %d have submitted it); see whether they hang or skip it",
-		s.Name, s.Request, now.Sub(s.Since).Round(time.Second), rankList(s.Missing), len(s.Ready), len(s.Ready)+len(s.Missing))
+		s.Name, s.Request, now.Sub(s.Since).Round(time.Second), RankList(s.Missing), len(s.Ready), len(s.Ready)+len(s.Missing))
 }
 
-// rankList names the first few ranks and counts the others.
-func rankList(ranks []int) string {
+// RankList names the first few ranks and counts the others, as in "ranks 1, 2".
+func RankList(ranks []int) string {
 	var b strings.Builder
 	b.WriteString("rank")
 	if len(ranks) > 1 {

@@ -11,9 +11,10 @@ import (
 // A frame is a head and the start of the rank's records; the others are the rest.
 //
 //	byte 0     version
-//	bytes 1-4  digest of the sender's state, little endian
-//	bytes 5-8  length of all records
-//	bytes 9-   records, then zeros
+//	byte 1     1 if the sender leaves, else 0
+//	bytes 2-5  digest of the sender's state, little endian
+//	bytes 6-9  length of all records
+//	bytes 10-  records, then zeros
 //
 // A record is one of these, in varints as of encoding/binary:
 //
@@ -25,7 +26,7 @@ const (
 	MaxRest   = 4 << 20 // bytes of one rank in one cycle; what is more waits for the next
 
 	version  = 1
-	headSize = 9
+	headSize = 10
 	room     = FrameSize - headSize
 	// maxRecord is more than the longest record takes, with a run of ids before it.
 	maxRecord = MaxName + MaxShape + 64
@@ -37,9 +38,9 @@ type Frame [FrameSize]byte
 // seal writes the head, and the start of records, into the frame. It returns what
 // did not fit.
 func (f *Frame) seal(digest uint32, records []byte) (rest []byte) {
-	f[0] = version
-	binary.LittleEndian.PutUint32(f[1:], digest)
-	binary.LittleEndian.PutUint32(f[5:], uint32(len(records)))
+	f[0], f[1] = version, 0
+	binary.LittleEndian.PutUint32(f[2:], digest)
+	binary.LittleEndian.PutUint32(f[6:], uint32(len(records)))
 	n := copy(f[headSize:], records)
 	clear(f[headSize+n:])
 	return records[n:]
@@ -48,20 +49,26 @@ func (f *Frame) seal(digest uint32, records []byte) (rest []byte) {
 // openFrame checks the head of a frame, and returns the records in it and how many
 // bytes of others belong to them.
 func openFrame(frame []byte, digest uint32) (records []byte, rest int, err error) {
-	if frame[0] != version {
-		return nil, 0, fmt.Errorf("speaks version %d of the negotiation, not %d: run the same build on all ranks", frame[0], version)
+	if frame[0] != version || frame[1] > 1 {
+		return nil, 0, fmt.Errorf("speaks version %d.%d of the negotiation, not %d: run the same build on all ranks", frame[0], frame[1], version)
 	}
-	if binary.LittleEndian.Uint32(frame[1:]) != digest {
+	if binary.LittleEndian.Uint32(frame[2:]) != digest {
 		return nil, 0, errors.New("is not at the same point of the negotiation: " +
 			"give all ranks the same cache size and fusion threshold, or else report a bug")
 	}
-	length := binary.LittleEndian.Uint32(frame[5:])
+	length := binary.LittleEndian.Uint32(frame[6:])
 	if length > room+MaxRest {
 		return nil, 0, fmt.Errorf("announces %d bytes of requests, more than %d", length, room+MaxRest)
 	}
 	n := min(int(length), room)
 	return frame[headSize : headSize+n], int(length) - n, nil
 }
+
+// leave says in the frame that its sender leaves.
+func (f *Frame) leave() { f[1] = 1 }
+
+// leaves reports whether the sender of a frame leaves.
+func leaves(frame []byte) bool { return frame[1] == 1 }
 
 // records is a rank's list being put together. Ids in order become one record.
 type records struct {

@@ -1,0 +1,249 @@
+package ring
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/gorun/gorun/ring/internal/negotiate"
+	"github.com/gorun/gorun/ring/internal/timeline"
+)
+
+// idleTime is how often a rank with nothing to say joins a cycle, at most.
+const idleTime = time.Second
+
+// leaveTime is how long Close waits for the other ranks. They all join a cycle in
+// idleTime unless they are stopped, and it may take two.
+const leaveTime = 15 * idleTime
+
+// Tensors of so many bytes run alone, from where they are, because copying them costs more
+// than a call of their own: where all ranks share memory, and else.
+const (
+	largeNear = 128 << 10
+	largeFar  = 1 << 20
+)
+
+// Queue runs collectives on tensors that have names. Unlike those on a [Comm], they need
+// not be submitted in the same order by all ranks: each runs when all ranks have
+// submitted it, and the ranks agree on the order, without a coordinator. Allreduces that
+// are ready together, of one type and operation, run as one.
+//
+// Its methods may be called from several goroutines. A tensor that ranks submit
+// differently fails on all of them with a [*TensorMismatchError], and the Queue goes on.
+// Any other failure is for good: whatever waits fails, and so does what comes later. When
+// a rank dies, that is a [*PeerError].
+//
+// Which allreduces run as one depends on when they come. It may change the last bit of
+// sums of floating point numbers from run to run, but all ranks get the same bits. Without
+// fusion, or when all comes in one group of [Queue.SubmitGroup] after the other, there is no
+// such dependence.
+type Queue struct {
+	set        queueSettings
+	rank, size int
+	talk       *Comm // for cycles
+	data       *Comm // for tensors
+	timeline   *timeline.Timeline
+	wake       chan struct{} // has an element when there is something new
+	ended      chan struct{} // closed when the queue's goroutine has ended
+
+	mu      sync.Mutex
+	changed sync.Cond // a ticket is over, or a Wait was cancelled
+	box     *negotiate.Outbox
+	rules   *negotiate.Negotiator
+	tensors map[string]*tensor
+	closing bool
+	over    bool
+	err     error // of everything, when it is over
+	doing   activity
+
+	traceErr error // of the timeline when the queue had ended
+
+	// Of the queue's goroutine.
+	cycler
+	runner
+}
+
+type queueSettings struct {
+	fusion int64
+	cache  int
+	stall  time.Duration
+	report func(text string)
+	idle   time.Duration // the least of a part of all ranks' stall and idleTime
+}
+
+// QueueOption changes how a [Queue] works.
+type QueueOption func(*queueSettings)
+
+// WithFusion sets how many bytes of tensors are allreduced as one, at most; all ranks give
+// the same. It is 64 MiB otherwise. The Queue takes that much memory when it first needs
+// it. 0 means never to fuse. Tensors of a MiB (of 128 KiB where all ranks share memory) or
+// more are never fused: to copy them would cost more than it saves.
+func WithFusion(bytes int64) QueueOption { return func(s *queueSettings) { s.fusion = bytes } }
+
+// WithCache sets how many names are remembered, so that they travel as a number of one
+// or two bytes; all ranks give the same. It is 1024 otherwise, and at most 1048576.
+func WithCache(names int) QueueOption { return func(s *queueSettings) { s.cache = names } }
+
+// WithStall makes the Queue call report, from a goroutine of its own, with a line of text
+// for each tensor that some ranks have submitted for the time after, and others have not:
+// it names those. So it does when the other ranks do not answer at all. After the same
+// time it reports again. After is a minute if zero. Without this option nothing is
+// reported, and only the error of a [Ticket.Wait] whose context ends says which ranks are
+// missing. Report must not close the Queue.
+func WithStall(after time.Duration, report func(text string)) QueueOption {
+	if after <= 0 {
+		after = negotiate.DefaultStallAfter
+	}
+	return func(s *queueSettings) { s.stall, s.report = after, report }
+}
+
+// NewQueue makes a queue for the ranks of c. They all call it, as they do with a
+// collective on c; calls on c and other queues of c do not mix with it. Ctx bounds only
+// the call. The queue ends with c, and is closed before it.
+func NewQueue(ctx context.Context, c *Comm, opts ...QueueOption) (*Queue, error) {
+	set := queueSettings{fusion: negotiate.DefaultFusion, cache: negotiate.DefaultCache, stall: negotiate.DefaultStallAfter}
+	for _, opt := range opts {
+		opt(&set)
+	}
+	q := &Queue{
+		set: set, rank: c.Rank(), size: c.Size(), timeline: timeline.New(), box: negotiate.NewOutbox(c.Rank(), c.Size()),
+		wake: make(chan struct{}, 1), ended: make(chan struct{}), tensors: map[string]*tensor{},
+	}
+	q.changed.L = &q.mu
+	config := negotiate.Config{Rank: q.rank, Size: q.size, Cache: set.cache, Fusion: set.fusion, StallAfter: set.stall, Arrived: q.arrived}
+	_, err := negotiate.New(config)
+	if err = q.set.agree(ctx, c, err); err != nil {
+		return nil, err
+	}
+	if q.talk, err = Split(ctx, c, 0, 0); err != nil {
+		return nil, err
+	}
+	if q.data, err = Split(ctx, c, 0, 0); err != nil {
+		q.talk.Close()
+		return nil, err
+	}
+	config.Large = largeFar
+	if q.data.whole() {
+		config.Large = largeNear
+	}
+	if q.rules, err = negotiate.New(config); err != nil {
+		q.talk.Close()
+		q.data.Close()
+		return nil, err
+	}
+	q.cycler.init(q.size)
+	q.runner.init(q.size)
+	c.work.Go(q.run)
+	return q, nil
+}
+
+// whole reports whether all ranks share memory.
+func (c *Comm) whole() bool {
+	c.calls.Lock()
+	defer c.calls.Unlock()
+	return c.fabric != nil && c.fabric.whole()
+}
+
+// agree compares the settings of all ranks. Err is what is wrong with this rank's.
+func (s *queueSettings) agree(ctx context.Context, c *Comm, err error) error {
+	mine := []int64{s.fusion, int64(s.cache), int64(s.stall), 0}
+	if err != nil {
+		mine[3] = 1
+	}
+	n := len(mine)
+	all := make([]int64, n*c.Size())
+	if gerr := AllGather(ctx, c, all, mine); gerr != nil {
+		return gerr
+	}
+	if err != nil {
+		return fmt.Errorf("ring: queue: %w", err)
+	}
+	s.idle = idleTime
+	for rank := range c.Size() {
+		theirs := all[n*rank:][:n]
+		switch {
+		case theirs[3] != 0:
+			return fmt.Errorf("ring: queue: the options of rank %d on %s are wrong; see its error", rank, c.host(rank))
+		case theirs[0] != mine[0] || theirs[1] != mine[1]:
+			return fmt.Errorf("ring: queue: rank %d fuses %d bytes and remembers %d names, rank %d on %s %d and %d: give all ranks the same options",
+				c.Rank(), mine[0], mine[1], rank, c.host(rank), theirs[0], theirs[1])
+		}
+		s.idle = min(s.idle, max(time.Duration(theirs[2])/4, time.Millisecond))
+	}
+	return nil
+}
+
+// Close ends the queue, on all ranks: it finishes nothing. What waits here fails with
+// [ErrClosed], what other ranks submit later or have submitted fails there with a
+// [*PeerError] about this rank, and what all ranks have agreed to run is run. So close
+// when all is done; then no rank sees an error. Close returns when the other ranks know,
+// which takes about a second if they are busy elsewhere, and 15 seconds if one is stopped.
+// The error is that of a timeline that was not stopped. Closing again does nothing.
+func (q *Queue) Close() error {
+	q.mu.Lock()
+	q.closing = true
+	q.mu.Unlock()
+	q.nudge()
+	timer := time.NewTimer(leaveTime)
+	defer timer.Stop()
+	select {
+	case <-q.ended:
+	case <-timer.C:
+		q.talk.Close()
+		q.data.Close()
+		<-q.ended
+	}
+	return q.traceErr
+}
+
+// nudge makes the queue's goroutine look for what is new.
+func (q *Queue) nudge() {
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+// end fails everything with err.
+func (q *Queue) end(err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.over, q.err = true, err
+	for _, t := range q.tensors {
+		if t.pending {
+			t.finish(err)
+		}
+	}
+	q.changed.Broadcast()
+}
+
+// TensorMismatchError says that all ranks have submitted a tensor, but not the same
+// collective on it. All of them get this error. Nothing has moved, and the name is free
+// again.
+type TensorMismatchError struct {
+	Name  string
+	Ranks [2]int    // two ranks that differ, the lower one first
+	Said  [2]string // what each of them submitted, as in "allreduce sum of 12 f32"
+}
+
+func (e *TensorMismatchError) Error() string {
+	return fmt.Sprintf("ring: tensor %q differs between ranks: rank %d submitted %s, rank %d submitted %s; all ranks must submit the same",
+		e.Name, e.Ranks[0], e.Said[0], e.Ranks[1], e.Said[1])
+}
+
+// mismatch is err of the negotiation as an error of this package.
+func mismatch(err error) error {
+	if m := new(negotiate.MismatchError); errors.As(err, &m) {
+		return &TensorMismatchError{Name: m.Name, Ranks: m.Ranks, Said: [2]string{m.Said[0].String(), m.Said[1].String()}}
+	}
+	return err
+}
+
+// DuplicateError says that a name was submitted again before its operation was over.
+type DuplicateError struct{ Name string }
+
+func (e *DuplicateError) Error() string {
+	return fmt.Sprintf("ring: tensor %q was submitted again while it is in flight: wait for it, or use another name", e.Name)
+}

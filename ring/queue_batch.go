@@ -1,0 +1,181 @@
+package ring
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/gorun/gorun/ring/internal/negotiate"
+	"github.com/gorun/gorun/ring/internal/timeline"
+)
+
+// runner is what the queue's goroutine needs to run batches.
+type runner struct {
+	ready  []*tensor // of all batches, in order
+	fused  []byte    // memory of the fusion threshold, once it was needed
+	counts []int     // elements from each rank, where they are unlike
+	sizes  []int64   // elements to each rank, then from each
+}
+
+func (r *runner) init(size int) {
+	r.counts = make([]int, size)
+	r.sizes = make([]int64, 2*size)
+}
+
+// collect finds this rank's tensors of all batches. The lock is held.
+func (q *Queue) collect(batches []negotiate.Batch) error {
+	q.ready = q.ready[:0]
+	for _, b := range batches {
+		for i := range b.Items {
+			t, err := q.find(b.Items[i].Name)
+			if err != nil {
+				return err
+			}
+			q.ready = append(q.ready, t)
+			q.noteAgreed(&b.Items[i])
+		}
+	}
+	return nil
+}
+
+// runAll runs batches in order. An error is of the Comm, and ends the queue.
+func (q *Queue) runAll(batches []negotiate.Batch) error {
+	defer func() { clear(q.ready) }() // names that do not come again are not ours to keep
+	rest := q.ready
+	for _, b := range batches {
+		tensors := rest[:len(b.Items)]
+		rest = rest[len(b.Items):]
+		own, err := q.runBatch(b, tensors)
+		if err != nil {
+			return err
+		}
+		q.mu.Lock()
+		q.doing = activity{}
+		for i, t := range tensors {
+			q.noteEnd(&b.Items[i])
+			t.finish(own)
+		}
+		q.changed.Broadcast()
+		q.mu.Unlock()
+	}
+	return nil
+}
+
+// runBatch runs one batch. Own is an error of its tensor on this rank, or on all ranks, that
+// leaves the ranks in step.
+func (q *Queue) runBatch(b negotiate.Batch, tensors []*tensor) (own, err error) {
+	q.mu.Lock()
+	q.doing = activity{what: b.Items[0].Kind.String(), name: b.Items[0].Name, since: time.Now()}
+	q.mu.Unlock()
+	for i := range b.Items {
+		q.timeline.Leave(b.Items[i].Name, timeline.Queue)
+	}
+	item, t := &b.Items[0], tensors[0]
+	if len(tensors) > 1 {
+		return nil, q.runFused(b, tensors)
+	}
+	if item.Shape == equalParts {
+		if own = unequal(item); own != nil {
+			return own, nil
+		}
+	}
+	q.timeline.Enter(item.Name, movePhase(item.Kind))
+	defer q.timeline.Leave(item.Name, movePhase(item.Kind))
+	switch {
+	case t.room == nil:
+		return nil, q.move(t.work)
+	case item.Kind == negotiate.AllToAll:
+		if err = q.swapSizes(t.work.Sends); err != nil {
+			return nil, err
+		}
+	default:
+		for rank, n := range item.Counts {
+			q.counts[rank] = int(n)
+		}
+	}
+	return q.runUnlike(t)
+}
+
+func (q *Queue) move(w Collective) error { return q.data.Do(context.Background(), w) }
+
+// unequal is the error of a collective of equal parts to which ranks bring parts that are
+// not.
+func unequal(item *negotiate.Item) error {
+	for rank, n := range item.Counts {
+		if n == item.Counts[0] {
+			continue
+		}
+		first, other := item.Request, item.Request
+		first.Count, other.Count = item.Counts[0], n
+		return &TensorMismatchError{Name: item.Name, Ranks: [2]int{0, rank}, Said: [2]string{first.String(), other.String()}}
+	}
+	return nil
+}
+
+// swapSizes finds out how many elements of an alltoall come from each rank, when sends go
+// to each.
+func (q *Queue) swapSizes(sends []int) error {
+	to, from := q.sizes[:q.size], q.sizes[q.size:]
+	for rank, n := range sends {
+		to[rank] = int64(n)
+	}
+	if err := q.move(Collective{Kind: KindAllToAll, Type: Int64, Dst: BufferOf(from), Src: BufferOf(to)}); err != nil {
+		return err
+	}
+	for rank, n := range from {
+		q.counts[rank] = int(n)
+	}
+	return nil
+}
+
+// runUnlike runs a collective of which q.counts elements come from each rank. If there is
+// no proper room for them, they go elsewhere, for the other ranks count on this one.
+func (q *Queue) runUnlike(t *tensor) (own, err error) {
+	w, total := t.work, sum(q.counts)
+	w.Counts = q.counts
+	w.Dst = t.room(q.counts)
+	if w.Dst.Len != total {
+		own = fmt.Errorf("ring: %v: tensor %q: room for %d elements, and %d come", w.Kind, t.name, w.Dst.Len, total)
+	} else if _, cerr := q.data.check(&w); cerr != nil {
+		own = fmt.Errorf("%w (tensor %q)", cerr, t.name)
+	}
+	if own != nil {
+		spare := make([]uint64, (total*w.Type.size()+7)/8)
+		w.Dst = Buffer{pointer(bytesOf(spare)), total}
+	}
+	return own, q.move(w)
+}
+
+// runFused allreduces the tensors of b as one.
+func (q *Queue) runFused(b negotiate.Batch, tensors []*tensor) error {
+	if q.fused == nil {
+		q.fused = bytesOf(make([]uint64, (q.set.fusion+7)/8))
+	}
+	all := q.fused[:b.Bytes]
+	end := int64(0)
+	for i, t := range tensors {
+		item := &b.Items[i]
+		q.timeline.Enter(item.Name, timeline.MemcpyIn)
+		clear(all[end:item.Offset]) // what is in a gap goes along
+		copy(all[item.Offset:], t.work.Src.bytes(t.work.Type))
+		end = item.Offset + item.Bytes()
+		q.timeline.Leave(item.Name, timeline.MemcpyIn)
+		q.timeline.Enter(item.Name, movePhase(item.Kind))
+	}
+	first := &tensors[0].work
+	vector := Buffer{pointer(all), len(all) / first.Type.size()}
+	err := q.move(Collective{Kind: KindAllReduce, Type: first.Type, Op: first.Op, Dst: vector, Src: vector})
+	if err != nil {
+		return err
+	}
+	for i := range tensors {
+		q.timeline.Leave(b.Items[i].Name, movePhase(b.Items[i].Kind))
+	}
+	for i, t := range tensors {
+		item := &b.Items[i]
+		q.timeline.Enter(item.Name, timeline.MemcpyOut)
+		copy(t.work.Dst.bytes(t.work.Type), all[item.Offset:][:item.Bytes()])
+		q.timeline.Leave(item.Name, timeline.MemcpyOut)
+	}
+	return nil
+}

@@ -1,0 +1,114 @@
+package ring_test
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/ringtest"
+	"github.com/gorun/gorun/ring"
+)
+
+func TestQueueCloseWithWork(t *testing.T) {
+	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
+		door := newDoor(t, 3)
+		comms := door.Join(t)
+		queues := newQueues(t, comms)
+		err := ringtest.Each(3, func(rank int) error {
+			ticket, err := ring.QueueBarrier(queues[rank], fmt.Sprint("of rank ", rank))
+			if err != nil {
+				return err
+			}
+			if rank != 1 {
+				return wantPeer(ticket.Wait(ctx), 1)
+			}
+			if err := queues[1].Close(); err != nil {
+				return err
+			}
+			if err := ticket.Wait(ctx); err != ring.ErrClosed {
+				return fmt.Errorf("what waited: %v, want ErrClosed", err)
+			}
+			if _, err := ring.QueueBarrier(queues[1], "later"); err != ring.ErrClosed {
+				return fmt.Errorf("later: %v, want ErrClosed", err)
+			}
+			return queues[1].Close()
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		// Only the queue has ended.
+		if err := ringtest.Each(3, func(rank int) error { return ring.Barrier(ctx, comms[rank]) }); err != nil {
+			t.Error(err)
+		}
+		if lost := door.Lost(); len(lost) > 0 {
+			t.Errorf("lost: %v", lost)
+		}
+	})
+}
+
+func TestQueueCloseIsClean(t *testing.T) {
+	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
+		door := newDoor(t, 4)
+		comms := door.Join(t)
+		for i := range 8 {
+			queues := newQueues(t, comms)
+			if err := ringtest.Each(4, func(rank int) error {
+				if err := sumOf(i * 1000)(queues[rank]); err != nil {
+					return err
+				}
+				return queues[rank].Close()
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if lost := door.Lost(); len(lost) > 0 {
+			t.Errorf("lost: %v", lost)
+		}
+	})
+}
+
+func TestQueueLeavesNothingBehind(t *testing.T) {
+	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
+		files := func() int {
+			entries, err := os.ReadDir("/proc/self/fd")
+			if err != nil {
+				t.Skip("no /proc here")
+			}
+			return len(entries)
+		}
+		round := func(i int) {
+			door := newDoor(t, 3)
+			comms := door.Join(t)
+			queues := make([]*ring.Queue, 3)
+			err := ringtest.Each(3, func(rank int) (err error) {
+				if queues[rank], err = ring.NewQueue(ctx, comms[rank], ring.WithStall(0, func(string) {})); err != nil {
+					return err
+				}
+				return sumOf(5)(queues[rank])
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if i%2 == 0 { // else the queues end with their comms
+				closeQueues(t, queues)
+			}
+			ringtest.Each(3, func(rank int) error { return comms[rank].Close() })
+			door.Close()
+		}
+		round(0)
+		round(1)
+		goroutines, open := runtime.NumGoroutine(), files()
+		for i := range 6 {
+			round(i)
+		}
+		deadline := time.Now().Add(5 * time.Second) // net/http ends its goroutines a little later
+		for runtime.NumGoroutine() > goroutines || files() > open {
+			if time.Now().After(deadline) {
+				t.Fatalf("%d goroutines and %d files, were %d and %d", runtime.NumGoroutine(), files(), goroutines, open)
+			}
+			runtime.Gosched()
+		}
+	})
+}

@@ -1,0 +1,196 @@
+package ring
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/gorun/gorun/ring/internal/negotiate"
+)
+
+// How long a rank with tensors in flight and nothing new to say waits for the next cycle,
+// when the one before brought nothing new from any rank: it doubles from one to the other.
+const (
+	minPause = 50 * time.Microsecond
+	maxPause = time.Millisecond
+)
+
+// cycler is what the queue's goroutine needs for cycles.
+type cycler struct {
+	timer  *time.Timer
+	pause  time.Duration // before the next cycle, if tensors are in flight
+	news   int           // requests in the last step, of all ranks
+	frames []byte        // of all ranks
+	rests  [][]byte
+	beyond []byte // what did not fit the frames, of all ranks
+}
+
+func (c *cycler) init(size int) {
+	c.timer = time.NewTimer(idleTime)
+	c.frames = make([]byte, size*negotiate.FrameSize)
+	c.rests = make([][]byte, size)
+}
+
+// run is the queue's goroutine.
+func (q *Queue) run() {
+	defer close(q.ended)
+	defer q.timer.Stop()
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	if q.set.report != nil {
+		stop := make(chan struct{})
+		defer close(stop)
+		watching.Go(func() { q.watch(stop) })
+	}
+	q.end(q.explain(q.cycles()))
+	q.talk.Close()
+	q.data.Close()
+	q.traceErr = q.StopTimeline()
+}
+
+// cycles makes one cycle after the other. It returns why there are no more.
+func (q *Queue) cycles() error {
+	for {
+		if err := q.rest(); err != nil {
+			return err
+		}
+		if err := q.cycle(); err != nil {
+			return err
+		}
+	}
+}
+
+// explain is err as those who submitted see it.
+func (q *Queue) explain(err error) error {
+	if peer := new(PeerError); errors.As(err, &peer) {
+		return &PeerError{Rank: peer.Rank, Host: peer.Host, Op: "queue", Cause: peer.Cause}
+	}
+	return err
+}
+
+// rest returns when it is time for a cycle: at once when there is something to say; soon
+// when tensors are in flight, since other ranks may have something to say about them; and
+// else now and then, so that the others learn that this rank is alive and waited for.
+func (q *Queue) rest() error {
+	for {
+		q.mu.Lock()
+		fresh, flying := len(q.box.List()) > 0 || q.closing, q.box.InFlight() > 0
+		q.mu.Unlock()
+		limit := q.set.idle
+		if flying {
+			limit = q.pause
+		}
+		if fresh || limit == 0 {
+			return nil
+		}
+		q.timer.Reset(limit)
+		select {
+		case <-q.wake: // perhaps for what went with the last cycle
+		case <-q.timer.C:
+			return nil
+		case <-q.talk.life.Done():
+			return context.Cause(q.talk.life)
+		}
+	}
+}
+
+// cycle tells all ranks what is new here, hears what is new there, and runs what is
+// complete.
+func (q *Queue) cycle() error {
+	q.timeline.Cycle()
+	frame := (*negotiate.Frame)(q.frames[q.rank*negotiate.FrameSize:])
+	q.mu.Lock()
+	if q.closing {
+		q.rules.Leave()
+	}
+	rest, sent := q.rules.Encode(frame, q.box.List())
+	q.box.Sent(sent)
+	q.doing = activity{what: "a cycle", since: time.Now()}
+	q.mu.Unlock()
+
+	err := q.talk.Do(context.Background(), Collective{Kind: KindAllGather, Type: Uint8, Dst: BufferOf(q.frames), Src: BufferOf(frame[:])})
+	if err == nil {
+		err = q.fetch(rest)
+	}
+	if err != nil {
+		return err
+	}
+	batches, err := q.step()
+	if err != nil {
+		return err
+	}
+	return q.runAll(batches)
+}
+
+// fetch gets what did not fit the frames of some ranks. Rest is this rank's.
+func (q *Queue) fetch(rest []byte) error {
+	clear(q.rests)
+	counts, err := q.rules.Rests(q.frames)
+	if err != nil {
+		return fmt.Errorf("ring: queue: %w", err)
+	}
+	total := sum(counts)
+	if total == 0 {
+		return nil
+	}
+	if cap(q.beyond) < total {
+		q.beyond = make([]byte, total)
+	}
+	all, at := q.beyond[:total], 0
+	for rank, n := range counts {
+		q.rests[rank] = all[at : at+n]
+		at += n
+	}
+	return q.talk.Do(context.Background(), Collective{Kind: KindAllGather, Type: Uint8, Dst: BufferOf(all), Src: BufferOf(rest), Counts: counts})
+}
+
+// step finds out what is complete now, and ends what has failed.
+func (q *Queue) step() ([]negotiate.Batch, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.doing, q.news = activity{}, 0
+	out, err := q.rules.Step(time.Now(), q.frames, q.rests)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("ring: queue: %w", err)
+	case len(out.Left) > 0 && q.closing:
+		return nil, ErrClosed
+	case len(out.Left) > 0:
+		rank := out.Left[0]
+		return nil, &PeerError{Rank: rank, Host: q.talk.host(rank), Cause: errors.New("it has closed its queue")}
+	}
+	if q.news > 0 {
+		q.pause = 0
+	} else {
+		q.pause = min(max(2*q.pause, minPause), maxPause)
+	}
+	for _, f := range out.Failures {
+		t, err := q.find(f.Name)
+		if err != nil {
+			return nil, err
+		}
+		if q.timeline.On() {
+			kind, _ := named(t.work.Kind)
+			q.timeline.Negotiated(f.Name, operation(kind))
+		}
+		t.finish(mismatch(f.Err))
+	}
+	if err := q.collect(out.Batches); err != nil {
+		return nil, err
+	}
+	if len(out.Failures) > 0 {
+		q.changed.Broadcast()
+	}
+	return out.Batches, nil
+}
+
+// find returns this rank's own part of a tensor that all ranks have submitted.
+func (q *Queue) find(name string) (*tensor, error) {
+	t := q.tensors[name]
+	if t == nil || !t.pending {
+		return nil, fmt.Errorf("ring: queue: tensor %.80q is complete, but rank %d did not submit it", name, q.rank)
+	}
+	return t, nil
+}

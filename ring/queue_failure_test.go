@@ -1,0 +1,319 @@
+package ring_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/ringtest"
+	"github.com/gorun/gorun/ring"
+)
+
+// submission of the tensor "x" in a test, and its wait.
+type submission func(q *ring.Queue) error
+
+func sumOf(n int) submission {
+	return func(q *ring.Queue) error {
+		buf := make([]float32, n)
+		t, err := ring.QueueAllReduce(q, "x", buf, buf, ring.Sum)
+		if err != nil {
+			return err
+		}
+		return t.Wait(ctx)
+	}
+}
+
+func submit(w ring.Collective) submission {
+	return func(q *ring.Queue) error {
+		t, err := q.Submit("x", w)
+		if err != nil {
+			return err
+		}
+		return t.Wait(ctx)
+	}
+}
+
+func TestQueueMismatch(t *testing.T) {
+	buf := func(n int) ring.Buffer { return ring.BufferOf(make([]float64, n)) }
+	root := func(root int) submission {
+		return submit(ring.Collective{Kind: ring.KindBroadcast, Type: ring.Float32, Dst: buf(5), Root: root})
+	}
+	gather := func(n int) submission {
+		return submit(ring.Collective{Kind: ring.KindAllGather, Type: ring.Float32, Dst: buf(3 * n), Src: buf(n)})
+	}
+	scatter := func(counts ...int) submission {
+		return func(q *ring.Queue) error {
+			// Which rank this is shows in the lengths that are right.
+			for _, n := range counts {
+				w := ring.Collective{Kind: ring.KindReduceScatter, Type: ring.Float32, Op: ring.Sum, Dst: buf(n), Src: buf(6), Counts: counts}
+				if t, err := q.Submit("x", w); err == nil {
+					return t.Wait(ctx)
+				}
+			}
+			return errors.New("no length was right")
+		}
+	}
+	unlike := func(q *ring.Queue) error {
+		g, err := ring.QueueAllGather(q, "x", make([]float32, 4))
+		if err != nil {
+			return err
+		}
+		_, _, err = g.Wait(ctx)
+		return err
+	}
+	reduce := func(typ ring.Type, op ring.Op) submission {
+		return submit(ring.Collective{Kind: ring.KindAllReduce, Type: typ, Op: op, Dst: buf(5), Src: buf(5)})
+	}
+	tests := map[string]struct {
+		right, wrong         submission
+		rightText, wrongText string
+	}{
+		"count":  {sumOf(5), sumOf(6), "allreduce sum of 5 f32", "allreduce sum of 6 f32"},
+		"type":   {sumOf(5), reduce(ring.Int32, ring.Sum), "allreduce sum of 5 f32", "allreduce sum of 5 i32"},
+		"op":     {sumOf(5), reduce(ring.Float32, ring.Max), "allreduce sum of 5 f32", "allreduce max of 5 f32"},
+		"kind":   {sumOf(5), submit(ring.Collective{Kind: ring.KindBarrier}), "allreduce sum of 5 f32", "barrier"},
+		"root":   {root(0), root(2), "broadcast of 5 f32 from rank 0", "broadcast of 5 f32 from rank 2"},
+		"parts":  {gather(4), gather(5), `allgather of 4 f32 in shape "equal parts"`, `allgather of 5 f32 in shape "equal parts"`},
+		"unlike": {gather(4), unlike, `allgather of 4 f32 in shape "equal parts"`, "allgather of 4 f32"},
+		"counts": {scatter(1, 2, 3), scatter(3, 2, 1), "reducescatter sum of 6 f32 in shape", "reducescatter sum of 6 f32 in shape"},
+	}
+	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
+		queues := newQueues(t, newDoor(t, 3).Join(t))
+		for name, test := range tests {
+			err := ringtest.Each(3, func(rank int) error {
+				f := test.right
+				if rank == 1 {
+					f = test.wrong
+				}
+				err := f(queues[rank])
+				m := new(ring.TensorMismatchError)
+				if !errors.As(err, &m) || m.Name != "x" || m.Ranks[0] >= m.Ranks[1] {
+					return fmt.Errorf("%s: error is %v, want a mismatch of x", name, err)
+				}
+				for i, said := range m.Said { // rank 1 and one other
+					want := test.rightText
+					if m.Ranks[i] == 1 {
+						want = test.wrongText
+					}
+					if !strings.HasPrefix(said, want) || !strings.Contains(err.Error(), fmt.Sprintf("rank %d submitted %s", m.Ranks[i], said)) {
+						return fmt.Errorf("%s: error is %v, want one with %q of rank %d", name, err, want, m.Ranks[i])
+					}
+				}
+				if m.Ranks[0] != 1 && m.Ranks[1] != 1 || m.Said[0] == m.Said[1] {
+					return fmt.Errorf("%s: error is %v", name, err)
+				}
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+			// The queue works on, with this name as with others.
+			if err := ringtest.Each(3, func(rank int) error { return sumOf(7)(queues[rank]) }); err != nil {
+				t.Fatalf("after a mismatch of %s: %v", name, err)
+			}
+		}
+	})
+}
+
+func TestQueueArguments(t *testing.T) {
+	queues := newQueues(t, ringtest.NewDoor(t, 2).Join(t))
+	q, buf := queues[0], make([]float32, 6)
+	b := ring.BufferOf(buf)
+	room := func([]int) ring.Buffer { return ring.Buffer{} }
+	raw := func(w ring.Collective) error { _, err := q.Submit("x", w); return err }
+	rawV := func(w ring.Collective) error { _, err := q.SubmitV("x", w, room); return err }
+	reduce := ring.Collective{Kind: ring.KindAllReduce, Type: ring.Float32, Op: ring.Sum, Dst: b, Src: b}
+	roomless := func() error {
+		_, err := q.SubmitV("x", ring.Collective{Kind: ring.KindAllGather, Type: ring.Float32, Src: b}, nil)
+		return err
+	}
+	group := func(names ...string) error {
+		_, err := q.SubmitGroup(nil, names, slices.Repeat([]ring.Collective{reduce}, 2))
+		return err
+	}
+	nameless := func() error { _, err := ring.QueueBarrier(q, ""); return err }
+	for want, err := range map[string]error{
+		"a queue has no gather":           raw(ring.Collective{Kind: ring.KindGather, Type: ring.Float32, Dst: b, Src: b}),
+		"a queue has no message":          raw(ring.Collective{Kind: ring.KindMessage, Type: ring.Float32, Dst: b, To: -1, From: 1}),
+		"no op 0 of float32":              raw(ring.Collective{Kind: ring.KindAllReduce, Type: ring.Float32, Dst: b, Src: b}),
+		"root 2 is not":                   raw(ring.Collective{Kind: ring.KindBroadcast, Type: ring.Float32, Dst: b, Root: 2}),
+		"are for SubmitV":                 raw(ring.Collective{Kind: ring.KindAllGather, Type: ring.Float32, Dst: b, Src: ring.BufferOf(buf[:2]), Counts: []int{2, 4}}),
+		"only allgather and alltoall":     rawV(reduce),
+		"leave them zero":                 rawV(ring.Collective{Kind: ring.KindAllGather, Type: ring.Float32, Dst: b, Src: b}),
+		"no such type":                    rawV(ring.Collective{Kind: ring.KindAllGather, Src: b}),
+		"sends for 1 ranks":               rawV(ring.Collective{Kind: ring.KindAllToAll, Type: ring.Float32, Src: b, Sends: []int{6}}),
+		"sends add up to 5":               rawV(ring.Collective{Kind: ring.KindAllToAll, Type: ring.Float32, Src: b, Sends: []int{3, 2}}),
+		"no room for the result":          roomless(),
+		"without a name":                  nameless(),
+		`tensor "same" was submitted aga`: group("same", "same"),
+		"3 names and 2":                   group("a", "b", "c"),
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error is %v, want one with %q", err, want)
+		}
+	}
+	// Nothing was submitted.
+	if err := ringtest.Each(2, func(rank int) error { return sumOf(3)(queues[rank]) }); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestQueueDuplicate(t *testing.T) {
+	queues := newQueues(t, ringtest.NewDoor(t, 2).Join(t))
+	first, err := ring.QueueBarrier(queues[0], "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var duplicate *ring.DuplicateError
+	if _, err := ring.QueueBarrier(queues[0], "x"); !errors.As(err, &duplicate) || duplicate.Name != "x" {
+		t.Errorf("error is %v, want a DuplicateError", err)
+	}
+	if first.Done() {
+		t.Error("done, and rank 1 has not come")
+	}
+	if _, err := ring.QueueBarrier(queues[1], "x"); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Wait(ctx); err != nil || !first.Done() || first.Wait(ctx) != nil {
+		t.Errorf("wait: %v, done: %v", err, first.Done())
+	}
+	if zero := (ring.Ticket{}); !zero.Done() || zero.Wait(ctx) != nil {
+		t.Error("the zero Ticket is not over")
+	}
+}
+
+// Outcomes that nobody has waited for yet stay what they are when the name comes again.
+func TestQueueTicketsKeepTheirOutcome(t *testing.T) {
+	queues := newQueues(t, ringtest.NewDoor(t, 2).Join(t))
+	var tickets []ring.Ticket
+	for i := range 3 {
+		if err := ringtest.Each(2, func(rank int) error {
+			buf := make([]float32, 2+rank*(i%2))
+			ticket, err := ring.QueueAllReduce(queues[rank], "x", buf, buf, ring.Sum)
+			if rank == 0 {
+				tickets = append(tickets, ticket)
+				for !ticket.Done() {
+					runtime.Gosched()
+				}
+				return err
+			}
+			_ = ticket.Wait(ctx)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, ticket := range tickets {
+		if err := ticket.Wait(ctx); errors.As(err, new(*ring.TensorMismatchError)) != (i == 1) {
+			t.Errorf("use %d of the name: %v", i, err)
+		}
+	}
+}
+
+func TestQueueRankIsLost(t *testing.T) {
+	lose := map[string]func(door *ringtest.Door, comms []*ring.Comm){
+		"closed": func(_ *ringtest.Door, comms []*ring.Comm) { comms[1].Close() },
+		"aborted": func(door *ringtest.Door, _ []*ring.Comm) {
+			door.Abort(ringtest.Abort{Rank: 1, Host: "f1", Cause: "exit code 1"})
+		},
+	}
+	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
+		for name, f := range lose {
+			door := newDoor(t, 3)
+			comms := door.Join(t)
+			queues := newQueues(t, comms)
+			list := mixed(60)
+			go f(door, comms)
+			within(t, 2*told, func() {
+				err := ringtest.Each(3, func(rank int) error {
+					for step := 0; ; step++ {
+						var checks []func() error
+						err := error(nil)
+						for _, tensor := range list {
+							var check func() error
+							if check, err = tensor.submit(queues[rank], rank, 3, step); err != nil {
+								break
+							}
+							checks = append(checks, check)
+						}
+						for _, check := range checks {
+							if cerr := check(); cerr != nil {
+								err = cerr
+							}
+						}
+						if err == nil {
+							continue
+						}
+						if _, again := ring.QueueBarrier(queues[rank], "later"); again == nil {
+							return errors.New("the queue goes on")
+						}
+						if rank == 1 && errors.Is(err, ring.ErrClosed) {
+							return nil
+						}
+						return wantPeer(err, 1)
+					}
+				})
+				if err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			})
+			closeQueues(t, queues)
+		}
+	})
+}
+
+func TestQueueWaitNamesTheMissing(t *testing.T) {
+	queues := newQueues(t, ringtest.NewDoor(t, 3).Join(t), ring.WithStall(time.Millisecond, func(string) {}))
+	ticket, err := ring.QueueBarrier(queues[1], "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+		err := ticket.Wait(short)
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), `tensor "x"`) {
+			t.Fatalf("error is %v", err)
+		}
+		if strings.Contains(err.Error(), "waits for ranks 0, 2") {
+			break
+		}
+	}
+	for _, rank := range []int{0, 2} {
+		if _, err := ring.QueueBarrier(queues[rank], "x"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := ticket.Wait(ctx); err != nil {
+		t.Errorf("the wait after: %v", err)
+	}
+}
+
+func TestQueueOptionsMustAgree(t *testing.T) {
+	comms := ringtest.NewDoor(t, 2).Join(t)
+	for want, opts := range map[string][2]ring.QueueOption{
+		"give all ranks the same options": {ring.WithFusion(5), ring.WithFusion(6)},
+		"names":                           {ring.WithCache(5), ring.WithCache(6)},
+		"-1":                              {ring.WithCache(5), ring.WithCache(-1)},
+	} {
+		err := ringtest.Each(2, func(rank int) error {
+			q, err := ring.NewQueue(ctx, comms[rank], opts[rank])
+			if err == nil || q != nil {
+				return fmt.Errorf("%s: a queue, and error %v", want, err)
+			}
+			if wrong := want == "-1" && rank == 0; wrong != strings.Contains(err.Error(), "options of rank 1 on "+ringtest.Host+" are wrong") ||
+				!wrong && !strings.Contains(err.Error(), want) {
+				return fmt.Errorf("error is %v, want one with %q", err, want)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,231 @@
+package ring
+
+import (
+	"fmt"
+
+	"github.com/gorun/gorun/ring/internal/kernel"
+	"github.com/gorun/gorun/ring/internal/negotiate"
+)
+
+// equalParts marks an allgather or alltoall to which all ranks give the same count.
+const equalParts = "equal parts"
+
+// Submit gives the queue a collective on the tensor name, and returns at once. It is an
+// allreduce, broadcast, reduce-scatter, barrier, or an allgather or alltoall of equal
+// parts, as [Comm.Do] takes them. Until it is over its memory and Counts belong to it, and
+// the name is in use. An error is about the arguments, of which [*DuplicateError] is one,
+// or [ErrClosed], or what has ended the queue; nothing was submitted.
+func (q *Queue) Submit(name string, w Collective) (Ticket, error) {
+	r, err := q.request(name, &w)
+	if err != nil {
+		return Ticket{}, err
+	}
+	return q.submit(r, w, nil)
+}
+
+// SubmitV is Submit for parts of unlike lengths that the other ranks do not know
+// beforehand: of an allgather of Src, or an alltoall of Src in parts of Sends. Dst and
+// Counts stay zero. When all ranks have submitted the tensor, room is called, from the
+// queue's goroutine, with the number of elements that come from each rank; it returns
+// memory for all of them. Counts are valid during that call. A room of another length
+// makes the tensor fail on this rank only. Room must not wait for the queue.
+func (q *Queue) SubmitV(name string, w Collective, room func(counts []int) Buffer) (Ticket, error) {
+	r, err := q.requestV(name, &w, room)
+	if err != nil {
+		return Ticket{}, err
+	}
+	return q.submit(r, w, room)
+}
+
+func (q *Queue) submit(r negotiate.Request, w Collective, room func([]int) Buffer) (Ticket, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if err := q.open(); err != nil {
+		return Ticket{}, err
+	}
+	t, err := q.enter(r, w, room)
+	if err == nil {
+		q.nudge()
+	}
+	return t, err
+}
+
+// open returns why nothing can be submitted, if so.
+func (q *Queue) open() error {
+	if q.closing {
+		return ErrClosed
+	}
+	return q.err
+}
+
+// SubmitGroup is Submit for several tensors as one: they go to the other ranks together,
+// so that those that can run as one do so, in the order of names, if all ranks submit the
+// same groups. It appends their tickets to tickets. After an error nothing was submitted.
+func (q *Queue) SubmitGroup(tickets []Ticket, names []string, work []Collective) ([]Ticket, error) {
+	if len(names) != len(work) {
+		return tickets, fmt.Errorf("ring: queue: a group of %d names and %d collectives", len(names), len(work))
+	}
+	for i, name := range names {
+		if _, err := q.request(name, &work[i]); err != nil {
+			return tickets, err
+		}
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if err := q.open(); err != nil {
+		return tickets, err
+	}
+	given := len(tickets)
+	for i, name := range names {
+		r, err := q.request(name, &work[i])
+		var t Ticket
+		if err == nil {
+			t, err = q.enter(r, work[i], nil)
+		}
+		if err != nil {
+			q.withdraw(tickets[given:])
+			return tickets[:given], err
+		}
+		tickets = append(tickets, t)
+	}
+	q.nudge()
+	return tickets, nil
+}
+
+// withdraw takes back what was entered last. The lock is held.
+func (q *Queue) withdraw(tickets []Ticket) {
+	q.box.Withdraw(len(tickets))
+	for _, t := range tickets {
+		t.tensor.finish(nil)
+		t.tensor.known = true
+	}
+}
+
+// request is what the other ranks are told about w.
+func (q *Queue) request(name string, w *Collective) (negotiate.Request, error) {
+	kind, ok := named(w.Kind)
+	if !ok {
+		return negotiate.Request{}, fmt.Errorf("ring: queue: tensor %.80q: a queue has no %v", name, w.Kind)
+	}
+	call, err := q.data.check(w)
+	if err != nil {
+		return negotiate.Request{}, fmt.Errorf("%w (tensor %.80q)", err, name)
+	}
+	r := negotiate.Request{Name: name, Kind: kind, Type: kernel.DType(call.Type), Op: negotiate.Op(call.Op), Root: int32(call.Root)}
+	switch w.Kind {
+	case KindAllReduce, KindBroadcast:
+		r.Count = uint64(w.Dst.Len)
+	case KindReduceScatter:
+		r.Count = uint64(w.Src.Len)
+		if w.Counts != nil {
+			r.Shape = fmt.Sprintf("unlike parts (%#x)", call.Shape)
+		}
+	case KindAllGather, KindAllToAll:
+		if w.Counts != nil || w.Sends != nil {
+			return negotiate.Request{}, fmt.Errorf("ring: %v: parts of unlike lengths are for SubmitV (tensor %.80q)", w.Kind, name)
+		}
+		r.Count, r.Shape = uint64(w.Src.Len), equalParts
+	}
+	return r, nil
+}
+
+// requestV is what the other ranks are told about w in SubmitV.
+func (q *Queue) requestV(name string, w *Collective, room func([]int) Buffer) (negotiate.Request, error) {
+	bad := func(format string, args ...any) (negotiate.Request, error) {
+		return negotiate.Request{}, fmt.Errorf("ring: %v: %s (tensor %.80q)", w.Kind, fmt.Sprintf(format, args...), name)
+	}
+	kind, _ := named(w.Kind)
+	switch {
+	case w.Kind != KindAllGather && w.Kind != KindAllToAll:
+		return bad("only allgather and alltoall have parts of unknown lengths")
+	case w.Type.size() == 0:
+		return bad("no such type as %v", w.Type)
+	case w.Dst != Buffer{} || w.Counts != nil:
+		return bad("dst and counts are not known before it runs: leave them zero")
+	case w.Kind == KindAllGather && w.Sends != nil:
+		return bad("sends are of an alltoall")
+	case room == nil:
+		return bad("there is no room for the result")
+	}
+	if w.Kind == KindAllToAll {
+		if err := q.data.measureCounts("sends", w.Sends); err != nil {
+			return bad("%v", err)
+		}
+		if sum(w.Sends) != w.Src.Len {
+			return bad("src has %d elements, but sends add up to %d", w.Src.Len, sum(w.Sends))
+		}
+	}
+	return negotiate.Request{Name: name, Kind: kind, Type: kernel.DType(w.Type), Count: uint64(w.Src.Len)}, nil
+}
+
+// named is k as the negotiation knows it, if a queue runs it.
+func named(k Kind) (negotiate.Kind, bool) {
+	switch k {
+	case KindBarrier:
+		return negotiate.Barrier, true
+	case KindBroadcast:
+		return negotiate.Broadcast, true
+	case KindAllGather:
+		return negotiate.AllGather, true
+	case KindAllReduce:
+		return negotiate.AllReduce, true
+	case KindReduceScatter:
+		return negotiate.ReduceScatter, true
+	case KindAllToAll:
+		return negotiate.AllToAll, true
+	}
+	return 0, false
+}
+
+// QueueAllReduce submits [AllReduceInto] on the tensor name. Dst may be src.
+func QueueAllReduce[T Elem](q *Queue, name string, dst, src []T, op Op) (Ticket, error) {
+	return q.Submit(name, Collective{Kind: KindAllReduce, Type: typeOf[T](), Op: op, Dst: BufferOf(dst), Src: BufferOf(src)})
+}
+
+// QueueBroadcast submits [Broadcast].
+func QueueBroadcast[T Elem](q *Queue, name string, buf []T, root int) (Ticket, error) {
+	return q.Submit(name, Collective{Kind: KindBroadcast, Type: typeOf[T](), Root: root, Dst: BufferOf(buf)})
+}
+
+// QueueReduceScatter submits [ReduceScatter].
+func QueueReduceScatter[T Elem](q *Queue, name string, dst, src []T, op Op) (Ticket, error) {
+	return q.Submit(name, Collective{Kind: KindReduceScatter, Type: typeOf[T](), Op: op, Dst: BufferOf(dst), Src: BufferOf(src)})
+}
+
+// QueueAllGather submits an allgather to which ranks may bring parts of unlike lengths.
+func QueueAllGather[T Elem](q *Queue, name string, src []T) (*Gathered[T], error) {
+	g := new(Gathered[T])
+	var err error
+	g.ticket, err = q.SubmitV(name, Collective{Kind: KindAllGather, Type: typeOf[T](), Src: BufferOf(src)}, g.room)
+	if err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// QueueAllGatherInto submits [AllGather]: all ranks bring parts of the same length.
+func QueueAllGatherInto[T Elem](q *Queue, name string, dst, src []T) (Ticket, error) {
+	return q.Submit(name, Collective{Kind: KindAllGather, Type: typeOf[T](), Dst: BufferOf(dst), Src: BufferOf(src)})
+}
+
+// QueueAllToAll submits [AllToAll].
+func QueueAllToAll[T Elem](q *Queue, name string, dst, src []T) (Ticket, error) {
+	return q.Submit(name, Collective{Kind: KindAllToAll, Type: typeOf[T](), Dst: BufferOf(dst), Src: BufferOf(src)})
+}
+
+// QueueAllToAllV submits an alltoall in which sends[i] elements of src go to rank i, and
+// the ranks find out how many come.
+func QueueAllToAllV[T Elem](q *Queue, name string, src []T, sends []int) (*Gathered[T], error) {
+	g := new(Gathered[T])
+	var err error
+	g.ticket, err = q.SubmitV(name, Collective{Kind: KindAllToAll, Type: typeOf[T](), Src: BufferOf(src), Sends: sends}, g.room)
+	if err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// QueueBarrier submits [Barrier]: it is over when all ranks have submitted it.
+func QueueBarrier(q *Queue, name string) (Ticket, error) {
+	return q.Submit(name, Collective{Kind: KindBarrier})
+}

@@ -1,0 +1,161 @@
+package ring
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/gorun/gorun/ring/internal/negotiate"
+	"github.com/gorun/gorun/ring/internal/timeline"
+)
+
+// activity is what the queue's goroutine does with the other ranks. Zero is nothing.
+type activity struct {
+	what, name string
+	since      time.Time
+	told       time.Time // when it was last reported as stalled, else zero
+}
+
+// stalled reports whether it goes on for longer than limit, and was not reported for as
+// long.
+func (a *activity) stalled(now time.Time, limit time.Duration) bool {
+	return !a.since.IsZero() && now.Sub(a.since) >= limit && (a.told.IsZero() || now.Sub(a.told) >= limit)
+}
+
+func (a *activity) String() string {
+	if a.name == "" {
+		return a.what
+	}
+	return fmt.Sprintf("%s of tensor %q", a.what, a.name)
+}
+
+// watch reports stalls until stop is closed.
+func (q *Queue) watch(stop <-chan struct{}) {
+	tick := time.NewTicker(max(q.set.stall/4, time.Millisecond))
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			for _, line := range q.stalls(time.Now()) {
+				q.set.report(line)
+			}
+		case <-stop:
+			return
+		}
+	}
+}
+
+// stalls are the lines to report now.
+func (q *Queue) stalls(now time.Time) []string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var lines []string
+	for _, s := range q.rules.Stalled(now) {
+		lines = append(lines, s.Line(now))
+	}
+	if q.doing.stalled(now, q.set.stall) {
+		q.doing.told = now
+		lines = append(lines, fmt.Sprintf("%v waits for the other ranks since %v: one is stopped, cannot be reached, or is very busy",
+			&q.doing, now.Sub(q.doing.since).Round(time.Second)))
+	}
+	return lines
+}
+
+// TimelineOptions say how a timeline is written.
+type TimelineOptions struct {
+	Buffer     int  // events that may wait for the writer, what is more is dropped; 0: 16384, of about 130 bytes each
+	MarkCycles bool // write a mark for each negotiation cycle
+	// Append goes on with what this Queue wrote to the same writer, such as a file, before
+	// it was stopped.
+	Append bool
+}
+
+// StartTimeline begins to write what happens to each tensor on this rank, and when, to w,
+// as Chrome trace events for chrome://tracing and Perfetto. For each tensor they tell
+// since when and for which ranks it waits (NEGOTIATE_ALLREDUCE), then when it runs
+// (ALLREDUCE, in it QUEUE, MEMCPY_IN_FUSION_BUFFER, RING_ALLREDUCE and
+// MEMCPY_OUT_FUSION_BUFFER), as Horovod's timeline does. W is not closed.
+func (q *Queue) StartTimeline(w io.Writer, o TimelineOptions) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.over {
+		return errors.New("ring: timeline: the queue is closed")
+	}
+	if err := q.timeline.Start(w, timeline.Options(o)); err != nil {
+		return fmt.Errorf("ring: %w", err)
+	}
+	return nil
+}
+
+// StopTimeline writes what is left of the timeline, and returns when that is done. Without
+// one it does nothing. A timeline stops by itself when the queue ends.
+func (q *Queue) StopTimeline() error {
+	if err := q.timeline.Stop(); err != nil {
+		return fmt.Errorf("ring: %w", err)
+	}
+	return nil
+}
+
+// noteSubmitted begins a negotiation in the timeline, unless another rank has begun it. The
+// lock is held.
+func (q *Queue) noteSubmitted(r *negotiate.Request) {
+	if !q.timeline.On() {
+		return
+	}
+	if !q.rules.Open(r.Name) {
+		q.timeline.Negotiate(r.Name, operation(r.Kind))
+	}
+	q.timeline.Ready(r.Name, q.rank)
+}
+
+// arrived is told of each request of each rank in a step. The lock is held.
+func (q *Queue) arrived(name string, kind negotiate.Kind, rank int, first bool) {
+	q.news++
+	if !q.timeline.On() || rank == q.rank {
+		return
+	}
+	if t := q.tensors[name]; first && (t == nil || !t.pending) {
+		q.timeline.Negotiate(name, operation(kind))
+	}
+	q.timeline.Ready(name, rank)
+}
+
+func (q *Queue) noteAgreed(item *negotiate.Item) {
+	if q.timeline.On() {
+		q.timeline.Negotiated(item.Name, operation(item.Kind))
+		q.timeline.Begin(item.Name, operation(item.Kind))
+		q.timeline.Enter(item.Name, timeline.Queue)
+	}
+}
+
+func (q *Queue) noteEnd(item *negotiate.Item) {
+	if !q.timeline.On() {
+		return
+	}
+	var args timeline.Args
+	if item.Kind != negotiate.Barrier {
+		args = timeline.Args{DType: Type(item.Type).String(), Count: item.Count}
+	}
+	q.timeline.End(item.Name, operation(item.Kind), args)
+}
+
+// operation is the name of k in a timeline.
+func operation(k negotiate.Kind) string { return movePhase(k)[len("RING_"):] }
+
+// movePhase is the name of the phase in which k moves data.
+func movePhase(k negotiate.Kind) string {
+	switch k {
+	case negotiate.Broadcast:
+		return "RING_BROADCAST"
+	case negotiate.AllGather:
+		return "RING_ALLGATHER"
+	case negotiate.AllReduce:
+		return "RING_ALLREDUCE"
+	case negotiate.ReduceScatter:
+		return "RING_REDUCESCATTER"
+	case negotiate.AllToAll:
+		return "RING_ALLTOALL"
+	}
+	return "RING_BARRIER"
+}
