@@ -124,14 +124,14 @@ func testOthers[T float32 | float64](t *testing.T, comms []*ring.Comm, most int)
 }
 
 func TestCollectives(t *testing.T) {
-	for _, size := range sizes {
+	for _, size := range []int{1, 2, 3, 5, 8} {
 		t.Run(fmt.Sprintf("ranks=%d", size), func(t *testing.T) {
 			onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
 				comms := newDoor(t, size).Join(t)
-				testAllReduce[float32](t, comms, 400000, 1e-5)
-				testAllReduce[float64](t, comms, 100000, 1e-14)
-				testOthers[float32](t, comms, 100000)
-				testOthers[float64](t, comms, 30000)
+				testAllReduce[float32](t, comms, 50000, 1e-5)
+				testAllReduce[float64](t, comms, 20000, 1e-14)
+				testOthers[float32](t, comms, 30000)
+				testOthers[float64](t, comms, 10007)
 			})
 		})
 	}

@@ -26,6 +26,7 @@ type Comm struct {
 	place rankenv.Rank
 	name  string   // empty for the whole job
 	hosts []string // names of the hosts, by rank
+	ranks []int    // in the whole job, by rank; nil when they are the same
 	key   []byte   // secret of the job and epoch
 	opts  options
 
@@ -83,8 +84,8 @@ func (c *Comm) Close() error {
 	c.end(ErrClosed)
 	c.later.close()
 	c.calls.Lock()
-	defer c.calls.Unlock()
 	c.leave()
+	c.calls.Unlock()
 	c.work.Wait()
 	if c.owner {
 		c.door.Close()
@@ -168,21 +169,29 @@ func (c *Comm) fail(ctx context.Context, op string, err error) error {
 	cancelled := ctx.Err() != nil && errors.Is(context.Cause(c.life), ctx.Err())
 	switch {
 	case errors.As(err, &mismatch):
-		c.report(mismatch.Peer, err)
+		c.report(c.inJob(mismatch.Peer), err)
 		c.end(err)
 	case cancelled:
 		err = context.Cause(c.life)
-		c.report(c.Rank(), err)
+		c.report(c.inJob(c.Rank()), err)
 	case c.life.Err() != nil:
 		err = context.Cause(c.life)
 	case errors.As(err, &lost):
-		c.report(lost.rank, lost.err)
-		err = c.verdict(&PeerError{Rank: lost.rank, Host: c.host(lost.rank), Cause: lost.err})
+		c.report(c.inJob(lost.rank), lost.err)
+		err = c.verdict(&PeerError{Rank: c.inJob(lost.rank), Host: c.host(lost.rank), Cause: lost.err})
 		c.end(err)
 	}
 	c.err = during(op, err)
 	c.leave()
 	return c.err
+}
+
+// inJob is a rank's number in the whole job.
+func (c *Comm) inJob(rank int) int {
+	if c.ranks == nil {
+		return rank
+	}
+	return c.ranks[rank]
 }
 
 // report tells the agent, and through it the whole job, that rank is lost. If the

@@ -10,7 +10,7 @@ var ErrClosed = errors.New("ring: comm is closed")
 
 // PeerError says that the job cannot go on because of one rank.
 type PeerError struct {
-	Rank  int    // the rank that failed first, as far as is known; -1 when it was no rank
+	Rank  int    // the rank that failed first, as far as is known, by its number in the whole job; -1 when it was no rank
 	Host  string // its host's name, as the user wrote it
 	Op    string // the call that failed for it here, such as "allreduce" or "init"
 	Cause error

@@ -19,7 +19,7 @@ func layouts() map[string]func(t *testing.T) []*ring.Comm {
 			}
 			d := ringtest.NewDoor(t, size)
 			d.Transport, d.Hosts = transport, hosts
-			return d.Join(t)
+			return d.Join(t, ring.WithShards(16<<10))
 		}
 	}
 	return map[string]func(t *testing.T) []*ring.Comm{
@@ -359,7 +359,7 @@ func TestEveryCollectiveOnEveryLayout(t *testing.T) {
 	for name, join := range layouts() {
 		t.Run(name, func(t *testing.T) {
 			comms := join(t)
-			for _, n := range []int{0, 1, 100, 12_000, 70_000, 600_001} {
+			for _, n := range []int{0, 1, 100, 12_000, 40_001} {
 				for what, learn := range lessons() {
 					err := ringtest.Each(len(comms), func(rank int) error { return learn(comms[rank], n) })
 					if err != nil {

@@ -19,7 +19,7 @@ import (
 // domains, and what they got is shared inside the domains again.
 type fabric struct {
 	layout
-	kernels kernel.Set
+	shardMax int // bytes of a block that each leader exchanges
 
 	shared *shm.Group  // with the ranks of this domain; nil for a domain of one
 	net    *tcp.Net    // nil when there is only one domain
@@ -35,8 +35,8 @@ type fabric struct {
 	own          []byte // this rank's part of a reduce
 }
 
-func newFabric(l layout, shared *shm.Group, net *tcp.Net, kernels kernel.Set) *fabric {
-	f := &fabric{layout: l, kernels: kernels, shared: shared, net: net}
+func newFabric(l layout, shared *shm.Group, net *tcp.Net, o options) *fabric {
+	f := &fabric{layout: l, shardMax: o.shard, shared: shared, net: net}
 	f.regions = make([]shm.Region, len(l.mine()))
 	f.parts = make([][]byte, l.size())
 	f.offs, f.sends = make([]int, l.size()+1), make([]int, l.size()+1)
@@ -47,12 +47,12 @@ func newFabric(l layout, shared *shm.Group, net *tcp.Net, kernels kernel.Set) *f
 	for rank := range everyone {
 		everyone[rank] = rank
 	}
-	f.all = cross.New(net, everyone, l.rank, kernels)
+	f.all = cross.New(net, everyone, l.rank, o.kernels)
 	switch counterparts := l.counterparts(); {
 	case l.split():
 		f.peers = f.all
 	case counterparts != nil:
-		f.peers = cross.New(net, counterparts, l.domain, kernels)
+		f.peers = cross.New(net, counterparts, l.domain, o.kernels)
 	}
 	if f.peers != nil && !l.split() {
 		f.relay = newCourier(f.peers)

@@ -21,6 +21,7 @@ type options struct {
 	transport  string // auto, shm or tcp
 	stripes    int    // connections between two ranks
 	congestion string // control of TCP, or "" for the system's
+	shard      int    // bytes of a block that each leader exchanges
 	kernels    kernel.Set
 }
 
@@ -63,7 +64,7 @@ func WithEnviron(lookup func(name string) (value string, ok bool)) Option {
 // Ctx bounds Init only. If the job fails in the meantime, so does Init, with a
 // [*PeerError].
 func Init(ctx context.Context, opts ...Option) (*Comm, error) {
-	o := options{lookup: os.LookupEnv}
+	o := options{lookup: os.LookupEnv, shard: shardSize}
 	for _, opt := range opts {
 		opt(&o)
 	}
@@ -94,7 +95,7 @@ func alone(o options) *Comm {
 		host = "localhost"
 	}
 	c := newComm(context.Background(), rankenv.Rank{Size: 1, LocalSize: 1, CrossSize: 1, Host: host}, o)
-	c.use(newFabric(newLayout(0, [][]int{{0}}), nil, nil, o.kernels))
+	c.use(newFabric(newLayout(0, [][]int{{0}}), nil, nil, o))
 	return c
 }
 

@@ -48,7 +48,7 @@ func (c *Comm) join(ctx context.Context, self tcp.Identity, swap exchange) error
 		}
 		return err
 	}
-	c.use(newFabric(l, shared, network, c.opts.kernels))
+	c.use(newFabric(l, shared, network, c.opts))
 	return nil
 }
 
@@ -196,7 +196,7 @@ func (c *Comm) meet(network *tcp.Net, swap exchange) ([][]netip.AddrPort, error)
 }
 
 // use makes f the Comm's own. The end of the Comm interrupts it, even if it has come
-// already.
+// already, and gives it up: other ranks may wait for a rank that makes no more calls.
 func (c *Comm) use(f *fabric) {
 	c.fabric = f
 	if c.hosts == nil {
@@ -206,5 +206,8 @@ func (c *Comm) use(f *fabric) {
 	context.AfterFunc(c.life, func() {
 		defer c.work.Done()
 		f.interrupt()
+		c.calls.Lock()
+		defer c.calls.Unlock()
+		c.leave()
 	})
 }

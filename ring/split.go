@@ -69,6 +69,9 @@ func (s *splitter) make() (*Comm, error) {
 	part := newComm(c.life, place, c.opts)
 	part.name = fmt.Sprintf("%s/%d.%d", c.name, s.serial, s.color)
 	part.door, part.key = c.door, c.key
+	for _, member := range s.members {
+		part.ranks = append(part.ranks, c.inJob(member))
+	}
 	self := tcp.Identity{Job: place.Job, Epoch: place.Epoch, Rank: place.Rank, Size: place.Size, Key: c.key, Comm: part.name}
 	return part, part.initError(part.join(s.ctx, self, s.exchange))
 }

@@ -57,7 +57,7 @@ func (f *fabric) allReduceSmall(call Call, r cross.Reduction, dst, src []byte) e
 // stacked takes n bytes through the three stages, block by block: before and after
 // happen in memory, what across says happens between the leaders meanwhile.
 func (f *fabric) stacked(n int, before func(lo, hi int) error, across func(lo, hi int) step, after func(lo, hi int) error) error {
-	size := f.leaders * shardSize
+	size := f.leaders * f.shardMax
 	underWay := -1 // where the block begins that the courier has
 	finish := func() error {
 		lo := underWay
