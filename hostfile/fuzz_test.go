@@ -14,27 +14,37 @@ func FuzzParse(f *testing.F) {
 		"a\n", "a:2\n", "user@a slots=2 port=2222\n", "a slots=2 max_slots=4 # x\n",
 		"\ufeffa\r\n\r\n\tb:2 \r\n", "[fd00::1]:2\nfd00::1\nfd00::1:2 slots=4\n", "10.0.0.1\n4\n",
 		"a:65535\na:1\n", "a max_slots=2\na max_slots=3\na\n", "a slots=two\n", "a user=-x\n", "# only\n", "-oX=y\n",
+		"f[08-10,2].x:2 gpus=1\n^f09.x\n", "a slots = 2\n\"b\" /* c\nd */ e // f\n", "a:auto max-slots=3\n", "+n0\n+e:2\n", "a cpus=1\n",
 	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		hosts, err := Parse("f", strings.NewReader(s))
+		list, err := Parse("f", strings.NewReader(s))
+		var hosts []Host
+		if err == nil {
+			hosts, err = list.Hosts()
+		}
 		if err != nil {
 			checkError(t, err, "f", strings.Split(strings.TrimPrefix(s, "\ufeff"), "\n"))
 			return
 		}
 		checkHosts(t, hosts)
+		// A list that is a part of what it chooses from chooses just that part.
+		chosen, err := list.Select(hosts, "f")
+		if err != nil || len(chosen) != len(hosts) {
+			t.Fatalf("%q\nchooses %+v, %v\nfrom %+v", s, chosen, err, hosts)
+		}
 	})
 }
 
 func FuzzParseList(f *testing.F) {
 	for _, s := range []string{
-		"a:2,b,user@c:4,[fd00::1]:2", "a, b ,a", "", ",", "a:0", "a:65535,a", "fd00::1", "fd00::1:2", "u@@a", "a slots=2",
+		"a:2,b,user@c:4,[fd00::1]:2", "a, b ,a", "", ",", "a:0", "a:65535,a", "f[1-2,4]:2,^f2", "+n1,+e", "a:*", "fd00::1", "fd00::1:2", "u@@a", "a slots=2",
 	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		hosts, err := ParseList(s)
+		hosts, err := parseList(s)
 		if err != nil {
 			checkError(t, err, "-H", []string{s})
 			return
@@ -44,7 +54,18 @@ func FuzzParseList(f *testing.F) {
 			t.Fatalf("ParseList(%q) took a line break", s)
 		}
 		// The same hosts, one a line, are the same hosts.
-		lines, err := Parse("f", strings.NewReader(strings.ReplaceAll(s, ",", "\n")))
+		inside := 0
+		lines, err := parse(strings.Map(func(r rune) rune {
+			switch {
+			case r == '[':
+				inside++
+			case r == ']':
+				inside--
+			case r == ',' && inside == 0:
+				return '\n'
+			}
+			return r
+		}, s))
 		if err != nil || !slices.Equal(lines, hosts) {
 			t.Fatalf("as a hostfile: %+v, %v\nas a list: %+v", lines, err, hosts)
 		}
@@ -83,7 +104,7 @@ func checkHosts(t *testing.T, hosts []Host) {
 		}
 	}
 	text := Format(hosts)
-	again, err := Parse("again", strings.NewReader(text))
+	again, err := parse(text)
 	if err != nil || !slices.Equal(again, hosts) {
 		t.Fatalf("%q\nparsed again: %+v, %v\nwant %+v", text, again, err, hosts)
 	}

@@ -1,18 +1,22 @@
 // Package hostfile turns text into hosts with slots: the value of -H
-// ([ParseList]) and the lines of a hostfile ([Parse]). It only reads what is
-// written: it opens nothing, resolves nothing and runs nothing.
+// ([ParseList]), the lines of a hostfile ([Parse]) and what a scheduler says of
+// its allocation ([Default]). It only reads what is written: it resolves nothing, runs
+// nothing, and opens what it is handed.
 //
-// A hostfile line is one host, in any of the spellings of mpirun, mpiexec and
-// horovodrun:
+// A hostfile line is one host or several of a kind, in any of the spellings of
+// mpirun, mpiexec, horovodrun and Slurm:
 //
 //	a                            # 1 slot
-//	a:2                          # 2 slots
+//	a:2                          // 2 slots
 //	user@a slots=2 port=2222
 //	[fd00::1]:2  max_slots=4
+//	f[01-16,20]:2                # f01 to f16, and f20
+//	a slots=auto                 # one slot per core
+//	^f13                         # not this one
 //
-// -H is a comma-separated list of the same first words: a:2,b,user@c:4,[fd00::1]:2.
+// -H is a comma-separated list of the same first words: a:2,b,user@c:4,f[1-3]:2.
 // A host that is named again (same name, user and port) adds its slots to its
-// first mention.
+// first mention. Names are used as they are written, domain included.
 package hostfile
 
 import (
@@ -23,10 +27,12 @@ import (
 // Limits on what is accepted. Slots count per host, after repeated mentions
 // are added up.
 const (
-	MaxBytes = 1 << 20 // of text
-	MaxHosts = 100_000 // different hosts
-	MaxSlots = 65535   // per host
-	MaxPort  = 65535
+	MaxBytes  = 4 << 20   // of text
+	MaxHosts  = 100_000   // different hosts
+	MaxExpand = 65_536    // hosts of one hostlist expression
+	MaxSlots  = 65535     // per host
+	MaxPort   = 65535     //
+	maxWords  = 1_048_576 // mentions of hosts in one text, ranges counted out
 )
 
 // Host is one host to run ranks on, as the user named it.
@@ -36,6 +42,8 @@ type Host struct {
 	Port     int    // SSH port; 0 leaves the choice to the user's SSH configuration
 	Slots    int    // how many ranks it is meant to hold, 1 to [MaxSlots]
 	MaxSlots int    // how many ranks it may hold at most, at least Slots; 0 is no limit
+	GPUs     int    // what gpus= says; 0: nothing
+	Auto     bool   // the text wants as many slots as the host has cores; Slots is 1 until somebody counts them
 }
 
 // Format returns hosts as a hostfile, one line each. [Parse] turns it back
@@ -51,24 +59,31 @@ func Format(hosts []Host) string {
 		} else {
 			b.WriteString(h.Name)
 		}
-		fmt.Fprintf(&b, " slots=%d", h.Slots)
-		if h.MaxSlots != 0 {
-			fmt.Fprintf(&b, " max_slots=%d", h.MaxSlots)
+		if h.Auto {
+			b.WriteString(" slots=auto")
+		} else {
+			fmt.Fprintf(&b, " slots=%d", h.Slots)
 		}
-		if h.Port != 0 {
-			fmt.Fprintf(&b, " port=%d", h.Port)
+		for _, option := range []struct {
+			key   string
+			value int
+		}{{"max_slots", h.MaxSlots}, {"gpus", h.GPUs}, {"port", h.Port}} {
+			if option.value != 0 {
+				fmt.Fprintf(&b, " %s=%d", option.key, option.value)
+			}
 		}
 		b.WriteByte('\n')
 	}
 	return b.String()
 }
 
-// ParseError says what is wrong with which word of a hostfile or of -H.
+// ParseError says what is wrong with which word of a hostfile, of -H or of a
+// variable.
 type ParseError struct {
-	File string // the hostfile's name as given to [Parse]; "-H" from [ParseList]
-	Line int    // counted from 1; 0 from [ParseList] and where no single line is at fault
+	File string // the hostfile's name as given to [Parse]; "-H" from [ParseList]; a variable's name
+	Line int    // counted from 1; 0 in what is not a file, and where no single line is at fault
 	Col  int    // of Word's first byte, counted from 1; 0 where no single word is at fault
-	Word string // the word at fault; "" where none is
+	Word string // the word at fault as it is written; "" where none is
 	Msg  string // what is wrong with it and, where that helps, what to write instead
 }
 

@@ -3,48 +3,121 @@ package hostfile
 import (
 	"fmt"
 	"net/netip"
+	"strconv"
 	"strings"
 )
 
-// parseHost reads a host's own word: [user@]name[:slots], where name may be an
-// IPv6 address in brackets. hasSlots says that the slots are given elsewhere on
-// the line, so that none can be meant here. Slots is 0 where no count is written.
-func parseHost(w word, hasSlots bool) (Host, *ParseError) {
-	var h Host
-	if w.text == "" {
-		return h, w.fault("a host name is missing; write hosts as in a:2,b")
+// mention is what the first word of a line says: one entry for each of its names.
+type mention struct {
+	entry
+	names []string
+	given map[string]bool // keys that are settled
+}
+
+// parseMention reads a host's own word: [user@]name[:slots], ^name, +nK or +e.
+// A name may have ranges in brackets, or be an IPv6 address in brackets. hasSlots
+// says that the slots are given elsewhere on the line, so that none can be meant here.
+func parseMention(w word, hasSlots bool) (mention, *ParseError) {
+	m := mention{entry: entry{at: w}, given: map[string]bool{}}
+	switch {
+	case w.text == "":
+		return m, w.fault("a host name is missing; write hosts as in a:2,b")
+	case w.text[0] == '+':
+		return parseRelative(w)
+	case w.text[0] == '^':
+		m.kind = kindExclude
+		return m, m.setNames(w, w.text[1:], true)
 	}
 	rest := w.text
 	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
-		h.User, rest = rest[:at], rest[at+1:]
-		if !validUser(h.User) {
-			return h, w.fault(badUser)
+		m.host.User, rest = rest[:at], rest[at+1:]
+		if !validUser(m.host.User) {
+			return m, w.fault(badUser)
+		}
+		m.given[keyUser] = true
+	}
+	return m, m.setNames(w, rest, hasSlots)
+}
+
+// parseRelative reads +nK, +e and +e:N.
+func parseRelative(w word) (mention, *ParseError) {
+	m := mention{entry: entry{at: w}, names: []string{""}}
+	switch text := strings.ToLower(w.text); {
+	case strings.HasPrefix(text, "+n"):
+		n, err := strconv.ParseUint(text[2:], 10, 31)
+		if err == nil {
+			m.kind, m.n = kindNth, int(n)
+			return m, nil
+		}
+	case text == "+e":
+		m.kind = kindRest
+		return m, nil
+	case strings.HasPrefix(text, "+e:"):
+		n, ok := atoi(text[3:], MaxHosts)
+		if ok {
+			m.kind, m.n = kindRest, n
+			return m, nil
 		}
 	}
-	name, count, counted, msg := splitCount(rest, hasSlots)
+	return m, w.fault("write +n0 for the first host of the allocation, +n1 for the second, +e for all that nothing else names or +e:2 for two of them")
+}
+
+// setNames reads name[:slots].
+func (m *mention) setNames(w word, s string, hasSlots bool) *ParseError {
+	name, count, counted, msg := splitCount(s, hasSlots)
 	if msg == "" {
-		h.Name, msg = validName(name)
+		m.names, msg = allNames(name)
 	}
 	if msg != "" {
-		return h, w.fault(msg)
+		return w.fault(msg)
 	}
-	if counted {
-		var ok bool
-		if h.Slots, ok = atoi(count, MaxSlots); !ok {
-			return h, w.fault(fmt.Sprintf("the slots after the colon must be a whole number from 1 to %d", MaxSlots))
+	if !counted {
+		return nil
+	}
+	if m.kind == kindExclude {
+		return w.fault("an excluded host has no slots; write ^" + name)
+	}
+	m.given[keySlots] = true
+	if m.host.Auto = isAuto(count); m.host.Auto {
+		return nil
+	}
+	var ok bool
+	if m.host.Slots, ok = atoi(count, MaxSlots); !ok {
+		return w.fault(fmt.Sprintf("the slots after the colon must be a whole number from 1 to %d, or auto for one per core", MaxSlots))
+	}
+	return nil
+}
+
+// allNames checks a name and expands its ranges. msg is "" or says what is wrong.
+func allNames(s string) (names []string, msg string) {
+	if !strings.ContainsAny(s, "[]") || strings.HasPrefix(s, "[") && !startsRange(s) {
+		name, msg := validName(s)
+		return []string{name}, msg
+	}
+	expanded, msg := expand(s, MaxExpand)
+	for i, name := range expanded {
+		if expanded[i], msg = validName(name); msg != "" {
+			return nil, fmt.Sprintf("it stands for %q: %s", name, msg)
 		}
 	}
-	return h, nil
+	return expanded, msg
+}
+
+// startsRange reports whether the bracket that s begins with holds numbers, and
+// not an IPv6 address.
+func startsRange(s string) bool {
+	inner, _, _ := strings.Cut(s[1:], "]")
+	return inner != "" && strings.Trim(inner, digits+"-,") == ""
 }
 
 // splitCount parts name:count. A bare IPv6 address has colons of its own: it is
 // taken for an address where it can be nothing else, and refused where its last
 // group could also be a count. msg is "" or says what is wrong.
 func splitCount(s string, hasSlots bool) (name, count string, counted bool, msg string) {
-	if strings.HasPrefix(s, "[") {
+	if strings.HasPrefix(s, "[") && !startsRange(s) {
 		end := strings.IndexByte(s, ']')
 		if end < 0 {
-			return "", "", false, "the bracket is not closed"
+			return "", "", false, notClosed
 		}
 		name, rest := s[:end+1], s[end+1:]
 		count, counted = strings.CutPrefix(rest, ":")
@@ -54,9 +127,11 @@ func splitCount(s string, hasSlots bool) (name, count string, counted bool, msg 
 		return name, count, counted, ""
 	}
 	last := strings.LastIndexByte(s, ':')
-	if last < 0 || strings.IndexByte(s, ':') == last {
-		name, count, counted = strings.Cut(s, ":")
-		return name, count, counted, ""
+	if last < 0 || strings.IndexByte(s, ':') == last || strings.Contains(s, "[") {
+		if last <= strings.LastIndexByte(s, ']') {
+			return s, "", false, ""
+		}
+		return s[:last], s[last+1:], true, ""
 	}
 	if !isIPv6(s) {
 		return "", "", false, "not an IPv6 address, and a host name has no colons; write [address]:slots for an IPv6 address with slots"
@@ -74,15 +149,15 @@ func validName(s string) (name, msg string) {
 	if inner, ok := strings.CutPrefix(s, "["); ok {
 		inner = strings.TrimSuffix(inner, "]")
 		if !isIPv6(inner) {
-			return "", "inside brackets only an IPv6 address may stand"
+			return "", "inside brackets only an IPv6 address may stand, or ranges such as f[01-16,20]"
 		}
 		return inner, ""
 	}
 	if s == "" {
 		return "", "the host name is missing"
 	}
-	if len(s) > 253 {
-		return "", "a host name has at most 253 characters"
+	if len(s) > maxName {
+		return "", longName
 	}
 	last := ""
 	for label := range strings.SplitSeq(s, ".") {
@@ -102,6 +177,7 @@ func validName(s string) (name, msg string) {
 }
 
 const (
+	maxName = 253
 	digits  = "0123456789"
 	letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	badUser = "a user name is made of letters, digits, '.', '_' and '-', and does not start with '-'"

@@ -7,199 +7,227 @@ import (
 	"strings"
 )
 
-// ParseList parses the value of -H, such as a:2,b,user@c:4,[fd00::1]:2. A host
-// without a count has one slot. An error is a [*ParseError] with File "-H".
-func ParseList(s string) ([]Host, error) {
+// ParseList parses the value of -H, such as a:2,b,user@c:4,[fd00::1]:2,f[1-3]. A
+// host without a count has one slot. An error is a [*ParseError] with File "-H".
+func ParseList(s string) (List, error) {
 	const file = "-H"
 	if len(s) > MaxBytes {
-		return nil, &ParseError{File: file, Msg: tooLong}
+		return List{}, &ParseError{File: file, Msg: tooLong}
 	}
-	hosts := newTable()
-	col := 1
-	for item := range strings.SplitSeq(s, ",") {
-		w := trim(word{item, col})
-		h, err := parseHost(w, false)
-		if err == nil {
-			err = hosts.add(w, h)
-		}
-		if err != nil {
+	p := newParser(file)
+	for col := 1; ; {
+		item, rest, more := cutItem(s)
+		if err := p.words([]word{trim(word{raw: item, col: col})}); err != nil {
 			err.File = file
-			return nil, err
+			return List{}, err
+		}
+		if !more {
+			return p.list, nil
 		}
 		col += len(item) + 1
+		s = rest
 	}
-	return hosts.list, nil
+}
+
+// cutItem cuts s at its first comma outside brackets.
+func cutItem(s string) (item, rest string, more bool) {
+	inside := false
+	for i := range len(s) {
+		switch s[i] {
+		case '[':
+			inside = true
+		case ']':
+			inside = false
+		case ',':
+			if !inside {
+				return s[:i], s[i+1:], true
+			}
+		}
+	}
+	return s, "", false
 }
 
 // Parse reads a hostfile; name is what errors call it. A host without a count
-// has one slot. Blank lines, comments from # to the line's end, a byte order
-// mark and carriage returns are skipped. What is wrong with the text is a
-// [*ParseError]; a file without any host is one too.
-func Parse(name string, r io.Reader) ([]Host, error) {
-	text, err := io.ReadAll(io.LimitReader(r, MaxBytes+1))
+// has as many slots as gpus= says, or else one. Blank lines, comments (# and // to the
+// line's end, /* to */), a byte order mark and carriage returns are skipped. A key that is
+// not known is a warning. What is wrong with the text is a [*ParseError]; a
+// file without any host is one too.
+func Parse(name string, r io.Reader) (List, error) {
+	text, err := readAll(name, r)
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", name, err)
+		return List{}, err
 	}
-	if len(text) > MaxBytes {
-		return nil, &ParseError{File: name, Msg: tooLong}
-	}
-	hosts := newTable()
-	n := 0
-	for line := range strings.SplitSeq(strings.TrimPrefix(string(text), "\ufeff"), "\n") {
-		n++
-		if err := parseLine(line, hosts); err != nil {
-			err.File, err.Line = name, n
-			return nil, err
+	p := newParser(name)
+	for line := range strings.SplitSeq(text, "\n") {
+		words, err := p.lex.words(line)
+		if err == nil && len(words) > 0 {
+			err = p.words(words)
+		}
+		if err != nil {
+			err.File = name
+			return List{}, err
 		}
 	}
-	if len(hosts.list) == 0 {
-		return nil, &ParseError{File: name, Msg: "no host in it; write one host a line, such as: node1 slots=4"}
+	if open := p.lex.block; open != nil {
+		open.File = name
+		return List{}, open
 	}
-	return hosts.list, nil
+	if len(p.list.entries) == 0 {
+		return List{}, &ParseError{File: name, Msg: "no host in it; write one host a line, such as: node1 slots=4"}
+	}
+	return p.list, nil
 }
 
-const tooLong = "longer than 1 MiB, the limit for a list of hosts"
-
-// parseLine adds the host of one hostfile line, if it has one.
-func parseLine(line string, hosts *table) *ParseError {
-	line, _, _ = strings.Cut(strings.TrimSuffix(line, "\r"), "#")
-	words := fields(line)
-	if len(words) == 0 {
-		return nil
+// readAll reads a text of limited length and drops its byte order mark.
+func readAll(name string, r io.Reader) (string, error) {
+	text, err := io.ReadAll(io.LimitReader(r, MaxBytes+1))
+	if err != nil {
+		return "", fmt.Errorf("read %s: %w", name, err)
 	}
+	s := string(text)
+	switch {
+	case len(s) > MaxBytes:
+		return "", &ParseError{File: name, Msg: tooLong}
+	case strings.HasPrefix(s, "\xff\xfe") || strings.HasPrefix(s, "\xfe\xff"):
+		return "", &ParseError{File: name, Msg: "written in UTF-16; save it as UTF-8"}
+	}
+	return strings.TrimPrefix(s, "\ufeff"), nil
+}
+
+const tooLong = "longer than 4 MiB, the limit for a list of hosts"
+
+// parser collects what a text says.
+type parser struct {
+	lex     lexer
+	list    List
+	ignored map[string]bool // keys that are not known and were warned of
+}
+
+func newParser(name string) *parser {
+	return &parser{list: List{name: name}, ignored: map[string]bool{}}
+}
+
+// words takes one line, or one item of -H.
+func (p *parser) words(words []word) *ParseError {
 	hasSlots := false
 	for _, w := range words[1:] {
-		hasSlots = hasSlots || strings.HasPrefix(w.text, "slots=")
+		key, _, _ := strings.Cut(w.text, "=")
+		hasSlots = hasSlots || canonical(key) == keySlots
 	}
-	h, err := parseHost(words[0], hasSlots)
+	m, err := parseMention(words[0], hasSlots)
 	if err != nil {
 		return err
 	}
+	if m.kind != kindHost && len(words) > 1 {
+		return words[1].fault(fmt.Sprintf("nothing may follow %q on its line", words[0].raw))
+	}
 	for _, w := range words[1:] {
-		if err := parseOption(w, &h); err != nil {
+		if err := p.option(w, &m); err != nil {
 			return err
 		}
 	}
-	return hosts.add(words[0], h)
+	if len(p.list.entries)+len(m.names) > maxWords {
+		return words[0].fault(fmt.Sprintf("more than %d hosts up to here", maxWords))
+	}
+	for _, name := range m.names {
+		m.entry.host.Name = name
+		p.list.entries = append(p.list.entries, m.entry)
+	}
+	return nil
 }
 
-// parseOption sets the field of h that the word key=value names. A field that
-// is set already was written twice. Slots still at 0 are settled by add.
-func parseOption(w word, h *Host) *ParseError {
+// Keys of a hostfile.
+const (
+	keySlots    = "slots"
+	keyMaxSlots = "max_slots"
+	keyPort     = "port"
+	keyUser     = "user"
+	keyGPUs     = "gpus"
+	keys        = "slots, max_slots, gpus, port and user"
+)
+
+// canonical is our name of a key in the spelling of any launcher, or "". The synonyms are
+// those of Open MPI's hostfile lexer.
+func canonical(key string) string {
+	switch strings.ReplaceAll(key, "-", "_") {
+	case "slots", "cpu", "count":
+		return keySlots
+	case "max_slots", "slots_max", "max_cpu", "cpu_max", "max_count", "count_max":
+		return keyMaxSlots
+	case "user", "username", "user_name":
+		return keyUser
+	case "port":
+		return keyPort
+	case "gpus":
+		return keyGPUs
+	}
+	return ""
+}
+
+// option sets what the word key=value says of m.
+func (p *parser) option(w word, m *mention) *ParseError {
 	key, value, ok := strings.Cut(w.text, "=")
-	if !ok {
+	if _, number := atoi(w.text, MaxSlots); number {
+		return w.fault("expected key=value; write slots=" + w.text)
+	}
+	if !ok || key == "" {
 		return w.fault("expected key=value, with one of the keys " + keys)
 	}
-	number := func(field *int, limit int) *ParseError {
-		if *field != 0 {
-			return w.fault(key + " is given twice on this line")
+	k := canonical(key)
+	if k == "" {
+		if !p.ignored[key] {
+			p.ignored[key] = true
+			unknown := w.fault(fmt.Sprintf("gorun does not know the key %q and ignores it; the keys are %s", key, keys))
+			unknown.File = p.list.name
+			p.list.Warnings = append(p.list.Warnings, unknown.Error())
 		}
+		return nil
+	}
+	if m.given[k] {
+		return w.fault(k + " is given twice on this line")
+	}
+	m.given[k] = true
+	return m.set(w, k, value)
+}
+
+// set sets the field of m that a key stands for.
+func (m *mention) set(w word, key, value string) *ParseError {
+	h := &m.entry.host
+	number := func(field *int, limit int) *ParseError {
+		var ok bool
 		if *field, ok = atoi(value, limit); !ok {
 			return w.fault(fmt.Sprintf("%s must be a whole number from 1 to %d", key, limit))
 		}
 		return nil
 	}
 	switch key {
-	case "slots":
-		return number(&h.Slots, MaxSlots)
-	case "max_slots":
+	case keySlots:
+		if h.Auto = isAuto(value); h.Auto {
+			return nil
+		}
+		if err := number(&h.Slots, MaxSlots); err != nil {
+			err.Msg += ", or auto for one per core"
+			return err
+		}
+		return nil
+	case keyMaxSlots:
 		return number(&h.MaxSlots, MaxSlots)
-	case "port":
+	case keyPort:
 		return number(&h.Port, MaxPort)
-	case "user":
-		if h.User != "" {
-			return w.fault("user is given twice on this line")
+	case keyGPUs:
+		if value == "0" {
+			return nil
 		}
-		if !validUser(value) {
-			return w.fault(badUser)
-		}
-		h.User = value
-		return nil
+		return number(&h.GPUs, MaxSlots)
 	}
-	return w.fault(fmt.Sprintf("unknown key %q; the keys are %s", key, keys))
-}
-
-const keys = "slots, max_slots, port and user"
-
-// table collects hosts in the order of their first mention.
-type table struct {
-	list  []Host
-	index map[identity]int // place in list
-}
-
-// identity is what makes two mentions the same host.
-type identity struct {
-	name, user string
-	port       int
-}
-
-func newTable() *table { return &table{index: map[identity]int{}} }
-
-// add puts h behind the others, or adds its slots to the mention that is there
-// already. Every max_slots that a host's mentions state holds, so the smallest
-// one counts. w is where h was written.
-func (t *table) add(w word, h Host) *ParseError {
-	if h.Slots == 0 {
-		h.Slots = 1
+	if !validUser(value) {
+		return w.fault(badUser)
 	}
-	id := identity{h.Name, h.User, h.Port}
-	i, known := t.index[id]
-	if known {
-		first := t.list[i]
-		h.Slots += first.Slots
-		if h.MaxSlots == 0 || first.MaxSlots != 0 && first.MaxSlots < h.MaxSlots {
-			h.MaxSlots = first.MaxSlots
-		}
-	}
-	switch {
-	case h.Slots > MaxSlots:
-		return w.fault(fmt.Sprintf("the slots of this host add up to more than %d", MaxSlots))
-	case h.MaxSlots != 0 && h.Slots > h.MaxSlots:
-		return w.fault(fmt.Sprintf("this host has %d slots, more than its max_slots of %d", h.Slots, h.MaxSlots))
-	case known:
-		t.list[i] = h
-		return nil
-	case len(t.list) == MaxHosts:
-		return w.fault(fmt.Sprintf("more than %d hosts", MaxHosts))
-	}
-	t.index[id] = len(t.list)
-	t.list = append(t.list, h)
+	h.User = value
 	return nil
 }
 
-// word is a piece of a line and the column of its first byte, counted from 1.
-type word struct {
-	text string
-	col  int
-}
-
-func (w word) fault(msg string) *ParseError {
-	return &ParseError{Col: w.col, Word: w.text, Msg: msg}
-}
-
-const blanks = " \t"
-
-// fields splits line at blanks and keeps the columns.
-func fields(line string) []word {
-	var words []word
-	for at := 0; at < len(line); {
-		end := strings.IndexAny(line[at:], blanks)
-		if end < 0 {
-			end = len(line) - at
-		}
-		if end > 0 {
-			words = append(words, word{line[at : at+end], at + 1})
-		}
-		at += end + 1
-	}
-	return words
-}
-
-// trim drops the blanks around w's text.
-func trim(w word) word {
-	left := strings.TrimLeft(w.text, blanks)
-	return word{strings.TrimRight(left, blanks), w.col + len(w.text) - len(left)}
-}
+func isAuto(value string) bool { return value == "*" || value == "auto" }
 
 // atoi reads a decimal number from 1 to limit, digits only.
 func atoi(s string, limit int) (int, bool) {

@@ -276,6 +276,9 @@ func (j *job) chooseAddresses() ([][]string, error) {
 		_, local := s.conn.(Local)
 		contacts[i] = contact{local: local, hello: s.hello}
 	}
+	for _, note := range sameMachine(j.plan.Hosts, contacts) {
+		j.opts.Note(note)
+	}
 	chosen, errs := addresses(contacts, j.opts.Network)
 	if err := j.launchError(errs); err != nil {
 		return nil, err

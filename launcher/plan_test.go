@@ -70,7 +70,11 @@ func transcribe(t *testing.T, input string) string {
 			}
 		}
 	}
-	parsed, err := hostfile.Parse("hosts", strings.NewReader(hosts.String()))
+	list, err := hostfile.Parse("hosts", strings.NewReader(hosts.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := list.Hosts()
 	if err != nil {
 		t.Fatal(err)
 	}

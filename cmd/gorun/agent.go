@@ -23,7 +23,11 @@ func runAgent(args []string) int {
 	}
 	// Not ignored but caught, so that ranks start with the default: a launcher
 	// that is gone must not kill us before the ranks are.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	// Slurm sends a step's USR1 and USR2 to all of its processes: the ranks get them without us.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE, syscall.SIGUSR1, syscall.SIGUSR2)
+	for _, name := range agentsStep(os.Environ()) {
+		os.Unsetenv(name)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer stop()
 	if args[0] == launcher.AgentCommand {

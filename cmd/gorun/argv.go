@@ -2,121 +2,313 @@ package main
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
 )
 
-// longWords are options that other launchers spell with one dash, and the
-// flags of ours that they mean. Each takes one value.
-func longWords() map[string]string {
-	return map[string]string{
-		"np": "np", "hostfile": "hostfile", "machinefile": "hostfile", "host": "hosts", "hosts": "hosts",
-		"wdir": "wdir", "wd": "wdir",
-	}
+// translation is a command line in gorun's own words.
+type translation struct {
+	args    []string          // for the flag parser: flags as --flag or --flag=value, then -- and the program
+	typed   map[string]string // a flag of ours → the word it was typed as
+	pending []string          // words that are accepted and have no effect yet
+	ignored []string          // settings of Open MPI that say nothing to gorun: pml=ob1
 }
 
-// normalize rewrites argv for the flag parser: single-dash words become
-// flags, and a -- goes before the program, so that nothing after it is ever ours. argv that
-// begins with one of commands is left alone. It is pure.
-func normalize(argv []string, flags *pflag.FlagSet, commands []string) []string {
+// notice is the one line about what a command line asks for and does not get, or "".
+func (t translation) notice() string {
+	var parts []string
+	if len(t.ignored) > 0 {
+		parts = append(parts, "ignored Open MPI settings: "+strings.Join(unique(t.ignored), " "))
+	}
+	if len(t.pending) > 0 {
+		parts = append(parts, "no effect yet: "+strings.Join(unique(t.pending), " "))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// add takes along what another translation could not do.
+func (t *translation) add(other translation) {
+	t.ignored = append(t.ignored, other.ignored...)
+	t.pending = append(t.pending, other.pending...)
+}
+
+// unique is words without repetitions, in order.
+func unique(words []string) (out []string) {
+	for _, w := range words {
+		if !slices.Contains(out, w) {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// translate turns a command line of any launcher into gorun's own. The flags end
+// at the program, or at --, and nothing after is ever gorun's. A line that begins with one
+// of commands is left alone. It is pure.
+func translate(argv []string, dialect launchers, flags *pflag.FlagSet, commands []string) (translation, error) {
 	if len(argv) > 0 && slices.Contains(commands, argv[0]) {
-		return argv
+		return translation{args: argv}, nil
 	}
-	var out []string
-	for len(argv) > 0 {
-		if argv[0] == "--" {
-			return append(out, argv...)
-		}
-		if argv[0] == "-" || !strings.HasPrefix(argv[0], "-") {
-			return append(append(out, "--"), argv...)
-		}
-		var flag []string
-		flag, argv = normalizeFlag(argv, flags)
-		out = append(out, flag...)
-	}
-	return out
-}
-
-// normalizeWords is normalize for a command that runs no program: flags may stand
-// anywhere.
-func normalizeWords(argv []string, flags *pflag.FlagSet) []string {
-	var out []string
-	for len(argv) > 0 {
-		var flag []string
-		flag, argv = normalizeFlag(argv, flags)
-		out = append(out, flag...)
-	}
-	return out
-}
-
-// normalizeFlag rewrites the first word of argv, and takes its value along.
-func normalizeFlag(argv []string, flags *pflag.FlagSet) (flag, rest []string) {
-	arg, rest := argv[0], argv[1:]
-	if !strings.HasPrefix(arg, "-") {
-		return argv[:1], rest
-	}
-	name, value, hasValue := strings.Cut(strings.TrimPrefix(arg, "-"), "=")
-	if long, known := longWords()[name]; known {
-		arg = "--" + long
-		if hasValue {
-			arg += "=" + value
-		}
-	}
-	if takesNext(arg, flags) && len(rest) > 0 {
-		return []string{arg, rest[0]}, rest[1:]
-	}
-	return []string{arg}, rest
-}
-
-// takesNext reports whether the value of arg is the next word.
-func takesNext(arg string, flags *pflag.FlagSet) bool {
-	if name, long := strings.CutPrefix(arg, "--"); long {
-		f := flags.Lookup(name) // no flag has a = in its name
-		return f != nil && f.NoOptDefVal == ""
-	}
-	// A cluster such as -vH: the last letter may want a value.
-	for i := 1; i < len(arg); i++ {
-		f := flags.ShorthandLookup(arg[i : i+1])
-		if f == nil {
-			return false
-		}
-		if f.NoOptDefVal == "" {
-			return i == len(arg)-1
-		}
-	}
-	return false
-}
-
-// nearest returns the candidate that word most likely meant, or "".
-func nearest(word string, candidates []string) string {
-	best, bestDistance := "", 1+len(word)/3
-	for _, c := range candidates {
-		if d := editDistance(word, c); d <= bestDistance && (best == "" || d < bestDistance) {
-			best, bestDistance = c, d
-		}
-	}
-	return best
-}
-
-// editDistance counts the insertions, deletions and substitutions between a
-// and b (Wagner and Fischer, 1974).
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
+	t, err := translateAs(argv, dialect, flags, false)
+	if err != nil {
+		// What is wrong may be right in the dialect that a later flag names.
+		if later, named := laterDialect(argv); named {
+			if other, otherErr := translateAs(argv, later, flags, true); otherErr == nil && other.typed["dialect"] != "" {
+				return other, nil
 			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
 		}
 	}
-	return row[len(b)]
+	return t, err
+}
+
+// laterDialect is the dialect that the first word names which may be --dialect.
+func laterDialect(argv []string) (dialect launchers, named bool) {
+	for i, arg := range argv {
+		name, given := strings.CutPrefix(arg, "--dialect=")
+		if arg == "--dialect" && i+1 < len(argv) {
+			name, given = argv[i+1], true
+		}
+		if given {
+			return dialectNamed(name)
+		}
+	}
+	return own, false
+}
+
+// translateAs is translate in a dialect that --dialect has named, or not.
+func translateAs(argv []string, dialect launchers, flags *pflag.FlagSet, named bool) (translation, error) {
+	t := newTranslator(dialect, flags)
+	t.rest = argv
+	for len(t.rest) > 0 {
+		arg := t.rest[0]
+		if arg == "--" {
+			t.args = append(t.args, t.rest...)
+			return t.translation, nil
+		}
+		if isPositional(arg) {
+			if err := t.oneProgram(t.rest); err != nil {
+				return t.translation, err
+			}
+			t.args = append(append(t.args, "--"), t.asProgram(t.rest)...)
+			return t.translation, nil
+		}
+		if err := t.next(); err != nil {
+			return t.translation, err
+		}
+		switch {
+		case t.asked != t.dialect && named:
+			return t.translation, usagef("leave one of them out", "--dialect is given twice: %v and %v", t.dialect, t.asked)
+		case t.asked != t.dialect: // it stood among the flags: read them again by it
+			return translateAs(argv, t.asked, flags, true)
+		}
+		if t.version {
+			return translation{args: []string{"version"}}, nil
+		}
+	}
+	return t.translation, nil
+}
+
+// translateWords is translate for a command that runs no program: flags may stand
+// anywhere.
+func translateWords(argv []string, flags *pflag.FlagSet) (translation, error) {
+	t := newTranslator(own, flags)
+	t.rest = argv
+	for len(t.rest) > 0 {
+		if isPositional(t.rest[0]) || t.rest[0] == "--" {
+			t.args, t.rest = append(t.args, t.rest[0]), t.rest[1:]
+			continue
+		}
+		if err := t.next(); err != nil {
+			return t.translation, err
+		}
+	}
+	return t.translation, nil
+}
+
+func isPositional(arg string) bool { return arg == "-" || !strings.HasPrefix(arg, "-") }
+
+// translator reads flags one by one.
+type translator struct {
+	translation
+	flags    *pflag.FlagSet
+	dialect  launchers
+	asked    launchers // the dialect that --dialect named, or dialect
+	version  bool
+	noPython bool // torchrun's
+	module   bool // torchrun's
+	fromEnv  bool // what is read is a variable, not a command line
+	table    map[string][]word
+	rest     []string
+}
+
+func newTranslator(dialect launchers, flags *pflag.FlagSet) *translator {
+	t := &translator{flags: flags, dialect: dialect, asked: dialect, table: map[string][]word{}}
+	t.typed = map[string]string{}
+	for _, w := range words() {
+		for name := range strings.FieldsSeq(w.names) {
+			t.table[name] = append(t.table[name], w)
+		}
+	}
+	return t
+}
+
+// next reads the flag that rest begins with, and its values.
+func (t *translator) next() error {
+	arg := t.rest[0]
+	t.rest = t.rest[1:]
+	body, long := strings.CutPrefix(arg, "--")
+	if !long {
+		body = arg[1:]
+	}
+	name, value, given := strings.Cut(body, "=")
+	switch {
+	case long:
+		name = normalizeDashes(name)
+		if !t.known(name) {
+			name = t.unabbreviated(name)
+		}
+		if !t.known(name) {
+			return t.unknown(arg)
+		}
+	case len(name) < 2 || !t.known(name):
+		return t.cluster(arg)
+	}
+	m, err := t.meaning(name, typedWord(arg))
+	if err != nil {
+		return err
+	}
+	var values []string
+	if given {
+		values = []string{value}
+	}
+	return t.take(m, values)
+}
+
+// typedWord is a flag as it was typed, without a value after =.
+func typedWord(arg string) string {
+	word, _, _ := strings.Cut(arg, "=")
+	return word
+}
+
+// cluster reads single letters that share a dash: -vH a, -n4, -Ha:2.
+func (t *translator) cluster(arg string) error {
+	body := arg[1:]
+	for end := len(body) - 1; end >= 2; end-- {
+		if number := body[end:]; strings.Trim(number, "0123456789") == "" && t.known(body[:end]) {
+			return usagef("write -"+body[:end]+" "+number, "there is no flag %s", arg)
+		}
+	}
+	for i := 0; i < len(body); i++ {
+		letter, after := body[i:i+1], body[i+1:]
+		if !t.known(letter) {
+			return t.unknown(arg)
+		}
+		m, err := t.meaning(letter, "-"+letter)
+		if err != nil {
+			return err
+		}
+		var values []string
+		if value, given := strings.CutPrefix(after, "="); given {
+			values, after = []string{value}, ""
+		} else if after != "" && m.args != 0 {
+			values, after = []string{after}, ""
+		}
+		if err := t.take(m, values); err != nil || after == "" {
+			return err
+		}
+	}
+	return nil
+}
+
+// take reads the values of a word that are not there yet, and does what it says.
+func (t *translator) take(m meaning, values []string) error {
+	want := m.args
+	switch {
+	case want == pair && len(values) == 0 && len(t.rest) > 0 && strings.Contains(t.rest[0], "="):
+		want = 1
+	case want == pair && len(values) > 0 && strings.Contains(values[0], "="):
+		want = 1
+	case want == pair:
+		want = 2
+	}
+	for len(values) < want {
+		if len(t.rest) == 0 {
+			need := "a value"
+			if want > 1 {
+				need = strconv.Itoa(want) + " values"
+			}
+			return usagef("write "+m.typed+strings.Repeat(" VALUE", want)+" before the program", "%s needs %s", m.typed, need)
+		}
+		values, t.rest = append(values, t.rest[0]), t.rest[1:]
+	}
+	if m.args == pair && want == 2 {
+		values = []string{values[0] + "=" + values[1]}
+	}
+	if m.ours == "" && m.args == 0 && len(values) > 0 {
+		return usagef("write "+m.typed+" alone", "%s takes no value", m.typed)
+	}
+	if m.ours != "" {
+		return t.emit(m.ours, m.typed, values)
+	}
+	return t.apply(m, values)
+}
+
+// emit adds a flag of ours.
+func (t *translator) emit(flag, typed string, values []string) error {
+	switch {
+	case flag == "version":
+		t.version = true
+		return nil
+	case flag == "dialect":
+		asked, known := dialectNamed(values[0])
+		if !known {
+			return unknownDialect("--dialect "+values[0], values[0])
+		}
+		t.asked, t.typed[flag] = asked, typed
+		return nil
+	case flag == "hosts" && t.typed["hosts"] != "":
+		for i, a := range t.args { // lists of hosts add up
+			if strings.HasPrefix(a, "--hosts=") {
+				t.args[i] = a + "," + values[0]
+				return nil
+			}
+		}
+	}
+	t.typed[flag] = typed
+	arg := "--" + flag
+	if len(values) > 0 {
+		arg += "=" + values[0]
+	}
+	t.args = append(t.args, arg)
+	return nil
+}
+
+// asProgram is how a dialect runs its program: torchrun gives scripts to Python.
+func (t *translator) asProgram(program []string) []string {
+	switch {
+	case t.module:
+		return slices.Concat([]string{"python", "-u", "-m"}, program)
+	case t.dialect == torch && !t.noPython:
+		return slices.Concat([]string{"python", "-u"}, program)
+	}
+	return program
+}
+
+// oneProgram refuses a program line that goes on with another program after a colon. In
+// gorun's own dialect that is a colon with a flag after it: elsewhere every colon is.
+func (t *translator) oneProgram(program []string) error {
+	for i, w := range program {
+		if w != ":" || i == len(program)-1 {
+			continue
+		}
+		next := program[i+1]
+		flag := strings.TrimLeft(typedWord(next), "-")
+		if t.dialect&(openMPI|hydra) != 0 || !isPositional(next) && flag != "" && (t.known(flag) || t.known(flag[:1])) {
+			return usagef(`start one program that chooses by its rank: sh -c 'if [ $RANK -lt 2 ]; then exec ./a; else exec ./b; fi'; a colon of the program's own needs -- before the program`,
+				"%q: several programs in one job are not supported yet", strings.Join(program[i:i+2], " "))
+		}
+	}
+	return nil
 }

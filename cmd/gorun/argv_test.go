@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -19,79 +20,100 @@ func flagSet() (*pflag.FlagSet, *runOptions) {
 
 func commands() []string { return []string{"help", "version", "completion"} }
 
-func TestNormalize(t *testing.T) {
+// translated is what becomes of a command line in a dialect.
+func translated(t *testing.T, dialect launchers, argv ...string) (translation, error) {
+	t.Helper()
+	flags, _ := flagSet()
+	return translate(argv, dialect, flags, commands())
+}
+
+func TestTranslateOwnWords(t *testing.T) {
 	for _, tc := range []struct{ argv, want string }{
 		{"", ""},
 		{"prog", "-- prog"},
 		{"prog -np 4 --hosts a -x -- -v", "-- prog -np 4 --hosts a -x -- -v"},
 		{"./a/prog", "-- ./a/prog"},
 		{"- x", "-- - x"},
-		{"-np 4 prog -n 8", "--np 4 -- prog -n 8"},
+		{"-np 4 prog -n 8", "--np=4 -- prog -n 8"},
 		{"-np=4 prog", "--np=4 -- prog"},
-		{"-n 4 prog", "-n 4 -- prog"},
-		{"-n4 prog", "-n4 -- prog"},
-		{"--np 4 prog", "--np 4 -- prog"},
+		{"-n 4 prog", "--np=4 -- prog"},
+		{"-n4 prog", "--np=4 -- prog"},
+		{"-n=4 prog", "--np=4 -- prog"},
+		{"--np 4 prog", "--np=4 -- prog"},
 		{"--np=4 prog", "--np=4 -- prog"},
-		{"--num-proc 4 prog", "--num-proc 4 -- prog"},
-		{"--num_proc 4 prog", "--num_proc 4 -- prog"},
-		{"-H a:2 prog", "-H a:2 -- prog"},
-		{"-Ha:2 prog", "-Ha:2 -- prog"},
-		{"-H=a:2 prog", "-H=a:2 -- prog"},
-		{"-host a:2,b prog", "--hosts a:2,b -- prog"},
-		{"-hosts a:2,b prog", "--hosts a:2,b -- prog"},
-		{"--host a prog", "--host a -- prog"},
-		{"-hostfile f prog", "--hostfile f -- prog"},
-		{"-machinefile f prog", "--hostfile f -- prog"},
+		{"--num-proc 4 prog", "--np=4 -- prog"},
+		{"--num_proc 4 prog", "--np=4 -- prog"},
+		{"-H a:2 prog", "--hosts=a:2 -- prog"},
+		{"-Ha:2 prog", "--hosts=a:2 -- prog"},
+		{"-H=a:2 prog", "--hosts=a:2 -- prog"},
+		{"-H a -np 2 -H b:2 prog", "--hosts=a,b:2 --np=2 -- prog"},
+		{"-host a:2,b prog", "--hosts=a:2,b -- prog"},
+		{"-hosts a:2,b prog", "--hosts=a:2,b -- prog"},
+		{"--host a prog", "--hosts=a -- prog"},
+		{"-hostfile f prog", "--hostfile=f -- prog"},
+		{"-machinefile f prog", "--hostfile=f -- prog"},
 		{"-hostfile=f prog", "--hostfile=f -- prog"},
-		{"-wdir /w prog", "--wdir /w -- prog"},
-		{"-wd /w prog", "--wdir /w -- prog"},
+		{"-f f prog", "--hostfile=f -- prog"},
+		{"-wdir /w prog", "--wdir=/w -- prog"},
+		{"-wd /w prog", "--wdir=/w -- prog"},
 		{"-wd=/w=x prog", "--wdir=/w=x -- prog"},
-		{"-vH a prog", "-vH a -- prog"},
-		{"-vvHa prog", "-vvHa -- prog"},
-		{"-v prog", "-v -- prog"},
+		{"-vH a prog", "--verbose --hosts=a -- prog"},
+		{"-vvHa prog", "--verbose --verbose --hosts=a -- prog"},
+		{"-v prog", "--verbose -- prog"},
 		{"--verbose prog", "--verbose -- prog"},
+		{"--verbose=2 prog", "--verbose=2 -- prog"},
 		{"--dry-run prog", "--dry-run -- prog"},
 		{"--tag-output prog", "--tag-output -- prog"},
-		{"-x A -x B=1 prog", "-x A -x B=1 -- prog"},
-		{"-x -y prog", "-x -y -- prog"},
-		{"-H -- prog", "-H -- -- prog"},
-		{"-np 2 -- prog -np 3", "--np 2 -- prog -np 3"},
+		{"-x A -x B=1 prog", "--export=A --export=B=1 -- prog"},
+		{"-x -y prog", "--export=-y -- prog"},
+		{"-H -- prog", "--hosts=-- -- prog"},
+		{"-np 2 -- prog -np 3", "--np=2 -- prog -np 3"},
 		{"-- -prog", "-- -prog"},
-		{"-np 2 -- -- prog", "--np 2 -- -- prog"},
-		{"--nope prog", "--nope -- prog"},
-		{"--nope=1 prog", "--nope=1 -- prog"},
-		{"-Z prog", "-Z -- prog"},
-		{"-np", "--np"},
-		{"-v -H", "-v -H"},
+		{"-np 2 -- -- prog", "--np=2 -- -- prog"},
 		{"--help", "--help"},
-		{"-h prog", "-h -- prog"},
+		{"-h prog", "--help -- prog"},
 		{"version", "version"},
 		{"help version", "help version"},
 		{"completion bash", "completion bash"},
-		{"-v version", "-v -- version"},
+		{"-v version", "--verbose -- version"},
 		{"-- version", "-- version"},
 		{"prog version", "-- prog version"},
+		{"--version", "version"},
+		{"--dialect gorun prog", "-- prog"},
+		{"sh -c :", "-- sh -c :"},
+		{"a : b", "-- a : b"},
+		{"-- a : -np 2 b", "-- a : -np 2 b"},
 	} {
-		flags, _ := flagSet()
-		got := normalize(strings.Fields(tc.argv), flags, commands())
-		if !slices.Equal(got, strings.Fields(tc.want)) {
-			t.Errorf("%q: got %q, want %q", tc.argv, strings.Join(got, " "), tc.want)
+		got, err := translated(t, own, strings.Fields(tc.argv)...)
+		if err != nil || !slices.Equal(got.args, strings.Fields(tc.want)) || got.notice() != "" {
+			t.Errorf("%q: got %q, want %q; %v, notice %q", tc.argv, strings.Join(got.args, " "), tc.want, err, got.notice())
 		}
 	}
 }
 
-func TestNormalizeTakesAnEmptyWordForTheProgram(t *testing.T) {
-	flags, _ := flagSet()
-	if got := normalize([]string{"-np", "2", "", "-v"}, flags, commands()); !slices.Equal(got, []string{"--np", "2", "--", "", "-v"}) {
-		t.Errorf("%q", got)
+func TestTranslateTakesAnEmptyWordForTheProgram(t *testing.T) {
+	if got, err := translated(t, own, "-np", "2", "", "-v"); err != nil || !slices.Equal(got.args, []string{"--np=2", "--", "", "-v"}) {
+		t.Errorf("%q, %v", got.args, err)
 	}
-	if got := normalize([]string{"-x", "", "prog"}, flags, commands()); !slices.Equal(got, []string{"-x", "", "--", "prog"}) {
-		t.Errorf("%q", got)
+	if got, err := translated(t, own, "-x", "", "prog"); err != nil || !slices.Equal(got.args, []string{"--export=", "--", "prog"}) {
+		t.Errorf("%q, %v", got.args, err)
 	}
 }
 
-// TestNormalizedWordsParse checks that the flag parser reads what was meant.
-func TestNormalizedWordsParse(t *testing.T) {
+// A command that runs no program has flags anywhere.
+func TestTranslateWordsAnywhere(t *testing.T) {
+	flags, _ := flagSet()
+	got, err := translateWords([]string{"allreduce", "-np", "4", "-bind-to", "core", "x", "-Ha:2", "--"}, flags)
+	if err != nil || !slices.Equal(got.args, []string{"allreduce", "--np=4", "x", "--hosts=a:2", "--"}) || got.notice() != "no effect yet: -bind-to" {
+		t.Errorf("%q, %v, %q", got.args, err, got.notice())
+	}
+	if _, err := translateWords([]string{"-np"}, flags); err == nil {
+		t.Error("a value is missing, and nobody said so")
+	}
+}
+
+// TestTranslatedWordsParse checks that the flag parser reads what was meant.
+func TestTranslatedWordsParse(t *testing.T) {
 	for _, argv := range []string{
 		"-np 4 -H a:2,b:2 -x A prog -np 9 --hosts no",
 		"-np=4 -host a:2,b:2 -x=A prog -np 9 --hosts no",
@@ -100,7 +122,11 @@ func TestNormalizedWordsParse(t *testing.T) {
 		"--num_proc=4 -hosts=a:2,b:2 -x A prog -np 9 --hosts no",
 	} {
 		flags, o := flagSet()
-		if err := flags.Parse(normalize(strings.Fields(argv), flags, commands())); err != nil {
+		line, err := translate(strings.Fields(argv), own, flags, commands())
+		if err == nil {
+			err = flags.Parse(line.args)
+		}
+		if err != nil {
 			t.Errorf("%s: %v", argv, err)
 			continue
 		}
@@ -110,55 +136,66 @@ func TestNormalizedWordsParse(t *testing.T) {
 	}
 }
 
-// FuzzNormalize checks, for any words, that a program's words come out as they are, and
-// that of the others only those are changed that are known, and at most one -- is added.
-func FuzzNormalize(f *testing.F) {
-	f.Add("-np\x004\x00-x\x00A", "prog\x00-np\x00--\x00")
-	f.Add("-vH\x00a\x00--", "-prog\x00-x")
-	f.Add("-=\x00--=\x00-\xff\x00-vé", "p")
-	f.Fuzz(func(t *testing.T, anything, theirs string) {
+// FuzzTranslate checks, for any words in any dialect, that nothing panics, that a mistake
+// is one of the user's, and that a program's words come out as they are.
+func FuzzTranslate(f *testing.F) {
+	f.Add("-np\x004\x00-x\x00A", "prog\x00-np\x00--\x00", byte(0))
+	f.Add("-vH\x00a\x00--", "-prog\x00-x", byte(1))
+	f.Add("-=\x00--=\x00-\xff\x00-vé", "p", byte(2))
+	f.Add("-mca\x00a\x00b\x00-genv\x00A=1\x00-genv\x00A\x001\x00-K0\x00--mpi-args\x00'--mca a b' -np 2", "a\x00:\x00b", byte(3))
+	f.Add("--export\x00NONE\x00-t\x001-2:3\x00--dialect\x00srun\x00-m", "", byte(4))
+	f.Add("--map-by=ppr:2:node:pe=1\x00--output\x00tag,dir=a\x00-prepend-pattern\x00%", "x", byte(5))
+	f.Fuzz(func(t *testing.T, anything, theirs string, which byte) {
+		dialects := []launchers{own, openMPI, hydra, horovod, slurm, torch}
+		dialect := dialects[int(which)%len(dialects)]
 		words, program := strings.Split(anything, "\x00"), strings.Split(theirs, "\x00")
 		flags, _ := flagSet()
-		checkWords(t, words, normalize(words, flags, commands()))
-		for _, ours := range [][]string{{"-np", "4", "-v", "--"}, {"-np", "4", "-v"}} {
-			if len(ours) == 3 && strings.HasPrefix(program[0], "-") && program[0] != "-" {
-				continue // it would be a flag
+		got, err := translate(words, dialect, flags, commands())
+		checkTranslated(t, words, got, err)
+		for _, ours := range [][]string{{"-np", "4", "--"}, {"-np", "4"}} {
+			got, err := translate(slices.Concat(ours, program), dialect, flags, commands())
+			if len(ours) == 2 && (!isPositional(program[0]) || err != nil || dialect == torch) {
+				continue // it would be a flag, or several programs, or one for Python
 			}
-			got := normalize(slices.Concat(ours, program), flags, commands())
-			if !slices.Equal(got, slices.Concat([]string{"--np", "4", "-v", "--"}, program)) {
-				t.Fatalf("%q, then %q: %q", ours, program, got)
+			if err != nil || !slices.Equal(got.args, slices.Concat([]string{"--np=4", "--"}, program)) {
+				t.Fatalf("%q, then %q: %q, %v", ours, program, got.args, err)
 			}
-			if err := flags.Parse(got); err != nil || !slices.Equal(flags.Args(), program) {
+			if err := flags.Parse(got.args); err != nil || !slices.Equal(flags.Args(), program) {
 				t.Fatalf("%q: %q, %v", program, flags.Args(), err)
 			}
 		}
 	})
 }
 
-func checkWords(t *testing.T, words, got []string) {
+// checkTranslated checks what holds for all translations of words.
+func checkTranslated(t *testing.T, words []string, got translation, err error) {
 	t.Helper()
-	i, added := 0, false
-	for _, g := range got {
-		switch {
-		case i < len(words) && g == words[i]:
-			i++
-		case i < len(words) && !added && renamed(words[i], g):
-			i++
-		case g == "--" && !added:
-			added = true
-		default:
-			t.Fatalf("%q became %q", words, got)
+	var usage *usageError
+	if err != nil {
+		if !errors.As(err, &usage) || err.Error() == "" {
+			t.Fatalf("%q: %v", words, err)
+		}
+		return
+	}
+	end := slices.Index(got.args, "--")
+	if end < 0 {
+		end = len(got.args)
+	}
+	if len(words) > 0 && slices.Contains(commands(), words[0]) || slices.Equal(got.args, []string{"version"}) {
+		return
+	}
+	for _, arg := range got.args[:end] {
+		if !strings.HasPrefix(arg, "--") {
+			t.Fatalf("%q became %q", words, got.args)
 		}
 	}
-	if i != len(words) {
-		t.Fatalf("%q became %q", words, got)
+	program := got.args[min(end+1, len(got.args)):]
+	if len(program) > 1 && program[0] == "python" && program[1] == "-u" {
+		return // torchrun's way to start it
 	}
-}
-
-func renamed(from, to string) bool {
-	name, value, _ := strings.Cut(strings.TrimPrefix(from, "-"), "=")
-	long, known := longWords()[name]
-	return known && (to == "--"+long || to == "--"+long+"="+value)
+	if !slices.Equal(program, words[len(words)-len(program):]) {
+		t.Fatalf("%q became %q", words, got.args)
+	}
 }
 
 func TestNearest(t *testing.T) {

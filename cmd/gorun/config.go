@@ -17,10 +17,11 @@ import (
 const maxConfig = 1 << 20
 
 // setDefaults gives flags that the command line left alone their value from
-// the environment (GORUN_NP, GORUN_SSH_CONFIG, …), or else from the
-// configuration file: flags > environment > file > built in. Where to run counts as
-// one setting, whether it is said by hosts or by a hostfile.
-func setDefaults(flags *pflag.FlagSet, lookup func(string) (string, bool), file map[string]string, fileName string) error {
+// the environment (GORUN_NP, GORUN_SSH_CONFIG, …), from settings (Open MPI's in the
+// environment, as flags), or else from the configuration file: flags > environment >
+// settings > file > built in. Where to run counts as one setting, whether it is said by
+// hosts or by a hostfile.
+func setDefaults(flags *pflag.FlagSet, lookup func(string) (string, bool), settings []string, file map[string]string, fileName string) error {
 	environment := func(flag string) (value, source string, ok bool) {
 		variable := "GORUN_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 		value, ok = lookup(variable)
@@ -30,9 +31,13 @@ func setDefaults(flags *pflag.FlagSet, lookup func(string) (string, bool), file 
 		value, ok = file[flag]
 		return value, fileName + ": " + flag, ok
 	}
-	errs := append(setFrom(flags, environment), setFrom(flags, configuration)...)
+	errs := setFrom(flags, environment)
+	errs = append(errs, setAll(flags, settings)...)
+	errs = append(errs, setFrom(flags, configuration)...)
 	for name := range file {
-		if flags.Lookup(name) == nil {
+		if name == "dialect" {
+			errs = append(errs, usagef("set GORUN_DIALECT, or start gorun by another name", "%s: dialect has no effect here", fileName))
+		} else if flags.Lookup(name) == nil {
 			var known []string
 			flags.VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
 			h := "the keys are the long names of the flags: see gorun --help"
@@ -49,11 +54,36 @@ func setDefaults(flags *pflag.FlagSet, lookup func(string) (string, bool), file 
 	return errs[0]
 }
 
+// setAll sets flags given as --name=value or --name that are not set yet. A list gets
+// all that is given for it.
+func setAll(flags *pflag.FlagSet, args []string) (errs []error) {
+	changed := map[string]bool{}
+	flags.Visit(func(f *pflag.Flag) { changed[f.Name] = true })
+	for _, arg := range args {
+		name, value, valued := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
+		f := flags.Lookup(name)
+		if f == nil || changed[f.Name] {
+			continue
+		}
+		if !valued {
+			value = f.NoOptDefVal
+		}
+		if err := flags.Set(name, value); err != nil {
+			var invalid *pflag.InvalidValueError
+			if errors.As(err, &invalid) {
+				err = reason(invalid)
+			}
+			errs = append(errs, usagef("it comes from a setting of Open MPI in the environment", "--%s %q: %w", name, value, err))
+		}
+	}
+	return errs
+}
+
 // setFrom sets the flags that are not set yet from one source.
 func setFrom(flags *pflag.FlagSet, source func(flag string) (value, source string, ok bool)) (errs []error) {
-	where := flags.Changed("hosts") || flags.Changed("hostfile")
+	where := flags.Changed("hosts") || flags.Changed("hostfile") || flags.Changed("host-discovery-script")
 	flags.VisitAll(func(f *pflag.Flag) {
-		place := f.Name == "hosts" || f.Name == "hostfile"
+		place := f.Name == "hosts" || f.Name == "hostfile" || f.Name == "host-discovery-script"
 		if f.Changed || (place && where) || f.Name == "help" || f.Name == "config" {
 			return
 		}

@@ -48,7 +48,7 @@ func TestDefaultsPrecedence(t *testing.T) {
 			file["np"] = tc.file
 		}
 		// An empty variable says nothing, as if it were not set.
-		if err := setDefaults(flags, lookupIn(map[string]string{"GORUN_NP": tc.env, "GORUN_HOSTS": ""}), file, "f"); err != nil {
+		if err := setDefaults(flags, lookupIn(map[string]string{"GORUN_NP": tc.env, "GORUN_HOSTS": ""}), nil, file, "f"); err != nil {
 			t.Fatal(err)
 		}
 		if o.np != tc.want || flags.Changed("np") != tc.set {
@@ -62,7 +62,7 @@ func TestDefaultsOfEveryKind(t *testing.T) {
 	env := map[string]string{"GORUN_SSH_CONFIG": "c", "GORUN_NO_OVERSUBSCRIBE": "true", "GORUN_EXPORT": "A", "GORUN_START_TIMEOUT": "1h30m", "GORUN_VERBOSE": "2",
 		"GORUN_RANK": "7", "GORUN_CONFIG": "not from here", "GORUN_HELP": "true"}
 	file := map[string]string{"host-keys": "accept-new", "grace": "2.5", "tag-output": "true", "ssh-identity-file": "k", "ssh-port": "2222"}
-	if err := setDefaults(flags, lookupIn(env), file, "f"); err != nil {
+	if err := setDefaults(flags, lookupIn(env), nil, file, "f"); err != nil {
 		t.Fatal(err)
 	}
 	if o.sshConfig != "c" || !o.noOversubscribe || fmt.Sprint(o.exports, o.identities) != "[A] [k]" || time.Duration(o.startTimeout) != 90*time.Minute ||
@@ -80,11 +80,12 @@ func TestDefaultsThatMakeNoSense(t *testing.T) {
 		"a bad time":           {env: map[string]string{"GORUN_TIMEOUT": "soon"}, want: "GORUN_TIMEOUT=soon: want seconds, or", hint: ""},
 		"a bad value":          {file: map[string]string{"np": "x"}, want: "f.yaml: np=x: want a whole number"},
 		"a setting misspelled": {file: map[string]string{"hostfle": "x"}, want: `f.yaml: there is no setting "hostfle"`, hint: "did you mean hostfile?"},
+		"a dialect, too late":  {file: map[string]string{"dialect": "srun"}, want: "f.yaml: dialect has no effect here", hint: "set GORUN_DIALECT, or start gorun by another name"},
 		"no setting at all":    {file: map[string]string{"zzzzzzzz": "x"}, want: `f.yaml: there is no setting "zzzzzzzz"`, hint: "the keys are the long names of the flags: see gorun --help"},
 		"the first of two":     {file: map[string]string{"zzzzzzzz": "x", "aaaaaaaaa": "y"}, want: `f.yaml: there is no setting "aaaaaaaaa"`, hint: "the keys are the long names of the flags: see gorun --help"},
 	} {
 		flags, _ := flagSet()
-		err := setDefaults(flags, lookupIn(tc.env), tc.file, "f.yaml")
+		err := setDefaults(flags, lookupIn(tc.env), nil, tc.file, "f.yaml")
 		var usage *usageError
 		if !errors.As(err, &usage) || !strings.HasPrefix(err.Error(), tc.want) || usage.Hint() != tc.hint {
 			t.Errorf("%s: %v, hint %q", name, err, hint(err))
@@ -127,7 +128,7 @@ func FuzzConfig(f *testing.F) {
 			return
 		}
 		flags, o := flagSet()
-		err = setDefaults(flags, lookupIn(nil), values, "f")
+		err = setDefaults(flags, lookupIn(nil), nil, values, "f")
 		var usage *usageError
 		if err != nil && !errors.As(err, &usage) {
 			t.Fatalf("%q: %v", values, err)

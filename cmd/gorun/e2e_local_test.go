@@ -53,7 +53,8 @@ func TestMistakesAreExplained(t *testing.T) {
 	plain := filepath.Join(dir, "plain")
 	script := filepath.Join(dir, "script")
 	hosts := filepath.Join(dir, "hosts")
-	for name, text := range map[string]string{plain: "x", script: "#!/no/such/interpreter\n", hosts: "a slots=2\nb slots=two\n"} {
+	good := filepath.Join(dir, "good")
+	for name, text := range map[string]string{plain: "x", good: "node1.example.com slots=2\n", script: "#!/no/such/interpreter\n", hosts: "a slots=2\nb slots=two\n"} {
 		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -70,9 +71,9 @@ func TestMistakesAreExplained(t *testing.T) {
 		{[]string{"-np", "0", "true"}, 2, []string{"at least 1"}},
 		{[]string{"-np", "two", "true"}, 2, []string{`"two"`}},
 		{[]string{"--hostfil", "x", "true"}, 2, []string{"no flag --hostfil", "did you mean --hostfile?"}},
-		{[]string{"-Q", "true"}, 2, []string{"no flag -Q"}},
+		{[]string{"-Y", "true"}, 2, []string{"no flag -Y"}},
 		{[]string{"-H", "a:0", "true"}, 2, []string{`-H:1: "a:0"`}},
-		{[]string{"-H", "a", "--hostfile", hosts, "true"}, 2, []string{"-H and --hostfile"}},
+		{[]string{"-H", "node1", "--hostfile", good, "true"}, 2, []string{"hostfile " + good + " has no host node1", "did you mean node1.example.com?"}},
 		{[]string{"--hostfile", hosts, "true"}, 2, []string{hosts + ":2:", `slots=two`}},
 		{[]string{"--hostfile", "/no/such", "true"}, 2, []string{"/no/such", "no such file"}},
 		{[]string{"-np", "8", "-H", "localhost:2", "--no-oversubscribe", "true"}, 2, []string{"8 ranks need 8 slots, but the host has 2", "-np 2"}},

@@ -18,5 +18,5 @@ func main() {
 	if len(args) > 0 && args[0] == benchRank {
 		os.Exit(runBenchRank(args[1:]))
 	}
-	os.Exit(runCLI(args, os.Stdin, os.Stdout, os.Stderr))
+	os.Exit(runCLI(os.Args, os.Stdin, os.Stdout, os.Stderr))
 }

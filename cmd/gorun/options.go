@@ -2,7 +2,9 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -13,14 +15,22 @@ import (
 // runOptions are the flags of a run, as the user gave them.
 type runOptions struct {
 	np              int
+	ppn, nodes      count
+	minNP, maxNP    int
 	hosts           string
 	hostfile        string
+	discovery       string
+	slotsPerHost    count
 	noOversubscribe bool
 
-	exports []string
-	wdir    string
-	stdin   string
+	exports  []string
+	envFiles []string
+	unset    []string
+	noEnv    bool
+	wdir     string
+	stdin    string
 
+	launcher   string
 	sshConfig  string
 	sshPort    int
 	identities []string
@@ -34,25 +44,38 @@ type runOptions struct {
 
 	prefix         string
 	tagOutput      bool
+	mergeStderr    bool
 	outputFilename string
 
-	config  string
-	dryRun  bool
-	verbose int
+	config     string
+	dialect    string
+	displayMap bool
+	dryRun     bool
+	verbose    int
 }
 
 // addFlags binds o to flags.
 func (o *runOptions) addFlags(flags *pflag.FlagSet) {
-	o.startTimeout, o.grace = seconds(60*time.Second), seconds(5*time.Second)
+	o.startTimeout, o.grace, o.slotsPerHost = seconds(60*time.Second), seconds(5*time.Second), 1
 	flags.IntVarP(&o.np, "np", "n", 0, "ranks to start (default: one per slot)")
-	flags.StringVarP(&o.hosts, "hosts", "H", "", "hosts and their slots: f1:2,f2:2 (default: this machine)")
-	flags.StringVar(&o.hostfile, "hostfile", "", "file with a host per line: f1 slots=2")
+	flags.StringVarP(&o.hosts, "hosts", "H", "", "hosts and their slots: f1:2,f[2-8]:2,^f5 (default: what the scheduler says, or this machine)")
+	flags.StringVar(&o.hostfile, "hostfile", "", "file with a host per line: f1 slots=2; with -H, those of them that -H names")
+	flags.Var(&o.ppn, "ppn", "ranks on each host, whatever its slots")
+	flags.Var(&o.nodes, "nodes", "use this many hosts, the first ones, with an equal share of the ranks")
+	flags.StringVar(&o.discovery, "host-discovery-script", "", "program that prints a host per line: f1:2; it is asked once")
+	flags.Var(&o.slotsPerHost, "slots-per-host", "slots of hosts that the discovery script names without")
+	flags.IntVar(&o.minNP, "min-np", 0, "fewest ranks of an elastic job; the number does not change yet")
+	flags.IntVar(&o.maxNP, "max-np", 0, "most ranks of an elastic job; the number does not change yet")
 	flags.BoolVar(&o.noOversubscribe, "no-oversubscribe", false, "refuse more ranks than slots")
 
 	flags.StringArrayVarP(&o.exports, "export", "x", nil, "send a variable whatever its name: NAME, NAME=value or PREFIX*")
+	flags.StringArrayVar(&o.envFiles, "env-file", nil, "file with a NAME=value or NAME per line, to send as --export does")
+	flags.StringArrayVar(&o.unset, "unset-env", nil, "leave a variable out: NAME or PREFIX*")
+	flags.BoolVar(&o.noEnv, "no-env", false, "send only what --export and --env-file name")
 	flags.StringVar(&o.wdir, "wdir", "", "working directory of the ranks (default: the current one)")
 	flags.StringVar(&o.stdin, "stdin", "0", "which rank reads gorun's standard input: 0 or none")
 
+	flags.StringVar(&o.launcher, "launcher", "auto", "how hosts are reached: ssh, srun, local (all are this machine), or auto: by srun in a Slurm job")
 	flags.StringVarP(&o.sshConfig, "ssh-config", "F", "", "SSH configuration file (default: ~/.ssh/config and the system's)")
 	flags.IntVar(&o.sshPort, "ssh-port", 0, "SSH port of hosts that do not name one")
 	flags.StringArrayVarP(&o.identities, "ssh-identity-file", "i", nil, "private key to try first; may be repeated")
@@ -66,9 +89,12 @@ func (o *runOptions) addFlags(flags *pflag.FlagSet) {
 
 	flags.StringVar(&o.prefix, "prefix", "host", "start of output lines: host, rank, horovod, mpirun, none, or text with %r %h %s")
 	flags.BoolVar(&o.tagOutput, "tag-output", false, "same as --prefix mpirun")
+	flags.BoolVar(&o.mergeStderr, "merge-stderr", false, "write the ranks' stderr to stdout")
 	flags.StringVar(&o.outputFilename, "output-filename", "", "also save output to DIR/rank.N/stdout and stderr")
 
 	flags.StringVar(&o.config, "config", "", "YAML file with defaults for these flags (default: ~/.config/gorun/config.yaml)")
+	flags.StringVar(&o.dialect, "dialect", "", "whose meaning words have first: gorun, mpirun, mpiexec.hydra, horovodrun, srun or torchrun (default: by gorun's name)")
+	flags.BoolVar(&o.displayMap, "display-map", false, "show which rank runs where, and run")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "show what would run where, and stop")
 	flags.CountVarP(&o.verbose, "verbose", "v", "tell what gorun does")
 	flags.SetNormalizeFunc(normalizeName)
@@ -76,13 +102,7 @@ func (o *runOptions) addFlags(flags *pflag.FlagSet) {
 
 // normalizeName accepts other launchers' long spellings, and _ for -.
 func normalizeName(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-	dashed := []byte(name)
-	for i, c := range dashed {
-		if c == '_' {
-			dashed[i] = '-'
-		}
-	}
-	switch s := string(dashed); s {
+	switch s := normalizeDashes(name); s {
 	case "host":
 		return "hosts"
 	case "machinefile":
@@ -98,6 +118,9 @@ func normalizeName(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 	}
 }
 
+// normalizeDashes is name with - for _.
+func normalizeDashes(name string) string { return strings.ReplaceAll(name, "_", "-") }
+
 // check finds values that no run can have.
 func (o *runOptions) check(npSet bool) error {
 	switch {
@@ -105,8 +128,14 @@ func (o *runOptions) check(npSet bool) error {
 		return usagef("give the number of ranks, for example -np 4", "-np %d: a job has at least 1 rank", o.np)
 	case o.np > 1<<20:
 		return usagef("", "-np %d: at most %d ranks", o.np, 1<<20)
-	case o.hosts != "" && o.hostfile != "":
-		return usagef("leave one of them out", "-H and --hostfile together say twice where to run")
+	case npSet && o.minNP > o.np:
+		return usagef("", "-np %d is less than --min-np %d", o.np, o.minNP)
+	case npSet && o.maxNP > 0 && o.np > o.maxNP:
+		return usagef("", "-np %d is more than --max-np %d", o.np, o.maxNP)
+	case o.discovery != "" && (o.hosts != "" || o.hostfile != ""):
+		return usagef("leave one of them out", "--host-discovery-script beside -H or --hostfile says twice where to run")
+	case !slices.Contains([]string{"auto", "ssh", "srun", "local"}, o.launcher):
+		return usagef("", "--launcher %q: it must be auto, ssh, srun or local", o.launcher)
 	case o.hostKeys != "strict" && o.hostKeys != "accept-new":
 		return usagef("", "--host-keys %q: it must be strict or accept-new", o.hostKeys)
 	case o.stdin != "0" && o.stdin != "none":
@@ -114,6 +143,21 @@ func (o *runOptions) check(npSet bool) error {
 	case o.sshPort < 0 || o.sshPort > 65535:
 		return usagef("", "--ssh-port %d: ports go from 1 to 65535", o.sshPort)
 	}
+	return nil
+}
+
+// count is a number of at least 1 on the command line; 0 where none is given.
+type count int
+
+func (c *count) String() string { return strconv.Itoa(int(*c)) }
+func (c *count) Type() string   { return "int" }
+
+func (c *count) Set(text string) error {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > 1<<20 {
+		return fmt.Errorf("want a whole number from 1 to %d", 1<<20)
+	}
+	*c = count(n)
 	return nil
 }
 

@@ -102,7 +102,7 @@ func TestOptionsThatNoRunCanHave(t *testing.T) {
 		"--np=0":                 "-np 0: a job has at least 1 rank",
 		"--np=-3":                "-np -3: a job has at least 1 rank",
 		"--np=1048577":           "-np 1048577: at most 1048576 ranks",
-		"-H=a --hostfile=f":      "-H and --hostfile together",
+		"-H=a --hostfile=f":      "",
 		"--host-keys=no":         `--host-keys "no"`,
 		"--stdin=1":              `--stdin "1"`,
 		"--ssh-port=65536":       "--ssh-port 65536",
@@ -131,16 +131,16 @@ func TestNetworkInterfacesThatMakeNoSense(t *testing.T) {
 	bad := map[string]string{"GORUN_NETWORK_INTERFACE": "10.0.0.0/33"}
 	flags, _ := flagSet()
 	for source, err := range map[string]error{
-		`--network-interface "10.0.0.0/33": `:     explainUsage(flags.Parse([]string{"--network-interface", "10.0.0.0/33"}), flags),
-		"GORUN_NETWORK_INTERFACE=10.0.0.0/33: ":   setDefaults(flags, lookupIn(bad), nil, "f"),
-		"f.yaml: network-interface=10.0.0.0/33: ": setDefaults(flags, lookupIn(nil), map[string]string{"network-interface": "10.0.0.0/33"}, "f.yaml"),
+		`--network-interface "10.0.0.0/33": `:     explainUsage(flags.Parse([]string{"--network-interface", "10.0.0.0/33"}), nil),
+		"GORUN_NETWORK_INTERFACE=10.0.0.0/33: ":   setDefaults(flags, lookupIn(bad), nil, nil, "f"),
+		"f.yaml: network-interface=10.0.0.0/33: ": setDefaults(flags, lookupIn(nil), nil, map[string]string{"network-interface": "10.0.0.0/33"}, "f.yaml"),
 	} {
 		if err == nil || err.Error() != source+reason || exitCode(err) != 2 {
 			t.Errorf("%s: %v", source, err)
 		}
 	}
 	flags, o := flagSet()
-	if err := setDefaults(flags, lookupIn(map[string]string{"GORUN_NETWORK_INTERFACE": "eth0"}), map[string]string{"network-interface": "eth1"}, "f"); err != nil || o.network.String() != "eth0" {
+	if err := setDefaults(flags, lookupIn(map[string]string{"GORUN_NETWORK_INTERFACE": "eth0"}), nil, map[string]string{"network-interface": "eth1"}, "f"); err != nil || o.network.String() != "eth0" {
 		t.Errorf("network %q, %v", &o.network, err)
 	}
 }

@@ -10,7 +10,11 @@ import (
 
 func planOf(t *testing.T, hosts string) launcher.Plan {
 	t.Helper()
-	parsed, err := hostfile.ParseList(hosts)
+	list, err := hostfile.ParseList(hosts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := list.Hosts()
 	if err != nil {
 		t.Fatal(err)
 	}

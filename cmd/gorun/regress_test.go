@@ -13,7 +13,7 @@ func TestWhereToRunOverridesLowerPlaces(t *testing.T) {
 		if err := flags.Parse([]string{"-H=a:2"}); err != nil {
 			t.Fatal(err)
 		}
-		if err := setDefaults(flags, lookupIn(lower.env), lower.file, "f.yaml"); err != nil {
+		if err := setDefaults(flags, lookupIn(lower.env), nil, lower.file, "f.yaml"); err != nil {
 			t.Fatal(err)
 		}
 		if err := o.check(false); err != nil {
@@ -29,7 +29,7 @@ func TestConfigTakesTheOtherSpellings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := setDefaults(flags, lookupIn(nil), values, "f.yaml"); err == nil && (o.np != 4 || o.hosts != "a") {
+	if err := setDefaults(flags, lookupIn(nil), nil, values, "f.yaml"); err == nil && (o.np != 4 || o.hosts != "a") {
 		t.Errorf("np is %d, hosts %q, and nobody was told", o.np, o.hosts)
 	}
 }

@@ -3,9 +3,10 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -14,16 +15,22 @@ import (
 	"github.com/gorun/gorun/launcher"
 )
 
-// runCLI is gorun at the user's terminal. It returns the exit code.
-func runCLI(args []string, stdin *os.File, stdout, stderr io.Writer) int {
+// runCLI is gorun at the user's terminal: argv is its name and its words. It returns
+// the exit code.
+func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer) int {
 	say := &ui{w: stderr}
 	code := 0
+	var line translation
 	run := func(flags *pflag.FlagSet, o *runOptions, program []string, out io.Writer) error {
-		if err := completeOptions(flags, o); err != nil {
+		settings, err := completeOptions(flags, o)
+		if err != nil {
 			return err
 		}
 		say.verbose = o.verbose
-		var err error
+		line.add(settings)
+		if text := line.notice(); text != "" {
+			say.notef("%s", text)
+		}
 		code, err = runJob(context.Background(), o, program, streams{stdin, out, stderr}, say)
 		return err
 	}
@@ -35,15 +42,26 @@ func runCLI(args []string, stdin *os.File, stdout, stderr io.Writer) int {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	flags := root.Flags()
-	if len(args) > 0 && args[0] == benchmarks.Name() {
-		flags = benchmarks.Flags()
-		root.SetArgs(append(args[:1:1], normalizeWords(args[1:], flags)...))
-	} else {
-		root.SetArgs(normalize(args, flags, commandNames(root)))
+	commands := commandNames(root)
+	if byName, _ := dialectNamed(filepath.Base(argv[0])); byName != own {
+		commands = nil // mpirun version runs a program of that name
 	}
-	if err := root.Execute(); err != nil {
-		err = explainUsage(err, flags)
-		say.report(err)
+	dialect, err := chooseDialect(argv[0], os.LookupEnv)
+	switch args := argv[1:]; {
+	case err != nil:
+	case len(commands) > 0 && len(args) > 0 && args[0] == benchmarks.Name():
+		flags = benchmarks.Flags()
+		line, err = translateWords(args[1:], flags)
+		line.args = slices.Insert(line.args, 0, args[0])
+	default:
+		line, err = translate(args, dialect, flags, commands)
+	}
+	if err == nil {
+		root.SetArgs(append([]string{}, line.args...)) // not nil, which is the process's own arguments
+		err = root.Execute()
+	}
+	if err != nil {
+		say.report(explainUsage(err, line.typed))
 		return exitCode(err)
 	}
 	return code
@@ -80,10 +98,10 @@ job, shows their output, and takes them all down when one fails.`,
 	root.Flags().SetInterspersed(false)
 	root.Flags().SortFlags = false
 	o.addFlags(root.Flags())
-	root.AddCommand(newVersion())
+	root.AddCommand(newVersion(), newCompat())
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd()
-	root.SetUsageTemplate(root.UsageTemplate() + "\nExit codes: the first failing rank's own, 128+signal, or 2 usage, 124 timeout,\n125 cannot launch or host lost, 126/127 program not executable/not found, 130 Ctrl-C.\n")
+	groupUsage(root)
 	return root
 }
 
@@ -95,49 +113,48 @@ func commandNames(root *cobra.Command) []string {
 	return names
 }
 
-// completeOptions fills what the command line left open and checks the whole.
-func completeOptions(flags *pflag.FlagSet, o *runOptions) error {
+// completeOptions fills what the command line left open and checks the whole. It
+// returns what Open MPI's settings in the environment ask for.
+func completeOptions(flags *pflag.FlagSet, o *runOptions) (settings translation, err error) {
 	file, name, err := readConfig(o.config, os.LookupEnv)
 	if err != nil {
-		return err
+		return settings, err
 	}
-	if err := setDefaults(flags, os.LookupEnv, file, name); err != nil {
-		return err
+	settings, err = environmentSettings(os.Environ(), flags)
+	if err != nil {
+		return settings, err
 	}
-	return o.check(flags.Changed("np"))
+	if err := setDefaults(flags, os.LookupEnv, settings.args, file, name); err != nil {
+		return settings, err
+	}
+	return settings, o.check(flags.Changed("np"))
 }
 
-// explainUsage adds the flag that was probably meant to an unknown one's error.
-func explainUsage(err error, flags *pflag.FlagSet) error {
-	var unknown *pflag.NotExistError
+// explainUsage says of the flag parser's errors which word of the user's is wrong, and
+// what is wanted there. typed are the user's words for our flags.
+func explainUsage(err error, typed map[string]string) error {
 	var invalid *pflag.InvalidValueError
-	var missing *pflag.ValueRequiredError
-	switch {
-	case errors.As(err, &unknown):
-		name := unknown.GetSpecifiedName()
-		var names []string
-		flags.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-		h := "see gorun --help; flags of your program go after its name"
-		dashes := "--"
-		if group := unknown.GetSpecifiedShortnames(); group != "" {
-			name, dashes = group, "-"
-		}
-		if n := nearest(name, names); n != "" {
-			h = fmt.Sprintf("did you mean --%s?", n)
-		}
-		return usagef(h, "there is no flag %s%s", dashes, name)
-	case errors.As(err, &invalid):
-		return usagef("see gorun --help", "--%s %q: %w", invalid.GetFlag().Name, invalid.GetValue(), reason(invalid))
-	case errors.As(err, &missing):
-		return usagef("see gorun --help", "--%s needs a value", missing.GetFlag().Name)
+	if !errors.As(err, &invalid) {
+		return err
 	}
-	return err
+	word := "--" + invalid.GetFlag().Name
+	if t := typed[invalid.GetFlag().Name]; t != "" {
+		word = t
+	}
+	h := "see gorun --help"
+	if invalid.GetFlag().Value.Type() == "int" {
+		h = "for example " + word + " 2"
+	}
+	return usagef(h, "%s %q: %w", word, invalid.GetValue(), reason(invalid))
 }
 
 // reason is why a flag cannot have a value.
 func reason(invalid *pflag.InvalidValueError) error {
 	err := invalid.Unwrap()
-	if errors.Is(err, strconv.ErrSyntax) || errors.Is(err, strconv.ErrRange) {
+	switch wrong := errors.Is(err, strconv.ErrSyntax) || errors.Is(err, strconv.ErrRange); {
+	case wrong && invalid.GetFlag().Value.Type() == "bool":
+		return errors.New("want true or false")
+	case wrong:
 		return errors.New("want a whole number")
 	}
 	return err

@@ -1,8 +1,8 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/agent"
 	"github.com/gorun/gorun/launcher"
 )
@@ -26,29 +25,42 @@ type streams struct {
 // runJob is a run from options to exit code: parse, plan, then the launcher's
 // connect, stage, spawn, stream and reap.
 func runJob(ctx context.Context, o *runOptions, program []string, io streams, say *ui) (code int, err error) {
-	hosts, err := findHosts(o)
+	where, err := whereToRun(ctx, o, newSurroundings())
 	if err != nil {
 		return 0, err
 	}
-	plan, err := launcher.NewPlan(hosts, launcher.Request{NP: o.np, NoOversubscribe: o.noOversubscribe})
+	say.tracef("hosts: %s", where.summary())
+	plan, err := launcher.NewPlan(where.hosts, launcher.Request{NP: cmp.Or(o.np, where.np), NoOversubscribe: o.noOversubscribe})
 	if err != nil {
 		return 0, err
 	}
-	env, err := launcher.ForwardEnv(os.Environ(), o.exports)
+	env, err := forwardEnv(os.Environ(), o)
 	if err != nil {
-		return 0, usagef("", "%w", err)
+		return 0, err
+	}
+	if o.mergeStderr {
+		io.out = &sharedWriter{w: io.out}
+		io.err = io.out
 	}
 	opts, err := launchOptions(o, plan, program, io, say)
 	if err != nil {
 		return 0, err
 	}
-	opts.Env = env.Set
-	for _, w := range slices.Concat(plan.Warnings, env.Warnings) {
+	opts.Env = forRanks(env.Set, o.exports)
+	for _, name := range leftOut(os.Environ(), env, o) {
+		os.Unsetenv(name) // ranks on this machine inherit what is left
+	}
+	for _, w := range slices.Concat(where.warnings, plan.Warnings, env.Warnings) {
 		say.warningf("%s", w)
 	}
 	if o.dryRun {
-		_, err := fmt.Fprint(io.out, plan, dryRunText(opts))
+		_, err := fmt.Fprintf(io.out, "%vhosts      %s\n%s", plan, where.summary(), dryRunText(opts))
 		return 0, err
+	}
+	if o.displayMap {
+		for line := range strings.Lines(plan.String()) {
+			say.notef("%s", strings.TrimSuffix(line, "\n"))
+		}
 	}
 	code, err = launch(ctx, o, plan, opts, io, say)
 	if code > 0 && code < launcher.CodeTimeout && len(env.Withheld) > 0 && leavesMachine(plan) {
@@ -78,32 +90,6 @@ func launch(ctx context.Context, o *runOptions, plan launcher.Plan, opts launche
 	return result.Code(), nil
 }
 
-// findHosts reads where to run.
-func findHosts(o *runOptions) ([]hostfile.Host, error) {
-	switch {
-	case o.hosts != "":
-		hosts, err := hostfile.ParseList(o.hosts)
-		return hosts, asUsage(err)
-	case o.hostfile != "":
-		file, err := os.Open(o.hostfile)
-		if err != nil {
-			return nil, usagef("check the name after --hostfile", "open the hostfile: %w", err)
-		}
-		defer file.Close()
-		hosts, err := hostfile.Parse(o.hostfile, file)
-		return hosts, asUsage(err)
-	}
-	return []hostfile.Host{{Name: "localhost", Slots: max(o.np, 1)}}, nil
-}
-
-func asUsage(err error) error {
-	var parse *hostfile.ParseError
-	if errors.As(err, &parse) {
-		return &usageError{err: err}
-	}
-	return err
-}
-
 // launchOptions is what Run needs beside the environment and the user's wishes.
 func launchOptions(o *runOptions, plan launcher.Plan, program []string, io streams, say *ui) (launcher.Options, error) {
 	wdir, err := workingDir(o.wdir)
@@ -121,7 +107,11 @@ func launchOptions(o *runOptions, plan launcher.Plan, program []string, io strea
 	if err != nil {
 		return launcher.Options{}, err
 	}
-	return launcher.Options{Argv: program, Wdir: wdir, Network: o.network.Network, Dial: dialer(o), Exe: exe,
+	dial, err := dialer(o)
+	if err != nil {
+		return launcher.Options{}, err
+	}
+	return launcher.Options{Argv: program, Wdir: wdir, Network: o.network.Network, Dial: dial, Exe: exe,
 		Stdout: io.out, Stderr: io.err, Prefix: prefix, OutputDir: o.outputFilename,
 		StartTimeout: time.Duration(o.startTimeout), Grace: time.Duration(o.grace),
 		Note: func(text string) { say.notef("%s", text) }, Trace: say.tracef}, nil

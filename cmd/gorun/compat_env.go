@@ -1,0 +1,143 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/gorun/gorun/launcher"
+)
+
+// maxEnvFile bounds a file of variables.
+const maxEnvFile = 16 << 20
+
+// forwardEnv is the environment of the ranks as the flags ask for it.
+func forwardEnv(environ []string, o *runOptions) (launcher.Environment, error) {
+	var exports, warnings []string
+	for _, name := range o.envFiles {
+		more, odd, err := readEnvFile(name)
+		if err != nil {
+			return launcher.Environment{}, err
+		}
+		exports, warnings = append(exports, more...), append(warnings, odd...)
+	}
+	exports = append(exports, o.exports...) // -x wins over a file
+	env, err := launcher.ForwardEnv(chosen(environ, exports, o), exports)
+	if err != nil {
+		return env, usagef("", "%w", err)
+	}
+	env.Warnings = append(warnings, env.Warnings...)
+	return env, nil
+}
+
+// chosen is environ without what --unset-env leaves out, and with --no-env only
+// what exports name. A name in exports is not left out. It is pure.
+func chosen(environ, exports []string, o *runOptions) []string {
+	return slices.DeleteFunc(slices.Clone(environ), func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		switch {
+		case slices.Contains(exports, name):
+			return false
+		case slices.ContainsFunc(o.unset, func(pattern string) bool { return matches(pattern, name) }):
+			return true
+		}
+		return o.noEnv && !slices.ContainsFunc(exports, func(pattern string) bool { return matches(pattern, name) })
+	})
+}
+
+// leftOut are the variables that ranks on this machine must not find although gorun
+// itself has them: a rank there inherits gorun's environment, elsewhere that of a login.
+// What every login has stays, and what gorun needs. It is pure.
+func leftOut(environ []string, sent launcher.Environment, o *runOptions) (names []string) {
+	if !o.noEnv && len(o.unset) == 0 {
+		return nil
+	}
+	ordinary, _ := launcher.ForwardEnv(environ, nil)
+	ordinary.Set = append(ordinary.Set, ordinary.Withheld...)
+	for _, kv := range environ {
+		name, _, _ := strings.Cut(kv, "=")
+		has := func(list []string) bool {
+			return slices.ContainsFunc(list, func(kv string) bool { n, _, _ := strings.Cut(kv, "="); return n == name })
+		}
+		unset := slices.ContainsFunc(o.unset, func(pattern string) bool { return matches(pattern, name) })
+		needed := name == "PATH" || name == "HOME" || name == "SSH_AUTH_SOCK" || name == ""
+		if !needed && !has(sent.Set) && (unset || o.noEnv && has(ordinary.Set)) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// matches reports whether a variable is NAME or begins as PREFIX* says.
+func matches(pattern, name string) bool {
+	if prefix, glob := strings.CutSuffix(pattern, "*"); glob {
+		return strings.HasPrefix(name, prefix)
+	}
+	return pattern == name
+}
+
+// readEnvFile reads a file of variables.
+func readEnvFile(name string) (exports, warnings []string, err error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, nil, usagef("check the name after --env-file", "open the file of variables: %w", err)
+	}
+	defer file.Close()
+	return parseEnvFile(name, io.LimitReader(file, maxEnvFile+1))
+}
+
+// parseEnvFile reads NAME=value or NAME lines, as Docker does: the value is the rest of
+// the line as it stands, empty lines and lines that begin with # say nothing.
+func parseEnvFile(name string, r io.Reader) (exports, warnings []string, err error) {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, maxEnvFile)
+	for n := 1; lines.Scan(); n++ {
+		line := strings.TrimSuffix(lines.Text(), "\r")
+		if n == 1 {
+			line = strings.TrimPrefix(line, "\ufeff")
+		}
+		if trimmed := strings.TrimSpace(line); trimmed == "" || trimmed[0] == '#' {
+			continue
+		}
+		variable, value, given := strings.Cut(strings.TrimPrefix(strings.TrimLeft(line, " \t"), "export "), "=")
+		if variable == "" || strings.ContainsAny(variable, " \t\x00") || strings.Contains(value, "\x00") {
+			return nil, nil, usagef("write NAME=value, or NAME for a variable that is set here", "%s:%d: %q is no variable", name, n, clipped(line))
+		}
+		if !given {
+			exports = append(exports, variable)
+			continue
+		}
+		if len(value) > 1 && value[0] == value[len(value)-1] && strings.IndexByte(`"'`, value[0]) >= 0 {
+			warnings = append(warnings, fmt.Sprintf("%s:%d: the quotes around the value of %s are part of it", name, n, variable))
+		}
+		exports = append(exports, variable+"="+value)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, nil, usagef("", "%s: %w", name, err)
+	}
+	return exports, warnings, nil
+}
+
+// clipped is the start of a long text.
+func clipped(s string) string {
+	if len(s) > 60 {
+		return s[:60] + "..."
+	}
+	return s
+}
+
+// sharedWriter lets ranks' stdout and stderr be one stream. Safe for concurrent use.
+type sharedWriter struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (s *sharedWriter) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.w.Write(p)
+}

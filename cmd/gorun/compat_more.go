@@ -1,0 +1,122 @@
+package main
+
+// horovodWords are horovodrun's own: most set a variable that its library reads.
+func horovodWords() []word {
+	return []word{
+		{"check-build cb", horovod, 0, "", means, "version"},
+		{"version v", horovod, 0, "", means, "version"},
+		{"mpi", own, attached, "", pending, "MPI's own bootstrap"},
+		{"gloo mpi jsrun", horovod, 0, "", pending, "Horovod's own bootstrap"},
+		{"disable-cache", horovod, 0, "", same, "nothing about hosts is remembered"},
+		{"config-file", horovod, 1, "", refuse, "use --config FILE with gorun's own flags; give HOROVOD_ settings with -x"},
+		{"fusion-threshold-mb", horovod, 1, "", reads, "fusion"},
+		{"cycle-time-ms", horovod, 1, "", means, "export=HOROVOD_CYCLE_TIME={}"},
+		{"cache-capacity", horovod, 1, "", means, "export=HOROVOD_CACHE_CAPACITY={}"},
+		{"hierarchical-allreduce", horovod, 0, "", means, "export=HOROVOD_HIERARCHICAL_ALLREDUCE=1"},
+		{"no-hierarchical-allreduce", horovod, 0, "", means, "export=HOROVOD_HIERARCHICAL_ALLREDUCE=0"},
+		{"hierarchical-allgather", horovod, 0, "", means, "export=HOROVOD_HIERARCHICAL_ALLGATHER=1"},
+		{"no-hierarchical-allgather", horovod, 0, "", means, "export=HOROVOD_HIERARCHICAL_ALLGATHER=0"},
+		{"torus-allreduce", horovod, 0, "", means, "export=HOROVOD_TORUS_ALLREDUCE=1"},
+		{"no-torus-allreduce", horovod, 0, "", means, "export=HOROVOD_TORUS_ALLREDUCE=0"},
+		{"autotune", horovod, 0, "", means, "export=HOROVOD_AUTOTUNE=1"},
+		{"no-autotune", horovod, 0, "", means, "export=HOROVOD_AUTOTUNE=0"},
+		{"autotune-log-file", horovod, 1, "", means, "export=HOROVOD_AUTOTUNE_LOG={}"},
+		{"autotune-warmup-samples", horovod, 1, "", means, "export=HOROVOD_AUTOTUNE_WARMUP_SAMPLES={}"},
+		{"autotune-steps-per-sample", horovod, 1, "", means, "export=HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE={}"},
+		{"autotune-bayes-opt-max-samples", horovod, 1, "", means, "export=HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES={}"},
+		{"autotune-gaussian-process-noise", horovod, 1, "", means, "export=HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE={}"},
+		{"timeline-filename", horovod, 1, "", means, "export=HOROVOD_TIMELINE={}"},
+		{"timeline-mark-cycles", horovod, 0, "", means, "export=HOROVOD_TIMELINE_MARK_CYCLES=1"},
+		{"no-timeline-mark-cycles", horovod, 0, "", means, "export=HOROVOD_TIMELINE_MARK_CYCLES=0"},
+		{"stall-check", horovod, 0, "", means, "export=HOROVOD_STALL_CHECK_DISABLE=0"},
+		{"no-stall-check", horovod, 0, "", means, "export=HOROVOD_STALL_CHECK_DISABLE=1"},
+		{"stall-check-warning-time-seconds", horovod, 1, "", means, "export=HOROVOD_STALL_CHECK_TIME_SECONDS={}"},
+		{"stall-check-shutdown-time-seconds", horovod, 1, "", means, "export=HOROVOD_STALL_SHUTDOWN_TIME_SECONDS={}"},
+		{"mpi-threads-disable", horovod, 0, "", means, "export=HOROVOD_MPI_THREADS_DISABLE=1"},
+		{"no-mpi-threads-disable", horovod, 0, "", means, "export=HOROVOD_MPI_THREADS_DISABLE=0"},
+		{"num-nccl-streams", horovod, 1, "", means, "export=HOROVOD_NUM_NCCL_STREAMS={}"},
+		{"thread-affinity", horovod, 1, "", means, "export=HOROVOD_THREAD_AFFINITY={}"},
+		{"gloo-timeout-seconds", horovod, 1, "", means, "export=HOROVOD_GLOO_TIMEOUT_SECONDS={}"},
+		{"tcp", horovod, 0, "", means, "export=NCCL_IB_DISABLE=1"},
+		{"log-level", horovod, 1, "", means, "export=HOROVOD_LOG_LEVEL={}"},
+		{"log-with-timestamp no-log-hide-timestamp", horovod, 0, "", means, "export=HOROVOD_LOG_HIDE_TIME=0"},
+		{"log-without-timestamp log-hide-timestamp", horovod, 0, "", means, "export=HOROVOD_LOG_HIDE_TIME=1"},
+	}
+}
+
+func slurmWords() []word {
+	return []word{
+		{"partition p", slurm, 1, "", pending, "asking the scheduler for nodes"},
+		{"account A job-name J qos q reservation constraint C mem mem-per-cpu mem-per-gpu", slurm, 1, "", pending, "asking the scheduler for nodes"},
+		{"gres gpus G gpus-per-node tres-per-task sockets-per-node cores-per-socket mincpus tmp", slurm, 1, "", pending, "asking the scheduler for nodes"},
+		{"begin deadline dependency d licenses L comment time-min switches nice priority extra-node-info B", slurm, 1, "", pending, "asking the scheduler for nodes"},
+		{"jobid mail-type mail-user profile acctg-freq core-spec S msg-timeout", slurm, 1, "", pending, "asking the scheduler for nodes"},
+		{"exclusive immediate I propagate", slurm, attached, "", pending, "asking the scheduler for nodes"},
+		{"overlap exact contiguous use-min-nodes whole spread-job disable-status X preserve-env E reboot", slurm, 0, "", pending, "asking the scheduler for nodes"},
+		{"hold H", slurm, 0, "", refuse, "leave it out; gorun starts jobs at once"},
+		{"gpus-per-task gpu-bind", slurm, 1, "", refuse, "let the program choose its GPU by LOCAL_RANK"},
+		{"mpi", slurm, 1, "", pending, "MPI's own bootstrap"},
+		{"het-group prolog epilog task-prolog task-epilog slurmd-debug threads T open-mode ntasks-per-gpu", slurm, 1, "", refuse, "leave it out; gorun help compat lists what there is"},
+	}
+}
+
+func torchWords() []word {
+	return []word{
+		{"module m", torch, 0, "", reads, "module"},
+		{"no-python", torch, 0, "", reads, "no-python"},
+		{"standalone", torch, 0, "", same, "without -H the ranks run on this machine"},
+		{"node-rank", torch, 1, "0", same, "one gorun starts the ranks of all hosts"},
+		{"node-rank", torch, 1, "", refuse, "one gorun starts the ranks of all hosts: run it once, with -H"},
+		{"master-addr master-port rdzv-endpoint rdzv-backend rdzv-id rdzv-conf local-addr", torch, 1, "", pending, "choosing the meeting point: MASTER_ADDR and MASTER_PORT are set by gorun"},
+		{"monitor-interval role start-method logs-specs", torch, 1, "", pending, "torchrun's own agent"},
+		{"run-path", torch, 0, "", refuse, "name the script"},
+		{"log-dir", torch, 1, "", means, "output-filename={}"},
+		{"redirects r", torch, 1, "", pending, "output to files only; --output-filename DIR keeps a copy"},
+		{"tee t", torch, 1, "", pending, "all output is shown; --output-filename DIR keeps a copy"},
+		{"local-ranks-filter", torch, 1, "", pending, "output of some ranks only"},
+	}
+}
+
+// plainWords ask gorun about itself.
+func plainWords() []word {
+	return []word{
+		{"help h", openMPI | hydra | horovod | slurm | torch | own, 0, "", means, "help"},
+		{"version V", openMPI | hydra | slurm | own, 0, "", means, "version"},
+		{"verbose v", openMPI | hydra | slurm, 0, "", means, "verbose"},
+		{"verbose", horovod, 0, "", means, "verbose"},
+	}
+}
+
+// mcaWords are the settings of Open MPI (-mca NAME value, OMPI_MCA_NAME and
+// PRTE_MCA_NAME in the environment) that say something to a launcher.
+func mcaWords() []word {
+	const ssh = "gorun makes SSH connections itself; it reads ~/.ssh/config"
+	return []word{
+		{"plm_rsh_agent pls_rsh_agent orte_rsh_agent plm_ssh_agent", openMPI, 1, "ssh /usr/bin/ssh ssh:rsh", same, "hosts are reached over SSH"},
+		{"plm_rsh_agent pls_rsh_agent orte_rsh_agent plm_ssh_agent", openMPI, 1, "", refuse, ssh},
+		{"plm_rsh_args plm_ssh_args", openMPI, 1, "", reads, "ssh-args"},
+		{"plm_rsh_no_tree_spawn plm_ssh_no_tree_spawn", openMPI, 1, "", same, "gorun connects to every host itself"},
+		{"plm_rsh_num_concurrent plm_ssh_num_concurrent", openMPI, 1, "", same, "gorun connects to every host itself"},
+		{"orte_default_hostfile prte_default_hostfile", openMPI, 1, "", reads, "default-hostfile"},
+		{"orte_keep_fqdn_hostnames prte_keep_fqdn_hostnames", openMPI, 1, "", same, "names of hosts are kept whole"},
+		{"orte_set_default_slots prte_set_default_slots", openMPI, 1, "", reads, "default-slots"},
+		{"rmaps_base_oversubscribe", openMPI, 1, "1 true t yes y", same, "more ranks than slots are allowed, with a warning"},
+		{"rmaps_base_oversubscribe", openMPI, 1, "", means, "no-oversubscribe"},
+		{"rmaps_base_no_oversubscribe", openMPI, 1, "1 true t yes y", means, "no-oversubscribe"},
+		{"rmaps_base_no_oversubscribe", openMPI, 1, "", same, "more ranks than slots are allowed, with a warning"},
+		{"rmaps_base_mapping_policy rmaps_default_mapping_policy", openMPI, 1, "slot", same, "ranks fill the slots of one host after the other"},
+		{"rmaps_base_mapping_policy rmaps_default_mapping_policy", openMPI, 1, "", reads, "map-by"},
+		{"hwloc_base_binding_policy hwloc_default_binding_policy", openMPI, 1, "none", same, "ranks are not bound to cores"},
+		{"hwloc_base_binding_policy hwloc_default_binding_policy", openMPI, 1, "", pending, "binding to cores"},
+		{"orte_abort_on_non_zero_status", openMPI, 1, "1 true t yes y", same, "when a rank fails the others are stopped"},
+		{"orte_abort_on_non_zero_status", openMPI, 1, "", refuse, "when a rank fails gorun stops the others; leave it out"},
+		{"odls_base_sigkill_timeout", openMPI, 1, "", means, "grace={}"},
+		{"ess_base_forward_signals", openMPI, 1, "", pending, "choosing signals; USR1, USR2 and others are passed on"},
+		{"mca_base_env_list", openMPI, 1, "", reads, "mca-env-list"},
+		{"oob_tcp_if_include btl_tcp_if_include prte_if_include", openMPI, 1, "", means, "network-interface={}"},
+		{"oob_tcp_if_exclude btl_tcp_if_exclude prte_if_exclude", openMPI, 1, "", means, "network-interface=^{}"},
+		{"orte_tag_output prte_tag_output", openMPI, 1, "1 true t yes y", means, "prefix=mpirun"},
+		{"orte_tag_output prte_tag_output", openMPI, 1, "", same, "--prefix marks the lines"},
+		{"orte_timestamp_output prte_timestamp_output", openMPI, 1, "", pending, "times before lines"},
+	}
+}

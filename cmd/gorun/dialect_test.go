@@ -1,0 +1,166 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestDialects reads whole command lines of every launcher. want are the flags of ours
+// and the program; blanks inside words are written ·.
+func TestDialects(t *testing.T) {
+	for _, tc := range []struct {
+		dialect            launchers
+		argv, want, notice string
+	}{
+		{openMPI, "-np 4 -N 2 -H f1:2,f2:2 ./a -N 3", "--np=4 --ppn=2 --hosts=f1:2,f2:2 -- ./a -N 3", ""},
+		{openMPI, "-c 4 -npernode 2 a", "--np=4 --ppn=2 -- a", ""},
+		{openMPI, "-np 4 --map-by ppr:2:node:oversubscribe --rank-by slot --bind-to core a", "--np=4 --ppn=2 -- a", "no effect yet: --bind-to"},
+		{openMPI, "--map-by :NOOVERSUBSCRIBE a", "--no-oversubscribe -- a", ""},
+		{openMPI, "--map-by slot:PE=4 a", "-- a", "no effect yet: --map-by slot:PE=4"},
+		{openMPI, "-x A -x B=1=2 -x C* --set-env D=3 --unset-env E a", "--export=A --export=B=1=2 --export=C* --export=D=3 --unset-env=E -- a", ""},
+		{openMPI, "-mca plm_rsh_args -p·2222·-i·k·-o·StrictHostKeyChecking=no -mca odls_base_sigkill_timeout 9 a", "--ssh-port=2222 --ssh-identity-file=k --host-keys=accept-new --grace=9 -- a", ""},
+		{openMPI, "-mca btl_tcp_if_include eth0 -mca mca_base_env_list A;B=1 -mca orte_tag_output 1 a", "--network-interface=eth0 --export=A --export=B=1 --prefix=mpirun -- a", ""},
+		{openMPI, "--prtemca rmaps_default_mapping_policy ppr:3:node --omca hwloc_default_binding_policy none -mca orte_abort_on_non_zero_status 1 a", "--ppn=3 -- a", ""},
+		{openMPI, "-mca pml ob1 -mca btl ^openib -mca pml ob1 a", "-- a", "ignored Open MPI settings: pml=ob1 btl=^openib"},
+		{openMPI, "--output tag,merge,dir=D --display map -l a", "--prefix=mpirun --merge-stderr --output-filename=D --display-map --prefix=rank -- a", ""},
+		{openMPI, "--prefix /opt/openmpi -wdir /w --timeout 60 --stdin none a", "--wdir=/w --timeout=60 --stdin=none -- a", "no effect yet: --prefix"},
+		{openMPI, "--prefix horovod -mca orte_default_hostfile f a", "--prefix=horovod --hostfile=f -- a", ""},
+		{openMPI, "-H a -mca orte_default_hostfile f version", "--hosts=a -- version", ""},
+		{openMPI, "-V", "version", ""},
+		{hydra, "-n 4 -ppn 2 -hosts a,b -l ./a", "--np=4 --ppn=2 --hosts=a,b --prefix=rank -- ./a", ""},
+		{hydra, "-f hosts -genv A 1 -genv B=2 -env C 3 -iface eth0 a", "--hostfile=hosts --export=A=1 --export=B=2 --export=C=3 --network-interface=eth0 -- a", ""},
+		{hydra, "-genvnone -genvlist A,B -genvexcl C,D a", "--no-env --no-env --export=A --export=B --unset-env=C --unset-env=D -- a", ""},
+		{hydra, "-genvall -launcher ssh -bind-to none -map-by slot -prepend-pattern [%r@%h] a", "--launcher=ssh --prefix=[%r@%h] -- a", ""},
+		{hydra, "-rr -rmk slurm -print-all-exitcodes -stdin none a", "--ppn=1 --stdin=none -- a", "no effect yet: -rmk -print-all-exitcodes"},
+		{horovod, "-np 4 -p 2222 -i key -H a:2,b:2 --network-interfaces eth0 --verbose python t.py -p 1", "--np=4 --ssh-port=2222 --ssh-identity-file=key --hosts=a:2,b:2 --network-interface=eth0 --verbose -- python t.py -p 1", ""},
+		{horovod, "-np 2 --fusion-threshold-mb 32 --cycle-time-ms 3.5 --no-hierarchical-allreduce --autotune --no-stall-check --tcp a",
+			"--np=2 --export=HOROVOD_FUSION_THRESHOLD=33554432 --export=HOROVOD_CYCLE_TIME=3.5 --export=HOROVOD_HIERARCHICAL_ALLREDUCE=0 --export=HOROVOD_AUTOTUNE=1 --export=HOROVOD_STALL_CHECK_DISABLE=1 --export=NCCL_IB_DISABLE=1 -- a", ""},
+		{horovod, "--min-np 2 --max-np 4 --host-discovery-script ./d.sh --slots 2 --reset-limit 3 --blacklist-cooldown-range 1 2 a", "--min-np=2 --max-np=4 --host-discovery-script=./d.sh --slots-per-host=2 -- a", "no effect yet: --reset-limit --blacklist-cooldown-range"},
+		{horovod, "-np 2 --mpi-args --mca·orte_keep_fqdn_hostnames·t·--tag-output·-x·'A=b·c'·-mca·pml·ob1 --gloo a", "--np=2 --prefix=mpirun --export=A=b·c -- a", "ignored Open MPI settings: pml=ob1; no effect yet: --gloo"},
+		{horovod, "-v", "version", ""},
+		{slurm, "-N 2 -n 8 -w n[1-2] -c 4 -l -t 10 a", "--nodes=2 --np=8 --hosts=n[1-2] --prefix=%r:· --timeout=10m0s -- a", "no effect yet: -c"},
+		{slurm, "-N2 -n8 --ntasks-per-node=4 -K1 -K -t 1-2:03:04 -p gpu -D /w a", "--nodes=2 --np=8 --ppn=4 --timeout=26h3m4s --wdir=/w -- a", "no effect yet: -p"},
+		{slurm, "--export=ALL,A=1,B --input=none --cpu-bind=none --mpi=pmix -Ol a", "--export=A=1 --export=B --stdin=none --prefix=%r:· -- a", "no effect yet: --mpi"},
+		{slurm, "--export=NONE -i none --kill-on-bad-exit --gres=gpu:1 -J name -t 0 a", "--no-env --stdin=none -- a", "no effect yet: --gres -J"},
+		{slurm, "-w ./nodes a", "--hostfile=./nodes -- a", ""},
+		{openMPI, "--output-filename D:nojobid,nocopy a", "--output-filename=D -- a", "no effect yet: --output-filename D:nojobid,nocopy"},
+		{torch, "--nnodes 2 --nproc_per_node=4 --rdzv_backend c10d --master-addr a train.py --lr 1", "--nodes=2 --ppn=4 -- python -u train.py --lr 1", "no effect yet: --rdzv_backend --master-addr"},
+		{torch, "--nproc-per-node 4 --standalone -m pkg.train -x", "--ppn=4 -- python -u -m pkg.train -x", ""},
+		{torch, "--nproc-per-node 4 --no-python --node-rank 0 -t 3 ./a", "--ppn=4 -- ./a", "no effect yet: -t"},
+		{own, "-np 2 -p 22 -i key -l -genv A=1 --ntasks-per-node 2 --nproc-per-node 3 a", "--np=2 --ssh-port=22 --ssh-identity-file=key --prefix=rank --export=A=1 --ppn=2 --ppn=3 -- a", ""},
+		{own, "--dialect srun -N2 a", "--nodes=2 -- a", ""},
+		{own, "-N 2 --dialect mpirun a : ", "--ppn=2 -- a :", ""},
+		{openMPI, "-N 2 --dialect=srun --dialect=srun a", "--nodes=2 -- a", ""},
+	} {
+		flags, _ := flagSet()
+		var argv []string
+		for w := range strings.FieldsSeq(tc.argv) {
+			argv = append(argv, strings.ReplaceAll(w, "·", " "))
+		}
+		got, err := translate(argv, tc.dialect, flags, nil)
+		if shown := strings.ReplaceAll(strings.Join(got.args, "\x00"), " ", "·"); err != nil || strings.ReplaceAll(shown, "\x00", " ") != tc.want || got.notice() != tc.notice {
+			t.Errorf("%v: %q: %v\n got %q\nwant %q\nnotice %q, want %q", tc.dialect, argv, err, got.args, tc.want, got.notice(), tc.notice)
+		}
+		if err == nil && !slices.Equal(got.args, []string{"version"}) {
+			if err := flags.Parse(got.args); err != nil {
+				t.Errorf("%q: %v", got.args, err)
+			}
+		}
+	}
+}
+
+func TestWhichDialect(t *testing.T) {
+	for _, tc := range []struct {
+		program, variable string
+		want              launchers
+	}{
+		{"gorun", "", own}, {"/usr/bin/gorun-1.2", "", own}, {"/opt/bin/mpirun", "", openMPI}, {"mpiexec", "", openMPI},
+		{"mpiexec.hydra", "", hydra}, {"horovodrun", "", horovod}, {"srun", "", slurm}, {"torchrun", "", torch},
+		{"gorun", "srun", slurm}, {"mpirun", "gorun", own}, {"mpirun", "hydra", hydra},
+	} {
+		got, err := chooseDialect(tc.program, lookupIn(map[string]string{"GORUN_DIALECT": tc.variable}))
+		if err != nil || got != tc.want {
+			t.Errorf("%s, GORUN_DIALECT=%s: %v, %v", tc.program, tc.variable, got, err)
+		}
+	}
+	if _, err := chooseDialect("gorun", lookupIn(map[string]string{"GORUN_DIALECT": "mpich3"})); err == nil || hint(err) == "" {
+		t.Errorf("a dialect that is none: %v", err)
+	}
+}
+
+// Settings of Open MPI in the environment count as flags that stand below the command line.
+func TestOpenMPISettingsInTheEnvironment(t *testing.T) {
+	environ := []string{
+		"OMPI_MCA_plm_rsh_args=-p 2222", "OMPI_MCA_btl_tcp_if_include=eth0", "PRTE_MCA_rmaps_default_mapping_policy=ppr:2:node", "OMPI_MCA_mca_base_env_list=A;B=1",
+		"OMPI_MCA_orte_default_hostfile=/etc/mpi/hostfile", "OMPI_MCA_orte_set_default_slots=2", "OMPI_MCA_orte_keep_fqdn_hostnames=true",
+		"OMPI_MCA_pml=ob1", "OMPI_MCA_plm_base_verbose=5", "OMPI_MCA_orte_timestamp_output=1", "OMPI_COMM_WORLD_RANK=1", "PATH=/bin",
+	}
+	flags, o := flagSet()
+	settings, err := environmentSettings(environ, flags)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := flags.Parse([]string{"--ssh-port=7"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := setDefaults(flags, lookupIn(map[string]string{"GORUN_PPN": "5"}), settings.args, map[string]string{"network-interface": "eth9", "grace": "1"}, "f"); err != nil {
+		t.Fatal(err)
+	}
+	if o.sshPort != 7 || o.ppn != 5 || o.network.String() != "eth0" || !slices.Equal(o.exports, []string{"A", "B=1"}) || o.hostfile != "" || o.grace.String() != "1s" {
+		t.Errorf("%+v", *o)
+	}
+	if want := "ignored Open MPI settings: OMPI_MCA_plm_base_verbose=5; no effect yet: OMPI_MCA_orte_timestamp_output"; settings.notice() != want {
+		t.Errorf("notice %q, want %q", settings.notice(), want)
+	}
+	_, err = environmentSettings([]string{"OMPI_MCA_plm_rsh_agent=/etc/mpi/kubexec.sh"}, flags)
+	if !isUsage(err) || !strings.Contains(err.Error(), "OMPI_MCA_plm_rsh_agent") || hint(err) == "" {
+		t.Errorf("an agent of one's own: %v", err)
+	}
+	flags, _ = flagSet()
+	settings, err = environmentSettings([]string{"OMPI_MCA_odls_base_sigkill_timeout=soon"}, flags)
+	if err == nil {
+		err = setDefaults(flags, lookupIn(nil), settings.args, nil, "f")
+	}
+	if !isUsage(err) || !strings.Contains(err.Error(), "soon") {
+		t.Errorf("a value that makes no sense: %v", err)
+	}
+}
+
+func TestSplitShell(t *testing.T) {
+	for line, want := range map[string][]string{
+		"":                    nil,
+		"  ":                  nil,
+		"a  b\tc":             {"a", "b", "c"},
+		`a 'b c' "d e"f ''`:   {"a", "b c", "d ef", ""},
+		`a\ b "c\"d" 'e\f' \`: {"a b", `c"d`, `e\f`, `\`},
+		`-x A="$HOME *"`:      {"-x", "A=$HOME *"},
+	} {
+		if got, err := splitShell(line); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q: %q, %v; want %q", line, got, err, want)
+		}
+	}
+	for _, line := range []string{"'", `a "b`, `"\"`} {
+		if got, err := splitShell(line); err == nil {
+			t.Errorf("%q: %q", line, got)
+		}
+	}
+}
+
+func TestSrunTimes(t *testing.T) {
+	for text, want := range map[string]string{
+		"90": "1h30m0s", "1:30": "1m30s", "1:2:3": "1h2m3s", "2-0": "48h0m0s", "1-2:30": "26h30m0s", "1-0:0:5": "24h0m5s", "0": "",
+	} {
+		flags, _ := flagSet()
+		got, err := translate([]string{"-t", text, "a"}, slurm, flags, nil)
+		if limit := strings.TrimPrefix(got.args[0], "--timeout="); err != nil || limit != want && (want != "" || got.args[0] != "--") {
+			t.Errorf("%s: %q, %v", text, got.args, err)
+		}
+	}
+	for _, text := range []string{"", "x", "-1", "1:2:3:4", "1-", "1-2:3:4:5", "99999999-0", ":"} {
+		flags, _ := flagSet()
+		if got, err := translate([]string{"-t", text, "a"}, slurm, flags, nil); !isUsage(err) {
+			t.Errorf("%q was read as %q", text, got.args)
+		}
+	}
+}

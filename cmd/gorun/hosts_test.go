@@ -1,0 +1,146 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gorun/gorun/hostfile"
+)
+
+// around are surroundings with files and variables of a test's own.
+func around(files, env map[string]string) surroundings {
+	open := func(name string) (io.ReadCloser, error) {
+		text, ok := files[name]
+		if !ok {
+			return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+		}
+		return io.NopCloser(strings.NewReader(text)), nil
+	}
+	return surroundings{lookup: lookupIn(env), open: open, hostname: "here", cores: 6}
+}
+
+func TestFindHosts(t *testing.T) {
+	files := map[string]string{
+		"hosts": "a slots=4\nb slots=2\n", "odd": "a slots=2 color=red\n", "first": "+n0\n", "/etc/mpi/hostfile": "w0 slots=8\n", "no": "^x\n",
+		"nodes": "n1\nn1\nn2\n",
+	}
+	slurm := map[string]string{"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "f[1-2]", "SLURM_TASKS_PER_NODE": "2,1", "SLURM_NTASKS": "3"}
+	pbs := map[string]string{"PBS_NODEFILE": "nodes"}
+	for _, tc := range []struct {
+		hosts, file string
+		env         map[string]string
+		want        string // hosts, np
+		source      string
+		warning     string
+	}{
+		{"", "", nil, "localhost slots=3", "nothing: this machine", ""},
+		{"a:2,b", "", nil, "a slots=2;b slots=1", "-H", ""},
+		{"a:2,b", "", slurm, "a slots=2;b slots=1", "-H", ""},
+		{"", "hosts", slurm, "a slots=4;b slots=2", "hostfile hosts", ""},
+		{"b,a:1", "hosts", nil, "b slots=2;a slots=1", "-H among hostfile hosts", ""},
+		{"^b", "hosts", slurm, "a slots=4", "-H among hostfile hosts", ""},
+		{"+n1", "hosts", slurm, "b slots=2", "-H among hostfile hosts", ""},
+		{"", "odd", nil, "a slots=2", "hostfile odd", `odd:1:11: "color=red": gorun does not know`},
+		{"a", "odd", nil, "a slots=2", "-H among hostfile odd", `odd:1:11: "color=red": gorun does not know`},
+		{"", "", slurm, "f1 slots=2;f2 slots=1 np=3", "Slurm job 7 (SLURM_JOB_NODELIST)", ""},
+		{"^f1", "", slurm, "f2 slots=1", "-H among Slurm job 7 (SLURM_JOB_NODELIST)", ""},
+		{"+n1,f1:1", "", slurm, "f2 slots=1;f1 slots=1", "-H among Slurm job 7 (SLURM_JOB_NODELIST)", ""},
+		{"", "first", pbs, "n1 slots=2", "hostfile first among PBS_NODEFILE (nodes)", ""},
+		{"", "no", map[string]string{"K_MPI_JOB_ROLE": "launcher"}, "w0 slots=8", "hostfile no among K_MPI_JOB_ROLE (/etc/mpi/hostfile)", ""},
+		{"here:auto,localhost:*", "", nil, "here slots=auto;localhost slots=auto", "-H", ""},
+		{"a:auto,here:auto,b:auto", "", nil, "a slots=auto;here slots=auto;b slots=auto", "-H", "a, b: cores of other hosts are not counted yet, so auto is 1 slot there; write a number"},
+	} {
+		p, err := findHosts(&runOptions{hosts: tc.hosts, hostfile: tc.file, np: 3}, around(files, tc.env))
+		got := strings.ReplaceAll(strings.TrimSpace(hostfile.Format(p.hosts)), "\n", ";")
+		if p.np != 0 {
+			got += fmt.Sprint(" np=", p.np)
+		}
+		warned := strings.Join(p.warnings, "\n")
+		if err != nil || got != tc.want || p.source != tc.source || !strings.HasPrefix(warned, tc.warning) || tc.warning == "" && warned != "" {
+			t.Errorf("-H %q --hostfile %q: %q from %q, warnings %q, %v\nwant %+v", tc.hosts, tc.file, got, p.source, warned, err, tc)
+		}
+		for _, h := range p.hosts {
+			if local := h.Name == "here" || h.Name == "localhost"; h.Auto && (local && h.Slots != 6 || !local && h.Slots != 1) {
+				t.Errorf("%+v", h)
+			}
+		}
+	}
+}
+
+func TestFindHostsErrors(t *testing.T) {
+	files := map[string]string{"hosts": "node1.example.com slots=4\nnode2 slots=2\nnode3\nnode3\n", "bad": "a\nb slots=x\n", "none": "+n0\n"}
+	for _, tc := range []struct {
+		hosts, file string
+		env         map[string]string
+		want, hint  string
+	}{
+		{"a:0", "", nil, `-H:1: "a:0": the slots after the colon`, ""},
+		{"", "bad", nil, `bad:2:3: "slots=x": slots must be`, ""},
+		{"a", "bad", nil, `bad:2:3: "slots=x": slots must be`, ""},
+		{"a:x", "hosts", nil, `-H:1: "a:x"`, ""},
+		{"", "gone", nil, "open the hostfile: open gone", "check the name after --hostfile"},
+		{"node1", "hosts", nil, `-H:1: "node1": hostfile hosts has no host node1`, "did you mean node1.example.com or node2?"},
+		{"node4", "hosts", nil, `hostfile hosts has no host node4`, "did you mean node2?"},
+		{"NODE2", "hosts", nil, `has no host NODE2`, "did you mean node2?"},
+		{"elsewhere", "hosts", nil, `has no host elsewhere`, "it has node1.example.com, node2, node3"},
+		{"node2:3", "hosts", nil, `3 slots asked for, but hostfile hosts has 2 for this host`, ""},
+		{"^a", "", nil, `-H:1: "^a": it chooses from an allocation or a hostfile, and there is none`, ""},
+		{"", "none", nil, `none:1:1: "+n0": it chooses from an allocation`, ""},
+		{"", "", map[string]string{"PBS_NODEFILE": "/gone"}, "find the hosts of PBS_NODEFILE: open /gone", "give the hosts with -H or --hostfile, or unset the variable"},
+		{"", "", map[string]string{"SLURM_JOB_NODELIST": "f[1"}, `SLURM_JOB_NODELIST:1: "f[1": the bracket is not closed`, "give the hosts with -H or --hostfile, or unset the variable"},
+		{"+n0", "", map[string]string{"LSB_HOSTS": "!"}, `LSB_HOSTS:1: "!"`, "give the hosts with -H or --hostfile, or unset the variable"},
+		{"f3", "none", map[string]string{"LSB_HOSTS": "f1 f2"}, `hostfile none among LSB_HOSTS has no host f3`, "did you mean f1?"},
+	} {
+		_, err := findHosts(&runOptions{hosts: tc.hosts, hostfile: tc.file}, around(files, tc.env))
+		var usage *usageError
+		if !errors.As(err, &usage) || !strings.Contains(err.Error(), tc.want) || usage.Hint() != tc.hint || exitCode(err) != 2 {
+			t.Errorf("-H %q --hostfile %q: %v, hint %q\nwant %q, %q", tc.hosts, tc.file, err, hint(err), tc.want, tc.hint)
+		}
+	}
+}
+
+// TestHostsDocument runs the example of docs/hosts.md.
+func TestHostsDocument(t *testing.T) {
+	text, err := os.ReadFile("../../docs/hosts.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, found := strings.Cut(string(text), "```\n$ gorun ")
+	command, shown, ok := strings.Cut(after, "\n")
+	shown, _, more := strings.Cut(shown, "...\n```")
+	if !found || !ok || !more {
+		t.Fatal("docs/hosts.md has no example")
+	}
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("hosts.txt", []byte("f[01-16,20]:2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, nil, strings.Fields(command)...).want(0)
+	if !strings.HasPrefix(r.out.String(), shown) || r.err.Len() > 0 {
+		t.Errorf("gorun %s prints\n%s%s\nwant\n%s", command, &r.out, &r.err, shown)
+	}
+}
+
+// Inside an allocation gorun needs to be told nothing, and says where its hosts are from.
+func TestAllocationIsUsed(t *testing.T) {
+	env := []string{"SLURM_JOB_ID=7", "SLURM_JOB_NODELIST=localhost", "SLURM_TASKS_PER_NODE=3", "SLURM_NTASKS=2"}
+	r := startIn(t, nil, env, "-v", "--prefix", "rank", "sh", "-c", "echo $GORUN_SIZE").want(0, "hosts: 1 with 3 slots, from Slurm job 7 (SLURM_JOB_NODELIST), which asks for 2 ranks")
+	if got := r.lines(); len(got) != 2 || !strings.HasSuffix(got[0], " 2") {
+		t.Errorf("%q", got)
+	}
+	nodes := filepath.Join(t.TempDir(), "nodes")
+	if err := os.WriteFile(nodes, []byte("localhost\nlocalhost\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r = startIn(t, nil, []string{"PBS_NODEFILE=" + nodes}, "--prefix", "none", "sh", "-c", "echo $GORUN_SIZE").want(0)
+	if r.out.String() != "2\n2\n" {
+		t.Errorf("%q", &r.out)
+	}
+	startIn(t, nil, []string{"PBS_NODEFILE=" + nodes + ".gone"}, "true").want(2, "PBS_NODEFILE", "no such file")
+}

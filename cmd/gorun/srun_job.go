@@ -1,0 +1,223 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os/exec"
+	"os/user"
+	"slices"
+	"strings"
+
+	"github.com/gorun/gorun/hostfile"
+)
+
+// slurmJob is the Slurm job that gorun runs in.
+type slurmJob struct {
+	id     string
+	nodes  map[string]int // to the part of a heterogeneous job that they belong to
+	hetero bool
+}
+
+// findSlurmJob reads the environment of a job; ok is false outside one. It is pure.
+func findSlurmJob(lookup func(string) (string, bool)) (job slurmJob, ok bool, err error) {
+	get := func(names ...string) (name, value string) {
+		for _, name = range names {
+			if value, _ = lookup(name); value != "" {
+				return name, value
+			}
+		}
+		return "", ""
+	}
+	_, job.id = get("SLURM_JOB_ID", "SLURM_JOBID")
+	if job.id == "" {
+		return job, false, nil
+	}
+	job.nodes = map[string]int{}
+	add := func(group int, names ...string) (found bool, err error) {
+		name, text := get(names...)
+		if text == "" {
+			return false, nil
+		}
+		nodes, err := hostfile.Hostlist(name, text)
+		for _, node := range nodes {
+			job.nodes[node] = group
+		}
+		return true, err
+	}
+	for group := 0; ; group++ {
+		found, err := add(group, fmt.Sprintf("SLURM_JOB_NODELIST_HET_GROUP_%d", group))
+		if err != nil {
+			return job, true, err
+		}
+		if !found {
+			break
+		}
+		job.hetero = true
+	}
+	if !job.hetero {
+		_, err = add(0, "SLURM_JOB_NODELIST", "SLURM_NODELIST")
+	}
+	return job, true, err
+}
+
+func (j slurmJob) has(node string) bool {
+	_, ok := j.nodes[node]
+	return ok
+}
+
+// group is the part of a heterogeneous job that a node belongs to; ok is false in other jobs.
+func (j slurmJob) group(node string) (group int, ok bool) { return j.nodes[node], j.hetero }
+
+// ofSlurmJob is what list chooses among the hosts of the Slurm job around gorun, which keep their slots where
+// list does not count them. It has no hosts when list stands for itself: it names other hosts, or more
+// slots than there are.
+func (s surroundings) ofSlurmJob(list hostfile.List, method string) (place, error) {
+	_, inside, _ := findSlurmJob(s.lookup)
+	if !inside || list.Relative() || method == "ssh" || method == "local" {
+		return place{}, nil
+	}
+	p, err := s.defaults()
+	if err != nil || p.hosts == nil {
+		return place{}, nil // then the user names hosts for a reason
+	}
+	hosts, err := list.Select(p.hosts, p.source)
+	var absent *hostfile.AbsentError
+	switch {
+	case errors.As(err, &absent) && method == "srun":
+		return place{}, hostsError(err)
+	case err != nil:
+		return place{}, nil
+	}
+	return place{hosts: hosts, source: "-H among " + p.source, warnings: slices.Concat(p.warnings, list.Warnings)}, nil
+}
+
+// findSteps is how the nodes of the Slurm job around gorun are reached; nil where they are reached otherwise.
+func findSteps(method string, lookup func(string) (string, bool), environ []string) (*steps, error) {
+	if method != "auto" && method != "srun" {
+		return nil, nil
+	}
+	job, inside, err := findSlurmJob(lookup)
+	srun, missing := exec.LookPath("srun")
+	switch {
+	case err != nil && method == "srun":
+		return nil, hostsError(err)
+	case method == "srun" && !inside:
+		return nil, usagef("start gorun inside sbatch or salloc, or leave --launcher out", "%w", errNoSrun)
+	case method == "srun" && missing != nil:
+		return nil, usagef("install Slurm's client programs, or use --launcher ssh", "--launcher srun: %w", missing)
+	case err != nil || !inside || missing != nil:
+		return nil, nil
+	}
+	return newSteps(job, srun, environ), nil
+}
+
+// stepMark is in the environment of what gorun starts with srun.
+const stepMark = "GORUN_SLURM_STEP"
+
+// srunEnv is the environment for srun: what the user's programs need comes with the job, so it
+// is only what srun itself and a login need, and of Slurm's variables those that are no options
+// of srun. It is pure.
+func srunEnv(environ []string, home func() string) []string {
+	env := []string{stepMark + "=1"}
+	hasHome := false
+	for _, kv := range environ {
+		name, _, _ := strings.Cut(kv, "=")
+		if login(name) || strings.HasPrefix(name, "SLURM_") && !srunOption(name) {
+			env = append(env, kv)
+			hasHome = hasHome || name == "HOME"
+		}
+	}
+	if dir := home(); !hasHome && dir != "" {
+		env = append(env, "HOME="+dir)
+	}
+	return env
+}
+
+func homeDir() string {
+	u, err := user.Current()
+	if err != nil {
+		return ""
+	}
+	return u.HomeDir
+}
+
+// login reports variables that a command on a node should have from the start.
+func login(name string) bool {
+	switch name {
+	case "HOME", "USER", "LOGNAME", "SHELL", "PATH", "LD_LIBRARY_PATH", "LANG", "TZ", "TMPDIR":
+		return true
+	}
+	return strings.HasPrefix(name, "LC_") || strings.HasPrefix(name, "MUNGE")
+}
+
+// srunOption reports variables that would be options of our srun, or tell it of a step around it.
+func srunOption(name string) bool {
+	switch name {
+	case "SLURM_NPROCS", "SLURM_NNODES", "SLURM_HINT", "SLURM_DISTRIBUTION", "SLURM_DIST_PLANESIZE",
+		"SLURM_CPUS_PER_TASK", "SLURM_CPUS_PER_GPU", "SLURM_TRES_PER_TASK", "SLURM_TRES_BIND",
+		"SLURM_GPUS", "SLURM_GPUS_PER_TASK", "SLURM_GPUS_PER_SOCKET", "SLURM_GPU_BIND", "SLURM_STEP_GRES",
+		"SLURM_MEM_PER_CPU", "SLURM_MEM_PER_GPU", "SLURM_MEM_PER_NODE",
+		"SLURM_EXACT", "SLURM_EXCLUSIVE", "SLURM_OVERLAP", "SLURM_WHOLE", "SLURM_OVERCOMMIT",
+		"SLURM_THREADS_PER_CORE", "SLURM_CORES_PER_SOCKET", "SLURM_NCORES_PER_SOCKET",
+		"SLURM_SOCKETS_PER_NODE", "SLURM_NSOCKETS_PER_NODE", "SLURM_CORE_SPEC", "SLURM_THREAD_SPEC", "SLURM_THREADS",
+		"SLURM_HOSTFILE", "SLURM_ARBITRARY_NODELIST", "SLURM_RELATIVE", "SLURM_SRUN_MULTI",
+		"SLURM_LABELIO", "SLURM_UNBUFFEREDIO", "SLURM_STDINMODE", "SLURM_STDOUTMODE", "SLURM_STDERRMODE", "SLURM_OPEN_MODE", "SLURM_PTY",
+		"SLURM_EXPORT_ENV", "SLURM_REMOTE_CWD", "SLURM_WORKING_DIR", "SLURM_CONTAINER", "SLURM_CONTAINER_ID",
+		"SLURM_MPI_TYPE", "SLURM_RESV_PORTS", "SLURM_KILL_BAD_EXIT", "SLURM_WAIT", "SLURM_TIMELIMIT", "SLURM_SIGNAL", "SLURM_IMMEDIATE",
+		"SLURM_BCAST", "SLURM_BCAST_EXCLUDE", "SLURM_COMPRESS", "SLURM_SEND_LIBS", "SLURM_TEST_EXEC", "SLURM_PREPEND_ENV",
+		"SLURM_DEBUG", "SLURM_QUIET", "SLURM_DISABLE_STATUS", "SLURM_CONSTRAINT", "SLURM_USE_MIN_NODES", "SLURM_SPREAD_JOB",
+		"SLURM_JOB_NAME", "SLURM_TASK_PID":
+		return true
+	}
+	return slices.ContainsFunc([]string{"SLURM_NTASKS", "SLURM_CPU_BIND", "SLURM_MEM_BIND", "SLURM_STEP", "SLURM_SRUN_COMM_"},
+		func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+}
+
+// ofNode reports variables of Slurm that say something about one node or one step: where gorun runs they
+// are not those of the ranks.
+func ofNode(name string) bool {
+	switch name {
+	case "SLURMD_NODENAME", "SLURM_TOPOLOGY_ADDR", "SLURM_TOPOLOGY_ADDR_PATTERN", "SLURM_CPUS_ON_NODE", "SLURM_GPUS_ON_NODE",
+		"SLURM_JOB_GPUS", "SLURM_STEP_GPUS", "SLURM_LAUNCH_NODE_IPADDR":
+		return true
+	}
+	return ofStep(name)
+}
+
+// ofStep reports variables that tell a command of the step it is in.
+func ofStep(name string) bool {
+	switch name {
+	case "SLURM_TASK_PID", "SLURM_LAUNCH_NODE_IPADDR", "SLURM_PRIO_PROCESS", "SLURM_UMASK", "SLURM_PTY_PORT", stepMark:
+		return true
+	}
+	return slices.ContainsFunc([]string{"SLURM_STEP", "SLURM_SRUN_COMM_", "SLURM_CPU_BIND", "SLURM_MEM_BIND"},
+		func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+}
+
+// forRanks leaves out of env what is not true of other nodes, unless exports name it. It is pure.
+func forRanks(env, exports []string) []string {
+	return slices.DeleteFunc(slices.Clone(env), func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		return ofNode(name) && !slices.ContainsFunc(exports, func(x string) bool {
+			x, _, _ = strings.Cut(x, "=")
+			return matches(x, name)
+		})
+	})
+}
+
+// agentsStep returns the variables by which an agent that srun has started knows its own step. Its ranks
+// must not take them for theirs. It is pure.
+func agentsStep(environ []string) (names []string) {
+	if !slices.Contains(environ, stepMark+"=1") {
+		return nil
+	}
+	for _, kv := range environ {
+		name, _, _ := strings.Cut(kv, "=")
+		counts := strings.HasPrefix(name, "SLURM_NTASKS") || slices.Contains([]string{"SLURM_NPROCS", "SLURM_NNODES", "SLURM_TASKS_PER_NODE",
+			"SLURM_DISTRIBUTION"}, name)
+		if counts || ofStep(name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}

@@ -1,0 +1,238 @@
+package hostfile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Allocation is where a scheduler or an operator says that a job runs.
+type Allocation struct {
+	Hosts    []Host
+	NP       int      // ranks that the scheduler was asked for; 0: one per slot
+	Source   string   // what said so, with the names of its variables
+	Warnings []string // one line each
+}
+
+// Default finds the hosts of a job where the user named none: those of the
+// first of these that is there.
+//
+//	Slurm           SLURM_STEP_NODELIST, SLURM_JOB_NODELIST and what belongs to them
+//	PBS, Torque     PBS_NODEFILE
+//	LSF             LSB_DJOB_HOSTFILE, LSB_MCPU_HOSTS, LSB_HOSTS
+//	Grid Engine     PE_HOSTFILE
+//	host files of   OMPI_MCA_orte_default_hostfile, PRTE_MCA_prte_default_hostfile,
+//	MPI launchers   HYDRA_HOST_FILE, I_MPI_HYDRA_HOST_FILE
+//	Kubernetes      /etc/mpi/hostfile where K_MPI_JOB_ROLE is launcher
+//
+// Everything it knows comes through lookup, the environment, and open. It returns nil where
+// there is none. A variable that is there and makes no sense, or names a file that cannot be
+// read, is an error: to go on without it would run the job in the wrong place.
+func Default(lookup func(string) (string, bool), open func(string) (io.ReadCloser, error)) (*Allocation, error) {
+	s := sources{open: open, get: func(name string) string {
+		value, _ := lookup(name)
+		return strings.TrimSpace(value)
+	}}
+	found, err := slurm(s.get)
+	if found != nil || err != nil {
+		return found, wrap("Slurm", err)
+	}
+	for _, source := range s.variables() {
+		if s.get(source.name) == "" {
+			continue
+		}
+		found, err := source.read(source.name)
+		if found != nil || err != nil {
+			return found, wrap(source.name, err)
+		}
+	}
+	if s.get("K_MPI_JOB_ROLE") != "launcher" {
+		return nil, nil
+	}
+	found, err = s.mpiFile("K_MPI_JOB_ROLE", "/etc/mpi/hostfile")
+	return found, wrap("K_MPI_JOB_ROLE", err)
+}
+
+// wrap says in err whose hosts were being read.
+func wrap(whose string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("find the hosts of %s: %w", whose, err)
+}
+
+// sources reads what the environment points to.
+type sources struct {
+	get  func(string) string
+	open func(string) (io.ReadCloser, error)
+}
+
+// source is one variable that says where to run, and how to read it.
+type source struct {
+	name string
+	read func(name string) (*Allocation, error) // nil: it says nothing after all
+}
+
+func (s sources) variables() []source {
+	hosts := func(parse func(name, text string) ([]Host, error)) func(string) (*Allocation, error) {
+		return func(name string) (*Allocation, error) {
+			hosts, err := parse(name, s.get(name))
+			var fault *ParseError
+			if errors.As(err, &fault) {
+				fault.Line = 0 // a variable has none
+			}
+			return allocated(name)(hosts, err)
+		}
+	}
+	file := func(parse func(name, text string) ([]Host, error)) func(string) (*Allocation, error) {
+		return func(name string) (*Allocation, error) {
+			text, err := s.text(s.get(name))
+			if err != nil {
+				return nil, err
+			}
+			return allocated(fmt.Sprintf("%s (%s)", name, s.get(name)))(parse(s.get(name), text))
+		}
+	}
+	mpi := func(name string) (*Allocation, error) { return s.mpiFile(name, s.get(name)) }
+	return []source{
+		{"PBS_NODEFILE", file(hostPerSlot)},
+		{"LSB_DJOB_HOSTFILE", file(hostPerSlot)},
+		{"LSB_MCPU_HOSTS", hosts(hostsAndSlots)},
+		{"LSB_HOSTS", hosts(hostPerSlot)},
+		{"PE_HOSTFILE", file(gridEngine)},
+		{"OMPI_MCA_orte_default_hostfile", mpi},
+		{"PRTE_MCA_prte_default_hostfile", mpi},
+		{"HYDRA_HOST_FILE", mpi},
+		{"I_MPI_HYDRA_HOST_FILE", mpi},
+	}
+}
+
+// allocated makes an allocation of hosts.
+func allocated(source string) func([]Host, error) (*Allocation, error) {
+	return func(hosts []Host, err error) (*Allocation, error) {
+		if err != nil {
+			return nil, err
+		}
+		return &Allocation{Hosts: hosts, Source: source}, nil
+	}
+}
+
+func (s sources) text(name string) (string, error) {
+	file, err := s.open(name)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	return readAll(name, file)
+}
+
+// mpiFile reads a hostfile as MPI launchers are pointed to it. Two words that
+// stand in place of its name mean that there is none.
+func (s sources) mpiFile(variable, name string) (*Allocation, error) {
+	if name == "none" || name == "HYDRA_USE_LOCALHOST" {
+		return nil, nil
+	}
+	file, err := s.open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	list, err := Parse(name, file)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range []string{"OMPI_MCA_orte_set_default_slots", "PRTE_MCA_prte_set_default_slots"} {
+		if s.get(name) == "" {
+			continue
+		}
+		slots, err := number(name, s.get(name), MaxSlots)
+		if err != nil {
+			return nil, err
+		}
+		list.setDefaultSlots(slots)
+	}
+	found, err := allocated(fmt.Sprintf("%s (%s)", variable, name))(list.Hosts())
+	if err != nil {
+		return nil, err
+	}
+	found.Warnings = list.Warnings
+	return found, nil
+}
+
+// hostPerSlot reads a host name per slot, with blanks or line breaks between them.
+func hostPerSlot(name, text string) ([]Host, error) {
+	hosts := newTable()
+	err := eachLine(name, text, func(words []word) *ParseError {
+		for _, w := range words {
+			if err := addCounted(hosts, w, w.text, 1); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return hosts.list, orEmpty(name, hosts, err)
+}
+
+// hostsAndSlots reads pairs of a host name and its slots.
+func hostsAndSlots(name, text string) ([]Host, error) {
+	hosts := newTable()
+	err := eachLine(name, text, func(words []word) *ParseError {
+		for i := 0; i < len(words); i += 2 {
+			if i+1 == len(words) {
+				return words[i].fault("the host's slots are missing: expected pairs such as a 4 b 2")
+			}
+			if err := addPair(hosts, words[i], words[i+1]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return hosts.list, orEmpty(name, hosts, err)
+}
+
+// gridEngine reads lines of a host, its slots, a queue and a range of processors.
+func gridEngine(name, text string) ([]Host, error) {
+	hosts := newTable()
+	err := eachLine(name, text, func(words []word) *ParseError {
+		if len(words) < 2 {
+			return words[0].fault("the host's slots are missing: expected lines such as node1 4 all.q@node1 UNDEFINED")
+		}
+		return addPair(hosts, words[0], words[1])
+	})
+	return hosts.list, orEmpty(name, hosts, err)
+}
+
+// addPair adds a host and its slots.
+func addPair(hosts *table, name, slots word) *ParseError {
+	n, ok := atoi(slots.text, MaxSlots)
+	if !ok && slots.text != "0" {
+		return slots.fault(fmt.Sprintf("expected the slots of %s, a whole number up to %d", name.text, MaxSlots))
+	}
+	return addCounted(hosts, name, name.text, n)
+}
+
+// eachLine hands take the words of every line that has some.
+func eachLine(name, text string, take func(words []word) *ParseError) error {
+	n := 0
+	for line := range strings.SplitSeq(text, "\n") {
+		n++
+		words := fields(line, n)
+		if len(words) == 0 {
+			continue
+		}
+		if err := take(words); err != nil {
+			err.File = name
+			return err
+		}
+	}
+	return nil
+}
+
+// orEmpty is err, or that no host was found.
+func orEmpty(name string, hosts *table, err error) error {
+	if err == nil && len(hosts.list) == 0 {
+		return &ParseError{File: name, Msg: "no host in it"}
+	}
+	return err
+}

@@ -1,0 +1,179 @@
+package hostfile
+
+import "fmt"
+
+// List is what a hostfile or -H says, in the order of its words. The zero value
+// says nothing.
+type List struct {
+	Warnings []string // file:line:col: what was let pass, one line each
+	name     string
+	entries  []entry
+}
+
+// entry is one mention of a host, or of hosts by their place elsewhere.
+type entry struct {
+	at   word
+	kind kind
+	host Host // of a host: Slots is 0 where none are written; of an exclude: the name
+	n    int  // of kindNth: the place; of kindRest: how many, 0 for all
+}
+
+type kind int
+
+const (
+	kindHost    kind = iota
+	kindExclude      // ^name
+	kindNth          // +nK, the host at place K of the allocation
+	kindRest         // +e or +e:N, those that nothing else names
+)
+
+// Relative reports whether l says nothing without other hosts to choose from: it has
+// a +n or a +e, or excludes only.
+func (l List) Relative() bool {
+	own := false
+	for _, e := range l.entries {
+		if e.kind == kindNth || e.kind == kindRest {
+			return true
+		}
+		own = own || e.kind == kindHost
+	}
+	return !own
+}
+
+// Hosts returns the hosts of a list that stands alone, in the order of their first mention,
+// without those that it excludes. An exclude that matches nothing is no mistake. An
+// error is a [*ParseError]; a list that is [List.Relative] is one.
+func (l List) Hosts() ([]Host, error) {
+	if l.Relative() {
+		return nil, l.needsOthers()
+	}
+	hosts := newTable()
+	for _, e := range l.entries {
+		if e.kind != kindHost {
+			continue
+		}
+		if err := hosts.add(e.at, e.host); err != nil {
+			err.File = l.name
+			return nil, err
+		}
+	}
+	left := l.without(hosts.list)
+	if len(left) == 0 {
+		return nil, &ParseError{File: l.name, Msg: "every host in it is excluded"}
+	}
+	return left, nil
+}
+
+// needsOthers is the error about a list that has nothing to choose from.
+func (l List) needsOthers() error {
+	for _, e := range l.entries {
+		if e.kind == kindHost {
+			continue
+		}
+		err := e.at.fault("it chooses from an allocation or a hostfile, and there is none; write the names of hosts")
+		err.File = l.name
+		return err
+	}
+	return &ParseError{File: l.name, Msg: "no host in it"}
+}
+
+// setDefaultSlots gives hosts that do not say how many slots they have this many.
+func (l List) setDefaultSlots(slots int) {
+	for i := range l.entries {
+		if h := &l.entries[i].host; h.Slots == 0 && !h.Auto && h.GPUs == 0 {
+			h.Slots = slots
+		}
+	}
+}
+
+func (l List) excluded() map[string]bool {
+	names := map[string]bool{}
+	for _, e := range l.entries {
+		if e.kind == kindExclude {
+			names[e.host.Name] = true
+		}
+	}
+	return names
+}
+
+// without returns hosts without those that l excludes by name.
+func (l List) without(hosts []Host) []Host {
+	excluded := l.excluded()
+	if len(excluded) == 0 {
+		return hosts
+	}
+	var left []Host
+	for _, h := range hosts {
+		if !excluded[h.Name] {
+			left = append(left, h)
+		}
+	}
+	return left
+}
+
+// table collects hosts in the order of their first mention.
+type table struct {
+	list    []Host
+	counted []bool           // by place in list: a number was written, or the host was named more than once
+	index   map[identity]int // place in list
+}
+
+// identity is what makes two mentions the same host.
+type identity struct {
+	name, user string
+	port       int
+}
+
+func newTable() *table { return &table{index: map[identity]int{}} }
+
+// defaultSlots is what a host has that does not say.
+func (h Host) defaultSlots() int {
+	switch {
+	case h.Auto || h.GPUs == 0:
+		return 1
+	case h.MaxSlots > 0:
+		return min(h.GPUs, h.MaxSlots)
+	}
+	return h.GPUs
+}
+
+// add puts h behind the others, or adds its slots to the mention that is there
+// already. Every max_slots that a host's mentions state holds, so the smallest
+// one counts. w is where h was written.
+func (t *table) add(w word, h Host) *ParseError {
+	counted := h.Slots != 0
+	if h.Slots == 0 {
+		h.Slots = h.defaultSlots()
+	}
+	id := identity{h.Name, h.User, h.Port}
+	i, known := t.index[id]
+	if known {
+		first := t.list[i]
+		if first.Auto != h.Auto {
+			return w.fault("this host has a number of slots in one place and auto in another; write one of them")
+		}
+		if !h.Auto {
+			h.Slots += first.Slots
+		}
+		h.GPUs += first.GPUs
+		if h.MaxSlots == 0 || first.MaxSlots != 0 && first.MaxSlots < h.MaxSlots {
+			h.MaxSlots = first.MaxSlots
+		}
+	}
+	switch {
+	case h.Slots > MaxSlots:
+		return w.fault(fmt.Sprintf("the slots of this host add up to more than %d", MaxSlots))
+	case h.GPUs > MaxSlots:
+		return w.fault(fmt.Sprintf("the gpus of this host add up to more than %d", MaxSlots))
+	case h.MaxSlots != 0 && h.Slots > h.MaxSlots:
+		return w.fault(fmt.Sprintf("this host has %d slots, more than its max_slots of %d", h.Slots, h.MaxSlots))
+	case known:
+		t.list[i], t.counted[i] = h, true
+		return nil
+	case len(t.list) == MaxHosts:
+		return w.fault(fmt.Sprintf("more than %d hosts", MaxHosts))
+	}
+	t.index[id] = len(t.list)
+	t.list, t.counted = append(t.list, h), append(t.counted, counted)
+	return nil
+}

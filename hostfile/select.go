@@ -1,0 +1,216 @@
+package hostfile
+
+import (
+	"cmp"
+	"fmt"
+)
+
+// AbsentError says that a list names a host that is not among those it
+// chooses from.
+type AbsentError struct {
+	ParseError
+	Host string   // the name
+	Have []string // the names there are
+}
+
+// Unwrap returns the error as a [*ParseError].
+func (e *AbsentError) Unwrap() error { return &e.ParseError }
+
+// Select chooses from hosts what l names, in l's order; whose is what errors call
+// them. A host without a count keeps its slots, one with a count is left that many,
+// which may not be more than there are. Names must be equal, and so must users and ports
+// where both say them. +nK is the host at place K, counted from 0, +e is every host that was not
+// chosen before, and a list of excludes chooses all others. An error is a [*ParseError] or
+// an [*AbsentError].
+func (l List) Select(from []Host, whose string) ([]Host, error) {
+	s := selection{from: from, whose: whose, byName: map[string][]int{}, named: newTable(), done: map[identity]bool{},
+		excluded: l.excluded(), place: map[int]int{}}
+	for i, h := range from {
+		s.byName[h.Name] = append(s.byName[h.Name], i)
+	}
+	chooses := false
+	for _, e := range l.entries {
+		if e.kind == kindHost {
+			chooses = true
+			if err := s.named.add(e.at, e.host); err != nil {
+				err.File = l.name
+				return nil, err
+			}
+		}
+		chooses = chooses || e.kind != kindExclude
+	}
+	s.chosen = from
+	if chooses {
+		s.chosen = nil
+	}
+	for _, e := range l.entries {
+		if err := s.choose(e); err != nil {
+			return nil, named(err, l.name)
+		}
+	}
+	left := l.without(s.chosen)
+	if len(left) == 0 {
+		return nil, &ParseError{File: l.name, Msg: "no host of " + whose + " is left"}
+	}
+	return left, nil
+}
+
+// named puts the name of a text into err.
+func named(err error, file string) error {
+	switch e := err.(type) {
+	case *ParseError:
+		e.File = file
+	case *AbsentError:
+		e.File = file
+	}
+	return err
+}
+
+// selection is a list that is being applied.
+type selection struct {
+	from     []Host
+	whose    string
+	byName   map[string][]int  // places in from
+	named    *table            // the mentions of l, added up
+	done     map[identity]bool // mentions that were chosen
+	excluded map[string]bool
+	chosen   []Host
+	place    map[int]int // of a host of from in chosen
+}
+
+func (s *selection) choose(e entry) error {
+	switch e.kind {
+	case kindHost:
+		if s.excluded[e.host.Name] {
+			return nil
+		}
+		return s.host(e)
+	case kindNth:
+		if e.n >= len(s.from) {
+			return e.at.fault(fmt.Sprintf("%s has the hosts +n0 to +n%d", s.whose, len(s.from)-1))
+		}
+		s.take(e.n, s.from[e.n])
+	case kindRest:
+		return s.rest(e)
+	}
+	return nil
+}
+
+// host chooses the hosts that a mention means. Mentions of one host count once,
+// with their slots added up.
+func (s *selection) host(e entry) error {
+	id := identity{e.host.Name, e.host.User, e.host.Port}
+	if s.done[id] {
+		return nil
+	}
+	s.done[id] = true
+	i := s.named.index[id]
+	want := s.named.list[i]
+	counted := s.named.counted[i] && !want.Auto
+	left, have, found := want.Slots, 0, false
+	for _, i := range s.matches(want) {
+		found = true
+		have += s.from[i].Slots
+		if !counted || left > 0 {
+			s.take(i, narrow(s.from[i], want, counted, &left))
+		}
+	}
+	if !found {
+		return s.absent(e)
+	}
+	if counted && left > 0 {
+		return e.at.fault(fmt.Sprintf("%d slots asked for, but %s has %d for this host; ask for at most %d", want.Slots, s.whose, have, have))
+	}
+	return nil
+}
+
+// matches are the places of the hosts that want means: the very same, or those with its user, or
+// else all of its name whose user and port it does not contradict.
+func (s *selection) matches(want Host) []int {
+	var all, users []int
+	for _, i := range s.byName[want.Name] {
+		h := s.from[i]
+		switch {
+		case h.User == want.User && h.Port == want.Port:
+			return []int{i}
+		case differ(want.User, h.User) || differ(want.Port, h.Port):
+			continue
+		case want.User != "" && h.User == want.User:
+			users = append(users, i)
+		}
+		all = append(all, i)
+	}
+	if users != nil {
+		return users
+	}
+	return all
+}
+
+// narrow is h as want asks for it. Of counted slots it takes up to *left, and
+// says how many are left to take.
+func narrow(h, want Host, counted bool, left *int) Host {
+	h.User, h.Port, h.GPUs = cmp.Or(h.User, want.User), cmp.Or(h.Port, want.Port), cmp.Or(want.GPUs, h.GPUs)
+	if want.MaxSlots != 0 && (h.MaxSlots == 0 || want.MaxSlots < h.MaxSlots) {
+		h.MaxSlots = want.MaxSlots
+		h.Slots = min(h.Slots, h.MaxSlots)
+	}
+	if want.Auto {
+		h.Auto, h.Slots = true, 1
+		return h
+	}
+	if !counted {
+		return h
+	}
+	if h.Auto {
+		h.Auto, h.Slots = false, *left
+	}
+	h.Slots = min(h.Slots, *left)
+	*left -= h.Slots
+	return h
+}
+
+// differ reports whether two values are both given and not equal.
+func differ[T comparable](a, b T) bool {
+	var none T
+	return a != none && b != none && a != b
+}
+
+func (s *selection) absent(e entry) error {
+	var names []string
+	for _, h := range s.from {
+		names = append(names, h.Name)
+	}
+	fault := e.at.fault(fmt.Sprintf("%s has no host %s", s.whose, e.host.Name))
+	return &AbsentError{ParseError: *fault, Host: e.host.Name, Have: names}
+}
+
+// rest chooses hosts that were not chosen before.
+func (s *selection) rest(e entry) error {
+	wanted := cmp.Or(e.n, len(s.from))
+	free := 0
+	for i, h := range s.from {
+		if _, taken := s.place[i]; taken {
+			continue
+		}
+		if free == wanted {
+			return nil
+		}
+		free++
+		s.take(i, h)
+	}
+	if e.n > 0 && free < e.n {
+		return e.at.fault(fmt.Sprintf("%s has %d more hosts", s.whose, free))
+	}
+	return nil
+}
+
+// take chooses h, which is the host at place i of from or a part of it. Parts add up.
+func (s *selection) take(i int, h Host) {
+	at, known := s.place[i]
+	if !known {
+		s.place[i] = len(s.chosen)
+		s.chosen = append(s.chosen, h)
+		return
+	}
+	s.chosen[at].Slots = min(s.chosen[at].Slots+h.Slots, max(s.from[i].Slots, s.chosen[at].Slots))
+}

@@ -1,0 +1,52 @@
+package launcher
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/gorun/gorun/hostfile"
+)
+
+// sameMachine returns a line for every machine that several of the hosts are,
+// told by the boot it is in and the name it gives itself. It is pure.
+func sameMachine(hosts []PlannedHost, contacts []contact) (notes []string) {
+	byMachine := map[string][]string{}
+	var machines []contact // those seen more than once, in order
+	for i, c := range contacts {
+		if c.hello.Boot == "" {
+			continue
+		}
+		names := append(byMachine[c.machine()], loginName(hosts[i].Host))
+		byMachine[c.machine()] = names
+		if len(names) == 2 {
+			machines = append(machines, c)
+		}
+	}
+	for _, c := range machines {
+		notes = append(notes, fmt.Sprintf("%s are one machine (%s): their ranks share its cores and GPUs",
+			nameAll(byMachine[c.machine()]), printable(c.hello.Hostname)))
+	}
+	return notes
+}
+
+// loginName is the host with all that tells it from others of its name.
+func loginName(h hostfile.Host) string {
+	name := h.Name
+	if h.User != "" {
+		name = h.User + "@" + name
+	}
+	if h.Port != 0 {
+		name += fmt.Sprintf(" port %d", h.Port)
+	}
+	return name
+}
+
+// nameAll is "a, b and c", cut after a few.
+func nameAll(names []string) string {
+	const most = 6
+	last := len(names) - 1
+	if len(names) > most {
+		return fmt.Sprintf("%s and %d more hosts", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names[:last], ", ") + " and " + names[last]
+}

@@ -1,0 +1,70 @@
+package launcher
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/wire"
+)
+
+func TestSameMachine(t *testing.T) {
+	type host struct {
+		hostfile.Host
+		boot, hostname string
+	}
+	named := func(name string) hostfile.Host { return hostfile.Host{Name: name} }
+	many := make([]host, 9)
+	for i := range many {
+		many[i] = host{named(fmt.Sprint("h", i)), "x", "n"}
+	}
+	for name, tc := range map[string]struct {
+		hosts []host
+		want  []string
+	}{
+		"all different":            {[]host{{named("a"), "x", "n1"}, {named("b"), "y", "n1"}}, nil},
+		"containers of one kernel": {[]host{{named("a"), "x", "c1"}, {named("b"), "x", "c2"}}, nil},
+		"nobody knows the boot":    {[]host{{named("a"), "", "n"}, {named("b"), "", "n"}}, nil},
+		"two names": {[]host{{named("a"), "x", "n1"}, {named("b"), "y", "n2"}, {named("c"), "x", "n1"}},
+			[]string{"a and c are one machine (n1): their ranks share its cores and GPUs"}},
+		"two machines": {[]host{{named("a"), "x", "n1"}, {named("b"), "y", "n\n2"}, {named("c"), "y", "n\n2"}, {named("d"), "x", "n1"}, {named("e"), "y", "n\n2"}},
+			[]string{"b, c and e are one machine (n; 2): their ranks share its cores and GPUs", "a and d are one machine (n1): their ranks share its cores and GPUs"}},
+		"one name, two logins": {[]host{{hostfile.Host{Name: "a", User: "u"}, "x", "n"}, {hostfile.Host{Name: "a", Port: 22}, "x", "n"}},
+			[]string{"u@a and a port 22 are one machine (n): their ranks share its cores and GPUs"}},
+		"many names": {many, []string{"h0, h1, h2, h3, h4, h5 and 3 more hosts are one machine (n): their ranks share its cores and GPUs"}},
+	} {
+		var hosts []PlannedHost
+		var contacts []contact
+		for _, h := range tc.hosts {
+			hosts = append(hosts, PlannedHost{Host: h.Host})
+			contacts = append(contacts, contact{hello: wire.Hello{Boot: h.boot, Hostname: h.hostname}})
+		}
+		if got := sameMachine(hosts, contacts); !slices.Equal(got, tc.want) {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
+// A machine that is listed twice runs all the same, and the user is told.
+func TestMachineUnderTwoNamesIsReported(t *testing.T) {
+	for boot, want := range map[string]int{"b": 1, "": 0} {
+		machines := []*machine{serving(succeed), serving(succeed)}
+		for _, m := range machines {
+			m.boot = boot
+		}
+		var notes []string
+		runOn(t, machines, func(o *Options) {
+			o.Note = func(text string) { notes = append(notes, text) }
+		}, func(t *testing.T, _ string, r Result, _ time.Duration, err error) {
+			if err != nil || r.Code() != 0 {
+				t.Errorf("%v, %v", r, err)
+			}
+		})
+		if len(notes) != want || want == 1 && !strings.HasPrefix(notes[0], "h0 and h1 are one machine (machine)") {
+			t.Errorf("boot %q: %q", boot, notes)
+		}
+	}
+}
