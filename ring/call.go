@@ -68,11 +68,13 @@ func (c Call) String() string {
 	if c.Op != 0 {
 		s += fmt.Sprintf(" %v", c.Op)
 	}
-	if c.Type != 0 {
+	switch {
+	case c.Shape != 0 && c.Count == 0:
+		s += fmt.Sprintf(" of %v in unlike parts (%#x)", c.Type, c.Shape)
+	case c.Shape != 0:
+		s += fmt.Sprintf(" of %d %v in unlike parts (%#x)", c.Count, c.Type, c.Shape)
+	case c.Type != 0:
 		s += fmt.Sprintf(" of %d %v", c.Count, c.Type)
-	}
-	if c.Shape != 0 {
-		s += fmt.Sprintf(" in unlike parts (%#x)", c.Shape)
 	}
 	if c.Kind.rooted() {
 		s += fmt.Sprintf(" from rank %d", c.Root)
@@ -140,7 +142,7 @@ func compare(mine, theirs *flow.Sign) tcp.Relation {
 	switch a.Kind {
 	case KindMessage:
 		return tcp.Together
-	case KindGather, KindScatter, KindAllToAll:
+	case KindGather, KindScatter, KindAllToAll, KindReduce: // a long reduce ends with a gather
 		a.Count, b.Count = 0, 0 // what each two ranks exchange
 	}
 	if a != b {
@@ -158,27 +160,44 @@ func order(call Call) uint64 {
 	return 2*call.Seq - 1
 }
 
-// The fields of a call as one word, for ranks that share memory: 5 bits of the kind, 4
-// of type and op, 11 of the root, 40 of the count. One host has fewer ranks, and one
-// buffer fewer elements, than that. Where parts are unlike, their shape is in the count.
+// The fields of a call as one word, for ranks that share memory: 4 bits of kind, type and
+// op each, 11 of the root, the last 4 of the number, one that says that parts are unlike,
+// 36 of the count. One host has fewer ranks, and one buffer fewer elements, than that.
+// Where parts are unlike, their shape is in the count.
 const (
-	kindShift, typeShift, opShift, rootShift = 59, 55, 51, 40
+	kindShift, typeShift, opShift, rootShift, seqShift, unlikeShift = 60, 56, 52, 41, 37, 36
 
 	rootMask  = 1<<(opShift-rootShift) - 1
-	countMask = 1<<rootShift - 1
+	seqMask   = 1<<(rootShift-seqShift) - 1
+	countMask = 1<<unlikeShift - 1
 )
 
 func (c Call) sign() uint64 {
-	return uint64(c.Kind)<<kindShift | uint64(c.Type)<<typeShift | uint64(c.Op)<<opShift |
-		uint64(c.Root)&rootMask<<rootShift | (c.Count^c.Shape)&countMask
+	sign := uint64(c.Kind)<<kindShift | uint64(c.Type)<<typeShift | uint64(c.Op)<<opShift |
+		uint64(c.Root)&rootMask<<rootShift | c.Seq&seqMask<<seqShift | (c.Count^c.Shape)&countMask
+	if c.Shape != 0 {
+		sign |= 1 << unlikeShift
+	}
+	return sign
 }
 
-// signed is the call that another rank made where this one made c.
+// signed is the call that another rank made where this one made c. Its number is the
+// nearest one to c's.
 func (c Call) signed(sign uint64) Call {
-	theirs := Call{Seq: c.Seq, Epoch: c.Epoch, Kind: Kind(sign >> kindShift), Type: Type(sign >> typeShift & 0xf), Op: Op(sign >> opShift & 0xf)}
+	theirs := Call{Epoch: c.Epoch, Kind: Kind(sign >> kindShift), Type: Type(sign >> typeShift & 0xf), Op: Op(sign >> opShift & 0xf)}
+	ahead := (sign>>seqShift - c.Seq) & seqMask
+	theirs.Seq = c.Seq + ahead
+	if ahead > seqMask/2 {
+		theirs.Seq -= seqMask + 1
+	}
 	theirs.Root, theirs.Count = uint32(sign>>rootShift&rootMask), sign&countMask
+	if sign>>unlikeShift&1 == 0 {
+		return theirs
+	}
+	// How many there are in all is known only if they are as many as here.
+	theirs.Count, theirs.Shape = 0, sign&countMask
 	if theirs.Kind == c.Kind && c.Shape != 0 {
-		theirs.Count, theirs.Shape = c.Count, (sign&countMask)^c.Count&countMask
+		theirs.Count, theirs.Shape = c.Count, (sign^c.Count)&countMask
 	}
 	return theirs
 }

@@ -12,6 +12,7 @@ type courier struct {
 	team  *cross.Team
 	steps chan step
 	done  chan error
+	busy  bool // a step was started and not waited for
 	ended sync.WaitGroup
 }
 
@@ -41,10 +42,17 @@ func (c *courier) carry(s step) error {
 }
 
 // start hands over a step. Wait comes before the next one.
-func (c *courier) start(s step) { c.steps <- s }
+func (c *courier) start(s step) {
+	c.busy = true
+	c.steps <- s
+}
 
 // wait returns when the step is over.
-func (c *courier) wait() error { return <-c.done }
+func (c *courier) wait() error {
+	err := <-c.done
+	c.busy = false
+	return err
+}
 
 func (c *courier) close() {
 	close(c.steps)

@@ -57,7 +57,19 @@ func newFabric(l layout, shared *shm.Group, net *tcp.Net, o options) *fabric {
 	if f.peers != nil && !l.split() {
 		f.relay = newCourier(f.peers)
 	}
+	if shared != nil {
+		shared.Meanwhile(f.doubt)
+	}
 	return f
+}
+
+// doubt looks for ranks in other calls on the links, while this rank waits in vain for one
+// that it shares memory with: the two may wait for each other around a circle.
+func (f *fabric) doubt() error {
+	if f.relay != nil && f.relay.busy {
+		return nil // its flow does that
+	}
+	return f.net.Doubt(&f.sign)
 }
 
 // close ends what newFabric started, and leaves the domain and the network.

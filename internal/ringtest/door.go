@@ -41,9 +41,6 @@ type Door struct {
 	// Hosts says how many ranks each host has, in the order of ranks. Without it there is
 	// one host. All of them are this machine, but ranks take them for different ones.
 	Hosts []int
-	// OnPost, if it is set before ranks join, is shown every value that a rank brings to a
-	// fence, and returns the one that the others get. The rank waits meanwhile.
-	OnPost func(name string, rank int, value []byte) []byte
 
 	server *httptest.Server
 	closed sync.Once
@@ -52,6 +49,7 @@ type Door struct {
 
 	mu      sync.Mutex
 	fences  map[string]*fence
+	onPost  func(name string, rank int, value []byte) []byte
 	named   map[int]string // hosts, by rank, as the ranks were told
 	lost    []Abort
 	aborted chan struct{}
@@ -80,6 +78,14 @@ func NewDoor(tb testing.TB, size int) *Door {
 	d.server.Start()
 	tb.Cleanup(d.Close)
 	return d
+}
+
+// OnPost has change look at every value that a rank brings to a fence: the others get
+// what it returns. The rank waits meanwhile.
+func (d *Door) OnPost(change func(name string, rank int, value []byte) []byte) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.onPost = change
 }
 
 // Listen serves the door on l too, which may be another network's. It returns at once; l
@@ -214,8 +220,11 @@ func (d *Door) serveFence(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusRequestEntityTooLarge)
 		return
 	}
-	if d.OnPost != nil {
-		body = d.OnPost(r.PathValue("name"), rank, body)
+	d.mu.Lock()
+	change := d.onPost
+	d.mu.Unlock()
+	if change != nil {
+		body = change(r.PathValue("name"), rank, body)
 	}
 	f, ok := d.post(r.PathValue("name"), rank, body)
 	if !ok {

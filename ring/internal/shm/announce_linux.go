@@ -20,6 +20,10 @@ func (g *Group) Announce(place, sign uint64) {
 	mine.place.Store(place)
 }
 
+// Meanwhile sets what a rank does every now and then while it waits for another one in
+// vain. Its error ends the wait.
+func (g *Group) Meanwhile(look func() error) { g.wait.idle = look }
+
 // differs returns a *SignError if rank q, which this one waits for, is in a call from
 // which it will not come back: another collective in the same place, or a later
 // call. What q did for this rank before that, it did before it said so: the caller

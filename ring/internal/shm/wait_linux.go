@@ -31,6 +31,7 @@ type waiter struct {
 	controls []*control
 	place    uint64 // of this rank's call, and its sign: see Group.Announce
 	sign     uint64
+	idle     func() error // what else to look at in vain, or nil
 }
 
 // until returns when c, a counter of rank q, has reached at least target. It
@@ -61,7 +62,10 @@ func (w *waiter) vain(q int) error {
 	if w.gone(q) {
 		return &GoneError{q}
 	}
-	return w.differs(q)
+	if err := w.differs(q); err != nil || w.idle == nil {
+		return err
+	}
+	return w.idle()
 }
 
 // look looks for a while whether ready is true.

@@ -37,29 +37,50 @@ func (s *stream) doubt() error {
 	if s.index > 0 || s.from == nil || s.signed || s.net.cfg.Compare == nil {
 		return nil
 	}
-	if err := s.net.welcome(); err != nil {
+	if err := s.net.hark(s.flow.Sign, s.flow); err != nil {
 		return err
 	}
-	for _, l := range s.net.links {
-		if l == nil || l.rank == s.flow.From {
+	return s.tell(s.net.links[s.flow.From])
+}
+
+// Doubt looks for other calls while no flow is under way: this rank is in the call that
+// sign stands for, and waits for something else than the network. The error is a
+// [*SignError] or a [*PeerError].
+func (n *Net) Doubt(sign *flow.Sign) error {
+	if n.cfg.Compare == nil || n.halted.Load() {
+		return nil
+	}
+	if *sign != n.doubted {
+		n.doubted = *sign
+		n.flows++
+	}
+	return n.hark(sign, &flow.Flow{Sign: sign, To: flow.None, From: flow.None})
+}
+
+// hark looks what has come on all links, but for the one that f receives from.
+func (n *Net) hark(sign *flow.Sign, f *flow.Flow) error {
+	if err := n.welcome(); err != nil {
+		return err
+	}
+	for _, l := range n.links {
+		if l == nil || l.rank == f.From {
 			continue
 		}
 		theirs, noted, ok := peek(l.sockets[0].fd)
 		if !ok {
 			continue
 		}
-		switch s.net.cfg.Compare(s.flow.Sign, theirs) {
-		case Clash:
+		relation := n.cfg.Compare(sign, theirs)
+		switch {
+		case relation == Clash, relation == Earlier && !noted: // nobody will take that flow any more
 			return &SignError{Rank: l.rank, Theirs: *theirs}
-		case Earlier:
-			if noted {
-				if err := s.tell(l); err != nil {
-					return err
-				}
+		case relation == Earlier:
+			if err := n.tell(l, f); err != nil {
+				return err
 			}
 		}
 	}
-	return s.tell(s.net.links[s.flow.From])
+	return nil
 }
 
 // welcome makes links of connections that have come and that no flow has needed.
@@ -77,24 +98,27 @@ func (n *Net) welcome() error {
 	return nil
 }
 
+// tell sends a note to the rank that this flow waits for, or that asks.
+func (s *stream) tell(l *link) error { return s.net.tell(l, s.flow) }
+
 // tell sends a note, once during a flow. Nothing else goes that way in the meantime: a
 // rank that this flow sends to has the sign already.
-func (s *stream) tell(l *link) error {
-	if l.rank == s.flow.To || l.noted == s.net.flows {
+func (n *Net) tell(l *link, f *flow.Flow) error {
+	if l.rank == f.To || l.noted == n.flows {
 		return nil
 	}
-	l.noted = s.net.flows
-	text := *s.flow.Sign
+	l.noted = n.flows
+	text := *f.Sign
 	text[mark] = note
-	n, err := unix.SendmsgN(l.sockets[0].fd, text[:], nil, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+	sent, err := unix.SendmsgN(l.sockets[0].fd, text[:], nil, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
 	switch {
 	case err == unix.EAGAIN:
 		return nil // it does not read, so it will not wait for this either
-	case err == nil && n < len(text):
+	case err == nil && sent < len(text):
 		err = errors.New("no room for a note")
 	}
-	if err != nil {
-		return s.broken(l.rank, err)
+	if err != nil && !n.halted.Load() {
+		return &PeerError{l.rank, err}
 	}
 	return nil
 }

@@ -50,6 +50,7 @@ type Net struct {
 
 	streams []*stream // by stripe; the first is the caller's
 	flows   uint64    // so far
+	doubted flow.Sign // of the call in which Doubt last looked
 	working sync.WaitGroup
 	busy    sync.WaitGroup // workers that carry their stripe of the flow
 

@@ -1,0 +1,241 @@
+package ring_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/ringtest"
+	"github.com/gorun/gorun/ring"
+)
+
+// After an error every call of every kind fails at once and in the same way.
+func TestR3AfterAnErrorEverythingFails(t *testing.T) {
+	onGrounds(t, func(t *testing.T, g ground) {
+		d := g.door(t)
+		comms := g.join(t, d)
+		d.Abort(ringtest.Abort{Rank: 1, Host: "f1", Cause: "exit code 3"})
+		err := ringtest.Each(g.size, func(rank int) error {
+			c := comms[rank]
+			first := error(nil)
+			for first == nil {
+				first = ring.Barrier(ctx, c)
+			}
+			begin := time.Now()
+			for _, f := range forms() {
+				for _, do := range []way{plainly, started} {
+					if err := f.once(c, seat{n: 1000}, do); err != first {
+						return fmt.Errorf("%s: %v, want %v", f.name, err, first)
+					}
+				}
+			}
+			if part, err := ring.Split(ctx, c, 0, 0); err != first || part != nil {
+				return fmt.Errorf("split: %v, want %v", err, first)
+			}
+			if took := time.Since(begin); took > soon {
+				return fmt.Errorf("failing took %v", took)
+			}
+			return wantPeer(first, 1)
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// resident is the memory of this process, in bytes.
+func resident(t *testing.T) int {
+	text, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		t.Skip("no /proc here")
+	}
+	pages, err := strconv.Atoi(strings.Fields(string(text))[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pages * os.Getpagesize()
+}
+
+// Jobs come and go in one process, some of them by an error, each with the next epoch.
+func TestR3TwoHundredJobs(t *testing.T) {
+	g := ground{"stacked", "auto", []int{2, 1}, 3, 2}
+	before := [3]int{}
+	now := func() [3]int {
+		files, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Skip("no /proc here")
+		}
+		return [3]int{len(files), runtime.NumGoroutine(), resident(t)}
+	}
+	for epoch := range 200 {
+		d := g.door(t)
+		d.Epoch = epoch
+		comms := g.join(t, d)
+		err := ringtest.Each(g.size, func(rank int) error {
+			f, err := formOf("allreduce")
+			if err == nil {
+				err = f.once(comms[rank], seat{n: 3000}, plainly)
+			}
+			if err == nil && epoch%10 == 1 {
+				if rank == 1 {
+					return comms[rank].Close()
+				}
+				err = wantPeer(ring.Barrier(ctx, comms[rank]), 1)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatalf("epoch %d: %v", epoch, err)
+		}
+		closeAll(comms)
+		d.Close()
+		if epoch == 40 {
+			before = now()
+		}
+	}
+	for deadline := time.Now().Add(5 * time.Second); ; runtime.Gosched() {
+		after := now() // net/http ends its goroutines a little later
+		if after[0] <= before[0] && after[1] <= before[1] && after[2] <= before[2]+48<<20 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%v files, goroutines and bytes, were %v", after, before)
+		}
+	}
+}
+
+// Goroutines of each rank call at the same time, the whole and a part of it, plain and
+// started. Equal calls may overtake each other.
+func TestR8ManyCallers(t *testing.T) {
+	onGrounds(t, func(t *testing.T, g ground) {
+		comms := g.join(t, g.door(t))
+		parts := split(t, comms, func(*ring.Comm) (color, key int) { return 0, 0 })
+		f, err := formOf("allreduce")
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = ringtest.Each(8*g.size, func(i int) error {
+			c, do := comms[i%g.size], plainly
+			if i/g.size%2 == 1 {
+				c = parts[i%g.size]
+			}
+			if i/g.size/2%2 == 1 {
+				do = started
+			}
+			for range 30 {
+				if err := f.once(c, seat{n: 777}, do); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A rank closes its Comm, from two goroutines, while calls of each kind are running.
+func TestR9CloseDuringEveryCall(t *testing.T) {
+	onGrounds(t, func(t *testing.T, g ground) {
+		t.Parallel()
+		for i, f := range forms() {
+			if !sampled(i + g.size + len(g.hosts)) {
+				continue
+			}
+			comms := g.join(t, g.door(t))
+			closer := i % g.size
+			err := ringtest.Each(g.size, func(rank int) error {
+				return closeDuring(comms[rank], f, []way{plainly, started}[i%2], rank == closer, closer)
+			})
+			if err != nil {
+				t.Errorf("%s: %v", f.name, err)
+			}
+			closeAll(comms)
+		}
+	})
+}
+
+// closeDuring makes calls on c until they fail. One rank closes itself meanwhile.
+func closeDuring(c *ring.Comm, f form, do way, closes bool, closer int) error {
+	closed := make(chan error, 2)
+	begin := time.Time{}
+	var err error
+	for call := 0; err == nil; call++ {
+		if closes && call == 3 {
+			begin = time.Now()
+			for range 2 {
+				go func() { closed <- c.Close() }()
+			}
+		}
+		err = f.once(c, seat{n: 100_000}, do)
+	}
+	if !closes {
+		return wantPeer(err, closer)
+	}
+	took := time.Since(begin)
+	for range 2 {
+		if err := <-closed; err != nil {
+			return fmt.Errorf("close: %w", err)
+		}
+	}
+	if !errors.Is(err, ring.ErrClosed) || took > soon {
+		return fmt.Errorf("the running call ended after %v with %w", took, err)
+	}
+	for _, again := range forms() {
+		for _, do := range []way{plainly, started} {
+			if err := again.once(c, seat{n: 10}, do); !errors.Is(err, ring.ErrClosed) {
+				return fmt.Errorf("%s after close: %w", again.name, err)
+			}
+		}
+	}
+	if _, err := ring.Split(ctx, c, 0, 0); !errors.Is(err, ring.ErrClosed) {
+		return fmt.Errorf("split after close: %w", err)
+	}
+	return c.Close()
+}
+
+// Started calls that nobody has waited for end with the Comm, in whatever state they are.
+func TestR9CloseWithStartedCalls(t *testing.T) {
+	onGrounds(t, func(t *testing.T, g ground) {
+		comms := g.join(t, g.door(t))
+		within(t, soon, func() {
+			err := ringtest.Each(g.size, func(rank int) error {
+				c := comms[rank]
+				var handles []ring.Handle
+				for range 3 {
+					for _, f := range forms() {
+						h, err := c.Start(f.fill(seat{n: 20_000}.at(c), heap))
+						if err != nil {
+							return err
+						}
+						handles = append(handles, h)
+					}
+				}
+				if err := handles[4].Wait(ctx); err != nil && rank == 0 {
+					return err
+				}
+				c.Close()
+				last := error(nil)
+				for _, h := range handles[5:] {
+					last = h.Wait(ctx)
+					if !h.Done() {
+						return errors.New("a call is not over after it was waited for")
+					}
+				}
+				if peer := new(ring.PeerError); !errors.Is(last, ring.ErrClosed) && !errors.As(last, &peer) {
+					return fmt.Errorf("the last call ended with %w", last)
+				}
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	})
+}

@@ -1,0 +1,227 @@
+package ring_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"runtime"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorun/gorun/internal/lab"
+	"github.com/gorun/gorun/internal/ringtest"
+	"github.com/gorun/gorun/ring"
+)
+
+// A rank is killed in the middle of calls of each kind: at a moment by chance, or when so
+// much of its own result has come. The others, which live in this process, check the
+// results of all calls that did not fail.
+func TestR1KilledInTheMiddle(t *testing.T) {
+	for i, g := range grounds() {
+		t.Run(g.name, func(t *testing.T) {
+			t.Parallel()
+			for k, f := range forms() {
+				if !sampled(i + k) {
+					continue
+				}
+				for round := range rounds(1) {
+					random := rand.New(rand.NewPCG(uint64(i*len(forms())+k), uint64(round)))
+					what := duty{Form: f.name, Way: []string{"plain", "started", "part"}[random.IntN(3)]}
+					what.N = []int{1, 3000, 70_001, 400_000}[random.IntN(4)]
+					what.Root = random.IntN(g.size)
+					if random.IntN(2) == 0 {
+						what.Reach = 1 + random.IntN(1000)
+					}
+					killRank(t, g, random, what)
+				}
+			}
+		})
+	}
+}
+
+// killRank runs a job in which one rank is a process that is killed.
+func killRank(t *testing.T, g ground, random *rand.Rand, what duty) {
+	d := g.door(t)
+	victim := random.IntN(g.size)
+	p := startRank(t, g, d, victim, what)
+	comms := g.join(t, d, victim)
+	others := what
+	others.Reach = 0
+	noticed := make([]time.Time, g.size)
+	over := make(chan error, 1)
+	go func() {
+		over <- ringtest.Each(g.size, func(rank int) error {
+			if rank == victim {
+				return nil
+			}
+			err := others.work(comms[rank], nil, func() {})
+			noticed[rank] = time.Now()
+			return wantPeer(err, victim)
+		})
+	}()
+	if err := p.hears("running"); err != nil && what.Reach == 0 {
+		t.Errorf("%+v, victim %d: %v", what, victim, err)
+	}
+	patience := time.Duration(random.IntN(15_000)) * time.Microsecond
+	if what.Reach > 0 {
+		patience = 2 * time.Second // for a rank that has no result to wait for
+		if !endsItself(what, victim, g.size) {
+			patience = 0
+		}
+	}
+	timer := time.AfterFunc(patience, func() { _ = p.Process.Kill() })
+	defer timer.Stop()
+	state, err := p.Process.Wait()
+	died := time.Now()
+	if err != nil || state.Exited() {
+		t.Errorf("%+v, victim %d: it ended with %v, %v", what, victim, state, err)
+	}
+	if err := <-over; err != nil {
+		t.Errorf("%+v, victim %d: %v", what, victim, err)
+	}
+	for rank, at := range noticed {
+		if took := at.Sub(died); rank != victim && took > soon {
+			t.Errorf("%+v, victim %d: rank %d knew after %v", what, victim, rank, took)
+		}
+	}
+	closeAll(comms)
+}
+
+// endsItself reports whether a rank gets a result by which it can know when to die.
+func endsItself(d duty, rank, size int) bool {
+	f, err := formOf(d.Form)
+	if d.Way == "part" {
+		rank = size - 1 - rank
+	}
+	s := seat{rank: rank, size: size, root: d.Root, n: d.N}
+	return err == nil && f.out(s) > 0 && !(d.Form == "broadcast" && rank == d.Root)
+}
+
+// The cable of a host is pulled while data moves, and while all wait for one rank.
+func TestR2HostVanishes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes 7 seconds")
+	}
+	t.Parallel()
+	c := lab.MustNamespaces(t, lab.Specs(2)...)
+	jobs := map[string]*remote{}
+	for _, name := range []string{"moving", "idle"} {
+		jobs[name] = startRemote(t, c, name == "idle")
+	}
+	if err := c.Cut(t.Context(), "f2"); err != nil {
+		t.Fatal(err)
+	}
+	cut := time.Now()
+	for name, job := range jobs {
+		for rank, p := range job.ranks {
+			if name == "idle" && rank == 0 {
+				continue
+			}
+			v, err := p.verdict()
+			if took := v.At.Sub(cut); err != nil || v.Rank < 0 || took < time.Second || took > 8500*time.Millisecond {
+				t.Errorf("%s: rank %d: %+v, %v after %v", name, rank, v, err, took)
+			}
+		}
+	}
+	// The rank that was busy with other things hears of it in its next call.
+	late := time.Now()
+	jobs["idle"].ranks[0].in.Close()
+	v, err := jobs["idle"].ranks[0].verdict()
+	if took := v.At.Sub(late); err != nil || v.Rank < 0 || took > soon {
+		t.Errorf("idle: rank 0: %+v, %v after %v", v, err, took)
+	}
+}
+
+// remote is a job of two ranks on each of two hosts.
+type remote struct{ ranks []*process }
+
+// startRemote starts a job, and returns when its calls are under way. In an idle one rank 0
+// does not make the call that the others are in.
+func startRemote(t *testing.T, c *lab.Cluster, idle bool) *remote {
+	g := ground{"stacked", "auto", []int{2, 2}, 4, 1}
+	d := g.door(t)
+	r := &remote{}
+	for rank := range g.size {
+		host := c.Host([]string{"f1", "f2"}[rank/2])
+		what := duty{Form: "allreduce", Way: "plain", N: 1 << 18}
+		if idle {
+			what = duty{Form: "barrier", Way: "plain", Wait: rank == 0}
+		}
+		place := d.Rank(rank, host.Addr)
+		place.Agent = listenIn(t, host.PID, d)
+		p := begun(t, c.On(t.Context(), host.Name, rankCommand()...), place.Environ(), what)
+		r.ranks = append(r.ranks, p)
+	}
+	for rank, p := range r.ranks {
+		if err := p.hears("running"); err != nil {
+			t.Fatalf("rank %d: %v", rank, err)
+		}
+	}
+	return r
+}
+
+// listenIn serves d in the network of process pid, on its loopback address.
+func listenIn(t *testing.T, pid int, d *ringtest.Door) string {
+	t.Helper()
+	l, err := elsewhere(pid, func() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Listen(l)
+	return l.Addr().String()
+}
+
+// elsewhere opens a listener while this thread is in the network of process pid.
+func elsewhere(pid int, listen func() (net.Listener, error)) (net.Listener, error) {
+	runtime.LockOSThread()
+	home, err := os.Open(fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid()))
+	if err != nil {
+		return nil, err
+	}
+	defer home.Close()
+	there, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", pid))
+	if err != nil {
+		return nil, err
+	}
+	defer there.Close()
+	if err := unix.Setns(int(there.Fd()), unix.CLONE_NEWNET); err != nil {
+		return nil, fmt.Errorf("enter the network of process %d: %w", pid, err)
+	}
+	l, err := listen()
+	if err := unix.Setns(int(home.Fd()), unix.CLONE_NEWNET); err != nil {
+		return nil, fmt.Errorf("come back: %w", err) // the thread stays locked, and ends
+	}
+	runtime.UnlockOSThread()
+	return l, err
+}
+
+// A rank of many is killed; the blame goes round among the parts too.
+func TestR1KilledRankIsNamedInNestedParts(t *testing.T) {
+	onGrounds(t, func(t *testing.T, g ground) {
+		comms := g.join(t, g.door(t))
+		halves := split(t, comms, func(c *ring.Comm) (color, key int) { return c.Rank() % 2, -c.Rank() })
+		all := split(t, comms, func(c *ring.Comm) (color, key int) { return 0, -c.Rank() })
+		again := split(t, all, func(c *ring.Comm) (color, key int) { return 0, -c.Rank() })
+		_ = halves
+		victim := g.size - 2
+		within(t, soon, func() {
+			err := ringtest.Each(g.size, func(i int) error {
+				c := again[i] // twice turned round
+				if i == victim {
+					return comms[victim].Close()
+				}
+				err := ring.Barrier(ctx, c)
+				if err := wantPeer(err, victim); err != nil {
+					return err
+				}
+				return wantPeer(ring.Barrier(ctx, comms[i]), victim)
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	})
+}

@@ -1,0 +1,80 @@
+package ring_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/gorun/gorun/internal/ringtest"
+	"github.com/gorun/gorun/ring"
+)
+
+func TestEightRanksOnFewCores(t *testing.T) {
+	for _, base := range grounds() {
+		g := base.of(8)
+		t.Run(base.name, func(t *testing.T) {
+			t.Parallel()
+			comms := g.join(t, g.door(t))
+			for _, n := range []int{1, 1000, 40_000} {
+				for root, f := range forms() {
+					if !sampled(root + n) {
+						continue
+					}
+					for _, do := range []way{plainly, started} {
+						err := ringtest.Each(8, func(rank int) error { return f.once(comms[rank], seat{n: n, root: root % 8}, do) })
+						if err != nil {
+							t.Fatalf("%s of %d: %v", f.name, n, err)
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestSixtyFourRanks(t *testing.T) {
+	for _, transport := range []string{"tcp", "shm"} {
+		t.Run(transport, func(t *testing.T) {
+			g := ground{transport, transport, nil, 64, 1}
+			comms := g.join(t, g.door(t))
+			f, err := formOf("allreduce")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, n := range []int{1, 5000, 100_000} {
+				err := ringtest.Each(64, func(rank int) error { return f.once(comms[rank], seat{n: n}, plainly) })
+				if err != nil {
+					t.Fatalf("%d elements: %v", n, err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkManyRanks reports the time of one allreduce when all ranks share this
+// machine: how far there may be more of them than cores.
+func BenchmarkManyRanks(b *testing.B) {
+	for _, transport := range []string{"tcp", "shm"} {
+		for _, size := range []int{2, 4, 8, 16, 32, 64} {
+			for _, bytes := range []int{8, 64 << 10, 1 << 20} {
+				b.Run(fmt.Sprintf("%s/ranks=%d/bytes=%d", transport, size, bytes), func(b *testing.B) {
+					g := ground{transport, transport, nil, size, 1}
+					comms := g.join(b, g.door(b))
+					b.SetBytes(int64(bytes))
+					b.ResetTimer()
+					err := ringtest.Each(size, func(rank int) error {
+						buf := make([]float32, bytes/4)
+						for range b.N {
+							if err := ring.AllReduce(ctx, comms[rank], buf, ring.Sum); err != nil {
+								return err
+							}
+						}
+						return nil
+					})
+					if err != nil {
+						b.Fatal(err)
+					}
+				})
+			}
+		}
+	}
+}

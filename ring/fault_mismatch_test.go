@@ -1,0 +1,252 @@
+package ring_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/gorun/gorun/internal/ringtest"
+	"github.com/gorun/gorun/ring"
+)
+
+// oddity makes a call that differs from f's in one field, and says in which words a
+// rank must tell of it.
+type oddity struct {
+	field  string
+	change func(f form, s seat, w *ring.Collective) bool // false where f has no such field
+	words  []string
+}
+
+func oddities() []oddity {
+	return []oddity{
+		{"type", func(f form, s seat, w *ring.Collective) bool {
+			w.Type = ring.Int32
+			return f.kind != ring.KindBarrier
+		}, []string{"float32", "int32"}},
+		{"op", func(f form, s seat, w *ring.Collective) bool {
+			w.Op = ring.Max
+			return f.op != 0
+		}, []string{"sum", "max"}},
+		{"root", func(f form, s seat, w *ring.Collective) bool {
+			switch f.kind {
+			case ring.KindBroadcast, ring.KindReduce, ring.KindGather, ring.KindScatter:
+			default:
+				return false
+			}
+			other := seat{root: 1, rank: s.rank, size: s.size, n: s.n}
+			*w = f.fill(other, heap)
+			return true
+		}, []string{"rank 0", "rank 1"}},
+		{"count", func(f form, s seat, w *ring.Collective) bool {
+			s.n += 2
+			*w = f.fill(s, heap)
+			return f.kind != ring.KindBarrier
+		}, nil},
+		{"parts", func(f form, s seat, w *ring.Collective) bool {
+			if !f.unlike || f.kind != ring.KindAllGather {
+				return false
+			}
+			w.Counts = append([]int(nil), w.Counts...) // as many in all, from other ranks
+			from, to := (s.rank+1)%s.size, (s.rank+2)%s.size
+			if w.Counts[from] == 0 {
+				from, to = to, from
+			}
+			w.Counts[from]--
+			w.Counts[to]++
+			// The culprit's own part stays where it is.
+			return to != s.rank && from != s.rank && (to < s.rank) == (from < s.rank)
+		}, []string{"unlike parts"}},
+	}
+}
+
+// disagree runs a job in which rank culprit makes the call odd where the others make
+// normal, and then all make others. Every rank must be soon of both, and soon.
+func disagree(t *testing.T, g ground, culprit int, normal, odd func(s seat) ring.Collective, words []string) {
+	t.Helper()
+	comms := g.join(t, g.door(t))
+	every, err := formOf("alltoall") // in which every two ranks meet
+	if err != nil {
+		t.Fatal(err)
+	}
+	patience, cancel := context.WithTimeout(ctx, 5*soon) // a wait without end would hide which calls it was
+	defer cancel()
+	seen := make(chan error, g.size)
+	within(t, soon, func() {
+		err := ringtest.Each(g.size, func(rank int) error {
+			c, make := comms[rank], normal
+			if rank == culprit {
+				make = odd
+			}
+			err := c.Do(patience, make(seat{}.at(c)))
+			for err == nil { // a rank that only sends may be through
+				err = c.Do(patience, every.fill(seat{n: 1}.at(c), heap))
+			}
+			if mismatch, ok := err.(*ring.MismatchError); ok {
+				seen <- err
+				if mismatch.Mine == mismatch.Theirs || mismatch.Rank != rank {
+					return fmt.Errorf("a mismatch without a difference: %w", err)
+				}
+			}
+			return tells(err, words)
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	if len(seen) == 0 {
+		t.Error("nobody saw the difference")
+	}
+	closeAll(comms)
+}
+
+// tells checks that err says what differed: all words, or one of them beside the alltoall,
+// to which ranks may have gone on that only sent.
+func tells(err error, words []string) error {
+	missing := differ(err, words...)
+	if missing == nil || differ(err, "alltoall") != nil {
+		return missing
+	}
+	for _, word := range words {
+		if strings.Contains(err.Error(), word) {
+			return nil
+		}
+	}
+	return missing
+}
+
+const differing = 100 // elements
+
+// Every two kinds of calls, each rank in turn being the one that makes the other kind.
+func TestR4KindsDiffer(t *testing.T) {
+	turn := 0
+	for _, g := range grounds() {
+		for i, normal := range forms() {
+			for _, odd := range forms()[i+1:] {
+				if normal.kind == odd.kind {
+					continue
+				}
+				for range rounds(1) {
+					turn++
+					culprit := turn % g.size
+					if !sampled(turn) {
+						continue
+					}
+					t.Run(fmt.Sprintf("%s/%s/%s/culprit=%d", g.name, normal.name, odd.name, culprit), func(t *testing.T) {
+						t.Parallel()
+						disagree(t, g, culprit, filler(normal), filler(odd), []string{normal.kind.String(), odd.kind.String()})
+					})
+				}
+			}
+		}
+	}
+}
+
+func filler(f form) func(s seat) ring.Collective {
+	return func(s seat) ring.Collective {
+		s.n = differing
+		return f.fill(s, heap)
+	}
+}
+
+// Calls of one kind that differ in a field.
+func TestR4FieldsDiffer(t *testing.T) {
+	for k, g := range grounds() {
+		for j, f := range forms() {
+			for i, odd := range oddities() {
+				culprits := []int{(i + k) % g.size}
+				if f.kind == ring.KindAllReduce || f.kind == ring.KindBroadcast {
+					culprits = []int{0, 1, g.size - 1}
+				}
+				for _, culprit := range culprits {
+					s := seat{rank: culprit, size: g.size, n: differing}
+					w := f.fill(s, heap)
+					if !odd.change(f, s, &w) || !sampled(i+j+k+culprit) {
+						continue
+					}
+					words := append([]string{f.kind.String()}, odd.words...)
+					t.Run(fmt.Sprintf("%s/%s/%s/culprit=%d", g.name, f.name, odd.field, culprit), func(t *testing.T) {
+						t.Parallel()
+						disagree(t, g, culprit, filler(f), func(seat) ring.Collective { return w }, words)
+					})
+				}
+			}
+		}
+	}
+}
+
+// One rank leaves out the second of three calls, or makes the last two in the other order.
+func TestR5SkippedAndSwappedCalls(t *testing.T) {
+	orders := map[string][]string{
+		"skipped": {"allreduce", "allgather", "barrier"},
+		"swapped": {"allreduce", "allgather", "broadcast", "barrier"},
+	}
+	onGrounds(t, func(t *testing.T, g ground) {
+		for name, order := range orders {
+			for culprit := range g.size {
+				if !sampled(culprit + len(g.hosts) + g.streams) {
+					continue
+				}
+				comms := g.join(t, g.door(t))
+				within(t, soon, func() {
+					err := ringtest.Each(g.size, func(rank int) error {
+						mine := []string{"allreduce", "broadcast", "allgather", "barrier"}
+						if rank == culprit {
+							mine = order
+						}
+						var err error
+						for _, call := range mine {
+							f, ferr := formOf(call)
+							if ferr != nil {
+								return ferr
+							}
+							if err = f.once(comms[rank], seat{n: 3000, root: culprit}, plainly); err != nil {
+								break
+							}
+						}
+						return differ(err, "broadcast")
+					})
+					if err != nil {
+						t.Errorf("%s, culprit %d: %v", name, culprit, err)
+					}
+				})
+				closeAll(comms)
+			}
+		}
+	})
+}
+
+// A rank that makes fewer calls than the others, and leaves, is an error for them.
+func TestR5EarlyClose(t *testing.T) {
+	onGrounds(t, func(t *testing.T, g ground) {
+		for i, f := range forms() {
+			if !sampled(i + g.size + len(g.hosts) + g.streams) {
+				continue
+			}
+			comms := g.join(t, g.door(t))
+			culprit := g.size - 1
+			within(t, soon, func() {
+				err := ringtest.Each(g.size, func(rank int) error {
+					c := comms[rank]
+					var err error
+					for call := 0; err == nil; call++ {
+						if rank == culprit && call == 2 {
+							return c.Close()
+						}
+						err = f.once(c, seat{n: 3000, root: 0}, plainly)
+						if f.kind == ring.KindScatter || f.kind == ring.KindBroadcast || f.kind == ring.KindMessage {
+							if err == nil && call > 2 {
+								err = ring.Barrier(ctx, c) // who only sends need not notice by itself
+							}
+						}
+					}
+					return wantPeer(err, culprit)
+				})
+				if err != nil {
+					t.Errorf("%s: %v", f.name, err)
+				}
+			})
+			closeAll(comms)
+		}
+	})
+}

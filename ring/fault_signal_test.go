@@ -1,0 +1,218 @@
+package ring_test
+
+import (
+	"errors"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorun/gorun/internal/lab"
+	"github.com/gorun/gorun/internal/ringtest"
+	"github.com/gorun/gorun/ring"
+)
+
+// Signals come a thousand times a second, by the clock and by the time used.
+func TestR11SignalStorm(t *testing.T) {
+	came := make(chan os.Signal, 1)
+	signal.Notify(came, syscall.SIGALRM)
+	defer signal.Stop(came)
+	every := unix.Itimerval{Interval: unix.Timeval{Usec: 1000}, Value: unix.Timeval{Usec: 1000}}
+	for _, which := range []unix.ItimerWhich{unix.ITIMER_REAL, unix.ITIMER_PROF} {
+		if _, err := unix.Setitimer(which, every); err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Setitimer(which, unix.Itimerval{})
+	}
+	<-came
+	onGrounds(t, func(t *testing.T, g ground) {
+		comms := g.join(t, g.door(t))
+		for range rounds(1) {
+			for _, f := range forms() {
+				for _, n := range []int{10, 30_000} {
+					err := ringtest.Each(g.size, func(rank int) error { return f.once(comms[rank], seat{n: n}, plainly) })
+					if err != nil {
+						t.Fatalf("%s: %v", f.name, err)
+					}
+				}
+			}
+		}
+	})
+	<-came // they have not ceased
+}
+
+// All ranks are killed at each step of joining. Nothing with a name may stay behind, and
+// nobody else has the memory.
+func TestR13KilledWhileJoining(t *testing.T) {
+	g := ground{"stacked", "auto", []int{2, 1}, 3, 1}
+	before := names(t, "/dev/shm")
+	steps := []string{"host", "shm/offer", "shm/leader", "shm/memory", "shm/have", "addr"}
+	for _, step := range append(steps, "joined") {
+		d := g.door(t)
+		reached, killed := make(chan struct{}, g.size), make(chan struct{})
+		d.OnPost(func(name string, rank int, value []byte) []byte {
+			if strings.HasSuffix(name, "/"+step) {
+				reached <- struct{}{}
+				<-killed
+			}
+			return value
+		})
+		var ranks []*process
+		for rank := range g.size {
+			ranks = append(ranks, startRank(t, g, d, rank, duty{Form: "allreduce", Way: "plain", N: 100_000}))
+		}
+		for _, p := range ranks {
+			if step != "joined" {
+				<-reached
+			} else if err := p.hears("running"); err != nil {
+				t.Error(err)
+			}
+		}
+		for _, p := range ranks {
+			if err := p.Process.Kill(); err != nil {
+				t.Error(err)
+			}
+		}
+		for _, p := range ranks {
+			_ = p.Wait() // it was killed
+		}
+		close(killed)
+		if left := lab.Processes("GORUN_JOB_ID=" + d.Job); len(left) > 0 {
+			t.Errorf("%s: processes %v are left", step, left)
+		}
+		if holders := holding(t); len(holders) > 0 {
+			t.Errorf("%s: the test itself holds %v", step, holders)
+		}
+	}
+	if after := names(t, "/dev/shm"); !slices.Equal(after, before) {
+		t.Errorf("/dev/shm has %v, had %v", after, before)
+	}
+}
+
+// names are those in a directory that could be of a job.
+func names(t *testing.T, dir string) []string {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		lab.Skip(t, "no "+dir)
+	}
+	var all []string
+	for _, e := range entries {
+		if strings.Contains(e.Name(), "ring") || strings.Contains(e.Name(), "gorun") {
+			all = append(all, e.Name())
+		}
+	}
+	return all
+}
+
+// holding lists what this process has of ranks' memory, open or mapped.
+func holding(t *testing.T) []string {
+	maps, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		lab.Skip(t, "no /proc here")
+	}
+	var all []string
+	for line := range strings.Lines(string(maps)) {
+		if strings.Contains(line, "memfd:gorun-ring") {
+			all = append(all, line)
+		}
+	}
+	links, _ := filepath.Glob("/proc/self/fd/*")
+	for _, link := range links {
+		if to, err := os.Readlink(link); err == nil && strings.Contains(to, "memfd:gorun-ring") {
+			all = append(all, to)
+		}
+	}
+	return all
+}
+
+// sockets are the TCP connections of this process, by descriptor.
+func sockets() []int {
+	var all []int
+	links, _ := filepath.Glob("/proc/self/fd/*")
+	for _, link := range links {
+		fd, err := strconv.Atoi(filepath.Base(link))
+		if err != nil {
+			continue
+		}
+		if _, err := unix.Getpeername(fd); err == nil {
+			all = append(all, fd)
+		}
+	}
+	return all
+}
+
+// toDoor reports whether either end of a connection is port.
+func toDoor(fd, port int) bool {
+	for _, name := range []func(int) (unix.Sockaddr, error){unix.Getsockname, unix.Getpeername} {
+		addr, err := name(fd)
+		if err != nil {
+			return true
+		}
+		if v4, ok := addr.(*unix.SockaddrInet4); !ok || v4.Port == port {
+			return true
+		}
+	}
+	return false
+}
+
+// One of several connections between two ranks is cut while data moves.
+func TestR24OneStreamIsCut(t *testing.T) {
+	g := ground{"four-streams", "tcp", nil, 3, 4}
+	for round := range 8 {
+		d := g.door(t)
+		old := sockets()
+		comms := g.join(t, d)
+		_, port, _ := strings.Cut(d.Rank(0, "").Agent, ":")
+		doorPort, err := strconv.Atoi(port)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var streams []int
+		for _, fd := range sockets() {
+			if !slices.Contains(old, fd) && !toDoor(fd, doorPort) {
+				streams = append(streams, fd)
+			}
+		}
+		if len(streams) < 2*4*2 {
+			t.Fatalf("%d ends of streams, want at least 16", len(streams))
+		}
+		var running sync.WaitGroup
+		running.Add(g.size)
+		cut := time.Time{}
+		over := make(chan error, 1)
+		go func() {
+			over <- ringtest.Each(g.size, func(rank int) error {
+				err := duty{Form: "allreduce", N: 300_000}.work(comms[rank], nil, running.Done)
+				if peer := new(ring.PeerError); !errors.As(err, &peer) {
+					return err
+				}
+				return nil
+			})
+		}()
+		running.Wait()
+		for range round {
+			runtime.Gosched()
+		}
+		cut = time.Now()
+		if err := unix.Shutdown(streams[round*5%len(streams)], unix.SHUT_RDWR); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-over; err != nil {
+			t.Errorf("round %d: %v", round, err)
+		}
+		if took := time.Since(cut); took > soon {
+			t.Errorf("round %d: all ranks knew after %v", round, took)
+		}
+		closeAll(comms)
+		d.Close()
+	}
+}

@@ -1,0 +1,293 @@
+package ring_test
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/ringtest"
+	"github.com/gorun/gorun/ring"
+)
+
+// card is what a rank tells the others of its address, as join.go writes it.
+type card struct {
+	Host    string           `json:"host"`
+	Addrs   []netip.AddrPort `json:"addrs"`
+	Stripes int              `json:"stripes"`
+}
+
+// isAddr reports whether a fence is the one where ranks tell their addresses.
+func isAddr(name string) bool { return strings.HasSuffix(name, "/addr") }
+
+// greetings are what programs say that meet a port which is not theirs.
+func greetings() map[string][]byte {
+	random := make([]byte, 4096)
+	rand.Read(random)
+	return map[string][]byte{
+		"nothing": nil,
+		"http":    []byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n"),
+		"http2":   []byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
+		"tls":     {22, 3, 1, 0, 200, 1, 0, 0, 196, 3, 3, 1, 2, 3, 4},
+		"ssh":     []byte("SSH-2.0-OpenSSH_9.2\r\n"),
+		"redis":   []byte("*1\r\n$4\r\nPING\r\n"),
+		"zeros":   make([]byte, 4096),
+		"random":  random,
+	}
+}
+
+// strangers harass addresses until they are told to stop.
+type strangers struct {
+	stop    chan struct{}
+	running sync.WaitGroup
+}
+
+// at begins to harass addr; it returns when each greeting has been said, and 300
+// connections are open that say nothing or one byte at a time.
+func (s *strangers) at(addr string) error {
+	for range 300 {
+		conn, err := net.Dial("tcp", addr)
+		if err != nil {
+			return err
+		}
+		s.running.Go(func() {
+			defer conn.Close()
+			for {
+				select {
+				case <-s.stop:
+					return
+				case <-time.After(20 * time.Millisecond): // a slow one, by its nature
+					if _, err := conn.Write([]byte{'g'}); err != nil {
+						return
+					}
+				}
+			}
+		})
+	}
+	for _, text := range greetings() {
+		if err := greet(addr, text); err != nil {
+			return err
+		}
+		s.running.Go(func() {
+			for {
+				select {
+				case <-s.stop:
+					return
+				default:
+					if greet(addr, text) != nil {
+						return // the doors are closed
+					}
+				}
+			}
+		})
+	}
+	return nil
+}
+
+func greet(addr string, text []byte) error {
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	_, _ = conn.Write(text) // it may be cut off at once
+	if text != nil {
+		_ = conn.SetReadDeadline(time.Now().Add(10 * time.Millisecond))
+		if n, err := io.Copy(io.Discard, conn); n > 0 {
+			return fmt.Errorf("a stranger got an answer of %d bytes, %w", n, err)
+		}
+	}
+	return nil
+}
+
+func (s *strangers) end() {
+	close(s.stop)
+	s.running.Wait()
+}
+
+// All kinds of strangers call while the job forms, and go on while it works. The last
+// rank is held back until all of them are there.
+func TestR19StrangersDoNotDisturb(t *testing.T) {
+	for _, g := range grounds() {
+		if g.name == "shm" {
+			continue // has no doors
+		}
+		t.Run(g.name, func(t *testing.T) {
+			t.Parallel()
+			s := &strangers{stop: make(chan struct{})}
+			defer s.end()
+			d := g.door(t)
+			troubled := make(chan error, g.size)
+			d.OnPost(func(name string, rank int, value []byte) []byte {
+				if isAddr(name) && rank == g.size-1 {
+					var mine card
+					err := json.Unmarshal(value, &mine)
+					if err == nil {
+						err = s.at(mine.Addrs[0].String())
+					}
+					troubled <- err
+				}
+				return value
+			})
+			begin := time.Now()
+			comms := g.join(t, d)
+			if took := time.Since(begin); took > 10*time.Second {
+				t.Errorf("joining took %v", took)
+			}
+			if err := <-troubled; err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range forms() {
+				err := ringtest.Each(g.size, func(rank int) error { return f.once(comms[rank], seat{n: 3000}, plainly) })
+				if err != nil {
+					t.Errorf("%s: %v", f.name, err)
+				}
+			}
+		})
+	}
+}
+
+// The ranks of a job try the doors of another job first, or of none but it.
+func TestR17CrossedJobs(t *testing.T) {
+	onGrounds(t, func(t *testing.T, g ground) {
+		if g.name == "shm" {
+			return
+		}
+		t.Parallel()
+		other, others := g.door(t), make(chan card, g.size)
+		own, proceed := g.door(t), make(chan struct{})
+		other.OnPost(func(name string, rank int, value []byte) []byte {
+			if isAddr(name) && rank == g.size-1 {
+				var c card
+				if json.Unmarshal(value, &c) == nil {
+					others <- c
+				}
+				<-proceed // its doors stay open until the first job has tried them
+			}
+			return value
+		})
+		own.OnPost(func(name string, rank int, value []byte) []byte {
+			if !isAddr(name) || rank != g.size-1 {
+				return value
+			}
+			var mine card
+			if json.Unmarshal(value, &mine) != nil {
+				return value
+			}
+			crossed := <-others
+			mine.Addrs = append(crossed.Addrs, mine.Addrs...)
+			text, _ := json.Marshal(mine)
+			return text
+		})
+		err := ringtest.Each(2, func(i int) error {
+			d := []*ringtest.Door{own, other}[i]
+			comms := make([]*ring.Comm, g.size)
+			defer closeAll(comms)
+			err := ringtest.Each(g.size, func(rank int) error {
+				c, err := g.enter(ctx, d, rank)
+				comms[rank] = c
+				return err
+			})
+			if i == 0 {
+				close(proceed)
+			}
+			if err != nil {
+				return err
+			}
+			f, err := formOf("allreduce")
+			if err != nil {
+				return err
+			}
+			return ringtest.Each(g.size, func(rank int) error { return f.once(comms[rank], seat{n: 3000}, plainly) })
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Ranks of an earlier epoch of the same job, with the same key, are not let in.
+func TestR18StaleEpoch(t *testing.T) {
+	g := ground{"tcp", "tcp", nil, 2, 1}
+	now, old := g.door(t), g.door(t)
+	old.Job, old.Key = now.Job, now.Key
+	now.Epoch = 1
+	addr, tried := make(chan []byte, 1), make(chan struct{})
+	now.OnPost(func(name string, rank int, value []byte) []byte {
+		if isAddr(name) && rank == 1 {
+			addr <- value
+			<-tried
+		}
+		return value
+	})
+	old.OnPost(func(name string, rank int, value []byte) []byte {
+		if isAddr(name) && rank == 1 {
+			return <-addr // the address list of the epoch that has begun
+		}
+		return value
+	})
+	err := ringtest.Each(2, func(i int) error {
+		if i == 0 {
+			defer close(tried)
+			return ringtest.Each(2, func(rank int) error {
+				short, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
+				defer cancel()
+				c, err := g.enter(short, old, rank)
+				if err == nil {
+					c.Close()
+					return errors.New("a rank of an old epoch got in")
+				}
+				return nil
+			})
+		}
+		comms := make([]*ring.Comm, 2)
+		defer closeAll(comms)
+		err := ringtest.Each(2, func(rank int) error {
+			c, err := g.enter(ctx, now, rank)
+			comms[rank] = c
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		return ringtest.Each(2, func(rank int) error { return ring.Barrier(ctx, comms[rank]) })
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// Two processes that say they are the same rank: one is refused, and never joins.
+func TestR18DuplicateRank(t *testing.T) {
+	onGrounds(t, func(t *testing.T, g ground) {
+		d := g.door(t)
+		short, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		comms := make([]*ring.Comm, g.size+1)
+		defer closeAll(comms)
+		refused := make(chan error, 2)
+		err := ringtest.Each(g.size+1, func(i int) error {
+			c, err := g.enter(short, d, i%g.size)
+			comms[i] = c
+			if err != nil && strings.Contains(err.Error(), "already done once by this rank") {
+				refused <- err
+				return nil
+			}
+			return err
+		})
+		if len(refused) == 0 {
+			t.Error("both were let in")
+		}
+		if err != nil && len(refused) < 2 {
+			t.Log(err) // the two took turns at the fences, so neither can join
+		}
+	})
+}
