@@ -214,12 +214,12 @@ func (c *core) cause() *Failure {
 	}
 	for _, e := range c.exits {
 		if failed(e) && !e.Stopped {
-			consider(e.At, Failure{Rank: e.Rank, Host: c.hostOf(e.Rank), Exit: e, Victim: c.victims[e.Rank]})
+			consider(e.At, Failure{Rank: e.Rank, Host: c.hostOf(e.Rank), Exit: e, At: e.At, Victim: c.victims[e.Rank]})
 		}
 	}
 	for _, h := range c.hosts {
 		if h.lost != nil {
-			consider(h.at, Failure{Rank: -1, Host: h.name, Lost: h.lost})
+			consider(h.at, Failure{Rank: -1, Host: h.name, Lost: h.lost, At: h.at})
 		}
 	}
 	return first

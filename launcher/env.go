@@ -11,6 +11,7 @@ import (
 // Environment is what ranks get of the launcher's environment.
 type Environment struct {
 	Set      []string // NAME=value
+	Exported []string // names of those that were asked for
 	Withheld []string // names that look like secrets and were not asked for
 	Warnings []string
 }
@@ -47,8 +48,10 @@ func ForwardEnv(environ, exports []string) (Environment, error) {
 	}
 	for name, value := range forced {
 		env.Set = append(env.Set, name+"="+value)
+		env.Exported = append(env.Exported, name)
 	}
 	slices.Sort(env.Set)
+	slices.Sort(env.Exported)
 	return env, nil
 }
 

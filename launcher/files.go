@@ -15,24 +15,30 @@ import (
 // them. They hold the ranks' bytes unchanged.
 type rankFiles struct {
 	dir   string
+	plan  Plan
 	width int
 	note  func(string) // tells the user, once per file
 
 	mu    sync.Mutex // stdout's and stderr's printers share this
 	files map[uint32]*os.File
-	lost  map[uint32]int // bytes that could not be written, by stream
+	saved map[uint32]int64 // bytes, by stream
+	lost  map[uint32]int   // bytes that could not be written, by stream
 }
 
-func newRankFiles(dir string, size int, note func(string)) (*rankFiles, error) {
+func newRankFiles(dir string, plan Plan, note func(string)) (*rankFiles, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the output directory: %w", err)
 	}
-	return &rankFiles{dir: dir, width: len(fmt.Sprint(size - 1)), note: note,
-		files: map[uint32]*os.File{}, lost: map[uint32]int{}}, nil
+	f := &rankFiles{dir: dir, plan: plan, width: len(fmt.Sprint(plan.Size - 1)), note: note,
+		files: map[uint32]*os.File{}, saved: map[uint32]int64{}, lost: map[uint32]int{}}
+	return f, f.writeIndex(nil)
 }
 
-func (f *rankFiles) path(rank, fd int) string {
-	return filepath.Join(f.dir, fmt.Sprintf("rank.%0*d", f.width, rank), [...]string{1: "stdout", 2: "stderr"}[fd])
+func (f *rankFiles) path(rank, fd int) string { return filepath.Join(f.dir, f.name(rank, fd)) }
+
+// name is a file's path below dir.
+func (f *rankFiles) name(rank, fd int) string {
+	return filepath.Join(fmt.Sprintf("rank.%0*d", f.width, rank), [...]string{1: "stdout", 2: "stderr"}[fd])
 }
 
 func (f *rankFiles) open(rank, fd int) (*os.File, error) {
@@ -62,11 +68,14 @@ func (f *rankFiles) write(rank, fd int, data []byte) {
 	}
 	if err != nil || file == nil || f.lost[key] > 0 {
 		f.lost[key] += len(data)
+		return
 	}
+	f.saved[key] += int64(len(data))
 }
 
-// close closes the files and reports whether everything was written.
-func (f *rankFiles) close() error {
+// close closes the files, lists them with what became of the ranks, and reports whether
+// everything was written.
+func (f *rankFiles) close(r *Result) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var errs []error
@@ -79,5 +88,17 @@ func (f *rankFiles) close() error {
 			errs = append(errs, fmt.Errorf("%d bytes of rank %d's output were not saved", lost, rank))
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, f.writeIndex(r))...)
+}
+
+// log is the file that says most about a rank's failure, or "".
+func (f *rankFiles) log(rank int) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, fd := range []int{2, 1} {
+		if f.saved[wire.OutputStream(rank, fd)] > 0 {
+			return f.path(rank, fd)
+		}
+	}
+	return ""
 }

@@ -2,10 +2,15 @@ package launcher
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/wire"
 )
 
 func TestRankFilesLayout(t *testing.T) {
@@ -20,12 +25,12 @@ func TestRankFilesLayout(t *testing.T) {
 		{101, 7, 2, "rank.007/stderr"},
 	} {
 		dir := t.TempDir()
-		f, err := newRankFiles(dir, tc.size, func(text string) { t.Error(text) })
+		f, err := newRankFiles(dir, planOfSize(tc.size), func(text string) { t.Error(text) })
 		if err != nil {
 			t.Fatal(err)
 		}
 		f.write(tc.rank, tc.fd, []byte("text"))
-		if err := f.close(); err != nil {
+		if err := f.close(&Result{}); err != nil {
 			t.Error(err)
 		}
 		got, err := os.ReadFile(filepath.Join(dir, tc.want))
@@ -37,7 +42,7 @@ func TestRankFilesLayout(t *testing.T) {
 
 func TestRankFilesHoldTheBytesUnchanged(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "made", "on", "demand")
-	f, err := newRankFiles(dir, 2, func(text string) { t.Error(text) })
+	f, err := newRankFiles(dir, planOfSize(2), func(text string) { t.Error(text) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +56,7 @@ func TestRankFilesHoldTheBytesUnchanged(t *testing.T) {
 		f.write(0, 1, []byte(text))
 		f.write(1, 2, []byte("|"+text))
 	}
-	if err := f.close(); err != nil {
+	if err := f.close(&Result{}); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{"rank.0/stdout": "a\r\nb\x00\xffno end", "rank.1/stderr": "|a\r|\nb\x00\xff|no end"} {
@@ -79,7 +84,7 @@ func TestRankFilesReportAFullDiskOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	var notes []string
-	f, err := newRankFiles(dir, 3, func(text string) { notes = append(notes, text) })
+	f, err := newRankFiles(dir, planOfSize(3), func(text string) { notes = append(notes, text) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +93,7 @@ func TestRankFilesReportAFullDiskOnce(t *testing.T) {
 			f.write(rank, 1, []byte("12345"))
 		}
 	}
-	err = f.close()
+	err = f.close(&Result{})
 	if len(notes) != 2 || !strings.Contains(notes[0], "rank 0") || !strings.Contains(notes[1], "rank 1") {
 		t.Errorf("notes: %q", notes)
 	}
@@ -105,7 +110,71 @@ func TestRankFilesNeedTheirDirectory(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := newRankFiles(file, 1, nil); err == nil {
+	if _, err := newRankFiles(file, planOfSize(1), nil); err == nil {
 		t.Error("a file was taken for the output directory")
+	}
+}
+
+// planOfSize is a plan for ranks on two hosts, or one.
+func planOfSize(size int) Plan {
+	plan := Plan{Size: size, Hosts: []PlannedHost{{Host: hostfile.Host{Name: "f1"}}, {Host: hostfile.Host{Name: "f2"}}}}
+	for rank := range size {
+		h := &plan.Hosts[rank*2/(size+1)]
+		h.Ranks = append(h.Ranks, wire.Rank{Rank: rank, LocalRank: len(h.Ranks)})
+	}
+	return plan
+}
+
+func TestIndexOfTheFiles(t *testing.T) {
+	dir := t.TempDir()
+	read := func() (x index) {
+		text, err := os.ReadFile(filepath.Join(dir, "index.json"))
+		if err == nil {
+			err = json.Unmarshal(text, &x)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x
+	}
+	f, err := newRankFiles(dir, planOfSize(3), func(text string) { t.Error(text) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if x := read(); x.Code != nil || len(x.Ranks) != 3 || x.Ranks[2].Host != "f2" || x.Ranks[1].LocalRank != 1 || x.Ranks[0].Stdout != nil {
+		t.Errorf("while the job runs: %+v", x)
+	}
+	f.write(0, 1, []byte("12345"))
+	f.write(0, 1, []byte("678"))
+	f.write(2, 2, []byte("no"))
+	exit := wire.Exit{Rank: 2, Code: 3, At: 2500 * time.Millisecond}
+	r := &Result{Exits: []wire.Exit{exit, {Rank: 0, Signal: 15, Stopped: true, At: 3 * time.Second}}, Cause: &Failure{Rank: 2, Exit: exit}, Started: time.Second}
+	if err := f.close(r); err != nil {
+		t.Fatal(err)
+	}
+	x := read()
+	if x.Version != 1 || x.Code == nil || *x.Code != 3 || len(x.Ranks) != 3 {
+		t.Fatalf("%+v", x)
+	}
+	zero, two := x.Ranks[0], x.Ranks[2]
+	if *zero.Stdout != (saved{"rank.0/stdout", 8}) || zero.Stderr != nil || *zero.Exit != (exitJSON{0, 15, true, 2}) {
+		t.Errorf("rank 0: %+v", zero)
+	}
+	if *two.Stderr != (saved{"rank.2/stderr", 2}) || two.Stdout != nil || *two.Exit != (exitJSON{3, 0, false, 1.5}) {
+		t.Errorf("rank 2: %+v", two)
+	}
+	if x.Ranks[1].Exit != nil {
+		t.Errorf("rank 1 did not end: %+v", x.Ranks[1])
+	}
+	if entries, _ := os.ReadDir(dir); len(entries) != 3 {
+		t.Errorf("the folder has %v", entries)
+	}
+	for rank, want := range []string{"rank.0/stdout", "", "rank.2/stderr"} {
+		if want != "" {
+			want = filepath.Join(dir, want)
+		}
+		if got := f.log(rank); got != want {
+			t.Errorf("the log of rank %d is %q, want %q", rank, got, want)
+		}
 	}
 }

@@ -33,11 +33,18 @@ type Options struct {
 	Exe   Executable
 	Stdin io.Reader // for rank 0; nil: none. Its Read should end when Run does
 	// Stdout and Stderr get the ranks' output, written in whole lines by one
-	// goroutine each.
+	// goroutine each. With OneOutput all goes to Stdout, and lines of the two never mix.
 	Stdout, Stderr io.Writer
-	// Prefix returns what starts every line of a rank's output on fd 1 or 2;
-	// nil: nothing does, and bytes pass unchanged.
-	Prefix func(rank, fd int) []byte
+	OneOutput      bool
+	Screen         [3]bool // by fd: it is a terminal, where progress bars can be erased
+	// Prefix returns what starts every line of a rank's output on fd 1 or 2 that came at
+	// a time; nil: nothing does, and bytes pass unchanged. What it returned for a fd is
+	// not used any more when it is called for that fd again.
+	Prefix func(rank, fd int, at time.Time) []byte
+	// CutMark is written where a line is broken off: the rank has ended, or another writes.
+	CutMark string
+	// Show says whose output is shown; nil: everybody's. Files get all of it.
+	Show func(rank int) bool
 	// OutputDir, if set, gets a file per rank and stream.
 	OutputDir string
 
@@ -49,6 +56,8 @@ type Options struct {
 	Signals <-chan int
 	// Note is told what the user may want to know, one line at a time.
 	Note func(string)
+	// Follow is told of the job's steps, by several goroutines; it must not wait. nil: nobody is.
+	Follow func(Event)
 	// Trace is told what happens, for -v; nil: nobody is.
 	Trace func(format string, args ...any)
 }
@@ -106,6 +115,7 @@ type job struct {
 	sessions []*session
 	ports    []int // a free port on each host
 
+	started time.Duration // when the ranks were let begin
 	core    *core
 	early   chan Stop // a wish to stop that came before the ranks ran
 	events  chan any
@@ -126,7 +136,7 @@ func newJob(plan Plan, opts Options) (*job, error) {
 		hosts: make([]Host, len(plan.Hosts)), sessions: make([]*session, len(plan.Hosts)), ports: make([]int, len(plan.Hosts))}
 	rand.Read(j.key)
 	if opts.OutputDir != "" {
-		files, err := newRankFiles(opts.OutputDir, plan.Size, opts.Note)
+		files, err := newRankFiles(opts.OutputDir, plan, opts.Note)
 		if err != nil {
 			return nil, err
 		}
@@ -205,7 +215,9 @@ func (j *job) launchError(errs []error) error {
 func (j *job) connect(ctx context.Context, i int) (err error) {
 	h := j.plan.Hosts[i].Host
 	j.opts.Trace("%s: connecting", h.Name)
-	j.hosts[i], err = j.opts.Dial(ctx, h)
+	if j.hosts[i], err = j.opts.Dial(ctx, h); err == nil {
+		j.tell(Connected{h.Name})
+	}
 	return err
 }
 
@@ -240,7 +252,9 @@ func (j *job) prepare(ctx context.Context, i int) error {
 		case wire.TypeReady:
 			var ready wire.Ready
 			err := f.Decode(&ready)
-			j.ports[i] = ready.FreePort
+			if j.ports[i] = ready.FreePort; err == nil {
+				j.tell(Ready{s.host.Name})
+			}
 			return err
 		case wire.TypeRefuse:
 			var refused RefusedError
@@ -300,6 +314,8 @@ func (j *job) spawn(addrs [][]string) {
 	for i, s := range j.sessions {
 		s.out.tell(wire.TypeStart, wire.Start{Addrs: addrs[i], MasterAddr: addrs[0][0], MasterPort: j.ports[0]})
 	}
+	j.started = j.now()
+	j.tell(Started{j.started})
 	j.opts.Trace("%s started on %s", count(j.plan.Size, "rank"), count(len(j.plan.Hosts), "host"))
 }
 

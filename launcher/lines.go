@@ -1,6 +1,11 @@
 package launcher
 
-import "bytes"
+import (
+	"bytes"
+	"regexp"
+	"slices"
+	"strings"
+)
 
 // maxLine is the longest line that is kept together; what is longer comes in
 // pieces, as does a line that is not ended for a while.
@@ -56,4 +61,23 @@ func (l *lineBuffer) flush(emit func([]byte)) {
 		emit(l.partial)
 		l.partial = l.partial[:0]
 	}
+}
+
+// lastLines are the last n lines of text that say anything, without control bytes and
+// colours. Of a progress bar only the last state counts.
+func lastLines(text string, n int) (lines []string) {
+	colours := regexp.MustCompile(`\x1b\[[0-9;?]*[A-Za-z]`)
+	all := strings.Split(text, "\n")
+	for _, line := range slices.Backward(all) {
+		line = strings.TrimRight(colours.ReplaceAllString(line, ""), "\r \t")
+		line = printable(line[strings.LastIndexByte(line, '\r')+1:])
+		if line == "" {
+			continue
+		}
+		if lines = append(lines, line); len(lines) == n {
+			break
+		}
+	}
+	slices.Reverse(lines)
+	return lines
 }

@@ -3,6 +3,8 @@ package launcher
 import (
 	"bytes"
 	"io"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,16 +14,26 @@ import (
 // idleTime is how long an unfinished line waits for its end before it is shown.
 const idleTime = 100 * time.Millisecond
 
-// printer writes the ranks' bytes of one kind, stdout or stderr, to the
-// terminal and to files. Lines of different ranks never mix, and every line
-// starts with its rank's prefix. add never blocks: how much can wait here is
+// eraseLine takes away what stands on the terminal's line.
+const eraseLine = "\r\x1b[K"
+
+// printing is where and how ranks' bytes are shown.
+type printing struct {
+	w      io.Writer
+	prefix func(rank, fd int, at time.Time) []byte // nil: none, bytes pass as they are
+	show   func(rank int) bool                     // nil: all ranks are shown
+	cut    string                                  // marks a line that is broken off
+	screen bool                                    // w is a terminal that can erase a line
+	files  *rankFiles                              // nil: none
+	failed func(error)                             // w does not take any more; called once
+}
+
+// printer writes the ranks' bytes of one kind, stdout or stderr, or of both where they
+// go to one place, to the terminal and to files. Lines of different ranks never mix, and
+// every line starts with its rank's prefix. add never blocks: how much can wait here is
 // bounded by the streams' credit, which is returned when bytes have been written.
 type printer struct {
-	w      io.Writer
-	fd     int
-	prefix func(rank int) []byte // nil: none, bytes pass as they are
-	files  *rankFiles            // nil: none
-	failed func(error)           // the terminal does not take any more; called once
+	printing
 
 	mu     sync.Mutex
 	queue  []chunk
@@ -30,38 +42,42 @@ type printer struct {
 	done   chan struct{}
 
 	// Owned by run.
-	streams map[int]*stream
+	streams map[uint32]*stream // by number, see wire.OutputStream
 	out     bytes.Buffer
-	held    bool // an unfinished line may be waiting
-	last    int  // the rank that was printed last
-	open    int  // the rank whose unfinished line stands on the terminal; -1: none
+	held    bool    // an unfinished line may be waiting
+	last    *stream // was printed last
+	open    *stream // its unfinished line, or progress bar, stands on the terminal; nil: none
 	broken  bool
 }
 
 // stream is one rank's state.
 type stream struct {
-	lines   lineBuffer
-	midline bool // the last byte printed was no line end
-	afterCR bool // it was \r
+	rank, fd int
+	lines    lineBuffer
+	at       time.Time // when its last bytes came
+	midline  bool      // the last byte printed was no line end
+	afterCR  bool      // it was \r
+	bar      bool      // the line that stands is written over itself: a progress bar
+	tail     []byte    // the last bytes of stderr
 }
 
 // chunk is a piece of output on its way.
 type chunk struct {
-	rank    int
+	stream  uint32
 	data    []byte
+	at      time.Time
 	written func(n int)
 }
 
-func newPrinter(w io.Writer, fd int, prefix func(int) []byte, files *rankFiles, failed func(error)) *printer {
-	p := &printer{w: w, fd: fd, prefix: prefix, files: files, failed: failed,
-		wake: make(chan struct{}, 1), done: make(chan struct{}), streams: map[int]*stream{}, open: -1}
+func newPrinter(how printing) *printer {
+	p := &printer{printing: how, wake: make(chan struct{}, 1), done: make(chan struct{}), streams: map[uint32]*stream{}}
 	go p.run()
 	return p
 }
 
 // add queues a copy of data; written is called when it has been dealt with.
-func (p *printer) add(rank int, data []byte, written func(n int)) {
-	c := chunk{rank, bytes.Clone(data), written}
+func (p *printer) add(stream uint32, data []byte, written func(n int)) {
+	c := chunk{stream, bytes.Clone(data), time.Now(), written}
 	p.mu.Lock()
 	p.queue = append(p.queue, c)
 	p.mu.Unlock()
@@ -120,16 +136,21 @@ func (p *printer) run() {
 
 // print moves one chunk to the buffer and the files.
 func (p *printer) print(c chunk) {
-	if p.files != nil {
-		p.files.write(c.rank, p.fd, c.data)
-	}
-	s := p.streams[c.rank]
+	s := p.streams[c.stream]
 	if s == nil {
 		s = &stream{}
-		p.streams[c.rank] = s
+		s.rank, s.fd = wire.RankFD(c.stream)
+		p.streams[c.stream] = s
 	}
-	s.lines.add(c.data, func(line []byte) { p.emit(c.rank, s, line) })
-	p.held = p.held || len(s.lines.partial) > 0
+	if p.files != nil {
+		p.files.write(s.rank, s.fd, c.data)
+	}
+	s.keep(c.data)
+	if p.show == nil || p.show(s.rank) {
+		s.at = c.at
+		s.lines.add(c.data, func(line []byte) { p.emit(s, line) })
+		p.held = p.held || len(s.lines.partial) > 0
+	}
 	if p.out.Len() >= wire.MaxData {
 		p.write()
 	}
@@ -137,39 +158,76 @@ func (p *printer) print(c chunk) {
 }
 
 // emit puts one line, or a piece of one, into the buffer.
-func (p *printer) emit(rank int, s *stream, line []byte) {
-	if p.prefix != nil {
-		if p.open >= 0 && p.open != rank {
-			p.out.WriteByte('\n') // another rank's unfinished line stands there
-			p.streams[p.open].midline = false
-		}
-		// The \n of a \r\n that came in two pieces belongs to the line above.
-		if crlf := s.afterCR && p.last == rank && len(line) == 1 && line[0] == '\n'; !s.midline && !crlf {
-			p.out.Write(p.prefix(rank))
-		}
+func (p *printer) emit(s *stream, line []byte) {
+	if p.prefix != nil && !p.begin(s, line) {
+		return
 	}
 	p.out.Write(line)
 	last := line[len(line)-1]
 	s.midline = last != '\n' && last != '\r'
 	s.afterCR = last == '\r'
-	p.last, p.open = rank, -1
-	if s.midline {
-		p.open = rank
+	s.bar = s.afterCR || s.bar && s.midline
+	p.last, p.open = s, nil
+	if last != '\n' {
+		p.open = s
 	}
+}
+
+// begin writes what stands before a line, and reports whether the line is to be shown.
+func (p *printer) begin(s *stream, line []byte) bool {
+	alone := len(line) == 1
+	switch {
+	case alone && line[0] == '\r' && !s.midline: // back to where it is: some bars begin so
+		s.bar = true
+		return false
+	case alone && line[0] == '\n' && s.afterCR:
+		// The \n of a \r\n that came in two pieces belongs to the line above, and
+		// when another rank has come between, that line has ended.
+		s.afterCR = false
+		return p.last == s
+	case p.open != nil && p.open != s:
+		p.breakLine()
+	case s.afterCR && p.screen:
+		p.out.WriteString(eraseLine)
+	}
+	if !s.midline {
+		p.out.Write(p.prefix(s.rank, s.fd, s.at))
+	}
+	return true
+}
+
+// breakLine makes room where another rank's unfinished line stands. A progress
+// bar is taken off a terminal: it will be drawn again.
+func (p *printer) breakLine() {
+	switch {
+	case p.open.bar && p.screen:
+		p.out.WriteString(eraseLine)
+	case p.open.bar:
+		p.out.WriteByte('\n')
+	default:
+		p.out.WriteString(p.cut + "\n")
+	}
+	p.open.midline = false
+	p.open = nil
 }
 
 func (p *printer) flushAll() {
 	p.held = false
-	for rank, s := range p.streams {
-		s.lines.flush(func(piece []byte) { p.emit(rank, s, piece) })
+	for _, id := range slices.Sorted(maps.Keys(p.streams)) {
+		s := p.streams[id]
+		s.lines.flush(func(piece []byte) { p.emit(s, piece) })
 	}
 	p.write()
 }
 
 // endOpenLine keeps the user's prompt off a line that a rank did not end.
 func (p *printer) endOpenLine() {
-	if p.open >= 0 && p.prefix != nil {
+	switch {
+	case p.open == nil || p.prefix == nil:
+	case p.open.bar:
 		p.out.WriteByte('\n')
+	default:
+		p.out.WriteString(p.cut + "\n")
 	}
 }
 
@@ -182,4 +240,32 @@ func (p *printer) write() {
 		}
 	}
 	p.out.Reset()
+}
+
+// keep remembers the end of stderr.
+func (s *stream) keep(data []byte) {
+	if s.fd != 2 {
+		return
+	}
+	data = data[max(0, len(data)-tailSize):]
+	if over := len(s.tail) + len(data) - tailSize; over > 0 {
+		s.tail = s.tail[:copy(s.tail, s.tail[over:])]
+	}
+	s.tail = append(s.tail, data...)
+}
+
+// lastLines are the last lines of a rank's stderr, at most n, safe for a terminal.
+// Only after close.
+func (p *printer) lastLines(rank, n int) []string {
+	s := p.streams[wire.OutputStream(rank, 2)]
+	if s == nil {
+		return nil
+	}
+	text := s.tail
+	if len(text) == tailSize { // the first line may have lost its beginning
+		if end := bytes.IndexAny(text, "\r\n"); end >= 0 {
+			text = text[end+1:]
+		}
+	}
+	return lastLines(string(text), n)
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/gorun/gorun/internal/wire"
 )
 
 // terminal collects what is written, and can be made to fail.
@@ -37,15 +39,15 @@ func (w *terminal) String() string {
 	return w.text.String()
 }
 
-func rankPrefix(rank int) []byte { return fmt.Appendf(nil, "%d> ", rank) }
+func rankPrefix(rank, _ int, _ time.Time) []byte { return fmt.Appendf(nil, "%d> ", rank) }
 
-// printing hands a printer on w to do, on a clock that does not wait, and
+// printed hands a printer on w to do, on a clock that does not wait, and
 // returns what stands on w in the end.
-func printing(t *testing.T, prefix func(int) []byte, do func(p *printer, w *terminal)) string {
+func printed(t *testing.T, prefix func(int, int, time.Time) []byte, do func(p *printer, w *terminal)) string {
 	t.Helper()
 	var w terminal
 	synctest.Test(t, func(t *testing.T) {
-		p := newPrinter(&w, 1, prefix, nil, func(err error) { t.Errorf("write: %v", err) })
+		p := newPrinter(printing{w: &w, prefix: prefix, failed: func(err error) { t.Errorf("write: %v", err) }})
 		do(p, &w)
 		p.close()
 	})
@@ -70,7 +72,7 @@ func TestPrinterPrintsWholeLines(t *testing.T) {
 		{"another rank begins a line of its own", `0:ask? idle 1:b\n 0:yes\n`, "0> ask?\n1> b\n0> yes\n"},
 		{"two ranks ask", `0:ask? idle 1:who? idle 0:me\n 1:you\n`, "0> ask?\n1> who?\n0> me\n1> you\n"},
 		{"unfinished at the end", `0:a\nb`, "0> a\n0> b\n"},
-		{"a progress bar", `0:1% 0:\r2%\r`, "0> 1%\r0> 2%\r"},
+		{"a progress bar", `0:1% 0:\r2%\r`, "0> 1%\r0> 2%\r\n"},
 		{"\\r\\n in one chunk", `0:a\r\nb\n`, "0> a\r\n0> b\n"},
 		{"\\r\\n across chunks", `0:a\r 0:\nb\n`, "0> a\r\n0> b\n"},
 		{"\\r\\n across a pause", `0:a\r idle 0:\nb\n`, "0> a\r\n0> b\n"},
@@ -78,7 +80,7 @@ func TestPrinterPrintsWholeLines(t *testing.T) {
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
-			got := printing(t, rankPrefix, func(p *printer, _ *terminal) {
+			got := printed(t, rankPrefix, func(p *printer, _ *terminal) {
 				for _, step := range strings.Fields(tc.steps) {
 					if step == "idle" {
 						synctest.Wait()
@@ -88,7 +90,7 @@ func TestPrinterPrintsWholeLines(t *testing.T) {
 					}
 					rank, text, _ := strings.Cut(step, ":")
 					text = strings.NewReplacer(`\n`, "\n", `\r`, "\r").Replace(text)
-					p.add(int(rank[0]-'0'), []byte(text), ignore)
+					p.add(wire.OutputStream(int(rank[0]-'0'), 1), []byte(text), ignore)
 				}
 			})
 			if got != tc.want {
@@ -99,8 +101,8 @@ func TestPrinterPrintsWholeLines(t *testing.T) {
 }
 
 func TestPrinterShowsAPromptInTime(t *testing.T) {
-	printing(t, rankPrefix, func(p *printer, w *terminal) {
-		p.add(3, []byte("name? "), ignore)
+	printed(t, rankPrefix, func(p *printer, w *terminal) {
+		p.add(wire.OutputStream(3, 1), []byte("name? "), ignore)
 		synctest.Wait()
 		if got := w.String(); got != "" {
 			t.Errorf("shown at once: %q", got)
@@ -120,12 +122,12 @@ func TestPrinterKeepsRanksApart(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 6))
 	for round := range 30 {
 		var sent [ranks]bytes.Buffer
-		got := printing(t, rankPrefix, func(p *printer, _ *terminal) {
+		got := printed(t, rankPrefix, func(p *printer, _ *terminal) {
 			for range 200 {
 				rank := rnd.IntN(ranks)
 				text := randomText(rnd)
 				sent[rank].WriteString(text)
-				p.add(rank, []byte(text), ignore)
+				p.add(wire.OutputStream(rank, 1), []byte(text), ignore)
 				if rnd.IntN(10) == 0 {
 					synctest.Wait()
 					time.Sleep(time.Duration(rnd.Int64N(int64(2 * idleTime))))
@@ -163,10 +165,10 @@ func TestPrinterWithoutPrefixChangesNothing(t *testing.T) {
 	for i := range data {
 		data[i] = byte(rnd.Uint32())
 	}
-	got := printing(t, nil, func(p *printer, _ *terminal) {
+	got := printed(t, nil, func(p *printer, _ *terminal) {
 		for rest := data; len(rest) > 0; {
 			n := min(len(rest), 1+rnd.IntN(wireChunk))
-			p.add(0, rest[:n], ignore)
+			p.add(wire.OutputStream(0, 1), rest[:n], ignore)
 			rest = rest[n:]
 			if rnd.IntN(4) == 0 {
 				synctest.Wait()
@@ -185,14 +187,14 @@ func TestPrinterReportsAFailedTerminalOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &terminal{err: errors.New("no terminal")}
 		failures, credit := 0, 0
-		p := newPrinter(w, 1, rankPrefix, nil, func(err error) {
+		p := newPrinter(printing{w: w, prefix: rankPrefix, failed: func(err error) {
 			failures++
 			if !errors.Is(err, w.err) {
 				t.Errorf("failed(%v)", err)
 			}
-		})
+		}})
 		for range 50 {
-			p.add(0, bytes.Repeat([]byte("x\n"), 10_000), func(n int) { credit += n })
+			p.add(wire.OutputStream(0, 1), bytes.Repeat([]byte("x\n"), 10_000), func(n int) { credit += n })
 			synctest.Wait()
 		}
 		p.close()
@@ -219,11 +221,11 @@ func (w *stuckTerminal) Write(p []byte) (int, error) {
 func TestPrinterHoldsCreditWhileTheTerminalIsStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &stuckTerminal{release: make(chan struct{})}
-		p := newPrinter(w, 1, nil, nil, func(err error) { t.Error(err) })
+		p := newPrinter(printing{w: w, failed: func(err error) { t.Error(err) }})
 		var mu sync.Mutex
 		credit, sent := 0, 0
 		for range 40 {
-			p.add(0, bytes.Repeat([]byte("y\n"), wireChunk/2), func(n int) {
+			p.add(wire.OutputStream(0, 1), bytes.Repeat([]byte("y\n"), wireChunk/2), func(n int) {
 				mu.Lock()
 				defer mu.Unlock()
 				credit += n
@@ -247,7 +249,7 @@ func TestPrinterHoldsCreditWhileTheTerminalIsStuck(t *testing.T) {
 func BenchmarkPrinter(b *testing.B) {
 	line := []byte(strings.Repeat("the quick brown fox jumps over the lazy dog ", 2) + "\n")
 	chunk := bytes.Repeat(line, wireChunk/len(line))
-	p := newPrinter(discard{}, 1, rankPrefix, nil, func(err error) { b.Error(err) })
+	p := newPrinter(printing{w: discard{}, prefix: rankPrefix, failed: func(err error) { b.Error(err) }})
 	defer p.close()
 	b.SetBytes(int64(len(chunk)))
 	written := make(chan int, 8) // as much as the credit of a stream
@@ -256,7 +258,7 @@ func BenchmarkPrinter(b *testing.B) {
 	}
 	for b.Loop() {
 		<-written
-		p.add(0, chunk, func(n int) { written <- n })
+		p.add(wire.OutputStream(0, 1), chunk, func(n int) { written <- n })
 	}
 }
 

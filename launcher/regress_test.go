@@ -85,10 +85,10 @@ func TestRunBeatsWhileHostsGetReady(t *testing.T) {
 
 // A prompt must show though another rank prints all the time.
 func TestPrinterShowsAPromptBesideABusyRank(t *testing.T) {
-	printing(t, rankPrefix, func(p *printer, w *terminal) {
-		p.add(0, []byte("name? "), ignore)
+	printed(t, rankPrefix, func(p *printer, w *terminal) {
+		p.add(wire.OutputStream(0, 1), []byte("name? "), ignore)
 		for range 100 {
-			p.add(1, []byte("step\n"), ignore)
+			p.add(wire.OutputStream(1, 1), []byte("step\n"), ignore)
 			time.Sleep(50 * time.Millisecond)
 		}
 		synctest.Wait()
@@ -101,10 +101,10 @@ func TestPrinterShowsAPromptBesideABusyRank(t *testing.T) {
 // The second half of a \r\n must not begin an empty line of nobody's when another rank
 // printed in between.
 func TestPrinterKeepsCRLFTogether(t *testing.T) {
-	got := printing(t, rankPrefix, func(p *printer, _ *terminal) {
-		p.add(0, []byte("a\r"), ignore)
-		p.add(1, []byte("b\n"), ignore)
-		p.add(0, []byte("\nc\n"), ignore)
+	got := printed(t, rankPrefix, func(p *printer, _ *terminal) {
+		p.add(wire.OutputStream(0, 1), []byte("a\r"), ignore)
+		p.add(wire.OutputStream(1, 1), []byte("b\n"), ignore)
+		p.add(wire.OutputStream(0, 1), []byte("\nc\n"), ignore)
 	})
 	for line := range strings.Lines(got) {
 		if !strings.Contains(line, "> ") {

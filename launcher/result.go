@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/gorun/gorun/internal/wire"
 )
@@ -24,6 +25,9 @@ type Result struct {
 	Lost        []HostError // hosts that were lost
 	Unconfirmed []string    // hosts that did not report the end of their ranks in time
 	Output      error       // why output was lost, if it was
+	// Started is when the ranks were let begin, Ended when nothing was left of them,
+	// on the clock of the exits' At.
+	Started, Ended time.Duration
 }
 
 // Failure is what went wrong first.
@@ -33,6 +37,9 @@ type Failure struct {
 	Exit   wire.Exit
 	Lost   error
 	Victim bool // it had lost another rank before, whose failure is not known
+	At     time.Duration
+	Stderr []string // the rank's last lines there, at most 3, safe for a terminal
+	Log    string   // the file with its stderr, or else its stdout; "": none
 }
 
 func (f Failure) String() string {

@@ -20,15 +20,14 @@ const (
 
 // stream begins to carry output, input and requests between the hosts and us.
 func (j *job) stream() {
-	prefix := func(fd int) func(int) []byte {
-		if j.opts.Prefix == nil {
-			return nil
-		}
-		return func(rank int) []byte { return j.opts.Prefix(rank, fd) }
+	how := printing{w: j.opts.Stdout, prefix: j.opts.Prefix, show: j.opts.Show, cut: j.opts.CutMark, screen: j.opts.Screen[1],
+		files: j.files, failed: func(err error) { j.post(eventOutput{err}) }}
+	j.stdout = newPrinter(how)
+	j.stderr = j.stdout
+	if !j.opts.OneOutput {
+		how.w, how.screen = j.opts.Stderr, j.opts.Screen[2]
+		j.stderr = newPrinter(how)
 	}
-	closed := func(err error) { j.post(eventOutput{err}) }
-	j.stdout = newPrinter(j.opts.Stdout, 1, prefix(1), j.files, closed)
-	j.stderr = newPrinter(j.opts.Stderr, 2, prefix(2), j.files, closed)
 	ctx, cancel := context.WithCancel(context.Background())
 	j.stopGet = cancel
 	j.fences = newFences(ctx, j.plan.Size)
@@ -85,10 +84,13 @@ func (j *job) reap(ctx context.Context) Result {
 		w.Close()
 	}
 	j.stdout.close()
-	j.stderr.close()
+	if j.stderr != j.stdout {
+		j.stderr.close()
+	}
 	result := j.core.result()
+	j.explain(&result)
 	if j.files != nil {
-		result.Output = j.files.close()
+		result.Output = j.files.close(&result)
 	}
 	return result
 }
@@ -113,7 +115,12 @@ func (j *job) apply(event any) (finished bool) {
 			j.opts.Note(fmt.Sprintf("cannot write output any more: %v", e.err))
 		}
 		event = eventStop{why: OutputClosed}
+	case eventGone:
+		if !j.core.settled(e.host) {
+			j.tell(Gone{j.plan.Hosts[e.host].Name, e.err, j.now()})
+		}
 	case eventExit:
+		j.tell(Exited{j.plan.Hosts[e.host].Name, e.exit})
 		j.opts.Trace("rank %d %s", e.exit.Rank, describe(e.exit))
 		j.fences.rankEnded(e.exit.Rank)
 		if err := j.fences.stuck(); err != nil && !failed(e.exit) {
@@ -267,7 +274,7 @@ func (j *job) output(s *session, f wire.Frame) error {
 	if fd == 2 {
 		p = j.stderr
 	}
-	p.add(rank, f.Payload, s.out.creditor(f.Stream))
+	p.add(f.Stream, f.Payload, s.out.creditor(f.Stream))
 	return nil
 }
 

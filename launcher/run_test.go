@@ -35,7 +35,7 @@ func runOn(t *testing.T, machines []*machine, change func(*Options), check func(
 			t.Fatal(err)
 		}
 		var out terminal
-		opts := Options{Grace: 5 * time.Second, Argv: []string{"./train"}, Wdir: "/work", Exe: executable(), Stdout: &out, Stderr: &out, Prefix: func(rank, fd int) []byte {
+		opts := Options{Grace: 5 * time.Second, Argv: []string{"./train"}, Wdir: "/work", Exe: executable(), Stdout: &out, Stderr: &out, Prefix: func(rank, fd int, _ time.Time) []byte {
 			return fmt.Appendf(nil, "%d/%d> ", rank, fd)
 		}, Dial: func(_ context.Context, h hostfile.Host) (Host, error) {
 			return machines[h.Name[1]-'0'], nil

@@ -7,7 +7,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/gorun/gorun/launcher"
 )
@@ -128,16 +127,4 @@ func clipped(s string) string {
 		return s[:60] + "..."
 	}
 	return s
-}
-
-// sharedWriter lets ranks' stdout and stderr be one stream. Safe for concurrent use.
-type sharedWriter struct {
-	mu sync.Mutex
-	w  io.Writer
-}
-
-func (s *sharedWriter) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.w.Write(p)
 }

@@ -156,7 +156,7 @@ func readerSays(reader string) string {
 	case "output-filename":
 		return "--output-filename VALUE, without what follows a colon; the output is shown too"
 	case "output":
-		return "tag, merge and dir=DIR are --prefix mpirun, --merge-stderr, --output-filename DIR"
+		return "tag, timestamp, merge and dir=DIR are --prefix mpirun, --timestamp, --merge-stderr, --output-filename DIR"
 	case "display":
 		return "map and allocation are --display-map"
 	case "default-hostfile":
@@ -181,10 +181,10 @@ func flagGroups() []flagGroup {
 	return []flagGroup{
 		{"Where and how many", []string{"np", "ppn", "nodes", "hosts", "hostfile", "no-oversubscribe", "host-discovery-script", "slots-per-host", "min-np", "max-np"}},
 		{"What the ranks get", []string{"export", "env-file", "unset-env", "no-env", "wdir", "stdin"}},
-		{"Output", []string{"prefix", "tag-output", "merge-stderr", "output-filename"}},
+		{"Output", []string{"prefix", "tag-output", "timestamp", "color", "show", "merge-stderr", "output-filename", "summary", "quiet", "json-events"}},
 		{"How long", []string{"start-timeout", "timeout", "grace"}},
 		{"Connections", []string{"launcher", "ssh-config", "ssh-port", "ssh-identity-file", "host-keys", "network-interface"}},
-		{"gorun itself", []string{"dry-run", "display-map", "config", "dialect", "verbose", "help"}},
+		{"gorun itself", []string{"dry-run", "display-map", "print-env-flags", "config", "dialect", "verbose", "help"}},
 	}
 }
 

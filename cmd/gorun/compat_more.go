@@ -97,6 +97,8 @@ func mcaWords() []word {
 		{"plm_rsh_args plm_ssh_args", openMPI, 1, "", reads, "ssh-args"},
 		{"plm_rsh_no_tree_spawn plm_ssh_no_tree_spawn", openMPI, 1, "", same, "gorun connects to every host itself"},
 		{"plm_rsh_num_concurrent plm_ssh_num_concurrent", openMPI, 1, "", same, "gorun connects to every host itself"},
+		{"plm_slurm_args", openMPI, 1, "--external-launcher", same, "gorun gives it to srun where srun knows it"},
+		{"plm_slurm_args", openMPI, 1, "", pending, "options for srun"},
 		{"orte_default_hostfile prte_default_hostfile", openMPI, 1, "", reads, "default-hostfile"},
 		{"orte_keep_fqdn_hostnames prte_keep_fqdn_hostnames", openMPI, 1, "", same, "names of hosts are kept whole"},
 		{"orte_set_default_slots prte_set_default_slots", openMPI, 1, "", reads, "default-slots"},
@@ -117,6 +119,7 @@ func mcaWords() []word {
 		{"oob_tcp_if_exclude btl_tcp_if_exclude prte_if_exclude", openMPI, 1, "", means, "network-interface=^{}"},
 		{"orte_tag_output prte_tag_output", openMPI, 1, "1 true t yes y", means, "prefix=mpirun"},
 		{"orte_tag_output prte_tag_output", openMPI, 1, "", same, "--prefix marks the lines"},
-		{"orte_timestamp_output prte_timestamp_output", openMPI, 1, "", pending, "times before lines"},
+		{"orte_timestamp_output prte_timestamp_output", openMPI, 1, "1 true t yes y", means, "timestamp"},
+		{"orte_timestamp_output prte_timestamp_output", openMPI, 1, "", same, "--timestamp puts times before lines"},
 	}
 }

@@ -176,7 +176,9 @@ func (t *translator) qualified(reader, typed, list string) error {
 			err = t.emit("prefix", typed, []string{"mpirun"})
 		case reader == "output" && slices.Contains([]string{"merge", "merge-stderr-to-stdout"}, name):
 			err = t.emit("merge-stderr", typed, nil)
-		case reader == "output" && slices.Contains([]string{"timestamp", "raw"}, name):
+		case reader == "output" && name == "timestamp":
+			err = t.emit("timestamp", typed, nil)
+		case reader == "output" && name == "raw":
 			t.pending = append(t.pending, typed+" "+name)
 		case reader == "output" && valued && slices.Contains([]string{"dir", "directory"}, name):
 			err = t.emit("output-filename", typed, []string{value})

@@ -32,7 +32,7 @@ func TestDialects(t *testing.T) {
 		{hydra, "-f hosts -genv A 1 -genv B=2 -env C 3 -iface eth0 a", "--hostfile=hosts --export=A=1 --export=B=2 --export=C=3 --network-interface=eth0 -- a", ""},
 		{hydra, "-genvnone -genvlist A,B -genvexcl C,D a", "--no-env --no-env --export=A --export=B --unset-env=C --unset-env=D -- a", ""},
 		{hydra, "-genvall -launcher ssh -bind-to none -map-by slot -prepend-pattern [%r@%h] a", "--launcher=ssh --prefix=[%r@%h] -- a", ""},
-		{hydra, "-rr -rmk slurm -print-all-exitcodes -stdin none a", "--ppn=1 --stdin=none -- a", "no effect yet: -rmk -print-all-exitcodes"},
+		{hydra, "-rr -rmk slurm -print-all-exitcodes -stdin none a", "--ppn=1 --summary --stdin=none -- a", "no effect yet: -rmk"},
 		{horovod, "-np 4 -p 2222 -i key -H a:2,b:2 --network-interfaces eth0 --verbose python t.py -p 1", "--np=4 --ssh-port=2222 --ssh-identity-file=key --hosts=a:2,b:2 --network-interface=eth0 --verbose -- python t.py -p 1", ""},
 		{horovod, "-np 2 --fusion-threshold-mb 32 --cycle-time-ms 3.5 --no-hierarchical-allreduce --autotune --no-stall-check --tcp a",
 			"--np=2 --export=HOROVOD_FUSION_THRESHOLD=33554432 --export=HOROVOD_CYCLE_TIME=3.5 --export=HOROVOD_HIERARCHICAL_ALLREDUCE=0 --export=HOROVOD_AUTOTUNE=1 --export=HOROVOD_STALL_CHECK_DISABLE=1 --export=NCCL_IB_DISABLE=1 -- a", ""},
@@ -107,10 +107,10 @@ func TestOpenMPISettingsInTheEnvironment(t *testing.T) {
 	if err := setDefaults(flags, lookupIn(map[string]string{"GORUN_PPN": "5"}), settings.args, map[string]string{"network-interface": "eth9", "grace": "1"}, "f"); err != nil {
 		t.Fatal(err)
 	}
-	if o.sshPort != 7 || o.ppn != 5 || o.network.String() != "eth0" || !slices.Equal(o.exports, []string{"A", "B=1"}) || o.hostfile != "" || o.grace.String() != "1s" {
+	if o.sshPort != 7 || o.ppn != 5 || o.network.String() != "eth0" || !slices.Equal(o.exports, []string{"A", "B=1"}) || o.hostfile != "" || o.grace.String() != "1s" || !o.timestamp {
 		t.Errorf("%+v", *o)
 	}
-	if want := "ignored Open MPI settings: OMPI_MCA_plm_base_verbose=5; no effect yet: OMPI_MCA_orte_timestamp_output"; settings.notice() != want {
+	if want := "ignored Open MPI settings: OMPI_MCA_plm_base_verbose=5"; settings.notice() != want {
 		t.Errorf("notice %q, want %q", settings.notice(), want)
 	}
 	_, err = environmentSettings([]string{"OMPI_MCA_plm_rsh_agent=/etc/mpi/kubexec.sh"}, flags)

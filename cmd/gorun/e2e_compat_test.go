@@ -43,8 +43,8 @@ func TestPublishedCommandLinesRun(t *testing.T) {
 		says, ends string
 		notice     string
 	}{
-		{4, "[1,%d]<stdout>:", "python %d of 4: /horovod/examples/", "pytorch_lightning_mnist.py", "no effect yet: --timestamp-output"},
-		{4, "[1,%d]<stdout>:", "python %d of 4: /horovod/examples/", "--val-batch-size=128", "no effect yet: --timestamp-output"},
+		{4, "[1,%d]<stdout>:", "python %d of 4: /horovod/examples/", "pytorch_lightning_mnist.py", "gorun: 4 ranks on 2 hosts\n"},
+		{4, "[1,%d]<stdout>:", "python %d of 4: /horovod/examples/", "--val-batch-size=128", "gorun: 4 ranks on 2 hosts\n"},
 		{3, "[1,%d]<stdout>:", "python3.6 %d of 3: /examples/", "--use_fp16", "ignored Open MPI settings: pml=ob1 btl=^openib"},
 		{32, "[1,%d]<stdout>:", "python3.6 %d of 32: /examples/", "--use_fp16", "ignored Open MPI settings: pml=ob1 btl=^openib"},
 		{4, "", "singularity %d of 4: exec --nv horovod.sif python", "keras_mnist_advanced.py", "ignored Open MPI settings: btl=openib,self pml=ob1"},

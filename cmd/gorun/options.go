@@ -44,13 +44,20 @@ type runOptions struct {
 
 	prefix         string
 	tagOutput      bool
+	timestamp      bool
+	color          string
+	show           ranks
 	mergeStderr    bool
 	outputFilename string
+	summary        bool
+	quiet          bool
+	jsonEvents     string
 
 	config     string
 	dialect    string
 	displayMap bool
 	dryRun     bool
+	envFlags   bool
 	verbose    int
 }
 
@@ -87,17 +94,28 @@ func (o *runOptions) addFlags(flags *pflag.FlagSet) {
 	flags.Var(&o.timeout, "timeout", "time after which the job is stopped (exit code 124)")
 	flags.Var(&o.grace, "grace", "time between SIGTERM and SIGKILL when the job is stopped")
 
-	flags.StringVar(&o.prefix, "prefix", "host", "start of output lines: host, rank, horovod, mpirun, none, or text with %r %h %s")
-	flags.BoolVar(&o.tagOutput, "tag-output", false, "same as --prefix mpirun")
-	flags.BoolVar(&o.mergeStderr, "merge-stderr", false, "write the ranks' stderr to stdout")
-	flags.StringVar(&o.outputFilename, "output-filename", "", "also save output to DIR/rank.N/stdout and stderr")
+	o.addOutputFlags(flags)
 
 	flags.StringVar(&o.config, "config", "", "YAML file with defaults for these flags (default: ~/.config/gorun/config.yaml)")
 	flags.StringVar(&o.dialect, "dialect", "", "whose meaning words have first: gorun, mpirun, mpiexec.hydra, horovodrun, srun or torchrun (default: by gorun's name)")
 	flags.BoolVar(&o.displayMap, "display-map", false, "show which rank runs where, and run")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "show what would run where, and stop")
+	flags.BoolVar(&o.envFlags, "print-env-flags", false, "print the -e options that give docker, podman and enroot containers the ranks' variables, and stop")
 	flags.CountVarP(&o.verbose, "verbose", "v", "tell what gorun does")
 	flags.SetNormalizeFunc(normalizeName)
+}
+
+func (o *runOptions) addOutputFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.prefix, "prefix", "host", "start of output lines: host, rank, horovod, mpirun, none, or text with %r %h %l %s %t")
+	flags.BoolVar(&o.tagOutput, "tag-output", false, "same as --prefix mpirun")
+	flags.BoolVar(&o.timestamp, "timestamp", false, "start output lines with the time")
+	flags.StringVar(&o.color, "color", "auto", "colours of hosts before output lines: auto (on a terminal), always or never")
+	flags.Var(&o.show, "show", "show the output of these ranks only: 0,8-11")
+	flags.BoolVar(&o.mergeStderr, "merge-stderr", false, "write the ranks' stderr to stdout")
+	flags.StringVar(&o.outputFilename, "output-filename", "", "also save output to DIR/rank.N/stdout and stderr, listed in DIR/index.json")
+	flags.BoolVar(&o.summary, "summary", false, "end with a table of the ranks: host, how it ended, time")
+	flags.BoolVar(&o.quiet, "quiet", false, "say nothing but errors; the ranks' output is shown")
+	flags.StringVar(&o.jsonEvents, "json-events", "", "write the job's steps to a file or an open descriptor, a JSON object a line: FILE or fd:N")
 }
 
 // normalizeName accepts other launchers' long spellings, and _ for -.
@@ -113,6 +131,8 @@ func normalizeName(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		return "network-interface"
 	case "wd":
 		return "wdir"
+	case "colour":
+		return "color"
 	default:
 		return pflag.NormalizedName(s)
 	}
@@ -140,6 +160,8 @@ func (o *runOptions) check(npSet bool) error {
 		return usagef("", "--host-keys %q: it must be strict or accept-new", o.hostKeys)
 	case o.stdin != "0" && o.stdin != "none":
 		return usagef("", "--stdin %q: it must be 0 or none", o.stdin)
+	case !slices.Contains([]string{"auto", "always", "never"}, o.color):
+		return usagef("", "--color %q: it must be auto, always or never", o.color)
 	case o.sshPort < 0 || o.sshPort > 65535:
 		return usagef("", "--ssh-port %d: ports go from 1 to 65535", o.sshPort)
 	}
@@ -159,6 +181,56 @@ func (c *count) Set(text string) error {
 	}
 	*c = count(n)
 	return nil
+}
+
+// ranks is a set of ranks on the command line: 0,8-11. The zero value is all.
+type ranks [][2]int
+
+func (r *ranks) Type() string { return "ranks" }
+
+func (r *ranks) String() string {
+	var parts []string
+	for _, part := range *r {
+		if part[0] == part[1] {
+			parts = append(parts, strconv.Itoa(part[0]))
+		} else {
+			parts = append(parts, fmt.Sprintf("%d-%d", part[0], part[1]))
+		}
+	}
+	return strings.Join(parts, ",")
+}
+
+func (r *ranks) Set(text string) error {
+	var set ranks
+	for part := range strings.SplitSeq(text, ",") {
+		first, last, span := strings.Cut(strings.TrimSpace(part), "-")
+		if !span {
+			last = first
+		}
+		from, err := strconv.ParseUint(first, 10, 20)
+		to, lastErr := strconv.ParseUint(last, 10, 20)
+		if err != nil || lastErr != nil || to < from {
+			return fmt.Errorf("want ranks such as 0,8-11")
+		}
+		set = append(set, [2]int{int(from), int(to)})
+	}
+	*r = set
+	return nil
+}
+
+// filter is a launcher.Options.Show for a job of some size.
+func (r ranks) filter(size int) (func(rank int) bool, error) {
+	if len(r) == 0 {
+		return nil, nil
+	}
+	for _, part := range r {
+		if part[1] >= size {
+			return nil, usagef(fmt.Sprintf("this job's ranks go from 0 to %d", size-1), "--show %s: there is no rank %d", r.String(), part[1])
+		}
+	}
+	return func(rank int) bool {
+		return slices.ContainsFunc(r, func(part [2]int) bool { return part[0] <= rank && rank <= part[1] })
+	}, nil
 }
 
 // network is a list of interfaces and subnets on the command line.

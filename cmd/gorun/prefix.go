@@ -1,52 +1,137 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gorun/gorun/launcher"
 )
 
-// prefixer returns what starts every line of a rank's output in the given
-// style, or nil for none.
-func prefixer(style string, plan launcher.Plan) (func(rank, fd int) []byte, error) {
-	template := style
-	switch style {
+// cutMark stands at the end of a line that its rank has not ended.
+const cutMark = "\\"
+
+// look is how lines of the ranks' output begin.
+type look struct {
+	style     string
+	timestamp bool
+	colour    [3]bool // by fd: whether prefixes have their host's colour
+}
+
+// timeMark stands for the time in a prefix that is not finished.
+const timeMark = "\x00"
+
+// prefixFunc is a launcher.Options.Prefix.
+type prefixFunc func(rank, fd int, at time.Time) []byte
+
+// prefixer returns what starts every line of a rank's output, or nil for nothing.
+func (l look) prefixer(plan launcher.Plan) (prefixFunc, error) {
+	text, err := l.text(plan)
+	if text == nil || err != nil {
+		return nil, err
+	}
+	layout, ctime := "2006-01-02 15:04:05.000", l.ctime()
+	if ctime {
+		layout = time.ANSIC
+	}
+	if l.timestamp {
+		plain, gap := text, " "
+		if ctime {
+			gap = ""
+		}
+		text = func(rank, fd int) string {
+			if t := plain(rank, fd); strings.Contains(t, timeMark) {
+				return t
+			}
+			return timeMark + gap + plain(rank, fd)
+		}
+	}
+	return withTime(cached(plan.Size, l.coloured(plan, text)), layout), nil
+}
+
+// ctime reports whether times are written as the launcher writes them whose style it is.
+func (l look) ctime() bool { return slices.Contains([]string{"horovod", "mpirun", "ompi"}, l.style) }
+
+// text is the prefixes' text with marks for times, or nil for none.
+func (l look) text(plan launcher.Plan) (func(rank, fd int) string, error) {
+	template := l.style
+	switch l.style {
 	case "none":
-		return nil, nil
-	case "", "host":
+		if !l.timestamp {
+			return nil, nil
+		}
+		template = "%t "
+	case "", "host", "default":
 		return hostPrefix(plan), nil
-	case "rank":
+	case "rank", "hydra":
 		template = "[%r] "
 	case "horovod":
 		template = "[%r]<%s>:"
-	case "mpirun":
+	case "mpirun", "ompi":
 		template = "[1,%r]<%s>:"
 	default:
-		if !strings.Contains(style, "%") {
-			return nil, usagef("choose host, rank, horovod, mpirun or none, or write your own with %r (rank), %h (host) and %s (stdout or stderr)",
-				"--prefix %q is not a style", style)
+		if !strings.Contains(l.style, "%") {
+			return nil, usagef("choose host, rank, horovod, mpirun or none, or write your own with %r (rank), %h (host), %l (local rank), %s (stdout or stderr) and %t (time)",
+				"--prefix %q is not a style", l.style)
 		}
 	}
-	hosts := hostsByRank(plan)
-	return cached(plan.Size, func(rank, fd int) string {
-		return strings.NewReplacer("%r", strconv.Itoa(rank), "%h", hosts[rank], "%s", streamName(fd), "%%", "%").Replace(template)
-	}), nil
+	hosts, local := hostsByRank(plan), localRanks(plan)
+	return func(rank, fd int) string {
+		return strings.NewReplacer("%r", strconv.Itoa(rank), "%h", hosts[rank], "%l", strconv.Itoa(local[rank]),
+			"%s", streamName(fd), "%t", timeMark, "%%", "%").Replace(template)
+	}, nil
+}
+
+// coloured gives each host's prefixes a colour, in turn.
+func (l look) coloured(plan launcher.Plan, text func(rank, fd int) string) func(rank, fd int) string {
+	palette := []int{36, 33, 32, 35, 34, 96, 93, 92, 95, 94} // of ECMA-48, readable on light and dark
+	colours := make([]int, plan.Size)
+	for i, h := range plan.Hosts {
+		for _, r := range h.Ranks {
+			colours[r.Rank] = palette[i%len(palette)]
+		}
+	}
+	return func(rank, fd int) string {
+		t := text(rank, fd)
+		if !l.colour[fd] || t == "" {
+			return t
+		}
+		return fmt.Sprintf("\x1b[%dm%s\x1b[0m", colours[rank], t)
+	}
+}
+
+// useColour decides --color for one output.
+func useColour(mode string, terminal bool, lookup func(string) (string, bool)) bool {
+	noColour, _ := lookup("NO_COLOR")
+	kind, _ := lookup("TERM")
+	return mode == "always" || mode == "auto" && terminal && noColour == "" && kind != "dumb"
 }
 
 // hostPrefix is "f1:0: ", padded so that texts line up.
-func hostPrefix(plan launcher.Plan) func(rank, fd int) []byte {
+func hostPrefix(plan launcher.Plan) func(rank, fd int) string {
 	hosts := hostsByRank(plan)
 	width := 0
 	for rank, host := range hosts {
 		width = max(width, len(host)+len(strconv.Itoa(rank)))
 	}
-	return cached(plan.Size, func(rank, _ int) string {
+	return func(rank, _ int) string {
 		name := fmt.Sprintf("%s:%d:", shortName(hosts[rank]), rank)
 		return fmt.Sprintf("%-*s ", width+2, name)
-	})
+	}
+}
+
+func localRanks(plan launcher.Plan) []int {
+	local := make([]int, plan.Size)
+	for _, h := range plan.Hosts {
+		for _, r := range h.Ranks {
+			local[r.Rank] = r.LocalRank
+		}
+	}
+	return local
 }
 
 func hostsByRank(plan launcher.Plan) []string {
@@ -85,5 +170,30 @@ func cached(size int, text func(rank, fd int) string) func(rank, fd int) []byte 
 			*p = []byte(text(rank, fd))
 		}
 		return *p
+	}
+}
+
+// withTime puts the time where a prefix has a mark for it. Lines that came together
+// have one time, which is formatted once.
+func withTime(plain func(rank, fd int) []byte, layout string) prefixFunc {
+	type state struct {
+		at     time.Time
+		text   []byte
+		prefix []byte
+	}
+	var states [2]state
+	return func(rank, fd int, at time.Time) []byte {
+		p := plain(rank, fd)
+		before, after, found := bytes.Cut(p, []byte(timeMark))
+		if !found {
+			return p
+		}
+		s := &states[fd-1]
+		if !at.Equal(s.at) || s.text == nil {
+			s.at, s.text = at, at.AppendFormat(s.text[:0], layout)
+		}
+		s.prefix = append(s.prefix[:0], before...)
+		s.prefix = append(append(s.prefix, s.text...), after...)
+		return s.prefix
 	}
 }

@@ -2,7 +2,9 @@ package main
 
 import (
 	"errors"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/launcher"
@@ -45,17 +47,21 @@ func TestPrefix(t *testing.T) {
 		{"mpirun", two, 3, 1, "[1,3]<stdout>:"},
 		{"mpirun", two, 3, 2, "[1,3]<stderr>:"},
 		{"%h/%r/%s> ", two, 4, 2, "node/4/stderr> "},
+		{"default", two, 0, 1, "f1:0:    "},
+		{"hydra", two, 10, 2, "[10] "},
+		{"ompi", two, 3, 1, "[1,3]<stdout>:"},
+		{"%h/%l ", two, 4, 1, "node/2 "},
 		{"100%% %r|", two, 4, 1, "100% 4|"},
 		{"%%r ", two, 4, 1, "%r "},
 		{"%q%r", two, 4, 1, "%q4"},
 	} {
-		prefix, err := prefixer(tc.style, planOf(t, tc.hosts))
+		prefix, err := look{style: tc.style}.prefixer(planOf(t, tc.hosts))
 		if err != nil {
 			t.Errorf("%q: %v", tc.style, err)
 			continue
 		}
 		for range 2 { // the second time from memory
-			if got := string(prefix(tc.rank, tc.fd)); got != tc.want {
+			if got := string(prefix(tc.rank, tc.fd, time.Now())); got != tc.want {
 				t.Errorf("%q, rank %d, fd %d: %q, want %q", tc.style, tc.rank, tc.fd, got, tc.want)
 			}
 		}
@@ -64,24 +70,24 @@ func TestPrefix(t *testing.T) {
 
 func TestHostPrefixesLineUp(t *testing.T) {
 	plan := planOf(t, "a:11,b.example.org:3,10.0.0.1")
-	prefix, err := prefixer("host", plan)
+	prefix, err := look{style: "host"}.prefixer(plan)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for rank := range plan.Size {
-		if got, want := len(prefix(rank, 1)), len(prefix(0, 1)); got != want {
+		if got, want := len(prefix(rank, 1, time.Time{})), len(prefix(0, 1, time.Time{})); got != want {
 			t.Errorf("the prefix of rank %d is %d bytes wide, of rank 0 %d", rank, got, want)
 		}
 	}
 }
 
 func TestNoPrefix(t *testing.T) {
-	prefix, err := prefixer("none", planOf(t, "a"))
+	prefix, err := look{style: "none"}.prefixer(planOf(t, "a"))
 	if prefix != nil || err != nil {
 		t.Errorf("%v", err)
 	}
 	var usage *usageError
-	if _, err := prefixer("fancy", planOf(t, "a")); !errors.As(err, &usage) || usage.Hint() == "" {
+	if _, err := (look{style: "fancy"}).prefixer(planOf(t, "a")); !errors.As(err, &usage) || usage.Hint() == "" {
 		t.Errorf("an unknown style: %v", err)
 	}
 }
@@ -93,5 +99,108 @@ func TestShortName(t *testing.T) {
 		if got := shortName(host); got != want {
 			t.Errorf("%q: %q, want %q", host, got, want)
 		}
+	}
+}
+
+func TestPrefixWithTheTime(t *testing.T) {
+	at := time.Date(2026, 11, 21, 0, 57, 31, 45e6, time.UTC)
+	for _, tc := range []struct {
+		look look
+		want string
+	}{
+		{look{style: "host", timestamp: true}, "2026-11-21 00:57:31.045 f2:2: "},
+		{look{style: "rank", timestamp: true}, "2026-11-21 00:57:31.045 [2] "},
+		{look{style: "none", timestamp: true}, "2026-11-21 00:57:31.045 "},
+		{look{style: "%r %t|"}, "2 2026-11-21 00:57:31.045|"},
+		{look{style: "%r %t|", timestamp: true}, "2 2026-11-21 00:57:31.045|"},
+		{look{style: "%r|", timestamp: true}, "2026-11-21 00:57:31.045 2|"},
+		// As mpirun and horovodrun write it.
+		{look{style: "mpirun", timestamp: true}, "Sat Nov 21 00:57:31 2026[1,2]<stdout>:"},
+		{look{style: "horovod", timestamp: true}, "Sat Nov 21 00:57:31 2026[2]<stdout>:"},
+	} {
+		prefix, err := tc.look.prefixer(planOf(t, "f1:2,f2:2"))
+		if err != nil {
+			t.Errorf("%+v: %v", tc.look, err)
+			continue
+		}
+		for range 2 {
+			if got := string(prefix(2, 1, at)); got != tc.want {
+				t.Errorf("%+v: %q, want %q", tc.look, got, tc.want)
+			}
+		}
+		later := string(prefix(2, 1, at.Add(time.Minute)))
+		if later != strings.Replace(tc.want, "00:57", "00:58", 1) {
+			t.Errorf("%+v: a minute later %q", tc.look, later)
+		}
+		at := at
+		if n := testing.AllocsPerRun(100, func() { at = at.Add(time.Second); prefix(2, 1, at) }); n != 0 {
+			t.Errorf("%+v: %v allocations for a prefix", tc.look, n)
+		}
+	}
+}
+
+func TestPrefixHasItsHostsColour(t *testing.T) {
+	prefix, err := look{style: "rank", colour: [3]bool{1: true}}.prefixer(planOf(t, "f1:2,f2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		rank, fd int
+		want     string
+	}{{0, 1, "\x1b[36m[0] \x1b[0m"}, {1, 1, "\x1b[36m[1] \x1b[0m"}, {2, 1, "\x1b[33m[2] \x1b[0m"}, {2, 2, "[2] "}} {
+		if got := string(prefix(tc.rank, tc.fd, time.Time{})); got != tc.want {
+			t.Errorf("rank %d, fd %d: %q, want %q", tc.rank, tc.fd, got, tc.want)
+		}
+	}
+}
+
+func TestUseColour(t *testing.T) {
+	for _, tc := range []struct {
+		mode     string
+		terminal bool
+		env      map[string]string
+		want     bool
+	}{
+		{"auto", true, nil, true},
+		{"auto", false, nil, false},
+		{"auto", true, map[string]string{"NO_COLOR": "1"}, false},
+		{"auto", true, map[string]string{"NO_COLOR": ""}, true},
+		{"auto", true, map[string]string{"TERM": "dumb"}, false},
+		{"always", false, map[string]string{"NO_COLOR": "1"}, true},
+		{"never", true, nil, false},
+	} {
+		if got := useColour(tc.mode, tc.terminal, lookupIn(tc.env)); got != tc.want {
+			t.Errorf("%+v: %v", tc, got)
+		}
+	}
+}
+
+func TestRanks(t *testing.T) {
+	for text, want := range map[string]string{"0": "0", "0,8-11": "0,8-11", " 3 , 1-2": "3,1-2", "5-5": "5"} {
+		var r ranks
+		if err := r.Set(text); err != nil || r.String() != want {
+			t.Errorf("%q is %q, %v; want %q", text, r.String(), err, want)
+		}
+	}
+	for _, text := range []string{"", "a", "-1", "3-1", "1-", "1,,2", "1-2-3", "99999999999", "0x1"} {
+		r := ranks{{1, 1}}
+		if err := r.Set(text); err == nil || r.String() != "1" {
+			t.Errorf("%q was taken for %v, %v", text, r, err)
+		}
+	}
+	show, err := ranks{{0, 0}, {8, 11}}.filter(12)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for rank := range 12 {
+		if want := rank == 0 || rank >= 8; show(rank) != want {
+			t.Errorf("rank %d is shown: %v", rank, !want)
+		}
+	}
+	if _, err := (ranks{{0, 0}, {8, 11}}).filter(11); !isUsage(err) || !strings.Contains(err.Error(), "no rank 11") || !strings.Contains(hint(err), "0 to 10") {
+		t.Errorf("a rank that there is not: %v", err)
+	}
+	if show, err := ranks(nil).filter(2); show != nil || err != nil {
+		t.Errorf("no ranks named: %v", err)
 	}
 }

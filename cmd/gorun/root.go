@@ -26,7 +26,7 @@ func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer) int {
 		if err != nil {
 			return err
 		}
-		say.verbose = o.verbose
+		say.verbose, say.quiet = o.verbose, o.quiet
 		line.add(settings)
 		if text := line.notice(); text != "" {
 			say.notef("%s", text)
@@ -89,7 +89,7 @@ job, shows their output, and takes them all down when one fails.`,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
+			if len(args) == 0 && !o.envFlags {
 				return usagef("for example: gorun -np 4 ./train; see gorun --help", "which program should run?")
 			}
 			return run(cmd.Flags(), &o, args)

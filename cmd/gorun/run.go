@@ -25,6 +25,9 @@ type streams struct {
 // runJob is a run from options to exit code: parse, plan, then the launcher's
 // connect, stage, spawn, stream and reap.
 func runJob(ctx context.Context, o *runOptions, program []string, io streams, say *ui) (code int, err error) {
+	if o.envFlags {
+		return 0, printEnvFlags(os.Environ(), o, io.out, say)
+	}
 	where, err := whereToRun(ctx, o, newSurroundings())
 	if err != nil {
 		return 0, err
@@ -38,15 +41,14 @@ func runJob(ctx context.Context, o *runOptions, program []string, io streams, sa
 	if err != nil {
 		return 0, err
 	}
-	if o.mergeStderr {
-		io.out = &sharedWriter{w: io.out}
-		io.err = io.out
-	}
 	opts, err := launchOptions(o, plan, program, io, say)
 	if err != nil {
 		return 0, err
 	}
-	opts.Env = forRanks(env.Set, o.exports)
+	var notice string
+	if opts.Env, notice = forContainer(program, forRanks(env.Set, o.exports), env.Exported); notice != "" {
+		say.notef("%s", notice)
+	}
 	for _, name := range leftOut(os.Environ(), env, o) {
 		os.Unsetenv(name) // ranks on this machine inherit what is left
 	}
@@ -58,9 +60,7 @@ func runJob(ctx context.Context, o *runOptions, program []string, io streams, sa
 		return 0, err
 	}
 	if o.displayMap {
-		for line := range strings.Lines(plan.String()) {
-			say.notef("%s", strings.TrimSuffix(line, "\n"))
-		}
+		say.table(plan.String())
 	}
 	code, err = launch(ctx, o, plan, opts, io, say)
 	if code > 0 && code < launcher.CodeTimeout && len(env.Withheld) > 0 && leavesMachine(plan) {
@@ -82,24 +82,37 @@ func launch(ctx context.Context, o *runOptions, plan launcher.Plan, opts launche
 		defer in.close()
 		opts.Stdin = in
 	}
-	result, err := launcher.Run(ctx, plan, opts)
+	steps, err := openEvents(o.jsonEvents, say)
 	if err != nil {
 		return 0, err
 	}
+	defer steps.close()
+	steps.plan(plan, opts.Argv)
+	var start *footer
+	if isTerminal(io.err) && !o.quiet {
+		start = newFooter(say, len(plan.Hosts))
+	}
+	opts.Follow = func(e launcher.Event) {
+		start.follow(e)
+		steps.follow(e)
+	}
+	result, err := launcher.Run(ctx, plan, opts)
+	start.close()
+	if err != nil {
+		steps.failed(err)
+		return 0, err
+	}
 	say.conclude(result, plan.Size)
+	if o.summary {
+		say.table(summary(plan, result))
+	}
+	steps.result(result)
 	return result.Code(), nil
 }
 
 // launchOptions is what Run needs beside the environment and the user's wishes.
 func launchOptions(o *runOptions, plan launcher.Plan, program []string, io streams, say *ui) (launcher.Options, error) {
 	wdir, err := workingDir(o.wdir)
-	if err != nil {
-		return launcher.Options{}, err
-	}
-	if o.tagOutput {
-		o.prefix = "mpirun"
-	}
-	prefix, err := prefixer(o.prefix, plan)
 	if err != nil {
 		return launcher.Options{}, err
 	}
@@ -111,10 +124,10 @@ func launchOptions(o *runOptions, plan launcher.Plan, program []string, io strea
 	if err != nil {
 		return launcher.Options{}, err
 	}
-	return launcher.Options{Argv: program, Wdir: wdir, Network: o.network.Network, Dial: dial, Exe: exe,
-		Stdout: io.out, Stderr: io.err, Prefix: prefix, OutputDir: o.outputFilename,
+	opts := launcher.Options{Argv: program, Wdir: wdir, Network: o.network.Network, Dial: dial, Exe: exe,
 		StartTimeout: time.Duration(o.startTimeout), Grace: time.Duration(o.grace),
-		Note: func(text string) { say.notef("%s", text) }, Trace: say.tracef}, nil
+		Note: func(text string) { say.notef("%s", text) }, Trace: say.tracef}
+	return opts, outputOptions(&opts, o, plan, io)
 }
 
 func leavesMachine(plan launcher.Plan) bool {

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -34,25 +35,36 @@ type steps struct {
 	job   slurmJob
 	srun  string // path
 	env   []string
-	share func() (string, error) // the option that lets a step share the job's resources
+	share func() (string, error)   // the option that lets a step share the job's resources
+	gpus  func() map[string]string // the job's on every node
 	slots chan struct{}
 }
 
 func newSteps(job slurmJob, srun string, environ []string) *steps {
-	return &steps{job: job, srun: srun, env: srunEnv(environ, homeDir), slots: make(chan struct{}, sruns),
-		share: sync.OnceValues(func() (string, error) {
-			help, err := exec.Command(srun, "--help").Output()
-			if err != nil {
-				return "", fmt.Errorf("ask %s what it can do: %w", srun, err)
-			}
-			return shareOption(string(help)), nil
-		})}
+	s := &steps{job: job, srun: srun, env: srunEnv(environ, homeDir), slots: make(chan struct{}, sruns)}
+	s.share, s.gpus = sync.OnceValues(s.askShare), sync.OnceValue(s.askGPUs)
+	return s
 }
+
+// askShare asks srun which of the options it has.
+func (s *steps) askShare() (string, error) {
+	cmd := exec.Command(s.srun, "--help")
+	cmd.Env = s.env
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	help, err := cmd.Output()
+	if err != nil {
+		return "", usagef("reach the hosts with --launcher ssh", "ask %s what it can do: %w: %s", s.srun, err, strings.TrimSpace(stderr.String()))
+	}
+	return shareOption(string(help)), nil
+}
+
+const externalLauncher = "--external-launcher"
 
 // shareOption chooses among what srun's help offers: --external-launcher (Slurm 23.11) gives a step
 // all of the job's resources on its node and takes none away, --overlap (20.11) shares them.
 func shareOption(help string) string {
-	for _, option := range []string{"--external-launcher", "--overlap"} {
+	for _, option := range []string{externalLauncher, "--overlap"} {
 		if strings.Contains(help, option) {
 			return option
 		}
@@ -69,7 +81,11 @@ func (s *steps) dial(h hostfile.Host) (launcher.Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &srunHost{steps: s, node: h.Name, share: share}, nil
+	node := &srunHost{steps: s, node: h.Name, share: share}
+	if share != externalLauncher {
+		node.gpus = s.gpus()[h.Name]
+	}
+	return node, nil
 }
 
 // srunHost is a node of the job.
@@ -77,6 +93,7 @@ type srunHost struct {
 	steps *steps
 	node  string
 	share string
+	gpus  string // to ask for, or ""
 }
 
 // args are srun's arguments for a command on the node. A relative path of a program begins at
@@ -90,6 +107,9 @@ func (h *srunHost) args(argv []string) []string {
 		"--unbuffered", "--input=all", "--chdir=/"}
 	if h.share != "" {
 		args = append(args, h.share)
+	}
+	if h.gpus != "" {
+		args = append(args, "--gpus="+h.gpus)
 	}
 	if group, ok := h.steps.job.group(h.node); ok {
 		args = append(args, "--het-group="+strconv.Itoa(group))
@@ -134,8 +154,8 @@ func (h *srunHost) Run(ctx context.Context, argv []string, stdin io.Reader, stdo
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if reason := stepRefusal(said.text.String()); err != nil && reason != "" {
-		return &stepError{job: h.steps.job.id, reason: reason}
+	if err != nil && stepRefused(said.text.String()) {
+		return &stepError{job: h.steps.job.id}
 	}
 	return err
 }
@@ -164,8 +184,8 @@ func (h *srunHost) Put(ctx context.Context, name string, mode fs.FileMode, r io.
 	}
 	sent := &counted{from: r}
 	answer, err := shell(receiveScript, sent, fmt.Sprintf("%04o", mode.Perm()))
-	if want := fmt.Sprintf("%s:%d:", mark, sent.n); err == nil && !strings.Contains(answer, want) {
-		err = fmt.Errorf("%d bytes were sent, but the node says %q", sent.n, strings.TrimSpace(answer))
+	if want := fmt.Sprintf("%s:%d:", mark, sent.n.Load()); err == nil && !strings.Contains(answer, want) {
+		err = fmt.Errorf("%d bytes were sent, but the node says %q", sent.n.Load(), strings.TrimSpace(answer))
 	}
 	if err == nil {
 		_, err = shell(placeScript, nil, name)
@@ -179,11 +199,11 @@ func (h *srunHost) Put(ctx context.Context, name string, mode fs.FileMode, r io.
 // Close does nothing: steps end with their commands.
 func (h *srunHost) Close() error { return nil }
 
-// stepError says that Slurm did not start a step. It is not the command's own failure.
-type stepError struct{ job, reason string }
+// stepError says that Slurm did not start a step; srun's stderr tells why. It is not the command's own failure.
+type stepError struct{ job string }
 
 func (e *stepError) Error() string {
-	return fmt.Sprintf("Slurm does not start a step of job %s there: %s", e.job, e.reason)
+	return fmt.Sprintf("Slurm does not start a step of job %s there", e.job)
 }
 
 // Hint says what to do about it.
@@ -191,17 +211,16 @@ func (e *stepError) Hint() string {
 	return "see squeue -j " + e.job + " and sinfo, or reach the hosts with --launcher ssh"
 }
 
-// stepRefusal finds in what srun said why there is no step; "" where there was one. It is pure.
-func stepRefusal(said string) string {
-	signs := []string{"srun: fatal: ", "srun: error: Unable to ", "srun: error: Task launch for ", "srun: error: Application launch failed",
-		"srun: error: Invalid ", "srun: error: _parse"}
+// stepRefused reports whether srun said that there is no step. It is pure.
+func stepRefused(said string) bool {
+	signs := []string{"srun: fatal: ", "srun: error: Unable to ", "srun: error: Slurm job ", "srun: error: Task launch for ",
+		"srun: error: Application launch failed", "srun: error: Invalid "}
 	for line := range strings.Lines(said) {
 		if slices.ContainsFunc(signs, func(sign string) bool { return strings.HasPrefix(line, sign) }) {
-			_, reason, _ := strings.Cut(strings.TrimPrefix(line, "srun: "), ": ")
-			return strings.TrimSpace(reason)
+			return true
 		}
 	}
-	return ""
+	return false
 }
 
 // starting passes output on and tells of the first.
@@ -238,12 +257,12 @@ func (f *firstWords) Write(p []byte) (int, error) {
 // counted counts what was read.
 type counted struct {
 	from io.Reader
-	n    int64
+	n    atomic.Int64
 }
 
 func (c *counted) Read(p []byte) (int, error) {
 	n, err := c.from.Read(p)
-	c.n += int64(n)
+	c.n.Add(int64(n))
 	return n, err
 }
 

@@ -16,18 +16,53 @@ type ui struct {
 	mu      sync.Mutex
 	w       io.Writer
 	verbose int
+	quiet   bool   // errors only
+	footer  string // stands below all lines, on a terminal
 }
 
 func (u *ui) line(kind, format string, args ...any) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	fmt.Fprintf(u.w, "gorun: %s%s\n", kind, fmt.Sprintf(format, args...))
+	erase, footer := "", ""
+	if u.footer != "" {
+		erase, footer = "\r\x1b[K", "gorun: "+u.footer
+	}
+	fmt.Fprintf(u.w, "%sgorun: %s%s\n%s", erase, kind, fmt.Sprintf(format, args...), footer)
+}
+
+// status shows text below all lines, on a terminal; "" takes it away.
+func (u *ui) status(text string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if text == u.footer {
+		return
+	}
+	if u.footer != "" {
+		fmt.Fprint(u.w, "\r\x1b[K")
+	}
+	if u.footer = text; text != "" {
+		fmt.Fprintf(u.w, "gorun: %s", text)
+	}
 }
 
 func (u *ui) errorf(format string, args ...any)   { u.line("error: ", format, args...) }
-func (u *ui) hintf(format string, args ...any)    { u.line("hint: ", format, args...) }
-func (u *ui) warningf(format string, args ...any) { u.line("warning: ", format, args...) }
-func (u *ui) notef(format string, args ...any)    { u.line("", format, args...) }
+func (u *ui) hintf(format string, args ...any)    { u.aside("hint: ", format, args...) }
+func (u *ui) warningf(format string, args ...any) { u.aside("warning: ", format, args...) }
+func (u *ui) notef(format string, args ...any)    { u.aside("", format, args...) }
+
+// aside is a line that --quiet leaves out.
+func (u *ui) aside(kind, format string, args ...any) {
+	if !u.quiet {
+		u.line(kind, format, args...)
+	}
+}
+
+// table writes lines that were asked for.
+func (u *ui) table(text string) {
+	for line := range strings.Lines(text) {
+		u.line("", "%s", strings.TrimRight(line, " \n"))
+	}
+}
 
 // tracef is for -v.
 func (u *ui) tracef(format string, args ...any) {
@@ -106,42 +141,4 @@ func nameHosts(hosts []string) string {
 		return strings.Join(hosts, ", ")
 	}
 	return fmt.Sprintf("%s and %d more hosts", strings.Join(hosts[:most], ", "), len(hosts)-most)
-}
-
-// conclude tells the user how a job ended that did not simply succeed.
-func (u *ui) conclude(r launcher.Result, size int) {
-	switch r.Stopped {
-	case launcher.TimedOut:
-		u.errorf("the job was stopped: it ran longer than --timeout allows")
-	case launcher.NotStopped:
-		if r.Cause != nil {
-			u.errorf("%v", r.Cause)
-			if r.Cause.Victim {
-				u.hintf("it had lost its connection to another rank before")
-			}
-		}
-	}
-	if stopped := countStopped(r); stopped > 0 && r.Stopped == launcher.NotStopped && size > 1 {
-		u.notef("stopped the other ranks (%d of %d were still running)", stopped, size)
-	}
-	for _, h := range r.Lost {
-		if r.Cause == nil || r.Cause.Host != h.Host || r.Cause.Lost == nil {
-			u.errorf("host %v", h)
-		}
-	}
-	if len(r.Unconfirmed) > 0 {
-		u.errorf("no word from %s that their ranks are gone", nameHosts(r.Unconfirmed))
-	}
-	if r.Output != nil {
-		u.errorf("%v", r.Output)
-	}
-}
-
-func countStopped(r launcher.Result) (n int) {
-	for _, e := range r.Exits {
-		if e.Stopped {
-			n++
-		}
-	}
-	return n
 }

@@ -37,6 +37,8 @@ type program struct {
 	argv []string
 	dir  string
 	env  map[string]string // without what tells ranks apart
+	// singularity says that variables reach the ranks through a container.
+	singularity bool
 }
 
 // prepare checks that job can run on this host, before anything is started
@@ -53,6 +55,10 @@ func prepare(job wire.Job, inherited []string) (program, error) {
 		return p, err
 	}
 	p.env["PWD"] = p.dir
+	p.singularity = rankenv.FindContainer(p.argv).Runtime == rankenv.Singularity
+	if p.singularity {
+		contain(p.env)
+	}
 	var err error
 	p.path, err = lookProgram(p.argv[0], p.dir, p.env["PATH"])
 	return p, err
@@ -91,10 +97,22 @@ func baseEnv(inherited []string, job wire.Job) map[string]string {
 			env[name] = value
 		}
 	}
-	if _, set := env["PYTHONUNBUFFERED"]; !set {
-		env["PYTHONUNBUFFERED"] = "1" // a rank's stdout is a pipe; its prints should still come at once
+	if _, set := env[rankenv.Unbuffered]; !set {
+		env[rankenv.Unbuffered] = "1" // a rank's stdout is a pipe; its prints should still come at once
 	}
 	return env
+}
+
+// contain sets for containers what env has been given here, unless the user did.
+func contain(env map[string]string) {
+	var list []string
+	for name := range env {
+		list = append(list, name+"=")
+	}
+	for _, kv := range rankenv.Prefixed([]string{rankenv.Unbuffered + "=" + env[rankenv.Unbuffered]}, rankenv.Taken(list)) {
+		name, value, _ := strings.Cut(kv, "=")
+		env[name] = value
+	}
 }
 
 // lookProgram finds name as a shell in dir would, and checks that it can be
@@ -190,6 +208,9 @@ func errno(err error) error {
 func (p program) rankEnv(r rankenv.Rank) []string {
 	set := map[string]bool{}
 	env := r.Environ()
+	if p.singularity {
+		env = append(env, rankenv.Prefixed(env, nil)...)
+	}
 	for _, kv := range env {
 		name, _, _ := strings.Cut(kv, "=")
 		set[name] = true

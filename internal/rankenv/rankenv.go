@@ -158,8 +158,10 @@ func FromEnviron(lookup func(string) (string, bool)) (r Rank, ok bool, err error
 }
 
 // Stale reports whether an inherited variable must not reach a rank: it would
-// tell the rank of another launcher's job, or of an outer gorun.
+// tell the rank of another launcher's job, or of an outer gorun, also one around the
+// container.
 func Stale(name string) bool {
+	name = Unprefixed(name)
 	switch name {
 	case "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE",
 		"NODE_RANK", "ROLE_RANK", "ROLE_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/launcher"
+)
+
+// summary is the table of --summary: a line per rank and one for the job.
+func summary(plan launcher.Plan, r launcher.Result) string {
+	exits := map[int]wire.Exit{}
+	for _, e := range r.Exits {
+		exits[e.Rank] = e
+	}
+	var b strings.Builder
+	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprint(table, "rank\thost\tended\ttime\n")
+	for _, h := range plan.Hosts {
+		for _, rank := range h.Ranks {
+			ended, ran := "not known", "-"
+			if e, known := exits[rank.Rank]; known {
+				ended, ran = endOf(e), seconds3(max(0, e.At-r.Started))
+			}
+			if c := r.Cause; c != nil && c.Rank == rank.Rank {
+				ended += ", the first to fail"
+			}
+			fmt.Fprintf(table, "%d\t%s\t%s\t%s\n", rank.Rank, h.Name, ended, ran)
+		}
+	}
+	_ = table.Flush() // a strings.Builder takes everything
+	fmt.Fprintf(&b, "started in %s, ran %s, exit code %d\n", seconds3(r.Started), seconds3(max(0, r.Ended-r.Started)), r.Code())
+	return b.String()
+}
+
+// endOf says in a word or two how a rank ended.
+func endOf(e wire.Exit) string {
+	text := fmt.Sprintf("code %d", e.Code)
+	switch {
+	case e.Failed != "":
+		text = "did not start"
+	case e.Signal != 0:
+		text = signalText(e.Signal)
+	}
+	if e.Stopped {
+		text += ", stopped by gorun"
+	}
+	return text
+}
+
+// signalText is a signal's name, or its number.
+func signalText(n int) string {
+	if name := unix.SignalName(syscall.Signal(n)); name != "" {
+		return name
+	}
+	return fmt.Sprintf("signal %d", n)
+}

@@ -1,0 +1,208 @@
+// Singularity runs a program "in" an image, which is a folder, without a container: only its
+// environment, its signals and its exit code are those of Apptainer 1.5, as written in
+// internal/pkg/util/env/create.go there. Under the name docker it obeys docker's rules instead.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+const standardPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// options are what may stand before the image.
+type options struct {
+	clean, nv bool
+	env       []string
+}
+
+func main() {
+	name := filepath.Base(os.Args[0])
+	o, words, err := parse(name, os.Args[1:])
+	if err != nil {
+		fatal(err)
+	}
+	image, command := words[0], words[1:]
+	if info, err := os.Stat(image); err != nil || !info.IsDir() {
+		fatal(fmt.Errorf("could not open image %s", image))
+	}
+	env := dockerEnv(os.Environ(), o)
+	if name != "docker" {
+		env = containerEnv(os.Environ(), o)
+	}
+	program, err := find(image, command[0])
+	if err != nil {
+		fatal(err)
+	}
+	os.Exit(run(program, command, append(env, "PATH="+standardPath)))
+}
+
+func fatal(err error) {
+	fmt.Fprintf(os.Stderr, "FATAL:   %v\n", err)
+	os.Exit(255)
+}
+
+// parse reads the options of exec; those it does not know are errors.
+func parse(name string, args []string) (o options, words []string, err error) {
+	want := "exec"
+	if name == "docker" {
+		want = "run"
+	}
+	if len(args) == 0 || args[0] != want {
+		return o, nil, fmt.Errorf("%q: only %s is there", args, want)
+	}
+	args = args[1:]
+	for len(args) > 1 && strings.HasPrefix(args[0], "-") {
+		option := args[0]
+		args = args[1:]
+		switch {
+		case name != "docker" && (option == "--cleanenv" || option == "-e"):
+			o.clean = true
+		case name != "docker" && option == "--nv":
+			o.nv = true
+		case name == "docker" && (option == "--rm" || option == "--init" || option == "--network=host" || option == "--ipc=host"):
+		case option == "--env", name == "docker" && option == "-e":
+			o.env, args = append(o.env, args[0]), args[1:]
+		default:
+			return o, nil, fmt.Errorf("unknown flag: %s", option)
+		}
+	}
+	if len(args) < 2 {
+		return o, nil, errors.New("requires an image and a program")
+	}
+	return o, args, nil
+}
+
+// dockerEnv is what -e names, and nothing else.
+func dockerEnv(environ []string, o options) (env []string) {
+	for _, word := range o.env {
+		if strings.Contains(word, "=") {
+			env = append(env, word)
+		} else if value, set := lookup(environ, word); set {
+			env = append(env, word+"="+value)
+		}
+	}
+	return append(env, "HOME=/root")
+}
+
+// containerEnv is the environment of Apptainer's containers, and prints what it says of it.
+func containerEnv(environ []string, o options) []string {
+	inside := map[string]string{}
+	for _, kv := range environ {
+		key, legacy := strings.CutPrefix(kv, "SINGULARITYENV_")
+		name, value, _ := strings.Cut(key, "=")
+		switch preferred, set := lookup(environ, "APPTAINERENV_"+name); {
+		case !legacy:
+		case set && preferred != value:
+			fmt.Fprintf(os.Stderr, "WARNING: SINGULARITYENV_%s and APPTAINERENV_%s have different values, using the latter\n", name, name)
+		case !set:
+			fmt.Fprintf(os.Stderr, "INFO:    Environment variable SINGULARITYENV_%s is set, but APPTAINERENV_%s is preferred\n", name, name)
+		}
+	}
+	for _, prefix := range []string{"APPTAINERENV_", "SINGULARITYENV_"} {
+		for _, kv := range environ {
+			key, is := strings.CutPrefix(kv, prefix)
+			name, value, _ := strings.Cut(key, "=")
+			if old, set := inside[name]; is && set && old != value {
+				fmt.Fprintf(os.Stderr, "WARNING: Skipping environment variable [%s%s]\n", prefix, key)
+			} else if is && slices.Contains([]string{"HOME", "PATH"}, name) {
+				fmt.Fprintf(os.Stderr, "WARNING: Overriding %s environment variable with %s is not permitted\n", name, prefix+name)
+			} else if is {
+				inside[name] = value
+			}
+		}
+	}
+	for _, kv := range environ {
+		name, value, _ := strings.Cut(kv, "=")
+		if _, set := inside[name]; !set && passes(name, o.clean) {
+			inside[name] = value
+		}
+	}
+	if o.nv {
+		inside["LD_LIBRARY_PATH"] += ":/.singularity.d/libs"
+	}
+	env := o.env
+	for name, value := range inside {
+		env = append(env, name+"="+value)
+	}
+	return append(env, "HOME="+os.Getenv("HOME"))
+}
+
+// passes reports variables that come through without a prefix.
+func passes(name string, clean bool) bool {
+	upper := strings.ToUpper(name)
+	switch upper {
+	case "TERM", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "FTP_PROXY":
+		return name == upper || upper != "TERM" && name == strings.ToLower(name)
+	case "HOME", "PATH", "LD_LIBRARY_PATH":
+		return false
+	}
+	for _, prefix := range []string{"APPTAINER_", "SINGULARITY_", "APPTAINERENV_", "SINGULARITYENV_"} {
+		if strings.HasPrefix(name, prefix) {
+			return false
+		}
+	}
+	return !clean
+}
+
+func lookup(environ []string, name string) (value string, set bool) {
+	for _, kv := range environ {
+		if value, set = strings.CutPrefix(kv, name+"="); set {
+			return value, true
+		}
+	}
+	return "", false
+}
+
+// find looks in the image, then here: these containers share all else.
+func find(image, program string) (string, error) {
+	if strings.Contains(program, "/") {
+		return program, nil
+	}
+	for _, root := range []string{image, "/"} {
+		for _, dir := range filepath.SplitList(standardPath) {
+			if file := filepath.Join(root, dir, program); syscall.Access(file, 1) == nil {
+				return file, nil
+			}
+		}
+	}
+	return "", fmt.Errorf("%q: executable file not found in $PATH", program)
+}
+
+// run is the monitor: it hands signals on and ends as the program does.
+func run(program string, argv, env []string) int {
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
+	cmd := exec.Command(program, argv[1:]...)
+	cmd.Args[0], cmd.Env = argv[0], env
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	runtime.LockOSThread() // the program dies with the thread that started it
+	if err := cmd.Start(); err != nil {
+		fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	for {
+		select {
+		case s := <-signals:
+			_ = cmd.Process.Signal(s)
+		case <-ended:
+			status := cmd.ProcessState.Sys().(syscall.WaitStatus)
+			if status.Signaled() {
+				signal.Reset()
+				_ = syscall.Kill(os.Getpid(), status.Signal())
+				return 128 + int(status.Signal())
+			}
+			return status.ExitStatus()
+		}
+	}
+}

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"io"
+	"os"
+
+	"golang.org/x/term"
+
+	"github.com/gorun/gorun/launcher"
+)
+
+// outputOptions sets how and where the ranks' output is shown.
+func outputOptions(opts *launcher.Options, o *runOptions, plan launcher.Plan, io streams) (err error) {
+	l := look{style: o.prefix, timestamp: o.timestamp}
+	if o.tagOutput {
+		l.style = "mpirun"
+	}
+	out, errs := isTerminal(io.out), isTerminal(io.err)
+	opts.OneOutput = o.mergeStderr || sameFile(io.out, io.err)
+	opts.Screen = [3]bool{1: out, 2: errs}
+	l.colour = [3]bool{1: useColour(o.color, out, os.LookupEnv), 2: useColour(o.color, errs, os.LookupEnv)}
+	if o.mergeStderr {
+		l.colour[2] = l.colour[1]
+	}
+	opts.Stdout, opts.Stderr, opts.OutputDir, opts.CutMark = io.out, io.err, o.outputFilename, cutMark
+	if l.ctime() { // programs that read these styles know no marks
+		opts.CutMark = ""
+	}
+	prefix, err := l.prefixer(plan)
+	if err != nil {
+		return err
+	}
+	opts.Prefix = prefix
+	opts.Show, err = o.show.filter(plan.Size)
+	return err
+}
+
+// isTerminal reports whether what is written to w is seen at once by a person.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// sameFile reports whether two outputs lead to one place: a terminal, or 2>&1.
+func sameFile(a, b io.Writer) bool {
+	f, ok := a.(*os.File)
+	g, also := b.(*os.File)
+	if !ok || !also {
+		return false
+	}
+	one, err := f.Stat()
+	other, otherErr := g.Stat()
+	return err == nil && otherErr == nil && os.SameFile(one, other)
+}

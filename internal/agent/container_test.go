@@ -1,0 +1,59 @@
+package agent
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gorun/gorun/internal/rankenv"
+	"github.com/gorun/gorun/internal/wire"
+)
+
+func TestRanksInSingularityGetPrefixedVariables(t *testing.T) {
+	dir := place(t, map[string]string{"singularity": "+x"})
+	env := func(inherited string, argv ...string) map[string]string {
+		job := wire.Job{Wdir: []byte(dir), Env: [][]byte{[]byte("PATH=" + dir + ":/usr/bin:/bin"), []byte("A=1"), []byte("SINGULARITYENV_RANK=lie")}}
+		for _, a := range argv {
+			job.Argv = append(job.Argv, []byte(a))
+		}
+		p, err := prepare(job, strings.Fields(inherited))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]string{}
+		for _, kv := range p.rankEnv(rankenv.Rank{Rank: 3, Size: 4, MasterAddr: "10.0.0.1"}) {
+			name, value, _ := strings.Cut(kv, "=")
+			if _, twice := got[name]; twice {
+				t.Errorf("%s is there twice", name)
+			}
+			got[name] = value
+		}
+		return got
+	}
+	got := env("SINGULARITYENV_HOROVOD_SIZE=9", "env", "B=1", "singularity", "exec", "-e", "image", "true")
+	for _, name := range rankenv.Names() {
+		for _, prefix := range []string{"APPTAINERENV_", "SINGULARITYENV_"} {
+			if value, set := got[prefix+name]; !set || value != got[name] {
+				t.Errorf("%s%s is %q, %v; want %q", prefix, name, value, set, got[name])
+			}
+		}
+	}
+	for name, want := range map[string]string{"APPTAINERENV_RANK": "3", "SINGULARITYENV_HOROVOD_SIZE": "4", "APPTAINERENV_PYTHONUNBUFFERED": "1", "A": "1"} {
+		if got[name] != want {
+			t.Errorf("%s is %q, want %q", name, got[name], want)
+		}
+	}
+	if _, set := got["APPTAINERENV_A"]; set {
+		t.Error("APPTAINERENV_A is set, which nobody asked for")
+	}
+	got = env("SINGULARITYENV_PYTHONUNBUFFERED=", "./singularity")
+	if value, set := got["APPTAINERENV_PYTHONUNBUFFERED"]; set || got["SINGULARITYENV_PYTHONUNBUFFERED"] != "" {
+		t.Errorf("PYTHONUNBUFFERED is %q in containers, and the user said otherwise", value)
+	}
+	got = env("A=1", "true")
+	for _, name := range slices.Concat(rankenv.Names(), []string{"A"}) {
+		if _, set := got["APPTAINERENV_"+name]; set {
+			t.Errorf("APPTAINERENV_%s is set although there is no container", name)
+		}
+	}
+}
