@@ -36,7 +36,7 @@
 //
 // [Comm.Start] and the Async functions begin a call and return a [Handle] to wait for.
 // [Split] makes communicators of some of the ranks. [Comm.Do] takes types and lengths
-// that are known only at run time.
+// that are known only at run time. A [Queue] takes calls by name, in any order.
 //
 // All ranks get the same bits, and get them again in every run with the same ranks on
 // the same hosts.
