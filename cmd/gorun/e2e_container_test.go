@@ -62,7 +62,7 @@ func newContainers(t *testing.T, real bool) containers {
 				err = os.Symlink(path, filepath.Join(bin, name))
 			}
 			if err != nil {
-				t.Fatalf("GORUN_TEST_APPTAINER is set: %v", err)
+				t.Fatalf("the test needs Apptainer: %v", err)
 			}
 		}
 	}
@@ -76,14 +76,6 @@ func TestContainers(t *testing.T) {
 	testContainers(t, c)
 	t.Run("docker", c.testDocker)
 	t.Run("docs", c.testDocs)
-}
-
-// Apptainer itself obeys the rules that the other tests rely on.
-func TestRealApptainer(t *testing.T) {
-	if os.Getenv("GORUN_TEST_APPTAINER") != "1" {
-		t.Skip("GORUN_TEST_APPTAINER=1 asks for it, where Apptainer is installed")
-	}
-	testContainers(t, newContainers(t, true))
 }
 
 func testContainers(t *testing.T, c containers) {
