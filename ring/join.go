@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"runtime"
 	"slices"
 	"time"
 
@@ -16,6 +17,10 @@ import (
 
 // joinTimeout bounds how long ranks that have all started take to link up.
 const joinTimeout = 30 * time.Second
+
+// spinFor is how long a rank with a processor of its own looks for bytes before it
+// sleeps: some times as long as a small flow takes.
+const spinFor = 50 * time.Microsecond
 
 // exchange gives a value to all ranks of a communicator that is being made, and returns
 // those of all, by rank.
@@ -97,7 +102,11 @@ func (c *Comm) connect(ctx context.Context, self tcp.Identity, l layout, swap ex
 	if err != nil {
 		return nil, err
 	}
-	network, err := tcp.Listen(ctx, addrs, tcp.Config{Stripes: c.opts.stripes, Congestion: c.opts.congestion, Kernels: c.opts.kernels, Compare: compare})
+	cfg := tcp.Config{Stripes: c.opts.stripes, Congestion: c.opts.congestion, Kernels: c.opts.kernels, Compare: compare}
+	if c.place.LocalSize <= runtime.GOMAXPROCS(0) {
+		cfg.Spin = spinFor
+	}
+	network, err := tcp.Listen(ctx, addrs, cfg)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package tcp
 
 import (
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -48,12 +49,11 @@ func (s *stream) settle() {
 // nothing more is there. With wait it waits for the first byte, a tick at most.
 func (s *stream) pull(wait bool) (dry bool, err error) {
 	s.inbox.space = s.room()
-	var n int
-	if !wait {
-		n, err = recv(s.from.fd, s.inbox.space)
-	} else if werr := s.from.raw.Read(s.tryRecv); werr != nil {
-		return true, s.timeout(s.flow.From, werr, s.from.conn.SetReadDeadline)
-	} else {
+	n, err := s.hover(wait)
+	if wait && err == unix.EAGAIN {
+		if werr := s.from.raw.Read(s.tryRecv); werr != nil {
+			return true, s.timeout(s.flow.From, werr, s.from.conn.SetReadDeadline)
+		}
 		n, err = s.moved, s.failed
 	}
 	switch {
@@ -74,6 +74,26 @@ func (s *stream) pull(wait bool) (dry bool, err error) {
 	}
 	s.settle()
 	return n < len(s.inbox.space), nil
+}
+
+// hover receives what is there. With wait it looks for a moment until something is, and
+// lets others run in between: to fall asleep and be woken takes longer than a small
+// flow does.
+func (s *stream) hover(wait bool) (int, error) {
+	if !wait {
+		return recv(s.from.fd, s.inbox.space)
+	}
+	if s.net.cfg.Spin == 0 {
+		return 0, unix.EAGAIN
+	}
+	begun := time.Now()
+	for {
+		n, err := recv(s.from.fd, s.inbox.space)
+		if err != unix.EAGAIN || time.Since(begun) > s.net.cfg.Spin {
+			return n, err
+		}
+		yield()
+	}
 }
 
 // room is where the next bytes go. There is some, and none of it is for bytes of

@@ -2,7 +2,11 @@
 
 package tcp
 
-import "golang.org/x/sys/unix"
+import (
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
 
 // outbox is what one system call sends.
 type outbox struct {
@@ -49,3 +53,6 @@ func (w *watcher) poll(fds []unix.PollFd) error {
 
 // silent knows nothing here: the kernel ends a dead connection when it gives up.
 func silent(int) error { return nil }
+
+// yield lets other goroutines run.
+func yield() { runtime.Gosched() }

@@ -29,6 +29,9 @@ type Config struct {
 	Stripes    int    // connections of a link, 1 to MaxStripes; the same on all ranks
 	Congestion string // TCP congestion control of all connections; empty leaves the choice to the kernel, and to the package between ranks of one host
 	Kernels    kernel.Set
+	// Spin is how long a rank looks for bytes before it sleeps. It is for ranks that have
+	// a processor each.
+	Spin time.Duration
 	// Compare says how another rank's sign stands to this one's, so that ranks in different
 	// calls that wait for each other find out. Nil finds nothing out. The last byte of
 	// a sign is the package's own, and 0 in those of flows.
