@@ -102,7 +102,29 @@ func (s *Slurm) Logs() string {
 }
 
 // Close ends all daemons and jobs, waits until they are gone and removes the directory.
-func (s *Slurm) Close() error { return s.cluster.Close() }
+func (s *Slurm) Close() error {
+	err := s.cluster.Close()
+	for _, pid := range holders(s.Dir) {
+		_ = syscall.Kill(pid, syscall.SIGKILL) // a step that waits for a controller that is no more
+	}
+	return err
+}
+
+// holders are the processes that have a file below dir open.
+func holders(dir string) (pids []int) {
+	links, _ := filepath.Glob("/proc/[0-9]*/fd/*")
+	for _, link := range links {
+		file, err := os.Readlink(link)
+		if err != nil || !strings.HasPrefix(file, dir+"/") {
+			continue
+		}
+		pid, err := strconv.Atoi(strings.Split(link, "/")[2])
+		if err == nil && pid != os.Getpid() && !slices.Contains(pids, pid) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
 
 // daemon finds a program that may stand where users have no PATH to.
 func daemon(name string) (string, error) {
