@@ -76,11 +76,11 @@ func (c Call) String() string {
 	case c.Type != 0:
 		s += fmt.Sprintf(" of %d %v", c.Count, c.Type)
 	}
-	if c.Kind.rooted() {
+	switch {
+	case c.Kind == KindReduce || c.Kind == KindGather:
+		s += fmt.Sprintf(" to rank %d", c.Root)
+	case c.Kind.rooted():
 		s += fmt.Sprintf(" from rank %d", c.Root)
-		if c.Kind == KindReduce || c.Kind == KindGather {
-			s = s[:len(s)-len(fmt.Sprintf(" from rank %d", c.Root))] + fmt.Sprintf(" to rank %d", c.Root)
-		}
 	}
 	if c.Epoch != 0 {
 		s += fmt.Sprintf(" in epoch %d", c.Epoch)

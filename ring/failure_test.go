@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/lab"
 	"github.com/gorun/gorun/internal/ringtest"
 	"github.com/gorun/gorun/ring"
 )
@@ -317,7 +318,7 @@ func TestIPv6(t *testing.T) {
 	})
 	if err != nil {
 		if strings.Contains(err.Error(), "cannot assign requested address") {
-			t.Skip("no IPv6 here")
+			lab.Skip(t, "no IPv6 here")
 		}
 		t.Error(err)
 	}
@@ -346,7 +347,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		files := func() int {
 			entries, err := os.ReadDir("/proc/self/fd")
 			if err != nil {
-				t.Skip("no /proc here")
+				lab.Skip(t, "no /proc here")
 			}
 			return len(entries)
 		}

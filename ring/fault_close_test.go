@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/lab"
 	"github.com/gorun/gorun/internal/ringtest"
 	"github.com/gorun/gorun/ring"
 )
@@ -52,7 +53,7 @@ func TestR3AfterAnErrorEverythingFails(t *testing.T) {
 func resident(t *testing.T) int {
 	text, err := os.ReadFile("/proc/self/statm")
 	if err != nil {
-		t.Skip("no /proc here")
+		lab.Skip(t, "no /proc here")
 	}
 	pages, err := strconv.Atoi(strings.Fields(string(text))[1])
 	if err != nil {
@@ -68,7 +69,7 @@ func TestR3TwoHundredJobs(t *testing.T) {
 	now := func() [3]int {
 		files, err := os.ReadDir("/proc/self/fd")
 		if err != nil {
-			t.Skip("no /proc here")
+			lab.Skip(t, "no /proc here")
 		}
 		return [3]int{len(files), runtime.NumGoroutine(), resident(t)}
 	}

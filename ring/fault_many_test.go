@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/ringtest"
-	"github.com/gorun/gorun/ring"
 )
 
 func TestEightRanksOnFewCores(t *testing.T) {
@@ -59,20 +58,7 @@ func BenchmarkManyRanks(b *testing.B) {
 				b.Run(fmt.Sprintf("%s/ranks=%d/bytes=%d", transport, size, bytes), func(b *testing.B) {
 					g := ground{transport, transport, nil, size, 1}
 					comms := g.join(b, g.door(b))
-					b.SetBytes(int64(bytes))
-					b.ResetTimer()
-					err := ringtest.Each(size, func(rank int) error {
-						buf := make([]float32, bytes/4)
-						for range b.N {
-							if err := ring.AllReduce(ctx, comms[rank], buf, ring.Sum); err != nil {
-								return err
-							}
-						}
-						return nil
-					})
-					if err != nil {
-						b.Fatal(err)
-					}
+					timeAllReduce(b, comms, bytes)
 				})
 			}
 		}

@@ -75,7 +75,7 @@ func killOne(t *testing.T, door *ringtest.Door, victim int) {
 	outputs := make([]*bufio.Scanner, size)
 	ranks := make([]*exec.Cmd, size)
 	for rank := range size {
-		ranks[rank], outputs[rank] = startChild(t, door, rank)
+		ranks[rank], outputs[rank] = startChild(t, door, rank, childEnv)
 	}
 	for _, out := range outputs {
 		if !out.Scan() || out.Text() != "running" {
@@ -104,11 +104,12 @@ func killOne(t *testing.T, door *ringtest.Door, victim int) {
 	}
 }
 
-func startChild(t *testing.T, door *ringtest.Door, rank int) (*exec.Cmd, *bufio.Scanner) {
+// startChild runs this test program as a rank: what it does there is up to the variable
+// and the arguments.
+func startChild(t *testing.T, door *ringtest.Door, rank int, variable string, args ...string) (*exec.Cmd, *bufio.Scanner) {
 	t.Helper()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), door.Environ(rank)...)
-	cmd.Env = append(cmd.Env, childEnv+"=1")
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.Env = append(append(os.Environ(), door.Environ(rank)...), variable+"=1")
 	cmd.Stderr = os.Stderr
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {

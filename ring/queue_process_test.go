@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gorun/gorun/internal/ringtest"
 	"github.com/gorun/gorun/ring"
 )
 
@@ -71,7 +70,7 @@ func TestQueueKilledRank(t *testing.T) {
 		ranks := make([]*exec.Cmd, size)
 		outputs := make([]*bufio.Scanner, size)
 		for rank := range size {
-			ranks[rank], outputs[rank] = startQueueChild(t, door, rank)
+			ranks[rank], outputs[rank] = startChild(t, door, rank, queueChildEnv, "-test.run=^TestQueueChild$")
 		}
 		for _, out := range outputs {
 			scanFor(t, out, "running")
@@ -103,23 +102,4 @@ func TestQueueKilledRank(t *testing.T) {
 			}
 		}
 	})
-}
-
-func startQueueChild(t *testing.T, door *ringtest.Door, rank int) (*exec.Cmd, *bufio.Scanner) {
-	t.Helper()
-	cmd := exec.Command(os.Args[0], "-test.run=^TestQueueChild$")
-	cmd.Env = append(append(os.Environ(), door.Environ(rank)...), queueChildEnv+"=1")
-	cmd.Stderr = os.Stderr
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		cmd.Process.Kill()
-		cmd.Wait()
-	})
-	return cmd, bufio.NewScanner(stdout)
 }

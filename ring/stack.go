@@ -106,19 +106,12 @@ func (f *fabric) recall(underWay int) {
 
 // cut puts the leaders' shards of a vector into f.regions. The others have none.
 func (f *fabric) cut(n, elem int) []shm.Region {
-	count := n / elem
-	short, longer := count/f.leaders, count%f.leaders
-	at := 0
 	for i := range f.regions {
-		length := 0
+		lo, hi := n, n
 		if i < f.leaders {
-			length = short * elem
-			if i < longer {
-				length += elem
-			}
+			lo, hi = cross.Bounds(n, elem, i, f.leaders)
 		}
-		f.regions[i] = shm.Region{Off: at, Len: length}
-		at += length
+		f.regions[i] = shm.Region{Off: lo, Len: hi - lo}
 	}
 	return f.regions
 }

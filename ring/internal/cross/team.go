@@ -86,14 +86,22 @@ func (t *Team) room(n int) []byte {
 }
 
 // Span returns the bytes of block i of n, of a vector of whole elements of so many
-// bytes: the first blocks are one element longer when it does not come out even.
+// bytes.
 func Span(vector []byte, elem, i, n int) []byte {
-	count := len(vector) / elem
+	lo, hi := Bounds(len(vector), elem, i, n)
+	return vector[lo:hi]
+}
+
+// Bounds is where block i of n begins and ends in a vector of so many bytes, of elements
+// of elem bytes: the first blocks are one element longer when it does not come out
+// even.
+func Bounds(bytes, elem, i, n int) (lo, hi int) {
+	count := bytes / elem
 	short, longer := count/n, count%n
-	lo := i*short + min(i, longer)
-	hi := lo + short
+	lo = i*short + min(i, longer)
+	hi = lo + short
 	if i < longer {
 		hi++
 	}
-	return vector[lo*elem : hi*elem]
+	return lo * elem, hi * elem
 }
