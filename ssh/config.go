@@ -3,6 +3,7 @@ package ssh
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"strconv"
 	"strings"
@@ -188,7 +189,7 @@ func (c Config) timeout(configured string) time.Duration {
 		return c.ConnectTimeout
 	}
 	if seconds, err := strconv.Atoi(configured); err == nil && seconds > 0 {
-		return time.Duration(seconds) * time.Second
+		return time.Duration(min(seconds, math.MaxInt32)) * time.Second
 	}
 	if d, err := time.ParseDuration(configured); err == nil && d > 0 {
 		return d

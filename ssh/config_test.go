@@ -196,6 +196,7 @@ func FuzzParseDump(f *testing.F) {
 	f.Add("host h\nuser me\nidentityfile a\nidentityfile b c\n")
 	f.Add("proxycommand none\n\nport\nport 22\r\n")
 	f.Add("userknownhostsfile ~/${X} ${Y\nidentityagent $\nhostname %h%%%d\nconnecttimeout 99999999999999999999")
+	f.Add("connecttimeout 99999999999999999\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		values := parseDump([]byte(text))
 		for keyword, list := range values {
