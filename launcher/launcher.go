@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -277,7 +278,7 @@ func (j *job) describe(h *PlannedHost) wire.Job {
 	for _, e := range j.opts.Env {
 		w.Env = append(w.Env, []byte(e))
 	}
-	if j.opts.Stdin != nil && h.Ranks[0].Rank == 0 {
+	if j.opts.Stdin != nil && h.has(stdinRank) {
 		w.Stdin = 0
 	}
 	return w
@@ -311,8 +312,9 @@ func (j *job) chooseAddresses() ([][]string, error) {
 
 // spawn lets every host start its ranks.
 func (j *job) spawn(addrs [][]string) {
+	master := slices.IndexFunc(j.plan.Hosts, func(h PlannedHost) bool { return h.has(0) })
 	for i, s := range j.sessions {
-		s.out.tell(wire.TypeStart, wire.Start{Addrs: addrs[i], MasterAddr: addrs[0][0], MasterPort: j.ports[0]})
+		s.out.tell(wire.TypeStart, wire.Start{Addrs: addrs[i], MasterAddr: addrs[master][0], MasterPort: j.ports[master]})
 	}
 	j.started = j.now()
 	j.tell(Started{j.started})

@@ -1,8 +1,11 @@
 package launcher
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gorun/gorun/hostfile"
@@ -23,10 +26,36 @@ type Plan struct {
 	Warnings []string // for the user, one line each
 }
 
-// PlannedHost is one host and its ranks, contiguous and in order.
+// PlannedHost is one host and its ranks, in ascending order.
 type PlannedHost struct {
 	hostfile.Host
 	Ranks []wire.Rank
+}
+
+func (h *PlannedHost) has(rank int) bool {
+	_, found := slices.BinarySearchFunc(h.Ranks, rank, func(r wire.Rank, rank int) int { return cmp.Compare(r.Rank, rank) })
+	return found
+}
+
+// ranks names the host's ranks: "rank 3", "ranks 0-3, 8".
+func (h *PlannedHost) ranks() string {
+	var spans []string
+	for i := 0; i < len(h.Ranks); {
+		first, last := h.Ranks[i].Rank, h.Ranks[i].Rank
+		for i++; i < len(h.Ranks) && h.Ranks[i].Rank == last+1; i++ {
+			last++
+		}
+		if first == last {
+			spans = append(spans, strconv.Itoa(first))
+		} else {
+			spans = append(spans, fmt.Sprintf("%d-%d", first, last))
+		}
+	}
+	noun := "ranks"
+	if len(h.Ranks) == 1 {
+		noun = "rank"
+	}
+	return noun + " " + strings.Join(spans, ", ")
 }
 
 // SlotsError says that there are fewer slots than ranks, and may not be.
@@ -166,12 +195,7 @@ func (p Plan) String() string {
 		width = max(width, len(h.Name))
 	}
 	for _, h := range p.Hosts {
-		first, last := h.Ranks[0].Rank, h.Ranks[len(h.Ranks)-1].Rank
-		ranks := fmt.Sprintf("rank %d", first)
-		if last > first {
-			ranks = fmt.Sprintf("ranks %d-%d", first, last)
-		}
-		fmt.Fprintf(&b, "  %-*s  %s, %s\n", width, h.Name, count(h.Slots, "slot"), ranks)
+		fmt.Fprintf(&b, "  %-*s  %s, %s\n", width, h.Name, count(h.Slots, "slot"), h.ranks())
 	}
 	return b.String()
 }
@@ -179,8 +203,7 @@ func (p Plan) String() string {
 // host returns the host of a rank, or nil.
 func (p Plan) host(rank int) *PlannedHost {
 	for i := range p.Hosts {
-		ranks := p.Hosts[i].Ranks
-		if first := ranks[0].Rank; rank >= first && rank < first+len(ranks) {
+		if p.Hosts[i].has(rank) {
 			return &p.Hosts[i]
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"syscall"
 	"time"
 
@@ -256,10 +257,7 @@ func foreign(rank int) error {
 	return &wire.FormatError{Reason: fmt.Sprintf("the agent spoke for rank %d, which is not its own", rank)}
 }
 
-func (s *session) owns(rank int) bool {
-	first := s.host.Ranks[0].Rank
-	return rank >= first && rank < first+len(s.host.Ranks)
-}
+func (s *session) owns(rank int) bool { return s.host.has(rank) }
 
 // output hands a rank's bytes to the printer, which returns the credit.
 func (j *job) output(s *session, f wire.Frame) error {
@@ -292,7 +290,8 @@ func (j *job) credit(f wire.Frame) error {
 
 // feed carries standard input to its rank while that has room for it.
 func (j *job) feed(stdin io.Reader, window *wire.Credit) {
-	out := j.sessions[0].out
+	i := slices.IndexFunc(j.sessions, func(s *session) bool { return s.owns(stdinRank) })
+	out := j.sessions[i].out
 	buf := make([]byte, 16<<10)
 	for {
 		room := window.Take(len(buf))

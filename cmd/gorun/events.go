@@ -34,11 +34,10 @@ type jobEvent struct {
 	Log     string      `json:"log,omitempty"`
 }
 
-// eventHost is a host of the plan; its ranks are numbered without gaps.
+// eventHost is a host of the plan and its ranks.
 type eventHost struct {
-	Host      string `json:"host"`
-	FirstRank int    `json:"first_rank"`
-	Ranks     int    `json:"ranks"`
+	Host  string `json:"host"`
+	Ranks []int  `json:"ranks"`
 }
 
 // eventLog writes the steps of a job, a JSON object a line. Safe for concurrent use;
@@ -115,7 +114,11 @@ func (l *eventLog) write(e jobEvent) {
 func (l *eventLog) plan(plan launcher.Plan, program []string) {
 	e := jobEvent{Event: "plan", Ranks: plan.Size, Program: program}
 	for _, h := range plan.Hosts {
-		e.Hosts = append(e.Hosts, eventHost{h.Name, h.Ranks[0].Rank, len(h.Ranks)})
+		host := eventHost{Host: h.Name}
+		for _, r := range h.Ranks {
+			host.Ranks = append(host.Ranks, r.Rank)
+		}
+		e.Hosts = append(e.Hosts, host)
 	}
 	l.write(e)
 }
