@@ -29,6 +29,9 @@ type Config struct {
 	// ssh -i. They serve for jump hosts too.
 	IdentityFiles []string
 
+	// Resolver, if set, is shared by the hosts of a job.
+	Resolver *Resolver
+
 	// AcceptNew lets a host that no known_hosts file knows in and remembers its
 	// key. A host whose key differs from the known one stays shut out.
 	AcceptNew bool

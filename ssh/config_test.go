@@ -135,10 +135,11 @@ func TestFilesLikeSSH(t *testing.T) {
 		t.Errorf("got %+v", fallback)
 	}
 	lab.Need(t, "ssh")
-	if get, err = c.askSSH(t.Context()); err != nil {
+	values, err := c.askSSH(t.Context())
+	if err != nil {
 		t.Fatal(err)
 	}
-	asked, err := c.merge(get, testMachine())
+	asked, err := c.merge(func(k string) []string { return values[k] }, testMachine())
 	asked.hashKnownHosts = fallback.hashKnownHosts // the distributions differ in this default
 	if err != nil || !reflect.DeepEqual(asked, fallback) {
 		t.Errorf("ssh says  %+v\nfiles say %+v: %v", asked, fallback, err)

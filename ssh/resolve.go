@@ -36,7 +36,8 @@ func (c Config) resolve(ctx context.Context) (settings, error) {
 		}
 	}
 	env := thisMachine()
-	get, err := c.askSSH(ctx)
+	values, err := c.Resolver.ask(ctx, c, env.home, c.askSSH)
+	get := func(keyword string) []string { return values[keyword] }
 	if errors.Is(err, exec.ErrNotFound) {
 		get, err = c.readFiles(env.home)
 	}
@@ -48,7 +49,7 @@ func (c Config) resolve(ctx context.Context) (settings, error) {
 
 // askSSH has ssh -G print the configuration of the host. The error wraps
 // exec.ErrNotFound when there is no ssh.
-func (c Config) askSSH(ctx context.Context) (func(string) []string, error) {
+func (c Config) askSSH(ctx context.Context) (map[string][]string, error) {
 	program, err := exec.LookPath("ssh")
 	if err != nil {
 		return nil, err
@@ -73,8 +74,7 @@ func (c Config) askSSH(ctx context.Context) (func(string) []string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ssh -G: %w: %s", err, printable(stderr.String()))
 	}
-	values := parseDump(out)
-	return func(keyword string) []string { return values[keyword] }, nil
+	return parseDump(out), nil
 }
 
 // parseDump reads what ssh -G prints: a keyword and a value on each line, the

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 
 	"github.com/gorun/gorun/internal/agent"
@@ -31,6 +32,7 @@ func runAgent(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer stop()
 	if args[0] == launcher.AgentCommand {
+		runtime.GOMAXPROCS(1) // it only waits
 		code, err := agent.Guard(ctx, []string{"/proc/self/exe", serveCommand, args[1]})
 		return agentCode(code, err)
 	}

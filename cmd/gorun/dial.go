@@ -25,6 +25,7 @@ func dialer(o *runOptions) (launcher.Dialer, error) {
 	if err != nil {
 		return nil, err
 	}
+	resolver := &ssh.Resolver{}
 	return func(ctx context.Context, h hostfile.Host) (launcher.Host, error) {
 		switch {
 		case o.launcher == "local" || isLocal(h, ""):
@@ -34,14 +35,14 @@ func dialer(o *runOptions) (launcher.Dialer, error) {
 		case isLocal(h, hostname):
 			return launcher.Local{}, nil
 		}
-		return dialSSH(ctx, o, h)
+		return dialSSH(ctx, o, h, resolver)
 	}, nil
 }
 
 // dialSSH connects to h, which may be coming up.
-func dialSSH(ctx context.Context, o *runOptions, h hostfile.Host) (launcher.Host, error) {
+func dialSSH(ctx context.Context, o *runOptions, h hostfile.Host, resolver *ssh.Resolver) (launcher.Host, error) {
 	config := ssh.Config{Host: h.Name, User: h.User, Port: h.Port, ConfigFile: o.sshConfig,
-		IdentityFiles: o.identities, AcceptNew: o.hostKeys == "accept-new"}
+		IdentityFiles: o.identities, Resolver: resolver, AcceptNew: o.hostKeys == "accept-new"}
 	if config.Port == 0 {
 		config.Port = o.sshPort
 	}
