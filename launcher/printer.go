@@ -11,7 +11,8 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// idleTime is how long an unfinished line waits for its end before it is shown.
+// idleTime is how long an unfinished line waits for its end, without a byte more, before it
+// is shown.
 const idleTime = 100 * time.Millisecond
 
 // eraseLine takes away what stands on the terminal's line.
@@ -44,9 +45,10 @@ type printer struct {
 	// Owned by run.
 	streams map[uint32]*stream // by number, see wire.OutputStream
 	out     bytes.Buffer
-	held    bool    // an unfinished line may be waiting
-	last    *stream // was printed last
-	open    *stream // its unfinished line, or progress bar, stands on the terminal; nil: none
+	held    bool      // an unfinished line may be waiting
+	stalled time.Time // when w last took its time
+	last    *stream   // was printed last
+	open    *stream   // its unfinished line, or progress bar, stands on the terminal; nil: none
 	broken  bool
 }
 
@@ -111,15 +113,18 @@ func (p *printer) run() {
 	defer close(p.done)
 	var idle <-chan time.Time // while an unfinished line waits
 	for {
+		waited := false
 		select {
 		case <-p.wake:
 		case <-idle:
-			idle = nil
-			p.flushAll()
+			idle, waited = nil, true
 		}
 		batch, closed := p.take()
 		for _, c := range batch {
 			p.print(c)
+		}
+		if waited {
+			p.flushQuiet(time.Now())
 		}
 		if closed {
 			p.flushAll()
@@ -211,11 +216,30 @@ func (p *printer) breakLine() {
 	p.open = nil
 }
 
-func (p *printer) flushAll() {
+// flushQuiet shows the unfinished lines of ranks that have said nothing for a while. When
+// it was w that kept them from being heard, they get their time again.
+func (p *printer) flushQuiet(now time.Time) {
+	queued := map[uint32]bool{}
+	p.mu.Lock()
+	for _, c := range p.queue {
+		queued[c.stream] = true
+	}
+	p.mu.Unlock()
+	p.flush(func(s *stream) bool {
+		return now.Sub(s.at) >= idleTime && now.Sub(p.stalled) >= idleTime && !queued[wire.OutputStream(s.rank, s.fd)]
+	})
+}
+
+func (p *printer) flushAll() { p.flush(func(*stream) bool { return true }) }
+
+func (p *printer) flush(due func(*stream) bool) {
 	p.held = false
 	for _, id := range slices.Sorted(maps.Keys(p.streams)) {
 		s := p.streams[id]
-		s.lines.flush(func(piece []byte) { p.emit(s, piece) })
+		if due(s) {
+			s.lines.flush(func(piece []byte) { p.emit(s, piece) })
+		}
+		p.held = p.held || len(s.lines.partial) > 0
 	}
 	p.write()
 }
@@ -234,9 +258,13 @@ func (p *printer) endOpenLine() {
 // write empties the buffer onto the terminal.
 func (p *printer) write() {
 	if p.out.Len() > 0 && !p.broken {
+		begun := time.Now()
 		if _, err := p.w.Write(p.out.Bytes()); err != nil {
 			p.broken = true
 			p.failed(err)
+		}
+		if now := time.Now(); now.Sub(begun) > idleTime/4 {
+			p.stalled = now
 		}
 	}
 	p.out.Reset()

@@ -21,11 +21,21 @@ type terminal struct {
 	text   bytes.Buffer
 	writes int
 	err    error
+	slow   time.Duration // of the next write
+}
+
+// block has the next write take its time.
+func (w *terminal) block(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.slow = d
 }
 
 func (w *terminal) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	time.Sleep(w.slow)
+	w.slow = 0
 	w.writes++
 	if w.err != nil {
 		return 0, w.err
@@ -117,6 +127,25 @@ func TestPrinterShowsAPromptInTime(t *testing.T) {
 
 // TestPrinterKeepsRanksApart reads random output of many ranks back: every line
 // on the terminal is one rank's, and each rank's text is whole.
+// TestPrinterKeepsAGrowingLineTogether has a rank whose line grows for longer than an unfinished line
+// waits, and another that prints all the while, on a terminal that blocks now and then.
+func TestPrinterKeepsAGrowingLineTogether(t *testing.T) {
+	got := printed(t, rankPrefix, func(p *printer, w *terminal) {
+		for i := range 20 {
+			p.add(wire.OutputStream(0, 1), []byte("part,"), ignore)
+			p.add(wire.OutputStream(1, 1), []byte("line\n"), ignore)
+			if i == 10 {
+				w.block(5 * idleTime)
+			}
+			time.Sleep(idleTime * 3 / 5)
+		}
+		p.add(wire.OutputStream(0, 1), []byte("end\n"), ignore)
+	})
+	if want := strings.Repeat("1> line\n", 20) + "0> " + strings.Repeat("part,", 20) + "end\n"; got != want {
+		t.Errorf("got %q", got)
+	}
+}
+
 func TestPrinterKeepsRanksApart(t *testing.T) {
 	const ranks = 5
 	rnd := rand.New(rand.NewPCG(5, 6))

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -75,11 +76,15 @@ func compare(b *testing.B, c *lab.Cluster, sides []side) {
 	})
 	times := map[string][]time.Duration{}
 	for _, s := range sides {
-		timed(b, c, s) // warm
+		_, memory := timed(b, c, s) // warm
+		if s.name == "gorun" {
+			b.ReportMetric(memory, "gorun-MB")
+		}
 	}
 	for b.Loop() {
 		for _, s := range sides {
-			times[s.name] = append(times[s.name], timed(b, c, s))
+			took, _ := timed(b, c, s)
+			times[s.name] = append(times[s.name], took)
 		}
 	}
 	ours, best := median(times["gorun"]), time.Duration(0)
@@ -98,7 +103,8 @@ func compare(b *testing.B, c *lab.Cluster, sides []side) {
 	}
 }
 
-func timed(b *testing.B, c *lab.Cluster, s side) time.Duration {
+// timed is how long a side takes, and the most memory that one of its processes here had, in MB.
+func timed(b *testing.B, c *lab.Cluster, s side) (took time.Duration, memory float64) {
 	b.Helper()
 	cmd := exec.CommandContext(b.Context(), s.argv[0], s.argv[1:]...)
 	if c != nil {
@@ -112,7 +118,7 @@ func timed(b *testing.B, c *lab.Cluster, s side) time.Duration {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		b.Fatalf("%q: %v: %s", s.argv, err, out)
 	}
-	return time.Since(begun)
+	return time.Since(begun), float64(cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss) / 1024
 }
 
 func median(d []time.Duration) time.Duration {
