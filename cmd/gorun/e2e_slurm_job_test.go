@@ -29,8 +29,8 @@ func (s slurmLab) testGPUs(t *testing.T) {
 	}
 }
 
-// testScancel has gorun in the place of the job's shell: with the shell, which dies of scancel's SIGTERM,
-// Slurm kills all that it started, and what the ranks say last can be lost.
+// testScancel has gorun in the place of the job's shell, with which Slurm would kill it at once. Whether the
+// ranks still say something is not gorun's to promise: scancel's SIGTERM reaches srun, too, which kills its step.
 func (s slurmLab) testScancel(t *testing.T) {
 	mark := "E2E_SCANCEL=" + t.Name()
 	id, out := s.batch(t, "-N3 -n5", "export "+mark+"; exec "+binary("gorun")+` sh -c 'trap "echo told; exit 0" TERM; echo up; while :; do sleep .05; done'`)
