@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"time"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/remoteshell"
 	"github.com/gorun/gorun/launcher"
 	"github.com/gorun/gorun/ssh"
 )
@@ -18,10 +20,15 @@ func retryPauses() []time.Duration {
 }
 
 // dialer turns hosts into connections: the nodes of a Slurm job by srun, this machine
-// by nothing, others by SSH. It is the one place that joins launcher and ssh.
+// by nothing, others by SSH or by the program that the user wants instead. It is the one place
+// that joins launcher and ssh.
 func dialer(o *runOptions) (launcher.Dialer, error) {
 	hostname, _ := os.Hostname()
-	steps, err := findSteps(o.launcher, os.LookupEnv, os.Environ())
+	steps, err := findSteps(o.method(), os.LookupEnv, os.Environ())
+	if err != nil {
+		return nil, err
+	}
+	program, err := findRemoteShell(o, lookPath)
 	if err != nil {
 		return nil, err
 	}
@@ -33,23 +40,53 @@ func dialer(o *runOptions) (launcher.Dialer, error) {
 			return steps.dial(h)
 		case isLocal(h, hostname):
 			return launcher.Local{}, nil
+		case program != nil && o.launcher == "system-ssh":
+			return dialProgram(ctx, systemSSHConfig(program, o, h))
+		case program != nil:
+			return dialProgram(ctx, rshConfig(program, h))
 		}
 		return dialSSH(ctx, o, h)
 	}, nil
 }
 
-// dialSSH connects to h, which may be coming up.
+// dialProgram connects to a host, which may be coming up, by a program.
+func dialProgram(ctx context.Context, config remoteshell.Config) (launcher.Host, error) {
+	return untilUp(ctx, func() (launcher.Host, error) { return remoteshell.Dial(ctx, config) })
+}
+
+// dialSSH connects to h, which may be coming up. Where gorun's own client is not let in and the system's
+// ssh may be, that one goes.
 func dialSSH(ctx context.Context, o *runOptions, h hostfile.Host) (launcher.Host, error) {
 	config := ssh.Config{Host: h.Name, User: h.User, Port: h.Port, ConfigFile: o.sshConfig,
 		IdentityFiles: o.identities, AcceptNew: o.hostKeys == "accept-new"}
 	if config.Port == 0 {
 		config.Port = o.sshPort
 	}
+	host, err := untilUp(ctx, func() (launcher.Host, error) { return ssh.Dial(ctx, config) })
+	var denied *ssh.AuthError
+	if !errors.As(err, &denied) {
+		return host, err
+	}
+	program, missing := systemSSH(lookPath)
+	kerberos := mayHaveTicket(os.LookupEnv, os.Getuid(), fileExists)
+	other, ok := otherWay(denied, program, o, h, kerberos)
+	if missing != nil || !ok {
+		return nil, err
+	}
+	host, otherErr := dialProgram(ctx, other)
+	if otherErr != nil {
+		return nil, fmt.Errorf("%w; by the system's ssh: %w", err, otherErr)
+	}
+	return host, nil
+}
+
+// untilUp dials, and again after a while where the host may be coming up.
+func untilUp(ctx context.Context, dial func() (launcher.Host, error)) (launcher.Host, error) {
 	pauses := retryPauses()
 	for {
-		client, err := ssh.Dial(ctx, config)
+		host, err := dial()
 		if err == nil {
-			return client, nil
+			return host, nil
 		}
 		if !mayComeUp(err) || len(pauses) == 0 {
 			return nil, err
@@ -66,7 +103,8 @@ func dialSSH(ctx context.Context, o *runOptions, h hostfile.Host) (launcher.Host
 func mayComeUp(err error) bool {
 	var refused *ssh.RefusedError
 	var unresolved *ssh.UnresolvedError
-	return errors.As(err, &refused) || errors.As(err, &unresolved)
+	var unreached *remoteshell.UnreachableError
+	return errors.As(err, &refused) || errors.As(err, &unresolved) || errors.As(err, &unreached) && unreached.Temporary()
 }
 
 // isLocal reports whether h is this machine, named without anything that asks
