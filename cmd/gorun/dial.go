@@ -13,10 +13,16 @@ import (
 	"github.com/gorun/gorun/ssh"
 )
 
-// retryPauses are the waits before another try at a host that refuses or whose
-// name is not known (yet): a machine or a pod that is just coming up.
-func retryPauses() []time.Duration {
-	return []time.Duration{300 * time.Millisecond, 700 * time.Millisecond, 1500 * time.Millisecond}
+// retryPause is the wait before the next try at a host that refuses or whose name is not
+// known (yet): a machine that is just coming up. ok is false where that was all. Pods of a Kubernetes
+// job come up in any order and when their images are there: in a pod gorun tries until it is
+// out of time to start. It is pure.
+func retryPause(tries int, inPod bool) (pause time.Duration, ok bool) {
+	pauses := []time.Duration{300 * time.Millisecond, 700 * time.Millisecond, 1500 * time.Millisecond}
+	if last := len(pauses) - 1; tries > last {
+		return pauses[last], inPod
+	}
+	return pauses[tries], true
 }
 
 // dialer turns hosts into connections: the nodes of a Slurm job by srun, this machine
@@ -82,18 +88,21 @@ func dialSSH(ctx context.Context, o *runOptions, h hostfile.Host) (launcher.Host
 
 // untilUp dials, and again after a while where the host may be coming up.
 func untilUp(ctx context.Context, dial func() (launcher.Host, error)) (launcher.Host, error) {
-	pauses := retryPauses()
-	for {
+	_, inPod := os.LookupEnv("KUBERNETES_SERVICE_HOST")
+	for tries := 0; ; tries++ {
 		host, err := dial()
 		if err == nil {
 			return host, nil
 		}
-		if !mayComeUp(err) || len(pauses) == 0 {
+		if !mayComeUp(err) {
+			return nil, err
+		}
+		pause, more := retryPause(tries, inPod)
+		if !more {
 			return nil, err
 		}
 		select {
-		case <-time.After(pauses[0]):
-			pauses = pauses[1:]
+		case <-time.After(pause):
 		case <-ctx.Done():
 			return nil, err
 		}

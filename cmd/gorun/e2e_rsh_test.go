@@ -24,10 +24,10 @@ func pods(t *testing.T, hidden string) (dir string) {
 	for name, text := range map[string]string{
 		"kubexec.sh": "#!/bin/sh\nset -x\nPOD_NAME=$1\nshift\n" + dir + "/kubectl exec ${POD_NAME} -- /bin/sh -c \"$*\"\n",
 		"kubectl": `#!/bin/sh
-pod=$2 stdin=
-shift 2
+pod= stdin=
+shift # exec
 while [ "$1" != -- ]; do
-	[ "$1" = -i ] && stdin=yes
+	case $1 in -i) stdin=yes ;; *) pod=$1 ;; esac
 	shift
 done
 [ $# = 4 ] || exit 64 # -- /bin/sh -c LINE
@@ -74,7 +74,7 @@ func TestPodsByKubexec(t *testing.T) {
 		}
 	}
 	startIn(t, nil, env, append(hosts, "sh", "-c", "[ $RANK = 3 ] && exit 3; exec sleep 60")...).want(3, "rank 3 on job-worker-1 exited with code 3")
-	startIn(t, nil, env, "-H", "job-worker-0,job-worker-7", "true").want(125, "job-worker-7: not reached: kubexec.sh: exit status 1: Error from server (NotFound)", "kubexec.sh job-worker-7 hostname")
+	startIn(t, nil, env, "-H", "job-worker-0,job-worker-7", "true").want(125, "job-worker-7: not reached: kubexec.sh: exit status 1: Error from server (NotFound)", "kubexec.sh HOST hostname")
 	startIn(t, nil, env, "-H", "job-worker-0,job-worker-1", "no-such-program").want(127, "job-worker-0, job-worker-1: ")
 	// What is said on the command line counts more.
 	startIn(t, nil, env, "--launch-agent", "ssh", "-H", "nohost.invalid", "true").want(125, "nohost.invalid")

@@ -11,7 +11,7 @@ import (
 
 // UnreachableError says that the program did not get to a shell on the host.
 type UnreachableError struct {
-	Argv []string // the program with its arguments, without the command
+	Argv []string // the program and what stands before the host
 	Err  error    // how it ended
 	Said string   // what it said last, on one line, safe for a terminal
 }
@@ -27,11 +27,11 @@ func (e *UnreachableError) Unwrap() error { return e.Err }
 
 // Hint says how to try the program by hand.
 func (e *UnreachableError) Hint() string {
-	line, err := ssh.Quote(append(slices.Clone(e.Argv), "hostname"))
+	line, err := ssh.Quote(e.Argv)
 	if err != nil {
 		line = e.Argv[0]
 	}
-	return "this must print a name: " + line
+	return "this must print a name: " + line + " HOST hostname"
 }
 
 // Temporary reports whether the host may only be coming up.

@@ -117,10 +117,10 @@ func TestDialTellsWhatIsWrong(t *testing.T) {
 		program, host string
 		says, hint    string
 	}{
-		{"kubexec.sh", "job-worker-9", `exit status 1: Error from server (NotFound): pods "job-worker-9" not found`, "kubexec.sh job-worker-9 hostname"},
+		{"kubexec.sh", "job-worker-9", `exit status 1: Error from server (NotFound): pods "job-worker-9" not found`, "kubexec.sh HOST hostname"},
 		{"deaf.sh", "job-worker-0", "deaf.sh runs commands there, but does not pass standard input on", "-i"},
-		{"/bin/true", "f1", "no shell has answered", "/bin/true f1 hostname"},
-		{"/bin/echo", "f1", "no shell has answered", "/bin/echo f1 hostname"},
+		{"/bin/true", "f1", "no shell has answered", "/bin/true HOST hostname"},
+		{"/bin/echo", "f1", "no shell has answered", "/bin/echo HOST hostname"},
 		{"kubexec.sh", "-oProxyCommand=x", "is no name of a host", ""},
 		{"kubexec.sh", "a b", "is no name of a host", ""},
 		{"kubexec.sh", "", "is no name of a host", ""},

@@ -85,7 +85,7 @@ func (h *Host) probe(ctx context.Context) error {
 	if err == nil {
 		err = errors.New("no shell has answered")
 	}
-	return &UnreachableError{Argv: slices.Concat(h.config.Argv, []string{h.config.Host}, h.config.After), Err: err, Said: lastLines(stderr.String() + "\n" + answer)}
+	return &UnreachableError{Argv: h.config.Argv, Err: err, Said: lastLines(stderr.String() + "\n" + answer)}
 }
 
 // Notice is what the user should be told about how the host is reached, or "".
