@@ -71,6 +71,25 @@ func TestKubernetesCommandsArePlanned(t *testing.T) {
 	}
 }
 
+// docs/kubernetes.md shows the examples as they are.
+func TestKubernetesDocument(t *testing.T) {
+	read := func(name string) string {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	guide, job := read("../../docs/kubernetes.md"), read(kubernetesExamples+"mpijob.yaml")
+	_, args, _ := strings.Cut(job, "command: [gorun]\n")
+	args, _, _ = strings.Cut(args, "\n")
+	for _, want := range []string{args, read(kubernetesExamples + "kubexec.sh")} {
+		if want == "" || !strings.Contains(guide, want) {
+			t.Errorf("the guide lacks %s", want)
+		}
+	}
+}
+
 // The script that runs commands by kubectl passes everything on, and so does kubectl exec -i.
 func TestKubernetesScriptReachesPods(t *testing.T) {
 	dir := pods(t, "/no/such/path")
