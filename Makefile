@@ -43,6 +43,8 @@ lint: ## gofmt, go vet, staticcheck, go mod tidy
 	CGO_ENABLED=0 $(GO) vet $(PKG)
 	$(GO) run $(STATICCHECK) $(PKG)
 	$(GO) mod tidy -diff
+	$(GO) -C examples/kubernetes/check vet ./...
+	$(GO) -C examples/kubernetes/check mod tidy -diff
 
 fuzz: ## fuzz every target for FUZZTIME, 30s by default
 	@.ci/fuzz

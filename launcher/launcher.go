@@ -84,6 +84,9 @@ func Run(ctx context.Context, plan Plan, opts Options) (Result, error) {
 	if err := job.onEveryHost(startCtx, job.connect, job.stage, job.prepare); err != nil {
 		return Result{}, err
 	}
+	for _, note := range notices(plan.Hosts, job.hosts) {
+		opts.Note(note)
+	}
 	addrs, err := job.chooseAddresses()
 	if err != nil {
 		return Result{}, err

@@ -172,6 +172,11 @@ func (a *authenticator) agentSigners() []xssh.Signer {
 // failure makes the error of a refused authentication.
 func (a *authenticator) failure(err error) error {
 	e := &AuthError{Target: a.target, User: a.settings.user, Unusable: a.unusable, Methods: a.methods, Said: printable(a.said)}
+	for _, method := range a.settings.others {
+		if slices.Contains(a.methods, method) {
+			e.Others = append(e.Others, method)
+		}
+	}
 	for _, key := range a.keys[:a.offered] {
 		e.Tried = append(e.Tried, key.fact())
 	}

@@ -13,6 +13,7 @@ type AuthError struct {
 	Tried    []Key         // offered, in order
 	Unusable []UnusableKey // not offered
 	Methods  []string      // what the server would take, if it said so
+	Others   []string      // those of Methods that the configuration lets ssh(1) use and this package lacks
 	Said     string        // the server's message, made printable
 	Err      error         // how the server broke off, nil if we ran out of keys
 }

@@ -61,7 +61,8 @@ type settings struct {
 	identityFiles    []identityFile
 	certificateFiles []string
 	identitiesOnly   bool
-	agent            string // socket, empty for no agent
+	agent            string   // socket, empty for no agent
+	others           []string // methods that ssh may use there and this package does not have
 
 	jump         string // comma-separated hops, as ProxyJump has them
 	proxyCommand string
@@ -165,6 +166,11 @@ func (c Config) merge(get func(keyword string) []string, env environment) (setti
 	s.connectTimeout = c.timeout(first("connecttimeout"))
 	if s.handshakeTimeout <= 0 {
 		s.handshakeTimeout = defaultHandshakeTimeout
+	}
+	for _, method := range []struct{ keyword, name string }{{"gssapiauthentication", "gssapi-with-mic"}, {"hostbasedauthentication", "hostbased"}} {
+		if yes(method.keyword) {
+			s.others = append(s.others, method.name)
+		}
 	}
 	x := env.expander(s)
 	s.proxyCommand = x.tokens(first("proxycommand"))

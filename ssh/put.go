@@ -43,20 +43,14 @@ func (c *Client) Put(ctx context.Context, name string, mode fs.FileMode, r io.Re
 }
 
 func (c *Client) put(ctx context.Context, name string, mode fs.FileMode, r io.Reader) error {
-	if name == "" || strings.HasSuffix(name, "/") || strings.IndexByte(name, 0) >= 0 {
-		return fmt.Errorf("%q is not a file's path", name)
+	u, err := newUpload(name, mode, r)
+	if err != nil {
+		return err
 	}
-	name = path.Clean(name)
-	if name[0] == '-' {
-		name = "./" + name // a program would take it for an option
-	}
-	mark := rand.Text()[:12]
-	dir, base := path.Split(name)
-	u := upload{name: name, temp: dir + "." + base + "." + mark, mark: mark, mode: mode.Perm(), from: r}
 	s, err := c.start(ctx, "subsystem", "sftp")
 	var refused refusedError
 	if errors.As(err, &refused) {
-		return c.putByShell(ctx, u)
+		return u.byShell(ctx, c.Run)
 	}
 	if err != nil {
 		return err
@@ -69,7 +63,7 @@ func (c *Client) put(ctx context.Context, name string, mode fs.FileMode, r io.Re
 			return c.lost(err)
 		}
 		// A shell start file that prints something breaks SFTP, and only SFTP.
-		return c.putByShell(ctx, u)
+		return u.byShell(ctx, c.Run)
 	}
 	err = u.bySFTP(client)
 	client.Close()
@@ -93,6 +87,19 @@ type upload struct {
 	mark string // random, of letters and digits
 	mode fs.FileMode
 	from io.Reader
+}
+
+func newUpload(name string, mode fs.FileMode, r io.Reader) (upload, error) {
+	if name == "" || strings.HasSuffix(name, "/") || strings.IndexByte(name, 0) >= 0 {
+		return upload{}, fmt.Errorf("%q is not a file's path", name)
+	}
+	name = path.Clean(name)
+	if name[0] == '-' {
+		name = "./" + name // a program would take it for an option
+	}
+	mark := rand.Text()[:12]
+	dir, base := path.Split(name)
+	return upload{name: name, temp: dir + "." + base + "." + mark, mark: mark, mode: mode.Perm(), from: r}, nil
 }
 
 func (u upload) bySFTP(client *sftp.Client) error {

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path"
 	"regexp"
 	"strconv"
 	"strings"
+	"sync/atomic"
 )
 
 // The scripts that take SFTP's place. They are single lines without ' \ and !,
@@ -22,46 +24,60 @@ const (
 	removeScript = `rm -f "$1"`
 )
 
-// putByShell writes the file with a shell's means. It is put in its place by a
+// PutByShell writes what r holds to a file as [Client.Put] does, with nothing but a
+// POSIX shell's means on the other side. run is a connection's Run, such as
+// [Client.Run]; a relative path begins at the directory that its commands begin in.
+func PutByShell(ctx context.Context, run RunFunc, name string, mode fs.FileMode, r io.Reader) error {
+	u, err := newUpload(name, mode, r)
+	if err != nil {
+		return err
+	}
+	return u.byShell(ctx, run)
+}
+
+// RunFunc runs a command somewhere, under the terms of [Client.Run].
+type RunFunc func(ctx context.Context, argv []string, stdin io.Reader, stdout, stderr io.Writer) error
+
+// byShell writes the file with a shell's means. It is put in its place by a
 // second command, once the first has counted as many bytes as were sent: if the
 // connection breaks, the end of stdin looks like the end of the file.
-func (c *Client) putByShell(ctx context.Context, u upload) error {
+func (u upload) byShell(ctx context.Context, run RunFunc) error {
 	sent := &counter{from: u.from}
 	out := &lastBytes{}
-	err := c.script(ctx, receiveScript, sent, out, path.Dir(u.name), u.temp, fmt.Sprintf("%04o", u.mode), u.mark)
+	err := run.script(ctx, receiveScript, sent, out, path.Dir(u.name), u.temp, fmt.Sprintf("%04o", u.mode), u.mark)
 	if err == nil {
 		err = sent.compare(out.kept, u.mark)
 	}
 	if err == nil {
-		err = c.script(ctx, placeScript, nil, io.Discard, u.temp, u.name)
+		err = run.script(ctx, placeScript, nil, io.Discard, u.temp, u.name)
 	}
 	if err != nil && ctx.Err() == nil {
-		c.script(ctx, removeScript, nil, io.Discard, u.temp) // as good as it gets
+		run.script(ctx, removeScript, nil, io.Discard, u.temp) // as good as it gets
 	}
 	return err
 }
 
 // script runs a sh script with arguments. Its error ends with what the script
 // said on stderr.
-func (c *Client) script(ctx context.Context, script string, stdin io.Reader, stdout io.Writer, args ...string) error {
+func (run RunFunc) script(ctx context.Context, script string, stdin io.Reader, stdout io.Writer, args ...string) error {
 	stderr := &tail{}
 	argv := append([]string{"sh", "-c", script, "gorun-put"}, args...)
-	err := c.Run(ctx, argv, stdin, stdout, stderr)
+	err := run(ctx, argv, stdin, stdout, stderr)
 	if text := stderr.String(); err != nil && text != "" {
 		return fmt.Errorf("%w: %s", err, text)
 	}
 	return err
 }
 
-// counter counts what was read from a reader.
+// counter counts what was read from a reader, which may outlive the command.
 type counter struct {
 	from io.Reader
-	n    int64
+	n    atomic.Int64
 }
 
 func (c *counter) Read(p []byte) (int, error) {
 	n, err := c.from.Read(p)
-	c.n += int64(n)
+	c.n.Add(int64(n))
 	return n, err
 }
 
@@ -71,8 +87,8 @@ func (c *counter) compare(out []byte, mark string) error {
 	if answer == nil {
 		return errors.New("the shell did not confirm: it says " + strconv.Quote(printable(strings.TrimSpace(string(out)))))
 	}
-	if got := string(answer[1]); got != strconv.FormatInt(c.n, 10) {
-		return fmt.Errorf("%d bytes were sent, but %s have arrived", c.n, got)
+	if got := string(answer[1]); got != strconv.FormatInt(c.n.Load(), 10) {
+		return fmt.Errorf("%d bytes were sent, but %s have arrived", c.n.Load(), got)
 	}
 	return nil
 }

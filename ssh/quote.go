@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// quote joins argv to one command line that the login shell of the remote user
+// Quote joins argv to one command line that the login shell of the remote user
 // splits into argv again. A word made only of letters, digits and ./_- stays as
 // it is, which every shell understands. Others are quoted such that sh and its
 // kin, csh, tcsh and fish agree: ' \ and ! stand behind a backslash outside of
 // quotes, because the shells differ on them inside; all else stands in single
 // quotes. The one disagreement left is a line break, which csh and tcsh cannot
 // take. The word must hold no NUL, since no program could receive it.
-func quote(argv []string) (string, error) {
+func Quote(argv []string) (string, error) {
 	if len(argv) == 0 {
 		return "", errors.New("no command to run")
 	}

@@ -25,13 +25,13 @@ func TestQuote(t *testing.T) {
 		{[]string{"~", "A=b", "=ls"}, "'~' 'A=b' '=ls'"},
 		{[]string{"\xff"}, "'\xff'"},
 	} {
-		got, err := quote(test.argv)
+		got, err := Quote(test.argv)
 		if err != nil || got != test.want {
 			t.Errorf("quote(%q) is %s, want %s: %v", test.argv, got, test.want, err)
 		}
 	}
 	for _, bad := range [][]string{nil, {"a\x00b"}} {
-		if got, err := quote(bad); err == nil {
+		if got, err := Quote(bad); err == nil {
 			t.Errorf("quote(%q) is %s, want an error", bad, got)
 		}
 	}
@@ -66,7 +66,7 @@ func TestQuoteInShells(t *testing.T) {
 			if !strings.HasSuffix(shell, "csh") {
 				words = append(words, "line\nbreak", "\n")
 			}
-			line, err := quote(append([]string{"/usr/bin/printf", `%s\0`}, words...))
+			line, err := Quote(append([]string{"/usr/bin/printf", `%s\0`}, words...))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -153,7 +153,7 @@ func FuzzQuote(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, a, b string) {
 		argv := []string{a, b}
-		line, err := quote(argv)
+		line, err := Quote(argv)
 		if err != nil {
 			if !strings.ContainsRune(a+b, 0) {
 				t.Fatal(err)

@@ -27,7 +27,7 @@ const drainTime = 2 * time.Second
 // Read that stdin is blocked in goes on, and what it reads is lost. A Write in
 // progress is waited for.
 func (c *Client) Run(ctx context.Context, argv []string, stdin io.Reader, stdout, stderr io.Writer) error {
-	command, err := quote(argv)
+	command, err := Quote(argv)
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.target, err)
 	}

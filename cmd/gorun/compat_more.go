@@ -90,10 +90,8 @@ func plainWords() []word {
 // mcaWords are the settings of Open MPI (-mca NAME value, OMPI_MCA_NAME and
 // PRTE_MCA_NAME in the environment) that say something to a launcher.
 func mcaWords() []word {
-	const ssh = "gorun makes SSH connections itself; it reads ~/.ssh/config"
 	return []word{
-		{"plm_rsh_agent pls_rsh_agent orte_rsh_agent plm_ssh_agent", openMPI, 1, "ssh /usr/bin/ssh ssh:rsh", same, "hosts are reached over SSH"},
-		{"plm_rsh_agent pls_rsh_agent orte_rsh_agent plm_ssh_agent", openMPI, 1, "", refuse, ssh},
+		{"plm_rsh_agent pls_rsh_agent orte_rsh_agent plm_ssh_agent", openMPI, 1, "", reads, "rsh-agent"},
 		{"plm_rsh_args plm_ssh_args", openMPI, 1, "", reads, "ssh-args"},
 		{"plm_rsh_no_tree_spawn plm_ssh_no_tree_spawn", openMPI, 1, "", same, "gorun connects to every host itself"},
 		{"plm_rsh_num_concurrent plm_ssh_num_concurrent", openMPI, 1, "", same, "gorun connects to every host itself"},

@@ -45,7 +45,9 @@ func (t *translator) read(reader, typed string, values []string) error {
 	case "mpi-args":
 		return t.words(typed, text)
 	case "ssh-args":
-		return t.sshArgs(typed, strings.Fields(text))
+		return errors.Join(t.emit("launch-agent-args", typed, value), t.sshArgs(typed, strings.Fields(text)))
+	case "rsh-agent":
+		return t.emit("launch-agent", typed, []string{strings.Join(strings.Split(text, ":"), " : ")})
 	case "map-by":
 		return t.mapBy(typed, text)
 	case "envlist":

@@ -51,7 +51,7 @@ func findHosts(o *runOptions, s surroundings) (p place, err error) {
 		if err != nil {
 			return place{}, hostsError(err)
 		}
-		if p, err = s.ofSlurmJob(list, o.launcher); p.hosts == nil && err == nil {
+		if p, err = s.ofSlurmJob(list, o.method()); p.hosts == nil && err == nil {
 			p, err = s.resolve(list, "-H")
 		}
 		if err != nil {

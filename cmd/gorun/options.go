@@ -31,6 +31,8 @@ type runOptions struct {
 	stdin    string
 
 	launcher   string
+	rshAgent   string
+	rshArgs    []string
 	sshConfig  string
 	sshPort    int
 	identities []string
@@ -82,7 +84,8 @@ func (o *runOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.wdir, "wdir", "", "working directory of the ranks (default: the current one)")
 	flags.StringVar(&o.stdin, "stdin", "0", "which rank reads gorun's standard input: 0 or none")
 
-	flags.StringVar(&o.launcher, "launcher", "auto", "how hosts are reached: ssh, srun, local (all are this machine), or auto: by srun in a Slurm job")
+	flags.StringVar(&o.launcher, "launcher", "auto", "how hosts are reached: ssh, srun, system-ssh (by the ssh program), rsh (by the one of --launch-agent), local (all are this machine), or auto: by srun in a Slurm job")
+	addRemoteShellFlags(o, flags)
 	flags.StringVarP(&o.sshConfig, "ssh-config", "F", "", "SSH configuration file (default: ~/.ssh/config and the system's)")
 	flags.IntVar(&o.sshPort, "ssh-port", 0, "SSH port of hosts that do not name one")
 	flags.StringArrayVarP(&o.identities, "ssh-identity-file", "i", nil, "private key to try first; may be repeated")
@@ -123,6 +126,8 @@ func normalizeName(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 	switch s := normalizeDashes(name); s {
 	case "host":
 		return "hosts"
+	case "rsh-agent":
+		return "launch-agent"
 	case "machinefile":
 		return "hostfile"
 	case "num-proc":
@@ -154,8 +159,8 @@ func (o *runOptions) check(npSet bool) error {
 		return usagef("", "-np %d is more than --max-np %d", o.np, o.maxNP)
 	case o.discovery != "" && (o.hosts != "" || o.hostfile != ""):
 		return usagef("leave one of them out", "--host-discovery-script beside -H or --hostfile says twice where to run")
-	case !slices.Contains([]string{"auto", "ssh", "srun", "local"}, o.launcher):
-		return usagef("", "--launcher %q: it must be auto, ssh, srun or local", o.launcher)
+	case !slices.Contains([]string{"auto", "ssh", "srun", "system-ssh", "rsh", "local"}, o.launcher):
+		return usagef("", "--launcher %q: it must be auto, ssh, srun, system-ssh, rsh or local", o.launcher)
 	case o.hostKeys != "strict" && o.hostKeys != "accept-new":
 		return usagef("", "--host-keys %q: it must be strict or accept-new", o.hostKeys)
 	case o.stdin != "0" && o.stdin != "none":

@@ -73,7 +73,7 @@ func (j slurmJob) group(node string) (group int, ok bool) { return j.nodes[node]
 // slots than there are.
 func (s surroundings) ofSlurmJob(list hostfile.List, method string) (place, error) {
 	_, inside, _ := findSlurmJob(s.lookup)
-	if !inside || list.Relative() || method == "ssh" || method == "local" {
+	if !inside || list.Relative() || method != "auto" && method != "srun" {
 		return place{}, nil
 	}
 	p, err := s.defaults()

@@ -31,6 +31,7 @@ func layers() []layer {
 		{folder: "gpu", why: leaf},
 		{folder: "gpu/nvml", may: []string{"gpu"}, why: "it only fills in gpu's types"},
 		{folder: "internal/rankenv", why: leaf},
+		{folder: "internal/remoteshell", may: []string{"ssh"}, why: "it takes the place of a connection; of ssh it uses the quoting, and the way to write files by a shell"},
 		{folder: "internal/wire", may: []string{"internal/rankenv"}, why: "the stream carries jobs and knows nobody who sends them"},
 		{folder: "internal/kv", may: []string{"internal/rankenv"}, why: "the store serves whoever asks and knows nobody who does"},
 		{folder: "ring", may: []string{"internal/rankenv", "ring/internal/..."}, why: "programs link ring, and must not get the launcher with it"},
@@ -39,7 +40,7 @@ func layers() []layer {
 		{folder: "launcher", may: []string{"hostfile", "internal/wire", "internal/rankenv", "internal/kv"}, why: "the launcher is handed its hosts, and does not care how they are reached"},
 		{
 			folder: "cmd/gorun",
-			may:    []string{"hostfile", "launcher", "ssh", "gpu", "ring", "internal/agent", "internal/bench", "internal/wire", "internal/rankenv", "internal/kv"},
+			may:    []string{"hostfile", "launcher", "ssh", "gpu", "ring", "internal/agent", "internal/bench", "internal/remoteshell", "internal/wire", "internal/rankenv", "internal/kv"},
 			why:    "the command joins everything but gpu/nvml, which would cost it its static binary; ring is for its benchmarks",
 		},
 		{folder: "cmd/gorun-gpu", may: []string{"gpu", "gpu/nvml"}, why: "a crash of the driver's library must take nothing else with it"},

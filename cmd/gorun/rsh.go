@@ -1,0 +1,110 @@
+package main
+
+import (
+	"errors"
+	"os/exec"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/remoteshell"
+)
+
+// addRemoteShellFlags binds what says by which program hosts are reached.
+func addRemoteShellFlags(o *runOptions, flags *pflag.FlagSet) {
+	flags.StringVar(&o.rshAgent, "launch-agent", "", "program that reaches hosts in place of gorun's own SSH, with its arguments; it is run as PROGRAM ARGS HOST COMMAND")
+	flags.StringArrayVar(&o.rshArgs, "launch-agent-args", nil, "more arguments of that program, as one text; what else they say of SSH is read as well")
+	_ = flags.MarkHidden("launch-agent-args") // plm_rsh_args of Open MPI
+}
+
+// method is how hosts are reached, where o says so.
+func (o *runOptions) method() string {
+	if o.launcher == "auto" && o.rshAgent != "" && !namesOwnSSH(o.rshAgent) {
+		return "rsh"
+	}
+	return o.launcher
+}
+
+// namesOwnSSH reports whether the first of some programs is the plain ssh, in whose place
+// gorun's own client is. It is pure.
+func namesOwnSSH(agents string) bool {
+	first, _, _ := strings.Cut(agents, " : ")
+	first = strings.TrimSpace(first)
+	return first == "ssh" || first == "/usr/bin/ssh"
+}
+
+// findRemoteShell returns the program, with its arguments, that hosts are reached by; nil where gorun
+// does so itself. look finds programs. It is pure but for look.
+func findRemoteShell(o *runOptions, look func(string) (string, error)) ([]string, error) {
+	var argv []string
+	var err error
+	switch o.method() {
+	case "rsh", "ssh":
+		argv, err = firstAgent(o, look)
+	case "system-ssh":
+		argv, err = systemSSH(look)
+	}
+	if argv == nil || err != nil {
+		return nil, err
+	}
+	for _, text := range o.rshArgs {
+		args, err := splitShell(text)
+		if err != nil {
+			return nil, usagef("", "arguments of %s %q: %w", argv[0], text, err)
+		}
+		argv = append(argv, args...)
+	}
+	return argv, nil
+}
+
+// firstAgent is the first of --launch-agent's programs that is there; nil for gorun's own SSH.
+func firstAgent(o *runOptions, look func(string) (string, error)) ([]string, error) {
+	agents := o.rshAgent
+	if agents == "" && o.launcher == "rsh" {
+		agents = "rsh"
+	}
+	if agents == "" {
+		return nil, nil
+	}
+	var missing []string
+	for agent := range strings.SplitSeq(agents, " : ") {
+		argv, err := splitShell(agent)
+		switch {
+		case err != nil:
+			return nil, usagef("", "--launch-agent %q: %w", agents, err)
+		case len(argv) == 0:
+			return nil, usagef("name a program that is run as PROGRAM HOST COMMAND", "--launch-agent %q: no program", agents)
+		case namesOwnSSH(agent) && o.launcher != "rsh":
+			return nil, nil
+		}
+		if argv[0], err = look(argv[0]); err == nil {
+			return argv, nil
+		}
+		missing = append(missing, err.Error())
+	}
+	return nil, usagef("name a program that is there with --launch-agent, or ssh for gorun's own client",
+		"reach hosts by another program: %s", strings.Join(missing, "; "))
+}
+
+// rshConfig is how a program that is used like rsh is called for a host. It is pure.
+func rshConfig(argv []string, h hostfile.Host) remoteshell.Config {
+	c := remoteshell.Config{Argv: argv, Host: h.Name}
+	if h.User != "" {
+		c.Host = h.User + "@" + h.Name
+	}
+	if h.Port != 0 {
+		c.After = []string{"-p", strconv.Itoa(h.Port)} // where mpirun puts it
+	}
+	return c
+}
+
+// lookPath finds a program, in PATH or where its name says.
+func lookPath(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	if errors.Is(err, exec.ErrDot) {
+		err = nil // the user named it
+	}
+	return path, err
+}

@@ -1,0 +1,180 @@
+// Package check holds the Kubernetes examples against the API's own Go types.
+package check
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/kubeflow/mpi-operator/pkg/apis/kubeflow/v2beta1"
+	"github.com/kubeflow/mpi-operator/pkg/apis/kubeflow/validation"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
+)
+
+// sshPort is where the pods' servers listen: sshd_config names no other.
+const sshPort = 22
+
+// decode reads the documents of a manifest; a field that the type does not have is an error.
+func decode(t *testing.T, name string, into ...any) {
+	t.Helper()
+	text, err := os.ReadFile(path.Join("..", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	documents := strings.Split(string(text), "\n---\n")
+	if len(documents) != len(into) {
+		t.Fatalf("%s has %d documents, want %d", name, len(documents), len(into))
+	}
+	for i, document := range documents {
+		if err := strict(document, into[i]); err != nil {
+			t.Errorf("%s, document %d: %v", name, i+1, err)
+		}
+	}
+}
+
+// strict decodes a document as kubectl apply --validate=strict has it decoded.
+func strict(document string, into any) error {
+	text, err := yaml.YAMLToJSONStrict([]byte(document))
+	if err != nil {
+		return err
+	}
+	unknown, err := json.UnmarshalStrict(text, into)
+	return errors.Join(append(unknown, err)...)
+}
+
+// option is the value after a flag in a command line.
+func option(t *testing.T, argv []string, flag string) string {
+	t.Helper()
+	i := slices.Index(argv, flag)
+	if i < 0 || i+1 == len(argv) {
+		t.Fatalf("%q has no %s", argv, flag)
+	}
+	return argv[i+1]
+}
+
+func only(t *testing.T, spec corev1.PodSpec) corev1.Container {
+	t.Helper()
+	if len(spec.Containers) != 1 {
+		t.Fatalf("%d containers", len(spec.Containers))
+	}
+	return spec.Containers[0]
+}
+
+func listens(c corev1.Container) bool {
+	return slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool { return p.ContainerPort == sshPort })
+}
+
+func TestStrictness(t *testing.T) {
+	for _, text := range []string{"spec: {completion: 3}", "specs: {}", "Spec: {}", "spec: {completions: many}", "spec: {}\nspec: {}"} {
+		if err := strict(text, &batchv1.Job{}); err == nil {
+			t.Errorf("%s is taken", text)
+		}
+	}
+}
+
+func TestMPIJob(t *testing.T) {
+	var job v2beta1.MPIJob
+	decode(t, "mpijob.yaml", &job)
+	if job.APIVersion != v2beta1.SchemeGroupVersion.String() || job.Kind != v2beta1.Kind {
+		t.Errorf("it is a %s of %s", job.Kind, job.APIVersion)
+	}
+	v2beta1.SetDefaults_MPIJob(&job)
+	if errs := validation.ValidateMPIJob(&job); len(errs) > 0 {
+		t.Error(errs.ToAggregate())
+	}
+	workers := job.Spec.MPIReplicaSpecs[v2beta1.MPIReplicaTypeWorker]
+	launcher := only(t, job.Spec.MPIReplicaSpecs[v2beta1.MPIReplicaTypeLauncher].Template.Spec)
+	worker := only(t, workers.Template.Spec)
+	if np, slots := option(t, launcher.Args, "-np"), *workers.Replicas**job.Spec.SlotsPerWorker; np != fmt.Sprint(slots) {
+		t.Errorf("-np %s, but there are %d slots", np, slots)
+	}
+	if !slices.Equal(launcher.Command, []string{"gorun"}) || slices.Contains(launcher.Args, "-H") || slices.Contains(launcher.Args, "--hostfile") {
+		t.Errorf("the launcher runs %q %q, which should find the operator's hostfile by itself", launcher.Command, launcher.Args)
+	}
+	// The operator's Secret holds no host keys, and the pods make new ones.
+	if got := option(t, launcher.Args, "--host-keys"); got != "accept-new" {
+		t.Errorf("--host-keys %s", got)
+	}
+	if job.Spec.MPIImplementation != v2beta1.MPIImplementationOpenMPI || job.Spec.SSHAuthMountPath != "/root/.ssh" {
+		t.Errorf("%s, keys in %s", job.Spec.MPIImplementation, job.Spec.SSHAuthMountPath)
+	}
+	if launcher.Image != worker.Image || !listens(worker) || !strings.Contains(strings.Join(worker.Command, " "), "sshd -D") {
+		t.Errorf("launcher %s, worker %s, ports %v, command %q", launcher.Image, worker.Image, worker.Ports, worker.Command)
+	}
+}
+
+func TestJob(t *testing.T) {
+	var service corev1.Service
+	var job batchv1.Job
+	decode(t, "job.yaml", &service, &job)
+	if service.APIVersion != "v1" || service.Kind != "Service" || job.APIVersion != batchv1.SchemeGroupVersion.String() || job.Kind != "Job" {
+		t.Errorf("%v, %v", service.TypeMeta, job.TypeMeta)
+	}
+	spec := job.Spec
+	if *spec.CompletionMode != batchv1.IndexedCompletion || *spec.Completions != *spec.Parallelism || *spec.BackoffLimit != 0 {
+		t.Errorf("%s, %d completions, %d at a time, %d retries", *spec.CompletionMode, *spec.Completions, *spec.Parallelism, *spec.BackoffLimit)
+	}
+	if rules := spec.SuccessPolicy.Rules; len(rules) != 1 || *rules[0].SucceededIndexes != "0" {
+		t.Errorf("it succeeds by %v", rules)
+	}
+	pod := spec.Template.Spec
+	if pod.RestartPolicy != corev1.RestartPolicyNever || pod.Subdomain != service.Name {
+		t.Errorf("restart %s, subdomain %s of service %s", pod.RestartPolicy, pod.Subdomain, service.Name)
+	}
+	if service.Spec.ClusterIP != corev1.ClusterIPNone || !service.Spec.PublishNotReadyAddresses ||
+		service.Spec.Selector[batchv1.JobNameLabel] != job.Name || service.Spec.Ports[0].Port != sshPort {
+		t.Errorf("service %+v", service.Spec)
+	}
+	c := only(t, pod)
+	if !listens(c) {
+		t.Errorf("ports %v", c.Ports)
+	}
+	checkHosts(t, c.Command[len(c.Command)-1], job.Name, service.Name, int(*spec.Completions))
+	checkKeys(t, pod, c)
+}
+
+// checkHosts holds -H against the names that the pods get: pod 0 by its own name, the others by the service's.
+func checkHosts(t *testing.T, script, job, service string, pods int) {
+	t.Helper()
+	found := regexp.MustCompile(`-H '([^':]+):(\d+),([^'\[]+)\[1-(\d+)\]\.([^':]+):(\d+)'`).FindStringSubmatch(script)
+	if found == nil {
+		t.Fatalf("no hosts in %s", script)
+	}
+	last, _ := strconv.Atoi(found[4])
+	if found[1] != job+"-0" || found[3] != job+"-" || found[5] != service || last != pods-1 || found[2] != found[6] {
+		t.Errorf("hosts %q of %d pods of job %s", found[0], pods, job)
+	}
+}
+
+// checkKeys checks that sshd and gorun find the Secret's files, and nobody else does. README.md makes it.
+func checkKeys(t *testing.T, pod corev1.PodSpec, c corev1.Container) {
+	t.Helper()
+	if len(pod.Volumes) != 1 || pod.Volumes[0].Secret == nil || len(c.VolumeMounts) != 1 {
+		t.Fatalf("volumes %v, mounted %v", pod.Volumes, c.VolumeMounts)
+	}
+	secret, mount := pod.Volumes[0].Secret, c.VolumeMounts[0]
+	if *secret.DefaultMode != 0o400 || mount.Name != pod.Volumes[0].Name || mount.MountPath != "/root/.ssh" || !mount.ReadOnly {
+		t.Errorf("mode %#o, mounted %+v", *secret.DefaultMode, mount)
+	}
+	guide, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, made := range []string{"secret generic " + secret.SecretName, "id_ed25519", "authorized_keys=", "known_hosts", "host_key"} {
+		if !strings.Contains(string(guide), made) {
+			t.Errorf("README.md does not make %s", made)
+		}
+	}
+	if !strings.Contains(c.Command[len(c.Command)-1], "-h "+mount.MountPath+"/host_key") {
+		t.Errorf("sshd has no host key: %s", c.Command)
+	}
+}

@@ -1,0 +1,76 @@
+package remoteshell
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gorun/gorun/ssh"
+)
+
+// UnreachableError says that the program did not get to a shell on the host.
+type UnreachableError struct {
+	Argv []string // the program and what stands before the host
+	Err  error    // how it ended
+	Said string   // what it said last, on one line, safe for a terminal
+}
+
+func (e *UnreachableError) Error() string {
+	if e.Said == "" {
+		return fmt.Sprintf("not reached: %v", e.Err)
+	}
+	return fmt.Sprintf("not reached: %v: %s", e.Err, e.Said)
+}
+
+func (e *UnreachableError) Unwrap() error { return e.Err }
+
+// Hint says how to try the program by hand.
+func (e *UnreachableError) Hint() string {
+	line, err := ssh.Quote(e.Argv)
+	if err != nil {
+		line = e.Argv[0]
+	}
+	return "this must print a name: " + line + " HOST hostname"
+}
+
+// Temporary reports whether the host may only be coming up.
+func (e *UnreachableError) Temporary() bool {
+	signs := []string{
+		"Connection refused", "Could not resolve", "Name or service not known", "Temporary failure in name resolution", // ssh and rsh
+		"does not have a host assigned", "container not found", "ContainerCreating", // kubectl
+	}
+	return slices.ContainsFunc(signs, func(sign string) bool { return strings.Contains(e.Said, sign) })
+}
+
+// NoStdinError says that the program reaches the host, but that commands there find
+// their standard input empty, through which gorun speaks to its agent.
+type NoStdinError struct{ Program string }
+
+func (e *NoStdinError) Error() string {
+	return fmt.Sprintf("%s runs commands there, but does not pass standard input on", filepath.Base(e.Program))
+}
+
+// Hint says what the program must do.
+func (e *NoStdinError) Hint() string {
+	return "kubectl exec, docker exec and their like do so with -i; ssh must not have -n"
+}
+
+// lastLines is the end of what a program has said, on one line and safe for a terminal. The
+// lines with which set -x tells what a script does are left out.
+func lastLines(text string) string {
+	const most = 3
+	var lines []string
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "+ ") {
+			lines = append(lines, line)
+		}
+	}
+	said := strings.Join(lines[max(0, len(lines)-most):], "; ")
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r >= 0x7f && r < 0xa0 {
+			return '?'
+		}
+		return r
+	}, said)
+}

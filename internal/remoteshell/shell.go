@@ -1,0 +1,130 @@
+// Package remoteshell reaches hosts by another program, as rsh was used: the
+// program is called as PROGRAM ARGS… HOST LINE once for every command, and a POSIX shell
+// or the user's login shell on that host runs LINE. ssh, rsh, and the kubexec.sh
+// of the Kubernetes MPI operator are such programs.
+package remoteshell
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/gorun/gorun/ssh"
+)
+
+// Config says how to call the program for one host.
+type Config struct {
+	Argv   []string // the program and what stands before the host
+	Host   string   // as the program wants it: "f1", "ada@f1"
+	After  []string // what stands between the host and the command
+	Notice string   // what the user should be told once about this host, or ""
+}
+
+// Host is a host that a program reaches. It is safe for concurrent use.
+type Host struct{ config Config }
+
+// Dial finds out whether the program reaches the host, and whether a shell there gets
+// its standard input. Nothing is left running.
+//
+// A program that fails is an [*UnreachableError], one that leaves out standard input a
+// [*NoStdinError].
+func Dial(ctx context.Context, c Config) (*Host, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	h := &Host{c}
+	err := h.probe(ctx)
+	var deaf *NoStdinError
+	if errors.As(err, &deaf) && filepath.Base(c.Argv[0]) == "kubexec.sh" {
+		// The operator's script lacks kubectl's -i. It leaves the host unquoted,
+		// which makes room for an option.
+		h.config.Host += " -i"
+		if h.probe(ctx) == nil {
+			return h, nil
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+// check refuses a host that the program would take for an option or for several words.
+func (c Config) check() error {
+	odd := func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }
+	if c.Host == "" || c.Host[0] == '-' || strings.ContainsFunc(c.Host, odd) {
+		return fmt.Errorf("%q is no name of a host", c.Host)
+	}
+	return nil
+}
+
+// probeScript answers with $1 and the first line of its standard input.
+const probeScript = `IFS= read -r word; echo "$1:$word:"`
+
+func (h *Host) probe(ctx context.Context) error {
+	mark, word := rand.Text()[:12], rand.Text()[:12]
+	var stdout, stderr words
+	err := h.Run(ctx, []string{"/bin/sh", "-c", probeScript, "gorun-probe", mark}, strings.NewReader(word+"\n"), &stdout, &stderr)
+	answer := stdout.String()
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case strings.Contains(answer, mark+":"+word+":"):
+		return nil
+	case strings.Contains(answer, mark+"::"):
+		return &NoStdinError{h.config.Argv[0]}
+	}
+	if err == nil {
+		err = errors.New("no shell has answered")
+	}
+	return &UnreachableError{Argv: h.config.Argv, Err: err, Said: lastLines(stderr.String() + "\n" + answer)}
+}
+
+// Notice is what the user should be told about how the host is reached, or "".
+func (h *Host) Notice() string { return h.config.Notice }
+
+// Put writes a file as [ssh.Client.Put] does, by commands of a shell. A relative path is
+// below the home directory.
+func (h *Host) Put(ctx context.Context, path string, mode fs.FileMode, r io.Reader) error {
+	if err := ssh.PutByShell(ctx, h.Run, path, mode, r); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}
+
+// Close does nothing: every command has a program of its own, which ends with it.
+func (h *Host) Close() error { return nil }
+
+// args are the program's arguments for a command. A command without a slash in front
+// begins in the home directory, as it does over SSH.
+func (h *Host) args(argv []string) ([]string, error) {
+	if len(argv) > 0 && !strings.HasPrefix(argv[0], "/") {
+		argv = append([]string{"/bin/sh", "-c", `cd && exec "$0" "$@"`}, argv...)
+	}
+	line, err := ssh.Quote(argv)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Concat(h.config.Argv[1:], []string{h.config.Host}, h.config.After, []string{line}), nil
+}
+
+// words keeps the last of what is written to it.
+type words struct{ bytes.Buffer }
+
+const wordsSize = 4 << 10
+
+func (w *words) Write(p []byte) (int, error) {
+	w.Buffer.Write(p)
+	if over := w.Len() - wordsSize; over > 0 {
+		w.Next(over)
+	}
+	return len(p), nil
+}

@@ -1,0 +1,37 @@
+package launcher
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/gorun/gorun/hostfile"
+)
+
+type noticed struct {
+	Local
+	text string
+}
+
+func (n noticed) Notice() string { return n.text }
+
+func TestNoticesAreToldOnce(t *testing.T) {
+	var planned []PlannedHost
+	var hosts []Host
+	for _, h := range [][2]string{{"f1", "by x"}, {"f2", ""}, {"f3", "by y"}, {"f4", "by x"}, {"f5", "none"}} {
+		planned = append(planned, PlannedHost{Host: hostfile.Host{Name: h[0]}})
+		if h[1] == "none" {
+			hosts = append(hosts, Local{})
+			continue
+		}
+		hosts = append(hosts, noticed{text: h[1]})
+	}
+	if got := notices(planned, hosts); !slices.Equal(got, []string{"f1, f4: by x", "f3: by y"}) {
+		t.Errorf("%q", got)
+	}
+	for i := range 8 {
+		planned, hosts = append(planned, PlannedHost{Host: hostfile.Host{Name: string(rune('a' + i))}}), append(hosts, noticed{text: "by y"})
+	}
+	if got := notices(planned, hosts); len(got) != 2 || got[1] != "f3, a, b, c, d, e and 3 more hosts: by y" {
+		t.Errorf("%q", got)
+	}
+}
