@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/lab"
+	"github.com/gorun/gorun/internal/rankenv"
 	"github.com/gorun/gorun/launcher"
 )
 
@@ -113,5 +114,31 @@ func TestMigrationGuideOnTheEnvironment(t *testing.T) {
 	}
 	if names < 40 {
 		t.Errorf("%d names in %q", names, section)
+	}
+}
+
+// What docs/environment.md says stays here does not reach the ranks, and it has all that is a rank's own.
+func TestEnvironmentDocument(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "environment.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "## What stays here\n")
+	section, _, _ = strings.Cut(section, "\n\n`PATH`")
+	names := strings.Split(section, "`")
+	for i := 1; i < len(names); i += 2 {
+		name := strings.ReplaceAll(names[i], "*", "E2E")
+		env, err := launcher.ForwardEnv([]string{name + "=1", "E2E_PLAIN=1"}, nil)
+		if err != nil || !slices.Equal(env.Set, []string{"E2E_PLAIN=1"}) {
+			t.Errorf("%s goes to the ranks: %q, %v", name, env.Set, err)
+		}
+	}
+	if len(names) < 150 {
+		t.Errorf("%d names in %q", len(names)/2, section)
+	}
+	for _, name := range rankenv.Names() {
+		if !strings.Contains(string(text), "`"+name+"`") {
+			t.Errorf("it lacks %s", name)
+		}
 	}
 }

@@ -17,25 +17,52 @@ func retryPauses() []time.Duration {
 	return []time.Duration{300 * time.Millisecond, 700 * time.Millisecond, 1500 * time.Millisecond}
 }
 
-// dialer turns hosts into connections: the nodes of a Slurm job by srun, this machine
-// by nothing, others by SSH. It is the one place that joins launcher and ssh.
+// dialer turns hosts into connections. It is the one place that joins launcher and ssh.
 func dialer(o *runOptions) (launcher.Dialer, error) {
-	hostname, _ := os.Hostname()
-	steps, err := findSteps(o.launcher, os.LookupEnv, os.Environ())
+	way, err := newRoutes(o)
 	if err != nil {
 		return nil, err
 	}
+	return way.dialer(o), nil
+}
+
+// routes knows how hosts are reached: the nodes of a Slurm job by srun, this machine by nothing (local),
+// others by ssh.
+type routes struct {
+	launcher string // as --launcher says
+	hostname string
+	steps    *steps // nil: no Slurm job
+}
+
+func newRoutes(o *runOptions) (routes, error) {
+	hostname, _ := os.Hostname()
+	steps, err := findSteps(o.launcher, os.LookupEnv, os.Environ())
+	return routes{o.launcher, hostname, steps}, err
+}
+
+// of is local, srun or ssh.
+func (r routes) of(h hostfile.Host) string {
+	switch {
+	case r.launcher == "local" || isLocal(h, ""):
+		return "local"
+	case r.launcher == "srun" || r.steps != nil && r.steps.job.has(h.Name) && h.User == "" && h.Port == 0:
+		return "srun"
+	case isLocal(h, r.hostname):
+		return "local"
+	}
+	return "ssh"
+}
+
+func (r routes) dialer(o *runOptions) launcher.Dialer {
 	return func(ctx context.Context, h hostfile.Host) (launcher.Host, error) {
-		switch {
-		case o.launcher == "local" || isLocal(h, ""):
+		switch r.of(h) {
+		case "local":
 			return launcher.Local{}, nil
-		case o.launcher == "srun" || steps != nil && steps.job.has(h.Name) && h.User == "" && h.Port == 0:
-			return steps.dial(h)
-		case isLocal(h, hostname):
-			return launcher.Local{}, nil
+		case "srun":
+			return r.steps.dial(h)
 		}
 		return dialSSH(ctx, o, h)
-	}, nil
+	}
 }
 
 // dialSSH connects to h, which may be coming up.
