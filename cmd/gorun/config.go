@@ -31,8 +31,7 @@ func setDefaults(flags *pflag.FlagSet, lookup func(string) (string, bool), mca [
 // setAll sets flags given as --name=value or --name that are not set yet. A list gets
 // all that is given for it.
 func setAll(flags *pflag.FlagSet, args []string) (errs []error) {
-	changed := map[string]bool{}
-	flags.Visit(func(f *pflag.Flag) { changed[f.Name] = true })
+	changed := given(flags)
 	for _, arg := range args {
 		name, value, valued := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
 		f := flags.Lookup(name)
@@ -105,7 +104,7 @@ func readJobFile(name string, flags *pflag.FlagSet, lookup func(string) (string,
 func readSettings(name string, flags *pflag.FlagSet) (settings, error) {
 	info, err := os.Stat(name)
 	if err != nil {
-		return settings{}, usagef("", "read the configuration: %w", err)
+		return settings{}, usagef("check the name after --config-file or --config", "read the configuration: %w", err)
 	}
 	if info.Size() > maxConfig {
 		return settings{}, usagef("", "%s is longer than %d bytes", name, maxConfig)

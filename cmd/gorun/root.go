@@ -147,6 +147,7 @@ func commandOf(args, commands []string, among ...*cobra.Command) *cobra.Command 
 // returns the program that a job file names, and what files and Open MPI's settings in the
 // environment ask for and do not get.
 func completeOptions(flags *pflag.FlagSet, o *runOptions) (command []string, rest translation, err error) {
+	typed := given(flags)
 	job, err := readJobFile(o.jobFile, flags, os.LookupEnv)
 	if err == nil {
 		err = job.apply(flags)
@@ -166,7 +167,7 @@ func completeOptions(flags *pflag.FlagSet, o *runOptions) (command []string, res
 		return nil, rest, err
 	}
 	rest.pending = slices.Concat(rest.pending, job.pending, file.pending)
-	return job.command, rest, o.check(flags.Changed("np"))
+	return job.command, rest, job.blame(o.check(flags.Changed("np")), typed)
 }
 
 // chooseProgram is the program on the command line, or else that of the job file.

@@ -45,11 +45,17 @@ func placed(flags *pflag.FlagSet) bool {
 	return flags.Changed("hosts") || flags.Changed("hostfile") || flags.Changed("host-discovery-script")
 }
 
+// given are the flags that are set.
+func given(flags *pflag.FlagSet) map[string]bool {
+	set := map[string]bool{}
+	flags.Visit(func(f *pflag.Flag) { set[f.Name] = true })
+	return set
+}
+
 // apply gives the flags that are not set yet their values in the file. Where to run counts as one setting,
 // whichever flag says it.
 func (s settings) apply(flags *pflag.FlagSet) error {
-	where, set := placed(flags), map[string]bool{}
-	flags.Visit(func(f *pflag.Flag) { set[f.Name] = true })
+	where, set := placed(flags), given(flags)
 	later := map[string][]string{} // what is said already of lists that add up
 	for _, v := range s.list {
 		f := flags.Lookup(v.flag)
@@ -79,6 +85,21 @@ func (s settings) apply(flags *pflag.FlagSet) error {
 		}
 	}
 	return nil
+}
+
+// blame names the line that is at fault when all flags together make no sense: err begins with the flag, which
+// may be one that the file has set, and typed, the command line, has not.
+func (s settings) blame(err error, typed map[string]bool) error {
+	if err == nil {
+		return nil
+	}
+	flag := strings.TrimLeft(strings.Fields(err.Error())[0], "-")
+	for _, v := range s.list {
+		if v.flag == flag && !typed[flag] {
+			return usagef(hint(err), "%s:%d: %w", s.name, v.line, err)
+		}
+	}
+	return err
 }
 
 // refused is why a flag cannot have a value, without the flag's name.

@@ -65,7 +65,7 @@ func (r *settingsReader) section(e entry, s section) error {
 	}
 	for _, k := range keys {
 		if !slices.Contains(s.keys, k.name) {
-			return r.unknown(k, s.keys, e.typed+" has "+strings.Join(s.keys, ", "))
+			return r.unknown(k, s.keys, e.typed+" has "+strings.ReplaceAll(strings.Join(s.keys, ", "), "-", "_"))
 		}
 		if resolved(k.value).Tag == "!!null" {
 			continue // as horovodrun does

@@ -73,8 +73,8 @@ func TestSettingsThatMakeNoSense(t *testing.T) {
 		{"np: 2\nhostfle: x", `f:2: there is no setting "hostfle"`, "did you mean hostfile?"},
 		{"comand: x", `f:1: there is no setting "comand"`, "did you mean command?"},
 		{"zzzzzzzz: x", `f:1: there is no setting "zzzzzzzz"`, "the keys are env, command, and the long names of the flags: see gorun --help"},
-		{"params:\n  a: 1", `f:2: there is no setting "params.a"`, "params has fusion-threshold-mb, "},
-		{"params:\n  cycle_time: 1", `f:2: there is no setting "params.cycle_time"`, "did you mean cycle-time-ms?"},
+		{"params:\n  a: 1", `f:2: there is no setting "params.a"`, "params has fusion_threshold_mb, "},
+		{"params:\n  cycle_time: 1", `f:2: there is no setting "params.cycle_time"`, "did you mean cycle_time_ms?"},
 		{"params: 3", "f:1: params: want names with values", ""},
 		{"params: {cycle_time_ms: fast}", `f:1: params.cycle_time_ms: "fast": want a number, 0 or more`, ""},
 		{"params: {cycle_time_ms: -1}", `f:1: params.cycle_time_ms: "-1": want a number, 0 or more`, ""},
@@ -243,10 +243,19 @@ func TestJobFileRuns(t *testing.T) {
 			t.Errorf("%q: %q, want %q; stderr %s", tc.args, got, tc.want, &r.err)
 		}
 	}
+	r := start(t, nil, "bench", "allreduce", "--config-file", job, "--transport", "tcp", "--json", "--max", "8", "--time", "0.001").want(0)
+	if rows := benchRows(t, r); len(rows) == 0 || rows[0].Ranks != 2 {
+		t.Errorf("%+v", rows)
+	}
 	start(t, nil, "--config-file", write("bad.yaml", "np: 2\n\nnpp: 3\n")).want(2, "bad.yaml:3: there is no setting \"npp\"", "did you mean ")
+	start(t, nil, "--config-file", write("launcher.yaml", "np: 2\nlauncher: rsh\ncommand: 'true'\n")).want(2, `launcher.yaml:2: --launcher "rsh": it must be`)
+	r = start(t, nil, "--config-file", filepath.Join(dir, "launcher.yaml"), "--launcher", "ssl").want(2, `--launcher "ssl": it must be`)
+	if strings.Contains(r.err.String(), "launcher.yaml") {
+		t.Errorf("%s", &r.err)
+	}
 	start(t, nil, "--config-file", write("none.yaml", "np: 2\n")).want(2, "none.yaml names no program", "write command: ./train in it")
 	start(t, nil, "--config-file", filepath.Join(dir, "gone.yaml"), "true").want(2, "gone.yaml")
-	r := startPath(t, nil, binary("gorun"), nil, "--dialect", "horovodrun", "-np", "1", "--config-file", write("h.yaml", "controller: mpi\nstall_check: {enabled: false}\n"),
+	r = startPath(t, nil, binary("gorun"), nil, "--dialect", "horovodrun", "-np", "1", "--config-file", write("h.yaml", "controller: mpi\nstall_check: {enabled: false}\n"),
 		"sh", "-c", "echo $HOROVOD_STALL_CHECK_DISABLE").want(0, "no effect yet: controller mpi")
 	if r.out.String() != "localhost:0: 1\n" {
 		t.Errorf("%q", &r.out)

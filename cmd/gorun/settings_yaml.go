@@ -284,8 +284,10 @@ func (r *settingsReader) fault(e entry, hint, format string, args ...any) error 
 
 // unknown is the mistake of a key that nobody has.
 func (r *settingsReader) unknown(e entry, known []string, otherwise string) error {
-	name := e.name[strings.LastIndexByte(e.name, '.')+1:]
-	if n := nearest(name, known); n != "" {
+	if n := nearest(e.name, known); n != "" {
+		if strings.ContainsAny(e.typed, "_.") { // horovodrun's keys have no dashes
+			n = strings.ReplaceAll(n, "-", "_")
+		}
 		otherwise = "did you mean " + n + "?"
 	}
 	return usagef(otherwise, "%s:%d: there is no setting %q", r.name, e.line, e.typed)
