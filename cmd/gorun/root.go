@@ -59,22 +59,8 @@ func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer) int {
 	root.AddCommand(benchmarks, listing)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	flags := root.Flags()
-	commands := commandNames(root)
-	if byName, _ := dialectNamed(filepath.Base(argv[0])); byName != own {
-		commands = nil // mpirun version runs a program of that name
-	}
-	dialect, err := chooseDialect(argv[0], os.LookupEnv)
-	args := argv[1:]
-	switch command := commandOf(args, commands, benchmarks, listing); {
-	case err != nil:
-	case command != nil:
-		flags = command.Flags()
-		line, err = translateWords(args[1:], flags)
-		line.args = slices.Insert(line.args, 0, args[0])
-	default:
-		line, err = translate(args, dialect, flags, commands)
-	}
+	var err error
+	line, err = readLine(argv, root, benchmarks, listing)
 	if err == nil {
 		root.SetArgs(append([]string{}, line.args...)) // not nil, which is the process's own arguments
 		err = root.Execute()
@@ -84,6 +70,26 @@ func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer) int {
 		return exitCode(err)
 	}
 	return code
+}
+
+// readLine turns the command line into gorun's own words. among are the commands that take a run's flags.
+func readLine(argv []string, root *cobra.Command, among ...*cobra.Command) (translation, error) {
+	commands := commandNames(root)
+	if byName, _ := dialectNamed(filepath.Base(argv[0])); byName != own {
+		commands = nil // mpirun version runs a program of that name
+	}
+	dialect, err := chooseDialect(argv[0], os.LookupEnv)
+	if err != nil {
+		return translation{}, err
+	}
+	args := argv[1:]
+	command := commandOf(args, commands, among...)
+	if command == nil {
+		return translate(args, dialect, root.Flags(), commands)
+	}
+	line, err := translateWords(args[1:], command.Flags())
+	line.args = slices.Insert(line.args, 0, args[0])
+	return line, err
 }
 
 // runFunc runs a job; tests put their own in its place.
