@@ -26,7 +26,10 @@ type Dialer func(ctx context.Context, h hostfile.Host) (Host, error)
 type Options struct {
 	Argv []string // the program and its arguments
 	Env  []string // NAME=value, for every rank
-	Wdir string   // absolute
+	// Drop are names that no rank inherits from its host, DropHere those that ranks on this machine, whose
+	// host is the launcher's own environment, do not. Env may set them all the same.
+	Drop, DropHere []string
+	Wdir           string // absolute
 	// Network is which of the hosts' addresses ranks may use.
 	Network Network
 
@@ -239,7 +242,7 @@ func (j *job) stage(ctx context.Context, i int) error {
 // prepare sends the job and waits for the host's word that it can start there.
 func (j *job) prepare(ctx context.Context, i int) error {
 	s := j.sessions[i]
-	s.out.tell(wire.TypeJob, j.describe(s.host))
+	s.out.tell(wire.TypeJob, j.describe(s.host, j.hosts[i]))
 	stop := context.AfterFunc(ctx, s.cancel)
 	defer stop()
 	for {
@@ -272,9 +275,13 @@ func (j *job) prepare(ctx context.Context, i int) error {
 }
 
 // describe is the job as one host is told it.
-func (j *job) describe(h *PlannedHost) wire.Job {
+func (j *job) describe(h *PlannedHost, on Host) wire.Job {
+	drop := slices.Concat(sessionNames(), j.opts.Drop)
+	if _, here := on.(Local); here {
+		drop = append(drop, j.opts.DropHere...)
+	}
 	w := wire.Job{ID: j.id, Key: j.key, Size: j.plan.Size, Hosts: len(j.plan.Hosts), Host: h.Name,
-		Drop: sessionNames(), Wdir: []byte(j.opts.Wdir), Ranks: h.Ranks, Stdin: -1, Grace: j.opts.Grace}
+		Drop: drop, Wdir: []byte(j.opts.Wdir), Ranks: h.Ranks, Stdin: -1, Grace: j.opts.Grace}
 	for _, a := range j.opts.Argv {
 		w.Argv = append(w.Argv, []byte(a))
 	}

@@ -125,6 +125,7 @@ func TestRunDescribesTheJobToEveryHost(t *testing.T) {
 	}
 	runOn(t, []*machine{serving(note), serving(note)}, func(o *Options) {
 		o.Argv, o.Env, o.Stdin = []string{"a\xff", ""}, []string{"A=\xfe"}, strings.NewReader("")
+		o.Drop, o.DropHere = []string{"UNSET"}, []string{"OF_THIS_MACHINE"}
 	}, func(t *testing.T, _ string, _ Result, _ time.Duration, err error) {
 		if err != nil {
 			t.Fatal(err)
@@ -136,7 +137,7 @@ func TestRunDescribesTheJobToEveryHost(t *testing.T) {
 		if a.Stdin != 0 || b.Stdin != -1 {
 			t.Errorf("stdin goes to rank %d on h0 and %d on h1", a.Stdin, b.Stdin)
 		}
-		if string(a.Argv[0]) != "a\xff" || len(a.Argv) != 2 || string(a.Env[0]) != "A=\xfe" || string(a.Wdir) != "/work" || !slices.Contains(a.Drop, "SSH_CONNECTION") {
+		if string(a.Argv[0]) != "a\xff" || len(a.Argv) != 2 || string(a.Env[0]) != "A=\xfe" || string(a.Wdir) != "/work" || !slices.Contains(a.Drop, "SSH_CONNECTION") || !slices.Contains(a.Drop, "UNSET") || slices.Contains(a.Drop, "OF_THIS_MACHINE") {
 			t.Errorf("h0 was told %q %q %q, drop %q", a.Argv, a.Env, a.Wdir, a.Drop)
 		}
 		if a.Size != 4 || a.Hosts != 2 || a.Grace != 5*time.Second || fmt.Sprint(b.Ranks) != "[{2 0 1 2} {3 1 1 2}]" {

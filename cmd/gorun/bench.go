@@ -65,6 +65,20 @@ func (o *benchOptions) options(collective string) (bench.Options, error) {
 	return opts, nil
 }
 
+// setFlags sets what a benchmark needs of a run, so that no file or variable sets it otherwise.
+func (o *benchOptions) setFlags(flags *pflag.FlagSet) error {
+	wanted := [][2]string{{"prefix", "none"}, {"stdin", "none"}, {"export", "RING_TRANSPORT=" + o.transport}}
+	if flags.Changed("streams") {
+		wanted = append(wanted, [2]string{"export", "RING_STREAMS=" + strconv.Itoa(o.streams)})
+	}
+	for _, w := range wanted {
+		if err := flags.Set(w[0], w[1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // newBench is `gorun bench COLLECTIVE`: a run whose program is gorun itself.
 func newBench(run func(flags *pflag.FlagSet, o *runOptions, program []string, out io.Writer) error) *cobra.Command {
 	var o runOptions
@@ -93,10 +107,8 @@ all ranks together in the others.`,
 			report := &benchReport{table: bench.NewTable(cmd.OutOrStdout()), out: cmd.OutOrStdout(), json: b.json}
 			// The agent's own executable: the same gorun on every host.
 			program := []string{"/proc/self/exe", benchRank, string(text)}
-			o.prefix, o.stdin = "none", "none"
-			o.exports = append(o.exports, "RING_TRANSPORT="+b.transport)
-			if cmd.Flags().Changed("streams") {
-				o.exports = append(o.exports, "RING_STREAMS="+strconv.Itoa(b.streams))
+			if err := b.setFlags(cmd.Flags()); err != nil {
+				return err
 			}
 			if err := run(cmd.Flags(), &o, program, report); err != nil {
 				return err

@@ -48,27 +48,34 @@ func chosen(environ, exports []string, o *runOptions) []string {
 	})
 }
 
-// leftOut are the variables that ranks on this machine must not find although gorun
-// itself has them: a rank there inherits gorun's environment, elsewhere that of a login.
-// What every login has stays, and what gorun needs. It is pure.
-func leftOut(environ []string, sent launcher.Environment, o *runOptions) (names []string) {
+// leftOut are the variables that ranks must not inherit: from any host what --unset-env names, and from this
+// machine, where they inherit gorun's own environment and not that of a login, also what --no-env does not
+// send. PATH and HOME stay. A PREFIX* stands for the variables that gorun has. It is pure.
+func leftOut(environ []string, sent launcher.Environment, o *runOptions) (anywhere, here []string) {
 	if !o.noEnv && len(o.unset) == 0 {
-		return nil
+		return nil, nil
 	}
 	ordinary, _ := launcher.ForwardEnv(environ, nil)
 	ordinary.Set = append(ordinary.Set, ordinary.Withheld...)
+	has := func(list []string, name string) bool {
+		return slices.ContainsFunc(list, func(kv string) bool { n, _, _ := strings.Cut(kv, "="); return n == name })
+	}
+	names := slices.DeleteFunc(slices.Clone(o.unset), func(pattern string) bool { return strings.HasSuffix(pattern, "*") })
 	for _, kv := range environ {
 		name, _, _ := strings.Cut(kv, "=")
-		has := func(list []string) bool {
-			return slices.ContainsFunc(list, func(kv string) bool { n, _, _ := strings.Cut(kv, "="); return n == name })
-		}
+		names = append(names, name)
+	}
+	for _, name := range unique(names) {
 		unset := slices.ContainsFunc(o.unset, func(pattern string) bool { return matches(pattern, name) })
-		needed := name == "PATH" || name == "HOME" || name == "SSH_AUTH_SOCK" || name == ""
-		if !needed && !has(sent.Set) && (unset || o.noEnv && has(ordinary.Set)) {
-			names = append(names, name)
+		switch {
+		case name == "PATH" || name == "HOME" || name == "" || has(sent.Set, name):
+		case unset:
+			anywhere = append(anywhere, name)
+		case o.noEnv && has(ordinary.Set, name):
+			here = append(here, name)
 		}
 	}
-	return names
+	return anywhere, here
 }
 
 // matches reports whether a variable is NAME or begins as PREFIX* says.

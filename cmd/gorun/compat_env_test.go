@@ -7,24 +7,27 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/lab"
+	"github.com/gorun/gorun/internal/rankenv"
 	"github.com/gorun/gorun/launcher"
 )
 
 func TestEnvironmentFlags(t *testing.T) {
 	environ := []string{"A=1", "AB=2", "B=3", "HOME=/h", "PATH=/bin", "MY_TOKEN=s", "=odd"}
 	for _, tc := range []struct {
-		argv, set, out string
+		argv, set, anywhere, here string
 	}{
-		{"", "A=1 AB=2 B=3 PATH=/bin", ""},
-		{"-x MY_TOKEN -x C=4", "A=1 AB=2 B=3 C=4 MY_TOKEN=s PATH=/bin", ""},
-		{"--unset-env A", "AB=2 B=3 PATH=/bin", "A"},
-		{"--unset-env A* -x AB", "AB=2 B=3 PATH=/bin", "A"},
-		{"--unset-env A* -x A*", "B=3 PATH=/bin", "A AB"},
-		{"--unset-env *", "", "A AB B MY_TOKEN"},
-		{"--no-env", "", "A AB B MY_TOKEN"},
-		{"--no-env -x A* -x C=4", "A=1 AB=2 C=4", "B MY_TOKEN"},
-		{"--no-env -x HOME", "HOME=/h", "A AB B MY_TOKEN"},
-		{"--no-env --unset-env AB -x A*", "A=1", "AB B MY_TOKEN"},
+		{"", "A=1 AB=2 B=3 PATH=/bin", "", ""},
+		{"-x MY_TOKEN -x C=4", "A=1 AB=2 B=3 C=4 MY_TOKEN=s PATH=/bin", "", ""},
+		{"--unset-env A", "AB=2 B=3 PATH=/bin", "A", ""},
+		{"--unset-env A* -x AB", "AB=2 B=3 PATH=/bin", "A", ""},
+		{"--unset-env A* -x A*", "B=3 PATH=/bin", "A AB", ""},
+		{"--unset-env *", "", "A AB B MY_TOKEN", ""},
+		{"--unset-env ELSEWHERE --unset-env PATH", "A=1 AB=2 B=3", "ELSEWHERE", ""},
+		{"--no-env", "", "", "A AB B MY_TOKEN"},
+		{"--no-env -x A* -x C=4", "A=1 AB=2 C=4", "", "B MY_TOKEN"},
+		{"--no-env -x HOME", "HOME=/h", "", "A AB B MY_TOKEN"},
+		{"--no-env --unset-env AB -x A*", "A=1", "AB", "B MY_TOKEN"},
 	} {
 		flags, o := flagSet()
 		line, err := translate(strings.Fields(tc.argv), own, flags, nil)
@@ -38,8 +41,32 @@ func TestEnvironmentFlags(t *testing.T) {
 		if err != nil || strings.Join(env.Set, " ") != tc.set {
 			t.Errorf("%s: %q, %v; want %s", tc.argv, env.Set, err, tc.set)
 		}
-		if out := leftOut(environ, env, o); strings.Join(out, " ") != tc.out {
-			t.Errorf("%s: %q are taken away, want %s", tc.argv, out, tc.out)
+		if anywhere, here := leftOut(environ, env, o); strings.Join(anywhere, " ") != tc.anywhere || strings.Join(here, " ") != tc.here {
+			t.Errorf("%s: %q and %q are taken away, want %s and %s", tc.argv, anywhere, here, tc.anywhere, tc.here)
+		}
+	}
+}
+
+// What is left out reaches ranks on this machine as little as on others, and a login's own variables stay
+// unless they are named.
+func TestLeftOutOnEveryHost(t *testing.T) {
+	c := lab.MustLoopback(t, lab.Spec{Env: []string{"E2E_LOGIN=login"}})
+	env := []string{"E2E_A=1", "E2E_AB=2", "E2E_TOKEN=secret"}
+	const show = `echo "$GORUN_HOSTNAME $E2E_A|$E2E_AB|$E2E_TOKEN|$E2E_LOGIN"`
+	for _, tc := range []struct{ argv, here, there string }{
+		{"", "1|2|secret|", "1|2||login"},
+		{"--no-env", "|||", "|||login"},
+		{"--no-env -x E2E_TOKEN", "||secret|", "||secret|login"},
+		{"--unset-env E2E_A", "|2|secret|", "|2||login"},
+		{"--unset-env E2E_A* --unset-env E2E_LOGIN --unset-env E2E_TOKEN", "|||", "|||"},
+		{"--no-env --unset-env E2E_LOGIN -x E2E_A*", "1|2||", "1|2||"},
+	} {
+		args := append(strings.Fields("--prefix none -H localhost,f1 "+tc.argv), "sh", "-c", show)
+		r := startIn(t, c, env, args...).want(0)
+		got := r.lines()
+		slices.Sort(got)
+		if want := []string{"f1 " + tc.there, "localhost " + tc.here}; !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", tc.argv, got, want)
 		}
 	}
 }
@@ -87,5 +114,31 @@ func TestMigrationGuideOnTheEnvironment(t *testing.T) {
 	}
 	if names < 40 {
 		t.Errorf("%d names in %q", names, section)
+	}
+}
+
+// What docs/environment.md says stays here does not reach the ranks, and it has all that is a rank's own.
+func TestEnvironmentDocument(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "environment.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "## What stays here\n")
+	section, _, _ = strings.Cut(section, "\n\n`PATH`")
+	names := strings.Split(section, "`")
+	for i := 1; i < len(names); i += 2 {
+		name := strings.ReplaceAll(names[i], "*", "E2E")
+		env, err := launcher.ForwardEnv([]string{name + "=1", "E2E_PLAIN=1"}, nil)
+		if err != nil || !slices.Equal(env.Set, []string{"E2E_PLAIN=1"}) {
+			t.Errorf("%s goes to the ranks: %q, %v", name, env.Set, err)
+		}
+	}
+	if len(names) < 150 {
+		t.Errorf("%d names in %q", len(names)/2, section)
+	}
+	for _, name := range rankenv.Names() {
+		if !strings.Contains(string(text), "`"+name+"`") {
+			t.Errorf("it lacks %s", name)
+		}
 	}
 }

@@ -186,7 +186,7 @@ func flagGroups() []flagGroup {
 		{"Output", []string{"prefix", "tag-output", "timestamp", "color", "show", "merge-stderr", "output-filename", "summary", "quiet", "json-events"}},
 		{"How long", []string{"start-timeout", "timeout", "grace"}},
 		{"Connections", []string{"launcher", "launch-agent", "ssh-config", "ssh-port", "ssh-identity-file", "host-keys", "network-interface"}},
-		{"gorun itself", []string{"dry-run", "display-map", "print-env-flags", "config", "dialect", "verbose", "help"}},
+		{"gorun itself", []string{"dry-run", "display-map", "print-env-flags", "config-file", "config", "dialect", "verbose", "help"}},
 	}
 }
 

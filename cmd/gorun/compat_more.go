@@ -8,7 +8,7 @@ func horovodWords() []word {
 		{"mpi", own, attached, "", pending, "MPI's own bootstrap"},
 		{"gloo mpi jsrun", horovod, 0, "", pending, "Horovod's own bootstrap"},
 		{"disable-cache", horovod, 0, "", same, "nothing about hosts is remembered"},
-		{"config-file", horovod, 1, "", refuse, "use --config FILE with gorun's own flags; give HOROVOD_ settings with -x"},
+		{"config-file", horovod, 1, "", means, "config-file={}"},
 		{"fusion-threshold-mb", horovod, 1, "", reads, "fusion"},
 		{"cycle-time-ms", horovod, 1, "", means, "export=HOROVOD_CYCLE_TIME={}"},
 		{"cache-capacity", horovod, 1, "", means, "export=HOROVOD_CACHE_CAPACITY={}"},

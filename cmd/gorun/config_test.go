@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +15,15 @@ func lookupIn(env map[string]string) func(string) (string, bool) {
 		value, ok := env[name]
 		return value, ok
 	}
+}
+
+// fileOf is a file with these flags, all in its first line.
+func fileOf(values map[string]string) settings {
+	s := settings{name: "f.yaml"}
+	for flag, value := range values {
+		s.list = append(s.list, setting{flag, []string{value}, 1})
+	}
+	return s
 }
 
 // TestDefaultsPrecedence sets -np in every combination of places.
@@ -48,7 +56,7 @@ func TestDefaultsPrecedence(t *testing.T) {
 			file["np"] = tc.file
 		}
 		// An empty variable says nothing, as if it were not set.
-		if err := setDefaults(flags, lookupIn(map[string]string{"GORUN_NP": tc.env, "GORUN_HOSTS": ""}), nil, file, "f"); err != nil {
+		if err := setDefaults(flags, lookupIn(map[string]string{"GORUN_NP": tc.env, "GORUN_HOSTS": ""}), nil, fileOf(file)); err != nil {
 			t.Fatal(err)
 		}
 		if o.np != tc.want || flags.Changed("np") != tc.set {
@@ -62,7 +70,7 @@ func TestDefaultsOfEveryKind(t *testing.T) {
 	env := map[string]string{"GORUN_SSH_CONFIG": "c", "GORUN_NO_OVERSUBSCRIBE": "true", "GORUN_EXPORT": "A", "GORUN_START_TIMEOUT": "1h30m", "GORUN_VERBOSE": "2",
 		"GORUN_RANK": "7", "GORUN_CONFIG": "not from here", "GORUN_HELP": "true"}
 	file := map[string]string{"host-keys": "accept-new", "grace": "2.5", "tag-output": "true", "ssh-identity-file": "k", "ssh-port": "2222"}
-	if err := setDefaults(flags, lookupIn(env), nil, file, "f"); err != nil {
+	if err := setDefaults(flags, lookupIn(env), nil, fileOf(file)); err != nil {
 		t.Fatal(err)
 	}
 	if o.sshConfig != "c" || !o.noOversubscribe || fmt.Sprint(o.exports, o.identities) != "[A] [k]" || time.Duration(o.startTimeout) != 90*time.Minute ||
@@ -73,19 +81,22 @@ func TestDefaultsOfEveryKind(t *testing.T) {
 
 func TestDefaultsThatMakeNoSense(t *testing.T) {
 	for name, tc := range map[string]struct {
-		env, file  map[string]string
-		want, hint string
+		env  map[string]string
+		file string
+		want string
+		hint string
 	}{
-		"a bad variable":       {env: map[string]string{"GORUN_NP": "four"}, want: "GORUN_NP=four: want a whole number"},
-		"a bad time":           {env: map[string]string{"GORUN_TIMEOUT": "soon"}, want: "GORUN_TIMEOUT=soon: want seconds, or", hint: ""},
-		"a bad value":          {file: map[string]string{"np": "x"}, want: "f.yaml: np=x: want a whole number"},
-		"a setting misspelled": {file: map[string]string{"hostfle": "x"}, want: `f.yaml: there is no setting "hostfle"`, hint: "did you mean hostfile?"},
-		"a dialect, too late":  {file: map[string]string{"dialect": "srun"}, want: "f.yaml: dialect has no effect here", hint: "set GORUN_DIALECT, or start gorun by another name"},
-		"no setting at all":    {file: map[string]string{"zzzzzzzz": "x"}, want: `f.yaml: there is no setting "zzzzzzzz"`, hint: "the keys are the long names of the flags: see gorun --help"},
-		"the first of two":     {file: map[string]string{"zzzzzzzz": "x", "aaaaaaaaa": "y"}, want: `f.yaml: there is no setting "aaaaaaaaa"`, hint: "the keys are the long names of the flags: see gorun --help"},
+		"a bad variable":      {env: map[string]string{"GORUN_NP": "four"}, want: "GORUN_NP=four: want a whole number"},
+		"a bad time":          {env: map[string]string{"GORUN_TIMEOUT": "soon"}, want: "GORUN_TIMEOUT=soon: want seconds, or"},
+		"a bad value":         {file: "grace: 1\nnp: x", want: "f.yaml:2: np=x: want a whole number", hint: "for example np: 2"},
+		"a bad time in it":    {file: "timeout: soon", want: "f.yaml:1: timeout=soon: want seconds, or"},
+		"the environment too": {env: map[string]string{"GORUN_NP": "four"}, file: "grace: soon", want: "GORUN_NP=four: "},
 	} {
 		flags, _ := flagSet()
-		err := setDefaults(flags, lookupIn(tc.env), nil, tc.file, "f.yaml")
+		file, err := parseSettings("f.yaml", []byte(tc.file), flags)
+		if err == nil {
+			err = setDefaults(flags, lookupIn(tc.env), nil, file)
+		}
 		var usage *usageError
 		if !errors.As(err, &usage) || !strings.HasPrefix(err.Error(), tc.want) || usage.Hint() != tc.hint {
 			t.Errorf("%s: %v, hint %q", name, err, hint(err))
@@ -93,53 +104,7 @@ func TestDefaultsThatMakeNoSense(t *testing.T) {
 	}
 }
 
-func TestParseConfig(t *testing.T) {
-	for text, want := range map[string]map[string]string{
-		"":                          {},
-		"# nothing\n":               {},
-		"np: 4\n":                   {"np": "4"},
-		"hosts: a:2,b:2\n":          {"hosts": "a:2,b:2"},
-		"grace: 2.5\ndry-run: true": {"grace": "2.5", "dry-run": "true"},
-		"start_timeout: 90s\n":      {"start-timeout": "90s"},
-		"{np: 4, hosts: \"a\"}":     {"np": "4", "hosts": "a"},
-		"wdir: ''\n":                {"wdir": ""},
-	} {
-		got, err := parseConfig([]byte(text))
-		if err != nil || !maps.Equal(got, want) {
-			t.Errorf("%q: %q, %v; want %q", text, got, err, want)
-		}
-	}
-	for _, text := range []string{"np", "- np", "np: [4]", "np: {a: 4}", "np:", "np: ~", "np: 4\nnp: 5\n", "a: b: c", "\x00", "np: 2020-01-01", "1: 2\n? [a]\n: b"} {
-		if got, err := parseConfig([]byte(text)); err == nil {
-			t.Errorf("%q was read as %q", text, got)
-		}
-	}
-}
-
-// FuzzConfig checks that no file breaks gorun, and that what is read can be set or is
-// refused as a mistake of the user's.
-func FuzzConfig(f *testing.F) {
-	f.Add([]byte("np: 4\nhosts: a:2\ngrace: 1e3\nno_oversubscribe: yes\n"))
-	f.Add([]byte("a: &a [*a]\n<<: *a"))
-	f.Add([]byte("np: 0x10\ntimeout: .inf\nverbose: -1"))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		values, err := parseConfig(text)
-		if err != nil {
-			return
-		}
-		flags, o := flagSet()
-		err = setDefaults(flags, lookupIn(nil), nil, values, "f")
-		var usage *usageError
-		if err != nil && !errors.As(err, &usage) {
-			t.Fatalf("%q: %v", values, err)
-		}
-		if err == nil {
-			_ = o.check(flags.Changed("np"))
-		}
-	})
-}
-
-func TestReadConfig(t *testing.T) {
+func TestReadDefaults(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
@@ -162,21 +127,27 @@ func TestReadConfig(t *testing.T) {
 		"the named one":                 {named, named, map[string]string{"HOME": dir + "/home", "XDG_CONFIG_HOME": dir + "/xdg"}, "3"},
 		"the one in XDG_CONFIG_HOME":    {"", xdg, map[string]string{"HOME": dir + "/home", "XDG_CONFIG_HOME": dir + "/xdg"}, "1"},
 		"the one in the home directory": {"", home, map[string]string{"HOME": dir + "/home", "XDG_CONFIG_HOME": ""}, "2"},
-		"none":                          {"", dir + "/nobody/.config/gorun/config.yaml", map[string]string{"HOME": dir + "/nobody"}, ""},
+		"none":                          {"", dir + "/nobody/.config/gorun/config.yaml", map[string]string{"HOME": dir + "/nobody"}, "0"},
 	} {
-		values, from, err := readConfig(tc.named, lookupIn(tc.env))
-		if err != nil || values["np"] != tc.want || from != tc.from {
-			t.Errorf("%s: %q from %s, %v", name, values, from, err)
+		flags, _ := flagSet()
+		file, err := readDefaults(tc.named, flags, lookupIn(tc.env))
+		if err == nil {
+			err = file.apply(flags)
+		}
+		if err != nil || flags.Lookup("np").Value.String() != tc.want || file.name != tc.from {
+			t.Errorf("%s: %+v, %v", name, file, err)
 		}
 	}
 	for name, path := range map[string]string{
 		"a named one that is not there": dir + "/nope.yaml",
 		"a directory":                   dir,
 		"one that is no YAML":           write("bad.yaml", "a: b: c"),
+		"one with a program":            write("program.yaml", "np: 2\ncommand: ./train"),
 		"one that is too long":          write("long.yaml", strings.Repeat("#", maxConfig+1)),
 	} {
 		var usage *usageError
-		if _, _, err := readConfig(path, lookupIn(nil)); !errors.As(err, &usage) || !strings.Contains(err.Error(), path) {
+		flags, _ := flagSet()
+		if _, err := readDefaults(path, flags, lookupIn(nil)); !errors.As(err, &usage) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

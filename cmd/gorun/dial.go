@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/gorun/gorun/hostfile"
@@ -25,35 +26,64 @@ func retryPause(tries int, inPod bool) (pause time.Duration, ok bool) {
 	return pauses[tries], true
 }
 
-// dialer turns hosts into connections: the nodes of a Slurm job by srun, this machine
-// by nothing, others by SSH or by the program that the user wants instead. It is the one place
-// that joins launcher and ssh.
+// dialer turns hosts into connections. It is the one place that joins launcher and ssh.
 func dialer(o *runOptions) (launcher.Dialer, error) {
+	way, err := newRoutes(o)
+	if err != nil {
+		return nil, err
+	}
+	return way.dialer(o), nil
+}
+
+// routes knows how hosts are reached: the nodes of a Slurm job by srun, this machine by nothing (local),
+// others by SSH or by the program that the user wants instead.
+type routes struct {
+	launcher string // as --launcher says
+	hostname string
+	steps    *steps   // nil: no Slurm job
+	program  []string // remote shell and its arguments; nil: gorun's own SSH
+}
+
+func newRoutes(o *runOptions) (routes, error) {
 	hostname, _ := os.Hostname()
 	steps, err := findSteps(o.method(), os.LookupEnv, os.Environ())
 	if err != nil {
-		return nil, err
+		return routes{}, err
 	}
 	program, err := findRemoteShell(o, lookPath)
-	if err != nil {
-		return nil, err
+	return routes{o.launcher, hostname, steps, program}, err
+}
+
+// of is local, srun, ssh, or the name of the program.
+func (r routes) of(h hostfile.Host) string {
+	switch {
+	case r.launcher == "local" || isLocal(h, ""):
+		return "local"
+	case r.launcher == "srun" || r.steps != nil && r.steps.job.has(h.Name) && h.User == "" && h.Port == 0:
+		return "srun"
+	case isLocal(h, r.hostname):
+		return "local"
+	case r.program != nil:
+		return filepath.Base(r.program[0])
 	}
+	return "ssh"
+}
+
+func (r routes) dialer(o *runOptions) launcher.Dialer {
 	resolver := &ssh.Resolver{}
 	return func(ctx context.Context, h hostfile.Host) (launcher.Host, error) {
-		switch {
-		case o.launcher == "local" || isLocal(h, ""):
+		switch by := r.of(h); {
+		case by == "local":
 			return launcher.Local{}, nil
-		case o.launcher == "srun" || steps != nil && steps.job.has(h.Name) && h.User == "" && h.Port == 0:
-			return steps.dial(h)
-		case isLocal(h, hostname):
-			return launcher.Local{}, nil
-		case program != nil && o.launcher == "system-ssh":
-			return dialProgram(ctx, systemSSHConfig(program, o, h))
-		case program != nil:
-			return dialProgram(ctx, rshConfig(program, h))
+		case by == "srun":
+			return r.steps.dial(h)
+		case r.program == nil:
+			return dialSSH(ctx, o, h, resolver)
+		case r.launcher == "system-ssh":
+			return dialProgram(ctx, systemSSHConfig(r.program, o, h))
 		}
-		return dialSSH(ctx, o, h, resolver)
-	}, nil
+		return dialProgram(ctx, rshConfig(r.program, h))
+	}
 }
 
 // dialProgram connects to a host, which may be coming up, by a program.

@@ -99,27 +99,27 @@ func TestOpenMPISettingsInTheEnvironment(t *testing.T) {
 		"OMPI_MCA_pml=ob1", "OMPI_MCA_plm_base_verbose=5", "OMPI_MCA_orte_timestamp_output=1", "OMPI_COMM_WORLD_RANK=1", "PATH=/bin",
 	}
 	flags, o := flagSet()
-	settings, err := environmentSettings(environ, flags)
+	mca, err := environmentSettings(environ, flags)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := flags.Parse([]string{"--ssh-port=7"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := setDefaults(flags, lookupIn(map[string]string{"GORUN_PPN": "5"}), settings.args, map[string]string{"network-interface": "eth9", "grace": "1"}, "f"); err != nil {
+	if err := setDefaults(flags, lookupIn(map[string]string{"GORUN_PPN": "5"}), mca.args, fileOf(map[string]string{"network-interface": "eth9", "grace": "1"})); err != nil {
 		t.Fatal(err)
 	}
 	if o.sshPort != 7 || o.ppn != 5 || o.network.String() != "eth0" || !slices.Equal(o.exports, []string{"A", "B=1"}) || o.hostfile != "" || o.grace.String() != "1s" || !o.timestamp ||
 		o.rshAgent != "/etc/mpi/kubexec.sh" || !slices.Equal(o.rshArgs, []string{"-p 2222"}) {
 		t.Errorf("%+v", *o)
 	}
-	if want := "ignored Open MPI settings: OMPI_MCA_plm_base_verbose=5"; settings.notice() != want {
-		t.Errorf("notice %q, want %q", settings.notice(), want)
+	if want := "ignored Open MPI settings: OMPI_MCA_plm_base_verbose=5"; mca.notice() != want {
+		t.Errorf("notice %q, want %q", mca.notice(), want)
 	}
 	flags, _ = flagSet()
-	settings, err = environmentSettings([]string{"OMPI_MCA_odls_base_sigkill_timeout=soon"}, flags)
+	mca, err = environmentSettings([]string{"OMPI_MCA_odls_base_sigkill_timeout=soon"}, flags)
 	if err == nil {
-		err = setDefaults(flags, lookupIn(nil), settings.args, nil, "f")
+		err = setDefaults(flags, lookupIn(nil), mca.args, settings{})
 	}
 	if !isUsage(err) || !strings.Contains(err.Error(), "soon") {
 		t.Errorf("a value that makes no sense: %v", err)

@@ -56,6 +56,7 @@ type runOptions struct {
 	jsonEvents     string
 
 	config     string
+	jobFile    string
 	dialect    string
 	displayMap bool
 	dryRun     bool
@@ -100,6 +101,7 @@ func (o *runOptions) addFlags(flags *pflag.FlagSet) {
 	o.addOutputFlags(flags)
 
 	flags.StringVar(&o.config, "config", "", "YAML file with defaults for these flags (default: ~/.config/gorun/config.yaml)")
+	flags.StringVar(&o.jobFile, "config-file", "", "YAML file with a job: flags, env and command, or horovodrun's settings; flags given here win")
 	flags.StringVar(&o.dialect, "dialect", "", "whose meaning words have first: gorun, mpirun, mpiexec.hydra, horovodrun, srun or torchrun (default: by gorun's name)")
 	flags.BoolVar(&o.displayMap, "display-map", false, "show which rank runs where, and run")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "show what would run where, and stop")

@@ -131,16 +131,16 @@ func TestNetworkInterfacesThatMakeNoSense(t *testing.T) {
 	bad := map[string]string{"GORUN_NETWORK_INTERFACE": "10.0.0.0/33"}
 	flags, _ := flagSet()
 	for source, err := range map[string]error{
-		`--network-interface "10.0.0.0/33": `:     explainUsage(flags.Parse([]string{"--network-interface", "10.0.0.0/33"}), nil),
-		"GORUN_NETWORK_INTERFACE=10.0.0.0/33: ":   setDefaults(flags, lookupIn(bad), nil, nil, "f"),
-		"f.yaml: network-interface=10.0.0.0/33: ": setDefaults(flags, lookupIn(nil), nil, map[string]string{"network-interface": "10.0.0.0/33"}, "f.yaml"),
+		`--network-interface "10.0.0.0/33": `:       explainUsage(flags.Parse([]string{"--network-interface", "10.0.0.0/33"}), nil),
+		"GORUN_NETWORK_INTERFACE=10.0.0.0/33: ":     setDefaults(flags, lookupIn(bad), nil, settings{}),
+		"f.yaml:1: network-interface=10.0.0.0/33: ": setDefaults(flags, lookupIn(nil), nil, fileOf(map[string]string{"network-interface": "10.0.0.0/33"})),
 	} {
 		if err == nil || err.Error() != source+reason || exitCode(err) != 2 {
 			t.Errorf("%s: %v", source, err)
 		}
 	}
 	flags, o := flagSet()
-	if err := setDefaults(flags, lookupIn(map[string]string{"GORUN_NETWORK_INTERFACE": "eth0"}), nil, map[string]string{"network-interface": "eth1"}, "f"); err != nil || o.network.String() != "eth0" {
+	if err := setDefaults(flags, lookupIn(map[string]string{"GORUN_NETWORK_INTERFACE": "eth0"}), nil, fileOf(map[string]string{"network-interface": "eth1"})); err != nil || o.network.String() != "eth0" {
 		t.Errorf("network %q, %v", &o.network, err)
 	}
 }

@@ -13,7 +13,7 @@ func TestWhereToRunOverridesLowerPlaces(t *testing.T) {
 		if err := flags.Parse([]string{"-H=a:2"}); err != nil {
 			t.Fatal(err)
 		}
-		if err := setDefaults(flags, lookupIn(lower.env), nil, lower.file, "f.yaml"); err != nil {
+		if err := setDefaults(flags, lookupIn(lower.env), nil, fileOf(lower.file)); err != nil {
 			t.Fatal(err)
 		}
 		if err := o.check(false); err != nil {
@@ -25,11 +25,11 @@ func TestWhereToRunOverridesLowerPlaces(t *testing.T) {
 // Spellings that flags have, settings have too; they must not be ignored.
 func TestConfigTakesTheOtherSpellings(t *testing.T) {
 	flags, o := flagSet()
-	values, err := parseConfig([]byte("num_proc: 4\nhost: a\n"))
+	file, err := parseSettings("f.yaml", []byte("num_proc: 4\nhost: a\n"), flags)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := setDefaults(flags, lookupIn(nil), nil, values, "f.yaml"); err == nil && (o.np != 4 || o.hosts != "a") {
+	if err := setDefaults(flags, lookupIn(nil), nil, file); err == nil && (o.np != 4 || o.hosts != "a") {
 		t.Errorf("np is %d, hosts %q, and nobody was told", o.np, o.hosts)
 	}
 }

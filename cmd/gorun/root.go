@@ -21,15 +21,25 @@ func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer) int {
 	say := &ui{w: stderr}
 	code := 0
 	var line translation
-	run := func(flags *pflag.FlagSet, o *runOptions, program []string, out io.Writer) error {
-		settings, err := completeOptions(flags, o)
+	complete := func(flags *pflag.FlagSet, o *runOptions) (command []string, err error) {
+		command, settings, err := completeOptions(flags, o)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		say.verbose, say.quiet = o.verbose, o.quiet
 		line.add(settings)
 		if text := line.notice(); text != "" {
 			say.notef("%s", text)
+		}
+		return command, nil
+	}
+	run := func(flags *pflag.FlagSet, o *runOptions, program []string, out io.Writer) error {
+		command, err := complete(flags, o)
+		if err != nil {
+			return err
+		}
+		if program, err = chooseProgram(program, command, o); err != nil {
+			return err
 		}
 		code, err = runJob(context.Background(), o, program, streams{stdin, out, stderr}, say)
 		return err
@@ -38,24 +48,19 @@ func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer) int {
 		return run(flags, o, program, stdout)
 	})
 	benchmarks := newBench(run)
-	root.AddCommand(benchmarks)
+	listing := newHosts(func(flags *pflag.FlagSet, o *runOptions, how hostsOptions) error {
+		if _, err := complete(flags, o); err != nil {
+			return err
+		}
+		var err error
+		code, err = listHosts(context.Background(), o, how, stdout, say)
+		return err
+	})
+	root.AddCommand(benchmarks, listing)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	flags := root.Flags()
-	commands := commandNames(root)
-	if byName, _ := dialectNamed(filepath.Base(argv[0])); byName != own {
-		commands = nil // mpirun version runs a program of that name
-	}
-	dialect, err := chooseDialect(argv[0], os.LookupEnv)
-	switch args := argv[1:]; {
-	case err != nil:
-	case len(commands) > 0 && len(args) > 0 && args[0] == benchmarks.Name():
-		flags = benchmarks.Flags()
-		line, err = translateWords(args[1:], flags)
-		line.args = slices.Insert(line.args, 0, args[0])
-	default:
-		line, err = translate(args, dialect, flags, commands)
-	}
+	var err error
+	line, err = readLine(argv, root, benchmarks, listing)
 	if err == nil {
 		root.SetArgs(append([]string{}, line.args...)) // not nil, which is the process's own arguments
 		err = root.Execute()
@@ -65,6 +70,26 @@ func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer) int {
 		return exitCode(err)
 	}
 	return code
+}
+
+// readLine turns the command line into gorun's own words. among are the commands that take a run's flags.
+func readLine(argv []string, root *cobra.Command, among ...*cobra.Command) (translation, error) {
+	commands := commandNames(root)
+	if byName, _ := dialectNamed(filepath.Base(argv[0])); byName != own {
+		commands = nil // mpirun version runs a program of that name
+	}
+	dialect, err := chooseDialect(argv[0], os.LookupEnv)
+	if err != nil {
+		return translation{}, err
+	}
+	args := argv[1:]
+	command := commandOf(args, commands, among...)
+	if command == nil {
+		return translate(args, dialect, root.Flags(), commands)
+	}
+	line, err := translateWords(args[1:], command.Flags())
+	line.args = slices.Insert(line.args, 0, args[0])
+	return line, err
 }
 
 // runFunc runs a job; tests put their own in its place.
@@ -89,7 +114,7 @@ job, shows their output, and takes them all down when one fails.`,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 && !o.envFlags {
+			if len(args) == 0 && !o.envFlags && o.jobFile == "" {
 				return usagef("for example: gorun -np 4 ./train; see gorun --help", "which program should run?")
 			}
 			return run(cmd.Flags(), &o, args)
@@ -113,21 +138,53 @@ func commandNames(root *cobra.Command) []string {
 	return names
 }
 
+// commandOf is the one that args begin with among commands that take a run's flags; nil where they begin with none,
+// or with no command.
+func commandOf(args, commands []string, among ...*cobra.Command) *cobra.Command {
+	for _, c := range among {
+		if len(args) > 0 && args[0] == c.Name() && slices.Contains(commands, c.Name()) {
+			return c
+		}
+	}
+	return nil
+}
+
 // completeOptions fills what the command line left open and checks the whole. It
-// returns what Open MPI's settings in the environment ask for.
-func completeOptions(flags *pflag.FlagSet, o *runOptions) (settings translation, err error) {
-	file, name, err := readConfig(o.config, os.LookupEnv)
+// returns the program that a job file names, and what files and Open MPI's settings in the
+// environment ask for and do not get.
+func completeOptions(flags *pflag.FlagSet, o *runOptions) (command []string, rest translation, err error) {
+	typed := given(flags)
+	job, err := readJobFile(o.jobFile, flags, os.LookupEnv)
+	if err == nil {
+		err = job.apply(flags)
+	}
 	if err != nil {
-		return settings, err
+		return nil, rest, err
 	}
-	settings, err = environmentSettings(os.Environ(), flags)
+	file, err := readDefaults(o.config, flags, os.LookupEnv)
 	if err != nil {
-		return settings, err
+		return nil, rest, err
 	}
-	if err := setDefaults(flags, os.LookupEnv, settings.args, file, name); err != nil {
-		return settings, err
+	rest, err = environmentSettings(os.Environ(), flags)
+	if err != nil {
+		return nil, rest, err
 	}
-	return settings, o.check(flags.Changed("np"))
+	if err := setDefaults(flags, os.LookupEnv, rest.args, file); err != nil {
+		return nil, rest, err
+	}
+	rest.pending = slices.Concat(rest.pending, job.pending, file.pending)
+	return job.command, rest, job.blame(o.check(flags.Changed("np")), typed)
+}
+
+// chooseProgram is the program on the command line, or else that of the job file.
+func chooseProgram(program, command []string, o *runOptions) ([]string, error) {
+	switch {
+	case len(program) > 0 || o.envFlags:
+		return program, nil
+	case len(command) == 0:
+		return nil, usagef("write command: ./train in it, or name the program after the flags", "%s names no program", o.jobFile)
+	}
+	return command, nil
 }
 
 // explainUsage says of the flag parser's errors which word of the user's is wrong, and

@@ -49,9 +49,7 @@ func runJob(ctx context.Context, o *runOptions, program []string, io streams, sa
 	if opts.Env, notice = forContainer(program, forRanks(env.Set, o.exports), env.Exported); notice != "" {
 		say.notef("%s", notice)
 	}
-	for _, name := range leftOut(os.Environ(), env, o) {
-		os.Unsetenv(name) // ranks on this machine inherit what is left
-	}
+	opts.Drop, opts.DropHere = leftOut(os.Environ(), env, o)
 	for _, w := range slices.Concat(where.warnings, plan.Warnings, env.Warnings) {
 		say.warningf("%s", w)
 	}

@@ -1,0 +1,212 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/launcher"
+)
+
+// hostsOptions are the flags of hosts beside those of a run.
+type hostsOptions struct{ check, json bool }
+
+// newHosts is `gorun hosts`: where a run with the same flags would run.
+func newHosts(list func(flags *pflag.FlagSet, o *runOptions, how hostsOptions) error) *cobra.Command {
+	var o runOptions
+	var how hostsOptions
+	cmd := &cobra.Command{
+		Use:   "hosts [flags]",
+		Short: "Show the hosts that a run would use, and whether they can be reached",
+		Long: `hosts prints the hosts that a run with the same flags would use: slots, login, how
+they are reached, and who named them. With --check it also connects to all of them and starts
+gorun's agent there, as a run does; the exit code is 1 when that fails anywhere.`,
+		Example: `  gorun hosts --hostfile hosts.txt
+  gorun hosts --hostfile hosts.txt -H ^f3 --check
+  gorun hosts -H f1:2,f2:2 --json`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usagef("name hosts with -H: gorun hosts -H "+strings.Join(args, ","), "hosts runs nothing, so what is %q?", args[0])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return list(cmd.Flags(), &o, how) },
+	}
+	cmd.Flags().SortFlags = false
+	cmd.Flags().BoolVar(&how.check, "check", false, "connect to every host and start gorun's agent there")
+	cmd.Flags().BoolVar(&how.json, "json", false, "print a JSON object instead of a table")
+	o.addFlags(cmd.Flags())
+	return cmd
+}
+
+// listHosts prints where a run would run. It returns 1 when a host that was to be checked failed.
+func listHosts(ctx context.Context, o *runOptions, how hostsOptions, out io.Writer, say *ui) (code int, err error) {
+	where, err := whereToRun(ctx, o, newSurroundings())
+	if err != nil {
+		return 0, err
+	}
+	way, err := newRoutes(o)
+	if err != nil {
+		return 0, err
+	}
+	for _, w := range where.warnings {
+		say.warningf("%s", w)
+	}
+	list := hostList{source: where.source, np: where.np, sshPort: o.sshPort}
+	for _, h := range where.hosts {
+		list.rows = append(list.rows, hostRow{host: h, by: way.of(h)})
+	}
+	var failed []launcher.HostError
+	if how.check {
+		exe, err := ownExecutable()
+		if err != nil {
+			return 0, err
+		}
+		opts := launcher.Options{Dial: way.dialer(o), Exe: exe, StartTimeout: time.Duration(o.startTimeout), Trace: say.tracef}
+		for i, c := range launcher.Check(ctx, where.hosts, opts) {
+			list.rows[i].checked = &c
+			if c.Err != nil {
+				failed = append(failed, launcher.HostError{Host: c.Host.Name, Err: c.Err})
+			}
+		}
+	}
+	if how.json {
+		err = list.writeJSON(out)
+	} else {
+		err = list.writeTable(out)
+	}
+	if len(failed) > 0 {
+		say.reportHosts(failed)
+		code = 1
+	}
+	return code, err
+}
+
+// hostList is what `gorun hosts` prints.
+type hostList struct {
+	source  string
+	np      int // ranks that the source asks for; 0: one per slot
+	sshPort int // of hosts that name none
+	rows    []hostRow
+}
+
+type hostRow struct {
+	host    hostfile.Host
+	by      string
+	checked *launcher.Checked // nil: it was not looked at
+}
+
+// port is the SSH port of a host; 0 leaves it to the SSH configuration.
+func (l hostList) port(r hostRow) int {
+	if r.by != "ssh" {
+		return 0
+	}
+	return cmp.Or(r.host.Port, l.sshPort)
+}
+
+// slots is how many slots all hosts have together.
+func (l hostList) slots() (sum int) {
+	for _, r := range l.rows {
+		sum += r.host.Slots
+	}
+	return sum
+}
+
+// writeTable writes a line per host. A dash stands for what nobody has said.
+func (l hostList) writeTable(out io.Writer) error {
+	number := func(n int) string {
+		if n == 0 {
+			return "-"
+		}
+		return strconv.Itoa(n)
+	}
+	var b strings.Builder
+	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	columns, checking := "host\tslots\tmax\tuser\tport\tby", len(l.rows) > 0 && l.rows[0].checked != nil
+	if checking {
+		columns += "\tagent\ttime\tsshd\tmachine"
+	}
+	fmt.Fprintln(table, columns)
+	for _, r := range l.rows {
+		h := r.host
+		fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\t%s", h.Name, h.Slots, number(h.MaxSlots), cmp.Or(h.User, "-"), number(l.port(r)), r.by)
+		if c := r.checked; c != nil {
+			state := "ok"
+			if c.Err != nil {
+				state = "failed"
+			}
+			fmt.Fprintf(table, "\t%s\t%s\t%s\t%s", state, seconds3(c.Took), cmp.Or(c.Address, "-"), cmp.Or(c.Machine, "-"))
+		}
+		fmt.Fprintln(table)
+	}
+	_ = table.Flush() // a strings.Builder takes everything
+	for line := range strings.Lines(b.String()) {
+		if _, err := fmt.Fprintln(out, strings.TrimRight(line, " \n")); err != nil {
+			return err
+		}
+	}
+	asked := ""
+	if l.np > 0 {
+		asked = ", " + plural(l.np, "rank")
+	}
+	_, err := fmt.Fprintf(out, "%s, %s%s, from %s\n", plural(len(l.rows), "host"), plural(l.slots(), "slot"), asked, l.source)
+	return err
+}
+
+// plural is a number of things.
+func plural(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return strconv.Itoa(n) + " " + thing
+}
+
+// writeJSON writes one object.
+func (l hostList) writeJSON(out io.Writer) error {
+	type outcome struct {
+		OK      bool    `json:"ok"`
+		Seconds float64 `json:"seconds"`
+		Sshd    string  `json:"sshd,omitempty"`
+		Machine string  `json:"machine,omitempty"`
+		Error   string  `json:"error,omitempty"`
+		Hint    string  `json:"hint,omitempty"`
+	}
+	type row struct {
+		Host     string   `json:"host"`
+		Slots    int      `json:"slots"`
+		MaxSlots int      `json:"max_slots,omitempty"`
+		GPUs     int      `json:"gpus,omitempty"`
+		User     string   `json:"user,omitempty"`
+		Port     int      `json:"port,omitempty"`
+		By       string   `json:"by"`
+		Check    *outcome `json:"check,omitempty"`
+	}
+	all := struct {
+		Source string `json:"source"`
+		Slots  int    `json:"slots"`
+		Ranks  int    `json:"ranks,omitempty"`
+		Hosts  []row  `json:"hosts"`
+	}{l.source, l.slots(), l.np, nil}
+	for _, r := range l.rows {
+		h := row{Host: r.host.Name, Slots: r.host.Slots, MaxSlots: r.host.MaxSlots, GPUs: r.host.GPUs,
+			User: r.host.User, Port: l.port(r), By: r.by}
+		if c := r.checked; c != nil {
+			h.Check = &outcome{OK: c.Err == nil, Seconds: c.Took.Seconds(), Sshd: c.Address, Machine: c.Machine}
+			if c.Err != nil {
+				h.Check.Error, h.Check.Hint = c.Err.Error(), hint(c.Err)
+			}
+		}
+		all.Hosts = append(all.Hosts, h)
+	}
+	return json.NewEncoder(out).Encode(all)
+}

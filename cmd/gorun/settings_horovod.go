@@ -1,0 +1,142 @@
+package main
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// section is a part of horovodrun's configuration. Its keys are flags of horovodrun's with a prefix, except
+// that enabled is the flag of the section's own name.
+type section struct {
+	name, prefix string
+	keys         []string
+}
+
+// horovodSections are the keys that horovodrun reads, as flags are written. What they mean is in horovodWords.
+func horovodSections() []section {
+	return []section{
+		{"params", "", []string{"fusion-threshold-mb", "cycle-time-ms", "cache-capacity",
+			"hierarchical-allreduce", "hierarchical-allgather", "torus-allreduce"}},
+		{"autotune", "autotune-", []string{"enabled", "log-file", "warmup-samples", "steps-per-sample",
+			"bayes-opt-max-samples", "gaussian-process-noise"}},
+		{"timeline", "timeline-", []string{"filename", "mark-cycles"}},
+		{"stall-check", "stall-check-", []string{"enabled", "warning-time-seconds", "shutdown-time-seconds"}},
+		{"library-options", "", []string{"mpi-threads-disable", "num-nccl-streams", "thread-affinity", "gloo-timeout-seconds"}},
+		{"logging", "log-", []string{"level", "with-timestamp", "hide-timestamp"}},
+	}
+}
+
+func sectionNamed(name string) (section, bool) {
+	all := horovodSections()
+	i := slices.IndexFunc(all, func(s section) bool { return s.name == name })
+	if i < 0 {
+		return section{}, false
+	}
+	return all[i], true
+}
+
+// word is the flag of horovodrun's that a key of the section is.
+func (s section) word(key string) string {
+	if key == "enabled" {
+		return s.name
+	}
+	return s.prefix + key
+}
+
+// opposite is the flag of horovodrun's for a key that is false.
+func opposite(word string) string {
+	if word == "log-with-timestamp" {
+		return "log-without-timestamp"
+	}
+	return "no-" + word
+}
+
+// isText reports keys whose values are not numbers.
+func isText(word string) bool {
+	return slices.Contains([]string{"autotune-log-file", "timeline-filename", "log-level", "thread-affinity"}, word)
+}
+
+// section takes a section of horovodrun's.
+func (r *settingsReader) section(e entry, s section) error {
+	keys, err := r.entries(e.value, e.typed)
+	if err != nil {
+		return err
+	}
+	for _, k := range keys {
+		if !slices.Contains(s.keys, k.name) {
+			return r.unknown(k, s.keys, e.typed+" has "+strings.ReplaceAll(strings.Join(s.keys, ", "), "-", "_"))
+		}
+		if resolved(k.value).Tag == "!!null" {
+			continue // as horovodrun does
+		}
+		value, err := r.text(k, k.value)
+		if err == nil {
+			err = r.horovod(k, s.word(k.name), value)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// horovod takes a key as the flag of horovodrun's that it is.
+func (r *settingsReader) horovod(e entry, word, value string) error {
+	t := newTranslator(horovod, r.flags)
+	m, err := t.meaning(word, e.typed)
+	if err != nil {
+		return err
+	}
+	values := []string{value}
+	if m.args == 0 {
+		var yes bool
+		if resolved(e.value).Decode(&yes) != nil {
+			return r.fault(e, "", "%q: want true or false", value)
+		}
+		if !yes {
+			word = opposite(word)
+		}
+		if m, err = t.meaning(word, e.typed); err != nil {
+			return err
+		}
+		values = nil
+	} else if n, err := strconv.ParseFloat(value, 64); !isText(word) && (err != nil || !(n >= 0)) {
+		return r.fault(e, "", "%q: want a number, 0 or more", value)
+	}
+	return r.take(t, m, e, values)
+}
+
+// take adds what a word of horovodrun's means.
+func (r *settingsReader) take(t *translator, m meaning, e entry, values []string) error {
+	if err := t.take(m, values); err != nil {
+		return usagef(hint(err), "%s:%d: %w", r.name, e.line, err)
+	}
+	for _, arg := range t.args {
+		flag, value, valued := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
+		if !valued {
+			value = r.flags.Lookup(flag).NoOptDefVal
+		}
+		r.list = append(r.list, setting{flag, []string{value}, e.line})
+	}
+	r.pending = append(r.pending, t.pending...)
+	return nil
+}
+
+// controller takes horovodrun's choice of a bootstrap.
+func (r *settingsReader) controller(e entry) error {
+	value, err := r.text(e, e.value)
+	if err != nil {
+		return err
+	}
+	word := strings.ToLower(value)
+	if word != "gloo" && word != "mpi" {
+		return r.fault(e, "", "%q: it must be gloo or mpi", value)
+	}
+	t := newTranslator(horovod, r.flags)
+	m, err := t.meaning(word, e.typed+" "+word)
+	if err != nil {
+		return err
+	}
+	return r.take(t, m, e, nil)
+}

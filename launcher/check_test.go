@@ -1,0 +1,55 @@
+package launcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gorun/gorun/hostfile"
+)
+
+func TestCheck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		machines := map[string]*machine{
+			"good": {disk: newDisk(map[string]string{"/gorun": "build one"})},
+			"bare": {disk: newDisk(nil)},
+			"full": {disk: newDisk(nil), put: errors.New("no space left on device")},
+		}
+		dial := func(ctx context.Context, h hostfile.Host) (Host, error) {
+			switch h.Name {
+			case "down":
+				return nil, errors.New("connection refused")
+			case "mute":
+				<-ctx.Done()
+				return nil, context.Cause(ctx)
+			}
+			return machines[h.Name], nil
+		}
+		var hosts []hostfile.Host
+		for _, name := range []string{"good", "down", "mute", "bare", "full"} {
+			hosts = append(hosts, hostfile.Host{Name: name})
+		}
+		exe := Executable{Path: "/gorun", Build: "one", Hash: func() (string, error) { return strings.Repeat("0", 64), nil }}
+		got := ""
+		for _, c := range Check(t.Context(), hosts, Options{Dial: dial, Exe: exe, StartTimeout: 20 * time.Second}) {
+			got += fmt.Sprintf("%s %s %v %v\n", c.Host.Name, c.Machine, c.Took.Round(time.Second), c.Err)
+		}
+		want := "good machine 0s <nil>\ndown  0s connection refused\nmute  20s no answer within 20s (--start-timeout)\nbare machine 0s <nil>\n" +
+			"full  0s upload gorun to ~/.cache/gorun/0000000000000000/gorun: no space left on device\n"
+		if got != want {
+			t.Errorf("got\n%swant\n%s", got, want)
+		}
+		for name, m := range machines {
+			if !m.closed {
+				t.Errorf("the connection to %s was not closed", name)
+			}
+		}
+		if !machines["good"].left {
+			t.Error("an agent's stdin did not end")
+		}
+	})
+}
