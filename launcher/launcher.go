@@ -32,7 +32,9 @@ type Options struct {
 
 	Dial  Dialer
 	Exe   Executable
-	Stdin io.Reader // for rank 0; nil: none. Its Read should end when Run does
+	Stdin io.Reader // for the ranks that read it; nil: none. Its Read should end when Run does
+	// StdinRank is the rank that reads Stdin, or StdinAll.
+	StdinRank int
 	// Stdout and Stderr get the ranks' output, written in whole lines by one
 	// goroutine each. With OneOutput all goes to Stdout, and lines of the two never mix.
 	Stdout, Stderr io.Writer
@@ -128,7 +130,6 @@ type job struct {
 	stdout  *printer
 	stderr  *printer
 	files   *rankFiles
-	windows map[int]*wire.Credit // stdin's credit by rank
 }
 
 func newJob(plan Plan, opts Options) (*job, error) {
@@ -271,15 +272,12 @@ func (j *job) prepare(ctx context.Context, i int) error {
 // describe is the job as one host is told it.
 func (j *job) describe(h *PlannedHost) wire.Job {
 	w := wire.Job{ID: j.id, Key: j.key, Size: j.plan.Size, Hosts: len(j.plan.Hosts), Host: h.Name,
-		Drop: sessionNames(), Wdir: []byte(j.opts.Wdir), Ranks: h.Ranks, Stdin: -1, Grace: j.opts.Grace}
+		Drop: sessionNames(), Wdir: []byte(j.opts.Wdir), Ranks: h.Ranks, Stdin: j.opts.inputOf(h), Grace: j.opts.Grace}
 	for _, a := range j.opts.Argv {
 		w.Argv = append(w.Argv, []byte(a))
 	}
 	for _, e := range j.opts.Env {
 		w.Env = append(w.Env, []byte(e))
-	}
-	if j.opts.Stdin != nil && h.has(stdinRank) {
-		w.Stdin = 0
 	}
 	return w
 }

@@ -143,6 +143,8 @@ func readerSays(reader string) string {
 		return "--export of each, parted by ;"
 	case "srun-export":
 		return "ALL sends the environment, NONE does not, NAME and NAME=VALUE are --export"
+	case "srun-input":
+		return "--stdin VALUE; a file is refused: let the shell open it"
 	case "srun-time":
 		return "--timeout, from minutes, minutes:seconds, hours:minutes:seconds or days-hours"
 	case "fusion":

@@ -56,6 +56,8 @@ func (t *translator) read(reader, typed string, values []string) error {
 		return t.emitEach("export", typed, strings.FieldsFunc(text, func(c rune) bool { return c == ';' }))
 	case "srun-export":
 		return t.srunExport(typed, text)
+	case "srun-input":
+		return t.srunInput(typed, text)
 	case "srun-time":
 		return t.srunTime(typed, text)
 	case "fusion":

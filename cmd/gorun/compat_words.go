@@ -160,7 +160,7 @@ func outputWords() []word {
 		{"unbuffered u", slurm, 0, "", pending, "lines are always written whole"},
 		{"stdin", openMPI, 1, "", means, "stdin={}"},
 		{"stdin s", hydra, 1, "", means, "stdin={}"},
-		{"input i", slurm, 1, "", means, "stdin={}"},
+		{"input i", slurm, 1, "", reads, "srun-input"},
 		{"demux", hydra, 1, "", same, "gorun always waits without polling"},
 		{"output-from", hydra, 1, "", means, "show={}"},
 		{"display-map display-devel-map display-diffable-map", openMPI, 0, "", means, "display-map"},

@@ -28,7 +28,7 @@ type runOptions struct {
 	unset    []string
 	noEnv    bool
 	wdir     string
-	stdin    string
+	stdin    stdinChoice
 
 	launcher   string
 	sshConfig  string
@@ -80,7 +80,7 @@ func (o *runOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&o.unset, "unset-env", nil, "leave a variable out: NAME or PREFIX*")
 	flags.BoolVar(&o.noEnv, "no-env", false, "send only what --export and --env-file name")
 	flags.StringVar(&o.wdir, "wdir", "", "working directory of the ranks (default: the current one)")
-	flags.StringVar(&o.stdin, "stdin", "0", "which rank reads gorun's standard input: 0 or none")
+	flags.Var(&o.stdin, "stdin", "which ranks read gorun's standard input: one of them, all or none (default: rank 0)")
 
 	flags.StringVar(&o.launcher, "launcher", "auto", "how hosts are reached: ssh, srun, local (all are this machine), or auto: by srun in a Slurm job")
 	flags.StringVarP(&o.sshConfig, "ssh-config", "F", "", "SSH configuration file (default: ~/.ssh/config and the system's)")
@@ -158,8 +158,6 @@ func (o *runOptions) check(npSet bool) error {
 		return usagef("", "--launcher %q: it must be auto, ssh, srun or local", o.launcher)
 	case o.hostKeys != "strict" && o.hostKeys != "accept-new":
 		return usagef("", "--host-keys %q: it must be strict or accept-new", o.hostKeys)
-	case o.stdin != "0" && o.stdin != "none":
-		return usagef("", "--stdin %q: it must be 0 or none", o.stdin)
 	case !slices.Contains([]string{"auto", "always", "never"}, o.color):
 		return usagef("", "--color %q: it must be auto, always or never", o.color)
 	case o.sshPort < 0 || o.sshPort > 65535:

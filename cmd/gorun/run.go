@@ -127,6 +127,9 @@ func launchOptions(o *runOptions, plan launcher.Plan, program []string, io strea
 	opts := launcher.Options{Argv: program, Wdir: wdir, Network: o.network.Network, Dial: dial, Exe: exe,
 		StartTimeout: time.Duration(o.startTimeout), Grace: time.Duration(o.grace),
 		Note: func(text string) { say.notef("%s", text) }, Trace: say.tracef}
+	if opts.StdinRank, err = o.stdin.rank(plan.Size); err != nil {
+		return launcher.Options{}, err
+	}
 	return opts, outputOptions(&opts, o, plan, io)
 }
 

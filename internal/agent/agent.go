@@ -43,10 +43,10 @@ type agent struct {
 	door    *kv.Door
 	tokens  map[int]string
 	procs   *processes
+	stdin   *stdin
 
 	mu    sync.Mutex // guards what frames and the loop share
 	pumps map[uint32]*pump
-	stdin *stdin
 	wg    sync.WaitGroup
 }
 
@@ -59,6 +59,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, opts Options) error
 	}
 	a := &agent{out: wire.NewWriter(out), began: time.Now(), events: make(chan any, 64),
 		started: make(chan struct{}), ended: make(chan struct{}), pumps: map[uint32]*pump{}, tokens: map[int]string{}}
+	a.stdin = newStdin(a.out)
 	if err := a.hello(out, opts); err != nil {
 		return fmt.Errorf("greet the launcher: %w", err)
 	}
@@ -219,9 +220,7 @@ func (a *agent) rankEnded(rank int) {
 			p.rankEnded()
 		}
 	}
-	if a.stdin != nil && rank == a.job.Stdin {
-		a.stdin.close()
-	}
+	a.stdin.close(rank)
 }
 
 // discard lets the rest of the output go nowhere.

@@ -137,18 +137,18 @@ func TestServeFeedsOneRank(t *testing.T) {
 	t.Parallel()
 	h := startHost(t)
 	job := script(2, `cat; echo " end"`)
-	job.Stdin = 2
+	job.Stdin = []int{2}
 	h.run(job)
 	var sent []byte
 	for i := 0; len(sent) < 3*wire.Window; i++ {
 		chunk := bytes.Repeat([]byte(fmt.Sprintf("%d\n", i)), 3000)
-		h.until("credit for stdin", func() bool { return wire.Window-len(sent)+h.credit[2] >= len(chunk) })
-		if err := h.out.Send(wire.TypeStdin, 2, chunk); err != nil {
+		h.until("credit for stdin", func() bool { return wire.Window-len(sent)+h.credit[inputStream] >= len(chunk) })
+		if err := h.out.Send(wire.TypeStdin, inputStream, chunk); err != nil {
 			t.Fatal(err)
 		}
 		sent = append(sent, chunk...)
 	}
-	if err := h.out.Send(wire.TypeStdin, 2, nil); err != nil {
+	if err := h.out.Send(wire.TypeStdin, inputStream, nil); err != nil {
 		t.Fatal(err)
 	}
 	h.finish()
@@ -158,8 +158,8 @@ func TestServeFeedsOneRank(t *testing.T) {
 	if got := h.printed(3, 1); got != " end\n" {
 		t.Errorf("the other rank read %q", got)
 	}
-	if h.credit[2] != len(sent) {
-		t.Errorf("%d bytes of credit came back, want %d", h.credit[2], len(sent))
+	if h.credit[inputStream] != len(sent) {
+		t.Errorf("%d bytes of credit came back, want %d", h.credit[inputStream], len(sent))
 	}
 }
 
@@ -174,11 +174,11 @@ func TestServeDropsInputThatNobodyReads(t *testing.T) {
 			t.Parallel()
 			h := startHost(t)
 			job := script(1, text)
-			job.Stdin = 2
+			job.Stdin = []int{2}
 			h.run(job)
 			h.until("the rank", func() bool { return len(h.output[wire.OutputStream(2, 1)]) > 0 })
 			for range 4 { // the agent may have ended by now
-				_ = h.out.Send(wire.TypeStdin, 2, make([]byte, wire.Window/4))
+				_ = h.out.Send(wire.TypeStdin, inputStream, make([]byte, wire.Window/4))
 			}
 			_ = h.out.SendMessage(wire.TypeStop, wire.Stop{Grace: 300 * time.Millisecond})
 			h.finish()

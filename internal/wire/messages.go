@@ -52,8 +52,8 @@ type Job struct {
 	Drop  []string `json:",omitempty"` // names to remove from the agent's own environment
 	Wdir  []byte
 	Ranks []Rank
-	// Stdin is the rank that gets the launcher's standard input; -1: none.
-	Stdin int
+	// Stdin lists this host's ranks that get the launcher's standard input.
+	Stdin []int `json:",omitempty"`
 	// Grace is the time between TERM and KILL when the agent must stop by itself.
 	Grace time.Duration
 }
@@ -168,7 +168,8 @@ func Handle[T any](f Frame, handle func(T) error) error {
 	return handle(message)
 }
 
-// SendCredit returns n bytes of credit for a bulk stream.
+// SendCredit returns n bytes of credit for a bulk stream. 0 says that nobody takes
+// more of it.
 func (w *Writer) SendCredit(stream uint32, n int) error {
 	return w.Send(TypeCredit, stream, binary.BigEndian.AppendUint32(nil, uint32(n)))
 }
