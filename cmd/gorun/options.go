@@ -113,7 +113,7 @@ func (o *runOptions) addOutputFlags(flags *pflag.FlagSet) {
 	flags.Var(&o.show, "show", "show the output of these ranks only: 0,8-11")
 	flags.BoolVar(&o.mergeStderr, "merge-stderr", false, "write the ranks' stderr to stdout")
 	flags.StringVar(&o.outputFilename, "output-filename", "", "also save output to DIR/rank.N/stdout and stderr, listed in DIR/index.json")
-	flags.BoolVar(&o.summary, "summary", false, "end with a table of the ranks: host, how it ended, time")
+	flags.BoolVar(&o.summary, "summary", false, "end with a table of the ranks: host, how it ended, time, peak memory")
 	flags.BoolVar(&o.quiet, "quiet", false, "say nothing but errors; the ranks' output is shown")
 	flags.StringVar(&o.jsonEvents, "json-events", "", "write the job's steps to a file or an open descriptor, a JSON object a line: FILE or fd:N")
 }

@@ -104,6 +104,8 @@ func failureHint(f launcher.Failure) string {
 		return "it had lost its connection to another rank before"
 	case e.Failed != "" || e.Stopped:
 		return ""
+	case e.OutOfMemory != "":
+		return memoryHint(e, f.Host)
 	case e.Signal != 0:
 		return signalHint(syscall.Signal(e.Signal), e, f.Host)
 	case e.Code == 126 || e.Code == 127:
@@ -130,6 +132,14 @@ func signalHint(s syscall.Signal, e wire.Exit, host string) string {
 		}
 	}
 	return ""
+}
+
+// memoryHint says what to do when memory ran out.
+func memoryHint(e wire.Exit, host string) string {
+	if e.OutOfMemory == wire.MemoryOfGroup {
+		return fmt.Sprintf("its peak was %s; raise the limit on %s (srun --mem, docker --memory, MemoryMax of systemd), or put fewer ranks there", launcher.Size(e.MaxRSS), host)
+	}
+	return fmt.Sprintf("its peak was %s; put fewer ranks on %s, or let each use less (--summary shows their peaks); dmesg there has the kernel's word", launcher.Size(e.MaxRSS), host)
 }
 
 func countStopped(r launcher.Result) (n int) {

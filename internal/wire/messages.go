@@ -93,7 +93,25 @@ type Exit struct {
 	At      time.Duration // agent's monotonic clock, same as in heartbeats
 	// Start failures: errno text, with Code 126 or 127.
 	Failed string `json:",omitempty"`
+	// MaxRSS is its peak memory in bytes, or that of the largest process it waited for. CPU is
+	// the time, user and system, that it and they used.
+	MaxRSS int64         `json:",omitempty"`
+	CPU    time.Duration `json:",omitempty"`
+	// OutOfMemory says that the kernel ended it because memory ran out; "" that it did not,
+	// as far as is known. MemoryLimit is the limit in bytes of MemoryOfGroup.
+	OutOfMemory OutOfMemory `json:",omitempty"`
+	MemoryLimit int64       `json:",omitempty"`
 }
+
+// OutOfMemory is which memory ran out.
+type OutOfMemory string
+
+// Memory that may run out.
+const (
+	MemoryOfHost  OutOfMemory = "host"
+	MemoryOfGroup OutOfMemory = "cgroup"   // a cgroup's limit was reached
+	MemoryLikely  OutOfMemory = "probably" // the host's, and whom the kernel killed is not known
+)
 
 // Stop ends the job on a host: TERM to every rank's process group, KILL to all
 // that is left after Grace.
