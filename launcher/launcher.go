@@ -46,8 +46,8 @@ type Options struct {
 	Prefix func(rank, fd int, at time.Time) []byte
 	// CutMark is written where a line is broken off: the rank has ended, or another writes.
 	CutMark string
-	// Show says whose output is shown; nil: everybody's. Files get all of it.
-	Show func(rank int) bool
+	// Show says whose output on fd 1 or 2 is shown; nil: everybody's. Files get all of it.
+	Show func(rank, fd int) bool
 	// OutputDir, if set, gets a file per rank and stream.
 	OutputDir string
 

@@ -83,7 +83,7 @@ func TestPrinterShowsSomeRanks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, p := playSteps(t, printing{prefix: rankPrefix, files: files, show: func(rank int) bool { return rank == 1 }}, `0:a\n 1:b\n 2:c\n 2!bad\n`)
+	got, p := playSteps(t, printing{prefix: rankPrefix, files: files, show: func(rank, fd int) bool { return rank == 1 && fd == 1 }}, `0:a\n 1:b\n 1!hidden\n 2:c\n 2!bad\n`)
 	if got != "1> b\n" {
 		t.Errorf("got %q", got)
 	}

@@ -156,9 +156,13 @@ func readerSays(reader string) string {
 	case "nodelist":
 		return "--hosts VALUE; --hostfile VALUE where it has a /"
 	case "output-filename":
-		return "--output-filename VALUE, without what follows a colon; the output is shown too"
+		return "--output-filename VALUE, without what follows a colon; with nocopy there, --hide all"
+	case "redirects":
+		return "1 is --hide stdout, 2 --hide stderr, 3 --hide all, less what --tee names; a map of ranks is refused"
+	case "tee":
+		return "shown, also what --redirects names; --log-dir keeps a copy"
 	case "output":
-		return "tag, timestamp, merge and dir=DIR are --prefix mpirun, --timestamp, --merge-stderr, --output-filename DIR"
+		return "tag, timestamp, merge and dir=DIR are --prefix mpirun, --timestamp, --merge-stderr, --output-filename DIR; dir=DIR:nocopy is --hide all, too"
 	case "display":
 		return "map and allocation are --display-map"
 	case "default-hostfile":
@@ -183,7 +187,7 @@ func flagGroups() []flagGroup {
 	return []flagGroup{
 		{"Where and how many", []string{"np", "ppn", "nodes", "hosts", "hostfile", "no-oversubscribe", "host-discovery-script", "slots-per-host", "min-np", "max-np"}},
 		{"What the ranks get", []string{"export", "env-file", "unset-env", "no-env", "wdir", "stdin"}},
-		{"Output", []string{"prefix", "tag-output", "timestamp", "color", "show", "merge-stderr", "output-filename", "summary", "quiet", "json-events"}},
+		{"Output", []string{"prefix", "tag-output", "timestamp", "color", "show", "hide", "merge-stderr", "output-filename", "summary", "quiet", "json-events"}},
 		{"How long", []string{"start-timeout", "timeout", "grace"}},
 		{"Connections", []string{"launcher", "ssh-config", "ssh-port", "ssh-identity-file", "host-keys", "network-interface"}},
 		{"gorun itself", []string{"dry-run", "display-map", "print-env-flags", "config", "dialect", "verbose", "help"}},

@@ -80,11 +80,11 @@ func (t *translator) read(reader, typed string, values []string) error {
 		}
 		return t.emit("hosts", typed, value)
 	case "output-filename":
-		dir, qualifiers, _ := strings.Cut(text, ":")
-		if strings.Contains(qualifiers, "nocopy") {
-			t.pending = append(t.pending, typed+" "+text)
-		}
-		return t.emit("output-filename", typed, []string{dir})
+		return t.outputDir(typed, text)
+	case "redirects":
+		return t.redirect(typed, text, &t.redirected)
+	case "tee":
+		return t.redirect(typed, text, &t.teed)
 	case "output", "display":
 		return t.qualified(reader, typed, text)
 	case "default-hostfile":

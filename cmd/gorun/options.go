@@ -47,6 +47,7 @@ type runOptions struct {
 	timestamp      bool
 	color          string
 	show           ranks
+	hide           hidden
 	mergeStderr    bool
 	outputFilename string
 	summary        bool
@@ -111,6 +112,7 @@ func (o *runOptions) addOutputFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.timestamp, "timestamp", false, "start output lines with the time")
 	flags.StringVar(&o.color, "color", "auto", "colours of hosts before output lines: auto (on a terminal), always or never")
 	flags.Var(&o.show, "show", "show the output of these ranks only: 0,8-11")
+	flags.Var(&o.hide, "hide", "do not show this of the ranks' output, only save it: stdout, stderr or all")
 	flags.BoolVar(&o.mergeStderr, "merge-stderr", false, "write the ranks' stderr to stdout")
 	flags.StringVar(&o.outputFilename, "output-filename", "", "also save output to DIR/rank.N/stdout and stderr, listed in DIR/index.json")
 	flags.BoolVar(&o.summary, "summary", false, "end with a table of the ranks: host, how it ended, time, peak memory")
@@ -160,6 +162,8 @@ func (o *runOptions) check(npSet bool) error {
 		return usagef("", "--host-keys %q: it must be strict or accept-new", o.hostKeys)
 	case !slices.Contains([]string{"auto", "always", "never"}, o.color):
 		return usagef("", "--color %q: it must be auto, always or never", o.color)
+	case o.hide != 0 && o.outputFilename == "":
+		return usagef("say where it goes: --output-filename DIR, torchrun's --log-dir", "--hide %v: that output would be lost", &o.hide)
 	case o.sshPort < 0 || o.sshPort > 65535:
 		return usagef("", "--ssh-port %d: ports go from 1 to 65535", o.sshPort)
 	}
@@ -216,7 +220,7 @@ func (r *ranks) Set(text string) error {
 	return nil
 }
 
-// filter is a launcher.Options.Show for a job of some size.
+// filter says which ranks of a job of some size are in r; nil: all.
 func (r ranks) filter(size int) (func(rank int) bool, error) {
 	if len(r) == 0 {
 		return nil, nil

@@ -55,7 +55,7 @@ func (t *translator) srunInput(typed, text string) error {
 		return t.emit("stdin", typed, []string{text})
 	}
 	if strings.Trim(text, "0123456789,- ") == "" {
-		return usagef("name one rank, or say "+typed+" all", "%s %s: some of the ranks cannot read standard input", typed, text)
+		return usagef("name one rank, or say "+typed+" all", "%s %s: standard input goes to one rank, or to all", typed, text)
 	}
 	return usagef("let the shell open it: "+typed+" all <"+text, "%s %s: gorun has nothing that does this", typed, text)
 }

@@ -49,7 +49,7 @@ func (u *ui) failure(r launcher.Result, size int, now time.Time) {
 		}
 	}
 	lines := f.Stderr
-	if size == 1 {
+	if size == 1 && !u.unseen {
 		lines = nil // they have just been shown, and nobody else's with them
 	}
 	for _, line := range lines[max(0, len(lines)-room):] {

@@ -31,7 +31,8 @@ func outputOptions(opts *launcher.Options, o *runOptions, plan launcher.Plan, io
 		return err
 	}
 	opts.Prefix = prefix
-	opts.Show, err = o.show.filter(plan.Size)
+	ranks, err := o.show.filter(plan.Size)
+	opts.Show = shown(ranks, o.hide)
 	return err
 }
 
