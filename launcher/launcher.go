@@ -50,6 +50,9 @@ type Options struct {
 	Show func(rank, fd int) bool
 	// OutputDir, if set, gets a file per rank and stream.
 	OutputDir string
+	// SaveAs names the files of some streams, which OutputDir does not get then; "": it has no
+	// name of its own. Two ranks may not share a file. nil: none has.
+	SaveAs func(rank, fd int) string
 
 	StartTimeout time.Duration // until every rank runs; 0: no limit
 	Grace        time.Duration // between TERM and KILL; 0: KILL at once
@@ -137,8 +140,8 @@ func newJob(plan Plan, opts Options) (*job, error) {
 		stager: newStager(opts.Exe, opts.Trace), core: newCore(plan, opts.Grace), early: make(chan Stop, 1), events: make(chan any, 256), ended: make(chan struct{}),
 		hosts: make([]Host, len(plan.Hosts)), sessions: make([]*session, len(plan.Hosts)), ports: make([]int, len(plan.Hosts))}
 	rand.Read(j.key)
-	if opts.OutputDir != "" {
-		files, err := newRankFiles(opts.OutputDir, plan, opts.Note)
+	if opts.OutputDir != "" || opts.SaveAs != nil {
+		files, err := newRankFiles(opts.OutputDir, opts.SaveAs, plan, opts.Note)
 		if err != nil {
 			return nil, err
 		}

@@ -79,7 +79,7 @@ func TestPrinterProgressBars(t *testing.T) {
 
 func TestPrinterShowsSomeRanks(t *testing.T) {
 	dir := t.TempDir()
-	files, err := newRankFiles(dir, planOfSize(3), func(text string) { t.Error(text) })
+	files, err := newRankFiles(dir, nil, planOfSize(3), func(text string) { t.Error(text) })
 	if err != nil {
 		t.Fatal(err)
 	}

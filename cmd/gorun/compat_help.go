@@ -143,8 +143,6 @@ func readerSays(reader string) string {
 		return "--export of each, parted by ;"
 	case "srun-export":
 		return "ALL sends the environment, NONE does not, NAME and NAME=VALUE are --export"
-	case "srun-input":
-		return "--stdin VALUE; a file is refused: let the shell open it"
 	case "srun-time":
 		return "--timeout, from minutes, minutes:seconds, hours:minutes:seconds or days-hours"
 	case "fusion":
@@ -155,12 +153,6 @@ func readerSays(reader string) string {
 		return "a path: no effect, gorun needs nothing installed on hosts; else --prefix"
 	case "nodelist":
 		return "--hosts VALUE; --hostfile VALUE where it has a /"
-	case "output-filename":
-		return "--output-filename VALUE, without what follows a colon; with nocopy there, --hide all"
-	case "redirects":
-		return "1 is --hide stdout, 2 --hide stderr, 3 --hide all, less what --tee names; a map of ranks is refused"
-	case "tee":
-		return "shown, also what --redirects names; --log-dir keeps a copy"
 	case "output":
 		return "tag, timestamp, merge and dir=DIR are --prefix mpirun, --timestamp, --merge-stderr, --output-filename DIR; dir=DIR:nocopy is --hide all, too"
 	case "display":
@@ -174,7 +166,7 @@ func readerSays(reader string) string {
 	case "no-python":
 		return "the program is run as it is, not by python"
 	}
-	return ""
+	return streamsSay(reader)
 }
 
 // flagGroup is flags that are shown together.
@@ -187,7 +179,7 @@ func flagGroups() []flagGroup {
 	return []flagGroup{
 		{"Where and how many", []string{"np", "ppn", "nodes", "hosts", "hostfile", "no-oversubscribe", "host-discovery-script", "slots-per-host", "min-np", "max-np"}},
 		{"What the ranks get", []string{"export", "env-file", "unset-env", "no-env", "wdir", "stdin"}},
-		{"Output", []string{"prefix", "tag-output", "timestamp", "color", "show", "hide", "merge-stderr", "output-filename", "summary", "quiet", "json-events"}},
+		{"Output", []string{"prefix", "tag-output", "timestamp", "color", "show", "hide", "merge-stderr", "output-filename", "stdout-file", "stderr-file", "summary", "quiet", "json-events"}},
 		{"How long", []string{"start-timeout", "timeout", "grace"}},
 		{"Connections", []string{"launcher", "ssh-config", "ssh-port", "ssh-identity-file", "host-keys", "network-interface"}},
 		{"gorun itself", []string{"dry-run", "display-map", "print-env-flags", "config", "dialect", "verbose", "help"}},

@@ -56,8 +56,6 @@ func (t *translator) read(reader, typed string, values []string) error {
 		return t.emitEach("export", typed, strings.FieldsFunc(text, func(c rune) bool { return c == ';' }))
 	case "srun-export":
 		return t.srunExport(typed, text)
-	case "srun-input":
-		return t.srunInput(typed, text)
 	case "srun-time":
 		return t.srunTime(typed, text)
 	case "fusion":
@@ -79,12 +77,6 @@ func (t *translator) read(reader, typed string, values []string) error {
 			return t.emit("hostfile", typed, value)
 		}
 		return t.emit("hosts", typed, value)
-	case "output-filename":
-		return t.outputDir(typed, text)
-	case "redirects":
-		return t.redirect(typed, text, &t.redirected)
-	case "tee":
-		return t.redirect(typed, text, &t.teed)
 	case "output", "display":
 		return t.qualified(reader, typed, text)
 	case "default-hostfile":
@@ -101,6 +93,8 @@ func (t *translator) read(reader, typed string, values []string) error {
 		t.module = true
 	case "no-python":
 		t.noPython = true
+	default:
+		return t.readStreams(reader, typed, text)
 	}
 	return nil
 }

@@ -50,6 +50,7 @@ type runOptions struct {
 	hide           hidden
 	mergeStderr    bool
 	outputFilename string
+	save           savings
 	summary        bool
 	quiet          bool
 	jsonEvents     string
@@ -115,6 +116,8 @@ func (o *runOptions) addOutputFlags(flags *pflag.FlagSet) {
 	flags.Var(&o.hide, "hide", "do not show this of the ranks' output, only save it: stdout, stderr or all")
 	flags.BoolVar(&o.mergeStderr, "merge-stderr", false, "write the ranks' stderr to stdout")
 	flags.StringVar(&o.outputFilename, "output-filename", "", "also save output to DIR/rank.N/stdout and stderr, listed in DIR/index.json")
+	flags.StringVar(&o.save[1], "stdout-file", "", "save the ranks' stdout to files instead of showing it: text with %r %h %l %j, as out.%r")
+	flags.StringVar(&o.save[2], "stderr-file", "", "the same for stderr; with both names alike, what a rank writes goes to one file")
 	flags.BoolVar(&o.summary, "summary", false, "end with a table of the ranks: host, how it ended, time, peak memory")
 	flags.BoolVar(&o.quiet, "quiet", false, "say nothing but errors; the ranks' output is shown")
 	flags.StringVar(&o.jsonEvents, "json-events", "", "write the job's steps to a file or an open descriptor, a JSON object a line: FILE or fd:N")
@@ -162,7 +165,7 @@ func (o *runOptions) check(npSet bool) error {
 		return usagef("", "--host-keys %q: it must be strict or accept-new", o.hostKeys)
 	case !slices.Contains([]string{"auto", "always", "never"}, o.color):
 		return usagef("", "--color %q: it must be auto, always or never", o.color)
-	case o.hide != 0 && o.outputFilename == "":
+	case o.hide&^o.save.hidden() != 0 && o.outputFilename == "":
 		return usagef("say where it goes: --output-filename DIR, torchrun's --log-dir", "--hide %v: that output would be lost", &o.hide)
 	case o.sshPort < 0 || o.sshPort > 65535:
 		return usagef("", "--ssh-port %d: ports go from 1 to 65535", o.sshPort)

@@ -102,7 +102,7 @@ func launch(ctx context.Context, o *runOptions, plan launcher.Plan, opts launche
 		steps.failed(err)
 		return 0, err
 	}
-	say.unseen = o.hide.of(2)
+	say.unseen = (o.hide | o.save.hidden()).of(2)
 	say.conclude(result, plan.Size)
 	if o.summary {
 		say.table(summary(plan, result))

@@ -32,7 +32,11 @@ func outputOptions(opts *launcher.Options, o *runOptions, plan launcher.Plan, io
 	}
 	opts.Prefix = prefix
 	ranks, err := o.show.filter(plan.Size)
-	opts.Show = shown(ranks, o.hide)
+	if err != nil {
+		return err
+	}
+	opts.Show = shown(ranks, o.hide|o.save.hidden())
+	opts.SaveAs, err = o.save.places(plan, os.Getenv("SLURM_JOB_ID"))
 	return err
 }
 
