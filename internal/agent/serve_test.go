@@ -53,7 +53,10 @@ func TestServeReportsHowRanksEnd(t *testing.T) {
 		if e.Code == 127 && rank == 6 {
 			e.Code = 126 // shells differ in which of the two this is
 		}
-		if want.Rank, want.At = rank, e.At; e != want {
+		if e.MaxRSS < 100<<10 || e.MaxRSS > 1<<30 || e.CPU <= 0 || e.CPU > time.Minute {
+			t.Errorf("rank %d used %d bytes and %v", rank, e.MaxRSS, e.CPU)
+		}
+		if want.Rank, want.At, want.MaxRSS, want.CPU = rank, e.At, e.MaxRSS, e.CPU; e != want {
 			t.Errorf("got %+v, want %+v", e, want)
 		}
 	}
@@ -212,7 +215,7 @@ func TestServeStops(t *testing.T) {
 			began := time.Now()
 			h.tell(wire.TypeStop, wire.Stop{Grace: tc.grace})
 			for rank, e := range h.finish() {
-				if want := (wire.Exit{Rank: rank, Code: tc.want.Code, Signal: tc.want.Signal, Stopped: true, At: e.At}); e != want {
+				if want := (wire.Exit{Rank: rank, Code: tc.want.Code, Signal: tc.want.Signal, Stopped: true, At: e.At, MaxRSS: e.MaxRSS, CPU: e.CPU}); e != want {
 					t.Errorf("got %+v, want %+v", e, want)
 				}
 			}
