@@ -12,37 +12,53 @@ import (
 
 // rankFiles are the files of --output-filename: DIR/rank.N/stdout and stderr,
 // N padded with zeros to the width of the highest rank, as horovodrun names
-// them. They hold the ranks' bytes unchanged.
+// them; or files of other names. They hold the ranks' bytes unchanged.
 type rankFiles struct {
-	dir   string
+	dir   string                    // "": none
+	as    func(rank, fd int) string // other names, "" for none; nil: there are none
 	plan  Plan
 	width int
 	note  func(string) // tells the user, once per file
 
-	mu    sync.Mutex // stdout's and stderr's printers share this
-	files map[uint32]*os.File
-	saved map[uint32]int64 // bytes, by stream
-	lost  map[uint32]int   // bytes that could not be written, by stream
+	mu    sync.Mutex          // stdout's and stderr's printers share this
+	files map[string]*os.File // by path; nil: it could not be opened
+	saved map[uint32]int64    // bytes, by stream
+	lost  map[uint32]int      // bytes that could not be written, by stream
 }
 
-func newRankFiles(dir string, plan Plan, note func(string)) (*rankFiles, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make the output directory: %w", err)
+func newRankFiles(dir string, as func(rank, fd int) string, plan Plan, note func(string)) (*rankFiles, error) {
+	if dir != "" {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, fmt.Errorf("make the output directory: %w", err)
+		}
 	}
-	f := &rankFiles{dir: dir, plan: plan, width: len(fmt.Sprint(plan.Size - 1)), note: note,
-		files: map[uint32]*os.File{}, saved: map[uint32]int64{}, lost: map[uint32]int{}}
+	f := &rankFiles{dir: dir, as: as, plan: plan, width: len(fmt.Sprint(plan.Size - 1)), note: note,
+		files: map[string]*os.File{}, saved: map[uint32]int64{}, lost: map[uint32]int{}}
 	return f, f.writeIndex(nil)
 }
 
-func (f *rankFiles) path(rank, fd int) string { return filepath.Join(f.dir, f.name(rank, fd)) }
-
-// name is a file's path below dir.
-func (f *rankFiles) name(rank, fd int) string {
-	return filepath.Join(fmt.Sprintf("rank.%0*d", f.width, rank), [...]string{1: "stdout", 2: "stderr"}[fd])
+// path is where a stream is saved; "": nowhere.
+func (f *rankFiles) path(rank, fd int) string {
+	switch name, own := f.name(rank, fd); {
+	case !own:
+		return name
+	case f.dir != "":
+		return filepath.Join(f.dir, name)
+	}
+	return ""
 }
 
-func (f *rankFiles) open(rank, fd int) (*os.File, error) {
-	path := f.path(rank, fd)
+// name is a file's path below dir if it is one of dir's own, else its path.
+func (f *rankFiles) name(rank, fd int) (path string, own bool) {
+	if f.as != nil {
+		if path = f.as(rank, fd); path != "" {
+			return path, false
+		}
+	}
+	return filepath.Join(fmt.Sprintf("rank.%0*d", f.width, rank), [...]string{1: "stdout", 2: "stderr"}[fd]), true
+}
+
+func open(path string) (*os.File, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
 	}
@@ -51,14 +67,18 @@ func (f *rankFiles) open(rank, fd int) (*os.File, error) {
 
 // write appends data. A file that fails is reported once and the job goes on.
 func (f *rankFiles) write(rank, fd int, data []byte) {
+	path := f.path(rank, fd)
+	if path == "" {
+		return
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	key := wire.OutputStream(rank, fd)
-	file, known := f.files[key]
+	file, known := f.files[path]
 	var err error
 	if !known {
-		file, err = f.open(rank, fd)
-		f.files[key] = file
+		file, err = open(path)
+		f.files[path] = file
 	}
 	if file != nil && f.lost[key] == 0 {
 		_, err = file.Write(data)
@@ -79,14 +99,14 @@ func (f *rankFiles) close(r *Result) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var errs []error
-	for key, file := range f.files {
+	for _, file := range f.files {
 		if file != nil {
 			errs = append(errs, file.Close())
 		}
-		if lost := f.lost[key]; lost > 0 {
-			rank, _ := wire.RankFD(key)
-			errs = append(errs, fmt.Errorf("%d bytes of rank %d's output were not saved", lost, rank))
-		}
+	}
+	for key, lost := range f.lost {
+		rank, _ := wire.RankFD(key)
+		errs = append(errs, fmt.Errorf("%d bytes of rank %d's output were not saved", lost, rank))
 	}
 	return errors.Join(append(errs, f.writeIndex(r))...)
 }

@@ -28,7 +28,7 @@ type indexRank struct {
 
 // saved is one file.
 type saved struct {
-	Path  string `json:"path"` // below the folder of the index
+	Path  string `json:"path"` // below the folder of the index, unless it was named on its own
 	Bytes int64  `json:"bytes"`
 }
 
@@ -65,11 +65,15 @@ func (f *rankFiles) savedOf(rank, fd int) *saved {
 	if n == 0 {
 		return nil
 	}
-	return &saved{filepath.ToSlash(f.name(rank, fd)), n}
+	name, _ := f.name(rank, fd)
+	return &saved{filepath.ToSlash(name), n}
 }
 
 // writeIndex puts the index in place at once: whoever reads it reads the whole.
 func (f *rankFiles) writeIndex(r *Result) error {
+	if f.dir == "" {
+		return nil
+	}
 	text, err := json.MarshalIndent(f.indexOf(r), "", "  ")
 	if err != nil {
 		return fmt.Errorf("list the output files: %w", err)

@@ -25,7 +25,7 @@ func TestRankFilesLayout(t *testing.T) {
 		{101, 7, 2, "rank.007/stderr"},
 	} {
 		dir := t.TempDir()
-		f, err := newRankFiles(dir, planOfSize(tc.size), func(text string) { t.Error(text) })
+		f, err := newRankFiles(dir, nil, planOfSize(tc.size), func(text string) { t.Error(text) })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,7 +42,7 @@ func TestRankFilesLayout(t *testing.T) {
 
 func TestRankFilesHoldTheBytesUnchanged(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "made", "on", "demand")
-	f, err := newRankFiles(dir, planOfSize(2), func(text string) { t.Error(text) })
+	f, err := newRankFiles(dir, nil, planOfSize(2), func(text string) { t.Error(text) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func TestRankFilesReportAFullDiskOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	var notes []string
-	f, err := newRankFiles(dir, planOfSize(3), func(text string) { notes = append(notes, text) })
+	f, err := newRankFiles(dir, nil, planOfSize(3), func(text string) { notes = append(notes, text) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func TestRankFilesNeedTheirDirectory(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := newRankFiles(file, planOfSize(1), nil); err == nil {
+	if _, err := newRankFiles(file, nil, planOfSize(1), nil); err == nil {
 		t.Error("a file was taken for the output directory")
 	}
 }
@@ -137,7 +137,7 @@ func TestIndexOfTheFiles(t *testing.T) {
 		}
 		return x
 	}
-	f, err := newRankFiles(dir, planOfSize(3), func(text string) { t.Error(text) })
+	f, err := newRankFiles(dir, nil, planOfSize(3), func(text string) { t.Error(text) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,6 +175,49 @@ func TestIndexOfTheFiles(t *testing.T) {
 		}
 		if got := f.log(rank); got != want {
 			t.Errorf("the log of rank %d is %q, want %q", rank, got, want)
+		}
+	}
+}
+
+// A stream with a name of its own is saved there alone, and two streams of a rank may share a file.
+func TestRankFilesOfOtherNames(t *testing.T) {
+	dir := t.TempDir()
+	as := func(rank, fd int) string {
+		switch {
+		case rank == 0:
+			return filepath.Join(dir, "both", "0")
+		case fd == 1:
+			return filepath.Join(dir, "one")
+		}
+		return ""
+	}
+	for _, own := range []string{"", filepath.Join(dir, "out")} {
+		f, err := newRankFiles(own, as, planOfSize(2), func(text string) { t.Error(text) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, rank := range []int{0, 1} {
+			f.write(rank, 1, []byte("out"))
+			f.write(rank, 2, []byte("err"))
+		}
+		if err := f.close(&Result{}); err != nil {
+			t.Error(err)
+		}
+		want := map[string]string{"both/0": "outerr", "one": "out"}
+		if own != "" {
+			want["out/rank.1/stderr"] = "err"
+		}
+		for name, text := range want {
+			if got, err := os.ReadFile(filepath.Join(dir, name)); string(got) != text {
+				t.Errorf("%s has %q, want %q, %v", name, got, text, err)
+			}
+		}
+		_, err = os.Stat(filepath.Join(dir, "out", "index.json"))
+		if (err == nil) != (own != "") {
+			t.Errorf("with the folder %q the index is there: %v", own, err == nil)
+		}
+		if f.log(1) == "" || f.log(0) != as(0, 2) {
+			t.Errorf("logs %q and %q", f.log(0), f.log(1))
 		}
 	}
 }

@@ -35,7 +35,9 @@ type Options struct {
 
 	Dial  Dialer
 	Exe   Executable
-	Stdin io.Reader // for rank 0; nil: none. Its Read should end when Run does
+	Stdin io.Reader // for the ranks that read it; nil: none. Its Read should end when Run does
+	// StdinRank is the rank that reads Stdin, or StdinAll.
+	StdinRank int
 	// Stdout and Stderr get the ranks' output, written in whole lines by one
 	// goroutine each. With OneOutput all goes to Stdout, and lines of the two never mix.
 	Stdout, Stderr io.Writer
@@ -47,10 +49,13 @@ type Options struct {
 	Prefix func(rank, fd int, at time.Time) []byte
 	// CutMark is written where a line is broken off: the rank has ended, or another writes.
 	CutMark string
-	// Show says whose output is shown; nil: everybody's. Files get all of it.
-	Show func(rank int) bool
+	// Show says whose output on fd 1 or 2 is shown; nil: everybody's. Files get all of it.
+	Show func(rank, fd int) bool
 	// OutputDir, if set, gets a file per rank and stream.
 	OutputDir string
+	// SaveAs names the files of some streams, which OutputDir does not get then; "": it has no
+	// name of its own. Two ranks may not share a file. nil: none has.
+	SaveAs func(rank, fd int) string
 
 	StartTimeout time.Duration // until every rank runs; 0: no limit
 	Grace        time.Duration // between TERM and KILL; 0: KILL at once
@@ -134,7 +139,6 @@ type job struct {
 	stdout  *printer
 	stderr  *printer
 	files   *rankFiles
-	windows map[int]*wire.Credit // stdin's credit by rank
 }
 
 func newJob(plan Plan, opts Options) (*job, error) {
@@ -142,8 +146,8 @@ func newJob(plan Plan, opts Options) (*job, error) {
 		stager: newStager(opts.Exe, opts.Trace), core: newCore(plan, opts.Grace), early: make(chan Stop, 1), events: make(chan any, 256), ended: make(chan struct{}),
 		hosts: make([]Host, len(plan.Hosts)), sessions: make([]*session, len(plan.Hosts)), ports: make([]int, len(plan.Hosts))}
 	rand.Read(j.key)
-	if opts.OutputDir != "" {
-		files, err := newRankFiles(opts.OutputDir, plan, opts.Note)
+	if opts.OutputDir != "" || opts.SaveAs != nil {
+		files, err := newRankFiles(opts.OutputDir, opts.SaveAs, plan, opts.Note)
 		if err != nil {
 			return nil, err
 		}
@@ -281,15 +285,12 @@ func (j *job) describe(h *PlannedHost, on Host) wire.Job {
 		drop = append(drop, j.opts.DropHere...)
 	}
 	w := wire.Job{ID: j.id, Key: j.key, Size: j.plan.Size, Hosts: len(j.plan.Hosts), Host: h.Name,
-		Drop: drop, Wdir: []byte(j.opts.Wdir), Ranks: h.Ranks, Stdin: -1, Grace: j.opts.Grace}
+		Drop: drop, Wdir: []byte(j.opts.Wdir), Ranks: h.Ranks, Stdin: j.opts.inputOf(h), Grace: j.opts.Grace}
 	for _, a := range j.opts.Argv {
 		w.Argv = append(w.Argv, []byte(a))
 	}
 	for _, e := range j.opts.Env {
 		w.Env = append(w.Env, []byte(e))
-	}
-	if j.opts.Stdin != nil && h.has(stdinRank) {
-		w.Stdin = 0
 	}
 	return w
 }

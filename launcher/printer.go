@@ -22,7 +22,7 @@ const eraseLine = "\r\x1b[K"
 type printing struct {
 	w      io.Writer
 	prefix func(rank, fd int, at time.Time) []byte // nil: none, bytes pass as they are
-	show   func(rank int) bool                     // nil: all ranks are shown
+	show   func(rank, fd int) bool                 // nil: all is shown
 	cut    string                                  // marks a line that is broken off
 	screen bool                                    // w is a terminal that can erase a line
 	files  *rankFiles                              // nil: none
@@ -151,7 +151,7 @@ func (p *printer) print(c chunk) {
 		p.files.write(s.rank, s.fd, c.data)
 	}
 	s.keep(c.data)
-	if p.show == nil || p.show(s.rank) {
+	if p.show == nil || p.show(s.rank, s.fd) {
 		s.at = c.at
 		s.lines.add(c.data, func(line []byte) { p.emit(s, line) })
 		p.held = p.held || len(s.lines.partial) > 0

@@ -79,11 +79,11 @@ func TestPrinterProgressBars(t *testing.T) {
 
 func TestPrinterShowsSomeRanks(t *testing.T) {
 	dir := t.TempDir()
-	files, err := newRankFiles(dir, planOfSize(3), func(text string) { t.Error(text) })
+	files, err := newRankFiles(dir, nil, planOfSize(3), func(text string) { t.Error(text) })
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, p := playSteps(t, printing{prefix: rankPrefix, files: files, show: func(rank int) bool { return rank == 1 }}, `0:a\n 1:b\n 2:c\n 2!bad\n`)
+	got, p := playSteps(t, printing{prefix: rankPrefix, files: files, show: func(rank, fd int) bool { return rank == 1 && fd == 1 }}, `0:a\n 1:b\n 1!hidden\n 2:c\n 2!bad\n`)
 	if got != "1> b\n" {
 		t.Errorf("got %q", got)
 	}

@@ -59,9 +59,9 @@ func describe(e wire.Exit) string {
 		if e.Core {
 			text += ", core dumped"
 		}
-		return text
+		return text + shortOf(e)
 	}
-	return fmt.Sprintf("exited with code %d", e.Code)
+	return fmt.Sprintf("exited with code %d%s", e.Code, shortOf(e))
 }
 
 // signalName is the signal's common name.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"syscall"
 	"time"
 
@@ -13,10 +12,9 @@ import (
 )
 
 const (
-	beatTime  = time.Second
-	hungTime  = 30 * time.Second // silence after which a connected agent counts as hung
-	coreTick  = 100 * time.Millisecond
-	stdinRank = 0
+	beatTime = time.Second
+	hungTime = 30 * time.Second // silence after which a connected agent counts as hung
+	coreTick = 100 * time.Millisecond
 )
 
 // stream begins to carry output, input and requests between the hosts and us.
@@ -32,11 +30,7 @@ func (j *job) stream() {
 	ctx, cancel := context.WithCancel(context.Background())
 	j.stopGet = cancel
 	j.fences = newFences(ctx, j.plan.Size)
-	j.windows = map[int]*wire.Credit{}
-	if j.opts.Stdin != nil {
-		j.windows[stdinRank] = wire.NewCredit()
-		go j.feed(j.opts.Stdin, j.windows[stdinRank]) // ends with Stdin, which is the caller's
-	}
+	j.openInput()
 	for _, s := range j.sessions {
 		j.wg.Go(func() { j.read(s) })
 	}
@@ -81,9 +75,7 @@ func (j *job) reap(ctx context.Context) Result {
 	}
 	close(j.ended)
 	j.stopGet()
-	for _, w := range j.windows {
-		w.Close()
-	}
+	j.closeInput()
 	j.stdout.close()
 	if j.stderr != j.stdout {
 		j.stderr.close()
@@ -165,6 +157,7 @@ func (j *job) findHung() any {
 
 // read takes one agent's frames until its session ends.
 func (j *job) read(s *session) {
+	defer s.endInput()
 	done := false
 	for {
 		f, err := s.frames.Next()
@@ -214,7 +207,7 @@ func (j *job) frame(s *session, f wire.Frame) error {
 	case wire.TypeOutput:
 		return j.output(s, f)
 	case wire.TypeCredit:
-		return j.credit(f)
+		return s.credit(f)
 	case wire.TypeExit:
 		return wire.Handle(f, func(e wire.Exit) error {
 			if !s.owns(e.Rank) {
@@ -247,6 +240,7 @@ func (j *job) frame(s *session, f wire.Frame) error {
 	case wire.TypeGet:
 		return wire.Handle(f, func(g wire.Get) error { return j.fences.get(s.out, g) })
 	case wire.TypeDone:
+		s.endInput()
 		j.post(eventDone{s.index})
 		return nil
 	}
@@ -274,38 +268,4 @@ func (j *job) output(s *session, f wire.Frame) error {
 	}
 	p.add(f.Stream, f.Payload, s.out.creditor(f.Stream))
 	return nil
-}
-
-// credit lets more of stdin go to its rank.
-func (j *job) credit(f wire.Frame) error {
-	n, err := f.Credit()
-	if err != nil {
-		return err
-	}
-	if w := j.windows[int(f.Stream)]; w != nil {
-		return w.Add(n)
-	}
-	return &wire.FormatError{Reason: "credit for a stream that does not exist"}
-}
-
-// feed carries standard input to its rank while that has room for it.
-func (j *job) feed(stdin io.Reader, window *wire.Credit) {
-	i := slices.IndexFunc(j.sessions, func(s *session) bool { return s.owns(stdinRank) })
-	out := j.sessions[i].out
-	buf := make([]byte, 16<<10)
-	for {
-		room := window.Take(len(buf))
-		if room == 0 {
-			return
-		}
-		n, err := stdin.Read(buf[:room])
-		if n > 0 {
-			out.send(wire.TypeStdin, stdinRank, append([]byte(nil), buf[:n]...))
-		}
-		_ = window.Add(room - n)
-		if err != nil {
-			out.send(wire.TypeStdin, stdinRank, nil)
-			return
-		}
-	}
 }

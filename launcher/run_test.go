@@ -134,8 +134,8 @@ func TestRunDescribesTheJobToEveryHost(t *testing.T) {
 		if a.ID == "" || a.ID != b.ID || len(a.Key) != 32 || !bytes.Equal(a.Key, b.Key) || bytes.Equal(a.Key, make([]byte, 32)) {
 			t.Errorf("ids %q and %q, keys %x and %x", a.ID, b.ID, a.Key, b.Key)
 		}
-		if a.Stdin != 0 || b.Stdin != -1 {
-			t.Errorf("stdin goes to rank %d on h0 and %d on h1", a.Stdin, b.Stdin)
+		if !slices.Equal(a.Stdin, []int{0}) || b.Stdin != nil {
+			t.Errorf("stdin goes to ranks %d on h0 and %d on h1", a.Stdin, b.Stdin)
 		}
 		if string(a.Argv[0]) != "a\xff" || len(a.Argv) != 2 || string(a.Env[0]) != "A=\xfe" || string(a.Wdir) != "/work" || !slices.Contains(a.Drop, "SSH_CONNECTION") || !slices.Contains(a.Drop, "UNSET") || slices.Contains(a.Drop, "OF_THIS_MACHINE") {
 			t.Errorf("h0 was told %q %q %q, drop %q", a.Argv, a.Env, a.Wdir, a.Drop)

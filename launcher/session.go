@@ -42,6 +42,7 @@ type session struct {
 	hello  wire.Hello
 	frames *wire.Reader
 	out    *outbox
+	input  *wire.Credit // for standard input; nil: none of the ranks reads it
 	stdin  *io.PipeWriter
 	stdout *io.PipeReader
 	stderr *tail

@@ -138,9 +138,11 @@ type translator struct {
 	version  bool
 	noPython bool // torchrun's
 	module   bool // torchrun's
-	fromEnv  bool // what is read is a variable, not a command line
-	table    map[string][]word
-	rest     []string
+	// torchrun's --redirects and --tee
+	redirected, teed hidden
+	fromEnv          bool // what is read is a variable, not a command line
+	table            map[string][]word
+	rest             []string
 }
 
 func newTranslator(dialect launchers, flags *pflag.FlagSet) *translator {

@@ -155,10 +155,8 @@ func readerSays(reader string) string {
 		return "a path: no effect, gorun needs nothing installed on hosts; else --prefix"
 	case "nodelist":
 		return "--hosts VALUE; --hostfile VALUE where it has a /"
-	case "output-filename":
-		return "--output-filename VALUE, without what follows a colon; the output is shown too"
 	case "output":
-		return "tag, timestamp, merge and dir=DIR are --prefix mpirun, --timestamp, --merge-stderr, --output-filename DIR"
+		return "tag, timestamp, merge and dir=DIR are --prefix mpirun, --timestamp, --merge-stderr, --output-filename DIR; dir=DIR:nocopy is --hide all, too"
 	case "display":
 		return "map and allocation are --display-map"
 	case "default-hostfile":
@@ -170,7 +168,7 @@ func readerSays(reader string) string {
 	case "no-python":
 		return "the program is run as it is, not by python"
 	}
-	return ""
+	return streamsSay(reader)
 }
 
 // flagGroup is flags that are shown together.
@@ -183,7 +181,7 @@ func flagGroups() []flagGroup {
 	return []flagGroup{
 		{"Where and how many", []string{"np", "ppn", "nodes", "hosts", "hostfile", "no-oversubscribe", "host-discovery-script", "slots-per-host", "min-np", "max-np"}},
 		{"What the ranks get", []string{"export", "env-file", "unset-env", "no-env", "wdir", "stdin"}},
-		{"Output", []string{"prefix", "tag-output", "timestamp", "color", "show", "merge-stderr", "output-filename", "summary", "quiet", "json-events"}},
+		{"Output", []string{"prefix", "tag-output", "timestamp", "color", "show", "hide", "merge-stderr", "output-filename", "stdout-file", "stderr-file", "summary", "quiet", "json-events"}},
 		{"How long", []string{"start-timeout", "timeout", "grace"}},
 		{"Connections", []string{"launcher", "launch-agent", "ssh-config", "ssh-port", "ssh-identity-file", "host-keys", "network-interface"}},
 		{"gorun itself", []string{"dry-run", "display-map", "print-env-flags", "config-file", "config", "dialect", "verbose", "help"}},

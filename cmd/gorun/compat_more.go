@@ -71,8 +71,8 @@ func torchWords() []word {
 		{"monitor-interval role start-method logs-specs", torch, 1, "", pending, "torchrun's own agent"},
 		{"run-path", torch, 0, "", refuse, "name the script"},
 		{"log-dir", torch, 1, "", means, "output-filename={}"},
-		{"redirects r", torch, 1, "", pending, "output to files only; --output-filename DIR keeps a copy"},
-		{"tee t", torch, 1, "", pending, "all output is shown; --output-filename DIR keeps a copy"},
+		{"redirects r", torch, 1, "", reads, "redirects"},
+		{"tee t", torch, 1, "", reads, "tee"},
 		{"local-ranks-filter", torch, 1, "", pending, "output of some ranks only"},
 	}
 }

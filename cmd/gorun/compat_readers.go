@@ -79,12 +79,6 @@ func (t *translator) read(reader, typed string, values []string) error {
 			return t.emit("hostfile", typed, value)
 		}
 		return t.emit("hosts", typed, value)
-	case "output-filename":
-		dir, qualifiers, _ := strings.Cut(text, ":")
-		if strings.Contains(qualifiers, "nocopy") {
-			t.pending = append(t.pending, typed+" "+text)
-		}
-		return t.emit("output-filename", typed, []string{dir})
 	case "output", "display":
 		return t.qualified(reader, typed, text)
 	case "default-hostfile":
@@ -101,6 +95,8 @@ func (t *translator) read(reader, typed string, values []string) error {
 		t.module = true
 	case "no-python":
 		t.noPython = true
+	default:
+		return t.readStreams(reader, typed, text)
 	}
 	return nil
 }

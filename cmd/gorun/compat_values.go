@@ -180,8 +180,10 @@ func (t *translator) qualified(reader, typed, list string) error {
 			err = t.emit("timestamp", typed, nil)
 		case reader == "output" && name == "raw":
 			t.pending = append(t.pending, typed+" "+name)
+		case reader == "output" && name == "nocopy": // of the directory before it
+			err = t.emit("hide", typed, []string{"all"})
 		case reader == "output" && valued && slices.Contains([]string{"dir", "directory"}, name):
-			err = t.emit("output-filename", typed, []string{value})
+			err = t.outputDir(typed, value)
 		default:
 			err = usagef("gorun help compat lists what there is", "%s %s: gorun has nothing that does this", typed, item)
 		}

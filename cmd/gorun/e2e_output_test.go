@@ -236,3 +236,25 @@ func TestOutputDocument(t *testing.T) {
 		t.Errorf("gorun does not say %q", failure)
 	}
 }
+
+// What is hidden is in the files, and a failure still has its last words.
+func TestHiddenOutputIsSaved(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "out")
+	const script = "echo out; echo err >&2; exit 3"
+	for _, tc := range []struct{ args, out, err string }{
+		{"--hide stdout", "", "localhost:0: err\n"},
+		{"--hide stderr", "localhost:0: out\n", "gorun: rank 0 said: err\n"},
+		{"--redirects 3 --tee 1", "localhost:0: out\n", "gorun: rank 0 said: err\n"},
+		{"--hide all --summary", "", "gorun: rank 0 said: err\n"},
+	} {
+		r := start(t, nil, append(strings.Fields(tc.args), "--output-filename", dir, "sh", "-c", script)...).want(3, tc.err)
+		if r.out.String() != tc.out || strings.Count(r.err.String(), " err\n") != 1 {
+			t.Errorf("%s: %q and %q", tc.args, &r.out, &r.err)
+		}
+		for name, want := range map[string]string{"stdout": "out\n", "stderr": "err\n"} {
+			if text, err := os.ReadFile(filepath.Join(dir, "rank.0", name)); string(text) != want {
+				t.Errorf("%s: %s has %q, %v", tc.args, name, text, err)
+			}
+		}
+	}
+}

@@ -28,6 +28,10 @@ type jobEvent struct {
 	Signal  string      `json:"signal,omitempty"`
 	Stopped bool        `json:"stopped,omitempty"`
 	Seconds *float64    `json:"seconds,omitempty"` // since the ranks started
+	CPU     float64     `json:"cpu_seconds,omitempty"`
+	MaxRSS  int64       `json:"max_rss,omitempty"` // bytes
+	Memory  string      `json:"out_of_memory,omitempty"`
+	Limit   int64       `json:"memory_limit,omitempty"` // bytes
 	Error   string      `json:"error,omitempty"`
 	Hint    string      `json:"hint,omitempty"`
 	Stderr  []string    `json:"stderr,omitempty"`
@@ -148,6 +152,7 @@ func (l *eventLog) follow(event launcher.Event) {
 // fill says how a rank ended.
 func (l *eventLog) fill(step *jobEvent, e wire.Exit) {
 	step.Rank, step.Code, step.Stopped, step.Seconds = &e.Rank, &e.Code, e.Stopped, l.since(e.At)
+	step.CPU, step.MaxRSS, step.Memory, step.Limit = e.CPU.Seconds(), e.MaxRSS, string(e.OutOfMemory), e.MemoryLimit
 	step.Error = e.Failed
 	if e.Signal != 0 {
 		step.Code, step.Signal = nil, signalText(e.Signal)

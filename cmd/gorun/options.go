@@ -28,7 +28,7 @@ type runOptions struct {
 	unset    []string
 	noEnv    bool
 	wdir     string
-	stdin    string
+	stdin    stdinChoice
 
 	launcher   string
 	rshAgent   string
@@ -49,8 +49,10 @@ type runOptions struct {
 	timestamp      bool
 	color          string
 	show           ranks
+	hide           hidden
 	mergeStderr    bool
 	outputFilename string
+	save           savings
 	summary        bool
 	quiet          bool
 	jsonEvents     string
@@ -83,7 +85,7 @@ func (o *runOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&o.unset, "unset-env", nil, "leave a variable out: NAME or PREFIX*")
 	flags.BoolVar(&o.noEnv, "no-env", false, "send only what --export and --env-file name")
 	flags.StringVar(&o.wdir, "wdir", "", "working directory of the ranks (default: the current one)")
-	flags.StringVar(&o.stdin, "stdin", "0", "which rank reads gorun's standard input: 0 or none")
+	flags.Var(&o.stdin, "stdin", "which ranks read gorun's standard input: one of them, all or none (default: rank 0)")
 
 	flags.StringVar(&o.launcher, "launcher", "auto", "how hosts are reached: ssh, srun, system-ssh (by the ssh program), rsh (by the one of --launch-agent), local (all are this machine), or auto: by srun in a Slurm job")
 	addRemoteShellFlags(o, flags)
@@ -116,9 +118,12 @@ func (o *runOptions) addOutputFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.timestamp, "timestamp", false, "start output lines with the time")
 	flags.StringVar(&o.color, "color", "auto", "colours of hosts before output lines: auto (on a terminal), always or never")
 	flags.Var(&o.show, "show", "show the output of these ranks only: 0,8-11")
+	flags.Var(&o.hide, "hide", "do not show this of the ranks' output, only save it: stdout, stderr or all")
 	flags.BoolVar(&o.mergeStderr, "merge-stderr", false, "write the ranks' stderr to stdout")
 	flags.StringVar(&o.outputFilename, "output-filename", "", "also save output to DIR/rank.N/stdout and stderr, listed in DIR/index.json")
-	flags.BoolVar(&o.summary, "summary", false, "end with a table of the ranks: host, how it ended, time")
+	flags.StringVar(&o.save[1], "stdout-file", "", "save the ranks' stdout to files instead of showing it: text with %r %h %l %j, as out.%r")
+	flags.StringVar(&o.save[2], "stderr-file", "", "the same for stderr; with both names alike, what a rank writes goes to one file")
+	flags.BoolVar(&o.summary, "summary", false, "end with a table of the ranks: host, how it ended, time, peak memory")
 	flags.BoolVar(&o.quiet, "quiet", false, "say nothing but errors; the ranks' output is shown")
 	flags.StringVar(&o.jsonEvents, "json-events", "", "write the job's steps to a file or an open descriptor, a JSON object a line: FILE or fd:N")
 }
@@ -165,10 +170,10 @@ func (o *runOptions) check(npSet bool) error {
 		return usagef("", "--launcher %q: it must be auto, ssh, srun, system-ssh, rsh or local", o.launcher)
 	case o.hostKeys != "strict" && o.hostKeys != "accept-new":
 		return usagef("", "--host-keys %q: it must be strict or accept-new", o.hostKeys)
-	case o.stdin != "0" && o.stdin != "none":
-		return usagef("", "--stdin %q: it must be 0 or none", o.stdin)
 	case !slices.Contains([]string{"auto", "always", "never"}, o.color):
 		return usagef("", "--color %q: it must be auto, always or never", o.color)
+	case o.hide&^o.save.hidden() != 0 && o.outputFilename == "":
+		return usagef("say where it goes: --output-filename DIR, torchrun's --log-dir", "--hide %v: that output would be lost", &o.hide)
 	case o.sshPort < 0 || o.sshPort > 65535:
 		return usagef("", "--ssh-port %d: ports go from 1 to 65535", o.sshPort)
 	}
@@ -225,7 +230,7 @@ func (r *ranks) Set(text string) error {
 	return nil
 }
 
-// filter is a launcher.Options.Show for a job of some size.
+// filter says which ranks of a job of some size are in r; nil: all.
 func (r ranks) filter(size int) (func(rank int) bool, error) {
 	if len(r) == 0 {
 		return nil, nil

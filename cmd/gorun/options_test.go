@@ -63,7 +63,7 @@ func TestFlagDefaults(t *testing.T) {
 	if err := o.check(false); err != nil {
 		t.Error(err)
 	}
-	if time.Duration(o.startTimeout) != time.Minute || time.Duration(o.grace) != 5*time.Second || o.timeout != 0 || o.stdin != "0" || o.prefix != "host" || o.hostKeys != "strict" {
+	if time.Duration(o.startTimeout) != time.Minute || time.Duration(o.grace) != 5*time.Second || o.timeout != 0 || o.stdin.String() != "0" || o.prefix != "host" || o.hostKeys != "strict" {
 		t.Errorf("%+v", *o)
 	}
 	flags.VisitAll(func(f *pflag.Flag) {
@@ -104,7 +104,10 @@ func TestOptionsThatNoRunCanHave(t *testing.T) {
 		"--np=1048577":           "-np 1048577: at most 1048576 ranks",
 		"-H=a --hostfile=f":      "",
 		"--host-keys=no":         `--host-keys "no"`,
-		"--stdin=1":              `--stdin "1"`,
+		"--stdin=1":              "",
+		"--stdin=all":            "",
+		"--hide=all":             "--hide all: that output would be lost",
+		"--hide=none":            "",
 		"--ssh-port=65536":       "--ssh-port 65536",
 		"--ssh-port=-1":          "--ssh-port -1",
 		"--np=1":                 "",

@@ -100,6 +100,7 @@ func launch(ctx context.Context, o *runOptions, plan launcher.Plan, opts launche
 		steps.failed(err)
 		return 0, err
 	}
+	say.unseen = (o.hide | o.save.hidden()).of(2)
 	say.conclude(result, plan.Size)
 	if o.summary {
 		say.table(summary(plan, result))
@@ -125,6 +126,9 @@ func launchOptions(o *runOptions, plan launcher.Plan, program []string, io strea
 	opts := launcher.Options{Argv: program, Wdir: wdir, Network: o.network.Network, Dial: dial, Exe: exe,
 		StartTimeout: time.Duration(o.startTimeout), Grace: time.Duration(o.grace),
 		Note: func(text string) { say.notef("%s", text) }, Trace: say.tracef}
+	if opts.StdinRank, err = o.stdin.rank(plan.Size); err != nil {
+		return launcher.Options{}, err
+	}
 	return opts, outputOptions(&opts, o, plan, io)
 }
 

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/term"
 )
 
-// input is standard input for rank 0. Its Read ends when the input is closed,
+// input is standard input for the ranks. Its Read ends when the input is closed,
 // and does not touch a terminal that belongs to another job: reading it would
 // stop gorun (SIGTTIN).
 type input struct {

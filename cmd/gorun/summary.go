@@ -20,17 +20,20 @@ func summary(plan launcher.Plan, r launcher.Result) string {
 	}
 	var b strings.Builder
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprint(table, "rank\thost\tended\ttime\n")
+	fmt.Fprint(table, "rank\thost\tended\ttime\tcpu\tpeak memory\n")
 	for _, h := range plan.Hosts {
 		for _, rank := range h.Ranks {
-			ended, ran := "not known", "-"
+			ended, ran, cpu, memory := "not known", "-", "-", "-"
 			if e, known := exits[rank.Rank]; known {
 				ended, ran = endOf(e), seconds3(max(0, e.At-r.Started))
+				if e.Failed == "" {
+					cpu, memory = seconds3(e.CPU), launcher.Size(e.MaxRSS)
+				}
 			}
 			if c := r.Cause; c != nil && c.Rank == rank.Rank {
 				ended += ", the first to fail"
 			}
-			fmt.Fprintf(table, "%d\t%s\t%s\t%s\n", rank.Rank, h.Name, ended, ran)
+			fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%s\n", rank.Rank, h.Name, ended, ran, cpu, memory)
 		}
 	}
 	_ = table.Flush() // a strings.Builder takes everything
@@ -46,6 +49,9 @@ func endOf(e wire.Exit) string {
 		text = "did not start"
 	case e.Signal != 0:
 		text = signalText(e.Signal)
+	}
+	if e.OutOfMemory != "" {
+		text += ", out of memory"
 	}
 	if e.Stopped {
 		text += ", stopped by gorun"

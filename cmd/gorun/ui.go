@@ -17,6 +17,7 @@ type ui struct {
 	w       io.Writer
 	verbose int
 	quiet   bool   // errors only
+	unseen  bool   // the ranks' stderr is not shown
 	footer  string // stands below all lines, on a terminal
 }
 

@@ -49,7 +49,7 @@ func (u *ui) failure(r launcher.Result, size int, now time.Time) {
 		}
 	}
 	lines := f.Stderr
-	if size == 1 {
+	if size == 1 && !u.unseen {
 		lines = nil // they have just been shown, and nobody else's with them
 	}
 	for _, line := range lines[max(0, len(lines)-room):] {
@@ -104,6 +104,8 @@ func failureHint(f launcher.Failure) string {
 		return "it had lost its connection to another rank before"
 	case e.Failed != "" || e.Stopped:
 		return ""
+	case e.OutOfMemory != "":
+		return memoryHint(e, f.Host)
 	case e.Signal != 0:
 		return signalHint(syscall.Signal(e.Signal), e, f.Host)
 	case e.Code == 126 || e.Code == 127:
@@ -130,6 +132,14 @@ func signalHint(s syscall.Signal, e wire.Exit, host string) string {
 		}
 	}
 	return ""
+}
+
+// memoryHint says what to do when memory ran out.
+func memoryHint(e wire.Exit, host string) string {
+	if e.OutOfMemory == wire.MemoryOfGroup {
+		return fmt.Sprintf("its peak was %s; raise the limit on %s (srun --mem, docker --memory, MemoryMax of systemd), or put fewer ranks there", launcher.Size(e.MaxRSS), host)
+	}
+	return fmt.Sprintf("its peak was %s; put fewer ranks on %s, or let each use less (--summary shows their peaks); dmesg there has the kernel's word", launcher.Size(e.MaxRSS), host)
 }
 
 func countStopped(r launcher.Result) (n int) {

@@ -47,6 +47,10 @@ func TestFailureTexts(t *testing.T) {
 		{"another CPU", 4, wire.Exit{Signal: 4}, nil},
 		{"a shell that found nothing", 4, wire.Exit{Code: 127}, nil},
 		{"a shell whose command was killed", 4, wire.Exit{Code: 137}, nil},
+		{"out of memory", 4, wire.Exit{Signal: 9, OutOfMemory: wire.MemoryOfHost, MaxRSS: 12_900_000_000}, nil},
+		{"out of memory at a limit, with all there is to say", 4, wire.Exit{Signal: 9, OutOfMemory: wire.MemoryOfGroup, MemoryLimit: 2 << 30, MaxRSS: 2_140_000_000},
+			func(f *launcher.Failure) { f.Stderr, f.Log = said, "out/rank.1/stderr" }},
+		{"out of memory, it seems, below a shell", 4, wire.Exit{Code: 137, OutOfMemory: wire.MemoryLikely, MaxRSS: 12_900_000_000}, nil},
 		{"no start", 4, wire.Exit{Code: 127, Failed: "no such file or directory"}, nil},
 		{"a victim", 4, wire.Exit{Code: 1}, func(f *launcher.Failure) { f.Victim = true }},
 		{"a host", 4, wire.Exit{}, func(f *launcher.Failure) { f.Rank, f.Lost = -1, errors.New("lost the connection to the agent") }},
@@ -85,20 +89,24 @@ func TestSeconds3(t *testing.T) {
 }
 
 func TestSummary(t *testing.T) {
-	r := failedJob(wire.Exit{Code: 3})
+	r := failedJob(wire.Exit{Code: 3, CPU: 2400 * time.Millisecond, MaxRSS: 1_640_000_000})
+	r.Exits[3].Failed = "x"
 	got := summary(planOf(t, "f1:2,node2.example.org:3"), r)
-	want := `rank  host               ended                      time
-0     f1                 SIGTERM, stopped by gorun  2.60 s
-1     f1                 code 3, the first to fail  2.50 s
-2     node2.example.org  SIGTERM, stopped by gorun  2.60 s
-3     node2.example.org  code 0                     1.00 s
-4     node2.example.org  not known                  -
+	want := `rank  host               ended                      time    cpu     peak memory
+0     f1                 SIGTERM, stopped by gorun  2.60 s  0.00 s  0 MiB
+1     f1                 code 3, the first to fail  2.50 s  2.40 s  1.53 GiB
+2     node2.example.org  SIGTERM, stopped by gorun  2.60 s  0.00 s  0 MiB
+3     node2.example.org  did not start              1.00 s  -       -
+4     node2.example.org  not known                  -       -       -
 started in 0.50 s, ran 3.50 s, exit code 3
 `
 	if got != want {
 		t.Errorf("got:\n%swant:\n%s", got, want)
 	}
 	if got := endOf(wire.Exit{Code: 127, Failed: "x"}); got != "did not start" {
+		t.Error(got)
+	}
+	if got := endOf(wire.Exit{Signal: 9, OutOfMemory: wire.MemoryOfHost}); got != "SIGKILL, out of memory" {
 		t.Error(got)
 	}
 	if got := endOf(wire.Exit{Signal: 64}); got != "signal 64" {

@@ -31,7 +31,12 @@ func outputOptions(opts *launcher.Options, o *runOptions, plan launcher.Plan, io
 		return err
 	}
 	opts.Prefix = prefix
-	opts.Show, err = o.show.filter(plan.Size)
+	ranks, err := o.show.filter(plan.Size)
+	if err != nil {
+		return err
+	}
+	opts.Show = shown(ranks, o.hide|o.save.hidden())
+	opts.SaveAs, err = o.save.places(plan, os.Getenv("SLURM_JOB_ID"))
 	return err
 }
 

@@ -43,10 +43,10 @@ type agent struct {
 	door    *kv.Door
 	tokens  map[int]string
 	procs   *processes
+	stdin   *stdin
 
 	mu    sync.Mutex // guards what frames and the loop share
 	pumps map[uint32]*pump
-	stdin *stdin
 	wg    sync.WaitGroup
 }
 
@@ -59,6 +59,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, opts Options) error
 	}
 	a := &agent{out: wire.NewWriter(out), began: time.Now(), events: make(chan any, 64),
 		started: make(chan struct{}), ended: make(chan struct{}), pumps: map[uint32]*pump{}, tokens: map[int]string{}}
+	a.stdin = newStdin(a.out)
 	if err := a.hello(out, opts); err != nil {
 		return fmt.Errorf("greet the launcher: %w", err)
 	}
@@ -135,8 +136,8 @@ func (a *agent) openDoor() error {
 // run is the agent's loop, from Ready to the end of its ranks.
 func (a *agent) run(ctx context.Context, frames *wire.Reader) error {
 	a.core = newCore(a.job.Grace)
-	a.core.heard = a.now()
-	a.procs = newProcesses(func(rank int, status syscall.WaitStatus) { a.post(exitEvent(rank, status)) })
+	a.core.heard, a.core.memory = a.now(), readMemory("/")
+	a.procs = newProcesses(func(rank int, status syscall.WaitStatus, used syscall.Rusage) { a.post(exitEvent(rank, status, used)) })
 	defer a.procs.close()
 	go a.read(frames) // ends with in, which is not ours to close
 	beat := time.NewTicker(tickTime)
@@ -219,9 +220,7 @@ func (a *agent) rankEnded(rank int) {
 			p.rankEnded()
 		}
 	}
-	if a.stdin != nil && rank == a.job.Stdin {
-		a.stdin.close()
-	}
+	a.stdin.close(rank)
 }
 
 // discard lets the rest of the output go nowhere.
@@ -254,8 +253,12 @@ func (a *agent) finish() error {
 	return a.out.Send(wire.TypeDone, 0, nil)
 }
 
-func exitEvent(rank int, status syscall.WaitStatus) eventExited {
-	e := eventExited{rank: rank}
+func exitEvent(rank int, status syscall.WaitStatus, used syscall.Rusage) eventExited {
+	e := eventExited{rank: rank, maxRSS: used.Maxrss << 10, cpu: time.Duration(used.Utime.Nano() + used.Stime.Nano())}
+	if mayLackMemory(status) {
+		memory := readMemory("/")
+		e.memory = &memory
+	}
 	if status.Signaled() {
 		e.signal, e.core = int(status.Signal()), status.CoreDump()
 	} else {

@@ -29,6 +29,9 @@ type (
 		core           bool
 		failed         string // it could not be started at all
 		outputFinished bool   // it never had any
+		maxRSS         int64
+		cpu            time.Duration
+		memory         *memoryReading // after an end that want of memory may have caused; nil after others
 	}
 	eventDrained struct{ rank int }            // one of a rank's two output streams ended
 	eventStop    struct{ grace time.Duration } // the launcher wants the job ended
@@ -66,6 +69,8 @@ type core struct {
 	finished bool
 	killAt   time.Duration // when stopping
 	heard    time.Duration // last word from the launcher
+	memory   memoryReading // before the ranks
+	blamed   int64         // ranks that ran out of memory
 }
 
 func newCore(grace time.Duration) *core { return &core{ranks: map[int]*rankState{}, grace: grace} }
@@ -118,8 +123,15 @@ func (c *core) exited(e eventExited, now time.Duration) []any {
 	if e.outputFinished {
 		r.streams = 0
 	}
-	return []any{actReport{wire.Exit{Rank: e.rank, Code: e.code, Signal: e.signal, Core: e.core,
-		Stopped: r.signalled, At: now, Failed: e.failed}}}
+	exit := wire.Exit{Rank: e.rank, Code: e.code, Signal: e.signal, Core: e.core,
+		Stopped: r.signalled, At: now, Failed: e.failed, MaxRSS: e.maxRSS, CPU: e.cpu}
+	if e.memory != nil && !r.signalled {
+		exit.OutOfMemory, exit.MemoryLimit = outOfMemory(c.memory, *e.memory, c.blamed, e.maxRSS)
+		if exit.OutOfMemory != "" {
+			c.blamed++
+		}
+	}
+	return []any{actReport{exit}}
 }
 
 // stop asks every rank to end and sets the time of the kill. Asked again it can

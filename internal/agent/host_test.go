@@ -173,7 +173,7 @@ func (h *host) run(job wire.Job) {
 
 // jobOf is a job of n ranks, numbered from 2, that all run argv.
 func jobOf(n int, argv ...string) wire.Job {
-	job := wire.Job{ID: "job", Key: make([]byte, 32), Size: n + 2, Hosts: 2, Host: "h1", Wdir: []byte("/"), Stdin: -1, Grace: 200 * time.Millisecond}
+	job := wire.Job{ID: "job", Key: make([]byte, 32), Size: n + 2, Hosts: 2, Host: "h1", Wdir: []byte("/"), Grace: 200 * time.Millisecond}
 	for _, a := range argv {
 		job.Argv = append(job.Argv, []byte(a))
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"sync"
 	"syscall"
 	"time"
 
@@ -91,78 +90,4 @@ func (p *pump) readLast(buf []byte) (n int, err error) {
 		return true
 	})
 	return n, errors.Join(err, rawErr)
-}
-
-// stdin carries the launcher's standard input to one rank. Bytes wait in a queue
-// that the launcher's credit bounds.
-type stdin struct {
-	file   *os.File
-	stream uint32
-	out    *wire.Writer
-
-	mu     sync.Mutex
-	came   sync.Cond
-	queue  [][]byte
-	queued int
-	eof    bool
-}
-
-func newStdin(file *os.File, rank int, out *wire.Writer) *stdin {
-	s := &stdin{file: file, stream: uint32(rank), out: out}
-	s.came.L = &s.mu
-	return s
-}
-
-// push queues a copy of data; no data is the end of the input.
-func (s *stdin) push(data []byte) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.queued+len(data) > wire.Window {
-		return &wire.FormatError{Reason: "stdin beyond its credit"}
-	}
-	if len(data) == 0 {
-		s.eof = true
-	} else if !s.eof {
-		s.queue = append(s.queue, append([]byte(nil), data...))
-		s.queued += len(data)
-	}
-	s.came.Signal()
-	return nil
-}
-
-// close ends the input, whatever is queued.
-func (s *stdin) close() {
-	s.mu.Lock()
-	s.queue, s.eof = nil, true
-	s.mu.Unlock()
-	s.came.Signal()
-	_ = s.file.Close() // wakes a blocked Write
-}
-
-func (s *stdin) run() {
-	defer s.file.Close()
-	broken := false
-	for {
-		s.mu.Lock()
-		for len(s.queue) == 0 && !s.eof {
-			s.came.Wait()
-		}
-		if len(s.queue) == 0 {
-			s.mu.Unlock()
-			return
-		}
-		data := s.queue[0]
-		s.queue = s.queue[1:]
-		s.mu.Unlock()
-		if !broken {
-			_, err := s.file.Write(data)
-			broken = err != nil // the rank closed its stdin: the rest is dropped
-		}
-		s.mu.Lock()
-		s.queued -= len(data)
-		s.mu.Unlock()
-		if s.out.SendCredit(s.stream, len(data)) != nil {
-			return
-		}
-	}
 }

@@ -20,7 +20,7 @@ type processes struct {
 	pids    map[int]int // pid by rank, not yet reaped
 	starts  chan startRequest
 	stopped chan struct{}
-	exited  func(rank int, status syscall.WaitStatus)
+	exited  func(rank int, status syscall.WaitStatus, used syscall.Rusage)
 	sigchld chan os.Signal
 	wg      sync.WaitGroup
 }
@@ -35,7 +35,7 @@ type startRequest struct {
 }
 
 // newProcesses begins to reap; exited is called, one call at a time, for every rank that ends.
-func newProcesses(exited func(rank int, status syscall.WaitStatus)) *processes {
+func newProcesses(exited func(rank int, status syscall.WaitStatus, used syscall.Rusage)) *processes {
 	p := &processes{ranks: map[int]int{}, pids: map[int]int{}, starts: make(chan startRequest),
 		stopped: make(chan struct{}), exited: exited, sigchld: make(chan os.Signal, 1)}
 	signal.Notify(p.sigchld, syscall.SIGCHLD)
@@ -115,7 +115,8 @@ func (p *processes) reap() {
 	for {
 		p.mu.Lock()
 		var status syscall.WaitStatus
-		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
+		var used syscall.Rusage
+		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, &used)
 		if err == syscall.EINTR {
 			p.mu.Unlock()
 			continue
@@ -131,7 +132,7 @@ func (p *processes) reap() {
 		}
 		p.mu.Unlock()
 		if isRank {
-			p.exited(rank, status)
+			p.exited(rank, status, used)
 		}
 	}
 }

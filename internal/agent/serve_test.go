@@ -53,7 +53,10 @@ func TestServeReportsHowRanksEnd(t *testing.T) {
 		if e.Code == 127 && rank == 6 {
 			e.Code = 126 // shells differ in which of the two this is
 		}
-		if want.Rank, want.At = rank, e.At; e != want {
+		if e.MaxRSS < 100<<10 || e.MaxRSS > 1<<30 || e.CPU <= 0 || e.CPU > time.Minute {
+			t.Errorf("rank %d used %d bytes and %v", rank, e.MaxRSS, e.CPU)
+		}
+		if want.Rank, want.At, want.MaxRSS, want.CPU = rank, e.At, e.MaxRSS, e.CPU; e != want {
 			t.Errorf("got %+v, want %+v", e, want)
 		}
 	}
@@ -137,18 +140,18 @@ func TestServeFeedsOneRank(t *testing.T) {
 	t.Parallel()
 	h := startHost(t)
 	job := script(2, `cat; echo " end"`)
-	job.Stdin = 2
+	job.Stdin = []int{2}
 	h.run(job)
 	var sent []byte
 	for i := 0; len(sent) < 3*wire.Window; i++ {
 		chunk := bytes.Repeat([]byte(fmt.Sprintf("%d\n", i)), 3000)
-		h.until("credit for stdin", func() bool { return wire.Window-len(sent)+h.credit[2] >= len(chunk) })
-		if err := h.out.Send(wire.TypeStdin, 2, chunk); err != nil {
+		h.until("credit for stdin", func() bool { return wire.Window-len(sent)+h.credit[inputStream] >= len(chunk) })
+		if err := h.out.Send(wire.TypeStdin, inputStream, chunk); err != nil {
 			t.Fatal(err)
 		}
 		sent = append(sent, chunk...)
 	}
-	if err := h.out.Send(wire.TypeStdin, 2, nil); err != nil {
+	if err := h.out.Send(wire.TypeStdin, inputStream, nil); err != nil {
 		t.Fatal(err)
 	}
 	h.finish()
@@ -158,8 +161,8 @@ func TestServeFeedsOneRank(t *testing.T) {
 	if got := h.printed(3, 1); got != " end\n" {
 		t.Errorf("the other rank read %q", got)
 	}
-	if h.credit[2] != len(sent) {
-		t.Errorf("%d bytes of credit came back, want %d", h.credit[2], len(sent))
+	if h.credit[inputStream] != len(sent) {
+		t.Errorf("%d bytes of credit came back, want %d", h.credit[inputStream], len(sent))
 	}
 }
 
@@ -174,11 +177,11 @@ func TestServeDropsInputThatNobodyReads(t *testing.T) {
 			t.Parallel()
 			h := startHost(t)
 			job := script(1, text)
-			job.Stdin = 2
+			job.Stdin = []int{2}
 			h.run(job)
 			h.until("the rank", func() bool { return len(h.output[wire.OutputStream(2, 1)]) > 0 })
 			for range 4 { // the agent may have ended by now
-				_ = h.out.Send(wire.TypeStdin, 2, make([]byte, wire.Window/4))
+				_ = h.out.Send(wire.TypeStdin, inputStream, make([]byte, wire.Window/4))
 			}
 			_ = h.out.SendMessage(wire.TypeStop, wire.Stop{Grace: 300 * time.Millisecond})
 			h.finish()
@@ -212,7 +215,7 @@ func TestServeStops(t *testing.T) {
 			began := time.Now()
 			h.tell(wire.TypeStop, wire.Stop{Grace: tc.grace})
 			for rank, e := range h.finish() {
-				if want := (wire.Exit{Rank: rank, Code: tc.want.Code, Signal: tc.want.Signal, Stopped: true, At: e.At}); e != want {
+				if want := (wire.Exit{Rank: rank, Code: tc.want.Code, Signal: tc.want.Signal, Stopped: true, At: e.At, MaxRSS: e.MaxRSS, CPU: e.CPU}); e != want {
 					t.Errorf("got %+v, want %+v", e, want)
 				}
 			}

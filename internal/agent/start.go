@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/gorun/gorun/internal/wire"
@@ -100,10 +101,10 @@ func (a *agent) startRank(r wire.Rank, start wire.Start) (err error) {
 	return nil
 }
 
-// stdinFor opens what the rank reads: the launcher's input for one rank,
+// stdinFor opens what the rank reads: the launcher's input for those that get it,
 // nothing for the others.
 func (a *agent) stdinFor(rank int) (theirs, ours *os.File, err error) {
-	if rank == a.job.Stdin {
+	if slices.Contains(a.job.Stdin, rank) {
 		return os.Pipe()
 	}
 	theirs, err = os.Open(os.DevNull)
@@ -123,8 +124,7 @@ func (a *agent) attach(rank int, input *os.File, outputs [2]*os.File) {
 		})
 	}
 	if input != nil {
-		a.stdin = newStdin(input, rank, a.out)
-		a.wg.Go(a.stdin.run)
+		a.wg.Go(a.stdin.attach(rank, input))
 	}
 }
 
@@ -168,7 +168,7 @@ func (a *agent) frame(f wire.Frame) error {
 	return &wire.FormatError{Reason: fmt.Sprintf("the launcher sent a %s frame", f.Type)}
 }
 
-// input queues the launcher's standard input for its rank, which the loop may
+// input queues the launcher's standard input for its ranks, which the loop may
 // still be starting.
 func (a *agent) input(data []byte) error {
 	select {
@@ -176,13 +176,7 @@ func (a *agent) input(data []byte) error {
 	case <-a.ended:
 		return nil
 	}
-	a.mu.Lock()
-	s := a.stdin
-	a.mu.Unlock()
-	if s == nil {
-		return nil // the rank could not be started
-	}
-	return s.push(data)
+	return a.stdin.push(data)
 }
 
 func (a *agent) credit(f wire.Frame) error {

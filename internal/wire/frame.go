@@ -37,7 +37,7 @@ const (
 	TypeRefuse                    // A: Refuse, it cannot
 	TypeStart                     // L: Start
 	TypeOutput                    // A: raw bytes of a rank's stdout or stderr
-	TypeStdin                     // L: raw bytes for a rank's stdin; none: end of file
+	TypeStdin                     // L: raw bytes for the ranks of Job.Stdin; none: end of file
 	TypeCredit                    // L, A: uint32, credit returned for the stream
 	TypeExit                      // A: Exit
 	TypeStop                      // L: Stop

@@ -52,8 +52,8 @@ type Job struct {
 	Drop  []string `json:",omitempty"` // names to remove from the agent's own environment
 	Wdir  []byte
 	Ranks []Rank
-	// Stdin is the rank that gets the launcher's standard input; -1: none.
-	Stdin int
+	// Stdin lists this host's ranks that get the launcher's standard input.
+	Stdin []int `json:",omitempty"`
 	// Grace is the time between TERM and KILL when the agent must stop by itself.
 	Grace time.Duration
 }
@@ -93,7 +93,25 @@ type Exit struct {
 	At      time.Duration // agent's monotonic clock, same as in heartbeats
 	// Start failures: errno text, with Code 126 or 127.
 	Failed string `json:",omitempty"`
+	// MaxRSS is its peak memory in bytes, or that of the largest process it waited for. CPU is
+	// the time, user and system, that it and they used.
+	MaxRSS int64         `json:",omitempty"`
+	CPU    time.Duration `json:",omitempty"`
+	// OutOfMemory says that the kernel ended it because memory ran out; "" that it did not,
+	// as far as is known. MemoryLimit is the limit in bytes of MemoryOfGroup.
+	OutOfMemory OutOfMemory `json:",omitempty"`
+	MemoryLimit int64       `json:",omitempty"`
 }
+
+// OutOfMemory is which memory ran out.
+type OutOfMemory string
+
+// Memory that may run out.
+const (
+	MemoryOfHost  OutOfMemory = "host"
+	MemoryOfGroup OutOfMemory = "cgroup"   // a cgroup's limit was reached
+	MemoryLikely  OutOfMemory = "probably" // the host's, and whom the kernel killed is not known
+)
 
 // Stop ends the job on a host: TERM to every rank's process group, KILL to all
 // that is left after Grace.
@@ -168,7 +186,8 @@ func Handle[T any](f Frame, handle func(T) error) error {
 	return handle(message)
 }
 
-// SendCredit returns n bytes of credit for a bulk stream.
+// SendCredit returns n bytes of credit for a bulk stream. 0 says that nobody takes
+// more of it.
 func (w *Writer) SendCredit(stream uint32, n int) error {
 	return w.Send(TypeCredit, stream, binary.BigEndian.AppendUint32(nil, uint32(n)))
 }

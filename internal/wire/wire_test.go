@@ -56,7 +56,7 @@ func TestMessagesKeepEveryByte(t *testing.T) {
 		raw = append(raw, byte(b))
 	}
 	var stream bytes.Buffer
-	want := Job{ID: "j", Argv: [][]byte{[]byte("prog"), raw, {}}, Env: [][]byte{append([]byte("A="), raw...)}, Stdin: -1}
+	want := Job{ID: "j", Argv: [][]byte{[]byte("prog"), raw, {}}, Env: [][]byte{append([]byte("A="), raw...)}, Stdin: []int{3}}
 	if err := NewWriter(&stream).SendMessage(TypeJob, want); err != nil {
 		t.Fatal(err)
 	}

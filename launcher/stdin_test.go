@@ -1,0 +1,91 @@
+package launcher
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/gorun/gorun/internal/wire"
+)
+
+// Every host gets all of the input, at the pace of the slowest one. A host whose ranks have
+// closed it, and one that is done, hold up nobody.
+func TestRunFeedsStdinToAllHosts(t *testing.T) {
+	input := bytes.Repeat([]byte("0123456789abcdef"), 5*wire.Window/16+1)
+	eat := func(a *fakeAgent) error {
+		var got []byte
+		for owed := 0; ; {
+			f, err := a.expect(wire.TypeStdin)
+			if err != nil {
+				return err
+			}
+			if len(f.Payload) == 0 {
+				break
+			}
+			got = append(got, f.Payload...)
+			if owed += len(f.Payload); owed > wire.Window {
+				return fmt.Errorf("%d bytes beyond the credit", owed-wire.Window)
+			}
+			if owed == wire.Window { // as late as can be
+				if err := a.out.SendCredit(0, owed); err != nil {
+					return err
+				}
+				owed = 0
+			}
+		}
+		if !bytes.Equal(got, input) {
+			return fmt.Errorf("%d bytes came of %d, or not the same", len(got), len(input))
+		}
+		return succeed(a)
+	}
+	refuse := func(a *fakeAgent) error {
+		if err := a.out.SendCredit(0, 0); err != nil {
+			return err
+		}
+		time.Sleep(time.Second)
+		return succeed(a)
+	}
+	machines := []*machine{serving(refuse), serving(eat), serving(succeed), serving(eat)}
+	runOn(t, machines, func(o *Options) {
+		o.Stdin, o.StdinRank = iotest.HalfReader(bytes.NewReader(input)), StdinAll
+	}, func(t *testing.T, _ string, r Result, took time.Duration, err error) {
+		if err != nil || r.Code() != 0 || took > 2*time.Second {
+			t.Errorf("%+v (%v), %v, after %v", r, r.Cause, err, took)
+		}
+	})
+}
+
+// Input that nobody takes any more is not read: it may be another program's.
+func TestRunLeavesInputThatNobodyTakes(t *testing.T) {
+	input := bytes.NewReader(make([]byte, 10*wire.Window))
+	refuse := func(a *fakeAgent) error {
+		if err := a.out.SendCredit(0, 0); err != nil {
+			return err
+		}
+		time.Sleep(time.Second)
+		return succeed(a)
+	}
+	runOn(t, []*machine{serving(refuse)}, func(o *Options) { o.Stdin = input }, func(t *testing.T, _ string, r Result, _ time.Duration, err error) {
+		if err != nil || r.Code() != 0 || input.Len() < 9*wire.Window {
+			t.Errorf("%d bytes are left; %+v, %v", input.Len(), r, err)
+		}
+	})
+}
+
+func TestInputOf(t *testing.T) {
+	h := &PlannedHost{Ranks: []wire.Rank{{Rank: 2}, {Rank: 5}}}
+	for _, tc := range []struct {
+		rank int
+		want string
+	}{{StdinAll, "[2 5]"}, {5, "[5]"}, {0, "[]"}} {
+		o := Options{Stdin: bytes.NewReader(nil), StdinRank: tc.rank}
+		if got := fmt.Sprint(o.inputOf(h)); got != tc.want {
+			t.Errorf("input for %d goes to %s, want %s", tc.rank, got, tc.want)
+		}
+		if o.Stdin = nil; o.inputOf(h) != nil {
+			t.Error("ranks read an input that is not there")
+		}
+	}
+}
