@@ -11,7 +11,7 @@ import (
 )
 
 // shown is what a file says: flags with values, then the command.
-func shown(s settings) string {
+func listing(s settings) string {
 	var parts []string
 	for _, v := range s.list {
 		for _, value := range v.values {
@@ -62,8 +62,8 @@ func TestParseSettings(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil || shown(got) != want {
-			t.Errorf("%q: %s, %v; want %s", text, shown(got), err, want)
+		if err != nil || listing(got) != want {
+			t.Errorf("%q: %s, %v; want %s", text, listing(got), err, want)
 		}
 	}
 }
@@ -110,7 +110,7 @@ func TestSettingsThatMakeNoSense(t *testing.T) {
 		flags, _ := flagSet()
 		got, err := parseSettings("f", []byte(tc.text), flags)
 		if !isUsage(err) || !strings.HasPrefix(err.Error(), tc.want) || !strings.HasPrefix(hint(err), tc.hint) || exitCode(err) != 2 {
-			t.Errorf("%q: %s, %v, hint %q; want %s", tc.text, shown(got), err, hint(err), tc.want)
+			t.Errorf("%q: %s, %v, hint %q; want %s", tc.text, listing(got), err, hint(err), tc.want)
 		}
 	}
 }
@@ -126,7 +126,7 @@ func TestHorovodsFileSaysWhatItsFlagsSay(t *testing.T) {
 				if err != nil {
 					continue
 				}
-				reached[shown(got)] = true
+				reached[listing(got)] = true
 			}
 			if flags, _ := flagSet(); len(rowsOf(newTranslator(horovod, flags).table[s.word(key)], horovod)) == 0 {
 				t.Errorf("%s.%s is no flag of horovodrun's", s.name, key)
