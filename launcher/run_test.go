@@ -35,7 +35,7 @@ func runOn(t *testing.T, machines []*machine, change func(*Options), check func(
 			t.Fatal(err)
 		}
 		var out terminal
-		opts := Options{Grace: 5 * time.Second, Argv: []string{"./train"}, Wdir: "/work", Exe: executable(), Stdout: &out, Stderr: &out, Prefix: func(rank, fd int, _ time.Time) []byte {
+		opts := Options{Grace: 5 * time.Second, Programs: []Program{{Argv: []string{"./train"}, Wdir: "/work", Ranks: plan.Size}}, Exe: executable(), Stdout: &out, Stderr: &out, Prefix: func(rank, fd int, _ time.Time) []byte {
 			return fmt.Appendf(nil, "%d/%d> ", rank, fd)
 		}, Dial: func(_ context.Context, h hostfile.Host) (Host, error) {
 			return machines[h.Name[1]-'0'], nil
@@ -124,7 +124,7 @@ func TestRunDescribesTheJobToEveryHost(t *testing.T) {
 		return succeed(a)
 	}
 	runOn(t, []*machine{serving(note), serving(note)}, func(o *Options) {
-		o.Argv, o.Env, o.Stdin = []string{"a\xff", ""}, []string{"A=\xfe"}, strings.NewReader("")
+		o.Programs[0].Argv, o.Env, o.Stdin = []string{"a\xff", ""}, []string{"A=\xfe"}, strings.NewReader("")
 	}, func(t *testing.T, _ string, _ Result, _ time.Duration, err error) {
 		if err != nil {
 			t.Fatal(err)
@@ -136,10 +136,10 @@ func TestRunDescribesTheJobToEveryHost(t *testing.T) {
 		if a.Stdin != 0 || b.Stdin != -1 {
 			t.Errorf("stdin goes to rank %d on h0 and %d on h1", a.Stdin, b.Stdin)
 		}
-		if string(a.Argv[0]) != "a\xff" || len(a.Argv) != 2 || string(a.Env[0]) != "A=\xfe" || string(a.Wdir) != "/work" || !slices.Contains(a.Drop, "SSH_CONNECTION") {
-			t.Errorf("h0 was told %q %q %q, drop %q", a.Argv, a.Env, a.Wdir, a.Drop)
+		if p := a.Programs[0]; string(p.Argv[0]) != "a\xff" || len(p.Argv) != 2 || string(a.Env[0]) != "A=\xfe" || string(p.Wdir) != "/work" || !slices.Contains(a.Drop, "SSH_CONNECTION") {
+			t.Errorf("h0 was told %q %q, drop %q", a.Programs, a.Env, a.Drop)
 		}
-		if a.Size != 4 || a.Hosts != 2 || a.Grace != 5*time.Second || fmt.Sprint(b.Ranks) != "[{2 0 1 2} {3 1 1 2}]" {
+		if a.Size != 4 || a.Hosts != 2 || a.Grace != 5*time.Second || fmt.Sprint(b.Ranks) != "[{2 0 1 2 0} {3 1 1 2 0}]" {
 			t.Errorf("h0 was told %+v", a)
 		}
 	})
@@ -216,7 +216,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 		m.disk = newDisk(map[string]string{"/opt/gorun": "build one"})
 		plan, _ := NewPlan([]hostfile.Host{{Name: "h0", Slots: 1}}, Request{})
 		time.AfterFunc(time.Second, cancel)
-		r, err := Run(ctx, plan, Options{Grace: 5 * time.Second, Argv: []string{"x"}, Exe: executable(), Stdout: io.Discard, Stderr: io.Discard,
+		r, err := Run(ctx, plan, Options{Grace: 5 * time.Second, Programs: []Program{{Argv: []string{"x"}, Ranks: 1}}, Exe: executable(), Stdout: io.Discard, Stderr: io.Discard,
 			Dial: func(context.Context, hostfile.Host) (Host, error) { return m, nil }})
 		if err != nil || r.Code() != 143 {
 			t.Errorf("%+v, %v", r, err)

@@ -31,7 +31,11 @@ func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer) int {
 		if text := line.notice(); text != "" {
 			say.notef("%s", text)
 		}
-		code, err = runJob(context.Background(), o, program, streams{stdin, out, stderr}, say)
+		programs, err := jobPrograms(o, program, line)
+		if err != nil {
+			return err
+		}
+		code, err = runJob(context.Background(), o, programs, streams{stdin, out, stderr}, say)
 		return err
 	}
 	root := newRoot(func(flags *pflag.FlagSet, o *runOptions, program []string) error {
@@ -74,7 +78,7 @@ type runFunc func(flags *pflag.FlagSet, o *runOptions, program []string) error
 func newRoot(run runFunc) *cobra.Command {
 	var o runOptions
 	root := &cobra.Command{
-		Use:   "gorun [flags] program [arguments]",
+		Use:   "gorun [flags] program [arguments] [: ...]",
 		Short: "Start a program as the ranks of one job, on this machine or on many over SSH",
 		Long: `gorun starts copies of a program on many machines over SSH, as ranks of one
 job, shows their output, and takes them all down when one fails.`,
@@ -83,6 +87,7 @@ job, shows their output, and takes them all down when one fails.`,
   gorun --hostfile hosts.txt ./train         one rank per slot in the file
   gorun -np 2 -H f1,f2 -x API_KEY ./train    send a variable that is not sent by default
   gorun -np 8 -H f1:4,f2:4 --dry-run ./train show what would run where
+  gorun -np 1 ./server : -np 4 ./worker      two programs in one job
   gorun -np 4 --timeout 10m ./train          stop it after ten minutes`,
 		Args:              cobra.ArbitraryArgs,
 		SilenceErrors:     true,
