@@ -15,6 +15,7 @@ type translation struct {
 	pending []string          // words that are accepted and have no effect yet
 	ignored []string          // settings of Open MPI that say nothing to gorun: pml=ob1
 	blocks  []block           // the programs, where there are several; args then hold what is the job's
+	file    programFile       // that lists the programs; the zero value is none
 }
 
 // notice is the one line about what a command line asks for and does not get, or "".

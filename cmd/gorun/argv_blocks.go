@@ -18,6 +18,8 @@ type block struct {
 // that ends them; more says that there is one. later says that this is not the first program.
 func (t *translator) readProgram(later bool) (after []string, more bool, err error) {
 	switch {
+	case t.file.typed != "" && (later || slices.Contains(t.rest, ":")):
+		return nil, false, usagef("name all programs in the file, or all on the command line", "%s stands beside other programs", t.file.typed)
 	case later && (len(t.rest) == 0 || len(t.rest) == 1 && t.rest[0] == "--"):
 		return nil, false, usagef("name the program after the colon; a colon of the program's own is written '\\:'", "no program stands after the last \":\"")
 	case len(t.rest) == 0:
@@ -55,6 +57,9 @@ func cutAtColon(words []string) (program, after []string, found bool) {
 func joinBlocks(read []*translator, flags *pflag.FlagSet) (translation, error) {
 	first := read[0]
 	if len(read) == 1 {
+		if err := first.fileOf(); err != nil {
+			return first.translation, err
+		}
 		if first.program != nil {
 			first.args = append(append(first.args, "--"), first.program...)
 		}

@@ -145,6 +145,7 @@ func FuzzTranslate(f *testing.F) {
 	f.Add("-=\x00--=\x00-\xff\x00-vé", "p", byte(2))
 	f.Add("-mca\x00a\x00b\x00-genv\x00A=1\x00-genv\x00A\x001\x00-K0\x00--mpi-args\x00'--mca a b' -np 2", "a\x00:\x00b", byte(3))
 	f.Add("--export\x00NONE\x00-t\x001-2:3\x00--dialect\x00srun\x00-m", "", byte(4))
+	f.Add("-np\x001\x00a\x00:\x00-np\x002\x00--app\x00f", "a\x00\\:\x00b", byte(1))
 	f.Add("--map-by=ppr:2:node:pe=1\x00--output\x00tag,dir=a\x00-prepend-pattern\x00%", "x", byte(5))
 	f.Fuzz(func(t *testing.T, anything, theirs string, which byte) {
 		dialects := []launchers{own, openMPI, hydra, horovod, slurm, torch}

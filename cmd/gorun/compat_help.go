@@ -163,6 +163,10 @@ func readerSays(reader string) string {
 		return "--hostfile, where no hosts are named"
 	case "default-slots":
 		return "slots of hosts in the default hostfile that name none, from the environment"
+	case "app", "configfile":
+		return "a program a line, with its flags before it, as between colons; \\ goes on with the next line, # is a comment"
+	case "multi-prog":
+		return "the program is a file: 0,2-3 ./prog %t %o a line; %t is the rank, %o its place in the line, * all other ranks"
 	case "module":
 		return "the program is run by python -m"
 	case "no-python":

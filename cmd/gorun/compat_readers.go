@@ -95,10 +95,8 @@ func (t *translator) read(reader, typed string, values []string) error {
 			return nil
 		}
 		t.pending = append(t.pending, typed)
-	case "module":
-		t.module = true
-	case "no-python":
-		t.noPython = true
+	default:
+		t.readOfProgram(reader, typed, text)
 	}
 	return nil
 }

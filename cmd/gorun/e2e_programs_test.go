@@ -61,6 +61,23 @@ func TestSeveralProgramsInOneStep(t *testing.T) {
 	}
 }
 
+func TestProgramsFromAFile(t *testing.T) {
+	dir := t.TempDir()
+	app, ranks := filepath.Join(dir, "app"), filepath.Join(dir, "ranks")
+	for name, text := range map[string]string{app: "-np 1 echo one\n-np 2 -x MODE=w sh -c 'echo two $MODE'\n", ranks: "1 echo named %t %o\n* sh -c 'echo other %t %o'\n"} {
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := sortedLines(start(t, nil, "--app", app).want(0)), []string{"localhost:0: one", "localhost:1: two w", "localhost:2: two w"}; !slices.Equal(got, want) {
+		t.Errorf("--app: %q, want %q", got, want)
+	}
+	r := start(t, nil, "-n", "3", "--multi-prog", ranks).want(0)
+	if got, want := sortedLines(r), []string{"localhost:0: other 0 0", "localhost:1: named 1 0", "localhost:2: other 2 1"}; !slices.Equal(got, want) {
+		t.Errorf("--multi-prog: %q, want %q", got, want)
+	}
+}
+
 func TestEnvironmentOfEachProgram(t *testing.T) {
 	script := `echo $RANK $E2E_INHERITED $E2E_G $E2E_L $E2E_API_KEY`
 	r := startIn(t, nil, []string{"E2E_INHERITED=yes", "E2E_API_KEY=secret"}, "--prefix", "none", "--dialect", "mpiexec.hydra",

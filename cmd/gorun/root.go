@@ -58,7 +58,9 @@ func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer) int {
 		line, err = translateWords(args[1:], flags)
 		line.args = slices.Insert(line.args, 0, args[0])
 	default:
-		line, err = translate(args, dialect, flags, commands)
+		if line, err = translate(args, dialect, flags, commands); err == nil {
+			line, err = line.withFile(flags)
+		}
 	}
 	if err == nil {
 		root.SetArgs(append([]string{}, line.args...)) // not nil, which is the process's own arguments
