@@ -209,6 +209,32 @@ func TestRunStopsWhenTheUserWants(t *testing.T) {
 	}
 }
 
+// Every host is told of the programs that its own ranks run, and of the shares of all.
+func TestHostsAreToldOfTheirPrograms(t *testing.T) {
+	var mu sync.Mutex
+	jobs := map[string]wire.Job{}
+	note := func(a *fakeAgent) error {
+		mu.Lock()
+		jobs[a.job.Host] = a.job
+		mu.Unlock()
+		return succeed(a)
+	}
+	runOn(t, []*machine{serving(note), serving(note)}, func(o *Options) {
+		o.Programs = []Program{{Argv: []string{"a"}, Wdir: "/a", Ranks: 1}, {Argv: []string{"b"}, Env: []string{"B=1"}, Wdir: "/b", Ranks: 3}}
+	}, func(t *testing.T, _ string, _ Result, _ time.Duration, err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, b := jobs["h0"], jobs["h1"]
+		if len(a.Programs) != 2 || fmt.Sprint(a.Ranks) != "[{0 0 0 2 0} {1 1 0 2 1}]" || fmt.Sprint(a.Shares, b.Shares) != "[1 3] [1 3]" {
+			t.Errorf("h0 was told %q, %v, %v", a.Programs, a.Ranks, a.Shares)
+		}
+		if len(b.Programs) != 1 || string(b.Programs[0].Argv[0]) != "b" || string(b.Programs[0].Env[0]) != "B=1" || string(b.Programs[0].Wdir) != "/b" {
+			t.Errorf("h1 was told %q", b.Programs)
+		}
+	})
+}
+
 func TestRunEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

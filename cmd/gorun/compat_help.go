@@ -35,7 +35,7 @@ func newCompat() *cobra.Command {
 // compatText is the migration table for a terminal: of one launcher, or of all.
 func compatText(only launchers) string {
 	var b strings.Builder
-	b.WriteString("Other launchers' flags, and what they mean to gorun. Where launchers differ, gorun started as\nmpirun, mpiexec, mpiexec.hydra, horovodrun, srun or torchrun (a link to it) means what that one\nmeans; so do --dialect NAME and GORUN_DIALECT.\n")
+	b.WriteString("Other launchers' flags, and what they mean to gorun. Where launchers differ, gorun started as\nmpirun, mpiexec, mpiexec.hydra, horovodrun, srun or torchrun (a link to it) means what that one\nmeans; so do --dialect NAME and GORUN_DIALECT.\nA colon that stands alone parts programs: gorun -np 1 ./server : -np 4 ./worker\n")
 	for _, n := range launcherNames() {
 		if only != own && only != n.launcher {
 			continue

@@ -28,7 +28,7 @@ func jobPrograms(o *runOptions, argv []string, line translation) ([]program, err
 	var programs []program
 	total := 0
 	for _, b := range line.blocks {
-		p, err := b.lay(o, line.typed["hostfile"] != "")
+		p, err := b.lay(o, line.typed)
 		if err != nil {
 			return nil, err
 		}
@@ -39,9 +39,9 @@ func jobPrograms(o *runOptions, argv []string, line translation) ([]program, err
 	return programs, o.check(true)
 }
 
-// lay lays a program's own options over the job's. named says that the command line names the
-// job's hostfile: -H then chooses among its hosts, and else it is where the program runs.
-func (b block) lay(o *runOptions, named bool) (program, error) {
+// lay lays a program's own options over the job's, o. typed are the job's flags on the command line: -H chooses
+// among the hosts of a hostfile there, and stands in the place of hosts from elsewhere.
+func (b block) lay(o *runOptions, typed map[string]string) (program, error) {
 	var own runOptions
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	own.addFlags(flags)
@@ -56,8 +56,11 @@ func (b block) lay(o *runOptions, named bool) (program, error) {
 	p := program{argv: b.program, opts: &all, ownHosts: own.hosts != "" || own.hostfile != ""}
 	if p.ownHosts {
 		all.hosts = own.hosts
-		if all.hostfile = own.hostfile; named {
+		if all.hostfile = own.hostfile; typed["hostfile"] != "" {
 			all.hostfile = cmp.Or(own.hostfile, o.hostfile)
+		}
+		if typed["host-discovery-script"] == "" {
+			all.discovery = ""
 		}
 	}
 	return p, all.check(true)

@@ -47,6 +47,26 @@ func TestProgramsWithTheirOptions(t *testing.T) {
 	}
 }
 
+// Hosts that the command line does not name give way to a program's own, as they do to those of a single one.
+func TestHostsOfAProgramWinOverTheEnvironment(t *testing.T) {
+	for _, elsewhere := range []runOptions{{hosts: "y"}, {hostfile: "f"}, {discovery: "script"}} {
+		flags, o := flagSet()
+		line, err := translate(strings.Fields("-np 1 -H x a : -np 1 b"), own, flags, commands())
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.hosts, o.hostfile, o.discovery = elsewhere.hosts, elsewhere.hostfile, elsewhere.discovery
+		programs, err := jobPrograms(o, nil, line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, b := programs[0].opts, programs[1].opts
+		if a.hosts != "x" || a.hostfile+a.discovery != "" || b.hosts+b.hostfile+b.discovery != elsewhere.hosts+elsewhere.hostfile+elsewhere.discovery {
+			t.Errorf("%q, %q, %q and %q, %q, %q", a.hosts, a.hostfile, a.discovery, b.hosts, b.hostfile, b.discovery)
+		}
+	}
+}
+
 func TestPlanOfSeveralPrograms(t *testing.T) {
 	files := map[string]string{"f": "x slots=2\ny slots=2\n", "g": "z slots=4\n"}
 	slurmEnv := map[string]string{"SLURM_JOB_ID": "1", "SLURM_JOB_NODELIST": "n[1-2]", "SLURM_NNODES": "2", "SLURM_TASKS_PER_NODE": "2(x2)", "SLURM_JOB_NUM_NODES": "2", "SLURM_NTASKS": "4", "SLURM_JOB_CPUS_PER_NODE": "2(x2)"}

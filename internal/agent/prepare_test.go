@@ -179,6 +179,35 @@ func TestRankEnvSaysEverythingOnce(t *testing.T) {
 	}
 }
 
+func TestPrepareSeveralPrograms(t *testing.T) {
+	dir := place(t, map[string]string{"one": "+x", "sub/two": "+x"})
+	program := func(name, wdir string) wire.Program {
+		return wire.Program{Argv: [][]byte{[]byte(name)}, Wdir: []byte(wdir)}
+	}
+	job := wire.Job{Env: [][]byte{[]byte("A=job"), []byte("B=job")}, Shares: []int{2, 1}, Programs: []wire.Program{program("./one", dir), program("./two", dir+"/sub")},
+		Ranks: []wire.Rank{{Rank: 0}, {Rank: 2, Program: 1}}}
+	job.Programs[1].Env, job.Programs[1].Drop = [][]byte{[]byte("A=two")}, []string{"C"}
+	p, err := prepare(job, []string{"C=agent", "PATH=/bin"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p[0].path != dir+"/one" || p[0].env["A"] != "job" || p[0].env["C"] != "agent" || p[0].env["PWD"] != dir {
+		t.Errorf("the first: %+v", p[0])
+	}
+	if _, has := p[1].env["C"]; has || p[1].path != dir+"/sub/two" || p[1].env["A"] != "two" || p[1].env["B"] != "job" || p[1].env["PWD"] != dir+"/sub" {
+		t.Errorf("the second: %+v", p[1])
+	}
+	var no *refusal
+	job.Programs[1].Wdir = []byte("/no/such")
+	if _, err := prepare(job, nil); !errors.As(err, &no) || no.What != "./two: the working directory /no/such does not exist" {
+		t.Errorf("a directory that is not there: %v", err)
+	}
+	job.Programs = job.Programs[:1]
+	if _, err := prepare(job, nil); !errors.As(err, &no) || no.What != "rank 2 is to run program 1 of 1" {
+		t.Errorf("a program that is not there: %v", err)
+	}
+}
+
 func TestPrepare(t *testing.T) {
 	dir := place(t, map[string]string{"bin/tool": "+x", "prog": "+x"})
 	job := wire.Job{Programs: []wire.Program{{Argv: [][]byte{[]byte("tool"), []byte("\xff"), nil}, Wdir: []byte(dir)}},
