@@ -46,6 +46,9 @@ func (j *job) explain(r *Result) {
 	if r.Cause == nil || r.Cause.Rank < 0 {
 		return
 	}
+	if len(j.opts.Programs) > 1 {
+		r.Cause.Program = programOf(r.Cause.Rank, j.opts.Programs).Argv[0]
+	}
 	r.Cause.Stderr = j.stderr.lastLines(r.Cause.Rank, lines)
 	if j.files != nil {
 		r.Cause.Log = j.files.log(r.Cause.Rank)

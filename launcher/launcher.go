@@ -24,12 +24,9 @@ type Dialer func(ctx context.Context, h hostfile.Host) (Host, error)
 
 // Options are what Run needs beside the plan.
 type Options struct {
-	Argv []string // the program and its arguments
-	Env  []string // NAME=value, for every rank
-	// Drop are names that no rank inherits from its host, DropHere those that ranks on this machine, whose
-	// host is the launcher's own environment, do not. Env may set them all the same.
-	Drop, DropHere []string
-	Wdir           string // absolute
+	// Programs take the plan's ranks in turn.
+	Programs []Program
+	Env      []string // NAME=value, for every rank
 	// Network is which of the hosts' addresses ranks may use.
 	Network Network
 
@@ -82,6 +79,9 @@ type Stop struct {
 // How a started job ended is the Result.
 func Run(ctx context.Context, plan Plan, opts Options) (Result, error) {
 	opts.setDefaults()
+	if err := checkPrograms(opts.Programs, plan.Size); err != nil {
+		return Result{}, err
+	}
 	job, err := newJob(plan, opts)
 	if err != nil {
 		return Result{}, err
@@ -246,7 +246,7 @@ func (j *job) stage(ctx context.Context, i int) error {
 // prepare sends the job and waits for the host's word that it can start there.
 func (j *job) prepare(ctx context.Context, i int) error {
 	s := j.sessions[i]
-	s.out.tell(wire.TypeJob, j.describe(s.host, j.hosts[i]))
+	s.out.tell(wire.TypeJob, j.describe(s.host, s.conn))
 	stop := context.AfterFunc(ctx, s.cancel)
 	defer stop()
 	for {
@@ -279,18 +279,13 @@ func (j *job) prepare(ctx context.Context, i int) error {
 }
 
 // describe is the job as one host is told it.
-func (j *job) describe(h *PlannedHost, on Host) wire.Job {
-	drop := slices.Concat(sessionNames(), j.opts.Drop)
-	if _, here := on.(Local); here {
-		drop = append(drop, j.opts.DropHere...)
-	}
+func (j *job) describe(h *PlannedHost, conn Host) wire.Job {
 	w := wire.Job{ID: j.id, Key: j.key, Size: j.plan.Size, Hosts: len(j.plan.Hosts), Host: h.Name,
-		Drop: drop, Wdir: []byte(j.opts.Wdir), Ranks: h.Ranks, Stdin: j.opts.inputOf(h), Grace: j.opts.Grace}
-	for _, a := range j.opts.Argv {
-		w.Argv = append(w.Argv, []byte(a))
-	}
-	for _, e := range j.opts.Env {
-		w.Env = append(w.Env, []byte(e))
+		Drop: sessionNames(), Env: bytesOf(j.opts.Env), Stdin: j.opts.inputOf(h), Grace: j.opts.Grace}
+	_, local := conn.(Local)
+	w.Programs, w.Ranks = programsFor(h.Ranks, j.opts.Programs, local)
+	if len(j.opts.Programs) > 1 {
+		w.Shares = shares(j.opts.Programs)
 	}
 	return w
 }

@@ -72,13 +72,23 @@ func (e *SlotsError) Error() string {
 	if e.Hosts == 1 {
 		have = "host has"
 	}
-	return fmt.Sprintf("%s need %s, but the %s %d", count(e.NP, "rank"), count(e.NP, kind), have, e.Slots)
+	need := "need"
+	if e.NP == 1 {
+		need = "needs"
+	}
+	return fmt.Sprintf("%s %s %s, but the %s %d", count(e.NP, "rank"), need, count(e.NP, kind), have, e.Slots)
 }
 
 // Hint says what to do about it.
 func (e *SlotsError) Hint() string {
+	if e.MaxSlots && e.Slots == 0 {
+		return "add hosts, or raise max_slots"
+	}
 	if e.MaxSlots {
 		return fmt.Sprintf("ask for at most -np %d, add hosts, or raise max_slots", e.Slots)
+	}
+	if e.Slots == 0 {
+		return "add hosts, give these more slots (-H host:N), or leave out --no-oversubscribe"
 	}
 	return fmt.Sprintf("ask for at most -np %d, give the hosts more slots (-H host:N), or leave out --no-oversubscribe", e.Slots)
 }

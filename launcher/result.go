@@ -40,13 +40,19 @@ type Failure struct {
 	At     time.Duration
 	Stderr []string // the rank's last lines there, at most 3, safe for a terminal
 	Log    string   // the file with its stderr, or else its stdout; "": none
+
+	Program string // the name of the rank's program, where the job has several
 }
 
 func (f Failure) String() string {
 	if f.Lost != nil {
 		return fmt.Sprintf("host %s: %v", f.Host, f.Lost)
 	}
-	return fmt.Sprintf("rank %d on %s %s", f.Rank, f.Host, describe(f.Exit))
+	which := ""
+	if f.Program != "" {
+		which = " (" + f.Program + ")"
+	}
+	return fmt.Sprintf("rank %d%s on %s %s", f.Rank, which, f.Host, describe(f.Exit))
 }
 
 // describe says how a rank ended: "exited with code 3".

@@ -35,7 +35,7 @@ func runOn(t *testing.T, machines []*machine, change func(*Options), check func(
 			t.Fatal(err)
 		}
 		var out terminal
-		opts := Options{Grace: 5 * time.Second, Argv: []string{"./train"}, Wdir: "/work", Exe: executable(), Stdout: &out, Stderr: &out, Prefix: func(rank, fd int, _ time.Time) []byte {
+		opts := Options{Grace: 5 * time.Second, Programs: []Program{{Argv: []string{"./train"}, Wdir: "/work", Ranks: plan.Size}}, Exe: executable(), Stdout: &out, Stderr: &out, Prefix: func(rank, fd int, _ time.Time) []byte {
 			return fmt.Appendf(nil, "%d/%d> ", rank, fd)
 		}, Dial: func(_ context.Context, h hostfile.Host) (Host, error) {
 			return machines[h.Name[1]-'0'], nil
@@ -124,8 +124,8 @@ func TestRunDescribesTheJobToEveryHost(t *testing.T) {
 		return succeed(a)
 	}
 	runOn(t, []*machine{serving(note), serving(note)}, func(o *Options) {
-		o.Argv, o.Env, o.Stdin = []string{"a\xff", ""}, []string{"A=\xfe"}, strings.NewReader("")
-		o.Drop, o.DropHere = []string{"UNSET"}, []string{"OF_THIS_MACHINE"}
+		o.Programs[0].Argv, o.Env, o.Stdin = []string{"a\xff", ""}, []string{"A=\xfe"}, strings.NewReader("")
+		o.Programs[0].Drop, o.Programs[0].DropHere = []string{"UNSET"}, []string{"OF_THIS_MACHINE"}
 	}, func(t *testing.T, _ string, _ Result, _ time.Duration, err error) {
 		if err != nil {
 			t.Fatal(err)
@@ -137,10 +137,10 @@ func TestRunDescribesTheJobToEveryHost(t *testing.T) {
 		if !slices.Equal(a.Stdin, []int{0}) || b.Stdin != nil {
 			t.Errorf("stdin goes to ranks %d on h0 and %d on h1", a.Stdin, b.Stdin)
 		}
-		if string(a.Argv[0]) != "a\xff" || len(a.Argv) != 2 || string(a.Env[0]) != "A=\xfe" || string(a.Wdir) != "/work" || !slices.Contains(a.Drop, "SSH_CONNECTION") || !slices.Contains(a.Drop, "UNSET") || slices.Contains(a.Drop, "OF_THIS_MACHINE") {
-			t.Errorf("h0 was told %q %q %q, drop %q", a.Argv, a.Env, a.Wdir, a.Drop)
+		if p := a.Programs[0]; string(p.Argv[0]) != "a\xff" || len(p.Argv) != 2 || string(a.Env[0]) != "A=\xfe" || string(p.Wdir) != "/work" || !slices.Contains(a.Drop, "SSH_CONNECTION") || !slices.Equal(p.Drop, []string{"UNSET"}) {
+			t.Errorf("h0 was told %q %q, drop %q", a.Programs, a.Env, a.Drop)
 		}
-		if a.Size != 4 || a.Hosts != 2 || a.Grace != 5*time.Second || fmt.Sprint(b.Ranks) != "[{2 0 1 2} {3 1 1 2}]" {
+		if a.Size != 4 || a.Hosts != 2 || a.Grace != 5*time.Second || fmt.Sprint(b.Ranks) != "[{2 0 1 2 0} {3 1 1 2 0}]" {
 			t.Errorf("h0 was told %+v", a)
 		}
 	})
@@ -210,6 +210,32 @@ func TestRunStopsWhenTheUserWants(t *testing.T) {
 	}
 }
 
+// Every host is told of the programs that its own ranks run, and of the shares of all.
+func TestHostsAreToldOfTheirPrograms(t *testing.T) {
+	var mu sync.Mutex
+	jobs := map[string]wire.Job{}
+	note := func(a *fakeAgent) error {
+		mu.Lock()
+		jobs[a.job.Host] = a.job
+		mu.Unlock()
+		return succeed(a)
+	}
+	runOn(t, []*machine{serving(note), serving(note)}, func(o *Options) {
+		o.Programs = []Program{{Argv: []string{"a"}, Wdir: "/a", Ranks: 1}, {Argv: []string{"b"}, Env: []string{"B=1"}, Wdir: "/b", Ranks: 3}}
+	}, func(t *testing.T, _ string, _ Result, _ time.Duration, err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, b := jobs["h0"], jobs["h1"]
+		if len(a.Programs) != 2 || fmt.Sprint(a.Ranks) != "[{0 0 0 2 0} {1 1 0 2 1}]" || fmt.Sprint(a.Shares, b.Shares) != "[1 3] [1 3]" {
+			t.Errorf("h0 was told %q, %v, %v", a.Programs, a.Ranks, a.Shares)
+		}
+		if len(b.Programs) != 1 || string(b.Programs[0].Argv[0]) != "b" || string(b.Programs[0].Env[0]) != "B=1" || string(b.Programs[0].Wdir) != "/b" {
+			t.Errorf("h1 was told %q", b.Programs)
+		}
+	})
+}
+
 func TestRunEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -217,7 +243,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 		m.disk = newDisk(map[string]string{"/opt/gorun": "build one"})
 		plan, _ := NewPlan([]hostfile.Host{{Name: "h0", Slots: 1}}, Request{})
 		time.AfterFunc(time.Second, cancel)
-		r, err := Run(ctx, plan, Options{Grace: 5 * time.Second, Argv: []string{"x"}, Exe: executable(), Stdout: io.Discard, Stderr: io.Discard,
+		r, err := Run(ctx, plan, Options{Grace: 5 * time.Second, Programs: []Program{{Argv: []string{"x"}, Ranks: 1}}, Exe: executable(), Stdout: io.Discard, Stderr: io.Discard,
 			Dial: func(context.Context, hostfile.Host) (Host, error) { return m, nil }})
 		if err != nil || r.Code() != 143 {
 			t.Errorf("%+v, %v", r, err)

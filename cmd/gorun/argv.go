@@ -14,6 +14,8 @@ type translation struct {
 	typed   map[string]string // a flag of ours → the word it was typed as
 	pending []string          // words that are accepted and have no effect yet
 	ignored []string          // settings of Open MPI that say nothing to gorun: pml=ob1
+	blocks  []block           // the programs, where there are several; args then hold what is the job's
+	file    programFile       // that lists the programs; the zero value is none
 }
 
 // notice is the one line about what a command line asks for and does not get, or "".
@@ -45,8 +47,9 @@ func unique(words []string) (out []string) {
 }
 
 // translate turns a command line of any launcher into gorun's own. The flags end
-// at the program, or at --, and nothing after is ever gorun's. A line that begins with one
-// of commands is left alone. It is pure.
+// at the program, or at --, and nothing after is ever gorun's, but a colon that stands alone
+// after a program: flags of another program follow. A line that begins with one of commands is
+// left alone. It is pure.
 func translate(argv []string, dialect launchers, flags *pflag.FlagSet, commands []string) (translation, error) {
 	if len(argv) > 0 && slices.Contains(commands, argv[0]) {
 		return translation{args: argv}, nil
@@ -79,22 +82,11 @@ func laterDialect(argv []string) (dialect launchers, named bool) {
 
 // translateAs is translate in a dialect that --dialect has named, or not.
 func translateAs(argv []string, dialect launchers, flags *pflag.FlagSet, named bool) (translation, error) {
-	t := newTranslator(dialect, flags)
-	t.rest = argv
-	for len(t.rest) > 0 {
-		arg := t.rest[0]
-		if arg == "--" {
-			t.args = append(t.args, t.rest...)
-			return t.translation, nil
-		}
-		if isPositional(arg) {
-			if err := t.oneProgram(t.rest); err != nil {
-				return t.translation, err
-			}
-			t.args = append(append(t.args, "--"), t.asProgram(t.rest)...)
-			return t.translation, nil
-		}
-		if err := t.next(); err != nil {
+	var read []*translator // a block each
+	for rest, more := argv, true; more; {
+		t := newTranslator(dialect, flags)
+		t.rest = rest
+		if err := t.readFlags(); err != nil {
 			return t.translation, err
 		}
 		switch {
@@ -102,12 +94,27 @@ func translateAs(argv []string, dialect launchers, flags *pflag.FlagSet, named b
 			return t.translation, usagef("leave one of them out", "--dialect is given twice: %v and %v", t.dialect, t.asked)
 		case t.asked != t.dialect: // it stood among the flags: read them again by it
 			return translateAs(argv, t.asked, flags, true)
-		}
-		if t.version {
+		case t.version:
 			return translation{args: []string{"version"}}, nil
 		}
+		var err error
+		if rest, more, err = t.readProgram(len(read) > 0); err != nil {
+			return t.translation, err
+		}
+		read = append(read, t)
 	}
-	return t.translation, nil
+	return joinBlocks(read, flags)
+}
+
+// readFlags reads the flags before a program. It stops early where one of them decides how
+// all are read, or that none is.
+func (t *translator) readFlags() error {
+	for len(t.rest) > 0 && !isPositional(t.rest[0]) && t.rest[0] != "--" && t.asked == t.dialect && !t.version {
+		if err := t.next(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // translateWords is translate for a command that runs no program: flags may stand
@@ -143,6 +150,8 @@ type translator struct {
 	fromEnv          bool // what is read is a variable, not a command line
 	table            map[string][]word
 	rest             []string
+	typedAs          []string // the words of args
+	program          []string
 }
 
 func newTranslator(dialect launchers, flags *pflag.FlagSet) *translator {
@@ -283,7 +292,7 @@ func (t *translator) emit(flag, typed string, values []string) error {
 	if len(values) > 0 {
 		arg += "=" + values[0]
 	}
-	t.args = append(t.args, arg)
+	t.args, t.typedAs = append(t.args, arg), append(t.typedAs, typed)
 	return nil
 }
 
@@ -296,21 +305,4 @@ func (t *translator) asProgram(program []string) []string {
 		return slices.Concat([]string{"python", "-u"}, program)
 	}
 	return program
-}
-
-// oneProgram refuses a program line that goes on with another program after a colon. In
-// gorun's own dialect that is a colon with a flag after it: elsewhere every colon is.
-func (t *translator) oneProgram(program []string) error {
-	for i, w := range program {
-		if w != ":" || i == len(program)-1 {
-			continue
-		}
-		next := program[i+1]
-		flag := strings.TrimLeft(typedWord(next), "-")
-		if t.dialect&(openMPI|hydra) != 0 || !isPositional(next) && flag != "" && (t.known(flag) || t.known(flag[:1])) {
-			return usagef(`start one program that chooses by its rank: sh -c 'if [ $RANK -lt 2 ]; then exec ./a; else exec ./b; fi'; a colon of the program's own needs -- before the program`,
-				"%q: several programs in one job are not supported yet", strings.Join(program[i:i+2], " "))
-		}
-	}
-	return nil
 }

@@ -80,8 +80,9 @@ func TestTranslateOwnWords(t *testing.T) {
 		{"prog version", "-- prog version"},
 		{"--version", "version"},
 		{"--dialect gorun prog", "-- prog"},
-		{"sh -c :", "-- sh -c :"},
-		{"a : b", "-- a : b"},
+		{"-- sh -c :", "-- sh -c :"},
+		{`sh -c \: x:y ::`, "-- sh -c : x:y ::"},
+		{`-- a \:`, `-- a \:`},
 		{"-- a : -np 2 b", "-- a : -np 2 b"},
 	} {
 		got, err := translated(t, own, strings.Fields(tc.argv)...)
@@ -144,6 +145,7 @@ func FuzzTranslate(f *testing.F) {
 	f.Add("-=\x00--=\x00-\xff\x00-vé", "p", byte(2))
 	f.Add("-mca\x00a\x00b\x00-genv\x00A=1\x00-genv\x00A\x001\x00-K0\x00--mpi-args\x00'--mca a b' -np 2", "a\x00:\x00b", byte(3))
 	f.Add("--export\x00NONE\x00-t\x001-2:3\x00--dialect\x00srun\x00-m", "", byte(4))
+	f.Add("-np\x001\x00a\x00:\x00-np\x002\x00--app\x00f", "a\x00\\:\x00b", byte(1))
 	f.Add("--map-by=ppr:2:node:pe=1\x00--output\x00tag,dir=a\x00-prepend-pattern\x00%", "x", byte(5))
 	f.Fuzz(func(t *testing.T, anything, theirs string, which byte) {
 		dialects := []launchers{own, openMPI, hydra, horovod, slurm, torch}
@@ -154,7 +156,7 @@ func FuzzTranslate(f *testing.F) {
 		checkTranslated(t, words, got, err)
 		for _, ours := range [][]string{{"-np", "4", "--"}, {"-np", "4"}} {
 			got, err := translate(slices.Concat(ours, program), dialect, flags, commands())
-			if len(ours) == 2 && (!isPositional(program[0]) || err != nil || dialect == torch) {
+			if len(ours) == 2 && (!isPositional(program[0]) || hasColon(program) || dialect == torch) {
 				continue // it would be a flag, or several programs, or one for Python
 			}
 			if err != nil || !slices.Equal(got.args, slices.Concat([]string{"--np=4", "--"}, program)) {
@@ -165,6 +167,11 @@ func FuzzTranslate(f *testing.F) {
 			}
 		}
 	})
+}
+
+// hasColon reports whether a colon among words parts programs, or is marked as one of a program's.
+func hasColon(words []string) bool {
+	return slices.ContainsFunc(words, func(w string) bool { return w == ":" || w == `\:` })
 }
 
 // checkTranslated checks what holds for all translations of words.
@@ -192,6 +199,9 @@ func checkTranslated(t *testing.T, words []string, got translation, err error) {
 	program := got.args[min(end+1, len(got.args)):]
 	if len(program) > 1 && program[0] == "python" && program[1] == "-u" {
 		return // torchrun's way to start it
+	}
+	if hasColon(words) {
+		return // a program of several, or a colon of its own
 	}
 	if !slices.Equal(program, words[len(words)-len(program):]) {
 		t.Fatalf("%q became %q", words, got.args)

@@ -35,7 +35,7 @@ func newCompat() *cobra.Command {
 // compatText is the migration table for a terminal: of one launcher, or of all.
 func compatText(only launchers) string {
 	var b strings.Builder
-	b.WriteString("Other launchers' flags, and what they mean to gorun. Where launchers differ, gorun started as\nmpirun, mpiexec, mpiexec.hydra, horovodrun, srun or torchrun (a link to it) means what that one\nmeans; so do --dialect NAME and GORUN_DIALECT.\n")
+	b.WriteString("Other launchers' flags, and what they mean to gorun. Where launchers differ, gorun started as\nmpirun, mpiexec, mpiexec.hydra, horovodrun, srun or torchrun (a link to it) means what that one\nmeans; so do --dialect NAME and GORUN_DIALECT.\nA colon that stands alone parts programs: gorun -np 1 ./server : -np 4 ./worker\n")
 	for _, n := range launcherNames() {
 		if only != own && only != n.launcher {
 			continue
@@ -163,6 +163,10 @@ func readerSays(reader string) string {
 		return "--hostfile, where no hosts are named"
 	case "default-slots":
 		return "slots of hosts in the default hostfile that name none, from the environment"
+	case "app", "configfile":
+		return "a program a line, with its flags before it, as between colons; \\ goes on with the next line, # is a comment"
+	case "multi-prog":
+		return "the program is a file: 0,2-3 ./prog %t %o a line; %t is the rank, %o its place in the line, * all other ranks"
 	case "module":
 		return "the program is run by python -m"
 	case "no-python":

@@ -91,10 +91,8 @@ func (t *translator) read(reader, typed string, values []string) error {
 			return nil
 		}
 		t.pending = append(t.pending, typed)
-	case "module":
-		t.module = true
-	case "no-python":
-		t.noPython = true
+	case "app", "configfile", "multi-prog", "module", "no-python":
+		t.readOfProgram(reader, typed, text)
 	default:
 		return t.readStreams(reader, typed, text)
 	}

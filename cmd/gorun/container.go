@@ -83,18 +83,22 @@ func typable(names []string) (plain, odd []string) {
 }
 
 // printEnvFlags is --print-env-flags: nothing is run.
-func printEnvFlags(environ []string, o *runOptions, out io.Writer, say *ui) error {
-	env, err := forwardEnv(environ, o)
-	if err != nil {
-		return err
+func printEnvFlags(environ []string, programs []program, out io.Writer, say *ui) error {
+	var exported, warnings []string
+	for _, p := range programs {
+		env, err := forwardEnv(environ, p.opts)
+		if err != nil {
+			return err
+		}
+		exported, warnings = unique(append(exported, env.Exported...)), unique(append(warnings, env.Warnings...))
 	}
-	names, odd := typable(env.Exported)
-	for _, w := range env.Warnings {
+	names, odd := typable(exported)
+	for _, w := range warnings {
 		say.warningf("%s", w)
 	}
 	for _, name := range odd {
 		say.warningf("-x %q: left out, a shell would not take it as one word", name)
 	}
-	_, err = fmt.Fprintln(out, envFlags(names))
+	_, err := fmt.Fprintln(out, envFlags(names))
 	return err
 }

@@ -59,7 +59,7 @@ func TestDialects(t *testing.T) {
 		{torch, "-t 3 -r 1 --no-python ./a", "-- ./a", ""},
 		{own, "-np 2 -p 22 -i key -l -genv A=1 --ntasks-per-node 2 --nproc-per-node 3 a", "--np=2 --ssh-port=22 --ssh-identity-file=key --prefix=rank --export=A=1 --ppn=2 --ppn=3 -- a", ""},
 		{own, "--dialect srun -N2 a", "--nodes=2 -- a", ""},
-		{own, "-N 2 --dialect mpirun a : ", "--ppn=2 -- a :", ""},
+		{own, `-N 2 --dialect mpirun a \:`, "--ppn=2 -- a :", ""},
 		{openMPI, "-N 2 --dialect=srun --dialect=srun a", "--nodes=2 -- a", ""},
 	} {
 		flags, _ := flagSet()

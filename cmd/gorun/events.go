@@ -36,12 +36,20 @@ type jobEvent struct {
 	Hint    string      `json:"hint,omitempty"`
 	Stderr  []string    `json:"stderr,omitempty"`
 	Log     string      `json:"log,omitempty"`
+
+	Programs []eventProgram `json:"programs,omitempty"` // in the place of Program where there are several
 }
 
 // eventHost is a host of the plan and its ranks.
 type eventHost struct {
 	Host  string `json:"host"`
 	Ranks []int  `json:"ranks"`
+}
+
+// eventProgram is a program and how many ranks run it, in the order of the ranks.
+type eventProgram struct {
+	Program []string `json:"program"`
+	Ranks   int      `json:"ranks"`
 }
 
 // eventLog writes the steps of a job, a JSON object a line. Safe for concurrent use;
@@ -115,8 +123,14 @@ func (l *eventLog) write(e jobEvent) {
 	}
 }
 
-func (l *eventLog) plan(plan launcher.Plan, program []string) {
-	e := jobEvent{Event: "plan", Ranks: plan.Size, Program: program}
+func (l *eventLog) plan(plan launcher.Plan, programs []launcher.Program) {
+	e := jobEvent{Event: "plan", Ranks: plan.Size}
+	if len(programs) == 1 {
+		e.Program, programs = programs[0].Argv, nil
+	}
+	for _, p := range programs {
+		e.Programs = append(e.Programs, eventProgram{p.Argv, p.Ranks})
+	}
 	for _, h := range plan.Hosts {
 		host := eventHost{Host: h.Name}
 		for _, r := range h.Ranks {

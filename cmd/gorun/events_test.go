@@ -24,7 +24,7 @@ func TestEventLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	log.now = func() time.Time { return time.Date(2026, 11, 21, 20, 51, 31, 5e6, time.UTC) }
-	log.plan(planOf(t, "f1:2,f2:2"), []string{"./train", "--epochs", "3"})
+	log.plan(planOf(t, "f1:2,f2:2"), []launcher.Program{{Argv: []string{"./train", "--epochs", "3"}, Ranks: 4}})
 	r := failedJob(wire.Exit{Signal: 9, CPU: 2400 * time.Millisecond, MaxRSS: 2_140_000_000, OutOfMemory: wire.MemoryOfGroup, MemoryLimit: 2 << 30})
 	r.Cause.Stderr, r.Cause.Log = []string{"out of \"memory\""}, "out/rank.1/stderr"
 	for _, e := range []launcher.Event{launcher.Connected{Host: "f1"}, launcher.Ready{Host: "f1"}, launcher.Started{At: r.Started},

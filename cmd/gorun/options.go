@@ -113,7 +113,7 @@ func (o *runOptions) addFlags(flags *pflag.FlagSet) {
 }
 
 func (o *runOptions) addOutputFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&o.prefix, "prefix", "host", "start of output lines: host, rank, horovod, mpirun, none, or text with %r %h %l %s %t")
+	flags.StringVar(&o.prefix, "prefix", "host", "start of output lines: host, rank, horovod, mpirun, none, or text with %r %h %l %p %s %t")
 	flags.BoolVar(&o.tagOutput, "tag-output", false, "same as --prefix mpirun")
 	flags.BoolVar(&o.timestamp, "timestamp", false, "start output lines with the time")
 	flags.StringVar(&o.color, "color", "auto", "colours of hosts before output lines: auto (on a terminal), always or never")

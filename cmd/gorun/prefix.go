@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"net/netip"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +21,7 @@ type look struct {
 	style     string
 	timestamp bool
 	colour    [3]bool // by fd: whether prefixes have their host's colour
+	programs  []launcher.Program
 }
 
 // timeMark stands for the time in a prefix that is not finished.
@@ -75,15 +77,26 @@ func (l look) text(plan launcher.Plan) (func(rank, fd int) string, error) {
 		template = "[1,%r]<%s>:"
 	default:
 		if !strings.Contains(l.style, "%") {
-			return nil, usagef("choose host, rank, horovod, mpirun or none, or write your own with %r (rank), %h (host), %l (local rank), %s (stdout or stderr) and %t (time)",
+			return nil, usagef("choose host, rank, horovod, mpirun or none, or write your own with %r (rank), %h (host), %l (local rank), %p (program), %s (stdout or stderr) and %t (time)",
 				"--prefix %q is not a style", l.style)
 		}
 	}
-	hosts, local := hostsByRank(plan), localRanks(plan)
+	hosts, local, programs := hostsByRank(plan), localRanks(plan), l.programNames(plan)
 	return func(rank, fd int) string {
 		return strings.NewReplacer("%r", strconv.Itoa(rank), "%h", hosts[rank], "%l", strconv.Itoa(local[rank]),
-			"%s", streamName(fd), "%t", timeMark, "%%", "%").Replace(template)
+			"%p", programs[rank], "%s", streamName(fd), "%t", timeMark, "%%", "%").Replace(template)
 	}, nil
+}
+
+// programNames are the names of the programs that ranks run, without their folders, by rank.
+func (l look) programNames(plan launcher.Plan) []string {
+	names := make([]string, 0, plan.Size)
+	for _, p := range l.programs {
+		for range p.Ranks {
+			names = append(names, path.Base(p.Argv[0]))
+		}
+	}
+	return append(names, make([]string, plan.Size-len(names))...)
 }
 
 // coloured gives each host's prefixes a colour, in turn.

@@ -41,7 +41,11 @@ func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer) int {
 		if program, err = chooseProgram(program, command, o); err != nil {
 			return err
 		}
-		code, err = runJob(context.Background(), o, program, streams{stdin, out, stderr}, say)
+		programs, err := jobPrograms(o, program, line)
+		if err != nil {
+			return err
+		}
+		code, err = runJob(context.Background(), o, programs, streams{stdin, out, stderr}, say)
 		return err
 	}
 	root := newRoot(func(flags *pflag.FlagSet, o *runOptions, program []string) error {
@@ -85,7 +89,11 @@ func readLine(argv []string, root *cobra.Command, among ...*cobra.Command) (tran
 	args := argv[1:]
 	command := commandOf(args, commands, among...)
 	if command == nil {
-		return translate(args, dialect, root.Flags(), commands)
+		line, err := translate(args, dialect, root.Flags(), commands)
+		if err != nil {
+			return line, err
+		}
+		return line.withFile(root.Flags())
 	}
 	line, err := translateWords(args[1:], command.Flags())
 	line.args = slices.Insert(line.args, 0, args[0])
@@ -99,7 +107,7 @@ type runFunc func(flags *pflag.FlagSet, o *runOptions, program []string) error
 func newRoot(run runFunc) *cobra.Command {
 	var o runOptions
 	root := &cobra.Command{
-		Use:   "gorun [flags] program [arguments]",
+		Use:   "gorun [flags] program [arguments] [: ...]",
 		Short: "Start a program as the ranks of one job, on this machine or on many over SSH",
 		Long: `gorun starts copies of a program on many machines over SSH, as ranks of one
 job, shows their output, and takes them all down when one fails.`,
@@ -108,6 +116,7 @@ job, shows their output, and takes them all down when one fails.`,
   gorun --hostfile hosts.txt ./train         one rank per slot in the file
   gorun -np 2 -H f1,f2 -x API_KEY ./train    send a variable that is not sent by default
   gorun -np 8 -H f1:4,f2:4 --dry-run ./train show what would run where
+  gorun -np 1 ./server : -np 4 ./worker      two programs in one job
   gorun -np 4 --timeout 10m ./train          stop it after ten minutes`,
 		Args:              cobra.ArbitraryArgs,
 		SilenceErrors:     true,

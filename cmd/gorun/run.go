@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -24,33 +23,27 @@ type streams struct {
 
 // runJob is a run from options to exit code: parse, plan, then the launcher's
 // connect, stage, spawn, stream and reap.
-func runJob(ctx context.Context, o *runOptions, program []string, io streams, say *ui) (code int, err error) {
+func runJob(ctx context.Context, o *runOptions, programs []program, io streams, say *ui) (code int, err error) {
 	if o.envFlags {
-		return 0, printEnvFlags(os.Environ(), o, io.out, say)
+		return 0, printEnvFlags(os.Environ(), programs, io.out, say)
 	}
-	where, err := whereToRun(ctx, o, newSurroundings())
+	where, plan, err := planJob(ctx, o, programs, newSurroundings())
 	if err != nil {
 		return 0, err
 	}
 	say.tracef("hosts: %s", where.summary())
-	plan, err := launcher.NewPlan(where.hosts, launcher.Request{NP: cmp.Or(o.np, where.np), NoOversubscribe: o.noOversubscribe})
+	env, err := prepareAll(os.Environ(), programs, plan.Size)
 	if err != nil {
 		return 0, err
 	}
-	env, err := forwardEnv(os.Environ(), o)
+	opts, err := launchOptions(o, plan, env, io, say)
 	if err != nil {
 		return 0, err
 	}
-	opts, err := launchOptions(o, plan, program, io, say)
-	if err != nil {
-		return 0, err
-	}
-	var notice string
-	if opts.Env, notice = forContainer(program, forRanks(env.Set, o.exports), env.Exported); notice != "" {
+	for _, notice := range env.notices {
 		say.notef("%s", notice)
 	}
-	opts.Drop, opts.DropHere = leftOut(os.Environ(), env, o)
-	for _, w := range slices.Concat(where.warnings, plan.Warnings, env.Warnings) {
+	for _, w := range slices.Concat(where.warnings, plan.Warnings, env.warnings) {
 		say.warningf("%s", w)
 	}
 	if o.dryRun {
@@ -59,10 +52,13 @@ func runJob(ctx context.Context, o *runOptions, program []string, io streams, sa
 	}
 	if o.displayMap {
 		say.table(plan.String())
+		if len(opts.Programs) > 1 {
+			say.table(programsText(opts.Programs))
+		}
 	}
 	code, err = launch(ctx, o, plan, opts, io, say)
-	if code > 0 && code < launcher.CodeTimeout && len(env.Withheld) > 0 && leavesMachine(plan) {
-		say.hintf("variables that look like secrets stayed here: %s (send one with -x NAME)", strings.Join(env.Withheld, ", "))
+	if code > 0 && code < launcher.CodeTimeout && len(env.withheld) > 0 && leavesMachine(plan) {
+		say.hintf("variables that look like secrets stayed here: %s (send one with -x NAME)", strings.Join(env.withheld, ", "))
 	}
 	return code, err
 }
@@ -85,7 +81,7 @@ func launch(ctx context.Context, o *runOptions, plan launcher.Plan, opts launche
 		return 0, err
 	}
 	defer steps.close()
-	steps.plan(plan, opts.Argv)
+	steps.plan(plan, opts.Programs)
 	var start *footer
 	if isTerminal(io.err) && !o.quiet {
 		start = newFooter(say, len(plan.Hosts))
@@ -110,11 +106,7 @@ func launch(ctx context.Context, o *runOptions, plan launcher.Plan, opts launche
 }
 
 // launchOptions is what Run needs beside the environment and the user's wishes.
-func launchOptions(o *runOptions, plan launcher.Plan, program []string, io streams, say *ui) (launcher.Options, error) {
-	wdir, err := workingDir(o.wdir)
-	if err != nil {
-		return launcher.Options{}, err
-	}
+func launchOptions(o *runOptions, plan launcher.Plan, env environment, io streams, say *ui) (launcher.Options, error) {
 	exe, err := ownExecutable()
 	if err != nil {
 		return launcher.Options{}, err
@@ -123,7 +115,7 @@ func launchOptions(o *runOptions, plan launcher.Plan, program []string, io strea
 	if err != nil {
 		return launcher.Options{}, err
 	}
-	opts := launcher.Options{Argv: program, Wdir: wdir, Network: o.network.Network, Dial: dial, Exe: exe,
+	opts := launcher.Options{Programs: env.programs, Env: env.shared, Network: o.network.Network, Dial: dial, Exe: exe,
 		StartTimeout: time.Duration(o.startTimeout), Grace: time.Duration(o.grace),
 		Note: func(text string) { say.notef("%s", text) }, Trace: say.tracef}
 	if opts.StdinRank, err = o.stdin.rank(plan.Size); err != nil {
@@ -171,14 +163,26 @@ func ownExecutable() (launcher.Executable, error) {
 
 // dryRunText shows what else a run would do, values of variables left out.
 func dryRunText(opts launcher.Options) string {
-	var names []string
-	for _, kv := range opts.Env {
-		name, _, _ := strings.Cut(kv, "=")
-		names = append(names, name)
+	var b strings.Builder
+	first := 0
+	for _, p := range opts.Programs {
+		whose, own := "", ""
+		if len(opts.Programs) > 1 {
+			whose = launcher.RanksOf(first, p.Ranks) + ": "
+		}
+		if len(p.Env) > 0 {
+			own = "variables  " + strings.Join(names(p.Env), " ") + "\n"
+		}
+		fmt.Fprintf(&b, "program    %s%q\ndirectory  %s\n%s", whose, p.Argv, p.Wdir, own)
+		first += p.Ranks
 	}
-	network := ""
 	if asked := opts.Network.String(); asked != "" {
-		network = "network    " + asked + "\n"
+		b.WriteString("network    " + asked + "\n")
 	}
-	return fmt.Sprintf("program    %q\ndirectory  %s\n%svariables  %s\n", opts.Argv, opts.Wdir, network, strings.Join(names, " "))
+	whose := ""
+	if len(opts.Programs) > 1 {
+		whose = "of all programs: "
+	}
+	fmt.Fprintf(&b, "variables  %s%s\n", whose, strings.Join(names(opts.Env), " "))
+	return b.String()
 }

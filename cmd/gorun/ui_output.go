@@ -11,7 +11,7 @@ import (
 
 // outputOptions sets how and where the ranks' output is shown.
 func outputOptions(opts *launcher.Options, o *runOptions, plan launcher.Plan, io streams) (err error) {
-	l := look{style: o.prefix, timestamp: o.timestamp}
+	l := look{style: o.prefix, timestamp: o.timestamp, programs: opts.Programs}
 	if o.tagOutput {
 		l.style = "mpirun"
 	}

@@ -38,7 +38,7 @@ type agent struct {
 	started chan struct{} // every rank was started
 	ended   chan struct{} // the loop is over: events go nowhere
 	job     wire.Job
-	prog    program
+	progs   []program
 	relay   *relay
 	door    *kv.Door
 	tokens  map[int]string
@@ -91,7 +91,7 @@ func (a *agent) takeJob(frames *wire.Reader, opts Options) error {
 	}
 	watchdog.Stop() // the rest may take as long as this host's file systems do
 	var err error
-	if a.prog, err = prepare(a.job, os.Environ()); err == nil {
+	if a.progs, err = prepare(a.job, os.Environ()); err == nil {
 		err = a.openDoor()
 	}
 	var no *refusal
@@ -271,7 +271,7 @@ func exitEvent(rank int, status syscall.WaitStatus, used syscall.Rusage) eventEx
 func (a *agent) rankOf(r wire.Rank, start wire.Start) rankenv.Rank {
 	place := rankenv.Rank{Job: a.job.ID, Epoch: a.job.Epoch, Rank: r.Rank, Size: a.job.Size,
 		LocalRank: r.LocalRank, LocalSize: len(a.job.Ranks), CrossRank: r.CrossRank, CrossSize: r.CrossSize,
-		Host: a.job.Host, Addrs: start.Addrs, Agent: a.door.Addr(), Token: a.tokens[r.Rank],
+		Host: a.job.Host, Addrs: start.Addrs, Agent: a.door.Addr(), Token: a.tokens[r.Rank], Shares: a.job.Shares,
 		MasterAddr: start.MasterAddr, MasterPort: start.MasterPort}
 	if len(start.Addrs) > 0 {
 		place.Addr = start.Addrs[0]

@@ -12,16 +12,16 @@ import (
 func TestRanksInSingularityGetPrefixedVariables(t *testing.T) {
 	dir := place(t, map[string]string{"singularity": "+x"})
 	env := func(inherited string, argv ...string) map[string]string {
-		job := wire.Job{Wdir: []byte(dir), Env: [][]byte{[]byte("PATH=" + dir + ":/usr/bin:/bin"), []byte("A=1"), []byte("SINGULARITYENV_RANK=lie")}}
+		job := wire.Job{Programs: []wire.Program{{Wdir: []byte(dir)}}, Env: [][]byte{[]byte("PATH=" + dir + ":/usr/bin:/bin"), []byte("A=1"), []byte("SINGULARITYENV_RANK=lie")}}
 		for _, a := range argv {
-			job.Argv = append(job.Argv, []byte(a))
+			job.Programs[0].Argv = append(job.Programs[0].Argv, []byte(a))
 		}
 		p, err := prepare(job, strings.Fields(inherited))
 		if err != nil {
 			t.Fatal(err)
 		}
 		got := map[string]string{}
-		for _, kv := range p.rankEnv(rankenv.Rank{Rank: 3, Size: 4, MasterAddr: "10.0.0.1"}) {
+		for _, kv := range p[0].rankEnv(rankenv.Rank{Rank: 3, Size: 4, MasterAddr: "10.0.0.1"}) {
 			name, value, _ := strings.Cut(kv, "=")
 			if _, twice := got[name]; twice {
 				t.Errorf("%s is there twice", name)

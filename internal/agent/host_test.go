@@ -173,9 +173,9 @@ func (h *host) run(job wire.Job) {
 
 // jobOf is a job of n ranks, numbered from 2, that all run argv.
 func jobOf(n int, argv ...string) wire.Job {
-	job := wire.Job{ID: "job", Key: make([]byte, 32), Size: n + 2, Hosts: 2, Host: "h1", Wdir: []byte("/"), Grace: 200 * time.Millisecond}
+	job := wire.Job{ID: "job", Key: make([]byte, 32), Size: n + 2, Hosts: 2, Host: "h1", Programs: []wire.Program{{Wdir: []byte("/")}}, Grace: 200 * time.Millisecond}
 	for _, a := range argv {
-		job.Argv = append(job.Argv, []byte(a))
+		job.Programs[0].Argv = append(job.Programs[0].Argv, []byte(a))
 	}
 	for i := range n {
 		job.Ranks = append(job.Ranks, wire.Rank{Rank: i + 2, LocalRank: i, CrossRank: 1, CrossSize: 2})

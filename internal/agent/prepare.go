@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -31,7 +32,7 @@ func refuse(code int, hint, format string, args ...any) error {
 	return &refusal{wire.Refuse{Code: code, What: fmt.Sprintf(format, args...), Hint: hint}}
 }
 
-// program is what every rank of this host runs.
+// program is what ranks of this host run.
 type program struct {
 	path string
 	argv []string
@@ -43,15 +44,37 @@ type program struct {
 
 // prepare checks that job can run on this host, before anything is started
 // anywhere. inherited is the agent's own environment.
-func prepare(job wire.Job, inherited []string) (program, error) {
-	p := program{dir: string(job.Wdir), env: baseEnv(inherited, job)}
-	for _, a := range job.Argv {
+func prepare(job wire.Job, inherited []string) ([]program, error) {
+	var programs []program
+	for _, w := range job.Programs {
+		p, err := prepareProgram(w, job, inherited)
+		if err != nil {
+			return nil, err
+		}
+		programs = append(programs, p)
+	}
+	for _, r := range job.Ranks {
+		if r.Program < 0 || r.Program >= len(programs) {
+			return nil, refuse(codeHostFailed, "", "rank %d is to run program %d of %d", r.Rank, r.Program, len(programs))
+		}
+	}
+	return programs, nil
+}
+
+// prepareProgram checks one program of a job.
+func prepareProgram(w wire.Program, job wire.Job, inherited []string) (program, error) {
+	p := program{dir: string(w.Wdir), env: baseEnv(inherited, job, w)}
+	for _, a := range w.Argv {
 		p.argv = append(p.argv, string(a))
 	}
 	if len(p.argv) == 0 || p.argv[0] == "" {
 		return p, refuse(2, "", "no program was given")
 	}
 	if err := checkDir(p.dir); err != nil {
+		var no *refusal
+		if len(job.Shares) > 1 && errors.As(err, &no) { // whose directory is it?
+			no.What = p.argv[0] + ": " + no.What
+		}
 		return p, err
 	}
 	p.env["PWD"] = p.dir
@@ -78,11 +101,11 @@ func checkDir(dir string) error {
 	return nil
 }
 
-// baseEnv lays the job's variables over the agent's own, without those that
-// belong to another launch or to this host's SSH session.
-func baseEnv(inherited []string, job wire.Job) map[string]string {
+// baseEnv lays the variables of a job and of its program over the agent's own, without those
+// that belong to another launch or to this host's SSH session.
+func baseEnv(inherited []string, job wire.Job, w wire.Program) map[string]string {
 	drop := map[string]bool{}
-	for _, name := range job.Drop {
+	for _, name := range slices.Concat(job.Drop, w.Drop) {
 		drop[name] = true
 	}
 	env := map[string]string{}
@@ -92,7 +115,7 @@ func baseEnv(inherited []string, job wire.Job) map[string]string {
 			env[name] = value
 		}
 	}
-	for _, kv := range job.Env {
+	for _, kv := range slices.Concat(job.Env, w.Env) {
 		if name, value, ok := strings.Cut(string(kv), "="); ok {
 			env[name] = value
 		}

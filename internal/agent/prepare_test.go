@@ -140,7 +140,7 @@ func TestBaseEnv(t *testing.T) {
 	inherited := []string{"PATH=/bin", "HOME=/root", "A=agent", "SSH_CONNECTION=1 2 3 4", "RANK=9", "OMPI_COMM_WORLD_RANK=1", "GORUN_TOKEN=old", "EMPTY=", "=bad", "bad", "X=a=b"}
 	job := wire.Job{Drop: []string{"SSH_CONNECTION", "NOT_THERE"}, Env: [][]byte{[]byte("A=job"), []byte("RANK=8"), []byte("SSH_CONNECTION=asked for"),
 		[]byte("RAW=\xff\n"), []byte("B=="), []byte("no value")}}
-	got := baseEnv(inherited, job)
+	got := baseEnv(inherited, job, wire.Program{})
 	want := map[string]string{"PATH": "/bin", "HOME": "/root", "A": "job", "RANK": "8", "SSH_CONNECTION": "asked for", "EMPTY": "", "X": "a=b",
 		"RAW": "\xff\n", "B": "=", "PYTHONUNBUFFERED": "1"}
 	for name, value := range want {
@@ -154,7 +154,7 @@ func TestBaseEnv(t *testing.T) {
 		}
 	}
 	for _, env := range []struct{ inherited, job, want string }{{"PYTHONUNBUFFERED=", "A=1", ""}, {"A=1", "PYTHONUNBUFFERED=0", "0"}} {
-		got := baseEnv([]string{env.inherited}, wire.Job{Env: [][]byte{[]byte(env.job)}})
+		got := baseEnv([]string{env.inherited}, wire.Job{Env: [][]byte{[]byte(env.job)}}, wire.Program{})
 		if v, set := got["PYTHONUNBUFFERED"]; !set || v != env.want {
 			t.Errorf("PYTHONUNBUFFERED is %q, want the user's %q", v, env.want)
 		}
@@ -179,15 +179,48 @@ func TestRankEnvSaysEverythingOnce(t *testing.T) {
 	}
 }
 
+func TestPrepareSeveralPrograms(t *testing.T) {
+	dir := place(t, map[string]string{"one": "+x", "sub/two": "+x"})
+	program := func(name, wdir string) wire.Program {
+		return wire.Program{Argv: [][]byte{[]byte(name)}, Wdir: []byte(wdir)}
+	}
+	job := wire.Job{Env: [][]byte{[]byte("A=job"), []byte("B=job")}, Shares: []int{2, 1}, Programs: []wire.Program{program("./one", dir), program("./two", dir+"/sub")},
+		Ranks: []wire.Rank{{Rank: 0}, {Rank: 2, Program: 1}}}
+	job.Programs[1].Env, job.Programs[1].Drop = [][]byte{[]byte("A=two")}, []string{"C"}
+	p, err := prepare(job, []string{"C=agent", "PATH=/bin"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p[0].path != dir+"/one" || p[0].env["A"] != "job" || p[0].env["C"] != "agent" || p[0].env["PWD"] != dir {
+		t.Errorf("the first: %+v", p[0])
+	}
+	if _, has := p[1].env["C"]; has || p[1].path != dir+"/sub/two" || p[1].env["A"] != "two" || p[1].env["B"] != "job" || p[1].env["PWD"] != dir+"/sub" {
+		t.Errorf("the second: %+v", p[1])
+	}
+	var no *refusal
+	job.Programs[1].Wdir = []byte("/no/such")
+	if _, err := prepare(job, nil); !errors.As(err, &no) || no.What != "./two: the working directory /no/such does not exist" {
+		t.Errorf("a directory that is not there: %v", err)
+	}
+	job.Programs = job.Programs[:1]
+	if _, err := prepare(job, nil); !errors.As(err, &no) || no.What != "rank 2 is to run program 1 of 1" {
+		t.Errorf("a program that is not there: %v", err)
+	}
+}
+
 func TestPrepare(t *testing.T) {
 	dir := place(t, map[string]string{"bin/tool": "+x", "prog": "+x"})
-	job := wire.Job{Argv: [][]byte{[]byte("tool"), []byte("\xff"), nil}, Env: [][]byte{[]byte("PATH=" + dir + "/bin")}, Wdir: []byte(dir)}
-	p, err := prepare(job, []string{"PATH=/no/such", "PWD=/elsewhere"})
-	if err != nil || p.path != dir+"/bin/tool" || !slices.Equal(p.argv, []string{"tool", "\xff", ""}) || p.dir != dir || p.env["PWD"] != dir {
+	job := wire.Job{Programs: []wire.Program{{Argv: [][]byte{[]byte("tool"), []byte("\xff"), nil}, Wdir: []byte(dir)}},
+		Env: [][]byte{[]byte("PATH=" + dir + "/bin")}}
+	programs, err := prepare(job, []string{"PATH=/no/such", "PWD=/elsewhere"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := programs[0]; p.path != dir+"/bin/tool" || !slices.Equal(p.argv, []string{"tool", "\xff", ""}) || p.dir != dir || p.env["PWD"] != dir {
 		t.Errorf("%+v, %v", p, err)
 	}
 	for name, argv := range map[string][][]byte{"none": nil, "an empty name": {nil, []byte("x")}} {
-		job.Argv = argv
+		job.Programs[0].Argv = argv
 		var no *refusal
 		if _, err := prepare(job, nil); !errors.As(err, &no) || no.Code != 2 {
 			t.Errorf("%s: %v", name, err)

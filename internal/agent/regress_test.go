@@ -68,7 +68,7 @@ func TestRanksMayPrintAfterTheLauncher(t *testing.T) {
 	h := startHost(t)
 	dir := t.TempDir()
 	job := script(1, `trap 'echo saving; sleep 0.2; echo saving; echo saved >checkpoint; exit 0' TERM; echo ready; while :; do sleep 0.05; done`)
-	job.Wdir, job.Grace = []byte(dir), 5*time.Second
+	job.Programs[0].Wdir, job.Grace = []byte(dir), 5*time.Second
 	h.run(job)
 	h.until("the rank", func() bool { return len(h.output[wire.OutputStream(2, 1)]) > 0 })
 	h.stdin.Close()

@@ -24,7 +24,7 @@ func TestServeRunsAJob(t *testing.T) {
 	dir := t.TempDir()
 	job := script(2, `echo "$RANK of $WORLD_SIZE: $LOCAL_RANK/$LOCAL_WORLD_SIZE $GORUN_CROSS_RANK/$GORUN_CROSS_SIZE $HOROVOD_HOSTNAME $GORUN_ADDR $GORUN_ADDRS $MASTER_ADDR:$MASTER_PORT"
 		echo "$KEPT,$DROPPED,$SLURM_PROCID,$NEW,$PYTHONUNBUFFERED,$PWD,$(pwd)" >&2; exit $RANK`)
-	job.Wdir, job.Drop, job.Env = []byte(dir), []string{"DROPPED"}, [][]byte{[]byte("NEW=a=\xff b")}
+	job.Programs[0].Wdir, job.Drop, job.Env = []byte(dir), []string{"DROPPED"}, [][]byte{[]byte("NEW=a=\xff b")}
 	h.run(job)
 	exits := h.finish()
 	for rank := 2; rank <= 3; rank++ {
@@ -68,7 +68,7 @@ func TestServeReportsHowRanksEnd(t *testing.T) {
 func TestServeRefusesWhatCannotRun(t *testing.T) {
 	t.Parallel()
 	dir := jobOf(1, "/bin/true")
-	dir.Wdir = []byte("/no/such/dir")
+	dir.Programs[0].Wdir = []byte("/no/such/dir")
 	for name, tc := range map[string]struct {
 		job  wire.Job
 		want wire.Refuse
@@ -99,7 +99,7 @@ func TestServeCarriesEveryByte(t *testing.T) {
 	h := startHost(t)
 	const size = 4 << 20
 	job := script(2, fmt.Sprintf(`head -c %d /dev/urandom >$RANK; cat $RANK; cat $RANK >&2`, size))
-	job.Wdir = []byte(t.TempDir())
+	job.Programs[0].Wdir = []byte(t.TempDir())
 	h.run(job)
 	h.finish()
 	for rank := 2; rank <= 3; rank++ {

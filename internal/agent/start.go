@@ -62,7 +62,7 @@ func (a *agent) start(start wire.Start) (finished bool) {
 				code = codeNotFound
 			}
 			a.apply(eventExited{rank: r.Rank, code: code, outputFinished: true,
-				failed: fmt.Sprintf("start %s: %v", a.prog.path, errno(err))})
+				failed: fmt.Sprintf("start %s: %v", a.progs[r.Program].path, errno(err))})
 		}
 	}
 	return a.core.finished
@@ -91,8 +91,9 @@ func (a *agent) startRank(r wire.Rank, start wire.Start) (err error) {
 		}
 		opened = append(opened, writer)
 	}
-	err = a.procs.start(startRequest{rank: r.Rank, path: a.prog.path, argv: a.prog.argv, dir: a.prog.dir,
-		env:   a.prog.rankEnv(a.rankOf(r, start)),
+	p := &a.progs[r.Program]
+	err = a.procs.start(startRequest{rank: r.Rank, path: p.path, argv: p.argv, dir: p.dir,
+		env:   p.rankEnv(a.rankOf(r, start)),
 		files: []uintptr{opened[0].Fd(), opened[1].Fd(), opened[2].Fd()}})
 	if err != nil {
 		return err

@@ -35,6 +35,10 @@ type Rank struct {
 	Agent string // the agent's door, host:port on loopback
 	Token string // secret that names this rank at the door; never in argv or logs
 
+	// Shares are the numbers of ranks of the job's programs, in the order of the ranks. Environ takes
+	// an empty list for one program.
+	Shares []int
+
 	MasterAddr string // IP address of rank 0's host, for programs that rendezvous by themselves
 	MasterPort int    // a port that was free there at start
 }
@@ -75,10 +79,27 @@ func (r Rank) Environ() []string {
 		"OMPI_COMM_WORLD_LOCAL_RANK=" + n(r.LocalRank),
 		"OMPI_COMM_WORLD_LOCAL_SIZE=" + n(r.LocalSize),
 	}
+	env = append(env, r.programs()...)
 	if r.MasterAddr != "" {
 		env = append(env, "MASTER_ADDR="+r.MasterAddr, "MASTER_PORT="+n(r.MasterPort))
 	}
 	return env
+}
+
+// programs are Open MPI's variables about the programs of a job. Lists have spaces between their numbers.
+func (r Rank) programs() []string {
+	shares := r.Shares
+	if len(shares) == 0 {
+		shares = []int{r.Size}
+	}
+	var sizes, firsts []string
+	first := 0
+	for _, share := range shares {
+		sizes, firsts = append(sizes, strconv.Itoa(share)), append(firsts, strconv.Itoa(first))
+		first += share
+	}
+	return []string{"OMPI_NUM_APP_CTX=" + strconv.Itoa(len(shares)),
+		"OMPI_APP_CTX_NUM_PROCS=" + strings.Join(sizes, " "), "OMPI_FIRST_RANKS=" + strings.Join(firsts, " ")}
 }
 
 // candidates are r.Addrs, or Addr where it stands alone.
@@ -169,6 +190,7 @@ func Stale(name string) bool {
 		"HOROVOD_CROSS_RANK", "HOROVOD_CROSS_SIZE", "HOROVOD_HOSTNAME",
 		"GORUN_JOB_ID", "GORUN_EPOCH", "GORUN_RANK", "GORUN_SIZE", "GORUN_LOCAL_RANK", "GORUN_LOCAL_SIZE",
 		"GORUN_CROSS_RANK", "GORUN_CROSS_SIZE", "GORUN_HOSTNAME", "GORUN_ADDR", "GORUN_ADDRS", "GORUN_AGENT", "GORUN_TOKEN",
+		"OMPI_NUM_APP_CTX", "OMPI_APP_CTX_NUM_PROCS", "OMPI_FIRST_RANKS",
 		"SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_GTIDS",
 		"MPI_LOCALRANKID", "MPI_LOCALNRANKS":
 		return true

@@ -43,24 +43,36 @@ type Address struct {
 type Job struct {
 	ID    string
 	Epoch int
-	Key   []byte // 32 bytes, secret
-	Size  int    // ranks in the whole job
-	Hosts int    // hosts in the whole job
-	Host  string // this host's name as the user wrote it
-	Argv  [][]byte
+	Key   []byte   // 32 bytes, secret
+	Size  int      // ranks in the whole job
+	Hosts int      // hosts in the whole job
+	Host  string   // this host's name as the user wrote it
 	Env   [][]byte // NAME=value, laid over the agent's own environment
 	Drop  []string `json:",omitempty"` // names to remove from the agent's own environment
-	Wdir  []byte
-	Ranks []Rank
+	// Programs are those that this host's ranks run.
+	Programs []Program
+	// Shares are the numbers of ranks of all programs of the job, in the order of the ranks;
+	// empty: there is one program.
+	Shares []int `json:",omitempty"`
+	Ranks  []Rank
 	// Stdin lists this host's ranks that get the launcher's standard input.
 	Stdin []int `json:",omitempty"`
 	// Grace is the time between TERM and KILL when the agent must stop by itself.
 	Grace time.Duration
 }
 
+// Program is what some of a host's ranks run.
+type Program struct {
+	Argv [][]byte
+	Env  [][]byte `json:",omitempty"` // NAME=value, laid over the job's
+	Drop []string `json:",omitempty"` // names to remove from the agent's own environment, beside the job's
+	Wdir []byte
+}
+
 // Rank is one process to start.
 type Rank struct {
 	Rank, LocalRank, CrossRank, CrossSize int
+	Program                               int // index into the host's programs
 }
 
 // Ready says that the job can start on this host: working directory and

@@ -56,7 +56,7 @@ func TestMessagesKeepEveryByte(t *testing.T) {
 		raw = append(raw, byte(b))
 	}
 	var stream bytes.Buffer
-	want := Job{ID: "j", Argv: [][]byte{[]byte("prog"), raw, {}}, Env: [][]byte{append([]byte("A="), raw...)}, Stdin: []int{3}}
+	want := Job{ID: "j", Programs: []Program{{Argv: [][]byte{[]byte("prog"), raw, {}}}}, Env: [][]byte{append([]byte("A="), raw...)}, Stdin: []int{3}}
 	if err := NewWriter(&stream).SendMessage(TypeJob, want); err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func TestMessagesKeepEveryByte(t *testing.T) {
 	if err := f.Decode(&got); err != nil {
 		t.Fatal(err)
 	}
-	if len(got.Argv) != 3 || !bytes.Equal(got.Argv[1], raw) || got.Argv[2] == nil || !bytes.Equal(got.Env[0], want.Env[0]) {
+	if argv := got.Programs[0].Argv; len(argv) != 3 || !bytes.Equal(argv[1], raw) || argv[2] == nil || !bytes.Equal(got.Env[0], want.Env[0]) {
 		t.Errorf("got %+v", got)
 	}
 }

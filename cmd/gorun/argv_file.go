@@ -1,0 +1,250 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// maxProgramFile bounds a file of programs.
+const maxProgramFile = 16 << 20
+
+// programFile is a file that lists a job's programs.
+type programFile struct {
+	typed, name string
+	dialect     launchers // whose file it is: slurm's has ranks before each program, the others' have flags
+}
+
+// readOfProgram reads a word that says which programs run, or how.
+func (t *translator) readOfProgram(reader, typed, text string) {
+	switch reader {
+	case "app":
+		t.file = programFile{typed, text, openMPI}
+	case "configfile":
+		t.file = programFile{typed, text, hydra}
+	case "multi-prog":
+		t.file = programFile{typed: typed, dialect: slurm}
+	case "module":
+		t.module = true
+	case "no-python":
+		t.noPython = true
+	}
+}
+
+// fileOf takes the file of programs that a word named out of its block, which has no program then.
+func (t *translator) fileOf() error {
+	switch {
+	case t.file.typed == "":
+		return nil
+	case t.file.dialect != slurm && t.program != nil:
+		return usagef("leave one of them out", "%s %s says which programs run, and %s stands after it", t.file.typed, t.file.name, t.program[0])
+	case t.file.dialect == slurm && len(t.program) != 1:
+		return usagef("for example: gorun -np 4 --multi-prog programs.conf", "%s wants one word after the flags, the name of its file", t.file.typed)
+	case t.file.dialect == slurm:
+		t.file.name, t.program = t.program[0], nil
+	}
+	return nil
+}
+
+// withFile is a command line with the programs of the file that it names.
+func (t translation) withFile(flags *pflag.FlagSet) (translation, error) {
+	if t.file.typed == "" {
+		return t, nil
+	}
+	text, err := readProgramFile(t.file)
+	if err == nil && t.file.dialect == slurm {
+		t, err = t.withRanks(text)
+	} else if err == nil {
+		t, err = t.withBlocks(text, flags)
+	}
+	if err != nil && isUsage(err) {
+		err = &usageError{fmt.Errorf("%s %s: %w", t.file.typed, t.file.name, err), hint(err)}
+	}
+	return t, err
+}
+
+func readProgramFile(from programFile) (string, error) {
+	file, err := os.Open(from.name)
+	if err != nil {
+		return "", usagef("check the name after "+from.typed, "%w", err)
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, maxProgramFile+1))
+	if err == nil && len(text) > maxProgramFile {
+		err = fmt.Errorf("it is longer than %d bytes", maxProgramFile)
+	}
+	if err != nil {
+		return "", usagef("", "%w", err)
+	}
+	return string(text), nil
+}
+
+// withBlocks adds the programs of a file of mpirun's or Hydra's: flags and a program a line. Flags of the
+// command line are about all of them. It is pure.
+func (t translation) withBlocks(text string, flags *pflag.FlagSet) (translation, error) {
+	lines, err := programLines(text)
+	if err != nil {
+		return t, err
+	}
+	var words []string
+	for i, line := range lines {
+		if i > 0 {
+			words = append(words, ":")
+		}
+		words = append(words, line...)
+	}
+	listed, err := translateAs(words, t.file.dialect, flags, false)
+	switch {
+	case err != nil:
+		return t, err
+	case listed.file.typed != "":
+		return t, usagef("write its lines into this file", "%s stands in the file itself", listed.file.typed)
+	}
+	t.args, t.blocks = append(t.args, listed.args...), listed.blocks
+	t.add(listed)
+	for flag, typed := range listed.typed {
+		t.typed[flag] = typed
+	}
+	return t, nil
+}
+
+// withRanks adds the programs of a file of srun's: ranks and a program a line. It is pure.
+func (t translation) withRanks(text string) (translation, error) {
+	np := 0
+	for _, arg := range t.args {
+		if value, is := strings.CutPrefix(arg, "--np="); is {
+			np, _ = strconv.Atoi(value) // the flag parser says what is wrong with it
+		}
+	}
+	lines, err := programLines(text)
+	if err != nil {
+		return t, err
+	}
+	t.blocks, err = blocksByRank(lines, np)
+	if err == nil {
+		t.args = append(append(t.args, "--"), t.blocks[0].program...)
+	}
+	return t, err
+}
+
+// programLines are the words of every line. A backslash at a line's end goes on with the next, and # begins
+// a comment.
+func programLines(text string) (lines [][]string, err error) {
+	text = strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\\\n", " ")
+	for line := range strings.Lines(text) {
+		words, err := splitShell(withoutComment(line))
+		if err != nil {
+			return nil, usagef("", "%q: %w", clipped(strings.TrimSpace(line)), err)
+		}
+		if len(words) > 0 {
+			lines = append(lines, words)
+		}
+	}
+	if len(lines) == 0 {
+		return nil, usagef("", "it names no program")
+	}
+	return lines, nil
+}
+
+// withoutComment cuts a line where a word begins with #.
+func withoutComment(line string) string {
+	quote := byte(0)
+	for i := 0; i < len(line); i++ {
+		switch c := line[i]; {
+		case c == '\\' && quote != '\'':
+			i++
+		case quote != 0 && c == quote:
+			quote = 0
+		case quote == 0 && (c == '\'' || c == '"'):
+			quote = c
+		case quote == 0 && c == '#' && (i == 0 || line[i-1] == ' ' || line[i-1] == '\t'):
+			return line[:i]
+		}
+	}
+	return line
+}
+
+// blocksByRank are the programs of np ranks from lines such as 0,2-3 prog %t %o: %t is the rank, %o its place
+// among the line's ranks, and * stands for all ranks that no line names. np 0: as many as the lines name.
+func blocksByRank(lines [][]string, np int) ([]block, error) {
+	named := map[int][]string{} // by rank
+	var others []string
+	for _, line := range lines {
+		if len(line) < 2 {
+			return nil, usagef("for example: 0,2-3 ./worker %t", "%q: want ranks and a program", strings.Join(line, " "))
+		}
+		if line[0] == "*" {
+			if others != nil {
+				return nil, usagef("", "two lines are for *, all other ranks")
+			}
+			others = line[1:]
+			continue
+		}
+		if err := nameRanks(named, line); err != nil {
+			return nil, err
+		}
+	}
+	if np == 0 && others != nil {
+		return nil, usagef("say how many ranks there are: -np 4", "* is for all other ranks, and there is no -np")
+	}
+	if np == 0 {
+		np = len(named)
+	}
+	for rank := range named {
+		if rank >= np {
+			return nil, usagef(fmt.Sprintf("ranks go from 0 to %d", np-1), "there is no rank %d", rank)
+		}
+	}
+	var blocks []block
+	place, ranks := 0, 0 // of *, and of the last block
+	for rank := range np {
+		program, known := named[rank]
+		if !known {
+			if others == nil {
+				return nil, usagef("add a line for it, or one for all others: * ./program", "no line is for rank %d", rank)
+			}
+			program = withPlace(others, rank, place)
+			place++
+		}
+		if len(blocks) == 0 || !slices.Equal(blocks[len(blocks)-1].program, program) {
+			blocks, ranks = append(blocks, block{program: program}), 0
+		}
+		ranks++
+		blocks[len(blocks)-1].args = []string{"--np=" + strconv.Itoa(ranks)}
+	}
+	return blocks, nil
+}
+
+// nameRanks gives the ranks of a line its program.
+func nameRanks(named map[int][]string, line []string) error {
+	var set ranks
+	if err := set.Set(line[0]); err != nil {
+		return usagef("for example: 0,2-3 ./worker %t", "%q: %w", line[0], err)
+	}
+	place := 0
+	for _, span := range set {
+		for rank := span[0]; rank <= span[1]; rank++ {
+			if named[rank] != nil {
+				return usagef("", "two lines are for rank %d", rank)
+			}
+			named[rank] = withPlace(line[1:], rank, place)
+			place++
+		}
+	}
+	return nil
+}
+
+// withPlace is a program's words for one rank.
+func withPlace(words []string, rank, place int) []string {
+	replacer := strings.NewReplacer("%t", strconv.Itoa(rank), "%o", strconv.Itoa(place), "%%", "%")
+	out := make([]string, len(words))
+	for i, w := range words {
+		out[i] = replacer.Replace(w)
+	}
+	return out
+}

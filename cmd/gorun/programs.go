@@ -1,0 +1,223 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/gorun/gorun/launcher"
+)
+
+// program is one of a job's programs.
+type program struct {
+	argv     []string
+	opts     *runOptions // the job's, with the program's own laid over them
+	ownHosts bool        // the program's own options say where it runs
+}
+
+// jobPrograms are the programs of a job: argv, or those of line where it has several. It completes
+// o, and checks it and them.
+func jobPrograms(o *runOptions, argv []string, line translation) ([]program, error) {
+	if len(line.blocks) == 0 {
+		return []program{{argv: argv, opts: o}}, nil
+	}
+	var programs []program
+	total := 0
+	for _, b := range line.blocks {
+		p, err := b.lay(o, line.typed)
+		if err != nil {
+			return nil, err
+		}
+		total += p.opts.np
+		programs = append(programs, p)
+	}
+	o.np = total
+	return programs, o.check(true)
+}
+
+// lay lays a program's own options over the job's, o. typed are the job's flags on the command line: -H chooses
+// among the hosts of a hostfile there, and stands in the place of hosts from elsewhere.
+func (b block) lay(o *runOptions, typed map[string]string) (program, error) {
+	var own runOptions
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	own.addFlags(flags)
+	if err := flags.Parse(b.args); err != nil {
+		return program{}, explainUsage(err, b.typed)
+	}
+	all := *o
+	all.np, all.minNP, all.maxNP = own.np, 0, 0
+	all.exports = slices.Concat(o.exports, own.exports)
+	all.noEnv = o.noEnv || own.noEnv
+	all.wdir = cmp.Or(own.wdir, o.wdir)
+	p := program{argv: b.program, opts: &all, ownHosts: own.hosts != "" || own.hostfile != ""}
+	if p.ownHosts {
+		all.hosts = own.hosts
+		if all.hostfile = own.hostfile; typed["hostfile"] != "" {
+			all.hostfile = cmp.Or(own.hostfile, o.hostfile)
+		}
+		if typed["host-discovery-script"] == "" {
+			all.discovery = ""
+		}
+	}
+	return p, all.check(true)
+}
+
+// planJob decides where the ranks of programs run. Programs without hosts of their own share the job's:
+// those that o names or that are found, and else the first program's.
+func planJob(ctx context.Context, o *runOptions, programs []program, s surroundings) (place, launcher.Plan, error) {
+	req := launcher.Request{NoOversubscribe: o.noOversubscribe}
+	if !slices.ContainsFunc(programs, func(p program) bool { return p.ownHosts }) {
+		where, err := whereToRun(ctx, o, s)
+		if err != nil {
+			return place{}, launcher.Plan{}, err
+		}
+		req.NP = cmp.Or(o.np, where.np)
+		plan, err := launcher.NewPlan(where.hosts, req)
+		return where, plan, err
+	}
+	shared, err := sharedHosts(o, programs, s)
+	if err != nil {
+		return place{}, launcher.Plan{}, err
+	}
+	var job *place // found when the first program needs it
+	var sources []string
+	var where place
+	var parts []launcher.Part
+	for _, p := range programs {
+		var at place
+		switch {
+		case p.ownHosts:
+			at, err = whereToRun(ctx, p.opts, s)
+		case job == nil:
+			at, err = whereToRun(ctx, shared, s)
+			job = &at
+		default:
+			at = *job
+		}
+		if err != nil {
+			return place{}, launcher.Plan{}, err
+		}
+		parts = append(parts, launcher.Part{NP: p.opts.np, Hosts: at.hosts})
+		sources = append(sources, at.source)
+		where.warnings = unique(append(where.warnings, at.warnings...))
+	}
+	plan, err := launcher.JoinPlans(parts, req)
+	for _, h := range plan.Hosts {
+		where.hosts = append(where.hosts, h.Host)
+	}
+	where.source = strings.Join(unique(sources), ", ")
+	return where, plan, err
+}
+
+// sharedHosts are the options that say where programs without hosts of their own run.
+func sharedHosts(o *runOptions, programs []program, s surroundings) (*runOptions, error) {
+	shared := *o
+	shared.np = 0
+	for _, p := range programs {
+		if !p.ownHosts {
+			shared.np += p.opts.np
+		}
+	}
+	if first := programs[0]; first.ownHosts && o.hosts == "" && o.hostfile == "" && o.discovery == "" {
+		found, err := s.defaults()
+		if err != nil {
+			return nil, err
+		}
+		if found.hosts == nil {
+			shared.hosts, shared.hostfile = first.opts.hosts, first.opts.hostfile
+		}
+	}
+	return &shared, nil
+}
+
+// environment is what the launcher needs to know of programs, and what the user is told of it.
+type environment struct {
+	shared   []string // NAME=value, for all programs
+	programs []launcher.Program
+	exported []string // names that were asked for
+	withheld []string // names that look like secrets and stay
+	warnings []string
+	notices  []string
+}
+
+// prepareAll finds each program's directory and environment. What all programs get is shared.
+func prepareAll(environ []string, programs []program, size int) (environment, error) {
+	var e environment
+	var sets [][]string
+	for _, p := range programs {
+		env, err := forwardEnv(environ, p.opts)
+		if err != nil {
+			return e, err
+		}
+		wdir, err := workingDir(p.opts.wdir)
+		if err != nil {
+			return e, err
+		}
+		set, notice := forContainer(p.argv, forRanks(env.Set, p.opts.exports), env.Exported)
+		sets = append(sets, set)
+		ranks := size
+		if len(programs) > 1 {
+			ranks = p.opts.np
+		}
+		drop, here := leftOut(environ, env, p.opts)
+		e.programs = append(e.programs, launcher.Program{Argv: p.argv, Wdir: wdir, Ranks: ranks, Drop: drop, DropHere: here})
+		e.exported = unique(append(e.exported, env.Exported...))
+		e.withheld = unique(append(e.withheld, env.Withheld...))
+		e.warnings = unique(append(e.warnings, env.Warnings...))
+		if notice != "" {
+			e.notices = unique(append(e.notices, notice))
+		}
+	}
+	var own [][]string
+	e.shared, own = inCommon(sets)
+	for i := range own {
+		e.programs[i].Env = own[i]
+	}
+	return e, nil
+}
+
+// inCommon parts sets into what all of them hold and what each holds beside that, in order. It is pure.
+func inCommon(sets [][]string) (shared []string, own [][]string) {
+	holders := map[string]int{}
+	for _, set := range sets {
+		for _, kv := range unique(set) {
+			holders[kv]++
+		}
+	}
+	own = make([][]string, len(sets))
+	for i, set := range sets {
+		for _, kv := range set {
+			switch {
+			case holders[kv] < len(sets):
+				own[i] = append(own[i], kv)
+			case i == 0:
+				shared = append(shared, kv)
+			}
+		}
+	}
+	return shared, own
+}
+
+// programsText is a line for each of several programs: its ranks, and its command line.
+func programsText(programs []launcher.Program) string {
+	var b strings.Builder
+	first := 0
+	for _, p := range programs {
+		fmt.Fprintf(&b, "  %s: %q\n", launcher.RanksOf(first, p.Ranks), p.Argv)
+		first += p.Ranks
+	}
+	return b.String()
+}
+
+// names are the names of NAME=value.
+func names(env []string) (out []string) {
+	for _, kv := range env {
+		name, _, _ := strings.Cut(kv, "=")
+		out = append(out, name)
+	}
+	return out
+}

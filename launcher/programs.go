@@ -1,0 +1,87 @@
+package launcher
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gorun/gorun/internal/wire"
+)
+
+// Program is what consecutive ranks of a job run.
+type Program struct {
+	Argv  []string // its name and its arguments
+	Env   []string // NAME=value, laid over the job's
+	Wdir  string   // absolute
+	Ranks int      // how many run it
+	// Drop are names that its ranks do not inherit from their host, DropHere those that ranks on this machine,
+	// whose host is the launcher's own environment, do not. The variables above may set them all the same.
+	Drop, DropHere []string
+}
+
+// checkPrograms reports whether programs are for a job of size ranks.
+func checkPrograms(programs []Program, size int) error {
+	sum := 0
+	for _, n := range shares(programs) {
+		if n < 1 {
+			return fmt.Errorf("a program is to be run by %d ranks", n)
+		}
+		sum += n
+	}
+	if sum != size {
+		return fmt.Errorf("the programs are for %s, and the plan is for %d", count(sum, "rank"), size)
+	}
+	return nil
+}
+
+func shares(programs []Program) []int {
+	out := make([]int, len(programs))
+	for i, p := range programs {
+		out[i] = p.Ranks
+	}
+	return out
+}
+
+// programsFor are the programs that a host's ranks run, and the ranks with their index into them.
+// ranks are in ascending order; local says that the host is this machine. It is pure.
+func programsFor(ranks []wire.Rank, programs []Program, local bool) ([]wire.Program, []wire.Rank) {
+	var needed []wire.Program
+	told := make([]wire.Rank, 0, len(ranks))
+	next, end, known := 0, 0, false // of programs; the first rank that runs a later one; it is in needed
+	for _, r := range ranks {
+		for r.Rank >= end {
+			end += programs[next].Ranks
+			next, known = next+1, false
+		}
+		if !known {
+			needed, known = append(needed, programs[next-1].wire(local)), true
+		}
+		r.Program = len(needed) - 1
+		told = append(told, r)
+	}
+	return needed, told
+}
+
+// programOf is the program that a rank runs.
+func programOf(rank int, programs []Program) Program {
+	i := 0
+	for ; rank >= programs[i].Ranks; i++ {
+		rank -= programs[i].Ranks
+	}
+	return programs[i]
+}
+
+func (p Program) wire(local bool) wire.Program {
+	w := wire.Program{Argv: bytesOf(p.Argv), Env: bytesOf(p.Env), Wdir: []byte(p.Wdir), Drop: p.Drop}
+	if local {
+		w.Drop = slices.Concat(p.Drop, p.DropHere)
+	}
+	return w
+}
+
+func bytesOf(texts []string) [][]byte {
+	var out [][]byte
+	for _, t := range texts {
+		out = append(out, []byte(t))
+	}
+	return out
+}
