@@ -116,8 +116,8 @@ func (f *rankFiles) log(rank int) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, fd := range []int{2, 1} {
-		if f.saved[wire.OutputStream(rank, fd)] > 0 {
-			return f.path(rank, fd)
+		if path := f.path(rank, fd); f.saved[wire.OutputStream(rank, fd)] > 0 && path != os.DevNull {
+			return path
 		}
 	}
 	return ""

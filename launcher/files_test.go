@@ -221,3 +221,18 @@ func TestRankFilesOfOtherNames(t *testing.T) {
 		}
 	}
 }
+
+func TestNobodyIsSentToTheNullDevice(t *testing.T) {
+	as := func(_, fd int) string { return [...]string{1: filepath.Join(t.TempDir(), "out"), 2: os.DevNull}[fd] }
+	f, err := newRankFiles("", as, planOfSize(1), func(text string) { t.Error(text) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.write(0, 2, []byte("err"))
+	if log := f.log(0); log != "" {
+		t.Errorf("its output is in %s", log)
+	}
+	if err := f.close(&Result{}); err != nil {
+		t.Error(err)
+	}
+}
