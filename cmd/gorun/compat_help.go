@@ -27,6 +27,9 @@ func newCompat() *cobra.Command {
 		_, err := io.WriteString(cmd.OutOrStdout(), compatText(only))
 		return err
 	}
+	for _, n := range launcherNames() {
+		cmd.ValidArgs = append(cmd.ValidArgs, n.name)
+	}
 	cmd.RunE = show
 	cmd.SetHelpFunc(func(cmd *cobra.Command, _ []string) { _ = show(cmd, nil) })
 	return cmd

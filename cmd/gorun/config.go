@@ -118,7 +118,7 @@ func readConfig(named string, lookup func(string) (string, bool)) (values map[st
 		if named == "" && errors.Is(err, fs.ErrNotExist) {
 			return nil, name, nil
 		}
-		return nil, name, usagef("", "read the configuration: %w", err)
+		return nil, name, usagef("check the name after --config, or in GORUN_CONFIG", "read the configuration: %w", err)
 	}
 	if info.Size() > maxConfig {
 		return nil, name, usagef("", "%s is longer than %d bytes", name, maxConfig)

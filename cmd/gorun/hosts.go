@@ -160,7 +160,7 @@ func hostsError(err error) error {
 	case errors.As(err, &absent):
 		return &usageError{err, nearHosts(absent.Host, absent.Have)}
 	case errors.As(err, &parse):
-		return &usageError{err: err}
+		return &usageError{err, hostsHint(parse.File)}
 	}
 	return err
 }

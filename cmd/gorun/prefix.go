@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/gorun/gorun/launcher"
 )
@@ -78,12 +79,31 @@ func (l look) text(plan launcher.Plan) (func(rank, fd int) string, error) {
 			return nil, usagef("choose host, rank, horovod, mpirun or none, or write your own with %r (rank), %h (host), %l (local rank), %s (stdout or stderr) and %t (time)",
 				"--prefix %q is not a style", l.style)
 		}
+		if mark := unknownMark(l.style); mark != "" {
+			return nil, usagef("write %r (rank), %h (host), %l (local rank), %s (stdout or stderr), %t (time), or %% for a percent sign",
+				"--prefix %q: %s stands for nothing", l.style, mark)
+		}
 	}
 	hosts, local := hostsByRank(plan), localRanks(plan)
 	return func(rank, fd int) string {
 		return strings.NewReplacer("%r", strconv.Itoa(rank), "%h", hosts[rank], "%l", strconv.Itoa(local[rank]),
 			"%s", streamName(fd), "%t", timeMark, "%%", "%").Replace(template)
 	}, nil
+}
+
+// unknownMark is the first of a prefix's marks that there is no meaning for, or "".
+func unknownMark(template string) string {
+	for {
+		_, after, found := strings.Cut(template, "%")
+		if !found {
+			return ""
+		}
+		mark, size := utf8.DecodeRuneInString(after)
+		if size == 0 || !strings.ContainsRune("rhlst%", mark) {
+			return "%" + after[:size]
+		}
+		template = after[size:]
+	}
 }
 
 // coloured gives each host's prefixes a colour, in turn.

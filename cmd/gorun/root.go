@@ -21,6 +21,7 @@ func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer) int {
 	say := &ui{w: stderr}
 	code := 0
 	var line translation
+	var shown []string // commands that help lists
 	run := func(flags *pflag.FlagSet, o *runOptions, program []string, out io.Writer) error {
 		settings, err := completeOptions(flags, o)
 		if err != nil {
@@ -32,7 +33,12 @@ func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer) int {
 			say.notef("%s", text)
 		}
 		code, err = runJob(context.Background(), o, program, streams{stdin, out, stderr}, say)
-		return err
+		if err == nil && code != 0 {
+			if h := strayFlags(program); h != "" {
+				say.hintf("%s", h)
+			}
+		}
+		return explainProgram(err, program, o, shown)
 	}
 	root := newRoot(func(flags *pflag.FlagSet, o *runOptions, program []string) error {
 		return run(flags, o, program, stdout)
@@ -43,12 +49,15 @@ func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer) int {
 	root.SetErr(stderr)
 	flags := root.Flags()
 	commands := commandNames(root)
+	shown = visible(root)
 	if byName, _ := dialectNamed(filepath.Base(argv[0])); byName != own {
 		commands = nil // mpirun version runs a program of that name
 	}
 	dialect, err := chooseDialect(argv[0], os.LookupEnv)
 	switch args := argv[1:]; {
 	case err != nil:
+	case completing(args):
+		line.args = forCompletion(args, root, benchmarks)
 	case len(commands) > 0 && len(args) > 0 && args[0] == benchmarks.Name():
 		flags = benchmarks.Flags()
 		line, err = translateWords(args[1:], flags)
@@ -89,7 +98,7 @@ job, shows their output, and takes them all down when one fails.`,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 && !o.envFlags {
+			if (len(args) == 0 || args[0] == "") && !o.envFlags {
 				return usagef("for example: gorun -np 4 ./train; see gorun --help", "which program should run?")
 			}
 			return run(cmd.Flags(), &o, args)
@@ -98,8 +107,11 @@ job, shows their output, and takes them all down when one fails.`,
 	root.Flags().SetInterspersed(false)
 	root.Flags().SortFlags = false
 	o.addFlags(root.Flags())
-	root.AddCommand(newVersion(), newCompat())
+	root.ValidArgsFunction = completeProgram
+	completeFlags(root)
+	root.AddCommand(newVersion(), newCompat(), newMan())
 	root.InitDefaultCompletionCmd()
+	refuseUnknownShells(root)
 	root.InitDefaultHelpCmd()
 	groupUsage(root)
 	return root
@@ -109,6 +121,16 @@ func commandNames(root *cobra.Command) []string {
 	names := []string{"help", "__complete", "__completeNoDesc"}
 	for _, c := range root.Commands() {
 		names = append(names, c.Name())
+	}
+	return names
+}
+
+// visible are the names of the commands that help lists.
+func visible(root *cobra.Command) (names []string) {
+	for _, c := range root.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
 	}
 	return names
 }
@@ -141,11 +163,7 @@ func explainUsage(err error, typed map[string]string) error {
 	if t := typed[invalid.GetFlag().Name]; t != "" {
 		word = t
 	}
-	h := "see gorun --help"
-	if invalid.GetFlag().Value.Type() == "int" {
-		h = "for example " + word + " 2"
-	}
-	return usagef(h, "%s %q: %w", word, invalid.GetValue(), reason(invalid))
+	return usagef(flagHint(invalid.GetFlag(), word), "%s %q: %w", word, invalid.GetValue(), reason(invalid))
 }
 
 // reason is why a flag cannot have a value.
