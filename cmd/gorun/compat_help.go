@@ -14,7 +14,7 @@ func newCompat() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compat [launcher]",
 		Short: "Show what mpirun's, mpiexec's, horovodrun's, srun's and torchrun's flags mean to gorun",
-		Args:  cobra.MaximumNArgs(1),
+		Args:  upToOneWord,
 	}
 	show := func(cmd *cobra.Command, args []string) error {
 		only := own

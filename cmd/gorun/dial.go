@@ -21,6 +21,11 @@ func retryPauses() []time.Duration {
 // by nothing, others by SSH. It is the one place that joins launcher and ssh.
 func dialer(o *runOptions) (launcher.Dialer, error) {
 	hostname, _ := os.Hostname()
+	if o.sshConfig != "" && o.sshConfig != "none" {
+		if _, err := os.Stat(o.sshConfig); err != nil {
+			return nil, usagef("check the name after -F, or in GORUN_SSH_CONFIG", "open the SSH configuration: %w", err)
+		}
+	}
 	steps, err := findSteps(o.launcher, os.LookupEnv, os.Environ())
 	if err != nil {
 		return nil, err

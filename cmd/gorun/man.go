@@ -16,7 +16,7 @@ func newMan() *cobra.Command {
 		Use:                   "man [command]",
 		Short:                 "Print the manual page, for man -l -",
 		Example:               "  gorun man | man -l -\n  gorun man bench >gorun-bench.1",
-		Args:                  cobra.MaximumNArgs(1),
+		Args:                  upToOneWord,
 		DisableFlagsInUseLine: true,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

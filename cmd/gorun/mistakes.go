@@ -31,7 +31,7 @@ func explainProgram(err error, program []string, o *runOptions, commands []strin
 	if !errors.As(err, &launch) || launch.Code() != 126 && launch.Code() != 127 {
 		return err
 	}
-	h := programHint(program, o, commands)
+	h := programHint(program, launch.Code() == 127, o, commands)
 	if h == "" {
 		return err
 	}
@@ -43,13 +43,14 @@ func explainProgram(err error, program []string, o *runOptions, commands []strin
 }
 
 // programHint guesses from the name of a program that cannot be run, and what follows it, what the user
-// meant to type; "" where there is nothing to guess.
-func programHint(program []string, o *runOptions, commands []string) string {
+// meant to type; "" where there is nothing to guess. missing says that there is no such program; else it
+// is not executable.
+func programHint(program []string, missing bool, o *runOptions, commands []string) string {
 	name, rest := program[0], program[1:]
 	variable, _, assigned := strings.Cut(name, "=")
 	plain := !strings.ContainsAny(name, "/.")
 	switch _, number := strconv.Atoi(name); {
-	case strings.HasSuffix(name, ".py"):
+	case strings.HasSuffix(name, ".py") && !(missing && strings.Contains(name, "/")):
 		return fmt.Sprintf("a Python script is run by python: write python %s", shellQuote(program))
 	case strings.ContainsFunc(name, unicode.IsSpace):
 		return fmt.Sprintf("it is one word: write %s without quotes, or sh -c %s where a shell is needed", name, shellQuote([]string{name}))
@@ -59,13 +60,25 @@ func programHint(program []string, o *runOptions, commands []string) string {
 		return fmt.Sprintf("to send a variable, write -x %s before the program", name)
 	case number == nil && len(rest) > 0:
 		return fmt.Sprintf("for the number of ranks, write -np %s before the program", name)
-	case plain && o.hosts != "" && len(rest) > 0:
+	case plain && len(rest) > 0 && mayBeHost(name, rest[0], o.hosts):
 		return fmt.Sprintf("if %s is a host, write hosts with commas: -H %s,%s", name, o.hosts, name)
+	}
+	if slices.Contains(commands, name) {
+		return fmt.Sprintf("commands of gorun stand before its flags: gorun %s", shellQuote(program))
 	}
 	if command := nearest(name, commands); plain && command != "" {
 		return fmt.Sprintf("did you mean gorun %s? A program needs its path, or a place in PATH", command)
 	}
 	return ""
+}
+
+// mayBeHost reports whether a word between -H's hosts and next was meant as one of them: it is called as the last of
+// them but for the number, or a path follows, which is the program.
+func mayBeHost(word, next, hosts string) bool {
+	last, _, _ := strings.Cut(hosts[strings.LastIndexByte(hosts, ',')+1:], ":")
+	stem := func(name string) string { return strings.TrimRight(name, "0123456789") }
+	isPath := strings.Contains(next, "/") && !strings.HasSuffix(next, ".py")
+	return hosts != "" && (isPath || stem(word) == stem(last))
 }
 
 // isVariable reports whether text can be the name of a variable.
@@ -119,7 +132,7 @@ func hostsHint(name string) string {
 // noWords is for commands that take none.
 func noWords(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usagef("write "+cmd.CommandPath()+" alone; to run a program of that name: gorun -- "+cmd.Name(), "%s: %q is one word too many", cmd.CommandPath(), args[0])
+		return usagef("write "+cmd.CommandPath()+" alone", "%s: %q is one word too many", cmd.CommandPath(), args[0])
 	}
 	return nil
 }
@@ -127,14 +140,19 @@ func noWords(cmd *cobra.Command, args []string) error {
 // oneWord is for commands that take one of some words.
 func oneWord(choices []string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		switch {
-		case len(args) == 0:
+		if len(args) == 0 {
 			return usagef("choose one: "+strings.Join(choices, ", "), "%s: a word is missing", cmd.CommandPath())
-		case len(args) > 1:
-			return usagef("write "+cmd.CommandPath()+" "+args[0], "%s: %q is one word too many", cmd.CommandPath(), args[1])
 		}
-		return nil
+		return upToOneWord(cmd, args)
 	}
+}
+
+// upToOneWord is for commands that take a word or none.
+func upToOneWord(cmd *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return usagef("write "+cmd.CommandPath()+" "+args[0], "%s: %q is one word too many", cmd.CommandPath(), args[1])
+	}
+	return nil
 }
 
 // refuseUnknownShells makes gorun completion say which shells there are.

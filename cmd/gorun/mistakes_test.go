@@ -94,8 +94,13 @@ func TestProgramHint(t *testing.T) {
 	}{
 		{"train", "", "", ""},
 		{"./train data", "f1", "", ""},
-		{"a/train.py 'a b'", "", "", "python a/train.py 'a b'"},
+		{"train.py 'a b'", "", "", "python train.py 'a b'"},
+		{"a/train.py", "", "", ""},
+		{"bench allreduce", "", "", "gorun bench allreduce"},
 		{"f2 ./train", "f1:2", "", "-H f1:2,f2"},
+		{"f2 true", "f0,f1:2", "", "-H f0,f1:2,f2"},
+		{"pyhton train.py", "f1:2", "", ""},
+		{"pyhton ./train.py", "f1:2", "", ""},
 		{"benhc allreduce", "", "", "gorun bench"},
 		{"8 ./train", "", "", "-np 8"},
 		{"8", "", "", ""},
@@ -112,7 +117,7 @@ func TestProgramHint(t *testing.T) {
 		if tc.export != "" {
 			o.exports = []string{tc.export}
 		}
-		if got := programHint(program, o, commands); (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
+		if got := programHint(program, true, o, commands); (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
 			t.Errorf("%s: %q, want %q", tc.typed, got, tc.want)
 		}
 	}
