@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+
+	"github.com/gorun/gorun/internal/lab"
 )
 
 // Every flag and command has its place in the manual, and its exit codes are those of the documentation.
@@ -38,22 +40,12 @@ func TestManualIsComplete(t *testing.T) {
 	}
 }
 
-// man itself reads every page without a word of complaint.
-func TestManualIsReadByMan(t *testing.T) {
-	reader, err := exec.LookPath("groff")
-	if err != nil {
-		reader, err = exec.LookPath("mandoc")
-	}
-	if err != nil {
-		t.Skip("there is neither groff nor mandoc to read manual pages")
-	}
-	args := []string{"-man", "-Tutf8", "-ww", "-k", "-Z"}
-	if strings.HasSuffix(reader, "mandoc") {
-		args = []string{"-Tlint", "-Wwarning"}
-	}
+// groff, man's own reader, has no complaint about any page.
+func TestManualIsSound(t *testing.T) {
+	lab.Need(t, "groff")
 	for _, page := range []string{"", "bench", "compat", "man", "completion"} {
 		r := start(t, nil, strings.Fields("man "+page)...).want(0)
-		cmd := exec.CommandContext(t.Context(), reader, args...)
+		cmd := exec.CommandContext(t.Context(), "groff", "-man", "-Tutf8", "-ww", "-k", "-Z")
 		cmd.Stdin = bytes.NewReader(r.out.Bytes())
 		var complaints bytes.Buffer
 		cmd.Stderr = &complaints

@@ -87,6 +87,14 @@ func withoutPlace(said, dir string) string {
 	})
 }
 
+func TestUnknownMark(t *testing.T) {
+	for template, want := range map[string]string{"%r%h%l%s%t%%": "", "": "", "%%q": "", "%q%r": "%q", "%r %é": "%é", "100%": "%"} {
+		if got := unknownMark(template); got != want {
+			t.Errorf("%q: %q, want %q", template, got, want)
+		}
+	}
+}
+
 func TestProgramHint(t *testing.T) {
 	commands := []string{"bench", "version"}
 	for _, tc := range []struct {
