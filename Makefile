@@ -13,7 +13,7 @@ export CGO_CFLAGS  ?= -g -O2 -Wno-deprecated-declarations
 export CGO_LDFLAGS ?= -g -O2 -Wl,-z,lazy
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test lint fuzz bench bench-peers clean
+.PHONY: help build man install demo test lint fuzz bench bench-peers clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -26,6 +26,22 @@ build: ## bin/gorun (static), bin/gorun-gpu (with a C compiler), bin/examples/*
 	else \
 		echo "no C compiler, so no bin/gorun-gpu: gorun asks /proc and nvidia-smi for GPUs"; \
 	fi
+
+man: ## manual pages and completions, in dist/
+	$(STATIC) -o bin/gorun ./cmd/gorun
+	@mkdir -p dist/man/man1 dist/completions
+	bin/gorun man >dist/man/man1/gorun.1
+	@for c in bench compat completion man version; do bin/gorun man $$c >dist/man/man1/gorun-$$c.1 || exit; done
+	@for s in bash zsh fish; do bin/gorun completion $$s >dist/completions/$$s || exit; done
+
+PREFIX      ?= /usr/local
+install: build man ## gorun, its manual and completions in PREFIX (/usr/local), below DESTDIR if that is set
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1
+	install bin/gorun $$(ls bin/gorun-gpu 2>/dev/null) $(DESTDIR)$(PREFIX)/bin
+	install -m 644 dist/man/man1/*.1 $(DESTDIR)$(PREFIX)/share/man/man1
+	install -D -m 644 dist/completions/bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/gorun
+	install -D -m 644 dist/completions/zsh $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_gorun
+	install -D -m 644 dist/completions/fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/gorun.fish
 
 demo: ## train on two SSH hosts made up for the moment, on this machine
 	@.ci/setup demo

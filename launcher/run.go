@@ -54,6 +54,7 @@ func (j *job) reap(ctx context.Context) Result {
 	defer tick.Stop()
 	defer beat.Stop()
 	cancelled := ctx.Done()
+	j.looked = time.Now()
 	for finished := false; !finished; {
 		var event any = eventTick{}
 		select {
@@ -142,7 +143,7 @@ func (j *job) toAll(t wire.Type, message any) {
 // for a word.
 func (j *job) findHung() any {
 	now := time.Now()
-	late := !j.looked.IsZero() && now.Sub(j.looked) > 3*beatTime
+	late := now.Sub(j.looked) > 3*beatTime
 	j.looked = now
 	for _, s := range j.sessions {
 		if late {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -135,7 +136,8 @@ func (t *translator) unknown(arg string) error {
 	}
 	slices.Sort(theirs)
 	h := "see gorun --help; flags of your program go after its name"
-	if n := nearest(normalizeDashes(name), append(ours, theirs...)); n != "" {
+	all := append(ours, theirs...)
+	if n := cmp.Or(nearest(normalizeDashes(name), all), begunWith(normalizeDashes(name), all)); n != "" {
 		h = "did you mean --" + n + "?"
 	}
 	return usagef(h, "there is no flag %s%s", dashes, name)
@@ -150,6 +152,17 @@ func nearest(word string, candidates []string) string {
 		}
 	}
 	return best
+}
+
+// begunWith is the shortest candidate that begins with word, or "". A few letters are no beginning.
+func begunWith(word string, candidates []string) string {
+	shortest := ""
+	for _, c := range candidates {
+		if len(word) > 3 && strings.HasPrefix(c, word) && (shortest == "" || len(c) < len(shortest)) {
+			shortest = c
+		}
+	}
+	return shortest
 }
 
 // editDistance counts the insertions, deletions and substitutions between a

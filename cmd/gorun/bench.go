@@ -94,7 +94,7 @@ all ranks together in the others.`,
   gorun bench allreduce -np 4 --type half,float --op all --max 1M
   gorun bench alltoall -np 2 --transport tcp --streams 2
   gorun bench allreduce -np 8 -H f1:4,f2:4 --max 256M --plot allreduce.svg`,
-		Args: cobra.ExactArgs(1),
+		Args: oneWord(bench.Collectives()),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opts, err := b.options(args[0])
 			if err != nil {
@@ -119,6 +119,8 @@ all ranks together in the others.`,
 	cmd.Flags().SortFlags = false
 	b.addFlags(cmd.Flags())
 	o.addFlags(cmd.Flags())
+	completeFlags(cmd)
+	cmd.ValidArgs = bench.Collectives()
 	return cmd
 }
 

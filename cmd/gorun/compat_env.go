@@ -27,7 +27,7 @@ func forwardEnv(environ []string, o *runOptions) (launcher.Environment, error) {
 	exports = append(exports, o.exports...) // -x wins over a file
 	env, err := launcher.ForwardEnv(chosen(environ, exports, o), exports)
 	if err != nil {
-		return env, usagef("", "%w", err)
+		return env, usagef("for example -x NAME=value, or -x NAME for what it is here", "%w", err)
 	}
 	env.Warnings = append(warnings, env.Warnings...)
 	return env, nil

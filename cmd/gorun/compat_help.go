@@ -14,7 +14,7 @@ func newCompat() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compat [launcher]",
 		Short: "Show what mpirun's, mpiexec's, horovodrun's, srun's and torchrun's flags mean to gorun",
-		Args:  cobra.MaximumNArgs(1),
+		Args:  upToOneWord,
 	}
 	show := func(cmd *cobra.Command, args []string) error {
 		only := own
@@ -26,6 +26,9 @@ func newCompat() *cobra.Command {
 		}
 		_, err := io.WriteString(cmd.OutOrStdout(), compatText(only))
 		return err
+	}
+	for _, n := range launcherNames() {
+		cmd.ValidArgs = append(cmd.ValidArgs, n.name)
 	}
 	cmd.RunE = show
 	cmd.SetHelpFunc(func(cmd *cobra.Command, _ []string) { _ = show(cmd, nil) })

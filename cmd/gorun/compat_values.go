@@ -144,7 +144,7 @@ func (t *translator) srunTime(typed, text string) error {
 		total += time.Duration(n) * units[i]
 	}
 	if err != nil {
-		return usagef("", "%s %q: want minutes, minutes:seconds, hours:minutes:seconds or days-hours", typed, text)
+		return usagef("for example "+typed+" 90, or 1:30:00", "%s %q: want minutes, minutes:seconds, hours:minutes:seconds or days-hours", typed, text)
 	}
 	if total == 0 {
 		return nil // srun's word for no limit

@@ -104,7 +104,7 @@ func readJobFile(name string, flags *pflag.FlagSet, lookup func(string) (string,
 func readSettings(name string, flags *pflag.FlagSet) (settings, error) {
 	info, err := os.Stat(name)
 	if err != nil {
-		return settings{}, usagef("check the name after --config-file or --config", "read the configuration: %w", err)
+		return settings{}, usagef("check the name after --config-file or --config, or in GORUN_CONFIG", "read the configuration: %w", err)
 	}
 	if info.Size() > maxConfig {
 		return settings{}, usagef("", "%s is longer than %d bytes", name, maxConfig)

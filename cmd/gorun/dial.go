@@ -28,6 +28,11 @@ func retryPause(tries int, inPod bool) (pause time.Duration, ok bool) {
 
 // dialer turns hosts into connections. It is the one place that joins launcher and ssh.
 func dialer(o *runOptions) (launcher.Dialer, error) {
+	if o.sshConfig != "" && o.sshConfig != "none" {
+		if _, err := os.Stat(o.sshConfig); err != nil {
+			return nil, usagef("check the name after -F, or in GORUN_SSH_CONFIG", "open the SSH configuration: %w", err)
+		}
+	}
 	way, err := newRoutes(o)
 	if err != nil {
 		return nil, err

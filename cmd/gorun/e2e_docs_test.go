@@ -1,56 +1,153 @@
 package main
 
 import (
+	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gorun/gorun/internal/lab"
 )
 
-// TestDocumentedCommandsRun runs every command of some documents, on hosts of the names that they use, and
-// compares what it prints with what stands there.
-func TestDocumentedCommandsRun(t *testing.T) {
+// world is a place where the commands of documents run.
+type world struct {
+	name  string
+	dir   string                                                // where the commands start; "": each document has one of its own
+	shell func(ctx context.Context, dir, line string) *exec.Cmd // with the world's environment
+	// before and after, where they are set, wait for what a command needs and leaves.
+	before, after func(t *testing.T, line string)
+}
+
+// run types every command of the documents of this world, and compares what they print.
+func (w world) run(t *testing.T) {
+	for name, of := range documents() {
+		if of == w.name {
+			t.Run(filepath.Base(name), func(t *testing.T) { w.document(t, name) })
+		}
+	}
+}
+
+func (w world) document(t *testing.T, name string) {
+	commands, dir, status := typedIn(documentText(t, name)), w.dir, 0
+	if dir == "" {
+		dir = furnished(t)
+	}
+	for i, c := range commands {
+		if exempt(name, c.line) != "" {
+			continue
+		}
+		if w.before != nil {
+			w.before(t, c.line)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), runLimit)
+		cmd := w.shell(ctx, dir, exitWith(status)+c.line)
+		var said output
+		cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = dir, &said, &said, 5*time.Second
+		err := cmd.Run()
+		cancel()
+		status = cmd.ProcessState.ExitCode()
+		if asked := i+1 < len(commands) && strings.Contains(commands[i+1].line, "$?"); err != nil && !asked {
+			t.Errorf("%s: $ %s\n%v\n%s", name, c.line, err, said.String())
+		}
+		if w.after != nil {
+			w.after(t, c.line)
+		}
+		if got := linesOf(said.String()); len(c.want) > 0 && !holds(got, c.want) {
+			t.Errorf("%s: $ %s\ngot\n%s\nwant\n%s", name, c.line, strings.Join(got, "\n"), strings.Join(c.want, "\n"))
+		}
+	}
+}
+
+// exitWith lets a command find the exit code of the one before it in $?.
+func exitWith(status int) string {
+	if status == 0 {
+		return ""
+	}
+	return "(exit " + strconv.Itoa(status) + "); "
+}
+
+// TestDocs runs the documents that need no more than two hosts to reach over SSH.
+func TestDocs(t *testing.T) {
 	c := lab.MustLoopback(t, lab.Specs(2)...)
+	home := t.TempDir()
+	if err := os.Mkdir(filepath.Join(home, ".ssh"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for file, target := range map[string]string{"config": c.ConfigFile, "known_hosts": c.KnownHosts, "id_ed25519": c.Identity} {
+		if err := os.Symlink(target, filepath.Join(home, ".ssh", file)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := world{name: "two hosts", shell: func(ctx context.Context, dir, line string) *exec.Cmd {
+		cmd := c.Command(ctx, "bash", "-c", line)
+		// Nothing of this machine's own environment, of which gorun might have something to say.
+		cmd.Env = []string{"PATH=" + dir + "/bin:" + dir + "/shims:" + os.Getenv("PATH"), "HOME=" + home, "LANG=C.UTF-8", "GORUN_SSH_CONFIG=" + c.ConfigFile}
+		return cmd
+	}}
+	w.run(t)
+}
+
+// furnished is a directory with the files that documents speak of: gorun and the examples in bin, programs to
+// start, and stand-ins for programs that a machine need not have.
+func furnished(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"job-files.md", "environment.md", "hosts.md"} {
-		text, err := os.ReadFile(filepath.Join(root, "docs", name))
-		if err != nil {
+	for _, folder := range []string{"bin", "shims"} {
+		if err := os.Mkdir(filepath.Join(dir, folder), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		dir := t.TempDir()
-		if err := os.Symlink(filepath.Join(root, "examples"), filepath.Join(dir, "examples")); err != nil {
+	}
+	links := map[string]string{"bin/gorun": binary("gorun"), "bin/examples": filepath.Dir(binary("gorun")), "examples": filepath.Join(root, "examples")}
+	if python, err := exec.LookPath("python3"); err == nil {
+		links["shims/python"] = python
+	}
+	for name, target := range links {
+		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, "hosts.txt"), []byte("f[01-16,20]:2\n"), 0o600); err != nil {
+	}
+	for name, text := range map[string]string{
+		"hosts.txt": "f[01-16,20]:2\n",
+		"train":     train,
+		"save.sh":   "trap 'echo \"rank $RANK saved\"; exit 0' TERM\nwhile :; do sleep 0.05; done 2>/dev/null\n",
+		"train.py":  "import os\n\nprint(f\"rank {os.environ['RANK']} of {os.environ['WORLD_SIZE']} on {os.environ['GORUN_HOSTNAME']}\")\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		commands := typedIn(string(text))
-		for _, command := range commands {
-			cmd := c.Command(t.Context(), "bash", "-c", command.line)
-			if cmd.Env == nil {
-				cmd.Env = os.Environ()
-			}
-			cmd.Dir = dir
-			cmd.Env = append(cmd.Env, "HOME="+t.TempDir(), "GORUN_SSH_CONFIG="+c.ConfigFile, "PATH="+filepath.Dir(binary("gorun"))+":"+os.Getenv("PATH"))
-			out, err := cmd.CombinedOutput()
-			if err != nil {
-				t.Errorf("%s: $ %s\n%v\n%s", name, command.line, err, out)
-			}
-			want := command.want
-			if len(want) == 0 {
-				want = []string{""}
-			}
-			if got := linesOf(string(out)); !holds(got, want) {
-				t.Errorf("%s: $ %s\ngot\n%s\nwant\n%s", name, command.line, strings.Join(got, "\n"), strings.Join(want, "\n"))
-			}
+	}
+	if links["shims/python"] == "" {
+		if err := os.WriteFile(filepath.Join(dir, "shims/python"), []byte(train), 0o755); err != nil {
+			t.Fatal(err)
 		}
-		if len(commands) < 3 {
-			t.Errorf("%s has %d commands", name, len(commands))
+	}
+	return dir
+}
+
+// Every example that is more than a program to build is run by a document.
+func TestExamplesAreInDocuments(t *testing.T) {
+	ran := ""
+	for name := range documents() {
+		for _, c := range typedIn(documentText(t, name)) {
+			ran += c.line + "\n"
+		}
+	}
+	files, err := filepath.Glob("../../examples/*/*.s*")
+	if err != nil || len(files) < 4 {
+		t.Fatalf("%q %v", files, err)
+	}
+	for _, file := range files {
+		if name := strings.TrimPrefix(file, "../../"); !slices.ContainsFunc(strings.Fields(ran), func(word string) bool { return word == name }) {
+			t.Errorf("no document runs %s", name)
 		}
 	}
 }

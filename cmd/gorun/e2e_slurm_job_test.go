@@ -3,8 +3,8 @@ package main
 import (
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -76,55 +76,27 @@ trap 'echo "rank $RANK saved"; exit 0' USR1
 while :; do sleep .05; done
 `
 
-// testDocs runs every command of docs/slurm.md in turn, those that submit the examples among them, and
-// compares what it prints with what stands there.
+// testDocs runs docs/slurm.md, with the examples that it submits.
 func (s slurmLab) testDocs(t *testing.T) {
-	dir := t.TempDir()
-	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
+	dir := furnished(t)
+	w := world{name: "slurm", dir: dir}
+	w.shell = func(ctx context.Context, _, line string) *exec.Cmd {
+		cmd := s.Command(ctx, "bash", "-c", line)
+		cmd.Env = append(cmd.Env, "PATH="+filepath.Dir(binary("gorun"))+":"+os.Getenv("PATH"), "GORUN_PREFIX=")
+		return cmd
 	}
-	text, err := os.ReadFile(filepath.Join(root, "docs/slurm.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "train"), []byte(train), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(filepath.Join(root, "examples"), filepath.Join(dir, "examples")); err != nil {
-		t.Fatal(err)
-	}
-	ran := ""
-	for _, c := range typedIn(string(text)) {
-		ran += c.line + "\n"
-		if strings.HasPrefix(c.line, "scancel ") {
+	w.before = func(t *testing.T, line string) {
+		if strings.HasPrefix(line, "scancel ") {
 			file := func() string { text, _ := os.ReadFile(filepath.Join(dir, "checkpoint.out")); return string(text) }
 			awaitText(t, file, "rank ", 2)
 		}
-		cmd := s.Command(t.Context(), "bash", "-c", c.line)
-		cmd.Dir = dir
-		cmd.Env = append(cmd.Env, "PATH="+filepath.Dir(binary("gorun"))+":"+os.Getenv("PATH"), "GORUN_PREFIX=")
-		var said output
-		cmd.Stdout, cmd.Stderr = &said, &said
-		if err := cmd.Run(); err != nil {
-			t.Errorf("$ %s\n%v\n%s", c.line, err, said.String())
-		}
-		if strings.HasPrefix(c.line, "sbatch ") && !strings.Contains(c.line, "checkpoint") || strings.HasPrefix(c.line, "scancel ") {
+	}
+	w.after = func(t *testing.T, line string) {
+		if strings.HasPrefix(line, "sbatch ") && !strings.Contains(line, "checkpoint") || strings.HasPrefix(line, "scancel ") {
 			s.idle(t)
 		}
-		if got := linesOf(said.String()); c.want != nil && !holds(got, c.want) {
-			t.Errorf("$ %s\ngot\n%s\nwant\n%s", c.line, strings.Join(got, "\n"), strings.Join(c.want, "\n"))
-		}
 	}
-	scripts, _ := filepath.Glob(filepath.Join(root, "examples/slurm/*.sbatch"))
-	for _, script := range scripts {
-		if !strings.Contains(ran, "examples/slurm/"+filepath.Base(script)) {
-			t.Errorf("docs/slurm.md does not run %s", script)
-		}
-	}
-	if len(scripts) == 0 || strings.Count(ran, "\n") < 8 {
-		t.Errorf("%d scripts, commands:\n%s", len(scripts), ran)
-	}
+	w.run(t)
 }
 
 // idle waits until only the job of the background is left.
@@ -134,68 +106,4 @@ func (s slurmLab) idle(t *testing.T) {
 		out, err := s.Command(context.Background(), "squeue", "-h", "-n", "train,checkpoint,parts").Output()
 		return err == nil && len(strings.TrimSpace(string(out))) == 0
 	})
-}
-
-// documented is a command in a document, and the lines that it prints.
-type documented struct {
-	line string
-	want []string
-}
-
-// typedIn finds the commands of a document: lines that begin with $ in its blocks.
-func typedIn(text string) (found []documented) {
-	inside := false
-	for line := range strings.Lines(text) {
-		line = strings.TrimSuffix(line, "\n")
-		command, typed := strings.CutPrefix(line, "$ ")
-		switch {
-		case strings.HasPrefix(line, "```"):
-			inside = !inside
-		case inside && typed:
-			found = append(found, documented{line: command})
-		case inside && len(found) > 0:
-			last := &found[len(found)-1]
-			last.want = append(last.want, line)
-		}
-	}
-	return found
-}
-
-// linesOf are the lines of text, without gorun's word on the lab's one machine.
-func linesOf(text string) []string {
-	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
-	return slices.DeleteFunc(lines, func(line string) bool { return strings.Contains(line, " are one machine (") })
-}
-
-// holds reports whether got are the lines of want, of which a "..." stands for any number, in any order: that
-// of ranks is not certain.
-func holds(got, want []string) bool {
-	got = slices.Clone(got)
-	for _, line := range want {
-		i := slices.Index(got, line)
-		if line == "..." {
-			return true
-		}
-		if i < 0 {
-			return false
-		}
-		got = slices.Delete(got, i, i+1)
-	}
-	return len(got) == 0
-}
-
-func TestHoldsCanFail(t *testing.T) {
-	for _, tc := range []struct {
-		got, want []string
-		ok        bool
-	}{
-		{[]string{"b", "a"}, []string{"a", "b"}, true},
-		{[]string{"a"}, []string{"a", "b"}, false},
-		{[]string{"a", "b"}, []string{"a"}, false},
-		{[]string{"a", "b"}, []string{"b", "..."}, true},
-	} {
-		if holds(tc.got, tc.want) != tc.ok {
-			t.Errorf("%q %q", tc.got, tc.want)
-		}
-	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"runtime"
 	"slices"
@@ -89,6 +90,10 @@ func (s surroundings) readHostfile(name string) (place, error) {
 	}
 	defer file.Close()
 	list, err := hostfile.Parse(name, file)
+	var read *fs.PathError
+	if errors.As(err, &read) {
+		return place{}, usagef("check the name after --hostfile", "read the hostfile: %w", read)
+	}
 	if err != nil {
 		return place{}, hostsError(err)
 	}
@@ -160,7 +165,7 @@ func hostsError(err error) error {
 	case errors.As(err, &absent):
 		return &usageError{err, nearHosts(absent.Host, absent.Have)}
 	case errors.As(err, &parse):
-		return &usageError{err: err}
+		return &usageError{err, hostsHint(parse.File)}
 	}
 	return err
 }

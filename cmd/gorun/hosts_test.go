@@ -105,28 +105,6 @@ func TestFindHostsErrors(t *testing.T) {
 	}
 }
 
-// TestHostsDocument runs the example of docs/hosts.md.
-func TestHostsDocument(t *testing.T) {
-	text, err := os.ReadFile("../../docs/hosts.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, after, found := strings.Cut(string(text), "```\n$ gorun ")
-	command, shown, ok := strings.Cut(after, "\n")
-	shown, _, more := strings.Cut(shown, "...\n```")
-	if !found || !ok || !more {
-		t.Fatal("docs/hosts.md has no example")
-	}
-	t.Chdir(t.TempDir())
-	if err := os.WriteFile("hosts.txt", []byte("f[01-16,20]:2\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	r := start(t, nil, strings.Fields(command)...).want(0)
-	if !strings.HasPrefix(r.out.String(), shown) || r.err.Len() > 0 {
-		t.Errorf("gorun %s prints\n%s%s\nwant\n%s", command, &r.out, &r.err, shown)
-	}
-}
-
 // Inside an allocation gorun needs to be told nothing, and says where its hosts are from.
 func TestAllocationIsUsed(t *testing.T) {
 	env := []string{"SLURM_JOB_ID=7", "SLURM_JOB_NODELIST=localhost", "SLURM_TASKS_PER_NODE=3", "SLURM_NTASKS=2"}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/gorun/gorun/launcher"
 )
@@ -80,6 +81,10 @@ func (l look) text(plan launcher.Plan) (func(rank, fd int) string, error) {
 			return nil, usagef("choose host, rank, horovod, mpirun or none, or write your own with %r (rank), %h (host), %l (local rank), %p (program), %s (stdout or stderr) and %t (time)",
 				"--prefix %q is not a style", l.style)
 		}
+		if mark := unknownMark(l.style); mark != "" {
+			return nil, usagef("write %r (rank), %h (host), %l (local rank), %p (program), %s (stdout or stderr), %t (time), or %% for a percent sign",
+				"--prefix %q: %s stands for nothing", l.style, mark)
+		}
 	}
 	hosts, local, programs := hostsByRank(plan), localRanks(plan), l.programNames(plan)
 	return func(rank, fd int) string {
@@ -97,6 +102,21 @@ func (l look) programNames(plan launcher.Plan) []string {
 		}
 	}
 	return append(names, make([]string, plan.Size-len(names))...)
+}
+
+// unknownMark is the first of a prefix's marks that there is no meaning for, or "".
+func unknownMark(template string) string {
+	for {
+		_, after, found := strings.Cut(template, "%")
+		if !found {
+			return ""
+		}
+		mark, size := utf8.DecodeRuneInString(after)
+		if size == 0 || !strings.ContainsRune("rhlpst%", mark) {
+			return "%" + after[:size]
+		}
+		template = after[size:]
+	}
 }
 
 // coloured gives each host's prefixes a colour, in turn.

@@ -53,7 +53,7 @@ func TestPrefix(t *testing.T) {
 		{"%h/%l ", two, 4, 1, "node/2 "},
 		{"100%% %r|", two, 4, 1, "100% 4|"},
 		{"%%r ", two, 4, 1, "%r "},
-		{"%q%r", two, 4, 1, "%q4"},
+		{"%%q%r", two, 4, 1, "%q4"},
 	} {
 		prefix, err := look{style: tc.style}.prefixer(planOf(t, tc.hosts))
 		if err != nil {

@@ -21,6 +21,7 @@ func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer) int {
 	say := &ui{w: stderr}
 	code := 0
 	var line translation
+	var shown []string // commands that help lists
 	complete := func(flags *pflag.FlagSet, o *runOptions) (command []string, err error) {
 		command, settings, err := completeOptions(flags, o)
 		if err != nil {
@@ -33,19 +34,25 @@ func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer) int {
 		}
 		return command, nil
 	}
-	run := func(flags *pflag.FlagSet, o *runOptions, program []string, out io.Writer) error {
+	run := func(flags *pflag.FlagSet, o *runOptions, argv []string, out io.Writer) error {
 		command, err := complete(flags, o)
 		if err != nil {
 			return err
 		}
-		if program, err = chooseProgram(program, command, o); err != nil {
+		if argv, err = chooseProgram(argv, command, o); err != nil {
 			return err
 		}
-		programs, err := jobPrograms(o, program, line)
+		programs, err := jobPrograms(o, argv, line)
 		if err != nil {
 			return err
 		}
 		code, err = runJob(context.Background(), o, programs, streams{stdin, out, stderr}, say)
+		if h := strayFlags(argv); h != "" && err == nil && code != 0 {
+			say.hintf("%s", h)
+		}
+		if len(programs) == 1 {
+			err = explainProgram(err, argv, o, shown)
+		}
 		return err
 	}
 	root := newRoot(func(flags *pflag.FlagSet, o *runOptions, program []string) error {
@@ -63,6 +70,7 @@ func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer) int {
 	root.AddCommand(benchmarks, listing)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
+	shown = visible(root)
 	var err error
 	line, err = readLine(argv, root, benchmarks, listing)
 	if err == nil {
@@ -87,6 +95,9 @@ func readLine(argv []string, root *cobra.Command, among ...*cobra.Command) (tran
 		return translation{}, err
 	}
 	args := argv[1:]
+	if completing(args) {
+		return translation{args: forCompletion(args, root, among...)}, nil
+	}
 	command := commandOf(args, commands, among...)
 	if command == nil {
 		line, err := translate(args, dialect, root.Flags(), commands)
@@ -123,7 +134,7 @@ job, shows their output, and takes them all down when one fails.`,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 && !o.envFlags && o.jobFile == "" {
+			if (len(args) == 0 || args[0] == "") && !o.envFlags && o.jobFile == "" {
 				return usagef("for example: gorun -np 4 ./train; see gorun --help", "which program should run?")
 			}
 			return run(cmd.Flags(), &o, args)
@@ -132,8 +143,11 @@ job, shows their output, and takes them all down when one fails.`,
 	root.Flags().SetInterspersed(false)
 	root.Flags().SortFlags = false
 	o.addFlags(root.Flags())
-	root.AddCommand(newVersion(), newCompat())
+	root.ValidArgsFunction = completeProgram
+	completeFlags(root)
+	root.AddCommand(newVersion(), newCompat(), newMan())
 	root.InitDefaultCompletionCmd()
+	refuseUnknownShells(root)
 	root.InitDefaultHelpCmd()
 	groupUsage(root)
 	return root
@@ -156,6 +170,16 @@ func commandOf(args, commands []string, among ...*cobra.Command) *cobra.Command 
 		}
 	}
 	return nil
+}
+
+// visible are the names of the commands that help lists.
+func visible(root *cobra.Command) (names []string) {
+	for _, c := range root.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	return names
 }
 
 // completeOptions fills what the command line left open and checks the whole. It
@@ -207,11 +231,7 @@ func explainUsage(err error, typed map[string]string) error {
 	if t := typed[invalid.GetFlag().Name]; t != "" {
 		word = t
 	}
-	h := "see gorun --help"
-	if invalid.GetFlag().Value.Type() == "int" {
-		h = "for example " + word + " 2"
-	}
-	return usagef(h, "%s %q: %w", word, invalid.GetValue(), reason(invalid))
+	return usagef(flagHint(invalid.GetFlag(), word), "%s %q: %w", word, invalid.GetValue(), reason(invalid))
 }
 
 // reason is why a flag cannot have a value.

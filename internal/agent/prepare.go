@@ -187,7 +187,7 @@ func checkProgram(full string) error {
 	case err != nil:
 		return refuse(codeNotExecutable, "", "the program %s cannot be used: %v", full, errno(err))
 	case info.IsDir():
-		return refuse(codeNotExecutable, "", "%s is a directory, not a program", full)
+		return refuse(codeNotExecutable, "name a program in it, such as "+filepath.Join(full, "train"), "%s is a directory, not a program", full)
 	case !executable(full):
 		return refuse(codeNotExecutable, "make it executable: chmod +x "+full, "%s is not executable", full)
 	}

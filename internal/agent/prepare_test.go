@@ -56,7 +56,7 @@ func TestLookProgram(t *testing.T) {
 		{"a path that is not there", "./nope", "", "", 127, "/nope does not exist", "copy it to every host"},
 		{"a path through a file", "./prog/x", "", "", 126, "cannot be used: not a directory", ""},
 		{"a file that is not executable", "./data", "", "", 126, "is not executable", "chmod +x " + dir + "/data"},
-		{"a directory", "./sub", "", "", 126, "is a directory, not a program", ""},
+		{"a directory", "./sub", "", "", 126, "is a directory, not a program", dir + "/sub/train"},
 		{"a name in no PATH", "nope", "/no/such", "", 127, `the program "nope" was not found in PATH (/no/such)`, "-x PATH"},
 		{"a name that is in the working directory", "prog", "/no/such", "", 127, "was not found", "write ./prog"},
 		{"a name that is found but not executable", "denied", dir + "/noexec:/no/such", "", 126, dir + "/noexec/denied is not executable", "chmod +x"},

@@ -40,13 +40,14 @@ func layers() []layer {
 		{folder: "launcher", may: []string{"hostfile", "internal/wire", "internal/rankenv", "internal/kv"}, why: "the launcher is handed its hosts, and does not care how they are reached"},
 		{
 			folder: "cmd/gorun",
-			may:    []string{"hostfile", "launcher", "ssh", "gpu", "ring", "internal/agent", "internal/bench", "internal/remoteshell", "internal/wire", "internal/rankenv", "internal/kv"},
+			may:    []string{"hostfile", "launcher", "ssh", "gpu", "ring", "internal/agent", "internal/bench", "internal/mangen", "internal/remoteshell", "internal/wire", "internal/rankenv", "internal/kv"},
 			why:    "the command joins everything but gpu/nvml, which would cost it its static binary; ring is for its benchmarks",
 		},
 		{folder: "cmd/gorun-gpu", may: []string{"gpu", "gpu/nvml"}, why: "a crash of the driver's library must take nothing else with it"},
 		{folder: "internal/lab", why: "the lab tests gorun from outside, so it shares no code with it"},
 		{folder: "internal/bench", may: []string{"ring"}, why: "it times what every program can call"},
 		{folder: "internal/ringtest", may: []string{"ring", "internal/rankenv"}, why: "it plays the agent to ring's tests"},
+		{folder: "internal/mangen", why: leaf},
 		{folder: "internal/layers", why: "it reads sources, it does not link them"},
 		{folder: "examples", may: []string{"ring"}, why: "the examples prove that the public API is enough"},
 	}

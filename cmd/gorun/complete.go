@@ -1,0 +1,145 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/gorun/gorun/ssh"
+)
+
+// completing reports whether argv is a shell's question for completions.
+func completing(args []string) bool {
+	return len(args) > 1 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd)
+}
+
+// forCompletion turns a shell's question into one in gorun's own words: cobra's answers know neither -np nor
+// that a program ends the flags. The last of args is what is being typed. It is pure.
+func forCompletion(args []string, root *cobra.Command, among ...*cobra.Command) []string {
+	request, words, last := args[:1], args[1:len(args)-1], args[len(args)-1]
+	flags, read := root.Flags(), func(words []string, flags *pflag.FlagSet) (translation, error) {
+		return translate(words, own, flags, nil)
+	}
+	command := commandOf(words, visible(root), among...)
+	switch {
+	case command != nil:
+		request, words = args[:2], words[1:]
+		flags, read = command.Flags(), translateWords
+	case len(words) > 0 && slices.Contains(visible(root), words[0]):
+		return args
+	}
+	t, err := read(words, flags)
+	if err == nil {
+		return slices.Concat(request, t.args, []string{last})
+	}
+	if n := len(words) - 1; n >= 0 { // the last flag waits for its value
+		if t, err = read(words[:n], flags); err == nil {
+			if f := ownFlag(flags, strings.TrimLeft(words[n], "-")); f != nil {
+				return slices.Concat(request, t.args, []string{"--" + f.Name, last})
+			}
+		}
+	}
+	return slices.Concat(args[:1], []string{"--", "program", ""}) // a mistake: files may help
+}
+
+// completeFlags tells cobra the values that flags can have.
+func completeFlags(cmd *cobra.Command) {
+	choices := map[string][]string{
+		"prefix":     {"host", "rank", "horovod", "mpirun", "none"},
+		"color":      {"auto", "always", "never"},
+		"host-keys":  {"strict", "accept-new"},
+		"launcher":   {"auto", "ssh", "srun", "local"},
+		"stdin":      {"0", "none"},
+		"dialect":    {"gorun"},
+		"transport":  {"auto", "shm", "tcp"},
+		"stepfactor": {"2", "4"},
+	}
+	for _, n := range launcherNames() {
+		choices["dialect"] = append(choices["dialect"], n.name)
+	}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		var complete cobra.CompletionFunc
+		switch kind := f.Value.Type(); {
+		case choices[f.Name] != nil:
+			complete = cobra.FixedCompletions(choices[f.Name], cobra.ShellCompDirectiveNoFileComp)
+		case f.Name == "hosts":
+			complete = completeHosts
+		case f.Name == "wdir" || f.Name == "output-filename":
+			complete = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs)
+		case f.Name == "export" || f.Name == "unset-env":
+			complete = completeVariables
+		case slices.Contains([]string{"int", "time", "ranks", "bytes", "list"}, kind):
+			complete = cobra.NoFileCompletions
+		default:
+			return // files, as shells do it
+		}
+		_ = cmd.RegisterFlagCompletionFunc(f.Name, complete) // fails for flags that are not there, or are told twice
+	})
+}
+
+// completeHosts completes the last name of a list of hosts from what SSH knows.
+func completeHosts(cmd *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	config := os.Getenv("GORUN_SSH_CONFIG")
+	if f := cmd.Flags().Lookup("ssh-config"); f.Changed {
+		config = f.Value.String()
+	}
+	return lastHost(typed, ssh.KnownNames(config)), cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
+}
+
+// lastHost are the lists of hosts that typed may become by one of names. A host is not offered twice. It is pure.
+func lastHost(typed string, names []string) (lists []string) {
+	before, last := "", typed
+	if i := strings.LastIndexAny(typed, ",@^"); i >= 0 {
+		before, last = typed[:i+1], typed[i+1:]
+	}
+	taken := strings.FieldsFunc(before, func(c rune) bool { return c == ',' })
+	for i, host := range taken {
+		taken[i], _, _ = strings.Cut(host, ":")
+	}
+	for _, name := range names {
+		if strings.HasPrefix(name, last) && !slices.Contains(taken, name) {
+			lists = append(lists, before+name)
+		}
+	}
+	return lists
+}
+
+// completeVariables completes names of the environment.
+func completeVariables(_ *cobra.Command, _ []string, typed string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
+	for _, kv := range os.Environ() {
+		if name, _, _ := strings.Cut(kv, "="); name != "" && strings.HasPrefix(name, typed) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeProgram completes the program from PATH; what stands behind it, and paths, are files.
+func completeProgram(_ *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 || typed == "" || strings.Contains(typed, "/") {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	return programs(filepath.SplitList(os.Getenv("PATH")), typed), cobra.ShellCompDirectiveDefault
+}
+
+// programs are the names of executable files in folders that begin with typed, sorted.
+func programs(folders []string, typed string) (names []string) {
+	for _, folder := range folders {
+		entries, _ := os.ReadDir(folder)
+		for _, e := range entries {
+			if !strings.HasPrefix(e.Name(), typed) {
+				continue
+			}
+			if info, err := os.Stat(filepath.Join(folder, e.Name())); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+				names = append(names, e.Name())
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}

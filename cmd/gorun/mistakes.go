@@ -1,0 +1,177 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/gorun/gorun/launcher"
+)
+
+// hinted is an error with better advice than it had.
+type hinted struct {
+	error
+	hint string
+}
+
+func (e *hinted) Hint() string  { return e.hint }
+func (e *hinted) Unwrap() error { return e.error }
+
+// explainProgram gives a launch that failed for want of a program the advice that fits
+// what was typed as its name.
+func explainProgram(err error, program []string, o *runOptions, commands []string) error {
+	var launch *launcher.LaunchError
+	if !errors.As(err, &launch) || launch.Code() != 126 && launch.Code() != 127 {
+		return err
+	}
+	h := programHint(program, launch.Code() == 127, o, commands)
+	if h == "" {
+		return err
+	}
+	out := &launcher.LaunchError{}
+	for _, f := range launch.Hosts {
+		out.Hosts = append(out.Hosts, launcher.HostError{Host: f.Host, Err: &hinted{f.Err, h}})
+	}
+	return out
+}
+
+// programHint guesses from the name of a program that cannot be run, and what follows it, what the user
+// meant to type; "" where there is nothing to guess. missing says that there is no such program; else it
+// is not executable.
+func programHint(program []string, missing bool, o *runOptions, commands []string) string {
+	name, rest := program[0], program[1:]
+	variable, _, assigned := strings.Cut(name, "=")
+	plain := !strings.ContainsAny(name, "/.")
+	switch _, number := strconv.Atoi(name); {
+	case strings.HasSuffix(name, ".py") && !(missing && strings.Contains(name, "/")):
+		return fmt.Sprintf("a Python script is run by python: write python %s", shellQuote(program))
+	case strings.ContainsFunc(name, unicode.IsSpace):
+		return fmt.Sprintf("it is one word: write %s without quotes, or sh -c %s where a shell is needed", name, shellQuote([]string{name}))
+	case assigned && isVariable(variable) && len(o.exports) > 0:
+		return fmt.Sprintf("each variable has an -x of its own: -x %s -x %s", o.exports[len(o.exports)-1], name)
+	case assigned && isVariable(variable):
+		return fmt.Sprintf("to send a variable, write -x %s before the program", name)
+	case number == nil && len(rest) > 0:
+		return fmt.Sprintf("for the number of ranks, write -np %s before the program", name)
+	case plain && len(rest) > 0 && mayBeHost(name, rest[0], o.hosts):
+		return fmt.Sprintf("if %s is a host, write hosts with commas: -H %s,%s", name, o.hosts, name)
+	}
+	if slices.Contains(commands, name) {
+		return fmt.Sprintf("commands of gorun stand before its flags: gorun %s", shellQuote(program))
+	}
+	if command := nearest(name, commands); plain && command != "" {
+		return fmt.Sprintf("did you mean gorun %s? A program needs its path, or a place in PATH", command)
+	}
+	return ""
+}
+
+// mayBeHost reports whether a word between -H's hosts and next was meant as one of them: it is called as the last of
+// them but for the number, or a path follows, which is the program.
+func mayBeHost(word, next, hosts string) bool {
+	last, _, _ := strings.Cut(hosts[strings.LastIndexByte(hosts, ',')+1:], ":")
+	stem := func(name string) string { return strings.TrimRight(name, "0123456789") }
+	isPath := strings.Contains(next, "/") && !strings.HasSuffix(next, ".py")
+	return hosts != "" && (isPath || stem(word) == stem(last))
+}
+
+// isVariable reports whether text can be the name of a variable.
+func isVariable(text string) bool {
+	return text != "" && !strings.ContainsFunc(text, func(c rune) bool {
+		return c != '_' && !unicode.IsLetter(c) && !unicode.IsDigit(c)
+	})
+}
+
+// shellQuote writes words as a shell reads them.
+func shellQuote(words []string) string {
+	out := make([]string, len(words))
+	for i, w := range words {
+		out[i] = w
+		if w == "" || strings.Trim(w, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@%^") != "" {
+			out[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+// strayFlags says of a program that failed whether gorun's flags stand behind it; "" where none do.
+func strayFlags(program []string) string {
+	if len(program) < 3 || !slices.Contains([]string{"-np", "--np", "-hosts", "--hosts", "-hostfile", "--hostfile"}, program[1]) {
+		return ""
+	}
+	return fmt.Sprintf("%s was given to %s: flags of gorun stand before the program", program[1], filepath.Base(program[0]))
+}
+
+// flagHint is what to write where a flag has a value that it cannot have.
+func flagHint(flag *pflag.Flag, word string) string {
+	switch flag.Value.Type() {
+	case "int":
+		return "for example " + word + " 2"
+	case "time":
+		return "for example " + word + " 90s"
+	case "bool":
+		return "write " + word + " alone, or leave it out"
+	}
+	return "see gorun --help"
+}
+
+// hostsHint shows how hosts are written where name says: in -H, a variable or a file.
+func hostsHint(name string) string {
+	if name == "-H" {
+		return "for example -H f1:2,ada@f2:2, without blanks"
+	}
+	return "a line names one host, for example: f1 slots=2"
+}
+
+// noWords is for commands that take none.
+func noWords(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usagef("write "+cmd.CommandPath()+" alone", "%s: %q is one word too many", cmd.CommandPath(), args[0])
+	}
+	return nil
+}
+
+// oneWord is for commands that take one of some words.
+func oneWord(choices []string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return usagef("choose one: "+strings.Join(choices, ", "), "%s: a word is missing", cmd.CommandPath())
+		}
+		return upToOneWord(cmd, args)
+	}
+}
+
+// upToOneWord is for commands that take a word or none.
+func upToOneWord(cmd *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return usagef("write "+cmd.CommandPath()+" "+args[0], "%s: %q is one word too many", cmd.CommandPath(), args[1])
+	}
+	return nil
+}
+
+// refuseUnknownShells makes gorun completion say which shells there are.
+func refuseUnknownShells(root *cobra.Command) {
+	for _, c := range root.Commands() {
+		if c.Name() != "completion" {
+			continue
+		}
+		var shells []string
+		for _, s := range c.Commands() {
+			shells = append(shells, s.Name())
+			s.Args = noWords
+		}
+		c.Args = cobra.ArbitraryArgs
+		c.RunE = func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			return usagef("choose one: "+strings.Join(shells, ", "), "gorun completion: there is none for %q", args[0])
+		}
+	}
+}

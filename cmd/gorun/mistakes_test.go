@@ -1,0 +1,132 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestFirstDay types what people type on their first day who know another launcher, or none: every answer in
+// testdata/firstday.txt says what is wrong, where, and what to type.
+func TestFirstDay(t *testing.T) {
+	quiet(t)
+	name, err := filepath.Abs("testdata/firstday.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := firstDay(t)
+	var b strings.Builder
+	lines := 0
+	for line := range strings.Lines(string(old)) {
+		typed, found := strings.CutPrefix(line, "$ ")
+		if !found {
+			continue
+		}
+		lines++
+		argv, err := splitShell(typed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := startPath(t, nil, filepath.Join(dir, argv[0]), nil, argv[1:]...)
+		code, said := r.wait(), r.err.String()
+		if code == 0 || r.out.Len() > 0 || !strings.Contains(said, "gorun: error: ") || !strings.Contains(said, "gorun: hint: ") {
+			t.Errorf("%q: code %d, stdout %q, stderr %q", argv, code, &r.out, said)
+		}
+		fmt.Fprintf(&b, "%s%s(exit code %d)\n\n", line, withoutPlace(said, dir), code)
+	}
+	if lines < 15 {
+		t.Errorf("%d command lines", lines)
+	}
+	golden(t, name, b.String())
+}
+
+// firstDay is a directory with what a beginner has, and gorun under the launchers' names. The test goes there.
+func firstDay(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	t.Chdir(dir)
+	t.Setenv("PATH", dir+"/bin:/usr/bin:/bin")
+	for _, folder := range []string{"results", "bin"} {
+		if err := os.Mkdir(folder, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for file, text := range map[string]string{"train.py": "print('hi')\n", "hosts.txt": "f1 slots=2\nf2 slots=two\n", "bin/python": "#!/bin/sh\necho \"unknown option: $1\" >&2\nexit 2\n"} {
+		mode := os.FileMode(0o644)
+		if file == "bin/python" {
+			mode = 0o755
+		}
+		if err := os.WriteFile(file, []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, launcher := range []string{"gorun", "mpirun", "horovodrun", "torchrun", "srun"} {
+		if err := os.Symlink(binary("gorun"), launcher); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// withoutPlace is what gorun said, without what differs from machine to machine and run to run.
+func withoutPlace(said, dir string) string {
+	said = strings.ReplaceAll(said, dir, "/home/ada")
+	said = regexp.MustCompile(`\(after [0-9.]+ s, at [0-9:]+\)`).ReplaceAllString(said, "(after 1.50 s, at 20:51:31)")
+	return regexp.MustCompile(`(?m)^.*(stopped the other ranks|localhost:).*\n`).ReplaceAllStringFunc(said, func(line string) string {
+		if strings.HasPrefix(line, "gorun: error: ") {
+			return line
+		}
+		return ""
+	})
+}
+
+func TestUnknownMark(t *testing.T) {
+	for template, want := range map[string]string{"%r%h%l%s%t%%": "", "": "", "%%q": "", "%q%r": "%q", "%r %é": "%é", "100%": "%"} {
+		if got := unknownMark(template); got != want {
+			t.Errorf("%q: %q, want %q", template, got, want)
+		}
+	}
+}
+
+func TestProgramHint(t *testing.T) {
+	commands := []string{"bench", "version"}
+	for _, tc := range []struct {
+		typed, hosts, export, want string
+	}{
+		{"train", "", "", ""},
+		{"./train data", "f1", "", ""},
+		{"train.py 'a b'", "", "", "python train.py 'a b'"},
+		{"a/train.py", "", "", ""},
+		{"bench allreduce", "", "", "gorun bench allreduce"},
+		{"f2 ./train", "f1:2", "", "-H f1:2,f2"},
+		{"f2 true", "f0,f1:2", "", "-H f0,f1:2,f2"},
+		{"pyhton train.py", "f1:2", "", ""},
+		{"pyhton ./train.py", "f1:2", "", ""},
+		{"benhc allreduce", "", "", "gorun bench"},
+		{"8 ./train", "", "", "-np 8"},
+		{"8", "", "", ""},
+		{"B=2 ./train", "", "A=1", "-x A=1 -x B=2"},
+		{"B=2 ./train", "", "", "-x B=2"},
+		{"'echo hi'", "", "", "sh -c 'echo hi'"},
+		{`'it'\''s here'`, "", "", `sh -c 'it'\''s here'`},
+	} {
+		program, err := splitShell(tc.typed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := &runOptions{hosts: tc.hosts}
+		if tc.export != "" {
+			o.exports = []string{tc.export}
+		}
+		if got := programHint(program, true, o, commands); (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
+			t.Errorf("%s: %q, want %q", tc.typed, got, tc.want)
+		}
+	}
+}
