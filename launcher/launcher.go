@@ -139,7 +139,8 @@ type job struct {
 func newJob(plan Plan, opts Options) (*job, error) {
 	j := &job{plan: plan, opts: opts, began: time.Now(), id: rand.Text()[:12], key: make([]byte, 32),
 		stager: newStager(opts.Exe, opts.Trace), core: newCore(plan, opts.Grace), early: make(chan Stop, 1), events: make(chan any, 256), ended: make(chan struct{}),
-		hosts: make([]Host, len(plan.Hosts)), sessions: make([]*session, len(plan.Hosts)), ports: make([]int, len(plan.Hosts)), places: make([][]wire.Place, len(plan.Hosts))}
+		hosts: make([]Host, len(plan.Hosts)), sessions: make([]*session, len(plan.Hosts)),
+		ports: make([]int, len(plan.Hosts)), places: make([][]wire.Place, len(plan.Hosts))}
 	rand.Read(j.key)
 	if opts.OutputDir != "" {
 		files, err := newRankFiles(opts.OutputDir, plan, opts.Note)

@@ -28,12 +28,12 @@ func runJob(ctx context.Context, o *runOptions, program []string, io streams, sa
 	if o.envFlags {
 		return 0, printEnvFlags(os.Environ(), o, io.out, say)
 	}
-	where, err := whereToRun(ctx, o, newSurroundings())
+	where, err := whereToRun(ctx, o, newSurroundings(coreCounter(o, say)))
 	if err != nil {
 		return 0, err
 	}
 	say.tracef("hosts: %s", where.summary())
-	plan, err := launcher.NewPlan(where.hosts, launcher.Request{NP: cmp.Or(o.np, where.np), NoOversubscribe: o.noOversubscribe})
+	plan, err := launcher.NewPlan(where.hosts, o.request(cmp.Or(o.np, where.np)))
 	if err != nil {
 		return 0, err
 	}
@@ -52,11 +52,16 @@ func runJob(ctx context.Context, o *runOptions, program []string, io streams, sa
 	for _, name := range leftOut(os.Environ(), env, o) {
 		os.Unsetenv(name) // ranks on this machine inherit what is left
 	}
-	for _, w := range slices.Concat(where.warnings, plan.Warnings, env.Warnings) {
+	warnings := slices.Concat(where.warnings, plan.Warnings, env.Warnings)
+	for _, w := range warnings {
 		say.warningf("%s", w)
 	}
 	if o.dryRun {
-		_, err := fmt.Fprintf(io.out, "%vhosts      %s\n%s", plan, where.summary(), dryRunText(opts))
+		would := newDryRun(o, plan, opts, where.source, warnings)
+		if o.json {
+			return 0, would.writeJSON(io.out)
+		}
+		_, err := fmt.Fprintf(io.out, "%vhosts      %s\n%s", plan, where.summary(), would.text(o))
 		return 0, err
 	}
 	if o.displayMap {
@@ -124,7 +129,7 @@ func launchOptions(o *runOptions, plan launcher.Plan, program []string, io strea
 	if err != nil {
 		return launcher.Options{}, err
 	}
-	opts := launcher.Options{Argv: program, Wdir: wdir, Network: o.network.Network, Dial: dial, Exe: exe,
+	opts := launcher.Options{Argv: program, Wdir: wdir, Network: o.network.Network, Binding: o.binding(), ReportBindings: o.reportBindings, Dial: dial, Exe: exe,
 		StartTimeout: time.Duration(o.startTimeout), Grace: time.Duration(o.grace),
 		Note: func(text string) { say.notef("%s", text) }, Trace: say.tracef}
 	return opts, outputOptions(&opts, o, plan, io)
@@ -165,18 +170,4 @@ func ownExecutable() (launcher.Executable, error) {
 	}
 	hash := sync.OnceValues(func() (string, error) { return agent.Hash("/proc/self/exe") })
 	return launcher.Executable{Path: path, Build: build, Hash: hash}, nil
-}
-
-// dryRunText shows what else a run would do, values of variables left out.
-func dryRunText(opts launcher.Options) string {
-	var names []string
-	for _, kv := range opts.Env {
-		name, _, _ := strings.Cut(kv, "=")
-		names = append(names, name)
-	}
-	network := ""
-	if asked := opts.Network.String(); asked != "" {
-		network = "network    " + asked + "\n"
-	}
-	return fmt.Sprintf("program    %q\ndirectory  %s\n%svariables  %s\n", opts.Argv, opts.Wdir, network, strings.Join(names, " "))
 }
