@@ -29,6 +29,9 @@ type Options struct {
 	Env      []string // NAME=value, for every rank
 	// Network is which of the hosts' addresses ranks may use.
 	Network Network
+	// Binding is what ranks are bound to; a line about each goes to Note with ReportBindings.
+	Binding        wire.Binding
+	ReportBindings bool
 
 	Dial  Dialer
 	Exe   Executable
@@ -95,6 +98,7 @@ func Run(ctx context.Context, plan Plan, opts Options) (Result, error) {
 	for _, note := range notices(plan.Hosts, job.hosts) {
 		opts.Note(note)
 	}
+	job.sayPlaces()
 	addrs, err := job.chooseAddresses()
 	if err != nil {
 		return Result{}, err
@@ -123,9 +127,10 @@ type job struct {
 	key    []byte
 	stager *stager
 
-	hosts    []Host // by index in the plan, as are the next two
+	hosts    []Host // by index in the plan, as are the next three
 	sessions []*session
-	ports    []int // a free port on each host
+	ports    []int          // a free port on each host
+	places   [][]wire.Place // where the ranks of each host run on it
 
 	started time.Duration // when the ranks were let begin
 	core    *core
@@ -144,7 +149,8 @@ type job struct {
 func newJob(plan Plan, opts Options) (*job, error) {
 	j := &job{plan: plan, opts: opts, began: time.Now(), id: rand.Text()[:12], key: make([]byte, 32),
 		stager: newStager(opts.Exe, opts.Trace), core: newCore(plan, opts.Grace), early: make(chan Stop, 1), events: make(chan any, 256), ended: make(chan struct{}),
-		hosts: make([]Host, len(plan.Hosts)), sessions: make([]*session, len(plan.Hosts)), ports: make([]int, len(plan.Hosts))}
+		hosts: make([]Host, len(plan.Hosts)), sessions: make([]*session, len(plan.Hosts)),
+		ports: make([]int, len(plan.Hosts)), places: make([][]wire.Place, len(plan.Hosts))}
 	rand.Read(j.key)
 	if opts.OutputDir != "" || opts.SaveAs != nil {
 		files, err := newRankFiles(opts.OutputDir, opts.SaveAs, plan, opts.Note)
@@ -263,7 +269,7 @@ func (j *job) prepare(ctx context.Context, i int) error {
 		case wire.TypeReady:
 			var ready wire.Ready
 			err := f.Decode(&ready)
-			if j.ports[i] = ready.FreePort; err == nil {
+			if j.ports[i], j.places[i] = ready.FreePort, ready.Places; err == nil {
 				j.tell(Ready{s.host.Name})
 			}
 			return err
@@ -281,7 +287,7 @@ func (j *job) prepare(ctx context.Context, i int) error {
 // describe is the job as one host is told it.
 func (j *job) describe(h *PlannedHost, conn Host) wire.Job {
 	w := wire.Job{ID: j.id, Key: j.key, Size: j.plan.Size, Hosts: len(j.plan.Hosts), Host: h.Name,
-		Drop: sessionNames(), Env: bytesOf(j.opts.Env), Stdin: j.opts.inputOf(h), Grace: j.opts.Grace}
+		Drop: sessionNames(), Env: bytesOf(j.opts.Env), Stdin: j.opts.inputOf(h), Grace: j.opts.Grace, Binding: j.opts.Binding}
 	_, local := conn.(Local)
 	w.Programs, w.Ranks = programsFor(h.Ranks, j.opts.Programs, local)
 	if len(j.opts.Programs) > 1 {

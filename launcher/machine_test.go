@@ -50,10 +50,11 @@ type machine struct {
 	// serve is the agent's life after its hello was answered; nil: it waits for the
 	// end of its stdin.
 	serve func(a *fakeAgent) error
-	// addresses, reached and boot are of its agent's hello.
+	// addresses, reached, boot and cores are of its agent's hello.
 	addresses []wire.Address
 	reached   string
 	boot      string
+	cores     int
 	put       error // what Put fails with
 
 	mu     sync.Mutex
@@ -99,7 +100,7 @@ func (m *machine) agent(ctx context.Context, nonce, build string, stdin io.Reade
 	if _, err := stdout.Write(wire.Preamble(nonce)); err != nil {
 		return err
 	}
-	hello := wire.Hello{Protocol: wire.Protocol, Build: build, PID: 1, Hostname: "machine", Reached: m.reached, Addresses: m.addresses, Boot: m.boot}
+	hello := wire.Hello{Protocol: wire.Protocol, Build: build, PID: 1, Hostname: "machine", Reached: m.reached, Addresses: m.addresses, Boot: m.boot, Cores: m.cores}
 	if err := a.out.SendMessage(wire.TypeHello, hello); err != nil {
 		return err
 	}

@@ -16,10 +16,12 @@ import (
 type Request struct {
 	NP              int // ranks to start; 0: one per slot
 	NoOversubscribe bool
+	MapBy           Order // how ranks are dealt to hosts; 0: BySlot
+	RankBy          Order // how they are numbered; 0: as MapBy
 }
 
-// Plan says which rank runs where. Ranks are numbered host by host, in the
-// order of the hosts; hosts that get no rank are not in it.
+// Plan says which rank runs where. Hosts are in the order in which they were
+// given; those that get no rank are not in it.
 type Plan struct {
 	Size     int
 	Hosts    []PlannedHost
@@ -96,8 +98,8 @@ func (e *SlotsError) Hint() string {
 // MaxRanks bounds a job.
 const MaxRanks = 1 << 20
 
-// NewPlan deals ranks to hosts. Up to the number of slots, hosts are filled in
-// order. Beyond it ranks wrap around the hosts, each host getting its slots once
+// NewPlan deals ranks to hosts. Up to the number of slots, hosts are filled one after
+// the other, or all side by side. Beyond it ranks wrap around the hosts, each host getting its slots once
 // more per round, unless the request forbids that. It is pure.
 func NewPlan(hosts []hostfile.Host, req Request) (Plan, error) {
 	slots := 0
@@ -117,22 +119,16 @@ func NewPlan(hosts []hostfile.Host, req Request) (Plan, error) {
 	if np > slots && req.NoOversubscribe {
 		return Plan{}, &SlotsError{NP: np, Slots: slots, Hosts: len(hosts)}
 	}
-	shares, err := deal(hosts, np)
+	mapBy, rankBy := req.orders()
+	shares, err := deal(hosts, np, mapBy)
 	if err != nil {
 		return Plan{}, err
 	}
 	plan := Plan{Size: np}
-	next := 0
-	for i, h := range hosts {
-		if shares[i] == 0 {
-			continue
+	for i, ranks := range number(shares, rankBy) {
+		if len(ranks) > 0 {
+			plan.Hosts = append(plan.Hosts, PlannedHost{hosts[i], ranks})
 		}
-		ranks := make([]wire.Rank, shares[i])
-		for local := range ranks {
-			ranks[local] = wire.Rank{Rank: next, LocalRank: local}
-			next++
-		}
-		plan.Hosts = append(plan.Hosts, PlannedHost{h, ranks})
 	}
 	setCross(plan.Hosts)
 	if np > slots {
@@ -140,28 +136,6 @@ func NewPlan(hosts []hostfile.Host, req Request) (Plan, error) {
 			count(np, "rank"), count(slots, "slot"), plan.summary()))
 	}
 	return plan, nil
-}
-
-// deal returns how many of np ranks each host gets: its slots in every round,
-// and never more than its max_slots.
-func deal(hosts []hostfile.Host, np int) ([]int, error) {
-	shares := make([]int, len(hosts))
-	for left, dealt := np, 1; left > 0; {
-		if dealt == 0 {
-			return nil, &SlotsError{NP: np, Slots: np - left, Hosts: len(hosts), MaxSlots: true}
-		}
-		dealt = 0
-		for i, h := range hosts {
-			share := min(left, h.Slots)
-			if h.MaxSlots > 0 {
-				share = min(share, h.MaxSlots-shares[i])
-			}
-			shares[i] += share
-			left -= share
-			dealt += share
-		}
-	}
-	return shares, nil
 }
 
 // setCross numbers, for each local rank, the hosts that have it.

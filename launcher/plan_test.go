@@ -63,6 +63,13 @@ func transcribe(t *testing.T, input string) string {
 		for _, w := range words[1:] {
 			if w == "no-oversubscribe" {
 				req.NoOversubscribe = true
+			} else if kind, order, is := strings.Cut(w, "-by="); is {
+				by := map[string]Order{"slot": BySlot, "node": ByNode}[order]
+				if kind == "map" {
+					req.MapBy = by
+				} else {
+					req.RankBy = by
+				}
 			} else if n, err := strconv.Atoi(strings.TrimPrefix(w, "np=")); err == nil {
 				req.NP = n
 			} else {
@@ -118,7 +125,7 @@ func TestPlanDealsEveryRankOnce(t *testing.T) {
 			}
 			continue
 		}
-		checkPlan(t, plan, hosts, shares)
+		checkPlan(t, plan, hosts, shares, numberSlowly(shares, req))
 	}
 }
 
@@ -130,30 +137,44 @@ func randomRequest(rnd *rand.Rand) ([]hostfile.Host, Request) {
 			hosts[i].MaxSlots = hosts[i].Slots + rnd.IntN(4)
 		}
 	}
-	return hosts, Request{NP: rnd.IntN(60), NoOversubscribe: rnd.IntN(3) == 0}
+	return hosts, Request{NP: rnd.IntN(60), NoOversubscribe: rnd.IntN(3) == 0, MapBy: Order(rnd.IntN(3)), RankBy: Order(rnd.IntN(3))}
 }
 
-// dealSlowly is the rule in other words: hosts in order take as many ranks as
-// they have slots, again and again, until no rank is left.
+// dealSlowly is the rule in other words: there is a list of slots, all of a host before those of the next,
+// or one of each host in turn, and ranks take them one by one, again and again.
 func dealSlowly(hosts []hostfile.Host, req Request) (shares []int, allowed bool) {
 	shares = make([]int, len(hosts))
-	slots := 0
-	for _, h := range hosts {
-		slots += h.Slots
+	var list []int // the host of each slot
+	for i, h := range hosts {
+		for range h.Slots {
+			list = append(list, i)
+		}
+	}
+	if req.MapBy == ByNode {
+		turns := make([]int, len(hosts))
+		turn := map[int][]int{}
+		last := 0
+		for _, i := range list {
+			turn[turns[i]] = append(turn[turns[i]], i)
+			turns[i]++
+			last = max(last, turns[i])
+		}
+		list = nil
+		for n := range last {
+			list = append(list, turn[n]...)
+		}
 	}
 	left := req.NP
 	if left == 0 {
-		left = slots
+		left = len(list)
 	}
-	allowed = left <= slots || !req.NoOversubscribe
+	allowed = left <= len(list) || !req.NoOversubscribe
 	for left > 0 {
 		before := left
-		for i, h := range hosts {
-			for range h.Slots {
-				if left > 0 && (h.MaxSlots == 0 || shares[i] < h.MaxSlots) {
-					shares[i]++
-					left--
-				}
+		for _, i := range list {
+			if h := hosts[i]; left > 0 && (h.MaxSlots == 0 || shares[i] < h.MaxSlots) {
+				shares[i]++
+				left--
 			}
 		}
 		if left == before {
@@ -163,47 +184,64 @@ func dealSlowly(hosts []hostfile.Host, req Request) (shares []int, allowed bool)
 	return shares, allowed
 }
 
-func checkPlan(t *testing.T, plan Plan, hosts []hostfile.Host, shares []int) {
-	t.Helper()
-	var planned []PlannedHost // with every host, also those without ranks
-	next := plan.Hosts
-	for i, h := range hosts {
-		p := PlannedHost{Host: h}
-		if shares[i] > 0 {
-			p, next = next[0], next[1:]
+// numberSlowly is the host of every rank.
+func numberSlowly(shares []int, req Request) (hosts []int) {
+	left := append([]int(nil), shares...)
+	size := 0
+	for _, n := range shares {
+		size += n
+	}
+	for len(hosts) < size {
+		for i := range left {
+			for left[i] > 0 {
+				hosts = append(hosts, i)
+				left[i]--
+				if req.RankBy == ByNode || req.RankBy == 0 && req.MapBy == ByNode {
+					break
+				}
+			}
 		}
+	}
+	return hosts
+}
+
+func checkPlan(t *testing.T, plan Plan, hosts []hostfile.Host, shares, of []int) {
+	t.Helper()
+	next := plan.Hosts
+	crossSize := map[int]int{} // by local rank: how many hosts have it
+	for _, n := range shares {
+		for local := range n {
+			crossSize[local]++
+		}
+	}
+	cross := map[int]int{}
+	seen := 0
+	for i, h := range hosts {
+		if shares[i] == 0 {
+			continue
+		}
+		p := next[0]
+		next = next[1:]
 		if p.Host != h || len(p.Ranks) != shares[i] {
 			t.Fatalf("host %d is %+v with %d ranks, want %+v with %d", i, p.Host, len(p.Ranks), h, shares[i])
 		}
-		planned = append(planned, p)
+		for local, r := range p.Ranks {
+			want := wire.Rank{Rank: r.Rank, LocalRank: local, CrossRank: cross[local], CrossSize: crossSize[local]}
+			if r != want || of[r.Rank] != i || local > 0 && r.Rank <= p.Ranks[local-1].Rank {
+				t.Fatalf("got %+v on host %d, want %+v on host %d, in order", r, i, want, of[r.Rank])
+			}
+			if plan.host(r.Rank).Name != h.Name {
+				t.Fatalf("host(%d) is %s, want %s", r.Rank, plan.host(r.Rank).Name, h.Name)
+			}
+			cross[local]++
+			seen++
+		}
 	}
 	if len(next) > 0 {
 		t.Fatalf("hosts that nobody named: %+v", next)
 	}
-	rank := 0
-	cross := map[int]int{} // by local rank: how many hosts so far have it
-	for _, h := range planned {
-		for local, r := range h.Ranks {
-			want := wire.Rank{Rank: rank, LocalRank: local, CrossRank: cross[local], CrossSize: r.CrossSize}
-			if r != want {
-				t.Fatalf("got %+v, want %+v", r, want)
-			}
-			if plan.host(rank).Name != h.Name {
-				t.Fatalf("host(%d) is %s, want %s", rank, plan.host(rank).Name, h.Name)
-			}
-			cross[local]++
-			rank++
-		}
-	}
-	if rank != plan.Size || plan.host(rank) != nil || plan.host(-1) != nil {
-		t.Fatalf("%d ranks in a plan of %d; host(%d)=%v", rank, plan.Size, rank, plan.host(rank))
-	}
-	for _, h := range planned {
-		for local, r := range h.Ranks {
-			if r.CrossSize != cross[local] {
-				t.Fatalf("rank %d: cross size %d, want %d", r.Rank, r.CrossSize, cross[local])
-			}
-		}
+	if seen != plan.Size || seen != len(of) || plan.host(seen) != nil || plan.host(-1) != nil {
+		t.Fatalf("%d ranks in a plan of %d", seen, plan.Size)
 	}
 }
 

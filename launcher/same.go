@@ -45,6 +45,9 @@ func loginName(h hostfile.Host) string {
 func nameAll(names []string) string {
 	const most = 6
 	last := len(names) - 1
+	if last == 0 {
+		return names[0]
+	}
 	if len(names) > most {
 		return fmt.Sprintf("%s and %d more hosts", strings.Join(names[:most], ", "), len(names)-most)
 	}

@@ -104,8 +104,8 @@ func TestTranslateTakesAnEmptyWordForTheProgram(t *testing.T) {
 // A command that runs no program has flags anywhere.
 func TestTranslateWordsAnywhere(t *testing.T) {
 	flags, _ := flagSet()
-	got, err := translateWords([]string{"allreduce", "-np", "4", "-bind-to", "core", "x", "-Ha:2", "--"}, flags)
-	if err != nil || !slices.Equal(got.args, []string{"allreduce", "--np=4", "x", "--hosts=a:2", "--"}) || got.notice() != "no effect yet: -bind-to" {
+	got, err := translateWords([]string{"allreduce", "-np", "4", "-membind", "numa", "x", "-Ha:2", "--"}, flags)
+	if err != nil || !slices.Equal(got.args, []string{"allreduce", "--np=4", "x", "--hosts=a:2", "--"}) || got.notice() != "no effect yet: -membind" {
 		t.Errorf("%q, %v, %q", got.args, err, got.notice())
 	}
 	if _, err := translateWords([]string{"-np"}, flags); err == nil {

@@ -139,7 +139,13 @@ func readerSays(reader string) string {
 	case "rsh-agent":
 		return "--launch-agent; of several with : between, the first that is there"
 	case "map-by":
-		return "ppr:N:node is --ppn N, :nooversubscribe is --no-oversubscribe; others are refused"
+		return "slot, core and node are --map-by slot and node, ppr:N:node is --ppn N, :pe=N is --cpus-per-rank N, :nooversubscribe is --no-oversubscribe; others are refused"
+	case "bind-to":
+		return "--bind-to VALUE; machine is none, rr is hwthread, core:N is core and --cpus-per-rank N"
+	case "cpus-per-task":
+		return "--cpus-per-rank VALUE, and --bind-to none unless --cpu-bind says otherwise"
+	case "cpu-bind":
+		return "none, threads, cores, sockets and ldoms are --bind-to; verbose is --report-bindings; others have no effect yet"
 	case "envlist":
 		return "--no-env and --export of each name"
 	case "envexcl":
@@ -161,7 +167,7 @@ func readerSays(reader string) string {
 	case "output":
 		return "tag, timestamp, merge and dir=DIR are --prefix mpirun, --timestamp, --merge-stderr, --output-filename DIR; dir=DIR:nocopy is --hide all, too"
 	case "display":
-		return "map and allocation are --display-map"
+		return "map and allocation are --display-map, bindings is --report-bindings"
 	case "default-hostfile":
 		return "--hostfile, where no hosts are named"
 	case "default-slots":
@@ -186,12 +192,13 @@ type flagGroup struct {
 
 func flagGroups() []flagGroup {
 	return []flagGroup{
-		{"Where and how many", []string{"np", "ppn", "nodes", "hosts", "hostfile", "no-oversubscribe", "host-discovery-script", "slots-per-host", "min-np", "max-np"}},
+		{"Where and how many", []string{"np", "ppn", "nodes", "hosts", "hostfile", "no-oversubscribe", "map-by", "rank-by", "host-discovery-script", "slots-per-host", "min-np", "max-np"}},
+		{"Where on a host", []string{"bind-to", "cpus-per-rank", "report-bindings"}},
 		{"What the ranks get", []string{"export", "env-file", "unset-env", "no-env", "wdir", "stdin"}},
 		{"Output", []string{"prefix", "tag-output", "timestamp", "color", "show", "hide", "merge-stderr", "output-filename", "stdout-file", "stderr-file", "summary", "quiet", "json-events"}},
 		{"How long", []string{"start-timeout", "timeout", "grace"}},
 		{"Connections", []string{"launcher", "launch-agent", "ssh-config", "ssh-port", "ssh-identity-file", "host-keys", "network-interface"}},
-		{"gorun itself", []string{"dry-run", "display-map", "print-env-flags", "config-file", "config", "dialect", "verbose", "help"}},
+		{"gorun itself", []string{"dry-run", "json", "display-map", "print-env-flags", "config-file", "config", "dialect", "verbose", "help"}},
 	}
 }
 

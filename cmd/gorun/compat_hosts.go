@@ -11,8 +11,8 @@ import (
 	"github.com/gorun/gorun/hostfile"
 )
 
-// whereToRun is the hosts that were asked for, with the slots that --ppn and --nodes
-// give them.
+// whereToRun is the hosts that were asked for, with the slots that --ppn, --nodes and their
+// cores give them.
 func whereToRun(ctx context.Context, o *runOptions, s surroundings) (place, error) {
 	var p place
 	var err error
@@ -25,6 +25,10 @@ func whereToRun(ctx context.Context, o *runOptions, s surroundings) (place, erro
 		return place{}, err
 	}
 	p, err = shape(p, o)
+	if err != nil {
+		return place{}, err
+	}
+	p, err = s.countCores(ctx, p, int(o.cpusPerRank))
 	if err != nil {
 		return place{}, err
 	}

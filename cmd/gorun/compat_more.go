@@ -90,7 +90,7 @@ func plainWords() []word {
 // mcaWords are the settings of Open MPI (-mca NAME value, OMPI_MCA_NAME and
 // PRTE_MCA_NAME in the environment) that say something to a launcher.
 func mcaWords() []word {
-	return []word{
+	return append(mcaPlacementWords(), []word{
 		{"plm_rsh_agent pls_rsh_agent orte_rsh_agent plm_ssh_agent", openMPI, 1, "", reads, "rsh-agent"},
 		{"plm_rsh_args plm_ssh_args", openMPI, 1, "", reads, "ssh-args"},
 		{"plm_rsh_no_tree_spawn plm_ssh_no_tree_spawn", openMPI, 1, "", same, "gorun connects to every host itself"},
@@ -100,14 +100,6 @@ func mcaWords() []word {
 		{"orte_default_hostfile prte_default_hostfile", openMPI, 1, "", reads, "default-hostfile"},
 		{"orte_keep_fqdn_hostnames prte_keep_fqdn_hostnames", openMPI, 1, "", same, "names of hosts are kept whole"},
 		{"orte_set_default_slots prte_set_default_slots", openMPI, 1, "", reads, "default-slots"},
-		{"rmaps_base_oversubscribe", openMPI, 1, "1 true t yes y", same, "more ranks than slots are allowed, with a warning"},
-		{"rmaps_base_oversubscribe", openMPI, 1, "", means, "no-oversubscribe"},
-		{"rmaps_base_no_oversubscribe", openMPI, 1, "1 true t yes y", means, "no-oversubscribe"},
-		{"rmaps_base_no_oversubscribe", openMPI, 1, "", same, "more ranks than slots are allowed, with a warning"},
-		{"rmaps_base_mapping_policy rmaps_default_mapping_policy", openMPI, 1, "slot", same, "ranks fill the slots of one host after the other"},
-		{"rmaps_base_mapping_policy rmaps_default_mapping_policy", openMPI, 1, "", reads, "map-by"},
-		{"hwloc_base_binding_policy hwloc_default_binding_policy", openMPI, 1, "none", same, "ranks are not bound to cores"},
-		{"hwloc_base_binding_policy hwloc_default_binding_policy", openMPI, 1, "", pending, "binding to cores"},
 		{"orte_abort_on_non_zero_status", openMPI, 1, "1 true t yes y", same, "when a rank fails the others are stopped"},
 		{"orte_abort_on_non_zero_status", openMPI, 1, "", refuse, "when a rank fails gorun stops the others; leave it out"},
 		{"odls_base_sigkill_timeout", openMPI, 1, "", means, "grace={}"},
@@ -119,5 +111,5 @@ func mcaWords() []word {
 		{"orte_tag_output prte_tag_output", openMPI, 1, "", same, "--prefix marks the lines"},
 		{"orte_timestamp_output prte_timestamp_output", openMPI, 1, "1 true t yes y", means, "timestamp"},
 		{"orte_timestamp_output prte_timestamp_output", openMPI, 1, "", same, "--timestamp puts times before lines"},
-	}
+	}...)
 }

@@ -244,7 +244,7 @@ func TestHelp(t *testing.T) {
 	if strings.Contains(help, "\nMore:\n") {
 		t.Errorf("flags without a group:\n%s", help[strings.Index(help, "\nMore:\n"):])
 	}
-	flags, _ := flagSet()
+	flags := newRoot(nil).Flags()
 	in := map[string]int{}
 	for _, g := range flagGroups() {
 		for _, name := range g.names {

@@ -67,37 +67,6 @@ func (t *translator) sshOption(typed, option string) error {
 	return nil
 }
 
-// mapBy reads a mapping policy: slot, ppr:N:node, with qualifiers after colons.
-func (t *translator) mapBy(typed, policy string) error {
-	parts := strings.Split(strings.ToLower(policy), ":")
-	hint := "ranks fill hosts in order; say --ppn N for N on each"
-	switch {
-	case parts[0] == "ppr" && len(parts) > 2 && parts[2] == "node":
-		if err := t.emit("ppn", typed, []string{parts[1]}); err != nil {
-			return err
-		}
-		parts = parts[3:]
-	case parts[0] == "slot" || parts[0] == "":
-		parts = parts[1:]
-	default:
-		return usagef(hint, "%s %s: gorun has nothing that does this", typed, policy)
-	}
-	for _, qualifier := range parts {
-		switch {
-		case qualifier == "oversubscribe", qualifier == "":
-		case qualifier == "nooversubscribe":
-			if err := t.emit("no-oversubscribe", typed, nil); err != nil {
-				return err
-			}
-		case strings.HasPrefix(qualifier, "pe="), qualifier == "hwtcpus", qualifier == "corecpus", qualifier == "inherit":
-			t.pending = append(t.pending, typed+" "+policy)
-		default:
-			return usagef(hint, "%s %s: gorun has nothing that does %q", typed, policy, qualifier)
-		}
-	}
-	return nil
-}
-
 // srunExport reads ALL, NONE, and lists of names and NAME=value. Without ALL nothing
 // else is sent.
 func (t *translator) srunExport(typed, list string) error {
@@ -170,8 +139,8 @@ func (t *translator) qualified(reader, typed, list string) error {
 		switch {
 		case reader == "display" && slices.Contains([]string{"map", "map-devel", "alloc", "allocation", "topo"}, name):
 			err = t.emit("display-map", typed, nil)
-		case reader == "display" && name == "bindings":
-			t.pending = append(t.pending, typed+" "+name)
+		case reader == "display" && slices.Contains([]string{"bindings", "bind"}, name):
+			err = t.emit("report-bindings", typed, nil)
 		case reader == "output" && slices.Contains([]string{"tag", "tag-detailed", "tag-fullname", "rank"}, name):
 			err = t.emit("prefix", typed, []string{"mpirun"})
 		case reader == "output" && slices.Contains([]string{"merge", "merge-stderr-to-stdout"}, name):

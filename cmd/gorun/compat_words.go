@@ -48,7 +48,7 @@ func countWords() []word {
 		{"npernode N", openMPI, 1, "", means, "ppn={}"},
 		{"pernode", openMPI, 0, "", means, "ppn=1"},
 		{"ppn perhost grr", hydra, 1, "", means, "ppn={}"},
-		{"rr", hydra, 0, "", means, "ppn=1"},
+		{"rr", hydra, 0, "", means, "map-by=node"},
 		{"ntasks-per-node", slurm, 1, "", means, "ppn={}"},
 		{"nodes N", slurm, 1, "", means, "nodes={}"},
 		{"nproc-per-node", torch, 1, "auto gpu cpu", refuse, "write how many ranks each host gets: --nproc-per-node 4"},
@@ -83,35 +83,6 @@ func hostWords() []word {
 		{"max-np max-num-proc", horovod, 1, "", means, "max-np={}"},
 		{"elastic-timeout reset-limit", horovod, 1, "", pending, "elastic jobs"},
 		{"blacklist-cooldown-range", horovod, 2, "", pending, "elastic jobs"},
-	}
-}
-
-func placementWords() []word {
-	return []word{
-		{"map-by", openMPI | hydra, 1, "slot machine", same, "ranks fill the slots of one host after the other"},
-		{"map-by", openMPI | hydra, 1, "", reads, "map-by"},
-		{"rank-by", openMPI, 1, "slot fill", same, "ranks are numbered in the order of the slots"},
-		{"rank-by", openMPI, 1, "", refuse, "ranks are numbered host by host; leave it out"},
-		{"byslot", openMPI, 0, "", same, "ranks fill the slots of one host after the other"},
-		{"bynode bycore", openMPI, 0, "", refuse, "ranks fill hosts in order; say --ppn N for N on each"},
-		{"distribution m", slurm, 1, "block", same, "ranks fill the slots of one host after the other"},
-		{"distribution m", slurm, 1, "", refuse, "ranks fill hosts in order; say --ppn N for N on each"},
-		{"bind-to binding", openMPI | hydra, 1, "none", same, "ranks are not bound to cores"},
-		{"bind-to binding", openMPI | hydra, 1, "", pending, "binding to cores"},
-		{"cpu-bind", slurm, 1, "none no", same, "ranks are not bound to cores"},
-		{"cpu-bind", slurm, 1, "", pending, "binding to cores"},
-		{"bind-to-core bind-to-socket use-hwthread-cpus", openMPI, 0, "", pending, "binding to cores"},
-		{"report-bindings", openMPI, 0, "", pending, "binding to cores"},
-		{"cpu-list cpu-set cpus-per-proc cpus-per-rank cartofile cf", openMPI, 1, "", pending, "binding to cores"},
-		{"membind topolib", hydra, 1, "", pending, "binding to cores"},
-		{"cpus-per-task c threads-per-core", slurm, 1, "", pending, "binding to cores"},
-		{"mem-bind hint ntasks-per-core ntasks-per-socket", slurm, 1, "", pending, "binding to cores"},
-		{"binding-args", horovod, 1, "", reads, "mpi-args"},
-		{"rankfile rf", openMPI, 1, "", refuse, "ranks fill hosts in order; order the hostfile instead"},
-		{"order-nodes", hydra, 1, "", refuse, "order the hosts in -H or the hostfile"},
-		{"gpus-per-proc g", hydra, 1, "", refuse, "let the program choose its GPU by LOCAL_RANK"},
-		{"N", own, 1, "", refuse, "mpirun means ranks per host: --ppn N; srun means hosts: --nodes N; or say --dialect mpirun or srun"},
-		{"c", own, 1, "", refuse, "mpirun means ranks: -np N; srun means cores per rank: --cpus-per-task N; or say --dialect mpirun or srun"},
 	}
 }
 

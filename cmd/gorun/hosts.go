@@ -1,16 +1,17 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/topology"
 )
 
 // place is where to run, and who said so.
@@ -26,13 +27,15 @@ type surroundings struct {
 	lookup   func(string) (string, bool) // of the environment
 	open     func(string) (io.ReadCloser, error)
 	hostname string
-	cores    int // that this process may use
+	cores    func() int // of this machine that this process may keep busy
+	// count asks other hosts for theirs.
+	count func(ctx context.Context, hosts []hostfile.Host) ([]int, error)
 }
 
-func newSurroundings() surroundings {
+func newSurroundings(count func(context.Context, []hostfile.Host) ([]int, error)) surroundings {
 	hostname, _ := os.Hostname()
 	open := func(name string) (io.ReadCloser, error) { return os.Open(name) }
-	return surroundings{lookup: os.LookupEnv, open: open, hostname: hostname, cores: runtime.NumCPU()}
+	return surroundings{lookup: os.LookupEnv, open: open, hostname: hostname, cores: topology.Cores, count: count}
 }
 
 // findHosts decides where to run. -H chooses among the hosts of --hostfile where both are given;
@@ -67,7 +70,6 @@ func findHosts(o *runOptions, s surroundings) (p place, err error) {
 	if err != nil {
 		return place{}, err
 	}
-	p.warnings = append(p.warnings, s.countCores(p.hosts)...)
 	return p, nil
 }
 
@@ -130,30 +132,6 @@ func (s surroundings) narrow(p place, hosts string) (place, error) {
 	p.hosts, err = list.Select(p.hosts, p.source)
 	p.source = "-H among " + p.source
 	return p, hostsError(err)
-}
-
-// countCores settles the slots of hosts that are to have one per core. Only this
-// machine's cores are known before anything is connected.
-func (s surroundings) countCores(hosts []hostfile.Host) (warnings []string) {
-	var unknown []string
-	for i := range hosts {
-		h := &hosts[i]
-		if !h.Auto {
-			continue
-		}
-		if isLocal(*h, s.hostname) {
-			h.Slots = s.cores
-			if h.MaxSlots > 0 {
-				h.Slots = min(h.Slots, h.MaxSlots)
-			}
-			continue
-		}
-		unknown = append(unknown, h.Name)
-	}
-	if len(unknown) > 0 {
-		warnings = append(warnings, fmt.Sprintf("%s: cores of other hosts are not counted yet, so auto is 1 slot there; write a number", nameHosts(unknown)))
-	}
-	return warnings
 }
 
 // hostsError makes a mistake in a list of hosts one of the user's, with the

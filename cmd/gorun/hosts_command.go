@@ -51,7 +51,7 @@ gorun's agent there, as a run does; the exit code is 1 when that fails anywhere.
 
 // listHosts prints where a run would run. It returns 1 when a host that was to be checked failed.
 func listHosts(ctx context.Context, o *runOptions, how hostsOptions, out io.Writer, say *ui) (code int, err error) {
-	where, err := whereToRun(ctx, o, newSurroundings())
+	where, err := whereToRun(ctx, o, newSurroundings(coreCounter(o, say)))
 	if err != nil {
 		return 0, err
 	}

@@ -22,6 +22,7 @@ type runOptions struct {
 	discovery       string
 	slotsPerHost    count
 	noOversubscribe bool
+	placement
 
 	exports  []string
 	envFiles []string
@@ -62,6 +63,7 @@ type runOptions struct {
 	dialect    string
 	displayMap bool
 	dryRun     bool
+	json       bool
 	envFlags   bool
 	verbose    int
 }
@@ -79,6 +81,7 @@ func (o *runOptions) addFlags(flags *pflag.FlagSet) {
 	flags.IntVar(&o.minNP, "min-np", 0, "fewest ranks of an elastic job; the number does not change yet")
 	flags.IntVar(&o.maxNP, "max-np", 0, "most ranks of an elastic job; the number does not change yet")
 	flags.BoolVar(&o.noOversubscribe, "no-oversubscribe", false, "refuse more ranks than slots")
+	o.placement.addFlags(flags)
 
 	flags.StringArrayVarP(&o.exports, "export", "x", nil, "send a variable whatever its name: NAME, NAME=value or PREFIX*")
 	flags.StringArrayVar(&o.envFiles, "env-file", nil, "file with a NAME=value or NAME per line, to send as --export does")
@@ -176,8 +179,10 @@ func (o *runOptions) check(npSet bool) error {
 		return usagef("say where it goes: --output-filename DIR, torchrun's --log-dir", "--hide %v: that output would be lost", &o.hide)
 	case o.sshPort < 0 || o.sshPort > 65535:
 		return usagef("", "--ssh-port %d: ports go from 1 to 65535", o.sshPort)
+	case o.json && !o.dryRun:
+		return usagef("for the steps of a job that runs there is --json-events FILE", "--json goes with --dry-run")
 	}
-	return nil
+	return o.placement.check()
 }
 
 // count is a number of at least 1 on the command line; 0 where none is given.

@@ -69,7 +69,7 @@ func (b block) lay(o *runOptions, typed map[string]string) (program, error) {
 // planJob decides where the ranks of programs run. Programs without hosts of their own share the job's:
 // those that o names or that are found, and else the first program's.
 func planJob(ctx context.Context, o *runOptions, programs []program, s surroundings) (place, launcher.Plan, error) {
-	req := launcher.Request{NoOversubscribe: o.noOversubscribe}
+	req := o.request(0)
 	if !slices.ContainsFunc(programs, func(p program) bool { return p.ownHosts }) {
 		where, err := whereToRun(ctx, o, s)
 		if err != nil {

@@ -143,6 +143,7 @@ job, shows their output, and takes them all down when one fails.`,
 	root.Flags().SetInterspersed(false)
 	root.Flags().SortFlags = false
 	o.addFlags(root.Flags())
+	root.Flags().BoolVar(&o.json, "json", false, "with --dry-run: as a JSON document") // gorun bench has its own
 	root.ValidArgsFunction = completeProgram
 	completeFlags(root)
 	root.AddCommand(newVersion(), newCompat(), newMan())

@@ -27,7 +27,7 @@ func runJob(ctx context.Context, o *runOptions, programs []program, io streams, 
 	if o.envFlags {
 		return 0, printEnvFlags(os.Environ(), programs, io.out, say)
 	}
-	where, plan, err := planJob(ctx, o, programs, newSurroundings())
+	where, plan, err := planJob(ctx, o, programs, newSurroundings(coreCounter(o, say)))
 	if err != nil {
 		return 0, err
 	}
@@ -43,11 +43,16 @@ func runJob(ctx context.Context, o *runOptions, programs []program, io streams, 
 	for _, notice := range env.notices {
 		say.notef("%s", notice)
 	}
-	for _, w := range slices.Concat(where.warnings, plan.Warnings, env.warnings) {
+	warnings := slices.Concat(where.warnings, plan.Warnings, env.warnings)
+	for _, w := range warnings {
 		say.warningf("%s", w)
 	}
 	if o.dryRun {
-		_, err := fmt.Fprintf(io.out, "%vhosts      %s\n%s", plan, where.summary(), dryRunText(opts))
+		would := newDryRun(o, plan, opts, where.source, warnings)
+		if o.json {
+			return 0, would.writeJSON(io.out)
+		}
+		_, err := fmt.Fprintf(io.out, "%vhosts      %s\n%s", plan, where.summary(), would.text(o))
 		return 0, err
 	}
 	if o.displayMap {
@@ -115,7 +120,8 @@ func launchOptions(o *runOptions, plan launcher.Plan, env environment, io stream
 	if err != nil {
 		return launcher.Options{}, err
 	}
-	opts := launcher.Options{Programs: env.programs, Env: env.shared, Network: o.network.Network, Dial: dial, Exe: exe,
+	opts := launcher.Options{Programs: env.programs, Env: env.shared, Network: o.network.Network, Binding: o.binding(),
+		ReportBindings: o.reportBindings, Dial: dial, Exe: exe,
 		StartTimeout: time.Duration(o.startTimeout), Grace: time.Duration(o.grace),
 		Note: func(text string) { say.notef("%s", text) }, Trace: say.tracef}
 	if opts.StdinRank, err = o.stdin.rank(plan.Size); err != nil {
@@ -159,30 +165,4 @@ func ownExecutable() (launcher.Executable, error) {
 	}
 	hash := sync.OnceValues(func() (string, error) { return agent.Hash("/proc/self/exe") })
 	return launcher.Executable{Path: path, Build: build, Hash: hash}, nil
-}
-
-// dryRunText shows what else a run would do, values of variables left out.
-func dryRunText(opts launcher.Options) string {
-	var b strings.Builder
-	first := 0
-	for _, p := range opts.Programs {
-		whose, own := "", ""
-		if len(opts.Programs) > 1 {
-			whose = launcher.RanksOf(first, p.Ranks) + ": "
-		}
-		if len(p.Env) > 0 {
-			own = "variables  " + strings.Join(names(p.Env), " ") + "\n"
-		}
-		fmt.Fprintf(&b, "program    %s%q\ndirectory  %s\n%s", whose, p.Argv, p.Wdir, own)
-		first += p.Ranks
-	}
-	if asked := opts.Network.String(); asked != "" {
-		b.WriteString("network    " + asked + "\n")
-	}
-	whose := ""
-	if len(opts.Programs) > 1 {
-		whose = "of all programs: "
-	}
-	fmt.Fprintf(&b, "variables  %s%s\n", whose, strings.Join(names(opts.Env), " "))
-	return b.String()
 }

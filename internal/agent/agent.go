@@ -37,6 +37,7 @@ type agent struct {
 	events  chan any
 	started chan struct{} // every rank was started
 	ended   chan struct{} // the loop is over: events go nowhere
+	own     resources     // of this host
 	job     wire.Job
 	progs   []program
 	relay   *relay
@@ -60,6 +61,10 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, opts Options) error
 	a := &agent{out: wire.NewWriter(out), began: time.Now(), events: make(chan any, 64),
 		started: make(chan struct{}), ended: make(chan struct{}), pumps: map[uint32]*pump{}, tokens: map[int]string{}}
 	a.stdin = newStdin(a.out)
+	var err error
+	if a.own, err = ownResources(); err != nil {
+		return err
+	}
 	if err := a.hello(out, opts); err != nil {
 		return fmt.Errorf("greet the launcher: %w", err)
 	}
@@ -92,6 +97,9 @@ func (a *agent) takeJob(frames *wire.Reader, opts Options) error {
 	watchdog.Stop() // the rest may take as long as this host's file systems do
 	var err error
 	if a.progs, err = prepare(a.job, os.Environ()); err == nil {
+		err = a.sit()
+	}
+	if err == nil {
 		err = a.openDoor()
 	}
 	var no *refusal
@@ -101,7 +109,7 @@ func (a *agent) takeJob(frames *wire.Reader, opts Options) error {
 	case err != nil:
 		return errors.Join(err, a.out.SendMessage(wire.TypeRefuse, wire.Refuse{Code: codeHostFailed, What: err.Error()}))
 	}
-	return a.out.SendMessage(wire.TypeReady, wire.Ready{FreePort: freePort()})
+	return a.out.SendMessage(wire.TypeReady, wire.Ready{FreePort: freePort(), Places: a.places()})
 }
 
 // expect reads the frame that must come now; heartbeats may come before it.

@@ -40,6 +40,7 @@ type program struct {
 	env  map[string]string // without what tells ranks apart
 	// singularity says that variables reach the ranks through a container.
 	singularity bool
+	seats       []seat // by local rank
 }
 
 // prepare checks that job can run on this host, before anything is started
@@ -230,7 +231,7 @@ func errno(err error) error {
 // rankEnv is the environment of one rank.
 func (p program) rankEnv(r rankenv.Rank) []string {
 	set := map[string]bool{}
-	env := r.Environ()
+	env := append(r.Environ(), p.seat(r.LocalRank).threadsEnv()...)
 	if p.singularity {
 		env = append(env, rankenv.Prefixed(env, nil)...)
 	}

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"fmt"
 	"os"
 	"os/signal"
 	"runtime"
@@ -9,6 +10,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gorun/gorun/internal/topology"
 )
 
 // processes starts and reaps this agent's children. A rank's pid is signalled
@@ -31,6 +34,7 @@ type startRequest struct {
 	argv, env []string
 	dir       string
 	files     []uintptr
+	cpus      topology.Set // to be bound to; nil: all that the agent may use
 	answer    chan error
 }
 
@@ -67,6 +71,13 @@ func (p *processes) startLoop() {
 }
 
 func (p *processes) fork(r startRequest) error {
+	// A process inherits what this thread may run on. All ranks of a host are bound or none is, and
+	// the thread does nothing else, so it need not be set back.
+	if r.cpus != nil {
+		if err := topology.SetAffinity(r.cpus); err != nil {
+			return fmt.Errorf("bind it to cpus %s: %v", r.cpus, err) // not wrapped: the program is not at fault
+		}
+	}
 	p.mu.Lock() // reaping must not see the pid before the table does
 	defer p.mu.Unlock()
 	pid, err := syscall.ForkExec(r.path, r.argv, &syscall.ProcAttr{

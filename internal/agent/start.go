@@ -21,7 +21,7 @@ func (a *agent) hello(out interface{ Write([]byte) (int, error) }, opts Options)
 	if _, err := out.Write(wire.Preamble(opts.Nonce)); err != nil {
 		return err
 	}
-	h := wire.Hello{Protocol: wire.Protocol, Build: opts.Build, PID: os.Getpid(), Arch: runtime.GOARCH, Addresses: ownAddresses()}
+	h := wire.Hello{Protocol: wire.Protocol, Build: opts.Build, PID: os.Getpid(), Arch: runtime.GOARCH, Addresses: ownAddresses(), Cores: a.own.cores}
 	h.Hostname, _ = os.Hostname()
 	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	h.Boot = strings.TrimSpace(string(boot))
@@ -94,6 +94,7 @@ func (a *agent) startRank(r wire.Rank, start wire.Start) (err error) {
 	p := &a.progs[r.Program]
 	err = a.procs.start(startRequest{rank: r.Rank, path: p.path, argv: p.argv, dir: p.dir,
 		env:   p.rankEnv(a.rankOf(r, start)),
+		cpus:  p.seat(r.LocalRank).cpus,
 		files: []uintptr{opened[0].Fd(), opened[1].Fd(), opened[2].Fd()}})
 	if err != nil {
 		return err

@@ -81,8 +81,11 @@ func Names() (names []string) {
 		name, _, _ := strings.Cut(kv, "=")
 		names = append(names, name)
 	}
-	return append(names, Unbuffered)
+	return append(names, Unbuffered, Threads)
 }
+
+// Threads is how many threads OpenMP and the libraries that follow it start in a rank.
+const Threads = "OMP_NUM_THREADS"
 
 // Unbuffered makes Python print at once although a rank's stdout is a pipe.
 const Unbuffered = "PYTHONUNBUFFERED"
@@ -113,7 +116,7 @@ func ofRanks(word string) bool {
 	name, _, _ := strings.Cut(word, "=")
 	prefix, glob := strings.CutSuffix(name, "*")
 	return slices.ContainsFunc(Names(), func(n string) bool {
-		return n == name && n != Unbuffered || glob && strings.HasPrefix(n, prefix)
+		return n == name && n != Unbuffered && n != Threads || glob && strings.HasPrefix(n, prefix)
 	})
 }
 

@@ -23,6 +23,8 @@ type Hello struct {
 	Caller  string `json:",omitempty"`
 	// Boot identifies the running kernel: two names with one Boot are one machine.
 	Boot string `json:",omitempty"`
+	// Cores is how many ranks the agent's host can keep busy: cores that the agent may use.
+	Cores int `json:",omitempty"`
 }
 
 // MaxAddresses is the most addresses that a hello tells of.
@@ -58,7 +60,8 @@ type Job struct {
 	// Stdin lists this host's ranks that get the launcher's standard input.
 	Stdin []int `json:",omitempty"`
 	// Grace is the time between TERM and KILL when the agent must stop by itself.
-	Grace time.Duration
+	Grace   time.Duration
+	Binding Binding
 }
 
 // Program is what some of a host's ranks run.
@@ -79,6 +82,7 @@ type Rank struct {
 // program are there, the door is open.
 type Ready struct {
 	FreePort int // a port that was free on this host, for MASTER_PORT
+	Places   []Place
 }
 
 // Refuse says why it cannot. Code is the exit code gorun should end with.

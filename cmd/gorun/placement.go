@@ -1,0 +1,136 @@
+package main
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/launcher"
+)
+
+// placement is which host a rank runs on, and where on it.
+type placement struct {
+	mapBy, rankBy  order
+	bindTo         binding
+	cpusPerRank    count
+	reportBindings bool
+}
+
+func (p *placement) addFlags(flags *pflag.FlagSet) {
+	flags.Var(&p.mapBy, "map-by", "deal ranks to hosts by slot (fill a host, then the next) or by node (one each in turn) (default slot)")
+	flags.Var(&p.rankBy, "rank-by", "number ranks by slot (host by host) or by node (in turn over the hosts) (default: as --map-by)")
+	flags.Var(&p.bindTo, "bind-to", "what a rank may run on: none, hwthread, core, numa or socket, with :overload-allowed or :if-supported (default none)")
+	flags.Var(&p.cpusPerRank, "cpus-per-rank", "cores of each rank; ranks are bound to them unless --bind-to says otherwise")
+	flags.BoolVar(&p.reportBindings, "report-bindings", false, "say what each rank is bound to")
+}
+
+// binding is what hosts are told. Cores per rank alone bind to cores.
+func (p *placement) binding() wire.Binding {
+	b := p.bindTo.Binding
+	b.Each = int(p.cpusPerRank)
+	if !p.bindTo.given && b.Each > 0 {
+		b.To = wire.BindCore
+	}
+	return b
+}
+
+// check finds what no host can do.
+func (p *placement) check() error {
+	if b := p.bindTo; b.given && b.To == "" && (b.Overload || b.IfSupported) {
+		return usagef("write --bind-to core"+b.qualifiers(), "--bind-to %s: there is nothing to bind to", b.String())
+	}
+	return nil
+}
+
+// request is what is asked of the plan.
+func (o *runOptions) request(np int) launcher.Request {
+	return launcher.Request{NP: np, NoOversubscribe: o.noOversubscribe, MapBy: o.mapBy.Order, RankBy: o.rankBy.Order}
+}
+
+// order is slot or node on the command line.
+type order struct{ launcher.Order }
+
+func (o *order) Type() string { return "order" }
+
+func (o *order) String() string {
+	if o.Order == 0 {
+		return ""
+	}
+	return o.Order.String()
+}
+
+func (o *order) Set(text string) error {
+	switch strings.ToLower(text) {
+	case "slot":
+		o.Order = launcher.BySlot
+	case "node":
+		o.Order = launcher.ByNode
+	default:
+		return errors.New("want slot or node")
+	}
+	return nil
+}
+
+// binding is a binding policy on the command line: core, socket:overload-allowed.
+type binding struct {
+	wire.Binding
+	given bool
+}
+
+func (b *binding) Type() string { return "policy" }
+
+func (b *binding) String() string {
+	if b.To == "" && !b.given {
+		return ""
+	}
+	if b.To == "" {
+		return "none" + b.qualifiers()
+	}
+	return b.To + b.qualifiers()
+}
+
+func (b *binding) qualifiers() (text string) {
+	if b.Overload {
+		text += ":overload-allowed"
+	}
+	if b.IfSupported {
+		text += ":if-supported"
+	}
+	return text
+}
+
+func (b *binding) Set(text string) error {
+	set := binding{given: true}
+	words := strings.FieldsFunc(strings.ToLower(text), func(c rune) bool { return c == ':' || c == ',' })
+	if len(words) == 0 || strings.HasPrefix(text, ":") {
+		return errBinding
+	}
+	switch words[0] {
+	case "none":
+	case "hwthread", "core", "numa", "socket":
+		set.To = words[0]
+	case "package":
+		set.To = wire.BindSocket
+	default:
+		return errBinding
+	}
+	for _, qualifier := range words[1:] {
+		switch qualifier {
+		case "overload-allowed", "overload":
+			set.Overload = true
+		case "if-supported":
+			set.IfSupported = true
+		default:
+			return errQualifier
+		}
+	}
+	*b = set
+	return nil
+}
+
+var (
+	errBinding   = errors.New("want none, hwthread, core, numa or socket")
+	errQualifier = errors.New("after a colon want overload-allowed or if-supported")
+)

@@ -1,0 +1,191 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gorun/gorun/internal/rankenv"
+	"github.com/gorun/gorun/internal/topology"
+	"github.com/gorun/gorun/internal/wire"
+)
+
+// seat is what one rank of this host computes on.
+type seat struct {
+	cpus    topology.Set // what it is bound to; nil: it is not
+	threads int          // OMP_NUM_THREADS; 0: not ours to set
+}
+
+// resources are the machine as ranks may use it.
+type resources struct {
+	machine topology.Machine
+	cores   int // that can be kept busy
+	// try finds out whether a rank can be bound.
+	try func(topology.Set) error
+}
+
+// ownResources are what the agent may use, as its ranks will.
+func ownResources() (resources, error) {
+	m, err := topology.Here()
+	return resources{machine: m, cores: m.Room(topology.Quota(os.DirFS("/"))), try: tryAffinity}, err
+}
+
+// tryAffinity binds a thread that ends at once.
+func tryAffinity(cpus topology.Set) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with this goroutine
+		done <- topology.SetAffinity(cpus)
+	}()
+	return <-done
+}
+
+// sit finds the seats of all ranks of this host, of which the program's own take theirs.
+func (p *program) sit(job wire.Job, h resources) error {
+	binding := job.Binding
+	seats, err := seats(h, binding, len(job.Ranks))
+	if err != nil {
+		return err
+	}
+	for i := range seats {
+		if seats[i].cpus == nil {
+			break
+		}
+		err := h.try(seats[i].cpus)
+		if err == nil {
+			continue
+		}
+		if !binding.IfSupported {
+			return refuse(codeHostFailed, "leave --bind-to out, or add :if-supported to it",
+				"rank %d cannot be bound to cpus %s: %v", job.Ranks[i].Rank, seats[i].cpus, errno(err))
+		}
+		unbound(seats)
+		break
+	}
+	if p.threadsGiven() {
+		for i := range seats {
+			seats[i].threads = 0
+		}
+	}
+	p.seats = seats
+	return nil
+}
+
+func unbound(seats []seat) {
+	for i := range seats {
+		seats[i].cpus = nil
+	}
+}
+
+// seats shares the host out among ranks. Threads are one a core, and ranks on the same cores share
+// them. It is pure.
+func seats(h resources, b wire.Binding, ranks int) ([]seat, error) {
+	all := make([]seat, ranks)
+	if b.To == "" {
+		for i := range all {
+			all[i].threads = max(b.Each, 1)
+			if b.Each == 0 {
+				all[i].threads = max(h.cores/ranks, 1)
+			}
+		}
+		return all, nil
+	}
+	unit, known := map[string]topology.Unit{wire.BindThread: topology.Thread, wire.BindCore: topology.Core,
+		wire.BindNode: topology.Node, wire.BindSocket: topology.Socket}[b.To]
+	if !known {
+		return nil, refuse(codeHostFailed, "", "ranks cannot be bound to %q", b.To)
+	}
+	bound, err := h.machine.Bind(topology.Policy{Unit: unit, Each: b.Each, Overload: b.Overload}, ranks)
+	var few *topology.FewError
+	switch {
+	case errors.As(err, &few):
+		return nil, refuse(codeHostFailed, fewHint(few, b.To), "ranks cannot be bound: %v", err)
+	case err != nil:
+		return nil, err
+	}
+	sharers := map[string]int{}
+	for _, cpus := range bound {
+		sharers[cpus.String()]++
+	}
+	for i, cpus := range bound {
+		threads := h.machine.CoresOf(cpus) / sharers[cpus.String()]
+		if unit > topology.Core && b.Each > 0 {
+			threads = b.Each
+		}
+		all[i] = seat{cpus: cpus, threads: max(threads, 1)}
+	}
+	return all, nil
+}
+
+// fewHint says what to do about too few cores for ranks bound to something.
+func fewHint(few *topology.FewError, to string) string {
+	hint := fmt.Sprintf("or say --bind-to %s:overload-allowed or --bind-to none", to)
+	switch most := few.Have / few.Each; most {
+	case 0:
+		return "ask for fewer --cpus-per-rank, " + hint
+	case 1:
+		return "give the host 1 rank at most (-H host:1), " + hint
+	default:
+		return fmt.Sprintf("give the host %d ranks at most (-H host:%d), %s", most, most, hint)
+	}
+}
+
+// threadsGiven reports that the user has set the number of threads, here or for a container, for
+// which ours would win over what a program before it sets: env OMP_NUM_THREADS=4 singularity.
+func (p program) threadsGiven() bool {
+	_, set := p.env[rankenv.Threads]
+	if set || !p.singularity {
+		return set
+	}
+	if slices.ContainsFunc(p.argv, func(a string) bool { return strings.Contains(a, rankenv.Threads+"=") }) {
+		return true
+	}
+	var list []string
+	for name := range p.env {
+		list = append(list, name+"=")
+	}
+	return rankenv.Taken(list)[rankenv.Threads]
+}
+
+// seat is a rank's seat by its place on this host.
+func (p program) seat(local int) seat {
+	if local >= len(p.seats) {
+		return seat{}
+	}
+	return p.seats[local]
+}
+
+// threadsEnv sets a rank's number of threads, if that is ours to do.
+func (s seat) threadsEnv() []string {
+	if s.threads == 0 {
+		return nil
+	}
+	return []string{rankenv.Threads + "=" + strconv.Itoa(s.threads)}
+}
+
+// sit gives the ranks of every program their seats.
+func (a *agent) sit() error {
+	for i := range a.progs {
+		if err := a.progs[i].sit(a.job, a.own); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// places tells the launcher of the seats.
+func (a *agent) places() []wire.Place {
+	places := make([]wire.Place, len(a.job.Ranks))
+	for i, r := range a.job.Ranks {
+		s := a.progs[r.Program].seat(r.LocalRank)
+		places[i] = wire.Place{Rank: r.Rank, Threads: s.threads}
+		if s.cpus != nil {
+			places[i].CPUs, places[i].Where = s.cpus.String(), a.own.machine.Describe(s.cpus)
+		}
+	}
+	return places
+}

@@ -1,0 +1,156 @@
+package topology
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Unit is what ranks are bound to.
+type Unit int
+
+// The units, small ones first.
+const (
+	Thread Unit = iota + 1
+	Core
+	Node
+	Socket
+)
+
+func (u Unit) String() string {
+	switch u {
+	case Thread:
+		return "hardware thread"
+	case Core:
+		return "core"
+	case Node:
+		return "NUMA node"
+	}
+	return "socket"
+}
+
+// of is the number of the unit that a thread is in.
+func (u Unit) of(c CPU) int {
+	switch u {
+	case Thread:
+		return c.ID
+	case Core:
+		return c.Core
+	case Node:
+		return c.Node
+	}
+	return c.Socket
+}
+
+// Policy says how ranks are bound.
+type Policy struct {
+	Unit     Unit
+	Each     int  // cores a rank needs, or hardware threads where they are the unit; 0 is 1
+	Overload bool // ranks may share them
+}
+
+// FewError says that a machine has fewer cores, or hardware threads, than ranks need.
+type FewError struct {
+	Ranks, Each, Have int
+	Unit              Unit // Core or Thread
+}
+
+func (e *FewError) Error() string {
+	who := count(e.Ranks, "rank") + " need"
+	switch {
+	case e.Ranks == 1:
+		who += "s"
+	case e.Each > 1:
+		who = fmt.Sprintf("%s, %s each, need", count(e.Ranks, "rank"), count(e.Each, e.Unit.String()))
+	}
+	return fmt.Sprintf("%s %s, and there %s", who, count(e.Ranks*e.Each, e.Unit.String()), are(e.Have))
+}
+
+// Bind returns the hardware threads of each of a host's ranks, in order. Neighbours fill a NUMA node and
+// a socket before the next. Bound to cores or hardware threads, a rank has Each of them, which are in one
+// NUMA node, or at least in one socket, if all ranks then find room. NUMA nodes and sockets
+// get ranks in proportion to their cores. Its error is a *[FewError]. It is pure.
+func (m Machine) Bind(p Policy, ranks int) ([]Set, error) {
+	grain := min(p.Unit, Core)
+	parts, each := m.split(grain), max(p.Each, 1)
+	if len(parts) == 0 || len(parts) < ranks*each && !p.Overload {
+		return nil, &FewError{Ranks: ranks, Each: each, Have: len(parts), Unit: grain}
+	}
+	bound := make([]Set, ranks)
+	if p.Unit > Core {
+		whole := map[int]Set{}
+		for _, part := range m.split(p.Unit) {
+			whole[p.Unit.of(part[0])] = part.ids()
+		}
+		for i := range bound {
+			bound[i] = whole[p.Unit.of(parts[i*len(parts)/ranks][0])]
+		}
+		return bound, nil
+	}
+	blocks := blocks(parts, each, ranks)
+	for i := range bound {
+		bound[i] = blocks[i%len(blocks)].ids()
+	}
+	return bound, nil
+}
+
+// blocks cuts parts into blocks of so many: inside NUMA nodes, or else inside sockets, if that makes
+// enough for all ranks, or else anywhere.
+func blocks(parts []Machine, each, ranks int) []Machine {
+	for _, within := range []Unit{Node, Socket} {
+		if b := cut(parts, each, within.of); len(b) >= ranks {
+			return b
+		}
+	}
+	b := cut(parts, each, func(CPU) int { return 0 })
+	if len(b) == 0 { // a rank may have more than there is: all of it
+		b = []Machine{slices.Concat(parts...)}
+	}
+	return b
+}
+
+// cut takes blocks of neighbours that have one and the same place.
+func cut(parts []Machine, each int, place func(CPU) int) (blocks []Machine) {
+	for len(parts) >= each {
+		if place(parts[0][0]) != place(parts[each-1][0]) {
+			parts = parts[1:]
+			continue
+		}
+		blocks, parts = append(blocks, slices.Concat(parts[:each]...)), parts[each:]
+	}
+	return blocks
+}
+
+// split parts the machine into its units, in order.
+func (m Machine) split(u Unit) (parts []Machine) {
+	index := map[int]int{}
+	for _, c := range m {
+		i, known := index[u.of(c)]
+		if !known {
+			i, index[u.of(c)] = len(parts), len(parts)
+			parts = append(parts, nil)
+		}
+		parts[i] = append(parts[i], c)
+	}
+	return parts
+}
+
+func (m Machine) ids() (ids Set) {
+	for _, c := range m {
+		ids = append(ids, c.ID)
+	}
+	return ids.sorted()
+}
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+func are(n int) string {
+	if n == 1 {
+		return "is 1"
+	}
+	return fmt.Sprintf("are %d", n)
+}

@@ -1,0 +1,158 @@
+// Package topology knows which hardware threads, cores, NUMA nodes and sockets a host has, which
+// of them this process may use, and how ranks are bound to them.
+//
+// Reading is pure: the kernel's file systems are handed in. Only [Here], [Affinity] and
+// [SetAffinity] look at, or change, this machine.
+package topology
+
+import (
+	"cmp"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// CPU is one hardware thread, and where it is.
+type CPU struct {
+	ID     int // the kernel's number
+	Core   int // from 0, counted over all sockets
+	Node   int // the kernel's number of the NUMA node
+	Socket int // from 0
+}
+
+// Machine is the hardware threads of a host: those of a core are neighbours, as are those
+// of a NUMA node in a socket.
+type Machine []CPU
+
+// Read reads what the kernel tells in sys, normally /sys. Where it says nothing about cores
+// every hardware thread is one, and all are in one socket and NUMA node.
+func Read(sys fs.FS) (Machine, error) {
+	const folder = "devices/system/cpu"
+	text, err := fs.ReadFile(sys, folder+"/online")
+	if err != nil {
+		return nil, err
+	}
+	online, err := ParseSet(string(text))
+	if err != nil {
+		return nil, fmt.Errorf("%s/online: %w", folder, err)
+	}
+	nodes := readNodes(sys)
+	m := make(Machine, len(online))
+	for i, id := range online {
+		dir := fmt.Sprintf("%s/cpu%d/topology", folder, id)
+		m[i] = CPU{ID: id, Core: firstThread(sys, dir, id), Node: nodes[id], Socket: readNumber(sys, dir+"/physical_package_id")}
+	}
+	m.number()
+	return m, nil
+}
+
+// number brings the threads into order and gives cores and sockets numbers from 0, in place of the
+// kernel's, which have gaps and for cores begin again in every socket.
+func (m Machine) number() {
+	slices.SortFunc(m, func(a, b CPU) int {
+		return cmp.Or(cmp.Compare(a.Socket, b.Socket), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Core, b.Core), cmp.Compare(a.ID, b.ID))
+	})
+	var last CPU
+	for i, c := range m {
+		if i > 0 {
+			m[i].Core, m[i].Socket = m[i-1].Core, m[i-1].Socket
+			if c.Core != last.Core {
+				m[i].Core++
+			}
+			if c.Socket != last.Socket {
+				m[i].Socket++
+			}
+		} else {
+			m[i].Core, m[i].Socket = 0, 0
+		}
+		last = c
+	}
+}
+
+// firstThread is the lowest number of the threads that share the core of a thread: it stands for the core.
+func firstThread(sys fs.FS, dir string, id int) int {
+	for _, name := range []string{"core_cpus_list", "thread_siblings_list"} { // the second before Linux 5.3
+		text, err := fs.ReadFile(sys, path.Join(dir, name))
+		if err != nil {
+			continue
+		}
+		if siblings, err := ParseSet(string(text)); err == nil && len(siblings) > 0 {
+			return siblings[0]
+		}
+	}
+	return id
+}
+
+// readNodes is the NUMA node of each hardware thread.
+func readNodes(sys fs.FS) map[int]int {
+	nodes := map[int]int{}
+	files, _ := fs.Glob(sys, "devices/system/node/node[0-9]*/cpulist")
+	for _, file := range files {
+		number, err := strconv.Atoi(strings.TrimPrefix(path.Base(path.Dir(file)), "node"))
+		text, readErr := fs.ReadFile(sys, file)
+		if err != nil || readErr != nil {
+			continue
+		}
+		cpus, _ := ParseSet(string(text)) // empty where a node has memory only
+		for _, id := range cpus {
+			nodes[id] = number
+		}
+	}
+	return nodes
+}
+
+// readNumber is the number in a file; 0 where there is none, or it says -1 for unknown.
+func readNumber(sys fs.FS, name string) int {
+	text, _ := fs.ReadFile(sys, name)
+	n, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+	return max(n, 0)
+}
+
+// Flat is a machine of which only the hardware threads are known.
+func Flat(cpus Set) Machine {
+	m := make(Machine, len(cpus))
+	for i, id := range cpus {
+		m[i] = CPU{ID: id, Core: i}
+	}
+	return m
+}
+
+// Only is the part of m that cpus are in. Cores and sockets keep their numbers.
+func (m Machine) Only(cpus Set) Machine {
+	return slices.DeleteFunc(slices.Clone(m), func(c CPU) bool { return !cpus.Has(c.ID) })
+}
+
+// CoresOf counts the cores that cpus are in.
+func (m Machine) CoresOf(cpus Set) int { return len(m.Only(cpus).split(Core)) }
+
+// Room is how many ranks may compute at one time, each on a core of its own, where quota is how
+// many CPUs' time there is, or 0 for no limit. It is at least 1.
+func (m Machine) Room(quota float64) int {
+	cores := len(m.split(Core))
+	if quota > 0 {
+		cores = min(cores, int(quota))
+	}
+	return max(cores, 1)
+}
+
+// Describe says where cpus are: "cores 2-3 of socket 0".
+func (m Machine) Describe(cpus Set) string {
+	part := m.Only(cpus)
+	var cores, sockets Set
+	for _, c := range part {
+		cores, sockets = append(cores, c.Core), append(sockets, c.Socket)
+	}
+	cores, sockets = cores.sorted(), sockets.sorted()
+	threads := ""
+	whole := slices.DeleteFunc(slices.Clone(m), func(c CPU) bool { return !cores.Has(c.Core) })
+	switch {
+	case len(part) < len(whole) && len(part) == 1:
+		threads = "a hardware thread of "
+	case len(part) < len(whole):
+		threads = strconv.Itoa(len(part)) + " hardware threads of "
+	}
+	return fmt.Sprintf("%s%s of %s", threads, cores.named("core"), sockets.named("socket"))
+}

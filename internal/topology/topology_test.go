@@ -1,0 +1,225 @@
+package topology
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+// tree is a file system out of lines of a path and a text.
+func tree(lines string) fs.FS {
+	files := fstest.MapFS{}
+	for line := range strings.Lines(lines) {
+		if name, text, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " "); ok {
+			files[name] = &fstest.MapFile{Data: []byte(text + "\n")}
+		}
+	}
+	return files
+}
+
+// box is a machine of sockets, NUMA nodes in each, cores in each, and threads in each, numbered as most
+// servers are: first one thread of every core, then the others.
+func box(sockets, nodes, cores, threads int) Machine {
+	var m Machine
+	all := sockets * nodes * cores
+	for core := range all {
+		for thread := range threads {
+			m = append(m, CPU{ID: core + thread*all, Core: core, Node: core / cores, Socket: core / cores / nodes})
+		}
+	}
+	return m
+}
+
+func TestRead(t *testing.T) {
+	for name, want := range map[string]string{
+		"vm-2":        "0:c0n0s0 1:c1n0s0",
+		"interleaved": "0:c0n0s0 4:c0n0s0 2:c1n0s0 6:c1n0s0 1:c2n1s1 5:c2n1s1 3:c3n1s1",
+		"bare":        "0:c0n0s0 1:c1n0s0 3:c2n0s0",
+	} {
+		text, err := os.ReadFile(filepath.Join("testdata", name+".txt"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := Read(tree(string(text)))
+		var got []string
+		for _, c := range m {
+			got = append(got, fmt.Sprintf("%d:c%dn%ds%d", c.ID, c.Core, c.Node, c.Socket))
+		}
+		if err != nil || strings.Join(got, " ") != want {
+			t.Errorf("%s is %s, %v; want %s", name, strings.Join(got, " "), err, want)
+		}
+	}
+	for _, broken := range []string{"", "devices/system/cpu/online x"} {
+		if m, err := Read(tree(broken)); err == nil {
+			t.Errorf("%q is %v", broken, m)
+		}
+	}
+}
+
+// TestReadAsLscpuDoes compares this machine with what util-linux makes of it.
+func TestReadAsLscpuDoes(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "lscpu", "-p=CPU,CORE,SOCKET,NODE").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := Read(os.DirFS("/sys"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs := map[int][3]int{}
+	for line := range strings.Lines(string(out)) {
+		var cpu, core, socket, node int
+		if n, _ := fmt.Sscanf(line, "%d,%d,%d,%d", &cpu, &core, &socket, &node); n >= 3 {
+			theirs[cpu] = [3]int{core, socket, node}
+		}
+	}
+	if len(m) != len(theirs) {
+		t.Fatalf("%d hardware threads, lscpu has %d", len(m), len(theirs))
+	}
+	for _, a := range m {
+		for _, b := range m {
+			x, y := theirs[a.ID], theirs[b.ID]
+			if (a.Core == b.Core) != (x[0] == y[0]) || (a.Socket == b.Socket) != (x[1] == y[1]) || (a.Node == b.Node) != (x[2] == y[2]) {
+				t.Fatalf("%+v and %+v are %v and %v to lscpu", a, b, x, y)
+			}
+		}
+	}
+}
+
+func TestBind(t *testing.T) {
+	small, large, smt := box(1, 1, 4, 1), box(2, 2, 4, 1), box(2, 1, 2, 2)
+	for _, tc := range []struct {
+		name    string
+		machine Machine
+		policy  Policy
+		ranks   int
+		want    string // a set a rank, or what is wrong
+	}{
+		{"a core each", small, Policy{Unit: Core}, 3, "0 1 2"},
+		{"two cores each", small, Policy{Unit: Core, Each: 2}, 2, "0-1 2-3"},
+		{"both threads of a core", smt, Policy{Unit: Core}, 4, "0,4 1,5 2,6 3,7"},
+		{"a thread each, a core's first", smt, Policy{Unit: Thread}, 3, "0 4 1"},
+		{"two threads each", smt, Policy{Unit: Thread, Each: 2}, 4, "0,4 1,5 2,6 3,7"},
+		{"blocks stay in a NUMA node", large, Policy{Unit: Core, Each: 3}, 4, "0-2 4-6 8-10 12-14"},
+		{"or else in a socket", large, Policy{Unit: Core, Each: 5}, 2, "0-4 8-12"},
+		{"or else they do not", large, Policy{Unit: Core, Each: 5}, 3, "0-4 5-9 10-14"},
+		{"sockets in equal blocks", large, Policy{Unit: Socket}, 4, "0-7 0-7 8-15 8-15"},
+		{"NUMA nodes in equal blocks", large, Policy{Unit: Node}, 4, "0-3 4-7 8-11 12-15"},
+		{"NUMA nodes, one rank too many for equal blocks", large, Policy{Unit: Node}, 5, "0-3 0-3 4-7 8-11 12-15"},
+		{"only what is allowed", large.Only(Set{0, 1, 8, 9, 10, 11, 12, 13}), Policy{Unit: Socket}, 4, "0-1 8-13 8-13 8-13"},
+		{"too few cores", small, Policy{Unit: Core}, 5, "5 ranks need 5 cores, and there are 4"},
+		{"too few for all", small, Policy{Unit: Core, Each: 3}, 2, "2 ranks, 3 cores each, need 6 cores, and there are 4"},
+		{"too few for one", small.Only(Set{1}), Policy{Unit: Core, Each: 3}, 1, "1 rank needs 3 cores, and there is 1"},
+		{"too few threads", smt.Only(Set{0, 4}), Policy{Unit: Thread}, 3, "3 ranks need 3 hardware threads, and there are 2"},
+		{"more ranks on sockets than cores", small, Policy{Unit: Socket}, 5, "5 ranks need 5 cores, and there are 4"},
+		{"too few cores, shared", small, Policy{Unit: Core, Overload: true}, 6, "0 1 2 3 0 1"},
+		{"more cores than there are", small, Policy{Unit: Core, Each: 9, Overload: true}, 2, "0-3 0-3"},
+		{"sockets, shared", small, Policy{Unit: Socket, Overload: true}, 5, "0-3 0-3 0-3 0-3 0-3"},
+		{"nothing", nil, Policy{Unit: Core, Overload: true}, 1, "1 rank needs 1 core, and there are 0"},
+	} {
+		sets, err := tc.machine.Bind(tc.policy, tc.ranks)
+		var got []string
+		for _, s := range sets {
+			got = append(got, s.String())
+		}
+		var few *FewError
+		if errors.As(err, &few) {
+			got = []string{err.Error()}
+		}
+		if strings.Join(got, " ") != tc.want {
+			t.Errorf("%s: %s, want %s", tc.name, strings.Join(got, " "), tc.want)
+		}
+	}
+}
+
+// Ranks that fit never share a core, whatever they are bound to and however many they need.
+func TestBindNeverOverloads(t *testing.T) {
+	for _, m := range []Machine{box(1, 1, 1, 1), box(2, 1, 3, 2), box(2, 2, 5, 1), box(2, 1, 4, 2).Only(Set{0, 2, 3, 5, 6, 7, 13})} {
+		cores := len(m.split(Core))
+		for _, unit := range []Unit{Core, Node, Socket} {
+			for each := 1; each <= cores; each++ {
+				for ranks := 1; ranks*each <= cores; ranks++ {
+					sets, err := m.Bind(Policy{Unit: unit, Each: each}, ranks)
+					if err != nil || len(sets) != ranks {
+						t.Fatalf("%d ranks with %d of %v: %v, %v", ranks, each, m, sets, err)
+					}
+					users := map[string]int{}
+					for _, s := range sets {
+						users[s.String()]++
+						if unit == Core && m.CoresOf(s) != each {
+							t.Fatalf("%d ranks with %d of %v get %v", ranks, each, m, sets)
+						}
+					}
+					for set, n := range users {
+						s, _ := ParseSet(set)
+						if n > m.CoresOf(s) {
+							t.Fatalf("%d ranks by %v of %v: %d on %s", ranks, unit, m, n, set)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestDescribe(t *testing.T) {
+	m := box(2, 1, 4, 2)
+	for cpus, want := range map[string]string{
+		"2,10": "core 2 of socket 0", "10": "a hardware thread of core 2 of socket 0", "2-3,10-11": "cores 2-3 of socket 0",
+		"2-3": "2 hardware threads of cores 2-3 of socket 0", "0-15": "cores 0-7 of sockets 0-1", "4,6,12,14": "cores 4,6 of socket 1",
+	} {
+		s, err := ParseSet(cpus)
+		if got := m.Describe(s); err != nil || got != want {
+			t.Errorf("%s is %q, want %q", cpus, got, want)
+		}
+	}
+	if got := Flat(Set{3, 5}).Describe(Set{5}); got != "core 1 of socket 0" {
+		t.Errorf("on a machine without a topology: %s", got)
+	}
+}
+
+func TestParseSet(t *testing.T) {
+	for text, want := range map[string]string{"0-3,8\n": "0-3,8", "": "", "\n": "", "5": "5", "3,1-2": "1-3", "1,1": "1"} {
+		if got, err := ParseSet(text); err != nil || got.String() != want {
+			t.Errorf("%q is %s, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"x", "3-1", "-1", "1-", "0-99999999", "1 2"} {
+		if got, err := ParseSet(text); err == nil {
+			t.Errorf("%q is %v", text, got)
+		}
+	}
+}
+
+func TestQuota(t *testing.T) {
+	for name, tc := range map[string]struct {
+		files string
+		want  float64
+	}{
+		"none":          {"", 0},
+		"version 2":     {"proc/self/cgroup 0::/a/b\nsys/fs/cgroup/a/b/cpu.max 150000 100000", 1.5},
+		"no limit":      {"proc/self/cgroup 0::/a\nsys/fs/cgroup/a/cpu.max max 100000", 0},
+		"a group above": {"proc/self/cgroup 0::/a/b\nsys/fs/cgroup/a/b/cpu.max 400000 100000\nsys/fs/cgroup/a/cpu.max 200000 100000", 2},
+		"a container":   {"proc/self/cgroup 0::/\nsys/fs/cgroup/cpu.max 300000 100000", 3},
+		"version 1": {"proc/self/cgroup 4:cpu,cpuacct:/docker/1\nsys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us 250000\n" +
+			"sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us 100000", 2.5},
+		"version 1 without a limit": {"proc/self/cgroup 4:cpu:/\nsys/fs/cgroup/cpu/cpu.cfs_quota_us -1\nsys/fs/cgroup/cpu/cpu.cfs_period_us 100000", 0},
+		"nonsense":                  {"proc/self/cgroup 0::../../x\nsys/fs/cgroup/cpu.max 1", 0},
+	} {
+		if got := Quota(tree(tc.files)); got != tc.want {
+			t.Errorf("%s: %v, want %v", name, got, tc.want)
+		}
+	}
+	m := box(1, 1, 4, 2)
+	for quota, want := range map[float64]int{0: 4, 0.5: 1, 1.9: 1, 3: 3, 64: 4} {
+		if got := m.Room(quota); got != want {
+			t.Errorf("with the time of %v CPUs there is room for %d, want %d", quota, got, want)
+		}
+	}
+}
