@@ -135,7 +135,7 @@ func readerSays(reader string) string {
 	case "mpi-args":
 		return "the options of mpirun in it are read as such"
 	case "ssh-args":
-		return "-p, -i, -F and some -o are --ssh-port, --ssh-identity-file, --ssh-config, --host-keys"
+		return "-p, -i, -F and some -o are --ssh-port, --ssh-identity-file, --ssh-config, --host-keys; all are --launch-agent-args"
 	case "rsh-agent":
 		return "--launch-agent; of several with : between, the first that is there"
 	case "map-by":
@@ -197,7 +197,7 @@ func flagGroups() []flagGroup {
 		{"What the ranks get", []string{"export", "env-file", "unset-env", "no-env", "wdir", "stdin"}},
 		{"Output", []string{"prefix", "tag-output", "timestamp", "color", "show", "hide", "merge-stderr", "output-filename", "stdout-file", "stderr-file", "summary", "quiet", "json-events"}},
 		{"How long", []string{"start-timeout", "timeout", "grace"}},
-		{"Connections", []string{"launcher", "launch-agent", "ssh-config", "ssh-port", "ssh-identity-file", "host-keys", "network-interface"}},
+		{"Connections", []string{"launcher", "launch-agent", "launch-agent-args", "ssh-config", "ssh-port", "ssh-identity-file", "host-keys", "network-interface"}},
 		{"gorun itself", []string{"dry-run", "json", "display-map", "print-env-flags", "config-file", "config", "dialect", "verbose", "help"}},
 	}
 }

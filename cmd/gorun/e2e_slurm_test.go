@@ -218,7 +218,7 @@ func (s slurmLab) testChoose(t *testing.T) {
 	s.salloc(t, "-N3 -n5", nil, binary("gorun"), "--launcher", "srun", "-H", "n2,m3", "true").want(2, "Slurm job", "has no host m3", "did you mean n3?")
 	s.salloc(t, "-N1", nil, binary("gorun"), "--launcher", "srun", "--hostfile", s.hosts(t, "n9\n"), "true").want(125, "n9: it is no node of Slurm job", "--launcher ssh")
 	s.run(t, nil, binary("gorun"), "--launcher", "srun", "true").want(2, "SLURM_JOB_ID is not set", "salloc")
-	s.run(t, nil, binary("gorun"), "--launcher", "pbs", "true").want(2, "auto, ssh, srun or local")
+	s.run(t, nil, binary("gorun"), "--launcher", "pbs", "true").want(2, "auto, ssh, srun, system-ssh, rsh or local")
 }
 
 func (s slurmLab) hosts(t *testing.T, text string) string {

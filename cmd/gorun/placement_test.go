@@ -59,7 +59,7 @@ func TestDryRunText(t *testing.T) {
 		if err := flags.Parse(strings.Fields(args)); err != nil {
 			t.Fatal(err)
 		}
-		opts := launcher.Options{Argv: []string{"a"}, Wdir: "/w", Binding: o.binding(), Env: []string{"B=secret"}}
+		opts := launcher.Options{Programs: []launcher.Program{{Argv: []string{"a"}, Wdir: "/w", Ranks: 1}}, Binding: o.binding(), Env: []string{"B=secret"}}
 		d := newDryRun(o, launcher.Plan{}, opts, "-H", nil)
 		if got := d.text(o); got != want+"program    [\"a\"]\ndirectory  /w\nvariables  B\n" {
 			t.Errorf("%s: %q", args, got)

@@ -15,8 +15,7 @@ import (
 // addRemoteShellFlags binds what says by which program hosts are reached.
 func addRemoteShellFlags(o *runOptions, flags *pflag.FlagSet) {
 	flags.StringVar(&o.rshAgent, "launch-agent", "", "program that reaches hosts in place of gorun's own SSH, with its arguments; it is run as PROGRAM ARGS HOST COMMAND")
-	flags.StringArrayVar(&o.rshArgs, "launch-agent-args", nil, "more arguments of that program, as one text; what else they say of SSH is read as well")
-	_ = flags.MarkHidden("launch-agent-args") // plm_rsh_args of Open MPI
+	flags.StringArrayVar(&o.rshArgs, "launch-agent-args", nil, "more arguments of that program, or of ssh with --launcher system-ssh, as one text; may be repeated")
 }
 
 // method is how hosts are reached, where o says so.

@@ -116,7 +116,7 @@ func TestThreadsOfARank(t *testing.T) {
 		{"A=1", "SINGULARITYENV_OMP_NUM_THREADS=5", true, "env A=1 singularity", []string{"SINGULARITYENV_OMP_NUM_THREADS=5"}},
 	} {
 		job := wire.Job{Env: [][]byte{[]byte(tc.sent)}, Ranks: make([]wire.Rank, 2)}
-		p := program{env: baseEnv([]string{tc.inherited}, job), singularity: tc.singularity, argv: strings.Fields(tc.argv)}
+		p := program{env: baseEnv([]string{tc.inherited}, job, wire.Program{}), singularity: tc.singularity, argv: strings.Fields(tc.argv)}
 		if err := p.sit(job, fourCores()); err != nil {
 			t.Fatal(err)
 		}

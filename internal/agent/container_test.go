@@ -20,7 +20,7 @@ func TestRanksInSingularityGetPrefixedVariables(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := p.sit(wire.Job{Ranks: make([]wire.Rank, 4)}, fourCores()); err != nil {
+		if err := p[0].sit(wire.Job{Ranks: make([]wire.Rank, 4)}, fourCores()); err != nil {
 			t.Fatal(err)
 		}
 		got := map[string]string{}
