@@ -14,6 +14,7 @@ import (
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/internal/workdir"
 )
 
 // dialLimit bounds the connections being set up at one time.
@@ -27,6 +28,8 @@ type Options struct {
 	Argv []string // the program and its arguments
 	Env  []string // NAME=value, for every rank
 	Wdir string   // absolute
+	// Work is the folder that Wdir is in, to be brought to the hosts that do not see it; nil: all do.
+	Work *workdir.Tree
 	// Network is which of the hosts' addresses ranks may use.
 	Network Network
 
@@ -81,7 +84,7 @@ func Run(ctx context.Context, plan Plan, opts Options) (Result, error) {
 	defer job.close()
 	startCtx, cancel := job.startContext(ctx)
 	defer cancel(nil)
-	if err := job.onEveryHost(startCtx, job.connect, job.stage, job.prepare); err != nil {
+	if err := job.onEveryHost(startCtx, job.connect, job.bringWork, job.stage, job.prepare); err != nil {
 		return Result{}, err
 	}
 	addrs, err := job.chooseAddresses()
@@ -111,6 +114,7 @@ type job struct {
 	id     string
 	key    []byte
 	stager *stager
+	work   *work
 
 	hosts    []Host // by index in the plan, as are the next two
 	sessions []*session
@@ -136,12 +140,14 @@ func newJob(plan Plan, opts Options) (*job, error) {
 		stager: newStager(opts.Exe, opts.Trace), core: newCore(plan, opts.Grace), early: make(chan Stop, 1), events: make(chan any, 256), ended: make(chan struct{}),
 		hosts: make([]Host, len(plan.Hosts)), sessions: make([]*session, len(plan.Hosts)), ports: make([]int, len(plan.Hosts))}
 	rand.Read(j.key)
+	var err error
+	if j.work, err = newWork(opts, len(plan.Hosts), j.stager); err != nil {
+		return nil, err
+	}
 	if opts.OutputDir != "" {
-		files, err := newRankFiles(opts.OutputDir, plan, opts.Note)
-		if err != nil {
+		if j.files, err = newRankFiles(opts.OutputDir, plan, opts.Note); err != nil {
 			return nil, err
 		}
-		j.files = files
 	}
 	return j, nil
 }
@@ -222,6 +228,10 @@ func (j *job) connect(ctx context.Context, i int) (err error) {
 	return err
 }
 
+func (j *job) bringWork(ctx context.Context, i int) error {
+	return j.work.bring(ctx, i, j.plan.Hosts[i].Name, j.hosts[i])
+}
+
 func (j *job) stage(ctx context.Context, i int) error {
 	s, err := j.stager.agent(ctx, j.hosts[i])
 	if err != nil {
@@ -236,7 +246,11 @@ func (j *job) stage(ctx context.Context, i int) error {
 // prepare sends the job and waits for the host's word that it can start there.
 func (j *job) prepare(ctx context.Context, i int) error {
 	s := j.sessions[i]
-	s.out.tell(wire.TypeJob, j.describe(s.host))
+	told := j.describe(s.host)
+	if dir := j.work.dir(i); dir != "" {
+		told.Wdir = []byte(dir)
+	}
+	s.out.tell(wire.TypeJob, told)
 	stop := context.AfterFunc(ctx, s.cancel)
 	defer stop()
 	for {

@@ -30,6 +30,7 @@ type stager struct {
 	trace  func(format string, args ...any)
 	first  sync.Once
 	staged chan struct{} // closed when the first upload is over
+	known  sync.Map      // from Host to the path where gorun is there
 }
 
 func newStager(exe Executable, trace func(string, ...any)) *stager {
@@ -37,29 +38,44 @@ func newStager(exe Executable, trace func(string, ...any)) *stager {
 }
 
 // agent returns a session with an agent of our own build on conn.
-func (s *stager) agent(ctx context.Context, conn Host) (*session, error) {
+func (s *stager) agent(ctx context.Context, conn Host) (opened *session, err error) {
+	err = s.start(ctx, conn, func(path string) error {
+		opened, err = openSession(ctx, conn, path, s.exe.Build)
+		return err
+	})
+	return opened, err
+}
+
+// start opens what gorun is on conn, trying the paths where it may be and uploading it where it is
+// missing. open's error tells by isNoAgent that another path may do better.
+func (s *stager) start(ctx context.Context, conn Host, open func(path string) error) error {
+	another := func(err error) bool { return err != nil && isNoAgent(err) && ctx.Err() == nil }
 	if _, local := conn.(Local); local {
-		return openSession(ctx, conn, "/proc/self/exe", s.exe.Build)
+		return open("/proc/self/exe")
+	}
+	if path, known := s.known.Load(conn); known {
+		return open(path.(string))
 	}
 	// The launcher's own path: file systems are often shared.
-	opened, err := openSession(ctx, conn, s.exe.Path, s.exe.Build)
-	if err == nil || !isNoAgent(err) || ctx.Err() != nil {
-		return opened, err
+	err := open(s.exe.Path)
+	if !another(err) {
+		s.known.Store(conn, s.exe.Path)
+		return err
 	}
 	hash, err := s.exe.Hash()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	cached := path.Join(".cache/gorun", hash[:16], "gorun")
-	opened, err = openSession(ctx, conn, cached, s.exe.Build)
-	if err == nil || !isNoAgent(err) || ctx.Err() != nil {
-		return opened, err
+	s.known.Store(conn, cached)
+	if err := open(cached); !another(err) {
+		return err
 	}
-	return s.upload(ctx, conn, cached)
+	return s.upload(ctx, conn, cached, open)
 }
 
 // upload puts the executable at cached and starts it there.
-func (s *stager) upload(ctx context.Context, conn Host, cached string) (*session, error) {
+func (s *stager) upload(ctx context.Context, conn Host, cached string, open func(path string) error) error {
 	leads := false
 	s.first.Do(func() { leads = true })
 	if leads {
@@ -67,29 +83,28 @@ func (s *stager) upload(ctx context.Context, conn Host, cached string) (*session
 	} else {
 		select {
 		case <-s.staged:
-			if opened, err := openSession(ctx, conn, cached, s.exe.Build); err == nil {
-				return opened, nil
+			if err := open(cached); err == nil {
+				return nil
 			}
 		case <-time.After(leaderTime):
 		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+			return context.Cause(ctx)
 		}
 	}
 	// Not by its path: a new build may stand there by now.
 	file, err := os.Open("/proc/self/exe")
 	if err != nil {
-		return nil, fmt.Errorf("read gorun itself: %w", err)
+		return fmt.Errorf("read gorun itself: %w", err)
 	}
 	defer file.Close()
 	if err := conn.Put(ctx, cached, 0o700, file); err != nil {
-		return nil, fmt.Errorf("upload gorun to ~/%s: %w", filepath.ToSlash(cached), err)
+		return fmt.Errorf("upload gorun to ~/%s: %w", filepath.ToSlash(cached), err)
 	}
 	s.trace("uploaded gorun to ~/%s", cached)
-	opened, err := openSession(ctx, conn, cached, s.exe.Build)
-	if err != nil {
-		return nil, fmt.Errorf("after the upload: %w", err)
+	if err := open(cached); err != nil {
+		return fmt.Errorf("after the upload: %w", err)
 	}
-	return opened, nil
+	return nil
 }
 
 // isNoAgent reports that the command ran and was not our agent: another path

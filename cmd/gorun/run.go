@@ -52,6 +52,9 @@ func runJob(ctx context.Context, o *runOptions, program []string, io streams, sa
 	for _, name := range leftOut(os.Environ(), env, o) {
 		os.Unsetenv(name) // ranks on this machine inherit what is left
 	}
+	if opts.Work != nil {
+		plan.Warnings = append(plan.Warnings, opts.Work.Warnings...)
+	}
 	for _, w := range slices.Concat(where.warnings, plan.Warnings, env.Warnings) {
 		say.warningf("%s", w)
 	}
@@ -112,7 +115,7 @@ func launch(ctx context.Context, o *runOptions, plan launcher.Plan, opts launche
 
 // launchOptions is what Run needs beside the environment and the user's wishes.
 func launchOptions(o *runOptions, plan launcher.Plan, program []string, io streams, say *ui) (launcher.Options, error) {
-	wdir, err := workingDir(o.wdir)
+	tree, wdir, err := stagedFolder(o)
 	if err != nil {
 		return launcher.Options{}, err
 	}
@@ -124,7 +127,7 @@ func launchOptions(o *runOptions, plan launcher.Plan, program []string, io strea
 	if err != nil {
 		return launcher.Options{}, err
 	}
-	opts := launcher.Options{Argv: program, Wdir: wdir, Network: o.network.Network, Dial: dial, Exe: exe,
+	opts := launcher.Options{Argv: program, Wdir: wdir, Work: tree, Network: o.network.Network, Dial: dial, Exe: exe,
 		StartTimeout: time.Duration(o.startTimeout), Grace: time.Duration(o.grace),
 		Note: func(text string) { say.notef("%s", text) }, Trace: say.tracef}
 	return opts, outputOptions(&opts, o, plan, io)
@@ -178,5 +181,5 @@ func dryRunText(opts launcher.Options) string {
 	if asked := opts.Network.String(); asked != "" {
 		network = "network    " + asked + "\n"
 	}
-	return fmt.Sprintf("program    %q\ndirectory  %s\n%svariables  %s\n", opts.Argv, opts.Wdir, network, strings.Join(names, " "))
+	return fmt.Sprintf("program    %q\ndirectory  %s\n%s%svariables  %s\n", opts.Argv, opts.Wdir, stagedText(opts.Work), network, strings.Join(names, " "))
 }

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/gorun/gorun/internal/agent"
+	"github.com/gorun/gorun/internal/workdir"
+	"github.com/gorun/gorun/launcher"
+)
+
+// runStage is gorun on a host that takes a folder for --stage.
+func runStage(args []string) int {
+	if len(args) != 2 {
+		fmt.Fprintln(os.Stderr, "gorun: this command is internal to gorun")
+		return 2
+	}
+	build, err := agent.Build("/proc/self/exe")
+	var home string
+	if err == nil {
+		home, err = os.UserHomeDir()
+	}
+	if err == nil {
+		err = workdir.Serve(os.Stdin, os.Stdout, workdir.Options{Nonce: args[1], Build: build, Home: home})
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "gorun:", err)
+		return launcher.CodeLaunch
+	}
+	return 0
+}
+
+// stagedFolder is the folder of --stage, nil without it, and the directory in it that ranks start in:
+// --wdir begins there.
+func stagedFolder(o *runOptions) (tree *workdir.Tree, wdir string, err error) {
+	if o.stage == "" {
+		wdir, err = workingDir(o.wdir)
+		return nil, wdir, err
+	}
+	dir, err := workingDir(o.stage)
+	if err != nil {
+		return nil, "", err
+	}
+	if wdir = o.wdir; !filepath.IsAbs(wdir) {
+		wdir = filepath.Join(dir, wdir)
+	}
+	if sub, err := filepath.Rel(dir, wdir); err != nil || !filepath.IsLocal(sub) {
+		return nil, "", usagef("with --stage, --wdir is a directory in that folder", "--wdir %s is not in --stage %s", o.wdir, o.stage)
+	}
+	files, bytes := workdir.DefaultFiles, int64(workdir.DefaultBytes)
+	if o.stageLimit > 0 {
+		files, bytes = workdir.MaxEntries, int64(o.stageLimit)
+	}
+	tree, err = workdir.Scan(dir, files, bytes)
+	return tree, filepath.Clean(wdir), stageError(o.stage, err)
+}
+
+// stageError says what to do about a folder that cannot be staged.
+func stageError(named string, err error) error {
+	var large *workdir.LimitError
+	var link *workdir.LinkError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &large):
+		return usagef("leave out what ranks do not need, a pattern a line in "+filepath.Join(large.Dir, workdir.IgnoreFile)+
+			", or raise the limit: --stage-limit 20G", "--stage %s: %w", named, err)
+	case errors.As(err, &link):
+		return usagef("have it lead to a place in the folder, or name it in "+workdir.IgnoreFile, "--stage %s: %w", named, err)
+	case errors.Is(err, fs.ErrNotExist):
+		return usagef("", "--stage %s: there is no such folder", named)
+	}
+	return usagef("", "--stage %s: %w", named, err)
+}
+
+// stagedText is the folder's line of --dry-run.
+func stagedText(tree *workdir.Tree) string {
+	if tree == nil {
+		return ""
+	}
+	noun := "files"
+	if tree.Files == 1 {
+		noun = "file"
+	}
+	return fmt.Sprintf("staged     %s: %d %s, %s, to hosts that do not see it\n", tree.Dir, tree.Files, noun, workdir.SizeText(tree.Bytes))
+}
