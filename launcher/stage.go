@@ -4,16 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path"
-	"path/filepath"
 	"sync"
-	"time"
 )
-
-// leaderTime is how long hosts wait for the first upload before they stop
-// hoping that they share its file system.
-const leaderTime = 15 * time.Second
 
 // Executable is the running gorun: what is staged on hosts.
 type Executable struct {
@@ -22,19 +15,15 @@ type Executable struct {
 	Hash  func() (string, error) // SHA-256 in hex, asked for only when the cache is needed
 }
 
-// stager starts agents, uploading the executable where it is missing. The
-// first host that needs an upload goes ahead; the others then look again, since
-// many clusters share one home directory, and upload only if it is not there yet.
+// stager starts what gorun is on hosts, uploading the executable where it is missing.
 type stager struct {
-	exe    Executable
-	trace  func(format string, args ...any)
-	first  sync.Once
-	staged chan struct{} // closed when the first upload is over
-	known  sync.Map      // from Host to the path where gorun is there
+	exe     Executable
+	uploads *uploads
+	known   sync.Map // from Host to the path where gorun is there
 }
 
 func newStager(exe Executable, trace func(string, ...any)) *stager {
-	return &stager{exe: exe, trace: trace, staged: make(chan struct{})}
+	return &stager{exe: exe, uploads: newUploads(trace)}
 }
 
 // agent returns a session with an agent of our own build on conn.
@@ -71,36 +60,9 @@ func (s *stager) start(ctx context.Context, conn Host, open func(path string) er
 	if err := open(cached); !another(err) {
 		return err
 	}
-	return s.upload(ctx, conn, cached, open)
-}
-
-// upload puts the executable at cached and starts it there.
-func (s *stager) upload(ctx context.Context, conn Host, cached string, open func(path string) error) error {
-	leads := false
-	s.first.Do(func() { leads = true })
-	if leads {
-		defer close(s.staged)
-	} else {
-		select {
-		case <-s.staged:
-			if err := open(cached); err == nil {
-				return nil
-			}
-		case <-time.After(leaderTime):
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
+	if err := s.uploads.upload(ctx, conn, cached); err != nil {
+		return err
 	}
-	// Not by its path: a new build may stand there by now.
-	file, err := os.Open("/proc/self/exe")
-	if err != nil {
-		return fmt.Errorf("read gorun itself: %w", err)
-	}
-	defer file.Close()
-	if err := conn.Put(ctx, cached, 0o700, file); err != nil {
-		return fmt.Errorf("upload gorun to ~/%s: %w", filepath.ToSlash(cached), err)
-	}
-	s.trace("uploaded gorun to ~/%s", cached)
 	if err := open(cached); err != nil {
 		return fmt.Errorf("after the upload: %w", err)
 	}

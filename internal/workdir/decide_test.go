@@ -133,7 +133,7 @@ func TestIgnore(t *testing.T) {
 			t.Errorf("%q: %v", name, got)
 		}
 	}
-	for text, want := range map[string]string{"a\n!b\n": `.gorunignore:2: "!b": what is left out`, "a/**": "** is not supported", "[a": "not a pattern", "/": "not a pattern"} {
+	for text, want := range map[string]string{"a\n!b\n": `.gorunignore:2: "!b": ! cannot take`, "a/**": "** is not supported", "[a": "not a pattern", "/": "not a pattern"} {
 		if _, err := parseIgnore(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", text, err)
 		}

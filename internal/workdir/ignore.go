@@ -44,7 +44,7 @@ func parsePattern(text string) (p pattern, err error) {
 	}
 	switch {
 	case text[0] == '!':
-		return p, errors.New("what is left out cannot be taken back in with !")
+		return p, errors.New("! cannot take back in what is left out")
 	case strings.Contains(text, "**"):
 		return p, errors.New("** is not supported: NAME alone is found at any depth")
 	}
