@@ -121,16 +121,26 @@ func TestStageRefuses(t *testing.T) {
 		}
 	}
 	write("big", strings.Repeat("x", 5000))
-	start(t, nil, "--stage", dir, "--stage-limit", "4K", "--dry-run", "true").want(2, "holds more than 4.1 kB, most of it in big", "hint: leave out what ranks do not need", ".gorunignore")
-	start(t, nil, "--stage", dir+"/no", "true").want(2, "there is no such folder")
-	start(t, nil, "--stage", dir+"/big", "true").want(2, "is not a folder")
+	// Nothing is reached before the folder is known to be fit.
+	stage := func(dir string, args ...string) *run {
+		t.Helper()
+		return start(t, nil, append(append([]string{"-H", "nohost.invalid", "--dry-run", "--stage", dir}, args...), "true")...)
+	}
+	stage(dir, "--stage-limit", "4K").want(2, "holds more than 4.1 kB, most of it in big", "hint: leave out what ranks do not need", ".gorunignore")
+	stage(dir+"/no").want(2, "there is no such folder")
+	stage(dir+"/big").want(2, "is not a folder")
 	write(".gorunignore", "# mine\n!x\n")
-	start(t, nil, "--stage", dir, "true").want(2, ".gorunignore:2: \"!x\"")
+	stage(dir).want(2, ".gorunignore:2: \"!x\"")
 	write(".gorunignore", "")
 	if err := os.Symlink("/usr/bin/env", filepath.Join(dir, "out")); err != nil {
 		t.Fatal(err)
 	}
-	start(t, nil, "--stage", dir, "true").want(2, "the link "+dir+"/out leads to /usr/bin/env", "hint: have it lead")
+	stage(dir).want(2, "the link "+dir+"/out leads to /usr/bin/env", "hint: have it lead")
 	write(".gorunignore", "/out\n")
-	start(t, nil, "--stage", dir, "true").want(0)
+	stage(dir).want(0)
+	// Ranks of this machine are in the folder itself, whatever it holds.
+	r := start(t, nil, "--prefix", "none", "--stage", dir, "--wdir", ".", "--stage-limit", "1", "pwd").want(0)
+	if r.out.String() != dir+"\n" {
+		t.Errorf("%q", &r.out)
+	}
 }

@@ -115,7 +115,7 @@ func launch(ctx context.Context, o *runOptions, plan launcher.Plan, opts launche
 
 // launchOptions is what Run needs beside the environment and the user's wishes.
 func launchOptions(o *runOptions, plan launcher.Plan, program []string, io streams, say *ui) (launcher.Options, error) {
-	tree, wdir, err := stagedFolder(o)
+	tree, wdir, err := stagedFolder(o, o.launcher != "local" && leavesMachine(plan))
 	if err != nil {
 		return launcher.Options{}, err
 	}

@@ -33,9 +33,9 @@ func runStage(args []string) int {
 	return 0
 }
 
-// stagedFolder is the folder of --stage, nil without it, and the directory in it that ranks start in:
-// --wdir begins there.
-func stagedFolder(o *runOptions) (tree *workdir.Tree, wdir string, err error) {
+// stagedFolder is the folder of --stage, and the directory in it that ranks start in: --wdir begins
+// there. The folder is nil without --stage, and where no rank leaves this machine.
+func stagedFolder(o *runOptions, leaves bool) (tree *workdir.Tree, wdir string, err error) {
 	if o.stage == "" {
 		wdir, err = workingDir(o.wdir)
 		return nil, wdir, err
@@ -49,6 +49,9 @@ func stagedFolder(o *runOptions) (tree *workdir.Tree, wdir string, err error) {
 	}
 	if sub, err := filepath.Rel(dir, wdir); err != nil || !filepath.IsLocal(sub) {
 		return nil, "", usagef("with --stage, --wdir is a directory in that folder", "--wdir %s is not in --stage %s", o.wdir, o.stage)
+	}
+	if !leaves {
+		return nil, filepath.Clean(wdir), nil // the agent checks it
 	}
 	files, bytes := workdir.DefaultFiles, int64(workdir.DefaultBytes)
 	if o.stageLimit > 0 {

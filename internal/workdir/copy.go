@@ -138,16 +138,10 @@ func (c *target) makeRoom(e Entry) error {
 		return nil
 	}
 	if err := c.base.Remove(c.path(string(e.Path))); err != nil {
-		return &OccupiedError{Path: filepath.Join(c.base.Name(), c.path(string(e.Path)))}
+		return fmt.Errorf("%s is a folder with files of earlier jobs, and has become a file where it is staged from: move it away on the host",
+			filepath.Join(c.base.Name(), c.path(string(e.Path))))
 	}
 	return nil
-}
-
-// OccupiedError says that ranks have written where the folder has something else now.
-type OccupiedError struct{ Path string }
-
-func (e *OccupiedError) Error() string {
-	return e.Path + " is a folder with files of earlier jobs, and has become a file where it is staged from: move it away on the host"
 }
 
 // frame makes folders and links. Every folder is a real one afterwards: nothing that is written below

@@ -222,8 +222,7 @@ func TestCopyKeepsWhatRanksWrite(t *testing.T) {
 		s.want(name, text)
 	}
 	s.write(s.local("own"), "a file")
-	var occupied *OccupiedError
-	if _, err := s.stage(0); err == nil || !strings.Contains(err.Error(), (&OccupiedError{s.remote("own")}).Error()) || errors.As(err, &occupied) {
+	if _, err := s.stage(0); err == nil || !strings.HasPrefix(err.Error(), s.remote("own")+" is a folder with files of earlier jobs") {
 		t.Errorf("a folder in the way: %v", err)
 	}
 	s.want("own/x", "by a rank")
