@@ -14,6 +14,7 @@ import (
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/internal/workdir"
 )
 
 // dialLimit bounds the connections being set up at one time.
@@ -27,6 +28,9 @@ type Options struct {
 	// Programs take the plan's ranks in turn.
 	Programs []Program
 	Env      []string // NAME=value, for every rank
+	// Work is the folder that the programs' directories are in, to be brought to the hosts that do not see it;
+	// nil: all do.
+	Work *workdir.Tree
 	// Network is which of the hosts' addresses ranks may use.
 	Network Network
 	// Binding is what ranks are bound to; a line about each goes to Note with ReportBindings.
@@ -92,7 +96,7 @@ func Run(ctx context.Context, plan Plan, opts Options) (Result, error) {
 	defer job.close()
 	startCtx, cancel := job.startContext(ctx)
 	defer cancel(nil)
-	if err := job.onEveryHost(startCtx, job.connect, job.stage, job.prepare); err != nil {
+	if err := job.onEveryHost(startCtx, job.connect, job.bringWork, job.stage, job.prepare); err != nil {
 		return Result{}, err
 	}
 	for _, note := range notices(plan.Hosts, job.hosts) {
@@ -126,6 +130,7 @@ type job struct {
 	id     string
 	key    []byte
 	stager *stager
+	work   *work
 
 	hosts    []Host // by index in the plan, as are the next three
 	sessions []*session
@@ -152,12 +157,14 @@ func newJob(plan Plan, opts Options) (*job, error) {
 		hosts: make([]Host, len(plan.Hosts)), sessions: make([]*session, len(plan.Hosts)),
 		ports: make([]int, len(plan.Hosts)), places: make([][]wire.Place, len(plan.Hosts))}
 	rand.Read(j.key)
+	var err error
+	if j.work, err = newWork(opts, len(plan.Hosts), j.stager); err != nil {
+		return nil, err
+	}
 	if opts.OutputDir != "" || opts.SaveAs != nil {
-		files, err := newRankFiles(opts.OutputDir, opts.SaveAs, plan, opts.Note)
-		if err != nil {
+		if j.files, err = newRankFiles(opts.OutputDir, opts.SaveAs, plan, opts.Note); err != nil {
 			return nil, err
 		}
-		j.files = files
 	}
 	return j, nil
 }
@@ -238,6 +245,10 @@ func (j *job) connect(ctx context.Context, i int) (err error) {
 	return err
 }
 
+func (j *job) bringWork(ctx context.Context, i int) error {
+	return j.work.bring(ctx, i, j.plan.Hosts[i].Name, j.hosts[i])
+}
+
 func (j *job) stage(ctx context.Context, i int) error {
 	s, err := j.stager.agent(ctx, j.hosts[i])
 	if err != nil {
@@ -252,7 +263,11 @@ func (j *job) stage(ctx context.Context, i int) error {
 // prepare sends the job and waits for the host's word that it can start there.
 func (j *job) prepare(ctx context.Context, i int) error {
 	s := j.sessions[i]
-	s.out.tell(wire.TypeJob, j.describe(s.host, s.conn))
+	told := j.describe(s.host, s.conn)
+	for p := range told.Programs {
+		told.Programs[p].Wdir = []byte(j.work.dir(i, string(told.Programs[p].Wdir)))
+	}
+	s.out.tell(wire.TypeJob, told)
 	stop := context.AfterFunc(ctx, s.cancel)
 	defer stop()
 	for {

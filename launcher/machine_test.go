@@ -2,13 +2,16 @@ package launcher
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 	"sync"
+	"time"
 
 	"github.com/gorun/gorun/internal/wire"
 )
@@ -19,7 +22,11 @@ import (
 type disk struct {
 	mu    sync.Mutex
 	files map[string]string
-	puts  int
+	puts  int // uploads of any way
+	sent  int // bytes of those by a shell
+	// The marks of launches: of the one that is uploading, and of the last that has.
+	taken, launch string
+	noGzip        bool
 }
 
 func newDisk(files map[string]string) *disk {
@@ -70,6 +77,9 @@ func (m *machine) Run(ctx context.Context, argv []string, stdin io.Reader, stdou
 	if _, err := io.WriteString(stdout, m.noise); err != nil {
 		return err
 	}
+	if argv[0] == "/bin/sh" {
+		return m.shell(argv[4:], stdin, stdout)
+	}
 	text, found := m.disk.read(argv[0])
 	if !found {
 		fmt.Fprintf(stderr, "sh: 1: %s: not found\n", argv[0])
@@ -81,6 +91,41 @@ func (m *machine) Run(ctx context.Context, argv []string, stdin io.Reader, stdou
 		return exitStatus(1)
 	}
 	return m.agent(ctx, argv[2], build, stdin, stdout)
+}
+
+// shell plays uploadScript.
+func (m *machine) shell(args []string, stdin io.Reader, stdout io.Writer) error {
+	dir, mark, file := args[0], args[1], args[2]
+	d := m.disk
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case m.put != nil || d.noGzip:
+		return exitStatus(1)
+	case d.taken == mark:
+		return exitStatus(codeTaken)
+	case d.launch == mark:
+		return exitStatus(codeUploaded)
+	}
+	d.taken = mark
+	d.mu.Unlock()
+	fmt.Fprintf(stdout, "%s:go\n", mark)
+	time.Sleep(time.Second) // the others come
+	packed, err := io.ReadAll(stdin)
+	zip, failed := gzip.NewReader(bytes.NewReader(packed))
+	var own []byte
+	if failed == nil {
+		own, failed = io.ReadAll(zip)
+	}
+	d.mu.Lock()
+	d.taken = ""
+	if err != nil || failed != nil || string(own) != "gorun itself" {
+		return exitStatus(1)
+	}
+	d.files[dir+"/"+file], d.launch = "build one", mark
+	d.puts++
+	d.sent += len(packed)
+	return nil
 }
 
 func (m *machine) agent(ctx context.Context, nonce, build string, stdin io.Reader, stdout io.Writer) error {
@@ -209,5 +254,14 @@ func (a *fakeAgent) finish(e wire.Exit) error {
 func executable() Executable {
 	return Executable{Path: "/opt/gorun", Build: "one", Hash: func() (string, error) { return "0123456789abcdef0123", nil }}
 }
+
+// stagerOf is a stager whose gorun is smaller than this one.
+func stagerOf(exe Executable) *stager {
+	s := newStager(exe, func(string, ...any) {})
+	s.uploads.packed = packText
+	return s
+}
+
+func packText() ([]byte, error) { return pack(strings.NewReader("gorun itself")) }
 
 const cachedPath = ".cache/gorun/0123456789abcdef/gorun"

@@ -111,7 +111,7 @@ func openSession(ctx context.Context, conn Host, path, build string) (*session, 
 		return s, nil
 	}
 	s.abandon()
-	return nil, &noAgentError{path: path, stderr: s.stderr.String(), err: s.explain(err)}
+	return nil, &noAgentError{path: path, stderr: s.stderr.String(), err: explain(err, s.runErr)}
 }
 
 // greet skips the shell's noise, reads the agent's hello and answers it.
@@ -143,16 +143,16 @@ func (s *session) greet(stdout io.Reader, nonce, build string) error {
 	return wire.NewWriter(s.stdin).SendMessage(wire.TypeHello, wire.Hello{Protocol: wire.Protocol, Build: build})
 }
 
-// explain prefers the command's own end over the silence it caused.
-func (s *session) explain(err error) error {
+// explain prefers ran, the command's own end, over the silence it caused.
+func explain(err, ran error) error {
 	var noise *wire.NoiseError
-	if !errors.As(err, &noise) || !errors.Is(err, io.EOF) || s.runErr == nil {
+	if !errors.As(err, &noise) || !errors.Is(err, io.EOF) || ran == nil {
 		return err
 	}
 	if text := printable(string(noise.Noise)); text != "" {
-		return fmt.Errorf("%w, after printing %q", s.runErr, text)
+		return fmt.Errorf("%w, after printing %q", ran, text)
 	}
-	return s.runErr
+	return ran
 }
 
 // abandon ends the command at once. What it still prints goes nowhere.

@@ -4,16 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path"
-	"path/filepath"
 	"sync"
-	"time"
 )
-
-// leaderTime is how long hosts wait for the first upload before they stop
-// hoping that they share its file system.
-const leaderTime = 15 * time.Second
 
 // Executable is the running gorun: what is staged on hosts.
 type Executable struct {
@@ -22,74 +15,58 @@ type Executable struct {
 	Hash  func() (string, error) // SHA-256 in hex, asked for only when the cache is needed
 }
 
-// stager starts agents, uploading the executable where it is missing. The
-// first host that needs an upload goes ahead; the others then look again, since
-// many clusters share one home directory, and upload only if it is not there yet.
+// stager starts what gorun is on hosts, uploading the executable where it is missing.
 type stager struct {
-	exe    Executable
-	trace  func(format string, args ...any)
-	first  sync.Once
-	staged chan struct{} // closed when the first upload is over
+	exe     Executable
+	uploads *uploads
+	known   sync.Map // from Host to the path where gorun is there
 }
 
 func newStager(exe Executable, trace func(string, ...any)) *stager {
-	return &stager{exe: exe, trace: trace, staged: make(chan struct{})}
+	return &stager{exe: exe, uploads: newUploads(trace)}
 }
 
 // agent returns a session with an agent of our own build on conn.
-func (s *stager) agent(ctx context.Context, conn Host) (*session, error) {
+func (s *stager) agent(ctx context.Context, conn Host) (opened *session, err error) {
+	err = s.start(ctx, conn, func(path string) error {
+		opened, err = openSession(ctx, conn, path, s.exe.Build)
+		return err
+	})
+	return opened, err
+}
+
+// start opens what gorun is on conn, trying the paths where it may be and uploading it where it is
+// missing. open's error tells by isNoAgent that another path may do better.
+func (s *stager) start(ctx context.Context, conn Host, open func(path string) error) error {
+	another := func(err error) bool { return err != nil && isNoAgent(err) && ctx.Err() == nil }
 	if _, local := conn.(Local); local {
-		return openSession(ctx, conn, "/proc/self/exe", s.exe.Build)
+		return open("/proc/self/exe")
+	}
+	if path, known := s.known.Load(conn); known {
+		return open(path.(string))
 	}
 	// The launcher's own path: file systems are often shared.
-	opened, err := openSession(ctx, conn, s.exe.Path, s.exe.Build)
-	if err == nil || !isNoAgent(err) || ctx.Err() != nil {
-		return opened, err
+	err := open(s.exe.Path)
+	if !another(err) {
+		s.known.Store(conn, s.exe.Path)
+		return err
 	}
 	hash, err := s.exe.Hash()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	cached := path.Join(".cache/gorun", hash[:16], "gorun")
-	opened, err = openSession(ctx, conn, cached, s.exe.Build)
-	if err == nil || !isNoAgent(err) || ctx.Err() != nil {
-		return opened, err
+	s.known.Store(conn, cached)
+	if err := open(cached); !another(err) {
+		return err
 	}
-	return s.upload(ctx, conn, cached)
-}
-
-// upload puts the executable at cached and starts it there.
-func (s *stager) upload(ctx context.Context, conn Host, cached string) (*session, error) {
-	leads := false
-	s.first.Do(func() { leads = true })
-	if leads {
-		defer close(s.staged)
-	} else {
-		select {
-		case <-s.staged:
-			if opened, err := openSession(ctx, conn, cached, s.exe.Build); err == nil {
-				return opened, nil
-			}
-		case <-time.After(leaderTime):
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
+	if err := s.uploads.upload(ctx, conn, cached); err != nil {
+		return err
 	}
-	// Not by its path: a new build may stand there by now.
-	file, err := os.Open("/proc/self/exe")
-	if err != nil {
-		return nil, fmt.Errorf("read gorun itself: %w", err)
+	if err := open(cached); err != nil {
+		return fmt.Errorf("after the upload: %w", err)
 	}
-	defer file.Close()
-	if err := conn.Put(ctx, cached, 0o700, file); err != nil {
-		return nil, fmt.Errorf("upload gorun to ~/%s: %w", filepath.ToSlash(cached), err)
-	}
-	s.trace("uploaded gorun to ~/%s", cached)
-	opened, err := openSession(ctx, conn, cached, s.exe.Build)
-	if err != nil {
-		return nil, fmt.Errorf("after the upload: %w", err)
-	}
-	return opened, nil
+	return nil
 }
 
 // isNoAgent reports that the command ran and was not our agent: another path

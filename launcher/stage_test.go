@@ -22,14 +22,14 @@ func TestStagerTriesOnePathAfterTheOther(t *testing.T) {
 		{"the launcher's own path", map[string]string{exe.Path: "build one", cachedPath: "build one"}, []string{exe.Path}, 0},
 		{"the cache", map[string]string{cachedPath: "build one"}, []string{exe.Path, cachedPath}, 0},
 		{"another build at the launcher's path", map[string]string{exe.Path: "build two", cachedPath: "build one"}, []string{exe.Path, cachedPath}, 0},
-		{"nowhere", nil, []string{exe.Path, cachedPath, cachedPath}, 1},
-		{"a broken file in the cache", map[string]string{cachedPath: "build two"}, []string{exe.Path, cachedPath, cachedPath}, 1},
-		{"other programs", map[string]string{exe.Path: "usage: gorun", cachedPath: "?"}, []string{exe.Path, cachedPath, cachedPath}, 1},
+		{"nowhere", nil, []string{exe.Path, cachedPath, "/bin/sh", cachedPath}, 1},
+		{"a broken file in the cache", map[string]string{cachedPath: "build two"}, []string{exe.Path, cachedPath, "/bin/sh", cachedPath}, 1},
+		{"other programs", map[string]string{exe.Path: "usage: gorun", cachedPath: "?"}, []string{exe.Path, cachedPath, "/bin/sh", cachedPath}, 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := &machine{disk: newDisk(tc.files), noise: "motd\n"}
-				s, err := newStager(exe, func(string, ...any) {}).agent(t.Context(), m)
+				s, err := stagerOf(exe).agent(t.Context(), m)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -45,7 +45,7 @@ func TestStagerTriesOnePathAfterTheOther(t *testing.T) {
 // stageAll stages all machines at once.
 func stageAll(t *testing.T, exe Executable, machines []*machine) []error {
 	t.Helper()
-	stager := newStager(exe, func(string, ...any) {})
+	stager := stagerOf(exe)
 	errs := make([]error, len(machines))
 	var wg sync.WaitGroup
 	for i, m := range machines {
@@ -73,22 +73,38 @@ func TestStagerUploadsOncePerFileSystem(t *testing.T) {
 				for i := range 8 {
 					machines = append(machines, &machine{disk: all[i%disks]})
 				}
+				began := time.Now()
 				for i, err := range stageAll(t, exe, machines) {
 					if err != nil {
 						t.Errorf("host %d: %v", i, err)
 					}
 				}
-				if disks == 1 && all[0].puts != 1 {
-					t.Errorf("%d uploads to a shared disk", all[0].puts)
+				packed, err := packText()
+				if err != nil {
+					t.Fatal(err)
 				}
 				for i, d := range all {
-					if d.puts == 0 || d.puts > 8/disks {
-						t.Errorf("disk %d got %d uploads", i, d.puts)
+					if d.puts != 1 || d.sent != len(packed) {
+						t.Errorf("disk %d got %d uploads, %d bytes; the executable has %d, compressed", i, d.puts, d.sent, len(packed))
 					}
+				}
+				if took := time.Since(began); took != time.Second {
+					t.Errorf("took %v, and one upload takes a second", took)
 				}
 			})
 		})
 	}
+}
+
+func TestStagerUploadsWithoutGzip(t *testing.T) {
+	exe := executable()
+	synctest.Test(t, func(t *testing.T) {
+		m := &machine{disk: newDisk(nil)}
+		m.disk.noGzip = true
+		if errs := stageAll(t, exe, []*machine{m}); errs[0] != nil || m.disk.puts != 1 || m.disk.sent != 0 {
+			t.Errorf("%d uploads, %d bytes by the shell: %v", m.disk.puts, m.disk.sent, errs[0])
+		}
+	})
 }
 
 func TestStagerDoesNotDependOnTheFirstHost(t *testing.T) {
@@ -116,7 +132,7 @@ func TestStagerReportsAnUploadThatDoesNotRun(t *testing.T) {
 	exe := executable()
 	exe.Build = "three" // as if the file were another machine's
 	synctest.Test(t, func(t *testing.T) {
-		_, err := newStager(exe, func(string, ...any) {}).agent(t.Context(), &machine{disk: newDisk(nil)})
+		_, err := stagerOf(exe).agent(t.Context(), &machine{disk: newDisk(nil)})
 		if err == nil || !strings.HasPrefix(err.Error(), "after the upload: start "+cachedPath) || !errors.Is(err, errOtherBuild) {
 			t.Error(err)
 		}
@@ -126,12 +142,12 @@ func TestStagerReportsAnUploadThatDoesNotRun(t *testing.T) {
 func TestStagerStopsWaitingWithItsContext(t *testing.T) {
 	exe := executable()
 	synctest.Test(t, func(t *testing.T) {
-		stager := newStager(exe, func(string, ...any) {})
-		stager.first.Do(func() {}) // somebody leads and never comes back
+		stager := stagerOf(exe)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		why := errors.New("not wanted any more")
 		time.AfterFunc(time.Second, func() { cancel(why) })
 		m := &machine{disk: newDisk(nil)}
+		m.disk.taken = stager.uploads.mark // somebody leads and never comes back
 		if _, err := stager.agent(ctx, m); !errors.Is(err, why) {
 			t.Error(err)
 		}
@@ -144,9 +160,9 @@ func TestStagerStopsWaitingWithItsContext(t *testing.T) {
 func TestStagerGoesOnWithoutItsLeader(t *testing.T) {
 	exe := executable()
 	synctest.Test(t, func(t *testing.T) {
-		stager := newStager(exe, func(string, ...any) {})
-		stager.first.Do(func() {})
+		stager := stagerOf(exe)
 		m := &machine{disk: newDisk(nil)}
+		m.disk.taken = stager.uploads.mark
 		began := time.Now()
 		s, err := stager.agent(t.Context(), m)
 		if err != nil {

@@ -30,6 +30,7 @@ func documents() map[string]string {
 		"docs/hosts.md":                 "two hosts",
 		"docs/job-files.md":             "two hosts",
 		"docs/kubernetes.md":            "no commands",
+		"docs/mapping.md":               "two hosts",
 		"docs/migrating.md":             "two hosts",
 		"docs/output.md":                "two hosts",
 		"docs/protocol.md":              "no commands",
@@ -39,6 +40,7 @@ func documents() map[string]string {
 		"docs/singularity.md":           "containers", // TestContainers
 		"docs/slurm.md":                 "slurm",      // TestSlurm
 		"docs/ssh.md":                   "two hosts",
+		"docs/staging.md":               "two hosts",
 		"examples/kubernetes/README.md": "no commands",
 		"examples/mnist/data/README.md": "no commands",
 	}

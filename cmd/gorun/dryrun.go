@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/gorun/gorun/internal/workdir"
 	"github.com/gorun/gorun/launcher"
 )
 
@@ -23,6 +24,7 @@ type dryRun struct {
 	Program     []string     `json:"program,omitempty"` // where there is one, as is the directory
 	Directory   string       `json:"directory,omitempty"`
 	Programs    []dryProgram `json:"programs,omitempty"` // where there are several
+	Staged      *dryStaged   `json:"staged,omitempty"`
 	Network     string       `json:"network,omitempty"`
 	Variables   []string     `json:"variables"` // names only: values may be secrets
 	Warnings    []string     `json:"warnings"`
@@ -35,6 +37,13 @@ type dryProgram struct {
 	Program   []string `json:"program"`
 	Directory string   `json:"directory"`
 	Variables []string `json:"variables,omitempty"` // beside those of all programs
+}
+
+// dryStaged is a folder that is brought to hosts.
+type dryStaged struct {
+	Dir   string `json:"dir"`
+	Files int    `json:"files"`
+	Bytes int64  `json:"bytes"`
 }
 
 type dryHost struct {
@@ -68,6 +77,9 @@ func newDryRun(o *runOptions, plan launcher.Plan, opts launcher.Options, source 
 			d.Programs = append(d.Programs, dryProgram{first, p.Ranks, p.Argv, p.Wdir, names(p.Env)})
 			first += p.Ranks
 		}
+	}
+	if w := opts.Work; w != nil {
+		d.Staged = &dryStaged{w.Dir, w.Files, w.Bytes}
 	}
 	for _, h := range plan.Hosts {
 		host := dryHost{Host: h.Name, User: h.User, Port: h.Port, Slots: h.Slots}
@@ -114,6 +126,9 @@ func (d dryRun) text(o *runOptions) string {
 		if len(p.Variables) > 0 {
 			line("variables", strings.Join(p.Variables, " "))
 		}
+	}
+	if s := d.Staged; s != nil {
+		line("staged", fmt.Sprintf("%s: %d files, %s, to hosts that do not see it", s.Dir, s.Files, workdir.SizeText(s.Bytes)))
 	}
 	if d.Network != "" {
 		line("network", d.Network)

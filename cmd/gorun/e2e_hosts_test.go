@@ -59,8 +59,11 @@ func TestEveryLoginShellAndHome(t *testing.T) {
 	hosts := strings.Join(names, ",")
 	home := userHome(t, c)
 	for _, round := range []string{"first", "cached"} {
-		r := startStaged(t, c, "--prefix", "none", "--wdir", "/", "-H", hosts, "sh", "-c", "echo $GORUN_HOSTNAME $HOME $(hostname)")
+		r := startStaged(t, c, "-v", "--prefix", "none", "--wdir", "/", "-H", hosts, "sh", "-c", "echo $GORUN_HOSTNAME $HOME $(hostname)")
 		r.want(0)
+		if n := strings.Count(r.err.String(), " bytes\n"); n != map[string]int{"first": len(names)}[round] {
+			t.Errorf("%s: %d compressed uploads to %d hosts: %s", round, n, len(names), &r.err)
+		}
 		for _, name := range names {
 			if want := fmt.Sprintf("%s %s %s\n", name, home, name); !strings.Contains(r.out.String(), want) {
 				t.Errorf("%s: nothing from %s in %q, stderr %q", round, name, &r.out, &r.err)

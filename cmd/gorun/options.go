@@ -31,6 +31,9 @@ type runOptions struct {
 	wdir     string
 	stdin    stdinChoice
 
+	stage      string
+	stageLimit byteSize
+
 	launcher   string
 	rshAgent   string
 	rshArgs    []string
@@ -88,6 +91,8 @@ func (o *runOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&o.unset, "unset-env", nil, "leave a variable out: NAME or PREFIX*")
 	flags.BoolVar(&o.noEnv, "no-env", false, "send only what --export and --env-file name")
 	flags.StringVar(&o.wdir, "wdir", "", "working directory of the ranks (default: the current one)")
+	flags.StringVar(&o.stage, "stage", "", "folder that ranks start in, copied to the hosts that do not see it; what .gorunignore there names stays")
+	flags.Var(&o.stageLimit, "stage-limit", "largest folder to stage: 500M, 20G (default 1G and 10,000 files)")
 	flags.Var(&o.stdin, "stdin", "which ranks read gorun's standard input: one of them, all or none (default: rank 0)")
 
 	flags.StringVar(&o.launcher, "launcher", "auto", "how hosts are reached: ssh, srun, system-ssh (by the ssh program), rsh (by the one of --launch-agent), local (all are this machine), or auto: by srun in a Slurm job")

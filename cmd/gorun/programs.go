@@ -153,7 +153,7 @@ func prepareAll(environ []string, programs []program, size int) (environment, er
 		if err != nil {
 			return e, err
 		}
-		wdir, err := workingDir(p.opts.wdir)
+		wdir, err := programDir(p.opts)
 		if err != nil {
 			return e, err
 		}

@@ -43,6 +43,9 @@ func runJob(ctx context.Context, o *runOptions, programs []program, io streams, 
 	for _, notice := range env.notices {
 		say.notef("%s", notice)
 	}
+	if opts.Work != nil {
+		plan.Warnings = append(plan.Warnings, opts.Work.Warnings...)
+	}
 	warnings := slices.Concat(where.warnings, plan.Warnings, env.warnings)
 	for _, w := range warnings {
 		say.warningf("%s", w)
@@ -112,6 +115,10 @@ func launch(ctx context.Context, o *runOptions, plan launcher.Plan, opts launche
 
 // launchOptions is what Run needs beside the environment and the user's wishes.
 func launchOptions(o *runOptions, plan launcher.Plan, env environment, io streams, say *ui) (launcher.Options, error) {
+	tree, err := stagedFolder(o, o.launcher != "local" && leavesMachine(plan))
+	if err != nil {
+		return launcher.Options{}, err
+	}
 	exe, err := ownExecutable()
 	if err != nil {
 		return launcher.Options{}, err
@@ -120,7 +127,7 @@ func launchOptions(o *runOptions, plan launcher.Plan, env environment, io stream
 	if err != nil {
 		return launcher.Options{}, err
 	}
-	opts := launcher.Options{Programs: env.programs, Env: env.shared, Network: o.network.Network, Binding: o.binding(),
+	opts := launcher.Options{Programs: env.programs, Env: env.shared, Work: tree, Network: o.network.Network, Binding: o.binding(),
 		ReportBindings: o.reportBindings, Dial: dial, Exe: exe,
 		StartTimeout: time.Duration(o.startTimeout), Grace: time.Duration(o.grace),
 		Note: func(text string) { say.notef("%s", text) }, Trace: say.tracef}

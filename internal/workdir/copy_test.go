@@ -1,0 +1,422 @@
+package workdir
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/wire"
+)
+
+// site is a folder and a host's home.
+type site struct {
+	t         *testing.T
+	dir, home string
+}
+
+func newSite(t *testing.T) *site { return &site{t, t.TempDir(), t.TempDir()} }
+
+func (s *site) write(name, text string) {
+	s.t.Helper()
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *site) local(name string) string { return filepath.Join(s.dir, name) }
+
+func (s *site) scan() *Tree {
+	s.t.Helper()
+	tree, err := Scan(s.dir, DefaultFiles, DefaultBytes)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	tree.proofs = nil // a host here would see the folder itself
+	return tree
+}
+
+func (s *site) remote(name string) string {
+	return filepath.Join(s.home, ".cache/gorun/work", s.scan().CopyName("here"), name)
+}
+
+// stage stages the folder as it is. cut, if not 0, is after how many bytes the connection breaks.
+func (s *site) stage(cut int64) (Sent, error) {
+	s.t.Helper()
+	return s.send(s.scan(), cut, func() {})
+}
+
+func (s *site) send(tree *Tree, cut int64, waiting func()) (Sent, error) {
+	in, feed := io.Pipe()
+	out, say := io.Pipe()
+	served := make(chan error, 1)
+	var from io.Reader = in
+	if cut > 0 {
+		from = io.MultiReader(io.LimitReader(in, cut), broken{})
+	}
+	go func() {
+		err := Serve(from, say, Options{Nonce: "n", Build: "b", Home: s.home})
+		in.CloseWithError(io.ErrClosedPipe)
+		say.Close()
+		served <- err
+	}()
+	if _, err := wire.FindPreamble(out, "n"); err != nil {
+		s.t.Error(err)
+	}
+	sent, err := NewSender(tree, "here", "b").Send(feed, &bufferedReader{r: out}, waiting)
+	feed.Close()
+	go io.Copy(io.Discard, out)
+	if told := <-served; err == nil && told != nil {
+		s.t.Error(told)
+	}
+	return sent, err
+}
+
+// broken is a connection that is lost.
+type broken struct{}
+
+func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+// bufferedReader lets the writer go on, as a connection does.
+type bufferedReader struct {
+	r io.Reader
+	c chan []byte
+	b []byte
+}
+
+func (b *bufferedReader) Read(p []byte) (int, error) {
+	if b.c == nil {
+		b.c = make(chan []byte, 1<<10)
+		go func() {
+			defer close(b.c)
+			for {
+				buf := make([]byte, 4<<10)
+				n, err := b.r.Read(buf)
+				if b.c <- buf[:n]; err != nil {
+					return
+				}
+			}
+		}()
+	}
+	for len(b.b) == 0 {
+		next, ok := <-b.c
+		if !ok {
+			return 0, io.EOF
+		}
+		b.b = next
+	}
+	n := copy(p, b.b)
+	b.b = b.b[n:]
+	return n, nil
+}
+
+// mustStage stages and returns how many files went.
+func (s *site) mustStage() Sent {
+	s.t.Helper()
+	sent, err := s.stage(0)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(s.home, ".cache/gorun/work/*.new")); len(left) > 0 {
+		s.t.Errorf("left: %q", left)
+	}
+	return sent
+}
+
+// want checks what a file of the copy holds; "" stands for no file.
+func (s *site) want(name, text string) {
+	s.t.Helper()
+	got, err := os.ReadFile(s.remote(name))
+	if err != nil && (text != "" || !errors.Is(err, fs.ErrNotExist)) || string(got) != text {
+		s.t.Errorf("%s holds %q, want %q: %v", name, got, text, err)
+	}
+}
+
+func TestCopyFollowsTheFolder(t *testing.T) {
+	s := newSite(t)
+	long := strings.Repeat("long/", 60)
+	for name, text := range map[string]string{"a": "one", "d/b": "two", "d/\xff\n%": "odd", long + "f": "deep"} {
+		s.write(s.local(name), text)
+	}
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	check(os.Symlink("d/b", s.local("relative")))
+	check(os.Symlink(s.local("a"), s.local("d/absolute")))
+	check(os.Mkdir(s.local("empty"), 0o555))
+	check(os.Chmod(s.local("a"), 0o751))
+	check(syscall.Mkfifo(s.local("pipe"), 0o600))
+	if w := s.scan().Warnings; len(w) != 1 || w[0] != s.local("pipe")+" is not staged: it is a named pipe" {
+		t.Errorf("warnings %q", w)
+	}
+	if sent := s.mustStage(); sent.Files != 4 || sent.Bytes != 13 || sent.Dir != s.remote("") {
+		t.Errorf("%+v", sent)
+	}
+	s.want("relative", "two")
+	s.want("d/absolute", "one")
+	s.want("d/\xff\n%", "odd")
+	s.want(long+"f", "deep")
+	for name, mode := range map[string]fs.FileMode{"a": 0o751, "empty": 0o755 | fs.ModeDir, "d": 0o755 | fs.ModeDir} {
+		if info, err := os.Stat(s.remote(name)); err != nil || info.Mode() != mode {
+			t.Errorf("%s: %v, %v", name, info.Mode(), err)
+		}
+	}
+	if sent := s.mustStage(); sent.Files != 0 || sent.Removed != 0 {
+		t.Errorf("nothing has changed, and yet %+v", sent)
+	}
+	// A new time alone sends nothing, and is taken over.
+	later := time.Now().Add(time.Hour).Truncate(time.Millisecond)
+	check(os.Chtimes(s.local("a"), later, later))
+	check(os.Chmod(s.local("d/b"), 0o600))
+	if sent := s.mustStage(); sent.Files != 0 {
+		t.Errorf("%+v", sent)
+	}
+	if info, _ := os.Stat(s.remote("a")); !info.ModTime().Equal(later) {
+		t.Errorf("the time is %v", info.ModTime())
+	}
+	if info, _ := os.Stat(s.remote("d/b")); info.Mode() != 0o600 {
+		t.Errorf("the mode is %v", info.Mode())
+	}
+	check(os.RemoveAll(s.local("d")))
+	check(os.Remove(s.local("relative")))
+	s.write(s.local("d"), "a file now")
+	s.write(s.local("empty/f"), "x")
+	if sent := s.mustStage(); sent.Files != 2 || sent.Removed != 5 {
+		t.Errorf("%+v", sent)
+	}
+	s.want("d", "a file now")
+	s.want("relative", "")
+}
+
+func TestCopyKeepsWhatRanksWrite(t *testing.T) {
+	s := newSite(t)
+	for _, name := range []string{"log", "state", "gone", "d/f", "both"} {
+		s.write(s.local(name), "staged")
+	}
+	s.mustStage()
+	for _, name := range []string{"log", "gone", "d/checkpoint", "own/x", "both"} {
+		s.write(s.remote(name), "by a rank")
+	}
+	os.Remove(s.remote("state"))
+	os.Remove(s.local("gone"))
+	os.RemoveAll(s.local("d"))
+	s.write(s.local("both"), "changed")
+	if sent := s.mustStage(); sent.Files != 2 || sent.Removed != 1 {
+		t.Errorf("%+v", sent)
+	}
+	for name, text := range map[string]string{"log": "by a rank", "gone": "by a rank", "d/checkpoint": "by a rank", "d/f": "", "own/x": "by a rank", "both": "changed", "state": "staged"} {
+		s.want(name, text)
+	}
+	s.write(s.local("own"), "a file")
+	if _, err := s.stage(0); err == nil || !strings.HasPrefix(err.Error(), s.remote("own")+" is a folder with files of earlier jobs") {
+		t.Errorf("a folder in the way: %v", err)
+	}
+	s.want("own/x", "by a rank")
+}
+
+func TestCopyFollowsNoLinksOfRanks(t *testing.T) {
+	s := newSite(t)
+	s.write(s.local("d/e/f"), "staged")
+	s.write(s.local("g"), "staged")
+	s.mustStage()
+	outside := t.TempDir()
+	s.write(filepath.Join(outside, "e/f"), "precious")
+	s.write(filepath.Join(outside, "g"), "precious")
+	if err := errors.Join(os.RemoveAll(s.remote("d")), os.Symlink(outside, s.remote("d")), os.Remove(s.remote("g")), os.Symlink(filepath.Join(outside, "g"), s.remote("g"))); err != nil {
+		t.Fatal(err)
+	}
+	s.write(s.local("d/e/new"), "new")
+	s.write(s.local("g"), "changed")
+	s.mustStage()
+	for _, name := range []string{"e/f", "g"} {
+		if text, _ := os.ReadFile(filepath.Join(outside, name)); string(text) != "precious" {
+			t.Errorf("%s outside holds %q", name, text)
+		}
+	}
+	if list, _ := os.ReadDir(filepath.Join(outside, "e")); len(list) != 1 {
+		t.Errorf("outside now holds %v", list)
+	}
+	for name, text := range map[string]string{"d/e/f": "staged", "d/e/new": "new", "g": "changed"} {
+		s.want(name, text)
+	}
+}
+
+// random are bytes that do not shrink.
+func random(n int) string {
+	b := make([]byte, n)
+	state := uint32(1)
+	for i := range b {
+		state = state*1664525 + 1013904223
+		b[i] = byte(state >> 24)
+	}
+	return string(b)
+}
+
+func TestTransferThatIsCutOff(t *testing.T) {
+	for _, cut := range []int64{1, 100, 2000, 70_000, 150_000} {
+		t.Run(fmt.Sprint(cut), func(t *testing.T) {
+			s := newSite(t)
+			texts := map[string]string{"a": random(60_000), "b": random(60_001), "c": random(60_002)}
+			for name, text := range texts {
+				s.write(s.local(name), text)
+			}
+			if _, err := s.stage(cut); err == nil {
+				t.Error("no error")
+			}
+			for name, text := range texts {
+				if got, err := os.ReadFile(s.remote(name)); err == nil && string(got) != text {
+					t.Errorf("half of %s is there", name)
+				}
+			}
+			// What has come is known to be staged.
+			os.Remove(s.local("a"))
+			s.mustStage()
+			s.want("a", "")
+			s.want("b", texts["b"])
+			s.want("c", texts["c"])
+			if left, _ := os.ReadDir(s.remote("")); len(left) != 2 {
+				t.Errorf("the copy has %v", left)
+			}
+		})
+	}
+}
+
+func TestCopyIsChangedByOneAtATime(t *testing.T) {
+	s := newSite(t)
+	s.write(s.local("a"), "text")
+	s.mustStage()
+	lock, err := os.OpenFile(s.remote("")+".lock", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	s.write(s.local("a"), "text 2")
+	waited := 0
+	sent, err := s.send(s.scan(), 0, func() {
+		if waited++; waited == 1 {
+			s.want("a", "text")
+			syscall.Flock(int(lock.Fd()), syscall.LOCK_UN)
+		}
+	})
+	if err != nil || sent.Files != 1 || waited == 0 {
+		t.Errorf("%+v after %d notes: %v", sent, waited, err)
+	}
+	s.want("a", "text 2")
+}
+
+func TestHostThatSeesTheFolder(t *testing.T) {
+	s := newSite(t)
+	s.write(s.local("a"), "text")
+	tree, err := Scan(s.dir, 10, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sent, err := s.send(tree, 0, nil); err != nil || !sent.Shared {
+		t.Errorf("%+v, %v", sent, err)
+	}
+	if list, _ := os.ReadDir(s.home); len(list) > 0 {
+		t.Errorf("the home has %v", list)
+	}
+	tree.proofs[0].Inode++
+	if sent, err := s.send(tree, 0, nil); err != nil || sent.Shared || sent.Files != 1 {
+		t.Errorf("%+v, %v", sent, err)
+	}
+}
+
+func TestFilesThatChangeMeanwhile(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(name string) error
+		want   string
+	}{
+		"shorter": {func(name string) error { return os.Truncate(name, 1) }, "a became shorter while it was staged"},
+		"gone":    {os.Remove, "no such file"},
+		"a link":  {func(name string) error { return errors.Join(os.Remove(name), os.Symlink("/etc/passwd", name)) }, "too many levels of symbolic links"},
+		"a pipe":  {func(name string) error { return errors.Join(os.Remove(name), syscall.Mkfifo(name, 0o600)) }, "a was a file when it was scanned"},
+		"longer":  {func(name string) error { return os.WriteFile(name, []byte("text and more"), 0o644) }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			s.write(s.local("a"), "text")
+			tree := s.scan()
+			if err := tc.change(s.local("a")); err != nil {
+				t.Fatal(err)
+			}
+			_, err := s.send(tree, 0, nil)
+			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+				t.Error(err)
+			}
+			if tc.want == "" {
+				s.want("a", "text")
+			}
+		})
+	}
+}
+
+func TestScanLimits(t *testing.T) {
+	s := newSite(t)
+	for i := range 5 {
+		s.write(s.local(fmt.Sprint("many/", i)), "")
+	}
+	s.write(s.local("large/x"), strings.Repeat("x", 2000))
+	for _, tc := range []struct {
+		files int
+		bytes int64
+		want  string
+	}{
+		{6, 2000, ""},
+		{6, 1999, " holds more than 2.0 kB, most of it in large/"},
+		{5, 2000, " holds more than 5 files, most of it in many/"},
+	} {
+		_, err := Scan(s.dir, tc.files, tc.bytes)
+		if (err == nil) != (tc.want == "") || err != nil && err.Error() != s.dir+tc.want {
+			t.Errorf("%+v: %v", tc, err)
+		}
+	}
+}
+
+func TestHostsThatLie(t *testing.T) {
+	s := newSite(t)
+	s.write(s.local("a"), "text")
+	if err := os.Mkdir(s.local("d"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	tree := s.scan()
+	for said, want := range map[string]string{
+		"":                                  "wait for the host's answer: EOF",
+		"x":                                 "wait for the host's answer: invalid character",
+		`{"build":"c"}`:                     ErrOtherBuild.Error(),
+		`{"build":"b"}{"error":"no space"}`: "no space",
+		`{"build":"b"}{"done":{}}`:          "did not say what it lacks",
+		`{"build":"b"}{"want":{"files":[{"index":7}]}}`:                                  "wants entry 7 of 2",
+		`{"build":"b"}{"want":{"files":[{"index":-1}]}}`:                                 "wants entry -1",
+		`{"build":"b"}{"want":{"files":[{"index":1}]}}`:                                  "wants entry 1",
+		`{"build":"b"}{"want":{}}{"done":{"dir":"relative"}}`:                            "did not say where",
+		`{"build":"b"}{"want":{"files":[{"index":0}]}}` + `{"error":"the disk is full"}`: "the disk is full",
+	} {
+		var sent bytes.Buffer
+		_, err := NewSender(tree, "here", "b").Send(&sent, strings.NewReader(said), func() {})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", said, err, want)
+		}
+	}
+	if i := slices.IndexFunc(tree.Entries, func(e Entry) bool { return e.Kind == Dir }); i != 1 {
+		t.Errorf("the folder is entry %d", i)
+	}
+}

@@ -1,0 +1,233 @@
+package workdir
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// What a folder may hold unless the user says otherwise.
+const (
+	DefaultFiles = 10_000
+	DefaultBytes = 1 << 30
+)
+
+// Tree is a folder of this machine, as it was when it was scanned.
+type Tree struct {
+	Dir      string // absolute, by the name the user gave
+	Entries  []Entry
+	Files    int      // among the entries
+	Bytes    int64    // of all files
+	Warnings []string // what was left out that the user may miss, a line each
+
+	real   string // Dir without links in it
+	began  time.Time
+	proofs []proof
+}
+
+// LimitError says that a folder holds more than it should.
+type LimitError struct {
+	Dir     string
+	Over    string // "more than 1.1 GB"
+	Largest string // what holds most of it
+}
+
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("%s holds %s, most of it in %s", e.Dir, e.Over, e.Largest)
+}
+
+// Scan lists what is in dir, an absolute path, but for what [IgnoreFile] there names. It stops with a
+// *LimitError at more than files files or bytes bytes.
+func Scan(dir string, files int, bytes int64) (*Tree, error) {
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := os.Stat(real); err != nil || !info.IsDir() {
+		return nil, cmp.Or(err, fmt.Errorf("%s is not a folder", dir))
+	}
+	text, err := os.ReadFile(filepath.Join(real, IgnoreFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	left, err := parseIgnore(string(text))
+	if err != nil {
+		return nil, fmt.Errorf("%s/%w", dir, err)
+	}
+	s := scan{Tree: &Tree{Dir: dir, real: real, began: time.Now()}, left: left, files: files, bytes: bytes, within: map[string]weight{}}
+	if err := filepath.WalkDir(real, s.visit); err != nil {
+		return nil, err
+	}
+	s.Tree.proofs = newest(s.proofs)
+	return s.Tree, nil
+}
+
+// weight is what a folder holds.
+type weight struct {
+	files int
+	bytes int64
+}
+
+// scan is a walk over a folder.
+type scan struct {
+	*Tree
+	left   ignore
+	files  int // limits
+	bytes  int64
+	within map[string]weight // by what stands at the top
+	proofs []proof
+}
+
+func (s *scan) visit(full string, d fs.DirEntry, err error) error {
+	if err != nil {
+		return err
+	}
+	rel, err := filepath.Rel(s.real, full)
+	if err != nil {
+		return err
+	}
+	if rel != "." && s.left.matches(rel, d.IsDir()) {
+		if d.IsDir() {
+			return fs.SkipDir
+		}
+		return nil
+	}
+	info, err := d.Info()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // it has gone since
+	}
+	if err != nil {
+		return err
+	}
+	s.proofs = append(s.proofs, proofOf(rel, info))
+	if rel == "." {
+		return nil
+	}
+	e, err := s.entry(rel, full, info)
+	if err != nil || e.Kind == "" {
+		return err
+	}
+	s.Entries = append(s.Entries, e)
+	return s.weigh(e)
+}
+
+// entry describes what stands at a path; its kind is "" for what is not copied.
+func (s *scan) entry(rel, full string, info fs.FileInfo) (Entry, error) {
+	e := entryOf(rel, info)
+	switch {
+	case e.Kind == "":
+		s.Warnings = append(s.Warnings, fmt.Sprintf("%s is not staged: it is %s", filepath.Join(s.Dir, rel), special(info.Mode())))
+	case e.Kind == Link:
+		target, err := os.Readlink(full)
+		if err != nil {
+			return e, err
+		}
+		if filepath.IsAbs(target) {
+			target = s.relative(rel, target)
+		}
+		if e.Target = Name(target); !inside(rel, target) {
+			return e, &LinkError{Path: filepath.Join(s.Dir, rel), Target: target}
+		}
+	}
+	return e, nil
+}
+
+// relative makes a link to an absolute path in the folder lead to the same place in a copy.
+func (s *scan) relative(rel, target string) string {
+	for _, top := range []string{s.Dir, s.real} {
+		if to, err := filepath.Rel(top, target); err == nil && filepath.IsLocal(to) {
+			if short, err := filepath.Rel(filepath.Dir(rel), to); err == nil {
+				return short
+			}
+		}
+	}
+	return target
+}
+
+// LinkError says that a link leads to what a copy would not have.
+type LinkError struct{ Path, Target string }
+
+func (e *LinkError) Error() string {
+	return fmt.Sprintf("the link %s leads to %s, which is not in the folder", e.Path, e.Target)
+}
+
+// weigh holds a new entry against the limits.
+func (s *scan) weigh(e Entry) error {
+	if len(s.Entries) > MaxEntries {
+		return fmt.Errorf("%s holds more than %d files and folders", s.Dir, MaxEntries)
+	}
+	if e.Kind != File {
+		return nil
+	}
+	s.Files++
+	s.Bytes += e.Size
+	top, _, below := strings.Cut(string(e.Path), "/")
+	if below {
+		top += "/"
+	}
+	w := s.within[top]
+	s.within[top] = weight{w.files + 1, w.bytes + e.Size}
+	over := &LimitError{Dir: s.Dir}
+	by := func(a, b string) int { return cmp.Compare(s.within[a].bytes, s.within[b].bytes) }
+	switch {
+	case s.Bytes > s.bytes:
+		over.Over = "more than " + SizeText(s.bytes)
+	case s.Files > s.files:
+		over.Over = fmt.Sprintf("more than %d files", s.files)
+		by = func(a, b string) int { return cmp.Compare(s.within[a].files, s.within[b].files) }
+	default:
+		return nil
+	}
+	for top := range s.within {
+		if over.Largest == "" || by(top, over.Largest) > 0 {
+			over.Largest = top
+		}
+	}
+	return over
+}
+
+// entryOf is the entry of a path without a link's target; its kind is "" for sockets and the like.
+func entryOf(rel string, info fs.FileInfo) Entry {
+	e := Entry{Path: Name(rel)}
+	switch info.Mode().Type() {
+	case 0:
+		e.Kind, e.Mode, e.Size, e.Mtime = File, info.Mode().Perm(), info.Size(), info.ModTime().UnixNano()
+	case fs.ModeDir:
+		e.Kind, e.Mode = Dir, info.Mode().Perm()
+	case fs.ModeSymlink:
+		e.Kind = Link
+	}
+	return e
+}
+
+func special(mode fs.FileMode) string {
+	switch {
+	case mode&fs.ModeSocket != 0:
+		return "a socket"
+	case mode&fs.ModeNamedPipe != 0:
+		return "a named pipe"
+	case mode&fs.ModeDevice != 0:
+		return "a device"
+	}
+	return "neither a file nor a folder"
+}
+
+// CopyName is the name of the folder's copy on hosts: telling, and nobody else's.
+func (t *Tree) CopyName(machine string) string {
+	sum := sha256.Sum256([]byte(machine + "\x00" + t.Dir))
+	base := strings.Map(func(r rune) rune {
+		if r == '-' || r == '_' || r == '.' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+			return r
+		}
+		return '_'
+	}, path.Base(t.Dir))
+	return strings.TrimLeft(base[:min(len(base), 48)], ".") + "-" + hex.EncodeToString(sum[:8])
+}

@@ -1,0 +1,193 @@
+package launcher
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// leaderTime is how long a host waits for one with the same home directory that uploads, when none is known to
+// be at it any more.
+const leaderTime = 15 * time.Second
+
+// How the script below ends when it has uploaded nothing.
+const (
+	codeUploaded = 81 // another host of this launch has put it there
+	codeTaken    = 82 // another host of this launch is about to
+)
+
+// uploadScript unpacks the executable and puts it in its place, once per home directory: making a directory
+// succeeds for one host only. $1 directory below the home, $2 the launch's mark, $3 the file's name. It asks for its
+// stdin by printing the mark. It is a single line without ' \ and !, so that every login shell hands it
+// to sh unharmed.
+const uploadScript = `cd && umask 077 && mkdir -p "$1" && cd "$1" && command -v gzip >/dev/null || exit 1; ` +
+	`mine=; if mkdir ".$2" 2>/dev/null; then mine=1; fi; ` +
+	`for look in 1 2; do ` + // who has it may have ended after the first look
+	`if [ "$(cat launch 2>/dev/null)" = "$2" ]; then if [ "$mine" ]; then rmdir ".$2"; fi; exit 81; fi; ` +
+	`if [ "$mine" ]; then break; elif [ -d ".$2" ]; then exit 82; fi; done; ` +
+	`[ "$mine" ] || exit 1; echo "$2:go"; ` +
+	`if gzip -dc >".$2/new" && chmod 700 ".$2/new" && mv -f ".$2/new" "$3" && echo "$2" >launch; then rm -rf ".$2"; exit 0; fi; ` +
+	`rm -rf ".$2"; exit 1`
+
+// uploads puts the executable where hosts lack it. Safe for concurrent use.
+type uploads struct {
+	trace  func(format string, args ...any)
+	mark   string                 // of this launch
+	packed func() ([]byte, error) // gzip of the executable
+
+	mu     sync.Mutex
+	active int           // hosts that are at it
+	over   chan struct{} // closed when the next of them has ended
+}
+
+func newUploads(trace func(string, ...any)) *uploads {
+	return &uploads{trace: trace, mark: rand.Text()[:16], packed: sync.OnceValues(packSelf), over: make(chan struct{})}
+}
+
+// packSelf compresses this executable: not by its path, where a new build may stand by now.
+func packSelf() ([]byte, error) {
+	file, err := os.Open("/proc/self/exe")
+	if err != nil {
+		return nil, fmt.Errorf("read gorun itself: %w", err)
+	}
+	defer file.Close()
+	return pack(file)
+}
+
+func pack(r io.Reader) ([]byte, error) {
+	var packed bytes.Buffer
+	zip, _ := gzip.NewWriterLevel(&packed, gzip.BestSpeed)
+	_, err := io.Copy(zip, r)
+	err = errors.Join(err, zip.Close())
+	return packed.Bytes(), err
+}
+
+// upload puts the executable at name below the home directory of conn, or waits for another host that
+// does so in the same home. Without gzip there, or a shell like others, the host's own way must do.
+func (u *uploads) upload(ctx context.Context, conn Host, name string) error {
+	for {
+		over := u.next()
+		err := u.byShell(ctx, conn, name)
+		var status interface{ ExitCode() int }
+		switch failed := errors.As(err, &status); {
+		case err == nil, failed && status.ExitCode() == codeUploaded:
+			return nil
+		case !failed || ctx.Err() != nil:
+			return fmt.Errorf("upload gorun to ~/%s: %w", filepath.ToSlash(name), err)
+		case status.ExitCode() != codeTaken:
+			return u.put(ctx, conn, name)
+		}
+		select {
+		case <-over:
+		case <-time.After(leaderTime):
+			if !u.busy() {
+				return u.put(ctx, conn, name) // whoever began has gone
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// next is closed when one of the hosts that are uploading, now or later, has ended.
+func (u *uploads) next() <-chan struct{} {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.over
+}
+
+func (u *uploads) busy() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.active > 0
+}
+
+// begin and end enclose an upload.
+func (u *uploads) begin() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.active++
+}
+
+func (u *uploads) end() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.active--
+	close(u.over)
+	u.over = make(chan struct{})
+}
+
+// byShell runs the script. The executable is sent only if the script asks for it.
+func (u *uploads) byShell(ctx context.Context, conn Host, name string) error {
+	in, feed := io.Pipe()
+	asked, ended := &cue{word: []byte(u.mark + ":go"), heard: make(chan struct{})}, make(chan struct{})
+	size := 0
+	var feeding sync.WaitGroup
+	feeding.Go(func() {
+		select {
+		case <-asked.heard:
+		case <-ended:
+			return
+		}
+		u.begin()
+		packed, err := u.packed()
+		if err == nil {
+			size, err = feed.Write(packed)
+		}
+		feed.CloseWithError(err)
+	})
+	dir, file := path.Split(name)
+	err := conn.Run(ctx, []string{"/bin/sh", "-c", uploadScript, "gorun-put", path.Clean(dir), u.mark, file}, in, asked, io.Discard)
+	close(ended)
+	in.CloseWithError(io.ErrClosedPipe)
+	feeding.Wait()
+	if asked.found {
+		u.end()
+	}
+	if err == nil {
+		u.trace("uploaded gorun to ~/%s: %d bytes", name, size)
+	}
+	return err
+}
+
+// put uploads as conn does it.
+func (u *uploads) put(ctx context.Context, conn Host, name string) error {
+	file, err := os.Open("/proc/self/exe")
+	if err != nil {
+		return fmt.Errorf("read gorun itself: %w", err)
+	}
+	defer file.Close()
+	if err := conn.Put(ctx, name, 0o700, file); err != nil {
+		return fmt.Errorf("upload gorun to ~/%s: %w", filepath.ToSlash(name), err)
+	}
+	u.trace("uploaded gorun to ~/%s", name)
+	return nil
+}
+
+// cue waits for a word in what is written to it.
+type cue struct {
+	word  []byte
+	heard chan struct{} // closed when it came
+	last  []byte
+	found bool
+}
+
+func (c *cue) Write(p []byte) (int, error) {
+	if !c.found {
+		c.last = append(c.last, p...)
+		if c.found = bytes.Contains(c.last, c.word); c.found {
+			close(c.heard)
+		}
+		c.last = c.last[max(0, len(c.last)-len(c.word)):]
+	}
+	return len(p), nil
+}
