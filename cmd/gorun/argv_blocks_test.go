@@ -31,7 +31,7 @@ func TestTranslateSeveralPrograms(t *testing.T) {
 		{own, "-x A --env-file e --no-env -np 1 a : -np 1 --env-file g b", `--env-file=e --no-env --env-file=g | --export=A --np=1 ["a"] | --np=1 ["b"]`},
 		{own, `-np 1 a \: -- : -np 1 -- b : \: c`, `| --np=1 ["a" ":" "--"] | --np=1 ["b" ":" "\\:" "c"]`},
 		{own, "-x : -np 1 a : -np 1 b", `| --export=: --np=1 ["a"] | --np=1 ["b"]`},
-		{openMPI, "-c 1 -mca pml ob1 a : -c 2 --bind-to core b", `| --np=1 ["a"] | --np=2 ["b"]`},
+		{openMPI, "-c 1 -mca pml ob1 a : -c 2 --bind-to core b", `--bind-to=core | --np=1 ["a"] | --np=2 ["b"]`},
 		{openMPI, "--tag-output -np 1 a : --tag-output -np 1 b", `--prefix=mpirun --prefix=mpirun | --np=1 ["a"] | --np=1 ["b"]`},
 		{hydra, "-genv G 1 -env L 2 a : -n 2 -envnone b", `--export=G=1 | --export=L=2 --np=1 ["a"] | --np=2 --no-env ["b"]`},
 		{hydra, "-genvlist A,B -n 1 a : -envlist C b", `--no-env --export=A --export=B | --np=1 ["a"] | --no-env --export=C --np=1 ["b"]`},

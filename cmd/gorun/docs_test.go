@@ -29,7 +29,7 @@ func documents() map[string]string {
 		"docs/exit-codes.md":            "two hosts",
 		"docs/hosts.md":                 "two hosts",
 		"docs/job-files.md":             "two hosts",
-		"docs/kubernetes.md":            "no commands",
+		"docs/kubernetes.md":            "two hosts",
 		"docs/mapping.md":               "two hosts",
 		"docs/migrating.md":             "two hosts",
 		"docs/output.md":                "two hosts",
@@ -41,7 +41,7 @@ func documents() map[string]string {
 		"docs/slurm.md":                 "slurm",      // TestSlurm
 		"docs/ssh.md":                   "two hosts",
 		"docs/staging.md":               "two hosts",
-		"examples/kubernetes/README.md": "no commands",
+		"examples/kubernetes/README.md": "two hosts",
 		"examples/mnist/data/README.md": "no commands",
 	}
 }
@@ -51,6 +51,12 @@ func notRun() []struct{ file, command, why string } {
 	return []struct{ file, command, why string }{
 		{"README.md", "make demo", "it installs packages; internal/lab/hosts has its test"},
 		{"README.md", "make test", "it is what runs this"},
+		{"docs/kubernetes.md", "kubectl", "it needs a cluster; examples/kubernetes/check checks the manifests"},
+		{"docs/kubernetes.md", "gorun -H worker-0:2", "it needs pods; TestPodsByKubexec runs kubexec.sh on hosts of the lab"},
+		{"docs/mapping.md", "gorun -np 2 -H f1:2 --cpus-per-rank 2", "it needs four cores"},
+		{"examples/kubernetes/README.md", "make build", "TestMain builds the same"},
+		{"examples/kubernetes/README.md", "docker", "it needs docker"},
+		{"examples/kubernetes/README.md", "kubectl", "it needs a cluster"},
 		{"docs/quickstart.md", "git clone", "it needs the network"},
 		{"docs/quickstart.md", "make build", "TestMain builds the same"},
 		{"docs/quickstart.md", "ssh-copy-id", "the lab's hosts have the key, and no password"},

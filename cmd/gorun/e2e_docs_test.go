@@ -116,10 +116,11 @@ func furnished(t *testing.T) string {
 		}
 	}
 	for name, text := range map[string]string{
-		"hosts.txt": "f[01-16,20]:2\n",
-		"train":     train,
-		"save.sh":   "trap 'echo \"rank $RANK saved\"; exit 0' TERM\nwhile :; do sleep 0.05; done 2>/dev/null\n",
-		"train.py":  "import os\n\nprint(f\"rank {os.environ['RANK']} of {os.environ['WORLD_SIZE']} on {os.environ['GORUN_HOSTNAME']}\")\n",
+		"hosts.txt":    "f[01-16,20]:2\n",
+		"train":        train,
+		"save.sh":      "trap 'echo \"rank $RANK saved\"; exit 0' TERM\nwhile :; do sleep 0.05; done 2>/dev/null\n",
+		".gorunignore": "bin\nshims\nexamples\n", // links that lead out of the folder
+		"train.py":     "import os\n\nprint(f\"rank {os.environ['RANK']} of {os.environ['WORLD_SIZE']} on {os.environ['GORUN_HOSTNAME']}\")\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
 			t.Fatal(err)
@@ -140,6 +141,17 @@ func TestExamplesAreInDocuments(t *testing.T) {
 		for _, c := range typedIn(documentText(t, name)) {
 			ran += c.line + "\n"
 		}
+	}
+	jobs, err := filepath.Glob("../../examples/jobs/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, job := range jobs { // which documents name in their turn
+		text, err := os.ReadFile(job)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ran += strings.ReplaceAll(string(text), "./", "examples/jobs/")
 	}
 	files, err := filepath.Glob("../../examples/*/*.s*")
 	if err != nil || len(files) < 4 {
