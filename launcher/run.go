@@ -50,9 +50,9 @@ func (j *job) post(event any) {
 
 // reap runs the job to its end and says what it came to.
 func (j *job) reap(ctx context.Context) Result {
-	tick, beat := time.NewTicker(coreTick), time.NewTicker(beatTime)
-	defer tick.Stop()
+	beat := time.NewTicker(beatTime)
 	defer beat.Stop()
+	var tick <-chan time.Time // once the job is to end, which has a limit
 	cancelled := ctx.Done()
 	j.looked = time.Now()
 	for finished := false; !finished; {
@@ -70,9 +70,14 @@ func (j *job) reap(ctx context.Context) Result {
 			event = eventStop{why: Terminated}
 		case <-beat.C:
 			event = j.findHung()
-		case <-tick.C:
+		case <-tick:
 		}
 		finished = j.apply(event)
+		if j.core.stopping && tick == nil {
+			ticker := time.NewTicker(coreTick)
+			defer ticker.Stop()
+			tick = ticker.C
+		}
 	}
 	close(j.ended)
 	j.stopGet()

@@ -1,3 +1,9 @@
+// The launcher and the agents wait most of their time: what the Go runtime would
+// look up for them at every start, and once a second, they do not need.
+//
+//go:debug containermaxprocs=0
+//go:debug updatemaxprocs=0
+
 // Command gorun starts copies of a program on many machines over SSH, as ranks
 // of one job, and takes them all down when one fails.
 //

@@ -61,10 +61,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, opts Options) error
 	a := &agent{out: wire.NewWriter(out), began: time.Now(), events: make(chan any, 64),
 		started: make(chan struct{}), ended: make(chan struct{}), pumps: map[uint32]*pump{}, tokens: map[int]string{}}
 	a.stdin = newStdin(a.out)
-	var err error
-	if a.own, err = ownResources(); err != nil {
-		return err
-	}
+	a.own = ownResources()
 	if err := a.hello(out, opts); err != nil {
 		return fmt.Errorf("greet the launcher: %w", err)
 	}

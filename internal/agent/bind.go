@@ -3,7 +3,6 @@ package agent
 import (
 	"errors"
 	"fmt"
-	"os"
 	"runtime"
 	"slices"
 	"strconv"
@@ -22,16 +21,15 @@ type seat struct {
 
 // resources are the machine as ranks may use it.
 type resources struct {
-	machine topology.Machine
-	cores   int // that can be kept busy
+	cores   int              // that can be kept busy
+	machine topology.Machine // nil until a job is to be bound
 	// try finds out whether a rank can be bound.
 	try func(topology.Set) error
 }
 
 // ownResources are what the agent may use, as its ranks will.
-func ownResources() (resources, error) {
-	m, err := topology.Here()
-	return resources{machine: m, cores: m.Room(topology.Quota(os.DirFS("/"))), try: tryAffinity}, err
+func ownResources() resources {
+	return resources{cores: topology.Cores(), try: tryAffinity}
 }
 
 // tryAffinity binds a thread that ends at once.
@@ -168,7 +166,12 @@ func (s seat) threadsEnv() []string {
 }
 
 // sit gives the ranks of every program their seats.
-func (a *agent) sit() error {
+func (a *agent) sit() (err error) {
+	if a.job.Binding.To != "" && a.own.machine == nil {
+		if a.own.machine, err = topology.Here(); err != nil {
+			return err
+		}
+	}
 	for i := range a.progs {
 		if err := a.progs[i].sit(a.job, a.own); err != nil {
 			return err

@@ -130,12 +130,25 @@ func (m Machine) CoresOf(cpus Set) int { return len(m.Only(cpus).split(Core)) }
 
 // Room is how many ranks may compute at one time, each on a core of its own, where quota is how
 // many CPUs' time there is, or 0 for no limit. It is at least 1.
-func (m Machine) Room(quota float64) int {
-	cores := len(m.split(Core))
+func (m Machine) Room(quota float64) int { return room(len(m.split(Core)), quota) }
+
+func room(cores int, quota float64) int {
 	if quota > 0 {
 		cores = min(cores, int(quota))
 	}
 	return max(cores, 1)
+}
+
+// countCores is how many cores cpus are hardware threads of. Where no core has several, nothing more is read.
+func countCores(sys fs.FS, cpus Set) int {
+	if active, err := fs.ReadFile(sys, "devices/system/cpu/smt/active"); err == nil && strings.TrimSpace(string(active)) == "0" {
+		return len(cpus)
+	}
+	cores := map[int]bool{}
+	for _, id := range cpus {
+		cores[firstThread(sys, fmt.Sprintf("devices/system/cpu/cpu%d/topology", id), id)] = true
+	}
+	return len(cores)
 }
 
 // Describe says where cpus are: "cores 2-3 of socket 0".

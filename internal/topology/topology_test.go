@@ -36,6 +36,23 @@ func box(sockets, nodes, cores, threads int) Machine {
 	return m
 }
 
+func TestCountCores(t *testing.T) {
+	for _, tc := range []struct {
+		tree string
+		cpus Set
+		want int
+	}{
+		{"", Set{0, 1, 5}, 3},
+		{"devices/system/cpu/smt/active 0\ndevices/system/cpu/cpu1/topology/core_cpus_list 0-1", Set{0, 1}, 2},
+		{"devices/system/cpu/smt/active 1\ndevices/system/cpu/cpu1/topology/core_cpus_list 0-1", Set{0, 1, 2}, 2},
+		{"devices/system/cpu/cpu7/topology/thread_siblings_list 3,7\ndevices/system/cpu/cpu3/topology/thread_siblings_list 3,7", Set{3, 4, 7}, 2},
+	} {
+		if got := countCores(tree(tc.tree), tc.cpus); got != tc.want {
+			t.Errorf("%q, %v: %d cores, want %d", tc.tree, tc.cpus, got, tc.want)
+		}
+	}
+}
+
 func TestRead(t *testing.T) {
 	for name, want := range map[string]string{
 		"vm-2":        "0:c0n0s0 1:c1n0s0",
