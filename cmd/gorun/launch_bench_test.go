@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -124,4 +125,37 @@ func timed(b *testing.B, c *lab.Cluster, s side) (took time.Duration, memory flo
 func median(d []time.Duration) time.Duration {
 	slices.Sort(d)
 	return d[len(d)/2]
+}
+
+// BenchmarkStaging starts `true` on 64 hosts with a home each and no gorun: it is sent to all of them.
+func BenchmarkStaging(b *testing.B) {
+	c := lab.MustNamespaces(b, lab.Specs(64)...)
+	exe := filepath.Join(c.Host("f1").Home, "../f0-gorun")
+	if out, err := exec.CommandContext(b.Context(), "go", "build", "-trimpath", "-ldflags=-s -w", "-o", exe, ".").CombinedOutput(); err != nil {
+		b.Fatalf("%v: %s", err, out)
+	}
+	var names []string
+	for _, h := range c.Hosts {
+		names = append(names, h.Name)
+	}
+	install := c.Command(b.Context(), "sh", "-c", `mkdir -p ~/bin && cp "$0" ~/bin/gorun && cd && pwd`, exe)
+	home, err := install.Output()
+	if err != nil {
+		b.Fatal(err)
+	}
+	ours := side{name: "gorun", argv: []string{filepath.Join(strings.TrimSpace(string(home)), "bin/gorun"), "-F", c.ConfigFile, "--wdir", "/", "-H", strings.Join(names, ","), "true"}}
+	var first, again []time.Duration
+	for b.Loop() {
+		for _, h := range c.Hosts {
+			if err := os.RemoveAll(filepath.Join(h.Home, ".cache/gorun")); err != nil {
+				b.Fatal(err)
+			}
+		}
+		took, _ := timed(b, c, ours)
+		first = append(first, took)
+		took, _ = timed(b, c, ours)
+		again = append(again, took)
+	}
+	b.ReportMetric(median(first).Seconds()*1000, "first-ms")
+	b.ReportMetric(median(again).Seconds()*1000, "again-ms")
 }

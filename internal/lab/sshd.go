@@ -116,7 +116,9 @@ func (h *Host) awaitSSHD(ctx context.Context) (int, error) {
 func (c *Cluster) writeClientFiles() error {
 	var config, known strings.Builder
 	for _, h := range c.Hosts {
-		fmt.Fprintf(&config, "Host %s\n  HostName %s\n  Port %d\n", h.Name, h.Addr, h.Port)
+		if c.launch == nil { // in namespaces, names and ports are what they say
+			fmt.Fprintf(&config, "Host %s\n  HostName %s\n  Port %d\n", h.Name, h.Addr, h.Port)
+		}
 		for _, key := range h.Keys {
 			fmt.Fprintf(&known, "%s %s\n", h.knownName(), key)
 		}
@@ -149,7 +151,7 @@ func (c *Cluster) writeUserKey() error {
 // knownName is the host's name in known_hosts.
 func (h *Host) knownName() string {
 	if h.Port == 22 {
-		return h.Addr
+		return h.Name + "," + h.Addr
 	}
 	return fmt.Sprintf("[%s]:%d", h.Addr, h.Port)
 }
