@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"os/signal"
 	"strings"
 	"syscall"
 	"testing"
@@ -9,6 +11,10 @@ import (
 
 // What docs/signals.md says of signals that users seldom send.
 func TestSeldomSignals(t *testing.T) {
+	// Under nohup gorun would ignore SIGHUP, as it should. What is caught here is not ignored there.
+	caught := make(chan os.Signal, 1)
+	signal.Notify(caught, syscall.SIGHUP)
+	defer signal.Stop(caught)
 	for _, tc := range []struct {
 		name   string
 		script string
