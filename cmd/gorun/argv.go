@@ -77,7 +77,7 @@ func laterDialect(argv []string) (dialect launchers, named bool) {
 			return dialectNamed(name)
 		}
 	}
-	return own, false
+	return Own, false
 }
 
 // translateAs is translate in a dialect that --dialect has named, or not.
@@ -120,7 +120,7 @@ func (t *translator) readFlags() error {
 // translateWords is translate for a command that runs no program: flags may stand
 // anywhere.
 func translateWords(argv []string, flags *pflag.FlagSet) (translation, error) {
-	t := newTranslator(own, flags)
+	t := newTranslator(Own, flags)
 	t.rest = argv
 	for len(t.rest) > 0 {
 		if isPositional(t.rest[0]) || t.rest[0] == "--" {
@@ -301,7 +301,7 @@ func (t *translator) asProgram(program []string) []string {
 	switch {
 	case t.module:
 		return slices.Concat([]string{"python", "-u", "-m"}, program)
-	case t.dialect == torch && !t.noPython:
+	case t.dialect == Torch && !t.noPython:
 		return slices.Concat([]string{"python", "-u"}, program)
 	}
 	return program

@@ -101,7 +101,7 @@ func (t *translator) split(job *translation, first bool, flags *pflag.FlagSet) (
 		job.typed[flag] = word
 	}
 	if b.typed["np"] == "" {
-		if t.dialect != hydra {
+		if t.dialect != Hydra {
 			return b, usagef("every program of a job of several says how many ranks it has: -np 1 "+t.program[0], "%s has no -np", t.program[0])
 		}
 		b.args = append(b.args, "--np=1")

@@ -23,20 +23,20 @@ func TestTranslateSeveralPrograms(t *testing.T) {
 		dialect    launchers
 		argv, want string
 	}{
-		{own, "-np 1 ./server --port 1 : -np 4 -x MODE=w ./worker a b", `| --np=1 ["./server" "--port" "1"] | --np=4 --export=MODE=w ["./worker" "a" "b"]`},
-		{own, "-np 1 a : -n 2 b : -n3 c", `| --np=1 ["a"] | --np=2 ["b"] | --np=3 ["c"]`},
-		{own, "--timeout 5 -np 1 a : -np 1 --summary b", `--timeout=5 --summary | --np=1 ["a"] | --np=1 ["b"]`},
-		{own, "-np 1 -H x -wdir /w a : -np 1 -H y:2 --hostfile f b", `| --np=1 --hosts=x --wdir=/w ["a"] | --np=1 --hosts=y:2 --hostfile=f ["b"]`},
-		{own, "--hostfile f -np 1 a : -np 1 b", `--hostfile=f | --np=1 ["a"] | --np=1 ["b"]`},
-		{own, "-x A --env-file e --no-env -np 1 a : -np 1 --env-file g b", `--env-file=e --no-env --env-file=g | --export=A --np=1 ["a"] | --np=1 ["b"]`},
-		{own, `-np 1 a \: -- : -np 1 -- b : \: c`, `| --np=1 ["a" ":" "--"] | --np=1 ["b" ":" "\\:" "c"]`},
-		{own, "-x : -np 1 a : -np 1 b", `| --export=: --np=1 ["a"] | --np=1 ["b"]`},
-		{openMPI, "-c 1 -mca pml ob1 a : -c 2 --bind-to core b", `--bind-to=core | --np=1 ["a"] | --np=2 ["b"]`},
-		{openMPI, "--tag-output -np 1 a : --tag-output -np 1 b", `--prefix=mpirun --prefix=mpirun | --np=1 ["a"] | --np=1 ["b"]`},
-		{hydra, "-genv G 1 -env L 2 a : -n 2 -envnone b", `--export=G=1 | --export=L=2 --np=1 ["a"] | --np=2 --no-env ["b"]`},
-		{hydra, "-genvlist A,B -n 1 a : -envlist C b", `--no-env --export=A --export=B | --np=1 ["a"] | --no-env --export=C --np=1 ["b"]`},
-		{torch, "-np 1 a.py : -np 1 --no-python b", `| --np=1 ["python" "-u" "a.py"] | --np=1 ["b"]`},
-		{own, "-np 1 a : -env L=1 b --dialect x : --dialect hydra c", `| --np=1 ["a"] | --export=L=1 --np=1 ["b" "--dialect" "x"] | --np=1 ["c"]`},
+		{Own, "-np 1 ./server --port 1 : -np 4 -x MODE=w ./worker a b", `| --np=1 ["./server" "--port" "1"] | --np=4 --export=MODE=w ["./worker" "a" "b"]`},
+		{Own, "-np 1 a : -n 2 b : -n3 c", `| --np=1 ["a"] | --np=2 ["b"] | --np=3 ["c"]`},
+		{Own, "--timeout 5 -np 1 a : -np 1 --summary b", `--timeout=5 --summary | --np=1 ["a"] | --np=1 ["b"]`},
+		{Own, "-np 1 -H x -wdir /w a : -np 1 -H y:2 --hostfile f b", `| --np=1 --hosts=x --wdir=/w ["a"] | --np=1 --hosts=y:2 --hostfile=f ["b"]`},
+		{Own, "--hostfile f -np 1 a : -np 1 b", `--hostfile=f | --np=1 ["a"] | --np=1 ["b"]`},
+		{Own, "-x A --env-file e --no-env -np 1 a : -np 1 --env-file g b", `--env-file=e --no-env --env-file=g | --export=A --np=1 ["a"] | --np=1 ["b"]`},
+		{Own, `-np 1 a \: -- : -np 1 -- b : \: c`, `| --np=1 ["a" ":" "--"] | --np=1 ["b" ":" "\\:" "c"]`},
+		{Own, "-x : -np 1 a : -np 1 b", `| --export=: --np=1 ["a"] | --np=1 ["b"]`},
+		{OpenMPI, "-c 1 -mca pml ob1 a : -c 2 --bind-to core b", `--bind-to=core | --np=1 ["a"] | --np=2 ["b"]`},
+		{OpenMPI, "--tag-output -np 1 a : --tag-output -np 1 b", `--prefix=mpirun --prefix=mpirun | --np=1 ["a"] | --np=1 ["b"]`},
+		{Hydra, "-genv G 1 -env L 2 a : -n 2 -envnone b", `--export=G=1 | --export=L=2 --np=1 ["a"] | --np=2 --no-env ["b"]`},
+		{Hydra, "-genvlist A,B -n 1 a : -envlist C b", `--no-env --export=A --export=B | --np=1 ["a"] | --no-env --export=C --np=1 ["b"]`},
+		{Torch, "-np 1 a.py : -np 1 --no-python b", `| --np=1 ["python" "-u" "a.py"] | --np=1 ["b"]`},
+		{Own, "-np 1 a : -env L=1 b --dialect x : --dialect hydra c", `| --np=1 ["a"] | --export=L=1 --np=1 ["b" "--dialect" "x"] | --np=1 ["c"]`},
 	} {
 		got, err := translated(t, tc.dialect, strings.Fields(tc.argv)...)
 		if err != nil || !sameFlags(shownBlocks(got), tc.want) {
@@ -56,18 +56,18 @@ func TestWhatSeveralProgramsCannotBe(t *testing.T) {
 		dialect         launchers
 		argv, err, hint string
 	}{
-		{own, ": true", `no program stands before ":"`, "-np 1 ./server : -np 4 ./worker"},
-		{own, "-np 1 a : : -np 1 b", `no program stands before ":"`, ""},
-		{own, "true :", `nothing stands after "true :"`, `'\:'`},
-		{own, "-np 1 a : -np 2", "no program stands after the last", ""},
-		{own, "-np 1 a : -np 2 --", "no program stands after the last", ""},
-		{own, "-np 2 true : ./other", "./other has no -np", "-np 1 ./other"},
-		{own, "true : -np 1 ./other", "true has no -np", "-np 1 true"},
-		{openMPI, "-np 2 true : true", "true has no -np", "-np 1 true"},
-		{own, "-np 1 a : -np 1 --tiemout 5 b", "there is no flag --tiemout", "did you mean --timeout?"},
-		{own, "--timeout 5 -np 1 a : --timeout 6 -np 1 b", "--timeout 5 of one program and --timeout 6 of another contradict each other", "for the whole job"},
-		{openMPI, "-np 1 a : -np 1 --ppn 2 b : -npernode 1 -np 1 c", "--ppn 2 of one program and -npernode 1 of another contradict", ""},
-		{own, "--quiet -np 1 a : --quiet=false -np 1 b", "--quiet true of one program and --quiet false of another", ""},
+		{Own, ": true", `no program stands before ":"`, "-np 1 ./server : -np 4 ./worker"},
+		{Own, "-np 1 a : : -np 1 b", `no program stands before ":"`, ""},
+		{Own, "true :", `nothing stands after "true :"`, `'\:'`},
+		{Own, "-np 1 a : -np 2", "no program stands after the last", ""},
+		{Own, "-np 1 a : -np 2 --", "no program stands after the last", ""},
+		{Own, "-np 2 true : ./other", "./other has no -np", "-np 1 ./other"},
+		{Own, "true : -np 1 ./other", "true has no -np", "-np 1 true"},
+		{OpenMPI, "-np 2 true : true", "true has no -np", "-np 1 true"},
+		{Own, "-np 1 a : -np 1 --tiemout 5 b", "there is no flag --tiemout", "did you mean --timeout?"},
+		{Own, "--timeout 5 -np 1 a : --timeout 6 -np 1 b", "--timeout 5 of one program and --timeout 6 of another contradict each other", "for the whole job"},
+		{OpenMPI, "-np 1 a : -np 1 --ppn 2 b : -npernode 1 -np 1 c", "--ppn 2 of one program and -npernode 1 of another contradict", ""},
+		{Own, "--quiet -np 1 a : --quiet=false -np 1 b", "--quiet true of one program and --quiet false of another", ""},
 	} {
 		_, err := translated(t, tc.dialect, strings.Fields(tc.argv)...)
 		if !isUsage(err) || !strings.Contains(err.Error(), tc.err) || !strings.Contains(hint(err), tc.hint) {

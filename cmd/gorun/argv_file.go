@@ -24,11 +24,11 @@ type programFile struct {
 func (t *translator) readOfProgram(reader, typed, text string) {
 	switch reader {
 	case "app":
-		t.file = programFile{typed, text, openMPI}
+		t.file = programFile{typed, text, OpenMPI}
 	case "configfile":
-		t.file = programFile{typed, text, hydra}
+		t.file = programFile{typed, text, Hydra}
 	case "multi-prog":
-		t.file = programFile{typed: typed, dialect: slurm}
+		t.file = programFile{typed: typed, dialect: Slurm}
 	case "module":
 		t.module = true
 	case "no-python":
@@ -41,11 +41,11 @@ func (t *translator) fileOf() error {
 	switch {
 	case t.file.typed == "":
 		return nil
-	case t.file.dialect != slurm && t.program != nil:
+	case t.file.dialect != Slurm && t.program != nil:
 		return usagef("leave one of them out", "%s %s says which programs run, and %s stands after it", t.file.typed, t.file.name, t.program[0])
-	case t.file.dialect == slurm && len(t.program) != 1:
+	case t.file.dialect == Slurm && len(t.program) != 1:
 		return usagef("for example: gorun -np 4 --multi-prog programs.conf", "%s wants one word after the flags, the name of its file", t.file.typed)
-	case t.file.dialect == slurm:
+	case t.file.dialect == Slurm:
 		t.file.name, t.program = t.program[0], nil
 	}
 	return nil
@@ -57,7 +57,7 @@ func (t translation) withFile(flags *pflag.FlagSet) (translation, error) {
 		return t, nil
 	}
 	text, err := readProgramFile(t.file)
-	if err == nil && t.file.dialect == slurm {
+	if err == nil && t.file.dialect == Slurm {
 		t, err = t.withRanks(text)
 	} else if err == nil {
 		t, err = t.withBlocks(text, flags)

@@ -91,18 +91,18 @@ func TestProgramsOfAFile(t *testing.T) {
 		dialect          launchers
 		text, argv, want string
 	}{
-		{openMPI, "-np 1 -x A a\n--timeout 5 -np 2 b : -np 1 c", "-x B --app FILE", `--export=B --timeout=5 | --np=1 --export=A ["a"] | --np=2 ["b"] | --np=1 ["c"]`},
-		{own, "-c 1 a\n-c 2 b", "-app FILE", `| --np=1 ["a"] | --np=2 ["b"]`},
-		{hydra, "a\n-n 2 b", "-f h -configfile FILE", `--hostfile=h | --np=1 ["a"] | --np=2 ["b"]`},
-		{slurm, "0 a\n* b %t", "-n 3 --multi-prog FILE", `--np=3 | --np=1 ["a"] | --np=1 ["b" "1"] | --np=1 ["b" "2"]`},
-		{own, "0-1 a", "--multi-prog FILE", `| --np=2 ["a"]`},
+		{OpenMPI, "-np 1 -x A a\n--timeout 5 -np 2 b : -np 1 c", "-x B --app FILE", `--export=B --timeout=5 | --np=1 --export=A ["a"] | --np=2 ["b"] | --np=1 ["c"]`},
+		{Own, "-c 1 a\n-c 2 b", "-app FILE", `| --np=1 ["a"] | --np=2 ["b"]`},
+		{Hydra, "a\n-n 2 b", "-f h -configfile FILE", `--hostfile=h | --np=1 ["a"] | --np=2 ["b"]`},
+		{Slurm, "0 a\n* b %t", "-n 3 --multi-prog FILE", `--np=3 | --np=1 ["a"] | --np=1 ["b" "1"] | --np=1 ["b" "2"]`},
+		{Own, "0-1 a", "--multi-prog FILE", `| --np=2 ["a"]`},
 	} {
 		got, err := fromFile(t, tc.dialect, tc.text, tc.argv)
 		if err != nil || !sameFlags(shownBlocks(got), tc.want) {
 			t.Errorf("%s: %s, want %s; %v", tc.argv, shownBlocks(got), tc.want, err)
 		}
 	}
-	if got, err := fromFile(t, openMPI, "-np 2 a b", "--quiet --app FILE"); err != nil || strings.Join(got.args, " ") != "--quiet --np=2 -- a b" || got.blocks != nil {
+	if got, err := fromFile(t, OpenMPI, "-np 2 a b", "--quiet --app FILE"); err != nil || strings.Join(got.args, " ") != "--quiet --np=2 -- a b" || got.blocks != nil {
 		t.Errorf("one program: %q, %v", got.args, err)
 	}
 	for _, tc := range []struct{ text, argv, want string }{
@@ -115,7 +115,7 @@ func TestProgramsOfAFile(t *testing.T) {
 		{"0 a", "--multi-prog FILE x", "--multi-prog wants one word"},
 		{"", "--app /no/such/file", "no such file"},
 	} {
-		if _, err := fromFile(t, own, tc.text, tc.argv); !isUsage(err) || !strings.Contains(err.Error(), tc.want) {
+		if _, err := fromFile(t, Own, tc.text, tc.argv); !isUsage(err) || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v, want %q", tc.argv, err, tc.want)
 		}
 	}

@@ -36,11 +36,11 @@ func ownFlag(flags *pflag.FlagSet, name string) *pflag.Flag {
 // have it, if they agree.
 func (t *translator) meaning(name, typed string) (meaning, error) {
 	rows := t.table[name]
-	for _, dialect := range []launchers{t.dialect, own} {
+	for _, dialect := range []launchers{t.dialect, Own} {
 		if of := rowsOf(rows, dialect); len(of) > 0 {
 			return meaning{typed: typed, rows: of, args: of[0].args}, nil
 		}
-		if dialect == own {
+		if dialect == Own {
 			break
 		}
 	}
@@ -101,7 +101,7 @@ func ambiguous(rows []word, typed string) error {
 // unabbreviated is the one word of the dialect that begins with name, for launchers
 // whose options may be cut short, or name.
 func (t *translator) unabbreviated(name string) string {
-	if t.dialect&(horovod|slurm|torch) == 0 || len(name) < 2 {
+	if t.dialect&(Horovod|Slurm|Torch) == 0 || len(name) < 2 {
 		return name
 	}
 	whole := ""

@@ -85,7 +85,7 @@ func TestTranslateOwnWords(t *testing.T) {
 		{`-- a \:`, `-- a \:`},
 		{"-- a : -np 2 b", "-- a : -np 2 b"},
 	} {
-		got, err := translated(t, own, strings.Fields(tc.argv)...)
+		got, err := translated(t, Own, strings.Fields(tc.argv)...)
 		if err != nil || !slices.Equal(got.args, strings.Fields(tc.want)) || got.notice() != "" {
 			t.Errorf("%q: got %q, want %q; %v, notice %q", tc.argv, strings.Join(got.args, " "), tc.want, err, got.notice())
 		}
@@ -93,10 +93,10 @@ func TestTranslateOwnWords(t *testing.T) {
 }
 
 func TestTranslateTakesAnEmptyWordForTheProgram(t *testing.T) {
-	if got, err := translated(t, own, "-np", "2", "", "-v"); err != nil || !slices.Equal(got.args, []string{"--np=2", "--", "", "-v"}) {
+	if got, err := translated(t, Own, "-np", "2", "", "-v"); err != nil || !slices.Equal(got.args, []string{"--np=2", "--", "", "-v"}) {
 		t.Errorf("%q, %v", got.args, err)
 	}
-	if got, err := translated(t, own, "-x", "", "prog"); err != nil || !slices.Equal(got.args, []string{"--export=", "--", "prog"}) {
+	if got, err := translated(t, Own, "-x", "", "prog"); err != nil || !slices.Equal(got.args, []string{"--export=", "--", "prog"}) {
 		t.Errorf("%q, %v", got.args, err)
 	}
 }
@@ -123,7 +123,7 @@ func TestTranslatedWordsParse(t *testing.T) {
 		"--num_proc=4 -hosts=a:2,b:2 -x A prog -np 9 --hosts no",
 	} {
 		flags, o := flagSet()
-		line, err := translate(strings.Fields(argv), own, flags, commands())
+		line, err := translate(strings.Fields(argv), Own, flags, commands())
 		if err == nil {
 			err = flags.Parse(line.args)
 		}
@@ -148,7 +148,7 @@ func FuzzTranslate(f *testing.F) {
 	f.Add("-np\x001\x00a\x00:\x00-np\x002\x00--app\x00f", "a\x00\\:\x00b", byte(1))
 	f.Add("--map-by=ppr:2:node:pe=1\x00--output\x00tag,dir=a\x00-prepend-pattern\x00%", "x", byte(5))
 	f.Fuzz(func(t *testing.T, anything, theirs string, which byte) {
-		dialects := []launchers{own, openMPI, hydra, horovod, slurm, torch}
+		dialects := []launchers{Own, OpenMPI, Hydra, Horovod, Slurm, Torch}
 		dialect := dialects[int(which)%len(dialects)]
 		words, program := strings.Split(anything, "\x00"), strings.Split(theirs, "\x00")
 		flags, _ := flagSet()
@@ -156,7 +156,7 @@ func FuzzTranslate(f *testing.F) {
 		checkTranslated(t, words, got, err)
 		for _, ours := range [][]string{{"-np", "4", "--"}, {"-np", "4"}} {
 			got, err := translate(slices.Concat(ours, program), dialect, flags, commands())
-			if len(ours) == 2 && (!isPositional(program[0]) || hasColon(program) || dialect == torch) {
+			if len(ours) == 2 && (!isPositional(program[0]) || hasColon(program) || dialect == Torch) {
 				continue // it would be a flag, or several programs, or one for Python
 			}
 			if err != nil || !slices.Equal(got.args, slices.Concat([]string{"--np=4", "--"}, program)) {

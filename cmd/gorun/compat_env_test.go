@@ -30,7 +30,7 @@ func TestEnvironmentFlags(t *testing.T) {
 		{"--no-env --unset-env AB -x A*", "A=1", "AB", "B MY_TOKEN"},
 	} {
 		flags, o := flagSet()
-		line, err := translate(strings.Fields(tc.argv), own, flags, nil)
+		line, err := translate(strings.Fields(tc.argv), Own, flags, nil)
 		if err == nil {
 			err = flags.Parse(line.args)
 		}

@@ -17,7 +17,7 @@ func newCompat() *cobra.Command {
 		Args:  upToOneWord,
 	}
 	show := func(cmd *cobra.Command, args []string) error {
-		only := own
+		only := Own
 		if len(args) > 0 {
 			var known bool
 			if only, known = dialectNamed(args[0]); !known {
@@ -40,16 +40,16 @@ func compatText(only launchers) string {
 	var b strings.Builder
 	b.WriteString("Other launchers' flags, and what they mean to gorun. Where launchers differ, gorun started as\nmpirun, mpiexec, mpiexec.hydra, horovodrun, srun or torchrun (a link to it) means what that one\nmeans; so do --dialect NAME and GORUN_DIALECT.\nA colon that stands alone parts programs: gorun -np 1 ./server : -np 4 ./worker\n")
 	for _, n := range launcherNames() {
-		if only != own && only != n.launcher {
+		if only != Own && only != n.launcher {
 			continue
 		}
 		fmt.Fprintf(&b, "\n%s:\n", n.title)
 		for _, row := range compatRows(words(), n.launcher) {
 			b.WriteString(compatLine(row))
 		}
-		if n.launcher == openMPI {
+		if n.launcher == OpenMPI {
 			b.WriteString("\nSettings of Open MPI (-mca NAME VALUE, OMPI_MCA_NAME, PRTE_MCA_NAME):\n")
-			for _, row := range compatRows(mcaWords(), openMPI) {
+			for _, row := range compatRows(mcaWords(), OpenMPI) {
 				b.WriteString(compatLine(row))
 			}
 			b.WriteString("  all others                              ignored, and named in one line\n")
@@ -86,7 +86,7 @@ func dashed(name string, launcher launchers, w *word) string {
 	switch {
 	case strings.Contains(name, "_"):
 		return name
-	case len(name) == 1 || launcher == hydra:
+	case len(name) == 1 || launcher == Hydra:
 		return "-" + name
 	}
 	return "--" + name

@@ -25,7 +25,7 @@ func (t *translator) apply(m meaning, values []string) error {
 	case pending:
 		t.pending = append(t.pending, m.typed)
 	case refuse:
-		if row.of == own {
+		if row.of == Own {
 			return usagef(row.to, "%s: launchers mean different things by it", m.typed)
 		}
 		return usagef(row.to, "%s: gorun has nothing that does this", strings.TrimSpace(m.typed+" "+value))
@@ -134,7 +134,7 @@ func (t *translator) words(typed, text string) error {
 	}
 	rest, dialect, asked := t.rest, t.dialect, t.asked
 	defer func() { t.rest, t.dialect, t.asked = rest, dialect, asked }()
-	t.rest, t.dialect, t.asked = list, openMPI, openMPI
+	t.rest, t.dialect, t.asked = list, OpenMPI, OpenMPI
 	for len(t.rest) > 0 {
 		if isPositional(t.rest[0]) || t.rest[0] == "--" {
 			return usagef("it holds options of mpirun only, each with its values", "%s: %q is no option", typed, t.rest[0])

@@ -209,8 +209,8 @@ func compatMarkdown() string {
 	}
 	for _, n := range launcherNames() {
 		section(n.title, compatRows(words(), n.launcher))
-		if n.launcher == openMPI {
-			section("Settings of Open MPI: -mca NAME VALUE, OMPI_MCA_NAME, PRTE_MCA_NAME", compatRows(mcaWords(), openMPI))
+		if n.launcher == OpenMPI {
+			section("Settings of Open MPI: -mca NAME VALUE, OMPI_MCA_NAME, PRTE_MCA_NAME", compatRows(mcaWords(), OpenMPI))
 		}
 	}
 	b.WriteString("\n")

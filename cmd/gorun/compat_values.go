@@ -167,7 +167,7 @@ func (t *translator) qualified(reader, typed, list string) error {
 // OMPI_MCA_NAME and PRTE_MCA_NAME. Settings for the MPI library reach the ranks as
 // they are. A default hostfile is a source of hosts and none of these. It is pure.
 func environmentSettings(environ []string, flags *pflag.FlagSet) (translation, error) {
-	t := &translator{flags: flags, dialect: own, fromEnv: true, translation: translation{typed: map[string]string{}}}
+	t := &translator{flags: flags, dialect: Own, fromEnv: true, translation: translation{typed: map[string]string{}}}
 	sorted := slices.Sorted(slices.Values(environ))
 	for _, kv := range sorted {
 		variable, value, _ := strings.Cut(kv, "=")

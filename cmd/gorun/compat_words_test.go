@@ -35,7 +35,7 @@ func TestTableIsTotal(t *testing.T) {
 			}
 		}
 		for name, all := range rows {
-			for _, launcher := range []launchers{openMPI, hydra, horovod, slurm, torch, own} {
+			for _, launcher := range []launchers{OpenMPI, Hydra, Horovod, Slurm, Torch, Own} {
 				of := rowsOf(all, launcher)
 				for i, w := range of {
 					if w.args != of[0].args || (w.is == "") != (i == len(of)-1) {
@@ -50,7 +50,7 @@ func TestTableIsTotal(t *testing.T) {
 // inventory is what the launchers' own parsers know, by the number of values.
 func inventory() map[launchers]map[int]string {
 	return map[launchers]map[int]string{
-		openMPI: {
+		OpenMPI: {
 			0: `allow-run-as-root bind-to-core bind-to-socket bycore bynode byslot continuous crdebug d debug-devel debug debug-daemons debug-daemons-file
 				disable-recovery display-allocation display-devel-allocation display-devel-map display-diffable-map display-map display-topo do-not-launch do-not-resolve dvm
 				enable-instant-on-support enable-recovery fwd-mpirun-port get-stack-traces index-argv-by-rank leave-session-attached merge-stderr-to-stdout nolocal nooversubscribe
@@ -63,7 +63,7 @@ func inventory() map[launchers]map[int]string {
 				spawn-timeout stream-buffering with-ft initial-errhandler memory-alloc-kinds gpu-support app-pmix-prefix pmix-prefix tmpdir`,
 			2: `mca gmca prtemca pmixmca omca gomca prepend-env append-env`,
 		},
-		hydra: {
+		Hydra: {
 			0: `genvall genvnone envall envnone prepend-rank l profile enable-x disable-x verbose v debug info version print-all-exitcodes
 				disable-auto-cleanup dac enable-auto-cleanup pmi-port skip-launch-node rr print-rank-map`,
 			1: `f hostfile machinefile machine machines machinelist host hosts hostlist ppn prepend-pattern outfile-pattern errfile-pattern outfile errfile wdir configfile
@@ -71,7 +71,7 @@ func inventory() map[launchers]map[int]string {
 				gpus-per-proc g output-from perhost grr bootstrap-exec-args genvexcl`,
 			pair: `env genv`,
 		},
-		horovod: {
+		Horovod: {
 			0: `check-build cb disable-cache verbose version v hierarchical-allreduce no-hierarchical-allreduce hierarchical-allgather no-hierarchical-allgather torus-allreduce
 				no-torus-allreduce autotune no-autotune timeline-mark-cycles no-timeline-mark-cycles stall-check no-stall-check mpi-threads-disable no-mpi-threads-disable tcp
 				log-with-timestamp log-without-timestamp prefix-timestamp prefix-output-with-timestamp gloo mpi jsrun`,
@@ -81,13 +81,13 @@ func inventory() map[launchers]map[int]string {
 				binding-args num-nccl-streams thread-affinity gloo-timeout-seconds log-level H hosts hostfile host-discovery-script`,
 			2: `blacklist-cooldown-range`,
 		},
-		slurm: {
+		Slurm: {
 			0: `label l overcommit O unbuffered u verbose v version V quiet Q overlap exact multi-prog test-only`,
 			1: `ntasks n nodes N ntasks-per-node nodelist w nodefile F exclude x cpus-per-task c cpu-bind distribution m chdir D export time t input i output o error e
 				partition p account A job-name J gres gpus G mem mpi signal wait W jobid gpus-per-task`,
 			attached: `kill-on-bad-exit K exclusive pty bcast`,
 		},
-		torch: {
+		Torch: {
 			0: `standalone no-python module m run-path`,
 			1: `nnodes nproc-per-node rdzv-backend rdzv-endpoint rdzv-id rdzv-conf max-restarts monitor-interval start-method role log-dir redirects r tee t node-rank
 				master-addr master-port local-addr local-ranks-filter logs-specs`,
@@ -168,7 +168,7 @@ func TestWordsThatOnlyADialectDecides(t *testing.T) {
 	for _, w := range words() {
 		for name := range strings.FieldsSeq(w.names) {
 			flags, _ := flagSet()
-			tr := newTranslator(own, flags)
+			tr := newTranslator(Own, flags)
 			_, err := tr.meaning(name, name)
 			if err != nil && !seen[name] {
 				got = append(got, name)

@@ -22,7 +22,7 @@ func completing(args []string) bool {
 func forCompletion(args []string, root *cobra.Command, among ...*cobra.Command) []string {
 	request, words, last := args[:1], args[1:len(args)-1], args[len(args)-1]
 	flags, read := root.Flags(), func(words []string, flags *pflag.FlagSet) (translation, error) {
-		return translate(words, own, flags, nil)
+		return translate(words, Own, flags, nil)
 	}
 	command := commandOf(words, visible(root), among...)
 	switch {

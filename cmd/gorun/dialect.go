@@ -9,12 +9,12 @@ import (
 type launchers uint8
 
 const (
-	openMPI launchers = 1 << iota
-	hydra
-	horovod
-	slurm
-	torch
-	own // gorun itself, where it chooses between the others' meanings
+	OpenMPI launchers = 1 << iota
+	Hydra
+	Horovod
+	Slurm
+	Torch
+	Own // gorun itself, where it chooses between the others' meanings
 
 	noLauncher launchers = 0
 )
@@ -28,11 +28,11 @@ func launcherNames() []struct {
 		launcher    launchers
 		name, title string
 	}{
-		{openMPI, "mpirun", "mpirun (Open MPI 4 and 5)"},
-		{hydra, "mpiexec.hydra", "mpiexec.hydra (MPICH, Intel MPI)"},
-		{horovod, "horovodrun", "horovodrun"},
-		{slurm, "srun", "srun"},
-		{torch, "torchrun", "torchrun"},
+		{OpenMPI, "mpirun", "mpirun (Open MPI 4 and 5)"},
+		{Hydra, "mpiexec.hydra", "mpiexec.hydra (MPICH, Intel MPI)"},
+		{Horovod, "horovodrun", "horovodrun"},
+		{Slurm, "srun", "srun"},
+		{Torch, "torchrun", "torchrun"},
 	}
 }
 
@@ -44,7 +44,7 @@ func (l launchers) String() string {
 			names = append(names, n.name)
 		}
 	}
-	if l&own != 0 {
+	if l&Own != 0 {
 		names = append(names, "gorun")
 	}
 	return strings.Join(names, ", ")
@@ -55,19 +55,19 @@ func (l launchers) String() string {
 func dialectNamed(name string) (dialect launchers, known bool) {
 	switch name {
 	case "gorun":
-		return own, true
+		return Own, true
 	case "mpirun", "mpiexec", "mpirun.openmpi", "mpiexec.openmpi", "orterun", "prterun", "openmpi", "ompi":
-		return openMPI, true
+		return OpenMPI, true
 	case "mpiexec.hydra", "mpirun.hydra", "mpirun.mpich", "mpiexec.mpich", "hydra", "mpich":
-		return hydra, true
+		return Hydra, true
 	case "horovodrun", "horovod":
-		return horovod, true
+		return Horovod, true
 	case "srun", "slurm":
-		return slurm, true
+		return Slurm, true
 	case "torchrun", "torch":
-		return torch, true
+		return Torch, true
 	}
-	return own, false
+	return Own, false
 }
 
 // chooseDialect is the dialect of a command line whose flags do not name one: that of
@@ -76,7 +76,7 @@ func chooseDialect(program string, lookup func(string) (string, bool)) (launcher
 	if name, _ := lookup("GORUN_DIALECT"); name != "" {
 		dialect, known := dialectNamed(name)
 		if !known {
-			return own, unknownDialect("GORUN_DIALECT="+name, name)
+			return Own, unknownDialect("GORUN_DIALECT="+name, name)
 		}
 		return dialect, nil
 	}

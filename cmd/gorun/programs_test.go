@@ -11,7 +11,7 @@ import (
 func programsOf(t *testing.T, argv string) ([]program, *runOptions, error) {
 	t.Helper()
 	flags, o := flagSet()
-	line, err := translate(strings.Fields(argv), own, flags, commands())
+	line, err := translate(strings.Fields(argv), Own, flags, commands())
 	if err == nil {
 		err = flags.Parse(line.args)
 	}
@@ -51,7 +51,7 @@ func TestProgramsWithTheirOptions(t *testing.T) {
 func TestHostsOfAProgramWinOverTheEnvironment(t *testing.T) {
 	for _, elsewhere := range []runOptions{{hosts: "y"}, {hostfile: "f"}, {discovery: "script"}} {
 		flags, o := flagSet()
-		line, err := translate(strings.Fields("-np 1 -H x a : -np 1 b"), own, flags, commands())
+		line, err := translate(strings.Fields("-np 1 -H x a : -np 1 b"), Own, flags, commands())
 		if err != nil {
 			t.Fatal(err)
 		}

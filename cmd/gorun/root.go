@@ -87,7 +87,7 @@ func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer) int {
 // readLine turns the command line into gorun's own words. among are the commands that take a run's flags.
 func readLine(argv []string, root *cobra.Command, among ...*cobra.Command) (translation, error) {
 	commands := commandNames(root)
-	if byName, _ := dialectNamed(filepath.Base(argv[0])); byName != own {
+	if byName, _ := dialectNamed(filepath.Base(argv[0])); byName != Own {
 		commands = nil // mpirun version runs a program of that name
 	}
 	dialect, err := chooseDialect(argv[0], os.LookupEnv)

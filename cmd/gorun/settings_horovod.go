@@ -83,7 +83,7 @@ func (r *settingsReader) section(e entry, s section) error {
 
 // horovod takes a key as the flag of horovodrun's that it is.
 func (r *settingsReader) horovod(e entry, word, value string) error {
-	t := newTranslator(horovod, r.flags)
+	t := newTranslator(Horovod, r.flags)
 	m, err := t.meaning(word, e.typed)
 	if err != nil {
 		return err
@@ -133,7 +133,7 @@ func (r *settingsReader) controller(e entry) error {
 	if word != "gloo" && word != "mpi" {
 		return r.fault(e, "", "%q: it must be gloo or mpi", value)
 	}
-	t := newTranslator(horovod, r.flags)
+	t := newTranslator(Horovod, r.flags)
 	m, err := t.meaning(word, e.typed+" "+word)
 	if err != nil {
 		return err

@@ -128,7 +128,7 @@ func TestHorovodsFileSaysWhatItsFlagsSay(t *testing.T) {
 				}
 				reached[listing(got)] = true
 			}
-			if flags, _ := flagSet(); len(rowsOf(newTranslator(horovod, flags).table[s.word(key)], horovod)) == 0 {
+			if flags, _ := flagSet(); len(rowsOf(newTranslator(Horovod, flags).table[s.word(key)], Horovod)) == 0 {
 				t.Errorf("%s.%s is no flag of horovodrun's", s.name, key)
 			}
 		}
