@@ -1,4 +1,4 @@
-package main
+package dialect
 
 // horovodWords are horovodrun's own: most set a variable that its library reads.
 func horovodWords() []word {

@@ -1,8 +1,10 @@
-package main
+package dialect
 
 import (
 	"strconv"
 	"strings"
+
+	"github.com/gorun/gorun/internal/usage"
 )
 
 // placementWords say which host a rank runs on, and where on it.
@@ -91,7 +93,7 @@ func (t *translator) mapBy(typed, policy string) error {
 		err = t.emit("map-by", typed, []string{"slot"})
 		parts = parts[1:]
 	default:
-		return usagef(hint, "%s %s: gorun has nothing that does this", typed, policy)
+		return usage.Errorf(hint, "%s %s: gorun has nothing that does this", typed, policy)
 	}
 	for _, qualifier := range parts {
 		if err != nil {
@@ -105,9 +107,9 @@ func (t *translator) mapBy(typed, policy string) error {
 		case perRank:
 			err = t.emit("cpus-per-rank", typed, []string{cores})
 		case qualifier == "hwtcpus", qualifier == "inherit":
-			t.pending = append(t.pending, typed+" "+policy)
+			t.Pending = append(t.Pending, typed+" "+policy)
 		default:
-			return usagef(hint, "%s %s: gorun has nothing that does %q", typed, policy, qualifier)
+			return usage.Errorf(hint, "%s %s: gorun has nothing that does %q", typed, policy, qualifier)
 		}
 	}
 	return err
@@ -123,14 +125,14 @@ func (t *translator) readBinding(typed, policy string) error {
 	case "rr":
 		unit, policy = "hwthread", "hwthread"
 	case "user", "cpu-list":
-		return usagef("cores cannot be chosen by number: say core, numa or socket", "%s %s: gorun has nothing that does this", typed, policy)
+		return usage.Errorf("cores cannot be chosen by number: say core, numa or socket", "%s %s: gorun has nothing that does this", typed, policy)
 	}
 	n, err := strconv.Atoi(qualifier)
 	switch {
 	case err != nil:
 		return t.emit("bind-to", typed, []string{policy})
 	case n != 1 && unit != "core" && unit != "hwthread":
-		return usagef("a rank is bound to one NUMA node or socket", "%s %s: gorun has nothing that does this", typed, policy)
+		return usage.Errorf("a rank is bound to one NUMA node or socket", "%s %s: gorun has nothing that does this", typed, policy)
 	}
 	if err := t.emit("bind-to", typed, []string{unit}); err != nil {
 		return err
@@ -141,7 +143,7 @@ func (t *translator) readBinding(typed, policy string) error {
 // cpusPerTask reads srun's. Its cores may be hardware threads, so they are counted for the ranks' threads,
 // and ranks are bound only where --cpu-bind says so.
 func (t *translator) cpusPerTask(typed, cores string) error {
-	if t.typed["bind-to"] == "" {
+	if t.Typed["bind-to"] == "" {
 		if err := t.emit("bind-to", typed, []string{"none"}); err != nil {
 			return err
 		}
@@ -160,7 +162,7 @@ func (t *translator) cpuBind(typed, list string) error {
 		case item == "verbose" || item == "v":
 			err = t.emit("report-bindings", typed, nil)
 		case item != "quiet" && item != "q":
-			t.pending = append(t.pending, typed+" "+list)
+			t.Pending = append(t.Pending, typed+" "+list)
 			return nil
 		}
 		if err != nil {

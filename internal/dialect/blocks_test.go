@@ -1,26 +1,28 @@
-package main
+package dialect
 
 import (
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gorun/gorun/internal/usage"
 )
 
 // shown is a translation of several programs in one text: the job's flags, then for every program its
 // flags and its words.
-func shownBlocks(t translation) string {
-	job := t.args[:max(slices.Index(t.args, "--"), 0)]
+func shownBlocks(t Line) string {
+	job := t.Args[:max(slices.Index(t.Args, "--"), 0)]
 	parts := []string{strings.Join(job, " ")}
-	for _, b := range t.blocks {
-		parts = append(parts, fmt.Sprintf("%s %q", strings.Join(b.args, " "), b.program))
+	for _, b := range t.Blocks {
+		parts = append(parts, fmt.Sprintf("%s %q", strings.Join(b.Args, " "), b.Program))
 	}
 	return strings.TrimSpace(strings.Join(parts, " | "))
 }
 
 func TestTranslateSeveralPrograms(t *testing.T) {
 	for _, tc := range []struct {
-		dialect    launchers
+		dialect    Dialect
 		argv, want string
 	}{
 		{Own, "-np 1 ./server --port 1 : -np 4 -x MODE=w ./worker a b", `| --np=1 ["./server" "--port" "1"] | --np=4 --export=MODE=w ["./worker" "a" "b"]`},
@@ -53,7 +55,7 @@ func sameFlags(a, b string) bool {
 
 func TestWhatSeveralProgramsCannotBe(t *testing.T) {
 	for _, tc := range []struct {
-		dialect         launchers
+		dialect         Dialect
 		argv, err, hint string
 	}{
 		{Own, ": true", `no program stands before ":"`, "-np 1 ./server : -np 4 ./worker"},
@@ -70,8 +72,8 @@ func TestWhatSeveralProgramsCannotBe(t *testing.T) {
 		{Own, "--quiet -np 1 a : --quiet=false -np 1 b", "--quiet true of one program and --quiet false of another", ""},
 	} {
 		_, err := translated(t, tc.dialect, strings.Fields(tc.argv)...)
-		if !isUsage(err) || !strings.Contains(err.Error(), tc.err) || !strings.Contains(hint(err), tc.hint) {
-			t.Errorf("%v %q: %v, hint %q; want %q, %q", tc.dialect, tc.argv, err, hint(err), tc.err, tc.hint)
+		if !usage.Is(err) || !strings.Contains(err.Error(), tc.err) || !strings.Contains(usage.Hint(err), tc.hint) {
+			t.Errorf("%v %q: %v, hint %q; want %q, %q", tc.dialect, tc.argv, err, usage.Hint(err), tc.err, tc.hint)
 		}
 	}
 }

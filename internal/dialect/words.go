@@ -1,4 +1,4 @@
-package main
+package dialect
 
 // action is what gorun does with a word of another launcher.
 type action uint8
@@ -19,10 +19,10 @@ const (
 
 // word is a row of the table of other launchers' words.
 type word struct {
-	names string    // its spellings without dashes, the usual one first
-	of    launchers // who knows it
-	args  int       // values that follow, or attached or pair
-	is    string    // the row is for these values only; "": for all others
+	names string  // its spellings without dashes, the usual one first
+	of    Dialect // who knows it
+	args  int     // values that follow, or attached or pair
+	is    string  // the row is for these values only; "": for all others
 	does  action
 	// to is by action: means: our flag, with {} for the value; reads: the reader's
 	// name; same: why; pending: what is missing; refuse: what to do instead.

@@ -1,4 +1,4 @@
-package main
+package dialect
 
 import (
 	"errors"
@@ -6,25 +6,16 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spf13/pflag"
+	"github.com/gorun/gorun/internal/usage"
 )
-
-// flagSet is gorun's flags, and where their values go.
-func flagSet() (*pflag.FlagSet, *runOptions) {
-	var o runOptions
-	flags := pflag.NewFlagSet("gorun", pflag.ContinueOnError)
-	flags.SetInterspersed(false)
-	o.addFlags(flags)
-	return flags, &o
-}
 
 func commands() []string { return []string{"help", "version", "completion"} }
 
 // translated is what becomes of a command line in a dialect.
-func translated(t *testing.T, dialect launchers, argv ...string) (translation, error) {
+func translated(t testing.TB, dialect Dialect, argv ...string) (Line, error) {
 	t.Helper()
-	flags, _ := flagSet()
-	return translate(argv, dialect, flags, commands())
+	flags := flagSet(t)
+	return Translate(argv, dialect, flags, commands())
 }
 
 func TestTranslateOwnWords(t *testing.T) {
@@ -86,54 +77,30 @@ func TestTranslateOwnWords(t *testing.T) {
 		{"-- a : -np 2 b", "-- a : -np 2 b"},
 	} {
 		got, err := translated(t, Own, strings.Fields(tc.argv)...)
-		if err != nil || !slices.Equal(got.args, strings.Fields(tc.want)) || got.notice() != "" {
-			t.Errorf("%q: got %q, want %q; %v, notice %q", tc.argv, strings.Join(got.args, " "), tc.want, err, got.notice())
+		if err != nil || !slices.Equal(got.Args, strings.Fields(tc.want)) || got.Notice() != "" {
+			t.Errorf("%q: got %q, want %q; %v, notice %q", tc.argv, strings.Join(got.Args, " "), tc.want, err, got.Notice())
 		}
 	}
 }
 
 func TestTranslateTakesAnEmptyWordForTheProgram(t *testing.T) {
-	if got, err := translated(t, Own, "-np", "2", "", "-v"); err != nil || !slices.Equal(got.args, []string{"--np=2", "--", "", "-v"}) {
-		t.Errorf("%q, %v", got.args, err)
+	if got, err := translated(t, Own, "-np", "2", "", "-v"); err != nil || !slices.Equal(got.Args, []string{"--np=2", "--", "", "-v"}) {
+		t.Errorf("%q, %v", got.Args, err)
 	}
-	if got, err := translated(t, Own, "-x", "", "prog"); err != nil || !slices.Equal(got.args, []string{"--export=", "--", "prog"}) {
-		t.Errorf("%q, %v", got.args, err)
+	if got, err := translated(t, Own, "-x", "", "prog"); err != nil || !slices.Equal(got.Args, []string{"--export=", "--", "prog"}) {
+		t.Errorf("%q, %v", got.Args, err)
 	}
 }
 
 // A command that runs no program has flags anywhere.
 func TestTranslateWordsAnywhere(t *testing.T) {
-	flags, _ := flagSet()
-	got, err := translateWords([]string{"allreduce", "-np", "4", "-membind", "numa", "x", "-Ha:2", "--"}, flags)
-	if err != nil || !slices.Equal(got.args, []string{"allreduce", "--np=4", "x", "--hosts=a:2", "--"}) || got.notice() != "no effect yet: -membind" {
-		t.Errorf("%q, %v, %q", got.args, err, got.notice())
+	flags := flagSet(t)
+	got, err := TranslateWords([]string{"allreduce", "-np", "4", "-membind", "numa", "x", "-Ha:2", "--"}, flags)
+	if err != nil || !slices.Equal(got.Args, []string{"allreduce", "--np=4", "x", "--hosts=a:2", "--"}) || got.Notice() != "no effect yet: -membind" {
+		t.Errorf("%q, %v, %q", got.Args, err, got.Notice())
 	}
-	if _, err := translateWords([]string{"-np"}, flags); err == nil {
+	if _, err := TranslateWords([]string{"-np"}, flags); err == nil {
 		t.Error("a value is missing, and nobody said so")
-	}
-}
-
-// TestTranslatedWordsParse checks that the flag parser reads what was meant.
-func TestTranslatedWordsParse(t *testing.T) {
-	for _, argv := range []string{
-		"-np 4 -H a:2,b:2 -x A prog -np 9 --hosts no",
-		"-np=4 -host a:2,b:2 -x=A prog -np 9 --hosts no",
-		"--num-proc 4 --host=a:2,b:2 --export A -- prog -np 9 --hosts no",
-		"-n4 -vHa:2,b:2 -xA prog -np 9 --hosts no",
-		"--num_proc=4 -hosts=a:2,b:2 -x A prog -np 9 --hosts no",
-	} {
-		flags, o := flagSet()
-		line, err := translate(strings.Fields(argv), Own, flags, commands())
-		if err == nil {
-			err = flags.Parse(line.args)
-		}
-		if err != nil {
-			t.Errorf("%s: %v", argv, err)
-			continue
-		}
-		if o.np != 4 || o.hosts != "a:2,b:2" || !slices.Equal(o.exports, []string{"A"}) || strings.Join(flags.Args(), " ") != "prog -np 9 --hosts no" {
-			t.Errorf("%s: np %d, hosts %q, export %q, program %q", argv, o.np, o.hosts, o.exports, flags.Args())
-		}
 	}
 }
 
@@ -147,22 +114,22 @@ func FuzzTranslate(f *testing.F) {
 	f.Add("--export\x00NONE\x00-t\x001-2:3\x00--dialect\x00srun\x00-m", "", byte(4))
 	f.Add("-np\x001\x00a\x00:\x00-np\x002\x00--app\x00f", "a\x00\\:\x00b", byte(1))
 	f.Add("--map-by=ppr:2:node:pe=1\x00--output\x00tag,dir=a\x00-prepend-pattern\x00%", "x", byte(5))
+	flags := flagSet(f)
 	f.Fuzz(func(t *testing.T, anything, theirs string, which byte) {
-		dialects := []launchers{Own, OpenMPI, Hydra, Horovod, Slurm, Torch}
+		dialects := []Dialect{Own, OpenMPI, Hydra, Horovod, Slurm, Torch}
 		dialect := dialects[int(which)%len(dialects)]
 		words, program := strings.Split(anything, "\x00"), strings.Split(theirs, "\x00")
-		flags, _ := flagSet()
-		got, err := translate(words, dialect, flags, commands())
+		got, err := Translate(words, dialect, flags, commands())
 		checkTranslated(t, words, got, err)
 		for _, ours := range [][]string{{"-np", "4", "--"}, {"-np", "4"}} {
-			got, err := translate(slices.Concat(ours, program), dialect, flags, commands())
+			got, err := Translate(slices.Concat(ours, program), dialect, flags, commands())
 			if len(ours) == 2 && (!isPositional(program[0]) || hasColon(program) || dialect == Torch) {
 				continue // it would be a flag, or several programs, or one for Python
 			}
-			if err != nil || !slices.Equal(got.args, slices.Concat([]string{"--np=4", "--"}, program)) {
-				t.Fatalf("%q, then %q: %q, %v", ours, program, got.args, err)
+			if err != nil || !slices.Equal(got.Args, slices.Concat([]string{"--np=4", "--"}, program)) {
+				t.Fatalf("%q, then %q: %q, %v", ours, program, got.Args, err)
 			}
-			if err := flags.Parse(got.args); err != nil || !slices.Equal(flags.Args(), program) {
+			if err := flags.Parse(got.Args); err != nil || !slices.Equal(flags.Args(), program) {
 				t.Fatalf("%q: %q, %v", program, flags.Args(), err)
 			}
 		}
@@ -175,28 +142,28 @@ func hasColon(words []string) bool {
 }
 
 // checkTranslated checks what holds for all translations of words.
-func checkTranslated(t *testing.T, words []string, got translation, err error) {
+func checkTranslated(t *testing.T, words []string, got Line, err error) {
 	t.Helper()
-	var usage *usageError
+	var mistake *usage.Error
 	if err != nil {
-		if !errors.As(err, &usage) || err.Error() == "" {
+		if !errors.As(err, &mistake) || err.Error() == "" {
 			t.Fatalf("%q: %v", words, err)
 		}
 		return
 	}
-	end := slices.Index(got.args, "--")
+	end := slices.Index(got.Args, "--")
 	if end < 0 {
-		end = len(got.args)
+		end = len(got.Args)
 	}
-	if len(words) > 0 && slices.Contains(commands(), words[0]) || slices.Equal(got.args, []string{"version"}) {
+	if len(words) > 0 && slices.Contains(commands(), words[0]) || slices.Equal(got.Args, []string{"version"}) {
 		return
 	}
-	for _, arg := range got.args[:end] {
+	for _, arg := range got.Args[:end] {
 		if !strings.HasPrefix(arg, "--") {
-			t.Fatalf("%q became %q", words, got.args)
+			t.Fatalf("%q became %q", words, got.Args)
 		}
 	}
-	program := got.args[min(end+1, len(got.args)):]
+	program := got.Args[min(end+1, len(got.Args)):]
 	if len(program) > 1 && program[0] == "python" && program[1] == "-u" {
 		return // torchrun's way to start it
 	}
@@ -204,43 +171,6 @@ func checkTranslated(t *testing.T, words []string, got translation, err error) {
 		return // a program of several, or a colon of its own
 	}
 	if !slices.Equal(program, words[len(words)-len(program):]) {
-		t.Fatalf("%q became %q", words, got.args)
-	}
-}
-
-func TestNearest(t *testing.T) {
-	flags, _ := flagSet()
-	var names []string
-	flags.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	for word, want := range map[string]string{
-		"hostfle":                   "hostfile",
-		"host-file":                 "hostfile",
-		"no-oversubsribe":           "no-oversubscribe",
-		"timout":                    "timeout",
-		"dryrun":                    "dry-run",
-		"verbos":                    "verbose",
-		"hosts":                     "hosts",
-		"stdn":                      "stdin",
-		"mca":                       "",
-		"":                          "",
-		"something-else-altogether": "",
-	} {
-		if got := nearest(word, names); got != want {
-			t.Errorf("nearest(%q) = %q, want %q", word, got, want)
-		}
-	}
-	if got := nearest("a", nil); got != "" {
-		t.Errorf("nearest of nothing is %q", got)
-	}
-}
-
-func TestEditDistance(t *testing.T) {
-	for _, tc := range []struct {
-		a, b string
-		want int
-	}{{"", "", 0}, {"", "abc", 3}, {"abc", "abc", 0}, {"kitten", "sitting", 3}, {"flaw", "lawn", 2}, {"ab", "ba", 2}} {
-		if got := editDistance(tc.a, tc.b); got != tc.want || editDistance(tc.b, tc.a) != tc.want {
-			t.Errorf("%q and %q: %d, and back %d, want %d", tc.a, tc.b, got, editDistance(tc.b, tc.a), tc.want)
-		}
+		t.Fatalf("%q became %q", words, got.Args)
 	}
 }
