@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/gorun/gorun/internal/bench"
+	"github.com/gorun/gorun/internal/usage"
 )
 
 // benchOptions are the flags of bench beside those of a run.
@@ -49,18 +50,18 @@ func (o *benchOptions) options(collective string) (bench.Options, error) {
 		Factor: o.factor, Budget: time.Duration(o.budget)}
 	switch names := bench.Collectives(); {
 	case !slices.Contains(names, collective):
-		return opts, usagef("choose "+strings.Join(names, ", "), "there is no benchmark of %q", collective)
+		return opts, usage.Errorf("choose "+strings.Join(names, ", "), "there is no benchmark of %q", collective)
 	case o.min < 1 || o.max < o.min:
-		return opts, usagef("", "--min %d --max %d: sizes go from 1 byte up", o.min, o.max)
+		return opts, usage.Errorf("", "--min %d --max %d: sizes go from 1 byte up", o.min, o.max)
 	case o.factor < 2:
-		return opts, usagef("", "--stepfactor %d: it must be 2 or more", o.factor)
+		return opts, usage.Errorf("", "--stepfactor %d: it must be 2 or more", o.factor)
 	case o.streams < 1:
-		return opts, usagef("", "--streams %d: there is at least 1", o.streams)
+		return opts, usage.Errorf("", "--streams %d: there is at least 1", o.streams)
 	case !slices.Contains([]string{"auto", "shm", "tcp"}, o.transport):
-		return opts, usagef("", "--transport %q: it must be auto, shm or tcp", o.transport)
+		return opts, usage.Errorf("", "--transport %q: it must be auto, shm or tcp", o.transport)
 	}
 	if err := opts.Check(); err != nil {
-		return opts, usagef("see gorun bench --help", "%w", err)
+		return opts, usage.Errorf("see gorun bench --help", "%w", err)
 	}
 	return opts, nil
 }

@@ -14,6 +14,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/dialect"
+	"github.com/gorun/gorun/internal/usage"
 )
 
 var updateGolden = flag.Bool("update", false, "rewrite the texts in testdata and docs; commit them only when the change is understood")
@@ -66,7 +68,7 @@ func TestMistakes(t *testing.T) {
 			continue
 		}
 		lines++
-		argv, err := splitShell(typed)
+		argv, err := usage.SplitShell(typed)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,35 +86,35 @@ func TestMistakes(t *testing.T) {
 }
 
 // seen is what a command line asks for.
-func seen(t *testing.T, argv ...string) (o runOptions, flags *pflag.FlagSet, program []string, line translation) {
+func seen(t *testing.T, argv ...string) (o runOptions, flags *pflag.FlagSet, program []string, line dialect.Line) {
 	t.Helper()
 	root := newRoot(func(f *pflag.FlagSet, _ *runOptions, p []string) error {
 		flags, program = f, p
 		return nil
 	})
 	root.SetOut(io.Discard)
-	line, err := translate(argv[1:], mustDialect(t, argv[0]), root.Flags(), commandNames(root))
+	line, err := dialect.Translate(argv[1:], mustDialect(t, argv[0]), root.Flags(), commandNames(root))
 	if err != nil {
 		t.Fatalf("%q: %v", argv, err)
 	}
-	root.SetArgs(line.args)
+	root.SetArgs(line.Args)
 	if err := root.Execute(); err != nil {
 		t.Fatalf("%q: %v", argv, err)
 	}
 	parsed, mine := flagSet()
-	if err := parsed.Parse(line.args); err != nil {
+	if err := parsed.Parse(line.Args); err != nil {
 		t.Fatal(err)
 	}
 	return *mine, flags, program, line
 }
 
-func mustDialect(t *testing.T, program string) launchers {
+func mustDialect(t *testing.T, program string) dialect.Dialect {
 	t.Helper()
-	dialect, err := chooseDialect(program, func(string) (string, bool) { return "", false })
+	chosen, err := dialect.Choose(program, func(string) (string, bool) { return "", false })
 	if err != nil {
 		t.Fatal(err)
 	}
-	return dialect
+	return chosen
 }
 
 // publishedLines are command lines as they stand in other projects' guides.
@@ -126,7 +128,7 @@ func publishedLines(t *testing.T) (lines [][]string) {
 		if strings.HasPrefix(line, "#") || strings.TrimSpace(line) == "" {
 			continue
 		}
-		argv, err := splitShell(line)
+		argv, err := usage.SplitShell(line)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -168,7 +170,7 @@ func TestPublishedCommandLines(t *testing.T) {
 			if o.tagOutput {
 				prefix = "mpirun"
 			}
-			got := job{o.np, o.hosts, o.hostfile, o.discovery, prefix, o.network.String(), strings.Join(o.exports, " "), strings.Join(program, " "), line.notice()}
+			got := job{o.np, o.hosts, o.hostfile, o.discovery, prefix, o.network.String(), strings.Join(o.exports, " "), strings.Join(program, " "), line.Notice()}
 			if got != want[i] {
 				t.Errorf("%q as %s:\n got %+v\nwant %+v", argv, name, got, want[i])
 			}
@@ -207,10 +209,10 @@ func compatMarkdown() string {
 			fmt.Fprintf(&b, "| `%s` | %s |\n", strings.ReplaceAll(row[0], "|", `\|`), strings.ReplaceAll(row[1], "|", `\|`))
 		}
 	}
-	for _, n := range launcherNames() {
-		section(n.title, compatRows(words(), n.launcher))
-		if n.launcher == openMPI {
-			section("Settings of Open MPI: -mca NAME VALUE, OMPI_MCA_NAME, PRTE_MCA_NAME", compatRows(mcaWords(), openMPI))
+	for _, n := range dialect.Launchers() {
+		section(n.Title, dialect.Rows(n.Dialect))
+		if n.Dialect == dialect.OpenMPI {
+			section("Settings of Open MPI: -mca NAME VALUE, OMPI_MCA_NAME, PRTE_MCA_NAME", dialect.SettingRows())
 		}
 	}
 	b.WriteString("\n")

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/gorun/gorun/internal/dialect"
 	"github.com/gorun/gorun/ssh"
 )
 
@@ -21,25 +22,25 @@ func completing(args []string) bool {
 // that a program ends the flags. The last of args is what is being typed. It is pure.
 func forCompletion(args []string, root *cobra.Command, among ...*cobra.Command) []string {
 	request, words, last := args[:1], args[1:len(args)-1], args[len(args)-1]
-	flags, read := root.Flags(), func(words []string, flags *pflag.FlagSet) (translation, error) {
-		return translate(words, own, flags, nil)
+	flags, read := root.Flags(), func(words []string, flags *pflag.FlagSet) (dialect.Line, error) {
+		return dialect.Translate(words, dialect.Own, flags, nil)
 	}
 	command := commandOf(words, visible(root), among...)
 	switch {
 	case command != nil:
 		request, words = args[:2], words[1:]
-		flags, read = command.Flags(), translateWords
+		flags, read = command.Flags(), dialect.TranslateWords
 	case len(words) > 0 && slices.Contains(visible(root), words[0]):
 		return args
 	}
 	t, err := read(words, flags)
 	if err == nil {
-		return slices.Concat(request, t.args, []string{last})
+		return slices.Concat(request, t.Args, []string{last})
 	}
 	if n := len(words) - 1; n >= 0 { // the last flag waits for its value
 		if t, err = read(words[:n], flags); err == nil {
-			if f := ownFlag(flags, strings.TrimLeft(words[n], "-")); f != nil {
-				return slices.Concat(request, t.args, []string{"--" + f.Name, last})
+			if f := dialect.Lookup(flags, strings.TrimLeft(words[n], "-")); f != nil {
+				return slices.Concat(request, t.Args, []string{"--" + f.Name, last})
 			}
 		}
 	}
@@ -58,8 +59,8 @@ func completeFlags(cmd *cobra.Command) {
 		"transport":  {"auto", "shm", "tcp"},
 		"stepfactor": {"2", "4"},
 	}
-	for _, n := range launcherNames() {
-		choices["dialect"] = append(choices["dialect"], n.name)
+	for _, n := range dialect.Launchers() {
+		choices["dialect"] = append(choices["dialect"], n.Name)
 	}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		var complete cobra.CompletionFunc

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/gorun/gorun/internal/usage"
 )
 
 // maxConfig bounds a configuration file.
@@ -42,7 +44,7 @@ func setAll(flags *pflag.FlagSet, args []string) (errs []error) {
 			value = f.NoOptDefVal
 		}
 		if err := flags.Set(name, value); err != nil {
-			errs = append(errs, usagef("it comes from a setting of Open MPI in the environment", "--%s %q: %w", name, value, refused(err)))
+			errs = append(errs, usage.Errorf("it comes from a setting of Open MPI in the environment", "--%s %q: %w", name, value, refused(err)))
 		}
 	}
 	return errs
@@ -62,7 +64,7 @@ func setFromVariables(flags *pflag.FlagSet, lookup func(string) (string, bool)) 
 		}
 		if err := flags.Set(f.Name, value); err != nil {
 			// The user gave no flag: what is wrong must name the place where the value stands.
-			errs = append(errs, usagef("", "%s=%s: %w", variable, value, refused(err)))
+			errs = append(errs, usage.Errorf("", "%s=%s: %w", variable, value, refused(err)))
 		}
 	})
 	return errs
@@ -85,7 +87,7 @@ func readDefaults(named string, flags *pflag.FlagSet, lookup func(string) (strin
 	case named == "" && errors.Is(err, fs.ErrNotExist):
 		return settings{name: name}, nil
 	case err == nil && s.command != nil:
-		return s, usagef("name the file with --config-file", "%s:%d: a program may stand in a job file only", name, s.line)
+		return s, usage.Errorf("name the file with --config-file", "%s:%d: a program may stand in a job file only", name, s.line)
 	}
 	return s, err
 }
@@ -104,14 +106,14 @@ func readJobFile(name string, flags *pflag.FlagSet, lookup func(string) (string,
 func readSettings(name string, flags *pflag.FlagSet) (settings, error) {
 	info, err := os.Stat(name)
 	if err != nil {
-		return settings{}, usagef("check the name after --config-file or --config, or in GORUN_CONFIG", "read the configuration: %w", err)
+		return settings{}, usage.Errorf("check the name after --config-file or --config, or in GORUN_CONFIG", "read the configuration: %w", err)
 	}
 	if info.Size() > maxConfig {
-		return settings{}, usagef("", "%s is longer than %d bytes", name, maxConfig)
+		return settings{}, usage.Errorf("", "%s is longer than %d bytes", name, maxConfig)
 	}
 	text, err := os.ReadFile(name)
 	if err != nil {
-		return settings{}, usagef("", "read the configuration: %w", err)
+		return settings{}, usage.Errorf("", "read the configuration: %w", err)
 	}
 	return parseSettings(name, text, flags)
 }

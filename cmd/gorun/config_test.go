@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gorun/gorun/internal/usage"
 )
 
 func lookupIn(env map[string]string) func(string) (string, bool) {
@@ -97,9 +99,9 @@ func TestDefaultsThatMakeNoSense(t *testing.T) {
 		if err == nil {
 			err = setDefaults(flags, lookupIn(tc.env), nil, file)
 		}
-		var usage *usageError
-		if !errors.As(err, &usage) || !strings.HasPrefix(err.Error(), tc.want) || usage.Hint() != tc.hint {
-			t.Errorf("%s: %v, hint %q", name, err, hint(err))
+		var mistake *usage.Error
+		if !errors.As(err, &mistake) || !strings.HasPrefix(err.Error(), tc.want) || mistake.Hint() != tc.hint {
+			t.Errorf("%s: %v, hint %q", name, err, usage.Hint(err))
 		}
 	}
 }
@@ -145,9 +147,9 @@ func TestReadDefaults(t *testing.T) {
 		"one with a program":            write("program.yaml", "np: 2\ncommand: ./train"),
 		"one that is too long":          write("long.yaml", strings.Repeat("#", maxConfig+1)),
 	} {
-		var usage *usageError
+		var mistake *usage.Error
 		flags, _ := flagSet()
-		if _, err := readDefaults(path, flags, lookupIn(nil)); !errors.As(err, &usage) || !strings.Contains(err.Error(), path) {
+		if _, err := readDefaults(path, flags, lookupIn(nil)); !errors.As(err, &mistake) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

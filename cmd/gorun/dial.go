@@ -10,6 +10,7 @@ import (
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/remoteshell"
+	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/launcher"
 	"github.com/gorun/gorun/ssh"
 )
@@ -30,7 +31,7 @@ func retryPause(tries int, inPod bool) (pause time.Duration, ok bool) {
 func dialer(o *runOptions) (launcher.Dialer, error) {
 	if o.sshConfig != "" && o.sshConfig != "none" {
 		if _, err := os.Stat(o.sshConfig); err != nil {
-			return nil, usagef("check the name after -F, or in GORUN_SSH_CONFIG", "open the SSH configuration: %w", err)
+			return nil, usage.Errorf("check the name after -F, or in GORUN_SSH_CONFIG", "open the SSH configuration: %w", err)
 		}
 	}
 	way, err := newRoutes(o)

@@ -14,6 +14,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/dialect"
+	"github.com/gorun/gorun/internal/usage"
 )
 
 // In the documents a line of a fenced block that begins with "$ " is a command, and the lines up to the next one
@@ -276,7 +278,7 @@ func TestInlineCommands(t *testing.T) {
 			}
 			found++
 			if err := readTyped(t, typed, flag); err != nil {
-				t.Errorf("%s: %s: %v; %s", name, span, err, hint(err))
+				t.Errorf("%s: %s: %v; %s", name, span, err, usage.Hint(err))
 			}
 		}
 	}
@@ -298,7 +300,7 @@ func outsideBlocks(text string) string {
 // readTyped reads a command line as gorun would, or a flag alone. Its program need not be named, nor a last flag's value.
 func readTyped(t *testing.T, typed string, flag bool) error {
 	t.Helper()
-	argv, err := splitShell(typed)
+	argv, err := usage.SplitShell(typed)
 	if err != nil {
 		return err
 	}
@@ -314,23 +316,23 @@ func readTyped(t *testing.T, typed string, flag bool) error {
 	if len(argv) < 2 {
 		return nil // gorun ... program
 	}
-	var line translation
+	var line dialect.Line
 	switch args := argv[1:]; {
 	case slices.Contains([]string{"help", "completion", "man", "compat", "version"}, args[0]) && argv[0] == "gorun":
 		return nil // they take no flags
 	case args[0] == "bench":
-		if line, err = translateWords(args[1:], benchmarks.Flags()); err == nil {
-			err = benchmarks.ParseFlags(line.args)
+		if line, err = dialect.TranslateWords(args[1:], benchmarks.Flags()); err == nil {
+			err = benchmarks.ParseFlags(line.Args)
 		}
 		return err
 	case flag:
-		_, err = translate(append(args, "1", "true"), mustDialect(t, argv[0]), root.Flags(), nil)
+		_, err = dialect.Translate(append(args, "1", "true"), mustDialect(t, argv[0]), root.Flags(), nil)
 		return err
 	}
-	if line, err = translate(append(argv[1:], "true"), mustDialect(t, argv[0]), root.Flags(), nil); err != nil {
+	if line, err = dialect.Translate(append(argv[1:], "true"), mustDialect(t, argv[0]), root.Flags(), nil); err != nil {
 		return err
 	}
-	root.SetArgs(line.args)
+	root.SetArgs(line.Args)
 	return root.Execute()
 }
 
@@ -382,7 +384,7 @@ func TestTheSameJob(t *testing.T) {
 	for _, pair := range row.FindAllStringSubmatch(documentText(t, "docs/migrating.md"), -1) {
 		var jobs [2]string
 		for i, typed := range pair[1:] {
-			argv, err := splitShell(typed)
+			argv, err := usage.SplitShell(typed)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -390,7 +392,7 @@ func TestTheSameJob(t *testing.T) {
 				argv = slices.Insert(argv, 1, "-H", "f1,f2")
 			}
 			_, _, program, line := seen(t, argv...)
-			flags := line.args[:len(line.args)-len(program)]
+			flags := line.Args[:len(line.Args)-len(program)]
 			slices.Sort(flags)
 			jobs[i] = strings.Join(append(flags, program...), " ")
 		}

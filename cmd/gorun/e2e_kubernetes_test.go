@@ -11,6 +11,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/gorun/gorun/internal/lab"
+	"github.com/gorun/gorun/internal/usage"
 )
 
 // The tests of this file run what examples/kubernetes says. Its manifests are held against the types of
@@ -61,7 +62,7 @@ func TestKubernetesCommandsArePlanned(t *testing.T) {
 	command := read("job.yaml", 1).Template.Spec.Containers[0].Command
 	_, line, found := strings.Cut(command[len(command)-1], "exec gorun ")
 	line, _, _ = strings.Cut(line, "\n")
-	args, err := splitShell(line)
+	args, err := usage.SplitShell(line)
 	if err != nil || !found {
 		t.Fatalf("%q: %v", command, err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/internal/wire"
 	"github.com/gorun/gorun/launcher"
 )
@@ -79,11 +80,11 @@ func openEvents(name string, say *ui) (*eventLog, error) {
 	}
 	fd, err := strconv.Atoi(number)
 	if err != nil || fd < 1 {
-		return nil, usagef("for example --json-events fd:3 3>steps.json", "--json-events %q: want fd: and the number of an open descriptor", name)
+		return nil, usage.Errorf("for example --json-events fd:3 3>steps.json", "--json-events %q: want fd: and the number of an open descriptor", name)
 	}
 	// What gorun has opened itself is closed on exec; what it was given is not.
 	if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC != 0 {
-		return nil, usagef("for example --json-events fd:3 3>steps.json", "--json-events %s: descriptor %d is not open", name, fd)
+		return nil, usage.Errorf("for example --json-events fd:3 3>steps.json", "--json-events %s: descriptor %d is not open", name, fd)
 	}
 	unix.CloseOnExec(fd) // it is not the ranks'
 	log.file = os.NewFile(uintptr(fd), name)
@@ -201,5 +202,5 @@ func (l *eventLog) failed(err error) {
 		return
 	}
 	code := exitCode(err)
-	l.write(jobEvent{Event: "done", Code: &code, Error: err.Error(), Hint: hint(err)})
+	l.write(jobEvent{Event: "done", Code: &code, Error: err.Error(), Hint: usage.Hint(err)})
 }

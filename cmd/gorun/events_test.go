@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/internal/wire"
 	"github.com/gorun/gorun/launcher"
 )
@@ -78,7 +79,7 @@ func TestEventsToADescriptor(t *testing.T) {
 		t.Errorf("%+v, %v", e, err)
 	}
 	for _, name := range []string{"fd:", "fd:x", "fd:0", "fd:-1", "fd:987654"} {
-		if _, err := openEvents(name, nil); !isUsage(err) || hint(err) == "" {
+		if _, err := openEvents(name, nil); !isUsage(err) || usage.Hint(err) == "" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

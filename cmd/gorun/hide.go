@@ -1,16 +1,11 @@
 package main
 
-import (
-	"errors"
-	"slices"
-	"strconv"
-	"strings"
-)
+import "errors"
 
 // hidden is which of the ranks' streams are not shown, a bit for each.
 type hidden uint8
 
-// Streams that may be hidden. torchrun has the same bits.
+// Streams that may be hidden.
 const (
 	hideStdout hidden = 1
 	hideStderr hidden = 2
@@ -40,32 +35,4 @@ func shown(ranks func(rank int) bool, h hidden) func(rank, fd int) bool {
 		return nil
 	}
 	return func(rank, fd int) bool { return (ranks == nil || ranks(rank)) && !h.of(fd) }
-}
-
-// redirect reads torchrun's --redirects and --tee: 0 none, 1 stdout, 2 stderr, 3 both. What is
-// redirected goes to files only, unless it is in --tee.
-func (t *translator) redirect(typed, text string, to *hidden) error {
-	n, err := strconv.ParseUint(text, 10, 8)
-	if err != nil || n > uint64(hideAll) {
-		return usagef("give one number for all ranks: 0 none, 1 stdout, 2 stderr, 3 both; --show 0,2 shows some ranks only",
-			"%s %s: gorun has nothing that does this", typed, text)
-	}
-	*to = hidden(n)
-	h := t.redirected &^ t.teed
-	if h == 0 && t.typed["hide"] == "" {
-		return nil
-	}
-	return t.emit("hide", typed, []string{h.String()}) // the last one counts
-}
-
-// outputDir reads Open MPI's directory for output: DIR:nocopy is for files only.
-func (t *translator) outputDir(typed, text string) error {
-	dir, qualifiers, _ := strings.Cut(text, ":")
-	if err := t.emit("output-filename", typed, []string{dir}); err != nil {
-		return err
-	}
-	if !slices.Contains(strings.Split(qualifiers, ","), "nocopy") {
-		return nil
-	}
-	return t.emit("hide", typed, []string{"all"})
 }

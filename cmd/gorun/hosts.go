@@ -12,6 +12,7 @@ import (
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/topology"
+	"github.com/gorun/gorun/internal/usage"
 )
 
 // place is where to run, and who said so.
@@ -77,7 +78,7 @@ func findHosts(o *runOptions, s surroundings) (p place, err error) {
 func (s surroundings) defaults() (place, error) {
 	found, err := hostfile.Default(s.lookup, s.open)
 	if err != nil {
-		return place{}, &usageError{err, "give the hosts with -H or --hostfile, or unset the variable"}
+		return place{}, usage.Errorf("give the hosts with -H or --hostfile, or unset the variable", "%w", err)
 	}
 	if found == nil {
 		return place{}, nil
@@ -88,13 +89,13 @@ func (s surroundings) defaults() (place, error) {
 func (s surroundings) readHostfile(name string) (place, error) {
 	file, err := s.open(name)
 	if err != nil {
-		return place{}, usagef("check the name after --hostfile", "open the hostfile: %w", err)
+		return place{}, usage.Errorf("check the name after --hostfile", "open the hostfile: %w", err)
 	}
 	defer file.Close()
 	list, err := hostfile.Parse(name, file)
 	var read *fs.PathError
 	if errors.As(err, &read) {
-		return place{}, usagef("check the name after --hostfile", "read the hostfile: %w", read)
+		return place{}, usage.Errorf("check the name after --hostfile", "read the hostfile: %w", read)
 	}
 	if err != nil {
 		return place{}, hostsError(err)
@@ -141,9 +142,9 @@ func hostsError(err error) error {
 	var parse *hostfile.ParseError
 	switch {
 	case errors.As(err, &absent):
-		return &usageError{err, nearHosts(absent.Host, absent.Have)}
+		return usage.Errorf(nearHosts(absent.Host, absent.Have), "%w", err)
 	case errors.As(err, &parse):
-		return &usageError{err, hostsHint(parse.File)}
+		return usage.Errorf(hostsHint(parse.File), "%w", err)
 	}
 	return err
 }
@@ -160,7 +161,7 @@ func nearHosts(name string, have []string) string {
 			near = append(near, h)
 		}
 	}
-	if n := nearest(name, have); n != "" && !slices.Contains(near, n) {
+	if n := usage.Nearest(name, have); n != "" && !slices.Contains(near, n) {
 		near = append(near, n)
 	}
 	if len(near) > 0 {

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/launcher"
 )
 
@@ -36,7 +37,7 @@ gorun's agent there, as a run does; the exit code is 1 when that fails anywhere.
   gorun hosts -H f1:2,f2:2 --json`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usagef("name hosts with -H: gorun hosts -H "+strings.Join(args, ","), "hosts runs nothing, so what is %q?", args[0])
+				return usage.Errorf("name hosts with -H: gorun hosts -H "+strings.Join(args, ","), "hosts runs nothing, so what is %q?", args[0])
 			}
 			return nil
 		},
@@ -203,7 +204,7 @@ func (l hostList) writeJSON(out io.Writer) error {
 		if c := r.checked; c != nil {
 			h.Check = &outcome{OK: c.Err == nil, Seconds: c.Took.Seconds(), Sshd: c.Address, Machine: c.Machine}
 			if c.Err != nil {
-				h.Check.Error, h.Check.Hint = c.Err.Error(), hint(c.Err)
+				h.Check.Error, h.Check.Hint = c.Err.Error(), usage.Hint(c.Err)
 			}
 		}
 		all.Hosts = append(all.Hosts, h)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/usage"
 )
 
 // around are surroundings with files and variables of a test's own.
@@ -93,9 +94,9 @@ func TestFindHostsErrors(t *testing.T) {
 		{"f3", "none", map[string]string{"LSB_HOSTS": "f1 f2"}, `hostfile none among LSB_HOSTS has no host f3`, "did you mean f1?"},
 	} {
 		_, err := findHosts(&runOptions{hosts: tc.hosts, hostfile: tc.file}, around(files, tc.env))
-		var usage *usageError
-		if !errors.As(err, &usage) || !strings.Contains(err.Error(), tc.want) || usage.Hint() != tc.hint || exitCode(err) != 2 {
-			t.Errorf("-H %q --hostfile %q: %v, hint %q\nwant %q, %q", tc.hosts, tc.file, err, hint(err), tc.want, tc.hint)
+		var mistake *usage.Error
+		if !errors.As(err, &mistake) || !strings.Contains(err.Error(), tc.want) || mistake.Hint() != tc.hint || exitCode(err) != 2 {
+			t.Errorf("-H %q --hostfile %q: %v, hint %q\nwant %q, %q", tc.hosts, tc.file, err, usage.Hint(err), tc.want, tc.hint)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/gorun/gorun/internal/mangen"
+	"github.com/gorun/gorun/internal/usage"
 )
 
 // newMan is `gorun man`: the manual of just this gorun, made of its own flags. make man writes it to files.
@@ -23,7 +24,7 @@ func newMan() *cobra.Command {
 		about := cmd.Root()
 		if len(args) > 0 {
 			if about, _, _ = about.Find(args); about == cmd.Root() || !about.IsAvailableCommand() {
-				return usagef("choose one: "+strings.Join(visible(about.Root()), ", "), "gorun man: there is no command %q", args[0])
+				return usage.Errorf("choose one: "+strings.Join(visible(about.Root()), ", "), "gorun man: there is no command %q", args[0])
 			}
 		}
 		_, err := io.WriteString(cmd.OutOrStdout(), manual(about).Roff())

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/launcher"
 )
 
@@ -66,7 +67,7 @@ func programHint(program []string, missing bool, o *runOptions, commands []strin
 	if slices.Contains(commands, name) {
 		return fmt.Sprintf("commands of gorun stand before its flags: gorun %s", shellQuote(program))
 	}
-	if command := nearest(name, commands); plain && command != "" {
+	if command := usage.Nearest(name, commands); plain && command != "" {
 		return fmt.Sprintf("did you mean gorun %s? A program needs its path, or a place in PATH", command)
 	}
 	return ""
@@ -132,7 +133,7 @@ func hostsHint(name string) string {
 // noWords is for commands that take none.
 func noWords(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usagef("write "+cmd.CommandPath()+" alone", "%s: %q is one word too many", cmd.CommandPath(), args[0])
+		return usage.Errorf("write "+cmd.CommandPath()+" alone", "%s: %q is one word too many", cmd.CommandPath(), args[0])
 	}
 	return nil
 }
@@ -141,7 +142,7 @@ func noWords(cmd *cobra.Command, args []string) error {
 func oneWord(choices []string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
-			return usagef("choose one: "+strings.Join(choices, ", "), "%s: a word is missing", cmd.CommandPath())
+			return usage.Errorf("choose one: "+strings.Join(choices, ", "), "%s: a word is missing", cmd.CommandPath())
 		}
 		return upToOneWord(cmd, args)
 	}
@@ -150,7 +151,7 @@ func oneWord(choices []string) cobra.PositionalArgs {
 // upToOneWord is for commands that take a word or none.
 func upToOneWord(cmd *cobra.Command, args []string) error {
 	if len(args) > 1 {
-		return usagef("write "+cmd.CommandPath()+" "+args[0], "%s: %q is one word too many", cmd.CommandPath(), args[1])
+		return usage.Errorf("write "+cmd.CommandPath()+" "+args[0], "%s: %q is one word too many", cmd.CommandPath(), args[1])
 	}
 	return nil
 }
@@ -171,7 +172,7 @@ func refuseUnknownShells(root *cobra.Command) {
 			if len(args) == 0 {
 				return cmd.Help()
 			}
-			return usagef("choose one: "+strings.Join(shells, ", "), "gorun completion: there is none for %q", args[0])
+			return usage.Errorf("choose one: "+strings.Join(shells, ", "), "gorun completion: there is none for %q", args[0])
 		}
 	}
 }

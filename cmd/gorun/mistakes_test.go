@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/gorun/gorun/internal/usage"
 )
 
 // TestFirstDay types what people type on their first day who know another launcher, or none: every answer in
@@ -30,7 +32,7 @@ func TestFirstDay(t *testing.T) {
 			continue
 		}
 		lines++
-		argv, err := splitShell(typed)
+		argv, err := usage.SplitShell(typed)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -117,7 +119,7 @@ func TestProgramHint(t *testing.T) {
 		{"'echo hi'", "", "", "sh -c 'echo hi'"},
 		{`'it'\''s here'`, "", "", `sh -c 'it'\''s here'`},
 	} {
-		program, err := splitShell(tc.typed)
+		program, err := usage.SplitShell(tc.typed)
 		if err != nil {
 			t.Fatal(err)
 		}

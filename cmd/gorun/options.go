@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/gorun/gorun/internal/dialect"
+	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/launcher"
 )
 
@@ -117,7 +119,7 @@ func (o *runOptions) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.dryRun, "dry-run", false, "show what would run where, and stop")
 	flags.BoolVar(&o.envFlags, "print-env-flags", false, "print the -e options that give docker, podman and enroot containers the ranks' variables, and stop")
 	flags.CountVarP(&o.verbose, "verbose", "v", "tell what gorun does")
-	flags.SetNormalizeFunc(normalizeName)
+	flags.SetNormalizeFunc(dialect.Spelling)
 }
 
 func (o *runOptions) addOutputFlags(flags *pflag.FlagSet) {
@@ -136,56 +138,31 @@ func (o *runOptions) addOutputFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.jsonEvents, "json-events", "", "write the job's steps to a file or an open descriptor, a JSON object a line: FILE or fd:N")
 }
 
-// normalizeName accepts other launchers' long spellings, and _ for -.
-func normalizeName(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-	switch s := normalizeDashes(name); s {
-	case "host":
-		return "hosts"
-	case "rsh-agent":
-		return "launch-agent"
-	case "machinefile":
-		return "hostfile"
-	case "num-proc":
-		return "np"
-	case "network-interfaces":
-		return "network-interface"
-	case "wd":
-		return "wdir"
-	case "colour":
-		return "color"
-	default:
-		return pflag.NormalizedName(s)
-	}
-}
-
-// normalizeDashes is name with - for _.
-func normalizeDashes(name string) string { return strings.ReplaceAll(name, "_", "-") }
-
 // check finds values that no run can have.
 func (o *runOptions) check(npSet bool) error {
 	switch {
 	case npSet && o.np < 1:
-		return usagef("give the number of ranks, for example -np 4", "-np %d: a job has at least 1 rank", o.np)
+		return usage.Errorf("give the number of ranks, for example -np 4", "-np %d: a job has at least 1 rank", o.np)
 	case o.np > 1<<20:
-		return usagef("", "-np %d: at most %d ranks", o.np, 1<<20)
+		return usage.Errorf("", "-np %d: at most %d ranks", o.np, 1<<20)
 	case npSet && o.minNP > o.np:
-		return usagef("", "-np %d is less than --min-np %d", o.np, o.minNP)
+		return usage.Errorf("", "-np %d is less than --min-np %d", o.np, o.minNP)
 	case npSet && o.maxNP > 0 && o.np > o.maxNP:
-		return usagef("", "-np %d is more than --max-np %d", o.np, o.maxNP)
+		return usage.Errorf("", "-np %d is more than --max-np %d", o.np, o.maxNP)
 	case o.discovery != "" && (o.hosts != "" || o.hostfile != ""):
-		return usagef("leave one of them out", "--host-discovery-script beside -H or --hostfile says twice where to run")
+		return usage.Errorf("leave one of them out", "--host-discovery-script beside -H or --hostfile says twice where to run")
 	case !slices.Contains([]string{"auto", "ssh", "srun", "system-ssh", "rsh", "local"}, o.launcher):
-		return usagef("", "--launcher %q: it must be auto, ssh, srun, system-ssh, rsh or local", o.launcher)
+		return usage.Errorf("", "--launcher %q: it must be auto, ssh, srun, system-ssh, rsh or local", o.launcher)
 	case o.hostKeys != "strict" && o.hostKeys != "accept-new":
-		return usagef("", "--host-keys %q: it must be strict or accept-new", o.hostKeys)
+		return usage.Errorf("", "--host-keys %q: it must be strict or accept-new", o.hostKeys)
 	case !slices.Contains([]string{"auto", "always", "never"}, o.color):
-		return usagef("", "--color %q: it must be auto, always or never", o.color)
+		return usage.Errorf("", "--color %q: it must be auto, always or never", o.color)
 	case o.hide&^o.save.hidden() != 0 && o.outputFilename == "":
-		return usagef("say where it goes: --output-filename DIR, torchrun's --log-dir", "--hide %v: that output would be lost", &o.hide)
+		return usage.Errorf("say where it goes: --output-filename DIR, torchrun's --log-dir", "--hide %v: that output would be lost", &o.hide)
 	case o.sshPort < 0 || o.sshPort > 65535:
-		return usagef("", "--ssh-port %d: ports go from 1 to 65535", o.sshPort)
+		return usage.Errorf("", "--ssh-port %d: ports go from 1 to 65535", o.sshPort)
 	case o.json && !o.dryRun:
-		return usagef("for the steps of a job that runs there is --json-events FILE", "--json goes with --dry-run")
+		return usage.Errorf("for the steps of a job that runs there is --json-events FILE", "--json goes with --dry-run")
 	}
 	return o.placement.check()
 }
@@ -223,21 +200,11 @@ func (r *ranks) String() string {
 }
 
 func (r *ranks) Set(text string) error {
-	var set ranks
-	for part := range strings.SplitSeq(text, ",") {
-		first, last, span := strings.Cut(strings.TrimSpace(part), "-")
-		if !span {
-			last = first
-		}
-		from, err := strconv.ParseUint(first, 10, 20)
-		to, lastErr := strconv.ParseUint(last, 10, 20)
-		if err != nil || lastErr != nil || to < from {
-			return fmt.Errorf("want ranks such as 0,8-11")
-		}
-		set = append(set, [2]int{int(from), int(to)})
+	set, err := usage.ParseRanks(text)
+	if err == nil {
+		*r = set
 	}
-	*r = set
-	return nil
+	return err
 }
 
 // filter says which ranks of a job of some size are in r; nil: all.
@@ -247,7 +214,7 @@ func (r ranks) filter(size int) (func(rank int) bool, error) {
 	}
 	for _, part := range r {
 		if part[1] >= size {
-			return nil, usagef(fmt.Sprintf("this job's ranks go from 0 to %d", size-1), "--show %s: there is no rank %d", r.String(), part[1])
+			return nil, usage.Errorf(fmt.Sprintf("this job's ranks go from 0 to %d", size-1), "--show %s: there is no rank %d", r.String(), part[1])
 		}
 	}
 	return func(rank int) bool {

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/gorun/gorun/internal/usage"
 )
 
 func TestSeconds(t *testing.T) {
@@ -121,8 +123,8 @@ func TestOptionsThatNoRunCanHave(t *testing.T) {
 			t.Fatal(err)
 		}
 		err := o.check(flags.Changed("np"))
-		var usage *usageError
-		if want == "" && err != nil || want != "" && (!errors.As(err, &usage) || !strings.HasPrefix(err.Error(), want)) {
+		var mistake *usage.Error
+		if want == "" && err != nil || want != "" && (!errors.As(err, &mistake) || !strings.HasPrefix(err.Error(), want)) {
 			t.Errorf("%s: %v, want %q", argv, err, want)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/internal/wire"
 	"github.com/gorun/gorun/launcher"
 )
@@ -39,7 +40,7 @@ func (p *placement) binding() wire.Binding {
 // check finds what no host can do.
 func (p *placement) check() error {
 	if b := p.bindTo; b.given && b.To == "" && (b.Overload || b.IfSupported) {
-		return usagef("write --bind-to core"+b.qualifiers(), "--bind-to %s: there is nothing to bind to", b.String())
+		return usage.Errorf("write --bind-to core"+b.qualifiers(), "--bind-to %s: there is nothing to bind to", b.String())
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/launcher"
 )
 
@@ -78,11 +79,11 @@ func (l look) text(plan launcher.Plan) (func(rank, fd int) string, error) {
 		template = "[1,%r]<%s>:"
 	default:
 		if !strings.Contains(l.style, "%") {
-			return nil, usagef("choose host, rank, horovod, mpirun or none, or write your own with %r (rank), %h (host), %l (local rank), %p (program), %s (stdout or stderr) and %t (time)",
+			return nil, usage.Errorf("choose host, rank, horovod, mpirun or none, or write your own with %r (rank), %h (host), %l (local rank), %p (program), %s (stdout or stderr) and %t (time)",
 				"--prefix %q is not a style", l.style)
 		}
 		if mark := unknownMark(l.style); mark != "" {
-			return nil, usagef("write %r (rank), %h (host), %l (local rank), %p (program), %s (stdout or stderr), %t (time), or %% for a percent sign",
+			return nil, usage.Errorf("write %r (rank), %h (host), %l (local rank), %p (program), %s (stdout or stderr), %t (time), or %% for a percent sign",
 				"--prefix %q: %s stands for nothing", l.style, mark)
 		}
 	}

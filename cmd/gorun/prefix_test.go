@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/launcher"
 )
 
@@ -86,8 +87,8 @@ func TestNoPrefix(t *testing.T) {
 	if prefix != nil || err != nil {
 		t.Errorf("%v", err)
 	}
-	var usage *usageError
-	if _, err := (look{style: "fancy"}).prefixer(planOf(t, "a")); !errors.As(err, &usage) || usage.Hint() == "" {
+	var mistake *usage.Error
+	if _, err := (look{style: "fancy"}).prefixer(planOf(t, "a")); !errors.As(err, &mistake) || mistake.Hint() == "" {
 		t.Errorf("an unknown style: %v", err)
 	}
 }
@@ -197,7 +198,7 @@ func TestRanks(t *testing.T) {
 			t.Errorf("rank %d is shown: %v", rank, !want)
 		}
 	}
-	if _, err := (ranks{{0, 0}, {8, 11}}).filter(11); !isUsage(err) || !strings.Contains(err.Error(), "no rank 11") || !strings.Contains(hint(err), "0 to 10") {
+	if _, err := (ranks{{0, 0}, {8, 11}}).filter(11); !isUsage(err) || !strings.Contains(err.Error(), "no rank 11") || !strings.Contains(usage.Hint(err), "0 to 10") {
 		t.Errorf("a rank that there is not: %v", err)
 	}
 	if show, err := ranks(nil).filter(2); show != nil || err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/gorun/gorun/internal/dialect"
 	"github.com/gorun/gorun/launcher"
 )
 
@@ -21,14 +22,14 @@ type program struct {
 
 // jobPrograms are the programs of a job: argv, or those of line where it has several. It completes
 // o, and checks it and them.
-func jobPrograms(o *runOptions, argv []string, line translation) ([]program, error) {
-	if len(line.blocks) == 0 {
+func jobPrograms(o *runOptions, argv []string, line dialect.Line) ([]program, error) {
+	if len(line.Blocks) == 0 {
 		return []program{{argv: argv, opts: o}}, nil
 	}
 	var programs []program
 	total := 0
-	for _, b := range line.blocks {
-		p, err := b.lay(o, line.typed)
+	for _, b := range line.Blocks {
+		p, err := layOver(o, b, line.Typed)
 		if err != nil {
 			return nil, err
 		}
@@ -39,21 +40,21 @@ func jobPrograms(o *runOptions, argv []string, line translation) ([]program, err
 	return programs, o.check(true)
 }
 
-// lay lays a program's own options over the job's, o. typed are the job's flags on the command line: -H chooses
+// layOver lays a program's own options over the job's, o. typed are the job's flags on the command line: -H chooses
 // among the hosts of a hostfile there, and stands in the place of hosts from elsewhere.
-func (b block) lay(o *runOptions, typed map[string]string) (program, error) {
+func layOver(o *runOptions, b dialect.Block, typed map[string]string) (program, error) {
 	var own runOptions
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	own.addFlags(flags)
-	if err := flags.Parse(b.args); err != nil {
-		return program{}, explainUsage(err, b.typed)
+	if err := flags.Parse(b.Args); err != nil {
+		return program{}, explainUsage(err, b.Typed)
 	}
 	all := *o
 	all.np, all.minNP, all.maxNP = own.np, 0, 0
 	all.exports = slices.Concat(o.exports, own.exports)
 	all.noEnv = o.noEnv || own.noEnv
 	all.wdir = cmp.Or(own.wdir, o.wdir)
-	p := program{argv: b.program, opts: &all, ownHosts: own.hosts != "" || own.hostfile != ""}
+	p := program{argv: b.Program, opts: &all, ownHosts: own.hosts != "" || own.hostfile != ""}
 	if p.ownHosts {
 		all.hosts = own.hosts
 		if all.hostfile = own.hostfile; typed["hostfile"] != "" {
@@ -218,6 +219,16 @@ func names(env []string) (out []string) {
 	for _, kv := range env {
 		name, _, _ := strings.Cut(kv, "=")
 		out = append(out, name)
+	}
+	return out
+}
+
+// unique is words without repetitions, in order.
+func unique(words []string) (out []string) {
+	for _, w := range words {
+		if !slices.Contains(out, w) {
+			out = append(out, w)
+		}
 	}
 	return out
 }

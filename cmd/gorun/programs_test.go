@@ -5,15 +5,17 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gorun/gorun/internal/dialect"
 )
 
 // programsOf are the programs of a command line, and the job's options.
 func programsOf(t *testing.T, argv string) ([]program, *runOptions, error) {
 	t.Helper()
 	flags, o := flagSet()
-	line, err := translate(strings.Fields(argv), own, flags, commands())
+	line, err := dialect.Translate(strings.Fields(argv), dialect.Own, flags, commands())
 	if err == nil {
-		err = flags.Parse(line.args)
+		err = flags.Parse(line.Args)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +53,7 @@ func TestProgramsWithTheirOptions(t *testing.T) {
 func TestHostsOfAProgramWinOverTheEnvironment(t *testing.T) {
 	for _, elsewhere := range []runOptions{{hosts: "y"}, {hostfile: "f"}, {discovery: "script"}} {
 		flags, o := flagSet()
-		line, err := translate(strings.Fields("-np 1 -H x a : -np 1 b"), own, flags, commands())
+		line, err := dialect.Translate(strings.Fields("-np 1 -H x a : -np 1 b"), dialect.Own, flags, commands())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/gorun/gorun/internal/dialect"
+	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/launcher"
 )
 
@@ -20,7 +22,7 @@ import (
 func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer) int {
 	say := &ui{w: stderr}
 	code := 0
-	var line translation
+	var line dialect.Line
 	var shown []string // commands that help lists
 	complete := func(flags *pflag.FlagSet, o *runOptions) (command []string, err error) {
 		command, settings, err := completeOptions(flags, o)
@@ -28,8 +30,8 @@ func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer) int {
 			return nil, err
 		}
 		say.verbose, say.quiet = o.verbose, o.quiet
-		line.add(settings)
-		if text := line.notice(); text != "" {
+		line.Add(settings)
+		if text := line.Notice(); text != "" {
 			say.notef("%s", text)
 		}
 		return command, nil
@@ -74,40 +76,40 @@ func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer) int {
 	var err error
 	line, err = readLine(argv, root, benchmarks, listing)
 	if err == nil {
-		root.SetArgs(append([]string{}, line.args...)) // not nil, which is the process's own arguments
+		root.SetArgs(append([]string{}, line.Args...)) // not nil, which is the process's own arguments
 		err = root.Execute()
 	}
 	if err != nil {
-		say.report(explainUsage(err, line.typed))
+		say.report(explainUsage(err, line.Typed))
 		return exitCode(err)
 	}
 	return code
 }
 
 // readLine turns the command line into gorun's own words. among are the commands that take a run's flags.
-func readLine(argv []string, root *cobra.Command, among ...*cobra.Command) (translation, error) {
+func readLine(argv []string, root *cobra.Command, among ...*cobra.Command) (dialect.Line, error) {
 	commands := commandNames(root)
-	if byName, _ := dialectNamed(filepath.Base(argv[0])); byName != own {
+	if byName, _ := dialect.Named(filepath.Base(argv[0])); byName != dialect.Own {
 		commands = nil // mpirun version runs a program of that name
 	}
-	dialect, err := chooseDialect(argv[0], os.LookupEnv)
+	chosen, err := dialect.Choose(argv[0], os.LookupEnv)
 	if err != nil {
-		return translation{}, err
+		return dialect.Line{}, err
 	}
 	args := argv[1:]
 	if completing(args) {
-		return translation{args: forCompletion(args, root, among...)}, nil
+		return dialect.Line{Args: forCompletion(args, root, among...)}, nil
 	}
 	command := commandOf(args, commands, among...)
 	if command == nil {
-		line, err := translate(args, dialect, root.Flags(), commands)
+		line, err := dialect.Translate(args, chosen, root.Flags(), commands)
 		if err != nil {
 			return line, err
 		}
-		return line.withFile(root.Flags())
+		return line.WithFile(root.Flags())
 	}
-	line, err := translateWords(args[1:], command.Flags())
-	line.args = slices.Insert(line.args, 0, args[0])
+	line, err := dialect.TranslateWords(args[1:], command.Flags())
+	line.Args = slices.Insert(line.Args, 0, args[0])
 	return line, err
 }
 
@@ -135,7 +137,7 @@ job, shows their output, and takes them all down when one fails.`,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if (len(args) == 0 || args[0] == "") && !o.envFlags && o.jobFile == "" {
-				return usagef("for example: gorun -np 4 ./train; see gorun --help", "which program should run?")
+				return usage.Errorf("for example: gorun -np 4 ./train; see gorun --help", "which program should run?")
 			}
 			return run(cmd.Flags(), &o, args)
 		},
@@ -186,7 +188,7 @@ func visible(root *cobra.Command) (names []string) {
 // completeOptions fills what the command line left open and checks the whole. It
 // returns the program that a job file names, and what files and Open MPI's settings in the
 // environment ask for and do not get.
-func completeOptions(flags *pflag.FlagSet, o *runOptions) (command []string, rest translation, err error) {
+func completeOptions(flags *pflag.FlagSet, o *runOptions) (command []string, rest dialect.Line, err error) {
 	typed := given(flags)
 	job, err := readJobFile(o.jobFile, flags, os.LookupEnv)
 	if err == nil {
@@ -199,14 +201,14 @@ func completeOptions(flags *pflag.FlagSet, o *runOptions) (command []string, res
 	if err != nil {
 		return nil, rest, err
 	}
-	rest, err = environmentSettings(os.Environ(), flags)
+	rest, err = dialect.EnvironmentSettings(os.Environ(), flags)
 	if err != nil {
 		return nil, rest, err
 	}
-	if err := setDefaults(flags, os.LookupEnv, rest.args, file); err != nil {
+	if err := setDefaults(flags, os.LookupEnv, rest.Args, file); err != nil {
 		return nil, rest, err
 	}
-	rest.pending = slices.Concat(rest.pending, job.pending, file.pending)
+	rest.Pending = slices.Concat(rest.Pending, job.pending, file.pending)
 	return job.command, rest, job.blame(o.check(flags.Changed("np")), typed)
 }
 
@@ -216,7 +218,7 @@ func chooseProgram(program, command []string, o *runOptions) ([]string, error) {
 	case len(program) > 0 || o.envFlags:
 		return program, nil
 	case len(command) == 0:
-		return nil, usagef("write command: ./train in it, or name the program after the flags", "%s names no program", o.jobFile)
+		return nil, usage.Errorf("write command: ./train in it, or name the program after the flags", "%s names no program", o.jobFile)
 	}
 	return command, nil
 }
@@ -232,7 +234,7 @@ func explainUsage(err error, typed map[string]string) error {
 	if t := typed[invalid.GetFlag().Name]; t != "" {
 		word = t
 	}
-	return usagef(flagHint(invalid.GetFlag(), word), "%s %q: %w", word, invalid.GetValue(), reason(invalid))
+	return usage.Errorf(flagHint(invalid.GetFlag(), word), "%s %q: %w", word, invalid.GetValue(), reason(invalid))
 }
 
 // reason is why a flag cannot have a value.
@@ -266,12 +268,12 @@ func exitCode(err error) int {
 	return launcher.CodeLaunch
 }
 
+// isUsage reports whether err is a mistake of the user's, or a flag that the flag parser cannot read.
 func isUsage(err error) bool {
-	var own *usageError
 	var unknown *pflag.NotExistError
 	var missing *pflag.ValueRequiredError
 	var invalid *pflag.InvalidValueError
 	var syntax *pflag.InvalidSyntaxError
-	return errors.As(err, &own) || errors.As(err, &unknown) || errors.As(err, &missing) ||
+	return usage.Is(err) || errors.As(err, &unknown) || errors.As(err, &missing) ||
 		errors.As(err, &invalid) || errors.As(err, &syntax)
 }

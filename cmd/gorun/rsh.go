@@ -10,6 +10,7 @@ import (
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/remoteshell"
+	"github.com/gorun/gorun/internal/usage"
 )
 
 // addRemoteShellFlags binds what says by which program hosts are reached.
@@ -49,9 +50,9 @@ func findRemoteShell(o *runOptions, look func(string) (string, error)) ([]string
 		return nil, err
 	}
 	for _, text := range o.rshArgs {
-		args, err := splitShell(text)
+		args, err := usage.SplitShell(text)
 		if err != nil {
-			return nil, usagef("", "arguments of %s %q: %w", argv[0], text, err)
+			return nil, usage.Errorf("", "arguments of %s %q: %w", argv[0], text, err)
 		}
 		argv = append(argv, args...)
 	}
@@ -69,12 +70,12 @@ func firstAgent(o *runOptions, look func(string) (string, error)) ([]string, err
 	}
 	var missing []string
 	for agent := range strings.SplitSeq(agents, " : ") {
-		argv, err := splitShell(agent)
+		argv, err := usage.SplitShell(agent)
 		switch {
 		case err != nil:
-			return nil, usagef("", "--launch-agent %q: %w", agents, err)
+			return nil, usage.Errorf("", "--launch-agent %q: %w", agents, err)
 		case len(argv) == 0:
-			return nil, usagef("name a program that is run as PROGRAM HOST COMMAND", "--launch-agent %q: no program", agents)
+			return nil, usage.Errorf("name a program that is run as PROGRAM HOST COMMAND", "--launch-agent %q: no program", agents)
 		case namesOwnSSH(agent) && o.launcher != "rsh":
 			return nil, nil
 		}
@@ -83,7 +84,7 @@ func firstAgent(o *runOptions, look func(string) (string, error)) ([]string, err
 		}
 		missing = append(missing, err.Error())
 	}
-	return nil, usagef("name a program that is there with --launch-agent, or ssh for gorun's own client",
+	return nil, usage.Errorf("name a program that is there with --launch-agent, or ssh for gorun's own client",
 		"reach hosts by another program: %s", strings.Join(missing, "; "))
 }
 

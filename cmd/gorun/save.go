@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/launcher"
 )
 
@@ -39,10 +40,10 @@ func (s savings) places(plan launcher.Plan, job string) (func(rank, fd int) stri
 				flag := [...]string{1: "--stdout-file", 2: "--stderr-file"}[fd]
 				path, err := expand(s[fd], map[byte]string{'r': strconv.Itoa(r.Rank), 'l': strconv.Itoa(r.LocalRank), 'h': h.Name, 'j': job})
 				if err != nil {
-					return nil, usagef("%r is the rank, %h the host, %l the rank on its host, %j the job's number in Slurm; %3r is three digits", "%s %s: %w", flag, s[fd], err)
+					return nil, usage.Errorf("%r is the rank, %h the host, %l the rank on its host, %j the job's number in Slurm; %3r is three digits", "%s %s: %w", flag, s[fd], err)
 				}
 				if other, taken := owner[path]; taken && other != r.Rank && path != os.DevNull {
-					return nil, usagef("put %r (the rank) into the name, or let the shell save all of it: >FILE",
+					return nil, usage.Errorf("put %r (the rank) into the name, or let the shell save all of it: >FILE",
 						"%s %s: ranks %d and %d would have one file", flag, s[fd], other, r.Rank)
 				}
 				owner[path], paths[r.Rank][fd] = r.Rank, path
@@ -78,50 +79,4 @@ func expand(pattern string, values map[byte]string) (string, error) {
 		rest = rest[1:]
 	}
 	return b.String(), nil
-}
-
-// saveAs reads a name of files as srun and Hydra write it. names are their letters and ours in
-// pairs. A flag that is set by a word for both streams gives way to the stream's own word.
-func (t *translator) saveAs(typed, pattern, names string, flags ...string) error {
-	var b strings.Builder
-	for i := 0; i < len(pattern); i++ {
-		b.WriteByte(pattern[i])
-		if pattern[i] != '%' {
-			continue
-		}
-		for i++; i < len(pattern) && '0' <= pattern[i] && pattern[i] <= '9'; i++ {
-			b.WriteByte(pattern[i])
-		}
-		at := -1
-		if i < len(pattern) {
-			at = strings.IndexByte(names, pattern[i])
-		}
-		if at < 0 || at%2 != 0 {
-			return usagef("--stdout-file and --stderr-file know %r (rank), %h (host), %l (rank on its host) and %j (the job's number in Slurm)",
-				"%s %s: gorun has nothing that does this", typed, pattern)
-		}
-		b.WriteByte(names[at+1])
-	}
-	for i, flag := range flags {
-		if other := t.typed[flag]; i > 0 && other != "" && other != typed {
-			continue
-		}
-		if err := t.emit(flag, typed, []string{b.String()}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// srunOutput reads srun's --output and --error: a name with %t, or none.
-func (t *translator) srunOutput(typed, text string, flags ...string) error {
-	switch _, err := strconv.Atoi(text); {
-	case text == "all":
-		return nil
-	case text == "none":
-		text = os.DevNull
-	case err == nil:
-		return usagef("--show "+text+" shows one rank only", "%s %s: gorun has nothing that does this", typed, text)
-	}
-	return t.saveAs(typed, text, "trNhjj%%", flags...)
 }

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gorun/gorun/internal/usage"
 )
 
 func TestExpand(t *testing.T) {
@@ -46,7 +48,7 @@ func TestPlacesOfSavedOutput(t *testing.T) {
 		} else {
 			got = fmt.Sprintf("%s %s %s %s", places(1, 1), places(1, 2), places(2, 1), places(2, 2))
 		}
-		if err != nil && (!isUsage(err) || hint(err) == "") || !strings.HasPrefix(got, tc.want) {
+		if err != nil && (!isUsage(err) || usage.Hint(err) == "") || !strings.HasPrefix(got, tc.want) {
 			t.Errorf("%q: %q, want %q", tc.save, got, tc.want)
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/gorun/gorun/internal/usage"
 )
 
 // settings is what a file in YAML says of a run: a job file, or a file of defaults.
@@ -73,7 +75,7 @@ func (s settings) apply(flags *pflag.FlagSet) error {
 		}
 		for _, value := range v.values {
 			if err := flags.Set(v.flag, value); err != nil {
-				return usagef(wants(f), "%s:%d: %s=%s: %w", s.name, v.line, v.flag, value, refused(err))
+				return usage.Errorf(wants(f), "%s:%d: %s=%s: %w", s.name, v.line, v.flag, value, refused(err))
 			}
 		}
 	}
@@ -96,7 +98,7 @@ func (s settings) blame(err error, typed map[string]bool) error {
 	flag := strings.TrimLeft(strings.Fields(err.Error())[0], "-")
 	for _, v := range s.list {
 		if v.flag == flag && !typed[flag] {
-			return usagef(hint(err), "%s:%d: %w", s.name, v.line, err)
+			return usage.Errorf(usage.Hint(err), "%s:%d: %w", s.name, v.line, err)
 		}
 	}
 	return err

@@ -4,6 +4,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/gorun/gorun/internal/dialect"
+	"github.com/gorun/gorun/internal/usage"
 )
 
 // section is a part of horovodrun's configuration. Its keys are flags of horovodrun's with a prefix, except
@@ -13,7 +16,8 @@ type section struct {
 	keys         []string
 }
 
-// horovodSections are the keys that horovodrun reads, as flags are written. What they mean is in horovodWords.
+// horovodSections are the keys that horovodrun reads, as flags are written. What they mean is in
+// dialect.
 func horovodSections() []section {
 	return []section{
 		{"params", "", []string{"fusion-threshold-mb", "cycle-time-ms", "cache-capacity",
@@ -83,13 +87,8 @@ func (r *settingsReader) section(e entry, s section) error {
 
 // horovod takes a key as the flag of horovodrun's that it is.
 func (r *settingsReader) horovod(e entry, word, value string) error {
-	t := newTranslator(horovod, r.flags)
-	m, err := t.meaning(word, e.typed)
-	if err != nil {
-		return err
-	}
 	values := []string{value}
-	if m.args == 0 {
+	if n, _ := dialect.Horovod.Takes(word); n == 0 {
 		var yes bool
 		if resolved(e.value).Decode(&yes) != nil {
 			return r.fault(e, "", "%q: want true or false", value)
@@ -97,29 +96,27 @@ func (r *settingsReader) horovod(e entry, word, value string) error {
 		if !yes {
 			word = opposite(word)
 		}
-		if m, err = t.meaning(word, e.typed); err != nil {
-			return err
-		}
 		values = nil
 	} else if n, err := strconv.ParseFloat(value, 64); !isText(word) && (err != nil || !(n >= 0)) {
 		return r.fault(e, "", "%q: want a number, 0 or more", value)
 	}
-	return r.take(t, m, e, values)
+	return r.take(e, word, e.typed, values)
 }
 
-// take adds what a word of horovodrun's means.
-func (r *settingsReader) take(t *translator, m meaning, e entry, values []string) error {
-	if err := t.take(m, values); err != nil {
-		return usagef(hint(err), "%s:%d: %w", r.name, e.line, err)
+// take adds what a flag of horovodrun's means. typed is what stands in the file for it.
+func (r *settingsReader) take(e entry, flag, typed string, values []string) error {
+	line, err := dialect.TranslateFlag(dialect.Horovod, flag, typed, values, r.flags)
+	if err != nil {
+		return usage.Errorf(usage.Hint(err), "%s:%d: %w", r.name, e.line, err)
 	}
-	for _, arg := range t.args {
+	for _, arg := range line.Args {
 		flag, value, valued := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
 		if !valued {
 			value = r.flags.Lookup(flag).NoOptDefVal
 		}
 		r.list = append(r.list, setting{flag, []string{value}, e.line})
 	}
-	r.pending = append(r.pending, t.pending...)
+	r.pending = append(r.pending, line.Pending...)
 	return nil
 }
 
@@ -133,10 +130,5 @@ func (r *settingsReader) controller(e entry) error {
 	if word != "gloo" && word != "mpi" {
 		return r.fault(e, "", "%q: it must be gloo or mpi", value)
 	}
-	t := newTranslator(horovod, r.flags)
-	m, err := t.meaning(word, e.typed+" "+word)
-	if err != nil {
-		return err
-	}
-	return r.take(t, m, e, nil)
+	return r.take(e, word, e.typed+" "+word, nil)
 }

@@ -11,6 +11,9 @@ import (
 
 	"github.com/spf13/pflag"
 	"gopkg.in/yaml.v3"
+
+	"github.com/gorun/gorun/internal/dialect"
+	"github.com/gorun/gorun/internal/usage"
 )
 
 // settingsReader turns the nodes of a YAML file into settings.
@@ -42,7 +45,7 @@ func parseSettings(name string, text []byte, flags *pflag.FlagSet) (settings, er
 		return r.settings, r.broken(err)
 	}
 	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return r.settings, usagef("keep one of them", "%s: the file holds more than one document", name)
+		return r.settings, usage.Errorf("keep one of them", "%s: the file holds more than one document", name)
 	}
 	entries, err := r.entries(document.Content[0], "")
 	if err != nil {
@@ -116,9 +119,9 @@ func (r *settingsReader) flag(e entry) error {
 	case f == nil:
 		return r.unknown(e, r.keys(), "the keys are env, command, and the long names of the flags: see gorun --help")
 	case f.Name == "dialect":
-		return usagef("set GORUN_DIALECT, or start gorun by another name", "%s:%d: dialect has no effect here", r.name, e.line)
+		return usage.Errorf("set GORUN_DIALECT, or start gorun by another name", "%s:%d: dialect has no effect here", r.name, e.line)
 	case f.Name == "config" || f.Name == "config-file" || f.Name == "help":
-		return usagef("give it on the command line", "%s:%d: %s has no effect here", r.name, e.line, e.typed)
+		return usage.Errorf("give it on the command line", "%s:%d: %s has no effect here", r.name, e.line, e.typed)
 	}
 	node := resolved(e.value)
 	_, repeats := f.Value.(pflag.SliceValue)
@@ -204,7 +207,7 @@ func (r *settingsReader) words(e entry) (words []string, err error) {
 		if err != nil {
 			return nil, err
 		}
-		words, err = splitShell(line)
+		words, err = usage.SplitShell(line)
 		if err != nil {
 			return nil, r.fault(e, "write a list: [./train, --name, it's]", "%w", err)
 		}
@@ -249,7 +252,7 @@ func (r *settingsReader) entries(node *yaml.Node, within string) (list []entry, 
 	first := map[string]int{}
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		key := node.Content[i]
-		e := entry{typed: key.Value, line: key.Line, value: node.Content[i+1], name: string(normalizeName(nil, key.Value))}
+		e := entry{typed: key.Value, line: key.Line, value: node.Content[i+1], name: string(dialect.Spelling(nil, key.Value))}
 		if within != "" {
 			e.typed = within + "." + e.typed
 		}
@@ -279,18 +282,18 @@ func (r *settingsReader) fault(e entry, hint, format string, args ...any) error 
 	if e.typed != "" {
 		where += e.typed + ": "
 	}
-	return usagef(hint, "%s%w", where, fmt.Errorf(format, args...))
+	return usage.Errorf(hint, "%s%w", where, fmt.Errorf(format, args...))
 }
 
 // unknown is the mistake of a key that nobody has.
 func (r *settingsReader) unknown(e entry, known []string, otherwise string) error {
-	if n := nearest(e.name, known); n != "" {
+	if n := usage.Nearest(e.name, known); n != "" {
 		if strings.ContainsAny(e.typed, "_.") { // horovodrun's keys have no dashes
 			n = strings.ReplaceAll(n, "-", "_")
 		}
 		otherwise = "did you mean " + n + "?"
 	}
-	return usagef(otherwise, "%s:%d: there is no setting %q", r.name, e.line, e.typed)
+	return usage.Errorf(otherwise, "%s:%d: there is no setting %q", r.name, e.line, e.typed)
 }
 
 // keys are all that may stand at the start of a line, gorun's own first.
@@ -312,5 +315,5 @@ func (r *settingsReader) broken(err error) error {
 			where, text = where+":"+line, what
 		}
 	}
-	return usagef("write one `name: value` a line, with the long names of the flags", "%s: this is no YAML: %s", where, text)
+	return usage.Errorf("write one `name: value` a line, with the long names of the flags", "%s: this is no YAML: %s", where, text)
 }

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/launcher"
 )
 
@@ -54,7 +55,7 @@ func (s *steps) askShare() (string, error) {
 	cmd.Stderr = &stderr
 	help, err := cmd.Output()
 	if err != nil {
-		return "", usagef("reach the hosts with --launcher ssh", "ask %s what it can do: %w: %s", s.srun, err, strings.TrimSpace(stderr.String()))
+		return "", usage.Errorf("reach the hosts with --launcher ssh", "ask %s what it can do: %w: %s", s.srun, err, strings.TrimSpace(stderr.String()))
 	}
 	return shareOption(string(help)), nil
 }
@@ -75,7 +76,7 @@ func shareOption(help string) string {
 // dial returns the node of that name. Nothing is started there yet.
 func (s *steps) dial(h hostfile.Host) (launcher.Host, error) {
 	if !s.job.has(h.Name) {
-		return nil, usagef("name nodes of the job with -H, or reach the host with --launcher ssh", "it is no node of Slurm job %s", s.job.id)
+		return nil, usage.Errorf("name nodes of the job with -H, or reach the host with --launcher ssh", "it is no node of Slurm job %s", s.job.id)
 	}
 	share, err := s.share()
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/usage"
 )
 
 // slurmJob is the Slurm job that gorun runs in.
@@ -102,9 +103,9 @@ func findSteps(method string, lookup func(string) (string, bool), environ []stri
 	case err != nil && method == "srun":
 		return nil, hostsError(err)
 	case method == "srun" && !inside:
-		return nil, usagef("start gorun inside sbatch or salloc, or leave --launcher out", "%w", errNoSrun)
+		return nil, usage.Errorf("start gorun inside sbatch or salloc, or leave --launcher out", "%w", errNoSrun)
 	case method == "srun" && missing != nil:
-		return nil, usagef("install Slurm's client programs, or use --launcher ssh", "--launcher srun: %w", missing)
+		return nil, usage.Errorf("install Slurm's client programs, or use --launcher ssh", "--launcher srun: %w", missing)
 	case err != nil || !inside || missing != nil:
 		return nil, nil
 	}

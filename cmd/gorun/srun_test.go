@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/usage"
 )
 
 func TestFindSlurmJob(t *testing.T) {
@@ -57,7 +58,7 @@ func TestFindStepsTellsWhereSrunIsNotMeant(t *testing.T) {
 			}
 		}
 	}
-	if _, err := findSteps("srun", inside, nil); !isUsage(err) || !strings.Contains(err.Error(), "srun") || hint(err) == "" {
+	if _, err := findSteps("srun", inside, nil); !isUsage(err) || !strings.Contains(err.Error(), "srun") || usage.Hint(err) == "" {
 		t.Errorf("no srun: %v", err)
 	}
 	if _, err := findSteps("srun", outside, nil); !isUsage(err) || !strings.Contains(err.Error(), "SLURM_JOB_ID") {

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 
+	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/launcher"
 )
 
@@ -43,19 +43,7 @@ func (c *stdinChoice) rank(size int) (int, error) {
 		return 0, fmt.Errorf("--stdin %s: %w", c, err)
 	}
 	if rank >= size {
-		return 0, usagef(fmt.Sprintf("this job's ranks go from 0 to %d", size-1), "--stdin %d: there is no rank %d", rank, rank)
+		return 0, usage.Errorf(fmt.Sprintf("this job's ranks go from 0 to %d", size-1), "--stdin %d: there is no rank %d", rank, rank)
 	}
 	return rank, nil
-}
-
-// srunInput reads srun's --input: what our --stdin knows, or a file, which is the shell's to open.
-func (t *translator) srunInput(typed, text string) error {
-	var c stdinChoice
-	if err := c.Set(text); err == nil {
-		return t.emit("stdin", typed, []string{text})
-	}
-	if strings.Trim(text, "0123456789,- ") == "" {
-		return usagef("name one rank, or say "+typed+" all", "%s %s: standard input goes to one rank, or to all", typed, text)
-	}
-	return usagef("let the shell open it: "+typed+" all <"+text, "%s %s: gorun has nothing that does this", typed, text)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/remoteshell"
+	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/ssh"
 )
 
@@ -14,7 +15,7 @@ import (
 func systemSSH(look func(string) (string, error)) ([]string, error) {
 	program, err := look("ssh")
 	if err != nil {
-		return nil, usagef("install OpenSSH's client, or leave --launcher out", "--launcher system-ssh: %w", err)
+		return nil, usage.Errorf("install OpenSSH's client, or leave --launcher out", "--launcher system-ssh: %w", err)
 	}
 	return []string{program, "-T", "-x", "-o", "BatchMode=yes", "-o", "ClearAllForwardings=yes"}, nil
 }

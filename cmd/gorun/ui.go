@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/launcher"
 )
 
@@ -72,29 +73,6 @@ func (u *ui) tracef(format string, args ...any) {
 	}
 }
 
-// usageError is a mistake on the command line; gorun ends with 2.
-type usageError struct {
-	err  error
-	hint string
-}
-
-func (e *usageError) Error() string { return e.err.Error() }
-func (e *usageError) Unwrap() error { return e.err }
-func (e *usageError) Hint() string  { return e.hint }
-
-func usagef(hint, format string, args ...any) error {
-	return &usageError{fmt.Errorf(format, args...), hint}
-}
-
-// hint is what an error says can be done about it, or "".
-func hint(err error) string {
-	var h interface{ Hint() string }
-	if errors.As(err, &h) {
-		return h.Hint()
-	}
-	return ""
-}
-
 // report tells the user why there is no job.
 func (u *ui) report(err error) {
 	var launch *launcher.LaunchError
@@ -103,7 +81,7 @@ func (u *ui) report(err error) {
 		return
 	}
 	u.errorf("%v", err)
-	if h := hint(err); h != "" {
+	if h := usage.Hint(err); h != "" {
 		u.hintf("%s", h)
 	}
 }
@@ -122,7 +100,7 @@ func (u *ui) reportHosts(failed []launcher.HostError) {
 			reasons = append(reasons, reason)
 		}
 		hosts[reason] = append(hosts[reason], f.Host)
-		if h := hint(f.Err); h != "" && !seen[h] {
+		if h := usage.Hint(f.Err); h != "" && !seen[h] {
 			seen[h] = true
 			hints = append(hints, h)
 		}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/gorun/gorun/internal/agent"
+	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/internal/workdir"
 	"github.com/gorun/gorun/launcher"
 )
@@ -47,7 +48,7 @@ func programDir(o *runOptions) (string, error) {
 		wdir = filepath.Join(dir, wdir)
 	}
 	if sub, err := filepath.Rel(dir, wdir); err != nil || !filepath.IsLocal(sub) {
-		return "", usagef("with --stage, --wdir is a directory in that folder", "--wdir %s is not in --stage %s", o.wdir, o.stage)
+		return "", usage.Errorf("with --stage, --wdir is a directory in that folder", "--wdir %s is not in --stage %s", o.wdir, o.stage)
 	}
 	return filepath.Clean(wdir), nil
 }
@@ -77,12 +78,12 @@ func stageError(named string, err error) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &large):
-		return usagef("leave out what ranks do not need, a pattern a line in "+filepath.Join(large.Dir, workdir.IgnoreFile)+
+		return usage.Errorf("leave out what ranks do not need, a pattern a line in "+filepath.Join(large.Dir, workdir.IgnoreFile)+
 			", or raise the limit: --stage-limit 20G", "--stage %s: %w", named, err)
 	case errors.As(err, &link):
-		return usagef("have it lead to a place in the folder, or name it in "+workdir.IgnoreFile, "--stage %s: %w", named, err)
+		return usage.Errorf("have it lead to a place in the folder, or name it in "+workdir.IgnoreFile, "--stage %s: %w", named, err)
 	case errors.Is(err, fs.ErrNotExist):
-		return usagef("", "--stage %s: there is no such folder", named)
+		return usage.Errorf("", "--stage %s: there is no such folder", named)
 	}
-	return usagef("", "--stage %s: %w", named, err)
+	return usage.Errorf("", "--stage %s: %w", named, err)
 }

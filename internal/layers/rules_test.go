@@ -40,10 +40,13 @@ func layers() []layer {
 		{folder: "internal/topology", why: leaf},
 		{folder: "internal/agent", may: []string{"internal/wire", "internal/rankenv", "internal/kv", "internal/topology", "gpu"}, why: "the agent hears of its job only through the wire"},
 		{folder: "launcher", may: []string{"hostfile", "internal/wire", "internal/workdir", "internal/rankenv", "internal/kv"}, why: "the launcher is handed its hosts, and does not care how they are reached"},
+		{folder: "internal/usage", why: leaf},
+		{folder: "internal/dialect", may: []string{"internal/usage"}, why: "it turns words into words, and knows nothing of what our flags do"},
 		{
 			folder: "cmd/gorun",
-			may:    []string{"hostfile", "launcher", "ssh", "gpu", "ring", "internal/agent", "internal/bench", "internal/mangen", "internal/remoteshell", "internal/wire", "internal/workdir", "internal/rankenv", "internal/kv", "internal/topology"},
-			why:    "the command joins everything but gpu/nvml, which would cost it its static binary; ring is for its benchmarks",
+			may: []string{"hostfile", "launcher", "ssh", "gpu", "ring", "internal/agent", "internal/bench", "internal/dialect", "internal/mangen", "internal/remoteshell",
+				"internal/usage", "internal/wire", "internal/workdir", "internal/rankenv", "internal/kv", "internal/topology"},
+			why: "the command joins everything but gpu/nvml, which would cost it its static binary; ring is for its benchmarks",
 		},
 		{folder: "cmd/gorun-gpu", may: []string{"gpu", "gpu/nvml"}, why: "a crash of the driver's library must take nothing else with it"},
 		{folder: "internal/lab", why: "the lab tests gorun from outside, so it shares no code with it"},
@@ -66,7 +69,7 @@ type outside struct {
 func outsiders() []outside {
 	cgo := "cgo makes binaries that need a C library, so it stays in the one place that cannot do without"
 	return []outside{
-		{path: "github.com/spf13", folders: []string{"cmd"}, why: "libraries do not parse command lines"},
+		{path: "github.com/spf13", folders: []string{"cmd", "internal/dialect"}, why: "libraries do not parse command lines"},
 		{path: "golang.org/x/crypto/ssh", folders: []string{"ssh", "internal/lab"}, alias: "xssh",
 			why: "only the ssh package speaks SSH, and the alias keeps the two packages apart for readers"},
 		{path: "C", folders: []string{"gpu/nvml"}, why: cgo},

@@ -1,4 +1,4 @@
-package main
+package dialect
 
 import (
 	"errors"
@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/gorun/gorun/internal/usage"
 )
 
 // apply does what the row of a word says for its values.
@@ -23,12 +25,12 @@ func (t *translator) apply(m meaning, values []string) error {
 		}
 		return t.emit(flag, m.typed, []string{strings.ReplaceAll(template, "{}", value)})
 	case pending:
-		t.pending = append(t.pending, m.typed)
+		t.Pending = append(t.Pending, m.typed)
 	case refuse:
-		if row.of == own {
-			return usagef(row.to, "%s: launchers mean different things by it", m.typed)
+		if row.of == Own {
+			return usage.Errorf(row.to, "%s: launchers mean different things by it", m.typed)
 		}
-		return usagef(row.to, "%s: gorun has nothing that does this", strings.TrimSpace(m.typed+" "+value))
+		return usage.Errorf(row.to, "%s: gorun has nothing that does this", strings.TrimSpace(m.typed+" "+value))
 	case reads:
 		return t.read(row.to, m.typed, values)
 	}
@@ -63,14 +65,14 @@ func (t *translator) read(reader, typed string, values []string) error {
 	case "fusion":
 		megabytes, err := strconv.Atoi(text)
 		if err != nil || megabytes < 0 || megabytes > 1<<20 {
-			return usagef("for example "+typed+" 64", "%s %q: want a whole number of megabytes", typed, text)
+			return usage.Errorf("for example "+typed+" 64", "%s %q: want a whole number of megabytes", typed, text)
 		}
 		return t.emit("export", typed, []string{"HOROVOD_FUSION_THRESHOLD=" + strconv.Itoa(megabytes<<20)})
 	case "pattern":
 		return t.pattern(typed, text)
 	case "prefix":
 		if path.IsAbs(text) {
-			t.pending = append(t.pending, typed)
+			t.Pending = append(t.Pending, typed)
 			return nil
 		}
 		return t.emit("prefix", typed, value)
@@ -82,7 +84,7 @@ func (t *translator) read(reader, typed string, values []string) error {
 	case "output", "display":
 		return t.qualified(reader, typed, text)
 	case "default-hostfile":
-		if t.fromEnv || t.typed["hosts"] != "" || t.typed["hostfile"] != "" {
+		if t.fromEnv || t.Typed["hosts"] != "" || t.Typed["hostfile"] != "" {
 			return nil
 		}
 		return t.emit("hostfile", typed, value)
@@ -90,7 +92,7 @@ func (t *translator) read(reader, typed string, values []string) error {
 		if t.fromEnv { // it belongs to the default hostfile
 			return nil
 		}
-		t.pending = append(t.pending, typed)
+		t.Pending = append(t.Pending, typed)
 	case "app", "configfile", "multi-prog", "module", "no-python":
 		t.readOfProgram(reader, typed, text)
 	default:
@@ -128,58 +130,20 @@ func (t *translator) mca(name, value, typed string) error {
 
 // words reads the options of mpirun that stand in one word of horovodrun.
 func (t *translator) words(typed, text string) error {
-	list, err := splitShell(text)
+	list, err := usage.SplitShell(text)
 	if err != nil {
-		return usagef("", "%s %q: %w", typed, text, err)
+		return usage.Errorf("", "%s %q: %w", typed, text, err)
 	}
 	rest, dialect, asked := t.rest, t.dialect, t.asked
 	defer func() { t.rest, t.dialect, t.asked = rest, dialect, asked }()
-	t.rest, t.dialect, t.asked = list, openMPI, openMPI
+	t.rest, t.dialect, t.asked = list, OpenMPI, OpenMPI
 	for len(t.rest) > 0 {
 		if isPositional(t.rest[0]) || t.rest[0] == "--" {
-			return usagef("it holds options of mpirun only, each with its values", "%s: %q is no option", typed, t.rest[0])
+			return usage.Errorf("it holds options of mpirun only, each with its values", "%s: %q is no option", typed, t.rest[0])
 		}
 		if err := t.next(); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// splitShell splits a line into words as a shell does, without expanding anything.
-func splitShell(line string) (words []string, err error) {
-	var word strings.Builder
-	inWord := false
-	quote := byte(0)
-	for i := 0; i < len(line); i++ {
-		c := line[i]
-		switch {
-		case quote != 0 && c == quote:
-			quote = 0
-		case c == '\\' && quote != '\'' && i+1 < len(line):
-			i++
-			word.WriteByte(line[i])
-			inWord = true
-		case quote != 0:
-			word.WriteByte(c)
-		case c == '\'' || c == '"':
-			quote, inWord = c, true
-		case strings.IndexByte(" \t\n", c) >= 0:
-			if inWord {
-				words = append(words, word.String())
-				word.Reset()
-				inWord = false
-			}
-		default:
-			word.WriteByte(c)
-			inWord = true
-		}
-	}
-	if quote != 0 {
-		return nil, errors.New("a quote is not closed")
-	}
-	if inWord {
-		words = append(words, word.String())
-	}
-	return words, nil
 }

@@ -7,8 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/dialect"
 	"github.com/gorun/gorun/internal/lab"
 	"github.com/gorun/gorun/internal/rankenv"
+	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/launcher"
 )
 
@@ -30,9 +32,9 @@ func TestEnvironmentFlags(t *testing.T) {
 		{"--no-env --unset-env AB -x A*", "A=1", "AB", "B MY_TOKEN"},
 	} {
 		flags, o := flagSet()
-		line, err := translate(strings.Fields(tc.argv), own, flags, nil)
+		line, err := dialect.Translate(strings.Fields(tc.argv), dialect.Own, flags, nil)
 		if err == nil {
-			err = flags.Parse(line.args)
+			err = flags.Parse(line.Args)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -81,7 +83,7 @@ func TestEnvFile(t *testing.T) {
 		t.Errorf("%q", warnings)
 	}
 	for _, text := range []string{"=1", "A=1\na b=2", "A B", "A=1\x00"} {
-		if exports, _, err := parseEnvFile("f", strings.NewReader(text)); !isUsage(err) || !strings.HasPrefix(err.Error(), "f:") || hint(err) == "" {
+		if exports, _, err := parseEnvFile("f", strings.NewReader(text)); !isUsage(err) || !strings.HasPrefix(err.Error(), "f:") || usage.Hint(err) == "" {
 			t.Errorf("%q: %q, %v", text, exports, err)
 		}
 	}

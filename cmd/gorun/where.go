@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/usage"
 )
 
 // whereToRun is the hosts that were asked for, with the slots that --ppn, --nodes and their
@@ -49,7 +50,7 @@ func bound(p place, o *runOptions) (place, error) {
 		p.np = min(p.np, o.maxNP)
 	}
 	if p.np < o.minNP {
-		return place{}, usagef("name more hosts, or give them more slots", "--min-np %d, but there is room for %d, from %s", o.minNP, p.np, p.source)
+		return place{}, usage.Errorf("name more hosts, or give them more slots", "--min-np %d, but there is room for %d, from %s", o.minNP, p.np, p.source)
 	}
 	return p, nil
 }
@@ -68,7 +69,7 @@ func discover(ctx context.Context, o *runOptions, s surroundings) (place, error)
 		if errors.As(err, &exit) && len(exit.Stderr) > 0 {
 			said = ": " + strings.TrimSpace(string(exit.Stderr))
 		}
-		return place{}, usagef("it must print a host per line, such as f1:2, and end with 0", "--host-discovery-script %s: %w%s", o.discovery, err, said)
+		return place{}, usage.Errorf("it must print a host per line, such as f1:2, and end with 0", "--host-discovery-script %s: %w%s", o.discovery, err, said)
 	}
 	list, err := hostfile.Parse(o.discovery, strings.NewReader(withSlots(string(out), int(o.slotsPerHost))))
 	if err != nil {
@@ -98,7 +99,7 @@ func shape(p place, o *runOptions) (place, error) {
 	}
 	nodes, ppn := int(o.nodes), int(o.ppn)
 	if nodes > len(p.hosts) {
-		return place{}, usagef("name more hosts with -H or --hostfile", "--nodes %d, but there %s, from %s", nodes, areHosts(len(p.hosts)), p.source)
+		return place{}, usage.Errorf("name more hosts with -H or --hostfile", "--nodes %d, but there %s, from %s", nodes, areHosts(len(p.hosts)), p.source)
 	}
 	hosts := append([]hostfile.Host(nil), p.hosts...)
 	if nodes > 0 {
@@ -123,10 +124,10 @@ func shape(p place, o *runOptions) (place, error) {
 	for i := range hosts {
 		hosts[i].Slots, hosts[i].Auto = slots(i), false
 		if h := hosts[i]; h.MaxSlots > 0 && h.Slots > h.MaxSlots {
-			return place{}, usagef("", "%s is to get %d ranks, and may have at most %d (max_slots)", h.Name, h.Slots, h.MaxSlots)
+			return place{}, usage.Errorf("", "%s is to get %d ranks, and may have at most %d (max_slots)", h.Name, h.Slots, h.MaxSlots)
 		}
 		if hosts[i].Slots > hostfile.MaxSlots {
-			return place{}, usagef("", "%s is to get %d ranks: a host may have at most %d", hosts[i].Name, hosts[i].Slots, hostfile.MaxSlots)
+			return place{}, usage.Errorf("", "%s is to get %d ranks: a host may have at most %d", hosts[i].Name, hosts[i].Slots, hostfile.MaxSlots)
 		}
 	}
 	p.hosts = hosts

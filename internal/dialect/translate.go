@@ -1,4 +1,4 @@
-package main
+package dialect
 
 import (
 	"slices"
@@ -6,34 +6,36 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/gorun/gorun/internal/usage"
 )
 
-// translation is a command line in gorun's own words.
-type translation struct {
-	args    []string          // for the flag parser: flags as --flag or --flag=value, then -- and the program
-	typed   map[string]string // a flag of ours → the word it was typed as
-	pending []string          // words that are accepted and have no effect yet
+// Line is a command line in gorun's own words.
+type Line struct {
+	Args    []string          // for the flag parser: flags as --flag or --flag=value, then -- and the program
+	Typed   map[string]string // a flag of ours → the word it was typed as
+	Pending []string          // words that are accepted and have no effect yet
+	Blocks  []Block           // the programs, where there are several; Args then hold what is the job's
 	ignored []string          // settings of Open MPI that say nothing to gorun: pml=ob1
-	blocks  []block           // the programs, where there are several; args then hold what is the job's
 	file    programFile       // that lists the programs; the zero value is none
 }
 
-// notice is the one line about what a command line asks for and does not get, or "".
-func (t translation) notice() string {
+// Notice is the one line about what a command line asks for and does not get, or "".
+func (t Line) Notice() string {
 	var parts []string
 	if len(t.ignored) > 0 {
 		parts = append(parts, "ignored Open MPI settings: "+strings.Join(unique(t.ignored), " "))
 	}
-	if len(t.pending) > 0 {
-		parts = append(parts, "no effect yet: "+strings.Join(unique(t.pending), " "))
+	if len(t.Pending) > 0 {
+		parts = append(parts, "no effect yet: "+strings.Join(unique(t.Pending), " "))
 	}
 	return strings.Join(parts, "; ")
 }
 
-// add takes along what another translation could not do.
-func (t *translation) add(other translation) {
+// Add takes along what another line could not do.
+func (t *Line) Add(other Line) {
 	t.ignored = append(t.ignored, other.ignored...)
-	t.pending = append(t.pending, other.pending...)
+	t.Pending = append(t.Pending, other.Pending...)
 }
 
 // unique is words without repetitions, in order.
@@ -46,19 +48,20 @@ func unique(words []string) (out []string) {
 	return out
 }
 
-// translate turns a command line of any launcher into gorun's own. The flags end
+// Translate turns a command line of any launcher into gorun's own. The flags end
 // at the program, or at --, and nothing after is ever gorun's, but a colon that stands alone
-// after a program: flags of another program follow. A line that begins with one of commands is
-// left alone. It is pure.
-func translate(argv []string, dialect launchers, flags *pflag.FlagSet, commands []string) (translation, error) {
+// after a program: flags of another program follow. flags are gorun's. A line that begins with one of
+// commands is left alone. A file of programs that the line names is not read: see Line.WithFile. Errors
+// are the user's mistakes, *usage.Error. It is pure.
+func Translate(argv []string, dialect Dialect, flags *pflag.FlagSet, commands []string) (Line, error) {
 	if len(argv) > 0 && slices.Contains(commands, argv[0]) {
-		return translation{args: argv}, nil
+		return Line{Args: argv}, nil
 	}
 	t, err := translateAs(argv, dialect, flags, false)
 	if err != nil {
 		// What is wrong may be right in the dialect that a later flag names.
 		if later, named := laterDialect(argv); named {
-			if other, otherErr := translateAs(argv, later, flags, true); otherErr == nil && other.typed["dialect"] != "" {
+			if other, otherErr := translateAs(argv, later, flags, true); otherErr == nil && other.Typed["dialect"] != "" {
 				return other, nil
 			}
 		}
@@ -67,39 +70,39 @@ func translate(argv []string, dialect launchers, flags *pflag.FlagSet, commands 
 }
 
 // laterDialect is the dialect that the first word names which may be --dialect.
-func laterDialect(argv []string) (dialect launchers, named bool) {
+func laterDialect(argv []string) (dialect Dialect, named bool) {
 	for i, arg := range argv {
 		name, given := strings.CutPrefix(arg, "--dialect=")
 		if arg == "--dialect" && i+1 < len(argv) {
 			name, given = argv[i+1], true
 		}
 		if given {
-			return dialectNamed(name)
+			return Named(name)
 		}
 	}
-	return own, false
+	return Own, false
 }
 
-// translateAs is translate in a dialect that --dialect has named, or not.
-func translateAs(argv []string, dialect launchers, flags *pflag.FlagSet, named bool) (translation, error) {
+// translateAs is Translate in a dialect that --dialect has named, or not.
+func translateAs(argv []string, dialect Dialect, flags *pflag.FlagSet, named bool) (Line, error) {
 	var read []*translator // a block each
 	for rest, more := argv, true; more; {
 		t := newTranslator(dialect, flags)
 		t.rest = rest
 		if err := t.readFlags(); err != nil {
-			return t.translation, err
+			return t.Line, err
 		}
 		switch {
 		case t.asked != t.dialect && named:
-			return t.translation, usagef("leave one of them out", "--dialect is given twice: %v and %v", t.dialect, t.asked)
+			return t.Line, usage.Errorf("leave one of them out", "--dialect is given twice: %v and %v", t.dialect, t.asked)
 		case t.asked != t.dialect: // it stood among the flags: read them again by it
 			return translateAs(argv, t.asked, flags, true)
 		case t.version:
-			return translation{args: []string{"version"}}, nil
+			return Line{Args: []string{"version"}}, nil
 		}
 		var err error
 		if rest, more, err = t.readProgram(len(read) > 0); err != nil {
-			return t.translation, err
+			return t.Line, err
 		}
 		read = append(read, t)
 	}
@@ -117,36 +120,47 @@ func (t *translator) readFlags() error {
 	return nil
 }
 
-// translateWords is translate for a command that runs no program: flags may stand
+// TranslateWords is Translate for a command that runs no program: flags may stand
 // anywhere.
-func translateWords(argv []string, flags *pflag.FlagSet) (translation, error) {
-	t := newTranslator(own, flags)
+func TranslateWords(argv []string, flags *pflag.FlagSet) (Line, error) {
+	t := newTranslator(Own, flags)
 	t.rest = argv
 	for len(t.rest) > 0 {
 		if isPositional(t.rest[0]) || t.rest[0] == "--" {
-			t.args, t.rest = append(t.args, t.rest[0]), t.rest[1:]
+			t.Args, t.rest = append(t.Args, t.rest[0]), t.rest[1:]
 			continue
 		}
 		if err := t.next(); err != nil {
-			return t.translation, err
+			return t.Line, err
 		}
 	}
-	return t.translation, nil
+	return t.Line, nil
 }
 
 func isPositional(arg string) bool { return arg == "-" || !strings.HasPrefix(arg, "-") }
 
+// TranslateFlag is a single flag of a launcher's, without dashes, with as many values as Takes says: from a
+// place other than a command line. typed is how the user wrote it.
+func TranslateFlag(dialect Dialect, name, typed string, values []string, flags *pflag.FlagSet) (Line, error) {
+	t := newTranslator(dialect, flags)
+	m, err := t.meaning(name, typed)
+	if err == nil {
+		err = t.take(m, values)
+	}
+	return t.Line, err
+}
+
 // translator reads flags one by one.
 type translator struct {
-	translation
+	Line
 	flags    *pflag.FlagSet
-	dialect  launchers
-	asked    launchers // the dialect that --dialect named, or dialect
+	dialect  Dialect
+	asked    Dialect // the dialect that --dialect named, or dialect
 	version  bool
 	noPython bool // torchrun's
 	module   bool // torchrun's
 	// torchrun's --redirects and --tee
-	redirected, teed hidden
+	redirected, teed streams
 	fromEnv          bool // what is read is a variable, not a command line
 	table            map[string][]word
 	rest             []string
@@ -154,9 +168,9 @@ type translator struct {
 	program          []string
 }
 
-func newTranslator(dialect launchers, flags *pflag.FlagSet) *translator {
+func newTranslator(dialect Dialect, flags *pflag.FlagSet) *translator {
 	t := &translator{flags: flags, dialect: dialect, asked: dialect, table: map[string][]word{}}
-	t.typed = map[string]string{}
+	t.Typed = map[string]string{}
 	for _, w := range words() {
 		for name := range strings.FieldsSeq(w.names) {
 			t.table[name] = append(t.table[name], w)
@@ -208,7 +222,7 @@ func (t *translator) cluster(arg string) error {
 	body := arg[1:]
 	for end := len(body) - 1; end >= 2; end-- {
 		if number := body[end:]; strings.Trim(number, "0123456789") == "" && t.known(body[:end]) {
-			return usagef("write -"+body[:end]+" "+number, "there is no flag %s", arg)
+			return usage.Errorf("write -"+body[:end]+" "+number, "there is no flag %s", arg)
 		}
 	}
 	for i := 0; i < len(body); i++ {
@@ -250,7 +264,7 @@ func (t *translator) take(m meaning, values []string) error {
 			if want > 1 {
 				need = strconv.Itoa(want) + " values"
 			}
-			return usagef("write "+m.typed+strings.Repeat(" VALUE", want)+" before the program", "%s needs %s", m.typed, need)
+			return usage.Errorf("write "+m.typed+strings.Repeat(" VALUE", want)+" before the program", "%s needs %s", m.typed, need)
 		}
 		values, t.rest = append(values, t.rest[0]), t.rest[1:]
 	}
@@ -258,7 +272,7 @@ func (t *translator) take(m meaning, values []string) error {
 		values = []string{values[0] + "=" + values[1]}
 	}
 	if m.ours == "" && m.args == 0 && len(values) > 0 {
-		return usagef("write "+m.typed+" alone", "%s takes no value", m.typed)
+		return usage.Errorf("write "+m.typed+" alone", "%s takes no value", m.typed)
 	}
 	if m.ours != "" {
 		return t.emit(m.ours, m.typed, values)
@@ -273,26 +287,26 @@ func (t *translator) emit(flag, typed string, values []string) error {
 		t.version = true
 		return nil
 	case flag == "dialect":
-		asked, known := dialectNamed(values[0])
+		asked, known := Named(values[0])
 		if !known {
-			return unknownDialect("--dialect "+values[0], values[0])
+			return Unknown("--dialect "+values[0], values[0])
 		}
-		t.asked, t.typed[flag] = asked, typed
+		t.asked, t.Typed[flag] = asked, typed
 		return nil
-	case flag == "hosts" && t.typed["hosts"] != "":
-		for i, a := range t.args { // lists of hosts add up
+	case flag == "hosts" && t.Typed["hosts"] != "":
+		for i, a := range t.Args { // lists of hosts add up
 			if strings.HasPrefix(a, "--hosts=") {
-				t.args[i] = a + "," + values[0]
+				t.Args[i] = a + "," + values[0]
 				return nil
 			}
 		}
 	}
-	t.typed[flag] = typed
+	t.Typed[flag] = typed
 	arg := "--" + flag
 	if len(values) > 0 {
 		arg += "=" + values[0]
 	}
-	t.args, t.typedAs = append(t.args, arg), append(t.typedAs, typed)
+	t.Args, t.typedAs = append(t.Args, arg), append(t.typedAs, typed)
 	return nil
 }
 
@@ -301,7 +315,7 @@ func (t *translator) asProgram(program []string) []string {
 	switch {
 	case t.module:
 		return slices.Concat([]string{"python", "-u", "-m"}, program)
-	case t.dialect == torch && !t.noPython:
+	case t.dialect == Torch && !t.noPython:
 		return slices.Concat([]string{"python", "-u"}, program)
 	}
 	return program

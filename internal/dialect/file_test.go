@@ -1,4 +1,4 @@
-package main
+package dialect
 
 import (
 	"os"
@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gorun/gorun/internal/usage"
 )
 
 func TestProgramLines(t *testing.T) {
@@ -16,7 +18,7 @@ func TestProgramLines(t *testing.T) {
 		t.Errorf("%q, %v", lines, err)
 	}
 	for text, want := range map[string]string{"": "names no program", "# a\n": "names no program", "a 'b\n": "a quote is not closed"} {
-		if _, err := programLines(text); !isUsage(err) || !strings.Contains(err.Error(), want) {
+		if _, err := programLines(text); !usage.Is(err) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
@@ -41,7 +43,7 @@ func TestProgramsByRank(t *testing.T) {
 		blocks, err := blocksByRank(lines, tc.np)
 		var got []string
 		for _, b := range blocks {
-			got = append(got, strings.TrimPrefix(b.args[0], "--np=")+"×"+strings.Join(b.program, " "))
+			got = append(got, strings.TrimPrefix(b.Args[0], "--np=")+"×"+strings.Join(b.Program, " "))
 		}
 		if err != nil || strings.Join(got, ", ") != tc.want {
 			t.Errorf("%q: %s, want %s; %v", tc.text, strings.Join(got, ", "), tc.want, err)
@@ -65,14 +67,14 @@ func TestProgramsByRank(t *testing.T) {
 		if err == nil {
 			_, err = blocksByRank(lines, tc.np)
 		}
-		if !isUsage(err) || !strings.Contains(err.Error(), tc.want) {
+		if !usage.Is(err) || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%q: %v, want %q", tc.text, err, tc.want)
 		}
 	}
 }
 
 // fromFile is what becomes of a command line that names a file with a text as FILE.
-func fromFile(t *testing.T, dialect launchers, text, argv string) (translation, error) {
+func fromFile(t *testing.T, dialect Dialect, text, argv string) (Line, error) {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "programs")
 	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
@@ -82,28 +84,28 @@ func fromFile(t *testing.T, dialect launchers, text, argv string) (translation, 
 	if err != nil {
 		return line, err
 	}
-	flags, _ := flagSet()
-	return line.withFile(flags)
+	flags := flagSet(t)
+	return line.WithFile(flags)
 }
 
 func TestProgramsOfAFile(t *testing.T) {
 	for _, tc := range []struct {
-		dialect          launchers
+		dialect          Dialect
 		text, argv, want string
 	}{
-		{openMPI, "-np 1 -x A a\n--timeout 5 -np 2 b : -np 1 c", "-x B --app FILE", `--export=B --timeout=5 | --np=1 --export=A ["a"] | --np=2 ["b"] | --np=1 ["c"]`},
-		{own, "-c 1 a\n-c 2 b", "-app FILE", `| --np=1 ["a"] | --np=2 ["b"]`},
-		{hydra, "a\n-n 2 b", "-f h -configfile FILE", `--hostfile=h | --np=1 ["a"] | --np=2 ["b"]`},
-		{slurm, "0 a\n* b %t", "-n 3 --multi-prog FILE", `--np=3 | --np=1 ["a"] | --np=1 ["b" "1"] | --np=1 ["b" "2"]`},
-		{own, "0-1 a", "--multi-prog FILE", `| --np=2 ["a"]`},
+		{OpenMPI, "-np 1 -x A a\n--timeout 5 -np 2 b : -np 1 c", "-x B --app FILE", `--export=B --timeout=5 | --np=1 --export=A ["a"] | --np=2 ["b"] | --np=1 ["c"]`},
+		{Own, "-c 1 a\n-c 2 b", "-app FILE", `| --np=1 ["a"] | --np=2 ["b"]`},
+		{Hydra, "a\n-n 2 b", "-f h -configfile FILE", `--hostfile=h | --np=1 ["a"] | --np=2 ["b"]`},
+		{Slurm, "0 a\n* b %t", "-n 3 --multi-prog FILE", `--np=3 | --np=1 ["a"] | --np=1 ["b" "1"] | --np=1 ["b" "2"]`},
+		{Own, "0-1 a", "--multi-prog FILE", `| --np=2 ["a"]`},
 	} {
 		got, err := fromFile(t, tc.dialect, tc.text, tc.argv)
 		if err != nil || !sameFlags(shownBlocks(got), tc.want) {
 			t.Errorf("%s: %s, want %s; %v", tc.argv, shownBlocks(got), tc.want, err)
 		}
 	}
-	if got, err := fromFile(t, openMPI, "-np 2 a b", "--quiet --app FILE"); err != nil || strings.Join(got.args, " ") != "--quiet --np=2 -- a b" || got.blocks != nil {
-		t.Errorf("one program: %q, %v", got.args, err)
+	if got, err := fromFile(t, OpenMPI, "-np 2 a b", "--quiet --app FILE"); err != nil || strings.Join(got.Args, " ") != "--quiet --np=2 -- a b" || got.Blocks != nil {
+		t.Errorf("one program: %q, %v", got.Args, err)
 	}
 	for _, tc := range []struct{ text, argv, want string }{
 		{"a\n-np 1 b", "--app FILE", "programs: a has no -np"},
@@ -115,7 +117,7 @@ func TestProgramsOfAFile(t *testing.T) {
 		{"0 a", "--multi-prog FILE x", "--multi-prog wants one word"},
 		{"", "--app /no/such/file", "no such file"},
 	} {
-		if _, err := fromFile(t, own, tc.text, tc.argv); !isUsage(err) || !strings.Contains(err.Error(), tc.want) {
+		if _, err := fromFile(t, Own, tc.text, tc.argv); !usage.Is(err) || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v, want %q", tc.argv, err, tc.want)
 		}
 	}

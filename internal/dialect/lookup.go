@@ -1,4 +1,4 @@
-package main
+package dialect
 
 import (
 	"cmp"
@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/gorun/gorun/internal/usage"
 )
 
 // meaning is what a word says: a flag of ours, or rows of the table.
@@ -18,10 +20,11 @@ type meaning struct {
 
 // known reports whether a word, without its dashes, is a flag of anybody's.
 func (t *translator) known(name string) bool {
-	return len(t.table[name]) > 0 || ownFlag(t.flags, name) != nil
+	return len(t.table[name]) > 0 || Lookup(t.flags, name) != nil
 }
 
-func ownFlag(flags *pflag.FlagSet, name string) *pflag.Flag {
+// Lookup finds our flag of a name or a letter, without dashes; nil where there is none.
+func Lookup(flags *pflag.FlagSet, name string) *pflag.Flag {
 	switch len(name) {
 	case 0:
 		return nil
@@ -36,15 +39,15 @@ func ownFlag(flags *pflag.FlagSet, name string) *pflag.Flag {
 // have it, if they agree.
 func (t *translator) meaning(name, typed string) (meaning, error) {
 	rows := t.table[name]
-	for _, dialect := range []launchers{t.dialect, own} {
+	for _, dialect := range []Dialect{t.dialect, Own} {
 		if of := rowsOf(rows, dialect); len(of) > 0 {
 			return meaning{typed: typed, rows: of, args: of[0].args}, nil
 		}
-		if dialect == own {
+		if dialect == Own {
 			break
 		}
 	}
-	if f := ownFlag(t.flags, name); f != nil {
+	if f := Lookup(t.flags, name); f != nil {
 		m := meaning{typed: typed, ours: f.Name}
 		if f.NoOptDefVal == "" {
 			m.args = 1
@@ -52,16 +55,27 @@ func (t *translator) meaning(name, typed string) (meaning, error) {
 		return m, nil
 	}
 	first := rowsOf(rows, rows[0].of)
-	for _, n := range launcherNames() {
-		if of := rowsOf(rows, n.launcher); len(of) > 0 && !agree(first, of) {
+	for _, n := range Launchers() {
+		if of := rowsOf(rows, n.Dialect); len(of) > 0 && !agree(first, of) {
 			return meaning{}, ambiguous(rows, typed)
 		}
 	}
 	return meaning{typed: typed, rows: first, args: first[0].args}, nil
 }
 
+// Takes is how many values follow a flag of a launcher's, which is without dashes, and whether it has that
+// flag. It is negative where that depends on what is typed.
+func (d Dialect) Takes(name string) (values int, known bool) {
+	for _, w := range words() {
+		if w.of&d != 0 && slices.Contains(strings.Fields(w.names), name) {
+			return w.args, true
+		}
+	}
+	return 0, false
+}
+
 // rowsOf are the rows of a word that any of some launchers have.
-func rowsOf(rows []word, of launchers) (out []word) {
+func rowsOf(rows []word, of Dialect) (out []word) {
 	for _, w := range rows {
 		if w.of&of != 0 {
 			out = append(out, w)
@@ -81,27 +95,27 @@ func agree(a, b []word) bool {
 // ambiguous is the error for a word that launchers mean different things by.
 func ambiguous(rows []word, typed string) error {
 	var says, names []string
-	for _, n := range launcherNames() {
-		of := rowsOf(rows, n.launcher)
+	for _, n := range Launchers() {
+		of := rowsOf(rows, n.Dialect)
 		if len(of) == 0 {
 			continue
 		}
-		names = append(names, n.name)
+		names = append(names, n.Name)
 		for name := range strings.FieldsSeq(of[0].names) {
 			if len(name) > 1 {
-				says = append(says, "--"+name+" ("+n.name+")")
+				says = append(says, "--"+name+" ("+n.Name+")")
 				break
 			}
 		}
 	}
-	return usagef("write "+strings.Join(says, " or ")+", or say --dialect "+strings.Join(names, " or "),
+	return usage.Errorf("write "+strings.Join(says, " or ")+", or say --dialect "+strings.Join(names, " or "),
 		"%s: %s mean different things by it", typed, strings.Join(names, " and "))
 }
 
 // unabbreviated is the one word of the dialect that begins with name, for launchers
 // whose options may be cut short, or name.
 func (t *translator) unabbreviated(name string) string {
-	if t.dialect&(horovod|slurm|torch) == 0 || len(name) < 2 {
+	if t.dialect&(Horovod|Slurm|Torch) == 0 || len(name) < 2 {
 		return name
 	}
 	whole := ""
@@ -137,21 +151,10 @@ func (t *translator) unknown(arg string) error {
 	slices.Sort(theirs)
 	h := "see gorun --help; flags of your program go after its name"
 	all := append(ours, theirs...)
-	if n := cmp.Or(nearest(normalizeDashes(name), all), begunWith(normalizeDashes(name), all)); n != "" {
+	if n := cmp.Or(usage.Nearest(normalizeDashes(name), all), begunWith(normalizeDashes(name), all)); n != "" {
 		h = "did you mean --" + n + "?"
 	}
-	return usagef(h, "there is no flag %s%s", dashes, name)
-}
-
-// nearest returns the candidate that word most likely meant, or "".
-func nearest(word string, candidates []string) string {
-	best, bestDistance := "", 1+len(word)/3
-	for _, c := range candidates {
-		if d := editDistance(word, c); d <= bestDistance && (best == "" || d < bestDistance) {
-			best, bestDistance = c, d
-		}
-	}
-	return best
+	return usage.Errorf(h, "there is no flag %s%s", dashes, name)
 }
 
 // begunWith is the shortest candidate that begins with word, or "". A few letters are no beginning.
@@ -165,24 +168,27 @@ func begunWith(word string, candidates []string) string {
 	return shortest
 }
 
-// editDistance counts the insertions, deletions and substitutions between a
-// and b (Wagner and Fischer, 1974).
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+// Spelling is the name of our flag that a long name stands for: it accepts other launchers' long spellings, and _ for -.
+func Spelling(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+	switch s := normalizeDashes(name); s {
+	case "host":
+		return "hosts"
+	case "rsh-agent":
+		return "launch-agent"
+	case "machinefile":
+		return "hostfile"
+	case "num-proc":
+		return "np"
+	case "network-interfaces":
+		return "network-interface"
+	case "wd":
+		return "wdir"
+	case "colour":
+		return "color"
+	default:
+		return pflag.NormalizedName(s)
 	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }
+
+// normalizeDashes is name with - for _.
+func normalizeDashes(name string) string { return strings.ReplaceAll(name, "_", "-") }

@@ -1,4 +1,4 @@
-package main
+package dialect
 
 import (
 	"fmt"
@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/gorun/gorun/internal/usage"
 )
 
 // sshArgs reads options of the ssh command that say something about a host.
@@ -16,12 +18,12 @@ func (t *translator) sshArgs(typed string, args []string) error {
 		arg := args[0]
 		args = args[1:]
 		if len(arg) < 2 || arg[0] != '-' {
-			return usagef("it holds options of ssh only", "%s: %q is no option", typed, arg)
+			return usage.Errorf("it holds options of ssh only", "%s: %q is no option", typed, arg)
 		}
 		letter, value := arg[1:2], arg[2:]
 		if strings.Contains("pilFo", letter) && value == "" {
 			if len(args) == 0 {
-				return usagef("", "%s: -%s needs a value", typed, letter)
+				return usage.Errorf("", "%s: -%s needs a value", typed, letter)
 			}
 			value, args = args[0], args[1:]
 		}
@@ -38,7 +40,7 @@ func (t *translator) sshArgs(typed string, args []string) error {
 		case "x", "q", "T", "n":
 			// gorun asks for no display, terminal or input.
 		default:
-			t.pending = append(t.pending, typed+" "+arg)
+			t.Pending = append(t.Pending, typed+" "+arg)
 		}
 		if err != nil {
 			return err
@@ -62,7 +64,7 @@ func (t *translator) sshOption(typed, option string) error {
 	case "batchmode", "connectionattempts", "connecttimeout", "loglevel":
 		// gorun never asks, tries again by itself, and has --start-timeout.
 	default:
-		t.pending = append(t.pending, typed+" -o "+option)
+		t.Pending = append(t.Pending, typed+" -o "+option)
 	}
 	return nil
 }
@@ -113,7 +115,7 @@ func (t *translator) srunTime(typed, text string) error {
 		total += time.Duration(n) * units[i]
 	}
 	if err != nil {
-		return usagef("for example "+typed+" 90, or 1:30:00", "%s %q: want minutes, minutes:seconds, hours:minutes:seconds or days-hours", typed, text)
+		return usage.Errorf("for example "+typed+" 90, or 1:30:00", "%s %q: want minutes, minutes:seconds, hours:minutes:seconds or days-hours", typed, text)
 	}
 	if total == 0 {
 		return nil // srun's word for no limit
@@ -125,7 +127,7 @@ func (t *translator) srunTime(typed, text string) error {
 func (t *translator) pattern(typed, text string) error {
 	for i := range len(text) {
 		if text[i] == '%' && (i+1 == len(text) || !strings.Contains("rh%", text[i+1:i+2])) && (i == 0 || text[i-1] != '%') {
-			return usagef("use %r for the rank and %h for the host", "%s %q: gorun knows no such part", typed, text)
+			return usage.Errorf("use %r for the rank and %h for the host", "%s %q: gorun knows no such part", typed, text)
 		}
 	}
 	return t.emit("prefix", typed, []string{text})
@@ -148,13 +150,13 @@ func (t *translator) qualified(reader, typed, list string) error {
 		case reader == "output" && name == "timestamp":
 			err = t.emit("timestamp", typed, nil)
 		case reader == "output" && name == "raw":
-			t.pending = append(t.pending, typed+" "+name)
+			t.Pending = append(t.Pending, typed+" "+name)
 		case reader == "output" && name == "nocopy": // of the directory before it
 			err = t.emit("hide", typed, []string{"all"})
 		case reader == "output" && valued && slices.Contains([]string{"dir", "directory"}, name):
 			err = t.outputDir(typed, value)
 		default:
-			err = usagef("gorun help compat lists what there is", "%s %s: gorun has nothing that does this", typed, item)
+			err = usage.Errorf("gorun help compat lists what there is", "%s %s: gorun has nothing that does this", typed, item)
 		}
 		if err != nil {
 			return err
@@ -163,11 +165,11 @@ func (t *translator) qualified(reader, typed, list string) error {
 	return nil
 }
 
-// environmentSettings reads Open MPI's settings for its launcher from the environment:
+// EnvironmentSettings reads Open MPI's settings for its launcher from the environment:
 // OMPI_MCA_NAME and PRTE_MCA_NAME. Settings for the MPI library reach the ranks as
 // they are. A default hostfile is a source of hosts and none of these. It is pure.
-func environmentSettings(environ []string, flags *pflag.FlagSet) (translation, error) {
-	t := &translator{flags: flags, dialect: own, fromEnv: true, translation: translation{typed: map[string]string{}}}
+func EnvironmentSettings(environ []string, flags *pflag.FlagSet) (Line, error) {
+	t := &translator{flags: flags, dialect: Own, fromEnv: true, Line: Line{Typed: map[string]string{}}}
 	sorted := slices.Sorted(slices.Values(environ))
 	for _, kv := range sorted {
 		variable, value, _ := strings.Cut(kv, "=")
@@ -184,10 +186,10 @@ func environmentSettings(environ []string, flags *pflag.FlagSet) (translation, e
 			continue
 		}
 		if err := t.mca(name, value, variable); err != nil {
-			return t.translation, fmt.Errorf("in the environment: %w", err)
+			return t.Line, fmt.Errorf("in the environment: %w", err)
 		}
 	}
-	return t.translation, nil
+	return t.Line, nil
 }
 
 // forLauncher reports whether a setting is one for Open MPI's launcher, not its

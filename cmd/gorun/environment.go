@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/launcher"
 )
 
@@ -27,7 +28,7 @@ func forwardEnv(environ []string, o *runOptions) (launcher.Environment, error) {
 	exports = append(exports, o.exports...) // -x wins over a file
 	env, err := launcher.ForwardEnv(chosen(environ, exports, o), exports)
 	if err != nil {
-		return env, usagef("for example -x NAME=value, or -x NAME for what it is here", "%w", err)
+		return env, usage.Errorf("for example -x NAME=value, or -x NAME for what it is here", "%w", err)
 	}
 	env.Warnings = append(warnings, env.Warnings...)
 	return env, nil
@@ -90,7 +91,7 @@ func matches(pattern, name string) bool {
 func readEnvFile(name string) (exports, warnings []string, err error) {
 	file, err := os.Open(name)
 	if err != nil {
-		return nil, nil, usagef("check the name after --env-file", "open the file of variables: %w", err)
+		return nil, nil, usage.Errorf("check the name after --env-file", "open the file of variables: %w", err)
 	}
 	defer file.Close()
 	return parseEnvFile(name, io.LimitReader(file, maxEnvFile+1))
@@ -111,7 +112,7 @@ func parseEnvFile(name string, r io.Reader) (exports, warnings []string, err err
 		}
 		variable, value, given := strings.Cut(strings.TrimPrefix(strings.TrimLeft(line, " \t"), "export "), "=")
 		if variable == "" || strings.ContainsAny(variable, " \t\x00") || strings.Contains(value, "\x00") {
-			return nil, nil, usagef("write NAME=value, or NAME for a variable that is set here", "%s:%d: %q is no variable", name, n, clipped(line))
+			return nil, nil, usage.Errorf("write NAME=value, or NAME for a variable that is set here", "%s:%d: %q is no variable", name, n, usage.Clipped(line))
 		}
 		if !given {
 			exports = append(exports, variable)
@@ -123,15 +124,7 @@ func parseEnvFile(name string, r io.Reader) (exports, warnings []string, err err
 		exports = append(exports, variable+"="+value)
 	}
 	if err := lines.Err(); err != nil {
-		return nil, nil, usagef("", "%s: %w", name, err)
+		return nil, nil, usage.Errorf("", "%s: %w", name, err)
 	}
 	return exports, warnings, nil
-}
-
-// clipped is the start of a long text.
-func clipped(s string) string {
-	if len(s) > 60 {
-		return s[:60] + "..."
-	}
-	return s
 }

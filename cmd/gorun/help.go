@@ -1,0 +1,137 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/gorun/gorun/internal/dialect"
+)
+
+// newCompat is `gorun help compat`: what becomes of other launchers' words.
+func newCompat() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "compat [launcher]",
+		Short: "Show what mpirun's, mpiexec's, horovodrun's, srun's and torchrun's flags mean to gorun",
+		Args:  upToOneWord,
+	}
+	show := func(cmd *cobra.Command, args []string) error {
+		only := dialect.Own
+		if len(args) > 0 {
+			var known bool
+			if only, known = dialect.Named(args[0]); !known {
+				return dialect.Unknown("help compat "+args[0], args[0])
+			}
+		}
+		_, err := io.WriteString(cmd.OutOrStdout(), compatText(only))
+		return err
+	}
+	for _, n := range dialect.Launchers() {
+		cmd.ValidArgs = append(cmd.ValidArgs, n.Name)
+	}
+	cmd.RunE = show
+	cmd.SetHelpFunc(func(cmd *cobra.Command, _ []string) { _ = show(cmd, nil) })
+	return cmd
+}
+
+// compatText is the migration table for a terminal: of one launcher, or of all.
+func compatText(only dialect.Dialect) string {
+	var b strings.Builder
+	b.WriteString("Other launchers' flags, and what they mean to gorun. Where launchers differ, gorun started as\nmpirun, mpiexec, mpiexec.hydra, horovodrun, srun or torchrun (a link to it) means what that one\nmeans; so do --dialect NAME and GORUN_DIALECT.\nA colon that stands alone parts programs: gorun -np 1 ./server : -np 4 ./worker\n")
+	for _, n := range dialect.Launchers() {
+		if only != dialect.Own && only != n.Dialect {
+			continue
+		}
+		fmt.Fprintf(&b, "\n%s:\n", n.Title)
+		for _, row := range dialect.Rows(n.Dialect) {
+			b.WriteString(compatLine(row))
+		}
+		if n.Dialect == dialect.OpenMPI {
+			b.WriteString("\nSettings of Open MPI (-mca NAME VALUE, OMPI_MCA_NAME, PRTE_MCA_NAME):\n")
+			for _, row := range dialect.SettingRows() {
+				b.WriteString(compatLine(row))
+			}
+			b.WriteString("  all others                              ignored, and named in one line\n")
+		}
+	}
+	return b.String()
+}
+
+// compatLine is a row in columns; a long first column has a line of its own.
+func compatLine(row [2]string) string {
+	if len(row[0]) > 38 {
+		return fmt.Sprintf("  %s\n  %-38s  %s\n", row[0], "", row[1])
+	}
+	return fmt.Sprintf("  %-38s  %s\n", row[0], row[1])
+}
+
+// flagGroup is flags that are shown together.
+type flagGroup struct {
+	title string
+	names []string
+}
+
+func flagGroups() []flagGroup {
+	return []flagGroup{
+		{"Where and how many", []string{"np", "ppn", "nodes", "hosts", "hostfile", "no-oversubscribe", "map-by", "rank-by", "host-discovery-script", "slots-per-host", "min-np", "max-np"}},
+		{"Where on a host", []string{"bind-to", "cpus-per-rank", "report-bindings"}},
+		{"What the ranks get", []string{"export", "env-file", "unset-env", "no-env", "wdir", "stage", "stage-limit", "stdin"}},
+		{"Output", []string{"prefix", "tag-output", "timestamp", "color", "show", "hide", "merge-stderr", "output-filename", "stdout-file", "stderr-file", "summary", "quiet", "json-events"}},
+		{"How long", []string{"start-timeout", "timeout", "grace"}},
+		{"Connections", []string{"launcher", "launch-agent", "launch-agent-args", "ssh-config", "ssh-port", "ssh-identity-file", "host-keys", "network-interface"}},
+		{"gorun itself", []string{"dry-run", "json", "display-map", "print-env-flags", "config-file", "config", "dialect", "verbose", "help"}},
+	}
+}
+
+// groupUsage makes root show its flags in groups. Flags that are in none come last.
+func groupUsage(root *cobra.Command) {
+	plain := root.UsageFunc()
+	root.SetUsageFunc(func(cmd *cobra.Command) error {
+		if cmd != root {
+			return plain(cmd)
+		}
+		var b strings.Builder
+		fmt.Fprintf(&b, "Usage:\n  %s\n  gorun COMMAND\n\nExamples:\n%s\n\nCommands:\n", cmd.UseLine(), cmd.Example)
+		for _, c := range cmd.Commands() {
+			if c.IsAvailableCommand() || c.Name() == "help" {
+				fmt.Fprintf(&b, "  %-11s %s\n", c.Name(), c.Short)
+			}
+		}
+		shown := map[string]bool{}
+		groups := flagGroups()
+		for i := range len(groups) + 1 {
+			title, set := "More", pflag.NewFlagSet("", pflag.ContinueOnError)
+			set.SortFlags = false
+			if i < len(groups) {
+				title = groups[i].title
+				for _, name := range groups[i].names {
+					if f := cmd.Flags().Lookup(name); f != nil {
+						set.AddFlag(f)
+						shown[f.Name] = true
+					}
+				}
+			} else {
+				cmd.Flags().VisitAll(func(f *pflag.Flag) {
+					if !shown[f.Name] {
+						set.AddFlag(f)
+					}
+				})
+			}
+			if set.HasFlags() {
+				fmt.Fprintf(&b, "\n%s:\n%s", title, set.FlagUsages())
+			}
+		}
+		b.WriteString(`
+Flags of mpirun, mpiexec.hydra, horovodrun, srun and torchrun are understood too:
+gorun help compat lists them.
+
+Exit codes: the first failing rank's own, 128+signal, or 2 usage, 124 timeout,
+125 cannot launch or host lost, 126/127 program not executable/not found, 130 Ctrl-C.
+`)
+		_, err := io.WriteString(cmd.OutOrStderr(), b.String())
+		return err
+	})
+}

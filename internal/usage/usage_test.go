@@ -1,0 +1,53 @@
+package usage
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"testing"
+)
+
+func TestMistakes(t *testing.T) {
+	err := fmt.Errorf("line 1: %w", Errorf("write -np 4", "-np %d: %w", 0, fs.ErrInvalid))
+	if !Is(err) || Hint(err) != "write -np 4" || !errors.Is(err, fs.ErrInvalid) || err.Error() != "line 1: -np 0: invalid argument" {
+		t.Errorf("%v, hint %q", err, Hint(err))
+	}
+	if err := errors.New("x"); Is(err) || Hint(err) != "" || Is(nil) || Hint(nil) != "" {
+		t.Error("any error is a mistake")
+	}
+}
+
+func TestNearest(t *testing.T) {
+	names := []string{"hosts", "hostfile", "timeout", "start-timeout", "no-oversubscribe", "dry-run", "verbose", "stdin"}
+	for word, want := range map[string]string{
+		"hostfle":                   "hostfile",
+		"host-file":                 "hostfile",
+		"no-oversubsribe":           "no-oversubscribe",
+		"timout":                    "timeout",
+		"dryrun":                    "dry-run",
+		"verbos":                    "verbose",
+		"hosts":                     "hosts",
+		"stdn":                      "stdin",
+		"mca":                       "",
+		"":                          "",
+		"something-else-altogether": "",
+	} {
+		if got := Nearest(word, names); got != want {
+			t.Errorf("nearest(%q) = %q, want %q", word, got, want)
+		}
+	}
+	if got := Nearest("a", nil); got != "" {
+		t.Errorf("nearest of nothing is %q", got)
+	}
+}
+
+func TestEditDistance(t *testing.T) {
+	for _, tc := range []struct {
+		a, b string
+		want int
+	}{{"", "", 0}, {"", "abc", 3}, {"abc", "abc", 0}, {"kitten", "sitting", 3}, {"flaw", "lawn", 2}, {"ab", "ba", 2}} {
+		if got := editDistance(tc.a, tc.b); got != tc.want || editDistance(tc.b, tc.a) != tc.want {
+			t.Errorf("%q and %q: %d, and back %d, want %d", tc.a, tc.b, got, editDistance(tc.b, tc.a), tc.want)
+		}
+	}
+}
