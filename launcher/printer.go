@@ -11,10 +11,6 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// idleTime is how long an unfinished line waits for its end, without a byte more, before it
-// is shown.
-const idleTime = 100 * time.Millisecond
-
 // eraseLine takes away what stands on the terminal's line.
 const eraseLine = "\r\x1b[K"
 
@@ -45,10 +41,8 @@ type printer struct {
 	// Owned by run.
 	streams map[uint32]*stream // by number, see wire.OutputStream
 	out     bytes.Buffer
-	held    bool      // an unfinished line may be waiting
-	stalled time.Time // when w last took its time
-	last    *stream   // was printed last
-	open    *stream   // its unfinished line, or progress bar, stands on the terminal; nil: none
+	last    *stream // was printed last
+	open    *stream // its unfinished line, or progress bar, stands on the terminal; nil: none
 	broken  bool
 }
 
@@ -66,7 +60,7 @@ type stream struct {
 // chunk is a piece of output on its way.
 type chunk struct {
 	stream  uint32
-	data    []byte
+	data    []byte // none: the rank pauses
 	at      time.Time
 	written func(n int)
 }
@@ -79,7 +73,13 @@ func newPrinter(how printing) *printer {
 
 // add queues a copy of data; written is called when it has been dealt with.
 func (p *printer) add(stream uint32, data []byte, written func(n int)) {
-	c := chunk{stream, bytes.Clone(data), time.Now(), written}
+	p.enqueue(chunk{stream, bytes.Clone(data), time.Now(), written})
+}
+
+// pause shows the unfinished line of a rank that is not about to go on with it.
+func (p *printer) pause(stream uint32) { p.enqueue(chunk{stream: stream}) }
+
+func (p *printer) enqueue(c chunk) {
 	p.mu.Lock()
 	p.queue = append(p.queue, c)
 	p.mu.Unlock()
@@ -111,30 +111,18 @@ func (p *printer) take() (batch []chunk, closed bool) {
 
 func (p *printer) run() {
 	defer close(p.done)
-	var idle <-chan time.Time // while an unfinished line waits
-	for {
-		waited := false
-		select {
-		case <-p.wake:
-		case <-idle:
-			idle, waited = nil, true
-		}
+	for range p.wake {
 		batch, closed := p.take()
 		for _, c := range batch {
 			p.print(c)
 		}
-		if waited {
-			p.flushQuiet(time.Now())
-		}
 		if closed {
 			p.flushAll()
 			p.endOpenLine()
-			p.write()
-			return
 		}
 		p.write()
-		if p.held && idle == nil {
-			idle = time.After(idleTime)
+		if closed {
+			return
 		}
 	}
 }
@@ -147,6 +135,10 @@ func (p *printer) print(c chunk) {
 		s.rank, s.fd = wire.RankFD(c.stream)
 		p.streams[c.stream] = s
 	}
+	if len(c.data) == 0 {
+		p.flush(s)
+		return
+	}
 	if p.files != nil {
 		p.files.write(s.rank, s.fd, c.data)
 	}
@@ -154,7 +146,6 @@ func (p *printer) print(c chunk) {
 	if p.show == nil || p.show(s.rank, s.fd) {
 		s.at = c.at
 		s.lines.add(c.data, func(line []byte) { p.emit(s, line) })
-		p.held = p.held || len(s.lines.partial) > 0
 	}
 	if p.out.Len() >= wire.MaxData {
 		p.write()
@@ -216,32 +207,15 @@ func (p *printer) breakLine() {
 	p.open = nil
 }
 
-// flushQuiet shows the unfinished lines of ranks that have said nothing for a while. When
-// it was w that kept them from being heard, they get their time again.
-func (p *printer) flushQuiet(now time.Time) {
-	queued := map[uint32]bool{}
-	p.mu.Lock()
-	for _, c := range p.queue {
-		queued[c.stream] = true
-	}
-	p.mu.Unlock()
-	p.flush(func(s *stream) bool {
-		return now.Sub(s.at) >= idleTime && now.Sub(p.stalled) >= idleTime && !queued[wire.OutputStream(s.rank, s.fd)]
-	})
+// flush shows what there is of a rank's unfinished line.
+func (p *printer) flush(s *stream) {
+	s.lines.flush(func(piece []byte) { p.emit(s, piece) })
 }
 
-func (p *printer) flushAll() { p.flush(func(*stream) bool { return true }) }
-
-func (p *printer) flush(due func(*stream) bool) {
-	p.held = false
+func (p *printer) flushAll() {
 	for _, id := range slices.Sorted(maps.Keys(p.streams)) {
-		s := p.streams[id]
-		if due(s) {
-			s.lines.flush(func(piece []byte) { p.emit(s, piece) })
-		}
-		p.held = p.held || len(s.lines.partial) > 0
+		p.flush(p.streams[id])
 	}
-	p.write()
 }
 
 // endOpenLine keeps the user's prompt off a line that a rank did not end.
@@ -258,13 +232,9 @@ func (p *printer) endOpenLine() {
 // write empties the buffer onto the terminal.
 func (p *printer) write() {
 	if p.out.Len() > 0 && !p.broken {
-		begun := time.Now()
 		if _, err := p.w.Write(p.out.Bytes()); err != nil {
 			p.broken = true
 			p.failed(err)
-		}
-		if now := time.Now(); now.Sub(begun) > idleTime/4 {
-			p.stalled = now
 		}
 	}
 	p.out.Reset()

@@ -11,7 +11,7 @@ import (
 )
 
 // playSteps hands the words of steps to a printer: "rank:bytes" on stdout, "rank!bytes" on stderr,
-// and "idle" lets time pass.
+// and "idle": all of them pause.
 func playSteps(t *testing.T, how printing, steps string) (text string, p *printer) {
 	t.Helper()
 	var w terminal
@@ -20,9 +20,10 @@ func playSteps(t *testing.T, how printing, steps string) (text string, p *printe
 		p = newPrinter(how)
 		for _, step := range strings.Fields(steps) {
 			if step == "idle" {
-				synctest.Wait()
-				time.Sleep(2 * idleTime)
-				synctest.Wait()
+				for stream := range wire.OutputStream(4, 1) {
+					p.pause(stream)
+				}
+				time.Sleep(200 * time.Millisecond)
 				continue
 			}
 			fd := 1

@@ -69,7 +69,7 @@ func ignore(int) {}
 func TestPrinterPrintsWholeLines(t *testing.T) {
 	tests := []struct {
 		name  string
-		steps string // "rank:bytes" words; "idle" lets time pass
+		steps string // "rank:bytes" words; "idle": they pause
 		want  string
 	}{
 		{"one line", `0:a\n`, "0> a\n"},
@@ -93,9 +93,9 @@ func TestPrinterPrintsWholeLines(t *testing.T) {
 			got := printed(t, rankPrefix, func(p *printer, _ *terminal) {
 				for _, step := range strings.Fields(tc.steps) {
 					if step == "idle" {
-						synctest.Wait()
-						time.Sleep(2 * idleTime)
-						synctest.Wait()
+						for rank := range 2 {
+							p.pause(wire.OutputStream(rank, 1))
+						}
 						continue
 					}
 					rank, text, _ := strings.Cut(step, ":")
@@ -117,27 +117,25 @@ func TestPrinterShowsAPromptInTime(t *testing.T) {
 		if got := w.String(); got != "" {
 			t.Errorf("shown at once: %q", got)
 		}
-		time.Sleep(idleTime)
+		p.pause(wire.OutputStream(3, 1))
 		synctest.Wait()
 		if got := w.String(); got != "3> name? " {
-			t.Errorf("after %v: %q", idleTime, got)
+			t.Errorf("in a pause: %q", got)
 		}
 	})
 }
 
-// TestPrinterKeepsRanksApart reads random output of many ranks back: every line
-// on the terminal is one rank's, and each rank's text is whole.
-// TestPrinterKeepsAGrowingLineTogether has a rank whose line grows for longer than an unfinished line
-// waits, and another that prints all the while, on a terminal that blocks now and then.
+// TestPrinterKeepsAGrowingLineTogether has a rank whose line grows slowly, and another that prints all the
+// while, on a terminal that blocks.
 func TestPrinterKeepsAGrowingLineTogether(t *testing.T) {
 	got := printed(t, rankPrefix, func(p *printer, w *terminal) {
 		for i := range 20 {
 			p.add(wire.OutputStream(0, 1), []byte("part,"), ignore)
 			p.add(wire.OutputStream(1, 1), []byte("line\n"), ignore)
 			if i == 10 {
-				w.block(5 * idleTime)
+				w.block(5 * time.Second)
 			}
-			time.Sleep(idleTime * 3 / 5)
+			time.Sleep(time.Second)
 		}
 		p.add(wire.OutputStream(0, 1), []byte("end\n"), ignore)
 	})
@@ -146,6 +144,8 @@ func TestPrinterKeepsAGrowingLineTogether(t *testing.T) {
 	}
 }
 
+// TestPrinterKeepsRanksApart reads random output of many ranks back: every line
+// on the terminal is one rank's, and each rank's text is whole.
 func TestPrinterKeepsRanksApart(t *testing.T) {
 	const ranks = 5
 	rnd := rand.New(rand.NewPCG(5, 6))
@@ -158,8 +158,7 @@ func TestPrinterKeepsRanksApart(t *testing.T) {
 				sent[rank].WriteString(text)
 				p.add(wire.OutputStream(rank, 1), []byte(text), ignore)
 				if rnd.IntN(10) == 0 {
-					synctest.Wait()
-					time.Sleep(time.Duration(rnd.Int64N(int64(2 * idleTime))))
+					p.pause(wire.OutputStream(rank, 1))
 				}
 			}
 		})
@@ -200,8 +199,7 @@ func TestPrinterWithoutPrefixChangesNothing(t *testing.T) {
 			p.add(wire.OutputStream(0, 1), rest[:n], ignore)
 			rest = rest[n:]
 			if rnd.IntN(4) == 0 {
-				synctest.Wait()
-				time.Sleep(2 * idleTime)
+				p.pause(wire.OutputStream(0, 1))
 			}
 		}
 	})

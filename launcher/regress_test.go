@@ -89,6 +89,7 @@ func TestPrinterShowsAPromptBesideABusyRank(t *testing.T) {
 		p.add(wire.OutputStream(0, 1), []byte("name? "), ignore)
 		for range 100 {
 			p.add(wire.OutputStream(1, 1), []byte("step\n"), ignore)
+			p.pause(wire.OutputStream(0, 1))
 			time.Sleep(50 * time.Millisecond)
 		}
 		synctest.Wait()

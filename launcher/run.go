@@ -265,12 +265,13 @@ func (j *job) output(s *session, f wire.Frame) error {
 	if !s.owns(rank) {
 		return foreign(rank)
 	}
-	if len(f.Payload) == 0 {
-		return nil
-	}
 	p := j.stdout
 	if fd == 2 {
 		p = j.stderr
+	}
+	if len(f.Payload) == 0 {
+		p.pause(f.Stream)
+		return nil
 	}
 	p.add(f.Stream, f.Payload, s.out.creditor(f.Stream))
 	return nil

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"sync"
 	"syscall"
 	"time"
 
@@ -16,6 +17,9 @@ import (
 // child of the rank may hold it for ever.
 const drainTime = 2 * time.Second
 
+// pauseTime is how long a rank is silent in the middle of a line until the launcher is told that it pauses.
+const pauseTime = 100 * time.Millisecond
+
 // pump carries one rank's stdout or stderr to the launcher. It reads only what it
 // has credit for, so a launcher that cannot print stops the rank, not the agent.
 type pump struct {
@@ -23,26 +27,42 @@ type pump struct {
 	stream uint32
 	credit *wire.Credit
 	out    *wire.Writer
-	late   bool // the deadline has passed, and
+	late   bool // the rank's deadline has passed, and
 	last   int  // bytes that were in the pipe then are still to be read
+
+	mu    sync.Mutex
+	endBy time.Time // when the pipe is cut; zero: not yet
+	armed time.Time // the file's deadline
 }
 
 // run carries bytes until the pipe ends or is cut. When there is nobody to
 // carry them to, it goes on reading: a rank that says its last words must not
-// die of saying them.
+// die of saying them. Output without bytes says that the rank pauses, or has ended, in the
+// middle of a line: only here can it be known that nothing more is on its way.
 func (p *pump) run(buf []byte) {
 	defer p.file.Close()
+	midline := false
+	pause := func() {
+		if midline && p.out.Send(wire.TypeOutput, p.stream, nil) != nil {
+			p.credit.Close()
+		}
+		midline = false
+	}
+	defer pause()
 	for {
 		limit := p.credit.Take(len(buf))
 		nobody := limit == 0
 		if nobody {
 			limit = len(buf)
 		}
-		n, err := p.file.Read(buf[:limit])
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			n, err = p.readLast(buf[:limit])
+		n, err := p.read(buf[:limit], midline)
+		if errors.Is(err, errPause) {
+			_ = p.credit.Add(limit)
+			pause()
+			continue
 		}
 		if nobody {
+			midline = false
 			if err != nil {
 				return
 			}
@@ -50,6 +70,9 @@ func (p *pump) run(buf []byte) {
 		}
 		if n > 0 && p.out.Send(wire.TypeOutput, p.stream, buf[:n]) != nil {
 			p.credit.Close()
+		}
+		if n > 0 {
+			midline = buf[n-1] != '\n'
 		}
 		if n < limit {
 			_ = p.credit.Add(limit - max(n, 0))
@@ -60,9 +83,53 @@ func (p *pump) run(buf []byte) {
 	}
 }
 
+// errPause says that nothing came for a while, and that more may.
+var errPause = errors.New("the rank pauses")
+
+// read waits for bytes, in the middle of a line no longer than pauseTime.
+func (p *pump) read(buf []byte, midline bool) (n int, err error) {
+	p.arm(midline)
+	n, err = p.file.Read(buf)
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		return n, err
+	}
+	if p.cut() {
+		return p.readLast(buf)
+	}
+	if midline {
+		return 0, errPause
+	}
+	return 0, nil // a deadline that was set for another read
+}
+
+// arm sets the file's deadline: the end of the pipe, or a pause before it.
+func (p *pump) arm(midline bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at := p.endBy
+	if pause := time.Now().Add(pauseTime); midline && (at.IsZero() || pause.Before(at)) {
+		at = pause
+	}
+	if at != p.armed {
+		p.armed = at
+		_ = p.file.SetReadDeadline(at)
+	}
+}
+
+// cut reports that the rank has ended, and the time for what it leaves has passed.
+func (p *pump) cut() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.endBy.IsZero() && !time.Now().Before(p.endBy)
+}
+
 // rankEnded starts the time limit for a pipe that somebody else holds open.
 func (p *pump) rankEnded() {
-	_ = p.file.SetReadDeadline(time.Now().Add(drainTime))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.endBy = time.Now().Add(drainTime)
+	p.armed = p.endBy
+	_ = p.file.SetReadDeadline(p.endBy)
 }
 
 // readLast reads after the deadline what was in the pipe when it passed. Then the

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -19,6 +20,8 @@ type sink struct {
 	data bytes.Buffer
 	err  error
 	done chan struct{}
+	// pauses are all bytes that had come when the pump said that there are no more for now.
+	pauses []string
 }
 
 func (s *sink) read(frames *wire.Reader) {
@@ -33,6 +36,9 @@ func (s *sink) read(frames *wire.Reader) {
 		}
 		if f.Type == wire.TypeOutput && f.Stream == 5 {
 			s.data.Write(f.Payload)
+			if len(f.Payload) == 0 {
+				s.pauses = append(s.pauses, s.data.String())
+			}
 		}
 		s.mu.Unlock()
 	}
@@ -68,6 +74,56 @@ func startPump(t *testing.T, buffer int) (p *pump, into *os.File, s *sink, ended
 		<-s.done
 	})
 	return p, into, s, ended
+}
+
+func (s *sink) paused() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.pauses)
+}
+
+// A pause is told once, and only in the middle of a line.
+func TestPumpTellsOfPauses(t *testing.T) {
+	p, into, s, ended := startPump(t, pumpBuffer)
+	for i, text := range []string{"line\nname? ", "bar\r", "\n", "last"} {
+		if _, err := into.WriteString(text); err != nil {
+			t.Fatal(err)
+		}
+		switch text {
+		case "\n":
+			time.Sleep(2 * pauseTime)
+		case "last":
+			p.rankEnded()
+			into.Close()
+			wait(t, ended, "the pump's end")
+		default:
+			until(t, "a word about the pause", func() bool { return s.paused() > i })
+			time.Sleep(2 * pauseTime)
+		}
+	}
+	<-s.done
+	if got := strings.Join(s.pauses, "|"); got != "line\nname? |line\nname? bar\r|line\nname? bar\r\nlast" {
+		t.Errorf("pauses after %q", got)
+	}
+}
+
+// While bytes are on their way, credit is short or nobody prints, nothing is a pause.
+func TestPumpTakesNoLackOfCreditForAPause(t *testing.T) {
+	p, into, s, ended := startPump(t, pumpBuffer)
+	const total = wire.Window + 1000
+	if _, err := into.Write(append(bytes.Repeat([]byte("x"), total-1), '\n')); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "a whole window", func() bool { return s.len() == wire.Window })
+	time.Sleep(2 * pauseTime)
+	if err := p.credit.Add(wire.Window); err != nil {
+		t.Fatal(err)
+	}
+	into.Close()
+	wait(t, ended, "the pump's end")
+	if <-s.done; s.data.Len() != total || len(s.pauses) != 0 {
+		t.Errorf("%d bytes, pauses: %d", s.data.Len(), len(s.pauses))
+	}
 }
 
 func wait(t *testing.T, c <-chan struct{}, what string) {
@@ -183,7 +239,9 @@ func TestPumpDeliversWhatIsInThePipe(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "a whole window", func() bool { return s.len() == wire.Window })
-	_ = p.file.SetReadDeadline(time.Now().Add(-time.Second)) // as after rankEnded and drainTime
+	p.mu.Lock() // as after rankEnded and drainTime
+	p.endBy = time.Now().Add(-time.Second)
+	p.mu.Unlock()
 	if err := p.credit.Add(wire.Window); err != nil {
 		t.Fatal(err)
 	}
