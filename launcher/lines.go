@@ -28,8 +28,15 @@ func (l *lineBuffer) add(data []byte, emit func(line []byte)) {
 		}
 		l.flush(emit)
 	}
+	newline := bytes.IndexByte(data, '\n') // the next one; -1: none
 	for len(data) > 0 {
-		end := bytes.IndexAny(data, "\n\r")
+		end, before := newline, data
+		if newline >= 0 {
+			before = data[:newline]
+		}
+		if bar := bytes.IndexByte(before, '\r'); bar >= 0 {
+			end = bar
+		}
 		if end < 0 || (data[end] == '\r' && end == len(data)-1) {
 			l.hold(data, emit)
 			return
@@ -45,6 +52,11 @@ func (l *lineBuffer) add(data []byte, emit func(line []byte)) {
 			emit(data[:next])
 		}
 		data = data[next:]
+		if newline >= 0 {
+			if newline -= next; newline < 0 {
+				newline = bytes.IndexByte(data, '\n')
+			}
+		}
 	}
 }
 

@@ -34,6 +34,7 @@ type printer struct {
 
 	mu     sync.Mutex
 	queue  []chunk
+	spare  [][]byte // for chunks to come
 	closed bool
 	wake   chan struct{}
 	done   chan struct{}
@@ -73,7 +74,25 @@ func newPrinter(how printing) *printer {
 
 // add queues a copy of data; written is called when it has been dealt with.
 func (p *printer) add(stream uint32, data []byte, written func(n int)) {
-	p.enqueue(chunk{stream, bytes.Clone(data), time.Now(), written})
+	p.mu.Lock()
+	var own []byte
+	if last := len(p.spare) - 1; last >= 0 {
+		own, p.spare = p.spare[last], p.spare[:last]
+	}
+	p.mu.Unlock()
+	p.enqueue(chunk{stream, append(own[:0], data...), time.Now(), written})
+}
+
+// maxSpare is how many chunks' memory is kept for later ones.
+const maxSpare = 64
+
+// recycle keeps the memory of a chunk that has been dealt with.
+func (p *printer) recycle(data []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.spare) < maxSpare {
+		p.spare = append(p.spare, data)
+	}
 }
 
 // pause shows the unfinished line of a rank that is not about to go on with it.
@@ -151,6 +170,7 @@ func (p *printer) print(c chunk) {
 		p.write()
 	}
 	c.written(len(c.data))
+	p.recycle(c.data)
 }
 
 // emit puts one line, or a piece of one, into the buffer.

@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 
+	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
 	"github.com/gorun/gorun/launcher"
@@ -22,6 +23,7 @@ func outputOptions(opts *launcher.Options, o *runOptions, plan launcher.Plan, io
 	if o.mergeStderr {
 		l.colour[2] = l.colour[1]
 	}
+	widenPipe(io.out)
 	opts.Stdout, opts.Stderr, opts.OutputDir, opts.CutMark = io.out, io.err, o.outputFilename, cutMark
 	if l.ctime() { // programs that read these styles know no marks
 		opts.CutMark = ""
@@ -38,6 +40,16 @@ func outputOptions(opts *launcher.Options, o *runOptions, plan launcher.Plan, io
 	opts.Show = shown(ranks, o.hide|o.save.hidden())
 	opts.SaveAs, err = o.save.places(plan, os.Getenv("SLURM_JOB_ID"))
 	return err
+}
+
+// widenPipe gives a pipe room for what ranks print while its reader is at work. Where that may not be, it
+// stays as it is.
+func widenPipe(w io.Writer) {
+	if f, ok := w.(*os.File); ok {
+		if info, err := f.Stat(); err == nil && info.Mode()&os.ModeNamedPipe != 0 {
+			_, _ = unix.FcntlInt(f.Fd(), unix.F_SETPIPE_SZ, 1<<20)
+		}
+	}
 }
 
 // isTerminal reports whether what is written to w is seen at once by a person.
