@@ -119,8 +119,7 @@ func (p *Plan) warnOfFull() {
 		}
 	}
 	if len(full.Hosts) > 0 {
-		p.Warnings = append(p.Warnings, fmt.Sprintf("%s on %s: more than one rank per slot (%s)",
-			count(full.Size, "rank"), count(slots, "slot"), full.summary()))
+		p.Warnings = append(p.Warnings, full.overfull(slots))
 	}
 }
 

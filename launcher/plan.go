@@ -132,8 +132,7 @@ func NewPlan(hosts []hostfile.Host, req Request) (Plan, error) {
 	}
 	setCross(plan.Hosts)
 	if np > slots {
-		plan.Warnings = append(plan.Warnings, fmt.Sprintf("%s on %s: more than one rank per slot (%s)",
-			count(np, "rank"), count(slots, "slot"), plan.summary()))
+		plan.Warnings = append(plan.Warnings, plan.overfull(slots))
 	}
 	return plan, nil
 }
@@ -155,6 +154,11 @@ func setCross(hosts []PlannedHost) {
 			h.Ranks[i].CrossSize = sizes[i]
 		}
 	}
+}
+
+// overfull warns that the plan's hosts have fewer slots than ranks.
+func (p Plan) overfull(slots int) string {
+	return fmt.Sprintf("%s on %s: more than one rank per slot (%s)", count(p.Size, "rank"), count(slots, "slot"), p.summary())
 }
 
 // summary is "f1:4, f2:4", cut after a few hosts.

@@ -160,12 +160,7 @@ func (r *hostRules) read(file, dir, home string, depth int) error {
 			if depth == maxIncludes {
 				return fmt.Errorf("%s: more than %d includes deep", file, maxIncludes)
 			}
-			if rest, ok := strings.CutPrefix(pattern, "~/"); ok {
-				pattern = filepath.Join(home, rest)
-			} else if !filepath.IsAbs(pattern) {
-				pattern = filepath.Join(dir, pattern)
-			}
-			found, err := filepath.Glob(pattern)
+			found, err := included(pattern, dir, home)
 			if err != nil {
 				return err
 			}
@@ -177,6 +172,16 @@ func (r *hostRules) read(file, dir, home string, depth int) error {
 		}
 	}
 	return nil
+}
+
+// included are the files that an Include of pattern means, where relative ones begin in dir.
+func included(pattern, dir, home string) ([]string, error) {
+	if rest, ok := strings.CutPrefix(pattern, "~/"); ok {
+		pattern = filepath.Join(home, rest)
+	} else if !filepath.IsAbs(pattern) {
+		pattern = filepath.Join(dir, pattern)
+	}
+	return filepath.Glob(pattern)
 }
 
 // errOnlySSH says that a line needs ssh itself.

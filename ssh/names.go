@@ -43,12 +43,7 @@ func configNames(file, folder string, depth int) (names []string) {
 			}
 		case "include":
 			for _, pattern := range words[1:] {
-				if rest, ok := strings.CutPrefix(pattern, "~/"); ok {
-					pattern = filepath.Join(filepath.Dir(folder), rest)
-				} else if !filepath.IsAbs(pattern) {
-					pattern = filepath.Join(folder, pattern)
-				}
-				found, _ := filepath.Glob(pattern)
+				found, _ := included(pattern, folder, filepath.Dir(folder))
 				for _, f := range found {
 					if depth > 0 {
 						names = append(names, configNames(f, folder, depth-1)...)

@@ -53,7 +53,20 @@ func quiet(t *testing.T) {
 // testdata/mistakes.txt: what is wrong, where, and what to type.
 func TestMistakes(t *testing.T) {
 	quiet(t)
-	const name = "testdata/mistakes.txt"
+	transcript(t, "testdata/mistakes.txt", 20, func(argv []string) string {
+		var out, complaint bytes.Buffer
+		code := runCLI(argv, nil, &out, &complaint)
+		if code != 2 || out.Len() > 0 || strings.Count(complaint.String(), "gorun: error: ") != 1 {
+			t.Errorf("%q: code %d, stdout %q, stderr %q", argv, code, &out, &complaint)
+		}
+		return complaint.String()
+	})
+}
+
+// transcript types every command line of a file, at least so many, and holds the answers against those that
+// stand there.
+func transcript(t *testing.T, name string, least int, answer func(argv []string) string) {
+	t.Helper()
 	old, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
@@ -70,14 +83,9 @@ func TestMistakes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var out, complaint bytes.Buffer
-		code := runCLI(argv, nil, &out, &complaint)
-		if code != 2 || out.Len() > 0 || strings.Count(complaint.String(), "gorun: error: ") != 1 {
-			t.Errorf("%q: code %d, stdout %q, stderr %q", argv, code, &out, &complaint)
-		}
-		fmt.Fprintf(&b, "%s%s\n", line, &complaint)
+		fmt.Fprintf(&b, "%s%s\n", line, answer(argv))
 	}
-	if lines < 20 {
+	if lines < least {
 		t.Errorf("%d command lines", lines)
 	}
 	golden(t, name, b.String())

@@ -67,14 +67,7 @@ func coreCounter(o *runOptions, say *ui) func(context.Context, []hostfile.Host) 
 			ctx, cancel = context.WithTimeoutCause(ctx, time.Duration(o.startTimeout), late)
 			defer cancel()
 		}
-		say.tracef("counting the cores of %s", hostCount(len(hosts)))
+		say.tracef("counting the cores of %s", plural(len(hosts), "host"))
 		return launcher.Cores(ctx, hosts, launcher.Options{Dial: dial, Exe: exe, Trace: say.tracef})
 	}
-}
-
-func hostCount(n int) string {
-	if n == 1 {
-		return "1 host"
-	}
-	return fmt.Sprintf("%d hosts", n)
 }

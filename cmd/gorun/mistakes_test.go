@@ -19,34 +19,15 @@ func TestFirstDay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	old, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
 	dir := firstDay(t)
-	var b strings.Builder
-	lines := 0
-	for line := range strings.Lines(string(old)) {
-		typed, found := strings.CutPrefix(line, "$ ")
-		if !found {
-			continue
-		}
-		lines++
-		argv, err := usage.SplitShell(typed)
-		if err != nil {
-			t.Fatal(err)
-		}
+	transcript(t, name, 15, func(argv []string) string {
 		r := startPath(t, nil, filepath.Join(dir, argv[0]), nil, argv[1:]...)
 		code, said := r.wait(), r.err.String()
 		if code == 0 || r.out.Len() > 0 || !strings.Contains(said, "gorun: error: ") || !strings.Contains(said, "gorun: hint: ") {
 			t.Errorf("%q: code %d, stdout %q, stderr %q", argv, code, &r.out, said)
 		}
-		fmt.Fprintf(&b, "%s%s(exit code %d)\n\n", line, withoutPlace(said, dir), code)
-	}
-	if lines < 15 {
-		t.Errorf("%d command lines", lines)
-	}
-	golden(t, name, b.String())
+		return fmt.Sprintf("%s(exit code %d)\n", withoutPlace(said, dir), code)
+	})
 }
 
 // firstDay is a directory with what a beginner has, and gorun under the launchers' names. The test goes there.

@@ -42,12 +42,12 @@ func tryAffinity(cpus topology.Set) error {
 	return <-done
 }
 
-// sit finds the seats of all ranks of this host, of which the program's own take theirs.
-func (p *program) sit(job wire.Job, h resources) error {
+// seatsFor finds the seats of all ranks of this host, and that ranks can be bound to them.
+func seatsFor(job wire.Job, h resources) ([]seat, error) {
 	binding := job.Binding
 	seats, err := seats(h, binding, len(job.Ranks))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for i := range seats {
 		if seats[i].cpus == nil {
@@ -58,19 +58,23 @@ func (p *program) sit(job wire.Job, h resources) error {
 			continue
 		}
 		if !binding.IfSupported {
-			return refuse(codeHostFailed, "leave --bind-to out, or add :if-supported to it",
+			return nil, refuse(codeHostFailed, "leave --bind-to out, or add :if-supported to it",
 				"rank %d cannot be bound to cpus %s: %v", job.Ranks[i].Rank, seats[i].cpus, errno(err))
 		}
 		unbound(seats)
 		break
 	}
+	return seats, nil
+}
+
+// sit gives the program the host's seats. Threads that the user has set are not ours to set.
+func (p *program) sit(seats []seat) {
+	p.seats = slices.Clone(seats)
 	if p.threadsGiven() {
-		for i := range seats {
-			seats[i].threads = 0
+		for i := range p.seats {
+			p.seats[i].threads = 0
 		}
 	}
-	p.seats = seats
-	return nil
 }
 
 func unbound(seats []seat) {
@@ -142,11 +146,7 @@ func (p program) threadsGiven() bool {
 	if slices.ContainsFunc(p.argv, func(a string) bool { return strings.Contains(a, rankenv.Threads+"=") }) {
 		return true
 	}
-	var list []string
-	for name := range p.env {
-		list = append(list, name+"=")
-	}
-	return rankenv.Taken(list)[rankenv.Threads]
+	return taken(p.env)[rankenv.Threads]
 }
 
 // seat is a rank's seat by its place on this host.
@@ -172,10 +172,12 @@ func (a *agent) sit() (err error) {
 			return err
 		}
 	}
+	seats, err := seatsFor(a.job, a.own)
+	if err != nil {
+		return err
+	}
 	for i := range a.progs {
-		if err := a.progs[i].sit(a.job, a.own); err != nil {
-			return err
-		}
+		a.progs[i].sit(seats)
 	}
 	return nil
 }

@@ -117,9 +117,11 @@ func TestThreadsOfARank(t *testing.T) {
 	} {
 		job := wire.Job{Env: [][]byte{[]byte(tc.sent)}, Ranks: make([]wire.Rank, 2)}
 		p := program{env: baseEnv([]string{tc.inherited}, job, wire.Program{}), singularity: tc.singularity, argv: strings.Fields(tc.argv)}
-		if err := p.sit(job, fourCores()); err != nil {
+		seats, err := seatsFor(job, fourCores())
+		if err != nil {
 			t.Fatal(err)
 		}
+		p.sit(seats)
 		got := slices.DeleteFunc(p.rankEnv(rankenv.Rank{LocalRank: 1}), func(kv string) bool { return !strings.Contains(kv, "OMP_NUM") })
 		slices.Sort(got)
 		if !slices.Equal(got, tc.want) {

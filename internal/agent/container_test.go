@@ -20,9 +20,11 @@ func TestRanksInSingularityGetPrefixedVariables(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := p[0].sit(wire.Job{Ranks: make([]wire.Rank, 4)}, fourCores()); err != nil {
+		seats, err := seatsFor(wire.Job{Ranks: make([]wire.Rank, 4)}, fourCores())
+		if err != nil {
 			t.Fatal(err)
 		}
+		p[0].sit(seats)
 		got := map[string]string{}
 		for _, kv := range p[0].rankEnv(rankenv.Rank{Rank: 3, Size: 4, MasterAddr: "10.0.0.1"}) {
 			name, value, _ := strings.Cut(kv, "=")

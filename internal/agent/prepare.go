@@ -127,13 +127,18 @@ func baseEnv(inherited []string, job wire.Job, w wire.Program) map[string]string
 	return env
 }
 
-// contain sets for containers what env has been given here, unless the user did.
-func contain(env map[string]string) {
+// taken are the variables that env itself sets for containers.
+func taken(env map[string]string) map[string]bool {
 	var list []string
 	for name := range env {
 		list = append(list, name+"=")
 	}
-	for _, kv := range rankenv.Prefixed([]string{rankenv.Unbuffered + "=" + env[rankenv.Unbuffered]}, rankenv.Taken(list)) {
+	return rankenv.Taken(list)
+}
+
+// contain sets for containers what env has been given here, unless the user did.
+func contain(env map[string]string) {
+	for _, kv := range rankenv.Prefixed([]string{rankenv.Unbuffered + "=" + env[rankenv.Unbuffered]}, taken(env)) {
 		name, value, _ := strings.Cut(kv, "=")
 		env[name] = value
 	}
