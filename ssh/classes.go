@@ -92,10 +92,6 @@ func (r *Resolver) classOf(c Config, home string) (class, bool) {
 	if strings.Trim(c.Host, "abcdefghijklmnopqrstuvwxyz0123456789.-_") != "" {
 		return class{}, false
 	}
-	// Another ssh than the system's has its system file elsewhere.
-	if program, err := exec.LookPath("ssh"); err != nil || program != "/usr/bin/ssh" && c.ConfigFile == "" {
-		return class{}, false
-	}
 	r.mu.Lock()
 	rules, read := r.rules[c.ConfigFile]
 	if !read {
@@ -120,6 +116,10 @@ type hostRules struct {
 
 // readHostRules reads the files that ssh reads. nil: they hold what only ssh can judge.
 func readHostRules(file, home string) *hostRules {
+	// Another ssh than the system's has its system file elsewhere.
+	if program, err := exec.LookPath("ssh"); err != nil || program != "/usr/bin/ssh" && file == "" {
+		return nil
+	}
 	var rules hostRules
 	read := func(file, dir string) error { return rules.read(file, dir, home, 0) }
 	userDir := filepath.Join(home, ".ssh")
