@@ -50,8 +50,8 @@ func (c *Cluster) enter(ctx context.Context, h *Host, argv []string) *exec.Cmd {
 	return exec.CommandContext(ctx, "nsenter", args...)
 }
 
-// children returns the processes whose parent is pid.
-func children(pid int) []int {
+// Children returns the processes whose parent is pid.
+func Children(pid int) []int {
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	var found []int
 	for _, file := range stats {
@@ -70,7 +70,7 @@ func children(pid int) []int {
 
 // firstChild is the host's init, child of the unshare that made the host.
 func firstChild(pid int) int {
-	if all := children(pid); len(all) > 0 {
+	if all := Children(pid); len(all) > 0 {
 		return all[0]
 	}
 	return pid
@@ -78,7 +78,7 @@ func firstChild(pid int) int {
 
 // sshdUnder finds a host's sshd among the children of its init.
 func sshdUnder(holder int) int {
-	for _, pid := range children(firstChild(holder)) {
+	for _, pid := range Children(firstChild(holder)) {
 		name, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm")
 		if strings.TrimSpace(string(name)) == "sshd" {
 			return pid

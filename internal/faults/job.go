@@ -1,0 +1,155 @@
+package faults
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/gorun/gorun/internal/lab"
+)
+
+// Output collects a stream; it may be read while the job writes.
+type Output struct {
+	mu   sync.Mutex
+	data []byte
+}
+
+func (o *Output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.data = append(o.data, p...)
+	return len(p), nil
+}
+
+func (o *Output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return string(o.data)
+}
+
+// Job is one launcher, running or ended. The launcher passes its environment on to
+// ranks, so that Mark finds them.
+type Job struct {
+	Mark    string // NAME=value in the environment of all that belongs to the job
+	Out     Output
+	Err     Output
+	Cmd     *exec.Cmd
+	Cluster *lab.Cluster // nil: the job runs here
+	Home    string       // the launcher's; the caller's to remove
+
+	ended chan struct{}
+	at    time.Time // of the end
+	code  int
+}
+
+// Marks makes marks that no other job of this machine has. The zero value is ready.
+type Marks struct{ last atomic.Int64 }
+
+func (m *Marks) next() string {
+	return fmt.Sprintf("FAULT_MARK=%d-%d-%d", os.Getpid(), time.Now().UnixNano(), m.last.Add(1))
+}
+
+// Start starts argv on the launcher's side of c (nil: here) with env added. "{config}" in an
+// argument stands for the cluster's ssh configuration.
+func (m *Marks) Start(ctx context.Context, c *lab.Cluster, env []string, argv ...string) (*Job, error) {
+	j := &Job{Mark: m.next(), Cluster: c, ended: make(chan struct{})}
+	var err error
+	if j.Home, err = os.MkdirTemp("", "faults-home-"); err != nil {
+		return nil, err
+	}
+	argv = append([]string(nil), argv...)
+	if c == nil {
+		j.Cmd = exec.CommandContext(ctx, argv[0], argv[1:]...)
+	} else {
+		for i := range argv {
+			argv[i] = strings.ReplaceAll(argv[i], "{config}", c.ConfigFile)
+		}
+		j.Cmd = c.Command(ctx, argv...)
+	}
+	if j.Cmd.Env == nil {
+		j.Cmd.Env = os.Environ()
+	}
+	j.Cmd.Env = append(append(j.Cmd.Env, j.Mark, "HOME="+j.Home), env...)
+	j.Cmd.Stdout, j.Cmd.Stderr = &j.Out, &j.Err
+	j.Cmd.WaitDelay = 5 * time.Second
+	if err := j.Cmd.Start(); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(j.Home))
+	}
+	go j.wait()
+	return j, nil
+}
+
+func (j *Job) wait() {
+	defer close(j.ended)
+	err := j.Cmd.Wait()
+	j.at = time.Now()
+	var exit *exec.ExitError
+	switch {
+	case err == nil, errors.Is(err, exec.ErrWaitDelay):
+	case !errors.As(err, &exit):
+		j.code = -1
+	default:
+		j.code = exit.ExitCode()
+		if status := exit.Sys().(syscall.WaitStatus); status.Signaled() {
+			j.code = 128 + int(status.Signal())
+		}
+	}
+}
+
+// Ended is closed when the launcher has ended.
+func (j *Job) Ended() <-chan struct{} { return j.ended }
+
+// Await waits until ready holds, for limit at most, or the job's end, and reports whether it did.
+func (j *Job) Await(limit time.Duration, ready func() bool) bool {
+	for deadline := time.Now().Add(limit); ; time.Sleep(10 * time.Millisecond) {
+		if ready() {
+			return true
+		}
+		select {
+		case <-j.ended:
+			return ready()
+		default:
+		}
+		if time.Now().After(deadline) {
+			return false
+		}
+	}
+}
+
+// Launcher is the launcher's own process: with hosts in namespaces nsenter becomes it.
+func (j *Job) Launcher() int { return j.Cmd.Process.Pid }
+
+// Processes are the job's processes whose command line contains word ("": all), the launcher
+// excepted. Agents are known by "__serve", their guards by "__agent".
+func (j *Job) Processes(word string) []int {
+	var pids []int
+	for _, pid := range lab.Processes(j.Mark) {
+		if pid == j.Launcher() {
+			continue
+		}
+		line, _ := os.ReadFile(filepath.Join("/proc", fmt.Sprint(pid), "cmdline"))
+		if bytes.Contains(bytes.ReplaceAll(line, []byte{0}, []byte{' '}), []byte(word)) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// Close kills what is left of the job and removes its home.
+func (j *Job) Close() error {
+	_ = j.Cmd.Process.Kill()
+	<-j.ended
+	for _, pid := range lab.Processes(j.Mark) {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	return os.RemoveAll(j.Home)
+}
