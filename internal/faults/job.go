@@ -108,6 +108,9 @@ func (j *Job) wait() {
 // Ended is closed when the launcher has ended.
 func (j *Job) Ended() <-chan struct{} { return j.ended }
 
+// Code is the launcher's exit code as a shell has it; to be asked once it has ended.
+func (j *Job) Code() int { return j.code }
+
 // Await waits until ready holds, for limit at most, or the job's end, and reports whether it did.
 func (j *Job) Await(limit time.Duration, ready func() bool) bool {
 	for deadline := time.Now().Add(limit); ; time.Sleep(10 * time.Millisecond) {
