@@ -10,11 +10,15 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gorun/gorun/internal/contain"
 	"github.com/gorun/gorun/internal/wire"
 )
 
 // pumpBuffer is one read of a rank's output.
 const pumpBuffer = 32 << 10
+
+// tasksPerRank is how many processes and threads there may be on a host for each of its ranks, where that can be bounded.
+const tasksPerRank = 4096
 
 // hello writes the preamble and the first frame.
 func (a *agent) hello(out interface{ Write([]byte) (int, error) }, opts Options) error {
@@ -55,6 +59,8 @@ func (a *agent) start(start wire.Start) (finished bool) {
 		ranks = append(ranks, r.Rank)
 	}
 	a.apply(eventRunning{ranks})
+	a.cage.Limit(tasksPerRank * len(a.job.Ranks))
+	defer a.procs.leave()
 	for _, r := range a.job.Ranks {
 		if err := a.startRank(r, start); err != nil {
 			code := codeNotExecutable
@@ -93,7 +99,7 @@ func (a *agent) startRank(r wire.Rank, start wire.Start) (err error) {
 	}
 	p := &a.progs[r.Program]
 	err = a.procs.start(startRequest{rank: r.Rank, path: p.path, argv: p.argv, dir: p.dir,
-		env:   p.rankEnv(a.rankOf(r, start)),
+		env:   append(p.rankEnv(a.rankOf(r, start)), contain.Variable+"="+a.guard.String()),
 		cpus:  p.seat(r.LocalRank).cpus,
 		files: []uintptr{opened[0].Fd(), opened[1].Fd(), opened[2].Fd()}})
 	if err != nil {
