@@ -58,7 +58,7 @@ func Guard(ctx context.Context, opts GuardOptions) (code int, err error) {
 	}
 	// Of what guards and agents left here that were killed together, while ours begins.
 	var stale sync.WaitGroup
-	stale.Go(func() { contain.KillStale(ctx) })
+	stale.Go(func() { cage.KillStale(ctx) })
 	defer stale.Wait()
 	code = await(ctx, pid, sigchld)
 	return code, unkillable(cage.Sweep(sweepTime, func() { reapUntil(pid) }))

@@ -130,6 +130,30 @@ func (c *Cage) Limit(n int) {
 	}
 }
 
+// Move takes what is in the cage to where the limit holds, if the two are in different trees. The kernel
+// takes its time over the first move, 5 ms and more, so ranks do not wait for it.
+func (c *Cage) Move() {
+	const rounds = 1000 // of who is born meanwhile
+	if c.rung != GroupV2 || c.pids == "" || c.pids == c.group {
+		return
+	}
+	for range rounds {
+		bounded := map[int]bool{}
+		for _, pid := range pidsOf(c.pids) {
+			bounded[pid] = true
+		}
+		moved := 0
+		for _, pid := range pidsOf(c.group) {
+			if !bounded[pid] && os.WriteFile(filepath.Join(c.pids, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0) == nil {
+				moved++
+			}
+		}
+		if moved == 0 {
+			return
+		}
+	}
+}
+
 // Enter takes the calling thread, which the caller has locked, to where processes that it starts are in
 // the cage. It must Leave before they are killed.
 func (c *Cage) Enter() error { return c.move(func(group string) string { return group }) }
@@ -139,12 +163,12 @@ func (c *Cage) Leave() error { return c.move(filepath.Dir) }
 
 // move moves the calling thread to its places in v1's trees, where threads are by themselves.
 func (c *Cage) move(to func(group string) string) error {
+	if c.rung != FreezerV1 {
+		return nil
+	}
 	tid := []byte(strconv.Itoa(unix.Gettid()))
 	if c.pids != "" && c.pids != c.group {
 		_ = os.WriteFile(filepath.Join(to(c.pids), "tasks"), tid, 0) // a limit is good to have, no more
-	}
-	if c.rung != FreezerV1 {
-		return nil
 	}
 	if err := os.WriteFile(filepath.Join(to(c.group), "tasks"), tid, 0); err != nil {
 		return fmt.Errorf("move a thread to cgroup %s: %w", to(c.group), err)

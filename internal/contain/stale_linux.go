@@ -17,13 +17,14 @@ import (
 // it is the kernel's word about whose child a process is: nobody copies it by accident.
 const Score = 500
 
-// KillStale ends what a guard and an agent that were killed together have left on this host, and removes their empty
+// KillStale ends what a guard and an agent of this user that were killed together have left on this host, and removes their
 // groups. It returns how many processes it killed. It ends early with ctx.
 //
-// A group is ours by its name, owner and place. Outside of groups a process is killed only if its environment
-// names a guard that is gone, its user is ours, it has the ranks' oom_score_adj, which we have not, and no live process but
-// an adoptive parent, which is older than the guard, is above it.
-func KillStale(ctx context.Context) (killed int) {
+// A group is known by its name, owner and place. Where there is a group, nothing is outside of it. Else, in a cage
+// that is on the last rung itself, a process is killed only if its environment names a guard that is gone, its user is
+// ours, it has the ranks' oom_score_adj, which we have not, and no live process but an adoptive parent, which is older
+// than the guard, is above it.
+func (c *Cage) KillStale(ctx context.Context) (killed int) {
 	namespace, err := ownNamespace()
 	if err != nil {
 		return 0
@@ -37,6 +38,9 @@ func KillStale(ctx context.Context) (killed int) {
 			killed += endGroup(at.rung, group)
 		}
 	}
+	if c.rung != Tree {
+		return killed
+	}
 	for _, p := range staleProcesses(ctx, namespace) {
 		p.kill()
 		killed++
@@ -46,13 +50,16 @@ func KillStale(ctx context.Context) (killed int) {
 
 // staleGroups are the groups in a folder that belong to our user's dead guards.
 func staleGroups(folder string, namespace uint64) (groups []string) {
+	if folder == "" {
+		return nil
+	}
 	matches, _ := filepath.Glob(filepath.Join(folder, prefix+"*"))
 	for _, group := range matches {
 		g, err := ParseGuard(strings.TrimPrefix(filepath.Base(group), prefix))
-		if folder == "" || err != nil || !ours(group) || !g.dead(namespace) {
+		if err != nil || !ours(group) || !g.dead(namespace) {
 			continue
 		}
-		if len(orphans(members(group), g, processes())) == len(members(group)) {
+		if in := members(group); len(in) == 0 || len(orphans(in, g, processes())) == len(in) {
 			groups = append(groups, group)
 		}
 	}
