@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -31,6 +32,7 @@ type Options struct {
 	Nonce string // from the command line; marks the start of the frames
 	Build string // content id of this executable
 	Guard string // the guard's name, as it gave it
+	tasks int    // tasksPerRank, unless it is set
 }
 
 // agent is the thin shell around core.
@@ -49,6 +51,7 @@ type agent struct {
 	tokens  map[int]string
 	procs   *processes
 	cage    *contain.Cage // of the ranks and all that they start
+	tasks   int           // that there may be for each rank
 	guard   contain.Guard
 	stdin   *stdin
 
@@ -66,7 +69,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, opts Options) error
 	}
 	a := &agent{out: wire.NewWriter(out), began: time.Now(), events: make(chan any, 64),
 		started: make(chan struct{}), ended: make(chan struct{}), pumps: map[uint32]*pump{}, tokens: map[int]string{}}
-	a.stdin = newStdin(a.out)
+	a.stdin, a.tasks = newStdin(a.out), cmp.Or(opts.tasks, tasksPerRank)
 	var err error
 	if a.guard, err = contain.ParseGuard(opts.Guard); err != nil {
 		return fmt.Errorf("find the guard: %w", err)

@@ -51,7 +51,8 @@ func runAgent(word string, args []string) int {
 		rung, _ := strconv.Atoi(os.Getenv("AGENT_TEST_RUNG"))
 		code, err = Guard(ctx, GuardOptions{Argv: []string{cmp.Or(os.Getenv("AGENT_TEST_PROGRAM"), "/proc/self/exe"), serveWord, args[0]}, rung: contain.Rung(rung)})
 	} else {
-		err = Serve(ctx, os.Stdin, os.Stdout, Options{Nonce: args[0], Build: testBuild, Guard: args[1]})
+		tasks, _ := strconv.Atoi(os.Getenv("AGENT_TEST_TASKS"))
+		err = Serve(ctx, os.Stdin, os.Stdout, Options{Nonce: args[0], Build: testBuild, Guard: args[1], tasks: tasks})
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, word, err)

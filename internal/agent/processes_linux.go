@@ -6,6 +6,7 @@ import (
 	"os/signal"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -98,9 +99,20 @@ func (p *processes) fork(r startRequest) error {
 		return err
 	}
 	p.ranks[pid], p.pids[r.rank] = r.rank, pid
-	// When memory runs out a rank should die, not its agent. Best effort.
-	_ = os.WriteFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", []byte(strconv.Itoa(contain.Score)), 0)
 	return nil
+}
+
+// raiseScore makes processes that are started until restore is called those that die when memory runs out, rather than
+// the agent. It is best effort. The agent has the score itself meanwhile: a rank that got it after its start
+// may have children by then that have it not.
+func raiseScore() (restore func()) {
+	const file = "/proc/self/oom_score_adj"
+	text, _ := os.ReadFile(file)
+	if own, err := strconv.Atoi(strings.TrimSpace(string(text))); err != nil || own >= contain.Score {
+		return func() {}
+	}
+	_ = os.WriteFile(file, []byte(strconv.Itoa(contain.Score)), 0)
+	return func() { _ = os.WriteFile(file, text, 0) }
 }
 
 // leave says that nothing more is to be started. The ranks may be killed then.

@@ -58,13 +58,14 @@ func (a *agent) start(start wire.Start) (finished bool) {
 		return a.core.finished
 	}
 	defer close(a.started)
-	a.cage.Limit(tasksPerRank * len(a.job.Ranks))
+	a.cage.Limit(a.tasks * len(a.job.Ranks))
 	var ranks []int
 	for _, r := range a.job.Ranks {
 		ranks = append(ranks, r.Rank)
 	}
 	a.apply(eventRunning{ranks})
 	defer a.procs.leave()
+	defer raiseScore()()
 	for _, r := range a.job.Ranks {
 		if err := a.startRank(r, start); err != nil {
 			code := codeNotExecutable
