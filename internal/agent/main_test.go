@@ -47,6 +47,12 @@ func runAgent(word string, args []string) int {
 	defer stop()
 	var code int
 	var err error
+	if group := os.Getenv("AGENT_TEST_GROUP"); group != "" && word == guardWord {
+		if err := os.WriteFile(group+"/cgroup.procs", []byte("0"), 0); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
 	if word == guardWord {
 		rung, _ := strconv.Atoi(os.Getenv("AGENT_TEST_RUNG"))
 		code, err = Guard(ctx, GuardOptions{Argv: []string{cmp.Or(os.Getenv("AGENT_TEST_PROGRAM"), "/proc/self/exe"), serveWord, args[0]}, rung: contain.Rung(rung)})
