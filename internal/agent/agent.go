@@ -22,9 +22,10 @@ const (
 	helloTime = 10 * time.Second // for the launcher's first frame
 	tickTime  = time.Second      // heartbeats, and the core's clock
 	killPoll  = 20 * time.Millisecond
-	sweepTime = 3 * time.Second
-	// stuckSweepTime is for what is left beside ranks that have not died of the kill for stuckTime.
-	stuckSweepTime = 300 * time.Millisecond
+	// sweepTime is for what is left when the ranks have ended; lastSweepTime is the least of it. The launcher waits
+	// for 3 s after the grace.
+	sweepTime     = 2 * time.Second
+	lastSweepTime = 300 * time.Millisecond
 )
 
 // Options say how an agent was started.
@@ -263,8 +264,8 @@ func (a *agent) finish() error {
 	close(a.ended)
 	a.procs.leave()
 	limit := sweepTime
-	if a.core.stuck {
-		limit = stuckSweepTime
+	if a.core.killed { // and so this is not the first time
+		limit = min(max(a.core.stuckAt-a.now(), lastSweepTime), sweepTime)
 	}
 	left := a.cage.Sweep(limit, a.procs.reap)
 	a.cage.Remove()
