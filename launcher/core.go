@@ -20,8 +20,11 @@ type (
 		exit wire.Exit // At is launcher time
 	}
 	eventLost struct{ lost wire.Lost } // a rank lost its connection to another
-	eventDone struct{ host int }       // every rank of a host is gone and swept
-	eventGone struct {                 // a host or its agent is lost
+	eventDone struct {                 // every rank of a host is gone and swept
+		host int
+		left []wire.Process // that cannot be killed
+	}
+	eventGone struct { // a host or its agent is lost
 		host int
 		err  error
 	}
@@ -55,6 +58,7 @@ const (
 type hostState struct {
 	name string
 	done bool
+	left []wire.Process // cannot be killed
 	lost error
 	at   time.Duration
 }
@@ -100,7 +104,7 @@ func (c *core) step(event any, now time.Duration) []any {
 	case eventAbort:
 		acts = c.abort(e.abort)
 	case eventDone:
-		c.hosts[e.host].done = true
+		c.hosts[e.host].done, c.hosts[e.host].left = true, e.left
 	case eventGone:
 		acts = c.gone(e, now)
 	case eventStop:
@@ -191,6 +195,9 @@ func failed(e wire.Exit) bool { return e.Code != 0 || e.Signal != 0 }
 func (c *core) result() Result {
 	r := Result{Stopped: c.reason, Exits: c.exits}
 	for i, h := range c.hosts {
+		for _, p := range h.left {
+			r.Unkillable = append(r.Unkillable, Unkillable{Host: h.name, Process: p})
+		}
 		if h.lost != nil {
 			r.Lost = append(r.Lost, HostError{Host: h.name, Err: h.lost})
 		} else if !h.done {

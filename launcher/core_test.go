@@ -38,7 +38,7 @@ func stopped(host, rank, signal int, second float64) at {
 	return at{second, eventExit{host, wire.Exit{Rank: rank, Signal: signal, Stopped: true, At: time.Duration(second * float64(time.Second))}}}
 }
 
-func done(host int, second float64) at { return at{second, eventDone{host}} }
+func done(host int, second float64) at { return at{second, eventDone{host: host}} }
 func tick(second float64) at           { return at{second, eventTick{}} }
 
 // play steps a core through events and writes down what it does: "2s abort rank 1 on a".

@@ -247,7 +247,13 @@ func (j *job) frame(s *session, f wire.Frame) error {
 		return wire.Handle(f, func(g wire.Get) error { return j.fences.get(s.out, g) })
 	case wire.TypeDone:
 		s.endInput()
-		j.post(eventDone{s.index})
+		var done wire.Done
+		if len(f.Payload) > 0 {
+			if err := f.Decode(&done); err != nil {
+				return err
+			}
+		}
+		j.post(eventDone{s.index, done.Unkillable[:min(len(done.Unkillable), wire.MaxUnkillable)]})
 		return nil
 	}
 	return &wire.FormatError{Reason: fmt.Sprintf("the agent sent a %s frame", f.Type)}

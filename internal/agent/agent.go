@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/gorun/gorun/internal/contain"
 	"github.com/gorun/gorun/internal/kv"
 	"github.com/gorun/gorun/internal/rankenv"
 	"github.com/gorun/gorun/internal/wire"
@@ -20,13 +22,18 @@ const (
 	helloTime = 10 * time.Second // for the launcher's first frame
 	tickTime  = time.Second      // heartbeats, and the core's clock
 	killPoll  = 20 * time.Millisecond
-	sweepTime = 3 * time.Second
+	// sweepTime is for what is left when the ranks have ended; lastSweepTime is the least of it. The launcher waits
+	// for 3 s after the grace.
+	sweepTime     = 2 * time.Second
+	lastSweepTime = 300 * time.Millisecond
 )
 
 // Options say how an agent was started.
 type Options struct {
 	Nonce string // from the command line; marks the start of the frames
 	Build string // content id of this executable
+	Guard string // the guard's name, as it gave it
+	tasks int    // tasksPerRank, unless it is set
 }
 
 // agent is the thin shell around core.
@@ -44,6 +51,9 @@ type agent struct {
 	door    *kv.Door
 	tokens  map[int]string
 	procs   *processes
+	cage    *contain.Cage // of the ranks and all that they start
+	tasks   int           // that there may be for each rank
+	guard   contain.Guard
 	stdin   *stdin
 
 	mu    sync.Mutex // guards what frames and the loop share
@@ -60,7 +70,14 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, opts Options) error
 	}
 	a := &agent{out: wire.NewWriter(out), began: time.Now(), events: make(chan any, 64),
 		started: make(chan struct{}), ended: make(chan struct{}), pumps: map[uint32]*pump{}, tokens: map[int]string{}}
-	a.stdin = newStdin(a.out)
+	a.stdin, a.tasks = newStdin(a.out), cmp.Or(opts.tasks, tasksPerRank)
+	var err error
+	if a.guard, err = contain.ParseGuard(opts.Guard); err != nil {
+		return fmt.Errorf("find the guard: %w", err)
+	}
+	a.cage = contain.Open(a.guard)
+	a.procs = newProcesses(a.cage, func(rank int, status syscall.WaitStatus, used syscall.Rusage) { a.post(exitEvent(rank, status, used)) })
+	defer a.procs.close()
 	a.own = ownResources()
 	if err := a.hello(out, opts); err != nil {
 		return fmt.Errorf("greet the launcher: %w", err)
@@ -106,7 +123,7 @@ func (a *agent) takeJob(frames *wire.Reader, opts Options) error {
 	case err != nil:
 		return errors.Join(err, a.out.SendMessage(wire.TypeRefuse, wire.Refuse{Code: codeHostFailed, What: err.Error()}))
 	}
-	return a.out.SendMessage(wire.TypeReady, wire.Ready{FreePort: freePort(), Places: a.places()})
+	return a.out.SendMessage(wire.TypeReady, wire.Ready{FreePort: freePort(), Places: a.places(), Contained: a.cage.String()})
 }
 
 // expect reads the frame that must come now; heartbeats may come before it.
@@ -142,8 +159,6 @@ func (a *agent) openDoor() error {
 func (a *agent) run(ctx context.Context, frames *wire.Reader) error {
 	a.core = newCore(a.job.Grace)
 	a.core.heard, a.core.memory = a.now(), readMemory("/")
-	a.procs = newProcesses(func(rank int, status syscall.WaitStatus, used syscall.Rusage) { a.post(exitEvent(rank, status, used)) })
-	defer a.procs.close()
 	go a.read(frames) // ends with in, which is not ours to close
 	beat := time.NewTicker(tickTime)
 	defer beat.Stop()
@@ -194,7 +209,8 @@ func (a *agent) apply(event any) (finished bool) {
 		case actSignal:
 			a.procs.signal(act.rank, act.signal)
 		case actKillTree:
-			killTree(os.Getpid())
+			a.procs.leave()
+			a.cage.Kill()
 		case actReport:
 			a.rankEnded(act.exit.Rank)
 			a.tell(wire.TypeExit, act.exit)
@@ -246,16 +262,37 @@ func (a *agent) abandon() {
 // finish sweeps what the ranks left behind and says done.
 func (a *agent) finish() error {
 	close(a.ended)
-	left := sweep(sweepTime, a.procs.reap)
+	a.procs.leave()
+	limit := sweepTime
+	if a.core.killed { // and so this is not the first time
+		limit = min(max(a.core.stuckAt-a.now(), lastSweepTime), sweepTime)
+	}
+	left := a.cage.Sweep(limit, a.procs.reap)
+	a.cage.Remove()
 	if a.core.gone {
-		return nil // nobody to tell, and writers may be stuck: the process ends now
+		return unkillable(left) // nobody to tell, and writers may be stuck: the process ends now
 	}
 	a.discard()
+	a.cutOutput()
 	a.wg.Wait()
-	if left > 0 {
-		return fmt.Errorf("%d processes cannot be killed", left)
+	return errors.Join(unkillable(left), a.out.SendMessage(wire.TypeDone, doneOf(left)))
+}
+
+// doneOf is the last word about a host.
+func doneOf(left []contain.Process) (done wire.Done) {
+	for _, p := range left[:min(len(left), wire.MaxUnkillable)] {
+		done.Unkillable = append(done.Unkillable, wire.Process{PID: p.PID, Name: p.Name, State: string(p.State)})
 	}
-	return a.out.Send(wire.TypeDone, 0, nil)
+	return done
+}
+
+// cutOutput ends the pipes of ranks that could not be killed. Those of the others have had their time.
+func (a *agent) cutOutput() {
+	for rank, r := range a.core.ranks {
+		if !r.exited {
+			a.rankEnded(rank)
+		}
+	}
 }
 
 func exitEvent(rank int, status syscall.WaitStatus, used syscall.Rusage) eventExited {

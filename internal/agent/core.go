@@ -20,6 +20,9 @@ const (
 	// flushTime is how long after the kill output may wait for a launcher that
 	// cannot print it.
 	flushTime = 2 * time.Second
+	// stuckTime is how long after the first kill a rank may still be there. It waits in the kernel then, on a dead
+	// file system or device, and may do so for ever.
+	stuckTime = 2 * time.Second
 )
 
 type (
@@ -65,7 +68,10 @@ type core struct {
 	grace    time.Duration
 	stopping bool
 	gone     bool
-	flushed  bool // what output there still is has waited long enough
+	flushed  bool          // what output there still is has waited long enough
+	killed   bool          // once at least
+	stuckAt  time.Duration // when killed: ranks that are still there then cannot be killed
+	stuck    bool
 	finished bool
 	killAt   time.Duration // when stopping
 	heard    time.Duration // last word from the launcher
@@ -155,7 +161,7 @@ func (c *core) stop(grace, now time.Duration) []any {
 
 func (c *core) launcherGone(why string, now time.Duration) []any {
 	if c.gone {
-		return nil
+		return c.tick(now)
 	}
 	c.gone = true
 	return append([]any{actAbandon{why}}, c.stop(min(c.grace, goneGrace), now)...)
@@ -167,6 +173,10 @@ func (c *core) tick(now time.Duration) []any {
 	}
 	c.flushed = c.flushed || (c.stopping && now >= c.killAt+flushTime)
 	if c.stopping && now >= c.killAt {
+		if !c.killed {
+			c.killed, c.stuckAt = true, now+stuckTime
+		}
+		c.stuck = now >= c.stuckAt
 		for _, r := range c.ranks {
 			r.signalled = true
 		}
@@ -175,14 +185,14 @@ func (c *core) tick(now time.Duration) []any {
 	return nil
 }
 
-// over reports whether every rank has ended and its output is out, or has
+// over reports whether every rank has ended, or cannot be ended, and its output is out, or has
 // nowhere to go.
 func (c *core) over() bool {
 	if len(c.ranks) == 0 {
 		return c.stopping
 	}
 	for _, r := range c.ranks {
-		if !r.exited || (r.streams > 0 && !c.gone && !c.flushed) {
+		if (!r.exited && !c.stuck) || (r.streams > 0 && !c.gone && !c.flushed) {
 			return false
 		}
 	}

@@ -81,7 +81,7 @@ func prepareProgram(w wire.Program, job wire.Job, inherited []string) (program, 
 	p.env["PWD"] = p.dir
 	p.singularity = rankenv.FindContainer(p.argv).Runtime == rankenv.Singularity
 	if p.singularity {
-		contain(p.env)
+		prefixForContainers(p.env)
 	}
 	var err error
 	p.path, err = lookProgram(p.argv[0], p.dir, p.env["PATH"])
@@ -136,8 +136,8 @@ func taken(env map[string]string) map[string]bool {
 	return rankenv.Taken(list)
 }
 
-// contain sets for containers what env has been given here, unless the user did.
-func contain(env map[string]string) {
+// prefixForContainers sets for containers what env has been given here, unless the user did.
+func prefixForContainers(env map[string]string) {
 	for _, kv := range rankenv.Prefixed([]string{rankenv.Unbuffered + "=" + env[rankenv.Unbuffered]}, taken(env)) {
 		name, value, _ := strings.Cut(kv, "=")
 		env[name] = value

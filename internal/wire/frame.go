@@ -49,7 +49,7 @@ const (
 	TypeValue                     // L: Value, answers Get
 	TypeFence                     // A: Fence, the values of this host's ranks
 	TypeFenced                    // L: Fence, the values of all ranks
-	TypeDone                      // A: every rank is gone and all output is sent
+	TypeDone                      // A: Done, or nothing: every rank is gone, as far as it can be, and all output is sent
 	typeEnd
 )
 

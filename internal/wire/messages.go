@@ -83,6 +83,8 @@ type Rank struct {
 type Ready struct {
 	FreePort int // a port that was free on this host, for MASTER_PORT
 	Places   []Place
+	// Contained says what keeps the ranks and all that they start together, in words.
+	Contained string `json:",omitempty"`
 }
 
 // Refuse says why it cannot. Code is the exit code gorun should end with.
@@ -128,6 +130,22 @@ const (
 	MemoryOfGroup OutOfMemory = "cgroup"   // a cgroup's limit was reached
 	MemoryLikely  OutOfMemory = "probably" // the host's, and whom the kernel killed is not known
 )
+
+// Done is an agent's last word. Without a payload nothing is left.
+type Done struct {
+	// Unkillable are processes that SIGKILL did not end, at most MaxUnkillable.
+	Unkillable []Process `json:",omitempty"`
+}
+
+// MaxUnkillable is the most processes that a done tells of.
+const MaxUnkillable = 64
+
+// Process is a process of a host.
+type Process struct {
+	PID   int
+	Name  string
+	State string // a letter as in proc(5): D waits in the kernel
+}
 
 // Stop ends the job on a host: TERM to every rank's process group, KILL to all
 // that is left after Grace.
