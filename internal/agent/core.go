@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"slices"
 	"syscall"
 	"time"
 
@@ -97,10 +98,8 @@ func (c *core) step(event any, now time.Duration) []any {
 	case eventStop:
 		acts = c.stop(e.grace, now)
 	case eventSignal:
-		for rank, r := range c.ranks {
-			if !r.exited {
-				acts = append(acts, actSignal{rank, syscall.Signal(e.signal)})
-			}
+		for _, rank := range c.running() {
+			acts = append(acts, actSignal{rank, syscall.Signal(e.signal)})
 		}
 	case eventGone:
 		acts = c.launcherGone(e.why, now)
@@ -143,12 +142,10 @@ func (c *core) stop(grace, now time.Duration) []any {
 	}
 	c.stopping, c.killAt = true, now+grace
 	var acts []any
-	for rank, r := range c.ranks {
-		if !r.exited {
-			r.signalled = true
-			// A stopped process must be continued to see the TERM.
-			acts = append(acts, actSignal{rank, syscall.SIGTERM}, actSignal{rank, syscall.SIGCONT})
-		}
+	for _, rank := range c.running() {
+		c.ranks[rank].signalled = true
+		// A stopped process must be continued to see the TERM.
+		acts = append(acts, actSignal{rank, syscall.SIGTERM}, actSignal{rank, syscall.SIGCONT})
 	}
 	return append(acts, c.tick(now)...)
 }
@@ -173,6 +170,19 @@ func (c *core) tick(now time.Duration) []any {
 		return []any{actKillTree{}}
 	}
 	return nil
+}
+
+// running are the ranks that have not ended, in their order: what the core does
+// depends on its events alone.
+func (c *core) running() []int {
+	var ranks []int
+	for rank, r := range c.ranks {
+		if !r.exited {
+			ranks = append(ranks, rank)
+		}
+	}
+	slices.Sort(ranks)
+	return ranks
 }
 
 // over reports whether every rank has ended and its output is out, or has

@@ -3,7 +3,6 @@ package agent
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -24,19 +23,9 @@ func play(events []at) (*core, []string) {
 	var did []string
 	for _, e := range events {
 		now := time.Duration(e.second * float64(time.Second))
-		var now4, now5 []string // ranks come in any order
 		for _, act := range c.step(e.event, now) {
-			text := fmt.Sprintf("%v %s", now, describe(act))
-			if s, ok := act.(actSignal); ok && s.rank == 5 {
-				now5 = append(now5, text)
-			} else {
-				now4 = append(now4, text)
-			}
-			if _, ok := act.(actSignal); !ok {
-				did, now4, now5 = slices.Concat(did, now4[:len(now4)-1], now5, []string{text}), nil, nil
-			}
+			did = append(did, fmt.Sprintf("%v %s", now, describe(act)))
 		}
-		did = slices.Concat(did, now4, now5)
 	}
 	return c, did
 }
