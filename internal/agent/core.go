@@ -38,6 +38,7 @@ type (
 	eventStop    struct{ grace time.Duration } // the launcher wants the job ended
 	eventSignal  struct{ signal int }          // the launcher passes a signal on
 	eventGone    struct{ why string }          // the launcher is gone, or the guard, or we are signalled
+	eventAborted struct{}                      // ranks are told that the job cannot go on
 	eventHeard   struct{}                      // any frame from the launcher
 	eventTick    struct{}                      // time passed
 	eventRunning struct{ ranks []int }         // these ranks were started or will report eventExited
@@ -65,6 +66,7 @@ type core struct {
 	ranks    map[int]*rankState
 	grace    time.Duration
 	stopping bool
+	aborted  bool // what ranks do from now on may be because they were told to abort
 	gone     bool
 	flushed  bool // what output there still is has waited long enough
 	finished bool
@@ -89,6 +91,8 @@ func (c *core) step(event any, now time.Duration) []any {
 		}
 	case eventHeard:
 		c.heard = now
+	case eventAborted:
+		c.aborted = true
 	case eventExited:
 		acts = c.exited(e, now)
 	case eventDrained:
@@ -123,7 +127,7 @@ func (c *core) exited(e eventExited, now time.Duration) []any {
 		r.streams = 0
 	}
 	exit := wire.Exit{Rank: e.rank, Code: e.code, Signal: e.signal, Core: e.core,
-		Stopped: r.signalled, At: now, Failed: e.failed, MaxRSS: e.maxRSS, CPU: e.cpu}
+		Stopped: r.signalled, Aborted: c.aborted, At: now, Failed: e.failed, MaxRSS: e.maxRSS, CPU: e.cpu}
 	if e.memory != nil && !r.signalled {
 		exit.OutOfMemory, exit.MemoryLimit = outOfMemory(c.memory, *e.memory, c.blamed, e.maxRSS)
 		if exit.OutOfMemory != "" {

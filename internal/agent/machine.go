@@ -48,13 +48,15 @@ func (m *Machine) step(event any, now time.Duration) {
 	}
 }
 
-// Frame takes what the launcher sent: a wire.Stop, a wire.Signal, or anything
+// Frame takes what the launcher sent: a wire.Stop, wire.Signal or wire.Abort, or anything
 // else, which shows that it lives.
 func (m *Machine) Frame(message any, now time.Duration) {
 	m.step(eventHeard{}, now)
 	switch message := message.(type) {
 	case wire.Stop:
 		m.step(eventStop{message.Grace}, now)
+	case wire.Abort:
+		m.step(eventAborted{}, now)
 	case wire.Signal:
 		m.step(eventSignal{message.Number}, now)
 	}

@@ -157,7 +157,11 @@ func (a *agent) frame(f wire.Frame) error {
 	case wire.TypeSignal:
 		return wire.Handle(f, func(s wire.Signal) error { a.post(eventSignal{s.Number}); return nil })
 	case wire.TypeAbort:
-		return wire.Handle(f, func(m wire.Abort) error { a.relay.abort(m); return nil })
+		return wire.Handle(f, func(m wire.Abort) error {
+			a.post(eventAborted{}) // before any rank can act on it
+			a.relay.abort(m)
+			return nil
+		})
 	case wire.TypeFenced:
 		return wire.Handle(f, func(m wire.Fence) error { a.relay.fenced(m); return nil })
 	case wire.TypeValue:
