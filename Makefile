@@ -13,7 +13,7 @@ export CGO_CFLAGS  ?= -g -O2 -Wno-deprecated-declarations
 export CGO_LDFLAGS ?= -g -O2 -Wl,-z,lazy
 
 .DEFAULT_GOAL := help
-.PHONY: help build man install demo test lint fuzz bench bench-peers clean
+.PHONY: help build man install demo test lint fuzz simulate bench bench-peers clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -64,6 +64,9 @@ lint: ## gofmt, go vet, staticcheck, go mod tidy
 
 fuzz: ## fuzz every target for FUZZTIME, 30s by default
 	@.ci/fuzz
+
+simulate: ## N made-up jobs (1000000) on a clock of their own, from seed FROM (0); one with its log: SEED=7
+	@SIMULATE_N=$(or $(N),1000000) SIMULATE_FROM=$(FROM) SIMULATE_SEED=$(SEED) $(GO) test -count=1 -timeout 0 -v -run '^TestWholeJobs$$' ./launcher
 
 bench: ## benchmarks of the collectives and of launching
 	$(GO) test -run '^$$' -bench . -benchmem ./ring/... ./launcher/... ./cmd/gorun/...

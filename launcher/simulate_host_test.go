@@ -110,7 +110,11 @@ func (h *simHost) frame(message any) {
 		switch message := message.(type) {
 		case hangUp:
 			h.agent.Gone(h.clock())
+		case wire.Stop:
+			h.reap()
+			h.agent.Frame(message, h.clock())
 		case wire.Abort:
+			h.reap()
 			h.agent.Frame(message, h.clock())
 			h.abort()
 		case wire.Fence:
@@ -122,6 +126,12 @@ func (h *simHost) frame(message any) {
 			h.agent.Frame(message, h.clock())
 		}
 	})
+}
+
+func (h *simHost) reap() {
+	for _, r := range h.ranks {
+		r.reap()
+	}
 }
 
 func (h *simHost) abort() {

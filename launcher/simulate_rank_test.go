@@ -19,7 +19,7 @@ type simRank struct {
 	onTerm         int
 	waits          string // the fence it is in
 	pending        []func()
-	streams        int
+	reaped         bool
 
 	told    bool // that the job cannot go on: nobody can tell why it ends after that
 	touched bool // its end may be a consequence from now on
@@ -38,7 +38,7 @@ const (
 )
 
 func newSimRank(h *simHost, rank int) *simRank {
-	r := &simRank{host: h, rank: rank, alive: true, streams: 2}
+	r := &simRank{host: h, rank: rank, alive: true}
 	if w := h.w; !w.harmless {
 		r.onTerm = w.dice.IntN(4)
 		if w.oneIn(6) {
@@ -118,25 +118,30 @@ func (r *simRank) end(code int, signal syscall.Signal) {
 	r.alive, r.code, r.killed, r.endedAt = false, code, signal, w.now
 	r.origin = (code != 0 || signal != 0) && !r.touched
 	w.note("rank %d on %s ends: code %d signal %d origin %v", r.rank, h.name, code, signal, r.origin)
-	w.after(w.upTo(2*time.Millisecond), func() {
-		h.do(&h.own, func() {
-			r.endedAt = w.now
-			h.agent.Exited(r.rank, code, int(signal), h.clock())
-		})
-		open := w.upTo(5 * time.Millisecond)
-		if r.daemons > 0 { // it holds the pipes
-			open = drainTime
-		}
-		for range r.streams {
-			w.after(open, func() { h.do(&h.own, func() { h.agent.Drained(r.rank, h.clock()) }) })
-		}
-	})
+	w.after(w.upTo(2*time.Millisecond), func() { h.do(&h.own, r.reap) })
 	if w.ring && (code != 0 || signal != 0) {
 		for _, other := range w.ranks {
 			if other != r && other.alive {
 				w.after(w.upTo(50*time.Millisecond), func() { other.loses(r.rank) })
 			}
 		}
+	}
+}
+
+// reap is what the agent does with a process that has ended.
+func (r *simRank) reap() {
+	if r.alive || r.reaped {
+		return
+	}
+	w, h := r.world(), r.host
+	r.reaped, r.endedAt = true, w.now
+	h.agent.Exited(r.rank, r.code, int(r.killed), h.clock())
+	open := w.upTo(5 * time.Millisecond)
+	if r.daemons > 0 { // it holds the pipes
+		open = drainTime
+	}
+	for range 2 {
+		w.after(open, func() { h.do(&h.own, func() { h.agent.Drained(r.rank, h.clock()) }) })
 	}
 }
 

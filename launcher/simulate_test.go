@@ -127,7 +127,7 @@ func TestWholeJobs(t *testing.T) {
 		}
 		return
 	}
-	seeds, from := fromEnv(t, "SIMULATE_N", 20_000), fromEnv(t, "SIMULATE_FROM", 0)
+	seeds, from := fromEnv(t, "SIMULATE_N", simulatedJobs), fromEnv(t, "SIMULATE_FROM", 0)
 	const workers = 4
 	codes := map[int]int{}
 	var mu sync.Mutex
