@@ -150,8 +150,10 @@ func (r *simRank) loses(other int) {
 	r.soon(func() {
 		w, h := r.world(), r.host
 		r.touched = true
-		h.do(&h.own, func() { h.up.send(wire.Lost{By: r.rank, Rank: other, Cause: "reset"}) })
-		w.after(w.upTo(20*time.Millisecond), func() { r.exit(1) })
+		h.do(&h.own, func() {
+			h.up.send(wire.Lost{By: r.rank, Rank: other, Cause: "reset"})
+			w.after(w.upTo(20*time.Millisecond), func() { r.exit(1) }) // having the agent's answer
+		})
 	})
 }
 
