@@ -3,6 +3,7 @@ package agent
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -326,5 +327,22 @@ func TestCoreInAnyOrderOfEvents(t *testing.T) {
 	// A simulation that never kills, or never loses its launcher, tests less than it says.
 	if kills < 100 || gone < 100 {
 		t.Errorf("%d kills and %d lost launchers", kills, gone)
+	}
+}
+
+// An exit says whether the rank had been told to abort before it: then nobody can say that it failed by itself.
+func TestExitTellsOfAnAbortBefore(t *testing.T) {
+	c := newCore(time.Second)
+	c.step(eventRunning{[]int{4, 5}}, 0)
+	var told []bool
+	for _, event := range []any{eventExited{rank: 4, code: 1}, eventAborted{}, eventExited{rank: 5, code: 1}} {
+		for _, act := range c.step(event, time.Second) {
+			if report, ok := act.(actReport); ok {
+				told = append(told, report.exit.Aborted)
+			}
+		}
+	}
+	if !slices.Equal(told, []bool{false, true}) {
+		t.Errorf("told to abort before: %v, want false, true", told)
 	}
 }
