@@ -71,6 +71,7 @@ type core struct {
 	exits    []wire.Exit
 	victims  map[int]bool // ranks that reported the loss of another before they ended
 	aborted  bool
+	told     string // why the ranks were told to abort
 	reason   StopReason
 	stopping bool
 	giveUpAt time.Duration
@@ -160,7 +161,10 @@ func (c *core) abort(a wire.Abort) []any {
 	if c.aborted {
 		return nil
 	}
-	c.aborted = true
+	c.aborted, c.told = true, a.Cause
+	if a.Rank >= 0 {
+		c.told = fmt.Sprintf("rank %d on %s: %s", a.Rank, a.Host, a.Cause)
+	}
 	return []any{actAbort{a}}
 }
 
@@ -209,7 +213,8 @@ func (c *core) result() Result {
 }
 
 // cause is the first failure in time that is nobody's consequence: not a rank
-// that we ended, and not one that had lost another rank, unless there is no other.
+// that we ended, and not one that had lost another rank or was told to abort, unless
+// there is no other.
 func (c *core) cause() *Failure {
 	var first *Failure
 	var firstAt time.Duration
@@ -221,7 +226,11 @@ func (c *core) cause() *Failure {
 	}
 	for _, e := range c.exits {
 		if failed(e) && !e.Stopped {
-			consider(e.At, Failure{Rank: e.Rank, Host: c.hostOf(e.Rank), Exit: e, At: e.At, Victim: c.victims[e.Rank]})
+			f := Failure{Rank: e.Rank, Host: c.hostOf(e.Rank), Exit: e, At: e.At, Victim: c.victims[e.Rank]}
+			if e.Aborted && !f.Victim {
+				f.Victim, f.Told = true, printable(c.told)
+			}
+			consider(e.At, f)
 		}
 	}
 	for _, h := range c.hosts {

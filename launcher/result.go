@@ -48,7 +48,8 @@ type Failure struct {
 	Host   string
 	Exit   wire.Exit
 	Lost   error
-	Victim bool // it had lost another rank before, whose failure is not known
+	Victim bool   // it had lost another rank before, whose failure is not known, or was told to abort
+	Told   string // why it was told to abort before; "": it was not
 	At     time.Duration
 	Stderr []string // the rank's last lines there, at most 3, safe for a terminal
 	Log    string   // the file with its stderr, or else its stdout; "": none

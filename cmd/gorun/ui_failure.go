@@ -115,6 +115,8 @@ func failureHint(f launcher.Failure) string {
 	switch {
 	case f.Lost != nil:
 		return fmt.Sprintf("is %s up, and does it answer? Its ranks end by themselves when gorun is out of reach", f.Host)
+	case f.Told != "":
+		return "it was told before that the job cannot go on: " + f.Told
 	case f.Victim:
 		return "it had lost its connection to another rank before"
 	case e.Failed != "" || e.Stopped:

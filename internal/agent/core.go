@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"slices"
 	"syscall"
 	"time"
 
@@ -40,6 +41,7 @@ type (
 	eventStop    struct{ grace time.Duration } // the launcher wants the job ended
 	eventSignal  struct{ signal int }          // the launcher passes a signal on
 	eventGone    struct{ why string }          // the launcher is gone, or the guard, or we are signalled
+	eventAborted struct{}                      // ranks are told that the job cannot go on
 	eventHeard   struct{}                      // any frame from the launcher
 	eventTick    struct{}                      // time passed
 	eventRunning struct{ ranks []int }         // these ranks were started or will report eventExited
@@ -67,6 +69,7 @@ type core struct {
 	ranks    map[int]*rankState
 	grace    time.Duration
 	stopping bool
+	aborted  bool // what ranks do from now on may be because they were told to abort
 	gone     bool
 	flushed  bool          // what output there still is has waited long enough
 	killed   bool          // once at least
@@ -94,6 +97,8 @@ func (c *core) step(event any, now time.Duration) []any {
 		}
 	case eventHeard:
 		c.heard = now
+	case eventAborted:
+		c.aborted = true
 	case eventExited:
 		acts = c.exited(e, now)
 	case eventDrained:
@@ -103,10 +108,8 @@ func (c *core) step(event any, now time.Duration) []any {
 	case eventStop:
 		acts = c.stop(e.grace, now)
 	case eventSignal:
-		for rank, r := range c.ranks {
-			if !r.exited {
-				acts = append(acts, actSignal{rank, syscall.Signal(e.signal)})
-			}
+		for _, rank := range c.running() {
+			acts = append(acts, actSignal{rank, syscall.Signal(e.signal)})
 		}
 	case eventGone:
 		acts = c.launcherGone(e.why, now)
@@ -130,7 +133,7 @@ func (c *core) exited(e eventExited, now time.Duration) []any {
 		r.streams = 0
 	}
 	exit := wire.Exit{Rank: e.rank, Code: e.code, Signal: e.signal, Core: e.core,
-		Stopped: r.signalled, At: now, Failed: e.failed, MaxRSS: e.maxRSS, CPU: e.cpu}
+		Stopped: r.signalled, Aborted: c.aborted, At: now, Failed: e.failed, MaxRSS: e.maxRSS, CPU: e.cpu}
 	if e.memory != nil && !r.signalled {
 		exit.OutOfMemory, exit.MemoryLimit = outOfMemory(c.memory, *e.memory, c.blamed, e.maxRSS)
 		if exit.OutOfMemory != "" {
@@ -149,12 +152,10 @@ func (c *core) stop(grace, now time.Duration) []any {
 	}
 	c.stopping, c.killAt = true, now+grace
 	var acts []any
-	for rank, r := range c.ranks {
-		if !r.exited {
-			r.signalled = true
-			// A stopped process must be continued to see the TERM.
-			acts = append(acts, actSignal{rank, syscall.SIGTERM}, actSignal{rank, syscall.SIGCONT})
-		}
+	for _, rank := range c.running() {
+		c.ranks[rank].signalled = true
+		// A stopped process must be continued to see the TERM.
+		acts = append(acts, actSignal{rank, syscall.SIGTERM}, actSignal{rank, syscall.SIGCONT})
 	}
 	return append(acts, c.tick(now)...)
 }
@@ -183,6 +184,19 @@ func (c *core) tick(now time.Duration) []any {
 		return []any{actKillTree{}}
 	}
 	return nil
+}
+
+// running are the ranks that have not ended, in their order: what the core does
+// depends on its events alone.
+func (c *core) running() []int {
+	var ranks []int
+	for rank, r := range c.ranks {
+		if !r.exited {
+			ranks = append(ranks, rank)
+		}
+	}
+	slices.Sort(ranks)
+	return ranks
 }
 
 // over reports whether every rank has ended, or cannot be ended, and its output is out, or has

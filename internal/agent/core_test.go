@@ -24,19 +24,9 @@ func play(events []at) (*core, []string) {
 	var did []string
 	for _, e := range events {
 		now := time.Duration(e.second * float64(time.Second))
-		var now4, now5 []string // ranks come in any order
 		for _, act := range c.step(e.event, now) {
-			text := fmt.Sprintf("%v %s", now, describe(act))
-			if s, ok := act.(actSignal); ok && s.rank == 5 {
-				now5 = append(now5, text)
-			} else {
-				now4 = append(now4, text)
-			}
-			if _, ok := act.(actSignal); !ok {
-				did, now4, now5 = slices.Concat(did, now4[:len(now4)-1], now5, []string{text}), nil, nil
-			}
+			did = append(did, fmt.Sprintf("%v %s", now, describe(act)))
 		}
-		did = slices.Concat(did, now4, now5)
 	}
 	return c, did
 }
@@ -345,5 +335,22 @@ func TestCoreInAnyOrderOfEvents(t *testing.T) {
 	// A simulation that never kills, loses its launcher or has a rank that cannot be killed tests less than it says.
 	if kills < 100 || gone < 100 || stuck < 100 {
 		t.Errorf("%d kills, %d lost launchers and %d times unkillable ranks", kills, gone, stuck)
+	}
+}
+
+// An exit says whether the rank had been told to abort before it: then nobody can say that it failed by itself.
+func TestExitTellsOfAnAbortBefore(t *testing.T) {
+	c := newCore(time.Second)
+	c.step(eventRunning{[]int{4, 5}}, 0)
+	var told []bool
+	for _, event := range []any{eventExited{rank: 4, code: 1}, eventAborted{}, eventExited{rank: 5, code: 1}} {
+		for _, act := range c.step(event, time.Second) {
+			if report, ok := act.(actReport); ok {
+				told = append(told, report.exit.Aborted)
+			}
+		}
+	}
+	if !slices.Equal(told, []bool{false, true}) {
+		t.Errorf("told to abort before: %v, want false, true", told)
 	}
 }

@@ -175,11 +175,20 @@ func (a *agent) frame(f wire.Frame) error {
 	case wire.TypeStart:
 		return wire.Handle(f, func(s wire.Start) error { a.post(s); return nil })
 	case wire.TypeStop:
-		return wire.Handle(f, func(s wire.Stop) error { a.post(eventStop{s.Grace}); return nil })
+		return wire.Handle(f, func(s wire.Stop) error {
+			a.procs.reap() // who has ended did so by itself
+			a.post(eventStop{s.Grace})
+			return nil
+		})
 	case wire.TypeSignal:
 		return wire.Handle(f, func(s wire.Signal) error { a.post(eventSignal{s.Number}); return nil })
 	case wire.TypeAbort:
-		return wire.Handle(f, func(m wire.Abort) error { a.relay.abort(m); return nil })
+		return wire.Handle(f, func(m wire.Abort) error {
+			a.procs.reap()
+			a.post(eventAborted{}) // before any rank can act on it
+			a.relay.abort(m)
+			return nil
+		})
 	case wire.TypeFenced:
 		return wire.Handle(f, func(m wire.Fence) error { a.relay.fenced(m); return nil })
 	case wire.TypeValue:

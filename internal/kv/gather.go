@@ -1,6 +1,9 @@
 package kv
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // MaxFence is the most bytes one rank may bring to a fence.
 const MaxFence = 64 << 10
@@ -31,16 +34,17 @@ func (e *DuplicateError) Error() string {
 }
 
 // Stuck reports an open name that can never complete, since one of the members
-// that have ended is not in it.
+// that have ended is not in it. Of several it is the first in the alphabet.
 func (g *Gather) Stuck(ended []int) (name string, member int, stuck bool) {
-	for name, got := range g.open {
-		for _, m := range ended {
-			if _, in := got[m]; !in {
-				return name, m, true
-			}
+	for open, got := range g.open {
+		if stuck && name <= open {
+			continue
+		}
+		if i := slices.IndexFunc(ended, func(m int) bool { _, in := got[m]; return !in }); i >= 0 {
+			name, member, stuck = open, ended[i], true
 		}
 	}
-	return "", 0, false
+	return name, member, stuck
 }
 
 // Add brings values by member. When they complete the name, it returns all

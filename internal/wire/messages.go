@@ -108,6 +108,7 @@ type Exit struct {
 	Signal  int           `json:",omitempty"` // signal that ended it
 	Core    bool          `json:",omitempty"`
 	Stopped bool          `json:",omitempty"` // the agent had signalled it before it ended
+	Aborted bool          `json:",omitempty"` // it had been told to abort before it ended
 	At      time.Duration // agent's monotonic clock, same as in heartbeats
 	// Start failures: errno text, with Code 126 or 127.
 	Failed string `json:",omitempty"`
