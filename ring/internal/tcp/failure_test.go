@@ -84,7 +84,7 @@ func TestPeerDies(t *testing.T) {
 // One of several stripes breaks.
 func TestStripeDies(t *testing.T) {
 	n := lobbyOf(t, 3)
-	var conns [3]*net.TCPConn
+	var conns [3]*line
 	for stripe := range conns {
 		var err error
 		if conns[stripe], err = dialAs(t, n, 0, stripe, 3); err != nil {
@@ -179,7 +179,7 @@ func TestInterruptWhileJoining(t *testing.T) {
 		} {
 			what := fmt.Sprintf("%s to rank %d", name, other)
 			n := open(t, 1)
-			if err := n.Meet(identity(1, 4), addrs); err != nil {
+			if err := n.Meet(identity(1, 4), peersAt(addrs)); err != nil {
 				t.Fatal(err)
 			}
 			done := started(func() error { return call(n) })

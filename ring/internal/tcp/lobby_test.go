@@ -26,7 +26,7 @@ type forming struct {
 func form(t testing.TB) *forming {
 	n := open(t, 1)
 	f := &forming{t: t, addr: n.Addrs()[0], net: n, done: make(chan struct{})}
-	if err := n.Meet(identity(1, 2), [][]netip.AddrPort{nil, n.Addrs()}); err != nil {
+	if err := n.Meet(identity(1, 2), peersAt([][]netip.AddrPort{nil, n.Addrs()})); err != nil {
 		t.Fatal(err)
 	}
 	ctx := testContext(t)
@@ -51,7 +51,7 @@ func (f *forming) dial() net.Conn {
 func (f *forming) finish() {
 	f.t.Helper()
 	n := open(f.t, 1)
-	if err := n.Meet(identity(0, 2), [][]netip.AddrPort{n.Addrs(), {f.addr}}); err != nil {
+	if err := n.Meet(identity(0, 2), peersAt([][]netip.AddrPort{n.Addrs(), {f.addr}})); err != nil {
 		f.t.Fatal(err)
 	}
 	start := time.Now()
@@ -264,14 +264,14 @@ func TestReflection(t *testing.T) {
 // lobbyOf is rank 2 of 3, with its lobby open and nobody waiting in it.
 func lobbyOf(t testing.TB, stripes int) *Net {
 	n := open(t, stripes)
-	if err := n.Meet(identity(2, 3), [][]netip.AddrPort{nil, nil, n.Addrs()}); err != nil {
+	if err := n.Meet(identity(2, 3), peersAt([][]netip.AddrPort{nil, nil, n.Addrs()})); err != nil {
 		t.Fatal(err)
 	}
 	return n
 }
 
 // dialAs is one connection of another rank, with a link of so many stripes.
-func dialAs(t testing.TB, n *Net, rank, stripe, stripes int) (*net.TCPConn, error) {
+func dialAs(t testing.TB, n *Net, rank, stripe, stripes int) (*line, error) {
 	s, err := newShaker(identity(rank, 3), stripes)
 	if err != nil {
 		t.Fatal(err)
@@ -285,7 +285,7 @@ func dialAs(t testing.TB, n *Net, rank, stripe, stripes int) (*net.TCPConn, erro
 
 func TestDuplicates(t *testing.T) {
 	n := lobbyOf(t, 2)
-	var conns [2]*net.TCPConn
+	var conns [2]*line
 	for stripe := range conns {
 		var err error
 		if conns[stripe], err = dialAs(t, n, 0, stripe, 2); err != nil {

@@ -43,6 +43,15 @@ func open(t testing.TB, stripes int, addrs ...netip.Addr) *Net {
 	return n
 }
 
+// peersAt are ranks that have told of their addresses alone.
+func peersAt(addrs [][]netip.AddrPort) []Peer {
+	peers := make([]Peer, len(addrs))
+	for rank := range addrs {
+		peers[rank].Addrs = addrs[rank]
+	}
+	return peers
+}
+
 // world is ranks that know each other, in this process.
 func world(t testing.TB, size, stripes int) []*Net {
 	t.Helper()
@@ -53,7 +62,7 @@ func world(t testing.TB, size, stripes int) []*Net {
 		addrs[rank] = nets[rank].Addrs()
 	}
 	for rank, n := range nets {
-		if err := n.Meet(identity(rank, size), addrs); err != nil {
+		if err := n.Meet(identity(rank, size), peersAt(addrs)); err != nil {
 			t.Fatal(err)
 		}
 	}
