@@ -20,6 +20,18 @@ const (
 	Encrypted              // TLS 1.3, which finds what anyone changes, and hides the data
 )
 
+func (g Guard) String() string {
+	switch g {
+	case Plain:
+		return "plain"
+	case Checked:
+		return "checked"
+	case Encrypted:
+		return "encrypted"
+	}
+	return fmt.Sprintf("guarded by %d", uint8(g))
+}
+
 const (
 	// chunk is how many bytes are sealed at a time. They stay in the cache of a core.
 	chunk = 64 << 10
