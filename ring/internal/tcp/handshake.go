@@ -159,6 +159,9 @@ func (s *shaker) dial(conn io.ReadWriter, to, stripe int) error {
 	}
 	last := make([]byte, macSize)
 	if _, err := io.ReadFull(inner, last); err != nil {
+		if s.guard == Encrypted { // the acceptor may have refused the certificate
+			err = fmt.Errorf("%w: %w", ErrRefused, err)
+		}
 		return err
 	}
 	if !hmac.Equal(last, mac(s.joinKey, 4, script)) {
