@@ -23,6 +23,8 @@ type card struct {
 	Host    string           `json:"host"`
 	Addrs   []netip.AddrPort `json:"addrs"`
 	Stripes int              `json:"stripes"`
+	Guard   string           `json:"guard,omitempty"`
+	Cert    []byte           `json:"cert,omitempty"`
 }
 
 // isAddr reports whether a fence is the one where ranks tell their addresses.
@@ -216,7 +218,7 @@ func TestR17CrossedJobs(t *testing.T) {
 
 // Ranks of an earlier epoch of the same job, with the same key, are not let in.
 func TestR18StaleEpoch(t *testing.T) {
-	g := ground{"tcp", "tcp", nil, 2, 1}
+	g := ground{name: "tcp", transport: "tcp", size: 2, streams: 1}
 	now, old := g.door(t), g.door(t)
 	old.Job, old.Key = now.Job, now.Key
 	now.Epoch = 1

@@ -35,8 +35,6 @@ func (g Guard) String() string {
 const (
 	// chunk is how many bytes are sealed at a time. They stay in the cache of a core.
 	chunk = 64 << 10
-	// wireRoom is how many sealed bytes one system call receives.
-	wireRoom = 4 * chunk
 )
 
 // line is a connection to a rank, and the guard of its data, if there is one.
@@ -45,52 +43,9 @@ type line struct {
 	guard *guard
 }
 
-// wire is what a guard's layer reads and writes: the connection itself during a
-// handshake, and memory afterwards, so that no call of the layer ever waits.
-type wire struct {
-	*net.TCPConn
-	detached   bool
-	in, out    []byte
-	begin, end int // of what has come in
-}
-
-func (w *wire) Read(b []byte) (int, error) {
-	if !w.detached {
-		return w.TCPConn.Read(b)
-	}
-	if w.begin == w.end {
-		return 0, os.ErrDeadlineExceeded // package tls goes on after a timeout
-	}
-	n := copy(b, w.in[w.begin:w.end])
-	w.begin += n
-	return n, nil
-}
-
-func (w *wire) Write(b []byte) (int, error) {
-	if !w.detached {
-		return w.TCPConn.Write(b)
-	}
-	w.out = append(w.out, b...)
-	return len(b), nil
-}
-
-// fill takes what has come. 0 bytes are the end.
-func (w *wire) fill(fd int) (int, error) {
-	if w.in == nil {
-		w.in = make([]byte, wireRoom)
-	}
-	w.end = copy(w.in, w.in[w.begin:w.end])
-	w.begin = 0
-	n, err := recv(fd, w.in[w.end:])
-	if err == nil {
-		w.end += n
-	}
-	return n, err
-}
-
 // guard has the calls of a bare socket, for data that a layer seals and opens.
 type guard struct {
-	layer  io.ReadWriter
+	layer  io.ReadWriter // wire itself, or TLS through it
 	wire   *wire
 	sealed int    // bytes of the engine that wire.out stands for and that it has not been told of
 	small  []byte // pieces that are sealed together

@@ -228,10 +228,10 @@ func (s *shaker) cover(conn io.ReadWriter, rank int, dialing bool) (io.ReadWrite
 	if !ok || rank >= len(s.peers) {
 		return nil, fmt.Errorf("no way to guard the data of rank %d", rank)
 	}
-	w := &wire{TCPConn: l.TCPConn}
+	w := newWire(l.TCPConn)
 	if s.guard == Checked {
-		l.guard = &guard{layer: newChecked(w), wire: w}
-		return conn, nil
+		l.guard = &guard{layer: w, wire: w}
+		return w, nil
 	}
 	secured, err := s.credentials.secure(w, s.peers[rank].Cert, dialing)
 	if err != nil {

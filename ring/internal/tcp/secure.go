@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
-	"net"
 	"time"
 )
 
@@ -62,7 +61,7 @@ func (c *credentials) config(theirs Fingerprint) *tls.Config {
 
 // secure does the TLS handshake on conn, whose other end has proven to hold the job's
 // key. The deadline is conn's.
-func (c *credentials) secure(conn net.Conn, theirs Fingerprint, dialing bool) (*tls.Conn, error) {
+func (c *credentials) secure(conn *wire, theirs Fingerprint, dialing bool) (*tls.Conn, error) {
 	role := tls.Server
 	if dialing {
 		role = tls.Client
