@@ -152,10 +152,13 @@ func TestS3WhatAListenerSees(t *testing.T) {
 // C11, S3: who changes what two ranks send each other makes the call fail on both, or changes
 // nothing: no result is wrong. Without a guard it may be, which this test shows as well.
 func TestC11ChangedOnTheWay(t *testing.T) {
-	for _, more := range []string{"RING_CHECKSUM=1", "GORUN_ENCRYPT=1", "RING_CHECKSUM=0"} {
+	for _, more := range []string{"RING_CHECKSUM=1", "GORUN_ENCRYPT=1", unguarded} {
 		t.Run(more, func(t *testing.T) {
 			t.Parallel()
-			wrong, failed, trials := 0, 0, rounds(40)
+			wrong, failed, trials := 0, 0, rounds(20)
+			if more == unguarded {
+				trials = 6 // most are waited for
+			}
 			for trial := range trials {
 				switch err := tamper(t, pairOf(more), rand.New(rand.NewPCG(11, uint64(trial)))); {
 				case errors.Is(err, errWrong):
@@ -164,12 +167,15 @@ func TestC11ChangedOnTheWay(t *testing.T) {
 					failed++
 				}
 			}
-			if guarded := more != "RING_CHECKSUM=0"; guarded && (wrong > 0 || failed < trials) || !guarded && wrong == 0 {
+			if guarded := more != unguarded; guarded && (wrong > 0 || failed < trials) || !guarded && wrong == 0 {
 				t.Errorf("of %d changes %d gave a wrong result, %d an error", trials, wrong, failed)
 			}
 		})
 	}
 }
+
+// unguarded is how a job is told to leave data as it is.
+const unguarded = "RING_CHECKSUM=0"
 
 var errWrong = errors.New("wrong result")
 
@@ -200,18 +206,25 @@ func tamper(t *testing.T, g ground, random *rand.Rand) error {
 	if err != nil {
 		return err
 	}
-	if err := ringtest.Each(2, func(rank int) error { return f.once(comms[rank], seat{n: 300_000}, plainly) }); err != nil {
+	if err := ringtest.Each(2, func(rank int) error { return f.once(comms[rank], seat{n: 100_000}, plainly) }); err != nil {
 		t.Fatal(err)
 	}
 	mu.Lock()
-	left = random.IntN(400_000)
+	left = random.IntN(130_000)
 	mu.Unlock()
 	errs := make([]error, g.size)
+	// Without a guard a changed description of a call may be waited on.
+	patience, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if len(g.more) > 0 && g.more[0] == unguarded {
+		patience, cancel = context.WithTimeout(ctx, time.Second)
+		defer cancel()
+	}
 	_ = ringtest.Each(g.size, func(rank int) error {
-		s := seat{n: 300_000}.at(comms[rank])
+		s := seat{n: 100_000}.at(comms[rank])
 		for range 3 { // a rank that has what it needs hears of it in the next call
 			w := f.fill(s, heap)
-			if errs[rank] = plainly(ctx, comms[rank], w); errs[rank] != nil {
+			if errs[rank] = plainly(patience, comms[rank], w); errs[rank] != nil {
 				break
 			}
 			if errs[rank] = f.check(s, w); errs[rank] != nil {
@@ -226,6 +239,9 @@ func tamper(t *testing.T, g ground, random *rand.Rand) error {
 		if errors.Is(err, errWrong) {
 			return err
 		}
+		if g.more[0] == unguarded {
+			continue // whatever it is
+		}
 		if peer := new(ring.PeerError); err != nil && !errors.As(err, &peer) && !errors.As(err, new(*ring.MismatchError)) {
 			t.Errorf("%v, want an error that names a rank", err)
 		}
@@ -233,7 +249,7 @@ func tamper(t *testing.T, g ground, random *rand.Rand) error {
 	if done.IsZero() || errs[0] == nil || errs[1] == nil {
 		return nil
 	}
-	if took > soon { // the goal is 1 s
+	if g.more[0] != unguarded && took > soon { // the goal is 1 s
 		t.Errorf("both ranks knew after %v", took)
 	}
 	return errs[0]
