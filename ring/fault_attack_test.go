@@ -26,6 +26,8 @@ type middleman struct {
 	tb      testing.TB
 	own     *net.TCPListener
 	touch   func(conn int, dialer bool, offset int, b []byte) // in the order of offsets; for each direction by itself
+	gate    chan struct{}                                     // nothing is handed on before it is closed, if there is one
+	found   chan netip.AddrPort
 	serving sync.WaitGroup
 
 	mu    sync.Mutex
@@ -38,7 +40,7 @@ func newMiddleman(tb testing.TB) *middleman {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	m := &middleman{tb: tb, own: l, touch: func(int, bool, int, []byte) {}}
+	m := &middleman{tb: tb, own: l, found: make(chan netip.AddrPort, 1), touch: func(int, bool, int, []byte) {}}
 	tb.Cleanup(m.end)
 	return m
 }
@@ -50,6 +52,7 @@ func (m *middleman) between(d *ringtest.Door, rank int) {
 		if !isAddr(name) || from != rank || json.Unmarshal(value, &c) != nil || len(c.Addrs) == 0 {
 			return value
 		}
+		m.found <- c.Addrs[0]
 		m.serving.Add(1)
 		go m.serve(c.Addrs[0])
 		c.Addrs = []netip.AddrPort{m.own.Addr().(*net.TCPAddr).AddrPort()}
@@ -63,6 +66,9 @@ func (m *middleman) between(d *ringtest.Door, rank int) {
 
 func (m *middleman) serve(to netip.AddrPort) {
 	defer m.serving.Done()
+	if m.gate != nil {
+		<-m.gate
+	}
 	for i := 0; ; i++ {
 		from, err := m.own.Accept()
 		if err != nil {

@@ -41,6 +41,12 @@ func greetings() map[string][]byte {
 		"tls":     {22, 3, 1, 0, 200, 1, 0, 0, 196, 3, 3, 1, 2, 3, 4},
 		"ssh":     []byte("SSH-2.0-OpenSSH_9.2\r\n"),
 		"redis":   []byte("*1\r\n$4\r\nPING\r\n"),
+		"smtp":    []byte("EHLO x\r\n"),
+		"mqtt":    {0x10, 12, 0, 4, 'M', 'Q', 'T', 'T', 4, 2, 0, 60, 0, 0},
+		"sql":     {0, 0, 0, 8, 4, 210, 22, 47},                                  // asks for TLS
+		"rdp":     {3, 0, 0, 19, 14, 224, 0, 0, 0, 0, 0, 1, 0, 8, 0, 3, 0, 0, 0}, // desktop
+		"hydra":   []byte("HYD\x00cmd=init pmi_version=1 pmi_subversion=1\n"),
+		"rank":    []byte("gorunrng\x00\x02"), // and no more
 		"zeros":   make([]byte, 4096),
 		"random":  random,
 	}
