@@ -240,6 +240,8 @@ func tamper(t *testing.T, g ground, random *rand.Rand) error {
 		}
 		return nil
 	})
+	mu.Lock()
+	defer mu.Unlock()
 	took := time.Since(done)
 	for _, err := range errs {
 		if errors.Is(err, errWrong) {

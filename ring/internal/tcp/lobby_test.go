@@ -98,6 +98,7 @@ func shakerOf(t testing.TB, self Identity) *shaker {
 	return s
 }
 
+// It is S1, and of S4, as all are treated alike, of the fault matrix.
 func TestStrangersAreNotAnswered(t *testing.T) {
 	greetings := map[string]string{
 		"http":    "GET / HTTP/1.1\r\nHost: x\r\n\r\n" + strings.Repeat("x", 200),
@@ -131,6 +132,8 @@ func TestPortScan(t *testing.T) {
 
 // More connections than may wait, which say nothing or one byte: the rank gets in
 // all the same.
+//
+// It is R20 of the fault matrix.
 func TestSlowStrangersMakeRoom(t *testing.T) {
 	f := form(t)
 	var conns []net.Conn
@@ -150,6 +153,7 @@ func TestSlowStrangersMakeRoom(t *testing.T) {
 	nothing(t, conns[len(conns)-1]) // nobody waits any more
 }
 
+// It is R20 of the fault matrix.
 func TestSilentStrangerIsDropped(t *testing.T) {
 	t.Parallel()
 	f := form(t)
@@ -215,6 +219,8 @@ func TestEveryRoleJobEpochAndCommHasItsKey(t *testing.T) {
 }
 
 // A recording of all that rank 0 said once does not get anyone in again.
+//
+// It is R21 of the fault matrix.
 func TestReplay(t *testing.T) {
 	f := form(t)
 	recorder := &recorder{ReadWriter: f.dial()}
@@ -238,6 +244,8 @@ func TestReplay(t *testing.T) {
 }
 
 // What the acceptor says, said back to it, does not count as a dialer's word.
+//
+// It is R21 of the fault matrix.
 func TestReflection(t *testing.T) {
 	f := form(t)
 	conn := f.dial()

@@ -240,6 +240,8 @@ func TestReductions(t *testing.T) {
 }
 
 // Bytes that come one at a time, so that every element and the sign are split.
+//
+// It is R12 of the fault matrix.
 func TestDribble(t *testing.T) {
 	n := lobbyOf(t, 1)
 	conn, err := dialAs(t, n, 0, 0, 1)
