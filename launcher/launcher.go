@@ -33,6 +33,8 @@ type Options struct {
 	Work *workdir.Tree
 	// Network is which of the hosts' addresses ranks may use.
 	Network Network
+	// Encrypt has ranks encrypt what they send each other over networks.
+	Encrypt bool
 	// Binding is what ranks are bound to; a line about each goes to Note with ReportBindings.
 	Binding        wire.Binding
 	ReportBindings bool
@@ -303,7 +305,7 @@ func (j *job) prepare(ctx context.Context, i int) error {
 // describe is the job as one host is told it.
 func (j *job) describe(h *PlannedHost, conn Host) wire.Job {
 	w := wire.Job{ID: j.id, Key: j.key, Size: j.plan.Size, Hosts: len(j.plan.Hosts), Host: h.Name,
-		Drop: sessionNames(), Env: bytesOf(j.opts.Env), Stdin: j.opts.inputOf(h), Grace: j.opts.Grace, Binding: j.opts.Binding}
+		Drop: sessionNames(), Env: bytesOf(j.opts.Env), Stdin: j.opts.inputOf(h), Grace: j.opts.Grace, Binding: j.opts.Binding, Encrypt: j.opts.Encrypt}
 	_, local := conn.(Local)
 	w.Programs, w.Ranks = programsFor(h.Ranks, j.opts.Programs, local)
 	if len(j.opts.Programs) > 1 {

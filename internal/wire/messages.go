@@ -62,6 +62,7 @@ type Job struct {
 	// Grace is the time between TERM and KILL when the agent must stop by itself.
 	Grace   time.Duration
 	Binding Binding
+	Encrypt bool `json:",omitempty"` // what ranks send each other over networks
 }
 
 // Program is what some of a host's ranks run.
