@@ -4,13 +4,13 @@ package launcher
 const codeUnsafe = 83
 
 // The scripts are single lines without ' \ and !, so that every login shell hands them to sh unharmed, and need
-// nothing but a POSIX shell, id and ls besides what they say. What varies comes as arguments.
+// nothing but a POSIX shell and ls besides what they say. What varies comes as arguments.
 
 // trustScript has the function trusted, which succeeds when nobody but the user u and root could change the file or
 // directory at $1, a path without links on the way: all on it belongs to one of them, and is not writable by others.
 // As in /tmp, a sticky directory may be. A group may write whose number is its owner's: it is the owner's own.
 // From the top down, so that what was looked at cannot be exchanged later.
-const trustScript = `u=$(id -u) || exit 83; ` +
+const trustScript = `u=; while read -r k v r; do case $k in Uid:) u=$v; break;; esac; done 2>/dev/null </proc/self/status; : "${u:=$(id -u)}"; ` +
 	`trusted() { q=$1; set --; while [ "$q" ]; do set -- "$q" "$@"; q=${q%/*}; done; ` +
 	`LC_ALL=C ls -ldn / "$@" | ( n=0; while read -r m l o g s a b c f; do n=$((n+1)); ok=1; ` +
 	`case $o in 0|"$u") ;; *) ok=;; esac; ` +
