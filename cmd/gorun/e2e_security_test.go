@@ -142,7 +142,7 @@ func TestStagingFindsAnotherPlace(t *testing.T) {
 	root(`rm -rf /var/tmp/*; mount -t tmpfs -o ro,mode=755,uid=65534 tmpfs "$1"; mount -t tmpfs -o noexec,mode=1777 tmpfs /var/tmp`)
 	startPath(t, c, filepath.Join(home, "bin/gorun"), nil, "--wdir", "/", "-H", "f1", "true").want(125, "f1: ", "no directory will do",
 		"Read-only file system", "/var/tmp/gorun-65534/"+hash+": programs cannot run there")
-	root(`umount "$1" && chmod 777 "$1" && chown 65533 /var/tmp/gorun-65534`)
+	root(`umount "$1" && chmod 777 "$1" && chmod 755 /var/tmp/gorun-65534 && chown 65533 /var/tmp/gorun-65534`)
 	startPath(t, c, filepath.Join(home, "bin/gorun"), nil, "--wdir", "/", "-H", "f1", "true").want(125, "f1: ", "others can change "+home+" (drwxrwxrwx",
 		"others can change /var/tmp/gorun-65534 (drwxr-xr-x, user 65533)")
 }
