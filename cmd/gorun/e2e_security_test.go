@@ -157,3 +157,10 @@ func installed(t *testing.T, c *lab.Cluster) (hash string) {
 	}
 	return strings.TrimSpace(string(out))
 }
+
+// userCommand is a command of a user on this machine.
+func userCommand(uid int, argv ...string) *exec.Cmd {
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
+	return cmd
+}
