@@ -164,33 +164,3 @@ func userCommand(uid int, argv ...string) *exec.Cmd {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
 	return cmd
 }
-
-// No way to a host asks for anything but a session to run a command in: agents, X11 and ports are not forwarded, though the
-// user's configuration asks for it and the host would allow it.
-func TestNothingIsForwarded(t *testing.T) {
-	lab.Need(t, "ssh")
-	c := lab.MustLoopback(t, lab.Spec{Options: []string{"LogLevel DEBUG3", "AllowAgentForwarding yes", "X11Forwarding yes"}})
-	text, err := os.ReadFile(c.ConfigFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	asks := "Host *\n  ForwardAgent yes\n  ForwardX11 yes\n  LocalForward 127.0.0.1:17771 127.0.0.1:1\n  RemoteForward 17772 127.0.0.1:1\n"
-	if err := os.WriteFile(c.ConfigFile, append([]byte(asks), text...), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	env := []string{"DISPLAY=:77", "SSH_AUTH_SOCK=" + filepath.Join(c.Dir, "none")}
-	for _, how := range [][]string{nil, {"--launcher", "system-ssh"}} {
-		startIn(t, c, env, append(how, "-H", "f1", "sh", "-c", `[ -z "$SSH_AUTH_SOCK$DISPLAY" ]`)...).want(0)
-	}
-	log, err := os.ReadFile(c.Host("f1").Log)
-	if err != nil || !strings.Contains(string(log), "server_input_channel_req: channel 0 request exec") {
-		t.Fatalf("sshd does not tell of requests: %v: %.2000s", err, log)
-	}
-	for _, word := range []string{"auth-agent-req", "x11-req", "tcpip-forward", "direct-tcpip", "streamlocal-forward", "request pty-req", "request env"} {
-		for line := range strings.Lines(string(log)) {
-			if strings.Contains(line, word) && (strings.Contains(line, "request") || strings.Contains(line, "ctype")) {
-				t.Errorf("%s", line)
-			}
-		}
-	}
-}
