@@ -66,7 +66,8 @@ func TestRemovalFollowsNoLinks(t *testing.T) {
 	c := &target{base: root, name: "copy"}
 	stop := make(chan struct{})
 	var swapping sync.WaitGroup
-	for _, victim := range []string{"copy.new", "copy.new/b", "copy.new/b/c"} {
+	// One place only: through a link in its parent, the swapping itself would reach the canary.
+	for _, victim := range []string{"copy.new/b"} {
 		swapping.Go(func() {
 			path, aside := filepath.Join(base, victim), filepath.Join(base, "aside-"+filepath.Base(victim))
 			for {
