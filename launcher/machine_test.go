@@ -70,7 +70,16 @@ type machine struct {
 	left   bool // stdin has ended for the last agent
 }
 
+// started is the command that startScript starts, if argv is that.
+func started(argv []string) []string {
+	if argv[0] == "/bin/sh" && argv[3] == "gorun-start" {
+		return argv[4:]
+	}
+	return argv
+}
+
 func (m *machine) Run(ctx context.Context, argv []string, stdin io.Reader, stdout, stderr io.Writer) error {
+	argv = started(argv)
 	m.mu.Lock()
 	m.ran = append(m.ran, argv[0])
 	m.mu.Unlock()
@@ -122,7 +131,7 @@ func (m *machine) shell(args []string, stdin io.Reader, stdout io.Writer) error 
 	if err != nil || failed != nil || string(own) != "gorun itself" {
 		return exitStatus(1)
 	}
-	d.files[dir+"/"+file], d.launch = "build one", mark
+	d.files[cacheDir+"/"+dir+"/"+file], d.launch = "build one", mark
 	d.puts++
 	d.sent += len(packed)
 	return nil

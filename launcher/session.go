@@ -89,7 +89,7 @@ func openSession(ctx context.Context, conn Host, path, build string) (*session, 
 		cancel: cancel, ended: make(chan struct{}), heard: time.Now()}
 	go func() {
 		defer close(s.ended)
-		s.runErr = conn.Run(life, []string{path, AgentCommand, nonce}, stdinReader, stdoutWriter, s.stderr)
+		s.runErr = conn.Run(life, onHost(conn, path, AgentCommand, nonce), stdinReader, stdoutWriter, s.stderr)
 		stdoutWriter.CloseWithError(io.EOF)
 		stdinReader.CloseWithError(io.ErrClosedPipe)
 	}()

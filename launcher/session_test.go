@@ -18,7 +18,7 @@ import (
 type command func(ctx context.Context, nonce string, stdin io.Reader, stdout, stderr io.Writer) error
 
 func (c command) Run(ctx context.Context, argv []string, stdin io.Reader, stdout, stderr io.Writer) error {
-	return c(ctx, argv[2], stdin, stdout, stderr)
+	return c(ctx, started(argv)[2], stdin, stdout, stderr)
 }
 func (command) Put(context.Context, string, fs.FileMode, io.Reader) error { return fs.ErrPermission }
 func (command) Close() error                                              { return nil }

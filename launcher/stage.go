@@ -8,6 +8,9 @@ import (
 	"sync"
 )
 
+// cacheDir is where gorun is on hosts, below the home directory; startScript knows other places.
+const cacheDir = ".cache/gorun"
+
 // Executable is the running gorun: what is staged on hosts.
 type Executable struct {
 	Path  string                 // absolute
@@ -55,7 +58,7 @@ func (s *stager) start(ctx context.Context, conn Host, open func(path string) er
 	if err != nil {
 		return err
 	}
-	cached := path.Join(".cache/gorun", hash[:16], "gorun")
+	cached := path.Join(cacheDir, hash[:16], "gorun")
 	s.known.Store(conn, cached)
 	if err := open(cached); !another(err) {
 		return err
@@ -76,6 +79,6 @@ func isNoAgent(err error) bool {
 	if !errors.As(err, &no) {
 		return false
 	}
-	var status interface{ ExitCode() int }
-	return errors.Is(no.err, errOtherBuild) || errors.As(no.err, &status)
+	_, ended := exitCode(no.err)
+	return ended || errors.Is(no.err, errOtherBuild)
 }

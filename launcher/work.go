@@ -98,7 +98,7 @@ func (w *work) send(ctx context.Context, name string, conn Host, path string) (s
 	out, stderr := newMailbox(), &tail{}
 	ended := make(chan error, 1)
 	go func() {
-		err := conn.Run(ctx, []string{path, StageCommand, nonce}, in, out, stderr)
+		err := conn.Run(ctx, onHost(conn, path, StageCommand, nonce), in, out, stderr)
 		in.CloseWithError(io.ErrClosedPipe)
 		out.close()
 		ended <- err

@@ -38,6 +38,7 @@ func documents() map[string]string {
 		"docs/protocol.md":              "no commands",
 		"docs/quickstart.md":            "two hosts",
 		"docs/ring.md":                  "no commands",
+		"docs/security.md":              "no commands",
 		"docs/signals.md":               "two hosts",
 		"docs/singularity.md":           "containers", // TestContainers
 		"docs/slurm.md":                 "slurm",      // TestSlurm

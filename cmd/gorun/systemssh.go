@@ -17,7 +17,7 @@ func systemSSH(look func(string) (string, error)) ([]string, error) {
 	if err != nil {
 		return nil, usage.Errorf("install OpenSSH's client, or leave --launcher out", "--launcher system-ssh: %w", err)
 	}
-	return []string{program, "-T", "-x", "-o", "BatchMode=yes", "-o", "ClearAllForwardings=yes"}, nil
+	return []string{program, "-T", "-a", "-x", "-o", "BatchMode=yes", "-o", "ClearAllForwardings=yes"}, nil
 }
 
 // systemSSHConfig is how argv, a systemSSH, is called for a host. It is pure.

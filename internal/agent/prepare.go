@@ -84,7 +84,9 @@ func prepareProgram(w wire.Program, job wire.Job, inherited []string) (program, 
 		prefixForContainers(p.env)
 	}
 	var err error
-	p.path, err = lookProgram(p.argv[0], p.dir, p.env["PATH"])
+	if p.path, err = lookProgram(p.argv[0], p.dir, p.env["PATH"]); err == nil {
+		err = p.checkSize(stackLimit())
+	}
 	return p, err
 }
 
