@@ -27,11 +27,13 @@ type Client struct {
 	conn   *xssh.Client
 	ended  chan struct{}  // closed when the connection has ended
 	work   sync.WaitGroup // goroutines that end when the connection does
-	reuse  atomic.Bool    // a session has ended, and may be counted by the server still
+
+	sessionTimeout, closeTimeout time.Duration // the constants; shorter in tests
+	reuse                        atomic.Bool   // a session has ended, and may be counted by the server still
 }
 
 func newClient(t Target, w *wire, conn *xssh.Client) *Client {
-	c := &Client{target: t, wire: w, conn: conn, ended: make(chan struct{})}
+	c := &Client{target: t, wire: w, conn: conn, ended: make(chan struct{}), sessionTimeout: sessionTimeout, closeTimeout: closeTimeout}
 	c.work.Go(func() {
 		conn.Wait()
 		close(c.ended)
@@ -96,7 +98,7 @@ func (e refusedError) Error() string { return "request " + e.request + " refused
 // single question up, so if ctx ends or the server does not answer in time, the
 // connection is closed.
 func (c *Client) start(ctx context.Context, request, what string) (*session, error) {
-	tctx, cancel := context.WithTimeoutCause(ctx, sessionTimeout, errTimeout)
+	tctx, cancel := context.WithTimeoutCause(ctx, c.sessionTimeout, errTimeout)
 	defer cancel()
 	if tctx.Err() != nil {
 		return nil, fmt.Errorf("%s: %w", c.target, context.Cause(tctx))
@@ -194,7 +196,7 @@ func (s *session) listen(requests <-chan *xssh.Request) {
 // end closes the session and waits until the server has, so that it no longer
 // counts there. A server that does not loses its connection.
 func (s *session) end() {
-	late := time.AfterFunc(closeTimeout, func() { s.client.wire.Close() })
+	late := time.AfterFunc(s.client.closeTimeout, func() { s.client.wire.Close() })
 	defer late.Stop()
 	s.channel.Close()
 	<-s.closed

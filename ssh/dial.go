@@ -17,7 +17,13 @@ import (
 // maxJumps bounds a chain of jump hosts, which a configuration can make endless.
 const maxJumps = 8
 
-var errTimeout = errors.New("no answer in time")
+// lookupTimeout bounds the part of a dial in which the host's address is looked up.
+const lookupTimeout = 5 * time.Second
+
+var (
+	errTimeout = errors.New("no answer in time")
+	errLookup  = fmt.Errorf("name servers: %w", errTimeout)
+)
 
 // Dial connects to a host and authenticates. ctx bounds the dialling only; the
 // Client lives until Close.
@@ -69,14 +75,25 @@ func connect(ctx context.Context, c Config, s settings, depth int) (*wire, error
 func connectTCP(ctx context.Context, s settings) (*wire, error) {
 	tctx, cancel := context.WithTimeoutCause(ctx, s.connectTimeout, errTimeout)
 	defer cancel()
+	tctx, giveUp := context.WithCancelCause(tctx)
+	defer giveUp(nil)
+	// An address is known when the first socket is made.
+	looking := time.AfterFunc(lookupTimeout, func() { giveUp(errLookup) })
+	defer looking.Stop()
 	dialer := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{
 		Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3,
+	}, Control: func(string, string, syscall.RawConn) error {
+		looking.Stop()
+		return nil
 	}}
 	dialer.SetMultipathTCP(false) // TCP_USER_TIMEOUT does not act on its subflows
 	conn, err := dialer.DialContext(tctx, "tcp", s.address())
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("%s: connecting: %w", s.target(), context.Cause(ctx))
+		}
+		if cause := context.Cause(tctx); errors.Is(cause, errLookup) {
+			err = cause
 		}
 		return nil, dialError(s.target(), err)
 	}
@@ -92,7 +109,7 @@ func dialError(t Target, err error) error {
 	var dns *net.DNSError
 	var timeout net.Error
 	switch {
-	case errors.As(err, &dns):
+	case errors.As(err, &dns), errors.Is(err, errLookup):
 		return &UnresolvedError{t, err}
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return &RefusedError{t, err}

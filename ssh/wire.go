@@ -1,9 +1,15 @@
 package ssh
 
 import (
+	"errors"
 	"net"
 	"sync"
 )
+
+// maxPreface bounds what a server may say before its banner.
+const maxPreface = 1 << 20
+
+var errNoBanner = errors.New("no SSH banner in the first MiB of what it sends")
 
 // wire is the byte stream under a connection. It notes how far the handshake
 // got and why reading ended, which the SSH library does not tell. Closing it
@@ -16,8 +22,10 @@ type wire struct {
 	mu     sync.Mutex
 	closed bool
 	phase  string
-	line   []byte // the server's current line, up to its banner
+	line   []byte // the server's current line, its beginning, up to the banner
 	said   []byte // all that came before the banner, its beginning
+	before int    // bytes of that
+	banner []byte // what has been read from the banner on, and not been handed on yet
 	fault  error  // why Read failed first, unless Close made it
 }
 
@@ -25,23 +33,51 @@ func newWire(conn net.Conn, via *Client) *wire {
 	return &wire{Conn: conn, via: via, phase: PhaseBanner}
 }
 
+// Read hands on what comes from the banner on. A server may send other lines before it
+// (RFC 4253, 4.2), which the library bounds by the length of a banner.
 func (w *wire) Read(p []byte) (int, error) {
-	n, err := w.Conn.Read(p)
+	for {
+		if n := w.kept(p); n > 0 || len(p) == 0 {
+			return n, nil
+		}
+		n, err := w.Conn.Read(p)
+		if n, err = w.note(p[:n], err); n > 0 || err != nil {
+			return n, err
+		}
+	}
+}
+
+// kept moves what came together with the banner's beginning.
+func (w *wire) kept(p []byte) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.phase == PhaseBanner {
-		w.listen(p[:n])
-	}
+	n := copy(p, w.banner)
+	w.banner = w.banner[n:]
+	return n
+}
+
+// note looks at what was read and returns how much of it is for the library now.
+func (w *wire) note(p []byte, err error) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if err != nil && w.fault == nil && !w.closed {
 		w.fault = err
 	}
-	return n, err
+	if w.phase != PhaseBanner {
+		return len(p), err
+	}
+	if w.listen(p); w.phase != PhaseBanner {
+		return 0, nil // an error will come again
+	}
+	if w.before += len(p); w.before > maxPreface && err == nil {
+		err = errNoBanner
+	}
+	return 0, err
 }
 
-// listen looks for the line that begins with SSH-. A server may send others
-// before it (RFC 4253, 4.2).
+// listen looks for the line that begins with SSH-.
 func (w *wire) listen(p []byte) {
-	for _, b := range p {
+	for i, b := range p {
 		if len(w.said) < maxText {
 			w.said = append(w.said, b)
 		}
@@ -53,6 +89,7 @@ func (w *wire) listen(p []byte) {
 			w.line = append(w.line, b)
 			if string(w.line) == "SSH-" {
 				w.phase, w.said = PhaseKex, nil
+				w.banner = append(w.line, p[i+1:]...)
 				return
 			}
 		}
