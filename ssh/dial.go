@@ -113,6 +113,8 @@ func dialError(t Target, err error) error {
 		return &UnresolvedError{t, err}
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return &RefusedError{t, err}
+	case errors.Is(err, syscall.ECONNRESET): // it stood for a moment
+		return &HandshakeError{t, PhaseBanner, "", endedError{err}}
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return &UnreachableError{t, errTimeout}
 	}
@@ -217,7 +219,7 @@ func handshakeError(ctx, hctx context.Context, t Target, w *wire, keys *hostKeys
 	case phase == PhaseAuth && fault == nil:
 		return auth.failure(err)
 	case fault != nil && (errors.Is(err, io.EOF) || errors.Is(err, fault) || errors.Is(err, errNoMoreKeys)):
-		err = fmt.Errorf("the connection ended: %w", fault)
+		err = endedError{fault}
 	}
 	return &HandshakeError{t, phase, printable(said), foreign{err}}
 }

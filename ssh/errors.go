@@ -161,6 +161,21 @@ func (e *HandshakeError) Hint() string {
 	return "see the server's log: journalctl -u ssh"
 }
 
+// endedError is the end of a connection that the server or the network made.
+type endedError struct{ err error }
+
+func (e endedError) Error() string {
+	var errno syscall.Errno
+	switch {
+	case errors.Is(e.err, io.EOF):
+		return "the server closed the connection"
+	case errors.As(e.err, &errno): // without addresses, which the target has
+		return "the connection ended: " + errno.Error()
+	}
+	return "the connection ended: " + e.err.Error()
+}
+func (e endedError) Unwrap() error { return e.err }
+
 // SessionError says that the host is connected but does not start commands.
 type SessionError struct {
 	Target

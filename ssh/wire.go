@@ -26,7 +26,7 @@ type wire struct {
 	said   []byte // all that came before the banner, its beginning
 	before int    // bytes of that
 	banner []byte // what has been read from the banner on, and not been handed on yet
-	fault  error  // why Read failed first, unless Close made it
+	fault  error  // why Read or Write failed first, unless Close made it
 }
 
 func newWire(conn net.Conn, via *Client) *wire {
@@ -45,6 +45,19 @@ func (w *wire) Read(p []byte) (int, error) {
 			return n, err
 		}
 	}
+}
+
+// Write notes why it failed, as Read does.
+func (w *wire) Write(p []byte) (int, error) {
+	n, err := w.Conn.Write(p)
+	if err != nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.fault == nil && !w.closed {
+			w.fault = err
+		}
+	}
+	return n, err
 }
 
 // kept moves what came together with the banner's beginning.
