@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -26,6 +27,7 @@ type Client struct {
 	wire   *wire
 	conn   *xssh.Client
 	ended  chan struct{}  // closed when the connection has ended
+	endErr error          // why, as the library says; valid once ended is closed
 	work   sync.WaitGroup // goroutines that end when the connection does
 
 	sessionTimeout, closeTimeout time.Duration // the constants; shorter in tests
@@ -35,7 +37,7 @@ type Client struct {
 func newClient(t Target, w *wire, conn *xssh.Client) *Client {
 	c := &Client{target: t, wire: w, conn: conn, ended: make(chan struct{}), sessionTimeout: sessionTimeout, closeTimeout: closeTimeout}
 	c.work.Go(func() {
-		conn.Wait()
+		c.endErr = conn.Wait()
 		close(c.ended)
 	})
 	return c
@@ -71,12 +73,26 @@ func (c *Client) lost(err error) error {
 	if _, _, fault := c.wire.state(); fault != nil {
 		err = fault
 	} else if c.wire.isClosed() {
-		err = net.ErrClosed
+		err = c.closeReason()
 	}
 	if err == nil {
 		return &LostError{c.target, nil}
 	}
 	return &LostError{c.target, foreign{err}}
+}
+
+// closeReason tells a server that broke the protocol, from which the library turns away, from
+// our own Close.
+func (c *Client) closeReason() error {
+	select {
+	case <-c.ended:
+	case <-time.After(time.Second):
+		return net.ErrClosed
+	}
+	if err := c.endErr; err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	return net.ErrClosed
 }
 
 // session is one channel of the connection, on which the server runs something.

@@ -40,8 +40,12 @@ func (w *wire) Read(p []byte) (int, error) {
 		if n := w.kept(p); n > 0 || len(p) == 0 {
 			return n, nil
 		}
-		n, err := w.Conn.Read(p)
-		if n, err = w.note(p[:n], err); n > 0 || err != nil {
+		into := p
+		if phase, _, _ := w.state(); phase == PhaseBanner {
+			into = make([]byte, 4<<10) // p has room for one byte
+		}
+		n, err := w.Conn.Read(into)
+		if n, err = w.note(into[:n], err); n > 0 || err != nil {
 			return n, err
 		}
 	}
