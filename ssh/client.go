@@ -20,6 +20,8 @@ const (
 	closeTimeout = 5 * time.Second
 )
 
+var errBroken = errors.New("the server broke the SSH protocol")
+
 // Client is an authenticated connection to one host. Its methods may be called
 // concurrently; each Run or Put takes one session, of which servers allow few.
 type Client struct {
@@ -36,11 +38,28 @@ type Client struct {
 
 func newClient(t Target, w *wire, conn *xssh.Client) *Client {
 	c := &Client{target: t, wire: w, conn: conn, ended: make(chan struct{}), sessionTimeout: sessionTimeout, closeTimeout: closeTimeout}
-	c.work.Go(func() {
-		c.endErr = conn.Wait()
-		close(c.ended)
-	})
+	waited := make(chan error, 1)
+	// Not ours to wait for: it stays behind when the library is stuck, see end.
+	go func() { waited <- conn.Wait() }()
+	c.work.Go(func() { c.end(waited) })
 	return c
+}
+
+// end notes the end of the connection. The library closes the wire first, and then may wait for itself
+// for ever: if a server breaks the protocol and more than 16 packets have come behind that (x/crypto v0.58,
+// handshakeTransport.Close).
+func (c *Client) end(waited <-chan error) {
+	defer close(c.ended)
+	select {
+	case c.endErr = <-waited:
+		return
+	case <-c.wire.done:
+	}
+	select {
+	case c.endErr = <-waited:
+	case <-time.After(time.Second):
+		c.endErr = errBroken
+	}
 }
 
 // LocalAddr is our end of the TCP connection, and nil when a jump host or a
@@ -84,11 +103,7 @@ func (c *Client) lost(err error) error {
 // closeReason tells a server that broke the protocol, from which the library turns away, from
 // our own Close.
 func (c *Client) closeReason() error {
-	select {
-	case <-c.ended:
-	case <-time.After(time.Second):
-		return net.ErrClosed
-	}
+	<-c.ended
 	if err := c.endErr; err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}

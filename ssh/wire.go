@@ -17,7 +17,8 @@ var errNoBanner = errors.New("no SSH banner in the first MiB of what it sends")
 // that no longer answers.
 type wire struct {
 	net.Conn
-	via *Client // jump host that carries the stream, or nil. Owned
+	via  *Client       // jump host that carries the stream, or nil. Owned
+	done chan struct{} // closed by Close
 
 	mu     sync.Mutex
 	closed bool
@@ -30,7 +31,7 @@ type wire struct {
 }
 
 func newWire(conn net.Conn, via *Client) *wire {
-	return &wire{Conn: conn, via: via, phase: PhaseBanner}
+	return &wire{Conn: conn, via: via, done: make(chan struct{}), phase: PhaseBanner}
 }
 
 // Read hands on what comes from the banner on. A server may send other lines before it
@@ -143,6 +144,7 @@ func (w *wire) Close() error {
 	if done {
 		return nil
 	}
+	close(w.done)
 	if w.via != nil {
 		// A channel's own Close only asks the other end; a dead one never answers.
 		w.via.wire.Close()
