@@ -169,7 +169,7 @@ func hostileSessions() []hostileCase {
 			}
 		}
 	})
-	add("data for a channel that is not there", "connection lost: ssh: ", "exec", func(r *rawServer) func() {
+	add("data for a channel that is not there", "connection lost: ", "exec", func(r *rawServer) func() {
 		return func() { r.send(msgChannelData, word(77), text("x")) }
 	})
 	add("more data than the window", "", "exec", func(r *rawServer) func() {
@@ -180,7 +180,7 @@ func hostileSessions() []hostileCase {
 			}
 		}
 	})
-	add("a window beyond all", "connection lost: ssh: ", "exec", func(r *rawServer) func() {
+	add("a window beyond all", "connection lost: ", "exec", func(r *rawServer) func() {
 		return repeat(3, func() { r.send(msgWindowAdjust, word(r.channel), word(0xffffffff)) })
 	})
 	add("two confirmations", "", "exec", func(r *rawServer) func() {
