@@ -82,7 +82,7 @@ func (e *noAgentError) Hint() string {
 	case errors.As(e.err, &inner):
 		return inner.Hint()
 	case errors.As(e.err, &silent):
-		return "its login shell's start files may be slow, or wait for input: try ssh HOST true </dev/null there. With a longer --start-timeout gorun waits longer for them"
+		return "its login shell's start files may be slow, or wait for input: try ssh HOST true </dev/null. With a longer --start-timeout gorun waits longer for them"
 	case errors.Is(e.err, wire.ErrTooNoisy):
 		return "let its login shell's start files (.bashrc, .profile, .cshrc) print nothing unless there is a terminal"
 	case strings.Contains(e.stderr, "Exec format error") || strings.Contains(e.stderr, "cannot execute binary file"):

@@ -124,7 +124,7 @@ func TestD3AcceptNewInParallel(t *testing.T) {
 	b.refused(j, w, 20*time.Second, "SHA256:", "ssh-keyscan -p [0-9]+ 127", "--host-keys=accept-new")
 	var jobs []*Job
 	for i := range 50 {
-		j, _ := b.gorun("--host-keys=accept-new", "-H", fmt.Sprintf("f%d", i%5+1), "true")
+		j, _ := b.gorun("--host-keys=accept-new", "--start-timeout", "150", "-H", fmt.Sprintf("f%d", i%5+1), "true")
 		jobs = append(jobs, j)
 	}
 	for _, j := range jobs {
@@ -160,8 +160,8 @@ func TestD13BusySSHD(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		j, w := b.gorun("--prefix", "none", "-H", strings.Join(names, ","), "echo", "ran")
-		b.await(j, "the end", func() bool { return false })
+		j, w := b.gorun("--prefix", "none", "--start-timeout", "150", "-H", strings.Join(names, ","), "echo", "ran")
+		<-j.Ended()
 		b.judge(w, j, j.at, Expect{Codes: []int{0}, End: time.Second, Clean: 3 * time.Second})
 		if n := strings.Count(j.Out.String(), "ran\n"); n != hosts || j.at.Sub(j.began) > 60*time.Second {
 			t.Errorf("%d ranks ran, in %v: %s", n, j.at.Sub(j.began), &j.Err)
@@ -218,7 +218,7 @@ func TestD20LoginShells(t *testing.T) {
 	}
 	j, w = b.gorun("-H", "f1,mebibyte,endless,asleep,reader", "echo", "ran")
 	b.refused(j, w, 15*time.Second,
-		`mebibyte, endless: .*the login shell printed more than 64 KiB`, `hint: let its login shell's start files`,
+		`mebibyte: .*the login shell printed more than 64 KiB`, `endless: .*the login shell printed more than 64 KiB`, `hint: let its login shell's start files`,
 		`asleep, reader: .*no answer within 10s`, `hint: its login shell's start files may be slow`, `: still starting its agent after 5 s`)
 	// D20: who knows it gives it more time.
 	j, w = b.gorun("--prefix", "none", "--start-timeout", "150", "-H", "f1,asleep", "echo", "ran")
