@@ -22,7 +22,7 @@ const lookupTimeout = 5 * time.Second
 
 var (
 	errTimeout = errors.New("no answer in time")
-	errLookup  = fmt.Errorf("name servers: %w", errTimeout)
+	errLookup  = errors.New("name servers: no answer in time")
 )
 
 // Dial connects to a host and authenticates. ctx bounds the dialling only; the

@@ -70,10 +70,10 @@ func (e *UnresolvedError) Error() string {
 	return fmt.Sprintf("%s: looking its address up: %v", e.Target, e.Err)
 }
 func (e *UnresolvedError) Unwrap() error   { return e.Err }
-func (e *UnresolvedError) Temporary() bool { return !errors.Is(e.Err, errTimeout) }
+func (e *UnresolvedError) Temporary() bool { return !errors.Is(e.Err, errLookup) }
 func (e *UnresolvedError) Hint() string {
 	host, _ := e.hostPort()
-	if errors.Is(e.Err, errTimeout) {
+	if errors.Is(e.Err, errLookup) {
 		return "see whether a name server of /etc/resolv.conf answers: getent hosts " + host
 	}
 	return "check the spelling, add a Host entry to ~/.ssh/config, or see: getent hosts " + host

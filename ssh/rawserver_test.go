@@ -48,8 +48,9 @@ type rawServer struct {
 	at      map[string]func()            // called before the answer to auth, open, exec
 	change  func(packet []byte) [][]byte // what is sent in the place of a packet; nil: itself
 
-	mute       bool // at has answered itself
-	seal, open *gcm // nil before the keys
+	heard      func([]byte) // of every message
+	mute       bool         // at has answered itself
+	seal, open *gcm         // nil before the keys
 	channel    uint32
 }
 
@@ -140,7 +141,11 @@ func (r *rawServer) read() ([]byte, error) {
 	if len(body) < 2 || int(body[0])+2 > len(body) {
 		return nil, errors.New("the client sends a packet without content")
 	}
-	return body[1 : len(body)-int(body[0])], nil
+	p := body[1 : len(body)-int(body[0])]
+	if r.heard != nil {
+		r.heard(p)
+	}
+	return p, nil
 }
 
 // version exchanges banners and returns both.
