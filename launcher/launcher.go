@@ -98,7 +98,8 @@ func Run(ctx context.Context, plan Plan, opts Options) (Result, error) {
 	defer job.close()
 	startCtx, cancel := job.startContext(ctx)
 	defer cancel(nil)
-	if err := job.onEveryHost(startCtx, job.connect, job.bringWork, job.stage, job.prepare); err != nil {
+	if err := job.onEveryHost(startCtx, step{"connecting", job.connect}, step{"bringing the work folder", job.bringWork},
+		step{"starting its agent", job.stage}, step{"getting ready", job.prepare}); err != nil {
 		return Result{}, err
 	}
 	for _, note := range notices(plan.Hosts, job.hosts) {
@@ -155,7 +156,7 @@ type job struct {
 
 func newJob(plan Plan, opts Options) (*job, error) {
 	j := &job{plan: plan, opts: opts, began: time.Now(), id: rand.Text()[:12], key: make([]byte, 32),
-		stager: newStager(opts.Exe, opts.Trace), core: newCore(plan, opts.Grace), early: make(chan Stop, 1), events: make(chan any, 256), ended: make(chan struct{}),
+		stager: newStager(opts), core: newCore(plan, opts.Grace), early: make(chan Stop, 1), events: make(chan any, 256), ended: make(chan struct{}),
 		hosts: make([]Host, len(plan.Hosts)), sessions: make([]*session, len(plan.Hosts)),
 		ports: make([]int, len(plan.Hosts)), places: make([][]wire.Place, len(plan.Hosts))}
 	rand.Read(j.key)
@@ -201,22 +202,28 @@ func (e *StoppedError) Error() string { return "stopped before the ranks had sta
 
 // onEveryHost takes every host through the steps, all hosts side by side. When
 // any fails, all failures are returned together; the others are let go.
-func (j *job) onEveryHost(ctx context.Context, steps ...func(context.Context, int) error) error {
+func (j *job) onEveryHost(ctx context.Context, steps ...step) error {
 	errs := make([]error, len(j.plan.Hosts))
 	limit := make(chan struct{}, dialLimit)
-	var wg sync.WaitGroup
+	slow, done := newProgress(j.plan.Hosts), make(chan struct{})
+	var wg, watch sync.WaitGroup
+	watch.Go(func() { slow.watch(done, j.opts.Note) })
 	for i := range j.plan.Hosts {
 		wg.Go(func() {
 			limit <- struct{}{}
 			defer func() { <-limit }()
+			defer slow.enter(i, "")
 			for _, step := range steps {
-				if errs[i] = step(ctx, i); errs[i] != nil {
+				slow.enter(i, step.doing)
+				if errs[i] = step.do(ctx, i); errs[i] != nil {
 					return
 				}
 			}
 		})
 	}
 	wg.Wait()
+	close(done)
+	watch.Wait()
 	var stopped *StoppedError
 	if errors.As(context.Cause(ctx), &stopped) {
 		return stopped

@@ -266,7 +266,7 @@ func executable() Executable {
 
 // stagerOf is a stager whose gorun is smaller than this one.
 func stagerOf(exe Executable) *stager {
-	s := newStager(exe, func(string, ...any) {})
+	s := newStager(Options{Exe: exe, Trace: func(string, ...any) {}})
 	s.uploads.packed = packText
 	return s
 }

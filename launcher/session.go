@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -26,8 +27,8 @@ type Host interface {
 }
 
 const (
-	helloTime   = 10 * time.Second
-	partingTime = 2 * time.Second // for an agent to end after its stdin has
+	helloTime   = 10 * time.Second // for an agent to answer; see newStager
+	partingTime = 2 * time.Second  // for an agent to end after its stdin has
 )
 
 // AgentCommand is the first argument that makes gorun an agent's guard; the
@@ -73,12 +74,34 @@ func (e *noAgentError) Error() string {
 
 func (e *noAgentError) Unwrap() error { return e.err }
 
+// Hint is about what a user can do something about.
+func (e *noAgentError) Hint() string {
+	var silent *silenceError
+	var inner interface{ Hint() string }
+	switch {
+	case errors.As(e.err, &inner):
+		return inner.Hint()
+	case errors.As(e.err, &silent):
+		return "its login shell's start files may be slow, or wait for input: try ssh HOST true </dev/null. With a longer --start-timeout gorun waits longer for them"
+	case errors.Is(e.err, wire.ErrTooNoisy):
+		return "let its login shell's start files (.bashrc, .profile, .cshrc) print nothing unless there is a terminal"
+	case strings.Contains(e.stderr, "Exec format error") || strings.Contains(e.stderr, "cannot execute binary file"):
+		return fmt.Sprintf("this gorun is for %s/%s machines, and so must all hosts of a job be", runtime.GOOS, runtime.GOARCH)
+	}
+	return ""
+}
+
+// silenceError says that a command was started and nothing came from it.
+type silenceError struct{ after time.Duration }
+
+func (e *silenceError) Error() string { return fmt.Sprintf("no answer within %v", e.after) }
+
 // errOtherBuild is the cause when another gorun answered.
 var errOtherBuild = errors.New("another build of gorun is there")
 
 // openSession runs the agent at path on conn and reads its hello. The session lives
 // until close, also beyond ctx.
-func openSession(ctx context.Context, conn Host, path, build string) (*session, error) {
+func openSession(ctx context.Context, conn Host, path, build string, hello time.Duration) (*session, error) {
 	var raw [16]byte
 	rand.Read(raw[:])
 	nonce := hex.EncodeToString(raw[:])
@@ -98,7 +121,7 @@ func openSession(ctx context.Context, conn Host, path, build string) (*session, 
 		stdoutWriter.CloseWithError(err)
 		stdinReader.CloseWithError(err)
 	}
-	timer := time.AfterFunc(helloTime, func() { giveUp(fmt.Errorf("no answer within %v", helloTime)) })
+	timer := time.AfterFunc(hello, func() { giveUp(&silenceError{hello}) })
 	stop := context.AfterFunc(ctx, func() { giveUp(context.Cause(ctx)) })
 	err := s.greet(stdoutReader, nonce, build)
 	timer.Stop()

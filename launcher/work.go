@@ -103,8 +103,7 @@ func (w *work) send(ctx context.Context, name string, conn Host, path string) (s
 		out.close()
 		ended <- err
 	}()
-	silence := fmt.Errorf("no answer within %v", helloTime)
-	timer := time.AfterFunc(helloTime, func() { cancel(silence) })
+	timer := time.AfterFunc(w.stager.hello, func() { cancel(&silenceError{w.stager.hello}) })
 	_, err = wire.FindPreamble(out, nonce)
 	if timer.Stop(); err != nil {
 		feed.Close()

@@ -17,7 +17,13 @@ import (
 // maxJumps bounds a chain of jump hosts, which a configuration can make endless.
 const maxJumps = 8
 
-var errTimeout = errors.New("no answer in time")
+// lookupTimeout bounds the part of a dial in which the host's address is looked up.
+const lookupTimeout = 5 * time.Second
+
+var (
+	errTimeout = errors.New("no answer in time")
+	errLookup  = errors.New("name servers: no answer in time")
+)
 
 // Dial connects to a host and authenticates. ctx bounds the dialling only; the
 // Client lives until Close.
@@ -69,14 +75,25 @@ func connect(ctx context.Context, c Config, s settings, depth int) (*wire, error
 func connectTCP(ctx context.Context, s settings) (*wire, error) {
 	tctx, cancel := context.WithTimeoutCause(ctx, s.connectTimeout, errTimeout)
 	defer cancel()
+	tctx, giveUp := context.WithCancelCause(tctx)
+	defer giveUp(nil)
+	// An address is known when the first socket is made.
+	looking := time.AfterFunc(lookupTimeout, func() { giveUp(errLookup) })
+	defer looking.Stop()
 	dialer := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{
 		Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3,
+	}, Control: func(string, string, syscall.RawConn) error {
+		looking.Stop()
+		return nil
 	}}
 	dialer.SetMultipathTCP(false) // TCP_USER_TIMEOUT does not act on its subflows
 	conn, err := dialer.DialContext(tctx, "tcp", s.address())
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("%s: connecting: %w", s.target(), context.Cause(ctx))
+		}
+		if cause := context.Cause(tctx); errors.Is(cause, errLookup) {
+			err = cause
 		}
 		return nil, dialError(s.target(), err)
 	}
@@ -92,10 +109,12 @@ func dialError(t Target, err error) error {
 	var dns *net.DNSError
 	var timeout net.Error
 	switch {
-	case errors.As(err, &dns):
+	case errors.As(err, &dns), errors.Is(err, errLookup):
 		return &UnresolvedError{t, err}
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return &RefusedError{t, err}
+	case errors.Is(err, syscall.ECONNRESET): // it stood for a moment
+		return &HandshakeError{t, PhaseBanner, "", endedError{err}}
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return &UnreachableError{t, errTimeout}
 	}
@@ -200,7 +219,7 @@ func handshakeError(ctx, hctx context.Context, t Target, w *wire, keys *hostKeys
 	case phase == PhaseAuth && fault == nil:
 		return auth.failure(err)
 	case fault != nil && (errors.Is(err, io.EOF) || errors.Is(err, fault) || errors.Is(err, errNoMoreKeys)):
-		err = fmt.Errorf("the connection ended: %w", fault)
+		err = endedError{fault}
 	}
 	return &HandshakeError{t, phase, printable(said), foreign{err}}
 }

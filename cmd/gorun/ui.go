@@ -105,7 +105,7 @@ func (u *ui) reportHosts(failed []launcher.HostError) {
 	seen := map[string]bool{}
 	for _, f := range failed {
 		// Errors of a connection name the host and its address themselves.
-		reason := strings.TrimPrefix(f.Err.Error(), f.Host+" ")
+		reason := strings.TrimPrefix(strings.TrimPrefix(f.Err.Error(), f.Host+" "), f.Host+": ")
 		if hosts[reason] == nil {
 			reasons = append(reasons, reason)
 		}

@@ -47,6 +47,7 @@ type Job struct {
 	Home    string       // the launcher's; the caller's to remove
 
 	ended chan struct{}
+	began time.Time
 	at    time.Time // of the end
 	code  int
 }
@@ -84,6 +85,7 @@ func (m *Marks) Start(ctx context.Context, c *lab.Cluster, env []string, argv ..
 	if err := j.Cmd.Start(); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(j.Home))
 	}
+	j.began = time.Now()
 	go j.wait()
 	return j, nil
 }
