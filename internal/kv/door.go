@@ -82,7 +82,7 @@ func OpenDoor(ranks map[string]JobInfo, backend Backend) (*Door, error) {
 		MaxHeaderBytes:    8 << 10,
 
 		DisableGeneralOptionsHandler: true, // it would answer strangers
-		ErrorLog:          log.New(io.Discard, "", 0),
+		ErrorLog:                     log.New(io.Discard, "", 0),
 	}
 	go func() {
 		defer close(d.done)
