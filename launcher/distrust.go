@@ -14,7 +14,7 @@ import (
 
 const (
 	maxText = 4 << 10 // bytes of one text of a host's
-	maxGets = 1 << 14 // requests of one host that wait for keys
+	maxGets = 1 << 13 // requests of one host that wait for keys
 )
 
 // record is what a session's reader remembers of what the agent has said.

@@ -108,7 +108,11 @@ func (o *outbox) answer(v wire.Value) {
 		o.sent.Wait()
 	}
 	o.waits += size
+	closed := o.closed
 	o.mu.Unlock()
+	if closed {
+		return
+	}
 	o.tell(wire.TypeValue, v)
 	o.paid(size)
 }
