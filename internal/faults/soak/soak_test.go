@@ -63,7 +63,7 @@ func TestCrossTalk(t *testing.T) {
 		"f1:0: ID 4 0\nf1:1: IE 4 1\n":               "printed",
 		"f1:0: ID 4 0\n":                             "rank 1 did not speak",
 		"f1:0: ID 4 0\nf1:1: ID 4 1\nf2:0: ID 5 0\n": "not its own",
-		"": "rank 0 did not speak",
+		"":                                      "rank 0 did not speak",
 		"f1:0: ID 4 0\nf1:1: ID 4 1\ngarbage\n": "printed",
 	} {
 		id, err := crossTalk(4, out)

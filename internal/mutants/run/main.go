@@ -1,6 +1,6 @@
 // Run tries mutants on the module in the current folder and prints a table of them:
 //
-//	go run ./internal/mutants/run [-some N] [-v] [words of names]
+//	go run ./internal/mutants/run [-some N] [-v] [words of names and packages]
 //
 // It exits with 1 if any survives.
 package main
@@ -57,12 +57,12 @@ func main() {
 	}
 }
 
-// choose picks mutants whose names have all the words, at most some of them (0: all).
+// choose picks mutants whose names or packages have all the words, at most some of them (0: all).
 func choose(all []mutants.Mutant, some int, words []string) (chosen []mutants.Mutant) {
 	for _, m := range all {
 		fits := true
 		for _, w := range words {
-			fits = fits && strings.Contains(m.Name, w)
+			fits = fits && strings.Contains(m.Name+" "+m.Pkg, w)
 		}
 		if fits {
 			chosen = append(chosen, m)
