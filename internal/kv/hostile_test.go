@@ -430,6 +430,11 @@ func TestStoreForgetsWaits(t *testing.T) {
 	for i := range 100 {
 		wg.Go(func() { s.Get(ctx, fmt.Sprint("never", i%10)) })
 	}
+	for waiting := 0; waiting < 10; time.Sleep(time.Millisecond) {
+		s.mu.Lock()
+		waiting = len(s.waits)
+		s.mu.Unlock()
+	}
 	cancel()
 	wg.Wait()
 	if len(s.waits) != 0 {
