@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -112,7 +111,7 @@ func TestMadJobsLeaveNothing(t *testing.T) {
 			}
 			h.stop()
 			if said := h.said(); strings.Contains(said, "panic:") {
-				t.Error(fmt.Sprintf("the agent panics: %.400s", said))
+				t.Errorf("the agent panics: %.400s", said)
 			}
 		})
 	}
