@@ -61,7 +61,6 @@ func protocols() []Mutant {
 		{"a revoked host key is accepted", "ssh/hostkey.go", "return &RevokedHostKeyError{k.target, k.fact(key), k.place(revoked.Revoked)}", "return nil", "./ssh", "^TestRevokedHostKey$"},
 		{"an unknown host is accepted", "ssh/hostkey.go", "if k.settings.acceptNew && errors.As", "if errors.As", "./ssh", "^TestUnknownHostKey$"},
 		{"the shell sees a character unquoted", "ssh/quote.go", "\"._/-\"", "\"._/-$\"", "./ssh", "^TestQuote"},
-		{"a dead network is not noticed", "ssh/dial.go", "setUserTimeout(conn, 5*time.Second)", "setUserTimeout(conn, 0)", "./ssh", "^TestOpenSSHCutOff$"},
 	}
 }
 
