@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"syscall"
 
 	"github.com/gorun/gorun/internal/lab"
 )
@@ -24,7 +25,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: soak [-n N] [-at-once N] GORUN")
 		os.Exit(2)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, flag.Arg(0), *n, *atOnce); err != nil {
 		fmt.Fprintln(os.Stderr, "soak:", err)

@@ -18,6 +18,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/gorun/gorun/internal/mutants"
@@ -27,7 +28,7 @@ func main() {
 	some := flag.Int("some", 0, "try only so many, others with every commit")
 	verbose := flag.Bool("v", false, "show what the tests of survivors print")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	chosen := choose(mutants.All(), *some, flag.Args())
 	bad := 0
