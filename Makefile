@@ -13,7 +13,7 @@ export CGO_CFLAGS  ?= -g -O2 -Wno-deprecated-declarations
 export CGO_LDFLAGS ?= -g -O2 -Wl,-z,lazy
 
 .DEFAULT_GOAL := help
-.PHONY: help build man install demo test lint fuzz simulate sweep bench bench-peers clean
+.PHONY: help build man install demo test lint fuzz simulate sweep mutants soak bench bench-peers clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -70,6 +70,12 @@ simulate: ## N made-up jobs (1000000) on a clock of their own, from seed FROM (0
 
 sweep: ## a small job with every system call failed in turn (hours); SWEEP=SEED for 60 of them
 	@SWEEP=$(or $(SWEEP),all) $(GO) test -count=1 -timeout 0 -v -run '^TestEveryCallMayFail$$' ./cmd/gorun
+
+mutants: ## break gorun in one place after the other: tests must catch each; SOME=5 tries so many
+	$(GO) run ./internal/mutants/run -some $(or $(SOME),0)
+
+soak: build ## N jobs one after the other, 2000 by default, then 50 at once; prints what grows
+	$(GO) run ./internal/faults/soak -n $(or $(N),2000) bin/gorun
 
 bench: ## benchmarks of the collectives and of launching
 	$(GO) test -run '^$$' -bench . -benchmem ./ring/... ./launcher/... ./cmd/gorun/...

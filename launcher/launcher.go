@@ -293,7 +293,7 @@ func (j *job) prepare(ctx context.Context, i int) error {
 		case wire.TypeReady:
 			var ready wire.Ready
 			err := f.Decode(&ready)
-			if j.ports[i], j.places[i] = ready.FreePort, ready.Places; err == nil {
+			if j.ports[i], j.places[i] = max(0, min(ready.FreePort, 65535)), ready.Places; err == nil {
 				j.tell(Ready{s.host.Name})
 				j.opts.Trace("%s: ranks are contained by %s", s.host.Name, printable(ready.Contained))
 			}
@@ -303,6 +303,7 @@ func (j *job) prepare(ctx context.Context, i int) error {
 			if err := f.Decode(&refused.Refuse); err != nil {
 				return err
 			}
+			refused.What, refused.Refuse.Hint = cleaned(refused.What), cleaned(refused.Refuse.Hint)
 			return &refused
 		}
 		return &wire.FormatError{Reason: fmt.Sprintf("the agent sent a %s frame before it was ready", f.Type)}

@@ -150,7 +150,7 @@ func (m *machine) agent(ctx context.Context, nonce, build string, stdin io.Reade
 	stop := context.AfterFunc(ctx, func() { in.CloseWithError(context.Cause(ctx)) })
 	defer stop()
 	defer in.CloseWithError(io.ErrClosedPipe)
-	a := &fakeAgent{frames: wire.NewReader(in), out: wire.NewWriter(stdout), ctx: ctx}
+	a := &fakeAgent{frames: wire.NewReader(in), out: wire.NewWriter(stdout), stdout: stdout, ctx: ctx}
 	if _, err := stdout.Write(wire.Preamble(nonce)); err != nil {
 		return err
 	}
@@ -198,6 +198,7 @@ type fakeAgent struct {
 	ctx    context.Context
 	frames *wire.Reader
 	out    *wire.Writer
+	stdout io.Writer // what out writes to
 	job    wire.Job
 	start  wire.Start
 }

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/gorun/gorun/internal/kv"
 	"github.com/gorun/gorun/internal/wire"
 )
 
@@ -38,7 +39,10 @@ func (j *job) stream() {
 
 type (
 	eventOutput struct{ err error } // the terminal does not take any more
-	eventFence  struct{ fence wire.Fence }
+	eventFence  struct {
+		host  int
+		fence wire.Fence
+	}
 )
 
 func (j *job) post(event any) {
@@ -109,6 +113,9 @@ func (j *job) apply(event any) (finished bool) {
 			return false
 		}
 		event = eventAbort{wire.Abort{Rank: -1, Cause: err.Error()}}
+		if twice := new(kv.DuplicateError); errors.As(err, &twice) { // a door would not have let it pass
+			event = eventGone{e.host, &wire.FormatError{Reason: twice.Error()}}
+		}
 	case eventOutput:
 		if !errors.Is(e.err, syscall.EPIPE) {
 			j.opts.Note(fmt.Sprintf("cannot write output any more: %v", e.err))
@@ -168,9 +175,10 @@ func (j *job) read(s *session) {
 	for {
 		f, err := s.frames.Next()
 		if err == nil {
-			s.note(f, j.now())
-			err = j.frame(s, f)
-			done = done || f.Type == wire.TypeDone
+			if s.note(f, j.now()); !done { // what comes after done has no meaning
+				err = j.frame(s, f)
+			}
+			done = done || f.Type == wire.TypeDone && err == nil
 		}
 		if err != nil {
 			if !done {
@@ -216,36 +224,37 @@ func (j *job) frame(s *session, f wire.Frame) error {
 		return s.credit(f)
 	case wire.TypeExit:
 		return wire.Handle(f, func(e wire.Exit) error {
-			if !s.owns(e.Rank) {
-				return foreign(e.Rank)
+			if err := s.checkExit(&e); err != nil {
+				return err
 			}
-			e.At = s.toLauncher(e.At, j.now())
+			e.At = within(s.toLauncher(e.At, j.now()), j.started, j.now())
 			j.post(eventExit{s.index, e})
 			return nil
 		})
 	case wire.TypeLost:
 		return wire.Handle(f, func(l wire.Lost) error {
-			if !s.owns(l.By) {
-				return foreign(l.By)
+			if err := s.checkLost(&l, j.plan.Size); err != nil {
+				return err
 			}
 			j.post(eventLost{l})
 			return nil
 		})
 	case wire.TypeFence:
 		return wire.Handle(f, func(fence wire.Fence) error {
-			for rank := range fence.Values {
-				if !s.owns(rank) {
-					return foreign(rank)
-				}
+			if err := s.checkFence(fence); err != nil {
+				return err
 			}
-			j.post(eventFence{fence})
+			j.post(eventFence{s.index, fence})
 			return nil
 		})
 	case wire.TypePut:
 		return wire.Handle(f, func(p wire.Put) error { return j.fences.store.Put(p.Key, p.Value) })
 	case wire.TypeGet:
-		return wire.Handle(f, func(g wire.Get) error { return j.fences.get(s.out, g) })
+		return wire.Handle(f, func(g wire.Get) error { return j.fences.get(s, g) })
 	case wire.TypeDone:
+		if err := s.checkDone(); err != nil {
+			return err
+		}
 		s.endInput()
 		var done wire.Done
 		if len(f.Payload) > 0 {
@@ -274,6 +283,9 @@ func (j *job) output(s *session, f wire.Frame) error {
 	p := j.stdout
 	if fd == 2 {
 		p = j.stderr
+	}
+	if err := s.out.took(f.Stream, len(f.Payload)); err != nil {
+		return err
 	}
 	if len(f.Payload) == 0 {
 		p.pause(f.Stream)

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gorun/gorun/internal/wire"
@@ -50,6 +51,8 @@ type session struct {
 	cancel context.CancelFunc
 	ended  chan struct{} // the command has ended; runErr says how
 	runErr error
+	said   record
+	gets   atomic.Int64 // requests that wait for keys
 
 	mu     sync.Mutex
 	heard  time.Time     // the last frame
@@ -130,6 +133,7 @@ func openSession(ctx context.Context, conn Host, path, build string, hello time.
 	}
 	if err == nil {
 		s.out = newOutbox(wire.NewWriter(stdinWriter))
+		s.out.full = cancel // a host that reads nothing is as good as lost
 		go s.beat()
 		return s, nil
 	}
@@ -163,6 +167,10 @@ func (s *session) greet(stdout io.Reader, nonce, build string) error {
 	if err := f.Decode(&s.hello); err != nil {
 		return err
 	}
+	if n := len(s.hello.Addresses); n > wire.MaxAddresses {
+		return &wire.FormatError{Reason: fmt.Sprintf("the agent tells of %d addresses", n)}
+	}
+	s.hello.Hostname = cleaned(s.hello.Hostname)
 	return wire.NewWriter(s.stdin).SendMessage(wire.TypeHello, wire.Hello{Protocol: wire.Protocol, Build: build})
 }
 

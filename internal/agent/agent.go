@@ -109,8 +109,11 @@ func (a *agent) takeJob(frames *wire.Reader, opts Options) error {
 		return err
 	}
 	watchdog.Stop() // the rest may take as long as this host's file systems do
-	var err error
-	if a.progs, err = prepare(a.job, os.Environ()); err == nil {
+	err := checkRanks(a.job)
+	if err == nil {
+		a.progs, err = prepare(a.job, os.Environ())
+	}
+	if err == nil {
 		err = a.sit()
 	}
 	if err == nil {

@@ -62,6 +62,22 @@ func prepare(job wire.Job, inherited []string) ([]program, error) {
 	return programs, nil
 }
 
+// checkRanks makes sure that the ranks of a job are ranks: a mistake of the launcher's must not
+// become one of ours.
+func checkRanks(job wire.Job) error {
+	if len(job.Ranks) == 0 {
+		return refuse(codeHostFailed, "", "no rank is to run here")
+	}
+	seen := map[int]bool{}
+	for _, r := range job.Ranks {
+		if r.Rank < 0 || r.Rank >= job.Size || seen[r.Rank] || r.LocalRank < 0 || r.LocalRank >= len(job.Ranks) {
+			return refuse(codeHostFailed, "", "rank %d, local rank %d: no place in a job of %d with %d here", r.Rank, r.LocalRank, job.Size, len(job.Ranks))
+		}
+		seen[r.Rank] = true
+	}
+	return nil
+}
+
 // prepareProgram checks one program of a job.
 func prepareProgram(w wire.Program, job wire.Job, inherited []string) (program, error) {
 	p := program{dir: string(w.Wdir), env: baseEnv(inherited, job, w)}
