@@ -142,7 +142,11 @@ func (a *agent) openDoor() error {
 func (a *agent) run(ctx context.Context, frames *wire.Reader) error {
 	a.core = newCore(a.job.Grace)
 	a.core.heard, a.core.memory = a.now(), readMemory("/")
-	a.procs = newProcesses(func(rank int, status syscall.WaitStatus, used syscall.Rusage) { a.post(exitEvent(rank, status, used)) })
+	a.procs = newProcesses(func(rank int, status syscall.WaitStatus, used syscall.Rusage, asked bool) {
+		event := exitEvent(rank, status, used)
+		event.early = !asked
+		a.post(event)
+	})
 	defer a.procs.close()
 	go a.read(frames) // ends with in, which is not ours to close
 	beat := time.NewTicker(tickTime)

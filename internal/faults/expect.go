@@ -15,7 +15,8 @@ const (
 	graceOfDraws = 2 * time.Second // --grace of the jobs
 	told         = 500 * time.Millisecond
 	startTime    = 21 * time.Second // until a host counts as unreachable before its agent has spoken
-	injected     = 4                // ranks of the jobs
+	lease        = time.Minute
+	injected     = 4 // ranks of the jobs
 )
 
 // Expected is what must become of d. It is pure.
@@ -101,6 +102,9 @@ func (d Injection) clean(k kindInfo, b Bounds) time.Duration {
 	switch {
 	case k.detect > 0:
 		wait = max(wait, b.Fence)
+		if d.Phase == Staging { // nothing runs yet that a host must be rid of soon
+			wait = max(wait, lease+told)
+		}
 	case k.kind == LauncherKill:
 		wait = d.stop(k) + told
 	}

@@ -47,12 +47,22 @@ func named(dirs ...string) (found []string) {
 	for _, dir := range dirs {
 		names, _ := os.ReadDir(dir)
 		for _, e := range names {
-			if name := e.Name(); strings.Contains(name, "gorun") && !strings.HasPrefix(name, "gorun-lab-") && !strings.HasPrefix(name, "gorun-e2e-") {
+			if name := e.Name(); strings.Contains(name, "gorun") && !ofTests(name) {
 				found = append(found, filepath.Join(dir, name))
 			}
 		}
 	}
 	return found
+}
+
+// ofTests reports whether a temporary folder is one of the tests' own, which run side by side.
+func ofTests(name string) bool {
+	for _, prefix := range []string{"gorun-lab-", "gorun-e2e-", "gorun-sweep-"} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return false
 }
 
 // namespace is the number of one of a process's namespaces, or "".

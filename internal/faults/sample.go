@@ -91,9 +91,7 @@ func inArguments(text string) string {
 
 // inFiles names the files that hold text: those of the job's home, of the hosts' homes and logs, and temporary ones of gorun's.
 func inFiles(j *Job, text string) (found []string) {
-	dirs, _ := filepath.Glob("/tmp/gorun*")
-	more, _ := filepath.Glob("/dev/shm/*gorun*")
-	dirs = append(append(dirs, more...), j.Home)
+	dirs := append(named("/tmp", "/var/tmp", "/dev/shm"), j.Home)
 	if j.Cluster != nil {
 		for i := range j.Cluster.Hosts {
 			dirs = append(dirs, hostFiles(&j.Cluster.Hosts[i])...)

@@ -129,9 +129,9 @@ func (s *Scene) reach(j *Job, d Injection) error {
 	ready := func() bool { return strings.HasPrefix(command(j.Launcher()), s.Gorun) } // nsenter has become it
 	switch d.Phase {
 	case Staging:
-		ready = func() bool { return len(j.On(d.Host, "__stage")) > 0 }
+		ready = func() bool { return len(j.On(d.Host, "__stage")) > 0 || s.allPrint(j) }
 	case Starting:
-		ready = func() bool { return len(j.On(d.Host, "__serve")) > 0 }
+		ready = func() bool { return len(j.On(d.Host, "__serve")) > 0 || s.allPrint(j) }
 	case Running, Ending:
 		ready = func() bool { return s.allPrint(j) }
 	}

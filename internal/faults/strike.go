@@ -37,7 +37,7 @@ func (s *Scene) strike(ctx context.Context, j *Job, kind Kind, host string, last
 	case GuardKill:
 		return signal("guard", syscall.SIGKILL)
 	case BothKill:
-		return errors.Join(signal("guard", syscall.SIGKILL), signal("agent", syscall.SIGKILL))
+		return send(append(s.victims(j, "guard", host), s.victims(j, "agent", host)...), syscall.SIGKILL)
 	case SessionKill:
 		return signal("session", syscall.SIGKILL)
 	case LauncherKill:
@@ -134,14 +134,15 @@ func send(pids []int, signals ...syscall.Signal) error {
 	if len(pids) == 0 {
 		return errNobody
 	}
+	result := errNobody
 	for _, pid := range pids {
 		for _, s := range signals {
-			if err := syscall.Kill(pid, s); errors.Is(err, syscall.ESRCH) {
-				return errNobody
-			} else if err != nil {
+			if err := syscall.Kill(pid, s); err == nil {
+				result = nil
+			} else if !errors.Is(err, syscall.ESRCH) {
 				return err
 			}
 		}
 	}
-	return nil
+	return result
 }

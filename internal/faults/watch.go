@@ -163,29 +163,27 @@ func (w *Watch) awaitClean(j *Job, deadline time.Time) (left []int) {
 
 // left are the job's processes other than its launcher.
 func (w *Watch) left(j *Job) []int {
-	pids := j.Processes("")
 	if !w.Alone {
-		return pids
+		return j.Processes("")
 	}
+	var pids []int
 	for _, pid := range w.onHosts() {
-		if !w.running[pid] && !slices.Contains(pids, pid) && command(pid) != "" {
+		if !w.running[pid] && pid != j.Launcher() && command(pid) != "" {
 			pids = append(pids, pid)
 		}
 	}
 	return pids
 }
 
-// onHosts are the processes on hosts that have their own, other than sshd's, which have a life of their
+// onHosts are the processes on hosts that have a network of their own, other than sshd's, which have a life of their
 // own: a cut connection may keep them.
 func (w *Watch) onHosts() (pids []int) {
 	if w.cluster == nil {
 		return nil
 	}
-	for i := range w.cluster.Hosts {
-		for _, pid := range w.cluster.Inside(w.cluster.Hosts[i].Name) {
-			if !strings.HasPrefix(command(pid), "sshd: ") {
-				pids = append(pids, pid)
-			}
+	for _, pid := range w.cluster.Inside() {
+		if w.running[pid] || !strings.HasPrefix(command(pid), "sshd: ") {
+			pids = append(pids, pid)
 		}
 	}
 	return pids

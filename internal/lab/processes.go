@@ -38,21 +38,31 @@ func carries(proc, mark string) bool {
 	return false
 }
 
-// Inside returns the processes that run on a host made by [Namespaces], whatever they made of
-// their names, parents, sessions and environments. f0 has no processes of its own.
-func (c *Cluster) Inside(host string) []int {
-	init := firstChild(c.Host(host).holder)
-	own, err := os.Readlink(filepath.Join("/proc", strconv.Itoa(init), "ns/pid"))
-	if err != nil || c.launch == nil {
+// Inside returns the processes that run in the networks of hosts made by [Namespaces], f0 among them, whatever they made of
+// their names, parents, sessions and environments; without hosts named, in any of them.
+func (c *Cluster) Inside(hosts ...string) []int {
+	if c.launch == nil {
 		return nil
 	}
-	links, _ := filepath.Glob("/proc/[0-9]*/ns/pid")
+	if len(hosts) == 0 {
+		hosts = append(hosts, c.launch.Name)
+		for _, h := range c.Hosts {
+			hosts = append(hosts, h.Name)
+		}
+	}
+	nets := map[string]bool{}
+	for _, name := range hosts {
+		net, err := os.Readlink(filepath.Join("/proc", strconv.Itoa(c.Host(name).holder), "ns/net"))
+		nets[net] = err == nil
+	}
+	entries, _ := os.ReadDir("/proc")
 	var pids []int
-	for _, link := range links {
-		if where, _ := os.Readlink(link); where != own {
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
 			continue
 		}
-		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(link)))); err == nil && pid != init {
+		if net, err := os.Readlink(filepath.Join("/proc", e.Name(), "ns/net")); err == nil && nets[net] {
 			pids = append(pids, pid)
 		}
 	}
