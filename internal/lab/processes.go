@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 )
 
@@ -55,11 +56,12 @@ func (c *Cluster) Inside(hosts ...string) []int {
 		net, err := os.Readlink(filepath.Join("/proc", strconv.Itoa(c.Host(name).holder), "ns/net"))
 		nets[net] = err == nil
 	}
+	own := append(Children(c.launch.holder), c.launch.holder) // f0 has no init: the orphans there become others' children
 	entries, _ := os.ReadDir("/proc")
 	var pids []int
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
+		if err != nil || slices.Contains(own, pid) {
 			continue
 		}
 		if net, err := os.Readlink(filepath.Join("/proc", e.Name(), "ns/net")); err == nil && nets[net] {
