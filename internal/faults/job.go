@@ -30,6 +30,12 @@ func (o *Output) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// Hold keeps the writer waiting until release is called, as a reader does that sleeps. Nobody may read meanwhile.
+func (o *Output) Hold() (release func()) {
+	o.mu.Lock()
+	return o.mu.Unlock
+}
+
 func (o *Output) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()

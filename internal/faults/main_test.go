@@ -58,6 +58,7 @@ func (b *bench) gorun(args ...string) (*Job, *Watch) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	watch := NewWatch(b.c)
+	watch.Alone = b.c != nil && len(b.c.Inside()) > 0
 	argv := []string{binary("gorun")}
 	if b.c != nil {
 		argv = append(argv, "-F", "{config}")

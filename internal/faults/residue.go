@@ -57,7 +57,7 @@ func named(dirs ...string) (found []string) {
 
 // ofTests reports whether a temporary folder is one of the tests' own, which run side by side.
 func ofTests(name string) bool {
-	for _, prefix := range []string{"gorun-lab-", "gorun-e2e-", "gorun-sweep-"} {
+	for _, prefix := range []string{"gorun-lab-", "gorun-e2e-", "gorun-sweep-", "gorun-mutant-"} {
 		if strings.HasPrefix(name, prefix) {
 			return true
 		}
