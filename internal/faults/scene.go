@@ -66,7 +66,7 @@ func (s *Scene) Inject(ctx context.Context, d Injection) (Verdict, error) {
 		}
 	}
 	w := NewWatch(s.c)
-	w.Every, w.Alone = 40*time.Millisecond, true
+	w.Every, w.Alone = 100*time.Millisecond, true
 	j, err := s.marks.Start(ctx, s.c, nil, s.command(d)...)
 	if err != nil {
 		return Verdict{}, err

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 )
 
@@ -56,15 +55,16 @@ func (c *Cluster) Inside(hosts ...string) []int {
 		net, err := os.Readlink(filepath.Join("/proc", strconv.Itoa(c.Host(name).holder), "ns/net"))
 		nets[net] = err == nil
 	}
-	own := append(Children(c.launch.holder), c.launch.holder) // f0 has no init: the orphans there become others' children
 	entries, _ := os.ReadDir("/proc")
 	var pids []int
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
-		if err != nil || slices.Contains(own, pid) {
+		if err != nil || pid == c.launch.holder {
 			continue
 		}
-		if net, err := os.Readlink(filepath.Join("/proc", e.Name(), "ns/net")); err == nil && nets[net] {
+		net, err := os.Readlink(filepath.Join("/proc", e.Name(), "ns/net"))
+		// f0 has no init: orphans there become others' children, and what its keeper starts is the keeper's.
+		if err == nil && nets[net] && parent(pid) != c.launch.holder {
 			pids = append(pids, pid)
 		}
 	}
