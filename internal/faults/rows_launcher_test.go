@@ -113,12 +113,12 @@ func TestLauncherRows(t *testing.T) {
 	})
 }
 
-// B1: the launcher is killed at twenty moments of its life.
+// B1: the launcher is killed at twelve moments of its life.
 func TestB1LauncherKilled(t *testing.T) {
 	b := newBench(t, lab.MustNamespaces(t, lab.Specs(2)...))
-	for i := range 20 {
+	for i := range 12 {
 		j, w := b.shell(nil, `echo up; exec sleep 300`)
-		time.Sleep(time.Duration(i*i) * 2 * time.Millisecond) // the moment is what differs
+		time.Sleep(time.Duration(i*i) * 5 * time.Millisecond) // the moment is what differs
 		at := time.Now()
 		_ = syscall.Kill(j.Launcher(), syscall.SIGKILL)
 		// Before the agent has its launcher's hello, it waits for that for 10 s.
@@ -155,7 +155,7 @@ func TestB2LauncherKilledWhileItUploads(t *testing.T) {
 		_ = syscall.Kill(j.Launcher(), syscall.SIGKILL)
 		b.judge(w, j, at, Expect{Codes: []int{137, 0}, End: soon, Clean: 12 * time.Second})
 		for i := range b.c.Hosts {
-			_ = os.RemoveAll(filepath.Join(b.c.Hosts[i].Home, ".cache/gorun/whole"))
+			_ = os.RemoveAll(filepath.Join(b.c.Hosts[i].Home, ".cache/gorun"))
 		}
 	}
 	j, w := start()
@@ -212,7 +212,6 @@ func TestB10OutputDiskFull(t *testing.T) {
 	if n := strings.Count(j.Out.String(), "last\n"); n != 4 {
 		t.Errorf("%d ranks printed their last line", n)
 	}
-	t.Log(&j.Err)
 }
 
 // B13: one user starts many jobs at once on the same hosts.
