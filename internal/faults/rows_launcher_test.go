@@ -217,7 +217,7 @@ func TestB10OutputDiskFull(t *testing.T) {
 // B13: one user starts many jobs at once on the same hosts.
 func TestB13ManyJobsAtOnce(t *testing.T) {
 	b := newBench(t, lab.MustLoopback(t, lab.Specs(2)...))
-	const jobs = 50
+	const jobs = 20
 	w := NewWatch(b.c)
 	var wg sync.WaitGroup
 	var mu sync.Mutex
