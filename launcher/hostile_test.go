@@ -282,7 +282,7 @@ func TestHostileFloods(t *testing.T) {
 				}
 				return succeed(a)
 			}
-			before := heap()
+			before := heapSize()
 			runOn(t, []*machine{serving(work), serving(flood)}, nil, func(t *testing.T, out string, r Result, _ time.Duration, err error) {
 				if err != nil || r.Code() != 0 || strings.Count(out, "0/1> line ") != 100 {
 					t.Errorf("%v, %v, %d lines", err, r.Cause, strings.Count(out, "0/1> line "))
@@ -290,7 +290,7 @@ func TestHostileFloods(t *testing.T) {
 				if name == "lost" && (!strings.Contains(told, "owned") || strings.Contains(told, `\u001b`)) {
 					t.Errorf("ranks were told %q", told)
 				}
-				if more := heap() - before; more > 64<<20 {
+				if more := heapSize() - before; more > 64<<20 {
 					t.Errorf("%d MiB more are kept", more>>20)
 				}
 			})
@@ -299,7 +299,7 @@ func TestHostileFloods(t *testing.T) {
 }
 
 // heap is how much memory is in use.
-func heap() int64 {
+func heapSize() int64 {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
@@ -308,7 +308,7 @@ func heap() int64 {
 
 // An agent that asks and does not read what it gets costs no more than one that asks little.
 func TestHostWhoReadsNothingCostsLittle(t *testing.T) {
-	before := heap()
+	before := heapSize()
 	var during int64
 	deaf := func(a *fakeAgent) error {
 		if err := a.out.SendMessage(wire.TypePut, wire.Put{Key: "k", Value: make([]byte, kv.MaxValue)}); err != nil {
@@ -320,7 +320,7 @@ func TestHostWhoReadsNothingCostsLittle(t *testing.T) {
 			}
 		}
 		time.Sleep(5 * time.Second)
-		during = heap()
+		during = heapSize()
 		return succeed(a)
 	}
 	runOn(t, []*machine{serving(succeed), serving(deaf)}, nil, func(t *testing.T, _ string, r Result, _ time.Duration, err error) {

@@ -37,6 +37,7 @@ func documents() map[string]string {
 		"docs/output.md":                "two hosts",
 		"docs/protocol.md":              "no commands",
 		"docs/quickstart.md":            "two hosts",
+		"docs/reliability.md":           "no commands",
 		"docs/ring.md":                  "no commands",
 		"docs/security.md":              "no commands",
 		"docs/signals.md":               "two hosts",

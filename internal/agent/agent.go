@@ -76,7 +76,11 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, opts Options) error
 		return fmt.Errorf("find the guard: %w", err)
 	}
 	a.cage = contain.Open(a.guard)
-	a.procs = newProcesses(a.cage, func(rank int, status syscall.WaitStatus, used syscall.Rusage) { a.post(exitEvent(rank, status, used)) })
+	a.procs = newProcesses(a.cage, func(rank int, status syscall.WaitStatus, used syscall.Rusage, asked bool) {
+		event := exitEvent(rank, status, used)
+		event.early = !asked
+		a.post(event)
+	})
 	defer a.procs.close()
 	a.own = ownResources()
 	if err := a.hello(out, opts); err != nil {

@@ -35,6 +35,7 @@ type (
 		outputFinished bool   // it never had any
 		maxRSS         int64
 		cpu            time.Duration
+		early          bool           // it had ended before a signal to end reached it
 		memory         *memoryReading // after an end that want of memory may have caused; nil after others
 	}
 	eventDrained struct{ rank int }            // one of a rank's two output streams ended
@@ -61,6 +62,7 @@ type (
 type rankState struct {
 	exited    bool
 	signalled bool // we sent it TERM or KILL
+	killed    bool // we sent it KILL
 	streams   int  // output streams still open
 }
 
@@ -132,9 +134,12 @@ func (c *core) exited(e eventExited, now time.Duration) []any {
 	if e.outputFinished {
 		r.streams = 0
 	}
+	// What another failure set off can come to us before the failure itself: whoever had ended by then, or was killed by
+	// somebody else, ended by itself.
+	stopped := r.signalled && !e.early && (r.killed || e.signal != int(syscall.SIGKILL))
 	exit := wire.Exit{Rank: e.rank, Code: e.code, Signal: e.signal, Core: e.core,
-		Stopped: r.signalled, Aborted: c.aborted, At: now, Failed: e.failed, MaxRSS: e.maxRSS, CPU: e.cpu}
-	if e.memory != nil && !r.signalled {
+		Stopped: stopped, Aborted: c.aborted, At: now, Failed: e.failed, MaxRSS: e.maxRSS, CPU: e.cpu}
+	if e.memory != nil && !stopped {
 		exit.OutOfMemory, exit.MemoryLimit = outOfMemory(c.memory, *e.memory, c.blamed, e.maxRSS)
 		if exit.OutOfMemory != "" {
 			c.blamed++
@@ -179,7 +184,7 @@ func (c *core) tick(now time.Duration) []any {
 		}
 		c.stuck = now >= c.stuckAt
 		for _, r := range c.ranks {
-			r.signalled = true
+			r.signalled, r.killed = true, true
 		}
 		return []any{actKillTree{}}
 	}

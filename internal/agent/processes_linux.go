@@ -21,13 +21,14 @@ import (
 // signal can never reach a stranger who got the pid later.
 type processes struct {
 	mu      sync.Mutex
-	ranks   map[int]int // rank by pid, not yet reaped
-	pids    map[int]int // pid by rank, not yet reaped
+	ranks   map[int]int  // rank by pid, not yet reaped
+	pids    map[int]int  // pid by rank, not yet reaped
+	asked   map[int]bool // ranks that a signal to end has reached while they ran
 	cage    *contain.Cage
 	starts  chan startRequest
 	leaves  chan chan struct{} // nothing more is to be started; closed when that is done
 	stopped chan struct{}
-	exited  func(rank int, status syscall.WaitStatus, used syscall.Rusage)
+	exited  func(rank int, status syscall.WaitStatus, used syscall.Rusage, asked bool)
 	sigchld chan os.Signal
 	wg      sync.WaitGroup
 }
@@ -43,8 +44,8 @@ type startRequest struct {
 }
 
 // newProcesses begins to reap, and to start processes in the cage; exited is called, one call at a time, for every rank that ends.
-func newProcesses(cage *contain.Cage, exited func(rank int, status syscall.WaitStatus, used syscall.Rusage)) *processes {
-	p := &processes{cage: cage, ranks: map[int]int{}, pids: map[int]int{}, starts: make(chan startRequest), leaves: make(chan chan struct{}),
+func newProcesses(cage *contain.Cage, exited func(rank int, status syscall.WaitStatus, used syscall.Rusage, asked bool)) *processes {
+	p := &processes{cage: cage, ranks: map[int]int{}, pids: map[int]int{}, asked: map[int]bool{}, starts: make(chan startRequest), leaves: make(chan chan struct{}),
 		stopped: make(chan struct{}), exited: exited, sigchld: make(chan os.Signal, 1)}
 	signal.Notify(p.sigchld, syscall.SIGCHLD)
 	p.wg.Go(p.startLoop)
@@ -134,8 +135,16 @@ func (p *processes) signal(rank int, sig syscall.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if pid, running := p.pids[rank]; running {
+		p.asked[rank] = p.asked[rank] || ((sig == syscall.SIGTERM || sig == syscall.SIGKILL) && !hasEnded(pid))
 		_ = syscall.Kill(-pid, sig)
 	}
+}
+
+// hasEnded reports whether a child of ours has ended and is yet to be reaped.
+func hasEnded(pid int) bool {
+	var info unix.Siginfo
+	err := unix.Waitid(unix.P_PID, pid, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
+	return err == nil && info.Signo != 0
 }
 
 func (p *processes) reapLoop() {
@@ -170,9 +179,10 @@ func (p *processes) reap() {
 			delete(p.ranks, pid)
 			delete(p.pids, rank)
 		}
+		asked := p.asked[rank]
 		p.mu.Unlock()
 		if isRank {
-			p.exited(rank, status, used)
+			p.exited(rank, status, used, asked)
 		}
 	}
 }
