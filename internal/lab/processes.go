@@ -37,3 +37,24 @@ func carries(proc, mark string) bool {
 	}
 	return false
 }
+
+// Inside returns the processes that run on a host made by [Namespaces], whatever they made of
+// their names, parents, sessions and environments. f0 has no processes of its own.
+func (c *Cluster) Inside(host string) []int {
+	init := firstChild(c.Host(host).holder)
+	own, err := os.Readlink(filepath.Join("/proc", strconv.Itoa(init), "ns/pid"))
+	if err != nil || c.launch == nil {
+		return nil
+	}
+	links, _ := filepath.Glob("/proc/[0-9]*/ns/pid")
+	var pids []int
+	for _, link := range links {
+		if where, _ := os.Readlink(link); where != own {
+			continue
+		}
+		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(link)))); err == nil && pid != init {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}

@@ -51,6 +51,7 @@ func layers() []layer {
 		{folder: "cmd/gorun-gpu", may: []string{"gpu", "gpu/nvml"}, why: "a crash of the driver's library must take nothing else with it"},
 		{folder: "internal/lab", why: "the lab tests gorun from outside, so it shares no code with it"},
 		{folder: "internal/faults", may: []string{"internal/lab"}, why: "it does harm to gorun and looks at it from outside, so it shares no code with it"},
+		{folder: "internal/faults/rank", may: []string{"ring"}, why: "it is a program as users write them, for ranks that harm is done to"},
 		{folder: "internal/bench", may: []string{"ring"}, why: "it times what every program can call"},
 		{folder: "internal/ringtest", may: []string{"ring", "internal/rankenv"}, why: "it plays the agent to ring's tests"},
 		{folder: "internal/mangen", why: leaf},
