@@ -17,6 +17,10 @@ import (
 // maxJumps bounds a chain of jump hosts, which a configuration can make endless.
 const maxJumps = 8
 
+// UserTimeout is how long data may stay unacknowledged before the connection is given up. A network that was dead
+// for less than five seconds is tried once more by then.
+const UserTimeout = 5500 * time.Millisecond
+
 var errTimeout = errors.New("no answer in time")
 
 // Dial connects to a host and authenticates. ctx bounds the dialling only; the
@@ -80,7 +84,7 @@ func connectTCP(ctx context.Context, s settings) (*wire, error) {
 		}
 		return nil, dialError(s.target(), err)
 	}
-	if err := setUserTimeout(conn, 5*time.Second); err != nil {
+	if err := setUserTimeout(conn, UserTimeout); err != nil {
 		conn.Close()
 		return nil, &UnreachableError{s.target(), err}
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -45,6 +46,10 @@ type agent struct {
 	tokens  map[int]string
 	procs   *processes
 	stdin   *stdin
+
+	line    *connection // SSH's to the launcher's side; nil: it is not known
+	beating atomic.Bool // a heartbeat is being written
+	ticked  time.Duration
 
 	mu    sync.Mutex // guards what frames and the loop share
 	pumps map[uint32]*pump
@@ -142,11 +147,14 @@ func (a *agent) openDoor() error {
 func (a *agent) run(ctx context.Context, frames *wire.Reader) error {
 	a.core = newCore(a.job.Grace)
 	a.core.heard, a.core.memory = a.now(), readMemory("/")
+	a.ticked = a.now()
 	a.procs = newProcesses(func(rank int, status syscall.WaitStatus, used syscall.Rusage) { a.post(exitEvent(rank, status, used)) })
 	defer a.procs.close()
 	go a.read(frames) // ends with in, which is not ours to close
 	beat := time.NewTicker(tickTime)
 	defer beat.Stop()
+	looks, closeLine := a.openLine()
+	defer closeLine()
 	stopped := ctx.Done()
 	for finished := false; !finished; {
 		var event any
@@ -157,7 +165,9 @@ func (a *agent) run(ctx context.Context, frames *wire.Reader) error {
 			event = eventGone{context.Cause(ctx).Error()}
 		case <-beat.C:
 			a.sendHeartbeat()
-			event = eventTick{}
+			event = a.tick()
+		case <-looks:
+			event = a.look()
 		case <-a.killTimer():
 			event = eventTick{}
 		}
@@ -199,6 +209,8 @@ func (a *agent) apply(event any) (finished bool) {
 			a.rankEnded(act.exit.Rank)
 			a.tell(wire.TypeExit, act.exit)
 			a.relay.rankEnded(act.exit.Rank)
+		case actStopped:
+			a.tell(wire.TypeSuspended, nil)
 		case actAbandon:
 			a.abandon()
 		}
@@ -213,8 +225,14 @@ func (a *agent) tell(t wire.Type, message any) {
 }
 
 func (a *agent) sendHeartbeat() {
+	if a.beating.Swap(true) {
+		return // the last one still waits for room
+	}
 	at := a.now()
-	a.wg.Go(func() { _ = a.out.SendHeartbeat(at) })
+	a.wg.Go(func() {
+		defer a.beating.Store(false)
+		_ = a.out.SendHeartbeat(at)
+	})
 }
 
 func (a *agent) rankEnded(rank int) {
@@ -248,7 +266,12 @@ func (a *agent) finish() error {
 	close(a.ended)
 	left := sweep(sweepTime, a.procs.reap)
 	if a.core.gone {
-		return nil // nobody to tell, and writers may be stuck: the process ends now
+		// Nobody takes frames, and writers may be stuck: the process ends now. A launcher that comes back
+		// finds its words on stderr.
+		if a.core.lapsed != "" {
+			return fmt.Errorf("ended the ranks: %s", a.core.lapsed)
+		}
+		return nil
 	}
 	a.discard()
 	a.wg.Wait()

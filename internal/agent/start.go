@@ -156,6 +156,12 @@ func (a *agent) frame(f wire.Frame) error {
 		return wire.Handle(f, func(s wire.Stop) error { a.post(eventStop{s.Grace}); return nil })
 	case wire.TypeSignal:
 		return wire.Handle(f, func(s wire.Signal) error { a.post(eventSignal{s.Number}); return nil })
+	case wire.TypeSuspend:
+		a.post(eventSuspend{})
+		return nil
+	case wire.TypeResume:
+		a.post(eventResume{})
+		return nil
 	case wire.TypeAbort:
 		return wire.Handle(f, func(m wire.Abort) error { a.relay.abort(m); return nil })
 	case wire.TypeFenced:

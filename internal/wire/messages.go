@@ -62,6 +62,8 @@ type Job struct {
 	// Grace is the time between TERM and KILL when the agent must stop by itself.
 	Grace   time.Duration
 	Binding Binding
+	// SSH says that the launcher came by SSH, so that SSH_CONNECTION is of the agent's own connection.
+	SSH bool `json:",omitempty"`
 }
 
 // Program is what some of a host's ranks run.
