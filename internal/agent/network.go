@@ -10,7 +10,7 @@ const (
 	lookTime = 250 * time.Millisecond
 	// deadTime is how long a connection may make no progress while something was sent. It is longer than the
 	// launcher's own bound (ssh.UserTimeout), by the time in which a network that is back shows it.
-	deadTime = 6500 * time.Millisecond
+	deadTime = 6100 * time.Millisecond
 	// minTries is how often the kernel must have tried in vain by then.
 	minTries = 2
 )

@@ -1,0 +1,124 @@
+package faults
+
+import (
+	"context"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/lab"
+)
+
+// cutCase is a fault of the network that takes host f2 from a job on f1 and f2.
+type cutCase struct {
+	name   string
+	cut    func(ctx context.Context, c *lab.Cluster) error
+	script string
+	expect Expect
+}
+
+const (
+	dies    = "echo up; exec sleep 300"
+	ignores = "trap '' TERM; echo up; while :; do sleep 0.2; done"
+)
+
+// The cut is to be noticed within 6.5 s, T_net and a heartbeat, and the far side to be clean within 12 s, the grace
+// of 5 s included. The bounds have room for a machine with other work.
+func cutCases() []cutCase {
+	silent := "host f2: lost the connection to the agent: .*no answer from its kernel|host f2: .*connection timed out"
+	noticed := Expect{Codes: []int{125}, Cause: silent, End: 9 * time.Second, Clean: 14 * time.Second}
+	grace := noticed
+	grace.End = 14 * time.Second
+	broken := Expect{Codes: []int{125}, Cause: "host f2: lost the connection to the agent: .*connection reset", End: 1500 * time.Millisecond, Clean: 3 * time.Second}
+	both := func(ctx context.Context, c *lab.Cluster) error { return c.Cut(ctx, "f2") }
+	return []cutCase{
+		{"C3 both ways", both, dies, noticed},
+		{"C3 both ways, ranks ignore TERM", both, ignores, grace},
+		{"C4 the agent hears nothing", func(ctx context.Context, c *lab.Cluster) error { return c.Drop(ctx, "f0", "f2") }, ignores, grace},
+		{"C4 gorun hears nothing", func(ctx context.Context, c *lab.Cluster) error { return c.Drop(ctx, "f2", "f0") }, ignores, grace},
+		{"C8 reset", func(ctx context.Context, c *lab.Cluster) error { return c.Reset(ctx, "f0", "f2") }, dies, broken},
+	}
+}
+
+func TestC3C4C8HostIsCutOff(t *testing.T) {
+	for _, tc := range cutCases() {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, lab.MustNamespaces(t, lab.Specs(2)...))
+			j, w := b.gorun("-np", "4", "-H", "f1:2,f2:2", "sh", "-c", tc.script)
+			b.await(j, "the ranks", func() bool { return strings.Count(j.Out.String(), "up\n") == 4 })
+			time.Sleep(500 * time.Millisecond) // heartbeats go both ways
+			at := time.Now()
+			if err := tc.cut(t.Context(), b.c); err != nil {
+				t.Fatal(err)
+			}
+			v := b.judge(w, j, at, tc.expect)
+			t.Logf("noticed and ended after %d ms, clean after %d ms: %s", v.EndMS, v.CleanMS, v.Cause)
+		})
+	}
+}
+
+// What does not last is no fault: the job goes on, and its result is right.
+func TestC6C9C12NetworkIsBadForAWhile(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		harm func(ctx context.Context, c *lab.Cluster, host string) error
+		heal func(ctx context.Context, c *lab.Cluster, host string) error
+		last []time.Duration
+	}{
+		{"C6 blips", func(ctx context.Context, c *lab.Cluster, host string) error { return c.Part(ctx, "f0", host) },
+			func(ctx context.Context, c *lab.Cluster, host string) error { return c.Unpart(ctx, "f0", host) },
+			[]time.Duration{time.Second, 3 * time.Second, 4500 * time.Millisecond}},
+		{"C6 blips between ranks", func(ctx context.Context, c *lab.Cluster, host string) error { return c.Part(ctx, "f1", host) },
+			func(ctx context.Context, c *lab.Cluster, host string) error { return c.Unpart(ctx, "f1", host) },
+			[]time.Duration{time.Second, 3 * time.Second, 4500 * time.Millisecond}},
+		{"C12 a slow link", func(ctx context.Context, c *lab.Cluster, host string) error { return c.Narrow(ctx, host, 1000) },
+			func(ctx context.Context, c *lab.Cluster, host string) error { return c.Widen(ctx, host) }, []time.Duration{15 * time.Second}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, lab.MustNamespaces(t, lab.Specs(2)...))
+			j, w := b.gorun("-np", "4", "-H", "f1:2,f2:2", binary("rank"), "-reduce", "-every", "50ms")
+			b.await(j, "sums", func() bool { return strings.Count(j.Out.String(), "\n") > 20 })
+			for _, d := range tc.last {
+				if err := tc.harm(t.Context(), b.c, "f2"); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(d)
+				if err := tc.heal(t.Context(), b.c, "f2"); err != nil {
+					t.Fatal(err)
+				}
+				before := strings.Count(j.Out.String(), "\n")
+				b.await(j, "sums after the harm", func() bool { return strings.Count(j.Out.String(), "\n") > before+40 })
+			}
+			select {
+			case <-j.Ended():
+				t.Error("the job has ended")
+			default:
+			}
+			at := time.Now()
+			if err := j.Cmd.Process.Signal(syscall.SIGUSR1); err != nil {
+				t.Fatal(err)
+			}
+			b.judge(w, j, at, Expect{Codes: []int{0}, End: 10 * time.Second, Clean: 10 * time.Second})
+			if strings.Contains(j.Out.String()+j.Err.String(), "WRONG") {
+				t.Errorf("a sum was wrong:\n%s", &j.Err)
+			}
+		})
+	}
+}
+
+// C5: two workers cannot reach each other while gorun sees both. The error of each names both ends.
+func TestC5WorkersArePartedFromEachOther(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, lab.MustNamespaces(t, lab.Specs(2)...))
+	j, w := b.gorun("-np", "2", "-H", "f1,f2", binary("rank"), "-reduce", "-every", "20ms")
+	b.await(j, "sums", func() bool { return strings.Count(j.Out.String(), "\n") > 20 })
+	at := time.Now()
+	if err := b.c.Part(t.Context(), "f1", "f2"); err != nil {
+		t.Fatal(err)
+	}
+	v := b.judge(w, j, at, Expect{Codes: []int{1}, Cause: "rank [01] on f[12] ", End: 9 * time.Second, Clean: 12 * time.Second})
+	t.Logf("%d ms: %s", v.EndMS, &j.Err)
+}
