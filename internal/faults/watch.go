@@ -14,8 +14,13 @@ import (
 type Expect struct {
 	Codes []int         // the launcher's exit code is one of these
 	Cause string        // regular expression that the launcher's first line with "error:" matches; "": none is looked for
+	Also  string        // what further such lines match: consequences that are told as such; "": there are none
 	End   time.Duration // from the fault to the launcher's end, at most
 	Clean time.Duration // from the fault to the last process of the job, at most
+
+	Ranks    int  // that run internal/faults/rank without prefixes, so that their output can be judged; 0: others
+	Complete bool // all of their output is there
+	Torn     bool // it may end in a part of a line: the launcher itself was ended, or nobody reads
 }
 
 // Verdict is what became of it. As JSON it is one line of a campaign.
@@ -29,17 +34,30 @@ type Verdict struct {
 	CleanMS    int64    `json:"clear_ms"`         // and to the job's last process
 	Exit       int      `json:"exit"`
 	Cause      string   `json:"cause,omitempty"`
+	RSS        int      `json:"rss_kib"`              // the launcher's, at most
 	Violations []string `json:"violations,omitempty"` // "I1: 2 processes left: …"
 }
 
 // Watch knows what was on the machine before a job.
 type Watch struct {
+	// Every is how often it looks for processes. Alone is set where the cluster has no other jobs: then every new process on its
+	// hosts is the job's, whatever it has become.
+	Every time.Duration
+	Alone bool
+
 	cluster *lab.Cluster
 	before  []string
+	running map[int]bool // on the hosts
 }
 
 // NewWatch looks at what there is. c is nil for jobs of this machine.
-func NewWatch(c *lab.Cluster) *Watch { return &Watch{c, residue(c)} }
+func NewWatch(c *lab.Cluster) *Watch {
+	w := &Watch{Every: 10 * time.Millisecond, cluster: c, before: residue(c), running: map[int]bool{}}
+	for _, pid := range w.onHosts() {
+		w.running[pid] = true
+	}
+	return w
+}
 
 // Judge waits for the job's end and that of its processes, in the time that e allows and a little
 // more, and tells which invariants the job broke. injected is when the fault happened.
@@ -66,6 +84,12 @@ func (w *Watch) Judge(j *Job, injected time.Time, e Expect) Verdict {
 		v.breaks("I2", "exit code %d, not one of %v", v.Exit, e.Codes)
 	}
 	w.blame(&v, j, e)
+	if e.Ranks > 0 && v.Exit != -1 {
+		v.Violations = append(v.Violations, CheckLines(j.Out.String(), e.Ranks, e.Complete, e.Torn)...)
+	}
+	if v.Exit != -1 {
+		w.inside(&v, j)
+	}
 	for _, thing := range w.residue(2 * time.Second) {
 		v.breaks("I4", "left behind: %s", thing)
 	}
@@ -83,23 +107,74 @@ func (w *Watch) blame(v *Verdict, j *Job, e Expect) {
 	if len(causes) > 0 {
 		v.Cause = causes[0]
 	}
-	switch {
-	case e.Cause == "":
-	case len(causes) != 1:
-		v.breaks("I3", "%d lines name a cause: %q", len(causes), causes)
-	case !regexp.MustCompile(e.Cause).MatchString(causes[0]):
+	if e.Cause == "" {
+		return
+	}
+	if len(causes) == 0 {
+		v.breaks("I3", "no line names a cause: %q", j.Err.String())
+		return
+	}
+	if !regexp.MustCompile(e.Cause).MatchString(causes[0]) {
 		v.breaks("I3", "%q does not match %q", causes[0], e.Cause)
 	}
+	for _, line := range causes[1:] {
+		if e.Also == "" || !regexp.MustCompile(e.Also).MatchString(line) {
+			v.breaks("I3", "%q names a further cause, beside %q", line, causes[0])
+		}
+	}
+}
+
+// inside judges what the launcher used and whether it kept its secrets.
+func (w *Watch) inside(v *Verdict, j *Job) {
+	for _, where := range j.leaks() {
+		v.breaks("I7", "the secret is in %s", where)
+	}
+	hosts := 1
+	if w.cluster != nil {
+		hosts = len(w.cluster.Hosts)
+	}
+	v.RSS = j.used.RSS
+	v.Violations = append(v.Violations, j.used.over(hosts)...)
 }
 
 // awaitClean waits until the job has no process but the launcher, which has its own bound.
 func (w *Watch) awaitClean(j *Job, deadline time.Time) (left []int) {
 	for {
-		if left = j.Processes(""); len(left) == 0 || time.Now().After(deadline) {
+		if left = w.left(j); len(left) == 0 || time.Now().After(deadline) {
 			return left
 		}
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(w.Every)
 	}
+}
+
+// left are the job's processes other than its launcher.
+func (w *Watch) left(j *Job) []int {
+	pids := j.Processes("")
+	if !w.Alone {
+		return pids
+	}
+	for _, pid := range w.onHosts() {
+		if !w.running[pid] && !slices.Contains(pids, pid) && command(pid) != "" {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// onHosts are the processes on hosts that have their own, other than sshd's, which have a life of their
+// own: a cut connection may keep them.
+func (w *Watch) onHosts() (pids []int) {
+	if w.cluster == nil {
+		return nil
+	}
+	for i := range w.cluster.Hosts {
+		for _, pid := range w.cluster.Inside(w.cluster.Hosts[i].Name) {
+			if !strings.HasPrefix(command(pid), "sshd: ") {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids
 }
 
 // residue is what there is now and was not before, given a moment to go.
