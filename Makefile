@@ -13,7 +13,7 @@ export CGO_CFLAGS  ?= -g -O2 -Wno-deprecated-declarations
 export CGO_LDFLAGS ?= -g -O2 -Wl,-z,lazy
 
 .DEFAULT_GOAL := help
-.PHONY: help build man install demo test lint fuzz bench bench-peers clean
+.PHONY: help build man install demo test lint fuzz faults bench bench-peers clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -64,6 +64,15 @@ lint: ## gofmt, go vet, staticcheck, go mod tidy
 
 fuzz: ## fuzz every target for FUZZTIME, 30s by default
 	@.ci/fuzz
+
+faults: ## harm to jobs: the rows of docs/reliability.md; with N=200 [SEED=1] that many at random, by seed
+ifdef N
+	$(STATIC) -o bin/gorun ./cmd/gorun
+	$(STATIC) -o bin/faults/ ./internal/faults/rank ./internal/faults/campaign
+	@bin/faults/campaign -n $(N) -seed $(or $(SEED),1) $(CAMPAIGN) bin/gorun bin/faults/rank
+else
+	$(GO) test -count=1 -timeout 15m ./internal/faults/...
+endif
 
 bench: ## benchmarks of the collectives and of launching
 	$(GO) test -run '^$$' -bench . -benchmem ./ring/... ./launcher/... ./cmd/gorun/...

@@ -35,7 +35,13 @@ type Verdict struct {
 	Exit       int      `json:"exit"`
 	Cause      string   `json:"cause,omitempty"`
 	RSS        int      `json:"rss_kib"`              // the launcher's, at most
+	Missed     bool     `json:"missed,omitempty"`     // nobody was there for the fault to happen to
+	Patient    bool     `json:"patient,omitempty"`    // the ranks ignored SIGTERM, so that the end took the grace
+	Silent     bool     `json:"silent,omitempty"`     // nothing tells of the fault: it shows by what does not come
+	Passes     bool     `json:"passes,omitempty"`     // the fault went by, and the job with it to its own end
+	Judged     bool     `json:"judged,omitempty"`     // a cause had to be named
 	Violations []string `json:"violations,omitempty"` // "I1: 2 processes left: …"
+	Said       string   `json:"said,omitempty"`       // by the launcher, where something is broken
 }
 
 // Watch knows what was on the machine before a job.
@@ -62,6 +68,15 @@ func NewWatch(c *lab.Cluster) *Watch {
 // Judge waits for the job's end and that of its processes, in the time that e allows and a little
 // more, and tells which invariants the job broke. injected is when the fault happened.
 func (w *Watch) Judge(j *Job, injected time.Time, e Expect) Verdict {
+	v := w.judge(j, injected, e)
+	for _, thing := range w.residue(2 * time.Second) {
+		v.breaks("I4", "left behind: %s", thing)
+	}
+	return v
+}
+
+// judge is Judge without a look at what is left behind.
+func (w *Watch) judge(j *Job, injected time.Time, e Expect) Verdict {
 	var v Verdict
 	select {
 	case <-j.ended:
@@ -89,9 +104,6 @@ func (w *Watch) Judge(j *Job, injected time.Time, e Expect) Verdict {
 	}
 	if v.Exit != -1 {
 		w.inside(&v, j)
-	}
-	for _, thing := range w.residue(2 * time.Second) {
-		v.breaks("I4", "left behind: %s", thing)
 	}
 	return v
 }
