@@ -14,7 +14,7 @@ type Kind string
 const (
 	RankKill       Kind = "rank-kill"
 	RankTerm       Kind = "rank-term"
-	RankSegv       Kind = "rank-segv"
+	RankHup        Kind = "rank-hup" // a program in Go takes SIGSEGV and SIGABRT for a panic of its own
 	RankExit       Kind = "rank-exit"
 	AgentKill      Kind = "agent-kill"
 	GuardKill      Kind = "guard-kill"
@@ -73,7 +73,7 @@ func kinds() []kindInfo {
 	return []kindInfo{
 		{RankKill, 137, rank(`was killed by signal 9`), 0, true},
 		{RankTerm, 143, rank(`was killed by signal 15`), 0, true},
-		{RankSegv, 139, rank(`was killed by signal 11`), 0, true},
+		{RankHup, 129, rank(`was killed by signal 1 `), 0, true},
 		{RankExit, 3, rank(`exited with code 3`), 0, true},
 		{AgentKill, 125, lost, 0, false},
 		{GuardKill, 125, lost, 0, false},

@@ -88,7 +88,10 @@ func (s *Scene) Inject(ctx context.Context, d Injection) (Verdict, error) {
 	got := w.judge(j, at, expect)
 	v.EndMS, v.CleanMS, v.Exit, v.Cause, v.RSS, v.Violations = got.EndMS, got.CleanMS, got.Exit, got.Cause, got.RSS, got.Violations
 	v.Patient, v.Judged, v.Silent = d.Ignore, expect.Cause != "", infoOf(d.Fault).detect > 0
-	v.Passes = infoOf(d.Fault).passes() && d.Second == None
+	if v.Passes = infoOf(d.Fault).passes() && d.Second == None; v.Passes {
+		v.LastsMS = d.Lasts.Milliseconds()
+	}
+	v.GapMS = d.Gap.Milliseconds()
 	if err := s.heal(ctx, d); err != nil {
 		return v, errors.Join(err, j.Close())
 	}

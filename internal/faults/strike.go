@@ -28,8 +28,8 @@ func (s *Scene) strike(ctx context.Context, j *Job, kind Kind, host string, last
 		return signal("rank", syscall.SIGKILL)
 	case RankTerm:
 		return signal("rank", syscall.SIGTERM)
-	case RankSegv:
-		return signal("rank", syscall.SIGSEGV)
+	case RankHup:
+		return signal("rank", syscall.SIGHUP)
 	case RankExit:
 		return signal("rank", syscall.SIGUSR2)
 	case AgentKill:

@@ -30,8 +30,10 @@ type Verdict struct {
 	Phase      string   `json:"phase,omitempty"`
 	Host       string   `json:"host,omitempty"`
 	Second     string   `json:"second,omitempty"` // another fault soon after
-	EndMS      int64    `json:"end_ms"`           // from the fault to the launcher's end
-	CleanMS    int64    `json:"clear_ms"`         // and to the job's last process
+	LastsMS    int64    `json:"lasts_ms,omitempty"`
+	GapMS      int64    `json:"gap_ms,omitempty"`
+	EndMS      int64    `json:"end_ms"`   // from the fault to the launcher's end
+	CleanMS    int64    `json:"clear_ms"` // and to the job's last process
 	Exit       int      `json:"exit"`
 	Cause      string   `json:"cause,omitempty"`
 	RSS        int      `json:"rss_kib"`              // the launcher's, at most
