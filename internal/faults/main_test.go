@@ -32,7 +32,7 @@ func buildAll(dir string) error {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return err
 	}
-	for _, target := range []string{"../../cmd/gorun", "../../examples/..."} {
+	for _, target := range []string{"../../cmd/gorun", "../../examples/...", "./rank"} {
 		cmd := exec.Command("go", "build", "-trimpath", "-o", dir+"/", target)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {
