@@ -107,8 +107,10 @@ func TestC6C9C12NetworkIsBadForAWhile(t *testing.T) {
 				if err := tc.heal(t.Context(), b.c, "f2"); err != nil {
 					t.Fatal(err)
 				}
-				before := strings.Count(j.Out.String(), "\n")
-				b.await(j, "sums after the harm", func() bool { return strings.Count(j.Out.String(), "\n") > before+40 })
+				heard := func() int { return strings.Count(j.Out.String(), "f2:") }
+				before := heard()
+				b.await(j, "sums after the harm", func() bool { return heard() > before+60 })
+				time.Sleep(1500 * time.Millisecond) // two harms in a row are one
 			}
 			select {
 			case <-j.Ended():
