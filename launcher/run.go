@@ -58,6 +58,7 @@ func (j *job) reap(ctx context.Context) Result {
 	cancelled := ctx.Done()
 	j.looked = time.Now()
 	for finished := false; !finished; {
+		j.hurryOutput()
 		var event any = eventTick{}
 		select {
 		case event = <-j.events:
@@ -86,10 +87,7 @@ func (j *job) reap(ctx context.Context) Result {
 	close(j.ended)
 	j.stopGet()
 	j.closeInput()
-	j.stdout.close()
-	if j.stderr != j.stdout {
-		j.stderr.close()
-	}
+	j.closeOutput()
 	result := j.core.result()
 	j.explain(&result)
 	if j.files != nil {

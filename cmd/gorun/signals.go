@@ -79,11 +79,11 @@ func (w *wishes) askedToStop(s os.Signal, times int, say *ui) {
 		syscall.SIGTERM: launcher.Terminated, syscall.SIGHUP: launcher.HungUp}
 	switch times {
 	case 1:
-		say.notef("stopping the job (%v); again to kill it now", s)
 		w.stop(launcher.Stop{Reason: reasons[s]})
+		say.notef("stopping the job (%v); again to kill it now", s)
 	case 2:
-		say.notef("killing the job")
 		w.stop(launcher.Stop{Reason: reasons[s], Now: true})
+		say.notef("killing the job")
 	default:
 		// The agents finish the kill by themselves when their connection ends.
 		os.Exit(launcher.CodeSignalBase + int(s.(syscall.Signal)))

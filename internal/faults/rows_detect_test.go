@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -287,4 +288,17 @@ func TestB9OutputIsBlocked(t *testing.T) {
 		t.Errorf("%v after %v: %s", cmd.ProcessState, took, &said)
 	}
 	b.within(5*time.Second, "the end of all", func() bool { return len(j.Processes("")) == 0 })
+}
+
+// C13: ranks keep a host busy twenty times over. Nobody is taken for dead. It runs alone.
+func TestC13BusyHosts(t *testing.T) {
+	b := newBench(t, lab.MustLoopback(t, lab.Specs(2)...))
+	ranks := 20 * runtime.NumCPU()
+	j, w := b.gorun("-np", fmt.Sprint(ranks), "-H", fmt.Sprintf("f1:%d,f2:%d", ranks/2, ranks/2), "--start-timeout", "2m", "sh", "-c", "trap 'exit 0' USR1; echo up; while :; do :; done")
+	if !j.Await(time.Minute, func() bool { return strings.Count(j.Out.String(), "up\n") == ranks }) {
+		t.Fatalf("the ranks do not run: %s", &j.Err)
+	}
+	time.Sleep(8 * time.Second)
+	at := b.signal(j, syscall.SIGUSR1)
+	b.judge(w, j, at, Expect{Codes: []int{0}, End: 20 * time.Second, Clean: 20 * time.Second})
 }

@@ -3,6 +3,8 @@ package faults
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -77,6 +79,40 @@ func TestC3C4C8HostIsCutOff(t *testing.T) {
 	}
 }
 
+// C3: how soon gorun notices, twenty times at once. Goal: 99 % within 6.5 s.
+func TestC3Noticed(t *testing.T) {
+	t.Parallel()
+	const hosts = 20
+	b := newBench(t, lab.MustNamespaces(t, lab.Specs(hosts)...))
+	took := make(chan time.Duration, hosts)
+	for i := range hosts {
+		host := fmt.Sprint("f", i+1)
+		j, _ := b.gorun("-np", "1", "-H", host, "sh", "-c", dies)
+		go func() {
+			defer func() { took <- 0 }()
+			j.Await(20*time.Second, func() bool { return strings.Contains(j.Out.String(), "up\n") })
+			time.Sleep(time.Duration(2000+i*73) * time.Millisecond) // at any moment between two heartbeats
+			at := time.Now()
+			if err := b.c.Cut(context.Background(), host); err != nil {
+				t.Error(err)
+			}
+			j.Await(20*time.Second, func() bool { return strings.Contains(j.Err.String(), "error: host "+host) })
+			took <- time.Since(at)
+		}()
+	}
+	var all []time.Duration
+	for len(all) < hosts {
+		if d := <-took; d > 0 {
+			all = append(all, d.Round(time.Millisecond))
+		}
+	}
+	slices.Sort(all)
+	t.Logf("noticed after %v", all)
+	if worst := all[hosts-1]; worst > 9*time.Second || all[0] < 4*time.Second {
+		t.Errorf("noticed after %v to %v", all[0], worst)
+	}
+}
+
 // What does not last is no fault: the job goes on, and its result is right.
 func TestC6C9C12NetworkIsBadForAWhile(t *testing.T) {
 	for _, tc := range []struct {
@@ -91,6 +127,8 @@ func TestC6C9C12NetworkIsBadForAWhile(t *testing.T) {
 		{"C6 blips between ranks", func(ctx context.Context, c *lab.Cluster, host string) error { return c.Part(ctx, "f1", host) },
 			func(ctx context.Context, c *lab.Cluster, host string) error { return c.Unpart(ctx, "f1", host) },
 			[]time.Duration{time.Second, 3 * time.Second, 4500 * time.Millisecond}},
+		{"C9 loss of 5 %", func(ctx context.Context, c *lab.Cluster, host string) error { return c.Lose(ctx, host, 5) },
+			func(ctx context.Context, c *lab.Cluster, host string) error { return c.Unlose(ctx, host) }, []time.Duration{15 * time.Second}},
 		{"C12 a slow link", func(ctx context.Context, c *lab.Cluster, host string) error { return c.Narrow(ctx, host, 1000) },
 			func(ctx context.Context, c *lab.Cluster, host string) error { return c.Widen(ctx, host) }, []time.Duration{15 * time.Second}},
 	} {
