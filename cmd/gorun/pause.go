@@ -6,8 +6,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/gorun/gorun/launcher"
 )
 
@@ -20,7 +18,6 @@ func (w *wishes) standStill() {
 	continued := make(chan os.Signal, 1)
 	signal.Notify(continued, syscall.SIGCONT)
 	defer signal.Stop(continued)
-	defer signal.Notify(w.caught, syscall.SIGTSTP)
 	told := make(chan struct{})
 	if w.pause(launcher.Pause{Suspend: true, Told: told}) {
 		select {
@@ -30,8 +27,9 @@ func (w *wishes) standStill() {
 			return
 		}
 	}
-	signal.Reset(syscall.SIGTSTP) // until the end of this
-	stopSelf()
+	// Not TSTP, whose handler the runtime keeps, and from which the kernel spares those whom no shell could
+	// continue: a batch system that suspends its jobs means them, too.
+	_ = syscall.Kill(syscall.Getpid(), syscall.SIGSTOP)
 	// Ticks come while this process runs, and no more than one when it is continued.
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
@@ -58,18 +56,4 @@ func (w *wishes) pause(p launcher.Pause) bool {
 	case <-w.done:
 		return false
 	}
-}
-
-// stopSelf stops this process in the way that the shell expects of the terminal's key. The kernel spares those whom
-// no shell could continue; a batch system that suspends its jobs means them, too.
-func stopSelf() {
-	stop := syscall.SIGTSTP
-	parent := syscall.Getppid()
-	group, _ := syscall.Getpgid(parent)
-	session, _ := unix.Getsid(parent)
-	own, _ := unix.Getsid(0)
-	if parent == 0 || group == syscall.Getpgrp() || session != own {
-		stop = syscall.SIGSTOP
-	}
-	_ = syscall.Kill(syscall.Getpid(), stop)
 }

