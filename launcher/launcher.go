@@ -67,6 +67,8 @@ type Options struct {
 	Grace        time.Duration // between TERM and KILL; 0: KILL at once
 	// Stops is the user's wish to end the job. Each value counts once.
 	Stops <-chan Stop
+	// Pauses are the user's wish that the job stand still, or go on.
+	Pauses <-chan Pause
 	// Signals are passed on to every rank.
 	Signals <-chan int
 	// Note is told what the user may want to know, one line at a time.
@@ -145,6 +147,7 @@ type job struct {
 	early   chan Stop // a wish to stop that came before the ranks ran
 	events  chan any
 	fences  *fences
+	pause   pausing
 	looked  time.Time     // for hung agents, last
 	ended   chan struct{} // the loop is over: events go nowhere
 	wg      sync.WaitGroup
@@ -314,6 +317,9 @@ func (j *job) prepare(ctx context.Context, i int) error {
 func (j *job) describe(h *PlannedHost, conn Host) wire.Job {
 	w := wire.Job{ID: j.id, Key: j.key, Size: j.plan.Size, Hosts: len(j.plan.Hosts), Host: h.Name,
 		Drop: sessionNames(), Env: bytesOf(j.opts.Env), Stdin: j.opts.inputOf(h), Grace: j.opts.Grace, Binding: j.opts.Binding, Encrypt: j.opts.Encrypt}
+	if h, ok := conn.(interface{ BySSH() bool }); ok {
+		w.SSH = h.BySSH()
+	}
 	_, local := conn.(Local)
 	w.Programs, w.Ranks = programsFor(h.Ranks, j.opts.Programs, local)
 	if len(j.opts.Programs) > 1 {

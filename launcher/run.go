@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"syscall"
 	"time"
 
@@ -13,9 +12,12 @@ import (
 )
 
 const (
-	beatTime = time.Second
+	// beatTime is such that a dead network shows soon: it takes something that nobody acknowledges.
+	beatTime = time.Second / 2
 	hungTime = 30 * time.Second // silence after which a connected agent counts as hung
 	coreTick = 100 * time.Millisecond
+	// stoppedTime is how late a look at the clock is when we ourselves were stopped.
+	stoppedTime = 3 * time.Second
 )
 
 // stream begins to carry output, input and requests between the hosts and us.
@@ -60,6 +62,7 @@ func (j *job) reap(ctx context.Context) Result {
 	cancelled := ctx.Done()
 	j.looked = time.Now()
 	for finished := false; !finished; {
+		j.hurryOutput()
 		var event any = eventTick{}
 		select {
 		case event = <-j.events:
@@ -67,6 +70,8 @@ func (j *job) reap(ctx context.Context) Result {
 			event = eventStop{stop.Reason, stop.Now}
 		case stop := <-j.early:
 			event = eventStop{stop.Reason, stop.Now}
+		case p := <-j.opts.Pauses:
+			j.pauseOrResume(p)
 		case n := <-j.opts.Signals:
 			j.toAll(wire.TypeSignal, wire.Signal{Number: n})
 		case <-cancelled:
@@ -86,10 +91,7 @@ func (j *job) reap(ctx context.Context) Result {
 	close(j.ended)
 	j.stopGet()
 	j.closeInput()
-	j.stdout.close()
-	if j.stderr != j.stdout {
-		j.stderr.close()
-	}
+	j.closeOutput()
 	result := j.core.result()
 	j.explain(&result)
 	if j.files != nil {
@@ -121,7 +123,12 @@ func (j *job) apply(event any) (finished bool) {
 			j.opts.Note(fmt.Sprintf("cannot write output any more: %v", e.err))
 		}
 		event = eventStop{why: OutputClosed}
+	case eventSuspended:
+		j.pause.without(e.host)
+	case eventDone:
+		j.pause.without(e.host)
 	case eventGone:
+		j.pause.without(e.host)
 		if !j.core.settled(e.host) {
 			j.tell(Gone{j.plan.Hosts[e.host].Name, e.err, j.now()})
 		}
@@ -155,7 +162,7 @@ func (j *job) toAll(t wire.Type, message any) {
 // for a word.
 func (j *job) findHung() any {
 	now := time.Now()
-	late := now.Sub(j.looked) > 3*beatTime
+	late := now.Sub(j.looked) > stoppedTime
 	j.looked = now
 	for _, s := range j.sessions {
 		if late {
@@ -187,29 +194,6 @@ func (j *job) read(s *session) {
 			return
 		}
 	}
-}
-
-// lossReason says why a session ended too early, in words that name the cause
-// rather than the end of a stream.
-func (s *session) lossReason(err error) error {
-	select {
-	case <-s.ended:
-	case <-time.After(time.Second):
-		return fmt.Errorf("lost the connection to the agent: %w", err)
-	}
-	var status interface{ ExitCode() int }
-	switch {
-	case errors.As(s.runErr, &status):
-		err = fmt.Errorf("the agent was killed or failed (exit code %d)", status.ExitCode())
-	case s.runErr != nil:
-		err = fmt.Errorf("lost the connection to the agent: %w", s.runErr)
-	case errors.Is(err, io.EOF):
-		err = errors.New("the agent ended too early")
-	}
-	if text := s.stderr.String(); text != "" {
-		err = fmt.Errorf("%w: %s", err, text)
-	}
-	return err
 }
 
 // frame handles one frame of an agent. The host is taken from the session, never
@@ -251,6 +235,9 @@ func (j *job) frame(s *session, f wire.Frame) error {
 		return wire.Handle(f, func(p wire.Put) error { return j.fences.store.Put(p.Key, p.Value) })
 	case wire.TypeGet:
 		return wire.Handle(f, func(g wire.Get) error { return j.fences.get(s, g) })
+	case wire.TypeSuspended:
+		j.post(eventSuspended{s.index})
+		return nil
 	case wire.TypeDone:
 		if err := s.checkDone(); err != nil {
 			return err

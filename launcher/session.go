@@ -54,10 +54,9 @@ type session struct {
 	said   record
 	gets   atomic.Int64 // requests that wait for keys
 
-	mu     sync.Mutex
-	heard  time.Time     // the last frame
-	offset time.Duration // agent clock + offset = launcher clock; the least seen
-	known  bool          // offset is
+	mu    sync.Mutex
+	heard time.Time // the last frame
+	clock clock
 }
 
 // noAgentError says that a command was run and no agent of our build answered.
@@ -213,16 +212,15 @@ func (s *session) close() {
 }
 
 // note records that a frame came, and a heartbeat's time if it was one.
-func (s *session) note(f wire.Frame, clock time.Duration) {
+func (s *session) note(f wire.Frame, now time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.heard = time.Now()
 	if f.Type != wire.TypeHeartbeat {
 		return
 	}
-	// The fastest heartbeat is the best estimate of how the clocks differ.
-	if at, err := f.Heartbeat(); err == nil && (!s.known || clock-at < s.offset) {
-		s.offset, s.known = clock-at, true
+	if at, err := f.Heartbeat(); err == nil {
+		s.clock.heard(at, now)
 	}
 }
 
@@ -259,10 +257,11 @@ func (s *session) silence() time.Duration {
 func (s *session) toLauncher(at, now time.Duration) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.known {
+	offset, known := s.clock.offset()
+	if !known {
 		return now
 	}
-	return min(at+s.offset, now)
+	return min(at+offset, now)
 }
 
 // tail keeps the last bytes written to it.

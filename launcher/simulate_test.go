@@ -87,8 +87,8 @@ func (w *world) blame(r Result) error {
 func (w *world) blur() time.Duration {
 	worst := 10 * time.Millisecond
 	for i, h := range w.hosts {
-		if s := w.boss.sessions[i]; s.known {
-			worst = max(worst, s.offset-h.began+10*time.Millisecond)
+		if offset, known := w.boss.sessions[i].clock.offset(); known {
+			worst = max(worst, offset-h.began+10*time.Millisecond)
 		} else {
 			worst = time.Hour
 		}

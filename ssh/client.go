@@ -8,6 +8,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	xssh "golang.org/x/crypto/ssh"
@@ -76,6 +77,9 @@ func (c *Client) tcp(addr net.Addr) net.Addr {
 	return addr
 }
 
+// BySSH tells the launcher that SSH_CONNECTION on the host is of this connection.
+func (c *Client) BySSH() bool { return true }
+
 // Close ends the connection, with it all that still runs on it, and the jump
 // hosts' connections below. It may be called at any time and more than once.
 func (c *Client) Close() error {
@@ -89,7 +93,9 @@ func (c *Client) Close() error {
 
 // lost explains why the connection gave no status.
 func (c *Client) lost(err error) error {
-	if _, _, fault := c.wire.state(); fault != nil {
+	if _, _, fault := c.wire.state(); errors.Is(fault, syscall.ETIMEDOUT) {
+		err = fmt.Errorf("no answer from its kernel for %v, the network or the host is dead: %w", UserTimeout, syscall.ETIMEDOUT)
+	} else if fault != nil {
 		err = fault
 	} else if c.wire.isClosed() {
 		err = c.closeReason()

@@ -25,6 +25,10 @@ var (
 	errLookup  = errors.New("name servers: no answer in time")
 )
 
+// UserTimeout is how long data may stay unacknowledged before the connection is given up. A network that was dead
+// for less than five seconds is tried once more by then.
+const UserTimeout = 5500 * time.Millisecond
+
 // Dial connects to a host and authenticates. ctx bounds the dialling only; the
 // Client lives until Close.
 func Dial(ctx context.Context, c Config) (*Client, error) { return dial(ctx, c, "", 0) }
@@ -97,7 +101,7 @@ func connectTCP(ctx context.Context, s settings) (*wire, error) {
 		}
 		return nil, dialError(s.target(), err)
 	}
-	if err := setUserTimeout(conn, 5*time.Second); err != nil {
+	if err := setUserTimeout(conn, UserTimeout); err != nil {
 		conn.Close()
 		return nil, &UnreachableError{s.target(), err}
 	}

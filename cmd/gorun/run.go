@@ -75,7 +75,7 @@ func runJob(ctx context.Context, o *runOptions, programs []program, io streams, 
 func launch(ctx context.Context, o *runOptions, plan launcher.Plan, opts launcher.Options, io streams, say *ui) (int, error) {
 	wishes := listen(time.Duration(o.timeout), say)
 	defer wishes.close()
-	opts.Stops, opts.Signals = wishes.stops, wishes.signals
+	opts.Stops, opts.Signals, opts.Pauses = wishes.stops, wishes.signals, wishes.pauses
 	if o.stdin != "none" && io.in != nil {
 		in, err := newInput(io.in)
 		if err != nil {

@@ -43,6 +43,8 @@ func systemSSHConfig(argv []string, o *runOptions, h hostfile.Host) remoteshell.
 	if h.User != "" {
 		argv = append(argv, "-l", h.User)
 	}
+	// Last, so that --launch-agent-args count more. ssh asks sshd, not the kernel: silence for 6 s is a dead network.
+	argv = append(argv, "-o", "ServerAliveInterval=2", "-o", "ServerAliveCountMax=2")
 	return remoteshell.Config{Argv: argv, Host: h.Name}
 }
 

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -55,6 +56,10 @@ type agent struct {
 	tasks   int           // that there may be for each rank
 	guard   contain.Guard
 	stdin   *stdin
+
+	line    *connection // SSH's to the launcher's side; nil: it is not known
+	beating atomic.Bool // a heartbeat is being written
+	ticked  time.Duration
 
 	mu    sync.Mutex // guards what frames and the loop share
 	pumps map[uint32]*pump
@@ -166,9 +171,12 @@ func (a *agent) openDoor() error {
 func (a *agent) run(ctx context.Context, frames *wire.Reader) error {
 	a.core = newCore(a.job.Grace)
 	a.core.heard, a.core.memory = a.now(), readMemory("/")
+	a.ticked = a.now()
 	go a.read(frames) // ends with in, which is not ours to close
 	beat := time.NewTicker(tickTime)
 	defer beat.Stop()
+	looks, closeLine := a.openLine()
+	defer closeLine()
 	stopped := ctx.Done()
 	for finished := false; !finished; {
 		var event any
@@ -179,7 +187,9 @@ func (a *agent) run(ctx context.Context, frames *wire.Reader) error {
 			event = eventGone{context.Cause(ctx).Error()}
 		case <-beat.C:
 			a.sendHeartbeat()
-			event = eventTick{}
+			event = a.tick()
+		case <-looks:
+			event = a.look()
 		case <-a.killTimer():
 			event = eventTick{}
 		}
@@ -222,6 +232,8 @@ func (a *agent) apply(event any) (finished bool) {
 			a.rankEnded(act.exit.Rank)
 			a.tell(wire.TypeExit, act.exit)
 			a.relay.rankEnded(act.exit.Rank)
+		case actStopped:
+			a.tell(wire.TypeSuspended, nil)
 		case actAbandon:
 			a.abandon()
 		}
@@ -236,8 +248,14 @@ func (a *agent) tell(t wire.Type, message any) {
 }
 
 func (a *agent) sendHeartbeat() {
+	if a.beating.Swap(true) {
+		return // the last one still waits for room
+	}
 	at := a.now()
-	a.wg.Go(func() { _ = a.out.SendHeartbeat(at) })
+	a.wg.Go(func() {
+		defer a.beating.Store(false)
+		_ = a.out.SendHeartbeat(at)
+	})
 }
 
 func (a *agent) rankEnded(rank int) {
@@ -277,7 +295,12 @@ func (a *agent) finish() error {
 	left := a.cage.Sweep(limit, a.procs.reap)
 	a.cage.Remove()
 	if a.core.gone {
-		return unkillable(left) // nobody to tell, and writers may be stuck: the process ends now
+		// Nobody takes frames, and writers may be stuck: the process ends now. A launcher that comes back
+		// finds its words on stderr.
+		if a.core.lapsed != "" {
+			return fmt.Errorf("ended the ranks: %s", a.core.lapsed)
+		}
+		return unkillable(left)
 	}
 	a.discard()
 	a.cutOutput()

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"fmt"
 	"slices"
 	"syscall"
 	"time"
@@ -45,6 +46,10 @@ type (
 	eventAborted struct{}                      // ranks are told that the job cannot go on
 	eventHeard   struct{}                      // any frame from the launcher
 	eventTick    struct{}                      // time passed
+	eventLooked  struct{ reading reading }     // at the connection to the launcher
+	eventSuspend struct{}                      // the launcher will stand still, and says so
+	eventResume  struct{}                      // it goes on
+	eventExcuse  struct{}                      // the agent itself stood still: it could not hear anything
 	eventRunning struct{ ranks []int }         // these ranks were started or will report eventExited
 )
 
@@ -54,6 +59,7 @@ type (
 		signal syscall.Signal
 	}
 	actKillTree struct{}                 // KILL to every descendant
+	actStopped  struct{}                 // tell the launcher that the ranks stand still
 	actReport   struct{ exit wire.Exit } // tell the launcher
 	actAbandon  struct{ why string }     // stop writing to the launcher
 	actFinish   struct{}                 // sweep, say done, end
@@ -80,6 +86,9 @@ type core struct {
 	finished bool
 	killAt   time.Duration // when stopping
 	heard    time.Duration // last word from the launcher
+	network  network
+	still    bool          // the launcher stands still because the user wants it, and so do the ranks
+	lapsed   string        // why the launcher counts as gone though nobody said so
 	memory   memoryReading // before the ranks
 	blamed   int64         // ranks that ran out of memory
 }
@@ -112,6 +121,14 @@ func (c *core) step(event any, now time.Duration) []any {
 	case eventSignal:
 		for _, rank := range c.running() {
 			acts = append(acts, actSignal{rank, syscall.Signal(e.signal)})
+		}
+	case eventSuspend, eventResume:
+		acts = c.suspend(e == any(eventSuspend{}), now)
+	case eventExcuse:
+		c.heard = now
+	case eventLooked:
+		if silent := c.network.dead(e.reading, now); silent > 0 {
+			acts = c.lapse(describeDead(silent), now)
 		}
 	case eventGone:
 		acts = c.launcherGone(e.why, now)
@@ -155,7 +172,7 @@ func (c *core) stop(grace, now time.Duration) []any {
 		c.killAt = min(c.killAt, now+grace)
 		return c.tick(now)
 	}
-	c.stopping, c.killAt = true, now+grace
+	c.stopping, c.killAt, c.still = true, now+grace, false
 	var acts []any
 	for _, rank := range c.running() {
 		c.ranks[rank].signalled = true
@@ -163,6 +180,36 @@ func (c *core) stop(grace, now time.Duration) []any {
 		acts = append(acts, actSignal{rank, syscall.SIGTERM}, actSignal{rank, syscall.SIGCONT})
 	}
 	return append(acts, c.tick(now)...)
+}
+
+// suspend stops the ranks with their launcher, or lets them go on. The lease does not count meanwhile. Ranks are
+// in sessions of their own, where the terminal's stop signal would have no effect.
+func (c *core) suspend(still bool, now time.Duration) []any {
+	c.heard = now
+	var acts []any
+	if c.still != still && !c.stopping { // who is to end must not stand still
+		c.still = still
+		what := syscall.SIGCONT
+		if still {
+			what = syscall.SIGSTOP
+		}
+		for rank, r := range c.ranks {
+			if !r.exited {
+				acts = append(acts, actSignal{rank, what})
+			}
+		}
+	}
+	if still {
+		acts = append(acts, actStopped{})
+	}
+	return acts
+}
+
+func (c *core) lapse(why string, now time.Duration) []any {
+	if !c.gone {
+		c.lapsed = why
+	}
+	return c.launcherGone(why, now)
 }
 
 func (c *core) launcherGone(why string, now time.Duration) []any {
@@ -174,8 +221,8 @@ func (c *core) launcherGone(why string, now time.Duration) []any {
 }
 
 func (c *core) tick(now time.Duration) []any {
-	if !c.gone && now-c.heard > Lease {
-		return c.launcherGone("no word from the launcher", now)
+	if !c.gone && !c.still && now-c.heard > Lease {
+		return c.lapse(fmt.Sprintf("no word from gorun for %v", Lease), now)
 	}
 	c.flushed = c.flushed || (c.stopping && now >= c.killAt+flushTime)
 	if c.stopping && now >= c.killAt {

@@ -182,6 +182,12 @@ func (a *agent) frame(f wire.Frame) error {
 		})
 	case wire.TypeSignal:
 		return wire.Handle(f, func(s wire.Signal) error { a.post(eventSignal{s.Number}); return nil })
+	case wire.TypeSuspend:
+		a.post(eventSuspend{})
+		return nil
+	case wire.TypeResume:
+		a.post(eventResume{})
+		return nil
 	case wire.TypeAbort:
 		return wire.Handle(f, func(m wire.Abort) error {
 			a.procs.reap()

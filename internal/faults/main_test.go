@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -22,6 +23,7 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "build gorun for the tests:", err)
 	} else {
+		_ = flag.Set("test.parallel", "8") // these tests wait more than they work
 		code = m.Run()
 	}
 	os.RemoveAll(dir)

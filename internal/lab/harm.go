@@ -81,3 +81,14 @@ func (c *Cluster) Disk(ctx context.Context, host, dir string, kib int) error {
 	}
 	return nil
 }
+
+// Lose makes so many percent of what reaches a host vanish, at random.
+func (c *Cluster) Lose(ctx context.Context, host string, percent int) error {
+	return c.inNet(ctx, c.Host(host), fmt.Sprintf(
+		"nft add table inet lose && nft add chain inet lose in '{ type filter hook input priority -300; }' && nft add rule inet lose in numgen random mod 100 '<' %d drop", percent))
+}
+
+// Unlose undoes Lose.
+func (c *Cluster) Unlose(ctx context.Context, host string) error {
+	return c.inNet(ctx, c.Host(host), "nft delete table inet lose")
+}

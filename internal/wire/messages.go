@@ -63,6 +63,8 @@ type Job struct {
 	Grace   time.Duration
 	Binding Binding
 	Encrypt bool `json:",omitempty"` // what ranks send each other over networks
+	// SSH says that the launcher came by SSH, so that SSH_CONNECTION is of the agent's own connection.
+	SSH bool `json:",omitempty"`
 }
 
 // Program is what some of a host's ranks run.

@@ -66,12 +66,12 @@ func newSocket(from *line, cfg Config) (socket, error) {
 }
 
 // tune sets what every connection needs. Keepalive ends one that is idle while its
-// network is dead for five seconds; [stream.look] does when data is under way.
+// network is dead for six seconds; [stream.look] does when data is under way.
 func (s *socket) tune() error {
 	if err := s.conn.SetNoDelay(true); err != nil {
 		return err
 	}
-	alive := net.KeepAliveConfig{Enable: true, Idle: 2 * time.Second, Interval: time.Second, Count: 3}
+	alive := net.KeepAliveConfig{Enable: true, Idle: 2 * time.Second, Interval: time.Second, Count: 4}
 	if err := s.conn.SetKeepAliveConfig(alive); err != nil {
 		return err
 	}
