@@ -298,7 +298,9 @@ func (j *job) prepare(ctx context.Context, i int) error {
 			err := f.Decode(&ready)
 			if j.ports[i], j.places[i] = max(0, min(ready.FreePort, 65535)), ready.Places; err == nil {
 				j.tell(Ready{s.host.Name})
-				j.opts.Trace("%s: ranks are contained by %s", s.host.Name, printable(ready.Contained))
+				if ready.Contained != "" {
+					j.opts.Trace("%s: ranks are contained by %s", s.host.Name, printable(ready.Contained))
+				}
 			}
 			return err
 		case wire.TypeRefuse:

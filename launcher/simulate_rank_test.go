@@ -23,6 +23,7 @@ type simRank struct {
 
 	told    bool // that the job cannot go on: nobody can tell why it ends after that
 	touched bool // its end may be a consequence from now on
+	termed  bool // because of the agent's SIGTERM alone: a SIGKILL is still nobody's doing but its own
 	origin  bool // it failed by itself
 	code    int
 	killed  syscall.Signal
@@ -116,7 +117,7 @@ func (r *simRank) end(code int, signal syscall.Signal) {
 	}
 	w, h := r.world(), r.host
 	r.alive, r.code, r.killed, r.endedAt = false, code, signal, w.now
-	r.origin = (code != 0 || signal != 0) && !r.touched
+	r.origin = (code != 0 || signal != 0) && (!r.touched || r.termed && signal == syscall.SIGKILL)
 	w.note("rank %d on %s ends: code %d signal %d origin %v", r.rank, h.name, code, signal, r.origin)
 	w.after(w.upTo(2*time.Millisecond), func() { h.do(&h.own, r.reap) })
 	if w.ring && (code != 0 || signal != 0) {
@@ -149,7 +150,7 @@ func (r *simRank) reap() {
 func (r *simRank) loses(other int) {
 	r.soon(func() {
 		w, h := r.world(), r.host
-		r.touched = true
+		r.touched, r.termed = true, false
 		h.do(&h.own, func() {
 			h.up.send(wire.Lost{By: r.rank, Rank: other, Cause: "reset"})
 			w.after(w.upTo(20*time.Millisecond), func() { r.exit(1) }) // having the agent's answer
@@ -165,14 +166,14 @@ func (r *simRank) abort() {
 	r.told = true
 	w := r.world()
 	if w.ring || r.waits != "" {
-		r.touched = true
+		r.touched, r.termed = true, false
 		w.after(w.upTo(50*time.Millisecond), func() { r.exit(1) })
 	}
 }
 
 func (r *simRank) kill() {
 	if !r.stuck && r.alive {
-		r.touched = true
+		r.touched, r.termed = true, false
 		r.end(0, syscall.SIGKILL)
 	}
 }
@@ -181,7 +182,7 @@ func (r *simRank) kill() {
 func (r *simRank) signal(signal syscall.Signal) {
 	switch signal {
 	case syscall.SIGTERM:
-		r.touched = true
+		r.touched, r.termed = true, r.termed || !r.touched
 		r.soon(r.term)
 	case syscall.SIGCONT:
 		r.resume()
