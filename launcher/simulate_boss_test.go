@@ -24,9 +24,8 @@ type boss struct {
 	stopped, over bool
 	stoppedAt     time.Duration
 	overAt        time.Duration
-	code          int  // what it ended with
-	told          bool // it ended by itself, so the code counts
-	wishes        int
+	code          int               // what it ended with
+	told          bool              // it ended by itself, so the code counts
 	known         map[int]wire.Exit // what it has heard of
 	due           time.Duration     // when it must be over, once it is being stopped
 	excused       time.Duration     // it cannot be over before, having been stopped itself
