@@ -297,10 +297,8 @@ func (j *job) prepare(ctx context.Context, i int) error {
 			var ready wire.Ready
 			err := f.Decode(&ready)
 			if j.ports[i], j.places[i] = max(0, min(ready.FreePort, 65535)), ready.Places; err == nil {
+				s.contained = ready.Contained
 				j.tell(Ready{s.host.Name})
-				if ready.Contained != "" {
-					j.opts.Trace("%s: ranks are contained by %s", s.host.Name, printable(ready.Contained))
-				}
 			}
 			return err
 		case wire.TypeRefuse:
