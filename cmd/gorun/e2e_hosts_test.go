@@ -101,7 +101,7 @@ func TestSharedHomeIsUploadedToOnce(t *testing.T) {
 
 func TestLockedAccountIsExplained(t *testing.T) {
 	c := lab.MustNamespacesAs(t, 65534, lab.Spec{Shell: "/usr/sbin/nologin"})
-	start(t, c, "-H", "f1", "true").want(125, "error: f1 (")
+	start(t, c, "-H", "f1", "true").want(125, "f1: ")
 }
 
 func TestHostThatVanishes(t *testing.T) {
