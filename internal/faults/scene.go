@@ -95,7 +95,7 @@ func (s *Scene) Inject(ctx context.Context, d Injection) (Verdict, error) {
 	if err := s.heal(ctx, d); err != nil {
 		return v, errors.Join(err, j.Close())
 	}
-	for _, thing := range w.residue(2 * time.Second) {
+	for _, thing := range w.residue(j, 2*time.Second) {
 		v.breaks("I4", "left behind: %s", thing)
 	}
 	if len(v.Violations) > 0 {

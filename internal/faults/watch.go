@@ -60,7 +60,7 @@ type Watch struct {
 
 // NewWatch looks at what there is. c is nil for jobs of this machine.
 func NewWatch(c *lab.Cluster) *Watch {
-	w := &Watch{Every: 10 * time.Millisecond, cluster: c, before: residue(c), running: map[int]bool{}}
+	w := &Watch{Every: 10 * time.Millisecond, cluster: c, before: residue(c, nil), running: map[int]bool{}}
 	for _, pid := range w.onHosts() {
 		w.running[pid] = true
 	}
@@ -71,7 +71,7 @@ func NewWatch(c *lab.Cluster) *Watch {
 // more, and tells which invariants the job broke. injected is when the fault happened.
 func (w *Watch) Judge(j *Job, injected time.Time, e Expect) Verdict {
 	v := w.judge(j, injected, e)
-	for _, thing := range w.residue(2 * time.Second) {
+	for _, thing := range w.residue(j, 2*time.Second) {
 		v.breaks("I4", "left behind: %s", thing)
 	}
 	return v
@@ -190,10 +190,10 @@ func (w *Watch) onHosts() (pids []int) {
 }
 
 // residue is what there is now and was not before, given a moment to go.
-func (w *Watch) residue(patience time.Duration) []string {
+func (w *Watch) residue(j *Job, patience time.Duration) []string {
 	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		var more []string
-		for _, thing := range residue(w.cluster) {
+		for _, thing := range residue(w.cluster, j) {
 			if !slices.Contains(w.before, thing) {
 				more = append(more, thing)
 			}
