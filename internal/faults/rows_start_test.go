@@ -161,6 +161,7 @@ func TestD13BusySSHD(t *testing.T) {
 	}
 	for range 2 {
 		j, w := b.gorun("--prefix", "none", "--start-timeout", "150", "-H", strings.Join(names, ","), "echo", "ran")
+		w.Hosts = hosts
 		<-j.Ended()
 		b.judge(w, j, j.at, Expect{Codes: []int{0}, End: time.Second, Clean: 3 * time.Second})
 		if n := strings.Count(j.Out.String(), "ran\n"); n != hosts || j.at.Sub(j.began) > 60*time.Second {
