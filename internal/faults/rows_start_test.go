@@ -146,23 +146,47 @@ func TestD3AcceptNewInParallel(t *testing.T) {
 	}
 }
 
-// D13: 64 hosts that are one sshd, which takes 2 to 4 connections at a time. Goal: all start within 30 s.
-func TestD13BusySSHD(t *testing.T) {
-	b := newBench(t, lab.MustLoopback(t, lab.Spec{Options: []string{"MaxStartups 2:50:4", "MaxSessions 1", "MaxAuthTries 2"}}))
+// aliases makes n names for the cluster's first host and returns them as -H takes them.
+func (b *bench) aliases(n int) string {
+	b.t.Helper()
 	config, err := os.ReadFile(b.c.ConfigFile)
 	if err != nil {
-		t.Fatal(err)
+		b.t.Fatal(err)
 	}
-	const hosts = 64
 	var names, aliases []string
-	for i := range hosts {
+	for i := range n {
 		names = append(names, fmt.Sprintf("h%d", i))
 		aliases = append(aliases, fmt.Sprintf("Host h%d\n  HostName %s\n  Port %d\n", i, b.c.Hosts[0].Addr, b.c.Hosts[0].Port))
 	}
 	if err := os.WriteFile(b.c.ConfigFile, append([]byte(strings.Join(aliases, "")), config...), 0o644); err != nil {
+		b.t.Fatal(err)
+	}
+	return strings.Join(names, ",")
+}
+
+// B11: gorun may not open as many files as its hosts need. It says so before it speaks to any.
+func TestB11TooFewFiles(t *testing.T) {
+	b := newBench(t, lab.MustLoopback(t, lab.Specs(1)...))
+	names := b.aliases(256)
+	w := NewWatch(b.c)
+	j, err := b.marks.Start(t.Context(), b.c, nil, "sh", "-c", `ulimit -n 64 && exec "$@"`, "sh", binary("gorun"), "-F", "{config}", "-H", names, "echo", "ran")
+	if err != nil {
 		t.Fatal(err)
 	}
-	j, w := b.gorun("--prefix", "none", "--start-timeout", "150", "-H", strings.Join(names, ","), "echo", "ran")
+	defer j.Close()
+	<-j.Ended()
+	b.judge(w, j, j.at, Expect{Codes: []int{125}, Cause: "256 hosts need about 536 open files, and gorun may have 64", End: soon, Clean: soon})
+	if log, err := os.ReadFile(b.c.Hosts[0].Log); err != nil || strings.Contains(string(log), "Connection from") {
+		t.Errorf("a host was spoken to (%v): %s", err, log)
+	}
+}
+
+// D13: 64 hosts that are one sshd, which takes 2 to 4 connections at a time. Goal: all start within 30 s.
+func TestD13BusySSHD(t *testing.T) {
+	b := newBench(t, lab.MustLoopback(t, lab.Spec{Options: []string{"MaxStartups 2:50:4", "MaxSessions 1", "MaxAuthTries 2"}}))
+	const hosts = 64
+	names := b.aliases(hosts)
+	j, w := b.gorun("--prefix", "none", "--start-timeout", "150", "-H", names, "echo", "ran")
 	w.Hosts = hosts
 	<-j.Ended()
 	b.judge(w, j, j.at, Expect{Codes: []int{0}, End: time.Second, Clean: 3 * time.Second})
