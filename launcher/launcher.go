@@ -93,6 +93,9 @@ func Run(ctx context.Context, plan Plan, opts Options) (Result, error) {
 	if err := checkPrograms(opts.Programs, plan.Size); err != nil {
 		return Result{}, err
 	}
+	if err := checkFiles(len(plan.Hosts)); err != nil {
+		return Result{}, err
+	}
 	job, err := newJob(plan, opts)
 	if err != nil {
 		return Result{}, err
