@@ -34,6 +34,7 @@ type (
 		now bool // no grace
 	}
 	eventAbort struct{ abort wire.Abort } // ranks cannot go on together, though none has failed
+	eventWoke  struct{}                   // gorun itself stood still: what hosts said meanwhile is yet to be read
 	eventTick  struct{}
 )
 
@@ -119,6 +120,8 @@ func (c *core) step(event any, now time.Duration) []any {
 			grace = 0
 		}
 		acts = c.stop(grace, now)
+	case eventWoke:
+		c.giveUpAt = max(c.giveUpAt, now+stopMargin)
 	case eventTick:
 	}
 	if c.over(now) {
