@@ -159,6 +159,11 @@ func TestCore(t *testing.T) {
 		{name: "agents that never answer are given up after the grace and a margin",
 			events: []at{exit(0, 0, 2, 1), done(0, 2), tick(8.9), tick(9), tick(10)}, did: "1s abort rank 0 on a; 1s stop 5s; 9s finish", code: 2, cause: "rank 0 on a exited with code 2",
 			result: func(r Result) bool { return strings.Join(r.Unconfirmed, " ") == "b c" }},
+		{name: "who stood still reads before it gives up",
+			events: []at{exit(0, 0, 2, 1), {60, eventWoke{}}, tick(60), done(0, 60.1), done(1, 60.1), done(2, 60.1)}, did: "1s abort rank 0 on a; 1s stop 5s; 1m0.1s finish", code: 2,
+			cause: "rank 0 on a exited with code 2", result: func(r Result) bool { return len(r.Unconfirmed) == 0 }},
+		{name: "who stood still waits no longer than that",
+			events: []at{exit(0, 0, 2, 1), {60, eventWoke{}}, tick(62.9), tick(63)}, did: "1s abort rank 0 on a; 1s stop 5s; 1m3s finish", code: 2, cause: "rank 0 on a exited with code 2"},
 		{name: "nothing happens after the end",
 			events: []at{done(0, 1), done(1, 1), done(2, 1), exit(0, 0, 7, 2), gone(1, 2), wish(Interrupted, false, 2), tick(9)}, did: "1s finish", code: 0},
 	}
