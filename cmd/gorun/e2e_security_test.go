@@ -184,7 +184,7 @@ func TestNothingIsForwarded(t *testing.T) {
 	}
 	log, err := os.ReadFile(c.Host("f1").Log)
 	if err != nil || strings.Count(string(log), "server_input_channel_req: channel 0 request exec") < 2 {
-		t.Fatalf("sshd does not tell of requests: %v: %.2000s", err, log)
+		t.Errorf("sshd does not tell of requests: %v: %.2000s", err, log)
 	}
 	for _, word := range []string{"auth-agent-req", "x11-req", "tcpip-forward", "direct-tcpip", "streamlocal-forward", "request pty-req", "request env"} {
 		for line := range strings.Lines(string(log)) {
