@@ -207,7 +207,7 @@ func (b *boss) beat() {
 
 // excuseItself is job.excuseOurselves.
 func (b *boss) excuseItself() {
-	if b.w.now-b.looked > stoppedTime {
+	if !b.over && b.w.now-b.looked > stoppedTime {
 		for i := range b.heard {
 			b.heard[i] = b.w.now
 		}
