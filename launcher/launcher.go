@@ -151,7 +151,7 @@ type job struct {
 	events  chan any
 	fences  *fences
 	pause   pausing
-	looked  time.Time     // for hung agents, last
+	looked  time.Time     // at the clock, last
 	ended   chan struct{} // the loop is over: events go nowhere
 	wg      sync.WaitGroup
 	stopGet context.CancelFunc
