@@ -172,6 +172,7 @@ func (a *agent) run(ctx context.Context, frames *wire.Reader) error {
 	a.core = newCore(a.job.Grace)
 	a.core.heard, a.core.memory = a.now(), readMemory("/")
 	a.ticked = a.now()
+	parent := os.Getppid()
 	go a.read(frames) // ends with in, which is not ours to close
 	beat := time.NewTicker(tickTime)
 	defer beat.Stop()
@@ -184,7 +185,7 @@ func (a *agent) run(ctx context.Context, frames *wire.Reader) error {
 		case event = <-a.events:
 		case <-stopped:
 			stopped = nil
-			event = eventGone{context.Cause(ctx).Error()}
+			event = eventFailing{wire.Failing{GuardGone: hasEnded(parent), Signal: context.Cause(ctx).Error()}}
 		case <-beat.C:
 			a.sendHeartbeat()
 			event = a.tick()
@@ -234,6 +235,8 @@ func (a *agent) apply(event any) (finished bool) {
 			a.relay.rankEnded(act.exit.Rank)
 		case actStopped:
 			a.tell(wire.TypeSuspended, nil)
+		case actFail:
+			a.tell(wire.TypeFailing, act.failing)
 		case actAbandon:
 			a.abandon()
 		}
@@ -278,7 +281,7 @@ func (a *agent) discard() {
 	}
 }
 
-// abandon gives up a launcher that is gone.
+// abandon gives up a launcher that is gone, or knows that the agent will be.
 func (a *agent) abandon() {
 	a.discard()
 	a.relay.abort(wire.Abort{Rank: -1, Host: a.job.Host, Cause: "gorun is gone"})

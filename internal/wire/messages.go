@@ -171,6 +171,12 @@ type Lost struct {
 	Cause    string
 }
 
+// Failing is an agent's word that it ends its ranks and itself, not being asked to by the launcher.
+type Failing struct {
+	GuardGone bool   // its guard was killed
+	Signal    string // that it got; it gets one when the guard is gone as well
+}
+
 // Put stores a value.
 type Put struct {
 	Key   string
