@@ -129,6 +129,7 @@ func (c *core) step(event any, now time.Duration) []any {
 		acts = c.stop(grace, now)
 	case eventWoke:
 		c.giveUpAt += e.still
+		return nil // what follows sees whether it is over
 	case eventTick:
 	}
 	if c.over(now) {
