@@ -58,6 +58,7 @@ type agent struct {
 	stdin   *stdin
 
 	line    *connection // SSH's to the launcher's side; nil: it is not known
+	master  heldPort    // MASTER_PORT, if rank 0 is here
 	beating atomic.Bool // a heartbeat is being written
 	ticked  time.Duration
 
@@ -96,6 +97,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, opts Options) error
 		return err
 	}
 	defer a.door.Close()
+	defer a.master.release()
 	defer a.relay.end()
 	return a.run(ctx, frames)
 }
@@ -135,7 +137,8 @@ func (a *agent) takeJob(frames *wire.Reader, opts Options) error {
 	case err != nil:
 		return errors.Join(err, a.out.SendMessage(wire.TypeRefuse, wire.Refuse{Code: codeHostFailed, What: err.Error()}))
 	}
-	return a.out.SendMessage(wire.TypeReady, wire.Ready{FreePort: freePort(), Places: a.places(), Contained: a.cage.String()})
+	a.master = holdPort()
+	return a.out.SendMessage(wire.TypeReady, wire.Ready{FreePort: a.master.number, Places: a.places(), Contained: a.cage.String()})
 }
 
 // expect reads the frame that must come now; heartbeats may come before it.
@@ -350,6 +353,11 @@ func (a *agent) rankOf(r wire.Rank, start wire.Start) rankenv.Rank {
 		MasterAddr: start.MasterAddr, MasterPort: start.MasterPort}
 	if len(start.Addrs) > 0 {
 		place.Addr = start.Addrs[0]
+	}
+	for _, other := range a.job.Ranks {
+		if other.LocalRank == 0 { // every host with ranks has one
+			place.Node, place.Nodes = other.CrossRank, other.CrossSize
+		}
 	}
 	return place
 }
