@@ -305,7 +305,11 @@ func TestD12SlowSSHD(t *testing.T) {
 			t.Errorf("took %v", took)
 		}
 		for _, name := range names {
-			if !regexp.MustCompile(`(?m)^gorun: error: (.*, )?` + name + `\b`).MatchString(j.Err.String()) {
+			says := "no answer" // of this step, before the start as a whole takes too long
+			if name == "session" {
+				says = "" // its agent may have answered
+			}
+			if !regexp.MustCompile(`(?m)^gorun: error: (.*, )?` + name + `\b.*` + says).MatchString(j.Err.String()) {
 				t.Errorf("%s is not named", name)
 			}
 		}
