@@ -157,7 +157,7 @@ func TestG5AnythingInTheCache(t *testing.T) {
 	t.Parallel()
 	s := newStock(t, lab.Specs(1)...)
 	ran := 0
-	const rounds = 16
+	const rounds = 10
 	for seed := range uint64(rounds) {
 		rnd := rand.New(rand.NewPCG(seed, 15))
 		s.must(os.RemoveAll(filepath.Join(s.home, ".cache")))
