@@ -171,6 +171,12 @@ type Lost struct {
 	Cause    string
 }
 
+// Note is a line of a rank's for the user.
+type Note struct {
+	By   int
+	Text string
+}
+
 // Put stores a value.
 type Put struct {
 	Key   string
