@@ -232,6 +232,14 @@ func (j *job) frame(s *session, f wire.Frame) error {
 			j.post(eventLost{l})
 			return nil
 		})
+	case wire.TypeNote:
+		return wire.Handle(f, func(n wire.Note) error {
+			worth, err := s.checkNote(&n)
+			if worth {
+				j.opts.Note(fmt.Sprintf("rank %d on %s: %s", n.By, s.host.Name, n.Text))
+			}
+			return err
+		})
 	case wire.TypeFence:
 		return wire.Handle(f, func(fence wire.Fence) error {
 			if err := s.checkFence(fence); err != nil {

@@ -54,13 +54,14 @@ const (
 	TypeResume                    // L: it goes on
 	TypeSuspended                 // A: the ranks stand still
 	TypeFailing                   // A: Failing, it ends its ranks though the launcher did not say so
+	TypeNote                      // A: Note
 	typeEnd
 )
 
 func (t Type) String() string {
 	names := [...]string{"hello", "heartbeat", "job", "ready", "refuse", "start", "output", "stdin", "credit", "exit",
 		"stop", "signal", "abort", "lost", "put", "get", "value", "fence", "fenced", "done",
-		"suspend", "resume", "suspended", "failing"}
+		"suspend", "resume", "suspended", "failing", "note"}
 	if t == 0 || t >= typeEnd {
 		return fmt.Sprintf("type %d", uint8(t))
 	}

@@ -177,6 +177,12 @@ type Failing struct {
 	Signal    string // that it got; it gets one when the guard is gone as well
 }
 
+// Note is a line of a rank's for the user.
+type Note struct {
+	By   int
+	Text string
+}
+
 // Put stores a value.
 type Put struct {
 	Key   string
