@@ -79,9 +79,11 @@ func newWorld(t testing.TB, size, perHost int) *world {
 	var wg sync.WaitGroup
 	var listeners []net.Listener
 	var host *Host
+	var hosts []*Host
 	for rank := range size {
 		if rank%perHost == 0 {
 			host = NewHost(ctx, w.store)
+			hosts = append(hosts, host)
 		}
 		l, err := net.Listen("tcp4", "127.0.0.1:0")
 		if err != nil {
@@ -97,6 +99,9 @@ func newWorld(t testing.TB, size, perHost int) *world {
 			l.Close()
 		}
 		wg.Wait()
+		for _, h := range hosts {
+			h.Wait()
+		}
 	})
 	return w
 }
@@ -304,7 +309,7 @@ func TestNobodyPolls(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	w := newWorld(t, 2, 2)
-	two := record(rand.New(rand.NewPCG(0, 0)), 0, 1, 0)
+	two, other := record(rand.New(rand.NewPCG(0, 0)), 0, 3, 0), record(rand.New(rand.NewPCG(0, 0)), 0, 3, 1)
 	for _, tc := range []struct {
 		method, path string
 		body         []byte
@@ -313,13 +318,16 @@ func TestRefusals(t *testing.T) {
 		{"GET", "/global/0", nil, 404},
 		{"GET", "/global/rank_0", nil, 404},
 		{"PUT", "/global/0", two, 200},
-		{"PUT", "/global/0", two, 409},
+		{"PUT", "/global/0", two, 200}, // the same again
+		{"PUT", "/global/0", other, 409},
+		{"PUT", "/global/1", other, 409}, // it is rank 0
 		{"PUT", "/global/1", two[:100], 500},
 		{"PUT", "/global/2", two, 500},
 		{"PUT", "/global/1", append(two, two...), 500},
 		{"PUT", "/global/rank_0", []byte("a"), 200},
 		{"PUT", "/global/rank_0", []byte("b"), 409},
 		{"GET", "/global/2", nil, 404},
+		{"GET", "/global/rank_x", nil, 404},
 		{"GET", "/other/0", nil, 404},
 		{"DELETE", "/other/0", nil, 200},
 		{"DELETE", "/global/1", nil, 200},

@@ -21,8 +21,9 @@ type Store interface {
 // Limits of one host's share.
 const (
 	maxScopes = 1 << 10
-	maxName   = 255       // of a scope, or a key
-	maxRanks  = 1 << 14   // of a scope
+	maxName   = 255     // of a scope, or a key
+	maxRanks  = 1 << 14 // of a scope
+	maxValues = 4 * maxRanks
 	maxValue  = 64 << 10  // of a value that is no rank's addresses
 	getWait   = time.Hour // one question to the store; it is asked again
 )
@@ -31,6 +32,7 @@ const (
 type Host struct {
 	store Store
 	ctx   context.Context // ends with the job
+	wg    sync.WaitGroup  // of the questions to the store
 
 	mu     sync.Mutex
 	scopes map[string]*scope // by their keys
@@ -40,6 +42,9 @@ type Host struct {
 func NewHost(ctx context.Context, store Store) *Host {
 	return &Host{store: store, ctx: ctx, scopes: map[string]*scope{}}
 }
+
+// Wait returns when nothing is asked of the store any more. The context must have ended, and the ranks' ports been closed.
+func (h *Host) Wait() { h.wg.Wait() }
 
 // Rank is one process of this host as it speaks to its own port.
 type Rank struct {
@@ -58,7 +63,7 @@ type scope struct {
 	local   bool               // all its ranks are of this host
 	size    int                // ranks; 0: no rank of this host has published its addresses
 	named   bool               // ranks publish their hosts' names, as they do since Horovod 0.23
-	members map[int]bool       // ranks of this host that have published and not left
+	members map[*Rank]int      // ranks of this host that have published and not left, as the scope numbers them
 	values  map[string]*future // by key
 	all     *future            // done when the addresses of all ranks are here
 }
@@ -111,7 +116,7 @@ func (r *Rank) open(name string) (*scope, error) {
 		if len(r.host.scopes) >= maxScopes {
 			return nil, errTooMany
 		}
-		s = &scope{key: key, local: strings.HasPrefix(name, "local_"), members: map[int]bool{}, values: map[string]*future{}}
+		s = &scope{key: key, local: strings.HasPrefix(name, "local_"), members: map[*Rank]int{}, values: map[string]*future{}}
 		r.host.scopes[key] = s
 	}
 	return s, nil
@@ -146,15 +151,18 @@ func (r *Rank) publish(name, key string, value []byte) (*scope, []byte, error) {
 	case !isRank && len(value) > maxValue:
 		return nil, nil, fmt.Errorf("a value of %d bytes", len(value))
 	case isRank:
-		if value, err = s.join(rank, value); err != nil {
+		if value, err = s.join(r, rank, value); err != nil {
 			return nil, nil, err
 		}
 		if s.all == nil {
 			s.all = newFuture()
-			go r.host.gather(s) // ends with the scope's last value, or the job
+			r.host.wg.Go(func() { r.host.gather(s) })
 		}
 	}
-	s.named = s.named || strings.HasPrefix(key, "rank_")
+	if s.values[key] == nil && len(s.values) >= maxValues {
+		return nil, nil, errTooMany
+	}
+	s.named = s.named || isHostName(key)
 	if s.values[key] == nil {
 		s.values[key] = newFuture()
 	}
@@ -165,8 +173,8 @@ func (r *Rank) publish(name, key string, value []byte) (*scope, []byte, error) {
 }
 
 // join notes where a rank awaits each other rank of the scope. How many there are tells how many ranks
-// the scope has.
-func (s *scope) join(rank int, body []byte) (packed []byte, err error) {
+// the scope has. Publishing the same again, after an answer that was lost, does no harm.
+func (s *scope) join(r *Rank, rank int, body []byte) (packed []byte, err error) {
 	if packed, err = pack(body); err != nil {
 		return nil, err
 	}
@@ -174,12 +182,18 @@ func (s *scope) join(rank int, body []byte) (packed []byte, err error) {
 	switch {
 	case rank >= size || size > maxRanks:
 		return nil, fmt.Errorf("rank %d of %d", rank, size)
-	case s.members[rank]:
-		return nil, errTwice
 	case s.size != 0 && s.size != size:
 		return nil, fmt.Errorf("%d ranks, and %d before", size, s.size)
 	}
-	s.members[rank], s.size = true, size
+	for other, is := range s.members {
+		if (other == r) != (is == rank) {
+			return nil, errTwice
+		}
+	}
+	s.members[r] = rank
+	if s.size == 0 {
+		s.size = size
+	}
 	return packed, nil
 }
 
@@ -207,7 +221,7 @@ func (h *Host) fetch(s *scope, key string) *future {
 	if s.local {
 		return f // a rank of this host will bring it
 	}
-	go func() {
+	h.wg.Go(func() {
 		for {
 			value, found, err := h.store.Get(h.ctx, s.key+"/"+key, getWait)
 			if found || err != nil {
@@ -215,7 +229,7 @@ func (h *Host) fetch(s *scope, key string) *future {
 				return
 			}
 		}
-	}()
+	})
 	return f
 }
 
@@ -232,7 +246,7 @@ func (r *Rank) get(ctx context.Context, name, key string) (value []byte, found b
 	h.mu.Unlock()
 	rank, isRank := rankOf(key)
 	switch {
-	case s == nil, isRank && rank >= size, !isRank && !(named && strings.HasPrefix(key, "rank_")):
+	case s == nil, isRank && rank >= size, !isRank && !(named && isHostName(key)):
 		return nil, false, nil
 	case !isRank:
 		value, err = h.fetch(s, key).get(ctx)
@@ -255,10 +269,13 @@ func (r *Rank) leave(name, key string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := h.scopes[r.key(name)]
-	if s == nil || !isRank || !s.members[rank] {
+	if s == nil || !isRank {
 		return
 	}
-	if delete(s.members, rank); len(s.members) == 0 {
+	if own, is := s.members[r]; !is || own != rank {
+		return
+	}
+	if delete(s.members, r); len(s.members) == 0 {
 		delete(h.scopes, s.key)
 	}
 	r.mu.Lock()
@@ -270,4 +287,11 @@ func (r *Rank) leave(name, key string) {
 func rankOf(key string) (rank int, is bool) {
 	rank, err := strconv.Atoi(key)
 	return rank, err == nil && rank >= 0 && addressOf(rank) == key
+}
+
+// isHostName reports whether a rank publishes its host's name under key.
+func isHostName(key string) bool {
+	number, is := strings.CutPrefix(key, "rank_")
+	rank, isRank := rankOf(number)
+	return is && isRank && rank < maxRanks
 }
