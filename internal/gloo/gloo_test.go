@@ -85,7 +85,7 @@ func newWorld(t testing.TB, size, perHost int) *world {
 			host = NewHost(ctx, w.store)
 			hosts = append(hosts, host)
 		}
-		l, err := net.Listen("tcp4", "127.0.0.1:0")
+		l, err := Listen()
 		if err != nil {
 			t.Fatal(err)
 		}

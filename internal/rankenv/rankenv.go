@@ -41,6 +41,9 @@ type Rank struct {
 	// an empty list for one program.
 	Shares []int
 
+	GlooPort  int    // this rank's own port of Horovod's rendezvous, on 127.0.0.1; 0: there is none
+	Interface string // the network interface that has Addr, where it is known
+
 	MasterAddr string // IP address of rank 0's host, for programs that rendezvous by themselves
 	MasterPort int    // a port that was free there at start
 }
@@ -85,8 +88,22 @@ func (r Rank) Environ() []string {
 	if r.Encrypt {
 		env = append(env, Encrypt+"=1")
 	}
+	if r.GlooPort != 0 {
+		env = append(env, "HOROVOD_GLOO_RENDEZVOUS_ADDR=127.0.0.1", "HOROVOD_GLOO_RENDEZVOUS_PORT="+n(r.GlooPort))
+	}
 	if r.MasterAddr != "" {
 		env = append(env, "MASTER_ADDR="+r.MasterAddr, "MASTER_PORT="+n(r.MasterPort))
+	}
+	return env
+}
+
+// Defaults are what r says in variables that are the user's to set: they count where nobody has.
+func (r Rank) Defaults() (env []string) {
+	if r.GlooPort != 0 {
+		env = append(env, "HOROVOD_CONTROLLER=gloo", "HOROVOD_CPU_OPERATIONS=gloo")
+	}
+	if r.Interface != "" {
+		env = append(env, "HOROVOD_GLOO_IFACE="+r.Interface, "NCCL_SOCKET_IFNAME="+r.Interface)
 	}
 	return env
 }
@@ -203,6 +220,7 @@ func Stale(name string) bool {
 		"NODE_RANK", "ROLE_RANK", "ROLE_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
 		"HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE",
 		"HOROVOD_CROSS_RANK", "HOROVOD_CROSS_SIZE", "HOROVOD_HOSTNAME",
+		"HOROVOD_GLOO_RENDEZVOUS_ADDR", "HOROVOD_GLOO_RENDEZVOUS_PORT",
 		"GORUN_JOB_ID", "GORUN_EPOCH", "GORUN_RANK", "GORUN_SIZE", "GORUN_LOCAL_RANK", "GORUN_LOCAL_SIZE",
 		"GORUN_CROSS_RANK", "GORUN_CROSS_SIZE", "GORUN_HOSTNAME", "GORUN_ADDR", "GORUN_ADDRS", "GORUN_AGENT", "GORUN_TOKEN", "GORUN_GUARD", Encrypt,
 		"OMPI_NUM_APP_CTX", "OMPI_APP_CTX_NUM_PROCS", "OMPI_FIRST_RANKS",
