@@ -146,7 +146,7 @@ while True:
 		t.Fatalf("kill rank 2, process %d: %v", victim, err)
 	}
 	killed := time.Now()
-	r.want(137, "gorun: error: rank 2 on f2 was killed by SIGKILL")
+	r.want(137, "gorun: error: rank 2 on f2 was killed by signal 9 (SIGKILL)")
 	took := time.Since(killed)
 	t.Logf("over in %v", took)
 	if took > 5*time.Second {

@@ -233,20 +233,22 @@ func (h *Host) fetch(s *scope, key string) *future {
 	return f
 }
 
-// get waits for what r asks for, where others are to publish it. found is false for what nobody will.
+// get waits for what r asks for, where others are to publish it. found is false for what nobody will, and for the addresses
+// of others while r has not published its own, which they may wait for.
 func (r *Rank) get(ctx context.Context, name, key string) (value []byte, found bool, err error) {
 	h := r.host
 	h.mu.Lock()
 	s := h.scopes[r.key(name)]
 	var size int
-	var named bool
+	var named, member bool
 	if s != nil {
 		size, named = s.size, s.named
+		_, member = s.members[r]
 	}
 	h.mu.Unlock()
 	rank, isRank := rankOf(key)
 	switch {
-	case s == nil, isRank && rank >= size, !isRank && !(named && isHostName(key)):
+	case s == nil, isRank && (rank >= size || !member), !isRank && !(named && isHostName(key)):
 		return nil, false, nil
 	case !isRank:
 		value, err = h.fetch(s, key).get(ctx)
