@@ -142,3 +142,30 @@ func TestStrangers(t *testing.T) {
 	<-ended
 	host.Wait()
 }
+
+// Nobody learns an address before all have published theirs: who begins to connect early gives up on who is late.
+func TestGate(t *testing.T) {
+	w := newWorld(t, 3, 3)
+	put := func(rank int) {
+		body := strings.Repeat("x", 2*recordSize)
+		if status, _, err := w.ask(rank, "PUT", "/global/"+addressOf(rank), []byte(body)); err != nil || status != 200 {
+			t.Fatalf("rank %d publishes: %d, %v", rank, status, err)
+		}
+	}
+	put(0)
+	put(1)
+	answered := make(chan int, 1)
+	go func() {
+		status, _, _ := w.ask(0, "GET", "/global/1", nil)
+		answered <- status
+	}()
+	select {
+	case status := <-answered:
+		t.Fatalf("answered %d before rank 2 had published", status)
+	case <-time.After(100 * time.Millisecond):
+	}
+	put(2)
+	if status := <-answered; status != 200 {
+		t.Errorf("answered %d", status)
+	}
+}
