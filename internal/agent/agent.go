@@ -50,12 +50,15 @@ type agent struct {
 	progs   []program
 	relay   *relay
 	door    *kv.Door
+	gloo    *glooDoor
 	tokens  map[int]string
-	procs   *processes
-	cage    *contain.Cage // of the ranks and all that they start
-	tasks   int           // that there may be for each rank
-	guard   contain.Guard
-	stdin   *stdin
+	// addresses are this host's.
+	addresses []wire.Address
+	procs     *processes
+	cage      *contain.Cage // of the ranks and all that they start
+	tasks     int           // that there may be for each rank
+	guard     contain.Guard
+	stdin     *stdin
 
 	line    *connection // SSH's to the launcher's side; nil: it is not known
 	master  heldPort    // MASTER_PORT, if rank 0 is here
@@ -88,7 +91,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, opts Options) error
 		a.post(event)
 	})
 	defer a.procs.close()
-	a.own = ownResources()
+	a.own, a.addresses = ownResources(), ownAddresses()
 	if err := a.hello(out, opts); err != nil {
 		return fmt.Errorf("greet the launcher: %w", err)
 	}
@@ -98,6 +101,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, opts Options) error
 	}
 	defer a.door.Close()
 	defer a.master.release()
+	defer a.gloo.close()
 	defer a.relay.end()
 	return a.run(ctx, frames)
 }
@@ -129,6 +133,9 @@ func (a *agent) takeJob(frames *wire.Reader, opts Options) error {
 	}
 	if err == nil {
 		err = a.openDoor()
+	}
+	if err == nil {
+		err = a.openGloo()
 	}
 	var no *refusal
 	switch {
@@ -350,7 +357,7 @@ func (a *agent) rankOf(r wire.Rank, start wire.Start) rankenv.Rank {
 	place := rankenv.Rank{Job: a.job.ID, Epoch: a.job.Epoch, Rank: r.Rank, Size: a.job.Size,
 		LocalRank: r.LocalRank, LocalSize: len(a.job.Ranks), CrossRank: r.CrossRank, CrossSize: r.CrossSize,
 		Host: a.job.Host, Addrs: start.Addrs, Agent: a.door.Addr(), Token: a.tokens[r.Rank], Shares: a.job.Shares, Encrypt: a.job.Encrypt,
-		MasterAddr: start.MasterAddr, MasterPort: start.MasterPort}
+		MasterAddr: start.MasterAddr, MasterPort: start.MasterPort, GlooPort: a.gloo.ports[r.Rank]}
 	if len(start.Addrs) > 0 {
 		place.Addr = start.Addrs[0]
 	}
@@ -359,5 +366,6 @@ func (a *agent) rankOf(r wire.Rank, start wire.Start) rankenv.Rank {
 			place.Node, place.Nodes = other.CrossRank, other.CrossSize
 		}
 	}
+	place.Interface = interfaceOf(a.addresses, place.Addr, place.LocalSize == place.Size)
 	return place
 }

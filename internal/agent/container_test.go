@@ -26,7 +26,7 @@ func TestRanksInSingularityGetPrefixedVariables(t *testing.T) {
 		}
 		p[0].sit(seats)
 		got := map[string]string{}
-		for _, kv := range p[0].rankEnv(rankenv.Rank{Rank: 3, Size: 4, MasterAddr: "10.0.0.1", Encrypt: true}) {
+		for _, kv := range p[0].rankEnv(rankenv.Rank{Rank: 3, Size: 4, MasterAddr: "10.0.0.1", Encrypt: true, GlooPort: 4711, Interface: "eth0"}) {
 			name, value, _ := strings.Cut(kv, "=")
 			if _, twice := got[name]; twice {
 				t.Errorf("%s is there twice", name)
@@ -54,6 +54,10 @@ func TestRanksInSingularityGetPrefixedVariables(t *testing.T) {
 	got = env("SINGULARITYENV_PYTHONUNBUFFERED=", "./singularity")
 	if value, set := got["APPTAINERENV_PYTHONUNBUFFERED"]; set || got["SINGULARITYENV_PYTHONUNBUFFERED"] != "" {
 		t.Errorf("PYTHONUNBUFFERED is %q in containers, and the user said otherwise", value)
+	}
+	got = env("SINGULARITYENV_NCCL_SOCKET_IFNAME=ib0", "./singularity")
+	if value, set := got["APPTAINERENV_NCCL_SOCKET_IFNAME"]; set || got["SINGULARITYENV_NCCL_SOCKET_IFNAME"] != "ib0" {
+		t.Errorf("NCCL_SOCKET_IFNAME is %q in containers, and the user said otherwise", value)
 	}
 	got = env("A=1", "true")
 	for _, name := range slices.Concat(rankenv.Names(), []string{"A"}) {

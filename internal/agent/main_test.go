@@ -82,7 +82,12 @@ func ask(requests []string) int {
 		method, rest, _ := strings.Cut(r, " ")
 		path, body, _ := strings.Cut(rest, " ")
 		body = strings.ReplaceAll(body, "RANK", os.Getenv("GORUN_RANK"))
-		req, err := http.NewRequest(method, "http://"+os.Getenv("GORUN_AGENT")+path, strings.NewReader(body))
+		at := os.Getenv("GORUN_AGENT")
+		if gloo, is := strings.CutPrefix(method, "GLOO-"); is {
+			method, at = gloo, os.Getenv("HOROVOD_GLOO_RENDEZVOUS_ADDR")+":"+os.Getenv("HOROVOD_GLOO_RENDEZVOUS_PORT")
+			path = strings.ReplaceAll(path, "LOCAL", os.Getenv("HOROVOD_LOCAL_RANK"))
+		}
+		req, err := http.NewRequest(method, "http://"+at+path, strings.NewReader(body))
 		if err != nil {
 			fmt.Println(err)
 			return 1

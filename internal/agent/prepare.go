@@ -142,6 +142,7 @@ func baseEnv(inherited []string, job wire.Job, w wire.Program) map[string]string
 	if _, set := env[rankenv.Unbuffered]; !set {
 		env[rankenv.Unbuffered] = "1" // a rank's stdout is a pipe; its prints should still come at once
 	}
+	spareLoopback(env)
 	return env
 }
 
@@ -263,6 +264,7 @@ func (p program) unchosen(env []string) []string {
 func (p program) rankEnv(r rankenv.Rank) []string {
 	set := map[string]bool{}
 	env := append(p.unchosen(r.Environ()), p.seat(r.LocalRank).threadsEnv()...)
+	env = append(env, p.unset(r.Defaults())...)
 	if p.singularity {
 		env = append(env, rankenv.Prefixed(env, nil)...)
 	}

@@ -233,6 +233,9 @@ func TestPeerUID(t *testing.T) {
 		if uid, err := PeerUID(peer); err != nil || uid != uint32(os.Getuid()) {
 			t.Errorf("%s: uid %d, %v", host, uid, err)
 		}
+		if uid, found := inTables(t, peer); !found || uid != uint32(os.Getuid()) {
+			t.Errorf("%s: in the tables uid %d, %v", host, uid, found)
+		}
 		if !ownUser(peer) {
 			t.Errorf("%s is not taken for our own", host)
 		}
@@ -242,6 +245,16 @@ func TestPeerUID(t *testing.T) {
 		}
 		peer.Close()
 	}
+}
+
+// inTables is PeerUID where the kernel answers no question through netlink.
+func inTables(t *testing.T, conn net.Conn) (uid uint32, found bool) {
+	t.Helper()
+	uid, err := tableUID(unmapped(conn.RemoteAddr().(*net.TCPAddr)), unmapped(conn.LocalAddr().(*net.TCPAddr)))
+	if err != nil && !errors.Is(err, ErrPeerUnknown) {
+		t.Error(err)
+	}
+	return uid, err == nil
 }
 
 // Another user is known as such, whatever it connects from.
@@ -263,6 +276,9 @@ func TestPeerUIDOfAnotherUser(t *testing.T) {
 	defer conn.Close()
 	if uid, err := PeerUID(conn); err != nil || uid != nobody || ownUser(conn) {
 		t.Errorf("uid %d, %v; own: %v", uid, err, ownUser(conn))
+	}
+	if uid, found := inTables(t, conn); !found || uid != nobody {
+		t.Errorf("in the tables uid %d, %v", uid, found)
 	}
 	cmd.stop()
 }

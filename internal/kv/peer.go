@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strconv"
+	"strings"
 )
 
 // The kernel knows who opened the other end of a loopback connection. It is asked through
@@ -73,4 +75,37 @@ func parseDiag(b []byte) (uid uint32, err error) {
 		return 0, ErrPeerUnknown
 	}
 	return uid, nil
+}
+
+// parseTable finds whose the socket is that is bound to local and connected to remote, in the text of
+// /proc/net/tcp or tcp6 (proc_net_tcp(5)). It is pure.
+func parseTable(text string, local, remote netip.AddrPort) (uid uint32, found bool) {
+	const localField, remoteField, uidField, inodeField = 1, 2, 7, 9
+	for line := range strings.Lines(text) {
+		f := strings.Fields(line)
+		if len(f) <= inodeField || f[inodeField] == "0" || !isEntry(f[localField], local) || !isEntry(f[remoteField], remote) {
+			continue
+		}
+		n, err := strconv.ParseUint(f[uidField], 10, 32)
+		return uint32(n), err == nil
+	}
+	return 0, false
+}
+
+// isEntry reports whether a table's address is at: hexadecimal words as the processor has them, and the port.
+func isEntry(entry string, at netip.AddrPort) bool {
+	words, port, _ := strings.Cut(entry, ":")
+	if n, err := strconv.ParseUint(port, 16, 16); err != nil || uint16(n) != at.Port() || len(words)%8 != 0 {
+		return false
+	}
+	var raw []byte
+	for ; words != ""; words = words[8:] {
+		n, err := strconv.ParseUint(words[:8], 16, 32)
+		if err != nil {
+			return false
+		}
+		raw = binary.NativeEndian.AppendUint32(raw, uint32(n))
+	}
+	addr, ok := netip.AddrFromSlice(raw)
+	return ok && addr.Unmap() == at.Addr()
 }

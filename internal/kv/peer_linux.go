@@ -1,9 +1,12 @@
 package kv
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/netip"
+	"os"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,7 +20,28 @@ func PeerUID(conn net.Conn) (uid uint32, err error) {
 		return 0, fmt.Errorf("ask who is at %v: not a TCP connection", conn.RemoteAddr())
 	}
 	// What is remote to us is local to the peer's socket.
-	return socketUID(unmapped(peer), unmapped(own))
+	uid, err = socketUID(unmapped(peer), unmapped(own))
+	if err == nil || errors.Is(err, ErrPeerUnknown) {
+		return uid, err
+	}
+	return tableUID(unmapped(peer), unmapped(own))
+}
+
+// tableUID reads the kernel's tables of all connections, which takes longer and needs no netlink.
+func tableUID(local, remote netip.AddrPort) (uid uint32, err error) {
+	for _, table := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
+		text, err := os.ReadFile(table)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // no IPv6
+		}
+		if err != nil {
+			return 0, fmt.Errorf("look up whose a socket is: %w", err)
+		}
+		if uid, found := parseTable(string(text), local, remote); found {
+			return uid, nil
+		}
+	}
+	return 0, ErrPeerUnknown
 }
 
 func unmapped(a *net.TCPAddr) netip.AddrPort {

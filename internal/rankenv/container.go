@@ -76,12 +76,18 @@ func runtimeOf(name string, args []string) (runtime Runtime, command string) {
 }
 
 // Names are the variables that every rank gets of gorun, in a fixed order.
-func Names() (names []string) {
-	for _, kv := range (Rank{MasterAddr: "any", Encrypt: true}).Environ() {
+func Names() []string {
+	any := Rank{MasterAddr: "any", Encrypt: true, GlooPort: 1, Interface: "any"}
+	return append(namesOf(slices.Concat(any.Environ(), any.Defaults())), Unbuffered, Threads)
+}
+
+// namesOf are the names of NAME=value strings.
+func namesOf(env []string) (names []string) {
+	for _, kv := range env {
 		name, _, _ := strings.Cut(kv, "=")
 		names = append(names, name)
 	}
-	return append(names, Unbuffered, Threads)
+	return names
 }
 
 // Threads is how many threads OpenMP and the libraries that follow it start in a rank.
@@ -116,7 +122,7 @@ func ofRanks(word string) bool {
 	name, _, _ := strings.Cut(word, "=")
 	prefix, glob := strings.CutSuffix(name, "*")
 	return slices.ContainsFunc(Names(), func(n string) bool {
-		return n == name && n != Unbuffered && n != Threads || glob && strings.HasPrefix(n, prefix)
+		return n == name && Stale(n) || glob && strings.HasPrefix(n, prefix) // not those that users set for themselves
 	})
 }
 

@@ -106,7 +106,7 @@ func TestNamed(t *testing.T) {
 
 func TestNamesAreAllThatARankGets(t *testing.T) {
 	names := Names()
-	for _, want := range []string{"GORUN_RANK", "GORUN_TOKEN", "HOROVOD_RANK", "RANK", "MASTER_PORT", "OMPI_COMM_WORLD_LOCAL_SIZE", "PYTHONUNBUFFERED"} {
+	for _, want := range []string{"GORUN_RANK", "GORUN_TOKEN", "HOROVOD_RANK", "RANK", "MASTER_PORT", "HOROVOD_GLOO_RENDEZVOUS_PORT", "HOROVOD_CONTROLLER", "NCCL_SOCKET_IFNAME", "OMPI_COMM_WORLD_LOCAL_SIZE", "PYTHONUNBUFFERED"} {
 		if !slices.Contains(names, want) {
 			t.Errorf("%s is missing in %q", want, names)
 		}

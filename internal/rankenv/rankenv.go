@@ -42,6 +42,9 @@ type Rank struct {
 	// an empty list for one program.
 	Shares []int
 
+	GlooPort  int    // this rank's own port of Horovod's rendezvous, on 127.0.0.1; 0: there is none
+	Interface string // the network interface that has Addr, where it is known
+
 	MasterAddr string // IP address of rank 0's host, for programs that rendezvous by themselves
 	MasterPort int    // a port that was free there at start
 }
@@ -95,6 +98,9 @@ func (r Rank) Environ() []string {
 	if r.Encrypt {
 		env = append(env, Encrypt+"=1")
 	}
+	if r.GlooPort != 0 {
+		env = append(env, "HOROVOD_GLOO_RENDEZVOUS_ADDR=127.0.0.1", "HOROVOD_GLOO_RENDEZVOUS_PORT="+n(r.GlooPort))
+	}
 	if r.MasterAddr != "" {
 		env = append(env, "MASTER_ADDR="+r.MasterAddr, "MASTER_PORT="+n(r.MasterPort))
 	}
@@ -104,6 +110,17 @@ func (r Rank) Environ() []string {
 // Chosen reports whether a rank's variable is a proposal, which a value of the user's replaces: where
 // programs meet is nothing that gorun itself depends on, and some ports are open in a firewall.
 func Chosen(name string) bool { return name == "MASTER_ADDR" || name == "MASTER_PORT" }
+
+// Defaults are what r says in variables that are the user's to set: they count where nobody has.
+func (r Rank) Defaults() (env []string) {
+	if r.GlooPort != 0 {
+		env = append(env, "HOROVOD_CONTROLLER=gloo", "HOROVOD_CPU_OPERATIONS=gloo")
+	}
+	if r.Interface != "" {
+		env = append(env, "HOROVOD_GLOO_IFACE="+r.Interface, "NCCL_SOCKET_IFNAME="+r.Interface)
+	}
+	return env
+}
 
 // Encrypt is set to 1 where ranks encrypt what they send each other over networks.
 const Encrypt = "GORUN_ENCRYPT"
@@ -217,6 +234,7 @@ func Stale(name string) bool {
 		"NODE_RANK", "ROLE_NAME", "ROLE_RANK", "ROLE_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
 		"HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE",
 		"HOROVOD_CROSS_RANK", "HOROVOD_CROSS_SIZE", "HOROVOD_HOSTNAME",
+		"HOROVOD_GLOO_RENDEZVOUS_ADDR", "HOROVOD_GLOO_RENDEZVOUS_PORT",
 		"GORUN_JOB_ID", "GORUN_EPOCH", "GORUN_RANK", "GORUN_SIZE", "GORUN_LOCAL_RANK", "GORUN_LOCAL_SIZE",
 		"GORUN_CROSS_RANK", "GORUN_CROSS_SIZE", "GORUN_HOSTNAME", "GORUN_ADDR", "GORUN_ADDRS", "GORUN_AGENT", "GORUN_TOKEN", "GORUN_GUARD", Encrypt,
 		"OMPI_NUM_APP_CTX", "OMPI_APP_CTX_NUM_PROCS", "OMPI_FIRST_RANKS",

@@ -1,0 +1,136 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/gorun/gorun/internal/gloo"
+	"github.com/gorun/gorun/internal/kv"
+	"github.com/gorun/gorun/internal/wire"
+)
+
+// manyRanks is the size of a job in which ranks may need more descriptors than they get by default: Horovod opens
+// a socket for each other rank, and three times over.
+const manyRanks = 256
+
+// glooDoor is where the ranks of this host find Horovod's rendezvous.
+type glooDoor struct {
+	ports     map[int]int // by rank
+	listeners []net.Listener
+	host      *gloo.Host
+	cancel    context.CancelFunc
+	wg        sync.WaitGroup
+}
+
+// openGloo opens a port for each rank: stock Horovod does not say who asks.
+func (a *agent) openGloo() error {
+	if a.job.Size > manyRanks {
+		raiseDescriptors()
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	d := &glooDoor{ports: map[int]int{}, host: gloo.NewHost(ctx, a.relay), cancel: cancel}
+	a.gloo = d
+	for _, r := range a.job.Ranks {
+		listener, err := gloo.Listen()
+		if err != nil {
+			d.close()
+			a.door.Close()
+			return fmt.Errorf("open Horovod's rendezvous on loopback for rank %d: %w", r.Rank, err)
+		}
+		d.listeners = append(d.listeners, listener)
+		d.ports[r.Rank] = listener.Addr().(*net.TCPAddr).Port
+		rank := d.host.Rank()
+		d.wg.Go(func() { rank.Serve(listener, ownRank) })
+	}
+	return nil
+}
+
+// close ends all questions.
+func (d *glooDoor) close() {
+	d.cancel()
+	for _, l := range d.listeners {
+		l.Close()
+	}
+	d.wg.Wait()
+	d.host.Wait()
+}
+
+// ownRank reports whether the job's user has the other end of a connection, or root, which ranks in containers
+// may be. The client has no token: where the kernel does not tell, nobody is let in.
+func ownRank(conn net.Conn) bool {
+	uid, err := kv.PeerUID(conn)
+	return err == nil && (uid == 0 || uid == uint32(os.Geteuid()))
+}
+
+// raiseDescriptors has ranks start with as many descriptors as they may have. Go has raised the limit for this process
+// already, and lowers it again for those that it starts, unless it is set by hand.
+func raiseDescriptors() {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err == nil {
+		limit.Cur = limit.Max
+		_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit) // at worst ranks have what they always have
+	}
+}
+
+// interfaceOf is the name of the interface that has addr, at which ranks of other hosts reach those of this
+// one; where all ranks are here it is loopback's. It is empty where there is none.
+func interfaceOf(own []wire.Address, addr string, alone bool) string {
+	want, _ := netip.ParseAddr(addr)
+	want = want.WithZone("")
+	for _, a := range own {
+		has := a.Prefix.Addr().WithZone("")
+		if alone && a.Loopback && has.Is4() || !alone && has.IsValid() && has == want {
+			return a.Interface
+		}
+	}
+	return ""
+}
+
+// unset are those of NAME=value strings that nobody has set for p's ranks.
+func (p program) unset(env []string) (rest []string) {
+	var inside map[string]bool
+	if p.singularity {
+		inside = taken(p.env)
+	}
+	for _, kv := range env {
+		name, _, _ := strings.Cut(kv, "=")
+		if _, set := p.env[name]; !set && !inside[name] {
+			rest = append(rest, kv)
+		}
+	}
+	return rest
+}
+
+// spareLoopback has programs that use a proxy reach the agent without it.
+func spareLoopback(env map[string]string) {
+	const lower, upper, local = "no_proxy", "NO_PROXY", "127.0.0.1,localhost"
+	if !usesProxy(env) {
+		return
+	}
+	_, hasLower := env[lower]
+	_, hasUpper := env[upper]
+	for name, has := range map[string]bool{lower: hasLower, upper: hasUpper} {
+		switch value := env[name]; {
+		case !has && (hasLower || hasUpper), strings.TrimSpace(value) == "*": // the other name counts alone; nothing goes through a proxy
+		case value == "":
+			env[name] = local
+		default:
+			env[name] = value + "," + local
+		}
+	}
+}
+
+func usesProxy(env map[string]string) bool {
+	for _, name := range []string{"http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"} {
+		if env[name] != "" {
+			return true
+		}
+	}
+	return false
+}

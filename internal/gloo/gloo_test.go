@@ -1,0 +1,283 @@
+package gloo
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// store is a job's store in one process.
+type store struct {
+	mu     sync.Mutex
+	values map[string][]byte
+	waits  map[string]chan struct{}
+	puts   atomic.Int64
+	gets   atomic.Int64
+}
+
+func newStore() *store { return &store{values: map[string][]byte{}, waits: map[string]chan struct{}{}} }
+
+func (s *store) Put(key string, value []byte) error {
+	s.puts.Add(1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.values[key] = bytes.Clone(value)
+	if c := s.waits[key]; c != nil {
+		close(c)
+		delete(s.waits, key)
+	}
+	return nil
+}
+
+func (s *store) Get(ctx context.Context, key string, _ time.Duration) ([]byte, bool, error) {
+	s.gets.Add(1)
+	for {
+		s.mu.Lock()
+		value, found := s.values[key]
+		c := s.waits[key]
+		if !found && c == nil {
+			c = make(chan struct{})
+			s.waits[key] = c
+		}
+		s.mu.Unlock()
+		if found {
+			return value, true, nil
+		}
+		select {
+		case <-c:
+		case <-ctx.Done():
+			return nil, false, ctx.Err()
+		}
+	}
+}
+
+// world is a job of simulated Horovod ranks on simulated hosts.
+type world struct {
+	t        testing.TB
+	perHost  int
+	size     int
+	ports    []int // by rank
+	store    *store
+	requests atomic.Int64
+	polls    atomic.Int64
+}
+
+func newWorld(t testing.TB, size, perHost int) *world {
+	w := &world{t: t, perHost: perHost, size: size, store: newStore()}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	var listeners []net.Listener
+	var host *Host
+	var hosts []*Host
+	for rank := range size {
+		if rank%perHost == 0 {
+			host = NewHost(ctx, w.store)
+			hosts = append(hosts, host)
+		}
+		l, err := Listen()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := host.Rank()
+		wg.Go(func() { r.Serve(l, func(net.Conn) bool { return true }) })
+		listeners, w.ports = append(listeners, l), append(w.ports, l.Addr().(*net.TCPAddr).Port)
+	}
+	t.Cleanup(func() {
+		cancel()
+		for _, l := range listeners {
+			l.Close()
+		}
+		wg.Wait()
+		for _, h := range hosts {
+			h.Wait()
+		}
+	})
+	return w
+}
+
+// record is where rank awaits peer: of IPv4, of IPv6, or of something else, with garbage where nothing means anything.
+func record(dice *rand.Rand, rank, peer, round int) []byte {
+	r := make([]byte, recordSize)
+	for i := range r {
+		r[i] = byte(dice.Uint32())
+	}
+	port := uint16(rank*131 + peer*7 + round)
+	switch (rank + peer) % 3 {
+	case 0:
+		binary.LittleEndian.PutUint16(r, familyIPv4)
+		binary.BigEndian.PutUint16(r[2:], port)
+		binary.BigEndian.PutUint32(r[4:], uint32(rank)<<16|uint32(peer))
+	case 1:
+		binary.LittleEndian.PutUint16(r, familyIPv6)
+		binary.BigEndian.PutUint16(r[2:], port)
+		binary.BigEndian.PutUint32(r[20:], uint32(rank)<<16|uint32(peer))
+	}
+	copy(r[128:], allOnes())
+	if (rank+peer)%3 == 2 {
+		binary.LittleEndian.PutUint64(r[128:], uint64(rank)<<32|uint64(peer)) // an unusual sequence number
+	}
+	return r
+}
+
+// meaning is what a client takes from a record.
+func meaning(r []byte) string {
+	switch binary.LittleEndian.Uint16(r) {
+	case familyIPv4:
+		return fmt.Sprintf("%x %x", r[:8], r[128:])
+	case familyIPv6:
+		return fmt.Sprintf("%x %x", r[:28], r[128:])
+	}
+	return fmt.Sprintf("%x", r)
+}
+
+// meet is the whole of one scope's rendezvous, as rank i of n in it; process is who asks.
+func (w *world) meet(process int, scope string, i, n, round int, barrier *sync.WaitGroup) error {
+	path := func(key string) string { return "/" + scope + "/" + key }
+	want := func(status int, err error, method, key string) error {
+		if err == nil && status != http.StatusOK {
+			err = fmt.Errorf("status %d", status)
+		}
+		if err != nil {
+			return fmt.Errorf("%s %s: %w", method, path(key), err)
+		}
+		return nil
+	}
+	status, _, err := w.ask(process, "PUT", path(hostNameOf(i)), []byte("host"))
+	if err := want(status, err, "PUT", hostNameOf(i)); err != nil {
+		return err
+	}
+	for j := range i {
+		status, name, err := w.ask(process, "GET", path(hostNameOf(j)), nil)
+		if err := want(status, err, "GET", hostNameOf(j)); err != nil || string(name) != "host" {
+			return fmt.Errorf("name %q: %w", name, err)
+		}
+	}
+	var body []byte
+	for j := range n {
+		if j != i {
+			body = append(body, record(rand.New(rand.NewPCG(uint64(i), uint64(j))), i, j, round)...)
+		}
+	}
+	status, _, err = w.ask(process, "PUT", path(strconv.Itoa(i)), body)
+	if err := want(status, err, "PUT", strconv.Itoa(i)); err != nil {
+		return err
+	}
+	for j := range n {
+		if j == i {
+			continue
+		}
+		for status = 0; status != http.StatusOK; w.polls.Add(1) {
+			if status, _, err = w.ask(process, "GET", path(strconv.Itoa(j)), nil); err != nil {
+				return err
+			}
+		}
+		_, value, err := w.ask(process, "GET", path(strconv.Itoa(j)), nil)
+		if err != nil || len(value) != (n-1)*recordSize {
+			return fmt.Errorf("addresses of %d: %d bytes, %w", j, len(value), err)
+		}
+		at := i
+		if i > j {
+			at = i - 1
+		}
+		got := value[at*recordSize : (at+1)*recordSize]
+		if dice := rand.New(rand.NewPCG(uint64(j), uint64(i))); meaning(got) != meaning(record(dice, j, i, round)) {
+			return fmt.Errorf("rank %d of %s awaits rank %d at another address", j, scope, i)
+		}
+	}
+	barrier.Done() // Gloo's own, over the sockets
+	barrier.Wait()
+	status, _, err = w.ask(process, "DELETE", path(strconv.Itoa(i)), nil)
+	return want(status, err, "DELETE", strconv.Itoa(i))
+}
+
+// rendezvous has all ranks meet in Horovod's three scopes, and says how it went. delay is how long
+// a rank takes to come.
+func (w *world) rendezvous(round int, delay func(rank int) time.Duration) error {
+	locals, hosts := w.perHost, w.size/w.perHost
+	barriers := map[string]*sync.WaitGroup{}
+	barrier := func(name string, n int) *sync.WaitGroup {
+		if barriers[name] == nil {
+			barriers[name] = &sync.WaitGroup{}
+			barriers[name].Add(n)
+		}
+		return barriers[name]
+	}
+	errs := make(chan error, w.size)
+	for rank := range w.size {
+		host, local := rank/w.perHost, rank%w.perHost
+		global := barrier("global", w.size)
+		here := barrier(fmt.Sprint("local", host), locals)
+		cross := barrier(fmt.Sprint("cross", local), hosts)
+		go func() {
+			time.Sleep(delay(rank))
+			err := w.meet(rank, "global", rank, w.size, round, global)
+			if err == nil {
+				err = w.meet(rank, fmt.Sprintf("local_f%d", host), local, locals, round, here)
+			}
+			if err == nil {
+				err = w.meet(rank, fmt.Sprintf("cross_%d", local), host, hosts, round, cross)
+			}
+			errs <- err
+		}()
+	}
+	for range w.size {
+		if err := <-errs; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func atOnce(int) time.Duration { return 0 }
+
+// All ranks find all others, whatever their number, and again when Horovod is shut down and begun anew.
+func TestRendezvous(t *testing.T) {
+	for _, tc := range [][2]int{{1, 1}, {2, 1}, {2, 2}, {6, 3}, {12, 4}, {16, 16}, {128, 32}} {
+		t.Run(fmt.Sprintf("%d ranks, %d a host", tc[0], tc[1]), func(t *testing.T) {
+			w := newWorld(t, tc[0], tc[1])
+			for round := range 1 + 32/tc[0] {
+				if err := w.rendezvous(round, atOnce); err != nil {
+					t.Fatalf("round %d: %v", round, err)
+				}
+			}
+		})
+	}
+}
+
+// Nobody asks twice for what is not there yet: whoever comes early waits for an answer.
+func TestNobodyPolls(t *testing.T) {
+	w := newWorld(t, 8, 4)
+	if err := w.rendezvous(0, func(rank int) time.Duration { return time.Duration(rank) * 30 * time.Millisecond }); err != nil {
+		t.Fatal(err)
+	}
+	pairs := int64(8*7 + 2*4*3 + 4*2*1)
+	if got := w.polls.Load(); got != pairs {
+		t.Errorf("%d questions for addresses before they were there, for %d pairs", got-pairs, pairs)
+	}
+}
+
+func benchmarkRendezvous(b *testing.B, size, perHost int) {
+	for b.Loop() {
+		w := newWorld(b, size, perHost)
+		if err := w.rendezvous(0, atOnce); err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64(w.requests.Load()), "requests")
+		b.ReportMetric(float64(w.store.gets.Load()), "gets")
+	}
+}
+
+func BenchmarkRendezvous(b *testing.B) {
+	for _, size := range []int{8, 32, 128, 512} {
+		b.Run(strconv.Itoa(size), func(b *testing.B) { benchmarkRendezvous(b, size, 8) })
+	}
+}

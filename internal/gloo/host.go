@@ -1,0 +1,299 @@
+package gloo
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Store is the job's, as much of it as the rendezvous needs.
+type Store interface {
+	Put(key string, value []byte) error
+	// Get waits for the key at most wait, and while ctx lasts.
+	Get(ctx context.Context, key string, wait time.Duration) (value []byte, found bool, err error)
+}
+
+// Limits of one host's share.
+const (
+	maxScopes = 1 << 10
+	maxName   = 255     // of a scope, or a key
+	maxRanks  = 1 << 14 // of a scope
+	maxValues = 4 * maxRanks
+	maxValue  = 64 << 10  // of a value that is no rank's addresses
+	getWait   = time.Hour // one question to the store; it is asked again
+)
+
+// Host answers the ranks of one host. Its methods may be called concurrently.
+type Host struct {
+	store Store
+	ctx   context.Context // ends with the job
+	wg    sync.WaitGroup  // of the questions to the store
+
+	mu     sync.Mutex
+	scopes map[string]*scope // by their keys
+}
+
+// NewHost answers from store until ctx ends.
+func NewHost(ctx context.Context, store Store) *Host {
+	return &Host{store: store, ctx: ctx, scopes: map[string]*scope{}}
+}
+
+// Wait returns when nothing is asked of the store any more. The context must have ended, and the ranks' ports been closed.
+func (h *Host) Wait() { h.wg.Wait() }
+
+// Rank is one process of this host as it speaks to its own port.
+type Rank struct {
+	host *Host
+
+	mu    sync.Mutex
+	times map[string]int // how often it has left a scope, by name: it may come to it again
+}
+
+// Rank is for a process that is about to start.
+func (h *Host) Rank() *Rank { return &Rank{host: h, times: map[string]int{}} }
+
+// scope is a group of ranks that find each other, once: all of the job, of a host, or of a process set.
+type scope struct {
+	key     string             // its name, and how often there was one of that name
+	local   bool               // all its ranks are of this host
+	size    int                // ranks; 0: no rank of this host has published its addresses
+	named   bool               // ranks publish their hosts' names, as they do since Horovod 0.23
+	members map[*Rank]int      // ranks of this host that have published and not left, as the scope numbers them
+	values  map[string]*future // by key
+	all     *future            // done when the addresses of all ranks are here
+}
+
+// future is a value on its way.
+type future struct {
+	done  chan struct{}
+	once  sync.Once
+	value []byte
+	err   error
+}
+
+func newFuture() *future { return &future{done: make(chan struct{})} }
+
+// set is for the first who knows; the word of others is lost.
+func (f *future) set(value []byte, err error) {
+	f.once.Do(func() {
+		f.value, f.err = value, err
+		close(f.done)
+	})
+}
+
+// offer is set, and reports whether the value is the one that counts.
+func (f *future) offer(value []byte) bool {
+	f.set(value, nil)
+	<-f.done
+	return bytes.Equal(f.value, value)
+}
+
+// get waits for the value while ctx lasts.
+func (f *future) get(ctx context.Context) ([]byte, error) {
+	select {
+	case <-f.done:
+		return f.value, f.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+var (
+	errTooMany = errors.New("too many scopes")
+	errTwice   = errors.New("it is published already")
+)
+
+// open returns a scope as r is in it, made if need be. The caller holds the host's lock.
+func (r *Rank) open(name string) (*scope, error) {
+	key := r.key(name)
+	s := r.host.scopes[key]
+	if s == nil {
+		if len(r.host.scopes) >= maxScopes {
+			return nil, errTooMany
+		}
+		s = &scope{key: key, local: strings.HasPrefix(name, "local_"), members: map[*Rank]int{}, values: map[string]*future{}}
+		r.host.scopes[key] = s
+	}
+	return s, nil
+}
+
+// key is what r's scope of that name has in the store.
+func (r *Rank) key(name string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return "gloo/" + strconv.Itoa(r.times[name]) + "/" + name
+}
+
+// put publishes a value for everybody in the scope.
+func (r *Rank) put(name, key string, value []byte) error {
+	s, value, err := r.publish(name, key, value)
+	if err != nil || s.local {
+		return err
+	}
+	return r.host.store.Put(s.key+"/"+key, value)
+}
+
+// publish puts a value where the ranks of this host find it, and returns it as it is to travel.
+func (r *Rank) publish(name, key string, value []byte) (*scope, []byte, error) {
+	r.host.mu.Lock()
+	defer r.host.mu.Unlock()
+	s, err := r.open(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	rank, isRank := rankOf(key)
+	switch {
+	case !isRank && len(value) > maxValue:
+		return nil, nil, fmt.Errorf("a value of %d bytes", len(value))
+	case isRank:
+		if value, err = s.join(r, rank, value); err != nil {
+			return nil, nil, err
+		}
+		if s.all == nil {
+			s.all = newFuture()
+			r.host.wg.Go(func() { r.host.gather(s) })
+		}
+	}
+	if s.values[key] == nil && len(s.values) >= maxValues {
+		return nil, nil, errTooMany
+	}
+	s.named = s.named || isHostName(key)
+	if s.values[key] == nil {
+		s.values[key] = newFuture()
+	}
+	if !s.values[key].offer(value) {
+		return nil, nil, errTwice
+	}
+	return s, value, nil
+}
+
+// join notes where a rank awaits each other rank of the scope. How many there are tells how many ranks
+// the scope has. Publishing the same again, after an answer that was lost, does no harm.
+func (s *scope) join(r *Rank, rank int, body []byte) (packed []byte, err error) {
+	if packed, err = pack(body); err != nil {
+		return nil, err
+	}
+	size := len(body)/recordSize + 1
+	switch {
+	case rank >= size || size > maxRanks:
+		return nil, fmt.Errorf("rank %d of %d", rank, size)
+	case s.size != 0 && s.size != size:
+		return nil, fmt.Errorf("%d ranks, and %d before", size, s.size)
+	}
+	for other, is := range s.members {
+		if (other == r) != (is == rank) {
+			return nil, errTwice
+		}
+	}
+	s.members[r] = rank
+	if s.size == 0 {
+		s.size = size
+	}
+	return packed, nil
+}
+
+// gather brings the addresses of all ranks of a scope to this host.
+func (h *Host) gather(s *scope) {
+	var first error
+	for rank := range s.size {
+		if _, err := h.fetch(s, addressOf(rank)).get(h.ctx); err != nil && first == nil {
+			first = err
+		}
+	}
+	s.all.set(nil, first)
+}
+
+// fetch asks for a value once, whoever of this host wants it.
+func (h *Host) fetch(s *scope, key string) *future {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f := s.values[key]
+	if f != nil {
+		return f
+	}
+	f = newFuture()
+	s.values[key] = f
+	if s.local {
+		return f // a rank of this host will bring it
+	}
+	h.wg.Go(func() {
+		for {
+			value, found, err := h.store.Get(h.ctx, s.key+"/"+key, getWait)
+			if found || err != nil {
+				f.set(value, err)
+				return
+			}
+		}
+	})
+	return f
+}
+
+// get waits for what r asks for, where others are to publish it. found is false for what nobody will, and for the addresses
+// of others while r has not published its own, which they may wait for.
+func (r *Rank) get(ctx context.Context, name, key string) (value []byte, found bool, err error) {
+	h := r.host
+	h.mu.Lock()
+	s := h.scopes[r.key(name)]
+	var size int
+	var named, member bool
+	if s != nil {
+		size, named = s.size, s.named
+		_, member = s.members[r]
+	}
+	h.mu.Unlock()
+	rank, isRank := rankOf(key)
+	switch {
+	case s == nil, isRank && (rank >= size || !member), !isRank && !(named && isHostName(key)):
+		return nil, false, nil
+	case !isRank:
+		value, err = h.fetch(s, key).get(ctx)
+		return value, err == nil, err
+	}
+	if _, err := s.all.get(ctx); err != nil {
+		return nil, false, err
+	}
+	packed, err := h.fetch(s, key).get(ctx)
+	if err == nil {
+		value, err = unpack(make([]byte, 0, (size-1)*recordSize), packed, size-1)
+	}
+	return value, err == nil, err
+}
+
+// leave is what a rank says when it has found all others. The scope's last rank here takes it along.
+func (r *Rank) leave(name, key string) {
+	rank, isRank := rankOf(key)
+	h := r.host
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := h.scopes[r.key(name)]
+	if s == nil || !isRank {
+		return
+	}
+	if own, is := s.members[r]; !is || own != rank {
+		return
+	}
+	if delete(s.members, r); len(s.members) == 0 {
+		delete(h.scopes, s.key)
+	}
+	r.mu.Lock()
+	r.times[name]++
+	r.mu.Unlock()
+}
+
+// rankOf is the rank that a key names: a number as the client writes it.
+func rankOf(key string) (rank int, is bool) {
+	rank, err := strconv.Atoi(key)
+	return rank, err == nil && rank >= 0 && addressOf(rank) == key
+}
+
+// isHostName reports whether a rank publishes its host's name under key.
+func isHostName(key string) bool {
+	number, is := strings.CutPrefix(key, "rank_")
+	rank, isRank := rankOf(number)
+	return is && isRank && rank < maxRanks
+}

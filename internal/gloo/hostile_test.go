@@ -1,0 +1,171 @@
+package gloo
+
+import (
+	"context"
+	"io"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+func TestRefusals(t *testing.T) {
+	w := newWorld(t, 2, 2)
+	two, other := record(rand.New(rand.NewPCG(0, 0)), 0, 3, 0), record(rand.New(rand.NewPCG(0, 0)), 0, 3, 1)
+	for _, tc := range []struct {
+		method, path string
+		body         []byte
+		want         int
+	}{
+		{"GET", "/global/0", nil, 404},
+		{"GET", "/global/rank_0", nil, 404},
+		{"PUT", "/global/0", two, 200},
+		{"GET", "/global/3", nil, 404},
+		{"PUT", "/global/0", two, 200}, // the same again
+		{"PUT", "/global/0", other, 409},
+		{"PUT", "/global/1", other, 409}, // it is rank 0
+		{"PUT", "/global/1", two[:100], 500},
+		{"PUT", "/global/2", two, 500},
+		{"PUT", "/global/1", append(two, two...), 500},
+		{"PUT", "/global/rank_0", []byte("a"), 200},
+		{"PUT", "/global/rank_0", []byte("b"), 409},
+		{"GET", "/global/2", nil, 404},
+		{"GET", "/global/rank_x", nil, 404},
+		{"GET", "/other/0", nil, 404},
+		{"DELETE", "/other/0", nil, 200},
+		{"DELETE", "/global/1", nil, 200},
+		{"POST", "/global/0", nil, 400},
+		{"GET", "/global", nil, 400},
+		{"GET", "/a/b/c", nil, 400},
+		{"GET", "global/0", nil, 400},
+	} {
+		if got, _, err := w.ask(0, tc.method, tc.path, tc.body); err != nil || got != tc.want {
+			t.Errorf("%s %s: %d, %v; want %d", tc.method, tc.path, got, err, tc.want)
+		}
+	}
+}
+
+func FuzzHead(f *testing.F) {
+	f.Add("GET /global/0 HTTP/1.1\r\nHost: a\r\nContent-Length: 0")
+	f.Add("PUT /a/b HTTP/1.1\r\nContent-Length: 99999999999999999999")
+	f.Fuzz(func(t *testing.T, head string) {
+		r, err := parseHead(head)
+		if err == nil && (r.scope == "" || r.key == "" || r.length < 0) {
+			t.Errorf("%q: %+v", head, r)
+		}
+	})
+}
+
+func FuzzRecords(f *testing.F) {
+	f.Add(record(rand.New(rand.NewPCG(1, 2)), 1, 2, 0))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if packed, err := pack(data); err == nil {
+			n := len(data) / recordSize
+			back, err := unpack(nil, packed, n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range n {
+				if a, b := data[i*recordSize:][:recordSize], back[i*recordSize:][:recordSize]; meaning(a) != meaning(b) {
+					t.Errorf("%x became %x", a, b)
+				}
+			}
+		}
+		_, _ = unpack(nil, data, 3)
+	})
+}
+
+// Who is not let in gets no word, who says nothing loses its place, and ranks are served meanwhile.
+func TestStrangers(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(context.Background())
+	host := NewHost(ctx, newStore())
+	listener, err := Listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var open atomic.Bool
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		host.Rank().Serve(listener, func(net.Conn) bool { return open.Load() })
+	}()
+	send := func(text string) net.Conn {
+		conn, err := net.Dial("tcp4", listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		_, _ = io.WriteString(conn, text)
+		return conn
+	}
+	answer := func(conn net.Conn, limit time.Duration) string {
+		_ = conn.SetReadDeadline(time.Now().Add(limit))
+		text, err := io.ReadAll(conn)
+		if timeout, is := err.(net.Error); is && timeout.Timeout() {
+			t.Errorf("no end within %v", limit)
+		}
+		return string(text)
+	}
+	const request = "GET /a/b HTTP/1.1\r\nContent-Length: 0\r\n\r\n"
+	if got := answer(send(request), 20*time.Second); got != "" {
+		t.Errorf("a stranger was told %q", got)
+	}
+	open.Store(true)
+	slow, cut := send("GET /a"), send("PUT /a/b HTTP/1.1\r\nContent-Length: 9\r\n\r\n1234")
+	for range 100 {
+		send("")
+	}
+	if got := answer(send(request), 20*time.Second); !strings.HasPrefix(got, "HTTP/1.0 404 ") {
+		t.Errorf("a rank was told %q", got)
+	}
+	if got := answer(send(strings.Repeat("x", maxHead)), 20*time.Second); !strings.HasPrefix(got, "HTTP/1.0 400 ") {
+		t.Errorf("a head without an end: %q", got)
+	}
+	for _, conn := range []net.Conn{slow, cut} {
+		if got := answer(conn, 4*requestTime); got != "" {
+			t.Errorf("half a request was answered by %q", got)
+		}
+	}
+	// A question that waits ends with the port.
+	send("PUT /global/0 HTTP/1.1\r\nContent-Length: 136\r\n\r\n" + strings.Repeat("x", recordSize))
+	time.Sleep(50 * time.Millisecond)
+	waits := send("GET /global/1 HTTP/1.1\r\nContent-Length: 0\r\n\r\n")
+	time.Sleep(50 * time.Millisecond)
+	listener.Close()
+	if got := answer(waits, 20*time.Second); !strings.HasPrefix(got, "HTTP/1.0 500 ") {
+		t.Errorf("at the end a rank was told %q", got)
+	}
+	cancel()
+	<-ended
+	host.Wait()
+}
+
+// Nobody learns an address before all have published theirs: who begins to connect early gives up on who is late.
+func TestGate(t *testing.T) {
+	w := newWorld(t, 3, 3)
+	put := func(rank int) {
+		body := strings.Repeat("x", 2*recordSize)
+		if status, _, err := w.ask(rank, "PUT", "/global/"+addressOf(rank), []byte(body)); err != nil || status != 200 {
+			t.Fatalf("rank %d publishes: %d, %v", rank, status, err)
+		}
+	}
+	put(0)
+	put(1)
+	answered := make(chan int, 1)
+	go func() {
+		status, _, _ := w.ask(0, "GET", "/global/1", nil)
+		answered <- status
+	}()
+	select {
+	case status := <-answered:
+		t.Fatalf("answered %d before rank 2 had published", status)
+	case <-time.After(100 * time.Millisecond):
+	}
+	put(2)
+	if status := <-answered; status != 200 {
+		t.Errorf("answered %d", status)
+	}
+}

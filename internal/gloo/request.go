@@ -1,0 +1,80 @@
+package gloo
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// maxHead bounds what comes before a request's body.
+const maxHead = 4 << 10
+
+// request is what Horovod's client sends.
+type request struct {
+	method     string
+	scope, key string
+	length     int // of the body
+}
+
+var errHead = errors.New("a request that no client sends")
+
+// readHead reads to the end of a request's head; what came of the body after it is
+// returned as well. buf must hold maxHead bytes.
+func readHead(conn io.Reader, buf []byte) (r request, rest []byte, err error) {
+	n := 0
+	for {
+		got, err := conn.Read(buf[n:])
+		if n += got; err != nil {
+			return r, nil, err
+		}
+		if end := bytes.Index(buf[:n], []byte("\r\n\r\n")); end >= 0 {
+			r, err = parseHead(string(buf[:end]))
+			return r, buf[end+4 : n], err
+		}
+		if n == len(buf) {
+			return r, nil, errHead
+		}
+	}
+}
+
+// parseHead takes the request line and the length from a head. The path is /SCOPE/KEY.
+func parseHead(head string) (r request, err error) {
+	line, fields, _ := strings.Cut(head, "\r\n")
+	words := strings.Split(line, " ")
+	if len(words) != 3 || !strings.HasPrefix(words[2], "HTTP/1.") {
+		return r, errHead
+	}
+	r.method = words[0]
+	path, rooted := strings.CutPrefix(words[1], "/")
+	scope, key, found := strings.Cut(path, "/")
+	if !rooted || !found || scope == "" || key == "" || strings.Contains(key, "/") {
+		return r, errHead
+	}
+	r.scope, r.key = scope, key
+	for field := range strings.SplitSeq(fields, "\r\n") {
+		name, value, _ := strings.Cut(field, ":")
+		if strings.EqualFold(name, "Content-Length") {
+			if r.length, err = strconv.Atoi(strings.TrimSpace(value)); err != nil || r.length < 0 {
+				return r, errHead
+			}
+		}
+	}
+	return r, nil
+}
+
+// Answers. The client looks for this very spelling of Content-Length; 404 tells it that there is no such key, and
+// anything but 200 and 404 makes it give up after three tries in 1.5 s.
+func answer(status, text string, body []byte) []byte {
+	return append(fmt.Appendf(nil, "HTTP/1.0 %s %s\r\nContent-Length: %d\r\n\r\n", status, text, len(body)), body...)
+}
+
+func ok(body []byte) []byte      { return answer("200", "OK", body) }
+func notFound() []byte           { return answer("404", "Not Found", nil) }
+func badRequest() []byte         { return answer("400", "Bad Request", nil) }
+func failed() []byte             { return answer("500", "Internal Server Error", nil) }
+func refused() []byte            { return answer("409", "Conflict", nil) }
+func addressOf(rank int) string  { return strconv.Itoa(rank) }
+func hostNameOf(rank int) string { return "rank_" + strconv.Itoa(rank) }
