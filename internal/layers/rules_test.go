@@ -35,6 +35,7 @@ func layers() []layer {
 		{folder: "internal/wire", may: []string{"internal/rankenv"}, why: "the stream carries jobs and knows nobody who sends them"},
 		{folder: "internal/workdir", may: []string{"internal/wire"}, why: "a folder is brought to a host through any two pipes"},
 		{folder: "internal/kv", may: []string{"internal/rankenv"}, why: "the store serves whoever asks and knows nobody who does"},
+		{folder: "internal/pmi", why: "it serves PMI-1 over any store and any socket"},
 		{folder: "ring", may: []string{"internal/rankenv", "ring/internal/..."}, why: "programs link ring, and must not get the launcher with it"},
 		{folder: "ring/internal", may: []string{"internal/rankenv"}, why: "ring is built on it, not the other way round"},
 		{folder: "internal/topology", why: leaf},
