@@ -33,9 +33,7 @@ func parse(line string) (request, error) {
 		}
 		key, value, found := strings.Cut(word, "=")
 		switch {
-		case word == "":
-		case !found:
-			return request{}, fmt.Errorf("%.40q is no key=value", word)
+		case !found: // a blank too many, or the rest of a message
 		case key == "cmd" || key == "mcmd":
 			r.command, r.many = value, key == "mcmd"
 		default:

@@ -93,6 +93,8 @@ func newJob(t *testing.T, perHost ...int) *job {
 	var wg sync.WaitGroup
 	for rank, node := range nodes {
 		j.hosts[node].Programs[rank] = 0
+	}
+	for rank, node := range nodes {
 		ours, theirs := net.Pipe()
 		j.conns, j.lines = append(j.conns, theirs), append(j.lines, bufio.NewReader(theirs))
 		wg.Go(func() {
@@ -173,7 +175,7 @@ func TestRefusals(t *testing.T) {
 	for _, tc := range [][2]string{
 		{"cmd=init pmi_version=2 pmi_subversion=0", "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=-1"},
 		{"cmd=fly high=1", "cmd=fly_result rc=-1 msg=unknown_command"},
-		{"nonsense", "cmd=unknown_command_result rc=-1 msg=\"nonsense\"_is_no_key_value"},
+		{"nonsense", "cmd=unknown_command_result rc=-1 msg=a_line_without_a_command:_\"nonsense_n\""},
 		{"cmd=put kvsname=other key=a value=b", "cmd=put_result rc=-1 msg=unknown_kvsname"},
 		{"cmd=put kvsname=kvs_1 key=a value=" + long, "cmd=put_result rc=-1 msg=key_or_value_too_long"},
 		{"cmd=put kvsname=kvs_1 key=" + long[:65] + " value=a", "cmd=put_result rc=-1 msg=key_or_value_too_long"},
@@ -185,7 +187,7 @@ func TestRefusals(t *testing.T) {
 	}
 	for i := range 60 { // 60 KiB between two barriers are too much
 		want := "cmd=put_result rc=0 msg=success"
-		if i >= 47 {
+		if i >= 48 {
 			want = "cmd=put_result rc=-1 msg=too_much_between_two_barriers"
 		}
 		j.ask(0, fmt.Sprintf("cmd=put kvsname=kvs_1 key=%d value=%s", i, long[:1000]), want)
