@@ -13,7 +13,7 @@ export CGO_CFLAGS  ?= -g -O2 -Wno-deprecated-declarations
 export CGO_LDFLAGS ?= -g -O2 -Wl,-z,lazy
 
 .DEFAULT_GOAL := help
-.PHONY: help build man install demo test lint fuzz bench bench-peers clean
+.PHONY: help build man install demo test lint fuzz simulate sweep faults mutants soak bench bench-peers clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -50,7 +50,7 @@ demo: ## train on two SSH hosts made up for the moment, on this machine
 	@echo '$$ gorun $(DEMO)'
 	@bin/.lab-hosts -n 2 -- bin/gorun -F '{config}' $(DEMO)
 
-test: ## all checks and tests; FUZZ=1 (or CI=true) adds 30 s of fuzzing per target
+test: ## all checks and tests; FUZZ=1 (or CI=true) adds 20 s of fuzzing for a third of the targets
 	@.ci/test
 
 lint: ## gofmt, go vet, staticcheck, go mod tidy
@@ -64,6 +64,27 @@ lint: ## gofmt, go vet, staticcheck, go mod tidy
 
 fuzz: ## fuzz every target for FUZZTIME, 30s by default
 	@.ci/fuzz
+
+simulate: ## N made-up jobs (1000000) on a clock of their own, from seed FROM (0); one with its log: SEED=7
+	@SIMULATE_N=$(or $(N),1000000) SIMULATE_FROM=$(FROM) SIMULATE_SEED=$(SEED) $(GO) test -count=1 -timeout 0 -v -run '^TestWholeJobs$$' ./launcher
+
+sweep: ## a small job with every system call failed in turn (hours); SWEEP=SEED for 60 of them
+	@SWEEP=$(or $(SWEEP),all) $(GO) test -count=1 -timeout 0 -v -run '^TestEveryCallMayFail$$' ./cmd/gorun
+
+mutants: ## break gorun in one place after the other: tests must catch each; SOME=5 tries so many
+	$(GO) run ./internal/mutants/run -some $(or $(SOME),0)
+
+soak: build ## N jobs one after the other, 2000 by default, then 50 at once; prints what grows
+	$(GO) run ./internal/faults/soak -n $(or $(N),2000) bin/gorun
+
+faults: ## harm to jobs: the rows of docs/reliability.md; with N=200 [SEED=1] that many at random, by seed
+ifdef N
+	$(STATIC) -o bin/gorun ./cmd/gorun
+	$(STATIC) -o bin/faults/ ./internal/faults/rank ./internal/faults/campaign
+	@bin/faults/campaign -n $(N) -seed $(or $(SEED),1) $(CAMPAIGN) bin/gorun bin/faults/rank
+else
+	$(GO) test -count=1 -timeout 15m ./internal/faults/...
+endif
 
 bench: ## benchmarks of the collectives and of launching
 	$(GO) test -run '^$$' -bench . -benchmem ./ring/... ./launcher/... ./cmd/gorun/...

@@ -29,7 +29,7 @@ func Check(ctx context.Context, hosts []hostfile.Host, opts Options) []Checked {
 		defer cancel()
 		ctx = timed
 	}
-	stager := newStager(opts.Exe, opts.Trace)
+	stager := newStager(opts)
 	checked := make([]Checked, len(hosts))
 	limit := make(chan struct{}, dialLimit)
 	var wg sync.WaitGroup

@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -20,8 +21,11 @@ type (
 		exit wire.Exit // At is launcher time
 	}
 	eventLost struct{ lost wire.Lost } // a rank lost its connection to another
-	eventDone struct{ host int }       // every rank of a host is gone and swept
-	eventGone struct {                 // a host or its agent is lost
+	eventDone struct {                 // every rank of a host is gone and swept
+		host int
+		left []wire.Process // that cannot be killed
+	}
+	eventGone struct { // a host or its agent is lost
 		host int
 		err  error
 	}
@@ -55,6 +59,7 @@ const (
 type hostState struct {
 	name string
 	done bool
+	left []wire.Process // cannot be killed
 	lost error
 	at   time.Duration
 }
@@ -65,8 +70,10 @@ type core struct {
 	hosts    []hostState
 	hostOf   func(rank int) string
 	exits    []wire.Exit
-	victims  map[int]bool // ranks that reported the loss of another before they ended
+	victims  map[int]int           // rank that was lost, by the rank that reported it before it ended itself
+	lostAt   map[int]time.Duration // by rank that was lost or gave up, when that was reported
 	aborted  bool
+	told     string // why the ranks were told to abort
 	reason   StopReason
 	stopping bool
 	giveUpAt time.Duration
@@ -74,7 +81,7 @@ type core struct {
 }
 
 func newCore(plan Plan, grace time.Duration) *core {
-	c := &core{grace: grace, victims: map[int]bool{}, hostOf: func(rank int) string {
+	c := &core{grace: grace, victims: map[int]int{}, lostAt: map[int]time.Duration{}, hostOf: func(rank int) string {
 		if h := plan.host(rank); h != nil {
 			return h.Name
 		}
@@ -96,11 +103,11 @@ func (c *core) step(event any, now time.Duration) []any {
 	case eventExit:
 		acts = c.exited(e, now)
 	case eventLost:
-		acts = c.lost(e.lost)
+		acts = c.lost(e.lost, now)
 	case eventAbort:
 		acts = c.abort(e.abort)
 	case eventDone:
-		c.hosts[e.host].done = true
+		c.hosts[e.host].done, c.hosts[e.host].left = true, e.left
 	case eventGone:
 		acts = c.gone(e, now)
 	case eventStop:
@@ -142,10 +149,13 @@ func (c *core) gone(e eventGone, now time.Duration) []any {
 
 // lost aborts the job over a connection between two ranks. A rank that names
 // itself gives up by its own will, and is nobody's victim.
-func (c *core) lost(l wire.Lost) []any {
+func (c *core) lost(l wire.Lost, now time.Duration) []any {
+	if _, known := c.lostAt[l.Rank]; !known {
+		c.lostAt[l.Rank] = now
+	}
 	cause := l.Cause
 	if l.By != l.Rank {
-		c.victims[l.By] = true
+		c.victims[l.By] = l.Rank
 		cause = fmt.Sprintf("rank %d lost it: %s", l.By, l.Cause)
 	}
 	return c.abort(wire.Abort{Rank: l.Rank, Host: c.hostOf(l.Rank), Cause: cause})
@@ -156,7 +166,10 @@ func (c *core) abort(a wire.Abort) []any {
 	if c.aborted {
 		return nil
 	}
-	c.aborted = true
+	c.aborted, c.told = true, a.Cause
+	if a.Rank >= 0 {
+		c.told = fmt.Sprintf("rank %d on %s: %s", a.Rank, a.Host, a.Cause)
+	}
 	return []any{actAbort{a}}
 }
 
@@ -191,6 +204,9 @@ func failed(e wire.Exit) bool { return e.Code != 0 || e.Signal != 0 }
 func (c *core) result() Result {
 	r := Result{Stopped: c.reason, Exits: c.exits}
 	for i, h := range c.hosts {
+		for _, p := range h.left {
+			r.Unkillable = append(r.Unkillable, Unkillable{Host: h.name, Process: p})
+		}
 		if h.lost != nil {
 			r.Lost = append(r.Lost, HostError{Host: h.name, Err: h.lost})
 		} else if !h.done {
@@ -202,7 +218,8 @@ func (c *core) result() Result {
 }
 
 // cause is the first failure in time that is nobody's consequence: not a rank
-// that we ended, and not one that had lost another rank, unless there is no other.
+// that we ended, and not one that had lost another rank or was told to abort, unless
+// there is no other.
 func (c *core) cause() *Failure {
 	var first *Failure
 	var firstAt time.Duration
@@ -214,7 +231,11 @@ func (c *core) cause() *Failure {
 	}
 	for _, e := range c.exits {
 		if failed(e) && !e.Stopped {
-			consider(e.At, Failure{Rank: e.Rank, Host: c.hostOf(e.Rank), Exit: e, At: e.At, Victim: c.victims[e.Rank]})
+			f := Failure{Rank: e.Rank, Host: c.hostOf(e.Rank), Exit: e, At: e.At, Victim: c.victim(e)}
+			if e.Aborted && !f.Victim {
+				f.Victim, f.Told = true, printable(c.told)
+			}
+			consider(e.At, f)
 		}
 	}
 	for _, h := range c.hosts {
@@ -222,5 +243,40 @@ func (c *core) cause() *Failure {
 			consider(h.at, Failure{Rank: -1, Host: h.name, Lost: h.lost, At: h.at})
 		}
 	}
+	if first != nil && first.Victim {
+		if host := c.lostWith(); host != "" {
+			return &Failure{Rank: -1, Host: host, At: first.At, Lost: errors.New("no word from it since other ranks lost their connections to its ranks")}
+		}
+	}
 	return first
+}
+
+// victim reports whether a rank failed because another was lost: it said so, or had just been told to give up. One
+// that others lost is none, whenever the word of its end came.
+func (c *core) victim(e wire.Exit) bool {
+	if _, reported := c.victims[e.Rank]; reported {
+		return true
+	}
+	if _, lost := c.lostAt[e.Rank]; lost {
+		return false
+	}
+	for _, at := range c.lostAt {
+		if at < e.At {
+			return true
+		}
+	}
+	return false
+}
+
+// lostWith is a host of which nothing is known any more, with a rank that others lost; "" if there is none. The ranks
+// notice the end of a host before gorun does, and the job may end in between.
+func (c *core) lostWith() string {
+	for _, rank := range c.victims {
+		for _, h := range c.hosts {
+			if name := c.hostOf(rank); h.name == name && !h.done {
+				return name
+			}
+		}
+	}
+	return ""
 }

@@ -38,7 +38,7 @@ func stopped(host, rank, signal int, second float64) at {
 	return at{second, eventExit{host, wire.Exit{Rank: rank, Signal: signal, Stopped: true, At: time.Duration(second * float64(time.Second))}}}
 }
 
-func done(host int, second float64) at { return at{second, eventDone{host}} }
+func done(host int, second float64) at { return at{second, eventDone{host: host}} }
 func tick(second float64) at           { return at{second, eventTick{}} }
 
 // play steps a core through events and writes down what it does: "2s abort rank 1 on a".
@@ -116,6 +116,18 @@ func TestCore(t *testing.T) {
 		{name: "a lost host's victims are not the cause",
 			events: []at{lost(0, 2, 1), exit(0, 0, 1, 1.1), gone(1, 6), done(0, 7), done(2, 7)},
 			did:    "1s abort rank 2 on b; 1.1s stop 5s; 7s finish", code: CodeLaunch, cause: "host b: no word"},
+		{name: "who gives up because others lost a rank is a victim, too",
+			events: []at{lost(0, 2, 1), exit(0, 1, 1, 1.1), exit(0, 0, 1, 1.2), gone(1, 6), done(0, 7), done(2, 7)},
+			did:    "1s abort rank 2 on b; 1.1s stop 5s; 7s finish", code: CodeLaunch, cause: "host b: no word"},
+		{name: "a lost rank whose end is reported late is the cause all the same",
+			events: []at{lost(0, 2, 1), exit(0, 1, 1, 1.1), exit(1, 2, 9, 1.2), done(0, 3), done(1, 3), done(2, 3)},
+			did:    "1s abort rank 2 on b; 1.1s stop 5s; 3s finish", code: 9, cause: "rank 2 on b exited with code 9"},
+		{name: "a rank that gives up is the cause, not those who hear it and are quicker",
+			events: []at{lost(2, 2, 1), exit(0, 0, 1, 1.1), exit(1, 2, 6, 1.3), done(0, 3), done(1, 3), done(2, 3)},
+			did:    "1s abort rank 2 on b; 1.1s stop 5s; 3s finish", code: 6, cause: "rank 2 on b exited with code 6"},
+		{name: "a host without a word, whose ranks others lost, is the cause",
+			events: []at{lost(0, 2, 1), exit(0, 0, 1, 1.1), exit(0, 1, 1, 1.1), done(0, 2), done(2, 2), tick(9.2)},
+			did:    "1s abort rank 2 on b; 1.1s stop 5s; 9.2s finish", code: CodeLaunch, cause: "host b: no word from it since other ranks lost their connections to its ranks"},
 		{name: "Ctrl-C",
 			events: []at{wish(Interrupted, false, 1), stopped(0, 0, 15, 1.1), done(0, 2), done(1, 2), done(2, 2)}, did: "1s stop 5s; 2s finish", code: 130},
 		{name: "Ctrl-C, and a rank's failure because of it",

@@ -66,7 +66,8 @@ func export(x string, names []string, values, forced map[string]string, env *Env
 	}
 	if prefix, glob := strings.CutSuffix(x, "*"); glob {
 		for _, name := range names {
-			if strings.HasPrefix(name, prefix) && !rankenv.Stale(name) {
+			all := prefix == "" && (hostBound(name) || secret(name)) // they want a name, or its beginning
+			if strings.HasPrefix(name, prefix) && !all && !rankenv.Stale(name) {
 				forced[name] = values[name]
 			}
 		}
@@ -90,7 +91,7 @@ func hostBound(name string) bool {
 	switch name {
 	case "HOME", "USER", "LOGNAME", "SHELL", "MAIL", "PWD", "OLDPWD", "SHLVL", "_", "HOSTNAME", "HOST",
 		"TMPDIR", "TMP", "TEMP", "DISPLAY", "XAUTHORITY", "WAYLAND_DISPLAY", "WINDOWID", "TERM", "COLUMNS", "LINES",
-		"LS_COLORS", "PS1", "PROMPT_COMMAND", "BASH_ENV", "ENV", "IFS", "LD_PRELOAD", "LD_AUDIT", "KRB5CCNAME",
+		"LS_COLORS", "PS1", "PS4", "SHELLOPTS", "BASHOPTS", "PROMPT_COMMAND", "BASH_ENV", "ENV", "IFS", "LD_PRELOAD", "LD_AUDIT", "KRB5CCNAME",
 		"KUBECONFIG", "STY", "TMUX", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "INVOCATION_ID", "JOURNAL_STREAM":
 		return true
 	}
@@ -108,7 +109,7 @@ func secret(name string) bool {
 	if upper == "TOKEN" || upper == "KEY" {
 		return true
 	}
-	for _, s := range []string{"_TOKEN", "_KEY", "APIKEY", "_PAT"} {
+	for _, s := range []string{"_TOKEN", "_KEY", "APIKEY", "_PAT", "_PASS", "_PWD"} {
 		if strings.HasSuffix(upper, s) {
 			return true
 		}

@@ -3,14 +3,10 @@ package launcher
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 
 	"github.com/gorun/gorun/internal/kv"
 	"github.com/gorun/gorun/internal/wire"
 )
-
-// maxGets bounds the requests that wait in the launcher at one time.
-const maxGets = 1 << 16
 
 // fences is the job's store and its open fences. add is for the job's loop
 // only; the rest is safe for concurrent use.
@@ -18,7 +14,6 @@ type fences struct {
 	ctx    context.Context // ends with the job
 	gather *kv.Gather
 	store  *kv.Store
-	gets   atomic.Int64
 	ended  []int // ranks that can come to no fence any more
 }
 
@@ -53,17 +48,20 @@ func (f *fences) stuck() error {
 	return nil
 }
 
-// get answers a request through out when the key is there or the wait is over.
-func (f *fences) get(out *outbox, g wire.Get) error {
-	if f.gets.Add(1) > maxGets {
+// get answers a session's request when the key is there or the wait is over.
+func (f *fences) get(s *session, g wire.Get) error {
+	if err := checkGet(g); err != nil {
+		return err
+	}
+	if s.gets.Add(1) > maxGets {
 		return &wire.FormatError{Reason: "too many requests wait for keys"}
 	}
 	go func() { // ends with the wait, or the job
-		defer f.gets.Add(-1)
+		defer s.gets.Add(-1)
 		ctx, cancel := context.WithTimeout(f.ctx, g.Wait)
 		defer cancel()
 		value, found := f.store.Get(ctx, g.Key)
-		out.tell(wire.TypeValue, wire.Value{ID: g.ID, Found: found, Value: value})
+		s.out.answer(wire.Value{ID: g.ID, Found: found, Value: value})
 	}()
 	return nil
 }

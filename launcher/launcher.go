@@ -33,6 +33,8 @@ type Options struct {
 	Work *workdir.Tree
 	// Network is which of the hosts' addresses ranks may use.
 	Network Network
+	// Encrypt has ranks encrypt what they send each other over networks.
+	Encrypt bool
 	// Binding is what ranks are bound to; a line about each goes to Note with ReportBindings.
 	Binding        wire.Binding
 	ReportBindings bool
@@ -65,6 +67,8 @@ type Options struct {
 	Grace        time.Duration // between TERM and KILL; 0: KILL at once
 	// Stops is the user's wish to end the job. Each value counts once.
 	Stops <-chan Stop
+	// Pauses are the user's wish that the job stand still, or go on.
+	Pauses <-chan Pause
 	// Signals are passed on to every rank.
 	Signals <-chan int
 	// Note is told what the user may want to know, one line at a time.
@@ -96,7 +100,8 @@ func Run(ctx context.Context, plan Plan, opts Options) (Result, error) {
 	defer job.close()
 	startCtx, cancel := job.startContext(ctx)
 	defer cancel(nil)
-	if err := job.onEveryHost(startCtx, job.connect, job.bringWork, job.stage, job.prepare); err != nil {
+	if err := job.onEveryHost(startCtx, step{"connecting", job.connect}, step{"bringing the work folder", job.bringWork},
+		step{"starting its agent", job.stage}, step{"getting ready", job.prepare}); err != nil {
 		return Result{}, err
 	}
 	for _, note := range notices(plan.Hosts, job.hosts) {
@@ -142,6 +147,7 @@ type job struct {
 	early   chan Stop // a wish to stop that came before the ranks ran
 	events  chan any
 	fences  *fences
+	pause   pausing
 	looked  time.Time     // for hung agents, last
 	ended   chan struct{} // the loop is over: events go nowhere
 	wg      sync.WaitGroup
@@ -153,7 +159,7 @@ type job struct {
 
 func newJob(plan Plan, opts Options) (*job, error) {
 	j := &job{plan: plan, opts: opts, began: time.Now(), id: rand.Text()[:12], key: make([]byte, 32),
-		stager: newStager(opts.Exe, opts.Trace), core: newCore(plan, opts.Grace), early: make(chan Stop, 1), events: make(chan any, 256), ended: make(chan struct{}),
+		stager: newStager(opts), core: newCore(plan, opts.Grace), early: make(chan Stop, 1), events: make(chan any, 256), ended: make(chan struct{}),
 		hosts: make([]Host, len(plan.Hosts)), sessions: make([]*session, len(plan.Hosts)),
 		ports: make([]int, len(plan.Hosts)), places: make([][]wire.Place, len(plan.Hosts))}
 	rand.Read(j.key)
@@ -199,22 +205,28 @@ func (e *StoppedError) Error() string { return "stopped before the ranks had sta
 
 // onEveryHost takes every host through the steps, all hosts side by side. When
 // any fails, all failures are returned together; the others are let go.
-func (j *job) onEveryHost(ctx context.Context, steps ...func(context.Context, int) error) error {
+func (j *job) onEveryHost(ctx context.Context, steps ...step) error {
 	errs := make([]error, len(j.plan.Hosts))
 	limit := make(chan struct{}, dialLimit)
-	var wg sync.WaitGroup
+	slow, done := newProgress(j.plan.Hosts), make(chan struct{})
+	var wg, watch sync.WaitGroup
+	watch.Go(func() { slow.watch(done, j.opts.Note) })
 	for i := range j.plan.Hosts {
 		wg.Go(func() {
 			limit <- struct{}{}
 			defer func() { <-limit }()
+			defer slow.enter(i, "")
 			for _, step := range steps {
-				if errs[i] = step(ctx, i); errs[i] != nil {
+				slow.enter(i, step.doing)
+				if errs[i] = step.do(ctx, i); errs[i] != nil {
 					return
 				}
 			}
 		})
 	}
 	wg.Wait()
+	close(done)
+	watch.Wait()
 	var stopped *StoppedError
 	if errors.As(context.Cause(ctx), &stopped) {
 		return stopped
@@ -284,8 +296,11 @@ func (j *job) prepare(ctx context.Context, i int) error {
 		case wire.TypeReady:
 			var ready wire.Ready
 			err := f.Decode(&ready)
-			if j.ports[i], j.places[i] = ready.FreePort, ready.Places; err == nil {
+			if j.ports[i], j.places[i] = max(0, min(ready.FreePort, 65535)), ready.Places; err == nil {
 				j.tell(Ready{s.host.Name})
+				if ready.Contained != "" {
+					j.opts.Trace("%s: ranks are contained by %s", s.host.Name, printable(ready.Contained))
+				}
 			}
 			return err
 		case wire.TypeRefuse:
@@ -293,6 +308,7 @@ func (j *job) prepare(ctx context.Context, i int) error {
 			if err := f.Decode(&refused.Refuse); err != nil {
 				return err
 			}
+			refused.What, refused.Refuse.Hint = cleaned(refused.What), cleaned(refused.Refuse.Hint)
 			return &refused
 		}
 		return &wire.FormatError{Reason: fmt.Sprintf("the agent sent a %s frame before it was ready", f.Type)}
@@ -302,7 +318,10 @@ func (j *job) prepare(ctx context.Context, i int) error {
 // describe is the job as one host is told it.
 func (j *job) describe(h *PlannedHost, conn Host) wire.Job {
 	w := wire.Job{ID: j.id, Key: j.key, Size: j.plan.Size, Hosts: len(j.plan.Hosts), Host: h.Name,
-		Drop: sessionNames(), Env: bytesOf(j.opts.Env), Stdin: j.opts.inputOf(h), Grace: j.opts.Grace, Binding: j.opts.Binding}
+		Drop: sessionNames(), Env: bytesOf(j.opts.Env), Stdin: j.opts.inputOf(h), Grace: j.opts.Grace, Binding: j.opts.Binding, Encrypt: j.opts.Encrypt}
+	if h, ok := conn.(interface{ BySSH() bool }); ok {
+		w.SSH = h.BySSH()
+	}
 	_, local := conn.(Local)
 	w.Programs, w.Ranks = programsFor(h.Ranks, j.opts.Programs, local)
 	if len(j.opts.Programs) > 1 {

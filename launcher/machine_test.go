@@ -70,7 +70,16 @@ type machine struct {
 	left   bool // stdin has ended for the last agent
 }
 
+// started is the command that startScript starts, if argv is that.
+func started(argv []string) []string {
+	if argv[0] == "/bin/sh" && argv[3] == "gorun-start" {
+		return argv[4:]
+	}
+	return argv
+}
+
 func (m *machine) Run(ctx context.Context, argv []string, stdin io.Reader, stdout, stderr io.Writer) error {
+	argv = started(argv)
 	m.mu.Lock()
 	m.ran = append(m.ran, argv[0])
 	m.mu.Unlock()
@@ -122,7 +131,7 @@ func (m *machine) shell(args []string, stdin io.Reader, stdout io.Writer) error 
 	if err != nil || failed != nil || string(own) != "gorun itself" {
 		return exitStatus(1)
 	}
-	d.files[dir+"/"+file], d.launch = "build one", mark
+	d.files[cacheDir+"/"+dir+"/"+file], d.launch = "build one", mark
 	d.puts++
 	d.sent += len(packed)
 	return nil
@@ -141,7 +150,7 @@ func (m *machine) agent(ctx context.Context, nonce, build string, stdin io.Reade
 	stop := context.AfterFunc(ctx, func() { in.CloseWithError(context.Cause(ctx)) })
 	defer stop()
 	defer in.CloseWithError(io.ErrClosedPipe)
-	a := &fakeAgent{frames: wire.NewReader(in), out: wire.NewWriter(stdout), ctx: ctx}
+	a := &fakeAgent{frames: wire.NewReader(in), out: wire.NewWriter(stdout), stdout: stdout, ctx: ctx}
 	if _, err := stdout.Write(wire.Preamble(nonce)); err != nil {
 		return err
 	}
@@ -189,6 +198,7 @@ type fakeAgent struct {
 	ctx    context.Context
 	frames *wire.Reader
 	out    *wire.Writer
+	stdout io.Writer // what out writes to
 	job    wire.Job
 	start  wire.Start
 }
@@ -257,7 +267,7 @@ func executable() Executable {
 
 // stagerOf is a stager whose gorun is smaller than this one.
 func stagerOf(exe Executable) *stager {
-	s := newStager(exe, func(string, ...any) {})
+	s := newStager(Options{Exe: exe, Trace: func(string, ...any) {}})
 	s.uploads.packed = packText
 	return s
 }

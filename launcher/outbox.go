@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -11,26 +12,37 @@ import (
 )
 
 // outbox sends frames to one agent from a goroutine of its own: a host that
-// does not read holds up nobody but itself. What waits is bounded by what causes
-// it: stdin by its credit, answers by the host's own requests.
+// does not read holds up nobody but itself. What waits is bounded: stdin by its credit, answers
+// by what was sent before them, and all of it by maxWaits, beyond which the host is given up.
 type outbox struct {
 	w    *wire.Writer
 	done chan struct{}
 
+	full func() // called once when too much waits; may be nil
+
 	mu     sync.Mutex
 	came   sync.Cond
+	sent   sync.Cond
 	queue  []wire.Frame
+	waits  int // bytes that are queued, or will be
 	closed bool
 	owed   map[uint32]int // credit not yet returned, by stream
+	open   map[uint32]int // bytes that came since credit was returned, by stream
 }
+
+const (
+	maxWaits   = 64 << 20 // bytes for an agent that does not read
+	maxAnswers = 8 << 20  // of them when answers begin to wait elsewhere
+	frameCost  = 64
+)
 
 // creditStep is far enough below the window that a sender never waits for
 // credit that waits here.
 const creditStep = wire.Window / 4
 
 func newOutbox(w *wire.Writer) *outbox {
-	o := &outbox{w: w, done: make(chan struct{}), owed: map[uint32]int{}}
-	o.came.L = &o.mu
+	o := &outbox{w: w, done: make(chan struct{}), owed: map[uint32]int{}, open: map[uint32]int{}}
+	o.came.L, o.sent.L = &o.mu, &o.mu
 	go o.run()
 	return o
 }
@@ -50,6 +62,7 @@ func (o *outbox) run() {
 		}
 		for _, f := range batch {
 			err := o.w.Send(f.Type, f.Stream, f.Payload)
+			o.paid(frameCost + len(f.Payload))
 			var tooLarge *wire.FormatError
 			if err != nil && !errors.As(err, &tooLarge) {
 				o.shut() // the session's reader sees the broken connection too
@@ -63,10 +76,55 @@ func (o *outbox) run() {
 func (o *outbox) send(t wire.Type, stream uint32, payload []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !o.closed {
-		o.queue = append(o.queue, wire.Frame{Type: t, Stream: stream, Payload: payload})
-		o.came.Signal()
+	if o.closed {
+		return
 	}
+	if o.waits += frameCost + len(payload); o.waits > maxWaits {
+		o.closed, o.queue = true, nil
+		o.came.Signal()
+		o.sent.Broadcast()
+		if o.full != nil {
+			go o.full() // ends at once
+		}
+		return
+	}
+	o.queue = append(o.queue, wire.Frame{Type: t, Stream: stream, Payload: payload})
+	o.came.Signal()
+}
+
+// paid notes that n bytes do not wait any more.
+func (o *outbox) paid(n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.waits -= n
+	o.sent.Broadcast()
+}
+
+// answer queues the answer to a request when not much else waits. It holds its caller up till then.
+func (o *outbox) answer(v wire.Value) {
+	size := len(v.Value)
+	o.mu.Lock()
+	for o.waits > maxAnswers && !o.closed {
+		o.sent.Wait()
+	}
+	o.waits += size
+	closed := o.closed
+	o.mu.Unlock()
+	if closed {
+		return
+	}
+	o.tell(wire.TypeValue, v)
+	o.paid(size)
+}
+
+// took counts n bytes of a bulk stream that have come. More than there was credit for is a *[wire.FormatError].
+func (o *outbox) took(stream uint32, n int) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.open[stream] += n; o.open[stream] > wire.Window {
+		return &wire.FormatError{Reason: fmt.Sprintf("output beyond its credit, of stream %d", stream)}
+	}
+	return nil
 }
 
 // beat queues a heartbeat, unless what was sent before still waits: then the
@@ -89,6 +147,7 @@ func (o *outbox) creditor(stream uint32) func(n int) {
 		n = o.owed[stream]
 		if n >= creditStep {
 			delete(o.owed, stream)
+			o.open[stream] -= n
 		}
 		o.mu.Unlock()
 		if n >= creditStep {
@@ -111,6 +170,7 @@ func (o *outbox) shut() {
 	defer o.mu.Unlock()
 	o.closed = true
 	o.came.Signal()
+	o.sent.Broadcast()
 }
 
 // close lets what is queued go out, if the agent reads it, and takes no more.

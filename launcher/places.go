@@ -23,7 +23,7 @@ func Cores(ctx context.Context, hosts []hostfile.Host, opts Options) ([]int, err
 		return nil, err
 	}
 	defer job.close()
-	if err := job.onEveryHost(ctx, job.connect, job.stage); err != nil {
+	if err := job.onEveryHost(ctx, step{"connecting", job.connect}, step{"starting its agent", job.stage}); err != nil {
 		return nil, err
 	}
 	cores := make([]int, len(hosts))

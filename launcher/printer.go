@@ -2,6 +2,7 @@ package launcher
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"maps"
 	"slices"
@@ -38,6 +39,7 @@ type printer struct {
 	closed bool
 	wake   chan struct{}
 	done   chan struct{}
+	writer *patientWriter
 
 	// Owned by run.
 	streams map[uint32]*stream // by number, see wire.OutputStream
@@ -68,6 +70,7 @@ type chunk struct {
 
 func newPrinter(how printing) *printer {
 	p := &printer{printing: how, wake: make(chan struct{}, 1), done: make(chan struct{}), streams: map[uint32]*stream{}}
+	p.writer = newPatientWriter(how.w)
 	go p.run()
 	return p
 }
@@ -130,6 +133,7 @@ func (p *printer) take() (batch []chunk, closed bool) {
 
 func (p *printer) run() {
 	defer close(p.done)
+	defer p.writer.close()
 	for range p.wake {
 		batch, closed := p.take()
 		for _, c := range batch {
@@ -252,7 +256,10 @@ func (p *printer) endOpenLine() {
 // write empties the buffer onto the terminal.
 func (p *printer) write() {
 	if p.out.Len() > 0 && !p.broken {
-		if _, err := p.w.Write(p.out.Bytes()); err != nil {
+		switch err := p.writer.write(p.out.Bytes()); {
+		case errors.Is(err, errGaveUp):
+			p.broken, p.out = true, bytes.Buffer{} // the write still has the old one
+		case err != nil:
 			p.broken = true
 			p.failed(err)
 		}

@@ -40,7 +40,7 @@ func TestOpenSessionDoesNotWaitForAnAgentThatDoesNotRead(t *testing.T) {
 			}
 			<-ctx.Done()
 			return ctx.Err()
-		}), "/gorun", "one")
+		}), "/gorun", "one", helloTime)
 		if err == nil || time.Since(began) != helloTime {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}

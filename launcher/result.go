@@ -12,6 +12,7 @@ import (
 
 // Exit codes of gorun's own. See docs/exit-codes.md.
 const (
+	CodeUnkillable = 123 // nothing failed, but something of the job is still there
 	CodeTimeout    = 124
 	CodeLaunch     = 125 // a job could not be launched, or a host was lost
 	CodeSignalBase = 128
@@ -24,10 +25,21 @@ type Result struct {
 	Exits       []wire.Exit
 	Lost        []HostError // hosts that were lost
 	Unconfirmed []string    // hosts that did not report the end of their ranks in time
-	Output      error       // why output was lost, if it was
+	Unkillable  []Unkillable
+	Output      error // why output was lost, if it was
 	// Started is when the ranks were let begin, Ended when nothing was left of them,
 	// on the clock of the exits' At.
 	Started, Ended time.Duration
+}
+
+// Unkillable is a process of the job that SIGKILL did not end, and will when it leaves the kernel.
+type Unkillable struct {
+	Host string
+	wire.Process
+}
+
+func (u Unkillable) String() string {
+	return fmt.Sprintf("%s: process %d (%s) cannot be killed", u.Host, u.PID, printable(u.Name))
 }
 
 // Failure is what went wrong first.
@@ -36,7 +48,8 @@ type Failure struct {
 	Host   string
 	Exit   wire.Exit
 	Lost   error
-	Victim bool // it had lost another rank before, whose failure is not known
+	Victim bool   // it had lost another rank before, whose failure is not known, or was told to abort
+	Told   string // why it was told to abort before; "": it was not
 	At     time.Duration
 	Stderr []string // the rank's last lines there, at most 3, safe for a terminal
 	Log    string   // the file with its stderr, or else its stdout; "": none
@@ -100,6 +113,8 @@ func (r Result) Code() int {
 		return CodeTimeout
 	}
 	switch f := r.Cause; {
+	case f == nil && len(r.Unconfirmed) == 0 && len(r.Unkillable) > 0:
+		return CodeUnkillable
 	case f == nil && len(r.Unconfirmed) == 0:
 		return 0
 	case f == nil || f.Lost != nil:

@@ -4,17 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"syscall"
 	"time"
 
+	"github.com/gorun/gorun/internal/kv"
 	"github.com/gorun/gorun/internal/wire"
 )
 
 const (
-	beatTime = time.Second
+	// beatTime is such that a dead network shows soon: it takes something that nobody acknowledges.
+	beatTime = time.Second / 2
 	hungTime = 30 * time.Second // silence after which a connected agent counts as hung
 	coreTick = 100 * time.Millisecond
+	// stoppedTime is how late a look at the clock is when we ourselves were stopped.
+	stoppedTime = 3 * time.Second
 )
 
 // stream begins to carry output, input and requests between the hosts and us.
@@ -38,7 +41,10 @@ func (j *job) stream() {
 
 type (
 	eventOutput struct{ err error } // the terminal does not take any more
-	eventFence  struct{ fence wire.Fence }
+	eventFence  struct {
+		host  int
+		fence wire.Fence
+	}
 )
 
 func (j *job) post(event any) {
@@ -56,6 +62,7 @@ func (j *job) reap(ctx context.Context) Result {
 	cancelled := ctx.Done()
 	j.looked = time.Now()
 	for finished := false; !finished; {
+		j.hurryOutput()
 		var event any = eventTick{}
 		select {
 		case event = <-j.events:
@@ -63,6 +70,8 @@ func (j *job) reap(ctx context.Context) Result {
 			event = eventStop{stop.Reason, stop.Now}
 		case stop := <-j.early:
 			event = eventStop{stop.Reason, stop.Now}
+		case p := <-j.opts.Pauses:
+			j.pauseOrResume(p)
 		case n := <-j.opts.Signals:
 			j.toAll(wire.TypeSignal, wire.Signal{Number: n})
 		case <-cancelled:
@@ -82,10 +91,7 @@ func (j *job) reap(ctx context.Context) Result {
 	close(j.ended)
 	j.stopGet()
 	j.closeInput()
-	j.stdout.close()
-	if j.stderr != j.stdout {
-		j.stderr.close()
-	}
+	j.closeOutput()
 	result := j.core.result()
 	j.explain(&result)
 	if j.files != nil {
@@ -109,12 +115,20 @@ func (j *job) apply(event any) (finished bool) {
 			return false
 		}
 		event = eventAbort{wire.Abort{Rank: -1, Cause: err.Error()}}
+		if twice := new(kv.DuplicateError); errors.As(err, &twice) { // a door would not have let it pass
+			event = eventGone{e.host, &wire.FormatError{Reason: twice.Error()}}
+		}
 	case eventOutput:
 		if !errors.Is(e.err, syscall.EPIPE) {
 			j.opts.Note(fmt.Sprintf("cannot write output any more: %v", e.err))
 		}
 		event = eventStop{why: OutputClosed}
+	case eventSuspended:
+		j.pause.without(e.host)
+	case eventDone:
+		j.pause.without(e.host)
 	case eventGone:
+		j.pause.without(e.host)
 		if !j.core.settled(e.host) {
 			j.tell(Gone{j.plan.Hosts[e.host].Name, e.err, j.now()})
 		}
@@ -148,7 +162,7 @@ func (j *job) toAll(t wire.Type, message any) {
 // for a word.
 func (j *job) findHung() any {
 	now := time.Now()
-	late := now.Sub(j.looked) > 3*beatTime
+	late := now.Sub(j.looked) > stoppedTime
 	j.looked = now
 	for _, s := range j.sessions {
 		if late {
@@ -168,9 +182,10 @@ func (j *job) read(s *session) {
 	for {
 		f, err := s.frames.Next()
 		if err == nil {
-			s.note(f, j.now())
-			err = j.frame(s, f)
-			done = done || f.Type == wire.TypeDone
+			if s.note(f, j.now()); !done { // what comes after done has no meaning
+				err = j.frame(s, f)
+			}
+			done = done || f.Type == wire.TypeDone && err == nil
 		}
 		if err != nil {
 			if !done {
@@ -179,29 +194,6 @@ func (j *job) read(s *session) {
 			return
 		}
 	}
-}
-
-// lossReason says why a session ended too early, in words that name the cause
-// rather than the end of a stream.
-func (s *session) lossReason(err error) error {
-	select {
-	case <-s.ended:
-	case <-time.After(time.Second):
-		return fmt.Errorf("lost the connection to the agent: %w", err)
-	}
-	var status interface{ ExitCode() int }
-	switch {
-	case errors.As(s.runErr, &status):
-		err = fmt.Errorf("the agent was killed or failed (exit code %d)", status.ExitCode())
-	case s.runErr != nil:
-		err = fmt.Errorf("lost the connection to the agent: %w", s.runErr)
-	case errors.Is(err, io.EOF):
-		err = errors.New("the agent ended too early")
-	}
-	if text := s.stderr.String(); text != "" {
-		err = fmt.Errorf("%w: %s", err, text)
-	}
-	return err
 }
 
 // frame handles one frame of an agent. The host is taken from the session, never
@@ -216,38 +208,48 @@ func (j *job) frame(s *session, f wire.Frame) error {
 		return s.credit(f)
 	case wire.TypeExit:
 		return wire.Handle(f, func(e wire.Exit) error {
-			if !s.owns(e.Rank) {
-				return foreign(e.Rank)
+			if err := s.checkExit(&e); err != nil {
+				return err
 			}
-			e.At = s.toLauncher(e.At, j.now())
+			e.At = within(s.toLauncher(e.At, j.now()), j.started, j.now())
 			j.post(eventExit{s.index, e})
 			return nil
 		})
 	case wire.TypeLost:
 		return wire.Handle(f, func(l wire.Lost) error {
-			if !s.owns(l.By) {
-				return foreign(l.By)
+			if err := s.checkLost(&l, j.plan.Size); err != nil {
+				return err
 			}
 			j.post(eventLost{l})
 			return nil
 		})
 	case wire.TypeFence:
 		return wire.Handle(f, func(fence wire.Fence) error {
-			for rank := range fence.Values {
-				if !s.owns(rank) {
-					return foreign(rank)
-				}
+			if err := s.checkFence(fence); err != nil {
+				return err
 			}
-			j.post(eventFence{fence})
+			j.post(eventFence{s.index, fence})
 			return nil
 		})
 	case wire.TypePut:
 		return wire.Handle(f, func(p wire.Put) error { return j.fences.store.Put(p.Key, p.Value) })
 	case wire.TypeGet:
-		return wire.Handle(f, func(g wire.Get) error { return j.fences.get(s.out, g) })
+		return wire.Handle(f, func(g wire.Get) error { return j.fences.get(s, g) })
+	case wire.TypeSuspended:
+		j.post(eventSuspended{s.index})
+		return nil
 	case wire.TypeDone:
+		if err := s.checkDone(); err != nil {
+			return err
+		}
 		s.endInput()
-		j.post(eventDone{s.index})
+		var done wire.Done
+		if len(f.Payload) > 0 {
+			if err := f.Decode(&done); err != nil {
+				return err
+			}
+		}
+		j.post(eventDone{s.index, done.Unkillable[:min(len(done.Unkillable), wire.MaxUnkillable)]})
 		return nil
 	}
 	return &wire.FormatError{Reason: fmt.Sprintf("the agent sent a %s frame", f.Type)}
@@ -268,6 +270,9 @@ func (j *job) output(s *session, f wire.Frame) error {
 	p := j.stdout
 	if fd == 2 {
 		p = j.stderr
+	}
+	if err := s.out.took(f.Stream, len(f.Payload)); err != nil {
+		return err
 	}
 	if len(f.Payload) == 0 {
 		p.pause(f.Stream)

@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gorun/gorun/internal/wire"
@@ -26,8 +28,8 @@ type Host interface {
 }
 
 const (
-	helloTime   = 10 * time.Second
-	partingTime = 2 * time.Second // for an agent to end after its stdin has
+	helloTime   = 10 * time.Second // for an agent to answer; see newStager
+	partingTime = 2 * time.Second  // for an agent to end after its stdin has
 )
 
 // AgentCommand is the first argument that makes gorun an agent's guard; the
@@ -49,11 +51,12 @@ type session struct {
 	cancel context.CancelFunc
 	ended  chan struct{} // the command has ended; runErr says how
 	runErr error
+	said   record
+	gets   atomic.Int64 // requests that wait for keys
 
-	mu     sync.Mutex
-	heard  time.Time     // the last frame
-	offset time.Duration // agent clock + offset = launcher clock; the least seen
-	known  bool          // offset is
+	mu    sync.Mutex
+	heard time.Time // the last frame
+	clock clock
 }
 
 // noAgentError says that a command was run and no agent of our build answered.
@@ -73,12 +76,34 @@ func (e *noAgentError) Error() string {
 
 func (e *noAgentError) Unwrap() error { return e.err }
 
+// Hint is about what a user can do something about.
+func (e *noAgentError) Hint() string {
+	var silent *silenceError
+	var inner interface{ Hint() string }
+	switch {
+	case errors.As(e.err, &inner):
+		return inner.Hint()
+	case errors.As(e.err, &silent):
+		return "its login shell's start files may be slow, or wait for input: try ssh HOST true </dev/null. With a longer --start-timeout gorun waits longer for them"
+	case errors.Is(e.err, wire.ErrTooNoisy):
+		return "let its login shell's start files (.bashrc, .profile, .cshrc) print nothing unless there is a terminal"
+	case strings.Contains(e.stderr, "Exec format error") || strings.Contains(e.stderr, "cannot execute binary file"):
+		return fmt.Sprintf("this gorun is for %s/%s machines, and so must all hosts of a job be", runtime.GOOS, runtime.GOARCH)
+	}
+	return ""
+}
+
+// silenceError says that a command was started and nothing came from it.
+type silenceError struct{ after time.Duration }
+
+func (e *silenceError) Error() string { return fmt.Sprintf("no answer within %v", e.after) }
+
 // errOtherBuild is the cause when another gorun answered.
 var errOtherBuild = errors.New("another build of gorun is there")
 
 // openSession runs the agent at path on conn and reads its hello. The session lives
 // until close, also beyond ctx.
-func openSession(ctx context.Context, conn Host, path, build string) (*session, error) {
+func openSession(ctx context.Context, conn Host, path, build string, hello time.Duration) (*session, error) {
 	var raw [16]byte
 	rand.Read(raw[:])
 	nonce := hex.EncodeToString(raw[:])
@@ -89,7 +114,7 @@ func openSession(ctx context.Context, conn Host, path, build string) (*session, 
 		cancel: cancel, ended: make(chan struct{}), heard: time.Now()}
 	go func() {
 		defer close(s.ended)
-		s.runErr = conn.Run(life, []string{path, AgentCommand, nonce}, stdinReader, stdoutWriter, s.stderr)
+		s.runErr = conn.Run(life, onHost(conn, path, AgentCommand, nonce), stdinReader, stdoutWriter, s.stderr)
 		stdoutWriter.CloseWithError(io.EOF)
 		stdinReader.CloseWithError(io.ErrClosedPipe)
 	}()
@@ -98,7 +123,7 @@ func openSession(ctx context.Context, conn Host, path, build string) (*session, 
 		stdoutWriter.CloseWithError(err)
 		stdinReader.CloseWithError(err)
 	}
-	timer := time.AfterFunc(helloTime, func() { giveUp(fmt.Errorf("no answer within %v", helloTime)) })
+	timer := time.AfterFunc(hello, func() { giveUp(&silenceError{hello}) })
 	stop := context.AfterFunc(ctx, func() { giveUp(context.Cause(ctx)) })
 	err := s.greet(stdoutReader, nonce, build)
 	timer.Stop()
@@ -107,6 +132,7 @@ func openSession(ctx context.Context, conn Host, path, build string) (*session, 
 	}
 	if err == nil {
 		s.out = newOutbox(wire.NewWriter(stdinWriter))
+		s.out.full = cancel // a host that reads nothing is as good as lost
 		go s.beat()
 		return s, nil
 	}
@@ -140,6 +166,10 @@ func (s *session) greet(stdout io.Reader, nonce, build string) error {
 	if err := f.Decode(&s.hello); err != nil {
 		return err
 	}
+	if n := len(s.hello.Addresses); n > wire.MaxAddresses {
+		return &wire.FormatError{Reason: fmt.Sprintf("the agent tells of %d addresses", n)}
+	}
+	s.hello.Hostname = cleaned(s.hello.Hostname)
 	return wire.NewWriter(s.stdin).SendMessage(wire.TypeHello, wire.Hello{Protocol: wire.Protocol, Build: build})
 }
 
@@ -182,16 +212,15 @@ func (s *session) close() {
 }
 
 // note records that a frame came, and a heartbeat's time if it was one.
-func (s *session) note(f wire.Frame, clock time.Duration) {
+func (s *session) note(f wire.Frame, now time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.heard = time.Now()
 	if f.Type != wire.TypeHeartbeat {
 		return
 	}
-	// The fastest heartbeat is the best estimate of how the clocks differ.
-	if at, err := f.Heartbeat(); err == nil && (!s.known || clock-at < s.offset) {
-		s.offset, s.known = clock-at, true
+	if at, err := f.Heartbeat(); err == nil {
+		s.clock.heard(at, now)
 	}
 }
 
@@ -228,10 +257,11 @@ func (s *session) silence() time.Duration {
 func (s *session) toLauncher(at, now time.Duration) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.known {
+	offset, known := s.clock.offset()
+	if !known {
 		return now
 	}
-	return min(at+s.offset, now)
+	return min(at+offset, now)
 }
 
 // tail keeps the last bytes written to it.

@@ -18,7 +18,7 @@ import (
 type command func(ctx context.Context, nonce string, stdin io.Reader, stdout, stderr io.Writer) error
 
 func (c command) Run(ctx context.Context, argv []string, stdin io.Reader, stdout, stderr io.Writer) error {
-	return c(ctx, argv[2], stdin, stdout, stderr)
+	return c(ctx, started(argv)[2], stdin, stdout, stderr)
 }
 func (command) Put(context.Context, string, fs.FileMode, io.Reader) error { return fs.ErrPermission }
 func (command) Close() error                                              { return nil }
@@ -50,7 +50,7 @@ func TestOpenSessionFindsTheAgentBehindNoise(t *testing.T) {
 			_, err := in.Next()
 			return err // EOF, when the session is closed
 		})
-		s, err := openSession(t.Context(), host, "/gorun", "one")
+		s, err := openSession(t.Context(), host, "/gorun", "one", helloTime)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -137,7 +137,7 @@ func TestOpenSessionSaysWhyThereIsNoAgent(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
-				s, err := openSession(t.Context(), tc.host, "/gorun", "one")
+				s, err := openSession(t.Context(), tc.host, "/gorun", "one", helloTime)
 				if s != nil || err == nil {
 					t.Fatalf("%v, %v", s, err)
 				}
@@ -165,7 +165,7 @@ func TestOpenSessionEndsWithItsContext(t *testing.T) {
 			io.WriteString(stdout, "still booting\n")
 			<-ctx.Done()
 			return ctx.Err()
-		}), "/gorun", "one")
+		}), "/gorun", "one", helloTime)
 		if !errors.Is(err, why) || time.Since(began) != time.Second {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
@@ -176,7 +176,7 @@ func TestSessionOutlivesItsStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		m := &machine{disk: newDisk(map[string]string{"/gorun": "build one"})}
-		s, err := openSession(ctx, m, "/gorun", "one")
+		s, err := openSession(ctx, m, "/gorun", "one", helloTime)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -215,7 +215,7 @@ func TestSessionCutsOffACommandThatDoesNotEnd(t *testing.T) {
 						return err
 					}
 					return life(ctx, stdout)
-				}), "/gorun", "one")
+				}), "/gorun", "one", helloTime)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -250,7 +250,7 @@ func TestSessionClock(t *testing.T) {
 		t.Errorf("got %d: nothing has happened after now", got)
 	}
 	s.note(wire.Frame{Type: wire.TypeHeartbeat, Payload: []byte("short")}, 1)
-	if s.offset != 4500 {
-		t.Errorf("a malformed heartbeat set the clock to %v", s.offset)
+	if got, _ := s.clock.offset(); got != 4500 {
+		t.Errorf("a malformed heartbeat set the clock to %v", got)
 	}
 }

@@ -76,7 +76,7 @@ func (s *simulation) hostEvent(host int) any {
 		return eventTick{}
 	}
 	if len(ranks) == 0 {
-		return eventDone{host}
+		return eventDone{host: host}
 	}
 	i := s.rnd.IntN(len(ranks))
 	e := wire.Exit{Rank: ranks[i], At: s.now - time.Duration(s.rnd.IntN(50))*time.Millisecond, Stopped: s.told && s.rnd.IntN(4) > 0}

@@ -6,7 +6,11 @@ import (
 	"fmt"
 	"path"
 	"sync"
+	"time"
 )
+
+// cacheDir is where gorun is on hosts, below the home directory; startScript knows other places.
+const cacheDir = ".cache/gorun"
 
 // Executable is the running gorun: what is staged on hosts.
 type Executable struct {
@@ -18,18 +22,20 @@ type Executable struct {
 // stager starts what gorun is on hosts, uploading the executable where it is missing.
 type stager struct {
 	exe     Executable
+	hello   time.Duration // until what was started answers
 	uploads *uploads
 	known   sync.Map // from Host to the path where gorun is there
 }
 
-func newStager(exe Executable, trace func(string, ...any)) *stager {
-	return &stager{exe: exe, uploads: newUploads(trace)}
+// newStager gives login shells that are slow to start a part of the time that the user allows.
+func newStager(opts Options) *stager {
+	return &stager{exe: opts.Exe, hello: max(helloTime, opts.StartTimeout/6), uploads: newUploads(opts.Trace)}
 }
 
 // agent returns a session with an agent of our own build on conn.
 func (s *stager) agent(ctx context.Context, conn Host) (opened *session, err error) {
 	err = s.start(ctx, conn, func(path string) error {
-		opened, err = openSession(ctx, conn, path, s.exe.Build)
+		opened, err = openSession(ctx, conn, path, s.exe.Build, s.hello)
 		return err
 	})
 	return opened, err
@@ -55,7 +61,7 @@ func (s *stager) start(ctx context.Context, conn Host, open func(path string) er
 	if err != nil {
 		return err
 	}
-	cached := path.Join(".cache/gorun", hash[:16], "gorun")
+	cached := path.Join(cacheDir, hash[:16], "gorun")
 	s.known.Store(conn, cached)
 	if err := open(cached); !another(err) {
 		return err
@@ -76,6 +82,6 @@ func isNoAgent(err error) bool {
 	if !errors.As(err, &no) {
 		return false
 	}
-	var status interface{ ExitCode() int }
-	return errors.Is(no.err, errOtherBuild) || errors.As(no.err, &status)
+	_, ended := exitCode(no.err)
+	return ended || errors.Is(no.err, errOtherBuild)
 }

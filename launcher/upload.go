@@ -11,6 +11,8 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -23,20 +25,24 @@ const leaderTime = 15 * time.Second
 const (
 	codeUploaded = 81 // another host of this launch has put it there
 	codeTaken    = 82 // another host of this launch is about to
+	codeFull     = 90 // and the number of the place that could not hold it
 )
 
 // uploadScript unpacks the executable and puts it in its place, once per home directory: making a directory
-// succeeds for one host only. $1 directory below the home, $2 the launch's mark, $3 the file's name. It asks for its
-// stdin by printing the mark. It is a single line without ' \ and !, so that every login shell hands it
-// to sh unharmed.
-const uploadScript = `cd && umask 077 && mkdir -p "$1" && cd "$1" && command -v gzip >/dev/null || exit 1; ` +
-	`mine=; if mkdir ".$2" 2>/dev/null; then mine=1; fi; ` +
+// succeeds for one host only. The place is the first that is safe, holds files and runs programs. $1 directory
+// in the cache, $2 the launch's mark, $3 the file's name, $4 how many places to pass over. It asks for its
+// stdin by printing the mark.
+const uploadScript = trustScript + basesScript + `umask 077; command -v gzip >/dev/null || exit 1; ` +
+	`i=$4; while i=$((i+1)); [ $i -le 3 ]; do ` +
+	`enter $i make && mkdir -p "$1" && cd "$1" || continue; mine=; if mkdir ".$2"; then mine=1; fi 2>/dev/null; ` +
 	`for look in 1 2; do ` + // who has it may have ended after the first look
 	`if [ "$(cat launch 2>/dev/null)" = "$2" ]; then if [ "$mine" ]; then rmdir ".$2"; fi; exit 81; fi; ` +
 	`if [ "$mine" ]; then break; elif [ -d ".$2" ]; then exit 82; fi; done; ` +
-	`[ "$mine" ] || exit 1; echo "$2:go"; ` +
-	`if gzip -dc >".$2/new" && chmod 700 ".$2/new" && mv -f ".$2/new" "$3" && echo "$2" >launch; then rm -rf ".$2"; exit 0; fi; ` +
-	`rm -rf ".$2"; exit 1`
+	`[ "$mine" ] || { echo "$PWD: cannot be written" >&2; continue; }; ` +
+	`if : >".$2/new" && chmod 700 ".$2/new" && ".$2/new"; then :; else rm -rf ".$2"; echo "$PWD: programs cannot run there" >&2; continue; fi; ` +
+	`echo "$2:go"; ` +
+	`if gzip -dc >".$2/new" && chmod 500 ".$2/new" && { sync -d ".$2/new" 2>/dev/null || :; } && mv -f ".$2/new" "$3" && echo "$2" >launch; then rm -rf ".$2"; exit 0; fi; ` +
+	`rm -rf ".$2"; exit $((90+i)); done; exit 83`
 
 // uploads puts the executable where hosts lack it. Safe for concurrent use.
 type uploads struct {
@@ -50,7 +56,7 @@ type uploads struct {
 }
 
 func newUploads(trace func(string, ...any)) *uploads {
-	return &uploads{trace: trace, mark: rand.Text()[:16], packed: sync.OnceValues(packSelf), over: make(chan struct{})}
+	return &uploads{trace: trace, mark: rand.Text(), packed: sync.OnceValues(packSelf), over: make(chan struct{})}
 }
 
 // packSelf compresses this executable: not by its path, where a new build may stand by now.
@@ -71,19 +77,28 @@ func pack(r io.Reader) ([]byte, error) {
 	return packed.Bytes(), err
 }
 
-// upload puts the executable at name below the home directory of conn, or waits for another host that
-// does so in the same home. Without gzip there, or a shell like others, the host's own way must do.
+// upload puts the executable at name below the home directory of conn, or in another place where that cannot
+// hold it, or waits for another host that does so in the same home. Without gzip there, or a shell like others,
+// the host's own way must do.
 func (u *uploads) upload(ctx context.Context, conn Host, name string) error {
+	var skip int
+	var why []string // places that did not do
 	for {
 		over := u.next()
-		err := u.byShell(ctx, conn, name)
-		var status interface{ ExitCode() int }
-		switch failed := errors.As(err, &status); {
-		case err == nil, failed && status.ExitCode() == codeUploaded:
+		said, err := u.byShell(ctx, conn, name, skip)
+		code, failed := exitCode(err)
+		switch {
+		case err == nil, failed && code == codeUploaded:
 			return nil
 		case !failed || ctx.Err() != nil:
 			return fmt.Errorf("upload gorun to ~/%s: %w", filepath.ToSlash(name), err)
-		case status.ExitCode() != codeTaken:
+		case code == codeUnsafe:
+			return fmt.Errorf("upload gorun: no directory will do, neither ~/.cache, $XDG_RUNTIME_DIR nor /var/tmp; make one of them writable by you alone: %s",
+				strings.Join(append(why, said), "; "))
+		case code > codeFull && code < codeFull+10:
+			skip, why = code-codeFull, append(why, said)
+			continue
+		case code != codeTaken:
 			return u.put(ctx, conn, name)
 		}
 		select {
@@ -96,6 +111,15 @@ func (u *uploads) upload(ctx context.Context, conn Host, name string) error {
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// exitCode is the status that a command has ended with.
+func exitCode(err error) (code int, ended bool) {
+	var status interface{ ExitCode() int }
+	if !errors.As(err, &status) {
+		return 0, false
+	}
+	return status.ExitCode(), true
 }
 
 // next is closed when one of the hosts that are uploading, now or later, has ended.
@@ -126,8 +150,9 @@ func (u *uploads) end() {
 	u.over = make(chan struct{})
 }
 
-// byShell runs the script. The executable is sent only if the script asks for it.
-func (u *uploads) byShell(ctx context.Context, conn Host, name string) error {
+// byShell runs the script, and returns what it says on stderr. The executable is sent only if the script asks for it.
+func (u *uploads) byShell(ctx context.Context, conn Host, name string, skip int) (said string, err error) {
+	stderr := &tail{}
 	in, feed := io.Pipe()
 	asked, ended := &cue{word: []byte(u.mark + ":go"), heard: make(chan struct{})}, make(chan struct{})
 	size := 0
@@ -146,7 +171,8 @@ func (u *uploads) byShell(ctx context.Context, conn Host, name string) error {
 		feed.CloseWithError(err)
 	})
 	dir, file := path.Split(name)
-	err := conn.Run(ctx, []string{"/bin/sh", "-c", uploadScript, "gorun-put", path.Clean(dir), u.mark, file}, in, asked, io.Discard)
+	base := strings.TrimPrefix(path.Clean(dir), cacheDir+"/")
+	err = conn.Run(ctx, []string{"/bin/sh", "-c", uploadScript, "gorun-put", base, u.mark, file, strconv.Itoa(skip)}, in, asked, stderr)
 	close(ended)
 	in.CloseWithError(io.ErrClosedPipe)
 	feeding.Wait()
@@ -156,7 +182,7 @@ func (u *uploads) byShell(ctx context.Context, conn Host, name string) error {
 	if err == nil {
 		u.trace("uploaded gorun to ~/%s: %d bytes", name, size)
 	}
-	return err
+	return stderr.String(), err
 }
 
 // put uploads as conn does it.

@@ -98,13 +98,12 @@ func (w *work) send(ctx context.Context, name string, conn Host, path string) (s
 	out, stderr := newMailbox(), &tail{}
 	ended := make(chan error, 1)
 	go func() {
-		err := conn.Run(ctx, []string{path, StageCommand, nonce}, in, out, stderr)
+		err := conn.Run(ctx, onHost(conn, path, StageCommand, nonce), in, out, stderr)
 		in.CloseWithError(io.ErrClosedPipe)
 		out.close()
 		ended <- err
 	}()
-	silence := fmt.Errorf("no answer within %v", helloTime)
-	timer := time.AfterFunc(helloTime, func() { cancel(silence) })
+	timer := time.AfterFunc(w.stager.hello, func() { cancel(&silenceError{w.stager.hello}) })
 	_, err = wire.FindPreamble(out, nonce)
 	if timer.Stop(); err != nil {
 		feed.Close()

@@ -30,6 +30,7 @@ type stagingHost struct {
 }
 
 func (h *stagingHost) Run(ctx context.Context, argv []string, stdin io.Reader, stdout, stderr io.Writer) error {
+	argv = started(argv)
 	build, found := h.paths[argv[0]]
 	if !found {
 		fmt.Fprintln(stderr, "not found")

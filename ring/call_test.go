@@ -5,6 +5,7 @@ import (
 	"testing"
 )
 
+// It is R22 of the fault matrix.
 func FuzzCall(f *testing.F) {
 	for _, c := range []Call{
 		{},

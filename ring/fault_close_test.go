@@ -64,7 +64,7 @@ func resident(t *testing.T) int {
 
 // Jobs come and go in one process, some of them by an error, each with the next epoch.
 func TestR3TwoHundredJobs(t *testing.T) {
-	g := ground{"stacked", "auto", []int{2, 1}, 3, 2}
+	g := ground{name: "stacked", transport: "auto", hosts: []int{2, 1}, size: 3, streams: 2}
 	before := [3]int{}
 	now := func() [3]int {
 		files, err := os.ReadDir("/proc/self/fd")

@@ -141,7 +141,7 @@ type remote struct{ ranks []*process }
 // startRemote starts a job, and returns when its calls are under way. In an idle one rank 0
 // does not make the call that the others are in.
 func startRemote(t *testing.T, c *lab.Cluster, idle bool) *remote {
-	g := ground{"stacked", "auto", []int{2, 2}, 4, 1}
+	g := ground{name: "stacked", transport: "auto", hosts: []int{2, 2}, size: 4, streams: 1}
 	d := g.door(t)
 	r := &remote{}
 	for rank := range g.size {

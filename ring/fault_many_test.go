@@ -33,7 +33,7 @@ func TestEightRanksOnFewCores(t *testing.T) {
 func TestSixtyFourRanks(t *testing.T) {
 	for _, transport := range []string{"tcp", "shm"} {
 		t.Run(transport, func(t *testing.T) {
-			g := ground{transport, transport, nil, 64, 1}
+			g := ground{name: transport, transport: transport, size: 64, streams: 1}
 			comms := g.join(t, g.door(t))
 			f, err := formOf("allreduce")
 			if err != nil {
@@ -56,7 +56,7 @@ func BenchmarkManyRanks(b *testing.B) {
 		for _, size := range []int{2, 4, 8, 16, 32, 64} {
 			for _, bytes := range []int{8, 64 << 10, 1 << 20} {
 				b.Run(fmt.Sprintf("%s/ranks=%d/bytes=%d", transport, size, bytes), func(b *testing.B) {
-					g := ground{transport, transport, nil, size, 1}
+					g := ground{name: transport, transport: transport, size: size, streams: 1}
 					comms := g.join(b, g.door(b))
 					timeAllReduce(b, comms, bytes)
 				})

@@ -3,12 +3,14 @@ package ring_test
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorun/gorun/internal/lab"
 	"github.com/gorun/gorun/internal/ringtest"
 	"github.com/gorun/gorun/ring"
 )
@@ -135,4 +137,24 @@ func TestR7OverlapIsRefused(t *testing.T) {
 			}
 		}
 	})
+}
+
+// R14: ranks share memory where /dev/shm has no room: theirs is not in a file there.
+func TestR14NoRoomInDevShm(t *testing.T) {
+	full := []string{"unshare", "--mount", "sh", "-c", `mount -t tmpfs -o size=64k none /dev/shm && { head -c 1000000 /dev/zero >/dev/shm/full 2>&-; exec "$@"; }`, "sh"}
+	if out, err := exec.Command(full[0], append(full[1:], "true")...).CombinedOutput(); err != nil {
+		lab.Skip(t, "no mount namespaces here: "+string(out))
+	}
+	g := ground{name: "shm", transport: "shm", size: 2, streams: 1}
+	d := g.door(t)
+	var ranks []*process
+	for rank := range g.size {
+		argv := append(full, rankCommand()...)
+		ranks = append(ranks, begun(t, exec.Command(argv[0], argv[1:]...), g.environ(d, rank), duty{Form: "allreduce", N: 300_000}))
+	}
+	for rank, p := range ranks {
+		if err := p.hears("running"); err != nil {
+			t.Errorf("rank %d: %v", rank, err)
+		}
+	}
 }

@@ -53,7 +53,7 @@ func TestR11SignalStorm(t *testing.T) {
 // All ranks are killed at each step of joining. Nothing with a name may stay behind, and
 // nobody else has the memory.
 func TestR13KilledWhileJoining(t *testing.T) {
-	g := ground{"stacked", "auto", []int{2, 1}, 3, 1}
+	g := ground{name: "stacked", transport: "auto", hosts: []int{2, 1}, size: 3, streams: 1}
 	before := names(t, "/dev/shm")
 	steps := []string{"host", "shm/offer", "shm/leader", "shm/memory", "shm/have", "addr"}
 	for _, step := range append(steps, "joined") {
@@ -166,7 +166,7 @@ func toDoor(fd, port int) bool {
 
 // One of several connections between two ranks is cut while data moves.
 func TestR24OneStreamIsCut(t *testing.T) {
-	g := ground{"four-streams", "tcp", nil, 3, 4}
+	g := ground{name: "four-streams", transport: "tcp", size: 3, streams: 4}
 	for round := range 8 {
 		d := g.door(t)
 		old := sockets()

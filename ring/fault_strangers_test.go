@@ -23,6 +23,8 @@ type card struct {
 	Host    string           `json:"host"`
 	Addrs   []netip.AddrPort `json:"addrs"`
 	Stripes int              `json:"stripes"`
+	Guard   string           `json:"guard,omitempty"`
+	Cert    []byte           `json:"cert,omitempty"`
 }
 
 // isAddr reports whether a fence is the one where ranks tell their addresses.
@@ -39,6 +41,12 @@ func greetings() map[string][]byte {
 		"tls":     {22, 3, 1, 0, 200, 1, 0, 0, 196, 3, 3, 1, 2, 3, 4},
 		"ssh":     []byte("SSH-2.0-OpenSSH_9.2\r\n"),
 		"redis":   []byte("*1\r\n$4\r\nPING\r\n"),
+		"smtp":    []byte("EHLO x\r\n"),
+		"mqtt":    {0x10, 12, 0, 4, 'M', 'Q', 'T', 'T', 4, 2, 0, 60, 0, 0},
+		"sql":     {0, 0, 0, 8, 4, 210, 22, 47},                                  // asks for TLS
+		"rdp":     {3, 0, 0, 19, 14, 224, 0, 0, 0, 0, 0, 1, 0, 8, 0, 3, 0, 0, 0}, // desktop
+		"hydra":   []byte("HYD\x00cmd=init pmi_version=1 pmi_subversion=1\n"),
+		"rank":    []byte("gorunrng\x00\x02"), // and no more
 		"zeros":   make([]byte, 4096),
 		"random":  random,
 	}
@@ -216,7 +224,7 @@ func TestR17CrossedJobs(t *testing.T) {
 
 // Ranks of an earlier epoch of the same job, with the same key, are not let in.
 func TestR18StaleEpoch(t *testing.T) {
-	g := ground{"tcp", "tcp", nil, 2, 1}
+	g := ground{name: "tcp", transport: "tcp", size: 2, streams: 1}
 	now, old := g.door(t), g.door(t)
 	old.Job, old.Key = now.Job, now.Key
 	now.Epoch = 1

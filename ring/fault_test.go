@@ -23,15 +23,17 @@ type ground struct {
 	hosts     []int // ranks of each host; one host for nil
 	size      int
 	streams   int
+	more      []string // of the environment
 }
 
 func grounds() []ground {
 	return []ground{
-		{"tcp", "tcp", nil, 4, 1},
-		{"shm", "shm", nil, 4, 1},
-		{"stacked-2+2", "auto", []int{2, 2}, 4, 1},
-		{"stacked-3+1", "auto", []int{3, 1}, 4, 1},
-		{"two-streams", "tcp", nil, 3, 2},
+		{name: "tcp", transport: "tcp", size: 4, streams: 1},
+		{name: "shm", transport: "shm", size: 4, streams: 1},
+		{name: "stacked-2+2", transport: "auto", hosts: []int{2, 2}, size: 4, streams: 1},
+		{name: "stacked-3+1", transport: "auto", hosts: []int{3, 1}, size: 4, streams: 1},
+		{name: "two-streams", transport: "tcp", size: 3, streams: 2},
+		{name: "encrypted", transport: "auto", hosts: []int{2, 1}, size: 3, streams: 2, more: []string{"GORUN_ENCRYPT=1"}},
 	}
 }
 
@@ -55,7 +57,7 @@ func (g ground) door(tb testing.TB) *ringtest.Door {
 
 // environ is the environment of a rank, as NAME=value.
 func (g ground) environ(d *ringtest.Door, rank int) []string {
-	return append(d.Environ(rank), "RING_STREAMS="+strconv.Itoa(g.streams))
+	return append(append(d.Environ(rank), "RING_STREAMS="+strconv.Itoa(g.streams)), g.more...)
 }
 
 // enter makes one rank of d a goroutine of this process.

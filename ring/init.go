@@ -19,6 +19,7 @@ type Option func(*options)
 type options struct {
 	lookup     func(string) (string, bool)
 	transport  string // auto, shm or tcp
+	guard      tcp.Guard
 	stripes    int    // connections between two ranks
 	congestion string // control of TCP, or "" for the system's
 	shard      int    // bytes of a block that each leader exchanges
@@ -42,6 +43,13 @@ func (o *options) settings() error {
 			return fmt.Errorf("ring: RING_STREAMS=%q: it must be a number from 1 to %d", text, tcp.MaxStripes)
 		}
 		o.stripes = n
+	}
+	switch checksum, _ := o.lookup("RING_CHECKSUM"); checksum {
+	case "", "0":
+	case "1":
+		o.guard = tcp.Checked
+	default:
+		return fmt.Errorf("ring: RING_CHECKSUM=%q: it must be 0 or 1", checksum)
 	}
 	o.congestion, _ = o.lookup("RING_CONGESTION")
 	limit, _ := o.lookup("RING_SIMD")
@@ -77,6 +85,9 @@ func Init(ctx context.Context, opts ...Option) (*Comm, error) {
 	}
 	if !launched {
 		return alone(o), nil
+	}
+	if place.Encrypt {
+		o.guard = tcp.Encrypted // which checks too
 	}
 	c := newComm(context.Background(), place, o)
 	c.door, c.owner = boot.NewDoor(place.Agent, place.Token), true

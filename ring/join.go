@@ -31,6 +31,8 @@ type record struct {
 	Host    string           `json:"host"`
 	Addrs   []netip.AddrPort `json:"addrs"`
 	Stripes int              `json:"stripes"`
+	Guard   string           `json:"guard,omitempty"`
+	Cert    []byte           `json:"cert,omitempty"` // fingerprint
 }
 
 // join makes c a member: the ranks find out who shares memory, and the others link up.
@@ -102,7 +104,7 @@ func (c *Comm) connect(ctx context.Context, self tcp.Identity, l layout, swap ex
 	if err != nil {
 		return nil, err
 	}
-	cfg := tcp.Config{Stripes: c.opts.stripes, Congestion: c.opts.congestion, Kernels: c.opts.kernels, Compare: compare}
+	cfg := tcp.Config{Stripes: c.opts.stripes, Congestion: c.opts.congestion, Guard: c.opts.guard, Kernels: c.opts.kernels, Compare: compare}
 	if c.place.LocalSize <= runtime.GOMAXPROCS(0) {
 		cfg.Spin = spinFor
 	}
@@ -178,8 +180,13 @@ func (c *Comm) addresses() ([]netip.Addr, error) {
 }
 
 // meet tells every rank where this one is, and returns where all are.
-func (c *Comm) meet(network *tcp.Net, swap exchange) ([][]netip.AddrPort, error) {
-	mine, err := json.Marshal(record{c.place.Host, network.Addrs(), c.opts.stripes})
+func (c *Comm) meet(network *tcp.Net, swap exchange) ([]tcp.Peer, error) {
+	own := record{Host: c.place.Host, Addrs: network.Addrs(), Stripes: c.opts.stripes, Guard: c.opts.guard.String()}
+	if c.opts.guard == tcp.Encrypted {
+		cert := network.Cert()
+		own.Cert = cert[:]
+	}
+	mine, err := json.Marshal(own)
 	if err != nil {
 		return nil, err
 	}
@@ -190,7 +197,7 @@ func (c *Comm) meet(network *tcp.Net, swap exchange) ([][]netip.AddrPort, error)
 	if len(values) != c.Size() {
 		return nil, fmt.Errorf("got the addresses of %d ranks, want %d", len(values), c.Size())
 	}
-	addrs := make([][]netip.AddrPort, len(values))
+	peers := make([]tcp.Peer, len(values))
 	for rank, value := range values {
 		var r record
 		if err := json.Unmarshal(value, &r); err != nil {
@@ -199,9 +206,14 @@ func (c *Comm) meet(network *tcp.Net, swap exchange) ([][]netip.AddrPort, error)
 		if r.Stripes != c.opts.stripes {
 			return nil, fmt.Errorf("rank %d has RING_STREAMS=%d and rank %d %d: set it for all ranks, as with -x RING_STREAMS", c.Rank(), c.opts.stripes, rank, r.Stripes)
 		}
-		addrs[rank] = r.Addrs
+		if r.Guard != own.Guard || len(r.Cert) != len(own.Cert) {
+			return nil, fmt.Errorf("data of rank %d is %s and that of rank %d %s: set GORUN_ENCRYPT and RING_CHECKSUM for all ranks, as gorun --encrypt and -x RING_CHECKSUM do",
+				c.Rank(), own.Guard, rank, r.Guard)
+		}
+		peers[rank].Addrs = r.Addrs
+		copy(peers[rank].Cert[:], r.Cert)
 	}
-	return addrs, nil
+	return peers, nil
 }
 
 // use makes f the Comm's own. The end of the Comm interrupts it, even if it has come

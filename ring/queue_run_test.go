@@ -180,6 +180,7 @@ func TestQueueTimelineOfAllKinds(t *testing.T) {
 	}
 }
 
+// It is R5, for named tensors, of the fault matrix.
 func TestQueueStall(t *testing.T) {
 	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
 		const size = 4

@@ -23,7 +23,7 @@ func (e *AuthError) Error() string {
 	fmt.Fprintf(&b, "%s: %s is not let in", e.Target, printable(e.User))
 	if !e.takesKeys() {
 		fmt.Fprintf(&b, ": the server takes only %s", printable(strings.Join(e.Methods, ", ")))
-	} else if len(e.Tried) == 0 {
+	} else if len(e.Tried) == 0 && !e.brokenOff() {
 		b.WriteString(": no key to offer")
 	}
 	list(&b, "tried", e.Tried)
@@ -54,7 +54,13 @@ func (e *AuthError) takesKeys() bool {
 	return len(e.Methods) == 0 || slices.Contains(e.Methods, "publickey")
 }
 
+// brokenOff is true when the server left before it asked for a key.
+func (e *AuthError) brokenOff() bool { return e.Err != nil && len(e.Methods) == 0 }
+
 func (e *AuthError) Hint() string {
+	if e.brokenOff() && len(e.Tried) == 0 {
+		return "see the server's log: journalctl -u ssh"
+	}
 	if !e.takesKeys() {
 		return "have key authentication allowed on that host (PubkeyAuthentication in its sshd_config); passwords are never asked for here"
 	}

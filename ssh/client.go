@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	xssh "golang.org/x/crypto/ssh"
@@ -19,6 +21,8 @@ const (
 	closeTimeout = 5 * time.Second
 )
 
+var errBroken = errors.New("the server broke the SSH protocol")
+
 // Client is an authenticated connection to one host. Its methods may be called
 // concurrently; each Run or Put takes one session, of which servers allow few.
 type Client struct {
@@ -26,17 +30,37 @@ type Client struct {
 	wire   *wire
 	conn   *xssh.Client
 	ended  chan struct{}  // closed when the connection has ended
+	endErr error          // why, as the library says; valid once ended is closed
 	work   sync.WaitGroup // goroutines that end when the connection does
-	reuse  atomic.Bool    // a session has ended, and may be counted by the server still
+
+	sessionTimeout, closeTimeout time.Duration // the constants; shorter in tests
+	reuse                        atomic.Bool   // a session has ended, and may be counted by the server still
 }
 
 func newClient(t Target, w *wire, conn *xssh.Client) *Client {
-	c := &Client{target: t, wire: w, conn: conn, ended: make(chan struct{})}
-	c.work.Go(func() {
-		conn.Wait()
-		close(c.ended)
-	})
+	c := &Client{target: t, wire: w, conn: conn, ended: make(chan struct{}), sessionTimeout: sessionTimeout, closeTimeout: closeTimeout}
+	waited := make(chan error, 1)
+	// Not ours to wait for: it stays behind when the library is stuck, see end.
+	go func() { waited <- conn.Wait() }()
+	c.work.Go(func() { c.end(waited) })
 	return c
+}
+
+// end notes the end of the connection. The library closes the wire first, and then may wait for itself
+// for ever: if a server breaks the protocol and more than 16 packets have come behind that (x/crypto v0.58,
+// handshakeTransport.Close).
+func (c *Client) end(waited <-chan error) {
+	defer close(c.ended)
+	select {
+	case c.endErr = <-waited:
+		return
+	case <-c.wire.done:
+	}
+	select {
+	case c.endErr = <-waited:
+	case <-time.After(time.Second):
+		c.endErr = errBroken
+	}
 }
 
 // LocalAddr is our end of the TCP connection, and nil when a jump host or a
@@ -53,6 +77,9 @@ func (c *Client) tcp(addr net.Addr) net.Addr {
 	return addr
 }
 
+// BySSH tells the launcher that SSH_CONNECTION on the host is of this connection.
+func (c *Client) BySSH() bool { return true }
+
 // Close ends the connection, with it all that still runs on it, and the jump
 // hosts' connections below. It may be called at any time and more than once.
 func (c *Client) Close() error {
@@ -66,15 +93,27 @@ func (c *Client) Close() error {
 
 // lost explains why the connection gave no status.
 func (c *Client) lost(err error) error {
-	if _, _, fault := c.wire.state(); fault != nil {
+	if _, _, fault := c.wire.state(); errors.Is(fault, syscall.ETIMEDOUT) {
+		err = fmt.Errorf("no answer from its kernel for %v, the network or the host is dead: %w", UserTimeout, syscall.ETIMEDOUT)
+	} else if fault != nil {
 		err = fault
 	} else if c.wire.isClosed() {
-		err = net.ErrClosed
+		err = c.closeReason()
 	}
 	if err == nil {
 		return &LostError{c.target, nil}
 	}
 	return &LostError{c.target, foreign{err}}
+}
+
+// closeReason tells a server that broke the protocol, from which the library turns away, from
+// our own Close.
+func (c *Client) closeReason() error {
+	<-c.ended
+	if err := c.endErr; err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	return net.ErrClosed
 }
 
 // session is one channel of the connection, on which the server runs something.
@@ -96,7 +135,7 @@ func (e refusedError) Error() string { return "request " + e.request + " refused
 // single question up, so if ctx ends or the server does not answer in time, the
 // connection is closed.
 func (c *Client) start(ctx context.Context, request, what string) (*session, error) {
-	tctx, cancel := context.WithTimeoutCause(ctx, sessionTimeout, errTimeout)
+	tctx, cancel := context.WithTimeoutCause(ctx, c.sessionTimeout, errTimeout)
 	defer cancel()
 	if tctx.Err() != nil {
 		return nil, fmt.Errorf("%s: %w", c.target, context.Cause(tctx))
@@ -194,7 +233,7 @@ func (s *session) listen(requests <-chan *xssh.Request) {
 // end closes the session and waits until the server has, so that it no longer
 // counts there. A server that does not loses its connection.
 func (s *session) end() {
-	late := time.AfterFunc(closeTimeout, func() { s.client.wire.Close() })
+	late := time.AfterFunc(s.client.closeTimeout, func() { s.client.wire.Close() })
 	defer late.Stop()
 	s.channel.Close()
 	<-s.closed

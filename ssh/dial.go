@@ -17,7 +17,17 @@ import (
 // maxJumps bounds a chain of jump hosts, which a configuration can make endless.
 const maxJumps = 8
 
-var errTimeout = errors.New("no answer in time")
+// lookupTimeout bounds the part of a dial in which the host's address is looked up.
+const lookupTimeout = 5 * time.Second
+
+var (
+	errTimeout = errors.New("no answer in time")
+	errLookup  = errors.New("name servers: no answer in time")
+)
+
+// UserTimeout is how long data may stay unacknowledged before the connection is given up. A network that was dead
+// for less than five seconds is tried once more by then.
+const UserTimeout = 5500 * time.Millisecond
 
 // Dial connects to a host and authenticates. ctx bounds the dialling only; the
 // Client lives until Close.
@@ -69,8 +79,16 @@ func connect(ctx context.Context, c Config, s settings, depth int) (*wire, error
 func connectTCP(ctx context.Context, s settings) (*wire, error) {
 	tctx, cancel := context.WithTimeoutCause(ctx, s.connectTimeout, errTimeout)
 	defer cancel()
+	tctx, giveUp := context.WithCancelCause(tctx)
+	defer giveUp(nil)
+	// An address is known when the first socket is made.
+	looking := time.AfterFunc(lookupTimeout, func() { giveUp(errLookup) })
+	defer looking.Stop()
 	dialer := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{
 		Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3,
+	}, Control: func(string, string, syscall.RawConn) error {
+		looking.Stop()
+		return nil
 	}}
 	dialer.SetMultipathTCP(false) // TCP_USER_TIMEOUT does not act on its subflows
 	conn, err := dialer.DialContext(tctx, "tcp", s.address())
@@ -78,9 +96,12 @@ func connectTCP(ctx context.Context, s settings) (*wire, error) {
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("%s: connecting: %w", s.target(), context.Cause(ctx))
 		}
+		if cause := context.Cause(tctx); errors.Is(cause, errLookup) {
+			err = cause
+		}
 		return nil, dialError(s.target(), err)
 	}
-	if err := setUserTimeout(conn, 5*time.Second); err != nil {
+	if err := setUserTimeout(conn, UserTimeout); err != nil {
 		conn.Close()
 		return nil, &UnreachableError{s.target(), err}
 	}
@@ -92,10 +113,12 @@ func dialError(t Target, err error) error {
 	var dns *net.DNSError
 	var timeout net.Error
 	switch {
-	case errors.As(err, &dns):
+	case errors.As(err, &dns), errors.Is(err, errLookup):
 		return &UnresolvedError{t, err}
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return &RefusedError{t, err}
+	case errors.Is(err, syscall.ECONNRESET): // it stood for a moment
+		return &HandshakeError{t, PhaseBanner, "", endedError{err}}
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return &UnreachableError{t, errTimeout}
 	}
@@ -200,7 +223,7 @@ func handshakeError(ctx, hctx context.Context, t Target, w *wire, keys *hostKeys
 	case phase == PhaseAuth && fault == nil:
 		return auth.failure(err)
 	case fault != nil && (errors.Is(err, io.EOF) || errors.Is(err, fault) || errors.Is(err, errNoMoreKeys)):
-		err = fmt.Errorf("the connection ended: %w", fault)
+		err = endedError{fault}
 	}
 	return &HandshakeError{t, phase, printable(said), foreign{err}}
 }

@@ -1,9 +1,13 @@
 package ssh
 
 import (
+	"errors"
 	"fmt"
+	"io"
+	"net"
 	"strconv"
 	"strings"
+	"syscall"
 	"unicode"
 	"unicode/utf8"
 )
@@ -21,10 +25,14 @@ type Target struct {
 }
 
 func (t Target) String() string {
-	if t.Addr == "" || t.Addr == t.Host {
-		return t.Host
+	host, port := t.hostPort()
+	switch {
+	case host != t.Host:
+		return t.Host + " (" + t.Addr + ")"
+	case port != "22":
+		return t.Host + " (port " + port + ")"
 	}
-	return t.Host + " (" + t.Addr + ")"
+	return t.Host
 }
 
 // about makes errors that already name their host known as such.
@@ -55,12 +63,19 @@ type UnresolvedError struct {
 }
 
 func (e *UnresolvedError) Error() string {
-	return fmt.Sprintf("%s: no address for this name: %v", e.Target, e.Err)
+	var dns *net.DNSError
+	if errors.As(e.Err, &dns) && dns.IsNotFound {
+		return fmt.Sprintf("%s: no address for the name %s", e.Target, printable(dns.Name))
+	}
+	return fmt.Sprintf("%s: looking its address up: %v", e.Target, e.Err)
 }
 func (e *UnresolvedError) Unwrap() error   { return e.Err }
-func (e *UnresolvedError) Temporary() bool { return true }
+func (e *UnresolvedError) Temporary() bool { return !errors.Is(e.Err, errLookup) }
 func (e *UnresolvedError) Hint() string {
 	host, _ := e.hostPort()
+	if errors.Is(e.Err, errLookup) {
+		return "see whether a name server of /etc/resolv.conf answers: getent hosts " + host
+	}
 	return "check the spelling, add a Host entry to ~/.ssh/config, or see: getent hosts " + host
 }
 
@@ -120,21 +135,46 @@ func (e *HandshakeError) Error() string {
 }
 func (e *HandshakeError) Unwrap() error { return e.Err }
 
-// Temporary is true up to the banner: a busy sshd drops connections there.
-func (e *HandshakeError) Temporary() bool { return e.Phase == PhaseBanner && e.Said == "" }
+// Temporary is true for a connection that was dropped before the banner, as a busy sshd does.
+func (e *HandshakeError) Temporary() bool {
+	ended := errors.Is(e.Err, io.EOF) || errors.Is(e.Err, syscall.ECONNRESET) || errors.Is(e.Err, syscall.EPIPE)
+	return e.Phase == PhaseBanner && ended && (e.Said == "" || e.busy())
+}
+
+// busy reports whether the server speaks of its limits: MaxStartups, or PerSourcePenalties.
+func (e *HandshakeError) busy() bool {
+	return strings.HasPrefix(e.Said, "Exceeded MaxStartups") || strings.HasPrefix(e.Said, "Not allowed at this time")
+}
 
 func (e *HandshakeError) Hint() string {
 	_, port := e.hostPort()
 	switch {
-	case e.Phase == PhaseBanner && e.Said != "":
+	case e.Phase == PhaseBanner && e.Said != "" && !e.busy():
 		return "port " + port + " is not an SSH server's: check the port"
+	case e.Phase == PhaseBanner && errors.Is(e.Err, errTimeout):
+		return "the port is open, but the server behind it is stuck or very slow: see its log, or restart it"
 	case e.Phase == PhaseBanner:
-		return "the server is overloaded or limits new connections: raise MaxStartups in its sshd_config, or connect to fewer hosts at once"
+		return "the server is overloaded or limits new connections: raise MaxStartups (or PerSourcePenalties) in its sshd_config, or connect to fewer hosts at once"
 	case e.Phase == PhaseKex:
 		return "see what both sides offer: ssh -vv -p " + port + " " + e.Host + " true"
 	}
 	return "see the server's log: journalctl -u ssh"
 }
+
+// endedError is the end of a connection that the server or the network made.
+type endedError struct{ err error }
+
+func (e endedError) Error() string {
+	var errno syscall.Errno
+	switch {
+	case errors.Is(e.err, io.EOF):
+		return "the server closed the connection"
+	case errors.As(e.err, &errno): // without addresses, which the target has
+		return "the connection ended: " + errno.Error()
+	}
+	return "the connection ended: " + e.err.Error()
+}
+func (e endedError) Unwrap() error { return e.err }
 
 // SessionError says that the host is connected but does not start commands.
 type SessionError struct {

@@ -3,6 +3,7 @@ package ssh
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net"
@@ -72,15 +73,53 @@ func (k *hostKeys) load() error {
 func blankUnreadable(text []byte) []byte {
 	lines := bytes.SplitAfter(text, []byte("\n"))
 	for i, line := range lines {
-		trimmed := bytes.TrimSpace(line)
+		trimmed := bytes.Trim(line, " \t\r\n") // no other space is one to the library
 		if len(trimmed) == 0 || trimmed[0] == '#' {
 			continue
 		}
-		if _, _, _, _, _, err := xssh.ParseKnownHosts(trimmed); err != nil {
+		if !readable(trimmed) {
 			lines[i] = []byte("\n")
 		}
 	}
 	return bytes.Join(lines, nil)
+}
+
+// readable reports whether the library takes the line.
+func readable(line []byte) bool {
+	const longest = 60 << 10
+	marker, _, key, _, _, err := xssh.ParseKnownHosts(line)
+	words := strings.FieldsFunc(string(line), func(r rune) bool { return r == ' ' || r == '\t' })
+	if marker != "" {
+		words = words[1:]
+	}
+	if err != nil || len(line) > longest || len(words) < 3 || words[0][0] == '@' || words[1] != key.Type() {
+		return false
+	}
+	switch marker {
+	case "revoked": // for whatever host: the library looks no further
+		return true
+	case "", "cert-authority":
+		return readableHosts(words[0])
+	}
+	return false
+}
+
+// readableHosts reports whether the library takes the hosts of a line.
+func readableHosts(pattern string) bool {
+	if hash, hashed := strings.CutPrefix(pattern, "|1|"); hashed {
+		salt, sum, _ := strings.Cut(hash, "|")
+		_, saltErr := base64.StdEncoding.DecodeString(salt)
+		_, sumErr := base64.StdEncoding.DecodeString(sum)
+		return saltErr == nil && sumErr == nil && strings.Contains(hash, "|")
+	}
+	for p := range strings.SplitSeq(pattern, ",") {
+		host := strings.TrimPrefix(p, "!")
+		_, _, err := net.SplitHostPort(host)
+		if (host == "" && p != "") || strings.HasPrefix(host, "|") || (err != nil && strings.HasPrefix(host, "[")) {
+			return false
+		}
+	}
+	return true
 }
 
 func writeTemp(text []byte) (string, error) {

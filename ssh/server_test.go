@@ -34,6 +34,7 @@ type server struct {
 
 	noSFTP      bool
 	linked      func(*xssh.ServerConn)                      // called for every connection that got in
+	opened      func()                                      // called when a session stands
 	sftpNoise   string                                      // what a start file prints before sftp
 	maxSessions int                                         // 0: any number
 	wrap        func(net.Conn) net.Conn                     // of every connection
@@ -57,6 +58,12 @@ type clientFiles struct {
 func newServer(t testing.TB, options ...func(*server)) (*server, *clientFiles) {
 	t.Helper()
 	noLeaks(t)
+	return startServer(t, options...)
+}
+
+// startServer is newServer for tests that look for leaks themselves.
+func startServer(t testing.TB, options ...func(*server)) (*server, *clientFiles) {
+	t.Helper()
 	files := &clientFiles{dir: t.TempDir()}
 	files.identity = filepath.Join(files.dir, "id")
 	files.key = writeKey(t, files.identity)
@@ -169,6 +176,9 @@ func (s *server) handle(conn net.Conn) {
 		ch, requests, err := open.Accept()
 		if err != nil {
 			return
+		}
+		if s.opened != nil {
+			s.opened()
 		}
 		s.done.Go(func() { s.session(ch, requests) })
 	}

@@ -20,7 +20,11 @@ func setUserTimeout(conn net.Conn, d time.Duration) error {
 		return err
 	}
 	var set error
+	const tcpRTOMaxMS = 44
 	err = raw.Control(func(fd uintptr) {
+		// The kernel doubles its pauses between tries, and would miss a network that is back. Kernels
+		// before 6.15 do not know this.
+		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, tcpRTOMaxMS, 1000)
 		set = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(d.Milliseconds()))
 	})
 	if err != nil {

@@ -13,12 +13,12 @@ import (
 )
 
 // serveCommand is the first argument of the agent proper, which its guard
-// starts.
+// starts; the nonce and the guard's name are next.
 const serveCommand = "__serve"
 
 // runAgent is gorun on a host: the guard, or the agent that it guards.
 func runAgent(args []string) int {
-	if len(args) != 2 {
+	if want := map[string]int{launcher.AgentCommand: 2, serveCommand: 3}; len(args) != want[args[0]] {
 		fmt.Fprintln(os.Stderr, "gorun: this command is internal to gorun")
 		return 2
 	}
@@ -33,12 +33,12 @@ func runAgent(args []string) int {
 	defer stop()
 	if args[0] == launcher.AgentCommand {
 		runtime.GOMAXPROCS(1) // it only waits
-		code, err := agent.Guard(ctx, []string{"/proc/self/exe", serveCommand, args[1]})
+		code, err := agent.Guard(ctx, agent.GuardOptions{Argv: []string{"/proc/self/exe", serveCommand, args[1]}})
 		return agentCode(code, err)
 	}
 	build, err := agent.Build("/proc/self/exe")
 	if err == nil {
-		err = agent.Serve(ctx, os.Stdin, os.Stdout, agent.Options{Nonce: args[1], Build: build})
+		err = agent.Serve(ctx, os.Stdin, os.Stdout, agent.Options{Nonce: args[1], Build: build, Guard: args[2]})
 	}
 	return agentCode(0, err)
 }

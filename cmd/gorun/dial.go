@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"time"
@@ -25,6 +26,17 @@ func retryPause(tries int, inPod bool) (pause time.Duration, ok bool) {
 		return pauses[last], inPod
 	}
 	return pauses[tries], true
+}
+
+// busyTime is how long gorun goes on with a host whose sshd drops connections because it has
+// too many at a time.
+const busyTime = 20 * time.Second
+
+// busyPause is the wait before the next try at such a host, which others may be trying at, too:
+// luck, between 0 and 1, keeps them apart. ok is false where that was all. It is pure.
+func busyPause(tries int, since time.Duration, luck float64) (pause time.Duration, ok bool) {
+	longest := min(100*time.Millisecond<<min(tries, 4), time.Second)
+	return time.Duration((0.5 + luck) * float64(longest)), since < busyTime
 }
 
 // dialer turns hosts into connections. It is the one place that joins launcher and ssh.
@@ -123,18 +135,22 @@ func dialSSH(ctx context.Context, o *runOptions, h hostfile.Host, resolver *ssh.
 	return host, nil
 }
 
-// untilUp dials, and again after a while where the host may be coming up.
+// untilUp dials, and again after a while where the host may be coming up or has too much to do.
 func untilUp(ctx context.Context, dial func() (launcher.Host, error)) (launcher.Host, error) {
 	_, inPod := os.LookupEnv("KUBERNETES_SERVICE_HOST")
+	began := time.Now()
 	for tries := 0; ; tries++ {
 		host, err := dial()
 		if err == nil {
 			return host, nil
 		}
-		if !mayComeUp(err) {
-			return nil, err
+		pause, more := time.Duration(0), false
+		switch {
+		case mayComeUp(err):
+			pause, more = retryPause(tries, inPod)
+		case isBusy(err):
+			pause, more = busyPause(tries, time.Since(began), rand.Float64())
 		}
-		pause, more := retryPause(tries, inPod)
 		if !more {
 			return nil, err
 		}
@@ -150,7 +166,13 @@ func mayComeUp(err error) bool {
 	var refused *ssh.RefusedError
 	var unresolved *ssh.UnresolvedError
 	var unreached *remoteshell.UnreachableError
-	return errors.As(err, &refused) || errors.As(err, &unresolved) || errors.As(err, &unreached) && unreached.Temporary()
+	return errors.As(err, &refused) || errors.As(err, &unresolved) && unresolved.Temporary() || errors.As(err, &unreached) && unreached.Temporary()
+}
+
+// isBusy reports that the host's sshd has dropped the connection before a word about itself.
+func isBusy(err error) bool {
+	var dropped *ssh.HandshakeError
+	return errors.As(err, &dropped) && dropped.Temporary()
 }
 
 // isLocal reports whether h is this machine, named without anything that asks

@@ -37,7 +37,9 @@ func documents() map[string]string {
 		"docs/output.md":                "two hosts",
 		"docs/protocol.md":              "no commands",
 		"docs/quickstart.md":            "two hosts",
+		"docs/reliability.md":           "no commands",
 		"docs/ring.md":                  "no commands",
+		"docs/security.md":              "no commands",
 		"docs/signals.md":               "two hosts",
 		"docs/singularity.md":           "containers", // TestContainers
 		"docs/slurm.md":                 "slurm",      // TestSlurm

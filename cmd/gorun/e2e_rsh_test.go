@@ -36,7 +36,7 @@ job-worker-[01]) ;;
 *) echo "Error from server (NotFound): pods \"$pod\" not found" >&2; exit 1 ;;
 esac
 case $4 in
-` + hidden + `*) echo "sh: 1: not found" >&2; exit 127 ;;
+*` + hidden + `*) echo "sh: 1: not found" >&2; exit 127 ;;
 esac
 HOME=` + dir + `/$pod
 export HOME

@@ -13,11 +13,16 @@ package main
 import (
 	"os"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/gorun/gorun/launcher"
 )
 
 func main() {
 	args := os.Args[1:]
+	if len(args) == 0 || args[0] != benchRank {
+		keepSecrets()
+	}
 	if len(args) > 0 && (args[0] == launcher.AgentCommand || args[0] == serveCommand) {
 		os.Exit(runAgent(args))
 	}
@@ -28,4 +33,10 @@ func main() {
 		os.Exit(runBenchRank(args[1:]))
 	}
 	os.Exit(runCLI(os.Args, os.Stdin, os.Stdout, os.Stderr))
+}
+
+// keepSecrets keeps the job's key and the environment out of core files, and out of reach of other processes of the user.
+// What this process executes does not inherit it: ranks read each other's memory, and leave cores.
+func keepSecrets() {
+	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 }

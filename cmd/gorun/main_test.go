@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -21,6 +22,9 @@ import (
 // TestMain builds the real thing once: end-to-end tests run the static binary
 // that users run.
 func TestMain(m *testing.M) {
+	if fuzzing() {
+		os.Exit(m.Run())
+	}
 	dir, err := os.MkdirTemp("", "gorun-e2e-")
 	if err == nil {
 		err = buildAll(dir)
@@ -33,6 +37,13 @@ func TestMain(m *testing.M) {
 	}
 	os.RemoveAll(dir)
 	os.Exit(code)
+}
+
+// fuzzing reports that only fuzz targets run, or this is a worker of such a run: they
+// need no binary, and a worker starts for each input that fails.
+func fuzzing() bool {
+	flag.Parse()
+	return flag.Lookup("test.fuzz").Value.String() != "" || flag.Lookup("test.fuzzworker").Value.String() == "true"
 }
 
 // buildAll builds gorun and the examples into dir, and leads the tests there

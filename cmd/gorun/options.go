@@ -45,6 +45,7 @@ type runOptions struct {
 	hostKeys   string
 
 	network network
+	encrypt bool
 
 	startTimeout seconds
 	timeout      seconds
@@ -105,6 +106,7 @@ func (o *runOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.hostKeys, "host-keys", "strict", "strict, or accept-new to trust hosts on first sight")
 
 	flags.Var(&o.network, "network-interface", "interfaces or subnets that ranks use: eth0, ib*, 10.0.0.0/8, ^docker0 (default: all, where SSH reaches a host first)")
+	flags.BoolVar(&o.encrypt, "encrypt", false, "encrypt what ring sends between hosts (TLS 1.3); without, it is in the clear between ranks that have proven who they are")
 
 	flags.Var(&o.startTimeout, "start-timeout", "time until every rank must run")
 	flags.Var(&o.timeout, "timeout", "time after which the job is stopped (exit code 124)")

@@ -74,13 +74,13 @@ func TestHowAProgramIsCalledForAHost(t *testing.T) {
 	}
 	o := &runOptions{sshConfig: "conf", identities: []string{"k1", "k2"}, sshPort: 7}
 	c = systemSSHConfig([]string{"/bin/ssh", "-T"}, o, hostfile.Host{Name: "fd00::1", User: "ada"})
-	want := "/bin/ssh -o StrictHostKeyChecking=yes -T -F conf -i k1 -i k2 -p 7 -l ada"
+	want := "/bin/ssh -o StrictHostKeyChecking=yes -T -F conf -i k1 -i k2 -p 7 -l ada -o ServerAliveInterval=2 -o ServerAliveCountMax=2"
 	if got := strings.Join(c.Argv, " "); got != want || c.Host != "fd00::1" || c.After != nil {
 		t.Errorf("%s, %+v", got, c)
 	}
 	o.hostKeys = "accept-new"
 	c = systemSSHConfig([]string{"/bin/ssh"}, o, hostfile.Host{Name: "f1", Port: 8})
-	if got := strings.Join(c.Argv, " "); got != "/bin/ssh -o StrictHostKeyChecking=accept-new -F conf -i k1 -i k2 -p 8" {
+	if got := strings.Join(c.Argv, " "); got != "/bin/ssh -o StrictHostKeyChecking=accept-new -F conf -i k1 -i k2 -p 8 -o ServerAliveInterval=2 -o ServerAliveCountMax=2" {
 		t.Error(got)
 	}
 }

@@ -75,7 +75,7 @@ func runJob(ctx context.Context, o *runOptions, programs []program, io streams, 
 func launch(ctx context.Context, o *runOptions, plan launcher.Plan, opts launcher.Options, io streams, say *ui) (int, error) {
 	wishes := listen(time.Duration(o.timeout), say)
 	defer wishes.close()
-	opts.Stops, opts.Signals = wishes.stops, wishes.signals
+	opts.Stops, opts.Signals, opts.Pauses = wishes.stops, wishes.signals, wishes.pauses
 	if o.stdin != "none" && io.in != nil {
 		in, err := newInput(io.in)
 		if err != nil {
@@ -127,7 +127,7 @@ func launchOptions(o *runOptions, plan launcher.Plan, env environment, io stream
 	if err != nil {
 		return launcher.Options{}, err
 	}
-	opts := launcher.Options{Programs: env.programs, Env: env.shared, Work: tree, Network: o.network.Network, Binding: o.binding(),
+	opts := launcher.Options{Programs: env.programs, Env: env.shared, Work: tree, Network: o.network.Network, Encrypt: o.encrypt, Binding: o.binding(),
 		ReportBindings: o.reportBindings, Dial: dial, Exe: exe,
 		StartTimeout: time.Duration(o.startTimeout), Grace: time.Duration(o.grace),
 		Note: func(text string) { say.notef("%s", text) }, Trace: say.tracef}

@@ -13,6 +13,7 @@ import (
 type wishes struct {
 	stops   chan launcher.Stop
 	signals chan int
+	pauses  chan launcher.Pause
 	caught  chan os.Signal
 	done    chan struct{}
 	ended   chan struct{}
@@ -20,13 +21,16 @@ type wishes struct {
 
 // listen catches signals until close. The first INT, TERM or HUP asks for a
 // clean stop, the second kills, the third makes gorun leave at once; USR1 and USR2
-// go to the ranks. A timeout > 0 asks for a stop after that time.
+// go to the ranks. TSTP stops the job with gorun. A timeout > 0 asks for a stop after that time.
 func listen(timeout time.Duration, say *ui) *wishes {
-	w := &wishes{stops: make(chan launcher.Stop, 4), signals: make(chan int, 16), caught: make(chan os.Signal, 16),
+	w := &wishes{stops: make(chan launcher.Stop, 4), signals: make(chan int, 16), pauses: make(chan launcher.Pause), caught: make(chan os.Signal, 16),
 		done: make(chan struct{}), ended: make(chan struct{})}
 	wanted := []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGPIPE}
 	if !signal.Ignored(syscall.SIGHUP) { // nohup
 		wanted = append(wanted, syscall.SIGHUP)
+	}
+	if !signal.Ignored(syscall.SIGTSTP) { // by a shell that is to be stopped by nobody
+		wanted = append(wanted, syscall.SIGTSTP, syscall.SIGCONT)
 	}
 	signal.Notify(w.caught, wanted...)
 	go w.run(timeout, say)
@@ -56,6 +60,9 @@ func (w *wishes) run(timeout time.Duration, say *ui) {
 			w.stop(launcher.Stop{Reason: launcher.TimedOut})
 		case s := <-w.caught:
 			switch s {
+			case syscall.SIGCONT: // after a stop that nobody can catch
+			case syscall.SIGTSTP:
+				w.standStill()
 			case syscall.SIGPIPE: // the write that caused it returns an error, too
 			case syscall.SIGUSR1, syscall.SIGUSR2:
 				w.pass(int(s.(syscall.Signal)))
@@ -72,11 +79,11 @@ func (w *wishes) askedToStop(s os.Signal, times int, say *ui) {
 		syscall.SIGTERM: launcher.Terminated, syscall.SIGHUP: launcher.HungUp}
 	switch times {
 	case 1:
-		say.notef("stopping the job (%v); again to kill it now", s)
 		w.stop(launcher.Stop{Reason: reasons[s]})
+		say.notef("stopping the job (%v); again to kill it now", s)
 	case 2:
-		say.notef("killing the job")
 		w.stop(launcher.Stop{Reason: reasons[s], Now: true})
+		say.notef("killing the job")
 	default:
 		// The agents finish the kill by themselves when their connection ends.
 		os.Exit(launcher.CodeSignalBase + int(s.(syscall.Signal)))

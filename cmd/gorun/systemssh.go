@@ -17,7 +17,7 @@ func systemSSH(look func(string) (string, error)) ([]string, error) {
 	if err != nil {
 		return nil, usage.Errorf("install OpenSSH's client, or leave --launcher out", "--launcher system-ssh: %w", err)
 	}
-	return []string{program, "-T", "-x", "-o", "BatchMode=yes", "-o", "ClearAllForwardings=yes"}, nil
+	return []string{program, "-T", "-a", "-x", "-o", "BatchMode=yes", "-o", "ClearAllForwardings=yes"}, nil
 }
 
 // systemSSHConfig is how argv, a systemSSH, is called for a host. It is pure.
@@ -43,6 +43,8 @@ func systemSSHConfig(argv []string, o *runOptions, h hostfile.Host) remoteshell.
 	if h.User != "" {
 		argv = append(argv, "-l", h.User)
 	}
+	// Last, so that --launch-agent-args count more. ssh asks sshd, not the kernel: silence for 6 s is a dead network.
+	argv = append(argv, "-o", "ServerAliveInterval=2", "-o", "ServerAliveCountMax=2")
 	return remoteshell.Config{Argv: argv, Host: h.Name}
 }
 

@@ -29,20 +29,30 @@ func (u *ui) line(kind, format string, args ...any) {
 	if u.footer != "" {
 		erase, footer = "\r\x1b[K", "gorun: "+u.footer
 	}
-	fmt.Fprintf(u.w, "%sgorun: %s%s\n%s", erase, kind, fmt.Sprintf(format, args...), footer)
+	fmt.Fprintf(u.w, "%sgorun: %s%s\n%s", erase, kind, harmless(fmt.Sprintf(format, args...)), footer)
+}
+
+// harmless is text, some of it from hosts and the environment, without what a terminal would obey.
+func harmless(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' && r != '\n' && r != '\t' || r >= 0x7f && r < 0xa0 {
+			return '?'
+		}
+		return r
+	}, text)
 }
 
 // status shows text below all lines, on a terminal; "" takes it away.
 func (u *ui) status(text string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if text == u.footer {
+	if harmless(text) == u.footer {
 		return
 	}
 	if u.footer != "" {
 		fmt.Fprint(u.w, "\r\x1b[K")
 	}
-	if u.footer = text; text != "" {
+	if u.footer = harmless(text); text != "" {
 		fmt.Fprintf(u.w, "gorun: %s", text)
 	}
 }
@@ -95,7 +105,7 @@ func (u *ui) reportHosts(failed []launcher.HostError) {
 	seen := map[string]bool{}
 	for _, f := range failed {
 		// Errors of a connection name the host and its address themselves.
-		reason := strings.TrimPrefix(f.Err.Error(), f.Host+" ")
+		reason := strings.TrimPrefix(strings.TrimPrefix(f.Err.Error(), f.Host+" "), f.Host+": ")
 		if hosts[reason] == nil {
 			reasons = append(reasons, reason)
 		}

@@ -29,8 +29,23 @@ func (u *ui) conclude(r launcher.Result, size int) {
 	if len(r.Unconfirmed) > 0 {
 		u.errorf("no word from %s that their ranks are gone", nameHosts(r.Unconfirmed))
 	}
+	u.unkillable(r.Unkillable)
 	if r.Output != nil {
 		u.errorf("%v", r.Output)
+	}
+}
+
+// unkillable names processes that are still there.
+func (u *ui) unkillable(left []launcher.Unkillable) {
+	const most = 8
+	for _, p := range left[:min(len(left), most)] {
+		u.errorf("%v", p)
+	}
+	if len(left) > most {
+		u.errorf("%d more processes cannot be killed", len(left)-most)
+	}
+	if len(left) > 0 {
+		u.hintf("SIGKILL was sent and waits: a process in the kernel's hands (ps -o pid,state,wchan) ends when its file system or device answers")
 	}
 }
 
@@ -100,6 +115,8 @@ func failureHint(f launcher.Failure) string {
 	switch {
 	case f.Lost != nil:
 		return fmt.Sprintf("is %s up, and does it answer? Its ranks end by themselves when gorun is out of reach", f.Host)
+	case f.Told != "":
+		return "it was told before that the job cannot go on: " + f.Told
 	case f.Victim:
 		return "it had lost its connection to another rank before"
 	case e.Failed != "" || e.Stopped:

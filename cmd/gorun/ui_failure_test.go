@@ -53,6 +53,7 @@ func TestFailureTexts(t *testing.T) {
 		{"out of memory, it seems, below a shell", 4, wire.Exit{Code: 137, OutOfMemory: wire.MemoryLikely, MaxRSS: 12_900_000_000}, nil},
 		{"no start", 4, wire.Exit{Code: 127, Failed: "no such file or directory"}, nil},
 		{"a victim", 4, wire.Exit{Code: 1}, func(f *launcher.Failure) { f.Victim = true }},
+		{"told to abort", 4, wire.Exit{Code: 1, Aborted: true}, func(f *launcher.Failure) { f.Victim, f.Told = true, "rank 2 on f2: rank 0 lost it: reset" }},
 		{"a host", 4, wire.Exit{}, func(f *launcher.Failure) { f.Rank, f.Lost = -1, errors.New("lost the connection to the agent") }},
 		{"a very long line", 4, wire.Exit{Code: 1}, func(f *launcher.Failure) { f.Stderr = []string{strings.Repeat("é", 1000)} }},
 	} {

@@ -3,9 +3,11 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/gorun/gorun/internal/agent"
 	"github.com/gorun/gorun/internal/usage"
@@ -25,13 +27,25 @@ func runStage(args []string) int {
 		home, err = os.UserHomeDir()
 	}
 	if err == nil {
-		err = workdir.Serve(os.Stdin, os.Stdout, workdir.Options{Nonce: args[1], Build: build, Home: home})
+		err = workdir.Serve(leased{os.Stdin}, os.Stdout, workdir.Options{Nonce: args[1], Build: build, Home: home})
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "gorun:", err)
 		return launcher.CodeLaunch
 	}
 	return 0
+}
+
+// leased is standard input whose other end must not fall silent: a launcher that was cut off never closes it.
+type leased struct{ in io.Reader }
+
+func (l leased) Read(p []byte) (int, error) {
+	silence := time.AfterFunc(agent.Lease, func() {
+		fmt.Fprintf(os.Stderr, "gorun: no word from the launcher for %v\n", agent.Lease)
+		os.Exit(launcher.CodeLaunch)
+	})
+	defer silence.Stop()
+	return l.in.Read(p)
 }
 
 // programDir is where the ranks of a program start: --wdir begins in the folder of --stage, if there is one.

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -8,9 +9,11 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
+	"github.com/gorun/gorun/internal/contain"
 	"github.com/gorun/gorun/internal/kv"
 	"github.com/gorun/gorun/internal/rankenv"
 	"github.com/gorun/gorun/internal/wire"
@@ -20,13 +23,18 @@ const (
 	helloTime = 10 * time.Second // for the launcher's first frame
 	tickTime  = time.Second      // heartbeats, and the core's clock
 	killPoll  = 20 * time.Millisecond
-	sweepTime = 3 * time.Second
+	// sweepTime is for what is left when the ranks have ended; lastSweepTime is the least of it. The launcher waits
+	// for 3 s after the grace.
+	sweepTime     = 2 * time.Second
+	lastSweepTime = 300 * time.Millisecond
 )
 
 // Options say how an agent was started.
 type Options struct {
 	Nonce string // from the command line; marks the start of the frames
 	Build string // content id of this executable
+	Guard string // the guard's name, as it gave it
+	tasks int    // tasksPerRank, unless it is set
 }
 
 // agent is the thin shell around core.
@@ -44,7 +52,14 @@ type agent struct {
 	door    *kv.Door
 	tokens  map[int]string
 	procs   *processes
+	cage    *contain.Cage // of the ranks and all that they start
+	tasks   int           // that there may be for each rank
+	guard   contain.Guard
 	stdin   *stdin
+
+	line    *connection // SSH's to the launcher's side; nil: it is not known
+	beating atomic.Bool // a heartbeat is being written
+	ticked  time.Duration
 
 	mu    sync.Mutex // guards what frames and the loop share
 	pumps map[uint32]*pump
@@ -60,7 +75,18 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, opts Options) error
 	}
 	a := &agent{out: wire.NewWriter(out), began: time.Now(), events: make(chan any, 64),
 		started: make(chan struct{}), ended: make(chan struct{}), pumps: map[uint32]*pump{}, tokens: map[int]string{}}
-	a.stdin = newStdin(a.out)
+	a.stdin, a.tasks = newStdin(a.out), cmp.Or(opts.tasks, tasksPerRank)
+	var err error
+	if a.guard, err = contain.ParseGuard(opts.Guard); err != nil {
+		return fmt.Errorf("find the guard: %w", err)
+	}
+	a.cage = contain.Open(a.guard)
+	a.procs = newProcesses(a.cage, func(rank int, status syscall.WaitStatus, used syscall.Rusage, asked bool) {
+		event := exitEvent(rank, status, used)
+		event.early = !asked
+		a.post(event)
+	})
+	defer a.procs.close()
 	a.own = ownResources()
 	if err := a.hello(out, opts); err != nil {
 		return fmt.Errorf("greet the launcher: %w", err)
@@ -92,8 +118,11 @@ func (a *agent) takeJob(frames *wire.Reader, opts Options) error {
 		return err
 	}
 	watchdog.Stop() // the rest may take as long as this host's file systems do
-	var err error
-	if a.progs, err = prepare(a.job, os.Environ()); err == nil {
+	err := checkRanks(a.job)
+	if err == nil {
+		a.progs, err = prepare(a.job, os.Environ())
+	}
+	if err == nil {
 		err = a.sit()
 	}
 	if err == nil {
@@ -106,7 +135,7 @@ func (a *agent) takeJob(frames *wire.Reader, opts Options) error {
 	case err != nil:
 		return errors.Join(err, a.out.SendMessage(wire.TypeRefuse, wire.Refuse{Code: codeHostFailed, What: err.Error()}))
 	}
-	return a.out.SendMessage(wire.TypeReady, wire.Ready{FreePort: freePort(), Places: a.places()})
+	return a.out.SendMessage(wire.TypeReady, wire.Ready{FreePort: freePort(), Places: a.places(), Contained: a.cage.String()})
 }
 
 // expect reads the frame that must come now; heartbeats may come before it.
@@ -142,11 +171,12 @@ func (a *agent) openDoor() error {
 func (a *agent) run(ctx context.Context, frames *wire.Reader) error {
 	a.core = newCore(a.job.Grace)
 	a.core.heard, a.core.memory = a.now(), readMemory("/")
-	a.procs = newProcesses(func(rank int, status syscall.WaitStatus, used syscall.Rusage) { a.post(exitEvent(rank, status, used)) })
-	defer a.procs.close()
+	a.ticked = a.now()
 	go a.read(frames) // ends with in, which is not ours to close
 	beat := time.NewTicker(tickTime)
 	defer beat.Stop()
+	looks, closeLine := a.openLine()
+	defer closeLine()
 	stopped := ctx.Done()
 	for finished := false; !finished; {
 		var event any
@@ -157,7 +187,9 @@ func (a *agent) run(ctx context.Context, frames *wire.Reader) error {
 			event = eventGone{context.Cause(ctx).Error()}
 		case <-beat.C:
 			a.sendHeartbeat()
-			event = eventTick{}
+			event = a.tick()
+		case <-looks:
+			event = a.look()
 		case <-a.killTimer():
 			event = eventTick{}
 		}
@@ -194,11 +226,14 @@ func (a *agent) apply(event any) (finished bool) {
 		case actSignal:
 			a.procs.signal(act.rank, act.signal)
 		case actKillTree:
-			killTree(os.Getpid())
+			a.procs.leave()
+			a.cage.Kill()
 		case actReport:
 			a.rankEnded(act.exit.Rank)
 			a.tell(wire.TypeExit, act.exit)
 			a.relay.rankEnded(act.exit.Rank)
+		case actStopped:
+			a.tell(wire.TypeSuspended, nil)
 		case actAbandon:
 			a.abandon()
 		}
@@ -213,8 +248,14 @@ func (a *agent) tell(t wire.Type, message any) {
 }
 
 func (a *agent) sendHeartbeat() {
+	if a.beating.Swap(true) {
+		return // the last one still waits for room
+	}
 	at := a.now()
-	a.wg.Go(func() { _ = a.out.SendHeartbeat(at) })
+	a.wg.Go(func() {
+		defer a.beating.Store(false)
+		_ = a.out.SendHeartbeat(at)
+	})
 }
 
 func (a *agent) rankEnded(rank int) {
@@ -246,16 +287,42 @@ func (a *agent) abandon() {
 // finish sweeps what the ranks left behind and says done.
 func (a *agent) finish() error {
 	close(a.ended)
-	left := sweep(sweepTime, a.procs.reap)
+	a.procs.leave()
+	limit := sweepTime
+	if a.core.killed { // and so this is not the first time
+		limit = min(max(a.core.stuckAt-a.now(), lastSweepTime), sweepTime)
+	}
+	left := a.cage.Sweep(limit, a.procs.reap)
+	a.cage.Remove()
 	if a.core.gone {
-		return nil // nobody to tell, and writers may be stuck: the process ends now
+		// Nobody takes frames, and writers may be stuck: the process ends now. A launcher that comes back
+		// finds its words on stderr.
+		if a.core.lapsed != "" {
+			return fmt.Errorf("ended the ranks: %s", a.core.lapsed)
+		}
+		return unkillable(left)
 	}
 	a.discard()
+	a.cutOutput()
 	a.wg.Wait()
-	if left > 0 {
-		return fmt.Errorf("%d processes cannot be killed", left)
+	return errors.Join(unkillable(left), a.out.SendMessage(wire.TypeDone, doneOf(left)))
+}
+
+// doneOf is the last word about a host.
+func doneOf(left []contain.Process) (done wire.Done) {
+	for _, p := range left[:min(len(left), wire.MaxUnkillable)] {
+		done.Unkillable = append(done.Unkillable, wire.Process{PID: p.PID, Name: p.Name, State: string(p.State)})
 	}
-	return a.out.Send(wire.TypeDone, 0, nil)
+	return done
+}
+
+// cutOutput ends the pipes of ranks that could not be killed. Those of the others have had their time.
+func (a *agent) cutOutput() {
+	for rank, r := range a.core.ranks {
+		if !r.exited {
+			a.rankEnded(rank)
+		}
+	}
 }
 
 func exitEvent(rank int, status syscall.WaitStatus, used syscall.Rusage) eventExited {
@@ -276,7 +343,7 @@ func exitEvent(rank int, status syscall.WaitStatus, used syscall.Rusage) eventEx
 func (a *agent) rankOf(r wire.Rank, start wire.Start) rankenv.Rank {
 	place := rankenv.Rank{Job: a.job.ID, Epoch: a.job.Epoch, Rank: r.Rank, Size: a.job.Size,
 		LocalRank: r.LocalRank, LocalSize: len(a.job.Ranks), CrossRank: r.CrossRank, CrossSize: r.CrossSize,
-		Host: a.job.Host, Addrs: start.Addrs, Agent: a.door.Addr(), Token: a.tokens[r.Rank], Shares: a.job.Shares,
+		Host: a.job.Host, Addrs: start.Addrs, Agent: a.door.Addr(), Token: a.tokens[r.Rank], Shares: a.job.Shares, Encrypt: a.job.Encrypt,
 		MasterAddr: start.MasterAddr, MasterPort: start.MasterPort}
 	if len(start.Addrs) > 0 {
 		place.Addr = start.Addrs[0]

@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"fmt"
+	"slices"
 	"syscall"
 	"time"
 
@@ -20,6 +22,9 @@ const (
 	// flushTime is how long after the kill output may wait for a launcher that
 	// cannot print it.
 	flushTime = 2 * time.Second
+	// stuckTime is how long after the first kill a rank may still be there. It waits in the kernel then, on a dead
+	// file system or device, and may do so for ever.
+	stuckTime = 2 * time.Second
 )
 
 type (
@@ -31,14 +36,20 @@ type (
 		outputFinished bool   // it never had any
 		maxRSS         int64
 		cpu            time.Duration
+		early          bool           // it had ended before a signal to end reached it
 		memory         *memoryReading // after an end that want of memory may have caused; nil after others
 	}
 	eventDrained struct{ rank int }            // one of a rank's two output streams ended
 	eventStop    struct{ grace time.Duration } // the launcher wants the job ended
 	eventSignal  struct{ signal int }          // the launcher passes a signal on
 	eventGone    struct{ why string }          // the launcher is gone, or the guard, or we are signalled
+	eventAborted struct{}                      // ranks are told that the job cannot go on
 	eventHeard   struct{}                      // any frame from the launcher
 	eventTick    struct{}                      // time passed
+	eventLooked  struct{ reading reading }     // at the connection to the launcher
+	eventSuspend struct{}                      // the launcher will stand still, and says so
+	eventResume  struct{}                      // it goes on
+	eventExcuse  struct{}                      // the agent itself stood still: it could not hear anything
 	eventRunning struct{ ranks []int }         // these ranks were started or will report eventExited
 )
 
@@ -48,6 +59,7 @@ type (
 		signal syscall.Signal
 	}
 	actKillTree struct{}                 // KILL to every descendant
+	actStopped  struct{}                 // tell the launcher that the ranks stand still
 	actReport   struct{ exit wire.Exit } // tell the launcher
 	actAbandon  struct{ why string }     // stop writing to the launcher
 	actFinish   struct{}                 // sweep, say done, end
@@ -56,6 +68,7 @@ type (
 type rankState struct {
 	exited    bool
 	signalled bool // we sent it TERM or KILL
+	killed    bool // we sent it KILL
 	streams   int  // output streams still open
 }
 
@@ -64,11 +77,18 @@ type core struct {
 	ranks    map[int]*rankState
 	grace    time.Duration
 	stopping bool
+	aborted  bool // what ranks do from now on may be because they were told to abort
 	gone     bool
-	flushed  bool // what output there still is has waited long enough
+	flushed  bool          // what output there still is has waited long enough
+	killed   bool          // once at least
+	stuckAt  time.Duration // when killed: ranks that are still there then cannot be killed
+	stuck    bool
 	finished bool
 	killAt   time.Duration // when stopping
 	heard    time.Duration // last word from the launcher
+	network  network
+	still    bool          // the launcher stands still because the user wants it, and so do the ranks
+	lapsed   string        // why the launcher counts as gone though nobody said so
 	memory   memoryReading // before the ranks
 	blamed   int64         // ranks that ran out of memory
 }
@@ -88,6 +108,8 @@ func (c *core) step(event any, now time.Duration) []any {
 		}
 	case eventHeard:
 		c.heard = now
+	case eventAborted:
+		c.aborted = true
 	case eventExited:
 		acts = c.exited(e, now)
 	case eventDrained:
@@ -97,10 +119,16 @@ func (c *core) step(event any, now time.Duration) []any {
 	case eventStop:
 		acts = c.stop(e.grace, now)
 	case eventSignal:
-		for rank, r := range c.ranks {
-			if !r.exited {
-				acts = append(acts, actSignal{rank, syscall.Signal(e.signal)})
-			}
+		for _, rank := range c.running() {
+			acts = append(acts, actSignal{rank, syscall.Signal(e.signal)})
+		}
+	case eventSuspend, eventResume:
+		acts = c.suspend(e == any(eventSuspend{}), now)
+	case eventExcuse:
+		c.heard = now
+	case eventLooked:
+		if silent := c.network.dead(e.reading, now); silent > 0 {
+			acts = c.lapse(describeDead(silent), now)
 		}
 	case eventGone:
 		acts = c.launcherGone(e.why, now)
@@ -123,9 +151,12 @@ func (c *core) exited(e eventExited, now time.Duration) []any {
 	if e.outputFinished {
 		r.streams = 0
 	}
+	// What another failure set off can come to us before the failure itself: whoever had ended by then, or was killed by
+	// somebody else, ended by itself.
+	stopped := r.signalled && !e.early && (r.killed || e.signal != int(syscall.SIGKILL))
 	exit := wire.Exit{Rank: e.rank, Code: e.code, Signal: e.signal, Core: e.core,
-		Stopped: r.signalled, At: now, Failed: e.failed, MaxRSS: e.maxRSS, CPU: e.cpu}
-	if e.memory != nil && !r.signalled {
+		Stopped: stopped, Aborted: c.aborted, At: now, Failed: e.failed, MaxRSS: e.maxRSS, CPU: e.cpu}
+	if e.memory != nil && !stopped {
 		exit.OutOfMemory, exit.MemoryLimit = outOfMemory(c.memory, *e.memory, c.blamed, e.maxRSS)
 		if exit.OutOfMemory != "" {
 			c.blamed++
@@ -141,48 +172,93 @@ func (c *core) stop(grace, now time.Duration) []any {
 		c.killAt = min(c.killAt, now+grace)
 		return c.tick(now)
 	}
-	c.stopping, c.killAt = true, now+grace
+	c.stopping, c.killAt, c.still = true, now+grace, false
 	var acts []any
-	for rank, r := range c.ranks {
-		if !r.exited {
-			r.signalled = true
-			// A stopped process must be continued to see the TERM.
-			acts = append(acts, actSignal{rank, syscall.SIGTERM}, actSignal{rank, syscall.SIGCONT})
-		}
+	for _, rank := range c.running() {
+		c.ranks[rank].signalled = true
+		// A stopped process must be continued to see the TERM.
+		acts = append(acts, actSignal{rank, syscall.SIGTERM}, actSignal{rank, syscall.SIGCONT})
 	}
 	return append(acts, c.tick(now)...)
 }
 
+// suspend stops the ranks with their launcher, or lets them go on. The lease does not count meanwhile. Ranks are
+// in sessions of their own, where the terminal's stop signal would have no effect.
+func (c *core) suspend(still bool, now time.Duration) []any {
+	c.heard = now
+	var acts []any
+	if c.still != still && !c.stopping { // who is to end must not stand still
+		c.still = still
+		what := syscall.SIGCONT
+		if still {
+			what = syscall.SIGSTOP
+		}
+		for rank, r := range c.ranks {
+			if !r.exited {
+				acts = append(acts, actSignal{rank, what})
+			}
+		}
+	}
+	if still {
+		acts = append(acts, actStopped{})
+	}
+	return acts
+}
+
+func (c *core) lapse(why string, now time.Duration) []any {
+	if !c.gone {
+		c.lapsed = why
+	}
+	return c.launcherGone(why, now)
+}
+
 func (c *core) launcherGone(why string, now time.Duration) []any {
 	if c.gone {
-		return nil
+		return c.tick(now)
 	}
 	c.gone = true
 	return append([]any{actAbandon{why}}, c.stop(min(c.grace, goneGrace), now)...)
 }
 
 func (c *core) tick(now time.Duration) []any {
-	if !c.gone && now-c.heard > Lease {
-		return c.launcherGone("no word from the launcher", now)
+	if !c.gone && !c.still && now-c.heard > Lease {
+		return c.lapse(fmt.Sprintf("no word from gorun for %v", Lease), now)
 	}
 	c.flushed = c.flushed || (c.stopping && now >= c.killAt+flushTime)
 	if c.stopping && now >= c.killAt {
+		if !c.killed {
+			c.killed, c.stuckAt = true, now+stuckTime
+		}
+		c.stuck = now >= c.stuckAt
 		for _, r := range c.ranks {
-			r.signalled = true
+			r.signalled, r.killed = true, true
 		}
 		return []any{actKillTree{}}
 	}
 	return nil
 }
 
-// over reports whether every rank has ended and its output is out, or has
+// running are the ranks that have not ended, in their order: what the core does
+// depends on its events alone.
+func (c *core) running() []int {
+	var ranks []int
+	for rank, r := range c.ranks {
+		if !r.exited {
+			ranks = append(ranks, rank)
+		}
+	}
+	slices.Sort(ranks)
+	return ranks
+}
+
+// over reports whether every rank has ended, or cannot be ended, and its output is out, or has
 // nowhere to go.
 func (c *core) over() bool {
 	if len(c.ranks) == 0 {
 		return c.stopping
 	}
 	for _, r := range c.ranks {
-		if !r.exited || (r.streams > 0 && !c.gone && !c.flushed) {
+		if (!r.exited && !c.stuck) || (r.streams > 0 && !c.gone && !c.flushed) {
 			return false
 		}
 	}

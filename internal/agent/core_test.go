@@ -24,19 +24,9 @@ func play(events []at) (*core, []string) {
 	var did []string
 	for _, e := range events {
 		now := time.Duration(e.second * float64(time.Second))
-		var now4, now5 []string // ranks come in any order
 		for _, act := range c.step(e.event, now) {
-			text := fmt.Sprintf("%v %s", now, describe(act))
-			if s, ok := act.(actSignal); ok && s.rank == 5 {
-				now5 = append(now5, text)
-			} else {
-				now4 = append(now4, text)
-			}
-			if _, ok := act.(actSignal); !ok {
-				did, now4, now5 = slices.Concat(did, now4[:len(now4)-1], now5, []string{text}), nil, nil
-			}
+			did = append(did, fmt.Sprintf("%v %s", now, describe(act)))
 		}
-		did = slices.Concat(did, now4, now5)
 	}
 	return c, did
 }
@@ -44,7 +34,7 @@ func play(events []at) (*core, []string) {
 func describe(act any) string {
 	switch act := act.(type) {
 	case actSignal:
-		return fmt.Sprintf("%s %d", map[syscall.Signal]string{syscall.SIGTERM: "TERM", syscall.SIGCONT: "CONT", syscall.SIGUSR1: "USR1"}[act.signal], act.rank)
+		return fmt.Sprintf("%s %d", map[syscall.Signal]string{syscall.SIGTERM: "TERM", syscall.SIGCONT: "CONT", syscall.SIGUSR1: "USR1", syscall.SIGSTOP: "STOP"}[act.signal], act.rank)
 	case actReport:
 		e := act.exit
 		return fmt.Sprintf("report %d code %d signal %d stopped %v", e.Rank, e.Code, e.Signal, e.Stopped)
@@ -62,6 +52,7 @@ func TestCore(t *testing.T) {
 	const stop = "1s TERM 4, 1s CONT 4, 1s TERM 5, 1s CONT 5"
 	wish := func(grace time.Duration, second float64) at { return at{second, eventStop{grace}} }
 	gone := func(second float64) at { return at{second, eventGone{"EOF"}} }
+	look := func(r reading, second float64) at { return at{second, eventLooked{r}} }
 	killed := func(rank int, second float64) at { return at{second, eventExited{rank: rank, signal: 9}} }
 	tests := []struct {
 		name   string
@@ -83,6 +74,10 @@ func TestCore(t *testing.T) {
 			stop + ", 3.95s killtree"},
 		{"who ends after a stop was stopped", []at{exited(4, 1, 0.5), wish(3*time.Second, 1), exited(5, 1, 1.5)},
 			"500ms report 4 code 1 signal 0 stopped false, 1s TERM 5, 1s CONT 5, 1.5s report 5 code 1 signal 0 stopped true"},
+		{"who ended before the TERM was not stopped", []at{wish(3*time.Second, 1), {1.1, eventExited{rank: 4, code: 3, early: true}}},
+			stop + ", 1.1s report 4 code 3 signal 0 stopped false"},
+		{"nor who was killed before our KILL", []at{wish(3*time.Second, 1), killed(4, 1.1), {4, eventTick{}}, killed(5, 4.5)},
+			stop + ", 1.1s report 4 code 0 signal 9 stopped false, 4s killtree, 4.5s report 5 code 0 signal 9 stopped true"},
 		{"the launcher is gone: nobody needs the output", []at{gone(1), {5.9, eventTick{}}, {6, eventTick{}}, killed(4, 6.1), killed(5, 6.1)},
 			"1s abandon, " + stop + ", 6s killtree, 6.1s report 4 code 0 signal 9 stopped true, 6.1s report 5 code 0 signal 9 stopped true, 6.1s finish"},
 		{"gone once", []at{gone(1), gone(2)}, "1s abandon, " + stop},
@@ -94,6 +89,22 @@ func TestCore(t *testing.T) {
 			"1m1s abandon, 1m1s TERM 4, 1m1s CONT 4, 1m1s TERM 5, 1m1s CONT 5"},
 		{"signals go to those that run", []at{exited(4, 0, 1), {1, eventSignal{int(syscall.SIGUSR1)}}},
 			"1s report 4 code 0 signal 0 stopped false, 1s USR1 5"},
+		{"a dead network", []at{look(reading{acked: 1, received: 1}, 1), look(reading{acked: 1, received: 1, unacked: 1, retries: 3, heard: 6 * time.Second}, 7.5)},
+			"7.5s abandon, 7.5s TERM 4, 7.5s CONT 4, 7.5s TERM 5, 7.5s CONT 5"},
+		{"stand still, beyond the lease, and go on", []at{{1, eventSuspend{}}, {200, eventTick{}}, {201, eventResume{}}, {260, eventTick{}}},
+			"1s STOP 4, 1s STOP 5, 1s stopped, 3m21s CONT 4, 3m21s CONT 5"},
+		{"the lease counts anew after that", []at{{1, eventSuspend{}}, {201, eventResume{}}, {262, eventTick{}}},
+			"1s STOP 4, 1s STOP 5, 1s stopped, 3m21s CONT 4, 3m21s CONT 5, 4m22s abandon, 4m22s TERM 4, 4m22s CONT 4, 4m22s TERM 5, 4m22s CONT 5"},
+		{"told twice", []at{{1, eventSuspend{}}, {1.5, eventSuspend{}}, {2, eventResume{}}, {3, eventResume{}}},
+			"1s STOP 4, 1s STOP 5, 1s stopped, 1.5s stopped, 2s CONT 4, 2s CONT 5"},
+		{"a stop while still lets ranks see it", []at{{1, eventSuspend{}}, wish(3*time.Second, 2), {2.5, eventSuspend{}}},
+			"1s STOP 4, 1s STOP 5, 1s stopped, 2s TERM 4, 2s CONT 4, 2s TERM 5, 2s CONT 5, 2.5s stopped"},
+		{"the launcher dies while all stand still", []at{{1, eventSuspend{}}, gone(2), {7, eventTick{}}},
+			"1s STOP 4, 1s STOP 5, 1s stopped, 2s abandon, 2s TERM 4, 2s CONT 4, 2s TERM 5, 2s CONT 5, 7s killtree"},
+		{"the network dies while all stand still", []at{{1, eventSuspend{}}, look(reading{}, 2), look(reading{unacked: 1, retries: 3, heard: 9 * time.Second}, 11)},
+			"1s STOP 4, 1s STOP 5, 1s stopped, 11s abandon, 11s TERM 4, 11s CONT 4, 11s TERM 5, 11s CONT 5"},
+		{"an agent that was stopped itself", []at{{90, eventExcuse{}}, {91, eventTick{}}, {151, eventTick{}}},
+			"2m31s abandon, 2m31s TERM 4, 2m31s CONT 4, 2m31s TERM 5, 2m31s CONT 5"},
 		{"what nobody knows is nothing", []at{exited(9, 1, 1), drained(9, 1), {1, "?"}}, ""},
 		{"nobody ends twice", []at{exited(4, 0, 1), exited(4, 1, 2)}, "1s report 4 code 0 signal 0 stopped false"},
 	}
@@ -148,6 +159,8 @@ type simulation struct {
 
 	stopping bool
 	killDue  time.Duration // when the kill must have come, if stopping
+	stuckDue time.Duration // when ranks that are still there count as unkillable, if killed
+	stuck    bool
 	kills    int
 	heard    time.Duration
 	gone     bool
@@ -255,7 +268,9 @@ func (s *simulation) act(act any) error {
 		if !s.stopping || s.now < s.killDue {
 			return fmt.Errorf("killed at %v, due %v", s.now, s.killDue)
 		}
-		s.kills++
+		if s.kills++; s.kills == 1 {
+			s.stuckDue = s.now + stuckTime
+		}
 		for rank := range s.ignores { // KILL ends them; we are told of it later
 			s.ignores[rank], s.termed[rank] = false, true
 		}
@@ -278,8 +293,9 @@ func (s *simulation) check(event any) error {
 	switch event.(type) {
 	case eventTick, eventStop, eventGone: // these look at the clock
 		s.flushed = s.flushed || (s.stopping && s.now >= s.killDue+flushTime)
+		s.stuck = s.kills > 0 && s.now >= s.stuckDue
 	}
-	over := len(s.running) == 0 && (streams == 0 || s.gone || s.flushed)
+	over := (len(s.running) == 0 || s.stuck) && (streams == 0 || s.gone || s.flushed)
 	if s.finished != over {
 		return fmt.Errorf("finished: %v, with %d running, %d streams open, gone: %v", s.finished, len(s.running), streams, s.gone)
 	}
@@ -302,7 +318,7 @@ func (s *simulation) check(event any) error {
 }
 
 func TestCoreInAnyOrderOfEvents(t *testing.T) {
-	kills, gone := 0, 0
+	kills, gone, stuck := 0, 0, 0
 	for seed := range uint64(5000) {
 		s := newSimulation(seed)
 		fail := func(err error) {
@@ -323,7 +339,7 @@ func TestCoreInAnyOrderOfEvents(t *testing.T) {
 		if !s.finished {
 			fail(fmt.Errorf("it never ends"))
 		}
-		if len(s.reports) != len(s.open) {
+		if len(s.reports)+len(s.running) != len(s.open) || (len(s.running) > 0 && !s.stuck) {
 			fail(fmt.Errorf("%d reports of %d ranks", len(s.reports), len(s.open)))
 		}
 		if acts := s.core.step(eventStop{}, s.now+time.Hour); acts != nil {
@@ -333,9 +349,29 @@ func TestCoreInAnyOrderOfEvents(t *testing.T) {
 		if s.gone {
 			gone++
 		}
+		if len(s.running) > 0 {
+			stuck++
+		}
 	}
-	// A simulation that never kills, or never loses its launcher, tests less than it says.
-	if kills < 100 || gone < 100 {
-		t.Errorf("%d kills and %d lost launchers", kills, gone)
+	// A simulation that never kills, loses its launcher or has a rank that cannot be killed tests less than it says.
+	if kills < 100 || gone < 100 || stuck < 100 {
+		t.Errorf("%d kills, %d lost launchers and %d times unkillable ranks", kills, gone, stuck)
+	}
+}
+
+// An exit says whether the rank had been told to abort before it: then nobody can say that it failed by itself.
+func TestExitTellsOfAnAbortBefore(t *testing.T) {
+	c := newCore(time.Second)
+	c.step(eventRunning{[]int{4, 5}}, 0)
+	var told []bool
+	for _, event := range []any{eventExited{rank: 4, code: 1}, eventAborted{}, eventExited{rank: 5, code: 1}} {
+		for _, act := range c.step(event, time.Second) {
+			if report, ok := act.(actReport); ok {
+				told = append(told, report.exit.Aborted)
+			}
+		}
+	}
+	if !slices.Equal(told, []bool{false, true}) {
+		t.Errorf("told to abort before: %v, want false, true", told)
 	}
 }

@@ -8,7 +8,7 @@
 // daemonises, changes its session or forks twice stays a descendant. When the
 // guard is killed the agent is signalled by the kernel and stops the ranks
 // itself; when both are killed at once, the kernel kills the ranks
-// (PR_SET_PDEATHSIG).
+// (PR_SET_PDEATHSIG), and the next guard ends what else they have left. Package contain has the ways.
 //
 // The agent ends the ranks when the launcher says so, when its stdin ends, when
 // nothing was heard from the launcher for the lease, and when it is signalled.

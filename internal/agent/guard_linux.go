@@ -6,10 +6,14 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
+	"sync"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gorun/gorun/internal/contain"
 )
 
 // guardPatience is how long after the launcher is gone the guard waits for the
@@ -17,14 +21,26 @@ import (
 // agent never does.
 const guardPatience = goneGrace + 2*time.Second
 
-// Guard starts the agent proper, argv, with this process's stdin, stdout and
+// GuardOptions say what a guard guards.
+type GuardOptions struct {
+	Argv []string // the agent proper; the guard's name is added, which is for Options.Guard
+	rung contain.Rung
+}
+
+// Guard starts the agent proper with this process's stdin, stdout and
 // stderr, waits for its end, kills all that is left of it and returns its exit
 // code. It never reads stdin, only watches it for the launcher's end. A signal
 // that ends ctx is passed on to the agent.
-func Guard(ctx context.Context, argv []string) (code int, err error) {
+func Guard(ctx context.Context, opts GuardOptions) (code int, err error) {
 	if err := becomeSubreaper(); err != nil {
 		return codeHostFailed, fmt.Errorf("become subreaper: %w", err)
 	}
+	self, err := contain.Self()
+	if err != nil {
+		return codeHostFailed, fmt.Errorf("find the own place in /proc: %w", err)
+	}
+	cage := contain.Make(self, opts.rung) // made here, so that it is known when the agent is gone
+	defer cage.Remove()
 	sigchld := make(chan os.Signal, 1)
 	signal.Notify(sigchld, syscall.SIGCHLD)
 	defer signal.Stop(sigchld)
@@ -32,6 +48,7 @@ func Guard(ctx context.Context, argv []string) (code int, err error) {
 	// The agent's death signal comes when the thread that started it ends.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
+	argv := append(slices.Clone(opts.Argv), self.String())
 	pid, err := syscall.ForkExec(argv[0], argv, &syscall.ProcAttr{
 		Env: os.Environ(), Files: []uintptr{0, 1, 2},
 		Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM},
@@ -39,12 +56,20 @@ func Guard(ctx context.Context, argv []string) (code int, err error) {
 	if err != nil {
 		return codeHostFailed, fmt.Errorf("start the agent: %w", err)
 	}
+	// Of what guards and agents left here that were killed together, while ours begins.
+	var stale sync.WaitGroup
+	stale.Go(func() { cage.KillStale(ctx) })
+	defer stale.Wait()
 	code = await(ctx, pid, sigchld)
-	reap := func() { reapUntil(pid) }
-	if left := sweep(sweepTime, reap); left > 0 {
-		return code, fmt.Errorf("%d processes cannot be killed", left)
+	return code, unkillable(cage.Sweep(sweepTime, func() { reapUntil(pid) }))
+}
+
+// unkillable is the error that some processes cannot be killed; nil: there are none.
+func unkillable(left []contain.Process) error {
+	if len(left) == 0 {
+		return nil
 	}
-	return code, nil
+	return fmt.Errorf("%d processes cannot be killed, the first of them %d (%s)", len(left), left[0].PID, left[0].Name)
 }
 
 // await returns the agent's exit code when it has ended, after killing it if it

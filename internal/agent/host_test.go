@@ -85,6 +85,7 @@ type host struct {
 	lost   []wire.Lost
 	beats  int
 	done   bool
+	left   []wire.Process // that could not be killed
 }
 
 // startHost starts a guard and reads the agent's hello. The test fails if anything of
@@ -285,7 +286,7 @@ func (h *host) frame(f wire.Frame) error {
 		return wire.Handle(f, func(m wire.Lost) error { h.lost = append(h.lost, m); return nil })
 	case wire.TypeDone:
 		h.done = true
-		return nil
+		return wire.Handle(f, func(d wire.Done) error { h.left = d.Unkillable; return nil })
 	}
 	return fmt.Errorf("the agent sent a %s frame", f.Type)
 }

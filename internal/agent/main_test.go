@@ -8,50 +8,57 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"os/signal"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/gorun/gorun/internal/contain"
 )
 
 // testBuild stands for the content of the executable.
 const testBuild = "test-build"
 
-// Words that make this test binary a guard, an agent, a rank that asks at the
-// door, or the root of a process tree.
+// Words that make this test binary a guard, an agent, or a rank that asks at the
+// door.
 const (
 	guardWord = "__guard"
 	serveWord = "__serve"
 	askWord   = "__ask"
-	treeWord  = "__tree"
 )
 
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 {
 		switch os.Args[1] {
 		case guardWord, serveWord:
-			os.Exit(runAgent(os.Args[1], os.Args[2]))
+			os.Exit(runAgent(os.Args[1], os.Args[2:]))
 		case askWord:
 			os.Exit(ask(os.Args[2:]))
-		case treeWord:
-			os.Exit(runTree(os.Args[2]))
 		}
 	}
 	os.Exit(m.Run())
 }
 
 // runAgent is what cmd/gorun does on a host.
-func runAgent(word, nonce string) int {
+func runAgent(word string, args []string) int {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer stop()
 	var code int
 	var err error
+	if group := os.Getenv("AGENT_TEST_GROUP"); group != "" && word == guardWord {
+		if err := os.WriteFile(group+"/cgroup.procs", []byte("0"), 0); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
 	if word == guardWord {
-		code, err = Guard(ctx, []string{cmp.Or(os.Getenv("AGENT_TEST_PROGRAM"), "/proc/self/exe"), serveWord, nonce})
+		rung, _ := strconv.Atoi(os.Getenv("AGENT_TEST_RUNG"))
+		code, err = Guard(ctx, GuardOptions{Argv: []string{cmp.Or(os.Getenv("AGENT_TEST_PROGRAM"), "/proc/self/exe"), serveWord, args[0]}, rung: contain.Rung(rung)})
 	} else {
-		err = Serve(ctx, os.Stdin, os.Stdout, Options{Nonce: nonce, Build: testBuild})
+		tasks, _ := strconv.Atoi(os.Getenv("AGENT_TEST_TASKS"))
+		err = Serve(ctx, os.Stdin, os.Stdout, Options{Nonce: args[0], Build: testBuild, Guard: args[1], tasks: tasks})
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, word, err)
@@ -82,26 +89,5 @@ func ask(requests []string) int {
 		resp.Body.Close()
 		fmt.Println(resp.StatusCode, string(bytes.TrimSpace(text)))
 	}
-	return 0
-}
-
-// runTree is a subreaper that runs a shell script and lives as long as its stdin.
-func runTree(script string) int {
-	if err := becomeSubreaper(); err != nil {
-		fmt.Println(err)
-		return 1
-	}
-	cmd := exec.Command("sh", "-c", script)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
-		fmt.Println(err)
-		return 1
-	}
-	_, _ = io.Copy(io.Discard, os.Stdin)
-	if left := sweep(sweepTime, func() { reapUntil(0) }); left > 0 {
-		fmt.Println(left, "processes are left")
-		return 1
-	}
-	fmt.Println("swept")
 	return 0
 }

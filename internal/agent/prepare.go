@@ -62,6 +62,22 @@ func prepare(job wire.Job, inherited []string) ([]program, error) {
 	return programs, nil
 }
 
+// checkRanks makes sure that the ranks of a job are ranks: a mistake of the launcher's must not
+// become one of ours.
+func checkRanks(job wire.Job) error {
+	if len(job.Ranks) == 0 {
+		return refuse(codeHostFailed, "", "no rank is to run here")
+	}
+	seen := map[int]bool{}
+	for _, r := range job.Ranks {
+		if r.Rank < 0 || r.Rank >= job.Size || seen[r.Rank] || r.LocalRank < 0 || r.LocalRank >= len(job.Ranks) {
+			return refuse(codeHostFailed, "", "rank %d, local rank %d: no place in a job of %d with %d here", r.Rank, r.LocalRank, job.Size, len(job.Ranks))
+		}
+		seen[r.Rank] = true
+	}
+	return nil
+}
+
 // prepareProgram checks one program of a job.
 func prepareProgram(w wire.Program, job wire.Job, inherited []string) (program, error) {
 	p := program{dir: string(w.Wdir), env: baseEnv(inherited, job, w)}
@@ -81,10 +97,12 @@ func prepareProgram(w wire.Program, job wire.Job, inherited []string) (program, 
 	p.env["PWD"] = p.dir
 	p.singularity = rankenv.FindContainer(p.argv).Runtime == rankenv.Singularity
 	if p.singularity {
-		contain(p.env)
+		prefixForContainers(p.env)
 	}
 	var err error
-	p.path, err = lookProgram(p.argv[0], p.dir, p.env["PATH"])
+	if p.path, err = lookProgram(p.argv[0], p.dir, p.env["PATH"]); err == nil {
+		err = p.checkSize(stackLimit())
+	}
 	return p, err
 }
 
@@ -136,8 +154,8 @@ func taken(env map[string]string) map[string]bool {
 	return rankenv.Taken(list)
 }
 
-// contain sets for containers what env has been given here, unless the user did.
-func contain(env map[string]string) {
+// prefixForContainers sets for containers what env has been given here, unless the user did.
+func prefixForContainers(env map[string]string) {
 	for _, kv := range rankenv.Prefixed([]string{rankenv.Unbuffered + "=" + env[rankenv.Unbuffered]}, taken(env)) {
 		name, value, _ := strings.Cut(kv, "=")
 		env[name] = value

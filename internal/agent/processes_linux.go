@@ -6,11 +6,13 @@ import (
 	"os/signal"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorun/gorun/internal/contain"
 	"github.com/gorun/gorun/internal/topology"
 )
 
@@ -19,11 +21,14 @@ import (
 // signal can never reach a stranger who got the pid later.
 type processes struct {
 	mu      sync.Mutex
-	ranks   map[int]int // rank by pid, not yet reaped
-	pids    map[int]int // pid by rank, not yet reaped
+	ranks   map[int]int  // rank by pid, not yet reaped
+	pids    map[int]int  // pid by rank, not yet reaped
+	asked   map[int]bool // ranks that a signal to end has reached while they ran
+	cage    *contain.Cage
 	starts  chan startRequest
+	leaves  chan chan struct{} // nothing more is to be started; closed when that is done
 	stopped chan struct{}
-	exited  func(rank int, status syscall.WaitStatus, used syscall.Rusage)
+	exited  func(rank int, status syscall.WaitStatus, used syscall.Rusage, asked bool)
 	sigchld chan os.Signal
 	wg      sync.WaitGroup
 }
@@ -38,9 +43,9 @@ type startRequest struct {
 	answer    chan error
 }
 
-// newProcesses begins to reap; exited is called, one call at a time, for every rank that ends.
-func newProcesses(exited func(rank int, status syscall.WaitStatus, used syscall.Rusage)) *processes {
-	p := &processes{ranks: map[int]int{}, pids: map[int]int{}, starts: make(chan startRequest),
+// newProcesses begins to reap, and to start processes in the cage; exited is called, one call at a time, for every rank that ends.
+func newProcesses(cage *contain.Cage, exited func(rank int, status syscall.WaitStatus, used syscall.Rusage, asked bool)) *processes {
+	p := &processes{cage: cage, ranks: map[int]int{}, pids: map[int]int{}, asked: map[int]bool{}, starts: make(chan startRequest), leaves: make(chan chan struct{}),
 		stopped: make(chan struct{}), exited: exited, sigchld: make(chan os.Signal, 1)}
 	signal.Notify(p.sigchld, syscall.SIGCHLD)
 	p.wg.Go(p.startLoop)
@@ -60,10 +65,18 @@ func (p *processes) close() {
 // the kernel sends a child its death signal when the thread that made it ends.
 func (p *processes) startLoop() {
 	runtime.LockOSThread() // never unlocked: the thread ends with this goroutine
+	entered := p.cage.Enter()
 	for {
 		select {
 		case r := <-p.starts:
+			if entered != nil {
+				r.answer <- entered
+				continue
+			}
 			r.answer <- p.fork(r)
+		case done := <-p.leaves:
+			_ = p.cage.Leave() // or it dies with the ranks
+			close(done)
 		case <-p.stopped:
 			return
 		}
@@ -80,17 +93,34 @@ func (p *processes) fork(r startRequest) error {
 	}
 	p.mu.Lock() // reaping must not see the pid before the table does
 	defer p.mu.Unlock()
-	pid, err := syscall.ForkExec(r.path, r.argv, &syscall.ProcAttr{
-		Dir: r.dir, Env: r.env, Files: r.files,
-		Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
-	})
+	sys := &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+	p.cage.Attach(sys)
+	pid, err := syscall.ForkExec(r.path, r.argv, &syscall.ProcAttr{Dir: r.dir, Env: r.env, Files: r.files, Sys: sys})
 	if err != nil {
 		return err
 	}
 	p.ranks[pid], p.pids[r.rank] = r.rank, pid
-	// When memory runs out a rank should die, not its agent. Best effort.
-	_ = os.WriteFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", []byte("500"), 0)
 	return nil
+}
+
+// raiseScore makes processes that are started until restore is called those that die when memory runs out, rather than
+// the agent. It is best effort. The agent has the score itself meanwhile: a rank that got it after its start
+// may have children by then that have it not.
+func raiseScore() (restore func()) {
+	const file = "/proc/self/oom_score_adj"
+	text, _ := os.ReadFile(file)
+	if own, err := strconv.Atoi(strings.TrimSpace(string(text))); err != nil || own >= contain.Score {
+		return func() {}
+	}
+	_ = os.WriteFile(file, []byte(strconv.Itoa(contain.Score)), 0)
+	return func() { _ = os.WriteFile(file, text, 0) }
+}
+
+// leave says that nothing more is to be started. The ranks may be killed then.
+func (p *processes) leave() {
+	done := make(chan struct{})
+	p.leaves <- done
+	<-done
 }
 
 // start starts a rank in its own session and process group.
@@ -105,8 +135,16 @@ func (p *processes) signal(rank int, sig syscall.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if pid, running := p.pids[rank]; running {
+		p.asked[rank] = p.asked[rank] || ((sig == syscall.SIGTERM || sig == syscall.SIGKILL) && !hasEnded(pid))
 		_ = syscall.Kill(-pid, sig)
 	}
+}
+
+// hasEnded reports whether a child of ours has ended and is yet to be reaped.
+func hasEnded(pid int) bool {
+	var info unix.Siginfo
+	err := unix.Waitid(unix.P_PID, pid, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
+	return err == nil && info.Signo != 0
 }
 
 func (p *processes) reapLoop() {
@@ -141,9 +179,10 @@ func (p *processes) reap() {
 			delete(p.ranks, pid)
 			delete(p.pids, rank)
 		}
+		asked := p.asked[rank]
 		p.mu.Unlock()
 		if isRank {
-			p.exited(rank, status, used)
+			p.exited(rank, status, used, asked)
 		}
 	}
 }

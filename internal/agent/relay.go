@@ -116,7 +116,21 @@ func (r *relay) Put(key string, value []byte) error {
 	return r.out.SendMessage(wire.TypePut, wire.Put{Key: key, Value: value})
 }
 
-func (r *relay) Get(ctx context.Context, key string, wait time.Duration) ([]byte, bool, error) {
+// getTime is how long the launcher waits for a key at a time: it does not hear of ranks that
+// have given up waiting.
+const getTime = 30 * time.Second
+
+func (r *relay) Get(ctx context.Context, key string, wait time.Duration) (value []byte, found bool, err error) {
+	for ; !found && err == nil && wait > getTime; wait -= getTime {
+		value, found, err = r.getOnce(ctx, key, getTime)
+	}
+	if found || err != nil {
+		return value, found, err
+	}
+	return r.getOnce(ctx, key, wait)
+}
+
+func (r *relay) getOnce(ctx context.Context, key string, wait time.Duration) ([]byte, bool, error) {
 	answer := make(chan wire.Value, 1)
 	r.mu.Lock()
 	r.lastGet++

@@ -82,7 +82,7 @@ func TestRelayGet(t *testing.T) {
 		for i := range 3 {
 			wg.Go(func() {
 				key := fmt.Sprint("key", i)
-				value, found, err := r.Get(t.Context(), key, time.Minute)
+				value, found, err := r.Get(t.Context(), key, getTime)
 				if err != nil || found != (i > 0) || string(value) != strings.Repeat(key, i) {
 					t.Errorf("%s: %q, %v, %v", key, value, found, err)
 				}
@@ -102,6 +102,25 @@ func TestRelayGet(t *testing.T) {
 		wg.Wait()
 		if len(r.gets) != 0 {
 			t.Errorf("%d questions are still open", len(r.gets))
+		}
+	})
+}
+
+// The launcher does not hear of a rank that stopped waiting, so it never waits long at a time.
+func TestRelayAsksAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, frames := relayPair(t)
+		go func() {
+			for _, want := range []time.Duration{getTime, getTime, time.Second} {
+				g := next[wire.Get](t, frames, wire.TypeGet)
+				if g.Wait != want {
+					t.Errorf("asked to wait for %v, want %v", g.Wait, want)
+				}
+				r.value(wire.Value{ID: g.ID, Found: g.Wait == time.Second})
+			}
+		}()
+		if _, found, err := r.Get(t.Context(), "k", 2*getTime+time.Second); !found || err != nil {
+			t.Errorf("found %v, %v", found, err)
 		}
 	})
 }

@@ -9,12 +9,20 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/gorun/gorun/internal/contain"
 	"github.com/gorun/gorun/internal/wire"
 )
 
 // pumpBuffer is one read of a rank's output.
 const pumpBuffer = 32 << 10
+
+// tasksPerRank is how many processes and threads there may be on a host for each of its ranks, where that can be bounded.
+const tasksPerRank = 4096
+
+// boundTime is how long ranks may run until the bound holds, where that costs time.
+const boundTime = 50 * time.Millisecond
 
 // hello writes the preamble and the first frame.
 func (a *agent) hello(out interface{ Write([]byte) (int, error) }, opts Options) error {
@@ -50,11 +58,14 @@ func (a *agent) start(start wire.Start) (finished bool) {
 		return a.core.finished
 	}
 	defer close(a.started)
+	a.cage.Limit(a.tasks * len(a.job.Ranks))
 	var ranks []int
 	for _, r := range a.job.Ranks {
 		ranks = append(ranks, r.Rank)
 	}
 	a.apply(eventRunning{ranks})
+	defer a.procs.leave()
+	defer raiseScore()()
 	for _, r := range a.job.Ranks {
 		if err := a.startRank(r, start); err != nil {
 			code := codeNotExecutable
@@ -65,7 +76,18 @@ func (a *agent) start(start wire.Start) (finished bool) {
 				failed: fmt.Sprintf("start %s: %v", a.progs[r.Program].path, errno(err))})
 		}
 	}
+	a.wg.Go(a.bound)
 	return a.core.finished
+}
+
+// bound bounds what ranks can do to their host by starting processes without end. It waits until a short
+// job is over, which it would make longer.
+func (a *agent) bound() {
+	select {
+	case <-time.After(boundTime):
+		a.cage.Move()
+	case <-a.ended:
+	}
 }
 
 func (a *agent) startRank(r wire.Rank, start wire.Start) (err error) {
@@ -93,7 +115,7 @@ func (a *agent) startRank(r wire.Rank, start wire.Start) (err error) {
 	}
 	p := &a.progs[r.Program]
 	err = a.procs.start(startRequest{rank: r.Rank, path: p.path, argv: p.argv, dir: p.dir,
-		env:   p.rankEnv(a.rankOf(r, start)),
+		env:   append(p.rankEnv(a.rankOf(r, start)), contain.Variable+"="+a.guard.String()),
 		cpus:  p.seat(r.LocalRank).cpus,
 		files: []uintptr{opened[0].Fd(), opened[1].Fd(), opened[2].Fd()}})
 	if err != nil {
@@ -153,11 +175,26 @@ func (a *agent) frame(f wire.Frame) error {
 	case wire.TypeStart:
 		return wire.Handle(f, func(s wire.Start) error { a.post(s); return nil })
 	case wire.TypeStop:
-		return wire.Handle(f, func(s wire.Stop) error { a.post(eventStop{s.Grace}); return nil })
+		return wire.Handle(f, func(s wire.Stop) error {
+			a.procs.reap() // who has ended did so by itself
+			a.post(eventStop{s.Grace})
+			return nil
+		})
 	case wire.TypeSignal:
 		return wire.Handle(f, func(s wire.Signal) error { a.post(eventSignal{s.Number}); return nil })
+	case wire.TypeSuspend:
+		a.post(eventSuspend{})
+		return nil
+	case wire.TypeResume:
+		a.post(eventResume{})
+		return nil
 	case wire.TypeAbort:
-		return wire.Handle(f, func(m wire.Abort) error { a.relay.abort(m); return nil })
+		return wire.Handle(f, func(m wire.Abort) error {
+			a.procs.reap()
+			a.post(eventAborted{}) // before any rank can act on it
+			a.relay.abort(m)
+			return nil
+		})
 	case wire.TypeFenced:
 		return wire.Handle(f, func(m wire.Fence) error { a.relay.fenced(m); return nil })
 	case wire.TypeValue:

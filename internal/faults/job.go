@@ -1,13 +1,13 @@
 package faults
 
 import (
-	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -30,6 +30,12 @@ func (o *Output) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// Hold keeps the writer waiting until release is called, as a reader does that sleeps. Nobody may read meanwhile.
+func (o *Output) Hold() (release func()) {
+	o.mu.Lock()
+	return o.mu.Unlock
+}
+
 func (o *Output) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -46,9 +52,17 @@ type Job struct {
 	Cluster *lab.Cluster // nil: the job runs here
 	Home    string       // the launcher's; the caller's to remove
 
-	ended chan struct{}
-	at    time.Time // of the end
-	code  int
+	stdout *os.File // our end of its stdout
+	read   chan struct{}
+	ended  chan struct{}
+	began  time.Time
+	at     time.Time // of the end
+	code   int
+
+	canary  string // in the environment of all ranks, and nowhere else
+	sampled chan struct{}
+	used    usage
+	told    string // where the canary was seen
 }
 
 // Marks makes marks that no other job of this machine has. The zero value is ready.
@@ -61,7 +75,8 @@ func (m *Marks) next() string {
 // Start starts argv on the launcher's side of c (nil: here) with env added. "{config}" in an
 // argument stands for the cluster's ssh configuration.
 func (m *Marks) Start(ctx context.Context, c *lab.Cluster, env []string, argv ...string) (*Job, error) {
-	j := &Job{Mark: m.next(), Cluster: c, ended: make(chan struct{})}
+	j := &Job{Mark: m.next(), Cluster: c, canary: rand.Text() + rand.Text(),
+		ended: make(chan struct{}), sampled: make(chan struct{}), read: make(chan struct{})}
 	var err error
 	if j.Home, err = os.MkdirTemp("", "faults-home-"); err != nil {
 		return nil, err
@@ -78,20 +93,51 @@ func (m *Marks) Start(ctx context.Context, c *lab.Cluster, env []string, argv ..
 	if j.Cmd.Env == nil {
 		j.Cmd.Env = os.Environ()
 	}
-	j.Cmd.Env = append(append(j.Cmd.Env, j.Mark, "HOME="+j.Home), env...)
-	j.Cmd.Stdout, j.Cmd.Stderr = &j.Out, &j.Err
+	j.Cmd.Env = append(append(j.Cmd.Env, j.Mark, "FAULT_CANARY="+j.canary, "HOME="+j.Home), env...)
+	j.Cmd.Stderr = &j.Err
 	j.Cmd.WaitDelay = 5 * time.Second
-	if err := j.Cmd.Start(); err != nil {
+	if err := j.start(); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(j.Home))
 	}
+	j.began = time.Now()
 	go j.wait()
+	go j.sample()
 	return j, nil
 }
+
+// start starts the command with a pipe of ours as its stdout, so that we may close it.
+func (j *Job) start() error {
+	ours, theirs, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer theirs.Close()
+	j.stdout, j.Cmd.Stdout = ours, theirs
+	if err := j.Cmd.Start(); err != nil {
+		ours.Close()
+		return err
+	}
+	go func() {
+		defer close(j.read)
+		_, _ = io.Copy(&j.Out, ours)
+	}()
+	return nil
+}
+
+// CloseOutput ends the reader of the launcher's stdout, as "| head" does.
+func (j *Job) CloseOutput() { _ = j.stdout.Close() }
 
 func (j *Job) wait() {
 	defer close(j.ended)
 	err := j.Cmd.Wait()
 	j.at = time.Now()
+	select {
+	case <-j.read:
+	case <-time.After(5 * time.Second): // somebody else holds it
+		_ = j.stdout.Close()
+		<-j.read
+	}
+	_ = j.stdout.Close()
 	var exit *exec.ExitError
 	switch {
 	case err == nil, errors.Is(err, exec.ErrWaitDelay):
@@ -136,21 +182,30 @@ func (j *Job) Launcher() int { return j.Cmd.Process.Pid }
 func (j *Job) Processes(word string) []int {
 	var pids []int
 	for _, pid := range lab.Processes(j.Mark) {
-		if pid == j.Launcher() {
-			continue
-		}
-		line, _ := os.ReadFile(filepath.Join("/proc", fmt.Sprint(pid), "cmdline"))
-		if bytes.Contains(bytes.ReplaceAll(line, []byte{0}, []byte{' '}), []byte(word)) {
+		if pid != j.Launcher() && commandHas(pid, word) {
 			pids = append(pids, pid)
 		}
 	}
 	return pids
 }
 
+// On are the processes of a host that has processes of its own whose command line contains word.
+func (j *Job) On(host, word string) (pids []int) {
+	for _, pid := range j.Cluster.Inside(host) {
+		if commandHas(pid, word) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+func commandHas(pid int, word string) bool { return strings.Contains(command(pid), word) }
+
 // Close kills what is left of the job and removes its home.
 func (j *Job) Close() error {
 	_ = j.Cmd.Process.Kill()
 	<-j.ended
+	<-j.sampled
 	for _, pid := range lab.Processes(j.Mark) {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -22,6 +23,7 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "build gorun for the tests:", err)
 	} else {
+		_ = flag.Set("test.parallel", "8") // these tests wait more than they work
 		code = m.Run()
 	}
 	os.RemoveAll(dir)
@@ -32,7 +34,7 @@ func buildAll(dir string) error {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return err
 	}
-	for _, target := range []string{"../../cmd/gorun", "../../examples/..."} {
+	for _, target := range []string{"../../cmd/gorun", "../../examples/...", "./rank"} {
 		cmd := exec.Command("go", "build", "-trimpath", "-o", dir+"/", target)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {
@@ -58,6 +60,7 @@ func (b *bench) gorun(args ...string) (*Job, *Watch) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	watch := NewWatch(b.c)
+	watch.Alone = b.c != nil && len(b.c.Inside()) > 0
 	argv := []string{binary("gorun")}
 	if b.c != nil {
 		argv = append(argv, "-F", "{config}")

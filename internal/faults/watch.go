@@ -14,8 +14,13 @@ import (
 type Expect struct {
 	Codes []int         // the launcher's exit code is one of these
 	Cause string        // regular expression that the launcher's first line with "error:" matches; "": none is looked for
+	Also  string        // what further such lines match: consequences that are told as such; "": there are none
 	End   time.Duration // from the fault to the launcher's end, at most
 	Clean time.Duration // from the fault to the last process of the job, at most
+
+	Ranks    int  // that run internal/faults/rank without prefixes, so that their output can be judged; 0: others
+	Complete bool // all of their output is there
+	Torn     bool // it may end in a part of a line: the launcher itself was ended, or nobody reads
 }
 
 // Verdict is what became of it. As JSON it is one line of a campaign.
@@ -25,25 +30,55 @@ type Verdict struct {
 	Phase      string   `json:"phase,omitempty"`
 	Host       string   `json:"host,omitempty"`
 	Second     string   `json:"second,omitempty"` // another fault soon after
-	EndMS      int64    `json:"end_ms"`           // from the fault to the launcher's end
-	CleanMS    int64    `json:"clear_ms"`         // and to the job's last process
+	LastsMS    int64    `json:"lasts_ms,omitempty"`
+	GapMS      int64    `json:"gap_ms,omitempty"`
+	EndMS      int64    `json:"end_ms"`   // from the fault to the launcher's end
+	CleanMS    int64    `json:"clear_ms"` // and to the job's last process
 	Exit       int      `json:"exit"`
 	Cause      string   `json:"cause,omitempty"`
+	RSS        int      `json:"rss_kib"`              // the launcher's, at most
+	Missed     bool     `json:"missed,omitempty"`     // nobody was there for the fault to happen to
+	Patient    bool     `json:"patient,omitempty"`    // the ranks ignored SIGTERM, so that the end took the grace
+	Silent     bool     `json:"silent,omitempty"`     // nothing tells of the fault: it shows by what does not come
+	Passes     bool     `json:"passes,omitempty"`     // the fault went by, and the job with it to its own end
+	Judged     bool     `json:"judged,omitempty"`     // a cause had to be named
 	Violations []string `json:"violations,omitempty"` // "I1: 2 processes left: …"
+	Said       string   `json:"said,omitempty"`       // by the launcher, where something is broken
 }
 
 // Watch knows what was on the machine before a job.
 type Watch struct {
+	// Every is how often it looks for processes. Alone is set where the cluster has no other jobs: then every new process on its
+	// hosts is the job's, whatever it has become.
+	Every time.Duration
+	Alone bool
+
 	cluster *lab.Cluster
 	before  []string
+	running map[int]bool // on the hosts
 }
 
 // NewWatch looks at what there is. c is nil for jobs of this machine.
-func NewWatch(c *lab.Cluster) *Watch { return &Watch{c, residue(c)} }
+func NewWatch(c *lab.Cluster) *Watch {
+	w := &Watch{Every: 10 * time.Millisecond, cluster: c, before: residue(c), running: map[int]bool{}}
+	for _, pid := range w.onHosts() {
+		w.running[pid] = true
+	}
+	return w
+}
 
 // Judge waits for the job's end and that of its processes, in the time that e allows and a little
 // more, and tells which invariants the job broke. injected is when the fault happened.
 func (w *Watch) Judge(j *Job, injected time.Time, e Expect) Verdict {
+	v := w.judge(j, injected, e)
+	for _, thing := range w.residue(2 * time.Second) {
+		v.breaks("I4", "left behind: %s", thing)
+	}
+	return v
+}
+
+// judge is Judge without a look at what is left behind.
+func (w *Watch) judge(j *Job, injected time.Time, e Expect) Verdict {
 	var v Verdict
 	select {
 	case <-j.ended:
@@ -66,8 +101,11 @@ func (w *Watch) Judge(j *Job, injected time.Time, e Expect) Verdict {
 		v.breaks("I2", "exit code %d, not one of %v", v.Exit, e.Codes)
 	}
 	w.blame(&v, j, e)
-	for _, thing := range w.residue(2 * time.Second) {
-		v.breaks("I4", "left behind: %s", thing)
+	if e.Ranks > 0 && v.Exit != -1 {
+		v.Violations = append(v.Violations, CheckLines(j.Out.String(), e.Ranks, e.Complete, e.Torn)...)
+	}
+	if v.Exit != -1 {
+		w.inside(&v, j)
 	}
 	return v
 }
@@ -83,23 +121,72 @@ func (w *Watch) blame(v *Verdict, j *Job, e Expect) {
 	if len(causes) > 0 {
 		v.Cause = causes[0]
 	}
-	switch {
-	case e.Cause == "":
-	case len(causes) != 1:
-		v.breaks("I3", "%d lines name a cause: %q", len(causes), causes)
-	case !regexp.MustCompile(e.Cause).MatchString(causes[0]):
+	if e.Cause == "" {
+		return
+	}
+	if len(causes) == 0 {
+		v.breaks("I3", "no line names a cause: %q", j.Err.String())
+		return
+	}
+	if !regexp.MustCompile(e.Cause).MatchString(causes[0]) {
 		v.breaks("I3", "%q does not match %q", causes[0], e.Cause)
 	}
+	for _, line := range causes[1:] {
+		if e.Also == "" || !regexp.MustCompile(e.Also).MatchString(line) {
+			v.breaks("I3", "%q names a further cause, beside %q", line, causes[0])
+		}
+	}
+}
+
+// inside judges what the launcher used and whether it kept its secrets.
+func (w *Watch) inside(v *Verdict, j *Job) {
+	for _, where := range j.leaks() {
+		v.breaks("I7", "the secret is in %s", where)
+	}
+	hosts := 1
+	if w.cluster != nil {
+		hosts = len(w.cluster.Hosts)
+	}
+	v.RSS = j.used.RSS
+	v.Violations = append(v.Violations, j.used.over(hosts)...)
 }
 
 // awaitClean waits until the job has no process but the launcher, which has its own bound.
 func (w *Watch) awaitClean(j *Job, deadline time.Time) (left []int) {
 	for {
-		if left = j.Processes(""); len(left) == 0 || time.Now().After(deadline) {
+		if left = w.left(j); len(left) == 0 || time.Now().After(deadline) {
 			return left
 		}
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(w.Every)
 	}
+}
+
+// left are the job's processes other than its launcher.
+func (w *Watch) left(j *Job) []int {
+	if !w.Alone {
+		return j.Processes("")
+	}
+	var pids []int
+	for _, pid := range w.onHosts() {
+		if !w.running[pid] && pid != j.Launcher() && command(pid) != "" {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// onHosts are the processes on hosts that have a network of their own, other than sshd's, which have a life of their
+// own: a cut connection may keep them.
+func (w *Watch) onHosts() (pids []int) {
+	if w.cluster == nil {
+		return nil
+	}
+	for _, pid := range w.cluster.Inside() {
+		if w.running[pid] || !strings.HasPrefix(command(pid), "sshd: ") {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
 }
 
 // residue is what there is now and was not before, given a moment to go.

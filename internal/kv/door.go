@@ -12,11 +12,18 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
-// maxWait bounds one waiting GET; the rank asks again.
-const maxWait = time.Hour
+const (
+	maxWait    = time.Hour // of one GET; the rank asks again
+	headerTime = 5 * time.Second
+	bodyTime   = 10 * time.Second
+)
+
+// MaxRequests is how many requests of n ranks may be in a door at one time.
+func MaxRequests(n int) int { return 1024 + 8*n }
 
 // JobInfo is what GET /v1/job answers.
 type JobInfo struct {
@@ -48,11 +55,12 @@ var ErrAborted = errors.New("the job was aborted")
 // Door serves the ranks of one host over HTTP on loopback. A request is
 // answered only with one of the ranks' tokens.
 type Door struct {
-	listener net.Listener
-	server   *http.Server
-	backend  Backend
-	ranks    map[[sha256.Size]byte]JobInfo // by hash of the token, so that a look-up's time tells nothing
-	done     chan struct{}
+	addr    string
+	server  *http.Server
+	backend Backend
+	ranks   map[[sha256.Size]byte]JobInfo // by hash of the token, so that a look-up's time tells nothing
+	inside  atomic.Int64                  // requests that were let in
+	done    chan struct{}
 }
 
 // OpenDoor listens on a free port of 127.0.0.1 for ranks, given by token.
@@ -63,25 +71,28 @@ func OpenDoor(ranks map[string]JobInfo, backend Backend) (*Door, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the ranks' door on loopback: %w", err)
 	}
-	d := &Door{listener: listener, backend: backend, ranks: map[[sha256.Size]byte]JobInfo{}, done: make(chan struct{})}
+	d := &Door{addr: listener.Addr().String(), backend: backend, ranks: map[[sha256.Size]byte]JobInfo{}, done: make(chan struct{})}
 	for token, info := range ranks {
 		d.ranks[sha256.Sum256([]byte(token))] = info
 	}
 	d.server = &http.Server{
-		Handler:           d.routes(),
-		ReadHeaderTimeout: 5 * time.Second,
+		Handler:           d.admit(d.routes()),
+		ConnContext:       withGuest,
+		ReadHeaderTimeout: headerTime,
 		MaxHeaderBytes:    8 << 10,
-		ErrorLog:          log.New(io.Discard, "", 0),
+
+		DisableGeneralOptionsHandler: true, // it would answer strangers
+		ErrorLog:                     log.New(io.Discard, "", 0),
 	}
 	go func() {
 		defer close(d.done)
-		_ = d.server.Serve(listener) // ends with Close
+		_ = d.server.Serve(newGate(listener)) // ends with Close
 	}()
 	return d, nil
 }
 
 // Addr is the door's address, 127.0.0.1:port.
-func (d *Door) Addr() string { return d.listener.Addr().String() }
+func (d *Door) Addr() string { return d.addr }
 
 // Close ends every request and closes the door.
 func (d *Door) Close() {
@@ -89,31 +100,47 @@ func (d *Door) Close() {
 	<-d.done
 }
 
+// routes are what a rank may ask for.
 func (d *Door) routes() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /v1/job", d.admit(d.job))
-	mux.HandleFunc("POST /v1/fence/{name...}", d.admit(d.fence))
-	mux.HandleFunc("PUT /v1/kv/{key...}", d.admit(d.put))
-	mux.HandleFunc("GET /v1/kv/{key...}", d.admit(d.get))
-	mux.HandleFunc("GET /v1/abort", d.admit(d.abort))
-	mux.HandleFunc("POST /v1/lost", d.admit(d.lost))
+	handle := func(pattern string, serve func(w http.ResponseWriter, r *http.Request, rank JobInfo)) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			rank, _ := r.Context().Value(rankKey{}).(JobInfo)
+			serve(w, r, rank)
+		})
+	}
+	handle("GET /v1/job", d.job)
+	handle("POST /v1/fence/{name...}", d.fence)
+	handle("PUT /v1/kv/{key...}", d.put)
+	handle("GET /v1/kv/{key...}", d.get)
+	handle("GET /v1/abort", d.abort)
+	handle("POST /v1/lost", d.lost)
 	return mux
 }
 
-type rankHandler func(w http.ResponseWriter, r *http.Request, rank JobInfo)
+type rankKey struct{}
 
-// admit lets a request in whose token names a rank.
-func (d *Door) admit(next rankHandler) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+// admit lets a request in whose token names a rank, before anything else about it is looked at. To
+// all others there is one answer, whatever they ask for. The browser of a user is among them, whichever page
+// makes it ask: it names another host, or where it comes from.
+func (d *Door) admit(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		token, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 		rank, known := d.ranks[sha256.Sum256([]byte(token))]
-		if !known {
+		if !known || !bearer || r.Host != d.addr || r.Header.Get("Origin") != "" {
 			w.Header().Set("Connection", "close")
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now()) // the body is not waited for
 			w.WriteHeader(http.StatusUnauthorized)
 			return
 		}
-		next(w, r, rank)
-	}
+		proven(r.Context())
+		defer d.inside.Add(-1)
+		if d.inside.Add(1) > int64(MaxRequests(len(d.ranks))) {
+			http.Error(w, "too many requests at one time", http.StatusServiceUnavailable)
+			return
+		}
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), rankKey{}, rank)))
+	})
 }
 
 func (d *Door) job(w http.ResponseWriter, _ *http.Request, rank JobInfo) { writeJSON(w, rank) }
@@ -205,6 +232,8 @@ func (d *Door) gone(w http.ResponseWriter) {
 
 // body reads a request body of at most limit bytes, or answers the request.
 func body(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, bool) {
+	clock := http.NewResponseController(w)
+	_ = clock.SetReadDeadline(time.Now().Add(bodyTime))
 	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	var tooLarge *http.MaxBytesError
 	switch {
@@ -213,6 +242,7 @@ func body(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, bool) {
 	case err != nil:
 		http.Error(w, "body cut short", http.StatusBadRequest)
 	default:
+		_ = clock.SetReadDeadline(time.Time{}) // or the end of the time would look like the rank's end
 		return data, true
 	}
 	return nil, false

@@ -2,6 +2,7 @@ package kv
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -91,7 +92,7 @@ func newBackend(size int) *backend {
 		aborted: make(chan struct{}), lost: make(chan string, 1)}
 }
 
-func (b *backend) Fence(_ context.Context, name string, rank int, value []byte) ([][]byte, error) {
+func (b *backend) Fence(ctx context.Context, name string, rank int, value []byte) ([][]byte, error) {
 	b.mu.Lock()
 	c := b.waiting[name]
 	if c == nil {
@@ -117,6 +118,8 @@ func (b *backend) Fence(_ context.Context, name string, rank int, value []byte) 
 		return values, nil
 	case <-b.aborted:
 		return nil, ErrAborted
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
 }
 
@@ -128,7 +131,10 @@ func (b *backend) Get(ctx context.Context, key string, wait time.Duration) ([]by
 	return v, ok, nil
 }
 func (b *backend) Lost(by, rank int, cause string) {
-	b.lost <- fmt.Sprintf("%d lost %d: %s", by, rank, cause)
+	select {
+	case b.lost <- fmt.Sprintf("%d lost %d: %s", by, rank, cause):
+	default: // enough for any test
+	}
 }
 func (b *backend) Aborted() <-chan struct{} { return b.aborted }
 func (b *backend) AbortInfo() []byte        { return []byte(`{"rank":1}`) }
@@ -272,10 +278,10 @@ func FuzzDoor(f *testing.F) {
 	f.Add("PUT", "kv/a", "body", "token0")
 	f.Add("POST", "lost", `{"rank":1}`, "token1")
 	f.Add("GET", "kv/%2e%2e/x?wait=-1s", "", "")
-	b := newBackend(1)
-	d := &Door{backend: b, ranks: map[[32]byte]JobInfo{}}
-	handler := d.routes()
 	f.Fuzz(func(t *testing.T, method, path, body, token string) {
+		b := newBackend(1)
+		d := &Door{addr: "door", backend: b, ranks: map[[32]byte]JobInfo{sha256.Sum256([]byte("secret")): {Size: 1}}}
+		handler := d.admit(d.routes())
 		req, err := http.NewRequest(method, "http://door/v1/"+path, strings.NewReader(body))
 		if err != nil {
 			t.Skip()
@@ -283,11 +289,22 @@ func FuzzDoor(f *testing.F) {
 		req.Header.Set("Authorization", "Bearer "+token)
 		w := &recorder{header: http.Header{}}
 		handler.ServeHTTP(w, req)
-		if w.code == 0 || w.code == 200 || w.code == 204 {
-			t.Fatalf("%s %s answered %d to a stranger", method, path, w.code)
+		if w.code != 401 || w.wrote > 0 {
+			t.Fatalf("%s %s answered %d to a stranger, and %d bytes", method, path, w.code, w.wrote)
 		}
 		if len(b.store.values) != 0 {
 			t.Fatal("a stranger changed the store")
+		}
+		req.Header.Set("Authorization", "Bearer secret")
+		req.Body, req.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Millisecond) // some requests wait for ever
+		defer cancel()
+		w = &recorder{header: http.Header{}}
+		handler.ServeHTTP(w, req.WithContext(ctx))
+		switch w.code {
+		case 0, 200, 204, 307, 308, 301, 400, 404, 405, 409, 413, 503, 507:
+		default:
+			t.Fatalf("%s %s answered %d to a rank", method, path, w.code)
 		}
 	})
 }
@@ -295,8 +312,9 @@ func FuzzDoor(f *testing.F) {
 type recorder struct {
 	header http.Header
 	code   int
+	wrote  int
 }
 
 func (r *recorder) Header() http.Header         { return r.header }
 func (r *recorder) WriteHeader(code int)        { r.code = code }
-func (r *recorder) Write(p []byte) (int, error) { return len(p), nil }
+func (r *recorder) Write(p []byte) (int, error) { r.wrote += len(p); return len(p), nil }

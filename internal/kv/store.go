@@ -11,6 +11,8 @@ const (
 	MaxKey   = 1 << 10
 	MaxValue = 1 << 20
 	maxBytes = 256 << 20
+
+	entryCost = 256 // what a key costs beside its bytes, about
 )
 
 // Store maps keys to values. Safe for concurrent use.
@@ -18,12 +20,19 @@ type Store struct {
 	mu     sync.Mutex
 	values map[string][]byte
 	bytes  int
-	waits  map[string]chan struct{} // closed when the key is put
+	limit  int              // of bytes
+	waits  map[string]*wait // for keys that are not there
+}
+
+// wait is for one key.
+type wait struct {
+	put     chan struct{} // closed when the key is
+	waiting int
 }
 
 // NewStore returns an empty Store.
 func NewStore() *Store {
-	return &Store{values: map[string][]byte{}, waits: map[string]chan struct{}{}}
+	return &Store{values: map[string][]byte{}, limit: maxBytes, waits: map[string]*wait{}}
 }
 
 // Put stores value under key, over any earlier one. The value is kept, not copied.
@@ -35,15 +44,15 @@ func (s *Store) Put(key string, value []byte) error {
 	defer s.mu.Unlock()
 	grown := s.bytes + len(value) - len(s.values[key])
 	if _, known := s.values[key]; !known {
-		grown += len(key)
+		grown += len(key) + entryCost
 	}
-	if grown > maxBytes {
-		return fmt.Errorf("put %.40q: the job's store is full (%d bytes)", key, maxBytes)
+	if grown > s.limit {
+		return fmt.Errorf("put %.40q: the job's store is full (%d keys, %d bytes)", key, len(s.values), s.bytes)
 	}
 	s.bytes = grown
 	s.values[key] = value
-	if c := s.waits[key]; c != nil {
-		close(c)
+	if w := s.waits[key]; w != nil {
+		close(w.put)
 		delete(s.waits, key)
 	}
 	return nil
@@ -55,19 +64,31 @@ func (s *Store) Get(ctx context.Context, key string) (value []byte, found bool) 
 	for {
 		s.mu.Lock()
 		value, found = s.values[key]
-		c := s.waits[key]
-		if !found && c == nil {
-			c = make(chan struct{})
-			s.waits[key] = c
+		if found || ctx.Err() != nil {
+			s.mu.Unlock()
+			return value, found
 		}
+		w := s.waits[key]
+		if w == nil {
+			w = &wait{put: make(chan struct{})}
+			s.waits[key] = w
+		}
+		w.waiting++
 		s.mu.Unlock()
-		if found {
-			return value, true
-		}
 		select {
-		case <-c:
+		case <-w.put:
 		case <-ctx.Done():
+			s.forget(key, w)
 			return nil, false
 		}
+	}
+}
+
+// forget ends one wait. What nobody waits for any more is not kept.
+func (s *Store) forget(key string, w *wait) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w.waiting--; w.waiting == 0 && s.waits[key] == w {
+		delete(s.waits, key)
 	}
 }

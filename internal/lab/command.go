@@ -52,20 +52,26 @@ func (c *Cluster) enter(ctx context.Context, h *Host, argv []string) *exec.Cmd {
 
 // Children returns the processes whose parent is pid.
 func Children(pid int) []int {
-	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	entries, _ := os.ReadDir("/proc")
 	var found []int
-	for _, file := range stats {
-		text, _ := os.ReadFile(file)
-		// The name stands in parentheses and may hold anything, parentheses too.
-		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-		if len(fields) < 2 || fields[1] != strconv.Itoa(pid) {
-			continue
-		}
-		if child, err := strconv.Atoi(filepath.Base(filepath.Dir(file))); err == nil {
+	for _, e := range entries {
+		if child, err := strconv.Atoi(e.Name()); err == nil && parent(child) == pid {
 			found = append(found, child)
 		}
 	}
 	return found
+}
+
+// parent is a process's parent, or 0.
+func parent(pid int) int {
+	text, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	// The name stands in parentheses and may hold anything, parentheses too.
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	if len(fields) < 2 {
+		return 0
+	}
+	ppid, _ := strconv.Atoi(fields[1])
+	return ppid
 }
 
 // firstChild is the host's init, child of the unshare that made the host.

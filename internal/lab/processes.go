@@ -37,3 +37,36 @@ func carries(proc, mark string) bool {
 	}
 	return false
 }
+
+// Inside returns the processes that run in the networks of hosts made by [Namespaces], f0 among them, whatever they made of
+// their names, parents, sessions and environments; without hosts named, in any of them.
+func (c *Cluster) Inside(hosts ...string) []int {
+	if c.launch == nil {
+		return nil
+	}
+	if len(hosts) == 0 {
+		hosts = append(hosts, c.launch.Name)
+		for _, h := range c.Hosts {
+			hosts = append(hosts, h.Name)
+		}
+	}
+	nets := map[string]bool{}
+	for _, name := range hosts {
+		net, err := os.Readlink(filepath.Join("/proc", strconv.Itoa(c.Host(name).holder), "ns/net"))
+		nets[net] = err == nil
+	}
+	entries, _ := os.ReadDir("/proc")
+	var pids []int
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || pid == c.launch.holder {
+			continue
+		}
+		net, err := os.Readlink(filepath.Join("/proc", e.Name(), "ns/net"))
+		// f0 has no init: orphans there become others' children, and what its keeper starts is the keeper's.
+		if err == nil && nets[net] && parent(pid) != c.launch.holder {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}

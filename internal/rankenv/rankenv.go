@@ -35,6 +35,8 @@ type Rank struct {
 	Agent string // the agent's door, host:port on loopback
 	Token string // secret that names this rank at the door; never in argv or logs
 
+	Encrypt bool // what ranks send each other over networks
+
 	// Shares are the numbers of ranks of the job's programs, in the order of the ranks. Environ takes
 	// an empty list for one program.
 	Shares []int
@@ -80,11 +82,17 @@ func (r Rank) Environ() []string {
 		"OMPI_COMM_WORLD_LOCAL_SIZE=" + n(r.LocalSize),
 	}
 	env = append(env, r.programs()...)
+	if r.Encrypt {
+		env = append(env, Encrypt+"=1")
+	}
 	if r.MasterAddr != "" {
 		env = append(env, "MASTER_ADDR="+r.MasterAddr, "MASTER_PORT="+n(r.MasterPort))
 	}
 	return env
 }
+
+// Encrypt is set to 1 where ranks encrypt what they send each other over networks.
+const Encrypt = "GORUN_ENCRYPT"
 
 // programs are Open MPI's variables about the programs of a job. Lists have spaces between their numbers.
 func (r Rank) programs() []string {
@@ -165,6 +173,13 @@ func FromEnviron(lookup func(string) (string, bool)) (r Rank, ok bool, err error
 	if len(errs) == 0 && (r.Rank < 0 || r.Size < 1 || r.Rank >= r.Size) {
 		errs = append(errs, fmt.Sprintf("GORUN_RANK=%d does not fit GORUN_SIZE=%d", r.Rank, r.Size))
 	}
+	switch v, _ := lookup(Encrypt); v {
+	case "", "0":
+	case "1":
+		r.Encrypt = true
+	default: // in doubt nothing must travel in the clear
+		errs = append(errs, fmt.Sprintf("%s=%q is neither 0 nor 1", Encrypt, v))
+	}
 	r.Addrs = r.candidates()
 	if list, _ := lookup("GORUN_ADDRS"); list != "" {
 		var err error
@@ -189,7 +204,7 @@ func Stale(name string) bool {
 		"HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE",
 		"HOROVOD_CROSS_RANK", "HOROVOD_CROSS_SIZE", "HOROVOD_HOSTNAME",
 		"GORUN_JOB_ID", "GORUN_EPOCH", "GORUN_RANK", "GORUN_SIZE", "GORUN_LOCAL_RANK", "GORUN_LOCAL_SIZE",
-		"GORUN_CROSS_RANK", "GORUN_CROSS_SIZE", "GORUN_HOSTNAME", "GORUN_ADDR", "GORUN_ADDRS", "GORUN_AGENT", "GORUN_TOKEN",
+		"GORUN_CROSS_RANK", "GORUN_CROSS_SIZE", "GORUN_HOSTNAME", "GORUN_ADDR", "GORUN_ADDRS", "GORUN_AGENT", "GORUN_TOKEN", "GORUN_GUARD", Encrypt,
 		"OMPI_NUM_APP_CTX", "OMPI_APP_CTX_NUM_PROCS", "OMPI_FIRST_RANKS",
 		"SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_GTIDS",
 		"MPI_LOCALRANKID", "MPI_LOCALNRANKS":

@@ -5,6 +5,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/gorun/gorun/ssh"
 )
@@ -41,6 +44,17 @@ func (e *UnreachableError) Temporary() bool {
 		"does not have a host assigned", "container not found", "ContainerCreating", // kubectl
 	}
 	return slices.ContainsFunc(signs, func(sign string) bool { return strings.Contains(e.Said, sign) })
+}
+
+// KilledError says that the program was killed on this machine. What became of the command is not known.
+type KilledError struct {
+	Program string
+	Host    string
+	Signal  syscall.Signal
+}
+
+func (e *KilledError) Error() string {
+	return fmt.Sprintf("the %s to %s was killed by signal %d (%s) on this machine", e.Program, e.Host, int(e.Signal), unix.SignalName(e.Signal))
 }
 
 // NoStdinError says that the program reaches the host, but that commands there find

@@ -18,6 +18,8 @@ const (
 	// drainTime is how long its output may be held open by what it left behind, such as
 	// the master of ssh's ControlPersist.
 	drainTime = 2 * time.Second
+	// sshFailed is the exit status of ssh when the connection failed, not the command.
+	sshFailed = 255
 )
 
 // Run runs argv on the host and returns when the program has ended, with its exit
@@ -70,5 +72,20 @@ func (h *Host) Run(ctx context.Context, argv []string, stdin io.Reader, stdout, 
 	case err == nil || errors.Is(err, exec.ErrWaitDelay):
 		return nil
 	}
-	return fmt.Errorf("%s: %w", filepath.Base(program), err)
+	return h.ended(err)
+}
+
+// ended tells the end of the program itself from that of the command, where it can.
+func (h *Host) ended(err error) error {
+	name := filepath.Base(h.config.Argv[0])
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+			return &KilledError{Program: name, Host: h.config.Host, Signal: status.Signal()}
+		}
+		if h.BySSH() && exit.ExitCode() == sshFailed {
+			return fmt.Errorf("%s: exit status %d: its connection failed, or the command was killed", name, sshFailed)
+		}
+	}
+	return fmt.Errorf("%s: %w", name, err)
 }

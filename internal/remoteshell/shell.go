@@ -100,6 +100,9 @@ func (h *Host) Put(ctx context.Context, path string, mode fs.FileMode, r io.Read
 	return nil
 }
 
+// BySSH reports whether the program is ssh, so that SSH_CONNECTION on the host is of this connection.
+func (h *Host) BySSH() bool { return filepath.Base(h.config.Argv[0]) == "ssh" }
+
 // Close does nothing: every command has a program of its own, which ends with it.
 func (h *Host) Close() error { return nil }
 

@@ -49,13 +49,17 @@ const (
 	TypeValue                     // L: Value, answers Get
 	TypeFence                     // A: Fence, the values of this host's ranks
 	TypeFenced                    // L: Fence, the values of all ranks
-	TypeDone                      // A: every rank is gone and all output is sent
+	TypeDone                      // A: Done, or nothing: every rank is gone, as far as it can be, and all output is sent
+	TypeSuspend                   // L: the launcher will stand still: ranks are to, and silence means nothing
+	TypeResume                    // L: it goes on
+	TypeSuspended                 // A: the ranks stand still
 	typeEnd
 )
 
 func (t Type) String() string {
 	names := [...]string{"hello", "heartbeat", "job", "ready", "refuse", "start", "output", "stdin", "credit", "exit",
-		"stop", "signal", "abort", "lost", "put", "get", "value", "fence", "fenced", "done"}
+		"stop", "signal", "abort", "lost", "put", "get", "value", "fence", "fenced", "done",
+		"suspend", "resume", "suspended"}
 	if t == 0 || t >= typeEnd {
 		return fmt.Sprintf("type %d", uint8(t))
 	}

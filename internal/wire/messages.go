@@ -62,6 +62,9 @@ type Job struct {
 	// Grace is the time between TERM and KILL when the agent must stop by itself.
 	Grace   time.Duration
 	Binding Binding
+	Encrypt bool `json:",omitempty"` // what ranks send each other over networks
+	// SSH says that the launcher came by SSH, so that SSH_CONNECTION is of the agent's own connection.
+	SSH bool `json:",omitempty"`
 }
 
 // Program is what some of a host's ranks run.
@@ -83,6 +86,8 @@ type Rank struct {
 type Ready struct {
 	FreePort int // a port that was free on this host, for MASTER_PORT
 	Places   []Place
+	// Contained says what keeps the ranks and all that they start together, in words.
+	Contained string `json:",omitempty"`
 }
 
 // Refuse says why it cannot. Code is the exit code gorun should end with.
@@ -106,6 +111,7 @@ type Exit struct {
 	Signal  int           `json:",omitempty"` // signal that ended it
 	Core    bool          `json:",omitempty"`
 	Stopped bool          `json:",omitempty"` // the agent had signalled it before it ended
+	Aborted bool          `json:",omitempty"` // it had been told to abort before it ended
 	At      time.Duration // agent's monotonic clock, same as in heartbeats
 	// Start failures: errno text, with Code 126 or 127.
 	Failed string `json:",omitempty"`
@@ -128,6 +134,22 @@ const (
 	MemoryOfGroup OutOfMemory = "cgroup"   // a cgroup's limit was reached
 	MemoryLikely  OutOfMemory = "probably" // the host's, and whom the kernel killed is not known
 )
+
+// Done is an agent's last word. Without a payload nothing is left.
+type Done struct {
+	// Unkillable are processes that SIGKILL did not end, at most MaxUnkillable.
+	Unkillable []Process `json:",omitempty"`
+}
+
+// MaxUnkillable is the most processes that a done tells of.
+const MaxUnkillable = 64
+
+// Process is a process of a host.
+type Process struct {
+	PID   int
+	Name  string
+	State string // a letter as in proc(5): D waits in the kernel
+}
 
 // Stop ends the job on a host: TERM to every rank's process group, KILL to all
 // that is left after Grace.

@@ -186,6 +186,16 @@ func TestPreambleIsFoundBehindAnyNoise(t *testing.T) {
 	}
 }
 
+// The line of another launch, or of somebody who guesses, is noise.
+func TestPreambleOfAnotherNonceIsNoise(t *testing.T) {
+	for _, nonce := range []string{"", "one", "onetw", "onetwo ", "ONETWO", "two"} {
+		var noise *NoiseError
+		if _, err := FindPreamble(bytes.NewReader(Preamble(nonce)), "onetwo"); !errors.As(err, &noise) {
+			t.Errorf("the preamble of %q was taken for ours: %v", nonce, err)
+		}
+	}
+}
+
 func TestMissingPreambleShowsWhatCame(t *testing.T) {
 	var noisy *NoiseError
 	_, err := FindPreamble(strings.NewReader("sh: 1: gorun: not found\n"), "n")

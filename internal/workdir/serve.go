@@ -65,6 +65,9 @@ func (s *server) serve(base string) error {
 	if err := os.MkdirAll(base, 0o700); err != nil {
 		return err
 	}
+	if err := trusted(base); err != nil {
+		return err
+	}
 	root, err := os.OpenRoot(base)
 	if err != nil {
 		return err

@@ -43,6 +43,8 @@ func (c *rankProcess) repeat(args []string) string {
 }
 
 // A killed rank is an error at all others soon, whatever they are doing.
+//
+// It is R16 of the fault matrix.
 func TestKilledRank(t *testing.T) {
 	for _, call := range []string{"allreduce", "reduce", "reduce-scatter", "all-gather", "broadcast", "swap", "barrier"} {
 		for victim := range 3 {
@@ -135,6 +137,8 @@ func (f fenced) broken() bool {
 
 // A peer that writes anything anywhere in the shared memory may spoil results and
 // make calls fail. It crashes nobody, and makes nobody write past a result.
+//
+// It is R15 of the fault matrix.
 func TestScribblingPeer(t *testing.T) {
 	for seed := range uint64(4) {
 		var broken atomic.Bool

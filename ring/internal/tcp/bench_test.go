@@ -50,29 +50,12 @@ func (w *twosome) time(b *testing.B, n int) time.Duration {
 	return time.Since(start) / time.Duration(n)
 }
 
-func rawPair(b *testing.B) [2]net.Conn {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer l.Close()
-	first, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		b.Fatal(err)
-	}
-	second, err := l.Accept()
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { first.Close(); second.Close() })
-	return [2]net.Conn{first, second}
-}
-
 // rawSwap is what sockets can do: both ends send and receive so many bytes at the
 // same time, by the means of package net, and nothing is done to the bytes. A swap
 // that fits into the sockets needs one goroutine at each end, others two.
 func rawSwap(b *testing.B, size int) *twosome {
-	ends := rawPair(b)
+	dialed, accepted := rawPair(b)
+	ends := [2]net.Conn{dialed, accepted}
 	var out, in [2][]byte
 	for end := range out {
 		out[end], in[end] = make([]byte, size), make([]byte, size)
@@ -107,7 +90,11 @@ func rawSwap(b *testing.B, size int) *twosome {
 }
 
 func flows(b *testing.B, stripes int, of func(rank int) *flow.Flow) *twosome {
-	nets := world(b, 2, stripes)
+	return guardedFlows(b, Plain, stripes, of)
+}
+
+func guardedFlows(b *testing.B, guard Guard, stripes int, of func(rank int) *flow.Flow) *twosome {
+	nets := guard.world(b, 2, stripes)
 	linkUp(b, nets)
 	both := [2]*flow.Flow{of(0), of(1)}
 	return newTwosome(b, func(rank int) error { return nets[rank].Run(both[rank]) })
@@ -169,5 +156,19 @@ func BenchmarkFlowBesideRaw(b *testing.B) {
 				rawSwap(b, size), flows(b, 1, sum), flows(b, 2, sum),
 			})
 		})
+	}
+}
+
+// BenchmarkGuards compares flows whose bytes travel as they are with those that are
+// checked and encrypted.
+func BenchmarkGuards(b *testing.B) {
+	for _, size := range []int{8, 64 << 10, 1 << 20, 16 << 20} {
+		for _, stripes := range []int{1, 2} {
+			b.Run(fmt.Sprintf("%dKiB/streams=%d", size>>10, stripes), func(b *testing.B) {
+				sum := func(rank int) *flow.Flow { return allreduce(rank, make([]byte, size), make([]byte, size)) }
+				contestants := []*twosome{guardedFlows(b, Plain, stripes, sum), guardedFlows(b, Checked, stripes, sum), guardedFlows(b, Encrypted, stripes, sum)}
+				beside(b, min(200, max(1, 4<<20/size)), []string{"plain", "checked", "encrypted"}, contestants)
+			})
+		}
 	}
 }

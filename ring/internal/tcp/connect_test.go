@@ -17,7 +17,7 @@ import (
 func meet(t testing.TB, rank int, addrs [][]netip.AddrPort) *Net {
 	t.Helper()
 	n := open(t, 1)
-	if err := n.Meet(identity(rank, len(addrs)), addrs); err != nil {
+	if err := n.Meet(identity(rank, len(addrs)), peersAt(addrs)); err != nil {
 		t.Fatal(err)
 	}
 	return n
@@ -72,13 +72,13 @@ func TestMeetErrors(t *testing.T) {
 	if err := n.Connect(testContext(t), nil); err == nil {
 		t.Error("connected before the ranks met")
 	}
-	if err := n.Meet(identity(0, 2), make([][]netip.AddrPort, 1)); err == nil {
+	if err := n.Meet(identity(0, 2), make([]Peer, 1)); err == nil {
 		t.Error("met 1 rank of 2")
 	}
-	if err := n.Meet(identity(0, 1), make([][]netip.AddrPort, 1)); err != nil {
+	if err := n.Meet(identity(0, 1), make([]Peer, 1)); err != nil {
 		t.Error(err)
 	}
-	if err := n.Meet(identity(0, 1), make([][]netip.AddrPort, 1)); err == nil {
+	if err := n.Meet(identity(0, 1), make([]Peer, 1)); err == nil {
 		t.Error("met twice")
 	}
 	for _, stripes := range []int{-1, 0, MaxStripes + 1} {
@@ -121,19 +121,19 @@ func TestCandidateAddresses(t *testing.T) {
 	other := open(t, 1)
 	stranger := identity(1, 2)
 	stranger.Job = "other"
-	if err := other.Meet(stranger, make([][]netip.AddrPort, 2)); err != nil {
+	if err := other.Meet(stranger, make([]Peer, 2)); err != nil {
 		t.Fatal(err)
 	}
 	wrong := map[string]netip.AddrPort{"dead": closed.Addrs()[0], "mute": plain(mute.Addr()), "another job": other.Addrs()[0]}
 	for name, addr := range wrong {
 		t.Run(name, func(t *testing.T) {
 			one := open(t, 2)
-			if err := one.Meet(identity(1, 2), make([][]netip.AddrPort, 2)); err != nil {
+			if err := one.Meet(identity(1, 2), make([]Peer, 2)); err != nil {
 				t.Fatal(err)
 			}
 			zero := open(t, 2)
 			candidates := append([]netip.AddrPort{addr, addr}, one.Addrs()...)
-			if err := zero.Meet(identity(0, 2), [][]netip.AddrPort{nil, candidates}); err != nil {
+			if err := zero.Meet(identity(0, 2), peersAt([][]netip.AddrPort{nil, candidates})); err != nil {
 				t.Fatal(err)
 			}
 			start := time.Now()
@@ -153,7 +153,7 @@ func TestManyGoodAddresses(t *testing.T) {
 	}
 	zero := open(t, 1)
 	addrs := [][]netip.AddrPort{zero.Addrs(), one.Addrs()}
-	if err := errors.Join(one.Meet(identity(1, 2), addrs), zero.Meet(identity(0, 2), addrs)); err != nil {
+	if err := errors.Join(one.Meet(identity(1, 2), peersAt(addrs)), zero.Meet(identity(0, 2), peersAt(addrs))); err != nil {
 		t.Fatal(err)
 	}
 	linkUp(t, []*Net{zero, one})
@@ -171,7 +171,7 @@ func TestIPv6(t *testing.T) {
 	nets := []*Net{open(t, 2, six), open(t, 2, six)}
 	addrs := [][]netip.AddrPort{nets[0].Addrs(), nets[1].Addrs()}
 	for rank, n := range nets {
-		if err := errors.Join(n.Meet(identity(rank, 2), addrs), ctx.Err()); err != nil {
+		if err := errors.Join(n.Meet(identity(rank, 2), peersAt(addrs)), ctx.Err()); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -36,7 +36,7 @@ func TestRankProcess(t *testing.T) {
 	}
 	addrs := [][]netip.AddrPort{n.Addrs(), n.Addrs()}
 	addrs[1-rank] = []netip.AddrPort{netip.MustParseAddrPort(strings.TrimSpace(text))}
-	if err := n.Meet(identity(rank, 2), addrs); err != nil {
+	if err := n.Meet(identity(rank, 2), peersAt(addrs)); err != nil {
 		t.Fatal(err)
 	}
 	size := 1 << 20

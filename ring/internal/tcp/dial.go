@@ -27,8 +27,8 @@ type dialer struct {
 // its addresses answers as that rank, the others there too. It tries until ctx ends:
 // the rank may be flooded by strangers, or the network slow to let the first
 // packets through.
-func (d *dialer) dial(ctx context.Context, rank int, addrs []netip.AddrPort) ([]*net.TCPConn, error) {
-	conns := make([]*net.TCPConn, d.shaker.stripes)
+func (d *dialer) dial(ctx context.Context, rank int, addrs []netip.AddrPort) ([]*line, error) {
+	conns := make([]*line, d.shaker.stripes)
 	errs := make([]error, len(conns))
 	var at netip.AddrPort
 	conns[0], at, errs[0] = d.race(ctx, rank, addrs)
@@ -53,7 +53,7 @@ func (d *dialer) dial(ctx context.Context, rank int, addrs []netip.AddrPort) ([]
 	return conns, nil
 }
 
-func closeAll(conns []*net.TCPConn) {
+func closeAll(conns []*line) {
 	for _, conn := range conns {
 		if conn != nil {
 			conn.Close()
@@ -65,7 +65,7 @@ func closeAll(conns []*net.TCPConn) {
 // has failed once, or has had [stagger] for itself; from then on it is tried until
 // one of them wins. Private addresses may lead to another machine than was meant:
 // that one cannot do the handshake.
-func (d *dialer) race(ctx context.Context, rank int, addrs []netip.AddrPort) (*net.TCPConn, netip.AddrPort, error) {
+func (d *dialer) race(ctx context.Context, rank int, addrs []netip.AddrPort) (*line, netip.AddrPort, error) {
 	if len(addrs) == 0 {
 		return nil, netip.AddrPort{}, errNowhere
 	}
@@ -74,7 +74,7 @@ func (d *dialer) race(ctx context.Context, rank int, addrs []netip.AddrPort) (*n
 	var (
 		racing sync.WaitGroup
 		mu     sync.Mutex
-		won    *net.TCPConn
+		won    *line
 		where  netip.AddrPort
 	)
 	errs := make([]error, len(addrs))
@@ -143,7 +143,7 @@ func await(ctx context.Context, turn <-chan struct{}) bool {
 
 // insist dials one address until it works or ctx ends. After each failure it calls
 // failed, if there is one. It returns the error of the last try.
-func (d *dialer) insist(ctx context.Context, rank, stripe int, addr netip.AddrPort, failed func()) (*net.TCPConn, error) {
+func (d *dialer) insist(ctx context.Context, rank, stripe int, addr netip.AddrPort, failed func()) (*line, error) {
 	var last error
 	pause := 10 * time.Millisecond
 	for {
@@ -167,14 +167,14 @@ func (d *dialer) insist(ctx context.Context, rank, stripe int, addr netip.AddrPo
 }
 
 // once makes one connection and proves who is at both ends of it.
-func (d *dialer) once(ctx context.Context, rank, stripe int, addr netip.AddrPort) (*net.TCPConn, error) {
+func (d *dialer) once(ctx context.Context, rank, stripe int, addr netip.AddrPort) (*line, error) {
 	dialer := net.Dialer{Timeout: shakeTimeout, Control: d.cfg.control(d.here(addr.Addr()))}
 	dialer.SetMultipathTCP(false)
 	c, err := dialer.DialContext(ctx, "tcp", addr.String())
 	if err != nil {
 		return nil, err
 	}
-	conn := c.(*net.TCPConn)
+	conn := &line{TCPConn: c.(*net.TCPConn)}
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	err = conn.SetDeadline(time.Now().Add(shakeTimeout))
 	if err == nil {
@@ -186,6 +186,7 @@ func (d *dialer) once(ctx context.Context, rank, stripe int, addr netip.AddrPort
 	if err == nil {
 		err = conn.SetDeadline(time.Time{})
 	}
+	conn.detach()
 	if err != nil {
 		conn.Close()
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {

@@ -66,7 +66,7 @@ func (n *Net) hark(sign *flow.Sign, f *flow.Flow) error {
 		if l == nil || l.rank == f.From {
 			continue
 		}
-		theirs, noted, ok := peek(l.sockets[0].fd)
+		theirs, noted, ok := peek(&l.sockets[0])
 		if !ok {
 			continue
 		}
@@ -110,7 +110,7 @@ func (n *Net) tell(l *link, f *flow.Flow) error {
 	l.noted = n.flows
 	text := *f.Sign
 	text[mark] = note
-	sent, err := unix.SendmsgN(l.sockets[0].fd, text[:], nil, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+	sent, err := l.sockets[0].note(text[:])
 	switch {
 	case err == unix.EAGAIN:
 		return nil // it does not read, so it will not wait for this either
@@ -125,9 +125,9 @@ func (n *Net) tell(l *link, f *flow.Flow) error {
 
 // peek returns the sign that has come on a connection, and whether it is a note, and
 // leaves it there.
-func peek(fd int) (theirs *flow.Sign, noted, ok bool) {
+func peek(s *socket) (theirs *flow.Sign, noted, ok bool) {
 	theirs = new(flow.Sign)
-	n, _, err := unix.Recvfrom(fd, theirs[:], unix.MSG_DONTWAIT|unix.MSG_PEEK)
+	n, err := s.peek(theirs[:])
 	if err != nil || n < len(theirs) {
 		return nil, false, false
 	}

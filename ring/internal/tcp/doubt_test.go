@@ -24,8 +24,8 @@ func compareNumbered(mine, theirs *flow.Sign) Relation {
 	return Together
 }
 
-func doubters(t *testing.T, size int) []*Net {
-	nets := world(t, size, 1)
+func (g Guard) doubters(t *testing.T, size int) []*Net {
+	nets := g.world(t, size, 1)
 	for _, n := range nets {
 		n.cfg.Compare = compareNumbered
 	}
@@ -35,70 +35,74 @@ func doubters(t *testing.T, size int) []*Net {
 // Everybody waits for the next one and sends nothing, but the last one is in another
 // call. Whoever finds out first makes the others end.
 func TestRanksInDifferentCallsFindOut(t *testing.T) {
-	tests := map[string]*flow.Sign{"clash": numbered(5, 2), "earlier": numbered(4, 1), "later": numbered(6, 1)}
-	for name, odd := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			const size = 4
-			nets := doubters(t, size)
-			for _, to := range []int{1, 2, 3} { // all are linked
-				for from := range size {
-					run(t, []*Net{nets[from], nets[(from+to)%size]}, []*flow.Flow{
-						{Sign: numbered(1, 1), To: (from + to) % size, From: flow.None},
-						{Sign: numbered(1, 1), To: flow.None, From: from},
-					})
+	onEveryGuard(t, func(t *testing.T, guard Guard) {
+		tests := map[string]*flow.Sign{"clash": numbered(5, 2), "earlier": numbered(4, 1), "later": numbered(6, 1)}
+		for name, odd := range tests {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				const size = 4
+				nets := guard.doubters(t, size)
+				for _, to := range []int{1, 2, 3} { // all are linked
+					for from := range size {
+						run(t, []*Net{nets[from], nets[(from+to)%size]}, []*flow.Flow{
+							{Sign: numbered(1, 1), To: (from + to) % size, From: flow.None},
+							{Sign: numbered(1, 1), To: flow.None, From: from},
+						})
+					}
 				}
-			}
-			begun := time.Now()
-			errs := each(nets, func(rank int, n *Net) error {
-				sign := numbered(5, 1)
-				if rank == size-1 {
-					sign = odd
+				begun := time.Now()
+				errs := each(nets, func(rank int, n *Net) error {
+					sign := numbered(5, 1)
+					if rank == size-1 {
+						sign = odd
+					}
+					err := n.Run(&flow.Flow{Sign: sign, To: flow.None, From: (rank + 1) % size})
+					for _, other := range nets {
+						other.Interrupt()
+					}
+					return err
+				})
+				if took := time.Since(begun); took > 5*time.Second {
+					t.Errorf("took %v", took)
 				}
-				err := n.Run(&flow.Flow{Sign: sign, To: flow.None, From: (rank + 1) % size})
-				for _, other := range nets {
-					other.Interrupt()
+				seen := new(SignError)
+				if err := errors.Join(errs...); !errors.As(err, &seen) {
+					t.Fatalf("nobody saw the difference: %v", err)
 				}
-				return err
+				if seen.Theirs[mark] != 0 {
+					t.Error("the sign is marked as a note")
+				}
 			})
-			if took := time.Since(begun); took > 5*time.Second {
-				t.Errorf("took %v", took)
-			}
-			seen := new(SignError)
-			if err := errors.Join(errs...); !errors.As(err, &seen) {
-				t.Fatalf("nobody saw the difference: %v", err)
-			}
-			if seen.Theirs[mark] != 0 {
-				t.Error("the sign is marked as a note")
-			}
-		})
-	}
+		}
+	})
 }
 
 // A rank that is late is asked, and finds the question ahead of the flow that it then
 // takes part in; so does one that sent before it was asked.
 func TestLateRankIsNotInDoubt(t *testing.T) {
-	nets := doubters(t, 2)
-	hello := []byte("hello")
-	for round := range byte(3) {
-		got := make([]byte, len(hello))
-		errs := each(nets, func(rank int, n *Net) error {
-			mine := numbered(round, 1)
-			if rank == 1 {
+	onEveryGuard(t, func(t *testing.T, guard Guard) {
+		nets := guard.doubters(t, 2)
+		hello := []byte("hello")
+		for round := range byte(3) {
+			got := make([]byte, len(hello))
+			errs := each(nets, func(rank int, n *Net) error {
+				mine := numbered(round, 1)
+				if rank == 1 {
+					return errors.Join(
+						n.Run(&flow.Flow{Sign: mine, To: flow.None, From: 0, Recv: []flow.Part{{Into: got}}}),
+						n.Run(&flow.Flow{Sign: mine, To: 0, From: flow.None, Send: [][]byte{hello}, Lead: 1}),
+					)
+				}
+				time.Sleep(2 * tick)
+				back := make([]byte, len(hello))
 				return errors.Join(
-					n.Run(&flow.Flow{Sign: mine, To: flow.None, From: 0, Recv: []flow.Part{{Into: got}}}),
-					n.Run(&flow.Flow{Sign: mine, To: 0, From: flow.None, Send: [][]byte{hello}, Lead: 1}),
+					n.Run(&flow.Flow{Sign: mine, To: 1, From: flow.None, Send: [][]byte{hello}, Lead: 1}),
+					n.Run(&flow.Flow{Sign: mine, To: flow.None, From: 1, Recv: []flow.Part{{Into: back}}}),
 				)
+			})
+			if err := errors.Join(errs...); err != nil || string(got) != "hello" {
+				t.Fatalf("round %d: got %q, error %v", round, got, err)
 			}
-			time.Sleep(2 * tick)
-			back := make([]byte, len(hello))
-			return errors.Join(
-				n.Run(&flow.Flow{Sign: mine, To: 1, From: flow.None, Send: [][]byte{hello}, Lead: 1}),
-				n.Run(&flow.Flow{Sign: mine, To: flow.None, From: 1, Recv: []flow.Part{{Into: back}}}),
-			)
-		})
-		if err := errors.Join(errs...); err != nil || string(got) != "hello" {
-			t.Fatalf("round %d: got %q, error %v", round, got, err)
 		}
-	}
+	})
 }

@@ -15,6 +15,9 @@ var (
 	// ErrInterrupted means that Interrupt was called.
 	ErrInterrupted = errors.New("interrupted")
 
+	// ErrChanged means that data did not come as it was sent.
+	ErrChanged = errors.New("data was changed on the way")
+
 	errAbsent  = errors.New("no connection came from it")
 	errNowhere = errors.New("no address of it is known")
 )

@@ -84,7 +84,7 @@ func TestPeerDies(t *testing.T) {
 // One of several stripes breaks.
 func TestStripeDies(t *testing.T) {
 	n := lobbyOf(t, 3)
-	var conns [3]*net.TCPConn
+	var conns [3]*line
 	for stripe := range conns {
 		var err error
 		if conns[stripe], err = dialAs(t, n, 0, stripe, 3); err != nil {
@@ -116,32 +116,34 @@ func TestPeerDiesBeforeTheFirstFlow(t *testing.T) {
 // Both ends learn of a wrong sign, whoever sends how much, even if the other one
 // closes at once; and no byte is taken.
 func TestWrongSign(t *testing.T) {
-	for stripes := 1; stripes <= 2; stripes++ {
-		for _, size := range []int{0, 8, 4 << 20} {
-			for range 5 {
-				nets := world(t, 2, stripes)
-				linkUp(t, nets)
-				signs := [2]flow.Sign{{1}, {1, 2}}
-				into := [2][]byte{make([]byte, size), make([]byte, size)}
-				errs := each(nets, func(rank int, n *Net) error {
-					f := exchange(1-rank, bytes.Repeat([]byte{1}, size), into[rank])
-					f.Sign = &signs[rank]
-					err := n.Run(f)
-					n.Close()
-					return err
-				})
-				for rank, err := range errs {
-					var sign *SignError
-					if !errors.As(err, &sign) || sign.Rank != 1-rank || sign.Theirs != signs[1-rank] {
-						t.Errorf("rank %d, %d bytes in %d stripes: %v", rank, size, stripes, err)
-					}
-					if bytes.IndexByte(into[rank], 1) >= 0 {
-						t.Errorf("rank %d, %d bytes in %d stripes: bytes were taken", rank, size, stripes)
+	onEveryGuard(t, func(t *testing.T, guard Guard) {
+		for stripes := 1; stripes <= 2; stripes++ {
+			for _, size := range []int{0, 8, 4 << 20} {
+				for range 5 {
+					nets := guard.world(t, 2, stripes)
+					linkUp(t, nets)
+					signs := [2]flow.Sign{{1}, {1, 2}}
+					into := [2][]byte{make([]byte, size), make([]byte, size)}
+					errs := each(nets, func(rank int, n *Net) error {
+						f := exchange(1-rank, bytes.Repeat([]byte{1}, size), into[rank])
+						f.Sign = &signs[rank]
+						err := n.Run(f)
+						n.Close()
+						return err
+					})
+					for rank, err := range errs {
+						var sign *SignError
+						if !errors.As(err, &sign) || sign.Rank != 1-rank || sign.Theirs != signs[1-rank] {
+							t.Errorf("rank %d, %d bytes in %d stripes: %v", rank, size, stripes, err)
+						}
+						if bytes.IndexByte(into[rank], 1) >= 0 {
+							t.Errorf("rank %d, %d bytes in %d stripes: bytes were taken", rank, size, stripes)
+						}
 					}
 				}
 			}
 		}
-	}
+	})
 }
 
 // A member of the job that speaks nonsense after its handshake.
@@ -179,7 +181,7 @@ func TestInterruptWhileJoining(t *testing.T) {
 		} {
 			what := fmt.Sprintf("%s to rank %d", name, other)
 			n := open(t, 1)
-			if err := n.Meet(identity(1, 4), addrs); err != nil {
+			if err := n.Meet(identity(1, 4), peersAt(addrs)); err != nil {
 				t.Fatal(err)
 			}
 			done := started(func() error { return call(n) })
@@ -198,35 +200,37 @@ func TestInterruptWhileJoining(t *testing.T) {
 // Ranks are interrupted in the middle of flows that never end. The first one may
 // take others with it only by closing.
 func TestInterruptFlows(t *testing.T) {
-	for round := range 12 {
-		stripes := 1 + round%3
-		nets := world(t, 3, stripes)
-		size := []int{8, 100_000, 3 << 20}[round/4]
-		var running sync.WaitGroup
-		errs := make([]error, len(nets))
-		for rank, n := range nets {
-			f := &flow.Flow{
-				Sign: &flow.Sign{1}, To: (rank + 1) % 3, From: (rank + 2) % 3, Lead: 1,
-				Send: [][]byte{make([]byte, size)}, Recv: []flow.Part{{Into: make([]byte, size)}},
-			}
-			running.Go(func() {
-				for errs[rank] == nil {
-					errs[rank] = n.Run(f)
+	onEveryGuard(t, func(t *testing.T, guard Guard) {
+		for round := range 12 {
+			stripes := 1 + round%3
+			nets := guard.world(t, 3, stripes)
+			size := []int{8, 100_000, 3 << 20}[round/4]
+			var running sync.WaitGroup
+			errs := make([]error, len(nets))
+			for rank, n := range nets {
+				f := &flow.Flow{
+					Sign: &flow.Sign{1}, To: (rank + 1) % 3, From: (rank + 2) % 3, Lead: 1,
+					Send: [][]byte{make([]byte, size)}, Recv: []flow.Part{{Into: make([]byte, size)}},
 				}
-			})
-		}
-		time.Sleep(rand.N(30 * time.Millisecond)) // any moment will do
-		nets[0].Interrupt()
-		nets[1].Interrupt()
-		nets[2].Interrupt()
-		all := started(func() error { running.Wait(); return nil })
-		within(t, soon, "ending the flows", all)
-		for rank, err := range errs {
-			if !errors.Is(err, ErrInterrupted) {
-				t.Errorf("rank %d: %v", rank, err)
+				running.Go(func() {
+					for errs[rank] == nil {
+						errs[rank] = n.Run(f)
+					}
+				})
+			}
+			time.Sleep(rand.N(30 * time.Millisecond)) // any moment will do
+			nets[0].Interrupt()
+			nets[1].Interrupt()
+			nets[2].Interrupt()
+			all := started(func() error { running.Wait(); return nil })
+			within(t, soon, "ending the flows", all)
+			for rank, err := range errs {
+				if !errors.Is(err, ErrInterrupted) {
+					t.Errorf("rank %d: %v", rank, err)
+				}
 			}
 		}
-	}
+	})
 }
 
 // A rank that has only to send, to one that does not receive, is interrupted at once
@@ -310,41 +314,45 @@ func settles(t testing.TB, what string, limit int, count func() int) {
 }
 
 func TestCloseLeavesNothing(t *testing.T) {
-	life := func() {
-		nets := world(t, 3, 3)
-		f := make([]*flow.Flow, 3)
-		for rank := range f {
-			f[rank] = ringAllReduce(rank, 3, make([]byte, 24<<17), []int{0, 8 << 17, 16 << 17, 24 << 17})
+	onEveryGuard(t, func(t *testing.T, guard Guard) {
+		life := func() {
+			nets := guard.world(t, 3, 3)
+			f := make([]*flow.Flow, 3)
+			for rank := range f {
+				f[rank] = ringAllReduce(rank, 3, make([]byte, 24<<17), []int{0, 8 << 17, 16 << 17, 24 << 17})
+			}
+			run(t, nets, f)
+			stranger, err := net.Dial("tcp", nets[2].Addrs()[0].String())
+			if err == nil {
+				defer stranger.Close()
+			}
+			if errs := each(nets, func(_ int, n *Net) error { return n.Close() }); errors.Join(errs...) != nil {
+				t.Error(errs)
+			}
 		}
-		run(t, nets, f)
-		stranger, err := net.Dial("tcp", nets[2].Addrs()[0].String())
-		if err == nil {
-			defer stranger.Close()
-		}
-		if errs := each(nets, func(_ int, n *Net) error { return n.Close() }); errors.Join(errs...) != nil {
-			t.Error(errs)
-		}
-	}
-	life()
-	files, goroutines := descriptors(t), runtime.NumGoroutine()
-	for range 5 {
 		life()
-	}
-	settles(t, "descriptors", files, func() int { return descriptors(t) })
-	settles(t, "goroutines", goroutines, runtime.NumGoroutine)
+		files, goroutines := descriptors(t), runtime.NumGoroutine()
+		for range 5 {
+			life()
+		}
+		settles(t, "descriptors", files, func() int { return descriptors(t) })
+		settles(t, "goroutines", goroutines, runtime.NumGoroutine)
+	})
 }
 
 // A closed rank's last bytes still arrive.
 func TestCloseDelivers(t *testing.T) {
-	nets := world(t, 2, 1)
-	linkUp(t, nets)
-	out := noise(1, 1<<20)
-	if err := nets[0].Run(&flow.Flow{Sign: &flow.Sign{1}, To: 1, From: flow.None, Lead: 1, Send: [][]byte{out}}); err != nil {
-		t.Fatal(err)
-	}
-	nets[0].Close()
-	in := make([]byte, len(out))
-	if err := nets[1].Run(&flow.Flow{Sign: &flow.Sign{1}, To: flow.None, From: 0, Recv: []flow.Part{{Into: in}}}); err != nil || !bytes.Equal(in, out) {
-		t.Errorf("received other bytes, %v", err)
-	}
+	onEveryGuard(t, func(t *testing.T, guard Guard) {
+		nets := guard.world(t, 2, 1)
+		linkUp(t, nets)
+		out := noise(1, 1<<20)
+		if err := nets[0].Run(&flow.Flow{Sign: &flow.Sign{1}, To: 1, From: flow.None, Lead: 1, Send: [][]byte{out}}); err != nil {
+			t.Fatal(err)
+		}
+		nets[0].Close()
+		in := make([]byte, len(out))
+		if err := nets[1].Run(&flow.Flow{Sign: &flow.Sign{1}, To: flow.None, From: 0, Recv: []flow.Part{{Into: in}}}); err != nil || !bytes.Equal(in, out) {
+			t.Errorf("received other bytes, %v", err)
+		}
+	})
 }

@@ -21,6 +21,10 @@ import (
 //	MAC(kD, 3 ‖ both frames)             →    now D is known to be alive, not a recording
 //	                                     ←    MAC(kA, 4 ‖ all of the above): D has its place
 //
+// Where data is encrypted, the TLS handshake stands before the last line, which goes
+// through TLS: so it says that this channel belongs to this handshake. A stranger
+// does not even get a ServerHello.
+//
 // kD and kA are derived from the job key, one for each role, so that nothing a
 // rank ever said can be sent back to it. The nonces of both sides are in the
 // transcript, so that nothing can be said twice.
@@ -52,6 +56,7 @@ type hello struct {
 	purpose  uint8 // 0, data: the only one yet
 	stripe   uint8 // which of the link's connections this is
 	stripes  uint8 // how many it has
+	guard    Guard // of the data
 	nonce    [nonceSize]byte
 }
 
@@ -65,7 +70,7 @@ func (h hello) encode() []byte {
 	b = binary.BigEndian.AppendUint32(b, h.from)
 	b = binary.BigEndian.AppendUint32(b, h.to)
 	b = binary.BigEndian.AppendUint32(b, h.size)
-	b = append(b, h.stripes)
+	b = append(b, h.stripes, byte(h.guard))
 	b = append(b, make([]byte, helloSize-nonceSize-len(b))...)
 	return append(b, h.nonce[:]...)
 }
@@ -83,7 +88,7 @@ func decodeHello(b []byte) (h hello, err error) {
 	h.from = binary.BigEndian.Uint32(b[36:])
 	h.to = binary.BigEndian.Uint32(b[40:])
 	h.size = binary.BigEndian.Uint32(b[44:])
-	h.stripes = b[48]
+	h.stripes, h.guard = b[48], Guard(b[49])
 	copy(h.nonce[:], b[helloSize-nonceSize:])
 	if !bytes.Equal(h.encode(), b) {
 		return hello{}, errors.New("hello with unknown fields")
@@ -97,6 +102,10 @@ type shaker struct {
 	stripes          int
 	dialKey, joinKey []byte
 	random           io.Reader
+
+	guard       Guard
+	credentials *credentials // where data is encrypted
+	peers       []Peer       // by rank
 }
 
 func newShaker(self Identity, stripes int) (*shaker, error) {
@@ -144,8 +153,15 @@ func (s *shaker) dial(conn io.ReadWriter, to, stripe int) error {
 		return err
 	}
 	script = append(script, proof...)
+	inner, err := s.cover(conn, to, true)
+	if err != nil {
+		return err
+	}
 	last := make([]byte, macSize)
-	if _, err := io.ReadFull(conn, last); err != nil {
+	if _, err := io.ReadFull(inner, last); err != nil {
+		if s.guard == Encrypted { // the acceptor may have refused the certificate
+			err = fmt.Errorf("%w: %w", ErrRefused, err)
+		}
 		return err
 	}
 	if !hmac.Equal(last, mac(s.joinKey, 4, script)) {
@@ -189,11 +205,40 @@ func (s *shaker) accept(conn io.ReadWriter, place func(seat) bool) (seat, error)
 	if _, err := io.ReadFull(conn, proof); err != nil {
 		return seat{}, err
 	}
-	if !hmac.Equal(proof, mac(s.dialKey, 3, script)) || !place(wanted) {
+	if !hmac.Equal(proof, mac(s.dialKey, 3, script)) {
 		return seat{}, ErrRefused
 	}
-	_, err = conn.Write(mac(s.joinKey, 4, append(script, proof...)))
+	inner, err := s.cover(conn, wanted.rank, false)
+	if err != nil {
+		return seat{}, err
+	}
+	if !place(wanted) {
+		return seat{}, ErrRefused
+	}
+	_, err = inner.Write(mac(s.joinKey, 4, append(script, proof...)))
 	return wanted, err
+}
+
+// cover gives conn its guard, and returns what the handshake ends on.
+func (s *shaker) cover(conn io.ReadWriter, rank int, dialing bool) (io.ReadWriter, error) {
+	if s.guard == Plain {
+		return conn, nil
+	}
+	l, ok := conn.(*line)
+	if !ok || rank >= len(s.peers) {
+		return nil, fmt.Errorf("no way to guard the data of rank %d", rank)
+	}
+	w := newWire(l.TCPConn)
+	if s.guard == Checked {
+		l.guard = &guard{layer: w, wire: w}
+		return w, nil
+	}
+	secured, err := s.credentials.secure(w, s.peers[rank].Cert, dialing)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	l.guard = &guard{layer: secured, wire: w}
+	return secured, nil
 }
 
 // hello returns this rank's own, with a fresh nonce.
@@ -201,7 +246,7 @@ func (s *shaker) hello(to, stripe int) (hello, error) {
 	h := hello{
 		epoch: uint64(s.self.Epoch),
 		from:  uint32(s.self.Rank), to: uint32(to), size: uint32(s.self.Size),
-		stripe: uint8(stripe), stripes: uint8(s.stripes),
+		stripe: uint8(stripe), stripes: uint8(s.stripes), guard: s.guard,
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q", s.self.Job, s.self.Comm))
 	copy(h.group[:], sum[:])

@@ -59,6 +59,8 @@ func everyone(seat) bool { return true }
 
 // FuzzHandshake changes what one side of a good handshake said. With the same
 // nonces the recording itself is accepted, and nothing else ever is.
+//
+// It is R22 of the fault matrix.
 func FuzzHandshake(f *testing.F) {
 	dialer, acceptor, dialed, accepted := record(f)
 	f.Add([]byte{}, uint16(0), uint16(0), true)
@@ -95,6 +97,7 @@ func FuzzHandshake(f *testing.F) {
 	})
 }
 
+// It is R22 of the fault matrix.
 func FuzzHello(f *testing.F) {
 	_, _, dialed, accepted := record(f)
 	f.Add(dialed[:helloSize])

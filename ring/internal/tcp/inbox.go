@@ -81,14 +81,14 @@ func (s *stream) pull(wait bool) (dry bool, err error) {
 // flow does.
 func (s *stream) hover(wait bool) (int, error) {
 	if !wait {
-		return recv(s.from.fd, s.inbox.space)
+		return s.from.recv(s.inbox.space)
 	}
 	if s.net.cfg.Spin == 0 {
 		return 0, unix.EAGAIN
 	}
 	begun := time.Now()
 	for {
-		n, err := recv(s.from.fd, s.inbox.space)
+		n, err := s.from.recv(s.inbox.space)
 		if err != unix.EAGAIN || time.Since(begun) > s.net.cfg.Spin {
 			return n, err
 		}
@@ -203,7 +203,7 @@ func (s *stream) combine(p *flow.Part, into, with, came []byte) {
 func (s *stream) lastWords() error {
 	box := &s.inbox
 	for box.end < flow.SignSize {
-		n, err := recv(s.from.fd, box.memory[box.end:flow.SignSize])
+		n, err := s.from.recv(box.memory[box.end:flow.SignSize])
 		if err != nil || n == 0 {
 			return nil
 		}

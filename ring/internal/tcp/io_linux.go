@@ -20,6 +20,9 @@ func (o *outbox) add(b []byte) {
 	o.count++
 }
 
+// piece is one of what was added.
+func (o *outbox) piece(i int) []byte { return unsafe.Slice(o.pieces[i].Base, o.pieces[i].Len) }
+
 // clear drops the memory.
 func (o *outbox) clear() {
 	for i := range o.pieces[:o.count] {

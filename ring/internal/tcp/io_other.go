@@ -19,6 +19,8 @@ func (o *outbox) add(b []byte) {
 	o.count++
 }
 
+func (o *outbox) piece(i int) []byte { return o.pieces[i] }
+
 func (o *outbox) clear() {
 	clear(o.pieces[:o.count])
 	o.count = 0

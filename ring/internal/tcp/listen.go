@@ -32,7 +32,17 @@ func Listen(ctx context.Context, addrs []netip.Addr, cfg Config) (*Net, error) {
 	if len(listeners) == 0 {
 		return nil, errors.Join(errs...)
 	}
-	return newNet(cfg, listeners), nil
+	var own *credentials
+	if cfg.Guard == Encrypted {
+		var err error
+		if own, err = newCredentials(); err != nil {
+			for _, l := range listeners {
+				l.Close()
+			}
+			return nil, err
+		}
+	}
+	return newNet(cfg, listeners, own), nil
 }
 
 // listenFor opens a port on addr, or on what stands for it here if that is not one

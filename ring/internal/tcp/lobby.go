@@ -23,9 +23,9 @@ type lobby struct {
 	arrived   chan struct{} // holds something when a connection has come in since it was read
 
 	mu        sync.Mutex
-	strangers []*net.TCPConn // oldest first
-	parties   []party        // by rank
-	missing   int            // connections that are not in
+	strangers []*line // oldest first
+	parties   []party // by rank
+	missing   int     // connections that are not in
 	closed    bool
 	serving   sync.WaitGroup
 	shaking   sync.WaitGroup
@@ -33,10 +33,10 @@ type lobby struct {
 
 // party is the connections of one rank.
 type party struct {
-	conns     [MaxStripes]*net.TCPConn // by stripe
-	confirmed [MaxStripes]bool         // the rank knows that this one is in
-	in        int                      // how many are confirmed
-	taken     bool                     // by their user: a lost one is not replaced
+	conns     [MaxStripes]*line // by stripe
+	confirmed [MaxStripes]bool  // the rank knows that this one is in
+	in        int               // how many are confirmed
+	taken     bool              // by their user: a lost one is not replaced
 }
 
 // newLobby opens the doors: s and the listeners are its own from now on.
@@ -65,12 +65,13 @@ func (l *lobby) serve(tcp *net.TCPListener) {
 			time.Sleep(5 * time.Millisecond)
 			continue
 		}
-		if !l.enter(conn) {
+		comer := &line{TCPConn: conn}
+		if !l.enter(comer) {
 			conn.Close()
 			continue
 		}
 		l.shaking.Go(func() {
-			if !l.shake(conn) {
+			if !l.shake(comer) {
 				conn.Close()
 			}
 		})
@@ -78,7 +79,7 @@ func (l *lobby) serve(tcp *net.TCPListener) {
 }
 
 // shake gives conn its one chance. It reports whether conn is now a rank's.
-func (l *lobby) shake(conn *net.TCPConn) bool {
+func (l *lobby) shake(conn *line) bool {
 	defer l.leave(conn)
 	if conn.SetDeadline(time.Now().Add(shakeTimeout)) != nil {
 		return false
@@ -93,6 +94,7 @@ func (l *lobby) shake(conn *net.TCPConn) bool {
 		err = conn.SetDeadline(time.Time{})
 	}
 	if err == nil {
+		conn.detach()
 		l.confirm(got, conn)
 		return true
 	}
@@ -104,7 +106,7 @@ func (l *lobby) shake(conn *net.TCPConn) bool {
 
 // enter counts conn among the strangers. When there are too many, the oldest
 // goes: a rank that loses its turn so will dial again.
-func (l *lobby) enter(conn *net.TCPConn) bool {
+func (l *lobby) enter(conn *line) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -118,13 +120,13 @@ func (l *lobby) enter(conn *net.TCPConn) bool {
 	return true
 }
 
-func (l *lobby) leave(conn *net.TCPConn) {
+func (l *lobby) leave(conn *line) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.forget(conn)
 }
 
-func (l *lobby) forget(conn *net.TCPConn) {
+func (l *lobby) forget(conn *line) {
 	for i, c := range l.strangers {
 		if c == conn {
 			l.strangers = append(l.strangers[:i:i], l.strangers[i+1:]...)
@@ -135,7 +137,7 @@ func (l *lobby) forget(conn *net.TCPConn) {
 
 // place gives a seat to conn. The first keeps it, unless it has hung up since, and
 // nobody has taken it: a dialer that ran out of time and tries again.
-func (l *lobby) place(s seat, conn *net.TCPConn) bool {
+func (l *lobby) place(s seat, conn *line) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed || s.rank >= len(l.parties) || l.parties[s.rank].taken {
@@ -155,7 +157,7 @@ func (l *lobby) place(s seat, conn *net.TCPConn) bool {
 }
 
 // unplace takes the seat back from a conn that broke on its last step.
-func (l *lobby) unplace(s seat, conn *net.TCPConn) {
+func (l *lobby) unplace(s seat, conn *line) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.parties[s.rank].conns[s.stripe] == conn {
@@ -174,7 +176,7 @@ func (l *lobby) vacate(s seat) {
 }
 
 // confirm notes that the rank knows it is in.
-func (l *lobby) confirm(s seat, conn *net.TCPConn) {
+func (l *lobby) confirm(s seat, conn *line) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p := &l.parties[s.rank]
@@ -211,7 +213,7 @@ func (l *lobby) shut() {
 
 // take returns the connections of a rank by stripe, if all are in. They are the
 // caller's then.
-func (l *lobby) take(rank int) (conns []*net.TCPConn, ok bool) {
+func (l *lobby) take(rank int) (conns []*line, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p := &l.parties[rank]
@@ -242,7 +244,7 @@ func (l *lobby) close() {
 }
 
 // hungUp reports whether the other end of conn has closed it.
-func hungUp(conn *net.TCPConn) bool {
+func hungUp(conn *line) bool {
 	raw, err := conn.SyscallConn()
 	if err != nil {
 		return true

@@ -26,7 +26,7 @@ type forming struct {
 func form(t testing.TB) *forming {
 	n := open(t, 1)
 	f := &forming{t: t, addr: n.Addrs()[0], net: n, done: make(chan struct{})}
-	if err := n.Meet(identity(1, 2), [][]netip.AddrPort{nil, n.Addrs()}); err != nil {
+	if err := n.Meet(identity(1, 2), peersAt([][]netip.AddrPort{nil, n.Addrs()})); err != nil {
 		t.Fatal(err)
 	}
 	ctx := testContext(t)
@@ -51,7 +51,7 @@ func (f *forming) dial() net.Conn {
 func (f *forming) finish() {
 	f.t.Helper()
 	n := open(f.t, 1)
-	if err := n.Meet(identity(0, 2), [][]netip.AddrPort{n.Addrs(), {f.addr}}); err != nil {
+	if err := n.Meet(identity(0, 2), peersAt([][]netip.AddrPort{n.Addrs(), {f.addr}})); err != nil {
 		f.t.Fatal(err)
 	}
 	start := time.Now()
@@ -98,6 +98,7 @@ func shakerOf(t testing.TB, self Identity) *shaker {
 	return s
 }
 
+// It is S1, and of S4, as all are treated alike, of the fault matrix.
 func TestStrangersAreNotAnswered(t *testing.T) {
 	greetings := map[string]string{
 		"http":    "GET / HTTP/1.1\r\nHost: x\r\n\r\n" + strings.Repeat("x", 200),
@@ -131,6 +132,8 @@ func TestPortScan(t *testing.T) {
 
 // More connections than may wait, which say nothing or one byte: the rank gets in
 // all the same.
+//
+// It is R20 of the fault matrix.
 func TestSlowStrangersMakeRoom(t *testing.T) {
 	f := form(t)
 	var conns []net.Conn
@@ -150,6 +153,7 @@ func TestSlowStrangersMakeRoom(t *testing.T) {
 	nothing(t, conns[len(conns)-1]) // nobody waits any more
 }
 
+// It is R20 of the fault matrix.
 func TestSilentStrangerIsDropped(t *testing.T) {
 	t.Parallel()
 	f := form(t)
@@ -215,6 +219,8 @@ func TestEveryRoleJobEpochAndCommHasItsKey(t *testing.T) {
 }
 
 // A recording of all that rank 0 said once does not get anyone in again.
+//
+// It is R21 of the fault matrix.
 func TestReplay(t *testing.T) {
 	f := form(t)
 	recorder := &recorder{ReadWriter: f.dial()}
@@ -238,6 +244,8 @@ func TestReplay(t *testing.T) {
 }
 
 // What the acceptor says, said back to it, does not count as a dialer's word.
+//
+// It is R21 of the fault matrix.
 func TestReflection(t *testing.T) {
 	f := form(t)
 	conn := f.dial()
@@ -264,14 +272,14 @@ func TestReflection(t *testing.T) {
 // lobbyOf is rank 2 of 3, with its lobby open and nobody waiting in it.
 func lobbyOf(t testing.TB, stripes int) *Net {
 	n := open(t, stripes)
-	if err := n.Meet(identity(2, 3), [][]netip.AddrPort{nil, nil, n.Addrs()}); err != nil {
+	if err := n.Meet(identity(2, 3), peersAt([][]netip.AddrPort{nil, nil, n.Addrs()})); err != nil {
 		t.Fatal(err)
 	}
 	return n
 }
 
 // dialAs is one connection of another rank, with a link of so many stripes.
-func dialAs(t testing.TB, n *Net, rank, stripe, stripes int) (*net.TCPConn, error) {
+func dialAs(t testing.TB, n *Net, rank, stripe, stripes int) (*line, error) {
 	s, err := newShaker(identity(rank, 3), stripes)
 	if err != nil {
 		t.Fatal(err)
@@ -285,7 +293,7 @@ func dialAs(t testing.TB, n *Net, rank, stripe, stripes int) (*net.TCPConn, erro
 
 func TestDuplicates(t *testing.T) {
 	n := lobbyOf(t, 2)
-	var conns [2]*net.TCPConn
+	var conns [2]*line
 	for stripe := range conns {
 		var err error
 		if conns[stripe], err = dialAs(t, n, 0, stripe, 2); err != nil {

@@ -28,6 +28,7 @@ const linkTimeout = 30 * time.Second
 type Config struct {
 	Stripes    int    // connections of a link, 1 to MaxStripes; the same on all ranks
 	Congestion string // TCP congestion control of all connections; empty leaves the choice to the kernel, and to the package between ranks of one host
+	Guard      Guard  // of data on its way; the same on all ranks
 	Kernels    kernel.Set
 	// Spin is how long a rank looks for bytes before it sleeps. It is for ranks that have
 	// a processor each.
@@ -45,8 +46,9 @@ type Net struct {
 	cfg       Config
 	listeners []*net.TCPListener
 	addrs     []netip.AddrPort
+	own       *credentials // nil where data is not encrypted
 
-	peers  [][]netip.AddrPort // by rank; nil before Meet
+	peers  []Peer // by rank; nil before Meet
 	rank   int
 	dialer *dialer
 	lobby  *lobby
@@ -66,8 +68,14 @@ type Net struct {
 	err   error      // why the Net is of no use any more
 }
 
-func newNet(cfg Config, listeners []*net.TCPListener) *Net {
-	n := &Net{cfg: cfg, listeners: listeners}
+// Peer is what a rank tells the others of itself, on a way that they trust.
+type Peer struct {
+	Addrs []netip.AddrPort // at which it may be reached, the best first
+	Cert  Fingerprint      // of what it shows where data is encrypted
+}
+
+func newNet(cfg Config, listeners []*net.TCPListener, own *credentials) *Net {
+	n := &Net{cfg: cfg, listeners: listeners, own: own}
 	n.life, n.end = context.WithCancel(context.Background())
 	for _, l := range listeners {
 		n.addrs = append(n.addrs, plain(l.Addr()))
@@ -81,21 +89,29 @@ func newNet(cfg Config, listeners []*net.TCPListener) *Net {
 // Addrs is where other ranks find this one: an address and port for each listener.
 func (n *Net) Addrs() []netip.AddrPort { return slices.Clone(n.addrs) }
 
-// Meet tells who all the ranks are, self among them: addrs holds, by rank, the
-// addresses at which it may be reached, the best first. From now on the lower ranks
-// are let in.
-func (n *Net) Meet(self Identity, addrs [][]netip.AddrPort) error {
+// Cert is the fingerprint by which other ranks know this one, where data is encrypted.
+func (n *Net) Cert() Fingerprint {
+	if n.own == nil {
+		return Fingerprint{}
+	}
+	return n.own.mark
+}
+
+// Meet tells who all the ranks are, by rank, self among them. From now on the lower
+// ranks are let in.
+func (n *Net) Meet(self Identity, peers []Peer) error {
 	if n.peers != nil {
 		return errors.New("the ranks have met before")
 	}
-	if self.Size < 1 || self.Rank < 0 || self.Rank >= self.Size || len(addrs) != self.Size {
-		return fmt.Errorf("rank %d of %d meets %d ranks", self.Rank, self.Size, len(addrs))
+	if self.Size < 1 || self.Rank < 0 || self.Rank >= self.Size || len(peers) != self.Size {
+		return fmt.Errorf("rank %d of %d meets %d ranks", self.Rank, self.Size, len(peers))
 	}
 	s, err := newShaker(self, n.cfg.Stripes)
 	if err != nil {
 		return err
 	}
-	n.rank, n.peers = self.Rank, slices.Clone(addrs)
+	n.rank, n.peers = self.Rank, slices.Clone(peers)
+	s.guard, s.credentials, s.peers = n.cfg.Guard, n.own, n.peers
 	n.links = make([]*link, self.Size)
 	n.dialer = &dialer{shaker: s, cfg: n.cfg, own: n.addrs}
 	n.lobby = newLobby(s, n.listeners)
@@ -159,7 +175,7 @@ func (n *Net) reach(ctx context.Context, ranks []int) error {
 	)
 	for _, rank := range ranks {
 		dialing.Go(func() {
-			conns, err := n.dialer.dial(ctx, rank, n.peers[rank])
+			conns, err := n.dialer.dial(ctx, rank, n.peers[rank].Addrs)
 			if err == nil {
 				err = n.adopt(rank, conns)
 			}
@@ -196,7 +212,7 @@ func (n *Net) receive(ctx context.Context, ranks []int) error {
 }
 
 // adopt makes conns the link to a rank.
-func (n *Net) adopt(rank int, conns []*net.TCPConn) error {
+func (n *Net) adopt(rank int, conns []*line) error {
 	l, err := newLink(rank, conns, n.cfg)
 	if err != nil {
 		return err

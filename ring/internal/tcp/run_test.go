@@ -24,17 +24,19 @@ func noise(seed uint64, n int) []byte {
 
 // Both sides send much more than sockets hold.
 func TestExchange(t *testing.T) {
-	for stripes := 1; stripes <= 4; stripes++ {
-		nets := world(t, 2, stripes)
-		for _, size := range []int{0, 1, 8, 63, 100, eager, eager + 1, stripeMin - 1, stripeMin, 1<<20 + 13, 12 << 20} {
-			out := [2][]byte{noise(1, size), noise(2, size)}
-			in := [2][]byte{make([]byte, size), make([]byte, size)}
-			run(t, nets, []*flow.Flow{exchange(1, out[0], in[0]), exchange(0, out[1], in[1])})
-			if !bytes.Equal(in[0], out[1]) || !bytes.Equal(in[1], out[0]) {
-				t.Errorf("%d bytes in %d stripes: other bytes than were sent", size, stripes)
+	onEveryGuard(t, func(t *testing.T, guard Guard) {
+		for stripes := 1; stripes <= 4; stripes++ {
+			nets := guard.world(t, 2, stripes)
+			for _, size := range []int{0, 1, 8, 63, 100, eager, eager + 1, stripeMin - 1, stripeMin, 1<<20 + 13, 12 << 20} {
+				out := [2][]byte{noise(1, size), noise(2, size)}
+				in := [2][]byte{make([]byte, size), make([]byte, size)}
+				run(t, nets, []*flow.Flow{exchange(1, out[0], in[0]), exchange(0, out[1], in[1])})
+				if !bytes.Equal(in[0], out[1]) || !bytes.Equal(in[1], out[0]) {
+					t.Errorf("%d bytes in %d stripes: other bytes than were sent", size, stripes)
+				}
 			}
 		}
-	}
+	})
 }
 
 // ringAllReduce is a rank's flow of a ring that sums int64 vectors in place: one that
@@ -69,71 +71,75 @@ func int64s(b []byte) []int64 {
 
 // Rings of relays, with chunks of all lengths, some of them empty.
 func TestRings(t *testing.T) {
-	for size := 3; size <= 8; size++ {
-		stripes := 1 + size%4
-		nets := world(t, size, stripes)
-		for _, elements := range []int{1, size, 3 * size, 1000*size + 1, 40_000 * size} {
-			random := rand.New(rand.NewPCG(uint64(size), uint64(elements)))
-			cuts := make([]int, size+1)
-			for i := 1; i < size; i++ {
-				cuts[i] = 8 * min(elements, cuts[i-1]/8+random.IntN(2*elements/size+1))
-			}
-			cuts[size] = 8 * elements
-			vectors := make([][]byte, size)
-			want := make([]int64, elements)
-			flows := make([]*flow.Flow, size)
-			for rank := range flows {
-				vectors[rank] = noise(uint64(rank), 8*elements)
-				for i, v := range int64s(vectors[rank]) {
-					want[i] += v
+	onEveryGuard(t, func(t *testing.T, guard Guard) {
+		for size := 3; size <= 8; size++ {
+			stripes := 1 + size%4
+			nets := guard.world(t, size, stripes)
+			for _, elements := range []int{1, size, 3 * size, 1000*size + 1, 40_000 * size} {
+				random := rand.New(rand.NewPCG(uint64(size), uint64(elements)))
+				cuts := make([]int, size+1)
+				for i := 1; i < size; i++ {
+					cuts[i] = 8 * min(elements, cuts[i-1]/8+random.IntN(2*elements/size+1))
 				}
-				flows[rank] = ringAllReduce(rank, size, vectors[rank], cuts)
-			}
-			run(t, nets, flows)
-			for rank, v := range vectors {
-				if !slices.Equal(int64s(v), want) {
-					t.Fatalf("%d elements on rank %d of %d in %d stripes: the sum is wrong", elements, rank, size, stripes)
+				cuts[size] = 8 * elements
+				vectors := make([][]byte, size)
+				want := make([]int64, elements)
+				flows := make([]*flow.Flow, size)
+				for rank := range flows {
+					vectors[rank] = noise(uint64(rank), 8*elements)
+					for i, v := range int64s(vectors[rank]) {
+						want[i] += v
+					}
+					flows[rank] = ringAllReduce(rank, size, vectors[rank], cuts)
+				}
+				run(t, nets, flows)
+				for rank, v := range vectors {
+					if !slices.Equal(int64s(v), want) {
+						t.Fatalf("%d elements on rank %d of %d in %d stripes: the sum is wrong", elements, rank, size, stripes)
+					}
 				}
 			}
 		}
-	}
+	})
 }
 
 // A vector streams from rank 0 through all others, in parts of all lengths.
 func TestChain(t *testing.T) {
-	lengths := []int{0, 1, 63, 0, 200_003, stripeMin, 5, 1 << 20, 0}
-	for _, size := range []int{2, 3, 5} {
-		for stripes := 1; stripes <= 3; stripes++ {
-			nets := world(t, size, stripes)
-			flows, got := make([]*flow.Flow, size), make([][][]byte, size)
-			for rank := range flows {
-				f := &flow.Flow{Sign: &flow.Sign{3}, To: rank + 1, From: rank - 1} // rank -1 is none
-				for i, n := range lengths {
-					part := make([]byte, n)
-					if rank == 0 {
-						part = noise(uint64(i), n)
-						f.Lead++
-					} else {
-						f.Recv = append(f.Recv, flow.Part{Into: part})
+	onEveryGuard(t, func(t *testing.T, guard Guard) {
+		lengths := []int{0, 1, 63, 0, 200_003, stripeMin, 5, 1 << 20, 0}
+		for _, size := range []int{2, 3, 5} {
+			for stripes := 1; stripes <= 3; stripes++ {
+				nets := guard.world(t, size, stripes)
+				flows, got := make([]*flow.Flow, size), make([][][]byte, size)
+				for rank := range flows {
+					f := &flow.Flow{Sign: &flow.Sign{3}, To: rank + 1, From: rank - 1} // rank -1 is none
+					for i, n := range lengths {
+						part := make([]byte, n)
+						if rank == 0 {
+							part = noise(uint64(i), n)
+							f.Lead++
+						} else {
+							f.Recv = append(f.Recv, flow.Part{Into: part})
+						}
+						f.Send = append(f.Send, part)
+						got[rank] = append(got[rank], part)
 					}
-					f.Send = append(f.Send, part)
-					got[rank] = append(got[rank], part)
+					if rank == size-1 {
+						f.To, f.Send = flow.None, nil
+					}
+					flows[rank] = f
 				}
-				if rank == size-1 {
-					f.To, f.Send = flow.None, nil
-				}
-				flows[rank] = f
-			}
-			run(t, nets, flows)
-			for rank := range got {
-				for i := range lengths {
-					if !bytes.Equal(got[rank][i], got[0][i]) {
-						t.Errorf("part %d on rank %d of %d in %d stripes: other bytes than were sent", i, rank, size, stripes)
+				run(t, nets, flows)
+				for rank := range got {
+					for i := range lengths {
+						if !bytes.Equal(got[rank][i], got[0][i]) {
+							t.Errorf("part %d on rank %d of %d in %d stripes: other bytes than were sent", i, rank, size, stripes)
+						}
 					}
 				}
 			}
 		}
-	}
+	})
 }
 
 func TestFlowOfNothing(t *testing.T) {
@@ -204,34 +210,38 @@ func (r reduction) want(kernels kernel.Set, with, theirs []byte) []byte {
 // The bits are those that the kernels make, NaN included, so the order of the
 // operands counts.
 func TestReductions(t *testing.T) {
-	nets := world(t, 2, 2)
-	for _, r := range reductions() {
-		for _, n := range []int{1, 7, 3001, 40_001} {
-			if n > 3001 && (r.op != kernel.Sum || !r.first) {
-				continue
-			}
-			theirs, with := r.values(1, n), r.values(2, n)
-			want := r.want(nets[1].cfg.Kernels, with, theirs)
-			into := make([]byte, len(with))
-			if r.inPlace {
-				into = with
-			}
-			tail := make([]byte, 5)
-			run(t, nets, []*flow.Flow{
-				{Sign: &flow.Sign{1}, To: 1, From: flow.None, Lead: 2, Send: [][]byte{theirs, []byte("after")}},
-				{
-					Sign: &flow.Sign{1}, To: flow.None, From: 0, Type: r.t, Op: r.op,
-					Recv: []flow.Part{{Into: into, With: with, TheirsFirst: r.first, Divisor: r.divisor}, {Into: tail}},
-				},
-			})
-			if !bytes.Equal(into, want) || string(tail) != "after" {
-				t.Errorf("%d elements, %+v: wrong result", n, r)
+	onEveryGuard(t, func(t *testing.T, guard Guard) {
+		nets := guard.world(t, 2, 2)
+		for _, r := range reductions() {
+			for _, n := range []int{1, 7, 3001, 40_001} {
+				if n > 3001 && (r.op != kernel.Sum || !r.first) {
+					continue
+				}
+				theirs, with := r.values(1, n), r.values(2, n)
+				want := r.want(nets[1].cfg.Kernels, with, theirs)
+				into := make([]byte, len(with))
+				if r.inPlace {
+					into = with
+				}
+				tail := make([]byte, 5)
+				run(t, nets, []*flow.Flow{
+					{Sign: &flow.Sign{1}, To: 1, From: flow.None, Lead: 2, Send: [][]byte{theirs, []byte("after")}},
+					{
+						Sign: &flow.Sign{1}, To: flow.None, From: 0, Type: r.t, Op: r.op,
+						Recv: []flow.Part{{Into: into, With: with, TheirsFirst: r.first, Divisor: r.divisor}, {Into: tail}},
+					},
+				})
+				if !bytes.Equal(into, want) || string(tail) != "after" {
+					t.Errorf("%d elements, %+v: wrong result", n, r)
+				}
 			}
 		}
-	}
+	})
 }
 
 // Bytes that come one at a time, so that every element and the sign are split.
+//
+// It is R12 of the fault matrix.
 func TestDribble(t *testing.T) {
 	n := lobbyOf(t, 1)
 	conn, err := dialAs(t, n, 0, 0, 1)

@@ -41,7 +41,7 @@ func (c Config) setCongestion(fd int, here bool) error {
 // whether a full receiver has room, in milliseconds. So it has tried often enough to
 // tell a dead network within [silence], and soon notices that a network is back. The
 // kernel itself may give up after twice as long.
-const rtoMax = 1500
+const rtoMax = 1000
 
 // setOptions sets what only Linux has. Kernels before 6.15 know no rtoMax: there,
 // after a long stall, a dead network is found later.

@@ -20,7 +20,7 @@ func congestionOf(t *testing.T, want string) []string {
 		nets[rank], addrs[rank] = n, n.Addrs()
 	}
 	for rank, n := range nets {
-		if err := n.Meet(identity(rank, 2), addrs); err != nil {
+		if err := n.Meet(identity(rank, 2), peersAt(addrs)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// silence is how long a network may be dead before that is an error.
-const silence = 5 * time.Second
+// silence is how long a network may be dead before that is an error: five seconds, and one more try after them.
+const silence = 5500 * time.Millisecond
 
 // minTries is how often the kernel must have tried in vain, by sending again or by
 // looking whether a full receiver has room, before a network counts as dead: the

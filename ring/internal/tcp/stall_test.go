@@ -9,7 +9,7 @@ import (
 )
 
 func TestVerdict(t *testing.T) {
-	const long, short = 5 * time.Second, 4900 * time.Millisecond
+	const long, short = silence, silence - 100*time.Millisecond
 	for name, c := range map[string]struct {
 		health
 		dead bool

@@ -56,12 +56,12 @@ type stream struct {
 
 func newStream(n *Net, index int) *stream {
 	s := &stream{net: n, index: index}
-	s.trySend = func(fd uintptr) bool {
-		s.moved, s.failed = s.out.send(int(fd))
+	s.trySend = func(uintptr) bool {
+		s.moved, s.failed = s.to.send(&s.out)
 		return s.failed != unix.EAGAIN
 	}
-	s.tryRecv = func(fd uintptr) bool {
-		s.moved, s.failed = recv(int(fd), s.inbox.space)
+	s.tryRecv = func(uintptr) bool {
+		s.moved, s.failed = s.from.recv(s.inbox.space)
 		return s.failed != unix.EAGAIN
 	}
 	return s
@@ -215,7 +215,7 @@ func (s *stream) push(wait bool) (int, error) {
 	var n int
 	var err error
 	if !wait {
-		n, err = s.out.send(s.to.fd)
+		n, err = s.to.send(&s.out)
 	} else if werr := s.to.raw.Write(s.trySend); werr != nil {
 		return 0, s.timeout(s.flow.To, werr, s.to.conn.SetWriteDeadline)
 	} else {

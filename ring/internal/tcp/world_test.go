@@ -28,6 +28,11 @@ func testContext(t testing.TB) context.Context {
 // open makes a Net that has met nobody yet. It is closed with the test.
 func open(t testing.TB, stripes int, addrs ...netip.Addr) *Net {
 	t.Helper()
+	return openGuarded(t, Plain, stripes, addrs...)
+}
+
+func openGuarded(t testing.TB, guard Guard, stripes int, addrs ...netip.Addr) *Net {
+	t.Helper()
 	kernels, err := kernel.Detect("")
 	if err != nil {
 		t.Fatal(err)
@@ -35,7 +40,7 @@ func open(t testing.TB, stripes int, addrs ...netip.Addr) *Net {
 	if len(addrs) == 0 {
 		addrs = []netip.Addr{loopback()}
 	}
-	n, err := Listen(testContext(t), addrs, Config{Stripes: stripes, Kernels: kernels})
+	n, err := Listen(testContext(t), addrs, Config{Stripes: stripes, Kernels: kernels, Guard: guard})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,17 +48,40 @@ func open(t testing.TB, stripes int, addrs ...netip.Addr) *Net {
 	return n
 }
 
+// peersAt are ranks that have told of their addresses alone.
+func peersAt(addrs [][]netip.AddrPort) []Peer {
+	peers := make([]Peer, len(addrs))
+	for rank := range addrs {
+		peers[rank].Addrs = addrs[rank]
+	}
+	return peers
+}
+
 // world is ranks that know each other, in this process.
 func world(t testing.TB, size, stripes int) []*Net {
 	t.Helper()
+	return Plain.world(t, size, stripes)
+}
+
+// onEveryGuard runs test with data that travels as it is, that is checked, and that is
+// encrypted.
+func onEveryGuard(t *testing.T, test func(t *testing.T, guard Guard)) {
+	for guard, name := range []string{"plain", "checked", "encrypted"} {
+		t.Run(name, func(t *testing.T) { test(t, Guard(guard)) })
+	}
+}
+
+// world is the same with a guard.
+func (g Guard) world(t testing.TB, size, stripes int) []*Net {
+	t.Helper()
 	nets := make([]*Net, size)
-	addrs := make([][]netip.AddrPort, size)
+	peers := make([]Peer, size)
 	for rank := range nets {
-		nets[rank] = open(t, stripes)
-		addrs[rank] = nets[rank].Addrs()
+		nets[rank] = openGuarded(t, g, stripes)
+		peers[rank] = Peer{nets[rank].Addrs(), nets[rank].Cert()}
 	}
 	for rank, n := range nets {
-		if err := n.Meet(identity(rank, size), addrs); err != nil {
+		if err := n.Meet(identity(rank, size), peers); err != nil {
 			t.Fatal(err)
 		}
 	}

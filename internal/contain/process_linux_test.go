@@ -1,4 +1,4 @@
-package agent
+package contain
 
 import (
 	"bufio"
@@ -17,21 +17,21 @@ func TestParseStat(t *testing.T) {
 	const tail = " 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4242 20 21"
 	for name, tc := range map[string]struct {
 		stat string
-		want process // zero: malformed
+		want Process // zero: malformed
 	}{
-		"plain":                   {"7 (sh) S" + tail, process{7, 1, 'S', 4242}},
-		"a name with parentheses": {"7 (a) Z 9 (b) R" + tail, process{7, 1, 'R', 4242}},
-		"a name with a line end":  {"7 (a\n) S" + tail, process{7, 1, 'S', 4242}},
-		"no name":                 {"7 () Z" + tail, process{7, 1, 'Z', 4242}},
-		"with a line end":         {"7 (sh) S" + tail + "\n", process{7, 1, 'S', 4242}},
-		"empty":                   {"", process{}},
-		"no parentheses":          {"7 sh S" + tail, process{}},
-		"cut short":               {"7 (sh) S 1 2 3", process{}},
-		"a parent that is no pid": {"7 (sh) S x 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19", process{}},
-		"a start that is no time": {"7 (sh) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 -1", process{}},
+		"plain":                   {"7 (sh) S" + tail, Process{PID: 7, Parent: 1, State: 'S', Started: 4242, Name: "sh"}},
+		"a name with parentheses": {"7 (a) Z 9 (b) R" + tail, Process{PID: 7, Parent: 1, State: 'R', Started: 4242, Name: "a) Z 9 (b"}},
+		"a name with a line end":  {"7 (a\n) S" + tail, Process{PID: 7, Parent: 1, State: 'S', Started: 4242, Name: "a\n"}},
+		"no name":                 {"7 () Z" + tail, Process{PID: 7, Parent: 1, State: 'Z', Started: 4242}},
+		"with a line end":         {"7 (sh) S" + tail + "\n", Process{PID: 7, Parent: 1, State: 'S', Started: 4242, Name: "sh"}},
+		"empty":                   {"", Process{}},
+		"no parentheses":          {"7 sh S" + tail, Process{}},
+		"cut short":               {"7 (sh) S 1 2 3", Process{}},
+		"a parent that is no pid": {"7 (sh) S x 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19", Process{}},
+		"a start that is no time": {"7 (sh) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 -1", Process{}},
 	} {
 		got, err := parseStat(7, []byte(tc.stat))
-		if got != tc.want || (err == nil) != (tc.want != process{}) {
+		if got != tc.want || (err == nil) != (tc.want != Process{}) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
@@ -47,18 +47,18 @@ func FuzzParseStat(f *testing.F) {
 	f.Add([]byte("(((() ) ) )"))
 	f.Fuzz(func(t *testing.T, stat []byte) {
 		p, err := parseStat(7, stat)
-		if err != nil && p != (process{}) || err == nil && (p.pid != 7 || p.state == 0) {
+		if err != nil && p != (Process{}) || err == nil && (p.PID != 7 || p.State == 0) {
 			t.Fatalf("%+v, %v", p, err)
 		}
 	})
 }
 
 func TestReadProcessKnowsItself(t *testing.T) {
-	p, err := readProcess(os.Getpid())
-	if err != nil || p.pid != os.Getpid() || p.ppid != os.Getppid() || p.started == 0 {
+	p, err := ReadProcess(os.Getpid())
+	if err != nil || p.PID != os.Getpid() || p.Parent != os.Getppid() || p.Started == 0 {
 		t.Errorf("%+v, %v", p, err)
 	}
-	if _, err := readProcess(1 << 30); err == nil {
+	if _, err := ReadProcess(1 << 30); err == nil {
 		t.Error("found a process that cannot be")
 	}
 }
@@ -119,11 +119,11 @@ func TestTreesAreFoundAndKilled(t *testing.T) {
 			root := startTree(t, tc.script, tc.size)
 			found := descendants(root.root)
 			for _, p := range found {
-				if again, err := readProcess(p.pid); err != nil || again.started != p.started {
+				if again, err := ReadProcess(p.PID); err != nil || again.Started != p.Started {
 					t.Errorf("%+v is now %+v, %v", p, again, err)
 				}
 			}
-			if n := killTree(root.root); n != tc.size {
+			if n := len(killTree(root.root)); n != tc.size {
 				t.Errorf("killed %d, want %d", n, tc.size)
 			}
 			until(t, "the end of the tree", func() bool { return len(descendants(root.root)) == 0 })
@@ -159,10 +159,10 @@ func TestKillSparesAStranger(t *testing.T) {
 	root := startTree(t, "exec sleep 1000", 1)
 	p := descendants(root.root)[0]
 	other := p
-	other.started++ // whoever had the pid before
+	other.Started++ // whoever had the pid before
 	other.kill()
 	time.Sleep(20 * time.Millisecond) // a wrong kill would have happened by now
-	if _, err := readProcess(p.pid); err != nil || len(descendants(root.root)) != 1 {
+	if _, err := ReadProcess(p.PID); err != nil || len(descendants(root.root)) != 1 {
 		t.Error("a process was killed for another that had its pid")
 	}
 }

@@ -1,46 +1,47 @@
-package agent
+package contain
 
 import (
 	"bytes"
 	"fmt"
 	"os"
 	"strconv"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// process is one line of the process table. Two sightings with the same pid
+// Process is one line of the process table. Two sightings with the same pid
 // and start time are the same process; the pid alone may have been reused.
-type process struct {
-	pid, ppid int
-	state     byte
-	started   uint64 // clock ticks since boot
+type Process struct {
+	PID, Parent int
+	State       byte   // D: it waits in the kernel, and no signal reaches it
+	Started     uint64 // clock ticks since boot
+	Name        string
 }
 
-// readProcess reads /proc/PID/stat.
-func readProcess(pid int) (process, error) {
+// ReadProcess reads /proc/PID/stat.
+func ReadProcess(pid int) (Process, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return process{}, err
+		return Process{}, err
 	}
 	return parseStat(pid, stat)
 }
 
 // parseStat takes the fields after the command name, which is in parentheses
 // and may itself hold anything.
-func parseStat(pid int, stat []byte) (process, error) {
-	_, rest, found := cutLast(stat, []byte(") "))
+func parseStat(pid int, stat []byte) (Process, error) {
+	head, rest, found := cutLast(stat, []byte(") "))
 	fields := bytes.Fields(rest)
 	if !found || len(fields) < 20 || len(fields[0]) != 1 || fields[0][0] < 'A' || fields[0][0] > 'z' {
-		return process{}, fmt.Errorf("malformed /proc/%d/stat", pid)
+		return Process{}, fmt.Errorf("malformed /proc/%d/stat", pid)
 	}
 	ppid, err1 := strconv.Atoi(string(fields[1]))
 	started, err2 := strconv.ParseUint(string(fields[19]), 10, 64)
 	if err1 != nil || err2 != nil {
-		return process{}, fmt.Errorf("malformed /proc/%d/stat", pid)
+		return Process{}, fmt.Errorf("malformed /proc/%d/stat", pid)
 	}
-	return process{pid: pid, ppid: ppid, state: fields[0][0], started: started}, nil
+	_, name, _ := bytes.Cut(head, []byte("("))
+	return Process{PID: pid, Parent: ppid, State: fields[0][0], Started: started, Name: string(name)}, nil
 }
 
 func cutLast(s, sep []byte) (before, after []byte, found bool) {
@@ -50,29 +51,38 @@ func cutLast(s, sep []byte) (before, after []byte, found bool) {
 	return s, nil, false
 }
 
-// descendants returns every live process below root, zombies excluded.
-func descendants(root int) []process {
+// processes reads the whole process table, by pid.
+func processes() map[int]Process {
+	all := map[int]Process{}
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
-		return nil
+		return all
 	}
-	children := map[int][]process{}
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
 		if err != nil {
 			continue
 		}
-		if p, err := readProcess(pid); err == nil {
-			children[p.ppid] = append(children[p.ppid], p)
+		if p, err := ReadProcess(pid); err == nil {
+			all[pid] = p
 		}
 	}
-	var found []process
+	return all
+}
+
+// descendants returns every live process below root, zombies excluded.
+func descendants(root int) []Process {
+	children := map[int][]Process{}
+	for _, p := range processes() {
+		children[p.Parent] = append(children[p.Parent], p)
+	}
+	var found []Process
 	for next := []int{root}; len(next) > 0; {
 		parent := next[0]
 		next = next[1:]
 		for _, p := range children[parent] {
-			next = append(next, p.pid)
-			if p.state != 'Z' && p.state != 'X' {
+			next = append(next, p.PID)
+			if p.alive() {
 				found = append(found, p)
 			}
 		}
@@ -80,42 +90,28 @@ func descendants(root int) []process {
 	return found
 }
 
+func (p Process) alive() bool { return p.State != 'Z' && p.State != 'X' }
+
 // kill sends SIGKILL to p, and to no other process that may have its pid by now.
-func (p process) kill() {
-	fd, err := unix.PidfdOpen(p.pid, 0)
+func (p Process) kill() {
+	fd, err := unix.PidfdOpen(p.PID, 0)
 	if err != nil {
 		return
 	}
 	defer unix.Close(fd)
-	if again, err := readProcess(p.pid); err == nil && again.started == p.started {
+	if again, err := ReadProcess(p.PID); err == nil && again.Started == p.Started {
 		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
 	}
 }
 
-// killTree kills every process below root once. Processes that fork meanwhile
+// killTree kills every process below root once, and returns them. Processes that fork meanwhile
 // need another call.
-func killTree(root int) (found int) {
+func killTree(root int) []Process {
 	tree := descendants(root)
 	for _, p := range tree {
 		p.kill()
 	}
-	return len(tree)
-}
-
-// sweep kills below this process until nothing is left or limit has passed,
-// calling reap so that the dead do not count. It returns how many were found last.
-func sweep(limit time.Duration, reap func()) (left int) {
-	self := os.Getpid()
-	for deadline := time.Now().Add(limit); ; time.Sleep(2 * time.Millisecond) {
-		reap()
-		if childless() {
-			return 0
-		}
-		left = killTree(self)
-		if time.Now().After(deadline) {
-			return left
-		}
-	}
+	return tree
 }
 
 // childless reports that this process has no child, not even a dead one. For a

@@ -1,0 +1,315 @@
+package contain
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Rung is a way to contain processes. The least is the best.
+type Rung int
+
+// The ladder.
+const (
+	GroupV2   Rung = iota // a cgroup v2, killed as one by the kernel
+	FreezerV1             // a freezer cgroup of v1: frozen, killed one by one, thawed
+	Tree                  // what descends from the agent and its guard, found in /proc
+)
+
+// prefix starts the name of every group that we make; the guard's name follows.
+const prefix = "gorun-"
+
+// Cage holds the processes of the ranks of one agent.
+type Cage struct {
+	rung  Rung
+	group string   // folder of the ranks' cgroup; "" on the last rung
+	pids  string   // folder of the cgroup that bounds the number of processes; "": none does
+	dir   *os.File // the group's, to start processes in it
+}
+
+// Make makes the best cage there can be here, no better than best, named for the guard.
+func Make(g Guard, best Rung) *Cage {
+	return place(g, func(folder string, rung Rung) (string, bool) {
+		if rung < best {
+			return "", false
+		}
+		group := filepath.Join(folder, prefix+g.String())
+		if os.Mkdir(group, 0o755) != nil {
+			return "", false
+		}
+		if !usable(folder, group, rung) {
+			_ = os.Remove(group)
+			return "", false
+		}
+		return group, true
+	})
+}
+
+// Open is the cage that the guard has made.
+func Open(g Guard) *Cage {
+	return place(g, func(folder string, _ Rung) (string, bool) {
+		group := filepath.Join(folder, prefix+g.String())
+		_, err := os.Stat(group)
+		return group, err == nil
+	})
+}
+
+// place goes down the ladder; try has or makes a group in a folder.
+func place(g Guard, try func(folder string, rung Rung) (group string, ok bool)) *Cage {
+	own := readOwn()
+	for _, at := range []struct {
+		rung   Rung
+		folder string
+	}{{GroupV2, own.folder("", false)}, {FreezerV1, own.folder("freezer", true)}} {
+		if at.folder == "" {
+			continue
+		}
+		group, ok := try(at.folder, at.rung)
+		if !ok {
+			continue
+		}
+		c := &Cage{rung: at.rung, group: group}
+		c.findPids(own, try)
+		if at.rung == GroupV2 {
+			c.dir, _ = os.Open(group) // without, starting a rank says why
+		}
+		return c
+	}
+	return &Cage{rung: Tree}
+}
+
+// findPids finds the group where the number of processes can be bounded.
+func (c *Cage) findPids(own ownGroups, try func(string, Rung) (string, bool)) {
+	if _, err := os.Stat(filepath.Join(c.group, "pids.max")); err == nil {
+		c.pids = c.group
+		return
+	}
+	folder := own.folder("pids", true)
+	if folder == "" {
+		return
+	}
+	if group, ok := try(folder, FreezerV1); ok {
+		c.pids = group
+	}
+}
+
+// usable reports that processes can be started in the group, which is in folder, our own group, and be ended there.
+func usable(folder, group string, rung Rung) bool {
+	may := func(folder, name string) bool { return unix.Access(filepath.Join(folder, name), unix.W_OK) == nil }
+	if rung != GroupV2 {
+		return may(folder, "tasks") && may(group, "tasks")
+	}
+	kind, _ := os.ReadFile(filepath.Join(group, "cgroup.type"))
+	// Without arguments clone3 says that they are wrong, or that it is not to be had: of old sandboxes it is not.
+	_, _, errno := unix.Syscall(unix.SYS_CLONE3, 0, 0, 0)
+	return string(kind) == "domain\n" && may(group, "cgroup.kill") && may(group, "cgroup.procs") && may(folder, "cgroup.procs") && errno == unix.EINVAL
+}
+
+// String names the rung and the place, for the user.
+func (c *Cage) String() string {
+	switch c.rung {
+	case GroupV2:
+		return fmt.Sprintf("cgroup v2 (%s)", c.group)
+	case FreezerV1:
+		return fmt.Sprintf("cgroup v1 freezer (%s)", c.group)
+	}
+	return "their process tree (no cgroup of their own can be made)"
+}
+
+// Limit bounds the number of processes and threads in the cage, where that can be done.
+func (c *Cage) Limit(n int) {
+	if c.pids != "" {
+		_ = os.WriteFile(filepath.Join(c.pids, "pids.max"), []byte(strconv.Itoa(n)), 0)
+	}
+}
+
+// Move takes what is in the cage to where the limit holds, if the two are in different trees. The kernel
+// takes its time over the first move, 5 ms and more, so ranks do not wait for it.
+func (c *Cage) Move() {
+	const rounds = 1000 // of who is born meanwhile
+	if c.rung != GroupV2 || c.pids == "" || c.pids == c.group {
+		return
+	}
+	for range rounds {
+		bounded := map[int]bool{}
+		for _, pid := range pidsOf(c.pids) {
+			bounded[pid] = true
+		}
+		moved := 0
+		for _, pid := range pidsOf(c.group) {
+			if !bounded[pid] && os.WriteFile(filepath.Join(c.pids, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0) == nil {
+				moved++
+			}
+		}
+		if moved == 0 {
+			return
+		}
+	}
+}
+
+// Enter takes the calling thread, which the caller has locked, to where processes that it starts are in
+// the cage. It must Leave before they are killed.
+func (c *Cage) Enter() error { return c.move(func(group string) string { return group }) }
+
+// Leave takes the calling thread back.
+func (c *Cage) Leave() error { return c.move(filepath.Dir) }
+
+// move moves the calling thread to its places in v1's trees, where threads are by themselves.
+func (c *Cage) move(to func(group string) string) error {
+	if c.rung != FreezerV1 {
+		return nil
+	}
+	tid := []byte(strconv.Itoa(unix.Gettid()))
+	if c.pids != "" && c.pids != c.group {
+		_ = os.WriteFile(filepath.Join(to(c.pids), "tasks"), tid, 0) // a limit is good to have, no more
+	}
+	if err := os.WriteFile(filepath.Join(to(c.group), "tasks"), tid, 0); err != nil {
+		return fmt.Errorf("move a thread to cgroup %s: %w", to(c.group), err)
+	}
+	return nil
+}
+
+// Attach makes a process that is started with attr begin in the cage.
+func (c *Cage) Attach(attr *syscall.SysProcAttr) {
+	if c.dir != nil {
+		attr.UseCgroupFD, attr.CgroupFD = true, int(c.dir.Fd())
+	}
+}
+
+// Kill kills once what is in the cage and what descends from this process, and returns it. Processes
+// that were starting others may need another call.
+func (c *Cage) Kill() []Process {
+	found := map[int]Process{}
+	for _, p := range killGroup(c.rung, c.group) {
+		found[p.PID] = p
+	}
+	for _, p := range killTree(os.Getpid()) {
+		found[p.PID] = p
+	}
+	var all []Process
+	for _, p := range found {
+		all = append(all, p)
+	}
+	return all
+}
+
+// Sweep kills until nothing is left or limit has passed, calling reap so that the dead do not
+// count. It returns what cannot be killed.
+func (c *Cage) Sweep(limit time.Duration, reap func()) (left []Process) {
+	for deadline := time.Now().Add(limit); ; time.Sleep(2 * time.Millisecond) {
+		reap()
+		if childless() && empty(c.group) {
+			return nil
+		}
+		left = c.Kill()
+		if time.Now().After(deadline) {
+			return left
+		}
+	}
+}
+
+// Remove removes the cage. One that is not empty stays, for the next gorun.
+func (c *Cage) Remove() {
+	if c.dir != nil {
+		c.dir.Close()
+		c.dir = nil
+	}
+	remove(c.group)
+	if c.pids != c.group {
+		remove(c.pids)
+	}
+}
+
+// killGroup kills once what is in a group and those below it, and returns it.
+func killGroup(rung Rung, group string) (found []Process) {
+	switch {
+	case group == "":
+		return nil
+	case rung == GroupV2:
+		_ = os.WriteFile(filepath.Join(group, "cgroup.kill"), []byte("1"), 0)
+		return members(group)
+	}
+	freeze(group)
+	defer thaw(group)
+	found = members(group)
+	for _, p := range found {
+		p.kill()
+	}
+	return found
+}
+
+// freezeTime is how long a group may take to freeze. A process that waits in the kernel does not
+// until it goes on; the others are killed all the same.
+const freezeTime = 100 * time.Millisecond
+
+func freeze(group string) {
+	state := filepath.Join(group, "freezer.state")
+	_ = os.WriteFile(state, []byte("FROZEN"), 0)
+	for deadline := time.Now().Add(freezeTime); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if text, err := os.ReadFile(state); err != nil || string(text) == "FROZEN\n" {
+			return
+		}
+	}
+}
+
+func thaw(group string) {
+	walk(group, func(folder string) { _ = os.WriteFile(filepath.Join(folder, "freezer.state"), []byte("THAWED"), 0) })
+}
+
+// members are the live processes in a group and those below it.
+func members(group string) (all []Process) {
+	for _, pid := range pidsOf(group) {
+		if p, err := ReadProcess(pid); err == nil && p.alive() && p.PID != os.Getpid() {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+func pidsOf(group string) (pids []int) {
+	walk(group, func(folder string) {
+		text, _ := os.ReadFile(filepath.Join(folder, "cgroup.procs"))
+		pids = append(pids, parsePids(text)...)
+	})
+	return pids
+}
+
+// empty reports that no process is in the group or those below it.
+func empty(group string) bool { return group == "" || len(pidsOf(group)) == 0 }
+
+// remove removes a group and those below it.
+func remove(group string) {
+	const tries = 20
+	if group == "" {
+		return
+	}
+	walk(group, func(folder string) {
+		for range tries {
+			if err := unix.Rmdir(folder); !errors.Is(err, unix.EBUSY) {
+				return
+			}
+			time.Sleep(time.Millisecond) // the last process is only just gone
+		}
+	})
+}
+
+// walk calls do for a group's folder and all below it, the lowest first.
+func walk(group string, do func(folder string)) {
+	entries, err := os.ReadDir(group)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			walk(filepath.Join(group, e.Name()), do)
+		}
+	}
+	do(group)
+}

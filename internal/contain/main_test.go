@@ -1,0 +1,93 @@
+package contain
+
+import (
+	"bytes"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorun/gorun/internal/lab"
+)
+
+// treeWord makes this test binary the root of a process tree.
+const treeWord = "__tree"
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == treeWord {
+		os.Exit(runTree(os.Args[2]))
+	}
+	os.Exit(m.Run())
+}
+
+// runTree is a subreaper that runs a shell script and lives as long as its stdin.
+func runTree(script string) int {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	cmd := exec.Command("sh", "-c", script)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	reap := func() {
+		for {
+			if pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); pid <= 0 && err != syscall.EINTR {
+				return
+			}
+		}
+	}
+	if left := (&Cage{rung: Tree}).Sweep(3*time.Second, reap); len(left) > 0 {
+		fmt.Println(left, "are left")
+		return 1
+	}
+	fmt.Println("swept")
+	return 0
+}
+
+// patience bounds every wait of these tests, on a machine that is busy.
+const patience = 20 * time.Second
+
+// until polls for something that must become true.
+func until(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !is(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited %v for %s", patience, what)
+		}
+	}
+}
+
+// quickExit keeps a process under the race detector from lingering a second at its end.
+const quickExit = "GORACE=atexit_sleep_ms=0"
+
+// newMark is a variable for the environment of all processes of one test.
+func newMark() string { return "CONTAIN_TEST_MARK=" + rand.Text() }
+
+// noneLeft fails the test if processes with the mark do not end soon, and kills them.
+func noneLeft(t testing.TB, mark string) {
+	t.Helper()
+	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		left := lab.Processes(mark)
+		if len(left) == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			for _, pid := range left {
+				line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+				t.Errorf("left behind: %d %q", pid, bytes.ReplaceAll(line, []byte{0}, []byte{' '}))
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+			return
+		}
+	}
+}

@@ -1,0 +1,176 @@
+package faults
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// Kind is a kind of fault.
+type Kind string
+
+// Kinds of faults. Those of the second group end nothing: they pass, and the job must go on as if nothing had been.
+const (
+	RankKill       Kind = "rank-kill"
+	RankTerm       Kind = "rank-term"
+	RankHup        Kind = "rank-hup" // a program in Go takes SIGSEGV and SIGABRT for a panic of its own
+	RankExit       Kind = "rank-exit"
+	AgentKill      Kind = "agent-kill"
+	GuardKill      Kind = "guard-kill"
+	BothKill       Kind = "agent-and-guard-kill"
+	SessionKill    Kind = "sshd-session-kill"
+	LauncherKill   Kind = "launcher-kill"
+	LauncherTerm   Kind = "launcher-term"
+	LauncherInt    Kind = "launcher-int"
+	LauncherIntInt Kind = "launcher-int-int"
+	LauncherHup    Kind = "launcher-hup"
+	OutputClosed   Kind = "stdout-closed"
+	Reset          Kind = "connection-reset"
+	HostCut        Kind = "host-cut"
+	DropToHost     Kind = "drop-to-host"
+	DropFromHost   Kind = "drop-from-host"
+
+	RankStop     Kind = "rank-stop"
+	AgentStop    Kind = "agent-stop"
+	GuardStop    Kind = "guard-stop"
+	SessionStop  Kind = "sshd-session-stop"
+	LauncherStop Kind = "launcher-stop"
+	HostBlip     Kind = "host-blip"
+	BlipToHost   Kind = "blip-to-host"
+	BlipFromHost Kind = "blip-from-host"
+
+	None Kind = ""
+)
+
+// Phase is how far a job is when a fault happens.
+type Phase string
+
+// Phases, in the order of a job's life.
+const (
+	Connecting Phase = "connecting"
+	Staging    Phase = "staging"
+	Starting   Phase = "starting"
+	Running    Phase = "running"
+	Ending     Phase = "ending"
+)
+
+// kindInfo is what follows from a fault, as docs/reliability.md promises it.
+type kindInfo struct {
+	kind   Kind
+	code   int           // the launcher's exit code; 0: the fault passes
+	cause  string        // what the launcher says of it, with HOST for the host; "": nothing is to be said
+	detect time.Duration // until the launcher knows
+	rank   bool          // it needs a rank, so it cannot happen before
+}
+
+func kinds() []kindInfo {
+	const (
+		network = 6500 * time.Millisecond
+		lost    = `\bHOST: `
+	)
+	rank := func(how string) string { return `rank \d on HOST ` + how }
+	return []kindInfo{
+		{RankKill, 137, rank(`was killed by signal 9`), 0, true},
+		{RankTerm, 143, rank(`was killed by signal 15`), 0, true},
+		{RankHup, 129, rank(`was killed by signal 1 `), 0, true},
+		{RankExit, 3, rank(`exited with code 3`), 0, true},
+		{AgentKill, 125, lost, 0, false},
+		{GuardKill, 125, lost, 0, false},
+		{BothKill, 125, lost, 0, false},
+		{SessionKill, 125, lost, 0, false},
+		{LauncherKill, 137, "", 0, false},
+		{LauncherTerm, 143, "", 0, false},
+		{LauncherInt, 130, "", 0, false},
+		{LauncherIntInt, 130, "", 0, false},
+		{LauncherHup, 129, "", 0, false},
+		{OutputClosed, 141, "", 0, false},
+		{Reset, 125, lost, 0, false},
+		{HostCut, 125, lost, network, false},
+		{DropToHost, 125, lost, network, false},
+		{DropFromHost, 125, lost, network, false},
+		{RankStop, 0, "", 0, true},
+		{AgentStop, 0, "", 0, false},
+		{GuardStop, 0, "", 0, false},
+		{SessionStop, 0, "", 0, false},
+		{LauncherStop, 0, "", 0, false},
+		{HostBlip, 0, "", 0, false},
+		{BlipToHost, 0, "", 0, false},
+		{BlipFromHost, 0, "", 0, false},
+	}
+}
+
+func infoOf(k Kind) kindInfo {
+	all := kinds()
+	if i := slices.IndexFunc(all, func(i kindInfo) bool { return i.kind == k }); i >= 0 {
+		return all[i]
+	}
+	return kindInfo{}
+}
+
+// passes reports whether the fault goes by, and the job goes on.
+func (k kindInfo) passes() bool { return k.code == 0 }
+
+// Injection is one job and what happens to it. It follows from its seed alone.
+type Injection struct {
+	Seed   uint64
+	Fault  Kind
+	Phase  Phase
+	Host   string        // f1 or f2
+	Delay  time.Duration // into the phase
+	Lasts  time.Duration // of a fault that passes
+	Second Kind          // another fault, on the other host
+	Gap    time.Duration // between the two
+	Ignore bool          // the ranks ignore SIGTERM
+	Daemon bool          // every rank leaves a child that has shed what ties it to its parent
+	Reduce bool          // the ranks add numbers up
+}
+
+// Draw is the injection of a seed.
+func Draw(seed uint64) Injection {
+	r := rand.New(rand.NewPCG(seed, 0x676f72756e))
+	d := Injection{Seed: seed, Host: fmt.Sprintf("f%d", 1+r.IntN(2)), Phase: Running}
+	switch n := r.IntN(20); {
+	case n < 2:
+		d.Phase = Connecting
+	case n < 4:
+		d.Phase = Staging
+	case n < 6:
+		d.Phase = Starting
+	case n < 8:
+		d.Phase = Ending
+	}
+	d.Ignore, d.Daemon, d.Reduce = r.IntN(4) == 0, r.IntN(3) == 0, r.IntN(3) == 0
+	candidates := slices.DeleteFunc(kinds(), func(k kindInfo) bool { return !d.mayBe(k) })
+	d.Fault = candidates[r.IntN(len(candidates))].kind
+	d.Delay = time.Duration(r.Int64N(int64(80 * time.Millisecond)))
+	d.Lasts = 100*time.Millisecond + time.Duration(r.Int64N(int64(3400*time.Millisecond)))
+	second := slices.DeleteFunc(candidates, func(k kindInfo) bool { return k.passes() || k.detect > 0 || k.kind == d.Fault })
+	if r.IntN(4) == 0 && d.Phase == Running {
+		d.Second = second[r.IntN(len(second))].kind
+		d.Gap = time.Duration(r.Int64N(int64(time.Second)))
+	}
+	return d
+}
+
+// mayBe reports whether a fault of kind k makes sense for the job.
+func (d Injection) mayBe(k kindInfo) bool {
+	early := d.Phase == Connecting || d.Phase == Staging || d.Phase == Starting
+	switch {
+	case k.rank && early:
+		return false
+	case k.kind == RankTerm && d.Ignore:
+		return false
+	case k.kind == OutputClosed && d.Phase != Running: // nobody would notice: nothing is printed
+		return false
+	}
+	return true
+}
+
+// other is the host that the second fault happens on.
+func (d Injection) other() string {
+	if d.Host == "f1" {
+		return "f2"
+	}
+	return "f1"
+}

@@ -1,0 +1,76 @@
+package kv
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+)
+
+// The kernel knows who opened the other end of a loopback connection. It is asked through
+// netlink (sock_diag(7)), which every user may do; SO_PEERCRED is for Unix sockets only.
+
+// ErrPeerUnknown says that the kernel has no live socket at the other end: it was closed, or
+// is not on this machine.
+var ErrPeerUnknown = errors.New("nobody on this machine has the other end of the connection open")
+
+const (
+	sockDiagByFamily = 20
+	netlinkError     = 2
+	netlinkHeader    = 16
+	diagRequestSize  = netlinkHeader + 56
+	diagMessageSize  = 72 // struct inet_diag_msg
+	protocolTCP      = 6
+	familyIPv4       = 2
+	familyIPv6       = 10
+)
+
+// diagRequest asks for the one TCP socket that is bound to local and connected to remote. It is pure.
+func diagRequest(local, remote netip.AddrPort) []byte {
+	b := binary.NativeEndian.AppendUint32(make([]byte, 0, diagRequestSize), diagRequestSize)
+	b = binary.NativeEndian.AppendUint16(b, sockDiagByFamily)
+	b = binary.NativeEndian.AppendUint16(b, 1) // NLM_F_REQUEST
+	b = append(b, make([]byte, 8)...)          // sequence, port
+	family := byte(familyIPv4)
+	if local.Addr().Is6() {
+		family = familyIPv6
+	}
+	b = append(b, family, protocolTCP, 0, 0)
+	b = binary.NativeEndian.AppendUint32(b, 0xffffffff) // any state
+	b = binary.BigEndian.AppendUint16(b, local.Port())
+	b = binary.BigEndian.AppendUint16(b, remote.Port())
+	for _, addr := range []netip.Addr{local.Addr(), remote.Addr()} {
+		raw := addr.AsSlice()
+		b = append(b, append(raw, make([]byte, 16-len(raw))...)...)
+	}
+	b = binary.NativeEndian.AppendUint32(b, 0)                       // any interface
+	return append(b, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff) // no cookie
+}
+
+// parseDiag reads the answer to a diagRequest. It is pure.
+func parseDiag(b []byte) (uid uint32, err error) {
+	if len(b) < netlinkHeader+4 {
+		return 0, errors.New("answer of the kernel cut short")
+	}
+	switch kind := binary.NativeEndian.Uint16(b[4:]); kind {
+	case netlinkError:
+		const noEntry = -2
+		code := int32(binary.NativeEndian.Uint32(b[netlinkHeader:]))
+		if code == noEntry {
+			return 0, ErrPeerUnknown
+		}
+		return 0, fmt.Errorf("the kernel does not say whose a socket is: error %d", -code)
+	case sockDiagByFamily:
+	default:
+		return 0, fmt.Errorf("answer of the kernel of type %d", kind)
+	}
+	message := b[netlinkHeader:]
+	if len(message) < diagMessageSize {
+		return 0, errors.New("answer of the kernel cut short")
+	}
+	uid, inode := binary.NativeEndian.Uint32(message[64:]), binary.NativeEndian.Uint32(message[68:])
+	if inode == 0 { // closed: the uid of such a socket reads as root's
+		return 0, ErrPeerUnknown
+	}
+	return uid, nil
+}

@@ -1,0 +1,11 @@
+//go:build !linux
+
+package kv
+
+import (
+	"errors"
+	"net"
+)
+
+// PeerUID is known on Linux only.
+func PeerUID(net.Conn) (uid uint32, err error) { return 0, errors.ErrUnsupported }

@@ -1,0 +1,38 @@
+package wire
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"strings"
+	"testing"
+)
+
+// C14: clocks of hosts differ and are set, so no message has a time of day, and nothing here looks at one.
+func TestNoTimeOfDayOnTheWire(t *testing.T) {
+	packages, err := parser.ParseDir(token.NewFileSet(), ".", func(f fs.FileInfo) bool { return !strings.HasSuffix(f.Name(), "_test.go") }, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	durations := 0
+	for _, p := range packages {
+		ast.Inspect(p, func(n ast.Node) bool {
+			s, ok := n.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			if x, ok := s.X.(*ast.Ident); ok && x.Name == "time" {
+				if s.Sel.Name == "Duration" {
+					durations++
+				} else {
+					t.Errorf("package wire uses time.%s", s.Sel.Name)
+				}
+			}
+			return true
+		})
+	}
+	if durations == 0 {
+		t.Error("no time.Duration was found either: this test looks in the wrong place")
+	}
+}

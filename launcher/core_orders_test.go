@@ -1,0 +1,98 @@
+package launcher
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/wire"
+)
+
+// orders calls each with every order of some of the items, of up to most of them.
+func orders[T any](items []T, most int, each func([]T)) {
+	var extend func(done, left []T)
+	extend = func(done, left []T) {
+		each(done)
+		if len(done) == most {
+			return
+		}
+		for i := range left {
+			extend(append(slices.Clone(done), left[i]), slices.Delete(slices.Clone(left), i, i+1))
+		}
+	}
+	extend(nil, items)
+}
+
+// Whatever comes in one tick, in any order, the code is the documented one: that of the user's wish if it
+// came before any failure, else that of the failure that was first on the hosts' clocks, whichever was heard of first.
+func TestEveryOrderInOneTick(t *testing.T) {
+	type happening struct {
+		name  string
+		event any
+		at    time.Duration // when it failed; 0: it is no failure
+		code  int
+		wish  int
+	}
+	const now = 10 * time.Millisecond
+	exit := func(host, rank int, at time.Duration, e wire.Exit) eventExit {
+		e.Rank, e.At = rank, at
+		return eventExit{host, e}
+	}
+	happenings := []happening{
+		{name: "rank 0 exits 0", event: exit(0, 0, 1*time.Millisecond, wire.Exit{})},
+		{name: "rank 1 exits 3", event: exit(1, 1, 3*time.Millisecond, wire.Exit{Code: 3}), at: 3 * time.Millisecond, code: 3},
+		{name: "rank 2 exits 4", event: exit(1, 2, 2*time.Millisecond, wire.Exit{Code: 4}), at: 2 * time.Millisecond, code: 4},
+		{name: "rank 3 is killed", event: exit(2, 3, 4*time.Millisecond, wire.Exit{Signal: 9}), at: 4 * time.Millisecond, code: 137},
+		{name: "rank 4 is stopped", event: exit(3, 4, 1*time.Millisecond, wire.Exit{Signal: 15, Stopped: true})},
+		{name: "rank 5 has been told to abort", event: exit(3, 5, 1*time.Millisecond, wire.Exit{Code: 5, Aborted: true})},
+		{name: "host 4 is lost", event: eventGone{4, errors.New("gone")}, at: now, code: CodeLaunch},
+		{name: "Ctrl-C", event: eventStop{why: Interrupted}, wish: 130},
+		{name: "the time is up", event: eventStop{why: TimedOut}, wish: CodeTimeout},
+		{name: "rank 1 is lost by rank 5", event: eventLost{wire.Lost{By: 5, Rank: 1}}},
+	}
+	tried := 0
+	orders(happenings, 4, func(order []happening) {
+		hosts := make([]hostfile.Host, 5)
+		for i := range hosts {
+			hosts[i] = hostfile.Host{Name: fmt.Sprint("h", i), Slots: 2}
+		}
+		plan, err := NewPlan(hosts, Request{NP: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := newCore(plan, time.Second)
+		want, first, victim, names := 0, time.Hour, 0, []string{}
+		stopping := false
+		for _, h := range order {
+			names = append(names, h.name)
+			c.step(h.event, now)
+			if h.wish != 0 && !stopping {
+				want, first = h.wish, 0
+			}
+			if h.at > 0 && h.at < first && first != 0 {
+				want, first = h.code, h.at
+			}
+			aborted := h.name == "rank 5 has been told to abort"
+			if aborted {
+				victim = 5
+			}
+			stopping = stopping || h.wish != 0 || h.at > 0 || aborted
+		}
+		if want == 0 {
+			want = victim
+		}
+		for host := range hosts {
+			c.step(eventDone{host: host}, now)
+		}
+		if r := c.result(); !c.finished || r.Code() != want {
+			t.Errorf("%q: code %d, want %d; finished: %v", names, r.Code(), want, c.finished)
+		}
+		tried++
+	})
+	if want := 1 + 10 + 10*9 + 10*9*8 + 10*9*8*7; tried != want {
+		t.Errorf("%d orders, want %d", tried, want)
+	}
+}

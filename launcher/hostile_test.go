@@ -1,0 +1,354 @@
+package launcher
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/netip"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gorun/gorun/internal/kv"
+	"github.com/gorun/gorun/internal/wire"
+)
+
+// An agent in other hands (S18): whatever it sends, gorun lives on, says whose fault it is, and
+// the other hosts are stopped in order.
+
+// evil is text that must not reach a terminal as it is.
+const evil = "\x1b]0;owned\x07\x1b[2J\x9b31m\r\n\x00"
+
+// slow is a terminal that takes a moment for everything, in which hosts go on printing.
+type slow struct{ io.Writer }
+
+func (s slow) Write(p []byte) (int, error) {
+	time.Sleep(time.Millisecond)
+	return s.Writer.Write(p)
+}
+
+// raw sends a frame's header and payload as they are.
+func raw(a *fakeAgent, size uint32, kind, reserved byte, payload string) error {
+	header := []byte{byte(size >> 24), byte(size >> 16), byte(size >> 8), byte(size), kind, reserved, 0, 0, 0, 0, 0, 0}
+	_, err := a.stdout.Write(append(header, payload...))
+	return err
+}
+
+func TestHostileAgentIsBlamed(t *testing.T) {
+	message := func(kind wire.Type, m any) func(a *fakeAgent) error {
+		return func(a *fakeAgent) error { return a.out.SendMessage(kind, m) }
+	}
+	for name, tc := range map[string]struct {
+		say  func(a *fakeAgent) error
+		want string
+	}{
+		"ends a rank twice": {func(a *fakeAgent) error {
+			return errors.Join(a.exit(wire.Exit{Rank: 2}), a.exit(wire.Exit{Rank: 2}))
+		}, "says twice that rank 2 has ended"},
+		"ends another's rank":        {message(wire.TypeExit, wire.Exit{Rank: 0}), "spoke for rank 0"},
+		"ends a rank that is none":   {message(wire.TypeExit, wire.Exit{Rank: 1 << 40}), "spoke for rank 1099511627776"},
+		"ends rank -1":               {message(wire.TypeExit, wire.Exit{Rank: -1}), "spoke for rank -1"},
+		"ends with no possible code": {message(wire.TypeExit, wire.Exit{Rank: 2, Code: 1 << 20}), "ended with code 1048576"},
+		"ends with a negative code":  {message(wire.TypeExit, wire.Exit{Rank: 2, Code: -1}), "ended with code -1"},
+		"ends by no signal":          {message(wire.TypeExit, wire.Exit{Rank: 2, Signal: 4000}), "signal 4000"},
+		"is done too early":          {func(a *fakeAgent) error { return a.out.Send(wire.TypeDone, 0, nil) }, "has not said how rank 2 ended"},
+		"loses what is not there":    {message(wire.TypeLost, wire.Lost{By: 2, Rank: 1 << 30}), "which does not exist"},
+		"loses in another's name":    {message(wire.TypeLost, wire.Lost{By: 1, Rank: 2}), "spoke for rank 1"},
+		"brings another's value":     {message(wire.TypeFence, wire.Fence{Name: "f", Values: map[int][]byte{0: nil}}), "spoke for rank 0"},
+		"brings a value twice": {func(a *fakeAgent) error {
+			f := wire.Fence{Name: "f", Values: map[int][]byte{2: nil}}
+			return errors.Join(a.out.SendMessage(wire.TypeFence, f), a.out.SendMessage(wire.TypeFence, f))
+		}, `fence "f": rank 2 came twice`},
+		"brings too large a value": {message(wire.TypeFence, wire.Fence{Name: "f", Values: map[int][]byte{2: make([]byte, kv.MaxFence+1)}}), "brings 65537 bytes"},
+		"a fence with a long name": {message(wire.TypeFence, wire.Fence{Name: strings.Repeat("f", kv.MaxKey+1)}), "a fence's name of 1025 bytes"},
+		"puts a long key":          {message(wire.TypePut, wire.Put{Key: strings.Repeat("k", kv.MaxKey+1)}), "key of 1025 bytes"},
+		"puts a large value":       {message(wire.TypePut, wire.Put{Key: "k", Value: make([]byte, kv.MaxValue+1)}), "value of 1048577"},
+		"gets a long key":          {message(wire.TypeGet, wire.Get{Key: strings.Repeat("k", 1<<20), Wait: time.Hour}), "a key of 1048576 bytes"},
+		"gets without end": {func(a *fakeAgent) error {
+			for i := range maxGets + 1 {
+				if err := a.out.SendMessage(wire.TypeGet, wire.Get{ID: uint64(i), Key: fmt.Sprint(i), Wait: math.MaxInt64}); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, "too many requests wait"},
+		"prints beyond its credit": {func(a *fakeAgent) error {
+			for range 1000 { // nothing of it comes back: the lines are short of a step
+				if err := a.out.Send(wire.TypeOutput, wire.OutputStream(2, 1), make([]byte, wire.MaxData)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, "output beyond its credit"},
+		"prints for another":       {func(a *fakeAgent) error { return a.print(0, 2, "x") }, "spoke for rank 0"},
+		"pauses for another":       {func(a *fakeAgent) error { return a.print(1, 2, "") }, "spoke for rank 1"},
+		"a frame of 4 GiB":         {func(a *fakeAgent) error { return raw(a, math.MaxUint32, byte(wire.TypeExit), 0, "x") }, "frame of 4294967295 bytes"},
+		"output of 64 KiB + 1":     {func(a *fakeAgent) error { return raw(a, wire.MaxData+1, byte(wire.TypeOutput), 0, "x") }, "output frame of 65537 bytes"},
+		"an unknown type":          {func(a *fakeAgent) error { return raw(a, 0, 200, 0, "") }, "unknown type 200"},
+		"reserved bits":            {func(a *fakeAgent) error { return raw(a, 0, byte(wire.TypeHeartbeat), 1, "") }, "reserved bits"},
+		"no JSON":                  {func(a *fakeAgent) error { return raw(a, 5, byte(wire.TypeExit), 0, evil[:5]) }, "exit message: "},
+		"deep JSON":                {func(a *fakeAgent) error { return a.out.Send(wire.TypeExit, 0, []byte(strings.Repeat("[", 1<<20))) }, "exit message: "},
+		"hello again":              {message(wire.TypeHello, wire.Hello{}), "sent a hello frame"},
+		"orders":                   {message(wire.TypeStop, wire.Stop{}), "sent a stop frame"},
+		"orders others to abort":   {message(wire.TypeAbort, wire.Abort{}), "sent a abort frame"},
+		"credit for what is not":   {func(a *fakeAgent) error { return a.out.SendCredit(0, 100) }, "credit for a stream"},
+		"credit of a wrong length": {func(a *fakeAgent) error { return a.out.Send(wire.TypeCredit, 0, []byte("12345")) }, "credit frame without 4 bytes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			hostile := func(a *fakeAgent) error {
+				_ = tc.say(a)
+				return a.untilEOF()
+			}
+			obeyed := false
+			good := func(a *fakeAgent) error {
+				if err := a.print(0, 1, "good work\n"); err != nil {
+					return err
+				}
+				err := obey(a)
+				obeyed = err == nil
+				return err
+			}
+			runOn(t, []*machine{serving(good), serving(hostile)}, func(o *Options) {
+				o.Stdout = slow{o.Stdout}
+			}, func(t *testing.T, out string, r Result, took time.Duration, err error) {
+				if err != nil || r.Code() != CodeLaunch || r.Cause == nil || r.Cause.Host != "h1" || !strings.Contains(r.Cause.String(), tc.want) {
+					t.Errorf("%v: %.300v, code %d", err, r.Cause, r.Code())
+				}
+				if !obeyed || !strings.Contains(out, "0/1> good work\n") || len(r.Exits) < 2 {
+					t.Errorf("the other host: obeyed %v, %.200q, %v", obeyed, out, r.Exits)
+				}
+				if safe := r.Cause.String(); printable(safe) != safe {
+					t.Errorf("not fit for a terminal: %q", safe)
+				}
+				if took > 4*time.Second {
+					t.Errorf("took %v", took)
+				}
+			})
+		})
+	}
+}
+
+// Before the job starts nothing of it must start on a good host either.
+func TestHostileAgentBeforeTheStart(t *testing.T) {
+	prefixes := make([]wire.Address, wire.MaxAddresses+1)
+	for i := range prefixes {
+		prefixes[i] = wire.Address{Interface: evil, Prefix: netip.MustParsePrefix("10.0.0.1/8"), Up: true}
+	}
+	for name, tc := range map[string]struct {
+		m    *machine
+		want string
+	}{
+		"too many addresses": {&machine{addresses: prefixes}, "tells of 257 addresses"},
+		"garbage after hello": {&machine{serve: func(a *fakeAgent) error {
+			_ = raw(a, 0x47455420, '/', ' ', "HTTP/1.1")
+			return a.untilEOF()
+		}}, "unknown type 47"},
+		"output before its start": {&machine{serve: func(a *fakeAgent) error {
+			_ = a.print(2, 1, "early")
+			return a.untilEOF()
+		}}, "sent a output frame before it was ready"},
+		"refuses in colours": {&machine{serve: func(a *fakeAgent) error {
+			_ = a.out.SendMessage(wire.TypeRefuse, wire.Refuse{Code: -7, What: "no" + evil, Hint: evil})
+			return a.untilEOF()
+		}}, "no?]0;owned"},
+		"noise in colours": {&machine{noise: evil, serve: func(a *fakeAgent) error { return exitStatus(3) }}, "the agent ended"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			started := false
+			good := &machine{serve: func(a *fakeAgent) error {
+				err := a.ready()
+				started = err == nil
+				return err
+			}}
+			var mu sync.Mutex
+			var said []string
+			runOn(t, []*machine{good, tc.m}, func(o *Options) {
+				o.Trace = func(format string, args ...any) {
+					mu.Lock()
+					defer mu.Unlock()
+					said = append(said, fmt.Sprintf(format, args...))
+				}
+			}, func(t *testing.T, _ string, _ Result, _ time.Duration, err error) {
+				var failed *LaunchError
+				if !errors.As(err, &failed) || len(failed.Hosts) != 1 || failed.Hosts[0].Host != "h1" || !strings.Contains(err.Error(), tc.want) || started {
+					t.Fatalf("%v; the good host started: %v", err, started)
+				}
+				if code := failed.Code(); code < 1 || code > 127 {
+					t.Errorf("exit code %d", code)
+				}
+				for _, text := range append(said, err.Error()) {
+					if printable(text) != text {
+						t.Errorf("not fit for a terminal: %q", text)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A host's clock can make its own ranks the first to fail, and never before they ran or after now.
+func TestHostileClock(t *testing.T) {
+	for name, at := range map[string][2]time.Duration{ // of a heartbeat, and of an exit
+		"far behind":         {math.MaxInt64, math.MinInt64},
+		"far ahead":          {math.MinInt64, math.MaxInt64},
+		"before all time":    {0, math.MinInt64},
+		"after all time":     {0, math.MaxInt64},
+		"a little behind":    {time.Hour, 0},
+		"overflow of a sum":  {math.MinInt64 + 1, math.MinInt64},
+		"overflow to the up": {math.MaxInt64 - 1, math.MaxInt64},
+	} {
+		t.Run(name, func(t *testing.T) {
+			first := func(a *fakeAgent) error {
+				time.Sleep(2 * time.Second)
+				if err := errors.Join(a.out.SendHeartbeat(2*time.Second), a.exit(wire.Exit{Rank: 0, Code: 3, At: 2 * time.Second})); err != nil {
+					return err
+				}
+				if _, err := a.expect(wire.TypeStop); err != nil {
+					return err
+				}
+				return errors.Join(a.exit(wire.Exit{Rank: 1, Signal: 15, Stopped: true}), a.out.Send(wire.TypeDone, 0, nil), a.untilEOF())
+			}
+			liar := func(a *fakeAgent) error {
+				_ = a.out.SendHeartbeat(at[0])
+				time.Sleep(3 * time.Second)
+				_ = errors.Join(a.exit(wire.Exit{Rank: 2, Code: 9, At: at[1]}), a.exit(wire.Exit{Rank: 3, Signal: 15, Stopped: true}), a.out.Send(wire.TypeDone, 0, nil))
+				return a.untilEOF()
+			}
+			runOn(t, []*machine{serving(first), serving(liar)}, nil, func(t *testing.T, _ string, r Result, _ time.Duration, err error) {
+				if err != nil || r.Cause == nil {
+					t.Fatalf("%+v, %v", r, err)
+				}
+				for _, e := range r.Exits {
+					if e.At < r.Started || e.At > r.Ended {
+						t.Errorf("rank %d ended at %v, of a job from %v to %v", e.Rank, e.At, r.Started, r.Ended)
+					}
+				}
+				if r.Cause.Rank != 0 && r.Cause.Rank != 2 {
+					t.Errorf("the cause is rank %d, of neither", r.Cause.Rank)
+				}
+			})
+		})
+	}
+}
+
+// A host that talks without end and says nothing wrong holds nobody up.
+func TestHostileFloods(t *testing.T) {
+	const frames = 30_000
+	for name, send := range map[string]func(a *fakeAgent, i int) error{
+		"heartbeats": func(a *fakeAgent, i int) error { return a.out.SendHeartbeat(time.Duration(i) * math.MaxInt32) },
+		"pauses":     func(a *fakeAgent, _ int) error { return a.out.Send(wire.TypeOutput, wire.OutputStream(2, 1), nil) },
+		"lost": func(a *fakeAgent, i int) error {
+			return a.out.SendMessage(wire.TypeLost, wire.Lost{By: 2, Rank: i % 4, Cause: evil})
+		},
+		"gets of what is not there": func(a *fakeAgent, i int) error {
+			if i >= frames/10 {
+				return nil
+			}
+			return a.out.SendMessage(wire.TypeGet, wire.Get{Key: fmt.Sprint(i)})
+		},
+		"puts of one key": func(a *fakeAgent, i int) error {
+			return a.out.SendMessage(wire.TypePut, wire.Put{Key: "k", Value: []byte("0123456789")})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			flood := func(a *fakeAgent) error {
+				go a.untilEOF()
+				for i := range frames {
+					if err := send(a, i); err != nil {
+						return err
+					}
+				}
+				err := errors.Join(a.exit(wire.Exit{Rank: 2}), a.exit(wire.Exit{Rank: 3}), a.out.Send(wire.TypeDone, 0, nil))
+				<-a.ctx.Done()
+				return err
+			}
+			var told string
+			work := func(a *fakeAgent) error {
+				for i := range 100 {
+					if err := a.print(0, 1, fmt.Sprintf("line %d\n", i)); err != nil {
+						return err
+					}
+				}
+				if name == "lost" {
+					f, err := a.expect(wire.TypeAbort)
+					if err != nil {
+						return err
+					}
+					told = string(f.Payload)
+				}
+				return succeed(a)
+			}
+			before := heapSize()
+			runOn(t, []*machine{serving(work), serving(flood)}, nil, func(t *testing.T, out string, r Result, _ time.Duration, err error) {
+				if err != nil || r.Code() != 0 || strings.Count(out, "0/1> line ") != 100 {
+					t.Errorf("%v, %v, %d lines", err, r.Cause, strings.Count(out, "0/1> line "))
+				}
+				if name == "lost" && (!strings.Contains(told, "owned") || strings.Contains(told, `\u001b`)) {
+					t.Errorf("ranks were told %q", told)
+				}
+				if more := heapSize() - before; more > 64<<20 {
+					t.Errorf("%d MiB more are kept", more>>20)
+				}
+			})
+		})
+	}
+}
+
+// heap is how much memory is in use.
+func heapSize() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// An agent that asks and does not read what it gets costs no more than one that asks little.
+func TestHostWhoReadsNothingCostsLittle(t *testing.T) {
+	before := heapSize()
+	var during int64
+	deaf := func(a *fakeAgent) error {
+		if err := a.out.SendMessage(wire.TypePut, wire.Put{Key: "k", Value: make([]byte, kv.MaxValue)}); err != nil {
+			return err
+		}
+		for i := range 2000 { // 2 GiB
+			if err := a.out.SendMessage(wire.TypeGet, wire.Get{ID: uint64(i), Key: "k"}); err != nil {
+				return err
+			}
+		}
+		time.Sleep(5 * time.Second)
+		during = heapSize()
+		return succeed(a)
+	}
+	runOn(t, []*machine{serving(succeed), serving(deaf)}, nil, func(t *testing.T, _ string, r Result, _ time.Duration, err error) {
+		if err != nil || r.Code() != 0 {
+			t.Errorf("%+v, %v", r, err)
+		}
+		if more := during - before; more > 100<<20 {
+			t.Errorf("%d MiB for answers that nobody reads", more>>20)
+		}
+	})
+}
+
+func TestOutboxGivesUpAHostThatReadsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, w := io.Pipe()
+		o := newOutbox(wire.NewWriter(w))
+		gaveUp := make(chan struct{})
+		o.full = func() {
+			r.CloseWithError(io.ErrClosedPipe)
+			close(gaveUp)
+		}
+		for range maxWaits/wire.MaxData + 1 {
+			o.send(wire.TypeStdin, 0, make([]byte, wire.MaxData))
+		}
+		<-gaveUp
+		<-o.done
+		if len(o.queue) != 0 {
+			t.Errorf("%d frames are kept", len(o.queue))
+		}
+	})
+}

@@ -1,0 +1,60 @@
+package launcher
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// lossReason says why a session ended too early, in words that name the cause
+// rather than the end of a stream.
+func (s *session) lossReason(err error) error {
+	select {
+	case <-s.ended:
+	case <-time.After(time.Second):
+		return fmt.Errorf("lost the connection to the agent: %w", err)
+	}
+	return explainLoss(err, s.runErr, s.stderr.String())
+}
+
+// agentSays begins what an agent prints when it ends by itself.
+const agentSays = "gorun agent: "
+
+// explainLoss says why the frames ended with err: ran is how the agent's command ended, said what it had
+// on stderr. It is pure.
+func explainLoss(err, ran error, said string) error {
+	var status interface{ ExitCode() int }
+	_, last, gaveUp := strings.Cut(said, agentSays)
+	switch {
+	case errors.As(ran, &status) && gaveUp && status.ExitCode() == CodeLaunch:
+		return fmt.Errorf("the agent %s", last)
+	case killedBy(ran) != 0:
+		err = fmt.Errorf("the agent was killed by signal %d (%s)", killedBy(ran), signalName(int(killedBy(ran))))
+	case errors.As(ran, &status):
+		err = fmt.Errorf("the agent was killed or failed (exit code %d)", status.ExitCode())
+	case ran != nil:
+		err = fmt.Errorf("lost the connection to the agent: %w", ran)
+	case errors.Is(err, io.EOF):
+		err = errors.New("the agent ended too early")
+	}
+	if said != "" {
+		err = fmt.Errorf("%w: %s", err, said)
+	}
+	return err
+}
+
+// killedBy is the signal that ended a command on this machine, or 0.
+func killedBy(err error) syscall.Signal {
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		return 0
+	}
+	if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return status.Signal()
+	}
+	return 0
+}

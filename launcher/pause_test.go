@@ -1,0 +1,71 @@
+package launcher
+
+import (
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/wire"
+)
+
+// The user wants the job to stand still, for longer than the lease and than a silent agent counts as living.
+func TestRunStandsStill(t *testing.T) {
+	stand := func(a *fakeAgent) error {
+		if _, err := a.expect(wire.TypeSuspend); err != nil {
+			return err
+		}
+		time.Sleep(100 * time.Millisecond)
+		if err := a.out.SendMessage(wire.TypeSuspended, nil); err != nil {
+			return err
+		}
+		if _, err := a.expect(wire.TypeResume); err != nil {
+			return err
+		}
+		return succeed(a)
+	}
+	var told time.Duration
+	runOn(t, []*machine{serving(stand), serving(succeed), serving(stand)}, func(o *Options) {
+		pauses := make(chan Pause)
+		o.Pauses = pauses
+		go func() {
+			time.Sleep(10 * time.Second)
+			began, done := time.Now(), make(chan struct{})
+			pauses <- Pause{Suspend: true, Told: done}
+			<-done
+			told = time.Since(began)
+			time.Sleep(20 * time.Second)
+			pauses <- Pause{}
+		}()
+	}, func(t *testing.T, _ string, r Result, took time.Duration, err error) {
+		if err != nil || r.Code() != 0 {
+			t.Errorf("%+v, %v", r, err)
+		}
+		if told < 100*time.Millisecond || told > 200*time.Millisecond || took < 30*time.Second || took > 33*time.Second {
+			t.Errorf("told after %v, ended after %v", told, took)
+		}
+	})
+}
+
+// A host that does not answer a pause, and ends instead, holds up nobody.
+func TestPauseOfAHostThatEnds(t *testing.T) {
+	leave := func(a *fakeAgent) error {
+		if _, err := a.expect(wire.TypeSuspend); err != nil {
+			return err
+		}
+		return exitStatus(137)
+	}
+	told := make(chan struct{})
+	runOn(t, []*machine{serving(leave)}, func(o *Options) {
+		pauses := make(chan Pause, 1)
+		pauses <- Pause{Suspend: true, Told: told}
+		o.Pauses = pauses
+	}, func(t *testing.T, _ string, r Result, _ time.Duration, err error) {
+		select {
+		case <-told:
+		default:
+			t.Error("nobody was told")
+		}
+		if err != nil || r.Code() != CodeLaunch {
+			t.Errorf("%+v, %v", r, err)
+		}
+	})
+}

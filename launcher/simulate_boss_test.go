@@ -1,0 +1,246 @@
+package launcher
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gorun/gorun/internal/wire"
+)
+
+// boss is the launcher's process: its core, and what run.go does around it.
+type boss struct {
+	w        *world
+	core     *core
+	fences   *fences
+	sessions []*session // for the hosts' clocks
+	heard    []time.Duration
+	done     []bool
+	looked   time.Duration
+	unread   [][]any // by host; the last is the user's
+
+	stopped, over bool
+	stoppedAt     time.Duration
+	overAt        time.Duration
+	code          int  // what it ended with
+	told          bool // it ended by itself, so the code counts
+	wishes        int
+	known         map[int]wire.Exit // what it has heard of
+	due           time.Duration     // when it must be over, once it is being stopped
+	excused       time.Duration     // it cannot be over before, having been stopped itself
+	ticking       bool
+	aborts        int
+}
+
+func newBoss(w *world) *boss {
+	b := &boss{w: w, core: newCore(w.plan, w.grace), fences: newFences(context.Background(), w.plan.Size),
+		known: map[int]wire.Exit{}, unread: make([][]any, len(w.hosts)+1)}
+	for range w.hosts {
+		b.sessions = append(b.sessions, &session{})
+		b.heard, b.done = append(b.heard, 0), append(b.done, false)
+	}
+	b.beat()
+	return b
+}
+
+// post hands an event of a host to the loop; host -1 is the user.
+func (b *boss) post(host int, event any) {
+	switch {
+	case b.over:
+	case b.stopped && host < 0:
+		b.unread[len(b.w.hosts)] = append(b.unread[len(b.w.hosts)], event)
+	case b.stopped:
+		b.unread[host] = append(b.unread[host], event)
+	default:
+		b.read(host, event)
+	}
+}
+
+// read is what the readers and the loop do with one message.
+func (b *boss) read(host int, event any) {
+	if host >= 0 {
+		if _, lost := event.(eventGone); !lost {
+			b.heard[host] = b.w.now
+		}
+	}
+	switch e := event.(type) {
+	case beatMessage:
+		var payload [8]byte
+		binary.BigEndian.PutUint64(payload[:], uint64(e.at))
+		b.sessions[host].note(wire.Frame{Type: wire.TypeHeartbeat, Payload: payload[:]}, b.w.now)
+	case wire.Exit:
+		e.At = b.sessions[host].toLauncher(e.At, b.w.now)
+		b.apply(eventExit{host, e})
+	case wire.Lost:
+		b.apply(eventLost{e})
+	case wire.Fence:
+		b.fence(e)
+	case doneMessage:
+		b.done[host] = true
+		b.apply(eventDone{host: host})
+	case hangUp:
+		if !b.done[host] {
+			b.apply(eventGone{host, errors.New("the stream ended")})
+		}
+	default:
+		b.apply(event)
+	}
+}
+
+func (b *boss) fence(f wire.Fence) {
+	all, err := b.fences.add(f)
+	if all != nil {
+		b.toAll(wire.Fence{Name: f.Name, Values: all})
+	}
+	if err == nil {
+		err = b.fences.stuck()
+	}
+	if err != nil {
+		b.apply(eventAbort{wire.Abort{Rank: -1, Cause: err.Error()}})
+	}
+}
+
+func (b *boss) toAll(message any) {
+	for _, h := range b.w.hosts {
+		h.down.send(message)
+	}
+}
+
+// apply is job.apply.
+func (b *boss) apply(event any) {
+	if b.over {
+		return
+	}
+	w := b.w
+	switch e := event.(type) {
+	case eventTick:
+	case eventGone:
+		w.note("launcher: %s is gone: %v", w.hosts[e.host].name, e.err)
+	default:
+		w.note("launcher: %T%+v", event, event)
+	}
+	if e, ok := event.(eventExit); ok {
+		b.known[e.exit.Rank] = e.exit
+		b.fences.rankEnded(e.exit.Rank)
+		if err := b.fences.stuck(); err != nil && !failed(e.exit) {
+			b.apply(eventAbort{wire.Abort{Rank: e.exit.Rank, Host: w.hosts[e.host].name, Cause: err.Error()}})
+		}
+	}
+	for _, act := range b.core.step(event, w.now) {
+		if b.over {
+			w.broken("%T after the end", act)
+		}
+		w.note("launcher: does %T%+v", act, act)
+		switch act := act.(type) {
+		case actStop:
+			b.stop(act.grace)
+		case actAbort:
+			if b.aborts++; b.aborts > 1 {
+				w.broken("the ranks are told to abort twice")
+			}
+			b.toAll(act.abort)
+		case actFinish:
+			r := b.core.result()
+			b.told = true
+			b.end(r.Code())
+		}
+	}
+	if !b.over && b.core.stopping && w.now >= max(b.due, b.excused) {
+		w.broken("not over at %v, bound %v", w.now, b.due)
+	}
+}
+
+func (b *boss) stop(grace time.Duration) {
+	due := b.w.now + grace + stopMargin
+	if b.ticking && due >= b.due {
+		b.w.broken("a later stop gives more time: %v after %v", due, b.due)
+	}
+	b.due = due
+	b.toAll(wire.Stop{Grace: grace})
+	if !b.ticking {
+		b.ticking = true
+		b.tick()
+	}
+}
+
+func (b *boss) tick() {
+	if b.over {
+		return
+	}
+	if !b.stopped {
+		b.apply(eventTick{})
+	}
+	b.w.after(coreTick, b.tick)
+}
+
+// end is that of the process: the agents' streams end with it.
+func (b *boss) end(code int) {
+	if b.over {
+		return
+	}
+	b.w.note("launcher: ends with %d", code)
+	b.over, b.overAt, b.code = true, b.w.now, code
+	for _, h := range b.w.hosts {
+		h.down.send(hangUp{})
+	}
+}
+
+// beat is each second's: a word for the agents, and a look at their silence.
+func (b *boss) beat() {
+	if b.over {
+		return
+	}
+	if !b.stopped {
+		b.toAll(beatMessage{b.w.now})
+		b.apply(b.findHung())
+	}
+	b.w.after(beatTime, b.beat)
+}
+
+// findHung is job.findHung.
+func (b *boss) findHung() any {
+	late := b.w.now-b.looked > 3*beatTime
+	b.looked = b.w.now
+	for i := range b.heard {
+		if late {
+			b.heard[i] = b.w.now
+		}
+		if b.w.now-b.heard[i] > hungTime && !b.core.settled(i) {
+			return eventGone{i, fmt.Errorf("no word from the agent for %v", hungTime)}
+		}
+	}
+	return eventTick{}
+}
+
+// resume continues the launcher: it reads what has come meanwhile, the hosts in any order.
+func (b *boss) resume() {
+	if !b.stopped {
+		return
+	}
+	w := b.w
+	w.note("launcher: continued")
+	b.stopped = false
+	b.excused = w.now + coreTick
+	if w.oneIn(2) {
+		b.apply(b.findHung())
+	}
+	for left := true; left && !b.over; {
+		left = false
+		first := w.dice.IntN(len(b.unread))
+		for i := range b.unread {
+			i = (i + first) % len(b.unread)
+			if len(b.unread[i]) > 0 {
+				event := b.unread[i][0]
+				b.unread[i] = b.unread[i][1:]
+				if i == len(w.hosts) {
+					i = -1
+				}
+				b.read(i, event)
+				left = true
+				break
+			}
+		}
+	}
+}

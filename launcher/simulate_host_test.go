@@ -1,0 +1,273 @@
+package launcher
+
+import (
+	"syscall"
+	"time"
+
+	"github.com/gorun/gorun/internal/agent"
+	"github.com/gorun/gorun/internal/kv"
+	"github.com/gorun/gorun/internal/wire"
+)
+
+const (
+	goneGrace     = 5 * time.Second // the agent's own
+	guardPatience = goneGrace + 2*time.Second
+	drainTime     = 2 * time.Second
+	netTime       = 5 * time.Second // after which a connection that answers nothing is dead
+)
+
+// simHost is a host with its guard, its agent and their ranks.
+type simHost struct {
+	w        *world
+	name     string
+	index    int
+	began    time.Duration // the agent's clock is behind by that
+	up, down *pipe
+	agent    *agent.Machine
+	ranks    []*simRank
+	gather   *kv.Gather
+	exited   []int
+
+	lives, stopped bool // the agent
+	off            bool // the machine
+	gone           bool // the agent has given up the launcher
+	finishing      bool
+	frames, own    []func() // what a stopped agent has not seen yet
+	nextTick       time.Duration
+
+	isolated  bool          // the launcher cannot be told from here, nor tell
+	hungUp    bool          // the stream from the launcher has ended
+	suspect   bool          // there is a reason to lose it
+	recovered time.Duration // when what was wrong here is over
+	stuck     bool          // a rank cannot be killed
+	forever   bool          // the agent is stopped for good
+}
+
+func newSimHost(w *world, p *PlannedHost, index int) *simHost {
+	h := &simHost{w: w, name: p.Name, index: index, began: w.upTo(time.Second) - 500*time.Millisecond, lives: true, gather: kv.NewGather(len(p.Ranks))}
+	h.up = &pipe{w: w, delay: w.upTo(100 * time.Millisecond), deliver: func(m any) { w.boss.post(index, m) }}
+	h.down = &pipe{w: w, delay: w.upTo(100 * time.Millisecond), deliver: h.frame}
+	var ranks []int
+	for _, planned := range p.Ranks {
+		r := newSimRank(h, planned.Rank)
+		h.ranks, w.ranks, ranks = append(h.ranks, r), append(w.ranks, r), append(ranks, r.rank)
+	}
+	h.agent = agent.NewMachine(w.grace, ranks, h, h.clock())
+	h.look()
+	h.beat()
+	return h
+}
+
+// clock is the agent's.
+func (h *simHost) clock() time.Duration { return h.w.now - h.began }
+
+func (h *simHost) beat() {
+	if !h.lives {
+		return
+	}
+	if !h.stopped {
+		h.up.send(beatMessage{h.clock()})
+	}
+	h.w.after(beatTime, h.beat)
+}
+
+// look sees to it that the agent looks at its clock in time.
+func (h *simHost) look() {
+	at := h.w.now + h.agent.Wait(h.clock())
+	if h.nextTick > h.w.now && h.nextTick <= at {
+		return
+	}
+	h.nextTick = at
+	h.w.at(at, func() {
+		if h.nextTick == at && h.lives && !h.stopped && !h.finishing {
+			h.agent.Tick(h.clock())
+			h.look()
+		}
+	})
+}
+
+// do has the agent do something, when it can.
+func (h *simHost) do(pending *[]func(), what func()) {
+	switch {
+	case !h.lives || h.finishing:
+	case h.stopped:
+		*pending = append(*pending, what)
+	default:
+		what()
+		if h.lives && !h.finishing {
+			h.look()
+		}
+	}
+}
+
+// frame is what the launcher sent.
+func (h *simHost) frame(message any) {
+	if _, ended := message.(hangUp); ended {
+		h.hungUp = true
+		h.w.after(guardPatience, h.kill) // the guard
+	}
+	h.do(&h.frames, func() {
+		switch message := message.(type) {
+		case hangUp:
+			h.agent.Gone(h.clock())
+		case wire.Stop:
+			h.reap()
+			h.agent.Frame(message, h.clock())
+		case wire.Abort:
+			h.reap()
+			h.agent.Frame(message, h.clock())
+			h.abort()
+		case wire.Fence:
+			h.agent.Frame(message, h.clock())
+			for _, r := range h.ranks {
+				r.fenced(message.Name)
+			}
+		default:
+			h.agent.Frame(message, h.clock())
+		}
+	})
+}
+
+func (h *simHost) reap() {
+	for _, r := range h.ranks {
+		r.reap()
+	}
+}
+
+func (h *simHost) abort() {
+	for _, r := range h.ranks {
+		r.abort()
+	}
+}
+
+// The agent's hands.
+
+func (h *simHost) Signal(rank int, signal syscall.Signal) {
+	h.w.note("%s: signal %d to rank %d", h.name, signal, rank)
+	if h.finishing {
+		h.w.broken("%s: a signal after the end", h.name)
+	}
+	for _, r := range h.ranks {
+		if r.rank == rank {
+			r.signal(signal)
+		}
+	}
+}
+
+func (h *simHost) KillTree() {
+	for _, r := range h.ranks {
+		r.daemons = 0
+		r.kill()
+	}
+}
+
+func (h *simHost) Report(e wire.Exit) {
+	h.w.note("%s: reports %+v", h.name, e)
+	h.exited = append(h.exited, e.Rank)
+	if !h.gone {
+		h.up.send(e)
+	}
+	h.checkFences()
+}
+
+func (h *simHost) Abandon() {
+	h.gone = true
+	h.abort()
+}
+
+func (h *simHost) Finish() {
+	if h.finishing {
+		h.w.broken("%s: a second end", h.name)
+	}
+	h.finishing = true
+	h.w.after(h.w.upTo(20*time.Millisecond), func() {
+		if !h.lives {
+			return
+		}
+		h.KillTree()
+		if !h.stuck && !h.gone {
+			h.up.send(doneMessage{})
+		}
+		h.end()
+	})
+}
+
+// end is that of the agent and its guard.
+func (h *simHost) end() {
+	h.lives = false
+	h.up.send(hangUp{})
+}
+
+// kill ends the agent, whatever it does; its guard ends the rest.
+func (h *simHost) kill() {
+	if !h.lives {
+		return
+	}
+	h.w.note("%s: the agent is killed", h.name)
+	h.suspect = true
+	h.end()
+	h.w.after(h.w.upTo(5*time.Millisecond), h.KillTree)
+}
+
+// resume continues the agent: what came from the launcher and what came from
+// its ranks meet in any order.
+func (h *simHost) resume() {
+	if !h.stopped {
+		return
+	}
+	h.stopped = false
+	frames, own := h.frames, h.own
+	h.frames, h.own = nil, nil
+	for len(frames)+len(own) > 0 {
+		from := &frames
+		if len(frames) == 0 || (len(own) > 0 && h.w.oneIn(2)) {
+			from = &own
+		}
+		h.do(nil, (*from)[0])
+		*from = (*from)[1:]
+	}
+	h.do(nil, func() { h.agent.Tick(h.clock()) })
+}
+
+// join brings a rank to a fence.
+func (h *simHost) join(r *simRank, name string) {
+	h.do(&h.own, func() {
+		all, err := h.gather.Add(name, map[int][]byte{r.rank: nil})
+		if err != nil {
+			h.w.broken("%s: %v", h.name, err)
+		}
+		if all != nil {
+			h.up.send(wire.Fence{Name: name, Values: all})
+		}
+		h.checkFences()
+	})
+}
+
+func (h *simHost) checkFences() {
+	if name, rank, stuck := h.gather.Stuck(h.exited); stuck {
+		h.up.send(wire.Lost{By: rank, Rank: rank, Cause: "it came not to " + name})
+	}
+}
+
+// anybody reports that a process is left.
+func (h *simHost) anybody() bool {
+	for _, r := range h.ranks {
+		if r.alive || r.daemons > 0 {
+			return true
+		}
+	}
+	return h.lives && !h.off
+}
+
+// cleanBy is when no process may be left after the launcher's end; ever is false
+// where that cannot be promised.
+func (h *simHost) cleanBy() (due time.Duration, ever bool) {
+	from := max(h.w.boss.overAt, h.recovered)
+	switch {
+	case h.stuck, h.forever && h.isolated && !h.hungUp:
+		return 0, false
+	case h.isolated:
+		return from + agent.Lease + goneGrace + 3*time.Second, true
+	}
+	return from + guardPatience + time.Second, true
+}

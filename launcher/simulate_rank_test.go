@@ -1,0 +1,212 @@
+package launcher
+
+import (
+	"fmt"
+	"syscall"
+	"time"
+
+	"github.com/gorun/gorun/internal/wire"
+)
+
+// simRank is a process that comes to some fences, ends, and minds signals or not.
+type simRank struct {
+	host *simHost
+	rank int
+
+	alive, stopped bool
+	stuck          bool // no signal ends it
+	daemons        int  // processes that it leaves
+	onTerm         int
+	waits          string // the fence it is in
+	pending        []func()
+	reaped         bool
+
+	told    bool // that the job cannot go on: nobody can tell why it ends after that
+	touched bool // its end may be a consequence from now on
+	termed  bool // because of the agent's SIGTERM alone: a SIGKILL is still nobody's doing but its own
+	origin  bool // it failed by itself
+	code    int
+	killed  syscall.Signal
+	endedAt time.Duration // as its agent saw it
+}
+
+// What a rank does about TERM.
+const (
+	dies = iota
+	ignores
+	cleansUp // and exits with 0
+	fails    // and exits with 9
+)
+
+func newSimRank(h *simHost, rank int) *simRank {
+	r := &simRank{host: h, rank: rank, alive: true}
+	if w := h.w; !w.harmless {
+		r.onTerm = w.dice.IntN(4)
+		if w.oneIn(6) {
+			r.daemons = 1
+		}
+	}
+	return r
+}
+
+func (r *simRank) world() *world { return r.host.w }
+
+// live plans the rank's life: fences, then its end.
+func (r *simRank) live() {
+	w := r.world()
+	w.after(w.upTo(4*time.Second), func() { r.join(0) })
+}
+
+func (r *simRank) join(fence int) {
+	w := r.world()
+	r.soon(func() {
+		if fence == w.fences || (!w.harmless && w.oneIn(40)) {
+			w.until(w.now+w.upTo(8*time.Second), r.finish)
+			return
+		}
+		r.waits = fmt.Sprint("f", fence)
+		r.host.join(r, r.waits)
+	})
+}
+
+// fenced lets the rank go on.
+func (r *simRank) fenced(name string) {
+	if r.waits != name {
+		return
+	}
+	w := r.world()
+	r.waits = ""
+	w.after(w.upTo(time.Second), func() { r.join(int(name[1]-'0') + 1) })
+}
+
+// finish is the end that the rank planned.
+func (r *simRank) finish() {
+	w := r.world()
+	n := 99
+	if !w.harmless {
+		n = w.dice.IntN(100)
+	}
+	switch {
+	case n < 6:
+		r.exit(1 + w.dice.IntN(255))
+	case n < 9:
+		r.soon(func() { r.end(0, []syscall.Signal{syscall.SIGSEGV, syscall.SIGKILL, syscall.SIGABRT}[w.dice.IntN(3)]) })
+	case n < 11: // it goes on for ever
+	default:
+		r.exit(0)
+	}
+}
+
+func (r *simRank) exit(code int) { r.soon(func() { r.end(code, 0) }) }
+
+// soon has the rank do something when it is not stopped.
+func (r *simRank) soon(do func()) {
+	switch {
+	case !r.alive || r.stuck:
+	case r.stopped:
+		r.pending = append(r.pending, do)
+	default:
+		do()
+	}
+}
+
+// end is the end of the process. Its agent hears of it soon, and of its output.
+func (r *simRank) end(code int, signal syscall.Signal) {
+	if !r.alive {
+		return
+	}
+	w, h := r.world(), r.host
+	r.alive, r.code, r.killed, r.endedAt = false, code, signal, w.now
+	r.origin = (code != 0 || signal != 0) && (!r.touched || r.termed && signal == syscall.SIGKILL)
+	w.note("rank %d on %s ends: code %d signal %d origin %v", r.rank, h.name, code, signal, r.origin)
+	w.after(w.upTo(2*time.Millisecond), func() { h.do(&h.own, r.reap) })
+	if w.ring && (code != 0 || signal != 0) {
+		for _, other := range w.ranks {
+			if other != r && other.alive {
+				w.after(w.upTo(50*time.Millisecond), func() { other.loses(r.rank) })
+			}
+		}
+	}
+}
+
+// reap is what the agent does with a process that has ended.
+func (r *simRank) reap() {
+	if r.alive || r.reaped {
+		return
+	}
+	w, h := r.world(), r.host
+	r.reaped, r.endedAt = true, w.now
+	h.agent.Exited(r.rank, r.code, int(r.killed), h.clock())
+	open := w.upTo(5 * time.Millisecond)
+	if r.daemons > 0 { // it holds the pipes
+		open = drainTime
+	}
+	for range 2 {
+		w.after(open, func() { h.do(&h.own, func() { h.agent.Drained(r.rank, h.clock()) }) })
+	}
+}
+
+// loses is what a rank does that notices the loss of another: it says so, and exits.
+func (r *simRank) loses(other int) {
+	r.soon(func() {
+		w, h := r.world(), r.host
+		r.touched, r.termed = true, false
+		h.do(&h.own, func() {
+			h.up.send(wire.Lost{By: r.rank, Rank: other, Cause: "reset"})
+			w.after(w.upTo(20*time.Millisecond), func() { r.exit(1) }) // having the agent's answer
+		})
+	})
+}
+
+// abort is the word that the job cannot go on.
+func (r *simRank) abort() {
+	if !r.alive {
+		return
+	}
+	r.told = true
+	w := r.world()
+	if w.ring || r.waits != "" {
+		r.touched, r.termed = true, false
+		w.after(w.upTo(50*time.Millisecond), func() { r.exit(1) })
+	}
+}
+
+func (r *simRank) kill() {
+	if !r.stuck && r.alive {
+		r.touched, r.termed = true, false
+		r.end(0, syscall.SIGKILL)
+	}
+}
+
+// signal is the agent's.
+func (r *simRank) signal(signal syscall.Signal) {
+	switch signal {
+	case syscall.SIGTERM:
+		r.touched, r.termed = true, r.termed || !r.touched
+		r.soon(r.term)
+	case syscall.SIGCONT:
+		r.resume()
+	default:
+		r.soon(func() { r.end(0, signal) })
+	}
+}
+
+func (r *simRank) term() {
+	w := r.world()
+	switch r.onTerm {
+	case dies:
+		r.end(0, syscall.SIGTERM)
+	case cleansUp:
+		w.after(w.upTo(3*time.Second), func() { r.exit(0) })
+	case fails:
+		w.after(w.upTo(3*time.Second), func() { r.exit(9) })
+	}
+}
+
+func (r *simRank) resume() {
+	pending := r.pending
+	r.stopped, r.pending = false, nil
+	for _, do := range pending {
+		r.soon(do)
+	}
+}

@@ -1,0 +1,199 @@
+package launcher
+
+import (
+	"errors"
+	"syscall"
+	"time"
+
+	"github.com/gorun/gorun/internal/agent"
+	"github.com/gorun/gorun/internal/wire"
+)
+
+// goWrong makes something happen at some time.
+func (w *world) goWrong() {
+	at := w.upTo(16 * time.Second)
+	h := w.hosts[w.dice.IntN(len(w.hosts))]
+	r := w.ranks[w.dice.IntN(len(w.ranks))]
+	switch w.dice.IntN(14) {
+	case 0:
+		w.until(at, func() { w.boss.end(137) })
+	case 1:
+		w.stopBoss(at, w.upTo(80*time.Second))
+	case 2, 3:
+		w.wish(at, StopReason(1+w.dice.IntN(3)))
+	case 4:
+		w.until(at, func() { w.boss.post(-1, eventStop{why: OutputClosed}) })
+	case 5:
+		w.until(at, h.kill)
+	case 6:
+		h.stopAgent(at, w.upTo(60*time.Second), w.oneIn(3))
+	case 7:
+		w.until(at, h.reset)
+	case 8, 9:
+		h.stall(at, w.dice.IntN(3), w.upTo(15*time.Second), w.oneIn(2))
+	case 10:
+		w.until(at, func() { r.end(0, syscall.SIGKILL) })
+	case 11:
+		w.until(at, func() { r.stopped = true })
+		if w.oneIn(2) {
+			w.until(at+w.upTo(20*time.Second), r.resume)
+		}
+	case 12:
+		w.until(at, h.crash)
+	case 13:
+		if w.oneIn(2) {
+			w.until(at, func() { r.stuck, r.host.stuck = r.alive, r.host.stuck || r.alive })
+		} else {
+			w.until(at, func() {
+				if !w.boss.over {
+					w.boss.toAll(wire.Signal{Number: int(syscall.SIGUSR1)})
+				}
+			})
+		}
+	}
+}
+
+// wish is a user who wants the end once, twice or three times.
+func (w *world) wish(at time.Duration, why StopReason) {
+	w.until(at, func() { w.boss.post(-1, eventStop{why: why}) })
+	if w.oneIn(2) {
+		at += w.upTo(3 * time.Second)
+		w.until(at, func() { w.boss.post(-1, eventStop{why: why, now: true}) })
+	}
+	if w.oneIn(3) {
+		w.until(at+w.upTo(2*time.Second), func() {
+			if !w.boss.stopped {
+				w.boss.end(CodeSignalBase + int(syscall.SIGINT))
+			}
+		})
+	}
+}
+
+// stopBoss stops the launcher for some time.
+func (w *world) stopBoss(at, d time.Duration) {
+	w.at(at, func() {
+		w.note("launcher: stopped")
+		if !w.boss.stopped {
+			w.boss.stopped, w.boss.stoppedAt = true, w.now
+		}
+	})
+	w.until(at+d, func() {
+		for _, h := range w.hosts {
+			h.suspect = h.suspect || (w.boss.stopped && w.now-w.boss.stoppedAt > agent.Lease-5*time.Second)
+		}
+		w.boss.resume()
+	})
+}
+
+func (h *simHost) stopAgent(at, d time.Duration, forever bool) {
+	w := h.w
+	w.until(at, func() {
+		w.note("%s: the agent is stopped, for ever: %v", h.name, forever)
+		h.stopped = true
+		h.recovered = max(h.recovered, at+d)
+		h.suspect = h.suspect || forever || d > hungTime-5*time.Second
+	})
+	if forever {
+		h.forever = true
+		return
+	}
+	w.until(at+d, func() {
+		w.note("%s: the agent is continued", h.name)
+		h.resume()
+	})
+}
+
+// reset ends the connection on both sides.
+func (h *simHost) reset() {
+	if h.up.stalled || h.down.stalled {
+		return
+	}
+	h.w.note("%s: connection reset", h.name)
+	h.suspect = true
+	h.recovered = max(h.recovered, h.w.now)
+	h.up.send(hangUp{})
+	h.down.send(hangUp{})
+	h.up.last, h.down.last = h.w.now+time.Hour, h.w.now+time.Hour // nothing follows
+}
+
+// stall holds up one way, or both. A connection that is held up too long is dead
+// for the launcher; the host learns of that when it is reachable again.
+func (h *simHost) stall(at time.Duration, which int, d time.Duration, forever bool) {
+	w := h.w
+	dead := false
+	began := false
+	over := at + d
+	if forever {
+		over += time.Hour
+	}
+	w.until(at, func() {
+		if h.up.stalled || h.down.stalled || h.off {
+			return
+		}
+		began = true
+		w.note("%s: stalled %d for %v, for ever: %v", h.name, which, d, forever)
+		h.up.stalled, h.down.stalled = which != 0, which != 1
+		h.isolated = forever
+		if !forever {
+			h.recovered = max(h.recovered, at+d)
+		}
+		h.suspect = h.suspect || forever || d > netTime-time.Second
+	})
+	w.until(at+netTime+w.upTo(1500*time.Millisecond), func() {
+		if began && w.now < over && !w.boss.over {
+			dead, h.up.cut = true, true
+			w.boss.post(h.index, eventGone{h.index, errors.New("connection timed out")})
+			if which == 2 {
+				h.parted()
+			}
+		}
+	})
+	if forever {
+		return
+	}
+	w.until(at+d, func() {
+		if !began {
+			return
+		}
+		h.up.flow()
+		h.down.flow()
+		if dead {
+			h.down.send(hangUp{})
+		}
+	})
+}
+
+// parted is what the ranks notice of a host that cannot be reached.
+func (h *simHost) parted() {
+	if !h.w.ring {
+		return
+	}
+	for _, here := range h.ranks {
+		for _, there := range h.w.ranks {
+			if there.host != h && here.alive && there.alive {
+				h.w.after(h.w.upTo(100*time.Millisecond), func() { here.loses(there.rank) })
+				h.w.after(h.w.upTo(100*time.Millisecond), func() { there.loses(here.rank) })
+			}
+		}
+	}
+}
+
+// crash ends a machine without a word.
+func (h *simHost) crash() {
+	w := h.w
+	w.note("%s: crashes", h.name)
+	h.lives, h.off, h.suspect, h.stuck = false, true, true, false
+	h.up.cut, h.down.cut = true, true
+	w.until(w.now+netTime+w.upTo(1500*time.Millisecond), func() {
+		w.boss.post(h.index, eventGone{h.index, errors.New("connection timed out")})
+	})
+	if w.oneIn(2) {
+		h.parted()
+	}
+	for _, r := range h.ranks {
+		r.daemons = 0
+		if r.alive {
+			r.alive, r.touched, r.killed, r.endedAt = false, true, syscall.SIGKILL, w.now
+		}
+	}
+}

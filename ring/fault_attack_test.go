@@ -1,0 +1,368 @@
+package ring_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/gorun/gorun/internal/ringtest"
+	"github.com/gorun/gorun/ring"
+)
+
+// middleman stands between the ranks and one of them, who told of its address instead of
+// its own. It hands on what comes, as touch leaves it.
+type middleman struct {
+	tb      testing.TB
+	own     *net.TCPListener
+	touch   func(conn int, dialer bool, offset int, b []byte) // in the order of offsets; for each direction by itself
+	gate    chan struct{}                                     // nothing is handed on before it is closed, if there is one
+	found   chan netip.AddrPort
+	serving sync.WaitGroup
+
+	mu    sync.Mutex
+	conns []net.Conn
+	heard bytes.Buffer // of all connections and directions
+}
+
+func newMiddleman(tb testing.TB) *middleman {
+	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	m := &middleman{tb: tb, own: l, found: make(chan netip.AddrPort, 1), touch: func(int, bool, int, []byte) {}}
+	tb.Cleanup(m.end)
+	return m
+}
+
+// between makes d's ranks reach rank through m.
+func (m *middleman) between(d *ringtest.Door, rank int) {
+	d.OnPost(func(name string, from int, value []byte) []byte {
+		var c card
+		if !isAddr(name) || from != rank || json.Unmarshal(value, &c) != nil || len(c.Addrs) == 0 {
+			return value
+		}
+		m.found <- c.Addrs[0]
+		m.serving.Add(1)
+		go m.serve(c.Addrs[0])
+		c.Addrs = []netip.AddrPort{m.own.Addr().(*net.TCPAddr).AddrPort()}
+		text, err := json.Marshal(c)
+		if err != nil {
+			m.tb.Error(err)
+		}
+		return text
+	})
+}
+
+func (m *middleman) serve(to netip.AddrPort) {
+	defer m.serving.Done()
+	if m.gate != nil {
+		<-m.gate
+	}
+	for i := 0; ; i++ {
+		from, err := m.own.Accept()
+		if err != nil {
+			return
+		}
+		there, err := net.Dial("tcp", to.String())
+		if err != nil {
+			from.Close()
+			continue
+		}
+		m.mu.Lock()
+		m.conns = append(m.conns, from, there)
+		m.mu.Unlock()
+		m.serving.Add(2)
+		go m.carry(i, true, there, from)
+		go m.carry(i, false, from, there)
+	}
+}
+
+func (m *middleman) carry(conn int, dialer bool, to, from net.Conn) {
+	defer m.serving.Done()
+	defer to.Close()
+	b, offset := make([]byte, 64<<10), 0
+	for {
+		n, err := from.Read(b)
+		m.mu.Lock()
+		m.heard.Write(b[:n])
+		m.mu.Unlock()
+		m.touch(conn, dialer, offset, b[:n])
+		offset += n
+		if _, werr := to.Write(b[:n]); err != nil || werr != nil {
+			return
+		}
+	}
+}
+
+// end may come more than once.
+func (m *middleman) end() {
+	m.own.Close()
+	m.mu.Lock()
+	for _, c := range m.conns {
+		c.Close()
+	}
+	m.mu.Unlock()
+	m.serving.Wait()
+}
+
+// canary is a number whose bytes are found in nothing else.
+const canary = float32(-7.4505806e-09)
+
+func pairOf(more ...string) ground {
+	return ground{name: "pair", transport: "tcp", size: 2, streams: 2, more: more}
+}
+
+// S3: who listens between two ranks sees what they send each other, unless they encrypt it.
+func TestS3WhatAListenerSees(t *testing.T) {
+	for _, tt := range []struct {
+		more  string
+		clear bool
+	}{{"GORUN_ENCRYPT=0", true}, {"RING_CHECKSUM=1", true}, {"GORUN_ENCRYPT=1", false}} {
+		g := pairOf(tt.more)
+		d, m := g.door(t), newMiddleman(t)
+		m.between(d, 1)
+		comms := g.join(t, d)
+		vector := make([]float32, 200_000)
+		for i := range vector {
+			vector[i] = canary
+		}
+		err := ringtest.Each(2, func(rank int) error {
+			return ring.Broadcast(ctx, comms[rank], vector[rank*100_000:][:100_000], 0)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		closeAll(comms)
+		m.end()
+		text := unsafe.Slice((*byte)(unsafe.Pointer(&vector[0])), 8)
+		if clear := bytes.Contains(m.heard.Bytes(), text); clear != tt.clear {
+			t.Errorf("%s: seen in %d bytes: %v, want %v", tt.more, m.heard.Len(), clear, tt.clear)
+		}
+		if m.heard.Len() < 400_000 {
+			t.Errorf("%s: only %d bytes came by", tt.more, m.heard.Len())
+		}
+	}
+}
+
+// C11, S3: who changes what two ranks send each other makes the call fail on both, or changes
+// nothing: no result is wrong. Without a guard it may be, which this test shows as well.
+func TestC11ChangedOnTheWay(t *testing.T) {
+	for _, more := range []string{"RING_CHECKSUM=1", "GORUN_ENCRYPT=1", unguarded} {
+		t.Run(more, func(t *testing.T) {
+			t.Parallel()
+			wrong, failed, trials := 0, 0, rounds(20)
+			if more == unguarded {
+				trials = 6 // most are waited for
+			}
+			for trial := range trials {
+				switch err := tamper(t, pairOf(more), rand.New(rand.NewPCG(11, uint64(trial)))); {
+				case errors.Is(err, errWrong):
+					wrong++
+				case err != nil:
+					failed++
+				}
+			}
+			if guarded := more != unguarded; guarded && (wrong > 0 || failed < trials) || !guarded && wrong == 0 {
+				t.Errorf("of %d changes %d gave a wrong result, %d an error", trials, wrong, failed)
+			}
+		})
+	}
+}
+
+// unguarded is how a job is told to leave data as it is.
+const unguarded = "RING_CHECKSUM=0"
+
+var errWrong = errors.New("wrong result")
+
+// tamper turns one bit between two ranks, after they have joined, and returns how their
+// calls ended.
+func tamper(t *testing.T, g ground, random *rand.Rand) error {
+	d, m := g.door(t), newMiddleman(t)
+	defer d.Close()
+	defer m.end()
+	var mu sync.Mutex
+	left, conn, dialer, done := -1, random.IntN(g.streams), random.IntN(2) == 0, time.Time{}
+	m.touch = func(c int, from bool, _ int, b []byte) {
+		mu.Lock()
+		defer mu.Unlock()
+		if left < 0 || c != conn || from != dialer {
+			return
+		}
+		if left < len(b) {
+			b[left] ^= 1 << random.IntN(8)
+			done = time.Now()
+		}
+		left -= len(b)
+	}
+	m.between(d, 1)
+	comms := g.join(t, d)
+	defer closeAll(comms)
+	f, err := formOf("allreduce")
+	if err != nil {
+		return err
+	}
+	if err := ringtest.Each(2, func(rank int) error { return f.once(comms[rank], seat{n: 100_000}, plainly) }); err != nil {
+		t.Fatal(err)
+	}
+	mu.Lock()
+	left = random.IntN(130_000)
+	mu.Unlock()
+	errs := make([]error, g.size)
+	// Without a guard a changed description of a call may be waited on.
+	patience, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if len(g.more) > 0 && g.more[0] == unguarded {
+		patience, cancel = context.WithTimeout(ctx, time.Second)
+		defer cancel()
+	}
+	_ = ringtest.Each(g.size, func(rank int) error {
+		s := seat{n: 100_000}.at(comms[rank])
+		for range 3 { // a rank that has what it needs hears of it in the next call
+			w := f.fill(s, heap)
+			if errs[rank] = plainly(patience, comms[rank], w); errs[rank] != nil {
+				break
+			}
+			if errs[rank] = f.check(s, w); errs[rank] != nil {
+				errs[rank] = fmt.Errorf("%w: %w", errWrong, errs[rank])
+				break
+			}
+		}
+		return nil
+	})
+	mu.Lock()
+	defer mu.Unlock()
+	took := time.Since(done)
+	for _, err := range errs {
+		if errors.Is(err, errWrong) {
+			return err
+		}
+		if g.more[0] == unguarded {
+			continue // whatever it is
+		}
+		if peer := new(ring.PeerError); err != nil && !errors.As(err, &peer) && !errors.As(err, new(*ring.MismatchError)) {
+			t.Errorf("%v, want an error that names a rank", err)
+		}
+	}
+	if done.IsZero() || errs[0] == nil || errs[1] == nil {
+		return nil
+	}
+	if g.more[0] != unguarded && took > soon { // the goal is 1 s
+		t.Errorf("both ranks knew after %v", took)
+	}
+	return errs[0]
+}
+
+// S24: bytes of the hello that say which protocol this is, and how data travels, cannot be
+// changed on the way: the ranks do not get together.
+func TestS24NothingIsDowngraded(t *testing.T) {
+	for _, at := range []int{8, 9, 10, 49} { // version, purpose, guard
+		for _, dialer := range []bool{true, false} {
+			t.Run(fmt.Sprint(at, dialer), func(t *testing.T) {
+				t.Parallel()
+				g := pairOf("GORUN_ENCRYPT=1")
+				d, m := g.door(t), newMiddleman(t)
+				m.touch = func(_ int, from bool, offset int, b []byte) {
+					if i := at - offset; from == dialer && i >= 0 && i < len(b) {
+						b[i] ^= 2
+					}
+				}
+				m.between(d, 1)
+				short, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
+				defer cancel()
+				err := ringtest.Each(2, func(rank int) error {
+					c, err := g.enter(short, d, rank)
+					if err == nil {
+						c.Close()
+						return nil
+					}
+					return fmt.Errorf("refused: %w", err)
+				})
+				if err == nil || strings.Count(err.Error(), "refused: ") != 2 {
+					t.Errorf("%v, want that nobody joins", err)
+				}
+			})
+		}
+	}
+}
+
+// S24: a rank that was not told to encrypt does not get into a job of those that were.
+func TestS24OneRankIsNotTold(t *testing.T) {
+	g := pairOf()
+	for name, more := range map[string][2]string{
+		"encrypt": {"GORUN_ENCRYPT=1", "GORUN_ENCRYPT=0"}, "checksum": {"RING_CHECKSUM=1", "RING_CHECKSUM=0"},
+	} {
+		d := g.door(t)
+		err := ringtest.Each(2, func(rank int) error {
+			c, err := ring.Init(ctx, ring.WithEnviron(ringtest.Lookup(append(g.environ(d, rank), more[rank]))))
+			if err == nil {
+				c.Close()
+			}
+			return err
+		})
+		if err == nil || !strings.Contains(err.Error(), "and that of rank") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	d := g.door(t)
+	for _, bad := range []string{"GORUN_ENCRYPT=yes", "RING_CHECKSUM=2"} {
+		_, err := ring.Init(ctx, ring.WithEnviron(ringtest.Lookup(append(g.environ(d, 0), bad))))
+		if err == nil || !strings.Contains(err.Error(), "ring: ") {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}
+
+// R21: what a rank said to another at the start of one job opens nothing in the next, nor a
+// second time in the same one.
+func TestR21RecordingsAreWorthless(t *testing.T) {
+	g := pairOf()
+	g.streams = 1
+	first, m := g.door(t), newMiddleman(t)
+	m.between(first, 1)
+	comms := g.join(t, first)
+	closeAll(comms)
+	m.end()
+	recording := m.heard.Bytes()
+	second := g.door(t)
+	second.Job, second.Key = first.Job, first.Key // as near as another run can be
+	second.OnPost(func(name string, rank int, value []byte) []byte {
+		var c card
+		if isAddr(name) && rank == 1 && json.Unmarshal(value, &c) == nil {
+			for range 20 {
+				if n := answerTo(c.Addrs[0].String(), recording); n != 120 && n != 0 {
+					t.Errorf("a recording was answered with %d bytes", n) // 120: the hello of one who holds the key, as it was a good hello once
+				}
+			}
+		}
+		return value
+	})
+	for rank, c := range g.join(t, second) {
+		if c.Rank() != rank {
+			t.Errorf("rank %d is %d", rank, c.Rank())
+		}
+	}
+}
+
+// answerTo says text at addr and returns how much comes back.
+func answerTo(addr string, text []byte) int {
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		return 0
+	}
+	defer conn.Close()
+	_, _ = conn.Write(text) // it may be cut off at once
+	_ = conn.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+	n, _ := io.Copy(io.Discard, conn)
+	return int(n)
+}

@@ -1,0 +1,259 @@
+package tcp
+
+import (
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"testing"
+	"time"
+)
+
+// Changes are what happens to bytes on their way: bits turn over, bytes are
+// lost, come twice or are added, and blocks change places.
+func change(random *rand.Rand, b []byte) []byte {
+	b = bytes.Clone(b)
+	at := random.IntN(len(b))
+	n := 1 + random.IntN(min(64, len(b)-at))
+	switch random.IntN(8) {
+	case 0:
+		return append(b[:at], b[at+n:]...)
+	case 1:
+		return append(b[:at+n:at+n], b[at:]...)
+	case 2:
+		for i := range b[at : at+n] {
+			b[at+i] ^= byte(1 + random.IntN(255))
+		}
+	default:
+		b[at] ^= 1 << random.IntN(8)
+	}
+	return b
+}
+
+// drain opens all that has come.
+func drain(layer io.Reader) (got []byte, err error) {
+	b := make([]byte, 512)
+	for {
+		n, err := layer.Read(b)
+		got = append(got, b[:n]...)
+		if err != nil {
+			return got, err
+		}
+	}
+}
+
+// C11: whatever an accident does to a connection that is checked, what comes out is the
+// start of what went in.
+func TestC11CheckedTakesNothingChanged(t *testing.T) {
+	silent, found, flips := 0, 0, 20_000
+	if os.Getenv("RING_FAULT_ROUNDS") != "" {
+		flips = 1_000_000
+	}
+	random := rand.New(rand.NewPCG(11, 11))
+	said := noise(3, 700)
+	for range flips {
+		sender, receiver := newWire(nil), newWire(nil)
+		sender.detached, receiver.detached = true, true
+		for rest := said; len(rest) > 0; { // several records
+			n := min(len(rest), 1+random.IntN(300))
+			if _, err := sender.Write(rest[:n]); err != nil {
+				t.Fatal(err)
+			}
+			rest = rest[n:]
+		}
+		receiver.in = change(random, sender.out)
+		receiver.end = len(receiver.in)
+		got, err := drain(receiver)
+		if !bytes.HasPrefix(said, got) {
+			silent++
+		}
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			found++
+		}
+		if errors.Is(err, os.ErrDeadlineExceeded) && bytes.Equal(got, said) && !bytes.HasPrefix(receiver.in, sender.out) {
+			silent++
+		}
+	}
+	if silent > 0 || found < flips/2 {
+		t.Errorf("%d of %d changes were taken, %d found", silent, flips, found)
+	}
+}
+
+// sealedPair is both ends of one TLS connection whose bytes the test carries.
+func sealedPair(t testing.TB) (sender *tls.Conn, out *wire, receiver *tls.Conn, in *wire) {
+	t.Helper()
+	zero, one := newTestCredentials(t), newTestCredentials(t)
+	ends := [2]*wire{}
+	here, there := rawPair(t)
+	ends[0], ends[1] = newWire(here), newWire(there)
+	done := started(func() (err error) {
+		receiver, err = one.secure(ends[1], zero.mark, false)
+		return err
+	})
+	sender, err := zero.secure(ends[0], one.mark, true)
+	if err := errors.Join(err, <-done); err != nil {
+		t.Fatal(err)
+	}
+	ends[0].detached, ends[1].detached = true, true
+	return sender, ends[0], receiver, ends[1]
+}
+
+func newTestCredentials(t testing.TB) *credentials {
+	t.Helper()
+	c, err := newCredentials()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// rawPair is both ends of a TCP connection.
+func rawPair(t testing.TB) (dialed, accepted *net.TCPConn) {
+	t.Helper()
+	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if dialed, err = net.DialTCP("tcp", nil, l.Addr().(*net.TCPAddr)); err != nil {
+		t.Fatal(err)
+	}
+	if accepted, err = l.AcceptTCP(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dialed.Close(); accepted.Close() })
+	return dialed, accepted
+}
+
+// forge hands on what is in out to in, changed by one who repairs the checksums, which
+// stop accidents only.
+func forge(t testing.TB, out, in *wire, touch func([]byte) []byte) (sent, touched []byte) {
+	t.Helper()
+	said, came := out.said, in.came
+	reader, writer := newWire(nil), newWire(nil)
+	reader.detached, writer.detached = true, true
+	reader.in, reader.end, reader.came = out.out, len(out.out), came
+	sent, err := drain(reader)
+	if !errors.Is(err, os.ErrDeadlineExceeded) || reader.came != said {
+		t.Fatal(err)
+	}
+	touched = touch(sent)
+	writer.said = came
+	if _, err := writer.Write(touched); err != nil {
+		t.Fatal(err)
+	}
+	in.in, in.begin, in.end = writer.out, 0, len(writer.out)
+	return sent, touched
+}
+
+// S3: nor does it from one that is encrypted; and nothing that was said can be seen.
+func TestS3EncryptedTakesNothingChanged(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 3))
+	said := bytes.Repeat([]byte("canary37"), 90)
+	for range 300 {
+		sender, out, receiver, in := sealedPair(t)
+		if _, err := sender.Write(said[:400]); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := sender.Write(said[400:]); err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Contains(out.out, said[:8]) {
+			t.Fatal("it is in the clear")
+		}
+		sent, touched := forge(t, out, in, func(b []byte) []byte { return change(random, b) })
+		got, err := drain(receiver)
+		if !bytes.HasPrefix(said, got) {
+			t.Fatalf("%d bytes came of %d, not those that were sent", len(got), len(said))
+		}
+		if len(got) == len(said) && errors.Is(err, os.ErrDeadlineExceeded) && !bytes.HasPrefix(touched, sent) {
+			t.Fatalf("a change was not noticed: %v", err)
+		}
+		for _, w := range []*wire{in, out} {
+			w.TCPConn.Close()
+		}
+	}
+}
+
+// S24: ranks with unlike guards do not get together, whoever dials; nor do those whose
+// certificates are not the ones that were told of.
+func TestS24GuardsMustAgree(t *testing.T) {
+	for mine := Plain; mine <= Encrypted; mine++ {
+		for theirs := Plain; theirs <= Encrypted; theirs++ {
+			for _, pinned := range []bool{true, false} {
+				zero, one := openGuarded(t, mine, 1), openGuarded(t, theirs, 1)
+				peers := []Peer{{zero.Addrs(), zero.Cert()}, {one.Addrs(), one.Cert()}}
+				trusting := []Peer{peers[0], peers[1]}
+				if !pinned {
+					trusting[0].Cert[5] ^= 1 // the acceptor knows another certificate
+				}
+				if err := errors.Join(zero.Meet(identity(0, 2), peers), one.Meet(identity(1, 2), trusting)); err != nil {
+					t.Fatal(err)
+				}
+				conn, err := zero.dialer.once(testContext(t), 1, 0, one.Addrs()[0])
+				good := mine == theirs && (pinned || mine != Encrypted)
+				if good != (err == nil) {
+					t.Errorf("%v and %v, right certificate %v: %v", mine, theirs, pinned, err)
+				}
+				if err == nil {
+					conn.Close()
+				} else if !errors.Is(err, ErrRefused) {
+					t.Errorf("%v and %v: %v, want a refusal", mine, theirs, err)
+				}
+				zero.Close()
+				one.Close()
+			}
+		}
+	}
+}
+
+// The dialer does not talk to a rank with another certificate than that one told of.
+func TestS3DialerChecksTheCertificate(t *testing.T) {
+	zero, one := openGuarded(t, Encrypted, 1), openGuarded(t, Encrypted, 1)
+	right := []Peer{{zero.Addrs(), zero.Cert()}, {one.Addrs(), one.Cert()}}
+	wrong := []Peer{right[0], {one.Addrs(), newTestCredentials(t).mark}}
+	if err := errors.Join(zero.Meet(identity(0, 2), wrong), one.Meet(identity(1, 2), right)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := zero.dialer.once(testContext(t), 1, 0, one.Addrs()[0]); !errors.Is(err, ErrRefused) {
+		t.Errorf("%v, want a refusal", err)
+	}
+}
+
+// A note that the kernel does not take at once goes ahead of the next flow; it is looked
+// at without being taken, as on a bare socket.
+func TestGuardsPeekAndNote(t *testing.T) {
+	for _, guard := range []Guard{Checked, Encrypted} {
+		t.Run(fmt.Sprint(guard), func(t *testing.T) {
+			nets := guard.world(t, 2, 1)
+			linkUp(t, nets)
+			to, from := &nets[0].links[1].sockets[0], &nets[1].links[0].sockets[0]
+			text := payload(64)
+			if n, err := to.note(text); n != len(text) || err != nil {
+				t.Fatal(n, err)
+			}
+			got := make([]byte, len(text))
+			for range 3 {
+				for deadline := time.Now().Add(soon); ; time.Sleep(time.Millisecond) {
+					if n, _ := from.peek(got); n == len(got) || time.Now().After(deadline) {
+						break
+					}
+				}
+				if !bytes.Equal(got, text) {
+					t.Fatalf("peeked at %x", got)
+				}
+				clear(got)
+			}
+			if n, err := from.recv(got[:40]); n != 40 || err != nil || !bytes.Equal(got[:40], text[:40]) {
+				t.Errorf("received %d bytes, %v", n, err)
+			}
+			if n, err := from.recv(got[40:]); n != 24 || err != nil || !bytes.Equal(got, text) {
+				t.Errorf("received %d more bytes, %v", n, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,28 @@
+package tcp
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+)
+
+// Whoever cannot prove the key hears nothing that only a holder of it can say (S4): a stranger who
+// dials not a byte, one who answers no more than the hello that opened the connection. Every byte of
+// every MAC counts.
+func TestStrangersAreNoOracle(t *testing.T) {
+	dialer, acceptor, dialed, accepted := record(t)
+	for i := range macSize {
+		bad := bytes.Clone(dialed)
+		bad[helloSize+i] ^= 1
+		heard := &recorder{ReadWriter: tape{bytes.NewReader(bad)}}
+		if _, err := acceptor.accept(heard, everyone); !errors.Is(err, ErrRefused) || heard.said.Len() > 0 {
+			t.Errorf("a dialer with a wrong byte %d of its MAC heard %d bytes, %v", i, heard.said.Len(), err)
+		}
+		bad = bytes.Clone(accepted)
+		bad[helloSize+i] ^= 1
+		heard = &recorder{ReadWriter: tape{bytes.NewReader(bad)}}
+		if err := dialer.dial(heard, 1, 0); !errors.Is(err, ErrRefused) || heard.said.Len() != helloSize+macSize {
+			t.Errorf("an answerer with a wrong byte %d of its MAC heard %d bytes, %v", i, heard.said.Len(), err)
+		}
+	}
+}

@@ -1,0 +1,380 @@
+package ssh
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	xssh "golang.org/x/crypto/ssh"
+	"golang.org/x/sys/unix"
+)
+
+// plainConn is one end of a socket pair, which has no addresses of TCP.
+type plainConn struct{ net.Conn }
+
+func (plainConn) RemoteAddr() net.Addr { return proxyAddr{} }
+
+// connPair returns two connected ends.
+func connPair(t testing.TB) (client, server net.Conn) {
+	t.Helper()
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ends []net.Conn
+	for _, fd := range fds {
+		file := os.NewFile(uintptr(fd), "pair")
+		conn, err := net.FileConn(file)
+		file.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends = append(ends, conn)
+	}
+	return plainConn{ends[0]}, ends[1]
+}
+
+// hostile is how a test's client sees its server.
+type hostile struct {
+	settings settings
+	key      xssh.Signer
+	bound    time.Duration // of each phase
+}
+
+func newHostile(t testing.TB, bound time.Duration) *hostile {
+	key := newSigner(t)
+	known := filepath.Join(t.TempDir(), "known_hosts")
+	writeFile(t, known, "h "+publicLine(key))
+	return &hostile{settings{alias: "h", hostname: "h", port: 22, user: "u", userKnownHosts: []string{known},
+		connectTimeout: bound, handshakeTimeout: bound}, key, bound}
+}
+
+// run connects to what serve does with the other end, and runs a command there. serve may return before
+// the client has ended.
+func (h *hostile) run(t testing.TB, stdin io.Reader, serve func(net.Conn)) (out string, err error) {
+	t.Helper()
+	ours, theirs := connPair(t)
+	var serving sync.WaitGroup
+	serving.Go(func() { serve(theirs) })
+	defer serving.Wait()
+	defer theirs.Close()
+	w := newWire(ours, nil)
+	defer w.Close()
+	c, err := handshake(t.Context(), h.settings, w)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	c.sessionTimeout, c.closeTimeout = h.bound, h.bound
+	ctx, cancel := context.WithTimeout(t.Context(), h.bound)
+	defer cancel()
+	var stdout bytes.Buffer
+	err = c.Run(ctx, []string{"x"}, stdin, &stdout, nil)
+	return stdout.String(), err
+}
+
+// raw is run with a rawServer that begin has made hostile.
+func (h *hostile) raw(t testing.TB, stdin io.Reader, begin func(*rawServer)) (string, error) {
+	return h.run(t, stdin, func(conn net.Conn) {
+		r := &rawServer{conn: conn, key: h.key, at: map[string]func(){}}
+		if begin != nil {
+			begin(r)
+		}
+		r.serve()
+	})
+}
+
+func repeat(n int, f func()) func() {
+	return func() {
+		for range n {
+			f()
+		}
+	}
+}
+
+// hostileCase is a server's misbehaviour. want is in the client's error, or "data": the command comes to its end
+// all the same; "": either.
+type hostileCase struct {
+	name, want string
+	stdin      io.Reader
+	begin      func(r *rawServer)
+}
+
+// hostileCases is S6 of the threat model.
+func hostileCases() []hostileCase {
+	all := []hostileCase{
+		{"nothing", "data", nil, func(*rawServer) {}},
+		{"16k-bit RSA host key", "key exchange: crypto/rsa: ", nil, func(r *rawServer) {
+			n := append([]byte{0}, bytes.Repeat([]byte{0xc5}, 2048)...)
+			r.hostKey = bytes.Join([][]byte{text("ssh-rsa"), text([]byte{1, 0, 1}), text(n)}, nil)
+		}},
+		{"junk as host key", "key exchange", nil, func(r *rawServer) { r.hostKey = text("\x1b[2J") }},
+		{"4 GiB packet before the keys", "key exchange", nil, func(r *rawServer) {
+			r.change = func(p []byte) [][]byte { r.conn.Write(word(0xffffffff)); return [][]byte{p} }
+		}},
+		{"endless banners while authenticating", "authentication: no answer in time", nil, func(r *rawServer) {
+			r.at["auth"] = func() {
+				for r.send(msgAuthBanner, text(strings.Repeat("\x1b[2J", 8000)), text("")) == nil {
+				}
+			}
+		}},
+		{"a farewell with control bytes", "u is not let in: ssh: disconnect", nil, func(r *rawServer) {
+			r.at["auth"] = func() { r.mute = true; r.send(1, word(11), text("\x1b]0;x\a"), text("")) }
+		}},
+	}
+	return append(all, hostileSessions()...)
+}
+
+// hostileSessions are the cases after the handshake.
+func hostileSessions() []hostileCase {
+	var all []hostileCase
+	add := func(name, want, point string, what func(r *rawServer) func()) {
+		all = append(all, hostileCase{name, want, nil, func(r *rawServer) { r.at[point] = what(r) }})
+	}
+	add("4 GiB packet", "connection lost", "open", func(r *rawServer) func() {
+		return func() { r.conn.Write(bytes.Repeat([]byte{0xff}, 1000)) }
+	})
+	add("answers to no question", "data", "exec", func(r *rawServer) func() {
+		return repeat(100, func() { r.send(msgGlobalSuccess); r.send(msgGlobalSuccess+1, []byte("junk")) })
+	})
+	add("junk global requests", "data", "exec", func(r *rawServer) func() {
+		return repeat(20, func() { r.send(msgGlobalRequest, text("\x00\xff\x1b[2J"), []byte{1}, make([]byte, 30000)) })
+	})
+	add("keepalive flood", "data", "exec", func(r *rawServer) func() {
+		return func() {
+			go io.Copy(io.Discard, r.conn) // until the test's end; nothing more is read
+			repeat(3000, func() { r.send(msgGlobalRequest, text("keepalive@openssh.com"), []byte{1}) })()
+		}
+	})
+	add("keepalive flood, replies unread", "deadline exceeded", "exec", func(r *rawServer) func() {
+		return func() {
+			for r.send(msgGlobalRequest, text("keepalive@openssh.com"), []byte{1}) == nil {
+			}
+		}
+	})
+	add("channels towards us", "data", "exec", func(r *rawServer) func() {
+		return func() {
+			for i, kind := range []string{"forwarded-tcpip", "x11", "auth-agent@openssh.com", "session", "\x1b"} {
+				r.send(msgChannelOpen, text(kind), word(uint32(i+5)), word(1<<30), word(1<<15), make([]byte, 40))
+			}
+		}
+	})
+	add("data for a channel that is not there", "connection lost: ", "exec", func(r *rawServer) func() {
+		return func() { r.send(msgChannelData, word(77), text("x")) }
+	})
+	add("more data than the window", "", "exec", func(r *rawServer) func() {
+		return func() {
+			r.send(msgChannelSuccess, word(r.channel))
+			for range 200 {
+				r.send(msgChannelData, word(r.channel), text(make([]byte, 32<<10)))
+			}
+		}
+	})
+	add("a window beyond all", "connection lost: ", "exec", func(r *rawServer) func() {
+		return repeat(3, func() { r.send(msgWindowAdjust, word(r.channel), word(0xffffffff)) })
+	})
+	add("two confirmations", "", "exec", func(r *rawServer) func() {
+		return func() { r.send(msgChannelConfirm, word(r.channel), word(9), word(0xffffffff), word(0xffffffff)) }
+	})
+	add("no window, tiny packets", "", "open", func(r *rawServer) func() {
+		return func() { r.send(msgChannelConfirm, word(0), word(0), word(0), word(0)) }
+	})
+	add("truncated exit-status", "without a status", "exec", func(r *rawServer) func() {
+		return func() {
+			r.mute = true
+			r.send(msgChannelSuccess, word(r.channel))
+			r.send(msgChannelRequest, word(r.channel), text("exit-status"), []byte{0, 0})
+			r.send(msgChannelClose, word(r.channel))
+		}
+	})
+	add("an empty packet", "", "exec", func(r *rawServer) func() { return func() { r.write(nil) } })
+	add("messages that nobody knows", "connection lost: ", "exec", func(r *rawServer) func() {
+		return func() {
+			for n := byte(192); n != 0; n++ {
+				r.send(n, []byte("junk"))
+			}
+		}
+	})
+	add("key exchange begun again and again", "", "exec", func(r *rawServer) func() {
+		return repeat(50, func() { r.send(msgKexInit, r.algorithms()) })
+	})
+	return all
+}
+
+// TestHostileServer holds S6: whatever a server does, no panic, no hang, bounded memory, and an error that names the host
+// and is fit for a terminal.
+func TestHostileServer(t *testing.T) {
+	for _, tc := range hostileCases() {
+		t.Run(tc.name, func(t *testing.T) {
+			if tc.name != "messages that nobody knows" {
+				noLeaks(t) // the library itself can be stuck then: Client.end
+			}
+			h := newHostile(t, 2*time.Second)
+			before := heap()
+			began := time.Now()
+			out, err := h.raw(t, tc.stdin, tc.begin)
+			if took := time.Since(began); took > 12*time.Second {
+				t.Errorf("took %v", took)
+			}
+			if grown := heap() - before; grown > 128<<20 && heap() > before {
+				t.Errorf("took %d MiB of memory", grown>>20)
+			}
+			t.Logf("%d bytes, %v", len(out), err)
+			judgeHostile(t, out, err, tc.want)
+		})
+	}
+}
+
+func judgeHostile(t *testing.T, out string, err error, want string) {
+	t.Helper()
+	if ok := err == nil && strings.HasSuffix(out, "data"); ok && want == "" || want == "data" {
+		if !ok {
+			t.Errorf("%d bytes, %v", len(out), err)
+		}
+		return
+	}
+	if err == nil {
+		t.Fatalf("no error, and the command said %d bytes", len(out))
+	}
+	if !strings.HasPrefix(err.Error(), "h: ") || strings.ContainsFunc(err.Error(), func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		t.Errorf("%q", err)
+	}
+	if want != "" && !strings.Contains(err.Error(), want) {
+		t.Errorf("%q does not say %q", err, want)
+	}
+}
+
+// heap is the memory that the heap has ever had from the system.
+func heap() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapSys
+}
+
+// TestHostileBanner sends endless text where a banner should be.
+func TestHostileBanner(t *testing.T) {
+	for name, chunk := range map[string]string{"lines": strings.Repeat("x", 70) + "\n", "one line": strings.Repeat("x", 4096), "binary": "\x00\xff\n"} {
+		noLeaks(t)
+		before := heap()
+		began := time.Now()
+		_, err := newHostile(t, 20*time.Second).run(t, nil, func(conn net.Conn) {
+			for n := 0; n >= 0; {
+				if _, err := io.WriteString(conn, strings.Repeat(chunk, 100)); err != nil {
+					return
+				}
+			}
+		})
+		var handshake *HandshakeError
+		if !errors.As(err, &handshake) || !errors.Is(err, errNoBanner) || handshake.Temporary() {
+			t.Errorf("%s: %v", name, err)
+		}
+		if took := time.Since(began); took > 10*time.Second || heap() > before+64<<20 {
+			t.Errorf("%s: took %v and %d MiB", name, took, (heap()-before)>>20)
+		}
+	}
+}
+
+// D6: text before the banner, in lines of any number and length.
+func TestD6TextBeforeBanner(t *testing.T) {
+	for _, lines := range []int{1, 50, 1000} {
+		for _, length := range []int{10, 254, 255, 256, 300} {
+			h := newHostile(t, 20*time.Second)
+			out, err := h.run(t, nil, func(conn net.Conn) {
+				io.WriteString(conn, strings.Repeat(strings.Repeat("x", length)+"\r\n", lines))
+				(&rawServer{conn: conn, key: h.key}).serve()
+			})
+			if err != nil || out != "data" {
+				t.Errorf("%d lines of %d bytes: %q, %v", lines, length, out, err)
+			}
+		}
+	}
+}
+
+// Z14: the bytes of a server that is not one, and the deviations of one that knows the protocol. The bounds of
+// the phases hold, and errors are fit for a terminal.
+func FuzzHostileServer(f *testing.F) {
+	f.Add([]byte("\x00SSH-2.0-x\r\n\x00\x00\x00\x0c\x0a\x14"))
+	f.Add([]byte("\x00Exceeded MaxStartups\r\n"))
+	for n := byte(0); n < 12; n++ {
+		for op := byte(0); op < 5; op++ {
+			f.Add([]byte{1, n, op, 5, n, op, 1})
+		}
+	}
+	h := newHostile(f, 300*time.Millisecond)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if len(data) < 1 || len(data) > 4096 {
+			return
+		}
+		began := time.Now()
+		out, err := h.run(t, nil, func(conn net.Conn) {
+			// A client that waits is hung up on, so that fuzzing gets on.
+			conn.SetDeadline(time.Now().Add(100 * time.Millisecond))
+			defer conn.Close()
+			if data[0]%2 == 0 {
+				conn.Write(data[1:])
+				return
+			}
+			r := &rawServer{conn: conn, key: h.key}
+			r.change = deviation(data[1:])
+			r.serve()
+		})
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("took %v: %v", took, err)
+		}
+		if err != nil && (!strings.HasPrefix(err.Error(), "h: ") || strings.ContainsFunc(err.Error(), func(r rune) bool { return r < ' ' || r == 0x7f })) {
+			t.Errorf("%q", err)
+		}
+		if len(out) > 1<<20 {
+			t.Errorf("%d bytes of output", len(out))
+		}
+	})
+}
+
+// deviation reads threes of bytes: the number of a packet, what is done with it, and an argument.
+func deviation(script []byte) func([]byte) [][]byte {
+	sent := byte(0)
+	return func(p []byte) [][]byte {
+		n := sent
+		sent++
+		out := [][]byte{p}
+		for s := script; len(s) >= 3; s = s[3:] {
+			if s[0] != n {
+				continue
+			}
+			switch i := int(s[2]) % max(len(p), 1); s[1] % 5 {
+			case 0:
+				p = bytes.Clone(p)
+				if len(p) > 0 {
+					p[i] ^= 1 + s[2]
+				}
+				out[0] = p
+			case 1:
+				out[0] = p[:i]
+			case 2:
+				out = append(out, p)
+			case 3:
+				out[0] = append(bytes.Clone(p), s...)
+			case 4:
+				return nil
+			}
+		}
+		return out
+	}
+}
+
+func TestDeviationCanChangeAll(t *testing.T) {
+	got := deviation([]byte{0, 0, 1, 0, 2, 0, 1, 4, 0})
+	if first, second := got([]byte{9, 9}), got([]byte{9}); fmt.Sprint(first, second) != "[[9 11] [9 11]] []" {
+		t.Errorf("%v %v", first, second)
+	}
+}
