@@ -198,7 +198,7 @@ func (c *core) over(now time.Duration) bool {
 // settled reports that nothing more is expected of a host.
 func (c *core) settled(host int) bool { return c.hosts[host].done || c.hosts[host].lost != nil }
 
-func failed(e wire.Exit) bool { return e.Code != 0 || e.Signal != 0 }
+func failed(e wire.Exit) bool { return e.Code != 0 || e.Signal != 0 || e.MPI != "" }
 
 // result is what the job came to.
 func (c *core) result() Result {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/pmi"
 	"github.com/gorun/gorun/internal/wire"
 	"github.com/gorun/gorun/internal/workdir"
 )
@@ -359,8 +360,9 @@ func (j *job) chooseAddresses() ([][]string, error) {
 // spawn lets every host start its ranks.
 func (j *job) spawn(addrs [][]string) {
 	master := slices.IndexFunc(j.plan.Hosts, func(h PlannedHost) bool { return h.has(0) })
+	mapping := pmi.Mapping(j.plan.nodes())
 	for i, s := range j.sessions {
-		s.out.tell(wire.TypeStart, wire.Start{Addrs: addrs[i], MasterAddr: addrs[master][0], MasterPort: j.ports[master]})
+		s.out.tell(wire.TypeStart, wire.Start{Addrs: addrs[i], Mapping: mapping, MasterAddr: addrs[master][0], MasterPort: j.ports[master]})
 	}
 	j.started = j.now()
 	j.tell(Started{j.started})

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -50,6 +51,7 @@ type agent struct {
 	progs   []program
 	relay   *relay
 	door    *kv.Door
+	mpi     *mpi
 	tokens  map[int]string
 	procs   *processes
 	cage    *contain.Cage // of the ranks and all that they start
@@ -84,6 +86,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, opts Options) error
 	a.procs = newProcesses(a.cage, func(rank int, status syscall.WaitStatus, used syscall.Rusage, asked bool) {
 		event := exitEvent(rank, status, used)
 		event.early = !asked
+		a.mpi.end(&event)
 		a.post(event)
 	})
 	defer a.procs.close()
@@ -96,6 +99,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, opts Options) error
 		return err
 	}
 	defer a.door.Close()
+	defer a.mpi.close()
 	defer a.relay.end()
 	return a.run(ctx, frames)
 }
@@ -163,7 +167,11 @@ func (a *agent) openDoor() error {
 		ranks[token] = kv.JobInfo{Job: a.job.ID, Epoch: a.job.Epoch, Rank: r.Rank, Size: a.job.Size, Key: a.job.Key}
 	}
 	var err error
-	a.door, err = kv.OpenDoor(ranks, a.relay)
+	if a.door, err = kv.OpenDoor(ranks, a.relay); err != nil {
+		return err
+	}
+	apart := slices.ContainsFunc(a.progs, func(p program) bool { return p.apart })
+	a.mpi, err = newMPI(a.job, a.relay, apart, func(rank int) { a.procs.signal(rank, syscall.SIGKILL) })
 	return err
 }
 
@@ -232,6 +240,7 @@ func (a *agent) apply(event any) (finished bool) {
 			a.rankEnded(act.exit.Rank)
 			a.tell(wire.TypeExit, act.exit)
 			a.relay.rankEnded(act.exit.Rank)
+			a.mpi.rankEnded(act.exit.Rank)
 		case actStopped:
 			a.tell(wire.TypeSuspended, nil)
 		case actAbandon:
@@ -345,6 +354,9 @@ func (a *agent) rankOf(r wire.Rank, start wire.Start) rankenv.Rank {
 		LocalRank: r.LocalRank, LocalSize: len(a.job.Ranks), CrossRank: r.CrossRank, CrossSize: r.CrossSize,
 		Host: a.job.Host, Addrs: start.Addrs, Agent: a.door.Addr(), Token: a.tokens[r.Rank], Shares: a.job.Shares, Encrypt: a.job.Encrypt,
 		MasterAddr: start.MasterAddr, MasterPort: start.MasterPort}
+	if place.PMIFD = rankFD; a.progs[r.Program].apart {
+		place.PMIFD, place.PMIPort = 0, a.mpi.address()
+	}
 	if len(start.Addrs) > 0 {
 		place.Addr = start.Addrs[0]
 	}

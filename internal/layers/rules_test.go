@@ -40,8 +40,8 @@ func layers() []layer {
 		{folder: "ring/internal", may: []string{"internal/rankenv"}, why: "ring is built on it, not the other way round"},
 		{folder: "internal/topology", why: leaf},
 		{folder: "internal/contain", why: leaf},
-		{folder: "internal/agent", may: []string{"internal/contain", "internal/wire", "internal/rankenv", "internal/kv", "internal/topology", "gpu"}, why: "the agent hears of its job only through the wire"},
-		{folder: "launcher", may: []string{"hostfile", "internal/wire", "internal/workdir", "internal/rankenv", "internal/kv"}, why: "the launcher is handed its hosts, and does not care how they are reached"},
+		{folder: "internal/agent", may: []string{"internal/contain", "internal/wire", "internal/rankenv", "internal/kv", "internal/pmi", "internal/topology", "gpu"}, why: "the agent hears of its job only through the wire"},
+		{folder: "launcher", may: []string{"hostfile", "internal/wire", "internal/workdir", "internal/rankenv", "internal/kv", "internal/pmi"}, why: "the launcher is handed its hosts, and does not care how they are reached"},
 		{folder: "internal/usage", why: leaf},
 		{folder: "internal/dialect", may: []string{"internal/usage"}, why: "it turns words into words, and knows nothing of what our flags do"},
 		{

@@ -77,7 +77,7 @@ func runtimeOf(name string, args []string) (runtime Runtime, command string) {
 
 // Names are the variables that every rank gets of gorun, in a fixed order.
 func Names() (names []string) {
-	for _, kv := range (Rank{MasterAddr: "any", Encrypt: true}).Environ() {
+	for _, kv := range (Rank{MasterAddr: "any", Encrypt: true, PMIFD: 1, PMIPort: "any", Addr: "any"}).Environ() {
 		name, _, _ := strings.Cut(kv, "=")
 		names = append(names, name)
 	}
