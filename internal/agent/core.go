@@ -194,10 +194,8 @@ func (c *core) suspend(still bool, now time.Duration) []any {
 		if still {
 			what = syscall.SIGSTOP
 		}
-		for rank, r := range c.ranks {
-			if !r.exited {
-				acts = append(acts, actSignal{rank, what})
-			}
+		for _, rank := range c.running() {
+			acts = append(acts, actSignal{rank, what})
 		}
 	}
 	if still {
