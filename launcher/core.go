@@ -34,6 +34,7 @@ type (
 		now bool // no grace
 	}
 	eventAbort struct{ abort wire.Abort } // ranks cannot go on together, though none has failed
+	eventWoke  struct{}                   // gorun itself stood still: what hosts said meanwhile is yet to be read
 	eventTick  struct{}
 )
 
@@ -70,8 +71,8 @@ type core struct {
 	hosts    []hostState
 	hostOf   func(rank int) string
 	exits    []wire.Exit
-	victims  map[int]int           // rank that was lost, by the rank that reported it before it ended itself
-	lostAt   map[int]time.Duration // by rank that was lost or gave up, when that was reported
+	victims  map[int]int // rank that was lost, by the rank that reported it before it ended itself
+	gaveUp   int         // the rank by whose own will the ranks were told to abort; -1: they were not, or by another reason
 	aborted  bool
 	told     string // why the ranks were told to abort
 	reason   StopReason
@@ -81,7 +82,7 @@ type core struct {
 }
 
 func newCore(plan Plan, grace time.Duration) *core {
-	c := &core{grace: grace, victims: map[int]int{}, lostAt: map[int]time.Duration{}, hostOf: func(rank int) string {
+	c := &core{grace: grace, victims: map[int]int{}, gaveUp: -1, hostOf: func(rank int) string {
 		if h := plan.host(rank); h != nil {
 			return h.Name
 		}
@@ -103,7 +104,7 @@ func (c *core) step(event any, now time.Duration) []any {
 	case eventExit:
 		acts = c.exited(e, now)
 	case eventLost:
-		acts = c.lost(e.lost, now)
+		acts = c.lost(e.lost)
 	case eventAbort:
 		acts = c.abort(e.abort)
 	case eventDone:
@@ -119,6 +120,8 @@ func (c *core) step(event any, now time.Duration) []any {
 			grace = 0
 		}
 		acts = c.stop(grace, now)
+	case eventWoke:
+		c.giveUpAt = max(c.giveUpAt, now+stopMargin)
 	case eventTick:
 	}
 	if c.over(now) {
@@ -149,14 +152,14 @@ func (c *core) gone(e eventGone, now time.Duration) []any {
 
 // lost aborts the job over a connection between two ranks. A rank that names
 // itself gives up by its own will, and is nobody's victim.
-func (c *core) lost(l wire.Lost, now time.Duration) []any {
-	if _, known := c.lostAt[l.Rank]; !known {
-		c.lostAt[l.Rank] = now
-	}
+func (c *core) lost(l wire.Lost) []any {
 	cause := l.Cause
-	if l.By != l.Rank {
+	switch {
+	case l.By != l.Rank:
 		c.victims[l.By] = l.Rank
 		cause = fmt.Sprintf("rank %d lost it: %s", l.By, l.Cause)
+	case !c.aborted:
+		c.gaveUp = l.Rank
 	}
 	return c.abort(wire.Abort{Rank: l.Rank, Host: c.hostOf(l.Rank), Cause: cause})
 }
@@ -231,8 +234,10 @@ func (c *core) cause() *Failure {
 	}
 	for _, e := range c.exits {
 		if failed(e) && !e.Stopped {
-			f := Failure{Rank: e.Rank, Host: c.hostOf(e.Rank), Exit: e, At: e.At, Victim: c.victim(e)}
-			if e.Aborted && !f.Victim {
+			f := Failure{Rank: e.Rank, Host: c.hostOf(e.Rank), Exit: e, At: e.At}
+			if _, reported := c.victims[e.Rank]; reported {
+				f.Victim = true
+			} else if e.Aborted && e.Rank != c.gaveUp {
 				f.Victim, f.Told = true, printable(c.told)
 			}
 			consider(e.At, f)
@@ -249,23 +254,6 @@ func (c *core) cause() *Failure {
 		}
 	}
 	return first
-}
-
-// victim reports whether a rank failed because another was lost: it said so, or had just been told to give up. One
-// that others lost is none, whenever the word of its end came.
-func (c *core) victim(e wire.Exit) bool {
-	if _, reported := c.victims[e.Rank]; reported {
-		return true
-	}
-	if _, lost := c.lostAt[e.Rank]; lost {
-		return false
-	}
-	for _, at := range c.lostAt {
-		if at < e.At {
-			return true
-		}
-	}
-	return false
 }
 
 // lostWith is a host of which nothing is known any more, with a rank that others lost; "" if there is none. The ranks

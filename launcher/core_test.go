@@ -34,6 +34,14 @@ func exit(host, rank, code int, second float64) at {
 	return at{second, eventExit{host, wire.Exit{Rank: rank, Code: code, At: time.Duration(second * float64(time.Second))}}}
 }
 
+// told is the end of a rank that had been told to abort.
+func told(host, rank, code int, second float64) at {
+	e := exit(host, rank, code, second)
+	told := e.event.(eventExit)
+	told.exit.Aborted = true
+	return at{second, told}
+}
+
 func stopped(host, rank, signal int, second float64) at {
 	return at{second, eventExit{host, wire.Exit{Rank: rank, Signal: signal, Stopped: true, At: time.Duration(second * float64(time.Second))}}}
 }
@@ -117,16 +125,19 @@ func TestCore(t *testing.T) {
 			events: []at{lost(0, 2, 1), exit(0, 0, 1, 1.1), gone(1, 6), done(0, 7), done(2, 7)},
 			did:    "1s abort rank 2 on b; 1.1s stop 5s; 7s finish", code: CodeLaunch, cause: "host b: no word"},
 		{name: "who gives up because others lost a rank is a victim, too",
-			events: []at{lost(0, 2, 1), exit(0, 1, 1, 1.1), exit(0, 0, 1, 1.2), gone(1, 6), done(0, 7), done(2, 7)},
+			events: []at{lost(0, 2, 1), told(0, 1, 1, 1.1), exit(0, 0, 1, 1.2), gone(1, 6), done(0, 7), done(2, 7)},
 			did:    "1s abort rank 2 on b; 1.1s stop 5s; 7s finish", code: CodeLaunch, cause: "host b: no word"},
 		{name: "a lost rank whose end is reported late is the cause all the same",
-			events: []at{lost(0, 2, 1), exit(0, 1, 1, 1.1), exit(1, 2, 9, 1.2), done(0, 3), done(1, 3), done(2, 3)},
+			events: []at{lost(0, 2, 1), told(0, 1, 1, 1.1), exit(1, 2, 9, 1.2), done(0, 3), done(1, 3), done(2, 3)},
 			did:    "1s abort rank 2 on b; 1.1s stop 5s; 3s finish", code: 9, cause: "rank 2 on b exited with code 9"},
 		{name: "a rank that gives up is the cause, not those who hear it and are quicker",
-			events: []at{lost(2, 2, 1), exit(0, 0, 1, 1.1), exit(1, 2, 6, 1.3), done(0, 3), done(1, 3), done(2, 3)},
+			events: []at{lost(2, 2, 1), told(0, 0, 1, 1.1), told(1, 2, 6, 1.3), done(0, 3), done(1, 3), done(2, 3)},
 			did:    "1s abort rank 2 on b; 1.1s stop 5s; 3s finish", code: 6, cause: "rank 2 on b exited with code 6"},
+		{name: "who fails by itself after a loss that it knew nothing of is the cause",
+			events: []at{lost(0, 2, 1), told(0, 0, 1, 1.1), exit(2, 4, 5, 1.2), done(0, 3), done(1, 3), done(2, 3)},
+			did:    "1s abort rank 2 on b; 1.1s stop 5s; 3s finish", code: 5, cause: "rank 4 on c exited with code 5"},
 		{name: "a host without a word, whose ranks others lost, is the cause",
-			events: []at{lost(0, 2, 1), exit(0, 0, 1, 1.1), exit(0, 1, 1, 1.1), done(0, 2), done(2, 2), tick(9.2)},
+			events: []at{lost(0, 2, 1), exit(0, 0, 1, 1.1), told(0, 1, 1, 1.1), done(0, 2), done(2, 2), tick(9.2)},
 			did:    "1s abort rank 2 on b; 1.1s stop 5s; 9.2s finish", code: CodeLaunch, cause: "host b: no word from it since other ranks lost their connections to its ranks"},
 		{name: "Ctrl-C",
 			events: []at{wish(Interrupted, false, 1), stopped(0, 0, 15, 1.1), done(0, 2), done(1, 2), done(2, 2)}, did: "1s stop 5s; 2s finish", code: 130},
@@ -148,6 +159,11 @@ func TestCore(t *testing.T) {
 		{name: "agents that never answer are given up after the grace and a margin",
 			events: []at{exit(0, 0, 2, 1), done(0, 2), tick(8.9), tick(9), tick(10)}, did: "1s abort rank 0 on a; 1s stop 5s; 9s finish", code: 2, cause: "rank 0 on a exited with code 2",
 			result: func(r Result) bool { return strings.Join(r.Unconfirmed, " ") == "b c" }},
+		{name: "who stood still reads before it gives up",
+			events: []at{exit(0, 0, 2, 1), {60, eventWoke{}}, tick(60), done(0, 60.1), done(1, 60.1), done(2, 60.1)}, did: "1s abort rank 0 on a; 1s stop 5s; 1m0.1s finish", code: 2,
+			cause: "rank 0 on a exited with code 2", result: func(r Result) bool { return len(r.Unconfirmed) == 0 }},
+		{name: "who stood still waits no longer than that",
+			events: []at{exit(0, 0, 2, 1), {60, eventWoke{}}, tick(62.9), tick(63)}, did: "1s abort rank 0 on a; 1s stop 5s; 1m3s finish", code: 2, cause: "rank 0 on a exited with code 2"},
 		{name: "nothing happens after the end",
 			events: []at{done(0, 1), done(1, 1), done(2, 1), exit(0, 0, 7, 2), gone(1, 2), wish(Interrupted, false, 2), tick(9)}, did: "1s finish", code: 0},
 	}

@@ -352,3 +352,23 @@ func TestOutboxGivesUpAHostThatReadsNothing(t *testing.T) {
 		}
 	})
 }
+
+// Answers that a host does not read make those who bring more wait: the host is not given up for them.
+func TestHostWhoReadsNothingHoldsUpAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, w := io.Pipe()
+		o := newOutbox(wire.NewWriter(w))
+		for i := range 100 {
+			go o.answer(wire.Value{ID: uint64(i), Found: true, Value: make([]byte, kv.MaxValue)})
+		}
+		synctest.Wait()
+		o.mu.Lock()
+		if o.closed || o.waits > 2*maxAnswers {
+			t.Errorf("closed %v, %d bytes wait", o.closed, o.waits)
+		}
+		o.mu.Unlock()
+		o.shut()
+		r.CloseWithError(io.ErrClosedPipe)
+		<-o.done
+	})
+}

@@ -94,6 +94,9 @@ func Run(ctx context.Context, plan Plan, opts Options) (Result, error) {
 	if err := checkPrograms(opts.Programs, plan.Size); err != nil {
 		return Result{}, err
 	}
+	if err := checkFiles(len(plan.Hosts)); err != nil {
+		return Result{}, err
+	}
 	job, err := newJob(plan, opts)
 	if err != nil {
 		return Result{}, err
@@ -149,7 +152,7 @@ type job struct {
 	events  chan any
 	fences  *fences
 	pause   pausing
-	looked  time.Time     // for hung agents, last
+	looked  time.Time     // at the clock, last
 	ended   chan struct{} // the loop is over: events go nowhere
 	wg      sync.WaitGroup
 	stopGet context.CancelFunc
@@ -298,10 +301,8 @@ func (j *job) prepare(ctx context.Context, i int) error {
 			var ready wire.Ready
 			err := f.Decode(&ready)
 			if j.ports[i], j.places[i] = max(0, min(ready.FreePort, 65535)), ready.Places; err == nil {
+				s.contained = ready.Contained
 				j.tell(Ready{s.host.Name})
-				if ready.Contained != "" {
-					j.opts.Trace("%s: ranks are contained by %s", s.host.Name, printable(ready.Contained))
-				}
 			}
 			return err
 		case wire.TypeRefuse:

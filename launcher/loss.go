@@ -33,9 +33,9 @@ func explainLoss(err, ran error, said string) error {
 	case errors.As(ran, &status) && gaveUp && status.ExitCode() == CodeLaunch:
 		return fmt.Errorf("the agent %s", last)
 	case killedBy(ran) != 0:
-		err = fmt.Errorf("the agent was killed by signal %d (%s)", killedBy(ran), signalName(int(killedBy(ran))))
+		err = &AgentEndedError{Signal: killedBy(ran)}
 	case errors.As(ran, &status):
-		err = fmt.Errorf("the agent was killed or failed (exit code %d)", status.ExitCode())
+		err = &AgentEndedError{Code: status.ExitCode()}
 	case ran != nil:
 		err = fmt.Errorf("lost the connection to the agent: %w", ran)
 	case errors.Is(err, io.EOF):
@@ -45,6 +45,24 @@ func explainLoss(err, ran error, said string) error {
 		err = fmt.Errorf("%w: %s", err, said)
 	}
 	return err
+}
+
+// AgentEndedError says that an agent ended while its host and the connection were well.
+type AgentEndedError struct {
+	Signal syscall.Signal // that ended it on this machine, or 0
+	Code   int            // its exit code elsewhere
+}
+
+func (e *AgentEndedError) Error() string {
+	if e.Signal != 0 {
+		return fmt.Sprintf("the agent was killed by signal %d (%s)", e.Signal, signalName(int(e.Signal)))
+	}
+	return fmt.Sprintf("the agent was killed or failed (exit code %d)", e.Code)
+}
+
+// Killed reports whether SIGKILL ended it.
+func (e *AgentEndedError) Killed() bool {
+	return e.Signal == syscall.SIGKILL || e.Code == CodeSignalBase+int(syscall.SIGKILL)
 }
 
 // killedBy is the signal that ended a command on this machine, or 0.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gorun/gorun/hostfile"
@@ -33,16 +34,22 @@ func Cores(ctx context.Context, hosts []hostfile.Host, opts Options) ([]int, err
 	return cores, nil
 }
 
-// sayPlaces tells where ranks run on their hosts, if that was asked for, and how many threads they are told
-// to start.
+// sayPlaces tells where ranks run on their hosts, if that was asked for, what contains them, and how many
+// threads they are told to start.
 func (j *job) sayPlaces() {
 	if j.opts.ReportBindings {
 		for _, line := range bindingLines(j.plan, j.places) {
 			j.opts.Note(line)
 		}
 	}
-	if text := threadsText(j.plan, j.places); text != "" {
-		j.opts.Trace("%s", text)
+	said := make([]string, len(j.sessions))
+	for i, s := range j.sessions {
+		said[i] = s.contained
+	}
+	for _, text := range []string{containedText(j.plan.Hosts, said), threadsText(j.plan, j.places)} {
+		if text != "" {
+			j.opts.Trace("%s", text)
+		}
 	}
 }
 
@@ -72,26 +79,56 @@ func cpuNoun(list string) string {
 
 // threadsText is one line about OMP_NUM_THREADS, "" where gorun did not set it. It is pure.
 func threadsText(plan Plan, places [][]wire.Place) string {
-	hosts := map[int][]string{}
-	var numbers []int // in the order in which they are met
+	var numbers alike
 	for i, h := range plan.Hosts {
 		for _, p := range places[i] {
-			named := hosts[p.Threads]
-			if p.Threads == 0 || len(named) > 0 && named[len(named)-1] == h.Name {
-				continue
+			if p.Threads != 0 {
+				numbers.add(strconv.Itoa(p.Threads), h.Name)
 			}
-			if len(named) == 0 {
-				numbers = append(numbers, p.Threads)
-			}
-			hosts[p.Threads] = append(named, h.Name)
 		}
 	}
+	return numbers.text("OMP_NUM_THREADS is not set; ranks get ")
+}
+
+// containedText is one line about what contains the ranks, said of each host; "" where none says. It is pure.
+func containedText(hosts []PlannedHost, said []string) string {
+	var by alike
+	for i, h := range hosts {
+		if said[i] != "" {
+			by.add(printable(said[i]), h.Name)
+		}
+	}
+	return by.text("ranks are contained by ")
+}
+
+// alike puts hosts together of which the same is to be said.
+type alike struct {
+	words []string // in the order in which they are met
+	hosts map[string][]string
+}
+
+func (a *alike) add(word, host string) {
+	if a.hosts == nil {
+		a.hosts = map[string][]string{}
+	}
+	named := a.hosts[word]
+	switch {
+	case len(named) == 0:
+		a.words = append(a.words, word)
+	case named[len(named)-1] == host:
+		return
+	}
+	a.hosts[word] = append(named, host)
+}
+
+// text is what begins with start, "" where there is nothing to say.
+func (a *alike) text(start string) string {
 	var parts []string
-	for _, n := range numbers {
-		parts = append(parts, fmt.Sprintf("%d on %s", n, nameAll(hosts[n])))
+	for _, word := range a.words {
+		parts = append(parts, word+" on "+nameAll(a.hosts[word]))
 	}
 	if len(parts) == 0 {
 		return ""
 	}
-	return "OMP_NUM_THREADS is not set; ranks get " + strings.Join(parts, "; ")
+	return start + strings.Join(parts, "; ")
 }

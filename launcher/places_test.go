@@ -29,6 +29,16 @@ func TestBindingLines(t *testing.T) {
 	if got := threadsText(plan, [][]wire.Place{{{Rank: 0}}, nil}); got != "" {
 		t.Errorf("nothing was set: %q", got)
 	}
+	want = "ranks are contained by cgroup v2 on f1; their?tree on f2"
+	if got := containedText(plan.Hosts, []string{"cgroup v2", "their\x1btree"}); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got, want := containedText(plan.Hosts, []string{"cgroup v2", "cgroup v2"}), "ranks are contained by cgroup v2 on f1 and f2"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := containedText(plan.Hosts, make([]string, 2)); got != "" {
+		t.Errorf("agents said nothing: %q", got)
+	}
 	if got := strings.Join(bindingLines(plan, make([][]wire.Place, 2)), "\n"); strings.Count(got, ": not bound") != 3 {
 		t.Errorf("without places: %q", got)
 	}

@@ -78,9 +78,11 @@ func (j *job) reap(ctx context.Context) Result {
 			cancelled = nil
 			event = eventStop{why: Terminated}
 		case <-beat.C:
+			j.excuseOurselves() // before the look
 			event = j.findHung()
 		case <-tick:
 		}
+		j.excuseOurselves()
 		finished = j.apply(event)
 		if j.core.stopping && tick == nil {
 			ticker := time.NewTicker(coreTick)
@@ -157,17 +159,22 @@ func (j *job) toAll(t wire.Type, message any) {
 	}
 }
 
-// findHung looks for an agent that has been silent too long while its
-// connection stands. When we ourselves were stopped meanwhile, agents get time
-// for a word.
-func (j *job) findHung() any {
+// excuseOurselves sees that we were stopped since the last event: agents get time for a word then, and what they
+// said meanwhile is read before anything is given up.
+func (j *job) excuseOurselves() {
 	now := time.Now()
-	late := now.Sub(j.looked) > stoppedTime
-	j.looked = now
-	for _, s := range j.sessions {
-		if late {
+	if now.Sub(j.looked) > stoppedTime {
+		for _, s := range j.sessions {
 			s.excuse()
 		}
+		j.core.step(eventWoke{}, j.now())
+	}
+	j.looked = now
+}
+
+// findHung looks for an agent that has been silent too long while its connection stands.
+func (j *job) findHung() any {
+	for _, s := range j.sessions {
 		if silent := s.silence(); silent > hungTime && !j.core.settled(s.index) {
 			return eventGone{s.index, fmt.Errorf("no word from the agent for %v", silent.Round(time.Second))}
 		}

@@ -54,6 +54,8 @@ type session struct {
 	said   record
 	gets   atomic.Int64 // requests that wait for keys
 
+	contained string // what contains its ranks, in the agent's words
+
 	mu    sync.Mutex
 	heard time.Time // the last frame
 	clock clock

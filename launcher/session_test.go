@@ -84,6 +84,9 @@ func TestOpenSessionSaysWhyThereIsNoAgent(t *testing.T) {
 			io.WriteString(stderr, "sh: 1: /gorun: not found\n")
 			return exitStatus(127)
 		}, 0, "start /gorun: exit status 127: sh: 1: /gorun: not found", true},
+		{"somebody kills it at once", func(context.Context, string, io.Reader, io.Writer, io.Writer) error {
+			return exitStatus(137)
+		}, 0, "start /gorun: exit status 137", false},
 		{"the account has no shell", func(_ context.Context, _ string, _ io.Reader, stdout, _ io.Writer) error {
 			io.WriteString(stdout, "This account is\x1b[1m currently not available.\r\n")
 			return exitStatus(1)

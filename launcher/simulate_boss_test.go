@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gorun/gorun/internal/wire"
@@ -24,12 +25,10 @@ type boss struct {
 	stopped, over bool
 	stoppedAt     time.Duration
 	overAt        time.Duration
-	code          int  // what it ended with
-	told          bool // it ended by itself, so the code counts
-	wishes        int
+	code          int               // what it ended with
+	told          bool              // it ended by itself, so the code counts
 	known         map[int]wire.Exit // what it has heard of
 	due           time.Duration     // when it must be over, once it is being stopped
-	excused       time.Duration     // it cannot be over before, having been stopped itself
 	ticking       bool
 	aborts        int
 }
@@ -113,6 +112,7 @@ func (b *boss) apply(event any) {
 	if b.over {
 		return
 	}
+	b.excuseItself()
 	w := b.w
 	switch e := event.(type) {
 	case eventTick:
@@ -142,12 +142,17 @@ func (b *boss) apply(event any) {
 			}
 			b.toAll(act.abort)
 		case actFinish:
+			for i, events := range b.unread {
+				if slices.Contains(events, any(doneMessage{})) {
+					w.broken("%s was done, and the launcher ends without having read it", w.hosts[i].name)
+				}
+			}
 			r := b.core.result()
 			b.told = true
 			b.end(r.Code())
 		}
 	}
-	if !b.over && b.core.stopping && w.now >= max(b.due, b.excused) {
+	if !b.over && b.core.stopping && w.now >= b.due {
 		w.broken("not over at %v, bound %v", w.now, b.due)
 	}
 }
@@ -199,14 +204,22 @@ func (b *boss) beat() {
 	b.w.after(beatTime, b.beat)
 }
 
-// findHung is job.findHung.
-func (b *boss) findHung() any {
-	late := b.w.now-b.looked > 3*beatTime
-	b.looked = b.w.now
-	for i := range b.heard {
-		if late {
+// excuseItself is job.excuseOurselves.
+func (b *boss) excuseItself() {
+	if !b.over && b.w.now-b.looked > stoppedTime {
+		for i := range b.heard {
 			b.heard[i] = b.w.now
 		}
+		b.core.step(eventWoke{}, b.w.now)
+		b.due = max(b.due, b.w.now+stopMargin)
+	}
+	b.looked = b.w.now
+}
+
+// findHung is job.findHung.
+func (b *boss) findHung() any {
+	b.excuseItself()
+	for i := range b.heard {
 		if b.w.now-b.heard[i] > hungTime && !b.core.settled(i) {
 			return eventGone{i, fmt.Errorf("no word from the agent for %v", hungTime)}
 		}
@@ -222,7 +235,6 @@ func (b *boss) resume() {
 	w := b.w
 	w.note("launcher: continued")
 	b.stopped = false
-	b.excused = w.now + coreTick
 	if w.oneIn(2) {
 		b.apply(b.findHung())
 	}

@@ -111,7 +111,9 @@ func (h *simHost) frame(message any) {
 		case hangUp:
 			h.agent.Gone(h.clock())
 		case wire.Stop:
-			h.reap()
+			if h.w.oneIn(2) { // or ranks end between that and the signal
+				h.reap()
+			}
 			h.agent.Frame(message, h.clock())
 		case wire.Abort:
 			h.reap()

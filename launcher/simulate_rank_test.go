@@ -24,6 +24,7 @@ type simRank struct {
 	told    bool // that the job cannot go on: nobody can tell why it ends after that
 	touched bool // its end may be a consequence from now on
 	termed  bool // because of the agent's SIGTERM alone: a SIGKILL is still nobody's doing but its own
+	asked   bool // the agent's signal to end reached it while it ran
 	origin  bool // it failed by itself
 	code    int
 	killed  syscall.Signal
@@ -119,7 +120,11 @@ func (r *simRank) end(code int, signal syscall.Signal) {
 	r.alive, r.code, r.killed, r.endedAt = false, code, signal, w.now
 	r.origin = (code != 0 || signal != 0) && (!r.touched || r.termed && signal == syscall.SIGKILL)
 	w.note("rank %d on %s ends: code %d signal %d origin %v", r.rank, h.name, code, signal, r.origin)
-	w.after(w.upTo(2*time.Millisecond), func() { h.do(&h.own, r.reap) })
+	late := 2 * time.Millisecond
+	if w.oneIn(5) { // a SIGCHLD is missed
+		late = time.Second
+	}
+	w.after(w.upTo(late), func() { h.do(&h.own, r.reap) })
 	if w.ring && (code != 0 || signal != 0) {
 		for _, other := range w.ranks {
 			if other != r && other.alive {
@@ -136,7 +141,7 @@ func (r *simRank) reap() {
 	}
 	w, h := r.world(), r.host
 	r.reaped, r.endedAt = true, w.now
-	h.agent.Exited(r.rank, r.code, int(r.killed), h.clock())
+	h.agent.Exited(r.rank, r.code, int(r.killed), !r.asked, h.clock())
 	open := w.upTo(5 * time.Millisecond)
 	if r.daemons > 0 { // it holds the pipes
 		open = drainTime
@@ -172,6 +177,7 @@ func (r *simRank) abort() {
 }
 
 func (r *simRank) kill() {
+	r.asked = r.asked || r.alive
 	if !r.stuck && r.alive {
 		r.touched, r.termed = true, false
 		r.end(0, syscall.SIGKILL)
@@ -182,6 +188,7 @@ func (r *simRank) kill() {
 func (r *simRank) signal(signal syscall.Signal) {
 	switch signal {
 	case syscall.SIGTERM:
+		r.asked = r.asked || r.alive
 		r.touched, r.termed = true, r.termed || !r.touched
 		r.soon(r.term)
 	case syscall.SIGCONT:

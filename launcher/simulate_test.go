@@ -48,6 +48,9 @@ func (w *world) blame(r Result) error {
 	var first *simRank // of those that failed by themselves, as the launcher heard
 	for _, rank := range w.ranks {
 		e, known := w.boss.known[rank.rank]
+		if known && e.Stopped && rank.origin && !rank.termed { // a SIGKILL of another's may be reaped after the agent's own
+			return fmt.Errorf("rank %d failed by itself, and counts as stopped", rank.rank)
+		}
 		if known && !e.Stopped && rank.origin && !rank.told && (first == nil || rank.endedAt < first.endedAt) {
 			first = rank
 		}

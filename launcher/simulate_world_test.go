@@ -28,7 +28,6 @@ type world struct {
 	boss     *boss
 	hosts    []*simHost
 	ranks    []*simRank
-	signals  int           // that the user had passed on
 	trouble  time.Duration // when the last thing is over that may hold up the end
 	harmless bool          // nothing goes wrong
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -76,12 +77,13 @@ func (s *stager) start(ctx context.Context, conn Host, open func(path string) er
 }
 
 // isNoAgent reports that the command ran and was not our agent: another path
-// may be.
+// may be. One that somebody has killed may well have been.
 func isNoAgent(err error) bool {
 	var no *noAgentError
 	if !errors.As(err, &no) {
 		return false
 	}
-	_, ended := exitCode(no.err)
-	return ended || errors.Is(no.err, errOtherBuild)
+	const killed = 128 + int(syscall.SIGKILL)
+	code, ended := exitCode(no.err)
+	return ended && code != killed || errors.Is(no.err, errOtherBuild)
 }

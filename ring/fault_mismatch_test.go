@@ -3,6 +3,7 @@ package ring_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -149,16 +150,12 @@ func filler(f form) func(s seat) ring.Collective {
 	}
 }
 
-// Calls of one kind that differ in a field.
+// Calls of one kind that differ in a field, each rank being the odd one.
 func TestR4FieldsDiffer(t *testing.T) {
 	for k, g := range grounds() {
 		for j, f := range forms() {
 			for i, odd := range oddities() {
-				culprits := []int{(i + k) % g.size}
-				if f.kind == ring.KindAllReduce || f.kind == ring.KindBroadcast {
-					culprits = []int{0, 1, g.size - 1}
-				}
-				for _, culprit := range culprits {
+				for culprit := range g.size {
 					s := seat{rank: culprit, size: g.size, n: differing}
 					w := f.fill(s, heap)
 					if !odd.change(f, s, &w) || !sampled(i+j+k+culprit) {
@@ -168,6 +165,75 @@ func TestR4FieldsDiffer(t *testing.T) {
 					t.Run(fmt.Sprintf("%s/%s/%s/culprit=%d", g.name, f.name, odd.field, culprit), func(t *testing.T) {
 						t.Parallel()
 						disagree(t, g, culprit, filler(f), func(seat) ring.Collective { return w }, words)
+					})
+				}
+			}
+		}
+	}
+}
+
+// twofold is a reduce of sums to rank 0 in which two fields are changed, and the words in which both
+// are told of.
+func twofold(fields [2]string, s seat) (w ring.Collective, words []string, err error) {
+	has := func(field string) bool { return slices.Contains(fields[:], field) }
+	name := "reduce"
+	switch {
+	case has("kind") && has("op"):
+		name = "reduce-scatter" // has no root
+	case has("kind"):
+		name = "broadcast" // has no op
+	}
+	f, err := formOf(name)
+	if err != nil {
+		return w, nil, err
+	}
+	for field, told := range map[string][]string{
+		"kind": {"is reduce", "is " + f.kind.String()}, "type": {"float32", "int32"}, "op": {"sum", "max"},
+		"root": {"rank 0", "rank 1"}, "count": {fmt.Sprint(differing), fmt.Sprint(differing + 2)},
+	} {
+		if has(field) {
+			words = append(words, told...)
+		}
+	}
+	if has("root") {
+		s.root = 1
+	}
+	s.n = differing
+	if has("count") {
+		s.n += 2
+	}
+	w = f.fill(s, heap)
+	if has("type") {
+		w.Type = ring.Int32
+	}
+	if has("op") {
+		w.Op = ring.Max
+	}
+	return w, words, nil
+}
+
+// Calls that differ in two fields, every two of them, each rank being the odd one: one difference does not
+// hide the other.
+func TestR4PairsOfFieldsDiffer(t *testing.T) {
+	normal, err := formOf("reduce")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields := []string{"kind", "type", "op", "root", "count"}
+	for k, g := range grounds() {
+		for i, one := range fields {
+			for j, other := range fields[i+1:] {
+				for culprit := range g.size {
+					if !sampled(i + j + k + culprit) {
+						continue
+					}
+					w, words, err := twofold([2]string{one, other}, seat{rank: culprit, size: g.size})
+					if err != nil {
+						t.Fatal(err)
+					}
+					t.Run(fmt.Sprintf("%s/%s+%s/culprit=%d", g.name, one, other, culprit), func(t *testing.T) {
+						t.Parallel()
+						disagree(t, g, culprit, filler(normal), func(seat) ring.Collective { return w }, words)
 					})
 				}
 			}

@@ -21,7 +21,7 @@ import (
 
 // askKey has a rank ask for its job's key at the door, which tells it, and keep that for the test.
 const askKey = `exec 3<>/dev/tcp/${GORUN_AGENT%:*}/${GORUN_AGENT##*:}
-printf 'GET /v1/job HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer %s\r\nConnection: close\r\n\r\n' "$GORUN_TOKEN" >&3
+printf 'GET /v1/job HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nConnection: close\r\n\r\n' "$GORUN_AGENT" "$GORUN_TOKEN" >&3
 umask 077; cat <&3 >"$0/answer.$RANK"; echo "$GORUN_TOKEN" >"$0/token.$RANK"; : >"$0/told.$RANK"
 while [ ! -e "$0/go" ]; do sleep 0.1; done; exit 3`
 

@@ -164,3 +164,98 @@ func userCommand(uid int, argv ...string) *exec.Cmd {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
 	return cmd
 }
+
+// No way to a host asks for anything but a session to run a command in: agents, X11 and ports are not forwarded, though the
+// user's configuration asks for it and the host would allow it.
+func TestNothingIsForwarded(t *testing.T) {
+	lab.Need(t, "ssh")
+	c := lab.MustLoopback(t, lab.Spec{Options: []string{"LogLevel DEBUG3", "AllowAgentForwarding yes", "X11Forwarding yes"}})
+	text, err := os.ReadFile(c.ConfigFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asks := "Host *\n  ForwardAgent yes\n  ForwardX11 yes\n  LocalForward 127.0.0.1:17771 127.0.0.1:1\n  RemoteForward 17772 127.0.0.1:1\n"
+	if err := os.WriteFile(c.ConfigFile, append([]byte(asks), text...), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	env := []string{"DISPLAY=:77", "SSH_AUTH_SOCK=" + filepath.Join(c.Dir, "none")}
+	for _, how := range [][]string{nil, {"--launcher", "system-ssh"}} {
+		startIn(t, c, env, append(how, "-H", "f1", "true")...).want(0)
+	}
+	log, err := os.ReadFile(c.Host("f1").Log)
+	if err != nil || strings.Count(string(log), "server_input_channel_req: channel 0 request exec") < 2 {
+		t.Errorf("sshd does not tell of requests: %v: %.2000s", err, log)
+	}
+	for _, word := range []string{"auth-agent-req", "x11-req", "tcpip-forward", "direct-tcpip", "streamlocal-forward", "request pty-req", "request env"} {
+		for line := range strings.Lines(string(log)) {
+			if strings.Contains(line, word) && (strings.Contains(line, "request") || strings.Contains(line, "ctype")) {
+				t.Errorf("%s", line)
+			}
+		}
+	}
+}
+
+// What gorun creates is the user's alone, also with a umask of 0, and it changes the owner of nothing.
+func TestFilesAreTheUsersOwn(t *testing.T) {
+	c := lab.MustNamespacesAs(t, 65534, lab.Specs(1)...)
+	dir := workFolder(t, c, "echo x >file && chmod 640 file")
+	home := userHome(t, c)
+	installed(t, c)
+	list := func(host string) map[string]string {
+		t.Helper()
+		out, err := onAs(t, c, host, 0, `find "$1" /var/tmp /dev/shm -printf '%p\t%m %U %G %y\n'`, home).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		all := map[string]string{}
+		for line := range strings.Lines(string(out)) {
+			name, what, _ := strings.Cut(strings.TrimSpace(line), "\t")
+			all[name] = what
+		}
+		return all
+	}
+	if out, err := onAs(t, c, "f1", 0, `mkdir "$1/others" && echo x >"$1/others/file" && chown -R 65533:65533 "$1/others"`, home).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	logs := filepath.Join(c.Dir, "logs")
+	if err := os.Mkdir(logs, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(logs, 65534, 65534); err != nil {
+		t.Fatal(err)
+	}
+	before := list("f1")
+	old := syscall.Umask(0)
+	r := startPath(t, c, filepath.Join(home, "bin/gorun"), nil, "-H", "f1", "--stage", dir, "--json-events", logs+"/events",
+		"--output-filename", logs+"/out", "--stdout-file", logs+"/all", "echo", "hello")
+	syscall.Umask(old)
+	r.want(0)
+	seen := 0
+	for name, what := range list("f1") {
+		switch was, known := before[name]; {
+		case known && was != what:
+			t.Errorf("%s was %s and is %s", name, was, what)
+		case !known:
+			seen++
+			mode, owner, _ := strings.Cut(what, " ")
+			staged := filepath.Base(name) == "file" && mode == "640"
+			if !strings.HasPrefix(owner, "65534 65534 ") || !strings.HasSuffix(mode, "00") && !staged {
+				t.Errorf("%s is %s", name, what)
+			}
+		}
+	}
+	err := filepath.WalkDir(logs, func(path string, _ os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		seen++
+		info, err := os.Lstat(path)
+		if err == nil && info.Mode().Perm()&0o77 != 0 {
+			t.Errorf("%s is %v", path, info.Mode())
+		}
+		return err
+	})
+	if err != nil || seen < 10 {
+		t.Errorf("only %d new files, %v", seen, err)
+	}
+}

@@ -109,7 +109,7 @@ func TestBadHostsAreAllListed(t *testing.T) {
 	if err := syscall.Kill(c.Host("f3").PID, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	r := start(t, c, "-np", "4", "-H", "f1,f2,f3,nohost.invalid", "true").want(125, "f2: ", "host key", c.KnownHosts, "f3: ", "refused", "nohost.invalid: ")
+	r := start(t, c, "-np", "4", "-H", "f1,f2,f3,nohost.invalid", "true").want(125, "error: f2", "host key", c.KnownHosts, "error: f3 (", "): connection refused", "nohost.invalid: ")
 	if strings.Contains(r.err.String(), "error: f1") {
 		t.Errorf("f1 is fine: %s", &r.err)
 	}
@@ -143,14 +143,14 @@ func TestUnknownHostKeyNeedsConsent(t *testing.T) {
 	if err := os.WriteFile(c.KnownHosts, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	start(t, c, "-H", "f1", "true").want(125, "f1: ", "SHA256:", "--host-keys=accept-new")
+	start(t, c, "-H", "f1", "true").want(125, "error: f1 (", "SHA256:", "--host-keys=accept-new")
 	start(t, c, "-H", "f1", "--host-keys", "accept-new", "true").want(0)
 	start(t, c, "-H", "f1", "true").want(0)
 }
 
 func TestRefusedKeyNamesWhatWasTried(t *testing.T) {
 	c := lab.MustLoopback(t, lab.Spec{Options: []string{"AuthorizedKeysFile none"}})
-	start(t, c, "-H", "f1", "true").want(125, "f1: ", "SHA256:", "hint:")
+	start(t, c, "-H", "f1", "true").want(125, "error: f1 (", "SHA256:", "hint:")
 }
 
 func TestMissingThingsNameTheHost(t *testing.T) {

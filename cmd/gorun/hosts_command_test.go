@@ -55,7 +55,7 @@ func TestHostsCommandChecks(t *testing.T) {
 	if err := syscall.Kill(c.Host("f3").PID, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	r = hosts("--check", "--json", "-H", "f1,f2,f3").want(1, "error: f2: ", "host key", "error: f3: ", "refused", "hint: ")
+	r = hosts("--check", "--json", "-H", "f1,f2,f3").want(1, "error: f2 (", "host key", "error: f3 (", "refused", "hint: ")
 	var all struct {
 		Hosts []struct {
 			Host  string

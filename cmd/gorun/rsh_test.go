@@ -42,7 +42,7 @@ func TestWhichRemoteShell(t *testing.T) {
 		{launcher: "auto", agent: "ssh -q", want: "/bin/ssh|-q", method: "rsh"},
 		{launcher: "srun", agent: "kube", method: "srun"},
 		{launcher: "local", agent: "nothing", method: "local"},
-		{launcher: "system-ssh", agent: "kube", args: []string{"-4"}, want: "/bin/ssh|-T|-x|-o|BatchMode=yes|-o|ClearAllForwardings=yes|-4", method: "system-ssh"},
+		{launcher: "system-ssh", agent: "kube", args: []string{"-4"}, want: "/bin/ssh|-T|-a|-x|-o|BatchMode=yes|-o|ClearAllForwardings=yes|-4", method: "system-ssh"},
 		{launcher: "auto", agent: "nothing : nought", method: "rsh", wrong: "nothing is not there; nought is not there"},
 		{launcher: "auto", agent: "kube 'a", method: "rsh", wrong: "a quote is not closed"},
 		{launcher: "auto", agent: " ", method: "rsh", wrong: "no program"},

@@ -116,7 +116,11 @@ func (u *ui) reportHosts(failed []launcher.HostError) {
 		}
 	}
 	for _, reason := range reasons {
-		u.errorf("%s: %s", nameHosts(hosts[reason]), reason)
+		colon := ": "
+		if strings.HasPrefix(reason, "(") { // the address or port of the host, before the reason
+			colon = " "
+		}
+		u.errorf("%s%s%s", nameHosts(hosts[reason]), colon, reason)
 	}
 	for _, h := range hints {
 		u.hintf("%s", h)

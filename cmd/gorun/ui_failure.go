@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"syscall"
 	"time"
@@ -74,7 +75,11 @@ func (u *ui) failure(r launcher.Result, size int, now time.Time) {
 		u.notef("its output is in %s", f.Log)
 	}
 	if stopped > 0 && size > 1 {
-		u.notef("stopped the other ranks (%d of %d were still running)", stopped, size)
+		were := "were"
+		if stopped == 1 {
+			were = "was"
+		}
+		u.notef("stopped the other ranks (%d of %d %s still running)", stopped, size, were)
 	}
 	if h != "" {
 		u.hintf("%s", h)
@@ -112,7 +117,10 @@ func shortened(line string) string {
 // failureHint says what may be behind a failure, or "".
 func failureHint(f launcher.Failure) string {
 	e := f.Exit
+	var ended *launcher.AgentEndedError
 	switch {
+	case errors.As(f.Lost, &ended) && ended.Killed():
+		return signalHint(syscall.SIGKILL, e, f.Host)
 	case f.Lost != nil:
 		return fmt.Sprintf("is %s up, and does it answer? Its ranks end by themselves when gorun is out of reach", f.Host)
 	case f.Told != "":

@@ -55,6 +55,7 @@ func TestFailureTexts(t *testing.T) {
 		{"a victim", 4, wire.Exit{Code: 1}, func(f *launcher.Failure) { f.Victim = true }},
 		{"told to abort", 4, wire.Exit{Code: 1, Aborted: true}, func(f *launcher.Failure) { f.Victim, f.Told = true, "rank 2 on f2: rank 0 lost it: reset" }},
 		{"a host", 4, wire.Exit{}, func(f *launcher.Failure) { f.Rank, f.Lost = -1, errors.New("lost the connection to the agent") }},
+		{"an agent", 4, wire.Exit{}, func(f *launcher.Failure) { f.Rank, f.Lost = -1, &launcher.AgentEndedError{Code: 137} }},
 		{"a very long line", 4, wire.Exit{Code: 1}, func(f *launcher.Failure) { f.Stderr = []string{strings.Repeat("é", 1000)} }},
 	} {
 		var out bytes.Buffer
@@ -77,6 +78,19 @@ func TestFailureTexts(t *testing.T) {
 		}
 	}
 	golden(t, filepath.Join("testdata", "failures.txt"), all.String())
+}
+
+func TestHostsThatFailForOneReason(t *testing.T) {
+	at := func(host, trouble string) launcher.HostError {
+		return launcher.HostError{Host: host, Err: errors.New(host + trouble)}
+	}
+	var out bytes.Buffer
+	(&ui{w: &out}).report(&launcher.LaunchError{Hosts: []launcher.HostError{
+		at("f1", ": no route"), at("f2", " (port 2222): connection refused"), at("f3", ": no route"), at("f4", " (port 2222): connection refused")}})
+	want := "gorun: error: f1, f3: no route\ngorun: error: f2, f4 (port 2222): connection refused\n"
+	if out.String() != want {
+		t.Errorf("got\n%swant\n%s", &out, want)
+	}
 }
 
 func TestSeconds3(t *testing.T) {

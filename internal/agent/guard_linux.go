@@ -83,12 +83,15 @@ func await(ctx context.Context, pid int, sigchld <-chan os.Signal) (code int) {
 	}()
 	var patience <-chan time.Time
 	stopped := ctx.Done()
+	look := time.NewTicker(tickTime) // should a SIGCHLD ever be missed
+	defer look.Stop()
 	for {
 		if code, ended := reapUntil(pid); ended {
 			return code
 		}
 		select {
 		case <-sigchld:
+		case <-look.C:
 		case <-hangup:
 			hangup = nil
 			patience = time.After(guardPatience)

@@ -62,9 +62,9 @@ func (m *Machine) Frame(message any, now time.Duration) {
 	}
 }
 
-// Exited says that a rank was reaped.
-func (m *Machine) Exited(rank, code, signal int, now time.Duration) {
-	m.step(eventExited{rank: rank, code: code, signal: signal}, now)
+// Exited says that a rank was reaped, and whether it had ended before a signal to end reached it.
+func (m *Machine) Exited(rank, code, signal int, early bool, now time.Duration) {
+	m.step(eventExited{rank: rank, code: code, signal: signal, early: early}, now)
 }
 
 // Drained says that one of a rank's two output streams has ended.

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/gorun/gorun/internal/contain"
 )
@@ -45,6 +46,13 @@ func runAgent(word string, args []string) int {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer stop()
+	if os.Getenv("AGENT_TEST_DEAF") != "" {
+		go func() {
+			for ; ; time.Sleep(time.Millisecond) {
+				signal.Reset(syscall.SIGCHLD)
+			}
+		}()
+	}
 	var code int
 	var err error
 	if group := os.Getenv("AGENT_TEST_GROUP"); group != "" && word == guardWord {

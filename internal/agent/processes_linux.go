@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -148,9 +149,13 @@ func hasEnded(pid int) bool {
 }
 
 func (p *processes) reapLoop() {
+	look := time.NewTicker(tickTime) // should a SIGCHLD ever be missed
+	defer look.Stop()
 	for {
 		select {
 		case <-p.sigchld:
+			p.reap()
+		case <-look.C:
 			p.reap()
 		case <-p.stopped:
 			return

@@ -275,6 +275,28 @@ func TestServeSweepsWhatRanksLeave(t *testing.T) {
 	}
 }
 
+// A SIGCHLD that never comes costs a second, and hangs nothing.
+func TestMissedSIGCHLD(t *testing.T) {
+	t.Parallel()
+	h := startHost(t, "AGENT_TEST_DEAF=1")
+	h.run(script(1, "sleep 0.3; exit 5"))
+	if e := h.finish()[2]; e.Code != 5 || e.Stopped {
+		t.Errorf("%+v", e)
+	}
+	h = startHost(t, "AGENT_TEST_DEAF=1")
+	h.run(script(1, "echo ready; exec sleep 1000"))
+	h.until("the rank", func() bool { return h.output[wire.OutputStream(2, 1)] != nil })
+	if err := syscall.Kill(h.hello.PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-h.gone:
+	case <-time.After(patience):
+		t.Error("the guard does not notice its agent's end")
+	}
+	h.stop()
+}
+
 func TestServeCutsAPipeThatIsHeldOpen(t *testing.T) {
 	t.Parallel()
 	h := startHost(t)

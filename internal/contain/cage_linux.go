@@ -112,13 +112,13 @@ func usable(folder, group string, rung Rung) bool {
 	return string(kind) == "domain\n" && may(group, "cgroup.kill") && may(group, "cgroup.procs") && may(folder, "cgroup.procs") && errno == unix.EINVAL
 }
 
-// String names the rung and the place, for the user.
+// String names the rung, for the user. The place is not named: it is another on every host.
 func (c *Cage) String() string {
 	switch c.rung {
 	case GroupV2:
-		return fmt.Sprintf("cgroup v2 (%s)", c.group)
+		return "cgroup v2"
 	case FreezerV1:
-		return fmt.Sprintf("cgroup v1 freezer (%s)", c.group)
+		return "cgroup v1 freezer"
 	}
 	return "their process tree (no cgroup of their own can be made)"
 }

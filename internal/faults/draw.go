@@ -174,3 +174,14 @@ func (d Injection) other() string {
 	}
 	return "f1"
 }
+
+// unwatched is the host where agent and guard were killed together, or "".
+func (d Injection) unwatched() string {
+	switch BothKill {
+	case d.Fault:
+		return d.Host
+	case d.Second:
+		return d.other()
+	}
+	return ""
+}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -63,6 +64,9 @@ type Job struct {
 	sampled chan struct{}
 	used    usage
 	told    string // where the canary was seen
+
+	mu     sync.Mutex
+	guards map[string]bool // by name, of ranks of this machine
 }
 
 // Marks makes marks that no other job of this machine has. The zero value is ready.
@@ -76,10 +80,13 @@ func (m *Marks) next() string {
 // argument stands for the cluster's ssh configuration.
 func (m *Marks) Start(ctx context.Context, c *lab.Cluster, env []string, argv ...string) (*Job, error) {
 	j := &Job{Mark: m.next(), Cluster: c, canary: rand.Text() + rand.Text(),
-		ended: make(chan struct{}), sampled: make(chan struct{}), read: make(chan struct{})}
+		ended: make(chan struct{}), sampled: make(chan struct{}), read: make(chan struct{}), guards: map[string]bool{}}
 	var err error
 	if j.Home, err = os.MkdirTemp("", "faults-home-"); err != nil {
 		return nil, err
+	}
+	if err := os.Mkdir(j.temp(), 0o755); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(j.Home))
 	}
 	argv = append([]string(nil), argv...)
 	if c == nil {
@@ -93,7 +100,7 @@ func (m *Marks) Start(ctx context.Context, c *lab.Cluster, env []string, argv ..
 	if j.Cmd.Env == nil {
 		j.Cmd.Env = os.Environ()
 	}
-	j.Cmd.Env = append(append(j.Cmd.Env, j.Mark, "FAULT_CANARY="+j.canary, "HOME="+j.Home), env...)
+	j.Cmd.Env = append(append(j.Cmd.Env, j.Mark, "FAULT_CANARY="+j.canary, "HOME="+j.Home, "TMPDIR="+j.temp()), env...)
 	j.Cmd.Stderr = &j.Err
 	j.Cmd.WaitDelay = 5 * time.Second
 	if err := j.start(); err != nil {
@@ -151,6 +158,9 @@ func (j *Job) wait() {
 	}
 }
 
+// temp is the job's own folder for temporary files.
+func (j *Job) temp() string { return filepath.Join(j.Home, "tmp") }
+
 // Ended is closed when the launcher has ended.
 func (j *Job) Ended() <-chan struct{} { return j.ended }
 
@@ -182,11 +192,34 @@ func (j *Job) Launcher() int { return j.Cmd.Process.Pid }
 func (j *Job) Processes(word string) []int {
 	var pids []int
 	for _, pid := range lab.Processes(j.Mark) {
-		if pid != j.Launcher() && commandHas(pid, word) {
+		if pid == j.Launcher() {
+			continue
+		}
+		j.remember(guardOf(pid))
+		if commandHas(pid, word) {
 			pids = append(pids, pid)
 		}
 	}
 	return pids
+}
+
+func (j *Job) remember(guard string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if guard != "" && j.guards != nil {
+		j.guards[guard] = true
+	}
+}
+
+// guardOf is the name of the guard that a rank belongs to, as its environment has it, or "".
+func guardOf(pid int) string {
+	environ, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	for entry := range strings.SplitSeq(string(environ), "\x00") {
+		if name, found := strings.CutPrefix(entry, "GORUN_GUARD="); found {
+			return name
+		}
+	}
+	return ""
 }
 
 // On are the processes of a host that has processes of its own whose command line contains word.

@@ -11,58 +11,62 @@ import (
 	"github.com/gorun/gorun/internal/lab"
 )
 
-// residue lists what a job could leave behind: names in shared memory, temporary directories, cgroups without processes,
-// files in homes other than the agent's cache, and on hosts of their own listening sockets and sessions of sshd.
-func residue(c *lab.Cluster) []string {
-	all := named("/tmp", "/var/tmp", "/dev/shm")
-	if c == nil {
-		return append(all, cgroups("")...)
+// residue lists what a job could leave behind: temporary files, cgroups, and on hosts of their own also names in shared
+// memory, files in homes other than the agent's cache, listening sockets and sessions of sshd. On what the machine's
+// other programs use as well, only what is the job's for sure counts: its folder for temporary files is its own, and
+// the name of a cgroup is that of a guard, which ranks have in their environment. j is nil before there is a job.
+func residue(c *lab.Cluster, j *Job) (all []string) {
+	if j != nil {
+		all = append(j.temporary(), j.cgroups()...)
 	}
-	apart := false
+	if c == nil {
+		return all
+	}
 	for i := range c.Hosts {
 		h := &c.Hosts[i]
-		own := namespace(h.PID, "net") != namespace(os.Getpid(), "net")
-		apart = apart || own
-		all = append(all, homeFiles(h)...)
 		for _, pid := range lab.Children(h.PID) {
 			all = append(all, fmt.Sprintf("session %d of sshd on %s: %s", pid, h.Name, describe([]int{pid})))
 		}
-		if !own {
-			continue // what is the machine's, others use as well
+		if namespace(h.PID, "net") == namespace(os.Getpid(), "net") {
+			continue
 		}
-		all = append(all, named(fmt.Sprintf("/proc/%d/root/dev/shm", h.PID))...)
-		all = append(all, cgroups(namespace(h.PID, "pid"))...)
+		all = append(all, homeFiles(h)...)
+		all = append(all, inSharedMemory(h)...)
+		all = append(all, cgroups(fmt.Sprintf("gorun-%s-*", namespace(h.PID, "pid")))...)
 		for _, addr := range listeners(h.PID) {
 			all = append(all, fmt.Sprintf("listener %s on %s", addr, h.Name))
 		}
 	}
-	if !apart {
-		all = append(all, cgroups("")...)
-	}
 	return all
 }
 
-// named are the entries of folders that carry gorun's name, other than those of tests.
-func named(dirs ...string) (found []string) {
-	for _, dir := range dirs {
-		names, _ := os.ReadDir(dir)
-		for _, e := range names {
-			if name := e.Name(); strings.Contains(name, "gorun") && !ofTests(name) {
-				found = append(found, filepath.Join(dir, name))
-			}
-		}
+// temporary are the files that the job's launcher, and its ranks on this machine, were to put into the job's TMPDIR.
+func (j *Job) temporary() (found []string) {
+	names, _ := os.ReadDir(j.temp())
+	for _, e := range names {
+		found = append(found, filepath.Join(j.temp(), e.Name()))
 	}
 	return found
 }
 
-// ofTests reports whether a temporary folder is one of the tests' own, which run side by side.
-func ofTests(name string) bool {
-	for _, prefix := range []string{"gorun-lab-", "gorun-e2e-", "gorun-sweep-", "gorun-mutant-"} {
-		if strings.HasPrefix(name, prefix) {
-			return true
-		}
+// cgroups are those of the job's guards on this machine that were seen.
+func (j *Job) cgroups() (found []string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for guard := range j.guards {
+		found = append(found, cgroups("gorun-"+guard)...)
 	}
-	return false
+	return found
+}
+
+// inSharedMemory are the names in a host's own shared memory.
+func inSharedMemory(h *lab.Host) (found []string) {
+	dir := fmt.Sprintf("/proc/%d/root/dev/shm", h.PID)
+	names, _ := os.ReadDir(dir)
+	for _, e := range names {
+		found = append(found, filepath.Join(dir, e.Name()))
+	}
+	return found
 }
 
 // namespace is the number of one of a process's namespaces, or "".
@@ -71,13 +75,13 @@ func namespace(pid int, kind string) string {
 	return strings.Trim(strings.TrimPrefix(link, kind), ":[]")
 }
 
-// cgroups are those without processes that carry gorun's name and text.
-func cgroups(text string) (found []string) {
+// cgroups are those whose name has a pattern.
+func cgroups(pattern string) (found []string) {
 	_ = filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !d.IsDir() || !strings.Contains(d.Name(), "gorun") || !strings.Contains(d.Name(), text) {
+		if err != nil || !d.IsDir() {
 			return nil // what goes away meanwhile is not left behind
 		}
-		if members, err := os.ReadFile(filepath.Join(path, "cgroup.procs")); err == nil && len(members) == 0 {
+		if match, _ := filepath.Match(pattern, d.Name()); match {
 			found = append(found, "cgroup "+path)
 		}
 		return nil

@@ -76,7 +76,7 @@ func (b *bench) within(limit time.Duration, what string, is func() bool) {
 func (b *bench) suspend(j *Job) {
 	b.t.Helper()
 	b.signal(j, syscall.SIGTSTP)
-	b.within(2500*time.Millisecond, "standing still", func() bool {
+	b.within(4*time.Second, "standing still", func() bool {
 		return allIn("T", j.Processes(binary("rank"))[:]) && state(j.Launcher()) == "T"
 	})
 }
@@ -116,7 +116,7 @@ func TestB6CutWhileStill(t *testing.T) {
 	j, w := b.gorun("-np", "2", "-H", "f1,f2", "sh", "-c", dies)
 	b.await(j, "the ranks", func() bool { return strings.Count(j.Out.String(), "up\n") == 2 })
 	b.signal(j, syscall.SIGTSTP)
-	b.within(2500*time.Millisecond, "standing still", func() bool {
+	b.within(4*time.Second, "standing still", func() bool {
 		return state(j.Launcher()) == "T" && allIn("T", j.Processes("sleep 300"))
 	})
 	if err := b.c.Cut(t.Context(), "f2"); err != nil {
@@ -207,13 +207,13 @@ func parent(pid int) int {
 }
 
 // A2: ranks of two hosts fail one after the other: the first is the cause. The goal is 99.5 % for 20 ms or more between them.
+// It runs alone: ranks that wait for a core end when they get it.
 func TestA2FirstOfTwoFailures(t *testing.T) {
-	t.Parallel()
 	b := newBench(t, lab.MustLoopback(t, lab.Specs(2)...))
 	// Both look at one clock, that of this machine, and say when they end.
 	script := `at=$(($(date +%s%N) / 1000000000 + 1)); at=$((at * 1000 + RANK * 60)); while [ $(($(date +%s%N) / 1000000)) -lt $at ]; do :; done; date +"$RANK %s%N"; exit $((3 + RANK))`
 	wrong, rounds := 0, 0
-	for range 12 {
+	for range 8 {
 		j, w := b.gorun("-np", "2", "-H", "f1,f2", "--prefix", "none", "bash", "-c", script)
 		<-j.Ended()
 		var ends [2]int64

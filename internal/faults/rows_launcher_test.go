@@ -223,12 +223,12 @@ func TestB13ManyJobsAtOnce(t *testing.T) {
 	var mu sync.Mutex
 	all := make([]*Job, jobs)
 	for i := range all {
-		all[i], _ = b.gorun("-np", "2", "-H", "f1,f2", "--prefix", "none", "--start-timeout", "120", "sh", "-c", fmt.Sprintf(`echo %d; exec %s`, i, binary("allreduce")))
+		all[i], _ = b.gorun("-np", "2", "-H", "f1,f2", "--prefix", "none", "--start-timeout", "120", "sh", "-c", fmt.Sprintf(`echo job %d; exec %s`, i, binary("allreduce")))
 	}
 	for i, j := range all {
 		wg.Go(func() {
 			<-j.Ended()
-			want := fmt.Sprintf("%d\n", i)
+			want := fmt.Sprintf("job %d\n", i)
 			mu.Lock()
 			defer mu.Unlock()
 			if out := j.Out.String(); strings.Count(out, want) != 2 || strings.Count(out, "the sum is 1\n") != 2 || strings.Count(out, "\n") != 4 {

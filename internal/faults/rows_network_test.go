@@ -71,7 +71,7 @@ func TestC3C4C8HostIsCutOff(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			for _, broken := range append(v.Violations, w.residue(5*time.Second)...) {
+			for _, broken := range append(v.Violations, w.residue(j, 5*time.Second)...) {
 				t.Errorf("%s; stderr:\n%s", broken, &j.Err)
 			}
 			t.Logf("noticed and ended after %d ms, clean after %d ms: %s", v.EndMS, v.CleanMS, v.Cause)

@@ -39,8 +39,9 @@ func TestRankRows(t *testing.T) {
 		for _, culprit := range []string{"0", "1", "2", "3"} {
 			j, w := b.shell(nil, `echo up; exec sleep 30$RANK`)
 			b.ups(j, 4)
+			victim := w.find(j, "sleep 30"+culprit, "RANK")
 			at := time.Now()
-			_ = syscall.Kill(w.find(j, "sleep 30"+culprit, "RANK"), syscall.SIGKILL)
+			_ = syscall.Kill(victim, syscall.SIGKILL)
 			b.judge(w, j, at, Expect{Codes: []int{137}, Cause: "rank " + culprit + " on f[12] was killed by signal 9", End: soon, Clean: soon})
 		}
 		j, w := b.shell(nil, `echo up; [ $RANK != 2 ] || { sleep 0.5; exit 3; }; exec sleep 300`)
@@ -108,17 +109,22 @@ func TestRankRows(t *testing.T) {
 	})
 }
 
-// find is the process of the job whose command line contains word and whose environment has an entry that begins with entry; 0: none.
-func (w *Watch) find(j *Job, word, entry string) int {
-	for _, pid := range j.Processes(word) {
-		env, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
-		for _, e := range strings.Split(string(env), "\x00") {
-			if strings.HasPrefix(e, entry) && !strings.Contains(command(pid), "__") {
-				return pid
+// find waits for the process of the job whose command line contains word and whose environment has an entry that begins with entry.
+func (w *Watch) find(j *Job, word, entry string) (found int) {
+	found = 1 << 22 // nobody's
+	j.Await(10*time.Second, func() bool {
+		for _, pid := range j.Processes(word) {
+			env, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
+			for _, e := range strings.Split(string(env), "\x00") {
+				if strings.HasPrefix(e, entry) && !strings.Contains(command(pid), "__") {
+					found = pid
+					return true
+				}
 			}
 		}
-	}
-	return 1 << 22 // nobody's
+		return false
+	})
+	return found
 }
 
 // A12: what cannot be executed is said with its host, and nothing starts.

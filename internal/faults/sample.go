@@ -33,8 +33,11 @@ func (j *Job) sample() {
 	for i := 0; ; i++ {
 		u := usageOf(j.Launcher())
 		j.used = usage{max(j.used.RSS, u.RSS), max(j.used.FDs, u.FDs), max(j.used.Threads, u.Threads)}
-		if j.told == "" && i%5 == 1 { // it is a long look
-			j.told = inArguments(j.canary)
+		if i%5 == 1 { // these are long looks
+			if j.told == "" {
+				j.told = inArguments(j.canary)
+			}
+			j.Processes("")
 		}
 		select {
 		case <-j.ended:
@@ -89,9 +92,9 @@ func inArguments(text string) string {
 	return ""
 }
 
-// inFiles names the files that hold text: those of the job's home, of the hosts' homes and logs, and temporary ones of gorun's.
+// inFiles names the files that hold text: those of the job's home, with its temporary ones, and of the hosts' homes and logs.
 func inFiles(j *Job, text string) (found []string) {
-	dirs := append(named("/tmp", "/var/tmp", "/dev/shm"), j.Home)
+	dirs := []string{j.Home}
 	if j.Cluster != nil {
 		for i := range j.Cluster.Hosts {
 			dirs = append(dirs, hostFiles(&j.Cluster.Hosts[i])...)

@@ -85,7 +85,17 @@ func (s *Scene) Inject(ctx context.Context, d Injection) (Verdict, error) {
 		expect.Codes, expect.Cause = append(expect.Codes, 0), ""
 		expect.End, expect.Clean = expect.End+2*time.Second, expect.Clean+2*time.Second
 	}
+	next := s.next(ctx, d)
+	if d.Daemon && next != nil { // other ranks end with their agent
+		expect.Next, next = next, nil
+		expect.Clean += nextTime
+	}
 	got := w.judge(j, at, expect)
+	if next != nil {
+		if err := next(); err != nil {
+			got.breaks("I4", "%v", err)
+		}
+	}
 	v.EndMS, v.CleanMS, v.Exit, v.Cause, v.RSS, v.Violations = got.EndMS, got.CleanMS, got.Exit, got.Cause, got.RSS, got.Violations
 	v.Patient, v.Judged, v.Silent = d.Ignore, expect.Cause != "", infoOf(d.Fault).detect > 0
 	if v.Passes = infoOf(d.Fault).passes() && d.Second == None; v.Passes {
@@ -95,13 +105,35 @@ func (s *Scene) Inject(ctx context.Context, d Injection) (Verdict, error) {
 	if err := s.heal(ctx, d); err != nil {
 		return v, errors.Join(err, j.Close())
 	}
-	for _, thing := range w.residue(2 * time.Second) {
+	for _, thing := range w.residue(j, 2*time.Second) {
 		v.breaks("I4", "left behind: %s", thing)
 	}
 	if len(v.Violations) > 0 {
 		v.Said = tailOf(&j.Err)
 	}
 	return v, j.Close()
+}
+
+const nextTime = 3 * time.Second
+
+// next is what clears a host up where both were killed who answer for ranks: the next job there. Until then daemons live, and
+// an empty cgroup stays. nil: there is no such host.
+func (s *Scene) next(ctx context.Context, d Injection) func() error {
+	host := d.unwatched()
+	if host == "" {
+		return nil
+	}
+	return func() error {
+		j, err := s.marks.Start(ctx, s.c, nil, s.Gorun, "-F", "{config}", "-H", host, "true")
+		if err != nil {
+			return err
+		}
+		<-j.Ended()
+		if j.Code() != 0 {
+			err = fmt.Errorf("the next job on %s ended with %d: %s", host, j.Code(), tailOf(&j.Err))
+		}
+		return errors.Join(err, j.Close())
+	}
 }
 
 func tailOf(o *Output) string {

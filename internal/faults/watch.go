@@ -18,6 +18,8 @@ type Expect struct {
 	End   time.Duration // from the fault to the launcher's end, at most
 	Clean time.Duration // from the fault to the last process of the job, at most
 
+	Next func() error // what clears the hosts up once the launcher has ended; nil: nothing has to
+
 	Ranks    int  // that run internal/faults/rank without prefixes, so that their output can be judged; 0: others
 	Complete bool // all of their output is there
 	Torn     bool // it may end in a part of a line: the launcher itself was ended, or nobody reads
@@ -52,6 +54,8 @@ type Watch struct {
 	// hosts is the job's, whatever it has become.
 	Every time.Duration
 	Alone bool
+	// Hosts are how many the job has, where the cluster has fewer.
+	Hosts int
 
 	cluster *lab.Cluster
 	before  []string
@@ -60,7 +64,7 @@ type Watch struct {
 
 // NewWatch looks at what there is. c is nil for jobs of this machine.
 func NewWatch(c *lab.Cluster) *Watch {
-	w := &Watch{Every: 10 * time.Millisecond, cluster: c, before: residue(c), running: map[int]bool{}}
+	w := &Watch{Every: 10 * time.Millisecond, cluster: c, before: residue(c, nil), running: map[int]bool{}}
 	for _, pid := range w.onHosts() {
 		w.running[pid] = true
 	}
@@ -71,7 +75,7 @@ func NewWatch(c *lab.Cluster) *Watch {
 // more, and tells which invariants the job broke. injected is when the fault happened.
 func (w *Watch) Judge(j *Job, injected time.Time, e Expect) Verdict {
 	v := w.judge(j, injected, e)
-	for _, thing := range w.residue(2 * time.Second) {
+	for _, thing := range w.residue(j, 2*time.Second) {
 		v.breaks("I4", "left behind: %s", thing)
 	}
 	return v
@@ -87,12 +91,17 @@ func (w *Watch) judge(j *Job, injected time.Time, e Expect) Verdict {
 		v.EndMS, v.Exit = time.Since(injected).Milliseconds(), -1
 		v.breaks("I2", "the launcher still runs")
 	}
-	left := w.awaitClean(j, injected.Add(e.Clean+10*time.Second))
+	if e.Next != nil {
+		if err := e.Next(); err != nil {
+			v.breaks("I4", "%v", err)
+		}
+	}
+	left, late := w.awaitClean(j, injected.Add(e.Clean))
 	v.CleanMS = time.Since(injected).Milliseconds()
 	if len(left) > 0 {
 		v.breaks("I1", "%d processes left: %s", len(left), describe(left))
 	} else if limit := e.Clean; v.CleanMS > limit.Milliseconds() {
-		v.breaks("I1", "the last process ended after %d ms, not %v", v.CleanMS, limit)
+		v.breaks("I1", "the last process ended after %d ms, not %v: %s", v.CleanMS, limit, late)
 	}
 	if v.EndMS > e.End.Milliseconds() && v.Exit != -1 {
 		v.breaks("I2", "the launcher ended after %d ms, not %v", v.EndMS, e.End)
@@ -143,19 +152,24 @@ func (w *Watch) inside(v *Verdict, j *Job) {
 	for _, where := range j.leaks() {
 		v.breaks("I7", "the secret is in %s", where)
 	}
-	hosts := 1
+	hosts := max(1, w.Hosts)
 	if w.cluster != nil {
-		hosts = len(w.cluster.Hosts)
+		hosts = max(hosts, len(w.cluster.Hosts))
 	}
 	v.RSS = j.used.RSS
 	v.Violations = append(v.Violations, j.used.over(hosts)...)
 }
 
-// awaitClean waits until the job has no process but the launcher, which has its own bound.
-func (w *Watch) awaitClean(j *Job, deadline time.Time) (left []int) {
+// awaitClean waits until the job has no process but the launcher, which has its own bound, for 10 s longer than it
+// should take. late are those that were there when that was over.
+func (w *Watch) awaitClean(j *Job, due time.Time) (left []int, late string) {
 	for {
-		if left = w.left(j); len(left) == 0 || time.Now().After(deadline) {
-			return left
+		left = w.left(j)
+		if late == "" && time.Now().After(due) {
+			late = describe(left)
+		}
+		if len(left) == 0 || time.Since(due) > 10*time.Second {
+			return left, late
 		}
 		time.Sleep(w.Every)
 	}
@@ -190,10 +204,10 @@ func (w *Watch) onHosts() (pids []int) {
 }
 
 // residue is what there is now and was not before, given a moment to go.
-func (w *Watch) residue(patience time.Duration) []string {
+func (w *Watch) residue(j *Job, patience time.Duration) []string {
 	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		var more []string
-		for _, thing := range residue(w.cluster) {
+		for _, thing := range residue(w.cluster, j) {
 			if !slices.Contains(w.before, thing) {
 				more = append(more, thing)
 			}

@@ -11,6 +11,7 @@ mount -t tmpfs -o mode=755 tmpfs /run
 mkdir /run/sshd
 hostname "$name"
 ip link set lo up
+sleep infinity >/dev/null & # so that wait has something to wait for, whatever becomes of sshd
 echo .
 exec >/dev/null </dev/null
 [ $# -gt 0 ] && "$@" &

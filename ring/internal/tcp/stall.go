@@ -7,8 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// silence is how long a network may be dead before that is an error: five seconds, and one more try after them.
-const silence = 5500 * time.Millisecond
+// silence is how long a network may be dead before that is an error: five seconds, and one more try after them,
+// which is up to a second later (rtoMax): so a network that was dead for less than five seconds is back in time.
+const silence = 6 * time.Second
 
 // minTries is how often the kernel must have tried in vain, by sending again or by
 // looking whether a full receiver has room, before a network counts as dead: the

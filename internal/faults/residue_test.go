@@ -1,0 +1,31 @@
+package faults
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// What a job leaves is seen, and what others leave is not held against it.
+func TestResidue(t *testing.T) {
+	w := NewWatch(nil)
+	others, err := os.MkdirTemp("", "gorun-e2e-others-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.Remove(others)
+	j, err := new(Marks).Start(t.Context(), nil, []string{"GORUN_GUARD=1-2-3"}, "sh", "-c", `echo >"$TMPDIR/left"; sleep 0.1 & echo up; wait`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	j.Await(10*time.Second, func() bool { return len(j.Processes("sleep")) > 0 })
+	v := w.Judge(j, time.Now(), Expect{Codes: []int{0}, End: soon, Clean: soon})
+	if len(v.Violations) != 1 || !strings.HasPrefix(v.Violations[0], "I4: left behind: "+j.Home) {
+		t.Errorf("%q", v.Violations)
+	}
+	if !j.guards["1-2-3"] || len(j.guards) != 1 {
+		t.Errorf("guards %v", j.guards)
+	}
+}

@@ -1,0 +1,287 @@
+package ring_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/kv"
+	"github.com/gorun/gorun/internal/ringtest"
+	"github.com/gorun/gorun/ring"
+)
+
+// agent stands behind a true agent's door, to which the ranks of one job in this process come. It
+// keeps the addresses at which they listen.
+type agent struct {
+	gather *kv.Gather
+	never  chan struct{} // the job is not aborted
+
+	mu        sync.Mutex
+	fences    map[string]chan struct{}
+	values    map[string][][]byte
+	listeners []string
+	lost      []string
+}
+
+// openAgent opens the door, and returns the environment of a rank that comes there.
+func openAgent(tb testing.TB, g ground) (a *agent, door string, environ func(rank int) []string) {
+	tb.Helper()
+	d := g.door(tb) // for its names and key alone
+	a = &agent{gather: kv.NewGather(g.size), never: make(chan struct{}), fences: map[string]chan struct{}{}, values: map[string][][]byte{}}
+	ranks := map[string]kv.JobInfo{}
+	for rank := range g.size {
+		ranks["token-"+strconv.Itoa(rank)] = kv.JobInfo{Job: d.Job, Rank: rank, Size: g.size, Key: d.Key}
+	}
+	opened, err := kv.OpenDoor(ranks, a)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(opened.Close)
+	return a, opened.Addr(), func(rank int) []string {
+		place := d.Rank(rank, "127.0.0.1")
+		place.Agent = opened.Addr()
+		return append(append(place.Environ(), "RING_TRANSPORT="+g.transport), g.more...)
+	}
+}
+
+func (a *agent) Fence(ctx context.Context, name string, rank int, value []byte) ([][]byte, error) {
+	full, err := a.post(name, rank, value)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-full:
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return a.values[name], nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (a *agent) post(name string, rank int, value []byte) (full chan struct{}, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var c card
+	if isAddr(name) && json.Unmarshal(value, &c) == nil {
+		for _, addr := range c.Addrs {
+			a.listeners = append(a.listeners, addr.String())
+		}
+	}
+	if a.fences[name] == nil {
+		a.fences[name] = make(chan struct{})
+	}
+	all, err := a.gather.Add(name, map[int][]byte{rank: value})
+	if all != nil {
+		values := make([][]byte, len(all))
+		for rank, v := range all {
+			values[rank] = v
+		}
+		a.values[name] = values
+		close(a.fences[name])
+	}
+	return a.fences[name], err
+}
+
+func (a *agent) Put(string, []byte) error { return nil }
+func (a *agent) Get(context.Context, string, time.Duration) ([]byte, bool, error) {
+	return nil, false, nil
+}
+func (a *agent) Aborted() <-chan struct{} { return a.never }
+func (a *agent) AbortInfo() []byte        { return []byte("{}") }
+func (a *agent) Lost(by, rank int, cause string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.lost = append(a.lost, fmt.Sprintf("rank %d lost rank %d: %s", by, rank, cause))
+}
+
+// garbageRate is what the agent's door is sent, and the listeners of ranks together, in bytes a
+// second.
+const garbageRate = 10 << 20
+
+// garbage sends random bytes to addresses at the same time, on one connection after the
+// other to each, while it is on.
+type garbage struct {
+	on      atomic.Bool
+	stop    chan struct{}
+	running sync.WaitGroup
+	sent    []atomic.Int64 // by address
+}
+
+func garbageAt(tb testing.TB, door string, listeners []string) *garbage {
+	s := &garbage{stop: make(chan struct{}), sent: make([]atomic.Int64, 1+len(listeners))}
+	waste := make([]byte, 64<<10)
+	rand.Read(waste)
+	s.running.Go(func() { s.pour(door, waste, garbageRate, &s.sent[0]) })
+	for i, addr := range listeners {
+		s.running.Go(func() { s.pour(addr, waste, garbageRate/float64(len(listeners)), &s.sent[1+i]) })
+	}
+	tb.Cleanup(s.running.Wait)
+	tb.Cleanup(func() { close(s.stop) })
+	return s
+}
+
+// pour sends so many bytes a second. Who is cut off dials again.
+func (s *garbage) pour(addr string, waste []byte, rate float64, sent *atomic.Int64) {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	var conn net.Conn
+	owed, last := 0, time.Now()
+	for {
+		now := time.Now()
+		owed = min(owed+int(rate*now.Sub(last).Seconds()), 1<<20)
+		last = now
+		for owed > 0 && s.on.Load() {
+			var n int
+			if conn, n = throw(conn, addr, waste[:min(owed, len(waste))]); conn == nil && n == 0 {
+				break // the door is closed, which is its answer
+			}
+			owed -= n
+			sent.Add(int64(n))
+		}
+		if !s.on.Load() {
+			owed = 0
+		}
+		select {
+		case <-s.stop:
+			if conn != nil {
+				conn.Close()
+			}
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// throw writes to conn, or to a new connection if there is none. It returns the one to go on with, if
+// that was not cut off, and how many bytes went out.
+func throw(conn net.Conn, addr string, waste []byte) (net.Conn, int) {
+	if conn == nil {
+		var err error
+		if conn, err = net.Dial("tcp", addr); err != nil {
+			return nil, 0
+		}
+	}
+	_ = conn.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+	n, err := conn.Write(waste)
+	if err != nil {
+		conn.Close()
+		return nil, n
+	}
+	return conn, n
+}
+
+// amount is how many bytes were sent to the first address, and to the others.
+func (s *garbage) amount() (first, others int64) {
+	for i := range s.sent {
+		others += s.sent[i].Load()
+	}
+	first = s.sent[0].Load()
+	return first, others - first
+}
+
+// beset starts a job whose listeners, and its agent's door, get garbage when that is on.
+func beset(tb testing.TB, g ground) ([]*ring.Comm, *agent, *garbage) {
+	tb.Helper()
+	a, door, environ := openAgent(tb, g)
+	comms := make([]*ring.Comm, g.size)
+	tb.Cleanup(func() { closeAll(comms) })
+	err := ringtest.Each(g.size, func(rank int) (err error) {
+		comms[rank], err = ring.Init(ctx, ring.WithEnviron(ringtest.Lookup(environ(rank))))
+		return err
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return comms, a, garbageAt(tb, door, a.listeners)
+}
+
+// manyRanks are so many that some do not dial each other when they join, so that their
+// listeners stay open.
+const manyRanks = 18
+
+// S23: garbage at the doors of ranks and agents changes no bit of a result, and loses no rank.
+func TestS23GarbageChangesNoByte(t *testing.T) {
+	for _, more := range []string{unguarded, "RING_CHECKSUM=1", "GORUN_ENCRYPT=1"} {
+		if raceEnabled && more == unguarded {
+			continue // less of the same
+		}
+		t.Run(more, func(t *testing.T) {
+			comms, a, s := beset(t, ground{name: "tcp", transport: "tcp", size: manyRanks, streams: 1, more: []string{more}})
+			results := [2][]byte{}
+			for i := range results {
+				s.on.Store(i == 1)
+				for begun, n := time.Now(), 0; n == 0 || i == 1 && time.Since(begun) < time.Second; n++ {
+					vectors := make([][]byte, len(comms))
+					for rank := range vectors {
+						vectors[rank] = awful(ring.Float32, rank, 20_000)
+					}
+					if err := combine(comms, ring.Float32, ring.Sum, vectors); err != nil {
+						t.Fatal(err)
+					}
+					for rank, v := range vectors {
+						if results[i] == nil {
+							results[i] = v
+						}
+						if !bytes.Equal(v, results[0]) {
+							t.Fatalf("rank %d has other bits than rank 0 had at rest", rank)
+						}
+					}
+				}
+			}
+			for _, f := range forms() {
+				if err := ringtest.Each(len(comms), func(rank int) error { return f.once(comms[rank], seat{n: 3000}, plainly) }); err != nil {
+					t.Errorf("%s: %v", f.name, err)
+				}
+			}
+			door, listeners := s.amount()
+			t.Logf("%d KiB at the agent's door, %d KiB at ranks", door>>10, listeners>>10)
+			if door == 0 || listeners == 0 {
+				t.Error("no garbage was sent, so nothing is shown")
+			}
+			if len(a.lost) > 0 {
+				t.Errorf("lost: %q", a.lost)
+			}
+		})
+	}
+}
+
+// BenchmarkGarbage compares allreduces, in turns, with and without 10 MiB/s of garbage at every
+// listener. Of four ranks all listeners are closed by then, but for the agent's door; of many
+// some are open. Who sends takes its time from the same cores.
+func BenchmarkGarbage(b *testing.B) {
+	for _, size := range []int{4, manyRanks} {
+		for _, bytes := range []int{64 << 10, 4 << 20} {
+			b.Run(fmt.Sprintf("ranks=%d/%dKiB", size, bytes>>10), func(b *testing.B) {
+				comms, a, s := beset(b, ground{name: "tcp", transport: "tcp", size: size, streams: 1})
+				reduce := reducer(comms, bytes)
+				rounds := roundsIn(b, time.Second/2, reduce)
+				took := time.Duration(0)
+				inTurns(b, []string{"rest", "garbage"}, []func() time.Duration{
+					func() time.Duration { return timed(b, rounds, reduce) },
+					func() time.Duration {
+						s.on.Store(true)
+						defer s.on.Store(false)
+						round := timed(b, rounds, reduce)
+						took += round * time.Duration(rounds)
+						return round
+					},
+				})
+				door, listeners := s.amount()
+				b.ReportMetric(float64(door)/(1<<20)/took.Seconds(), "door-MiB/s")
+				b.ReportMetric(float64(listeners)/(1<<20)/took.Seconds(), "ranks-MiB/s")
+				if len(a.lost) > 0 {
+					b.Errorf("lost: %q", a.lost)
+				}
+			})
+		}
+	}
+}

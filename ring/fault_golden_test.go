@@ -1,0 +1,148 @@
+package ring_test
+
+import (
+	"encoding/binary"
+	"flag"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gorun/gorun/ring"
+)
+
+var update = flag.Bool("update", false, "rewrite testdata/sums.golden; commit it only when it is understood why other bits come out")
+
+// sixtyFourth is a number that all four floating point types hold exactly, in 64ths: sums of such are
+// added up exactly as integers.
+func sixtyFourth(random *rand.Rand) int64 {
+	k := (1 + random.Int64N(127)) << random.IntN(7)
+	if random.IntN(2) == 0 {
+		return -k
+	}
+	return k
+}
+
+// numberOf is the number that the bits of a floating point type stand for.
+func numberOf(typ ring.Type, b []byte) float64 {
+	switch typ {
+	case ring.Float32:
+		return float64(math.Float32frombits(binary.LittleEndian.Uint32(b)))
+	case ring.Float64:
+		return math.Float64frombits(binary.LittleEndian.Uint64(b))
+	case ring.BFloat16:
+		return float64(math.Float32frombits(uint32(binary.LittleEndian.Uint16(b)) << 16))
+	}
+	bits := binary.LittleEndian.Uint16(b)
+	exponent, number := int(bits>>10&31), float64(bits&1023)
+	if exponent > 0 {
+		number += 1024
+	}
+	number = math.Ldexp(number, max(exponent, 1)-25)
+	if bits>>15 == 1 {
+		return -number
+	}
+	return number
+}
+
+// rounding is half of the distance from one to the next number, of each type.
+func rounding(typ ring.Type) float64 {
+	return math.Ldexp(1, map[ring.Type]int{ring.Float32: -24, ring.Float64: -53, ring.Float16: -11, ring.BFloat16: -8}[typ])
+}
+
+// addUp adds up n numbers of a type over all ranks, checks them against exact sums, and returns
+// the bits.
+func addUp(comms []*ring.Comm, transport string, typ ring.Type, n int) ([]byte, error) {
+	size := len(comms)
+	exact, magnitude := make([]int64, n), make([]int64, n)
+	vectors := make([][]byte, size)
+	for rank := range vectors {
+		random := rand.New(rand.NewPCG(6, uint64(rank)))
+		for i := range n {
+			k := sixtyFourth(random)
+			bits := bitsOf(typ, math.Abs(float64(k))/64)
+			if k < 0 {
+				bits |= 1 << (8*width(typ) - 1)
+			}
+			vectors[rank] = binary.LittleEndian.AppendUint64(vectors[rank], bits)[:(i+1)*width(typ)]
+			exact[i] += k
+			magnitude[i] += max(k, -k)
+		}
+	}
+	if err := combine(comms, typ, ring.Sum, vectors); err != nil {
+		return nil, err
+	}
+	for rank, v := range vectors {
+		if string(v) != string(vectors[0]) {
+			return nil, fmt.Errorf("rank %d has other bits than rank 0", rank)
+		}
+	}
+	for i := range n {
+		got, want, all := numberOf(typ, vectors[0][i*width(typ):]), float64(exact[i])/64, float64(magnitude[i])/64
+		bound := float64(size-1) * rounding(typ) * all * 1.01
+		if transport == "shm" && width(typ) == 2 { // added in float32, and rounded once
+			bound = (rounding(typ)*math.Abs(want) + float64(size-1)*rounding(ring.Float32)*all) * 1.01
+		}
+		if !(math.Abs(got-want) <= bound) {
+			return nil, fmt.Errorf("element %d is %v, exactly %v: further off than %v", i, got, want, bound)
+		}
+	}
+	return vectors[0], nil
+}
+
+// sumsOf is a line on the bits that come out, for all floating point types and for short and long vectors.
+func sumsOf(t *testing.T, g ground) string {
+	comms := g.join(t, g.door(t))
+	defer closeAll(comms)
+	sum := crc32.NewIEEE()
+	for _, typ := range []ring.Type{ring.Float32, ring.Float64, ring.Float16, ring.BFloat16} {
+		lengths := []int{57, 20_011} // short and long vectors are added in two ways
+		switch {
+		case g.transport == "shm" && g.size > 5: // goroutines that share memory wait for each other's processors
+			lengths = lengths[:1]
+		case g.size > 9:
+			lengths[1] = 8501
+		}
+		for _, n := range lengths {
+			v, err := addUp(comms, g.transport, typ, n)
+			if err != nil {
+				t.Errorf("%s, %d ranks, %d %v: %v", g.transport, g.size, n, typ, err)
+			}
+			_, _ = sum.Write(v)
+		}
+	}
+	return fmt.Sprintf("%s %d ranks: %08x", g.transport, g.size, sum.Sum32())
+}
+
+// R6: sums of 1 to 33 ranks are as near to the exact ones as rounding allows, and the same bits as ever, on
+// every machine.
+func TestR6GoldenSums(t *testing.T) {
+	const file = "testdata/sums.golden"
+	text, err := os.ReadFile(file)
+	if err != nil && !*update {
+		t.Fatal(err)
+	}
+	golden := strings.Split(strings.TrimSpace(string(text)), "\n")
+	var lines []string
+	for _, transport := range []string{"tcp", "shm"} {
+		for size := 1; size <= 33; size++ {
+			if raceEnabled && size%8 != 1 && size != 2 && size != 6 && !*update {
+				continue
+			}
+			line := sumsOf(t, ground{name: transport, transport: transport, size: size, streams: 1})
+			lines = append(lines, line)
+			if !*update && !slices.Contains(golden, line) {
+				t.Errorf("%s: other bits than in %s", line, file)
+			}
+		}
+	}
+	if *update {
+		if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
