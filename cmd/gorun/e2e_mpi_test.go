@@ -23,10 +23,17 @@ func mpiProgram(t *testing.T, name string) string {
 	return program
 }
 
+// mpiHosts are two hosts for MPICH programs. They have one boot id, which UCX takes for one machine: it must be told to use TCP.
+func mpiHosts(t *testing.T) *lab.Cluster {
+	t.Helper()
+	tcp := lab.Spec{Env: []string{"UCX_TLS=tcp,self"}}
+	return lab.MustNamespaces(t, tcp, tcp)
+}
+
 // MPICH's programs run as under its own launcher, on one host and on several.
 func TestMPICHPrograms(t *testing.T) {
 	pi := mpiProgram(t, "pi")
-	c := lab.MustNamespaces(t, lab.Specs(2)...)
+	c := mpiHosts(t)
 	for _, tc := range []struct {
 		name string
 		args []string
@@ -54,7 +61,7 @@ func TestMPICHPrograms(t *testing.T) {
 
 func TestMPICHServicesAndSpawn(t *testing.T) {
 	pi := mpiProgram(t, "pi")
-	c := lab.MustNamespaces(t, lab.Specs(2)...)
+	c := mpiHosts(t)
 	r := start(t, c, "-np", "2", "-H", "f1,f2", pi, "publish").want(0)
 	if n := strings.Count(r.out.String(), "found some#port$here"); n != 2 {
 		t.Errorf("%d ranks found the service:\n%s", n, &r.out)
@@ -68,7 +75,7 @@ func TestMPICHServicesAndSpawn(t *testing.T) {
 // What a rank does to the others ends the job, with the code and the words that fit.
 func TestMPICHFailures(t *testing.T) {
 	pi := mpiProgram(t, "pi")
-	c := lab.MustNamespaces(t, lab.Specs(2)...)
+	c := mpiHosts(t)
 	hosts := []string{"-np", "3", "-H", "f1:2,f2:1", pi}
 	start(t, c, append(hosts, "abort", "42")...).want(42, "rank 1 on f1 called MPI_Abort(42)")
 	start(t, c, append(hosts, "abort", "0")...).want(1, "rank 1 on f1 called MPI_Abort(0)")

@@ -43,7 +43,7 @@ func newMPI(job wire.Job, store pmi.Store, port bool, kill func(rank int)) (*mpi
 		kill(rank)
 	}}
 	for _, r := range job.Ranks {
-		m.host.Programs[r.Rank] = r.Program
+		m.host.Programs[r.Rank] = programOf(job, r.Rank)
 	}
 	m.ctx, m.stop = context.WithCancel(context.Background())
 	if !port {
@@ -57,6 +57,17 @@ func newMPI(job wire.Job, store pmi.Store, port bool, kill func(rank int)) (*mpi
 	}
 	m.wg.Go(m.accept)
 	return m, nil
+}
+
+// programOf is the number of a rank's program among the job's, which may run on other hosts.
+func programOf(job wire.Job, rank int) int {
+	last := 0
+	for i, share := range job.Shares {
+		if last += share; rank < last {
+			return i
+		}
+	}
+	return 0
 }
 
 // address is what PMI_PORT says; "" where no rank needs it.
