@@ -13,7 +13,7 @@ export CGO_CFLAGS  ?= -g -O2 -Wno-deprecated-declarations
 export CGO_LDFLAGS ?= -g -O2 -Wl,-z,lazy
 
 .DEFAULT_GOAL := help
-.PHONY: help build man install demo test lint fuzz simulate sweep faults mutants soak bench bench-peers clean
+.PHONY: help build man install demo test lint fuzz simulate sweep faults faults-peers mutants soak bench bench-peers clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -98,6 +98,9 @@ bench-peers: build ## ring beside others, tables and docs/allreduce-*.svg (packa
 	else \
 		echo "no root, so nothing between network namespaces"; \
 	fi
+
+faults-peers: build ## the same faults done to gorun, mpirun and mpiexec.hydra (packages openmpi-bin mpich); needs root
+	$(GO) run ./internal/faults/beside -n $(or $(N),1) bin/gorun
 
 clean: ## remove everything that was built
 	rm -rf bin lib dist

@@ -117,7 +117,7 @@ func (h *simHost) frame(message any) {
 			h.agent.Frame(message, h.clock())
 		case wire.Abort:
 			h.reap()
-			h.agent.Frame(message, h.clock())
+			h.agent.Aborted(h.ending(), h.clock())
 			h.abort()
 		case wire.Fence:
 			h.agent.Frame(message, h.clock())
@@ -134,6 +134,17 @@ func (h *simHost) reap() {
 	for _, r := range h.ranks {
 		r.reap()
 	}
+}
+
+// ending are the ranks whose processes end, and cannot be reaped yet.
+func (h *simHost) ending() []int {
+	var ranks []int
+	for _, r := range h.ranks {
+		if !r.alive && !r.reaped {
+			ranks = append(ranks, r.rank)
+		}
+	}
+	return ranks
 }
 
 func (h *simHost) abort() {

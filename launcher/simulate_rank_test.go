@@ -19,6 +19,7 @@ type simRank struct {
 	onTerm         int
 	waits          string // the fence it is in
 	pending        []func()
+	zombieAt       time.Duration // it can be reaped from then on
 	reaped         bool
 
 	told    bool // that the job cannot go on: nobody can tell why it ends after that
@@ -120,11 +121,16 @@ func (r *simRank) end(code int, signal syscall.Signal) {
 	r.alive, r.code, r.killed, r.endedAt = false, code, signal, w.now
 	r.origin = (code != 0 || signal != 0) && (!r.touched || r.termed && signal == syscall.SIGKILL)
 	w.note("rank %d on %s ends: code %d signal %d origin %v", r.rank, h.name, code, signal, r.origin)
+	zombie := w.upTo(5 * time.Millisecond) // its connections close before
+	if w.oneIn(5) {
+		zombie = w.upTo(200 * time.Millisecond)
+	}
+	r.zombieAt = w.now + zombie
 	late := 2 * time.Millisecond
 	if w.oneIn(5) { // a SIGCHLD is missed
 		late = time.Second
 	}
-	w.after(w.upTo(late), func() { h.do(&h.own, r.reap) })
+	w.after(zombie+w.upTo(late), func() { h.do(&h.own, r.reap) })
 	if w.ring && (code != 0 || signal != 0) {
 		for _, other := range w.ranks {
 			if other != r && other.alive {
@@ -136,7 +142,7 @@ func (r *simRank) end(code int, signal syscall.Signal) {
 
 // reap is what the agent does with a process that has ended.
 func (r *simRank) reap() {
-	if r.alive || r.reaped {
+	if r.alive || r.reaped || r.world().now < r.zombieAt {
 		return
 	}
 	w, h := r.world(), r.host

@@ -165,7 +165,7 @@ func TestHostBasedAuthentication(t *testing.T) {
 		Files:   map[string]string{".shosts": "f0\n", ".ssh/known_hosts": "f0 " + string(public)},
 	}
 	c := lab.MustNamespaces(t, spec, spec, lab.Spec{})
-	start(t, c, "-H", "f1", "true").want(125, "f1: ", "the server takes only hostbased")
+	start(t, c, "-H", "f1", "true").want(125, "f1 (", "the server takes only hostbased")
 
 	// ssh-keysign looks for its leave in the system's file only.
 	if err := os.WriteFile(filepath.Join(files, "ssh_config"), []byte("EnableSSHKeysign yes\n"), 0o644); err != nil {

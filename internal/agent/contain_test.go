@@ -17,13 +17,13 @@ import (
 
 // rungs are the ways to contain ranks, by what a ready says of them.
 func rungs() map[string]contain.Rung {
-	return map[string]contain.Rung{"cgroup v2 (": contain.GroupV2, "cgroup v1 freezer (": contain.FreezerV1, "their process tree (": contain.Tree}
+	return map[string]contain.Rung{"cgroup v2": contain.GroupV2, "cgroup v1 freezer": contain.FreezerV1, "their process tree": contain.Tree}
 }
 
 // onRungs runs a test on every rung that this machine has.
 func onRungs(t *testing.T, test func(t *testing.T, start func(t *testing.T, env ...string) *host)) {
 	for name, rung := range rungs() {
-		t.Run(strings.TrimSuffix(name, " ("), func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			self, err := contain.Self()
 			if err != nil {

@@ -44,7 +44,7 @@ type (
 	eventStop    struct{ grace time.Duration } // the launcher wants the job ended
 	eventSignal  struct{ signal int }          // the launcher passes a signal on
 	eventGone    struct{ why string }          // the launcher is gone, or the guard, or we are signalled
-	eventAborted struct{}                      // ranks are told that the job cannot go on
+	eventAborted struct{ ending []int }        // ranks are told that the job cannot go on; some of them end already
 	eventHeard   struct{}                      // any frame from the launcher
 	eventTick    struct{}                      // time passed
 	eventLooked  struct{ reading reading }     // at the connection to the launcher
@@ -68,6 +68,7 @@ type (
 
 type rankState struct {
 	exited    bool
+	aborted   bool // what it does from now on may be because it was told to abort
 	signalled bool // we sent it TERM or KILL
 	killed    bool // we sent it KILL
 	streams   int  // output streams still open
@@ -78,7 +79,6 @@ type core struct {
 	ranks    map[int]*rankState
 	grace    time.Duration
 	stopping bool
-	aborted  bool // what ranks do from now on may be because they were told to abort
 	gone     bool
 	flushed  bool          // what output there still is has waited long enough
 	killed   bool          // once at least
@@ -110,7 +110,7 @@ func (c *core) step(event any, now time.Duration) []any {
 	case eventHeard:
 		c.heard = now
 	case eventAborted:
-		c.aborted = true
+		c.aborted(e.ending)
 	case eventExited:
 		acts = c.exited(e, now)
 	case eventDrained:
@@ -156,7 +156,7 @@ func (c *core) exited(e eventExited, now time.Duration) []any {
 	// somebody else, ended by itself.
 	stopped := r.signalled && !e.early && (r.killed || e.signal != int(syscall.SIGKILL))
 	exit := wire.Exit{Rank: e.rank, Code: e.code, Signal: e.signal, Core: e.core,
-		Stopped: stopped, Aborted: c.aborted, MPI: e.mpi, At: now, Failed: e.failed, MaxRSS: e.maxRSS, CPU: e.cpu}
+		Stopped: stopped, Aborted: r.aborted, MPI: e.mpi, At: now, Failed: e.failed, MaxRSS: e.maxRSS, CPU: e.cpu}
 	if e.memory != nil && !stopped {
 		exit.OutOfMemory, exit.MemoryLimit = outOfMemory(c.memory, *e.memory, c.blamed, e.maxRSS)
 		if exit.OutOfMemory != "" {
@@ -164,6 +164,13 @@ func (c *core) exited(e eventExited, now time.Duration) []any {
 		}
 	}
 	return []any{actReport{exit}}
+}
+
+// aborted is the word to the ranks that the job cannot go on. Of those that end by then it is not the reason.
+func (c *core) aborted(ending []int) {
+	for _, rank := range c.running() {
+		c.ranks[rank].aborted = c.ranks[rank].aborted || !slices.Contains(ending, rank)
+	}
 }
 
 // stop asks every rank to end and sets the time of the kill. Asked again it can

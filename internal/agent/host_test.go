@@ -120,9 +120,13 @@ func startHost(t *testing.T, env ...string) *host {
 	}
 	go func() {
 		defer close(h.gone)
-		if h.err = err; err == nil {
-			h.err = h.read(frames)
+		ended := err
+		if ended == nil {
+			ended = h.read(frames)
 		}
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.err = ended
 	}()
 	if err != nil {
 		t.Fatalf("no hello: %v: %s", err, h.said())

@@ -48,18 +48,21 @@ func (m *Machine) step(event any, now time.Duration) {
 	}
 }
 
-// Frame takes what the launcher sent: a wire.Stop, wire.Signal or wire.Abort, or anything
-// else, which shows that it lives.
+// Frame takes what the launcher sent: a wire.Stop or wire.Signal, or anything else, which shows that it lives.
 func (m *Machine) Frame(message any, now time.Duration) {
 	m.step(eventHeard{}, now)
 	switch message := message.(type) {
 	case wire.Stop:
 		m.step(eventStop{message.Grace}, now)
-	case wire.Abort:
-		m.step(eventAborted{}, now)
 	case wire.Signal:
 		m.step(eventSignal{message.Number}, now)
 	}
+}
+
+// Aborted says that the launcher has the ranks told to abort, some of which end already.
+func (m *Machine) Aborted(ending []int, now time.Duration) {
+	m.step(eventHeard{}, now)
+	m.step(eventAborted{ending}, now)
 }
 
 // Exited says that a rank was reaped, and whether it had ended before a signal to end reached it.

@@ -21,6 +21,7 @@ import (
 // only while the rank has not been reaped, under the lock that reaping takes, so a
 // signal can never reach a stranger who got the pid later.
 type processes struct {
+	reaping sync.Mutex // held until what was reaped is reported
 	mu      sync.Mutex
 	ranks   map[int]int  // rank by pid, not yet reaped
 	pids    map[int]int  // pid by rank, not yet reaped
@@ -136,16 +137,22 @@ func (p *processes) signal(rank int, sig syscall.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if pid, running := p.pids[rank]; running {
-		p.asked[rank] = p.asked[rank] || ((sig == syscall.SIGTERM || sig == syscall.SIGKILL) && !hasEnded(pid))
+		p.asked[rank] = p.asked[rank] || ((sig == syscall.SIGTERM || sig == syscall.SIGKILL) && !contain.Ending(pid))
 		_ = syscall.Kill(-pid, sig)
 	}
 }
 
-// hasEnded reports whether a child of ours has ended and is yet to be reaped.
-func hasEnded(pid int) bool {
-	var info unix.Siginfo
-	err := unix.Waitid(unix.P_PID, pid, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
-	return err == nil && info.Signo != 0
+// ending are the ranks that end, and are yet to be reaped.
+func (p *processes) ending() []int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var ranks []int
+	for rank, pid := range p.pids {
+		if contain.Ending(pid) {
+			ranks = append(ranks, rank)
+		}
+	}
+	return ranks
 }
 
 func (p *processes) reapLoop() {
@@ -164,8 +171,10 @@ func (p *processes) reapLoop() {
 }
 
 // reap collects every child that has ended: ranks, and orphans of ranks that
-// were handed to us.
+// were handed to us. When it returns, the ranks' ends are reported.
 func (p *processes) reap() {
+	p.reaping.Lock()
+	defer p.reaping.Unlock()
 	for {
 		p.mu.Lock()
 		var status syscall.WaitStatus

@@ -201,7 +201,7 @@ func (a *agent) frame(f wire.Frame) error {
 	case wire.TypeAbort:
 		return wire.Handle(f, func(m wire.Abort) error {
 			a.procs.reap()
-			a.post(eventAborted{}) // before any rank can act on it
+			a.post(eventAborted{a.procs.ending()}) // before any rank can act on it
 			a.relay.abort(m)
 			return nil
 		})

@@ -90,6 +90,31 @@ func descendants(root int) []Process {
 	return found
 }
 
+// Ending reports whether a process has ended, or every thread of it has begun to. Its connections are closed then, and others
+// may know of it before its parent can wait for it.
+func Ending(pid int) bool {
+	tasks, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	for _, task := range tasks {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/stat", pid, task.Name()))
+		if err == nil && !exiting(stat) {
+			return false
+		}
+	}
+	return true
+}
+
+// exiting reports what a thread's stat says of its flags: it is in the kernel, and will not come back.
+func exiting(stat []byte) bool {
+	const beingShutDown = 0x4 // PF_EXITING of include/linux/sched.h
+	_, rest, _ := cutLast(stat, []byte(") "))
+	fields := bytes.Fields(rest)
+	if len(fields) < 7 {
+		return false
+	}
+	flags, err := strconv.ParseUint(string(fields[6]), 10, 64)
+	return err == nil && flags&beingShutDown != 0
+}
+
 func (p Process) alive() bool { return p.State != 'Z' && p.State != 'X' }
 
 // kill sends SIGKILL to p, and to no other process that may have its pid by now.

@@ -46,11 +46,52 @@ func FuzzParseStat(f *testing.F) {
 	f.Add([]byte("1 (a) b) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20"))
 	f.Add([]byte("(((() ) ) )"))
 	f.Fuzz(func(t *testing.T, stat []byte) {
+		exiting(stat)
 		p, err := parseStat(7, stat)
 		if err != nil && p != (Process{}) || err == nil && (p.PID != 7 || p.State == 0) {
 			t.Fatalf("%+v, %v", p, err)
 		}
 	})
+}
+
+func TestEnding(t *testing.T) {
+	for name, tc := range map[string]struct {
+		stat string
+		want bool
+	}{
+		"it runs":                {"7 (sh) R 1 2 3 4 5 4194304 7 8", false},
+		"it leaves":              {"7 (sh) R 1 2 3 4 5 4194308 7 8", true},
+		"its name is like stats": {"7 (a) R 1 2 3 4 5 4 7) R 1 2 3 4 5 4194304 7 8", false},
+		"cut short":              {"7 (sh) R 1 2 3 4 5", false},
+		"flags that are none":    {"7 (sh) R 1 2 3 4 5 x 7", false},
+	} {
+		if got := exiting([]byte(tc.stat)); got != tc.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	child := exec.Command("cat")
+	stdin, err := child.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if Ending(child.Process.Pid) {
+		t.Error("a process that reads is ending")
+	}
+	stdin.Close()
+	for end := time.Now().Add(10 * time.Second); !Ending(child.Process.Pid); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("a process whose input has ended does not end")
+		}
+	}
+	if err := child.Wait(); err != nil {
+		t.Error(err)
+	}
+	if !Ending(child.Process.Pid) {
+		t.Error("a process that is no more is not ending")
+	}
 }
 
 func TestReadProcessKnowsItself(t *testing.T) {

@@ -67,7 +67,7 @@ type kindInfo struct {
 func kinds() []kindInfo {
 	const (
 		network = 6500 * time.Millisecond
-		lost    = `\bHOST: `
+		lost    = `\bHOST( \([0-9.:]+\))?: `
 	)
 	rank := func(how string) string { return `rank \d on HOST ` + how }
 	return []kindInfo{

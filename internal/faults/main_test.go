@@ -90,6 +90,10 @@ func (b *bench) await(j *Job, what string, ready func() bool) {
 // judge reports every broken invariant as an error.
 func (b *bench) judge(w *Watch, j *Job, injected time.Time, e Expect) Verdict {
 	b.t.Helper()
+	// Eight of these tests run at a time, so none has the machine for itself. What was measured on a machine
+	// that does nothing else stands in docs/reliability.md.
+	const slack = 2 * time.Second
+	e.End, e.Clean = e.End+slack, e.Clean+slack
 	v := w.Judge(j, injected, e)
 	for _, broken := range v.Violations {
 		b.t.Errorf("%s", broken)

@@ -16,7 +16,7 @@ import (
 
 const (
 	startLimit = 30 * time.Second
-	endLimit   = 45 * time.Second // "never" in the table is: not within this
+	endLimit   = 30 * time.Second // "never" in the table is: not within this
 )
 
 // scene is one job on hosts of its own, about to suffer.
