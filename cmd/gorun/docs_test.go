@@ -25,6 +25,7 @@ func documents() map[string]string {
 	return map[string]string{
 		"README.md":                     "two hosts",
 		"docs/benchmarks.md":            "no commands",
+		"docs/compat.md":                "no commands",
 		"docs/dependencies.md":          "no commands",
 		"docs/design.md":                "no commands",
 		"docs/environment.md":           "two hosts",

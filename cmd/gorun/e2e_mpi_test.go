@@ -19,8 +19,8 @@ func mpich(t testing.TB) string {
 	t.Helper()
 	lab.Need(t, "python3", "pip3", "cc")
 	dir := binary("mpich")
-	if _, err := os.Stat(dir); err == nil {
-		return dir
+	if tree := mpichTree(dir); tree != "" {
+		return tree
 	}
 	cmd := exec.Command("python3", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-warn-script-location", "--no-deps",
 		"--ignore-installed", "--only-binary", ":all:", "--prefix", dir, "mpich==5.0.2", "mpi4py==4.1.2")
@@ -29,7 +29,17 @@ func mpich(t testing.TB) string {
 		os.RemoveAll(dir) // the next test must not take a half for the whole
 		lab.Skip(t, fmt.Sprintf("needs MPICH from PyPI: %v: %s", err, out))
 	}
-	return dir
+	return mpichTree(dir)
+}
+
+// mpichTree is where in dir pip has put things, or "": Debian's puts them below local.
+func mpichTree(dir string) string {
+	for _, tree := range []string{dir, dir + "/local"} {
+		if _, err := os.Stat(tree + "/bin/mpicc"); err == nil {
+			return tree
+		}
+	}
+	return ""
 }
 
 // mpiProgram builds a program of testdata/mpi with a compiler of MPI's.
@@ -88,7 +98,7 @@ func TestOtherMPICHs(t *testing.T) {
 	start(t, nil, "-np", "3", old, "abort", "42").want(42, "rank 1 on localhost called MPI_Abort(42)")
 	start(t, nil, "-np", "3", old, "leave").want(1, "rank 1 on localhost ended after MPI_Init without MPI_Finalize")
 
-	packages, err := filepath.Glob(mpich(t) + "/lib/python3*/site-packages")
+	packages, err := filepath.Glob(mpich(t) + "/lib/python3*/*-packages")
 	if err != nil || len(packages) != 1 {
 		t.Fatalf("mpi4py is in %q, %v", packages, err)
 	}
@@ -114,6 +124,23 @@ func TestMPICHServicesAndSpawn(t *testing.T) {
 	}
 }
 
+// In a container that gets no open files MPICH comes to a port. The docker here is one only in that.
+func TestMPICHInContainers(t *testing.T) {
+	pi := mpiProgram(t, mpich(t)+"/bin/mpicc", "pi")
+	docker := filepath.Join(t.TempDir(), "docker")
+	script := "#!/bin/sh\n[ -z \"$PMI_FD\" ] && shift 2 && exec \"$@\" 3>&-\n"
+	if err := os.WriteFile(docker, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	c := mpiHosts(t)
+	r := start(t, c, "-np", "3", "-H", "f1:2,f2:1", docker, "run", "image", pi).want(0)
+	if n := strings.Count(r.out.String(), " of 3, "); n != 3 {
+		t.Errorf("%d ranks found the others:\n%s", n, &r.out)
+	}
+	start(t, c, "-np", "3", "-H", "f1:2,f2:1", docker, "run", "image", pi, "abort", "42").want(42, "rank 1 on f1 called MPI_Abort(42)")
+	start(t, c, "-np", "3", "-H", "f1:2,f2:1", docker, "run", "image", pi, "leave").want(1, "rank 1 on f1 ended after MPI_Init without MPI_Finalize")
+}
+
 // What a rank does to the others ends the job, with the code and the words that fit.
 func TestMPICHFailures(t *testing.T) {
 	pi := mpiProgram(t, mpich(t)+"/bin/mpicc", "pi")
@@ -130,4 +157,17 @@ func TestMPICHFailures(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.want(137, "was killed by signal 9")
+}
+
+// Programs of Open MPI do not go on silently as so many jobs of one rank.
+func TestOpenMPIIsPointedOut(t *testing.T) {
+	program := mpiProgram(t, "mpicc.openmpi", "pi")
+	r := startIn(t, nil, []string{"OMPI_MCA_btl=self,vader"}, "-np", "2", program).want(0, program+" is linked with Open MPI")
+	if n := strings.Count(r.out.String(), "0 of 1, "); n != 2 {
+		t.Errorf("%d ranks are alone:\n%s", n, &r.out)
+	}
+	r = startIn(t, nil, []string{"OMPI_MCA_btl=self,vader"}, "-np", "1", program).want(0)
+	if strings.Contains(r.err.String(), "Open MPI") {
+		t.Errorf("one rank is warned:\n%s", &r.err)
+	}
 }

@@ -139,7 +139,7 @@ func (a *agent) takeJob(frames *wire.Reader, opts Options) error {
 	case err != nil:
 		return errors.Join(err, a.out.SendMessage(wire.TypeRefuse, wire.Refuse{Code: codeHostFailed, What: err.Error()}))
 	}
-	return a.out.SendMessage(wire.TypeReady, wire.Ready{FreePort: freePort(), Places: a.places(), Contained: a.cage.String()})
+	return a.out.SendMessage(wire.TypeReady, wire.Ready{FreePort: freePort(), Places: a.places(), Contained: a.cage.String(), OpenMPI: openMPI(a.progs)})
 }
 
 // expect reads the frame that must come now; heartbeats may come before it.

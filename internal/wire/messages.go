@@ -88,6 +88,8 @@ type Ready struct {
 	Places   []Place
 	// Contained says what keeps the ranks and all that they start together, in words.
 	Contained string `json:",omitempty"`
+	// OpenMPI is a program that is linked with Open MPI, whose ranks would not find each other.
+	OpenMPI string `json:",omitempty"`
 }
 
 // Refuse says why it cannot. Code is the exit code gorun should end with.
