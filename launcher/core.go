@@ -29,12 +29,16 @@ type (
 		host int
 		err  error
 	}
+	eventFailing struct { // an agent says that it ends
+		host int
+		err  error
+	}
 	eventStop struct { // the user, or a time limit, wants the end
 		why StopReason
 		now bool // no grace
 	}
-	eventAbort struct{ abort wire.Abort } // ranks cannot go on together, though none has failed
-	eventWoke  struct{}                   // gorun itself stood still: what hosts said meanwhile is yet to be read
+	eventAbort struct{ abort wire.Abort }    // ranks cannot go on together, though none has failed
+	eventWoke  struct{ still time.Duration } // so long gorun itself stood still: what hosts said meanwhile is yet to be read
 	eventTick  struct{}
 )
 
@@ -62,6 +66,7 @@ type hostState struct {
 	done bool
 	left []wire.Process // cannot be killed
 	lost error
+	ends bool // its agent is lost, and has not ended yet
 	at   time.Duration
 }
 
@@ -111,6 +116,8 @@ func (c *core) step(event any, now time.Duration) []any {
 		c.hosts[e.host].done, c.hosts[e.host].left = true, e.left
 	case eventGone:
 		acts = c.gone(e, now)
+	case eventFailing:
+		acts = c.failing(e, now)
 	case eventStop:
 		if c.reason == NotStopped && !c.stopping {
 			c.reason = e.why
@@ -121,7 +128,8 @@ func (c *core) step(event any, now time.Duration) []any {
 		}
 		acts = c.stop(grace, now)
 	case eventWoke:
-		c.giveUpAt = max(c.giveUpAt, now+stopMargin)
+		c.giveUpAt += e.still
+		return nil // what follows sees whether it is over
 	case eventTick:
 	}
 	if c.over(now) {
@@ -145,8 +153,26 @@ func (c *core) gone(e eventGone, now time.Duration) []any {
 	if c.settled(e.host) {
 		return nil
 	}
-	h.lost, h.at = e.err, now
-	acts := c.abort(wire.Abort{Rank: -1, Host: h.name, Cause: e.err.Error()})
+	if h.lost != nil { // its agent has said why before
+		h.ends = false
+		return nil
+	}
+	return c.lose(e.host, e.err, now)
+}
+
+// failing is an agent's word that it ends. Its ranks are still there until it has.
+func (c *core) failing(e eventFailing, now time.Duration) []any {
+	if c.settled(e.host) || c.hosts[e.host].lost != nil {
+		return nil
+	}
+	c.hosts[e.host].ends = true
+	return c.lose(e.host, e.err, now)
+}
+
+func (c *core) lose(host int, err error, now time.Duration) []any {
+	h := &c.hosts[host]
+	h.lost, h.at = err, now
+	acts := c.abort(wire.Abort{Rank: -1, Host: h.name, Cause: err.Error()})
 	return append(acts, c.stop(c.grace, now)...)
 }
 
@@ -199,7 +225,10 @@ func (c *core) over(now time.Duration) bool {
 }
 
 // settled reports that nothing more is expected of a host.
-func (c *core) settled(host int) bool { return c.hosts[host].done || c.hosts[host].lost != nil }
+func (c *core) settled(host int) bool {
+	h := c.hosts[host]
+	return h.done || h.lost != nil && !h.ends
+}
 
 func failed(e wire.Exit) bool { return e.Code != 0 || e.Signal != 0 || e.MPI != "" }
 

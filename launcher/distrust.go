@@ -15,11 +15,14 @@ import (
 const (
 	maxText = 4 << 10 // bytes of one text of a host's
 	maxGets = 1 << 13 // requests of one host that wait for keys
+	// maxNotes is how many lines of a host's ranks the user is shown; what a program has to say goes to its output.
+	maxNotes = 100
 )
 
 // record is what a session's reader remembers of what the agent has said.
 type record struct {
 	exited map[int]bool
+	notes  int
 }
 
 // cleaned is a host's text, short and safe for a terminal.
@@ -63,6 +66,16 @@ func (s *session) checkLost(l *wire.Lost, size int) error {
 	}
 	l.Cause = cleaned(l.Cause)
 	return nil
+}
+
+// checkNote makes sure that a line is of one of the agent's ranks, and says whether the user is to see it.
+func (s *session) checkNote(n *wire.Note) (worth bool, err error) {
+	if !s.owns(n.By) {
+		return false, foreign(n.By)
+	}
+	n.Text = cleaned(n.Text)
+	s.said.notes++
+	return s.said.notes <= maxNotes, nil
 }
 
 // checkFence makes sure that values are of the agent's ranks, and no larger than a door takes.

@@ -58,6 +58,7 @@ func TestHostileAgentIsBlamed(t *testing.T) {
 		"is done too early":          {func(a *fakeAgent) error { return a.out.Send(wire.TypeDone, 0, nil) }, "has not said how rank 2 ended"},
 		"loses what is not there":    {message(wire.TypeLost, wire.Lost{By: 2, Rank: 1 << 30}), "which does not exist"},
 		"loses in another's name":    {message(wire.TypeLost, wire.Lost{By: 1, Rank: 2}), "spoke for rank 1"},
+		"notes in another's name":    {message(wire.TypeNote, wire.Note{By: 1, Text: "x"}), "spoke for rank 1"},
 		"brings another's value":     {message(wire.TypeFence, wire.Fence{Name: "f", Values: map[int][]byte{0: nil}}), "spoke for rank 0"},
 		"brings a value twice": {func(a *fakeAgent) error {
 			f := wire.Fence{Name: "f", Values: map[int][]byte{2: nil}}
@@ -244,6 +245,9 @@ func TestHostileFloods(t *testing.T) {
 		"lost": func(a *fakeAgent, i int) error {
 			return a.out.SendMessage(wire.TypeLost, wire.Lost{By: 2, Rank: i % 4, Cause: evil})
 		},
+		"notes": func(a *fakeAgent, _ int) error {
+			return a.out.SendMessage(wire.TypeNote, wire.Note{By: 2, Text: evil})
+		},
 		"gets of what is not there": func(a *fakeAgent, i int) error {
 			if i >= frames/10 {
 				return nil
@@ -282,13 +286,23 @@ func TestHostileFloods(t *testing.T) {
 				}
 				return succeed(a)
 			}
-			before := heapSize()
-			runOn(t, []*machine{serving(work), serving(flood)}, nil, func(t *testing.T, out string, r Result, _ time.Duration, err error) {
+			before, notes := heapSize(), 0
+			listen := func(o *Options) {
+				o.Note = func(text string) {
+					if notes++; strings.Contains(text, "\x1b") {
+						t.Errorf("the user was told %q", text)
+					}
+				}
+			}
+			runOn(t, []*machine{serving(work), serving(flood)}, listen, func(t *testing.T, out string, r Result, _ time.Duration, err error) {
 				if err != nil || r.Code() != 0 || strings.Count(out, "0/1> line ") != 100 {
 					t.Errorf("%v, %v, %d lines", err, r.Cause, strings.Count(out, "0/1> line "))
 				}
 				if name == "lost" && (!strings.Contains(told, "owned") || strings.Contains(told, `\u001b`)) {
 					t.Errorf("ranks were told %q", told)
+				}
+				if name == "notes" && notes != maxNotes {
+					t.Errorf("the user was told %d lines", notes)
 				}
 				if more := heapSize() - before; more > 64<<20 {
 					t.Errorf("%d MiB more are kept", more>>20)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/gorun/gorun/internal/wire"
 )
 
 // lossReason says why a session ended too early, in words that name the cause
@@ -45,6 +47,14 @@ func explainLoss(err, ran error, said string) error {
 		err = fmt.Errorf("%w: %s", err, said)
 	}
 	return err
+}
+
+// explainFailing says why an agent ends by its own word.
+func explainFailing(f wire.Failing) error {
+	if f.GuardGone { // which nothing else ends before its agent
+		return &AgentEndedError{Code: CodeSignalBase + int(syscall.SIGKILL)}
+	}
+	return fmt.Errorf("the agent was told to end there: %s", printable(f.Signal))
 }
 
 // AgentEndedError says that an agent ended while its host and the connection were well.

@@ -167,7 +167,9 @@ func (j *job) excuseOurselves() {
 		for _, s := range j.sessions {
 			s.excuse()
 		}
-		j.core.step(eventWoke{}, j.now())
+	}
+	if still := now.Sub(j.looked) - coreTick; still > coreTick {
+		j.core.step(eventWoke{still}, j.now())
 	}
 	j.looked = now
 }
@@ -230,6 +232,14 @@ func (j *job) frame(s *session, f wire.Frame) error {
 			j.post(eventLost{l})
 			return nil
 		})
+	case wire.TypeNote:
+		return wire.Handle(f, func(n wire.Note) error {
+			worth, err := s.checkNote(&n)
+			if worth {
+				j.opts.Note(fmt.Sprintf("rank %d on %s: %s", n.By, s.host.Name, n.Text))
+			}
+			return err
+		})
 	case wire.TypeFence:
 		return wire.Handle(f, func(fence wire.Fence) error {
 			if err := s.checkFence(fence); err != nil {
@@ -242,6 +252,11 @@ func (j *job) frame(s *session, f wire.Frame) error {
 		return wire.Handle(f, func(p wire.Put) error { return j.fences.store.Put(p.Key, p.Value) })
 	case wire.TypeGet:
 		return wire.Handle(f, func(g wire.Get) error { return j.fences.get(s, g) })
+	case wire.TypeFailing:
+		return wire.Handle(f, func(failing wire.Failing) error {
+			j.post(eventFailing{s.index, explainFailing(failing)})
+			return nil
+		})
 	case wire.TypeSuspended:
 		j.post(eventSuspended{s.index})
 		return nil

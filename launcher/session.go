@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -91,7 +90,7 @@ func (e *noAgentError) Hint() string {
 	case errors.Is(e.err, wire.ErrTooNoisy):
 		return "let its login shell's start files (.bashrc, .profile, .cshrc) print nothing unless there is a terminal"
 	case strings.Contains(e.stderr, "Exec format error") || strings.Contains(e.stderr, "cannot execute binary file"):
-		return fmt.Sprintf("this gorun is for %s/%s machines, and so must all hosts of a job be", runtime.GOOS, runtime.GOARCH)
+		return archHint()
 	}
 	return ""
 }

@@ -74,6 +74,8 @@ func (b *boss) read(host int, event any) {
 		b.apply(eventExit{host, e})
 	case wire.Lost:
 		b.apply(eventLost{e})
+	case wire.Failing:
+		b.apply(eventFailing{host, explainFailing(e)})
 	case wire.Fence:
 		b.fence(e)
 	case doneMessage:
@@ -118,6 +120,8 @@ func (b *boss) apply(event any) {
 	case eventTick:
 	case eventGone:
 		w.note("launcher: %s is gone: %v", w.hosts[e.host].name, e.err)
+	case eventFailing:
+		w.note("launcher: %s is ending: %v", w.hosts[e.host].name, e.err)
 	default:
 		w.note("launcher: %T%+v", event, event)
 	}
@@ -210,8 +214,10 @@ func (b *boss) excuseItself() {
 		for i := range b.heard {
 			b.heard[i] = b.w.now
 		}
-		b.core.step(eventWoke{}, b.w.now)
-		b.due = max(b.due, b.w.now+stopMargin)
+	}
+	if still := b.w.now - b.looked - coreTick; !b.over && still > coreTick {
+		b.core.step(eventWoke{still}, b.w.now)
+		b.due += still
 	}
 	b.looked = b.w.now
 }

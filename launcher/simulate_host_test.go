@@ -183,6 +183,8 @@ func (h *simHost) Report(e wire.Exit) {
 	h.checkFences()
 }
 
+func (h *simHost) Fail(f wire.Failing) { h.up.send(f) }
+
 func (h *simHost) Abandon() {
 	h.gone = true
 	h.abort()

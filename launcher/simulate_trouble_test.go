@@ -14,7 +14,7 @@ func (w *world) goWrong() {
 	at := w.upTo(16 * time.Second)
 	h := w.hosts[w.dice.IntN(len(w.hosts))]
 	r := w.ranks[w.dice.IntN(len(w.ranks))]
-	switch w.dice.IntN(14) {
+	switch w.dice.IntN(15) {
 	case 0:
 		w.until(at, func() { w.boss.end(137) })
 	case 1:
@@ -40,6 +40,8 @@ func (w *world) goWrong() {
 		}
 	case 12:
 		w.until(at, h.crash)
+	case 14:
+		w.until(at, h.killGuard)
 	case 13:
 		if w.oneIn(2) {
 			w.until(at, func() { r.stuck, r.host.stuck = r.alive, r.host.stuck || r.alive })
@@ -101,6 +103,15 @@ func (h *simHost) stopAgent(at, d time.Duration, forever bool) {
 		w.note("%s: the agent is continued", h.name)
 		h.resume()
 	})
+}
+
+// killGuard has the agent hear of its guard's end.
+func (h *simHost) killGuard() {
+	if h.lives {
+		h.w.note("%s: the guard is killed", h.name)
+		h.suspect = true
+		h.do(&h.own, func() { h.agent.Failing(wire.Failing{GuardGone: true}, h.clock()) })
+	}
 }
 
 // reset ends the connection on both sides.

@@ -25,13 +25,20 @@ const basesScript = `enter() { case $1 in 1) r=$HOME s=.cache/gorun;; 2) r=$XDG_
 	`if [ "$2" ]; then mkdir -p "$s" || return 1; else [ -d "$s" ] || return 1; fi; ` +
 	`cd -P "$s" && case $1$PWD in [12]*|3*/gorun-$u) trusted "$PWD";; *) false;; esac; }; `
 
+// wholeScript has the function whole, which succeeds when the file at $1, in the cache, is what was sent: its folder has the name that
+// its SHA-256 begins with. That is looked at only if the file or its mode is newer than the mark that it has been, since it takes
+// longer than starting does. At the same time the mark counts as newer: ls puts it first.
+const wholeScript = `whole() { if [ -f checked ]; then [ -h checked ] || case $(LC_ALL=C ls -dtc checked "$1" 2>/dev/null) in checked*) return 0;; esac; fi; ` +
+	`case $(sha256sum <"$1" 2>/dev/null) in "${PWD##*/}"*) { rm -f checked && echo >checked; } 2>/dev/null;; ` +
+	`*) echo "$PWD/$1: it is not what was put there" >&2; return 1;; esac; :; }; `
+
 // startScript runs the gorun at $1 with the other arguments, if it is safe there. A relative path is one in
 // the cache, wherever that is.
-const startScript = trustScript + basesScript + `o=$PWD x=$1; shift; ` +
-	`run() { cd -P "$d" 2>/dev/null || return 127; p=${PWD%/}/${x##*/}; [ -x "$p" ] || return 127; trusted "$p" || return 83; ` +
-	`cd "$o" 2>/dev/null || cd /; shift; exec "$p" "$@"; }; ` +
-	`case $x in /*) d=${x%/*}/; run - "$@"; e=$?;; ` +
-	`*) d=${x#.cache/gorun/}; d=${d%/*}; e=127; ` +
+const startScript = trustScript + basesScript + wholeScript + `o=$PWD x=$1; shift; ` +
+	`run() { cd -P "$d" 2>/dev/null || return 127; p=${PWD%/}/${x##*/}; [ -f "$p" ] && [ -x "$p" ] || return 127; trusted "$p" || return 83; ` +
+	`$w "${x##*/}" || return 127; cd "$o" 2>/dev/null || cd /; shift; exec "$p" "$@"; }; ` +
+	`case $x in /*) d=${x%/*}/ w=:; run - "$@"; e=$?;; ` +
+	`*) d=${x#.cache/gorun/}; d=${d%/*} w=whole; e=127; ` +
 	`for i in 1 2 3; do if enter $i 2>/dev/null; then run - "$@"; c=$?; [ $c = 127 ] || e=$c; fi; done;; esac; ` +
 	`[ $e = 83 ] || echo "$x: not found" >&2; exit $e`
 

@@ -2,6 +2,8 @@ package launcher
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -31,6 +33,12 @@ func home(t *testing.T, make func(root string) error) string {
 }
 
 const program = "#!/bin/sh\necho ran $1\n"
+
+// inCache is the program's place in the cache of a home.
+func inCache() string {
+	sum := sha256.Sum256([]byte(program))
+	return fmt.Sprintf(".cache/gorun/%x/gorun", sum[:8])
+}
 
 func put(path string, mode os.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -80,12 +88,15 @@ func TestStartScriptRunsOnlyWhatNobodyElseCanChange(t *testing.T) {
 		{name: "a line break that says all is well", file: "a\n-rwxr-xr-x 1 0 0 1 a 1 1 x/gorun", code: 83, make: func(r string) error {
 			return put(r+"/a\n-rwxr-xr-x 1 0 0 1 a 1 1 x/gorun", 0o755)
 		}},
-		{name: "the cache", make: func(r string) error { return put(r+"/.cache/gorun/0123/gorun", 0o500) }},
+		{name: "the cache", make: func(r string) error { return put(r+"/"+inCache(), 0o500) }},
 		{name: "a cache that others can write", code: 83, make: func(r string) error {
-			return firstOf(put(r+"/.cache/gorun/0123/gorun", 0o500), os.Chmod(r+"/.cache/gorun/0123", 0o777))
+			return firstOf(put(r+"/"+inCache(), 0o500), os.Chmod(filepath.Dir(r+"/"+inCache()), 0o777))
 		}},
-		{name: "a home that others can write", code: 127, make: func(r string) error { return firstOf(put(r+"/.cache/gorun/0123/gorun", 0o500), os.Chmod(r, 0o777)) }},
-		{name: "the runtime directory", make: func(r string) error { return put(r+"/run/gorun/0123/gorun", 0o500) }},
+		{name: "a home that others can write", code: 127, make: func(r string) error { return firstOf(put(r+"/"+inCache(), 0o500), os.Chmod(r, 0o777)) }},
+		{name: "a cache with another file", code: 127, make: func(r string) error {
+			return firstOf(put(r+"/"+inCache(), 0o755), os.WriteFile(r+"/"+inCache(), []byte("#!/bin/sh\necho ran what nobody sent\n"), 0))
+		}},
+		{name: "the runtime directory", make: func(r string) error { return put(r+"/run"+strings.TrimPrefix(inCache(), ".cache"), 0o500) }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if tc.root && !asRoot {
@@ -94,7 +105,7 @@ func TestStartScriptRunsOnlyWhatNobodyElseCanChange(t *testing.T) {
 			root := home(t, tc.make)
 			path := filepath.Join(root, tc.file)
 			if tc.file == "" {
-				path = ".cache/gorun/0123/gorun"
+				path = inCache()
 			}
 			for _, shell := range []string{"sh", "bash", "zsh"} {
 				if _, err := exec.LookPath(shell); err != nil {

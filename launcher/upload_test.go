@@ -74,7 +74,7 @@ func TestUploadScript(t *testing.T) {
 			if err != nil || string(text) != "gorun itself" {
 				t.Errorf("%q has arrived: %v", text, err)
 			}
-			if list, _ := os.ReadDir(filepath.Dir(filepath.Join(home, name))); len(list) != 2 { // gorun, launch
+			if list, _ := os.ReadDir(filepath.Dir(filepath.Join(home, name))); len(list) != 2 { // checked, gorun
 				t.Errorf("left: %v", list)
 			}
 		}

@@ -40,6 +40,7 @@ type Comm struct {
 	broken atomic.Bool // life has ended: what waits in shared memory looks here
 	work   sync.WaitGroup
 	later  backlog // calls that were started and not waited for
+	post   post
 
 	calls  sync.Mutex // held by the collective that is running; guards what follows
 	fabric *fabric
@@ -115,7 +116,9 @@ func (c *Comm) run(ctx context.Context, w *Collective, call Call) error {
 	}
 	call.Seq = c.seq
 	untie := c.tie(ctx, call.Kind)
+	c.post.enter(w, call)
 	err := c.fabric.run(w, call)
+	c.post.leave()
 	if cerr := untie(); err == nil {
 		err = cerr
 	}

@@ -47,7 +47,8 @@
 // error when they cannot, auto is the default. RING_STREAMS is the number of TCP
 // connections between two ranks, 1 by default; more help where one is limited by the
 // network. RING_CHECKSUM=1 checks what they carry for changes on the way, beyond what
-// TCP does; gorun --encrypt encrypts it. RING_CONGESTION is the congestion control of these connections. All ranks
+// TCP does; gorun --encrypt encrypts it. RING_CONGESTION is the congestion control of these connections. RING_STALL is how long a
+// call waits, 30s by default, until gorun names the ranks that have not come to it; 0 is never. All ranks
 // need the same settings. RING_SIMD=off, avx2 or avx512 limits the instructions that
 // combine elements; the results are the same bits.
 //

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"strconv"
 	"sync"
@@ -22,6 +23,7 @@ import (
 // keeps the addresses at which they listen.
 type agent struct {
 	gather *kv.Gather
+	store  *kv.Store
 	never  chan struct{} // the job is not aborted
 
 	mu        sync.Mutex
@@ -29,13 +31,14 @@ type agent struct {
 	values    map[string][][]byte
 	listeners []string
 	lost      []string
+	notes     []string
 }
 
 // openAgent opens the door, and returns the environment of a rank that comes there.
 func openAgent(tb testing.TB, g ground) (a *agent, door string, environ func(rank int) []string) {
 	tb.Helper()
 	d := g.door(tb) // for its names and key alone
-	a = &agent{gather: kv.NewGather(g.size), never: make(chan struct{}), fences: map[string]chan struct{}{}, values: map[string][][]byte{}}
+	a = &agent{gather: kv.NewGather(g.size), store: kv.NewStore(), never: make(chan struct{}), fences: map[string]chan struct{}{}, values: map[string][][]byte{}}
 	ranks := map[string]kv.JobInfo{}
 	for rank := range g.size {
 		ranks["token-"+strconv.Itoa(rank)] = kv.JobInfo{Job: d.Job, Rank: rank, Size: g.size, Key: d.Key}
@@ -91,9 +94,19 @@ func (a *agent) post(name string, rank int, value []byte) (full chan struct{}, e
 	return a.fences[name], err
 }
 
-func (a *agent) Put(string, []byte) error { return nil }
-func (a *agent) Get(context.Context, string, time.Duration) ([]byte, bool, error) {
-	return nil, false, nil
+func (a *agent) Put(key string, value []byte) error { return a.store.Put(key, value) }
+func (a *agent) Get(ctx context.Context, key string, wait time.Duration) ([]byte, bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	value, found := a.store.Get(ctx, key)
+	return value, found, nil
+}
+
+// Note keeps who said what.
+func (a *agent) Note(by int, text string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.notes = append(a.notes, fmt.Sprintf("rank %d: %s", by, text))
 }
 func (a *agent) Aborted() <-chan struct{} { return a.never }
 func (a *agent) AbortInfo() []byte        { return []byte("{}") }
@@ -254,34 +267,82 @@ func TestS23GarbageChangesNoByte(t *testing.T) {
 	}
 }
 
-// BenchmarkGarbage compares allreduces, in turns, with and without 10 MiB/s of garbage at every
-// listener. Of four ranks all listeners are closed by then, but for the agent's door; of many
-// some are open. Who sends takes its time from the same cores.
+// sinks are as many plain listeners in this process as take the garbage of ranks and door, in whose place they stand: each
+// cuts a stranger off after as many bytes as a rank reads of one.
+func sinks(tb testing.TB, n int) (addrs []string) {
+	var serving sync.WaitGroup
+	tb.Cleanup(serving.Wait)
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			tb.Fatal(err)
+		}
+		tb.Cleanup(func() { l.Close() })
+		addrs = append(addrs, l.Addr().String())
+		serving.Go(func() {
+			head := make([]byte, 88)
+			for {
+				conn, err := l.Accept()
+				if err != nil {
+					return
+				}
+				_, _ = io.ReadFull(conn, head)
+				conn.Close()
+			}
+		})
+	}
+	return addrs
+}
+
+// BenchmarkGarbage compares allreduces, in turns, without and with 10 MiB/s of garbage at every
+// listener, and with the same garbage at listeners that are none of the job's: who sends takes its time from the same
+// cores, and that is not our cost. Of four ranks all listeners are closed by then, but for the agent's door; of many
+// some are open.
 func BenchmarkGarbage(b *testing.B) {
 	for _, size := range []int{4, manyRanks} {
 		for _, bytes := range []int{64 << 10, 4 << 20} {
 			b.Run(fmt.Sprintf("ranks=%d/%dKiB", size, bytes>>10), func(b *testing.B) {
 				comms, a, s := beset(b, ground{name: "tcp", transport: "tcp", size: size, streams: 1})
+				open := answering(a.listeners)
+				elsewhere := sinks(b, 1+open)
+				sink := garbageAt(b, elsewhere[0], elsewhere[1:])
 				reduce := reducer(comms, bytes)
 				rounds := roundsIn(b, time.Second/2, reduce)
-				took := time.Duration(0)
-				inTurns(b, []string{"rest", "garbage"}, []func() time.Duration{
-					func() time.Duration { return timed(b, rounds, reduce) },
-					func() time.Duration {
+				during := func(s *garbage, took *time.Duration) func() time.Duration {
+					return func() time.Duration {
 						s.on.Store(true)
 						defer s.on.Store(false)
 						round := timed(b, rounds, reduce)
-						took += round * time.Duration(rounds)
+						*took += round * time.Duration(rounds)
 						return round
-					},
+					}
+				}
+				var beset, beside time.Duration
+				inTurns(b, []string{"rest", "sink", "garbage"}, []func() time.Duration{
+					func() time.Duration { return timed(b, rounds, reduce) }, during(sink, &beside), during(s, &beset),
 				})
-				door, listeners := s.amount()
-				b.ReportMetric(float64(door)/(1<<20)/took.Seconds(), "door-MiB/s")
-				b.ReportMetric(float64(listeners)/(1<<20)/took.Seconds(), "ranks-MiB/s")
+				report := func(s *garbage, took time.Duration, names ...string) {
+					door, listeners := s.amount()
+					b.ReportMetric(float64(door)/(1<<20)/took.Seconds(), names[0]+"-MiB/s")
+					b.ReportMetric(float64(listeners)/(1<<20)/took.Seconds(), names[1]+"-MiB/s")
+				}
+				report(s, beset, "door", "ranks")
+				report(sink, beside, "sink-door", "sink-ranks")
 				if len(a.lost) > 0 {
 					b.Errorf("lost: %q", a.lost)
 				}
 			})
 		}
 	}
+}
+
+// answering is how many of addrs somebody listens at.
+func answering(addrs []string) (n int) {
+	for _, addr := range addrs {
+		if conn, err := net.Dial("tcp", addr); err == nil {
+			conn.Close()
+			n++
+		}
+	}
+	return n
 }

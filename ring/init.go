@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"time"
 
 	"github.com/gorun/gorun/internal/rankenv"
 	"github.com/gorun/gorun/ring/internal/boot"
@@ -24,6 +25,8 @@ type options struct {
 	congestion string // control of TCP, or "" for the system's
 	shard      int    // bytes of a block that each leader exchanges
 	kernels    kernel.Set
+	stall      time.Duration // after which a call is reported to wait in vain; less than 0 is never
+	report     func(string)  // of that; nil: the agent is told
 }
 
 // settings reads what the user may set for all programs; the package comment says what.
@@ -50,6 +53,18 @@ func (o *options) settings() error {
 		o.guard = tcp.Checked
 	default:
 		return fmt.Errorf("ring: RING_CHECKSUM=%q: it must be 0 or 1", checksum)
+	}
+	if text, _ := o.lookup("RING_STALL"); text != "" && o.stall == 0 {
+		d, err := time.ParseDuration(text)
+		if err != nil || d < 0 {
+			return fmt.Errorf("ring: RING_STALL=%q: it must be a duration such as 30s, or 0 for never", text)
+		}
+		if o.stall = d; d == 0 {
+			o.stall = -1
+		}
+	}
+	if o.stall == 0 {
+		o.stall = defaultStall
 	}
 	o.congestion, _ = o.lookup("RING_CONGESTION")
 	limit, _ := o.lookup("RING_SIMD")
@@ -97,6 +112,7 @@ func Init(ctx context.Context, opts ...Option) (*Comm, error) {
 		c.Close()
 		return nil, err
 	}
+	c.postSentry()
 	return c, nil
 }
 

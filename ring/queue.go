@@ -117,10 +117,10 @@ func NewQueue(ctx context.Context, c *Comm, opts ...QueueOption) (*Queue, error)
 	if err = q.set.agree(ctx, c, err); err != nil {
 		return nil, err
 	}
-	if q.talk, err = Split(ctx, c, 0, 0); err != nil {
+	if q.talk, err = split(ctx, c, 0, 0); err != nil {
 		return nil, err
 	}
-	if q.data, err = Split(ctx, c, 0, 0); err != nil {
+	if q.data, err = split(ctx, c, 0, 0); err != nil {
 		q.talk.Close()
 		return nil, err
 	}

@@ -16,6 +16,15 @@ import (
 // The new Comm works on its own: its calls and those of c may run at the same time. It
 // ends with c, and is closed before it.
 func Split(ctx context.Context, c *Comm, color, key int) (*Comm, error) {
+	part, err := split(ctx, c, color, key)
+	if part != nil {
+		part.postSentry()
+	}
+	return part, err
+}
+
+// split is a Split whose part reports no stalls.
+func split(ctx context.Context, c *Comm, color, key int) (*Comm, error) {
 	s := splitter{ctx: ctx, comm: c, color: color}
 	if err := s.muster(key); err != nil {
 		return nil, err

@@ -79,3 +79,40 @@ func TestEveryRankHearsOfADeath(t *testing.T) {
 		}
 	}
 }
+
+// R5: a rank that stays away from a call is named to the user, once, and the job goes on when it comes; one that
+// ends before its last call is an error, however well it ends. The goal is 30 s, here 4.
+func TestR5RankThatStaysAway(t *testing.T) {
+	c := lab.MustLoopback(t, lab.Specs(2)...)
+	r := start(t, c, "-np", "4", "-H", "f1:2,f2:2", "-x", "RING_STALL=4s", binary("mnist"), "--epochs", "100000")
+	var away int
+	await(t, "rank 2 to train", func() bool {
+		for _, pid := range lab.Processes(r.mark) {
+			if strings.Contains(procFile(pid, "environ"), "GORUN_RANK=2\x00") && strings.HasPrefix(procFile(pid, "cmdline"), binary("mnist")) {
+				away = pid
+			}
+		}
+		return away != 0 && strings.Contains(r.out.String(), "epoch 1:")
+	})
+	if err := syscall.Kill(away, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "a report", func() bool { return strings.Contains(r.err.String(), "has waited") })
+	time.Sleep(time.Second) // for those who would report it again
+	line := regexp.MustCompile(`(?m)^gorun: rank [013] on f[12]: allreduce, call \d+, has waited 4s for rank 2 on f2$`)
+	if text := r.err.String(); !line.MatchString(text) || strings.Count(text, "has waited") != 1 {
+		t.Errorf("reported:\n%s", &r.err)
+	}
+	epochs := strings.Count(r.out.String(), "epoch ")
+	if err := syscall.Kill(away, syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the training to go on", func() bool { return strings.Count(r.out.String(), "epoch ") > epochs+1 })
+	if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	r.wait()
+
+	early := `[ $GORUN_RANK = 2 ] && exec ` + binary("mnist") + ` --epochs 1; exec ` + binary("mnist") + ` --epochs 100000`
+	start(t, c, "-np", "4", "-H", "f1:2,f2:2", "sh", "-c", early).want(1, "mnist: ring: allreduce: rank 2 on f2")
+}

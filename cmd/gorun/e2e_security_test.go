@@ -134,7 +134,7 @@ func TestStagingFindsAnotherPlace(t *testing.T) {
 		for range 2 { // by an upload, then without
 			startPath(t, c, filepath.Join(home, "bin/gorun"), nil, "--wdir", "/", "-H", "f1", "true").want(0)
 		}
-		if got := root(`stat -c "%a %u" /var/tmp/gorun-65534 /var/tmp/gorun-65534/$2/gorun; ls -A /var/tmp/gorun-65534/$2`); got != "700 65534\n500 65534\ngorun\nlaunch\n" {
+		if got := root(`stat -c "%a %u" /var/tmp/gorun-65534 /var/tmp/gorun-65534/$2/gorun; ls -A /var/tmp/gorun-65534/$2`); got != "700 65534\n500 65534\nchecked\ngorun\n" {
 			t.Errorf("%s: %s", options, got)
 		}
 		root(`umount "$1"`)

@@ -60,6 +60,7 @@ type agent struct {
 	stdin   *stdin
 
 	line    *connection // SSH's to the launcher's side; nil: it is not known
+	master  heldPort    // MASTER_PORT, if rank 0 is here
 	beating atomic.Bool // a heartbeat is being written
 	ticked  time.Duration
 
@@ -100,6 +101,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, opts Options) error
 	}
 	defer a.door.Close()
 	defer a.mpi.close()
+	defer a.master.release()
 	defer a.relay.end()
 	return a.run(ctx, frames)
 }
@@ -139,7 +141,8 @@ func (a *agent) takeJob(frames *wire.Reader, opts Options) error {
 	case err != nil:
 		return errors.Join(err, a.out.SendMessage(wire.TypeRefuse, wire.Refuse{Code: codeHostFailed, What: err.Error()}))
 	}
-	return a.out.SendMessage(wire.TypeReady, wire.Ready{FreePort: freePort(), Places: a.places(), Contained: a.cage.String(), OpenMPI: openMPI(a.progs)})
+	a.master = holdPort()
+	return a.out.SendMessage(wire.TypeReady, wire.Ready{FreePort: a.master.number, Places: a.places(), Contained: a.cage.String(), OpenMPI: openMPI(a.progs)})
 }
 
 // expect reads the frame that must come now; heartbeats may come before it.
@@ -180,6 +183,7 @@ func (a *agent) run(ctx context.Context, frames *wire.Reader) error {
 	a.core = newCore(a.job.Grace)
 	a.core.heard, a.core.memory = a.now(), readMemory("/")
 	a.ticked = a.now()
+	parent := os.Getppid()
 	go a.read(frames) // ends with in, which is not ours to close
 	beat := time.NewTicker(tickTime)
 	defer beat.Stop()
@@ -192,7 +196,7 @@ func (a *agent) run(ctx context.Context, frames *wire.Reader) error {
 		case event = <-a.events:
 		case <-stopped:
 			stopped = nil
-			event = eventGone{context.Cause(ctx).Error()}
+			event = eventFailing{wire.Failing{GuardGone: hasEnded(parent), Signal: context.Cause(ctx).Error()}}
 		case <-beat.C:
 			a.sendHeartbeat()
 			event = a.tick()
@@ -243,6 +247,8 @@ func (a *agent) apply(event any) (finished bool) {
 			a.mpi.rankEnded(act.exit.Rank)
 		case actStopped:
 			a.tell(wire.TypeSuspended, nil)
+		case actFail:
+			a.tell(wire.TypeFailing, act.failing)
 		case actAbandon:
 			a.abandon()
 		}
@@ -287,7 +293,7 @@ func (a *agent) discard() {
 	}
 }
 
-// abandon gives up a launcher that is gone.
+// abandon gives up a launcher that is gone, or knows that the agent will be.
 func (a *agent) abandon() {
 	a.discard()
 	a.relay.abort(wire.Abort{Rank: -1, Host: a.job.Host, Cause: "gorun is gone"})
@@ -359,6 +365,11 @@ func (a *agent) rankOf(r wire.Rank, start wire.Start) rankenv.Rank {
 	}
 	if len(start.Addrs) > 0 {
 		place.Addr = start.Addrs[0]
+	}
+	for _, other := range a.job.Ranks {
+		if other.LocalRank == 0 { // every host with ranks has one
+			place.Node, place.Nodes = other.CrossRank, other.CrossSize
+		}
 	}
 	return place
 }

@@ -40,18 +40,19 @@ type (
 		early          bool           // it had ended before a signal to end reached it
 		memory         *memoryReading // after an end that want of memory may have caused; nil after others
 	}
-	eventDrained struct{ rank int }            // one of a rank's two output streams ended
-	eventStop    struct{ grace time.Duration } // the launcher wants the job ended
-	eventSignal  struct{ signal int }          // the launcher passes a signal on
-	eventGone    struct{ why string }          // the launcher is gone, or the guard, or we are signalled
-	eventAborted struct{ ending []int }        // ranks are told that the job cannot go on; some of them end already
-	eventHeard   struct{}                      // any frame from the launcher
-	eventTick    struct{}                      // time passed
-	eventLooked  struct{ reading reading }     // at the connection to the launcher
-	eventSuspend struct{}                      // the launcher will stand still, and says so
-	eventResume  struct{}                      // it goes on
-	eventExcuse  struct{}                      // the agent itself stood still: it could not hear anything
-	eventRunning struct{ ranks []int }         // these ranks were started or will report eventExited
+	eventDrained struct{ rank int }             // one of a rank's two output streams ended
+	eventStop    struct{ grace time.Duration }  // the launcher wants the job ended
+	eventSignal  struct{ signal int }           // the launcher passes a signal on
+	eventGone    struct{ why string }           // the launcher is gone
+	eventFailing struct{ failing wire.Failing } // the guard is gone, or we are signalled
+	eventAborted struct{ ending []int }         // ranks are told that the job cannot go on; some of them end already
+	eventHeard   struct{}                       // any frame from the launcher
+	eventTick    struct{}                       // time passed
+	eventLooked  struct{ reading reading }      // at the connection to the launcher
+	eventSuspend struct{}                       // the launcher will stand still, and says so
+	eventResume  struct{}                       // it goes on
+	eventExcuse  struct{}                       // the agent itself stood still: it could not hear anything
+	eventRunning struct{ ranks []int }          // these ranks were started or will report eventExited
 )
 
 type (
@@ -59,11 +60,12 @@ type (
 		rank   int
 		signal syscall.Signal
 	}
-	actKillTree struct{}                 // KILL to every descendant
-	actStopped  struct{}                 // tell the launcher that the ranks stand still
-	actReport   struct{ exit wire.Exit } // tell the launcher
-	actAbandon  struct{ why string }     // stop writing to the launcher
-	actFinish   struct{}                 // sweep, say done, end
+	actKillTree struct{}                       // KILL to every descendant
+	actStopped  struct{}                       // tell the launcher that the ranks stand still
+	actReport   struct{ exit wire.Exit }       // tell the launcher
+	actFail     struct{ failing wire.Failing } // tell the launcher why there will be no more
+	actAbandon  struct{ why string }           // stop writing to the launcher
+	actFinish   struct{}                       // sweep, say done, end
 )
 
 type rankState struct {
@@ -133,6 +135,11 @@ func (c *core) step(event any, now time.Duration) []any {
 		}
 	case eventGone:
 		acts = c.launcherGone(e.why, now)
+	case eventFailing:
+		if !c.gone {
+			acts = append(acts, actFail(e))
+		}
+		acts = append(acts, c.launcherGone("", now)...)
 	case eventTick:
 		acts = c.tick(now)
 	}

@@ -78,6 +78,8 @@ func TestCore(t *testing.T) {
 			stop + ", 1.1s report 4 code 3 signal 0 stopped false"},
 		{"nor who was killed before our KILL", []at{wish(3*time.Second, 1), killed(4, 1.1), {4, eventTick{}}, killed(5, 4.5)},
 			stop + ", 1.1s report 4 code 0 signal 9 stopped false, 4s killtree, 4.5s report 5 code 0 signal 9 stopped true"},
+		{"the guard is gone: the launcher hears of it", []at{{1, eventFailing{}}, {1.5, eventFailing{}}, {6, eventTick{}}, killed(4, 6.1), killed(5, 6.1)},
+			"1s fail, 1s abandon, 1s TERM 4, 1s CONT 4, 1s TERM 5, 1s CONT 5, 6s killtree, 6.1s report 4 code 0 signal 9 stopped true, 6.1s report 5 code 0 signal 9 stopped true, 6.1s finish"},
 		{"the launcher is gone: nobody needs the output", []at{gone(1), {5.9, eventTick{}}, {6, eventTick{}}, killed(4, 6.1), killed(5, 6.1)},
 			"1s abandon, " + stop + ", 6s killtree, 6.1s report 4 code 0 signal 9 stopped true, 6.1s report 5 code 0 signal 9 stopped true, 6.1s finish"},
 		{"gone once", []at{gone(1), gone(2)}, "1s abandon, " + stop},

@@ -19,7 +19,8 @@ type Hands interface {
 	Signal(rank int, signal syscall.Signal) // to a rank's process group
 	KillTree()                              // every process below the agent
 	Report(wire.Exit)
-	Abandon() // the launcher is gone
+	Fail(wire.Failing)
+	Abandon() // the launcher is gone, or need not be told of more
 	Finish()  // kill what is left, say done unless abandoned, end
 }
 
@@ -40,6 +41,8 @@ func (m *Machine) step(event any, now time.Duration) {
 			m.hands.KillTree()
 		case actReport:
 			m.hands.Report(act.exit)
+		case actFail:
+			m.hands.Fail(act.failing)
 		case actAbandon:
 			m.hands.Abandon()
 		case actFinish:
@@ -75,6 +78,9 @@ func (m *Machine) Drained(rank int, now time.Duration) { m.step(eventDrained{ran
 
 // Gone says that the launcher's stream has ended.
 func (m *Machine) Gone(now time.Duration) { m.step(eventGone{"EOF"}, now) }
+
+// Failing says that the guard is gone, or that the agent is told to end by a signal.
+func (m *Machine) Failing(f wire.Failing, now time.Duration) { m.step(eventFailing{f}, now) }
 
 // Tick says that time has passed.
 func (m *Machine) Tick(now time.Duration) { m.step(eventTick{}, now) }

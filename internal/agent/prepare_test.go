@@ -162,7 +162,7 @@ func TestBaseEnv(t *testing.T) {
 }
 
 func TestRankEnvSaysEverythingOnce(t *testing.T) {
-	p := program{env: map[string]string{"RANK": "lie", "GORUN_TOKEN": "lie", "A": "1", "MASTER_PORT": "1"}}
+	p := program{env: map[string]string{"RANK": "lie", "GORUN_TOKEN": "lie", "A": "1", "MASTER_PORT": "1", "MASTER_ADDR": ""}}
 	env := p.rankEnv(rankenv.Rank{Rank: 3, Size: 4, Token: "secret", MasterAddr: "10.0.0.1", MasterPort: 5})
 	seen := map[string]string{}
 	for _, kv := range env {
@@ -172,7 +172,7 @@ func TestRankEnvSaysEverythingOnce(t *testing.T) {
 		}
 		seen[name] = value
 	}
-	for name, want := range map[string]string{"RANK": "3", "GORUN_TOKEN": "secret", "A": "1", "MASTER_PORT": "5"} {
+	for name, want := range map[string]string{"RANK": "3", "GORUN_TOKEN": "secret", "A": "1", "MASTER_PORT": "1", "MASTER_ADDR": "10.0.0.1"} {
 		if seen[name] != want {
 			t.Errorf("%s is %q, want %q", name, seen[name], want)
 		}

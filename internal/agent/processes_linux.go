@@ -201,6 +201,16 @@ func (p *processes) reap() {
 	}
 }
 
+// hasEnded reports whether our parent has. Our death signal comes when the thread that started us ends, a little before.
+func hasEnded(parent int) bool {
+	for end := time.Now().Add(50 * time.Millisecond); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if os.Getppid() != parent || contain.Ending(parent) {
+			return true
+		}
+	}
+	return false
+}
+
 // becomeSubreaper makes orphans below this process its children.
 func becomeSubreaper() error {
 	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)

@@ -171,6 +171,11 @@ func (r *relay) Lost(by, rank int, cause string) {
 	_ = r.out.SendMessage(wire.TypeLost, wire.Lost{By: by, Rank: rank, Cause: cause}) // the loop notices a dead launcher
 }
 
+// Note passes a rank's line on to the user.
+func (r *relay) Note(by int, text string) {
+	_ = r.out.SendMessage(wire.TypeNote, wire.Note{By: by, Text: text}) // the loop notices a dead launcher
+}
+
 func (r *relay) Aborted() <-chan struct{} { return r.aborted }
 
 func (r *relay) AbortInfo() []byte {

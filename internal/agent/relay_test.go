@@ -133,12 +133,16 @@ func TestRelayPutAndLost(t *testing.T) {
 				t.Error(err)
 			}
 			r.Lost(2, 0, "reset")
+			r.Note(3, "waits")
 		}()
 		if p := next[wire.Put](t, frames, wire.TypePut); p.Key != "k" || string(p.Value) != "\x00\xff" {
 			t.Errorf("put %+v", p)
 		}
 		if l := next[wire.Lost](t, frames, wire.TypeLost); l != (wire.Lost{By: 2, Rank: 0, Cause: "reset"}) {
 			t.Errorf("lost %+v", l)
+		}
+		if n := next[wire.Note](t, frames, wire.TypeNote); n != (wire.Note{By: 3, Text: "waits"}) {
+			t.Errorf("note %+v", n)
 		}
 		if err := r.Put(strings.Repeat("k", kv.MaxKey+1), nil); err == nil {
 			t.Error("no bound on keys")

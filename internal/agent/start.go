@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"runtime"
 	"slices"
@@ -40,17 +39,6 @@ func (a *agent) hello(out interface{ Write([]byte) (int, error) }, opts Options)
 	return a.out.SendMessage(wire.TypeHello, h)
 }
 
-// freePort finds a port that nobody listens on now. Programs that rendezvous by
-// themselves are told of it; nothing keeps it for them.
-func freePort() int {
-	l, err := net.Listen("tcp", ":0")
-	if err != nil {
-		return 0
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
-}
-
 // start starts every rank of this host. One that cannot be started is
 // reported like one that ended. It reports whether that was the end of all.
 func (a *agent) start(start wire.Start) (finished bool) {
@@ -59,6 +47,9 @@ func (a *agent) start(start wire.Start) (finished bool) {
 	}
 	defer close(a.started)
 	a.mpi.host.Mapping = start.Mapping
+	if !slices.ContainsFunc(a.job.Ranks, func(r wire.Rank) bool { return r.Rank == 0 }) {
+		a.master.release()
+	}
 	a.cage.Limit(a.tasks * len(a.job.Ranks))
 	var ranks []int
 	for _, r := range a.job.Ranks {

@@ -117,17 +117,28 @@ func exiting(stat []byte) bool {
 
 func (p Process) alive() bool { return p.State != 'Z' && p.State != 'X' }
 
-// kill sends SIGKILL to p, and to no other process that may have its pid by now.
+// kill sends SIGKILL to p, and to no other process that may have its pid by now. Where the kernel is too old for pidfds, or a sandbox
+// for the calls, p has the time between a look and the signal to end and leave its pid to another.
 func (p Process) kill() {
 	fd, err := unix.PidfdOpen(p.PID, 0)
-	if err != nil {
+	if err == nil {
+		defer unix.Close(fd)
+	} else if !unknownCall(err) {
 		return
 	}
-	defer unix.Close(fd)
-	if again, err := ReadProcess(p.PID); err == nil && again.Started == p.Started {
-		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+	if again, gone := ReadProcess(p.PID); gone != nil || again.Started != p.Started {
+		return
+	}
+	if err == nil {
+		err = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+	}
+	if unknownCall(err) {
+		_ = unix.Kill(p.PID, unix.SIGKILL)
 	}
 }
+
+// unknownCall reports what kernels say of calls that they do not have, and sandboxes of those that they do not know.
+func unknownCall(err error) bool { return err == unix.ENOSYS || err == unix.EPERM }
 
 // killTree kills every process below root once, and returns them. Processes that fork meanwhile
 // need another call.

@@ -176,19 +176,24 @@ func TestC1CarriersAreKilled(t *testing.T) {
 	}{
 		{"agent", nil, agentOf, `host f[12]: the agent was killed or failed \(exit code 137\)`},
 		{"guard", nil, func(j *Job) int { return parent(agentOf(j)) }, `host f[12]: the agent was killed`},
+		{"guard, and ranks take their time", []string{"--grace", "2s"}, func(j *Job) int { return parent(agentOf(j)) }, `host f[12]: the agent was killed .*\(after [01]\.`},
 		{"sshd's session", nil, func(j *Job) int { return parent(parent(agentOf(j))) }, `host f[12]: lost the connection to the agent: .*(without a status|connection lost)`},
 		{"ssh", []string{"--launcher", "system-ssh"}, func(j *Job) int { return j.Processes("ssh -o")[0] },
 			`host f[12]: lost the connection to the agent: the ssh to f[12] was killed by signal 9 \(SIGKILL\) on this machine`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			b := newBench(t, b.c)
-			j, w := b.gorun(append(tc.args, "-np", "4", "-H", "f1:2,f2:2", "sh", "-c", dies)...)
+			ranks, late := dies, time.Duration(0)
+			if len(tc.args) > 0 && tc.args[0] == "--grace" {
+				ranks, late = "trap '' TERM; echo up; exec sleep 300", 2*time.Second
+			}
+			j, w := b.gorun(append(tc.args, "-np", "4", "-H", "f1:2,f2:2", "sh", "-c", ranks)...)
 			b.await(j, "the ranks", func() bool { return strings.Count(j.Out.String(), "up\n") == 4 })
 			at := time.Now()
 			if err := syscall.Kill(tc.pid(j), syscall.SIGKILL); err != nil {
 				t.Fatal(err)
 			}
-			v := b.judge(w, j, at, Expect{Codes: []int{125}, Cause: tc.cause, End: 1500 * time.Millisecond, Clean: 2500 * time.Millisecond})
+			v := b.judge(w, j, at, Expect{Codes: []int{125}, Cause: tc.cause, End: late + 1500*time.Millisecond, Clean: late + 2500*time.Millisecond})
 			t.Logf("%d ms, clean after %d ms: %s", v.EndMS, v.CleanMS, v.Cause)
 		})
 	}

@@ -20,6 +20,7 @@ const (
 	maxWait    = time.Hour // of one GET; the rank asks again
 	headerTime = 5 * time.Second
 	bodyTime   = 10 * time.Second
+	maxNote    = 4 << 10
 )
 
 // MaxRequests is how many requests of n ranks may be in a door at one time.
@@ -43,6 +44,8 @@ type Backend interface {
 	Get(ctx context.Context, key string, wait time.Duration) (value []byte, found bool, err error)
 	// Lost says that rank by lost its connection to rank.
 	Lost(by, rank int, cause string)
+	// Note has the job's user told a line about rank by, in its own words.
+	Note(by int, text string)
 	// Aborted returns a channel that is closed when the job is aborted;
 	// AbortInfo, to be asked after that, says why, as JSON.
 	Aborted() <-chan struct{}
@@ -115,6 +118,7 @@ func (d *Door) routes() http.Handler {
 	handle("GET /v1/kv/{key...}", d.get)
 	handle("GET /v1/abort", d.abort)
 	handle("POST /v1/lost", d.lost)
+	handle("POST /v1/note", d.note)
 	return mux
 }
 
@@ -221,6 +225,22 @@ func (d *Door) lost(w http.ResponseWriter, r *http.Request, rank JobInfo) {
 		return
 	}
 	d.backend.Lost(rank.Rank, *lost.Rank, lost.Cause)
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func (d *Door) note(w http.ResponseWriter, r *http.Request, rank JobInfo) {
+	data, ok := body(w, r, maxNote)
+	if !ok {
+		return
+	}
+	var note struct {
+		Text string `json:"text"`
+	}
+	if err := json.Unmarshal(data, &note); err != nil || note.Text == "" {
+		http.Error(w, `want {"text": a line for the user}`, http.StatusBadRequest)
+		return
+	}
+	d.backend.Note(rank.Rank, note.Text)
 	w.WriteHeader(http.StatusNoContent)
 }
 

@@ -136,6 +136,7 @@ func (b *backend) Lost(by, rank int, cause string) {
 	default: // enough for any test
 	}
 }
+func (b *backend) Note(by int, text string) { b.Lost(by, by, "note: "+text) }
 func (b *backend) Aborted() <-chan struct{} { return b.aborted }
 func (b *backend) AbortInfo() []byte        { return []byte(`{"rank":1}`) }
 
@@ -251,6 +252,21 @@ func TestDoorAbortReachesEveryWaiter(t *testing.T) {
 	}
 	close(b.aborted)
 	wg.Wait()
+}
+
+func TestDoorTakesNotes(t *testing.T) {
+	d, b := openTestDoor(t, 2)
+	if code, _ := ask(t, d, "token1", "POST", "/v1/note", `{"text":"waits"}`); code != 204 {
+		t.Errorf("note: %d", code)
+	}
+	if got := <-b.lost; got != "1 lost 1: note: waits" {
+		t.Errorf("note: %q", got)
+	}
+	for bad, want := range map[string]int{"": 400, "{}": 400, `{"text":""}`: 400, `[`: 400, strings.Repeat(" ", maxNote+1): 413} {
+		if code, _ := ask(t, d, "token1", "POST", "/v1/note", bad); code != want {
+			t.Errorf("note of %d bytes: %d, want %d", len(bad), code, want)
+		}
+	}
 }
 
 func TestClosedDoorEndsWaiters(t *testing.T) {

@@ -46,6 +46,7 @@ func launchers() []Mutant {
 		{"a host is done before its ranks", distrust, "if !s.said.exited[r.Rank] {", "if r.Rank < 0 {", pkg, "^TestHostileAgentIsBlamed$"},
 		{"a host's clock is believed", distrust, "return max(from, min(at, to))", "return at", pkg, "^TestHostileClock$"},
 		{"a host's text reaches the terminal as it is", distrust, "return printable(text[:min(len(text), maxText)])", "return text", pkg, "^TestHostileAgentBeforeTheStart$"},
+		{"a rank may fill the terminal", distrust, "return s.said.notes <= maxNotes, nil", "return s.said.notes > 0, nil", pkg, "^TestHostileFloods$"},
 		{"requests for keys have no bound", "launcher/fences.go", "if s.gets.Add(1) > maxGets {", "if s.gets.Add(1) < 0 {", pkg, "^TestHostileAgentIsBlamed$"},
 		{"another build is spoken to", "launcher/session.go", "version.Protocol != wire.Protocol || version.Build != build", "version.Protocol != wire.Protocol", pkg, "^TestOpenSession"},
 		{"secrets are sent to hosts", "launcher/env.go", "case secret(name):", "case name == \"\" && secret(name):", pkg, "^TestForwardEnv"},
@@ -94,6 +95,8 @@ func rings() []Mutant {
 		{"both roles have one key", shake, "derive(\"acceptor\")", "derive(\"dialer\")", pkg, "^TestEveryRole|^TestReflection$"},
 		{"an old epoch's key is as good", shake, "role, self.Epoch, self.Job", "role, 0, self.Job", pkg, "^TestEveryRole"},
 		{"strangers have no bound", "ring/internal/tcp/lobby.go", "if len(l.strangers) >= maxStrangers {", "if len(l.strangers) >= 1000*maxStrangers {", pkg, "^TestSlowStrangersMakeRoom$"},
+		{"a root that is through is missed", "ring/stall.go", "return s.place >= mine.place", "return s.place > mine.place || s.in && s.place == mine.place", "./ring", "^TestR5StallReport$"},
+		{"every rank that waits tells of it", "ring/stall.go", "case theirs.stalled && theirs.place == mine.place && rank < c.Rank():", "case rank < 0:", "./ring", "^TestR5StallReport$"},
 		{"a second rank takes the first's place", "ring/internal/tcp/lobby.go", "if !hungUp(first) {", "if first == nil {", pkg, "^TestDuplicates$"},
 	}
 }

@@ -24,6 +24,7 @@ type Rank struct {
 	Rank, Size           int // place in the job, 0 ≤ Rank < Size
 	LocalRank, LocalSize int // place on this host
 	CrossRank, CrossSize int // this host's index among the hosts that hold LocalRank, and their count
+	Node, Nodes          int // this host's index among all hosts of the job, and their count
 
 	Host string // the host's name as the user wrote it
 	Addr string // IP address at which ranks of other hosts reach this one
@@ -79,6 +80,15 @@ func (r Rank) Environ() []string {
 		"WORLD_SIZE=" + n(r.Size),
 		"LOCAL_RANK=" + n(r.LocalRank),
 		"LOCAL_WORLD_SIZE=" + n(r.LocalSize),
+		"GROUP_RANK=" + n(r.Node),
+		"GROUP_WORLD_SIZE=" + n(r.Nodes),
+		"ROLE_NAME=default",
+		"ROLE_RANK=" + n(r.Rank),
+		"ROLE_WORLD_SIZE=" + n(r.Size),
+		"TORCHELASTIC_RUN_ID=" + r.Job,
+		"TORCHELASTIC_RESTART_COUNT=" + n(r.Epoch),
+		"TORCHELASTIC_MAX_RESTARTS=0",
+		"TORCHELASTIC_USE_AGENT_STORE=False", // rank 0 opens the store at MASTER_PORT
 
 		"OMPI_COMM_WORLD_RANK=" + n(r.Rank),
 		"OMPI_COMM_WORLD_SIZE=" + n(r.Size),
@@ -95,6 +105,10 @@ func (r Rank) Environ() []string {
 	}
 	return env
 }
+
+// Chosen reports whether a rank's variable is a proposal, which a value of the user's replaces: where
+// programs meet is nothing that gorun itself depends on, and some ports are open in a firewall.
+func Chosen(name string) bool { return name == "MASTER_ADDR" || name == "MASTER_PORT" }
 
 // Encrypt is set to 1 where ranks encrypt what they send each other over networks.
 const Encrypt = "GORUN_ENCRYPT"
@@ -221,7 +235,7 @@ func Stale(name string) bool {
 	name = Unprefixed(name)
 	switch name {
 	case "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE",
-		"NODE_RANK", "ROLE_RANK", "ROLE_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
+		"NODE_RANK", "ROLE_NAME", "ROLE_RANK", "ROLE_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
 		"HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE",
 		"HOROVOD_CROSS_RANK", "HOROVOD_CROSS_SIZE", "HOROVOD_HOSTNAME",
 		"GORUN_JOB_ID", "GORUN_EPOCH", "GORUN_RANK", "GORUN_SIZE", "GORUN_LOCAL_RANK", "GORUN_LOCAL_SIZE",

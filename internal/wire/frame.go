@@ -53,13 +53,15 @@ const (
 	TypeSuspend                   // L: the launcher will stand still: ranks are to, and silence means nothing
 	TypeResume                    // L: it goes on
 	TypeSuspended                 // A: the ranks stand still
+	TypeFailing                   // A: Failing, it ends its ranks though the launcher did not say so
+	TypeNote                      // A: Note
 	typeEnd
 )
 
 func (t Type) String() string {
 	names := [...]string{"hello", "heartbeat", "job", "ready", "refuse", "start", "output", "stdin", "credit", "exit",
 		"stop", "signal", "abort", "lost", "put", "get", "value", "fence", "fenced", "done",
-		"suspend", "resume", "suspended"}
+		"suspend", "resume", "suspended", "failing", "note"}
 	if t == 0 || t >= typeEnd {
 		return fmt.Sprintf("type %d", uint8(t))
 	}

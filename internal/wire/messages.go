@@ -184,6 +184,18 @@ type Lost struct {
 	Cause    string
 }
 
+// Failing is an agent's word that it ends its ranks and itself, not being asked to by the launcher.
+type Failing struct {
+	GuardGone bool   // its guard was killed
+	Signal    string // that it got; it gets one when the guard is gone as well
+}
+
+// Note is a line of a rank's for the user.
+type Note struct {
+	By   int
+	Text string
+}
+
 // Put stores a value.
 type Put struct {
 	Key   string

@@ -24,6 +24,8 @@ const (
 	dialTimeout = 10 * time.Second
 )
 
+var errNotFound = errors.New("agent knows nothing under that name")
+
 // Job is what the agent says about the job and the caller's place in it.
 type Job struct {
 	ID    string `json:"job"`
@@ -119,6 +121,40 @@ func (d *Door) Lost(ctx context.Context, rank int, cause string) error {
 	return nil
 }
 
+// Put leaves value under key for all ranks of the job, over what was there.
+func (d *Door) Put(ctx context.Context, key string, value []byte) error {
+	if _, err := d.call(ctx, http.MethodPut, "kv/"+(&url.URL{Path: key}).EscapedPath(), value); err != nil {
+		return fmt.Errorf("put %s: %w", key, err)
+	}
+	return nil
+}
+
+// Get returns what is under key now.
+func (d *Door) Get(ctx context.Context, key string) (value []byte, found bool, err error) {
+	value, err = d.call(ctx, http.MethodGet, "kv/"+(&url.URL{Path: key}).EscapedPath(), nil)
+	if errors.Is(err, errNotFound) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("get %s: %w", key, err)
+	}
+	return value, true, nil
+}
+
+// Note tells the job's user a line about the caller.
+func (d *Door) Note(ctx context.Context, text string) error {
+	body, err := json.Marshal(struct {
+		Text string `json:"text"`
+	}{text})
+	if err != nil {
+		return err
+	}
+	if _, err := d.call(ctx, http.MethodPost, "note", body); err != nil {
+		return fmt.Errorf("tell the user %q: %w", text, err)
+	}
+	return nil
+}
+
 // WatchAbort blocks until the job is aborted and returns why, or until ctx ends
 // and returns nil. An agent that goes away without an answer has taken the job
 // with it, so that is an abort too.
@@ -164,6 +200,8 @@ func (d *Door) call(ctx context.Context, method, path string, body []byte) ([]by
 		return nil, decodeAbort(answer)
 	case http.StatusUnauthorized:
 		return nil, errors.New("agent does not know this rank's token")
+	case http.StatusNotFound:
+		return nil, errNotFound
 	case http.StatusConflict:
 		return nil, errors.New("already done once by this rank")
 	}

@@ -1,0 +1,171 @@
+package ring_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/ringtest"
+	"github.com/gorun/gorun/ring"
+)
+
+// absence is a job in which one rank stays away from the third and last call until the others' wait was reported.
+type absence struct {
+	g       ground
+	call    string // the kind that is made
+	culprit int
+	part    bool // in a part without rank 0
+	want    string
+}
+
+// R5: ranks that wait for one that does not come say so once, with the call and who is missing, and go on when it
+// comes. The goal is 30 s; how long it is until then is a setting.
+func TestR5StallReport(t *testing.T) {
+	const patience = 3200 * time.Millisecond
+	var absences []absence
+	for i, g := range grounds() {
+		absences = append(absences, absence{g: g, call: "allreduce", culprit: i % g.size, want: "allreduce, call 3, has waited 3.2s for rank %d on %s"})
+	}
+	tcp, shm, stacked := grounds()[0], grounds()[1], grounds()[2]
+	absences = append(absences,
+		absence{g: tcp, call: "broadcast", culprit: 1, want: "broadcast, call 3, has waited 3.2s for rank %d on %s"}, // the root is through
+		absence{g: shm, call: "broadcast", culprit: 0, want: "broadcast, call 3, has waited 3.2s for rank %d on %s"},
+		absence{g: tcp.of(2), call: "message", culprit: 1, want: "a message after call 0, has waited 3.2s for rank %d on %s"},
+		absence{g: shm.of(2), call: "message", culprit: 0, want: "a message after call 0, has waited 3.2s for rank %d on %s"},
+		absence{g: stacked, call: "barrier", culprit: 2, part: true, want: "barrier, call 3 of a part of 3 ranks, has waited 3.2s for rank %d on %s"})
+	var running sync.WaitGroup
+	for _, a := range absences {
+		a.g.more = append(slices.Clone(a.g.more), "RING_STALL="+patience.String())
+		door, _, environ := openAgent(t, a.g)
+		comms := make([]*ring.Comm, a.g.size)
+		t.Cleanup(func() { closeAll(comms) })
+		err := ringtest.Each(a.g.size, func(rank int) (err error) {
+			comms[rank], err = ring.Init(ctx, ring.WithEnviron(ringtest.Lookup(append(environ(rank), "RING_STREAMS=1"))))
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		running.Go(func() {
+			if err := a.happen(comms, door); err != nil {
+				t.Errorf("%s, %s, without rank %d: %v", a.g.name, a.call, a.culprit, err)
+			}
+		})
+	}
+	running.Wait()
+}
+
+// happen makes the calls of all ranks, and compares what was reported.
+func (a absence) happen(comms []*ring.Comm, door *agent) error {
+	f, err := formOf(a.call)
+	if err != nil {
+		return err
+	}
+	patience, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	err = ringtest.Each(len(comms), func(rank int) error {
+		c := comms[rank]
+		if a.part {
+			color := min(rank, 1)
+			part, err := ring.Split(patience, c, color, 0)
+			if err != nil {
+				return err
+			}
+			defer part.Close()
+			c = part
+		}
+		for call := range 3 { // the root of a broadcast stays where it is, through with it
+			if call == 2 && rank == a.culprit {
+				for reported := 0; reported == 0 && patience.Err() == nil; time.Sleep(10 * time.Millisecond) {
+					reported = len(door.noted())
+				}
+				time.Sleep(time.Second) // for those who would report it again
+			}
+			s := seat{n: 3000}.at(c)
+			w := f.fill(s, heap)
+			if err := c.Do(patience, w); err != nil {
+				return err
+			}
+			if err := f.check(s, w); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	want := fmt.Sprintf(a.want, a.culprit, comms[a.culprit].Host())
+	if got := door.noted(); len(got) != 1 || got[0] != want {
+		err = errors.Join(err, fmt.Errorf("reported %q, want only %q", got, want))
+	}
+	return err
+}
+
+// noted is what ranks have said, without who did.
+func (a *agent) noted() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var texts []string
+	for _, note := range a.notes {
+		var rank int
+		if n, _ := fmt.Sscanf(note, "rank %d:", &rank); n == 1 {
+			note = note[len(fmt.Sprintf("rank %d: ", rank)):]
+		}
+		texts = append(texts, note)
+	}
+	return texts
+}
+
+// A program may have reports come to itself; nothing is said when all have come, or when it wants none.
+func TestR5StallReportOption(t *testing.T) {
+	const patience = 800 * time.Millisecond
+	g := grounds()[0].of(2)
+	door, _, environ := openAgent(t, g)
+	var mu sync.Mutex
+	var got []string
+	report := func(text string) {
+		mu.Lock()
+		defer mu.Unlock()
+		got = append(got, text)
+	}
+	comms := make([]*ring.Comm, g.size)
+	t.Cleanup(func() { closeAll(comms) })
+	err := ringtest.Each(g.size, func(rank int) (err error) {
+		after := patience
+		if rank == 1 {
+			after = -1 // it leaves no word, and tells of nobody
+		}
+		comms[rank], err = ring.Init(ctx, ring.WithEnviron(ringtest.Lookup(environ(rank))), ring.WithStallReport(after, report))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, late := range []int{0, 1} {
+		err := ringtest.Each(g.size, func(rank int) error {
+			if rank == late {
+				time.Sleep(3 * patience)
+			}
+			return ring.Barrier(ctx, comms[rank])
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if want := "barrier, call 2, has waited 800ms for rank 1 on " + comms[1].Host(); len(got) != 1 || got[0] != want {
+		t.Errorf("reported %q, want %q", got, want)
+	}
+	if notes := door.noted(); len(notes) > 0 {
+		t.Errorf("gorun was told %q", notes)
+	}
+	for _, bad := range []string{"soon", "-1s", "5"} {
+		_, err := ring.Init(ctx, ring.WithEnviron(ringtest.Lookup([]string{"RING_STALL=" + bad})))
+		if err == nil {
+			t.Errorf("RING_STALL=%s is taken", bad)
+		}
+	}
+}

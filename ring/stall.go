@@ -1,0 +1,265 @@
+package ring
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// A rank that waits in a call knows whom it waits for itself, which in a ring is a rank that may wait
+// too. So each rank leaves word in the job's store of the call that it stands in, once it has stood there for a
+// little; and one that has waited long reads there who has not come.
+
+const (
+	defaultStall = 30 * time.Second
+	stallLooks   = 16 // at a rank's calls, in the time after which it is reported as stalled
+	graceLooks   = 2  // more, in which ranks that came just then have left word
+	maxNamed     = 8  // ranks in a report
+)
+
+// WithStallReport makes the Comm, and those that [Split] makes of it, call report, from a goroutine of
+// their own, when a call has waited for so long for ranks that have not come to it: once, on one of the ranks
+// that wait. Text is one line that names the call and who is missing. It is not called when all ranks are in the
+// call, however long that takes. After is 30 s if zero, and less than zero means never.
+//
+// Without this option gorun says it to its user. Report must not close the Comm.
+func WithStallReport(after time.Duration, report func(text string)) Option {
+	if after == 0 {
+		after = defaultStall
+	}
+	return func(o *options) { o.stall, o.report = after, report }
+}
+
+// post is where a Comm's calls leave word of themselves for its sentry.
+type post struct {
+	turn     uint64        // calls so far; of who makes them
+	word     atomic.Uint64 // where the last one is
+	partners atomic.Uint64 // of the last message
+}
+
+// The fields of a post's word: whether the call goes on, 4 bits of its kind, 15 of its turn, the rest its place.
+const (
+	inCall                               = 1
+	postKind, postTurn, postPlace        = 1, 5, 20
+	postKindMask, postTurnMask    uint64 = 1<<(postTurn-postKind) - 1, 1<<(postPlace-postTurn) - 1
+)
+
+func (p *post) enter(w *Collective, call Call) {
+	p.turn++
+	if call.Kind == KindMessage {
+		p.partners.Store(uint64(uint32(w.To))<<32 | uint64(uint32(w.From)))
+	}
+	p.word.Store(order(call)<<postPlace | p.turn&postTurnMask<<postTurn | uint64(call.Kind)<<postKind | inCall)
+}
+
+func (p *post) leave() { p.word.Store(p.word.Load() &^ inCall) }
+
+// standing is where a rank says it is.
+type standing struct {
+	place   uint64 // as order numbers calls; 0: nothing is known
+	in      bool   // the call goes on
+	stalled bool   // for so long that it is to be reported
+}
+
+func standingOf(word uint64) standing {
+	return standing{place: word >> postPlace, in: word&inCall != 0}
+}
+
+func (s standing) encode() []byte { return fmt.Appendf(nil, "%d %t %t", s.place, s.in, s.stalled) }
+
+func decodeStanding(text []byte) (s standing) {
+	if _, err := fmt.Sscanf(string(text), "%d %t %t", &s.place, &s.in, &s.stalled); err != nil {
+		return standing{}
+	}
+	return s
+}
+
+// come reports whether who stands there has come to the call of mine that waits. To a collective it has also if it is
+// through with it. Messages between two collectives have one place: whoever is in none has yet to come.
+func (s standing) come(mine standing) bool {
+	if s.place == mine.place && mine.place%2 == 0 {
+		return s.in
+	}
+	return s.place >= mine.place
+}
+
+// vigil counts for how many looks a rank has stood where it stands.
+type vigil struct {
+	word  uint64
+	still int      // looks at which the post said the same
+	quiet int      // looks at which it had the same standing
+	said  standing // to the other ranks
+	done  bool     // the stall was reported
+}
+
+// look takes the word of a post. It returns the standing that is to be made known, if any is, and whether it is
+// time to report.
+func (v *vigil) look(word uint64) (news *standing, report bool) {
+	now := standingOf(word)
+	if now != standingOf(v.word) {
+		v.quiet = 0
+	}
+	if word != v.word {
+		v.word, v.still, v.done = word, 0, false
+	}
+	v.still++
+	v.quiet++
+	now.stalled = now.in && v.still > stallLooks
+	if now != v.said && now.place > 0 && v.quiet > 1 {
+		v.said = now
+		news = &now
+	}
+	return news, now.in && !v.done && v.still > stallLooks+graceLooks
+}
+
+// postSentry starts the Comm's sentry.
+func (c *Comm) postSentry() {
+	if c.opts.stall > 0 && c.door != nil && c.Size() > 1 {
+		c.work.Go(c.stand)
+	}
+}
+
+// stand looks at the Comm's calls until it ends.
+func (c *Comm) stand() {
+	pause := max(c.opts.stall/stallLooks, time.Millisecond)
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	var v vigil
+	for ; ; timer.Reset(pause) { // no ticker: after a late look the next would come too soon
+		select {
+		case <-c.life.Done():
+			return
+		case <-timer.C:
+		}
+		news, report := v.look(c.post.word.Load())
+		if news != nil {
+			_ = c.door.Put(c.life, c.postKey(c.Rank()), news.encode()) // what others do not hear they take for absence
+		}
+		if report {
+			v.done = c.reportStall(v.word) == nil // else again at the next look
+		}
+	}
+}
+
+// postKey is where a rank leaves word.
+func (c *Comm) postKey(rank int) string { return fmt.Sprintf("%s/%d", c.stallKey(), rank) }
+
+func (c *Comm) stallKey() string { return fmt.Sprintf("ring/%d/stall%s", c.place.Epoch, c.name) }
+
+// reportStall finds who has not come to the call that word tells of, and says so unless another rank does.
+func (c *Comm) reportStall(word uint64) error {
+	find := c.absent
+	if kind := Kind(word >> postKind & postKindMask); kind == KindMessage {
+		find = c.absentPartners
+	}
+	absent, err := find(standingOf(word))
+	if err != nil || len(absent) == 0 || c.post.word.Load() != word {
+		return err
+	}
+	text := c.stallText(word, absent)
+	if c.opts.report != nil {
+		c.opts.report(text)
+		return nil
+	}
+	return c.door.Note(c.life, text)
+}
+
+// missing is a rank that has not come to a call, and where it is as far as is known.
+type missing struct {
+	rank int
+	last standing
+}
+
+// absent are the ranks that have not come to the collective in which this rank has stalled. Of the ranks that have
+// stalled at the same time the first one tells, the others get none; and so do all when it was told.
+func (c *Comm) absent(mine standing) ([]missing, error) {
+	told := c.stallKey() + "/told"
+	last, err := c.standing(told)
+	if err != nil || last.place == mine.place {
+		return nil, err
+	}
+	var absent []missing
+	for rank := range c.Size() {
+		if rank == c.Rank() {
+			continue
+		}
+		theirs, err := c.standing(c.postKey(rank))
+		switch {
+		case err != nil:
+			return nil, err
+		case theirs.stalled && theirs.place == mine.place && rank < c.Rank():
+			return nil, nil
+		case !theirs.come(mine):
+			absent = append(absent, missing{rank, theirs})
+		}
+	}
+	if len(absent) == 0 {
+		return nil, nil
+	}
+	return absent, c.door.Put(c.life, told, mine.encode())
+}
+
+// absentPartners are those of this rank's message who are in none.
+func (c *Comm) absentPartners(mine standing) ([]missing, error) {
+	partners := c.post.partners.Load()
+	var absent []missing
+	for _, rank := range []int{int(int32(partners >> 32)), int(int32(partners))} {
+		if rank < 0 || rank == c.Rank() || len(absent) > 0 && absent[0].rank == rank {
+			continue
+		}
+		theirs, err := c.standing(c.postKey(rank))
+		if err != nil {
+			return nil, err
+		}
+		if !theirs.come(mine) {
+			absent = append(absent, missing{rank, theirs})
+		}
+	}
+	return absent, nil
+}
+
+// standing is what a rank has said of itself last.
+func (c *Comm) standing(key string) (standing, error) {
+	ctx, cancel := context.WithTimeout(c.life, c.opts.stall)
+	defer cancel()
+	text, found, err := c.door.Get(ctx, key)
+	if err != nil || !found {
+		return standing{}, err
+	}
+	return decodeStanding(text), nil
+}
+
+// stallText is the line of a report.
+func (c *Comm) stallText(word uint64, absent []missing) string {
+	kind := Kind(word >> postKind & postKindMask)
+	var b strings.Builder
+	call := fmt.Sprintf("%v, call %d", kind, number(word>>postPlace))
+	if kind == KindMessage {
+		call = fmt.Sprintf("a message after call %d", number(word>>postPlace))
+	}
+	if c.ranks != nil {
+		call += fmt.Sprintf(" of a part of %d ranks", c.Size())
+	}
+	fmt.Fprintf(&b, "%s, has waited %v for rank ", call, c.opts.stall)
+	for i, m := range absent[:min(len(absent), maxNamed)] {
+		switch {
+		case i > 0 && kind == KindMessage:
+			b.WriteString(" or ") // which half waits is not known
+		case i > 0:
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%d on %s", c.inJob(m.rank), c.host(m.rank))
+		if m.last.in {
+			fmt.Fprintf(&b, " (seen in call %d)", number(m.last.place))
+		}
+	}
+	if more := len(absent) - maxNamed; more > 0 {
+		fmt.Fprintf(&b, " and %d more", more)
+	}
+	return b.String()
+}
+
+// number is that of the call with this place, or of the one before it.
+func number(place uint64) uint64 { return (place + 1) / 2 }
