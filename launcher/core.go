@@ -230,7 +230,7 @@ func (c *core) settled(host int) bool {
 	return h.done || h.lost != nil && !h.ends
 }
 
-func failed(e wire.Exit) bool { return e.Code != 0 || e.Signal != 0 }
+func failed(e wire.Exit) bool { return e.Code != 0 || e.Signal != 0 || e.MPI != "" }
 
 // result is what the job came to.
 func (c *core) result() Result {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/pmi"
 	"github.com/gorun/gorun/internal/wire"
 	"github.com/gorun/gorun/internal/workdir"
 )
@@ -300,7 +301,7 @@ func (j *job) prepare(ctx context.Context, i int) error {
 			var ready wire.Ready
 			err := f.Decode(&ready)
 			if j.ports[i], j.places[i] = max(0, min(ready.FreePort, 65535)), ready.Places; err == nil {
-				s.contained = ready.Contained
+				s.contained, s.openMPI = ready.Contained, ready.OpenMPI
 				j.tell(Ready{s.host.Name})
 			}
 			return err
@@ -333,12 +334,17 @@ func (j *job) describe(h *PlannedHost, conn Host) wire.Job {
 
 // chooseAddresses returns the addresses of every host for the others, best first.
 func (j *job) chooseAddresses() ([][]string, error) {
-	contacts := make([]contact, len(j.sessions))
+	contacts, openMPI := make([]contact, len(j.sessions)), make([]string, len(j.sessions))
 	for i, s := range j.sessions {
+		openMPI[i] = s.openMPI
 		_, local := s.conn.(Local)
 		contacts[i] = contact{local: local, hello: s.hello}
 	}
-	for _, note := range sameMachine(j.plan.Hosts, contacts) {
+	notes := sameMachine(j.plan.Hosts, contacts)
+	if note := openMPINote(j.plan.Size, openMPI); note != "" {
+		notes = append(notes, note)
+	}
+	for _, note := range notes {
 		j.opts.Note(note)
 	}
 	chosen, errs := addresses(contacts, j.opts.Network)
@@ -360,8 +366,9 @@ func (j *job) chooseAddresses() ([][]string, error) {
 // spawn lets every host start its ranks.
 func (j *job) spawn(addrs [][]string) {
 	master := slices.IndexFunc(j.plan.Hosts, func(h PlannedHost) bool { return h.has(0) })
+	mapping := pmi.Mapping(j.plan.nodes())
 	for i, s := range j.sessions {
-		s.out.tell(wire.TypeStart, wire.Start{Addrs: addrs[i], MasterAddr: addrs[master][0], MasterPort: j.ports[master]})
+		s.out.tell(wire.TypeStart, wire.Start{Addrs: addrs[i], Mapping: mapping, MasterAddr: addrs[master][0], MasterPort: j.ports[master]})
 	}
 	j.started = j.now()
 	j.tell(Started{j.started})

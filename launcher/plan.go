@@ -204,3 +204,14 @@ func count(n int, noun string) string {
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
 }
+
+// nodes are the hosts of all ranks, by rank, counted from 0.
+func (p Plan) nodes() []int {
+	nodes := make([]int, p.Size)
+	for i, h := range p.Hosts {
+		for _, r := range h.Ranks {
+			nodes[r.Rank] = i
+		}
+	}
+	return nodes
+}

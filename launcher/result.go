@@ -73,6 +73,10 @@ func describe(e wire.Exit) string {
 	switch {
 	case e.Failed != "":
 		return "did not start: " + e.Failed
+	case e.MPI == wire.MPIAborted:
+		return fmt.Sprintf("called MPI_Abort(%d)", e.Code)
+	case e.MPI == wire.MPIUnfinished:
+		return "ended after MPI_Init without MPI_Finalize"
 	case e.Signal != 0:
 		text := fmt.Sprintf("was killed by signal %d (%s)", e.Signal, signalName(e.Signal))
 		if e.Core {
@@ -121,6 +125,8 @@ func (r Result) Code() int {
 		return CodeLaunch
 	case f.Exit.Signal != 0:
 		return CodeSignalBase + f.Exit.Signal
+	case f.Exit.MPI != "":
+		return max(f.Exit.Code, 1) // whatever the code, it was no success
 	default:
 		return f.Exit.Code
 	}

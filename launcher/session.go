@@ -54,6 +54,7 @@ type session struct {
 	gets   atomic.Int64 // requests that wait for keys
 
 	contained string // what contains its ranks, in the agent's words
+	openMPI   string // a program of its that is linked with Open MPI
 
 	mu    sync.Mutex
 	heard time.Time // the last frame

@@ -122,8 +122,8 @@ func TestEnvironmentFlagsReachTheRanks(t *testing.T) {
 	if err := os.WriteFile(file, []byte("# mine\nE2E_A=from the file = 1\nE2E_B\nE2E_C=file\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	env := []string{"E2E_B=b", "E2E_D=d", "E2E_E=e", "MY_TOKEN=canary", "PMI_RANK=3", "HOROVOD_RANK=9"}
-	const show = `echo "$E2E_A|$E2E_B|$E2E_C|$E2E_D|$E2E_E|$MY_TOKEN|$PMI_RANK|$HOROVOD_RANK"`
+	env := []string{"E2E_B=b", "E2E_D=d", "E2E_E=e", "MY_TOKEN=canary", "PMIX_RANK=3", "HOROVOD_RANK=9"}
+	const show = `echo "$E2E_A|$E2E_B|$E2E_C|$E2E_D|$E2E_E|$MY_TOKEN|$PMIX_RANK|$HOROVOD_RANK"`
 	for _, tc := range []struct{ args, want string }{
 		{"--env-file " + file + " -x E2E_C=flag", "from the file = 1|b|flag|d|e|canary||0"},
 		{"--unset-env E2E_* -x E2E_E", "||||e|canary||0"},

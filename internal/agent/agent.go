@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -51,6 +52,7 @@ type agent struct {
 	relay   *relay
 	door    *kv.Door
 	gloo    *glooDoor
+	mpi     *mpi
 	tokens  map[int]string
 	// addresses are this host's.
 	addresses []wire.Address
@@ -88,6 +90,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, opts Options) error
 	a.procs = newProcesses(a.cage, func(rank int, status syscall.WaitStatus, used syscall.Rusage, asked bool) {
 		event := exitEvent(rank, status, used)
 		event.early = !asked
+		a.mpi.end(&event)
 		a.post(event)
 	})
 	defer a.procs.close()
@@ -100,6 +103,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, opts Options) error
 		return err
 	}
 	defer a.door.Close()
+	defer a.mpi.close()
 	defer a.master.release()
 	defer a.gloo.close()
 	defer a.relay.end()
@@ -145,7 +149,7 @@ func (a *agent) takeJob(frames *wire.Reader, opts Options) error {
 		return errors.Join(err, a.out.SendMessage(wire.TypeRefuse, wire.Refuse{Code: codeHostFailed, What: err.Error()}))
 	}
 	a.master = holdPort()
-	return a.out.SendMessage(wire.TypeReady, wire.Ready{FreePort: a.master.number, Places: a.places(), Contained: a.cage.String()})
+	return a.out.SendMessage(wire.TypeReady, wire.Ready{FreePort: a.master.number, Places: a.places(), Contained: a.cage.String(), OpenMPI: openMPI(a.progs)})
 }
 
 // expect reads the frame that must come now; heartbeats may come before it.
@@ -173,7 +177,11 @@ func (a *agent) openDoor() error {
 		ranks[token] = kv.JobInfo{Job: a.job.ID, Epoch: a.job.Epoch, Rank: r.Rank, Size: a.job.Size, Key: a.job.Key}
 	}
 	var err error
-	a.door, err = kv.OpenDoor(ranks, a.relay)
+	if a.door, err = kv.OpenDoor(ranks, a.relay); err != nil {
+		return err
+	}
+	apart := slices.ContainsFunc(a.progs, func(p program) bool { return p.apart })
+	a.mpi, err = newMPI(a.job, a.relay, apart, func(rank int) { a.procs.signal(rank, syscall.SIGKILL) })
 	return err
 }
 
@@ -243,6 +251,7 @@ func (a *agent) apply(event any) (finished bool) {
 			a.rankEnded(act.exit.Rank)
 			a.tell(wire.TypeExit, act.exit)
 			a.relay.rankEnded(act.exit.Rank)
+			a.mpi.rankEnded(act.exit.Rank)
 		case actStopped:
 			a.tell(wire.TypeSuspended, nil)
 		case actFail:
@@ -358,6 +367,9 @@ func (a *agent) rankOf(r wire.Rank, start wire.Start) rankenv.Rank {
 		LocalRank: r.LocalRank, LocalSize: len(a.job.Ranks), CrossRank: r.CrossRank, CrossSize: r.CrossSize,
 		Host: a.job.Host, Addrs: start.Addrs, Agent: a.door.Addr(), Token: a.tokens[r.Rank], Shares: a.job.Shares, Encrypt: a.job.Encrypt,
 		MasterAddr: start.MasterAddr, MasterPort: start.MasterPort, GlooPort: a.gloo.ports[r.Rank]}
+	if place.PMIFD = rankFD; a.progs[r.Program].apart {
+		place.PMIFD, place.PMIPort = 0, a.mpi.address()
+	}
 	if len(start.Addrs) > 0 {
 		place.Addr = start.Addrs[0]
 	}

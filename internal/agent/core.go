@@ -36,6 +36,7 @@ type (
 		outputFinished bool   // it never had any
 		maxRSS         int64
 		cpu            time.Duration
+		mpi            wire.MPIEnd
 		early          bool           // it had ended before a signal to end reached it
 		memory         *memoryReading // after an end that want of memory may have caused; nil after others
 	}
@@ -162,7 +163,7 @@ func (c *core) exited(e eventExited, now time.Duration) []any {
 	// somebody else, ended by itself.
 	stopped := r.signalled && !e.early && (r.killed || e.signal != int(syscall.SIGKILL))
 	exit := wire.Exit{Rank: e.rank, Code: e.code, Signal: e.signal, Core: e.core,
-		Stopped: stopped, Aborted: r.aborted, At: now, Failed: e.failed, MaxRSS: e.maxRSS, CPU: e.cpu}
+		Stopped: stopped, Aborted: r.aborted, MPI: e.mpi, At: now, Failed: e.failed, MaxRSS: e.maxRSS, CPU: e.cpu}
 	if e.memory != nil && !stopped {
 		exit.OutOfMemory, exit.MemoryLimit = outOfMemory(c.memory, *e.memory, c.blamed, e.maxRSS)
 		if exit.OutOfMemory != "" {

@@ -40,7 +40,9 @@ type program struct {
 	env  map[string]string // without what tells ranks apart
 	// singularity says that variables reach the ranks through a container.
 	singularity bool
-	seats       []seat // by local rank
+	// apart says that ranks are in a container that inherits no open files.
+	apart bool
+	seats []seat // by local rank
 }
 
 // prepare checks that job can run on this host, before anything is started
@@ -95,7 +97,8 @@ func prepareProgram(w wire.Program, job wire.Job, inherited []string) (program, 
 		return p, err
 	}
 	p.env["PWD"] = p.dir
-	p.singularity = rankenv.FindContainer(p.argv).Runtime == rankenv.Singularity
+	runtime := rankenv.FindContainer(p.argv).Runtime
+	p.singularity, p.apart = runtime == rankenv.Singularity, runtime != rankenv.Singularity && runtime != rankenv.NoRuntime
 	if p.singularity {
 		prefixForContainers(p.env)
 	}

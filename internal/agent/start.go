@@ -46,6 +46,7 @@ func (a *agent) start(start wire.Start) (finished bool) {
 		return a.core.finished
 	}
 	defer close(a.started)
+	a.mpi.host.Mapping = start.Mapping
 	if !slices.ContainsFunc(a.job.Ranks, func(r wire.Rank) bool { return r.Rank == 0 }) {
 		a.master.release()
 	}
@@ -105,10 +106,19 @@ func (a *agent) startRank(r wire.Rank, start wire.Start) (err error) {
 		opened = append(opened, writer)
 	}
 	p := &a.progs[r.Program]
+	files := []uintptr{opened[0].Fd(), opened[1].Fd(), opened[2].Fd()}
+	if !p.apart {
+		socket, err := a.mpi.connect(r.Rank)
+		if err != nil {
+			return err
+		}
+		opened = append(opened, socket)
+		files = append(files, socket.Fd())
+	}
 	err = a.procs.start(startRequest{rank: r.Rank, path: p.path, argv: p.argv, dir: p.dir,
 		env:   append(p.rankEnv(a.rankOf(r, start)), contain.Variable+"="+a.guard.String()),
 		cpus:  p.seat(r.LocalRank).cpus,
-		files: []uintptr{opened[0].Fd(), opened[1].Fd(), opened[2].Fd()}})
+		files: files})
 	if err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ type Spec struct {
 	Shell string            // login shell, default /bin/sh
 	Home  string            // hosts with the same Home share one home directory. Default: one for each host
 	Files map[string]string // files to put into the home, by relative path
+	Boot  string            // boot_id, for programs that tell machines apart by it. Default: this machine's
 }
 
 // Specs returns n ordinary hosts.

@@ -22,6 +22,9 @@ func (c *Cluster) furnish(h *Host, spec Spec, hosts string) error {
 		"shadow": u.name + ":*:20000::::::\n", // no password, and not locked
 		"hosts":  hosts,
 	}
+	if spec.Boot != "" {
+		texts["boot_id"] = spec.Boot + "\n"
+	}
 	for name, text := range texts {
 		if err := os.WriteFile(filepath.Join(h.dir, name), []byte(text), 0o644); err != nil {
 			return err

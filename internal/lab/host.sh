@@ -6,6 +6,7 @@ dir=$1 name=$2 home=$3 mount=$4
 shift 4
 for f in passwd group shadow hosts; do mount --bind "$dir/$f" "/etc/$f"; done
 mount --bind "$home" "$mount"
+[ ! -e "$dir/boot_id" ] || mount --bind "$dir/boot_id" /proc/sys/kernel/random/boot_id
 mount -t tmpfs -o mode=1777 tmpfs /dev/shm
 mount -t tmpfs -o mode=755 tmpfs /run
 mkdir /run/sshd

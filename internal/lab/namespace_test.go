@@ -27,7 +27,7 @@ func TestNamespaceHostsAreApart(t *testing.T) {
 	c := lab.MustNamespaces(t,
 		lab.Spec{Files: map[string]string{"note": "one\n"}},
 		lab.Spec{Files: map[string]string{"note": "two\n"}, Env: []string{"PATH=/opt/x:/usr/bin:/bin"}},
-		lab.Spec{Home: "f1"},
+		lab.Spec{Home: "f1", Boot: "af15ee27-21c5-47e2-b7d5-ad6ad6bb6b3a"},
 	)
 	if during := machine(t); !slices.Equal(before, during) {
 		t.Errorf("links of the machine changed:\n%v\n%v", before, during)
@@ -38,6 +38,7 @@ func TestNamespaceHostsAreApart(t *testing.T) {
 		{"f1", "cat note", "one"},
 		{"f2", "cat note", "two"},
 		{"f3", "cat note", "one"}, // shares f1's home
+		{"f3", "cat /proc/sys/kernel/random/boot_id", "af15ee27-21c5-47e2-b7d5-ad6ad6bb6b3a"},
 		{"f2", "echo $PATH", "/opt/x:/usr/bin:/bin"},
 		{"f2", "getent hosts f1 | cut -d' ' -f1", c.Host("f1").Addr},
 	} {

@@ -45,6 +45,10 @@ type Rank struct {
 	GlooPort  int    // this rank's own port of Horovod's rendezvous, on 127.0.0.1; 0: there is none
 	Interface string // the network interface that has Addr, where it is known
 
+	// PMIFD is the number of the socket on which the rank speaks PMI-1; 0: it opens PMIPort, host:port, instead.
+	PMIFD   int
+	PMIPort string
+
 	MasterAddr string // IP address of rank 0's host, for programs that rendezvous by themselves
 	MasterPort int    // a port that was free there at start
 }
@@ -95,6 +99,7 @@ func (r Rank) Environ() []string {
 		"OMPI_COMM_WORLD_LOCAL_SIZE=" + n(r.LocalSize),
 	}
 	env = append(env, r.programs()...)
+	env = append(env, r.mpi()...)
 	if r.Encrypt {
 		env = append(env, Encrypt+"=1")
 	}
@@ -117,13 +122,31 @@ func (r Rank) Defaults() (env []string) {
 		env = append(env, "HOROVOD_CONTROLLER=gloo", "HOROVOD_CPU_OPERATIONS=gloo")
 	}
 	if r.Interface != "" {
-		env = append(env, "HOROVOD_GLOO_IFACE="+r.Interface, "NCCL_SOCKET_IFNAME="+r.Interface)
+		for _, name := range []string{"HOROVOD_GLOO_IFACE", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"} {
+			env = append(env, name+"="+r.Interface)
+		}
 	}
 	return env
 }
 
 // Encrypt is set to 1 where ranks encrypt what they send each other over networks.
 const Encrypt = "GORUN_ENCRYPT"
+
+// mpi are the variables of MPICH and its kin: PMI-1, and what their launchers set.
+func (r Rank) mpi() []string {
+	n := strconv.Itoa
+	env := []string{"PMI_RANK=" + n(r.Rank), "PMI_SIZE=" + n(r.Size), "MPI_LOCALRANKID=" + n(r.LocalRank), "MPI_LOCALNRANKS=" + n(r.LocalSize)}
+	if r.PMIFD != 0 {
+		env = append(env, "PMI_FD="+n(r.PMIFD))
+	}
+	if r.PMIPort != "" {
+		env = append(env, "PMI_PORT="+r.PMIPort, "PMI_ID="+n(r.Rank))
+	}
+	if r.Addr != "" {
+		env = append(env, "MPIR_CVAR_CH3_INTERFACE_HOSTNAME="+r.Addr)
+	}
+	return env
+}
 
 // programs are Open MPI's variables about the programs of a job. Lists have spaces between their numbers.
 func (r Rank) programs() []string {

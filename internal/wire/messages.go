@@ -88,6 +88,8 @@ type Ready struct {
 	Places   []Place
 	// Contained says what keeps the ranks and all that they start together, in words.
 	Contained string `json:",omitempty"`
+	// OpenMPI is a program that is linked with Open MPI, whose ranks would not find each other.
+	OpenMPI string `json:",omitempty"`
 }
 
 // Refuse says why it cannot. Code is the exit code gorun should end with.
@@ -102,6 +104,7 @@ type Start struct {
 	Addrs      []string // this host's addresses as the other hosts should use them, best first
 	MasterAddr string   // rank 0's host
 	MasterPort int
+	Mapping    string // which ranks share a node, as MPICH has it
 }
 
 // Exit reports a rank's end.
@@ -113,6 +116,7 @@ type Exit struct {
 	Stopped bool          `json:",omitempty"` // the agent had signalled it before it ended
 	Aborted bool          `json:",omitempty"` // it had been told to abort before it ended
 	At      time.Duration // agent's monotonic clock, same as in heartbeats
+	MPI     MPIEnd        `json:",omitempty"` // what MPI has to say about it
 	// Start failures: errno text, with Code 126 or 127.
 	Failed string `json:",omitempty"`
 	// MaxRSS is its peak memory in bytes, or that of the largest process it waited for. CPU is
@@ -124,6 +128,15 @@ type Exit struct {
 	OutOfMemory OutOfMemory `json:",omitempty"`
 	MemoryLimit int64       `json:",omitempty"`
 }
+
+// MPIEnd is an end that only MPI tells of.
+type MPIEnd string
+
+// Ends of MPI programs. Code is the one given to MPI_Abort, or 0.
+const (
+	MPIAborted    MPIEnd = "aborted"    // the rank called MPI_Abort
+	MPIUnfinished MPIEnd = "unfinished" // it ended after MPI_Init and before MPI_Finalize
+)
 
 // OutOfMemory is which memory ran out.
 type OutOfMemory string

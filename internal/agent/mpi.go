@@ -1,0 +1,163 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorun/gorun/internal/kv"
+	"github.com/gorun/gorun/internal/pmi"
+	"github.com/gorun/gorun/internal/wire"
+)
+
+// rankFD is the number that a rank's PMI socket has in the rank: the first after the standard ones.
+const rankFD = 3
+
+// mpi is the job as MPI programs see it: PMI-1, on a socket that each rank inherits. Ranks in
+// containers that inherit none come to a port.
+type mpi struct {
+	host *pmi.Host
+	port net.Listener // nil: nobody needs it
+	ctx  context.Context
+	stop context.CancelFunc
+	wg   sync.WaitGroup
+
+	mu     sync.Mutex
+	conns  map[int]net.Conn // our ends, by rank
+	aborts map[int]int      // codes of ranks that called MPI_Abort
+}
+
+// newMPI serves the ranks of job; kill is called for one that wants the job to end.
+func newMPI(job wire.Job, store pmi.Store, port bool, kill func(rank int)) (*mpi, error) {
+	m := &mpi{conns: map[int]net.Conn{}, aborts: map[int]int{}}
+	m.host = &pmi.Host{Name: "kvs_" + job.ID, Size: job.Size, Programs: map[int]int{}, Store: store, Aborted: func(rank, code int) {
+		m.mu.Lock()
+		m.aborts[rank] = code
+		m.mu.Unlock()
+		kill(rank)
+	}}
+	for _, r := range job.Ranks {
+		m.host.Programs[r.Rank] = programOf(job, r.Rank)
+	}
+	m.ctx, m.stop = context.WithCancel(context.Background())
+	if !port {
+		return m, nil
+	}
+	var lc net.ListenConfig
+	lc.SetMultipathTCP(false)
+	var err error
+	if m.port, err = lc.Listen(m.ctx, "tcp4", "127.0.0.1:0"); err != nil {
+		return nil, fmt.Errorf("open a port for MPI programs in containers: %w", err)
+	}
+	m.wg.Go(m.accept)
+	return m, nil
+}
+
+// programOf is the number of a rank's program among the job's, which may run on other hosts.
+func programOf(job wire.Job, rank int) int {
+	last := 0
+	for i, share := range job.Shares {
+		if last += share; rank < last {
+			return i
+		}
+	}
+	return 0
+}
+
+// address is what PMI_PORT says; "" where no rank needs it.
+func (m *mpi) address() string {
+	if m.port == nil {
+		return ""
+	}
+	return m.port.Addr().String()
+}
+
+// connect makes a rank's socket and serves it. The caller closes theirs when the rank has it.
+func (m *mpi) connect(rank int) (theirs *os.File, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("make a socket for PMI: %w", err)
+	}
+	ours := os.NewFile(uintptr(fds[0]), "pmi")
+	defer ours.Close()
+	theirs = os.NewFile(uintptr(fds[1]), "pmi")
+	conn, err := net.FileConn(ours)
+	if err != nil {
+		theirs.Close()
+		return nil, fmt.Errorf("serve PMI: %w", err)
+	}
+	m.mu.Lock()
+	m.conns[rank] = conn
+	m.mu.Unlock()
+	m.wg.Go(func() {
+		defer conn.Close()
+		_ = m.host.Serve(m.ctx, conn, rank) // a rank that makes no sense sees the end of its socket
+	})
+	return theirs, nil
+}
+
+// accept serves ranks at the port, each by the user who owns them.
+func (m *mpi) accept() {
+	for {
+		conn, err := m.port.Accept()
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			continue
+		}
+		uid, err := kv.PeerUID(conn)
+		if err != nil || int(uid) != os.Getuid() {
+			conn.Close()
+			continue
+		}
+		closed := context.AfterFunc(m.ctx, func() { conn.Close() })
+		m.wg.Go(func() {
+			defer closed()
+			defer conn.Close()
+			_ = m.host.ServeStranger(m.ctx, conn)
+		})
+	}
+}
+
+// rankEnded lets go of a rank, whose children may hold its socket open.
+func (m *mpi) rankEnded(rank int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if conn := m.conns[rank]; conn != nil {
+		conn.Close()
+		delete(m.conns, rank)
+	}
+}
+
+// end sees what MPI has to say about how a rank ended.
+func (m *mpi) end(e *eventExited) {
+	m.mu.Lock()
+	code, aborted := m.aborts[e.rank]
+	m.mu.Unlock()
+	switch {
+	case aborted && e.signal == int(syscall.SIGKILL):
+		e.code, e.signal, e.mpi = code&0xff, 0, wire.MPIAborted
+	case e.code == 0 && e.signal == 0 && m.host.Inside(e.rank):
+		e.mpi = wire.MPIUnfinished
+	}
+}
+
+func (m *mpi) close() {
+	m.stop()
+	if m.port != nil {
+		m.port.Close()
+	}
+	m.mu.Lock()
+	for _, conn := range m.conns {
+		conn.Close()
+	}
+	m.mu.Unlock()
+	m.wg.Wait()
+}

@@ -1,0 +1,166 @@
+package pmi
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// Store is the job's, as much of it as PMI needs.
+type Store interface {
+	// Fence brings a rank's value and waits for the values of all ranks.
+	Fence(ctx context.Context, name string, rank int, value []byte) ([][]byte, error)
+	Put(key string, value []byte) error
+	Get(ctx context.Context, key string, wait time.Duration) (value []byte, found bool, err error)
+}
+
+// Host serves the ranks of one host. Its methods may be called concurrently.
+type Host struct {
+	Name     string // of the job's key-value space: one word
+	Size     int    // ranks in the job
+	Mapping  string // PMI_process_mapping; "": not known
+	Programs map[int]int
+	Store    Store
+	// Aborted is called when a rank wants the job to end with a code of its choice.
+	Aborted func(rank, code int)
+
+	mu      sync.Mutex
+	known   map[string]string // what was put before the last barrier
+	merged  int               // barriers whose puts are in known
+	inside  map[int]bool      // ranks between init and finalize
+	came    map[int]int       // barriers that a rank came to
+	serving map[int]bool      // ranks that have a connection
+}
+
+// Inside reports whether a rank is between its init and its finalize: one that ends there
+// has left the others waiting, whatever its exit code.
+func (h *Host) Inside(rank int) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.inside[rank]
+}
+
+func (h *Host) setInside(rank int, inside bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.inside == nil {
+		h.inside = map[int]bool{}
+	}
+	h.inside[rank] = inside
+}
+
+func (h *Host) get(key string) (string, bool) {
+	if key == "PMI_process_mapping" {
+		return h.Mapping, h.Mapping != ""
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	value, found := h.known[key]
+	return value, found
+}
+
+// nextBarrier is the number of the barrier that a rank comes to, counted from 1.
+func (h *Host) nextBarrier(rank int) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.came == nil {
+		h.came = map[int]int{}
+	}
+	h.came[rank]++
+	return h.came[rank]
+}
+
+// barrier waits for all ranks to come to their n-th barrier, and then knows what all have put.
+func (h *Host) barrier(ctx context.Context, rank, n int, puts map[string]string) error {
+	value, err := json.Marshal(puts)
+	if err != nil {
+		return err
+	}
+	values, err := h.Store.Fence(ctx, "pmi/"+strconv.Itoa(n), rank, value)
+	if err != nil {
+		return err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.merged >= n {
+		return nil // another rank of this host was here first
+	}
+	h.merged = n
+	if h.known == nil {
+		h.known = map[string]string{}
+	}
+	for r, value := range values {
+		var theirs map[string]string
+		if err := json.Unmarshal(value, &theirs); err != nil {
+			return fmt.Errorf("what rank %d has put: %w", r, err)
+		}
+		for key, value := range theirs {
+			h.known[key] = value
+		}
+	}
+	return nil
+}
+
+// Services are published under these keys; an empty value is none.
+func serviceKey(name string) string { return "pmi/service/" + name }
+
+func (h *Host) publish(ctx context.Context, a actPublish) actReply {
+	switch port, err := h.lookup(ctx, a.service); {
+	case err != nil:
+		return reply("cmd=publish_result info=error rc=1 msg=%s", word(err.Error()))
+	case port != "":
+		return reply("cmd=publish_result info=error rc=1 msg=key_already_present")
+	}
+	if err := h.Store.Put(serviceKey(a.service), []byte(a.port)); err != nil {
+		return reply("cmd=publish_result info=error rc=1 msg=%s", word(err.Error()))
+	}
+	return reply("cmd=publish_result info=ok rc=0 msg=success")
+}
+
+func (h *Host) withdraw(ctx context.Context, service string) actReply {
+	if port, err := h.lookup(ctx, service); err != nil || port == "" {
+		return reply("cmd=unpublish_result info=error rc=1 msg=service_not_found")
+	}
+	if err := h.Store.Put(serviceKey(service), nil); err != nil {
+		return reply("cmd=unpublish_result info=error rc=1 msg=%s", word(err.Error()))
+	}
+	return reply("cmd=unpublish_result info=ok rc=0 msg=success")
+}
+
+func (h *Host) answerLookup(ctx context.Context, service string) actReply {
+	if port, err := h.lookup(ctx, service); err == nil && port != "" {
+		return reply("cmd=lookup_result port=%s info=ok rc=0 msg=success", port)
+	}
+	return reply("cmd=lookup_result info=error rc=1 msg=service_not_found")
+}
+
+func (h *Host) lookup(ctx context.Context, service string) (port string, err error) {
+	value, _, err := h.Store.Get(ctx, serviceKey(service), 0)
+	return string(value), err
+}
+
+// take claims a rank for one connection at a time.
+func (h *Host) take(rank int) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, ours := h.Programs[rank]; !ours {
+		return fmt.Errorf("rank %d is not of this host", rank)
+	}
+	if h.serving[rank] {
+		return fmt.Errorf("rank %d has a connection already", rank)
+	}
+	if h.serving == nil {
+		h.serving = map[int]bool{}
+	}
+	h.serving[rank] = true
+	return nil
+}
+
+func (h *Host) release(rank int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.serving, rank)
+}

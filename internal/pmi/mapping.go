@@ -1,0 +1,50 @@
+package pmi
+
+import (
+	"fmt"
+	"slices"
+)
+
+// block is count ranks on each of nodes nodes, from node first on.
+type block struct{ first, nodes, count int }
+
+// Mapping tells ranks which of them share a node, as the value of PMI_process_mapping; nodeOf is each
+// rank's node. MPICH repeats the blocks when ranks remain.
+func Mapping(nodeOf []int) string {
+	var blocks []block
+	for i := 0; i < len(nodeOf); {
+		n := i
+		for n < len(nodeOf) && nodeOf[n] == nodeOf[i] {
+			n++
+		}
+		last := len(blocks) - 1
+		if last >= 0 && blocks[last].count == n-i && blocks[last].first+blocks[last].nodes == nodeOf[i] {
+			blocks[last].nodes++
+		} else {
+			blocks = append(blocks, block{nodeOf[i], 1, n - i})
+		}
+		i = n
+	}
+	blocks = period(blocks)
+	text := "(vector"
+	for _, b := range blocks {
+		text += fmt.Sprintf(",(%d,%d,%d)", b.first, b.nodes, b.count)
+	}
+	if text += ")"; len(text) > mostMapping {
+		return ""
+	}
+	return text
+}
+
+// mostMapping is what fits into a client's line.
+const mostMapping = 600
+
+// period is the shortest start of blocks which, repeated, is all of them.
+func period(blocks []block) []block {
+	for n := 1; n < len(blocks); n++ {
+		if blocks[0].first == 0 && len(blocks)%n == 0 && slices.Equal(blocks[n:], blocks[:len(blocks)-n]) {
+			return blocks[:n]
+		}
+	}
+	return blocks
+}

@@ -1,0 +1,315 @@
+package pmi
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// store is a job's store in one process.
+type store struct {
+	size int
+
+	mu     sync.Mutex
+	values map[string][]byte
+	open   map[string]*fence
+}
+
+type fence struct {
+	values [][]byte
+	came   int
+	done   chan struct{}
+}
+
+func newStore(size int) *store {
+	return &store{size: size, values: map[string][]byte{}, open: map[string]*fence{}}
+}
+
+func (s *store) Fence(ctx context.Context, name string, rank int, value []byte) ([][]byte, error) {
+	s.mu.Lock()
+	f := s.open[name]
+	if f == nil {
+		f = &fence{values: make([][]byte, s.size), done: make(chan struct{})}
+		s.open[name] = f
+	}
+	f.values[rank] = value
+	if f.came++; f.came == s.size {
+		close(f.done)
+	}
+	s.mu.Unlock()
+	select {
+	case <-f.done:
+		return f.values, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (s *store) Put(key string, value []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.values[key] = value
+	return nil
+}
+
+func (s *store) Get(_ context.Context, key string, _ time.Duration) ([]byte, bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	value, found := s.values[key]
+	return value, found, nil
+}
+
+// job is ranks dealt to hosts, each with a connection.
+type job struct {
+	t      *testing.T
+	hosts  []*Host
+	conns  []net.Conn
+	lines  []*bufio.Reader
+	aborts chan [2]int
+}
+
+// newJob has perHost[i] ranks on host i.
+func newJob(t *testing.T, perHost ...int) *job {
+	j := &job{t: t, aborts: make(chan [2]int, 8)}
+	var nodes []int
+	for i, n := range perHost {
+		for range n {
+			nodes = append(nodes, i)
+		}
+	}
+	store := newStore(len(nodes))
+	for range perHost {
+		j.hosts = append(j.hosts, &Host{Name: "kvs_1", Size: len(nodes), Mapping: Mapping(nodes), Programs: map[int]int{}, Store: store,
+			Aborted: func(rank, code int) { j.aborts <- [2]int{rank, code} }})
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	for rank, node := range nodes {
+		j.hosts[node].Programs[rank] = 0
+	}
+	for rank, node := range nodes {
+		ours, theirs := net.Pipe()
+		j.conns, j.lines = append(j.conns, theirs), append(j.lines, bufio.NewReader(theirs))
+		wg.Go(func() {
+			if err := j.hosts[node].Serve(ctx, ours, rank); err != nil && !errors.Is(err, io.ErrClosedPipe) {
+				t.Errorf("rank %d: %v", rank, err)
+			}
+		})
+	}
+	t.Cleanup(func() {
+		for _, c := range j.conns {
+			c.Close()
+		}
+		wg.Wait()
+		cancel()
+	})
+	return j
+}
+
+func (j *job) say(rank int, line string) {
+	j.t.Helper()
+	if _, err := io.WriteString(j.conns[rank], line+"\n"); err != nil {
+		j.t.Fatal(err)
+	}
+}
+
+func (j *job) hear(rank int, want string) {
+	j.t.Helper()
+	_ = j.conns[rank].SetReadDeadline(time.Now().Add(5 * time.Second))
+	line, err := j.lines[rank].ReadString('\n')
+	if got := strings.TrimSuffix(line, "\n"); err != nil || got != want {
+		j.t.Fatalf("rank %d heard %q, %v; want %q", rank, got, err, want)
+	}
+}
+
+func (j *job) ask(rank int, line, want string) {
+	j.t.Helper()
+	j.say(rank, line)
+	j.hear(rank, want)
+}
+
+// The conversation of an MPICH program, and all that may stand beside it.
+func TestConversation(t *testing.T) {
+	j := newJob(t, 2, 1)
+	for rank := range 3 {
+		j.ask(rank, "cmd=init pmi_version=1 pmi_subversion=1", "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0")
+		j.ask(rank, "cmd=get_maxes", "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024")
+		j.ask(rank, "cmd=get_appnum", "cmd=appnum appnum=0")
+		j.ask(rank, "cmd=get_my_kvsname", "cmd=my_kvsname kvsname=kvs_1")
+		j.ask(rank, "cmd=get_universe_size", "cmd=universe_size size=3")
+		j.ask(rank, "cmd=get kvsname=kvs_1 key=PMI_process_mapping", "cmd=get_result rc=0 msg=success value=(vector,(0,1,2),(1,1,1))")
+		j.ask(rank, fmt.Sprintf("cmd=put kvsname=kvs_1 key=P%d value=port#%d a  b ", rank, rank), "cmd=put_result rc=0 msg=success")
+	}
+	j.ask(2, "cmd=get kvsname=kvs_1 key=P0", "cmd=get_result rc=-1 msg=key_P0_not_found value=unknown")
+	for round := range 3 {
+		for rank := range 3 {
+			j.say(rank, "cmd=barrier_in")
+		}
+		for rank := range 3 {
+			j.hear(rank, "cmd=barrier_out rc=0")
+		}
+		for rank := range 9 {
+			j.ask(rank/3, fmt.Sprintf("cmd=get kvsname=kvs_1 key=P%d", rank%3), fmt.Sprintf("cmd=get_result rc=0 msg=success value=port#%d a  b ", rank%3))
+		}
+		j.ask(0, fmt.Sprintf("cmd=put kvsname=kvs_1 key=round value=%d", round), "cmd=put_result rc=0 msg=success")
+	}
+	if !j.hosts[0].Inside(1) {
+		t.Error("rank 1 is not inside")
+	}
+	j.ask(1, "cmd=finalize", "cmd=finalize_ack")
+	if j.hosts[0].Inside(1) || !j.hosts[0].Inside(0) {
+		t.Error("finalize counts for its own rank only")
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	j := newJob(t, 1)
+	long := strings.Repeat("x", 1025)
+	for _, tc := range [][2]string{
+		{"cmd=init pmi_version=2 pmi_subversion=0", "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=-1"},
+		{"cmd=fly high=1", "cmd=fly_result rc=-1 msg=unknown_command"},
+		{"nonsense", "cmd=unknown_command_result rc=-1 msg=a_line_without_a_command:_\"nonsense_n\""},
+		{"cmd=put kvsname=other key=a value=b", "cmd=put_result rc=-1 msg=unknown_kvsname"},
+		{"cmd=put kvsname=kvs_1 key=a value=" + long, "cmd=put_result rc=-1 msg=key_or_value_too_long"},
+		{"cmd=put kvsname=kvs_1 key=" + long[:65] + " value=a", "cmd=put_result rc=-1 msg=key_or_value_too_long"},
+		{"cmd=get kvsname=kvs_1 key=a\\b", "cmd=get_result rc=-1 msg=key_a_b_not_found value=unknown"},
+		{"cmd=put kvsname=kvs_1 key=e value=", "cmd=put_result rc=0 msg=success"},
+		{"cmd=get kvsname=kvs_1 key=e", "cmd=get_result rc=-1 msg=key_e_not_found value=unknown"},
+	} {
+		j.ask(0, tc[0], tc[1])
+	}
+	for i := range 60 { // 60 KiB between two barriers are too much
+		want := "cmd=put_result rc=0 msg=success"
+		if i >= 48 {
+			want = "cmd=put_result rc=-1 msg=too_much_between_two_barriers"
+		}
+		j.ask(0, fmt.Sprintf("cmd=put kvsname=kvs_1 key=%d value=%s", i, long[:1000]), want)
+		if want != "cmd=put_result rc=0 msg=success" {
+			break
+		}
+	}
+}
+
+func TestSpawnIsRefusedPolitely(t *testing.T) {
+	j := newJob(t, 1)
+	for n := 1; n <= 2; n++ {
+		j.say(0, "mcmd=spawn\nnprocs=2\nexecname=x y\ntotspawns=2\nspawnssofar="+fmt.Sprint(n)+"\narg1=cmd=finalize\nargcnt=1\npreput_num=0\ninfo_num=0\nendcmd")
+	}
+	j.hear(0, "cmd=spawn_result rc=-1")
+	j.ask(0, "cmd=get_appnum", "cmd=appnum appnum=0")
+}
+
+func TestServices(t *testing.T) {
+	j := newJob(t, 1, 1)
+	j.ask(0, "cmd=lookup_name service=ocean", "cmd=lookup_result info=error rc=1 msg=service_not_found")
+	j.ask(0, "cmd=publish_name service=ocean port=tag#0$x@y", "cmd=publish_result info=ok rc=0 msg=success")
+	j.ask(1, "cmd=publish_name service=ocean port=z", "cmd=publish_result info=error rc=1 msg=key_already_present")
+	j.ask(1, "cmd=lookup_name service=ocean", "cmd=lookup_result port=tag#0$x@y info=ok rc=0 msg=success")
+	j.ask(0, "cmd=unpublish_name service=ocean", "cmd=unpublish_result info=ok rc=0 msg=success")
+	j.ask(1, "cmd=unpublish_name service=ocean", "cmd=unpublish_result info=error rc=1 msg=service_not_found")
+	j.ask(1, "cmd=lookup_name service=ocean", "cmd=lookup_result info=error rc=1 msg=service_not_found")
+}
+
+func TestAbort(t *testing.T) {
+	j := newJob(t, 2)
+	j.say(1, "cmd=abort exitcode=42 message=why not")
+	if got := <-j.aborts; got != [2]int{1, 42} {
+		t.Errorf("aborted: %v", got)
+	}
+}
+
+// Over PMI_PORT a rank says first who it is; nobody may be a rank that is somebody already.
+func TestStrangers(t *testing.T) {
+	j := newJob(t, 2)
+	host := &Host{Name: "kvs_1", Size: 2, Programs: map[int]int{0: 0, 1: 3}, Store: j.hosts[0].Store}
+	connect := func(first string) (*bufio.Reader, net.Conn, chan error) {
+		ours, theirs := net.Pipe()
+		t.Cleanup(func() { theirs.Close() })
+		end := make(chan error, 1)
+		go func() {
+			end <- host.ServeStranger(t.Context(), ours)
+			ours.Close()
+		}()
+		if _, err := io.WriteString(theirs, first+"\n"); err != nil {
+			t.Fatal(err)
+		}
+		return bufio.NewReader(theirs), theirs, end
+	}
+	lines, conn, _ := connect("cmd=initack pmiid=1")
+	for _, want := range []string{"cmd=initack", "cmd=set size=2", "cmd=set rank=1", "cmd=set debug=0"} {
+		if line, err := lines.ReadString('\n'); err != nil || line != want+"\n" {
+			t.Fatalf("%q, %v; want %q", line, err, want)
+		}
+	}
+	fmt.Fprintln(conn, "cmd=get_appnum")
+	if line, _ := lines.ReadString('\n'); line != "cmd=appnum appnum=3\n" {
+		t.Error(line)
+	}
+	for _, bad := range []string{"cmd=initack pmiid=1", "cmd=initack pmiid=7", "cmd=initack", "cmd=init pmiid=0", "x"} {
+		_, _, end := connect(bad)
+		if err := <-end; err == nil {
+			t.Errorf("%q was let in", bad)
+		}
+	}
+}
+
+func TestMapping(t *testing.T) {
+	for _, tc := range []struct {
+		nodes []int
+		want  string
+	}{
+		{[]int{0}, "(vector,(0,1,1))"},
+		{[]int{0, 0, 1, 1}, "(vector,(0,2,2))"},
+		{[]int{0, 1, 0, 1}, "(vector,(0,2,1))"},
+		{[]int{0, 0, 1}, "(vector,(0,1,2),(1,1,1))"},
+		{[]int{0, 0, 1, 0}, "(vector,(0,1,2),(1,1,1),(0,1,1))"},
+		{[]int{0, 0, 1, 1, 2, 0, 0, 1, 1, 2}, "(vector,(0,2,2),(2,1,1))"},
+	} {
+		if got := Mapping(tc.nodes); got != tc.want {
+			t.Errorf("%v: %s, want %s", tc.nodes, got, tc.want)
+		}
+	}
+	var odd []int
+	for i := range 1000 {
+		odd = append(odd, i*i%997)
+	}
+	if got := Mapping(odd); got != "" {
+		t.Errorf("%d bytes are too long for a client", len(got))
+	}
+}
+
+// Whatever a rank sends, it gets lines that its parser takes, and others are unharmed.
+func FuzzClient(f *testing.F) {
+	f.Add("cmd=init pmi_version=1 pmi_subversion=1\ncmd=put kvsname=k key=a value=b c\ncmd=get kvsname=k key=a\n")
+	f.Add("mcmd=spawn\nendcmd\ncmd=abort exitcode=1\ncmd=publish_name service=a port=b\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		h := &Host{Name: "k", Size: 2, Programs: map[int]int{0: 0}}
+		c := &client{host: h, rank: 0}
+		for line := range strings.Lines(text) {
+			if len(line) > maxLine {
+				continue
+			}
+			switch act := c.step(line).(type) {
+			case actReply:
+				if !strings.HasPrefix(act.line, "cmd=") || strings.ContainsAny(act.line, "\n\r") || len(act.line) > 1100 {
+					t.Errorf("%q is answered %q", line, act.line)
+				}
+			case actBarrier:
+				bytes := 0
+				for k, v := range act.puts {
+					bytes += len(k) + len(v)
+				}
+				if bytes > maxPuts {
+					t.Errorf("%d bytes for one barrier", bytes)
+				}
+			}
+		}
+	})
+}

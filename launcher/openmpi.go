@@ -1,0 +1,15 @@
+package launcher
+
+import "fmt"
+
+// openMPINote is what the user should know of a job of size ranks, of which a program is linked with
+// Open MPI on some host; "": nothing.
+func openMPINote(size int, programs []string) string {
+	for _, p := range programs {
+		if p != "" && size > 1 {
+			return fmt.Sprintf("%s is linked with Open MPI, whose ranks do not find each other under gorun: each is rank 0 of 1. "+
+				"Build it with MPICH, or start it with Open MPI's mpirun", printable(p))
+		}
+	}
+	return ""
+}
