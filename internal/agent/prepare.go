@@ -255,18 +255,10 @@ func errno(err error) error {
 	return err
 }
 
-// unchosen are the variables but for those that the user has chosen.
-func (p program) unchosen(env []string) []string {
-	return slices.DeleteFunc(env, func(kv string) bool {
-		name, _, _ := strings.Cut(kv, "=")
-		return rankenv.Chosen(name) && p.env[name] != ""
-	})
-}
-
 // rankEnv is the environment of one rank.
 func (p program) rankEnv(r rankenv.Rank) []string {
 	set := map[string]bool{}
-	env := append(p.unchosen(r.Environ()), p.seat(r.LocalRank).threadsEnv()...)
+	env := append(r.Environ(), p.seat(r.LocalRank).threadsEnv()...)
 	env = append(env, p.unset(r.Defaults())...)
 	if p.singularity {
 		env = append(env, rankenv.Prefixed(env, nil)...)

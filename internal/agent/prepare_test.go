@@ -162,7 +162,7 @@ func TestBaseEnv(t *testing.T) {
 }
 
 func TestRankEnvSaysEverythingOnce(t *testing.T) {
-	p := program{env: map[string]string{"RANK": "lie", "GORUN_TOKEN": "lie", "A": "1", "MASTER_PORT": "1", "MASTER_ADDR": ""}}
+	p := program{env: map[string]string{"RANK": "lie", "GORUN_TOKEN": "lie", "A": "1", "MASTER_PORT": "1"}}
 	env := p.rankEnv(rankenv.Rank{Rank: 3, Size: 4, Token: "secret", MasterAddr: "10.0.0.1", MasterPort: 5})
 	seen := map[string]string{}
 	for _, kv := range env {

@@ -106,18 +106,15 @@ func (r Rank) Environ() []string {
 	if r.GlooPort != 0 {
 		env = append(env, "HOROVOD_GLOO_RENDEZVOUS_ADDR=127.0.0.1", "HOROVOD_GLOO_RENDEZVOUS_PORT="+n(r.GlooPort))
 	}
-	if r.MasterAddr != "" {
-		env = append(env, "MASTER_ADDR="+r.MasterAddr, "MASTER_PORT="+n(r.MasterPort))
-	}
 	return env
 }
 
-// Chosen reports whether a rank's variable is a proposal, which a value of the user's replaces: where
-// programs meet is nothing that gorun itself depends on, and some ports are open in a firewall.
-func Chosen(name string) bool { return name == "MASTER_ADDR" || name == "MASTER_PORT" }
-
-// Defaults are what r says in variables that are the user's to set: they count where nobody has.
+// Defaults are what r says in variables that are the user's to set: they count where nobody has. Where programs
+// meet is nothing that gorun itself depends on, and some ports are open in a firewall.
 func (r Rank) Defaults() (env []string) {
+	if r.MasterAddr != "" {
+		env = append(env, "MASTER_ADDR="+r.MasterAddr, "MASTER_PORT="+strconv.Itoa(r.MasterPort))
+	}
 	if r.GlooPort != 0 {
 		env = append(env, "HOROVOD_CONTROLLER=gloo", "HOROVOD_CPU_OPERATIONS=gloo")
 	}
