@@ -83,6 +83,9 @@ func (s *Scene) disturb(ctx context.Context, kind Kind, host string, lasts time.
 	}
 	switch kind {
 	case Reset:
+		if !s.c.Connected(ctx, "f0", host) {
+			return errNobody
+		}
 		return s.c.Reset(ctx, "f0", host)
 	case HostCut:
 		return s.c.Cut(ctx, host)

@@ -51,6 +51,11 @@ func (c *Cluster) Reset(ctx context.Context, a, b string) error {
 	return c.inNet(ctx, c.Host(b), "ss -K -n dst "+c.Host(a).Addr)
 }
 
+// Connected reports whether there is a TCP connection between two hosts, one of which may be f0.
+func (c *Cluster) Connected(ctx context.Context, a, b string) bool {
+	return c.inNet(ctx, c.Host(a), `[ -n "$(ss -Htn state established dst `+c.Host(b).Addr+`)" ]`) == nil
+}
+
 // Narrow lets a host send and receive no more than so many kbit/s.
 func (c *Cluster) Narrow(ctx context.Context, host string, kbit int) error {
 	h := c.Host(host)
