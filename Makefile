@@ -18,13 +18,14 @@ export CGO_LDFLAGS ?= -g -O2 -Wl,-z,lazy
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-build: ## bin/gorun (static), bin/gorun-gpu (with a C compiler), bin/examples/*
+build: ## bin/gorun (static), with a C compiler bin/gorun-gpu and bin/gorun-ompi4.so, bin/examples/*
 	$(STATIC) -o bin/gorun ./cmd/gorun
 	$(STATIC) -o bin/examples/ ./examples/...
 	@if command -v "$$($(GO) env CC)" >/dev/null; then \
-		set -x; CGO_ENABLED=1 $(GO) build -trimpath -ldflags='-s -w' -o bin/gorun-gpu ./cmd/gorun-gpu; \
+		set -x; CGO_ENABLED=1 $(GO) build -trimpath -ldflags='-s -w' -o bin/gorun-gpu ./cmd/gorun-gpu && \
+		$$($(GO) env CC) -std=c11 -Wall -Wextra -O2 -shared -fPIC -s -o bin/gorun-ompi4.so internal/pmi/ompi4/libpmi.c; \
 	else \
-		echo "no C compiler, so no bin/gorun-gpu: gorun asks /proc and nvidia-smi for GPUs"; \
+		echo "no C compiler, so no bin/gorun-gpu and bin/gorun-ompi4.so: gorun asks /proc and nvidia-smi for GPUs, and has no --mpi ompi4"; \
 	fi
 
 man: ## manual pages and completions, in dist/
@@ -37,7 +38,7 @@ man: ## manual pages and completions, in dist/
 PREFIX      ?= /usr/local
 install: build man ## gorun, its manual and completions in PREFIX (/usr/local), below DESTDIR if that is set
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1
-	install bin/gorun $$(ls bin/gorun-gpu 2>/dev/null) $(DESTDIR)$(PREFIX)/bin
+	install bin/gorun $$(ls bin/gorun-gpu bin/gorun-ompi4.so 2>/dev/null) $(DESTDIR)$(PREFIX)/bin
 	install -m 644 dist/man/man1/*.1 $(DESTDIR)$(PREFIX)/share/man/man1
 	install -D -m 644 dist/completions/bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/gorun
 	install -D -m 644 dist/completions/zsh $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_gorun

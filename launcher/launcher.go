@@ -36,6 +36,8 @@ type Options struct {
 	Network Network
 	// Encrypt has ranks encrypt what they send each other over networks.
 	Encrypt bool
+	// OpenMPI4 is the library by which programs of Open MPI up to 4.1 speak PMI-1, as hosts run it; nil: there are none.
+	OpenMPI4 []byte
 	// Binding is what ranks are bound to; a line about each goes to Note with ReportBindings.
 	Binding        wire.Binding
 	ReportBindings bool
@@ -320,7 +322,7 @@ func (j *job) prepare(ctx context.Context, i int) error {
 // describe is the job as one host is told it.
 func (j *job) describe(h *PlannedHost, conn Host) wire.Job {
 	w := wire.Job{ID: j.id, Key: j.key, Size: j.plan.Size, Hosts: len(j.plan.Hosts), Host: h.Name,
-		Drop: sessionNames(), Env: bytesOf(j.opts.Env), Stdin: j.opts.inputOf(h), Grace: j.opts.Grace, Binding: j.opts.Binding, Encrypt: j.opts.Encrypt}
+		Drop: sessionNames(), Env: bytesOf(j.opts.Env), Stdin: j.opts.inputOf(h), Grace: j.opts.Grace, Binding: j.opts.Binding, Encrypt: j.opts.Encrypt, OpenMPI4: j.opts.OpenMPI4}
 	if h, ok := conn.(interface{ BySSH() bool }); ok {
 		w.SSH = h.BySSH()
 	}
@@ -341,7 +343,7 @@ func (j *job) chooseAddresses() ([][]string, error) {
 		contacts[i] = contact{local: local, hello: s.hello}
 	}
 	notes := sameMachine(j.plan.Hosts, contacts)
-	if note := openMPINote(j.plan.Size, openMPI); note != "" {
+	if note := openMPINote(j.plan.Size, openMPI); note != "" && j.opts.OpenMPI4 == nil {
 		notes = append(notes, note)
 	}
 	for _, note := range notes {

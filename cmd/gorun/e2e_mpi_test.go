@@ -171,3 +171,58 @@ func TestOpenMPIIsPointedOut(t *testing.T) {
 		t.Errorf("one rank is warned:\n%s", &r.err)
 	}
 }
+
+// Programs of Open MPI up to 4.1 are one job with the library that they are handed, which is nowhere to be found afterwards.
+func TestOpenMPI4(t *testing.T) {
+	program := mpiProgram(t, "mpicc.openmpi", "pi")
+	beside := filepath.Dir(binary("gorun"))
+	cc := exec.Command("cc", "-std=c11", "-O2", "-shared", "-fPIC", "-o", filepath.Join(beside, "gorun-ompi4.so"), "../../internal/pmi/ompi4/libpmi.c")
+	if out, err := cc.CombinedOutput(); err != nil {
+		t.Fatalf("build the library: %v: %s", err, out)
+	}
+	c := mpiHosts(t)
+	mpi := []string{"--prefix", "none", "--mpi", "ompi4"}
+	for _, tc := range []struct {
+		name string
+		args []string
+		want []string // by rank: ranks on its node, program
+	}{
+		{"two hosts", []string{"-np", "4", "-H", "f1:2,f2:2", program}, []string{"2 0", "2 0", "2 0", "2 0"}},
+		{"uneven, in turn", []string{"-np", "5", "-H", "f1:3,f2:3", "--map-by", "node", program}, []string{"3 0", "2 0", "3 0", "2 0", "3 0"}},
+		{"two programs, in a shell", []string{"-np", "1", "-H", "f1", program, ":", "-np", "2", "-H", "f2:2", "sh", "-c", program}, []string{"1 0", "2 1", "2 1"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := start(t, c, append(mpi, tc.args...)...).want(0)
+			for rank, want := range tc.want {
+				node, program, _ := strings.Cut(want, " ")
+				line := fmt.Sprintf("%d of %d, %s on its node, program %s: 3.141593\n", rank, len(tc.want), node, program)
+				if !strings.Contains(r.out.String(), line) {
+					t.Errorf("rank %d did not say %q:\n%s", rank, line, &r.out)
+				}
+			}
+			if strings.Contains(r.err.String(), "linked with Open MPI") {
+				t.Errorf("gorun warns of what it was asked for:\n%s", &r.err)
+			}
+		})
+	}
+	hosts := append(mpi, "-np", "3", "-H", "f1:2,f2:1", program)
+	start(t, c, append(hosts, "abort", "42")...).want(42, "rank 1 on f1 called MPI_Abort(42)")
+	start(t, c, append(hosts, "leave")...).want(1, "rank 1 on f1 ended after MPI_Init without MPI_Finalize")
+	r := start(t, c, append(hosts, "wait")...)
+	await(t, "the ranks", func() bool { return strings.Count(r.out.String(), "up\n") == 3 })
+	i := slices.IndexFunc(lab.Processes(r.mark), func(pid int) bool { return strings.HasPrefix(procFile(pid, "cmdline"), program+"\x00") })
+	if err := syscall.Kill(lab.Processes(r.mark)[i], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	r.want(137, "was killed by signal 9")
+	if left, _ := filepath.Glob("/dev/shm/*"); slices.ContainsFunc(left, func(name string) bool {
+		return strings.Contains(name, "vader") || strings.Contains(name, "ompi4")
+	}) {
+		t.Errorf("left in shared memory: %q", left)
+	}
+}
+
+func TestMistakenMPIs(t *testing.T) {
+	start(t, nil, "-np", "2", "--mpi", "pmix", "true").want(2, "gorun does not speak PMIx", "--mpi ompi4")
+	start(t, nil, "-np", "2", "--mpi", "lam", "true").want(2, "not pmi1, for MPICH and its kin, or ompi4")
+}

@@ -46,6 +46,7 @@ type runOptions struct {
 
 	network network
 	encrypt bool
+	mpi     mpiFlag
 
 	startTimeout seconds
 	timeout      seconds
@@ -106,6 +107,7 @@ func (o *runOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.hostKeys, "host-keys", "strict", "strict, or accept-new to trust hosts on first sight")
 
 	flags.Var(&o.network, "network-interface", "interfaces or subnets that ranks use: eth0, ib*, 10.0.0.0/8, ^docker0 (default: all, where SSH reaches a host first)")
+	flags.Var(&o.mpi, "mpi", "which MPI the programs are built with: pmi1 (MPICH and its kin, the default), or ompi4 (Open MPI up to 4.1)")
 	flags.BoolVar(&o.encrypt, "encrypt", false, "encrypt what ring sends between hosts (TLS 1.3); without, it is in the clear between ranks that have proven who they are")
 
 	flags.Var(&o.startTimeout, "start-timeout", "time until every rank must run")

@@ -127,7 +127,11 @@ func launchOptions(o *runOptions, plan launcher.Plan, env environment, io stream
 	if err != nil {
 		return launcher.Options{}, err
 	}
-	opts := launcher.Options{Programs: env.programs, Env: env.shared, Work: tree, Network: o.network.Network, Encrypt: o.encrypt, Binding: o.binding(),
+	library, err := o.mpi.library(exe.Path)
+	if err != nil {
+		return launcher.Options{}, err
+	}
+	opts := launcher.Options{Programs: env.programs, Env: env.shared, Work: tree, Network: o.network.Network, Encrypt: o.encrypt, OpenMPI4: library, Binding: o.binding(),
 		ReportBindings: o.reportBindings, Dial: dial, Exe: exe,
 		StartTimeout: time.Duration(o.startTimeout), Grace: time.Duration(o.grace),
 		Note: func(text string) { say.notef("%s", text) }, Trace: say.tracef}

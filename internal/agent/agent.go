@@ -53,6 +53,7 @@ type agent struct {
 	door    *kv.Door
 	gloo    *glooDoor
 	mpi     *mpi
+	ompi4   *openMPI4 // nil: no programs of Open MPI 4's are asked for
 	tokens  map[int]string
 	// addresses are this host's.
 	addresses []wire.Address
@@ -140,6 +141,9 @@ func (a *agent) takeJob(frames *wire.Reader, opts Options) error {
 	}
 	if err == nil {
 		err = a.openGloo()
+	}
+	if err == nil && len(a.job.OpenMPI4) > 0 {
+		a.ompi4, err = newOpenMPI4(a.job.OpenMPI4)
 	}
 	var no *refusal
 	switch {
@@ -316,6 +320,7 @@ func (a *agent) finish() error {
 	}
 	left := a.cage.Sweep(limit, a.procs.reap)
 	a.cage.Remove()
+	a.ompi4.close()
 	if a.core.gone {
 		// Nobody takes frames, and writers may be stuck: the process ends now. A launcher that comes back
 		// finds its words on stderr.
@@ -369,6 +374,8 @@ func (a *agent) rankOf(r wire.Rank, start wire.Start) rankenv.Rank {
 		MasterAddr: start.MasterAddr, MasterPort: start.MasterPort, GlooPort: a.gloo.ports[r.Rank]}
 	if place.PMIFD = rankFD; a.progs[r.Program].apart {
 		place.PMIFD, place.PMIPort = 0, a.mpi.address()
+	} else if a.ompi4 != nil {
+		place.OpenMPI4, place.Flux, place.OpenMPIFolder = libraryFD, numberOf(a.job.ID), a.ompi4.folder
 	}
 	if len(start.Addrs) > 0 {
 		place.Addr = start.Addrs[0]

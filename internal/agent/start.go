@@ -114,6 +114,9 @@ func (a *agent) startRank(r wire.Rank, start wire.Start) (err error) {
 		}
 		opened = append(opened, socket)
 		files = append(files, socket.Fd())
+		if a.ompi4 != nil {
+			files = append(files, a.ompi4.library.Fd())
+		}
 	}
 	err = a.procs.start(startRequest{rank: r.Rank, path: p.path, argv: p.argv, dir: p.dir,
 		env:   append(p.rankEnv(a.rankOf(r, start)), contain.Variable+"="+a.guard.String()),

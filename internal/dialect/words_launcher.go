@@ -5,7 +5,6 @@ func horovodWords() []word {
 	return []word{
 		{"check-build cb", Horovod, 0, "", means, "version"},
 		{"version v", Horovod, 0, "", means, "version"},
-		{"mpi", Own, attached, "", pending, "MPI's own bootstrap"},
 		{"gloo", Horovod, 0, "", same, "Horovod's ranks use Gloo"},
 		{"mpi jsrun", Horovod, 0, "", pending, "Horovod's ranks use Gloo"},
 		{"disable-cache", Horovod, 0, "", same, "nothing about hosts is remembered"},
@@ -56,7 +55,7 @@ func slurmWords() []word {
 		{"overlap exact contiguous use-min-nodes whole spread-job disable-status X preserve-env E reboot", Slurm, 0, "", pending, "asking the scheduler for nodes"},
 		{"hold H", Slurm, 0, "", refuse, "leave it out; gorun starts jobs at once"},
 		{"gpus-per-task gpu-bind", Slurm, 1, "", refuse, "let the program choose its GPU by LOCAL_RANK"},
-		{"mpi", Slurm, 1, "", pending, "MPI's own bootstrap"},
+		{"mpi", Slurm, 1, "", same, "ranks find PMI-1 without it; programs of Open MPI up to 4.1 need gorun's --mpi ompi4"},
 		{"het-group prolog epilog task-prolog task-epilog slurmd-debug threads T open-mode ntasks-per-gpu", Slurm, 1, "", refuse, "leave it out; gorun help compat lists what there is"},
 	}
 }
@@ -68,7 +67,8 @@ func torchWords() []word {
 		{"standalone", Torch, 0, "", same, "without -H the ranks run on this machine"},
 		{"node-rank", Torch, 1, "0", same, "one gorun starts the ranks of all hosts"},
 		{"node-rank", Torch, 1, "", refuse, "one gorun starts the ranks of all hosts: run it once, with -H"},
-		{"master-addr master-port rdzv-endpoint rdzv-backend rdzv-id rdzv-conf local-addr", Torch, 1, "", pending, "choosing the meeting point: MASTER_ADDR and MASTER_PORT are set by gorun"},
+		{"master-port", Torch, 1, "", means, "export=MASTER_PORT={}"},
+		{"master-addr rdzv-endpoint rdzv-backend rdzv-id rdzv-conf local-addr", Torch, 1, "", pending, "choosing the meeting point: MASTER_ADDR is an address of rank 0's host"},
 		{"monitor-interval role start-method logs-specs", Torch, 1, "", pending, "torchrun's own agent"},
 		{"run-path", Torch, 0, "", refuse, "name the script"},
 		{"log-dir", Torch, 1, "", means, "output-filename={}"},

@@ -48,6 +48,11 @@ type Rank struct {
 	// PMIFD is the number of the socket on which the rank speaks PMI-1; 0: it opens PMIPort, host:port, instead.
 	PMIFD   int
 	PMIPort string
+	// OpenMPI4 is the number of the file that is Open MPI's library for PMI-1, Flux the job's number there, and OpenMPIFolder where
+	// its ranks share memory; 0: the job has no programs of Open MPI 4's.
+	OpenMPI4      int
+	Flux          uint32
+	OpenMPIFolder string
 
 	MasterAddr string // IP address of rank 0's host, for programs that rendezvous by themselves
 	MasterPort int    // a port that was free there at start
@@ -115,6 +120,9 @@ func (r Rank) Defaults() (env []string) {
 	if r.MasterAddr != "" {
 		env = append(env, "MASTER_ADDR="+r.MasterAddr, "MASTER_PORT="+strconv.Itoa(r.MasterPort))
 	}
+	if r.OpenMPIFolder != "" {
+		env = append(env, "OMPI_MCA_btl_vader_backing_directory="+r.OpenMPIFolder, "OMPI_MCA_orte_tmpdir_base="+r.OpenMPIFolder)
+	}
 	if r.GlooPort != 0 {
 		env = append(env, "HOROVOD_CONTROLLER=gloo", "HOROVOD_CPU_OPERATIONS=gloo")
 	}
@@ -138,6 +146,9 @@ func (r Rank) mpi() []string {
 	}
 	if r.PMIPort != "" {
 		env = append(env, "PMI_PORT="+r.PMIPort, "PMI_ID="+n(r.Rank))
+	}
+	if r.OpenMPI4 != 0 { // it takes us for Flux, whose way to start ranks needs no daemon of its own
+		env = append(env, "FLUX_JOB_ID="+n(int(r.Flux)), "FLUX_PMI_LIBRARY_PATH=/proc/self/fd/"+n(r.OpenMPI4))
 	}
 	if r.Addr != "" {
 		env = append(env, "MPIR_CVAR_CH3_INTERFACE_HOSTNAME="+r.Addr)
@@ -257,6 +268,7 @@ func Stale(name string) bool {
 		"HOROVOD_GLOO_RENDEZVOUS_ADDR", "HOROVOD_GLOO_RENDEZVOUS_PORT",
 		"GORUN_JOB_ID", "GORUN_EPOCH", "GORUN_RANK", "GORUN_SIZE", "GORUN_LOCAL_RANK", "GORUN_LOCAL_SIZE",
 		"GORUN_CROSS_RANK", "GORUN_CROSS_SIZE", "GORUN_HOSTNAME", "GORUN_ADDR", "GORUN_ADDRS", "GORUN_AGENT", "GORUN_TOKEN", "GORUN_GUARD", Encrypt,
+		"FLUX_JOB_ID", "FLUX_PMI_LIBRARY_PATH",
 		"OMPI_NUM_APP_CTX", "OMPI_APP_CTX_NUM_PROCS", "OMPI_FIRST_RANKS",
 		"SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_GTIDS",
 		"MPI_LOCALRANKID", "MPI_LOCALNRANKS":

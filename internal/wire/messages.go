@@ -63,6 +63,8 @@ type Job struct {
 	Grace   time.Duration
 	Binding Binding
 	Encrypt bool `json:",omitempty"` // what ranks send each other over networks
+	// OpenMPI4 is the library by which programs of Open MPI up to 4.1 speak PMI-1; empty: they are not asked for.
+	OpenMPI4 []byte `json:",omitempty"`
 	// SSH says that the launcher came by SSH, so that SSH_CONNECTION is of the agent's own connection.
 	SSH bool `json:",omitempty"`
 }
