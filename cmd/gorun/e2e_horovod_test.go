@@ -94,6 +94,25 @@ func TestHorovod(t *testing.T) {
 	})
 }
 
+// Horovod's own tests of its operations pass under gorun, which they know by what mpirun's ranks have.
+func TestHorovodsOwnTests(t *testing.T) {
+	env := []string{horovod(t), "OMP_NUM_THREADS=1", "PYTHONDONTWRITEBYTECODE=1"}
+	if err := exec.CommandContext(t.Context(), python, "-c", "import pytest, mock").Run(); err != nil {
+		lab.Skip(t, "needs python3-pytest and python3-mock")
+	}
+	c := lab.MustNamespaces(t, lab.Specs(2)...)
+	for _, family := range []string{"allreduce", "allgather or broadcast"} {
+		t.Run(family, func(t *testing.T) {
+			// Tests of GPUs skip by themselves; those of tensors without end take a minute each.
+			r := startIn(t, c, env, "-np", "2", "-H", "f1,f2", python, "-m", "pytest", "-q", "-p", "no:cacheprovider",
+				example(t, "parallel/test_torch.py"), "-k", "("+family+") and not cuda and not gpu").want(0)
+			if n := len(regexp.MustCompile(`(?m)^f[12]:[01]: [0-9]+ passed`).FindAllString(r.out.String(), -1)); n != 2 {
+				t.Errorf("%d ranks say that tests passed:\n%s", n, clip(r.out.String()))
+			}
+		})
+	}
+}
+
 // hello is a whole Horovod program: the sum of all ranks.
 const hello = `
 import torch, horovod.torch as hvd

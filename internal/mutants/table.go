@@ -21,7 +21,7 @@ func agents() []Mutant {
 		{"a rank shares the agent's session", "internal/agent/processes_linux.go", "Setsid: true, Pdeathsig", "Pdeathsig", pkg, "^TestRanksStandAlone$"},
 		{"who ends already counts as told to", core, "|| !slices.Contains(ending, rank)", "|| len(ending) >= 0", pkg, "^TestExitTells"},
 		{"the guard does not sweep", "internal/contain/cage_linux.go", "left = c.Kill()", "left = nil", "./internal/contain", "^TestSweepLeavesNothing$"},
-		{"a pid is taken for the process", "internal/contain/process_linux.go", "again.Started == p.Started", "again.PID == p.PID", "./internal/contain", "^TestKillSparesAStranger$"},
+		{"a pid is taken for the process", "internal/contain/process_linux.go", "again.Started != p.Started", "again.PID != p.PID", "./internal/contain", "^TestKillSparesAStranger$"},
 		{"a job's ranks are not checked", "internal/agent/agent.go", "err := checkRanks(a.job)", "var err error", pkg, "^TestMadJobsLeaveNothing$"},
 		{"input beyond its credit is kept", "internal/agent/stdin.go", "if s.queued+len(data) > wire.Window {", "if s.queued < 0 {", pkg, "Stdin|Input"},
 	}
