@@ -114,17 +114,26 @@ func (h *Host) publish(ctx context.Context, a actPublish) actReply {
 	case port != "":
 		return reply("cmd=publish_result info=error rc=1 msg=key_already_present")
 	}
-	if err := h.Store.Put(serviceKey(a.service), []byte(a.port)); err != nil {
+	if err := h.put(ctx, a.service, a.port); err != nil {
 		return reply("cmd=publish_result info=error rc=1 msg=%s", word(err.Error()))
 	}
 	return reply("cmd=publish_result info=ok rc=0 msg=success")
+}
+
+// put returns when ranks of all hosts see the service: the store answers what was asked after it was told.
+func (h *Host) put(ctx context.Context, service, port string) error {
+	if err := h.Store.Put(serviceKey(service), []byte(port)); err != nil {
+		return err
+	}
+	_, err := h.lookup(ctx, service)
+	return err
 }
 
 func (h *Host) withdraw(ctx context.Context, service string) actReply {
 	if port, err := h.lookup(ctx, service); err != nil || port == "" {
 		return reply("cmd=unpublish_result info=error rc=1 msg=service_not_found")
 	}
-	if err := h.Store.Put(serviceKey(service), nil); err != nil {
+	if err := h.put(ctx, service, ""); err != nil {
 		return reply("cmd=unpublish_result info=error rc=1 msg=%s", word(err.Error()))
 	}
 	return reply("cmd=unpublish_result info=ok rc=0 msg=success")
