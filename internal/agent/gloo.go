@@ -46,7 +46,11 @@ func (a *agent) openGloo() error {
 		d.listeners = append(d.listeners, listener)
 		d.ports[r.Rank] = listener.Addr().(*net.TCPAddr).Port
 		rank := d.host.Rank()
-		d.wg.Go(func() { rank.Serve(listener, ownRank) })
+		d.wg.Go(func() {
+			var peers kv.Peers
+			defer peers.Close()
+			rank.Serve(listener, func(conn net.Conn) bool { return ownRank(&peers, conn) })
+		})
 	}
 	return nil
 }
@@ -63,8 +67,8 @@ func (d *glooDoor) close() {
 
 // ownRank reports whether the job's user has the other end of a connection, or root, which ranks in containers
 // may be. The client has no token: where the kernel does not tell, nobody is let in.
-func ownRank(conn net.Conn) bool {
-	uid, err := kv.PeerUID(conn)
+func ownRank(peers *kv.Peers, conn net.Conn) bool {
+	uid, err := peers.UID(conn)
 	return err == nil && (uid == 0 || uid == uint32(os.Geteuid()))
 }
 

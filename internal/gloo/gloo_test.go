@@ -121,7 +121,7 @@ func record(dice *rand.Rand, rank, peer, round int) []byte {
 		binary.BigEndian.PutUint16(r[2:], port)
 		binary.BigEndian.PutUint32(r[20:], uint32(rank)<<16|uint32(peer))
 	}
-	copy(r[128:], allOnes())
+	copy(r[128:], bytes.Repeat([]byte{0xff}, 8))
 	if (rank+peer)%3 == 2 {
 		binary.LittleEndian.PutUint64(r[128:], uint64(rank)<<32|uint64(peer)) // an unusual sequence number
 	}

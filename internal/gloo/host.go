@@ -74,6 +74,10 @@ type future struct {
 	once  sync.Once
 	value []byte
 	err   error
+
+	unpacking sync.Once
+	records   []byte // value as ranks get it, all of which share it
+	damage    error
 }
 
 func newFuture() *future { return &future{done: make(chan struct{})} }
@@ -91,6 +95,16 @@ func (f *future) offer(value []byte) bool {
 	f.set(value, nil)
 	<-f.done
 	return bytes.Equal(f.value, value)
+}
+
+// addresses waits for a rank's addresses, of so many records.
+func (f *future) addresses(ctx context.Context, records int) ([]byte, error) {
+	packed, err := f.get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	f.unpacking.Do(func() { f.records, f.damage = unpack(make([]byte, 0, records*recordSize), packed, records) })
+	return f.records, f.damage
 }
 
 // get waits for the value while ctx lasts.
@@ -233,7 +247,7 @@ func (h *Host) fetch(s *scope, key string) *future {
 	return f
 }
 
-// get waits for what r asks for, where others are to publish it. found is false for what nobody will, and for the addresses
+// get waits for what r asks for, where others are to publish it. The value is shared, and not to be changed. found is false for what nobody will, and for the addresses
 // of others while r has not published its own, which they may wait for.
 func (r *Rank) get(ctx context.Context, name, key string) (value []byte, found bool, err error) {
 	h := r.host
@@ -257,10 +271,7 @@ func (r *Rank) get(ctx context.Context, name, key string) (value []byte, found b
 	if _, err := s.all.get(ctx); err != nil {
 		return nil, false, err
 	}
-	packed, err := h.fetch(s, key).get(ctx)
-	if err == nil {
-		value, err = unpack(make([]byte, 0, (size-1)*recordSize), packed, size-1)
-	}
+	value, err = h.fetch(s, key).addresses(ctx, size-1)
 	return value, err == nil, err
 }
 

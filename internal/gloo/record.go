@@ -1,9 +1,9 @@
 package gloo
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
+	"slices"
 )
 
 // A rank publishes one record for each other rank, in their order: the address of the socket on which
@@ -68,20 +68,20 @@ func unpack(dst, packed []byte, want int) ([]byte, error) {
 		value := packed[:size]
 		packed = packed[size:]
 		at := len(dst)
-		dst = append(dst, make([]byte, recordSize)...)
+		dst = slices.Grow(dst, recordSize)[:at+recordSize]
 		r := dst[at:]
+		clear(r)
+		family := uint16(familyIPv4)
 		switch kind {
-		case packedIPv4:
-			binary.LittleEndian.PutUint16(r, familyIPv4)
-			copy(r[2:], value)
-			copy(r[128:], allOnes())
-		case packedIPv6:
-			binary.LittleEndian.PutUint16(r, familyIPv6)
-			copy(r[2:], value)
-			copy(r[128:], allOnes())
-		default:
+		case packedRaw:
 			copy(r, value)
+			continue
+		case packedIPv6:
+			family = familyIPv6
 		}
+		binary.LittleEndian.PutUint16(r, family)
+		copy(r[2:], value)
+		binary.LittleEndian.PutUint64(r[128:], ^uint64(0))
 	}
 	if len(packed) > 0 {
 		return nil, errCut
@@ -90,5 +90,3 @@ func unpack(dst, packed []byte, want int) ([]byte, error) {
 }
 
 var errCut = errors.New("a rank's addresses came damaged")
-
-func allOnes() []byte { return bytes.Repeat([]byte{0xff}, 8) }

@@ -3,8 +3,8 @@ package gloo
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
+	"net"
 	"strconv"
 	"strings"
 )
@@ -67,14 +67,17 @@ func parseHead(head string) (r request, err error) {
 
 // Answers. The client looks for this very spelling of Content-Length; 404 tells it that there is no such key, and
 // anything but 200 and 404 makes it give up after three tries in 1.5 s.
-func answer(status, text string, body []byte) []byte {
-	return append(fmt.Appendf(nil, "HTTP/1.0 %s %s\r\nContent-Length: %d\r\n\r\n", status, text, len(body)), body...)
+func answer(status string, body []byte) net.Buffers {
+	head := append(make([]byte, 0, 64), "HTTP/1.0 "...)
+	head = append(append(head, status...), "\r\nContent-Length: "...)
+	head = append(strconv.AppendInt(head, int64(len(body)), 10), "\r\n\r\n"...)
+	return net.Buffers{head, body}
 }
 
-func ok(body []byte) []byte      { return answer("200", "OK", body) }
-func notFound() []byte           { return answer("404", "Not Found", nil) }
-func badRequest() []byte         { return answer("400", "Bad Request", nil) }
-func failed() []byte             { return answer("500", "Internal Server Error", nil) }
-func refused() []byte            { return answer("409", "Conflict", nil) }
+func ok(body []byte) net.Buffers { return answer("200 OK", body) }
+func notFound() net.Buffers      { return answer("404 Not Found", nil) }
+func badRequest() net.Buffers    { return answer("400 Bad Request", nil) }
+func failed() net.Buffers        { return answer("500 Internal Server Error", nil) }
+func refused() net.Buffers       { return answer("409 Conflict", nil) }
 func addressOf(rank int) string  { return strconv.Itoa(rank) }
 func hostNameOf(rank int) string { return "rank_" + strconv.Itoa(rank) }

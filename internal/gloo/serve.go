@@ -58,7 +58,8 @@ func (r *Rank) answer(ctx context.Context, conn net.Conn, buf []byte) {
 	_ = conn.SetDeadline(time.Now().Add(requestTime))
 	req, rest, err := readHead(conn, buf)
 	if errors.Is(err, errHead) {
-		_, _ = conn.Write(badRequest())
+		reply := badRequest()
+		_, _ = reply.WriteTo(conn)
 	}
 	if err != nil {
 		return
@@ -73,7 +74,7 @@ func (r *Rank) answer(ctx context.Context, conn net.Conn, buf []byte) {
 	defer stop()
 	reply := r.reply(ctx, req, body)
 	_ = conn.SetWriteDeadline(time.Now().Add(requestTime))
-	_, _ = conn.Write(reply)
+	_, _ = reply.WriteTo(conn)
 }
 
 func readBody(conn io.Reader, rest []byte, length int) ([]byte, error) {
@@ -87,7 +88,7 @@ func readBody(conn io.Reader, rest []byte, length int) ([]byte, error) {
 }
 
 // reply does what a request asks for.
-func (r *Rank) reply(ctx context.Context, req request, body []byte) []byte {
+func (r *Rank) reply(ctx context.Context, req request, body []byte) net.Buffers {
 	if len(req.scope) > maxName || len(req.key) > maxName {
 		return badRequest()
 	}

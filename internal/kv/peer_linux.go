@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -14,13 +15,41 @@ import (
 // PeerUID is the user who opened the other end of conn, a TCP connection within this machine. The
 // kernel says so, whatever the peer sends. ErrPeerUnknown is for those who have gone.
 func PeerUID(conn net.Conn) (uid uint32, err error) {
+	var once Peers
+	defer once.Close()
+	return once.UID(conn)
+}
+
+// Peers is PeerUID for who asks often: it keeps its socket to the kernel. It may be used concurrently.
+type Peers struct {
+	mu     sync.Mutex
+	opened bool
+	fd     int
+}
+
+// Close lets the socket go. Peers can be used again.
+func (p *Peers) Close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.drop()
+}
+
+func (p *Peers) drop() {
+	if p.opened {
+		unix.Close(p.fd)
+		p.opened = false
+	}
+}
+
+// UID is PeerUID.
+func (p *Peers) UID(conn net.Conn) (uid uint32, err error) {
 	own, ok1 := conn.LocalAddr().(*net.TCPAddr)
 	peer, ok2 := conn.RemoteAddr().(*net.TCPAddr)
 	if !ok1 || !ok2 {
 		return 0, fmt.Errorf("ask who is at %v: not a TCP connection", conn.RemoteAddr())
 	}
 	// What is remote to us is local to the peer's socket.
-	uid, err = socketUID(unmapped(peer), unmapped(own))
+	uid, err = p.socketUID(unmapped(peer), unmapped(own))
 	if err == nil || errors.Is(err, ErrPeerUnknown) {
 		return uid, err
 	}
@@ -49,19 +78,28 @@ func unmapped(a *net.TCPAddr) netip.AddrPort {
 	return netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
 }
 
-func socketUID(local, remote netip.AddrPort) (uint32, error) {
-	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_INET_DIAG)
-	if err != nil {
-		return 0, fmt.Errorf("ask the kernel whose a socket is: %w", err)
-	}
-	defer unix.Close(fd)
-	if err := unix.Sendto(fd, diagRequest(local, remote), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
-		return 0, fmt.Errorf("ask the kernel whose a socket is: %w", err)
-	}
+func (p *Peers) socketUID(local, remote netip.AddrPort) (uid uint32, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	answer := make([]byte, 512)
-	n, _, err := unix.Recvfrom(fd, answer, 0) // there already: the kernel answers within Sendto
+	n, err := p.ask(diagRequest(local, remote), answer)
 	if err != nil {
+		p.drop() // an answer that comes late would be to another question
 		return 0, fmt.Errorf("ask the kernel whose a socket is: %w", err)
 	}
 	return parseDiag(answer[:n])
+}
+
+func (p *Peers) ask(request, answer []byte) (n int, err error) {
+	if !p.opened {
+		if p.fd, err = unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_INET_DIAG); err != nil {
+			return 0, err
+		}
+		p.opened = true
+	}
+	if err := unix.Sendto(p.fd, request, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		return 0, err
+	}
+	n, _, err = unix.Recvfrom(p.fd, answer, unix.MSG_DONTWAIT) // there already: the kernel answers within Sendto
+	return n, err
 }
