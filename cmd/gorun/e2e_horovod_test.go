@@ -3,7 +3,6 @@ package main
 import (
 	"archive/zip"
 	"cmp"
-
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -20,7 +19,7 @@ import (
 	"github.com/gorun/gorun/internal/lab"
 )
 
-// python is the one that Horovod was built for.
+// python is Debian's, which has a PyTorch, and for which Horovod was built.
 const python = "/usr/bin/python3"
 
 // horovod unpacks Horovod, which .ci/horovod has built, and returns where Python finds it.

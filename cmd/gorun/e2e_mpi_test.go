@@ -77,13 +77,7 @@ func TestMPICHPrograms(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := start(t, c, append([]string{"--prefix", "none"}, tc.args...)...).want(0)
-			for rank, want := range tc.want {
-				node, program, _ := strings.Cut(want, " ")
-				line := fmt.Sprintf("%d of %d, %s on its node, program %s: 3.141593\n", rank, len(tc.want), node, program)
-				if !strings.Contains(r.out.String(), line) {
-					t.Errorf("rank %d did not say %q:\n%s", rank, line, &r.out)
-				}
-			}
+			r.wantPlaces(tc.want)
 		})
 	}
 }
@@ -141,6 +135,33 @@ func TestMPICHInContainers(t *testing.T) {
 	start(t, c, "-np", "3", "-H", "f1:2,f2:1", docker, "run", "image", pi, "leave").want(1, "rank 1 on f1 ended after MPI_Init without MPI_Finalize")
 }
 
+// wantPlaces checks what the ranks of pi say, by rank: how many ranks are on its node, and its program.
+func (r *run) wantPlaces(places []string) {
+	r.t.Helper()
+	for rank, place := range places {
+		node, program, _ := strings.Cut(place, " ")
+		line := fmt.Sprintf("%d of %d, %s on its node, program %s: 3.141593\n", rank, len(places), node, program)
+		if !strings.Contains(r.out.String(), line) {
+			r.t.Errorf("rank %d did not say %q:\n%s", rank, line, &r.out)
+		}
+	}
+}
+
+// wantDeath kills a process of program's when all ranks are up, and checks that the job ends of it.
+func (r *run) wantDeath(program string, ranks int) {
+	r.t.Helper()
+	await(r.t, "the ranks", func() bool { return strings.Count(r.out.String(), "up\n") == ranks })
+	pids := lab.Processes(r.mark)
+	i := slices.IndexFunc(pids, func(pid int) bool { return strings.HasPrefix(procFile(pid, "cmdline"), program+"\x00") })
+	if i < 0 {
+		r.t.Fatalf("no process runs %s", program)
+	}
+	if err := syscall.Kill(pids[i], syscall.SIGKILL); err != nil {
+		r.t.Fatal(err)
+	}
+	r.want(137, "was killed by signal 9")
+}
+
 // What a rank does to the others ends the job, with the code and the words that fit.
 func TestMPICHFailures(t *testing.T) {
 	pi := mpiProgram(t, mpich(t)+"/bin/mpicc", "pi")
@@ -151,12 +172,7 @@ func TestMPICHFailures(t *testing.T) {
 	start(t, c, append(hosts, "leave")...).want(1, "rank 1 on f1 ended after MPI_Init without MPI_Finalize")
 
 	r := start(t, c, append(hosts, "wait")...)
-	await(t, "the ranks", func() bool { return strings.Count(r.out.String(), "up\n") == 3 })
-	i := slices.IndexFunc(lab.Processes(r.mark), func(pid int) bool { return strings.HasPrefix(procFile(pid, "cmdline"), pi+"\x00") })
-	if err := syscall.Kill(lab.Processes(r.mark)[i], syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	r.want(137, "was killed by signal 9")
+	r.wantDeath(pi, 3)
 }
 
 // Programs of Open MPI do not go on silently as so many jobs of one rank.
@@ -193,13 +209,7 @@ func TestOpenMPI4(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := start(t, c, append(mpi, tc.args...)...).want(0)
-			for rank, want := range tc.want {
-				node, program, _ := strings.Cut(want, " ")
-				line := fmt.Sprintf("%d of %d, %s on its node, program %s: 3.141593\n", rank, len(tc.want), node, program)
-				if !strings.Contains(r.out.String(), line) {
-					t.Errorf("rank %d did not say %q:\n%s", rank, line, &r.out)
-				}
-			}
+			r.wantPlaces(tc.want)
 			if strings.Contains(r.err.String(), "linked with Open MPI") {
 				t.Errorf("gorun warns of what it was asked for:\n%s", &r.err)
 			}
@@ -209,12 +219,7 @@ func TestOpenMPI4(t *testing.T) {
 	start(t, c, append(hosts, "abort", "42")...).want(42, "rank 1 on f1 called MPI_Abort(42)")
 	start(t, c, append(hosts, "leave")...).want(1, "rank 1 on f1 ended after MPI_Init without MPI_Finalize")
 	r := start(t, c, append(hosts, "wait")...)
-	await(t, "the ranks", func() bool { return strings.Count(r.out.String(), "up\n") == 3 })
-	i := slices.IndexFunc(lab.Processes(r.mark), func(pid int) bool { return strings.HasPrefix(procFile(pid, "cmdline"), program+"\x00") })
-	if err := syscall.Kill(lab.Processes(r.mark)[i], syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	r.want(137, "was killed by signal 9")
+	r.wantDeath(program, 3)
 	if left, _ := filepath.Glob("/dev/shm/*"); slices.ContainsFunc(left, func(name string) bool {
 		return strings.Contains(name, "vader") || strings.Contains(name, "ompi4")
 	}) {

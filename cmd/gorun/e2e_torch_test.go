@@ -12,20 +12,17 @@ import (
 	"github.com/gorun/gorun/internal/lab"
 )
 
-// torchPython is Debian's Python, for which it has a torch.
-const torchPython = "/usr/bin/python3"
-
 // torchRun runs a script with PyTorch.
 func torchRun(t *testing.T, script string, before ...string) []string {
 	t.Helper()
-	if err := exec.Command(torchPython, "-c", "import torch.distributed").Run(); err != nil {
+	if err := exec.Command(python, "-c", "import torch.distributed").Run(); err != nil {
 		lab.Skip(t, "needs python3-torch")
 	}
 	path, err := filepath.Abs(script)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return append(before, torchPython, path)
+	return append(before, python, path)
 }
 
 // Scripts that know nothing of gorun find each other through what torchrun would have set.

@@ -100,6 +100,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, opts Options) error
 		return fmt.Errorf("greet the launcher: %w", err)
 	}
 	frames := wire.NewReader(in)
+	defer func() { a.ompi4.close() }() // also where the job does not begin
 	if err := a.takeJob(frames, opts); err != nil {
 		return err
 	}

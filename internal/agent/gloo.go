@@ -4,15 +4,11 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"net/netip"
-	"os"
-	"strings"
 	"sync"
 	"syscall"
 
 	"github.com/gorun/gorun/internal/gloo"
 	"github.com/gorun/gorun/internal/kv"
-	"github.com/gorun/gorun/internal/wire"
 )
 
 // manyRanks is the size of a job in which ranks may need more descriptors than they get by default: Horovod opens
@@ -69,7 +65,7 @@ func (d *glooDoor) close() {
 // may be. The client has no token: where the kernel does not tell, nobody is let in.
 func ownRank(peers *kv.Peers, conn net.Conn) bool {
 	uid, err := peers.UID(conn)
-	return err == nil && (uid == 0 || uid == uint32(os.Geteuid()))
+	return err == nil && kv.Own(uid)
 }
 
 // raiseDescriptors has ranks start with as many descriptors as they may have. Go has raised the limit for this process
@@ -80,61 +76,4 @@ func raiseDescriptors() {
 		limit.Cur = limit.Max
 		_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit) // at worst ranks have what they always have
 	}
-}
-
-// interfaceOf is the name of the interface that has addr, at which ranks of other hosts reach those of this
-// one; where all ranks are here it is loopback's. It is empty where there is none.
-func interfaceOf(own []wire.Address, addr string, alone bool) string {
-	want, _ := netip.ParseAddr(addr)
-	want = want.WithZone("")
-	for _, a := range own {
-		has := a.Prefix.Addr().WithZone("")
-		if alone && a.Loopback && has.Is4() || !alone && has.IsValid() && has == want {
-			return a.Interface
-		}
-	}
-	return ""
-}
-
-// unset are those of NAME=value strings that nobody has set for p's ranks.
-func (p program) unset(env []string) (rest []string) {
-	var inside map[string]bool
-	if p.singularity {
-		inside = taken(p.env)
-	}
-	for _, kv := range env {
-		name, _, _ := strings.Cut(kv, "=")
-		if _, set := p.env[name]; !set && !inside[name] {
-			rest = append(rest, kv)
-		}
-	}
-	return rest
-}
-
-// spareLoopback has programs that use a proxy reach the agent without it.
-func spareLoopback(env map[string]string) {
-	const lower, upper, local = "no_proxy", "NO_PROXY", "127.0.0.1,localhost"
-	if !usesProxy(env) {
-		return
-	}
-	_, hasLower := env[lower]
-	_, hasUpper := env[upper]
-	for name, has := range map[string]bool{lower: hasLower, upper: hasUpper} {
-		switch value := env[name]; {
-		case !has && (hasLower || hasUpper), strings.TrimSpace(value) == "*": // the other name counts alone; nothing goes through a proxy
-		case value == "":
-			env[name] = local
-		default:
-			env[name] = value + "," + local
-		}
-	}
-}
-
-func usesProxy(env map[string]string) bool {
-	for _, name := range []string{"http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"} {
-		if env[name] != "" {
-			return true
-		}
-	}
-	return false
 }

@@ -30,9 +30,8 @@ func ReadProcess(pid int) (Process, error) {
 // parseStat takes the fields after the command name, which is in parentheses
 // and may itself hold anything.
 func parseStat(pid int, stat []byte) (Process, error) {
-	head, rest, found := cutLast(stat, []byte(") "))
-	fields := bytes.Fields(rest)
-	if !found || len(fields) < 20 || len(fields[0]) != 1 || fields[0][0] < 'A' || fields[0][0] > 'z' {
+	head, fields := statFields(stat)
+	if len(fields) < 20 || len(fields[0]) != 1 || fields[0][0] < 'A' || fields[0][0] > 'z' {
 		return Process{}, fmt.Errorf("malformed /proc/%d/stat", pid)
 	}
 	ppid, err1 := strconv.Atoi(string(fields[1]))
@@ -42,6 +41,15 @@ func parseStat(pid int, stat []byte) (Process, error) {
 	}
 	_, name, _ := bytes.Cut(head, []byte("("))
 	return Process{PID: pid, Parent: ppid, State: fields[0][0], Started: started, Name: string(name)}, nil
+}
+
+// statFields parts what comes before the end of the command name from the fields after it: none if there is no such end.
+func statFields(stat []byte) (head []byte, fields [][]byte) {
+	head, rest, found := cutLast(stat, []byte(") "))
+	if !found {
+		return head, nil
+	}
+	return head, bytes.Fields(rest)
 }
 
 func cutLast(s, sep []byte) (before, after []byte, found bool) {
@@ -106,8 +114,7 @@ func Ending(pid int) bool {
 // exiting reports what a thread's stat says of its flags: it is in the kernel, and will not come back.
 func exiting(stat []byte) bool {
 	const beingShutDown = 0x4 // PF_EXITING of include/linux/sched.h
-	_, rest, _ := cutLast(stat, []byte(") "))
-	fields := bytes.Fields(rest)
+	_, fields := statFields(stat)
 	if len(fields) < 7 {
 		return false
 	}

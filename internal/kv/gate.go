@@ -43,6 +43,11 @@ func ownUser(conn net.Conn) bool {
 	if err != nil {
 		return !errors.Is(err, ErrPeerUnknown)
 	}
+	return Own(uid)
+}
+
+// Own reports whether a user is this process's, or root, which ranks in containers may be.
+func Own(uid uint32) bool {
 	return uid == 0 || uid == uint32(os.Geteuid())
 }
 
