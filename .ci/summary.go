@@ -1,7 +1,7 @@
 // Command summary reads the output of go test -json, prints what a person wants
 // to see of it (a line per package, the output of what failed, the reason of
-// what was skipped) and ends with a line that counts the tests. It fails when a
-// test did.
+// what was skipped), then once more how the output of what failed begins, and
+// ends with a line that counts the tests. It fails when a test did.
 package main
 
 import (
@@ -18,6 +18,9 @@ type event struct {
 	Action, Package, ImportPath, Test, Output string
 }
 
+// beginning is how many bytes of a failed test's output stand at the end: what it found, not the logs that follow.
+const beginning = 1500
+
 func main() {
 	passed, failed, skipped, err := summarise(os.Stdin, os.Stdout)
 	if err != nil {
@@ -33,6 +36,8 @@ func main() {
 func summarise(r io.Reader, w io.Writer) (passed, failed, skipped int, err error) {
 	output := map[[2]string]string{} // by package and test, until the test's end
 	inside := map[string]int{}       // failed tests by package
+	var failures strings.Builder
+	defer func() { fmt.Fprint(w, failures.String()) }()
 	in := bufio.NewReader(r)
 	for {
 		line, err := in.ReadString('\n')
@@ -73,6 +78,8 @@ func summarise(r io.Reader, w io.Writer) (passed, failed, skipped int, err error
 			failed++
 			inside[e.Package]++
 			fmt.Fprint(w, output[key])
+			begins := output[key][:min(len(output[key]), beginning)]
+			fmt.Fprintf(&failures, "\nfailed: %s %s\n%s\n", e.Package, e.Test, begins)
 			delete(output, key)
 		}
 	}
