@@ -4,6 +4,9 @@ GO          ?= go
 PKG         ?= ./...
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 STATIC      := CGO_ENABLED=0 $(GO) build -trimpath -ldflags='-s -w'
+# Names of libring.so that are not ring_'s stay inside.
+LIBRING     := CGO_ENABLED=1 $(GO) build -buildmode=c-shared -trimpath -tags netgo,osusergo \
+               -ldflags="-s -w -extldflags '-Wl,--version-script=$(CURDIR)/ring/capi/exports.map -Wl,-soname,libring.so'" -o lib/libring.so ./ring/capi
 DEMO        := -np 4 -H f1:2,f2:2 bin/examples/mnist
 
 # The header of the NVIDIA library marks calls as deprecated that its Go binding
@@ -18,14 +21,15 @@ export CGO_LDFLAGS ?= -g -O2 -Wl,-z,lazy
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-build: ## bin/gorun (static), with a C compiler bin/gorun-gpu and bin/gorun-ompi4.so, bin/examples/*
+build: ## bin/gorun (static), bin/examples/*; with a C compiler bin/gorun-gpu, bin/gorun-ompi4.so, lib/libring.so and ring.h
 	$(STATIC) -o bin/gorun ./cmd/gorun
 	$(STATIC) -o bin/examples/ ./examples/...
 	@if command -v "$$($(GO) env CC)" >/dev/null; then \
 		set -x; CGO_ENABLED=1 $(GO) build -trimpath -ldflags='-s -w' -o bin/gorun-gpu ./cmd/gorun-gpu && \
-		$$($(GO) env CC) -std=c11 -Wall -Wextra -O2 -shared -fPIC -s -o bin/gorun-ompi4.so internal/pmi/ompi4/libpmi.c; \
+		$$($(GO) env CC) -std=c11 -Wall -Wextra -O2 -shared -fPIC -s -o bin/gorun-ompi4.so internal/pmi/ompi4/libpmi.c && \
+		$(LIBRING) && cp ring/capi/ring.h lib/ && rm -f lib/libring.h; \
 	else \
-		echo "no C compiler, so no bin/gorun-gpu and bin/gorun-ompi4.so: gorun asks /proc and nvidia-smi for GPUs, and has no --mpi ompi4"; \
+		echo "no C compiler, so no bin/gorun-gpu, bin/gorun-ompi4.so and lib/libring.so: gorun asks /proc and nvidia-smi for GPUs, and has no --mpi ompi4, C or Python"; \
 	fi
 
 man: ## manual pages and completions, in dist/

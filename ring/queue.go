@@ -70,6 +70,7 @@ type queueSettings struct {
 	cache  int
 	stall  time.Duration
 	report func(text string)
+	once   bool          // tensors that wait are reported by rank 0 alone
 	idle   time.Duration // the least of a part of all ranks' stall and idleTime
 }
 
@@ -89,9 +90,8 @@ func WithCache(names int) QueueOption { return func(s *queueSettings) { s.cache 
 // WithStall makes the Queue call report, from a goroutine of its own, with a line of text
 // for each tensor that some ranks have submitted for the time after, and others have not:
 // it names those. So it does when the other ranks do not answer at all. After the same
-// time it reports again. After is a minute if zero. Without this option nothing is
-// reported, and only the error of a [Ticket.Wait] whose context ends says which ranks are
-// missing. Report must not close the Queue.
+// time it reports again. After is a minute if zero. If report is nil, or without this
+// option, gorun says it to its user. Report must not close the Queue.
 func WithStall(after time.Duration, report func(text string)) QueueOption {
 	if after <= 0 {
 		after = negotiate.DefaultStallAfter
@@ -106,6 +106,9 @@ func NewQueue(ctx context.Context, c *Comm, opts ...QueueOption) (*Queue, error)
 	set := queueSettings{fusion: negotiate.DefaultFusion, cache: negotiate.DefaultCache, stall: negotiate.DefaultStallAfter}
 	for _, opt := range opts {
 		opt(&set)
+	}
+	if set.report == nil && c.door != nil {
+		set.once, set.report = true, func(text string) { _ = c.door.Note(c.life, text) }
 	}
 	q := &Queue{
 		set: set, rank: c.Rank(), size: c.Size(), timeline: timeline.New(), box: negotiate.NewOutbox(c.Rank(), c.Size()),

@@ -52,7 +52,9 @@ func (q *Queue) stalls(now time.Time) []string {
 	defer q.mu.Unlock()
 	var lines []string
 	for _, s := range q.rules.Stalled(now) {
-		lines = append(lines, s.Line(now))
+		if !q.set.once || q.rank == 0 {
+			lines = append(lines, s.Line(now))
+		}
 	}
 	if q.doing.stalled(now, q.set.stall) {
 		q.doing.told = now

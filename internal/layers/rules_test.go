@@ -37,6 +37,7 @@ func layers() []layer {
 		{folder: "internal/kv", may: []string{"internal/rankenv"}, why: "the store serves whoever asks and knows nobody who does"},
 		{folder: "internal/pmi", why: "it serves PMI-1 over any store and any socket"},
 		{folder: "ring", may: []string{"internal/rankenv", "ring/internal/..."}, why: "programs link ring, and must not get the launcher with it"},
+		{folder: "ring/capi", may: []string{"ring"}, why: "C sees what Go programs see"},
 		{folder: "ring/internal", may: []string{"internal/rankenv"}, why: "ring is built on it, not the other way round"},
 		{folder: "internal/topology", why: leaf},
 		{folder: "internal/contain", why: leaf},
@@ -78,7 +79,7 @@ func outsiders() []outside {
 		{path: "github.com/spf13", folders: []string{"cmd", "internal/dialect"}, why: "libraries do not parse command lines"},
 		{path: "golang.org/x/crypto/ssh", folders: []string{"ssh", "internal/lab"}, alias: "xssh",
 			why: "only the ssh package speaks SSH, and the alias keeps the two packages apart for readers"},
-		{path: "C", folders: []string{"gpu/nvml"}, why: cgo},
+		{path: "C", folders: []string{"gpu/nvml", "ring/capi"}, why: cgo},
 		{path: "github.com/NVIDIA/go-nvml", folders: []string{"gpu/nvml"}, why: cgo},
 	}
 }

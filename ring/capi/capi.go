@@ -1,0 +1,202 @@
+// Command capi is package ring for C: built with -buildmode=c-shared it is libring.so, and ring.h is its header.
+//
+// A call comes in through a function of ring.c, which refuses it in a forked child, where Go code could hang, and
+// goes on here to an exported function whose name begins with goRing. That one turns handles and structs into what package
+// ring takes (convert.go), makes the call, and turns the error into a number and a text. No panic leaves it.
+package main
+
+// #include <stdlib.h>
+// #include "told.h"
+import "C"
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime/cgo"
+	"runtime/debug"
+	"time"
+	"unsafe"
+
+	"github.com/gorun/gorun/ring"
+)
+
+func main() {} // never called; buildmode c-shared wants it
+
+// object is what a handle of C stands for: a communicator or a queue. Handles are those of runtime/cgo.
+type object struct {
+	failures
+	comm     *ring.Comm
+	queue    *ring.Queue // nil for a communicator
+	requests requests
+	trace    *os.File // of a queue's timeline
+}
+
+// lookup finds the object of a handle.
+func lookup(handle C.uint64_t) (o *object, err error) {
+	defer func() {
+		if recover() != nil { // what cgo.Handle does with one that it has not given out
+			err = invalid("there is no communicator or queue %d", uint64(handle))
+		}
+	}()
+	return cgo.Handle(handle).Value().(*object), nil
+}
+
+func lookupComm(handle C.ring_comm) (*object, error) {
+	o, err := lookup(handle)
+	if err == nil && o.queue != nil {
+		err = invalid("%d is a queue, not a communicator", uint64(handle))
+	}
+	return o, err
+}
+
+func lookupQueue(handle C.ring_queue) (*object, error) {
+	o, err := lookup(handle)
+	if err == nil && o.queue == nil {
+		err = invalid("%d is a communicator, not a queue", uint64(handle))
+	}
+	return o, err
+}
+
+// keep gives an object its handle.
+func keep(o *object) C.uint64_t {
+	h := C.uint64_t(cgo.NewHandle(o))
+	o.requests.owner = uint64(h)
+	return h
+}
+
+// bounded is a context that ends after ms milliseconds, if that is more than 0.
+func bounded(ms C.int64_t) (context.Context, context.CancelFunc) {
+	if ms <= 0 {
+		return context.Background(), func() {}
+	}
+	return context.WithTimeout(context.Background(), time.Duration(ms)*time.Millisecond)
+}
+
+// getenv looks in the environment as it is now: the runtime has copied that of the time when the library was loaded.
+func getenv(name string) (string, bool) {
+	key := C.CString(name)
+	defer C.free(unsafe.Pointer(key))
+	value := C.getenv(key)
+	return C.GoString(value), value != nil
+}
+
+//export goRingVersion
+func goRingVersion(text *C.char, size C.size_t) {
+	version := "(devel)"
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		version = info.Main.Version
+	}
+	putText(text, size, version)
+}
+
+//export goRingInit
+func goRingInit(comm *C.ring_comm, options *C.ring_init_options, told *C.ring_told) (code C.int) {
+	defer guard(&code, told)
+	var o C.ring_init_options
+	if options != nil {
+		if o = *options; o.size < C.sizeof_ring_init_options {
+			return tell(told, nil, invalid("options without their size: set it to sizeof(ring_init_options), which is %d", C.sizeof_ring_init_options))
+		}
+	}
+	ctx, cancel := bounded(o.timeout_ms)
+	defer cancel()
+	opts := []ring.Option{ring.WithEnviron(getenv)}
+	if o.stall_ms != 0 {
+		opts = append(opts, ring.WithStallReport(time.Duration(o.stall_ms)*time.Millisecond, nil))
+	}
+	c, err := ring.Init(ctx, opts...)
+	if err != nil {
+		return tell(told, nil, err)
+	}
+	*comm = keep(&object{comm: c})
+	return C.RING_OK
+}
+
+//export goRingClose
+func goRingClose(comm C.ring_comm, told *C.ring_told) (code C.int) {
+	defer guard(&code, told)
+	o, err := lookupComm(comm)
+	if err != nil {
+		return tell(told, nil, err)
+	}
+	cgo.Handle(comm).Delete()
+	return tell(told, nil, o.comm.Close())
+}
+
+//export goRingSplit
+func goRingSplit(comm C.ring_comm, color, key C.int32_t, part *C.ring_comm, told *C.ring_told) (code C.int) {
+	defer guard(&code, told)
+	o, err := lookupComm(comm)
+	if err != nil {
+		return tell(told, nil, err)
+	}
+	c, err := ring.Split(context.Background(), o.comm, int(color), int(key))
+	if err != nil {
+		return tell(told, o, err)
+	}
+	*part = 0
+	if c != nil {
+		*part = keep(&object{comm: c})
+	}
+	return C.RING_OK
+}
+
+//export goRingInfo
+func goRingInfo(comm C.ring_comm, info *C.ring_info, told *C.ring_told) (code C.int) {
+	defer guard(&code, told)
+	o, err := lookupComm(comm)
+	if err == nil && info.size < C.sizeof_ring_info {
+		err = invalid("a ring_info of %d bytes, want %d", info.size, C.sizeof_ring_info)
+	}
+	if err != nil {
+		return tell(told, nil, err)
+	}
+	c := o.comm
+	info.rank, info.ranks = C.int32_t(c.Rank()), C.int32_t(c.Size())
+	info.local_rank, info.local_ranks = C.int32_t(c.LocalRank()), C.int32_t(c.LocalSize())
+	info.cross_rank, info.cross_ranks = C.int32_t(c.CrossRank()), C.int32_t(c.CrossSize())
+	putText(&info.host[0], C.size_t(len(info.host)), c.Host())
+	return C.RING_OK
+}
+
+//export goRingRun
+func goRingRun(comm C.ring_comm, call *C.ring_call, timeout C.int64_t, told *C.ring_told) (code C.int) {
+	defer guard(&code, told)
+	o, err := lookupComm(comm)
+	if err != nil {
+		return tell(told, nil, err)
+	}
+	w, err := collective(call, o.comm.Size())
+	if err != nil {
+		return tell(told, o, err)
+	}
+	ctx, cancel := bounded(timeout)
+	defer cancel()
+	return tell(told, o, o.comm.Do(ctx, w))
+}
+
+//export goRingStart
+func goRingStart(comm C.ring_comm, call *C.ring_call, id *C.ring_request, told *C.ring_told) (code C.int) {
+	defer guard(&code, told)
+	o, err := lookupComm(comm)
+	if err != nil {
+		return tell(told, nil, err)
+	}
+	w, err := collective(call, o.comm.Size())
+	if err != nil {
+		return tell(told, o, err)
+	}
+	if err := o.requests.room(1); err != nil {
+		return tell(told, o, err)
+	}
+	h, err := o.comm.Start(w)
+	if err != nil {
+		return tell(told, o, err)
+	}
+	*id = o.requests.add(request{handle: h})
+	return C.RING_OK
+}
+
+// invalid is the error of wrong arguments.
+func invalid(format string, args ...any) error { return fmt.Errorf("ring: "+format, args...) }

@@ -1,0 +1,90 @@
+package main
+
+// #include "told.h"
+import "C"
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"unsafe"
+
+	"github.com/gorun/gorun/ring"
+)
+
+// errInternal marks what should not happen.
+var errInternal = errors.New("ring: internal error")
+
+// failures keeps the text of an object's last error.
+type failures struct {
+	mu   sync.Mutex
+	text string
+}
+
+func (f *failures) note(text string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.text = text
+}
+
+func (f *failures) last() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.text
+}
+
+// codeOf is the number of an error.
+func codeOf(err error) C.int {
+	var peer *ring.PeerError
+	switch {
+	case err == nil:
+		return C.RING_OK
+	case errors.As(err, &peer):
+		return C.RING_PEER
+	case errors.As(err, new(*ring.MismatchError)), errors.As(err, new(*ring.TensorMismatchError)):
+		return C.RING_MISMATCH
+	case errors.As(err, new(*ring.DuplicateError)):
+		return C.RING_DUPLICATE
+	case errors.Is(err, ring.ErrClosed):
+		return C.RING_CLOSED
+	case errors.Is(err, context.DeadlineExceeded):
+		return C.RING_TIMEOUT
+	case errors.Is(err, errInternal):
+		return C.RING_INTERNAL
+	}
+	return C.RING_INVALID
+}
+
+// tell leaves the text of err, if there is one, for the calling thread and with the object it is of, if there is one.
+func tell(told *C.ring_told, o *object, err error) C.int {
+	if err == nil {
+		return C.RING_OK
+	}
+	told.rank = -1
+	if peer := new(ring.PeerError); errors.As(err, &peer) {
+		told.rank = C.int32_t(peer.Rank)
+	}
+	putText(&told.text[0], C.size_t(len(told.text)), err.Error())
+	if o != nil {
+		o.note(err.Error())
+	}
+	return codeOf(err)
+}
+
+// guard makes an error of a panic, which must not reach the caller's language.
+func guard(code *C.int, told *C.ring_told) {
+	if p := recover(); p != nil {
+		*code = tell(told, nil, fmt.Errorf("%w: %v\n%s", errInternal, p, debug.Stack()))
+	}
+}
+
+// putText copies text, or what of it fits, and ends it with 0.
+func putText(to *C.char, size C.size_t, text string) {
+	if to == nil || size == 0 {
+		return
+	}
+	room := unsafe.Slice((*byte)(unsafe.Pointer(to)), int(size))
+	room[copy(room[:len(room)-1], text)] = 0
+}

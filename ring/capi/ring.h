@@ -1,0 +1,219 @@
+/*
+ * ring.h: gorun's collectives for C, and for every language that can call C.
+ *
+ * A process that gorun started joins the other ranks of its job with ring_init; one that was not is a world of one.
+ * Then ranks either make the same calls in the same order (ring_run, ring_start), or submit them by name in any order
+ * to a queue (ring_submit). Link with -lring.
+ *
+ *     ring_comm comm;
+ *     if (ring_init(&comm, NULL) != RING_OK) { fprintf(stderr, "%s\n", ring_last_error()); exit(1); }
+ *     float x[2] = {1, 2};
+ *     if (ring_allreduce(comm, x, x, 2, RING_FLOAT32, RING_SUM) != RING_OK) ...
+ *     ring_close(comm);
+ *
+ * Every function returns RING_OK or another ring_error, whose text is ring_last_error. All may be called from several
+ * threads at once. What a call means in full, what breaks a communicator and what does not, is said in gorun's docs/ring.md.
+ *
+ * Memory that is handed over belongs to the call until it is over: until ring_run returns, until ring_wait says that a
+ * request is over. Names, calls and counts are copied at once.
+ *
+ * In a child of fork(2) every function fails with RING_FORKED: threads do not survive a fork. Start workers that
+ * need the ring as programs of their own (spawn). A child that does not use it is free to go on.
+ *
+ * The library installs no handler for SIGINT, SIGTERM or SIGCHLD, and hands faults outside of it to the handlers that
+ * were there before.
+ */
+#ifndef RING_H
+#define RING_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The number of this interface. It changes when a program that was built for it would not work any more; structs grow
+ * at their end without that, which is what their member size is for: set it to the struct's sizeof. */
+#define RING_ABI 1
+uint32_t ring_abi(void);
+
+/* The version of gorun that the library is of, such as "v1.2.0". */
+const char *ring_version(void);
+
+typedef enum ring_error {
+	RING_OK = 0,
+	RING_INVALID = 1,     /* wrong arguments: nothing was sent, and all goes on */
+	RING_MISMATCH = 2,    /* the ranks' calls differ; of a queue only this name fails */
+	RING_PEER = 3,        /* a rank or host has failed: nothing works any more. See ring_failed_rank */
+	RING_CLOSED = 4,      /* this rank has closed the communicator or queue */
+	RING_TIMEOUT = 5,     /* ring_wait: the request goes on. ring_run, ring_init: nothing works any more */
+	RING_DUPLICATE = 6,   /* the name is in use by a request that is not over */
+	RING_FORKED = 7,      /* this process is a child of the one that loaded the library */
+	RING_INTERNAL = 8     /* a fault of the library: please report its text */
+} ring_error;
+
+/* The name of an error, such as "RING_PEER". */
+const char *ring_error_name(int code);
+
+/* The text of the last error that a function returned to this thread. It is valid until the next one is. */
+const char *ring_last_error(void);
+
+/* The text of the last error of a communicator, a queue, or a request that failed and was not released. It is cut to
+ * size bytes, the last of them 0. */
+int ring_error_text(uint64_t handle, char *text, size_t size);
+
+/* Element types. Up to 63 the numbers are those of ncclDataType_t. */
+typedef enum ring_dtype {
+	RING_INT8 = 0,
+	RING_UINT8 = 1,
+	RING_INT32 = 2,
+	RING_INT64 = 4,
+	RING_UINT64 = 5,
+	RING_FLOAT16 = 6,
+	RING_FLOAT32 = 7,
+	RING_FLOAT64 = 8,
+	RING_BFLOAT16 = 9,
+	RING_BOOL = 64, /* a byte, 0 or 1 */
+	RING_INT16 = 65
+} ring_dtype;
+
+/* Reductions. Up to 63 the numbers are those of ncclRedOp_t. Sums of integers wrap around, their averages are cut
+ * towards zero. Of RING_BOOL sum and max mean or, prod and min mean and. */
+typedef enum ring_op {
+	RING_SUM = 0,
+	RING_PROD = 1,
+	RING_MAX = 2,
+	RING_MIN = 3,
+	RING_AVG = 4,
+	RING_BAND = 64,
+	RING_BOR = 65,
+	RING_BXOR = 66
+} ring_op;
+
+typedef enum ring_kind {
+	RING_BARRIER = 1,
+	RING_BROADCAST = 2,      /* dst: n. root */
+	RING_ALLGATHER = 3,      /* dst: n of each rank, src: n. counts for unlike parts */
+	RING_ALLREDUCE = 4,      /* dst, src: n. op */
+	RING_REDUCE = 5,         /* dst: n at the root, src: n. op, root */
+	RING_REDUCE_SCATTER = 6, /* dst: n, src: n of each rank. op; counts for unlike parts */
+	RING_GATHER = 7,         /* dst: n of each rank at the root, src: n. root; counts */
+	RING_SCATTER = 8,        /* dst: n, src: n of each rank at the root. root; counts */
+	RING_ALLTOALL = 9,       /* dst, src: n of each rank. counts and sends for unlike parts */
+	RING_MESSAGE = 10        /* dst: from rank from, src: for rank to; -1 for none */
+} ring_kind;
+
+/* A call. What a kind does not use is 0. Lengths are in elements. */
+typedef struct ring_call {
+	size_t size; /* sizeof(ring_call) */
+	int32_t kind;
+	int32_t dtype;
+	int32_t op;
+	int32_t root;
+	int32_t to, from;
+	void *dst;
+	uint64_t dst_count;
+	const void *src; /* may be dst, or where dst or src has parts this rank's own part */
+	uint64_t src_count;
+	const int64_t *counts; /* NULL, or as many as there are ranks: the length of each rank's part, or what it sends here */
+	const int64_t *sends;  /* of an alltoall, with counts: what goes to each rank */
+} ring_call;
+
+typedef uint64_t ring_comm;
+typedef uint64_t ring_queue;
+typedef uint64_t ring_request;
+
+typedef struct ring_init_options {
+	size_t size;
+	int64_t timeout_ms; /* for all ranks to come; 0 or less: as long as gorun waits */
+	int64_t stall_ms;   /* a call that waits so long for ranks is told to gorun's user; 0: 30 s, less: never */
+} ring_init_options;
+
+/* Joins the job. options may be NULL. */
+int ring_init(ring_comm *comm, const ring_init_options *options);
+
+/* Leaves the job, or a part that ring_split made. Requests that are not over fail. Close after the last call. */
+int ring_close(ring_comm comm);
+
+/* Makes communicators of some of the ranks: of those that give the same color, in the order of key, then rank. All
+ * ranks of comm call it. A rank with a negative color gets 0. */
+int ring_split(ring_comm comm, int32_t color, int32_t key, ring_comm *part);
+
+typedef struct ring_info {
+	size_t size;
+	int32_t rank, ranks;
+	int32_t local_rank, local_ranks; /* on this host */
+	int32_t cross_rank, cross_ranks; /* hosts that have this local rank */
+	char host[256];                  /* as the user wrote it */
+} ring_info;
+int ring_comm_info(ring_comm comm, ring_info *info);
+
+/* Makes a call and returns when this rank's part is over. A timeout (0 or less: none) breaks the communicator. */
+int ring_run(ring_comm comm, const ring_call *call, int64_t timeout_ms);
+
+/* ring_run for the most common kinds. count is the length of src, and of dst where it is as long; for a
+ * reduce-scatter it is the length of dst, for an allgather of src, for an alltoall that of one rank's part. */
+int ring_allreduce(ring_comm comm, void *dst, const void *src, uint64_t count, int32_t dtype, int32_t op);
+int ring_reduce(ring_comm comm, void *dst, const void *src, uint64_t count, int32_t dtype, int32_t op, int32_t root);
+int ring_reduce_scatter(ring_comm comm, void *dst, const void *src, uint64_t count, int32_t dtype, int32_t op);
+int ring_allgather(ring_comm comm, void *dst, const void *src, uint64_t count, int32_t dtype);
+int ring_alltoall(ring_comm comm, void *dst, const void *src, uint64_t count, int32_t dtype);
+int ring_broadcast(ring_comm comm, void *buf, uint64_t count, int32_t dtype, int32_t root);
+int ring_barrier(ring_comm comm);
+int ring_send(ring_comm comm, const void *src, uint64_t count, int32_t dtype, int32_t to);
+int ring_recv(ring_comm comm, void *dst, uint64_t count, int32_t dtype, int32_t from);
+
+/* Begins a call and returns at once. Calls are made in the order in which they are started. */
+int ring_start(ring_comm comm, const ring_call *call, ring_request *request);
+
+/* Says whether a request is over: done is then not 0. It does not wait, and the request is still to be waited for. */
+int ring_poll(ring_request request, int *done);
+
+/* Waits until a request is over, at most for timeout_ms (less than 0: for good). RING_TIMEOUT says that it is not. A
+ * request that is over well is gone with that, unless it is one of ring_submit_v; all others are to be released. */
+int ring_wait(ring_request request, int64_t timeout_ms);
+
+/* Frees a request that is over, with its result and its error's text. */
+int ring_release(ring_request request);
+
+typedef struct ring_queue_options {
+	size_t size;
+	int64_t fusion_bytes; /* allreduced as one at most; less than 0: 64 MiB, 0: none */
+	int64_t cache_names;  /* that travel as numbers; less than 0: 1024 */
+	int64_t stall_ms;     /* a name for which ranks wait so long is told to gorun's user; 0 or less: 60 s */
+} ring_queue_options;
+
+/* Makes a queue. All ranks of comm call it, with equal fusion_bytes and cache_names. options may be NULL. Close it before
+ * comm, when all of its requests are over on all ranks. */
+int ring_queue_open(ring_comm comm, const ring_queue_options *options, ring_queue *queue);
+int ring_queue_close(ring_queue queue);
+
+/* Submits a call by name (0-terminated UTF-8) and returns at once. It runs when all ranks have submitted one of that
+ * name. Kinds are allreduce, broadcast, reduce-scatter, barrier, and allgather and alltoall of equal parts. */
+int ring_submit(ring_queue queue, const char *name, const ring_call *call, ring_request *request);
+
+/* Submits count calls as one, so that those that can run as one do. After an error none was submitted. */
+int ring_submit_group(ring_queue queue, size_t count, const char *const *names, const ring_call *calls, ring_request *requests);
+
+/* Submits an allgather of src, or an alltoall of src in parts of sends, whose parts' lengths the other ranks do not know.
+ * dst and counts are 0: the result is ring_result's. */
+int ring_submit_v(ring_queue queue, const char *name, const ring_call *call, ring_request *request);
+
+/* The result of a request of ring_submit_v that is over: count elements at data, counts[i] of them from rank i, for as
+ * many ranks as there are. It is valid until the request is released. */
+int ring_result(ring_request request, void **data, uint64_t *count, const int64_t **counts);
+
+
+/* Begins, and ends, to write what happens to each name on this rank to a file, as Chrome trace events. */
+int ring_timeline_start(ring_queue queue, const char *path, int mark_cycles);
+int ring_timeline_stop(ring_queue queue);
+
+/* The rank whose failure the last RING_PEER of this thread tells of, by its number in the whole job; -1 when it was none. */
+int32_t ring_failed_rank(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,12 @@
+/* What the last failed call of a thread has to say; ring.c keeps one for each. */
+#ifndef RING_TOLD_H
+#define RING_TOLD_H
+
+#include "ring.h"
+
+typedef struct ring_told {
+	int32_t rank; /* that failed first, or -1 */
+	char text[2048];
+} ring_told;
+
+#endif

@@ -1,0 +1,339 @@
+"""libring.so by ctypes. ring.h says what each function does; here they become methods and exceptions.
+
+The library is loaded when a :class:`Library` is made, not before: it starts threads, which do not survive a fork.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from ctypes import POINTER, byref, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
+from pathlib import Path
+from typing import List, Optional, Sequence, Tuple
+
+from . import errors
+
+ABI = 1
+
+INT8, UINT8, INT32, INT64, UINT64, FLOAT16, FLOAT32, FLOAT64, BFLOAT16 = 0, 1, 2, 4, 5, 6, 7, 8, 9
+BOOL, INT16 = 64, 65
+
+SUM, PROD, MAX, MIN, AVG = 0, 1, 2, 3, 4
+BAND, BOR, BXOR = 64, 65, 66
+
+BARRIER, BROADCAST, ALLGATHER, ALLREDUCE, REDUCE = 1, 2, 3, 4, 5
+REDUCE_SCATTER, GATHER, SCATTER, ALLTOALL, MESSAGE = 6, 7, 8, 9, 10
+
+OK, INVALID, MISMATCH, PEER, CLOSED, TIMEOUT, DUPLICATE, FORKED, INTERNAL = range(9)
+
+# How long a wait may keep Python's signal handlers waiting: Ctrl-C among them.
+PATIENCE_MS = 100
+
+
+class Call(ctypes.Structure):
+    """ring_call."""
+
+    _fields_ = [
+        ("size", c_size_t),
+        ("kind", c_int32),
+        ("dtype", c_int32),
+        ("op", c_int32),
+        ("root", c_int32),
+        ("to", c_int32),
+        ("from_", c_int32),
+        ("dst", c_void_p),
+        ("dst_count", c_uint64),
+        ("src", c_void_p),
+        ("src_count", c_uint64),
+        ("counts", POINTER(c_int64)),
+        ("sends", POINTER(c_int64)),
+    ]
+
+
+class InitOptions(ctypes.Structure):
+    """ring_init_options."""
+
+    _fields_ = [("size", c_size_t), ("timeout_ms", c_int64), ("stall_ms", c_int64)]
+
+
+class QueueOptions(ctypes.Structure):
+    """ring_queue_options."""
+
+    _fields_ = [("size", c_size_t), ("fusion_bytes", c_int64), ("cache_names", c_int64), ("stall_ms", c_int64)]
+
+
+class Info(ctypes.Structure):
+    """ring_info."""
+
+    _fields_ = [
+        ("size", c_size_t),
+        ("rank", c_int32),
+        ("ranks", c_int32),
+        ("local_rank", c_int32),
+        ("local_ranks", c_int32),
+        ("cross_rank", c_int32),
+        ("cross_ranks", c_int32),
+        ("host", ctypes.c_char * 256),
+    ]
+
+
+# The functions of ring.h, as (result, arguments). A test compares them with the header.
+FUNCTIONS = {
+    "ring_abi": (c_uint32, []),
+    "ring_version": (c_char_p, []),
+    "ring_error_name": (c_char_p, [c_int]),
+    "ring_last_error": (c_char_p, []),
+    "ring_failed_rank": (c_int32, []),
+    "ring_error_text": (c_int, [c_uint64, c_char_p, c_size_t]),
+    "ring_init": (c_int, [POINTER(c_uint64), POINTER(InitOptions)]),
+    "ring_close": (c_int, [c_uint64]),
+    "ring_split": (c_int, [c_uint64, c_int32, c_int32, POINTER(c_uint64)]),
+    "ring_comm_info": (c_int, [c_uint64, POINTER(Info)]),
+    "ring_run": (c_int, [c_uint64, POINTER(Call), c_int64]),
+    "ring_allreduce": (c_int, [c_uint64, c_void_p, c_void_p, c_uint64, c_int32, c_int32]),
+    "ring_reduce": (c_int, [c_uint64, c_void_p, c_void_p, c_uint64, c_int32, c_int32, c_int32]),
+    "ring_reduce_scatter": (c_int, [c_uint64, c_void_p, c_void_p, c_uint64, c_int32, c_int32]),
+    "ring_allgather": (c_int, [c_uint64, c_void_p, c_void_p, c_uint64, c_int32]),
+    "ring_alltoall": (c_int, [c_uint64, c_void_p, c_void_p, c_uint64, c_int32]),
+    "ring_broadcast": (c_int, [c_uint64, c_void_p, c_uint64, c_int32, c_int32]),
+    "ring_barrier": (c_int, [c_uint64]),
+    "ring_send": (c_int, [c_uint64, c_void_p, c_uint64, c_int32, c_int32]),
+    "ring_recv": (c_int, [c_uint64, c_void_p, c_uint64, c_int32, c_int32]),
+    "ring_start": (c_int, [c_uint64, POINTER(Call), POINTER(c_uint64)]),
+    "ring_poll": (c_int, [c_uint64, POINTER(c_int)]),
+    "ring_wait": (c_int, [c_uint64, c_int64]),
+    "ring_release": (c_int, [c_uint64]),
+    "ring_queue_open": (c_int, [c_uint64, POINTER(QueueOptions), POINTER(c_uint64)]),
+    "ring_queue_close": (c_int, [c_uint64]),
+    "ring_submit": (c_int, [c_uint64, c_char_p, POINTER(Call), POINTER(c_uint64)]),
+    "ring_submit_group": (c_int, [c_uint64, c_size_t, POINTER(c_char_p), POINTER(Call), POINTER(c_uint64)]),
+    "ring_submit_v": (c_int, [c_uint64, c_char_p, POINTER(Call), POINTER(c_uint64)]),
+    "ring_result": (c_int, [c_uint64, POINTER(c_void_p), POINTER(c_uint64), POINTER(POINTER(c_int64))]),
+    "ring_timeline_start": (c_int, [c_uint64, c_char_p, c_int]),
+    "ring_timeline_stop": (c_int, [c_uint64]),
+}
+
+
+def find_library() -> str:
+    """The path of libring.so: what GORUN_RING names, that of the wheel, or that of a checkout."""
+    here = Path(__file__).resolve()
+    places = [here.parent / "_native" / "libring.so"]
+    if len(here.parents) > 3:
+        places.append(here.parents[3] / "lib" / "libring.so")
+    named = os.environ.get("GORUN_RING")
+    if named:
+        places = [Path(named)]
+    for place in places:
+        if place.exists():
+            return str(place)
+    raise errors.GorunError(
+        "gorun: there is no libring.so at %s: install the wheel, or run make build in a checkout, or set GORUN_RING"
+        % " or ".join(map(str, places))
+    )
+
+
+class Library:
+    """libring.so, loaded."""
+
+    def __init__(self, path: Optional[str] = None) -> None:
+        self.path = path or find_library()
+        try:
+            self.c = ctypes.CDLL(self.path)
+        except OSError as e:
+            raise errors.GorunError("gorun: load %s: %s" % (self.path, e)) from None
+        for name, (result, arguments) in FUNCTIONS.items():
+            try:
+                function = getattr(self.c, name)
+            except AttributeError:
+                raise errors.GorunError("gorun: %s has no %s: it is of another version" % (self.path, name)) from None
+            function.restype, function.argtypes = result, arguments
+        abi = self.c.ring_abi()
+        if abi != ABI:
+            raise errors.GorunError("gorun: %s has ABI %d, and this package wants %d" % (self.path, abi, ABI))
+
+    def check(self, code: int) -> None:
+        """Raises the error of a code that is not OK."""
+        if code != OK:
+            raise self.error(code)
+
+    def error(self, code: int) -> errors.GorunError:
+        """The exception of the error that the library has just returned to this thread."""
+        text = self.c.ring_last_error().decode("utf-8", "replace")
+        if code == PEER:
+            return errors.PeerError(text, self.c.ring_failed_rank())
+        kinds = {
+            INVALID: errors.InvalidError,
+            MISMATCH: errors.MismatchError,
+            CLOSED: errors.ClosedError,
+            TIMEOUT: errors.TimeoutExpired,
+            DUPLICATE: errors.DuplicateError,
+            FORKED: errors.ForkedError,
+        }
+        return kinds.get(code, errors.InternalError)(text)
+
+    def init(self, timeout_ms: int = 0, stall_ms: int = 0) -> "Comm":
+        """Joins the job that this process was started for."""
+        handle = c_uint64()
+        options = InitOptions(ctypes.sizeof(InitOptions), timeout_ms, stall_ms)
+        self.check(self.c.ring_init(byref(handle), byref(options)))
+        return Comm(self, handle.value)
+
+
+class Request:
+    """A call that was started or submitted. What it works on (``keep``) stays alive until it is over."""
+
+    __slots__ = ("library", "id", "keep", "over", "has_result")
+
+    def __init__(self, library: Library, id: int, keep: object, has_result: bool = False) -> None:
+        self.library, self.id, self.keep, self.over, self.has_result = library, id, keep, False, has_result
+
+    def done(self) -> bool:
+        """Whether it is over. It does not wait."""
+        if self.over:
+            return True
+        done = c_int()
+        self.library.check(self.library.c.ring_poll(self.id, byref(done)))
+        return done.value != 0
+
+    def wait(self, timeout: Optional[float] = None) -> None:
+        """Waits until it is over, and raises its error. Ctrl-C ends the wait, not the call. timeout is in seconds."""
+        if self.over:
+            return
+        c, code, left = self.library.c, TIMEOUT, timeout
+        while code == TIMEOUT:
+            slice_ms = PATIENCE_MS if left is None else max(0, min(PATIENCE_MS, int(left * 1000)))
+            code = c.ring_wait(self.id, slice_ms)
+            if code == TIMEOUT and left is not None:
+                left -= PATIENCE_MS / 1000
+                if left <= 0:
+                    raise self.library.error(code)
+        self.over = True
+        if code != OK:
+            error = self.library.error(code)
+            c.ring_release(self.id)
+            self.keep = None
+            raise error
+        if not self.has_result:
+            self.keep = None
+
+    def result(self, ranks: int) -> Tuple[int, int, List[int]]:
+        """Address, elements and elements of each rank of what came. It is valid until :meth:`release`."""
+        data, count, counts = c_void_p(), c_uint64(), POINTER(c_int64)()
+        self.library.check(self.library.c.ring_result(self.id, byref(data), byref(count), byref(counts)))
+        return data.value or 0, count.value, counts[:ranks]
+
+    def release(self) -> None:
+        """Frees a result."""
+        if self.has_result:
+            self.has_result, self.keep = False, None
+            self.library.c.ring_release(self.id)
+
+
+def integers(values: Optional[Sequence[int]]) -> "Optional[ctypes.Array[c_int64]]":
+    """values as C takes them."""
+    return None if values is None else (c_int64 * len(values))(*values)
+
+
+def call(
+    kind: int,
+    dtype: int = 0,
+    op: int = 0,
+    root: int = 0,
+    dst: int = 0,
+    dst_count: int = 0,
+    src: int = 0,
+    src_count: int = 0,
+    counts: Optional[Sequence[int]] = None,
+    sends: Optional[Sequence[int]] = None,
+    to: int = -1,
+    from_: int = -1,
+) -> Call:
+    """A ring_call. dst and src are addresses; lengths are in elements."""
+    return Call(
+        ctypes.sizeof(Call), kind, dtype, op, root, to, from_, dst, dst_count, src, src_count, integers(counts), integers(sends)
+    )
+
+
+class Comm:
+    """A communicator. All ranks make the same calls on it in the same order."""
+
+    def __init__(self, library: Library, handle: int) -> None:
+        self.library, self.handle = library, handle
+        info = Info(size=ctypes.sizeof(Info))
+        library.check(library.c.ring_comm_info(handle, byref(info)))
+        self.rank, self.size = info.rank, info.ranks
+        self.local_rank, self.local_size = info.local_rank, info.local_ranks
+        self.cross_rank, self.cross_size = info.cross_rank, info.cross_ranks
+        self.host = info.host.decode("utf-8", "replace")
+
+    def run(self, work: Call, timeout: Optional[float] = None) -> None:
+        """Makes a call and waits for it, in this thread: Ctrl-C does not end it."""
+        self.library.check(self.library.c.ring_run(self.handle, byref(work), 0 if timeout is None else int(timeout * 1000)))
+
+    def start(self, work: Call, keep: object = None) -> Request:
+        """Begins a call. Calls are made in the order in which they are started."""
+        id = c_uint64()
+        self.library.check(self.library.c.ring_start(self.handle, byref(work), byref(id)))
+        return Request(self.library, id.value, keep)
+
+    def split(self, color: int, key: int = 0) -> "Optional[Comm]":
+        """The part of the ranks that give this color, in the order of key; None for a negative color."""
+        part = c_uint64()
+        self.library.check(self.library.c.ring_split(self.handle, color, key, byref(part)))
+        return Comm(self.library, part.value) if part.value else None
+
+    def queue(self, fusion_bytes: int = -1, cache_names: int = -1, stall_ms: int = 0) -> "Queue":
+        """A queue of this communicator. All ranks call it, with equal options."""
+        handle = c_uint64()
+        options = QueueOptions(ctypes.sizeof(QueueOptions), fusion_bytes, cache_names, stall_ms)
+        self.library.check(self.library.c.ring_queue_open(self.handle, byref(options), byref(handle)))
+        return Queue(self, handle.value)
+
+    def close(self) -> None:
+        """Leaves. Closing again does nothing."""
+        handle, self.handle = self.handle, 0
+        if handle:
+            self.library.check(self.library.c.ring_close(handle))
+
+
+class Queue:
+    """Takes calls by name, in any order: each runs when all ranks have submitted it."""
+
+    def __init__(self, comm: Comm, handle: int) -> None:
+        self.comm, self.library, self.handle = comm, comm.library, handle
+
+    def submit(self, name: str, work: Call, keep: object = None) -> Request:
+        """Submits a call."""
+        id = c_uint64()
+        self.library.check(self.library.c.ring_submit(self.handle, name.encode(), byref(work), byref(id)))
+        return Request(self.library, id.value, keep)
+
+    def submit_v(self, name: str, work: Call, keep: object = None) -> Request:
+        """Submits an allgather or alltoall whose result has a length that is found when it runs."""
+        id = c_uint64()
+        self.library.check(self.library.c.ring_submit_v(self.handle, name.encode(), byref(work), byref(id)))
+        return Request(self.library, id.value, keep, has_result=True)
+
+    def submit_group(self, names: Sequence[str], work: Sequence[Call], keep: Sequence[object] = ()) -> List[Request]:
+        """Submits calls as one."""
+        n = len(names)
+        ids = (c_uint64 * n)()
+        keys = (c_char_p * n)(*[name.encode() for name in names])
+        calls = (Call * n)(*work)
+        self.library.check(self.library.c.ring_submit_group(self.handle, n, keys, calls, ids))
+        keep = keep or [None] * n
+        return [Request(self.library, id, k) for id, k in zip(ids, keep)]
+
+    def start_timeline(self, path: str, mark_cycles: bool = False) -> None:
+        """Begins to write Chrome trace events to a file."""
+        self.library.check(self.library.c.ring_timeline_start(self.handle, os.fsencode(path), mark_cycles))
+
+    def stop_timeline(self) -> None:
+        """Ends the timeline, if there is one."""
+        self.library.check(self.library.c.ring_timeline_stop(self.handle))
+
+    def close(self) -> None:
+        """Ends the queue on all ranks. Closing again does nothing."""
+        handle, self.handle = self.handle, 0
+        if handle:
+            self.library.check(self.library.c.ring_queue_close(handle))

@@ -1,0 +1,47 @@
+"""What can go wrong. Every error of this package is a :class:`GorunError`."""
+
+from __future__ import annotations
+
+
+class GorunError(RuntimeError):
+    """An operation failed. The text says which one, on which rank, and what to do."""
+
+
+class InvalidError(GorunError, ValueError):
+    """Wrong arguments. Nothing was sent, and all goes on."""
+
+
+class MismatchError(GorunError):
+    """The ranks called different things, or the same with other shapes or types. Only this operation fails."""
+
+
+class PeerError(GorunError):
+    """A rank or a host has failed, and nothing works any more. ``rank`` is the one that failed first, or -1."""
+
+    def __init__(self, text: str, rank: int = -1) -> None:
+        super().__init__(text)
+        self.rank = rank
+
+
+class ClosedError(GorunError):
+    """This rank has shut down, or closed what it calls."""
+
+
+class TimeoutExpired(GorunError, TimeoutError):
+    """The time is over, and the operation goes on."""
+
+
+class DuplicateError(GorunError, ValueError):
+    """The name is in use by an operation that is not over."""
+
+
+class ForkedError(GorunError):
+    """This process is a fork of the one that called init. Start it with the method "spawn" or "forkserver"."""
+
+
+class InternalError(GorunError):
+    """A fault of the library."""
+
+
+class NotInitializedError(GorunError, ValueError):
+    """init() was not called, or shutdown() was."""
