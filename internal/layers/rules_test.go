@@ -38,6 +38,7 @@ func layers() []layer {
 		{folder: "internal/pmi", why: "it serves PMI-1 over any store and any socket"},
 		{folder: "ring", may: []string{"internal/rankenv", "ring/internal/..."}, why: "programs link ring, and must not get the launcher with it"},
 		{folder: "ring/capi", may: []string{"ring"}, why: "C sees what Go programs see"},
+		{folder: "ring/python", why: "it is Python, and its tests run it from outside"},
 		{folder: "ring/internal", may: []string{"internal/rankenv"}, why: "ring is built on it, not the other way round"},
 		{folder: "internal/topology", why: leaf},
 		{folder: "internal/contain", why: leaf},

@@ -1,0 +1,58 @@
+package python
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/gorun/gorun/internal/lab"
+)
+
+// The binding knows each function of ring.h, with as many arguments.
+func TestBindingIsTheHeaders(t *testing.T) {
+	header, err := os.ReadFile("../capi/ring.h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	binding, err := os.ReadFile("gorun/_ring.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	functions := regexp.MustCompile(`(?m)^\w[\w ]*[ *](ring_\w+)\(([^)]*)\);`).FindAllStringSubmatch(string(header), -1)
+	if len(functions) < 30 {
+		t.Fatalf("%d functions in ring.h", len(functions))
+	}
+	for _, f := range functions {
+		line := regexp.MustCompile(`"` + f[1] + `": \(\w+, \[(.*)\]\),`).FindSubmatch(binding)
+		if line == nil {
+			t.Errorf("the binding lacks %s", f[1])
+			continue
+		}
+		want := strings.Count(f[2], ",") + 1
+		if f[2] == "void" {
+			want = 0
+		}
+		got := strings.Count(string(line[1]), ",") + 1
+		if len(line[1]) == 0 {
+			got = 0
+		}
+		if got != want {
+			t.Errorf("%s has %d arguments in ring.h, %d in the binding", f[1], want, got)
+		}
+	}
+}
+
+// Ranks on two hosts sum, gather and split.
+func TestBinding(t *testing.T) {
+	needs(t, "numpy")
+	c := lab.MustNamespaces(t, lab.Specs(2)...)
+	out := succeed(t, c, "-np", "4", "-H", "f1:2,f2:2", "--prefix", "none", interpreter, script(t, "binding.py"))
+	if n := strings.Count(strings.Join(out, "\n"), "all right"); n != 4 {
+		t.Errorf("%d of 4 ranks were right:\n%s", n, strings.Join(out, "\n"))
+	}
+	if n := strings.Count(fmt.Sprint(succeed(t, nil, "-np", "1", interpreter, script(t, "binding.py"))), "all right"); n != 1 {
+		t.Error("alone it is not right")
+	}
+}

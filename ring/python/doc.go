@@ -1,0 +1,2 @@
+// Package python holds the Python package gorun, and tests that run it as ranks of real jobs.
+package python

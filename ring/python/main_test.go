@@ -1,0 +1,118 @@
+package python
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/lab"
+)
+
+// interpreter is the Python that has Debian's PyTorch and NumPy.
+const interpreter = "/usr/bin/python3"
+
+// TestMain builds gorun and libring.so, and leads the tests and their ranks there by environment variables.
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "gorun-python-")
+	if err == nil {
+		err = build(dir)
+	}
+	code := 1
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "build gorun for the tests:", err)
+	} else {
+		code = m.Run()
+	}
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+func build(dir string) error {
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return err
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	for _, b := range []struct{ cgo, output string }{{"0", "gorun"}, {"1", "libring.so"}} {
+		cmd := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(dir, b.output), "../../cmd/gorun")
+		if b.cgo == "1" {
+			script := "-Wl,--version-script=" + filepath.Join(here, "../capi/exports.map")
+			cmd = exec.Command("go", "build", "-buildmode=c-shared", "-trimpath", "-tags", "netgo,osusergo", "-ldflags", "-extldflags "+script,
+				"-o", filepath.Join(dir, b.output), "../capi")
+		}
+		cmd.Env = append(os.Environ(), "CGO_ENABLED="+b.cgo)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+	}
+	for name, value := range map[string]string{"GORUN_TEST_BIN": dir, "GORUN_RING": filepath.Join(dir, "libring.so"), "PYTHONPATH": here,
+		"PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"} {
+		if err := os.Setenv(name, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// needs skips a test where the interpreter lacks a module.
+func needs(t testing.TB, modules ...string) {
+	t.Helper()
+	for _, m := range modules {
+		if err := exec.Command(interpreter, "-c", "import "+m).Run(); err != nil {
+			lab.Skip(t, "needs python3-"+m)
+		}
+	}
+}
+
+// job runs gorun with args on the hosts of c, or on this machine if c is nil, and returns its output and exit code.
+func job(t testing.TB, c *lab.Cluster, args ...string) (out string, code int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	var words []string
+	if c != nil {
+		words = append(words, "-F", c.ConfigFile)
+		for _, name := range []string{"GORUN_RING", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "OMP_NUM_THREADS"} {
+			words = append(words, "-x", name)
+		}
+	}
+	argv := append([]string{filepath.Join(os.Getenv("GORUN_TEST_BIN"), "gorun")}, append(words, args...)...)
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	if c != nil {
+		cmd = c.Command(ctx, argv...)
+	}
+	var text bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &text, &text
+	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return text.String(), cmd.ProcessState.ExitCode()
+}
+
+// succeed is job for what must go well. It returns the lines that the ranks printed.
+func succeed(t testing.TB, c *lab.Cluster, args ...string) []string {
+	t.Helper()
+	out, code := job(t, c, args...)
+	if code != 0 {
+		t.Fatalf("gorun %s: exit code %d\n%s", strings.Join(args, " "), code, out)
+	}
+	return strings.Split(strings.TrimSpace(out), "\n")
+}
+
+// script is the path of one of the programs in tests/.
+func script(t testing.TB, name string) string {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join("tests", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
