@@ -124,6 +124,30 @@ func goRingClose(comm C.ring_comm, told *C.ring_told) (code C.int) {
 	return tell(told, nil, o.comm.Close())
 }
 
+//export goRingGroup
+func goRingGroup(comm C.ring_comm, name *C.char, ranks *C.int32_t, count C.size_t, timeout C.int64_t, part *C.ring_comm, told *C.ring_told) (code C.int) {
+	defer guard(&code, told)
+	o, err := lookupComm(comm)
+	if err == nil && (name == nil || ranks == nil || int64(count) > int64(o.comm.Size())) {
+		err = invalid("a group needs a name, and 1 to %d ranks", o.comm.Size())
+	}
+	if err != nil {
+		return tell(told, nil, err)
+	}
+	members := make([]int, count)
+	for i, rank := range unsafe.Slice(ranks, count) {
+		members[i] = int(rank)
+	}
+	ctx, cancel := bounded(timeout)
+	defer cancel()
+	c, err := ring.Group(ctx, o.comm, C.GoString(name), members)
+	if err != nil {
+		return tell(told, o, err)
+	}
+	*part = keep(&object{comm: c})
+	return C.RING_OK
+}
+
 //export goRingSplit
 func goRingSplit(comm C.ring_comm, color, key C.int32_t, part *C.ring_comm, told *C.ring_told) (code C.int) {
 	defer guard(&code, told)

@@ -84,6 +84,11 @@ int ring_close(ring_comm comm) { return CALL(goRingClose(comm, &mine()->told)); 
 
 int ring_split(ring_comm comm, int32_t color, int32_t key, ring_comm *part) { return CALL(goRingSplit(comm, color, key, part, &mine()->told)); }
 
+int ring_group(ring_comm comm, const char *name, const int32_t *ranks, size_t count, int64_t timeout_ms, ring_comm *part)
+{
+	return CALL(goRingGroup(comm, (char *)name, (int32_t *)ranks, count, timeout_ms, part, &mine()->told));
+}
+
 int ring_comm_info(ring_comm comm, ring_info *info) { return CALL(goRingInfo(comm, info, &mine()->told)); }
 
 int ring_run(ring_comm comm, const ring_call *call, int64_t timeout_ms) { return CALL(goRingRun(comm, (ring_call *)call, timeout_ms, &mine()->told)); }
