@@ -1,0 +1,47 @@
+"""The one Comm with which this process joined its job. A process joins once, whatever parts of this package it uses.
+
+Each user calls :func:`join`, makes a part of its own by ``comm.split(0)``, so that its calls have an order of their own,
+and calls :func:`leave` in the end. The last one leaves the job.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Optional
+
+from . import _ring, errors
+
+
+class _Job:
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.comm: Optional[_ring.Comm] = None
+        self.users = 0
+
+
+_job = _Job()
+
+
+def join(timeout_ms: int = 0, stall_ms: int = 0) -> _ring.Comm:
+    """The Comm of all ranks of the job. The first call joins the job, with these options; more calls only count."""
+    with _job.lock:
+        if _job.comm is None:
+            _job.comm = _ring.Library().init(timeout_ms, stall_ms)
+        _job.users += 1
+        return _job.comm
+
+
+def leave() -> None:
+    """Ends what one join began. The last one closes the Comm."""
+    with _job.lock:
+        if _job.users == 0:
+            raise errors.NotInitializedError("gorun: leave was called more often than join")
+        _job.users -= 1
+        if _job.users == 0:
+            comm, _job.comm = _job.comm, None
+            comm.close()
+
+
+def joined() -> Optional[_ring.Comm]:
+    """The Comm, if this process has joined."""
+    return _job.comm
