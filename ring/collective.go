@@ -46,6 +46,10 @@ type Collective struct {
 	Counts, Sends []int
 
 	To, From int // of a message
+
+	// Shape is what all ranks must say alike of a tensor in a [Queue], besides its length, such as "32x16": of an
+	// allgather or alltoall without the first dimension. It is compared and shown, not used.
+	Shape string
 }
 
 // check finds out whether the call makes sense here, and how it is described to the

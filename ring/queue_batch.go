@@ -3,6 +3,7 @@ package ring
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/gorun/gorun/ring/internal/negotiate"
@@ -74,7 +75,7 @@ func (q *Queue) runBatch(b negotiate.Batch, tensors []*tensor) (own, err error) 
 	if len(tensors) > 1 {
 		return nil, q.runFused(b, tensors)
 	}
-	if item.Shape == equalParts {
+	if strings.HasPrefix(item.Shape, equalParts) {
 		if own = unequal(item); own != nil {
 			return own, nil
 		}

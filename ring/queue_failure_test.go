@@ -69,6 +69,13 @@ func TestQueueMismatch(t *testing.T) {
 	reduce := func(typ ring.Type, op ring.Op) submission {
 		return submit(ring.Collective{Kind: ring.KindAllReduce, Type: typ, Op: op, Dst: buf(5), Src: buf(5)})
 	}
+	shaped := func(kind ring.Kind, shape string) submission {
+		w := ring.Collective{Kind: kind, Type: ring.Float32, Op: ring.Sum, Dst: buf(6), Src: buf(6), Shape: shape}
+		if kind == ring.KindAllGather {
+			w.Op, w.Src = 0, buf(2)
+		}
+		return submit(w)
+	}
 	tests := map[string]struct {
 		right, wrong         submission
 		rightText, wrongText string
@@ -80,6 +87,10 @@ func TestQueueMismatch(t *testing.T) {
 		"root":   {root(0), root(2), "broadcast of 5 f32 from rank 0", "broadcast of 5 f32 from rank 2"},
 		"parts":  {gather(4), gather(5), `allgather of 4 f32 in shape "equal parts"`, `allgather of 5 f32 in shape "equal parts"`},
 		"unlike": {gather(4), unlike, `allgather of 4 f32 in shape "equal parts"`, "allgather of 4 f32"},
+		"shape": {shaped(ring.KindAllReduce, "2x3"), shaped(ring.KindAllReduce, "3x2"), `allreduce sum of 6 f32 in shape "2x3"`,
+			`allreduce sum of 6 f32 in shape "3x2"`},
+		"parts' shape": {shaped(ring.KindAllGather, "2"), shaped(ring.KindAllGather, ""), `allgather of 2 f32 in shape "equal parts of 2"`,
+			`allgather of 2 f32 in shape "equal parts"`},
 		"counts": {scatter(1, 2, 3), scatter(3, 2, 1), "reducescatter sum of 6 f32 in shape", "reducescatter sum of 6 f32 in shape"},
 	}
 	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {

@@ -7,7 +7,7 @@ import (
 	"github.com/gorun/gorun/ring/internal/negotiate"
 )
 
-// equalParts marks an allgather or alltoall to which all ranks give the same count.
+// equalParts begins what is said of an allgather or alltoall to which all ranks give the same count.
 const equalParts = "equal parts"
 
 // Submit gives the queue a collective on the tensor name, and returns at once. It is an
@@ -111,22 +111,32 @@ func (q *Queue) request(name string, w *Collective) (negotiate.Request, error) {
 	if err != nil {
 		return negotiate.Request{}, fmt.Errorf("%w (tensor %.80q)", err, name)
 	}
-	r := negotiate.Request{Name: name, Kind: kind, Type: kernel.DType(call.Type), Op: negotiate.Op(call.Op), Root: int32(call.Root)}
+	r := negotiate.Request{Name: name, Kind: kind, Type: kernel.DType(call.Type), Op: negotiate.Op(call.Op), Root: int32(call.Root), Shape: w.Shape}
 	switch w.Kind {
 	case KindAllReduce, KindBroadcast:
 		r.Count = uint64(w.Dst.Len)
 	case KindReduceScatter:
 		r.Count = uint64(w.Src.Len)
 		if w.Counts != nil {
-			r.Shape = fmt.Sprintf("unlike parts (%#x)", call.Shape)
+			r.Shape = inParts(fmt.Sprintf("unlike parts (%#x)", call.Shape), w.Shape)
 		}
 	case KindAllGather, KindAllToAll:
 		if w.Counts != nil || w.Sends != nil {
 			return negotiate.Request{}, fmt.Errorf("ring: %v: parts of unlike lengths are for SubmitV (tensor %.80q)", w.Kind, name)
 		}
-		r.Count, r.Shape = uint64(w.Src.Len), equalParts
+		r.Count, r.Shape = uint64(w.Src.Len), inParts(equalParts, w.Shape)
+	case KindBarrier:
+		r.Shape = ""
 	}
 	return r, nil
+}
+
+// inParts is what the other ranks are told about a shape and the parts it is in.
+func inParts(parts, shape string) string {
+	if shape == "" {
+		return parts
+	}
+	return parts + " of " + shape
 }
 
 // requestV is what the other ranks are told about w in SubmitV.
@@ -155,7 +165,7 @@ func (q *Queue) requestV(name string, w *Collective, room func([]int) Buffer) (n
 			return bad("src has %d elements, but sends add up to %d", w.Src.Len, sum(w.Sends))
 		}
 	}
-	return negotiate.Request{Name: name, Kind: kind, Type: kernel.DType(w.Type), Count: uint64(w.Src.Len)}, nil
+	return negotiate.Request{Name: name, Kind: kind, Type: kernel.DType(w.Type), Count: uint64(w.Src.Len), Shape: w.Shape}, nil
 }
 
 // named is k as the negotiation knows it, if a queue runs it.

@@ -102,6 +102,9 @@ func collective(call *C.ring_call, ranks int) (ring.Collective, error) {
 		return ring.Collective{}, err
 	}
 	w.Counts, w.Sends = lengths(call.counts, ranks), lengths(call.sends, ranks)
+	if call.shape != nil {
+		w.Shape = C.GoString(call.shape)
+	}
 	return w, nil
 }
 

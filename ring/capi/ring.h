@@ -15,7 +15,7 @@
  * threads at once. What a call means in full, what breaks a communicator and what does not, is said in gorun's docs/ring.md.
  *
  * Memory that is handed over belongs to the call until it is over: until ring_run returns, until ring_wait says that a
- * request is over. Names, calls and counts are copied at once.
+ * request is over. Names, calls, counts and shapes are copied at once.
  *
  * In a child of fork(2) every function fails with RING_FORKED: threads do not survive a fork. Start workers that
  * need the ring as programs of their own (spawn). A child that does not use it is free to go on.
@@ -118,6 +118,8 @@ typedef struct ring_call {
 	uint64_t src_count;
 	const int64_t *counts; /* NULL, or as many as there are ranks: the length of each rank's part, or what it sends here */
 	const int64_t *sends;  /* of an alltoall, with counts: what goes to each rank */
+	const char *shape;     /* NULL, or of a submitted call: what all ranks must say alike besides the length, such as "32x16";
+	                        * of an allgather or alltoall without the first dimension. It is compared, not used */
 } ring_call;
 
 typedef uint64_t ring_comm;

@@ -1,12 +1,29 @@
 """gorun for Python: collectives among the ranks of a job.
 
 ``import gorun.torch as hvd`` takes the place of horovod.torch, ``gorun.numpy`` does the same for arrays,
-``gorun.torch_backend`` is a backend of torch.distributed, and :func:`gorun.run` makes ranks of a function. Nothing here loads
-the library, or PyTorch, before it is needed.
+``gorun.torch_backend`` is a backend of torch.distributed, and :func:`gorun.run` makes ranks of a function. Importing this
+loads neither PyTorch nor NumPy nor the library.
 """
 
-from ._run import JobError, run
-from .errors import GorunError
+from __future__ import annotations
 
-__all__ = ["GorunError", "JobError", "run"]
+from ._run import JobError, run
+from .errors import (
+    ClosedError,
+    DuplicateError,
+    ForkedError,
+    GorunError,
+    InternalError,
+    InvalidError,
+    MismatchError,
+    NotInitializedError,
+    PeerError,
+    TimeoutExpired,
+)
+
 __version__ = "0.1.0"
+
+__all__ = [
+    "ClosedError", "DuplicateError", "ForkedError", "GorunError", "InternalError", "InvalidError", "JobError", "MismatchError",
+    "NotInitializedError", "PeerError", "TimeoutExpired", "__version__", "run",
+]  # fmt: skip

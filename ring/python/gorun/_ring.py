@@ -47,6 +47,7 @@ class Call(ctypes.Structure):
         ("src_count", c_uint64),
         ("counts", POINTER(c_int64)),
         ("sends", POINTER(c_int64)),
+        ("shape", c_char_p),
     ]
 
 
@@ -248,10 +249,11 @@ def call(
     sends: Optional[Sequence[int]] = None,
     to: int = -1,
     from_: int = -1,
+    shape: Optional[bytes] = None,
 ) -> Call:
     """A ring_call. dst and src are addresses; lengths are in elements."""
     return Call(
-        ctypes.sizeof(Call), kind, dtype, op, root, to, from_, dst, dst_count, src, src_count, integers(counts), integers(sends)
+        ctypes.sizeof(Call), kind, dtype, op, root, to, from_, dst, dst_count, src, src_count, integers(counts), integers(sends), shape
     )
 
 

@@ -1,0 +1,208 @@
+"""Calls on a queue with as little Python as can be: what a training step does hundreds of times.
+
+A call is packed into bytes, with no objects of ctypes made for it, and submitted without giving up the interpreter's
+lock, as that takes a microsecond and waits for nothing. Only waiting gives it up.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import struct
+import threading
+from ctypes import byref, c_char_p, c_int, c_size_t, c_uint64, c_void_p
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+from . import _ring, errors
+
+_CALL = struct.Struct("@N6iPQPQPPP")  # ring_call
+_pack, _SIZE = _CALL.pack, _CALL.size
+assert _SIZE == ctypes.sizeof(_ring.Call)
+
+
+class Handle(_ring.Request):
+    """An operation under way: what ``poll`` and ``synchronize`` take. One that is dropped goes on all the same."""
+
+    __slots__ = ("channel", "output", "finish", "error")
+
+    def __init__(self, channel: "Channel", id: int, keep: object, output: Any, finish: "Optional[Callable[[Handle], Any]]", has_result: bool) -> None:
+        self.library, self.id, self.keep, self.over, self.has_result = channel.library, id, keep, False, has_result
+        self.channel, self.output, self.finish, self.error = channel, output, finish, None
+
+    def synchronize(self) -> Any:
+        """Waits until it is over, and returns its output or raises its error."""
+        if not self.over:
+            try:
+                self.wait()
+            except errors.GorunError as e:
+                self.error, self.finish = e, None
+                raise
+        if self.error is not None:
+            raise self.error
+        if self.finish is not None:
+            finish, self.finish = self.finish, None
+            self.output = finish(self)
+        return self.output
+
+    def __del__(self) -> None:
+        if not self.over:  # its memory is in use
+            self.channel.abandoned.append((self.id, self.keep, self.output))
+        elif self.has_result:
+            self.release()
+
+
+class Group:
+    """Operations that were submitted together."""
+
+    __slots__ = ("handles",)
+
+    def __init__(self, handles: Sequence[Handle]) -> None:
+        self.handles = handles
+
+    def done(self) -> bool:
+        """Whether all are over."""
+        return all(h.done() for h in self.handles)
+
+    def synchronize(self) -> List[Any]:
+        """Waits for all, and returns their outputs or raises the first error."""
+        outputs, first = [], None
+        for h in self.handles:
+            try:
+                outputs.append(h.synchronize())
+            except errors.GorunError as e:
+                first = first or e
+        if first is not None:
+            raise first
+        return outputs
+
+
+class Shapes:
+    """Shapes as C takes them. One that comes again costs a look into a dictionary."""
+
+    def __init__(self) -> None:
+        self.known: Dict[Tuple[int, ...], Tuple[int, c_char_p]] = {}
+
+    def __call__(self, shape: Tuple[int, ...]) -> "Tuple[int, c_char_p]":
+        """The address of the text, and what keeps it."""
+        known = self.known.get(shape)
+        if known is None:
+            text = c_char_p("x".join(map(str, shape))[:200].encode() or b"scalar")
+            known = ctypes.cast(text, c_void_p).value or 0, text
+            if len(self.known) >= 4096:
+                self.known = {}
+            self.known[tuple(shape)] = known
+        return known
+
+
+class Channel:
+    """The queue of a process set, and the names of what has none."""
+
+    def __init__(self, comm: _ring.Comm, queue: _ring.Queue) -> None:
+        self.comm, self.queue, self.library = comm, queue, comm.library
+        self.rank, self.size = comm.rank, comm.size
+        self.numbers = itertools.count()
+        self.abandoned: List[Tuple[int, object, object]] = []
+        self.sweeping = threading.Lock()
+        self.shapes = Shapes()
+        holding = ctypes.PyDLL(self.library.path)
+        self._submit, self._submit_v, self._submit_group = holding.ring_submit, holding.ring_submit_v, holding.ring_submit_group
+        for function in (self._submit, self._submit_v):
+            function.restype, function.argtypes = c_int, [c_uint64, c_char_p, c_void_p, c_void_p]
+        self._submit_group.restype, self._submit_group.argtypes = c_int, [c_uint64, c_size_t, c_void_p, c_void_p, c_void_p]
+
+    def name(self, verb: str, name: Optional[str]) -> bytes:
+        """The name of an operation: that which was given, or one that counts the calls."""
+        return (b"%s.noname.%d" % (verb.encode(), next(self.numbers))) if name is None else ("%s.%s" % (verb, name)).encode()
+
+    def submit(
+        self,
+        name: bytes,
+        kind: int,
+        dtype: int = 0,
+        op: int = 0,
+        root: int = 0,
+        dst: int = 0,
+        dst_count: int = 0,
+        src: int = 0,
+        src_count: int = 0,
+        counts: Optional[Sequence[int]] = None,
+        shape: Tuple[int, ...] = (),
+        keep: object = None,
+        output: Any = None,
+        finish: Optional[Callable[[Handle], Any]] = None,
+    ) -> Handle:
+        """Submits a call. dst and src are addresses of memory that ``keep`` or ``output`` keeps."""
+        if self.abandoned:
+            self.sweep()
+        id, lengths, (text, kept) = c_uint64(), _ring.integers(counts), self.shapes(shape)
+        at = 0 if lengths is None else ctypes.addressof(lengths)
+        code = self._submit(
+            self.queue.handle, name, _pack(_SIZE, kind, dtype, op, root, 0, 0, dst, dst_count, src, src_count, at, 0, text), byref(id)
+        )
+        if code:
+            raise self.library.error(code)
+        return Handle(self, id.value, keep, output, finish, False)
+
+    def submit_v(
+        self,
+        name: bytes,
+        kind: int,
+        dtype: int,
+        src: int,
+        src_count: int,
+        sends: Optional[Sequence[int]],
+        shape: Tuple[int, ...],
+        keep: object,
+        finish: Callable[[Handle], Any],
+    ) -> Handle:
+        """Submits a call whose result has a length that is found when it runs."""
+        if self.abandoned:
+            self.sweep()
+        id, lengths, (text, kept) = c_uint64(), _ring.integers(sends), self.shapes(shape)
+        at = 0 if lengths is None else ctypes.addressof(lengths)
+        code = self._submit_v(
+            self.queue.handle, name, _pack(_SIZE, kind, dtype, 0, 0, 0, 0, 0, 0, src, src_count, 0, at, text), byref(id)
+        )
+        if code:
+            raise self.library.error(code)
+        return Handle(self, id.value, keep, None, finish, True)
+
+    def submit_group(self, names: Sequence[bytes], calls: Sequence[Dict[str, Any]]) -> Group:
+        """Submits calls as one. Each has the arguments of :meth:`submit` but for the name."""
+        if self.abandoned:
+            self.sweep()
+        n, packed, kept = len(names), [], []
+        for c in calls:
+            lengths, (text, holder) = _ring.integers(c.get("counts")), self.shapes(c["shape"])
+            at = 0 if lengths is None else ctypes.addressof(lengths)
+            kept.append((lengths, holder))
+            packed.append(
+                _pack(_SIZE, c["kind"], c["dtype"], c["op"], 0, 0, 0, c["dst"], c["dst_count"], c["src"], c["src_count"], at, 0, text)
+            )
+        ids, keys = (c_uint64 * n)(), (c_char_p * n)(*names)
+        self.library.check(self._submit_group(self.queue.handle, n, keys, b"".join(packed), ids))
+        return Group([Handle(self, id, c["keep"], c["output"], c["finish"], False) for id, c in zip(ids, calls)])
+
+    def sweep(self) -> None:
+        """Frees what was dropped and is over."""
+        if not self.sweeping.acquire(blocking=False):
+            return
+        try:
+            c, done = self.library.c, c_int()
+            for entry in list(self.abandoned):
+                code = c.ring_poll(entry[0], byref(done))
+                if code == _ring.OK and not done.value:
+                    continue
+                if code == _ring.OK:
+                    c.ring_release(entry[0])
+                self.abandoned.remove(entry)
+        finally:
+            self.sweeping.release()
+
+    def close(self) -> None:
+        """Ends the queue and its communicator. What is in flight fails."""
+        try:
+            self.queue.close()
+        finally:
+            self.comm.close()
+            self.abandoned.clear()

@@ -1,0 +1,301 @@
+"""The operations, for any kind of array: gorun.torch and gorun.numpy say how theirs are read and made.
+
+An array's elements are used where they are if it is contiguous; else, and for factors, a copy is. Outputs are written
+directly. Each function here returns a handle at once, so the arrays must not be touched until it is over.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+from . import _ring, errors
+from ._calls import Channel, Group, Handle
+from ._world import ProcessSet, global_process_set
+
+# What horovod calls the operations, and their numbers there.
+Average, Sum, Adasum, Min, Max, Product = range(6)
+
+_OPS = {Average: _ring.AVG, Sum: _ring.SUM, Min: _ring.MIN, Max: _ring.MAX, Product: _ring.PROD}
+
+
+class View(NamedTuple):
+    """The memory of a contiguous array."""
+
+    dtype: int  # of ring.h
+    address: int
+    count: int
+    shape: Tuple[int, ...]
+
+
+class Arrays:
+    """What a kind of arrays can do. Raises InvalidError for arrays it does not know."""
+
+    def view(self, array: Any) -> View:
+        """The memory of an array, which :meth:`is_contiguous` says is one piece."""
+        raise NotImplementedError
+
+    def is_contiguous(self, array: Any) -> bool:
+        """Whether its elements lie in order without gaps."""
+        raise NotImplementedError
+
+    def contiguous(self, array: Any) -> Any:
+        """It, or a contiguous copy."""
+        raise NotImplementedError
+
+    def empty(self, shape: Sequence[int], like: Any) -> Any:
+        """A new contiguous array of the type of another."""
+        raise NotImplementedError
+
+    def copy(self, to: Any, array: Any) -> None:
+        """Copies all elements."""
+        raise NotImplementedError
+
+    def scaled(self, array: Any, factor: float) -> Any:
+        """A new array of its elements times factor: integers are multiplied as float64, float16 as float32."""
+        raise NotImplementedError
+
+
+def op_number(op: int, verb: str) -> int:
+    """The number of an op in ring.h."""
+    number = _OPS.get(op)
+    if number is None:
+        if op == Adasum:
+            raise NotImplementedError("gorun: %s: there is no Adasum: use op=Average, with a learning rate scaled by size()" % verb)
+        raise errors.InvalidError("gorun: %s: there is no op %r: use Average, Sum, Min, Max or Product" % (verb, op))
+    return number
+
+
+def barrier(process_set: ProcessSet = global_process_set, name: Optional[str] = None) -> None:
+    """Returns when all ranks of the set have called it."""
+    channel = process_set.channel_or_raise()
+    channel.submit(channel.name("barrier", name), _ring.BARRIER).synchronize()
+
+
+class Verbs:
+    """The operations on one kind of arrays. ``output`` is where the result goes, None for a new array."""
+
+    def __init__(self, arrays: Arrays) -> None:
+        self.arrays = arrays
+
+    def allreduce(
+        self, array: Any, output: Any, name: Optional[str], op: int, prescale: float, postscale: float, process_set: ProcessSet
+    ) -> Handle:
+        """Combines arrays of one shape."""
+        channel = process_set.channel or process_set.channel_or_raise()
+        return channel.submit(channel.name("allreduce", name), **self._reduction(channel, array, output, op, prescale, postscale))
+
+    def grouped_allreduce(
+        self,
+        arrays: Sequence[Any],
+        outputs: Optional[Sequence[Any]],
+        name: Optional[str],
+        op: int,
+        prescale: float,
+        postscale: float,
+        process_set: ProcessSet,
+    ) -> Group:
+        """Allreduces that are submitted as one."""
+        channel = process_set.channel_or_raise()
+        calls = [
+            self._reduction(channel, a, None if outputs is None else outputs[i], op, prescale, postscale) for i, a in enumerate(arrays)
+        ]
+        return channel.submit_group(_names(channel, "grouped_allreduce", name, len(calls)), calls)
+
+    def _reduction(self, channel: Channel, array: Any, output: Any, op: int, prescale: float, postscale: float) -> Dict[str, Any]:
+        """The arguments of an allreduce for Channel.submit."""
+        x, number = self.arrays, op_number(op, "allreduce")
+        if op == Average and postscale != 1.0:
+            number, postscale = _ring.SUM, postscale / channel.size
+        source = x.contiguous(array)
+        if prescale != 1.0:
+            source = x.scaled(source, prescale)
+        view = x.view(source)
+        direct = output is not None and x.is_contiguous(output)
+        target = output if direct else x.empty(view.shape, array)
+        result = target if output is None else output
+        finish = None
+        if postscale != 1.0 or target is not result:
+
+            def finish(_: Handle) -> Any:
+                if postscale != 1.0:
+                    x.copy(result, x.scaled(target, postscale))
+                elif target is not result:
+                    x.copy(result, target)
+                return result
+
+        return dict(
+            kind=_ring.ALLREDUCE,
+            dtype=view.dtype,
+            op=number,
+            dst=view.address if target is source else x.view(target).address,
+            dst_count=view.count,
+            src=view.address,
+            src_count=view.count,
+            shape=view.shape,
+            keep=(source, target),
+            output=result,
+            finish=finish,
+        )
+
+    def broadcast(self, array: Any, output: Any, root_rank: int, name: Optional[str], process_set: ProcessSet) -> Handle:
+        """Gives all ranks the root's elements."""
+        channel = process_set.channel_or_raise()
+        x, root = self.arrays, process_set.index(root_rank)
+        direct = output is not None and x.is_contiguous(output)
+        target = output if direct else x.empty(x.view(x.contiguous(array)).shape, array)
+        if channel.rank == root and target is not array:
+            x.copy(target, array)
+        result = target if output is None else output
+        finish = None
+        if target is not result:
+
+            def finish(_: Handle) -> Any:
+                x.copy(result, target)
+                return result
+
+        view = x.view(target)
+        return channel.submit(
+            channel.name("broadcast", name),
+            _ring.BROADCAST,
+            view.dtype,
+            root=root,
+            dst=view.address,
+            dst_count=view.count,
+            shape=view.shape,
+            keep=target,
+            output=result,
+            finish=finish,
+        )
+
+    def allgather(self, array: Any, name: Optional[str], process_set: ProcessSet, lengths: Optional[List[int]] = None) -> Handle:
+        """Joins arrays along their first dimension, which may differ. ``lengths`` gets that of each rank."""
+        channel = process_set.channel_or_raise()
+        return self._unlike(channel, channel.name("allgather", name), _ring.ALLGATHER, array, None, lengths)
+
+    def grouped_allgather(
+        self, arrays: Sequence[Any], name: Optional[str], process_set: ProcessSet, lengths: Optional[Sequence[List[int]]] = None
+    ) -> Group:
+        """Several allgathers."""
+        channel = process_set.channel_or_raise()
+        names = _names(channel, "grouped_allgather", name, len(arrays))
+        sinks: Sequence[Optional[List[int]]] = lengths if lengths is not None else [None] * len(arrays)
+        return Group(
+            [self._unlike(channel, n, _ring.ALLGATHER, a, None, sink) for n, a, sink in zip(names, arrays, sinks)]
+        )
+
+    def alltoall(
+        self, array: Any, splits: Optional[Sequence[int]], name: Optional[str], process_set: ProcessSet, lengths: Optional[List[int]] = None
+    ) -> Handle:
+        """Sends splits[i] rows to rank i, or as many to each. ``lengths`` gets how many rows came from each rank."""
+        channel = process_set.channel_or_raise()
+        shape = self.arrays.view(self.arrays.contiguous(array)).shape
+        if not shape:
+            raise errors.InvalidError("gorun: alltoall of a tensor without dimensions")
+        if splits is None:
+            if shape[0] % channel.size:
+                raise errors.InvalidError(
+                    "gorun: alltoall: the first dimension, %d, is no multiple of %d ranks: give splits" % (shape[0], channel.size)
+                )
+            splits = [shape[0] // channel.size] * channel.size
+        if len(splits) != channel.size or min(splits) < 0 or sum(splits) != shape[0]:
+            raise errors.InvalidError(
+                "gorun: alltoall: splits %s for %d ranks and a first dimension of %d" % (list(splits), channel.size, shape[0])
+            )
+        return self._unlike(channel, channel.name("alltoall", name), _ring.ALLTOALL, array, splits, lengths)
+
+    def _unlike(
+        self, channel: Channel, name: bytes, kind: int, array: Any, splits: Optional[Sequence[int]], lengths: Optional[List[int]]
+    ) -> Handle:
+        x = self.arrays
+        source = x.contiguous(array)
+        view = x.view(source)
+        rest = view.shape[1:]
+        row = 1
+        for n in rest:
+            row *= n
+        rows = view.shape[0] if view.shape else 1
+        dtype, keep, scale = view.dtype, source, row
+        address, count = view.address, view.count
+        if row == 0:  # a row has no elements: a byte stands for it, so that rows can be counted
+            keep = ctypes.create_string_buffer(max(rows, 1))
+            dtype, address, count, scale = _ring.UINT8, ctypes.addressof(keep), rows, 1
+
+        def finish(h: Handle) -> Any:
+            at, total, counts = h.result(channel.size)
+            if lengths is not None:
+                lengths[:] = [n // scale for n in counts]
+            output = x.empty((total // scale,) + tuple(rest), source)
+            if row and total:
+                got = x.view(output)
+                ctypes.memmove(got.address, at, view_bytes(got))
+            h.release()
+            return output
+
+        sends = None if splits is None else [n * scale for n in splits]
+        return channel.submit_v(name, kind, dtype, address, count, sends, (view.dtype,) + tuple(rest) if row == 0 else tuple(rest), keep, finish)
+
+    def reducescatter(self, array: Any, name: Optional[str], op: int, prescale: float, postscale: float, process_set: ProcessSet) -> Handle:
+        """Combines arrays of one shape and gives each rank some rows; the first ranks get one more if they differ."""
+        channel = process_set.channel_or_raise()
+        return channel.submit(channel.name("reducescatter", name), **self._scatter(channel, array, op, prescale, postscale))
+
+    def grouped_reducescatter(
+        self, arrays: Sequence[Any], name: Optional[str], op: int, prescale: float, postscale: float, process_set: ProcessSet
+    ) -> Group:
+        """Reduce-scatters that are submitted as one."""
+        channel = process_set.channel_or_raise()
+        calls = [self._scatter(channel, a, op, prescale, postscale) for a in arrays]
+        return channel.submit_group(_names(channel, "grouped_reducescatter", name, len(calls)), calls)
+
+    def _scatter(self, channel: Channel, array: Any, op: int, prescale: float, postscale: float) -> Dict[str, Any]:
+        x, number = self.arrays, op_number(op, "reducescatter")
+        if op == Average and postscale != 1.0:
+            number, postscale = _ring.SUM, postscale / channel.size
+        source = x.contiguous(array)
+        if prescale != 1.0:
+            source = x.scaled(source, prescale)
+        view = x.view(source)
+        if not view.shape:
+            raise errors.InvalidError("gorun: reducescatter of a tensor without dimensions")
+        rows, row = view.shape[0], view.count // max(view.shape[0], 1)
+        each, more = divmod(rows, channel.size)
+        parts = [each + (r < more) for r in range(channel.size)]
+        target = x.empty((parts[channel.rank],) + tuple(view.shape[1:]), array)
+        got = x.view(target)
+        finish = None
+        if postscale != 1.0:
+
+            def finish(_: Handle) -> Any:
+                return x.scaled(target, postscale)
+
+        return dict(
+            kind=_ring.REDUCE_SCATTER,
+            dtype=view.dtype,
+            op=number,
+            dst=got.address,
+            dst_count=got.count,
+            src=view.address,
+            src_count=view.count,
+            counts=[n * row for n in parts] if more else None,
+            shape=view.shape,
+            keep=source,
+            output=target,
+            finish=finish,
+        )
+
+
+_BYTES = {
+    _ring.INT8: 1, _ring.UINT8: 1, _ring.BOOL: 1, _ring.INT16: 2, _ring.FLOAT16: 2, _ring.BFLOAT16: 2,
+    _ring.INT32: 4, _ring.FLOAT32: 4, _ring.INT64: 8, _ring.UINT64: 8, _ring.FLOAT64: 8,
+}  # fmt: skip
+
+
+def view_bytes(view: View) -> int:
+    """The length of a view in bytes."""
+    return view.count * _BYTES[view.dtype]
+
+
+def _names(channel: Channel, verb: str, name: Optional[str], n: int) -> List[bytes]:
+    base = channel.name(verb, name)
+    return [b"%s.%d_%d" % (base, i + 1, n) for i in range(n)]

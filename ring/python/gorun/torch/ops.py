@@ -1,0 +1,250 @@
+"""Allreduce, broadcast and barrier on tensors; collect.py has the operations whose result has another shape.
+
+Tensors are dense ones of the CPU, of bool, int8 to int64, uint8, float16, bfloat16, float32 or float64. Contiguous ones
+are used where they are. An operation runs when all ranks of the process set have submitted one of that name; without a
+name it is the how-many-th call on the set. All functions raise NotInitializedError before init(), MismatchError where
+the ranks' tensors differ in shape or type, DuplicateError for a name in flight, PeerError where a rank has failed,
+InvalidError for wrong arguments, and ForkedError in a fork. Those whose name ends in _async or _async_ return a handle
+for :func:`synchronize`; their tensors must not be touched until then. Those whose name ends in _ write to their tensor.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Callable, List, Optional, Sequence, Union
+
+import torch
+
+from .._calls import Group, Handle
+from .._verbs import Adasum, Average, Max, Min, Product, Sum, Verbs, barrier
+from .._world import ProcessSet, global_process_set
+from ._tensors import Tensors, differentiable, refused
+from .compression import Compression
+
+__all__ = [
+    "Adasum", "Average", "Max", "Min", "Product", "Sum", "allreduce", "allreduce_", "allreduce_async", "allreduce_async_",
+    "barrier", "broadcast", "broadcast_", "broadcast_async", "broadcast_async_", "grouped_allreduce", "grouped_allreduce_",
+    "grouped_allreduce_async", "grouped_allreduce_async_", "join", "poll", "sparse_allreduce_async", "synchronize",
+]  # fmt: skip
+
+AnyHandle = Union[Handle, Group]
+
+verbs = Verbs(Tensors())
+
+
+def _op(average: Optional[bool], op: Optional[int]) -> int:
+    """The operation that op, or average in its place, stands for."""
+    if average is None:
+        return Average if op is None else op
+    if op is not None:
+        raise ValueError("gorun: give op or average, not both: average is deprecated")
+    warnings.warn("gorun: average is deprecated: use op=Average or op=Sum", DeprecationWarning, stacklevel=3)
+    return Average if average else Sum
+
+
+def allreduce_async(
+    tensor: torch.Tensor,
+    average: Optional[bool] = None,
+    name: Optional[str] = None,
+    op: Optional[int] = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> AnyHandle:
+    """Begins :func:`allreduce`, without a gradient."""
+    return verbs.allreduce(tensor, None, name, _op(average, op), prescale_factor, postscale_factor, process_set)
+
+
+def allreduce(
+    tensor: torch.Tensor,
+    average: Optional[bool] = None,
+    name: Optional[str] = None,
+    compression: Any = Compression.none,
+    op: Optional[int] = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> torch.Tensor:
+    """The ranks' tensors, which have one shape, combined: their average if op is not given. The result has that shape.
+
+    The tensors are multiplied by prescale_factor, the result by postscale_factor. The gradient is allreduced alike.
+    """
+    number = _op(average, op)
+
+    def run(t: torch.Tensor) -> Sequence[torch.Tensor]:
+        small, ctx = compression.compress(t)
+        handle = verbs.allreduce(small, None, name, number, prescale_factor, postscale_factor, process_set)
+        return (compression.decompress(handle.synchronize(), ctx),)
+
+    if not tensor.requires_grad:
+        return run(tensor)[0]
+
+    def back(gradient: torch.Tensor) -> Sequence[torch.Tensor]:
+        return (verbs.allreduce(gradient, None, None, number, prescale_factor, postscale_factor, process_set).synchronize(),)
+
+    return differentiable(run, back, (tensor,))[0]
+
+
+def allreduce_async_(
+    tensor: torch.Tensor,
+    average: Optional[bool] = None,
+    name: Optional[str] = None,
+    op: Optional[int] = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> AnyHandle:
+    """Begins :func:`allreduce_`."""
+    return verbs.allreduce(tensor, tensor, name, _op(average, op), prescale_factor, postscale_factor, process_set)
+
+
+def allreduce_(
+    tensor: torch.Tensor,
+    average: Optional[bool] = None,
+    name: Optional[str] = None,
+    op: Optional[int] = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> torch.Tensor:
+    """:func:`allreduce` into the tensor itself, without a gradient."""
+    return verbs.allreduce(tensor, tensor, name, _op(average, op), prescale_factor, postscale_factor, process_set).synchronize()
+
+
+def grouped_allreduce_async(
+    tensors: Sequence[torch.Tensor],
+    average: Optional[bool] = None,
+    name: Optional[str] = None,
+    op: Optional[int] = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> AnyHandle:
+    """Begins :func:`grouped_allreduce`, without gradients."""
+    return verbs.grouped_allreduce(tensors, None, name, _op(average, op), prescale_factor, postscale_factor, process_set)
+
+
+def grouped_allreduce(
+    tensors: Sequence[torch.Tensor],
+    average: Optional[bool] = None,
+    name: Optional[str] = None,
+    compression: Any = Compression.none,
+    op: Optional[int] = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> List[torch.Tensor]:
+    """:func:`allreduce` of several tensors, submitted as one, so that those of one type run as one."""
+    number = _op(average, op)
+
+    def send(ts: Sequence[torch.Tensor], label: Optional[str]) -> List[torch.Tensor]:
+        return verbs.grouped_allreduce(ts, None, label, number, prescale_factor, postscale_factor, process_set).synchronize()
+
+    def run(*ts: torch.Tensor) -> Sequence[torch.Tensor]:
+        small = [compression.compress(t) for t in ts]
+        return [compression.decompress(t, ctx) for t, (_, ctx) in zip(send([t for t, _ in small], name), small)]
+
+    return list(differentiable(run, lambda *gradients: send(gradients, None), tensors))
+
+
+def grouped_allreduce_async_(
+    tensors: Sequence[torch.Tensor],
+    average: Optional[bool] = None,
+    name: Optional[str] = None,
+    op: Optional[int] = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> AnyHandle:
+    """Begins :func:`grouped_allreduce_`."""
+    return verbs.grouped_allreduce(tensors, tensors, name, _op(average, op), prescale_factor, postscale_factor, process_set)
+
+
+def grouped_allreduce_(
+    tensors: Sequence[torch.Tensor],
+    average: Optional[bool] = None,
+    name: Optional[str] = None,
+    op: Optional[int] = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> List[torch.Tensor]:
+    """:func:`grouped_allreduce` into the tensors themselves, without gradients."""
+    return grouped_allreduce_async_(tensors, average, name, op, prescale_factor, postscale_factor, process_set).synchronize()
+
+
+def sparse_allreduce_async(
+    tensor: torch.Tensor, name: str, op: int, process_set: ProcessSet = global_process_set
+) -> Callable[[], torch.Tensor]:
+    """Begins to add sparse tensors of one shape, or to average them; the function that comes back waits for the result.
+
+    All ranks' indices and values are gathered, so that the result is as large as all of them.
+    """
+    if not tensor.is_sparse:
+        raise refused(tensor) if not tensor.is_cpu else ValueError("gorun: sparse_allreduce_async of a dense tensor: use allreduce_async")
+    if op not in (Average, Sum):
+        raise NotImplementedError("gorun: sparse_allreduce_async: use op=Average or op=Sum")
+    indices = verbs.allgather(tensor._indices().t().contiguous(), name + ".indices", process_set)
+    values = verbs.allgather(tensor._values(), name + ".values", process_set)
+
+    def finish() -> torch.Tensor:
+        at, what = indices.synchronize().t(), values.synchronize()
+        if op == Average:
+            what = what / process_set.size()
+        return torch.sparse_coo_tensor(at, what, tensor.shape)
+
+    return finish
+
+
+def broadcast_async(
+    tensor: torch.Tensor, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set
+) -> AnyHandle:
+    """Begins :func:`broadcast`, without a gradient."""
+    return verbs.broadcast(tensor, None, root_rank, name, process_set)
+
+
+def broadcast(
+    tensor: torch.Tensor, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set
+) -> torch.Tensor:
+    """The root's tensor, on all ranks; theirs have its shape and type. root_rank is a rank of the job.
+
+    The gradient of the root is the average of all ranks' gradients, that of the others zero.
+    """
+
+    def run(t: torch.Tensor) -> Sequence[torch.Tensor]:
+        return (verbs.broadcast(t, None, root_rank, name, process_set).synchronize(),)
+
+    def back(gradient: torch.Tensor) -> Sequence[torch.Tensor]:
+        mean = verbs.allreduce(gradient, None, None, Average, 1.0, 1.0, process_set).synchronize()
+        return (mean if process_set.rank() == process_set.index(root_rank) else torch.zeros_like(mean),)
+
+    return differentiable(run, back, (tensor,))[0]
+
+
+def broadcast_async_(
+    tensor: torch.Tensor, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set
+) -> AnyHandle:
+    """Begins :func:`broadcast_`."""
+    return verbs.broadcast(tensor, tensor, root_rank, name, process_set)
+
+
+def broadcast_(
+    tensor: torch.Tensor, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set
+) -> torch.Tensor:
+    """:func:`broadcast` into the tensor itself, without a gradient."""
+    return verbs.broadcast(tensor, tensor, root_rank, name, process_set).synchronize()
+
+
+def join(device: int = -1) -> int:
+    """Takes part in what the other ranks do, with zeros, until all have joined."""
+    raise NotImplementedError("gorun: there is no join() yet: give all ranks as many batches, for instance with DistributedSampler")
+
+
+def poll(handle: AnyHandle) -> bool:
+    """Whether an operation is over, so that :func:`synchronize` would not wait."""
+    return handle.done()
+
+
+def synchronize(handle: AnyHandle) -> Any:
+    """Waits for an operation and returns its output, or raises its error. Ctrl-C ends the wait, not the operation."""
+    return handle.synchronize()
