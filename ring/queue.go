@@ -78,7 +78,7 @@ type queueSettings struct {
 type QueueOption func(*queueSettings)
 
 // WithFusion sets how many bytes of tensors are allreduced as one, at most; all ranks give
-// the same. It is 64 MiB otherwise. The Queue takes that much memory when it first needs
+// the same. It is 64 MiB otherwise. The Queue takes up to that much memory when it first needs
 // it. 0 means never to fuse. Tensors of a MiB (of 128 KiB where all ranks share memory) or
 // more are never fused: to copy them would cost more than it saves.
 func WithFusion(bytes int64) QueueOption { return func(s *queueSettings) { s.fusion = bytes } }

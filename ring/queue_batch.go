@@ -10,10 +10,14 @@ import (
 	"github.com/gorun/gorun/ring/internal/timeline"
 )
 
+// usualFused is how much memory for fusion is made at once, if the threshold is not less. More of it comes when it is needed,
+// for a threshold may be more than any machine has.
+const usualFused = negotiate.DefaultFusion
+
 // runner is what the queue's goroutine needs to run batches.
 type runner struct {
 	ready  []*tensor // of all batches, in order
-	fused  []byte    // memory of the fusion threshold, once it was needed
+	fused  []byte    // memory for tensors that run as one, once it was needed
 	counts []int     // elements from each rank, where they are unlike
 	sizes  []int64   // elements to each rank, then from each
 }
@@ -149,8 +153,8 @@ func (q *Queue) runUnlike(t *tensor) (own, err error) {
 
 // runFused allreduces the tensors of b as one.
 func (q *Queue) runFused(b negotiate.Batch, tensors []*tensor) error {
-	if q.fused == nil {
-		q.fused = bytesOf(make([]uint64, (q.set.fusion+7)/8))
+	if int64(len(q.fused)) < b.Bytes {
+		q.fused = bytesOf(make([]uint64, max((b.Bytes+7)/8, min((q.set.fusion+7)/8, usualFused/8))))
 	}
 	all := q.fused[:b.Bytes]
 	end := int64(0)
