@@ -183,6 +183,29 @@ func TestBadJoins(t *testing.T) {
 	}
 }
 
+// Ranks that have heard of different joins find it out in the next step.
+func TestJoinThatNotAllHeard(t *testing.T) {
+	for name, says := range map[string][2][3]byte{ // to rank 0 and to the others, by sender
+		"none":    {{joinFlag, 0, 0}, {0, 0, 0}},
+		"another": {{0, joinFlag, 0}, {0, 0, joinFlag}},
+	} {
+		w := newWorld(t, 3, defaults())
+		frames, rests := w.pack()
+		for i, n := range w.ranks {
+			for rank, flag := range says[min(i, 1)] {
+				frames[rank*FrameSize+1] = flag
+			}
+			if _, err := n.Step(w.now, frames, rests); err != nil {
+				t.Fatal(err)
+			}
+		}
+		frames, _ = w.pack()
+		if _, err := w.ranks[0].Rests(frames); err == nil || !strings.Contains(err.Error(), "rank 1 is not at the same point") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestJoinAlone(t *testing.T) {
 	w := newWorld(t, 1, defaults())
 	for range 3 {
