@@ -55,6 +55,8 @@ type Queue struct {
 	rules   *negotiate.Negotiator
 	tensors map[string]*tensor
 	joining *Joining // nil unless this rank has joined
+	cycling bool     // somebody makes a cycle
+	broken  error    // of a cycle that Do has made
 	closing bool
 	over    bool
 	err     error // of everything, when it is over
@@ -62,7 +64,7 @@ type Queue struct {
 
 	traceErr error // of the timeline when the queue had ended
 
-	// Of the queue's goroutine.
+	// Of who makes a cycle: the queue's goroutine, or Do.
 	cycler
 	runner
 }

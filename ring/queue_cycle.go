@@ -17,9 +17,9 @@ const (
 	maxPause = time.Millisecond
 )
 
-// cycler is what the queue's goroutine needs for cycles.
+// cycler is what cycles need. It belongs to who makes them.
 type cycler struct {
-	timer  *time.Timer
+	timer  *time.Timer   // of the queue's goroutine
 	pause  time.Duration // before the next cycle, if tensors are in flight
 	news   int           // requests in the last step, of all ranks
 	frames []byte        // of all ranks
@@ -56,7 +56,11 @@ func (q *Queue) cycles() error {
 		if err := q.rest(); err != nil {
 			return err
 		}
-		if err := q.cycle(); err != nil {
+		err := q.cycle()
+		q.mu.Lock()
+		q.cycling = false
+		q.mu.Unlock()
+		if err != nil {
 			return err
 		}
 	}
@@ -70,26 +74,30 @@ func (q *Queue) explain(err error) error {
 	return err
 }
 
-// rest returns when it is time for a cycle: at once when there is something to say; soon
+// rest returns when it is time for a cycle of the queue's goroutine: at once when there is something to say; soon
 // when tensors are in flight or it has joined, since other ranks may have something to say
 // about them; and else now and then, so that the others learn that this rank is alive and waited for.
 func (q *Queue) rest() error {
-	for {
+	for due := false; ; {
 		q.mu.Lock()
 		fresh, flying := len(q.box.List()) > 0 || q.closing || q.rules.Joining(), q.box.InFlight() > 0 || q.joining != nil
-		q.mu.Unlock()
 		limit := q.set.idle
-		if flying {
+		if flying && !q.cycling {
 			limit = q.pause
 		}
-		if fresh || limit == 0 {
-			return nil
+		now := (due || fresh || limit == 0) && !q.cycling
+		q.cycling = q.cycling || now
+		err := q.broken
+		q.mu.Unlock()
+		if now || err != nil {
+			return err
 		}
 		q.timer.Reset(limit)
 		select {
 		case <-q.wake: // perhaps for what went with the last cycle
+			due = false
 		case <-q.timer.C:
-			return nil
+			due = true
 		case <-q.talk.life.Done():
 			return context.Cause(q.talk.life)
 		}
