@@ -24,7 +24,8 @@ func doSum(ctx context.Context, q *ring.Queue, name string, rank, size, n int) e
 func TestQueueDo(t *testing.T) {
 	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
 		const size = 3
-		queues := newQueues(t, newDoor(t, size).Join(t))
+		// With so short a limit an idle queue makes a cycle each ms, which Do may meet.
+		queues := newQueues(t, newDoor(t, size).Join(t), ring.WithStall(4*time.Millisecond, func(string) {}))
 		many := func(name string, count int, pause time.Duration) error {
 			return ringtest.Each(size, func(rank int) error {
 				ctx, cancel := context.WithCancel(ctx)
@@ -88,9 +89,11 @@ func TestQueueDoFails(t *testing.T) {
 		// A wait for a rank that does not come ends with its context, with the queue, and with the Comm.
 		short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
 		defer cancel()
+		goOn := queues[1].Stop()
 		if err := doSum(short, queues[0], "late", 0, 2, 1); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("after its context: %v", err)
 		}
+		goOn()
 		if err := doSum(ctx, queues[1], "late", 1, 2, 1); err != nil {
 			t.Error(err)
 		}
