@@ -153,3 +153,13 @@ func TestErrors(t *testing.T) {
 		})
 	}
 }
+
+// header is the text of ring.h.
+func header(t testing.TB) string {
+	t.Helper()
+	text, err := os.ReadFile("ring.h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
