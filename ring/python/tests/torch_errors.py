@@ -57,7 +57,7 @@ pairs = {
 for what, f in pairs.items():
     raises(gorun.MismatchError, f, "rank 0 submitted", "rank 1 submitted", "n")
 works()
-raises(gorun.MismatchError, lambda: hvd.add_process_set([rank % 2]), "rank 1", "rank 0")
+raises(gorun.MismatchError, lambda: hvd.add_process_set([rank % 2]), "adds a process set of ranks", "rank 1")
 works()
 
 # What one rank does wrong, only that one is told.
