@@ -16,7 +16,7 @@ export CGO_CFLAGS  ?= -g -O2 -Wno-deprecated-declarations
 export CGO_LDFLAGS ?= -g -O2 -Wl,-z,lazy
 
 .DEFAULT_GOAL := help
-.PHONY: help build man install demo test lint fuzz simulate sweep faults faults-peers mutants soak bench bench-peers clean
+.PHONY: help build wheel man install demo test lint fuzz simulate sweep faults faults-peers mutants soak bench bench-peers clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -38,6 +38,13 @@ man: ## manual pages and completions, in dist/
 	bin/gorun man >dist/man/man1/gorun.1
 	@for c in bench compat completion man version; do bin/gorun man $$c >dist/man/man1/gorun-$$c.1 || exit; done
 	@for s in bash zsh fish; do bin/gorun completion $$s >dist/completions/$$s || exit; done
+
+PYTHON      ?= python3
+WHEELS      ?= dist
+wheel: build ## dist/gorun-*.whl for Python, with the programs and the library in it
+	@rm -f $(WHEELS)/gorun-*.whl
+	$(PYTHON) -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir $(WHEELS) ./ring/python
+	@ls $(WHEELS)/gorun-*.whl
 
 PREFIX      ?= /usr/local
 install: build man ## gorun, its manual and completions in PREFIX (/usr/local), below DESTDIR if that is set

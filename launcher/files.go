@@ -29,12 +29,26 @@ type rankFiles struct {
 func newRankFiles(dir string, as func(rank, fd int) string, plan Plan, note func(string)) (*rankFiles, error) {
 	if dir != "" {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return nil, fmt.Errorf("make the output directory: %w", err)
+			return nil, &OutputError{fmt.Errorf("make the output directory: %w", err)}
 		}
 	}
 	f := &rankFiles{dir: dir, as: as, plan: plan, width: len(fmt.Sprint(plan.Size - 1)), note: note,
 		files: map[string]*os.File{}, saved: map[uint32]int64{}, lost: map[uint32]int{}}
-	return f, f.writeIndex(nil)
+	if err := f.writeIndex(nil); err != nil {
+		return nil, &OutputError{err}
+	}
+	return f, nil
+}
+
+// OutputError says that the ranks' output cannot be saved where it was to be. Nothing was started.
+type OutputError struct{ err error }
+
+func (e *OutputError) Error() string { return e.err.Error() }
+func (e *OutputError) Unwrap() error { return e.err }
+
+// Hint is what to do about it.
+func (e *OutputError) Hint() string {
+	return "--output-filename names a folder, new or old, in which you may write files"
 }
 
 // path is where a stream is saved; "": nowhere.

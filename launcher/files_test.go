@@ -3,6 +3,7 @@ package launcher
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -110,8 +111,15 @@ func TestRankFilesNeedTheirDirectory(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := newRankFiles(file, nil, planOfSize(1), nil); err == nil {
-		t.Error("a file was taken for the output directory")
+	taken := t.TempDir()
+	if err := os.Mkdir(filepath.Join(taken, "index.json"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{file, filepath.Join(file, "below"), taken} {
+		_, err := newRankFiles(dir, nil, planOfSize(1), nil)
+		if output, is := errors.AsType[*OutputError](err); !is || output.Hint() == "" {
+			t.Errorf("%s: %v", dir, err)
+		}
 	}
 }
 

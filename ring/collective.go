@@ -151,9 +151,13 @@ func (c *Comm) measureCounts(name string, counts []int) error {
 	if len(counts) != c.Size() {
 		return fmt.Errorf("%s for %d ranks, want %d", name, len(counts), c.Size())
 	}
+	total := 0
 	for rank, n := range counts {
 		if n < 0 {
 			return fmt.Errorf("%s: %d elements for rank %d", name, n, rank)
+		}
+		if total += n; total < 0 {
+			return fmt.Errorf("%s add up to more than there can be", name)
 		}
 	}
 	return nil

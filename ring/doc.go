@@ -36,7 +36,8 @@
 //
 // [Comm.Start] and the Async functions begin a call and return a [Handle] to wait for.
 // [Split] makes communicators of some of the ranks. [Comm.Do] takes types and lengths
-// that are known only at run time. A [Queue] takes calls by name, in any order.
+// that are known only at run time. A [Queue] takes calls by name, in any order,
+// and goes on when some ranks run out of data ([Queue.Join]).
 //
 // All ranks get the same bits, and get them again in every run with the same ranks on
 // the same hosts.

@@ -106,10 +106,16 @@ func killOne(t *testing.T, door *ringtest.Door, victim int) {
 
 // startChild runs this test program as a rank: what it does there is up to the variable
 // and the arguments.
-func startChild(t *testing.T, door *ringtest.Door, rank int, variable string, args ...string) (*exec.Cmd, *bufio.Scanner) {
+func startChild(t testing.TB, door *ringtest.Door, rank int, variable string, args ...string) (*exec.Cmd, *bufio.Scanner) {
+	t.Helper()
+	return startChildWith(t, door, rank, variable+"=1", args...)
+}
+
+// startChildWith is startChild with a setting that says more.
+func startChildWith(t testing.TB, door *ringtest.Door, rank int, setting string, args ...string) (*exec.Cmd, *bufio.Scanner) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], args...)
-	cmd.Env = append(append(os.Environ(), door.Environ(rank)...), variable+"=1")
+	cmd.Env = append(append(os.Environ(), door.Environ(rank)...), setting)
 	cmd.Stderr = os.Stderr
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {

@@ -31,7 +31,8 @@ const (
 // are ready together, of one type and operation, run as one.
 //
 // Its methods may be called from several goroutines. A tensor that ranks submit
-// differently fails on all of them with a [*TensorMismatchError], and the Queue goes on.
+// differently fails on all of them with a [*TensorMismatchError], and the Queue goes on. A rank
+// that runs out of data before the others calls [Queue.Join].
 // Any other failure is for good: whatever waits fails, and so does what comes later. When
 // a rank dies, that is a [*PeerError].
 //
@@ -53,6 +54,9 @@ type Queue struct {
 	box     *negotiate.Outbox
 	rules   *negotiate.Negotiator
 	tensors map[string]*tensor
+	joining *Joining // nil unless this rank has joined
+	cycling bool     // somebody makes a cycle
+	broken  error    // of a cycle that Do has made
 	closing bool
 	over    bool
 	err     error // of everything, when it is over
@@ -60,7 +64,7 @@ type Queue struct {
 
 	traceErr error // of the timeline when the queue had ended
 
-	// Of the queue's goroutine.
+	// Of who makes a cycle: the queue's goroutine, or Do.
 	cycler
 	runner
 }
@@ -78,7 +82,7 @@ type queueSettings struct {
 type QueueOption func(*queueSettings)
 
 // WithFusion sets how many bytes of tensors are allreduced as one, at most; all ranks give
-// the same. It is 64 MiB otherwise. The Queue takes that much memory when it first needs
+// the same. It is 64 MiB otherwise. The Queue takes up to that much memory when it first needs
 // it. 0 means never to fuse. Tensors of a MiB (of 128 KiB where all ranks share memory) or
 // more are never fused: to copy them would cost more than it saves.
 func WithFusion(bytes int64) QueueOption { return func(s *queueSettings) { s.fusion = bytes } }
@@ -219,11 +223,12 @@ func (q *Queue) end(err error) {
 			t.finish(err)
 		}
 	}
+	q.endJoin(0, err)
 	q.changed.Broadcast()
 }
 
-// TensorMismatchError says that all ranks have submitted a tensor, but not the same
-// collective on it. All of them get this error. Nothing has moved, and the name is free
+// TensorMismatchError says that all ranks (but for those that have joined) have submitted a tensor,
+// but not the same collective on it. All of them get this error. Nothing has moved, and the name is free
 // again.
 type TensorMismatchError struct {
 	Name  string
@@ -236,8 +241,11 @@ func (e *TensorMismatchError) Error() string {
 		e.Name, e.Ranks[0], e.Said[0], e.Ranks[1], e.Said[1])
 }
 
-// mismatch is err of the negotiation as an error of this package.
-func mismatch(err error) error {
+// fault is err of the negotiation as an error of this package.
+func fault(err error) error {
+	if j := new(negotiate.JoinedError); errors.As(err, &j) {
+		return &JoinedError{Name: j.Name, Said: j.Request.String(), Ranks: j.Joined}
+	}
 	if m := new(negotiate.MismatchError); errors.As(err, &m) {
 		return &TensorMismatchError{Name: m.Name, Ranks: m.Ranks, Said: [2]string{m.Said[0].String(), m.Said[1].String()}}
 	}

@@ -10,10 +10,15 @@ import (
 	"github.com/gorun/gorun/ring/internal/timeline"
 )
 
+// usualFused is how much memory for fusion is made at once, if the threshold is not less. More of it comes when it is needed,
+// for a threshold may be more than any machine has.
+const usualFused = negotiate.DefaultFusion
+
 // runner is what the queue's goroutine needs to run batches.
 type runner struct {
-	ready  []*tensor // of all batches, in order
-	fused  []byte    // memory of the fusion threshold, once it was needed
+	ready  []*tensor // of all batches, in order; nil for one that this rank has joined
+	fused  []byte    // memory for tensors that run as one, once it was needed
+	spare  []byte    // memory for tensors that this rank has joined
 	counts []int     // elements from each rank, where they are unlike
 	sizes  []int64   // elements to each rank, then from each
 }
@@ -54,7 +59,9 @@ func (q *Queue) runAll(batches []negotiate.Batch) error {
 		q.doing = activity{}
 		for i, t := range tensors {
 			q.noteEnd(&b.Items[i])
-			t.finish(own)
+			if t != nil {
+				t.finish(own)
+			}
 		}
 		q.changed.Broadcast()
 		q.mu.Unlock()
@@ -83,6 +90,8 @@ func (q *Queue) runBatch(b negotiate.Batch, tensors []*tensor) (own, err error) 
 	q.timeline.Enter(item.Name, movePhase(item.Kind))
 	defer q.timeline.Leave(item.Name, movePhase(item.Kind))
 	switch {
+	case len(item.Joined) > 0:
+		return nil, q.runJoined(item, t)
 	case t.room == nil:
 		return nil, q.move(t.work)
 	case item.Kind == negotiate.AllToAll:
@@ -147,10 +156,10 @@ func (q *Queue) runUnlike(t *tensor) (own, err error) {
 	return own, q.move(w)
 }
 
-// runFused allreduces the tensors of b as one.
+// runFused allreduces the tensors of b as one. Where this rank has joined, it gives zeros.
 func (q *Queue) runFused(b negotiate.Batch, tensors []*tensor) error {
-	if q.fused == nil {
-		q.fused = bytesOf(make([]uint64, (q.set.fusion+7)/8))
+	if int64(len(q.fused)) < b.Bytes {
+		q.fused = bytesOf(make([]uint64, max((b.Bytes+7)/8, min((q.set.fusion+7)/8, usualFused/8))))
 	}
 	all := q.fused[:b.Bytes]
 	end := int64(0)
@@ -158,14 +167,19 @@ func (q *Queue) runFused(b negotiate.Batch, tensors []*tensor) error {
 		item := &b.Items[i]
 		q.timeline.Enter(item.Name, timeline.MemcpyIn)
 		clear(all[end:item.Offset]) // what is in a gap goes along
-		copy(all[item.Offset:], t.work.Src.bytes(t.work.Type))
 		end = item.Offset + item.Bytes()
+		if t == nil {
+			clear(all[item.Offset:end])
+		} else {
+			copy(all[item.Offset:], t.work.Src.bytes(t.work.Type))
+		}
 		q.timeline.Leave(item.Name, timeline.MemcpyIn)
 		q.timeline.Enter(item.Name, movePhase(item.Kind))
 	}
-	first := &tensors[0].work
-	vector := Buffer{pointer(all), len(all) / first.Type.size()}
-	err := q.move(Collective{Kind: KindAllReduce, Type: first.Type, Op: first.Op, Dst: vector, Src: vector})
+	w := Collective{Kind: KindAllReduce, Type: Type(b.Items[0].Type), Op: Op(b.Items[0].Op)}
+	w.Dst = Buffer{pointer(all), len(all) / w.Type.size()}
+	w.Src = w.Dst
+	err := q.move(w)
 	if err != nil {
 		return err
 	}
@@ -174,6 +188,9 @@ func (q *Queue) runFused(b negotiate.Batch, tensors []*tensor) error {
 	}
 	for i, t := range tensors {
 		item := &b.Items[i]
+		if t == nil {
+			continue
+		}
 		q.timeline.Enter(item.Name, timeline.MemcpyOut)
 		copy(t.work.Dst.bytes(t.work.Type), all[item.Offset:][:item.Bytes()])
 		q.timeline.Leave(item.Name, timeline.MemcpyOut)

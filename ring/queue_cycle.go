@@ -17,9 +17,9 @@ const (
 	maxPause = time.Millisecond
 )
 
-// cycler is what the queue's goroutine needs for cycles.
+// cycler is what cycles need. It belongs to who makes them.
 type cycler struct {
-	timer  *time.Timer
+	timer  *time.Timer   // of the queue's goroutine
 	pause  time.Duration // before the next cycle, if tensors are in flight
 	news   int           // requests in the last step, of all ranks
 	frames []byte        // of all ranks
@@ -56,7 +56,11 @@ func (q *Queue) cycles() error {
 		if err := q.rest(); err != nil {
 			return err
 		}
-		if err := q.cycle(); err != nil {
+		err := q.cycle()
+		q.mu.Lock()
+		q.cycling = false
+		q.mu.Unlock()
+		if err != nil {
 			return err
 		}
 	}
@@ -70,26 +74,30 @@ func (q *Queue) explain(err error) error {
 	return err
 }
 
-// rest returns when it is time for a cycle: at once when there is something to say; soon
-// when tensors are in flight, since other ranks may have something to say about them; and
-// else now and then, so that the others learn that this rank is alive and waited for.
+// rest returns when it is time for a cycle of the queue's goroutine: at once when there is something to say; soon
+// when tensors are in flight or it has joined, since other ranks may have something to say
+// about them; and else now and then, so that the others learn that this rank is alive and waited for.
 func (q *Queue) rest() error {
-	for {
+	for due := false; ; {
 		q.mu.Lock()
-		fresh, flying := len(q.box.List()) > 0 || q.closing, q.box.InFlight() > 0
-		q.mu.Unlock()
+		fresh, flying := len(q.box.List()) > 0 || q.closing || q.rules.Joining(), q.box.InFlight() > 0 || q.joining != nil
 		limit := q.set.idle
-		if flying {
+		if flying && !q.cycling {
 			limit = q.pause
 		}
-		if fresh || limit == 0 {
-			return nil
+		now := (due || fresh || limit == 0) && !q.cycling
+		q.cycling = q.cycling || now
+		err := q.broken
+		q.mu.Unlock()
+		if now || err != nil {
+			return err
 		}
 		q.timer.Reset(limit)
 		select {
 		case <-q.wake: // perhaps for what went with the last cycle
+			due = false
 		case <-q.timer.C:
-			return nil
+			due = true
 		case <-q.talk.life.Done():
 			return context.Cause(q.talk.life)
 		}
@@ -117,11 +125,17 @@ func (q *Queue) cycle() error {
 	if err != nil {
 		return err
 	}
-	batches, err := q.step()
+	out, err := q.step()
 	if err != nil {
 		return err
 	}
-	return q.runAll(batches)
+	err = q.runAll(out.Batches)
+	if err == nil && out.Joined {
+		q.mu.Lock()
+		q.endJoin(out.Last, nil)
+		q.mu.Unlock()
+	}
+	return err
 }
 
 // fetch gets what did not fit the frames of some ranks. Rest is this rank's.
@@ -147,19 +161,19 @@ func (q *Queue) fetch(rest []byte) error {
 }
 
 // step finds out what is complete now, and ends what has failed.
-func (q *Queue) step() ([]negotiate.Batch, error) {
+func (q *Queue) step() (negotiate.Outcome, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.doing, q.news = activity{}, 0
 	out, err := q.rules.Step(time.Now(), q.frames, q.rests)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("ring: queue: %w", err)
+		return out, fmt.Errorf("ring: queue: %w", err)
 	case len(out.Left) > 0 && q.closing:
-		return nil, ErrClosed
+		return out, ErrClosed
 	case len(out.Left) > 0:
 		rank := out.Left[0]
-		return nil, &PeerError{Rank: rank, Host: q.talk.host(rank), Cause: errors.New("it has closed its queue")}
+		return out, &PeerError{Rank: rank, Host: q.talk.host(rank), Cause: errors.New("it has closed its queue")}
 	}
 	if q.news > 0 {
 		q.pause = 0
@@ -169,28 +183,32 @@ func (q *Queue) step() ([]negotiate.Batch, error) {
 	for _, f := range out.Failures {
 		t, err := q.find(f.Name)
 		if err != nil {
-			return nil, err
+			return out, err
+		}
+		kind := f.Kind
+		if t != nil {
+			kind, _ = named(t.work.Kind)
+			t.finish(fault(f.Err))
 		}
 		if q.timeline.On() {
-			kind, _ := named(t.work.Kind)
 			q.timeline.Negotiated(f.Name, operation(kind))
 		}
-		t.finish(mismatch(f.Err))
-	}
-	if err := q.collect(out.Batches); err != nil {
-		return nil, err
 	}
 	if len(out.Failures) > 0 {
 		q.changed.Broadcast()
 	}
-	return out.Batches, nil
+	return out, q.collect(out.Batches)
 }
 
-// find returns this rank's own part of a tensor that all ranks have submitted.
+// find returns this rank's own part of a tensor that no rank is waited for, or nil if it has joined
+// instead.
 func (q *Queue) find(name string) (*tensor, error) {
 	t := q.tensors[name]
-	if t == nil || !t.pending {
+	switch {
+	case t != nil && t.pending:
+		return t, nil
+	case q.joining == nil:
 		return nil, fmt.Errorf("ring: queue: tensor %.80q is complete, but rank %d did not submit it", name, q.rank)
 	}
-	return t, nil
+	return nil, nil
 }

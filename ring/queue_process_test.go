@@ -51,7 +51,7 @@ func TestQueueChild(t *testing.T) {
 }
 
 // scanFor reads lines until one starts with prefix.
-func scanFor(t *testing.T, out *bufio.Scanner, prefix string) string {
+func scanFor(t testing.TB, out *bufio.Scanner, prefix string) string {
 	t.Helper()
 	for out.Scan() {
 		if strings.HasPrefix(out.Text(), prefix) {

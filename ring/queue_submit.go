@@ -14,7 +14,7 @@ const equalParts = "equal parts"
 // allreduce, broadcast, reduce-scatter, barrier, or an allgather or alltoall of equal
 // parts, as [Comm.Do] takes them. Until it is over its memory and Counts belong to it, and
 // the name is in use. An error is about the arguments, of which [*DuplicateError] is one,
-// or [ErrClosed], or what has ended the queue; nothing was submitted.
+// or [ErrClosed], [ErrJoined], or what has ended the queue; nothing was submitted.
 func (q *Queue) Submit(name string, w Collective) (Ticket, error) {
 	r, err := q.request(name, &w)
 	if err != nil {
@@ -52,8 +52,11 @@ func (q *Queue) submit(r negotiate.Request, w Collective, room func([]int) Buffe
 
 // open returns why nothing can be submitted, if so.
 func (q *Queue) open() error {
-	if q.closing {
+	switch {
+	case q.closing:
 		return ErrClosed
+	case q.joining != nil:
+		return ErrJoined
 	}
 	return q.err
 }

@@ -54,14 +54,7 @@ func (t Ticket) Wait(ctx context.Context) error {
 		return nil
 	}
 	q := t.tensor.queue
-	if ctx.Done() != nil {
-		stop := context.AfterFunc(ctx, func() {
-			q.mu.Lock()
-			defer q.mu.Unlock()
-			q.changed.Broadcast()
-		})
-		defer stop()
-	}
+	defer q.alarm(ctx)()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for !t.over() && ctx.Err() == nil {
@@ -77,13 +70,25 @@ func (t Ticket) Wait(ctx context.Context) error {
 	return t.tensor.err
 }
 
+// alarm makes the end of ctx wake those who wait, until stop is called.
+func (q *Queue) alarm(ctx context.Context) (stop func() bool) {
+	if ctx.Done() == nil {
+		return func() bool { return false }
+	}
+	return context.AfterFunc(ctx, func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.changed.Broadcast()
+	})
+}
+
 // late is the error of a wait that cause has ended.
 func (q *Queue) late(t *tensor, cause error) error {
 	missing := q.rules.Missing(t.name)
 	if missing == nil {
 		return fmt.Errorf("ring: tensor %q is not done: %w", t.name, cause)
 	}
-	return fmt.Errorf("ring: tensor %q waits for %s: %w", t.name, negotiate.RankList(missing), cause)
+	return fmt.Errorf("ring: tensor %q %s: %w", t.name, waitsFor(missing), cause)
 }
 
 // enter takes a request, or says why not. The lock is held.

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/gorun/gorun/internal/rankenv"
-	"github.com/gorun/gorun/ring/internal/tcp"
 )
 
 // Split cuts c into parts. All ranks of c call it; those that give the same color get a
@@ -73,16 +72,7 @@ func (s *splitter) muster(key int) error {
 
 // make builds the part. A rank that wants none is a part of its own for the moment.
 func (s *splitter) make() (*Comm, error) {
-	c := s.comm
-	place := s.place()
-	part := newComm(c.life, place, c.opts)
-	part.name = fmt.Sprintf("%s/%d.%d", c.name, s.serial, s.color)
-	part.door, part.key = c.door, c.key
-	for _, member := range s.members {
-		part.ranks = append(part.ranks, c.inJob(member))
-	}
-	self := tcp.Identity{Job: place.Job, Epoch: place.Epoch, Rank: place.Rank, Size: place.Size, Key: c.key, Comm: part.name}
-	return part, part.initError(part.join(s.ctx, self, s.exchange))
+	return s.build(fmt.Sprintf("%s/%d.%d", s.comm.name, s.serial, s.color), s.exchange)
 }
 
 // place is this rank's in its part.

@@ -229,5 +229,5 @@ func TestOpenMPI4(t *testing.T) {
 
 func TestMistakenMPIs(t *testing.T) {
 	start(t, nil, "-np", "2", "--mpi", "pmix", "true").want(2, "gorun does not speak PMIx", "--mpi ompi4")
-	start(t, nil, "-np", "2", "--mpi", "lam", "true").want(2, "not pmi1, for MPICH and its kin, or ompi4")
+	start(t, nil, "-np", "2", "--mpi", "lam", "true").want(2, `--mpi "lam": it must be pmi1, for programs of MPICH`, "or ompi4, for those of Open MPI up to 4.1")
 }

@@ -135,6 +135,12 @@ func TestStepsAreWritten(t *testing.T) {
 	}
 	// The ranks do not have the descriptor.
 	r := start(t, nil, "--json-events", "fd:7", "true").want(2, "descriptor 7 is not open")
+	for _, bad := range []string{t.TempDir(), filepath.Join(name, "below"), "/no/such/folder/e"} {
+		start(t, nil, "--json-events", bad, "true").want(2, "open the file of --json-events: open "+bad, "gorun: hint: name a file")
+	}
+	for _, bad := range []string{name, filepath.Join(name, "below")} {
+		start(t, nil, "--output-filename", bad, "echo", "started").want(2, "make the output directory: mkdir "+name, "gorun: hint: --output-filename names a folder")
+	}
 	script := `"$0" --json-events fd:7 sh -c '[ ! -e /proc/self/fd/7 ]' 7>"$1"`
 	cmd := exec.Command("sh", "-c", script, binary("gorun"), name)
 	cmd.Env = append(os.Environ(), r.mark)

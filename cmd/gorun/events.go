@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
 	"os"
 	"strconv"
 	"strings"
@@ -73,7 +72,7 @@ func openEvents(name string, say *ui) (*eventLog, error) {
 	if !numbered {
 		file, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 		if err != nil {
-			return nil, fmt.Errorf("open the file of --json-events: %w", err)
+			return nil, usage.Errorf("name a file, new or old, in a folder that is there and that you may write to", "open the file of --json-events: %w", err)
 		}
 		log.file = file
 		return log, nil

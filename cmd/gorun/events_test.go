@@ -83,7 +83,7 @@ func TestEventsToADescriptor(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := openEvents(filepath.Join(t.TempDir(), "no", "where"), nil); err == nil || isUsage(err) {
+	if _, err := openEvents(filepath.Join(t.TempDir(), "no", "where"), nil); !isUsage(err) || usage.Hint(err) == "" {
 		t.Errorf("a folder that there is not: %v", err)
 	}
 }

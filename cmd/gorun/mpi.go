@@ -31,7 +31,7 @@ func (m *mpiFlag) Set(text string) error {
 	case "pmix", "pmix_v2", "pmix_v3", "pmix_v4", "openmpi", "ompi5":
 		return errors.New("gorun does not speak PMIx: programs of Open MPI up to 4.1 run with --mpi ompi4, newer ones need Open MPI's own mpirun")
 	default:
-		return errors.New("not pmi1, for MPICH and its kin, or ompi4")
+		return errors.New("it must be pmi1, for programs of MPICH and of MPIs made from it, or ompi4, for those of Open MPI up to 4.1")
 	}
 	return nil
 }

@@ -208,7 +208,8 @@ func completeOptions(flags *pflag.FlagSet, o *runOptions) (command []string, res
 	if err := setDefaults(flags, os.LookupEnv, rest.Args, file); err != nil {
 		return nil, rest, err
 	}
-	rest.Pending = slices.Concat(rest.Pending, job.pending, file.pending)
+	rest.Add(job.undone)
+	rest.Add(file.undone)
 	return job.command, rest, job.blame(o.check(flags.Changed("np")), typed)
 }
 
@@ -254,15 +255,14 @@ func reason(invalid *pflag.InvalidValueError) error {
 func exitCode(err error) int {
 	var launch *launcher.LaunchError
 	var slots *launcher.SlotsError
+	var output *launcher.OutputError
 	var stopped *launcher.StoppedError
 	switch {
 	case errors.As(err, &launch):
 		return launch.Code()
 	case errors.As(err, &stopped):
 		return launcher.Result{Stopped: stopped.Reason}.Code()
-	case errors.As(err, &slots):
-		return 2
-	case isUsage(err):
+	case errors.As(err, &slots), errors.As(err, &output), isUsage(err):
 		return 2
 	}
 	return launcher.CodeLaunch

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/gorun/gorun/internal/dialect"
 	"github.com/gorun/gorun/internal/usage"
 )
 
@@ -17,7 +18,8 @@ type settings struct {
 	list    []setting // in the file's order
 	command []string  // the program and its arguments; nil: the file names none
 	line    int       // of the program
-	pending []string  // words of horovodrun's that have no effect yet
+
+	undone dialect.Line // what words of horovodrun's in it ask for and do not get
 }
 
 // setting is a flag with its values: several where it may be repeated.

@@ -263,7 +263,7 @@ func TestJobFileRuns(t *testing.T) {
 	start(t, nil, "--config-file", write("none.yaml", "np: 2\n")).want(2, "none.yaml names no program", "write command: ./train in it")
 	start(t, nil, "--config-file", filepath.Join(dir, "gone.yaml"), "true").want(2, "gone.yaml")
 	r = startPath(t, nil, binary("gorun"), nil, "--dialect", "horovodrun", "-np", "1", "--config-file", write("h.yaml", "controller: mpi\nstall_check: {enabled: false}\n"),
-		"sh", "-c", "echo $HOROVOD_STALL_CHECK_DISABLE").want(0, "no effect yet: controller mpi")
+		"sh", "-c", "echo $HOROVOD_STALL_CHECK_DISABLE").want(0, "gorun: controller mpi is not needed: gorun starts the ranks itself, without mpirun or jsrun, and they use Gloo")
 	if r.out.String() != "localhost:0: 1\n" {
 		t.Errorf("%q", &r.out)
 	}

@@ -62,7 +62,7 @@ func (d *glooDoor) close() {
 }
 
 // ownRank reports whether the job's user has the other end of a connection, or root, which ranks in containers
-// may be. The client has no token: where the kernel does not tell, nobody is let in.
+// may be. Horovod's and MPI's clients have no token: where the kernel does not tell, nobody is let in.
 func ownRank(peers *kv.Peers, conn net.Conn) bool {
 	uid, err := peers.UID(conn)
 	return err == nil && kv.Own(uid)

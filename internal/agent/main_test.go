@@ -21,12 +21,13 @@ import (
 // testBuild stands for the content of the executable.
 const testBuild = "test-build"
 
-// Words that make this test binary a guard, an agent, or a rank that asks at the
-// door.
+// Words that make this test binary a guard, an agent, a rank that asks at the
+// door, or a port for ranks in containers.
 const (
 	guardWord = "__guard"
 	serveWord = "__serve"
 	askWord   = "__ask"
+	portWord  = "__port"
 )
 
 func TestMain(m *testing.M) {
@@ -36,6 +37,8 @@ func TestMain(m *testing.M) {
 			os.Exit(runAgent(os.Args[1], os.Args[2:]))
 		case askWord:
 			os.Exit(ask(os.Args[2:]))
+		case portWord:
+			os.Exit(portForOthers())
 		}
 	}
 	os.Exit(m.Run())

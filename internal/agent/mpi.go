@@ -102,8 +102,10 @@ func (m *mpi) connect(rank int) (theirs *os.File, err error) {
 	return theirs, nil
 }
 
-// accept serves ranks at the port, each by the user who owns them.
+// accept serves ranks at the port.
 func (m *mpi) accept() {
+	var peers kv.Peers
+	defer peers.Close()
 	for {
 		conn, err := m.port.Accept()
 		if err != nil {
@@ -112,8 +114,7 @@ func (m *mpi) accept() {
 			}
 			continue
 		}
-		uid, err := kv.PeerUID(conn)
-		if err != nil || int(uid) != os.Getuid() {
+		if !ownRank(&peers, conn) {
 			conn.Close()
 			continue
 		}

@@ -26,6 +26,8 @@ func (t *translator) apply(m meaning, values []string) error {
 		return t.emit(flag, m.typed, []string{strings.ReplaceAll(template, "{}", value)})
 	case pending:
 		t.Pending = append(t.Pending, m.typed)
+	case instead:
+		t.instead = append(t.instead, m.typed+" is not needed: "+row.to)
 	case refuse:
 		if row.of == Own {
 			return usage.Errorf(row.to, "%s: launchers mean different things by it", m.typed)

@@ -62,6 +62,8 @@ func (w *word) says() string {
 		return "nothing to do: " + w.to
 	case pending:
 		return "no effect yet: " + w.to
+	case instead:
+		return "not needed: " + w.to
 	case refuse:
 		return "refused: " + w.to
 	}

@@ -16,6 +16,7 @@ type Line struct {
 	Typed   map[string]string // a flag of ours → the word it was typed as
 	Pending []string          // words that are accepted and have no effect yet
 	Blocks  []Block           // the programs, where there are several; Args then hold what is the job's
+	instead []string          // sentences about words that gorun does otherwise
 	ignored []string          // settings of Open MPI that say nothing to gorun: pml=ob1
 	file    programFile       // that lists the programs; the zero value is none
 }
@@ -29,13 +30,14 @@ func (t Line) Notice() string {
 	if len(t.Pending) > 0 {
 		parts = append(parts, "no effect yet: "+strings.Join(unique(t.Pending), " "))
 	}
-	return strings.Join(parts, "; ")
+	return strings.Join(append(parts, unique(t.instead)...), "; ")
 }
 
 // Add takes along what another line could not do.
 func (t *Line) Add(other Line) {
 	t.ignored = append(t.ignored, other.ignored...)
 	t.Pending = append(t.Pending, other.Pending...)
+	t.instead = append(t.instead, other.instead...)
 }
 
 // unique is words without repetitions, in order.

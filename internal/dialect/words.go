@@ -8,6 +8,7 @@ const (
 	reads                 // it becomes flags of ours in a way of its own
 	same                  // gorun does that anyway
 	pending               // accepted, and has no effect yet
+	instead               // accepted, and gorun gets there another way
 	refuse                // a job without it would be another job
 )
 
@@ -25,7 +26,7 @@ type word struct {
 	is    string  // the row is for these values only; "": for all others
 	does  action
 	// to is by action: means: our flag, with {} for the value; reads: the reader's
-	// name; same: why; pending: what is missing; refuse: what to do instead.
+	// name; same: why; pending: what is missing; instead: which way; refuse: what to do instead.
 	to string
 }
 

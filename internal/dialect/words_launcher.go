@@ -5,8 +5,8 @@ func horovodWords() []word {
 	return []word{
 		{"check-build cb", Horovod, 0, "", means, "version"},
 		{"version v", Horovod, 0, "", means, "version"},
-		{"gloo", Horovod, 0, "", same, "Horovod's ranks use Gloo"},
-		{"mpi jsrun", Horovod, 0, "", pending, "Horovod's ranks use Gloo"},
+		{"gloo", Horovod, 0, "", same, "Horovod's ranks find each other through gorun and use Gloo"},
+		{"mpi jsrun", Horovod, 0, "", instead, "gorun starts the ranks itself, without mpirun or jsrun, and they use Gloo, also where Horovod was built with MPI"},
 		{"disable-cache", Horovod, 0, "", same, "nothing about hosts is remembered"},
 		{"config-file", Horovod, 1, "", means, "config-file={}"},
 		{"fusion-threshold-mb", Horovod, 1, "", reads, "fusion"},

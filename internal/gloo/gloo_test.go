@@ -62,45 +62,30 @@ func (s *store) Get(ctx context.Context, key string, _ time.Duration) ([]byte, b
 
 // world is a job of simulated Horovod ranks on simulated hosts.
 type world struct {
-	t        testing.TB
 	perHost  int
 	size     int
+	ranks    []int // those that are in this process
 	ports    []int // by rank
 	store    *store
 	requests atomic.Int64
 	polls    atomic.Int64
 }
 
+// newWorld has all of a job in this process.
 func newWorld(t testing.TB, size, perHost int) *world {
-	w := &world{t: t, perHost: perHost, size: size, store: newStore()}
 	ctx, cancel := context.WithCancel(context.Background())
-	var wg sync.WaitGroup
-	var listeners []net.Listener
-	var host *Host
-	var hosts []*Host
-	for rank := range size {
-		if rank%perHost == 0 {
-			host = NewHost(ctx, w.store)
-			hosts = append(hosts, host)
-		}
-		l, err := Listen()
-		if err != nil {
-			t.Fatal(err)
-		}
-		r := host.Rank()
-		wg.Go(func() { r.Serve(l, func(net.Conn) bool { return true }) })
-		listeners, w.ports = append(listeners, l), append(w.ports, l.Addr().(*net.TCPAddr).Port)
+	h, err := openHosts(ctx, size, perHost, func() func(net.Conn) bool { return func(net.Conn) bool { return true } })
+	if err != nil {
+		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		cancel()
-		for _, l := range listeners {
-			l.Close()
-		}
-		wg.Wait()
-		for _, h := range hosts {
-			h.Wait()
-		}
+		h.close()
 	})
+	w := &world{perHost: perHost, size: size, ports: h.ports, store: h.store}
+	for rank := range size {
+		w.ranks = append(w.ranks, rank)
+	}
 	return w
 }
 
@@ -139,8 +124,15 @@ func meaning(r []byte) string {
 	return fmt.Sprintf("%x", r)
 }
 
-// meet is the whole of one scope's rendezvous, as rank i of n in it; process is who asks.
-func (w *world) meet(process int, scope string, i, n, round int, barrier *sync.WaitGroup) error {
+// place is rank i of n in a scope.
+type place struct {
+	scope string
+	i, n  int
+}
+
+// meet is the whole of one scope's rendezvous; process is who asks.
+func (w *world) meet(process int, at place, round int, barrier *sync.WaitGroup) error {
+	scope, i, n := at.scope, at.i, at.n
 	path := func(key string) string { return "/" + scope + "/" + key }
 	want := func(status int, err error, method, key string) error {
 		if err == nil && status != http.StatusOK {
@@ -184,52 +176,51 @@ func (w *world) meet(process int, scope string, i, n, round int, barrier *sync.W
 		if err != nil || len(value) != (n-1)*recordSize {
 			return fmt.Errorf("addresses of %d: %d bytes, %w", j, len(value), err)
 		}
-		at := i
+		own := i // the record that is for us
 		if i > j {
-			at = i - 1
+			own = i - 1
 		}
-		got := value[at*recordSize : (at+1)*recordSize]
+		got := value[own*recordSize : (own+1)*recordSize]
 		if dice := rand.New(rand.NewPCG(uint64(j), uint64(i))); meaning(got) != meaning(record(dice, j, i, round)) {
 			return fmt.Errorf("rank %d of %s awaits rank %d at another address", j, scope, i)
 		}
 	}
-	barrier.Done() // Gloo's own, over the sockets
+	barrier.Done() // Gloo's own, over the sockets; here of the ranks in this process
 	barrier.Wait()
 	status, _, err = w.ask(process, "DELETE", path(strconv.Itoa(i)), nil)
 	return want(status, err, "DELETE", strconv.Itoa(i))
 }
 
-// rendezvous has all ranks meet in Horovod's three scopes, and says how it went. delay is how long
-// a rank takes to come.
+// rendezvous has all ranks of this process meet the job's others in Horovod's three scopes, and says how it went. delay is
+// how long a rank takes to come.
 func (w *world) rendezvous(round int, delay func(rank int) time.Duration) error {
-	locals, hosts := w.perHost, w.size/w.perHost
-	barriers := map[string]*sync.WaitGroup{}
-	barrier := func(name string, n int) *sync.WaitGroup {
-		if barriers[name] == nil {
-			barriers[name] = &sync.WaitGroup{}
-			barriers[name].Add(n)
-		}
-		return barriers[name]
-	}
-	errs := make(chan error, w.size)
-	for rank := range w.size {
+	scopes := func(rank int) [3]place {
 		host, local := rank/w.perHost, rank%w.perHost
-		global := barrier("global", w.size)
-		here := barrier(fmt.Sprint("local", host), locals)
-		cross := barrier(fmt.Sprint("cross", local), hosts)
+		return [3]place{{"global", rank, w.size}, {fmt.Sprintf("local_f%d", host), local, w.perHost}, {fmt.Sprintf("cross_%d", local), host, w.size / w.perHost}}
+	}
+	barriers := map[string]*sync.WaitGroup{}
+	for _, rank := range w.ranks {
+		for _, at := range scopes(rank) {
+			if barriers[at.scope] == nil {
+				barriers[at.scope] = &sync.WaitGroup{}
+			}
+			barriers[at.scope].Add(1)
+		}
+	}
+	errs := make(chan error, len(w.ranks))
+	for _, rank := range w.ranks {
 		go func() {
 			time.Sleep(delay(rank))
-			err := w.meet(rank, "global", rank, w.size, round, global)
-			if err == nil {
-				err = w.meet(rank, fmt.Sprintf("local_f%d", host), local, locals, round, here)
+			for _, at := range scopes(rank) {
+				if err := w.meet(rank, at, round, barriers[at.scope]); err != nil {
+					errs <- err
+					return
+				}
 			}
-			if err == nil {
-				err = w.meet(rank, fmt.Sprintf("cross_%d", local), host, hosts, round, cross)
-			}
-			errs <- err
+			errs <- nil
 		}()
 	}
-	for range w.size {
+	for range w.ranks {
 		if err := <-errs; err != nil {
 			return err
 		}
@@ -262,22 +253,5 @@ func TestNobodyPolls(t *testing.T) {
 	pairs := int64(8*7 + 2*4*3 + 4*2*1)
 	if got := w.polls.Load(); got != pairs {
 		t.Errorf("%d questions for addresses before they were there, for %d pairs", got-pairs, pairs)
-	}
-}
-
-func benchmarkRendezvous(b *testing.B, size, perHost int) {
-	for b.Loop() {
-		w := newWorld(b, size, perHost)
-		if err := w.rendezvous(0, atOnce); err != nil {
-			b.Fatal(err)
-		}
-		b.ReportMetric(float64(w.requests.Load()), "requests")
-		b.ReportMetric(float64(w.store.gets.Load()), "gets")
-	}
-}
-
-func BenchmarkRendezvous(b *testing.B) {
-	for _, size := range []int{8, 32, 128, 512} {
-		b.Run(strconv.Itoa(size), func(b *testing.B) { benchmarkRendezvous(b, size, 8) })
 	}
 }

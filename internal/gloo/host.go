@@ -34,13 +34,15 @@ type Host struct {
 	ctx   context.Context // ends with the job
 	wg    sync.WaitGroup  // of the questions to the store
 
+	buffers sync.Pool // of answers, as *[]byte
+
 	mu     sync.Mutex
 	scopes map[string]*scope // by their keys
 }
 
 // NewHost answers from store until ctx ends.
 func NewHost(ctx context.Context, store Store) *Host {
-	return &Host{store: store, ctx: ctx, scopes: map[string]*scope{}}
+	return &Host{store: store, ctx: ctx, scopes: map[string]*scope{}, buffers: sync.Pool{New: func() any { return new([]byte) }}}
 }
 
 // Wait returns when nothing is asked of the store any more. The context must have ended, and the ranks' ports been closed.
@@ -48,7 +50,8 @@ func (h *Host) Wait() { h.wg.Wait() }
 
 // Rank is one process of this host as it speaks to its own port.
 type Rank struct {
-	host *Host
+	host    *Host
+	writing sync.Mutex // an answer
 
 	mu    sync.Mutex
 	times map[string]int // how often it has left a scope, by name: it may come to it again
@@ -75,9 +78,8 @@ type future struct {
 	value []byte
 	err   error
 
-	unpacking sync.Once
-	records   []byte // value as ranks get it, all of which share it
-	damage    error
+	checking sync.Once
+	damage   error
 }
 
 func newFuture() *future { return &future{done: make(chan struct{})} }
@@ -97,18 +99,14 @@ func (f *future) offer(value []byte) bool {
 	return bytes.Equal(f.value, value)
 }
 
-// addresses waits for a rank's addresses, of so many records.
-func (f *future) addresses(ctx context.Context, records int) ([]byte, error) {
-	packed, err := f.get(ctx)
-	if err != nil {
-		return nil, err
+// get waits for the value while ctx lasts. It calls wait before that.
+func (f *future) get(ctx context.Context, wait func()) ([]byte, error) {
+	select {
+	case <-f.done:
+		return f.value, f.err
+	default:
+		wait()
 	}
-	f.unpacking.Do(func() { f.records, f.damage = unpack(make([]byte, 0, records*recordSize), packed, records) })
-	return f.records, f.damage
-}
-
-// get waits for the value while ctx lasts.
-func (f *future) get(ctx context.Context) ([]byte, error) {
 	select {
 	case <-f.done:
 		return f.value, f.err
@@ -215,7 +213,7 @@ func (s *scope) join(r *Rank, rank int, body []byte) (packed []byte, err error) 
 func (h *Host) gather(s *scope) {
 	var first error
 	for rank := range s.size {
-		if _, err := h.fetch(s, addressOf(rank)).get(h.ctx); err != nil && first == nil {
+		if _, err := h.fetch(s, addressOf(rank)).get(h.ctx, func() {}); err != nil && first == nil {
 			first = err
 		}
 	}
@@ -247,9 +245,9 @@ func (h *Host) fetch(s *scope, key string) *future {
 	return f
 }
 
-// get waits for what r asks for, where others are to publish it. The value is shared, and not to be changed. found is false for what nobody will, and for the addresses
+// get waits for what r asks for, where others are to publish it; it calls wait before that. found is false for what nobody will, and for the addresses
 // of others while r has not published its own, which they may wait for.
-func (r *Rank) get(ctx context.Context, name, key string) (value []byte, found bool, err error) {
+func (r *Rank) get(ctx context.Context, name, key string, wait func()) (a answer, found bool, err error) {
 	h := r.host
 	h.mu.Lock()
 	s := h.scopes[r.key(name)]
@@ -263,16 +261,22 @@ func (r *Rank) get(ctx context.Context, name, key string) (value []byte, found b
 	rank, isRank := rankOf(key)
 	switch {
 	case s == nil, isRank && (rank >= size || !member), !isRank && !(named && isHostName(key)):
-		return nil, false, nil
-	case !isRank:
-		value, err = h.fetch(s, key).get(ctx)
-		return value, err == nil, err
+		return a, false, nil
+	case isRank:
+		if _, err := s.all.get(ctx, wait); err != nil {
+			return a, false, err
+		}
 	}
-	if _, err := s.all.get(ctx); err != nil {
-		return nil, false, err
+	a = ok()
+	value := h.fetch(s, key)
+	if a.value, err = value.get(ctx, wait); err != nil {
+		return a, false, err
 	}
-	value, err = h.fetch(s, key).addresses(ctx, size-1)
-	return value, err == nil, err
+	if isRank {
+		a.records = size - 1
+		value.checking.Do(func() { value.damage = check(value.value, size-1) })
+	}
+	return a, value.damage == nil, value.damage
 }
 
 // leave is what a rank says when it has found all others. The scope's last rank here takes it along.

@@ -5,6 +5,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -60,12 +61,26 @@ func FuzzHead(f *testing.F) {
 
 func FuzzRecords(f *testing.F) {
 	f.Add(record(rand.New(rand.NewPCG(1, 2)), 1, 2, 0))
+	var three []byte // one of each kind
+	for peer := range 3 {
+		three = append(three, record(rand.New(rand.NewPCG(1, 2)), 3, peer, 0)...)
+	}
+	packed, err := pack(three)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(packed)
+	f.Add(packed[:len(packed)-1])
+	f.Add(slices.Concat(packed, packed))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if packed, err := pack(data); err == nil {
 			n := len(data) / recordSize
-			back, err := unpack(nil, packed, n)
-			if err != nil {
+			if err := check(packed, n); err != nil {
 				t.Fatal(err)
+			}
+			back := unpack(nil, packed)
+			if len(back) != len(data) {
+				t.Fatalf("%d bytes became %d", len(data), len(back))
 			}
 			for i := range n {
 				if a, b := data[i*recordSize:][:recordSize], back[i*recordSize:][:recordSize]; meaning(a) != meaning(b) {
@@ -73,7 +88,9 @@ func FuzzRecords(f *testing.F) {
 				}
 			}
 		}
-		_, _ = unpack(nil, data, 3)
+		if check(data, 3) == nil && len(unpack(nil, data)) != 3*recordSize {
+			t.Errorf("%x is not 3 records", data)
+		}
 	})
 }
 
@@ -163,6 +180,20 @@ func TestGate(t *testing.T) {
 	case status := <-answered:
 		t.Fatalf("answered %d before rank 2 had published", status)
 	case <-time.After(100 * time.Millisecond):
+	}
+	// A question that waits keeps no other waiting at the same port.
+	other := make(chan int, 1)
+	go func() {
+		status, _, _ := w.ask(0, "GET", "/other/0", nil)
+		other <- status
+	}()
+	select {
+	case status := <-other:
+		if status != 404 {
+			t.Errorf("another question: %d", status)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("another question is not answered")
 	}
 	put(2)
 	if status := <-answered; status != 200 {

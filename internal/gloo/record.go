@@ -45,32 +45,44 @@ func pack(body []byte) ([]byte, error) {
 	return packed, nil
 }
 
-// unpack appends to dst the records that were packed, want of them.
-func unpack(dst, packed []byte, want int) ([]byte, error) {
-	for range want {
-		if len(packed) == 0 {
-			return nil, errCut
+// packedSize is how much follows the kind of a packed record.
+func packedSize(kind byte) (size int, known bool) {
+	switch kind {
+	case packedIPv4:
+		return 6, true
+	case packedIPv6:
+		return 26, true
+	case packedRaw:
+		return recordSize, true
+	}
+	return 0, false
+}
+
+// check reports whether packed is want records.
+func check(packed []byte, want int) error {
+	for ; want > 0 && len(packed) > 0; want-- {
+		size, known := packedSize(packed[0])
+		if !known || len(packed) <= size {
+			return errCut
 		}
-		kind, size := packed[0], 0
-		switch kind {
-		case packedIPv4:
-			size = 6
-		case packedIPv6:
-			size = 26
-		case packedRaw:
-			size = recordSize
-		default:
-			return nil, errCut
-		}
-		if packed = packed[1:]; len(packed) < size {
-			return nil, errCut
-		}
-		value := packed[:size]
-		packed = packed[size:]
+		packed = packed[1+size:]
+	}
+	if want > 0 || len(packed) > 0 {
+		return errCut
+	}
+	return nil
+}
+
+// unpack appends to dst the records that were packed, which have been checked.
+func unpack(dst, packed []byte) []byte {
+	for len(packed) > 0 {
+		kind := packed[0]
+		size, _ := packedSize(kind)
+		value := packed[1 : 1+size]
+		packed = packed[1+size:]
 		at := len(dst)
 		dst = slices.Grow(dst, recordSize)[:at+recordSize]
 		r := dst[at:]
-		clear(r)
 		family := uint16(familyIPv4)
 		switch kind {
 		case packedRaw:
@@ -79,14 +91,12 @@ func unpack(dst, packed []byte, want int) ([]byte, error) {
 		case packedIPv6:
 			family = familyIPv6
 		}
+		clear(r)
 		binary.LittleEndian.PutUint16(r, family)
 		copy(r[2:], value)
 		binary.LittleEndian.PutUint64(r[128:], ^uint64(0))
 	}
-	if len(packed) > 0 {
-		return nil, errCut
-	}
-	return dst, nil
+	return dst
 }
 
 var errCut = errors.New("a rank's addresses came damaged")

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"net"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -65,19 +65,33 @@ func parseHead(head string) (r request, err error) {
 	return r, nil
 }
 
-// Answers. The client looks for this very spelling of Content-Length; 404 tells it that there is no such key, and
+// answer is what the client is told. It looks for this very spelling of Content-Length; 404 tells it that there is no such key, and
 // anything but 200 and 404 makes it give up after three tries in 1.5 s.
-func answer(status string, body []byte) net.Buffers {
-	head := append(make([]byte, 0, 64), "HTTP/1.0 "...)
-	head = append(append(head, status...), "\r\nContent-Length: "...)
-	head = append(strconv.AppendInt(head, int64(len(body)), 10), "\r\n\r\n"...)
-	return net.Buffers{head, body}
+type answer struct {
+	status  string
+	value   []byte
+	records int // value is so many packed records, which the client gets unpacked; 0: it is what the client gets
 }
 
-func ok(body []byte) net.Buffers { return answer("200 OK", body) }
-func notFound() net.Buffers      { return answer("404 Not Found", nil) }
-func badRequest() net.Buffers    { return answer("400 Bad Request", nil) }
-func failed() net.Buffers        { return answer("500 Internal Server Error", nil) }
-func refused() net.Buffers       { return answer("409 Conflict", nil) }
+// append adds the answer as it is sent.
+func (a answer) append(dst []byte) []byte {
+	length := len(a.value)
+	if a.records > 0 {
+		length = a.records * recordSize
+	}
+	dst = append(append(dst, "HTTP/1.0 "...), a.status...)
+	dst = strconv.AppendInt(append(dst, "\r\nContent-Length: "...), int64(length), 10)
+	dst = append(dst, "\r\n\r\n"...)
+	if a.records > 0 {
+		return unpack(slices.Grow(dst, length), a.value)
+	}
+	return append(dst, a.value...)
+}
+
+func ok() answer                 { return answer{status: "200 OK"} }
+func notFound() answer           { return answer{status: "404 Not Found"} }
+func badRequest() answer         { return answer{status: "400 Bad Request"} }
+func failed() answer             { return answer{status: "500 Internal Server Error"} }
+func refused() answer            { return answer{status: "409 Conflict"} }
 func addressOf(rank int) string  { return strconv.Itoa(rank) }
 func hostNameOf(rank int) string { return "rank_" + strconv.Itoa(rank) }

@@ -14,52 +14,80 @@ const (
 	maxOpen     = 1 << 10         // connections of one rank at a time, which opens one at a time
 )
 
-// Listen opens a port for a rank, on loopback. What it saves in system calls counts, a connection is one request.
+// Listen opens a port for a rank, on loopback.
 func Listen() (net.Listener, error) {
 	config := net.ListenConfig{KeepAlive: -1}
 	config.SetMultipathTCP(false)
-	return config.Listen(context.Background(), "tcp4", "127.0.0.1:0")
+	listener, err := config.Listen(context.Background(), "tcp4", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	return lean(listener)
+}
+
+// server is one rank's port. At any time one goroutine leads: it takes connections and answers them one after the
+// other. Before it waits for anything it has another one lead. Most requests wait for nothing, and so need no goroutine of their own.
+type server struct {
+	rank   *Rank
+	ctx    context.Context // ends with the port
+	cancel context.CancelFunc
+	port   net.Listener
+	admit  func(net.Conn) bool
+	wg     sync.WaitGroup
+	slots  chan struct{} // of connections that do not lead
 }
 
 // Serve answers a rank at its own port until the listener is closed, and returns when all connections
 // have ended. admit says whether a connection comes from who may ask.
 func (r *Rank) Serve(listener net.Listener, admit func(net.Conn) bool) {
 	ctx, cancel := context.WithCancel(r.host.ctx)
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer cancel()
-	slots := make(chan struct{}, maxOpen)
-	buffers := sync.Pool{New: func() any { return new([maxHead]byte) }}
+	s := &server{rank: r, ctx: ctx, cancel: cancel, port: listener, admit: admit, slots: make(chan struct{}, maxOpen)}
+	s.wg.Go(s.lead)
+	s.wg.Wait()
+}
+
+func (s *server) lead() {
+	var head [maxHead]byte
 	for {
-		conn, err := listener.Accept()
+		conn, err := s.port.Accept()
 		if errors.Is(err, net.ErrClosed) {
+			s.cancel() // nobody waits any longer
 			return
 		}
 		if err != nil {
 			time.Sleep(10 * time.Millisecond) // no descriptors: some will be closed
 			continue
 		}
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			defer conn.Close()
-			if !admit(conn) {
-				return
+		leads := true
+		follow := func() {
+			if leads {
+				leads = false
+				s.slots <- struct{}{}
+				s.wg.Go(s.lead)
 			}
-			buf := buffers.Get().(*[maxHead]byte)
-			defer buffers.Put(buf)
-			r.answer(ctx, conn, buf[:])
-		})
+		}
+		if c, tells := conn.(interface{ beforeWait(func()) }); tells {
+			c.beforeWait(follow)
+		} else {
+			follow()
+		}
+		if s.admit(conn) {
+			s.answer(conn, head[:], follow)
+		}
+		conn.Close()
+		if !leads {
+			<-s.slots
+			return
+		}
 	}
 }
 
 // answer reads one request and answers it.
-func (r *Rank) answer(ctx context.Context, conn net.Conn, buf []byte) {
+func (s *server) answer(conn net.Conn, buf []byte, wait func()) {
 	_ = conn.SetDeadline(time.Now().Add(requestTime))
 	req, rest, err := readHead(conn, buf)
 	if errors.Is(err, errHead) {
-		reply := badRequest()
-		_, _ = reply.WriteTo(conn)
+		_, _ = conn.Write(badRequest().append(nil))
 	}
 	if err != nil {
 		return
@@ -68,18 +96,30 @@ func (r *Rank) answer(ctx context.Context, conn net.Conn, buf []byte) {
 	if err != nil {
 		return
 	}
-	_ = conn.SetDeadline(time.Time{})
-	// The client gives up by closing; a closed listener ends the wait of all.
-	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })
-	defer stop()
-	reply := r.reply(ctx, req, body)
-	_ = conn.SetWriteDeadline(time.Now().Add(requestTime))
-	_, _ = reply.WriteTo(conn)
+	s.write(conn, s.rank.reply(s.ctx, req, body, wait), wait)
+}
+
+// write sends an answer, in one piece. Those of a rank go one after the other: it asks for no more, and what the answers take of
+// memory does not grow with what it leaves unread.
+func (s *server) write(conn net.Conn, a answer, wait func()) {
+	if !s.rank.writing.TryLock() {
+		wait()
+		s.rank.writing.Lock()
+	}
+	defer s.rank.writing.Unlock()
+	buf := s.rank.host.buffers.Get().(*[]byte)
+	defer s.rank.host.buffers.Put(buf)
+	*buf = a.append((*buf)[:0])
+	_ = conn.SetDeadline(time.Now().Add(requestTime))
+	_, _ = conn.Write(*buf)
 }
 
 func readBody(conn io.Reader, rest []byte, length int) ([]byte, error) {
 	if length > maxRanks*recordSize || length < len(rest) {
 		return nil, errHead
+	}
+	if length == 0 {
+		return nil, nil
 	}
 	body := make([]byte, length)
 	n := copy(body, rest)
@@ -87,32 +127,33 @@ func readBody(conn io.Reader, rest []byte, length int) ([]byte, error) {
 	return body, err
 }
 
-// reply does what a request asks for.
-func (r *Rank) reply(ctx context.Context, req request, body []byte) net.Buffers {
+// reply does what a request asks for. It calls wait before it waits for others.
+func (r *Rank) reply(ctx context.Context, req request, body []byte, wait func()) answer {
 	if len(req.scope) > maxName || len(req.key) > maxName {
 		return badRequest()
 	}
 	switch req.method {
 	case "PUT":
+		wait() // the store may be far
 		switch err := r.put(req.scope, req.key, body); {
 		case errors.Is(err, errTwice):
 			return refused()
 		case err != nil:
 			return failed()
 		}
-		return ok(nil)
+		return ok()
 	case "GET":
-		switch value, found, err := r.get(ctx, req.scope, req.key); {
+		switch a, found, err := r.get(ctx, req.scope, req.key, wait); {
 		case err != nil:
 			return failed()
 		case !found:
 			return notFound()
 		default:
-			return ok(value)
+			return a
 		}
 	case "DELETE":
 		r.leave(req.scope, req.key)
-		return ok(nil)
+		return ok()
 	}
 	return badRequest()
 }

@@ -59,7 +59,7 @@ func layers() []layer {
 		{folder: "internal/mutants", why: "it reads sources and runs their tests, it does not link them"},
 		{folder: "internal/faults/rank", may: []string{"ring"}, why: "it is a program as users write them, for ranks that harm is done to"},
 		{folder: "internal/bench", may: []string{"ring"}, why: "it times what every program can call"},
-		{folder: "internal/ringtest", may: []string{"ring", "internal/rankenv"}, why: "it plays the agent to ring's tests"},
+		{folder: "internal/ringtest", may: []string{"ring", "internal/kv", "internal/rankenv"}, why: "it plays the agent to ring's tests"},
 		{folder: "internal/mangen", why: leaf},
 		{folder: "internal/layers", why: "it reads sources, it does not link them"},
 		{folder: "examples", may: []string{"ring"}, why: "the examples prove that the public API is enough"},

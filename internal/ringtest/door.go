@@ -16,6 +16,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/gorun/gorun/internal/kv"
 	"github.com/gorun/gorun/internal/rankenv"
 )
 
@@ -43,6 +44,7 @@ type Door struct {
 	Hosts []int
 
 	server *httptest.Server
+	store  *kv.Store
 	closed sync.Once
 	more   sync.WaitGroup // servers of Listen
 	done   chan struct{}  // closed when the door is
@@ -67,6 +69,7 @@ func NewDoor(tb testing.TB, size int) *Door {
 	d := &Door{
 		Job: "job-" + rand.Text(), Key: make([]byte, 32), Size: size, Transport: "tcp",
 		done: make(chan struct{}), aborted: make(chan struct{}), fences: map[string]*fence{}, named: map[int]string{},
+		store: kv.NewStore(),
 	}
 	rand.Read(d.Key)
 	mux := http.NewServeMux()
@@ -74,6 +77,8 @@ func NewDoor(tb testing.TB, size int) *Door {
 	mux.HandleFunc("POST /v1/fence/{name...}", d.serveFence)
 	mux.HandleFunc("GET /v1/abort", d.serveAbort)
 	mux.HandleFunc("POST /v1/lost", d.serveLost)
+	mux.HandleFunc("PUT /v1/kv/{key...}", d.servePut)
+	mux.HandleFunc("GET /v1/kv/{key...}", d.serveGet)
 	d.server = httptest.NewUnstartedServer(mux) // known to the handlers before they run
 	d.server.Start()
 	tb.Cleanup(d.Close)

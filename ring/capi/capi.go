@@ -12,9 +12,10 @@ import "C"
 import (
 	"context"
 	"fmt"
-	"os"
+	"math"
 	"runtime/cgo"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -23,27 +24,46 @@ import (
 
 func main() {} // never called; buildmode c-shared wants it
 
-// object is what a handle of C stands for: a communicator or a queue. Handles are those of runtime/cgo.
+// object is what a handle of C stands for: a communicator or a queue. Handles are those of runtime/cgo, which gives out
+// none twice. An object is there until it is closed and its last request is gone.
 type object struct {
 	failures
 	comm     *ring.Comm
 	queue    *ring.Queue // nil for a communicator
 	requests requests
-	trace    *os.File // of a queue's timeline
+	trace    trace
+	names    names
 }
 
 // lookup finds the object of a handle.
 func lookup(handle C.uint64_t) (o *object, err error) {
 	defer func() {
-		if recover() != nil { // what cgo.Handle does with one that it has not given out
-			err = invalid("there is no communicator or queue %d", uint64(handle))
+		if recover() != nil { // what cgo.Handle does with one that is none
+			o, err = nil, missing(handle)
 		}
 	}()
 	return cgo.Handle(handle).Value().(*object), nil
 }
 
-func lookupComm(handle C.ring_comm) (*object, error) {
+// missing is the error of a handle that no object has.
+func missing(handle C.uint64_t) error {
+	if handle > 0 && uint64(handle) <= atomic.LoadUint64((*uint64)(&C.given)) {
+		return fmt.Errorf("%w (%d)", ring.ErrClosed, uint64(handle))
+	}
+	return invalid("there is no communicator or queue %d", uint64(handle))
+}
+
+// lookupOpen finds an object that is not closed.
+func lookupOpen(handle C.uint64_t) (*object, error) {
 	o, err := lookup(handle)
+	if err == nil && o.requests.closed.Load() {
+		err = missing(handle)
+	}
+	return o, err
+}
+
+func lookupComm(handle C.ring_comm) (*object, error) {
+	o, err := lookupOpen(handle)
 	if err == nil && o.queue != nil {
 		err = invalid("%d is a queue, not a communicator", uint64(handle))
 	}
@@ -51,7 +71,7 @@ func lookupComm(handle C.ring_comm) (*object, error) {
 }
 
 func lookupQueue(handle C.ring_queue) (*object, error) {
-	o, err := lookup(handle)
+	o, err := lookupOpen(handle)
 	if err == nil && o.queue == nil {
 		err = invalid("%d is a communicator, not a queue", uint64(handle))
 	}
@@ -60,9 +80,18 @@ func lookupQueue(handle C.ring_queue) (*object, error) {
 
 // keep gives an object its handle.
 func keep(o *object) C.uint64_t {
-	h := C.uint64_t(cgo.NewHandle(o))
-	o.requests.owner = uint64(h)
-	return h
+	h := uint64(cgo.NewHandle(o))
+	o.requests.owner = h
+	for given := (*uint64)(&C.given); ; {
+		if was := atomic.LoadUint64(given); was >= h || atomic.CompareAndSwapUint64(given, was, h) {
+			return C.uint64_t(h)
+		}
+	}
+}
+
+// span is so many milliseconds, or the most there can be; all that is less than 0 is alike.
+func span(ms C.int64_t) time.Duration {
+	return time.Duration(max(min(int64(ms), math.MaxInt64/int64(time.Millisecond)), -1)) * time.Millisecond
 }
 
 // bounded is a context that ends after ms milliseconds, if that is more than 0.
@@ -70,7 +99,7 @@ func bounded(ms C.int64_t) (context.Context, context.CancelFunc) {
 	if ms <= 0 {
 		return context.Background(), func() {}
 	}
-	return context.WithTimeout(context.Background(), time.Duration(ms)*time.Millisecond)
+	return context.WithTimeout(context.Background(), span(ms))
 }
 
 // getenv looks in the environment as it is now: the runtime has copied that of the time when the library was loaded.
@@ -94,16 +123,20 @@ func goRingVersion(text *C.char, size C.size_t) {
 func goRingInit(comm *C.ring_comm, options *C.ring_init_options, told *C.ring_told) (code C.int) {
 	defer guard(&code, told)
 	var o C.ring_init_options
-	if options != nil {
-		if o = *options; o.size < C.sizeof_ring_init_options {
-			return tell(told, nil, invalid("options without their size: set it to sizeof(ring_init_options), which is %d", C.sizeof_ring_init_options))
-		}
+	switch {
+	case comm == nil:
+		return tell(told, nil, nowhere("communicator"))
+	case options == nil:
+	case options.size < C.sizeof_ring_init_options:
+		return tell(told, nil, invalid("options without their size: set it to sizeof(ring_init_options), which is %d", C.sizeof_ring_init_options))
+	default:
+		o = *options
 	}
 	ctx, cancel := bounded(o.timeout_ms)
 	defer cancel()
 	opts := []ring.Option{ring.WithEnviron(getenv)}
 	if o.stall_ms != 0 {
-		opts = append(opts, ring.WithStallReport(time.Duration(o.stall_ms)*time.Millisecond, nil))
+		opts = append(opts, ring.WithStallReport(span(o.stall_ms), nil))
 	}
 	c, err := ring.Init(ctx, opts...)
 	if err != nil {
@@ -120,14 +153,43 @@ func goRingClose(comm C.ring_comm, told *C.ring_told) (code C.int) {
 	if err != nil {
 		return tell(told, nil, err)
 	}
-	cgo.Handle(comm).Delete()
+	if !o.requests.close() {
+		return tell(told, nil, missing(comm))
+	}
 	return tell(told, nil, o.comm.Close())
+}
+
+//export goRingGroup
+func goRingGroup(comm C.ring_comm, name *C.char, ranks *C.int32_t, count C.size_t, timeout C.int64_t, part *C.ring_comm, told *C.ring_told) (code C.int) {
+	defer guard(&code, told)
+	o, err := lookupComm(comm)
+	if err == nil && (name == nil || ranks == nil || int64(count) > int64(o.comm.Size())) {
+		err = invalid("a group needs a name, and 1 to %d ranks", o.comm.Size())
+	}
+	if err != nil {
+		return tell(told, nil, err)
+	}
+	members := make([]int, count)
+	for i, rank := range unsafe.Slice(ranks, count) {
+		members[i] = int(rank)
+	}
+	ctx, cancel := bounded(timeout)
+	defer cancel()
+	c, err := ring.Group(ctx, o.comm, C.GoString(name), members)
+	if err != nil {
+		return tell(told, o, err)
+	}
+	*part = keep(&object{comm: c})
+	return C.RING_OK
 }
 
 //export goRingSplit
 func goRingSplit(comm C.ring_comm, color, key C.int32_t, part *C.ring_comm, told *C.ring_told) (code C.int) {
 	defer guard(&code, told)
 	o, err := lookupComm(comm)
+	if err == nil && part == nil {
+		err = nowhere("communicator")
+	}
 	if err != nil {
 		return tell(told, nil, err)
 	}
@@ -146,8 +208,8 @@ func goRingSplit(comm C.ring_comm, color, key C.int32_t, part *C.ring_comm, told
 func goRingInfo(comm C.ring_comm, info *C.ring_info, told *C.ring_told) (code C.int) {
 	defer guard(&code, told)
 	o, err := lookupComm(comm)
-	if err == nil && info.size < C.sizeof_ring_info {
-		err = invalid("a ring_info of %d bytes, want %d", info.size, C.sizeof_ring_info)
+	if err == nil && (info == nil || info.size < C.sizeof_ring_info) {
+		err = invalid("a ring_info without its size: set it to sizeof(ring_info), which is %d", C.sizeof_ring_info)
 	}
 	if err != nil {
 		return tell(told, nil, err)
@@ -187,16 +249,27 @@ func goRingStart(comm C.ring_comm, call *C.ring_call, id *C.ring_request, told *
 	if err != nil {
 		return tell(told, o, err)
 	}
-	if err := o.requests.room(1); err != nil {
+	if id == nil {
+		return tell(told, o, nowhere("request"))
+	}
+	place, err := o.requests.take()
+	if err != nil {
 		return tell(told, o, err)
 	}
 	h, err := o.comm.Start(w)
 	if err != nil {
+		o.requests.giveBack(place)
 		return tell(told, o, err)
 	}
-	*id = o.requests.add(request{handle: h})
+	o.requests.fill(place, request{handle: h})
+	*id = place
 	return C.RING_OK
 }
 
 // invalid is the error of wrong arguments.
 func invalid(format string, args ...any) error { return fmt.Errorf("ring: "+format, args...) }
+
+// nowhere is the error of a NULL where a result was to go.
+func nowhere(what string) error {
+	return invalid("there is nowhere to put the %s: its address is NULL", what)
+}

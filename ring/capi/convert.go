@@ -114,6 +114,9 @@ func buffer(kind ring.Kind, name string, ptr unsafe.Pointer, count C.uint64_t, s
 	if uint64(count) > most/uint64(size) {
 		return ring.Buffer{}, invalid("%v: %s has %d elements", kind, name, uint64(count))
 	}
+	if uintptr(ptr)+uintptr(count)*uintptr(size) < uintptr(ptr) {
+		return ring.Buffer{}, invalid("%v: %s has %d elements, and ends beyond all memory", kind, name, uint64(count))
+	}
 	if ptr == nil && count > 0 {
 		return ring.Buffer{}, invalid("%v: %s is NULL, and has %d elements", kind, name, uint64(count))
 	}

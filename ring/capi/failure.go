@@ -17,6 +17,9 @@ import (
 // errInternal marks what should not happen.
 var errInternal = errors.New("ring: internal error")
 
+// errBroken marks a request that failed because a timeout has broken its communicator. For the one who waits it is no timeout.
+var errBroken = errors.New("a call ran out of time, and nothing works any more")
+
 // failures keeps the text of an object's last error.
 type failures struct {
 	mu   sync.Mutex
@@ -41,7 +44,7 @@ func codeOf(err error) C.int {
 	switch {
 	case err == nil:
 		return C.RING_OK
-	case errors.As(err, &peer):
+	case errors.As(err, &peer), errors.Is(err, errBroken):
 		return C.RING_PEER
 	case errors.As(err, new(*ring.MismatchError)), errors.As(err, new(*ring.TensorMismatchError)):
 		return C.RING_MISMATCH

@@ -1,6 +1,7 @@
 package main
 
 // #include <stdlib.h>
+// #include <string.h>
 // #include "told.h"
 import "C"
 
@@ -8,8 +9,7 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"runtime/cgo"
-	"time"
+	"sync"
 	"unsafe"
 
 	"github.com/gorun/gorun/ring"
@@ -19,7 +19,11 @@ import (
 func goRingQueueOpen(comm C.ring_comm, options *C.ring_queue_options, queue *C.ring_queue, told *C.ring_told) (code C.int) {
 	defer guard(&code, told)
 	o, err := lookupComm(comm)
-	if err == nil && options != nil && options.size < C.sizeof_ring_queue_options {
+	switch {
+	case err != nil:
+	case queue == nil:
+		err = nowhere("queue")
+	case options != nil && options.size < C.sizeof_ring_queue_options:
 		err = invalid("options without their size: set it to sizeof(ring_queue_options), which is %d", C.sizeof_ring_queue_options)
 	}
 	if err != nil {
@@ -44,7 +48,7 @@ func queueOptions(options *C.ring_queue_options) (opts []ring.QueueOption) {
 		opts = append(opts, ring.WithCache(int(options.cache_names)))
 	}
 	if options.stall_ms > 0 {
-		opts = append(opts, ring.WithStall(time.Duration(options.stall_ms)*time.Millisecond, nil))
+		opts = append(opts, ring.WithStall(span(options.stall_ms), nil))
 	}
 	return opts
 }
@@ -56,80 +60,144 @@ func goRingQueueClose(queue C.ring_queue, told *C.ring_told) (code C.int) {
 	if err != nil {
 		return tell(told, nil, err)
 	}
+	if !o.requests.close() {
+		return tell(told, nil, missing(queue))
+	}
 	err = o.queue.Close()
-	if cerr := o.closeTrace(); err == nil {
+	if cerr := o.trace.end(o.queue); err == nil {
 		err = cerr
 	}
-	cgo.Handle(queue).Delete()
 	return tell(told, nil, err)
 }
 
 //export goRingSubmit
 func goRingSubmit(queue C.ring_queue, name *C.char, call *C.ring_call, id *C.ring_request, told *C.ring_told) (code C.int) {
 	defer guard(&code, told)
-	o, w, err := submission(queue, name, call)
+	o, key, w, err := submission(queue, name, call, id)
 	if err != nil {
 		return tell(told, o, err)
 	}
-	t, err := o.queue.Submit(C.GoString(name), w)
+	place, err := o.requests.take()
 	if err != nil {
 		return tell(told, o, err)
 	}
-	*id = o.requests.add(request{ticket: t})
+	t, err := o.queue.Submit(key, w)
+	if err != nil {
+		o.requests.giveBack(place)
+		return tell(told, o, err)
+	}
+	o.requests.fill(place, request{ticket: t})
+	*id = place
 	return C.RING_OK
 }
 
 // submission is what a call on a queue is about.
-func submission(queue C.ring_queue, name *C.char, call *C.ring_call) (*object, ring.Collective, error) {
+func submission(queue C.ring_queue, name *C.char, call *C.ring_call, id *C.ring_request) (*object, string, ring.Collective, error) {
 	o, err := lookupQueue(queue)
 	if err != nil {
-		return nil, ring.Collective{}, err
+		return nil, "", ring.Collective{}, err
 	}
-	if name == nil {
-		return o, ring.Collective{}, invalid("the name is NULL")
+	if id == nil {
+		return o, "", ring.Collective{}, nowhere("request")
 	}
-	if err := o.requests.room(1); err != nil {
-		return o, ring.Collective{}, err
+	key, err := o.names.name(name)
+	if err != nil {
+		return o, "", ring.Collective{}, err
 	}
 	w, err := collective(call, o.comm.Size())
-	return o, w, err
+	return o, key, w, err
 }
 
 //export goRingSubmitGroup
-func goRingSubmitGroup(queue C.ring_queue, count C.size_t, names **C.char, calls *C.ring_call, ids *C.ring_request, told *C.ring_told) (code C.int) {
+func goRingSubmitGroup(queue C.ring_queue, count C.size_t, keys **C.char, calls *C.ring_call, ids *C.ring_request, told *C.ring_told) (code C.int) {
 	defer guard(&code, told)
 	o, err := lookupQueue(queue)
-	if err != nil {
+	switch {
+	case err != nil:
 		return tell(told, nil, err)
-	}
-	if count > placeMask {
+	case count == 0:
+		return C.RING_OK
+	case count > placeMask:
 		return tell(told, o, invalid("a group of %d", uint64(count)))
+	case keys == nil || calls == nil:
+		return tell(told, o, invalid("the group's names or calls are NULL"))
+	case ids == nil:
+		return tell(told, o, nowhere("requests"))
 	}
-	if err := o.requests.room(int(count)); err != nil {
+	texts, work, err := o.group(unsafe.Slice(keys, count), calls)
+	if err != nil {
 		return tell(told, o, err)
 	}
-	keys := make([]string, count)
-	work := make([]ring.Collective, count)
-	for i, name := range unsafe.Slice(names, count) {
-		if name == nil {
-			return tell(told, o, invalid("name %d of the group is NULL", i))
+	places := make([]C.ring_request, 0, count)
+	for range count {
+		place, err := o.requests.take()
+		if err != nil {
+			o.requests.giveBack(places...)
+			return tell(told, o, err)
 		}
-		keys[i] = C.GoString(name)
+		places = append(places, place)
 	}
-	for i := range work {
-		call := &unsafe.Slice(calls, count)[i]
-		if work[i], err = collective(call, o.comm.Size()); err != nil {
-			return tell(told, o, fmt.Errorf("%w (tensor %.80q)", err, keys[i]))
-		}
-	}
-	tickets, err := o.queue.SubmitGroup(nil, keys, work)
+	tickets, err := o.queue.SubmitGroup(nil, texts, work)
 	if err != nil {
+		o.requests.giveBack(places...)
 		return tell(told, o, err)
 	}
 	for i, t := range tickets {
-		unsafe.Slice(ids, count)[i] = o.requests.add(request{ticket: t})
+		o.requests.fill(places[i], request{ticket: t})
 	}
+	copy(unsafe.Slice(ids, count), places)
 	return C.RING_OK
+}
+
+// group takes names and calls. A program that was built for a later ring.h has larger calls, and all are alike.
+func (o *object) group(keys []*C.char, calls *C.ring_call) (texts []string, work []ring.Collective, err error) {
+	texts, work = make([]string, len(keys)), make([]ring.Collective, len(keys))
+	step := calls.size
+	for i, key := range keys {
+		if texts[i], err = o.names.name(key); err != nil {
+			return nil, nil, fmt.Errorf("%w (tensor %d of a group)", err, i)
+		}
+		call := (*C.ring_call)(unsafe.Add(unsafe.Pointer(calls), uintptr(i)*uintptr(step)))
+		if call.size != step {
+			return nil, nil, invalid("call %d of the group has size %d, and the first one %d: set it to sizeof(ring_call) in all", i, uint64(call.size), uint64(step))
+		}
+		if work[i], err = collective(call, o.comm.Size()); err != nil {
+			return nil, nil, fmt.Errorf("%w (tensor %.80q)", err, texts[i])
+		}
+	}
+	return texts, work, nil
+}
+
+// names keeps the names that came, so that one that comes again costs no memory.
+type names struct {
+	mu    sync.Mutex
+	texts map[string]string
+}
+
+// maxNames is how many names are kept, and maxKept how long they may be.
+const maxNames, maxKept = 8192, 1024
+
+// name is a name as Go has it.
+func (n *names) name(of *C.char) (string, error) {
+	if of == nil {
+		return "", invalid("the name is NULL")
+	}
+	bytes := unsafe.Slice((*byte)(unsafe.Pointer(of)), C.strlen(of))
+	if len(bytes) > maxKept {
+		return string(bytes), nil // to be refused
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	text, known := n.texts[string(bytes)]
+	if known {
+		return text, nil
+	}
+	if n.texts == nil || len(n.texts) >= maxNames {
+		n.texts = map[string]string{}
+	}
+	text = string(bytes)
+	n.texts[text] = text
+	return text, nil
 }
 
 // result is what came of a call with parts of unlike lengths, in memory of C.
@@ -161,38 +229,86 @@ func (r *result) free() {
 //export goRingSubmitV
 func goRingSubmitV(queue C.ring_queue, name *C.char, call *C.ring_call, id *C.ring_request, told *C.ring_told) (code C.int) {
 	defer guard(&code, told)
-	o, w, err := submission(queue, name, call)
+	o, key, w, err := submission(queue, name, call, id)
+	if err != nil {
+		return tell(told, o, err)
+	}
+	place, err := o.requests.take()
 	if err != nil {
 		return tell(told, o, err)
 	}
 	e, _ := elementOf(call.dtype)
 	r := &result{size: e.size}
-	t, err := o.queue.SubmitV(C.GoString(name), w, r.room)
+	t, err := o.queue.SubmitV(key, w, r.room)
 	if err != nil {
+		o.requests.giveBack(place)
 		return tell(told, o, err)
 	}
-	*id = o.requests.add(request{ticket: t, result: r})
+	o.requests.fill(place, request{ticket: t, result: r})
+	*id = place
 	return C.RING_OK
 }
 
 //export goRingResult
 func goRingResult(id C.ring_request, data *unsafe.Pointer, count *C.uint64_t, counts **C.int64_t, told *C.ring_told) (code C.int) {
 	defer guard(&code, told)
-	_, r, err := lookupRequest(id)
-	switch {
-	case err != nil:
-	case r.result == nil:
-		err = invalid("the request has no result: it is not one of ring_submit_v")
-	case !r.done():
-		err = invalid("the request is not over: wait for it")
-	case r.failed != "":
-		err = invalid("the request has failed, and has no result")
+	if data == nil || count == nil || counts == nil {
+		return tell(told, nil, nowhere("result"))
 	}
+	o, r, err := enterRequest(id)
 	if err != nil {
 		return tell(told, nil, err)
 	}
+	if r.result == nil || !r.done() {
+		o.requests.leave(id, outcome{})
+		if r.result == nil {
+			return tell(told, nil, invalid("the request has no result: it is not one of ring_submit_v"))
+		}
+		return tell(told, nil, invalid("the request is not over: wait for it"))
+	}
+	if err := o.requests.leave(id, r.wait(context.Background())); err != nil {
+		return tell(told, o, err)
+	}
 	*data, *count, *counts = r.result.data, C.uint64_t(r.result.count), (*C.int64_t)(r.result.counts)
 	return C.RING_OK
+}
+
+// trace is the file of a queue's timeline, while there is one.
+type trace struct {
+	mu   sync.Mutex
+	file *os.File
+}
+
+func (t *trace) begin(q *ring.Queue, path string, options ring.TimelineOptions) error {
+	if err := t.end(q); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f, err := os.Create(path)
+	if err != nil {
+		return fmt.Errorf("ring: timeline: %w", err)
+	}
+	if err := q.StartTimeline(f, options); err != nil {
+		f.Close()
+		return err
+	}
+	t.file = f
+	return nil
+}
+
+func (t *trace) end(q *ring.Queue) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.file == nil {
+		return nil
+	}
+	err := q.StopTimeline()
+	if cerr := t.file.Close(); err == nil {
+		err = cerr
+	}
+	t.file = nil
+	return err
 }
 
 //export goRingTimelineStart
@@ -205,19 +321,7 @@ func goRingTimelineStart(queue C.ring_queue, path *C.char, marks C.int, told *C.
 	if err != nil {
 		return tell(told, nil, err)
 	}
-	if err := o.closeTrace(); err != nil {
-		return tell(told, o, err)
-	}
-	f, err := os.Create(C.GoString(path))
-	if err != nil {
-		return tell(told, o, fmt.Errorf("ring: timeline: %w", err))
-	}
-	if err := o.queue.StartTimeline(f, ring.TimelineOptions{MarkCycles: marks != 0}); err != nil {
-		f.Close()
-		return tell(told, o, err)
-	}
-	o.trace = f
-	return C.RING_OK
+	return tell(told, o, o.trace.begin(o.queue, C.GoString(path), ring.TimelineOptions{MarkCycles: marks != 0}))
 }
 
 //export goRingTimelineStop
@@ -227,18 +331,5 @@ func goRingTimelineStop(queue C.ring_queue, told *C.ring_told) (code C.int) {
 	if err != nil {
 		return tell(told, nil, err)
 	}
-	return tell(told, o, o.closeTrace())
-}
-
-// closeTrace ends the timeline, if there is one.
-func (o *object) closeTrace() error {
-	if o.trace == nil {
-		return nil
-	}
-	err := o.queue.StopTimeline()
-	if cerr := o.trace.Close(); err == nil {
-		err = cerr
-	}
-	o.trace = nil
-	return err
+	return tell(told, o, o.trace.end(o.queue))
 }

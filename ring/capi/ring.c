@@ -16,6 +16,8 @@ typedef struct own {
 	char version[128];
 } own;
 
+uint64_t given;
+
 static pthread_key_t key;
 static atomic_int forked;
 
@@ -84,6 +86,11 @@ int ring_close(ring_comm comm) { return CALL(goRingClose(comm, &mine()->told)); 
 
 int ring_split(ring_comm comm, int32_t color, int32_t key, ring_comm *part) { return CALL(goRingSplit(comm, color, key, part, &mine()->told)); }
 
+int ring_group(ring_comm comm, const char *name, const int32_t *ranks, size_t count, int64_t timeout_ms, ring_comm *part)
+{
+	return CALL(goRingGroup(comm, (char *)name, (int32_t *)ranks, count, timeout_ms, part, &mine()->told));
+}
+
 int ring_comm_info(ring_comm comm, ring_info *info) { return CALL(goRingInfo(comm, info, &mine()->told)); }
 
 int ring_run(ring_comm comm, const ring_call *call, int64_t timeout_ms) { return CALL(goRingRun(comm, (ring_call *)call, timeout_ms, &mine()->told)); }
@@ -149,27 +156,29 @@ int ring_reduce(ring_comm comm, void *dst, const void *src, uint64_t count, int3
 		.dst = dst, .dst_count = dst ? count : 0, .src = src, .src_count = count});
 }
 
-/* ranks is how many there are, or 0 with an error. */
-static uint64_t ranks(ring_comm comm)
+/* each is count for each rank; UINT64_MAX, which no call takes, if that is too many or comm is none. */
+static uint64_t each(ring_comm comm, uint64_t count)
 {
 	ring_info info = {.size = sizeof info};
-	return ring_comm_info(comm, &info) == RING_OK ? (uint64_t)info.ranks : 0;
+	if (ring_comm_info(comm, &info) != RING_OK || count > UINT64_MAX / (uint64_t)info.ranks)
+		return UINT64_MAX;
+	return count * (uint64_t)info.ranks;
 }
 
 int ring_reduce_scatter(ring_comm comm, void *dst, const void *src, uint64_t count, int32_t dtype, int32_t op)
 {
 	return run(comm, (ring_call){.kind = RING_REDUCE_SCATTER, .dtype = dtype, .op = op,
-		.dst = dst, .dst_count = count, .src = src, .src_count = count * ranks(comm)});
+		.dst = dst, .dst_count = count, .src = src, .src_count = each(comm, count)});
 }
 
 int ring_allgather(ring_comm comm, void *dst, const void *src, uint64_t count, int32_t dtype)
 {
-	return run(comm, (ring_call){.kind = RING_ALLGATHER, .dtype = dtype, .dst = dst, .dst_count = count * ranks(comm), .src = src, .src_count = count});
+	return run(comm, (ring_call){.kind = RING_ALLGATHER, .dtype = dtype, .dst = dst, .dst_count = each(comm, count), .src = src, .src_count = count});
 }
 
 int ring_alltoall(ring_comm comm, void *dst, const void *src, uint64_t count, int32_t dtype)
 {
-	uint64_t all = count * ranks(comm);
+	uint64_t all = each(comm, count);
 	return run(comm, (ring_call){.kind = RING_ALLTOALL, .dtype = dtype, .dst = dst, .dst_count = all, .src = src, .src_count = all});
 }
 

@@ -135,12 +135,16 @@ typedef struct ring_init_options {
 /* Joins the job. options may be NULL. */
 int ring_init(ring_comm *comm, const ring_init_options *options);
 
-/* Leaves the job, or a part that ring_split made. Requests that are not over fail. Close after the last call. */
+/* Leaves the job, or a part that ring_split or ring_group made. Requests that are not over fail. Close after the last call. */
 int ring_close(ring_comm comm);
 
 /* Makes communicators of some of the ranks: of those that give the same color, in the order of key, then rank. All
  * ranks of comm call it. A rank with a negative color gets 0. */
 int ring_split(ring_comm comm, int32_t color, int32_t key, ring_comm *part);
+
+/* Makes a communicator of count ranks of comm, in their order. Only they call it, with the same ranks and a name that no
+ * other group of comm has had, and come within timeout_ms (0 or less: for good). An error breaks nothing else. */
+int ring_group(ring_comm comm, const char *name, const int32_t *ranks, size_t count, int64_t timeout_ms, ring_comm *part);
 
 typedef struct ring_info {
 	size_t size;

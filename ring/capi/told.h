@@ -9,4 +9,7 @@ typedef struct ring_told {
 	char text[2048];
 } ring_told;
 
+/* The highest handle of a communicator or queue that was given out. */
+extern uint64_t given;
+
 #endif

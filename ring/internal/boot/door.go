@@ -22,6 +22,7 @@ const KeySize = 32
 const (
 	answerLimit = 64 << 20 // a fence of 64 KiB records from a large job
 	dialTimeout = 10 * time.Second
+	patience    = 10 * time.Second // of one request for a value that is not there yet
 )
 
 var errNotFound = errors.New("agent knows nothing under that name")
@@ -139,6 +140,19 @@ func (d *Door) Get(ctx context.Context, key string) (value []byte, found bool, e
 		return nil, false, fmt.Errorf("get %s: %w", key, err)
 	}
 	return value, true, nil
+}
+
+// Wait returns what is under key as soon as there is something.
+func (d *Door) Wait(ctx context.Context, key string) ([]byte, error) {
+	for {
+		value, err := d.call(ctx, http.MethodGet, "kv/"+(&url.URL{Path: key}).EscapedPath()+"?wait="+patience.String(), nil)
+		if err == nil {
+			return value, nil
+		}
+		if !errors.Is(err, errNotFound) {
+			return nil, fmt.Errorf("wait for %s: %w", key, err)
+		}
+	}
 }
 
 // Note tells the job's user a line about the caller.

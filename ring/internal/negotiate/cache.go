@@ -22,7 +22,7 @@ type entry struct {
 // round is one use of a name, from the first rank's request to the last one's.
 type round struct {
 	open    bool
-	missing int      // ranks that have not made their request
+	missing int      // ranks that have not made their request, nor joined
 	made    []uint64 // a bit for each rank that has
 	want    Request  // what the first of them said
 	first   int      // and who it was

@@ -15,6 +15,9 @@
 // response cache does the same with a bit for each id (Sergeev, Del Balso, "Horovod",
 // 2018, and its response_cache.cc).
 //
+// A rank that has no more to say joins ([Negotiator.Join]): until all ranks have, tensors do not
+// wait for it. Sums then run on all ranks as ever, and it gives zeros.
+//
 // A rank ends the negotiation for all by leaving ([Negotiator.Leave]): all see it in the same
 // step, so none is left waiting for another.
 //

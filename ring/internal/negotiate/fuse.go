@@ -6,11 +6,12 @@ import "slices"
 // is a whole number of elements of every type.
 const Align = 64
 
-// Item is one operation that all ranks have submitted.
+// Item is one operation that all ranks have submitted, but for those that have joined.
 type Item struct {
 	// Request is the same on all ranks: where counts vary, Count is their sum.
 	Request
 	Counts []uint64 // by rank, of an allgather and alltoall
+	Joined []int    // ranks that take part without having submitted it
 	Offset int64    // in the fusion buffer, in bytes
 }
 

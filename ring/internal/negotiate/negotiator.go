@@ -54,12 +54,16 @@ type Negotiator struct {
 	digest  uint32   // of all steps so far
 	leaving bool     // this rank says so in its next frame
 	left    []int    // the ranks that have left
+	joining bool     // this rank says so when its requests are sent
+	joined  []bool   // by rank, whether it has joined
+	joins   int      // how many have
+	last    int      // the last of them
 	err     error    // of the first step that failed
 
 	// Memory that is used again.
 	out      records
 	rests    []int
-	joined   []byte
+	list     []byte
 	complete []*entry
 	ready    []Item
 	failures []Failure
@@ -71,7 +75,7 @@ func New(c Config) (*Negotiator, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	n := &Negotiator{config: c, names: make(map[string]*entry), cache: cache{limit: c.Cache}, rests: make([]int, c.Size)}
+	n := &Negotiator{config: c, names: make(map[string]*entry), cache: cache{limit: c.Cache}, rests: make([]int, c.Size), joined: make([]bool, c.Size)}
 	n.fuser.large = c.Large
 	n.digest = 2166136261 // FNV-1a
 	for _, v := range []uint32{uint32(c.Size), uint32(c.Cache), uint32(c.Fusion), uint32(c.Fusion >> 32), uint32(c.Large), uint32(c.Large >> 32)} {
@@ -82,10 +86,12 @@ func New(c Config) (*Negotiator, error) {
 
 func (n *Negotiator) mix(v uint32) { n.digest = (n.digest ^ v) * 16777619 }
 
-// Failure is a tensor that all ranks have submitted and that cannot run.
+// Failure is a tensor that all ranks have submitted, but for those that have joined, and
+// that cannot run.
 type Failure struct {
 	Name string
-	Err  error // a *MismatchError
+	Kind Kind  // of the first request
+	Err  error // a *MismatchError or *JoinedError
 }
 
 // Outcome is what a step came to, the same on all ranks: batches to run, in this
@@ -96,6 +102,10 @@ type Outcome struct {
 	// Left are the ranks that leave. When there are any, the negotiation is over: there
 	// are no batches and no further steps.
 	Left []int
+	// Joined says that all ranks have joined, Last being the last one to; after this step none
+	// has any more.
+	Joined bool
+	Last   int
 }
 
 // Leave makes this rank's next frame say that it leaves. With the step that gets the
@@ -132,7 +142,11 @@ func (n *Negotiator) Encode(frame *Frame, list []Request) (rest []byte, sent int
 	n.out.flush()
 	rest = frame.seal(n.digest, n.out.b)
 	if n.leaving {
-		frame.leave()
+		frame[1] |= leaveFlag
+	}
+	if n.joining && sent == len(list) {
+		frame[1] |= joinFlag
+		n.joining = false
 	}
 	return rest, sent
 }
@@ -178,6 +192,7 @@ func (n *Negotiator) Step(now time.Time, frames []byte, rests [][]byte) (Outcome
 	n.complete = n.complete[:0]
 
 	out := Outcome{Batches: n.fuser.fuse(n.ready, n.config.Fusion), Failures: n.failures}
+	out.Last, out.Joined = n.part()
 	n.mix(uint32(len(out.Failures)))
 	for _, b := range out.Batches {
 		n.mix(uint32(len(b.Items)))
@@ -197,10 +212,13 @@ func (n *Negotiator) gather(now time.Time, frames []byte, rests [][]byte) error 
 		}
 		list, more, err := openFrame(frames[rank*FrameSize:][:FrameSize], n.digest)
 		if err == nil && more > 0 {
-			list, err = n.join(list, rests, rank, more)
+			list, err = n.whole(list, rests, rank, more)
 		}
 		if err == nil {
 			err = n.read(now, rank, list)
+		}
+		if err == nil && joins(frames[rank*FrameSize:]) {
+			err = n.join(rank)
 		}
 		if err != nil {
 			return fmt.Errorf("negotiate: rank %d: %w", rank, err)
@@ -209,13 +227,13 @@ func (n *Negotiator) gather(now time.Time, frames []byte, rests [][]byte) error 
 	return nil
 }
 
-// join puts the two parts of a rank's list together.
-func (n *Negotiator) join(list []byte, rests [][]byte, rank, more int) ([]byte, error) {
+// whole puts the two parts of a rank's list together.
+func (n *Negotiator) whole(list []byte, rests [][]byte, rank, more int) ([]byte, error) {
 	if rank >= len(rests) || len(rests[rank]) != more {
 		return nil, fmt.Errorf("%d more bytes of requests are announced, and others came", more)
 	}
-	n.joined = append(append(n.joined[:0], list...), rests[rank]...)
-	return n.joined, nil
+	n.list = append(append(n.list[:0], list...), rests[rank]...)
+	return n.list, nil
 }
 
 // read notes the requests of one rank.
@@ -271,8 +289,11 @@ func (n *Negotiator) readFull(now time.Time, rank int, rec *record) error {
 
 // note adds a rank's request to the open round of its name, or opens one.
 func (n *Negotiator) note(now time.Time, rank int, e *entry, r Request) error {
+	if n.joined[rank] {
+		return fmt.Errorf("tensor %.80q is submitted by a rank that has joined", e.name)
+	}
 	if !e.open {
-		e.begin(now, rank, n.config.Size, r)
+		e.begin(now, rank, n.config.Size-n.joins, r)
 		n.waiting = append(n.waiting, e)
 	}
 	if e.has(rank) {
@@ -280,7 +301,7 @@ func (n *Negotiator) note(now time.Time, rank int, e *entry, r Request) error {
 	}
 	e.mark(rank)
 	if n.config.Arrived != nil {
-		n.config.Arrived(e.name, r.Kind, rank, e.missing == n.config.Size-1)
+		n.config.Arrived(e.name, r.Kind, rank, rank == e.first)
 	}
 	if e.odd < 0 && !r.agrees(e.want) {
 		e.odd, e.oddSaid = rank, r
@@ -298,24 +319,28 @@ func (n *Negotiator) note(now time.Time, rank int, e *entry, r Request) error {
 }
 
 // begin opens the round whose first request is r.
-func (e *entry) begin(now time.Time, rank, size int, r Request) {
+func (e *entry) begin(now time.Time, rank, missing int, r Request) {
 	clear(e.made)
 	e.round = round{
-		open: true, missing: size, made: e.made,
+		open: true, missing: missing, made: e.made,
 		want: r, first: rank, odd: -1, since: now,
 	}
 }
 
-// finish closes a round that all ranks have come to: the tensor is ready, or failed.
+// finish closes a round that no rank is missing in: the tensor is ready, or failed.
 func (n *Negotiator) finish(e *entry) {
 	e.open = false
-	if e.odd >= 0 {
-		n.failures = append(n.failures, Failure{Name: e.name, Err: e.mismatch()})
+	var joined []int
+	if n.joins > 0 {
+		_, _, joined = n.split(e)
+	}
+	if err := e.fault(joined); err != nil {
+		n.failures = append(n.failures, Failure{Name: e.name, Kind: e.want.Kind, Err: err})
 		n.mix(1)
 		n.forget(e)
 		return
 	}
-	item := Item{Request: e.want}
+	item := Item{Request: e.want, Joined: joined}
 	e.agreed = e.want
 	if e.want.Kind.varies() {
 		item.Counts, item.Count = e.counts, 0

@@ -39,11 +39,23 @@ func (k Kind) known() bool { return k >= Barrier && k <= AllToAll }
 // combines reports whether k has an operation on elements.
 func (k Kind) combines() bool { return k == AllReduce || k == ReduceScatter }
 
+// joinable reports whether ranks that have joined can take part in r: with zeros, which
+// change no sum, or in a barrier.
+func (r Request) joinable() bool {
+	return r.Kind == Barrier || r.Kind == AllReduce && (r.Op == opSum || r.Op == opAvg)
+}
+
 // varies reports whether ranks may give different counts to k.
 func (k Kind) varies() bool { return k == AllGather || k == AllToAll }
 
-// Op is the number of a ring.Op, zero for none. It is only compared and named here.
+// Op is the number of a ring.Op, zero for none. It is compared and named here.
 type Op uint8
+
+// Those to which a rank can give zeros.
+const (
+	opSum Op = 1 + iota
+	opAvg
+)
 
 func (o Op) String() string {
 	names := [...]string{"no op", "sum", "avg", "min", "max", "prod", "band", "bor", "bxor"}
@@ -137,6 +149,23 @@ type MismatchError struct {
 func (e *MismatchError) Error() string {
 	return fmt.Sprintf("tensor %q differs between ranks: rank %d submitted %v, rank %d submitted %v; all ranks must submit the same",
 		e.Name, e.Ranks[0], e.Said[0], e.Ranks[1], e.Said[1])
+}
+
+// JoinedError says that a tensor, submitted by all ranks that have not joined, needs those
+// that have. It comes to all ranks in the same step. Nothing has moved, and the name is
+// free again.
+type JoinedError struct {
+	Request       // what the ranks submitted
+	Joined  []int // ranks that have joined and had not submitted it
+}
+
+func (e *JoinedError) Error() string {
+	verb := "has"
+	if len(e.Joined) > 1 {
+		verb = "have"
+	}
+	return fmt.Sprintf("tensor %q, %v: %s %s joined, and only allreduces of sum and avg and barriers run without them",
+		e.Name, e.Request, RankList(e.Joined), verb)
 }
 
 // DuplicateError says that a rank submitted a name again before the operation of

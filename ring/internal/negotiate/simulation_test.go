@@ -26,13 +26,21 @@ type simulation struct {
 	done  []int   // by tensor: how often it came back
 	wrong []int   // by tensor: the step in which some rank says something else, at first -1
 
-	submitted, ran, failed, rests, stalls int
+	until  []int  // by rank: how many steps it has data for, before it joins
+	joined []bool // by rank
+	last   int    // of those that joined
+
+	submitted, ran, failed, rests, stalls, needed int
 }
 
 func newSimulation(t *testing.T, seed uint64, size, tensors, steps int, c Config) *simulation {
 	s := &simulation{
 		world: newWorld(t, size, c), random: rand.New(rand.NewPCG(seed, 1)), steps: steps, index: map[string]int{},
 		used: make([][]int, size), done: make([]int, tensors), wrong: make([]int, tensors),
+		until: make([]int, size), joined: make([]bool, size),
+	}
+	for rank := range size {
+		s.until[rank] = steps
 	}
 	for i := range tensors {
 		r := Request{Name: fmt.Sprintf("tensor %d", i), Kind: Barrier + Kind(i)%6}
@@ -68,11 +76,11 @@ func (s *simulation) submitSome(rank int) {
 	n := s.random.IntN(len(s.plan) + 1)
 	for _, i := range s.random.Perm(len(s.plan))[:n] {
 		step := s.used[rank][i]
-		if step == s.steps || step > s.done[i] {
+		if step == s.until[rank] || step > s.done[i] {
 			continue // all done, or in flight
 		}
 		r := s.plan[i][rank]
-		if s.wrong[i] < step && len(s.ranks) > 1 && r.Kind != Barrier && s.random.IntN(100) == 0 {
+		if s.wrong[i] < step && len(s.ranks)-len(s.without(step)) > 1 && r.Kind != Barrier && s.random.IntN(100) == 0 {
 			s.wrong[i] = step // only this rank
 			r.Shape = "wrong"
 		}
@@ -82,7 +90,52 @@ func (s *simulation) submitSome(rank int) {
 	}
 }
 
-// back notes that a tensor came back: it must be one that all ranks have submitted.
+// without are the ranks that have no data for a step.
+func (s *simulation) without(step int) []int {
+	var ranks []int
+	for rank, until := range s.until {
+		if until <= step {
+			ranks = append(ranks, rank)
+		}
+	}
+	return ranks
+}
+
+// join has a rank join if it has submitted all it has data for.
+func (s *simulation) join(rank int) {
+	if s.joined[rank] || slices.Min(s.used[rank]) < s.until[rank] {
+		return
+	}
+	s.ranks[rank].Join()
+	s.joined[rank], s.last = true, rank
+}
+
+// epoch runs with data for as many steps as each rank happens to have, until all ranks have joined.
+func (s *simulation) epoch() {
+	for rank := range s.ranks {
+		s.until[rank] = s.random.IntN(s.steps + 1)
+		clear(s.used[rank])
+		s.joined[rank] = false
+	}
+	for i := range s.plan {
+		s.done[i], s.wrong[i] = 0, -1
+	}
+	for cycles := 0; ; cycles++ {
+		if cycles > 1000*s.steps {
+			s.t.Fatalf("no end in sight: %d tensors wait", s.ranks[0].Waiting())
+		}
+		out := s.turn(true)
+		if !out.Joined {
+			continue
+		}
+		if want := slices.Max(s.until); out.Last != s.last || slices.Min(s.done) < want || slices.Contains(s.joined, false) {
+			s.t.Fatalf("rank %d joined last, of %v, and %v tensors are done; want rank %d, and %d of each", out.Last, s.joined, s.done, s.last, want)
+		}
+		return
+	}
+}
+
+// back notes that a tensor came back: it must be one that all ranks have submitted that have data for it.
 func (s *simulation) back(name string, failed bool) {
 	i := s.index[name]
 	if (s.wrong[i] == s.done[i]) != failed {
@@ -90,7 +143,7 @@ func (s *simulation) back(name string, failed bool) {
 	}
 	s.done[i]++
 	for rank := range s.ranks {
-		if s.used[rank][i] != s.done[i] {
+		if s.used[rank][i] != min(s.done[i], s.until[rank]) {
 			s.t.Fatalf("%s came back for the %d. time, and rank %d has submitted it %d times", name, s.done[i], rank, s.used[rank][i])
 		}
 	}
@@ -101,21 +154,30 @@ func (s *simulation) run() {
 		if cycles > 1000*s.steps {
 			s.t.Fatalf("no end in sight: %d tensors wait", s.ranks[0].Waiting())
 		}
-		for rank := range s.ranks {
-			if s.random.IntN(3) > 0 {
-				s.submitSome(rank)
-			}
-			if s.random.IntN(10) == 0 { // that a rank looks changes nothing
-				s.stalls += len(s.ranks[rank].Stalled(s.now))
-			}
-		}
-		s.now = s.now.Add(time.Duration(s.random.IntN(1000)) * time.Millisecond)
-		out := s.cycle()
-		if s.bytes > room {
-			s.rests++
-		}
-		s.check(out)
+		s.turn(false)
 	}
+}
+
+// turn is what ranks do on their own, and a cycle.
+func (s *simulation) turn(joins bool) Outcome {
+	for rank := range s.ranks {
+		if s.random.IntN(3) > 0 {
+			s.submitSome(rank)
+			if joins {
+				s.join(rank)
+			}
+		}
+		if s.random.IntN(10) == 0 { // that a rank looks changes nothing
+			s.stalls += len(s.ranks[rank].Stalled(s.now))
+		}
+	}
+	s.now = s.now.Add(time.Duration(s.random.IntN(1000)) * time.Millisecond)
+	out := s.cycle()
+	if s.bytes > room {
+		s.rests++
+	}
+	s.check(out)
+	return out
 }
 
 func (s *simulation) check(out Outcome) {
@@ -126,11 +188,22 @@ func (s *simulation) check(out Outcome) {
 	}
 	checkBatches(s.t, out.Batches, items, s.ranks[0].config.Fusion)
 	for _, item := range items {
+		if want := s.without(s.done[s.index[item.Name]]); !slices.Equal(item.Joined, want) || len(want) > 0 && !item.joinable() {
+			s.t.Fatalf("%v runs without %v, want %v", item.Request, item.Joined, want)
+		}
 		s.back(item.Name, false)
 	}
 	for _, f := range out.Failures {
 		s.failed++
-		mismatch := new(MismatchError)
+		mismatch, joined := new(MismatchError), new(JoinedError)
+		if errors.As(f.Err, &joined) {
+			if want := s.without(s.done[s.index[f.Name]]); !slices.Equal(joined.Joined, want) || joined.joinable() {
+				s.t.Fatalf("%v; it is without %v", f.Err, want)
+			}
+			s.needed++
+			s.back(f.Name, false)
+			continue
+		}
 		if !errors.As(f.Err, &mismatch) || (mismatch.Said[0].Shape == "wrong") == (mismatch.Said[1].Shape == "wrong") {
 			s.t.Fatalf("%s: %v", f.Name, f.Err)
 		}
@@ -170,6 +243,33 @@ func TestSimulation(t *testing.T) {
 	}
 	t.Logf("%d submissions, %d mismatches, %d cycles with more than a frame, %d stalls", events, failed, rests, stalls)
 	if events < 30_000 || failed < 100 || rests < 100 || stalls < 10 {
+		t.Error("that is too little of something")
+	}
+}
+
+// Ranks run out of data at different times, again and again.
+func TestSimulationOfJoins(t *testing.T) {
+	const epochs = 8
+	ran, failed, needed, rests := 0, 0, 0, 0
+	for size := 1; size <= 8; size++ {
+		for i, c := range []Config{defaults(), {Cache: 7, Fusion: 4 << 10, StallAfter: time.Second}, {Cache: 0, Fusion: 0}} {
+			s := newSimulation(t, uint64(100*size+i), size, 40, 6, c)
+			for range epochs {
+				s.epoch()
+			}
+			for rank, n := range s.ranks {
+				if n.Waiting() != 0 || s.boxes[rank].InFlight() != 0 || len(n.NotJoined()) != size {
+					t.Errorf("%d ranks, %+v: rank %d has something left", size, c, rank)
+				}
+				if len(n.names) > c.Cache || len(n.cache.slots) != len(n.names) {
+					t.Errorf("%d ranks, %+v: rank %d keeps %d names and %d ids", size, c, rank, len(n.names), len(n.cache.slots))
+				}
+			}
+			ran, failed, needed, rests = ran+s.ran, failed+s.failed, needed+s.needed, rests+s.rests
+		}
+	}
+	t.Logf("%d tensors ran, %d failed, %d of them for ranks that had joined, %d cycles with more than a frame", ran, failed, needed, rests)
+	if ran < 20_000 || failed-needed < 100 || needed < 1000 || rests < 100 {
 		t.Error("that is too little of something")
 	}
 }

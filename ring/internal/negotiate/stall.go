@@ -13,8 +13,9 @@ const namedRanks = 8
 type Stall struct {
 	Request // what the first rank said
 	Since   time.Time
-	Missing []int // ranks that have not submitted it
-	Ready   []int // ranks that have
+	Missing []int // ranks that have to submit it and have not
+	Ready   []int // ranks that have submitted it
+	Joined  []int // ranks that need not
 }
 
 // Stalled lists the tensors that wait for longer than the limit of the Config, the
@@ -35,7 +36,7 @@ func (n *Negotiator) Stalled(now time.Time) []Stall {
 		}
 		e.told = now
 		s := Stall{Request: e.want, Since: e.since}
-		s.Ready, s.Missing = e.split(n.config.Size)
+		s.Ready, s.Missing, s.Joined = n.split(e)
 		stalls = append(stalls, s)
 	}
 	return stalls
@@ -47,27 +48,34 @@ func (n *Negotiator) Missing(name string) []int {
 	if !n.Open(name) {
 		return nil
 	}
-	_, missing := n.names[name].split(n.config.Size)
+	_, missing, _ := n.split(n.names[name])
 	return missing
 }
 
-// split is which ranks have submitted e, and which have not.
-func (e *entry) split(size int) (ready, missing []int) {
-	for rank := range size {
-		if e.has(rank) {
+// split is which ranks have submitted e, which still have to, and which have joined instead.
+func (n *Negotiator) split(e *entry) (ready, missing, joined []int) {
+	for rank := range n.config.Size {
+		switch {
+		case e.has(rank):
 			ready = append(ready, rank)
-		} else {
+		case n.joined[rank]:
+			joined = append(joined, rank)
+		default:
 			missing = append(missing, rank)
 		}
 	}
-	return ready, missing
+	return ready, missing, joined
 }
 
 // Line is the stall as one line of a report: the tensor, for how long it waits, and
 // for whom.
 func (s Stall) Line(now time.Time) string {
-	return fmt.Sprintf("tensor %q, %v, has waited %v for %s (%d of %d have submitted it); see whether they hang or skip it",
-		s.Name, s.Request, now.Sub(s.Since).Round(time.Second), RankList(s.Missing), len(s.Ready), len(s.Ready)+len(s.Missing))
+	joined := ""
+	if len(s.Joined) > 0 {
+		joined = fmt.Sprintf(", %d joined", len(s.Joined))
+	}
+	return fmt.Sprintf("tensor %q, %v, has waited %v for %s (%d of %d have submitted it%s); see whether they hang or skip it",
+		s.Name, s.Request, now.Sub(s.Since).Round(time.Second), RankList(s.Missing), len(s.Ready), len(s.Ready)+len(s.Missing)+len(s.Joined), joined)
 }
 
 // RankList names the first few ranks and counts the others, as in "ranks 1, 2".

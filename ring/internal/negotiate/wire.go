@@ -11,7 +11,7 @@ import (
 // A frame is a head and the start of the rank's records; the others are the rest.
 //
 //	byte 0     version
-//	byte 1     1 if the sender leaves, else 0
+//	byte 1     1 if the sender leaves, 2 if it joins after these records, 3 for both, else 0
 //	bytes 2-5  digest of the sender's state, little endian
 //	bytes 6-9  length of all records
 //	bytes 10-  records, then zeros
@@ -25,7 +25,7 @@ const (
 	FrameSize = 256
 	MaxRest   = 4 << 20 // bytes of one rank in one cycle; what is more waits for the next
 
-	version  = 1
+	version  = 2
 	headSize = 10
 	room     = FrameSize - headSize
 	// maxRecord is more than the longest record takes, with a run of ids before it.
@@ -49,7 +49,7 @@ func (f *Frame) seal(digest uint32, records []byte) (rest []byte) {
 // openFrame checks the head of a frame, and returns the records in it and how many
 // bytes of others belong to them.
 func openFrame(frame []byte, digest uint32) (records []byte, rest int, err error) {
-	if frame[0] != version || frame[1] > 1 {
+	if frame[0] != version || frame[1] > leaveFlag|joinFlag {
 		return nil, 0, fmt.Errorf("speaks version %d.%d of the negotiation, not %d: run the same build on all ranks", frame[0], frame[1], version)
 	}
 	if binary.LittleEndian.Uint32(frame[2:]) != digest {
@@ -64,11 +64,17 @@ func openFrame(frame []byte, digest uint32) (records []byte, rest int, err error
 	return frame[headSize : headSize+n], int(length) - n, nil
 }
 
-// leave says in the frame that its sender leaves.
-func (f *Frame) leave() { f[1] = 1 }
+// What a frame says of its sender.
+const (
+	leaveFlag = 1 << iota
+	joinFlag
+)
 
 // leaves reports whether the sender of a frame leaves.
-func leaves(frame []byte) bool { return frame[1] == 1 }
+func leaves(frame []byte) bool { return frame[1]&leaveFlag != 0 }
+
+// joins reports whether it joins when it has made the requests that come with the frame.
+func joins(frame []byte) bool { return frame[1]&joinFlag != 0 }
 
 // records is a rank's list being put together. Ids in order become one record.
 type records struct {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -64,7 +65,8 @@ func TestFrameHead(t *testing.T) {
 		t.Errorf("%d bytes and %d more, %v", len(list), rest, err)
 	}
 	for want, spoil := range map[string]func(){
-		"version 2":             func() { f[0] = 2 },
+		"version 1.0":           func() { f[0] = 1 },
+		"version 2.4":           func() { f[1] = 4 },
 		"not at the same point": func() { f[2]++ },
 		"announces":             func() { f[8] = 255 },
 	} {
@@ -184,12 +186,14 @@ func FuzzStep(f *testing.F) {
 		w.full(&r)
 		return w.b
 	}
-	f.Add([]byte{}, []byte{})
-	f.Add([]byte{1}, []byte{2, 0})
-	f.Add(full(sumOf("a", 3)), full(sumOf("new", 4)))
-	f.Add(full(Request{Name: "c", Kind: AllGather, Type: kernel.U8, Count: 9}), []byte{0})
-	f.Add(bytes.Repeat(full(sumOf("a", 3)), 40), []byte{2, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1})
-	f.Fuzz(func(t *testing.T, first, second []byte) {
+	f.Add([]byte{}, []byte{}, uint8(0), uint8(0))
+	f.Add([]byte{1}, []byte{2, 0}, uint8(joinFlag), uint8(0))
+	f.Add(full(sumOf("a", 3)), full(sumOf("new", 4)), uint8(0), uint8(joinFlag))
+	f.Add([]byte{}, []byte{}, uint8(joinFlag), uint8(joinFlag))
+	f.Add(full(sumOf("mine", 1)), []byte{1}, uint8(joinFlag|leaveFlag), uint8(4))
+	f.Add(full(Request{Name: "c", Kind: AllGather, Type: kernel.U8, Count: 9}), []byte{0}, uint8(0), uint8(0))
+	f.Add(bytes.Repeat(full(sumOf("a", 3)), 40), []byte{2, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1}, uint8(0), uint8(0))
+	f.Fuzz(func(t *testing.T, first, second []byte, says, saysThen uint8) {
 		w := newWorld(t, 2, Config{Cache: 3, Fusion: 1 << 10, StallAfter: time.Second})
 		for rank := range w.ranks {
 			w.submit(rank, sumOf("a", 1))
@@ -197,12 +201,14 @@ func FuzzStep(f *testing.F) {
 		}
 		w.cycle()
 		w.submit(0, sumOf("mine", 1))
-		for _, list := range [][]byte{first, second} {
+		ran := false
+		for i, list := range [][]byte{first, second} {
 			frames, rests := w.pack()
 			if len(list) > MaxRest {
 				return
 			}
 			rests[1] = (*Frame)(frames[FrameSize:]).seal(w.ranks[0].digest, list)
+			frames[FrameSize+1] = []uint8{says, saysThen}[i]
 			out, err := w.step(frames, rests)
 			if err != nil {
 				return
@@ -212,6 +218,10 @@ func FuzzStep(f *testing.F) {
 				items = append(items, b.Items...)
 			}
 			checkBatches(t, out.Batches, items, 1<<10)
+			ran = ran || slices.ContainsFunc(items, func(item Item) bool { return item.Name == "mine" })
+		}
+		if (says|saysThen)&joinFlag != 0 && (says|saysThen)&leaveFlag == 0 && !ran && w.ranks[0].Open("mine") {
+			t.Error("a tensor waits for a rank that has joined")
 		}
 		if e := w.ranks[1].names["mine"]; e != nil && e.open && !e.has(0) {
 			t.Error("the other rank's request is gone")

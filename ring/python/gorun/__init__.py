@@ -1,10 +1,13 @@
-"""gorun for Python: gorun.torch and gorun.numpy, collectives between the ranks that gorun starts.
+"""gorun for Python: collectives among the ranks of a job.
 
-Importing this loads neither PyTorch nor NumPy nor the library.
+``import gorun.torch as hvd`` takes the place of horovod.torch, ``gorun.numpy`` does the same for arrays,
+``gorun.torch_backend`` is a backend of torch.distributed, and :func:`gorun.run` makes ranks of a function. Importing this
+loads neither PyTorch nor NumPy nor the library.
 """
 
 from __future__ import annotations
 
+from ._run import JobError, run
 from .errors import (
     ClosedError,
     DuplicateError,
@@ -18,18 +21,9 @@ from .errors import (
     TimeoutExpired,
 )
 
+__version__ = "0.1.0"
+
 __all__ = [
-    "ClosedError", "DuplicateError", "ForkedError", "GorunError", "InternalError", "InvalidError", "MismatchError",
-    "NotInitializedError", "PeerError", "TimeoutExpired", "__version__",
+    "ClosedError", "DuplicateError", "ForkedError", "GorunError", "InternalError", "InvalidError", "JobError", "MismatchError",
+    "NotInitializedError", "PeerError", "TimeoutExpired", "__version__", "run",
 ]  # fmt: skip
-
-
-def __getattr__(name: str) -> str:
-    if name != "__version__":
-        raise AttributeError("module 'gorun' has no attribute %r" % name)
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("gorun")
-    except PackageNotFoundError:
-        return "(devel)"

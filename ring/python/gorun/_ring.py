@@ -89,6 +89,7 @@ FUNCTIONS = {
     "ring_init": (c_int, [POINTER(c_uint64), POINTER(InitOptions)]),
     "ring_close": (c_int, [c_uint64]),
     "ring_split": (c_int, [c_uint64, c_int32, c_int32, POINTER(c_uint64)]),
+    "ring_group": (c_int, [c_uint64, c_char_p, POINTER(c_int32), c_size_t, c_int64, POINTER(c_uint64)]),
     "ring_comm_info": (c_int, [c_uint64, POINTER(Info)]),
     "ring_run": (c_int, [c_uint64, POINTER(Call), c_int64]),
     "ring_allreduce": (c_int, [c_uint64, c_void_p, c_void_p, c_uint64, c_int32, c_int32]),
@@ -283,6 +284,14 @@ class Comm:
         part = c_uint64()
         self.library.check(self.library.c.ring_split(self.handle, color, key, byref(part)))
         return Comm(self.library, part.value) if part.value else None
+
+    def group(self, name: str, ranks: Sequence[int], timeout: Optional[float] = None) -> "Comm":
+        """A communicator of these ranks, in this order. Only they call it. No other group has had its name."""
+        part = c_uint64()
+        members = (c_int32 * len(ranks))(*ranks)
+        ms = 0 if timeout is None else max(1, int(timeout * 1000))
+        self.library.check(self.library.c.ring_group(self.handle, name.encode(), members, len(ranks), ms, byref(part)))
+        return Comm(self.library, part.value)
 
     def queue(self, fusion_bytes: int = -1, cache_names: int = -1, stall_ms: int = 0) -> "Queue":
         """A queue of this communicator. All ranks call it, with equal options."""

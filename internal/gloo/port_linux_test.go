@@ -1,0 +1,77 @@
+package gloo
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"testing"
+	"time"
+)
+
+// A connection says once that it is going to wait, and not before: for what is not there yet, and for who does not read.
+func TestConnectionThatWaits(t *testing.T) {
+	listener, err := Listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	waits := 0
+	meet := func() (client net.Conn, server *conn) {
+		client, err := net.Dial("tcp4", listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { client.Close() })
+		if _, err := io.WriteString(client, "begin"); err != nil {
+			t.Fatal(err)
+		}
+		accepted, err := listener.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { accepted.Close() })
+		if got, want := accepted.RemoteAddr().String(), client.LocalAddr().String(); got != want || accepted.LocalAddr().String() != listener.Addr().String() {
+			t.Errorf("it comes from %s, and is said to come from %s, to %s", want, got, accepted.LocalAddr())
+		}
+		server, waits = accepted.(*conn), 0
+		server.beforeWait(func() { waits++ })
+		_ = server.SetDeadline(time.Now().Add(20 * time.Second))
+		buf := make([]byte, 9)
+		if n, err := server.Read(buf); err != nil || string(buf[:n]) != "begin" || waits > 0 {
+			t.Fatalf("%q, %v, %d waits", buf[:n], err, waits)
+		}
+		return client, server
+	}
+	much := bytes.Repeat([]byte("0123456789abcdef"), 1<<20) // more than a socket holds
+	client, server := meet()
+	got := make(chan []byte, 1)
+	go func() {
+		time.Sleep(50 * time.Millisecond)
+		text, _ := io.ReadAll(client)
+		got <- text
+	}()
+	if n, err := server.Write(much); n != len(much) || err != nil || waits != 1 {
+		t.Errorf("%d bytes, %v, %d waits", n, err, waits)
+	}
+	server.Close()
+	if text := <-got; !bytes.Equal(text, much) {
+		t.Errorf("%d of %d bytes came", len(text), len(much))
+	}
+	for name, act := range map[string]func(*conn) (int, error){
+		"nobody reads":  func(c *conn) (int, error) { return c.Write(much) },
+		"nobody writes": func(c *conn) (int, error) { return c.Read(make([]byte, 1)) },
+	} {
+		_, server := meet()
+		_ = server.SetDeadline(time.Now().Add(50 * time.Millisecond))
+		if _, err := act(server); !errors.Is(err, os.ErrDeadlineExceeded) || waits != 1 {
+			t.Errorf("%s: %v, %d waits", name, err, waits)
+		}
+	}
+	client, server = meet()
+	client.Close()
+	if _, err := server.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("the end: %v", err)
+	}
+}

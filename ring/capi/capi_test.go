@@ -1,0 +1,139 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/lab"
+)
+
+// The tests run programs of testdata as ranks of gorun. TestMain builds gorun and libring.so, and leads there by an
+// environment variable.
+const binEnv = "GORUN_TEST_BIN"
+
+func TestMain(m *testing.M) {
+	if _, err := exec.LookPath("gcc"); err != nil {
+		os.Exit(m.Run()) // all tests skip
+	}
+	dir, err := os.MkdirTemp("", "gorun-capi-")
+	if err == nil {
+		err = build(dir)
+	}
+	code := 1
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "build libring.so for the tests:", err)
+	} else {
+		code = m.Run()
+	}
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+func build(dir string) error {
+	here, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	header, err := os.ReadFile("ring.h")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "ring.h"), header, 0o644); err != nil {
+		return err
+	}
+	script := "-Wl,--version-script=" + filepath.Join(here, "exports.map") + " -Wl,-soname,libring.so"
+	for _, b := range []struct {
+		cgo  string
+		args []string
+	}{
+		{"0", []string{"build", "-trimpath", "-o", filepath.Join(dir, "gorun"), "../../cmd/gorun"}},
+		{"1", []string{"build", "-buildmode=c-shared", "-trimpath", "-tags", "netgo,osusergo", "-ldflags", "-extldflags '" + script + "'",
+			"-o", filepath.Join(dir, "libring.so"), "."}},
+	} {
+		cmd := exec.Command("go", b.args...)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED="+b.cgo)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+	}
+	return os.Setenv(binEnv, dir)
+}
+
+// bin is the folder of gorun, libring.so and ring.h.
+func bin() string { return os.Getenv(binEnv) }
+
+// dialects are the languages that programs must compile in, without a word from the compiler.
+func dialects() map[string][]string {
+	return map[string][]string{"c": {"gcc", "-x", "c", "-std=c11"}, "c++": {"g++", "-x", "c++", "-std=c++17"}}
+}
+
+// compile builds a program of testdata, with more words for the compiler.
+func compile(t testing.TB, language, source string, more ...string) (program string) {
+	t.Helper()
+	argv := dialects()[language]
+	lab.Need(t, "gcc", argv[0])
+	program = filepath.Join(t.TempDir(), strings.TrimSuffix(source, ".c"))
+	argv = append(argv, "-Wall", "-Wextra", "-Werror", "-pedantic", "-D_GNU_SOURCE", "-g", "-O1", "-I", bin(), filepath.Join("testdata", source), "-o", program)
+	argv = append(argv, more...)
+	argv = append(argv, "-L", bin(), "-Wl,--as-needed", "-lring", "-lpthread", "-ldl", "-Wl,-rpath,"+bin())
+	if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil || len(out) > 0 {
+		t.Fatalf("%s: %v\n%s", strings.Join(argv, " "), err, out)
+	}
+	return program
+}
+
+// start runs a program with two minutes to end in, and returns what it printed.
+func start(t testing.TB, env []string, argv ...string) (out string, state *os.ProcessState) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Env = append(os.Environ(), env...)
+	cmd.WaitDelay = 5 * time.Second
+	var text bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &text, &text
+	if err := cmd.Run(); cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return text.String(), cmd.ProcessState
+}
+
+// ranks runs a program as so many ranks of a job.
+func ranks(t testing.TB, n int, env []string, program ...string) (out string, code int) {
+	t.Helper()
+	argv := append([]string{filepath.Join(bin(), "gorun"), "-np", fmt.Sprint(n), "--oversubscribe", "--prefix", "none"}, program...)
+	out, state := start(t, env, argv...)
+	return out, state.ExitCode()
+}
+
+// allRight runs a program as ranks that must all say so.
+func allRight(t testing.TB, n int, env []string, program ...string) (out string) {
+	t.Helper()
+	out, code := ranks(t, n, env, program...)
+	if code != 0 || strings.Count(out, "all right") != n {
+		t.Fatalf("%d ranks of %s: exit code %d\n%s", n, strings.Join(program, " "), code, out)
+	}
+	return out
+}
+
+// Every kind, type and operation, through every function, is right; as C and as C++.
+func TestEvery(t *testing.T) {
+	for language := range dialects() {
+		program := compile(t, language, "every.c")
+		for _, n := range []int{1, 2, 4} {
+			t.Run(fmt.Sprint(language, n), func(t *testing.T) { allRight(t, n, nil, program, fmt.Sprint(n)) })
+		}
+	}
+}
+
+// It is right over TCP, too.
+func TestEveryOverTCP(t *testing.T) {
+	allRight(t, 3, []string{"RING_TRANSPORT=tcp"}, compile(t, "c", "every.c"), "3")
+}

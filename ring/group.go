@@ -1,0 +1,107 @@
+package ring
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/gorun/gorun/ring/internal/tcp"
+)
+
+// Group makes a Comm of some ranks of c, which only they call: ranks are those of c, in the
+// order in which they are numbered in the new one. All give the same ranks and the same name,
+// which no other Group of c may have had. It returns when all of them have come.
+//
+// Ranks of a Group meet by the job's store, which takes some requests for each two of them:
+// where all ranks of c come along, [Split] is the faster way.
+//
+// The new Comm works on its own, as that of Split does. An error breaks nothing else.
+func Group(ctx context.Context, c *Comm, name string, ranks []int) (*Comm, error) {
+	s := splitter{ctx: ctx, comm: c, members: slices.Clone(ranks)}
+	if err := s.eligible(name); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stop := context.AfterFunc(c.life, func() { cancel(context.Cause(c.life)) })
+	defer stop()
+	meet := meeting{ctx: ctx, comm: c, members: s.members, name: fmt.Sprintf("ring/%d/%s/group/%s/", c.place.Epoch, c.name, name)}
+	part, err := s.build(fmt.Sprintf("%s/%s", c.name, name), meet.exchange)
+	if err == nil {
+		_, err = meet.exchange("ready", nil)
+	}
+	if err != nil {
+		part.Close()
+		if c.life.Err() != nil {
+			err = context.Cause(c.life)
+		}
+		return nil, fmt.Errorf("ring: group %q of ranks %v: %w", name, ranks, err)
+	}
+	part.postSentry()
+	return part, nil
+}
+
+// eligible says what is wrong with a group of the members.
+func (s *splitter) eligible(name string) error {
+	c := s.comm
+	if name == "" || len(name) > maxGroupName {
+		return fmt.Errorf("ring: group %q: a name has 1 to %d bytes", name, maxGroupName)
+	}
+	sorted := slices.Sorted(slices.Values(s.members))
+	if len(slices.Compact(slices.Clone(sorted))) != len(sorted) || len(sorted) > 0 && (sorted[0] < 0 || sorted[len(sorted)-1] >= c.Size()) {
+		return fmt.Errorf("ring: group %q: ranks %v: each is from 0 to %d and comes once", name, s.members, c.Size()-1)
+	}
+	if !slices.Contains(s.members, c.Rank()) {
+		return fmt.Errorf("ring: group %q: rank %d is not among its ranks %v: only those make it", name, c.Rank(), s.members)
+	}
+	return nil
+}
+
+const maxGroupName = 200
+
+// meeting is how the members of a Group tell each other something: each leaves its value in
+// the job's store, and waits there for those of the others.
+type meeting struct {
+	ctx     context.Context
+	comm    *Comm
+	members []int
+	name    string
+}
+
+func (m *meeting) exchange(what string, value []byte) ([][]byte, error) {
+	key := func(rank int) string { return fmt.Sprintf("%s%s/%d", m.name, what, rank) }
+	values := make([][]byte, len(m.members))
+	if len(m.members) == 1 {
+		values[0] = value
+		return values, nil
+	}
+	if err := m.comm.door.Put(m.ctx, key(m.comm.Rank()), value); err != nil {
+		return nil, err
+	}
+	for i, rank := range m.members {
+		v, err := m.comm.door.Wait(m.ctx, key(rank))
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = fmt.Errorf("rank %d on %s has not come to it: %w", m.comm.inJob(rank), m.comm.host(rank), err)
+		}
+		if err != nil {
+			return nil, err
+		}
+		values[i] = v
+	}
+	return values, nil
+}
+
+// build makes the part of the members, who meet by swap.
+func (s *splitter) build(name string, swap exchange) (*Comm, error) {
+	c := s.comm
+	place := s.place()
+	part := newComm(c.life, place, c.opts)
+	part.name = name
+	part.door, part.key = c.door, c.key
+	for _, member := range s.members {
+		part.ranks = append(part.ranks, c.inJob(member))
+	}
+	self := tcp.Identity{Job: place.Job, Epoch: place.Epoch, Rank: place.Rank, Size: place.Size, Key: c.key, Comm: part.name}
+	return part, part.initError(part.join(s.ctx, self, swap))
+}

@@ -1,0 +1,91 @@
+package ring_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/ringtest"
+	"github.com/gorun/gorun/ring"
+)
+
+// Groups that overlap are made at once, only by their members, and work beside each other.
+func TestGroups(t *testing.T) {
+	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
+		comms := newDoor(t, 4).Join(t)
+		groups := map[string][]int{"pair": {2, 0}, "odd": {1, 3}, "most": {3, 2, 1}, "all": {0, 1, 2, 3}, "one": {2}}
+		type membership struct {
+			name string
+			at   int
+		}
+		var all []membership
+		for name, ranks := range groups {
+			for at := range ranks {
+				all = append(all, membership{name, at})
+			}
+		}
+		err := ringtest.Each(len(all), func(i int) error {
+			name, ranks := all[i].name, groups[all[i].name]
+			g, err := ring.Group(ctx, comms[ranks[all[i].at]], name, ranks)
+			if err != nil {
+				return err
+			}
+			if g.Rank() != all[i].at || g.Size() != len(ranks) {
+				return fmt.Errorf("%s: rank %d of %d, want %d of %v", name, g.Rank(), g.Size(), all[i].at, ranks)
+			}
+			for range 10 {
+				got := make([]int32, len(ranks))
+				if err := ring.AllGather(ctx, g, got, []int32{int32(ranks[all[i].at])}); err != nil {
+					return err
+				}
+				for at, rank := range ranks {
+					if got[at] != int32(rank) {
+						return fmt.Errorf("%s: gathered %v of ranks %v", name, got, ranks)
+					}
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// What is wrong with a group is said at once, and breaks nothing.
+func TestGroupMistakes(t *testing.T) {
+	comms := ringtest.NewDoor(t, 3).Join(t)
+	for want, ranks := range map[string][]int{"comes once": {0, 1, 1}, "from 0 to 2": {0, 3}, "not among its ranks": {1, 2}} {
+		if _, err := ring.Group(ctx, comms[0], "g", ranks); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("ranks %v: %v", ranks, err)
+		}
+	}
+	if _, err := ring.Group(ctx, comms[0], "", []int{0}); err == nil {
+		t.Error("a group without a name")
+	}
+	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer cancel()
+	if _, err := ring.Group(short, comms[0], "late", []int{0, 2}); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "rank 2 on testhost has not come") {
+		t.Errorf("a member that does not come: %v", err)
+	}
+	if err := ringtest.Each(3, func(rank int) error { return ring.Barrier(ctx, comms[rank]) }); err != nil {
+		t.Error(err)
+	}
+}
+
+// The end of the job ends the wait for members, and names who failed.
+func TestGroupEndsWithTheJob(t *testing.T) {
+	d := ringtest.NewDoor(t, 2)
+	comms := d.Join(t)
+	within(t, told, func() {
+		time.AfterFunc(50*time.Millisecond, func() { d.Abort(ringtest.Abort{Rank: 1, Host: "testhost", Cause: "killed by a test"}) })
+		_, err := ring.Group(ctx, comms[0], "g", []int{0, 1})
+		var peer *ring.PeerError
+		if !errors.As(err, &peer) || peer.Rank != 1 {
+			t.Errorf("%v", err)
+		}
+	})
+}

@@ -1,0 +1,219 @@
+package negotiate
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/ring/internal/kernel"
+)
+
+func TestJoin(t *testing.T) {
+	for _, warm := range []bool{false, true} { // the second time names have ids
+		w := newWorld(t, 3, defaults())
+		avg, barrier := sumOf("avg", 2), Request{Name: "barrier", Kind: Barrier}
+		avg.Op = opAvg
+		for rank := 0; warm && rank < 3; rank++ {
+			w.submit(rank, sumOf("a", 1))
+			w.submit(rank, avg)
+			w.submit(rank, barrier)
+		}
+		w.cycle()
+
+		w.submit(1, sumOf("a", 1)) // before it joins: it counts
+		w.submit(0, sumOf("early", 1))
+		w.ranks[1].Join()
+		if out := w.cycle(); names(out) != "" || out.Joined {
+			t.Errorf("a rank of three joins, and it comes to %+v", out)
+		}
+		w.submit(2, sumOf("early", 1))
+		w.submit(2, sumOf("a", 1))
+		w.submit(0, sumOf("a", 1))
+		for _, rank := range []int{0, 2} {
+			w.submit(rank, avg)
+			w.submit(rank, barrier)
+		}
+		out := w.cycle()
+		if names(out) != "early a | avg | barrier " {
+			t.Fatalf("outcome: %q", names(out))
+		}
+		for _, b := range out.Batches {
+			for _, item := range b.Items {
+				if want := item.Name != "a"; want != slices.Equal(item.Joined, []int{1}) || !want && item.Joined != nil {
+					t.Errorf("%s runs without %v", item.Name, item.Joined)
+				}
+			}
+		}
+
+		w.submit(2, sumOf("late", 1))
+		w.ranks[2].Join()
+		w.ranks[0].Join() // in one step, so rank 2 is the last
+		out = w.cycle()
+		if names(out) != "late " || !slices.Equal(out.Batches[0].Items[0].Joined, []int{0, 1}) || !out.Joined || out.Last != 2 {
+			t.Errorf("all have joined, and it comes to %+v", out)
+		}
+
+		w.submit(0, sumOf("a", 1))
+		w.submit(2, sumOf("a", 1))
+		if out := w.cycle(); names(out) != "" || out.Joined {
+			t.Errorf("after all have joined, a rank is not waited for: %+v", out)
+		}
+		w.submit(1, sumOf("a", 1))
+		if got := names(w.cycle()); got != "a " {
+			t.Errorf("after all have joined: %q", got)
+		}
+	}
+}
+
+// What needs all ranks fails when all that have not joined have submitted it, and only then.
+func TestNotWithoutThoseWhoJoined(t *testing.T) {
+	for want, r := range map[string]Request{
+		`tensor "x", broadcast of 1 f32 from rank 1: ranks 1, 3 have joined`: {Name: "x", Kind: Broadcast, Type: kernel.F32, Count: 1, Root: 1},
+		`allreduce max of 1 f32: ranks 1, 3 have joined`:                     {Name: "x", Kind: AllReduce, Type: kernel.F32, Op: 4, Count: 1},
+		`allgather of 1 f32: ranks`:                                          {Name: "x", Kind: AllGather, Type: kernel.F32, Count: 1},
+		`reducescatter sum of 4 f32: ranks`:                                  {Name: "x", Kind: ReduceScatter, Type: kernel.F32, Op: opSum, Count: 4},
+		`alltoall of 4 f32: ranks`:                                           {Name: "x", Kind: AllToAll, Type: kernel.F32, Count: 4},
+	} {
+		w := newWorld(t, 4, defaults())
+		w.ranks[1].Join()
+		w.submit(0, r)
+		w.cycle()
+		w.ranks[3].Join()
+		if got := names(w.cycle()); got != "" {
+			t.Fatalf("%v: %q, and rank 2 has not submitted it", r, got)
+		}
+		w.submit(2, r)
+		out := w.cycle()
+		joined := new(JoinedError)
+		if names(out) != "!x " || !errors.As(out.Failures[0].Err, &joined) || !strings.Contains(joined.Error(), want) || out.Failures[0].Kind != r.Kind {
+			t.Errorf("outcome %+v, want an error with %q", out, want)
+		}
+		w.submit(0, sumOf("x", 1))
+		w.submit(2, sumOf("x", 1))
+		if got := names(w.cycle()); got != "x " {
+			t.Errorf("after a failure: %q", got)
+		}
+		// Ranks that had submitted it before they joined are no reason to fail.
+		w.ranks[0].Join()
+		w.submit(2, r)
+		w.ranks[2].Join()
+		if got := names(w.cycle()); got != "!x " {
+			t.Errorf("of one rank alone: %q", got)
+		}
+		for rank := range w.ranks {
+			w.submit(rank, r)
+			w.ranks[rank].Join()
+		}
+		if out := w.cycle(); names(out) != "x " || !out.Joined || out.Last != 3 {
+			t.Errorf("of ranks that join when they have submitted it: %+v", out)
+		}
+	}
+}
+
+func TestJoinedIsNotMissing(t *testing.T) {
+	w := newWorld(t, 4, defaults())
+	w.submit(0, sumOf("a", 1))
+	w.submit(3, sumOf("a", 1))
+	w.ranks[1].Join()
+	w.ranks[3].Join()
+	w.cycle()
+	n := w.ranks[2]
+	if got := n.Missing("a"); !slices.Equal(got, []int{2}) {
+		t.Errorf("missing: %v", got)
+	}
+	if got := n.NotJoined(); !slices.Equal(got, []int{0, 2}) {
+		t.Errorf("not joined: %v", got)
+	}
+	later := w.now.Add(DefaultStallAfter)
+	stalls := n.Stalled(later)
+	want := []Stall{{Request: sumOf("a", 1), Since: w.now, Missing: []int{2}, Ready: []int{0, 3}, Joined: []int{1}}}
+	if !reflect.DeepEqual(stalls, want) {
+		t.Fatalf("stalls %+v, want %+v", stalls, want)
+	}
+	if line := stalls[0].Line(later); !strings.Contains(line, "for rank 2 (2 of 4 have submitted it, 1 joined)") {
+		t.Error(line)
+	}
+}
+
+// A rank joins with the last of its requests, not with the first megabytes of them.
+func TestJoinAfterMegabytes(t *testing.T) {
+	w := newWorld(t, 2, defaults())
+	const tensors = 1100
+	for i := range tensors {
+		w.submit(1, sumOf(fmt.Sprintf("%0*d", MaxName, i), 1))
+	}
+	w.ranks[1].Join()
+	w.cycle()
+	if !w.ranks[1].Joining() || len(w.ranks[0].NotJoined()) != 2 {
+		t.Error("it has joined before its requests were made")
+	}
+	w.ranks[0].Join()
+	total, out := 0, w.cycle()
+	for _, b := range out.Batches {
+		total += len(b.Items)
+	}
+	if w.ranks[1].Joining() || !out.Joined || out.Last != 1 || total != tensors {
+		t.Errorf("%d tensors ran, joined: %v", total, out.Joined)
+	}
+}
+
+func TestBadJoins(t *testing.T) {
+	for want, speak := range map[string]func(w *world, f *Frame){
+		"rank 1: joins again": func(w *world, f *Frame) { f[1] |= joinFlag },
+		`rank 1: tensor "x" is submitted by a rank that has joined`: func(w *world, f *Frame) {
+			var list records
+			r := sumOf("x", 1)
+			list.full(&r)
+			f.seal(w.ranks[1].digest, list.b)
+		},
+		"rank 1 speaks version 2.4": func(w *world, f *Frame) { f[1] = 4 },
+	} {
+		w := newWorld(t, 2, defaults())
+		w.ranks[1].Join()
+		w.cycle()
+		frames, rests := w.pack()
+		speak(w, (*Frame)(frames[FrameSize:]))
+		if _, err := w.step(frames, rests); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want an error with %q, got %v", want, err)
+		}
+	}
+}
+
+// Ranks that have heard of different joins find it out in the next step.
+func TestJoinThatNotAllHeard(t *testing.T) {
+	for name, says := range map[string][2][3]byte{ // to rank 0 and to the others, by sender
+		"none":    {{joinFlag, 0, 0}, {0, 0, 0}},
+		"another": {{0, joinFlag, 0}, {0, 0, joinFlag}},
+	} {
+		w := newWorld(t, 3, defaults())
+		frames, rests := w.pack()
+		for i, n := range w.ranks {
+			for rank, flag := range says[min(i, 1)] {
+				frames[rank*FrameSize+1] = flag
+			}
+			if _, err := n.Step(w.now, frames, rests); err != nil {
+				t.Fatal(err)
+			}
+		}
+		frames, _ = w.pack()
+		if _, err := w.ranks[0].Rests(frames); err == nil || !strings.Contains(err.Error(), "rank 1 is not at the same point") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestJoinAlone(t *testing.T) {
+	w := newWorld(t, 1, defaults())
+	for range 3 {
+		w.submit(0, sumOf("a", 1))
+		w.ranks[0].Join()
+		if out := w.cycle(); names(out) != "a " || !out.Joined || out.Last != 0 {
+			t.Errorf("a world of one joins, and it comes to %+v", out)
+		}
+		w.now = w.now.Add(time.Second)
+	}
+}

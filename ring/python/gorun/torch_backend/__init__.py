@@ -1,0 +1,79 @@
+"""torch.distributed by the ring: ``import gorun.torch_backend``, then ``dist.init_process_group("gorun")``.
+
+It moves CPU tensors. The ranks are those that gorun has started. A DistributedDataParallel of another backend's group can
+have only its gradients moved by the ring: ``model.register_comm_hook(None, gorun.torch_backend.ddp_hook)``.
+"""
+
+import inspect
+from typing import Any, Optional
+
+import torch
+import torch.distributed as dist
+
+from .. import _job, errors
+from .group import Engine, Group, seconds
+
+__all__ = ["Group", "ddp_hook"]
+
+
+class _Registry:
+    """What this process has made of groups."""
+
+    def __init__(self) -> None:
+        self.worlds = 0  # how many groups of all ranks: names of groups are used once
+        self.hook: Optional[Group] = None
+
+    def register(self) -> None:
+        more = {}
+        if "devices" in inspect.signature(dist.Backend.register_backend).parameters:  # torch 2.0
+            more["devices"] = ["cpu"]
+        dist.Backend.register_backend("gorun", self.create, extended_api=True, **more)
+
+    def create(self, options: Any, _: Any = None) -> Group:
+        """Makes a group for torch: of all ranks if options name none, else of those, which alone call it."""
+        ranks = list(options.global_ranks_in_group)
+        if not ranks:
+            return self.world(seconds(options.timeout), options.group_rank, options.group_size)
+        timeout = seconds(options.timeout)
+        world, name = _job.join(), "torch%d/%s" % (self.worlds, options.group_id)
+        try:
+            return Group(Engine(world.group(name, ranks, timeout), ranks, name, timeout))
+        except BaseException:
+            _job.leave()
+            raise
+
+    def world(self, timeout: Optional[float], rank: Optional[int] = None, size: Optional[int] = None) -> Group:
+        comm = _job.join(timeout_ms=int((timeout or 0) * 1000))
+        try:
+            if size is not None and (rank, size) != (comm.rank, comm.size):
+                raise errors.InvalidError(
+                    "gorun: torch takes this process for rank %d of %d, and gorun for rank %d of %d: start the ranks with gorun, "
+                    "and leave RANK and WORLD_SIZE as it sets them" % (rank, size, comm.rank, comm.size)
+                )
+            part = comm.split(0)
+        except BaseException:
+            _job.leave()
+            raise
+        self.worlds += 1
+        return Group(Engine(part, list(range(comm.size)), "torch%d" % self.worlds, timeout))
+
+
+_registry = _Registry()
+_registry.register()
+
+
+# Its parameters have no annotations: DDP compares them with types, which those of later Pythons are not.
+def ddp_hook(state, bucket):  # type: ignore[no-untyped-def]
+    """Averages gradients by the ring. state is a group of backend gorun, or None for all ranks."""
+    group = state
+    if group is None:
+        if _registry.hook is None:
+            _registry.hook = _registry.world(None)
+        group = _registry.hook
+    options = dist.AllreduceOptions()
+    options.reduceOp = dist.ReduceOp.AVG
+    return group.allreduce([bucket.buffer()], options).get_future().then(_first)
+
+
+def _first(future: "torch.futures.Future[Any]") -> torch.Tensor:
+    return future.value()[0]

@@ -1,0 +1,253 @@
+"""The process group: torch's collectives as calls of the ring."""
+
+from __future__ import annotations
+
+import weakref
+from datetime import timedelta
+from typing import Any, List, Optional, Sequence
+
+import torch
+import torch.distributed as dist
+
+from .. import _job
+from .. import _ring as ring
+from .. import errors
+from . import memory
+from .memory import NOTHING, Part
+from .pairs import Message, Pairs
+from .work import Keeper, Work
+
+Tensors = Sequence[torch.Tensor]
+
+
+def operation(op: Any) -> int:
+    """The ring's number of a dist.ReduceOp."""
+    kinds = dist.ReduceOp
+    for name, number in (
+        ("SUM", ring.SUM), ("AVG", ring.AVG), ("MAX", ring.MAX), ("MIN", ring.MIN), ("PRODUCT", ring.PROD),
+        ("BAND", ring.BAND), ("BOR", ring.BOR), ("BXOR", ring.BXOR),
+    ):  # fmt: skip
+        if op == getattr(kinds, name, None):
+            return number
+    raise errors.InvalidError("gorun: %s is not a reduction of this backend: it has SUM, AVG, MAX, MIN, PRODUCT, BAND, BOR and BXOR" % (op,))
+
+
+class Engine:
+    """A communicator, and what was started on it. It outlives the group until all of it is over."""
+
+    def __init__(self, comm: ring.Comm, ranks: List[int], name: str, timeout: Optional[float]) -> None:
+        self.comm, self.ranks, self.name, self.timeout = comm, ranks, name, timeout
+        self.keeper = Keeper(name, timeout)
+        self.pairs = Pairs(comm.rank, self._meet, timeout)
+
+    def _meet(self, name: str, ranks: Sequence[int], timeout: Optional[float]) -> ring.Comm:
+        world = _job.joined()
+        if world is None:
+            raise errors.ClosedError("gorun: this process has left its job")
+        return world.group("%s/%s" % (self.name, name), [self.ranks[r] for r in ranks], timeout)
+
+    def start(self, what: str, calls: Sequence[ring.Call], parts: Sequence[Part], outputs: object) -> Work:
+        keep = [p.keep for p in parts]
+        requests = [self.comm.start(call, keep) for call in calls]
+        return Work(self.keeper, what, requests, outputs, [p.copy_back for p in parts if p.copy_back])
+
+    def close(self) -> None:
+        self.comm.close()  # what is under way fails
+        self.pairs.close()
+        self.keeper.close()
+        _job.leave()
+
+
+class Group(dist.ProcessGroup):
+    """A process group whose ranks meet by the ring. It ends when nothing refers to it, by shutdown(), or with the interpreter."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine.comm.rank, engine.comm.size)
+        self.engine = engine
+        self._name = self._description = ""
+        self._end = weakref.finalize(self, engine.close)
+
+    def shutdown(self) -> None:
+        self._end()
+
+    abort = shutdown
+
+    # One call of the ring.
+
+    def _start(self, what: str, kind: int, dst: Part = NOTHING, src: Part = NOTHING, outputs: object = None, **more: Any) -> Work:
+        dtype = src.dtype if dst is NOTHING else dst.dtype
+        work = ring.call(
+            kind, dtype, dst=dst.address, dst_count=dst.count, src=src.address, src_count=src.count, **more
+        )  # fmt: skip
+        return self.engine.start(what, [work], [dst, src], outputs)
+
+    def _one(self, what: str, tensors: Tensors, reduces: bool = False) -> torch.Tensor:
+        if len(tensors) != 1:
+            raise errors.InvalidError("gorun: %s: %d tensors: this backend takes one a call" % (what, len(tensors)))
+        memory.check(what, tensors, reduces)
+        return tensors[0]
+
+    def _of_all(self, what: str, tensors: Tensors, like: torch.Tensor) -> Tensors:
+        if len(tensors) != self.engine.comm.size:
+            raise errors.InvalidError("gorun: %s: a list of %d tensors for %d ranks" % (what, len(tensors), self.engine.comm.size))
+        memory.check(what, [like, *tensors])
+        return tensors
+
+    def allreduce(self, tensors: Tensors, opts: Any = None) -> Work:
+        return self._allreduce("allreduce", tensors, opts)
+
+    def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> Work:
+        return self._allreduce("allreduce_coalesced", tensors, opts)
+
+    def _allreduce(self, what: str, tensors: Tensors, opts: Any) -> Work:
+        op = operation(opts.reduceOp) if opts is not None else ring.SUM
+        parts, calls = [], []
+        for t in tensors:
+            memory.check(what, [t], reduces=True)
+            p = memory.writes(t, filled=True)
+            parts.append(p)
+            calls.append(ring.call(ring.ALLREDUCE, p.dtype, op, dst=p.address, dst_count=p.count, src=p.address, src_count=p.count))
+        return self.engine.start(what, calls, parts, list(tensors))
+
+    def broadcast(self, tensors: Tensors, opts: Any = None) -> Work:
+        t = self._one("broadcast", tensors)
+        part = memory.writes(t, filled=True)
+        return self._start("broadcast", ring.BROADCAST, part, outputs=list(tensors), root=opts.rootRank if opts is not None else 0)
+
+    def reduce(self, tensors: Tensors, opts: Any) -> Work:
+        t = self._one("reduce", tensors, reduces=True)
+        mine = opts.rootRank == self.engine.comm.rank
+        dst = memory.writes(t, filled=True) if mine else NOTHING
+        src = dst if mine else memory.reads(t)
+        return self._start("reduce", ring.REDUCE, dst, src, list(tensors), op=operation(opts.reduceOp), root=opts.rootRank)
+
+    def allgather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> Work:
+        t = self._one("allgather", inputs)
+        lists = self._of_all("allgather", outputs[0], t)
+        dst = memory.writes_all(lists)
+        return self._start("allgather", ring.ALLGATHER, dst, memory.reads(t), list(outputs), counts=memory.counts_of(lists, dst))
+
+    def allgather_coalesced(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> Work:
+        """outputs are, by rank, a tensor for each input."""
+        return self._together("allgather_coalesced", [self.allgather([[of[i] for of in outputs]], [t]) for i, t in enumerate(inputs)], outputs)
+
+    def _allgather_base(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work:
+        memory.check("all_gather_into_tensor", [output, input])
+        return self._start("all_gather_into_tensor", ring.ALLGATHER, memory.writes(output), memory.reads(input), output)
+
+    all_gather_single = _allgather_base
+
+    def allgather_into_tensor_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work:
+        works = [self._allgather_base(o, i) for o, i in zip(outputs, inputs)]
+        return self._together("allgather_into_tensor_coalesced", works, list(outputs))
+
+    all_gather_single_coalesced = allgather_into_tensor_coalesced
+
+    def gather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> Work:
+        t = self._one("gather", inputs)
+        dst, counts = NOTHING, None
+        if opts.rootRank == self.engine.comm.rank:
+            lists = self._of_all("gather", outputs[0] if outputs else [], t)
+            dst = memory.writes_all(lists)
+        return self._start("gather", ring.GATHER, dst, memory.reads(t), list(outputs), root=opts.rootRank, counts=counts)
+
+    def scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any) -> Work:
+        t = self._one("scatter", outputs)
+        src = NOTHING
+        if opts.rootRank == self.engine.comm.rank:
+            src = memory.reads_all(self._of_all("scatter", inputs[0] if inputs else [], t))
+        return self._start("scatter", ring.SCATTER, memory.writes(t), src, list(outputs), root=opts.rootRank)
+
+    def reduce_scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any = None) -> Work:
+        t = self._one("reduce_scatter", outputs, reduces=True)
+        lists = self._of_all("reduce_scatter", inputs[0], t)
+        src = memory.reads_all(lists)
+        op = operation(opts.reduceOp) if opts is not None else ring.SUM
+        return self._start("reduce_scatter", ring.REDUCE_SCATTER, memory.writes(t), src, list(outputs), op=op, counts=memory.counts_of(lists, src))
+
+    def _reduce_scatter_base(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work:
+        memory.check("reduce_scatter_tensor", [output, input], reduces=True)
+        op = operation(opts.reduceOp) if opts is not None else ring.SUM
+        return self._start("reduce_scatter_tensor", ring.REDUCE_SCATTER, memory.writes(output), memory.reads(input), output, op=op)
+
+    reduce_scatter_single = _reduce_scatter_base
+
+    def reduce_scatter_tensor_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work:
+        works = [self._reduce_scatter_base(o, i, opts) for o, i in zip(outputs, inputs)]
+        return self._together("reduce_scatter_tensor_coalesced", works, list(outputs))
+
+    reduce_scatter_single_coalesced = reduce_scatter_tensor_coalesced
+
+    def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work:
+        self._of_all("all_to_all", outputs, inputs[0] if inputs else torch.empty(0))
+        self._of_all("all_to_all", inputs, outputs[0])
+        dst, src = memory.writes_all(outputs), memory.reads_all(inputs)
+        counts, sends = memory.counts_of(outputs, dst), memory.counts_of(inputs, src)
+        # Whether parts are unlike is not known of other ranks, so lengths are always given.
+        counts = counts or [dst.count // len(outputs)] * len(outputs)
+        sends = sends or [src.count // len(inputs)] * len(inputs)
+        return self._start("all_to_all", ring.ALLTOALL, dst, src, list(outputs), counts=counts, sends=sends)
+
+    def alltoall_base(self, output: torch.Tensor, input: torch.Tensor, output_splits: Sequence[int], input_splits: Sequence[int], opts: Any = None) -> Work:
+        what, ranks = "all_to_all_single", self.engine.comm.size
+        memory.check(what, [output, input])
+        dst, src = memory.writes(output), memory.reads(input)
+        counts, sends = memory.rows(what, output, output_splits, ranks), memory.rows(what, input, input_splits, ranks)
+        wide = dst.count // output.numel() if output.numel() else src.count // input.numel() if input.numel() else 1
+        return self._start(what, ring.ALLTOALL, dst, src, output, counts=[n * wide for n in counts], sends=[n * wide for n in sends])
+
+    all_to_all_single = alltoall_base
+
+    def barrier(self, opts: Any = None) -> Work:
+        return self._start("barrier", ring.BARRIER)
+
+    def _together(self, what: str, works: Sequence[Work], outputs: object) -> Work:
+        """One Work of several."""
+        requests = [r for w in works for r in w.requests]
+        after = [f for w in works for f in w.after]
+        for w in works:
+            self.engine.keeper.drop(w)
+        return Work(self.engine.keeper, what, requests, outputs, after)
+
+    # Messages.
+
+    def send(self, tensors: Tensors, to: int, tag: int = 0) -> Work:
+        return self._message("send to rank %d" % to, tensors, memory.reads(self._one("send", tensors)), self.engine.comm.rank, to, tag)
+
+    def recv(self, tensors: Tensors, source: int, tag: int = 0) -> Work:
+        return self._message("recv from rank %d" % source, tensors, memory.writes(self._one("recv", tensors)), source, self.engine.comm.rank, tag)
+
+    def _message(self, what: str, tensors: Tensors, part: Part, sender: int, receiver: int, tag: int) -> Work:
+        message = Message(self.engine.keeper, what, list(tensors), part)
+        self.engine.pairs.add(sender, receiver, tag, message)
+        return message
+
+    def recv_anysource(self, tensors: Tensors, tag: int = 0) -> Work:
+        raise NotImplementedError("gorun: recv without a source is not supported: say from which rank, as recv(tensor, src=1)")
+
+    # What torch asks about a group.
+
+    def getBackendName(self) -> str:
+        return "gorun"
+
+    def getRank(self) -> int:
+        return self.engine.comm.rank
+
+    def getSize(self) -> int:
+        return self.engine.comm.size
+
+    def setGroupName(self, name: str) -> None:
+        self._name = name
+
+    def getGroupName(self) -> str:
+        return self._name
+
+    def setGroupDesc(self, text: str) -> None:
+        self._description = text
+
+    def getGroupDesc(self) -> str:
+        return self._description
+
+
+def seconds(timeout: Optional[timedelta]) -> Optional[float]:
+    return timeout.total_seconds() if timeout else None

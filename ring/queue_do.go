@@ -1,0 +1,56 @@
+package ring
+
+import (
+	"context"
+
+	"github.com/gorun/gorun/ring/internal/negotiate"
+)
+
+// Do submits a collective, as [Queue.Submit] does, and waits for it, as [Ticket.Wait] does. If nothing
+// else is in flight on this rank, and ctx cannot end, it does so faster than those two: in the caller's
+// goroutine. Then it is for the other ranks alone to end it.
+func (q *Queue) Do(ctx context.Context, name string, w Collective) error {
+	r, err := q.request(name, &w)
+	if err != nil {
+		return err
+	}
+	t, err := q.submitHere(ctx, r, w)
+	if err != nil {
+		return err
+	}
+	return t.Wait(ctx)
+}
+
+// submitHere submits r, and makes cycles for it in this goroutine as long as that does no harm: while
+// no other tensor waits for what a cycle brings, and only cycles can end the call. It spares two switches
+// between goroutines, and waking a thread, which take longer than all else where processors are busy.
+func (q *Queue) submitHere(ctx context.Context, r negotiate.Request, w Collective) (Ticket, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if err := q.open(); err != nil {
+		return Ticket{}, err
+	}
+	t, err := q.enter(r, w, nil)
+	if err != nil {
+		return Ticket{}, err
+	}
+	for !t.over() && !q.cycling && q.box.InFlight() == 1 && ctx.Done() == nil && q.open() == nil && q.broken == nil {
+		if len(q.box.List()) == 0 && q.pause > 0 {
+			break // the queue's goroutine knows how to wait for the others
+		}
+		q.cycling = true
+		q.mu.Unlock()
+		err := q.cycle()
+		q.mu.Lock()
+		q.cycling, q.broken = false, err
+	}
+	if q.busy() {
+		q.nudge() // also for what others have submitted meanwhile
+	}
+	return t, nil
+}
+
+// busy reports whether the queue's goroutine has something to do. The lock is held.
+func (q *Queue) busy() bool {
+	return q.box.InFlight() > 0 || q.closing || q.joining != nil || q.broken != nil
+}

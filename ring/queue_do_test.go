@@ -1,0 +1,125 @@
+package ring_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/ringtest"
+	"github.com/gorun/gorun/ring"
+)
+
+// doSum makes an allreduce of n numbers, and checks it.
+func doSum(ctx context.Context, q *ring.Queue, name string, rank, size, n int) error {
+	buf := slices.Repeat([]float64{float64(rank + 1)}, n)
+	b := ring.BufferOf(buf)
+	err := q.Do(ctx, name, ring.Collective{Kind: ring.KindAllReduce, Type: ring.Float64, Op: ring.Sum, Dst: b, Src: b})
+	return match(name, err, buf, slices.Repeat([]float64{float64(size * (size + 1) / 2)}, n))
+}
+
+// Do alone, beside what is submitted, and from two goroutines, whose order differs between ranks.
+func TestQueueDo(t *testing.T) {
+	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
+		const size = 3
+		// With so short a limit an idle queue makes a cycle each ms, which Do may meet.
+		queues := newQueues(t, newDoor(t, size).Join(t), ring.WithStall(4*time.Millisecond, func(string) {}))
+		many := func(name string, count int, pause time.Duration) error {
+			return ringtest.Each(size, func(rank int) error {
+				ctx, cancel := context.WithCancel(ctx)
+				defer cancel()
+				for i := range count {
+					if i%10 == 7 {
+						time.Sleep(time.Duration(rank) * pause)
+					}
+					c := context.Background()
+					if i%5 == 4 {
+						c = ctx
+					}
+					if err := doSum(c, queues[rank], name, rank, size, i); err != nil {
+						return fmt.Errorf("%s, %d numbers: %w", name, i, err)
+					}
+				}
+				return nil
+			})
+		}
+		if err := many("alone", 100, 3*time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+		list := mixed(30)
+		err := ringtest.Each(3, func(i int) error {
+			if i == 0 {
+				return train(queues, list, 4)
+			}
+			return many(fmt.Sprint("do ", i), 60, time.Millisecond)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestQueueDoFails(t *testing.T) {
+	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
+		comms := newDoor(t, 2).Join(t)
+		queues := newQueues(t, comms)
+		err := ringtest.Each(2, func(rank int) error {
+			q := queues[rank]
+			m := new(ring.TensorMismatchError)
+			if err := doSum(ctx, q, "x", rank, 2, 3+rank); !errors.As(err, &m) {
+				return fmt.Errorf("unlike lengths: %w", err)
+			}
+			if err := q.Do(ctx, "x", ring.Collective{Kind: ring.KindGather}); err == nil {
+				return errors.New("a queue has made a gather")
+			}
+			if rank == 1 {
+				return joinAll(q, 0)
+			}
+			err := q.Do(ctx, "x", ring.Collective{Kind: ring.KindBroadcast, Type: ring.Bool, Dst: ring.BufferOf(make([]bool, 1))})
+			if j := new(ring.JoinedError); !errors.As(err, &j) {
+				return fmt.Errorf("a broadcast without a rank that has joined: %w", err)
+			}
+			return joinAll(q, 0)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		// A wait for a rank that does not come ends with its context, with the queue, and with the Comm.
+		short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+		defer cancel()
+		goOn := queues[1].Stop()
+		if err := doSum(short, queues[0], "late", 0, 2, 1); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("after its context: %v", err)
+		}
+		goOn()
+		if err := doSum(ctx, queues[1], "late", 1, 2, 1); err != nil {
+			t.Error(err)
+		}
+		err = ringtest.Each(2, func(rank int) error {
+			if rank == 1 {
+				time.Sleep(10 * time.Millisecond)
+				return queues[1].Close()
+			}
+			return wantPeer(doSum(ctx, queues[0], "x", 0, 2, 1), 1)
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		if err := doSum(ctx, queues[1], "x", 1, 2, 1); !errors.Is(err, ring.ErrClosed) {
+			t.Errorf("after Close: %v", err)
+		}
+		queues = newQueues(t, comms)
+		err = ringtest.Each(2, func(rank int) error {
+			if rank == 1 {
+				time.Sleep(10 * time.Millisecond)
+				return comms[1].Close()
+			}
+			return wantPeer(doSum(ctx, queues[0], "x", 0, 2, 1), 1)
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}

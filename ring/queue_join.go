@@ -1,0 +1,128 @@
+package ring
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"github.com/gorun/gorun/ring/internal/negotiate"
+)
+
+// joinedPiece is how many bytes a tensor that ranks have joined is allreduced in, so that they
+// need no more memory for it.
+const joinedPiece = 4 << 20
+
+// ErrJoined is the error of a rank that submits to a queue, or joins it again, after it has joined.
+var ErrJoined = errors.New("ring: queue: this rank has joined: it submits nothing until all ranks have joined")
+
+// JoinedError says that all ranks that have not joined have submitted a collective that needs those
+// that have. All who submitted it get this error. Nothing has moved, and the name is free again.
+type JoinedError struct {
+	Name  string
+	Said  string // what they submitted, as in "broadcast of 12 f32 from rank 0"
+	Ranks []int  // that have joined, and had not submitted it before
+}
+
+func (e *JoinedError) Error() string {
+	return fmt.Sprintf("ring: tensor %q: %s cannot run, for %s joined the queue; only barriers and allreduces of sum and avg run without them",
+		e.Name, e.Said, negotiate.RankList(e.Ranks))
+}
+
+// Joining is a rank's wait for all ranks to join a [Queue].
+type Joining struct {
+	queue *Queue
+	over  bool // this, and what follows, by the queue's lock
+	last  int
+	err   error
+}
+
+// Join says that this rank has no more to submit, because it has run out of data. Until all
+// ranks have joined, what the others submit does not wait for it: in allreduces of [Sum] and
+// [Avg] it gives zeros, and Avg divides by the number of all ranks; in barriers it takes part.
+// What else they submit fails with a [*JoinedError]. What this rank has submitted before goes on as
+// ever; what it submits before the Joining is over is [ErrJoined]. Then the queue is as it
+// was, and ranks may join again.
+func (q *Queue) Join() (*Joining, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if err := q.open(); err != nil {
+		return nil, err
+	}
+	q.joining = &Joining{queue: q}
+	q.rules.Join()
+	q.nudge()
+	return q.joining, nil
+}
+
+// Done reports whether all ranks have joined, or the queue is over, without waiting.
+func (j *Joining) Done() bool {
+	j.queue.mu.Lock()
+	defer j.queue.mu.Unlock()
+	return j.over
+}
+
+// Wait returns when all ranks have joined, with the rank that was the last to: it has seen most
+// data. All ranks get the same one; of ranks that join at one time it is the highest. When
+// ctx ends first, Wait returns an error that wraps ctx's and names the ranks that have not
+// joined; this one still has, and Wait may be called again.
+func (j *Joining) Wait(ctx context.Context) (last int, err error) {
+	q := j.queue
+	defer q.alarm(ctx)()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for !j.over && ctx.Err() == nil {
+		q.changed.Wait()
+	}
+	if j.over {
+		return j.last, j.err
+	}
+	return 0, fmt.Errorf("ring: queue: %s to join: %w", waitsFor(q.rules.NotJoined()), ctx.Err())
+}
+
+func waitsFor(ranks []int) string { return "waits for " + negotiate.RankList(ranks) }
+
+// endJoin ends this rank's Joining, if there is one. The lock is held.
+func (q *Queue) endJoin(last int, err error) {
+	if q.joining == nil {
+		return
+	}
+	q.joining.over, q.joining.last, q.joining.err = true, last, err
+	q.joining, q.spare = nil, nil
+	q.changed.Broadcast()
+}
+
+// runJoined runs an item that ranks have joined, on this rank's tensor t, or nil if it is one of
+// them. All ranks take the same pieces.
+func (q *Queue) runJoined(item *negotiate.Item, t *tensor) error {
+	if item.Kind == negotiate.Barrier {
+		return q.move(Collective{Kind: KindBarrier})
+	}
+	w := Collective{Kind: KindAllReduce, Type: Type(item.Type), Op: Op(item.Op)}
+	size := w.Type.size()
+	for at, total := 0, int(item.Count); at < total; at += w.Dst.Len {
+		n := min(joinedPiece/size, total-at)
+		if t != nil {
+			w.Dst, w.Src = t.work.Dst.part(at, n, size), t.work.Src.part(at, n, size)
+		} else {
+			w.Dst = Buffer{pointer(q.zeros(n * size)), n}
+			w.Src = w.Dst
+		}
+		if err := q.move(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// part is n elements of b, from the one at a place.
+func (b Buffer) part(at, n, size int) Buffer { return Buffer{unsafe.Add(b.Ptr, at*size), n} }
+
+// zeros is memory for a tensor that this rank has joined.
+func (q *Queue) zeros(bytes int) []byte {
+	if len(q.spare) < bytes {
+		q.spare = bytesOf(make([]uint64, (bytes+7)/8))
+	}
+	clear(q.spare[:bytes])
+	return q.spare[:bytes]
+}

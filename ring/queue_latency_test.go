@@ -1,0 +1,101 @@
+package ring_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/ringtest"
+	"github.com/gorun/gorun/ring"
+)
+
+// latencyChildEnv makes TestQueueLatencyChild act as one rank of BenchmarkQueueLatency. It is how many
+// turns there are.
+const latencyChildEnv = "RING_TEST_QUEUE_LATENCY"
+
+const latencyTurn = 200 // calls of one kind, before those of the other
+
+// latencies are medians of one size, in µs.
+type latencies struct {
+	Call, Do, Queue float64
+}
+
+// BenchmarkQueueLatency compares an allreduce by two processes of this host on the Comm, by Queue.Do, and by
+// Queue.Submit and Wait, in turns.
+func BenchmarkQueueLatency(b *testing.B) {
+	for _, bytes := range []int{4, 4 << 10, 64 << 10} {
+		b.Run(fmt.Sprintf("%dB", bytes), func(b *testing.B) {
+			door := ringtest.NewDoor(b, 2)
+			door.Transport = "shm"
+			text := fmt.Sprintf("%s=%d %d", latencyChildEnv, bytes, b.N)
+			var got latencies
+			b.ResetTimer()
+			_, first := startChildWith(b, door, 0, text, "-test.run=^TestQueueLatencyChild$")
+			_, second := startChildWith(b, door, 1, text, "-test.run=^TestQueueLatencyChild$")
+			if err := json.Unmarshal([]byte(scanFor(b, first, "{")), &got); err != nil {
+				b.Fatal(err)
+			}
+			scanFor(b, second, "{")
+			b.ReportMetric(got.Call, "call-µs")
+			b.ReportMetric(got.Do, "do-µs")
+			b.ReportMetric(got.Queue, "submit+wait-µs")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+// TestQueueLatencyChild is a rank in a process of its own. It prints medians.
+func TestQueueLatencyChild(t *testing.T) {
+	var bytes, turns int
+	if n, _ := fmt.Sscan(os.Getenv(latencyChildEnv), &bytes, &turns); n != 2 {
+		return
+	}
+	c, err := ring.Init(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := ring.NewQueue(ctx, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]float32, bytes/4)
+	call := func() error { return ring.AllReduce(ctx, c, buf, ring.Sum) }
+	queue := func() error {
+		ticket, err := ring.QueueAllReduce(q, "x", buf, buf, ring.Sum)
+		if err != nil {
+			return err
+		}
+		return ticket.Wait(ctx)
+	}
+	vector := ring.BufferOf(buf)
+	do := func() error {
+		return q.Do(ctx, "x", ring.Collective{Kind: ring.KindAllReduce, Type: ring.Float32, Op: ring.Sum, Dst: vector, Src: vector})
+	}
+	var took [3][]time.Duration
+	for turn := range turns + 1 {
+		for i, do := range []func() error{call, do, queue} {
+			for range latencyTurn {
+				begun := time.Now()
+				if err := do(); err != nil {
+					t.Fatal(err)
+				}
+				if turn > 0 {
+					took[i] = append(took[i], time.Since(begun))
+				}
+			}
+		}
+	}
+	median := func(took []time.Duration) float64 {
+		slices.Sort(took)
+		return float64(took[len(took)/2].Nanoseconds()) / 1e3
+	}
+	text, err := json.Marshal(latencies{median(took[0]), median(took[1]), median(took[2])})
+	fmt.Printf("%s\n", text)
+	if err := errors.Join(err, q.Close(), c.Close()); err != nil {
+		t.Error(err)
+	}
+}
