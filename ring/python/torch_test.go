@@ -1,0 +1,93 @@
+package python
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/gorun/gorun/internal/lab"
+)
+
+// program runs one of the programs in tests/ as so many ranks on two hosts, and wants all of them to say that all is right.
+func program(t *testing.T, ranks, name string) {
+	t.Helper()
+	c := lab.MustNamespaces(t, lab.Specs(2)...)
+	out := strings.Join(succeed(t, c, "-np", ranks, "-H", "f1:2,f2:2", "--prefix", "none", interpreter, script(t, name)), "\n")
+	if n := strings.Count(out, "all right"); n != int(ranks[0]-'0') {
+		t.Errorf("%d of %s ranks were right:\n%s", n, ranks, out)
+	}
+}
+
+// Each operation, on each type and kind of shape, does what plain PyTorch makes of all ranks' tensors.
+func TestTorchOperations(t *testing.T) {
+	needs(t, "torch")
+	program(t, "3", "torch_ops.py")
+}
+
+// What differs between ranks, is wrong on one, comes twice, too early, too late, in a fork or while Ctrl-C is pressed.
+func TestTorchErrors(t *testing.T) {
+	needs(t, "torch")
+	program(t, "3", "torch_errors.py")
+}
+
+// Optimizers, their states, sparse gradients, batch normalization and data loaders.
+func TestTorchTraining(t *testing.T) {
+	needs(t, "torch", "numpy")
+	program(t, "3", "torch_train.py")
+}
+
+// A process that gorun did not start is a job of one.
+func TestTorchAlone(t *testing.T) {
+	needs(t, "torch", "numpy")
+	const alone = "import torch, gorun.torch as hvd\nhvd.init()\nassert hvd.size() == 1\n" +
+		"assert hvd.allreduce(torch.ones(3)).tolist() == [1, 1, 1] and hvd.allgather_object('x') == ['x']\n" +
+		"hvd.shutdown()\nprint('all right')"
+	cmd := exec.Command(interpreter, "-c", alone)
+	if out, err := cmd.CombinedOutput(); err != nil || string(out) != "all right\n" {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// Horovod's own tests of its operations pass against gorun.torch under its name, but for those that run.py leaves out.
+func TestHorovodsTestsOnGorunTorch(t *testing.T) {
+	needs(t, "torch", "numpy", "pytest", "mock", "cloudpickle", "packaging")
+	tests, err := filepath.Abs("../../cmd/gorun/testdata/horovod/parallel/test_torch.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := lab.MustNamespaces(t, lab.Specs(2)...)
+	out := strings.Join(succeed(t, c, "-np", "2", "-H", "f1,f2", interpreter, script(t, "as_horovod/run.py"), tests), "\n")
+	passed := regexp.MustCompile(`(?m)^f[12]:[01]: (\d\d)\d* passed`).FindAllStringSubmatch(out, -1)
+	if len(passed) != 2 || passed[0][1] < "90" {
+		t.Errorf("want 90 tests or more to pass on 2 ranks:\n%s", out)
+	}
+}
+
+// What horovodrun's options say about timeline and stalls holds.
+func TestTorchSettings(t *testing.T) {
+	needs(t, "torch")
+	trace := filepath.Join(t.TempDir(), "trace.json")
+	const program = `
+import time, torch, gorun.torch as hvd
+hvd.init()
+hvd.allreduce(torch.ones(3), name="traced")
+if hvd.rank() == 1:
+    time.sleep(5)
+hvd.allreduce(torch.ones(3), name="awaited")
+hvd.shutdown()
+`
+	out := strings.Join(succeed(t, nil, "-np", "2", "-x", "HOROVOD_TIMELINE="+trace, "-x", "HOROVOD_TIMELINE_MARK_CYCLES=1",
+		"-x", "HOROVOD_STALL_CHECK_TIME_SECONDS=1", "-x", "HOROVOD_CACHE_CAPACITY=0", "-x", "HOROVOD_FUSION_THRESHOLD=0",
+		interpreter, "-c", program), "\n")
+	if !regexp.MustCompile(`tensor "allreduce.awaited".* has waited .* for rank 1`).MatchString(out) {
+		t.Errorf("nobody said that rank 1 is awaited:\n%s", out)
+	}
+	text, err := os.ReadFile(trace)
+	if err != nil || !json.Valid(text) || !strings.Contains(string(text), "allreduce.traced") || !strings.Contains(string(text), "CYCLE_START") {
+		t.Errorf("the timeline is %q, %v", text, err)
+	}
+}
