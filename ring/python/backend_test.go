@@ -1,6 +1,11 @@
 package python
 
 import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -45,6 +50,61 @@ func TestBackendRankDies(t *testing.T) {
 			}
 			wantEach(t, out, "told: ", 3)
 			wantEach(t, out, "rank 2 on f2 was killed by signal 9", 1)
+		})
+	}
+}
+
+// The example learns the digits alike with both backends.
+func TestPyTorchDDPExample(t *testing.T) {
+	needs(t, "torch")
+	c := lab.MustNamespaces(t, lab.Specs(2)...)
+	example, err := filepath.Abs("../../examples/pytorch_ddp.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	losses := map[string]float64{}
+	for _, backend := range []string{"gorun", "gloo"} {
+		out := strings.Join(succeed(t, c, "-np", "4", "-H", "f1:2,f2:2", "--prefix", "none", interpreter, example, "--backend", backend), "\n")
+		found := regexp.MustCompile(`epoch 3: loss (\d\.\d+)`).FindStringSubmatch(out)
+		share := regexp.MustCompile(`(\d+\.\d)% of \d+ digits right: 4 ranks, backend ` + backend).FindStringSubmatch(out)
+		if found == nil || share == nil {
+			t.Fatal(out)
+		}
+		if right, err := strconv.ParseFloat(share[1], 64); err != nil || right < 75 {
+			t.Errorf("%s: %s%% are right", backend, share[1])
+		}
+		if losses[backend], err = strconv.ParseFloat(found[1], 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if math.Abs(losses["gorun"]-losses["gloo"]) > 1e-3 { // after 270 steps
+		t.Errorf("losses %v", losses)
+	}
+}
+
+// Step time of DDP with 10 million parameters by backend gorun, and as a share of that by gloo. The goal is 0.9.
+func BenchmarkDDP(b *testing.B) {
+	needs(b, "torch")
+	program, err := filepath.Abs("tests/bench_ddp.py")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, ranks := range []string{"2", "4"} {
+		b.Run(ranks, func(b *testing.B) {
+			var gorun, gloo, alone float64
+			for range b.N {
+				out := strings.Join(succeed(b, nil, "-np", ranks, "--oversubscribe", interpreter, program), "\n")
+				at := max(0, strings.Index(out, "gorun "))
+				var ours, theirs, none float64
+				if _, err := fmt.Sscanf(out[at:], "gorun %f gloo %f alone %f", &ours, &theirs, &none); err != nil {
+					b.Fatal(err, out)
+				}
+				gorun, gloo, alone = gorun+ours, gloo+theirs, alone+none
+			}
+			b.ReportMetric(gorun/float64(b.N)*1000, "ms/step")
+			b.ReportMetric(alone/float64(b.N)*1000, "ms/step-alone")
+			b.ReportMetric(gorun/gloo, "of-gloo")
+			b.ReportMetric(0, "ns/op")
 		})
 	}
 }
