@@ -21,6 +21,16 @@ func (q *Queue) Do(ctx context.Context, name string, w Collective) error {
 	return t.Wait(ctx)
 }
 
+// SubmitHere is Submit that works on the collective in the caller's goroutine, as Do does, until it is over or
+// has to wait for other ranks: for callers that wait with the ticket then, and want to be able to stop that.
+func (q *Queue) SubmitHere(name string, w Collective) (Ticket, error) {
+	r, err := q.request(name, &w)
+	if err != nil {
+		return Ticket{}, err
+	}
+	return q.submitHere(context.Background(), r, w)
+}
+
 // submitHere submits r, and makes cycles for it in this goroutine as long as that does no harm: while
 // no other tensor waits for what a cycle brings, and only cycles can end the call. It spares two switches
 // between goroutines, and waking a thread, which take longer than all else where processors are busy.

@@ -46,7 +46,7 @@ func codeOf(err error) C.int {
 		return C.RING_OK
 	case errors.As(err, &peer), errors.Is(err, errBroken):
 		return C.RING_PEER
-	case errors.As(err, new(*ring.MismatchError)), errors.As(err, new(*ring.TensorMismatchError)):
+	case errors.As(err, new(*ring.MismatchError)), errors.As(err, new(*ring.TensorMismatchError)), errors.As(err, new(*ring.JoinedError)):
 		return C.RING_MISMATCH
 	case errors.As(err, new(*ring.DuplicateError)):
 		return C.RING_DUPLICATE

@@ -91,6 +91,54 @@ func goRingSubmit(queue C.ring_queue, name *C.char, call *C.ring_call, id *C.rin
 	return C.RING_OK
 }
 
+//export goRingSubmitHere
+func goRingSubmitHere(queue C.ring_queue, name *C.char, call *C.ring_call, id *C.ring_request, told *C.ring_told) (code C.int) {
+	defer guard(&code, told)
+	o, key, w, err := submission(queue, name, call, id)
+	if err != nil {
+		return tell(told, o, err)
+	}
+	place, err := o.requests.take()
+	if err != nil {
+		return tell(told, o, err)
+	}
+	t, err := o.queue.SubmitHere(key, w)
+	if err == nil && !t.Done() {
+		o.requests.fill(place, request{ticket: t})
+		*id = place
+		return C.RING_OK
+	}
+	o.requests.giveBack(place)
+	if *id = 0; err == nil {
+		err = t.Wait(context.Background()) // which is over
+	}
+	return tell(told, o, err)
+}
+
+//export goRingJoin
+func goRingJoin(queue C.ring_queue, last *C.int32_t, id *C.ring_request, told *C.ring_told) (code C.int) {
+	defer guard(&code, told)
+	o, err := lookupQueue(queue)
+	if err == nil && id == nil {
+		err = invalid("the request is NULL")
+	}
+	if err != nil {
+		return tell(told, nil, err)
+	}
+	place, err := o.requests.take()
+	if err != nil {
+		return tell(told, o, err)
+	}
+	j, err := o.queue.Join()
+	if err != nil {
+		o.requests.giveBack(place)
+		return tell(told, o, err)
+	}
+	o.requests.fill(place, request{joining: j, last: last})
+	*id = place
+	return C.RING_OK
+}
+
 // submission is what a call on a queue is about.
 func submission(queue C.ring_queue, name *C.char, call *C.ring_call, id *C.ring_request) (*object, string, ring.Collective, error) {
 	o, err := lookupQueue(queue)

@@ -30,6 +30,9 @@ type request struct {
 	ticket ring.Ticket
 	result *result // of a call with a result of a length of its own, else nil
 
+	joining *ring.Joining // of ring_join, else nil
+	last    *C.int32_t    // where it tells who was the last to join
+
 	turn     uint64
 	used     bool
 	waits    int // threads that look at it now: none takes it from the other
@@ -43,7 +46,9 @@ type outcome struct {
 	err  error // of the request when it is over, else of the wait
 }
 
-func (r *request) done() bool { return r.handle.Done() && r.ticket.Done() }
+func (r *request) done() bool {
+	return r.handle.Done() && r.ticket.Done() && (r.joining == nil || r.joining.Done())
+}
 
 // wait waits until the request is over or ctx ends. It is pure but for that: leave keeps what it returns.
 func (r *request) wait(ctx context.Context) outcome {
@@ -65,6 +70,13 @@ func (r *request) wait(ctx context.Context) outcome {
 }
 
 func (r *request) waitOnce(ctx context.Context) error {
+	if r.joining != nil {
+		last, err := r.joining.Wait(ctx)
+		if err == nil && r.last != nil {
+			*r.last = C.int32_t(last)
+		}
+		return err
+	}
 	if err := r.handle.Wait(ctx); err != nil {
 		return err
 	}
@@ -115,7 +127,7 @@ func (t *requests) fill(id C.ring_request, r request) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p := &t.places[uint64(id)&placeMask-1]
-	p.handle, p.ticket, p.result = r.handle, r.ticket, r.result
+	p.handle, p.ticket, p.result, p.joining, p.last = r.handle, r.ticket, r.result, r.joining, r.last
 }
 
 // giveBack frees places that were not filled.

@@ -120,6 +120,16 @@ int ring_submit(ring_queue queue, const char *name, const ring_call *call, ring_
 	return CALL(goRingSubmit(queue, (char *)name, (ring_call *)call, request, &mine()->told));
 }
 
+int ring_submit_here(ring_queue queue, const char *name, const ring_call *call, ring_request *request)
+{
+	return CALL(goRingSubmitHere(queue, (char *)name, (ring_call *)call, request, &mine()->told));
+}
+
+int ring_join(ring_queue queue, int32_t *last, ring_request *request)
+{
+	return CALL(goRingJoin(queue, last, request, &mine()->told));
+}
+
 int ring_submit_group(ring_queue queue, size_t count, const char *const *names, const ring_call *calls, ring_request *requests)
 {
 	return CALL(goRingSubmitGroup(queue, count, (char **)names, (ring_call *)calls, requests, &mine()->told));

@@ -201,6 +201,16 @@ int ring_queue_close(ring_queue queue);
  * name. Kinds are allreduce, broadcast, reduce-scatter, barrier, and allgather and alltoall of equal parts. */
 int ring_submit(ring_queue queue, const char *name, const ring_call *call, ring_request *request);
 
+/* ring_submit that makes the call in this thread if nothing else of the queue is in flight, which is the fastest: it returns
+ * when the call is over, with its error and no request (0), or with a request when it has to wait for other ranks. For as long
+ * as ranks take to answer, at most about a second unless one is stopped, it cannot be interrupted. */
+int ring_submit_here(ring_queue queue, const char *name, const ring_call *call, ring_request *request);
+
+/* Says that this rank has no more to submit, because it has run out of data. Until all ranks have joined, allreduces of
+ * RING_SUM and RING_AVG take zeros from it, and it takes part in barriers; what else the others submit is RING_MISMATCH for
+ * them. The request is over when all have joined; ring_wait then writes to last the rank that was the last to. */
+int ring_join(ring_queue queue, int32_t *last, ring_request *request);
+
 /* Submits count calls as one, so that those that can run as one do. After an error none was submitted. */
 int ring_submit_group(ring_queue queue, size_t count, const char *const *names, const ring_call *calls, ring_request *requests);
 

@@ -1,7 +1,7 @@
 """Calls on a queue with as little Python as can be: what a training step does hundreds of times.
 
 A call is packed into bytes, with no objects of ctypes made for it, and submitted without giving up the interpreter's
-lock, as that takes a microsecond and waits for nothing. Only waiting gives it up.
+lock, as that takes a microsecond and waits for nothing. Only what waits gives it up.
 """
 
 from __future__ import annotations
@@ -100,19 +100,22 @@ class Channel:
     def __init__(self, comm: _ring.Comm, queue: _ring.Queue) -> None:
         self.comm, self.queue, self.library = comm, queue, comm.library
         self.rank, self.size = comm.rank, comm.size
-        self.numbers = itertools.count()
+        self.numbers, self.joins = itertools.count(), 0
         self.abandoned: List[Tuple[int, object, object]] = []
         self.sweeping = threading.Lock()
         self.shapes = Shapes()
         holding = ctypes.PyDLL(self.library.path)
         self._submit, self._submit_v, self._submit_group = holding.ring_submit, holding.ring_submit_v, holding.ring_submit_group
-        for function in (self._submit, self._submit_v):
+        self._submit_here = ctypes.CDLL(self.library.path).ring_submit_here
+        for function in (self._submit, self._submit_v, self._submit_here):
             function.restype, function.argtypes = c_int, [c_uint64, c_char_p, c_void_p, c_void_p]
         self._submit_group.restype, self._submit_group.argtypes = c_int, [c_uint64, c_size_t, c_void_p, c_void_p, c_void_p]
 
     def name(self, verb: str, name: Optional[str]) -> bytes:
         """The name of an operation: that which was given, or one that counts the calls."""
-        return (b"%s.noname.%d" % (verb.encode(), next(self.numbers))) if name is None else ("%s.%s" % (verb, name)).encode()
+        if name is not None:
+            return ("%s.%s" % (verb, name)).encode()
+        return b"%s.noname.%d.%d" % (verb.encode(), self.joins, next(self.numbers))
 
     def submit(
         self,
@@ -130,18 +133,24 @@ class Channel:
         keep: object = None,
         output: Any = None,
         finish: Optional[Callable[[Handle], Any]] = None,
+        here: bool = False,
     ) -> Handle:
-        """Submits a call. dst and src are addresses of memory that ``keep`` or ``output`` keeps."""
+        """Submits a call. dst and src are addresses of memory that ``keep`` or ``output`` keeps.
+
+        With ``here`` it is made in this thread as far as that goes: for those who wait for it at once.
+        """
         if self.abandoned:
             self.sweep()
         id, lengths, (text, kept) = c_uint64(), _ring.integers(counts), self.shapes(shape)
         at = 0 if lengths is None else ctypes.addressof(lengths)
-        code = self._submit(
+        code = (self._submit_here if here else self._submit)(
             self.queue.handle, name, _pack(_SIZE, kind, dtype, op, root, 0, 0, dst, dst_count, src, src_count, at, 0, text), byref(id)
         )
         if code:
             raise self.library.error(code)
-        return Handle(self, id.value, keep, output, finish, False)
+        handle = Handle(self, id.value, keep, output, finish, False)
+        handle.over = id.value == 0
+        return handle
 
     def submit_v(
         self,
@@ -182,6 +191,14 @@ class Channel:
         ids, keys = (c_uint64 * n)(), (c_char_p * n)(*names)
         self.library.check(self._submit_group(self.queue.handle, n, keys, b"".join(packed), ids))
         return Group([Handle(self, id, c["keep"], c["output"], c["finish"], False) for id, c in zip(ids, calls)])
+
+    def join(self) -> int:
+        """Takes part with zeros until all ranks have joined; the last one to."""
+        id, last = c_uint64(), ctypes.c_int32()
+        self.library.check(self.library.c.ring_join(self.queue.handle, byref(last), byref(id)))
+        Handle(self, id.value, last, None, None, False).synchronize()
+        self.joins, self.numbers = self.joins + 1, itertools.count()  # as the ranks' calls were not equally many
+        return last.value
 
     def sweep(self) -> None:
         """Frees what was dropped and is over."""

@@ -108,6 +108,8 @@ FUNCTIONS = {
     "ring_queue_open": (c_int, [c_uint64, POINTER(QueueOptions), POINTER(c_uint64)]),
     "ring_queue_close": (c_int, [c_uint64]),
     "ring_submit": (c_int, [c_uint64, c_char_p, POINTER(Call), POINTER(c_uint64)]),
+    "ring_submit_here": (c_int, [c_uint64, c_char_p, POINTER(Call), POINTER(c_uint64)]),
+    "ring_join": (c_int, [c_uint64, POINTER(c_int32), POINTER(c_uint64)]),
     "ring_submit_group": (c_int, [c_uint64, c_size_t, POINTER(c_char_p), POINTER(Call), POINTER(c_uint64)]),
     "ring_submit_v": (c_int, [c_uint64, c_char_p, POINTER(Call), POINTER(c_uint64)]),
     "ring_result": (c_int, [c_uint64, POINTER(c_void_p), POINTER(c_uint64), POINTER(POINTER(c_int64))]),

@@ -7,7 +7,7 @@ directly. Each function here returns a handle at once, so the arrays must not be
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from . import _ring, errors
 from ._calls import Channel, Group, Handle
@@ -69,7 +69,7 @@ def op_number(op: int, verb: str) -> int:
 def barrier(process_set: ProcessSet = global_process_set, name: Optional[str] = None) -> None:
     """Returns when all ranks of the set have called it."""
     channel = process_set.channel_or_raise()
-    channel.submit(channel.name("barrier", name), _ring.BARRIER).synchronize()
+    channel.submit(channel.name("barrier", name), _ring.BARRIER, here=True).synchronize()
 
 
 class Verbs:
@@ -79,11 +79,20 @@ class Verbs:
         self.arrays = arrays
 
     def allreduce(
-        self, array: Any, output: Any, name: Optional[str], op: int, prescale: float, postscale: float, process_set: ProcessSet
+        self,
+        array: Any,
+        output: Any,
+        name: Optional[str],
+        op: int,
+        prescale: float,
+        postscale: float,
+        process_set: ProcessSet,
+        here: bool = False,
     ) -> Handle:
-        """Combines arrays of one shape."""
+        """Combines arrays of one shape. ``here``: the caller waits for it at once."""
         channel = process_set.channel or process_set.channel_or_raise()
-        return channel.submit(channel.name("allreduce", name), **self._reduction(channel, array, output, op, prescale, postscale))
+        call = self._reduction(channel, array, output, op, prescale, postscale)  # before a name is taken, as it may raise
+        return channel.submit(channel.name("allreduce", name), here=here, **call)
 
     def grouped_allreduce(
         self,
@@ -138,7 +147,9 @@ class Verbs:
             finish=finish,
         )
 
-    def broadcast(self, array: Any, output: Any, root_rank: int, name: Optional[str], process_set: ProcessSet) -> Handle:
+    def broadcast(
+        self, array: Any, output: Any, root_rank: int, name: Optional[str], process_set: ProcessSet, here: bool = False
+    ) -> Handle:
         """Gives all ranks the root's elements."""
         channel = process_set.channel_or_raise()
         x, root = self.arrays, process_set.index(root_rank)
@@ -166,23 +177,22 @@ class Verbs:
             keep=target,
             output=result,
             finish=finish,
+            here=here,
         )
 
     def allgather(self, array: Any, name: Optional[str], process_set: ProcessSet, lengths: Optional[List[int]] = None) -> Handle:
         """Joins arrays along their first dimension, which may differ. ``lengths`` gets that of each rank."""
         channel = process_set.channel_or_raise()
-        return self._unlike(channel, channel.name("allgather", name), _ring.ALLGATHER, array, None, lengths)
+        return self._gather(channel, array, lengths, None)(channel.name("allgather", name))
 
     def grouped_allgather(
         self, arrays: Sequence[Any], name: Optional[str], process_set: ProcessSet, lengths: Optional[Sequence[List[int]]] = None
     ) -> Group:
         """Several allgathers."""
         channel = process_set.channel_or_raise()
-        names = _names(channel, "grouped_allgather", name, len(arrays))
         sinks: Sequence[Optional[List[int]]] = lengths if lengths is not None else [None] * len(arrays)
-        return Group(
-            [self._unlike(channel, n, _ring.ALLGATHER, a, None, sink) for n, a, sink in zip(names, arrays, sinks)]
-        )
+        ready = [self._gather(channel, a, sink, None) for a, sink in zip(arrays, sinks)]
+        return Group([submit(n) for submit, n in zip(ready, _names(channel, "grouped_allgather", name, len(arrays)))])
 
     def alltoall(
         self, array: Any, splits: Optional[Sequence[int]], name: Optional[str], process_set: ProcessSet, lengths: Optional[List[int]] = None
@@ -202,11 +212,12 @@ class Verbs:
             raise errors.InvalidError(
                 "gorun: alltoall: splits %s for %d ranks and a first dimension of %d" % (list(splits), channel.size, shape[0])
             )
-        return self._unlike(channel, channel.name("alltoall", name), _ring.ALLTOALL, array, splits, lengths)
+        return self._gather(channel, array, lengths, splits)(channel.name("alltoall", name))
 
-    def _unlike(
-        self, channel: Channel, name: bytes, kind: int, array: Any, splits: Optional[Sequence[int]], lengths: Optional[List[int]]
-    ) -> Handle:
+    def _gather(
+        self, channel: Channel, array: Any, lengths: Optional[List[int]], splits: Optional[Sequence[int]]
+    ) -> Callable[[bytes], Handle]:
+        """What submits, by a name, an allgather, or with splits an alltoall, of parts of unlike lengths."""
         x = self.arrays
         source = x.contiguous(array)
         view = x.view(source)
@@ -233,12 +244,15 @@ class Verbs:
             return output
 
         sends = None if splits is None else [n * scale for n in splits]
-        return channel.submit_v(name, kind, dtype, address, count, sends, (view.dtype,) + tuple(rest) if row == 0 else tuple(rest), keep, finish)
+        kind = _ring.ALLGATHER if splits is None else _ring.ALLTOALL
+        shape = tuple(rest) if row else (view.dtype,) + tuple(rest)
+        return lambda name: channel.submit_v(name, kind, dtype, address, count, sends, shape, keep, finish)
 
     def reducescatter(self, array: Any, name: Optional[str], op: int, prescale: float, postscale: float, process_set: ProcessSet) -> Handle:
         """Combines arrays of one shape and gives each rank some rows; the first ranks get one more if they differ."""
         channel = process_set.channel_or_raise()
-        return channel.submit(channel.name("reducescatter", name), **self._scatter(channel, array, op, prescale, postscale))
+        call = self._scatter(channel, array, op, prescale, postscale)
+        return channel.submit(channel.name("reducescatter", name), **call)
 
     def grouped_reducescatter(
         self, arrays: Sequence[Any], name: Optional[str], op: int, prescale: float, postscale: float, process_set: ProcessSet

@@ -44,7 +44,7 @@ __all__ = [
     "Adasum", "Average", "Max", "Min", "ProcessSet", "Product", "Sum", "add_process_set", "allgather", "allgather_async",
     "allgather_object", "allreduce", "allreduce_", "allreduce_async", "allreduce_async_", "alltoall", "barrier", "broadcast",
     "broadcast_", "broadcast_object", "cross_rank", "cross_size", "global_process_set", "grouped_allgather",
-    "grouped_allreduce", "grouped_reducescatter", "init", "is_homogeneous", "is_initialized", "local_rank", "local_size",
+    "grouped_allreduce", "grouped_reducescatter", "init", "is_homogeneous", "is_initialized", "join", "local_rank", "local_size",
     "poll", "process_set_ids", "rank", "reducescatter", "remove_process_set", "shutdown", "size", "start_timeline",
     "stop_timeline", "synchronize",
 ]  # fmt: skip
@@ -110,7 +110,7 @@ def allreduce(
     process_set: ProcessSet = global_process_set,
 ) -> Array:
     """The ranks' arrays, which have one shape, combined: their average if op is not given. The result has that shape."""
-    return allreduce_async(tensor, name, op, prescale_factor, postscale_factor, process_set).synchronize()
+    return _verbs.allreduce(tensor, None, name, op, prescale_factor, postscale_factor, process_set, True).synchronize()
 
 
 def allreduce_async_(
@@ -134,7 +134,7 @@ def allreduce_(
     process_set: ProcessSet = global_process_set,
 ) -> Array:
     """:func:`allreduce` into the array itself."""
-    return allreduce_async_(tensor, name, op, prescale_factor, postscale_factor, process_set).synchronize()
+    return _verbs.allreduce(tensor, tensor, name, op, prescale_factor, postscale_factor, process_set, True).synchronize()
 
 
 def grouped_allreduce(
@@ -166,12 +166,12 @@ def grouped_allgather(tensors: Sequence[Array], name: Optional[str] = None, proc
 
 def broadcast(tensor: Array, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> Array:
     """The root's array, on all ranks; theirs have its shape and type. root_rank is a rank of the job."""
-    return _verbs.broadcast(tensor, None, root_rank, name, process_set).synchronize()
+    return _verbs.broadcast(tensor, None, root_rank, name, process_set, True).synchronize()
 
 
 def broadcast_(tensor: Array, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> Array:
     """:func:`broadcast` into the array itself."""
-    return _verbs.broadcast(tensor, tensor, root_rank, name, process_set).synchronize()
+    return _verbs.broadcast(tensor, tensor, root_rank, name, process_set, True).synchronize()
 
 
 def alltoall(
@@ -209,6 +209,15 @@ def grouped_reducescatter(
 ) -> List[Array]:
     """:func:`reducescatter` of several arrays, as one."""
     return _verbs.grouped_reducescatter(tensors, name, op, prescale_factor, postscale_factor, process_set).synchronize()
+
+
+def join() -> int:
+    """Says that this rank has no more data, and returns when all ranks have said so: the last one to.
+
+    Until then allreduces of Sum and Average of the others take zeros from this rank; what else they call raises
+    MismatchError there.
+    """
+    return global_process_set.channel_or_raise().join()
 
 
 def poll(handle: Union[Handle, Group]) -> bool:

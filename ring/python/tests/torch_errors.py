@@ -76,9 +76,12 @@ for bad, text in [
 ]:
     for f in (hvd.allreduce, hvd.allreduce_, hvd.allgather, hvd.alltoall, hvd.reducescatter, lambda t: hvd.broadcast_(t, 0), lambda t: hvd.grouped_allreduce([t])):
         raises(gorun.InvalidError, lambda: f(bad), text)
+if rank == 1:  # which is no reason for it to count other calls than the rest
+    raises(gorun.InvalidError, lambda: hvd.allreduce(bad), text)
+    raises(gorun.InvalidError, lambda: hvd.allgather(bad), text)
+works()
 raises(NotImplementedError, lambda: hvd.allreduce(x, op=hvd.Adasum), "Average")
 raises(NotImplementedError, lambda: hvd.DistributedOptimizer(torch.optim.SGD([x], 1), op=hvd.Adasum), "Average")
-raises(NotImplementedError, hvd.join, "join")
 raises(ValueError, lambda: hvd.allreduce(x, average=True, op=hvd.Sum), "average")
 raises(gorun.InvalidError, lambda: hvd.allreduce(x, op=99), "99")
 raises(gorun.InvalidError, lambda: hvd.allreduce(x > 0), "")
@@ -105,6 +108,14 @@ assert hvd.synchronize(first).sum() == 4 and hvd.poll(first) and hvd.synchronize
 # A handle that is dropped goes on, with its memory.
 for step in range(20):
     hvd.allreduce_async(torch.full((1000,), float(rank)), name="dropped.%d" % step)
+works()
+
+# A rank without data joins: it gives zeros, and what cannot run without it fails.
+if rank == 0:
+    assert hvd.allreduce(x, name="without", op=hvd.Sum).tolist() == [1.0] * 4
+    assert (hvd.allreduce(x) - 1 / size).abs().max() < 1e-6  # without a name, as none counts what others missed
+    raises(gorun.MismatchError, lambda: hvd.allgather(x, name="needs all"), "joined")
+assert hvd.join() in range(size)
 works()
 
 # Ctrl-C ends a wait, and nothing else.

@@ -73,14 +73,14 @@ def allreduce(
 
     def run(t: torch.Tensor) -> Sequence[torch.Tensor]:
         small, ctx = compression.compress(t)
-        handle = verbs.allreduce(small, None, name, number, prescale_factor, postscale_factor, process_set)
+        handle = verbs.allreduce(small, None, name, number, prescale_factor, postscale_factor, process_set, True)
         return (compression.decompress(handle.synchronize(), ctx),)
 
     if not tensor.requires_grad:
         return run(tensor)[0]
 
     def back(gradient: torch.Tensor) -> Sequence[torch.Tensor]:
-        return (verbs.allreduce(gradient, None, None, number, prescale_factor, postscale_factor, process_set).synchronize(),)
+        return (verbs.allreduce(gradient, None, None, number, prescale_factor, postscale_factor, process_set, True).synchronize(),)
 
     return differentiable(run, back, (tensor,))[0]
 
@@ -108,7 +108,7 @@ def allreduce_(
     process_set: ProcessSet = global_process_set,
 ) -> torch.Tensor:
     """:func:`allreduce` into the tensor itself, without a gradient."""
-    return verbs.allreduce(tensor, tensor, name, _op(average, op), prescale_factor, postscale_factor, process_set).synchronize()
+    return verbs.allreduce(tensor, tensor, name, _op(average, op), prescale_factor, postscale_factor, process_set, True).synchronize()
 
 
 def grouped_allreduce_async(
@@ -212,10 +212,10 @@ def broadcast(
     """
 
     def run(t: torch.Tensor) -> Sequence[torch.Tensor]:
-        return (verbs.broadcast(t, None, root_rank, name, process_set).synchronize(),)
+        return (verbs.broadcast(t, None, root_rank, name, process_set, True).synchronize(),)
 
     def back(gradient: torch.Tensor) -> Sequence[torch.Tensor]:
-        mean = verbs.allreduce(gradient, None, None, Average, 1.0, 1.0, process_set).synchronize()
+        mean = verbs.allreduce(gradient, None, None, Average, 1.0, 1.0, process_set, True).synchronize()
         return (mean if process_set.rank() == process_set.index(root_rank) else torch.zeros_like(mean),)
 
     return differentiable(run, back, (tensor,))[0]
@@ -232,12 +232,16 @@ def broadcast_(
     tensor: torch.Tensor, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> torch.Tensor:
     """:func:`broadcast` into the tensor itself, without a gradient."""
-    return verbs.broadcast(tensor, tensor, root_rank, name, process_set).synchronize()
+    return verbs.broadcast(tensor, tensor, root_rank, name, process_set, True).synchronize()
 
 
 def join(device: int = -1) -> int:
-    """Takes part in what the other ranks do, with zeros, until all have joined."""
-    raise NotImplementedError("gorun: there is no join() yet: give all ranks as many batches, for instance with DistributedSampler")
+    """Says that this rank has no more data, and returns when all ranks have said so: the last one to.
+
+    Until then allreduces of Sum and Average of the others take zeros from this rank, and Average divides by the number of
+    all ranks. What else they call raises MismatchError there. device has no meaning.
+    """
+    return global_process_set.channel_or_raise().join()
 
 
 def poll(handle: AnyHandle) -> bool:

@@ -11,7 +11,6 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 LEFT_OUT = [
     "cuda", "gpu",  # need GPUs
     "large",  # tensors without end, a minute each
-    "join",  # not there yet
     "duplicate_name_error",  # submits a name twice and counts on horovod being slow; torch_errors.py has the like
     "state_no_grad",  # wants gradients of zeros that horovod leaves behind when it broadcasts an optimizer's state
     "test_no_named_parameters",  # convolutions of a gigabyte; torch_train.py has the like
