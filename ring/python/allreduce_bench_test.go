@@ -13,7 +13,7 @@ import (
 )
 
 // rounds is how often each library has its turn: other work on the machine disturbs all alike.
-const rounds = 5
+const rounds = 3
 
 // BenchmarkTorchAllreduce compares gorun.torch with torch.distributed's gloo and, where it is built, Horovod, on two ranks of
 // this machine in turns. It reports the median of each library's medians.

@@ -315,8 +315,7 @@ static void unknown_parts(void)
 /* A sum that this thread makes. */
 static float sum_here(const char *name, float x)
 {
-	ring_request request;
-	ring_call call = sum_of(&x, 1);
+	ring_request request; ring_call call = sum_of(&x, 1);
 	OK(ring_submit_here(queue, name, &call, &request));
 	CHECK(request == 0 || ring_wait(request, -1) == RING_OK);
 	return x;
