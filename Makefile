@@ -47,10 +47,17 @@ wheel: build ## dist/gorun-*.whl for Python, with the programs and the library i
 	@ls $(WHEELS)/gorun-*.whl
 
 PREFIX      ?= /usr/local
-install: build man ## gorun, its manual and completions in PREFIX (/usr/local), below DESTDIR if that is set
+install: build man ## gorun, libring.so, ring.h, the manual and completions in PREFIX (/usr/local), below DESTDIR if that is set
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1
 	install bin/gorun $$(ls bin/gorun-gpu bin/gorun-ompi4.so 2>/dev/null) $(DESTDIR)$(PREFIX)/bin
 	install -m 644 dist/man/man1/*.1 $(DESTDIR)$(PREFIX)/share/man/man1
+	@if [ -e lib/libring.so ]; then set -x; \
+		install -D -m 644 lib/libring.so $(DESTDIR)$(PREFIX)/lib/libring.so && \
+		install -D -m 644 lib/ring.h $(DESTDIR)$(PREFIX)/include/ring.h && \
+		install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig && \
+		printf 'Name: ring\nDescription: collectives of gorun\nVersion: 1\nCflags: -I%s/include\nLibs: -L%s/lib -lring -Wl,-rpath,%s/lib\n' \
+			'$(PREFIX)' '$(PREFIX)' '$(PREFIX)' >$(DESTDIR)$(PREFIX)/lib/pkgconfig/ring.pc; \
+	fi
 	install -D -m 644 dist/completions/bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/gorun
 	install -D -m 644 dist/completions/zsh $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_gorun
 	install -D -m 644 dist/completions/fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/gorun.fish

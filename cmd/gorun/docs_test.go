@@ -25,6 +25,7 @@ func documents() map[string]string {
 	return map[string]string{
 		"README.md":                     "two hosts",
 		"docs/benchmarks.md":            "no commands",
+		"docs/c.md":                     "libring", // TestDocsOfC
 		"docs/compat.md":                "two hosts",
 		"docs/dependencies.md":          "no commands",
 		"docs/design.md":                "no commands",
@@ -56,6 +57,7 @@ func notRun() []struct{ file, command, why string } {
 	return []struct{ file, command, why string }{
 		{"README.md", "make demo", "it installs packages; internal/lab/hosts has its test"},
 		{"README.md", "make test", "it is what runs this"},
+		{"docs/c.md", "make build", "the test builds the same"},
 		{"docs/compat.md", "gorun -np 4 -H f1:2,f2:2 python pytorch_synthetic_benchmark.py", "TestHorovod runs it"},
 		{"docs/kubernetes.md", "kubectl", "it needs a cluster; examples/kubernetes/check checks the manifests"},
 		{"docs/kubernetes.md", "gorun -H worker-0:2", "it needs pods; TestPodsByKubexec runs kubexec.sh on hosts of the lab"},

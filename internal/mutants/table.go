@@ -3,7 +3,9 @@ package mutants
 import "slices"
 
 // All are all mutants, in no order that matters.
-func All() []Mutant { return slices.Concat(agents(), launchers(), protocols(), doors(), rings()) }
+func All() []Mutant {
+	return slices.Concat(agents(), launchers(), protocols(), doors(), rings(), libraries())
+}
 
 func agents() []Mutant {
 	const pkg = "./internal/agent"
@@ -98,5 +100,17 @@ func rings() []Mutant {
 		{"a root that is through is missed", "ring/stall.go", "return s.place >= mine.place", "return s.place > mine.place || s.in && s.place == mine.place", "./ring", "^TestR5StallReport$"},
 		{"every rank that waits tells of it", "ring/stall.go", "case theirs.stalled && theirs.place == mine.place && rank < c.Rank():", "case rank < 0:", "./ring", "^TestR5StallReport$"},
 		{"a second rank takes the first's place", "ring/internal/tcp/lobby.go", "if !hungUp(first) {", "if first == nil {", pkg, "^TestDuplicates$"},
+	}
+}
+
+func libraries() []Mutant {
+	const pkg = "./ring/capi"
+	request := "ring/capi/request.go"
+	return []Mutant{
+		{"a fork goes unnoticed", "ring/capi/ring.c", "atomic_store_explicit(&forked, 1, memory_order_relaxed);", "(void)forked;", pkg, "^TestErrors$"},
+		{"panics reach C", "ring/capi/failure.go", "if p := recover(); p != nil {", "if p := any(nil); p != nil {", pkg, "^TestErrors$"},
+		{"places of requests are not used again", request, "if turn <= turnMask {", "if turn < 1 {", pkg, "^TestCallsLeaveNothing$"},
+		{"results are not freed", request, "\t\tr.result.free()\n", "", pkg, "^TestCallsLeaveNothing$"},
+		{"a request has no memory of its end", request, "\tif !r.outcome.over {\n", "\tif r.outcome = found; !found.over {\n", pkg, "^TestErrors$"},
 	}
 }

@@ -137,3 +137,29 @@ func TestEvery(t *testing.T) {
 func TestEveryOverTCP(t *testing.T) {
 	allRight(t, 3, []string{"RING_TRANSPORT=tcp"}, compile(t, "c", "every.c"), "3")
 }
+
+// Every error has its number and text, and what is wrong leaves the rest as it was.
+func TestErrors(t *testing.T) {
+	for language := range dialects() {
+		program := compile(t, language, "errors.c")
+		t.Run(language, func(t *testing.T) {
+			allRight(t, 1, nil, program)
+			for _, n := range []int{2, 4} {
+				out, _ := ranks(t, n, nil, program) // its last words break the job
+				if strings.Count(out, "all right") != n || strings.Contains(out, "is not so") || strings.Contains(out, "want RING") {
+					t.Errorf("%d ranks:\n%s", n, out)
+				}
+			}
+		})
+	}
+}
+
+// header is the text of ring.h.
+func header(t testing.TB) string {
+	t.Helper()
+	text, err := os.ReadFile("ring.h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

@@ -57,7 +57,10 @@ func (r *request) wait(ctx context.Context) outcome {
 		return outcome{true, err}
 	}
 	if !r.done() {
-		return outcome{err: fmt.Errorf("ring: the request is not over: %w", err)}
+		if err == context.DeadlineExceeded { // of a call without a name
+			err = fmt.Errorf("ring: the request is not over: %w", err)
+		}
+		return outcome{err: err}
 	}
 	// It came to its end as the wait did, or it is a timeout that is its end.
 	if err = r.waitOnce(context.Background()); errors.Is(err, context.DeadlineExceeded) {

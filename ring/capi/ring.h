@@ -45,7 +45,7 @@ typedef enum ring_error {
 	RING_OK = 0,
 	RING_INVALID = 1,     /* wrong arguments: nothing was sent, and all goes on */
 	RING_MISMATCH = 2,    /* the ranks' calls differ; of a queue only this name fails */
-	RING_PEER = 3,        /* a rank or host has failed: nothing works any more. See ring_failed_rank */
+	RING_PEER = 3,        /* a rank or host has failed, or this rank has not waited longer: nothing works any more. See ring_failed_rank */
 	RING_CLOSED = 4,      /* this rank has closed the communicator or queue */
 	RING_TIMEOUT = 5,     /* ring_wait: the request goes on. ring_run, ring_init: nothing works any more */
 	RING_DUPLICATE = 6,   /* the name is in use by a request that is not over */
@@ -135,7 +135,8 @@ typedef struct ring_init_options {
 /* Joins the job. options may be NULL. */
 int ring_init(ring_comm *comm, const ring_init_options *options);
 
-/* Leaves the job, or a part that ring_split or ring_group made. Requests that are not over fail. Close after the last call. */
+/* Leaves the job, or a part that ring_split or ring_group made. Requests that are not over fail; all are still to be
+ * waited for or released. Close after the last call. */
 int ring_close(ring_comm comm);
 
 /* Makes communicators of some of the ranks: of those that give the same color, in the order of key, then rank. All
@@ -177,10 +178,11 @@ int ring_start(ring_comm comm, const ring_call *call, ring_request *request);
 int ring_poll(ring_request request, int *done);
 
 /* Waits until a request is over, at most for timeout_ms (less than 0: for good). RING_TIMEOUT says that it is not. A
- * request that is over well is gone with that, unless it is one of ring_submit_v; all others are to be released. */
+ * request that is over well is gone with that, unless it is one of ring_submit_v; all others are to be released. Several
+ * threads may wait for one; who comes when it is gone gets RING_INVALID. */
 int ring_wait(ring_request request, int64_t timeout_ms);
 
-/* Frees a request that is over, with its result and its error's text. */
+/* Frees a request that is over, with its result and its error's text; while other threads wait for it, with the last of them. */
 int ring_release(ring_request request);
 
 typedef struct ring_queue_options {
@@ -216,10 +218,9 @@ int ring_submit_group(ring_queue queue, size_t count, const char *const *names, 
  * dst and counts are 0: the result is ring_result's. */
 int ring_submit_v(ring_queue queue, const char *name, const ring_call *call, ring_request *request);
 
-/* The result of a request of ring_submit_v that is over: count elements at data, counts[i] of them from rank i, for as
+/* The result of a request of ring_submit_v that is over, or its error if it failed: count elements at data, counts[i] of them from rank i, for as
  * many ranks as there are. It is valid until the request is released. */
 int ring_result(ring_request request, void **data, uint64_t *count, const int64_t **counts);
-
 
 /* Begins, and ends, to write what happens to each name on this rank to a file, as Chrome trace events. */
 int ring_timeline_start(ring_queue queue, const char *path, int mark_cycles);

@@ -20,16 +20,24 @@ from .work import Keeper, Work
 Tensors = Sequence[torch.Tensor]
 
 
+OPERATIONS = {
+    "SUM": ring.SUM,
+    "AVG": ring.AVG,
+    "MAX": ring.MAX,
+    "MIN": ring.MIN,
+    "PRODUCT": ring.PROD,
+    "BAND": ring.BAND,
+    "BOR": ring.BOR,
+    "BXOR": ring.BXOR,
+}
+
+
 def operation(op: Any) -> int:
-    """The ring's number of a dist.ReduceOp."""
-    kinds = dist.ReduceOp
-    for name, number in (
-        ("SUM", ring.SUM), ("AVG", ring.AVG), ("MAX", ring.MAX), ("MIN", ring.MIN), ("PRODUCT", ring.PROD),
-        ("BAND", ring.BAND), ("BOR", ring.BOR), ("BXOR", ring.BXOR),
-    ):  # fmt: skip
-        if op == getattr(kinds, name, None):
-            return number
-    raise errors.InvalidError("gorun: %s is not a reduction of this backend: it has SUM, AVG, MAX, MIN, PRODUCT, BAND, BOR and BXOR" % (op,))
+    """The ring's number of a dist.ReduceOp, or of its RedOpType."""
+    name = getattr(op, "op", op).name
+    if name not in OPERATIONS:
+        raise errors.InvalidError("gorun: %s is not a reduction of this backend: it has %s" % (name, ", ".join(OPERATIONS)))
+    return OPERATIONS[name]
 
 
 class Engine:
@@ -76,9 +84,7 @@ class Group(dist.ProcessGroup):
 
     def _start(self, what: str, kind: int, dst: Part = NOTHING, src: Part = NOTHING, outputs: object = None, **more: Any) -> Work:
         dtype = src.dtype if dst is NOTHING else dst.dtype
-        work = ring.call(
-            kind, dtype, dst=dst.address, dst_count=dst.count, src=src.address, src_count=src.count, **more
-        )  # fmt: skip
+        work = ring.call(kind, dtype, dst=dst.address, dst_count=dst.count, src=src.address, src_count=src.count, **more)
         return self.engine.start(what, [work], [dst, src], outputs)
 
     def _one(self, what: str, tensors: Tensors, reduces: bool = False) -> torch.Tensor:

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/gorun/gorun/internal/lab"
+)
+
+// TestDocsOfC runs docs/c.md on two hosts, with libring.so and ring.h in the folder lib, where make build puts them.
+func TestDocsOfC(t *testing.T) {
+	lab.Need(t, "gcc", "cc")
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lib := t.TempDir()
+	build := exec.Command("go", "build", "-buildmode=c-shared", "-trimpath", "-tags", "netgo,osusergo",
+		"-ldflags", "-extldflags '-Wl,-soname,libring.so -Wl,--version-script="+filepath.Join(root, "ring/capi/exports.map")+"'",
+		"-o", filepath.Join(lib, "libring.so"), "../../ring/capi")
+	build.Env = append(os.Environ(), "CGO_ENABLED=1")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if err := os.Symlink(filepath.Join(root, "ring/capi/ring.h"), filepath.Join(lib, "ring.h")); err != nil {
+		t.Fatal(err)
+	}
+	c := lab.MustLoopback(t, lab.Specs(2)...)
+	w := world{name: "libring", shell: func(ctx context.Context, dir, line string) *exec.Cmd {
+		if err := os.Symlink(lib, filepath.Join(dir, "lib")); err != nil && !os.IsExist(err) {
+			t.Error(err)
+		}
+		cmd := c.Command(ctx, "bash", "-c", line)
+		cmd.Env = []string{"PATH=" + dir + "/bin:" + os.Getenv("PATH"), "HOME=" + dir, "LANG=C.UTF-8", "GORUN_SSH_CONFIG=" + c.ConfigFile}
+		return cmd
+	}}
+	w.run(t)
+}

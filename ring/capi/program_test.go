@@ -1,0 +1,116 @@
+package main
+
+import (
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/gorun/gorun/internal/lab"
+)
+
+// Threads submit, wait, free and close under each other.
+func TestThreads(t *testing.T) {
+	program := compile(t, "c", "threads.c")
+	for _, n := range []int{1, 2} {
+		allRight(t, n, nil, program)
+	}
+}
+
+// A rank that is killed is named by the errors of the others.
+func TestKilledRank(t *testing.T) {
+	out, code := ranks(t, 3, nil, compile(t, "c", "peer.c"))
+	if code == 0 || strings.Count(out, "all right") != 2 {
+		t.Errorf("exit code %d\n%s", code, out)
+	}
+}
+
+// Calls leave nothing behind, and take no memory that is to be collected: of 32 bytes a call there would be 30 MiB, or with
+// a collection at each tenth 6 MiB.
+func TestCallsLeaveNothing(t *testing.T) {
+	out, state := start(t, []string{"GOGC=10"}, compile(t, "c", "calls.c"), "1000000")
+	if state.ExitCode() != 0 || !strings.Contains(out, "all right") {
+		t.Fatalf("%v\n%s", state, out)
+	}
+}
+
+// Memory errors of the C side, and what ring.c does, under the address sanitizer.
+func TestAddresses(t *testing.T) {
+	for _, source := range []string{"every.c", "errors.c"} {
+		program := compile(t, "c", source, "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+		out, state := start(t, []string{"ASAN_OPTIONS=detect_leaks=1"}, program, "1")
+		if state.ExitCode() != 0 || !strings.Contains(out, "all right") {
+			t.Errorf("%s: %v\n%s", source, state, out)
+		}
+	}
+}
+
+// A program that loads the library late keeps its signals.
+func TestSignals(t *testing.T) {
+	program, library := compile(t, "c", "signals.c"), filepath.Join(bin(), "libring.so")
+	for mode, killed := range map[string]syscall.Signal{
+		"none": 0, "segv before": 0, "segv after": 0, "int handler": 0,
+		"int": syscall.SIGINT, "term": syscall.SIGTERM, "segv": syscall.SIGSEGV, "pipe": syscall.SIGPIPE, "abort": syscall.SIGABRT,
+	} {
+		t.Run(mode, func(t *testing.T) {
+			out, state := start(t, nil, program, library, mode)
+			status := state.Sys().(syscall.WaitStatus)
+			switch {
+			case killed == 0 && (state.ExitCode() != 0 || !strings.Contains(out, "all right")):
+				t.Errorf("%v\n%s", state, out)
+			case killed != 0 && (!status.Signaled() || status.Signal() != killed):
+				t.Errorf("%v, want %v\n%s", state, killed, out)
+			}
+		})
+	}
+}
+
+// Python's faulthandler prints its trace, enabled before the library is loaded or after.
+func TestFaulthandler(t *testing.T) {
+	lab.Need(t, "gcc", "/usr/bin/python3")
+	for _, when := range []string{"before", "after"} {
+		out, state := start(t, nil, "/usr/bin/python3", "../python/tests/crash.py", filepath.Join(bin(), "libring.so"), when)
+		status := state.Sys().(syscall.WaitStatus)
+		if !status.Signaled() || status.Signal() != syscall.SIGSEGV || !strings.Contains(out, "Segmentation fault") || !strings.Contains(out, "in crash") {
+			t.Errorf("%s: %v\n%s", when, state, out)
+		}
+	}
+}
+
+// The library gives out the functions of ring.h, and no other symbol.
+func TestSymbols(t *testing.T) {
+	lab.Need(t, "gcc", "nm")
+	out, err := exec.Command("nm", "-D", "--defined-only", "--without-symbol-versions", filepath.Join(bin(), "libring.so")).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for line := range strings.Lines(string(out)) {
+		if words := strings.Fields(line); len(words) == 3 && words[1] != "A" { // the version's own name
+			got = append(got, words[2])
+		}
+	}
+	var want []string
+	for _, f := range regexp.MustCompile(`(?m)^\w[\w ]*[ *](ring_\w+)\(`).FindAllStringSubmatch(header(t), -1) {
+		want = append(want, f[1])
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if len(want) < 30 || !slices.Equal(got, want) {
+		t.Errorf("the library has\n%s\nring.h has\n%s", got, want)
+	}
+}
+
+// The header needs no other one before it, in either language.
+func TestHeaderAlone(t *testing.T) {
+	for language, argv := range dialects() {
+		lab.Need(t, "gcc", argv[0])
+		cmd := exec.Command(argv[0], append(argv[1:], "-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only", filepath.Join(bin(), "ring.h"))...)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", language, err, out)
+		}
+	}
+}
