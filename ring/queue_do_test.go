@@ -123,3 +123,40 @@ func TestQueueDoFails(t *testing.T) {
 		}
 	})
 }
+
+// SubmitHere is over when it returns if the other ranks come too, and comes back to be waited for if they do not.
+func TestQueueSubmitHere(t *testing.T) {
+	queues := newQueues(t, ringtest.NewDoor(t, 2).Join(t))
+	sum := func(rank int) (ring.Ticket, []float32, error) {
+		x := []float32{float32(rank + 1)}
+		ticket, err := queues[rank].SubmitHere("x", ring.Collective{Kind: ring.KindAllReduce, Type: ring.Float32, Op: ring.Sum, Dst: ring.BufferOf(x), Src: ring.BufferOf(x)})
+		return ticket, x, err
+	}
+	late, x, err := sum(0)
+	if err != nil || late.Done() {
+		t.Fatalf("without rank 1 it is over: %v, %v", late.Done(), err)
+	}
+	if _, _, err := sum(0); !errors.As(err, new(*ring.DuplicateError)) {
+		t.Fatalf("the name in flight: %v", err)
+	}
+	ticket, y, err := sum(1)
+	if err := errors.Join(err, ticket.Wait(ctx), late.Wait(ctx)); err != nil || x[0] != 3 || y[0] != 3 {
+		t.Fatalf("%v and %v, %v", x, y, err)
+	}
+	over := 0
+	err = ringtest.Each(2, func(rank int) error {
+		for range 100 {
+			ticket, x, err := sum(rank)
+			if rank == 0 && ticket.Done() {
+				over++
+			}
+			if err := errors.Join(err, ticket.Wait(ctx)); err != nil || x[0] != 3 {
+				return fmt.Errorf("%v, %w", x, err)
+			}
+		}
+		return nil
+	})
+	if err != nil || over == 0 {
+		t.Fatalf("%d of 100 were over at once, %v", over, err)
+	}
+}

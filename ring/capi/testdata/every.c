@@ -312,6 +312,23 @@ static void unknown_parts(void)
 	OK(ring_release(request));
 }
 
+/* A sum that this thread makes. */
+static float sum_here(const char *name, float x)
+{
+	ring_request request; ring_call call = sum_of(&x, 1);
+	OK(ring_submit_here(queue, name, &call, &request));
+	CHECK(request == 0 || ring_wait(request, -1) == RING_OK);
+	return x;
+}
+
+static void here_and_join(void)
+{
+	ring_request request; int32_t last = -1;
+	CHECK(sum_here("here", 1) == (float)ranks);
+	CHECK(rank != 0 || sum_here("alone", 5) == 5); /* the others give zeros */
+	CHECK(ring_join(queue, &last, &request) == RING_OK && ring_wait(request, -1) == RING_OK && last >= 0 && last < ranks);
+}
+
 /* A group, of calls as a later ring.h may have them. */
 static void groups(void)
 {
@@ -369,6 +386,7 @@ int main(int argc, char **argv)
 		all_of_one_way(way);
 	long_and_odd();
 	short_forms();
+	here_and_join();
 	unknown_parts();
 	groups();
 	parts_of_ranks();

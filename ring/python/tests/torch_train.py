@@ -106,7 +106,9 @@ def uneven():
     a, b = torch.nn.Linear(2, 1, bias=False), torch.nn.Linear(2, 1, bias=False)
     for net in (a, b):
         net.weight.data.fill_(1)
-    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([a.weight, b.weight], lr=1.0), [("a", a.weight), ("b", b.weight)])
+    plain = torch.optim.SGD([a.weight, b.weight], lr=1.0)
+    torch.optim.lr_scheduler.LambdaLR(plain, lambda _: 1.0)  # puts a step of its own into it
+    optimizer = hvd.DistributedOptimizer(plain, [("a", a.weight), ("b", b.weight)])
     x = torch.ones(1, 2)
     (a(x) + b(x) if rank == 0 else a(x)).sum().backward()
     optimizer.synchronize()
