@@ -95,8 +95,8 @@ func (d *Driver) Step(event Event, now time.Duration) []Action {
 		d.exited(e)
 	case StartFailed:
 		if p := d.find(e.Process); p != nil {
-			d.failed(p, Failure{Code: max(e.Code, 1), Text: "did not start: " + e.Err.Error(), At: now})
 			d.gone(p)
+			d.failed(p, Failure{Code: max(e.Code, 1), Text: "did not start: " + e.Err.Error(), At: now})
 		}
 	case HostLost:
 		if h := d.host(e.Host); h != nil {
@@ -209,6 +209,7 @@ func (d *Driver) exited(e Exited) {
 		at = d.now
 	}
 	begun := d.member(p) || d.inForce == nil && d.next != nil && p.epoch == d.next.Epoch
+	d.gone(p)
 	switch {
 	case p.life == stopping:
 	case code == 0 && begun:
@@ -222,7 +223,6 @@ func (d *Driver) exited(e Exited) {
 		d.failed(p, Failure{Code: code, Text: text, Victim: e.Victim, At: at})
 	}
 	finished := code == 0 && begun && p.life != stopping
-	d.gone(p)
 	if d.member(p) && !finished {
 		d.breakUp()
 	}

@@ -17,7 +17,8 @@ type host struct {
 
 	lost      bool // and not fenced
 	lostAt    time.Duration
-	asides    int // how often it was set aside, until it was well for long
+	left      bool // the job, or is about to, not by a failure of its ranks
+	asides    int  // how often it was set aside, until it was well for long
 	asideAt   time.Duration
 	asideTill time.Duration
 	failures  []time.Duration // of its processes
@@ -84,6 +85,7 @@ func (h *host) setAside(cooldown [2]time.Duration, random float64, now time.Dura
 	wait := min(cooldown[0]<<min(h.asides, 20), cooldown[1])
 	wait += time.Duration(random * float64(wait) / 4)
 	h.asides++
+	h.left = true
 	h.asideAt, h.asideTill = now, max(h.asideTill, now+wait)
 	h.failures = nil
 	return wait

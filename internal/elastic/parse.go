@@ -92,7 +92,7 @@ func withSlots(line string, slots int) string {
 	if a, err := netip.ParseAddr(line); err == nil && a.Is6() {
 		return "[" + line + "]" + count
 	}
-	if strings.ContainsAny(line, "#/= \t") || !strings.HasSuffix(line, "]") && strings.Contains(line, ":") {
+	if strings.ContainsAny(line, "^+#/= \t") || !strings.HasSuffix(line, "]") && strings.Contains(line, ":") {
 		return line
 	}
 	return line + count

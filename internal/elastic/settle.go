@@ -177,7 +177,7 @@ func (d *Driver) improve() {
 	switch {
 	case d.next != nil && d.allReady():
 		d.call()
-	case d.next == nil && d.now >= d.growAt:
+	case d.next == nil && d.now >= d.growAt && !d.leaving():
 		stay := d.survivors(running)
 		if newcomers := d.newcomers(stay, d.cfg.Max); len(newcomers) > 0 && (!d.resetsSpent() || d.allOwed(newcomers)) {
 			d.form(stay, newcomers)
@@ -277,6 +277,9 @@ func (d *Driver) begin(stay []*process) {
 		d.form(stay, nil)
 		return
 	}
+	if d.leaving() {
+		return
+	}
 	newcomers := d.newcomers(stay, most)
 	late := d.now-d.idleAt >= d.cfg.Elastic
 	switch have := len(stay) + len(newcomers); {
@@ -288,6 +291,14 @@ func (d *Driver) begin(stay []*process) {
 		d.waiting = true
 		d.note(NoteWaiting, "", "%d ranks could run, and there must be %d: waiting for hosts", have, least)
 	}
+}
+
+// leaving says whether a slot that can be used has a process still that is being ended. It will be free soon.
+func (d *Driver) leaving() bool {
+	return slices.ContainsFunc(d.alive(), func(p *process) bool {
+		h := d.host(p.Host)
+		return p.life == stopping && h.usable(d.now) && p.Local < h.slots
+	})
 }
 
 // survivors are those of the epoch in force in that state of life who may stay.
@@ -312,8 +323,6 @@ func (d *Driver) newcomers(stay []*process, most int) []Slot {
 		for local := 0; local < h.slots && len(more) < most; local++ {
 			slot := Slot{h.name, local}
 			switch {
-			case h.procs[local] != nil && h.procs[local].life == stopping && local >= highest[h.name]:
-				local = h.slots // what lies above would leave a gap
 			case h.procs[local] != nil:
 			case local < highest[h.name]:
 				gaps = append(gaps, slot)
@@ -374,9 +383,10 @@ func (d *Driver) announce() {
 func (d *Driver) count() {
 	for _, h := range d.hosts {
 		was, is := d.inForce.has(h.name), d.next.has(h.name)
-		if was && !is && !h.usable(d.now) || is && !was && h.asides > 0 {
+		if was && !is && h.left || is && !was && h.asides > 0 {
 			h.changes = append(h.changes, d.now)
 		}
+		h.left = h.left && !is
 	}
 	var fresh []Slot
 	for _, m := range d.next.Members {
