@@ -29,6 +29,7 @@ func documents() map[string]string {
 		"docs/compat.md":                "two hosts",
 		"docs/dependencies.md":          "no commands",
 		"docs/design.md":                "no commands",
+		"docs/elastic.md":               "no commands",
 		"docs/environment.md":           "two hosts",
 		"docs/exit-codes.md":            "two hosts",
 		"docs/hosts.md":                 "two hosts",

@@ -42,6 +42,7 @@ func layers() []layer {
 		{folder: "ring/internal", may: []string{"internal/rankenv"}, why: "ring is built on it, not the other way round"},
 		{folder: "internal/topology", why: leaf},
 		{folder: "internal/contain", why: leaf},
+		{folder: "internal/elastic", may: []string{"hostfile"}, why: "it decides, and is told of hosts and processes; of the hostfile it uses the grammar"},
 		{folder: "internal/gloo", why: leaf + "; it is handed the store"},
 		{folder: "internal/agent", may: []string{"internal/contain", "internal/gloo", "internal/wire", "internal/rankenv", "internal/kv", "internal/pmi", "internal/topology", "gpu"}, why: "the agent hears of its job only through the wire"},
 		{folder: "launcher", may: []string{"hostfile", "internal/wire", "internal/workdir", "internal/rankenv", "internal/kv", "internal/pmi"}, why: "the launcher is handed its hosts, and does not care how they are reached"},

@@ -1,0 +1,99 @@
+package elastic
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"github.com/gorun/gorun/hostfile"
+)
+
+// Limits on what a discovery script may print.
+const (
+	MaxOutput = 1 << 20 // bytes
+	MaxLines  = 10_000  // and hosts
+)
+
+// Parse reads what a discovery script printed: a host a line, as in a hostfile, mostly "host" or "host:slots". A
+// host without slots has as many as slots says. It is all or nothing: the first line that cannot be right is a [*hostfile.ParseError] with its
+// number. A host that is named again must be the same; nothing printed is no host, and no error.
+func Parse(name string, output []byte, slots int) ([]hostfile.Host, error) {
+	fault := func(line int, format string, args ...any) error {
+		return &hostfile.ParseError{File: name, Line: line, Msg: fmt.Sprintf(format, args...)}
+	}
+	if len(output) > MaxOutput {
+		return nil, fault(0, "more than %d bytes; print a host a line", MaxOutput)
+	}
+	if lines := bytes.Count(output, []byte("\n")); lines > MaxLines {
+		return nil, fault(MaxLines+1, "more than %d lines; print a host a line", MaxLines)
+	}
+	var hosts []hostfile.Host
+	type mention struct{ line, index int }
+	first := map[string]mention{}
+	n := 0
+	for text := range strings.Lines(string(output)) {
+		n++
+		found, err := parseLine(name, n, text, slots)
+		if err != nil {
+			return nil, err
+		}
+		for _, h := range found {
+			before, known := first[h.Name]
+			switch {
+			case h.Auto:
+				return nil, fault(n, "%s: a discovery script says how many slots there are: write a number, as in %s:4", h.Name, h.Name)
+			case !known && len(hosts) == MaxLines:
+				return nil, fault(n, "more than %d hosts", MaxLines)
+			case !known:
+				first[h.Name] = mention{n, len(hosts)}
+				hosts = append(hosts, h)
+			case hosts[before.index] != h:
+				return nil, fault(n, "%s is on line %d too, and differs; name each host once", h.Name, before.line)
+			}
+		}
+	}
+	return hosts, nil
+}
+
+// parseLine reads the hosts of one line: none where it is blank or a comment.
+func parseLine(name string, n int, text string, slots int) ([]hostfile.Host, error) {
+	text = strings.TrimSpace(text)
+	if n == 1 {
+		text = strings.TrimPrefix(text, "\ufeff")
+	}
+	if text == "" || text[0] == '#' {
+		return nil, nil
+	}
+	list, err := hostfile.Parse(name, strings.NewReader(withSlots(text, slots)))
+	if err == nil && list.Relative() {
+		err = &hostfile.ParseError{File: name, Word: text, Msg: "not a host; print those that there are, one a line"}
+	}
+	var hosts []hostfile.Host
+	if err == nil {
+		hosts, err = list.Hosts()
+	}
+	var bad *hostfile.ParseError
+	if errors.As(err, &bad) {
+		bad.Line = n
+		return nil, bad
+	}
+	return hosts, err
+}
+
+// withSlots gives slots to a line that is a bare name or address.
+func withSlots(line string, slots int) string {
+	if slots < 1 {
+		return line
+	}
+	count := ":" + strconv.Itoa(slots)
+	if a, err := netip.ParseAddr(line); err == nil && a.Is6() {
+		return "[" + line + "]" + count
+	}
+	if strings.ContainsAny(line, "^+#/= \t") || !strings.HasSuffix(line, "]") && strings.Contains(line, ":") {
+		return line
+	}
+	return line + count
+}

@@ -1,0 +1,520 @@
+package elastic
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/hostfile"
+)
+
+// play is a driver with somebody who answers when asked to.
+type play struct {
+	t    *testing.T
+	d    *Driver
+	now  time.Duration
+	acts []Action // since the last look
+	live map[Slot]Process
+	plan Plan
+	end  *End
+}
+
+func newPlay(t *testing.T, cfg Config, hosts string) *play {
+	t.Helper()
+	d, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &play{t: t, d: d, live: map[Slot]Process{}}
+	p.hosts(hosts)
+	return p
+}
+
+// begun is a play whose first epoch is whole.
+func begun(t *testing.T, cfg Config, hosts string) *play {
+	t.Helper()
+	p := newPlay(t, cfg, hosts)
+	p.ready()
+	p.join()
+	p.look("")
+	return p
+}
+
+func (p *play) step(e Event) {
+	for _, act := range p.d.Step(e, p.now) {
+		p.acts = append(p.acts, act)
+		switch a := act.(type) {
+		case Start:
+			p.live[a.Member.Slot] = a.Member.Process
+		case Announce:
+			p.plan = a.Plan
+		case End:
+			p.end = &a
+		}
+	}
+}
+
+func (p *play) hosts(list string) {
+	p.t.Helper()
+	hosts, err := Parse("list", []byte(strings.ReplaceAll(list, ",", "\n")), 1)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.step(Hosts{hosts})
+}
+
+func (p *play) wait(d time.Duration) {
+	for end := p.now + d; p.now < end; {
+		p.now = min(p.now+time.Second, end)
+		p.step(Tick{})
+	}
+}
+
+func slot(s string) Slot {
+	var local int
+	_, _ = fmt.Sscan(s[1:], &local)
+	return Slot{s[:1], local}
+}
+
+// each does something for some slots such as "a0 b1", or all.
+func (p *play) each(slots []string, what func(Process)) {
+	if len(slots) == 0 {
+		for s := range p.live {
+			slots = append(slots, s.Host+fmt.Sprint(s.Local))
+		}
+		slices.Sort(slots)
+	}
+	for _, s := range slots {
+		if proc, ok := p.live[slot(s)]; ok {
+			what(proc)
+		}
+	}
+}
+func (p *play) ready(slots ...string) { p.each(slots, func(q Process) { p.step(Ready{q}) }) }
+func (p *play) join(slots ...string) {
+	p.each(slots, func(q Process) { p.step(Joined{q, p.plan.Epoch}) })
+}
+func (p *play) park(slots ...string) {
+	p.each(slots, func(q Process) { p.step(Parked{q, p.plan.Epoch}) })
+}
+func (p *play) exit(code int, slots ...string) {
+	p.each(slots, func(q Process) { delete(p.live, q.Slot); p.step(Exited{Process: q, Code: code}) })
+}
+
+// look holds what was done since the last look against want, "" being anything. Notes do not count.
+func (p *play) look(want string) {
+	p.t.Helper()
+	var got []string
+	for _, act := range p.acts {
+		switch a := act.(type) {
+		case Start:
+			got = append(got, fmt.Sprintf("start %s%d as %d/%d", a.Member.Host, a.Member.Local, a.Member.Rank, a.Member.Size))
+		case Stop:
+			got = append(got, fmt.Sprintf("stop %s%d", a.Host, a.Local))
+		case Fence:
+			got = append(got, "fence "+a.Host)
+		case Announce:
+			text := fmt.Sprintf("epoch %d:", a.Plan.Epoch)
+			for _, m := range a.Plan.Members {
+				text += fmt.Sprintf(" %s%d", m.Host, m.Local)
+			}
+			got = append(got, text)
+		case Interrupt:
+			got = append(got, "interrupt")
+		case End:
+			got = append(got, fmt.Sprintf("end %d", a.Code))
+		}
+	}
+	if text := strings.Join(got, "; "); want != "" && text != want && !(want == "nothing" && text == "") {
+		p.t.Errorf("got  %s\nwant %s", text, want)
+	}
+	p.acts = nil
+}
+
+func TestFirstEpochHasAsManyAsAskedFor(t *testing.T) {
+	p := newPlay(t, Config{NP: 3, Min: 1, Max: 4}, "a:2")
+	p.look("nothing")
+	p.hosts("a:2,b:3")
+	p.look("start a0 as 0/3; start a1 as 1/3; start b0 as 2/3")
+	p.ready("a0", "b0")
+	p.look("nothing")
+	p.ready("a1")
+	p.look("epoch 1: a0 a1 b0")
+	p.join()
+	p.look("start b1 as 3/4") // and then it grows
+}
+
+func TestFailureGoesOnWithSurvivorsAndFillsTheSlotAgain(t *testing.T) {
+	p := begun(t, Config{NP: 4, Min: 2}, "a:2,b:2")
+	p.exit(1, "a0")
+	p.look("interrupt")
+	p.park("a1", "b0")
+	p.park("b0") // asked twice
+	p.look("nothing")
+	p.park("b1")
+	p.look("epoch 2: a1 b0 b1")
+	if m := p.plan.Members[0]; m.Local != 1 || m.LocalRank != 0 || m.LocalSize != 1 || m.CrossRank != 0 || m.CrossSize != 2 {
+		t.Errorf("a1 is %+v", m)
+	}
+	p.join()
+	p.look("start a0 as 1/4")
+	p.ready("a0")
+	p.look("interrupt")
+	p.park("a1", "b0", "b1")
+	p.look("epoch 3: a1 a0 b0 b1")
+	if got := len(p.d.resets); got != 1 {
+		t.Errorf("%d resets, want 1: the slot was only filled again", got)
+	}
+	p.join()
+	p.exit(0)
+	p.look("end 0")
+}
+
+func TestGrowthStartsNewcomersFirst(t *testing.T) {
+	p := begun(t, Config{NP: 2, Min: 2, Max: 3}, "a:2")
+	p.hosts("a:2,b:4")
+	p.look("start b0 as 2/3")
+	p.wait(20 * time.Second)
+	p.look("nothing")
+	p.exit(1, "b0") // it failed, and nobody was disturbed
+	p.look("start b0 as 2/3")
+	p.ready("b0")
+	p.look("interrupt")
+	p.park("a0", "a1")
+	p.look("epoch 3: a0 a1 b0")
+}
+
+func TestGrowthIsGivenUpWhenNobodyCommits(t *testing.T) {
+	p := begun(t, Config{NP: 1, Max: 2, Call: time.Minute}, "a:2")
+	p.acts = nil
+	p.ready("a1")
+	p.wait(61 * time.Second)
+	p.look("interrupt; stop a1")
+	p.exit(143, "a1")
+	p.wait(61 * time.Second)
+	p.look("start a1 as 1/2")
+}
+
+func TestRankZeroIsTheMostSenior(t *testing.T) {
+	p := begun(t, Config{NP: 2, Min: 1}, "a:1,b:1")
+	p.exit(1, "a0")
+	p.park("b0")
+	p.join()
+	p.ready("a0")
+	p.look("interrupt; epoch 2: b0; start a0 as 1/2; interrupt")
+	p.park("b0")
+	p.join()
+	p.look("epoch 3: b0 a0")
+	p.step(HostLost{"b", errors.New("gone")})
+	p.step(HostFenced{"b"})
+	p.park("a0")
+	p.look("fence b; interrupt; epoch 4: a0")
+}
+
+func TestRemovedHost(t *testing.T) {
+	p := begun(t, Config{NP: 4, Min: 2, Max: 4}, "a:2,b:2")
+	p.hosts("b:2")
+	p.look("interrupt")
+	p.park("a0", "b0", "b1")
+	p.look("nothing")
+	p.park("a1")
+	p.look("stop a0; stop a1; epoch 2: b0 b1")
+	p.exit(143, "a0", "a1")
+	p.join()
+	p.hosts("b:2,a:2")
+	p.look("nothing") // it is set aside
+	p.wait(10 * time.Second)
+	p.look("start a0 as 2/4; start a1 as 3/4")
+}
+
+func TestOwnHostStays(t *testing.T) {
+	p := begun(t, Config{NP: 2, Min: 1, Own: "a"}, "a:1,b:1")
+	p.step(Hosts{[]hostfile.Host{{Name: "b", Slots: 1}}})
+	if n, ok := p.acts[0].(Note); !ok || n.Kind != NoteRefused {
+		t.Errorf("got %+v", p.acts)
+	}
+	p.look("nothing")
+	p.hosts("")
+	p.look("interrupt") // b may go
+}
+
+func TestLostHostIsFencedBeforeTheNextEpoch(t *testing.T) {
+	for _, told := range []bool{true, false} {
+		p := begun(t, Config{NP: 2, Min: 1}, "a:1,b:1")
+		p.step(HostLost{"b", errors.New("silent")})
+		p.park("a0")
+		p.look("fence b; interrupt")
+		p.wait(11 * time.Second)
+		p.look("nothing")
+		if told {
+			p.step(HostFenced{"b"})
+		} else {
+			p.wait(time.Second)
+		}
+		p.look("epoch 2: a0")
+		p.join()
+		p.wait(time.Minute)
+		p.look("start b0 as 1/2")
+	}
+}
+
+func TestBelowTheLeastWaitsThenEndsWithTheFailuresCode(t *testing.T) {
+	p := begun(t, Config{NP: 2, Min: 2, Elastic: 30 * time.Second, Budget: 1, Cooldown: [2]time.Duration{time.Hour, time.Hour}}, "a:1,b:1")
+	p.exit(7, "b0")
+	p.park("a0")
+	p.look("interrupt; start b0 as 1/2")
+	p.exit(9, "b0")
+	p.look("nothing") // b is set aside
+	p.wait(29 * time.Second)
+	p.look("nothing")
+	p.wait(time.Second)
+	p.look("stop a0")
+	p.exit(143, "a0")
+	p.look("end 7")
+}
+
+func TestRemovedBelowTheLeastAndBack(t *testing.T) {
+	p := begun(t, Config{NP: 2, Min: 2}, "a:1,b:1")
+	p.hosts("a:1")
+	p.park()
+	p.look("interrupt; stop b0")
+	p.exit(143, "b0")
+	p.wait(5 * time.Minute)
+	p.hosts("a:1,b:1")
+	p.look("start b0 as 1/2")
+	p.ready("b0")
+	p.look("epoch 2: a0 b0")
+}
+
+func TestNoStateLeft(t *testing.T) {
+	p := begun(t, Config{NP: 2, Min: 1}, "a:2")
+	p.exit(5, "a0")
+	p.exit(6, "a1")
+	p.look("interrupt; end 5")
+	p = begun(t, Config{NP: 2, Min: 1, StartOver: true}, "a:2")
+	p.exit(5, "a0")
+	p.exit(6, "a1")
+	p.look("interrupt; start a0 as 0/2; start a1 as 1/2")
+}
+
+func TestFailureWhileForming(t *testing.T) {
+	p := begun(t, Config{NP: 3, Min: 3, Max: 3}, "a:2,b:1")
+	p.exit(1, "b0")
+	p.park("a0", "a1")
+	p.look("interrupt; start b0 as 2/3")
+	p.exit(1, "a1") // a survivor: the newcomer's numbers are no good any more
+	p.look("stop b0")
+	p.exit(143, "b0")
+	p.look("start a1 as 1/3; start b0 as 2/3")
+	p.ready()
+	p.look("epoch 3: a0 a1 b0")
+	p.exit(1, "b0") // before the others have joined
+	p.park()
+	p.look("interrupt; start b0 as 2/3")
+	p.ready()
+	p.join()
+	p.look("epoch 4: a0 a1 b0")
+}
+
+func TestSlotsAreStoppedWhenTheyHang(t *testing.T) {
+	p := newPlay(t, Config{NP: 2, Min: 1}, "a:2")
+	p.ready("a0")
+	p.look("")
+	p.wait(2 * time.Minute)
+	p.look("stop a1; stop a0") // a1 was never ready
+	p.exit(143)
+	p.look("start a0 as 0/2; start a1 as 1/2")
+	p.ready()
+	p.join("a0")
+	p.wait(time.Minute)
+	p.look("epoch 2: a0 a1; stop a1; interrupt") // it never joined
+	p.exit(143, "a1")
+	p.park("a0")
+	p.join()
+	p.look("start a1 as 1/2") // a0 has no state, and goes on all the same: nobody has
+}
+
+func TestProcessesThatDoNotEndLoseTheirHost(t *testing.T) {
+	p := begun(t, Config{NP: 2, Min: 1, Max: 2}, "a:1,b:1")
+	p.exit(1, "a0")
+	p.wait(time.Minute) // b0 never asks for another epoch, and does not end when it is told to
+	p.look("interrupt; stop b0")
+	p.wait(8 * time.Second)
+	p.look("fence b")
+	p.wait(12 * time.Second)
+	p.look("end 1")
+}
+
+func TestBudgetOfAHost(t *testing.T) {
+	p := begun(t, Config{NP: 3, Min: 1, Max: 3}, "a:1,b:2")
+	fail := func() {
+		p.wait(time.Minute)
+		p.exit(1, "b1")
+		p.park("a0", "b0")
+		p.join()
+	}
+	for range 3 {
+		fail()
+		p.ready("b1")
+		p.park("a0", "b0")
+		p.join()
+		p.look("")
+	}
+	fail()
+	p.look("stop b0; interrupt")
+	p.exit(143, "b0")
+	p.look("epoch 8: a0")
+	p.join()
+	p.wait(9 * time.Second)
+	p.look("nothing")
+	p.wait(time.Second)
+	p.look("start b0 as 1/3; start b1 as 2/3")
+}
+
+func TestAlwaysTheSameFailureEndsTheJob(t *testing.T) {
+	p := newPlay(t, Config{NP: 2, Min: 1, Max: 2}, "a:2")
+	for range 3 {
+		p.ready("a0")
+		p.exit(4, "a1")
+		p.exit(143, "a0")
+	}
+	p.look("start a0 as 0/2; start a1 as 1/2; stop a0; start a0 as 0/2; start a1 as 1/2; stop a0; start a0 as 0/2; start a1 as 1/2; stop a0; end 4")
+
+	p = newPlay(t, Config{NP: 1, Min: 1, Max: 1, Elastic: time.Hour, Budget: 100}, "a:1")
+	for range 9 { // late, or each time otherwise
+		p.wait(31 * time.Second)
+		p.exit(4)
+		p.exit(5)
+		p.exit(6)
+	}
+	if p.end != nil {
+		t.Errorf("ended with %+v", *p.end)
+	}
+}
+
+func TestABadNewHostDoesNotEndAJobThatWorks(t *testing.T) {
+	p := begun(t, Config{NP: 1, Min: 1, Max: 2}, "a:1")
+	p.hosts("a:1,b:1")
+	for range 20 {
+		p.wait(5 * time.Second)
+		p.exit(127, "b0")
+	}
+	if p.end != nil || p.d.host("b").asides == 0 {
+		t.Errorf("end %v, b was set aside %d times", p.end, p.d.host("b").asides)
+	}
+}
+
+func TestResetLimit(t *testing.T) {
+	for _, window := range []time.Duration{0, time.Hour} {
+		p := begun(t, Config{NP: 1, Min: 1, Max: 3, ResetLimit: 1, ResetWindow: window}, "a:1")
+		p.hosts("a:2")
+		p.ready("a1")
+		p.park("a0")
+		p.join()
+		p.look("start a1 as 1/2; interrupt; epoch 2: a0 a1")
+		p.hosts("a:3")
+		p.look("nothing") // growth is a reset too
+		p.wait(time.Hour)
+		p.exit(3, "a1")
+		p.park("a0")
+		if window > 0 {
+			p.look("start a2 as 2/3; stop a2; interrupt; epoch 4: a0")
+			continue
+		}
+		p.look("interrupt; stop a0")
+		p.exit(143, "a0")
+		p.look("end 3")
+	}
+}
+
+func TestNoEpochBeginsOnceARankHasFinished(t *testing.T) {
+	for _, tt := range []struct {
+		enough bool
+		then   func(p *play)
+		want   string
+	}{
+		{false, func(p *play) { p.exit(0, "a1") }, "end 0"},
+		{false, func(p *play) { p.wait(time.Hour); p.exit(0, "a1") }, "end 0"}, // it has its time
+		{false, func(p *play) { p.exit(3, "a1") }, "end 3"},
+		{false, func(p *play) { p.park("a1"); p.wait(10 * time.Second); p.exit(143, "a1") }, "stop a1; end 125"},
+		{true, func(p *play) { p.park("a1"); p.wait(10 * time.Second); p.exit(143, "a1") }, "stop a1; end 0"},
+		{true, func(p *play) { p.park("a1"); p.wait(9 * time.Second); p.hosts("a:2,b:2") }, "nothing"},
+	} {
+		p := begun(t, Config{NP: 2, Min: 1, OneIsEnough: tt.enough}, "a:2")
+		p.exit(0, "a0")
+		tt.then(p)
+		p.look(tt.want)
+	}
+}
+
+func TestUserStops(t *testing.T) {
+	p := begun(t, Config{NP: 2, Min: 1}, "a:1,b:1")
+	p.step(UserStop{Code: 130})
+	p.look("stop a0; stop b0")
+	p.exit(0, "a0")
+	p.step(UserStop{Code: 130, Now: true})
+	p.look("stop b0")
+	p.wait(20 * time.Second) // b0 does not end
+	p.look("fence b; end 130")
+}
+
+func TestVictimsAreNotTheCause(t *testing.T) {
+	p := begun(t, Config{NP: 2, Min: 2}, "a:1,b:1")
+	p.step(Exited{Process: p.live[slot("a0")], Code: 1, Victim: true})
+	p.step(Exited{Process: p.live[slot("b0")], Signal: 11})
+	p.look("interrupt; end 139")
+}
+
+// A host is there for 2 s and away for 2 s, for two hours.
+func TestFlappingHost(t *testing.T) {
+	p := begun(t, Config{NP: 1, Min: 1, Max: 2}, "a:1")
+	var seen Sightings
+	var began []time.Duration
+	for p.now < 2*time.Hour {
+		list := []hostfile.Host{{Name: "a", Slots: 1}, {Name: "b", Slots: 1}}
+		if p.now/time.Second%4 >= 2 {
+			list = list[:1]
+		}
+		if sight := seen.Polled(list, nil, p.now); sight.Changed {
+			p.step(Hosts{sight.Hosts})
+		}
+		p.wait(time.Second)
+		p.ready()
+		if slices.ContainsFunc(p.acts, func(a Action) bool { _, ok := a.(Interrupt); return ok }) {
+			p.park()
+		}
+		p.join()
+		if gone := stopped(p.acts); len(gone) > 0 {
+			p.exit(143, gone...)
+		}
+		for _, act := range p.acts {
+			if _, ok := act.(Announce); ok {
+				began = within(append(began, p.now), time.Hour, p.now)
+			}
+		}
+		p.acts = nil
+		if len(began) > 6 {
+			t.Fatalf("epochs at %v", began)
+		}
+	}
+}
+
+func stopped(acts []Action) (slots []string) {
+	for _, act := range acts {
+		if s, ok := act.(Stop); ok {
+			slots = append(slots, fmt.Sprint(s.Host, s.Local))
+		}
+	}
+	return slots
+}
+
+func TestConfigIsChecked(t *testing.T) {
+	for _, cfg := range []Config{{}, {NP: 2, Min: 3}, {NP: 4, Max: 3}, {NP: 2, Min: -1}} {
+		if _, err := New(cfg); err == nil {
+			t.Errorf("%+v is accepted", cfg)
+		}
+	}
+}

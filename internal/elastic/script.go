@@ -1,0 +1,110 @@
+package elastic
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	scriptTimeout = 10 * time.Second
+	// drainTime is how long what a script left in another process group may hold its output open.
+	drainTime = time.Second
+	maxSaid   = 4 << 10 // of its stderr
+)
+
+// Script is the user's program that prints the hosts that there are now.
+type Script struct {
+	Argv    []string      // no shell reads it; a file without #! is run by /bin/sh
+	Timeout time.Duration // 0: 10 s
+}
+
+// Run runs the script in a process group of its own and returns what it printed. When it has ended, at its timeout, when it printed
+// more than [MaxOutput] and when ctx ends, the whole group is killed.
+func (s Script) Run(ctx context.Context) ([]byte, error) {
+	timeout := s.Timeout
+	if timeout == 0 {
+		timeout = scriptTimeout
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	ctx, stop := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("did not end within %v, and was killed", timeout))
+	defer stop()
+	output := &capped{limit: MaxOutput, full: func() { cancel(fmt.Errorf("printed more than %d bytes, and was killed", MaxOutput)) }}
+	said := &capped{limit: maxSaid, full: func() {}}
+	err := s.run(ctx, s.Argv, output, said)
+	if errors.Is(err, syscall.ENOEXEC) {
+		err = s.run(ctx, append([]string{"/bin/sh"}, s.Argv...), output, said)
+	}
+	if err == nil {
+		return output.kept.Bytes(), nil
+	}
+	err = fmt.Errorf("discovery script %s: %w", s.Argv[0], err)
+	if text := strings.TrimSpace(said.kept.String()); text != "" {
+		err = fmt.Errorf("%w: %s", err, text)
+	}
+	return nil, err
+}
+
+func (s Script) run(ctx context.Context, argv []string, stdout, stderr *capped) error {
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Stdout, cmd.Stderr = stdout, stderr
+	cmd.WaitDelay = drainTime
+	// Should gorun be killed, so is the script, whose parent is this thread.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	kill := func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	killed := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() { kill(); close(killed) })
+	// Until it is reaped nobody else can have its number, and so nobody else's group is killed.
+	awaitEnd(cmd.Process.Pid)
+	kill()
+	if !stop() {
+		<-killed
+	}
+	err := cmd.Wait()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if errors.Is(err, exec.ErrWaitDelay) {
+		return nil
+	}
+	return err
+}
+
+// awaitEnd waits for the end of a child and leaves it to be reaped.
+func awaitEnd(pid int) {
+	for {
+		if err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil); !errors.Is(err, unix.EINTR) {
+			return
+		}
+	}
+}
+
+// capped keeps the first bytes that are written to it.
+type capped struct {
+	kept  bytes.Buffer
+	limit int
+	full  func()
+}
+
+func (c *capped) Write(p []byte) (int, error) {
+	room := c.limit - c.kept.Len()
+	if len(p) > room {
+		c.full()
+	}
+	_, _ = c.kept.Write(p[:min(len(p), room)])
+	return len(p), nil
+}

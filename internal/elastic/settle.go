@@ -1,0 +1,415 @@
+package elastic
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+const (
+	growPause = time.Minute // after a larger epoch did not come about
+	maxHold   = 8 * time.Second
+)
+
+// settle does what follows from what is known, now.
+func (d *Driver) settle() {
+	d.expire()
+	d.complete()
+	if d.finishing && !d.ending {
+		d.finish()
+	}
+	if !d.ending && !d.finishing {
+		d.dropInvalid()
+		if d.inForce != nil && !d.broken {
+			d.improve()
+		} else {
+			d.reform()
+		}
+	}
+	if d.ending && !d.ended && len(d.alive()) == 0 {
+		d.ended = true
+		d.do(End{Code: d.code, Cause: d.cause})
+	}
+}
+
+// expire sees to it that no state lasts for ever.
+func (d *Driver) expire() {
+	for _, h := range d.hosts {
+		if h.lost && d.now >= h.lostAt+d.cfg.Fence {
+			d.fenced(h)
+		}
+	}
+	for _, p := range d.alive() {
+		h := d.host(p.Host)
+		if h.lost {
+			continue
+		}
+		age := d.now - p.at
+		switch {
+		case p.life == stopping && age >= d.cfg.Stop:
+			d.lose(h, fmt.Sprintf("its processes do not end within %v", d.cfg.Stop))
+		case p.life == starting && age >= d.cfg.Start:
+			d.hung(p, "was not ready within %v", d.cfg.Start)
+		case p.life == joining && age >= d.cfg.Join:
+			d.hung(p, "did not join the others within %v", d.cfg.Join)
+		case p.life == running && d.broken && !d.finishing && d.now >= d.brokenAt+d.cfg.Park:
+			d.hung(p, "did not ask for another epoch within %v", d.cfg.Park)
+		}
+	}
+	if d.called && !d.broken && d.now >= d.calledAt+d.cfg.Call {
+		d.unheard()
+	}
+}
+
+func (d *Driver) hung(p *process, format string, limit time.Duration) {
+	d.failed(p, Failure{Code: CodeNoRank, Text: fmt.Sprintf(format, limit), At: d.now})
+	d.stop(p, false)
+}
+
+// unheard is when ranks were called and go on regardless: those that must not are stopped, and nothing is added.
+func (d *Driver) unheard() {
+	d.called, d.wanted, d.growAt = false, false, d.now+growPause
+	if d.next != nil {
+		d.note(NoteGaveUp, "", "no rank asked for a larger epoch within %v", d.cfg.Call)
+		d.drop()
+	}
+	for _, p := range d.alive() {
+		if d.member(p) && !d.welcome(p) {
+			d.stop(p, false)
+		}
+	}
+}
+
+// complete sees that all of the epoch in force have joined.
+func (d *Driver) complete() {
+	if d.inForce == nil || d.whole || d.broken {
+		return
+	}
+	var all []*process
+	for _, p := range d.alive() {
+		if d.member(p) && p.life == running {
+			all = append(all, p)
+		}
+	}
+	if len(all) < len(d.inForce.Members) {
+		return
+	}
+	for _, p := range all {
+		if p.since == 0 {
+			p.since = d.inForce.Epoch
+		}
+	}
+	d.whole, d.wholeAt, d.ever, d.first, d.waiting = true, d.now, true, nil, false
+	d.note(NoteEpoch, "", "epoch %d: %d ranks on %d hosts", d.inForce.Epoch, len(all), d.inForce.hosts())
+}
+
+// welcome says whether a process may stay.
+func (d *Driver) welcome(p *process) bool {
+	h := d.host(p.Host)
+	return p.life != stopping && h.usable(d.now) && p.Local < h.slots
+}
+
+// finish waits for the others when a rank has finished.
+func (d *Driver) finish() {
+	if d.inForce != nil {
+		d.drop()
+	}
+	left, stuck := 0, d.first != nil
+	for _, p := range d.alive() {
+		if d.inForce != nil && !d.member(p) {
+			continue
+		}
+		left++
+		stuck = stuck || p.life == parked || p.life == ready || p.life == stopping || d.host(p.Host).lost
+	}
+	switch {
+	case left == 0 && d.first == nil:
+		d.end(0, "", false)
+	case left == 0:
+		d.endFailed("a rank failed while others finished")
+	case !stuck:
+		d.trouble = false
+	case !d.trouble:
+		d.trouble, d.troubleAt = true, d.now
+	case d.now < d.troubleAt+d.cfg.Finish:
+	case d.first == nil && d.cfg.OneIsEnough:
+		d.end(0, "", false)
+	default:
+		d.endFailed("a rank has finished, and others cannot go on without it")
+	}
+}
+
+// drop gives up the epoch that is being formed; its newcomers cannot be used in another.
+func (d *Driver) drop() {
+	if d.next == nil {
+		return
+	}
+	for _, p := range d.nextAll {
+		if p.Born == d.next.Epoch && d.find(p.Process) == p {
+			d.stop(p, false)
+		}
+	}
+	d.next, d.nextAll = nil, nil
+}
+
+// dropInvalid gives up a plan one of whose members is gone, or may not stay.
+func (d *Driver) dropInvalid() {
+	for _, p := range d.nextAll {
+		if d.find(p.Process) != p || !d.welcome(p) {
+			d.drop()
+			return
+		}
+	}
+}
+
+// improve looks after an epoch that works: those who may not stay go, those who could come do.
+func (d *Driver) improve() {
+	if !d.whole || d.called {
+		return
+	}
+	for _, p := range d.alive() {
+		if d.member(p) && !d.welcome(p) {
+			d.drop()
+			d.call()
+			return
+		}
+	}
+	switch {
+	case d.next != nil && d.allReady():
+		d.call()
+	case d.next == nil && d.now >= d.growAt && !d.leaving():
+		stay := d.survivors(running)
+		if newcomers := d.newcomers(stay, d.cfg.Max); len(newcomers) > 0 && (!d.resetsSpent() || d.allOwed(newcomers)) {
+			d.form(stay, newcomers)
+		}
+	}
+}
+
+// call has the ranks ask for another epoch.
+func (d *Driver) call() {
+	d.called, d.calledAt, d.wanted = true, d.now, !d.broken
+	d.do(Interrupt{Epoch: d.inForce.Epoch})
+}
+
+// reform begins the next epoch when the last one is over, or the first one.
+func (d *Driver) reform() {
+	if d.inForce != nil && !d.called {
+		d.call()
+	}
+	if !d.over() {
+		return
+	}
+	if !d.closed {
+		d.closed, d.closedAt = true, d.now
+		d.judge()
+	}
+	for _, p := range d.alive() {
+		if d.member(p) && !d.welcome(p) {
+			d.stop(p, false)
+		}
+	}
+	if d.next == nil {
+		d.choose()
+	}
+	if d.next != nil && d.allReady() {
+		d.announce()
+	}
+}
+
+// choose forms the next epoch, or ends the job where there cannot be one.
+func (d *Driver) choose() {
+	stay := d.survivors(parked)
+	lost := d.ever && !d.cfg.StartOver && !slices.ContainsFunc(stay, func(p *process) bool { return p.since > 0 })
+	switch {
+	case lost:
+		d.endFailed("no rank that has the job's state is left")
+	case d.inForce != nil && d.resetsSpent():
+		d.endFailed(fmt.Sprintf("the limit of %d resets is reached", d.cfg.ResetLimit))
+	case d.now-d.idleAt >= d.cfg.Elastic && d.tries > 0:
+		d.endFailed(fmt.Sprintf("no epoch has come about within %v", d.cfg.Elastic))
+	case d.now >= d.closedAt+d.hold():
+		d.begin(stay)
+	}
+}
+
+// over says whether nobody can be at work any more.
+func (d *Driver) over() bool {
+	for _, h := range d.hosts {
+		if h.lost {
+			return false
+		}
+	}
+	for _, p := range d.alive() {
+		if d.member(p) && p.working() {
+			return false
+		}
+	}
+	return true
+}
+
+// judge counts epochs that ended without a reason that we know: after such, the next is held back.
+func (d *Driver) judge() {
+	if d.inForce != nil && (!d.whole || d.first == nil && !d.wanted) {
+		d.tries++
+	} else {
+		d.tries = 0
+	}
+}
+
+func (d *Driver) hold() time.Duration {
+	if d.tries < 2 {
+		return 0
+	}
+	return min(time.Second<<min(d.tries-2, 10), maxHold)
+}
+
+// begin forms an epoch of those who stay, and of others only if they are too few.
+func (d *Driver) begin(stay []*process) {
+	least := d.cfg.Min
+	most := d.cfg.Max
+	if !d.ever {
+		most = d.cfg.NP
+	}
+	if d.epoch == 0 {
+		least = d.cfg.NP
+	}
+	if len(stay) >= least && slices.ContainsFunc(stay, func(p *process) bool { return p.since > 0 }) {
+		d.form(stay, nil)
+		return
+	}
+	if d.leaving() {
+		return
+	}
+	newcomers := d.newcomers(stay, most)
+	late := d.now-d.idleAt >= d.cfg.Elastic
+	switch have := len(stay) + len(newcomers); {
+	case have >= least && !late:
+		d.form(stay, newcomers)
+	case late:
+		d.endFailed(fmt.Sprintf("%d ranks could run, and there must be %d, for %v", have, least, d.cfg.Elastic))
+	case !d.waiting:
+		d.waiting = true
+		d.note(NoteWaiting, "", "%d ranks could run, and there must be %d: waiting for hosts", have, least)
+	}
+}
+
+// leaving says whether a slot that can be used has a process still that is being ended. It will be free soon.
+func (d *Driver) leaving() bool {
+	return slices.ContainsFunc(d.alive(), func(p *process) bool {
+		h := d.host(p.Host)
+		return p.life == stopping && h.usable(d.now) && p.Local < h.slots
+	})
+}
+
+// survivors are those of the epoch in force in that state of life who may stay.
+func (d *Driver) survivors(l life) []*process {
+	return slices.DeleteFunc(d.alive(), func(p *process) bool { return !d.member(p) || p.life != l || !d.welcome(p) })
+}
+
+// newcomers are the slots to fill, so that there are most ranks: first those below others of the same host, so that local
+// ranks have no gaps, then those of hosts in the order in which they came.
+func (d *Driver) newcomers(stay []*process, most int) []Slot {
+	highest := map[string]int{}
+	for _, p := range stay {
+		highest[p.Host] = max(highest[p.Host], p.Local+1)
+	}
+	order := slices.Clone(d.hosts)
+	slices.SortStableFunc(order, func(a, b *host) int { return a.place - b.place })
+	var gaps, more []Slot
+	for _, h := range order {
+		if !h.usable(d.now) || highest[h.name] == 0 && d.inForce != nil && !d.inForce.has(h.name) && !h.mayCome(d.cfg.Changes, d.now) {
+			continue
+		}
+		for local := 0; local < h.slots && len(more) < most; local++ {
+			slot := Slot{h.name, local}
+			switch {
+			case h.procs[local] != nil:
+			case local < highest[h.name]:
+				gaps = append(gaps, slot)
+			default:
+				more = append(more, slot)
+			}
+		}
+	}
+	all := append(gaps, more...)
+	return all[:max(0, min(len(all), most-len(stay)))]
+}
+
+// form makes the plan of the next epoch, and starts its newcomers.
+func (d *Driver) form(stay []*process, slots []Slot) {
+	d.epoch++
+	var candidates []candidate
+	for _, p := range stay {
+		candidates = append(candidates, candidate{Process: p.Process, since: p.since, place: d.host(p.Host).place})
+	}
+	for _, s := range slots {
+		candidates = append(candidates, candidate{Process: Process{s, d.epoch}, place: d.host(s.Host).place, fresh: true})
+	}
+	plan := number(d.epoch, candidates)
+	d.next, d.nextAll = &plan, stay
+	for _, m := range plan.Members {
+		if m.Born != d.epoch {
+			continue
+		}
+		p := &process{Process: m.Process, epoch: d.epoch, rank: m.Rank, at: d.now, began: d.now}
+		d.host(m.Host).procs[m.Local] = p
+		d.nextAll = append(d.nextAll, p)
+		d.do(Start{Epoch: d.epoch, Member: m})
+	}
+}
+
+// allReady says whether the newcomers of the next epoch wait to be let in.
+func (d *Driver) allReady() bool {
+	return !slices.ContainsFunc(d.nextAll, func(p *process) bool { return p.life == starting })
+}
+
+// announce begins the next epoch.
+func (d *Driver) announce() {
+	if d.inForce != nil {
+		d.count()
+	}
+	for _, m := range d.next.Members {
+		p := d.find(m.Process)
+		p.epoch, p.rank = d.next.Epoch, m.Rank
+		d.become(p, joining)
+		delete(d.host(m.Host).owed, m.Local)
+	}
+	d.inForce, d.next, d.nextAll = d.next, nil, nil
+	d.whole, d.called, d.wanted, d.broken, d.closed = false, false, false, false, false
+	d.do(Announce{Plan: *d.inForce})
+}
+
+// count notes what the next epoch changes, and that it is a reset unless it only puts back what failed in one.
+func (d *Driver) count() {
+	for _, h := range d.hosts {
+		was, is := d.inForce.has(h.name), d.next.has(h.name)
+		if was && !is && h.left || is && !was && h.asides > 0 {
+			h.changes = append(h.changes, d.now)
+		}
+		h.left = h.left && !is
+	}
+	var fresh []Slot
+	for _, m := range d.next.Members {
+		if m.Born == d.next.Epoch {
+			fresh = append(fresh, m.Slot)
+		}
+	}
+	if !d.wanted || len(fresh) == 0 || !d.allOwed(fresh) {
+		d.resets = append(d.resets, d.now)
+	}
+}
+
+func (d *Driver) allOwed(slots []Slot) bool {
+	return !slices.ContainsFunc(slots, func(s Slot) bool { return !d.host(s.Host).owed[s.Local] })
+}
+
+// resetsSpent says whether no more epochs may begin.
+func (d *Driver) resetsSpent() bool {
+	if d.cfg.ResetLimit == 0 {
+		return false
+	}
+	if d.cfg.ResetWindow > 0 {
+		d.resets = within(d.resets, d.cfg.ResetWindow, d.now)
+	}
+	return len(d.resets) >= d.cfg.ResetLimit
+}

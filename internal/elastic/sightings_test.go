@@ -1,0 +1,77 @@
+package elastic
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/hostfile"
+)
+
+// TestSightings polls once per line: what the script says ("!" fails, "-" nothing) and what is believed then.
+func TestSightings(t *testing.T) {
+	for _, polls := range []string{
+		"a:1 b:2 = a:1 b:2 | b:2 a:1 = a:1 b:2",                                         // known hosts keep their place
+		"a:1 = a:1 | c:1 a:1 = a:1 | c:1 a:1 = a:1 c:1",                                 // two equal polls add
+		"a:1 b:1 = a:1 b:1 | b:1 = a:1 b:1 | b:1 = b:1",                                 // and remove
+		"a:1 b:1 = a:1 b:1 | b:1 = a:1 b:1 | a:1 b:1 = a:1 b:1 | b:1 = a:1 b:1",         // in a row
+		"a:1 = a:1 | a:2 = a:1 | a:3 = a:1 | a:3 = a:3",                                 // and the same
+		"a:1 = a:1 | a:1 b:1 = a:1 | a:1 b:1 c:1 = a:1 b:1 | a:1 b:1 c:1 = a:1 b:1 c:1", // each host by itself
+		"a:1 = a:1 | - = a:1 | - = a:1 | - = - | a:1 = - | a:1 = a:1",                   // an empty list
+		"a:1 = a:1 | - = a:1 | - = a:1 | a:1 = a:1 | - = a:1 | - = a:1",                 // three in a row
+		"a:1 = a:1 | b:1 = a:1 | ! = a:1 | b:1 = b:1",                                   // a failure says nothing
+		"- = - | a:1 = - | a:1 = a:1",
+		"a:1 b:1 = a:1 b:1 | b:1 c:1 = a:1 b:1 | b:1 c:1 = b:1 c:1 | a:1 b:1 c:1 = b:1 c:1 | a:1 b:1 c:1 = b:1 c:1 a:1", // one that comes back is new
+	} {
+		var s Sightings
+		before := "nothing yet"
+		for i, poll := range strings.Split(polls, " | ") {
+			says, want, _ := strings.Cut(poll, " = ")
+			var hosts []hostfile.Host
+			var err error
+			if says == "!" {
+				err = errors.New("no")
+			} else if says != "-" {
+				hosts, err = Parse("s", []byte(strings.ReplaceAll(says, " ", "\n")), 1)
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			sight := s.Polled(hosts, err, 0)
+			got := ""
+			for _, h := range sight.Hosts {
+				got += fmt.Sprintf(" %s:%d", h.Name, h.Slots)
+			}
+			if got == "" {
+				got = " -"
+			}
+			if got = got[1:]; got != want || sight.Fatal != nil {
+				t.Errorf("%s\npoll %d: %s, %v\nwant %s", polls, i, got, sight.Fatal, want)
+			}
+			if sight.Changed != (got != before) {
+				t.Errorf("%s\npoll %d: changed %v", polls, i, sight.Changed)
+			}
+			before = got
+		}
+	}
+}
+
+func TestSightingsOfAScriptThatFails(t *testing.T) {
+	no := errors.New("no")
+	var s Sightings
+	if sight := s.Polled(nil, no, 0); !errors.Is(sight.Fatal, no) {
+		t.Errorf("the first failure is %+v", sight)
+	}
+	s.Polled([]hostfile.Host{{Name: "a", Slots: 1}}, nil, 0)
+	for i, want := range []int{2, 4, 8, 16, 30, 30} {
+		sight := s.Polled(nil, no, time.Minute)
+		if sight.Fatal != nil || len(sight.Hosts) != 1 || sight.Next != time.Minute+time.Duration(want)*time.Second || (sight.Warning != "") != (i == 0) {
+			t.Errorf("failure %d: %+v", i, sight)
+		}
+	}
+	if sight := s.Polled(nil, nil, 0); sight.Next != time.Second || sight.Warning == "" {
+		t.Errorf("after failures: %+v", sight)
+	}
+}

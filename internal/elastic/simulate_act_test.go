@@ -1,0 +1,199 @@
+package elastic
+
+import (
+	"slices"
+	"time"
+)
+
+func (w *world) step(event Event) {
+	if w.ended || w.fault != nil {
+		return
+	}
+	if _, tick := event.(Tick); !tick {
+		w.say("event  %T%+v", event, event)
+	}
+	for _, act := range w.d.Step(event, w.now) {
+		w.say("action %T%+v", act, act)
+		if w.ended {
+			w.broken("%T after the end", act)
+		}
+		switch a := act.(type) {
+		case Start:
+			w.start(a)
+		case Stop:
+			w.stop(a)
+		case Fence:
+			w.fence(a)
+		case Announce:
+			w.announce(a.Plan)
+		case Interrupt:
+			w.interrupt(a)
+		case End:
+			w.finish(a)
+		}
+	}
+	if w.d.whole && !w.d.broken || w.ended {
+		w.lastGood = w.now
+	}
+	bound := w.cfg.Elastic + w.cfg.Start + w.cfg.Park + w.cfg.Stop + w.cfg.Fence + w.cfg.Join + maxHold + time.Minute
+	if w.now-w.lastGood > bound {
+		w.broken("nothing works since %v", w.lastGood)
+	}
+}
+
+func (w *world) host(name string) *simHost {
+	return w.hosts[slices.IndexFunc(w.hosts, func(h *simHost) bool { return h.name == name })]
+}
+
+func (w *world) start(a Start) {
+	h, known := w.host(a.Member.Host), w.d.host(a.Member.Host)
+	if a.Epoch <= w.announced || a.Epoch < w.highest || a.Member.Born != a.Epoch {
+		w.broken("start for epoch %d after %d", a.Epoch, max(w.announced, w.highest))
+	}
+	w.highest = a.Epoch
+	if w.now < known.asideTill || known.lost {
+		w.broken("start on %s, which is set aside until %v", h.name, known.asideTill)
+	}
+	for _, p := range h.procs {
+		if p.Slot == a.Member.Slot {
+			w.broken("start of a second process on %v", p.Slot)
+		}
+	}
+	if a.Member.Size > w.cfg.Max || a.Member.Size < w.cfg.Min || a.Member.Rank >= a.Member.Size {
+		w.broken("start of rank %d of %d", a.Member.Rank, a.Member.Size)
+	}
+	if !h.up || h.cut {
+		w.after(6*time.Second, func() {
+			if w.oneIn(4) {
+				w.step(StartFailed{a.Member.Process, CodeNoRank, errNoConnection})
+			} else {
+				w.step(HostLost{h.name, errNoConnection})
+			}
+		})
+		return
+	}
+	p := &simProc{Process: a.Member.Process, host: h, link: h.link, alive: true, phase: starting, epoch: a.Epoch}
+	p.deaf = w.crashes && w.oneIn(200)
+	h.procs = append(h.procs, p)
+	switch {
+	case w.crashes && w.oneIn(50) && w.now < w.calm: // never gets ready
+	case w.doomed, w.crashes && w.oneIn(30) && w.now < w.calm:
+		w.after(w.upTo(5*time.Second), func() { w.die(p, 3, 0) })
+	default:
+		w.after(time.Second/2+w.upTo(15*time.Second), func() {
+			if p.alive && p.phase == starting {
+				p.phase = ready
+				w.hear(p, func() Event { return Ready{p.Process} })
+			}
+		})
+	}
+}
+
+func (w *world) find(name Process) *simProc {
+	for _, p := range w.host(name.Host).procs {
+		if p.Process == name {
+			return p
+		}
+	}
+	return nil
+}
+
+func (w *world) stop(a Stop) {
+	w.after(wire, func() {
+		p := w.find(a.Process)
+		if p == nil || p.host.cut || p.link != p.host.link || p.deaf {
+			return
+		}
+		was := p.phase
+		p.phase = stopping
+		grace := w.upTo(5 * time.Second)
+		if a.Now {
+			grace = 0
+		}
+		w.after(grace, func() {
+			if p.alive {
+				p.phase = was
+				w.die(p, 0, 15)
+			}
+		})
+	})
+}
+
+func (w *world) fence(a Fence) {
+	h := w.host(a.Host)
+	link, procs := h.link, slices.Clone(h.procs)
+	h.reported = true
+	cut := h.cut
+	w.after(w.upTo(w.cfg.Fence-wire), func() { // the agent's end, or the lease
+		for _, p := range procs {
+			w.vanish(p)
+		}
+		if h.link == link {
+			h.link++
+			if h.up && !h.cut {
+				h.reported = false
+			}
+		}
+		if !cut && w.oneIn(2) {
+			w.after(wire, func() { w.step(HostFenced{h.name}) })
+		}
+	})
+}
+
+func (w *world) interrupt(a Interrupt) {
+	if w.oneIn(30) {
+		return // nobody ever commits
+	}
+	at := w.upTo(20 * time.Second)
+	for _, h := range w.hosts {
+		for _, p := range h.procs {
+			if p.epoch == a.Epoch {
+				w.after(at+w.upTo(time.Second), func() {
+					if p.alive && p.epoch == a.Epoch && p.phase == running {
+						w.park(p)
+					}
+				})
+			}
+		}
+	}
+}
+
+func (w *world) announce(plan Plan) {
+	w.checkPlan(plan)
+	if w.plan != nil {
+		w.countChanges(plan)
+	}
+	w.plan, w.announced = &plan, plan.Epoch
+	w.after(wire, func() {
+		for _, m := range plan.Members {
+			if p := w.find(m.Process); p != nil && p.link == p.host.link && !p.host.cut {
+				p.phase, p.epoch = joining, plan.Epoch
+				w.join(p, plan)
+			}
+		}
+	})
+}
+
+// join lets a process look for the others.
+func (w *world) join(p *simProc, plan Plan) {
+	w.after(w.upTo(2*time.Second), func() {
+		if !p.alive || p.phase != joining || p.epoch != plan.Epoch {
+			return
+		}
+		for _, m := range plan.Members {
+			if q := w.find(m.Process); q == nil || q.epoch != plan.Epoch || q.phase != joining && q.phase != running {
+				w.alarm(p)
+				return
+			}
+		}
+		p.phase = running
+		w.hear(p, func() Event { return Joined{p.Process, plan.Epoch} })
+		w.after(max(w.workEnd-w.now, 0)+w.upTo(3*time.Second), func() {
+			if p.alive && p.phase == running && p.epoch == plan.Epoch && w.d.whole && w.d.inForce.Epoch == plan.Epoch {
+				w.die(p, 0, 0)
+			} else if p.alive && p.phase == running && p.epoch == plan.Epoch {
+				w.after(time.Second, func() { w.die(p, 0, 0) })
+			}
+		})
+	})
+}

@@ -1,0 +1,345 @@
+package elastic
+
+import (
+	"container/heap"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/gorun/gorun/hostfile"
+)
+
+// world is a made-up job: hosts that come, go, crash and are cut off, their processes, a list of hosts that is polled, and a driver.
+type world struct {
+	dice  *rand.Rand
+	d     *Driver
+	cfg   Config
+	now   time.Duration
+	todo  queue
+	tell  bool
+	log   []string
+	fault error
+
+	hosts   []*simHost
+	seen    Sightings
+	workEnd time.Duration // when the training is done
+	calm    time.Duration // when faults stop
+	crashes bool          // processes fail by themselves
+	doomed  bool          // and always alike
+	codes   map[int]bool  // that something ended with
+
+	plan      *Plan // announced last
+	announced int
+	highest   int // epoch that something was started for
+	joined    map[Process]bool
+	lastGood  time.Duration // when an epoch was last whole and nothing was amiss
+	ended     bool
+	end       End
+	endAt     time.Duration
+	zeros     int
+	ever      bool
+	often     time.Duration // how often harm is done
+}
+
+// simHost is a host and what runs there.
+type simHost struct {
+	name     string
+	slots    int
+	listed   bool
+	up       bool
+	cut      bool // the launcher does not reach it
+	reported bool // as lost
+	link     int  // a connection; what comes by an old one is not heard
+	procs    []*simProc
+	changes  []time.Duration // when it came into the plan or went
+}
+
+type simProc struct {
+	Process
+	host   *simHost
+	link   int
+	alive  bool
+	deaf   bool // to Stop
+	phase  life
+	epoch  int
+	state  bool
+	callAt time.Duration
+}
+
+type timed struct {
+	at   time.Duration
+	n    int
+	what func()
+}
+type queue struct {
+	all []timed
+	n   int
+}
+
+func (q *queue) Len() int { return len(q.all) }
+func (q *queue) Less(i, j int) bool {
+	return q.all[i].at < q.all[j].at || q.all[i].at == q.all[j].at && q.all[i].n < q.all[j].n
+}
+func (q *queue) Swap(i, j int) { q.all[i], q.all[j] = q.all[j], q.all[i] }
+func (q *queue) Push(x any)    { q.all = append(q.all, x.(timed)) }
+func (q *queue) Pop() any {
+	last := q.all[len(q.all)-1]
+	q.all = q.all[:len(q.all)-1]
+	return last
+}
+
+const wire = 20 * time.Millisecond // to and from a host
+
+func (w *world) after(wait time.Duration, what func()) {
+	w.todo.n++
+	heap.Push(&w.todo, timed{w.now + wait, w.todo.n, what})
+}
+func (w *world) oneIn(n int) bool { return w.dice.IntN(n) == 0 }
+func (w *world) upTo(d time.Duration) time.Duration {
+	return time.Duration(w.dice.Int64N(int64(d) + 1))
+}
+func (w *world) say(format string, args ...any) {
+	if w.tell {
+		w.log = append(w.log, fmt.Sprintf("%10v ", w.now.Round(time.Millisecond))+fmt.Sprintf(format, args...))
+	}
+}
+func (w *world) broken(format string, args ...any) {
+	if w.fault == nil {
+		w.fault = fmt.Errorf("at %v: "+format, append([]any{w.now}, args...)...)
+	}
+}
+
+func newWorld(seed uint64, tell bool) *world {
+	w := &world{dice: rand.New(rand.NewPCG(seed, 9)), tell: tell, codes: map[int]bool{}, joined: map[Process]bool{}}
+	slots := 0
+	for i := range 1 + w.dice.IntN(6) {
+		h := &simHost{name: fmt.Sprint("h", i), slots: 1 + w.dice.IntN(4), up: true, listed: i == 0 || !w.oneIn(4)}
+		if h.listed {
+			slots += h.slots
+		}
+		w.hosts = append(w.hosts, h)
+	}
+	w.often = []time.Duration{time.Minute, 2 * time.Minute, 10 * time.Minute}[w.dice.IntN(3)]
+	w.crashes, w.doomed = !w.oneIn(4), w.oneIn(40)
+	w.cfg = Config{NP: 1 + w.dice.IntN(slots), StartOver: w.oneIn(2), OneIsEnough: w.oneIn(2), Random: w.dice.Float64}
+	w.cfg.Min = 1 + w.dice.IntN(w.cfg.NP)
+	if w.oneIn(2) {
+		w.cfg.Max = w.cfg.NP + w.dice.IntN(5)
+	}
+	if w.oneIn(8) {
+		w.cfg.ResetLimit = 1 + w.dice.IntN(20)
+		w.cfg.ResetWindow = []time.Duration{0, 10 * time.Minute}[w.dice.IntN(2)]
+	}
+	if w.oneIn(4) {
+		w.cfg.Own = "h0"
+	}
+	w.calm = 10*time.Minute + w.upTo(2*time.Hour)
+	w.workEnd = w.calm + w.upTo(time.Hour)
+	d, err := New(w.cfg)
+	if err != nil {
+		w.broken("%v", err)
+	}
+	w.d, w.cfg = d, d.cfg
+	w.poll()
+	w.harm()
+	if w.oneIn(20) {
+		w.after(w.upTo(w.workEnd), func() { w.codes[130] = true; w.step(UserStop{Code: 130, Now: w.oneIn(2)}) })
+	}
+	return w
+}
+
+// poll asks the discovery script, each second.
+func (w *world) poll() {
+	var list []hostfile.Host
+	for _, h := range w.hosts {
+		if h.listed {
+			list = append(list, hostfile.Host{Name: h.name, Slots: h.slots})
+		}
+	}
+	var err error
+	if w.now > 0 && w.now < w.calm && w.oneIn(50) {
+		err, list = errors.New("no luck"), nil
+	} else if w.now > 0 && w.now < w.calm && w.oneIn(50) {
+		list = nil
+	}
+	sight := w.seen.Polled(list, err, w.now)
+	if sight.Changed {
+		w.step(Hosts{sight.Hosts})
+	} else {
+		w.step(Tick{})
+	}
+	w.after(min(sight.Next-w.now, time.Second), func() { w.poll() })
+}
+
+// harm does something to hosts and processes, again and again until it is calm.
+func (w *world) harm() {
+	wait := w.upTo(w.often)
+	if w.oneIn(6) {
+		wait = w.upTo(3 * time.Second) // more of it, while the job still deals with the last
+	}
+	w.after(wait, func() {
+		if w.now >= w.calm || w.ended {
+			for _, h := range w.hosts {
+				h.listed = true
+				w.restore(h)
+			}
+			return
+		}
+		h := w.hosts[w.dice.IntN(len(w.hosts))]
+		switch w.dice.IntN(6) {
+		case 0:
+			h.listed = !h.listed
+			w.say("world: %s listed: %v", h.name, h.listed)
+		case 1:
+			h.slots = 1 + w.dice.IntN(4)
+			w.say("world: %s has %d slots", h.name, h.slots)
+		case 2:
+			w.crashHost(h)
+		case 3:
+			w.cutOff(h)
+		default:
+			if len(h.procs) > 0 && w.crashes {
+				p := h.procs[w.dice.IntN(len(h.procs))]
+				w.die(p, 1+w.dice.IntN(255), w.dice.IntN(2)*9)
+			}
+		}
+		w.harm()
+	})
+}
+
+func (w *world) restore(h *simHost) {
+	if !h.up || h.cut {
+		w.report(h, "back without its past")
+		w.say("world: %s is back", h.name)
+		h.up, h.cut, h.reported = true, false, false
+		h.link++
+	}
+}
+
+// report tells the driver that a host is lost, once.
+func (w *world) report(h *simHost, why string) {
+	if !h.reported {
+		h.reported = true
+		w.step(HostLost{h.name, errors.New(why)})
+	}
+}
+
+func (w *world) crashHost(h *simHost) {
+	if !h.up {
+		return
+	}
+	w.say("world: %s crashes", h.name)
+	h.up = false
+	for _, p := range slices.Clone(h.procs) {
+		w.vanish(p)
+	}
+	link := h.link
+	w.after([]time.Duration{500 * time.Millisecond, 6500 * time.Millisecond}[w.dice.IntN(2)], func() {
+		if link == h.link {
+			w.report(h, "crashed")
+		}
+	})
+	w.after(10*time.Second+w.upTo(5*time.Minute), func() { w.restore(h) })
+}
+
+func (w *world) cutOff(h *simHost) {
+	if !h.up || h.cut {
+		return
+	}
+	w.say("world: %s is cut off", h.name)
+	h.cut = true
+	link := h.link
+	procs := slices.Clone(h.procs)
+	w.after(5*time.Second+w.upTo(7*time.Second), func() { // its agent ends itself
+		for _, p := range procs {
+			w.vanish(p)
+		}
+	})
+	w.after(6500*time.Millisecond, func() {
+		if link == h.link {
+			w.report(h, "cut off")
+		}
+	})
+	w.after(13*time.Second+w.upTo(2*time.Minute), func() { w.restore(h) })
+}
+
+// vanish ends a process of whose end nobody is told.
+func (w *world) vanish(p *simProc) {
+	if !p.alive {
+		return
+	}
+	w.say("world: %v/%d vanishes", p.Slot, p.Born)
+	p.alive = false
+	p.host.procs = slices.DeleteFunc(p.host.procs, func(q *simProc) bool { return q == p })
+	w.peers(p)
+}
+
+// die ends a process, and its agent tells.
+func (w *world) die(p *simProc, code, signal int) {
+	if !p.alive || p.phase == stopping && code != 0 && signal == 0 {
+		return
+	}
+	w.say("world: %v/%d ends with %d/%d", p.Slot, p.Born, code, signal)
+	if signal != 0 {
+		code = 0
+		w.codes[128+signal] = true
+	}
+	w.codes[code] = true
+	failed := code != 0 || signal != 0
+	p.alive = false
+	p.host.procs = slices.DeleteFunc(p.host.procs, func(q *simProc) bool { return q == p })
+	at := w.now
+	w.hear(p, func() Event { return Exited{Process: p.Process, Code: code, Signal: signal, At: at} })
+	if failed {
+		w.peers(p)
+	}
+}
+
+// hear has the driver hear of something on a host, unless the connection is gone by then.
+func (w *world) hear(p *simProc, event func() Event) {
+	w.after(wire, func() {
+		if p.host.up && !p.host.cut && p.host.link == p.link {
+			w.step(event())
+		}
+	})
+}
+
+// peers notice that one of them is gone: they ask for the next epoch, or fail themselves, or hang.
+func (w *world) peers(gone *simProc) {
+	if gone.phase == parked || gone.phase == ready || gone.phase == starting {
+		return
+	}
+	for _, h := range w.hosts {
+		for _, p := range h.procs {
+			if p.epoch == gone.epoch && (p.phase == running || p.phase == joining) {
+				w.alarm(p)
+			}
+		}
+	}
+}
+
+func (w *world) alarm(p *simProc) {
+	epoch := p.epoch
+	w.after(w.upTo(6*time.Second), func() {
+		if !p.alive || p.epoch != epoch || p.phase != running && p.phase != joining {
+			return
+		}
+		switch {
+		case w.crashes && w.oneIn(60): // hangs
+		case w.crashes && w.oneIn(15) || !p.state && w.oneIn(2) && w.crashes:
+			w.die(p, 7, 0)
+		default:
+			w.park(p)
+		}
+	})
+}
+
+func (w *world) park(p *simProc) {
+	p.phase = parked
+	left := p.epoch
+	for range 1 + w.dice.IntN(2) { // a client that asks again
+		w.hear(p, func() Event { return Parked{p.Process, left} })
+	}
+}
