@@ -382,17 +382,6 @@ func TestAlwaysTheSameFailureEndsTheJob(t *testing.T) {
 		p.exit(143, "a0")
 	}
 	p.look("start a0 as 0/2; start a1 as 1/2; stop a0; start a0 as 0/2; start a1 as 1/2; stop a0; start a0 as 0/2; start a1 as 1/2; stop a0; end 4")
-
-	p = newPlay(t, Config{NP: 1, Min: 1, Max: 1, Elastic: time.Hour, Budget: 100}, "a:1")
-	for range 9 { // late, or each time otherwise
-		p.wait(31 * time.Second)
-		p.exit(4)
-		p.exit(5)
-		p.exit(6)
-	}
-	if p.end != nil {
-		t.Errorf("ended with %+v", *p.end)
-	}
 }
 
 func TestABadNewHostDoesNotEndAJobThatWorks(t *testing.T) {
