@@ -82,6 +82,19 @@ func TestWordsOfThePastAreIgnored(t *testing.T) {
 	}
 }
 
+func TestParkedOnALostHost(t *testing.T) {
+	p := begun(t, Config{NP: 2, Min: 1}, "a:1,b:1")
+	p.park()
+	p.look("interrupt; epoch 2: a0 b0")
+	p.park("b0")
+	p.step(HostLost{"b", errNoConnection})
+	p.park("a0")
+	p.look("interrupt; fence b")
+	p.step(HostFenced{"b"})
+	p.wait(2 * time.Second)
+	p.look("epoch 3: a0") // which has state since the first
+}
+
 func TestWhoIsStoppedHasNotFailed(t *testing.T) {
 	p := begun(t, Config{NP: 2, Min: 1}, "a:1,b:1")
 	p.hosts("a:1")
@@ -112,6 +125,12 @@ func TestFailuresThatAreNotAlikeOrNotEarlyDoNotCount(t *testing.T) {
 		t.Errorf("ended with %+v", *p.end)
 	}
 	cfg.NP, cfg.Max = 2, 2
+	p = begun(t, cfg, "a:2")
+	p.d.quick[1] = quick{4, 2}
+	p.wait(time.Minute)
+	if p.park(); len(p.d.quick) > 0 {
+		t.Error("what was before a minute that went well still counts")
+	}
 	p = begun(t, cfg, "a:2")
 	for range 4 {
 		p.exit(4, "a1") // early, but between two of them all is well for a minute
