@@ -145,3 +145,12 @@ func TestFailuresThatAreNotAlikeOrNotEarlyDoNotCount(t *testing.T) {
 		}
 	}
 }
+
+func TestWhoIsStoppedAndEndsWithZeroHasNotFinished(t *testing.T) {
+	p := begun(t, Config{NP: 2, Min: 1}, "a:1,b:1")
+	p.hosts("a:1")
+	p.wait(10 * time.Minute) // nobody answers the call
+	p.exit(0, "b0")
+	p.park("a0")
+	p.look("interrupt; stop b0; interrupt; epoch 2: a0")
+}
