@@ -2,7 +2,7 @@
 // which epoch, and when the job ends.
 //
 // A [Driver] is a pure state machine like the launcher's core: events and times in, actions out. It needs no clock but the times
-// that it is handed, and an [Tick] at least every second. What is found out about hosts comes from a [Script], whose output
+// that it is handed, and a [Tick] at least every second. What is found out about hosts comes from a [Script], whose output
 // [Parse] reads and [Sightings] believes or not.
 //
 // The driver speaks of slots: a host and a number on it, which a process there keeps for life. A

@@ -2,7 +2,6 @@ package elastic
 
 import (
 	"fmt"
-	"slices"
 	"time"
 )
 
@@ -314,6 +313,3 @@ func (d *Driver) endFailed(cause string) {
 	}
 	d.end(code, cause, false)
 }
-
-// isNext says whether a process is in the plan that is being formed.
-func (d *Driver) isNext(p *process) bool { return slices.Contains(d.nextAll, p) }

@@ -49,8 +49,11 @@ func (w *world) checkPlan(plan Plan) {
 		w.broken("rank 0 of epoch %d, %v, has no state", plan.Epoch, zero)
 	}
 	for _, h := range w.hosts {
+		if known := w.d.host(h.name); known != nil && known.lost {
+			w.broken("epoch %d begins, and %s is lost and not fenced", plan.Epoch, h.name)
+		}
 		for _, p := range h.procs {
-			if (p.phase == running || p.phase == joining) && (h.reported || w.d.host(h.name).lost) {
+			if (p.phase == running || p.phase == joining) && h.reported {
 				w.broken("epoch %d begins, and %v of epoch %d is still there on a lost host", plan.Epoch, p.Slot, p.epoch)
 			}
 			if (p.phase == running || p.phase == joining) && !h.cut {

@@ -38,8 +38,6 @@ type world struct {
 	ended     bool
 	end       End
 	endAt     time.Duration
-	zeros     int
-	ever      bool
 	often     time.Duration // how often harm is done
 }
 
@@ -58,14 +56,13 @@ type simHost struct {
 
 type simProc struct {
 	Process
-	host   *simHost
-	link   int
-	alive  bool
-	deaf   bool // to Stop
-	phase  life
-	epoch  int
-	state  bool
-	callAt time.Duration
+	host  *simHost
+	link  int
+	alive bool
+	deaf  bool // to Stop
+	phase life
+	epoch int
+	state bool
 }
 
 type timed struct {

@@ -1,0 +1,156 @@
+package elastic
+
+import (
+	"testing"
+	"time"
+)
+
+func TestCooldown(t *testing.T) {
+	h := &host{}
+	cooldown := [2]time.Duration{10 * time.Second, 300 * time.Second}
+	for i, want := range []time.Duration{10, 20, 40, 80, 160, 300, 300} {
+		if got := h.setAside(cooldown, 0, 0); got != want*time.Second {
+			t.Errorf("the %dth time for %v, want %d s", i+1, got, want)
+		}
+	}
+	if h.usable(h.asideTill - 1) {
+		t.Error("usable too early")
+	}
+	if got := h.setAside(cooldown, 0.8, time.Minute); got != 360*time.Second {
+		t.Errorf("with jitter %v", got)
+	}
+	if got := h.setAside(cooldown, 0, 2*time.Hour); got != 10*time.Second {
+		t.Errorf("after it was well for long: %v", got)
+	}
+}
+
+func TestBudgetIsOfTime(t *testing.T) {
+	h := &host{}
+	for i := range 20 {
+		if h.overspent(3, 10*time.Minute, time.Duration(i)*4*time.Minute) {
+			t.Fatalf("after %d failures, one every 4 min", i+1)
+		}
+	}
+	if !h.overspent(3, 10*time.Minute, 77*time.Minute) {
+		t.Error("the fourth within 10 min must be one too many")
+	}
+}
+
+func TestGapsAreFilledFirst(t *testing.T) {
+	p := begun(t, Config{NP: 3, Min: 2, Max: 3}, "a:2,b:2")
+	p.exit(1, "a0")
+	p.park()
+	p.join()
+	p.look("interrupt; epoch 2: a1 b0; start a0 as 1/3")
+}
+
+func TestEpochsThatEndForNoReasonArePaused(t *testing.T) {
+	p := begun(t, Config{NP: 1, Max: 1}, "a:1")
+	p.park()
+	p.join()
+	p.look("interrupt; epoch 2: a0")
+	p.park()
+	p.look("interrupt")
+	p.wait(time.Second)
+	p.look("epoch 3: a0")
+	p.park() // before it has joined
+	p.wait(time.Second)
+	p.look("interrupt")
+	p.wait(time.Second)
+	p.look("epoch 4: a0")
+}
+
+func TestWordsOfThePastAreIgnored(t *testing.T) {
+	p := begun(t, Config{NP: 2, Min: 2, Max: 2}, "a:1,b:1")
+	old := p.live[slot("b0")]
+	p.exit(1, "b0")
+	p.park("a0")
+	p.ready()
+	p.look("interrupt; start b0 as 1/2; epoch 2: a0 b0")
+	p.step(Exited{Process: old, Code: 1})
+	p.step(StartFailed{Process: old, Err: errNoConnection})
+	p.step(Parked{p.live[slot("a0")], 1})
+	p.step(Joined{p.live[slot("a0")], 1})
+	p.join("b0")
+	p.look("nothing")
+	if p.d.whole {
+		t.Error("whole, and a0 has not joined")
+	}
+	p.join("a0")
+	if !p.d.whole {
+		t.Error("not whole")
+	}
+}
+
+func TestParkedOnALostHost(t *testing.T) {
+	p := begun(t, Config{NP: 2, Min: 1}, "a:1,b:1")
+	p.park()
+	p.look("interrupt; epoch 2: a0 b0")
+	p.park("b0")
+	p.step(HostLost{"b", errNoConnection})
+	p.park("a0")
+	p.look("interrupt; fence b")
+	p.step(HostFenced{"b"})
+	p.wait(2 * time.Second)
+	p.look("epoch 3: a0") // which has state since the first
+}
+
+func TestWhoIsStoppedHasNotFailed(t *testing.T) {
+	p := begun(t, Config{NP: 2, Min: 1}, "a:1,b:1")
+	p.hosts("a:1")
+	p.park()
+	p.exit(143, "b0")
+	for _, act := range p.acts {
+		if n, ok := act.(Note); ok && n.Kind == NoteFailed {
+			t.Error(n.Text)
+		}
+	}
+	if n := len(p.d.host("b").failures); n > 0 {
+		t.Errorf("%d failures", n)
+	}
+}
+
+func TestFailuresThatAreNotAlikeOrNotEarlyDoNotCount(t *testing.T) {
+	cfg := Config{NP: 1, Min: 1, Max: 1, Elastic: time.Hour, Budget: 100}
+	p := newPlay(t, cfg, "a:1")
+	for range 5 {
+		p.exit(5)
+		p.exit(6)
+	}
+	for range 5 {
+		p.wait(31 * time.Second)
+		p.exit(4)
+	}
+	if p.end != nil {
+		t.Errorf("ended with %+v", *p.end)
+	}
+	cfg.NP, cfg.Max = 2, 2
+	p = begun(t, cfg, "a:2")
+	p.d.quick[1] = quick{4, 2}
+	p.wait(time.Minute)
+	if p.park(); len(p.d.quick) > 0 {
+		t.Error("what was before a minute that went well still counts")
+	}
+	p = begun(t, cfg, "a:2")
+	for range 4 {
+		p.exit(4, "a1") // early, but between two of them all is well for a minute
+		p.park("a0")
+		p.join()
+		p.wait(time.Minute)
+		p.ready()
+		p.park("a0")
+		p.join()
+		if !p.d.whole || len(p.live) != 2 {
+			t.Fatalf("a1 did not come again: %+v", p.end)
+		}
+	}
+}
+
+func TestWhoIsStoppedAndEndsWithZeroHasNotFinished(t *testing.T) {
+	p := begun(t, Config{NP: 2, Min: 1}, "a:1,b:1")
+	p.hosts("a:1")
+	p.wait(10 * time.Minute) // nobody answers the call
+	p.exit(0, "b0")
+	p.park("a0")
+	p.look("interrupt; stop b0; interrupt; epoch 2: a0")
+}

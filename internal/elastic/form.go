@@ -1,0 +1,124 @@
+package elastic
+
+import "slices"
+
+// leaving says whether a slot that can be used has a process still that is being ended. It will be free soon.
+func (d *Driver) leaving() bool {
+	return slices.ContainsFunc(d.alive(), func(p *process) bool {
+		h := d.host(p.Host)
+		return p.life == stopping && h.usable(d.now) && p.Local < h.slots
+	})
+}
+
+// survivors are those of the epoch in force in that state of life who may stay.
+func (d *Driver) survivors(l life) []*process {
+	return slices.DeleteFunc(d.alive(), func(p *process) bool { return !d.member(p) || p.life != l || !d.welcome(p) })
+}
+
+// newcomers are the slots to fill, so that there are most ranks: first those below others of the same host, so that local
+// ranks have no gaps, then those of hosts in the order in which they came.
+func (d *Driver) newcomers(stay []*process, most int) []Slot {
+	highest := map[string]int{}
+	for _, p := range stay {
+		highest[p.Host] = max(highest[p.Host], p.Local+1)
+	}
+	order := slices.Clone(d.hosts)
+	slices.SortStableFunc(order, func(a, b *host) int { return a.place - b.place })
+	var gaps, more []Slot
+	for _, h := range order {
+		if !h.usable(d.now) || highest[h.name] == 0 && d.inForce != nil && !d.inForce.has(h.name) && !h.mayCome(d.cfg.Changes, d.now) {
+			continue
+		}
+		for local := 0; local < h.slots && len(more) < most; local++ {
+			slot := Slot{h.name, local}
+			switch {
+			case h.procs[local] != nil:
+			case local < highest[h.name]:
+				gaps = append(gaps, slot)
+			default:
+				more = append(more, slot)
+			}
+		}
+	}
+	all := append(gaps, more...)
+	return all[:max(0, min(len(all), most-len(stay)))]
+}
+
+// form makes the plan of the next epoch, and starts its newcomers.
+func (d *Driver) form(stay []*process, slots []Slot) {
+	d.epoch++
+	var candidates []candidate
+	for _, p := range stay {
+		candidates = append(candidates, candidate{Process: p.Process, since: p.since, place: d.host(p.Host).place})
+	}
+	for _, s := range slots {
+		candidates = append(candidates, candidate{Process: Process{s, d.epoch}, place: d.host(s.Host).place, fresh: true})
+	}
+	plan := number(d.epoch, candidates)
+	d.next, d.nextAll = &plan, stay
+	for _, m := range plan.Members {
+		if m.Born != d.epoch {
+			continue
+		}
+		p := &process{Process: m.Process, epoch: d.epoch, rank: m.Rank, at: d.now, began: d.now}
+		d.host(m.Host).procs[m.Local] = p
+		d.nextAll = append(d.nextAll, p)
+		d.do(Start{Epoch: d.epoch, Member: m})
+	}
+}
+
+// allReady says whether the newcomers of the next epoch wait to be let in.
+func (d *Driver) allReady() bool {
+	return !slices.ContainsFunc(d.nextAll, func(p *process) bool { return p.life == starting })
+}
+
+// announce begins the next epoch.
+func (d *Driver) announce() {
+	if d.inForce != nil {
+		d.count()
+	}
+	for _, m := range d.next.Members {
+		p := d.find(m.Process)
+		p.epoch, p.rank = d.next.Epoch, m.Rank
+		d.become(p, joining)
+		delete(d.host(m.Host).owed, m.Local)
+	}
+	d.inForce, d.next, d.nextAll = d.next, nil, nil
+	d.whole, d.called, d.wanted, d.broken, d.closed = false, false, false, false, false
+	d.do(Announce{Plan: *d.inForce})
+}
+
+// count notes what the next epoch changes, and that it is a reset unless it only puts back what failed in one.
+func (d *Driver) count() {
+	for _, h := range d.hosts {
+		was, is := d.inForce.has(h.name), d.next.has(h.name)
+		if was && !is && h.left || is && !was && h.asides > 0 {
+			h.changes = append(h.changes, d.now)
+		}
+		h.left = h.left && !is
+	}
+	var fresh []Slot
+	for _, m := range d.next.Members {
+		if m.Born == d.next.Epoch {
+			fresh = append(fresh, m.Slot)
+		}
+	}
+	if !d.wanted || len(fresh) == 0 || !d.allOwed(fresh) {
+		d.resets = append(d.resets, d.now)
+	}
+}
+
+func (d *Driver) allOwed(slots []Slot) bool {
+	return !slices.ContainsFunc(slots, func(s Slot) bool { return !d.host(s.Host).owed[s.Local] })
+}
+
+// resetsSpent says whether no more epochs may begin.
+func (d *Driver) resetsSpent() bool {
+	if d.cfg.ResetLimit == 0 {
+		return false
+	}
+	if d.cfg.ResetWindow > 0 {
+		d.resets = within(d.resets, d.cfg.ResetWindow, d.now)
+	}
+	return len(d.resets) >= d.cfg.ResetLimit
+}

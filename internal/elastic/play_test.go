@@ -1,0 +1,132 @@
+package elastic
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// play is a driver with somebody who answers when asked to.
+type play struct {
+	t    *testing.T
+	d    *Driver
+	now  time.Duration
+	acts []Action // since the last look
+	live map[Slot]Process
+	plan Plan
+	end  *End
+}
+
+func newPlay(t *testing.T, cfg Config, hosts string) *play {
+	t.Helper()
+	d, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &play{t: t, d: d, live: map[Slot]Process{}}
+	p.hosts(hosts)
+	return p
+}
+
+// begun is a play whose first epoch is whole.
+func begun(t *testing.T, cfg Config, hosts string) *play {
+	t.Helper()
+	p := newPlay(t, cfg, hosts)
+	p.ready()
+	p.join()
+	p.look("")
+	return p
+}
+
+func (p *play) step(e Event) {
+	for _, act := range p.d.Step(e, p.now) {
+		p.acts = append(p.acts, act)
+		switch a := act.(type) {
+		case Start:
+			p.live[a.Member.Slot] = a.Member.Process
+		case Announce:
+			p.plan = a.Plan
+		case End:
+			p.end = &a
+		}
+	}
+}
+
+func (p *play) hosts(list string) {
+	p.t.Helper()
+	hosts, err := Parse("list", []byte(strings.ReplaceAll(list, ",", "\n")), 1)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.step(Hosts{hosts})
+}
+
+func (p *play) wait(d time.Duration) {
+	for end := p.now + d; p.now < end; {
+		p.now = min(p.now+time.Second, end)
+		p.step(Tick{})
+	}
+}
+
+func slot(s string) Slot {
+	var local int
+	_, _ = fmt.Sscan(s[1:], &local)
+	return Slot{s[:1], local}
+}
+
+// each does something for some slots such as "a0 b1", or all.
+func (p *play) each(slots []string, what func(Process)) {
+	if len(slots) == 0 {
+		for s := range p.live {
+			slots = append(slots, s.Host+fmt.Sprint(s.Local))
+		}
+		slices.Sort(slots)
+	}
+	for _, s := range slots {
+		if proc, ok := p.live[slot(s)]; ok {
+			what(proc)
+		}
+	}
+}
+func (p *play) ready(slots ...string) { p.each(slots, func(q Process) { p.step(Ready{q}) }) }
+func (p *play) join(slots ...string) {
+	p.each(slots, func(q Process) { p.step(Joined{q, p.plan.Epoch}) })
+}
+func (p *play) park(slots ...string) {
+	p.each(slots, func(q Process) { p.step(Parked{q, p.plan.Epoch}) })
+}
+func (p *play) exit(code int, slots ...string) {
+	p.each(slots, func(q Process) { delete(p.live, q.Slot); p.step(Exited{Process: q, Code: code}) })
+}
+
+// look holds what was done since the last look against want, "" being anything. Notes do not count.
+func (p *play) look(want string) {
+	p.t.Helper()
+	var got []string
+	for _, act := range p.acts {
+		switch a := act.(type) {
+		case Start:
+			got = append(got, fmt.Sprintf("start %s%d as %d/%d", a.Member.Host, a.Member.Local, a.Member.Rank, a.Member.Size))
+		case Stop:
+			got = append(got, fmt.Sprintf("stop %s%d", a.Host, a.Local))
+		case Fence:
+			got = append(got, "fence "+a.Host)
+		case Announce:
+			text := fmt.Sprintf("epoch %d:", a.Plan.Epoch)
+			for _, m := range a.Plan.Members {
+				text += fmt.Sprintf(" %s%d", m.Host, m.Local)
+			}
+			got = append(got, text)
+		case Interrupt:
+			got = append(got, "interrupt")
+		case End:
+			got = append(got, fmt.Sprintf("end %d", a.Code))
+		}
+	}
+	if text := strings.Join(got, "; "); want != "" && text != want && !(want == "nothing" && text == "") {
+		p.t.Errorf("got  %s\nwant %s", text, want)
+	}
+	p.acts = nil
+}
