@@ -3,6 +3,7 @@
 GO          ?= go
 PKG         ?= ./...
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+MYPY        ?= mypy
 STATIC      := CGO_ENABLED=0 $(GO) build -trimpath -ldflags='-s -w'
 # Names of libring.so that are not ring_'s stay inside.
 LIBRING     := CGO_ENABLED=1 $(GO) build -buildmode=c-shared -trimpath -tags netgo,osusergo \
@@ -72,7 +73,7 @@ demo: ## train on two SSH hosts made up for the moment, on this machine
 test: ## all checks and tests; FUZZ=1 (or CI=true) adds 20 s of fuzzing for a third of the targets
 	@.ci/test
 
-lint: ## gofmt, go vet, staticcheck, go mod tidy
+lint: ## gofmt, go vet, staticcheck, go mod tidy, mypy
 	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "gofmt these files:"; echo "$$unformatted"; exit 1; }
 	$(GO) vet $(PKG)
 	CGO_ENABLED=0 $(GO) vet $(PKG)
@@ -80,6 +81,11 @@ lint: ## gofmt, go vet, staticcheck, go mod tidy
 	$(GO) mod tidy -diff
 	$(GO) -C examples/kubernetes/check vet ./...
 	$(GO) -C examples/kubernetes/check mod tidy -diff
+	@if command -v $(MYPY) >/dev/null; then \
+		set -x; cd ring/python && $(MYPY) --cache-dir $(CURDIR)/bin/.mypy; \
+	else \
+		echo "no mypy, so the types of the Python package are not checked (package mypy)"; \
+	fi
 
 fuzz: ## fuzz every target for FUZZTIME, 30s by default
 	@.ci/fuzz

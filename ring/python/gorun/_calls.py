@@ -24,6 +24,7 @@ class Handle(_ring.Request):
     """An operation under way: what ``poll`` and ``synchronize`` take. One that is dropped goes on all the same."""
 
     __slots__ = ("channel", "output", "finish", "error")
+    error: Optional[errors.GorunError]
 
     def __init__(self, channel: "Channel", id: int, keep: object, output: Any, finish: "Optional[Callable[[Handle], Any]]", has_result: bool) -> None:
         self.library, self.id, self.keep, self.over, self.has_result = channel.library, id, keep, False, has_result

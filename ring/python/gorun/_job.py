@@ -1,6 +1,6 @@
 """The one Comm with which this process joined its job. A process joins once, whatever parts of this package it uses.
 
-Each user calls :func:`join`, makes a part of its own by ``comm.split(0)``, so that its calls have an order of their own,
+Each user calls :func:`join`, makes a part of its own by ``comm.dup()``, so that its calls have an order of their own,
 and calls :func:`leave` in the end. The last one leaves the job.
 """
 
@@ -39,6 +39,7 @@ def leave() -> None:
         _job.users -= 1
         if _job.users == 0:
             comm, _job.comm = _job.comm, None
+            assert comm is not None  # a user has joined
             comm.close()
 
 

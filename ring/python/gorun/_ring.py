@@ -287,6 +287,12 @@ class Comm:
         self.library.check(self.library.c.ring_split(self.handle, color, key, byref(part)))
         return Comm(self.library, part.value) if part.value else None
 
+    def dup(self) -> "Comm":
+        """A communicator of the same ranks, whose calls have an order of their own."""
+        same = self.split(0)
+        assert same is not None  # only a negative color has no part
+        return same
+
     def group(self, name: str, ranks: Sequence[int], timeout: Optional[float] = None) -> "Comm":
         """A communicator of these ranks, in this order. Only they call it. No other group has had its name."""
         part = c_uint64()

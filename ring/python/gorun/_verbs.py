@@ -7,7 +7,8 @@ directly. Each function here returns a handle at once, so the arrays must not be
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+import itertools
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
 from . import _ring, errors
 from ._calls import Channel, Group, Handle
@@ -24,7 +25,7 @@ class View(NamedTuple):
 
     dtype: int  # of ring.h
     address: int
-    count: int
+    elements: int
     shape: Tuple[int, ...]
 
 
@@ -138,9 +139,9 @@ class Verbs:
             dtype=view.dtype,
             op=number,
             dst=view.address if target is source else x.view(target).address,
-            dst_count=view.count,
+            dst_count=view.elements,
             src=view.address,
-            src_count=view.count,
+            src_count=view.elements,
             shape=view.shape,
             keep=(source, target),
             output=result,
@@ -172,7 +173,7 @@ class Verbs:
             view.dtype,
             root=root,
             dst=view.address,
-            dst_count=view.count,
+            dst_count=view.elements,
             shape=view.shape,
             keep=target,
             output=result,
@@ -190,7 +191,7 @@ class Verbs:
     ) -> Group:
         """Several allgathers."""
         channel = process_set.channel_or_raise()
-        sinks: Sequence[Optional[List[int]]] = lengths if lengths is not None else [None] * len(arrays)
+        sinks: Iterable[Optional[List[int]]] = itertools.repeat(None) if lengths is None else lengths
         ready = [self._gather(channel, a, sink, None) for a, sink in zip(arrays, sinks)]
         return Group([submit(n) for submit, n in zip(ready, _names(channel, "grouped_allgather", name, len(arrays)))])
 
@@ -227,7 +228,7 @@ class Verbs:
             row *= n
         rows = view.shape[0] if view.shape else 1
         dtype, keep, scale = view.dtype, source, row
-        address, count = view.address, view.count
+        address, count = view.address, view.elements
         if row == 0:  # a row has no elements: a byte stands for it, so that rows can be counted
             keep = ctypes.create_string_buffer(max(rows, 1))
             dtype, address, count, scale = _ring.UINT8, ctypes.addressof(keep), rows, 1
@@ -272,7 +273,7 @@ class Verbs:
         view = x.view(source)
         if not view.shape:
             raise errors.InvalidError("gorun: reducescatter of a tensor without dimensions")
-        rows, row = view.shape[0], view.count // max(view.shape[0], 1)
+        rows, row = view.shape[0], view.elements // max(view.shape[0], 1)
         each, more = divmod(rows, channel.size)
         parts = [each + (r < more) for r in range(channel.size)]
         target = x.empty((parts[channel.rank],) + tuple(view.shape[1:]), array)
@@ -288,9 +289,9 @@ class Verbs:
             dtype=view.dtype,
             op=number,
             dst=got.address,
-            dst_count=got.count,
+            dst_count=got.elements,
             src=view.address,
-            src_count=view.count,
+            src_count=view.elements,
             counts=[n * row for n in parts] if more else None,
             shape=view.shape,
             keep=source,
@@ -307,7 +308,7 @@ _BYTES = {
 
 def view_bytes(view: View) -> int:
     """The length of a view in bytes."""
-    return view.count * _BYTES[view.dtype]
+    return view.elements * _BYTES[view.dtype]
 
 
 def _names(channel: Channel, verb: str, name: Optional[str], n: int) -> List[bytes]:

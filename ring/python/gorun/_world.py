@@ -98,16 +98,16 @@ def init(process_sets: "Union[None, str, Sequence[Union[ProcessSet, Sequence[int
         chosen = settings(os.environ)
         job = _job.join()
         try:
-            _world.comm = job.split(0)
+            _world.comm = comm = job.dup()
         except BaseException:
             _job.leave()
             raise
         _world.pid, _world.settings = os.getpid(), chosen
         try:
             _world.next_id = 1
-            _world.local_sizes = _sizes(_world.comm)
-            global_process_set.ranks[:] = range(_world.comm.size)
-            _open(global_process_set, 0, _world.comm.split(0))
+            _world.local_sizes = _sizes(comm)
+            global_process_set.ranks[:] = range(comm.size)
+            _open(global_process_set, 0, comm.dup())
             if chosen.timeline is not None:
                 start_timeline(chosen.timeline, chosen.mark_cycles)
             if process_sets is not None and process_sets != "dynamic":

@@ -86,8 +86,9 @@ def differentiable(run: Any, back: Any, tensors: Sequence[Any]) -> Tuple[Any, ..
 
 
 class _Differentiable(torch.autograd.Function):
+    # torch's types know nothing of the arguments: they are those of apply.
     @staticmethod
-    def forward(ctx: Any, run: Any, back: Any, *tensors: Any) -> Tuple[Any, ...]:
+    def forward(ctx: Any, run: Any, back: Any, *tensors: Any) -> Tuple[Any, ...]:  # type: ignore[override]
         ctx.back = back
         return tuple(run(*tensors))
 

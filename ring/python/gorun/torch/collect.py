@@ -61,8 +61,8 @@ def alltoall_async(
     rows: List[int] = []
     handle = verbs.alltoall(tensor, splits_of(splits), name, process_set, rows)
     if splits is not None:
+        assert handle.finish is not None  # it makes the tensor
         finish = handle.finish
-        assert finish is not None
         handle.finish = lambda h: (finish(h), torch.tensor(rows, dtype=torch.int32))
     return handle
 

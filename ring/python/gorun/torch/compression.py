@@ -37,7 +37,7 @@ class _Cast(Compressor):
     dtype = torch.float16
 
     @classmethod
-    def compress(cls, tensor: torch.Tensor) -> Tuple[torch.Tensor, Any]:  # type: ignore[override]
+    def compress(cls, tensor: torch.Tensor) -> Tuple[torch.Tensor, Any]:
         if not tensor.is_floating_point() or tensor.element_size() <= 2:
             return tensor, None
         return tensor.to(cls.dtype), tensor.dtype

@@ -19,7 +19,7 @@ def broadcast_parameters(
     Tensors are written in place. Entries of a dictionary that are no tensors are left alone. Raises MismatchError where
     the ranks' tensors of one name differ in shape or type.
     """
-    pairs = sorted(params.items()) if isinstance(params, Mapping) else list(params)
+    pairs: List[Any] = sorted(params.items()) if isinstance(params, Mapping) else list(params)
     handles = []
     for i, item in enumerate(pairs):
         name, tensor = item if isinstance(item, tuple) else (str(i), item)

@@ -181,7 +181,7 @@ def sparse_allreduce_async(
     All ranks' indices and values are gathered, so that the result is as large as all of them.
     """
     if not tensor.is_sparse:
-        raise refused(tensor) if not tensor.is_cpu else ValueError("gorun: sparse_allreduce_async of a dense tensor: use allreduce_async")
+        raise refused(tensor) if tensor.device.type != "cpu" else ValueError("gorun: sparse_allreduce_async of a dense tensor: use allreduce_async")
     if op not in (Average, Sum):
         raise NotImplementedError("gorun: sparse_allreduce_async: use op=Average or op=Sum")
     indices = verbs.allgather(tensor._indices().t().contiguous(), name + ".indices", process_set)

@@ -30,7 +30,7 @@ class _Bucket:
     def __init__(self, parameters: Sequence[torch.Tensor], passes: int) -> None:
         self.parameters = list(parameters)
         self.waiting = {p: passes for p in parameters}  # backward passes to come
-        self.pending: Optional[Any] = None  # what is under way, for finish
+        self.pending: Optional[Tuple[Any, Optional[List[Tuple[torch.Tensor, Any]]]]] = None  # a handle and what is under way, for finish
 
 
 class _Distributed(torch.optim.Optimizer):
@@ -109,16 +109,13 @@ class _Distributed(torch.optim.Optimizer):
 
     def _submit(self, bucket: _Bucket) -> None:
         factor = self.gradient_predivide_factor if self.op == Average else 1.0
-        for p in bucket.parameters:
-            if p.grad is None:
-                p.grad = torch.zeros_like(p)
+        gradients = [_gradient(p) for p in bucket.parameters]
         first = bucket.parameters[0]
-        if len(bucket.parameters) == 1 and first.grad.is_sparse and not self.sparse_as_dense:
-            bucket.pending = (sparse_allreduce_async(first.grad, self._parameter_names[first], self.op, self.process_set), None)
+        if len(gradients) == 1 and gradients[0].is_sparse and not self.sparse_as_dense:
+            bucket.pending = (sparse_allreduce_async(gradients[0], self._parameter_names[first], self.op, self.process_set), None)
             return
-        dense = [p.grad.to_dense() if p.grad.is_sparse else p.grad for p in bucket.parameters]
-        sent = [self._compression.compress(t) for t in dense]
-        common = dict(op=self.op, prescale_factor=1.0 / factor, postscale_factor=factor, process_set=self.process_set)
+        sent = [self._compression.compress(g.to_dense() if g.is_sparse else g) for g in gradients]
+        common: Dict[str, Any] = dict(op=self.op, prescale_factor=1.0 / factor, postscale_factor=factor, process_set=self.process_set)
         name = self._parameter_names[first]
         with torch.no_grad():
             if len(sent) == 1:
@@ -129,6 +126,7 @@ class _Distributed(torch.optim.Optimizer):
 
     def _finish(self, bucket: _Bucket) -> None:
         """Waits for a bucket and puts the result into its gradients."""
+        assert bucket.pending is not None
         handle, sent = bucket.pending
         bucket.pending = None
         bucket.waiting = dict.fromkeys(bucket.waiting, self.backward_passes_per_step)
@@ -139,10 +137,12 @@ class _Distributed(torch.optim.Optimizer):
         with torch.no_grad():
             for p, output, (_, ctx) in zip(bucket.parameters, [outputs] if len(sent) == 1 else outputs, sent):
                 result = self._compression.decompress(output, ctx)
-                if p.grad.is_sparse:
-                    p.grad = result.to_sparse(p.grad.sparse_dim())
-                elif result is not p.grad:
-                    p.grad.copy_(result)
+                gradient = p.grad
+                assert gradient is not None
+                if gradient.is_sparse:
+                    p.grad = result.to_sparse(gradient.sparse_dim())
+                elif result is not gradient:
+                    gradient.copy_(result)
 
     def synchronize(self) -> None:
         """Waits until the gradients are combined on all ranks of the set.
@@ -225,6 +225,13 @@ def _check_groups(groups: Groups) -> None:
             seen.add(id(p))
 
 
+def _gradient(p: torch.Tensor) -> torch.Tensor:
+    """The gradient of p: zeros if no backward pass has come to it."""
+    if p.grad is None:
+        p.grad = torch.zeros_like(p)
+    return p.grad
+
+
 def _on_gradient(p: torch.Tensor, ready: Any) -> Any:
     """Has ready(p) called whenever a backward pass has added to the gradient of p. Keep what is returned."""
     if hasattr(p, "register_post_accumulate_grad_hook"):  # since torch 2.1
@@ -262,7 +269,7 @@ def DistributedOptimizer(
         warnings.warn("gorun: num_groups is deprecated: use groups", DeprecationWarning, stacklevel=2)
         groups = num_groups if groups is None else groups
     base = optimizer.__class__
-    result = object.__new__(type(base.__name__, (_Distributed, base), {"__module__": base.__module__}))
+    result: Any = object.__new__(type(base.__name__, (_Distributed, base), {"__module__": base.__module__}))
     # A scheduler that was made before has put its own step, bound to the old optimizer, there.
     result.__dict__.update({k: v for k, v in optimizer.__dict__.items() if k != "step"})
     result._setup(

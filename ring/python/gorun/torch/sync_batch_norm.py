@@ -36,6 +36,7 @@ class SyncBatchNorm(_BatchNorm):
         if self.training and self.track_running_stats:
             with torch.no_grad():
                 unbiased = var * (count / (count - 1).clamp(min=1))
+                assert self.running_mean is not None and self.running_var is not None
                 self.running_mean.mul_(1 - factor).add_(mean.to(self.running_mean.dtype), alpha=factor)
                 self.running_var.mul_(1 - factor).add_(unbiased.to(self.running_var.dtype), alpha=factor)
         return output
@@ -49,8 +50,11 @@ def _by_channel(t: torch.Tensor) -> Tuple[List[int], List[int]]:
 class _Normalize(torch.autograd.Function):
     """Sums are kept as count, mean and squared deviations, so that nothing cancels out."""
 
+    # torch's types know nothing of the arguments: they are those of apply, and the gradients of what forward returns.
     @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, weight: Any, bias: Any, eps: float, process_set: ProcessSet) -> Tuple[torch.Tensor, ...]:
+    def forward(  # type: ignore[override]
+        ctx: Any, x: torch.Tensor, weight: Any, bias: Any, eps: float, process_set: ProcessSet
+    ) -> Tuple[torch.Tensor, ...]:
         dims, beside = _by_channel(x)
         wide = x.to(torch.float64 if x.dtype == torch.float64 else torch.float32)
         channels = x.shape[1]
@@ -72,7 +76,7 @@ class _Normalize(torch.autograd.Function):
         return output.to(x.dtype), mean, var, count
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor, *_: Any) -> Tuple[Any, ...]:
+    def backward(ctx: Any, gradient: torch.Tensor, *_: Any) -> Tuple[Any, ...]:  # type: ignore[override]
         normal, weight, scale, count = ctx.saved_tensors
         dims, beside = _by_channel(normal)
         g = gradient.to(normal.dtype)

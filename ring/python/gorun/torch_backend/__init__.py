@@ -5,7 +5,7 @@ have only its gradients moved by the ring: ``model.register_comm_hook(None, goru
 """
 
 import inspect
-from typing import Any, Optional
+from typing import Any, Optional, Tuple
 
 import torch
 import torch.distributed as dist
@@ -33,7 +33,7 @@ class _Registry:
         """Makes a group for torch: of all ranks if options name none, else of those, which alone call it."""
         ranks = list(options.global_ranks_in_group)
         if not ranks:
-            return self.world(seconds(options.timeout), options.group_rank, options.group_size)
+            return self.world(seconds(options.timeout), (options.group_rank, options.group_size))
         timeout = seconds(options.timeout)
         world, name = _job.join(), "torch%d/%s" % (self.worlds, options.group_id)
         try:
@@ -42,15 +42,16 @@ class _Registry:
             _job.leave()
             raise
 
-    def world(self, timeout: Optional[float], rank: Optional[int] = None, size: Optional[int] = None) -> Group:
+    def world(self, timeout: Optional[float], place: Optional[Tuple[int, int]] = None) -> Group:
+        """Makes a group of all ranks. place is the rank and their number as torch knows them."""
         comm = _job.join(timeout_ms=int((timeout or 0) * 1000))
         try:
-            if size is not None and (rank, size) != (comm.rank, comm.size):
+            if place is not None and place != (comm.rank, comm.size):
                 raise errors.InvalidError(
                     "gorun: torch takes this process for rank %d of %d, and gorun for rank %d of %d: start the ranks with gorun, "
-                    "and leave RANK and WORLD_SIZE as it sets them" % (rank, size, comm.rank, comm.size)
+                    "and leave RANK and WORLD_SIZE as it sets them" % (place + (comm.rank, comm.size))
                 )
-            part = comm.split(0)
+            part = comm.dup()
         except BaseException:
             _job.leave()
             raise
@@ -63,7 +64,7 @@ _registry.register()
 
 
 # Its parameters have no annotations: DDP compares them with types, which those of later Pythons are not.
-def ddp_hook(state, bucket):  # type: ignore[no-untyped-def]
+def ddp_hook(state, bucket):
     """Averages gradients by the ring. state is a group of backend gorun, or None for all ranks."""
     group = state
     if group is None:

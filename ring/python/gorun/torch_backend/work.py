@@ -63,6 +63,7 @@ class Keeper:
             if work is None:
                 return
             work.settle(None)
+            assert work.promise is not None  # complete() is for those that have one
             work.promise.set_result(None)
             del work  # and its tensors, before the next one comes
 
