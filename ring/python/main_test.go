@@ -75,7 +75,13 @@ func needs(t testing.TB, modules ...string) {
 // job runs gorun with args on the hosts of c, or on this machine if c is nil, and returns its output and exit code.
 func job(t testing.TB, c *lab.Cluster, args ...string) (out string, code int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	return jobWithin(t, 5*time.Minute, c, args...)
+}
+
+// jobWithin is job that is ended after limit.
+func jobWithin(t testing.TB, limit time.Duration, c *lab.Cluster, args ...string) (out string, code int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	var words []string
 	if c != nil {

@@ -1,0 +1,23 @@
+package python
+
+import (
+	"cmp"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// 100000 calls of a kind, or as many as LEAKS says, leave neither memory nor objects behind, be they waited for, dropped or failed.
+func TestTorchLeavesNothingBehind(t *testing.T) {
+	needs(t, "torch")
+	limit := 8 * time.Minute // it takes 1.5
+	if os.Getenv("LEAKS") != "" {
+		limit = 2 * time.Hour
+	}
+	out, code := jobWithin(t, limit, nil, "-np", "2", interpreter, script(t, "leaks.py"), cmp.Or(os.Getenv("LEAKS"), "100000"))
+	if code != 0 || strings.Count(out, "all right") != 2 {
+		t.Errorf("exit code %d:\n%s", code, out)
+	}
+	t.Log(out)
+}
