@@ -61,8 +61,9 @@ def objects(i):
 
 
 def errors(i):
+    wrong = torch.ones(2 + rank)
     try:
-        hvd.allreduce(torch.ones(2 + rank), name="mismatch")
+        hvd.allreduce(wrong, name="mismatch") if i % 2 else hvd.synchronize(hvd.allreduce_async(wrong, name="mismatch"))
     except gorun.MismatchError:
         return
     raise SystemExit("a mismatch went well")
