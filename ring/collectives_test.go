@@ -283,18 +283,24 @@ func TestNoAllocation(t *testing.T) {
 					panic("a call failed")
 				}
 			}
-			done := make(chan struct{})
-			go func() {
-				defer close(done)
-				all := make([]float32, 2*n)
-				for range runs + 1 { // AllocsPerRun warms up once
-					work(comms[1], b, all)
-				}
-			}()
-			if got := testing.AllocsPerRun(runs, func() { work(comms[0], a, all) }); got > 0 {
-				t.Errorf("%d elements: %v allocations a round", n, got)
+			// What else the process does, such as looking after a call that takes long, counts as well: a call that
+			// allocates does so every time.
+			least := math.Inf(1)
+			for try := 0; try < 3 && least > 0; try++ {
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					all := make([]float32, 2*n)
+					for range runs + 1 { // AllocsPerRun warms up once
+						work(comms[1], b, all)
+					}
+				}()
+				least = min(least, testing.AllocsPerRun(runs, func() { work(comms[0], a, all) }))
+				<-done
 			}
-			<-done
+			if least > 0 {
+				t.Errorf("%d elements: %v allocations a round", n, least)
+			}
 		}
 	})
 }
