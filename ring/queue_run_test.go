@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -341,11 +342,11 @@ func (s *stepper) step() error {
 func TestQueueNoAllocation(t *testing.T) {
 	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
 		queues := newQueues(t, newDoor(t, 2).Join(t), ring.WithFusion(1<<20))
-		const warm, runs = 20, 50
+		const warm, runs, tries = 20, 50, 3
 		one, other := newStepper(queues[0], 100, 50), newStepper(queues[1], 100, 50)
 		done := make(chan error, 1)
 		go func() {
-			for range warm + runs + 1 { // AllocsPerRun warms up once
+			for range warm + tries*(runs+1) { // AllocsPerRun warms up once
 				if err := other.step(); err != nil {
 					done <- err
 					return
@@ -361,8 +362,12 @@ func TestQueueNoAllocation(t *testing.T) {
 		for range warm {
 			work()
 		}
-		if got := testing.AllocsPerRun(runs, work); got > 0 {
-			t.Errorf("%v allocations in a step of 100 tensors", got)
+		least := math.Inf(1) // what else the process does counts as well, but not every time
+		for range tries {
+			least = min(least, testing.AllocsPerRun(runs, work))
+		}
+		if least > 0 {
+			t.Errorf("%v allocations in a step of 100 tensors", least)
 		}
 		if err := <-done; err != nil {
 			t.Error(err)
