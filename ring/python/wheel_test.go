@@ -14,7 +14,7 @@ import (
 
 // The wheel goes into an environment of its own, and has all that its tests need: nothing comes from the checkout.
 func TestWheel(t *testing.T) {
-	needs(t, "numpy", "pip", "venv")
+	needs(t, "numpy", "torch", "pip", "venv")
 	dir := t.TempDir()
 	do := func(name string, args ...string) string {
 		t.Helper()
@@ -47,10 +47,10 @@ func TestWheel(t *testing.T) {
 	if out := do(python, "-c", "import gorun._ring; print(gorun._ring.Library().path)"); !strings.HasPrefix(out, env) {
 		t.Errorf("the library comes from %s", out)
 	}
-	for _, program := range []string{"binding.py"} {
-		out := do(gorun, "-np", "2", python, script(t, program))
-		if n := strings.Count(out, "all right"); n != 2 {
-			t.Errorf("%s: %d of 2 ranks were right:\n%s", program, n, out)
+	for _, program := range []string{"binding.py", "numpy_ops.py", "torch_train.py"} {
+		out := do(gorun, "-np", "3", python, script(t, program))
+		if n := strings.Count(out, "all right"); n != 3 {
+			t.Errorf("%s: %d of 3 ranks were right:\n%s", program, n, out)
 		}
 	}
 	if out := do(python, "-c", "import gorun; print(gorun.run(len, ('abc',), np=2))"); !strings.Contains(out, "[3, 3]") {
