@@ -252,18 +252,10 @@ func goRingStart(comm C.ring_comm, call *C.ring_call, id *C.ring_request, told *
 	if id == nil {
 		return tell(told, o, nowhere("request"))
 	}
-	place, err := o.requests.take()
-	if err != nil {
-		return tell(told, o, err)
-	}
-	h, err := o.comm.Start(w)
-	if err != nil {
-		o.requests.giveBack(place)
-		return tell(told, o, err)
-	}
-	o.requests.fill(place, request{handle: h})
-	*id = place
-	return C.RING_OK
+	return tell(told, o, o.requests.begin(id, func() (request, error) {
+		h, err := o.comm.Start(w)
+		return request{handle: h}, err
+	}))
 }
 
 // invalid is the error of wrong arguments.

@@ -77,18 +77,10 @@ func goRingSubmit(queue C.ring_queue, name *C.char, call *C.ring_call, id *C.rin
 	if err != nil {
 		return tell(told, o, err)
 	}
-	place, err := o.requests.take()
-	if err != nil {
-		return tell(told, o, err)
-	}
-	t, err := o.queue.Submit(key, w)
-	if err != nil {
-		o.requests.giveBack(place)
-		return tell(told, o, err)
-	}
-	o.requests.fill(place, request{ticket: t})
-	*id = place
-	return C.RING_OK
+	return tell(told, o, o.requests.begin(id, func() (request, error) {
+		t, err := o.queue.Submit(key, w)
+		return request{ticket: t}, err
+	}))
 }
 
 //export goRingSubmitHere
@@ -125,18 +117,10 @@ func goRingJoin(queue C.ring_queue, last *C.int32_t, id *C.ring_request, told *C
 	if err != nil {
 		return tell(told, nil, err)
 	}
-	place, err := o.requests.take()
-	if err != nil {
-		return tell(told, o, err)
-	}
-	j, err := o.queue.Join()
-	if err != nil {
-		o.requests.giveBack(place)
-		return tell(told, o, err)
-	}
-	o.requests.fill(place, request{joining: j, last: last})
-	*id = place
-	return C.RING_OK
+	return tell(told, o, o.requests.begin(id, func() (request, error) {
+		j, err := o.queue.Join()
+		return request{joining: j, last: last}, err
+	}))
 }
 
 // submission is what a call on a queue is about.
@@ -281,20 +265,12 @@ func goRingSubmitV(queue C.ring_queue, name *C.char, call *C.ring_call, id *C.ri
 	if err != nil {
 		return tell(told, o, err)
 	}
-	place, err := o.requests.take()
-	if err != nil {
-		return tell(told, o, err)
-	}
 	e, _ := elementOf(call.dtype)
 	r := &result{size: e.size}
-	t, err := o.queue.SubmitV(key, w, r.room)
-	if err != nil {
-		o.requests.giveBack(place)
-		return tell(told, o, err)
-	}
-	o.requests.fill(place, request{ticket: t, result: r})
-	*id = place
-	return C.RING_OK
+	return tell(told, o, o.requests.begin(id, func() (request, error) {
+		t, err := o.queue.SubmitV(key, w, r.room)
+		return request{ticket: t, result: r}, err
+	}))
 }
 
 //export goRingResult

@@ -130,6 +130,23 @@ func (t *requests) fill(id C.ring_request, r request) {
 	p.handle, p.ticket, p.result, p.joining, p.last = r.handle, r.ticket, r.result, r.joining, r.last
 }
 
+// begin starts a call that has a place, and puts its handle into id: the place first, because a call that has
+// begun cannot be taken back.
+func (t *requests) begin(id *C.ring_request, start func() (request, error)) error {
+	place, err := t.take()
+	if err != nil {
+		return err
+	}
+	r, err := start()
+	if err != nil {
+		t.giveBack(place)
+		return err
+	}
+	t.fill(place, r)
+	*id = place
+	return nil
+}
+
 // giveBack frees places that were not filled.
 func (t *requests) giveBack(ids ...C.ring_request) {
 	t.mu.Lock()
