@@ -13,19 +13,8 @@ import (
 // TestDocsOfC runs docs/c.md on two hosts, with libring.so and ring.h in the folder lib, where make build puts them.
 func TestDocsOfC(t *testing.T) {
 	lab.Need(t, "gcc", "cc")
-	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
 	lib := t.TempDir()
-	build := exec.Command("go", "build", "-buildmode=c-shared", "-trimpath", "-tags", "netgo,osusergo",
-		"-ldflags", "-extldflags '-Wl,-soname,libring.so -Wl,--version-script="+filepath.Join(root, "ring/capi/exports.map")+"'",
-		"-o", filepath.Join(lib, "libring.so"), "../../ring/capi")
-	build.Env = append(os.Environ(), "CGO_ENABLED=1")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	if err := os.Symlink(filepath.Join(root, "ring/capi/ring.h"), filepath.Join(lib, "ring.h")); err != nil {
+	if err := lab.BuildLibring("../..", lib); err != nil {
 		t.Fatal(err)
 	}
 	c := lab.MustLoopback(t, lab.Specs(2)...)

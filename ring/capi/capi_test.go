@@ -37,31 +37,13 @@ func TestMain(m *testing.M) {
 }
 
 func build(dir string) error {
-	here, err := os.Getwd()
-	if err != nil {
+	if err := lab.BuildLibring("../..", dir); err != nil {
 		return err
 	}
-	header, err := os.ReadFile("ring.h")
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(dir, "ring.h"), header, 0o644); err != nil {
-		return err
-	}
-	script := "-Wl,--version-script=" + filepath.Join(here, "exports.map") + " -Wl,-soname,libring.so"
-	for _, b := range []struct {
-		cgo  string
-		args []string
-	}{
-		{"0", []string{"build", "-trimpath", "-o", filepath.Join(dir, "gorun"), "../../cmd/gorun"}},
-		{"1", []string{"build", "-buildmode=c-shared", "-trimpath", "-tags", "netgo,osusergo", "-ldflags", "-extldflags '" + script + "'",
-			"-o", filepath.Join(dir, "libring.so"), "."}},
-	} {
-		cmd := exec.Command("go", b.args...)
-		cmd.Env = append(os.Environ(), "CGO_ENABLED="+b.cgo)
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("%w: %s", err, out)
-		}
+	cmd := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(dir, "gorun"), "../../cmd/gorun")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %s", err, out)
 	}
 	return os.Setenv(binEnv, dir)
 }

@@ -41,17 +41,13 @@ func build(dir string) error {
 	if err != nil {
 		return err
 	}
-	for _, b := range []struct{ cgo, output string }{{"0", "gorun"}, {"1", "libring.so"}} {
-		cmd := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(dir, b.output), "../../cmd/gorun")
-		if b.cgo == "1" {
-			script := "-Wl,--version-script=" + filepath.Join(here, "../capi/exports.map")
-			cmd = exec.Command("go", "build", "-buildmode=c-shared", "-trimpath", "-tags", "netgo,osusergo", "-ldflags", "-extldflags "+script,
-				"-o", filepath.Join(dir, b.output), "../capi")
-		}
-		cmd.Env = append(os.Environ(), "CGO_ENABLED="+b.cgo)
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("%w: %s", err, out)
-		}
+	if err := lab.BuildLibring("../..", dir); err != nil {
+		return err
+	}
+	cmd := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(dir, "gorun"), "../../cmd/gorun")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %s", err, out)
 	}
 	for name, value := range map[string]string{"GORUN_TEST_BIN": dir, "GORUN_RING": filepath.Join(dir, "libring.so"), "PYTHONPATH": here,
 		"PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"} {
