@@ -181,25 +181,28 @@ static void handles(void)
 	WANT(RING_INVALID, ring_wait(request, 0));
 }
 
-/* Errors of the names of a queue: only that name fails. */
+/*
+ * Errors of the names of a queue: only that name fails. Alone, a rank has
+ * none of them: its call may be done before the next one is submitted.
+ */
 static void names(void)
 {
 	ring_request request, again;
 	float x[2] = {1, 1};
 	char text[256];
 	ring_call call = sum_of(x, 1);
+	if (ranks == 1)
+		return;
 	if (rank == 0) {
 		OK(ring_submit(queue, "twice", &call, &request));
 		WANT(RING_DUPLICATE, ring_submit(queue, "twice", &call, &again));
 		says("twice");
 		OK(ring_error_text(queue, text, sizeof text));
 		CHECK(strstr(text, "twice") != NULL);
-		if (ranks > 1) {
-			WANT(RING_TIMEOUT, ring_wait(request, 0));
-			WANT(RING_TIMEOUT, ring_wait(request, 50));
-			says("twice");
-			WANT(RING_INVALID, ring_release(request));
-		}
+		WANT(RING_TIMEOUT, ring_wait(request, 0));
+		WANT(RING_TIMEOUT, ring_wait(request, 50));
+		says("twice");
+		WANT(RING_INVALID, ring_release(request));
 		OK(ring_barrier(comm));
 	} else {
 		OK(ring_barrier(comm));
@@ -207,8 +210,6 @@ static void names(void)
 	}
 	OK(ring_wait(request, 60000));
 	CHECK(x[0] == (float)ranks);
-	if (ranks == 1)
-		return;
 
 	call = sum_of(x, rank == 0 ? 1 : 2);
 	OK(ring_submit(queue, "differs", &call, &request));
