@@ -13,9 +13,11 @@ import (
 )
 
 const (
-	// elasticLease is how long an agent lives on without a word from gorun: with its grace of 5 s no longer than a host that was
-	// lost counts as alive (elastic.Config.Fence).
-	elasticLease = 8 * time.Second
+	// elasticLease is how long an agent lives on without a word from gorun, elasticParting what its process then gets to end. An agent that
+	// sees its connection needs no more (6.1 s). So after elasticFence nothing is alive on a host that was lost.
+	elasticLease   = 6500 * time.Millisecond
+	elasticParting = 2 * time.Second
+	elasticFence   = 9 * time.Second
 	// elasticSilence is how long an agent may say nothing while its connection stands.
 	elasticSilence = 10 * time.Second
 )
@@ -88,7 +90,7 @@ func (j *elasticJob) describe(h hostfile.Host, m elastic.Member, epoch int) wire
 		Grace: j.opts.Grace, Binding: j.opts.Binding, Encrypt: j.opts.Encrypt,
 		Ranks: []wire.Rank{{Rank: m.Rank, LocalRank: m.LocalRank, CrossRank: m.CrossRank, CrossSize: m.CrossSize}},
 		Elastic: &wire.Elastic{Slot: m.Local, Slots: max(h.Slots, m.Local+1), LocalSize: m.LocalSize, Nodes: 1,
-			Lease: elasticLease, Timeout: j.wish.Elastic}}
+			Lease: elasticLease, Parting: elasticParting, Timeout: j.wish.Elastic}}
 }
 
 // live is a process's life: connect, stage, prepare, start, and read what its agent says until that ends.
