@@ -68,6 +68,8 @@ type elasticJob struct {
 	epoch   *elasticEpoch // in force; nil: none yet
 	whole   bool          // an epoch was, once
 	result  Result
+	unaware bool            // its ranks seem to know nothing of epochs
+	later   []elastic.Event // that follow from what the driver wants
 	ended   bool
 	endedAt time.Duration
 	fatal   error // ends the job before it was one
@@ -135,6 +137,7 @@ func (j *elasticJob) reap(ctx context.Context) (Result, error) {
 		case <-tick.C:
 			j.excuse()
 			j.findHung()
+			j.presume()
 			j.step(elastic.Tick{})
 		}
 	}
@@ -196,6 +199,11 @@ func (j *elasticJob) step(event elastic.Event) {
 			j.ended, j.endedAt = true, time.Since(j.began)
 			j.result.Elastic = &ElasticEnd{Code: act.Code, Cause: act.Cause}
 		}
+	}
+	for len(j.later) > 0 {
+		event = j.later[0]
+		j.later = j.later[1:]
+		j.step(event)
 	}
 }
 

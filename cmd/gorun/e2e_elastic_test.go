@@ -230,6 +230,36 @@ func TestElasticEnds(t *testing.T) {
 	})
 }
 
+// Programs that know nothing of epochs are started again, all of them; each time rank 0's host has another free port.
+func TestMaxRestarts(t *testing.T) {
+	c := lab.MustNamespaces(t, lab.Specs(2)...)
+	script := func(succeeds int) string {
+		return fmt.Sprintf(`echo rank $RANK of $WORLD_SIZE, restart $TORCHELASTIC_RESTART_COUNT, $MASTER_ADDR $LOCAL_RANK $GROUP_RANK
+			[ $RANK = 2 -a $TORCHELASTIC_RESTART_COUNT -lt %d ] && sleep 1 && exit 9; [ $TORCHELASTIC_RESTART_COUNT = %d ] || sleep 60`, succeeds, succeeds)
+	}
+	r := start(t, c, "-np", "3", "-H", "f1,f2:2", "--max-restarts", "3", "sh", "-c", script(2)).want(0, "rank 2 on f2 exited with code 9", "epoch 3: 3 ranks on 2 hosts")
+	for count := range 3 {
+		for rank, where := range []string{"0 0", "0 1", "1 1"} {
+			want := fmt.Sprintf("rank %d of 3, restart %d, %s %s", rank, count, "10.77.0.11", where)
+			if strings.Count(r.out.String(), want+"\n") != 1 {
+				t.Errorf("%q is not there once in\n%s", want, r.out.String())
+			}
+		}
+	}
+	r.nothingLeft(5 * time.Second)
+	start(t, c, "-np", "3", "-H", "f1,f2:2", "--max-restarts", "1", "sh", "-c", script(5)).
+		want(9, "the limit of 1 resets is reached, after rank 2 on f2 exited with code 9").nothingLeft(5 * time.Second)
+}
+
+// A program that asks for no epoch runs and fails as in any other job.
+func TestElasticJobOfPlainProgram(t *testing.T) {
+	r := start(t, nil, "-np", "2", "--min-np", "1", "sh", "-c", "sleep 12; echo was there; exit $((RANK*5))")
+	r.want(5, "rank 1 on localhost exited with code 5 (after 12").nothingLeft(5 * time.Second)
+	if text := r.out.String(); strings.Count(text, "was there") == 0 {
+		t.Errorf("the ranks said %s", text)
+	}
+}
+
 func TestElasticMistakes(t *testing.T) {
 	for _, tc := range []struct{ args, says string }{
 		{"-np 1 --min-np 2 true", "-np 1 is less than --min-np 2"},
@@ -242,6 +272,7 @@ func TestElasticMistakes(t *testing.T) {
 		{"-np 1 --min-np 1 --blacklist-cooldown-range 5,1 true", "at most the second"},
 		{"-np 1 --min-np 1 --reset-limit 0 true", "at least 1"},
 		{"-np 1 --min-np 1 --reset-limit 3/x true", "such as 10/1h"},
+		{"-np 1 --max-restarts 1 --reset-limit 3 true", "both say how often"},
 		{"-np 1 --min-np 1 true : -np 1 true", "an elastic job has one program"},
 	} {
 		start(t, nil, strings.Fields(tc.args)...).want(2, tc.says)
