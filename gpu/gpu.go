@@ -18,19 +18,6 @@ import (
 	"strings"
 )
 
-// Device is one GPU.
-type Device struct {
-	// Index is the device's place in PCI bus order, from 0: what
-	// CUDA_VISIBLE_DEVICES means by a number under CUDA_DEVICE_ORDER=PCI_BUS_ID.
-	Index int `json:"index"`
-
-	UUID        string `json:"uuid"`         // such as GPU-5d2f…; "" where not known
-	BusID       string `json:"bus_id"`       // PCI address as /sys spells it: 0000:3b:00.0
-	Name        string `json:"name"`         // product name
-	NUMANode    int    `json:"numa_node"`    // the NUMA node it hangs on; -1 where not known
-	MemoryBytes uint64 `json:"memory_bytes"` // all of it, used or not; 0 where not known
-}
-
 // Sources are the places [List] asks, in this order, until one knows a GPU.
 type Sources struct {
 	Root   fs.FS  // the machine's root directory, for /proc and /sys

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -55,7 +56,7 @@ func TestListReadsProc(t *testing.T) {
 		{Index: 1, BusID: "0000:3b:00.0", Name: "NVIDIA A100-SXM4-40GB", NUMANode: 1, UUID: "GPU-8a1b2c3d-0000-1111-2222-333344445555"},
 		{Index: 2, BusID: "10000:01:00.0", Name: "NVIDIA L4", NUMANode: -1, UUID: "GPU-0f0f0f0f-0000-1111-2222-333344445555"},
 	}
-	if err != nil || !slices.Equal(got, want) {
+	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("List = %+v, %v\nwant %+v", got, err, want)
 	}
 }
@@ -66,7 +67,7 @@ func TestListAsksPrograms(t *testing.T) {
 		t.Fatal(err)
 	}
 	helper := program(t, `echo '{"devices": [{"index": 0, "uuid": "GPU-1", "bus_id": "0000:07:00.0", "name": "X", "numa_node": -1, "memory_bytes": 1024}]}'`)
-	fromHelper := []Device{{UUID: "GPU-1", BusID: "0000:07:00.0", Name: "X", NUMANode: 3, MemoryBytes: 1024}}
+	fromHelper := []Device{{Minor: -1, UUID: "GPU-1", BusID: "0000:07:00.0", Name: "X", NUMANode: 3, MemoryBytes: 1024, Utilization: -1}}
 	smi := program(t, `[ "$2" = --format=csv,noheader,nounits ] && cat `+csv)
 	fromSMI := []Device{
 		{Index: 0, UUID: "GPU-8a1b2c3d-0000-1111-2222-333344445555", BusID: "0000:07:00.0", Name: "NVIDIA H100 80GB HBM3", NUMANode: 3, MemoryBytes: 81559 << 20},
@@ -97,7 +98,7 @@ func TestListAsksPrograms(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			got, err := List(t.Context(), Sources{Root: root, Helper: tt.helper, SMI: tt.smi})
-			if !slices.Equal(got, tt.want) {
+			if !reflect.DeepEqual(got, tt.want) {
 				t.Errorf("List = %+v\nwant %+v", got, tt.want)
 			}
 			if (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {

@@ -4,7 +4,7 @@ package nvml
 
 import (
 	"errors"
-	"slices"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -67,7 +67,7 @@ func TestList(t *testing.T) {
 		{Index: 0, UUID: "GPU-1", BusID: "0000:07:00.0", Name: "A100", NUMANode: -1, MemoryBytes: 40 << 30},
 		{Index: 1, BusID: "0000:3b:00.0", NUMANode: -1},
 	}
-	if err != nil || !slices.Equal(got, want) {
+	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("list = %+v, %v\nwant %+v", got, err, want)
 	}
 	if got, err := list(box(t)); err != nil || got == nil || len(got) != 0 {
