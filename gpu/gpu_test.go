@@ -96,7 +96,7 @@ func TestListAsksPrograms(t *testing.T) {
 		"no driver at all":        {noDriver, noDriver, nil, ""},
 		"no devices":              {"", program(t, "echo No devices were found"), nil, ""},
 		"nothing but a crash":     {crash, missing, nil, "list GPUs with " + crash + ": signal: segmentation fault"},
-		"nothing but nonsense":    {"", program(t, "echo what"), nil, `: expected 5 or 8 values in "what"`},
+		"nothing but nonsense":    {"", program(t, "echo what"), nil, `: expected 7 or 8 values in "what"`},
 	}
 	root := fstest.MapFS{"dev/nvidiactl": {}, "sys/bus/pci/devices/0000:07:00.0/numa_node": {Data: []byte("3\n")}}
 	for name, tt := range tests {
@@ -165,7 +165,7 @@ func FuzzParseSMI(f *testing.F) {
 	}
 	f.Add(string(csv))
 	f.Add("No devices were found\n")
-	f.Add("0,,,,18446744073709551615")
+	f.Add("0,,,,18446744073709551615,,")
 	f.Fuzz(func(t *testing.T, s string) {
 		devices, err := parseSMI(s)
 		if err == nil {

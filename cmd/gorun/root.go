@@ -69,12 +69,20 @@ func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer) int {
 		code, err = listHosts(context.Background(), o, how, stdout, say)
 		return err
 	})
-	root.AddCommand(benchmarks, listing)
+	gpus := newGPUs(func(flags *pflag.FlagSet, o *runOptions, json bool) error {
+		if _, err := complete(flags, o); err != nil {
+			return err
+		}
+		var err error
+		code, err = listGPUs(context.Background(), o, json, stdout, say)
+		return err
+	})
+	root.AddCommand(benchmarks, gpus, listing)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	shown = visible(root)
 	var err error
-	line, err = readLine(argv, root, benchmarks, listing)
+	line, err = readLine(argv, root, benchmarks, gpus, listing)
 	if err == nil {
 		root.SetArgs(append([]string{}, line.Args...)) // not nil, which is the process's own arguments
 		err = root.Execute()
