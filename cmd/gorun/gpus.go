@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/gorun/gorun/gpu"
 	"github.com/gorun/gorun/internal/agent"
@@ -26,9 +25,9 @@ import (
 )
 
 // newGPUs is `gorun gpus`: what GPUs a run with the same flags would find.
-func newGPUs(list func(flags *pflag.FlagSet, o *runOptions, json bool) error) *cobra.Command {
+func newGPUs(list listFunc) *cobra.Command {
 	var o runOptions
-	var json bool
+	var how hostsOptions
 	cmd := &cobra.Command{
 		Use:   "gpus [flags]",
 		Short: "Show the GPUs of the hosts that a run would use",
@@ -44,16 +43,16 @@ instances and processes. The exit code is 1 when a host cannot be asked.`,
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return list(cmd.Flags(), &o, json) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return list(cmd.Flags(), &o, how) },
 	}
 	cmd.Flags().SortFlags = false
-	cmd.Flags().BoolVar(&json, "json", false, "print a JSON object instead of a table")
+	cmd.Flags().BoolVar(&how.json, "json", false, "print a JSON object instead of a table")
 	o.addFlags(cmd.Flags())
 	return cmd
 }
 
 // listGPUs prints the GPUs of the hosts where a run would run. It returns 1 when a host could not be asked.
-func listGPUs(ctx context.Context, o *runOptions, asJSON bool, out io.Writer, say *ui) (code int, err error) {
+func listGPUs(ctx context.Context, o *runOptions, how hostsOptions, out io.Writer, say *ui) (code int, err error) {
 	where, err := whereToRun(ctx, o, newSurroundings(coreCounter(o, say)))
 	if err != nil {
 		return 0, err
@@ -71,7 +70,7 @@ func listGPUs(ctx context.Context, o *runOptions, asJSON bool, out io.Writer, sa
 	}
 	opts := launcher.Options{Dial: dial, Exe: exe, StartTimeout: time.Duration(o.startTimeout), Trace: say.tracef}
 	all := launcher.Inventory(ctx, where.hosts, opts, gpuProgram(exe.Path))
-	if asJSON {
+	if how.json {
 		err = writeGPUsJSON(out, all)
 	} else {
 		err = writeGPUs(out, all, o.verbose > 0)

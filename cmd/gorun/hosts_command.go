@@ -19,11 +19,14 @@ import (
 	"github.com/gorun/gorun/launcher"
 )
 
-// hostsOptions are the flags of hosts beside those of a run.
+// hostsOptions are the flags of hosts and gpus beside those of a run.
 type hostsOptions struct{ check, json bool }
 
+// listFunc prints what there is to say of hosts.
+type listFunc func(flags *pflag.FlagSet, o *runOptions, how hostsOptions) error
+
 // newHosts is `gorun hosts`: where a run with the same flags would run.
-func newHosts(list func(flags *pflag.FlagSet, o *runOptions, how hostsOptions) error) *cobra.Command {
+func newHosts(list listFunc) *cobra.Command {
 	var o runOptions
 	var how hostsOptions
 	cmd := &cobra.Command{

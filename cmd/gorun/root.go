@@ -61,22 +61,16 @@ func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer) int {
 		return run(flags, o, program, stdout)
 	})
 	benchmarks := newBench(run)
-	listing := newHosts(func(flags *pflag.FlagSet, o *runOptions, how hostsOptions) error {
-		if _, err := complete(flags, o); err != nil {
+	inspect := func(list func(context.Context, *runOptions, hostsOptions, io.Writer, *ui) (int, error)) listFunc {
+		return func(flags *pflag.FlagSet, o *runOptions, how hostsOptions) error {
+			_, err := complete(flags, o)
+			if err == nil {
+				code, err = list(context.Background(), o, how, stdout, say)
+			}
 			return err
 		}
-		var err error
-		code, err = listHosts(context.Background(), o, how, stdout, say)
-		return err
-	})
-	gpus := newGPUs(func(flags *pflag.FlagSet, o *runOptions, json bool) error {
-		if _, err := complete(flags, o); err != nil {
-			return err
-		}
-		var err error
-		code, err = listGPUs(context.Background(), o, json, stdout, say)
-		return err
-	})
+	}
+	gpus, listing := newGPUs(inspect(listGPUs)), newHosts(inspect(listHosts))
 	root.AddCommand(benchmarks, gpus, listing)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
