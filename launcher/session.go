@@ -54,6 +54,7 @@ type session struct {
 	gets   atomic.Int64 // requests that wait for keys
 
 	contained string // what contains its ranks, in the agent's words
+	gpus      string // what it has of them, in the same way
 	openMPI   string // a program of its that is linked with Open MPI
 
 	mu    sync.Mutex
