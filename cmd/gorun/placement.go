@@ -28,7 +28,7 @@ func (p *placement) addFlags(flags *pflag.FlagSet) {
 	flags.Var(&p.rankBy, "rank-by", "number ranks by slot (host by host) or by node (in turn over the hosts) (default: as --map-by)")
 	flags.Var(&p.bindTo, "bind-to", "what a rank may run on: none, hwthread, core, numa or socket, with :overload-allowed or :if-supported (default none)")
 	flags.Var(&p.cpusPerRank, "cpus-per-rank", "cores of each rank; ranks are bound to them unless --bind-to says otherwise")
-	flags.Var(&p.gpusPerRank, "gpus-per-rank", "GPUs that each rank sees: a number; auto (ranks see all, or one in turns if there are too few); none (GPUs are left alone) (default auto)")
+	flags.Var(&p.gpusPerRank, "gpus-per-rank", "how many GPUs each rank sees: a number; auto (all, or one in turns where ranks are more than GPUs); none (GPUs are left alone) (default auto)")
 	flags.BoolVar(&p.reportBindings, "report-bindings", false, "say what each rank is bound to")
 }
 
