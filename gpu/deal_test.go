@@ -154,6 +154,7 @@ func TestDeal(t *testing.T) {
 		"as written":            {dgx(), Ask{Ranks: 2, PerRank: 2, Visible: new("7,0,5,3")}, "7,0=7,0@[0,1] 5,3=5,3@[0,1]"},
 		"UUIDs":                 {dgx(), Ask{Ranks: 2, PerRank: 1, Visible: new("GPU-5,GPU-20a")}, "5=GPU-5@[1] 2=GPU-20a@[0]"},
 		"instances":             {partition(partition(box(0, 1), 0, 2), 1, 2), Ask{Ranks: 4, PerRank: 1}, "MIG-0a=MIG-0a@[0] MIG-0b=MIG-0b@[0] MIG-1a=MIG-1a@[1] MIG-1b=MIG-1b@[1]"},
+		"instances, then peers": {partition(link(box(0, 0), 4, "0-1"), 0, 2), Ask{Ranks: 3, PerRank: 1}, "MIG-0a=MIG-0a@[0] MIG-0b=MIG-0b@[0] 1=GPU-10a@[0]"},
 		"unlike, by the bus":    {unlike, Ask{Ranks: 2, PerRank: 1}, "0=0!@[0] 1=1!@[1]"},
 		"unlike, in CUDA's way": {unlike, Ask{Ranks: 2, PerRank: 1, Visible: new("0,1")}, "0=0 1=1"},
 		"some listed":           {dgx(), Ask{Ranks: 2, PerRank: 1, Listed: 2}, "0=0!@[0] 1=1!@[0]"},

@@ -144,8 +144,9 @@ func TestCoresNearGPUs(t *testing.T) {
 		{[]int{1, 0}, wire.Binding{To: "core", Each: 1}, 2, "0-1/1 2-3/1"},
 		{[]int{1, 0}, wire.Binding{To: "socket"}, 2, "0-3/2 4-7/2"},
 		{[]int{1, 0}, wire.Binding{}, 2, "/2 /2"},
+		{[]int{1, 0, 0, 0}, wire.Binding{To: "core", Each: 1, Near: true}, 2, "0-1/1 2-3/1"}, // one rank is on both nodes
 	} {
-		a := hostWith(withGPUs(driver(tt.nodes...)), tt.ranks, wire.GPUs{}, "")
+		a := hostWith(withGPUs(driver(tt.nodes...)), tt.ranks, wire.GPUs{PerRank: len(tt.nodes) / tt.ranks}, "")
 		a.job.Binding = tt.binding
 		if err := a.sit(); err != nil {
 			t.Fatal(err)
