@@ -14,7 +14,7 @@ import (
 )
 
 // tree reads a directory tree from one file, where "-- path --" starts each
-// entry. Real files would do, were their names not full of colons, which Go
+// entry, "-- path -> target --" a link. Real files would do, were their names not full of colons, which Go
 // modules must not have.
 func tree(t *testing.T, name string) fs.FS {
 	t.Helper()
@@ -26,8 +26,11 @@ func tree(t *testing.T, name string) fs.FS {
 	var file *fstest.MapFile
 	for line := range strings.Lines(string(text)) {
 		if path, ok := strings.CutPrefix(line, "-- "); ok {
-			file = &fstest.MapFile{}
-			files[strings.TrimSuffix(path, " --\n")] = file
+			path, target, link := strings.Cut(strings.TrimSuffix(path, " --\n"), " -> ")
+			file = &fstest.MapFile{Data: []byte(target)}
+			if files[path] = file; link {
+				file.Mode = fs.ModeSymlink
+			}
 		} else if file != nil {
 			file.Data = append(file.Data, line...)
 		}
@@ -51,9 +54,9 @@ func TestListReadsProc(t *testing.T) {
 		Helper: program(t, "echo asked although /proc knows >&2; kill -9 $$"),
 	})
 	want := []Device{
-		{Index: 0, BusID: "0000:07:00.0", Name: "NVIDIA A100-SXM4-40GB", NUMANode: 0},
-		{Index: 1, BusID: "0000:3b:00.0", Name: "NVIDIA A100-SXM4-40GB", NUMANode: 1, UUID: "GPU-8a1b2c3d-0000-1111-2222-333344445555"},
-		{Index: 2, BusID: "10000:01:00.0", Name: "NVIDIA L4", NUMANode: -1, UUID: "GPU-0f0f0f0f-0000-1111-2222-333344445555"},
+		{Index: 0, Minor: 0, Utilization: -1, BusID: "0000:07:00.0", Name: "NVIDIA A100-SXM4-40GB", NUMANode: 0},
+		{Index: 1, Minor: 1, Utilization: -1, BusID: "0000:3b:00.0", Name: "NVIDIA A100-SXM4-40GB", NUMANode: 1, UUID: "GPU-8a1b2c3d-0000-1111-2222-333344445555"},
+		{Index: 2, Minor: 3, Utilization: -1, BusID: "10000:01:00.0", Name: "NVIDIA L4", NUMANode: -1, UUID: "GPU-0f0f0f0f-0000-1111-2222-333344445555"},
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("List = %+v, %v\nwant %+v", got, err, want)
@@ -69,8 +72,9 @@ func TestListAsksPrograms(t *testing.T) {
 	fromHelper := []Device{{Minor: -1, UUID: "GPU-1", BusID: "0000:07:00.0", Name: "X", NUMANode: 3, MemoryBytes: 1024, Utilization: -1}}
 	smi := program(t, `[ "$2" = --format=csv,noheader,nounits ] && cat `+csv)
 	fromSMI := []Device{
-		{Index: 0, UUID: "GPU-8a1b2c3d-0000-1111-2222-333344445555", BusID: "0000:07:00.0", Name: "NVIDIA H100 80GB HBM3", NUMANode: 3, MemoryBytes: 81559 << 20},
-		{Index: 1, BusID: "0000:3b:00.0", Name: "NVIDIA GB10", NUMANode: -1},
+		{Index: 0, Minor: -1, UUID: "GPU-8a1b2c3d-0000-1111-2222-333344445555", BusID: "0000:07:00.0", Name: "NVIDIA H100 80GB HBM3", NUMANode: 3,
+			MemoryBytes: 81559 << 20, MemoryUsed: 1024 << 20, Utilization: 37, MIGEnabled: true},
+		{Index: 1, Minor: -1, BusID: "0000:3b:00.0", Name: "NVIDIA GB10", NUMANode: -1, Utilization: -1},
 	}
 	noDriver := program(t, "echo no driver >&2; exit 1")
 	crash := program(t, "kill -SEGV $$")
@@ -91,9 +95,9 @@ func TestListAsksPrograms(t *testing.T) {
 		"no driver at all":        {noDriver, noDriver, nil, ""},
 		"no devices":              {"", program(t, "echo No devices were found"), nil, ""},
 		"nothing but a crash":     {crash, missing, nil, "list GPUs with " + crash + ": signal: segmentation fault"},
-		"nothing but nonsense":    {"", program(t, "echo what"), nil, `: expected 5 values in "what"`},
+		"nothing but nonsense":    {"", program(t, "echo what"), nil, `: expected 5 or 8 values in "what"`},
 	}
-	root := fstest.MapFS{"sys/bus/pci/devices/0000:07:00.0/numa_node": {Data: []byte("3\n")}}
+	root := fstest.MapFS{"dev/nvidiactl": {}, "sys/bus/pci/devices/0000:07:00.0/numa_node": {Data: []byte("3\n")}}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			got, err := List(t.Context(), Sources{Root: root, Helper: tt.helper, SMI: tt.smi})
@@ -111,7 +115,7 @@ func TestListEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	start := time.Now()
-	_, err := List(ctx, Sources{Root: fstest.MapFS{}, SMI: program(t, "exec sleep 60")})
+	_, err := List(ctx, Sources{Root: fstest.MapFS{"dev/nvidiactl": {}}, SMI: program(t, "exec sleep 60")})
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("err = %v", err)
 	}
