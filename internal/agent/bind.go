@@ -27,8 +27,8 @@ type resources struct {
 	machine topology.Machine // nil until a job is to be bound
 	// try finds out whether a rank can be bound.
 	try func(topology.Set) error
-	// gpus are those that programs may open; nil: nobody looks for any.
-	gpus func() ([]gpu.Device, error)
+	// gpus are those that programs may open, with what lies between them if that matters; nil: nobody looks for any.
+	gpus func(near bool) ([]gpu.Device, error)
 }
 
 // ownResources are what the agent may use, as its ranks will.

@@ -22,27 +22,29 @@ import (
 const gpuTime = 10 * time.Second
 
 // ownGPUs are the GPUs of this host that programs may open. gorun-gpu is looked for beside gorun.
-func ownGPUs() ([]gpu.Device, error) {
+func ownGPUs(near bool) ([]gpu.Device, error) {
 	helper := ""
 	if own, err := os.Executable(); err == nil {
 		if beside := filepath.Join(filepath.Dir(own), "gorun-gpu"); executable(beside) {
 			helper = beside
 		}
 	}
-	return listGPUs(gpu.Machine(helper), func(path string) error { return syscall.Access(path, 6) })
+	return listGPUs(gpu.Machine(helper), near, func(path string) error { return syscall.Access(path, 6) })
 }
 
-// listGPUs asks nobody where there is no NVIDIA driver. access finds out whether a file may be read and written.
-func listGPUs(from gpu.Sources, access func(path string) error) ([]gpu.Device, error) {
-	missing := func(name string) bool {
-		_, err := fs.Stat(from.Root, name)
-		return err != nil
-	}
-	if missing("proc/driver/nvidia") && missing("dev/nvidiactl") {
+// listGPUs asks nobody where there is no NVIDIA driver, and the driver itself, which takes its time, only for what /proc does
+// not show: NVLinks, and instances. access finds out whether a file may be read and written.
+func listGPUs(from gpu.Sources, near bool, access func(path string) error) ([]gpu.Device, error) {
+	if !gpu.Present(from.Root) {
 		return nil, nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), gpuTime)
 	defer cancel()
+	if instances, _ := fs.Glob(from.Root, "proc/driver/nvidia/capabilities/gpu*/mig/gi*"); near || len(instances) > 0 {
+		if all, err := gpu.Details(ctx, from); err == nil {
+			return openable(all.Devices, access), nil
+		}
+	}
 	devices, err := gpu.List(ctx, from)
 	return openable(devices, access), err
 }
@@ -155,7 +157,7 @@ func (a *agent) sitByGPUs(seats []seat) ([]seat, error) {
 	if ask.Leave || a.own.gpus == nil {
 		return seats, nil
 	}
-	devices, err := a.own.gpus()
+	devices, err := a.own.gpus(ask.PerRank > 0)
 	if err != nil && ask.PerRank+ask.Listed > 0 {
 		return nil, refuse(codeHostFailed, "see there what nvidia-smi says, or say --gpus-per-rank none", "GPUs cannot be listed: %v", err)
 	}

@@ -32,8 +32,8 @@ func driver(nodes ...int) fstest.MapFS {
 // withGPUs are the four cores on two nodes, with the GPUs that a root shows.
 func withGPUs(root fs.FS) resources {
 	h := fourCores()
-	h.gpus = func() ([]gpu.Device, error) {
-		return listGPUs(gpu.Sources{Root: root}, func(string) error { return nil })
+	h.gpus = func(near bool) ([]gpu.Device, error) {
+		return listGPUs(gpu.Sources{Root: root}, near, func(string) error { return nil })
 	}
 	return h
 }
@@ -102,7 +102,7 @@ func TestRanksGetGPUs(t *testing.T) {
 
 func TestGPUsThatCannotBeDealt(t *testing.T) {
 	broken := fourCores()
-	broken.gpus = func() ([]gpu.Device, error) { return nil, errors.New("signal: segmentation fault") }
+	broken.gpus = func(bool) ([]gpu.Device, error) { return nil, errors.New("signal: segmentation fault") }
 	two := withGPUs(driver(0, 1))
 	for _, tt := range []struct {
 		host       resources
@@ -166,27 +166,35 @@ func TestCoresNearGPUs(t *testing.T) {
 	}
 }
 
-// Nothing is run where there is no driver, and what there is is asked where there is one.
-func TestGPUsAreAskedForWhereADriverIs(t *testing.T) {
-	asked := filepath.Join(t.TempDir(), "asked")
-	smi := filepath.Join(t.TempDir(), "nvidia-smi")
-	script := "#!/bin/sh\ntouch " + asked + "\necho '0, GPU-1, 00000000:07:00.0, X, 1024'\n"
-	if err := os.WriteFile(smi, []byte(script), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	open := func(string) error { return nil }
-	if devices, err := listGPUs(gpu.Sources{Root: fstest.MapFS{}, SMI: smi}, open); err != nil || len(devices) > 0 {
-		t.Errorf("without a driver: %v, %v", devices, err)
-	}
-	if _, err := os.Stat(asked); err == nil {
-		t.Error("nvidia-smi was run where there is no driver")
-	}
-	root := fstest.MapFS{"dev/nvidiactl": &fstest.MapFile{}}
-	if devices, err := listGPUs(gpu.Sources{Root: root, SMI: smi}, open); err != nil || len(devices) != 1 {
-		t.Errorf("with a driver: %v, %v", devices, err)
-	}
-	if _, err := os.Stat(asked); err != nil {
-		t.Error("nvidia-smi was not run where there is a driver")
+// The driver is asked where there is one, and only for what /proc does not show.
+func TestWhenTheDriverIsAsked(t *testing.T) {
+	instance := driver(0)
+	instance["proc/driver/nvidia/capabilities/gpu0/mig/gi1/access"] = &fstest.MapFile{}
+	for name, tt := range map[string]struct {
+		root  fstest.MapFS
+		near  bool
+		asked bool
+		gpus  int
+	}{
+		"no driver":           {fstest.MapFS{}, true, false, 0},
+		"what /proc shows":    {driver(0), false, false, 1},
+		"what is between":     {driver(0), true, true, 1},
+		"instances":           {instance, false, true, 1},
+		"/proc shows nothing": {fstest.MapFS{"dev/nvidiactl": &fstest.MapFile{}}, false, true, 1},
+	} {
+		dir := t.TempDir()
+		helper := filepath.Join(dir, "gorun-gpu")
+		script := "#!/bin/sh\ntouch " + dir + `/asked
+echo '{"devices": [{"index": 0, "bus_id": "0000:07:00.0", "mig_enabled": true, "mig": [{"uuid": "MIG-a"}]}]}'
+`
+		if err := os.WriteFile(helper, []byte(script), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		devices, err := listGPUs(gpu.Sources{Root: tt.root, Helper: helper}, tt.near, func(string) error { return nil })
+		_, missing := os.Stat(dir + "/asked")
+		if err != nil || len(devices) != tt.gpus || tt.asked != (missing == nil) || tt.asked && len(devices[0].MIG) != 1 {
+			t.Errorf("%s: %+v, %v; asked: %v", name, devices, err, missing == nil)
+		}
 	}
 }
 
