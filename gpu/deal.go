@@ -217,6 +217,9 @@ func count(n int, noun string) string {
 }
 
 func are(n int) string {
+	if n == 0 {
+		return "is none"
+	}
 	if n == 1 {
 		return "is 1"
 	}

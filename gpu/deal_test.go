@@ -176,14 +176,14 @@ func TestDealErrors(t *testing.T) {
 		{dgx(), Ask{Ranks: 3, PerRank: 3}, "3 ranks, 3 GPUs each, need 9 GPUs, and there are 8", "give the host 2 ranks at most (-H host:2), or say --gpus-per-rank 2"},
 		{box(0), Ask{Ranks: 1, PerRank: 2}, "1 rank needs 2 GPUs, and there is 1", "say --gpus-per-rank 1"},
 		{box(0), Ask{Ranks: 2, PerRank: 2}, "2 ranks, 2 GPUs each, need 4 GPUs, and there is 1", "say --gpus-per-rank auto, with which ranks may share GPUs"},
-		{nil, Ask{Ranks: 1, PerRank: 1}, "1 rank needs 1 GPU, and there are 0", "leave --gpus-per-rank out to run without GPUs"},
+		{nil, Ask{Ranks: 1, PerRank: 1}, "1 rank needs 1 GPU, and there is none", "leave --gpus-per-rank out to run without GPUs"},
 		{dgx(), Ask{Ranks: 2, PerRank: 2, Visible: new("1,2")}, "2 ranks, 2 GPUs each, need 4 GPUs, and there are 2, besides 6 that CUDA_VISIBLE_DEVICES or the hostfile leaves out", "give the host 1 rank at most (-H host:1), or say --gpus-per-rank 1"},
 		{dgx(), Ask{Ranks: 2, PerRank: 2, Listed: 3}, "there are 3, besides 5", "--gpus-per-rank 1"},
 		{dgx(), Ask{Ranks: 1 << 62, PerRank: 4}, "and there are 8", "-H host:2"},
 		{partition(box(0), 0, 7), Ask{Ranks: 1, PerRank: 2}, "a rank cannot have 2 GPUs: they are partitioned (MIG)", "say --gpus-per-rank 1"},
 		{partition(box(0), 0, 2), Ask{Ranks: 3, PerRank: 1}, "3 ranks need 3 GPUs, and there are 2", "-H host:2"},
 		{box(0, 0), Ask{Ranks: 1, Listed: 4}, "the hostfile says gpus=4, and there are 2", "correct gpus= in the hostfile"},
-		{nil, Ask{Ranks: 1, PerRank: 1, Listed: 1}, "the hostfile says gpus=1, and there are 0", "--gpus-per-rank none"},
+		{nil, Ask{Ranks: 1, PerRank: 1, Listed: 1}, "the hostfile says gpus=1, and there is none", "--gpus-per-rank none"},
 		{dgx(), Ask{Ranks: 1, Listed: 8, Visible: new("0,1")}, "the hostfile says gpus=8, and there are 2, besides 6 that CUDA_VISIBLE_DEVICES", ""},
 	} {
 		_, err := Deal(tt.devices, tt.ask)

@@ -113,9 +113,9 @@ func TestGPUsThatCannotBeDealt(t *testing.T) {
 	}{
 		{two, 3, wire.GPUs{PerRank: 1}, "", "GPUs cannot be dealt: 3 ranks need 3 GPUs, and there are 2", "-H host:2"},
 		{two, 1, wire.GPUs{Listed: 4}, "", "GPUs cannot be dealt: the hostfile says gpus=4, and there are 2", "correct gpus="},
-		{two, 1, wire.GPUs{PerRank: 1}, "CUDA_VISIBLE_DEVICES=-1", "1 rank needs 1 GPU, and there are 0, besides 2 that CUDA_VISIBLE_DEVICES", "leave --gpus-per-rank out"},
-		{withGPUs(fstest.MapFS{}), 1, wire.GPUs{PerRank: 1}, "", "1 rank needs 1 GPU, and there are 0", ""},
-		{withGPUs(fstest.MapFS{}), 1, wire.GPUs{Listed: 1}, "", "the hostfile says gpus=1, and there are 0", "--gpus-per-rank none"},
+		{two, 1, wire.GPUs{PerRank: 1}, "CUDA_VISIBLE_DEVICES=-1", "1 rank needs 1 GPU, and there is none, besides 2 that CUDA_VISIBLE_DEVICES", "leave --gpus-per-rank out"},
+		{withGPUs(fstest.MapFS{}), 1, wire.GPUs{PerRank: 1}, "", "1 rank needs 1 GPU, and there is none", ""},
+		{withGPUs(fstest.MapFS{}), 1, wire.GPUs{Listed: 1}, "", "the hostfile says gpus=1, and there is none", "--gpus-per-rank none"},
 		{broken, 1, wire.GPUs{PerRank: 1}, "", "GPUs cannot be listed: signal: segmentation fault", "nvidia-smi"},
 	} {
 		var no *refusal
