@@ -47,6 +47,25 @@ func sharedGPUs(plan Plan, places [][]wire.Place) (lines []string) {
 	return lines
 }
 
+// gpuUsers are the slots that have had a GPU, by host and GPU: the agents of an elastic job know one each.
+type gpuUsers map[[2]string][]int
+
+// add is what is to be said when a slot gets GPUs that others have: once about each GPU.
+func (u gpuUsers) add(host string, slot int, gpus []string) (text string) {
+	for _, gpu := range gpus {
+		slots := u[[2]string{host, gpu}]
+		if slices.Contains(slots, slot) {
+			continue
+		}
+		slots = append(slots, slot)
+		u[[2]string{host, gpu}] = slots
+		if len(slots) == 2 {
+			text = fmt.Sprintf("%s: %s%s", host, sharers("slots", []string{gpu}, map[string][]int{gpu: slots}), leaveGPUs)
+		}
+	}
+	return text
+}
+
 // sharers is "ranks 0 and 4 share GPU 0, 1 and 5 GPU 1", cut after a few; "" where nobody shares.
 func sharers(noun string, gpus []string, ranks map[string][]int) string {
 	const most = 4

@@ -78,3 +78,20 @@ func TestCheckGPUs(t *testing.T) {
 		}
 	}
 }
+
+func TestSlotsThatShareGPUs(t *testing.T) {
+	users := gpuUsers{}
+	var said []string
+	for _, have := range []struct {
+		host string
+		slot int
+		gpus []string
+	}{{"f1", 0, []string{"0"}}, {"f2", 1, []string{"0"}}, {"f1", 0, []string{"0"}}, {"f1", 1, []string{"1"}}, {"f1", 2, []string{"0"}}, {"f1", 3, []string{"0"}}, {"f1", 4, nil}} {
+		if text := users.add(have.host, have.slot, have.gpus); text != "" {
+			said = append(said, text)
+		}
+	}
+	if got, want := strings.Join(said, "|"), "f1: slots 0 and 2 share GPU 0"+leaveGPUs; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

@@ -73,6 +73,12 @@ func TestGPUsAreDealt(t *testing.T) {
 		t.Error("a rank was started though GPUs could not be dealt")
 	}
 	start(t, c, "--hostfile", hosts, "--gpus-per-rank", "8", "--dry-run", "true").want(2, "f1: 1 rank with --gpus-per-rank 8, and the hostfile says gpus=4")
+	// The processes of an elastic job, by slot.
+	r := start(t, c, append(strings.Fields("-np 2 -H f1:2 --min-np 2 --gpus-per-rank 1"), seen...)...).want(0)
+	if got := r.lines(); len(got) != 2 || !slices.Contains(got, "0 0 PCI_BUS_ID") || !slices.Contains(got, "1 1 PCI_BUS_ID") {
+		t.Errorf("ranks of an elastic job see %q", got)
+	}
+	start(t, c, "-np", "3", "-H", "f1:3", "--min-np", "3", "true").want(0, "share GPU 0; for ranks that use none: --gpus-per-rank none\n")
 	start(t, c, "-H", "f1:1,f2:1", "-v", "true").want(0, "there are 2 GPUs, which all ranks see on f1\n")
 	start(t, c, "-H", "f1:2", "--gpus-per-rank", "1", "-v", "true").want(0, "there are 2 GPUs, of which local rank 0 has 0, 1 has 1 on f1\n")
 }

@@ -51,6 +51,7 @@ type agent struct {
 	job     wire.Job
 	progs   []program
 	relay   *relay
+	epochs  *epochs // nil: the job is not elastic
 	door    *kv.Door
 	gloo    *glooDoor
 	mpi     *mpi
@@ -183,7 +184,12 @@ func (a *agent) openDoor() error {
 		ranks[token] = kv.JobInfo{Job: a.job.ID, Epoch: a.job.Epoch, Rank: r.Rank, Size: a.job.Size, Key: a.job.Key}
 	}
 	var err error
-	if a.door, err = kv.OpenDoor(ranks, a.relay); err != nil {
+	var backend kv.Backend = a.relay
+	if a.job.Elastic != nil {
+		a.epochs = newEpochs(a.relay, a.job)
+		backend = a.epochs
+	}
+	if a.door, err = kv.OpenDoor(ranks, backend); err != nil {
 		return err
 	}
 	apart := slices.ContainsFunc(a.progs, func(p program) bool { return p.apart })
@@ -202,6 +208,9 @@ func (a *agent) run(ctx context.Context, frames *wire.Reader) error {
 	defer beat.Stop()
 	looks, closeLine := a.openLine()
 	defer closeLine()
+	if a.job.Elastic != nil && looks == nil { // otherwise it sees by itself that it is cut off
+		a.core.lease = a.job.Elastic.Lease
+	}
 	stopped := ctx.Done()
 	for finished := false; !finished; {
 		var event any
@@ -309,7 +318,16 @@ func (a *agent) discard() {
 // abandon gives up a launcher that is gone, or knows that the agent will be.
 func (a *agent) abandon() {
 	a.discard()
-	a.relay.abort(wire.Abort{Rank: -1, Host: a.job.Host, Cause: "gorun is gone"})
+	a.abort(wire.Abort{Rank: -1, Host: a.job.Host, Cause: "gorun is gone"})
+}
+
+// abort tells the ranks that they cannot go on.
+func (a *agent) abort(why wire.Abort) {
+	if a.epochs != nil {
+		a.epochs.abort(why)
+	} else {
+		a.relay.abort(why)
+	}
 }
 
 // finish sweeps what the ranks left behind and says done.
@@ -386,6 +404,9 @@ func (a *agent) rankOf(r wire.Rank, start wire.Start) rankenv.Rank {
 		if other.LocalRank == 0 { // every host with ranks has one
 			place.Node, place.Nodes = other.CrossRank, other.CrossSize
 		}
+	}
+	if a.epochs != nil {
+		place = a.epochs.place(place, a.job.Elastic)
 	}
 	place.Interface = interfaceOf(a.addresses, place.Addr, place.LocalSize == place.Size)
 	return place

@@ -49,7 +49,11 @@ func tryAffinity(cpus topology.Set) error {
 // seatsFor finds the seats of all ranks of this host, and that ranks can be bound to them.
 func seatsFor(job wire.Job, h resources) ([]seat, error) {
 	binding := job.Binding
-	seats, err := seats(h, binding, len(job.Ranks))
+	ranks := len(job.Ranks)
+	if job.Elastic != nil {
+		ranks = job.Elastic.Slots
+	}
+	seats, err := seats(h, binding, ranks)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +67,7 @@ func seatsFor(job wire.Job, h resources) ([]seat, error) {
 		}
 		if !binding.IfSupported {
 			return nil, refuse(codeHostFailed, "leave --bind-to out, or add :if-supported to it",
-				"rank %d cannot be bound to cpus %s: %v", job.Ranks[i].Rank, seats[i].cpus, errno(err))
+				"rank %d cannot be bound to cpus %s: %v", job.Ranks[min(i, len(job.Ranks)-1)].Rank, seats[i].cpus, errno(err))
 		}
 		unbound(seats)
 		break
@@ -188,6 +192,9 @@ func (a *agent) sit() (err error) {
 	}
 	if seats, err = a.sitByGPUs(seats); err != nil {
 		return err
+	}
+	if e := a.job.Elastic; e != nil { // a slot is bound, whatever the rank's number there
+		seats = slices.Repeat(seats[e.Slot:e.Slot+1], e.LocalSize)
 	}
 	for i := range a.progs {
 		a.progs[i].sit(seats)

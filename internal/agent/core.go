@@ -13,7 +13,7 @@ import (
 // is a value, so that every order of events can be tried without a process.
 
 // Lease is how long an agent lives on without a word from the launcher.
-const Lease = 60 * time.Second
+const Lease = 60 * time.Second // unless the launcher wants a shorter one
 
 const (
 	// goneGrace bounds the grace of ranks whose launcher is gone: nobody waits for
@@ -45,6 +45,7 @@ type (
 	eventSignal  struct{ signal int }           // the launcher passes a signal on
 	eventGone    struct{ why string }           // the launcher is gone
 	eventFailing struct{ failing wire.Failing } // the guard is gone, or we are signalled
+	eventEpoch   struct{}                       // an elastic job goes on: what was aborted is over
 	eventAborted struct{ ending []int }         // ranks are told that the job cannot go on; some of them end already
 	eventHeard   struct{}                       // any frame from the launcher
 	eventTick    struct{}                       // time passed
@@ -80,6 +81,7 @@ type rankState struct {
 type core struct {
 	ranks    map[int]*rankState
 	grace    time.Duration
+	lease    time.Duration
 	stopping bool
 	gone     bool
 	flushed  bool          // what output there still is has waited long enough
@@ -96,7 +98,9 @@ type core struct {
 	blamed   int64         // ranks that ran out of memory
 }
 
-func newCore(grace time.Duration) *core { return &core{ranks: map[int]*rankState{}, grace: grace} }
+func newCore(grace time.Duration) *core {
+	return &core{ranks: map[int]*rankState{}, grace: grace, lease: Lease}
+}
 
 // step takes one event at time now and returns what to do, in order.
 func (c *core) step(event any, now time.Duration) []any {
@@ -113,6 +117,10 @@ func (c *core) step(event any, now time.Duration) []any {
 		c.heard = now
 	case eventAborted:
 		c.aborted(e.ending)
+	case eventEpoch:
+		for _, rank := range c.running() {
+			c.ranks[rank].aborted = false
+		}
 	case eventExited:
 		acts = c.exited(e, now)
 	case eventDrained:
@@ -234,8 +242,8 @@ func (c *core) launcherGone(why string, now time.Duration) []any {
 }
 
 func (c *core) tick(now time.Duration) []any {
-	if !c.gone && !c.still && now-c.heard > Lease {
-		return c.lapse(fmt.Sprintf("no word from gorun for %v", Lease), now)
+	if !c.gone && !c.still && now-c.heard > c.lease {
+		return c.lapse(fmt.Sprintf("no word from gorun for %v", c.lease), now)
 	}
 	c.flushed = c.flushed || (c.stopping && now >= c.killAt+flushTime)
 	if c.stopping && now >= c.killAt {

@@ -84,27 +84,37 @@ func (p program) visibility() (v visibility) {
 	return v
 }
 
-// deal finds what every rank of the host gets, by its place in the job, and says so in words. Programs that see other
-// GPUs are dealt to one by one, and with auto not at all: then it is the user who deals. It is pure.
-func deal(job wire.Job, progs []program, devices []gpu.Device) (shares []gpu.Share, words string, err error) {
+// inherited is which GPUs each seat's rank inherits. The slots of an elastic job have one program.
+func (a *agent) inherited(seats int) []visibility {
+	all := slices.Repeat([]visibility{a.progs[a.job.Ranks[0].Program].visibility()}, seats)
+	if a.job.Elastic == nil {
+		for _, r := range a.job.Ranks {
+			all[r.LocalRank] = a.progs[r.Program].visibility()
+		}
+	}
+	return all
+}
+
+// deal finds what every local rank gets, and says so in words. Ranks that inherit other GPUs are dealt to by themselves, and
+// with auto not at all: then it is the user who deals. It is pure.
+func deal(wish wire.GPUs, inherited []visibility, devices []gpu.Device) (shares []gpu.Share, words string, err error) {
 	var kinds []visibility
 	members := map[visibility][]int{} // local ranks
-	for _, r := range slices.SortedFunc(slices.Values(job.Ranks), func(a, b wire.Rank) int { return a.LocalRank - b.LocalRank }) {
-		kind := progs[r.Program].visibility()
+	for local, kind := range inherited {
 		if members[kind] == nil {
 			kinds = append(kinds, kind)
 		}
-		members[kind] = append(members[kind], r.LocalRank)
+		members[kind] = append(members[kind], local)
 	}
-	if len(kinds) > 1 && job.GPUs.PerRank == 0 {
+	if len(kinds) > 1 && wish.PerRank == 0 {
 		return nil, gpus(len(devices)) + ", which programs choose by their own " + rankenv.VisibleGPUs, nil
 	}
-	shares = make([]gpu.Share, len(job.Ranks))
+	shares = make([]gpu.Share, len(inherited))
 	have := 0
 	for _, kind := range kinds {
-		ask := gpu.Ask{Ranks: len(members[kind]), PerRank: job.GPUs.PerRank, Order: kind.order}
+		ask := gpu.Ask{Ranks: len(members[kind]), PerRank: wish.PerRank, Order: kind.order}
 		if len(kinds) == 1 {
-			ask.Listed = job.GPUs.Listed
+			ask.Listed = wish.Listed
 		}
 		if kind.set {
 			ask.Visible = &kind.visible
@@ -168,7 +178,7 @@ func (a *agent) sitByGPUs(seats []seat) ([]seat, error) {
 	if len(devices) == 0 && ask.PerRank+ask.Listed == 0 {
 		return seats, nil
 	}
-	shares, words, err := deal(a.job, a.progs, devices)
+	shares, words, err := deal(ask, a.inherited(len(seats)), devices)
 	var hinted interface{ Hint() string }
 	if errors.As(err, &hinted) {
 		return nil, refuse(codeHostFailed, hinted.Hint(), "GPUs cannot be dealt: %v", err)
@@ -177,7 +187,8 @@ func (a *agent) sitByGPUs(seats []seat) ([]seat, error) {
 	for i, s := range shares {
 		seats[i].gpus = s
 	}
-	if !a.job.Binding.Near || !slices.ContainsFunc(shares, func(s gpu.Share) bool { return s.Nodes != nil }) {
+	// The local ranks of an elastic job change, and with auto so do their GPUs.
+	if !a.job.Binding.Near || a.job.Elastic != nil && ask.PerRank == 0 || !slices.ContainsFunc(shares, func(s gpu.Share) bool { return s.Nodes != nil }) {
 		return seats, nil
 	}
 	if a.own.machine == nil {

@@ -166,6 +166,29 @@ func TestCoresNearGPUs(t *testing.T) {
 	}
 }
 
+// A slot of an elastic job has its GPU for life; which GPU its rank takes by the local rank it does not know.
+func TestSlotsOfElasticJobsGetGPUs(t *testing.T) {
+	for _, tt := range []struct {
+		gpus  wire.GPUs
+		slots int
+		want  string
+	}{
+		{wire.GPUs{PerRank: 1}, 2, "[1] OMP_NUM_THREADS=2 CUDA_VISIBLE_DEVICES=1 CUDA_DEVICE_ORDER=PCI_BUS_ID 0-3"},
+		{wire.GPUs{}, 2, "[1] OMP_NUM_THREADS=2 "},
+		{wire.GPUs{}, 4, "[1] OMP_NUM_THREADS=1 CUDA_VISIBLE_DEVICES=1 CUDA_DEVICE_ORDER=PCI_BUS_ID "},
+	} {
+		a := hostWith(withGPUs(driver(1, 0)), 1, tt.gpus, "")
+		a.job.Elastic = &wire.Elastic{Slot: 1, Slots: tt.slots, LocalSize: 1}
+		if err := a.sit(); err != nil {
+			t.Fatal(err)
+		}
+		p := a.places()[0]
+		if got := fmt.Sprint(p.GPUs, " ", strings.Join(a.progs[0].seat(0).environ(), " "), " ", p.CPUs); got != tt.want {
+			t.Errorf("%+v: %q, want %q", tt.gpus, got, tt.want)
+		}
+	}
+}
+
 // The driver is asked where there is one, and only for what /proc does not show.
 func TestWhenTheDriverIsAsked(t *testing.T) {
 	instance := driver(0)

@@ -70,12 +70,24 @@ func checkRanks(job wire.Job) error {
 	if len(job.Ranks) == 0 {
 		return refuse(codeHostFailed, "", "no rank is to run here")
 	}
+	if job.Elastic != nil {
+		return checkElastic(job)
+	}
 	seen := map[int]bool{}
 	for _, r := range job.Ranks {
 		if r.Rank < 0 || r.Rank >= job.Size || seen[r.Rank] || r.LocalRank < 0 || r.LocalRank >= len(job.Ranks) {
 			return refuse(codeHostFailed, "", "rank %d, local rank %d: no place in a job of %d with %d here", r.Rank, r.LocalRank, job.Size, len(job.Ranks))
 		}
 		seen[r.Rank] = true
+	}
+	return nil
+}
+
+// checkElastic does so for a process of an elastic job.
+func checkElastic(job wire.Job) error {
+	r, e := job.Ranks[0], job.Elastic
+	if len(job.Ranks) != 1 || r.Rank < 0 || r.Rank >= job.Size || r.LocalRank < 0 || r.LocalRank >= e.LocalSize || e.Slot < 0 || e.Slot >= e.Slots || e.Lease <= 0 {
+		return refuse(codeHostFailed, "", "rank %d, local rank %d of %d in slot %d of %d: no place in an elastic job", r.Rank, r.LocalRank, e.LocalSize, e.Slot, e.Slots)
 	}
 	return nil
 }

@@ -16,10 +16,11 @@ import (
 // back. It is the door's kv.Backend.
 type relay struct {
 	out   *wire.Writer
-	size  int // ranks in the job
 	ended chan struct{}
 
 	mu      sync.Mutex
+	epoch   int   // 0: the job is not elastic, or has not begun
+	size    int   // ranks in the job
 	exited  []int // ranks that can come to no fence any more
 	gather  *kv.Gather
 	fences  map[string]*fenceWait
@@ -42,6 +43,17 @@ func newRelay(out *wire.Writer, localSize, size int) *relay {
 		fences: map[string]*fenceWait{}, gets: map[uint64]chan wire.Value{}, aborted: make(chan struct{})}
 }
 
+// begin forgets the epoch so far, and lets go who still waits in it.
+func (r *relay) begin(epoch, localSize, size int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.info == nil {
+		close(r.aborted)
+	}
+	r.epoch, r.size, r.exited, r.gather = epoch, size, nil, kv.NewGather(localSize)
+	r.fences, r.aborted, r.info = map[string]*fenceWait{}, make(chan struct{}), nil
+}
+
 // Fence waits for all ranks of the job; the last one of this host sends the
 // values of all of them.
 func (r *relay) Fence(ctx context.Context, name string, rank int, value []byte) ([][]byte, error) {
@@ -56,17 +68,18 @@ func (r *relay) Fence(ctx context.Context, name string, rank int, value []byte) 
 		wait = &fenceWait{done: make(chan struct{})}
 		r.fences[name] = wait
 	}
+	epoch, aborted := r.epoch, r.aborted
 	r.mu.Unlock()
 	r.checkFences()
 	if local != nil {
-		if err := r.out.SendMessage(wire.TypeFence, wire.Fence{Name: name, Values: local}); err != nil {
+		if err := r.out.SendMessage(wire.TypeFence, wire.Fence{Epoch: epoch, Name: name, Values: local}); err != nil {
 			return nil, err
 		}
 	}
 	select {
 	case <-wait.done:
 		return wait.values, nil
-	case <-r.aborted:
+	case <-aborted:
 		return nil, kv.ErrAborted
 	case <-ctx.Done():
 		return nil, ctx.Err()
@@ -94,14 +107,17 @@ func (r *relay) checkFences() {
 
 // fenced answers an open fence with the values of all ranks.
 func (r *relay) fenced(f wire.Fence) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if f.Epoch != r.epoch {
+		return
+	}
 	values := make([][]byte, r.size)
 	for rank, value := range f.Values {
 		if rank >= 0 && rank < r.size {
 			values[rank] = value
 		}
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	if wait := r.fences[f.Name]; wait != nil {
 		delete(r.fences, f.Name)
 		wait.values = values
@@ -136,6 +152,7 @@ func (r *relay) getOnce(ctx context.Context, key string, wait time.Duration) ([]
 	r.lastGet++
 	id := r.lastGet
 	r.gets[id] = answer
+	aborted := r.aborted
 	r.mu.Unlock()
 	defer func() {
 		r.mu.Lock()
@@ -148,7 +165,7 @@ func (r *relay) getOnce(ctx context.Context, key string, wait time.Duration) ([]
 	select {
 	case v := <-answer:
 		return v.Value, v.Found, nil
-	case <-r.aborted:
+	case <-aborted:
 		return nil, false, kv.ErrAborted
 	case <-ctx.Done():
 		return nil, false, ctx.Err()
@@ -168,7 +185,10 @@ func (r *relay) value(v wire.Value) {
 
 // Lost tells the launcher; it decides who is at fault and aborts the job.
 func (r *relay) Lost(by, rank int, cause string) {
-	_ = r.out.SendMessage(wire.TypeLost, wire.Lost{By: by, Rank: rank, Cause: cause}) // the loop notices a dead launcher
+	r.mu.Lock()
+	epoch := r.epoch
+	r.mu.Unlock()
+	_ = r.out.SendMessage(wire.TypeLost, wire.Lost{Epoch: epoch, By: by, Rank: rank, Cause: cause}) // the loop notices a dead launcher
 }
 
 // Note passes a rank's line on to the user.
@@ -176,7 +196,11 @@ func (r *relay) Note(by int, text string) {
 	_ = r.out.SendMessage(wire.TypeNote, wire.Note{By: by, Text: text}) // the loop notices a dead launcher
 }
 
-func (r *relay) Aborted() <-chan struct{} { return r.aborted }
+func (r *relay) Aborted() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.aborted
+}
 
 func (r *relay) AbortInfo() []byte {
 	r.mu.Lock()

@@ -196,9 +196,11 @@ func (a *agent) frame(f wire.Frame) error {
 		return wire.Handle(f, func(m wire.Abort) error {
 			a.procs.reap()
 			a.post(eventAborted{a.procs.ending()}) // before any rank can act on it
-			a.relay.abort(m)
+			a.abort(m)
 			return nil
 		})
+	case wire.TypeEpoch, wire.TypeInterrupt:
+		return a.elastic(f)
 	case wire.TypeFenced:
 		return wire.Handle(f, func(m wire.Fence) error { a.relay.fenced(m); return nil })
 	case wire.TypeValue:
@@ -209,6 +211,21 @@ func (a *agent) frame(f wire.Frame) error {
 		return a.credit(f)
 	}
 	return &wire.FormatError{Reason: fmt.Sprintf("the launcher sent a %s frame", f.Type)}
+}
+
+// elastic handles the frames of an elastic job.
+func (a *agent) elastic(f wire.Frame) error {
+	switch {
+	case a.epochs == nil:
+		return &wire.FormatError{Reason: fmt.Sprintf("the launcher sent a %s frame, but the job is not elastic", f.Type)}
+	case f.Type == wire.TypeInterrupt:
+		return wire.Handle(f, func(i wire.Interrupt) error { a.epochs.interrupt(i); return nil })
+	}
+	return wire.Handle(f, func(e wire.Epoch) error {
+		a.post(eventEpoch{})
+		a.epochs.begin(e)
+		return nil
+	})
 }
 
 // input queues the launcher's standard input for its ranks, which the loop may

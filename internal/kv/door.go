@@ -33,6 +33,18 @@ type JobInfo struct {
 	Rank  int    `json:"rank"`
 	Size  int    `json:"size"`
 	Key   []byte `json:"key"` // the job's secret for this epoch
+	*Place
+}
+
+// Place is what a rank of an elastic job is told of its place besides: it has another one in each epoch.
+type Place struct {
+	LocalRank int      `json:"local_rank"`
+	LocalSize int      `json:"local_size"`
+	CrossRank int      `json:"cross_rank"`
+	CrossSize int      `json:"cross_size"`
+	Node      int      `json:"node"`
+	Nodes     int      `json:"nodes"`
+	Addrs     []string `json:"addrs"`
 }
 
 // Backend is where a Door takes what ranks ask for.
@@ -52,6 +64,17 @@ type Backend interface {
 	AbortInfo() []byte
 }
 
+// Elastic is a Backend of an elastic job, whose ranks go from epoch to epoch.
+type Elastic interface {
+	// Park says that the rank has left an epoch, 0 if it has been in none, and waits for a later one. From then on the rank is who the
+	// answer says.
+	Park(ctx context.Context, left int) (JobInfo, error)
+	// Joined says that the rank has found the others of an epoch.
+	Joined(epoch int)
+	// Interrupted returns a channel that is closed when the rank is to leave an epoch as soon as it can.
+	Interrupted(epoch int) <-chan struct{}
+}
+
 // ErrAborted is returned by a Backend whose job was aborted while it waited.
 var ErrAborted = errors.New("the job was aborted")
 
@@ -61,8 +84,8 @@ type Door struct {
 	addr    string
 	server  *http.Server
 	backend Backend
-	ranks   map[[sha256.Size]byte]JobInfo // by hash of the token, so that a look-up's time tells nothing
-	inside  atomic.Int64                  // requests that were let in
+	ranks   map[[sha256.Size]byte]*atomic.Pointer[JobInfo] // by hash of the token, so that a look-up's time tells nothing
+	inside  atomic.Int64                                   // requests that were let in
 	done    chan struct{}
 }
 
@@ -74,9 +97,11 @@ func OpenDoor(ranks map[string]JobInfo, backend Backend) (*Door, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the ranks' door on loopback: %w", err)
 	}
-	d := &Door{addr: listener.Addr().String(), backend: backend, ranks: map[[sha256.Size]byte]JobInfo{}, done: make(chan struct{})}
+	d := &Door{addr: listener.Addr().String(), backend: backend, ranks: map[[sha256.Size]byte]*atomic.Pointer[JobInfo]{}, done: make(chan struct{})}
 	for token, info := range ranks {
-		d.ranks[sha256.Sum256([]byte(token))] = info
+		place := new(atomic.Pointer[JobInfo])
+		place.Store(&info)
+		d.ranks[sha256.Sum256([]byte(token))] = place
 	}
 	d.server = &http.Server{
 		Handler:           d.admit(d.routes()),
@@ -119,6 +144,12 @@ func (d *Door) routes() http.Handler {
 	handle("GET /v1/abort", d.abort)
 	handle("POST /v1/lost", d.lost)
 	handle("POST /v1/note", d.note)
+	if elastic, is := d.backend.(Elastic); is {
+		e := elasticDoor{d, elastic}
+		handle("POST /v1/park", e.park)
+		handle("POST /v1/joined", e.joined)
+		handle("GET /v1/interrupt", e.interrupt)
+	}
 	return mux
 }
 
@@ -143,7 +174,8 @@ func (d *Door) admit(next http.Handler) http.Handler {
 			http.Error(w, "too many requests at one time", http.StatusServiceUnavailable)
 			return
 		}
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), rankKey{}, rank)))
+		ctx := context.WithValue(context.WithValue(r.Context(), rankKey{}, *rank.Load()), placeKey{}, rank)
+		next.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
 

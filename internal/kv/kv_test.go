@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -296,7 +297,9 @@ func FuzzDoor(f *testing.F) {
 	f.Add("GET", "kv/%2e%2e/x?wait=-1s", "", "")
 	f.Fuzz(func(t *testing.T, method, path, body, token string) {
 		b := newBackend(1)
-		d := &Door{addr: "door", backend: b, ranks: map[[32]byte]JobInfo{sha256.Sum256([]byte("secret")): {Size: 1}}}
+		place := new(atomic.Pointer[JobInfo])
+		place.Store(&JobInfo{Size: 1})
+		d := &Door{addr: "door", backend: b, ranks: map[[32]byte]*atomic.Pointer[JobInfo]{sha256.Sum256([]byte("secret")): place}}
 		handler := d.admit(d.routes())
 		req, err := http.NewRequest(method, "http://door/v1/"+path, strings.NewReader(body))
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // MaxAddrs is the most addresses that GORUN_ADDRS may list.
@@ -37,6 +38,11 @@ type Rank struct {
 	Token string // secret that names this rank at the door; never in argv or logs
 
 	Encrypt bool // what ranks send each other over networks
+
+	// Elastic says that the rank's numbers hold for its first epoch, 1 or later; it asks its agent for the others. ElasticTimeout is how
+	// long there may be too few slots.
+	Elastic        bool
+	ElasticTimeout time.Duration
 
 	// Shares are the numbers of ranks of the job's programs, in the order of the ranks. Environ takes
 	// an empty list for one program.
@@ -94,7 +100,7 @@ func (r Rank) Environ() []string {
 		"ROLE_RANK=" + n(r.Rank),
 		"ROLE_WORLD_SIZE=" + n(r.Size),
 		"TORCHELASTIC_RUN_ID=" + r.Job,
-		"TORCHELASTIC_RESTART_COUNT=" + n(r.Epoch),
+		"TORCHELASTIC_RESTART_COUNT=" + n(max(r.Epoch-1, 0)),
 		"TORCHELASTIC_MAX_RESTARTS=0",
 		"TORCHELASTIC_USE_AGENT_STORE=False", // rank 0 opens the store at MASTER_PORT
 
@@ -107,6 +113,9 @@ func (r Rank) Environ() []string {
 	env = append(env, r.mpi()...)
 	if r.Encrypt {
 		env = append(env, Encrypt+"=1")
+	}
+	if r.Elastic {
+		env = append(env, elastic+"=1", "HOROVOD_ELASTIC=1", "HOROVOD_ELASTIC_TIMEOUT="+n(int(r.ElasticTimeout.Seconds())))
 	}
 	if r.GlooPort != 0 {
 		env = append(env, "HOROVOD_GLOO_RENDEZVOUS_ADDR=127.0.0.1", "HOROVOD_GLOO_RENDEZVOUS_PORT="+n(r.GlooPort))
@@ -136,6 +145,9 @@ func (r Rank) Defaults() (env []string) {
 
 // Encrypt is set to 1 where ranks encrypt what they send each other over networks.
 const Encrypt = "GORUN_ENCRYPT"
+
+// elastic is set to 1 where a rank may have other numbers later.
+const elastic = "GORUN_ELASTIC"
 
 // mpi are the variables of MPICH and its kin: PMI-1, and what their launchers set.
 func (r Rank) mpi() []string {
@@ -242,6 +254,9 @@ func FromEnviron(lookup func(string) (string, bool)) (r Rank, ok bool, err error
 	default: // in doubt nothing must travel in the clear
 		errs = append(errs, fmt.Sprintf("%s=%q is neither 0 nor 1", Encrypt, v))
 	}
+	if v, _ := lookup(elastic); v == "1" {
+		r.Elastic = true
+	}
 	r.Addrs = r.candidates()
 	if list, _ := lookup("GORUN_ADDRS"); list != "" {
 		var err error
@@ -267,7 +282,7 @@ func Stale(name string) bool {
 		"HOROVOD_CROSS_RANK", "HOROVOD_CROSS_SIZE", "HOROVOD_HOSTNAME",
 		"HOROVOD_GLOO_RENDEZVOUS_ADDR", "HOROVOD_GLOO_RENDEZVOUS_PORT",
 		"GORUN_JOB_ID", "GORUN_EPOCH", "GORUN_RANK", "GORUN_SIZE", "GORUN_LOCAL_RANK", "GORUN_LOCAL_SIZE",
-		"GORUN_CROSS_RANK", "GORUN_CROSS_SIZE", "GORUN_HOSTNAME", "GORUN_ADDR", "GORUN_ADDRS", "GORUN_AGENT", "GORUN_TOKEN", "GORUN_GUARD", Encrypt,
+		"GORUN_CROSS_RANK", "GORUN_CROSS_SIZE", "GORUN_HOSTNAME", "GORUN_ADDR", "GORUN_ADDRS", "GORUN_AGENT", "GORUN_TOKEN", "GORUN_GUARD", Encrypt, elastic, "HOROVOD_ELASTIC", "HOROVOD_ELASTIC_TIMEOUT",
 		"FLUX_JOB_ID", "FLUX_PMI_LIBRARY_PATH",
 		"OMPI_NUM_APP_CTX", "OMPI_APP_CTX_NUM_PROCS", "OMPI_FIRST_RANKS",
 		"SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_GTIDS",

@@ -9,7 +9,7 @@ import (
 )
 
 // Protocol is the version of this format. Both sides must have the same.
-const Protocol = 2
+const Protocol = 3
 
 const (
 	// MaxData caps the payload of a bulk frame.
@@ -55,13 +55,17 @@ const (
 	TypeSuspended                 // A: the ranks stand still
 	TypeFailing                   // A: Failing, it ends its ranks though the launcher did not say so
 	TypeNote                      // A: Note
+	TypeEpoch                     // L: Epoch, of an elastic job: its ranks may go on in it
+	TypeInterrupt                 // L: Interrupt, its ranks are to ask for another epoch
+	TypePark                      // A: Park, a rank asks for the next epoch
+	TypeJoined                    // A: Joined, a rank has found the others of an epoch
 	typeEnd
 )
 
 func (t Type) String() string {
 	names := [...]string{"hello", "heartbeat", "job", "ready", "refuse", "start", "output", "stdin", "credit", "exit",
 		"stop", "signal", "abort", "lost", "put", "get", "value", "fence", "fenced", "done",
-		"suspend", "resume", "suspended", "failing", "note"}
+		"suspend", "resume", "suspended", "failing", "note", "epoch", "interrupt", "park", "joined"}
 	if t == 0 || t >= typeEnd {
 		return fmt.Sprintf("type %d", uint8(t))
 	}

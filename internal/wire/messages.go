@@ -68,6 +68,8 @@ type Job struct {
 	OpenMPI4 []byte `json:",omitempty"`
 	// SSH says that the launcher came by SSH, so that SSH_CONNECTION is of the agent's own connection.
 	SSH bool `json:",omitempty"`
+	// Elastic is what a process of an elastic job is told besides; such a job has one rank. nil: the job is not elastic.
+	Elastic *Elastic `json:",omitempty"`
 }
 
 // Program is what some of a host's ranks run.
@@ -178,13 +180,15 @@ type Signal struct{ Number int }
 
 // Abort is what ranks are told when the job cannot go on.
 type Abort struct {
-	Rank  int    `json:"rank"` // the rank at fault; -1: none
+	Epoch int    `json:"epoch,omitempty"` // of an elastic job: it is this epoch that cannot go on
+	Rank  int    `json:"rank"`            // the rank at fault; -1: none
 	Host  string `json:"host"`
 	Cause string `json:"cause"`
 }
 
 // Lost is a rank's word that its connection to another rank ended.
 type Lost struct {
+	Epoch    int `json:",omitempty"` // of an elastic job
 	By, Rank int
 	Cause    string
 }
@@ -224,6 +228,7 @@ type Value struct {
 
 // Fence carries values by rank: one host's on the way up, all on the way down.
 type Fence struct {
+	Epoch  int `json:",omitempty"` // of an elastic job
 	Name   string
 	Values map[int][]byte
 }
