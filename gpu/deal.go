@@ -83,7 +83,8 @@ func (d *Dealt) cut(devices []Device, units []unit, ask Ask) error {
 	partitioned := slices.ContainsFunc(units, func(u unit) bool { return u.mig })
 	if ask.Ranks > len(units)/ask.PerRank || partitioned && ask.PerRank > 1 {
 		return &FewError{Ranks: ask.Ranks, PerRank: ask.PerRank, Have: len(units),
-			Hidden: len(allUnits(devices)) - len(units), Partitioned: partitioned}
+			Hidden: len(allUnits(devices)) - len(units), Partitioned: partitioned,
+			Unnamed: slices.ContainsFunc(devices, func(d Device) bool { return d.MIGEnabled && len(d.MIG) == 0 })}
 	}
 	groups := make([][]unit, ask.Ranks)
 	if ask.Visible == nil {
@@ -155,6 +156,7 @@ type FewError struct {
 	Ranks, PerRank, Have int
 	Hidden               int  // GPUs that CUDA_VISIBLE_DEVICES or the hostfile leaves out
 	Partitioned          bool // they are instances
+	Unnamed              bool // a GPU is partitioned, and its instances are not known
 }
 
 func (e *FewError) Error() string {
@@ -178,6 +180,8 @@ func (e *FewError) Hint() string {
 	switch {
 	case e.Partitioned && e.PerRank > 1:
 		return "say --gpus-per-rank 1"
+	case e.Unnamed:
+		return "instances of partitioned GPUs (MIG) are known where gorun-gpu lies beside gorun; or name them: -x CUDA_VISIBLE_DEVICES=MIG-...,MIG-..."
 	case e.Have == 0:
 		return "leave --gpus-per-rank out to run without GPUs"
 	case most > 0 && each > 0:

@@ -41,7 +41,7 @@ func TestDetailsOutliveTheDriver(t *testing.T) {
 		t.Fatal(err)
 	}
 	good := program(t, "cat "+csv)
-	old := program(t, `case $1 in *mig*) echo 'Field "mig.mode.current" is not a valid field to query.'; exit 2;; esac; cut -d, -f1-5 `+csv)
+	old := program(t, `case $1 in *mig*) echo 'Field "mig.mode.current" is not a valid field to query.'; exit 2;; esac; cut -d, -f1-7 `+csv)
 	for name, tt := range map[string]struct {
 		helper, smi string
 		memory      int // of the first device; 0: not known

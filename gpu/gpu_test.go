@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -63,6 +64,25 @@ func TestListReadsProc(t *testing.T) {
 	}
 }
 
+// Minors follow the order in which the driver finds the GPUs, which need not be that of their addresses: these are of
+// a machine with two EPYC processors. Old drivers have another word for excluded GPUs.
+func TestMinorsAreNotIndices(t *testing.T) {
+	root := fstest.MapFS{}
+	for bus, rest := range map[string]string{"0000:07": "2", "0000:0b": "3", "0000:48": "0", "0000:4c": "1", "0000:88": "6\nBlacklisted:\t No", "0000:8b": "7\nBlacklisted:\t Yes"} {
+		root["proc/driver/nvidia/gpus/"+bus+":00.0/information"] = &fstest.MapFile{Data: []byte("Model: \t\t A100\nDevice Minor: \t " + rest + "\n")}
+	}
+	devices, err := List(t.Context(), Sources{Root: root})
+	var minors []int
+	for i, d := range devices {
+		if minors = append(minors, d.Minor); d.Index != i {
+			t.Errorf("%+v", d)
+		}
+	}
+	if err != nil || !slices.Equal(minors, []int{2, 3, 0, 1, 6}) {
+		t.Errorf("minors %v, %v", minors, err)
+	}
+}
+
 func TestListAsksPrograms(t *testing.T) {
 	csv, err := filepath.Abs("testdata/smi.csv")
 	if err != nil {
@@ -95,7 +115,7 @@ func TestListAsksPrograms(t *testing.T) {
 		"no driver at all":        {noDriver, noDriver, nil, ""},
 		"no devices":              {"", program(t, "echo No devices were found"), nil, ""},
 		"nothing but a crash":     {crash, missing, nil, "list GPUs with " + crash + ": signal: segmentation fault"},
-		"nothing but nonsense":    {"", program(t, "echo what"), nil, `: expected 5 or 8 values in "what"`},
+		"nothing but nonsense":    {"", program(t, "echo what"), nil, `: expected 7 or 8 values in "what"`},
 	}
 	root := fstest.MapFS{"dev/nvidiactl": {}, "sys/bus/pci/devices/0000:07:00.0/numa_node": {Data: []byte("3\n")}}
 	for name, tt := range tests {
@@ -164,7 +184,7 @@ func FuzzParseSMI(f *testing.F) {
 	}
 	f.Add(string(csv))
 	f.Add("No devices were found\n")
-	f.Add("0,,,,18446744073709551615")
+	f.Add("0,,,,18446744073709551615,,")
 	f.Fuzz(func(t *testing.T, s string) {
 		devices, err := parseSMI(s)
 		if err == nil {

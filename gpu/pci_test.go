@@ -37,6 +37,28 @@ b3 1 16-31,48-63 SYS SYS SYS SYS SYS X
 	}
 }
 
+func TestBetween(t *testing.T) {
+	for _, tt := range []struct {
+		a, b string
+		want Path
+	}{
+		{"p a b x", "p a c y", SingleSwitch},
+		{"p a b x", "p a c d y", MultipleSwitches}, // a bridge below the switch
+		{"p a x", "p a y", SingleSwitch},           // two functions of what hangs on the port
+		{"p x", "p y", HostBridge},
+		{"p a x", "p y", HostBridge},
+		{"p x", "q x", Node},
+	} {
+		a, b := strings.Fields(tt.a), strings.Fields(tt.b)
+		if there, back := between(a, b, true), between(b, a, true); there != tt.want || back != tt.want {
+			t.Errorf("between(%s, %s) = %v, %v, want %v", tt.a, tt.b, there, back, tt.want)
+		}
+	}
+	if got := between([]string{"p", "x"}, []string{"q", "y"}, false); got != System {
+		t.Errorf("other node: %v", got)
+	}
+}
+
 // What the library has said of a path stands: it knows of boards, which the tree does not show.
 func TestKnownPathsStay(t *testing.T) {
 	devices, _ := List(t.Context(), Sources{Root: tree(t, "switches.txt")})

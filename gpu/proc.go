@@ -63,7 +63,7 @@ func parseInformation(text string) (d Device, usable bool) {
 			if minor, err := strconv.ParseUint(value, 10, 16); err == nil {
 				d.Minor = int(minor)
 			}
-		case "GPU Excluded", "GPU Blacklisted": // drivers before 455 say the latter
+		case "GPU Excluded", "Blacklisted": // the second is how older drivers say it
 			usable = value != "Yes"
 		}
 	}

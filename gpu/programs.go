@@ -53,8 +53,8 @@ func parseInventory(text []byte) ([]Device, error) {
 
 // fromSMI asks nvidia-smi, which comes with the driver. Old ones refuse fields that they do not know.
 func fromSMI(ctx context.Context, program string) ([]Device, error) {
-	const old = "index,uuid,pci.bus_id,name,memory.total"
-	out, err := querySMI(ctx, program, old+",memory.used,utilization.gpu,mig.mode.current")
+	const old = "index,uuid,pci.bus_id,name,memory.total,memory.used,utilization.gpu"
+	out, err := querySMI(ctx, program, old+",mig.mode.current")
 	exit := (*exec.ExitError)(nil)
 	if errors.As(err, &exit) && exit.ExitCode() == 2 { // as for any wrong argument
 		out, err = querySMI(ctx, program, old)
@@ -82,10 +82,10 @@ func parseSMI(text string) ([]Device, error) {
 			continue
 		}
 		f := strings.Split(line, ",")
-		if len(f) != 5 && len(f) != 8 {
-			return nil, fmt.Errorf("expected 5 or 8 values in %.200q", line)
+		if len(f) != 7 && len(f) != 8 {
+			return nil, fmt.Errorf("expected 7 or 8 values in %.200q", line)
 		}
-		f = append(f, "[N/A]", "[N/A]", "[N/A]")
+		f = append(f, "[N/A]") // without MIG
 		for i := range f {
 			f[i] = strings.TrimSpace(f[i])
 		}

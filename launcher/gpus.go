@@ -38,9 +38,23 @@ func Inventory(ctx context.Context, hosts []hostfile.Host, opts Options, program
 		})
 	}, func(i int, _ time.Duration, err error) {
 		all[i].Host, all[i].Err = hosts[i], err
-		for j, w := range all[i].Warnings {
-			all[i].Warnings[j] = printable(w)
-		}
+		sanitize(&all[i].Inventory)
 	})
 	return all
+}
+
+// sanitize makes what a host says fit to be shown.
+func sanitize(inv *gpu.Inventory) {
+	for i, w := range inv.Warnings {
+		inv.Warnings[i] = printable(w)
+	}
+	for i := range inv.Devices {
+		d := &inv.Devices[i]
+		for _, text := range []*string{&d.UUID, &d.BusID, &d.Name, &d.CPUs} {
+			*text = printable(*text)
+		}
+		for j := range d.MIG {
+			d.MIG[j].UUID, d.MIG[j].Profile = printable(d.MIG[j].UUID), printable(d.MIG[j].Profile)
+		}
+	}
 }

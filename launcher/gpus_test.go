@@ -62,7 +62,7 @@ func TestInventory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		exe := executable()
 		here := map[string]string{exe.Path: exe.Build}
-		box := fstest.MapFS{"proc/driver/nvidia/gpus/0000:07:00.0/information": {Data: []byte("Model: A100\n")}}
+		box := fstest.MapFS{"proc/driver/nvidia/gpus/0000:07:00.0/information": {Data: []byte("Model: A\x1b[2J100\n")}}
 		hosts := map[string]*gpuHost{
 			"box":    {root: box, paths: here},
 			"plain":  {root: fstest.MapFS{}, paths: here},
@@ -85,11 +85,15 @@ func TestInventory(t *testing.T) {
 		asked := make(chan struct{}, len(names))
 		got := ""
 		for _, g := range Inventory(t.Context(), list, opts, func() ([]byte, error) { asked <- struct{}{}; return nil, nil }) {
-			got += fmt.Sprintf("%s %d %q %v\n", g.Host.Name, len(g.Devices), g.Warnings, g.Err)
+			name := "-"
+			for _, d := range g.Devices {
+				name = d.Name
+			}
+			got += fmt.Sprintf("%s %s %q %v\n", g.Host.Name, name, g.Warnings, g.Err)
 		}
 		const none = `["neither gorun-gpu nor nvidia-smi is there to ask the driver"]`
-		want := "box 1 " + none + " <nil>\nplain 0 [] <nil>\ndown 0 [] connection refused\ncached 1 " + none + " <nil>\n" +
-			"hang 0 [] no answer within 20s (--start-timeout)\nbroken 0 [] list GPUs with /proc/driver/nvidia: \"what\" is not a PCI address\n"
+		want := "box A?[2J100 " + none + " <nil>\nplain - [] <nil>\ndown - [] connection refused\ncached A?[2J100 " + none + " <nil>\n" +
+			"hang - [] no answer within 20s (--start-timeout)\nbroken - [] list GPUs with /proc/driver/nvidia: \"what\" is not a PCI address\n"
 		if got != want {
 			t.Errorf("got\n%swant\n%s", got, want)
 		}

@@ -20,9 +20,7 @@ import (
 // end it with "symbol lookup error".
 func TestDrivers(t *testing.T) {
 	lab.Need(t, "cc")
-	dir := t.TempDir()
-	build(t, "cc", "-std=gnu11", "-Wall", "-shared", "-fPIC", "-o", filepath.Join(dir, "libnvidia-ml.so.1"), "testdata/libnvidia-ml.c")
-	build(t, "go", "build", "-ldflags", "-extldflags=-Wl,-z,lazy", "-o", filepath.Join(dir, "gorun-gpu"), ".")
+	dir := driver(t)
 	for name, tt := range map[string]struct{ how, warning string }{
 		"old":     {"well", ""},
 		"crashes": {"crash", "SIGSEGV"},
@@ -63,7 +61,30 @@ func TestDrivers(t *testing.T) {
 	}
 }
 
-func build(t *testing.T, argv ...string) {
+// driver is a folder with the library and a gorun-gpu.
+func driver(t testing.TB) string {
+	t.Helper()
+	dir := t.TempDir()
+	build(t, "cc", "-std=gnu11", "-Wall", "-shared", "-fPIC", "-o", filepath.Join(dir, "libnvidia-ml.so.1"), "testdata/libnvidia-ml.c")
+	build(t, "go", "build", "-ldflags", "-extldflags=-Wl,-z,lazy", "-o", filepath.Join(dir, "gorun-gpu"), ".")
+	return dir
+}
+
+// BenchmarkInventory is that of a host with 8 GPUs, with the start of gorun-gpu: the goal is 100 ms.
+func BenchmarkInventory(b *testing.B) {
+	dir := driver(b)
+	b.Setenv("LD_LIBRARY_PATH", dir)
+	b.Setenv("GORUN_TEST_GPUS", "8")
+	root := fstest.MapFS{"dev/nvidiactl": {}}
+	for b.Loop() {
+		inv, err := gpu.Details(b.Context(), gpu.Sources{Root: root, Helper: filepath.Join(dir, "gorun-gpu")})
+		if err != nil || len(inv.Devices) != 8 {
+			b.Fatalf("%+v, %v", inv, err)
+		}
+	}
+}
+
+func build(t testing.TB, argv ...string) {
 	t.Helper()
 	if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", argv, err, out)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -54,6 +55,7 @@ func TestHostWithAGPU(t *testing.T) {
 	}{
 		"gorun-gpu": {packed(`echo '{"devices": [{"index": 0, "bus_id": "0000:07:00.0", "name": "NVIDIA A100", "memory_bytes": 1024, "nvlinks": {"3": 12}}]}'`), told, ""},
 		"a crash":   {packed("kill -SEGV $$"), device, "list GPUs with gorun-gpu: signal: segmentation fault"},
+		"a binary":  {func() ([]byte, error) { b, err := os.ReadFile("/bin/true"); p, _ := Pack(b); return p, err }, device, "list GPUs with gorun-gpu: read its inventory: unexpected end"},
 		"none":      {func() ([]byte, error) { return nil, nil }, device, "neither gorun-gpu nor nvidia-smi"},
 		"no gzip":   {func() ([]byte, error) { return []byte("x"), nil }, device, "receive gorun-gpu: "},
 		"not whole": {func() ([]byte, error) { b, err := Pack(make([]byte, 1000)); return b[:len(b)/2], err }, device, "receive gorun-gpu: unexpected EOF"},

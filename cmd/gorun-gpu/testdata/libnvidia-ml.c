@@ -1,5 +1,5 @@
 /* A driver's library as old ones are: it has what every driver has and nothing else. GORUN_TEST_DRIVER makes it
- * misbehave. */
+ * misbehave, and GORUN_TEST_GPUS has it show as many. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +28,13 @@ int nvmlInit_v2(void) { return 0; }
 int nvmlInit_v1(void) { return 0; }
 int nvmlShutdown(void) { return 0; }
 const char *nvmlErrorString(int result) { return result ? "an error" : "success"; }
-int nvmlDeviceGetCount_v2(unsigned int *count) { misbehave(); *count = 2; return 0; }
+int nvmlDeviceGetCount_v2(unsigned int *count) 
+{
+	const char *gpus = getenv("GORUN_TEST_GPUS");
+	misbehave();
+	*count = gpus ? (unsigned int)atoi(gpus) : 2;
+	return 0;
+}
 int nvmlDeviceGetHandleByIndex_v2(unsigned int index, void **device) { *device = (void *)(long)(index + 1); return 0; }
 int nvmlDeviceGetPciInfo_v2(void *device, pciInfo *pci)
 {
