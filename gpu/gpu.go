@@ -132,14 +132,19 @@ func ask(ctx context.Context, s Sources) (inv Inventory, err error) {
 		if ctx.Err() != nil {
 			return Inventory{}, fmt.Errorf("list GPUs: %w", context.Cause(ctx))
 		}
-		if err == nil && len(devices) > 0 {
+		if len(devices) > 0 {
 			addPlaces(s.Root, devices)
 			inv.Devices = devices
 			return inv, nil
 		}
-		if err = prefixed(source.name, err); err != nil {
-			inv.Warnings = append(inv.Warnings, err.Error())
+		if errors.Is(err, errAbsent) {
+			continue
 		}
+		if err == nil {
+			err = &noDriverError{errors.New("it knows of none")}
+		}
+		err = prefixed(source.name, err)
+		inv.Warnings = append(inv.Warnings, err.Error())
 		if none := (*noDriverError)(nil); !errors.As(err, &none) {
 			errs = append(errs, err)
 		}

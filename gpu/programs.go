@@ -27,7 +27,7 @@ func fromHelper(ctx context.Context, s Sources) ([]Device, error) {
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() == 1 {
 		return nil, &noDriverError{err}
 	}
-	if err != nil || out == nil {
+	if err != nil {
 		return nil, err
 	}
 	return parseInventory(out)
@@ -62,7 +62,7 @@ func fromSMI(ctx context.Context, program string) ([]Device, error) {
 	if errors.As(err, &exit) && exit.Exited() {
 		return nil, &noDriverError{err}
 	}
-	if err != nil || out == nil {
+	if err != nil {
 		return nil, err
 	}
 	return parseSMI(string(out))
@@ -138,8 +138,10 @@ type noDriverError struct{ err error }
 func (e *noDriverError) Error() string { return e.err.Error() }
 func (e *noDriverError) Unwrap() error { return e.err }
 
-// output runs a program, or the executable that a file holds, and returns what it printed. It returns nil and no
-// error when the program does not exist.
+// errAbsent says that a program does not exist.
+var errAbsent = errors.New("it is not there")
+
+// output runs a program, or the executable that a file holds, and returns what it printed.
 func output(ctx context.Context, executable *os.File, program string, args ...string) ([]byte, error) {
 	late := fmt.Errorf("it did not end within %v", programTime)
 	ctx, cancel := context.WithTimeoutCause(ctx, programTime, late)
@@ -155,7 +157,7 @@ func output(ctx context.Context, executable *os.File, program string, args ...st
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	cmd.WaitDelay = killTime / 2 // for children that keep the pipe open
 	if err := cmd.Start(); errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil, errAbsent
 	} else if err != nil {
 		return nil, err
 	}
