@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"time"
 
@@ -31,6 +32,7 @@ type Stream uintptr
 type Device struct {
 	comm *Comm // the device's own, of the same ranks
 	set  deviceSettings
+	use  sync.RWMutex // held by who gives the gpu back; others need it only where nothing else keeps Close out
 	gpu  *nccl.GPU
 	lib  *nccl.Library // nil where all goes through host memory
 	how  string
@@ -50,6 +52,7 @@ type Device struct {
 	busy bool       // what was launched may go on
 	held bool       // NCCL has not enqueued it yet, so event is not after it
 	word uint64     // of it, in the post
+	copy nccl.Event // after the last copy from host memory; 0 when that is over
 }
 
 type deviceSettings struct {
@@ -85,7 +88,7 @@ func NewDevice(ctx context.Context, c *Comm, ordinal int, opts ...DeviceOption) 
 		return nil, roll.name(ctx, err)
 	}
 	d.comm = part
-	if err := d.open(ctx, ordinal); err != nil {
+	if err := d.open(ctx, c, ordinal); err != nil {
 		return nil, roll.name(ctx, errors.Join(err, d.release()))
 	}
 	if t := d.set.timeout; t > 0 && (part.opts.stall < 0 || part.opts.stall > t/2) {
@@ -162,6 +165,7 @@ func (d *Device) finish() error {
 	d.stage.settle(d, by)
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.copy = 0
 	if d.link == nil {
 		return nil
 	}
@@ -182,6 +186,8 @@ func (d *Device) finish() error {
 // release gives back all that the Device has.
 func (d *Device) release() error {
 	d.abort()
+	d.use.Lock()
+	defer d.use.Unlock()
 	var errs []error
 	if d.gpu != nil {
 		errs = append(errs, d.stage.free(d.gpu))
@@ -189,6 +195,7 @@ func (d *Device) release() error {
 			errs = append(errs, d.gpu.FreeEvent(d.event))
 		}
 		errs = append(errs, d.gpu.Close())
+		d.gpu = nil
 	}
 	if d.lib != nil {
 		d.lib.Close()
@@ -204,6 +211,9 @@ func (d *Device) release() error {
 type pause struct{ waits int }
 
 func (p *pause) wait() {
-	p.waits++
-	time.Sleep(min(time.Duration(p.waits)*10*time.Microsecond, time.Millisecond))
+	if p.waits++; p.waits < 100 {
+		runtime.Gosched()
+		return
+	}
+	time.Sleep(min(time.Duration(p.waits)*time.Microsecond, time.Millisecond))
 }

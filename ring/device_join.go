@@ -118,14 +118,13 @@ func decide(cards []card, where func(rank int) string) (native bool, why string,
 	return why == "", why, nil
 }
 
-// open takes the GPU and NCCL, and finds the other ranks.
-func (d *Device) open(ctx context.Context, ordinal int) error {
-	mine := d.load(ordinal)
-	cards, err := d.comm.swapCards(ctx, mine)
+// open takes the GPU and NCCL, and finds the other ranks of c.
+func (d *Device) open(ctx context.Context, c *Comm, ordinal int) error {
+	cards, err := c.swapCards(ctx, d.load(ordinal))
 	if err != nil {
 		return err
 	}
-	where := func(rank int) string { return fmt.Sprintf("rank %d on %s", d.comm.inJob(rank), d.comm.host(rank)) }
+	where := func(rank int) string { return fmt.Sprintf("rank %d on %s", c.inJob(rank), c.host(rank)) }
 	native, why, err := decide(cards, where)
 	if err != nil {
 		return err
@@ -142,7 +141,7 @@ func (d *Device) open(ctx context.Context, ordinal int) error {
 	if err := d.startEvent(); err != nil {
 		return err
 	}
-	return d.connect(ctx, where)
+	return d.connect(ctx, c, where)
 }
 
 // load takes what is there on this rank.
@@ -180,8 +179,7 @@ func (d *Device) startEvent() (err error) {
 }
 
 // connect makes NCCL's communicator. All ranks learn how it went for each.
-func (d *Device) connect(ctx context.Context, where func(rank int) string) error {
-	c := d.comm
+func (d *Device) connect(ctx context.Context, c *Comm, where func(rank int) string) error {
 	id := make([]byte, 1+nccl.IDSize)
 	var err error
 	if c.Rank() == 0 {

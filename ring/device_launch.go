@@ -26,6 +26,9 @@ func (d *Device) Do(ctx context.Context, s Stream, calls ...DeviceCall) error {
 }
 
 func (d *Device) do(ctx context.Context, s Stream, calls []DeviceCall) error {
+	if d.closed {
+		return ErrClosed
+	}
 	for i := range calls {
 		if err := d.check(&calls[i]); err != nil {
 			return err
@@ -171,6 +174,13 @@ func (d *Device) poll() (busy bool, err error) {
 func (d *Device) look() (bool, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.copy != 0 {
+		done, err := d.gpu.EventDone(d.copy)
+		if !done {
+			return true, err
+		}
+		d.copy = 0
+	}
 	if d.link == nil || !d.busy {
 		return false, nil
 	}

@@ -86,7 +86,15 @@ func (d *Device) throughHost(ctx context.Context, s Stream, w *DeviceCall) error
 	if err := d.gpu.CopyIn(uintptr(out.Ptr), work.Dst.Ptr, out.Len*w.Type.size(), nccl.Stream(s), d.stage.event); err != nil {
 		return d.fail(w.Kind, err)
 	}
+	d.copies()
 	return nil
+}
+
+// copies takes note of a copy to the GPU, for Wait.
+func (d *Device) copies() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.copy = d.stage.event
 }
 
 // ready waits for what the last call has copied back.

@@ -85,75 +85,69 @@ func (t translator) operation(typ Type, op Op) (nccl.DataType, nccl.Op, bool) {
 
 // move is a call that only moves elements, as bytes: so does NCCL itself.
 func (t translator) move(steps []nccl.Step, w *DeviceCall) []nccl.Step {
-	size := uintptr(w.Type.size())
 	src, dst := uintptr(w.Src.Ptr), uintptr(w.Dst.Ptr)
-	step := func(fn nccl.Fn, send, recv uintptr, elements, peer int) {
-		steps = add(steps, nccl.Step{Fn: fn, Type: nccl.Uint8, Send: send, Recv: recv, Count: uintptr(elements) * size, Peer: int32(peer)})
+	switch {
+	case w.Kind == KindBroadcast:
+		return add(steps, bytesStep(nccl.Broadcast, w.Type, dst, dst, w.Dst.Len, w.Root))
+	case w.Kind == KindMessage:
+		if w.To >= 0 {
+			steps = add(steps, bytesStep(nccl.Send, w.Type, src, 0, w.Src.Len, w.To))
+		}
+		if w.From >= 0 {
+			steps = add(steps, bytesStep(nccl.Recv, w.Type, 0, dst, w.Dst.Len, w.From))
+		}
+		return steps
+	case w.Kind == KindAllGather && w.Counts == nil:
+		return add(steps, bytesStep(nccl.AllGather, w.Type, src, dst, w.Src.Len, 0))
+	case w.Kind == KindAllGather:
+		for rank, n := range w.Counts {
+			steps = add(steps, bytesStep(nccl.Broadcast, w.Type, src, dst, n, rank))
+			dst += uintptr(n * w.Type.size())
+		}
+		return steps
 	}
-	part := func(counts []int, all Buffer, rank int) int {
+	for rank := range t.size {
+		out, in := t.between(w, rank)
+		if rank != t.rank || src != dst {
+			steps = add(steps, bytesStep(nccl.Send, w.Type, src, 0, out, rank))
+			steps = add(steps, bytesStep(nccl.Recv, w.Type, 0, dst, in, rank))
+		}
+		src, dst = src+uintptr(out*w.Type.size()), dst+uintptr(in*w.Type.size())
+	}
+	return steps
+}
+
+func bytesStep(fn nccl.Fn, t Type, send, recv uintptr, elements, peer int) nccl.Step {
+	return nccl.Step{Fn: fn, Type: nccl.Uint8, Send: send, Recv: recv, Count: uintptr(elements * t.size()), Peer: int32(peer)}
+}
+
+// between is how many elements this rank gives to another in a gather, scatter or alltoall, and gets from it.
+func (t translator) between(w *DeviceCall, rank int) (out, in int) {
+	part := func(counts []int, all Buffer) int {
 		if counts == nil {
 			return all.Len / t.size
 		}
 		return counts[rank]
 	}
 	switch w.Kind {
-	case KindBroadcast:
-		step(nccl.Broadcast, dst, dst, w.Dst.Len, w.Root)
-	case KindMessage:
-		if w.To >= 0 {
-			step(nccl.Send, src, 0, w.Src.Len, w.To)
-		}
-		if w.From >= 0 {
-			step(nccl.Recv, 0, dst, w.Dst.Len, w.From)
-		}
-	case KindAllGather:
-		if w.Counts == nil {
-			step(nccl.AllGather, src, dst, w.Src.Len, 0)
-			break
-		}
-		for rank, n := range w.Counts {
-			step(nccl.Broadcast, src, dst, n, rank)
-			dst += uintptr(n) * size
-		}
+	case KindAllToAll:
+		return part(w.Sends, w.Src), part(w.Counts, w.Dst)
 	case KindGather:
-		if t.rank != w.Root {
-			step(nccl.Send, src, 0, w.Src.Len, w.Root)
-			break
+		if rank == w.Root {
+			out = w.Src.Len
 		}
-		for rank := range t.size {
-			n := part(w.Counts, w.Dst, rank)
-			if rank != t.rank {
-				step(nccl.Recv, 0, dst, n, rank)
-			} else if src != dst {
-				step(nccl.Send, src, 0, n, rank)
-				step(nccl.Recv, 0, dst, n, rank)
-			}
-			dst += uintptr(n) * size
+		if t.rank == w.Root {
+			in = part(w.Counts, w.Dst)
 		}
 	case KindScatter:
-		if t.rank != w.Root {
-			step(nccl.Recv, 0, dst, w.Dst.Len, w.Root)
-			break
+		if t.rank == w.Root {
+			out = part(w.Counts, w.Src)
 		}
-		for rank := range t.size {
-			n := part(w.Counts, w.Src, rank)
-			if rank != t.rank {
-				step(nccl.Send, src, 0, n, rank)
-			} else if src != dst {
-				step(nccl.Send, src, 0, n, rank)
-				step(nccl.Recv, 0, dst, n, rank)
-			}
-			src += uintptr(n) * size
-		}
-	case KindAllToAll:
-		for rank := range t.size {
-			out, in := part(w.Sends, w.Src, rank), part(w.Counts, w.Dst, rank)
-			step(nccl.Send, src, 0, out, rank)
-			step(nccl.Recv, 0, dst, in, rank)
-			src, dst = src+uintptr(out)*size, dst+uintptr(in)*size
+		if rank == w.Root {
+			in = w.Dst.Len
 		}
 	}
-	return steps
+	return out, in
 }
 
 // add leaves out what has nothing to do, which it has on no rank.

@@ -23,6 +23,13 @@ func TestMain(m *testing.M) {
 	if os.Getenv(childEnv) != "" {
 		os.Exit(child())
 	}
+	if what := os.Getenv(deviceEnv); what != "" {
+		if err := deviceChild(what); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	status := m.Run()
 	os.RemoveAll(standin.dir)
 	os.Exit(status)

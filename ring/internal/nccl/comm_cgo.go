@@ -12,6 +12,7 @@ type Comm struct {
 	lib  *Library
 	gpu  C.ring_gpu
 	comm C.uintptr_t
+	cuda C.int // of the last call; here, so that it need not be made for each
 }
 
 // Init begins to make a communicator of n ranks, on g; without one (nil) it fails. It goes on until [Comm.State] is no
@@ -21,12 +22,11 @@ func (l *Library) Init(g *GPU, n int, id [IDSize]byte, rank int) (*Comm, error) 
 	if g != nil {
 		c.gpu = g.gpu
 	}
-	var cuda C.int
-	r := Result(C.ring_nccl_init(c.gpu, l.table, &c.comm, C.int(n), unsafe.Pointer(&id[0]), C.int(rank), C.int(l.Version), &cuda))
+	r := Result(C.ring_nccl_init(c.gpu, l.table, &c.comm, C.int(n), unsafe.Pointer(&id[0]), C.int(rank), C.int(l.Version), &c.cuda))
 	if r == Success || r == InProgress {
 		return c, nil
 	}
-	err := l.fault("init", r, cuda, 0)
+	err := l.fault("init", r, c.cuda, 0)
 	if c.comm == 0 {
 		return nil, err
 	}
@@ -35,19 +35,17 @@ func (l *Library) Init(g *GPU, n int, id [IDSize]byte, rank int) (*Comm, error) 
 
 // State is how the communicator fares: [Success], [InProgress], or why it must be aborted.
 func (c *Comm) State() Result {
-	var cuda C.int
-	return Result(C.ring_nccl_state(c.gpu, c.lib.table, c.comm, &cuda))
+	return Result(C.ring_nccl_state(c.gpu, c.lib.table, c.comm, &c.cuda))
 }
 
 // Launch enqueues steps on s, as one group, and e after them. When it returns [InProgress] they are enqueued as soon as
 // State is [Success], and e is not.
 func (c *Comm) Launch(steps []Step, s Stream, e Event) (Result, error) {
-	var cuda C.int
-	r := Result(C.ring_nccl_launch(c.gpu, c.lib.table, c.comm, (*C.ring_step)(unsafe.Pointer(unsafe.SliceData(steps))), C.int(len(steps)), C.uintptr_t(s), C.uintptr_t(e), &cuda))
+	r := Result(C.ring_nccl_launch(c.gpu, c.lib.table, c.comm, (*C.ring_step)(unsafe.Pointer(unsafe.SliceData(steps))), C.int(len(steps)), C.uintptr_t(s), C.uintptr_t(e), &c.cuda))
 	if r == Success || r == InProgress {
 		return r, nil
 	}
-	return r, c.lib.fault("launch", r, cuda, c.comm)
+	return r, c.lib.fault("launch", r, c.cuda, c.comm)
 }
 
 // Fault is a state as an error.
@@ -58,8 +56,7 @@ func (c *Comm) Finalize() Result {
 	if c.lib.table.ncclCommFinalize == nil {
 		return Success
 	}
-	var cuda C.int
-	return Result(C.ring_nccl_end(c.gpu, c.lib.table.ncclCommFinalize, c.comm, &cuda))
+	return Result(C.ring_nccl_end(c.gpu, c.lib.table.ncclCommFinalize, c.comm, &c.cuda))
 }
 
 // Destroy ends a communicator that was finalized.
@@ -69,9 +66,8 @@ func (c *Comm) Destroy() error { return c.end("destroy", c.lib.table.ncclCommDes
 func (c *Comm) Abort() error { return c.end("abort", c.lib.table.ncclCommAbort) }
 
 func (c *Comm) end(doing string, fn *[0]byte) error {
-	var cuda C.int
-	if r := Result(C.ring_nccl_end(c.gpu, fn, c.comm, &cuda)); r != Success && r != InProgress {
-		return c.lib.fault(doing, r, cuda, 0)
+	if r := Result(C.ring_nccl_end(c.gpu, fn, c.comm, &c.cuda)); r != Success && r != InProgress {
+		return c.lib.fault(doing, r, c.cuda, 0)
 	}
 	return nil
 }

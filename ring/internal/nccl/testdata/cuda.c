@@ -1,9 +1,11 @@
 /*
  * A stand-in for libcuda.so.1: the GPU's memory is the host's, and a stream is a thread that works off what was
- * enqueued. What is not given back by the end of the process is written to $STANDIN_LEAKS, a line each.
+ * enqueued. How much of what is not given back yet is in a file of
+ * the process in $STANDIN_LEAKS, a line for each kind.
  */
 #include "standin.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -29,7 +31,7 @@ typedef struct stream {
 	pthread_t thread;
 	item *first, **last;
 	unsigned long enqueued, done;
-	int ending;
+	int ending, gpu;
 } stream;
 
 typedef struct {
@@ -38,7 +40,8 @@ typedef struct {
 } event;
 
 static __thread int depth; /* of contexts */
-static stream *standard; /* stream 0 */
+static __thread int current; /* the GPU of the context */
+static stream *standard[9]; /* stream 0 of each GPU */
 static pthread_mutex_t world = PTHREAD_MUTEX_INITIALIZER;
 
 enum { kinds = 8 };
@@ -52,6 +55,21 @@ int standin_env(const char *name, int otherwise)
 
 int standin_current(void) { return depth > 0; }
 
+/* A line each: the process may end in any way. */
+static void note(int i)
+{
+	static int file = -1;
+	char path[4096], line[64];
+	const char *dir = getenv("STANDIN_LEAKS");
+	if (file < 0 && dir) {
+		snprintf(path, sizeof path, "%s/%d", dir, (int)getpid());
+		file = open(path, O_WRONLY | O_CREAT, 0600);
+	}
+	int n = snprintf(line, sizeof line, "%3d of %-24s\n", live[i].n, live[i].what);
+	if (file >= 0 && pwrite(file, line, n, (off_t)i * n) != n)
+		abort();
+}
+
 void standin_live(const char *what, int by)
 {
 	pthread_mutex_lock(&world);
@@ -59,20 +77,10 @@ void standin_live(const char *what, int by)
 		if (live[i].what == NULL || strcmp(live[i].what, what) == 0) {
 			live[i].what = what;
 			live[i].n += by;
+			note(i);
 			break;
 		}
 	pthread_mutex_unlock(&world);
-}
-
-__attribute__((destructor)) static void leaks(void)
-{
-	const char *name = getenv("STANDIN_LEAKS");
-	FILE *f = name ? fopen(name, "a") : NULL;
-	for (int i = 0; f && i < kinds && live[i].what; i++)
-		if (live[i].n != 0)
-			fprintf(f, "%d of %s\n", live[i].n, live[i].what);
-	if (f)
-		fclose(f);
 }
 
 static void *work_off(void *arg)
@@ -99,12 +107,19 @@ static void *work_off(void *arg)
 	return NULL;
 }
 
+static stream *streams[256]; /* all that there were; stream 0 of a GPU too */
+static int made;
+
 static stream *new_stream(void)
 {
 	stream *s = calloc(1, sizeof *s);
+	if (made == 256)
+		abort();
+	streams[made++] = s;
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_cond_init(&s->changed, NULL);
 	s->last = &s->first;
+	s->gpu = current;
 	pthread_create(&s->thread, NULL, work_off, s);
 	return s;
 }
@@ -114,10 +129,10 @@ static stream *of(void *handle)
 	if (handle)
 		return handle;
 	pthread_mutex_lock(&world);
-	if (standard == NULL)
-		standard = new_stream();
+	if (standard[current] == NULL)
+		standard[current] = new_stream();
 	pthread_mutex_unlock(&world);
-	return standard;
+	return standard[current];
 }
 
 int standin_enqueue(void *handle, standin_work work, void *arg)
@@ -159,6 +174,7 @@ int cuCtxPushCurrent_v2(void *ctx)
 	if (ctx == NULL)
 		return invalid_context;
 	depth++;
+	current = (int)(intptr_t)ctx;
 	return success;
 }
 
@@ -177,7 +193,9 @@ int cuStreamCreate(void **out, unsigned flags)
 {
 	(void)flags;
 	IN_CONTEXT();
+	pthread_mutex_lock(&world);
 	*out = new_stream();
+	pthread_mutex_unlock(&world);
 	standin_live("streams", 1);
 	return success;
 }
@@ -260,6 +278,10 @@ int cuMemAlloc_v2(uint64_t *at, size_t n)
 int cuMemFree_v2(uint64_t at)
 {
 	IN_CONTEXT();
+	for (int i = 0; i < made; i++) /* it waits for what may use the memory, and so for all */
+		if (streams[i]->gpu == current)
+			while (cuStreamQuery(streams[i]) == not_ready)
+				usleep(50);
 	free((void *)(uintptr_t)at);
 	standin_live("device memory", -1);
 	return success;
@@ -292,7 +314,9 @@ typedef struct {
 static void do_copy(void *arg)
 {
 	copy *c = arg;
-	usleep(standin_env("STANDIN_SLOW_COPY", 0)); /* what is read too early is old */
+	int slow = standin_env("STANDIN_SLOW_COPY", 0);
+	if (slow)
+		usleep(slow); /* what is read too early is old */
 	memcpy(c->dst, c->src, c->n);
 	free(c);
 }

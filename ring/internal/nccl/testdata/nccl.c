@@ -276,7 +276,8 @@ static void messages(batch *b)
 				over[i] = 1;
 				open--;
 			}
-		usleep(open ? 20 : 0);
+		if (open)
+			usleep(20);
 	}
 }
 
@@ -290,7 +291,9 @@ static void perform(void *arg)
 		atomic_store(&c->failed, remote_error);
 	if (b->hang)
 		until_aborted(c);
-	usleep(standin_env("STANDIN_SLOW", 0));
+	int slow = standin_env("STANDIN_SLOW", 0);
+	if (slow)
+		usleep(slow);
 	for (int i = 0; i < b->n && !atomic_load(&c->aborted); i++)
 		if (b->calls[i].s.kind < send_to)
 			collective(c, &b->calls[i]);
@@ -523,6 +526,7 @@ int ncclGroupEnd(void)
 	if (--grouped > 0 || b == NULL)
 		return success;
 	group = NULL;
-	enter(b->c);
-	return leave(b->c, submit(b));
+	comm *c = b->c;
+	enter(c);
+	return leave(c, submit(b)); /* which may free b */
 }
