@@ -118,6 +118,12 @@ func TestDeviceNamesWhoDoesNotLaunch(t *testing.T) {
 		if err := errors.Join(all[1].AllReduce(ctx, 0, at, at, 1, ring.Float32, ring.Sum), all[1].Wait(ctx), all[0].Wait(ctx), all[2].Wait(ctx)); err != nil {
 			t.Errorf("when it came after all: %v", err)
 		}
+		time.Sleep(500 * time.Millisecond)
+		select {
+		case text := <-reports:
+			t.Errorf("nobody waits, and it says %q", text)
+		default:
+		}
 	})
 	for _, quiet := range []string{"RING_STALL=", "RING_STALL=0"} {
 		t.Run("timeout/"+quiet, func(t *testing.T) {
@@ -388,10 +394,19 @@ func noLeaks(t *testing.T, leaks string, ranks int, but ...string) {
 
 // Ranks that are processes, as they are; nothing is left when they are through.
 func TestDeviceProcesses(t *testing.T) {
-	for _, env := range []string{"RING_DEVICE=nccl", "RING_DEVICE=host"} {
+	old := t.TempDir() // what it lacks goes through host memory
+	standins(t)
+	if err := ringtest.Standins("internal/nccl/testdata", old, "-DSTANDIN_VERSION=2806"); err != nil {
+		t.Fatal(err)
+	}
+	for _, env := range []string{"RING_DEVICE=nccl", "RING_DEVICE=host", "old"} {
 		t.Run(env, func(t *testing.T) {
 			leaks := t.TempDir()
-			ranks, _ := newDeviceJob(t, 2, env).start(t, "values", leaks)
+			j := newDeviceJob(t, 2, env)
+			if env == "old" {
+				j.dir, j.more = old, []string{"RING_DEVICE=nccl"}
+			}
+			ranks, _ := j.start(t, "values", leaks)
 			for rank, cmd := range ranks {
 				if err := cmd.Wait(); err != nil {
 					t.Errorf("rank %d: %v", rank, err)

@@ -130,6 +130,9 @@ func (d *Device) open(ctx context.Context, c *Comm, ordinal int) error {
 		return err
 	}
 	if !native {
+		if mode, _ := c.opts.lookup("RING_DEVICE"); mode != "host" && c.Rank() == 0 && c.door != nil {
+			_ = c.door.Note(ctx, "GPU buffers go through host memory, for "+why)
+		}
 		d.how = "host memory, for " + why
 		if d.lib != nil {
 			d.lib.Close()
