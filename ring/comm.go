@@ -39,6 +39,7 @@ type Comm struct {
 	owner bool       // of the door
 	// Updated is set when hosts have come or are to go; nil where the job is not elastic. Parts share it.
 	updated *atomic.Bool
+	first   int         // epoch that Init tried to join
 	broken  atomic.Bool // life has ended: what waits in shared memory looks here
 	work    sync.WaitGroup
 	later   backlog // calls that were started and not waited for

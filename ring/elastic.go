@@ -46,6 +46,7 @@ func Elastic(ctx context.Context, state State, train func(ctx context.Context, c
 		if err != nil {
 			return err
 		}
+		t.late = t.late || left == 0 && c.first > 1
 		err = t.epoch(ctx, c)
 		c.Close()
 		left = c.Epoch()
@@ -78,6 +79,7 @@ type trip struct {
 	state State
 	train func(ctx context.Context, c *Comm) error
 	owns  ownership
+	late  bool // the job had begun before this process came
 }
 
 // ownership is what a process knows of the job's state.
@@ -85,7 +87,7 @@ type ownership int32
 
 const (
 	unborn ownership = iota // nobody had any, as far as it knows
-	heard                   // others had it when this process came, and have not given it all
+	heard                   // others had it, and were gone before this process got all of it
 	owned
 )
 
@@ -105,11 +107,14 @@ func (t *trip) epoch(ctx context.Context, c *Comm) error {
 	return t.train(ctx, c)
 }
 
-// root is the lowest rank that has the state. A rank that was left while it was given the state has none, though it was
-// in an epoch; it must not pass for one that has.
+// root is the lowest rank that has the state. A rank that was left before it was given the state has none, though it was
+// in an epoch; it must not pass for one that has, nor begin anew.
 func (t *trip) root(ctx context.Context, c *Comm) (int, error) {
 	all := make([]int32, c.Size())
 	if err := AllGather(ctx, c, all, []int32{int32(t.owns)}); err != nil {
+		if t.late {
+			t.owns = max(t.owns, heard)
+		}
 		return 0, err
 	}
 	root := slices.Index(all, int32(owned))

@@ -23,10 +23,13 @@ func (c *Comm) Epoch() int { return c.place.Epoch }
 
 // joinEpoch waits for the next epoch and joins it. One that fails while its ranks join is followed by another.
 func joinEpoch(ctx context.Context, place rankenv.Rank, o options) (*Comm, error) {
-	for left := o.left; ; left = place.Epoch {
+	for left, first := o.left, 0; ; left = place.Epoch {
 		job, err := park(ctx, place, left)
 		if err != nil {
 			return nil, err
+		}
+		if first == 0 {
+			first = job.Epoch
 		}
 		place = moved(place, job)
 		c, err := joinJob(ctx, place, o, &job)
@@ -35,6 +38,7 @@ func joinEpoch(ctx context.Context, place rankenv.Rank, o options) (*Comm, error
 		}
 		switch {
 		case err == nil:
+			c.first = first
 			return c, nil
 		case !errors.As(err, new(*PeerError)):
 			return nil, err

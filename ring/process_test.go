@@ -22,6 +22,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(childEnv) != "" {
 		os.Exit(child())
 	}
+	if os.Getenv(elasticEnv) != "" {
+		os.Exit(elasticChild())
+	}
 	os.Exit(m.Run())
 }
 
@@ -114,8 +117,14 @@ func startChild(t testing.TB, door *ringtest.Door, rank int, variable string, ar
 // startChildWith is startChild with a setting that says more.
 func startChildWith(t testing.TB, door *ringtest.Door, rank int, setting string, args ...string) (*exec.Cmd, *bufio.Scanner) {
 	t.Helper()
+	return startProcess(t, append(door.Environ(rank), setting), args...)
+}
+
+// startProcess runs this test program with more in its environment.
+func startProcess(t testing.TB, environ []string, args ...string) (*exec.Cmd, *bufio.Scanner) {
+	t.Helper()
 	cmd := exec.Command(os.Args[0], args...)
-	cmd.Env = append(append(os.Environ(), door.Environ(rank)...), setting)
+	cmd.Env = append(os.Environ(), environ...)
 	cmd.Stderr = os.Stderr
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
