@@ -73,7 +73,7 @@ class State:
         raise NotImplementedError()
 
     def sync(self) -> None:
-        """Gives all ranks the state of rank 0."""
+        """Gives all ranks the state of rank 0, as it is there now, and saves it."""
         raise NotImplementedError()
 
     def reset(self) -> None:
@@ -113,6 +113,7 @@ class ObjectState(State):
     def sync(self) -> None:
         if self._saved_state:
             self._set_attrs(self._bcast_object(self._attrs()))
+        self.save()
 
 
 def _hosts_updated() -> bool:
@@ -157,7 +158,6 @@ class _Trip:
                     raise StateLostError("gorun: rank 0 has not got the job's state: who had it is gone, so start the job again, from a checkpoint")
         state.sync()
         self.owns = _OWNED
-        state.save()
 
 
 def _broken(error: errors.GorunError) -> bool:
