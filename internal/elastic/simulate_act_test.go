@@ -51,8 +51,8 @@ func (w *world) start(a Start) {
 		w.broken("start for epoch %d after %d", a.Epoch, max(w.announced, w.highest))
 	}
 	w.highest = a.Epoch
-	if w.now < known.asideTill || known.lost {
-		w.broken("start on %s, which is set aside until %v", h.name, known.asideTill)
+	if till := max(known.asideTill, known.restTill); w.now < till || known.lost {
+		w.broken("start on %s, which is set aside until %v", h.name, till)
 	}
 	for _, p := range h.procs {
 		if p.Slot == a.Member.Slot {
