@@ -35,6 +35,7 @@ func (w *world) step(event Event) {
 	if w.d.whole && !w.d.broken || w.ended {
 		w.lastGood = w.now
 	}
+	w.lastGood = max(w.lastGood, w.d.wholeAt) // also where it was called in the same breath
 	bound := w.cfg.Elastic + w.cfg.Start + w.cfg.Park + w.cfg.Stop + w.cfg.Fence + w.cfg.Join + maxHold + time.Minute
 	if w.now-w.lastGood > bound {
 		w.broken("nothing works since %v", w.lastGood)
