@@ -11,6 +11,7 @@ import (
 	"math"
 	"net"
 	"net/netip"
+	"slices"
 	"time"
 )
 
@@ -51,17 +52,21 @@ func (e *Elastic) register(body []byte) {
 	e.changed = make(chan struct{})
 }
 
-// reachable are those of a worker's addresses that are on this host, and last loopback's, for the worker listens at all.
+// reachable are those of a worker's addresses that are on this host, and last loopback's, for the worker listens at all of them.
 func (e *Elastic) reachable(addrs []netip.AddrPort) (own []netip.AddrPort) {
 	for _, a := range addrs {
 		if a.Addr().IsLoopback() || e.local(a.Addr()) {
 			own = append(own, a)
 		}
 	}
-	if len(addrs) > 0 {
-		own = append(own, netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), addrs[0].Port()))
+	if len(addrs) == 0 {
+		return nil
 	}
-	return own
+	loopback := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), addrs[0].Port())
+	if slices.Contains(own, loopback) {
+		return own
+	}
+	return append(own, loopback)
 }
 
 // notify tells a process that is rank 0 when it is to leave the epoch, over and over until it has left.
