@@ -170,7 +170,7 @@ func newJob(plan Plan, opts Options) (*job, error) {
 		ports: make([]int, len(plan.Hosts)), places: make([][]wire.Place, len(plan.Hosts))}
 	rand.Read(j.key)
 	var err error
-	if j.work, err = newWork(opts, len(plan.Hosts), j.stager); err != nil {
+	if j.work, err = newWork(opts, j.stager); err != nil {
 		return nil, err
 	}
 	if opts.OutputDir != "" || opts.SaveAs != nil {
@@ -285,38 +285,11 @@ func (j *job) prepare(ctx context.Context, i int) error {
 	for p := range told.Programs {
 		told.Programs[p].Wdir = []byte(j.work.dir(i, string(told.Programs[p].Wdir)))
 	}
-	s.out.tell(wire.TypeJob, told)
-	stop := context.AfterFunc(ctx, s.cancel)
-	defer stop()
-	for {
-		f, err := s.frames.Next()
-		if err != nil {
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			return fmt.Errorf("the agent ended: %w", err)
-		}
-		switch f.Type {
-		case wire.TypeHeartbeat:
-			continue
-		case wire.TypeReady:
-			var ready wire.Ready
-			err := f.Decode(&ready)
-			if j.ports[i], j.places[i] = max(0, min(ready.FreePort, 65535)), ready.Places; err == nil {
-				s.contained, s.openMPI = ready.Contained, ready.OpenMPI
-				j.tell(Ready{s.host.Name})
-			}
-			return err
-		case wire.TypeRefuse:
-			var refused RefusedError
-			if err := f.Decode(&refused.Refuse); err != nil {
-				return err
-			}
-			refused.What, refused.Refuse.Hint = cleaned(refused.What), cleaned(refused.Refuse.Hint)
-			return &refused
-		}
-		return &wire.FormatError{Reason: fmt.Sprintf("the agent sent a %s frame before it was ready", f.Type)}
+	ready, err := s.prepare(ctx, told)
+	if j.ports[i], j.places[i] = ready.FreePort, ready.Places; err == nil {
+		j.tell(Ready{s.host.Name})
 	}
+	return err
 }
 
 // describe is the job as one host is told it.

@@ -65,24 +65,25 @@ func (p *patientWriter) giveUpIfStuck() {
 
 func (p *patientWriter) close() { close(p.data) }
 
-// hurryOutput lets go of output that nobody takes, once the user wants the end. A job that ends by itself waits: its last
+// hurry lets go of output that nobody takes, once the user wants the end. A job that ends by itself waits: its last
 // words are what the user will want to see.
-func (j *job) hurryOutput() {
-	if j.core.reason == NotStopped {
+func hurry(why StopReason, printers ...*printer) {
+	if why == NotStopped {
 		return
 	}
-	j.stdout.writer.giveUpIfStuck()
-	j.stderr.writer.giveUpIfStuck()
+	for _, p := range printers {
+		p.writer.giveUpIfStuck()
+	}
 }
 
-// closeOutput writes what is left.
-func (j *job) closeOutput() {
+// closePrinters writes what is left. Both may be the same one.
+func closePrinters(why func() StopReason, stdout, stderr *printer) {
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
-		j.stdout.close()
-		if j.stderr != j.stdout {
-			j.stderr.close()
+		stdout.close()
+		if stderr != stdout {
+			stderr.close()
 		}
 	}()
 	look := time.NewTicker(coreTick)
@@ -92,7 +93,7 @@ func (j *job) closeOutput() {
 		case <-closed:
 			return
 		case <-look.C:
-			j.hurryOutput()
+			hurry(why(), stdout, stderr)
 		}
 	}
 }

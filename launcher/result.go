@@ -27,6 +27,8 @@ type Result struct {
 	Unconfirmed []string    // hosts that did not report the end of their ranks in time
 	Unkillable  []Unkillable
 	Output      error // why output was lost, if it was
+	// Elastic is how an elastic job ended, which has no Cause; nil: the job was not elastic.
+	Elastic *ElasticEnd
 	// Started is when the ranks were let begin, Ended when nothing was left of them,
 	// on the clock of the exits' At.
 	Started, Ended time.Duration
@@ -115,6 +117,9 @@ func (r Result) Code() int {
 		return CodeSignalBase + int(syscall.SIGPIPE)
 	case TimedOut:
 		return CodeTimeout
+	}
+	if r.Elastic != nil && (r.Elastic.Code != 0 || len(r.Unkillable) == 0) {
+		return r.Elastic.Code
 	}
 	switch f := r.Cause; {
 	case f == nil && len(r.Unconfirmed) == 0 && len(r.Unkillable) > 0:

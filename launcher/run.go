@@ -62,7 +62,7 @@ func (j *job) reap(ctx context.Context) Result {
 	cancelled := ctx.Done()
 	j.looked = time.Now()
 	for finished := false; !finished; {
-		j.hurryOutput()
+		hurry(j.core.reason, j.stdout, j.stderr)
 		var event any = eventTick{}
 		select {
 		case event = <-j.events:
@@ -93,7 +93,7 @@ func (j *job) reap(ctx context.Context) Result {
 	close(j.ended)
 	j.stopGet()
 	j.closeInput()
-	j.closeOutput()
+	closePrinters(func() StopReason { return j.core.reason }, j.stdout, j.stderr)
 	result := j.core.result()
 	j.explain(&result)
 	if j.files != nil {

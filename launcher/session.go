@@ -175,6 +175,42 @@ func (s *session) greet(stdout io.Reader, nonce, build string) error {
 	return wire.NewWriter(s.stdin).SendMessage(wire.TypeHello, wire.Hello{Protocol: wire.Protocol, Build: build})
 }
 
+// prepare sends the job and waits for the host's word that it can start there.
+func (s *session) prepare(ctx context.Context, told wire.Job) (wire.Ready, error) {
+	s.out.tell(wire.TypeJob, told)
+	stop := context.AfterFunc(ctx, s.cancel)
+	defer stop()
+	for {
+		f, err := s.frames.Next()
+		if err != nil {
+			if ctx.Err() != nil {
+				return wire.Ready{}, context.Cause(ctx)
+			}
+			return wire.Ready{}, fmt.Errorf("the agent ended: %w", err)
+		}
+		switch f.Type {
+		case wire.TypeHeartbeat:
+			continue
+		case wire.TypeReady:
+			var ready wire.Ready
+			if err := f.Decode(&ready); err != nil {
+				return wire.Ready{}, err
+			}
+			ready.FreePort = max(0, min(ready.FreePort, 65535))
+			s.contained, s.openMPI = ready.Contained, ready.OpenMPI
+			return ready, nil
+		case wire.TypeRefuse:
+			var refused RefusedError
+			if err := f.Decode(&refused.Refuse); err != nil {
+				return wire.Ready{}, err
+			}
+			refused.What, refused.Refuse.Hint = cleaned(refused.What), cleaned(refused.Refuse.Hint)
+			return wire.Ready{}, &refused
+		}
+		return wire.Ready{}, &wire.FormatError{Reason: fmt.Sprintf("the agent sent a %s frame before it was ready", f.Type)}
+	}
+}
+
 // explain prefers ran, the command's own end, over the silence it caused.
 func explain(err, ran error) error {
 	var noise *wire.NoiseError

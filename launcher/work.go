@@ -28,11 +28,13 @@ type work struct {
 	note   func(string)
 	trace  func(format string, args ...any)
 	waits  sync.Once // the user was told that another launch has the copy
-	copies []string  // by host: its copy; "": it sees the folder itself
+
+	mu     sync.Mutex
+	copies map[int]string // by host: its copy; those that are not here see the folder itself
 }
 
 // newWork is for a job whose programs start in the folder.
-func newWork(opts Options, hosts int, stager *stager) (*work, error) {
+func newWork(opts Options, stager *stager) (*work, error) {
 	if opts.Work == nil {
 		return nil, nil
 	}
@@ -46,7 +48,7 @@ func newWork(opts Options, hosts int, stager *stager) (*work, error) {
 		return nil, fmt.Errorf("find this machine's name: %w", err)
 	}
 	return &work{sender: workdir.NewSender(opts.Work, machine, opts.Exe.Build), stager: stager,
-		note: opts.Note, trace: opts.Trace, copies: make([]string, hosts)}, nil
+		note: opts.Note, trace: opts.Trace, copies: map[int]string{}}, nil
 }
 
 // bring makes the folder's copy on host i what the folder is, unless the host sees the folder itself.
@@ -74,13 +76,20 @@ func (w *work) bring(ctx context.Context, i int, name string, conn Host) error {
 	default:
 		w.trace("%s: sent %s of %d, %s, to %s", name, count(sent.Files, "file"), tree.Files, workdir.SizeText(sent.Bytes), sent.Dir)
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.copies[i] = sent.Dir
 	return nil
 }
 
 // dir is where ranks of host i start that start in wdir here.
 func (w *work) dir(i int, wdir string) string {
-	if w == nil || w.copies[i] == "" {
+	if w == nil {
+		return wdir
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.copies[i] == "" {
 		return wdir
 	}
 	return filepath.Join(w.copies[i], strings.TrimPrefix(wdir, w.sender.Tree.Dir))

@@ -99,7 +99,7 @@ func TestWorkIsBrought(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			w, err := newWork(Options{Work: tree, Programs: []Program{{Wdir: filepath.Join(dir, "sub")}}, Exe: exe, Trace: t.Logf, Note: func(s string) { t.Error(s) }}, 1, stagerOf(exe))
+			w, err := newWork(Options{Work: tree, Programs: []Program{{Wdir: filepath.Join(dir, "sub")}}, Exe: exe, Trace: t.Logf, Note: func(s string) { t.Error(s) }}, stagerOf(exe))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -135,7 +135,7 @@ func TestWorkOnASilentHost(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			w, err := newWork(Options{Work: tree, Programs: []Program{{Wdir: tree.Dir}}, Exe: exe, Trace: t.Logf}, 1, stagerOf(exe))
+			w, err := newWork(Options{Work: tree, Programs: []Program{{Wdir: tree.Dir}}, Exe: exe, Trace: t.Logf}, stagerOf(exe))
 			if err != nil {
 				t.Fatal(err)
 			}

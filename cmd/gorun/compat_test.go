@@ -176,7 +176,7 @@ func TestPublishedCommandLines(t *testing.T) {
 			if o.tagOutput {
 				prefix = "mpirun"
 			}
-			got := job{o.np, o.hosts, o.hostfile, o.discovery, prefix, o.network.String(), strings.Join(o.exports, " "), strings.Join(program, " "), line.Notice()}
+			got := job{o.np, o.hosts, o.hostfile, o.elastic.discovery, prefix, o.network.String(), strings.Join(o.exports, " "), strings.Join(program, " "), line.Notice()}
 			if got != want[i] {
 				t.Errorf("%q as %s:\n got %+v\nwant %+v", argv, name, got, want[i])
 			}

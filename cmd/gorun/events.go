@@ -33,6 +33,9 @@ type jobEvent struct {
 	Memory  string      `json:"out_of_memory,omitempty"`
 	Limit   int64       `json:"memory_limit,omitempty"` // bytes
 	Error   string      `json:"error,omitempty"`
+	Kind    string      `json:"kind,omitempty"`  // of what happened to an elastic job
+	Epoch   int         `json:"epoch,omitempty"` // its latest
+	Text    string      `json:"text,omitempty"`
 	Hint    string      `json:"hint,omitempty"`
 	Stderr  []string    `json:"stderr,omitempty"`
 	Log     string      `json:"log,omitempty"`
@@ -158,6 +161,8 @@ func (l *eventLog) follow(event launcher.Event) {
 		step := jobEvent{Event: "exit", Host: e.Host}
 		l.fill(&step, e.Exit)
 		l.write(step)
+	case launcher.Membership:
+		l.write(jobEvent{Event: "elastic", Kind: string(e.Kind), Epoch: e.Epoch, Host: e.Host, Text: e.Text, Seconds: l.since(e.At)})
 	case launcher.Gone:
 		l.write(jobEvent{Event: "lost", Host: e.Host, Error: e.Err.Error(), Seconds: l.since(e.At)})
 	}

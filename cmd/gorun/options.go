@@ -18,13 +18,11 @@ import (
 type runOptions struct {
 	np              int
 	ppn, nodes      count
-	minNP, maxNP    int
 	hosts           string
 	hostfile        string
-	discovery       string
-	slotsPerHost    count
 	noOversubscribe bool
 	placement
+	elastic elasticOptions
 
 	exports  []string
 	envFiles []string
@@ -77,18 +75,15 @@ type runOptions struct {
 
 // addFlags binds o to flags.
 func (o *runOptions) addFlags(flags *pflag.FlagSet) {
-	o.startTimeout, o.grace, o.slotsPerHost = seconds(60*time.Second), seconds(5*time.Second), 1
+	o.startTimeout, o.grace = seconds(60*time.Second), seconds(5*time.Second)
 	flags.IntVarP(&o.np, "np", "n", 0, "ranks to start (default: one per slot)")
 	flags.StringVarP(&o.hosts, "hosts", "H", "", "hosts and their slots: f1:2,f[2-8]:2,^f5 (default: what the scheduler says, or this machine)")
 	flags.StringVar(&o.hostfile, "hostfile", "", "file with a host per line: f1 slots=2; with -H, those of them that -H names")
 	flags.Var(&o.ppn, "ppn", "ranks on each host, whatever its slots")
 	flags.Var(&o.nodes, "nodes", "use this many hosts, the first ones, with an equal share of the ranks")
-	flags.StringVar(&o.discovery, "host-discovery-script", "", "program that prints a host per line: f1:2; it is asked once")
-	flags.Var(&o.slotsPerHost, "slots-per-host", "slots of hosts that the discovery script names without")
-	flags.IntVar(&o.minNP, "min-np", 0, "fewest ranks of an elastic job; the number does not change yet")
-	flags.IntVar(&o.maxNP, "max-np", 0, "most ranks of an elastic job; the number does not change yet")
 	flags.BoolVar(&o.noOversubscribe, "no-oversubscribe", false, "refuse more ranks than slots")
 	o.placement.addFlags(flags)
+	o.elastic.addFlags(flags)
 
 	flags.StringArrayVarP(&o.exports, "export", "x", nil, "send a variable whatever its name: NAME, NAME=value or PREFIX*")
 	flags.StringArrayVar(&o.envFiles, "env-file", nil, "file with a NAME=value or NAME per line, to send as --export does")
@@ -149,12 +144,6 @@ func (o *runOptions) check(npSet bool) error {
 		return usage.Errorf("give the number of ranks, for example -np 4", "-np %d: a job has at least 1 rank", o.np)
 	case o.np > 1<<20:
 		return usage.Errorf("", "-np %d: at most %d ranks", o.np, 1<<20)
-	case npSet && o.minNP > o.np:
-		return usage.Errorf("", "-np %d is less than --min-np %d", o.np, o.minNP)
-	case npSet && o.maxNP > 0 && o.np > o.maxNP:
-		return usage.Errorf("", "-np %d is more than --max-np %d", o.np, o.maxNP)
-	case o.discovery != "" && (o.hosts != "" || o.hostfile != ""):
-		return usage.Errorf("leave one of them out", "--host-discovery-script beside -H or --hostfile says twice where to run")
 	case !slices.Contains([]string{"auto", "ssh", "srun", "system-ssh", "rsh", "local"}, o.launcher):
 		return usage.Errorf("", "--launcher %q: it must be auto, ssh, srun, system-ssh, rsh or local", o.launcher)
 	case o.hostKeys != "strict" && o.hostKeys != "accept-new":
@@ -167,6 +156,9 @@ func (o *runOptions) check(npSet bool) error {
 		return usage.Errorf("", "--ssh-port %d: ports go from 1 to 65535", o.sshPort)
 	case o.json && !o.dryRun:
 		return usage.Errorf("for the steps of a job that runs there is --json-events FILE", "--json goes with --dry-run")
+	}
+	if err := o.checkElastic(npSet); err != nil {
+		return err
 	}
 	return o.placement.check()
 }

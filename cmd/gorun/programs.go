@@ -50,7 +50,7 @@ func layOver(o *runOptions, b dialect.Block, typed map[string]string) (program, 
 		return program{}, explainUsage(err, b.Typed)
 	}
 	all := *o
-	all.np, all.minNP, all.maxNP = own.np, 0, 0
+	all.np, all.elastic.minNP, all.elastic.maxNP = own.np, 0, 0
 	all.exports = slices.Concat(o.exports, own.exports)
 	all.noEnv = o.noEnv || own.noEnv
 	all.wdir = cmp.Or(own.wdir, o.wdir)
@@ -61,7 +61,7 @@ func layOver(o *runOptions, b dialect.Block, typed map[string]string) (program, 
 			all.hostfile = cmp.Or(own.hostfile, o.hostfile)
 		}
 		if typed["host-discovery-script"] == "" {
-			all.discovery = ""
+			all.elastic.discovery = ""
 		}
 	}
 	return p, all.check(true)
@@ -70,6 +70,9 @@ func layOver(o *runOptions, b dialect.Block, typed map[string]string) (program, 
 // planJob decides where the ranks of programs run. Programs without hosts of their own share the job's:
 // those that o names or that are found, and else the first program's.
 func planJob(ctx context.Context, o *runOptions, programs []program, s surroundings) (place, launcher.Plan, error) {
+	if o.elastic.given() {
+		return planElastic(ctx, o, programs, s)
+	}
 	req := o.request(0)
 	if !slices.ContainsFunc(programs, func(p program) bool { return p.ownHosts }) {
 		where, err := whereToRun(ctx, o, s)
@@ -123,7 +126,7 @@ func sharedHosts(o *runOptions, programs []program, s surroundings) (*runOptions
 			shared.np += p.opts.np
 		}
 	}
-	if first := programs[0]; first.ownHosts && o.hosts == "" && o.hostfile == "" && o.discovery == "" {
+	if first := programs[0]; first.ownHosts && o.hosts == "" && o.hostfile == "" && o.elastic.discovery == "" {
 		found, err := s.defaults()
 		if err != nil {
 			return nil, err

@@ -51,20 +51,20 @@ func TestProgramsWithTheirOptions(t *testing.T) {
 
 // Hosts that the command line does not name give way to a program's own, as they do to those of a single one.
 func TestHostsOfAProgramWinOverTheEnvironment(t *testing.T) {
-	for _, elsewhere := range []runOptions{{hosts: "y"}, {hostfile: "f"}, {discovery: "script"}} {
+	for _, elsewhere := range []runOptions{{hosts: "y"}, {hostfile: "f"}, {elastic: elasticOptions{discovery: "script"}}} {
 		flags, o := flagSet()
 		line, err := dialect.Translate(strings.Fields("-np 1 -H x a : -np 1 b"), dialect.Own, flags, commands())
 		if err != nil {
 			t.Fatal(err)
 		}
-		o.hosts, o.hostfile, o.discovery = elsewhere.hosts, elsewhere.hostfile, elsewhere.discovery
+		o.hosts, o.hostfile, o.elastic.discovery = elsewhere.hosts, elsewhere.hostfile, elsewhere.elastic.discovery
 		programs, err := jobPrograms(o, nil, line)
 		if err != nil {
 			t.Fatal(err)
 		}
 		a, b := programs[0].opts, programs[1].opts
-		if a.hosts != "x" || a.hostfile+a.discovery != "" || b.hosts+b.hostfile+b.discovery != elsewhere.hosts+elsewhere.hostfile+elsewhere.discovery {
-			t.Errorf("%q, %q, %q and %q, %q, %q", a.hosts, a.hostfile, a.discovery, b.hosts, b.hostfile, b.discovery)
+		if a.hosts != "x" || a.hostfile+a.elastic.discovery != "" || b.hosts+b.hostfile+b.elastic.discovery != elsewhere.hosts+elsewhere.hostfile+elsewhere.elastic.discovery {
+			t.Errorf("%q, %q, %q and %q, %q, %q", a.hosts, a.hostfile, a.elastic.discovery, b.hosts, b.hostfile, b.elastic.discovery)
 		}
 	}
 }

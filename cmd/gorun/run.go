@@ -64,7 +64,11 @@ func runJob(ctx context.Context, o *runOptions, programs []program, io streams, 
 			say.table(programsText(opts.Programs))
 		}
 	}
-	code, err = launch(ctx, o, plan, opts, io, say)
+	if o.elastic.given() {
+		code, err = launchElastic(ctx, o, where, plan, opts, io, say)
+	} else {
+		code, err = launch(ctx, o, plan, opts, io, say)
+	}
 	if code > 0 && code < launcher.CodeTimeout && len(env.withheld) > 0 && leavesMachine(plan) {
 		say.hintf("variables that look like secrets stayed here: %s (send one with -x NAME)", strings.Join(env.withheld, ", "))
 	}
@@ -115,7 +119,7 @@ func launch(ctx context.Context, o *runOptions, plan launcher.Plan, opts launche
 
 // launchOptions is what Run needs beside the environment and the user's wishes.
 func launchOptions(o *runOptions, plan launcher.Plan, env environment, io streams, say *ui) (launcher.Options, error) {
-	tree, err := stagedFolder(o, o.launcher != "local" && leavesMachine(plan))
+	tree, err := stagedFolder(o, o.launcher != "local" && (leavesMachine(plan) || o.elastic.discovery != ""))
 	if err != nil {
 		return launcher.Options{}, err
 	}

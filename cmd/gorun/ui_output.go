@@ -12,17 +12,10 @@ import (
 
 // outputOptions sets how and where the ranks' output is shown.
 func outputOptions(opts *launcher.Options, o *runOptions, plan launcher.Plan, io streams) (err error) {
-	l := look{style: o.prefix, timestamp: o.timestamp, programs: opts.Programs}
-	if o.tagOutput {
-		l.style = "mpirun"
-	}
+	l := o.look(opts.Programs, io)
 	out, errs := isTerminal(io.out), isTerminal(io.err)
 	opts.OneOutput = o.mergeStderr || sameFile(io.out, io.err)
 	opts.Screen = [3]bool{1: out, 2: errs}
-	l.colour = [3]bool{1: useColour(o.color, out, os.LookupEnv), 2: useColour(o.color, errs, os.LookupEnv)}
-	if o.mergeStderr {
-		l.colour[2] = l.colour[1]
-	}
 	widenPipe(io.out)
 	opts.Stdout, opts.Stderr, opts.OutputDir, opts.CutMark = io.out, io.err, o.outputFilename, cutMark
 	if l.ctime() { // programs that read these styles know no marks
@@ -40,6 +33,19 @@ func outputOptions(opts *launcher.Options, o *runOptions, plan launcher.Plan, io
 	opts.Show = shown(ranks, o.hide|o.save.hidden())
 	opts.SaveAs, err = o.save.places(plan, os.Getenv("SLURM_JOB_ID"))
 	return err
+}
+
+// look is how lines are to begin.
+func (o *runOptions) look(programs []launcher.Program, io streams) look {
+	l := look{style: o.prefix, timestamp: o.timestamp, programs: programs}
+	if o.tagOutput {
+		l.style = "mpirun"
+	}
+	l.colour = [3]bool{1: useColour(o.color, isTerminal(io.out), os.LookupEnv), 2: useColour(o.color, isTerminal(io.err), os.LookupEnv)}
+	if o.mergeStderr {
+		l.colour[2] = l.colour[1]
+	}
+	return l
 }
 
 // widenPipe gives a pipe room for what ranks print while its reader is at work. Where that may not be, it

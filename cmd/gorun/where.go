@@ -2,11 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
-	"os/exec"
 	"strconv"
-	"strings"
-	"time"
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/usage"
@@ -17,8 +13,8 @@ import (
 func whereToRun(ctx context.Context, o *runOptions, s surroundings) (place, error) {
 	var p place
 	var err error
-	if o.discovery != "" {
-		p, err = discover(ctx, o, s)
+	if o.elastic.discovery != "" {
+		p, err = o.discover(ctx)
 	} else {
 		p, err = findHosts(o, s)
 	}
@@ -38,7 +34,7 @@ func whereToRun(ctx context.Context, o *runOptions, s surroundings) (place, erro
 
 // bound keeps a number of ranks that nobody gave between --min-np and --max-np.
 func bound(p place, o *runOptions) (place, error) {
-	if o.np > 0 || o.minNP == 0 && o.maxNP == 0 {
+	if o.np > 0 || o.elastic.minNP == 0 && o.elastic.maxNP == 0 {
 		return p, nil
 	}
 	if p.np == 0 {
@@ -46,49 +42,16 @@ func bound(p place, o *runOptions) (place, error) {
 			p.np += h.Slots
 		}
 	}
-	if o.maxNP > 0 {
-		p.np = min(p.np, o.maxNP)
+	if o.elastic.maxNP > 0 {
+		p.np = min(p.np, o.elastic.maxNP)
 	}
-	if p.np < o.minNP {
-		return place{}, usage.Errorf("name more hosts, or give them more slots", "--min-np %d, but there is room for %d, from %s", o.minNP, p.np, p.source)
+	if o.elastic.discovery != "" { // there may be more later
+		p.np = max(p.np, o.elastic.minNP)
+	}
+	if p.np < o.elastic.minNP {
+		return place{}, usage.Errorf("name more hosts, or give them more slots", "--min-np %d, but there is room for %d, from %s", o.elastic.minNP, p.np, p.source)
 	}
 	return p, nil
-}
-
-// discover asks the discovery script which hosts there are: a host, or host:slots, a
-// line, as Horovod's does.
-func discover(ctx context.Context, o *runOptions, s surroundings) (place, error) {
-	ctx, cancel := context.WithTimeout(ctx, max(time.Duration(o.startTimeout), time.Second))
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", o.discovery)
-	cmd.WaitDelay = time.Second
-	out, err := cmd.Output()
-	if err != nil {
-		var exit *exec.ExitError
-		said := ""
-		if errors.As(err, &exit) && len(exit.Stderr) > 0 {
-			said = ": " + strings.TrimSpace(string(exit.Stderr))
-		}
-		return place{}, usage.Errorf("it must print a host per line, such as f1:2, and end with 0", "--host-discovery-script %s: %w%s", o.discovery, err, said)
-	}
-	list, err := hostfile.Parse(o.discovery, strings.NewReader(withSlots(string(out), int(o.slotsPerHost))))
-	if err != nil {
-		return place{}, hostsError(err)
-	}
-	return s.resolve(list, "the discovery script "+o.discovery)
-}
-
-// withSlots gives slots to the lines that are a bare name.
-func withSlots(lines string, slots int) string {
-	var b strings.Builder
-	for line := range strings.Lines(lines) {
-		line = strings.TrimSpace(line)
-		if line != "" && !strings.ContainsAny(line, ":#= \t") {
-			line += ":" + strconv.Itoa(slots)
-		}
-		b.WriteString(line + "\n")
-	}
-	return b.String()
 }
 
 // shape gives the hosts of p the slots that --nodes and --ppn ask for. --nodes alone

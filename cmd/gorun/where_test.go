@@ -60,15 +60,9 @@ func TestBound(t *testing.T) {
 	for _, tc := range []struct{ np, low, high, want int }{
 		{0, 0, 0, 0}, {3, 1, 2, 0}, {0, 1, 0, 6}, {0, 6, 8, 6}, {0, 2, 4, 4}, {0, 7, 0, -1}, {0, 7, 9, -1},
 	} {
-		p, err := bound(two, &runOptions{np: tc.np, minNP: tc.low, maxNP: tc.high})
+		p, err := bound(two, &runOptions{np: tc.np, elastic: elasticOptions{minNP: tc.low, maxNP: tc.high}})
 		if tc.want < 0 && !isUsage(err) || tc.want >= 0 && (err != nil || p.np != tc.want) {
 			t.Errorf("%+v: %d, %v", tc, p.np, err)
 		}
-	}
-}
-
-func TestWithSlots(t *testing.T) {
-	if got, want := withSlots("a\r\nb:3\n\n# c\n  d  \ne slots=2\nf", 4), "a:4\nb:3\n\n# c\nd:4\ne slots=2\nf:4\n"; got != want {
-		t.Errorf("%q, want %q", got, want)
 	}
 }

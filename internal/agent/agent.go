@@ -199,9 +199,6 @@ func (a *agent) openDoor() error {
 // run is the agent's loop, from Ready to the end of its ranks.
 func (a *agent) run(ctx context.Context, frames *wire.Reader) error {
 	a.core = newCore(a.job.Grace)
-	if a.job.Elastic != nil {
-		a.core.lease = a.job.Elastic.Lease
-	}
 	a.core.heard, a.core.memory = a.now(), readMemory("/")
 	a.ticked = a.now()
 	parent := os.Getppid()
@@ -210,6 +207,9 @@ func (a *agent) run(ctx context.Context, frames *wire.Reader) error {
 	defer beat.Stop()
 	looks, closeLine := a.openLine()
 	defer closeLine()
+	if a.job.Elastic != nil && looks == nil { // otherwise it sees by itself that it is cut off
+		a.core.lease = a.job.Elastic.Lease
+	}
 	stopped := ctx.Done()
 	for finished := false; !finished; {
 		var event any

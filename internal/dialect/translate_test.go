@@ -95,8 +95,7 @@ func TestTranslateTakesAnEmptyWordForTheProgram(t *testing.T) {
 // What horovodrun needs a flag for and gorun does not is said as a sentence, once.
 func TestFlagsThatAreNotNeeded(t *testing.T) {
 	const why = " is not needed: gorun starts the ranks itself, without mpirun or jsrun, and they use Gloo, also where Horovod was built with MPI"
-	for typed, want := range map[string]string{"--mpi": "--mpi" + why, "--jsrun": "--jsrun" + why, "--mpi --mpi": "--mpi" + why, "--gloo": "",
-		"--reset-limit 3 --mpi": "no effect yet: --reset-limit; --mpi" + why} {
+	for typed, want := range map[string]string{"--mpi": "--mpi" + why, "--jsrun": "--jsrun" + why, "--mpi --mpi": "--mpi" + why, "--gloo": ""} {
 		got, err := Translate(append(strings.Fields(typed), "-np", "2", "x"), Horovod, flagSet(t), nil)
 		if err != nil || got.Notice() != want {
 			t.Errorf("%s: %v, %q, want %q", typed, err, got.Notice(), want)

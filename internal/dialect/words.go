@@ -82,8 +82,9 @@ func hostWords() []word {
 		{"slots-per-host", Horovod, 1, "", means, "slots-per-host={}"},
 		{"min-np min-num-proc", Horovod, 1, "", means, "min-np={}"},
 		{"max-np max-num-proc", Horovod, 1, "", means, "max-np={}"},
-		{"elastic-timeout reset-limit", Horovod, 1, "", pending, "elastic jobs"},
-		{"blacklist-cooldown-range", Horovod, 2, "", pending, "elastic jobs"},
+		{"elastic-timeout", Horovod, 1, "", means, "elastic-timeout={}"},
+		{"reset-limit", Horovod, 1, "", means, "reset-limit={}"},
+		{"blacklist-cooldown-range", Horovod, 2, "", means, "blacklist-cooldown-range={}"},
 	}
 }
 

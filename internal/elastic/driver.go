@@ -176,7 +176,7 @@ func (d *Driver) believe(e Hosts) {
 			h.place = d.places
 		}
 		if h.slots != b.Slots {
-			d.note(NoteHosts, h.name, "host %s has %d slots, before it had %d", h.name, b.Slots, h.slots)
+			d.note(NoteHosts, h.name, "host %s has %s, before it had %d", h.name, count(b.Slots, "slot"), h.slots)
 		}
 		h.slots = b.Slots
 	}

@@ -100,7 +100,7 @@ func (d *Driver) complete() {
 		}
 	}
 	d.whole, d.wholeAt, d.ever, d.first, d.waiting = true, d.now, true, nil, false
-	d.note(NoteEpoch, "", "epoch %d: %d ranks on %d hosts", d.inForce.Epoch, len(all), d.inForce.hosts())
+	d.note(NoteEpoch, "", "epoch %d: %s on %s", d.inForce.Epoch, count(len(all), "rank"), count(d.inForce.hosts(), "host"))
 }
 
 // welcome says whether a process may stay.
@@ -286,9 +286,16 @@ func (d *Driver) begin(stay []*process) {
 	case have >= least && !late:
 		d.form(stay, newcomers)
 	case late:
-		d.endFailed(fmt.Sprintf("%d ranks could run, and there must be %d, for %v", have, least, d.cfg.Elastic))
+		d.endFailed(fmt.Sprintf("%s could run, and there must be %d, for %v", count(have, "rank"), least, d.cfg.Elastic))
 	case !d.waiting:
 		d.waiting = true
-		d.note(NoteWaiting, "", "%d ranks could run, and there must be %d: waiting for hosts", have, least)
+		d.note(NoteWaiting, "", "%s could run, and there must be %d: waiting for hosts", count(have, "rank"), least)
 	}
+}
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -12,7 +12,7 @@ func agents() []Mutant {
 	core, output := "internal/agent/core.go", "internal/agent/output.go"
 	return []Mutant{
 		{"the agent sends no heartbeat", "internal/agent/agent.go", "\t\t\ta.sendHeartbeat()\n", "", pkg, "^TestServeStopsReadingWithoutCredit$"},
-		{"the agent checks no lease", core, "now-c.heard > Lease {", "now-c.heard > 1000*Lease {", pkg, "^TestCore"},
+		{"the agent checks no lease", core, "now-c.heard > c.lease {", "now-c.heard > 1000*c.lease {", pkg, "^TestCore"},
 		{"no CONT comes with TERM", core, ", actSignal{rank, syscall.SIGCONT})", ")", pkg, "^TestCore"},
 		{"a stop has no grace", core, "c.stopping, c.killAt, c.still = true, now+grace, false", "c.stopping, c.killAt, c.still = true, now, false", pkg, "^TestCore"},
 		{"the agent ends before output is out", core, "if (!r.exited && !c.stuck) || (r.streams > 0 && !c.gone && !c.flushed) {", "if !r.exited && !c.stuck {", pkg, "^TestCore"},

@@ -1,0 +1,241 @@
+package launcher
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/elastic"
+	"github.com/gorun/gorun/internal/kv"
+)
+
+// Elastic is what a job whose hosts come and go needs beside [Options].
+type Elastic struct {
+	elastic.Config
+	Hosts []hostfile.Host // to begin with
+	// Discover says which hosts there are now; it is asked each second or so. nil: those above, for good.
+	Discover func(context.Context) ([]hostfile.Host, error)
+	// Prefix is Options.Prefix for the ranks of a plan, which holds one of them; nil: there are no prefixes.
+	Prefix func(Plan) (func(rank, fd int, at time.Time) []byte, error)
+}
+
+// Membership is an Event of an elastic job: hosts or ranks came or went.
+type Membership struct {
+	elastic.Note
+	At time.Duration
+}
+
+const (
+	elasticTick    = 250 * time.Millisecond // how often the driver looks at the clock
+	elasticTimeout = 10 * time.Minute       // how long there may be too few slots, unless the user says
+)
+
+// RunElastic runs a job of one program as its driver decides: it connects to hosts when there is something to start there, has an
+// agent of its own on them for each process, and lets processes into one epoch after the other. Its error is that
+// the job cannot be.
+func RunElastic(ctx context.Context, wish Elastic, opts Options) (Result, error) {
+	opts.setDefaults()
+	j, err := newElasticJob(wish, opts)
+	if err != nil {
+		return Result{}, err
+	}
+	defer j.close()
+	if err := j.stream(); err != nil {
+		return Result{}, err
+	}
+	j.discover()
+	return j.reap(ctx)
+}
+
+// elasticJob is one run of an elastic job. What has no lock is the loop's.
+type elasticJob struct {
+	wish   Elastic
+	opts   Options
+	began  time.Time
+	id     string
+	stager *stager
+	work   *work
+	store  *kv.Store
+
+	driver *elastic.Driver
+	hosts  []*elasticHost // in the order in which they were first seen
+	procs  map[elastic.Process]*elasticProcess
+	epoch  *elasticEpoch // in force; nil: none yet
+	whole  bool          // an epoch was, once
+	result Result
+	ended  bool
+	fatal  error // ends the job before it was one
+	pause  pausing
+	looked time.Duration // at the clock, last
+	stood  time.Duration // still, of the time since the job began
+
+	events  chan any
+	over    chan struct{} // the loop is: events go nowhere
+	life    context.Context
+	endLife context.CancelCauseFunc
+	wg      sync.WaitGroup
+	stdout  *printer
+	stderr  *printer
+	files   *rankFiles
+
+	mu      sync.Mutex
+	serials []*elasticProcess // by number, which stands for a rank in printers and files
+}
+
+func newElasticJob(wish Elastic, opts Options) (*elasticJob, error) {
+	wish.Elastic, wish.Stop = cmp.Or(wish.Elastic, elasticTimeout), opts.Grace+stopMargin
+	driver, err := elastic.New(wish.Config)
+	if err != nil {
+		return nil, err
+	}
+	j := &elasticJob{wish: wish, opts: opts, began: time.Now(), id: rand.Text()[:12], stager: newStager(opts), store: kv.NewStore(),
+		driver: driver, procs: map[elastic.Process]*elasticProcess{}, events: make(chan any, 256), over: make(chan struct{})}
+	j.life, j.endLife = context.WithCancelCause(context.Background())
+	j.work, err = newWork(opts, j.stager)
+	return j, err
+}
+
+// now is the time that counts: not that for which gorun stood still.
+func (j *elasticJob) now() time.Duration { return time.Since(j.began) - j.stood }
+
+func (j *elasticJob) post(event any) {
+	select {
+	case j.events <- event:
+	case <-j.over:
+	}
+}
+
+// reap runs the job to its end and says what it came to.
+func (j *elasticJob) reap(ctx context.Context) (Result, error) {
+	tick := time.NewTicker(elasticTick)
+	defer tick.Stop()
+	cancelled := ctx.Done()
+	j.step(elastic.Hosts{List: j.wish.Hosts})
+	for !j.ended {
+		hurry(j.result.Stopped, j.stdout, j.stderr)
+		select {
+		case event := <-j.events:
+			j.excuse()
+			j.apply(event)
+		case stop := <-j.opts.Stops:
+			j.stop(stop)
+		case p := <-j.opts.Pauses:
+			j.pauseOrResume(p)
+		case n := <-j.opts.Signals:
+			j.signal(n)
+		case <-cancelled:
+			cancelled = nil
+			j.stop(Stop{Reason: Terminated})
+		case <-tick.C:
+			j.excuse()
+			j.findHung()
+			j.step(elastic.Tick{})
+		}
+	}
+	close(j.over)
+	closePrinters(func() StopReason { return j.result.Stopped }, j.stdout, j.stderr)
+	j.result.Ended = time.Since(j.began)
+	if j.files != nil {
+		j.result.Output = j.files.close(&j.result)
+	}
+	return j.result, j.fatal
+}
+
+// stop is the user's wish to end the job.
+func (j *elasticJob) stop(s Stop) {
+	if j.result.Stopped == NotStopped {
+		j.result.Stopped = s.Reason
+	}
+	j.step(elastic.UserStop{Code: Result{Stopped: j.result.Stopped}.Code(), Now: s.Now})
+}
+
+// excuse sees that gorun stood still since it last looked: nobody else is to blame for that time.
+func (j *elasticJob) excuse() {
+	at := time.Since(j.began)
+	if still := at - j.looked; j.looked > 0 && still > stoppedTime {
+		j.stood += still
+		j.excuseAgents()
+	}
+	j.looked = at
+}
+
+// step tells the driver of an event and does what it wants done.
+func (j *elasticJob) step(event elastic.Event) {
+	for _, act := range j.driver.Step(event, j.now()) {
+		switch act := act.(type) {
+		case elastic.Start:
+			j.start(act)
+		case elastic.Stop:
+			j.stopProcess(act)
+		case elastic.Fence:
+			j.fenceOff(j.host(act.Host))
+		case elastic.Announce:
+			j.announce(act.Plan)
+		case elastic.Interrupt:
+			j.interrupt(act.Epoch)
+		case elastic.Note:
+			j.note(act)
+		case elastic.End:
+			j.ended = true
+			j.result.Elastic = &ElasticEnd{Code: act.Code, Cause: act.Cause}
+		}
+	}
+}
+
+// note tells the user what the driver has to say. How the job begins is no news.
+func (j *elasticJob) note(n elastic.Note) {
+	j.whole = j.whole || n.Kind == elastic.NoteEpoch
+	switch {
+	case n.Epoch <= 1 && (n.Kind == elastic.NoteHosts || n.Kind == elastic.NoteEpoch), n.Kind == elastic.NoteEnding:
+		j.opts.Trace("%s", n.Text)
+	default:
+		j.opts.Note(printable(n.Text))
+	}
+	if j.opts.Follow != nil {
+		j.opts.Follow(Membership{n, time.Since(j.began)})
+	}
+}
+
+// discover keeps asking which hosts there are.
+func (j *elasticJob) discover() {
+	if j.wish.Discover == nil {
+		return
+	}
+	j.wg.Go(func() {
+		var seen elastic.Sightings
+		sight := seen.Polled(j.wish.Hosts, nil, 0)
+		for {
+			select {
+			case <-time.After(sight.Next - time.Since(j.began)):
+			case <-j.over:
+				return
+			}
+			hosts, err := j.wish.Discover(j.life)
+			if sight = seen.Polled(hosts, err, time.Since(j.began)); sight.Warning != "" {
+				j.opts.Note(printable(sight.Warning))
+			}
+			if sight.Changed {
+				j.post(elastic.Hosts{List: sight.Hosts})
+			}
+		}
+	})
+}
+
+// close ends what there still is.
+func (j *elasticJob) close() {
+	j.endLife(fmt.Errorf("the job is over"))
+	for _, h := range j.hosts {
+		h.cut()
+	}
+	j.wg.Wait()
+}
+
+// ElasticEnd is how an elastic job ended.
+type ElasticEnd struct {
+	Code  int
+	Cause string // why, where Code is not 0
+}

@@ -1,0 +1,162 @@
+package launcher
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+
+	"github.com/gorun/gorun/internal/elastic"
+	"github.com/gorun/gorun/internal/kv"
+	"github.com/gorun/gorun/internal/wire"
+)
+
+// elasticEpoch is the epoch in force.
+type elasticEpoch struct {
+	plan    elastic.Plan
+	members map[elastic.Process]elastic.Member
+	fences  *fences
+	aborted bool
+}
+
+func newElasticEpoch(plan elastic.Plan, store *kv.Store) *elasticEpoch {
+	e := &elasticEpoch{plan: plan, members: map[elastic.Process]elastic.Member{}, fences: newFences(context.Background(), len(plan.Members))}
+	e.fences.store = store
+	for _, m := range plan.Members {
+		e.members[m.Process] = m
+	}
+	return e
+}
+
+// announce lets the members of a plan into its epoch.
+func (j *elasticJob) announce(plan elastic.Plan) {
+	j.epoch = newElasticEpoch(plan, j.store)
+	key := make([]byte, 32)
+	rand.Read(key)
+	nodes := nodesOf(plan)
+	addrs := j.addressesOf(plan)
+	for _, m := range plan.Members {
+		p := j.procs[m.Process]
+		if p == nil || p.session == nil {
+			continue // it has just ended; the driver hears of it
+		}
+		p.number(m)
+		j.look(p)
+		p.session.out.tell(wire.TypeEpoch, wire.Epoch{Number: plan.Epoch, Key: key, Size: m.Size, Rank: m.Rank,
+			LocalRank: m.LocalRank, LocalSize: m.LocalSize, CrossRank: m.CrossRank, CrossSize: m.CrossSize,
+			Node: nodes[m.Host], Nodes: len(nodes), Addrs: addrs[m.Host]})
+	}
+	j.opts.Trace("epoch %d begins: %s on %s", plan.Epoch, count(len(plan.Members), "rank"), count(len(nodes), "host"))
+}
+
+// nodesOf numbers the hosts of a plan in the order of their ranks.
+func nodesOf(plan elastic.Plan) map[string]int {
+	nodes := map[string]int{}
+	for _, m := range plan.Members {
+		if _, known := nodes[m.Host]; !known {
+			nodes[m.Host] = len(nodes)
+		}
+	}
+	return nodes
+}
+
+// addressesOf are those of a plan's hosts, as far as anything is known of them.
+func (j *elasticJob) addressesOf(plan elastic.Plan) map[string][]string {
+	var names []string
+	var contacts []contact
+	for _, m := range plan.Members {
+		if p := j.procs[m.Process]; p != nil && p.session != nil && (len(names) == 0 || names[len(names)-1] != m.Host) {
+			names, contacts = append(names, m.Host), append(contacts, p.contact())
+		}
+	}
+	chosen, _ := addresses(contacts, j.opts.Network) // what cannot be was found out when the process was started
+	texts := map[string][]string{}
+	for i, list := range chosen {
+		for _, a := range list {
+			texts[names[i]] = append(texts[names[i]], addrText(a))
+		}
+	}
+	return texts
+}
+
+// interrupt has the ranks of an epoch ask for another one.
+func (j *elasticJob) interrupt(epoch int) {
+	j.toMembers(wire.TypeInterrupt, wire.Interrupt{Epoch: epoch})
+}
+
+func (j *elasticJob) toMembers(t wire.Type, message any) {
+	if j.epoch == nil {
+		return
+	}
+	for _, m := range j.epoch.plan.Members {
+		if p := j.procs[m.Process]; p != nil && p.session != nil && !p.exited {
+			p.session.out.tell(t, message)
+		}
+	}
+}
+
+// elasticAbort is why an epoch cannot go on.
+type elasticAbort struct {
+	process *elasticProcess // nil: it is the host
+	host    string
+	cause   string
+}
+
+// abort tells the ranks of the epoch in force that they cannot go on together, once, if the one at fault is among them.
+func (j *elasticJob) abort(a elasticAbort) {
+	if j.epoch == nil || j.epoch.aborted {
+		return
+	}
+	told := wire.Abort{Epoch: j.epoch.plan.Epoch, Rank: -1, Host: a.host, Cause: a.cause}
+	concerns := false
+	for name, m := range j.epoch.members {
+		switch {
+		case a.process != nil && name == a.process.name:
+			told.Rank, concerns = m.Rank, true
+		case a.process == nil && m.Host == a.host:
+			concerns = true
+		}
+	}
+	if concerns {
+		j.epoch.aborted = true
+		j.toMembers(wire.TypeAbort, told)
+	}
+}
+
+// fence takes a rank's value, and gives all to all when they are complete.
+func (j *elasticJob) fence(p *elasticProcess, f wire.Fence) error {
+	m, member := j.memberOf(p)
+	if !member || f.Epoch != j.epoch.plan.Epoch {
+		return nil // of an epoch that is over
+	}
+	if len(f.Name) > kv.MaxKey {
+		return &wire.FormatError{Reason: fmt.Sprintf("a fence's name of %d bytes", len(f.Name))}
+	}
+	for rank, value := range f.Values {
+		if rank != m.Rank {
+			return foreign(rank)
+		}
+		if len(value) > kv.MaxFence {
+			return &wire.FormatError{Reason: fmt.Sprintf("rank %d brings %d bytes to fence %.40q", rank, len(value), f.Name)}
+		}
+	}
+	all, err := j.epoch.fences.add(f)
+	if all != nil {
+		j.toMembers(wire.TypeFenced, wire.Fence{Epoch: f.Epoch, Name: f.Name, Values: all})
+	}
+	if err == nil {
+		err = j.epoch.fences.stuck()
+	}
+	if err != nil {
+		j.abort(elasticAbort{process: p, host: p.name.Host, cause: err.Error()})
+	}
+	return nil
+}
+
+// memberOf is a process's place in the epoch in force, if it has one.
+func (j *elasticJob) memberOf(p *elasticProcess) (elastic.Member, bool) {
+	if j.epoch == nil {
+		return elastic.Member{}, false
+	}
+	m, member := j.epoch.members[p.name]
+	return m, member
+}

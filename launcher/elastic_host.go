@@ -1,0 +1,141 @@
+package launcher
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/elastic"
+)
+
+// sessionsPerConnection is below the limit that sshd has (MaxSessions), 10.
+const sessionsPerConnection = 8
+
+// elasticHost is a host of an elastic job, and the connections to it.
+type elasticHost struct {
+	index int
+	host  hostfile.Host // the loop's: slots may change
+
+	mu    sync.Mutex // held while connecting: others wait for that connection
+	conns []*elasticConn
+}
+
+// elasticConn is one connection, and how many processes have a session on it.
+type elasticConn struct {
+	Host
+	used  int
+	ended bool
+}
+
+// host is what is known under a name, which may be little.
+func (j *elasticJob) host(name string) *elasticHost {
+	for _, h := range j.hosts {
+		if h.host.Name == name {
+			return h
+		}
+	}
+	h := &elasticHost{index: len(j.hosts), host: hostfile.Host{Name: name}}
+	j.hosts = append(j.hosts, h)
+	return h
+}
+
+// believe takes what is said of hosts now.
+func (j *elasticJob) believe(list []hostfile.Host) {
+	for _, h := range list {
+		j.host(h.Name).host = h
+	}
+}
+
+// connect returns a connection with room for a session, to be given back.
+func (h *elasticHost) connect(ctx context.Context, at hostfile.Host, dial Dialer) (*elasticConn, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, c := range h.conns {
+		if c.used < sessionsPerConnection {
+			c.used++
+			return c, nil
+		}
+	}
+	conn, err := dial(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	c := &elasticConn{Host: conn, used: 1}
+	h.conns = append(h.conns, c)
+	return c, nil
+}
+
+// release gives a connection back. The last session closes it.
+func (h *elasticHost) release(c *elasticConn) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if c.used--; c.used > 0 || c.ended {
+		return
+	}
+	h.forget(c)
+	_ = c.Close()
+}
+
+func (h *elasticHost) forget(c *elasticConn) {
+	c.ended = true
+	for i := range h.conns {
+		if h.conns[i] == c {
+			h.conns = append(h.conns[:i], h.conns[i+1:]...)
+			return
+		}
+	}
+}
+
+// cut closes all connections at once: what runs there ends by itself. Later sessions get new ones.
+func (h *elasticHost) cut() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, c := range h.conns {
+		c.ended = true
+		_ = c.Close()
+	}
+	h.conns = nil
+}
+
+// fenceOff lets go of a host that was lost. Nothing more is heard from there.
+func (j *elasticJob) fenceOff(h *elasticHost) {
+	for name, p := range j.procs {
+		if p.host == h {
+			p.gone = true
+			p.cancel(errStopped)
+			delete(j.procs, name)
+			j.pause.without(p.serial)
+		}
+	}
+	h.cut()
+}
+
+// lost is the driver's event for a host that does not answer.
+func (j *elasticJob) lost(name string, err error) {
+	j.result.Lost = append(j.result.Lost, HostError{name, err})
+	if j.opts.Follow != nil {
+		j.opts.Follow(Gone{name, err, j.now()})
+	}
+	j.abort(elasticAbort{host: name, cause: err.Error()})
+	j.step(elastic.HostLost{Host: name, Err: err})
+}
+
+// hopeless says that what a host refuses is the user's mistake, and would be again: the job is not begun.
+func (j *elasticJob) hopeless(p *elasticProcess, err error) bool {
+	var refused *RefusedError
+	if j.whole || !errors.As(err, &refused) {
+		return false
+	}
+	why := HostError{p.name.Host, err}
+	if failed := new(LaunchError); errors.As(j.fatal, &failed) {
+		if !slices.ContainsFunc(failed.Hosts, func(h HostError) bool { return h.Host == why.Host }) {
+			failed.Hosts = append(failed.Hosts, why)
+		}
+		return true
+	}
+	j.fatal = &LaunchError{Hosts: []HostError{why}}
+	j.step(elastic.UserStop{Code: CodeLaunch, Now: true})
+	return true
+}

@@ -1,0 +1,253 @@
+package launcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/elastic"
+	"github.com/gorun/gorun/internal/wire"
+)
+
+const (
+	// elasticLease is how long an agent lives on without a word from gorun: with its grace of 5 s no longer than a host that was
+	// lost counts as alive (elastic.Config.Fence).
+	elasticLease = 8 * time.Second
+	// elasticSilence is how long an agent may say nothing while its connection stands.
+	elasticSilence = 10 * time.Second
+)
+
+// elasticProcess is one process of an elastic job, and its agent.
+type elasticProcess struct {
+	name    elastic.Process
+	born    elastic.Member // its numbers when it was started; its agent and its streams go by that rank
+	serial  int
+	host    *elasticHost
+	cancel  context.CancelCauseFunc // gives up starting it
+	session *session                // nil: not yet
+	local   bool
+	exited  bool
+	stops   bool
+	gone    bool // nobody asks for it any more: its host was lost
+	lostBy  int  // the epoch in which it said that it had lost another rank
+	exit    wire.Exit
+
+	rank   atomic.Int64 // now
+	prefix atomic.Pointer[func(rank, fd int, at time.Time) []byte]
+}
+
+var errStopped = errors.New("it is not wanted any more")
+
+type (
+	processUp struct { // its agent has started it
+		process *elasticProcess
+		session *session
+		local   bool
+	}
+	processDown struct { // it was not started, or its agent's session has ended
+		process *elasticProcess
+		err     error // nil: it ended as it should
+	}
+	processFrame struct { // its agent says something that the loop must know
+		process *elasticProcess
+		message any
+	}
+)
+
+// start begins a process's life.
+func (j *elasticJob) start(act elastic.Start) {
+	h := j.host(act.Member.Host)
+	ctx, cancel := context.WithCancelCause(j.life)
+	p := &elasticProcess{name: act.Member.Process, born: act.Member, host: h, cancel: cancel}
+	j.procs[p.name] = p
+	j.mu.Lock()
+	p.serial = len(j.serials)
+	j.serials = append(j.serials, p)
+	j.mu.Unlock()
+	p.number(act.Member)
+	j.look(p)
+	told := j.describe(h.host, act.Member, act.Epoch)
+	j.wg.Go(func() {
+		defer cancel(nil)
+		j.live(ctx, p, h.host, told)
+	})
+}
+
+// number notes which rank the process has now.
+func (p *elasticProcess) number(m elastic.Member) { p.rank.Store(int64(m.Rank)) }
+
+// contact is what is known of its host's network.
+func (p *elasticProcess) contact() contact { return contact{local: p.local, hello: p.session.hello} }
+
+// describe is the job as the process's agent is told it.
+func (j *elasticJob) describe(h hostfile.Host, m elastic.Member, epoch int) wire.Job {
+	return wire.Job{ID: j.id, Epoch: epoch, Key: make([]byte, 32), Size: m.Size, Hosts: 1, Host: h.Name, Drop: sessionNames(), Env: bytesOf(j.opts.Env),
+		Grace: j.opts.Grace, Binding: j.opts.Binding, Encrypt: j.opts.Encrypt,
+		Ranks: []wire.Rank{{Rank: m.Rank, LocalRank: m.LocalRank, CrossRank: m.CrossRank, CrossSize: m.CrossSize}},
+		Elastic: &wire.Elastic{Slot: m.Local, Slots: max(h.Slots, m.Local+1), LocalSize: m.LocalSize, Nodes: 1,
+			Lease: elasticLease, Timeout: j.wish.Elastic}}
+}
+
+// live is a process's life: connect, stage, prepare, start, and read what its agent says until that ends.
+func (j *elasticJob) live(ctx context.Context, p *elasticProcess, at hostfile.Host, told wire.Job) {
+	conn, err := p.host.connect(ctx, at, j.opts.Dial)
+	if err != nil {
+		j.post(processDown{p, err})
+		return
+	}
+	defer p.host.release(conn)
+	s, err := j.launch(ctx, p, conn, told)
+	if err != nil {
+		j.post(processDown{p, err})
+		return
+	}
+	_, local := conn.Host.(Local)
+	j.post(processUp{p, s, local})
+	err = j.read(p, s)
+	s.close()
+	j.post(processDown{p, err})
+}
+
+// launch has an agent start the process.
+func (j *elasticJob) launch(ctx context.Context, p *elasticProcess, conn *elasticConn, told wire.Job) (*session, error) {
+	_, local := conn.Host.(Local)
+	told.Programs = []wire.Program{j.opts.Programs[0].wire(local)}
+	if h, ok := conn.Host.(interface{ BySSH() bool }); ok {
+		told.SSH = h.BySSH()
+	}
+	if local { // nothing can come between
+		told.Elastic.Lease = hungTime
+	}
+	name := p.name.Host
+	if err := j.work.bring(ctx, p.host.index, name, conn.Host); err != nil {
+		return nil, err
+	}
+	told.Programs[0].Wdir = []byte(j.work.dir(p.host.index, string(told.Programs[0].Wdir)))
+	s, err := j.stager.agent(ctx, conn.Host)
+	if err != nil {
+		return nil, err
+	}
+	s.host = &PlannedHost{Host: hostfile.Host{Name: name}, Ranks: told.Ranks}
+	if _, err := s.prepare(ctx, told); err != nil {
+		s.close()
+		return nil, err
+	}
+	chosen, errs := addresses([]contact{{local: local, hello: s.hello}}, j.opts.Network)
+	if errs[0] != nil {
+		s.close()
+		return nil, errs[0]
+	}
+	var addrs []string
+	for _, a := range chosen[0] {
+		addrs = append(addrs, addrText(a))
+	}
+	s.out.tell(wire.TypeStart, wire.Start{Addrs: addrs})
+	return s, nil
+}
+
+// stopProcess ends a process, whether it runs already or not.
+func (j *elasticJob) stopProcess(act elastic.Stop) {
+	p := j.procs[act.Process]
+	if p == nil {
+		return
+	}
+	p.stops = true
+	j.abort(elasticAbort{process: p, host: p.name.Host, cause: "it is being ended: its host or slot is not the job's any more, or it did not answer"})
+	if p.session == nil {
+		p.cancel(errStopped)
+		return
+	}
+	grace := j.opts.Grace
+	if act.Now {
+		grace = 0
+	}
+	p.session.out.tell(wire.TypeStop, wire.Stop{Grace: grace})
+}
+
+// up is a process that was started.
+func (j *elasticJob) up(e processUp) {
+	p := e.process
+	p.session, p.local = e.session, e.local
+	if p.gone {
+		p.session.cancel()
+	} else if p.stops {
+		p.session.out.tell(wire.TypeStop, wire.Stop{Grace: j.opts.Grace})
+	}
+}
+
+// down is a process whose agent is there no more, or never was.
+func (j *elasticJob) down(e processDown) {
+	p := e.process
+	started := p.session != nil
+	p.session = nil
+	defer func() {
+		if j.procs[p.name] == p {
+			delete(j.procs, p.name)
+		}
+	}()
+	var refused *RefusedError
+	switch {
+	case p.exited, p.gone:
+	case p.stops && !started:
+		j.step(elastic.Exited{Process: p.name})
+	case errors.As(e.err, &refused):
+		if !j.hopeless(p, e.err) {
+			j.step(elastic.StartFailed{Process: p.name, Code: refused.ExitCode(), Err: e.err})
+		}
+		j.step(elastic.Exited{Process: p.name})
+	default:
+		err := e.err
+		if err == nil {
+			err = errors.New("the agent ended without a word about its process")
+		}
+		j.lost(p.name.Host, err)
+	}
+}
+
+// exit is the end of a process.
+func (j *elasticJob) exit(p *elasticProcess, e wire.Exit) {
+	p.exited, p.exit = true, e
+	m, member := j.memberOf(p)
+	e.Rank = int(p.rank.Load())
+	j.result.Exits = append(j.result.Exits, e)
+	if j.opts.Follow != nil {
+		j.opts.Follow(Exited{p.name.Host, e})
+	}
+	j.opts.Trace("rank %d on %s %s", e.Rank, p.name.Host, describe(e))
+	if member {
+		j.epoch.fences.rankEnded(m.Rank)
+	}
+	if failed(e) && !p.stops {
+		j.abort(elasticAbort{process: p, host: p.name.Host, cause: describe(e)})
+	}
+	victim := e.Aborted || j.epoch != nil && p.lostBy == j.epoch.plan.Epoch
+	if e.Failed != "" {
+		j.step(elastic.StartFailed{Process: p.name, Code: e.Code, Err: errors.New(e.Failed)})
+		return
+	}
+	j.step(elastic.Exited{Process: p.name, Code: e.Code, Signal: e.Signal, Victim: victim, At: e.At})
+}
+
+// findHung looks for agents that have been silent for too long while their connections stand.
+func (j *elasticJob) findHung() {
+	for _, p := range j.procs {
+		if p.session == nil || p.exited {
+			continue
+		}
+		if silent := p.session.silence(); silent > elasticSilence {
+			p.session.excuse() // once
+			j.lost(p.name.Host, fmt.Errorf("no word from the agent for %v", silent.Round(time.Second)))
+		}
+	}
+}
+
+func (j *elasticJob) excuseAgents() {
+	for _, p := range j.procs {
+		if p.session != nil {
+			p.session.excuse()
+		}
+	}
+}
