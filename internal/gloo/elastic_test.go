@@ -228,6 +228,9 @@ func TestElasticEpochs(t *testing.T) {
 	if err := w.rendezvous(3, atOnce); err != nil {
 		t.Fatal(err)
 	}
+	if _, _, err := w.ask(0, "DELETE", "/cross_0/0", nil); err != nil { // once is enough
+		t.Error(err)
+	}
 	if _, joins := b.heard(); !slices.Equal(joins, []int{1, 2, 3}) {
 		t.Errorf("it joined %v", joins)
 	}

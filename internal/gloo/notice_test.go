@@ -112,6 +112,17 @@ func FuzzFrame(f *testing.F) {
 	})
 }
 
+// An answer that claims to be long is not waited for.
+func TestLongFrame(t *testing.T) {
+	head := binary.LittleEndian.AppendUint32(make([]byte, 32), maxFrame+1)
+	if _, err := unseal(nil, bytes.NewReader(append(head, make([]byte, maxFrame+1)...))); !errors.Is(err, errFrame) {
+		t.Error(err)
+	}
+	if _, err := unseal([]byte("key"), bytes.NewReader(seal([]byte("key"), make([]byte, maxFrame)))); err != nil {
+		t.Error(err)
+	}
+}
+
 // Of what a worker says, the agent calls nobody but the worker's own host.
 func TestReachable(t *testing.T) {
 	e := &Elastic{local: func(a netip.Addr) bool { return a == netip.MustParseAddr("10.0.0.1") }}
