@@ -1,7 +1,7 @@
 """A stock elastic Horovod program. It trains nothing much, and says whenever it begins anew where it is.
 
-train.py FOLDER [RANK@BATCH:HOW ...]: ends when FOLDER/end is there. Before that a rank fails at a batch, once: HOW is
-kill, error (an exception) or an exit code.
+train.py FOLDER [RANK@BATCH:HOW ...]: ends when FOLDER/end is there. Before that a rank fails at a batch, once, or all ranks (*) do,
+whenever they come to it: HOW is kill, error (an exception) or an exit code.
 """
 import os
 import signal
@@ -17,13 +17,14 @@ folder, faults = sys.argv[1], sys.argv[2:]
 def fail_if_due(batch):
     for fault in faults:
         when, how = fault.split(":")
-        rank, at = map(int, when.split("@"))
-        if rank != hvd.rank() or batch != at:
+        rank, at = when.split("@")
+        if rank not in ("*", str(hvd.rank())) or batch != int(at):
             continue
         try:
             open(os.path.join(folder, "failed-" + when), "x").close()
         except FileExistsError:
-            continue
+            if rank != "*":
+                continue
         if how == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
         if how == "error":
