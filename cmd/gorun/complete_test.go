@@ -31,7 +31,7 @@ func TestCompletions(t *testing.T) {
 		want      string // some of the answers, in order
 		directive string
 	}{
-		{[]string{""}, "bench compat completion help hosts man version", files},
+		{[]string{""}, "bench compat completion gpus help hosts man version", files},
 		{[]string{"tra"}, "trainer", files},
 		{[]string{"./"}, "", files},
 		{[]string{"-np", "4", "trainer", "--pre"}, "", files},

@@ -32,6 +32,7 @@ func documents() map[string]string {
 		"docs/elastic.md":               "no commands",
 		"docs/environment.md":           "two hosts",
 		"docs/exit-codes.md":            "two hosts",
+		"docs/gpu.md":                   "two hosts",
 		"docs/hosts.md":                 "two hosts",
 		"docs/job-files.md":             "two hosts",
 		"docs/kubernetes.md":            "two hosts",

@@ -207,8 +207,11 @@ func (a *agent) run(ctx context.Context, frames *wire.Reader) error {
 	defer beat.Stop()
 	looks, closeLine := a.openLine()
 	defer closeLine()
-	if a.job.Elastic != nil && looks == nil { // otherwise it sees by itself that it is cut off
-		a.core.lease = a.job.Elastic.Lease
+	if e := a.job.Elastic; e != nil {
+		a.core.parting = e.Parting
+		if looks == nil { // otherwise it sees by itself that it is cut off
+			a.core.lease = e.Lease
+		}
 	}
 	stopped := ctx.Done()
 	for finished := false; !finished; {
