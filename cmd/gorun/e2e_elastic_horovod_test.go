@@ -40,7 +40,9 @@ func startTraining(t *testing.T, c *lab.Cluster, hosts string, words string, fau
 	if err := os.WriteFile(j.folder+"/discover", []byte("#!/bin/sh\nexec cat "+j.folder+"/hosts\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	j.run = startIn(t, c, []string{horovod(t), "OMP_NUM_THREADS=1", "PYTHONDONTWRITEBYTECODE=1"}, append(args, faults...)...)
+	// Of two that are left, one may not see that a third is gone before Gloo's time is over.
+	env := []string{horovod(t), "OMP_NUM_THREADS=1", "PYTHONDONTWRITEBYTECODE=1", "HOROVOD_GLOO_TIMEOUT_SECONDS=5"}
+	j.run = startIn(t, c, env, append(args, faults...)...)
 	return j
 }
 
@@ -103,13 +105,20 @@ func (j *training) end(says ...string) {
 	if err := os.WriteFile(j.folder+"/end", nil, 0o600); err != nil {
 		j.t.Fatal(err)
 	}
-	j.want(0, says...)
-	j.leavesNothing()
+	j.ends(0, says...)
 }
 
-// leavesNothing fails the test if a process of this job is there for long. Others are at work on the same hosts.
-func (j *training) leavesNothing() {
+// ends waits for the job's end, of which nothing may be left. Others are at work on the same hosts.
+func (j *training) ends(code int, says ...string) {
 	j.t.Helper()
+	if got := j.wait(); got != code {
+		j.t.Errorf("exit code %d, want %d\nstdout:\n%s\nstderr:\n%s", got, code, clip(j.out.String()), clip(j.err.String()))
+	}
+	for _, text := range says {
+		if !strings.Contains(j.err.String(), text) {
+			j.t.Errorf("stderr lacks %q:\n%s", text, clip(j.err.String()))
+		}
+	}
 	await(j.t, "the end of all processes", func() bool { return len(lab.Processes(j.mark)) == 0 })
 }
 
@@ -142,30 +151,30 @@ func TestElasticHorovod(t *testing.T) {
 			t.Parallel()
 			j := startTraining(t, c, "", "-np 2 --min-np 1 -H f1,f2", "*@30:3")
 			j.await(2)
-			j.want(3, "exited with code 3")
-			j.leavesNothing()
+			j.ends(3, "exited with code 3")
 		})
 		t.Run("reset limit", func(t *testing.T) {
 			t.Parallel()
 			j := startTraining(t, c, "", "-np 2 --min-np 1 --reset-limit 1 -H f1,f2")
-			j.kill(j.await(2)[1])
-			j.await(1)
+			first := j.await(2)
+			j.kill(first[0])
+			if alone := j.await(1); alone[0].pid != first[1].pid || alone[0].batch == 0 {
+				t.Errorf("of %+v became %+v", first, alone)
+			}
 			j.kill(j.await(2)[1]) // what put back the lost rank was no reset
-			j.want(137, "the limit of 1 resets is reached")
-			j.leavesNothing()
+			j.ends(137, "the limit of 1 resets is reached")
 		})
 		t.Run("too few slots", func(t *testing.T) {
 			t.Parallel()
 			j := startTraining(t, c, "f1:1\nf2:1\n", "-np 2 --min-np 2 --elastic-timeout 3 DISCOVERY")
 			j.await(2)
 			j.hosts("f1:1\n")
-			j.want(125, "1 rank could run, and there must be 2, for 3s")
-			j.leavesNothing()
+			j.ends(125, "1 rank could run, and there must be 2, for 3s")
 		})
 	})
 }
 
-// A host is added, rank 0 dies and comes back as another rank, and the first host goes. What has been learned stays.
+// A host is added, a rank dies and comes back, and the first host goes. What has been learned stays.
 func testHorovodComesAndGoes(t *testing.T, c *lab.Cluster) {
 	j := startTraining(t, c, "f1:2\n", "-np 2 --min-np 1 --max-np 4 DISCOVERY")
 	first := j.await(2)
@@ -176,18 +185,17 @@ func testHorovodComesAndGoes(t *testing.T, c *lab.Cluster) {
 	if grown[0].pid != first[0].pid || grown[1].pid != first[1].pid || grown[2].host != "f2" || grown[2].batch != grown[0].batch || grown[0].batch == 0 {
 		t.Errorf("of %+v became %+v", first, grown)
 	}
-	at = j.kill(grown[0])
+	at = j.kill(grown[1])
 	left := j.await(2)
-	took := time.Since(at)
-	t.Logf("training again %v after the death of rank 0", took)
-	if took > 20*time.Second { // the goal is 8 s
+	t.Logf("training again %v after a death", time.Since(at))
+	if took := time.Since(at); took > 20*time.Second { // the goal is 8 s
 		t.Errorf("training again %v after a death", took)
 	}
-	if left[0].pid != grown[1].pid || left[1].pid != grown[2].pid || left[0].batch < grown[0].batch {
+	if left[0].pid != grown[0].pid || left[1].pid != grown[2].pid || left[0].batch < grown[0].batch {
 		t.Errorf("of %+v became %+v", grown, left)
 	}
 	back := j.await(3)
-	if back[0].pid != left[0].pid || back[0].batch < left[0].batch || back[1].host != "f1" || back[1].pid == grown[0].pid || back[2].pid != left[1].pid {
+	if back[0].pid != left[0].pid || back[0].batch < left[0].batch || back[1].host != "f1" || back[1].pid == grown[1].pid || back[2].pid != left[1].pid {
 		t.Errorf("of %+v became %+v", left, back)
 	}
 	j.hosts("f2:1\n")
