@@ -72,6 +72,7 @@ type elasticJob struct {
 	later   []elastic.Event // that follow from what the driver wants
 	ended   bool
 	endedAt time.Duration
+	gpus    gpuUsers
 	fatal   error // ends the job before it was one
 	pause   pausing
 	looked  time.Duration // at the clock, last
@@ -97,7 +98,7 @@ func newElasticJob(wish Elastic, opts Options) (*elasticJob, error) {
 		return nil, err
 	}
 	j := &elasticJob{wish: wish, opts: opts, began: time.Now(), id: rand.Text()[:12], stager: newStager(opts), store: kv.NewStore(),
-		driver: driver, procs: map[elastic.Process]*elasticProcess{}, events: make(chan any, 256), over: make(chan struct{})}
+		driver: driver, procs: map[elastic.Process]*elasticProcess{}, gpus: gpuUsers{}, events: make(chan any, 256), over: make(chan struct{})}
 	j.life, j.endLife = context.WithCancelCause(context.Background())
 	j.work, err = newWork(opts, j.stager)
 	return j, err

@@ -95,6 +95,7 @@ func (p *elasticProcess) contact() contact { return contact{local: p.local, hell
 func (j *elasticJob) describe(h hostfile.Host, m elastic.Member, epoch int) wire.Job {
 	return wire.Job{ID: j.id, Epoch: epoch, Key: make([]byte, 32), Size: m.Size, Hosts: 1, Host: h.Name, Drop: sessionNames(), Env: bytesOf(j.opts.Env),
 		Grace: j.opts.Grace, Binding: j.opts.Binding, Encrypt: j.opts.Encrypt,
+		GPUs:  wire.GPUs{Leave: j.opts.GPUs.Leave, PerRank: j.opts.GPUs.PerRank, Listed: h.GPUs},
 		Ranks: []wire.Rank{{Rank: m.Rank, LocalRank: m.LocalRank, CrossRank: m.CrossRank, CrossSize: m.CrossSize}},
 		Elastic: &wire.Elastic{Slot: m.Local, Slots: max(h.Slots, m.Local+1), LocalSize: m.LocalSize, Node: m.Node, Nodes: m.Nodes,
 			Lease: elasticLease, Parting: elasticParting, Timeout: j.wish.Elastic}}
@@ -178,6 +179,11 @@ func (j *elasticJob) stopProcess(act elastic.Stop) {
 func (j *elasticJob) up(e processUp) {
 	p := e.process
 	p.session, p.local, p.port, p.upAt = e.session, e.local, e.port, j.now()
+	for _, place := range p.session.places {
+		if text := j.gpus.add(p.name.Host, p.born.Local, place.GPUs); text != "" {
+			j.opts.Note(text)
+		}
+	}
 	switch {
 	case p.gone:
 		p.session.cancel()

@@ -38,6 +38,7 @@ func TestCompletions(t *testing.T) {
 		{[]string{"-np", "4", "--pre"}, "--prefix", none},
 		{[]string{"-np", "4", "--prefix", ""}, "host rank horovod mpirun none", none},
 		{[]string{"--launcher", ""}, "auto ssh srun local", none},
+		{[]string{"--gpus-per-rank", ""}, "auto none 1", none},
 		{[]string{"--color", ""}, "auto always never", none},
 		{[]string{"--host-keys", ""}, "strict accept-new", none},
 		{[]string{"--dialect", ""}, "gorun mpirun mpiexec.hydra horovodrun srun torchrun", none},

@@ -43,7 +43,9 @@ func (e *elasticOptions) addFlags(flags *pflag.FlagSet) {
 }
 
 // given reports whether the job is elastic.
-func (e *elasticOptions) given() bool { return e.minNP > 0 || e.maxNP > 0 || e.discovery != "" || e.restarts > 0 }
+func (e *elasticOptions) given() bool {
+	return e.minNP > 0 || e.maxNP > 0 || e.discovery != "" || e.restarts > 0
+}
 
 // check finds values that no job can have.
 func (o *runOptions) checkElastic(npSet bool) error {

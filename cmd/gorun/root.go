@@ -257,6 +257,7 @@ func reason(invalid *pflag.InvalidValueError) error {
 func exitCode(err error) int {
 	var launch *launcher.LaunchError
 	var slots *launcher.SlotsError
+	var gpus *launcher.GPUsError
 	var output *launcher.OutputError
 	var stopped *launcher.StoppedError
 	switch {
@@ -264,7 +265,7 @@ func exitCode(err error) int {
 		return launch.Code()
 	case errors.As(err, &stopped):
 		return launcher.Result{Stopped: stopped.Reason}.Code()
-	case errors.As(err, &slots), errors.As(err, &output), isUsage(err):
+	case errors.As(err, &slots), errors.As(err, &gpus), errors.As(err, &output), isUsage(err):
 		return 2
 	}
 	return launcher.CodeLaunch

@@ -82,7 +82,7 @@ func outsiders() []outside {
 		{path: "github.com/spf13", folders: []string{"cmd", "internal/dialect"}, why: "libraries do not parse command lines"},
 		{path: "golang.org/x/crypto/ssh", folders: []string{"ssh", "internal/lab"}, alias: "xssh",
 			why: "only the ssh package speaks SSH, and the alias keeps the two packages apart for readers"},
-		{path: "C", folders: []string{"gpu/nvml", "ring/capi"}, why: cgo},
+		{path: "C", folders: []string{"gpu/nvml", "ring/capi", "ring/internal/nccl"}, why: cgo},
 		{path: "github.com/NVIDIA/go-nvml", folders: []string{"gpu/nvml"}, why: cgo},
 	}
 }
