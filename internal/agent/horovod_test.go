@@ -64,7 +64,8 @@ type elasticWorker struct {
 // start starts a process with its numbers in the epoch that it is started for.
 func (ws *workers) start(slot, epoch, rank, size int) *elasticWorker {
 	ws.t.Helper()
-	w := &elasticWorker{host: startHost(ws.t, ws.env, "OMP_NUM_THREADS=1", "PYTHONDONTWRITEBYTECODE=1")}
+	// Of those that are left one may not see that another is gone before Gloo's time is over.
+	w := &elasticWorker{host: startHost(ws.t, ws.env, "OMP_NUM_THREADS=1", "PYTHONDONTWRITEBYTECODE=1", "HOROVOD_GLOO_TIMEOUT_SECONDS=5")}
 	w.host.mu.Lock()
 	w.other = func(f wire.Frame) { ws.take(w, f) }
 	w.host.mu.Unlock()
