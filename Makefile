@@ -37,7 +37,7 @@ man: ## manual pages and completions, in dist/
 	$(STATIC) -o bin/gorun ./cmd/gorun
 	@mkdir -p dist/man/man1 dist/completions
 	bin/gorun man >dist/man/man1/gorun.1
-	@for c in bench compat completion man version; do bin/gorun man $$c >dist/man/man1/gorun-$$c.1 || exit; done
+	@for c in bench compat completion gpus hosts man version; do bin/gorun man $$c >dist/man/man1/gorun-$$c.1 || exit; done
 	@for s in bash zsh fish; do bin/gorun completion $$s >dist/completions/$$s || exit; done
 
 PYTHON      ?= python3

@@ -2,40 +2,25 @@
 //
 // It needs no library: [List] reads what the NVIDIA driver shows in /proc and
 // /sys, and only where that shows nothing it asks a program, gorun-gpu or
-// nvidia-smi. A machine without GPUs is the normal case and no error.
+// nvidia-smi. [Details] asks them in any case. A machine without GPUs is the
+// normal case and no error: nothing is run there.
 package gpu
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"path"
 	"slices"
-	"strconv"
-	"strings"
 )
 
-// Device is one GPU.
-type Device struct {
-	// Index is the device's place in PCI bus order, from 0: what
-	// CUDA_VISIBLE_DEVICES means by a number under CUDA_DEVICE_ORDER=PCI_BUS_ID.
-	Index int `json:"index"`
-
-	UUID        string `json:"uuid"`         // such as GPU-5d2f…; "" where not known
-	BusID       string `json:"bus_id"`       // PCI address as /sys spells it: 0000:3b:00.0
-	Name        string `json:"name"`         // product name
-	NUMANode    int    `json:"numa_node"`    // the NUMA node it hangs on; -1 where not known
-	MemoryBytes uint64 `json:"memory_bytes"` // all of it, used or not; 0 where not known
-}
-
-// Sources are the places [List] asks, in this order, until one knows a GPU.
+// Sources are the places that know GPUs.
 type Sources struct {
-	Root   fs.FS  // the machine's root directory, for /proc and /sys
-	Helper string // the gorun-gpu program; "" leaves it out
-	SMI    string // the nvidia-smi program, a path or a name on PATH; "" leaves it out
+	Root   fs.FS    // the machine's root directory, for /proc, /sys and /dev
+	Helper string   // the gorun-gpu program; "" leaves it out
+	Memory *os.File // gorun-gpu's executable, which lies in no folder, in Helper's place; nil: there is none
+	SMI    string   // the nvidia-smi program, a path or a name on PATH; "" leaves it out
 }
 
 // Machine returns this machine's sources. helper is the path of gorun-gpu, or
@@ -44,127 +29,133 @@ func Machine(helper string) Sources {
 	return Sources{Root: os.DirFS("/"), Helper: helper, SMI: "nvidia-smi"}
 }
 
+// Inventory is what is known of a machine's GPUs. The gorun-gpu program prints it as JSON.
+type Inventory struct {
+	Devices []Device `json:"devices"`
+	// Warnings are why less is known of the devices than could be.
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// Present reports whether the machine shows any sign of an NVIDIA GPU that its kernel drives: nobody needs
+// to ask a program else.
+func Present(root fs.FS) bool {
+	if entries, err := fs.ReadDir(root, procDir); err == nil {
+		return len(entries) > 0
+	}
+	// Where /proc shows nothing: some sandboxes, and Windows' Linux.
+	return slices.ContainsFunc([]string{"dev/nvidiactl", "dev/dxg"}, func(name string) bool {
+		_, err := fs.Stat(root, name)
+		return err == nil
+	})
+}
+
 // List returns the GPUs of the machine in the order of their indices, none if
-// there are none. The programs it may run are killed when ctx ends.
+// there are none, cheaply: no program is run where /proc shows the GPUs. The programs are killed when ctx ends.
 //
 // A source that is not there, or that exits with a status because it finds no
 // driver, has no GPU to tell of. A source that breaks in another way is passed
 // over too; what happened to it is the error when no other source knows a GPU.
 func List(ctx context.Context, s Sources) ([]Device, error) {
+	devices, err := fromProc(s.Root)
+	if len(devices) > 0 {
+		addPlaces(s.Root, devices)
+		return devices, nil
+	}
+	inv, asked := ask(ctx, s)
+	return inv.Devices, errors.Join(prefixed("/proc/driver/nvidia", err), asked)
+}
+
+// Details is List with what only the driver knows: memory, utilization, MIG instances, NVLinks, processes. It
+// takes as long as the driver does, at most some seconds per program. When no program tells, it
+// returns what List would, and warnings. Devices that /proc shows and the driver does not let this
+// process use are left out.
+func Details(ctx context.Context, s Sources) (Inventory, error) {
+	shown, err := fromProc(s.Root)
+	inv, asked := ask(ctx, s)
+	if ctx.Err() != nil {
+		return Inventory{}, asked
+	}
+	if len(shown) == 0 {
+		return inv, errors.Join(prefixed("/proc/driver/nvidia", err), asked)
+	}
+	if len(inv.Devices) == 0 {
+		inv.Devices = shown
+		addPlaces(s.Root, inv.Devices)
+		if len(inv.Warnings) == 0 {
+			inv.Warnings = []string{"neither gorun-gpu nor nvidia-smi is there to ask the driver"}
+		}
+	}
+	for i, d := range inv.Devices {
+		if at := slices.IndexFunc(shown, func(p Device) bool { return p.BusID == d.BusID }); at >= 0 {
+			inv.Devices[i] = merge(d, shown[at])
+		}
+	}
+	return inv, nil
+}
+
+// merge is what the driver's library says of a device, and what /proc says where that is silent.
+func merge(d, shown Device) Device {
+	if d.UUID == "" {
+		d.UUID = shown.UUID
+	}
+	if d.Name == "" {
+		d.Name = shown.Name
+	}
+	if d.Minor < 0 {
+		d.Minor = shown.Minor
+	}
+	return d
+}
+
+// ask asks the programs, one after the other, until one knows a GPU. The warnings are about those before it;
+// err is what broke when none knows any.
+func ask(ctx context.Context, s Sources) (inv Inventory, err error) {
+	if !Present(s.Root) {
+		return inv, nil
+	}
+	helper := s.Helper
+	if s.Memory != nil {
+		helper = "gorun-gpu"
+	}
 	var errs []error
 	for _, source := range []struct {
 		name string
-		list func() ([]Device, error)
+		list func(context.Context) ([]Device, error)
 	}{
-		{"/proc/driver/nvidia", func() ([]Device, error) { return fromProc(s.Root) }},
-		{s.Helper, func() ([]Device, error) { return fromHelper(ctx, s.Helper) }},
-		{s.SMI, func() ([]Device, error) { return fromSMI(ctx, s.SMI) }},
+		{helper, func(ctx context.Context) ([]Device, error) { return fromHelper(ctx, s) }},
+		{s.SMI, func(ctx context.Context) ([]Device, error) { return fromSMI(ctx, s.SMI) }},
 	} {
 		if source.name == "" {
 			continue
 		}
-		devices, err := source.list()
-		switch {
-		case ctx.Err() != nil:
-			return nil, fmt.Errorf("list GPUs: %w", context.Cause(ctx))
-		case err != nil:
-			errs = append(errs, fmt.Errorf("list GPUs with %s: %w", source.name, err))
-		case len(devices) > 0:
-			AddNUMA(s.Root, devices)
-			return devices, nil
+		devices, err := source.list(ctx)
+		if ctx.Err() != nil {
+			return Inventory{}, fmt.Errorf("list GPUs: %w", context.Cause(ctx))
 		}
-	}
-	return nil, errors.Join(errs...)
-}
-
-// fromProc reads the directory in which the driver describes every GPU it
-// holds. It knows no memory sizes.
-func fromProc(root fs.FS) ([]Device, error) {
-	const dir = "proc/driver/nvidia/gpus"
-	entries, err := fs.ReadDir(root, dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var devices []Device
-	for _, e := range entries {
-		text, err := fs.ReadFile(root, path.Join(dir, e.Name(), "information"))
-		if err != nil {
-			return nil, err
+		if len(devices) > 0 {
+			addPlaces(s.Root, devices)
+			inv.Devices = devices
+			return inv, nil
 		}
-		d, usable := parseInformation(string(text))
-		if d.BusID, err = parseBusID(e.Name()); err != nil {
-			return nil, err
-		}
-		if usable {
-			devices = append(devices, d)
-		}
-	}
-	slices.SortFunc(devices, byBusID)
-	for i := range devices {
-		devices[i].Index = i
-	}
-	return devices, nil
-}
-
-// parseInformation reads one GPU's information file: lines of key, colon and
-// value. It reports false for a GPU that the administrator excluded from use.
-func parseInformation(text string) (d Device, usable bool) {
-	d.NUMANode = -1
-	usable = true
-	for line := range strings.Lines(text) {
-		key, value, _ := strings.Cut(line, ":")
-		value = strings.TrimSpace(value)
-		switch strings.TrimSpace(key) {
-		case "Model":
-			d.Name = value
-		case "GPU UUID":
-			// Question marks stand where the GPU was never opened.
-			if !strings.Contains(value, "?") {
-				d.UUID = value
-			}
-		case "GPU Excluded":
-			usable = value != "Yes"
-		}
-	}
-	return d, usable
-}
-
-// AddNUMA sets the NUMA node of every device from /sys under root. It leaves
-// alone the devices that /sys does not place.
-func AddNUMA(root fs.FS, devices []Device) {
-	for i, d := range devices {
-		name := path.Join("sys/bus/pci/devices", d.BusID, "numa_node")
-		text, err := fs.ReadFile(root, name)
-		if err != nil {
+		if errors.Is(err, errAbsent) {
 			continue
 		}
-		if node, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil && node >= 0 {
-			devices[i].NUMANode = node
+		if err == nil {
+			err = &noDriverError{errors.New("it knows of none")}
+		}
+		err = prefixed(source.name, err)
+		inv.Warnings = append(inv.Warnings, err.Error())
+		if none := (*noDriverError)(nil); !errors.As(err, &none) {
+			errs = append(errs, err)
 		}
 	}
+	return inv, errors.Join(errs...)
 }
 
-// parseBusID reads a PCI address and spells it as /sys does. The driver's
-// programs write the domain with eight digits and capitals: 00000000:3B:00.0.
-func parseBusID(s string) (string, error) {
-	domain, rest, _ := strings.Cut(s, ":")
-	bus, rest, _ := strings.Cut(rest, ":")
-	device, function, _ := strings.Cut(rest, ".")
-	var n [4]uint64
-	for i, field := range []string{domain, bus, device, function} {
-		var err error
-		if n[i], err = strconv.ParseUint(field, 16, []int{32, 8, 5, 3}[i]); err != nil {
-			return "", fmt.Errorf("%q is not a PCI address", s)
-		}
+// prefixed says of which source err is.
+func prefixed(source string, err error) error {
+	if err == nil {
+		return nil
 	}
-	return fmt.Sprintf("%04x:%02x:%02x.%x", n[0], n[1], n[2], n[3]), nil
-}
-
-// byBusID orders devices as the driver numbers them. A domain with more digits
-// comes after all the shorter ones.
-func byBusID(a, b Device) int {
-	return cmp.Or(cmp.Compare(len(a.BusID), len(b.BusID)), cmp.Compare(a.BusID, b.BusID))
+	return fmt.Errorf("list GPUs with %s: %w", source, err)
 }

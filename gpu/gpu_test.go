@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -14,7 +15,7 @@ import (
 )
 
 // tree reads a directory tree from one file, where "-- path --" starts each
-// entry. Real files would do, were their names not full of colons, which Go
+// entry, "-- path -> target --" a link. Real files would do, were their names not full of colons, which Go
 // modules must not have.
 func tree(t *testing.T, name string) fs.FS {
 	t.Helper()
@@ -26,8 +27,11 @@ func tree(t *testing.T, name string) fs.FS {
 	var file *fstest.MapFile
 	for line := range strings.Lines(string(text)) {
 		if path, ok := strings.CutPrefix(line, "-- "); ok {
-			file = &fstest.MapFile{}
-			files[strings.TrimSuffix(path, " --\n")] = file
+			path, target, link := strings.Cut(strings.TrimSuffix(path, " --\n"), " -> ")
+			file = &fstest.MapFile{Data: []byte(target)}
+			if files[path] = file; link {
+				file.Mode = fs.ModeSymlink
+			}
 		} else if file != nil {
 			file.Data = append(file.Data, line...)
 		}
@@ -51,12 +55,31 @@ func TestListReadsProc(t *testing.T) {
 		Helper: program(t, "echo asked although /proc knows >&2; kill -9 $$"),
 	})
 	want := []Device{
-		{Index: 0, BusID: "0000:07:00.0", Name: "NVIDIA A100-SXM4-40GB", NUMANode: 0},
-		{Index: 1, BusID: "0000:3b:00.0", Name: "NVIDIA A100-SXM4-40GB", NUMANode: 1, UUID: "GPU-8a1b2c3d-0000-1111-2222-333344445555"},
-		{Index: 2, BusID: "10000:01:00.0", Name: "NVIDIA L4", NUMANode: -1, UUID: "GPU-0f0f0f0f-0000-1111-2222-333344445555"},
+		{Index: 0, Minor: 0, Utilization: -1, BusID: "0000:07:00.0", Name: "NVIDIA A100-SXM4-40GB", NUMANode: 0},
+		{Index: 1, Minor: 1, Utilization: -1, BusID: "0000:3b:00.0", Name: "NVIDIA A100-SXM4-40GB", NUMANode: 1, UUID: "GPU-8a1b2c3d-0000-1111-2222-333344445555"},
+		{Index: 2, Minor: 3, Utilization: -1, BusID: "10000:01:00.0", Name: "NVIDIA L4", NUMANode: -1, UUID: "GPU-0f0f0f0f-0000-1111-2222-333344445555"},
 	}
-	if err != nil || !slices.Equal(got, want) {
+	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("List = %+v, %v\nwant %+v", got, err, want)
+	}
+}
+
+// Minors follow the order in which the driver finds the GPUs, which need not be that of their addresses: these are of
+// a machine with two EPYC processors. Old drivers have another word for excluded GPUs.
+func TestMinorsAreNotIndices(t *testing.T) {
+	root := fstest.MapFS{}
+	for bus, rest := range map[string]string{"0000:07": "2", "0000:0b": "3", "0000:48": "0", "0000:4c": "1", "0000:88": "6\nBlacklisted:\t No", "0000:8b": "7\nBlacklisted:\t Yes"} {
+		root["proc/driver/nvidia/gpus/"+bus+":00.0/information"] = &fstest.MapFile{Data: []byte("Model: \t\t A100\nDevice Minor: \t " + rest + "\n")}
+	}
+	devices, err := List(t.Context(), Sources{Root: root})
+	var minors []int
+	for i, d := range devices {
+		if minors = append(minors, d.Minor); d.Index != i {
+			t.Errorf("%+v", d)
+		}
+	}
+	if err != nil || !slices.Equal(minors, []int{2, 3, 0, 1, 6}) {
+		t.Errorf("minors %v, %v", minors, err)
 	}
 }
 
@@ -66,11 +89,12 @@ func TestListAsksPrograms(t *testing.T) {
 		t.Fatal(err)
 	}
 	helper := program(t, `echo '{"devices": [{"index": 0, "uuid": "GPU-1", "bus_id": "0000:07:00.0", "name": "X", "numa_node": -1, "memory_bytes": 1024}]}'`)
-	fromHelper := []Device{{UUID: "GPU-1", BusID: "0000:07:00.0", Name: "X", NUMANode: 3, MemoryBytes: 1024}}
+	fromHelper := []Device{{Minor: -1, UUID: "GPU-1", BusID: "0000:07:00.0", Name: "X", NUMANode: 3, MemoryBytes: 1024, Utilization: -1}}
 	smi := program(t, `[ "$2" = --format=csv,noheader,nounits ] && cat `+csv)
 	fromSMI := []Device{
-		{Index: 0, UUID: "GPU-8a1b2c3d-0000-1111-2222-333344445555", BusID: "0000:07:00.0", Name: "NVIDIA H100 80GB HBM3", NUMANode: 3, MemoryBytes: 81559 << 20},
-		{Index: 1, BusID: "0000:3b:00.0", Name: "NVIDIA GB10", NUMANode: -1},
+		{Index: 0, Minor: -1, UUID: "GPU-8a1b2c3d-0000-1111-2222-333344445555", BusID: "0000:07:00.0", Name: "NVIDIA H100 80GB HBM3", NUMANode: 3,
+			MemoryBytes: 81559 << 20, MemoryUsed: 1024 << 20, Utilization: 37, MIGEnabled: true},
+		{Index: 1, Minor: -1, BusID: "0000:3b:00.0", Name: "NVIDIA GB10", NUMANode: -1, Utilization: -1},
 	}
 	noDriver := program(t, "echo no driver >&2; exit 1")
 	crash := program(t, "kill -SEGV $$")
@@ -91,13 +115,13 @@ func TestListAsksPrograms(t *testing.T) {
 		"no driver at all":        {noDriver, noDriver, nil, ""},
 		"no devices":              {"", program(t, "echo No devices were found"), nil, ""},
 		"nothing but a crash":     {crash, missing, nil, "list GPUs with " + crash + ": signal: segmentation fault"},
-		"nothing but nonsense":    {"", program(t, "echo what"), nil, `: expected 5 values in "what"`},
+		"nothing but nonsense":    {"", program(t, "echo what"), nil, `: expected 7 or 8 values in "what"`},
 	}
-	root := fstest.MapFS{"sys/bus/pci/devices/0000:07:00.0/numa_node": {Data: []byte("3\n")}}
+	root := fstest.MapFS{"dev/nvidiactl": {}, "sys/bus/pci/devices/0000:07:00.0/numa_node": {Data: []byte("3\n")}}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			got, err := List(t.Context(), Sources{Root: root, Helper: tt.helper, SMI: tt.smi})
-			if !slices.Equal(got, tt.want) {
+			if !reflect.DeepEqual(got, tt.want) {
 				t.Errorf("List = %+v\nwant %+v", got, tt.want)
 			}
 			if (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
@@ -111,7 +135,7 @@ func TestListEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	start := time.Now()
-	_, err := List(ctx, Sources{Root: fstest.MapFS{}, SMI: program(t, "exec sleep 60")})
+	_, err := List(ctx, Sources{Root: fstest.MapFS{"dev/nvidiactl": {}}, SMI: program(t, "exec sleep 60")})
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("err = %v", err)
 	}
@@ -160,7 +184,7 @@ func FuzzParseSMI(f *testing.F) {
 	}
 	f.Add(string(csv))
 	f.Add("No devices were found\n")
-	f.Add("0,,,,18446744073709551615")
+	f.Add("0,,,,18446744073709551615,,")
 	f.Fuzz(func(t *testing.T, s string) {
 		devices, err := parseSMI(s)
 		if err == nil {
@@ -196,14 +220,10 @@ func FuzzParseInformation(f *testing.F) {
 // checkDevices checks that devices can be dealt and that their addresses are
 // spelt in the one way.
 func checkDevices(t *testing.T, devices []Device) {
-	dealt, err := Deal(devices, len(devices), 1)
-	if err != nil {
-		t.Fatal(err)
+	if dealt, err := Deal(devices, Ask{Ranks: 1}); err != nil {
+		t.Fatalf("%+v, %v", dealt, err)
 	}
-	for i, d := range devices {
-		if !slices.Equal(dealt[i], []int{i}) {
-			t.Errorf("rank %d got %v", i, dealt[i])
-		}
+	for _, d := range devices {
 		if again, err := parseBusID(d.BusID); again != d.BusID {
 			t.Errorf("bus id %q is spelt %q the second time (%v)", d.BusID, again, err)
 		}

@@ -1,26 +1,33 @@
 package gpu
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"os"
 	"os/exec"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// Inventory is what the gorun-gpu program prints, as JSON.
-type Inventory struct {
-	Devices []Device `json:"devices"`
-}
+const (
+	programTime = 5 * time.Second // for a program to tell; a driver that hangs does so for ever
+	killTime    = 2 * time.Second // for it to be gone when killed: one that waits in the driver may not be
+	maxOutput   = 8 << 20
+)
 
 // fromHelper asks the gorun-gpu program, which asks the driver's own library.
-func fromHelper(ctx context.Context, program string) ([]Device, error) {
-	out, err := output(ctx, program)
-	if err != nil || out == nil {
+func fromHelper(ctx context.Context, s Sources) ([]Device, error) {
+	out, err := output(ctx, s.Memory, s.Helper)
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() == 1 {
+		return nil, &noDriverError{err}
+	}
+	if err != nil {
 		return nil, err
 	}
 	return parseInventory(out)
@@ -44,14 +51,25 @@ func parseInventory(text []byte) ([]Device, error) {
 	return inv.Devices, nil
 }
 
-// fromSMI asks nvidia-smi, which comes with the driver.
+// fromSMI asks nvidia-smi, which comes with the driver. Old ones refuse fields that they do not know.
 func fromSMI(ctx context.Context, program string) ([]Device, error) {
-	out, err := output(ctx, program,
-		"--query-gpu=index,uuid,pci.bus_id,name,memory.total", "--format=csv,noheader,nounits")
-	if err != nil || out == nil {
+	const old = "index,uuid,pci.bus_id,name,memory.total,memory.used,utilization.gpu"
+	out, err := querySMI(ctx, program, old+",mig.mode.current")
+	exit := (*exec.ExitError)(nil)
+	if errors.As(err, &exit) && exit.ExitCode() == 2 { // as for any wrong argument
+		out, err = querySMI(ctx, program, old)
+	}
+	if errors.As(err, &exit) && exit.Exited() {
+		return nil, &noDriverError{err}
+	}
+	if err != nil {
 		return nil, err
 	}
 	return parseSMI(string(out))
+}
+
+func querySMI(ctx context.Context, program, fields string) ([]byte, error) {
+	return output(ctx, nil, program, "--query-gpu="+fields, "--format=csv,noheader,nounits")
 }
 
 // parseSMI reads one device a line, its values parted by commas. Memory is in
@@ -64,30 +82,46 @@ func parseSMI(text string) ([]Device, error) {
 			continue
 		}
 		f := strings.Split(line, ",")
-		if len(f) != 5 {
-			return nil, fmt.Errorf("expected 5 values in %q", line)
+		if len(f) != 7 && len(f) != 8 {
+			return nil, fmt.Errorf("expected 7 or 8 values in %.200q", line)
 		}
+		f = append(f, "[N/A]") // without MIG
 		for i := range f {
 			f[i] = strings.TrimSpace(f[i])
 		}
 		index, err := strconv.Atoi(f[0])
 		if err != nil || index != len(devices) {
-			return nil, fmt.Errorf("expected device %d in %q", len(devices), line)
+			return nil, fmt.Errorf("expected device %d in %.200q", len(devices), line)
 		}
-		mib, err := strconv.ParseUint(f[4], 10, 32)
-		if err != nil && told(f[4]) != "" {
-			return nil, fmt.Errorf("expected a memory size in MiB at the end of %q", line)
-		}
-		id, err := parseBusID(f[2])
+		total, err := mebibytes(f[4])
 		if err != nil {
+			return nil, fmt.Errorf("%w in %.200q", err, line)
+		}
+		used, err := mebibytes(f[5])
+		if err != nil {
+			return nil, fmt.Errorf("%w in %.200q", err, line)
+		}
+		d := unknown()
+		if d.BusID, err = parseBusID(f[2]); err != nil {
 			return nil, err
 		}
-		devices = append(devices, Device{
-			Index: index, UUID: told(f[1]), BusID: id, Name: told(f[3]),
-			NUMANode: -1, MemoryBytes: mib << 20,
-		})
+		if busy, err := strconv.ParseUint(f[6], 10, 7); err == nil {
+			d.Utilization = int(busy)
+		}
+		d.Index, d.UUID, d.Name, d.MemoryBytes, d.MemoryUsed = index, told(f[1]), told(f[3]), total, used
+		d.MIGEnabled = f[7] == "Enabled"
+		devices = append(devices, d)
 	}
 	return devices, nil
+}
+
+// mebibytes is a size in MiB, 0 where the device does not tell.
+func mebibytes(value string) (bytes uint64, err error) {
+	mib, err := strconv.ParseUint(value, 10, 32)
+	if err != nil && told(value) != "" {
+		return 0, fmt.Errorf("expected a memory size in MiB, not %.200q,", value)
+	}
+	return mib << 20, nil
 }
 
 // told is a value that nvidia-smi prints, or "" for one such as [N/A].
@@ -98,21 +132,75 @@ func told(value string) string {
 	return value
 }
 
-// output runs a program and returns what it printed. It returns nil and no
-// error when the program does not exist or exits with a status of its own,
-// which is how both programs say that there is no driver.
-func output(ctx context.Context, program string, args ...string) ([]byte, error) {
+// noDriverError says that a program ended by itself because it finds no driver.
+type noDriverError struct{ err error }
+
+func (e *noDriverError) Error() string { return e.err.Error() }
+func (e *noDriverError) Unwrap() error { return e.err }
+
+// errAbsent says that a program does not exist.
+var errAbsent = errors.New("it is not there")
+
+// output runs a program, or the executable that a file holds, and returns what it printed.
+func output(ctx context.Context, executable *os.File, program string, args ...string) ([]byte, error) {
+	late := fmt.Errorf("it did not end within %v", programTime)
+	ctx, cancel := context.WithTimeoutCause(ctx, programTime, late)
+	defer cancel()
+	stdout, stderr := &limited{}, &limited{}
+	if executable != nil {
+		program = "/proc/self/fd/3"
+	}
 	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.WaitDelay = time.Second // for children that keep the pipe open
-	out, err := cmd.Output()
-	var exit *exec.ExitError
-	switch {
-	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
-		return nil, nil
-	case errors.As(err, &exit) && exit.Exited():
-		return nil, nil
-	case err != nil:
+	if executable != nil {
+		cmd.ExtraFiles = []*os.File{executable}
+	}
+	cmd.Stdout, cmd.Stderr = stdout, stderr
+	cmd.WaitDelay = killTime / 2 // for children that keep the pipe open
+	if err := cmd.Start(); errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+		return nil, errAbsent
+	} else if err != nil {
 		return nil, err
 	}
-	return out, nil
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	var err error
+	select {
+	case err = <-ended:
+	case <-after(ctx, killTime):
+		return nil, fmt.Errorf("%w, and does not even when killed", late)
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if stdout.full || stderr.full {
+		return nil, errors.New("it printed too much")
+	}
+	if said, _, _ := strings.Cut(strings.TrimSpace(stderr.held.String()), "\n"); err != nil && said != "" {
+		return nil, fmt.Errorf("%w: %.200s", err, said)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return stdout.held.Bytes(), nil
+}
+
+// after is closed some time after ctx has ended.
+func after(ctx context.Context, delay time.Duration) <-chan struct{} {
+	over := make(chan struct{})
+	context.AfterFunc(ctx, func() { time.AfterFunc(delay, func() { close(over) }) })
+	return over
+}
+
+// limited holds what a program prints, up to a limit.
+type limited struct {
+	held bytes.Buffer
+	full bool
+}
+
+func (l *limited) Write(p []byte) (int, error) {
+	if l.held.Len()+len(p) > maxOutput {
+		l.full = true
+		return 0, io.ErrShortWrite
+	}
+	return l.held.Write(p)
 }

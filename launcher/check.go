@@ -22,6 +22,25 @@ type Checked struct {
 // Check connects to all hosts side by side and starts an agent on each, as Run does, with opts' Dial, Exe,
 // StartTimeout and Trace. Nothing is left running. The answer is in the order of hosts.
 func Check(ctx context.Context, hosts []hostfile.Host, opts Options) []Checked {
+	checked := make([]Checked, len(hosts))
+	onAll(ctx, hosts, opts, func(ctx context.Context, i int, conn Host, stager *stager) error {
+		checked[i].Address = sshdAddress(conn)
+		s, err := stager.agent(ctx, conn)
+		if err == nil {
+			defer s.close()
+			checked[i].Machine = printable(s.hello.Hostname)
+		}
+		return err
+	}, func(i int, took time.Duration, err error) {
+		checked[i].Host, checked[i].Took, checked[i].Err = hosts[i], took, err
+	})
+	return checked
+}
+
+// onAll connects to all hosts side by side and calls look with each connection. done is told how that went, how long
+// it took, and of hosts that were not reached, too.
+func onAll(ctx context.Context, hosts []hostfile.Host, opts Options, look func(ctx context.Context, i int, conn Host, stager *stager) error,
+	done func(i int, took time.Duration, err error)) {
 	opts.setDefaults()
 	if opts.StartTimeout > 0 {
 		late := fmt.Errorf("no answer within %v (--start-timeout)", opts.StartTimeout)
@@ -30,35 +49,22 @@ func Check(ctx context.Context, hosts []hostfile.Host, opts Options) []Checked {
 		ctx = timed
 	}
 	stager := newStager(opts)
-	checked := make([]Checked, len(hosts))
 	limit := make(chan struct{}, dialLimit)
 	var wg sync.WaitGroup
 	for i, h := range hosts {
 		wg.Go(func() {
 			limit <- struct{}{}
 			defer func() { <-limit }()
-			checked[i] = check(ctx, h, opts.Dial, stager)
+			began := time.Now()
+			conn, err := opts.Dial(ctx, h)
+			if err == nil {
+				defer conn.Close()
+				err = look(ctx, i, conn, stager)
+			}
+			done(i, time.Since(began), err)
 		})
 	}
 	wg.Wait()
-	return checked
-}
-
-// check looks at one host.
-func check(ctx context.Context, h hostfile.Host, dial Dialer, stager *stager) Checked {
-	c, began := Checked{Host: h}, time.Now()
-	conn, err := dial(ctx, h)
-	if err == nil {
-		defer conn.Close()
-		c.Address = sshdAddress(conn)
-		var s *session
-		if s, err = stager.agent(ctx, conn); err == nil {
-			defer s.close()
-			c.Machine = printable(s.hello.Hostname)
-		}
-	}
-	c.Took, c.Err = time.Since(began), err
-	return c
 }
 
 // sshdAddress is the far end of a connection that knows it.

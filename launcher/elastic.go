@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -61,17 +62,21 @@ type elasticJob struct {
 	work   *work
 	store  *kv.Store
 
-	driver *elastic.Driver
-	hosts  []*elasticHost // in the order in which they were first seen
-	procs  map[elastic.Process]*elasticProcess
-	epoch  *elasticEpoch // in force; nil: none yet
-	whole  bool          // an epoch was, once
-	result Result
-	ended  bool
-	fatal  error // ends the job before it was one
-	pause  pausing
-	looked time.Duration // at the clock, last
-	stood  time.Duration // still, of the time since the job began
+	driver  *elastic.Driver
+	hosts   []*elasticHost // in the order in which they were first seen
+	procs   map[elastic.Process]*elasticProcess
+	epoch   *elasticEpoch // in force; nil: none yet
+	whole   bool          // an epoch was, once
+	result  Result
+	unaware bool            // its ranks seem to know nothing of epochs
+	later   []elastic.Event // that follow from what the driver wants
+	ended   bool
+	endedAt time.Duration
+	gpus    gpuUsers
+	fatal   error // ends the job before it was one
+	pause   pausing
+	looked  time.Duration // at the clock, last
+	stood   time.Duration // still, of the time since the job began
 
 	events  chan any
 	over    chan struct{} // the loop is: events go nowhere
@@ -87,13 +92,13 @@ type elasticJob struct {
 }
 
 func newElasticJob(wish Elastic, opts Options) (*elasticJob, error) {
-	wish.Elastic, wish.Stop = cmp.Or(wish.Elastic, elasticTimeout), opts.Grace+stopMargin
+	wish.Elastic, wish.Stop, wish.Fence = cmp.Or(wish.Elastic, elasticTimeout), opts.Grace+stopMargin, elasticFence
 	driver, err := elastic.New(wish.Config)
 	if err != nil {
 		return nil, err
 	}
 	j := &elasticJob{wish: wish, opts: opts, began: time.Now(), id: rand.Text()[:12], stager: newStager(opts), store: kv.NewStore(),
-		driver: driver, procs: map[elastic.Process]*elasticProcess{}, events: make(chan any, 256), over: make(chan struct{})}
+		driver: driver, procs: map[elastic.Process]*elasticProcess{}, gpus: gpuUsers{}, events: make(chan any, 256), over: make(chan struct{})}
 	j.life, j.endLife = context.WithCancelCause(context.Background())
 	j.work, err = newWork(opts, j.stager)
 	return j, err
@@ -115,7 +120,7 @@ func (j *elasticJob) reap(ctx context.Context) (Result, error) {
 	defer tick.Stop()
 	cancelled := ctx.Done()
 	j.step(elastic.Hosts{List: j.wish.Hosts})
-	for !j.ended {
+	for !j.ended || !j.drained() {
 		hurry(j.result.Stopped, j.stdout, j.stderr)
 		select {
 		case event := <-j.events:
@@ -133,6 +138,7 @@ func (j *elasticJob) reap(ctx context.Context) (Result, error) {
 		case <-tick.C:
 			j.excuse()
 			j.findHung()
+			j.presume()
 			j.step(elastic.Tick{})
 		}
 	}
@@ -143,6 +149,17 @@ func (j *elasticJob) reap(ctx context.Context) (Result, error) {
 		j.result.Output = j.files.close(&j.result)
 	}
 	return j.result, j.fatal
+}
+
+// drained reports that every agent has swept up after its process and ended, or takes too long.
+func (j *elasticJob) drained() bool {
+	late := time.Since(j.began) > j.endedAt+stopMargin
+	for _, p := range j.procs {
+		if late && !slices.Contains(j.result.Unconfirmed, p.name.Host) {
+			j.result.Unconfirmed = append(j.result.Unconfirmed, p.name.Host)
+		}
+	}
+	return late || len(j.procs) == 0
 }
 
 // stop is the user's wish to end the job.
@@ -180,17 +197,23 @@ func (j *elasticJob) step(event elastic.Event) {
 		case elastic.Note:
 			j.note(act)
 		case elastic.End:
-			j.ended = true
+			j.ended, j.endedAt = true, time.Since(j.began)
 			j.result.Elastic = &ElasticEnd{Code: act.Code, Cause: act.Cause}
 		}
+	}
+	for len(j.later) > 0 {
+		event = j.later[0]
+		j.later = j.later[1:]
+		j.step(event)
 	}
 }
 
 // note tells the user what the driver has to say. How the job begins is no news.
 func (j *elasticJob) note(n elastic.Note) {
+	began := j.whole
 	j.whole = j.whole || n.Kind == elastic.NoteEpoch
 	switch {
-	case n.Epoch <= 1 && (n.Kind == elastic.NoteHosts || n.Kind == elastic.NoteEpoch), n.Kind == elastic.NoteEnding:
+	case !began && (n.Kind == elastic.NoteHosts || n.Kind == elastic.NoteEpoch), n.Kind == elastic.NoteEnding:
 		j.opts.Trace("%s", n.Text)
 	default:
 		j.opts.Note(printable(n.Text))

@@ -32,8 +32,11 @@ func (j *elasticJob) announce(plan elastic.Plan) {
 	j.epoch = newElasticEpoch(plan, j.store)
 	key := make([]byte, 32)
 	rand.Read(key)
-	nodes := nodesOf(plan)
 	addrs := j.addressesOf(plan)
+	begin := wire.Start{}
+	if zero := j.procs[plan.Members[0].Process]; zero != nil && len(addrs[zero.name.Host]) > 0 {
+		begin.MasterAddr, begin.MasterPort = addrs[zero.name.Host][0], zero.port
+	}
 	for _, m := range plan.Members {
 		p := j.procs[m.Process]
 		if p == nil || p.session == nil {
@@ -43,20 +46,16 @@ func (j *elasticJob) announce(plan elastic.Plan) {
 		j.look(p)
 		p.session.out.tell(wire.TypeEpoch, wire.Epoch{Number: plan.Epoch, Key: key, Size: m.Size, Rank: m.Rank,
 			LocalRank: m.LocalRank, LocalSize: m.LocalSize, CrossRank: m.CrossRank, CrossSize: m.CrossSize,
-			Node: nodes[m.Host], Nodes: len(nodes), Addrs: addrs[m.Host]})
-	}
-	j.opts.Trace("epoch %d begins: %s on %s", plan.Epoch, count(len(plan.Members), "rank"), count(len(nodes), "host"))
-}
-
-// nodesOf numbers the hosts of a plan in the order of their ranks.
-func nodesOf(plan elastic.Plan) map[string]int {
-	nodes := map[string]int{}
-	for _, m := range plan.Members {
-		if _, known := nodes[m.Host]; !known {
-			nodes[m.Host] = len(nodes)
+			Node: m.Node, Nodes: m.Nodes, Addrs: addrs[m.Host]})
+		if j.wish.Together {
+			begin.Addrs = addrs[m.Host]
+			p.session.out.tell(wire.TypeStart, begin)
+		}
+		if j.wish.Together || j.unaware {
+			j.later = append(j.later, elastic.Joined{Process: m.Process, Epoch: plan.Epoch})
 		}
 	}
-	return nodes
+	j.opts.Trace("epoch %d begins: %s on %s", plan.Epoch, count(len(plan.Members), "rank"), count(plan.Members[0].Nodes, "host"))
 }
 
 // addressesOf are those of a plan's hosts, as far as anything is known of them.

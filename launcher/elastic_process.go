@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,9 +14,13 @@ import (
 )
 
 const (
-	// elasticLease is how long an agent lives on without a word from gorun: with its grace of 5 s no longer than a host that was
-	// lost counts as alive (elastic.Config.Fence).
-	elasticLease = 8 * time.Second
+	// elasticLease is how long an agent lives on without a word from gorun, elasticParting what its process then gets to end. An agent that
+	// sees its connection needs no more (6.1 s). So after elasticFence nothing is alive on a host that was lost.
+	elasticLease   = 6500 * time.Millisecond
+	elasticParting = 2 * time.Second
+	elasticFence   = 9 * time.Second
+	// startedTime is how long a process that is not wanted any more may take to be started: then it is given up.
+	startedTime = time.Second
 	// elasticSilence is how long an agent may say nothing while its connection stands.
 	elasticSilence = 10 * time.Second
 )
@@ -29,6 +34,9 @@ type elasticProcess struct {
 	cancel  context.CancelCauseFunc // gives up starting it
 	session *session                // nil: not yet
 	local   bool
+	port    int           // that was free on its host
+	upAt    time.Duration // when it was started
+	asked   bool          // to be let into an epoch
 	exited  bool
 	stops   bool
 	gone    bool // nobody asks for it any more: its host was lost
@@ -46,6 +54,7 @@ type (
 		process *elasticProcess
 		session *session
 		local   bool
+		port    int
 	}
 	processDown struct { // it was not started, or its agent's session has ended
 		process *elasticProcess
@@ -86,9 +95,10 @@ func (p *elasticProcess) contact() contact { return contact{local: p.local, hell
 func (j *elasticJob) describe(h hostfile.Host, m elastic.Member, epoch int) wire.Job {
 	return wire.Job{ID: j.id, Epoch: epoch, Key: make([]byte, 32), Size: m.Size, Hosts: 1, Host: h.Name, Drop: sessionNames(), Env: bytesOf(j.opts.Env),
 		Grace: j.opts.Grace, Binding: j.opts.Binding, Encrypt: j.opts.Encrypt,
+		GPUs:  wire.GPUs{Leave: j.opts.GPUs.Leave, PerRank: j.opts.GPUs.PerRank, Listed: h.GPUs},
 		Ranks: []wire.Rank{{Rank: m.Rank, LocalRank: m.LocalRank, CrossRank: m.CrossRank, CrossSize: m.CrossSize}},
-		Elastic: &wire.Elastic{Slot: m.Local, Slots: max(h.Slots, m.Local+1), LocalSize: m.LocalSize, Nodes: 1,
-			Lease: elasticLease, Timeout: j.wish.Elastic}}
+		Elastic: &wire.Elastic{Slot: m.Local, Slots: max(h.Slots, m.Local+1), LocalSize: m.LocalSize, Node: m.Node, Nodes: m.Nodes,
+			Lease: elasticLease, Parting: elasticParting, Timeout: j.wish.Elastic}}
 }
 
 // live is a process's life: connect, stage, prepare, start, and read what its agent says until that ends.
@@ -99,20 +109,20 @@ func (j *elasticJob) live(ctx context.Context, p *elasticProcess, at hostfile.Ho
 		return
 	}
 	defer p.host.release(conn)
-	s, err := j.launch(ctx, p, conn, told)
+	s, port, err := j.launch(ctx, p, conn, told)
 	if err != nil {
 		j.post(processDown{p, err})
 		return
 	}
 	_, local := conn.Host.(Local)
-	j.post(processUp{p, s, local})
+	j.post(processUp{p, s, local, port})
 	err = j.read(p, s)
 	s.close()
 	j.post(processDown{p, err})
 }
 
-// launch has an agent start the process.
-func (j *elasticJob) launch(ctx context.Context, p *elasticProcess, conn *elasticConn, told wire.Job) (*session, error) {
+// launch has an agent start the process, or get ready to.
+func (j *elasticJob) launch(ctx context.Context, p *elasticProcess, conn *elasticConn, told wire.Job) (s *session, port int, err error) {
 	_, local := conn.Host.(Local)
 	told.Programs = []wire.Program{j.opts.Programs[0].wire(local)}
 	if h, ok := conn.Host.(interface{ BySSH() bool }); ok {
@@ -123,29 +133,27 @@ func (j *elasticJob) launch(ctx context.Context, p *elasticProcess, conn *elasti
 	}
 	name := p.name.Host
 	if err := j.work.bring(ctx, p.host.index, name, conn.Host); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	told.Programs[0].Wdir = []byte(j.work.dir(p.host.index, string(told.Programs[0].Wdir)))
-	s, err := j.stager.agent(ctx, conn.Host)
-	if err != nil {
-		return nil, err
+	if s, err = j.stager.agent(ctx, conn.Host); err != nil {
+		return nil, 0, err
 	}
 	s.host = &PlannedHost{Host: hostfile.Host{Name: name}, Ranks: told.Ranks}
-	if _, err := s.prepare(ctx, told); err != nil {
-		s.close()
-		return nil, err
-	}
+	ready, err := s.prepare(ctx, told)
 	chosen, errs := addresses([]contact{{local: local, hello: s.hello}}, j.opts.Network)
-	if errs[0] != nil {
+	if err = cmp.Or(err, errs[0]); err != nil {
 		s.close()
-		return nil, errs[0]
+		return nil, 0, err
 	}
-	var addrs []string
-	for _, a := range chosen[0] {
-		addrs = append(addrs, addrText(a))
+	if !j.wish.Together {
+		var addrs []string
+		for _, a := range chosen[0] {
+			addrs = append(addrs, addrText(a))
+		}
+		s.out.tell(wire.TypeStart, wire.Start{Addrs: addrs})
 	}
-	s.out.tell(wire.TypeStart, wire.Start{Addrs: addrs})
-	return s, nil
+	return s, ready.FreePort, nil
 }
 
 // stopProcess ends a process, whether it runs already or not.
@@ -156,8 +164,8 @@ func (j *elasticJob) stopProcess(act elastic.Stop) {
 	}
 	p.stops = true
 	j.abort(elasticAbort{process: p, host: p.name.Host, cause: "it is being ended: its host or slot is not the job's any more, or it did not answer"})
-	if p.session == nil {
-		p.cancel(errStopped)
+	if p.session == nil { // one that is about to be there is ended as others are
+		time.AfterFunc(startedTime, func() { p.cancel(errStopped) })
 		return
 	}
 	grace := j.opts.Grace
@@ -170,11 +178,19 @@ func (j *elasticJob) stopProcess(act elastic.Stop) {
 // up is a process that was started.
 func (j *elasticJob) up(e processUp) {
 	p := e.process
-	p.session, p.local = e.session, e.local
-	if p.gone {
+	p.session, p.local, p.port, p.upAt = e.session, e.local, e.port, j.now()
+	for _, place := range p.session.places {
+		if text := j.gpus.add(p.name.Host, p.born.Local, place.GPUs); text != "" {
+			j.opts.Note(text)
+		}
+	}
+	switch {
+	case p.gone:
 		p.session.cancel()
-	} else if p.stops {
+	case p.stops:
 		p.session.out.tell(wire.TypeStop, wire.Stop{Grace: j.opts.Grace})
+	case j.wish.Together: // it is let in when it is started
+		j.step(elastic.Ready{Process: p.name})
 	}
 }
 
@@ -222,6 +238,9 @@ func (j *elasticJob) exit(p *elasticProcess, e wire.Exit) {
 	}
 	if failed(e) && !p.stops {
 		j.abort(elasticAbort{process: p, host: p.name.Host, cause: describe(e)})
+		if j.unaware {
+			defer j.failUnaware(p, e)
+		}
 	}
 	victim := e.Aborted || j.epoch != nil && p.lostBy == j.epoch.plan.Epoch
 	if e.Failed != "" {

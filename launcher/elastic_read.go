@@ -116,6 +116,8 @@ func (j *elasticJob) said(p *elasticProcess, message any) {
 		j.pause.without(p.serial)
 		j.exit(p, m)
 	case wire.Park:
+		p.asked = true
+		j.aware()
 		if m.Left == 0 {
 			j.step(elastic.Ready{Process: p.name})
 		} else {

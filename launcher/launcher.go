@@ -41,6 +41,8 @@ type Options struct {
 	// Binding is what ranks are bound to; a line about each goes to Note with ReportBindings.
 	Binding        wire.Binding
 	ReportBindings bool
+	// GPUs is what ranks get of their host's GPUs; how many a host is said to have comes from the plan.
+	GPUs wire.GPUs
 
 	Dial  Dialer
 	Exe   Executable
@@ -295,10 +297,12 @@ func (j *job) prepare(ctx context.Context, i int) error {
 // describe is the job as one host is told it.
 func (j *job) describe(h *PlannedHost, conn Host) wire.Job {
 	w := wire.Job{ID: j.id, Key: j.key, Size: j.plan.Size, Hosts: len(j.plan.Hosts), Host: h.Name,
-		Drop: sessionNames(), Env: bytesOf(j.opts.Env), Stdin: j.opts.inputOf(h), Grace: j.opts.Grace, Binding: j.opts.Binding, Encrypt: j.opts.Encrypt, OpenMPI4: j.opts.OpenMPI4}
+		Drop: sessionNames(), Env: bytesOf(j.opts.Env), Stdin: j.opts.inputOf(h), Grace: j.opts.Grace, Binding: j.opts.Binding, GPUs: j.opts.GPUs,
+		Encrypt: j.opts.Encrypt, OpenMPI4: j.opts.OpenMPI4}
 	if h, ok := conn.(interface{ BySSH() bool }); ok {
 		w.SSH = h.BySSH()
 	}
+	w.GPUs.Listed = h.GPUs
 	_, local := conn.(Local)
 	w.Programs, w.Ranks = programsFor(h.Ranks, j.opts.Programs, local)
 	if len(j.opts.Programs) > 1 {

@@ -42,11 +42,14 @@ func (j *job) sayPlaces() {
 			j.opts.Note(line)
 		}
 	}
-	said := make([]string, len(j.sessions))
-	for i, s := range j.sessions {
-		said[i] = s.contained
+	for _, line := range sharedGPUs(j.plan, j.places) {
+		j.opts.Note(line)
 	}
-	for _, text := range []string{containedText(j.plan.Hosts, said), threadsText(j.plan, j.places)} {
+	said, gpus := make([]string, len(j.sessions)), make([]string, len(j.sessions))
+	for i, s := range j.sessions {
+		said[i], gpus[i] = s.contained, s.gpus
+	}
+	for _, text := range []string{containedText(j.plan.Hosts, said), gpusText(j.plan.Hosts, gpus), threadsText(j.plan, j.places)} {
 		if text != "" {
 			j.opts.Trace("%s", text)
 		}

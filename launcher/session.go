@@ -54,6 +54,8 @@ type session struct {
 	gets   atomic.Int64 // requests that wait for keys
 
 	contained string // what contains its ranks, in the agent's words
+	gpus      string // what it has of them, in the same way
+	places    []wire.Place
 	openMPI   string // a program of its that is linked with Open MPI
 
 	mu    sync.Mutex
@@ -197,7 +199,7 @@ func (s *session) prepare(ctx context.Context, told wire.Job) (wire.Ready, error
 				return wire.Ready{}, err
 			}
 			ready.FreePort = max(0, min(ready.FreePort, 65535))
-			s.contained, s.openMPI = ready.Contained, ready.OpenMPI
+			s.contained, s.openMPI, s.gpus, s.places = ready.Contained, ready.OpenMPI, ready.GPUs, ready.Places
 			return ready, nil
 		case wire.TypeRefuse:
 			var refused RefusedError

@@ -2,8 +2,6 @@ package launcher
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -11,9 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"time"
 
-	"github.com/gorun/gorun/internal/wire"
 	"github.com/gorun/gorun/internal/workdir"
 )
 
@@ -97,97 +93,16 @@ func (w *work) dir(i int, wdir string) string {
 
 // send runs the gorun at path on conn and has it take the folder.
 func (w *work) send(ctx context.Context, name string, conn Host, path string) (sent workdir.Sent, err error) {
-	var raw [16]byte
-	rand.Read(raw[:])
-	nonce := hex.EncodeToString(raw[:])
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	in, feed := io.Pipe()
-	// The host speaks a little, at any time: it must not wait for a reader that waits for the host.
-	out, stderr := newMailbox(), &tail{}
-	ended := make(chan error, 1)
-	go func() {
-		err := conn.Run(ctx, onHost(conn, path, StageCommand, nonce), in, out, stderr)
-		in.CloseWithError(io.ErrClosedPipe)
-		out.close()
-		ended <- err
-	}()
-	timer := time.AfterFunc(w.stager.hello, func() { cancel(&silenceError{w.stager.hello}) })
-	_, err = wire.FindPreamble(out, nonce)
-	if timer.Stop(); err != nil {
-		feed.Close()
-		cancel(err)
-		ran := <-ended
-		return sent, &noAgentError{path: path, stderr: stderr.String(), err: explain(err, ran)}
-	}
-	sent, err = w.sender.Send(feed, out, func() {
-		w.waits.Do(func() {
-			w.note(name + " waits: another gorun stages " + w.sender.Tree.Dir + " there")
+	err = w.stager.converse(ctx, conn, path, StageCommand, func(feed io.WriteCloser, out io.Reader) (err error) {
+		sent, err = w.sender.Send(feed, out, func() {
+			w.waits.Do(func() {
+				w.note(name + " waits: another gorun stages " + w.sender.Tree.Dir + " there")
+			})
 		})
+		if errors.Is(err, workdir.ErrOtherBuild) {
+			err = &noAgentError{path: path, err: errOtherBuild}
+		}
+		return err
 	})
-	feed.Close()
-	if errors.Is(err, workdir.ErrOtherBuild) {
-		err = &noAgentError{path: path, err: errOtherBuild}
-	}
-	if err != nil {
-		// The end of its stdin ends the command, if anything does.
-		late := time.AfterFunc(partingTime, func() { cancel(err) })
-		defer late.Stop()
-	}
-	ran := <-ended
-	var status interface{ ExitCode() int }
-	if err != nil && ran != nil && (!errors.As(ran, &status) || errors.Is(err, io.EOF)) {
-		return sent, ran // more than the silence that came of it
-	}
 	return sent, err
-}
-
-// mailbox holds what was written until it is read. Nobody waits to write.
-type mailbox struct {
-	mu     sync.Mutex
-	news   sync.Cond
-	data   []byte
-	closed bool
-}
-
-func newMailbox() *mailbox {
-	m := &mailbox{}
-	m.news.L = &m.mu
-	return m
-}
-
-// mailboxSize is more than any host says unread.
-const mailboxSize = 256 << 20
-
-func (m *mailbox) Write(p []byte) (int, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if len(m.data)+len(p) > mailboxSize {
-		return 0, errors.New("the host says too much")
-	}
-	m.data = append(m.data, p...)
-	m.news.Signal()
-	return len(p), nil
-}
-
-// Read waits for something to read, or the end.
-func (m *mailbox) Read(p []byte) (int, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for len(m.data) == 0 && !m.closed {
-		m.news.Wait()
-	}
-	if len(m.data) == 0 {
-		return 0, io.EOF
-	}
-	n := copy(p, m.data)
-	m.data = m.data[n:]
-	return n, nil
-}
-
-func (m *mailbox) close() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.closed = true
-	m.news.Signal()
 }

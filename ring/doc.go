@@ -42,6 +42,8 @@
 // All ranks get the same bits, and get them again in every run with the same ranks on
 // the same hosts.
 //
+// A [Device] does the same with buffers in the memory of GPUs.
+//
 // # Settings
 //
 // RING_TRANSPORT=tcp keeps ranks of one host from sharing memory, shm makes it an

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,10 +23,26 @@ func TestMain(m *testing.M) {
 	if os.Getenv(childEnv) != "" {
 		os.Exit(child())
 	}
+	if what := os.Getenv(deviceEnv); what != "" {
+		if err := deviceChild(what); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	if os.Getenv(elasticEnv) != "" {
 		os.Exit(elasticChild())
 	}
-	os.Exit(m.Run())
+	status := m.Run()
+	os.RemoveAll(standin.dir)
+	os.Exit(status)
+}
+
+// standin is the folder of the stand-ins for the libraries of GPUs; see device_test.go.
+var standin struct {
+	once sync.Once
+	dir  string
+	err  error
 }
 
 // verdict is what a rank prints when its endless allreduce has failed.

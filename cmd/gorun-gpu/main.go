@@ -23,7 +23,6 @@ func main() {
 func run(list func() ([]gpu.Device, error), stdout, stderr io.Writer) int {
 	devices, err := list()
 	if err == nil {
-		gpu.AddNUMA(os.DirFS("/"), devices)
 		out := json.NewEncoder(stdout)
 		out.SetIndent("", "  ")
 		err = out.Encode(gpu.Inventory{Devices: devices})

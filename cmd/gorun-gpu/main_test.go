@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"slices"
+	"reflect"
 	"testing"
 
 	"github.com/gorun/gorun/gpu"
@@ -17,7 +17,7 @@ func TestRunPrintsTheInventory(t *testing.T) {
 		t.Errorf("code %d, stderr %q", code, &stderr)
 	}
 	var inv gpu.Inventory
-	if err := json.Unmarshal(stdout.Bytes(), &inv); err != nil || !slices.Equal(inv.Devices, devices) {
+	if err := json.Unmarshal(stdout.Bytes(), &inv); err != nil || !reflect.DeepEqual(inv.Devices, devices) {
 		t.Errorf("printed %s (%v)", &stdout, err)
 	}
 }

@@ -50,14 +50,15 @@ func forCompletion(args []string, root *cobra.Command, among ...*cobra.Command) 
 // completeFlags tells cobra the values that flags can have.
 func completeFlags(cmd *cobra.Command) {
 	choices := map[string][]string{
-		"prefix":     {"host", "rank", "horovod", "mpirun", "none"},
-		"color":      {"auto", "always", "never"},
-		"host-keys":  {"strict", "accept-new"},
-		"launcher":   {"auto", "ssh", "srun", "local"},
-		"stdin":      {"0", "none"},
-		"dialect":    {"gorun"},
-		"transport":  {"auto", "shm", "tcp"},
-		"stepfactor": {"2", "4"},
+		"prefix":        {"host", "rank", "horovod", "mpirun", "none"},
+		"color":         {"auto", "always", "never"},
+		"host-keys":     {"strict", "accept-new"},
+		"launcher":      {"auto", "ssh", "srun", "local"},
+		"stdin":         {"0", "none"},
+		"gpus-per-rank": {"auto", "none", "1"},
+		"dialect":       {"gorun"},
+		"transport":     {"auto", "shm", "tcp"},
+		"stepfactor":    {"2", "4"},
 	}
 	for _, n := range dialect.Launchers() {
 		choices["dialect"] = append(choices["dialect"], n.Name)

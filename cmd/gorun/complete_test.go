@@ -31,13 +31,14 @@ func TestCompletions(t *testing.T) {
 		want      string // some of the answers, in order
 		directive string
 	}{
-		{[]string{""}, "bench compat completion help hosts man version", files},
+		{[]string{""}, "bench compat completion gpus help hosts man version", files},
 		{[]string{"tra"}, "trainer", files},
 		{[]string{"./"}, "", files},
 		{[]string{"-np", "4", "trainer", "--pre"}, "", files},
 		{[]string{"-np", "4", "--pre"}, "--prefix", none},
 		{[]string{"-np", "4", "--prefix", ""}, "host rank horovod mpirun none", none},
 		{[]string{"--launcher", ""}, "auto ssh srun local", none},
+		{[]string{"--gpus-per-rank", ""}, "auto none 1", none},
 		{[]string{"--color", ""}, "auto always never", none},
 		{[]string{"--host-keys", ""}, "strict accept-new", none},
 		{[]string{"--dialect", ""}, "gorun mpirun mpiexec.hydra horovodrun srun torchrun", none},

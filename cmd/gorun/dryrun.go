@@ -21,6 +21,7 @@ type dryRun struct {
 	RankBy      string       `json:"rank_by"`
 	BindTo      string       `json:"bind_to"`
 	CPUsPerRank int          `json:"cpus_per_rank,omitempty"`
+	GPUsPerRank string       `json:"gpus_per_rank"`
 	Program     []string     `json:"program,omitempty"` // where there is one, as is the directory
 	Directory   string       `json:"directory,omitempty"`
 	Programs    []dryProgram `json:"programs,omitempty"` // where there are several
@@ -51,6 +52,7 @@ type dryHost struct {
 	User  string    `json:"user,omitempty"`
 	Port  int       `json:"port,omitempty"`
 	Slots int       `json:"slots"`
+	GPUs  int       `json:"gpus,omitempty"` // as the hostfile says
 	Ranks []dryRank `json:"ranks"`
 }
 
@@ -67,7 +69,7 @@ func newDryRun(o *runOptions, plan launcher.Plan, opts launcher.Options, source 
 	binding := o.bindTo
 	binding.Binding, binding.given = opts.Binding, true
 	d := dryRun{Ranks: plan.Size, Source: source, MapBy: mapBy.String(), RankBy: cmp.Or(o.rankBy.Order, mapBy).String(),
-		BindTo: binding.String(), CPUsPerRank: opts.Binding.Each,
+		BindTo: binding.String(), CPUsPerRank: opts.Binding.Each, GPUsPerRank: cmp.Or(o.gpusPerRank.String(), "auto"),
 		Network: opts.Network.String(), Variables: append([]string{}, names(opts.Env)...), Warnings: append([]string{}, warnings...)}
 	if one := opts.Programs; len(one) == 1 {
 		d.Program, d.Directory = one[0].Argv, one[0].Wdir
@@ -82,7 +84,7 @@ func newDryRun(o *runOptions, plan launcher.Plan, opts launcher.Options, source 
 		d.Staged = &dryStaged{w.Dir, w.Files, w.Bytes}
 	}
 	for _, h := range plan.Hosts {
-		host := dryHost{Host: h.Name, User: h.User, Port: h.Port, Slots: h.Slots}
+		host := dryHost{Host: h.Name, User: h.User, Port: h.Port, Slots: h.Slots, GPUs: h.GPUs}
 		for _, r := range h.Ranks {
 			host.Ranks = append(host.Ranks, dryRank{r.Rank, r.LocalRank, r.CrossRank, r.CrossSize})
 		}
@@ -116,6 +118,9 @@ func (d dryRun) text(o *runOptions) string {
 		}
 		line("binding", text)
 	}
+	if text := d.gpusText(o.gpusPerRank.given); text != "" {
+		line("gpus", text)
+	}
 	if d.Programs == nil {
 		line("program", fmt.Sprintf("%q", d.Program))
 		line("directory", d.Directory)
@@ -139,4 +144,32 @@ func (d dryRun) text(o *runOptions) string {
 	}
 	line("variables", whose+strings.Join(d.Variables, " "))
 	return b.String()
+}
+
+// gpusText is what is known of GPUs before hosts are asked: how many, and not which. What nobody spoke of is left out.
+func (d dryRun) gpusText(given bool) string {
+	const most = 4
+	var listed []string
+	for _, h := range d.Hosts {
+		if h.GPUs > 0 {
+			listed = append(listed, fmt.Sprintf("%d on %s", h.GPUs, h.Host))
+		}
+	}
+	if !given && len(listed) == 0 {
+		return ""
+	}
+	if d.GPUsPerRank == "none" {
+		return "left alone"
+	}
+	text := d.GPUsPerRank
+	if text != "auto" {
+		text += " per rank"
+	}
+	if more := len(listed) - most; more > 1 {
+		listed = append(listed[:most], fmt.Sprintf("on %d more hosts", more))
+	}
+	if len(listed) > 0 {
+		text += ", of " + strings.Join(listed, ", ")
+	}
+	return text + ", dealt on the hosts"
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -24,6 +25,7 @@ type elasticOptions struct {
 	discovery    string
 	slotsPerHost count
 	resets       resetLimit
+	restarts     count
 	wait         seconds
 	cooldown     cooldown
 }
@@ -35,12 +37,15 @@ func (e *elasticOptions) addFlags(flags *pflag.FlagSet) {
 	flags.IntVar(&e.minNP, "min-np", 0, "elastic job: goes on with so many ranks (default: as -np)")
 	flags.IntVar(&e.maxNP, "max-np", 0, "elastic job: grows to so many ranks (default: as many as there are slots)")
 	flags.Var(&e.resets, "reset-limit", "elastic job: how often ranks may be lost or added before it ends: 10, or 10/1h within an hour (default: no limit)")
+	flags.Var(&e.restarts, "max-restarts", "when a rank fails, start all again, so many times: for programs that know nothing of elastic jobs, as torchrun does")
 	flags.Var(&e.wait, "elastic-timeout", "elastic job: how long it waits for enough slots")
 	flags.Var(&e.cooldown, "blacklist-cooldown-range", "elastic job: seconds for which a host that failed gets no ranks, at first and at most: 10,300")
 }
 
 // given reports whether the job is elastic.
-func (e *elasticOptions) given() bool { return e.minNP > 0 || e.maxNP > 0 || e.discovery != "" }
+func (e *elasticOptions) given() bool {
+	return e.minNP > 0 || e.maxNP > 0 || e.discovery != "" || e.restarts > 0
+}
 
 // check finds values that no job can have.
 func (o *runOptions) checkElastic(npSet bool) error {
@@ -56,6 +61,8 @@ func (o *runOptions) checkElastic(npSet bool) error {
 		return usage.Errorf("", "-np %d is more than --max-np %d", o.np, e.maxNP)
 	case e.discovery != "" && (o.hosts != "" || o.hostfile != ""):
 		return usage.Errorf("leave one of them out", "--host-discovery-script beside -H or --hostfile says twice where to run")
+	case e.restarts > 0 && e.resets.limit > 0:
+		return usage.Errorf("leave one of them out", "--max-restarts and --reset-limit both say how often ranks may be lost")
 	case !e.given() && e.resets.limit > 0:
 		return usage.Errorf("add --min-np or --host-discovery-script", "--reset-limit: the job is not elastic")
 	case !e.given():
@@ -145,7 +152,7 @@ func launchElastic(ctx context.Context, o *runOptions, where place, plan launche
 		steps.failed(err)
 		return 0, err
 	}
-	if result.Stopped == launcher.NotStopped && result.Elastic.Code != 0 {
+	if result.Stopped == launcher.NotStopped && result.Elastic.Code != 0 && result.Cause == nil {
 		say.errorf("the job ended: %s", result.Elastic.Cause)
 	}
 	result.Lost = nil // was said when it happened
@@ -159,6 +166,9 @@ func (o *runOptions) wish(where place, plan launcher.Plan, opts launcher.Options
 	e := o.elastic
 	w := launcher.Elastic{Hosts: where.hosts, Config: elastic.Config{NP: plan.Size, Min: e.minNP, Max: e.maxNP, Elastic: time.Duration(e.wait),
 		ResetLimit: e.resets.limit, ResetWindow: e.resets.within, Cooldown: e.cooldown, Random: rand.Float64}}
+	if e.restarts > 0 {
+		w.Together, w.ResetLimit, w.Budget = true, int(e.restarts), math.MaxInt
+	}
 	if e.discovery != "" {
 		w.Discover = e.discoverer()
 	}

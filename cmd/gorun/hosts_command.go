@@ -19,11 +19,14 @@ import (
 	"github.com/gorun/gorun/launcher"
 )
 
-// hostsOptions are the flags of hosts beside those of a run.
+// hostsOptions are the flags of hosts and gpus beside those of a run.
 type hostsOptions struct{ check, json bool }
 
+// listFunc prints what there is to say of hosts.
+type listFunc func(flags *pflag.FlagSet, o *runOptions, how hostsOptions) error
+
 // newHosts is `gorun hosts`: where a run with the same flags would run.
-func newHosts(list func(flags *pflag.FlagSet, o *runOptions, how hostsOptions) error) *cobra.Command {
+func newHosts(list listFunc) *cobra.Command {
 	var o runOptions
 	var how hostsOptions
 	cmd := &cobra.Command{
@@ -131,37 +134,48 @@ func (l hostList) writeTable(out io.Writer) error {
 		}
 		return strconv.Itoa(n)
 	}
+	err := writeColumns(out, func(table io.Writer) {
+		columns, checking := "host\tslots\tmax\tuser\tport\tby", len(l.rows) > 0 && l.rows[0].checked != nil
+		if checking {
+			columns += "\tagent\ttime\tsshd\tmachine"
+		}
+		fmt.Fprintln(table, columns)
+		for _, r := range l.rows {
+			h := r.host
+			fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\t%s", h.Name, h.Slots, number(h.MaxSlots), cmp.Or(h.User, "-"), number(l.port(r)), r.by)
+			if c := r.checked; c != nil {
+				state := "ok"
+				if c.Err != nil {
+					state = "failed"
+				}
+				fmt.Fprintf(table, "\t%s\t%s\t%s\t%s", state, seconds3(c.Took), cmp.Or(c.Address, "-"), cmp.Or(c.Machine, "-"))
+			}
+			fmt.Fprintln(table)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	asked := ""
+	if l.np > 0 {
+		asked = ", " + plural(l.np, "rank")
+	}
+	_, err = fmt.Fprintf(out, "%s, %s%s, from %s\n", plural(len(l.rows), "host"), plural(l.slots(), "slot"), asked, l.source)
+	return err
+}
+
+// writeColumns writes lines whose columns, parted by tabs, are lined up.
+func writeColumns(out io.Writer, fill func(table io.Writer)) error {
 	var b strings.Builder
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	columns, checking := "host\tslots\tmax\tuser\tport\tby", len(l.rows) > 0 && l.rows[0].checked != nil
-	if checking {
-		columns += "\tagent\ttime\tsshd\tmachine"
-	}
-	fmt.Fprintln(table, columns)
-	for _, r := range l.rows {
-		h := r.host
-		fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\t%s", h.Name, h.Slots, number(h.MaxSlots), cmp.Or(h.User, "-"), number(l.port(r)), r.by)
-		if c := r.checked; c != nil {
-			state := "ok"
-			if c.Err != nil {
-				state = "failed"
-			}
-			fmt.Fprintf(table, "\t%s\t%s\t%s\t%s", state, seconds3(c.Took), cmp.Or(c.Address, "-"), cmp.Or(c.Machine, "-"))
-		}
-		fmt.Fprintln(table)
-	}
+	fill(table)
 	_ = table.Flush() // a strings.Builder takes everything
 	for line := range strings.Lines(b.String()) {
 		if _, err := fmt.Fprintln(out, strings.TrimRight(line, " \n")); err != nil {
 			return err
 		}
 	}
-	asked := ""
-	if l.np > 0 {
-		asked = ", " + plural(l.np, "rank")
-	}
-	_, err := fmt.Fprintf(out, "%s, %s%s, from %s\n", plural(len(l.rows), "host"), plural(l.slots(), "slot"), asked, l.source)
-	return err
+	return nil
 }
 
 // plural is a number of things.

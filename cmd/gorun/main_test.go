@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -123,7 +124,11 @@ func startPath(t *testing.T, c *lab.Cluster, path string, env []string, args ...
 	if c == nil {
 		r.cmd = exec.CommandContext(ctx, argv[0], argv[1:]...)
 	} else {
-		argv = append([]string{argv[0], "-F", c.ConfigFile}, argv[1:]...)
+		flags := 1 // behind a command
+		if len(args) > 0 && args[0] == "gpus" {
+			flags = 2
+		}
+		argv = slices.Insert(argv, flags, "-F", c.ConfigFile)
 		r.cmd = c.Command(ctx, argv...)
 	}
 	if r.cmd.Env == nil {

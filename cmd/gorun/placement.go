@@ -2,10 +2,13 @@ package main
 
 import (
 	"errors"
+	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
 
+	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/internal/wire"
 	"github.com/gorun/gorun/launcher"
@@ -16,6 +19,7 @@ type placement struct {
 	mapBy, rankBy  order
 	bindTo         binding
 	cpusPerRank    count
+	gpusPerRank    gpuCount
 	reportBindings bool
 }
 
@@ -24,16 +28,19 @@ func (p *placement) addFlags(flags *pflag.FlagSet) {
 	flags.Var(&p.rankBy, "rank-by", "number ranks by slot (host by host) or by node (in turn over the hosts) (default: as --map-by)")
 	flags.Var(&p.bindTo, "bind-to", "what a rank may run on: none, hwthread, core, numa or socket, with :overload-allowed or :if-supported (default none)")
 	flags.Var(&p.cpusPerRank, "cpus-per-rank", "cores of each rank; ranks are bound to them unless --bind-to says otherwise")
+	flags.Var(&p.gpusPerRank, "gpus-per-rank", "how many GPUs each rank sees: a number; auto (all, or one in turns where ranks are more than GPUs); none (GPUs are left alone) (default auto)")
 	flags.BoolVar(&p.reportBindings, "report-bindings", false, "say what each rank is bound to")
 }
 
-// binding is what hosts are told. Cores per rank alone bind to cores.
+// binding is what hosts are told. Cores per rank alone bind to cores. Only --bind-to keeps ranks from the NUMA nodes of
+// their GPUs.
 func (p *placement) binding() wire.Binding {
 	b := p.bindTo.Binding
 	b.Each = int(p.cpusPerRank)
 	if !p.bindTo.given && b.Each > 0 {
 		b.To = wire.BindCore
 	}
+	b.Near = !p.bindTo.given && !p.gpusPerRank.Leave
 	return b
 }
 
@@ -135,3 +142,40 @@ var (
 	errBinding   = errors.New("want none, hwthread, core, numa or socket")
 	errQualifier = errors.New("after a colon want overload-allowed or if-supported")
 )
+
+// gpuCount is --gpus-per-rank on the command line.
+type gpuCount struct {
+	wire.GPUs
+	given bool
+}
+
+func (g *gpuCount) Type() string { return "N|auto|none" }
+
+func (g *gpuCount) String() string {
+	switch {
+	case g.Leave:
+		return "none"
+	case g.PerRank > 0:
+		return strconv.Itoa(g.PerRank)
+	case g.given:
+		return "auto"
+	}
+	return ""
+}
+
+func (g *gpuCount) Set(text string) error {
+	set := gpuCount{given: true}
+	switch strings.ToLower(text) {
+	case "auto":
+	case "none":
+		set.Leave = true
+	default:
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > hostfile.MaxSlots {
+			return fmt.Errorf("want auto, none or a whole number from 1 to %d", hostfile.MaxSlots)
+		}
+		set.PerRank = n
+	}
+	*g = set
+	return nil
+}

@@ -61,20 +61,22 @@ func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer) int {
 		return run(flags, o, program, stdout)
 	})
 	benchmarks := newBench(run)
-	listing := newHosts(func(flags *pflag.FlagSet, o *runOptions, how hostsOptions) error {
-		if _, err := complete(flags, o); err != nil {
+	inspect := func(list func(context.Context, *runOptions, hostsOptions, io.Writer, *ui) (int, error)) listFunc {
+		return func(flags *pflag.FlagSet, o *runOptions, how hostsOptions) error {
+			_, err := complete(flags, o)
+			if err == nil {
+				code, err = list(context.Background(), o, how, stdout, say)
+			}
 			return err
 		}
-		var err error
-		code, err = listHosts(context.Background(), o, how, stdout, say)
-		return err
-	})
-	root.AddCommand(benchmarks, listing)
+	}
+	gpus, listing := newGPUs(inspect(listGPUs)), newHosts(inspect(listHosts))
+	root.AddCommand(benchmarks, gpus, listing)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	shown = visible(root)
 	var err error
-	line, err = readLine(argv, root, benchmarks, listing)
+	line, err = readLine(argv, root, benchmarks, gpus, listing)
 	if err == nil {
 		root.SetArgs(append([]string{}, line.Args...)) // not nil, which is the process's own arguments
 		err = root.Execute()
@@ -255,6 +257,7 @@ func reason(invalid *pflag.InvalidValueError) error {
 func exitCode(err error) int {
 	var launch *launcher.LaunchError
 	var slots *launcher.SlotsError
+	var gpus *launcher.GPUsError
 	var output *launcher.OutputError
 	var stopped *launcher.StoppedError
 	switch {
@@ -262,7 +265,7 @@ func exitCode(err error) int {
 		return launch.Code()
 	case errors.As(err, &stopped):
 		return launcher.Result{Stopped: stopped.Reason}.Code()
-	case errors.As(err, &slots), errors.As(err, &output), isUsage(err):
+	case errors.As(err, &slots), errors.As(err, &gpus), errors.As(err, &output), isUsage(err):
 		return 2
 	}
 	return launcher.CodeLaunch

@@ -31,6 +31,9 @@ func runJob(ctx context.Context, o *runOptions, programs []program, io streams, 
 	if err != nil {
 		return 0, err
 	}
+	if err := plan.CheckGPUs(o.gpusPerRank.PerRank); err != nil {
+		return 0, err
+	}
 	say.tracef("hosts: %s", where.summary())
 	env, err := prepareAll(os.Environ(), programs, plan.Size)
 	if err != nil {
@@ -136,7 +139,7 @@ func launchOptions(o *runOptions, plan launcher.Plan, env environment, io stream
 		return launcher.Options{}, err
 	}
 	opts := launcher.Options{Programs: env.programs, Env: env.shared, Work: tree, Network: o.network.Network, Encrypt: o.encrypt, OpenMPI4: library, Binding: o.binding(),
-		ReportBindings: o.reportBindings, Dial: dial, Exe: exe,
+		ReportBindings: o.reportBindings, GPUs: o.gpusPerRank.GPUs, Dial: dial, Exe: exe,
 		StartTimeout: time.Duration(o.startTimeout), Grace: time.Duration(o.grace),
 		Note: func(text string) { say.notef("%s", text) }, Trace: say.tracef}
 	if opts.StdinRank, err = o.stdin.rank(plan.Size); err != nil {

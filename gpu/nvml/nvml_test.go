@@ -4,6 +4,7 @@ package nvml
 
 import (
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -32,6 +33,7 @@ func box(t *testing.T, handles ...nvml.Device) *mock.Interface {
 	return &mock.Interface{
 		InitFunc:           func() nvml.Return { open = true; return nvml.SUCCESS },
 		ShutdownFunc:       func() nvml.Return { use(); open = false; return nvml.SUCCESS },
+		ExtensionsFunc:     func() nvml.ExtendedInterface { use(); return lacking() },
 		DeviceGetCountFunc: func() (int, nvml.Return) { use(); return len(handles), nvml.SUCCESS },
 		DeviceGetHandleByIndexFunc: func(i int) (nvml.Device, nvml.Return) {
 			use()
@@ -40,14 +42,30 @@ func box(t *testing.T, handles ...nvml.Device) *mock.Interface {
 	}
 }
 
-// a100 is one GPU that answers everything it is asked.
+// lacking are the symbols of a driver that has all but some of the functions.
+func lacking(functions ...string) *mock.ExtendedInterface {
+	return &mock.ExtendedInterface{LookupSymbolFunc: func(symbol string) error {
+		if slices.Contains(functions, strings.TrimPrefix(symbol, "nvmlDevice")) {
+			return errors.New("undefined symbol: " + symbol)
+		}
+		return nil
+	}}
+}
+
+// newer are the functions that some driver lacks.
+func newer() []string {
+	return strings.Fields("GetMinorNumber GetUtilizationRates GetMemoryAffinity GetMigMode GetMaxMigDeviceCount GetMigDeviceHandleByIndex GetAttributes " +
+		"GetComputeRunningProcesses GetNvLinkState GetNvLinkRemotePciInfo GetNvLinkRemoteDeviceType GetTopologyCommonAncestor")
+}
+
+// a100 is one GPU of an old driver: it answers what every driver does, and the mock panics where it is asked for more.
 func a100(bus uint32) *mock.Device {
 	return &mock.Device{
 		GetPciInfoFunc: func() (nvml.PciInfo, nvml.Return) { return nvml.PciInfo{Bus: bus}, nvml.SUCCESS },
 		GetUUIDFunc:    func() (string, nvml.Return) { return "GPU-1", nvml.SUCCESS },
 		GetNameFunc:    func() (string, nvml.Return) { return "A100", nvml.SUCCESS },
 		GetMemoryInfoFunc: func() (nvml.Memory, nvml.Return) {
-			return nvml.Memory{Total: 40 << 30, Free: 1 << 30}, nvml.SUCCESS
+			return nvml.Memory{Total: 40 << 30, Used: 39 << 30, Free: 1 << 30}, nvml.SUCCESS
 		},
 	}
 }
@@ -61,16 +79,18 @@ func mute(bus uint32) *mock.Device {
 	return d
 }
 
-func TestList(t *testing.T) {
-	got, err := list(box(t, a100(0x07), mute(0x3b)))
+func TestListOfAnOldDriver(t *testing.T) {
+	old := box(t, a100(0x07), mute(0x3b))
+	old.ExtensionsFunc = func() nvml.ExtendedInterface { return lacking(newer()...) }
+	got, err := list(old)
 	want := []gpu.Device{
-		{Index: 0, UUID: "GPU-1", BusID: "0000:07:00.0", Name: "A100", NUMANode: -1, MemoryBytes: 40 << 30},
-		{Index: 1, BusID: "0000:3b:00.0", NUMANode: -1},
+		{Index: 0, Minor: -1, UUID: "GPU-1", BusID: "0000:07:00.0", Name: "A100", NUMANode: -1, MemoryBytes: 40 << 30, MemoryUsed: 39 << 30, Utilization: -1},
+		{Index: 1, Minor: -1, BusID: "0000:3b:00.0", NUMANode: -1, Utilization: -1},
 	}
-	if err != nil || !slices.Equal(got, want) {
+	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("list = %+v, %v\nwant %+v", got, err, want)
 	}
-	if got, err := list(box(t)); err != nil || got == nil || len(got) != 0 {
+	if got, err := list(box(t)); err != nil || len(got) != 0 {
 		t.Errorf("list of an empty box = %#v, %v", got, err)
 	}
 }
@@ -78,7 +98,7 @@ func TestList(t *testing.T) {
 func TestListErrors(t *testing.T) {
 	noCount := box(t, a100(1))
 	noCount.DeviceGetCountFunc = func() (int, nvml.Return) { return 0, nvml.ERROR_GPU_IS_LOST }
-	lost := a100(2)
+	lost := a100(1)
 	lost.GetPciInfoFunc = func() (nvml.PciInfo, nvml.Return) { return nvml.PciInfo{}, nvml.ERROR_GPU_IS_LOST }
 	stuck := box(t, a100(1))
 	stuck.DeviceGetHandleByIndexFunc = func(int) (nvml.Device, nvml.Return) { return nil, nvml.ERROR_GPU_IS_LOST }
@@ -90,7 +110,7 @@ func TestListErrors(t *testing.T) {
 		"no driver":     {&mock.Interface{InitFunc: func() nvml.Return { return nvml.ERROR_DRIVER_NOT_LOADED }}, "start the NVIDIA management library: "},
 		"no count":      {noCount, "count the GPUs: "},
 		"no handle":     {stuck, "GPU 0: open it: "},
-		"a GPU is lost": {box(t, a100(1), lost), "GPU 1: read its PCI address: "},
+		"a GPU is lost": {box(t, lost), "GPU 0: read its PCI address: "},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -47,6 +47,7 @@ type agent struct {
 	started chan struct{} // every rank was started
 	ended   chan struct{} // the loop is over: events go nowhere
 	own     resources     // of this host
+	gpus    string        // what it has and who gets what, in words
 	job     wire.Job
 	progs   []program
 	relay   *relay
@@ -155,7 +156,7 @@ func (a *agent) takeJob(frames *wire.Reader, opts Options) error {
 		return errors.Join(err, a.out.SendMessage(wire.TypeRefuse, wire.Refuse{Code: codeHostFailed, What: err.Error()}))
 	}
 	a.master = holdPort()
-	return a.out.SendMessage(wire.TypeReady, wire.Ready{FreePort: a.master.number, Places: a.places(), Contained: a.cage.String(), OpenMPI: openMPI(a.progs)})
+	return a.out.SendMessage(wire.TypeReady, wire.Ready{FreePort: a.master.number, Places: a.places(), Contained: a.cage.String(), OpenMPI: openMPI(a.progs), GPUs: a.gpus})
 }
 
 // expect reads the frame that must come now; heartbeats may come before it.
@@ -207,8 +208,11 @@ func (a *agent) run(ctx context.Context, frames *wire.Reader) error {
 	defer beat.Stop()
 	looks, closeLine := a.openLine()
 	defer closeLine()
-	if a.job.Elastic != nil && looks == nil { // otherwise it sees by itself that it is cut off
-		a.core.lease = a.job.Elastic.Lease
+	if e := a.job.Elastic; e != nil {
+		a.core.parting = e.Parting
+		if looks == nil { // otherwise it sees by itself that it is cut off
+			a.core.lease = e.Lease
+		}
 	}
 	stopped := ctx.Done()
 	for finished := false; !finished; {

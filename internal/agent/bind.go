@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gorun/gorun/gpu"
 	"github.com/gorun/gorun/internal/rankenv"
 	"github.com/gorun/gorun/internal/topology"
 	"github.com/gorun/gorun/internal/wire"
@@ -17,6 +18,7 @@ import (
 type seat struct {
 	cpus    topology.Set // what it is bound to; nil: it is not
 	threads int          // OMP_NUM_THREADS; 0: not ours to set
+	gpus    gpu.Share
 }
 
 // resources are the machine as ranks may use it.
@@ -25,11 +27,13 @@ type resources struct {
 	machine topology.Machine // nil until a job is to be bound
 	// try finds out whether a rank can be bound.
 	try func(topology.Set) error
+	// gpus are those that programs may open, with what lies between them if that matters; nil: nobody looks for any.
+	gpus func(near bool) ([]gpu.Device, error)
 }
 
 // ownResources are what the agent may use, as its ranks will.
 func ownResources() resources {
-	return resources{cores: topology.Cores(), try: tryAffinity}
+	return resources{cores: topology.Cores(), try: tryAffinity, gpus: ownGPUs}
 }
 
 // tryAffinity binds a thread that ends at once.
@@ -161,12 +165,18 @@ func (p program) seat(local int) seat {
 	return p.seats[local]
 }
 
-// threadsEnv sets a rank's number of threads, if that is ours to do.
-func (s seat) threadsEnv() []string {
-	if s.threads == 0 {
-		return nil
+// environ is what a rank is told of its seat, as far as that is ours to do.
+func (s seat) environ() (env []string) {
+	if s.threads != 0 {
+		env = append(env, rankenv.Threads+"="+strconv.Itoa(s.threads))
 	}
-	return []string{rankenv.Threads + "=" + strconv.Itoa(s.threads)}
+	if s.gpus.Visible != "" {
+		env = append(env, rankenv.VisibleGPUs+"="+s.gpus.Visible)
+	}
+	if s.gpus.Order != "" {
+		env = append(env, rankenv.GPUOrder+"="+s.gpus.Order)
+	}
+	return env
 }
 
 // sit gives the ranks of every program their seats.
@@ -178,6 +188,9 @@ func (a *agent) sit() (err error) {
 	}
 	seats, err := seatsFor(a.job, a.own)
 	if err != nil {
+		return err
+	}
+	if seats, err = a.sitByGPUs(seats); err != nil {
 		return err
 	}
 	if e := a.job.Elastic; e != nil { // a slot is bound, whatever the rank's number there
@@ -194,7 +207,7 @@ func (a *agent) places() []wire.Place {
 	places := make([]wire.Place, len(a.job.Ranks))
 	for i, r := range a.job.Ranks {
 		s := a.progs[r.Program].seat(r.LocalRank)
-		places[i] = wire.Place{Rank: r.Rank, Threads: s.threads}
+		places[i] = wire.Place{Rank: r.Rank, Threads: s.threads, GPUs: s.gpus.GPUs}
 		if s.cpus != nil {
 			places[i].CPUs, places[i].Where = s.cpus.String(), a.own.machine.Describe(s.cpus)
 		}

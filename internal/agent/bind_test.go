@@ -87,14 +87,14 @@ func TestBindingThatTheSystemForbids(t *testing.T) {
 	if err := a.sit(); err != nil {
 		t.Fatal(err)
 	}
-	if got := fmt.Sprint(a.places()); got != "[{4   1} {5   1}]" {
+	if got := fmt.Sprint(a.places()); got != "[{4   1 []} {5   1 []}]" {
 		t.Errorf("places %s", got)
 	}
 	a.own = fourCores()
 	if err := a.sit(); err != nil {
 		t.Fatal(err)
 	}
-	if got := fmt.Sprint(a.places()); got != "[{4 0-1 core 0 of socket 0 1} {5 2-3 core 1 of socket 0 1}]" {
+	if got := fmt.Sprint(a.places()); got != "[{4 0-1 core 0 of socket 0 1 []} {5 2-3 core 1 of socket 0 1 []}]" {
 		t.Errorf("places %s", got)
 	}
 }

@@ -82,6 +82,7 @@ type core struct {
 	ranks    map[int]*rankState
 	grace    time.Duration
 	lease    time.Duration
+	parting  time.Duration // the most that ranks get to end when the launcher is gone
 	stopping bool
 	gone     bool
 	flushed  bool          // what output there still is has waited long enough
@@ -99,7 +100,7 @@ type core struct {
 }
 
 func newCore(grace time.Duration) *core {
-	return &core{ranks: map[int]*rankState{}, grace: grace, lease: Lease}
+	return &core{ranks: map[int]*rankState{}, grace: grace, lease: Lease, parting: goneGrace}
 }
 
 // step takes one event at time now and returns what to do, in order.
@@ -238,7 +239,7 @@ func (c *core) launcherGone(why string, now time.Duration) []any {
 		return c.tick(now)
 	}
 	c.gone = true
-	return append([]any{actAbandon{why}}, c.stop(min(c.grace, goneGrace), now)...)
+	return append([]any{actAbandon{why}}, c.stop(min(c.grace, c.parting), now)...)
 }
 
 func (c *core) tick(now time.Duration) []any {

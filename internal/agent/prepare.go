@@ -270,7 +270,7 @@ func errno(err error) error {
 // rankEnv is the environment of one rank.
 func (p program) rankEnv(r rankenv.Rank) []string {
 	set := map[string]bool{}
-	env := append(r.Environ(), p.seat(r.LocalRank).threadsEnv()...)
+	env := append(r.Environ(), p.seat(r.LocalRank).environ()...)
 	env = append(env, p.unset(r.Defaults())...)
 	if p.singularity {
 		env = append(env, rankenv.Prefixed(env, nil)...)

@@ -52,7 +52,7 @@ func (t *translator) read(reader, typed string, values []string) error {
 		return errors.Join(t.emit("launch-agent-args", typed, value), t.sshArgs(typed, strings.Fields(text)))
 	case "rsh-agent":
 		return t.emit("launch-agent", typed, []string{strings.Join(strings.Split(text, ":"), " : ")})
-	case "map-by", "bind-to", "cpus-per-task", "cpu-bind":
+	case "map-by", "bind-to", "cpus-per-task", "cpu-bind", "gpus-per-task", "gpu-bind":
 		return t.readPlacement(reader, typed, text)
 	case "envlist":
 		return errors.Join(t.emit("no-env", typed, nil), t.emitEach("export", typed, strings.Split(text, ",")))

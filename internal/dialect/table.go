@@ -89,6 +89,10 @@ func readerSays(reader string) string {
 		return "--cpus-per-rank VALUE, and --bind-to none unless --cpu-bind says otherwise"
 	case "cpu-bind":
 		return "none, threads, cores, sockets and ldoms are --bind-to; verbose is --report-bindings; others have no effect yet"
+	case "gpus-per-task":
+		return "--gpus-per-rank VALUE; of a100:2 the 2"
+	case "gpu-bind":
+		return "none is --gpus-per-rank none, per_task:N is --gpus-per-rank N, single:1 is 1; others have no effect yet"
 	case "envlist":
 		return "--no-env and --export of each name"
 	case "envexcl":

@@ -168,7 +168,7 @@ func lifeWords() []word {
 		{"disable-recovery", OpenMPI, 0, "", same, "when a rank fails the others are stopped"},
 		{"continuous", OpenMPI, 0, "", refuse, "when a rank fails gorun stops the others; leave it out"},
 		{"max-restarts", OpenMPI | Torch, 1, "0", same, "nothing is started again"},
-		{"max-restarts", OpenMPI | Torch, 1, "", pending, "starting failed jobs again"},
+		{"max-restarts", OpenMPI | Torch, 1, "", means, "max-restarts={}"},
 		{"forward-signals", OpenMPI, 1, "", pending, "choosing signals; USR1, USR2 and others are passed on"},
 		{"runtime-options", OpenMPI, 1, "fwd-environment fwd-environment=true", same, "the environment is sent"},
 		{"runtime-options", OpenMPI, 1, "", refuse, "leave it out; gorun help compat lists what there is"},

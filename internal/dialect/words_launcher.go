@@ -54,10 +54,9 @@ func slurmWords() []word {
 		{"exclusive immediate I propagate", Slurm, attached, "", pending, "asking the scheduler for nodes"},
 		{"overlap exact contiguous use-min-nodes whole spread-job disable-status X preserve-env E reboot", Slurm, 0, "", pending, "asking the scheduler for nodes"},
 		{"hold H", Slurm, 0, "", refuse, "leave it out; gorun starts jobs at once"},
-		{"gpus-per-task gpu-bind", Slurm, 1, "", refuse, "let the program choose its GPU by LOCAL_RANK"},
 		{"mpi", Slurm, 1, "none pmi2 list", same, "ranks find PMI-1 without it"},
 		{"mpi", Slurm, 1, "", pending, "PMIx; for programs of Open MPI up to 4.1 gorun has --mpi ompi4"},
-		{"het-group prolog epilog task-prolog task-epilog slurmd-debug threads T open-mode ntasks-per-gpu", Slurm, 1, "", refuse, "leave it out; gorun help compat lists what there is"},
+		{"het-group prolog epilog task-prolog task-epilog slurmd-debug threads T open-mode", Slurm, 1, "", refuse, "leave it out; gorun help compat lists what there is"},
 	}
 }
 

@@ -38,7 +38,10 @@ func placementWords() []word {
 		{"binding-args", Horovod, 1, "", reads, "mpi-args"},
 		{"rankfile rf", OpenMPI, 1, "", refuse, "ranks fill hosts in order; order the hostfile instead"},
 		{"order-nodes", Hydra, 1, "", refuse, "order the hosts in -H or the hostfile"},
-		{"gpus-per-proc g", Hydra, 1, "", refuse, "let the program choose its GPU by LOCAL_RANK"},
+		{"gpus-per-proc g", Hydra, 1, "", means, "gpus-per-rank={}"},
+		{"gpus-per-task", Slurm, 1, "", reads, "gpus-per-task"},
+		{"gpu-bind", Slurm, 1, "", reads, "gpu-bind"},
+		{"ntasks-per-gpu", Slurm, 1, "", refuse, "say how many ranks each host gets, --ntasks-per-node N; they take its GPUs in turns"},
 		{"N", Own, 1, "", refuse, "mpirun means ranks per host: --ppn N; srun means hosts: --nodes N; or say --dialect mpirun or srun"},
 		{"c", Own, 1, "", refuse, "mpirun means ranks: -np N; srun means cores per rank: --cpus-per-task N; or say --dialect mpirun or srun"},
 	}
@@ -71,6 +74,10 @@ func (t *translator) readPlacement(reader, typed, text string) error {
 		return t.readBinding(typed, text)
 	case "cpus-per-task":
 		return t.cpusPerTask(typed, text)
+	case "gpus-per-task":
+		return t.gpusPerTask(typed, text)
+	case "gpu-bind":
+		return t.gpuBind(typed, text)
 	}
 	return t.cpuBind(typed, text)
 }
@@ -169,5 +176,42 @@ func (t *translator) cpuBind(typed, list string) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// gpusPerTask reads srun's: a number, or kinds of GPUs with one each, a100:2. --gpu-bind says who sees them, wherever
+// it stands.
+func (t *translator) gpusPerTask(typed, text string) error {
+	if strings.HasPrefix(t.Typed["gpus-per-rank"], "--gpu-bind") {
+		return nil
+	}
+	total := 0
+	for item := range strings.SplitSeq(text, ",") {
+		kind, number, typedKind := strings.Cut(item, ":")
+		if !typedKind {
+			number = kind
+		}
+		n, err := strconv.Atoi(number)
+		if err != nil || n < 0 || n > 1<<20 {
+			return usage.Errorf("for example "+typed+" 2", "%s %q: want a whole number", typed, text)
+		}
+		total += n
+	}
+	return t.emit("gpus-per-rank", typed, []string{strconv.Itoa(total)})
+}
+
+// gpuBind reads srun's: verbose and one of none, single:1, per_task:N and those that choose by number.
+func (t *translator) gpuBind(typed, text string) error {
+	how := strings.TrimPrefix(strings.TrimPrefix(strings.ToLower(text), "verbose,"), "v,")
+	if n, ok := strings.CutPrefix(how, "per_task:"); ok {
+		return t.emit("gpus-per-rank", typed, []string{n})
+	}
+	switch how {
+	case "none":
+		return t.emit("gpus-per-rank", typed, []string{"none"})
+	case "single", "single:1":
+		return t.emit("gpus-per-rank", typed, []string{"1"})
+	}
+	t.Pending = append(t.Pending, typed+" "+text)
 	return nil
 }

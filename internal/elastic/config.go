@@ -30,6 +30,7 @@ type Config struct {
 	Finish time.Duration // from trouble after a rank has finished with 0 until the others are ended: 10 s
 
 	StartOver   bool   // when no rank with state is left, begin anew (as torchrun does) instead of ending
+	Together    bool   // ranks know nothing of epochs: all of one are new processes; implies StartOver
 	OneIsEnough bool   // ranks that ask for an epoch after another has finished with 0 do not spoil the job
 	Own         string // the launcher's host, if it may be among the job's: it is not removed
 
@@ -61,6 +62,7 @@ func (c *Config) check() error {
 			*d.at = d.usually
 		}
 	}
+	c.StartOver = c.StartOver || c.Together
 	c.Cooldown[1] = max(c.Cooldown[1], c.Cooldown[0])
 	if c.Budget == 0 {
 		c.Budget = 3

@@ -32,6 +32,7 @@ type Driver struct {
 	closedAt time.Duration
 	tries    int // epochs in a row that ended for no reason of which we know
 	growAt   time.Duration
+	held     bool // nothing is added
 	waiting  bool // for slots, and it was said
 	resets   []time.Duration
 	quick    map[any]quick
@@ -55,6 +56,13 @@ type Failure struct {
 	Victim  bool
 	Text    string
 	At      time.Duration
+}
+
+func (f Failure) String() string {
+	if f.Rank < 0 {
+		return fmt.Sprintf("the loss of host %s: %s", f.Host, f.Text)
+	}
+	return fmt.Sprintf("rank %d on %s %s", f.Rank, f.Host, f.Text)
 }
 
 // New makes a driver. It knows no hosts yet.
@@ -107,6 +115,8 @@ func (d *Driver) Step(event Event, now time.Duration) []Action {
 		}
 	case UserStop:
 		d.end(e.Code, "stopped", e.Now)
+	case Hold:
+		d.held = e.Hold
 	case Tick:
 	}
 	d.settle()
@@ -309,7 +319,7 @@ func (d *Driver) end(code int, cause string, now bool) {
 func (d *Driver) endFailed(cause string) {
 	code := CodeNoRank
 	if d.first != nil {
-		code, cause = d.first.Code, cause+", after "+d.first.Text
+		code, cause = d.first.Code, cause+", after "+d.first.String()
 	}
 	d.end(code, cause, false)
 }

@@ -65,6 +65,8 @@ type (
 		Code int
 		Now  bool // without grace
 	}
+	// Hold: nothing is to be added until the contrary is said.
+	Hold struct{ Hold bool }
 	// Tick: time has passed.
 	Tick struct{}
 )
@@ -78,6 +80,7 @@ func (StartFailed) event() {}
 func (HostLost) event()    {}
 func (HostFenced) event()  {}
 func (UserStop) event()    {}
+func (Hold) event()        {}
 func (Tick) event()        {}
 
 // Action is what the driver wants done.

@@ -36,7 +36,7 @@ func (d *Driver) failed(p *process, f Failure) {
 	if f.Victim || d.ending || d.finishing {
 		return
 	}
-	if f.Code != CodeNoRank && d.counts(p) && (d.again(p.Slot, p, f.Code) || d.again(p.rank, p, f.Code)) {
+	if f.Code != CodeNoRank && !d.cfg.Together && d.counts(p) && (d.again(p.Slot, p, f.Code) || d.again(p.rank, p, f.Code)) {
 		d.end(f.Code, fmt.Sprintf("rank %d fails again and again soon after its start: it %s", p.rank, f.Text), false)
 		return
 	}

@@ -103,7 +103,11 @@ func (d *Driver) count() {
 			fresh = append(fresh, m.Slot)
 		}
 	}
-	if !d.wanted || len(fresh) == 0 || !d.allOwed(fresh) {
+	if d.cfg.Together { // as torchrun counts
+		if !d.wanted {
+			d.resets = append(d.resets, d.now)
+		}
+	} else if !d.wanted || len(fresh) == 0 || !d.allOwed(fresh) {
 		d.resets = append(d.resets, d.now)
 	}
 }

@@ -18,6 +18,7 @@ type Member struct {
 	Rank, Size           int
 	LocalRank, LocalSize int
 	CrossRank, CrossSize int // among those of the same LocalRank
+	Node, Nodes          int // the host among those of the epoch
 }
 
 // candidate is a process for a plan.
@@ -61,7 +62,7 @@ func number(epoch int, candidates []candidate) Plan {
 	})
 	plan := Plan{Epoch: epoch}
 	cross := map[int]int{} // so far, by local rank
-	for _, own := range order {
+	for node, own := range order {
 		var locals []int
 		for _, c := range own {
 			locals = append(locals, c.Local)
@@ -69,7 +70,8 @@ func number(epoch int, candidates []candidate) Plan {
 		slices.Sort(locals)
 		for _, c := range own {
 			local, _ := slices.BinarySearch(locals, c.Local)
-			m := Member{Process: c.Process, Rank: len(plan.Members), Size: len(candidates), LocalRank: local, LocalSize: len(own), CrossRank: cross[local]}
+			m := Member{Process: c.Process, Rank: len(plan.Members), Size: len(candidates), LocalRank: local, LocalSize: len(own), CrossRank: cross[local],
+				Node: node, Nodes: len(order)}
 			cross[local]++
 			plan.Members = append(plan.Members, m)
 		}
@@ -78,15 +80,6 @@ func number(epoch int, candidates []candidate) Plan {
 		plan.Members[i].CrossSize = cross[plan.Members[i].LocalRank]
 	}
 	return plan
-}
-
-// hosts counts the hosts of a plan.
-func (p Plan) hosts() int {
-	names := map[string]bool{}
-	for _, m := range p.Members {
-		names[m.Host] = true
-	}
-	return len(names)
 }
 
 func (p Plan) has(host string) bool {

@@ -176,6 +176,44 @@ func TestNoStateLeft(t *testing.T) {
 	p.look("interrupt; start a0 as 0/2; start a1 as 1/2")
 }
 
+// Programs that know nothing of epochs are all started again. What is counted is how often they failed.
+func TestTogether(t *testing.T) {
+	p := begun(t, Config{NP: 2, Min: 1, Together: true, ResetLimit: 2}, "a:1,b:1")
+	p.exit(5, "b0")
+	p.look("stop a0")
+	p.exit(143, "a0")
+	p.look("start a0 as 0/2; start b0 as 1/2")
+	p.ready()
+	p.join()
+	p.look("epoch 2: a0 b0")
+	p.hosts("a:1,b:1,c:1")
+	p.look("stop a0; stop b0")
+	p.exit(143, "a0", "b0")
+	p.look("start a0 as 0/3; start b0 as 1/3; start c0 as 2/3")
+	p.ready()
+	p.join()
+	p.look("epoch 3: a0 b0 c0")
+	p.exit(6, "c0")
+	p.exit(143, "a0", "b0")
+	p.ready()
+	p.join()
+	p.look("stop a0; stop b0; start a0 as 0/3; start b0 as 1/3; start c0 as 2/3; epoch 4: a0 b0 c0")
+	p.exit(7, "c0")
+	p.exit(143, "a0", "b0")
+	p.look("stop a0; stop b0; end 7")
+}
+
+// While a hold is on, slots that come are left alone.
+func TestHold(t *testing.T) {
+	p := begun(t, Config{NP: 1, Min: 1}, "a:1")
+	p.step(Hold{true})
+	p.hosts("a:1,b:1")
+	p.wait(time.Minute)
+	p.look("")
+	p.step(Hold{})
+	p.look("start b0 as 1/2")
+}
+
 func TestFailureWhileForming(t *testing.T) {
 	p := begun(t, Config{NP: 3, Min: 3, Max: 3}, "a:2,b:1")
 	p.exit(1, "b0")

@@ -100,7 +100,7 @@ func (d *Driver) complete() {
 		}
 	}
 	d.whole, d.wholeAt, d.ever, d.first, d.waiting = true, d.now, true, nil, false
-	d.note(NoteEpoch, "", "epoch %d: %s on %s", d.inForce.Epoch, count(len(all), "rank"), count(d.inForce.hosts(), "host"))
+	d.note(NoteEpoch, "", "epoch %d: %s on %s", d.inForce.Epoch, count(len(all), "rank"), count(d.inForce.Members[0].Nodes, "host"))
 }
 
 // welcome says whether a process may stay.
@@ -177,18 +177,31 @@ func (d *Driver) improve() {
 	switch {
 	case d.next != nil && d.allReady():
 		d.call()
-	case d.next == nil && d.now >= d.growAt && !d.leaving():
+	case d.next == nil && !d.held && d.now >= d.growAt && !d.leaving():
 		stay := d.survivors(running)
-		if newcomers := d.newcomers(stay, d.cfg.Max); len(newcomers) > 0 && (!d.resetsSpent() || d.allOwed(newcomers)) {
+		newcomers := d.newcomers(stay, d.cfg.Max)
+		switch {
+		case len(newcomers) == 0 || d.resetsSpent() && !d.allOwed(newcomers):
+		case d.cfg.Together:
+			d.call()
+		default:
 			d.form(stay, newcomers)
 		}
 	}
 }
 
-// call has the ranks ask for another epoch.
+// call has the ranks ask for another epoch, or ends those that cannot.
 func (d *Driver) call() {
 	d.called, d.calledAt, d.wanted = true, d.now, !d.broken
-	d.do(Interrupt{Epoch: d.inForce.Epoch})
+	if !d.cfg.Together {
+		d.do(Interrupt{Epoch: d.inForce.Epoch})
+		return
+	}
+	for _, p := range d.alive() {
+		if d.member(p) {
+			d.stop(p, false)
+		}
+	}
 }
 
 // reform begins the next epoch when the last one is over, or the first one.

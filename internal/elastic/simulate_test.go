@@ -24,7 +24,7 @@ func (w *world) checkPlan(plan Plan) {
 		w.broken("epoch %d has %d ranks; at least %d, at first %d, at most %d", plan.Epoch, n, w.cfg.Min, w.cfg.NP, w.cfg.Max)
 	}
 	slots, hosts, before := map[Slot]bool{}, map[string]bool{}, ""
-	cross := map[int]int{}
+	cross, node := map[int]int{}, 0
 	for i, m := range plan.Members {
 		switch {
 		case m.Rank != i || m.Size != n:
@@ -38,11 +38,20 @@ func (w *world) checkPlan(plan Plan) {
 		case m.CrossRank != cross[m.LocalRank]:
 			w.broken("bad cross rank %+v", m)
 		}
+		if before != "" && m.Host != before {
+			node++
+		}
+		if m.Node != node || m.Nodes != plan.Members[0].Nodes {
+			w.broken("bad node %+v", m)
+		}
 		cross[m.LocalRank]++
 		slots[m.Slot], hosts[m.Host], before = true, true, m.Host
 		if p := w.find(m.Process); p != nil && p.phase != ready && p.phase != parked {
 			w.broken("%+v begins epoch %d while it is %d", m.Process, plan.Epoch, p.phase)
 		}
+	}
+	if plan.Members[0].Nodes != len(hosts) {
+		w.broken("%d hosts are said to be %d", len(hosts), plan.Members[0].Nodes)
 	}
 	ever := len(w.joined) > 0
 	if zero := plan.Members[0].Process; ever && !w.cfg.StartOver && !w.joined[zero] {

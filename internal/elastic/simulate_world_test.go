@@ -120,7 +120,7 @@ func newWorld(seed uint64, tell bool) *world {
 	}
 	w.often = []time.Duration{time.Minute, 2 * time.Minute, 10 * time.Minute}[w.dice.IntN(3)]
 	w.crashes, w.doomed = !w.oneIn(4), w.oneIn(40)
-	w.cfg = Config{NP: 1 + w.dice.IntN(slots), StartOver: w.oneIn(2), OneIsEnough: w.oneIn(2), Random: w.dice.Float64}
+	w.cfg = Config{NP: 1 + w.dice.IntN(slots), StartOver: w.oneIn(2), Together: w.oneIn(4), OneIsEnough: w.oneIn(2), Random: w.dice.Float64}
 	w.cfg.Min = 1 + w.dice.IntN(w.cfg.NP)
 	if w.oneIn(2) {
 		w.cfg.Max = w.cfg.NP + w.dice.IntN(5)

@@ -34,6 +34,7 @@ func layers() []layer {
 		{folder: "internal/remoteshell", may: []string{"ssh"}, why: "it takes the place of a connection; of ssh it uses the quoting, and the way to write files by a shell"},
 		{folder: "internal/wire", may: []string{"internal/rankenv"}, why: "the stream carries jobs and knows nobody who sends them"},
 		{folder: "internal/workdir", may: []string{"internal/wire"}, why: "a folder is brought to a host through any two pipes"},
+		{folder: "internal/inventory", may: []string{"gpu", "internal/wire"}, why: "a host tells of its GPUs through any two pipes"},
 		{folder: "internal/kv", may: []string{"internal/rankenv"}, why: "the store serves whoever asks and knows nobody who does"},
 		{folder: "internal/pmi", why: "it serves PMI-1 over any store and any socket"},
 		{folder: "ring", may: []string{"internal/rankenv", "ring/internal/..."}, why: "programs link ring, and must not get the launcher with it"},
@@ -45,12 +46,12 @@ func layers() []layer {
 		{folder: "internal/elastic", may: []string{"hostfile"}, why: "it decides, and is told of hosts and processes; of the hostfile it uses the grammar"},
 		{folder: "internal/gloo", why: leaf + "; it is handed the store"},
 		{folder: "internal/agent", may: []string{"internal/contain", "internal/gloo", "internal/wire", "internal/rankenv", "internal/kv", "internal/pmi", "internal/topology", "gpu"}, why: "the agent hears of its job only through the wire"},
-		{folder: "launcher", may: []string{"hostfile", "internal/elastic", "internal/wire", "internal/workdir", "internal/rankenv", "internal/kv", "internal/pmi"}, why: "the launcher is handed its hosts, and does not care how they are reached"},
+		{folder: "launcher", may: []string{"hostfile", "gpu", "internal/elastic", "internal/inventory", "internal/wire", "internal/workdir", "internal/rankenv", "internal/kv", "internal/pmi"}, why: "the launcher is handed its hosts, and does not care how they are reached"},
 		{folder: "internal/usage", why: leaf},
 		{folder: "internal/dialect", may: []string{"internal/usage"}, why: "it turns words into words, and knows nothing of what our flags do"},
 		{
 			folder: "cmd/gorun",
-			may: []string{"hostfile", "launcher", "ssh", "gpu", "ring", "internal/agent", "internal/bench", "internal/dialect", "internal/elastic", "internal/mangen", "internal/remoteshell",
+			may: []string{"hostfile", "launcher", "ssh", "gpu", "ring", "internal/agent", "internal/bench", "internal/dialect", "internal/elastic", "internal/inventory", "internal/mangen", "internal/remoteshell",
 				"internal/usage", "internal/wire", "internal/workdir", "internal/rankenv", "internal/kv", "internal/topology"},
 			why: "the command joins everything but gpu/nvml, which would cost it its static binary; ring is for its benchmarks",
 		},
@@ -81,7 +82,7 @@ func outsiders() []outside {
 		{path: "github.com/spf13", folders: []string{"cmd", "internal/dialect"}, why: "libraries do not parse command lines"},
 		{path: "golang.org/x/crypto/ssh", folders: []string{"ssh", "internal/lab"}, alias: "xssh",
 			why: "only the ssh package speaks SSH, and the alias keeps the two packages apart for readers"},
-		{path: "C", folders: []string{"gpu/nvml", "ring/capi"}, why: cgo},
+		{path: "C", folders: []string{"gpu/nvml", "ring/capi", "ring/internal/nccl"}, why: cgo},
 		{path: "github.com/NVIDIA/go-nvml", folders: []string{"gpu/nvml"}, why: cgo},
 	}
 }

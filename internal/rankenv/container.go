@@ -78,7 +78,7 @@ func runtimeOf(name string, args []string) (runtime Runtime, command string) {
 // Names are the variables that every rank gets of gorun, in a fixed order.
 func Names() []string {
 	any := Rank{MasterAddr: "any", Encrypt: true, Elastic: true, GlooPort: 1, PMIFD: 1, PMIPort: "any", Addr: "any", Interface: "any"}
-	return append(namesOf(slices.Concat(any.Environ(), any.Defaults())), Unbuffered, Threads)
+	return append(namesOf(slices.Concat(any.Environ(), any.Defaults())), Unbuffered, Threads, VisibleGPUs, GPUOrder)
 }
 
 // namesOf are the names of NAME=value strings.
@@ -92,6 +92,12 @@ func namesOf(env []string) (names []string) {
 
 // Threads is how many threads OpenMP and the libraries that follow it start in a rank.
 const Threads = "OMP_NUM_THREADS"
+
+// VisibleGPUs is which GPUs CUDA shows a rank, GPUOrder how it numbers them.
+const (
+	VisibleGPUs = "CUDA_VISIBLE_DEVICES"
+	GPUOrder    = "CUDA_DEVICE_ORDER"
+)
 
 // Unbuffered makes Python print at once although a rank's stdout is a pipe.
 const Unbuffered = "PYTHONUNBUFFERED"

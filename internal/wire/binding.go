@@ -14,6 +14,7 @@ type Binding struct {
 	Each        int    `json:",omitempty"` // cores a rank needs, hardware threads where it is bound to those; 0: it was not said
 	Overload    bool   `json:",omitempty"` // ranks may share what they are bound to
 	IfSupported bool   `json:",omitempty"` // where the system forbids binding ranks stay unbound
+	Near        bool   `json:",omitempty"` // ranks go to the NUMA nodes of their GPUs; nobody said otherwise
 }
 
 // Place is where on its host a rank runs.
@@ -22,4 +23,13 @@ type Place struct {
 	CPUs    string `json:",omitempty"` // hardware threads, as the kernel lists them: 0-3,8; "": it is not bound
 	Where   string `json:",omitempty"` // them in words: cores 2-3 of socket 0
 	Threads int    `json:",omitempty"` // OMP_NUM_THREADS as the agent sets it; 0: it does not
+	// GPUs are those of the rank, by index, or by UUID where GPUs are partitioned.
+	GPUs []string `json:",omitempty"`
+}
+
+// GPUs is what a host's ranks are to get of its GPUs. The zero value is auto.
+type GPUs struct {
+	Leave   bool `json:",omitempty"` // nothing is done about GPUs, nor asked
+	PerRank int  `json:",omitempty"` // for each rank; 0: auto
+	Listed  int  `json:",omitempty"` // what the hostfile says the host has, of which ranks get no more; 0: it says nothing
 }

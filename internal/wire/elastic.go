@@ -7,8 +7,9 @@ type Elastic struct {
 	Slot, Slots int // it is bound like this local rank of so many, for life
 	// LocalSize, Node and Nodes are of the epoch that it was started for.
 	LocalSize, Node, Nodes int
-	// Lease is how long the agent lives on without a word from the launcher.
-	Lease time.Duration
+	// Lease is how long the agent lives on without a word from the launcher, unless it sees the state of its connection. Parting is how
+	// long its process then gets to end.
+	Lease, Parting time.Duration
 	// Timeout is how long it may take until there are enough slots, for programs that ask for that.
 	Timeout time.Duration
 }

@@ -62,6 +62,7 @@ type Job struct {
 	// Grace is the time between TERM and KILL when the agent must stop by itself.
 	Grace   time.Duration
 	Binding Binding
+	GPUs    GPUs
 	Encrypt bool `json:",omitempty"` // what ranks send each other over networks
 	// OpenMPI4 is the library by which programs of Open MPI up to 4.1 speak PMI-1; empty: they are not asked for.
 	OpenMPI4 []byte `json:",omitempty"`
@@ -94,6 +95,8 @@ type Ready struct {
 	Contained string `json:",omitempty"`
 	// OpenMPI is a program that is linked with Open MPI, whose ranks would not find each other.
 	OpenMPI string `json:",omitempty"`
+	// GPUs says what the host has, and who gets what, in words; "": there are none.
+	GPUs string `json:",omitempty"`
 }
 
 // Refuse says why it cannot. Code is the exit code gorun should end with.

@@ -86,3 +86,9 @@ func narrowAllBrain(dst []bf16, src []float32) {
 		dst[i] = narrowBrain(x)
 	}
 }
+
+// Half is the bits of the F16 nearest to x.
+func Half(x float32) uint16 { return uint16(narrow(x)) }
+
+// Brain is the bits of the BF16 nearest to x.
+func Brain(x float32) uint16 { return uint16(narrowBrain(x)) }

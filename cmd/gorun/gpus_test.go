@@ -1,0 +1,177 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gorun/gorun/gpu"
+	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/lab"
+	"github.com/gorun/gorun/launcher"
+)
+
+// someGPUs are hosts with all that the table can show.
+func someGPUs() []launcher.GPUs {
+	on := func(name string, devices ...gpu.Device) launcher.GPUs {
+		return launcher.GPUs{Host: hostfile.Host{Name: name}, Inventory: gpu.Inventory{Devices: devices}}
+	}
+	links := func(index int) gpu.Device {
+		d := gpu.Device{Index: index, UUID: "GPU-8a1b2c3d-0000-1111-2222-333344445555", Name: "NVIDIA A100-SXM4-40GB", BusID: "0000:07:00.0", NUMANode: 1, CPUs: "0-15",
+			MemoryBytes: 40 << 30, Utilization: 97, NVLinks: map[int]int{}, Paths: map[int]gpu.Path{}}
+		for peer := range 5 {
+			if peer != index {
+				d.NVLinks[peer], d.Paths[peer] = 4+8*(peer/4), gpu.System
+			}
+		}
+		return d
+	}
+	first, second := links(0), links(1)
+	first.MemoryUsed = 1 << 29
+	second.MIGEnabled, second.NVLinks = true, nil
+	second.MIG = []gpu.MIG{{UUID: "MIG-1", Profile: "1g.5gb", MemoryBytes: 5 << 30}, {UUID: "MIG-2", Profile: "3g.20gb"}, {UUID: "MIG-3", Profile: "1g.5gb"}}
+	second.Processes = []gpu.Process{{PID: 4711, MemoryBytes: 3 << 30}, {PID: 4712}}
+	bare := gpu.Device{Index: 2, Minor: -1, BusID: "0000:3b:00.0", NUMANode: -1, Utilization: -1, MIGEnabled: true}
+	failed := on("f3")
+	failed.Err = errors.New("connection refused")
+	return []launcher.GPUs{on("f1", first, second, bare), on("f2"), failed}
+}
+
+func TestTableOfGPUs(t *testing.T) {
+	const table = `host  gpu  name                   used     memory    busy  numa  mig                uuid      nvlinks
+f1    0    NVIDIA A100-SXM4-40GB  0.5 GiB  40.0 GiB  97 %  1     -                  8a1b2c3d  12 to 4, 4 to 1-3
+f1    1    NVIDIA A100-SXM4-40GB  0        40.0 GiB  97 %  1     2x1g.5gb+1x3g.20gb  8a1b2c3d  -
+f1    2    -                      -        -         -     -     on                 -         -
+f2    -    none
+f3    -    failed
+`
+	const more = `
+f1  0    1    2    bus           cpus
+0   X    NV4  NV4  0000:07:00.0  0-15
+1   SYS  X    SYS  0000:07:00.0  0-15
+2   -    -    X    0000:3b:00.0  -
+1: MIG 1g.5gb, 5.0 GiB, MIG-1
+1: MIG 3g.20gb, -, MIG-2
+1: MIG 1g.5gb, -, MIG-3
+1: process 4711, 3.0 GiB
+1: process 4712, -
+
+`
+	for verbose, want := range map[bool]string{false: table, true: table + more} {
+		var out bytes.Buffer
+		if err := writeGPUs(&out, someGPUs(), verbose); err != nil {
+			t.Fatal(err)
+		}
+		if got := out.String(); squeeze(got) != squeeze(want+"3 hosts, 3 GPUs\n") {
+			t.Errorf("verbose %v: got\n%swant\n%s", verbose, got, want)
+		}
+	}
+}
+
+// squeeze makes one blank of many.
+func squeeze(text string) string {
+	for strings.Contains(text, "  ") {
+		text = strings.ReplaceAll(text, "  ", " ")
+	}
+	return text
+}
+
+func TestRangesOfPeers(t *testing.T) {
+	for want, in := range map[string][]int{"": nil, "0": {0}, "1-7": {1, 2, 3, 4, 5, 6, 7}, "0,2-3,5": {0, 2, 3, 5}} {
+		if got := ranges(in); got != want {
+			t.Errorf("ranges(%v) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+// TestGPUsOfHosts has one host with two GPUs, one with none and one that is down. gorun-gpu and nvidia-smi say where they ran.
+func TestGPUsOfHosts(t *testing.T) {
+	smi := t.TempDir()
+	if err := os.Chmod(smi, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(smi, "nvidia-smi"), []byte("#!/bin/sh\ntouch $HOME/ran-smi\nexit 9\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for dir := smi; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
+		_ = os.Chmod(dir, 0o755) // another user looks there
+	}
+	env := []string{"PATH=" + smi + ":/usr/bin:/bin"}
+	c := lab.MustNamespacesAs(t, 65534, lab.Spec{Env: env}, lab.Spec{Env: env}, lab.Spec{})
+	if err := c.Disk(t.Context(), "f1", "/proc/driver", 256); err != nil {
+		t.Fatal(err)
+	}
+	shell(t, c, "f1", `for n in 0 1; do d=/proc/driver/nvidia/gpus/0000:0$((n+7)):00.0; mkdir -p $d; `+
+		`printf 'Model: NVIDIA A100\nGPU UUID: GPU-????????-????\nDevice Minor: %d\n' $n >$d/information; done`)
+	program := func(script string) {
+		t.Helper()
+		install := c.Command(t.Context(), "sh", "-c", `mkdir -p ~/bin && printf %s "$0" >~/bin/gorun-gpu`, "#!/bin/sh\ntouch $HOME/ran-gpu\n"+script)
+		if out, err := install.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	program(`echo '{"devices": [{"index": 0, "bus_id": "0000:07:00.0", "uuid": "GPU-12345678-0", "memory_bytes": 1073741824, "nvlinks": {"1": 12}},
+{"index": 1, "bus_id": "0000:08:00.0", "uuid": "GPU-87654321-0", "memory_bytes": 1073741824, "nvlinks": {"0": 12}}]}'`)
+
+	r := startStaged(t, c, "gpus", "-H", "f1,f2").want(0)
+	want := "host gpu name used memory busy numa mig uuid nvlinks\n" +
+		"f1 0 NVIDIA A100 0 1.0 GiB - - - 12345678 12 to 1\nf1 1 NVIDIA A100 0 1.0 GiB - - - 87654321 12 to 0\nf2 - none\n2 hosts, 2 GPUs\n"
+	if got := squeeze(r.out.String()); got != want || r.err.Len() > 0 {
+		t.Errorf("got\n%s%s\nwant\n%s", got, &r.err, want)
+	}
+	ran := func(host, name string) bool {
+		_, err := os.Stat(filepath.Join(c.Host(host).Home, name))
+		return err == nil
+	}
+	if !ran("f1", "ran-gpu") || ran("f1", "ran-smi") || ran("f2", "ran-gpu") || ran("f2", "ran-smi") {
+		t.Errorf("f1 ran gorun-gpu %v, nvidia-smi %v; f2 %v, %v", ran("f1", "ran-gpu"), ran("f1", "ran-smi"), ran("f2", "ran-gpu"), ran("f2", "ran-smi"))
+	}
+	for _, host := range []string{"f1", "f2"} {
+		left, _ := filepath.Glob(filepath.Join(c.Host(host).Home, ".cache/gorun/*/*"))
+		for _, name := range left {
+			if base := filepath.Base(name); base != "gorun" && base != "checked" {
+				t.Errorf("%s keeps %s", host, name)
+			}
+		}
+	}
+
+	program("kill -SEGV $$")
+	spoilHostKey(t, c, "f3")
+	r = startStaged(t, c, "gpus", "--json", "-H", "f1,f2,f3").want(1, "warning: f1: list GPUs with gorun-gpu: signal: segmentation fault",
+		"warning: f1: list GPUs with nvidia-smi: exit status 9", "error: f3 (", "host key")
+	var all struct {
+		Hosts []struct {
+			Host, Error string
+			GPUs        []gpu.Device
+			Warnings    []string
+		}
+	}
+	if err := json.Unmarshal(r.out.Bytes(), &all); err != nil || len(all.Hosts) != 3 {
+		t.Fatalf("%v: %s", err, &r.out)
+	}
+	for i, gpus := range []int{2, 0, 0} {
+		if h := all.Hosts[i]; len(h.GPUs) != gpus || (len(h.Warnings) > 0) != (i == 0) || (h.Error != "") != (i == 2) {
+			t.Errorf("%+v", h)
+		}
+	}
+	if !ran("f1", "ran-smi") || ran("f2", "ran-smi") {
+		t.Error("nvidia-smi was to run on f1 alone")
+	}
+}
+
+// shell runs a script on a host.
+func shell(t *testing.T, c *lab.Cluster, host, script string) {
+	t.Helper()
+	if out, err := c.On(t.Context(), host, "sh", "-c", script).CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v: %s", host, err, out)
+	}
+}
+
+func TestGPUsCommandOfThisMachine(t *testing.T) {
+	start(t, nil, "gpus").want(0)
+	start(t, nil, "gpus", "f1").want(2, `what is "f1"?`, "gorun gpus -H f1")
+}

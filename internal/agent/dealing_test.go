@@ -1,0 +1,247 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/fstest"
+
+	"github.com/gorun/gorun/gpu"
+	"github.com/gorun/gorun/internal/topology"
+	"github.com/gorun/gorun/internal/wire"
+)
+
+// driver is a host with GPUs as the driver shows them, on NUMA nodes.
+func driver(nodes ...int) fstest.MapFS {
+	root := fstest.MapFS{}
+	for i, node := range nodes {
+		id := fmt.Sprintf("0000:%02x:00.0", 16*i+7)
+		root["proc/driver/nvidia/gpus/"+id+"/information"] = &fstest.MapFile{Data: fmt.Appendf(nil,
+			"Model: \t\t NVIDIA A100-SXM4-40GB\nGPU UUID: \t GPU-%d\nBus Location: \t %s\nDevice Minor: \t %d\nGPU Excluded:\t No\n", i, id, i)}
+		root["sys/bus/pci/devices/"+id+"/numa_node"] = &fstest.MapFile{Data: fmt.Appendf(nil, "%d\n", node)}
+	}
+	return root
+}
+
+// withGPUs are the four cores on two nodes, with the GPUs that a root shows.
+func withGPUs(root fs.FS) resources {
+	h := fourCores()
+	h.gpus = func(near bool) ([]gpu.Device, error) {
+		return listGPUs(gpu.Sources{Root: root}, near, func(string) error { return nil })
+	}
+	return h
+}
+
+// hostWith is an agent with ranks, before they have seats. Each program has an environment.
+func hostWith(h resources, ranks int, gpus wire.GPUs, envs ...string) *agent {
+	a := &agent{own: h, job: wire.Job{GPUs: gpus, Binding: wire.Binding{Near: true}, Host: "f1"}}
+	for _, env := range envs {
+		p := program{env: map[string]string{}}
+		for word := range strings.FieldsSeq(env) {
+			name, value, _ := strings.Cut(word, "=")
+			p.env[name] = value
+		}
+		a.progs = append(a.progs, p)
+	}
+	for i := range ranks {
+		a.job.Ranks = append(a.job.Ranks, wire.Rank{Rank: 4 + i, LocalRank: i, Program: i * len(envs) / ranks})
+	}
+	return a
+}
+
+func TestRanksGetGPUs(t *testing.T) {
+	for name, tt := range map[string]struct {
+		nodes []int
+		ranks int
+		gpus  wire.GPUs
+		envs  []string
+		want  string // for each rank its GPUs, its variables and its cpus
+		words string
+	}{
+		"no GPU":             {nil, 2, wire.GPUs{}, []string{""}, "[] 2 -|[] 2 -", ""},
+		"left alone":         {[]int{0, 1}, 2, wire.GPUs{Leave: true, Listed: 9}, []string{""}, "[] 2 -|[] 2 -", ""},
+		"auto":               {[]int{1, 0}, 2, wire.GPUs{}, []string{""}, "[0] 2 4-7|[1] 2 0-3", "2 GPUs, which all ranks see"},
+		"auto, one rank":     {[]int{1, 0}, 1, wire.GPUs{}, []string{""}, "[0] 4 -", "2 GPUs, which all ranks see"},
+		"auto, shared":       {[]int{1, 0}, 3, wire.GPUs{}, []string{""}, "[0] 1 V=0 O=PCI_BUS_ID -|[1] 1 V=1 O=PCI_BUS_ID -|[0] 1 V=0 O=PCI_BUS_ID -", "2 GPUs, of which local rank 0 has 0, 1 has 1, 2 has 0"},
+		"auto, one visible":  {[]int{1, 0}, 1, wire.GPUs{}, []string{"CUDA_VISIBLE_DEVICES=1"}, "[1] 2 0-3", "1 GPU, which all ranks see"},
+		"auto, hidden":       {[]int{1, 0}, 1, wire.GPUs{}, []string{"CUDA_VISIBLE_DEVICES="}, "[] 4 -", ""},
+		"one each":           {[]int{1, 0}, 1, wire.GPUs{PerRank: 1}, []string{""}, "[0] 2 V=0 O=PCI_BUS_ID 4-7", "2 GPUs, of which local rank 0 has 0"},
+		"one each of a list": {[]int{1, 0}, 2, wire.GPUs{PerRank: 1}, []string{"CUDA_VISIBLE_DEVICES=GPU-1,GPU-0"}, "[1] 2 V=GPU-1 0-3|[0] 2 V=GPU-0 4-7", "2 GPUs, of which local rank 0 has 1, 1 has 0"},
+		"both":               {[]int{1, 0}, 1, wire.GPUs{PerRank: 2}, []string{""}, "[0 1] 4 V=0,1 O=PCI_BUS_ID -", "2 GPUs, of which local rank 0 has 0,1"},
+		"one node for all":   {[]int{0, 0}, 2, wire.GPUs{PerRank: 1}, []string{""}, "[0] 1 V=0 O=PCI_BUS_ID 0-3|[1] 1 V=1 O=PCI_BUS_ID 0-3", "2 GPUs, of which local rank 0 has 0, 1 has 1"},
+		"node unknown":       {[]int{0, -1}, 2, wire.GPUs{PerRank: 1}, []string{""}, "[0] 2 V=0 O=PCI_BUS_ID -|[1] 2 V=1 O=PCI_BUS_ID -", "2 GPUs, of which local rank 0 has 0, 1 has 1"},
+		"node without cores": {[]int{7}, 1, wire.GPUs{}, []string{""}, "[0] 4 -", "1 GPU, which all ranks see"},
+		"two programs":       {[]int{0, 1}, 2, wire.GPUs{PerRank: 1}, []string{"CUDA_VISIBLE_DEVICES=1", "CUDA_VISIBLE_DEVICES=0"}, "[1] 2 V=1 4-7|[0] 2 V=0 0-3", "1 GPU, of which local rank 0 has 1, 1 has 0"},
+		"two programs, auto": {[]int{0, 1}, 2, wire.GPUs{}, []string{"CUDA_VISIBLE_DEVICES=1", ""}, "[] 2 -|[] 2 -", "2 GPUs, which programs choose by their own CUDA_VISIBLE_DEVICES"},
+	} {
+		a := hostWith(withGPUs(driver(tt.nodes...)), tt.ranks, tt.gpus, tt.envs...)
+		if err := a.sit(); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		var got []string
+		for i, p := range a.places() {
+			env := strings.Join(a.progs[a.job.Ranks[i].Program].seat(i).environ(), " ")
+			env = strings.NewReplacer("OMP_NUM_THREADS=", "", "CUDA_VISIBLE_DEVICES", "V", "CUDA_DEVICE_ORDER", "O").Replace(env)
+			if p.CPUs == "" {
+				p.CPUs = "-"
+			}
+			got = append(got, fmt.Sprint(p.GPUs, env, " ", p.CPUs))
+		}
+		if text := strings.Join(got, "|"); strings.ReplaceAll(text, "]", "] ") != strings.ReplaceAll(tt.want, "] ", "] ") || a.gpus != tt.words {
+			t.Errorf("%s: %s (%s)\nwant %s (%s)", name, strings.ReplaceAll(text, "]", "] "), a.gpus, tt.want, tt.words)
+		}
+	}
+}
+
+func TestGPUsThatCannotBeDealt(t *testing.T) {
+	broken := fourCores()
+	broken.gpus = func(bool) ([]gpu.Device, error) { return nil, errors.New("signal: segmentation fault") }
+	two := withGPUs(driver(0, 1))
+	for _, tt := range []struct {
+		host       resources
+		ranks      int
+		gpus       wire.GPUs
+		env        string
+		what, hint string
+	}{
+		{two, 3, wire.GPUs{PerRank: 1}, "", "GPUs cannot be dealt: 3 ranks need 3 GPUs, and there are 2", "-H host:2"},
+		{two, 1, wire.GPUs{Listed: 4}, "", "GPUs cannot be dealt: the hostfile says gpus=4, and there are 2", "correct gpus="},
+		{two, 1, wire.GPUs{PerRank: 1}, "CUDA_VISIBLE_DEVICES=-1", "1 rank needs 1 GPU, and there is none, besides 2 that CUDA_VISIBLE_DEVICES", "leave --gpus-per-rank out"},
+		{withGPUs(fstest.MapFS{}), 1, wire.GPUs{PerRank: 1}, "", "1 rank needs 1 GPU, and there is none", ""},
+		{withGPUs(fstest.MapFS{}), 1, wire.GPUs{Listed: 1}, "", "the hostfile says gpus=1, and there is none", "--gpus-per-rank none"},
+		{broken, 1, wire.GPUs{PerRank: 1}, "", "GPUs cannot be listed: signal: segmentation fault", "nvidia-smi"},
+	} {
+		var no *refusal
+		if err := hostWith(tt.host, tt.ranks, tt.gpus, tt.env).sit(); !errors.As(err, &no) || no.Code != codeHostFailed || !strings.Contains(no.What, tt.what) || !strings.Contains(no.Hint, tt.hint) {
+			t.Errorf("%+v: %+v, want %q", tt.gpus, err, tt.what)
+		}
+	}
+	// Who asked for nothing runs without.
+	a := hostWith(broken, 2, wire.GPUs{}, "")
+	if err := a.sit(); err != nil || a.gpus != "GPUs that cannot be listed (signal: segmentation fault)" || a.places()[0].GPUs != nil {
+		t.Errorf("%v, %q", err, a.gpus)
+	}
+}
+
+// Cores that were asked for are taken near the GPUs, if there are enough; other bindings stay as they were asked for.
+func TestCoresNearGPUs(t *testing.T) {
+	for _, tt := range []struct {
+		nodes   []int
+		binding wire.Binding
+		ranks   int
+		want    string
+	}{
+		{[]int{1, 0}, wire.Binding{To: "core", Each: 1, Near: true}, 2, "4-5/1 0-1/1"},
+		{[]int{1, 1}, wire.Binding{To: "core", Each: 1, Near: true}, 2, "4-5/1 6-7/1"},
+		{[]int{1, 1}, wire.Binding{To: "core", Each: 2, Near: true}, 2, "0-3/2 4-7/2"}, // one node has not enough
+		{[]int{1, 0}, wire.Binding{To: "core", Each: 1}, 2, "0-1/1 2-3/1"},
+		{[]int{1, 0}, wire.Binding{To: "socket"}, 2, "0-3/2 4-7/2"},
+		{[]int{1, 0}, wire.Binding{}, 2, "/2 /2"},
+		{[]int{1, 0, 0, 0}, wire.Binding{To: "core", Each: 1, Near: true}, 2, "0-1/1 2-3/1"}, // one rank is on both nodes
+	} {
+		a := hostWith(withGPUs(driver(tt.nodes...)), tt.ranks, wire.GPUs{PerRank: len(tt.nodes) / tt.ranks}, "")
+		a.job.Binding = tt.binding
+		if err := a.sit(); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, p := range a.places() {
+			got = append(got, fmt.Sprintf("%s/%d", p.CPUs, p.Threads))
+		}
+		if strings.Join(got, " ") != tt.want {
+			t.Errorf("%+v near GPUs on nodes %v: %q, want %s", tt.binding, tt.nodes, got, tt.want)
+		}
+	}
+	a := hostWith(withGPUs(driver(1, 0)), 2, wire.GPUs{}, "")
+	a.own.try = func(topology.Set) error { return syscall.EPERM }
+	if err := a.sit(); err != nil || a.places()[0].CPUs != "" || a.places()[0].Threads != 2 {
+		t.Errorf("where binding is forbidden: %v, %+v", err, a.places())
+	}
+}
+
+// A slot of an elastic job has its GPU for life; which GPU its rank takes by the local rank it does not know.
+func TestSlotsOfElasticJobsGetGPUs(t *testing.T) {
+	for _, tt := range []struct {
+		gpus  wire.GPUs
+		slots int
+		want  string
+	}{
+		{wire.GPUs{PerRank: 1}, 2, "[1] OMP_NUM_THREADS=2 CUDA_VISIBLE_DEVICES=1 CUDA_DEVICE_ORDER=PCI_BUS_ID 0-3"},
+		{wire.GPUs{}, 2, "[1] OMP_NUM_THREADS=2 "},
+		{wire.GPUs{}, 4, "[1] OMP_NUM_THREADS=1 CUDA_VISIBLE_DEVICES=1 CUDA_DEVICE_ORDER=PCI_BUS_ID "},
+	} {
+		a := hostWith(withGPUs(driver(1, 0)), 1, tt.gpus, "")
+		a.job.Elastic = &wire.Elastic{Slot: 1, Slots: tt.slots, LocalSize: 1}
+		if err := a.sit(); err != nil {
+			t.Fatal(err)
+		}
+		p := a.places()[0]
+		if got := fmt.Sprint(p.GPUs, " ", strings.Join(a.progs[0].seat(0).environ(), " "), " ", p.CPUs); got != tt.want {
+			t.Errorf("%+v: %q, want %q", tt.gpus, got, tt.want)
+		}
+	}
+}
+
+// The driver is asked where there is one, and only for what /proc does not show.
+func TestWhenTheDriverIsAsked(t *testing.T) {
+	instance := driver(0)
+	instance["proc/driver/nvidia/capabilities/gpu0/mig/gi1/access"] = &fstest.MapFile{}
+	for name, tt := range map[string]struct {
+		root  fstest.MapFS
+		near  bool
+		asked bool
+		gpus  int
+	}{
+		"no driver":           {fstest.MapFS{}, true, false, 0},
+		"what /proc shows":    {driver(0), false, false, 1},
+		"what is between":     {driver(0), true, true, 1},
+		"instances":           {instance, false, true, 1},
+		"/proc shows nothing": {fstest.MapFS{"dev/nvidiactl": &fstest.MapFile{}}, false, true, 1},
+	} {
+		dir := t.TempDir()
+		helper := filepath.Join(dir, "gorun-gpu")
+		script := "#!/bin/sh\ntouch " + dir + `/asked
+echo '{"devices": [{"index": 0, "bus_id": "0000:07:00.0", "mig_enabled": true, "mig": [{"uuid": "MIG-a"}]}]}'
+`
+		if err := os.WriteFile(helper, []byte(script), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		devices, err := listGPUs(gpu.Sources{Root: tt.root, Helper: helper}, tt.near, func(string) error { return nil })
+		_, missing := os.Stat(dir + "/asked")
+		if err != nil || len(devices) != tt.gpus || tt.asked != (missing == nil) || tt.asked && len(devices[0].MIG) != 1 {
+			t.Errorf("%s: %+v, %v; asked: %v", name, devices, err, missing == nil)
+		}
+	}
+}
+
+// Devices that may not be opened are none for CUDA, which does not count them.
+func TestOpenableGPUs(t *testing.T) {
+	devices := []gpu.Device{{Index: 0, Minor: 0}, {Index: 1, Minor: 2}, {Index: 2, Minor: 1}, {Index: 3, Minor: -1}}
+	for _, tt := range []struct {
+		errs map[string]error
+		want []int
+	}{
+		{nil, []int{0, 1, 2, 3}},
+		{map[string]error{"/dev/nvidia2": syscall.EPERM}, []int{0, 2, 3}},
+		{map[string]error{"/dev/nvidia0": syscall.EACCES, "/dev/nvidia1": syscall.ENOENT}, []int{1, 3}},
+		{map[string]error{"/dev/nvidia0": syscall.ENOENT, "/dev/nvidia1": syscall.ENOENT, "/dev/nvidia2": syscall.ENOENT}, []int{3}},
+	} {
+		var got []int
+		for _, d := range openable(devices, func(path string) error { return tt.errs[path] }) {
+			got = append(got, d.Index)
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%v: %v, want %v", tt.errs, got, tt.want)
+		}
+	}
+	if got := openable(devices[:3], func(string) error { return syscall.ENOENT }); len(got) != 3 {
+		t.Errorf("before the driver has made its files: %v", got)
+	}
+}

@@ -1,0 +1,144 @@
+package launcher
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gorun/gorun/internal/wire"
+)
+
+// leaveGPUs is said where ranks share GPUs: they may not want any.
+const leaveGPUs = "; for ranks that use none: --gpus-per-rank none"
+
+// sharedGPUs has a line for every host with ranks that share GPUs, and one for all that share them in the same way. places
+// are by host. It is pure.
+func sharedGPUs(plan Plan, places [][]wire.Place) (lines []string) {
+	var by alike
+	alone := map[string]string{} // the line of the one host with it
+	for i, h := range plan.Hosts {
+		var gpus []string // in the order in which they are met
+		local, global := map[string][]int{}, map[string][]int{}
+		for _, r := range h.Ranks {
+			at := slices.IndexFunc(places[i], func(p wire.Place) bool { return p.Rank == r.Rank })
+			if at < 0 {
+				continue
+			}
+			for _, gpu := range places[i][at].GPUs {
+				if local[gpu] == nil {
+					gpus = append(gpus, gpu)
+				}
+				local[gpu], global[gpu] = append(local[gpu], r.LocalRank), append(global[gpu], r.Rank)
+			}
+		}
+		if text := sharers("local ranks", gpus, local); text != "" {
+			by.add(text, h.Name)
+			alone[text] = sharers("ranks", gpus, global)
+		}
+	}
+	for _, text := range by.words {
+		if hosts := by.hosts[text]; len(hosts) > 1 {
+			lines = append(lines, "on "+nameAll(hosts)+" "+text+leaveGPUs)
+		} else {
+			lines = append(lines, hosts[0]+": "+alone[text]+leaveGPUs)
+		}
+	}
+	return lines
+}
+
+// gpuUsers are the slots that have had a GPU, by host and GPU: the agents of an elastic job know one each.
+type gpuUsers map[[2]string][]int
+
+// add is what is to be said when a slot gets GPUs that others have: once about each GPU.
+func (u gpuUsers) add(host string, slot int, gpus []string) (text string) {
+	for _, gpu := range gpus {
+		slots := u[[2]string{host, gpu}]
+		if slices.Contains(slots, slot) {
+			continue
+		}
+		slots = append(slots, slot)
+		u[[2]string{host, gpu}] = slots
+		if len(slots) == 2 {
+			text = fmt.Sprintf("%s: %s%s", host, sharers("slots", []string{gpu}, map[string][]int{gpu: slots}), leaveGPUs)
+		}
+	}
+	return text
+}
+
+// sharers is "ranks 0 and 4 share GPU 0, 1 and 5 GPU 1", cut after a few; "" where nobody shares.
+func sharers(noun string, gpus []string, ranks map[string][]int) string {
+	const most = 4
+	var parts []string
+	for _, gpu := range gpus {
+		if len(ranks[gpu]) < 2 {
+			continue
+		}
+		switch text := ranksText(ranks[gpu]); len(parts) {
+		case 0:
+			parts = append(parts, fmt.Sprintf("%s %s share GPU %s", noun, text, printable(gpu)))
+		case most:
+			parts = append(parts, "and so on")
+		default:
+			parts = append(parts, fmt.Sprintf("%s GPU %s", text, printable(gpu)))
+		}
+		if len(parts) > most {
+			break
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// ranksText is "0 and 4", "0, 4 and 8", cut after a few.
+func ranksText(ranks []int) string {
+	const most = 4
+	var names []string
+	for _, r := range ranks {
+		names = append(names, strconv.Itoa(r))
+	}
+	if more := len(names) - most; more > 1 {
+		names = append(names[:most], fmt.Sprintf("%d more", more))
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " and " + names[last]
+}
+
+// gpusText is one line about the GPUs of hosts, said of each; "" where there are none. It is pure.
+func gpusText(hosts []PlannedHost, said []string) string {
+	var by alike
+	for i, h := range hosts {
+		if said[i] != "" {
+			by.add(printable(said[i]), h.Name)
+		}
+	}
+	return by.text("there are ")
+}
+
+// GPUsError says that a host is said to have fewer GPUs than its ranks are to get.
+type GPUsError struct {
+	Host                 string
+	Ranks, PerRank, Have int
+}
+
+func (e *GPUsError) Error() string {
+	return fmt.Sprintf("%s: %s with --gpus-per-rank %d, and the hostfile says gpus=%d", e.Host, count(e.Ranks, "rank"), e.PerRank, e.Have)
+}
+
+// Hint says what to do about it.
+func (e *GPUsError) Hint() string {
+	if most := e.Have / e.PerRank; most > 0 {
+		return fmt.Sprintf("give it slots=%d, or each rank fewer GPUs", most)
+	}
+	return fmt.Sprintf("give each rank %s at most, or correct gpus= in the hostfile", count(e.Have, "GPU"))
+}
+
+// CheckGPUs finds hosts that are said to have too few GPUs for their ranks: its error is a *[GPUsError]. The others find
+// out by themselves. It is pure.
+func (p Plan) CheckGPUs(perRank int) error {
+	for _, h := range p.Hosts {
+		if h.GPUs > 0 && perRank*len(h.Ranks) > h.GPUs {
+			return &GPUsError{Host: h.Name, Ranks: len(h.Ranks), PerRank: perRank, Have: h.GPUs}
+		}
+	}
+	return nil
+}

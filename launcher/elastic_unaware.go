@@ -1,0 +1,50 @@
+package launcher
+
+import (
+	"time"
+
+	"github.com/gorun/gorun/internal/elastic"
+	"github.com/gorun/gorun/internal/wire"
+)
+
+// unawareTime is how long ranks may run without asking to be let into the first epoch until they count as programs that
+// never will. They found each other without us then, and all that gorun can do is what it does in other jobs.
+const unawareTime = 10 * time.Second
+
+// presume finds out that the ranks know nothing of epochs. Should one ask later, it is let in at once.
+func (j *elasticJob) presume() {
+	if j.epoch != nil || j.unaware || j.ended || len(j.procs) == 0 {
+		return
+	}
+	var all []*elasticProcess
+	for _, p := range j.procs {
+		if p.session == nil || p.asked || p.exited || j.now()-p.upAt < unawareTime {
+			return
+		}
+		all = append(all, p)
+	}
+	j.unaware = true
+	j.opts.Trace("no rank has asked for an epoch within %v: they seem to run as in any job", unawareTime)
+	j.step(elastic.Hold{Hold: true})
+	for _, p := range all {
+		j.step(elastic.Ready{Process: p.name})
+	}
+}
+
+// aware says that a rank has asked for an epoch.
+func (j *elasticJob) aware() {
+	if j.unaware {
+		j.unaware = false
+		j.step(elastic.Hold{})
+	}
+}
+
+// failUnaware ends the job as any other ends when a rank fails.
+func (j *elasticJob) failUnaware(p *elasticProcess, e wire.Exit) {
+	j.result.Cause = &Failure{Rank: e.Rank, Host: p.name.Host, Exit: e, At: e.At, Stderr: j.stderr.lastLines(p.serial, 3)}
+	code := e.Code
+	if e.Signal != 0 {
+		code = CodeSignalBase + e.Signal
+	}
+	j.step(elastic.UserStop{Code: code})
+}

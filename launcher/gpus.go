@@ -1,0 +1,60 @@
+package launcher
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/gorun/gorun/gpu"
+	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/inventory"
+)
+
+// InventoryCommand is the first argument that makes gorun tell of a host's GPUs; the second is the nonce.
+const InventoryCommand = "__gpus"
+
+// GPUs are those of one host.
+type GPUs struct {
+	Host hostfile.Host
+	gpu.Inventory
+	Err error // nil: the host was asked, and has these
+}
+
+// Inventory asks all hosts side by side for their GPUs, with opts' Dial, Exe, StartTimeout and Trace. program makes the
+// gorun-gpu that hosts with GPUs are sent, compressed, nil where there is none. Nothing is left running, and gorun
+// alone is left there. The answer is in the order of hosts.
+func Inventory(ctx context.Context, hosts []hostfile.Host, opts Options, program func() ([]byte, error)) []GPUs {
+	all := make([]GPUs, len(hosts))
+	onAll(ctx, hosts, opts, func(ctx context.Context, i int, conn Host, stager *stager) error {
+		return stager.start(ctx, conn, func(path string) error {
+			return stager.converse(ctx, conn, path, InventoryCommand, func(feed io.WriteCloser, out io.Reader) (err error) {
+				all[i].Inventory, err = inventory.Ask(feed, out, opts.Exe.Build, program)
+				if errors.Is(err, inventory.ErrOtherBuild) {
+					err = &noAgentError{path: path, err: errOtherBuild}
+				}
+				return err
+			})
+		})
+	}, func(i int, _ time.Duration, err error) {
+		all[i].Host, all[i].Err = hosts[i], err
+		sanitize(&all[i].Inventory)
+	})
+	return all
+}
+
+// sanitize makes what a host says fit to be shown.
+func sanitize(inv *gpu.Inventory) {
+	for i, w := range inv.Warnings {
+		inv.Warnings[i] = printable(w)
+	}
+	for i := range inv.Devices {
+		d := &inv.Devices[i]
+		for _, text := range []*string{&d.UUID, &d.BusID, &d.Name, &d.CPUs} {
+			*text = printable(*text)
+		}
+		for j := range d.MIG {
+			d.MIG[j].UUID, d.MIG[j].Profile = printable(d.MIG[j].UUID), printable(d.MIG[j].Profile)
+		}
+	}
+}

@@ -1,0 +1,459 @@
+//go:build cgo && linux
+
+package ring_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/ringtest"
+	"github.com/gorun/gorun/ring"
+)
+
+// hear makes every rank but those that are absent allreduce until that fails, and wants an error about rank within a time.
+func hear(t *testing.T, all []*ring.Device, rank int, within time.Duration, says string, absent ...int) {
+	t.Helper()
+	start := time.Now()
+	err := ringtest.Each(len(all), func(me int) error {
+		for _, a := range absent {
+			if a == me {
+				return nil
+			}
+		}
+		d := all[me]
+		at, err := d.Alloc(4096)
+		if err != nil {
+			return err
+		}
+		defer d.Free(at)
+		for err == nil {
+			if err = d.AllReduce(ctx, 0, at, at, 1024, ring.Float32, ring.Sum); err == nil {
+				err = d.Wait(ctx)
+			}
+		}
+		if err := wantPeer(err, rank); err != nil {
+			return fmt.Errorf("rank %d: %w", me, err)
+		}
+		if !strings.Contains(err.Error(), says) {
+			return fmt.Errorf("rank %d: %w; want %q", me, err, says)
+		}
+		if took := time.Since(start); took > within {
+			return fmt.Errorf("rank %d knew after %v", me, took)
+		}
+		if again := d.AllReduce(ctx, 0, at, at, 1024, ring.Float32, ring.Sum); wantPeer(again, rank) != nil || wantPeer(d.Err(), rank) != nil {
+			return fmt.Errorf("rank %d: later %v and %v", me, again, d.Err())
+		}
+		synced, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		if err := d.Sync(synced, 0); wantPeer(err, rank) != nil {
+			return fmt.Errorf("rank %d: its stream: %w", me, err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// A launch that fails, and one that fails while it runs, end the calls of all ranks: NCCL itself tells them nothing.
+func TestDeviceFailureReachesAllRanks(t *testing.T) {
+	for name, says := range map[string]string{
+		"STANDIN_ERROR": "system error: the stand-in was told to fail",
+		"STANDIN_ASYNC": "remote error: the stand-in has lost another rank",
+	} {
+		for _, polls := range []string{"", "*:5"} {
+			t.Run(name+polls, func(t *testing.T) {
+				t.Setenv(name, "2:3")
+				t.Setenv("STANDIN_POLLS", polls)
+				all := devices(t, newDeviceJob(t, 4).comms(t))
+				hear(t, all, 2, 3*time.Second, says) // the goal is one second
+			})
+		}
+	}
+}
+
+// A rank that does not launch what the others have is named: in a report after RING_STALL, and as the cause when the
+// device has a timeout.
+func TestDeviceNamesWhoDoesNotLaunch(t *testing.T) {
+	t.Run("report", func(t *testing.T) {
+		reports := make(chan string, 8)
+		j := newDeviceJob(t, 3)
+		all := devices(t, j.comms(t, ring.WithStallReport(200*time.Millisecond, func(text string) { reports <- text })))
+		err := ringtest.Each(3, func(rank int) error {
+			at, err := all[rank].Alloc(8)
+			if err == nil {
+				err = all[rank].AllReduce(ctx, 0, at, at, 1, ring.Float32, ring.Sum)
+			}
+			if err == nil && rank != 1 {
+				err = all[rank].AllReduce(ctx, 0, at, at, 1, ring.Float32, ring.Sum)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case text := <-reports:
+			if !strings.Contains(text, "allreduce, call 2 of a part of 3 ranks, has waited 200ms for rank 1 on "+ringtest.Host) {
+				t.Errorf("it says %q", text)
+			}
+		case <-time.After(10 * time.Second):
+			t.Error("nobody was told")
+		}
+		if err := all[0].Err(); err != nil {
+			t.Errorf("a report has ended the device: %v", err)
+		}
+		at := memory(t, all[1], 8)
+		if err := errors.Join(all[1].AllReduce(ctx, 0, at, at, 1, ring.Float32, ring.Sum), all[1].Wait(ctx), all[0].Wait(ctx), all[2].Wait(ctx)); err != nil {
+			t.Errorf("when it came after all: %v", err)
+		}
+		time.Sleep(500 * time.Millisecond)
+		select {
+		case text := <-reports:
+			t.Errorf("nobody waits, and it says %q", text)
+		default:
+		}
+	})
+	for _, quiet := range []string{"RING_STALL=", "RING_STALL=0"} {
+		t.Run("timeout/"+quiet, func(t *testing.T) {
+			all := devices(t, newDeviceJob(t, 3, quiet).comms(t), ring.WithDeviceTimeout(time.Second))
+			hear(t, all, 1, 8*time.Second, "it has not launched call 1 in 1s", 1)
+		})
+	}
+}
+
+// When all have launched and nothing comes of it there is nobody to name, and the first whose time is up is the cause.
+func TestDeviceHang(t *testing.T) {
+	t.Setenv("STANDIN_HANG", "*:3")
+	all := devices(t, newDeviceJob(t, 2).comms(t), ring.WithDeviceTimeout(500*time.Millisecond))
+	err := ringtest.Each(2, func(rank int) error {
+		at, err := all[rank].Alloc(8)
+		for err == nil {
+			if err = all[rank].AllReduce(ctx, 0, at, at, 1, ring.Float32, ring.Sum); err == nil {
+				err = all[rank].Wait(ctx)
+			}
+		}
+		if peer := new(ring.PeerError); !errors.As(err, &peer) || !strings.Contains(err.Error(), "call 3 has not come to its end in 500ms, and all ranks have launched it") {
+			return fmt.Errorf("rank %d: %w", rank, err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// A Wait that is given up leaves the device as it was; a Close ends what hangs, also where nobody else has failed.
+func TestDeviceCloseInTheMiddle(t *testing.T) {
+	j := newDeviceJob(t, 2)
+	all := devices(t, j.comms(t))
+	at := memory(t, all[0], 8)
+	if err := all[0].AllReduce(ctx, 0, at, at, 1, ring.Float32, ring.Sum); err != nil {
+		t.Fatal(err)
+	}
+	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer cancel()
+	if err := all[0].Wait(short); !errors.Is(err, context.DeadlineExceeded) || all[0].Err() != nil {
+		t.Errorf("%v, then %v", err, all[0].Err())
+	}
+	start := time.Now()
+	if err := all[0].Close(); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(start); took < 3*time.Second || took > 15*time.Second {
+		t.Errorf("it took %v, and has 5s for what was launched", took)
+	}
+	if err := all[0].AllReduce(ctx, 0, at, at, 1, ring.Float32, ring.Sum); !errors.Is(err, ring.ErrClosed) {
+		t.Errorf("after the end: %v", err)
+	}
+	if err := all[0].Close(); err != nil {
+		t.Errorf("closed again: %v", err)
+	}
+	all[0] = nil
+}
+
+// Libraries that are missing, or lack something, are one clear error on all ranks, or send the data through host
+// memory.
+func TestDeviceWithoutLibraries(t *testing.T) {
+	half := t.TempDir()
+	standins(t)
+	if err := ringtest.Standins("internal/nccl/testdata", half, "-DSTANDIN_HALF"); err != nil {
+		t.Fatal(err)
+	}
+	halfCUDA, halfNCCL := "RING_CUDA_LIB="+filepath.Join(half, "libcuda.so.1"), "RING_NCCL_LIB="+filepath.Join(half, "libnccl.so.2")
+	for name, tt := range map[string]struct {
+		env   []string
+		fails string // or host memory, for:
+		host  string
+		noGPU bool
+	}{
+		"no driver":      {env: []string{"RING_CUDA_LIB=/nowhere/libcuda.so.1"}, fails: "rank 1 on " + ringtest.Host + ": no NVIDIA driver: load /nowhere/libcuda.so.1: ", noGPU: true},
+		"half a driver":  {env: []string{halfCUDA}, fails: "the NVIDIA driver " + half + "/libcuda.so.1 has no cuEventQuery: it is too old", noGPU: true},
+		"no NCCL":        {env: []string{"RING_NCCL_LIB=/nowhere/libnccl.so.2"}, host: "rank 1 on " + ringtest.Host + ": load /nowhere/libnccl.so.2: "},
+		"half an NCCL":   {env: []string{halfNCCL}, host: "rank 1 on " + ringtest.Host + ": NCCL 2.27.3 (" + half + "/libnccl.so.2) has no ncclGroupEnd: another version is needed"},
+		"it must be":     {env: []string{halfNCCL, "RING_DEVICE=nccl"}, fails: "RING_DEVICE=nccl, and rank 1 on " + ringtest.Host + ": NCCL 2.27.3 ("},
+		"host is wanted": {env: []string{"RING_DEVICE=host"}, host: "rank 1 on " + ringtest.Host + ": RING_DEVICE=host"},
+		"a wrong word":   {env: []string{"RING_DEVICE=gpu"}, fails: `RING_DEVICE="gpu": it must be auto, host or nccl`, noGPU: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := newDeviceJob(t, 2)
+			j.own[1] = tt.env
+			comms := j.comms(t)
+			all := make([]*ring.Device, 2)
+			defer func() { closeDevices(t, all) }()
+			err := ringtest.Each(2, func(rank int) error {
+				d, err := ring.NewDevice(ctx, comms[rank], rank)
+				all[rank] = d
+				switch {
+				case tt.fails != "" && (err == nil || !strings.Contains(err.Error(), tt.fails) || errors.Is(err, ring.ErrNoGPU) != tt.noGPU):
+					return fmt.Errorf("rank %d: %w, want %q", rank, err, tt.fails)
+				case tt.fails != "":
+					return ring.Barrier(ctx, comms[rank]) // as if nothing had been
+				case err != nil || d.Native() || !strings.Contains(d.String(), "host memory, for "+tt.host):
+					return fmt.Errorf("rank %d: %v, %w, want %q", rank, d, err, tt.host)
+				}
+				_, err = deviceValues(d, rank, 2)
+				return err
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// When NCCL does not begin on one rank all ranks hear why, and the Comm works on.
+func TestDeviceInitFails(t *testing.T) {
+	t.Setenv("STANDIN_INIT_ERROR", "2:1")
+	comms := newDeviceJob(t, 3).comms(t)
+	err := ringtest.Each(3, func(rank int) error {
+		_, err := ring.NewDevice(ctx, comms[rank], rank)
+		if err == nil || !strings.Contains(err.Error(), "rank 2 on "+ringtest.Host+": NCCL 2.27.3 (") || !strings.Contains(err.Error(), "init: invalid usage: Duplicate GPU detected, says the stand-in") {
+			return fmt.Errorf("rank %d: %w", rank, err)
+		}
+		return ring.Barrier(ctx, comms[rank])
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// A rank that does not come to NewDevice is named when the time of the others is up.
+func TestDeviceRankMissingAtInit(t *testing.T) {
+	comms := newDeviceJob(t, 3).comms(t)
+	short, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
+	defer cancel()
+	err := ringtest.Each(2, func(rank int) error {
+		_, err := ring.NewDevice(short, comms[rank], rank)
+		if err == nil || !strings.Contains(err.Error(), "rank 2 on "+ringtest.Host+" has not come to it") {
+			return fmt.Errorf("rank %d: %w", rank, err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// NCCL that never comes up does not keep a rank for longer than it wants to wait.
+func TestDeviceInitHangs(t *testing.T) {
+	t.Setenv("STANDIN_INIT_HANG", "1:1")
+	comms := newDeviceJob(t, 2).comms(t)
+	short, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	err := ringtest.Each(2, func(rank int) error {
+		if _, err := ring.NewDevice(short, comms[rank], rank); err == nil {
+			return fmt.Errorf("rank %d has a device", rank)
+		}
+		return nil
+	})
+	if took := time.Since(start); err != nil || took > 5*time.Second {
+		t.Errorf("%v after %v", err, took)
+	}
+}
+
+// A launch allocates nothing once its like has been made.
+func TestDeviceAllocatesNothing(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	for _, way := range deviceWays() {
+		t.Run(way.name, func(t *testing.T) {
+			d := devices(t, newDeviceJob(t, 1, way.env...).comms(t))[0]
+			at := memory(t, d, 4096)
+			two := []ring.DeviceCall{{Collective: ring.Collective{Kind: ring.KindAllReduce, Type: ring.Float32, Op: ring.Sum, Dst: ring.DeviceBuffer(at, 100), Src: ring.DeviceBuffer(at, 100)}, Scale: 0.5}, {}}
+			two[1] = two[0]
+			n := testing.AllocsPerRun(200, func() {
+				if err := errors.Join(d.AllReduce(ctx, 0, at, at, 1000, ring.Float32, ring.Avg), d.Do(ctx, 0, two...), d.Wait(ctx)); err != nil {
+					t.Fatal(err)
+				}
+			})
+			if n != 0 {
+				t.Errorf("%v allocations in three calls", n)
+			}
+		})
+	}
+}
+
+// deviceEnv makes the test binary a rank with a device: it makes all calls ("values"), or calls until that fails
+// ("endless").
+const deviceEnv = "RING_TEST_DEVICE"
+
+// deviceChild is what such a rank does.
+func deviceChild(what string) error {
+	c, err := ring.Init(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	d, err := ring.NewDevice(ctx, c, c.Rank())
+	if err != nil {
+		return err
+	}
+	if what == "values" {
+		if _, err := deviceValues(d, c.Rank(), c.Size()); err != nil {
+			return err
+		}
+		return d.Close()
+	}
+	at, err := d.Alloc(1 << 20)
+	if err != nil {
+		return err
+	}
+	for i := 0; err == nil; i++ {
+		if i == 3 {
+			fmt.Println("running")
+		}
+		if err = d.AllReduce(ctx, 0, at, at, 1<<18, ring.Float32, ring.Sum); err == nil {
+			err = d.Wait(ctx)
+		}
+	}
+	v := verdict{Rank: -2, At: time.Now(), Text: err.Error()}
+	if peer := new(ring.PeerError); errors.As(err, &peer) {
+		v.Rank = peer.Rank
+	}
+	if err := errors.Join(d.Free(at), d.Close()); err != nil {
+		return err
+	}
+	return json.NewEncoder(os.Stdout).Encode(v)
+}
+
+// start makes the ranks processes. What they have not given back they write to the folder leaks.
+func (j *deviceJob) start(t *testing.T, what, leaks string) (ranks []*exec.Cmd, outputs []*bufio.Scanner) {
+	for rank := range j.Size {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(append(os.Environ(), j.environ(rank)...), deviceEnv+"="+what, "STANDIN_LEAKS="+leaks)
+		cmd.Stderr = os.Stderr
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			cmd.Process.Kill()
+			cmd.Wait()
+		})
+		ranks, outputs = append(ranks, cmd), append(outputs, bufio.NewScanner(out))
+	}
+	return ranks, outputs
+}
+
+// noLeaks reads what the processes, but for those with some pids, have not given back.
+func noLeaks(t *testing.T, leaks string, ranks int, but ...string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(leaks, "*"))
+	if err != nil || len(files) < ranks {
+		t.Errorf("%d ranks have written %v, %v", ranks, files, err)
+	}
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil || len(text) == 0 {
+			t.Errorf("%q, %v", text, err)
+		}
+		for line := range strings.Lines(string(text)) {
+			if !strings.HasPrefix(line, "  0 of ") && !slices.Contains(but, filepath.Base(name)) {
+				t.Errorf("not given back: %s", line)
+			}
+		}
+	}
+}
+
+// Ranks that are processes, as they are; nothing is left when they are through.
+func TestDeviceProcesses(t *testing.T) {
+	old := t.TempDir() // what it lacks goes through host memory
+	standins(t)
+	if err := ringtest.Standins("internal/nccl/testdata", old, "-DSTANDIN_VERSION=2806"); err != nil {
+		t.Fatal(err)
+	}
+	for _, env := range []string{"RING_DEVICE=nccl", "RING_DEVICE=host", "old"} {
+		t.Run(env, func(t *testing.T) {
+			leaks := t.TempDir()
+			j := newDeviceJob(t, 2, env)
+			if env == "old" {
+				j.dir, j.more = old, []string{"RING_DEVICE=nccl"}
+			}
+			ranks, _ := j.start(t, "values", leaks)
+			for rank, cmd := range ranks {
+				if err := cmd.Wait(); err != nil {
+					t.Errorf("rank %d: %v", rank, err)
+				}
+			}
+			noLeaks(t, leaks, 2)
+		})
+	}
+}
+
+// A rank is killed in mid-collective: every other one hears of it as soon as the Comm would, and its stream goes on.
+func TestDeviceKilledRank(t *testing.T) {
+	for _, env := range []string{"RING_DEVICE=nccl", "RING_DEVICE=host"} {
+		for _, victim := range []int{0, 2} {
+			t.Run(fmt.Sprintf("%s/victim=%d", env, victim), func(t *testing.T) {
+				leaks := t.TempDir()
+				j := newDeviceJob(t, 4, env)
+				ranks, outputs := j.start(t, "endless", leaks)
+				for rank, out := range outputs {
+					if !out.Scan() || out.Text() != "running" {
+						t.Fatalf("rank %d said %q", rank, out.Text())
+					}
+				}
+				killed := time.Now()
+				if err := ranks[victim].Process.Kill(); err != nil {
+					t.Fatal(err)
+				}
+				// What the agent does that has seen it end.
+				j.Abort(ringtest.Abort{Rank: victim, Host: ringtest.Host, Cause: "killed by the test"})
+				for rank, out := range outputs {
+					if rank == victim {
+						continue
+					}
+					var v verdict
+					if !out.Scan() || json.Unmarshal(out.Bytes(), &v) != nil {
+						t.Errorf("rank %d ended without a verdict: %q, %v", rank, out.Text(), ranks[rank].Wait())
+						continue
+					}
+					if took := v.At.Sub(killed); v.Rank != victim || took > told {
+						t.Errorf("rank %d says %q after %v", rank, v.Text, took)
+					}
+					if err := ranks[rank].Wait(); err != nil {
+						t.Errorf("rank %d: %v", rank, err)
+					}
+				}
+				noLeaks(t, leaks, 4, strconv.Itoa(ranks[victim].Process.Pid))
+			})
+		}
+	}
+}

@@ -1,0 +1,264 @@
+package ring
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/gorun/gorun/ring/internal/nccl"
+)
+
+// roll is who has come to a NewDevice: each rank leaves word that it has, which is read only when others wait in vain.
+type roll struct {
+	comm *Comm
+	key  string
+}
+
+func (c *Comm) arrive(ctx context.Context) roll {
+	c.calls.Lock()
+	r := roll{c, fmt.Sprintf("ring/%d/device%s/%d/", c.place.Epoch, c.name, c.splits)}
+	c.calls.Unlock()
+	if c.door != nil && c.Size() > 1 {
+		_ = c.door.Put(ctx, fmt.Sprint(r.key, c.Rank()), nil) // without it this rank is taken to be missing, which is said only if it is late too
+	}
+	return r
+}
+
+// name puts the ranks that have not come into err, if it is that ctx has ended.
+func (r roll) name(ctx context.Context, err error) error {
+	if ctx.Err() == nil || r.comm.door == nil {
+		return err
+	}
+	ask, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTimeout)
+	defer cancel()
+	var absent []string
+	for rank := range r.comm.Size() {
+		_, found, gerr := r.comm.door.Get(ask, fmt.Sprint(r.key, rank))
+		if gerr != nil {
+			return err
+		}
+		if !found && rank != r.comm.Rank() {
+			absent = append(absent, fmt.Sprintf("rank %d on %s", r.comm.inJob(rank), r.comm.host(rank)))
+		}
+	}
+	if len(absent) == 0 {
+		return err
+	}
+	return fmt.Errorf("ring: device: %s has not come to it: %w", strings.Join(absent[:min(len(absent), maxNamed)], ", "), err)
+}
+
+// card is what a rank tells the others of its device, and later of how its NCCL has come up.
+type card struct {
+	state   uint8
+	strict  bool // host memory will not do
+	version int
+	text    string // why it is not more
+}
+
+const (
+	noGPU    = uint8(iota)
+	hostOnly // a GPU and no NCCL
+	hasNCCL
+	gaveUp // because of another rank
+)
+
+const cardSize = 512
+
+func (c card) encode() []byte {
+	b := make([]byte, cardSize)
+	b[0] = c.state
+	if c.strict {
+		b[1] = 1
+	}
+	binary.LittleEndian.PutUint32(b[4:], uint32(c.version))
+	copy(b[8:], c.text)
+	return b
+}
+
+func decodeCard(b []byte) card {
+	text, _, _ := bytes.Cut(b[8:], []byte{0})
+	return card{state: b[0], strict: b[1] == 1, version: int(binary.LittleEndian.Uint32(b[4:])), text: string(text)}
+}
+
+// swapCards gives all ranks' cards to all.
+func (c *Comm) swapCards(ctx context.Context, mine card) ([]card, error) {
+	all := make([]byte, cardSize*c.Size())
+	if err := AllGather(ctx, c, all, mine.encode()); err != nil {
+		return nil, err
+	}
+	cards := make([]card, c.Size())
+	for rank := range cards {
+		cards[rank] = decodeCard(all[cardSize*rank:])
+	}
+	return cards, nil
+}
+
+// decide finds from all cards, which are the same everywhere, whether NCCL is used, and if not, why. Where
+// names a rank.
+func decide(cards []card, where func(rank int) string) (native bool, why string, err error) {
+	strict := false
+	for rank, c := range cards {
+		strict = strict || c.strict
+		switch {
+		case c.state == noGPU:
+			return false, "", fmt.Errorf("%w: %s: %s", ErrNoGPU, where(rank), c.text)
+		case why != "":
+		case c.state == hostOnly:
+			why = fmt.Sprintf("%s: %s", where(rank), c.text)
+		case cards[0].state == hasNCCL && c.version != cards[0].version:
+			why = fmt.Sprintf("%s has another NCCL than %s: %s, %s", where(rank), where(0), c.text, cards[0].text)
+		}
+	}
+	if why != "" && strict {
+		return false, "", fmt.Errorf("ring: device: RING_DEVICE=nccl, and %s", why)
+	}
+	return why == "", why, nil
+}
+
+// open takes the GPU and NCCL, and finds the other ranks of c.
+func (d *Device) open(ctx context.Context, c *Comm, ordinal int) error {
+	cards, err := c.swapCards(ctx, d.load(ordinal))
+	if err != nil {
+		return err
+	}
+	where := func(rank int) string { return fmt.Sprintf("rank %d on %s", c.inJob(rank), c.host(rank)) }
+	native, why, err := decide(cards, where)
+	if err != nil {
+		return err
+	}
+	if !native {
+		if mode, _ := c.opts.lookup("RING_DEVICE"); mode != "host" && c.Rank() == 0 && c.door != nil {
+			_ = c.door.Note(ctx, "GPU buffers go through host memory, for "+why)
+		}
+		d.how = "host memory, for " + why
+		if d.lib != nil {
+			d.lib.Close()
+			d.lib = nil
+		}
+		return d.startEvent()
+	}
+	d.how = d.lib.String()
+	if err := d.startEvent(); err != nil {
+		return err
+	}
+	return d.connect(ctx, c, where)
+}
+
+// load takes what is there on this rank.
+func (d *Device) load(ordinal int) card {
+	lookup := d.comm.opts.lookup
+	mode, _ := lookup("RING_DEVICE")
+	mine := card{strict: mode == "nccl"}
+	var err error
+	if mode != "" && mode != "auto" && mode != "host" && mode != "nccl" {
+		mine.text = fmt.Sprintf("RING_DEVICE=%q: it must be auto, host or nccl", mode)
+		return mine
+	}
+	if d.gpu, err = nccl.OpenGPU(lookup, ordinal); err != nil {
+		mine.text = err.Error()
+		return mine
+	}
+	mine.state = hostOnly
+	if mode == "host" {
+		mine.text = "RING_DEVICE=host"
+		return mine
+	}
+	if d.lib, err = nccl.Find(lookup); err != nil {
+		mine.text = err.Error()
+		return mine
+	}
+	mine.state, mine.version, mine.text = hasNCCL, d.lib.Version, d.lib.String()
+	return mine
+}
+
+func (d *Device) startEvent() (err error) {
+	if d.event, err = d.gpu.NewEvent(); err != nil {
+		return fmt.Errorf("ring: device: %w", err)
+	}
+	return nil
+}
+
+// connect makes NCCL's communicator. All ranks learn how it went for each.
+func (d *Device) connect(ctx context.Context, c *Comm, where func(rank int) string) error {
+	id := make([]byte, 1+nccl.IDSize)
+	var err error
+	if c.Rank() == 0 {
+		var unique [nccl.IDSize]byte
+		if unique, err = d.lib.UniqueID(); err == nil {
+			id[0] = 1
+			copy(id[1:], unique[:])
+		}
+	}
+	if berr := Broadcast(ctx, c, id, 0); berr != nil {
+		return berr
+	}
+	mine := card{state: hasNCCL}
+	if id[0] == 1 {
+		err = d.meet(ctx, [nccl.IDSize]byte(id[1:]))
+	}
+	switch {
+	case errors.Is(err, errGaveUp) || err == nil && id[0] == 0:
+		mine.state = gaveUp
+	case err != nil:
+		mine.state, mine.text = noGPU, err.Error()
+	}
+	cards, err := c.swapCards(ctx, mine)
+	if err != nil {
+		return err
+	}
+	for rank, card := range cards {
+		if card.state == noGPU {
+			return fmt.Errorf("ring: device: %s: %s", where(rank), card.text)
+		}
+	}
+	return nil
+}
+
+var errGaveUp = errors.New("another rank could not begin")
+
+// meet waits until NCCL on all ranks has come up. A rank on which it fails lets the others know, which would wait for it.
+func (d *Device) meet(ctx context.Context, id [nccl.IDSize]byte) (err error) {
+	c := d.comm
+	key := fmt.Sprintf("ring/%d/device%s/failed", c.place.Epoch, c.name)
+	ctx, cancel := context.WithCancelCause(ctx)
+	watching := make(chan struct{})
+	stop := context.AfterFunc(c.life, func() { cancel(context.Cause(c.life)) })
+	defer stop()
+	go func() {
+		defer close(watching)
+		if c.door == nil || c.Size() == 1 {
+			return
+		}
+		if _, werr := c.door.Wait(ctx, key); werr == nil {
+			cancel(errGaveUp)
+		}
+	}()
+	defer func() {
+		failed := err != nil && context.Cause(ctx) == nil
+		cancel(nil)
+		<-watching
+		if failed && c.door != nil {
+			_ = c.door.Put(c.life, key, []byte("1")) // else they wait until their contexts end
+		}
+	}()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.link, err = d.lib.Init(d.gpu, c.Size(), id, c.Rank()); err != nil {
+		return err
+	}
+	var p pause
+	for {
+		switch r := d.link.State(); {
+		case r == nccl.Success:
+			return nil
+		case r != nccl.InProgress:
+			return d.link.Fault("init", r)
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		}
+		p.wait()
+	}
+}

@@ -1,0 +1,296 @@
+package ring
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/gorun/gorun/ring/internal/nccl"
+)
+
+// DeviceCall is a collective on buffers in a GPU's memory, which [Device.Do] makes.
+type DeviceCall struct {
+	Collective // of any kind but a barrier
+
+	// Scale, if not zero, is multiplied with each element before those of all ranks are combined. It wants Sum or Avg of
+	// floating point numbers.
+	Scale float64
+}
+
+// Do enqueues calls on s. NCCL makes several of them at once, which takes less time than one after the other: they must not
+// depend on each other. An error about an argument comes before anything is enqueued. Ctx bounds only the call.
+func (d *Device) Do(ctx context.Context, s Stream, calls ...DeviceCall) error {
+	d.order.Lock()
+	defer d.order.Unlock()
+	return d.do(ctx, s, calls)
+}
+
+func (d *Device) do(ctx context.Context, s Stream, calls []DeviceCall) error {
+	if d.closed {
+		return ErrClosed
+	}
+	for i := range calls {
+		if err := d.check(&calls[i]); err != nil {
+			return err
+		}
+	}
+	d.steps = d.steps[:0]
+	first := 0 // of those that steps are of
+	for i := range calls {
+		steps, ok := d.translate(d.steps, &calls[i])
+		if ok {
+			d.steps = steps
+			continue
+		}
+		if err := d.launch(ctx, s, calls[first:i]); err != nil {
+			return err
+		}
+		if err := d.throughHost(ctx, s, &calls[i]); err != nil {
+			return err
+		}
+		first = i + 1
+	}
+	return d.launch(ctx, s, calls[first:])
+}
+
+func (d *Device) check(call *DeviceCall) error {
+	if call.Kind == KindBarrier {
+		return fmt.Errorf("ring: device: a barrier has no data; make it on the Comm")
+	}
+	for _, b := range []Buffer{call.Dst, call.Src} {
+		if b.Len < 0 || b.Len > 0 && b.Ptr == nil {
+			return fmt.Errorf("ring: %v: a buffer of %d elements at %p", call.Kind, b.Len, b.Ptr)
+		}
+	}
+	if _, err := d.comm.check(&call.Collective); err != nil {
+		return err
+	}
+	if call.scaled() && (!call.Kind.reduces() || call.Op != Sum && call.Op != Avg || !call.Type.floats()) {
+		return fmt.Errorf("ring: %v: a scale is for sum and avg of floating point numbers, not for %v of %v", call.Kind, call.Op, call.Type)
+	}
+	return nil
+}
+
+func (w *DeviceCall) scaled() bool { return w.Scale != 0 && w.Scale != 1 }
+
+// launch enqueues the steps of calls, as one.
+func (d *Device) launch(ctx context.Context, s Stream, calls []DeviceCall) error {
+	if len(calls) == 0 {
+		return nil
+	}
+	op := calls[0].Kind
+	if err := d.begin(&calls[0]); err != nil {
+		return err
+	}
+	if len(d.steps) == 0 {
+		return nil // all are empty
+	}
+	r, err := d.enqueue(s)
+	if err == nil && r == nccl.InProgress {
+		err = d.settle(ctx, s)
+	}
+	d.steps = d.steps[:0]
+	if err != nil {
+		return d.fail(op, err)
+	}
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// begin counts a launch, as the Comm counts its calls.
+func (d *Device) begin(w *DeviceCall) error {
+	c := d.comm
+	c.calls.Lock()
+	defer c.calls.Unlock()
+	if err := c.over(w.Kind.String()); err != nil {
+		return err
+	}
+	if w.Kind != KindMessage {
+		c.seq++
+	}
+	c.post.enter(&w.Collective, Call{Kind: w.Kind, Seq: c.seq})
+	if len(d.steps) == 0 {
+		c.post.leave()
+	}
+	return nil
+}
+
+func (d *Device) enqueue(s Stream) (nccl.Result, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.link == nil {
+		return 0, d.Err()
+	}
+	r, err := d.link.Launch(d.steps, nccl.Stream(s), d.event)
+	d.busy, d.held, d.word = true, r == nccl.InProgress, d.comm.post.word.Load()
+	return r, err
+}
+
+// settle waits until NCCL has enqueued what it was given.
+func (d *Device) settle(ctx context.Context, s Stream) error {
+	var p pause
+	for {
+		done, err := d.settled(s)
+		if done || err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			d.comm.end(fmt.Errorf("ring: device: %w", ctx.Err()))
+			return ctx.Err()
+		}
+		p.wait()
+	}
+}
+
+func (d *Device) settled(s Stream) (bool, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.link == nil {
+		return false, d.Err()
+	}
+	switch r := d.link.State(); r {
+	case nccl.InProgress:
+		return false, nil
+	case nccl.Success:
+		d.held = false
+		return true, d.gpu.Record(d.event, nccl.Stream(s))
+	default:
+		return false, d.link.Fault("launch", r)
+	}
+}
+
+// poll looks at what was launched: whether it goes on, and whether it has failed.
+func (d *Device) poll() (busy bool, err error) {
+	busy, err = d.look()
+	if err != nil {
+		return true, d.fail(d.comm.post.kind(), err)
+	}
+	return busy, nil
+}
+
+func (d *Device) look() (bool, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.copy != 0 {
+		done, err := d.gpu.EventDone(d.copy)
+		if !done {
+			return true, err
+		}
+		d.copy = 0
+	}
+	if d.link == nil || !d.busy {
+		return false, nil
+	}
+	if d.held {
+		return true, nil // who launches it looks
+	}
+	if r := d.link.State(); r != nccl.Success && r != nccl.InProgress {
+		return true, d.link.Fault("while it ran", r)
+	}
+	done, err := d.gpu.EventDone(d.event)
+	if done {
+		d.busy = false
+		d.comm.post.word.CompareAndSwap(d.word, d.word&^inCall)
+	}
+	return !done, err
+}
+
+// pollTime is how long the watch leaves what was launched alone.
+const pollTime = 10 * time.Millisecond
+
+// watch ends NCCL's communicator as soon as it, or the job, has failed: only that ends what waits for ranks that are gone.
+func (d *Device) watch() {
+	defer close(d.ended)
+	defer d.abort()
+	timer := time.NewTimer(pollTime)
+	defer timer.Stop()
+	for {
+		select {
+		case <-d.comm.life.Done():
+			return
+		case <-d.wake:
+		}
+		word, since := d.comm.post.word.Load(), time.Now()
+		for busy := true; busy; {
+			timer.Reset(pollTime)
+			select {
+			case <-d.comm.life.Done():
+				return
+			case <-timer.C:
+			}
+			var err error
+			if busy, err = d.poll(); err != nil {
+				return
+			}
+			if now := d.comm.post.word.Load(); now != word {
+				word, since = now, time.Now()
+			}
+			if busy && d.set.timeout > 0 && time.Since(since) > d.set.timeout {
+				_ = d.fail(d.comm.post.kind(), d.late(word)) // its own calls get it too
+				return
+			}
+		}
+	}
+}
+
+// late is the error that what was launched takes too long.
+func (d *Device) late(word uint64) error {
+	c := d.comm
+	mine := standingOf(word)
+	for rank := range c.Size() {
+		if rank == c.Rank() {
+			continue
+		}
+		theirs, err := c.standing(c.postKey(rank))
+		if err != nil || theirs.come(mine) {
+			continue
+		}
+		seen := ""
+		if theirs.place > 0 {
+			seen = fmt.Sprintf("; it was seen in call %d", number(theirs.place))
+		}
+		return &linkError{rank, fmt.Errorf("it has not launched call %d in %v%s", number(mine.place), d.set.timeout, seen)}
+	}
+	return fmt.Errorf("call %d has not come to its end in %v, and all ranks have launched it", number(mine.place), d.set.timeout)
+}
+
+// kind is that of the last call.
+func (p *post) kind() Kind { return Kind(p.word.Load() >> postKind & postKindMask) }
+
+// fail ends the Device, and with it the job: the other ranks cannot finish what this one cannot, and NCCL does not tell
+// them. If it has failed because another rank is gone, that rank is the cause, and the job says so in a moment.
+func (d *Device) fail(op Kind, err error) error {
+	c := d.comm
+	seen := &PeerError{Rank: c.inJob(c.Rank()), Host: c.place.Host, Cause: err}
+	lost, late := err.(*linkError)
+	if late {
+		seen = &PeerError{Rank: c.inJob(lost.rank), Host: c.host(lost.rank), Cause: lost.err}
+		c.report(seen.Rank, lost.err)
+	}
+	if c.verdict(seen) == error(seen) {
+		if !late {
+			c.report(seen.Rank, err)
+		}
+		c.end(seen)
+	}
+	d.abort()
+	c.calls.Lock()
+	defer c.calls.Unlock()
+	if c.err == nil {
+		return c.fail(context.Background(), op.String(), err)
+	}
+	return c.err
+}
+
+// abort ends the link, and with it what was launched.
+func (d *Device) abort() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.link != nil {
+		_ = d.link.Abort() // there is nothing more to be done for it
+		d.link = nil
+	}
+}

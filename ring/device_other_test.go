@@ -1,0 +1,29 @@
+//go:build !cgo || !linux
+
+package ring_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/gorun/gorun/internal/ringtest"
+	"github.com/gorun/gorun/ring"
+)
+
+const deviceEnv = "RING_TEST_DEVICE"
+
+func deviceChild(string) error { return ring.ErrNoGPU }
+
+// Without cgo there are no devices, and all else is as ever.
+func TestNoDeviceWithoutCgo(t *testing.T) {
+	comms := ringtest.NewDoor(t, 2).Join(t)
+	err := ringtest.Each(2, func(rank int) error {
+		if _, err := ring.NewDevice(ctx, comms[rank], 0); !errors.Is(err, ring.ErrNoGPU) {
+			return err
+		}
+		return ring.Barrier(ctx, comms[rank])
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}

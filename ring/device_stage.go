@@ -1,0 +1,197 @@
+package ring
+
+import (
+	"context"
+	"errors"
+	"time"
+	"unsafe"
+
+	"github.com/gorun/gorun/ring/internal/kernel"
+	"github.com/gorun/gorun/ring/internal/nccl"
+)
+
+// stage is the host memory through which data goes that NCCL does not move.
+type stage struct {
+	src, dst pinned
+	event    nccl.Event // after the last copy
+	work     Collective // of the call that is made
+}
+
+// pinned is host memory that the GPU reads and writes.
+type pinned struct {
+	at   unsafe.Pointer
+	size int
+}
+
+// buffer is p with room for b.
+func (p *pinned) buffer(g *nccl.GPU, b Buffer, t Type) (Buffer, error) {
+	if need := b.Len * t.size(); need > p.size {
+		if err := p.free(g); err != nil {
+			return Buffer{}, err
+		}
+		size := 4096
+		for size < need {
+			size *= 2
+		}
+		at, err := g.AllocHost(size)
+		if err != nil {
+			return Buffer{}, err
+		}
+		p.at, p.size = at, size
+	}
+	return Buffer{p.at, b.Len}, nil
+}
+
+func (p *pinned) free(g *nccl.GPU) error {
+	if p.at == nil {
+		return nil
+	}
+	err := g.FreeHost(p.at)
+	*p = pinned{}
+	return err
+}
+
+func (st *stage) free(g *nccl.GPU) error {
+	errs := []error{st.src.free(g), st.dst.free(g)}
+	if st.event != 0 {
+		errs = append(errs, g.FreeEvent(st.event))
+	}
+	return errors.Join(errs...)
+}
+
+// throughHost makes a call by copies in host memory.
+func (d *Device) throughHost(ctx context.Context, s Stream, w *DeviceCall) error {
+	if err := d.Err(); err != nil {
+		return err
+	}
+	out, err := d.bring(ctx, s, &w.Collective)
+	if err != nil {
+		return d.fail(w.Kind, err)
+	}
+	work := &d.stage.work
+	call, err := d.comm.check(work)
+	if err != nil {
+		return err
+	}
+	if err := d.comm.run(ctx, work, call); err != nil {
+		d.abort()
+		return err
+	}
+	if out.Len == 0 {
+		return nil
+	}
+	if w.scaled() {
+		d.comm.opts.kernels.Scale(kernel.DType(w.Type), work.Dst.Ptr, work.Dst.Ptr, work.Dst.Len, w.Scale)
+	}
+	if err := d.gpu.CopyIn(uintptr(out.Ptr), work.Dst.Ptr, out.Len*w.Type.size(), nccl.Stream(s), d.stage.event); err != nil {
+		return d.fail(w.Kind, err)
+	}
+	d.copies()
+	return nil
+}
+
+// copies takes note of a copy to the GPU, for Wait.
+func (d *Device) copies() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.copy = d.stage.event
+}
+
+// ready waits for what the last call has copied back.
+func (st *stage) ready(ctx context.Context, d *Device) (err error) {
+	if st.event == 0 {
+		if st.event, err = d.gpu.NewEvent(); err != nil {
+			return err
+		}
+	}
+	return d.staged(ctx)
+}
+
+// bring copies what a call reads to host memory, when s comes to it. It returns what is to be copied back.
+func (d *Device) bring(ctx context.Context, s Stream, w *Collective) (out Buffer, err error) {
+	st := &d.stage
+	if err := st.ready(ctx, d); err != nil {
+		return out, err
+	}
+	in, out := ends(w, d.comm.Rank())
+	st.work = *w
+	if st.work.Src, err = st.src.buffer(d.gpu, in, w.Type); err != nil {
+		return out, err
+	}
+	if st.work.Dst, err = st.dst.buffer(d.gpu, out, w.Type); err != nil {
+		return out, err
+	}
+	if w.Kind == KindBroadcast { // which has one buffer
+		if in.Len > 0 {
+			st.work.Dst = st.work.Src
+		}
+		st.work.Src = Buffer{}
+	}
+	if in.Len == 0 {
+		return out, nil
+	}
+	if err := d.gpu.CopyOut(st.src.at, uintptr(in.Ptr), in.Len*w.Type.size(), nccl.Stream(s), st.event); err != nil {
+		return out, err
+	}
+	return out, d.staged(ctx)
+}
+
+// ends are what a call reads and what it writes on a rank.
+func ends(w *Collective, rank int) (in, out Buffer) {
+	in, out = w.Src, w.Dst
+	switch w.Kind {
+	case KindBroadcast:
+		if rank == w.Root {
+			return w.Dst, Buffer{}
+		}
+		return Buffer{}, w.Dst
+	case KindReduce, KindGather:
+		if rank != w.Root {
+			out = Buffer{}
+		}
+	case KindScatter:
+		if rank != w.Root {
+			in = Buffer{}
+		}
+	case KindMessage:
+		if w.To < 0 {
+			in = Buffer{}
+		}
+		if w.From < 0 {
+			out = Buffer{}
+		}
+	}
+	return in, out
+}
+
+// staged returns when the last copy is over.
+func (d *Device) staged(ctx context.Context) error {
+	var p pause
+	for {
+		done, err := d.gpu.EventDone(d.stage.event)
+		switch {
+		case done || err != nil:
+			return err
+		case d.Err() != nil:
+			return d.Err()
+		case ctx.Err() != nil:
+			return ctx.Err()
+		}
+		p.wait()
+	}
+}
+
+// settle waits for the last copy, but not for long: after it the memory is given back.
+func (st *stage) settle(d *Device, by time.Time) {
+	if st.event == 0 {
+		return
+	}
+	var p pause
+	for {
+		done, err := d.gpu.EventDone(st.event)
+		if done || err != nil || time.Now().After(by) {
+			return
+		}
+		p.wait()
+	}
+}

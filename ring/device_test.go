@@ -1,0 +1,202 @@
+//go:build cgo && linux
+
+package ring_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/gorun/gorun/internal/lab"
+	"github.com/gorun/gorun/internal/ringtest"
+	"github.com/gorun/gorun/ring"
+)
+
+// The tests of this file's family run on stand-ins for libcuda and libnccl (internal/nccl/testdata), for which the memory
+// of the GPU is the host's. What they are told to do wrong is in the environment.
+
+// standins is where those of this process are; main removes it.
+func standins(t testing.TB, flags ...string) string {
+	t.Helper()
+	lab.Need(t, "cc")
+	standin.once.Do(func() {
+		if standin.dir, standin.err = os.MkdirTemp("", "ring-standin-"); standin.err == nil {
+			standin.err = ringtest.Standins("internal/nccl/testdata", standin.dir)
+		}
+	})
+	if standin.err != nil {
+		t.Fatal(standin.err)
+	}
+	return standin.dir
+}
+
+// deviceJob is a job whose ranks have devices.
+type deviceJob struct {
+	*ringtest.Door
+	dir  string   // of the stand-ins
+	more []string // of the environment of all ranks
+	own  map[int][]string
+}
+
+func newDeviceJob(t testing.TB, size int, more ...string) *deviceJob {
+	t.Helper()
+	j := &deviceJob{Door: ringtest.NewDoor(t, size), dir: standins(t), more: more, own: map[int][]string{}}
+	j.Transport = "shm"
+	t.Setenv("STANDIN_DIR", t.TempDir())
+	return j
+}
+
+func (j *deviceJob) environ(rank int) []string {
+	env := append(j.Environ(rank), "RING_CUDA_LIB="+filepath.Join(j.dir, "libcuda.so.1"), "RING_NCCL_LIB="+filepath.Join(j.dir, "libnccl.so.2"))
+	return append(append(env, j.more...), j.own[rank]...)
+}
+
+// comms are the ranks as goroutines.
+func (j *deviceJob) comms(t testing.TB, opts ...ring.Option) []*ring.Comm {
+	t.Helper()
+	comms := make([]*ring.Comm, j.Size)
+	err := ringtest.Each(j.Size, func(rank int) (err error) {
+		all := append([]ring.Option{ring.WithEnviron(last(j.environ(rank)))}, opts...)
+		comms[rank], err = ring.Init(ctx, all...)
+		return err
+	})
+	t.Cleanup(func() { closeAll(comms) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return comms
+}
+
+// last finds names in an environment in which the last of two counts.
+func last(environ []string) func(string) (string, bool) {
+	back := make([]string, len(environ))
+	for i, e := range environ {
+		back[len(environ)-1-i] = e
+	}
+	return ringtest.Lookup(back)
+}
+
+// devices gives each rank a device.
+func devices(t testing.TB, comms []*ring.Comm, opts ...ring.DeviceOption) []*ring.Device {
+	t.Helper()
+	all := make([]*ring.Device, len(comms))
+	err := ringtest.Each(len(comms), func(rank int) (err error) {
+		all[rank], err = ring.NewDevice(ctx, comms[rank], rank, opts...)
+		return err
+	})
+	t.Cleanup(func() { closeDevices(t, all) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func closeDevices(t testing.TB, all []*ring.Device) {
+	err := ringtest.Each(len(all), func(rank int) error {
+		if all[rank] == nil {
+			return nil
+		}
+		return all[rank].Close()
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// memory is room for n elements on a device.
+func memory(t testing.TB, d *ring.Device, bytes int) uintptr {
+	t.Helper()
+	at, err := d.Alloc(max(bytes, 8))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Free(at) }) // before the device is closed
+	return at
+}
+
+// deviceWay is how data may go.
+type deviceWay struct {
+	name   string
+	native bool
+	env    []string
+	harm   map[string]string
+}
+
+func deviceWays() []deviceWay {
+	return []deviceWay{
+		{name: "nccl", native: true},
+		{name: "nccl-in-progress", native: true, harm: map[string]string{"STANDIN_POLLS": "*:3", "STANDIN_SLOW_COPY": "300"}},
+		{name: "host", env: []string{"RING_DEVICE=host"}, harm: map[string]string{"STANDIN_SLOW_COPY": "300"}},
+	}
+}
+
+// onDevices runs test on every way, with some numbers of ranks.
+func onDevices(t *testing.T, sizes []int, test func(t *testing.T, all []*ring.Device)) {
+	for _, way := range deviceWays() {
+		for i, size := range sizes {
+			if way.name == "nccl-in-progress" && i != len(sizes)/2 || raceEnabled && way.harm != nil && i != len(sizes)/2 {
+				continue // all of them would take long
+			}
+			t.Run(fmt.Sprintf("%s/ranks=%d", way.name, size), func(t *testing.T) {
+				for name, value := range way.harm {
+					t.Setenv(name, value)
+				}
+				all := devices(t, newDeviceJob(t, size, way.env...).comms(t))
+				for rank, d := range all {
+					if d.Native() != way.native {
+						t.Errorf("rank %d goes by %v", rank, d)
+					}
+				}
+				test(t, all)
+			})
+		}
+	}
+}
+
+func TestDeviceAllReduceOfManySizes(t *testing.T) {
+	onDevices(t, []int{1, 2, 4}, func(t *testing.T, all []*ring.Device) {
+		err := ringtest.Each(len(all), func(rank int) error {
+			d := all[rank]
+			s, err := d.NewStream()
+			if err != nil {
+				return err
+			}
+			defer d.FreeStream(s)
+			for _, n := range []int{0, 1, 7, 1000, 70_001} {
+				buf, err := d.Alloc(4*n + 4)
+				if err != nil {
+					return err
+				}
+				mine, got := make([]float32, n), make([]float32, n)
+				for i := range mine {
+					mine[i] = float32((rank + 1) * (i%1009 + 1))
+				}
+				if err := ring.CopyToDevice(ctx, d, s, buf, mine); err != nil {
+					return err
+				}
+				if err := d.AllReduce(ctx, s, buf, buf, n, ring.Float32, ring.Avg); err != nil {
+					return err
+				}
+				if err := ring.CopyFromDevice(ctx, d, s, got, buf); err != nil {
+					return err
+				}
+				for i, v := range got {
+					want := float64((len(all)+1)*(i%1009+1)) / 2
+					if math.Abs(float64(v)-want) > 1e-6*want {
+						return fmt.Errorf("element %d of %d is %v, want %v", i, n, v, want)
+					}
+				}
+				if err := d.Free(buf); err != nil {
+					return err
+				}
+			}
+			return d.Wait(context.Background())
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,493 @@
+//go:build cgo && linux
+
+package ring_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gorun/gorun/internal/ringtest"
+	"github.com/gorun/gorun/ring"
+)
+
+func sizeOf(t ring.Type) int {
+	return map[ring.Type]int{ring.Float64: 8, ring.Int64: 8, ring.Uint64: 8, ring.Float32: 4, ring.Int32: 4, ring.Float16: 2, ring.BFloat16: 2, ring.Int16: 2}[t] + map[ring.Type]int{ring.Int8: 1, ring.Uint8: 1, ring.Bool: 1}[t]
+}
+
+// encode writes a number that type t holds as it is.
+func encode(t ring.Type, b []byte, v float64) {
+	switch t {
+	case ring.Float64:
+		binary.NativeEndian.PutUint64(b, math.Float64bits(v))
+	case ring.Float32:
+		binary.NativeEndian.PutUint32(b, math.Float32bits(float32(v)))
+	case ring.BFloat16:
+		binary.NativeEndian.PutUint16(b, uint16(math.Float32bits(float32(v))>>16))
+	case ring.Float16:
+		fraction, exponent := math.Frexp(v)
+		binary.NativeEndian.PutUint16(b, uint16(exponent+14)<<10|uint16(fraction*2048)&0x3ff)
+	case ring.Int64, ring.Uint64:
+		binary.NativeEndian.PutUint64(b, uint64(v))
+	case ring.Int32:
+		binary.NativeEndian.PutUint32(b, uint32(v))
+	case ring.Int16:
+		binary.NativeEndian.PutUint16(b, uint16(v))
+	default:
+		b[0] = byte(v)
+	}
+}
+
+func decode(t ring.Type, b []byte) float64 {
+	switch t {
+	case ring.Float64:
+		return math.Float64frombits(binary.NativeEndian.Uint64(b))
+	case ring.Float32:
+		return float64(math.Float32frombits(binary.NativeEndian.Uint32(b)))
+	case ring.BFloat16:
+		return float64(math.Float32frombits(uint32(binary.NativeEndian.Uint16(b)) << 16))
+	case ring.Float16:
+		h := binary.NativeEndian.Uint16(b)
+		return math.Ldexp(float64(h&0x3ff|0x400), int(h>>10&31)-25)
+	case ring.Int64, ring.Uint64:
+		return float64(binary.NativeEndian.Uint64(b))
+	case ring.Int32:
+		return float64(binary.NativeEndian.Uint32(b))
+	case ring.Int16:
+		return float64(binary.NativeEndian.Uint16(b))
+	}
+	return float64(b[0])
+}
+
+// given is element i of what a rank brings: from 1 to 4, or 0 and 1.
+func given(t ring.Type, rank, i int) float64 {
+	if t == ring.Bool {
+		return float64((rank + i/3) % 2)
+	}
+	return float64((7*rank+i)%4 + 1)
+}
+
+// folded is element i of the reduction of all ranks, in float64.
+func folded(t ring.Type, op ring.Op, scale float64, size, i int) float64 {
+	v := given(t, 0, i)
+	for rank := 1; rank < size; rank++ {
+		x := given(t, rank, i)
+		switch op {
+		case ring.Sum, ring.Avg:
+			v += x
+		case ring.Min:
+			v = min(v, x)
+		case ring.Max:
+			v = max(v, x)
+		case ring.Prod:
+			v *= x
+		case ring.BAnd:
+			v = float64(int(v) & int(x))
+		case ring.BOr:
+			v = float64(int(v) | int(x))
+		case ring.BXor:
+			v = float64(int(v) ^ int(x))
+		}
+	}
+	switch {
+	case t == ring.Bool:
+		return min(v, 1)
+	case op == ring.Avg:
+		v /= float64(size)
+	case (t == ring.Int8 || t == ring.Uint8) && v > 255:
+		v = float64(uint8(int(v)))
+	}
+	if scale != 0 {
+		v *= scale
+	}
+	if t >= ring.Int8 {
+		return math.Trunc(v)
+	}
+	return v
+}
+
+// deviceCase is a call as a rank makes it, and what it must get: the number of elements to give and to get, and each.
+type deviceCase struct {
+	call ring.DeviceCall
+	in   int
+	give func(i int) float64
+	out  int
+	want func(i int) float64
+}
+
+const deviceN = 37
+
+// parts are unlike lengths, one of them 0, and where each part begins.
+func parts(size int) (counts, at []int, total int) {
+	for rank := range size {
+		counts, at = append(counts, (rank*5+3)%11), append(at, total)
+		if rank == 1 {
+			counts[1] = 0
+		}
+		total += counts[rank]
+	}
+	return counts, at, total
+}
+
+// reductions are the calls that combine, for a type, an operation and a scale.
+func reductions(t ring.Type, op ring.Op, scale float64, rank, size int) []deviceCase {
+	fold := func(from int) func(int) float64 {
+		return func(i int) float64 { return folded(t, op, scale, size, from+i) }
+	}
+	mine := func(i int) float64 { return given(t, rank, i) }
+	counts, at, total := parts(size)
+	root := size - 1
+	toRoot := deviceCase{in: deviceN, give: mine, want: fold(0)}
+	if rank == root {
+		toRoot.out = deviceN
+	}
+	toRoot.call.Kind, toRoot.call.Root = ring.KindReduce, root
+	all := []deviceCase{
+		{in: deviceN, give: mine, out: deviceN, want: fold(0), call: ring.DeviceCall{Collective: ring.Collective{Kind: ring.KindAllReduce}}},
+		{in: deviceN * size, give: mine, out: deviceN, want: fold(deviceN * rank), call: ring.DeviceCall{Collective: ring.Collective{Kind: ring.KindReduceScatter}}},
+		{in: total, give: mine, out: counts[rank], want: fold(at[rank]), call: ring.DeviceCall{Collective: ring.Collective{Kind: ring.KindReduceScatter, Counts: counts}}},
+		toRoot,
+	}
+	for i := range all {
+		all[i].call.Type, all[i].call.Op, all[i].call.Scale = t, op, scale
+	}
+	return all
+}
+
+// moves are the calls that only move, for a type.
+func moves(t ring.Type, rank, size int) []deviceCase {
+	const n = deviceN
+	counts, at, total := parts(size)
+	root := size / 2
+	mine := func(i int) float64 { return given(t, rank, i) }
+	ofRank := func(from int) func(int) float64 { return func(i int) float64 { return given(t, from, i) } }
+	even := func(i int) float64 { return given(t, i/n, i%n) }
+	uneven := func(i int) float64 {
+		r := size - 1
+		for at[r] > i || counts[r] == 0 {
+			r--
+		}
+		return given(t, r, i-at[r])
+	}
+	c := func(w ring.Collective) ring.DeviceCall { w.Type = t; return ring.DeviceCall{Collective: w} }
+	atRoot := func(n int) int {
+		if rank != root {
+			return 0
+		}
+		return n
+	}
+	next, before := (rank+1)%size, (rank+size-1)%size
+	square := make([]int, size)
+	for i := range square {
+		square[i] = 3
+	}
+	return []deviceCase{
+		{in: n, give: mine, out: n * size, want: even, call: c(ring.Collective{Kind: ring.KindAllGather})},
+		{in: counts[rank], give: mine, out: total, want: uneven, call: c(ring.Collective{Kind: ring.KindAllGather, Counts: counts})},
+		{in: n, give: mine, out: atRoot(n * size), want: even, call: c(ring.Collective{Kind: ring.KindGather, Root: root})},
+		{in: counts[rank], give: mine, out: atRoot(total), want: uneven, call: c(ring.Collective{Kind: ring.KindGather, Root: root, Counts: counts})},
+		{in: atRoot(n * size), give: mine, out: n, want: func(i int) float64 { return given(t, root, n*rank+i) }, call: c(ring.Collective{Kind: ring.KindScatter, Root: root})},
+		{in: atRoot(total), give: mine, out: counts[rank], want: func(i int) float64 { return given(t, root, at[rank]+i) }, call: c(ring.Collective{Kind: ring.KindScatter, Root: root, Counts: counts})},
+		{in: n * size, give: mine, out: n * size, want: func(i int) float64 { return given(t, i/n, n*rank+i%n) }, call: c(ring.Collective{Kind: ring.KindAllToAll})},
+		{in: 3 * size, give: mine, out: 3 * size, want: func(i int) float64 { return given(t, i/3, 3*rank+i%3) }, call: c(ring.Collective{Kind: ring.KindAllToAll, Counts: square, Sends: square})},
+		{out: n, give: mine, want: ofRank(root), call: c(ring.Collective{Kind: ring.KindBroadcast, Root: root})},
+		{in: n, give: mine, out: n, want: ofRank(before), call: c(ring.Collective{Kind: ring.KindMessage, To: next, From: before})},
+	}
+}
+
+// deviceSeat is a rank's device and the memory that its cases use.
+type deviceSeat struct {
+	d        *ring.Device
+	s        ring.Stream
+	src, dst uintptr
+}
+
+const seatBytes = 8 * deviceN * 8
+
+// make makes one call, and looks at what came of it.
+func (s *deviceSeat) make(c deviceCase) error {
+	t := c.call.Type
+	size := sizeOf(t)
+	src, dst := make([]uint8, c.in*size), make([]uint8, c.out*size)
+	for i := range c.in {
+		encode(t, src[i*size:], c.give(i))
+	}
+	given := src
+	c.call.Src, c.call.Dst = ring.DeviceBuffer(s.src, c.in), ring.DeviceBuffer(s.dst, c.out)
+	if c.call.Kind == ring.KindBroadcast {
+		given = make([]uint8, len(dst))
+		for i := range c.out {
+			encode(t, given[i*size:], c.give(i))
+		}
+		if err := ring.CopyToDevice(ctx, s.d, s.s, s.dst, given); err != nil {
+			return err
+		}
+		c.call.Src = ring.Buffer{}
+	} else if err := ring.CopyToDevice(ctx, s.d, s.s, s.src, src); err != nil {
+		return err
+	}
+	if err := s.d.Do(ctx, s.s, c.call); err != nil {
+		return err
+	}
+	after := make([]uint8, len(src))
+	if err := ring.CopyFromDevice(ctx, s.d, s.s, dst, s.dst); err != nil {
+		return err
+	}
+	if err := ring.CopyFromDevice(ctx, s.d, s.s, after, s.src); err != nil {
+		return err
+	}
+	if string(after) != string(src) {
+		return fmt.Errorf("%v %v of %v: src has changed", c.call.Kind, c.call.Op, t)
+	}
+	near := map[ring.Type]float64{ring.Float64: 1e-12, ring.Float32: 1e-6, ring.Float16: 1e-2, ring.BFloat16: 2e-2}[t]
+	for i := range c.out {
+		if got, want := decode(t, dst[i*size:]), c.want(i); math.Abs(got-want) > near*math.Abs(want) {
+			return fmt.Errorf("%v %v of %v, scale %v, counts %v: element %d is %v, want %v", c.call.Kind, c.call.Op, t, c.call.Scale, c.call.Counts, i, got, want)
+		}
+	}
+	return nil
+}
+
+func allTypes() []ring.Type {
+	return []ring.Type{ring.Float32, ring.Float64, ring.Float16, ring.BFloat16, ring.Int8, ring.Uint8, ring.Int16, ring.Int32, ring.Int64, ring.Uint64, ring.Bool}
+}
+
+func allOps() []ring.Op {
+	return []ring.Op{ring.Sum, ring.Avg, ring.Min, ring.Max, ring.Prod, ring.BAnd, ring.BOr, ring.BXor}
+}
+
+// deviceValues makes every call on every type, and returns how many.
+func deviceValues(d *ring.Device, rank, size int) (n int, err error) {
+	s := &deviceSeat{d: d}
+	if s.src, err = d.Alloc(seatBytes); err != nil {
+		return 0, err
+	}
+	if s.dst, err = d.Alloc(seatBytes); err != nil {
+		return 0, err
+	}
+	if s.s, err = d.NewStream(); err != nil {
+		return 0, err
+	}
+	for _, t := range allTypes() {
+		var cases []deviceCase
+		if slices.Contains([]ring.Type{ring.Float64, ring.Float32, ring.Int16, ring.Bool}, t) { // bytes are bytes
+			cases = moves(t, rank, size)
+		}
+		for _, op := range allOps() {
+			bits := op >= ring.BAnd
+			if bits && t <= ring.BFloat16 || op == ring.Avg && t == ring.Bool {
+				continue
+			}
+			cases = append(cases, reductions(t, op, 0, rank, size)...)
+			if t <= ring.BFloat16 && (op == ring.Sum || op == ring.Avg) {
+				cases = append(cases, reductions(t, op, 0.25, rank, size)...)
+			}
+		}
+		for _, c := range cases {
+			if err := s.make(c); err != nil {
+				return n, fmt.Errorf("rank %d: %w", rank, err)
+			}
+			n++
+		}
+	}
+	if err := d.Wait(ctx); err != nil {
+		return n, err
+	}
+	if err := d.FreeStream(s.s); err != nil {
+		return n, err
+	}
+	if err := d.Free(s.src); err != nil {
+		return n, err
+	}
+	return n, d.Free(s.dst)
+}
+
+func TestDeviceValues(t *testing.T) {
+	onDevices(t, []int{1, 2, 4}, func(t *testing.T, all []*ring.Device) {
+		err := ringtest.Each(len(all), func(rank int) error {
+			n, err := deviceValues(all[rank], rank, len(all))
+			if err == nil && n < 300 {
+				err = fmt.Errorf("%d calls were made", n)
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Many tensors in one launch, of which NCCL has not all.
+func TestDeviceManyTensorsAtOnce(t *testing.T) {
+	onDevices(t, []int{1, 3}, func(t *testing.T, all []*ring.Device) {
+		const tensors, n = 20, 100
+		err := ringtest.Each(len(all), func(rank int) error {
+			d := all[rank]
+			at, err := d.Alloc(tensors * n * 4)
+			if err != nil {
+				return err
+			}
+			defer d.Free(at)
+			var calls []ring.DeviceCall
+			mine := make([]int32, tensors*n)
+			for i := range tensors {
+				w := ring.Collective{Kind: ring.KindAllReduce, Type: ring.Int32, Op: ring.Sum}
+				if i%7 == 3 {
+					w.Op = ring.BXor
+				}
+				if i%5 == 4 {
+					w = ring.Collective{Kind: ring.KindBroadcast, Type: ring.Int32, Root: len(all) - 1}
+				}
+				w.Dst = ring.DeviceBuffer(at+uintptr(i*n*4), n)
+				if w.Kind == ring.KindAllReduce {
+					w.Src = w.Dst
+				}
+				calls = append(calls, ring.DeviceCall{Collective: w})
+				for k := range n {
+					mine[i*n+k] = int32(rank*1000 + i)
+				}
+			}
+			if err := ring.CopyToDevice(ctx, d, 0, at, mine); err != nil {
+				return err
+			}
+			if err := d.Do(ctx, 0, calls...); err != nil {
+				return err
+			}
+			if err := ring.CopyFromDevice(ctx, d, 0, mine, at); err != nil {
+				return err
+			}
+			for i, call := range calls {
+				want := int32(0)
+				for r := range len(all) {
+					switch v := int32(r*1000 + i); {
+					case call.Kind == ring.KindBroadcast:
+						want = v
+					case call.Op == ring.BXor:
+						want ^= v
+					default:
+						want += v
+					}
+				}
+				if mine[i*n] != want || mine[i*n+n-1] != want {
+					return fmt.Errorf("tensor %d, %v %v: %v, want %v", i, call.Kind, call.Op, mine[i*n], want)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// The named functions are those of Do.
+func TestDeviceFunctions(t *testing.T) {
+	onDevices(t, []int{2}, func(t *testing.T, all []*ring.Device) {
+		err := ringtest.Each(2, func(rank int) error {
+			d := all[rank]
+			at, err := d.Alloc(1 << 10)
+			if err != nil {
+				return err
+			}
+			defer d.Free(at)
+			other, peer := at+512, 1-rank
+			one, two := float32(rank+1), float32(rank+3)
+			steps := []struct {
+				name string
+				call func() error
+				want []float32
+			}{
+				{"allreduce", func() error { return d.AllReduce(ctx, 0, other, at, 2, ring.Float32, ring.Max) }, []float32{2, 4}},
+				{"reduce-scatter", func() error { return d.ReduceScatter(ctx, 0, other, at, 1, ring.Float32, ring.Sum) }, [][]float32{{3}, {7}}[rank]},
+				{"allgather", func() error { return d.AllGather(ctx, 0, other, at, 2, ring.Float32) }, []float32{1, 3, 2, 4}},
+				{"alltoall", func() error { return d.AllToAll(ctx, 0, other, at, 1, ring.Float32) }, [][]float32{{1, 2}, {3, 4}}[rank]},
+				{"broadcast", func() error {
+					if err := ring.CopyToDevice(ctx, d, 0, other, []float32{one, two}); err != nil {
+						return err
+					}
+					return d.Broadcast(ctx, 0, other, 2, ring.Float32, 1)
+				}, []float32{2, 4}},
+				{"message", func() error {
+					if rank == 0 {
+						if err := ring.CopyToDevice(ctx, d, 0, other, []float32{5}); err != nil {
+							return err
+						}
+						return d.Send(ctx, 0, at, 2, ring.Float32, peer)
+					}
+					return d.Recv(ctx, 0, other, 2, ring.Float32, peer)
+				}, [][]float32{{5}, {1, 3}}[rank]},
+				{"reduce", func() error {
+					if rank == 1 {
+						if err := ring.CopyToDevice(ctx, d, 0, other, []float32{9}); err != nil {
+							return err
+						}
+					}
+					return d.Reduce(ctx, 0, other, at, 2, ring.Float32, ring.Sum, 0)
+				}, [][]float32{{3, 7}, {9}}[rank]},
+			}
+			for _, s := range steps {
+				if err := checkStep(d, at, other, []float32{one, two}, s.name, s.call, s.want); err != nil {
+					return err
+				}
+			}
+			return d.Wait(ctx)
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func checkStep(d *ring.Device, at, other uintptr, mine []float32, name string, call func() error, want []float32) error {
+	if err := ring.CopyToDevice(ctx, d, 0, at, mine); err != nil {
+		return err
+	}
+	if err := call(); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	if err := d.Sync(ctx, 0); err != nil {
+		return err
+	}
+	got := make([]float32, len(want))
+	if err := ring.CopyFromDevice(ctx, d, 0, got, other); err != nil {
+		return err
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		return fmt.Errorf("%s: %v, want %v", name, got, want)
+	}
+	return nil
+}
+
+// Wrong arguments are refused before anything is sent, and the device works on.
+func TestDeviceRefuses(t *testing.T) {
+	all := devices(t, newDeviceJob(t, 1).comms(t))
+	d := all[0]
+	at := memory(t, d, 64)
+	buf := ring.DeviceBuffer(at, 4)
+	c := func(w ring.Collective, scale float64) ring.DeviceCall {
+		return ring.DeviceCall{Collective: w, Scale: scale}
+	}
+	good := ring.Collective{Kind: ring.KindAllReduce, Type: ring.Float32, Op: ring.Sum, Dst: buf, Src: buf}
+	scaled, bits, nowhere, short := good, good, good, good
+	scaled.Op = ring.Max
+	bits.Op = ring.BXor
+	nowhere.Dst.Ptr, nowhere.Src.Ptr = nil, nil
+	short.Src.Len = 3
+	for want, call := range map[string]ring.DeviceCall{
+		"barrier":            c(ring.Collective{Kind: ring.KindBarrier}, 0),
+		"a scale is for sum": c(scaled, 2),
+		"no bxor of float32": c(bits, 0),
+		"at 0x0":             c(nowhere, 0),
+		"and src 3":          c(short, 0),
+	} {
+		if err := d.Do(ctx, 0, c(good, 0), call); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	if err := d.Do(ctx, 0, c(good, 0)); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,219 @@
+//go:build cgo && linux
+
+package nccl_test
+
+import (
+	"debug/elf"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/lab"
+	"github.com/gorun/gorun/internal/ringtest"
+	"github.com/gorun/gorun/ring/internal/nccl"
+)
+
+// childEnv makes the test binary do one thing that may end a process.
+const childEnv = "NCCL_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	if what := os.Getenv(childEnv); what != "" {
+		if err := map[string]func() error{"real": real, "old": old}[what](); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// child runs what in a process of its own, and returns what it printed.
+func child(t *testing.T, what string, env ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.WaitDelay = time.Second
+	cmd.Env = append(append(os.Environ(), childEnv+"="+what), env...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return string(out)
+}
+
+// realLibrary is where .ci/nccl puts the library of the wheel.
+func realLibrary(t *testing.T) string {
+	t.Helper()
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := filepath.Glob(filepath.Join(cache, "gorun-ci/nccl-*", "libnccl.so.2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(found) == 0 {
+		lab.Skip(t, "needs libnccl.so.2, which .ci/nccl fetches")
+	}
+	return found[len(found)-1]
+}
+
+// NVIDIA's own library, as it is: all functions are there, and without a driver each call is an error.
+func TestRealLibrary(t *testing.T) {
+	path := realLibrary(t)
+	out := child(t, "real", "RING_NCCL_LIB="+path)
+	for _, want := range []string{"found NCCL 2.", " (" + path + ")", "scales true", "init: NCCL 2."} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}
+
+// Also what this version has and others may lack.
+func TestRealLibraryHasAll(t *testing.T) {
+	names := regexp.MustCompile(`X\([01], (nccl\w+),`).FindAllStringSubmatch(text(t, "shim.h"), -1)
+	if len(names) < 20 {
+		t.Fatalf("found %d names in shim.h", len(names))
+	}
+	f, err := elf.Open(realLibrary(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	symbols, err := f.DynamicSymbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	has := map[string]bool{}
+	for _, s := range symbols {
+		has[s.Name] = s.Section != elf.SHN_UNDEF
+	}
+	for _, name := range names {
+		if !has[name[1]] {
+			t.Errorf("%s is not in the library", name[1])
+		}
+	}
+}
+
+func text(t *testing.T, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func real() error {
+	l, err := nccl.Find(os.LookupEnv)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	fmt.Println("found", l, "scales", l.CanScale())
+	id, err := l.UniqueID()
+	fmt.Println("id:", err) // whether it wants a driver for that differs between versions
+	c, err := l.Init(nil, 1, id, 0)
+	for deadline := time.Now().Add(20 * time.Second); err == nil; {
+		r := c.State()
+		if r == nccl.Success || time.Now().After(deadline) {
+			return fmt.Errorf("a communicator without a driver is %v", r)
+		}
+		if r != nccl.InProgress {
+			err = c.Fault("init", r)
+		}
+		time.Sleep(time.Millisecond)
+	}
+	fmt.Println("init:", err)
+	if c != nil {
+		fmt.Println("abort:", c.Abort())
+	}
+	return nil
+}
+
+// An NCCL from before non-blocking communicators, scales and finalization, on the stand-in.
+func TestOldLibrary(t *testing.T) {
+	lab.Need(t, "cc")
+	dir := t.TempDir()
+	if err := ringtest.Standins("testdata", dir, "-DSTANDIN_VERSION=21005"); err != nil {
+		t.Fatal(err)
+	}
+	out := child(t, "old", "RING_NCCL_LIB="+filepath.Join(dir, "libnccl.so.2"), "RING_CUDA_LIB="+filepath.Join(dir, "libcuda.so.1"), "STANDIN_DIR="+dir)
+	if want := "found NCCL 2.10.5 (" + dir + "/libnccl.so.2) scales false\n"; out != want {
+		t.Errorf("got %q, want %q", out, want)
+	}
+}
+
+func old() error {
+	l, err := nccl.Find(os.LookupEnv)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	fmt.Println("found", l, "scales", l.CanScale())
+	g, err := nccl.OpenGPU(os.LookupEnv, 0)
+	if err != nil {
+		return err
+	}
+	if _, err := nccl.OpenGPU(os.LookupEnv, 8); err == nil || !strings.Contains(err.Error(), "GPU 8: open it: CUDA_ERROR_INVALID_DEVICE: this process may see 8") {
+		return fmt.Errorf("a GPU that is not there: %w", err)
+	}
+	id, err := l.UniqueID()
+	if err != nil {
+		return err
+	}
+	c, err := l.Init(g, 1, id, 0)
+	if err != nil {
+		return err
+	}
+	if r := c.State(); r != nccl.Success {
+		return c.Fault("init", r)
+	}
+	if r := c.Finalize(); r != nccl.Success {
+		return c.Fault("finalize", r)
+	}
+	if err := c.Destroy(); err != nil {
+		return err
+	}
+	return g.Close()
+}
+
+// Where it is found is one thing, whether it can be loaded another.
+func TestBrokenLibraries(t *testing.T) {
+	broken := filepath.Join(t.TempDir(), "libnccl.so.2")
+	if err := os.WriteFile(broken, []byte("no library"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	lookup := func(name, value string) func(string) (string, bool) {
+		return func(asked string) (string, bool) {
+			if asked != name {
+				return "", false
+			}
+			return value, true
+		}
+	}
+	if _, err := nccl.Find(lookup("RING_NCCL_LIB", broken)); err == nil || !strings.Contains(err.Error(), "load "+broken+": ") {
+		t.Errorf("a broken file: %v", err)
+	}
+	if _, err := nccl.Find(lookup("RING_NCCL_LIB", "libc.so.6")); err == nil || !strings.Contains(err.Error(), "has no ncclGetVersion") {
+		t.Errorf("another library: %v", err)
+	}
+	venv := t.TempDir()
+	packages := filepath.Join(venv, "lib/python3.9/site-packages/nvidia/nccl/lib")
+	if err := os.MkdirAll(packages, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(broken, filepath.Join(packages, "libnccl.so.2")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := nccl.Find(lookup("VIRTUAL_ENV", venv)); err == nil || !strings.Contains(err.Error(), "load "+packages) {
+		t.Errorf("a broken wheel: %v", err)
+	}
+	if _, err := nccl.OpenGPU(lookup("RING_CUDA_LIB", "libc.so.6"), 0); err == nil || !strings.Contains(err.Error(), "the NVIDIA driver libc.so.6 has no cuInit") {
+		t.Errorf("another library as the driver: %v", err)
+	}
+}
