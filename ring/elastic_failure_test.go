@@ -167,6 +167,31 @@ func TestElasticStateIsLost(t *testing.T) {
 	}
 }
 
+// The same of one that was left before it could hear that others had the state.
+func TestElasticLatecomerBeginsNothing(t *testing.T) {
+	w := ringtest.NewWorld(t, 1)
+	old := w.Add("host0")
+	first, err := ring.Init(ctx, environ(old))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fresh, news := w.Add("host1"), make(chan error, 1)
+	go func() {
+		news <- ring.Elastic(ctx, ring.SliceState([]float32{0}), func(context.Context, *ring.Comm) error { return nil }, environ(fresh))
+	}()
+	until(t, "the first one is called", first.HostsUpdated)
+	first.Close()
+	second, err := ring.Init(ctx, environ(old), ring.AfterEpoch(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	second.Close()
+	w.Ended(old, "killed")
+	if err := answer(t, 10*time.Second, news); !errors.Is(err, ring.ErrStateLost) {
+		t.Errorf("it went on with a state of its own: %v", err)
+	}
+}
+
 // States come back as they were saved, zeros and all.
 func TestStates(t *testing.T) {
 	type value struct {

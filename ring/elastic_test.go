@@ -240,6 +240,12 @@ func TestElasticEpochsLeaveNothing(t *testing.T) {
 				if took := time.Since(begun); took > 3*time.Second { // the goal is 1 s
 					t.Errorf("epoch %d began after %v", i+1, took)
 				}
+				for rank, want := range [][]int{{0, 2, 0, 2}, {1, 2, 0, 1}, {0, 1, 1, 2}} {
+					c := comms[rank]
+					if got := []int{c.LocalRank(), c.LocalSize(), c.CrossRank(), c.CrossSize()}; !slices.Equal(got, want) || c.Rank() != rank {
+						t.Errorf("rank %d as %d is at %v, want %v", rank, c.Rank(), got, want)
+					}
+				}
 				if i%2 == 1 {
 					w.Fail("a failure")
 				}
