@@ -36,11 +36,11 @@ func TestFailureGoesOnWithSurvivorsAndFillsTheSlotAgain(t *testing.T) {
 		t.Errorf("a1 is %+v", m)
 	}
 	p.join()
-	p.look("start a0 as 1/4")
+	p.look("start a0 as 2/4")
 	p.ready("a0")
 	p.look("interrupt")
 	p.park("a1", "b0", "b1")
-	p.look("epoch 3: a1 a0 b0 b1")
+	p.look("epoch 3: b0 b1 a0 a1")
 	if got := len(p.d.resets); got != 1 {
 		t.Errorf("%d resets, want 1: the slot was only filled again", got)
 	}
