@@ -208,12 +208,12 @@ func (j *elasticJob) step(event elastic.Event) {
 	}
 }
 
-// note tells the user what the driver has to say. How the job begins is no news.
+// note tells the user what the driver has to say. How the job begins, and that it ends, is no news.
 func (j *elasticJob) note(n elastic.Note) {
 	began := j.whole
 	j.whole = j.whole || n.Kind == elastic.NoteEpoch
 	switch {
-	case !began && (n.Kind == elastic.NoteHosts || n.Kind == elastic.NoteEpoch), n.Kind == elastic.NoteEnding:
+	case !began && (n.Kind == elastic.NoteHosts || n.Kind == elastic.NoteEpoch), n.Kind == elastic.NoteEnding, n.Kind == elastic.NoteSuccess:
 		j.opts.Trace("%s", n.Text)
 	default:
 		j.opts.Note(printable(n.Text))

@@ -6,7 +6,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/gorun/gorun/internal/lab"
 )
@@ -106,4 +108,34 @@ func (s slurmLab) idle(t *testing.T) {
 		out, err := s.Command(context.Background(), "squeue", "-h", "-n", "train,checkpoint,parts").Output()
 		return err == nil && len(strings.TrimSpace(string(out))) == 0
 	})
+}
+
+// testElastic has a job go on in its allocation when a rank is killed, and when a node's step ends as if the node were lost.
+func (s slurmLab) testElastic(t *testing.T) {
+	id, env := s.allocate(t, "-N3 -n3")
+	r := s.run(t, env, append([]string{binary("gorun"), "--min-np", "2", "--blacklist-cooldown-range", "1,1"}, elasticRank(t, 40)...)...)
+	first := awaitEpoch(t, r, 1, 3, 20*time.Second)
+	if err := syscall.Kill(first[1].pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	awaitEpoch(t, r, 2, 2, 10*time.Second)
+	third := awaitEpoch(t, r, 3, 3, 20*time.Second)
+	lost := third[2]
+	var step string
+	out, err := s.Command(t.Context(), "squeue", "--steps", "--noheader", "--job", id, "--format", "%i %N").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(out)) {
+		if name, node, _ := strings.Cut(strings.TrimSpace(line), " "); node == lost.host {
+			step = name
+		}
+	}
+	if err := s.Command(t.Context(), "scancel", "--signal=KILL", step).Run(); err != nil {
+		t.Fatalf("scancel step %q of %s: %v\n%s", step, lost.host, err, out)
+	}
+	awaitEpoch(t, r, 4, 2, 25*time.Second) // when it is sure that nothing is left there
+	awaitEpoch(t, r, 5, 3, 25*time.Second)
+	r.want(0, "host "+lost.host+": ")
+	r.nothingLeft(15 * time.Second)
 }

@@ -38,6 +38,7 @@ func TestSlurm(t *testing.T) {
 		{"failures", s.testFailures},
 		{"signals", s.testSignals},
 		{"kill -9", s.testKill},
+		{"elastic job", s.testElastic},
 		{"scancel", s.testScancel},
 		{"examples and docs", s.testDocs},
 		{"--signal", warned},
