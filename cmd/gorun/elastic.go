@@ -166,6 +166,9 @@ func (o *runOptions) wish(where place, plan launcher.Plan, opts launcher.Options
 	e := o.elastic
 	w := launcher.Elastic{Hosts: where.hosts, Config: elastic.Config{NP: plan.Size, Min: e.minNP, Max: e.maxNP, Elastic: time.Duration(e.wait),
 		ResetLimit: e.resets.limit, ResetWindow: e.resets.within, Cooldown: e.cooldown, Random: rand.Float64}}
+	if e.cooldown[0] > 0 { // whoever says how long hosts are kept out has an opinion of those that come and go
+		w.Changes = math.MaxInt
+	}
 	if e.restarts > 0 {
 		w.Together, w.ResetLimit, w.Budget = true, int(e.restarts), math.MaxInt
 	}

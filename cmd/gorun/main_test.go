@@ -117,7 +117,13 @@ func startIn(t *testing.T, c *lab.Cluster, env []string, args ...string) *run {
 // startPath is startIn for a gorun at another path.
 func startPath(t *testing.T, c *lab.Cluster, path string, env []string, args ...string) *run {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), runLimit)
+	return startWithin(t, c, runLimit, path, env, args...)
+}
+
+// startWithin is startPath for a run that may take longer than others.
+func startWithin(t *testing.T, c *lab.Cluster, limit time.Duration, path string, env []string, args ...string) *run {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	t.Cleanup(cancel)
 	argv := append([]string{path}, args...)
 	r := &run{t: t, mark: fmt.Sprintf("E2E_MARK=%s-%d-%d", t.Name(), os.Getpid(), time.Now().UnixNano())}

@@ -29,6 +29,8 @@ type candidate struct {
 	fresh bool
 }
 
+func (c candidate) hasState() bool { return !c.fresh && c.since > 0 }
+
 // senior orders candidates by how much they know: who has had state for longest comes first, newcomers last.
 func senior(a, b candidate) int {
 	know := func(c candidate) int {
@@ -43,8 +45,10 @@ func senior(a, b candidate) int {
 	return cmp.Compare(know(a), know(b))
 }
 
-// number makes a plan of candidates: the ranks of a host are contiguous, hosts come in the order of their most senior process and
-// then of their arrival, and within a host likewise. So rank 0 is one who has had state for longest, if anybody has.
+// number makes a plan of candidates: the ranks of a host are contiguous and in the order of their slots, hosts come in the order of
+// their most senior process and then of their arrival. Rank 0 must be one that has the job's state, if anybody has. So the first host is one
+// whose lowest slot has it; only where there is none does the most senior process come before those of lower slots on its host, which Horovod
+// bears with on one host alone.
 func number(epoch int, candidates []candidate) Plan {
 	hosts := map[string][]candidate{}
 	for _, c := range candidates {
@@ -52,14 +56,18 @@ func number(epoch int, candidates []candidate) Plan {
 	}
 	var order [][]candidate
 	for _, own := range hosts {
-		slices.SortFunc(own, func(a, b candidate) int {
-			return cmp.Or(senior(a, b), cmp.Compare(a.Local, b.Local))
-		})
+		slices.SortFunc(own, func(a, b candidate) int { return cmp.Compare(a.Local, b.Local) })
 		order = append(order, own)
 	}
 	slices.SortFunc(order, func(a, b []candidate) int {
-		return cmp.Or(senior(a[0], b[0]), cmp.Compare(a[0].place, b[0].place))
+		return cmp.Or(senior(slices.MinFunc(a, senior), slices.MinFunc(b, senior)), cmp.Compare(a[0].place, b[0].place))
 	})
+	if first := slices.IndexFunc(order, func(own []candidate) bool { return own[0].hasState() }); first >= 0 {
+		own := order[first]
+		order = slices.Insert(slices.Delete(order, first, first+1), 0, own)
+	} else {
+		slices.SortStableFunc(order[0], senior)
+	}
 	plan := Plan{Epoch: epoch}
 	cross := map[int]int{} // so far, by local rank
 	for node, own := range order {
