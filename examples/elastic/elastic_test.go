@@ -71,7 +71,7 @@ func TestProcessesCome(t *testing.T) {
 		t.Fatal(err)
 	}
 	final(t, out.text.String(), 3)
-	if !strings.Contains(out.text.String(), "epoch 3: size 3") {
+	if !strings.Contains(out.text.String(), ": size 3, at step ") {
 		t.Errorf("they were not all there:\n%s", out.text.String())
 	}
 }
