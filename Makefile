@@ -17,7 +17,7 @@ export CGO_CFLAGS  ?= -g -O2 -Wno-deprecated-declarations
 export CGO_LDFLAGS ?= -g -O2 -Wl,-z,lazy
 
 .DEFAULT_GOAL := help
-.PHONY: help build wheel man install demo test lint fuzz simulate sweep faults faults-peers mutants soak bench bench-peers clean
+.PHONY: help build wheel man install demo test lint fuzz simulate simulate-elastic sweep faults faults-peers mutants soak bench bench-peers clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -92,6 +92,9 @@ fuzz: ## fuzz every target for FUZZTIME, 30s by default
 
 simulate: ## N made-up jobs (1000000) on a clock of their own, from seed FROM (0); one with its log: SEED=7
 	@SIMULATE_N=$(or $(N),1000000) SIMULATE_FROM=$(FROM) SIMULATE_SEED=$(SEED) $(GO) test -count=1 -timeout 0 -v -run '^TestWholeJobs$$' ./launcher
+
+simulate-elastic: ## N made-up elastic jobs (6000), from seed FROM (0); one with its log: SEED=7
+	@SIMULATE_N=$(or $(N),6000) SIMULATE_FROM=$(or $(FROM),0) SIMULATE_SEED=$(SEED) $(GO) test -count=1 -timeout 0 -v -run '^TestWholeElasticJobs$$' ./internal/elastic
 
 sweep: ## a small job with every system call failed in turn (hours); SWEEP=SEED for 60 of them
 	@SWEEP=$(or $(SWEEP),all) $(GO) test -count=1 -timeout 0 -v -run '^TestEveryCallMayFail$$' ./cmd/gorun

@@ -72,7 +72,7 @@ func TestElasticRankIsKilled(t *testing.T) {
 	r := start(t, c, append([]string{"-np", "4", "--min-np", "2", "-H", "f1:2,f2:2"}, elasticRank(t, 10)...)...)
 	first := awaitEpoch(t, r, 1, 4, 20*time.Second)
 	killed := time.Now()
-	if err := syscall.Kill(victimOf(t, r, first[3].pid), syscall.SIGKILL); err != nil {
+	if err := syscall.Kill(victimOf(t, r, first[3]), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	second := awaitEpoch(t, r, 2, 3, 10*time.Second) // the goal is 2 s
@@ -91,17 +91,19 @@ func TestElasticRankIsKilled(t *testing.T) {
 	r.nothingLeft(5 * time.Second)
 }
 
-// victimOf is the process of this job, wherever it runs, that calls itself so in its own namespace.
-func victimOf(t *testing.T, r *run, inside int) int {
+// victimOf is the process of a rank, which knows it by another number in its own namespace.
+func victimOf(t *testing.T, r *run, m member) int {
 	t.Helper()
 	for _, pid := range lab.Processes(r.mark) {
 		for line := range strings.Lines(procFile(pid, "status")) {
-			if ids := strings.Fields(line); len(ids) > 1 && ids[0] == "NSpid:" && ids[len(ids)-1] == strconv.Itoa(inside) && strings.Contains(procFile(pid, "cmdline"), "rank.py") {
+			ids := strings.Fields(line)
+			if len(ids) > 1 && ids[0] == "NSpid:" && ids[len(ids)-1] == strconv.Itoa(m.pid) && strings.Contains(procFile(pid, "cmdline"), "rank.py") &&
+				strings.Contains(procFile(pid, "environ"), "\x00GORUN_HOSTNAME="+m.host+"\x00") {
 				return pid
 			}
 		}
 	}
-	t.Fatalf("there is no process %d", inside)
+	t.Fatalf("there is no process of %+v", m)
 	return 0
 }
 
@@ -161,7 +163,7 @@ func TestElasticHostsComeAndGo(t *testing.T) {
 // A host that vanishes without a word is given up, fenced, and the others go on.
 func TestElasticHostVanishes(t *testing.T) {
 	c := lab.MustNamespaces(t, lab.Specs(2)...)
-	r := start(t, c, append([]string{"-np", "2", "--min-np", "1", "-H", "f1,f2"}, elasticRank(t, 45)...)...)
+	r := start(t, c, append([]string{"-np", "2", "--min-np", "1", "-H", "f1,f2"}, elasticRank(t, 38)...)...)
 	first := awaitEpoch(t, r, 1, 2, 20*time.Second)
 	cut := time.Now()
 	if err := c.Cut(t.Context(), "f2"); err != nil {
@@ -187,6 +189,42 @@ func TestElasticHostVanishes(t *testing.T) {
 	r.nothingLeft(10 * time.Second)
 }
 
+// An agent that stands still is given up with its host. When it goes on, its rank has no part in anything any more, and ends.
+func TestElasticAgentStandsStill(t *testing.T) {
+	c := lab.MustNamespaces(t, lab.Specs(2)...)
+	r := start(t, c, append([]string{"-np", "2", "--min-np", "1", "-H", "f1,f2"}, elasticRank(t, 30)...)...)
+	first := awaitEpoch(t, r, 1, 2, 20*time.Second)
+	rank := victimOf(t, r, first[1])
+	var agent int
+	for pid := rank; agent == 0 && pid > 1; pid = parentOf(t, pid) {
+		if strings.Contains(procFile(pid, "cmdline"), "__serve") {
+			agent = pid
+		}
+	}
+	if err := syscall.Kill(agent, syscall.SIGSTOP); err != nil {
+		t.Fatalf("stop agent %d: %v", agent, err)
+	}
+	awaitEpoch(t, r, 2, 1, 40*time.Second)
+	_ = syscall.Kill(agent, syscall.SIGCONT)
+	await(t, "the end of the rank that was left", func() bool { return procFile(rank, "stat") == "" })
+	if got := members(r, 2); len(got) != 1 || got[0].pid != first[0].pid {
+		t.Errorf("epoch 2 is %+v", got)
+	}
+	r.want(0, "host f2: no word from the agent for 10")
+	r.nothingLeft(10 * time.Second)
+}
+
+func parentOf(t *testing.T, pid int) int {
+	t.Helper()
+	for line := range strings.Lines(procFile(pid, "status")) {
+		if text, is := strings.CutPrefix(line, "PPid:"); is {
+			parent, _ := strconv.Atoi(strings.TrimSpace(text))
+			return parent
+		}
+	}
+	return 0
+}
+
 // Whatever ends an elastic job, its exit code is that of others, and nothing is left.
 func TestElasticEnds(t *testing.T) {
 	c := lab.MustNamespaces(t, lab.Specs(2)...)
@@ -207,9 +245,9 @@ func TestElasticEnds(t *testing.T) {
 	t.Run("reset limit", func(t *testing.T) {
 		r := start(t, c, append([]string{"-np", "2", "--min-np", "1", "--reset-limit", "1", "-H", "f1,f2"}, elasticRank(t, 60)...)...)
 		first := awaitEpoch(t, r, 1, 2, 20*time.Second)
-		_ = syscall.Kill(victimOf(t, r, first[1].pid), syscall.SIGKILL)
+		_ = syscall.Kill(victimOf(t, r, first[1]), syscall.SIGKILL)
 		second := awaitEpoch(t, r, 3, 2, 20*time.Second) // what puts back the lost rank is no reset
-		_ = syscall.Kill(victimOf(t, r, second[1].pid), syscall.SIGKILL)
+		_ = syscall.Kill(victimOf(t, r, second[1]), syscall.SIGKILL)
 		r.want(137, "the limit of 1 resets is reached").nothingLeft(5 * time.Second)
 	})
 	t.Run("Ctrl-C", func(t *testing.T) {

@@ -4,7 +4,7 @@ import "slices"
 
 // All are all mutants, in no order that matters.
 func All() []Mutant {
-	return slices.Concat(agents(), launchers(), protocols(), doors(), rings(), libraries())
+	return slices.Concat(agents(), launchers(), protocols(), doors(), epochs(), rings(), libraries())
 }
 
 func agents() []Mutant {
@@ -84,6 +84,20 @@ func doors() []Mutant {
 		{"a fence counts a rank twice", "internal/kv/gather.go", "if _, twice := got[member]; twice {", "if _, twice := got[member]; twice && g.want < 0 {", pkg, "^TestGather"},
 		{"keys without values cost nothing", "internal/kv/store.go", "grown += len(key) + entryCost", "grown += 0", pkg, "^TestStoreIsBounded$"},
 		{"waits for keys are kept", "internal/kv/store.go", "w.waiting == 0 && s.waits[key] == w", "w.waiting < 0", pkg, "^TestStoreForgetsWaits$"},
+	}
+}
+
+func epochs() []Mutant {
+	const pkg = "./internal/elastic"
+	agent, settle := "internal/agent/elastic.go", "internal/elastic/settle.go"
+	return []Mutant{
+		{"a rank without state may be rank 0", "internal/elastic/plan.go", "return !c.fresh && c.since > 0", "return c.since >= 0", pkg, "^TestWholeElasticJobs$|^TestRankZero"},
+		{"an epoch begins beside a lost host", settle, "\t\tif h.lost {\n\t\t\treturn false", "\t\tif h.lost && h.slots < 0 {\n\t\t\treturn false", pkg, "^TestLostHost|^TestWholeElasticJobs$"},
+		{"who never joins is waited for", settle, "age >= d.cfg.Join:", "age >= 1000*d.cfg.Join:", pkg, "^TestSlotsAreStopped|^TestWholeElasticJobs$"},
+		{"a word from an old epoch counts", "internal/elastic/driver.go", "&& p.epoch == e.Left {", "&& e.Left > 0 {", pkg, "^TestWordsOfThePast"},
+		{"an empty list is believed at once", "internal/elastic/sightings.go", "s.empty < emptyPolls {", "s.empty < 1 {", pkg, "^TestSightings"},
+		{"an old epoch's end ends the new one", agent, "case a.Epoch != e.current.Epoch:", "case a.Epoch < 0:", "./internal/agent", "^TestEpochs$"},
+		{"an old epoch's fence fills the new one", "internal/agent/relay.go", "if f.Epoch != r.epoch {", "if f.Epoch < 0 {", "./internal/agent", "^TestEpochs$"},
 	}
 }
 
