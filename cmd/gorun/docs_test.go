@@ -64,6 +64,7 @@ func notRun() []struct{ file, command, why string } {
 		{"docs/compat.md", "gorun -np 4 -H f1:2,f2:2 python pytorch_synthetic_benchmark.py", "TestHorovod runs it"},
 		{"docs/elastic.md", "gorun -np 4 --m", "TestElasticRankIsKilled, TestElasticHostsComeAndGo and TestMaxRestarts run such jobs"},
 		{"docs/kubernetes.md", "kubectl", "it needs a cluster; examples/kubernetes/check checks the manifests"},
+		{"docs/kubernetes.md", "gorun -np 4 --min-np 2 --slots-per-host 2", "it needs pods; TestElasticHostsComeAndGo has hosts without slots"},
 		{"docs/kubernetes.md", "gorun -H worker-0:2", "it needs pods; TestPodsByKubexec runs kubexec.sh on hosts of the lab"},
 		{"docs/mapping.md", "gorun -np 2 -H f1:2 --cpus-per-rank 2", "it needs four cores"},
 		{"examples/kubernetes/README.md", "make build", "TestMain builds the same"},
