@@ -15,6 +15,25 @@ import (
 	"github.com/gorun/gorun/internal/lab"
 )
 
+// Elastic jobs are tested side by side: most of the time they wait.
+func TestElastic(t *testing.T) {
+	t.Run(besideOthers, func(t *testing.T) {
+		for name, test := range map[string]func(*testing.T){
+			"rank is killed": testElasticRankIsKilled, "hosts come and go": testElasticHostsComeAndGo, "host vanishes": testElasticHostVanishes,
+			"agent stands still": testElasticAgentStandsStill, "ends": testElasticEnds, "max-restarts": testMaxRestarts,
+			"plain program": testElasticJobOfPlainProgram, "chaos": testElasticChaos,
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				test(t)
+			})
+		}
+	})
+	if left := gorunProcesses(); len(left) > 0 {
+		t.Errorf("processes are left: %v", left)
+	}
+}
+
 // elasticRank is the command of a rank that goes from epoch to epoch until some seconds from now.
 func elasticRank(t *testing.T, seconds int, code ...string) []string {
 	t.Helper()
@@ -67,7 +86,7 @@ func awaitEpoch(t *testing.T, r *run, epoch, size int, limit time.Duration) map[
 }
 
 // A killed rank costs an epoch, and comes back in another one. The others stay who they are.
-func TestElasticRankIsKilled(t *testing.T) {
+func testElasticRankIsKilled(t *testing.T) {
 	c := lab.MustNamespaces(t, lab.Specs(2)...)
 	r := start(t, c, append([]string{"-np", "4", "--min-np", "2", "-H", "f1:2,f2:2"}, elasticRank(t, 10)...)...)
 	first := awaitEpoch(t, r, 1, 4, 20*time.Second)
@@ -108,7 +127,7 @@ func victimOf(t *testing.T, r *run, m member) int {
 }
 
 // Hosts are added and removed by the discovery script. Each change is an epoch, and an event.
-func TestElasticHostsComeAndGo(t *testing.T) {
+func testElasticHostsComeAndGo(t *testing.T) {
 	c := lab.MustNamespaces(t, lab.Specs(3)...)
 	list := filepath.Join(t.TempDir(), "hosts")
 	say := func(text string) time.Time {
@@ -161,7 +180,7 @@ func TestElasticHostsComeAndGo(t *testing.T) {
 }
 
 // A host that vanishes without a word is given up, fenced, and the others go on.
-func TestElasticHostVanishes(t *testing.T) {
+func testElasticHostVanishes(t *testing.T) {
 	c := lab.MustNamespaces(t, lab.Specs(2)...)
 	r := start(t, c, append([]string{"-np", "2", "--min-np", "1", "-H", "f1,f2"}, elasticRank(t, 38)...)...)
 	first := awaitEpoch(t, r, 1, 2, 20*time.Second)
@@ -190,7 +209,7 @@ func TestElasticHostVanishes(t *testing.T) {
 }
 
 // An agent that stands still is given up with its host. When it goes on, its rank has no part in anything any more, and ends.
-func TestElasticAgentStandsStill(t *testing.T) {
+func testElasticAgentStandsStill(t *testing.T) {
 	c := lab.MustNamespaces(t, lab.Specs(2)...)
 	r := start(t, c, append([]string{"-np", "2", "--min-np", "1", "-H", "f1,f2"}, elasticRank(t, 30)...)...)
 	first := awaitEpoch(t, r, 1, 2, 20*time.Second)
@@ -226,7 +245,7 @@ func parentOf(t *testing.T, pid int) int {
 }
 
 // Whatever ends an elastic job, its exit code is that of others, and nothing is left.
-func TestElasticEnds(t *testing.T) {
+func testElasticEnds(t *testing.T) {
 	c := lab.MustNamespaces(t, lab.Specs(2)...)
 	t.Run("failing rank", func(t *testing.T) {
 		began := time.Now()
@@ -269,7 +288,7 @@ func TestElasticEnds(t *testing.T) {
 }
 
 // Programs that know nothing of epochs are started again, all of them; each time rank 0's host has another free port.
-func TestMaxRestarts(t *testing.T) {
+func testMaxRestarts(t *testing.T) {
 	c := lab.MustNamespaces(t, lab.Specs(2)...)
 	script := func(succeeds int) string {
 		return fmt.Sprintf(`echo rank $RANK of $WORLD_SIZE, restart $TORCHELASTIC_RESTART_COUNT, $MASTER_ADDR $LOCAL_RANK $GROUP_RANK
@@ -290,7 +309,7 @@ func TestMaxRestarts(t *testing.T) {
 }
 
 // A program that asks for no epoch runs and fails as in any other job.
-func TestElasticJobOfPlainProgram(t *testing.T) {
+func testElasticJobOfPlainProgram(t *testing.T) {
 	r := start(t, nil, "-np", "2", "--min-np", "1", "sh", "-c", "sleep 12; echo was there; exit $((RANK*5))")
 	r.want(5, "rank 1 on localhost exited with code 5 (after 12").nothingLeft(5 * time.Second)
 	if text := r.out.String(); strings.Count(text, "was there") == 0 {

@@ -2,6 +2,7 @@ package elastic
 
 import (
 	"fmt"
+	"syscall"
 	"time"
 )
 
@@ -36,7 +37,7 @@ func (d *Driver) failed(p *process, f Failure) {
 	if f.Victim || d.ending || d.finishing {
 		return
 	}
-	if f.Code != CodeNoRank && !d.cfg.Together && d.counts(p) && (d.again(p.Slot, p, f.Code) || d.again(p.rank, p, f.Code)) {
+	if own(f.Code) && !d.cfg.Together && d.counts(p) && (d.again(p.Slot, p, f.Code) || d.again(p.rank, p, f.Code)) {
 		d.end(f.Code, fmt.Sprintf("rank %d fails again and again soon after its start: it %s", p.rank, f.Text), false)
 		return
 	}
@@ -44,6 +45,11 @@ func (d *Driver) failed(p *process, f Failure) {
 		wait := h.rest(d.cfg.Cooldown, d.cfg.Random(), d.now)
 		d.note(NoteAside, h.name, "host %s: more than %d failures within %v; it gets no new ranks for %v", h.name, d.cfg.Budget, d.cfg.BudgetTime, wait.Round(time.Second))
 	}
+}
+
+// own says whether a process can have ended so by itself. SIGKILL and SIGTERM come from others: whoever sends them may stop to.
+func own(code int) bool {
+	return code != CodeNoRank && code != 128+int(syscall.SIGKILL) && code != 128+int(syscall.SIGTERM)
 }
 
 // again counts a failure of a rank or a slot, and says whether it is the same for the last time.

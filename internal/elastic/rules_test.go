@@ -295,6 +295,23 @@ func TestAlwaysTheSameFailureEndsTheJob(t *testing.T) {
 	p.look("start a0 as 0/2; start a1 as 1/2; stop a0; start a0 as 0/2; start a1 as 1/2; stop a0; start a0 as 0/2; start a1 as 1/2; stop a0; end 4")
 }
 
+// Who is killed by somebody else is not to blame for it, however often that happens.
+func TestKilledAgainAndAgain(t *testing.T) {
+	p := begun(t, Config{NP: 2, Min: 1, Max: 2, Budget: 100}, "a:2")
+	for range 20 {
+		p.wait(2 * time.Second)
+		p.exit(137, "a1")
+		p.park("a0")
+		p.join("a0")
+		p.ready("a1")
+		p.park("a0")
+		p.join()
+	}
+	if p.end != nil || !p.d.whole {
+		t.Errorf("end %+v, whole %v", p.end, p.d.whole)
+	}
+}
+
 func TestABadNewHostDoesNotEndAJobThatWorks(t *testing.T) {
 	p := begun(t, Config{NP: 1, Min: 1, Max: 2}, "a:1")
 	p.hosts("a:1,b:1")
