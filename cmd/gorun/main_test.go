@@ -185,7 +185,7 @@ func (r *run) want(code int, words ...string) *run {
 }
 
 // besideOthers is the name of tests that run at one time: gorun's processes may be those of another.
-const besideOthers = "beside others"
+const besideOthers = "beside-others"
 
 // nothingLeft checks from outside that no process of the run lives after limit.
 func (r *run) nothingLeft(limit time.Duration) {
