@@ -35,12 +35,15 @@ type Comm struct {
 	life context.Context
 	end  context.CancelCauseFunc
 
-	door   *boot.Door  // nil in a world of one
-	owner  bool        // of the door
-	broken atomic.Bool // life has ended: what waits in shared memory looks here
-	work   sync.WaitGroup
-	later  backlog // calls that were started and not waited for
-	post   post
+	door  *boot.Door // nil in a world of one
+	owner bool       // of the door
+	// Updated is set when hosts have come or are to go; nil where the job is not elastic. Parts share it.
+	updated *atomic.Bool
+	first   int         // epoch that Init tried to join
+	broken  atomic.Bool // life has ended: what waits in shared memory looks here
+	work    sync.WaitGroup
+	later   backlog // calls that were started and not waited for
+	post    post
 
 	calls  sync.Mutex // held by the collective that is running; guards what follows
 	fabric *fabric

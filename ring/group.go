@@ -98,7 +98,7 @@ func (s *splitter) build(name string, swap exchange) (*Comm, error) {
 	place := s.place()
 	part := newComm(c.life, place, c.opts)
 	part.name = name
-	part.door, part.key = c.door, c.key
+	part.door, part.key, part.updated = c.door, c.key, c.updated
 	for _, member := range s.members {
 		part.ranks = append(part.ranks, c.inJob(member))
 	}

@@ -27,6 +27,7 @@ type options struct {
 	kernels    kernel.Set
 	stall      time.Duration // after which a call is reported to wait in vain; less than 0 is never
 	report     func(string)  // of that; nil: the agent is told
+	left       int           // the epoch of an elastic job that this process was in; 0: none
 }
 
 // settings reads what the user may set for all programs; the package comment says what.
@@ -85,7 +86,8 @@ func WithEnviron(lookup func(name string) (value string, ok bool)) Option {
 // all ranks have joined. A process that was not started by gorun is a world of one.
 //
 // Ctx bounds Init only. If the job fails in the meantime, so does Init, with a
-// [*PeerError].
+// [*PeerError]. In an elastic job (see [Elastic]) it waits for an epoch to begin, and when a rank fails meanwhile for the
+// next one.
 func Init(ctx context.Context, opts ...Option) (*Comm, error) {
 	o := options{lookup: os.LookupEnv, shard: shardSize}
 	for _, opt := range opts {
@@ -104,10 +106,18 @@ func Init(ctx context.Context, opts ...Option) (*Comm, error) {
 	if place.Encrypt {
 		o.guard = tcp.Encrypted // which checks too
 	}
+	if place.Elastic {
+		return joinEpoch(ctx, place, o)
+	}
+	return joinJob(ctx, place, o, nil)
+}
+
+// joinJob makes this process the rank at place. Job is what the agent has said of it, or nil if it was not asked yet.
+func joinJob(ctx context.Context, place rankenv.Rank, o options, job *boot.Job) (*Comm, error) {
 	c := newComm(context.Background(), place, o)
 	c.door, c.owner = boot.NewDoor(place.Agent, place.Token), true
 	c.work.Go(c.watch)
-	if err := c.enter(ctx); err != nil {
+	if err := c.enter(ctx, job); err != nil {
 		err = c.fail(ctx, "init", err)
 		c.Close()
 		return nil, err
@@ -138,7 +148,7 @@ func (c *Comm) aborted(a *boot.Abort) error {
 }
 
 // enter makes c a member of the whole job.
-func (c *Comm) enter(ctx context.Context) error {
+func (c *Comm) enter(ctx context.Context, job *boot.Job) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stop := context.AfterFunc(c.life, func() { cancel(context.Cause(c.life)) })
@@ -148,7 +158,14 @@ func (c *Comm) enter(ctx context.Context) error {
 	if _, err := c.addresses(); err != nil {
 		return c.initError(err)
 	}
-	self, err := c.identify(ctx)
+	if job == nil {
+		said, err := c.door.Job(ctx)
+		if err != nil {
+			return c.initError(err)
+		}
+		job = &said
+	}
+	self, err := c.identify(*job)
 	if err != nil {
 		return c.initError(err)
 	}
@@ -157,13 +174,9 @@ func (c *Comm) enter(ctx context.Context) error {
 	}))
 }
 
-// identify asks the agent for the job's key, and checks that agent and
-// environment speak of the same rank.
-func (c *Comm) identify(ctx context.Context) (tcp.Identity, error) {
-	job, err := c.door.Job(ctx)
-	if err != nil {
-		return tcp.Identity{}, err
-	}
+// identify takes the job's key, and checks that agent and environment speak of the
+// same rank.
+func (c *Comm) identify(job boot.Job) (tcp.Identity, error) {
 	p := c.place
 	if job.ID != p.Job || job.Epoch != p.Epoch || job.Rank != p.Rank || job.Size != p.Size {
 		return tcp.Identity{}, fmt.Errorf("agent knows rank %d of %d of job %s epoch %d, environment says rank %d of %d of job %s epoch %d",

@@ -30,6 +30,9 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	if os.Getenv(elasticEnv) != "" {
+		os.Exit(elasticChild())
+	}
 	status := m.Run()
 	os.RemoveAll(standin.dir)
 	os.Exit(status)
@@ -131,8 +134,14 @@ func startChild(t testing.TB, door *ringtest.Door, rank int, variable string, ar
 // startChildWith is startChild with a setting that says more.
 func startChildWith(t testing.TB, door *ringtest.Door, rank int, setting string, args ...string) (*exec.Cmd, *bufio.Scanner) {
 	t.Helper()
+	return startProcess(t, append(door.Environ(rank), setting), args...)
+}
+
+// startProcess runs this test program with more in its environment.
+func startProcess(t testing.TB, environ []string, args ...string) (*exec.Cmd, *bufio.Scanner) {
+	t.Helper()
 	cmd := exec.Command(os.Args[0], args...)
-	cmd.Env = append(append(os.Environ(), door.Environ(rank)...), setting)
+	cmd.Env = append(os.Environ(), environ...)
 	cmd.Stderr = os.Stderr
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {

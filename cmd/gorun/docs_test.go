@@ -72,6 +72,7 @@ func notRun() []struct{ file, command, why string } {
 		{"docs/python.md", "make wheel", "TestWheel of ring/python runs it"},
 		{"docs/python.md", "pip install", "TestWheel of ring/python installs the wheel; Zig needs the network"},
 		{"docs/python.md", "gorun -np 4 -H f1:2,f2:2 python3 examples/", "TestExamples of ring/python runs it"},
+		{"docs/python.md", "gorun -np 2 --min-np 1 -H f1,f2 python3 examples/elastic/", "TestElasticExample of ring/python runs it, on one host"},
 		{"docs/quickstart.md", "git clone", "it needs the network"},
 		{"docs/quickstart.md", "make build", "TestMain builds the same"},
 		{"docs/quickstart.md", "ssh-copy-id", "the lab's hosts have the key, and no password"},

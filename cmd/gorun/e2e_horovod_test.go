@@ -1,8 +1,6 @@
 package main
 
 import (
-	"archive/zip"
-	"cmp"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -19,32 +17,13 @@ import (
 	"github.com/gorun/gorun/internal/lab"
 )
 
-// python is Debian's, which has a PyTorch, and for which Horovod was built.
-const python = "/usr/bin/python3"
+// python is what Horovod was built for.
+const python = lab.Python
 
-// horovod unpacks Horovod, which .ci/horovod has built, and returns where Python finds it.
+// horovod returns where Python finds Horovod.
 func horovod(t testing.TB) (variable string) {
 	t.Helper()
-	lab.Need(t, python)
-	const modules = "import importlib.util as u, sys; sys.exit(not all(u.find_spec(m) for m in ['torch', 'torchvision', 'filelock', 'psutil', 'yaml', 'cloudpickle', 'cffi', 'packaging']))"
-	if err := exec.CommandContext(t.Context(), python, "-c", modules).Run(); err != nil {
-		lab.Skip(t, "Python lacks torch, or what Horovod needs besides: .ci/setup installs them")
-	}
-	home, _ := os.UserHomeDir()
-	wheels, _ := filepath.Glob(filepath.Join(cmp.Or(os.Getenv("XDG_CACHE_HOME"), filepath.Join(home, ".cache")), "gorun-ci/torch-*/horovod-0.28.1-*.whl"))
-	if len(wheels) == 0 {
-		lab.Skip(t, "Horovod is not built: .ci/horovod does it, in many minutes")
-	}
-	dir := t.TempDir()
-	wheel, err := zip.OpenReader(wheels[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer wheel.Close()
-	if err := os.CopyFS(dir, wheel); err != nil {
-		t.Fatal(err)
-	}
-	return "PYTHONPATH=" + dir
+	return lab.Horovod(t)
 }
 
 // example is one of Horovod's own, unchanged.

@@ -411,6 +411,6 @@ func (a *agent) rankOf(r wire.Rank, start wire.Start) rankenv.Rank {
 	if a.epochs != nil {
 		place = a.epochs.place(place, a.job.Elastic)
 	}
-	place.Interface = interfaceOf(a.addresses, place.Addr, place.LocalSize == place.Size)
+	place.Interface = interfaceOf(a.addresses, place.Addr, place.LocalSize == place.Size && a.epochs == nil) // other hosts may come later
 	return place
 }

@@ -23,6 +23,7 @@ type epochs struct {
 	gone        chan struct{} // closed when there will be no more
 	isGone      bool
 	isOver      bool // the current one is interrupted
+	hasAsked    bool // the launcher knows that the rank asks for epochs
 }
 
 func newEpochs(relay *relay, job wire.Job) *epochs {
@@ -53,15 +54,18 @@ func (e *epochs) Park(ctx context.Context, left int) (kv.JobInfo, error) {
 	for {
 		e.mu.Lock()
 		current, began := e.current, e.began
+		// The first epoch may have begun without the rank, as if it knew nothing of epochs. The launcher is to hear that it does.
+		tell := !asked && (current.Epoch <= left || !e.hasAsked)
+		e.hasAsked = true
 		e.mu.Unlock()
-		if current.Epoch > left {
-			return current, nil
-		}
-		if !asked {
+		if tell {
 			if err := e.out.SendMessage(wire.TypePark, wire.Park{Left: left}); err != nil {
 				return kv.JobInfo{}, err
 			}
 			asked = true
+		}
+		if current.Epoch > left {
+			return current, nil
 		}
 		select {
 		case <-began:

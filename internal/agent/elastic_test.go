@@ -105,6 +105,22 @@ func TestEpochs(t *testing.T) {
 	})
 }
 
+// A rank that is slow to ask for its first epoch, which has begun without it, is heard all the same: once.
+func TestEpochThatBeganBefore(t *testing.T) {
+	e, frames := elasticPair(t)
+	e.begin(wire.Epoch{Number: 1, Rank: 2, Size: 3})
+	heard := make(chan int, 1)
+	go func() { heard <- next[wire.Park](t, frames, wire.TypePark).Left }()
+	for range 2 {
+		if got, err := e.Park(t.Context(), 0); err != nil || got.Epoch != 1 {
+			t.Errorf("park = %+v, %v", got, err)
+		}
+	}
+	if left := <-heard; left != 0 {
+		t.Errorf("it says that it left %d", left)
+	}
+}
+
 // TestElasticDoor has a rank go from one epoch to the next over HTTP.
 func TestElasticDoor(t *testing.T) {
 	r, w := io.Pipe()

@@ -4,11 +4,14 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/netip"
+	"slices"
 	"sync"
 	"syscall"
 
 	"github.com/gorun/gorun/internal/gloo"
 	"github.com/gorun/gorun/internal/kv"
+	"github.com/gorun/gorun/internal/wire"
 )
 
 // manyRanks is the size of a job in which ranks may need more descriptors than they get by default: Horovod opens
@@ -20,6 +23,7 @@ type glooDoor struct {
 	ports     map[int]int // by rank
 	listeners []net.Listener
 	host      *gloo.Host
+	elastic   *gloo.Elastic // instead of host, of a process of an elastic job
 	cancel    context.CancelFunc
 	wg        sync.WaitGroup
 }
@@ -31,6 +35,9 @@ func (a *agent) openGloo() error {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	d := &glooDoor{ports: map[int]int{}, host: gloo.NewHost(ctx, a.relay), cancel: cancel}
+	if a.epochs != nil {
+		d.elastic = gloo.NewElastic(ctx, a.relay, glooEpochs{a.epochs}, a.job.Epoch, func(addr netip.Addr) bool { return isOwn(a.addresses, addr) })
+	}
 	a.gloo = d
 	for _, r := range a.job.Ranks {
 		listener, err := gloo.Listen()
@@ -41,7 +48,12 @@ func (a *agent) openGloo() error {
 		}
 		d.listeners = append(d.listeners, listener)
 		d.ports[r.Rank] = listener.Addr().(*net.TCPAddr).Port
-		rank := d.host.Rank()
+		var rank interface {
+			Serve(net.Listener, func(net.Conn) bool)
+		} = d.host.Rank()
+		if d.elastic != nil {
+			rank = d.elastic
+		}
 		d.wg.Go(func() {
 			var peers kv.Peers
 			defer peers.Close()
@@ -59,6 +71,38 @@ func (d *glooDoor) close() {
 	}
 	d.wg.Wait()
 	d.host.Wait()
+	if d.elastic != nil {
+		d.elastic.Wait()
+	}
+}
+
+// glooEpochs has the rendezvous go from epoch to epoch as the door does.
+type glooEpochs struct{ *epochs }
+
+func (e glooEpochs) Park(ctx context.Context, left int) (gloo.Epoch, error) {
+	info, err := e.epochs.Park(ctx, left)
+	if err != nil {
+		return gloo.Epoch{}, err
+	}
+	return gloo.Epoch{Number: info.Epoch, Rank: info.Rank, Size: info.Size, LocalRank: info.Place.LocalRank, LocalSize: info.Place.LocalSize,
+		CrossRank: info.Place.CrossRank, CrossSize: info.Place.CrossSize}, nil
+}
+
+func (e glooEpochs) Note(text string) {
+	e.mu.Lock()
+	rank := e.own.Rank
+	if e.current.Epoch > 0 {
+		rank = e.current.Rank
+	}
+	e.mu.Unlock()
+	e.epochs.Note(rank, text)
+}
+
+// isOwn reports whether this host has an address.
+func isOwn(own []wire.Address, addr netip.Addr) bool {
+	return slices.ContainsFunc(own, func(a wire.Address) bool {
+		return a.Prefix.IsValid() && a.Prefix.Addr().WithZone("") == addr.WithZone("").Unmap()
+	})
 }
 
 // ownRank reports whether the job's user has the other end of a connection, or root, which ranks in containers

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -65,8 +66,9 @@ type host struct {
 	stdin  io.WriteCloser
 	out    *wire.Writer // to the agent
 	hello  wire.Hello
-	stderr string // path
-	hoard  bool   // give no credit back
+	stderr string           // path
+	hoard  bool             // give no credit back
+	other  func(wire.Frame) // is handed what ranks of an elastic job ask for
 
 	gone chan struct{} // the frames have ended; err says how
 	err  error
@@ -254,6 +256,10 @@ func (h *host) frame(f wire.Frame) error {
 	defer h.mu.Unlock()
 	if h.done {
 		return fmt.Errorf("a %s frame came after done", f.Type)
+	}
+	if h.other != nil && slices.Contains([]wire.Type{wire.TypeGet, wire.TypePut, wire.TypePark, wire.TypeJoined, wire.TypeNote}, f.Type) {
+		h.other(f)
+		return nil
 	}
 	switch f.Type {
 	case wire.TypeHeartbeat:

@@ -41,13 +41,8 @@ func (d *Driver) failed(p *process, f Failure) {
 		return
 	}
 	if h := d.host(p.Host); h.overspent(d.cfg.Budget, d.cfg.BudgetTime, d.now) {
-		wait := h.setAside(d.cfg.Cooldown, d.cfg.Random(), d.now)
-		d.note(NoteAside, h.name, "host %s: more than %d failures within %v; it gets no ranks for %v", h.name, d.cfg.Budget, d.cfg.BudgetTime, wait.Round(time.Second))
-		for _, other := range h.alive() {
-			if other != p {
-				d.stop(other, false)
-			}
-		}
+		wait := h.rest(d.cfg.Cooldown, d.cfg.Random(), d.now)
+		d.note(NoteAside, h.name, "host %s: more than %d failures within %v; it gets no new ranks for %v", h.name, d.cfg.Budget, d.cfg.BudgetTime, wait.Round(time.Second))
 	}
 }
 

@@ -26,7 +26,7 @@ func (d *Driver) newcomers(stay []*process, most int) []Slot {
 	slices.SortStableFunc(order, func(a, b *host) int { return a.place - b.place })
 	var gaps, more []Slot
 	for _, h := range order {
-		if !h.usable(d.now) || highest[h.name] == 0 && d.inForce != nil && !d.inForce.has(h.name) && !h.mayCome(d.cfg.Changes, d.now) {
+		if !h.usable(d.now) || d.now < h.restTill || highest[h.name] == 0 && d.inForce != nil && !d.inForce.has(h.name) && !h.mayCome(d.cfg.Changes, d.now) {
 			continue
 		}
 		for local := 0; local < h.slots && len(more) < most; local++ {

@@ -21,6 +21,7 @@ type host struct {
 	asides    int  // how often it was set aside, until it was well for long
 	asideAt   time.Duration
 	asideTill time.Duration
+	restTill  time.Duration   // no process is started there until then; those that work stay
 	failures  []time.Duration // of its processes
 	changes   []time.Duration // when it went out of the job, not by a failure of its ranks, and when it came again
 	owed      map[int]bool    // slots whose process failed in an epoch that was counted, to be filled again
@@ -79,14 +80,28 @@ func (h *host) mayCome(most int, now time.Duration) bool {
 
 // setAside keeps processes off the host for a while, each time for longer. random is in [0, 1).
 func (h *host) setAside(cooldown [2]time.Duration, random float64, now time.Duration) time.Duration {
+	wait := h.cool(cooldown, random, now)
+	h.left = true
+	h.asideTill = max(h.asideTill, now+wait)
+	return wait
+}
+
+// rest starts nothing on the host for a while, likewise. Processes that work there go on: they may be the last with the job's state.
+func (h *host) rest(cooldown [2]time.Duration, random float64, now time.Duration) time.Duration {
+	wait := h.cool(cooldown, random, now)
+	h.restTill = max(h.restTill, now+wait)
+	return wait
+}
+
+// cool is for how long, twice as long each time.
+func (h *host) cool(cooldown [2]time.Duration, random float64, now time.Duration) time.Duration {
 	if h.asides > 0 && now-h.asideAt > changeTime {
 		h.asides = 0
 	}
 	wait := min(cooldown[0]<<min(h.asides, 20), cooldown[1])
 	wait += time.Duration(random * float64(wait) / 4)
 	h.asides++
-	h.left = true
-	h.asideAt, h.asideTill = now, max(h.asideTill, now+wait)
+	h.asideAt = now
 	h.failures = nil
 	return wait
 }

@@ -35,6 +35,7 @@ func (w *world) step(event Event) {
 	if w.d.whole && !w.d.broken || w.ended {
 		w.lastGood = w.now
 	}
+	w.lastGood = max(w.lastGood, w.d.wholeAt) // also where it was called in the same breath
 	bound := w.cfg.Elastic + w.cfg.Start + w.cfg.Park + w.cfg.Stop + w.cfg.Fence + w.cfg.Join + maxHold + time.Minute
 	if w.now-w.lastGood > bound {
 		w.broken("nothing works since %v", w.lastGood)
@@ -51,8 +52,8 @@ func (w *world) start(a Start) {
 		w.broken("start for epoch %d after %d", a.Epoch, max(w.announced, w.highest))
 	}
 	w.highest = a.Epoch
-	if w.now < known.asideTill || known.lost {
-		w.broken("start on %s, which is set aside until %v", h.name, known.asideTill)
+	if till := max(known.asideTill, known.restTill); w.now < till || known.lost {
+		w.broken("start on %s, which is set aside until %v", h.name, till)
 	}
 	for _, p := range h.procs {
 		if p.Slot == a.Member.Slot {

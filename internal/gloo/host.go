@@ -33,8 +33,9 @@ type Host struct {
 	store Store
 	ctx   context.Context // ends with the job
 	wg    sync.WaitGroup  // of the questions to the store
+	apart bool            // the other ranks of the host are answered by others
 
-	buffers sync.Pool // of answers, as *[]byte
+	buffers *sync.Pool
 
 	mu     sync.Mutex
 	scopes map[string]*scope // by their keys
@@ -42,7 +43,7 @@ type Host struct {
 
 // NewHost answers from store until ctx ends.
 func NewHost(ctx context.Context, store Store) *Host {
-	return &Host{store: store, ctx: ctx, scopes: map[string]*scope{}, buffers: sync.Pool{New: func() any { return new([]byte) }}}
+	return &Host{store: store, ctx: ctx, scopes: map[string]*scope{}, buffers: newBuffers()}
 }
 
 // Wait returns when nothing is asked of the store any more. The context must have ended, and the ranks' ports been closed.
@@ -50,8 +51,7 @@ func (h *Host) Wait() { h.wg.Wait() }
 
 // Rank is one process of this host as it speaks to its own port.
 type Rank struct {
-	host    *Host
-	writing sync.Mutex // an answer
+	host *Host
 
 	mu    sync.Mutex
 	times map[string]int // how often it has left a scope, by name: it may come to it again
@@ -63,7 +63,7 @@ func (h *Host) Rank() *Rank { return &Rank{host: h, times: map[string]int{}} }
 // scope is a group of ranks that find each other, once: all of the job, of a host, or of a process set.
 type scope struct {
 	key     string             // its name, and how often there was one of that name
-	local   bool               // all its ranks are of this host
+	local   bool               // all its ranks are answered here
 	size    int                // ranks; 0: no rank of this host has published its addresses
 	named   bool               // ranks publish their hosts' names, as they do since Horovod 0.23
 	members map[*Rank]int      // ranks of this host that have published and not left, as the scope numbers them
@@ -128,7 +128,7 @@ func (r *Rank) open(name string) (*scope, error) {
 		if len(r.host.scopes) >= maxScopes {
 			return nil, errTooMany
 		}
-		s = &scope{key: key, local: strings.HasPrefix(name, "local_"), members: map[*Rank]int{}, values: map[string]*future{}}
+		s = &scope{key: key, local: !r.host.apart && strings.HasPrefix(name, "local_"), members: map[*Rank]int{}, values: map[string]*future{}}
 		r.host.scopes[key] = s
 	}
 	return s, nil

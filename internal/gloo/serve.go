@@ -25,23 +25,36 @@ func Listen() (net.Listener, error) {
 	return lean(listener)
 }
 
+// replier does what a request asks for. It calls wait before it waits for others.
+type replier interface {
+	reply(ctx context.Context, req request, body []byte, wait func()) answer
+}
+
 // server is one rank's port. At any time one goroutine leads: it takes connections and answers them one after the
 // other. Before it waits for anything it has another one lead. Most requests wait for nothing, and so need no goroutine of their own.
 type server struct {
-	rank   *Rank
-	ctx    context.Context // ends with the port
-	cancel context.CancelFunc
-	port   net.Listener
-	admit  func(net.Conn) bool
-	wg     sync.WaitGroup
-	slots  chan struct{} // of connections that do not lead
+	rank    replier
+	ctx     context.Context // ends with the port
+	cancel  context.CancelFunc
+	port    net.Listener
+	admit   func(net.Conn) bool
+	wg      sync.WaitGroup
+	slots   chan struct{} // of connections that do not lead
+	writing sync.Mutex    // an answer
+	buffers *sync.Pool    // of answers, as *[]byte
 }
+
+func newBuffers() *sync.Pool { return &sync.Pool{New: func() any { return new([]byte) }} }
 
 // Serve answers a rank at its own port until the listener is closed, and returns when all connections
 // have ended. admit says whether a connection comes from who may ask.
 func (r *Rank) Serve(listener net.Listener, admit func(net.Conn) bool) {
-	ctx, cancel := context.WithCancel(r.host.ctx)
-	s := &server{rank: r, ctx: ctx, cancel: cancel, port: listener, admit: admit, slots: make(chan struct{}, maxOpen)}
+	serve(r.host.ctx, r, r.host.buffers, listener, admit)
+}
+
+func serve(ctx context.Context, rank replier, buffers *sync.Pool, listener net.Listener, admit func(net.Conn) bool) {
+	ctx, cancel := context.WithCancel(ctx)
+	s := &server{rank: rank, ctx: ctx, cancel: cancel, port: listener, admit: admit, slots: make(chan struct{}, maxOpen), buffers: buffers}
 	s.wg.Go(s.lead)
 	s.wg.Wait()
 }
@@ -102,13 +115,13 @@ func (s *server) answer(conn net.Conn, buf []byte, wait func()) {
 // write sends an answer, in one piece. Those of a rank go one after the other: it asks for no more, and what the answers take of
 // memory does not grow with what it leaves unread.
 func (s *server) write(conn net.Conn, a answer, wait func()) {
-	if !s.rank.writing.TryLock() {
+	if !s.writing.TryLock() {
 		wait()
-		s.rank.writing.Lock()
+		s.writing.Lock()
 	}
-	defer s.rank.writing.Unlock()
-	buf := s.rank.host.buffers.Get().(*[]byte)
-	defer s.rank.host.buffers.Put(buf)
+	defer s.writing.Unlock()
+	buf := s.buffers.Get().(*[]byte)
+	defer s.buffers.Put(buf)
 	*buf = a.append((*buf)[:0])
 	_ = conn.SetDeadline(time.Now().Add(requestTime))
 	_, _ = conn.Write(*buf)
@@ -127,7 +140,7 @@ func readBody(conn io.Reader, rest []byte, length int) ([]byte, error) {
 	return body, err
 }
 
-// reply does what a request asks for. It calls wait before it waits for others.
+// reply is replier's.
 func (r *Rank) reply(ctx context.Context, req request, body []byte, wait func()) answer {
 	if len(req.scope) > maxName || len(req.key) > maxName {
 		return badRequest()

@@ -135,14 +135,20 @@ func goRingInit(comm *C.ring_comm, options *C.ring_init_options, told *C.ring_to
 	case comm == nil:
 		return tell(told, nil, nowhere("communicator"))
 	case options == nil:
-	case options.size < C.sizeof_ring_init_options:
+	case options.size < C.sizeof_ring_init_options && options.size != C.size_t(unsafe.Offsetof(o.left_epoch)): // that was all before there were epochs
 		return tell(told, nil, invalid("options without their size: set it to sizeof(ring_init_options), which is %d", C.sizeof_ring_init_options))
 	default:
-		o = *options
+		o.timeout_ms, o.stall_ms = options.timeout_ms, options.stall_ms
+		if options.size >= C.sizeof_ring_init_options {
+			o.left_epoch = options.left_epoch
+		}
+	}
+	if o.left_epoch < 0 || o.left_epoch > math.MaxInt32 {
+		return tell(told, nil, invalid("left_epoch is %d: want that of the ring_info of the communicator that was closed, or 0", int64(o.left_epoch)))
 	}
 	ctx, cancel := bounded(o.timeout_ms)
 	defer cancel()
-	opts := []ring.Option{ring.WithEnviron(getenv)}
+	opts := []ring.Option{ring.WithEnviron(getenv), ring.AfterEpoch(int(o.left_epoch))}
 	if o.stall_ms != 0 {
 		opts = append(opts, ring.WithStallReport(span(o.stall_ms), nil))
 	}
@@ -216,7 +222,7 @@ func goRingSplit(comm C.ring_comm, color, key C.int32_t, part *C.ring_comm, told
 func goRingInfo(comm C.ring_comm, info *C.ring_info, told *C.ring_told) (code C.int) {
 	defer guard(&code, told)
 	o, err := lookupComm(comm)
-	if err == nil && (info == nil || info.size < C.sizeof_ring_info) {
+	if err == nil && (info == nil || info.size < C.sizeof_ring_info && info.size != C.size_t(unsafe.Offsetof(info.epoch))) { // the same
 		err = invalid("a ring_info without its size: set it to sizeof(ring_info), which is %d", C.sizeof_ring_info)
 	}
 	if err != nil {
@@ -227,6 +233,9 @@ func goRingInfo(comm C.ring_comm, info *C.ring_info, told *C.ring_told) (code C.
 	info.local_rank, info.local_ranks = C.int32_t(c.LocalRank()), C.int32_t(c.LocalSize())
 	info.cross_rank, info.cross_ranks = C.int32_t(c.CrossRank()), C.int32_t(c.CrossSize())
 	putText(&info.host[0], C.size_t(len(info.host)), c.Host())
+	if info.size >= C.sizeof_ring_info {
+		info.epoch = C.int32_t(c.Epoch())
+	}
 	return C.RING_OK
 }
 

@@ -93,6 +93,10 @@ int ring_group(ring_comm comm, const char *name, const int32_t *ranks, size_t co
 
 int ring_comm_info(ring_comm comm, ring_info *info) { return CALL(goRingInfo(comm, info, &mine()->told)); }
 
+int ring_check_hosts(ring_comm comm, int *updated) { return CALL(goRingCheckHosts(comm, updated, &mine()->told)); }
+
+int ring_hosts_updated(ring_comm comm, int *updated) { return CALL(goRingHostsUpdated(comm, updated, &mine()->told)); }
+
 int ring_run(ring_comm comm, const ring_call *call, int64_t timeout_ms) { return CALL(goRingRun(comm, (ring_call *)call, timeout_ms, &mine()->told)); }
 
 int ring_start(ring_comm comm, const ring_call *call, ring_request *request) { return CALL(goRingStart(comm, (ring_call *)call, request, &mine()->told)); }

@@ -131,9 +131,10 @@ typedef struct ring_init_options {
 	size_t size;
 	int64_t timeout_ms; /* for all ranks to come; 0 or less: as long as gorun waits */
 	int64_t stall_ms;   /* a call that waits so long for ranks is told to gorun's user; 0: 30 s, less: never */
+	int64_t left_epoch; /* of an elastic job: the epoch that this process was in, and whose communicator it has closed; 0: none */
 } ring_init_options;
 
-/* Joins the job. options may be NULL. */
+/* Joins the job. options may be NULL. In an elastic job it waits for the first epoch after left_epoch that this process is in. */
 int ring_init(ring_comm *comm, const ring_init_options *options);
 
 /* Leaves the job, or a part that ring_split or ring_group made. Requests that are not over fail; all are still to be
@@ -154,8 +155,16 @@ typedef struct ring_info {
 	int32_t local_rank, local_ranks; /* on this host */
 	int32_t cross_rank, cross_ranks; /* hosts that have this local rank */
 	char host[256];                  /* as the user wrote it */
+	int32_t epoch;                   /* of an elastic job, from 1; 0: it is none */
 } ring_info;
 int ring_comm_info(ring_comm comm, ring_info *info);
+
+/* In an elastic job hosts come and go. When a rank has failed (RING_PEER), the others close their communicator and join the
+ * next epoch by ring_init with left_epoch; when hosts have come or are to go, all ranks do. ring_check_hosts says so, to all of
+ * them alike: they call it at the same point of their work. updated is then not 0. ring_hosts_updated asks nobody, and says
+ * whether this rank has heard of it. In a job that is not elastic updated is always 0. */
+int ring_check_hosts(ring_comm comm, int *updated);
+int ring_hosts_updated(ring_comm comm, int *updated);
 
 /* Makes a call and returns when this rank's part is over. A timeout (0 or less: none) breaks the communicator. */
 int ring_run(ring_comm comm, const ring_call *call, int64_t timeout_ms);

@@ -68,7 +68,7 @@ static void sizes(void)
 	ring_queue another;
 	float x[2] = {0};
 	ring_call call = sum_of(x, 1);
-	ring_init_options init = {sizeof init - 1, 0, 0};
+	ring_init_options init = {sizeof init - 1, 0, 0, 0};
 	ring_queue_options open = {sizeof open - 1, -1, -1, 0};
 	ring_info info;
 	call.size--;

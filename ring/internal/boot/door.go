@@ -34,6 +34,7 @@ type Job struct {
 	Rank  int    `json:"rank"`
 	Size  int    `json:"size"`
 	Key   []byte `json:"key"` // secret of this epoch, KeySize bytes
+	Place        // of an elastic job, as its ranks have another one in each epoch
 }
 
 // Abort says why the job has ended early. It is the error of every call that
@@ -81,6 +82,10 @@ func (d *Door) Job(ctx context.Context) (Job, error) {
 	if err != nil {
 		return Job{}, fmt.Errorf("ask agent for the job: %w", err)
 	}
+	return decodeJob(body)
+}
+
+func decodeJob(body []byte) (Job, error) {
 	var job Job
 	if err := json.Unmarshal(body, &job); err != nil {
 		return Job{}, fmt.Errorf("agent's description of the job: %w", err)

@@ -13,17 +13,19 @@ from .errors import (
     DuplicateError,
     ForkedError,
     GorunError,
+    HostsUpdatedInterrupt,
     InternalError,
     InvalidError,
     MismatchError,
     NotInitializedError,
     PeerError,
+    StateLostError,
     TimeoutExpired,
 )
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "ClosedError", "DuplicateError", "ForkedError", "GorunError", "InternalError", "InvalidError", "JobError", "MismatchError",
-    "NotInitializedError", "PeerError", "TimeoutExpired", "__version__", "run",
+    "ClosedError", "DuplicateError", "ForkedError", "GorunError", "HostsUpdatedInterrupt", "InternalError", "InvalidError", "JobError", "MismatchError",
+    "NotInitializedError", "PeerError", "StateLostError", "TimeoutExpired", "__version__", "run",
 ]  # fmt: skip

@@ -1,7 +1,8 @@
 """The one Comm with which this process joined its job. A process joins once, whatever parts of this package it uses.
 
 Each user calls :func:`join`, makes a part of its own by ``comm.dup()``, so that its calls have an order of their own,
-and calls :func:`leave` in the end. The last one leaves the job.
+and calls :func:`leave` in the end. The last one leaves the job. In an elastic job it leaves an epoch, and the next
+:func:`join` waits for another one.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ class _Job:
         self.lock = threading.Lock()
         self.comm: Optional[_ring.Comm] = None
         self.users = 0
+        self.left = 0  # the epoch of an elastic job that this process was in last
 
 
 _job = _Job()
@@ -26,7 +28,7 @@ def join(timeout_ms: int = 0, stall_ms: int = 0) -> _ring.Comm:
     """The Comm of all ranks of the job. The first call joins the job, with these options; more calls only count."""
     with _job.lock:
         if _job.comm is None:
-            _job.comm = _ring.Library().init(timeout_ms, stall_ms)
+            _job.comm = _ring.Library().init(timeout_ms, stall_ms, _job.left)
         _job.users += 1
         return _job.comm
 
@@ -40,7 +42,13 @@ def leave() -> None:
         if _job.users == 0:
             comm, _job.comm = _job.comm, None
             assert comm is not None  # a user has joined
+            _job.left = comm.epoch
             comm.close()
+
+
+def left() -> int:
+    """The epoch of an elastic job that this process has left last; 0 if none."""
+    return _job.left
 
 
 def joined() -> Optional[_ring.Comm]:

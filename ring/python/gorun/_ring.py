@@ -54,7 +54,7 @@ class Call(ctypes.Structure):
 class InitOptions(ctypes.Structure):
     """ring_init_options."""
 
-    _fields_ = [("size", c_size_t), ("timeout_ms", c_int64), ("stall_ms", c_int64)]
+    _fields_ = [("size", c_size_t), ("timeout_ms", c_int64), ("stall_ms", c_int64), ("left_epoch", c_int64)]
 
 
 class QueueOptions(ctypes.Structure):
@@ -75,6 +75,7 @@ class Info(ctypes.Structure):
         ("cross_rank", c_int32),
         ("cross_ranks", c_int32),
         ("host", ctypes.c_char * 256),
+        ("epoch", c_int32),
     ]
 
 
@@ -91,6 +92,8 @@ FUNCTIONS = {
     "ring_split": (c_int, [c_uint64, c_int32, c_int32, POINTER(c_uint64)]),
     "ring_group": (c_int, [c_uint64, c_char_p, POINTER(c_int32), c_size_t, c_int64, POINTER(c_uint64)]),
     "ring_comm_info": (c_int, [c_uint64, POINTER(Info)]),
+    "ring_check_hosts": (c_int, [c_uint64, POINTER(c_int)]),
+    "ring_hosts_updated": (c_int, [c_uint64, POINTER(c_int)]),
     "ring_run": (c_int, [c_uint64, POINTER(Call), c_int64]),
     "ring_allreduce": (c_int, [c_uint64, c_void_p, c_void_p, c_uint64, c_int32, c_int32]),
     "ring_reduce": (c_int, [c_uint64, c_void_p, c_void_p, c_uint64, c_int32, c_int32, c_int32]),
@@ -175,10 +178,10 @@ class Library:
         }
         return kinds.get(code, errors.InternalError)(text)
 
-    def init(self, timeout_ms: int = 0, stall_ms: int = 0) -> "Comm":
-        """Joins the job that this process was started for."""
+    def init(self, timeout_ms: int = 0, stall_ms: int = 0, left_epoch: int = 0) -> "Comm":
+        """Joins the job that this process was started for: an elastic one in the first epoch after left_epoch."""
         handle = c_uint64()
-        options = InitOptions(ctypes.sizeof(InitOptions), timeout_ms, stall_ms)
+        options = InitOptions(ctypes.sizeof(InitOptions), timeout_ms, stall_ms, left_epoch)
         self.check(self.c.ring_init(byref(handle), byref(options)))
         return Comm(self, handle.value)
 
@@ -270,10 +273,17 @@ class Comm:
         self.local_rank, self.local_size = info.local_rank, info.local_ranks
         self.cross_rank, self.cross_size = info.cross_rank, info.cross_ranks
         self.host = info.host.decode("utf-8", "replace")
+        self.epoch = info.epoch  # 0: the job is not elastic
 
     def run(self, work: Call, timeout: Optional[float] = None) -> None:
         """Makes a call and waits for it, in this thread: Ctrl-C does not end it."""
         self.library.check(self.library.c.ring_run(self.handle, byref(work), 0 if timeout is None else int(timeout * 1000)))
+
+    def hosts_updated(self) -> bool:
+        """Whether this rank of an elastic job has heard that hosts have come or are to go. It asks nobody."""
+        updated = c_int()
+        self.library.check(self.library.c.ring_hosts_updated(self.handle, byref(updated)))
+        return updated.value != 0
 
     def start(self, work: Call, keep: object = None) -> Request:
         """Begins a call. Calls are made in the order in which they are started."""

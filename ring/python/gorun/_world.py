@@ -89,42 +89,52 @@ def init(process_sets: "Union[None, str, Sequence[Union[ProcessSet, Sequence[int
     """Joins the job; all ranks call it. A process that gorun did not start is alone. Calling it again does nothing.
 
     ``process_sets`` are sets of ranks, the same on all ranks, or "dynamic", which is not needed: sets can always be
-    added. Raises GorunError if the job cannot be joined.
+    added. In an elastic job it waits for an epoch, and after :func:`shutdown` for another one. Raises GorunError if the job
+    cannot be joined.
     """
     with _world.lock:
         _not_forked()
-        if _world.comm is not None:
-            return
         chosen = settings(os.environ)
-        job = _job.join()
-        try:
-            _world.comm = comm = job.dup()
-        except BaseException:
-            _job.leave()
-            raise
-        _world.pid, _world.settings = os.getpid(), chosen
-        try:
-            _world.next_id = 1
-            _world.local_sizes = _sizes(comm)
-            global_process_set.ranks[:] = range(comm.size)
-            _open(global_process_set, 0, comm.dup())
-            if chosen.timeline is not None:
-                start_timeline(chosen.timeline, chosen.mark_cycles)
-            if process_sets is not None and process_sets != "dynamic":
-                for s in process_sets:
-                    add_process_set(s)  # type: ignore[arg-type]
-        except BaseException:
-            _leave()
-            raise
-        if not _world.at_exit:
-            _world.at_exit = True
-            atexit.register(_at_exit)
+        while _world.comm is None:
+            left = _job.left()
+            try:
+                _enter(chosen, process_sets)
+            except errors.PeerError:
+                if _job.left() == left:
+                    raise  # else an epoch has failed while its ranks met, and there will be another
+
+
+def _enter(chosen: Settings, process_sets: "Union[None, str, Sequence[Union[ProcessSet, Sequence[int]]]]") -> None:
+    """Joins the job, or the next epoch of it."""
+    job = _job.join()
+    try:
+        _world.comm = comm = job.dup()
+    except BaseException:
+        _job.leave()
+        raise
+    _world.pid, _world.settings = os.getpid(), chosen
+    try:
+        _world.next_id = 1
+        _world.local_sizes = _sizes(comm)
+        global_process_set.ranks[:] = range(comm.size)
+        _open(global_process_set, 0, comm.dup())
+        if chosen.timeline is not None:
+            start_timeline(chosen.timeline, chosen.mark_cycles)
+        if process_sets is not None and process_sets != "dynamic":
+            for s in process_sets:
+                add_process_set(s)  # type: ignore[arg-type]
+    except BaseException:
+        _leave()
+        raise
+    if not _world.at_exit:
+        _world.at_exit = True
+        atexit.register(_at_exit)
 
 
 def shutdown() -> None:
     """Leaves the job. Operations in flight fail, here and on ranks that wait for this one. Doing it again does nothing.
 
-    After it init() may be called again, by all ranks.
+    After it init() may be called again, by all ranks. In an elastic job this is how they come into the next epoch.
     """
     with _world.lock:
         _not_forked()
@@ -291,6 +301,11 @@ def cross_rank() -> int:
 def cross_size() -> int:
     """How many hosts have this local rank."""
     return _comm().cross_size
+
+
+def in_epochs() -> bool:
+    """Whether the job is elastic, so that it may have more ranks later."""
+    return _comm().epoch > 0
 
 
 def is_homogeneous() -> bool:

@@ -45,3 +45,15 @@ class InternalError(GorunError):
 
 class NotInitializedError(GorunError, ValueError):
     """init() was not called, or shutdown() was."""
+
+
+class StateLostError(GorunError):
+    """No rank of an elastic job is left that has its state. Start it again, from a checkpoint if there is one."""
+
+
+class HostsUpdatedInterrupt(RuntimeError):
+    """Hosts of an elastic job have come or are to go, and the ranks meet again in another epoch. No fault."""
+
+    def __init__(self, skip_sync: bool = False) -> None:
+        super().__init__("gorun: the job's hosts have changed: let this reach the function that elastic.run calls")
+        self.skip_sync = skip_sync  # no new rank comes, so nobody needs the state; gorun always says False

@@ -28,7 +28,8 @@ from .._world import (
     start_timeline,
     stop_timeline,
 )
-from ..errors import GorunError
+from ..errors import GorunError, HostsUpdatedInterrupt
+from . import elastic
 from .collect import (
     allgather,
     allgather_async,
@@ -83,7 +84,8 @@ from .probes import (
 )
 from .sync_batch_norm import SyncBatchNorm
 
-#: What scripts written for horovod catch when a rank fails.
+#: What scripts written for horovod catch when a rank fails. elastic.run goes on after one that is a PeerError, or is
+#: raised by the script itself.
 HorovodInternalError = GorunError
 
 __all__ = [name for name in dir() if not name.startswith("_") and name not in ("annotations", "GorunError")]

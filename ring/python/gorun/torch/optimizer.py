@@ -13,7 +13,7 @@ from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Set,
 import torch
 
 from .._objects import broadcast_object
-from .._world import ProcessSet, global_process_set
+from .._world import ProcessSet, global_process_set, in_epochs
 from .compression import Compression
 from .functions import named
 from .ops import Average, allreduce_async_, grouped_allreduce_async_, sparse_allreduce_async
@@ -67,7 +67,7 @@ class _Distributed(torch.optim.Optimizer):
         self._hooks: List[Any] = []
         self._touched: Set[_Bucket] = set()  # have gradients that no step has used
         _check_groups(groups)
-        if process_set.included() and process_set.size() > 1:
+        if process_set.included() and (process_set.size() > 1 or in_epochs()):
             parameters = [p for p in mine if p.requires_grad]
             self._buckets = [_Bucket(ps, backward_passes_per_step) for ps in self._grouped(parameters, groups)]
             self._bucket_of = {p: b for b in self._buckets for p in b.parameters}

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/ringtest"
+	"github.com/gorun/gorun/ring"
+)
+
+const digits = "../mnist/data"
+
+var finalLine = regexp.MustCompile(`(?m)rank \d of (\d): accuracy (\S+) % after (\d+) steps$`)
+
+// final checks the last lines of so many ranks: all have the accuracy that one process comes to, in as many steps.
+func final(t *testing.T, out string, ranks int) {
+	t.Helper()
+	lines := finalLine.FindAllStringSubmatch(out, -1)
+	if len(lines) != ranks {
+		t.Fatalf("%d ranks of %d have ended well:\n%s", len(lines), ranks, out)
+	}
+	for _, m := range lines {
+		accuracy, err := strconv.ParseFloat(m[2], 64)
+		if err != nil || m[1] != strconv.Itoa(ranks) || accuracy < 95.52-0.5 || m[3] != "450" {
+			t.Errorf("%q: want 450 steps to 95.52 %% on all %d ranks", m[0], ranks)
+		}
+	}
+}
+
+func TestAlone(t *testing.T) {
+	var out strings.Builder
+	if err := run(context.Background(), []string{"--data", digits}, &out, ring.WithEnviron(ringtest.Lookup(nil))); err != nil {
+		t.Fatal(err)
+	}
+	final(t, out.String(), 1)
+}
+
+// shared is what several processes print.
+type shared struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (s *shared) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(p)
+}
+
+// Processes come one after the other, and all learn what one alone does.
+func TestProcessesCome(t *testing.T) {
+	w, out := ringtest.NewWorld(t, 1), &shared{}
+	err := ringtest.Each(3, func(i int) error {
+		time.Sleep(time.Duration(i) * 150 * time.Millisecond)
+		m := w.Add("host" + strconv.Itoa(i/2))
+		err := run(context.Background(), []string{"--data", digits, "--pause", "2ms"}, out, ring.WithEnviron(ringtest.Lookup(m.Environ())))
+		w.Ended(m, "")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	final(t, out.text.String(), 3)
+	if !strings.Contains(out.text.String(), "epoch 3: size 3") {
+		t.Errorf("they were not all there:\n%s", out.text.String())
+	}
+}
+
+func TestBadFlags(t *testing.T) {
+	for _, args := range [][]string{{"--batch", "0"}, {"--passes", "-1"}, {"extra"}, {"--data", "/nowhere"}} {
+		if err := run(context.Background(), args, &strings.Builder{}); err == nil {
+			t.Errorf("%v: no error", args)
+		}
+	}
+}
+
+// ranksOf are the processes that run a program.
+func ranksOf(t *testing.T, program string) (pids []int) {
+	t.Helper()
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if pid, err := strconv.Atoi(e.Name()); err == nil {
+			if exe, _ := os.Readlink(filepath.Join("/proc", e.Name(), "exe")); exe == program {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids
+}
+
+// Ranks of gorun are killed, one after the other, and those that are left go on; others come in their place.
+func TestRanksOfGorunAreKilled(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"gorun", "elastic"} {
+		from := map[string]string{"gorun": "../../cmd/gorun", "elastic": "."}[name]
+		cmd := exec.Command("go", "build", "-o", filepath.Join(dir, name), from)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("build: %v: %s", err, out)
+		}
+	}
+	program := filepath.Join(dir, "elastic")
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, filepath.Join(dir, "gorun"), "-np", "3", "--min-np", "1", "-H", "localhost:3", "--prefix", "none",
+		program, "--data", digits, "--pause", "20ms")
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	var complaints strings.Builder
+	cmd.Stderr = &complaints
+	stdout, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, text := bufio.NewScanner(stdout), ""
+	size := func(want string) {
+		t.Helper()
+		for lines.Scan() {
+			text += lines.Text() + "\n"
+			if strings.Contains(lines.Text(), want) {
+				return
+			}
+		}
+		cmd.Wait()
+		t.Fatalf("nobody said %q:\n%s%s", want, text, complaints.String())
+	}
+	size("size 3")
+	for range 2 {
+		time.Sleep(100 * time.Millisecond)
+		killed := time.Now()
+		if err := syscall.Kill(ranksOf(t, program)[1], syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		size("size 2")
+		if took := time.Since(killed); took > 6*time.Second { // the goal is 2 s
+			t.Errorf("the others went on after %v", took)
+		} else {
+			t.Logf("the others went on after %v", took)
+		}
+		size("size 3")
+	}
+	for lines.Scan() {
+		text += lines.Text() + "\n"
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("%v\n%s", err, complaints.String())
+	}
+	final(t, text, 3)
+	if left := ranksOf(t, program); len(left) > 0 {
+		t.Errorf("ranks %v are left", left)
+	}
+	t.Log(complaints.String())
+}

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/ringtest"
+)
+
+// A C program goes from epoch to epoch: it waits for another process, which comes, is killed, and is followed by a third.
+func TestElastic(t *testing.T) {
+	program := compile(t, "c", "elastic.c")
+	w := ringtest.NewWorld(t, 1)
+	begin := func(host string) (*ringtest.Member, *exec.Cmd, *bufio.Scanner) {
+		m := w.Add(host)
+		cmd := exec.CommandContext(t.Context(), program, "200")
+		cmd.Env, cmd.Stderr = append(os.Environ(), m.Environ()...), os.Stderr
+		out, err := cmd.StdoutPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+		return m, cmd, bufio.NewScanner(out)
+	}
+	says := func(out *bufio.Scanner, want string) {
+		t.Helper()
+		if !out.Scan() || out.Text() != want {
+			t.Fatalf("a process says %q, want %q", out.Text(), want)
+		}
+	}
+	_, _, first := begin("host0")
+	says(first, "epoch 1: rank 0 of 1")
+	m, cmd, second := begin("host1")
+	says(first, "epoch 2: rank 0 of 2")
+	says(second, "epoch 2: rank 1 of 2")
+	time.Sleep(20 * time.Millisecond)
+	cmd.Process.Kill()
+	w.Ended(m, "killed")
+	says(first, "epoch 3: rank 0 of 1")
+	_, _, third := begin("host0")
+	says(first, "epoch 4: rank 0 of 2")
+	says(third, "epoch 4: rank 1 of 2")
+	says(first, "all right")
+	says(third, "all right")
+	for _, out := range []*bufio.Scanner{first, third} {
+		if out.Scan() {
+			t.Errorf("after its end a process says %q", out.Text())
+		}
+	}
+}
+
+// Programs that were built before ring_info and ring_init_options grew still work.
+func TestStructsGrow(t *testing.T) {
+	text := header(t)
+	for _, last := range []string{"int64_t left_epoch;", "int32_t epoch;"} {
+		if _, after, found := strings.Cut(text, last); !found || !strings.HasPrefix(strings.SplitN(after, "\n", 2)[1], "} ring_") {
+			t.Errorf("%s is not the last member of its struct: what comes after it has a size of its own to be asked for in capi.go", last)
+		}
+	}
+}

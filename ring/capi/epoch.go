@@ -1,0 +1,49 @@
+package main
+
+// #include "told.h"
+import "C"
+
+import (
+	"context"
+	"errors"
+
+	"github.com/gorun/gorun/ring"
+)
+
+//export goRingCheckHosts
+func goRingCheckHosts(comm C.ring_comm, updated *C.int, told *C.ring_told) (code C.int) {
+	defer guard(&code, told)
+	o, err := lookupHosts(comm, updated)
+	if err != nil {
+		return tell(told, nil, err)
+	}
+	*updated = 0
+	err = o.comm.CheckHosts(context.Background())
+	if errors.Is(err, ring.ErrHostsUpdated) {
+		*updated, err = 1, nil
+	}
+	return tell(told, o, err)
+}
+
+//export goRingHostsUpdated
+func goRingHostsUpdated(comm C.ring_comm, updated *C.int, told *C.ring_told) (code C.int) {
+	defer guard(&code, told)
+	o, err := lookupHosts(comm, updated)
+	if err != nil {
+		return tell(told, nil, err)
+	}
+	*updated = 0
+	if o.comm.HostsUpdated() {
+		*updated = 1
+	}
+	return C.RING_OK
+}
+
+// lookupHosts is lookupComm for what answers yes or no.
+func lookupHosts(comm C.ring_comm, updated *C.int) (*object, error) {
+	o, err := lookupComm(comm)
+	if err == nil && updated == nil {
+		err = nowhere("answer")
+	}
+	return o, err
+}

@@ -1,0 +1,53 @@
+//go:build cgo && linux
+
+package ring_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/gorun/gorun/internal/ringtest"
+	"github.com/gorun/gorun/ring"
+)
+
+// After Wait all is done that was launched, whoever looks. NCCL is slow here, and takes the second
+// launch only when the first is over.
+func TestDeviceWaitsForWhatWasLaunched(t *testing.T) {
+	for _, env := range []string{"RING_DEVICE=nccl", "RING_DEVICE=host"} {
+		t.Run(env, func(t *testing.T) {
+			t.Setenv("STANDIN_POLLS", "*:300")
+			t.Setenv("STANDIN_SLOW", "20000")
+			t.Setenv("STANDIN_SLOW_COPY", "20000")
+			all := devices(t, newDeviceJob(t, 2, env).comms(t))
+			err := ringtest.Each(2, func(rank int) error {
+				d := all[rank]
+				at, err := d.Alloc(64)
+				if err != nil {
+					return err
+				}
+				if err := ring.CopyToDevice(ctx, d, 0, at, []int32{int32(rank + 1)}); err != nil {
+					return err
+				}
+				for want := int32(3); want < 20; want *= 2 {
+					if err := d.AllReduce(ctx, 0, at, at, 1, ring.Int32, ring.Sum); err != nil {
+						return err
+					}
+					if want == 3 {
+						continue // and launch the next one
+					}
+					if err := d.Wait(ctx); err != nil {
+						return err
+					}
+					// A copy would wait for it. The stand-in's memory can be read as it is.
+					if got := *(*int32)(ring.DeviceBuffer(at, 1).Ptr); got != want {
+						return fmt.Errorf("after Wait it is %d, want %d", got, want)
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

@@ -1,0 +1,264 @@
+package ring_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/lab"
+	"github.com/gorun/gorun/internal/ringtest"
+	"github.com/gorun/gorun/ring"
+)
+
+// errKilled is what a process of these tests dies of: its Comm ends as with the process.
+var errKilled = errors.New("killed")
+
+const samples = 240 // that processes work on
+
+// traveller is a process of a World, as a goroutine. What it learns is how often each sample was seen by any rank.
+type traveller struct {
+	*ringtest.Member
+	world   *ringtest.World
+	counts  []int32
+	steps   struct{ Done, Sizes int } // Sizes: the sum over the steps
+	sampler *ring.Sampler
+	state   ring.State
+	epochs  []int         // in which it has trained
+	trains  atomic.Bool   // it has the state
+	killed  chan struct{} // closed to have it die in its next step
+	err     chan error
+}
+
+// embark starts a process that goes through so many passes over the samples.
+func embark(w *ringtest.World, host string, passes int) *traveller {
+	p := &traveller{Member: w.Add(host), world: w, counts: make([]int32, samples), sampler: ring.NewSampler(samples, 7),
+		killed: make(chan struct{}), err: make(chan error, 1)}
+	p.state = ring.States(ring.SliceState(p.counts), ring.ValueState(&p.steps), p.sampler)
+	go func() {
+		err := ring.Elastic(ctx, p.state, func(ctx context.Context, c *ring.Comm) error { return p.train(ctx, c, passes) },
+			ring.WithEnviron(ringtest.Lookup(p.Environ())))
+		cause := ""
+		if err != nil {
+			cause = err.Error()
+		}
+		w.Ended(p.Member, cause)
+		p.err <- err
+	}()
+	return p
+}
+
+func (p *traveller) train(ctx context.Context, c *ring.Comm, passes int) error {
+	p.epochs = append(p.epochs, c.Epoch())
+	p.trains.Store(true)
+	for ; p.sampler.Pass() < passes; p.sampler.NextPass() {
+		for {
+			mine, all := p.sampler.Next(c, 3*c.Size())
+			if all == 0 {
+				break
+			}
+			select {
+			case <-p.killed:
+				return errKilled
+			default:
+			}
+			seen := make([]int32, samples)
+			for _, i := range mine {
+				seen[i]++
+			}
+			if err := ring.AllReduce(ctx, c, seen, ring.Sum); err != nil {
+				return fmt.Errorf("step %d: %w", p.steps.Done, err)
+			}
+			for i, n := range seen {
+				p.counts[i] += n
+			}
+			p.steps.Done++
+			p.steps.Sizes += c.Size()
+			if p.steps.Done%2 == 0 {
+				if err := ring.Commit(ctx, c, p.state); err != nil {
+					return err
+				}
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+	return nil
+}
+
+// want waits for the end of a process, and checks that it has seen each sample once a pass.
+func (p *traveller) want(t *testing.T, passes int, err error) {
+	t.Helper()
+	select {
+	case got := <-p.err:
+		if !errors.Is(got, err) {
+			t.Errorf("ended with %v, want %v", got, err)
+		}
+	case <-time.After(60 * time.Second):
+		t.Fatal("a process does not end")
+	}
+	if err != nil {
+		return
+	}
+	for i, n := range p.counts {
+		if int(n) != passes {
+			t.Errorf("sample %d counted %d times in %d passes", i, n, passes)
+			return
+		}
+	}
+}
+
+// until waits for something to become so.
+func until(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !so(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("in 30 s not: %s", what)
+		}
+	}
+}
+
+// A rank dies, and the others go on from the last commit: on one host by memory, and on several by links.
+func TestElasticRankFails(t *testing.T) {
+	for _, transport := range []string{"tcp", "auto"} {
+		for victim := range 3 {
+			t.Run(fmt.Sprintf("%s/victim=%d", transport, victim), func(t *testing.T) {
+				w := ringtest.NewWorld(t, 3)
+				w.Transport = transport
+				var all []*traveller
+				for i := range 3 {
+					all = append(all, embark(w, fmt.Sprint("host", i/2), 4))
+				}
+				until(t, "the ranks have met", func() bool { return w.Joined() == 3 })
+				time.Sleep(20 * time.Millisecond)
+				w.Want(1)
+				close(all[victim].killed)
+				for i, p := range all {
+					if i == victim {
+						p.want(t, 4, errKilled)
+						continue
+					}
+					p.want(t, 4, nil)
+					if !slices.Equal(p.epochs, []int{1, 2}) {
+						t.Errorf("process %d was in epochs %v", i, p.epochs)
+					}
+				}
+			})
+		}
+	}
+}
+
+// Processes that come have the state of the others, who lose nothing and are held up for less than a second.
+func TestElasticGrows(t *testing.T) {
+	w := ringtest.NewWorld(t, 1)
+	first := embark(w, "host0", 6)
+	until(t, "it trains", func() bool { return w.Joined() == 1 })
+	all := []*traveller{first}
+	for i := range 3 {
+		all = append(all, embark(w, fmt.Sprint("host", 1+i/2), 6))
+		until(t, "the new one is in", func() bool { return len(w.Began()) == i+2 && w.Joined() == i+2 })
+	}
+	for _, p := range all {
+		p.want(t, 6, nil)
+		if p.steps != first.steps {
+			t.Errorf("steps %v, of the first one %v", p.steps, first.steps)
+		}
+	}
+	if first.steps.Sizes <= first.steps.Done {
+		t.Errorf("%d steps by %d ranks in all", first.steps.Done, first.steps.Sizes)
+	}
+}
+
+// Whatever comes and goes, each sample is counted once in each pass, as long as somebody is left who has the state.
+func TestElasticAtRandom(t *testing.T) {
+	for seed := range uint64(rounds(3)) {
+		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 5))
+			w := ringtest.NewWorld(t, 2)
+			w.Transport = []string{"auto", "tcp"}[random.IntN(2)]
+			const passes = 30
+			alive := []*traveller{embark(w, "host0", passes), embark(w, "host1", passes)}
+			until(t, "the ranks have met", func() bool { return w.Joined() == 2 })
+			w.Want(1)
+			for range 20 {
+				time.Sleep(time.Duration(random.IntN(40)) * time.Millisecond)
+				switch i := random.IntN(len(alive)); {
+				case random.IntN(2) == 0:
+					rest := slices.Delete(slices.Clone(alive), i, i+1)
+					if slices.ContainsFunc(rest, func(p *traveller) bool { return p.trains.Load() }) {
+						close(alive[i].killed)
+						alive = rest
+					}
+				case len(alive) < 5:
+					alive = append(alive, embark(w, fmt.Sprint("host", random.IntN(3)), passes))
+				default:
+					w.Interrupt()
+				}
+			}
+			for _, p := range alive {
+				p.want(t, passes, nil)
+			}
+			t.Logf("%d epochs, %d steps", len(w.Began()), alive[0].steps.Done)
+		})
+	}
+}
+
+// Fifty epochs in one process, or as many times that as RING_FAULT_ROUNDS says, leave neither goroutines nor descriptors,
+// and none takes longer than a second to begin. Every second one ends by a failure.
+func TestElasticEpochsLeaveNothing(t *testing.T) {
+	for _, transport := range []string{"tcp", "auto"} {
+		t.Run(transport, func(t *testing.T) {
+			w := ringtest.NewWorld(t, 3)
+			w.Transport = transport
+			n, inUse := rounds(50), func() (files, goroutines int) {
+				entries, err := os.ReadDir("/proc/self/fd")
+				if err != nil {
+					lab.Skip(t, "no /proc here")
+				}
+				return len(entries), runtime.NumGoroutine()
+			}
+			members := []*ringtest.Member{w.Add("host0"), w.Add("host0"), w.Add("host1")}
+			left, files, goroutines := 0, 0, 0
+			for i := range n {
+				comms := make([]*ring.Comm, 3)
+				begun := time.Now()
+				err := ringtest.Each(3, func(rank int) (err error) {
+					comms[rank], err = ring.Init(ctx, ring.AfterEpoch(left), ring.WithEnviron(ringtest.Lookup(members[rank].Environ())))
+					if err == nil {
+						err = ring.AllReduce(ctx, comms[rank], make([]float32, 10000), ring.Sum)
+					}
+					return err
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if took := time.Since(begun); took > 3*time.Second { // the goal is 1 s
+					t.Errorf("epoch %d began after %v", i+1, took)
+				}
+				for rank, want := range [][]int{{0, 2, 0, 2}, {1, 2, 0, 1}, {0, 1, 1, 2}} {
+					c := comms[rank]
+					if got := []int{c.LocalRank(), c.LocalSize(), c.CrossRank(), c.CrossSize()}; !slices.Equal(got, want) || c.Rank() != rank {
+						t.Errorf("rank %d as %d is at %v, want %v", rank, c.Rank(), got, want)
+					}
+				}
+				if i%2 == 1 {
+					w.Fail("a failure")
+				}
+				closeAll(comms)
+				left = comms[0].Epoch()
+				if i == 4 {
+					files, goroutines = inUse()
+				}
+			}
+			until(t, "what was there is gone", func() bool {
+				f, g := inUse()
+				return f <= files+2 && g <= goroutines+2
+			})
+		})
+	}
+}

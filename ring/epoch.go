@@ -1,0 +1,110 @@
+package ring
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/gorun/gorun/internal/rankenv"
+	"github.com/gorun/gorun/ring/internal/boot"
+)
+
+// ErrHostsUpdated is what [Comm.CheckHosts] and [Commit] return when hosts have come or are to go: the ranks are
+// to leave their epoch and meet in the next one. [Elastic] does that when train returns it.
+var ErrHostsUpdated = errors.New("ring: the job's hosts have changed: the ranks go on in another epoch")
+
+// AfterEpoch makes Init join the first epoch of an elastic job that comes after the one with this number, which
+// this process was in and whose Comm it has closed. Without it, or with 0, it has been in none.
+func AfterEpoch(number int) Option { return func(o *options) { o.left = number } }
+
+// Epoch is the number of the epoch of an elastic job, from 1; 0 where the job is not elastic.
+func (c *Comm) Epoch() int { return c.place.Epoch }
+
+// joinEpoch waits for the next epoch and joins it. One that fails while its ranks join is followed by another.
+func joinEpoch(ctx context.Context, place rankenv.Rank, o options) (*Comm, error) {
+	for left, first := o.left, 0; ; left = place.Epoch {
+		job, err := park(ctx, place, left)
+		if err != nil {
+			return nil, err
+		}
+		if first == 0 {
+			first = job.Epoch
+		}
+		place = moved(place, job)
+		c, err := joinJob(ctx, place, o, &job)
+		if err == nil {
+			err = c.joined(ctx)
+		}
+		switch {
+		case err == nil:
+			c.first = first
+			return c, nil
+		case !errors.As(err, new(*PeerError)):
+			return nil, err
+		}
+	}
+}
+
+// park asks the agent for the epoch after left.
+func park(ctx context.Context, place rankenv.Rank, left int) (boot.Job, error) {
+	door := boot.NewDoor(place.Agent, place.Token)
+	defer door.Close()
+	job, err := door.Park(ctx, left)
+	if abort := new(boot.Abort); errors.As(err, &abort) {
+		return job, &PeerError{Rank: abort.Rank, Host: abort.Host, Op: "init", Cause: errors.New(abort.Cause)}
+	}
+	if err != nil {
+		return job, fmt.Errorf("ring: init: %w", err)
+	}
+	return job, nil
+}
+
+// moved is a rank's place in another epoch. Its host stays.
+func moved(place rankenv.Rank, job boot.Job) rankenv.Rank {
+	place.Epoch, place.Rank, place.Size = job.Epoch, job.Rank, job.Size
+	place.LocalRank, place.LocalSize = job.LocalRank, job.LocalSize
+	place.CrossRank, place.CrossSize = job.CrossRank, job.CrossSize
+	if len(job.Addrs) > 0 {
+		place.Addr, place.Addrs = job.Addrs[0], job.Addrs
+	}
+	return place
+}
+
+// joined tells the launcher that this rank has met the others, and listens from then on for changes of the hosts.
+func (c *Comm) joined(ctx context.Context) error {
+	if err := c.door.Joined(ctx); err != nil {
+		c.Close()
+		return fmt.Errorf("ring: init: %w", err)
+	}
+	c.updated = new(atomic.Bool)
+	c.work.Go(func() {
+		if c.door.WatchInterrupt(c.life, c.place.Epoch) {
+			c.updated.Store(true)
+		}
+	})
+	return nil
+}
+
+// HostsUpdated reports whether this rank has heard that hosts have come or are to go. Others may not have heard it yet:
+// to leave the epoch together, ranks call [Comm.CheckHosts].
+func (c *Comm) HostsUpdated() bool { return c.updated != nil && c.updated.Load() }
+
+// CheckHosts returns [ErrHostsUpdated], on all ranks alike, if one of them has heard that hosts have come or are to go. It
+// is a collective: all ranks call it at the same point. In a job that is not elastic it does nothing.
+func (c *Comm) CheckHosts(ctx context.Context) error {
+	if c.updated == nil {
+		return nil
+	}
+	heard := []int32{0}
+	if c.HostsUpdated() {
+		heard[0] = 1
+	}
+	if err := AllReduce(ctx, c, heard, Max); err != nil {
+		return err
+	}
+	if heard[0] != 0 {
+		return ErrHostsUpdated
+	}
+	return nil
+}

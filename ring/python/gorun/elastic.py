@@ -1,0 +1,197 @@
+"""Elastic jobs: ranks fail, come and go, and the others go on with what they have learned. The names are horovod's.
+
+    hvd.init()
+    state = gorun.elastic.ObjectState(weights=weights, step=0)
+
+    @gorun.elastic.run
+    def train(state):
+        while state.step < 1000:
+            ...
+            state.step += 1
+            state.commit()
+
+    train(state)
+
+:mod:`gorun.torch.elastic` has the state of models and optimizers. None of this needs PyTorch.
+"""
+
+from __future__ import annotations
+
+import copy
+import ctypes
+import functools
+from typing import Any, Callable, Dict, List, Optional, TypeVar
+
+from . import _job, _ring, errors
+from ._objects import allgather_object, broadcast_object
+from ._world import global_process_set, init, rank, shutdown
+from .errors import HostsUpdatedInterrupt, StateLostError
+
+__all__ = ["HostsUpdatedInterrupt", "ObjectState", "State", "StateLostError", "run"]
+
+Result = TypeVar("Result")
+
+
+class State:
+    """What a rank has learned. Subclasses say what it is by :meth:`save`, :meth:`restore` and :meth:`sync`."""
+
+    def __init__(self, bcast_object: Optional[Callable[..., Any]] = None, get_rank: Optional[Callable[[], int]] = None) -> None:
+        self._bcast_object = bcast_object or broadcast_object
+        self._rank = get_rank or rank
+        self._reset_callbacks: List[Callable[[], None]] = []
+        self._host_messages = _Messages()
+
+    def register_reset_callbacks(self, callbacks: List[Callable[[], None]]) -> None:
+        """Has these called after each change of the ranks, before :meth:`sync`: to fit a learning rate to size(), for one."""
+        self._reset_callbacks.extend(callbacks)
+
+    def on_reset(self) -> None:
+        """Called after each change of the ranks."""
+        self.reset()
+        for callback in self._reset_callbacks:
+            callback()
+
+    def commit(self) -> None:
+        """Saves the state, and raises HostsUpdatedInterrupt if hosts have come or are to go.
+
+        All ranks call it at the same point of their work, as often as it is worth: what was done since is lost when a rank fails.
+        """
+        self.save()
+        self.check_host_updates()
+
+    def check_host_updates(self) -> None:
+        """Raises HostsUpdatedInterrupt, on all ranks alike, if hosts have come or are to go. All call it at the same point."""
+        if _hosts_updated():
+            raise HostsUpdatedInterrupt(False)
+
+    def save(self) -> None:
+        """Keeps the state in memory."""
+        raise NotImplementedError()
+
+    def restore(self) -> None:
+        """Makes the state what it was at the last save."""
+        raise NotImplementedError()
+
+    def sync(self) -> None:
+        """Gives all ranks the state of rank 0, as it is there now, and saves it."""
+        raise NotImplementedError()
+
+    def reset(self) -> None:
+        """Does what is to be done after a change of the ranks, before the callbacks."""
+
+
+class _Messages:
+    """What scripts that look into horovod's State find there: whether news of hosts have come to this rank."""
+
+    def empty(self) -> bool:
+        job = _job.joined()
+        return job is None or not job.hosts_updated()
+
+
+class ObjectState(State):
+    """Python objects, given by name. They become attributes, are copied by save and restore, and pickled by sync."""
+
+    def __init__(self, bcast_object: Optional[Callable[..., Any]] = None, get_rank: Optional[Callable[[], int]] = None, **kwargs: Any) -> None:
+        self._saved_state: Dict[str, Any] = {}
+        super().__init__(bcast_object, get_rank)
+        self._set_attrs(kwargs)
+        self._saved_state = copy.deepcopy(kwargs)
+
+    def _set_attrs(self, values: Dict[str, Any]) -> None:
+        for name, value in values.items():
+            setattr(self, name, value)
+
+    def _attrs(self) -> Dict[str, Any]:
+        return {name: getattr(self, name) for name in self._saved_state}
+
+    def save(self) -> None:
+        self._saved_state = copy.deepcopy(self._attrs())
+
+    def restore(self) -> None:
+        self._set_attrs(copy.deepcopy(self._saved_state))
+
+    def sync(self) -> None:
+        if self._saved_state:
+            self._set_attrs(self._bcast_object(self._attrs()))
+        self.save()
+
+
+def _hosts_updated() -> bool:
+    """Whether any rank has heard that hosts have come or are to go. A collective in elastic jobs."""
+    job = _job.joined()
+    if job is None or job.epoch == 0:
+        return False
+    channel = global_process_set.channel_or_raise()
+    heard = ctypes.c_int32(job.hosts_updated())
+    at = ctypes.addressof(heard)
+    channel.submit(
+        b"elastic.hosts_updated", _ring.ALLREDUCE, _ring.INT32, op=_ring.SUM, dst=at, dst_count=1, src=at, src_count=1, keep=heard, here=True
+    ).synchronize()
+    return heard.value != 0
+
+
+# What a process knows of the job's state.
+_UNBORN, _HEARD, _OWNED = range(3)  # nobody has had any; others had, and it was not given; it has it
+
+
+class _Trip:
+    """A process's way through the epochs."""
+
+    def __init__(self) -> None:
+        self.owns, self.late, self.begun = _UNBORN, False, False
+
+    def enter(self, state: State) -> None:
+        """Gives all ranks the state of rank 0, who must not be one that has come and was left before it got any."""
+        job = _job.joined()
+        if job is not None and job.epoch > 0:
+            if not self.begun:
+                self.begun, self.late = True, job.epoch > 1
+            try:
+                said = allgather_object(self.owns, "elastic.state")
+            except errors.PeerError:
+                if self.late:
+                    self.owns = max(self.owns, _HEARD)
+                raise
+            if max(said) > _UNBORN:
+                self.owns = max(self.owns, _HEARD)
+                if said[0] != _OWNED:
+                    raise StateLostError("gorun: rank 0 has not got the job's state: who had it is gone, so start the job again, from a checkpoint")
+        state.sync()
+        self.owns = _OWNED
+
+
+def _broken(error: errors.GorunError) -> bool:
+    """Whether it says that a rank has failed, or was raised by a script for that: others would come again."""
+    job = _job.joined()
+    return job is not None and job.epoch > 0 and (isinstance(error, errors.PeerError) or type(error) is errors.GorunError)
+
+
+def run(func: Callable[..., Result]) -> Callable[..., Result]:
+    """A decorator for a function of a :class:`State`: it is called once in each epoch of an elastic job.
+
+    When another rank fails (PeerError, or a HorovodInternalError that the function raises itself) the state is restored to its
+    last save, and when hosts come or go (HostsUpdatedInterrupt) it stays as it is. Then the ranks meet again, with other
+    numbers, the callbacks are called, all get the state of rank 0, and the function begins anew. Other errors are raised: they
+    would come again. So they are in a job that is not elastic, where the function is called once.
+    """
+
+    @functools.wraps(func)
+    def wrapper(state: State, *args: Any, **kwargs: Any) -> Result:
+        trip, again = _Trip(), False
+        while True:
+            try:
+                if again:
+                    state.on_reset()
+                trip.enter(state)
+                return func(state, *args, **kwargs)
+            except errors.GorunError as e:
+                if not _broken(e):
+                    raise
+                state.restore()
+            except HostsUpdatedInterrupt:
+                pass
+            shutdown()
+            init()
+            again = True
+
+    return wrapper
