@@ -17,7 +17,7 @@ export CGO_CFLAGS  ?= -g -O2 -Wno-deprecated-declarations
 export CGO_LDFLAGS ?= -g -O2 -Wl,-z,lazy
 
 .DEFAULT_GOAL := help
-.PHONY: help build wheel man install demo test lint fuzz simulate sweep faults faults-peers mutants soak bench bench-peers clean
+.PHONY: help build wheel man install demo test gpu-test lint fuzz simulate sweep faults faults-peers mutants soak bench bench-peers clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -87,6 +87,10 @@ lint: ## gofmt, go vet, staticcheck, go mod tidy, mypy
 	else \
 		echo "no mypy, so the types of the Python package are not checked (package mypy)"; \
 	fi
+
+gpu-test: ## checks on an NVIDIA GPU, with PyTorch and without a network, in ten minutes; without Go it takes what make build has made
+	@if command -v $(firstword $(GO)) >/dev/null; then $(MAKE) --no-print-directory build; fi
+	@$(PYTHON) -B internal/gpucheck/check.py
 
 fuzz: ## fuzz every target for FUZZTIME, 30s by default
 	@.ci/fuzz

@@ -60,3 +60,23 @@ func TestTorchOnDevicesRankDies(t *testing.T) {
 	}
 	wantEach(t, out, "told", 2)
 }
+
+// The ranks of `make gpu-test` are right about the stand-ins, whose memory is the host's, and about a rank that is killed.
+func TestGPUCheckRanks(t *testing.T) {
+	standins(t)
+	t.Setenv("GPUCHECK_FAKE", "1")
+	t.Setenv("STANDIN_DIR", t.TempDir())
+	ranks, err := filepath.Abs("../../internal/gpucheck/ranks.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for check, want := range map[string]string{"values-host": "calls are right, by host memory", "values-nccl": "calls are right, by NCCL", "dies": "the other rank was told after"} {
+		t.Run(check, func(t *testing.T) {
+			out, code := job(t, nil, "-np", "2", "--oversubscribe", "--gpus-per-rank", "none", "--prefix", "none", interpreter, ranks, check)
+			if wantCode := map[bool]int{true: 128 + 9}[check == "dies"]; code != wantCode {
+				t.Errorf("exit code %d, want %d", code, wantCode)
+			}
+			wantEach(t, out, want, 1)
+		})
+	}
+}
