@@ -17,20 +17,21 @@ export CGO_CFLAGS  ?= -g -O2 -Wno-deprecated-declarations
 export CGO_LDFLAGS ?= -g -O2 -Wl,-z,lazy
 
 .DEFAULT_GOAL := help
-.PHONY: help build wheel man install demo test lint fuzz simulate simulate-elastic sweep faults faults-peers mutants soak bench bench-peers clean
+.PHONY: help build wheel man install demo test gpu-test lint fuzz simulate simulate-elastic sweep faults faults-peers mutants soak bench bench-peers clean
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-build: ## bin/gorun (static), bin/examples/*; with a C compiler bin/gorun-gpu, bin/gorun-ompi4.so, lib/libring.so and ring.h
+build: ## bin/gorun (static), bin/examples/*; with a C compiler bin/gorun-gpu, bin/gorun-bench, bin/gorun-ompi4.so, lib/libring.so and ring.h
 	$(STATIC) -o bin/gorun ./cmd/gorun
 	$(STATIC) -o bin/examples/ ./examples/...
 	@if command -v "$$($(GO) env CC)" >/dev/null; then \
 		set -x; CGO_ENABLED=1 $(GO) build -trimpath -ldflags='-s -w' -o bin/gorun-gpu ./cmd/gorun-gpu && \
+		CGO_ENABLED=1 $(GO) build -trimpath -ldflags='-s -w' -o bin/gorun-bench ./cmd/gorun-bench && \
 		$$($(GO) env CC) -std=c11 -Wall -Wextra -O2 -shared -fPIC -s -o bin/gorun-ompi4.so internal/pmi/ompi4/libpmi.c && \
 		$(LIBRING) && cp ring/capi/ring.h lib/ && rm -f lib/libring.h; \
 	else \
-		echo "no C compiler, so no bin/gorun-gpu, bin/gorun-ompi4.so and lib/libring.so: gorun asks /proc and nvidia-smi for GPUs, and has no --mpi ompi4, C or Python"; \
+		echo "no C compiler, so no bin/gorun-gpu, bin/gorun-bench, bin/gorun-ompi4.so and lib/libring.so: gorun asks /proc and nvidia-smi for GPUs, and has no bench --device cuda, --mpi ompi4, C or Python"; \
 	fi
 
 man: ## manual pages and completions, in dist/
@@ -50,7 +51,7 @@ wheel: build ## dist/gorun-*.whl for Python, with the programs and the library i
 PREFIX      ?= /usr/local
 install: build man ## gorun, libring.so, ring.h, the manual and completions in PREFIX (/usr/local), below DESTDIR if that is set
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1
-	install bin/gorun $$(ls bin/gorun-gpu bin/gorun-ompi4.so 2>/dev/null) $(DESTDIR)$(PREFIX)/bin
+	install bin/gorun $$(ls bin/gorun-gpu bin/gorun-bench bin/gorun-ompi4.so 2>/dev/null) $(DESTDIR)$(PREFIX)/bin
 	install -m 644 dist/man/man1/*.1 $(DESTDIR)$(PREFIX)/share/man/man1
 	@if [ -e lib/libring.so ]; then set -x; \
 		install -D -m 644 lib/libring.so $(DESTDIR)$(PREFIX)/lib/libring.so && \
@@ -86,6 +87,10 @@ lint: ## gofmt, go vet, staticcheck, go mod tidy, mypy
 	else \
 		echo "no mypy, so the types of the Python package are not checked (package mypy)"; \
 	fi
+
+gpu-test: ## checks on an NVIDIA GPU, with PyTorch and without a network, in ten minutes; without Go it takes what make build has made
+	@if command -v $(firstword $(GO)) >/dev/null; then $(MAKE) --no-print-directory build; fi
+	@$(PYTHON) -B internal/gpucheck/check.py
 
 fuzz: ## fuzz every target for FUZZTIME, 30s by default
 	@.ci/fuzz

@@ -61,6 +61,7 @@ type Queue struct {
 	over    bool
 	err     error // of everything, when it is over
 	doing   activity
+	gpu     gpuPlace
 
 	traceErr error // of the timeline when the queue had ended
 

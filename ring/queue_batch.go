@@ -79,7 +79,7 @@ func (q *Queue) runBatch(b negotiate.Batch, tensors []*tensor) (own, err error) 
 		q.timeline.Leave(b.Items[i].Name, timeline.Queue)
 	}
 	item, t := &b.Items[0], tensors[0]
-	if len(tensors) > 1 {
+	if len(tensors) > 1 && !item.GPU {
 		return nil, q.runFused(b, tensors)
 	}
 	if strings.HasPrefix(item.Shape, equalParts) {
@@ -90,6 +90,8 @@ func (q *Queue) runBatch(b negotiate.Batch, tensors []*tensor) (own, err error) 
 	q.timeline.Enter(item.Name, movePhase(item.Kind))
 	defer q.timeline.Leave(item.Name, movePhase(item.Kind))
 	switch {
+	case item.GPU:
+		return q.runOnDevice(tensors)
 	case len(item.Joined) > 0:
 		return nil, q.runJoined(item, t)
 	case t.room == nil:

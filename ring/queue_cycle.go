@@ -45,6 +45,7 @@ func (q *Queue) run() {
 		watching.Go(func() { q.watch(stop) })
 	}
 	q.end(q.explain(q.cycles()))
+	q.closeDevice()
 	q.talk.Close()
 	q.data.Close()
 	q.traceErr = q.StopTimeline()

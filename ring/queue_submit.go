@@ -65,6 +65,10 @@ func (q *Queue) open() error {
 // so that those that can run as one do so, in the order of names, if all ranks submit the
 // same groups. It appends their tickets to tickets. After an error nothing was submitted.
 func (q *Queue) SubmitGroup(tickets []Ticket, names []string, work []Collective) ([]Ticket, error) {
+	return q.submitGroup(tickets, names, work, false)
+}
+
+func (q *Queue) submitGroup(tickets []Ticket, names []string, work []Collective, gpu bool) ([]Ticket, error) {
 	if len(names) != len(work) {
 		return tickets, fmt.Errorf("ring: queue: a group of %d names and %d collectives", len(names), len(work))
 	}
@@ -81,6 +85,7 @@ func (q *Queue) SubmitGroup(tickets []Ticket, names []string, work []Collective)
 	given := len(tickets)
 	for i, name := range names {
 		r, err := q.request(name, &work[i])
+		r.GPU = gpu
 		var t Ticket
 		if err == nil {
 			t, err = q.enter(r, work[i], nil)

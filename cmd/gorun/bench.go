@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,6 +26,7 @@ type benchOptions struct {
 	types, ops []string
 	transport  string
 	streams    int
+	device     string
 	json       bool
 	plot       string
 }
@@ -38,6 +41,7 @@ func (o *benchOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&o.ops, "op", nil, "operations, or all: "+strings.Join(bench.Ops(), ", ")+" (default sum)")
 	flags.StringVar(&o.transport, "transport", "auto", "auto, shm or tcp")
 	flags.IntVar(&o.streams, "streams", 1, "TCP connections between two ranks (RING_STREAMS)")
+	flags.StringVar(&o.device, "device", "cpu", "memory to time: cpu, or cuda for that of NVIDIA GPUs")
 	flags.BoolVar(&o.json, "json", false, "print a JSON object a line instead of a table")
 	flags.StringVar(&o.plot, "plot", "", "also draw time by size into this SVG file")
 }
@@ -47,7 +51,7 @@ func (o *benchOptions) options(collective string) (bench.Options, error) {
 	// nccl-tests and MPI spell it reduce_scatter, ring reduce-scatter.
 	collective = strings.NewReplacer("-", "", "_", "").Replace(collective)
 	opts := bench.Options{Collective: collective, Types: o.types, Ops: o.ops, Min: int(o.min), Max: int(o.max),
-		Factor: o.factor, Budget: time.Duration(o.budget)}
+		Factor: o.factor, Budget: time.Duration(o.budget), Device: o.device}
 	switch names := bench.Collectives(); {
 	case !slices.Contains(names, collective):
 		return opts, usage.Errorf("choose "+strings.Join(names, ", "), "there is no benchmark of %q", collective)
@@ -94,6 +98,7 @@ all ranks together in the others.`,
 		Example: `  gorun bench allreduce -np 4
   gorun bench allreduce -np 4 --type half,float --op all --max 1M
   gorun bench alltoall -np 2 --transport tcp --streams 2
+  gorun bench allreduce -np 8 --device cuda
   gorun bench allreduce -np 8 -H f1:4,f2:4 --max 256M --plot allreduce.svg`,
 		Args: oneWord(bench.Collectives()),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -106,8 +111,11 @@ all ranks together in the others.`,
 				return err
 			}
 			report := &benchReport{table: bench.NewTable(cmd.OutOrStdout()), out: cmd.OutOrStdout(), json: b.json}
-			// The agent's own executable: the same gorun on every host.
-			program := []string{"/proc/self/exe", benchRank, string(text)}
+			program, err := benchProgram(b.device)
+			if err != nil {
+				return err
+			}
+			program = append(program, string(text))
 			if err := b.setFlags(cmd.Flags()); err != nil {
 				return err
 			}
@@ -123,6 +131,22 @@ all ranks together in the others.`,
 	completeFlags(cmd)
 	cmd.ValidArgs = bench.Collectives()
 	return cmd
+}
+
+// benchProgram is what runs on each rank.
+func benchProgram(device string) ([]string, error) {
+	if device != "cuda" {
+		return []string{"/proc/self/exe", benchRank}, nil // the agent's own executable: the same gorun on every host
+	}
+	gorun, err := ownExecutable()
+	if err != nil {
+		return nil, err
+	}
+	program := filepath.Join(filepath.Dir(gorun.Path), "gorun-bench")
+	if _, err := os.Stat(program); err != nil {
+		return nil, usage.Errorf("make build makes it where there is a C compiler; all hosts need it at that path", "--device cuda: %w", err)
+	}
+	return []string{program}, nil
 }
 
 // byteSize is a number of bytes on the command line: 8, 4K, 1M, 1G.

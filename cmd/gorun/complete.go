@@ -58,6 +58,7 @@ func completeFlags(cmd *cobra.Command) {
 		"gpus-per-rank": {"auto", "none", "1"},
 		"dialect":       {"gorun"},
 		"transport":     {"auto", "shm", "tcp"},
+		"device":        {"cpu", "cuda"},
 		"stepfactor":    {"2", "4"},
 	}
 	for _, n := range dialect.Launchers() {

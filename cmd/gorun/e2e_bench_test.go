@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/gorun/gorun/internal/bench"
 	"github.com/gorun/gorun/internal/lab"
+	"github.com/gorun/gorun/internal/ringtest"
 )
 
 // benchRows are the rows that a benchmark printed as JSON.
@@ -102,7 +104,34 @@ func TestBenchUsage(t *testing.T) {
 		{[]string{"allreduce", "--type", "quad"}, []string{`no type "quad"`}},
 		{[]string{"allreduce", "--op", "band"}, []string{"band is not defined for float"}},
 		{[]string{"broadcast", "--op", "sum"}, []string{"broadcast has no operation"}},
+		{[]string{"broadcast", "--device", "tpu"}, []string{`"tpu"`, "cuda"}},
+		{[]string{"broadcast", "--device", "cuda"}, []string{"gorun-bench", "make build"}},
 	} {
 		start(t, nil, append([]string{"bench"}, tt.args...)...).want(2, tt.want...)
 	}
+}
+
+// Memory of GPUs, which is the host's for the stand-ins of their libraries; then without a driver.
+func TestBenchDevice(t *testing.T) {
+	lab.Need(t, "cc")
+	dir := t.TempDir()
+	if err := ringtest.Standins("../../ring/internal/nccl/testdata", dir); err != nil {
+		t.Fatal(err)
+	}
+	gorun := filepath.Join(dir, "gorun")
+	if err := os.Link(binary("gorun"), gorun); err != nil {
+		t.Fatal(err)
+	}
+	build := exec.Command("go", "build", "-o", filepath.Join(dir, "gorun-bench"), "../gorun-bench")
+	build.Env = append(os.Environ(), "CGO_ENABLED=1")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	program := []string{"bench", "allreduce", "-np", "2", "--gpus-per-rank", "none", "--device", "cuda", "--max", "64", "--time", "0.002"}
+	env := []string{"RING_CUDA_LIB=" + filepath.Join(dir, "libcuda.so.1"), "RING_NCCL_LIB=" + filepath.Join(dir, "libnccl.so.2"), "STANDIN_DIR=" + t.TempDir()}
+	r := startPath(t, nil, gorun, env, program...).want(0)
+	if lines := r.lines(); len(lines) != 4+4 || !strings.HasPrefix(lines[0], "# memory of GPUs, by NCCL ") {
+		t.Errorf("table:\n%s", &r.out)
+	}
+	startPath(t, nil, gorun, []string{"RING_CUDA_LIB=/nowhere/libcuda.so.1"}, program...).want(1, "no GPU can be used")
 }

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -17,6 +18,7 @@ type Options struct {
 	Min, Max   int           // bytes of the whole vector
 	Factor     int           // from one size to the next; 0 means 2
 	Budget     time.Duration // for each row
+	Device     string        // where the memory is: empty or "cpu", or "cuda"
 }
 
 // Row is one line of a benchmark: one size, in place or not.
@@ -34,12 +36,14 @@ type Row struct {
 	BusBW      float64 // GB/s
 	Wrong      int     // wrong elements, over all ranks
 	Iterations int
+	Device     string `json:",omitempty"` // what moves memory of GPUs
 }
 
 const (
 	minIterations = 8
 	maxIterations = 50_000
 	minSample     = 20 * time.Microsecond // short calls are timed several at a time
+	minStreamed   = time.Millisecond      // those on a stream so many that it does not run empty
 	warmUps       = 3
 )
 
@@ -57,6 +61,8 @@ func (o Options) resolve() (collective, []combination, error) {
 		return c, nil, fmt.Errorf("there is no benchmark of %q", o.Collective)
 	case o.Min < 1 || o.Max < o.Min:
 		return c, nil, fmt.Errorf("sizes from %d to %d bytes: they go from 1 byte up", o.Min, o.Max)
+	case o.Device != "" && o.Device != "cpu" && o.Device != "cuda":
+		return c, nil, fmt.Errorf("no memory of %q: it is that of cpu or cuda", o.Device)
 	case o.Factor < 0 || o.Factor == 1:
 		return c, nil, fmt.Errorf("a step by a factor of %d: it is 2 or more", o.Factor)
 	case !c.combines() && len(o.Ops) > 0:
@@ -69,12 +75,19 @@ func (o Options) resolve() (collective, []combination, error) {
 // Run times what opts say on all ranks of c, which must have equal options, and
 // gives the rows to emit on every rank. A size that does not divide among the
 // ranks is rounded down; one that leaves a rank nothing is left out.
-func Run(ctx context.Context, c *ring.Comm, opts Options, emit func(Row)) error {
+func Run(ctx context.Context, c *ring.Comm, opts Options, emit func(Row)) (err error) {
 	what, all, err := opts.resolve()
 	if err != nil {
 		return err
 	}
 	memory := [2][]byte{aligned(opts.Max), aligned(opts.Max)}
+	var on *gpu
+	if opts.Device == "cuda" {
+		if on, err = newGPU(ctx, c, memory); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, on.close()) }()
+	}
 	rows := 0
 	for _, combo := range all {
 		for bytes := opts.Min; bytes <= opts.Max; bytes *= max(opts.Factor, 2) {
@@ -82,6 +95,9 @@ func Run(ctx context.Context, c *ring.Comm, opts Options, emit func(Row)) error 
 				t := newTrial(c, what, combo, memory, bytes, inPlace)
 				if t == nil {
 					continue
+				}
+				if t.on = on; on != nil {
+					t.row.Device = on.device.String()
 				}
 				row, err := t.run(ctx, opts.Budget)
 				if err != nil {
@@ -111,6 +127,7 @@ type trial struct {
 	width  int     // bytes of an element
 	call   ring.Collective
 	out    []byte    // what the call writes
+	on     *gpu      // where the call's memory is a copy, or nil
 	begin  []segment // memory before the call
 	want   []segment // and after it
 }
@@ -126,10 +143,8 @@ func (t *trial) run(ctx context.Context, budget time.Duration) (Row, error) {
 	samples := make([]float64, 0, iterations/batch)
 	for range iterations / batch {
 		begun := time.Now()
-		for range batch {
-			if err := t.c.Do(ctx, t.call); err != nil {
-				return t.row, err
-			}
+		if err := t.do(ctx, batch); err != nil {
+			return t.row, err
 		}
 		samples = append(samples, time.Since(begun).Seconds()*1e6/float64(batch))
 	}
@@ -145,6 +160,25 @@ func (t *trial) run(ctx context.Context, budget time.Duration) (Row, error) {
 	return t.row, t.check(ctx)
 }
 
+// do makes so many calls, and returns when they are over.
+func (t *trial) do(ctx context.Context, calls int) error {
+	for range calls {
+		var err error
+		if t.on != nil {
+			err = t.on.launch(ctx, t.call)
+		} else {
+			err = t.c.Do(ctx, t.call)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if t.on == nil {
+		return nil
+	}
+	return t.on.device.Sync(ctx, t.on.stream)
+}
+
 // check makes one call on known values and adds the wrong results of all ranks.
 func (t *trial) check(ctx context.Context) error {
 	for i := range t.out {
@@ -153,7 +187,13 @@ func (t *trial) check(ctx context.Context) error {
 	for _, s := range t.begin {
 		s.fill(t.width)
 	}
-	if err := t.c.Do(ctx, t.call); err != nil {
+	if err := t.on.bring(ctx); err != nil {
+		return err
+	}
+	if err := t.do(ctx, 1); err != nil {
+		return err
+	}
+	if err := t.on.fetch(ctx); err != nil {
 		return err
 	}
 	wrong := []int64{0}
@@ -169,10 +209,8 @@ func (t *trial) check(ctx context.Context) error {
 // many of them make one sample.
 func (t *trial) calibrate(ctx context.Context, budget time.Duration) (iterations, batch int, err error) {
 	begun := time.Now()
-	for range warmUps {
-		if err := t.c.Do(ctx, t.call); err != nil {
-			return 0, 0, err
-		}
+	if err := t.do(ctx, warmUps); err != nil {
+		return 0, 0, err
 	}
 	took := []float64{time.Since(begun).Seconds() / warmUps}
 	if err := ring.AllReduce(ctx, t.c, took, ring.Max); err != nil {
@@ -180,6 +218,10 @@ func (t *trial) calibrate(ctx context.Context, budget time.Duration) (iterations
 	}
 	each := max(took[0], 1e-7)
 	iterations = min(max(int(budget.Seconds()/each), minIterations), maxIterations)
-	batch = min(max(int(minSample.Seconds()/each), 1), iterations/minIterations)
+	sample := minSample
+	if t.on != nil {
+		sample = minStreamed
+	}
+	batch = min(max(int(sample.Seconds()/each), 1), iterations/minIterations)
 	return iterations / batch * batch, batch, nil
 }

@@ -59,6 +59,11 @@ func (t *Table) begin(row Row) error {
 		return nil
 	}
 	t.begun = true
+	if row.Device != "" {
+		if _, err := fmt.Fprintf(t.w, "# memory of GPUs, by %s\n", row.Device); err != nil {
+			return err
+		}
+	}
 	columns := fmt.Sprintf(halfLine, "time", "p99", "algbw", "busbw", "#wrong")
 	_, err := fmt.Fprintf(t.w, "# %s, %d ranks; times in µs (median, 99th percentile of the slowest rank), bandwidths in GB/s\n"+
 		titles+" | %35s %6s | %35s %6s\n"+titles+" | %s | %s\n",

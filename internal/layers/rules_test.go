@@ -56,6 +56,8 @@ func layers() []layer {
 			why: "the command joins everything but gpu/nvml, which would cost it its static binary; ring is for its benchmarks",
 		},
 		{folder: "cmd/gorun-gpu", may: []string{"gpu", "gpu/nvml"}, why: "a crash of the driver's library must take nothing else with it"},
+		{folder: "cmd/gorun-bench", may: []string{"internal/bench"}, why: "it is a rank of a benchmark and nothing else"},
+		{folder: "internal/gpucheck", why: "it is Python, and looks at gorun from outside"},
 		{folder: "internal/lab", why: "the lab tests gorun from outside, so it shares no code with it"},
 		{folder: "internal/faults", may: []string{"internal/lab"}, why: "it does harm to gorun and looks at it from outside, so it shares no code with it"},
 		{folder: "internal/mutants", why: "it reads sources and runs their tests, it does not link them"},

@@ -24,12 +24,13 @@ import (
 
 func main() {} // never called; buildmode c-shared wants it
 
-// object is what a handle of C stands for: a communicator or a queue. Handles are those of runtime/cgo, which gives out
+// object is what a handle of C stands for: a communicator, a queue or a device. Handles are those of runtime/cgo, which gives out
 // none twice. An object is there until it is closed and its last request is gone.
 type object struct {
 	failures
 	comm     *ring.Comm
-	queue    *ring.Queue // nil for a communicator
+	queue    *ring.Queue  // of a queue, else nil
+	device   *ring.Device // of a device, else nil
 	requests requests
 	trace    trace
 	names    names
@@ -50,7 +51,7 @@ func missing(handle C.uint64_t) error {
 	if handle > 0 && uint64(handle) <= atomic.LoadUint64((*uint64)(&C.given)) {
 		return fmt.Errorf("%w (%d)", ring.ErrClosed, uint64(handle))
 	}
-	return invalid("there is no communicator or queue %d", uint64(handle))
+	return invalid("there is no communicator, queue or device %d", uint64(handle))
 }
 
 // lookupOpen finds an object that is not closed.
@@ -62,21 +63,28 @@ func lookupOpen(handle C.uint64_t) (*object, error) {
 	return o, err
 }
 
-func lookupComm(handle C.ring_comm) (*object, error) {
+// what is what an object is.
+func (o *object) what() string {
+	switch {
+	case o.queue != nil:
+		return "queue"
+	case o.device != nil:
+		return "device"
+	}
+	return "communicator"
+}
+
+func lookupA(what string, handle C.uint64_t) (*object, error) {
 	o, err := lookupOpen(handle)
-	if err == nil && o.queue != nil {
-		err = invalid("%d is a queue, not a communicator", uint64(handle))
+	if err == nil && o.what() != what {
+		err = invalid("%d is a %s, not a %s", uint64(handle), o.what(), what)
 	}
 	return o, err
 }
 
-func lookupQueue(handle C.ring_queue) (*object, error) {
-	o, err := lookupOpen(handle)
-	if err == nil && o.queue == nil {
-		err = invalid("%d is a communicator, not a queue", uint64(handle))
-	}
-	return o, err
-}
+func lookupComm(handle C.ring_comm) (*object, error)     { return lookupA("communicator", handle) }
+func lookupQueue(handle C.ring_queue) (*object, error)   { return lookupA("queue", handle) }
+func lookupDevice(handle C.ring_device) (*object, error) { return lookupA("device", handle) }
 
 // keep gives an object its handle.
 func keep(o *object) C.uint64_t {

@@ -54,6 +54,8 @@ func codeOf(err error) C.int {
 		return C.RING_CLOSED
 	case errors.Is(err, context.DeadlineExceeded):
 		return C.RING_TIMEOUT
+	case errors.Is(err, ring.ErrNoGPU):
+		return C.RING_NO_GPU
 	case errors.Is(err, errInternal):
 		return C.RING_INTERNAL
 	}

@@ -143,6 +143,14 @@ func submission(queue C.ring_queue, name *C.char, call *C.ring_call, id *C.ring_
 //export goRingSubmitGroup
 func goRingSubmitGroup(queue C.ring_queue, count C.size_t, keys **C.char, calls *C.ring_call, ids *C.ring_request, told *C.ring_told) (code C.int) {
 	defer guard(&code, told)
+	return submitGroup(queue, count, keys, calls, ids, told, func(q *ring.Queue, texts []string, work []ring.Collective) ([]ring.Ticket, error) {
+		return q.SubmitGroup(nil, texts, work)
+	})
+}
+
+// submitGroup submits calls as one, in the way that submit does.
+func submitGroup(queue C.ring_queue, count C.size_t, keys **C.char, calls *C.ring_call, ids *C.ring_request, told *C.ring_told,
+	submit func(*ring.Queue, []string, []ring.Collective) ([]ring.Ticket, error)) C.int {
 	o, err := lookupQueue(queue)
 	switch {
 	case err != nil:
@@ -169,7 +177,7 @@ func goRingSubmitGroup(queue C.ring_queue, count C.size_t, keys **C.char, calls 
 		}
 		places = append(places, place)
 	}
-	tickets, err := o.queue.SubmitGroup(nil, texts, work)
+	tickets, err := submit(o.queue, texts, work)
 	if err != nil {
 		o.requests.giveBack(places...)
 		return tell(told, o, err)
@@ -181,17 +189,26 @@ func goRingSubmitGroup(queue C.ring_queue, count C.size_t, keys **C.char, calls 
 	return C.RING_OK
 }
 
-// group takes names and calls. A program that was built for a later ring.h has larger calls, and all are alike.
+// callOf is a call of several. A program that was built for a later ring.h has larger ones, and all are alike.
+func callOf(calls *C.ring_call, i int) (*C.ring_call, error) {
+	step := calls.size
+	call := (*C.ring_call)(unsafe.Add(unsafe.Pointer(calls), uintptr(i)*uintptr(step)))
+	if call.size != step {
+		return nil, invalid("call %d of the group has size %d, and the first one %d: set it to sizeof(ring_call) in all", i, uint64(call.size), uint64(step))
+	}
+	return call, nil
+}
+
+// group takes names and calls.
 func (o *object) group(keys []*C.char, calls *C.ring_call) (texts []string, work []ring.Collective, err error) {
 	texts, work = make([]string, len(keys)), make([]ring.Collective, len(keys))
-	step := calls.size
 	for i, key := range keys {
 		if texts[i], err = o.names.name(key); err != nil {
 			return nil, nil, fmt.Errorf("%w (tensor %d of a group)", err, i)
 		}
-		call := (*C.ring_call)(unsafe.Add(unsafe.Pointer(calls), uintptr(i)*uintptr(step)))
-		if call.size != step {
-			return nil, nil, invalid("call %d of the group has size %d, and the first one %d: set it to sizeof(ring_call) in all", i, uint64(call.size), uint64(step))
+		call, err := callOf(calls, i)
+		if err != nil {
+			return nil, nil, err
 		}
 		if work[i], err = collective(call, o.comm.Size()); err != nil {
 			return nil, nil, fmt.Errorf("%w (tensor %.80q)", err, texts[i])

@@ -70,7 +70,7 @@ const char *ring_version(void)
 const char *ring_error_name(int code)
 {
 	static const char *const names[] = {"RING_OK", "RING_INVALID", "RING_MISMATCH", "RING_PEER", "RING_CLOSED",
-		"RING_TIMEOUT", "RING_DUPLICATE", "RING_FORKED", "RING_INTERNAL"};
+		"RING_TIMEOUT", "RING_DUPLICATE", "RING_FORKED", "RING_INTERNAL", "RING_NO_GPU"};
 	return code >= 0 && code < (int)(sizeof names / sizeof names[0]) ? names[code] : "RING_UNKNOWN";
 }
 
@@ -143,6 +143,29 @@ int ring_submit_v(ring_queue queue, const char *name, const ring_call *call, rin
 {
 	return CALL(goRingSubmitV(queue, (char *)name, (ring_call *)call, request, &mine()->told));
 }
+
+int ring_submit_device(ring_queue queue, int32_t ordinal, void *stream, size_t count, const char *const *names, const ring_call *calls, ring_request *requests)
+{
+	return CALL(goRingSubmitDevice(queue, ordinal, stream, count, (char **)names, (ring_call *)calls, requests, &mine()->told));
+}
+
+int ring_device_open(ring_comm comm, int32_t ordinal, const ring_device_options *options, ring_device *device)
+{
+	return CALL(goRingDeviceOpen(comm, ordinal, (ring_device_options *)options, device, &mine()->told));
+}
+
+int ring_device_close(ring_device device) { return CALL(goRingDeviceClose(device, &mine()->told)); }
+
+int ring_device_get_info(ring_device device, ring_device_info *info) { return CALL(goRingDeviceInfo(device, info, &mine()->told)); }
+
+int ring_device_run(ring_device device, void *stream, size_t count, const ring_call *calls, const double *scales)
+{
+	return CALL(goRingDeviceRun(device, stream, count, (ring_call *)calls, (double *)scales, &mine()->told));
+}
+
+int ring_device_wait(ring_device device, int64_t timeout_ms) { return CALL(goRingDeviceWait(device, timeout_ms, &mine()->told)); }
+
+int ring_device_error(ring_device device) { return CALL(goRingDeviceError(device, &mine()->told)); }
 
 int ring_timeline_start(ring_queue queue, const char *path, int mark_cycles)
 {

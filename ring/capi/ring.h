@@ -50,7 +50,8 @@ typedef enum ring_error {
 	RING_TIMEOUT = 5,     /* ring_wait: the request goes on. ring_run, ring_init: nothing works any more */
 	RING_DUPLICATE = 6,   /* the name is in use by a request that is not over */
 	RING_FORKED = 7,      /* this process is a child of the one that loaded the library */
-	RING_INTERNAL = 8     /* a fault of the library: please report its text */
+	RING_INTERNAL = 8,    /* a fault of the library: please report its text */
+	RING_NO_GPU = 9       /* this rank, or another one, has no GPU or driver; all goes on without */
 } ring_error;
 
 /* The name of an error, such as "RING_PEER". */
@@ -234,6 +235,46 @@ int ring_result(ring_request request, void **data, uint64_t *count, const int64_
 /* Begins, and ends, to write what happens to each name on this rank to a file, as Chrome trace events. */
 int ring_timeline_start(ring_queue queue, const char *path, int mark_cycles);
 int ring_timeline_stop(ring_queue queue);
+
+/* Devices: collectives on the memory of GPUs, by NCCL where it is there. gorun's docs/gpu.md says what is loaded, and what fails how.
+ *
+ * A stream is a cudaStream_t or CUstream, and NULL the default one. The memory is that of the device's GPU. Calls are enqueued on the
+ * stream; when they return the memory is in use until the stream has come to them. */
+typedef uint64_t ring_device;
+
+typedef struct ring_device_options {
+	size_t size;
+	int64_t open_ms;    /* for all ranks to come; 0 or less: for good */
+	int64_t timeout_ms; /* what was launched and does not come to its end ends the job; 0 or less: never */
+} ring_device_options;
+
+/* Joins the GPU with that number, of those that the process may see, with those of the other ranks. All ranks of comm call it, as they
+ * do with a collective. options may be NULL. RING_NO_GPU leaves comm as it was. Close it before comm. */
+int ring_device_open(ring_comm comm, int32_t ordinal, const ring_device_options *options, ring_device *device);
+int ring_device_close(ring_device device);
+
+typedef struct ring_device_info {
+	size_t size;
+	int32_t native; /* not 0 where NCCL moves the data */
+	char how[256];  /* what moves it, and why it is not NCCL */
+} ring_device_info;
+int ring_device_get_info(ring_device device, ring_device_info *info);
+
+/* Enqueues count calls, of any kind but a barrier, as one group: they must not depend on each other. All ranks make the same calls in the
+ * same order. scales is NULL, or what each call's elements are multiplied by first, 0 for nothing: in RING_SUM and RING_AVG of
+ * floating point numbers. */
+int ring_device_run(ring_device device, void *stream, size_t count, const ring_call *calls, const double *scales);
+
+/* Waits until all is done that was enqueued, at most for timeout_ms (less than 0: for good). RING_TIMEOUT says that it is not. */
+int ring_device_wait(ring_device device, int64_t timeout_ms);
+
+/* RING_OK, or why the device no longer works. */
+int ring_device_error(ring_device device);
+
+/* ring_submit_group for memory of the GPU with that number. A request is over when its call is enqueued on the stream: what
+ * uses the result may then be enqueued. A rank gives all of a queue's calls the same GPU and stream. Nothing needs to be opened
+ * before. A rank that has joined takes no part: RING_MISMATCH for the others. */
+int ring_submit_device(ring_queue queue, int32_t ordinal, void *stream, size_t count, const char *const *names, const ring_call *calls, ring_request *requests);
 
 /* The rank whose failure the last RING_PEER of this thread tells of, by its number in the whole job; -1 when it was none. */
 int32_t ring_failed_rank(void);

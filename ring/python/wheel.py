@@ -8,7 +8,7 @@ from typing import Any, Dict
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 # The programs become commands as they are: a launcher should not wait for Python to start.
-PROGRAMS = ("gorun", "gorun-gpu", "gorun-ompi4.so")
+PROGRAMS = ("gorun", "gorun-gpu", "gorun-bench", "gorun-ompi4.so")
 LIBRARY = ("libring.so", "ring.h")
 
 

@@ -405,7 +405,7 @@ int main(int argc, char **argv)
 {
 	(void)argc, (void)argv;
 	CHECK(strcmp(ring_error_name(RING_MISMATCH), "RING_MISMATCH") == 0 && strcmp(ring_error_name(-1), "RING_UNKNOWN") == 0);
-	CHECK(strcmp(ring_error_name(9), "RING_UNKNOWN") == 0 && strcmp(ring_error_name(RING_INTERNAL), "RING_INTERNAL") == 0);
+	CHECK(strcmp(ring_error_name(10), "RING_UNKNOWN") == 0 && strcmp(ring_error_name(RING_NO_GPU), "RING_NO_GPU") == 0 && strcmp(ring_error_name(RING_INTERNAL), "RING_INTERNAL") == 0);
 	OK(ring_init(&comm, NULL));
 	OK(ring_queue_open(comm, NULL, &queue));
 	ring_info info = info_of(comm);

@@ -2,10 +2,11 @@
 #include "check.h"
 
 enum { MOST = 8, UNLIKE = 100, ROOM = 1 << 16 };
-enum way { RUN, START, SUBMIT, GROUP, WAYS };
+enum way { RUN, START, SUBMIT, GROUP, WAYS, DEVICE = WAYS, SUBMIT_DEVICE, ALL_WAYS };
 
 static ring_comm comm;
 static ring_queue queue;
+static ring_device device;
 static int rank, ranks;
 
 static int size_of(int dtype)
@@ -94,7 +95,11 @@ static int make(ring_call *call, int way, int unlike)
 {
 	static const char *const names[] = {"tensor"};
 	ring_request request;
-	if (way >= SUBMIT) {
+	if (way >= DEVICE && call->kind == RING_BARRIER) {
+		WANT(RING_INVALID, way == DEVICE ? ring_device_run(device, NULL, 1, call, NULL) : ring_submit_device(queue, rank, NULL, 1, names, call, &request));
+		return 1;
+	}
+	if (way >= SUBMIT && way != DEVICE) {
 		switch (call->kind) {
 		case RING_BARRIER: case RING_BROADCAST: case RING_ALLREDUCE: case RING_REDUCE_SCATTER: break;
 		case RING_ALLGATHER: case RING_ALLTOALL: if (unlike) return 0; break;
@@ -106,9 +111,17 @@ static int make(ring_call *call, int way, int unlike)
 	case START: OK(ring_start(comm, call, &request)); break;
 	case SUBMIT: OK(ring_submit(queue, names[0], call, &request)); break;
 	case GROUP: OK(ring_submit_group(queue, 1, names, call, &request)); break;
+	case DEVICE: OK(ring_device_run(device, NULL, 1, call, NULL)); OK(ring_device_wait(device, -1)); return 1;
+	case SUBMIT_DEVICE: OK(ring_submit_device(queue, rank, NULL, 1, names, call, &request)); break;
 	}
 	OK(ring_wait(request, way == START ? -1 : 60000));
 	WANT(RING_INVALID, ring_wait(request, -1));
+	if (way == SUBMIT_DEVICE) { /* it is on the stream, and this comes after it */
+		static char behind;
+		ring_call after = call_of(RING_BROADCAST, RING_INT8, 0, &behind, 1, NULL, 0);
+		OK(ring_device_run(device, NULL, 1, &after, NULL));
+		OK(ring_device_wait(device, 60000));
+	}
 	return 1;
 }
 
@@ -367,6 +380,30 @@ static void parts_of_ranks(void)
 	CHECK(part_comm == 0);
 }
 
+/* The same on memory of GPUs, with stand-ins for which that is the host's; how is "nccl" or "host". */
+static void devices(const char *how)
+{
+	ring_device_options options;
+	ring_device_info info;
+	memset(&options, 0, sizeof options), memset(&info, 0, sizeof info);
+	options.size = sizeof options, options.open_ms = options.timeout_ms = 60000;
+	info.size = sizeof info;
+	OK(ring_device_open(comm, rank, &options, &device));
+	OK(ring_device_get_info(device, &info));
+	CHECK(info.native == (strcmp(how, "nccl") == 0) && strstr(info.how, info.native ? "NCCL" : "host memory") != NULL);
+	for (int way = DEVICE; way < ALL_WAYS; way++)
+		all_of_one_way(way);
+	float x = 3, y = (float)rank;
+	double scales[] = {0.5, 0};
+	ring_call calls[] = {sum_of(&x, 1), call_of(RING_BROADCAST, RING_FLOAT32, 0, &y, 1, NULL, 0)};
+	OK(ring_device_run(device, NULL, 2, calls, scales));
+	OK(ring_device_wait(device, -1));
+	CHECK(x == 1.5f * (float)ranks && y == 0);
+	OK(ring_device_error(device));
+	OK(ring_device_close(device));
+	WANT(RING_CLOSED, ring_device_close(device));
+}
+
 int main(int argc, char **argv)
 {
 	ring_init_options options;
@@ -384,6 +421,8 @@ int main(int argc, char **argv)
 		OK(ring_timeline_start(queue, argv[2], 1));
 	for (int way = 0; way < WAYS; way++)
 		all_of_one_way(way);
+	if (getenv("EVERY_DEVICE") != NULL)
+		devices(getenv("EVERY_DEVICE"));
 	long_and_odd();
 	short_forms();
 	here_and_join();

@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#pragma GCC visibility push(hidden) /* libring.so gives out the names of ring.h only */
+
 typedef struct { char bytes[128]; } ring_nccl_id;
 
 /* The fields that ncclConfig_t had in 2.18. Later versions take it as it is. */
@@ -120,5 +122,7 @@ int ring_nccl_init(ring_gpu gpu, const ring_nccl *nccl, uintptr_t *comm, int n, 
 int ring_nccl_launch(ring_gpu gpu, const ring_nccl *nccl, uintptr_t comm, const ring_step *steps, int n, uintptr_t stream, uintptr_t event, int *cuda);
 int ring_nccl_end(ring_gpu gpu, int (*fn)(void *), uintptr_t comm, int *cuda);
 int ring_nccl_state(ring_gpu gpu, const ring_nccl *nccl, uintptr_t comm, int *cuda);
+
+#pragma GCC visibility pop
 
 #endif

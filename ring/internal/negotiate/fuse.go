@@ -84,5 +84,5 @@ func (f *fuser) alone(bytes int64) bool { return f.large > 0 && bytes >= f.large
 
 // fits reports whether a and b may be reduced as one vector.
 func fits(a, b Request) bool {
-	return b.Kind == AllReduce && a.Type == b.Type && a.Op == b.Op
+	return b.Kind == AllReduce && a.Type == b.Type && a.Op == b.Op && a.GPU == b.GPU
 }

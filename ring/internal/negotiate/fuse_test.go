@@ -63,7 +63,7 @@ func checkBatches(t *testing.T, batches []Batch, ready []Item, threshold int64) 
 			if item.Offset%Align != 0 || item.Offset < end || item.Offset >= end+Align {
 				t.Errorf("%s begins at %d, behind one that ends at %d", item.Name, item.Offset, end)
 			}
-			if i > 0 && (item.Kind != AllReduce || item.Type != b.Items[0].Type || item.Op != b.Items[0].Op) {
+			if i > 0 && (item.Kind != AllReduce || item.Type != b.Items[0].Type || item.Op != b.Items[0].Op || item.GPU != b.Items[0].GPU) {
 				t.Errorf("%v in one batch with %v", item.Request, b.Items[0].Request)
 			}
 			end = item.Offset + item.Bytes()
@@ -88,7 +88,7 @@ func TestFuseRandom(t *testing.T) {
 			if random.IntN(10) == 0 {
 				r.Kind = AllGather
 			}
-			r.Count = uint64(random.IntN(300))
+			r.Count, r.GPU = uint64(random.IntN(300)), random.IntN(2) == 0
 			ready[i].Request = r
 		}
 		threshold := int64(random.IntN(4000))

@@ -170,7 +170,7 @@ func TestBadJoins(t *testing.T) {
 			list.full(&r)
 			f.seal(w.ranks[1].digest, list.b)
 		},
-		"rank 1 speaks version 2.4": func(w *world, f *Frame) { f[1] = 4 },
+		"rank 1 speaks version 3.4": func(w *world, f *Frame) { f[1] = 4 },
 	} {
 		w := newWorld(t, 2, defaults())
 		w.ranks[1].Join()

@@ -56,6 +56,7 @@ func TestMismatch(t *testing.T) {
 		{"op", [3]Request{f32, with(func(r *Request) { r.Op = 3 }), f32}, `rank 0 submitted allreduce sum of 12 f32 in shape "3x4", rank 1 submitted allreduce min of`},
 		{"count", [3]Request{with(func(r *Request) { r.Count = 9 }), f32, f32}, `rank 0 submitted allreduce sum of 9 f32 in shape "3x4", rank 1 submitted allreduce sum of 12`},
 		{"shape", [3]Request{f32, with(func(r *Request) { r.Shape = "4x3" }), f32}, `"3x4", rank 1 submitted allreduce sum of 12 f32 in shape "4x3"`},
+		{"memory", [3]Request{f32, with(func(r *Request) { r.GPU = true }), f32}, `rank 1 submitted allreduce sum of 12 f32 in shape "3x4" on GPUs;`},
 		{"kind", [3]Request{f32, f32, {Name: "x", Kind: Barrier}}, `rank 2 submitted barrier;`},
 		{"root", [3]Request{root(0), root(0), root(2)}, `rank 0 submitted broadcast of 2 f32 from rank 0, rank 2 submitted broadcast of 2 f32 from rank 2`},
 	}

@@ -40,9 +40,9 @@ func (k Kind) known() bool { return k >= Barrier && k <= AllToAll }
 func (k Kind) combines() bool { return k == AllReduce || k == ReduceScatter }
 
 // joinable reports whether ranks that have joined can take part in r: with zeros, which
-// change no sum, or in a barrier.
+// change no sum, or in a barrier. They may have no GPU, so not there.
 func (r Request) joinable() bool {
-	return r.Kind == Barrier || r.Kind == AllReduce && (r.Op == opSum || r.Op == opAvg)
+	return r.Kind == Barrier || r.Kind == AllReduce && (r.Op == opSum || r.Op == opAvg) && !r.GPU
 }
 
 // varies reports whether ranks may give different counts to k.
@@ -76,6 +76,7 @@ type Request struct {
 	Kind  Kind
 	Type  kernel.DType // zero for a barrier
 	Op    Op           // of an allreduce and a reducescatter, else zero
+	GPU   bool         // its memory is a GPU's
 }
 
 func (r Request) String() string {
@@ -89,6 +90,9 @@ func (r Request) String() string {
 	s += fmt.Sprintf(" of %d %v", r.Count, r.Type)
 	if r.Shape != "" {
 		s += fmt.Sprintf(" in shape %q", r.Shape)
+	}
+	if r.GPU {
+		s += " on GPUs"
 	}
 	if r.Kind == Broadcast {
 		s += fmt.Sprintf(" from rank %d", r.Root)

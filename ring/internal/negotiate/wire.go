@@ -16,7 +16,7 @@ import (
 //	bytes 6-9  length of all records
 //	bytes 10-  records, then zeros
 //
-// A record is one of these, in varints as of encoding/binary:
+// A record is one of these, in varints as of encoding/binary; to a kind 128 is added for the memory of GPUs:
 //
 //	0 len name kind type op root count len shape  a request in full
 //	1+2·id                                        the request with this id
@@ -25,9 +25,10 @@ const (
 	FrameSize = 256
 	MaxRest   = 4 << 20 // bytes of one rank in one cycle; what is more waits for the next
 
-	version  = 2
+	version  = 3
 	headSize = 10
 	room     = FrameSize - headSize
+	gpuFlag  = 0x80
 	// maxRecord is more than the longest record takes, with a run of ids before it.
 	maxRecord = MaxName + MaxShape + 64
 )
@@ -98,7 +99,11 @@ func (w *records) full(r *Request) {
 	b := append(w.b, 0)
 	b = binary.AppendUvarint(b, uint64(len(r.Name)))
 	b = append(b, r.Name...)
-	b = append(b, byte(r.Kind), byte(r.Type), byte(r.Op))
+	kind := byte(r.Kind)
+	if r.GPU {
+		kind |= gpuFlag
+	}
+	b = append(b, kind, byte(r.Type), byte(r.Op))
 	b = binary.AppendUvarint(b, uint64(r.Root))
 	b = binary.AppendUvarint(b, r.Count)
 	b = binary.AppendUvarint(b, uint64(len(r.Shape)))
@@ -167,7 +172,9 @@ func (r *reader) next(rec *record) bool {
 	switch v := r.uvarint(); {
 	case v == 0:
 		rec.name = r.take(r.uvarint())
-		rec.request.Kind, rec.request.Type, rec.request.Op = Kind(r.byte()), kernel.DType(r.byte()), Op(r.byte())
+		kind := r.byte()
+		rec.request.Kind, rec.request.GPU = Kind(kind&^gpuFlag), kind&gpuFlag != 0
+		rec.request.Type, rec.request.Op = kernel.DType(r.byte()), Op(r.byte())
 		root := r.uvarint()
 		if root > 1<<31-1 {
 			r.bad = true

@@ -27,7 +27,7 @@ func readAll(list []byte) (all []record, ok bool) {
 }
 
 func TestRecords(t *testing.T) {
-	full := Request{Name: "näme\x00\"", Shape: "2x3", Count: 1 << 39, Root: 1<<31 - 1, Kind: Broadcast, Type: kernel.Bool, Op: 200}
+	full := Request{Name: "näme\x00\"", Shape: "2x3", Count: 1 << 39, Root: 1<<31 - 1, Kind: Broadcast, Type: kernel.Bool, Op: 200, GPU: true}
 	var w records
 	w.reset()
 	for _, id := range []int{7, 8, 9, 3, 3, 1000, 1001} {
@@ -66,7 +66,7 @@ func TestFrameHead(t *testing.T) {
 	}
 	for want, spoil := range map[string]func(){
 		"version 1.0":           func() { f[0] = 1 },
-		"version 2.4":           func() { f[1] = 4 },
+		"version 3.4":           func() { f[1] = 4 },
 		"not at the same point": func() { f[2]++ },
 		"announces":             func() { f[8] = 255 },
 	} {

@@ -17,6 +17,7 @@ from .errors import (
     InternalError,
     InvalidError,
     MismatchError,
+    NoGPUError,
     NotInitializedError,
     PeerError,
     StateLostError,
@@ -27,5 +28,5 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ClosedError", "DuplicateError", "ForkedError", "GorunError", "HostsUpdatedInterrupt", "InternalError", "InvalidError", "JobError", "MismatchError",
-    "NotInitializedError", "PeerError", "StateLostError", "TimeoutExpired", "__version__", "run",
+    "NoGPUError", "NotInitializedError", "PeerError", "StateLostError", "TimeoutExpired", "__version__", "run",
 ]  # fmt: skip

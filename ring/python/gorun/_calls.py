@@ -52,6 +52,63 @@ class Handle(_ring.Request):
             self.release()
 
 
+class Lane:
+    """A stream of a GPU, on which a channel's operations are enqueued beside those of the program."""
+
+    ordinal: int  # of the GPU
+    stream: int
+
+    def begin(self, arrays: Sequence[Any]) -> None:
+        """What comes on the lane comes after what the program has enqueued so far, and uses these arrays."""
+        raise NotImplementedError
+
+    def mark(self) -> Any:
+        """Where the lane is now."""
+        raise NotImplementedError
+
+    def passed(self, mark: Any) -> bool:
+        """Whether the GPU has come to a mark."""
+        raise NotImplementedError
+
+    def follow(self, mark: Any) -> None:
+        """What the program enqueues from now on comes after a mark."""
+        raise NotImplementedError
+
+
+class LaneHandle(Handle):
+    """An operation on a lane. Its call is over when it is enqueued; the GPU may come to it later.
+
+    Nobody waits for the GPU to synchronize: what the program enqueues after that has the output.
+    """
+
+    __slots__ = ("lane", "place")
+
+    def __init__(self, channel: "Channel", id: int, call: Dict[str, Any]) -> None:
+        super().__init__(channel, id, call["keep"], call["output"], call["finish"], False)
+        self.lane: Lane = call["lane"]
+        self.place: Any = None
+
+    def marked(self) -> Any:
+        """A mark after the operation, which is enqueued."""
+        if self.place is None:
+            self.place = self.lane.mark()
+        return self.place
+
+    def synchronize(self) -> Any:
+        if not self.over:
+            try:
+                self.wait()
+            except errors.GorunError as e:
+                self.error, self.finish = e, None
+                raise
+        if self.error is None:
+            self.lane.follow(self.marked())
+        return super().synchronize()
+
+    def done(self) -> bool:
+        return super().done() and (self.error is not None or self.lane.passed(self.marked()))
+
+
 class Group:
     """Operations that were submitted together."""
 
@@ -111,6 +168,10 @@ class Channel:
         for function in (self._submit, self._submit_v, self._submit_here):
             function.restype, function.argtypes = c_int, [c_uint64, c_char_p, c_void_p, c_void_p]
         self._submit_group.restype, self._submit_group.argtypes = c_int, [c_uint64, c_size_t, c_void_p, c_void_p, c_void_p]
+        self._submit_device = holding.ring_submit_device
+        self._submit_device.restype = c_int
+        self._submit_device.argtypes = [c_uint64, ctypes.c_int32, c_void_p, c_size_t, c_void_p, c_void_p, c_void_p]
+        self.lanes: Dict[int, Lane] = {}  # by GPU
 
     def name(self, verb: str, name: Optional[str]) -> bytes:
         """The name of an operation: that which was given, or one that counts the calls."""
@@ -135,11 +196,17 @@ class Channel:
         output: Any = None,
         finish: Optional[Callable[[Handle], Any]] = None,
         here: bool = False,
+        lane: Optional[Lane] = None,
     ) -> Handle:
         """Submits a call. dst and src are addresses of memory that ``keep`` or ``output`` keeps.
 
-        With ``here`` it is made in this thread as far as that goes: for those who wait for it at once.
+        With ``here`` it is made in this thread as far as that goes: for those who wait for it at once. With a lane the
+        memory is a GPU's, and ``keep`` are the arrays.
         """
+        if lane is not None:
+            call: Dict[str, Any] = dict(kind=kind, dtype=dtype, op=op, root=root, dst=dst, dst_count=dst_count, src=src, src_count=src_count)
+            call.update(counts=counts, shape=shape, keep=keep, output=output, finish=finish, lane=lane)
+            return self._launch(lane, [name], [call])[0]
         if self.abandoned:
             self.sweep()
         id, lengths, (text, kept) = c_uint64(), _ring.integers(counts), self.shapes(shape)
@@ -179,6 +246,24 @@ class Channel:
 
     def submit_group(self, names: Sequence[bytes], calls: Sequence[Dict[str, Any]]) -> Group:
         """Submits calls as one. Each has the arguments of :meth:`submit` but for the name."""
+        lanes = {c["lane"] for c in calls}
+        if len(lanes) > 1:
+            raise errors.InvalidError("gorun: the tensors of a group are not all on one device: submit those of each device by themselves")
+        for lane in lanes - {None}:
+            return Group(self._launch(lane, names, calls))
+        packed, ids, keys, kept = self._pack(names, calls)
+        self.library.check(self._submit_group(self.queue.handle, len(names), keys, packed, ids))
+        return Group([Handle(self, id, c["keep"], c["output"], c["finish"], False) for id, c in zip(ids, calls)])
+
+    def _launch(self, lane: Lane, names: Sequence[bytes], calls: Sequence[Dict[str, Any]]) -> List[Handle]:
+        """Submits calls on memory of a GPU as one."""
+        packed, ids, keys, kept = self._pack(names, calls)
+        lane.begin([array for c in calls for array in (*c["keep"], c["output"])])
+        self.library.check(self._submit_device(self.queue.handle, lane.ordinal, lane.stream, len(names), keys, packed, ids))
+        return [LaneHandle(self, id, c) for id, c in zip(ids, calls)]
+
+    def _pack(self, names: Sequence[bytes], calls: Sequence[Dict[str, Any]]) -> Tuple[bytes, Any, Any, object]:
+        """Calls, room for their requests, and names as C takes them; and what keeps their memory."""
         if self.abandoned:
             self.sweep()
         n, packed, kept = len(names), [], []
@@ -187,11 +272,9 @@ class Channel:
             at = 0 if lengths is None else ctypes.addressof(lengths)
             kept.append((lengths, holder))
             packed.append(
-                _pack(_SIZE, c["kind"], c["dtype"], c["op"], 0, 0, 0, c["dst"], c["dst_count"], c["src"], c["src_count"], at, 0, text)
+                _pack(_SIZE, c["kind"], c["dtype"], c["op"], c.get("root", 0), 0, 0, c["dst"], c["dst_count"], c["src"], c["src_count"], at, 0, text)
             )
-        ids, keys = (c_uint64 * n)(), (c_char_p * n)(*names)
-        self.library.check(self._submit_group(self.queue.handle, n, keys, b"".join(packed), ids))
-        return Group([Handle(self, id, c["keep"], c["output"], c["finish"], False) for id, c in zip(ids, calls)])
+        return b"".join(packed), (c_uint64 * n)(), (c_char_p * n)(*names), kept
 
     def join(self) -> int:
         """Takes part with zeros until all ranks have joined; the last one to."""

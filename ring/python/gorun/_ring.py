@@ -24,7 +24,7 @@ BAND, BOR, BXOR = 64, 65, 66
 BARRIER, BROADCAST, ALLGATHER, ALLREDUCE, REDUCE = 1, 2, 3, 4, 5
 REDUCE_SCATTER, GATHER, SCATTER, ALLTOALL, MESSAGE = 6, 7, 8, 9, 10
 
-OK, INVALID, MISMATCH, PEER, CLOSED, TIMEOUT, DUPLICATE, FORKED, INTERNAL = range(9)
+OK, INVALID, MISMATCH, PEER, CLOSED, TIMEOUT, DUPLICATE, FORKED, INTERNAL, NO_GPU = range(10)
 
 # How long a wait may keep Python's signal handlers waiting: Ctrl-C among them.
 PATIENCE_MS = 100
@@ -79,6 +79,18 @@ class Info(ctypes.Structure):
     ]
 
 
+class DeviceOptions(ctypes.Structure):
+    """ring_device_options."""
+
+    _fields_ = [("size", c_size_t), ("open_ms", c_int64), ("timeout_ms", c_int64)]
+
+
+class DeviceInfo(ctypes.Structure):
+    """ring_device_info."""
+
+    _fields_ = [("size", c_size_t), ("native", c_int32), ("how", ctypes.c_char * 256)]
+
+
 # The functions of ring.h, as (result, arguments). A test compares them with the header.
 FUNCTIONS = {
     "ring_abi": (c_uint32, []),
@@ -116,6 +128,13 @@ FUNCTIONS = {
     "ring_submit_group": (c_int, [c_uint64, c_size_t, POINTER(c_char_p), POINTER(Call), POINTER(c_uint64)]),
     "ring_submit_v": (c_int, [c_uint64, c_char_p, POINTER(Call), POINTER(c_uint64)]),
     "ring_result": (c_int, [c_uint64, POINTER(c_void_p), POINTER(c_uint64), POINTER(POINTER(c_int64))]),
+    "ring_submit_device": (c_int, [c_uint64, c_int32, c_void_p, c_size_t, POINTER(c_char_p), POINTER(Call), POINTER(c_uint64)]),
+    "ring_device_open": (c_int, [c_uint64, c_int32, POINTER(DeviceOptions), POINTER(c_uint64)]),
+    "ring_device_close": (c_int, [c_uint64]),
+    "ring_device_get_info": (c_int, [c_uint64, POINTER(DeviceInfo)]),
+    "ring_device_run": (c_int, [c_uint64, c_void_p, c_size_t, POINTER(Call), POINTER(ctypes.c_double)]),
+    "ring_device_wait": (c_int, [c_uint64, c_int64]),
+    "ring_device_error": (c_int, [c_uint64]),
     "ring_timeline_start": (c_int, [c_uint64, c_char_p, c_int]),
     "ring_timeline_stop": (c_int, [c_uint64]),
 }
@@ -175,6 +194,7 @@ class Library:
             TIMEOUT: errors.TimeoutExpired,
             DUPLICATE: errors.DuplicateError,
             FORKED: errors.ForkedError,
+            NO_GPU: errors.NoGPUError,
         }
         return kinds.get(code, errors.InternalError)(text)
 
@@ -318,11 +338,55 @@ class Comm:
         self.library.check(self.library.c.ring_queue_open(self.handle, byref(options), byref(handle)))
         return Queue(self, handle.value)
 
+    def device(self, ordinal: int, timeout: Optional[float] = None) -> "Device":
+        """The GPU with that number, joined with those of the other ranks. All ranks call it."""
+        handle = c_uint64()
+        options = DeviceOptions(ctypes.sizeof(DeviceOptions), 0 if timeout is None else max(1, int(timeout * 1000)), 0)
+        self.library.check(self.library.c.ring_device_open(self.handle, ordinal, byref(options), byref(handle)))
+        return Device(self, handle.value)
+
     def close(self) -> None:
         """Leaves. Closing again does nothing."""
         handle, self.handle = self.handle, 0
         if handle:
             self.library.check(self.library.c.ring_close(handle))
+
+
+class Device:
+    """Enqueues calls on memory of a GPU. All ranks make the same ones in the same order."""
+
+    def __init__(self, comm: Comm, handle: int) -> None:
+        self.comm, self.library, self.handle = comm, comm.library, handle
+        info = DeviceInfo(size=ctypes.sizeof(DeviceInfo))
+        self.library.check(self.library.c.ring_device_get_info(handle, byref(info)))
+        self.native, self.how = bool(info.native), info.how.decode("utf-8", "replace")
+
+    def run(self, stream: int, work: Sequence[Call]) -> None:
+        """Enqueues calls as one group on a CUDA stream."""
+        calls = (Call * len(work))(*work)
+        self.library.check(self.library.c.ring_device_run(self.handle, stream, len(work), calls, None))
+
+    def check(self) -> None:
+        """Raises why it no longer works, if so."""
+        self.library.check(self.library.c.ring_device_error(self.handle))
+
+    def wait(self, timeout: Optional[float] = None) -> None:
+        """Waits until all is done that was enqueued. timeout is in seconds."""
+        c, code, left = self.library.c, TIMEOUT, timeout
+        while code == TIMEOUT:
+            slice_ms = PATIENCE_MS if left is None else max(0, min(PATIENCE_MS, int(left * 1000)))
+            code = c.ring_device_wait(self.handle, slice_ms)
+            if code == TIMEOUT and left is not None:
+                left -= PATIENCE_MS / 1000
+                if left <= 0:
+                    break
+        self.library.check(code)
+
+    def close(self) -> None:
+        """Ends it. Closing again does nothing."""
+        handle, self.handle = self.handle, 0
+        if handle:
+            self.library.check(self.library.c.ring_device_close(handle))
 
 
 class Queue:

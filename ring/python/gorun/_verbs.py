@@ -11,7 +11,7 @@ import itertools
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
 from . import _ring, errors
-from ._calls import Channel, Group, Handle
+from ._calls import Channel, Group, Handle, Lane
 from ._world import ProcessSet, global_process_set
 
 # What horovod calls the operations, and their numbers there.
@@ -27,6 +27,7 @@ class View(NamedTuple):
     address: int
     elements: int
     shape: Tuple[int, ...]
+    gpu: int = -1  # whose memory it is; -1: the host's
 
 
 class Arrays:
@@ -56,6 +57,20 @@ class Arrays:
         """A new array of its elements times factor: integers are multiplied as float64, float16 as float32."""
         raise NotImplementedError
 
+    # What follows is called for views of a GPU's memory only.
+
+    def lane(self, gpu: int) -> Lane:
+        """A new lane."""
+        raise NotImplementedError
+
+    def to_host(self, array: Any) -> Any:
+        """A contiguous copy in the host's memory."""
+        raise NotImplementedError
+
+    def to_gpu(self, array: Any, gpu: int) -> Any:
+        """A copy in a GPU's memory."""
+        raise NotImplementedError
+
 
 def op_number(op: int, verb: str) -> int:
     """The number of an op in ring.h."""
@@ -78,6 +93,15 @@ class Verbs:
 
     def __init__(self, arrays: Arrays) -> None:
         self.arrays = arrays
+
+    def _lane(self, channel: Channel, view: View) -> Optional[Lane]:
+        """Where operations on a view are enqueued; None if its memory is the host's."""
+        if view.gpu < 0:
+            return None
+        lane = channel.lanes.get(view.gpu)
+        if lane is None:
+            lane = channel.lanes[view.gpu] = self.arrays.lane(view.gpu)
+        return lane
 
     def allreduce(
         self,
@@ -146,6 +170,7 @@ class Verbs:
             keep=(source, target),
             output=result,
             finish=finish,
+            lane=self._lane(channel, view),
         )
 
     def broadcast(
@@ -175,10 +200,11 @@ class Verbs:
             dst=view.address,
             dst_count=view.elements,
             shape=view.shape,
-            keep=target,
+            keep=(target,),
             output=result,
             finish=finish,
             here=here,
+            lane=self._lane(channel, view),
         )
 
     def allgather(self, array: Any, name: Optional[str], process_set: ProcessSet, lengths: Optional[List[int]] = None) -> Handle:
@@ -222,6 +248,10 @@ class Verbs:
         x = self.arrays
         source = x.contiguous(array)
         view = x.view(source)
+        gpu = view.gpu
+        if gpu >= 0:  # how much comes is known only when it runs, so it goes through the host's memory
+            source = x.to_host(source)
+            view = x.view(source)
         rest = view.shape[1:]
         row = 1
         for n in rest:
@@ -242,7 +272,7 @@ class Verbs:
                 got = x.view(output)
                 ctypes.memmove(got.address, at, view_bytes(got))
             h.release()
-            return output
+            return output if gpu < 0 else x.to_gpu(output, gpu)
 
         sends = None if splits is None else [n * scale for n in splits]
         kind = _ring.ALLGATHER if splits is None else _ring.ALLTOALL
@@ -294,9 +324,10 @@ class Verbs:
             src_count=view.elements,
             counts=[n * row for n in parts] if more else None,
             shape=view.shape,
-            keep=source,
+            keep=(source,),
             output=target,
             finish=finish,
+            lane=self._lane(channel, view),
         )
 
 

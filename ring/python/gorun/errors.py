@@ -47,6 +47,10 @@ class NotInitializedError(GorunError, ValueError):
     """init() was not called, or shutdown() was."""
 
 
+class NoGPUError(GorunError):
+    """This rank, or another one, has no GPU or no driver for it. All goes on, with tensors of the CPU."""
+
+
 class StateLostError(GorunError):
     """No rank of an elastic job is left that has its state. Start it again, from a checkpoint if there is one."""
 

@@ -69,7 +69,7 @@ class Elsewhere(torch.Tensor):
 
 
 for bad, text in [
-    (torch.ones(2, device="meta"), "CPU only"),
+    (torch.ones(2, device="meta"), "is on meta"),
     (torch.ones(2).as_subclass(Elsewhere), "cuda:0"),
     (torch.ones(2, 2).to_sparse(), "sparse"),
     (torch.ones(2, dtype=torch.complex64), "complex64"),

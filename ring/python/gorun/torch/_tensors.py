@@ -7,6 +7,8 @@ from typing import Any, List, Optional, Sequence, Tuple
 import torch
 
 from .. import _ring, errors
+from .._calls import Lane
+from .._cuda import CudaLane
 from .._verbs import Arrays, View
 
 _DTYPES = {
@@ -19,13 +21,17 @@ _HALF = (torch.float16, torch.bfloat16)
 
 
 class Tensors(Arrays):
-    """Dense tensors of the CPU."""
+    """Dense tensors of the CPU and of CUDA GPUs."""
 
     def view(self, array: Any) -> View:
         dtype = _DTYPES.get(array.dtype)
-        if dtype is None or not array.is_cpu or array.layout is not torch.strided:
+        if dtype is None or array.layout is not torch.strided:
             raise refused(array)
-        return View(dtype, array.data_ptr(), array.numel(), array.shape)
+        if array.is_cpu:
+            return View(dtype, array.data_ptr(), array.numel(), array.shape)
+        if not array.is_cuda:
+            raise refused(array)
+        return View(dtype, array.data_ptr(), array.numel(), array.shape, array.device.index)
 
     def is_contiguous(self, array: Any) -> bool:
         return array.is_contiguous()
@@ -37,7 +43,7 @@ class Tensors(Arrays):
         return array if array.is_contiguous() and not lazy(array) else array.resolve_neg().clone(memory_format=torch.contiguous_format)
 
     def empty(self, shape: Sequence[int], like: Any) -> Any:
-        return torch.empty(shape, dtype=like.dtype)
+        return torch.empty(shape, dtype=like.dtype, device=like.device)
 
     def copy(self, to: Any, array: Any) -> None:
         with torch.no_grad():
@@ -46,6 +52,16 @@ class Tensors(Arrays):
     def scaled(self, array: Any, factor: float) -> Any:
         wide = torch.float32 if array.dtype in _HALF else array.dtype if array.is_floating_point() else torch.float64
         return (array.to(wide) * torch.tensor(factor, dtype=wide)).to(array.dtype)
+
+
+    def lane(self, gpu: int) -> Lane:
+        return CudaLane(gpu)
+
+    def to_host(self, array: Any) -> Any:
+        return array.cpu()  # when the current stream has come to it
+
+    def to_gpu(self, array: Any, gpu: int) -> Any:
+        return array.to(torch.device("cuda", gpu))
 
 
 def lazy(tensor: Any) -> bool:
@@ -57,11 +73,8 @@ def refused(tensor: Any) -> errors.InvalidError:
     """Why a tensor is not taken."""
     if not isinstance(tensor, torch.Tensor):
         return errors.InvalidError("gorun: %s is no tensor" % type(tensor).__name__)
-    if tensor.device.type != "cpu":
-        return errors.InvalidError(
-            "gorun: the tensor is on %s, and gorun.torch moves tensors of the CPU only: use tensor.cpu(), or the backend nccl of torch.distributed"
-            % tensor.device
-        )
+    if tensor.device.type != "cpu" and not tensor.is_cuda:
+        return errors.InvalidError("gorun: the tensor is on %s, and gorun.torch moves those of the CPU and of CUDA GPUs: use tensor.cpu()" % tensor.device)
     if tensor.layout is not torch.strided:
         return errors.InvalidError("gorun: the tensor is sparse: use sparse_allreduce_async, or tensor.to_dense()")
     return errors.InvalidError("gorun: tensors of %s are not taken: convert it to one of %s" % (tensor.dtype, ", ".join(map(str, _DTYPES))))

@@ -63,7 +63,7 @@ def broadcast_optimizer_state(
     tensors: List[torch.Tensor] = []
 
     def out(t: torch.Tensor) -> _Place:
-        tensors.append(t)
+        tensors.append(t.cpu())  # other ranks make room in the host's memory, and load_state_dict moves it
         return _Place(len(tensors) - 1, t)
 
     def back(p: _Place) -> torch.Tensor:

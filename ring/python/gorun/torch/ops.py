@@ -1,8 +1,9 @@
 """Allreduce, broadcast and barrier on tensors; collect.py has the operations whose result has another shape.
 
-Tensors are dense ones of the CPU, of bool, int8 to int64, uint8, float16, bfloat16, float32 or float64. Contiguous ones
+Tensors are dense ones of the CPU or of one CUDA GPU of each rank, of bool, int8 to int64, uint8, float16, bfloat16, float32 or float64. Contiguous ones
 are used where they are. An operation runs when all ranks of the process set have submitted one of that name; without a
-name it is the how-many-th call on the set. All functions raise NotInitializedError before init(), MismatchError where
+name it is the how-many-th call on the set. What works on a GPU's tensor is enqueued beside the current stream of PyTorch, after
+what is there; synchronize() makes the current stream wait for it, not the caller. All functions raise NotInitializedError before init(), MismatchError where
 the ranks' tensors differ in shape or type, DuplicateError for a name in flight, PeerError where a rank has failed,
 InvalidError for wrong arguments, and ForkedError in a fork. Those whose name ends in _async or _async_ return a handle
 for :func:`synchronize`; their tensors must not be touched until then. Those whose name ends in _ write to their tensor.
@@ -18,7 +19,7 @@ import torch
 from .._calls import Group, Handle
 from .._verbs import Adasum, Average, Max, Min, Product, Sum, Verbs, barrier
 from .._world import ProcessSet, global_process_set
-from ._tensors import Tensors, differentiable, refused
+from ._tensors import Tensors, differentiable
 from .compression import Compression
 
 __all__ = [
@@ -181,7 +182,7 @@ def sparse_allreduce_async(
     All ranks' indices and values are gathered, so that the result is as large as all of them.
     """
     if not tensor.is_sparse:
-        raise refused(tensor) if tensor.device.type != "cpu" else ValueError("gorun: sparse_allreduce_async of a dense tensor: use allreduce_async")
+        raise ValueError("gorun: sparse_allreduce_async of a dense tensor: use allreduce_async")
     if op not in (Average, Sum):
         raise NotImplementedError("gorun: sparse_allreduce_async: use op=Average or op=Sum")
     indices = verbs.allgather(tensor._indices().t().contiguous(), name + ".indices", process_set)

@@ -1,6 +1,8 @@
-"""What horovod can be asked about how it was built. gorun moves tensors itself, and those of the CPU only."""
+"""What horovod can be asked about how it was built. gorun moves tensors of the CPU itself, and those of GPUs by NCCL."""
 
 from __future__ import annotations
+
+import torch
 
 
 def mpi_built() -> bool:
@@ -29,8 +31,11 @@ def gloo_enabled() -> bool:
 
 
 def nccl_built() -> int:
-    """0: no version of NCCL is used."""
-    return 0
+    """The version of PyTorch's NCCL as a number, such as 21805; 0 where no GPU can be used."""
+    if not torch.cuda.is_available():
+        return 0
+    major, minor, patch = torch.cuda.nccl.version()  # type: ignore[attr-defined]
+    return int(major * 10000 + minor * 100 + patch)
 
 
 def ddl_built() -> bool:
@@ -44,10 +49,10 @@ def ccl_built() -> bool:
 
 
 def cuda_built() -> bool:
-    """False: tensors of GPUs are not taken."""
-    return False
+    """Whether there are tensors of GPUs to be taken."""
+    return torch.cuda.is_available()
 
 
 def rocm_built() -> bool:
-    """False: tensors of GPUs are not taken."""
+    """False: tensors of AMD's GPUs are not taken."""
     return False

@@ -1,6 +1,6 @@
 """torch.distributed by the ring: ``import gorun.torch_backend``, then ``dist.init_process_group("gorun")``.
 
-It moves CPU tensors. The ranks are those that gorun has started. A DistributedDataParallel of another backend's group can
+It moves tensors of the CPU and of CUDA GPUs. The ranks are those that gorun has started. A DistributedDataParallel of another backend's group can
 have only its gradients moved by the ring: ``model.register_comm_hook(None, gorun.torch_backend.ddp_hook)``.
 """
 
@@ -26,7 +26,7 @@ class _Registry:
     def register(self) -> None:
         more = {}
         if "devices" in inspect.signature(dist.Backend.register_backend).parameters:  # torch 2.0
-            more["devices"] = ["cpu"]
+            more["devices"] = ["cpu", "cuda"]
         dist.Backend.register_backend("gorun", self.create, extended_api=True, **more)
 
     def create(self, options: Any, _: Any = None) -> Group:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import weakref
 from datetime import timedelta
-from typing import Any, List, Optional, Sequence
+from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 import torch
 import torch.distributed as dist
@@ -15,10 +15,11 @@ import torch.distributed as dist
 from .. import _job
 from .. import _ring as ring
 from .. import errors
+from .._cuda import CudaLane
 from . import memory
 from .memory import NOTHING, Part
 from .pairs import Message, Pairs
-from .work import Keeper, Work
+from .work import Keeper, LaneWork, Work
 
 Tensors = Sequence[torch.Tensor]
 
@@ -50,6 +51,8 @@ class Engine:
         self.comm, self.ranks, self.name, self.timeout = comm, ranks, name, timeout
         self.keeper = Keeper(name, timeout)
         self.pairs = Pairs(comm.rank, self._meet, timeout)
+        self.make_lane: Callable[[int], CudaLane] = CudaLane
+        self.gpu: Optional[Tuple[ring.Device, CudaLane]] = None
 
     def _meet(self, name: str, ranks: Sequence[int], timeout: Optional[float]) -> ring.Comm:
         world = _job.joined()
@@ -58,11 +61,26 @@ class Engine:
         return world.group("%s/%s" % (self.name, name), [self.ranks[r] for r in ranks], timeout)
 
     def start(self, what: str, calls: Sequence[ring.Call], parts: Sequence[Part], outputs: object) -> Work:
+        gpu = max((p.gpu for p in parts), default=-1)  # memory.check wants one device
+        if gpu >= 0:
+            return self._launch(gpu, what, calls, parts, outputs)
         keep = [p.keep for p in parts]
         requests = [self.comm.start(call, keep) for call in calls]
         return Work(self.keeper, what, requests, outputs, [p.copy_back for p in parts if p.copy_back])
 
+    def _launch(self, gpu: int, what: str, calls: Sequence[ring.Call], parts: Sequence[Part], outputs: object) -> Work:
+        if self.gpu is None:  # on all ranks, as they make the same calls
+            self.gpu = self.comm.device(gpu, self.timeout), self.make_lane(gpu)
+        device, lane = self.gpu
+        if lane.ordinal != gpu:
+            raise errors.InvalidError("gorun: %s: a tensor is on GPU %d, and those before it were on GPU %d: a group has one for each rank" % (what, gpu, lane.ordinal))
+        lane.begin([t for p in parts for t in p.keep])
+        device.run(lane.stream, calls)
+        return LaneWork(self.keeper, what, device, lane, outputs, [p.copy_back for p in parts if p.copy_back])
+
     def close(self) -> None:
+        if self.gpu is not None:
+            self.gpu[0].close()
         self.comm.close()  # what is under way fails
         self.pairs.close()
         self.keeper.close()
@@ -212,6 +230,9 @@ class Group(dist.ProcessGroup):
 
     def _together(self, what: str, works: Sequence[Work], outputs: object) -> Work:
         """One Work of several."""
+        lanes = [w for w in works if isinstance(w, LaneWork)]
+        if lanes:
+            return LaneWork(self.engine.keeper, what, lanes[0].device, lanes[0].lane, outputs, ())
         requests = [r for w in works for r in w.requests]
         after = [f for w in works for f in w.after]
         for w in works:
@@ -227,6 +248,8 @@ class Group(dist.ProcessGroup):
         return self._message("recv from rank %d" % source, tensors, memory.writes(self._one("recv", tensors)), source, self.engine.comm.rank, tag)
 
     def _message(self, what: str, tensors: Tensors, part: Part, sender: int, receiver: int, tag: int) -> Work:
+        if part.gpu >= 0:
+            raise errors.InvalidError("gorun: %s: a tensor of a GPU: send and receive tensor.cpu()" % what)
         message = Message(self.engine.keeper, what, list(tensors), part)
         self.engine.pairs.add(sender, receiver, tag, message)
         return message

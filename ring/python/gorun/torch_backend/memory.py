@@ -30,10 +30,10 @@ def check(what: str, tensors: Sequence[torch.Tensor], reduces: bool = False) -> 
     for t in tensors:
         if not isinstance(t, torch.Tensor):
             raise errors.InvalidError("gorun: %s: expected a tensor, got %s" % (what, type(t).__name__))
-        if t.device.type != "cpu":
-            raise errors.InvalidError(
-                "gorun: %s: a tensor is on %s, and this backend moves those of the CPU: use backend nccl, or tensor.cpu()" % (what, t.device)
-            )
+        if t.device.type != "cpu" and not t.is_cuda:
+            raise errors.InvalidError("gorun: %s: a tensor is on %s, and this backend moves those of the CPU and of CUDA GPUs: use tensor.cpu()" % (what, t.device))
+        if t.device != tensors[0].device:
+            raise errors.InvalidError("gorun: %s: tensors on both %s and %s" % (what, tensors[0].device, t.device))
         if t.layout != torch.strided:
             raise errors.InvalidError("gorun: %s: a tensor is of layout %s: make it dense by to_dense()" % (what, t.layout))
         if t.dtype != tensors[0].dtype:
@@ -60,11 +60,14 @@ def adjacent(tensors: Sequence[torch.Tensor]) -> bool:
 
 
 class Part:
-    """What a call reads or writes: count elements at an address. keep holds the memory."""
+    """What a call reads or writes: count elements at an address. keep holds the memory, which is of a GPU or, if that is -1, of the host."""
 
-    __slots__ = ("address", "count", "dtype", "keep", "copy_back")
+    __slots__ = ("address", "count", "dtype", "keep", "copy_back", "gpu")
 
-    def __init__(self, first: Optional[torch.Tensor], count: int, dtype: torch.dtype, keep: object, copy_back: Optional[CopyBack] = None) -> None:
+    def __init__(
+        self, first: Optional[torch.Tensor], count: int, dtype: torch.dtype, keep: Sequence[torch.Tensor], copy_back: Optional[CopyBack] = None
+    ) -> None:
+        self.gpu = keep[0].device.index if keep and keep[0].is_cuda else -1
         self.address = 0 if first is None or count == 0 else first.data_ptr()
         self.count, self.keep, self.copy_back = count, keep, copy_back
         self.dtype = DTYPES.get(dtype, -1)
@@ -73,23 +76,23 @@ class Part:
             self.dtype, self.count = ring.UINT8, count * size
 
 
-NOTHING = Part(None, 0, torch.uint8, None)
+NOTHING = Part(None, 0, torch.uint8, ())
 
 
 def reads(t: torch.Tensor) -> Part:
     if not in_one_piece(t):
         t = t.clone(memory_format=torch.contiguous_format).resolve_conj().resolve_neg()
-    return Part(t, t.numel(), t.dtype, t)
+    return Part(t, t.numel(), t.dtype, (t,))
 
 
 def writes(t: torch.Tensor, filled: bool = False) -> Part:
     """filled: what is in t is read as well."""
     if in_one_piece(t):
-        return Part(t, t.numel(), t.dtype, t)
-    copy = torch.empty(t.shape, dtype=t.dtype)
+        return Part(t, t.numel(), t.dtype, (t,))
+    copy = torch.empty_like(t, memory_format=torch.contiguous_format)
     if filled:
         copy.copy_(t)
-    return Part(copy, t.numel(), t.dtype, copy, lambda: _copy(t, copy))
+    return Part(copy, t.numel(), t.dtype, (copy, t), lambda: _copy(t, copy))
 
 
 def reads_all(tensors: Sequence[torch.Tensor]) -> Part:
@@ -97,20 +100,20 @@ def reads_all(tensors: Sequence[torch.Tensor]) -> Part:
     if adjacent(tensors):
         return Part(_first(tensors), count, tensors[0].dtype, tuple(tensors))
     packed = torch.cat([t.reshape(-1) for t in tensors]).resolve_conj().resolve_neg()
-    return Part(packed, count, packed.dtype, packed)
+    return Part(packed, count, packed.dtype, (packed,))
 
 
 def writes_all(tensors: Sequence[torch.Tensor]) -> Part:
     count = sum(t.numel() for t in tensors)
     if adjacent(tensors):
         return Part(_first(tensors), count, tensors[0].dtype, tuple(tensors))
-    packed = torch.empty(count, dtype=tensors[0].dtype)
+    packed = tensors[0].new_empty(count)
 
     def copy_back() -> None:
         for t, piece in zip(tensors, packed.split([t.numel() for t in tensors])):
             _copy(t, piece)
 
-    return Part(packed, count, packed.dtype, packed, copy_back)
+    return Part(packed, count, packed.dtype, (packed, *tensors), copy_back)
 
 
 def _first(tensors: Sequence[torch.Tensor]) -> Optional[torch.Tensor]:

@@ -13,6 +13,7 @@ import torch.distributed as dist
 
 from .. import _ring as ring
 from .. import errors
+from .._cuda import CudaLane
 
 _Base = getattr(dist, "_Work", None) or dist.Work
 
@@ -172,3 +173,28 @@ class Work(_Base):  # type: ignore[misc,valid-type]
         if self.failed is not None:
             raise self.failed
         return self.outputs
+
+
+class LaneWork(Work):
+    """Calls that are enqueued on a lane. To wait for it makes the current stream wait, as with nccl, and not the caller."""
+
+    def __init__(self, keeper: Keeper, what: str, device: ring.Device, lane: CudaLane, outputs: object, after: Sequence[Callable[[], None]]) -> None:
+        self.device, self.lane = device, lane
+        with lane.inside():
+            for copy_back in after:
+                copy_back()
+        self.mark = lane.mark()
+        super().__init__(keeper, what, (), outputs)
+        keeper.drop(self)  # the lane keeps what it uses
+        self._end(None)
+
+    def wait(self, timeout: Optional[timedelta] = None) -> bool:
+        self.device.check()
+        self.lane.follow(self.mark)
+        return True
+
+    def is_completed(self) -> bool:
+        return self.lane.passed(self.mark)
+
+    def get_future(self) -> torch.futures.Future:
+        return self.lane.future(self.outputs)

@@ -1,0 +1,66 @@
+//go:build cgo && linux
+
+package bench
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/lab"
+	"github.com/gorun/gorun/internal/ringtest"
+	"github.com/gorun/gorun/ring"
+)
+
+// Every collective on memory of GPUs, which is the host's for the stand-ins of their libraries; a wrong result counts.
+func TestRunOnDevices(t *testing.T) {
+	lab.Need(t, "cc")
+	dir := t.TempDir()
+	if err := ringtest.Standins("../../ring/internal/nccl/testdata", dir); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("STANDIN_DIR", t.TempDir())
+	const ranks = 3
+	door := ringtest.NewDoor(t, ranks)
+	comms := make([]*ring.Comm, ranks)
+	err := ringtest.Each(ranks, func(rank int) (err error) {
+		env := append(door.Environ(rank), "RING_CUDA_LIB="+filepath.Join(dir, "libcuda.so.1"), "RING_NCCL_LIB="+filepath.Join(dir, "libnccl.so.2"))
+		comms[rank], err = ring.Init(t.Context(), ring.WithEnviron(ringtest.Lookup(env)))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, collective := range Collectives() {
+		opts := Options{Collective: collective, Types: []string{"all"}, Min: 96, Max: 480, Factor: 5, Budget: time.Microsecond, Device: "cuda"}
+		rows := make([]int, ranks)
+		err := ringtest.Each(ranks, func(rank int) error {
+			return Run(t.Context(), comms[rank], opts, func(r Row) {
+				rows[rank]++
+				if r.Wrong != 0 || r.Median <= 0 || r.BusBW <= 0 || !strings.HasPrefix(r.Device, "NCCL ") {
+					t.Errorf("%+v", r)
+				}
+			})
+		})
+		if err != nil || rows[0] < 2*len(Types()) || rows[0] != rows[1] {
+			t.Errorf("%s: %v rows, %v", collective, rows, err)
+		}
+	}
+	for _, c := range comms {
+		c.Close()
+	}
+}
+
+func TestOrdinal(t *testing.T) {
+	for _, tt := range []struct {
+		localRank int
+		visible   string
+		set       bool
+		want      int
+	}{{3, "", false, 3}, {0, "GPU-1", true, 0}, {3, "GPU-1", true, 0}, {3, "4,5", true, 1}, {1, "4,5", true, 1}} {
+		if got := ordinal(tt.localRank, tt.visible, tt.set); got != tt.want {
+			t.Errorf("%+v: %d", tt, got)
+		}
+	}
+}

@@ -1,0 +1,44 @@
+"""CUDA's streams as PyTorch has them. All that is said to torch.cuda is said here."""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+import torch
+
+from ._calls import Lane
+
+
+class CudaLane(Lane):
+    """A stream beside PyTorch's current one, so that what is computed goes on while data moves."""
+
+    def __init__(self, ordinal: int) -> None:
+        self.ordinal = ordinal
+        self.side = torch.cuda.Stream(device=ordinal)  # type: ignore[no-untyped-call]
+        self.stream = int(self.side.cuda_stream)
+
+    def begin(self, arrays: Sequence[Any]) -> None:
+        self.side.wait_stream(torch.cuda.current_stream(self.ordinal))
+        for array in arrays:
+            if array.is_cuda:
+                array.record_stream(self.side)  # its memory is not given to others before the lane has come to it
+
+    def mark(self) -> Any:
+        return self.side.record_event()
+
+    def inside(self) -> Any:
+        """In it the lane is the current stream."""
+        return torch.cuda.stream(self.side)
+
+    def future(self, value: Any) -> "torch.futures.Future[Any]":
+        """A future that has the value, for which a stream that takes it waits for the lane."""
+        future: "torch.futures.Future[Any]" = torch.futures.Future(devices=[torch.device("cuda", self.ordinal)])
+        with self.inside():
+            future.set_result(value)
+        return future
+
+    def passed(self, mark: Any) -> bool:
+        return bool(mark.query())
+
+    def follow(self, mark: Any) -> None:
+        torch.cuda.current_stream(self.ordinal).wait_event(mark)
