@@ -40,8 +40,7 @@ func startTraining(t *testing.T, c *lab.Cluster, hosts string, words string, fau
 	if err := os.WriteFile(j.folder+"/discover", []byte("#!/bin/sh\nexec cat "+j.folder+"/hosts\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	// Of two that are left, one may not see that a third is gone before Gloo's time is over.
-	env := []string{horovod(t), "OMP_NUM_THREADS=1", "PYTHONDONTWRITEBYTECODE=1", "HOROVOD_GLOO_TIMEOUT_SECONDS=5"}
+	env := []string{horovod(t), "OMP_NUM_THREADS=1", "PYTHONDONTWRITEBYTECODE=1"}
 	j.run = startIn(t, c, env, append(args, faults...)...)
 	return j
 }
