@@ -142,10 +142,12 @@ func (j *training) kill(s stint) time.Time {
 // The scenarios of elastic Horovod's own tests, with its own workers.
 func TestElasticHorovod(t *testing.T) {
 	horovod(t) // or skip
-	c := lab.MustNamespaces(t, lab.Specs(2)...)
+	c := lab.MustNamespaces(t, lab.Specs(3)...)
 	t.Run("group", func(t *testing.T) {
 		t.Run("hosts and ranks come and go", func(t *testing.T) { t.Parallel(); testHorovodComesAndGoes(t, c) })
 		t.Run("fault on one host", func(t *testing.T) { t.Parallel(); testHorovodOneHost(t) })
+		t.Run("deaths", func(t *testing.T) { t.Parallel(); testHorovodDeaths(t, c) })
+		t.Run("silent host", func(t *testing.T) { t.Parallel(); testHorovodSilentHost(t, c) })
 		t.Run("all ranks fail", func(t *testing.T) {
 			t.Parallel()
 			j := startTraining(t, c, "", "-np 2 --min-np 1 -H f1,f2", "*@30:3")
@@ -203,6 +205,47 @@ func testHorovodComesAndGoes(t *testing.T, c *lab.Cluster) {
 		t.Errorf("of %+v became %+v", back, last)
 	}
 	j.end("host f1 is not on the list any more", "epoch 2: 3 ranks on 2 hosts", "was killed by signal 9")
+}
+
+// Of those that survive a death, some wait for others that wait for the dead one. None does so until Gloo's time is over, which is 30 s.
+func testHorovodDeaths(t *testing.T, c *lab.Cluster) {
+	j := startTraining(t, c, "", "-np 4 --min-np 1 -H f1:2,f2:2")
+	for _, rank := range []int{3, 1, 2} {
+		all := j.await(4)
+		time.Sleep(2 * time.Second) // they train; who has just begun is left alone as long
+		at := j.kill(all[rank])
+		left := j.await(3)
+		took := time.Since(at)
+		t.Logf("training again %v after the death of rank %d", took, rank)
+		if took > 20*time.Second { // the goal is 8 s
+			t.Errorf("training again %v after the death of rank %d", took, rank)
+		}
+		if left[0].pid != all[0].pid || left[0].batch < all[0].batch {
+			t.Errorf("of %+v became %+v", all, left)
+		}
+	}
+	j.end("was killed by signal 9")
+}
+
+// A host that says nothing any more is lost, and the others need not wait for more than that.
+func testHorovodSilentHost(t *testing.T, c *lab.Cluster) {
+	j := startTraining(t, c, "", "-np 3 --min-np 1 -H f1,f2,f3")
+	all := j.await(3)
+	time.Sleep(2 * time.Second)
+	at := time.Now()
+	if err := c.Cut(t.Context(), "f3"); err != nil {
+		t.Fatal(err)
+	}
+	left := j.await(2)
+	took := time.Since(at)
+	t.Logf("training again %v after a host went silent", took)
+	if took > 40*time.Second { // the goal is 20 s
+		t.Errorf("training again %v after a host went silent", took)
+	}
+	if left[0].pid != all[0].pid || left[1].pid != all[1].pid {
+		t.Errorf("of %+v became %+v", all, left)
+	}
+	j.end("f3")
 }
 
 // A job on one host survives a fault there, and the process that failed comes back.
