@@ -147,6 +147,7 @@ func TestElasticHorovod(t *testing.T) {
 		t.Run("hosts and ranks come and go", func(t *testing.T) { t.Parallel(); testHorovodComesAndGoes(t, c) })
 		t.Run("fault on one host", func(t *testing.T) { t.Parallel(); testHorovodOneHost(t) })
 		t.Run("deaths", func(t *testing.T) { t.Parallel(); testHorovodDeaths(t, c) })
+		t.Run("this machine and another", func(t *testing.T) { t.Parallel(); testHorovodHere(t, c) })
 		t.Run("silent host", func(t *testing.T) { t.Parallel(); testHorovodSilentHost(t, c) })
 		t.Run("all ranks fail", func(t *testing.T) {
 			t.Parallel()
@@ -246,6 +247,18 @@ func testHorovodSilentHost(t *testing.T, c *lab.Cluster) {
 		t.Errorf("of %+v became %+v", all, left)
 	}
 	j.end("f3")
+}
+
+// A process on gorun's own machine, which is alone there at first, is found by those that come on others.
+func testHorovodHere(t *testing.T, c *lab.Cluster) {
+	j := startTraining(t, c, "localhost:1\n", "-np 1 --min-np 1 --max-np 2 DISCOVERY")
+	first := j.await(1)
+	j.hosts("localhost:1\nf1:1\n")
+	both := j.await(2)
+	if both[0].pid != first[0].pid || both[0].host != "localhost" || both[1].host != "f1" || both[1].batch != both[0].batch {
+		t.Errorf("of %+v became %+v", first, both)
+	}
+	j.end("epoch 2: 2 ranks on 2 hosts")
 }
 
 // A job on one host survives a fault there, and the process that failed comes back.
