@@ -66,22 +66,30 @@ func TestSever(t *testing.T) {
 	if took := time.Since(began); took < settleTime*3/4 {
 		t.Errorf("cut after %v, when Horovod may just begin", took)
 	}
-	var got []string
-	for addr := range maps.Keys(a.severed[0]) {
-		got = append(got, addr.String())
-	}
-	slices.Sort(got)
-	if want := []string{"10.0.0.1:1001", "10.0.0.1:1002", "10.0.0.3:1020", "[fd00::2]:1010"}; !slices.Equal(got, want) {
-		t.Errorf("severed %v, want %v", got, want)
-	}
+	wantSevered(t, a, "10.0.0.1:1001", "10.0.0.1:1002", "10.0.0.3:1020", "[fd00::2]:1010")
 	began = time.Now()
 	change(b, func() { close(b.failed) })
 	await(t, "the second cut", func() bool { return count(b) > 0 })
 	if took := time.Since(began); took > settleTime {
 		t.Errorf("cut %v after the epoch had failed, long after its begin", took)
 	}
+	wantSevered(t, b, "10.0.0.1:1001", "10.0.0.3:1021", "[fd00::2]:1010", "[fd00::2]:1012")
 	if count(c) > 0 {
 		t.Error("a process that had not found the others was cut off from them")
+	}
+}
+
+func wantSevered(t *testing.T, m *member, want ...string) {
+	t.Helper()
+	var got []string
+	m.change(func() {
+		for addr := range maps.Keys(m.severed[0]) {
+			got = append(got, addr.String())
+		}
+	})
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("severed %v, want %v", got, want)
 	}
 }
 
@@ -91,10 +99,8 @@ func TestSeverLate(t *testing.T) {
 	a := newMember(t, newStore(), 1)
 	w := oneHost(a)
 	a.letIn(1, 0, 1)
-	for _, path := range []string{"/cross_0/0"} {
-		if _, _, err := w.ask(0, "DELETE", path, nil); err != nil {
-			t.Fatal(err)
-		}
+	if _, _, err := w.ask(0, "DELETE", "/cross_0/0", nil); err != nil {
+		t.Fatal(err)
 	}
 	failed := a.failed
 	answer := reborn(w, 0)
