@@ -259,6 +259,10 @@ func testHorovodHere(t *testing.T, c *lab.Cluster) {
 		t.Errorf("of %+v became %+v", first, both)
 	}
 	j.end("epoch 2: 2 ranks on 2 hosts")
+	// From loopback Gloo finds hosts of lower addresses, as the lab's are, and no others.
+	if out := j.out.String(); !strings.Contains(out, "localhost:0: interface ") || strings.Contains(out, "interface lo\n") {
+		t.Errorf("a process is on loopback:\n%s", clip(out))
+	}
 }
 
 // A job on one host survives a fault there, and the process that failed comes back.
