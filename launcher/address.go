@@ -45,7 +45,10 @@ func loopback() netip.Addr { return netip.AddrFrom4([4]byte{127, 0, 0, 1}) }
 // containers. Where all hosts are this machine, loopback is the only one unless asked
 // names another.
 func addresses(hosts []contact, asked Network) ([][]wire.Address, []error) {
-	s := newSurvey(hosts)
+	return newSurvey(hosts).addresses(hosts, asked)
+}
+
+func (s survey) addresses(hosts []contact, asked Network) ([][]wire.Address, []error) {
 	chosen, errs := make([][]wire.Address, len(hosts)), make([]error, len(hosts))
 	for i, h := range hosts {
 		list := unique(slices.DeleteFunc(s.candidates(h), func(a wire.Address) bool { return !asked.takes(a) }))

@@ -87,8 +87,9 @@ type elasticJob struct {
 	stderr  *printer
 	files   *rankFiles
 
-	mu      sync.Mutex
-	serials []*elasticProcess // by number, which stands for a rank in printers and files
+	mu       sync.Mutex
+	serials  []*elasticProcess  // by number, which stands for a rank in printers and files
+	contacts map[string]contact // hosts that have been reached, by name
 }
 
 func newElasticJob(wish Elastic, opts Options) (*elasticJob, error) {
@@ -98,7 +99,7 @@ func newElasticJob(wish Elastic, opts Options) (*elasticJob, error) {
 		return nil, err
 	}
 	j := &elasticJob{wish: wish, opts: opts, began: time.Now(), id: rand.Text()[:12], stager: newStager(opts), store: kv.NewStore(),
-		driver: driver, procs: map[elastic.Process]*elasticProcess{}, gpus: gpuUsers{}, events: make(chan any, 256), over: make(chan struct{})}
+		driver: driver, procs: map[elastic.Process]*elasticProcess{}, contacts: map[string]contact{}, gpus: gpuUsers{}, events: make(chan any, 256), over: make(chan struct{})}
 	j.life, j.endLife = context.WithCancelCause(context.Background())
 	j.work, err = newWork(opts, j.stager)
 	return j, err

@@ -4,6 +4,10 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/gorun/gorun/internal/elastic"
 	"github.com/gorun/gorun/internal/kv"
@@ -30,6 +34,7 @@ func newElasticEpoch(plan elastic.Plan, store *kv.Store) *elasticEpoch {
 // announce lets the members of a plan into its epoch.
 func (j *elasticJob) announce(plan elastic.Plan) {
 	j.epoch = newElasticEpoch(plan, j.store)
+	j.store.DeleteFunc(func(key string) bool { return isOver(key, plan.Epoch) })
 	key := make([]byte, 32)
 	rand.Read(key)
 	addrs := j.addressesOf(plan)
@@ -58,6 +63,14 @@ func (j *elasticJob) announce(plan elastic.Plan) {
 	j.opts.Trace("epoch %d begins: %s on %s", plan.Epoch, count(len(plan.Members), "rank"), count(plan.Members[0].Nodes, "host"))
 }
 
+// isOver reports whether a key is one that stock Horovod's ranks published in an epoch before the one that begins: "epoch/NUMBER/...".
+func isOver(key string, begins int) bool {
+	rest, _ := strings.CutPrefix(key, "epoch/")
+	text, _, whole := strings.Cut(rest, "/")
+	number, err := strconv.Atoi(text)
+	return len(rest) < len(key) && whole && err == nil && number < begins
+}
+
 // addressesOf are those of a plan's hosts, as far as anything is known of them.
 func (j *elasticJob) addressesOf(plan elastic.Plan) map[string][]string {
 	var names []string
@@ -75,6 +88,24 @@ func (j *elasticJob) addressesOf(plan elastic.Plan) map[string][]string {
 		}
 	}
 	return texts
+}
+
+// addressesAlone are those that a host's process is started with, when little may be known of other hosts. Stock Horovod stays with the first one's
+// interface, so it is not loopback where there are other hosts, or may be.
+func (j *elasticJob) addressesAlone(name string, c contact) ([]wire.Address, error) {
+	j.mu.Lock()
+	j.contacts[name] = c
+	known := []contact{c}
+	for _, other := range slices.Sorted(maps.Keys(j.contacts)) {
+		if other != name {
+			known = append(known, j.contacts[other])
+		}
+	}
+	j.mu.Unlock()
+	s := newSurvey(known)
+	s.here = s.here && j.wish.Discover == nil && len(j.wish.Hosts) <= 1
+	chosen, errs := s.addresses(known[:1], j.opts.Network)
+	return chosen[0], errs[0]
 }
 
 // interrupt has the ranks of an epoch ask for another one.

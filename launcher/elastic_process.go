@@ -141,14 +141,14 @@ func (j *elasticJob) launch(ctx context.Context, p *elasticProcess, conn *elasti
 	}
 	s.host = &PlannedHost{Host: hostfile.Host{Name: name}, Ranks: told.Ranks}
 	ready, err := s.prepare(ctx, told)
-	chosen, errs := addresses([]contact{{local: local, hello: s.hello}}, j.opts.Network)
-	if err = cmp.Or(err, errs[0]); err != nil {
+	chosen, wrong := j.addressesAlone(name, contact{local: local, hello: s.hello})
+	if err = cmp.Or(err, wrong); err != nil {
 		s.close()
 		return nil, 0, err
 	}
 	if !j.wish.Together {
 		var addrs []string
-		for _, a := range chosen[0] {
+		for _, a := range chosen {
 			addrs = append(addrs, addrText(a))
 		}
 		s.out.tell(wire.TypeStart, wire.Start{Addrs: addrs})

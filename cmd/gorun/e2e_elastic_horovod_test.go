@@ -40,8 +40,7 @@ func startTraining(t *testing.T, c *lab.Cluster, hosts string, words string, fau
 	if err := os.WriteFile(j.folder+"/discover", []byte("#!/bin/sh\nexec cat "+j.folder+"/hosts\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	// Of two that are left, one may not see that a third is gone before Gloo's time is over.
-	env := []string{horovod(t), "OMP_NUM_THREADS=1", "PYTHONDONTWRITEBYTECODE=1", "HOROVOD_GLOO_TIMEOUT_SECONDS=5"}
+	env := []string{horovod(t), "OMP_NUM_THREADS=1", "PYTHONDONTWRITEBYTECODE=1"}
 	j.run = startIn(t, c, env, append(args, faults...)...)
 	return j
 }
@@ -143,10 +142,13 @@ func (j *training) kill(s stint) time.Time {
 // The scenarios of elastic Horovod's own tests, with its own workers.
 func TestElasticHorovod(t *testing.T) {
 	horovod(t) // or skip
-	c := lab.MustNamespaces(t, lab.Specs(2)...)
+	c := lab.MustNamespaces(t, lab.Specs(3)...)
 	t.Run("group", func(t *testing.T) {
 		t.Run("hosts and ranks come and go", func(t *testing.T) { t.Parallel(); testHorovodComesAndGoes(t, c) })
 		t.Run("fault on one host", func(t *testing.T) { t.Parallel(); testHorovodOneHost(t) })
+		t.Run("deaths", func(t *testing.T) { t.Parallel(); testHorovodDeaths(t, c) })
+		t.Run("this machine and another", func(t *testing.T) { t.Parallel(); testHorovodHere(t, c) })
+		t.Run("silent host", func(t *testing.T) { t.Parallel(); testHorovodSilentHost(t, c) })
 		t.Run("all ranks fail", func(t *testing.T) {
 			t.Parallel()
 			j := startTraining(t, c, "", "-np 2 --min-np 1 -H f1,f2", "*@30:3")
@@ -204,6 +206,63 @@ func testHorovodComesAndGoes(t *testing.T, c *lab.Cluster) {
 		t.Errorf("of %+v became %+v", back, last)
 	}
 	j.end("host f1 is not on the list any more", "epoch 2: 3 ranks on 2 hosts", "was killed by signal 9")
+}
+
+// Of those that survive a death, some wait for others that wait for the dead one. None does so until Gloo's time is over, which is 30 s.
+func testHorovodDeaths(t *testing.T, c *lab.Cluster) {
+	j := startTraining(t, c, "", "-np 4 --min-np 1 -H f1:2,f2:2")
+	for _, rank := range []int{3, 1, 2} {
+		all := j.await(4)
+		time.Sleep(2 * time.Second) // they train; who has just begun is left alone as long
+		at := j.kill(all[rank])
+		left := j.await(3)
+		took := time.Since(at)
+		t.Logf("training again %v after the death of rank %d", took, rank)
+		if took > 20*time.Second { // the goal is 8 s
+			t.Errorf("training again %v after the death of rank %d", took, rank)
+		}
+		if left[0].pid != all[0].pid || left[0].batch < all[0].batch {
+			t.Errorf("of %+v became %+v", all, left)
+		}
+	}
+	j.end("was killed by signal 9")
+}
+
+// A host that says nothing any more is lost, and the others need not wait for more than that.
+func testHorovodSilentHost(t *testing.T, c *lab.Cluster) {
+	j := startTraining(t, c, "", "-np 3 --min-np 1 -H f1,f2,f3")
+	all := j.await(3)
+	time.Sleep(2 * time.Second)
+	at := time.Now()
+	if err := c.Cut(t.Context(), "f3"); err != nil {
+		t.Fatal(err)
+	}
+	left := j.await(2)
+	took := time.Since(at)
+	t.Logf("training again %v after a host went silent", took)
+	if took > 40*time.Second { // the goal is 20 s
+		t.Errorf("training again %v after a host went silent", took)
+	}
+	if left[0].pid != all[0].pid || left[1].pid != all[1].pid {
+		t.Errorf("of %+v became %+v", all, left)
+	}
+	j.end("f3")
+}
+
+// A process on gorun's own machine, which is alone there at first, is found by those that come on others.
+func testHorovodHere(t *testing.T, c *lab.Cluster) {
+	j := startTraining(t, c, "localhost:1\n", "-np 1 --min-np 1 --max-np 2 DISCOVERY")
+	first := j.await(1)
+	j.hosts("localhost:1\nf1:1\n")
+	both := j.await(2)
+	if both[0].pid != first[0].pid || both[0].host != "localhost" || both[1].host != "f1" || both[1].batch != both[0].batch {
+		t.Errorf("of %+v became %+v", first, both)
+	}
+	j.end("epoch 2: 2 ranks on 2 hosts")
+	// From loopback Gloo finds hosts of lower addresses, as the lab's are, and no others.
+	if out := j.out.String(); !strings.Contains(out, "localhost:0: interface ") || strings.Contains(out, "interface lo\n") {
+		t.Errorf("a process is on loopback:\n%s", clip(out))
+	}
 }
 
 // A job on one host survives a fault there, and the process that failed comes back.

@@ -21,13 +21,15 @@ type epochs struct {
 	began       chan struct{} // closed when another epoch begins
 	interrupted chan struct{} // closed when the current one is interrupted
 	gone        chan struct{} // closed when there will be no more
+	failed      chan struct{} // closed when the current one is aborted
+	hasFailed   bool
 	isGone      bool
 	isOver      bool // the current one is interrupted
 	hasAsked    bool // the launcher knows that the rank asks for epochs
 }
 
 func newEpochs(relay *relay, job wire.Job) *epochs {
-	return &epochs{relay: relay, job: job.ID, own: job.Ranks[0], began: make(chan struct{}), interrupted: make(chan struct{}), gone: make(chan struct{})}
+	return &epochs{relay: relay, job: job.ID, own: job.Ranks[0], began: make(chan struct{}), interrupted: make(chan struct{}), failed: make(chan struct{}), gone: make(chan struct{})}
 }
 
 // begin lets the rank into an epoch.
@@ -43,6 +45,9 @@ func (e *epochs) begin(epoch wire.Epoch) {
 			Node: epoch.Node, Nodes: epoch.Nodes, Addrs: epoch.Addrs}}
 	if e.isOver {
 		e.interrupted, e.isOver = make(chan struct{}), false
+	}
+	if e.hasFailed {
+		e.failed, e.hasFailed = make(chan struct{}), false
 	}
 	close(e.began)
 	e.began = make(chan struct{})
@@ -118,8 +123,21 @@ func (e *epochs) abort(a wire.Abort) {
 		}
 	case a.Epoch != e.current.Epoch:
 		return
+	case !e.hasFailed:
+		e.hasFailed = true
+		close(e.failed)
 	}
 	e.relay.abort(a)
+}
+
+// Failed is never closed for an epoch that is over.
+func (e *epochs) Failed(epoch int) <-chan struct{} {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if epoch != e.current.Epoch {
+		return nil
+	}
+	return e.failed
 }
 
 // place changes what a rank is told when it is started to what an elastic job is like.

@@ -40,7 +40,7 @@ func TestEpochs(t *testing.T) {
 		wg.Wait()
 
 		// What belongs to the epoch ends with it; who has left asks again.
-		aborted, interrupted := e.Aborted(), e.Interrupted(1)
+		aborted, interrupted, failed := e.Aborted(), e.Interrupted(1), e.Failed(1)
 		e.interrupt(wire.Interrupt{Epoch: 2}) // not this one
 		e.abort(wire.Abort{Epoch: 2})
 		select {
@@ -48,13 +48,17 @@ func TestEpochs(t *testing.T) {
 			t.Error("aborted by another epoch's end")
 		case <-interrupted:
 			t.Error("interrupted in another epoch's name")
+		case <-failed:
+			t.Error("failed by another epoch's end")
 		default:
 		}
 		e.interrupt(wire.Interrupt{Epoch: 1})
 		e.interrupt(wire.Interrupt{Epoch: 1})
 		<-interrupted
 		e.abort(wire.Abort{Epoch: 1, Rank: 0, Cause: "it ended"})
+		e.abort(wire.Abort{Epoch: 1, Rank: 1, Cause: "it ended, too"})
 		<-aborted
+		<-failed
 		if info := string(e.AbortInfo()); !strings.Contains(info, "it ended") {
 			t.Errorf("abort says %s", info)
 		}
@@ -77,6 +81,10 @@ func TestEpochs(t *testing.T) {
 			t.Error("the new epoch is aborted")
 		case <-e.Interrupted(2):
 			t.Error("the new epoch is interrupted")
+		case <-e.Failed(2):
+			t.Error("the new epoch has failed")
+		case <-e.Failed(1):
+			t.Error("an epoch that is over fails")
 		case <-e.Interrupted(1): // over
 		}
 
@@ -100,8 +108,14 @@ func TestEpochs(t *testing.T) {
 			}
 		})
 		next[wire.Park](t, frames, wire.TypePark)
+		failed = e.Failed(2)
 		e.abort(wire.Abort{Rank: -1, Cause: "gorun is gone"})
 		wg.Wait()
+		select {
+		case <-failed:
+			t.Error("the job's end is an epoch's")
+		default:
+		}
 	})
 }
 

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"slices"
 	"sync"
 	"syscall"
 
+	"github.com/gorun/gorun/internal/contain"
 	"github.com/gorun/gorun/internal/gloo"
 	"github.com/gorun/gorun/internal/kv"
 	"github.com/gorun/gorun/internal/wire"
@@ -86,6 +88,15 @@ func (e glooEpochs) Park(ctx context.Context, left int) (gloo.Epoch, error) {
 	}
 	return gloo.Epoch{Number: info.Epoch, Rank: info.Rank, Size: info.Size, LocalRank: info.Place.LocalRank, LocalSize: info.Place.LocalSize,
 		CrossRank: info.Place.CrossRank, CrossSize: info.Place.CrossSize}, nil
+}
+
+// Sever is for all processes below this one, which are the rank's.
+func (e glooEpochs) Sever(addrs map[netip.AddrPort]bool) {
+	var pids []int
+	for _, p := range contain.Descendants(os.Getpid()) {
+		pids = append(pids, p.PID)
+	}
+	sever(pids, addrs)
 }
 
 func (e glooEpochs) Note(text string) {

@@ -78,8 +78,8 @@ func processes() map[int]Process {
 	return all
 }
 
-// descendants returns every live process below root, zombies excluded.
-func descendants(root int) []Process {
+// Descendants returns every live process below root, zombies excluded.
+func Descendants(root int) []Process {
 	children := map[int][]Process{}
 	for _, p := range processes() {
 		children[p.Parent] = append(children[p.Parent], p)
@@ -150,7 +150,7 @@ func unknownCall(err error) bool { return err == unix.ENOSYS || err == unix.EPER
 // killTree kills every process below root once, and returns them. Processes that fork meanwhile
 // need another call.
 func killTree(root int) []Process {
-	tree := descendants(root)
+	tree := Descendants(root)
 	for _, p := range tree {
 		p.kill()
 	}

@@ -138,7 +138,7 @@ func startTree(t *testing.T, script string, size int) tree {
 		noneLeft(t, mark)
 	})
 	root := tree{cmd.Process.Pid, mark, stdin, bufio.NewReader(stdout)}
-	until(t, fmt.Sprintf("%d processes below the root", size), func() bool { return len(descendants(root.root)) >= size })
+	until(t, fmt.Sprintf("%d processes below the root", size), func() bool { return len(Descendants(root.root)) >= size })
 	return root
 }
 
@@ -158,7 +158,7 @@ func TestTreesAreFoundAndKilled(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			root := startTree(t, tc.script, tc.size)
-			found := descendants(root.root)
+			found := Descendants(root.root)
 			for _, p := range found {
 				if again, err := ReadProcess(p.PID); err != nil || again.Started != p.Started {
 					t.Errorf("%+v is now %+v, %v", p, again, err)
@@ -167,7 +167,7 @@ func TestTreesAreFoundAndKilled(t *testing.T) {
 			if n := len(killTree(root.root)); n != tc.size {
 				t.Errorf("killed %d, want %d", n, tc.size)
 			}
-			until(t, "the end of the tree", func() bool { return len(descendants(root.root)) == 0 })
+			until(t, "the end of the tree", func() bool { return len(Descendants(root.root)) == 0 })
 		})
 	}
 }
@@ -198,12 +198,12 @@ func TestSweepLeavesNothing(t *testing.T) {
 
 func TestKillSparesAStranger(t *testing.T) {
 	root := startTree(t, "exec sleep 1000", 1)
-	p := descendants(root.root)[0]
+	p := Descendants(root.root)[0]
 	other := p
 	other.Started++ // whoever had the pid before
 	other.kill()
 	time.Sleep(20 * time.Millisecond) // a wrong kill would have happened by now
-	if _, err := ReadProcess(p.PID); err != nil || len(descendants(root.root)) != 1 {
+	if _, err := ReadProcess(p.PID); err != nil || len(Descendants(root.root)) != 1 {
 		t.Error("a process was killed for another that had its pid")
 	}
 }

@@ -25,6 +25,10 @@ type Epochs interface {
 	Joined(epoch int)
 	// Interrupted returns a channel that is closed when the process is to leave an epoch as soon as it can.
 	Interrupted(epoch int) <-chan struct{}
+	// Failed returns a channel that is closed when an epoch cannot go on: one of its ranks is lost.
+	Failed(epoch int) <-chan struct{}
+	// Sever shuts down the connections of the process that have one of the addresses at either end.
+	Sever(addrs map[netip.AddrPort]bool)
 	// Note has the job's user told a line about the process.
 	Note(text string)
 }
@@ -69,6 +73,7 @@ type stay struct {
 	begun  chan struct{}
 	err    error         // once begun: the epoch is not to be
 	silent chan struct{} // closed when the process gets no notice of this epoch any more
+	ends   *ends
 }
 
 // next is the answer to a process that asks for the next epoch.
@@ -87,7 +92,7 @@ func NewElastic(ctx context.Context, store Store, epochs Epochs, born int, local
 }
 
 func (e *Elastic) newStay(number, before int) *stay {
-	s := &stay{number: number, before: before, begun: make(chan struct{}), silent: make(chan struct{})}
+	s := &stay{number: number, before: before, begun: make(chan struct{}), silent: make(chan struct{}), ends: newEnds()}
 	s.ctx, s.leave = context.WithCancel(e.ctx)
 	host := NewHost(s.ctx, &epochStore{e.store, s})
 	host.apart = true
@@ -142,6 +147,7 @@ func (e *Elastic) reply(ctx context.Context, req request, body []byte, wait func
 	}
 	s := e.enter()
 	a := s.rank.reply(ctx, req, body, wait)
+	s.ends.note(req, body, a)
 	if req.method == "DELETE" && isLast(req.scope) {
 		e.join(s)
 	}
@@ -191,6 +197,7 @@ func (e *Elastic) join(s *stay) {
 	e.mu.Unlock()
 	if first {
 		e.epochs.Joined(s.number)
+		e.wg.Go(func() { e.watch(s) })
 	}
 }
 

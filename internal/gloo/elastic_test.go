@@ -18,6 +18,8 @@ type driven struct {
 	epoch       Epoch
 	changed     chan struct{} // closed at each change
 	interrupted chan struct{}
+	failed      chan struct{}
+	severed     []map[netip.AddrPort]bool
 	over        bool
 	parks       []int
 	joins       []int
@@ -25,7 +27,7 @@ type driven struct {
 }
 
 func newDriven() *driven {
-	return &driven{changed: make(chan struct{}), interrupted: make(chan struct{})}
+	return &driven{changed: make(chan struct{}), interrupted: make(chan struct{}), failed: make(chan struct{})}
 }
 
 func (d *driven) Park(ctx context.Context, left int) (Epoch, error) {
@@ -60,6 +62,21 @@ func (d *driven) Interrupted(epoch int) <-chan struct{} {
 	return d.interrupted
 }
 
+func (d *driven) Failed(epoch int) <-chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if epoch != d.epoch.Number {
+		return nil
+	}
+	return d.failed
+}
+
+func (d *driven) Sever(addrs map[netip.AddrPort]bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.severed = append(d.severed, addrs)
+}
+
 func (d *driven) Note(text string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -78,7 +95,7 @@ func (d *driven) change(f func()) {
 func (d *driven) letIn(number, rank, size int) {
 	d.change(func() {
 		d.epoch = Epoch{Number: number, Rank: rank, Size: size, LocalRank: rank, LocalSize: size, CrossSize: 1}
-		d.interrupted = make(chan struct{})
+		d.interrupted, d.failed = make(chan struct{}), make(chan struct{})
 	})
 }
 

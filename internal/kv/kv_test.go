@@ -47,6 +47,36 @@ func TestGatherIsBounded(t *testing.T) {
 	}
 }
 
+// What is deleted makes room, and can be put again.
+func TestStoreForgetsKeys(t *testing.T) {
+	s := NewStore()
+	s.limit = 2*(entryCost+8) + 4
+	for range 3 {
+		for _, key := range []string{"old/key1", "new/key1"} {
+			if err := s.Put(key, []byte("xy")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.DeleteFunc(func(key string) bool { return strings.HasPrefix(key, "old/") })
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, found := s.Get(ended, "old/key1"); found {
+			t.Error("it is still there")
+		}
+		if value, found := s.Get(ended, "new/key1"); !found || string(value) != "xy" {
+			t.Errorf("another key: %q, %v", value, found)
+		}
+		if err := s.Put("new/key2", []byte("xy")); err != nil {
+			t.Errorf("there is no room for another: %v", err)
+		}
+		s.DeleteFunc(func(key string) bool { return key == "new/key2" })
+	}
+	s.DeleteFunc(func(string) bool { return true })
+	if s.bytes != 0 {
+		t.Errorf("an empty store of %d bytes", s.bytes)
+	}
+}
+
 func TestStoreWaitsForAKey(t *testing.T) {
 	s := NewStore()
 	got := make(chan string)

@@ -84,6 +84,18 @@ func (s *Store) Get(ctx context.Context, key string) (value []byte, found bool) 
 	}
 }
 
+// DeleteFunc forgets the keys for which del says so. Who waits for one that is not there waits on.
+func (s *Store) DeleteFunc(del func(key string) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key, value := range s.values {
+		if del(key) {
+			s.bytes -= len(key) + entryCost + len(value)
+			delete(s.values, key)
+		}
+	}
+}
+
 // forget ends one wait. What nobody waits for any more is not kept.
 func (s *Store) forget(key string, w *wait) {
 	s.mu.Lock()

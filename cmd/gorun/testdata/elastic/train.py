@@ -49,6 +49,7 @@ def train(state):
         time.sleep(0.02)
 
 
+print("interface", os.environ.get("HOROVOD_GLOO_IFACE"), flush=True)
 hvd.init()
 state = hvd.elastic.TorchState(model=torch.nn.Linear(2, 1), batch=0)
 train(state)

@@ -1,0 +1,87 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// severTime bounds the search for connections.
+const severTime = 2 * time.Second
+
+// sever shuts down the TCP connections of processes that have one of the addresses at either end, as if the network had ended them, and
+// reports how many there were. Where the kernel does not let others at a process's sockets (before Linux 5.6, or with Yama) there are none.
+func sever(pids []int, addrs map[netip.AddrPort]bool) (severed int) {
+	ctx, cancel := context.WithTimeout(context.Background(), severTime)
+	defer cancel()
+	for _, pid := range pids {
+		severed += severProcess(ctx, pid, addrs)
+	}
+	return severed
+}
+
+func severProcess(ctx context.Context, pid int, addrs map[netip.AddrPort]bool) (severed int) {
+	process, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return 0
+	}
+	defer unix.Close(process)
+	folder := fmt.Sprintf("/proc/%d/fd/", pid)
+	entries, _ := os.ReadDir(folder) // or it has ended
+	for _, e := range entries {
+		if ctx.Err() != nil {
+			return severed
+		}
+		number, err := strconv.Atoi(e.Name())
+		if what, _ := os.Readlink(folder + e.Name()); err != nil || !strings.HasPrefix(what, "socket:") {
+			continue
+		}
+		fd, err := unix.PidfdGetfd(process, number, 0)
+		if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS) {
+			return severed
+		}
+		if err != nil {
+			continue // closed meanwhile
+		}
+		if local, remote, is := endsOf(fd); is && (addrs[local] || addrs[remote]) && unix.Shutdown(fd, unix.SHUT_RDWR) == nil {
+			severed++
+		}
+		unix.Close(fd)
+	}
+	return severed
+}
+
+// endsOf are the ends of a socket that is a TCP connection.
+func endsOf(fd int) (local, remote netip.AddrPort, is bool) {
+	if protocol, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PROTOCOL); err != nil || protocol != unix.IPPROTO_TCP {
+		return local, remote, false
+	}
+	here, err := unix.Getsockname(fd)
+	if err != nil {
+		return local, remote, false
+	}
+	there, err := unix.Getpeername(fd)
+	if err != nil {
+		return local, remote, false
+	}
+	local, remote = addrPortOf(here), addrPortOf(there)
+	return local, remote, local.IsValid() && remote.IsValid()
+}
+
+// addrPortOf is invalid for what is no IP address.
+func addrPortOf(addr unix.Sockaddr) netip.AddrPort {
+	switch addr := addr.(type) {
+	case *unix.SockaddrInet4:
+		return netip.AddrPortFrom(netip.AddrFrom4(addr.Addr), uint16(addr.Port))
+	case *unix.SockaddrInet6:
+		return netip.AddrPortFrom(netip.AddrFrom16(addr.Addr).Unmap(), uint16(addr.Port))
+	}
+	return netip.AddrPort{}
+}

@@ -1,0 +1,95 @@
+package agent
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+)
+
+// Connections of another process that have a published address at either end are cut; others, and those that accept them, are not.
+func TestSever(t *testing.T) {
+	listen := func() *net.TCPListener {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { l.Close() })
+		return l.(*net.TCPListener)
+	}
+	var files []*os.File
+	give := func(c interface{ File() (*os.File, error) }) { // the child alone has it from then on
+		f, err := c.File()
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, f)
+	}
+	connect := func() (theirs, ours *net.TCPConn) {
+		l := listen()
+		out, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		in, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { in.Close(); out.Close() })
+		return in.(*net.TCPConn), out.(*net.TCPConn)
+	}
+	addrOf := func(a net.Addr) netip.AddrPort { return a.(*net.TCPAddr).AddrPort() }
+
+	accepted, fromAccepted := connect()
+	dialledTo, dialled := connect()
+	other, fromOther := connect()
+	waiting := listen()
+	for _, c := range []*net.TCPConn{accepted, dialled, other} {
+		give(c)
+	}
+	give(waiting)
+	addrs := map[netip.AddrPort]bool{addrOf(accepted.LocalAddr()): true, addrOf(dialledTo.LocalAddr()): true, addrOf(waiting.Addr()): true}
+	child := exec.Command("cat")
+	child.ExtraFiles = files
+	input, err := child.StdinPipe()
+	if err == nil {
+		err = child.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { input.Close(); _ = child.Wait() }()
+	for _, f := range files {
+		f.Close()
+	}
+	for _, c := range []*net.TCPConn{accepted, dialled, other} {
+		c.Close()
+	}
+	waiting.Close()
+
+	if n := sever([]int{child.Process.Pid}, addrs); n != 2 {
+		t.Errorf("%d connections were cut, and 2 are of the epoch", n)
+	}
+	for name, c := range map[string]*net.TCPConn{"accepted": fromAccepted, "dialled": dialledTo} {
+		_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
+		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+			t.Errorf("the %s connection: %v", name, err)
+		}
+	}
+	_ = fromOther.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+	if _, err := fromOther.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a connection that is none of the epoch's: %v", err)
+	}
+	if c, err := net.Dial("tcp", waiting.Addr().String()); err != nil {
+		t.Errorf("nobody listens any more: %v", err)
+	} else {
+		c.Close()
+	}
+	if n := sever([]int{child.Process.Pid}, nil); n != 0 {
+		t.Errorf("%d connections were cut for no address", n)
+	}
+}

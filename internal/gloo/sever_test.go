@@ -1,0 +1,116 @@
+package gloo
+
+import (
+	"encoding/binary"
+	"maps"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+)
+
+// sockaddr is where a rank awaits another.
+func sockaddr(addr netip.AddrPort, seq uint64) []byte {
+	r := make([]byte, recordSize)
+	binary.BigEndian.PutUint16(r[2:], addr.Port())
+	binary.LittleEndian.PutUint64(r[128:], seq)
+	if ip := addr.Addr(); ip.Is4() {
+		binary.LittleEndian.PutUint16(r, familyIPv4)
+		copy(r[4:], ip.AsSlice())
+	} else {
+		binary.LittleEndian.PutUint16(r, familyIPv6)
+		copy(r[8:], ip.AsSlice())
+	}
+	return r
+}
+
+// When an epoch fails, the connections of a process that has found the others are severed, once it had time to begin: those from where it awaits
+// them, and to where each awaits it.
+func TestSever(t *testing.T) {
+	const plain = ^uint64(0)
+	ends := func(texts ...string) (records []byte) {
+		for i, text := range texts {
+			records = append(records, sockaddr(netip.MustParseAddrPort(text), plain+uint64(i%2))...) // every other is of an unusual number
+		}
+		return records
+	}
+	s := newStore()
+	a, b, c := newMember(t, s, 1), newMember(t, s, 1), newMember(t, s, 1)
+	w := oneHost(a, b, c)
+	a.letIn(1, 0, 3)
+	b.letIn(1, 1, 3)
+	c.letIn(1, 2, 3)
+	request := func(rank int, method, path string, body []byte) {
+		t.Helper()
+		if status, _, err := w.ask(rank, method, path, body); err != nil || status != 200 {
+			t.Fatalf("%s %s by rank %d: %d, %v", method, path, rank, status, err)
+		}
+	}
+	request(0, "PUT", "/global/0", ends("10.0.0.1:1001", "10.0.0.1:1002"))
+	request(1, "PUT", "/global/1", ends("[fd00::2]:1010", "[fd00::2]:1012"))
+	request(2, "PUT", "/global/2", ends("10.0.0.3:1020", "10.0.0.3:1021"))
+	for rank, others := range [][]string{{"1", "2"}, {"0", "2"}, {"0", "1"}} {
+		for _, other := range others {
+			request(rank, "GET", "/global/"+other, nil)
+		}
+	}
+	change := func(m *member, f func()) { m.change(f) }
+	count := func(m *member) (n int) { change(m, func() { n = len(m.severed) }); return n }
+	change(c, func() { close(c.failed) }) // who has not found all others is left alone
+	for _, rank := range []int{0, 1} {
+		request(rank, "DELETE", "/cross_"+addressOf(rank)+"/0", nil)
+	}
+	began := time.Now()
+	change(a, func() { close(a.failed) })
+	await(t, "the cut", func() bool { return count(a) > 0 })
+	if took := time.Since(began); took < settleTime*3/4 {
+		t.Errorf("cut after %v, when Horovod may just begin", took)
+	}
+	wantSevered(t, a, "10.0.0.1:1001", "10.0.0.1:1002", "10.0.0.3:1020", "[fd00::2]:1010")
+	began = time.Now()
+	change(b, func() { close(b.failed) })
+	await(t, "the second cut", func() bool { return count(b) > 0 })
+	if took := time.Since(began); took > settleTime {
+		t.Errorf("cut %v after the epoch had failed, long after its begin", took)
+	}
+	wantSevered(t, b, "10.0.0.1:1001", "10.0.0.3:1021", "[fd00::2]:1010", "[fd00::2]:1012")
+	if count(c) > 0 {
+		t.Error("a process that had not found the others was cut off from them")
+	}
+}
+
+func wantSevered(t *testing.T, m *member, want ...string) {
+	t.Helper()
+	var got []string
+	m.change(func() {
+		for addr := range maps.Keys(m.severed[0]) {
+			got = append(got, addr.String())
+		}
+	})
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("severed %v, want %v", got, want)
+	}
+}
+
+// Who has left an epoch has no connections of it.
+func TestSeverLate(t *testing.T) {
+	t.Parallel()
+	a := newMember(t, newStore(), 1)
+	w := oneHost(a)
+	a.letIn(1, 0, 1)
+	if _, _, err := w.ask(0, "DELETE", "/cross_0/0", nil); err != nil {
+		t.Fatal(err)
+	}
+	failed := a.failed
+	answer := reborn(w, 0)
+	a.letIn(2, 0, 1)
+	<-answer
+	close(failed)
+	time.Sleep(settleTime * 5 / 4)
+	a.change(func() {
+		if len(a.severed) > 0 {
+			t.Error("it was cut off from an epoch that it had left")
+		}
+	})
+}
