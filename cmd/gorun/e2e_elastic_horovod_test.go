@@ -125,17 +125,9 @@ func (j *training) ends(code int, says ...string) {
 func (j *training) kill(s stint) time.Time {
 	j.t.Helper()
 	at := time.Now()
-	for _, pid := range lab.Processes(j.mark) {
-		for line := range strings.Lines(procFile(pid, "status")) {
-			if ids := strings.Fields(line); len(ids) > 1 && ids[0] == "NSpid:" && ids[len(ids)-1] == strconv.Itoa(s.pid) && strings.HasPrefix(procFile(pid, "cmdline"), python) {
-				if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-					j.t.Fatal(err)
-				}
-				return at
-			}
-		}
+	if err := syscall.Kill(insideOf(j.t, j.run, s.host, s.pid, python), syscall.SIGKILL); err != nil {
+		j.t.Fatal(err)
 	}
-	j.t.Fatalf("there is no process %d", s.pid)
 	return at
 }
 

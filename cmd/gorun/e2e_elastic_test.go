@@ -110,19 +110,24 @@ func testElasticRankIsKilled(t *testing.T) {
 	r.nothingLeft(5 * time.Second)
 }
 
-// victimOf is the process of a rank, which knows it by another number in its own namespace.
-func victimOf(t *testing.T, r *run, m member) int {
+// victimOf is the process of a rank.
+func victimOf(t *testing.T, r *run, m member) int { return insideOf(t, r, m.host, m.pid, "python3") }
+
+// insideOf is the process of a program of this job, which is pid in the namespace of its host. Those of other hosts may be the same number.
+func insideOf(t *testing.T, r *run, host string, pid int, program string) int {
 	t.Helper()
-	for _, pid := range lab.Processes(r.mark) {
-		for line := range strings.Lines(procFile(pid, "status")) {
-			ids := strings.Fields(line)
-			if len(ids) > 1 && ids[0] == "NSpid:" && ids[len(ids)-1] == strconv.Itoa(m.pid) && strings.Contains(procFile(pid, "cmdline"), "rank.py") &&
-				strings.Contains(procFile(pid, "environ"), "\x00GORUN_HOSTNAME="+m.host+"\x00") {
-				return pid
+	for _, p := range lab.Processes(r.mark) {
+		name, _, _ := strings.Cut(procFile(p, "cmdline"), "\x00")
+		if !strings.HasSuffix(name, program) || !strings.Contains(procFile(p, "environ"), "\x00GORUN_HOSTNAME="+host+"\x00") {
+			continue
+		}
+		for line := range strings.Lines(procFile(p, "status")) {
+			if ids := strings.Fields(line); len(ids) > 1 && ids[0] == "NSpid:" && ids[len(ids)-1] == strconv.Itoa(pid) {
+				return p
 			}
 		}
 	}
-	t.Fatalf("there is no process of %+v", m)
+	t.Fatalf("there is no process %d of %s on %s", pid, program, host)
 	return 0
 }
 
