@@ -226,7 +226,9 @@ func TestNotices(t *testing.T) {
 	register(0, ears.registration())
 	await(t, "a second notice", func() bool { return len(ears.heard()) >= 2 })
 	again := newListener(t, "root's")
+	again.mu.Lock()
 	again.mute = true
+	again.mu.Unlock()
 	register(0, again.registration())
 	await(t, "notices elsewhere", func() bool { return len(again.heard()) >= 2 })
 
