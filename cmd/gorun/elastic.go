@@ -73,7 +73,7 @@ func (o *runOptions) checkElastic(npSet bool) error {
 		flag  string
 	}{
 		{o.nodes > 0, "--nodes"}, {o.ppn > 0 && e.discovery != "", "--ppn"}, {o.mapBy.Order != 0, "--map-by"}, {o.rankBy.Order != 0, "--rank-by"},
-		{o.summary, "--summary"}, {o.reportBindings, "--report-bindings"}, {o.displayMap, "--display-map"},
+		{o.summary, "--summary"}, {o.reportBindings, "--report-bindings"},
 	} {
 		if no.given {
 			return usage.Errorf("leave one of them out", "%s is not for elastic jobs, whose ranks come and go", no.flag)
@@ -173,7 +173,14 @@ func (o *runOptions) wish(where place, plan launcher.Plan, opts launcher.Options
 		w.Together, w.ResetLimit, w.Budget = true, int(e.restarts), math.MaxInt
 	}
 	if e.discovery != "" {
-		w.Discover = e.discoverer()
+		ask := e.discoverer()
+		w.Discover = func(ctx context.Context) ([]hostfile.Host, error) {
+			hosts, err := ask(ctx)
+			if err != nil {
+				err = fmt.Errorf("the discovery script %s: %w", e.discovery, err)
+			}
+			return hosts, err
+		}
 	}
 	hostname, _ := os.Hostname()
 	for _, h := range where.hosts {

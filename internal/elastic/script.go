@@ -47,7 +47,6 @@ func (s Script) Run(ctx context.Context) ([]byte, error) {
 	if err == nil {
 		return output.kept.Bytes(), nil
 	}
-	err = fmt.Errorf("discovery script %s: %w", s.Argv[0], err)
 	if text := strings.TrimSpace(said.kept.String()); text != "" {
 		err = fmt.Errorf("%w: %s", err, text)
 	}
