@@ -18,8 +18,9 @@ type elasticHost struct {
 	index int
 	host  hostfile.Host // the loop's: slots may change
 
-	mu    sync.Mutex // held while connecting: others wait for that connection
-	conns []*elasticConn
+	mu      sync.Mutex // held while connecting: others wait for that connection
+	conns   []*elasticConn
+	reached bool // once at least
 }
 
 // elasticConn is one connection, and how many processes have a session on it.
@@ -63,7 +64,7 @@ func (h *elasticHost) connect(ctx context.Context, at hostfile.Host, dial Dialer
 		return nil, err
 	}
 	c := &elasticConn{Host: conn, used: 1}
-	h.conns = append(h.conns, c)
+	h.conns, h.reached = append(h.conns, c), true
 	return c, nil
 }
 
@@ -88,8 +89,9 @@ func (h *elasticHost) forget(c *elasticConn) {
 	}
 }
 
-// cut closes all connections at once: what runs there ends by itself. Later sessions get new ones.
-func (h *elasticHost) cut() {
+// cut closes all connections at once: what runs there ends by itself. Later sessions get new ones. It reports whether anything can
+// run there.
+func (h *elasticHost) cut() (may bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, c := range h.conns {
@@ -97,6 +99,7 @@ func (h *elasticHost) cut() {
 		_ = c.Close()
 	}
 	h.conns = nil
+	return h.reached
 }
 
 // fenceOff lets go of a host that was lost. Nothing more is heard from there.
@@ -109,7 +112,9 @@ func (j *elasticJob) fenceOff(h *elasticHost) {
 			j.pause.without(p.serial)
 		}
 	}
-	h.cut()
+	if !h.cut() {
+		j.later = append(j.later, elastic.HostFenced{Host: h.host.Name})
+	}
 }
 
 // lost is the driver's event for a host that does not answer.

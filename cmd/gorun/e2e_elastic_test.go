@@ -266,6 +266,11 @@ func testElasticEnds(t *testing.T) {
 		start(t, c, "-np", "2", "--min-np", "1", "--elastic-timeout", "2", "--host-discovery-script", "echo f1", "true").
 			want(125, "there are 1 slots for 2 ranks", "waiting for hosts").nothingLeft(5 * time.Second)
 	})
+	t.Run("host that is none", func(t *testing.T) { // nothing can run there, so nobody waits for its end
+		r := start(t, c, append([]string{"-np", "2", "--min-np", "1", "-H", "f1,no-such-host"}, elasticRank(t, 8)...)...)
+		awaitEpoch(t, r, 2, 1, 7*time.Second)
+		r.want(0, "host no-such-host: ").nothingLeft(5 * time.Second)
+	})
 	t.Run("reset limit", func(t *testing.T) {
 		r := start(t, c, append([]string{"-np", "2", "--min-np", "1", "--reset-limit", "1", "-H", "f1,f2"}, elasticRank(t, 60)...)...)
 		first := awaitEpoch(t, r, 1, 2, 20*time.Second)
