@@ -197,6 +197,14 @@ func (s survey) inside(a wire.Address) bool {
 	return len(s.holders[a.Prefix.Addr()]) > 1
 }
 
+// addrTexts are addresses in that form.
+func addrTexts(list []wire.Address) (texts []string) {
+	for _, a := range list {
+		texts = append(texts, addrText(a))
+	}
+	return texts
+}
+
 // addrText is the address as other hosts of like interfaces can use it.
 func addrText(a wire.Address) string {
 	ip := a.Prefix.Addr()

@@ -79,13 +79,13 @@ func (s *session) checkNote(n *wire.Note) (worth bool, err error) {
 }
 
 // checkFence makes sure that values are of the agent's ranks, and no larger than a door takes.
-func (s *session) checkFence(f wire.Fence) error {
+func checkFence(f wire.Fence, owns func(rank int) bool) error {
 	if len(f.Name) > kv.MaxKey {
 		return &wire.FormatError{Reason: fmt.Sprintf("a fence's name of %d bytes", len(f.Name))}
 	}
 	for rank, value := range f.Values {
 		switch {
-		case !s.owns(rank):
+		case !owns(rank):
 			return foreign(rank)
 		case len(value) > kv.MaxFence:
 			return &wire.FormatError{Reason: fmt.Sprintf("rank %d brings %d bytes to fence %.40q", rank, len(value), f.Name)}

@@ -1,9 +1,7 @@
 package launcher
 
 import (
-	"context"
 	"crypto/rand"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -23,8 +21,8 @@ type elasticEpoch struct {
 }
 
 func newElasticEpoch(plan elastic.Plan, store *kv.Store) *elasticEpoch {
-	e := &elasticEpoch{plan: plan, members: map[elastic.Process]elastic.Member{}, fences: newFences(context.Background(), len(plan.Members))}
-	e.fences.store = store
+	e := &elasticEpoch{plan: plan, members: map[elastic.Process]elastic.Member{},
+		fences: &fences{gather: kv.NewGather(len(plan.Members)), store: store}}
 	for _, m := range plan.Members {
 		e.members[m.Process] = m
 	}
@@ -83,9 +81,7 @@ func (j *elasticJob) addressesOf(plan elastic.Plan) map[string][]string {
 	chosen, _ := addresses(contacts, j.opts.Network) // what cannot be was found out when the process was started
 	texts := map[string][]string{}
 	for i, list := range chosen {
-		for _, a := range list {
-			texts[names[i]] = append(texts[names[i]], addrText(a))
-		}
+		texts[names[i]] = addrTexts(list)
 	}
 	return texts
 }
@@ -158,16 +154,8 @@ func (j *elasticJob) fence(p *elasticProcess, f wire.Fence) error {
 	if !member || f.Epoch != j.epoch.plan.Epoch {
 		return nil // of an epoch that is over
 	}
-	if len(f.Name) > kv.MaxKey {
-		return &wire.FormatError{Reason: fmt.Sprintf("a fence's name of %d bytes", len(f.Name))}
-	}
-	for rank, value := range f.Values {
-		if rank != m.Rank {
-			return foreign(rank)
-		}
-		if len(value) > kv.MaxFence {
-			return &wire.FormatError{Reason: fmt.Sprintf("rank %d brings %d bytes to fence %.40q", rank, len(value), f.Name)}
-		}
+	if err := checkFence(f, func(rank int) bool { return rank == m.Rank }); err != nil {
+		return err
 	}
 	all, err := j.epoch.fences.add(f)
 	if all != nil {

@@ -24,19 +24,14 @@ func (j *elasticJob) stream() error {
 			return err
 		}
 	}
-	how := printing{w: j.opts.Stdout, cut: j.opts.CutMark, screen: j.opts.Screen[1], files: j.files, failed: func(err error) { j.post(eventOutput{err}) }}
+	how := printing{files: j.files, failed: func(err error) { j.post(eventOutput{err}) }}
 	if j.wish.Prefix != nil {
 		how.prefix = j.prefix
 	}
 	if j.opts.Show != nil {
 		how.show = func(serial, fd int) bool { return j.opts.Show(int(j.serial(serial).rank.Load()), fd) }
 	}
-	j.stdout = newPrinter(how)
-	j.stderr = j.stdout
-	if !j.opts.OneOutput {
-		how.w, how.screen = j.opts.Stderr, j.opts.Screen[2]
-		j.stderr = newPrinter(how)
-	}
+	j.stdout, j.stderr = j.opts.printers(how)
 	return nil
 }
 

@@ -41,7 +41,6 @@ type elasticProcess struct {
 	stops   bool
 	gone    bool // nobody asks for it any more: its host was lost
 	lostBy  int  // the epoch in which it said that it had lost another rank
-	exit    wire.Exit
 
 	rank   atomic.Int64 // now
 	prefix atomic.Pointer[func(rank, fd int, at time.Time) []byte]
@@ -78,10 +77,10 @@ func (j *elasticJob) start(act elastic.Start) {
 	j.mu.Unlock()
 	p.number(act.Member)
 	j.look(p)
-	told := j.describe(h.host, act.Member, act.Epoch)
+	at := h.host
 	j.wg.Go(func() {
 		defer cancel(nil)
-		j.live(ctx, p, h.host, told)
+		j.live(ctx, p, at)
 	})
 }
 
@@ -92,24 +91,29 @@ func (p *elasticProcess) number(m elastic.Member) { p.rank.Store(int64(m.Rank)) 
 func (p *elasticProcess) contact() contact { return contact{local: p.local, hello: p.session.hello} }
 
 // describe is the job as the process's agent is told it.
-func (j *elasticJob) describe(h hostfile.Host, m elastic.Member, epoch int) wire.Job {
-	return wire.Job{ID: j.id, Epoch: epoch, Key: make([]byte, 32), Size: m.Size, Hosts: 1, Host: h.Name, Drop: sessionNames(), Env: bytesOf(j.opts.Env),
-		Grace: j.opts.Grace, Binding: j.opts.Binding, Encrypt: j.opts.Encrypt,
-		GPUs:  wire.GPUs{Leave: j.opts.GPUs.Leave, PerRank: j.opts.GPUs.PerRank, Listed: h.GPUs},
-		Ranks: []wire.Rank{{Rank: m.Rank, LocalRank: m.LocalRank, CrossRank: m.CrossRank, CrossSize: m.CrossSize}},
-		Elastic: &wire.Elastic{Slot: m.Local, Slots: max(h.Slots, m.Local+1), LocalSize: m.LocalSize, Node: m.Node, Nodes: m.Nodes,
-			Lease: elasticLease, Parting: elasticParting, Timeout: j.wish.Elastic}}
+func (j *elasticJob) describe(h hostfile.Host, conn Host, m elastic.Member) wire.Job {
+	w := j.opts.wire(j.id, h, conn)
+	w.Epoch, w.Key, w.Size, w.Hosts = m.Born, make([]byte, 32), m.Size, 1 // the key comes with the epoch
+	w.Ranks = []wire.Rank{{Rank: m.Rank, LocalRank: m.LocalRank, CrossRank: m.CrossRank, CrossSize: m.CrossSize}}
+	w.Elastic = &wire.Elastic{Slot: m.Local, Slots: max(h.Slots, m.Local+1), LocalSize: m.LocalSize, Node: m.Node, Nodes: m.Nodes,
+		Lease: elasticLease, Parting: elasticParting, Timeout: j.wish.Elastic}
+	_, local := conn.(Local)
+	if local { // nothing can come between
+		w.Elastic.Lease = hungTime
+	}
+	w.Programs = []wire.Program{j.opts.Programs[0].wire(local)}
+	return w
 }
 
 // live is a process's life: connect, stage, prepare, start, and read what its agent says until that ends.
-func (j *elasticJob) live(ctx context.Context, p *elasticProcess, at hostfile.Host, told wire.Job) {
+func (j *elasticJob) live(ctx context.Context, p *elasticProcess, at hostfile.Host) {
 	conn, err := p.host.connect(ctx, at, j.opts.Dial)
 	if err != nil {
 		j.post(processDown{p, err})
 		return
 	}
 	defer p.host.release(conn)
-	s, port, err := j.launch(ctx, p, conn, told)
+	s, port, err := j.launch(ctx, p, at, conn.Host)
 	if err != nil {
 		j.post(processDown{p, err})
 		return
@@ -122,36 +126,25 @@ func (j *elasticJob) live(ctx context.Context, p *elasticProcess, at hostfile.Ho
 }
 
 // launch has an agent start the process, or get ready to.
-func (j *elasticJob) launch(ctx context.Context, p *elasticProcess, conn *elasticConn, told wire.Job) (s *session, port int, err error) {
-	_, local := conn.Host.(Local)
-	told.Programs = []wire.Program{j.opts.Programs[0].wire(local)}
-	if h, ok := conn.Host.(interface{ BySSH() bool }); ok {
-		told.SSH = h.BySSH()
-	}
-	if local { // nothing can come between
-		told.Elastic.Lease = hungTime
-	}
-	name := p.name.Host
-	if err := j.work.bring(ctx, p.host.index, name, conn.Host); err != nil {
+func (j *elasticJob) launch(ctx context.Context, p *elasticProcess, at hostfile.Host, conn Host) (s *session, port int, err error) {
+	if err := j.work.bring(ctx, p.host.index, at.Name, conn); err != nil {
 		return nil, 0, err
 	}
+	told := j.describe(at, conn, p.born)
 	told.Programs[0].Wdir = []byte(j.work.dir(p.host.index, string(told.Programs[0].Wdir)))
-	if s, err = j.stager.agent(ctx, conn.Host); err != nil {
+	if s, err = j.stager.agent(ctx, conn); err != nil {
 		return nil, 0, err
 	}
-	s.host = &PlannedHost{Host: hostfile.Host{Name: name}, Ranks: told.Ranks}
+	s.host = &PlannedHost{Host: at, Ranks: told.Ranks}
 	ready, err := s.prepare(ctx, told)
-	chosen, wrong := j.addressesAlone(name, contact{local: local, hello: s.hello})
+	_, local := conn.(Local)
+	chosen, wrong := j.addressesAlone(at.Name, contact{local: local, hello: s.hello})
 	if err = cmp.Or(err, wrong); err != nil {
 		s.close()
 		return nil, 0, err
 	}
 	if !j.wish.Together {
-		var addrs []string
-		for _, a := range chosen {
-			addrs = append(addrs, addrText(a))
-		}
-		s.out.tell(wire.TypeStart, wire.Start{Addrs: addrs})
+		s.out.tell(wire.TypeStart, wire.Start{Addrs: addrTexts(chosen)})
 	}
 	return s, ready.FreePort, nil
 }
@@ -225,7 +218,7 @@ func (j *elasticJob) down(e processDown) {
 
 // exit is the end of a process.
 func (j *elasticJob) exit(p *elasticProcess, e wire.Exit) {
-	p.exited, p.exit = true, e
+	p.exited = true
 	m, member := j.memberOf(p)
 	e.Rank = int(p.rank.Load())
 	j.result.Exits = append(j.result.Exits, e)

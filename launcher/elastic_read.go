@@ -62,9 +62,7 @@ func (j *elasticJob) frame(p *elasticProcess, s *session, f wire.Frame) error {
 	case wire.TypePut:
 		return wire.Handle(f, func(put wire.Put) error { return j.store.Put(put.Key, put.Value) })
 	case wire.TypeGet:
-		return wire.Handle(f, func(g wire.Get) error {
-			return (&fences{ctx: j.life, store: j.store}).get(s, g)
-		})
+		return wire.Handle(f, func(g wire.Get) error { return s.get(j.life, j.store, g) })
 	case wire.TypeSuspended:
 		j.post(processFrame{p, eventSuspended{p.serial}})
 		return nil

@@ -48,8 +48,8 @@ func (f *fences) stuck() error {
 	return nil
 }
 
-// get answers a session's request when the key is there or the wait is over.
-func (f *fences) get(s *session, g wire.Get) error {
+// get answers the session's request when the key is in the store or the wait is over, or ctx ends with the job.
+func (s *session) get(ctx context.Context, store *kv.Store, g wire.Get) error {
 	if err := checkGet(g); err != nil {
 		return err
 	}
@@ -58,9 +58,9 @@ func (f *fences) get(s *session, g wire.Get) error {
 	}
 	go func() { // ends with the wait, or the job
 		defer s.gets.Add(-1)
-		ctx, cancel := context.WithTimeout(f.ctx, g.Wait)
+		ctx, cancel := context.WithTimeout(ctx, g.Wait)
 		defer cancel()
-		value, found := f.store.Get(ctx, g.Key)
+		value, found := store.Get(ctx, g.Key)
 		s.out.answer(wire.Value{ID: g.ID, Found: found, Value: value})
 	}()
 	return nil

@@ -296,17 +296,22 @@ func (j *job) prepare(ctx context.Context, i int) error {
 
 // describe is the job as one host is told it.
 func (j *job) describe(h *PlannedHost, conn Host) wire.Job {
-	w := wire.Job{ID: j.id, Key: j.key, Size: j.plan.Size, Hosts: len(j.plan.Hosts), Host: h.Name,
-		Drop: sessionNames(), Env: bytesOf(j.opts.Env), Stdin: j.opts.inputOf(h), Grace: j.opts.Grace, Binding: j.opts.Binding, GPUs: j.opts.GPUs,
-		Encrypt: j.opts.Encrypt, OpenMPI4: j.opts.OpenMPI4}
-	if h, ok := conn.(interface{ BySSH() bool }); ok {
-		w.SSH = h.BySSH()
-	}
-	w.GPUs.Listed = h.GPUs
+	w := j.opts.wire(j.id, h.Host, conn)
+	w.Key, w.Size, w.Hosts, w.Stdin, w.OpenMPI4 = j.key, j.plan.Size, len(j.plan.Hosts), j.opts.inputOf(h), j.opts.OpenMPI4
 	_, local := conn.(Local)
 	w.Programs, w.Ranks = programsFor(h.Ranks, j.opts.Programs, local)
 	if len(j.opts.Programs) > 1 {
 		w.Shares = shares(j.opts.Programs)
+	}
+	return w
+}
+
+// wire is what a host is told of any job.
+func (o *Options) wire(id string, h hostfile.Host, conn Host) wire.Job {
+	w := wire.Job{ID: id, Host: h.Name, Drop: sessionNames(), Env: bytesOf(o.Env), Grace: o.Grace, Binding: o.Binding, GPUs: o.GPUs, Encrypt: o.Encrypt}
+	w.GPUs.Listed = h.GPUs
+	if h, ok := conn.(interface{ BySSH() bool }); ok {
+		w.SSH = h.BySSH()
 	}
 	return w
 }
@@ -333,8 +338,8 @@ func (j *job) chooseAddresses() ([][]string, error) {
 	addrs := make([][]string, len(chosen))
 	for i, list := range chosen {
 		var shown []string
+		addrs[i] = addrTexts(list)
 		for _, a := range list {
-			addrs[i] = append(addrs[i], addrText(a))
 			shown = append(shown, printable(fmt.Sprintf("%s (%s)", addrText(a), cmp.Or(a.Interface, "unknown interface"))))
 		}
 		j.opts.Trace("%s: ranks reach it at %s", j.plan.Hosts[i].Name, strings.Join(shown, ", "))

@@ -68,6 +68,17 @@ type chunk struct {
 	written func(n int)
 }
 
+// printers write what how says to where a user wants stdout and stderr, which may be one place.
+func (o *Options) printers(how printing) (stdout, stderr *printer) {
+	how.w, how.cut, how.screen = o.Stdout, o.CutMark, o.Screen[1]
+	stdout = newPrinter(how)
+	if o.OneOutput {
+		return stdout, stdout
+	}
+	how.w, how.screen = o.Stderr, o.Screen[2]
+	return stdout, newPrinter(how)
+}
+
 func newPrinter(how printing) *printer {
 	p := &printer{printing: how, wake: make(chan struct{}, 1), done: make(chan struct{}), streams: map[uint32]*stream{}}
 	p.writer = newPatientWriter(how.w)

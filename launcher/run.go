@@ -22,14 +22,7 @@ const (
 
 // stream begins to carry output, input and requests between the hosts and us.
 func (j *job) stream() {
-	how := printing{w: j.opts.Stdout, prefix: j.opts.Prefix, show: j.opts.Show, cut: j.opts.CutMark, screen: j.opts.Screen[1],
-		files: j.files, failed: func(err error) { j.post(eventOutput{err}) }}
-	j.stdout = newPrinter(how)
-	j.stderr = j.stdout
-	if !j.opts.OneOutput {
-		how.w, how.screen = j.opts.Stderr, j.opts.Screen[2]
-		j.stderr = newPrinter(how)
-	}
+	j.stdout, j.stderr = j.opts.printers(printing{prefix: j.opts.Prefix, show: j.opts.Show, files: j.files, failed: func(err error) { j.post(eventOutput{err}) }})
 	ctx, cancel := context.WithCancel(context.Background())
 	j.stopGet = cancel
 	j.fences = newFences(ctx, j.plan.Size)
@@ -242,7 +235,7 @@ func (j *job) frame(s *session, f wire.Frame) error {
 		})
 	case wire.TypeFence:
 		return wire.Handle(f, func(fence wire.Fence) error {
-			if err := s.checkFence(fence); err != nil {
+			if err := checkFence(fence, s.owns); err != nil {
 				return err
 			}
 			j.post(eventFence{s.index, fence})
@@ -251,7 +244,7 @@ func (j *job) frame(s *session, f wire.Frame) error {
 	case wire.TypePut:
 		return wire.Handle(f, func(p wire.Put) error { return j.fences.store.Put(p.Key, p.Value) })
 	case wire.TypeGet:
-		return wire.Handle(f, func(g wire.Get) error { return j.fences.get(s, g) })
+		return wire.Handle(f, func(g wire.Get) error { return s.get(j.fences.ctx, j.fences.store, g) })
 	case wire.TypeFailing:
 		return wire.Handle(f, func(failing wire.Failing) error {
 			j.post(eventFailing{s.index, explainFailing(failing)})
