@@ -128,7 +128,7 @@ func (c *core) step(event any, now time.Duration) []any {
 		}
 		acts = c.stop(grace, now)
 	case eventWoke:
-		c.giveUpAt += e.still
+		c.giveUpAt = max(c.giveUpAt+e.still, now+coreTick)
 		return nil // what follows sees whether it is over
 	case eventTick:
 	}

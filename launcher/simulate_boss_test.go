@@ -28,6 +28,7 @@ type boss struct {
 	code          int               // what it ended with
 	told          bool              // it ended by itself, so the code counts
 	known         map[int]wire.Exit // what it has heard of
+	blur          time.Duration     // how wrong it may be about the time of any of that
 	due           time.Duration     // when it must be over, once it is being stopped
 	ticking       bool
 	aborts        int
@@ -70,6 +71,7 @@ func (b *boss) read(host int, event any) {
 		binary.BigEndian.PutUint64(payload[:], uint64(e.at))
 		b.sessions[host].note(wire.Frame{Type: wire.TypeHeartbeat, Payload: payload[:]}, b.w.now)
 	case wire.Exit:
+		b.blur = max(b.blur, b.mistake(host))
 		e.At = b.sessions[host].toLauncher(e.At, b.w.now)
 		b.apply(eventExit{host, e})
 	case wire.Lost:
@@ -88,6 +90,16 @@ func (b *boss) read(host int, event any) {
 	default:
 		b.apply(event)
 	}
+}
+
+// mistake is by how much it may be wrong, at present, about the time of what happened on a host: as much as the
+// fastest heartbeat so far took.
+func (b *boss) mistake(host int) time.Duration {
+	const rest = 10 * time.Millisecond
+	if offset, known := b.sessions[host].clock.offset(); known {
+		return offset - b.w.hosts[host].began + rest
+	}
+	return b.w.now
 }
 
 func (b *boss) fence(f wire.Fence) {
@@ -217,7 +229,7 @@ func (b *boss) excuseItself() {
 	}
 	if still := b.w.now - b.looked - coreTick; !b.over && still > coreTick {
 		b.core.step(eventWoke{still}, b.w.now)
-		b.due += still
+		b.due = max(b.due+still, b.w.now+coreTick)
 	}
 	b.looked = b.w.now
 }

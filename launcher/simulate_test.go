@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 )
 
 // verdict holds what the launcher says against what happened.
@@ -62,7 +61,7 @@ func (w *world) blame(r Result) error {
 		}
 		return nil
 	case r.Cause.Lost != nil:
-		if first != nil && first.endedAt+w.blur() < r.Cause.At {
+		if first != nil && first.endedAt+w.boss.blur < r.Cause.At {
 			return fmt.Errorf("rank %d failed at %v, and the cause is %v at %v", first.rank, first.endedAt, r.Cause, r.Cause.At)
 		}
 		return nil
@@ -80,23 +79,10 @@ func (w *world) blame(r Result) error {
 		return fmt.Errorf("the cause is the victim %v, and rank %d failed by itself", r.Cause, first.rank)
 	case r.Stopped == NotStopped && w.boss.code != want:
 		return fmt.Errorf("code %d, and the cause ended with %d", w.boss.code, want)
-	case !r.Cause.Victim && first != nil && first.endedAt+w.blur() < cause.endedAt:
+	case !r.Cause.Victim && first != nil && first.endedAt+w.boss.blur < cause.endedAt:
 		return fmt.Errorf("rank %d failed at %v, and the cause is %v at %v", first.rank, first.endedAt, r.Cause, cause.endedAt)
 	}
 	return nil
-}
-
-// blur is how wrong the launcher can be about the time of an event on a host.
-func (w *world) blur() time.Duration {
-	worst := 10 * time.Millisecond
-	for i, h := range w.hosts {
-		if offset, known := w.boss.sessions[i].clock.offset(); known {
-			worst = max(worst, offset-h.began+10*time.Millisecond)
-		} else {
-			worst = time.Hour
-		}
-	}
-	return worst
 }
 
 func playJob(seed uint64, tell bool) *world {
