@@ -136,7 +136,7 @@ func (j *elasticJob) launch(ctx context.Context, p *elasticProcess, at hostfile.
 		return nil, 0, err
 	}
 	s.host = &PlannedHost{Host: at, Ranks: told.Ranks}
-	ready, err := s.prepare(ctx, told)
+	ready, err := s.prepare(ctx, &j.opts, told)
 	_, local := conn.(Local)
 	chosen, wrong := j.addressesAlone(at.Name, contact{local: local, hello: s.hello})
 	if err = cmp.Or(err, wrong); err != nil {

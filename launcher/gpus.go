@@ -21,15 +21,18 @@ type GPUs struct {
 	Err error // nil: the host was asked, and has these
 }
 
-// Inventory asks all hosts side by side for their GPUs, with opts' Dial, Exe, StartTimeout and Trace. program makes the
-// gorun-gpu that hosts with GPUs are sent, compressed, nil where there is none. Nothing is left running, and gorun
+// Inventory asks all hosts side by side for their GPUs, with opts' Dial, Exe, StartTimeout, Trace and GPUProgram, which all
+// hosts with GPUs are sent. Nothing is left running, and gorun
 // alone is left there. The answer is in the order of hosts.
-func Inventory(ctx context.Context, hosts []hostfile.Host, opts Options, program func() ([]byte, error)) []GPUs {
+func Inventory(ctx context.Context, hosts []hostfile.Host, opts Options) []GPUs {
+	if opts.GPUProgram == nil {
+		opts.GPUProgram = func() ([]byte, error) { return nil, nil }
+	}
 	all := make([]GPUs, len(hosts))
 	onAll(ctx, hosts, opts, func(ctx context.Context, i int, conn Host, stager *stager) error {
 		return stager.start(ctx, conn, func(path string) error {
 			return stager.converse(ctx, conn, path, InventoryCommand, func(feed io.WriteCloser, out io.Reader) (err error) {
-				all[i].Inventory, err = inventory.Ask(feed, out, opts.Exe.Build, program)
+				all[i].Inventory, err = inventory.Ask(feed, out, opts.Exe.Build, opts.GPUProgram)
 				if errors.Is(err, inventory.ErrOtherBuild) {
 					err = &noAgentError{path: path, err: errOtherBuild}
 				}

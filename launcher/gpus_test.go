@@ -81,10 +81,10 @@ func TestInventory(t *testing.T) {
 			}
 			return hosts[h.Name], nil
 		}
-		opts := Options{Dial: dial, Exe: exe, StartTimeout: 20 * time.Second}
 		asked := make(chan struct{}, len(names))
+		opts := Options{Dial: dial, Exe: exe, StartTimeout: 20 * time.Second, GPUProgram: func() ([]byte, error) { asked <- struct{}{}; return nil, nil }}
 		got := ""
-		for _, g := range Inventory(t.Context(), list, opts, func() ([]byte, error) { asked <- struct{}{}; return nil, nil }) {
+		for _, g := range Inventory(t.Context(), list, opts) {
 			name := "-"
 			for _, d := range g.Devices {
 				name = d.Name

@@ -43,6 +43,9 @@ type Options struct {
 	ReportBindings bool
 	// GPUs is what ranks get of their host's GPUs; how many a host is said to have comes from the plan.
 	GPUs wire.GPUs
+	// GPUProgram makes the gorun-gpu that hosts are sent which lack it, compressed; empty where there is none. It is called
+	// when the first of them asks, and for each again. nil: nobody is sent any.
+	GPUProgram func() ([]byte, error)
 
 	Dial  Dialer
 	Exe   Executable
@@ -287,7 +290,7 @@ func (j *job) prepare(ctx context.Context, i int) error {
 	for p := range told.Programs {
 		told.Programs[p].Wdir = []byte(j.work.dir(i, string(told.Programs[p].Wdir)))
 	}
-	ready, err := s.prepare(ctx, told)
+	ready, err := s.prepare(ctx, &j.opts, told)
 	if j.ports[i], j.places[i] = ready.FreePort, ready.Places; err == nil {
 		j.tell(Ready{s.host.Name})
 	}

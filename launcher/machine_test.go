@@ -63,6 +63,8 @@ type machine struct {
 	boot      string
 	cores     int
 	put       error // what Put fails with
+	// lacks and partitioned are of its hello, too: it has GPUs and no gorun-gpu, and instances.
+	lacks, partitioned bool
 
 	mu     sync.Mutex
 	ran    []string
@@ -154,7 +156,8 @@ func (m *machine) agent(ctx context.Context, nonce, build string, stdin io.Reade
 	if _, err := stdout.Write(wire.Preamble(nonce)); err != nil {
 		return err
 	}
-	hello := wire.Hello{Protocol: wire.Protocol, Build: build, PID: 1, Hostname: "machine", Reached: m.reached, Addresses: m.addresses, Boot: m.boot, Cores: m.cores}
+	hello := wire.Hello{Protocol: wire.Protocol, Build: build, PID: 1, Hostname: "machine", Reached: m.reached, Addresses: m.addresses, Boot: m.boot, Cores: m.cores,
+		LacksGPUProgram: m.lacks, Partitioned: m.partitioned}
 	if err := a.out.SendMessage(wire.TypeHello, hello); err != nil {
 		return err
 	}

@@ -177,8 +177,9 @@ func (s *session) greet(stdout io.Reader, nonce, build string) error {
 	return wire.NewWriter(s.stdin).SendMessage(wire.TypeHello, wire.Hello{Protocol: wire.Protocol, Build: build})
 }
 
-// prepare sends the job and waits for the host's word that it can start there.
-func (s *session) prepare(ctx context.Context, told wire.Job) (wire.Ready, error) {
+// prepare sends the job, and what the host lacks for it, and waits for the host's word that it can start there.
+func (s *session) prepare(ctx context.Context, o *Options, told wire.Job) (wire.Ready, error) {
+	s.sendGPUProgram(o, told.Host, told.GPUs)
 	s.out.tell(wire.TypeJob, told)
 	stop := context.AfterFunc(ctx, s.cancel)
 	defer stop()

@@ -20,6 +20,7 @@ import (
 	"github.com/gorun/gorun/gpu"
 	"github.com/gorun/gorun/internal/agent"
 	"github.com/gorun/gorun/internal/inventory"
+	"github.com/gorun/gorun/internal/memexec"
 	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/launcher"
 )
@@ -68,8 +69,8 @@ func listGPUs(ctx context.Context, o *runOptions, how hostsOptions, out io.Write
 	if err != nil {
 		return 0, err
 	}
-	opts := launcher.Options{Dial: dial, Exe: exe, StartTimeout: time.Duration(o.startTimeout), Trace: say.tracef}
-	all := launcher.Inventory(ctx, where.hosts, opts, gpuProgram(exe.Path))
+	opts := launcher.Options{Dial: dial, Exe: exe, StartTimeout: time.Duration(o.startTimeout), Trace: say.tracef, GPUProgram: gpuProgram(exe.Path)}
+	all := launcher.Inventory(ctx, where.hosts, opts)
 	if how.json {
 		err = writeGPUsJSON(out, all)
 	} else {
@@ -91,7 +92,7 @@ func listGPUs(ctx context.Context, o *runOptions, how hostsOptions, out io.Write
 	return code, err
 }
 
-// gpuProgram makes the gorun-gpu that hosts with GPUs are sent: the one beside gorun, if there is one.
+// gpuProgram makes the gorun-gpu that hosts with GPUs are sent, once: the one beside gorun, if there is one.
 func gpuProgram(gorun string) func() ([]byte, error) {
 	return sync.OnceValues(func() ([]byte, error) {
 		program, err := os.ReadFile(filepath.Join(filepath.Dir(gorun), "gorun-gpu"))
@@ -101,7 +102,7 @@ func gpuProgram(gorun string) func() ([]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read gorun-gpu: %w", err)
 		}
-		return inventory.Pack(program)
+		return memexec.Pack(program)
 	})
 }
 

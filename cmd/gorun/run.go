@@ -139,7 +139,7 @@ func launchOptions(o *runOptions, plan launcher.Plan, env environment, io stream
 		return launcher.Options{}, err
 	}
 	opts := launcher.Options{Programs: env.programs, Env: env.shared, Work: tree, Network: o.network.Network, Encrypt: o.encrypt, OpenMPI4: library, Binding: o.binding(),
-		ReportBindings: o.reportBindings, GPUs: o.gpusPerRank.GPUs, Dial: dial, Exe: exe,
+		ReportBindings: o.reportBindings, GPUs: o.gpusPerRank.GPUs, GPUProgram: gpuProgram(exe.Path), Dial: dial, Exe: exe,
 		StartTimeout: time.Duration(o.startTimeout), Grace: time.Duration(o.grace),
 		Note: func(text string) { say.notef("%s", text) }, Trace: say.tracef}
 	if opts.StdinRank, err = o.stdin.rank(plan.Size); err != nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"sync"
@@ -36,6 +37,7 @@ type Options struct {
 	Build string // content id of this executable
 	Guard string // the guard's name, as it gave it
 	tasks int    // tasksPerRank, unless it is set
+	root  fs.FS  // where the machine shows its GPUs; nil: /
 }
 
 // agent is the thin shell around core.
@@ -48,6 +50,7 @@ type agent struct {
 	ended   chan struct{} // the loop is over: events go nowhere
 	own     resources     // of this host
 	gpus    string        // what it has and who gets what, in words
+	sent    []byte        // gorun-gpu, packed; nil: it was not
 	job     wire.Job
 	progs   []program
 	relay   *relay
@@ -97,7 +100,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, opts Options) error
 		a.post(event)
 	})
 	defer a.procs.close()
-	a.own, a.addresses = ownResources(), ownAddresses()
+	a.own, a.addresses = ownResources(gpuSources(opts.root)), ownAddresses()
 	if err := a.hello(out, opts); err != nil {
 		return fmt.Errorf("greet the launcher: %w", err)
 	}
@@ -128,11 +131,12 @@ func (a *agent) takeJob(frames *wire.Reader, opts Options) error {
 	if hello.Protocol != wire.Protocol || hello.Build != opts.Build {
 		return errors.New("the launcher is another build")
 	}
-	if err := expect(frames, wire.TypeJob, &a.job); err != nil {
+	var err error
+	if a.job, a.sent, err = readJob(frames, a.own.lacksGPUProgram, func() { watchdog.Reset(helloTime) }); err != nil {
 		return err
 	}
 	watchdog.Stop() // the rest may take as long as this host's file systems do
-	err := checkRanks(a.job)
+	err = checkRanks(a.job)
 	if err == nil {
 		a.progs, err = prepare(a.job, os.Environ())
 	}

@@ -3,10 +3,12 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/gorun/gorun/gpu"
 	"github.com/gorun/gorun/internal/rankenv"
@@ -27,13 +29,24 @@ type resources struct {
 	machine topology.Machine // nil until a job is to be bound
 	// try finds out whether a rank can be bound.
 	try func(topology.Set) error
-	// gpus are those that programs may open, with what lies between them if that matters; nil: nobody looks for any.
-	gpus func(near bool) ([]gpu.Device, error)
+	// gpus are those that programs may open, with what lies between them if that matters, as gorun-gpu knows it: sent is its
+	// executable, nil where it was not sent. nil: nobody looks for any.
+	gpus func(near bool, sent *os.File) ([]gpu.Device, error)
+	// lacksGPUProgram and partitioned are as in the hello.
+	lacksGPUProgram, partitioned bool
 }
 
 // ownResources are what the agent may use, as its ranks will.
-func ownResources() resources {
-	return resources{cores: topology.Cores(), try: tryAffinity, gpus: ownGPUs}
+func ownResources(from gpu.Sources) resources {
+	h := resources{cores: topology.Cores(), try: tryAffinity}
+	h.gpus = func(near bool, sent *os.File) ([]gpu.Device, error) {
+		from.Memory = sent
+		return listGPUs(from, near, func(path string) error { return syscall.Access(path, 6) })
+	}
+	if from.Helper == "" && gpu.Present(from.Root) {
+		h.lacksGPUProgram, h.partitioned = true, partitioned(from.Root)
+	}
+	return h
 }
 
 // tryAffinity binds a thread that ends at once.

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/gorun/gorun/gpu"
@@ -18,18 +17,24 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// gpuTime bounds the programs that may be asked for GPUs.
-const gpuTime = 10 * time.Second
+const (
+	gpuProgram = "gorun-gpu"
+	gpuTime    = 10 * time.Second // for all programs that may be asked for GPUs
+)
 
-// ownGPUs are the GPUs of this host that programs may open. gorun-gpu is looked for beside gorun.
-func ownGPUs(near bool) ([]gpu.Device, error) {
+// gpuSources are this host's. gorun-gpu is looked for beside gorun. root is not nil in tests.
+func gpuSources(root fs.FS) gpu.Sources {
 	helper := ""
 	if own, err := os.Executable(); err == nil {
-		if beside := filepath.Join(filepath.Dir(own), "gorun-gpu"); executable(beside) {
+		if beside := filepath.Join(filepath.Dir(own), gpuProgram); executable(beside) {
 			helper = beside
 		}
 	}
-	return listGPUs(gpu.Machine(helper), near, func(path string) error { return syscall.Access(path, 6) })
+	from := gpu.Machine(helper)
+	if root != nil {
+		from.Root = root
+	}
+	return from
 }
 
 // listGPUs asks nobody where there is no NVIDIA driver, and the driver itself, which takes its time, only for what /proc does
@@ -40,13 +45,19 @@ func listGPUs(from gpu.Sources, near bool, access func(path string) error) ([]gp
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), gpuTime)
 	defer cancel()
-	if instances, _ := fs.Glob(from.Root, "proc/driver/nvidia/capabilities/gpu*/mig/gi*"); near || len(instances) > 0 {
+	if near || partitioned(from.Root) {
 		if all, err := gpu.Details(ctx, from); err == nil {
 			return openable(all.Devices, access), nil
 		}
 	}
 	devices, err := gpu.List(ctx, from)
 	return openable(devices, access), err
+}
+
+// partitioned reports whether there are MIG instances. Which ones, the driver must be asked.
+func partitioned(root fs.FS) bool {
+	instances, _ := fs.Glob(root, "proc/driver/nvidia/capabilities/gpu*/mig/gi*")
+	return len(instances) > 0
 }
 
 // openable are the devices that CUDA counts: those whose file may be opened. A scheduler's control group forbids it, a
@@ -167,7 +178,7 @@ func (a *agent) sitByGPUs(seats []seat) ([]seat, error) {
 	if ask.Leave || a.own.gpus == nil {
 		return seats, nil
 	}
-	devices, err := a.own.gpus(ask.PerRank > 0)
+	devices, err := a.listGPUs(ask.PerRank > 0)
 	if err != nil && ask.PerRank+ask.Listed > 0 {
 		return nil, refuse(codeHostFailed, "see there what nvidia-smi says, or say --gpus-per-rank none", "GPUs cannot be listed: %v", err)
 	}

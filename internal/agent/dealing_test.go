@@ -32,8 +32,8 @@ func driver(nodes ...int) fstest.MapFS {
 // withGPUs are the four cores on two nodes, with the GPUs that a root shows.
 func withGPUs(root fs.FS) resources {
 	h := fourCores()
-	h.gpus = func(near bool) ([]gpu.Device, error) {
-		return listGPUs(gpu.Sources{Root: root}, near, func(string) error { return nil })
+	h.gpus = func(near bool, sent *os.File) ([]gpu.Device, error) {
+		return listGPUs(gpu.Sources{Root: root, Memory: sent}, near, func(string) error { return nil })
 	}
 	return h
 }
@@ -102,7 +102,7 @@ func TestRanksGetGPUs(t *testing.T) {
 
 func TestGPUsThatCannotBeDealt(t *testing.T) {
 	broken := fourCores()
-	broken.gpus = func(bool) ([]gpu.Device, error) { return nil, errors.New("signal: segmentation fault") }
+	broken.gpus = func(bool, *os.File) ([]gpu.Device, error) { return nil, errors.New("signal: segmentation fault") }
 	two := withGPUs(driver(0, 1))
 	for _, tt := range []struct {
 		host       resources

@@ -69,7 +69,11 @@ func runAgent(word string, args []string) int {
 		code, err = Guard(ctx, GuardOptions{Argv: []string{cmp.Or(os.Getenv("AGENT_TEST_PROGRAM"), "/proc/self/exe"), serveWord, args[0]}, rung: contain.Rung(rung)})
 	} else {
 		tasks, _ := strconv.Atoi(os.Getenv("AGENT_TEST_TASKS"))
-		err = Serve(ctx, os.Stdin, os.Stdout, Options{Nonce: args[0], Build: testBuild, Guard: args[1], tasks: tasks})
+		opts := Options{Nonce: args[0], Build: testBuild, Guard: args[1], tasks: tasks}
+		if root := os.Getenv("AGENT_TEST_ROOT"); root != "" {
+			opts.root = os.DirFS(root)
+		}
+		err = Serve(ctx, os.Stdin, os.Stdout, opts)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, word, err)

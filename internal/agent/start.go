@@ -28,7 +28,8 @@ func (a *agent) hello(out interface{ Write([]byte) (int, error) }, opts Options)
 	if _, err := out.Write(wire.Preamble(opts.Nonce)); err != nil {
 		return err
 	}
-	h := wire.Hello{Protocol: wire.Protocol, Build: opts.Build, PID: os.Getpid(), Arch: runtime.GOARCH, Addresses: a.addresses, Cores: a.own.cores}
+	h := wire.Hello{Protocol: wire.Protocol, Build: opts.Build, PID: os.Getpid(), Arch: runtime.GOARCH, Addresses: a.addresses, Cores: a.own.cores,
+		LacksGPUProgram: a.own.lacksGPUProgram, Partitioned: a.own.partitioned}
 	h.Hostname, _ = os.Hostname()
 	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	h.Boot = strings.TrimSpace(string(boot))

@@ -7,8 +7,6 @@
 package inventory
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,13 +14,11 @@ import (
 	"io"
 
 	"github.com/gorun/gorun/gpu"
+	"github.com/gorun/gorun/internal/memexec"
 	"github.com/gorun/gorun/internal/wire"
 )
 
-const (
-	maxProgram   = 32 << 20 // bytes of gorun-gpu, which has some 4 million
-	maxInventory = 8 << 20
-)
+const maxInventory = 8 << 20
 
 // ErrOtherBuild is the cause when another gorun answered on the host.
 var ErrOtherBuild = errors.New("another build of gorun is there")
@@ -66,7 +62,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, opts Options) error
 func look(ctx context.Context, in io.Reader, s gpu.Sources, want bool) (inv gpu.Inventory, err error) {
 	var warning string
 	if want {
-		program, err := receive(in)
+		program, err := memexec.Receive("gorun-gpu", in)
 		if err != nil {
 			warning = err.Error() // other sources may do
 		}
@@ -113,13 +109,4 @@ func Ask(to io.WriteCloser, from io.Reader, build string, program func() ([]byte
 		return gpu.Inventory{}, errors.New(r.Error)
 	}
 	return r.Inventory, nil
-}
-
-// Pack compresses a program for Ask.
-func Pack(program []byte) ([]byte, error) {
-	var packed bytes.Buffer
-	zip, _ := gzip.NewWriterLevel(&packed, gzip.BestSpeed)
-	_, err := zip.Write(program)
-	err = errors.Join(err, zip.Close())
-	return packed.Bytes(), err
 }

@@ -12,6 +12,7 @@ import (
 	"testing/fstest"
 
 	"github.com/gorun/gorun/gpu"
+	"github.com/gorun/gorun/internal/memexec"
 	"github.com/gorun/gorun/internal/wire"
 )
 
@@ -41,7 +42,7 @@ func ask(t *testing.T, root fs.FS, program func() ([]byte, error)) (gpu.Inventor
 }
 
 func packed(script string) func() ([]byte, error) {
-	return func() ([]byte, error) { return Pack([]byte("#!/bin/sh\n" + script)) }
+	return func() ([]byte, error) { return memexec.Pack([]byte("#!/bin/sh\n" + script)) }
 }
 
 func TestHostWithAGPU(t *testing.T) {
@@ -55,11 +56,9 @@ func TestHostWithAGPU(t *testing.T) {
 	}{
 		"gorun-gpu": {packed(`echo '{"devices": [{"index": 0, "bus_id": "0000:07:00.0", "name": "NVIDIA A100", "memory_bytes": 1024, "nvlinks": {"3": 12}}]}'`), told, ""},
 		"a crash":   {packed("kill -SEGV $$"), device, "list GPUs with gorun-gpu: signal: segmentation fault"},
-		"a binary":  {func() ([]byte, error) { b, err := os.ReadFile("/bin/true"); p, _ := Pack(b); return p, err }, device, "list GPUs with gorun-gpu: read its inventory: unexpected end"},
+		"a binary":  {func() ([]byte, error) { b, err := os.ReadFile("/bin/true"); p, _ := memexec.Pack(b); return p, err }, device, "list GPUs with gorun-gpu: read its inventory: unexpected end"},
 		"none":      {func() ([]byte, error) { return nil, nil }, device, "neither gorun-gpu nor nvidia-smi"},
 		"no gzip":   {func() ([]byte, error) { return []byte("x"), nil }, device, "receive gorun-gpu: "},
-		"not whole": {func() ([]byte, error) { b, err := Pack(make([]byte, 1000)); return b[:len(b)/2], err }, device, "receive gorun-gpu: unexpected EOF"},
-		"too large": {func() ([]byte, error) { return Pack(make([]byte, maxProgram+1)) }, device, "receive gorun-gpu: it is too large"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inv, err := ask(t, box(), tt.program)

@@ -59,13 +59,14 @@ const (
 	TypeInterrupt                 // L: Interrupt, its ranks are to ask for another epoch
 	TypePark                      // A: Park, a rank asks for the next epoch
 	TypeJoined                    // A: Joined, a rank has found the others of an epoch
+	TypeProgram                   // L: raw bytes of gorun-gpu, compressed, before the Job: for an agent whose hello lacks it
 	typeEnd
 )
 
 func (t Type) String() string {
 	names := [...]string{"hello", "heartbeat", "job", "ready", "refuse", "start", "output", "stdin", "credit", "exit",
 		"stop", "signal", "abort", "lost", "put", "get", "value", "fence", "fenced", "done",
-		"suspend", "resume", "suspended", "failing", "note", "epoch", "interrupt", "park", "joined"}
+		"suspend", "resume", "suspended", "failing", "note", "epoch", "interrupt", "park", "joined", "program"}
 	if t == 0 || t >= typeEnd {
 		return fmt.Sprintf("type %d", uint8(t))
 	}
@@ -76,7 +77,7 @@ func (t Type) bulk() bool { return t == TypeOutput || t == TypeStdin }
 
 func (t Type) maxPayload() int {
 	switch {
-	case t.bulk():
+	case t.bulk(), t == TypeProgram:
 		return MaxData
 	case t == TypeHello:
 		return MaxHello

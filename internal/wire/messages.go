@@ -25,6 +25,10 @@ type Hello struct {
 	Boot string `json:",omitempty"`
 	// Cores is how many ranks the agent's host can keep busy: cores that the agent may use.
 	Cores int `json:",omitempty"`
+	// LacksGPUProgram says that the host has an NVIDIA driver and no gorun-gpu to ask it; Partitioned that there are MIG instances,
+	// which nothing else names.
+	LacksGPUProgram bool `json:",omitempty"`
+	Partitioned     bool `json:",omitempty"`
 }
 
 // MaxAddresses is the most addresses that a hello tells of.

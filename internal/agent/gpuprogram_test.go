@@ -1,0 +1,252 @@
+package agent
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/gorun/gorun/gpu"
+	"github.com/gorun/gorun/internal/memexec"
+	"github.com/gorun/gorun/internal/wire"
+)
+
+// knowsNVLinks stands for gorun-gpu on the host of driver(0, 0, 0, 0): of its four GPUs 0 and 2 have NVLinks, and 1 and 3.
+const knowsNVLinks = `#!/bin/sh
+echo '{"devices": [{"index": 0, "bus_id": "0000:07:00.0", "nvlinks": {"2": 4}}, {"index": 1, "bus_id": "0000:17:00.0", "nvlinks": {"3": 4}},
+{"index": 2, "bus_id": "0000:27:00.0", "nvlinks": {"0": 4}}, {"index": 3, "bus_id": "0000:37:00.0", "nvlinks": {"1": 4}}]}'
+`
+
+// packed is a program as it is sent.
+func packed(t testing.TB, program string) []byte {
+	t.Helper()
+	text, err := memexec.Pack([]byte(program))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// lay makes files of a root, which an agent in a process of its own can read.
+func lay(t *testing.T, root fstest.MapFS) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, root); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// send sends a program as launchers do.
+func (h *host) send(program []byte) {
+	h.t.Helper()
+	for piece := range slices.Chunk(program, wire.MaxData) {
+		if err := h.out.Send(wire.TypeProgram, 0, piece); err != nil {
+			h.t.Errorf("send a program: %v: %s", err, h.said())
+		}
+	}
+}
+
+// The dealing follows NVLinks that only the program knows which was sent. One that breaks is done without.
+func TestSentProgramDecidesTheDealing(t *testing.T) {
+	t.Parallel()
+	root := lay(t, driver(0, 0, 0, 0))
+	near, far := "[[0 2] [1 3]]", "[[0 1] [2 3]]"
+	long := "#!/bin/sh\n#" + rawNoise(300_000) + "\n"
+	for name, tt := range map[string]struct {
+		program []byte
+		want    string
+	}{
+		"it knows NVLinks":  {packed(t, knowsNVLinks), near},
+		"of many pieces":    {packed(t, long+knowsNVLinks[len("#!/bin/sh\n"):]), near},
+		"nothing was sent":  {nil, far},
+		"it crashes":        {packed(t, "#!/bin/sh\nkill -SEGV $$\n"), far},
+		"it fails":          {packed(t, "#!/bin/sh\nexit 1\n"), far},
+		"it talks nonsense": {packed(t, "#!/bin/sh\necho '{\"devices\": [{\"index\": 7}]}'\n"), far},
+		"it is no program":  {packed(t, "\x7fELF"), far},
+		"it is not packed":  {[]byte(knowsNVLinks), far},
+		"it is cut off":     {packed(t, long)[:100_000], far},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := startHost(t, "AGENT_TEST_ROOT="+root, "PATH=/no/nvidia-smi")
+			if !h.hello.LacksGPUProgram || h.hello.Partitioned {
+				t.Fatalf("hello %+v", h.hello)
+			}
+			job := script(2, "echo $CUDA_VISIBLE_DEVICES; ls -l /proc/self/fd | grep -c memfd:gorun-gpu")
+			job.GPUs.PerRank, job.Env = 2, [][]byte{[]byte("PATH=/usr/bin:/bin")}
+			h.tell(wire.TypeHello, wire.Hello{Protocol: wire.Protocol, Build: testBuild})
+			h.send(tt.program)
+			h.tell(wire.TypeJob, job)
+			h.until("an answer", func() bool { return h.ready != nil || h.refuse != nil })
+			if h.ready == nil {
+				t.Fatalf("refused: %+v", h.refuse)
+			}
+			h.tell(wire.TypeStart, wire.Start{Addrs: []string{"192.0.2.1"}, MasterAddr: "192.0.2.1", MasterPort: 4711})
+			h.finish()
+			got := "[["
+			for i, p := range h.ready.Places {
+				if got += strings.Join(p.GPUs, " "); i == 0 {
+					got += "] ["
+				}
+			}
+			if got += "]]"; got != tt.want {
+				t.Errorf("ranks have %s, want %s (%s)", got, tt.want, h.ready.GPUs)
+			}
+			for i, p := range h.ready.Places {
+				if said := h.printed(i+2, 1); said != strings.Join(p.GPUs, ",")+"\n0\n" {
+					t.Errorf("rank %d printed %q: its GPUs, and how many of the program's files it has", i+2, said)
+				}
+			}
+		})
+	}
+}
+
+// rawNoise is text that does not get shorter by much.
+func rawNoise(n int) string {
+	text := make([]byte, n)
+	x := uint32(1)
+	for i := range text {
+		x = x*1664525 + 1013904223
+		text[i] = 'a' + byte(x>>27)%26
+	}
+	return string(text)
+}
+
+// Instances are dealt by their names, which only the program knows, when nobody asked for a number of GPUs too.
+func TestSentProgramNamesInstances(t *testing.T) {
+	t.Parallel()
+	root := driver(0)
+	root["proc/driver/nvidia/capabilities/gpu0/mig/gi1/access"] = &fstest.MapFile{}
+	h := startHost(t, "AGENT_TEST_ROOT="+lay(t, root))
+	if !h.hello.LacksGPUProgram || !h.hello.Partitioned {
+		t.Fatalf("hello %+v", h.hello)
+	}
+	h.tell(wire.TypeHello, wire.Hello{Protocol: wire.Protocol, Build: testBuild})
+	h.send(packed(t, `#!/bin/sh
+echo '{"devices": [{"index": 0, "bus_id": "0000:07:00.0", "mig_enabled": true, "mig": [{"uuid": "MIG-a"}, {"uuid": "MIG-b"}]}]}'
+`))
+	h.tell(wire.TypeJob, script(2, "echo $CUDA_VISIBLE_DEVICES"))
+	h.until("ready", func() bool { return h.ready != nil })
+	h.tell(wire.TypeStart, wire.Start{Addrs: []string{"192.0.2.1"}, MasterAddr: "192.0.2.1", MasterPort: 4711})
+	h.finish()
+	if a, b := h.printed(2, 1), h.printed(3, 1); a != "MIG-a\n" || b != "MIG-b\n" {
+		t.Errorf("ranks see %q and %q", a, b)
+	}
+}
+
+// Who lacks nothing says so.
+func TestWhoLacksTheProgram(t *testing.T) {
+	instance := driver(0)
+	instance["proc/driver/nvidia/capabilities/gpu0/mig/gi1/access"] = &fstest.MapFile{}
+	for name, tt := range map[string]struct {
+		from               gpu.Sources
+		lacks, partitioned bool
+	}{
+		"no driver":              {gpu.Sources{Root: fstest.MapFS{}}, false, false},
+		"a driver":               {gpu.Sources{Root: driver(0)}, true, false},
+		"a driver without /proc": {gpu.Sources{Root: fstest.MapFS{"dev/nvidiactl": &fstest.MapFile{}}}, true, false},
+		"instances":              {gpu.Sources{Root: instance}, true, true},
+		"it lies beside":         {gpu.Sources{Root: instance, Helper: "/bin/gorun-gpu"}, false, false},
+	} {
+		if h := ownResources(tt.from); h.lacksGPUProgram != tt.lacks || h.partitioned != tt.partitioned {
+			t.Errorf("%s: lacks it %v, partitioned %v", name, h.lacksGPUProgram, h.partitioned)
+		}
+	}
+}
+
+// stream is what a launcher says.
+func stream(say func(w *wire.Writer)) io.Reader {
+	var all bytes.Buffer
+	say(wire.NewWriter(&all))
+	return &all
+}
+
+func TestProgramBeforeTheJob(t *testing.T) {
+	job := func(w *wire.Writer) { _ = w.SendMessage(wire.TypeJob, wire.Job{ID: "j"}) }
+	piece := func(w *wire.Writer, n int) { _ = w.Send(wire.TypeProgram, 0, make([]byte, n)) }
+	for name, tt := range map[string]struct {
+		lacks   bool
+		say     func(w *wire.Writer)
+		program int
+		want    string // the error
+	}{
+		"a job alone":         {true, job, 0, ""},
+		"a program":           {true, func(w *wire.Writer) { piece(w, wire.MaxData); _ = w.SendHeartbeat(1); piece(w, 7); job(w) }, wire.MaxData + 7, ""},
+		"nobody asked for it": {false, func(w *wire.Writer) { piece(w, 7); job(w) }, 0, "malformed frame: program came where job was due"},
+		"an empty piece":      {true, func(w *wire.Writer) { piece(w, 0); job(w) }, 0, "malformed frame: a piece of 0 bytes"},
+		"no end": {true, func(w *wire.Writer) {
+			for range memexec.MaxSize/wire.MaxData + 1 {
+				piece(w, wire.MaxData)
+			}
+			job(w)
+		}, 0, "malformed frame: a piece of 65536 bytes after 33488896 of a program"},
+		"the end within it": {true, func(w *wire.Writer) { piece(w, 7) }, 0, "wait for the launcher's job: EOF"},
+		"another frame":     {true, func(w *wire.Writer) { piece(w, 7); _ = w.SendMessage(wire.TypeStart, wire.Start{}); job(w) }, 0, "malformed frame: start came where job was due"},
+	} {
+		pieces := 0
+		got, program, err := readJob(wire.NewReader(stream(tt.say)), tt.lacks, func() { pieces++ })
+		if tt.want == "" && (err != nil || got.ID != "j" || len(program) != tt.program || (pieces > 0) != (tt.program > 0)) {
+			t.Errorf("%s: %+v, %d bytes in %d pieces, %v", name, got, len(program), pieces, err)
+		}
+		if tt.want != "" && (err == nil || !strings.HasPrefix(err.Error(), tt.want) || program != nil) {
+			t.Errorf("%s: %v, want %s", name, err, tt.want)
+		}
+	}
+}
+
+// FuzzReadJob checks that nothing that a launcher says makes an agent take more than a program and a job.
+func FuzzReadJob(f *testing.F) {
+	for _, say := range []func(w *wire.Writer){
+		func(w *wire.Writer) {
+			_ = w.Send(wire.TypeProgram, 0, []byte("x"))
+			_ = w.SendMessage(wire.TypeJob, wire.Job{ID: "j"})
+		},
+		func(w *wire.Writer) { _ = w.SendHeartbeat(1); _ = w.Send(wire.TypeProgram, 0, nil) },
+	} {
+		text, err := io.ReadAll(stream(say))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text, true)
+		f.Add(text, false)
+	}
+	f.Fuzz(func(t *testing.T, said []byte, lacks bool) {
+		took := 0
+		_, program, err := readJob(wire.NewReader(bytes.NewReader(said)), lacks, func() { took++ })
+		if !lacks && took > 0 || len(program) >= memexec.MaxSize || err != nil && program != nil || err == nil && (took > 0) != (len(program) > 0) {
+			t.Fatalf("%d pieces, %d bytes, %v", took, len(program), err)
+		}
+	})
+}
+
+// Nothing of the program is left: no folder has it, and its file is closed before ranks are started.
+func TestSentProgramIsNotKept(t *testing.T) {
+	open := func() (names []string) {
+		entries, err := filepath.Glob("/proc/self/fd/*")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			if to, err := os.Readlink(e); err == nil && strings.Contains(to, "memfd:"+gpuProgram) {
+				names = append(names, to)
+			}
+		}
+		return names
+	}
+	during := 0
+	a := hostWith(withGPUs(driver(0, 0)), 2, wire.GPUs{PerRank: 1}, "")
+	list := a.own.gpus
+	a.own.gpus = func(near bool, sent *os.File) ([]gpu.Device, error) {
+		during = len(open())
+		return list(near, sent)
+	}
+	a.sent = packed(t, knowsNVLinks)
+	if err := a.sit(); err != nil || during != 1 || len(open()) > 0 || a.sent != nil {
+		t.Errorf("%v; %d files while it ran, then %q", err, during, open())
+	}
+}

@@ -1,0 +1,62 @@
+// Package memexec brings an executable to a host that keeps nothing of it: compressed, through any stream, into a file in
+// memory that can be run.
+package memexec
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// MaxSize is more bytes than an executable may have, packed or unpacked. gorun-gpu has some 4 million.
+const MaxSize = 32 << 20
+
+// ErrTooLarge is the cause when an executable has MaxSize bytes or more.
+var ErrTooLarge = errors.New("it is too large")
+
+// Pack compresses an executable for Receive.
+func Pack(program []byte) ([]byte, error) {
+	var packed bytes.Buffer
+	zip, _ := gzip.NewWriterLevel(&packed, gzip.BestSpeed)
+	_, err := zip.Write(program)
+	if err = errors.Join(err, zip.Close()); err == nil && max(len(program), packed.Len()) >= MaxSize {
+		err = ErrTooLarge
+	}
+	return packed.Bytes(), err
+}
+
+// Receive unpacks an executable into a file in memory, which is the caller's to close; nil if in is empty. name is what the kernel
+// calls it.
+func Receive(name string, in io.Reader) (*os.File, error) {
+	from := bufio.NewReader(in)
+	if _, err := from.Peek(1); errors.Is(err, io.EOF) {
+		return nil, nil
+	}
+	unzip, err := gzip.NewReader(from)
+	if err != nil {
+		return nil, fmt.Errorf("receive %s: %w", name, err)
+	}
+	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_EXEC)
+	if errors.Is(err, unix.EINVAL) { // kernels before 6.3, where every such file may be run
+		fd, err = unix.MemfdCreate(name, unix.MFD_CLOEXEC)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("make a file in memory for %s: %w", name, err)
+	}
+	file := os.NewFile(uintptr(fd), name)
+	n, err := io.Copy(file, io.LimitReader(unzip, MaxSize))
+	if err == nil && n == MaxSize {
+		err = ErrTooLarge
+	}
+	if err != nil {
+		file.Close()
+		return nil, fmt.Errorf("receive %s: %w", name, err)
+	}
+	return file, nil
+}

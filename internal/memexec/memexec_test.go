@@ -1,0 +1,123 @@
+package memexec
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// run runs what was received, as its readers do: by a number that the program inherits.
+func run(file *os.File) (string, error) {
+	cmd := exec.Command("/proc/self/fd/3")
+	cmd.ExtraFiles = []*os.File{file}
+	out, err := cmd.Output()
+	return string(out), err
+}
+
+// A script and a binary run, and no folder has them.
+func TestReceivedProgramsRun(t *testing.T) {
+	binary, err := os.ReadFile("/bin/echo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct{ program, want string }{
+		"script": {"#!/bin/sh\nreadlink /proc/self/fd/3\n", "/memfd:name (deleted)\n"},
+		"binary": {string(binary), "\n"},
+	} {
+		packed, err := Pack([]byte(tt.program))
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, err := Receive("name", bytes.NewReader(packed))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if said, err := run(file); err != nil || said != tt.want {
+			t.Errorf("%s: %q, %v", name, said, err)
+		}
+		file.Close()
+	}
+}
+
+func TestWhatIsNoProgram(t *testing.T) {
+	if file, err := Receive("name", strings.NewReader("")); file != nil || err != nil {
+		t.Errorf("of nothing: %v, %v", file, err)
+	}
+	whole, err := Pack(make([]byte, 1000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var bomb bytes.Buffer
+	zip := gzip.NewWriter(&bomb)
+	_, _ = zip.Write(make([]byte, MaxSize))
+	zip.Close()
+	for said, want := range map[string]string{
+		"x":                                "receive name: unexpected EOF",
+		"#!/bin/sh\n#            ":         "receive name: gzip: invalid header",
+		string(whole[:len(whole)/2]):       "receive name: unexpected EOF",
+		string(whole[:len(whole)-1]) + "x": "receive name: gzip: invalid checksum",
+		bomb.String():                      "receive name: it is too large",
+	} {
+		if file, err := Receive("name", strings.NewReader(said)); file != nil || err == nil || err.Error() != want {
+			t.Errorf("%.20q: %v, %v, want %s", said, file, err, want)
+		}
+	}
+}
+
+// What is packed can be received: neither form is larger than hosts take.
+func TestPackBounds(t *testing.T) {
+	noise := make([]byte, MaxSize-1)
+	random := rand.NewChaCha8([32]byte{})
+	_, _ = random.Read(noise)
+	for name, tt := range map[string]struct {
+		program []byte
+		fits    bool
+	}{
+		"small":                     {make([]byte, 10), true},
+		"as large as may be":        {make([]byte, MaxSize-1), true},
+		"too large":                 {make([]byte, MaxSize), false},
+		"too large when it's noise": {noise, false},
+	} {
+		packed, err := Pack(tt.program)
+		if (err == nil) != tt.fits {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err != nil {
+			continue
+		}
+		file, err := Receive("name", bytes.NewReader(packed))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		file.Close()
+	}
+}
+
+func FuzzReceive(f *testing.F) {
+	packed, err := Pack([]byte("#!/bin/sh\nexit\n"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(packed)
+	f.Add(packed[:len(packed)-3])
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, said []byte) {
+		file, err := Receive("name", bytes.NewReader(said))
+		if err != nil || file == nil {
+			if file != nil || err == nil && len(said) > 0 {
+				t.Fatalf("%v, %v", file, err)
+			}
+			return
+		}
+		defer file.Close()
+		if size, err := file.Seek(0, io.SeekEnd); err != nil || size >= MaxSize {
+			t.Fatalf("%d bytes, %v", size, err)
+		}
+	})
+}

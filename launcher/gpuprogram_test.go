@@ -1,0 +1,178 @@
+package launcher
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/elastic"
+	"github.com/gorun/gorun/internal/wire"
+)
+
+func TestWhoIsSentTheGPUProgram(t *testing.T) {
+	for _, tt := range []struct {
+		lacks, partitioned bool
+		wish               wire.GPUs
+		want               bool
+	}{
+		{true, false, wire.GPUs{PerRank: 1}, true},
+		{true, true, wire.GPUs{PerRank: 1}, true},
+		{true, true, wire.GPUs{}, true},
+		{true, false, wire.GPUs{}, false},
+		{true, false, wire.GPUs{Listed: 4}, false},
+		{true, true, wire.GPUs{Leave: true}, false},
+		{true, true, wire.GPUs{PerRank: 1, Leave: true}, false},
+		{false, false, wire.GPUs{PerRank: 1}, false},
+		{false, true, wire.GPUs{PerRank: 1}, false},
+		{false, true, wire.GPUs{}, false},
+	} {
+		if got := wantsGPUProgram(wire.Hello{LacksGPUProgram: tt.lacks, Partitioned: tt.partitioned}, tt.wish); got != tt.want {
+			t.Errorf("lacks it %v, partitioned %v, %+v: %v", tt.lacks, tt.partitioned, tt.wish, got)
+		}
+	}
+}
+
+// receiver is a host that keeps the program which it is sent.
+type receiver struct {
+	machine
+	program []byte
+	pieces  int
+}
+
+func newReceiver(lacks, partitioned bool) *receiver {
+	r := &receiver{machine: machine{lacks: lacks, partitioned: partitioned, disk: newDisk(map[string]string{"/opt/gorun": "build one"})}}
+	r.serve = func(a *fakeAgent) error {
+		for {
+			f, err := a.frames.Next()
+			switch {
+			case err != nil:
+				return nil
+			case f.Type == wire.TypeProgram:
+				r.program = append(r.program, f.Payload...)
+				r.pieces++
+			case f.Type == wire.TypeJob:
+				if err := f.Decode(&a.job); err != nil {
+					return err
+				}
+				if err := a.out.SendMessage(wire.TypeReady, wire.Ready{FreePort: 4000}); err != nil {
+					return err
+				}
+			case f.Type == wire.TypeStart:
+				return succeed(a)
+			}
+		}
+	}
+	return r
+}
+
+// Hosts get the program before the job, whole, and only where it is missing and of use. It is made when a host asks first.
+func TestGPUProgramIsSentToThoseWhoLackIt(t *testing.T) {
+	program := make([]byte, 2*wire.MaxData+100)
+	random := rand.NewChaCha8([32]byte{})
+	_, _ = random.Read(program)
+	broken := errors.New("permission denied")
+	for name, tt := range map[string]struct {
+		wish    wire.GPUs
+		program func() ([]byte, error)
+		want    string // who is sent it
+		made    bool
+		traced  string
+	}{
+		"one each":      {wire.GPUs{PerRank: 1}, func() ([]byte, error) { return program, nil }, "lacks mig", true, "lacks: sent gorun-gpu: 131172 bytes"},
+		"auto":          {wire.GPUs{}, func() ([]byte, error) { return program, nil }, "mig", true, "mig: sent gorun-gpu"},
+		"left alone":    {wire.GPUs{Leave: true}, func() ([]byte, error) { return program, nil }, "", false, ""},
+		"there is none": {wire.GPUs{PerRank: 1}, func() ([]byte, error) { return nil, nil }, "", true, ""},
+		"unreadable":    {wire.GPUs{PerRank: 1}, func() ([]byte, error) { return nil, broken }, "", true, "lacks: gorun-gpu is not sent: permission denied"},
+		"no way":        {wire.GPUs{PerRank: 1}, nil, "", false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				names := []string{"lacks", "has", "mig", "hasmig"}
+				hosts := map[string]*receiver{"lacks": newReceiver(true, false), "has": newReceiver(false, false), "mig": newReceiver(true, true), "hasmig": newReceiver(false, true)}
+				var list []hostfile.Host
+				for _, name := range names {
+					list = append(list, hostfile.Host{Name: name, Slots: 1})
+				}
+				plan, err := NewPlan(list, Request{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				var mu sync.Mutex
+				made, traced := 0, ""
+				opts := Options{Programs: []Program{{Argv: []string{"./train"}, Wdir: "/work", Ranks: plan.Size}}, Exe: executable(), Stdout: &terminal{}, Stderr: &terminal{}, GPUs: tt.wish,
+					Dial: func(_ context.Context, h hostfile.Host) (Host, error) { return hosts[h.Name], nil },
+					Trace: func(format string, args ...any) {
+						mu.Lock()
+						defer mu.Unlock()
+						traced += fmt.Sprintf(format, args...) + "\n"
+					}}
+				if tt.program != nil {
+					opts.GPUProgram = func() ([]byte, error) {
+						mu.Lock()
+						defer mu.Unlock()
+						made++
+						return tt.program()
+					}
+				}
+				if r, err := Run(t.Context(), plan, opts); err != nil || r.Code() != 0 {
+					t.Fatalf("%+v, %v", r, err)
+				}
+				var sent []string
+				for _, name := range names {
+					if h := hosts[name]; h.pieces > 0 {
+						sent = append(sent, name)
+						if h.pieces != 3 || !bytes.Equal(h.program, program) {
+							t.Errorf("%s got %d bytes in %d pieces", name, len(h.program), h.pieces)
+						}
+					}
+				}
+				if got := strings.Join(sent, " "); got != tt.want || (made > 0) != tt.made {
+					t.Errorf("sent to %q, want %q; made %d times", got, tt.want, made)
+				}
+				if !strings.Contains(traced, tt.traced) || tt.traced == "" && strings.Contains(traced, "gorun-gpu") {
+					t.Errorf("traced %s", traced)
+				}
+			})
+		})
+	}
+}
+
+// Each process of an elastic job has an agent of its own, which is sent it.
+func TestGPUProgramForProcessesOfElasticJobs(t *testing.T) {
+	for _, tt := range []struct {
+		lacks bool
+		wish  wire.GPUs
+		want  string
+	}{{true, wire.GPUs{PerRank: 1}, "program"}, {true, wire.GPUs{}, ""}, {false, wire.GPUs{PerRank: 1}, ""}} {
+		synctest.Test(t, func(t *testing.T) {
+			h := newReceiver(tt.lacks, false)
+			h.reached = "192.0.2.1"
+			opts := Options{Programs: []Program{{Argv: []string{"./train"}, Wdir: "/work"}}, Exe: executable(), GPUs: tt.wish,
+				GPUProgram: func() ([]byte, error) { return []byte("program"), nil }}
+			opts.setDefaults()
+			j, err := newElasticJob(Elastic{Config: elastic.Config{Min: 1, Max: 1, NP: 1}}, opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			at := hostfile.Host{Name: "f1", Slots: 1}
+			p := &elasticProcess{born: elastic.Member{Size: 1, LocalSize: 1}, host: &elasticHost{host: at}}
+			s, _, err := j.launch(t.Context(), p, at, h)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.close()
+			j.endLife(nil)
+			if time.Sleep(time.Second); string(h.program) != tt.want {
+				t.Errorf("%+v: sent %q, want %q", tt, h.program, tt.want)
+			}
+		})
+	}
+}
