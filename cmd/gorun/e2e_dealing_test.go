@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -81,4 +82,59 @@ func TestGPUsAreDealt(t *testing.T) {
 	start(t, c, "-np", "3", "-H", "f1:3", "--min-np", "3", "true").want(0, "share GPU 0; for ranks that use none: --gpus-per-rank none\n")
 	start(t, c, "-H", "f1:1,f2:1", "-v", "true").want(0, "there are 2 GPUs, which all ranks see on f1\n")
 	start(t, c, "-H", "f1:2", "--gpus-per-rank", "1", "-v", "true").want(0, "there are 2 GPUs, of which local rank 0 has 0, 1 has 1 on f1\n")
+}
+
+// TestSentProgramKnowsNVLinks runs jobs on hosts that have GPUs and no gorun-gpu: the one beside gorun is sent to those that deal
+// by number, and what it says of NVLinks decides who gets what.
+func TestSentProgramKnowsNVLinks(t *testing.T) {
+	if _, err := os.Stat("/dev/nvidiactl"); err == nil {
+		lab.Skip(t, "the lab's hosts would have this machine's GPUs")
+	}
+	c := lab.MustNamespacesAs(t, 65534, lab.Specs(2)...)
+	showGPUs(t, c, "f1", 4)
+	program := func(text string) {
+		t.Helper()
+		if out, err := c.Command(t.Context(), "sh", "-c", `mkdir -p ~/bin && printf %s "$0" >~/bin/gorun-gpu`, text).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	program(`#!/bin/sh
+echo ran >>$HOME/ran
+echo '{"devices": [{"index": 0, "bus_id": "0000:01:00.0", "nvlinks": {"2": 4}}, {"index": 1, "bus_id": "0000:02:00.0", "nvlinks": {"3": 4}},
+{"index": 2, "bus_id": "0000:03:00.0", "nvlinks": {"0": 4}}, {"index": 3, "bus_id": "0000:04:00.0", "nvlinks": {"1": 4}}]}'
+`)
+	seen := []string{"--prefix", "none", "sh", "-c", "echo $RANK ${CUDA_VISIBLE_DEVICES-all}"}
+	ran := func(host string) int {
+		text, _ := os.ReadFile(c.Host(host).Home + "/ran")
+		return strings.Count(string(text), "ran")
+	}
+	check := func(args, want string, runs int) {
+		t.Helper()
+		before := ran("f1")
+		r := startStaged(t, c, append(strings.Fields(args), seen...)...).want(0)
+		got := r.lines()
+		slices.Sort(got)
+		if strings.Join(got, "|") != want {
+			t.Errorf("%s: ranks see %q, want %q: %s", args, got, want, &r.err)
+		}
+		if n := ran("f1") - before; n != runs || ran("f2") > 0 {
+			t.Errorf("%s: gorun-gpu ran %d times on f1, want %d, and %d times on f2", args, n, runs, ran("f2"))
+		}
+		if sent := strings.Count(r.err.String(), "f1: sent gorun-gpu"); strings.Contains(args, "-v") && sent != 1 || strings.Contains(r.err.String(), "f2: sent gorun-gpu") {
+			t.Errorf("%s: gorun says %s", args, &r.err)
+		}
+	}
+	check("-v -H f1:2 --gpus-per-rank 2", "0 0,2|1 1,3", 1)
+	check("-H f1:2,f2:1", "0 all|1 all|2 all", 0)
+	check("-np 2 -H f1:2 --min-np 2 --gpus-per-rank 2", "0 0,2|1 1,3", 2) // an elastic job: an agent for each process
+	for _, host := range []string{"f1", "f2"} {
+		left, _ := filepath.Glob(filepath.Join(c.Host(host).Home, ".cache/gorun/*/*"))
+		for _, name := range left {
+			if base := filepath.Base(name); base != "gorun" && base != "checked" {
+				t.Errorf("%s keeps %s", host, name)
+			}
+		}
+	}
+	program("#!/bin/sh\nkill -SEGV $$\n")
+	check("-H f1:2 --gpus-per-rank 2", "0 0,1|1 2,3", 0)
 }

@@ -206,6 +206,7 @@ func (a *agent) run(ctx context.Context, frames *wire.Reader) error {
 	a.core = newCore(a.job.Grace)
 	a.core.heard, a.core.memory = a.now(), readMemory("/")
 	a.ticked = a.now()
+	a.procs.beginReaping()
 	parent := os.Getppid()
 	go a.read(frames) // ends with in, which is not ours to close
 	beat := time.NewTicker(tickTime)

@@ -2,15 +2,20 @@ package agent
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/gorun/gorun/gpu"
+	"github.com/gorun/gorun/internal/contain"
 	"github.com/gorun/gorun/internal/memexec"
 	"github.com/gorun/gorun/internal/wire"
 )
@@ -249,4 +254,39 @@ func TestSentProgramIsNotKept(t *testing.T) {
 	if err := a.sit(); err != nil || during != 1 || len(open()) > 0 || a.sent != nil {
 		t.Errorf("%v; %d files while it ran, then %q", err, during, open())
 	}
+}
+
+// The end of a program that the agent waits for is not taken away by who reaps what ranks leave. It would be now and then: the tries
+// are many, in a process of their own, since whatever ends in it is reaped.
+func TestProgramsOfTheAgentAreNotReaped(t *testing.T) {
+	t.Parallel()
+	if said, err := exec.Command("/proc/self/exe", reapWord, "500").CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, said)
+	}
+}
+
+// runBesideReaper runs programs as an agent does before its ranks, then leaves one to be reaped.
+func runBesideReaper(times string) int {
+	p := newProcesses(contain.Open(contain.Guard{}), nil)
+	defer p.close()
+	n, _ := strconv.Atoi(times)
+	for i := range n {
+		if err := exec.Command("/bin/true").Run(); err != nil {
+			fmt.Printf("%v, the %dth time\n", err, i+1)
+			return 1
+		}
+	}
+	orphan := exec.Command("/bin/true")
+	if err := orphan.Start(); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	p.beginReaping()
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if _, err := os.Stat(fmt.Sprintf("/proc/%d", orphan.Process.Pid)); err != nil {
+			return 0
+		}
+	}
+	fmt.Println("what is left of others is not reaped")
+	return 1
 }

@@ -22,12 +22,13 @@ import (
 const testBuild = "test-build"
 
 // Words that make this test binary a guard, an agent, a rank that asks at the
-// door, or a port for ranks in containers.
+// door, a port for ranks in containers, or a process that reaps.
 const (
 	guardWord = "__guard"
 	serveWord = "__serve"
 	askWord   = "__ask"
 	portWord  = "__port"
+	reapWord  = "__reap"
 )
 
 func TestMain(m *testing.M) {
@@ -37,6 +38,8 @@ func TestMain(m *testing.M) {
 			os.Exit(runAgent(os.Args[1], os.Args[2:]))
 		case askWord:
 			os.Exit(ask(os.Args[2:]))
+		case reapWord:
+			os.Exit(runBesideReaper(os.Args[2]))
 		case portWord:
 			os.Exit(portForOthers())
 		}

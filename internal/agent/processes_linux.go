@@ -45,15 +45,17 @@ type startRequest struct {
 	answer    chan error
 }
 
-// newProcesses begins to reap, and to start processes in the cage; exited is called, one call at a time, for every rank that ends.
+// newProcesses begins to start processes in the cage; exited is called, one call at a time, for every rank that ends.
 func newProcesses(cage *contain.Cage, exited func(rank int, status syscall.WaitStatus, used syscall.Rusage, asked bool)) *processes {
 	p := &processes{cage: cage, ranks: map[int]int{}, pids: map[int]int{}, asked: map[int]bool{}, starts: make(chan startRequest), leaves: make(chan chan struct{}),
 		stopped: make(chan struct{}), exited: exited, sigchld: make(chan os.Signal, 1)}
 	signal.Notify(p.sigchld, syscall.SIGCHLD)
 	p.wg.Go(p.startLoop)
-	p.wg.Go(p.reapLoop)
 	return p
 }
+
+// beginReaping begins to collect all children that end, ranks or not. From then on nobody else can wait for a child of his own.
+func (p *processes) beginReaping() { p.wg.Go(p.reapLoop) }
 
 // close ends the reaping. Children that still run lose their parent's
 // protection: their death signal fires.
