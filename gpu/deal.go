@@ -181,7 +181,7 @@ func (e *FewError) Hint() string {
 	case e.Partitioned && e.PerRank > 1:
 		return "say --gpus-per-rank 1"
 	case e.Unnamed:
-		return "instances of partitioned GPUs (MIG) are known where gorun-gpu lies beside gorun; or name them: -x CUDA_VISIBLE_DEVICES=MIG-...,MIG-..."
+		return "put gorun-gpu beside the gorun that you start, which sends it to hosts whose GPUs are partitioned (MIG); what fails there gorun gpus says. Or name instances: -x CUDA_VISIBLE_DEVICES=MIG-...,MIG-..."
 	case e.Have == 0:
 		return "leave --gpus-per-rank out to run without GPUs"
 	case most > 0 && each > 0:

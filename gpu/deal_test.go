@@ -182,7 +182,7 @@ func TestDealErrors(t *testing.T) {
 		{dgx(), Ask{Ranks: 1 << 62, PerRank: 4}, "and there are 8", "-H host:2"},
 		{partition(box(0), 0, 7), Ask{Ranks: 1, PerRank: 2}, "a rank cannot have 2 GPUs: they are partitioned (MIG)", "say --gpus-per-rank 1"},
 		{partition(box(0), 0, 2), Ask{Ranks: 3, PerRank: 1}, "3 ranks need 3 GPUs, and there are 2", "-H host:2"},
-		{partition(box(0), 0, 0), Ask{Ranks: 1, PerRank: 1}, "1 rank needs 1 GPU, and there is none", "where gorun-gpu lies beside gorun"},
+		{partition(box(0), 0, 0), Ask{Ranks: 1, PerRank: 1}, "1 rank needs 1 GPU, and there is none", "put gorun-gpu beside the gorun that you start"},
 		{box(0, 0), Ask{Ranks: 1, Listed: 4}, "the hostfile says gpus=4, and there are 2", "correct gpus= in the hostfile"},
 		{nil, Ask{Ranks: 1, PerRank: 1, Listed: 1}, "the hostfile says gpus=1, and there is none", "--gpus-per-rank none"},
 		{dgx(), Ask{Ranks: 1, Listed: 8, Visible: new("0,1")}, "the hostfile says gpus=8, and there are 2, besides 6 that CUDA_VISIBLE_DEVICES", ""},
