@@ -90,7 +90,7 @@ func TestGPUProgramIsSentToThoseWhoLackIt(t *testing.T) {
 		"auto":          {wire.GPUs{}, func() ([]byte, error) { return program, nil }, "mig", true, "mig: sent gorun-gpu"},
 		"left alone":    {wire.GPUs{Leave: true}, func() ([]byte, error) { return program, nil }, "", false, ""},
 		"there is none": {wire.GPUs{PerRank: 1}, func() ([]byte, error) { return nil, nil }, "", true, ""},
-		"unreadable":    {wire.GPUs{PerRank: 1}, func() ([]byte, error) { return nil, broken }, "", true, "lacks: gorun-gpu is not sent: permission denied"},
+		"unreadable":    {wire.GPUs{PerRank: 1}, func() ([]byte, error) { return program[:9], broken }, "", true, "lacks: gorun-gpu is not sent: permission denied"},
 		"no way":        {wire.GPUs{PerRank: 1}, nil, "", false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -290,3 +290,17 @@ func runBesideReaper(times string) int {
 	fmt.Println("what is left of others is not reaped")
 	return 1
 }
+
+// A program may take longer to come than an agent waits for a word, as long as it comes.
+func TestSlowProgram(t *testing.T) {
+	t.Parallel()
+	h := startHost(t, "AGENT_TEST_ROOT="+lay(t, driver(0)), "PATH=/no/nvidia-smi")
+	h.tell(wire.TypeHello, wire.Hello{Protocol: wire.Protocol, Build: testBuild})
+	program := packed(t, knowsNVLinks)
+	for i := range 3 {
+		h.send(program[i*len(program)/3 : (i+1)*len(program)/3])
+		time.Sleep(helloTime * 6 / 10)
+	}
+	h.tell(wire.TypeJob, script(1, "exit"))
+	h.until("ready", func() bool { return h.ready != nil })
+}
