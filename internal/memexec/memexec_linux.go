@@ -21,11 +21,13 @@ const MaxSize = 32 << 20
 var ErrTooLarge = errors.New("it is too large")
 
 // Pack compresses an executable for Receive.
-func Pack(program []byte) ([]byte, error) {
+func Pack(program []byte) ([]byte, error) { return pack(program, MaxSize) }
+
+func pack(program []byte, limit int) ([]byte, error) {
 	var packed bytes.Buffer
 	zip, _ := gzip.NewWriterLevel(&packed, gzip.BestSpeed)
 	_, err := zip.Write(program)
-	if err = errors.Join(err, zip.Close()); err == nil && max(len(program), packed.Len()) >= MaxSize {
+	if err = errors.Join(err, zip.Close()); err == nil && max(len(program), packed.Len()) >= limit {
 		err = ErrTooLarge
 	}
 	return packed.Bytes(), err
@@ -33,7 +35,9 @@ func Pack(program []byte) ([]byte, error) {
 
 // Receive unpacks an executable into a file in memory, which is the caller's to close; nil if in is empty. name is what the kernel
 // calls it.
-func Receive(name string, in io.Reader) (*os.File, error) {
+func Receive(name string, in io.Reader) (*os.File, error) { return receive(name, in, MaxSize) }
+
+func receive(name string, in io.Reader, limit int64) (*os.File, error) {
 	from := bufio.NewReader(in)
 	if _, err := from.Peek(1); errors.Is(err, io.EOF) {
 		return nil, nil
@@ -50,8 +54,8 @@ func Receive(name string, in io.Reader) (*os.File, error) {
 		return nil, fmt.Errorf("make a file in memory for %s: %w", name, err)
 	}
 	file := os.NewFile(uintptr(fd), name)
-	n, err := io.Copy(file, io.LimitReader(unzip, MaxSize))
-	if err == nil && n == MaxSize {
+	n, err := io.Copy(file, io.LimitReader(unzip, limit))
+	if err == nil && n == limit {
 		err = ErrTooLarge
 	}
 	if err != nil {

@@ -11,6 +11,9 @@ import (
 	"testing"
 )
 
+// limit stands for MaxSize where that would take long.
+const limit = 100_000
+
 // run runs what was received, as its readers do: by a number that the program inherits.
 func run(file *os.File) (string, error) {
 	cmd := exec.Command("/proc/self/fd/3")
@@ -54,7 +57,7 @@ func TestWhatIsNoProgram(t *testing.T) {
 	}
 	var bomb bytes.Buffer
 	zip := gzip.NewWriter(&bomb)
-	_, _ = zip.Write(make([]byte, MaxSize))
+	_, _ = zip.Write(make([]byte, limit))
 	zip.Close()
 	for said, want := range map[string]string{
 		"x":                                "receive name: unexpected EOF",
@@ -63,7 +66,7 @@ func TestWhatIsNoProgram(t *testing.T) {
 		string(whole[:len(whole)-1]) + "x": "receive name: gzip: invalid checksum",
 		bomb.String():                      "receive name: it is too large",
 	} {
-		if file, err := Receive("name", strings.NewReader(said)); file != nil || err == nil || err.Error() != want {
+		if file, err := receive("name", strings.NewReader(said), limit); file != nil || err == nil || err.Error() != want {
 			t.Errorf("%.20q: %v, %v, want %s", said, file, err, want)
 		}
 	}
@@ -71,7 +74,7 @@ func TestWhatIsNoProgram(t *testing.T) {
 
 // What is packed can be received: neither form is larger than hosts take.
 func TestPackBounds(t *testing.T) {
-	noise := make([]byte, MaxSize-1)
+	noise := make([]byte, limit-1)
 	random := rand.NewChaCha8([32]byte{})
 	_, _ = random.Read(noise)
 	for name, tt := range map[string]struct {
@@ -79,18 +82,18 @@ func TestPackBounds(t *testing.T) {
 		fits    bool
 	}{
 		"small":                     {make([]byte, 10), true},
-		"as large as may be":        {make([]byte, MaxSize-1), true},
-		"too large":                 {make([]byte, MaxSize), false},
+		"as large as may be":        {make([]byte, limit-1), true},
+		"too large":                 {make([]byte, limit), false},
 		"too large when it's noise": {noise, false},
 	} {
-		packed, err := Pack(tt.program)
+		packed, err := pack(tt.program, limit)
 		if (err == nil) != tt.fits {
 			t.Errorf("%s: %v", name, err)
 		}
 		if err != nil {
 			continue
 		}
-		file, err := Receive("name", bytes.NewReader(packed))
+		file, err := receive("name", bytes.NewReader(packed), limit)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
