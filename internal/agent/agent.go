@@ -48,6 +48,8 @@ type agent struct {
 	ended   chan struct{} // the loop is over: events go nowhere
 	own     resources     // of this host
 	gpus    string        // what it has and who gets what, in words
+	busIDs  []string      // the PCI addresses of the GPUs that ranks use, as far as is known
+	network interfaceNames
 	job     wire.Job
 	progs   []program
 	relay   *relay
@@ -411,6 +413,6 @@ func (a *agent) rankOf(r wire.Rank, start wire.Start) rankenv.Rank {
 	if a.epochs != nil {
 		place = a.epochs.place(place, a.job.Elastic)
 	}
-	place.Interface = interfaceOf(a.addresses, place.Addr, place.LocalSize == place.Size && a.epochs == nil) // other hosts may come later
+	place.Interface, place.NCCLInterfaces = a.network.name, a.network.nccl
 	return place
 }
