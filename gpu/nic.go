@@ -67,9 +67,7 @@ func placeAt(root fs.FS, link string) (p place, known bool) {
 		return p, false
 	}
 	p = place{way: way, node: -1}
-	_, before, _ := strings.Cut(target, "/devices/")
-	device := before[:strings.Index(before, way[len(way)-1])+len(way[len(way)-1])]
-	if node, err := strconv.Atoi(line(root, path.Join("sys/devices", device, "numa_node"))); err == nil {
+	if node, err := strconv.Atoi(line(root, path.Join("sys/bus/pci/devices", way[len(way)-1], "numa_node"))); err == nil {
 		p.node = node
 	}
 	return p, true
