@@ -71,7 +71,7 @@ demo: ## train on two SSH hosts made up for the moment, on this machine
 	@echo '$$ gorun $(DEMO)'
 	@bin/.lab-hosts -n 2 -- bin/gorun -F '{config}' $(DEMO)
 
-test: ## all checks and tests; FUZZ=1 (or CI=true) adds 20 s of fuzzing for a third of the targets
+test: ## all checks and tests; FUZZ=1 (or CI=true) adds 14 s of fuzzing for a third of the targets
 	@.ci/test
 
 lint: ## gofmt, go vet, staticcheck, go mod tidy, mypy

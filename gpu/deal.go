@@ -35,6 +35,9 @@ type Share struct {
 
 	// Nodes are the NUMA nodes that it should run on; nil: any.
 	Nodes []int
+
+	// BusIDs are the PCI addresses of its GPUs; nil: it is not known which it will use.
+	BusIDs []string
 }
 
 // Deal gives the ranks of a host its GPUs; devices are those that programs may open. It is pure. Its error is a
@@ -70,8 +73,11 @@ func Deal(devices []Device, ask Ask) (Dealt, error) {
 		if dealing {
 			s.Visible, s.Order = setting(devices, one, ask)
 		}
-		if ask.Ranks == d.Have && ordered(devices, one, ask) {
-			s.Nodes = nodes(devices, one)
+		if ordered(devices, one, ask) {
+			s.BusIDs = busIDs(devices, one)
+			if ask.Ranks == d.Have {
+				s.Nodes = nodes(devices, one)
+			}
 		}
 		d.Shares = append(d.Shares, s)
 	}
@@ -98,7 +104,7 @@ func (d *Dealt) cut(devices []Device, units []unit, ask Ask) error {
 		s := Share{GPUs: names(devices, own)}
 		s.Visible, s.Order = setting(devices, own, ask)
 		if s.Order == byBus || ordered(devices, own, ask) {
-			s.Nodes = nodes(devices, own)
+			s.Nodes, s.BusIDs = nodes(devices, own), busIDs(devices, own)
 		}
 		d.Shares = append(d.Shares, s)
 	}
@@ -138,6 +144,17 @@ func nodes(devices []Device, units []unit) (nodes []int) {
 	}
 	slices.Sort(nodes)
 	return slices.Compact(nodes)
+}
+
+// busIDs are the PCI addresses of units, nil if that of one is not known.
+func busIDs(devices []Device, units []unit) (ids []string) {
+	for _, u := range units {
+		if u.device < 0 {
+			return nil
+		}
+		ids = append(ids, devices[u.device].BusID)
+	}
+	return ids
 }
 
 func names(devices []Device, units []unit) (names []string) {

@@ -119,11 +119,11 @@ func Run(ctx context.Context, plan Plan, opts Options) (Result, error) {
 		opts.Note(note)
 	}
 	job.sayPlaces()
-	addrs, err := job.chooseAddresses()
+	starts, err := job.chooseAddresses()
 	if err != nil {
 		return Result{}, err
 	}
-	job.spawn(addrs)
+	job.spawn(starts)
 	cancel(nil)
 	job.stream()
 	return job.reap(ctx), nil
@@ -319,8 +319,8 @@ func (o *Options) wire(id string, h hostfile.Host, conn Host) wire.Job {
 	return w
 }
 
-// chooseAddresses returns the addresses of every host for the others, best first.
-func (j *job) chooseAddresses() ([][]string, error) {
+// chooseAddresses returns what every host is told of its own network, for the others to reach it.
+func (j *job) chooseAddresses() ([]wire.Start, error) {
 	contacts, openMPI := make([]contact, len(j.sessions)), make([]string, len(j.sessions))
 	for i, s := range j.sessions {
 		openMPI[i] = s.openMPI
@@ -334,28 +334,31 @@ func (j *job) chooseAddresses() ([][]string, error) {
 	for _, note := range notes {
 		j.opts.Note(note)
 	}
-	chosen, errs := addresses(contacts, j.opts.Network)
+	survey := newSurvey(contacts)
+	chosen, errs := survey.addresses(contacts, j.opts.Network)
 	if err := j.launchError(errs); err != nil {
 		return nil, err
 	}
-	addrs := make([][]string, len(chosen))
+	starts, interfaces := make([]wire.Start, len(chosen)), survey.interfaces(chosen)
 	for i, list := range chosen {
 		var shown []string
-		addrs[i] = addrTexts(list)
+		starts[i] = wire.Start{Addrs: addrTexts(list), Interfaces: interfaces[i], Asked: j.opts.Network.names()}
 		for _, a := range list {
 			shown = append(shown, printable(fmt.Sprintf("%s (%s)", addrText(a), cmp.Or(a.Interface, "unknown interface"))))
 		}
 		j.opts.Trace("%s: ranks reach it at %s", j.plan.Hosts[i].Name, strings.Join(shown, ", "))
 	}
-	return addrs, nil
+	return starts, nil
 }
 
 // spawn lets every host start its ranks.
-func (j *job) spawn(addrs [][]string) {
+func (j *job) spawn(starts []wire.Start) {
 	master := slices.IndexFunc(j.plan.Hosts, func(h PlannedHost) bool { return h.has(0) })
 	mapping := pmi.Mapping(j.plan.nodes())
 	for i, s := range j.sessions {
-		s.out.tell(wire.TypeStart, wire.Start{Addrs: addrs[i], Mapping: mapping, MasterAddr: addrs[master][0], MasterPort: j.ports[master]})
+		start := starts[i]
+		start.Mapping, start.MasterAddr, start.MasterPort = mapping, starts[master].Addrs[0], j.ports[master]
+		s.out.tell(wire.TypeStart, start)
 	}
 	j.started = j.now()
 	j.tell(Started{j.started})

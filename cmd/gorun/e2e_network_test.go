@@ -25,22 +25,22 @@ func TestNetworkInterface(t *testing.T) {
 		addInterface(t, c, host, "docker0", "172.17.0.1/16")
 		addInterface(t, c, host, "fast0", []string{"10.99.0.1/24", "10.99.0.2/24"}[i])
 	}
-	for asked, want := range map[string][2]string{
-		"":             {f1 + ",10.99.0.1,172.17.0.1", f2 + ",10.99.0.2,172.17.0.1"},
-		"eth0":         {f1, f2},
-		"10.77.0.0/16": {f1, f2},
-		"fast*":        {"10.99.0.1", "10.99.0.2"},
-		"^docker*":     {f1 + ",10.99.0.1", f2 + ",10.99.0.2"},
+	for asked, want := range map[string][3]string{ // the addresses of both hosts, and the interfaces that NCCL is told of
+		"":             {f1 + ",10.99.0.1,172.17.0.1", f2 + ",10.99.0.2,172.17.0.1", "eth0,fast0"},
+		"eth0":         {f1, f2, "eth0"},
+		"10.77.0.0/16": {f1, f2, "eth0"},
+		"fast*":        {"10.99.0.1", "10.99.0.2", "fast0"},
+		"^docker*":     {f1 + ",10.99.0.1", f2 + ",10.99.0.2", "eth0,fast0"},
 	} {
 		t.Run(asked, func(t *testing.T) {
 			r := start(t, c, "--prefix", "none", "-v", "--network-interface", asked, "-H", "f1,f2",
-				"sh", "-c", "echo $GORUN_HOSTNAME $GORUN_ADDR $GORUN_ADDRS $MASTER_ADDR").want(0, "f2: ranks reach it at "+strings.Split(want[1], ",")[0])
+				"sh", "-c", "echo $GORUN_HOSTNAME $GORUN_ADDR $GORUN_ADDRS $MASTER_ADDR $NCCL_SOCKET_IFNAME").want(0, "f2: ranks reach it at "+strings.Split(want[1], ",")[0])
 			got := strings.Split(strings.TrimSpace(r.out.String()), "\n")
 			slices.Sort(got)
 			first := func(list string) string { addr, _, _ := strings.Cut(list, ","); return addr }
 			lines := []string{
-				"f1 " + first(want[0]) + " " + want[0] + " " + first(want[0]),
-				"f2 " + first(want[1]) + " " + want[1] + " " + first(want[0]),
+				"f1 " + first(want[0]) + " " + want[0] + " " + first(want[0]) + " " + want[2],
+				"f2 " + first(want[1]) + " " + want[1] + " " + first(want[0]) + " " + want[2],
 			}
 			if !slices.Equal(got, lines) {
 				t.Errorf("got %q, want %q", got, lines)

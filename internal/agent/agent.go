@@ -51,6 +51,8 @@ type agent struct {
 	own     resources     // of this host
 	gpus    string        // what it has and who gets what, in words
 	sent    []byte        // gorun-gpu, packed; nil: it was not
+	busIDs  []string      // the PCI addresses of the GPUs that ranks use, as far as is known
+	network interfaceNames
 	job     wire.Job
 	progs   []program
 	relay   *relay
@@ -416,6 +418,6 @@ func (a *agent) rankOf(r wire.Rank, start wire.Start) rankenv.Rank {
 	if a.epochs != nil {
 		place = a.epochs.place(place, a.job.Elastic)
 	}
-	place.Interface = interfaceOf(a.addresses, place.Addr, place.LocalSize == place.Size && a.epochs == nil) // other hosts may come later
+	place.Interface, place.NCCLInterfaces = a.network.name, a.network.nccl
 	return place
 }

@@ -28,7 +28,7 @@ func TestRanksInSingularityGetPrefixedVariables(t *testing.T) {
 		seats[0].gpus = gpu.Share{Visible: "1", Order: "PCI_BUS_ID"}
 		p[0].sit(seats)
 		got := map[string]string{}
-		for _, kv := range p[0].rankEnv(rankenv.Rank{Rank: 3, Size: 4, MasterAddr: "10.0.0.1", Encrypt: true, Elastic: true, GlooPort: 4711, Interface: "eth0", PMIFD: 3, PMIPort: "127.0.0.1:1", Addr: "10.0.0.2"}) {
+		for _, kv := range p[0].rankEnv(rankenv.Rank{Rank: 3, Size: 4, MasterAddr: "10.0.0.1", Encrypt: true, Elastic: true, GlooPort: 4711, Interface: "eth0", NCCLInterfaces: "eth0", PMIFD: 3, PMIPort: "127.0.0.1:1", Addr: "10.0.0.2"}) {
 			name, value, _ := strings.Cut(kv, "=")
 			if _, twice := got[name]; twice {
 				t.Errorf("%s is there twice", name)

@@ -194,7 +194,7 @@ func (a *agent) sitByGPUs(seats []seat) ([]seat, error) {
 	if errors.As(err, &hinted) {
 		return nil, refuse(codeHostFailed, hinted.Hint(), "GPUs cannot be dealt: %v", err)
 	}
-	a.gpus = words
+	a.gpus, a.busIDs = words, usedGPUs(shares)
 	for i, s := range shares {
 		seats[i].gpus = s
 	}
@@ -208,6 +208,18 @@ func (a *agent) sitByGPUs(seats []seat) ([]seat, error) {
 		}
 	}
 	return nearGPUs(a.own, a.job.Binding, seats), nil
+}
+
+// usedGPUs are the PCI addresses of all that ranks use; none if it is not known of each rank.
+func usedGPUs(shares []gpu.Share) (ids []string) {
+	for _, s := range shares {
+		if s.BusIDs == nil {
+			return nil
+		}
+		ids = append(ids, s.BusIDs...)
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
 }
 
 // nearGPUs moves ranks to the NUMA nodes of their GPUs. They stay where they are, all of them, where that of one is not

@@ -49,6 +49,7 @@ func (a *agent) start(start wire.Start) (finished bool) {
 	defer close(a.started)
 	a.sendHeartbeat() // so that the launcher can tell when a rank failed that does so within a second
 	a.mpi.host.Mapping = start.Mapping
+	a.network = a.interfaceNames(start)
 	if !slices.ContainsFunc(a.job.Ranks, func(r wire.Rank) bool { return r.Rank == 0 }) {
 		a.master.release()
 	}

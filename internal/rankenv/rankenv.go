@@ -51,6 +51,9 @@ type Rank struct {
 	GlooPort  int    // this rank's own port of Horovod's rendezvous, on 127.0.0.1; 0: there is none
 	Interface string // the network interface that has Addr, where it is known
 
+	// NCCLInterfaces are those that NCCL should use, as NCCL_SOCKET_IFNAME has them; "": it is left to NCCL.
+	NCCLInterfaces string
+
 	// PMIFD is the number of the socket on which the rank speaks PMI-1; 0: it opens PMIPort, host:port, instead.
 	PMIFD   int
 	PMIPort string
@@ -136,9 +139,12 @@ func (r Rank) Defaults() (env []string) {
 		env = append(env, "HOROVOD_CONTROLLER=gloo", "HOROVOD_CPU_OPERATIONS=gloo")
 	}
 	if r.Interface != "" {
-		for _, name := range []string{"HOROVOD_GLOO_IFACE", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"} {
+		for _, name := range []string{"HOROVOD_GLOO_IFACE", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME"} {
 			env = append(env, name+"="+r.Interface)
 		}
+	}
+	if r.NCCLInterfaces != "" {
+		env = append(env, "NCCL_SOCKET_IFNAME="+r.NCCLInterfaces)
 	}
 	return env
 }

@@ -112,7 +112,11 @@ type Refuse struct {
 
 // Start lets the ranks begin: every host of the job is ready.
 type Start struct {
-	Addrs      []string // this host's addresses as the other hosts should use them, best first
+	Addrs []string // this host's addresses as the other hosts should use them, best first
+	// Interfaces are those of this host's by which NCCL should reach the others; empty: the one with the first address, or
+	// loopback's where all ranks are on this host.
+	Interfaces []string `json:",omitempty"`
+	Asked      bool     `json:",omitempty"` // the user has named interfaces
 	MasterAddr string   // rank 0's host
 	MasterPort int
 	Mapping    string // which ranks share a node, as MPICH has it

@@ -1,0 +1,76 @@
+package agent
+
+import (
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/gorun/gorun/gpu"
+	"github.com/gorun/gorun/internal/wire"
+)
+
+// interfaceNames are the interfaces of this host that libraries with sockets of their own are to use; "": they choose.
+type interfaceNames struct {
+	name string // the one that has the host's address
+	nccl string // as NCCL_SOCKET_IFNAME has them
+}
+
+func (a *agent) interfaceNames(start wire.Start) (n interfaceNames) {
+	elastic := a.epochs != nil // other hosts may come later, and ranks keep their environment
+	if len(start.Addrs) > 0 {
+		n.name = interfaceOf(a.addresses, start.Addrs[0], len(a.job.Ranks) == a.job.Size && !elastic)
+	}
+	if len(start.Interfaces) == 0 && n.name != "" {
+		start.Interfaces, start.Asked = []string{n.name}, start.Asked || elastic
+	}
+	n.nccl = socketInterfaces(os.DirFS("/"), start, a.addresses, a.busIDs)
+	return n
+}
+
+// socketInterfaces is NCCL_SOCKET_IFNAME for all ranks of this host: of the interfaces that the launcher wants, those nearest to
+// their GPUs. All ranks of a host get the same ones, as each finds the way through the host by itself and must come to the same.
+// It is empty where NCCL, which chooses the nearest of those it has by itself, too, would have no other ones.
+func socketInterfaces(root fs.FS, start wire.Start, own []wire.Address, busIDs []string) string {
+	wanted := gpu.NearestNICs(root, busIDs, start.Interfaces)
+	if len(wanted) == 0 || !start.Asked && same(wanted, usualInterfaces(own)) {
+		return ""
+	}
+	text := strings.Join(wanted, ",")
+	if slices.ContainsFunc(own, func(a wire.Address) bool { return mistaken(a.Interface, wanted) }) {
+		return "=" + text // names are exact
+	}
+	return text
+}
+
+// mistaken reports an interface that NCCL would take for one that is wanted: names are prefixes.
+func mistaken(name string, wanted []string) bool {
+	return !slices.Contains(wanted, name) && slices.ContainsFunc(wanted, func(w string) bool { return strings.HasPrefix(name, w) })
+}
+
+// usualInterfaces are those that NCCL takes when nobody tells it: InfiniBand's if there are any, else all but loopback's and
+// Docker's. Since 2.24 it leaves out virbr, too; they count here, so that any NCCL is told.
+func usualInterfaces(own []wire.Address) (names []string) {
+	var infiniband []string
+	for _, a := range own {
+		switch {
+		case !a.Prefix.IsValid() || a.Loopback || strings.HasPrefix(a.Interface, "docker"):
+		case strings.HasPrefix(a.Interface, "ib"):
+			infiniband = append(infiniband, a.Interface)
+		default:
+			names = append(names, a.Interface)
+		}
+	}
+	if infiniband != nil {
+		return infiniband
+	}
+	return names
+}
+
+// same reports whether two lists have the same names, in any order and any number.
+func same(a, b []string) bool {
+	in := func(list []string) func(string) bool {
+		return func(name string) bool { return !slices.Contains(list, name) }
+	}
+	return !slices.ContainsFunc(a, in(b)) && !slices.ContainsFunc(b, in(a))
+}
