@@ -20,8 +20,10 @@ func readJob(frames *wire.Reader, lacks bool, went func()) (job wire.Job, progra
 		switch {
 		case f.Type == wire.TypeHeartbeat:
 		case f.Type == wire.TypeJob:
-			err := f.Decode(&job)
-			return job, program, err
+			if err := f.Decode(&job); err != nil {
+				return job, nil, err
+			}
+			return job, program, nil
 		case f.Type != wire.TypeProgram || !lacks:
 			return job, nil, &wire.FormatError{Reason: fmt.Sprintf("%s came where %s was due", f.Type, wire.TypeJob)}
 		case len(f.Payload) == 0 || len(program)+len(f.Payload) >= memexec.MaxSize:

@@ -192,6 +192,7 @@ func TestProgramBeforeTheJob(t *testing.T) {
 		}, 0, "malformed frame: a piece of 65536 bytes after 33488896 of a program"},
 		"the end within it": {true, func(w *wire.Writer) { piece(w, 7) }, 0, "wait for the launcher's job: EOF"},
 		"another frame":     {true, func(w *wire.Writer) { piece(w, 7); _ = w.SendMessage(wire.TypeStart, wire.Start{}); job(w) }, 0, "malformed frame: start came where job was due"},
+		"no job":            {true, func(w *wire.Writer) { piece(w, 7); _ = w.Send(wire.TypeJob, 0, []byte("x")) }, 0, "malformed frame: job message: "},
 	} {
 		pieces := 0
 		got, program, err := readJob(wire.NewReader(stream(tt.say)), tt.lacks, func() { pieces++ })
