@@ -17,7 +17,6 @@ import (
 
 	"github.com/gorun/gorun/internal/contain"
 	"github.com/gorun/gorun/internal/kv"
-	"github.com/gorun/gorun/internal/rankenv"
 	"github.com/gorun/gorun/internal/wire"
 )
 
@@ -340,48 +339,6 @@ func (a *agent) abort(why wire.Abort) {
 	}
 }
 
-// finish sweeps what the ranks left behind and says done.
-func (a *agent) finish() error {
-	close(a.ended)
-	a.procs.leave()
-	limit := sweepTime
-	if a.core.killed { // and so this is not the first time
-		limit = min(max(a.core.stuckAt-a.now(), lastSweepTime), sweepTime)
-	}
-	left := a.cage.Sweep(limit, a.procs.reap)
-	a.cage.Remove()
-	a.ompi4.close()
-	if a.core.gone {
-		// Nobody takes frames, and writers may be stuck: the process ends now. A launcher that comes back
-		// finds its words on stderr.
-		if a.core.lapsed != "" {
-			return fmt.Errorf("ended the ranks: %s", a.core.lapsed)
-		}
-		return unkillable(left)
-	}
-	a.discard()
-	a.cutOutput()
-	a.wg.Wait()
-	return errors.Join(unkillable(left), a.out.SendMessage(wire.TypeDone, doneOf(left)))
-}
-
-// doneOf is the last word about a host.
-func doneOf(left []contain.Process) (done wire.Done) {
-	for _, p := range left[:min(len(left), wire.MaxUnkillable)] {
-		done.Unkillable = append(done.Unkillable, wire.Process{PID: p.PID, Name: p.Name, State: string(p.State)})
-	}
-	return done
-}
-
-// cutOutput ends the pipes of ranks that could not be killed. Those of the others have had their time.
-func (a *agent) cutOutput() {
-	for rank, r := range a.core.ranks {
-		if !r.exited {
-			a.rankEnded(rank)
-		}
-	}
-}
-
 func exitEvent(rank int, status syscall.WaitStatus, used syscall.Rusage) eventExited {
 	e := eventExited{rank: rank, maxRSS: used.Maxrss << 10, cpu: time.Duration(used.Utime.Nano() + used.Stime.Nano())}
 	if mayLackMemory(status) {
@@ -394,30 +351,4 @@ func exitEvent(rank int, status syscall.WaitStatus, used syscall.Rusage) eventEx
 		e.code = status.ExitStatus()
 	}
 	return e
-}
-
-// rankOf is what a rank is told about its place.
-func (a *agent) rankOf(r wire.Rank, start wire.Start) rankenv.Rank {
-	place := rankenv.Rank{Job: a.job.ID, Epoch: a.job.Epoch, Rank: r.Rank, Size: a.job.Size,
-		LocalRank: r.LocalRank, LocalSize: len(a.job.Ranks), CrossRank: r.CrossRank, CrossSize: r.CrossSize,
-		Host: a.job.Host, Addrs: start.Addrs, Agent: a.door.Addr(), Token: a.tokens[r.Rank], Shares: a.job.Shares, Encrypt: a.job.Encrypt,
-		MasterAddr: start.MasterAddr, MasterPort: start.MasterPort, GlooPort: a.gloo.ports[r.Rank]}
-	if place.PMIFD = rankFD; a.progs[r.Program].apart {
-		place.PMIFD, place.PMIPort = 0, a.mpi.address()
-	} else if a.ompi4 != nil {
-		place.OpenMPI4, place.Flux, place.OpenMPIFolder = libraryFD, numberOf(a.job.ID), a.ompi4.folder
-	}
-	if len(start.Addrs) > 0 {
-		place.Addr = start.Addrs[0]
-	}
-	for _, other := range a.job.Ranks {
-		if other.LocalRank == 0 { // every host with ranks has one
-			place.Node, place.Nodes = other.CrossRank, other.CrossSize
-		}
-	}
-	if a.epochs != nil {
-		place = a.epochs.place(place, a.job.Elastic)
-	}
-	place.Interface, place.NCCLInterfaces = a.network.name, a.network.nccl
-	return place
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/contain"
+	"github.com/gorun/gorun/internal/rankenv"
 	"github.com/gorun/gorun/internal/wire"
 )
 
@@ -130,6 +131,32 @@ func (a *agent) startRank(r wire.Rank, start wire.Start) (err error) {
 	}
 	a.attach(r.Rank, ours, outputs)
 	return nil
+}
+
+// rankOf is what a rank is told about its place.
+func (a *agent) rankOf(r wire.Rank, start wire.Start) rankenv.Rank {
+	place := rankenv.Rank{Job: a.job.ID, Epoch: a.job.Epoch, Rank: r.Rank, Size: a.job.Size,
+		LocalRank: r.LocalRank, LocalSize: len(a.job.Ranks), CrossRank: r.CrossRank, CrossSize: r.CrossSize,
+		Host: a.job.Host, Addrs: start.Addrs, Agent: a.door.Addr(), Token: a.tokens[r.Rank], Shares: a.job.Shares, Encrypt: a.job.Encrypt,
+		MasterAddr: start.MasterAddr, MasterPort: start.MasterPort, GlooPort: a.gloo.ports[r.Rank]}
+	if place.PMIFD = rankFD; a.progs[r.Program].apart {
+		place.PMIFD, place.PMIPort = 0, a.mpi.address()
+	} else if a.ompi4 != nil {
+		place.OpenMPI4, place.Flux, place.OpenMPIFolder = libraryFD, numberOf(a.job.ID), a.ompi4.folder
+	}
+	if len(start.Addrs) > 0 {
+		place.Addr = start.Addrs[0]
+	}
+	for _, other := range a.job.Ranks {
+		if other.LocalRank == 0 { // every host with ranks has one
+			place.Node, place.Nodes = other.CrossRank, other.CrossSize
+		}
+	}
+	if a.epochs != nil {
+		place = a.epochs.place(place, a.job.Elastic)
+	}
+	place.Interface, place.NCCLInterfaces = a.network.name, a.network.nccl
+	return place
 }
 
 // stdinFor opens what the rank reads: the launcher's input for those that get it,

@@ -24,7 +24,7 @@ func agents() []Mutant {
 		{"who ends already counts as told to", core, "|| !slices.Contains(ending, rank)", "|| len(ending) >= 0", pkg, "^TestExitTells"},
 		{"the guard does not sweep", "internal/contain/cage_linux.go", "left = c.Kill()", "left = nil", "./internal/contain", "^TestSweepLeavesNothing$"},
 		{"a pid is taken for the process", "internal/contain/process_linux.go", "again.Started != p.Started", "again.PID != p.PID", "./internal/contain", "^TestKillSparesAStranger$"},
-		{"a job's ranks are not checked", "internal/agent/agent.go", "err := checkRanks(a.job)", "var err error", pkg, "^TestMadJobsLeaveNothing$"},
+		{"a job's ranks are not checked", "internal/agent/agent.go", "err = checkRanks(a.job)", "err = nil", pkg, "^TestMadJobsLeaveNothing$"},
 		{"input beyond its credit is kept", "internal/agent/stdin.go", "if s.queued+len(data) > wire.Window {", "if s.queued < 0 {", pkg, "Stdin|Input"},
 	}
 }

@@ -1,0 +1,51 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/gorun/gorun/internal/contain"
+	"github.com/gorun/gorun/internal/wire"
+)
+
+// finish sweeps what the ranks left behind and says done.
+func (a *agent) finish() error {
+	close(a.ended)
+	a.procs.leave()
+	limit := sweepTime
+	if a.core.killed { // and so this is not the first time
+		limit = min(max(a.core.stuckAt-a.now(), lastSweepTime), sweepTime)
+	}
+	left := a.cage.Sweep(limit, a.procs.reap)
+	a.cage.Remove()
+	a.ompi4.close()
+	if a.core.gone {
+		// Nobody takes frames, and writers may be stuck: the process ends now. A launcher that comes back
+		// finds its words on stderr.
+		if a.core.lapsed != "" {
+			return fmt.Errorf("ended the ranks: %s", a.core.lapsed)
+		}
+		return unkillable(left)
+	}
+	a.discard()
+	a.cutOutput()
+	a.wg.Wait()
+	return errors.Join(unkillable(left), a.out.SendMessage(wire.TypeDone, doneOf(left)))
+}
+
+// doneOf is the last word about a host.
+func doneOf(left []contain.Process) (done wire.Done) {
+	for _, p := range left[:min(len(left), wire.MaxUnkillable)] {
+		done.Unkillable = append(done.Unkillable, wire.Process{PID: p.PID, Name: p.Name, State: string(p.State)})
+	}
+	return done
+}
+
+// cutOutput ends the pipes of ranks that could not be killed. Those of the others have had their time.
+func (a *agent) cutOutput() {
+	for rank, r := range a.core.ranks {
+		if !r.exited {
+			a.rankEnded(rank)
+		}
+	}
+}
