@@ -1,0 +1,78 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// cell is what a table says of some runs: the median of those that came to what must come, and what became of the others.
+func cell(all []outcome) string {
+	var parts []string
+	if took := times(all, func(o outcome) time.Duration { return o.took }); len(took) > 0 {
+		parts = append(parts, spread(took, 1))
+	}
+	if paused := times(all, func(o outcome) time.Duration { return o.paused }); len(paused) > 0 {
+		parts = append(parts, "pause "+spread(paused, 2))
+	}
+	said := map[string]int{}
+	for _, o := range all {
+		if o.says != "" {
+			said[o.says]++
+		}
+	}
+	for _, o := range all {
+		switch n := said[o.says]; {
+		case n == len(all):
+			parts = append(parts, o.says)
+		case n > 0:
+			parts = append(parts, fmt.Sprintf("%d of %d: %s", n, len(all), o.says))
+		}
+		delete(said, o.says)
+	}
+	return strings.Join(parts, "; ")
+}
+
+// ratio is how many times longer theirs took, where all came to what must come.
+func ratio(theirs, ours []outcome) string {
+	took := func(o outcome) time.Duration { return o.took }
+	a, b := times(theirs, took), times(ours, took)
+	if len(a) == 0 || len(a) < len(theirs) || len(b) < len(ours) {
+		return ""
+	}
+	return fmt.Sprintf("%.1f×", percentile(a, 50).Seconds()/percentile(b, 50).Seconds())
+}
+
+// times are those that are known, in order.
+func times(all []outcome, of func(outcome) time.Duration) (known []time.Duration) {
+	for _, o := range all {
+		if d := of(o); d > 0 {
+			known = append(known, d)
+		}
+	}
+	slices.Sort(known)
+	return known
+}
+
+// percentile of times in order: the least that p in a hundred of them do not exceed.
+func percentile(sorted []time.Duration, p int) time.Duration {
+	return sorted[max(0, (len(sorted)*p+99)/100-1)]
+}
+
+// spread is a median with the least and the most.
+func spread(sorted []time.Duration, digits int) string {
+	seconds := func(d time.Duration) string { return fmt.Sprintf("%.*f", digits, d.Seconds()) }
+	return fmt.Sprintf("%s s (%s–%s)", seconds(percentile(sorted, 50)), seconds(sorted[0]), seconds(sorted[len(sorted)-1]))
+}
+
+// distribution is what one looks at when many were measured.
+func distribution(what string, all []time.Duration) string {
+	slices.Sort(all)
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s, %d times:", what, len(all))
+	for _, p := range []int{0, 25, 50, 75, 90, 99, 100} {
+		fmt.Fprintf(&b, " p%d %.2f s", p, percentile(all, p).Seconds())
+	}
+	return b.String()
+}
