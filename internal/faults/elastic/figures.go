@@ -16,6 +16,9 @@ func cell(all []outcome) string {
 	if paused := times(all, func(o outcome) time.Duration { return o.paused }); len(paused) > 0 {
 		parts = append(parts, "pause "+spread(paused, 2))
 	}
+	if loads := times(all, func(o outcome) time.Duration { return o.loads }); len(loads) > 0 {
+		parts = append(parts, "it imports for "+spread(loads, 1))
+	}
 	said := map[string]int{}
 	for _, o := range all {
 		if o.says != "" {

@@ -21,7 +21,8 @@ import (
 type stint struct {
 	rank, size, pid int
 	host            string
-	paused          time.Duration
+	paused          time.Duration // the longest, since its last stint began
+	imported        time.Duration // from its process's first line to hvd.init
 }
 
 // job is one job of train.py on hosts of its own.
@@ -48,6 +49,9 @@ func (b *bench) start(ctx context.Context, s side, c *lab.Cluster, list, flags s
 	}
 	flags = strings.ReplaceAll(flags, "HOSTS", "-H "+strings.Join(strings.Fields(list), ","))
 	flags = strings.ReplaceAll(flags, "DISCOVERY", "--host-discovery-script "+discover)
+	if b.log != "" && s.name == "gorun" {
+		flags += " --timestamp --json-events " + filepath.Join(b.log, "events."+filepath.Base(j.folder))
+	}
 	argv := slices.Concat(s.argv, strings.Fields(flags), []string{lab.Python, b.script, j.folder}, words)
 	j.Job, err = new(faults.Marks).Start(ctx, c, b.env, argv...)
 	return j, err
@@ -66,12 +70,12 @@ var errEnded = errors.New("the job has ended")
 
 // await waits for the first epoch for which fits holds, after those awaited before, to have all its ranks at work.
 func (j *job) await(limit time.Duration, fits func(size int) bool) (ranks []stint, err error) {
-	line := regexp.MustCompile(`stint rank (\d+) of (\d+) sum (\d+) batch \d+ host (\S+) pid (\d+) paused ([0-9.]+)\s*\n`)
+	line := regexp.MustCompile(`stint rank (\d+) of (\d+) sum (\d+) batch \d+ host (\S+) pid (\d+) paused ([0-9.]+) imported ([0-9.]+)\s*\n`)
 	whole := func() bool {
 		found := map[int]map[int]stint{} // by size and rank
 		text := j.Out.String()[j.read:]
 		for _, at := range line.FindAllStringSubmatchIndex(text, -1) {
-			m := make([]string, 7)
+			m := make([]string, 8)
 			for i := range m {
 				m[i] = text[at[2*i]:at[2*i+1]]
 			}
@@ -79,8 +83,7 @@ func (j *job) await(limit time.Duration, fits func(size int) bool) (ranks []stin
 			s.rank, _ = strconv.Atoi(m[1])
 			s.size, _ = strconv.Atoi(m[2])
 			s.pid, _ = strconv.Atoi(m[5])
-			paused, _ := strconv.ParseFloat(m[6], 64)
-			s.paused = time.Duration(paused * float64(time.Second))
+			s.paused, s.imported = seconds(m[6]), seconds(m[7])
 			if !fits(s.size) {
 				continue
 			}
@@ -107,6 +110,11 @@ func (j *job) await(limit time.Duration, fits func(size int) bool) (ranks []stin
 	default:
 		return nil, fmt.Errorf("nothing within %.0f s", limit.Seconds())
 	}
+}
+
+func seconds(text string) time.Duration {
+	s, _ := strconv.ParseFloat(text, 64)
+	return time.Duration(s * float64(time.Second))
 }
 
 // kill ends a rank as a crash does.

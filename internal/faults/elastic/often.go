@@ -58,7 +58,7 @@ func (b *bench) silence(ctx context.Context, n int) (took []time.Duration, err e
 			return took, fmt.Errorf("an epoch of %d: %w: %s", size, err, &j.Err)
 		}
 		took = append(took, time.Since(began))
-		fmt.Println("silent", time.Since(began).Round(10*time.Millisecond))
+		fmt.Println("silent", began.Format("15:04:05.0"), time.Since(began).Round(10*time.Millisecond))
 	}
 	return took, nil
 }

@@ -1,5 +1,5 @@
 """An elastic program with Horovod's names that trains nothing, and says whenever it begins anew where it is, and for how
-long it stood still at most since it said so before: train.py FOLDER [numpy]
+long it stood still at most since it said so before, and for how long it imported: train.py FOLDER [numpy]
 
 With "numpy" it is one for gorun alone, which needs no PyTorch. While FOLDER/slow is there, a process takes 40 s to begin."""
 import os
@@ -8,6 +8,7 @@ import time
 
 folder = sys.argv[1]
 print("begun", flush=True)
+begun = time.monotonic()
 if os.path.exists(os.path.join(folder, "slow")):
     time.sleep(40)
 
@@ -39,12 +40,13 @@ def train(state):
         last = now
         if first:
             print(f"stint rank {hvd.rank()} of {hvd.size()} sum {int(n)} batch {state.batch} host {os.uname().nodename} pid {os.getpid()} "
-                  f"paused {longest:.3f}", flush=True)  # fmt: skip
+                  f"paused {longest:.3f} imported {imported:.3f}", flush=True)  # fmt: skip
             first = False
         state.batch += 1
         state.commit()
         time.sleep(rest)
 
 
+imported = time.monotonic() - begun
 hvd.init()
 train(State(batch=0))

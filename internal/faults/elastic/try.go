@@ -21,6 +21,7 @@ const (
 type outcome struct {
 	took   time.Duration // 0: what must come did not
 	paused time.Duration // the longest of who was there before
+	loads  time.Duration // the longest time for which a newcomer imported
 	says   string        // what came instead, or how it ended
 }
 
@@ -83,6 +84,8 @@ func (j *job) watch(began time.Time, r row, before []stint) (o outcome) {
 	for _, s := range after {
 		if slices.ContainsFunc(before, func(old stint) bool { return old.host == s.host && old.pid == s.pid }) {
 			o.paused = max(o.paused, s.paused)
+		} else {
+			o.loads = max(o.loads, s.imported)
 		}
 	}
 	return o
