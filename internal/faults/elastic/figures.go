@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -19,20 +20,21 @@ func cell(all []outcome) string {
 	if loads := times(all, func(o outcome) time.Duration { return o.loads }); len(loads) > 0 {
 		parts = append(parts, "it imports for "+spread(loads, 1))
 	}
-	said := map[string]int{}
+	said := map[string][]outcome{}
 	for _, o := range all {
 		if o.says != "" {
-			said[o.says]++
+			said[o.says] = append(said[o.says], o)
 		}
 	}
-	for _, o := range all {
-		switch n := said[o.says]; {
-		case n == len(all):
-			parts = append(parts, o.says)
-		case n > 0:
-			parts = append(parts, fmt.Sprintf("%d of %d: %s", n, len(all), o.says))
+	for _, text := range slices.Sorted(maps.Keys(said)) {
+		part := text
+		if ended := times(said[text], func(o outcome) time.Duration { return o.ended }); len(ended) > 0 {
+			part += ", after " + spread(ended, 1)
 		}
-		delete(said, o.says)
+		if n := len(said[text]); n < len(all) {
+			part = fmt.Sprintf("%d of %d: %s", n, len(all), part)
+		}
+		parts = append(parts, part)
 	}
 	return strings.Join(parts, "; ")
 }

@@ -23,6 +23,7 @@ type outcome struct {
 	paused time.Duration // the longest of who was there before
 	loads  time.Duration // the longest time for which a newcomer imported
 	says   string        // what came instead, or how it ended
+	ended  time.Duration // when that was, where it ended instead
 }
 
 // try does a row's harm once to a job of s.
@@ -76,7 +77,7 @@ func (j *job) watch(began time.Time, r row, before []stint) (o outcome) {
 	after, err := j.await(limit, r.fits)
 	switch {
 	case errors.Is(err, errEnded):
-		return outcome{says: fmt.Sprintf("the job ends after %.1f s, exit code %d", time.Since(began).Seconds(), j.Code())}
+		return outcome{says: fmt.Sprintf("the job ends, exit code %d", j.Code()), ended: time.Since(began)}
 	case err != nil:
 		return outcome{says: err.Error()}
 	}
