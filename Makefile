@@ -17,7 +17,7 @@ export CGO_CFLAGS  ?= -g -O2 -Wno-deprecated-declarations
 export CGO_LDFLAGS ?= -g -O2 -Wl,-z,lazy
 
 .DEFAULT_GOAL := help
-.PHONY: help build wheel man install demo test gpu-test lint fuzz simulate simulate-elastic sweep faults faults-peers mutants soak bench bench-peers clean
+.PHONY: help build wheel man install demo test gpu-test lint fuzz simulate simulate-elastic sweep faults faults-peers faults-elastic mutants soak bench bench-peers clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -134,6 +134,9 @@ bench-peers: build ## ring beside others, tables and docs/allreduce-*.svg (packa
 
 faults-peers: build ## the same faults done to gorun, mpirun and mpiexec.hydra (packages openmpi-bin mpich); needs root
 	$(GO) run ./internal/faults/beside -n $(or $(N),1) bin/gorun
+
+faults-elastic: build ## the same harm to elastic jobs of stock Horovod under horovodrun and gorun, N (3) times (.ci/horovod; an hour; root); SILENT=60 silent hosts, or ADDED=10 added ones, under gorun
+	$(GO) run ./internal/faults/elastic -n $(or $(N),3) -silent $(or $(SILENT),0) -added $(or $(ADDED),0) bin/gorun
 
 clean: ## remove everything that was built
 	rm -rf bin lib dist

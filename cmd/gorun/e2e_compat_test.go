@@ -103,6 +103,7 @@ func TestNamesAreDialects(t *testing.T) {
 		{"horovodrun -np 1 -p 2222 --cycle-time-ms 3 sh -c echo·$HOROVOD_CYCLE_TIME", []string{"localhost:0: 3"}},
 		{"srun -N1 -n2 -l --export=NONE sh -c echo·$SLURM_PROCID$E2E_X", []string{"0: ", "1: "}},
 		{"torchrun --nproc_per_node=2 train.py --lr 1", []string{"localhost:0: python 0 of 2: -u train.py --lr 1", "localhost:1: python 1 of 2: -u train.py --lr 1"}},
+		{"torchrun --nnodes=1:2 --nproc_per_node=2 --max-restarts=1 train.py", []string{"localhost:0: python 0 of 2: -u train.py", "localhost:1: python 1 of 2: -u train.py"}},
 	} {
 		var argv []string
 		for w := range strings.FieldsSeq(tc.argv) {

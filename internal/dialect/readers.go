@@ -60,6 +60,8 @@ func (t *translator) read(reader, typed string, values []string) error {
 		return t.emitEach("unset-env", typed, strings.Split(text, ","))
 	case "mca-env-list":
 		return t.emitEach("export", typed, strings.FieldsFunc(text, func(c rune) bool { return c == ';' }))
+	case "nodes":
+		return t.readNodes(typed, text)
 	case "srun-export":
 		return t.srunExport(typed, text)
 	case "srun-time":

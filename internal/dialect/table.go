@@ -99,6 +99,8 @@ func readerSays(reader string) string {
 		return "--unset-env of each name"
 	case "mca-env-list":
 		return "--export of each, parted by ;"
+	case "nodes":
+		return "--nodes N; with --max-restarts also MIN:MAX: --min-np and --max-np, so many times --nproc-per-node"
 	case "srun-export":
 		return "ALL sends the environment, NONE does not, NAME and NAME=VALUE are --export"
 	case "srun-time":

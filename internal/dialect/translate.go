@@ -119,7 +119,7 @@ func (t *translator) readFlags() error {
 			return err
 		}
 	}
-	return nil
+	return t.emitNodes()
 }
 
 // TranslateWords is Translate for a command that runs no program: flags may stand
@@ -136,7 +136,7 @@ func TranslateWords(argv []string, flags *pflag.FlagSet) (Line, error) {
 			return t.Line, err
 		}
 	}
-	return t.Line, nil
+	return t.Line, t.emitNodes()
 }
 
 func isPositional(arg string) bool { return arg == "-" || !strings.HasPrefix(arg, "-") }
@@ -148,6 +148,9 @@ func TranslateFlag(dialect Dialect, name, typed string, values []string, flags *
 	m, err := t.meaning(name, typed)
 	if err == nil {
 		err = t.take(m, values)
+	}
+	if err == nil {
+		err = t.emitNodes()
 	}
 	return t.Line, err
 }
@@ -161,6 +164,7 @@ type translator struct {
 	version  bool
 	noPython bool // torchrun's
 	module   bool // torchrun's
+	nodes    nodeRange
 	// torchrun's --redirects and --tee
 	redirected, teed streams
 	fromEnv          bool // what is read is a variable, not a command line

@@ -199,3 +199,17 @@ func TestGPUsThatAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// Numbers of hosts that are none.
+func TestNodesThatAreRefused(t *testing.T) {
+	for argv, want := range map[string]string{
+		"--nnodes=0 a": "want a number of hosts", "--nnodes=4:2 a": "want a number of hosts", "--nnodes=2: a": "the least and the most",
+		"--nnodes=:2 a": "want a number of hosts", "--nnodes=two a": "want a number of hosts", "--nnodes=1:2:3 a": "want a number of hosts",
+		"--nnodes=1:2 a": "--nnodes 1:2: hosts come and go only where ranks may be started again", "--nnodes=1:2 --max-restarts=0 a": "hosts come and go only",
+		"--nnodes=1:2 --max-restarts=1 --nproc-per-node=x a": `--nproc-per-node "x": want a number of ranks`,
+	} {
+		if _, err := translated(t, Torch, strings.Fields(argv)...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", argv, err, want)
+		}
+	}
+}

@@ -54,7 +54,7 @@ func countWords() []word {
 		{"nodes N", Slurm, 1, "", means, "nodes={}"},
 		{"nproc-per-node", Torch, 1, "auto gpu cpu", refuse, "write how many ranks each host gets: --nproc-per-node 4"},
 		{"nproc-per-node", Torch, 1, "", means, "ppn={}"},
-		{"nnodes", Torch, 1, "", means, "nodes={}"},
+		{"nnodes", Torch, 1, "", reads, "nodes"},
 		{"npersocket ppr", OpenMPI, 1, "", refuse, "say how many ranks each host gets: --ppn N"},
 		{"oversubscribe", OpenMPI, 0, "", same, "more ranks than slots are allowed, with a warning"},
 		{"overcommit O", Slurm, 0, "", same, "more ranks than slots are allowed, with a warning"},

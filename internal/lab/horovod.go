@@ -3,6 +3,8 @@ package lab
 import (
 	"archive/zip"
 	"cmp"
+	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,24 +17,31 @@ const Python = "/usr/bin/python3"
 // Horovod unpacks Horovod, which .ci/horovod has built, and returns where Python finds it.
 func Horovod(t testing.TB) (variable string) {
 	t.Helper()
-	Need(t, Python)
+	variable, err := UnpackHorovod(t.Context(), t.TempDir())
+	if missing := new(MissingError); errors.As(err, &missing) {
+		Skip(t, missing.Error())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return variable
+}
+
+// UnpackHorovod is [Horovod] into dir, outside tests.
+func UnpackHorovod(ctx context.Context, dir string) (variable string, err error) {
 	const modules = "import importlib.util as u, sys; sys.exit(not all(u.find_spec(m) for m in ['torch', 'torchvision', 'filelock', 'psutil', 'yaml', 'cloudpickle', 'cffi', 'packaging']))"
-	if err := exec.CommandContext(t.Context(), Python, "-c", modules).Run(); err != nil {
-		Skip(t, "Python lacks torch, or what Horovod needs besides: .ci/setup installs them")
+	if err := exec.CommandContext(ctx, Python, "-c", modules).Run(); err != nil {
+		return "", &MissingError{"a Python with torch, and what Horovod needs besides,", ".ci/setup installs them"}
 	}
 	home, _ := os.UserHomeDir()
 	wheels, _ := filepath.Glob(filepath.Join(cmp.Or(os.Getenv("XDG_CACHE_HOME"), filepath.Join(home, ".cache")), "gorun-ci/torch-*/horovod-0.28.1-*.whl"))
 	if len(wheels) == 0 {
-		Skip(t, "Horovod is not built: .ci/horovod does it, in many minutes")
+		return "", &MissingError{"Horovod", ".ci/horovod builds it, in many minutes"}
 	}
-	dir := t.TempDir()
 	wheel, err := zip.OpenReader(wheels[0])
 	if err != nil {
-		t.Fatal(err)
+		return "", err
 	}
 	defer wheel.Close()
-	if err := os.CopyFS(dir, wheel); err != nil {
-		t.Fatal(err)
-	}
-	return "PYTHONPATH=" + dir
+	return "PYTHONPATH=" + dir, os.CopyFS(dir, wheel)
 }

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	startLimit = 90 * time.Second
+	limit      = 120 * time.Second // "nothing" in the table is: not within this
+	settle     = 2 * time.Second   // ranks train for so long before harm is done
+)
+
+// outcome is what became of a job.
+type outcome struct {
+	took   time.Duration // 0: what must come did not
+	paused time.Duration // the longest of who was there before
+	loads  time.Duration // the longest time for which a newcomer imported
+	says   string        // what came instead, or how it ended
+	ended  time.Duration // when that was, where it ended instead
+}
+
+// try does a row's harm once to a job of s.
+func (b *bench) try(ctx context.Context, s side, r row) (o outcome, err error) {
+	c, err := b.hosts(ctx, max(2, strings.Count(r.list, "\n")+1))
+	if c != nil {
+		defer func() { err = errors.Join(err, c.Close()) }() // takes along what is left
+	}
+	if err != nil {
+		return o, err
+	}
+	j, err := b.start(ctx, s, c, r.list, r.flags)
+	if err != nil {
+		return o, err
+	}
+	defer func() { err = errors.Join(err, j.Close(), b.keep(s, r, j)) }()
+	var ranks []stint
+	if r.early {
+		if !j.Await(startLimit, func() bool { return strings.Contains(j.Out.String(), "begun") }) {
+			return o, fmt.Errorf("it did not start: %s%s", &j.Out, &j.Err)
+		}
+	} else if ranks, err = j.await(startLimit, exactly(r.size)); err != nil {
+		return o, fmt.Errorf("it did not start: %w: %s%s", err, &j.Out, &j.Err)
+	} else {
+		time.Sleep(settle)
+	}
+	began, err := r.do(ctx, j, ranks)
+	if err != nil {
+		return o, err
+	}
+	return j.watch(began, r, ranks), nil
+}
+
+// keep writes down what a job said, where that is wanted.
+func (b *bench) keep(s side, r row, j *job) error {
+	if b.log == "" {
+		return nil
+	}
+	name := strings.ReplaceAll(r.name, " ", "-") + "." + s.name + "." + filepath.Base(j.folder)
+	return os.WriteFile(filepath.Join(b.log, name), []byte(j.Out.String()+"--- stderr\n"+j.Err.String()), 0o644)
+}
+
+// watch looks what becomes of a job after harm was done to it.
+func (j *job) watch(began time.Time, r row, before []stint) (o outcome) {
+	if r.fits == nil {
+		if j.Await(limit, func() bool { return false }); j.over() {
+			return outcome{took: time.Since(began), says: fmt.Sprintf("exit code %d", j.Code())}
+		}
+		return outcome{says: fmt.Sprintf("still running after %.0f s", limit.Seconds())}
+	}
+	after, err := j.await(limit, r.fits)
+	switch {
+	case errors.Is(err, errEnded):
+		return outcome{says: fmt.Sprintf("the job ends, exit code %d", j.Code()), ended: time.Since(began)}
+	case err != nil:
+		return outcome{says: err.Error()}
+	}
+	o.took = time.Since(began)
+	for _, s := range after {
+		if slices.ContainsFunc(before, func(old stint) bool { return old.host == s.host && old.pid == s.pid }) {
+			o.paused = max(o.paused, s.paused)
+		} else {
+			o.loads = max(o.loads, s.imported)
+		}
+	}
+	return o
+}
+
+func (j *job) over() bool {
+	select {
+	case <-j.Ended():
+		return true
+	default:
+		return false
+	}
+}
