@@ -10,6 +10,7 @@ import (
 
 const (
 	pollEvery  = time.Second
+	pollAgain  = 200 * time.Millisecond // after a poll by which there is more than was believed, and nothing less
 	maxBackoff = 30 * time.Second
 	emptyPolls = 3 // that make an empty list believed
 	equalPolls = 2 // that make a change of a host believed
@@ -41,8 +42,8 @@ type Sight struct {
 }
 
 // Polled takes the hosts or the error of a poll that ended now. The first list is believed at once, and its error is
-// fatal. Later a failed poll keeps what was believed, a change of a host counts when a second poll says the same, and an
-// empty list when it comes a third time in a row.
+// fatal. Later a failed poll keeps what was believed, a change of a host counts when a second poll says the same, which comes
+// soon if there is more only, and an empty list when it comes a third time in a row.
 func (s *Sightings) Polled(hosts []hostfile.Host, err error, now time.Duration) Sight {
 	sight := Sight{Next: now + pollEvery}
 	switch {
@@ -62,9 +63,24 @@ func (s *Sightings) Polled(hosts []hostfile.Host, err error, now time.Duration) 
 		}
 		s.failures = 0
 		sight.Changed = s.weigh(hosts)
+		if s.growing() {
+			sight.Next = now + pollAgain
+		}
 	}
 	sight.Hosts = slices.Clone(s.believed)
 	return sight
+}
+
+// growing reports whether all that is in doubt is more than was believed: a list that was read while it was written shows
+// so at once, and hosts that are no good do no harm. What goes has a second to come back.
+func (s *Sightings) growing() bool {
+	known := byName(s.believed)
+	for name, d := range s.doubts {
+		if d.seen.Slots <= known[name].Slots {
+			return false
+		}
+	}
+	return len(s.doubts) > 0
 }
 
 // backoff is how long to wait after another failure.

@@ -58,6 +58,37 @@ func TestSightings(t *testing.T) {
 	}
 }
 
+// Whoever comes is not kept waiting for a second; whoever goes is.
+func TestSightingsAreConfirmedSoon(t *testing.T) {
+	for _, tc := range []struct {
+		says string
+		soon bool
+	}{
+		{"a:1 b:2", false}, {"a:1 b:2 c:1", true}, {"a:2 b:2", true}, {"a:2 b:2 c:1", true},
+		{"a:1", false}, {"a:1 c:1", false}, {"a:1 b:1", false}, {"a:2 b:1", false}, {"", false},
+	} {
+		var s Sightings
+		poll := func(says string) Sight {
+			hosts, err := Parse("s", []byte(strings.ReplaceAll(says, " ", "\n")), 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s.Polled(hosts, nil, time.Minute)
+		}
+		poll("a:1 b:2")
+		want := pollEvery
+		if tc.soon {
+			want = pollAgain
+		}
+		if got := poll(tc.says).Next - time.Minute; got != want {
+			t.Errorf("%q is asked for again after %v, want %v", tc.says, got, want)
+		}
+		if got := poll(tc.says).Next - time.Minute; got != pollEvery {
+			t.Errorf("%q is believed, or empty, and asked for again after %v", tc.says, got)
+		}
+	}
+}
+
 func TestSightingsOfAScriptThatFails(t *testing.T) {
 	no := errors.New("no")
 	var s Sightings
