@@ -26,6 +26,7 @@ type middleman struct {
 	tb      testing.TB
 	own     *net.TCPListener
 	touch   func(conn int, dialer bool, offset int, b []byte) // in the order of offsets; for each direction by itself
+	piece   int                                               // how much it hands on at a time, if it does so by pieces; then it takes little at once, too
 	gate    chan struct{}                                     // nothing is handed on before it is closed, if there is one
 	found   chan netip.AddrPort
 	serving sync.WaitGroup
@@ -79,6 +80,11 @@ func (m *middleman) serve(to netip.AddrPort) {
 			from.Close()
 			continue
 		}
+		if m.piece > 0 {
+			for _, c := range []net.Conn{from, there} {
+				_ = c.(*net.TCPConn).SetReadBuffer(16 << 10)
+			}
+		}
 		m.mu.Lock()
 		m.conns = append(m.conns, from, there)
 		m.mu.Unlock()
@@ -99,10 +105,24 @@ func (m *middleman) carry(conn int, dialer bool, to, from net.Conn) {
 		m.mu.Unlock()
 		m.touch(conn, dialer, offset, b[:n])
 		offset += n
-		if _, werr := to.Write(b[:n]); err != nil || werr != nil {
+		if m.pass(to, b[:n]) != nil || err != nil {
 			return
 		}
 	}
+}
+
+func (m *middleman) pass(to net.Conn, b []byte) error {
+	for len(b) > 0 {
+		size := len(b)
+		if m.piece > 0 {
+			size = min(size, m.piece)
+		}
+		if _, err := to.Write(b[:size]); err != nil {
+			return err
+		}
+		b = b[size:]
+	}
+	return nil
 }
 
 // end may come more than once.

@@ -134,7 +134,7 @@ func TestC6C9C10C12NetworkIsBadForAWhile(t *testing.T) {
 			func(ctx context.Context, c *lab.Cluster, host string) error {
 				err := c.On(ctx, host, "sh", "-c", "nstat -asz TcpInCsumErrors | awk '/Csum/ { exit $2 < 20 }'").Run()
 				return errors.Join(err, c.Ungarble(ctx, host))
-			}, []time.Duration{15 * time.Second}},
+			}, []time.Duration{6 * time.Second}},
 		{"C12 a slow link", func(ctx context.Context, c *lab.Cluster, host string) error { return c.Narrow(ctx, host, 1000) },
 			func(ctx context.Context, c *lab.Cluster, host string) error { return c.Widen(ctx, host) }, []time.Duration{15 * time.Second}},
 	} {
