@@ -26,7 +26,7 @@ type middleman struct {
 	tb      testing.TB
 	own     *net.TCPListener
 	touch   func(conn int, dialer bool, offset int, b []byte) // in the order of offsets; for each direction by itself
-	piece   int                                               // how much it hands on at a time, if it does so by pieces; then it takes little at once, too
+	single  bool                                              // each byte is handed on by itself
 	gate    chan struct{}                                     // nothing is handed on before it is closed, if there is one
 	found   chan netip.AddrPort
 	serving sync.WaitGroup
@@ -80,11 +80,6 @@ func (m *middleman) serve(to netip.AddrPort) {
 			from.Close()
 			continue
 		}
-		if m.piece > 0 {
-			for _, c := range []net.Conn{from, there} {
-				_ = c.(*net.TCPConn).SetReadBuffer(16 << 10)
-			}
-		}
 		m.mu.Lock()
 		m.conns = append(m.conns, from, there)
 		m.mu.Unlock()
@@ -114,8 +109,8 @@ func (m *middleman) carry(conn int, dialer bool, to, from net.Conn) {
 func (m *middleman) pass(to net.Conn, b []byte) error {
 	for len(b) > 0 {
 		size := len(b)
-		if m.piece > 0 {
-			size = min(size, m.piece)
+		if m.single {
+			size = 1
 		}
 		if _, err := to.Write(b[:size]); err != nil {
 			return err
