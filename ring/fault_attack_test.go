@@ -26,6 +26,7 @@ type middleman struct {
 	tb      testing.TB
 	own     *net.TCPListener
 	touch   func(conn int, dialer bool, offset int, b []byte) // in the order of offsets; for each direction by itself
+	single  bool                                              // each byte is handed on by itself
 	gate    chan struct{}                                     // nothing is handed on before it is closed, if there is one
 	found   chan netip.AddrPort
 	serving sync.WaitGroup
@@ -99,10 +100,24 @@ func (m *middleman) carry(conn int, dialer bool, to, from net.Conn) {
 		m.mu.Unlock()
 		m.touch(conn, dialer, offset, b[:n])
 		offset += n
-		if _, werr := to.Write(b[:n]); err != nil || werr != nil {
+		if m.pass(to, b[:n]) != nil || err != nil {
 			return
 		}
 	}
+}
+
+func (m *middleman) pass(to net.Conn, b []byte) error {
+	for len(b) > 0 {
+		size := len(b)
+		if m.single {
+			size = 1
+		}
+		if _, err := to.Write(b[:size]); err != nil {
+			return err
+		}
+		b = b[size:]
+	}
+	return nil
 }
 
 // end may come more than once.

@@ -28,6 +28,7 @@ type options struct {
 	stall      time.Duration // after which a call is reported to wait in vain; less than 0 is never
 	report     func(string)  // of that; nil: the agent is told
 	left       int           // the epoch of an elastic job that this process was in; 0: none
+	sockets    tcp.Sockets   // nil: nobody asks
 }
 
 // settings reads what the user may set for all programs; the package comment says what.
@@ -80,6 +81,13 @@ func (o *options) settings() error {
 // [os.LookupEnv], so that several ranks can live in one process, as in tests.
 func WithEnviron(lookup func(name string) (value string, ok bool)) Option {
 	return func(o *options) { o.lookup = lookup }
+}
+
+// WithSockets tells of each socket to other ranks that the Comm, or a part of it, holds: when it has one,
+// and before it closes it. It is for code that may be forked, from which Go itself keeps away: a child that
+// keeps them open keeps the other ranks from learning that this one has ended. Told must not call the ring.
+func WithSockets(told func(fd int, open bool)) Option {
+	return func(o *options) { o.sockets = told }
 }
 
 // Init joins the job that this process was started for by gorun, and returns when

@@ -104,7 +104,7 @@ func (c *Comm) connect(ctx context.Context, self tcp.Identity, l layout, swap ex
 	if err != nil {
 		return nil, err
 	}
-	cfg := tcp.Config{Stripes: c.opts.stripes, Congestion: c.opts.congestion, Guard: c.opts.guard, Kernels: c.opts.kernels, Compare: compare}
+	cfg := tcp.Config{Stripes: c.opts.stripes, Congestion: c.opts.congestion, Guard: c.opts.guard, Kernels: c.opts.kernels, Compare: compare, Sockets: c.opts.sockets}
 	if c.place.LocalSize <= runtime.GOMAXPROCS(0) {
 		cfg.Spin = spinFor
 	}

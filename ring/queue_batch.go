@@ -135,6 +135,9 @@ func (q *Queue) swapSizes(sends []int) error {
 		return err
 	}
 	for rank, n := range from {
+		if n < 0 || n > negotiate.MaxCount {
+			return fmt.Errorf("ring: queue: rank %d says that it sends %d elements", rank, n)
+		}
 		q.counts[rank] = int(n)
 	}
 	return nil
@@ -144,6 +147,9 @@ func (q *Queue) swapSizes(sends []int) error {
 // no proper room for them, they go elsewhere, for the other ranks count on this one.
 func (q *Queue) runUnlike(t *tensor) (own, err error) {
 	w, total := t.work, sum(q.counts)
+	if most := memoryOfMachine(); total > most/w.Type.size() {
+		return nil, fmt.Errorf("ring: %v: tensor %q: %d elements come, which is more than this machine's memory of %d bytes", w.Kind, t.name, total, most)
+	}
 	w.Counts = q.counts
 	w.Dst = t.room(q.counts)
 	if w.Dst.Len != total {

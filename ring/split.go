@@ -104,6 +104,9 @@ func (s *splitter) place() rankenv.Rank {
 	return p
 }
 
+// maxSaid is how many bytes a rank may tell the others in a round, as in a fence.
+const maxSaid = 64 << 10
+
 // What a rank says in a round about its own way.
 const (
 	working int64 = iota
@@ -147,6 +150,9 @@ func (s *splitter) round(word int64, value []byte) (words []int64, values [][]by
 	lengths, at := make([]int, c.Size()), make([]int, c.Size()+1)
 	for rank := range c.Size() {
 		words = append(words, heads[2*rank])
+		if n := heads[2*rank+1]; n < 0 || n > maxSaid {
+			return nil, nil, fmt.Errorf("ring: split: rank %d on %s says that it tells %d bytes, and at most %d can be: run the same build on all ranks", rank, c.host(rank), n, maxSaid)
+		}
 		lengths[rank] = int(heads[2*rank+1])
 		at[rank+1] = at[rank] + lengths[rank]
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/gob"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // States is several States as one.
@@ -103,11 +104,23 @@ func (s *valueState[T]) Sync(ctx context.Context, c *Comm, root int) error {
 	if err := Broadcast(ctx, c, length, root); err != nil {
 		return err
 	}
-	if c.Rank() != root {
-		text = make([]byte, length[0])
+	if length[0] < 0 {
+		return fmt.Errorf("ring: rank %d on %s says that its state has %d bytes", root, c.host(root), length[0])
 	}
-	if err := Broadcast(ctx, c, text, root); err != nil || c.Rank() == root {
-		return err
+	// Piece by piece: the memory is taken as the bytes come, not because the root says that they will.
+	for at := 0; int64(at) < length[0]; at += statePiece {
+		n := int(min(statePiece, length[0]-int64(at)))
+		if c.Rank() != root {
+			text = slices.Grow(text, n)[:at+n]
+		}
+		if err := Broadcast(ctx, c, text[at:at+n], root); err != nil {
+			return err
+		}
+	}
+	if c.Rank() == root {
+		return nil
 	}
 	return s.decode(text)
 }
+
+const statePiece = 64 << 20 // bytes

@@ -115,7 +115,7 @@ func TestC3Noticed(t *testing.T) {
 }
 
 // What does not last is no fault: the job goes on, and its result is right.
-func TestC6C9C12NetworkIsBadForAWhile(t *testing.T) {
+func TestC6C9C10C12NetworkIsBadForAWhile(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		harm func(ctx context.Context, c *lab.Cluster, host string) error
@@ -130,6 +130,11 @@ func TestC6C9C12NetworkIsBadForAWhile(t *testing.T) {
 			[]time.Duration{time.Second, 3 * time.Second, 4500 * time.Millisecond}},
 		{"C9 loss of 5 %", func(ctx context.Context, c *lab.Cluster, host string) error { return c.Lose(ctx, host, 5) },
 			func(ctx context.Context, c *lab.Cluster, host string) error { return c.Unlose(ctx, host) }, []time.Duration{15 * time.Second}},
+		{"C10 damage that checksums show", func(ctx context.Context, c *lab.Cluster, host string) error { return c.Garble(ctx, host, 5) },
+			func(ctx context.Context, c *lab.Cluster, host string) error {
+				err := c.On(ctx, host, "sh", "-c", "nstat -asz TcpInCsumErrors | awk '/Csum/ { exit $2 < 20 }'").Run()
+				return errors.Join(err, c.Ungarble(ctx, host))
+			}, []time.Duration{6 * time.Second}},
 		{"C12 a slow link", func(ctx context.Context, c *lab.Cluster, host string) error { return c.Narrow(ctx, host, 1000) },
 			func(ctx context.Context, c *lab.Cluster, host string) error { return c.Widen(ctx, host) }, []time.Duration{15 * time.Second}},
 	} {

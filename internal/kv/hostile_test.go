@@ -3,22 +3,15 @@ package kv
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"os"
-	"os/exec"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
-
-	"github.com/gorun/gorun/internal/lab"
 )
 
 // What a stranger sends, and how the one answer begins.
@@ -213,76 +206,6 @@ func TestGateKeepsOthersFromPushingOutOwn(t *testing.T) {
 	}
 }
 
-func TestPeerUID(t *testing.T) {
-	l, err := net.Listen("tcp", "[::]:0") // both families
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	for _, host := range []string{"127.0.0.1", "127.1.2.3", "::1"} {
-		conn, err := net.Dial("tcp", net.JoinHostPort(host, port))
-		if err != nil {
-			t.Log(err) // no IPv6
-			continue
-		}
-		peer, err := l.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if uid, err := PeerUID(peer); err != nil || uid != uint32(os.Getuid()) {
-			t.Errorf("%s: uid %d, %v", host, uid, err)
-		}
-		if uid, found := inTables(t, peer); !found || uid != uint32(os.Getuid()) {
-			t.Errorf("%s: in the tables uid %d, %v", host, uid, found)
-		}
-		if !ownUser(peer) {
-			t.Errorf("%s is not taken for our own", host)
-		}
-		conn.Close()
-		if uid, err := PeerUID(peer); !errors.Is(err, ErrPeerUnknown) || ownUser(peer) {
-			t.Errorf("%s, closed: uid %d, %v; a closed socket reads as root's", host, uid, err)
-		}
-		peer.Close()
-	}
-}
-
-// inTables is PeerUID where the kernel answers no question through netlink.
-func inTables(t *testing.T, conn net.Conn) (uid uint32, found bool) {
-	t.Helper()
-	uid, err := tableUID(unmapped(conn.RemoteAddr().(*net.TCPAddr)), unmapped(conn.LocalAddr().(*net.TCPAddr)))
-	if err != nil && !errors.Is(err, ErrPeerUnknown) {
-		t.Error(err)
-	}
-	return uid, err == nil
-}
-
-// Another user is known as such, whatever it connects from.
-func TestPeerUIDOfAnotherUser(t *testing.T) {
-	if os.Getuid() != 0 {
-		lab.Skip(t, "needs root to be somebody else")
-	}
-	const nobody = 65534
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	cmd := helper(t, nobody, "hold", l.Addr().String())
-	conn, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if uid, err := PeerUID(conn); err != nil || uid != nobody || ownUser(conn) {
-		t.Errorf("uid %d, %v; own: %v", uid, err, ownUser(conn))
-	}
-	if uid, found := inTables(t, conn); !found || uid != nobody {
-		t.Errorf("in the tables uid %d, %v", uid, found)
-	}
-	cmd.stop()
-}
-
 // TestDoorUnderFlood: another user of the host opens connections as fast as it can, some with garbage, some silent. The
 // ranks' requests go on, and memory stays.
 func TestDoorUnderFlood(t *testing.T) {
@@ -332,168 +255,4 @@ func resident(t *testing.T) int {
 	var size, pages int
 	fmt.Sscan(string(text), &size, &pages)
 	return pages * os.Getpagesize()
-}
-
-// other is this test binary, run by another user.
-type other struct {
-	stdin io.Closer
-	out   *bytes.Buffer
-	cmd   *exec.Cmd
-}
-
-func helper(t *testing.T, uid int, role, addr string) *other {
-	t.Helper()
-	o := &other{out: &bytes.Buffer{}, cmd: exec.Command("/proc/self/exe", "-test.run=^TestStranger$")}
-	o.cmd.Env = append(os.Environ(), "KV_STRANGER="+role, "KV_DOOR="+addr)
-	o.cmd.Stdout = o.out
-	if uid != os.Getuid() {
-		o.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
-	}
-	var err error
-	if o.stdin, err = o.cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	if err = o.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { o.stop() })
-	return o
-}
-
-// stop ends it and returns the first line that it printed.
-func (o *other) stop() string {
-	o.stdin.Close()
-	if o.cmd.ProcessState == nil {
-		_ = o.cmd.Wait()
-	}
-	line, _, _ := strings.Cut(o.out.String(), "\n")
-	return line
-}
-
-// TestStranger is what helper runs: no test of its own.
-func TestStranger(t *testing.T) {
-	addr := os.Getenv("KV_DOOR")
-	var wg sync.WaitGroup
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	switch os.Getenv("KV_STRANGER") {
-	case "hold":
-		conn, err := net.Dial("tcp", addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-	case "flood":
-		var mu sync.Mutex
-		n := 0
-		for worker := range 8 {
-			wg.Go(func() {
-				var open []net.Conn
-				for ctx.Err() == nil {
-					conn, err := net.Dial("tcp", addr)
-					if err != nil {
-						time.Sleep(time.Millisecond)
-						continue
-					}
-					if worker%2 == 0 {
-						_, _ = conn.Write(bytes.Repeat([]byte{byte(worker), 'x', '\r'}, 4096))
-					} else {
-						_, _ = io.WriteString(conn, "GET /v1/job HT") // and never more
-					}
-					if open = append(open, conn); len(open) > 100 {
-						open[0].Close()
-						open = open[1:]
-					}
-					mu.Lock()
-					n++
-					mu.Unlock()
-				}
-				for _, conn := range open {
-					conn.Close()
-				}
-			})
-		}
-		defer func() { fmt.Println(n) }()
-	default:
-		return
-	}
-	_, _ = io.Copy(io.Discard, os.Stdin)
-	cancel()
-	wg.Wait()
-}
-
-func TestStoreIsBounded(t *testing.T) {
-	s := NewStore()
-	s.limit = 10 * (entryCost + 4)
-	for i := range 10 {
-		if err := s.Put(fmt.Sprint("k", i), []byte("v2")); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := s.Put("one more", nil); err == nil || !strings.Contains(err.Error(), "full (10 keys") {
-		t.Errorf("keys without values cost nothing: %v", err)
-	}
-	if err := s.Put("k1", []byte("v3")); err != nil {
-		t.Errorf("over an old value: %v", err)
-	}
-}
-
-// Whoever asks for keys that never come leaves nothing behind.
-func TestStoreForgetsWaits(t *testing.T) {
-	s := NewStore()
-	ctx, cancel := context.WithCancel(t.Context())
-	var wg sync.WaitGroup
-	for i := range 100 {
-		wg.Go(func() { s.Get(ctx, fmt.Sprint("never", i%10)) })
-	}
-	for waiting := 0; waiting < 10; time.Sleep(time.Millisecond) {
-		s.mu.Lock()
-		waiting = len(s.waits)
-		s.mu.Unlock()
-	}
-	cancel()
-	wg.Wait()
-	if len(s.waits) != 0 {
-		t.Errorf("%d waits are kept", len(s.waits))
-	}
-}
-
-func TestGatherBoundsValues(t *testing.T) {
-	g := NewGather(2)
-	if _, err := g.Add("a", map[int][]byte{0: make([]byte, MaxFence+1)}); err == nil {
-		t.Error("no bound on a value")
-	}
-	if _, err := g.Add(strings.Repeat("n", MaxKey+1), nil); err == nil {
-		t.Error("no bound on a name")
-	}
-	value := make([]byte, MaxFence)
-	var err error
-	n := 0
-	for ; err == nil && n < maxOpen; n++ {
-		_, err = g.Add(fmt.Sprint(n), map[int][]byte{0: value, 1: nil}) // complete: forgotten
-	}
-	if err != nil || g.bytes != 0 {
-		t.Fatalf("complete fences still count: %d bytes, %v", g.bytes, err)
-	}
-	big := map[int][]byte{}
-	for m := range 40 {
-		big[m] = value
-	}
-	g = NewGather(41)
-	for n = 0; err == nil && n < maxOpen; n++ {
-		_, err = g.Add(fmt.Sprint(n), big)
-	}
-	if err == nil || g.bytes > maxGather {
-		t.Errorf("%d bytes in open fences, %v", g.bytes, err)
-	}
-}
-
-func FuzzParseDiag(f *testing.F) {
-	f.Add(diagRequest(netip.MustParseAddrPort("127.0.0.1:1"), netip.MustParseAddrPort("127.0.0.1:2")))
-	f.Add(make([]byte, 200))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		if uid, err := parseDiag(b); err != nil && uid != 0 {
-			t.Errorf("uid %d with %v", uid, err)
-		}
-	})
 }

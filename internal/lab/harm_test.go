@@ -85,6 +85,14 @@ func TestHarmToANetwork(t *testing.T) {
 	if err := ping(); err != nil {
 		t.Error("f1 and f2 do not reach each other again:", err)
 	}
+	must(c.Garble(ctx, "f1", 99))
+	if s.hears("garbled", 300*time.Millisecond) {
+		t.Error("what is damaged on its way to f1 is taken")
+	}
+	must(c.Ungarble(ctx, "f1"))
+	if !s.hears("whole", 20*time.Second) {
+		t.Error("what is damaged no more is not taken")
+	}
 	must(c.Narrow(ctx, "f1", 64))
 	if !s.hears("narrow", 10*time.Second) || s.hears(strings.Repeat("x", 40_000), 500*time.Millisecond) {
 		t.Error("40 kB should take longer than 0.5 s at 64 kbit/s, and few bytes should pass")

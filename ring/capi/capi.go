@@ -148,7 +148,7 @@ func goRingInit(comm *C.ring_comm, options *C.ring_init_options, told *C.ring_to
 	}
 	ctx, cancel := bounded(o.timeout_ms)
 	defer cancel()
-	opts := []ring.Option{ring.WithEnviron(getenv), ring.AfterEpoch(int(o.left_epoch))}
+	opts := []ring.Option{ring.WithEnviron(getenv), ring.AfterEpoch(int(o.left_epoch)), ring.WithSockets(hold)}
 	if o.stall_ms != 0 {
 		opts = append(opts, ring.WithStallReport(span(o.stall_ms), nil))
 	}
@@ -158,6 +158,15 @@ func goRingInit(comm *C.ring_comm, options *C.ring_init_options, told *C.ring_to
 	}
 	*comm = keep(&object{comm: c})
 	return C.RING_OK
+}
+
+// hold keeps a socket from forked children.
+func hold(fd int, open bool) {
+	now := C.int(0)
+	if open {
+		now = 1
+	}
+	C.hold_descriptor(C.int(fd), now)
 }
 
 //export goRingClose

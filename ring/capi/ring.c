@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "_cgo_export.h"
 
@@ -21,7 +22,32 @@ uint64_t given;
 static pthread_key_t key;
 static atomic_int forked;
 
-static void in_child(void) { atomic_store_explicit(&forked, 1, memory_order_relaxed); }
+/* Descriptors that a child closes, a bit each: while it had them, the other ranks would not see this one end. Of
+ * descriptors beyond these none is. */
+static atomic_ulong held[1024];
+#define BITS (8 * sizeof held[0])
+
+void hold_descriptor(int fd, int open)
+{
+	if (fd < 0 || (size_t)fd >= sizeof held * 8)
+		return;
+	unsigned long bit = 1UL << fd % BITS;
+	if (open)
+		atomic_fetch_or(&held[fd / BITS], bit);
+	else
+		atomic_fetch_and(&held[fd / BITS], ~bit);
+}
+
+static void in_child(void)
+{
+	atomic_store_explicit(&forked, 1, memory_order_relaxed);
+	for (size_t i = 0; i < sizeof held / sizeof held[0]; i++) {
+		unsigned long bits = atomic_exchange(&held[i], 0); /* a child of the child may have others there */
+		for (size_t n = 0; bits != 0; n++, bits >>= 1)
+			if (bits & 1)
+				close(i * BITS + n);
+	}
+}
 
 /* A library that was loaded and not used before a fork has threads as well, so it watches from the time when it is loaded. */
 __attribute__((constructor)) static void begin(void)

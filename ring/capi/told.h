@@ -12,4 +12,7 @@ typedef struct ring_told {
 /* The highest handle of a communicator or queue that was given out. */
 extern uint64_t given;
 
+/* A descriptor of the library's that a forked child is to close, or is not any more. */
+void hold_descriptor(int fd, int open);
+
 #endif

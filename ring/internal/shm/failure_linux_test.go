@@ -48,14 +48,15 @@ func (c *rankProcess) repeat(args []string) string {
 func TestKilledRank(t *testing.T) {
 	for _, call := range []string{"allreduce", "reduce", "reduce-scatter", "all-gather", "broadcast", "swap", "barrier"} {
 		for victim := range 3 {
-			t.Run(fmt.Sprintf("%s/%d", call, victim), func(t *testing.T) { killed(t, call, victim) })
+			t.Run(fmt.Sprintf("%s/%d", call, victim), func(t *testing.T) { killed(t, fmt.Sprintf("repeat %s %d", call, victim), victim) })
 		}
 	}
 }
 
-func killed(t *testing.T, call string, victim int) {
+// killed runs a program in which the victim kills itself and the others tell who is gone, and when they knew.
+func killed(t *testing.T, program string, victim int) {
 	f := family{t: t}
-	f.start(3, fmt.Sprintf("repeat %s %d", call, victim))
+	f.start(3, program)
 	for range 4 { // exchanges of Join
 		values := make([][]byte, 3)
 		for rank := range values {

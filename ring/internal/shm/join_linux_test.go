@@ -131,6 +131,7 @@ func replace(liar int, in string, lie []byte) func(int, Exchange) Exchange {
 	}
 }
 
+// It is R15 of the fault matrix.
 func TestLiesAreNoOffers(t *testing.T) {
 	one, all, none := [][]int{{0}, {1, 2}}, [][]int{{0, 1, 2}}, [][]int{{0}, {1}, {2}}
 	fifo := filepath.Join(t.TempDir(), "fifo")

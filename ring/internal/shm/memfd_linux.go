@@ -137,6 +137,11 @@ func mapMemory(fd, size int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	// A forked child has no use for it, would keep it from being freed, and could write in it.
+	if err := unix.Madvise(m, unix.MADV_DONTFORK); err != nil {
+		_ = unix.Munmap(m)
+		return nil, err
+	}
 	// Fewer page-table misses where the kernel gives huge pages for this; it is as well without.
 	_ = unix.Madvise(m, unix.MADV_HUGEPAGE)
 	return m, nil

@@ -92,10 +92,11 @@ func child(text string) error {
 // programs are what children can do, by name. Each returns its result.
 func programs() map[string]func(c *rankProcess, args []string) string {
 	return map[string]func(c *rankProcess, args []string) string{
-		"join":   (*rankProcess).sum,
-		"time":   (*rankProcess).time,
-		"allocs": (*rankProcess).allocs,
-		"repeat": (*rankProcess).repeat,
+		"join":    (*rankProcess).sum,
+		"time":    (*rankProcess).time,
+		"allocs":  (*rankProcess).allocs,
+		"repeat":  (*rankProcess).repeat,
+		"halfway": (*rankProcess).halfway,
 	}
 }
 

@@ -18,6 +18,7 @@ type link struct {
 	rank    int
 	sockets []socket
 	noted   uint64 // the flow during which a note was last sent: see doubt.go
+	held    Sockets
 }
 
 // socket is a connection that is read and written by its descriptor. The runtime
@@ -32,14 +33,18 @@ type socket struct {
 // newLink makes a link of conns, which have proven who they are. On error it closes
 // them.
 func newLink(rank int, conns []*line, cfg Config) (*link, error) {
-	l := &link{rank: rank}
+	l := &link{rank: rank, held: cfg.Sockets}
 	for _, conn := range conns {
 		s, err := newSocket(conn, cfg)
 		if err != nil {
+			for i := range l.sockets {
+				cfg.Sockets.tell(l.sockets[i].conn, false)
+			}
 			closeAll(conns)
 			return nil, fmt.Errorf("setting up the connection: %w", err)
 		}
 		l.sockets = append(l.sockets, s)
+		cfg.Sockets.tell(s.conn, true)
 	}
 	return l, nil
 }
@@ -123,6 +128,7 @@ func (l *link) wake() {
 func (l *link) close() error {
 	var first error
 	for i := range l.sockets {
+		l.held.tell(l.sockets[i].conn, false)
 		if err := l.sockets[i].conn.Close(); err != nil && first == nil {
 			first = fmt.Errorf("closing the link to rank %d: %w", l.rank, err)
 		}

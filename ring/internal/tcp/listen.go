@@ -19,7 +19,7 @@ func Listen(ctx context.Context, addrs []netip.Addr, cfg Config) (*Net, error) {
 	if cfg.Stripes < 1 || cfg.Stripes > MaxStripes {
 		return nil, fmt.Errorf("%d stripes: it must be 1 to %d", cfg.Stripes, MaxStripes)
 	}
-	var listeners []*net.TCPListener
+	var listeners []*listener
 	errs := []error{errors.New("no address to listen on")}
 	for _, addr := range addrs {
 		l, err := cfg.listenFor(ctx, addr, addrs)
@@ -47,7 +47,7 @@ func Listen(ctx context.Context, addrs []netip.Addr, cfg Config) (*Net, error) {
 
 // listenFor opens a port on addr, or on what stands for it here if that is not one
 // of all anyway.
-func (c Config) listenFor(ctx context.Context, addr netip.Addr, all []netip.Addr) (*net.TCPListener, error) {
+func (c Config) listenFor(ctx context.Context, addr netip.Addr, all []netip.Addr) (*listener, error) {
 	if addr.IsUnspecified() {
 		return nil, fmt.Errorf("listen on %s: a rank listens on one address, not on all", addr)
 	}
@@ -62,14 +62,16 @@ func (c Config) listenFor(ctx context.Context, addr netip.Addr, all []netip.Addr
 	return c.listen(ctx, own)
 }
 
-func (c Config) listen(ctx context.Context, addr netip.Addr) (*net.TCPListener, error) {
+func (c Config) listen(ctx context.Context, addr netip.Addr) (*listener, error) {
 	config := net.ListenConfig{Control: c.control(addr.IsLoopback())}
 	config.SetMultipathTCP(false)
 	l, err := config.Listen(ctx, "tcp", netip.AddrPortFrom(addr, 0).String())
 	if err != nil {
 		return nil, err
 	}
-	return l.(*net.TCPListener), nil
+	tcp := &listener{TCPListener: l.(*net.TCPListener), sockets: c.Sockets}
+	c.Sockets.tell(tcp.TCPListener, true)
+	return tcp, nil
 }
 
 // ownAddr returns the address from which this host would send to addr. Connecting

@@ -19,7 +19,7 @@ const (
 // has stripes. When all are in, the listeners are closed.
 type lobby struct {
 	shaker    *shaker
-	listeners []*net.TCPListener
+	listeners []*listener
 	arrived   chan struct{} // holds something when a connection has come in since it was read
 
 	mu        sync.Mutex
@@ -40,7 +40,7 @@ type party struct {
 }
 
 // newLobby opens the doors: s and the listeners are its own from now on.
-func newLobby(s *shaker, listeners []*net.TCPListener) *lobby {
+func newLobby(s *shaker, listeners []*listener) *lobby {
 	l := &lobby{
 		shaker: s, listeners: listeners, arrived: make(chan struct{}, 1),
 		parties: make([]party, s.self.Rank), missing: s.self.Rank * s.stripes,
@@ -55,7 +55,7 @@ func newLobby(s *shaker, listeners []*net.TCPListener) *lobby {
 }
 
 // serve takes connections until the listener is closed.
-func (l *lobby) serve(tcp *net.TCPListener) {
+func (l *lobby) serve(tcp *listener) {
 	for {
 		conn, err := tcp.AcceptTCP()
 		if errors.Is(err, net.ErrClosed) {

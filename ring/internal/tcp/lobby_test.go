@@ -153,19 +153,6 @@ func TestSlowStrangersMakeRoom(t *testing.T) {
 	nothing(t, conns[len(conns)-1]) // nobody waits any more
 }
 
-// It is R20 of the fault matrix.
-func TestSilentStrangerIsDropped(t *testing.T) {
-	t.Parallel()
-	f := form(t)
-	conn := f.dial()
-	start := time.Now()
-	nothing(t, conn)
-	if took := time.Since(start); took > shakeTimeout+time.Second {
-		t.Errorf("dropped after %v", took)
-	}
-	f.finish()
-}
-
 // Ranks that hold another key, or are not what they should be, hear nothing.
 func TestWrongRanksAreNotAnswered(t *testing.T) {
 	change := map[string]func(*Identity){

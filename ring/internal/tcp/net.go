@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"slices"
 	"sync"
@@ -37,6 +36,7 @@ type Config struct {
 	// calls that wait for each other find out. Nil finds nothing out. The last byte of
 	// a sign is the package's own, and 0 in those of flows.
 	Compare func(mine, theirs *flow.Sign) Relation
+	Sockets Sockets // nil tells nobody
 }
 
 // Net is one rank's place among the ranks of a communicator. Listen, Meet and then
@@ -44,7 +44,7 @@ type Config struct {
 // come from any goroutine.
 type Net struct {
 	cfg       Config
-	listeners []*net.TCPListener
+	listeners []*listener
 	addrs     []netip.AddrPort
 	own       *credentials // nil where data is not encrypted
 
@@ -74,7 +74,7 @@ type Peer struct {
 	Cert  Fingerprint      // of what it shows where data is encrypted
 }
 
-func newNet(cfg Config, listeners []*net.TCPListener, own *credentials) *Net {
+func newNet(cfg Config, listeners []*listener, own *credentials) *Net {
 	n := &Net{cfg: cfg, listeners: listeners, own: own}
 	n.life, n.end = context.WithCancel(context.Background())
 	for _, l := range listeners {

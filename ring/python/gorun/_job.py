@@ -7,6 +7,7 @@ and calls :func:`leave` in the end. The last one leaves the job. In an elastic j
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import Optional
 
@@ -22,6 +23,13 @@ class _Job:
 
 
 _job = _Job()
+
+
+def _in_fork() -> None:
+    _job.lock = threading.Lock()  # it may have been held by a thread that a fork does not have
+
+
+os.register_at_fork(after_in_child=_in_fork)
 
 
 def join(timeout_ms: int = 0, stall_ms: int = 0) -> _ring.Comm:

@@ -81,6 +81,13 @@ class _World:
 
 _world = _World()
 
+
+def _in_fork() -> None:
+    _world.lock = threading.RLock()  # it may have been held by a thread that a fork does not have
+
+
+os.register_at_fork(after_in_child=_in_fork)
+
 #: All ranks.
 global_process_set = ProcessSet([])
 

@@ -1,0 +1,91 @@
+package kv
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"testing"
+
+	"github.com/gorun/gorun/internal/lab"
+)
+
+func TestPeerUID(t *testing.T) {
+	l, err := net.Listen("tcp", "[::]:0") // both families
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	for _, host := range []string{"127.0.0.1", "127.1.2.3", "::1"} {
+		conn, err := net.Dial("tcp", net.JoinHostPort(host, port))
+		if err != nil {
+			t.Log(err) // no IPv6
+			continue
+		}
+		peer, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if uid, err := PeerUID(peer); err != nil || uid != uint32(os.Getuid()) {
+			t.Errorf("%s: uid %d, %v", host, uid, err)
+		}
+		if uid, found := inTables(t, peer); !found || uid != uint32(os.Getuid()) {
+			t.Errorf("%s: in the tables uid %d, %v", host, uid, found)
+		}
+		if !ownUser(peer) {
+			t.Errorf("%s is not taken for our own", host)
+		}
+		conn.Close()
+		if uid, err := PeerUID(peer); !errors.Is(err, ErrPeerUnknown) || ownUser(peer) {
+			t.Errorf("%s, closed: uid %d, %v; a closed socket reads as root's", host, uid, err)
+		}
+		peer.Close()
+	}
+}
+
+// inTables is PeerUID where the kernel answers no question through netlink.
+func inTables(t *testing.T, conn net.Conn) (uid uint32, found bool) {
+	t.Helper()
+	uid, err := tableUID(unmapped(conn.RemoteAddr().(*net.TCPAddr)), unmapped(conn.LocalAddr().(*net.TCPAddr)))
+	if err != nil && !errors.Is(err, ErrPeerUnknown) {
+		t.Error(err)
+	}
+	return uid, err == nil
+}
+
+// Another user is known as such, whatever it connects from.
+func TestPeerUIDOfAnotherUser(t *testing.T) {
+	if os.Getuid() != 0 {
+		lab.Skip(t, "needs root to be somebody else")
+	}
+	const nobody = 65534
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	cmd := helper(t, nobody, "hold", l.Addr().String())
+	conn, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if uid, err := PeerUID(conn); err != nil || uid != nobody || ownUser(conn) {
+		t.Errorf("uid %d, %v; own: %v", uid, err, ownUser(conn))
+	}
+	if uid, found := inTables(t, conn); !found || uid != nobody {
+		t.Errorf("in the tables uid %d, %v", uid, found)
+	}
+	cmd.stop()
+}
+
+func FuzzParseDiag(f *testing.F) {
+	f.Add(diagRequest(netip.MustParseAddrPort("127.0.0.1:1"), netip.MustParseAddrPort("127.0.0.1:2")))
+	f.Add(make([]byte, 200))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if uid, err := parseDiag(b); err != nil && uid != 0 {
+			t.Errorf("uid %d with %v", uid, err)
+		}
+	})
+}

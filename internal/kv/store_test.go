@@ -1,0 +1,76 @@
+package kv
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func TestStoreIsBounded(t *testing.T) {
+	s := NewStore()
+	s.limit = 10 * (entryCost + 4)
+	for i := range 10 {
+		if err := s.Put(fmt.Sprint("k", i), []byte("v2")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Put("one more", nil); err == nil || !strings.Contains(err.Error(), "full (10 keys") {
+		t.Errorf("keys without values cost nothing: %v", err)
+	}
+	if err := s.Put("k1", []byte("v3")); err != nil {
+		t.Errorf("over an old value: %v", err)
+	}
+}
+
+// Whoever asks for keys that never come leaves nothing behind.
+func TestStoreForgetsWaits(t *testing.T) {
+	s := NewStore()
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	for i := range 100 {
+		wg.Go(func() { s.Get(ctx, fmt.Sprint("never", i%10)) })
+	}
+	for waiting := 0; waiting < 10; time.Sleep(time.Millisecond) {
+		s.mu.Lock()
+		waiting = len(s.waits)
+		s.mu.Unlock()
+	}
+	cancel()
+	wg.Wait()
+	if len(s.waits) != 0 {
+		t.Errorf("%d waits are kept", len(s.waits))
+	}
+}
+
+func TestGatherBoundsValues(t *testing.T) {
+	g := NewGather(2)
+	if _, err := g.Add("a", map[int][]byte{0: make([]byte, MaxFence+1)}); err == nil {
+		t.Error("no bound on a value")
+	}
+	if _, err := g.Add(strings.Repeat("n", MaxKey+1), nil); err == nil {
+		t.Error("no bound on a name")
+	}
+	value := make([]byte, MaxFence)
+	var err error
+	n := 0
+	for ; err == nil && n < maxOpen; n++ {
+		_, err = g.Add(fmt.Sprint(n), map[int][]byte{0: value, 1: nil}) // complete: forgotten
+	}
+	if err != nil || g.bytes != 0 {
+		t.Fatalf("complete fences still count: %d bytes, %v", g.bytes, err)
+	}
+	big := map[int][]byte{}
+	for m := range 40 {
+		big[m] = value
+	}
+	g = NewGather(41)
+	for n = 0; err == nil && n < maxOpen; n++ {
+		_, err = g.Add(fmt.Sprint(n), big)
+	}
+	if err == nil || g.bytes > maxGather {
+		t.Errorf("%d bytes in open fences, %v", g.bytes, err)
+	}
+}

@@ -1,0 +1,103 @@
+package shm
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// halfway is "VICTIM STEP": barriers, in one of which the victim comes late, when the others sleep, gets as far as STEP
+// and kills itself: nobody is woken. It tells how that barrier and the next one end.
+func (c *rankProcess) halfway(args []string) string {
+	victim, _ := strconv.Atoi(args[0])
+	for range 20 {
+		if err := c.g.Barrier(7); err != nil {
+			return err.Error()
+		}
+	}
+	if c.rank == victim {
+		time.Sleep(4 * sleepMax)
+		c.g.begin(0)
+		mine := &c.g.seg.controls[c.rank].cell[c.g.message%cells]
+		mine.waiters.Add(1) // as if it slept itself
+		mine.sign = 7
+		if args[1] == "stored" {
+			mine.value.Store(c.g.message) // what set does before it wakes
+		}
+		_ = unix.Kill(os.Getpid(), unix.SIGKILL)
+	}
+	first := c.g.Barrier(7)
+	err := first
+	if first == nil {
+		err = c.g.Barrier(7)
+	}
+	told := time.Now().UnixNano()
+	c.g.seg.controls[c.g.rank].left.Store(1) // as Close does
+	gone := new(GoneError)
+	if !errors.As(err, &gone) || (first == nil) != (args[1] == "stored") {
+		return fmt.Sprintf("barrier: %v, then %v", first, err)
+	}
+	return fmt.Sprint(gone.Rank, told)
+}
+
+// A rank is killed between the store that ends the others' wait and the wake that tells them, or just before that store:
+// nobody sleeps for good, and all hear of it at their next step.
+//
+// It is R16 of the fault matrix.
+func TestR16KilledBetweenStoreAndWake(t *testing.T) {
+	for _, step := range []string{"stored", "signed"} {
+		t.Run(step, func(t *testing.T) { killed(t, "halfway 1 "+step, 1) })
+	}
+}
+
+// The memory that ranks share cannot be made smaller or larger by one of them, nor be made so that it can; and where one
+// takes pages out of it, the others find zeros, not a SIGBUS.
+//
+// It is R15 of the fault matrix.
+func TestR15PeerTakesMemoryAway(t *testing.T) {
+	const size = 16 * probeSize
+	own, offer, err := makeMemory(size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Munmap(own.bytes)
+	defer own.file.Close()
+	theirs, err := openMemory(offer, size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Munmap(theirs)
+	peer, err := unix.Open("/proc/self/fd/"+strconv.Itoa(int(own.file.Fd())), unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(peer)
+	for _, to := range []int64{0, probeSize, 2 * size} {
+		if err := unix.Ftruncate(peer, to); !errors.Is(err, unix.EPERM) {
+			t.Errorf("truncated to %d bytes: %v", to, err)
+		}
+	}
+	if _, err := unix.FcntlInt(uintptr(peer), unix.F_ADD_SEALS, unix.F_SEAL_WRITE); !errors.Is(err, unix.EPERM) {
+		t.Errorf("sealed once more: %v", err)
+	}
+	for i := range own.bytes {
+		own.bytes[i] = 1
+	}
+	if err := unix.Fallocate(peer, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, size); err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < size; i += probeSize {
+		if own.bytes[i] != 0 {
+			t.Errorf("byte %d is %d after all was taken out", i, own.bytes[i])
+		}
+		theirs[i] = 2
+	}
+	if own.bytes[size-probeSize] != 2 {
+		t.Error("the ranks no longer share the memory")
+	}
+}

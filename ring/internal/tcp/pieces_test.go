@@ -1,0 +1,34 @@
+package tcp
+
+import (
+	"bytes"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorun/gorun/ring/internal/flow"
+)
+
+// The kernel takes a few kilobytes at a time, so that each chunk is written in parts.
+//
+// It is R12 of the fault matrix.
+func TestR12WritesInParts(t *testing.T) {
+	onEveryGuard(t, func(t *testing.T, guard Guard) {
+		const size = 256 << 10
+		nets := guard.world(t, 2, 2)
+		linkUp(t, nets)
+		for rank, n := range nets {
+			for _, s := range n.links[1-rank].sockets {
+				if err := unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_SNDBUF, 1); err != nil { // the least it has
+					t.Fatal(err)
+				}
+			}
+		}
+		out := [2][]byte{payload(size), bytes.Repeat([]byte("back"), size/4)}
+		in := [2][]byte{make([]byte, size), make([]byte, size)}
+		run(t, nets, []*flow.Flow{exchange(1, out[0], in[0]), exchange(0, out[1], in[1])})
+		if !bytes.Equal(in[0], out[1]) || !bytes.Equal(in[1], out[0]) {
+			t.Error("what comes is not what was sent")
+		}
+	})
+}
