@@ -66,21 +66,8 @@ func deviceChild(what string) error {
 // start makes the ranks processes. What they have not given back they write to the folder leaks.
 func (j *deviceJob) start(t *testing.T, what, leaks string) (ranks []*exec.Cmd, outputs []*bufio.Scanner) {
 	for rank := range j.Size {
-		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(append(os.Environ(), j.environ(rank)...), deviceEnv+"="+what, "STANDIN_LEAKS="+leaks)
-		cmd.Stderr = os.Stderr
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			cmd.Process.Kill()
-			cmd.Wait()
-		})
-		ranks, outputs = append(ranks, cmd), append(outputs, bufio.NewScanner(out))
+		cmd, out := startProcess(t, append(j.environ(rank), deviceEnv+"="+what, "STANDIN_LEAKS="+leaks))
+		ranks, outputs = append(ranks, cmd), append(outputs, out)
 	}
 	return ranks, outputs
 }
