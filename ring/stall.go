@@ -2,6 +2,7 @@ package ring
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -138,7 +139,7 @@ func (c *Comm) stand() {
 			_ = c.door.Put(c.life, c.postKey(c.Rank()), news.encode()) // what others do not hear they take for absence
 		}
 		if report {
-			v.done = c.reportStall(v.word) == nil // else again at the next look
+			v.done = c.reportStall(v.word, v.still > stallLooks+2*graceLooks) == nil // else again at the next look
 		}
 	}
 }
@@ -148,9 +149,10 @@ func (c *Comm) postKey(rank int) string { return fmt.Sprintf("%s/%d", c.stallKey
 
 func (c *Comm) stallKey() string { return fmt.Sprintf("ring/%d/stall%s", c.place.Epoch, c.name) }
 
-// reportStall finds who has not come to the call that word tells of, and says so unless another rank does.
-func (c *Comm) reportStall(word uint64) error {
-	find := c.absent
+// reportStall finds who has not come to the call that word tells of, and says so unless another rank does. It fails if that is
+// to be seen yet; it is not when it is late.
+func (c *Comm) reportStall(word uint64, late bool) error {
+	find := func(mine standing) ([]missing, error) { return c.absent(mine, late) }
 	if kind := Kind(word >> postKind & postKindMask); kind == KindMessage {
 		find = c.absentPartners
 	}
@@ -172,33 +174,47 @@ type missing struct {
 	last standing
 }
 
-// absent are the ranks that have not come to the collective in which this rank has stalled. Of the ranks that have
-// stalled at the same time the first one tells, the others get none; and so do all when it was told.
-func (c *Comm) absent(mine standing) ([]missing, error) {
+// absent are the ranks that have not come to the collective in which this rank has stalled; none if another rank tells.
+func (c *Comm) absent(mine standing, late bool) ([]missing, error) {
 	told := c.stallKey() + "/told"
 	last, err := c.standing(told)
 	if err != nil || last.place == mine.place {
 		return nil, err
 	}
-	var absent []missing
-	for rank := range c.Size() {
-		if rank == c.Rank() {
+	absent, err := whoIsMissing(c.Rank(), c.Size(), mine, last, late, func(rank int) (standing, error) { return c.standing(c.postKey(rank)) })
+	if err != nil || len(absent) == 0 {
+		return nil, err
+	}
+	return absent, c.door.Put(c.life, told, mine.encode())
+}
+
+// errOthersTell is why a rank does not report its stall yet.
+var errOthersTell = errors.New("a rank that has stalled in an earlier call may tell")
+
+// whoIsMissing finds who has not come to the collective in which self has stalled. Of the ranks that have stalled at the same
+// time the first one tells, and the others get none. Ranks may be a call ahead of others, and wait in it for those that wait in the one before:
+// so who has stalled in an earlier call is left to tell, and told is the call of which somebody has. When it is late nobody has: all
+// ranks may have come to that call, and one stands still in it. of is where a rank says it is.
+func whoIsMissing(self, size int, mine, told standing, late bool, of func(rank int) (standing, error)) (absent []missing, err error) {
+	for rank := range size {
+		if rank == self {
 			continue
 		}
-		theirs, err := c.standing(c.postKey(rank))
+		theirs, err := of(rank)
 		switch {
 		case err != nil:
 			return nil, err
-		case theirs.stalled && theirs.place == mine.place && rank < c.Rank():
+		case theirs.stalled && theirs.place == mine.place && rank < self:
 			return nil, nil
+		case theirs.stalled && theirs.place < mine.place && theirs.place == told.place:
+			return nil, nil
+		case theirs.stalled && theirs.place < mine.place && !late:
+			return nil, errOthersTell
 		case !theirs.come(mine):
 			absent = append(absent, missing{rank, theirs})
 		}
 	}
-	if len(absent) == 0 {
-		return nil, nil
-	}
-	return absent, c.door.Put(c.life, told, mine.encode())
+	return absent, nil
 }
 
 // absentPartners are those of this rank's message who are in none.

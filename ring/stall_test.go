@@ -1,6 +1,10 @@
 package ring
 
-import "testing"
+import (
+	"errors"
+	"slices"
+	"testing"
+)
 
 // A rank leaves word once it stands still, and has its stall reported once, after the time and the grace.
 func TestVigil(t *testing.T) {
@@ -78,5 +82,46 @@ func TestWhoHasCome(t *testing.T) {
 	}
 	if got := decodeStanding([]byte("5 maybe")); got != (standing{}) {
 		t.Errorf("nonsense reads as %+v", got)
+	}
+}
+
+// One rank tells of a stall: the first of those in the earliest call that has anybody missing.
+func TestWhoIsMissing(t *testing.T) {
+	in := func(place uint64) standing { return standing{place: place, in: true} }
+	stalled := func(place uint64) standing { return standing{place: place, in: true, stalled: true} }
+	between := func(place uint64) standing { return standing{place: place} }
+	for _, tc := range []struct {
+		name   string
+		self   int
+		ranks  []standing // rank self is stalled
+		told   uint64
+		late   bool
+		absent []int
+		err    error
+	}{
+		{name: "the first of them tells", self: 0, ranks: []standing{stalled(33), stalled(33), between(31), stalled(33)}, absent: []int{2}},
+		{name: "the others do not", self: 1, ranks: []standing{stalled(33), stalled(33), between(31), stalled(33)}},
+		{name: "nothing is known of a rank", self: 0, ranks: []standing{stalled(1), {}, stalled(1)}, absent: []int{1}},
+		{name: "all have come", self: 0, ranks: []standing{stalled(33), in(33), in(35)}},
+		{name: "a rank in the call before tells", self: 0, ranks: []standing{stalled(33), stalled(33), between(29), stalled(31)}, err: errOthersTell},
+		{name: "so it does", self: 3, ranks: []standing{stalled(33), stalled(33), between(29), stalled(31)}, absent: []int{2}},
+		{name: "so it has", self: 0, ranks: []standing{stalled(33), stalled(33), between(29), stalled(31)}, told: 31},
+		{name: "so it has, long ago", self: 0, ranks: []standing{stalled(33), stalled(33), between(29), stalled(31)}, told: 31, late: true},
+		{name: "it has not", self: 0, ranks: []standing{stalled(33), stalled(33), in(31), stalled(31)}, late: true, absent: []int{2, 3}},
+		{name: "another stall was told of", self: 0, ranks: []standing{stalled(33), stalled(33), between(31)}, told: 7, absent: []int{2}},
+	} {
+		absent, err := whoIsMissing(tc.self, len(tc.ranks), tc.ranks[tc.self], standing{place: tc.told}, tc.late,
+			func(rank int) (standing, error) { return tc.ranks[rank], nil })
+		var got []int
+		for _, m := range absent {
+			got = append(got, m.rank)
+		}
+		if !slices.Equal(got, tc.absent) || !errors.Is(err, tc.err) {
+			t.Errorf("%s: %v, %v; want %v, %v", tc.name, got, err, tc.absent, tc.err)
+		}
+	}
+	broken := errors.New("broken")
+	if _, err := whoIsMissing(0, 2, in(1), standing{}, true, func(int) (standing, error) { return standing{}, broken }); !errors.Is(err, broken) {
+		t.Errorf("the store fails: %v", err)
 	}
 }
