@@ -73,7 +73,8 @@ func (k *hostKeys) load() error {
 func blankUnreadable(text []byte) []byte {
 	lines := bytes.SplitAfter(text, []byte("\n"))
 	for i, line := range lines {
-		trimmed := bytes.Trim(line, " \t\r\n") // no other space is one to the library
+		end := bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r"))
+		trimmed := bytes.Trim(end, " \t") // no other space is one to the library
 		if len(trimmed) == 0 || trimmed[0] == '#' {
 			continue
 		}
