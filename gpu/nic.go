@@ -3,9 +3,7 @@ package gpu
 import (
 	"io/fs"
 	"path"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -17,6 +15,9 @@ const bondDepth = 3
 // not known to be anywhere, as bridges and virtual cards are not, is as near as anything; so all are nearest where a GPU's
 // place is not known.
 func NearestNICs(root fs.FS, busIDs, nics []string) (nearest []string) {
+	if len(busIDs) == 0 || len(nics) < 2 {
+		return nics
+	}
 	ports := make([][]place, len(nics))
 	for i, nic := range nics {
 		ports[i] = portsOf(root, nic, bondDepth)
@@ -39,9 +40,6 @@ func NearestNICs(root fs.FS, busIDs, nics []string) (nearest []string) {
 		if chosen[i] {
 			nearest = append(nearest, nic)
 		}
-	}
-	if len(nearest) == 0 { // there is no GPU
-		return nics
 	}
 	return nearest
 }
@@ -66,11 +64,7 @@ func placeAt(root fs.FS, link string) (p place, known bool) {
 	if len(way) < 2 {
 		return p, false
 	}
-	p = place{way: way, node: -1}
-	if node, err := strconv.Atoi(line(root, path.Join("sys/bus/pci/devices", way[len(way)-1], "numa_node"))); err == nil {
-		p.node = node
-	}
-	return p, true
+	return place{way: way, node: nodeAt(root, path.Join("sys/bus/pci/devices", way[len(way)-1]))}, true
 }
 
 // isAddress reports a PCI address: 0000:18:00.0.
@@ -90,7 +84,7 @@ func portsOf(root fs.FS, nic string, depth int) (ports []place) {
 	}
 	lower, _ := fs.Glob(root, path.Join(dir, "lower_*"))
 	for _, link := range lower {
-		below := portsOf(root, strings.TrimPrefix(filepath.Base(link), "lower_"), depth-1)
+		below := portsOf(root, strings.TrimPrefix(path.Base(link), "lower_"), depth-1)
 		if len(below) == 0 {
 			return nil
 		}

@@ -14,7 +14,7 @@ func addPlaces(root fs.FS, devices []Device) {
 	for i := range devices {
 		d := &devices[i]
 		dir := path.Join("sys/bus/pci/devices", d.BusID)
-		if node, err := strconv.Atoi(line(root, path.Join(dir, "numa_node"))); err == nil && node >= 0 {
+		if node := nodeAt(root, dir); node >= 0 {
 			d.NUMANode = node
 		}
 		if cpus := line(root, path.Join(dir, "local_cpulist")); cpus != "" {
@@ -36,6 +36,14 @@ func addPlaces(root fs.FS, devices []Device) {
 			devices[i].Paths[j] = between(ways[i], ways[j], devices[i].NUMANode == devices[j].NUMANode)
 		}
 	}
+}
+
+// nodeAt is the NUMA node of the PCI device whose folder dir is; -1 where not known.
+func nodeAt(root fs.FS, dir string) int {
+	if node, err := strconv.Atoi(line(root, path.Join(dir, "numa_node"))); err == nil {
+		return max(node, -1)
+	}
+	return -1
 }
 
 // line is a small file's content without the line's end; "" where it cannot be read.

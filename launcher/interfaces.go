@@ -55,7 +55,6 @@ func (s survey) sharedNetworks(chosen [][]wire.Address) (shared []netip.Prefix) 
 			fastest, v4 = max(fastest, speeds[network]), v4 || network.Addr().Is4()
 		}
 	}
-	slices.SortFunc(shared, netip.Prefix.Compare)
 	return slices.DeleteFunc(shared, func(network netip.Prefix) bool {
 		return v4 && !network.Addr().Is4() || 2*speeds[network] < fastest
 	})

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -127,14 +126,7 @@ echo '{"devices": [{"index": 0, "bus_id": "0000:01:00.0", "nvlinks": {"2": 4}}, 
 	check("-v -H f1:2 --gpus-per-rank 2", "0 0,2|1 1,3", 1)
 	check("-H f1:2,f2:1", "0 all|1 all|2 all", 0)
 	check("-np 2 -H f1:2 --min-np 2 --gpus-per-rank 2", "0 0,2|1 1,3", 2) // an elastic job: an agent for each process
-	for _, host := range []string{"f1", "f2"} {
-		left, _ := filepath.Glob(filepath.Join(c.Host(host).Home, ".cache/gorun/*/*"))
-		for _, name := range left {
-			if base := filepath.Base(name); base != "gorun" && base != "checked" {
-				t.Errorf("%s keeps %s", host, name)
-			}
-		}
-	}
+	keepGorunOnly(t, c, "f1", "f2")
 	program("#!/bin/sh\nkill -SEGV $$\n")
 	check("-H f1:2 --gpus-per-rank 2", "0 0,1|1 2,3", 0)
 }

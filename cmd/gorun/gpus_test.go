@@ -130,14 +130,7 @@ func TestGPUsOfHosts(t *testing.T) {
 	if !ran("f1", "ran-gpu") || ran("f1", "ran-smi") || ran("f2", "ran-gpu") || ran("f2", "ran-smi") {
 		t.Errorf("f1 ran gorun-gpu %v, nvidia-smi %v; f2 %v, %v", ran("f1", "ran-gpu"), ran("f1", "ran-smi"), ran("f2", "ran-gpu"), ran("f2", "ran-smi"))
 	}
-	for _, host := range []string{"f1", "f2"} {
-		left, _ := filepath.Glob(filepath.Join(c.Host(host).Home, ".cache/gorun/*/*"))
-		for _, name := range left {
-			if base := filepath.Base(name); base != "gorun" && base != "checked" {
-				t.Errorf("%s keeps %s", host, name)
-			}
-		}
-	}
+	keepGorunOnly(t, c, "f1", "f2")
 
 	program("kill -SEGV $$")
 	spoilHostKey(t, c, "f3")
@@ -174,4 +167,17 @@ func shell(t *testing.T, c *lab.Cluster, host, script string) {
 func TestGPUsCommandOfThisMachine(t *testing.T) {
 	start(t, nil, "gpus").want(0)
 	start(t, nil, "gpus", "f1").want(2, `what is "f1"?`, "gorun gpus -H f1")
+}
+
+// keepGorunOnly checks that nothing but gorun itself is left in the caches of hosts.
+func keepGorunOnly(t *testing.T, c *lab.Cluster, hosts ...string) {
+	t.Helper()
+	for _, host := range hosts {
+		left, _ := filepath.Glob(filepath.Join(c.Host(host).Home, ".cache/gorun/*/*"))
+		for _, name := range left {
+			if base := filepath.Base(name); base != "gorun" && base != "checked" {
+				t.Errorf("%s keeps %s", host, name)
+			}
+		}
+	}
 }

@@ -69,8 +69,6 @@ func usualInterfaces(own []wire.Address) (names []string) {
 
 // same reports whether two lists have the same names, in any order and any number.
 func same(a, b []string) bool {
-	in := func(list []string) func(string) bool {
-		return func(name string) bool { return !slices.Contains(list, name) }
-	}
-	return !slices.ContainsFunc(a, in(b)) && !slices.ContainsFunc(b, in(a))
+	set := func(list []string) []string { return slices.Compact(slices.Sorted(slices.Values(list))) }
+	return slices.Equal(set(a), set(b))
 }
