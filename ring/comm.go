@@ -242,7 +242,7 @@ func (c *Comm) host(rank int) string {
 // leave gives up what connects this rank to the others.
 func (c *Comm) leave() {
 	if c.fabric != nil {
-		c.fabric.close()
+		c.fabric.close(c.err == nil && errors.Is(context.Cause(c.life), ErrClosed))
 		c.fabric = nil
 	}
 }

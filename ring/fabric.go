@@ -72,8 +72,12 @@ func (f *fabric) doubt() error {
 	return f.net.Doubt(&f.sign)
 }
 
-// close ends what newFabric started, and leaves the domain and the network.
-func (f *fabric) close() {
+// close ends what newFabric started, and leaves the domain and the network. Orderly is that
+// all calls have gone well: other ranks may still be in the last one.
+func (f *fabric) close(orderly bool) {
+	if f.net != nil && orderly {
+		f.net.Deliver()
+	}
 	if f.net != nil {
 		f.net.Interrupt()
 	}
@@ -84,7 +88,7 @@ func (f *fabric) close() {
 		_ = f.shared.Close() // nothing can be done about memory that cannot be given back
 	}
 	if f.net != nil {
-		_ = f.net.Close() // what was not sent is of no use to anyone
+		_ = f.net.Close() // what cannot be sent is of no use to anyone
 	}
 }
 

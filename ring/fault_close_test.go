@@ -241,3 +241,31 @@ func TestR9CloseWithStartedCalls(t *testing.T) {
 		})
 	})
 }
+
+// The root of a large broadcast is late, so that the others have asked for it, and closes as
+// soon as it may: what is not sent by then still arrives.
+func TestR5LateRankClosesAtOnce(t *testing.T) {
+	onGrounds(t, func(t *testing.T, g ground) {
+		comms := g.join(t, g.door(t))
+		err := ringtest.Each(g.size, func(rank int) error {
+			data := make([]uint64, 4<<20)
+			if rank == 0 {
+				time.Sleep(600 * time.Millisecond)
+				for i := range data {
+					data[i] = uint64(i)
+				}
+			}
+			err := ring.Broadcast(ctx, comms[rank], data, 0)
+			comms[rank].Close()
+			for i := range data {
+				if err == nil && data[i] != uint64(i) {
+					err = fmt.Errorf("element %d is %d", i, data[i])
+				}
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -113,6 +113,8 @@ func rings() []Mutant {
 		{"strangers have no bound", "ring/internal/tcp/lobby.go", "if len(l.strangers) >= maxStrangers {", "if len(l.strangers) >= 1000*maxStrangers {", pkg, "^TestSlowStrangersMakeRoom$"},
 		{"a root that is through is missed", "ring/stall.go", "return s.place >= mine.place", "return s.place > mine.place || s.in && s.place == mine.place", "./ring", "^TestR5StallReport$"},
 		{"every rank that waits tells of it", "ring/stall.go", "case theirs.stalled && theirs.place == mine.place && rank < self:", "case rank < 0:", "./ring", "^TestR5StallReport$"},
+		{"a Comm closes on what it has not sent", "ring/internal/tcp/deliver.go", "if unsent(s.fd) == 0 ||", "if unsent(s.fd) >= 0 ||", pkg, "^TestDeliverPastANote$"},
+		{"a note to who has left is an error", "ring/internal/tcp/doubt.go", "case errors.Is(err, unix.EPIPE), errors.Is(err, unix.ECONNRESET):", "case errors.Is(err, unix.EXDEV):", pkg, "^TestNoteToARankThatHasLeft$"},
 		{"a second rank takes the first's place", "ring/internal/tcp/lobby.go", "if !hungUp(first) {", "if first == nil {", pkg, "^TestDuplicates$"},
 	}
 }

@@ -102,7 +102,8 @@ func (n *Net) welcome() error {
 func (s *stream) tell(l *link) error { return s.net.tell(l, s.flow) }
 
 // tell sends a note, once during a flow. Nothing else goes that way in the meantime: a
-// rank that this flow sends to has the sign already.
+// rank that this flow sends to has the sign already. One that has left may have sent before
+// that all it had to: who receives from it finds out.
 func (n *Net) tell(l *link, f *flow.Flow) error {
 	if l.rank == f.To || l.noted == n.flows {
 		return nil
@@ -114,6 +115,8 @@ func (n *Net) tell(l *link, f *flow.Flow) error {
 	switch {
 	case err == unix.EAGAIN:
 		return nil // it does not read, so it will not wait for this either
+	case errors.Is(err, unix.EPIPE), errors.Is(err, unix.ECONNRESET):
+		return nil
 	case err == nil && sent < len(text):
 		err = errors.New("no room for a note")
 	}

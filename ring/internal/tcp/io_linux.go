@@ -91,3 +91,12 @@ func silent(fd int) error {
 		lastHeard:   time.Duration(info.Last_ack_recv) * time.Millisecond,
 	}.verdict()
 }
+
+// unsent is how many bytes the kernel has not sent yet.
+func unsent(fd int) int {
+	n, err := unix.IoctlGetInt(fd, unix.SIOCOUTQNSD)
+	if err != nil {
+		return 0
+	}
+	return n
+}

@@ -1,0 +1,59 @@
+package tcp
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/ring/internal/flow"
+)
+
+// A rank that was asked why it does not send has the question unread when it closes: the
+// kernel then drops what it has not sent, but for what Deliver waits for.
+func TestDeliverPastANote(t *testing.T) {
+	onEveryGuard(t, func(t *testing.T, guard Guard) {
+		nets := guard.doubters(t, 2)
+		linkUp(t, nets)
+		out := payload(32 << 20)
+		in := make([]byte, len(out))
+		errs := each(nets, func(rank int, n *Net) error {
+			if rank == 1 {
+				return n.Run(&flow.Flow{Sign: numbered(1, 1), To: flow.None, From: 0, Recv: []flow.Part{{Into: in}}})
+			}
+			time.Sleep(2 * tick)
+			err := n.Run(&flow.Flow{Sign: numbered(1, 1), To: 1, From: flow.None, Lead: 1, Send: [][]byte{out}})
+			n.Deliver()
+			return errors.Join(err, n.Close())
+		})
+		if err := errors.Join(errs...); err != nil || !bytes.Equal(in, out) {
+			t.Errorf("received other bytes, %v", err)
+		}
+	})
+}
+
+// A rank that has sent all it had to and left can be asked no more, and need not be.
+func TestNoteToARankThatHasLeft(t *testing.T) {
+	onEveryGuard(t, func(t *testing.T, guard Guard) {
+		nets := guard.doubters(t, 2)
+		linkUp(t, nets)
+		out := payload(1000)
+		if err := nets[0].Run(&flow.Flow{Sign: numbered(1, 1), To: 1, From: flow.None, Lead: 1, Send: [][]byte{out}}); err != nil {
+			t.Fatal(err)
+		}
+		nets[0].Close()
+		in := make([]byte, len(out))
+		f := &flow.Flow{Sign: numbered(1, 1), To: flow.None, From: 0, Recv: []flow.Part{{Into: in}}}
+		for range 3 { // the first is answered by a reset
+			nets[1].flows++
+			if err := nets[1].tell(nets[1].links[0], f); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		if err := nets[1].Run(f); err != nil || !bytes.Equal(in, out) {
+			t.Errorf("received other bytes, %v", err)
+		}
+		closedBy(t, "one flow more", nets[1].Run(f), 0)
+	})
+}
