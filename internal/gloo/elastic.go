@@ -67,9 +67,11 @@ type stay struct {
 	rank   *Rank
 	ctx    context.Context // ends when the process leaves
 	leave  context.CancelFunc
-	used   bool // the process has begun to meet the others
+	inside sync.WaitGroup // what is being answered in it
+	used   bool           // the process has begun to meet the others
 	joined bool
-	before int // the epoch before, 0 for none
+	before int  // the epoch before that it has used, 0 for none
+	let    bool // it was let in before it came
 	begun  chan struct{}
 	err    error         // once begun: the epoch is not to be
 	silent chan struct{} // closed when the process gets no notice of this epoch any more
@@ -146,6 +148,7 @@ func (e *Elastic) reply(ctx context.Context, req request, body []byte, wait func
 		return ok() // a worker does not live on without
 	}
 	s := e.enter()
+	defer s.inside.Done()
 	a := s.rank.reply(ctx, req, body, wait)
 	s.ends.note(req, body, a)
 	if req.method == "DELETE" && isLast(req.scope) {
@@ -161,12 +164,13 @@ func isLast(scope string) bool {
 	return is && isRank
 }
 
-// enter notes that the process meets the others of its epoch. The first time it says that it lives.
+// enter notes that the process meets the others of its epoch, and is inside until who called is through. The first time it says that it lives.
 func (e *Elastic) enter() *stay {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s := e.stay
-	if !s.used && s.before == 0 {
+	s.inside.Add(1)
+	if !s.used && !s.let {
 		e.wg.Go(func() {
 			epoch, err := e.epochs.Park(s.ctx, 0)
 			if err == nil && epoch.Number != s.number {
@@ -241,12 +245,17 @@ func (e *Elastic) ask(n *next) {
 	n.epoch, n.err = e.epochs.Park(e.ctx, left)
 	if n.err == nil && n.epoch.Number != s.number {
 		s.leave()
-		if used || s.before > 0 { // and so it has begun
+		if used || s.let { // and so it has begun, or will
 			<-s.silent // a late notice would be taken for one of the new epoch
 		}
-		e.wg.Go(s.rank.host.Wait)
+		old := s
 		s = e.newStay(n.epoch.Number, left)
+		s.let = true
 		e.begin(s, n.epoch, nil)
+		defer e.wg.Go(func() { // nobody enters it any more
+			old.inside.Wait()
+			old.rank.host.Wait()
+		})
 	}
 	e.mu.Lock()
 	if n.err == nil { // else there is nothing left to ask

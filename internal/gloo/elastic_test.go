@@ -281,3 +281,35 @@ func TestElasticEnds(t *testing.T) {
 		t.Errorf("at the job's end: %s", got)
 	}
 }
+
+// A process that goes on asking in an epoch that it leaves harms nobody.
+func TestElasticAsksWhileItLeaves(t *testing.T) {
+	m := newMember(t, newStore(), 1)
+	w := oneHost(m, m)
+	m.letIn(1, 0, 1)
+	var asking sync.WaitGroup
+	over := make(chan struct{})
+	for asker := range 3 {
+		asking.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-over:
+					return
+				default:
+				}
+				if _, _, err := w.ask(0, "PUT", fmt.Sprintf("/global%d.%d/rank_0", asker, i), make([]byte, recordSize)); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for epoch := 2; epoch < 60; epoch++ {
+		m.letIn(epoch, 0, 1)
+		if got := <-reborn(w, 0); got != "200 0,1,0,1,0,1 <nil>" {
+			t.Errorf("epoch %d: %s", epoch, got)
+		}
+	}
+	close(over)
+	asking.Wait()
+}
