@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 )
 
 const (
@@ -182,6 +183,9 @@ func (d *Door) admit(next http.Handler) http.Handler {
 func (d *Door) job(w http.ResponseWriter, _ *http.Request, rank JobInfo) { writeJSON(w, rank) }
 
 func (d *Door) fence(w http.ResponseWriter, r *http.Request, rank JobInfo) {
+	if !sayable(w, r.PathValue("name")) {
+		return
+	}
 	value, ok := body(w, r, MaxFence)
 	if !ok {
 		return
@@ -203,6 +207,9 @@ func (d *Door) fence(w http.ResponseWriter, r *http.Request, rank JobInfo) {
 }
 
 func (d *Door) put(w http.ResponseWriter, r *http.Request, _ JobInfo) {
+	if !sayable(w, r.PathValue("key")) {
+		return
+	}
 	value, ok := body(w, r, MaxValue)
 	if !ok {
 		return
@@ -215,6 +222,9 @@ func (d *Door) put(w http.ResponseWriter, r *http.Request, _ JobInfo) {
 }
 
 func (d *Door) get(w http.ResponseWriter, r *http.Request, _ JobInfo) {
+	if !sayable(w, r.PathValue("key")) {
+		return
+	}
 	wait, err := time.ParseDuration(cmp.Or(r.URL.Query().Get("wait"), "0s"))
 	if err != nil || wait < 0 || wait > maxWait {
 		http.Error(w, "wait must be a duration such as 10s, at most 1h", http.StatusBadRequest)
@@ -280,6 +290,16 @@ func (d *Door) gone(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusGone)
 	_, _ = w.Write(d.backend.AbortInfo())
+}
+
+// sayable answers a request for a fence or key of which the launcher cannot be told: it gives up a host that says longer ones, and bytes that
+// are not UTF-8 do not survive the way there.
+func sayable(w http.ResponseWriter, name string) bool {
+	if len(name) <= MaxKey && utf8.ValidString(name) {
+		return true
+	}
+	http.Error(w, fmt.Sprintf("names and keys are UTF-8 of at most %d bytes", MaxKey), http.StatusBadRequest)
+	return false
 }
 
 // body reads a request body of at most limit bytes, or answers the request.

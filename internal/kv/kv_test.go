@@ -257,6 +257,22 @@ func TestDoorStore(t *testing.T) {
 	}
 }
 
+// A rank that asks for a key that is too long had its whole host given up, and a fence whose name JSON cannot carry was never answered.
+func TestDoorTakesOnlyNamesThatTravel(t *testing.T) {
+	d, _ := openTestDoor(t, 1)
+	for _, path := range []string{"fence/", "kv/"} {
+		method := map[string]string{"fence/": "POST", "kv/": "PUT"}[path]
+		for name, good := range map[string]bool{strings.Repeat("k", MaxKey): true, "%C3%A4": true, strings.Repeat("k", MaxKey+1): false, "a%FF": false} {
+			if code, text := ask(t, d, "token0", method, "/v1/"+path+name, "v"); (code < 300) != good || !good && code != 400 {
+				t.Errorf("%s %s of %d bytes: %d %s", method, path, len(name), code, text)
+			}
+			if code, text := ask(t, d, "token0", "GET", "/v1/kv/"+name, ""); path == "kv/" && ((code < 300) != good || !good && code != 400) {
+				t.Errorf("GET of %d bytes: %d %s", len(name), code, text)
+			}
+		}
+	}
+}
+
 func TestDoorAbortReachesEveryWaiter(t *testing.T) {
 	d, b := openTestDoor(t, 2)
 	var wg sync.WaitGroup
