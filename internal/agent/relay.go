@@ -34,6 +34,7 @@ type relay struct {
 type fenceWait struct {
 	done   chan struct{}
 	values [][]byte
+	came   map[int]bool // the ranks that have posted, also when the gather is through with the name
 }
 
 var errEnded = errors.New("the agent is ending")
@@ -58,16 +59,21 @@ func (r *relay) begin(epoch, localSize, size int) {
 // values of all of them.
 func (r *relay) Fence(ctx context.Context, name string, rank int, value []byte) ([][]byte, error) {
 	r.mu.Lock()
+	wait := r.fences[name]
+	if wait != nil && wait.came[rank] { // it gave up, and asks again: the launcher gives up a host that says so twice
+		r.mu.Unlock()
+		return nil, &kv.DuplicateError{Name: name, Member: rank}
+	}
 	local, err := r.gather.Add(name, map[int][]byte{rank: value})
 	if err != nil {
 		r.mu.Unlock()
 		return nil, err
 	}
-	wait := r.fences[name]
 	if wait == nil {
-		wait = &fenceWait{done: make(chan struct{})}
+		wait = &fenceWait{done: make(chan struct{}), came: map[int]bool{}}
 		r.fences[name] = wait
 	}
+	wait.came[rank] = true
 	epoch, aborted := r.epoch, r.aborted
 	r.mu.Unlock()
 	r.checkFences()

@@ -75,6 +75,42 @@ func TestRelayTellsARankThatComesTwice(t *testing.T) {
 	})
 }
 
+// A rank that gave up waiting for a fence and posts again is told that it has posted: the launcher would take a second word of all ranks of this
+// host for a host gone mad.
+func TestRelayPostsToAFenceOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out, w := io.Pipe()
+		defer out.Close()
+		r, frames := newRelay(wire.NewWriter(w), 1, 2), wire.NewReader(out)
+		ctx, cancel := context.WithCancel(t.Context())
+		first := make(chan error, 1)
+		go func() { _, err := r.Fence(ctx, "f", 1, nil); first <- err }()
+		next[wire.Fence](t, frames, wire.TypeFence)
+		cancel()
+		if err := <-first; !errors.Is(err, context.Canceled) {
+			t.Errorf("who gave up: %v", err)
+		}
+		again := make(chan error, 2)
+		post := func() { _, err := r.Fence(t.Context(), "f", 1, nil); again <- err }
+		go post()
+		synctest.Wait()
+		select {
+		case err := <-again:
+			if twice := new(kv.DuplicateError); !errors.As(err, &twice) {
+				t.Errorf("posted again: %v", err)
+			}
+		default:
+			next[wire.Fence](t, frames, wire.TypeFence)
+			t.Error("the launcher is told of the same fence twice")
+		}
+		r.fenced(wire.Fence{Name: "f"})
+		go post() // the name can be used again
+		next[wire.Fence](t, frames, wire.TypeFence)
+		r.end()
+		synctest.Wait()
+	})
+}
+
 func TestRelayGet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, frames := relayPair(t)
