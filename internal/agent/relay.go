@@ -24,7 +24,7 @@ type relay struct {
 	exited  []int // ranks that can come to no fence any more
 	gather  *kv.Gather
 	fences  map[string]*fenceWait
-	gets    map[uint64]chan wire.Value
+	gets    map[uint64]chan wire.Value // until they are answered
 	lastGet uint64
 	aborted chan struct{}
 	info    []byte
@@ -142,6 +142,12 @@ func (r *relay) Put(key string, value []byte) error {
 // have given up waiting.
 const getTime = 30 * time.Second
 
+// maxGets bounds the questions that the launcher has not answered yet, also those of ranks that have given up waiting: it gives up a
+// host that has 8192.
+const maxGets = 7 << 10
+
+var errGets = errors.New("too many requests of this host wait for keys: those that were given up count for up to 30 s")
+
 func (r *relay) Get(ctx context.Context, key string, wait time.Duration) (value []byte, found bool, err error) {
 	for ; !found && err == nil && wait > getTime; wait -= getTime {
 		value, found, err = r.getOnce(ctx, key, getTime)
@@ -155,17 +161,19 @@ func (r *relay) Get(ctx context.Context, key string, wait time.Duration) (value 
 func (r *relay) getOnce(ctx context.Context, key string, wait time.Duration) ([]byte, bool, error) {
 	answer := make(chan wire.Value, 1)
 	r.mu.Lock()
+	if len(r.gets) >= maxGets {
+		r.mu.Unlock()
+		return nil, false, errGets
+	}
 	r.lastGet++
 	id := r.lastGet
 	r.gets[id] = answer
 	aborted := r.aborted
 	r.mu.Unlock()
-	defer func() {
+	if err := r.out.SendMessage(wire.TypeGet, wire.Get{ID: id, Key: key, Wait: wait}); err != nil {
 		r.mu.Lock()
 		delete(r.gets, id)
 		r.mu.Unlock()
-	}()
-	if err := r.out.SendMessage(wire.TypeGet, wire.Get{ID: id, Key: key, Wait: wait}); err != nil {
 		return nil, false, err
 	}
 	select {

@@ -161,6 +161,40 @@ func TestRelayAsksAgain(t *testing.T) {
 	})
 }
 
+// A rank that asks and gives up, over and over, does not have the launcher take its host for one gone mad: questions that it still waits
+// with count until they are answered.
+func TestRelayBoundsQuestions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out, w := io.Pipe()
+		defer out.Close()
+		r, frames := newRelay(wire.NewWriter(w), 1, 1), wire.NewReader(out)
+		asked := make(chan uint64, 2*maxGets)
+		go func() {
+			for {
+				var g wire.Get
+				if expect(frames, wire.TypeGet, &g) != nil {
+					return
+				}
+				asked <- g.ID
+			}
+		}()
+		gaveUp, cancel := context.WithCancel(t.Context())
+		cancel()
+		for i := range maxGets {
+			if _, _, err := r.Get(gaveUp, "k", getTime); !errors.Is(err, context.Canceled) {
+				t.Fatalf("question %d: %v", i, err)
+			}
+		}
+		if _, _, err := r.Get(gaveUp, "k", getTime); !errors.Is(err, errGets) {
+			t.Errorf("one question too many: %v", err)
+		}
+		r.value(wire.Value{ID: <-asked})
+		if _, _, err := r.Get(gaveUp, "k", getTime); !errors.Is(err, context.Canceled) {
+			t.Errorf("a question that has room again: %v", err)
+		}
+	})
+}
+
 func TestRelayPutAndLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, frames := relayPair(t)
