@@ -110,12 +110,20 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, opts Options) error
 	if err := a.takeJob(frames, opts); err != nil {
 		return err
 	}
-	defer a.door.Close()
-	defer a.mpi.close()
-	defer a.master.release()
-	defer a.gloo.close()
-	defer a.relay.end()
-	return a.run(ctx, frames)
+	err = a.run(ctx, frames)
+	if !a.core.gone { // else who serves ranks may be stuck with their words to a launcher that takes none: the process ends now
+		a.close()
+	}
+	return err
+}
+
+// close lets every rank's request go, and waits until nobody is served.
+func (a *agent) close() {
+	a.relay.end()
+	a.gloo.close()
+	a.master.release()
+	a.mpi.close()
+	a.door.Close()
 }
 
 func (a *agent) now() time.Duration { return time.Since(a.began) }

@@ -3,6 +3,7 @@ package agent
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -87,4 +88,24 @@ func TestRanksMayPrintAfterTheLauncher(t *testing.T) {
 	if _, err := os.Stat(dir + "/checkpoint"); err != nil {
 		t.Error("killed by SIGPIPE within the grace")
 	}
+}
+
+// A launcher that stands still takes no frames, so a rank's word to it is stuck. The agent ends all the same when its lease is over, and says why.
+func TestServeEndsWhileWordsToItsLauncherAreStuck(t *testing.T) {
+	t.Parallel()
+	h := startHost(t)
+	still := make(chan struct{})
+	defer close(still)
+	h.mu.Lock()
+	h.other = func(f wire.Frame) {
+		if f.Type == wire.TypePut {
+			<-still
+		}
+	}
+	h.mu.Unlock()
+	value := strings.Repeat("v", 60<<10) // two are more than a pipe holds
+	job := jobOf(1, "/proc/self/exe", askWord, "GLOO-PUT /s/rank_0 "+value, "GLOO-PUT /s/rank_1 "+value, "GLOO-PUT /s/rank_2 "+value)
+	job.Epoch, job.Elastic = 1, &wire.Elastic{Slots: 1, LocalSize: 1, Nodes: 1, Lease: time.Second, Parting: 100 * time.Millisecond}
+	h.run(job)
+	until(t, "the agent's last word", func() bool { return strings.Contains(h.said(), "no word from gorun") })
 }
