@@ -115,7 +115,7 @@ func OpenDoor(ranks map[string]JobInfo, backend Backend) (*Door, error) {
 	}
 	go func() {
 		defer close(d.done)
-		_ = d.server.Serve(newGate(listener)) // ends with Close
+		_ = d.server.Serve(newGate(listener, len(ranks))) // ends with Close
 	}()
 	return d, nil
 }

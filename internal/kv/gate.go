@@ -10,16 +10,18 @@ import (
 
 // Connections that have not shown a token yet are strangers: they wait in one of two rooms. The
 // job's own user has the large one, so that nobody else on the host can fill it. Who came
-// first goes first when a room is full.
+// first goes first when a room is full. Each rank has places of its own besides: all may come at once, and find us busy.
 const (
 	ownRoom   = 256
 	otherRoom = 16 // ranks in containers may be other users
+	rankRoom  = 4  // for each rank, in both rooms
 )
 
 // gate is a listener that bounds strangers.
 type gate struct {
 	net.Listener
-	own func(net.Conn) bool // it is the job's user, as far as can be told
+	own   func(net.Conn) bool // it is the job's user, as far as can be told
+	ranks int
 
 	mu    sync.Mutex
 	rooms map[bool][]*guest // by own, oldest first
@@ -32,8 +34,8 @@ type guest struct {
 	own  bool
 }
 
-func newGate(l net.Listener) *gate {
-	return &gate{Listener: l, own: ownUser, rooms: map[bool][]*guest{}}
+func newGate(l net.Listener, ranks int) *gate {
+	return &gate{Listener: l, own: ownUser, ranks: ranks, rooms: map[bool][]*guest{}}
 }
 
 // ownUser reports whether this process's user, or root, has the other end of conn. Where the kernel
@@ -67,9 +69,9 @@ func (g *gate) Accept() (net.Conn, error) {
 func (g *gate) enter(c *guest) (oldest *guest) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	size := otherRoom
+	size := otherRoom + rankRoom*g.ranks
 	if c.own {
-		size = ownRoom
+		size = ownRoom + rankRoom*g.ranks
 	}
 	room := g.rooms[c.own]
 	if len(room) >= size {

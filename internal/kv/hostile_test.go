@@ -151,7 +151,7 @@ func gateOf(t *testing.T, own func(net.Conn) bool) (*gate, func() net.Conn) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := newGate(l)
+	g := newGate(l, 0)
 	g.own = own
 	t.Cleanup(func() { l.Close() })
 	return g, func() net.Conn {
@@ -203,6 +203,21 @@ func TestGateKeepsOthersFromPushingOutOwn(t *testing.T) {
 	}
 	if n := len(g.rooms[true]) + len(g.rooms[false]); n != ownRoom+otherRoom {
 		t.Errorf("%d in the rooms", n)
+	}
+}
+
+// Many ranks of one host come at the same time, and the door is slow to hear their tokens: none of them is turned away for another.
+func TestGateHasRoomForAllRanks(t *testing.T) {
+	for _, own := range []bool{true, false} {
+		g, come := gateOf(t, func(net.Conn) bool { return own })
+		g.ranks = 300
+		var ranks []net.Conn
+		for range g.ranks {
+			ranks = append(ranks, come())
+		}
+		if closed(ranks[0]) {
+			t.Errorf("own %v: the first of %d ranks lost its connection to the last", own, g.ranks)
+		}
 	}
 }
 
