@@ -159,7 +159,7 @@ func (a *agent) takeJob(frames *wire.Reader, opts Options) error {
 		err = a.openGloo()
 	}
 	if err == nil && len(a.job.OpenMPI4) > 0 {
-		a.ompi4, err = newOpenMPI4(a.job.OpenMPI4)
+		a.ompi4, err = newOpenMPI4(a.job.OpenMPI4, a.guard)
 	}
 	var no *refusal
 	switch {

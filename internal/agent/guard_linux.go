@@ -61,7 +61,9 @@ func Guard(ctx context.Context, opts GuardOptions) (code int, err error) {
 	stale.Go(func() { cage.KillStale(ctx) })
 	defer stale.Wait()
 	code = await(ctx, pid, sigchld)
-	return code, unkillable(cage.Sweep(sweepTime, func() { reapUntil(pid) }))
+	left := cage.Sweep(sweepTime, func() { reapUntil(pid) })
+	removeOpenMPI4(self)
+	return code, unkillable(left)
 }
 
 // unkillable is the error that some processes cannot be killed; nil: there are none.

@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"hash/fnv"
 	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gorun/gorun/internal/contain"
 )
 
 // libraryFD is the number that Open MPI's library has in a rank: the first after its PMI socket.
@@ -18,7 +21,8 @@ type openMPI4 struct {
 	folder  string
 }
 
-func newOpenMPI4(library []byte) (*openMPI4, error) {
+// newOpenMPI4 makes both. The folder's name tells whose guard's it is.
+func newOpenMPI4(library []byte, guard contain.Guard) (*openMPI4, error) {
 	fd, err := unix.MemfdCreate("gorun-ompi4.so", unix.MFD_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("make a file in memory for Open MPI's library: %w", err)
@@ -28,8 +32,8 @@ func newOpenMPI4(library []byte) (*openMPI4, error) {
 		o.close()
 		return nil, fmt.Errorf("write Open MPI's library: %w", err)
 	}
-	for _, parent := range []string{"/dev/shm", os.TempDir()} {
-		if o.folder, err = os.MkdirTemp(parent, "gorun-ompi4-"); err == nil {
+	for _, parent := range openMPI4Parents() {
+		if o.folder, err = os.MkdirTemp(parent, openMPI4Prefix(guard)); err == nil {
 			return o, nil
 		}
 	}
@@ -44,6 +48,25 @@ func (o *openMPI4) close() {
 	o.library.Close()
 	if o.folder != "" {
 		_ = os.RemoveAll(o.folder)
+	}
+}
+
+func openMPI4Parents() []string { return []string{"/dev/shm", os.TempDir()} }
+
+// openMPI4Prefix tells guards apart and is short: Open MPI makes long names below it.
+func openMPI4Prefix(guard contain.Guard) string {
+	h := fnv.New32a()
+	h.Write([]byte(guard.String()))
+	return fmt.Sprintf("gorun-ompi4-%08x-", h.Sum32())
+}
+
+// removeOpenMPI4 removes the folder of a guard's agent, if there is one. An agent that was killed has left it.
+func removeOpenMPI4(guard contain.Guard) {
+	for _, parent := range openMPI4Parents() {
+		left, _ := filepath.Glob(filepath.Join(parent, openMPI4Prefix(guard)+"*")) // the pattern is a good one
+		for _, folder := range left {
+			_ = os.RemoveAll(folder)
+		}
 	}
 }
 

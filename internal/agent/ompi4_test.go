@@ -3,11 +3,17 @@ package agent
 import (
 	"fmt"
 	"os"
+	"strings"
+	"syscall"
 	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/contain"
+	"github.com/gorun/gorun/internal/wire"
 )
 
 func TestOpenMPI4LeavesNothing(t *testing.T) {
-	o, err := newOpenMPI4([]byte("library"))
+	o, err := newOpenMPI4([]byte("library"), contain.Guard{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -20,6 +26,34 @@ func TestOpenMPI4LeavesNothing(t *testing.T) {
 	}
 	o.close()
 	if _, err := os.Stat(o.folder); !os.IsNotExist(err) {
+		t.Errorf("the folder is still there: %v", err)
+	}
+}
+
+// The memory that Open MPI's ranks share goes also when their agent is killed, and cannot remove it.
+func TestOpenMPI4LeavesNothingWithoutItsAgent(t *testing.T) {
+	t.Parallel()
+	h := startHost(t)
+	job := script(1, `d=$OMPI_MCA_btl_vader_backing_directory; echo shared >$d/vader_segment; echo $d; while :; do sleep 0.1; done`)
+	job.OpenMPI4 = []byte("library")
+	h.run(job)
+	stream := wire.OutputStream(2, 1)
+	h.until("the rank", func() bool { return strings.HasSuffix(string(h.output[stream]), "\n") })
+	folder := strings.TrimSpace(h.printed(2, 1))
+	defer os.RemoveAll(folder)
+	if text, err := os.ReadFile(folder + "/vader_segment"); string(text) != "shared\n" || err != nil {
+		t.Fatalf("%q, %v", text, err)
+	}
+	if err := syscall.Kill(h.hello.PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-h.gone:
+	case <-time.After(patience):
+		t.Error("the guard goes on")
+	}
+	h.stop()
+	if _, err := os.Stat(folder); !os.IsNotExist(err) {
 		t.Errorf("the folder is still there: %v", err)
 	}
 }
