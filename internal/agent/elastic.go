@@ -39,7 +39,7 @@ func (e *epochs) begin(epoch wire.Epoch) {
 	if epoch.Number <= e.current.Epoch {
 		return
 	}
-	e.relay.begin(epoch.Number, 1, epoch.Size)
+	e.relay.begin(epoch.Number, epoch.Rank, epoch.Size)
 	e.current = kv.JobInfo{Job: e.job, Epoch: epoch.Number, Rank: epoch.Rank, Size: epoch.Size, Key: epoch.Key,
 		Place: &kv.Place{LocalRank: epoch.LocalRank, LocalSize: epoch.LocalSize, CrossRank: epoch.CrossRank, CrossSize: epoch.CrossSize,
 			Node: epoch.Node, Nodes: epoch.Nodes, Addrs: epoch.Addrs}}

@@ -119,6 +119,30 @@ func TestEpochs(t *testing.T) {
 	})
 }
 
+// A request for a fence that was let in at the door in one epoch, and comes here when the next has begun with other numbers, is not passed on:
+// the launcher gives up a host that speaks for another's rank.
+func TestFenceOfAnEpochThatIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, w := io.Pipe()
+		e := newEpochs(newRelay(wire.NewWriter(w), 1, 1), wire.Job{ID: "j", Ranks: []wire.Rank{{Rank: 2}}})
+		e.begin(wire.Epoch{Number: 1, Rank: 2, Size: 3})
+		e.begin(wire.Epoch{Number: 2, Rank: 1, Size: 2})
+		late := make(chan error, 1)
+		go func() { _, err := e.Fence(t.Context(), "f", 2, nil); late <- err }()
+		synctest.Wait()
+		select {
+		case err := <-late:
+			if !errors.Is(err, kv.ErrAborted) {
+				t.Error(err)
+			}
+		default:
+			t.Error("the launcher is told")
+		}
+		r.Close()
+		e.end()
+	})
+}
+
 // A rank that is slow to ask for its first epoch, which has begun without it, is heard all the same: once.
 func TestEpochThatBeganBefore(t *testing.T) {
 	e, frames := elasticPair(t)

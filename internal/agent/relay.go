@@ -20,6 +20,7 @@ type relay struct {
 
 	mu      sync.Mutex
 	epoch   int   // 0: the job is not elastic, or has not begun
+	rank    int   // the one of this host in the epoch, if that is not 0
 	size    int   // ranks in the job
 	exited  []int // ranks that can come to no fence any more
 	gather  *kv.Gather
@@ -45,13 +46,13 @@ func newRelay(out *wire.Writer, localSize, size int) *relay {
 }
 
 // begin forgets the epoch so far, and lets go who still waits in it.
-func (r *relay) begin(epoch, localSize, size int) {
+func (r *relay) begin(epoch, rank, size int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.info == nil {
 		close(r.aborted)
 	}
-	r.epoch, r.size, r.exited, r.gather = epoch, size, nil, kv.NewGather(localSize)
+	r.epoch, r.rank, r.size, r.exited, r.gather = epoch, rank, size, nil, kv.NewGather(1)
 	r.fences, r.aborted, r.info = map[string]*fenceWait{}, make(chan struct{}), nil
 }
 
@@ -59,6 +60,10 @@ func (r *relay) begin(epoch, localSize, size int) {
 // values of all of them.
 func (r *relay) Fence(ctx context.Context, name string, rank int, value []byte) ([][]byte, error) {
 	r.mu.Lock()
+	if r.epoch > 0 && rank != r.rank { // it was asked in an epoch that is over: to the launcher, we would speak for another host's rank
+		r.mu.Unlock()
+		return nil, kv.ErrAborted
+	}
 	wait := r.fences[name]
 	if wait != nil && wait.came[rank] { // it gave up, and asks again: the launcher gives up a host that says so twice
 		r.mu.Unlock()
