@@ -8,6 +8,7 @@ import (
 	"os"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -108,10 +109,11 @@ func (m *mpi) accept() {
 	defer peers.Close()
 	for {
 		conn, err := m.port.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
 		if err != nil {
-			if errors.Is(err, net.ErrClosed) {
-				return
-			}
+			time.Sleep(10 * time.Millisecond) // no descriptors: some will be closed
 			continue
 		}
 		if !ownRank(&peers, conn) {

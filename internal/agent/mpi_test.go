@@ -4,13 +4,16 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"runtime"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -98,4 +101,36 @@ func portForOthers() int {
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	m.close()
 	return 0
+}
+
+// full is a listener of a process that has no descriptors left.
+type full struct {
+	tries  atomic.Int64
+	closed atomic.Bool
+}
+
+func (f *full) Accept() (net.Conn, error) {
+	if f.tries.Add(1); f.closed.Load() {
+		return nil, net.ErrClosed
+	}
+	return nil, os.NewSyscallError("accept4", syscall.EMFILE)
+}
+
+func (f *full) Close() error   { f.closed.Store(true); return nil }
+func (f *full) Addr() net.Addr { return nil }
+
+// An agent without descriptors does not take a core from its ranks by asking for connections in vain.
+func TestPortWithoutDescriptors(t *testing.T) {
+	port := &full{}
+	m, err := newMPI(wire.Job{}, nil, false, func(int) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.port = port
+	m.wg.Go(m.accept)
+	time.Sleep(200 * time.Millisecond)
+	m.close()
+	if n := port.tries.Load(); n > 1000 {
+		t.Errorf("%d tries", n)
+	}
 }
