@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -141,6 +142,19 @@ func TestFenceOfAnEpochThatIsOver(t *testing.T) {
 		r.Close()
 		e.end()
 	})
+}
+
+// Who still waits for an epoch's abort when the next one begins gets an answer that can be read.
+func TestAbortOfAnEpochThatIsOver(t *testing.T) {
+	e, _ := elasticPair(t)
+	e.begin(wire.Epoch{Number: 1, Rank: 2, Size: 3})
+	aborted := e.Aborted()
+	e.begin(wire.Epoch{Number: 2, Rank: 2, Size: 3})
+	<-aborted
+	var why wire.Abort
+	if err := json.Unmarshal(e.AbortInfo(), &why); err != nil || why.Rank != -1 || why.Cause == "" {
+		t.Errorf("it is told %q: %v", e.AbortInfo(), err)
+	}
 }
 
 // A rank that is slow to ask for its first epoch, which has begun without it, is heard all the same: once.

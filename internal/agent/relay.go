@@ -224,6 +224,10 @@ func (r *relay) Aborted() <-chan struct{} {
 func (r *relay) AbortInfo() []byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.info == nil { // who asks was let go by begin
+		over, _ := json.Marshal(wire.Abort{Rank: -1, Cause: "the epoch is over: another one has begun"})
+		return over
+	}
 	return r.info
 }
 
