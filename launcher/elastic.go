@@ -22,6 +22,8 @@ type Elastic struct {
 	Discover func(context.Context) ([]hostfile.Host, error)
 	// Prefix is Options.Prefix for the ranks of a plan, which holds one of them; nil: there are no prefixes.
 	Prefix func(Plan) (func(rank, fd int, at time.Time) []byte, error)
+	// SaveAs is in the place of Options.SaveAs, which knows only the ranks to begin with; nil: no stream has a file of its own.
+	SaveAs func(born elastic.Member, fd int) string
 }
 
 // Membership is an Event of an elastic job: hosts or ranks came or went.
