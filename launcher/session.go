@@ -199,6 +199,9 @@ func (s *session) prepare(ctx context.Context, o *Options, told wire.Job) (wire.
 			if err := f.Decode(&ready); err != nil {
 				return wire.Ready{}, err
 			}
+			if !stop() { // the word has come too late: the session is ended
+				return wire.Ready{}, context.Cause(ctx)
+			}
 			ready.FreePort = max(0, min(ready.FreePort, 65535))
 			s.contained, s.openMPI, s.gpus, s.places = ready.Contained, ready.OpenMPI, ready.GPUs, ready.Places
 			return ready, nil
