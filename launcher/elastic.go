@@ -254,8 +254,13 @@ func (j *elasticJob) discover() {
 // close ends what there still is.
 func (j *elasticJob) close() {
 	j.endLife(fmt.Errorf("the job is over"))
+	for _, p := range j.procs { // of agents that took too long
+		if p.session != nil {
+			p.session.hangUp()
+		}
+	}
 	for _, h := range j.hosts {
-		h.cut()
+		h.cut(&j.wg)
 	}
 	j.wg.Wait()
 }

@@ -255,6 +255,14 @@ func (s *session) close() {
 	<-drained
 }
 
+// hangUp ends the agent and what it has started, as close does, and leaves it to the session's reader to see that it has
+// ended. Closing the connection would do, where there is one for each host.
+func (s *session) hangUp() {
+	s.out.close()
+	s.stdin.Close()
+	time.AfterFunc(partingTime, s.cancel)
+}
+
 // note records that a frame came, and a heartbeat's time if it was one.
 func (s *session) note(f wire.Frame, now time.Duration) {
 	s.mu.Lock()
