@@ -71,6 +71,7 @@ type elasticJob struct {
 	whole   bool          // an epoch was, once
 	result  Result
 	unaware bool            // its ranks seem to know nothing of epochs
+	failed  *elasticProcess // that ended such a job; nil: none has
 	later   []elastic.Event // that follow from what the driver wants
 	ended   bool
 	endedAt time.Duration
@@ -124,7 +125,7 @@ func (j *elasticJob) reap(ctx context.Context) (Result, error) {
 	cancelled := ctx.Done()
 	j.step(elastic.Hosts{List: j.wish.Hosts})
 	for !j.ended || !j.drained() {
-		hurry(j.result.Stopped, j.stdout, j.stderr)
+		hurry(j.result.Stopped != NotStopped, j.stdout, j.stderr)
 		select {
 		case event := <-j.events:
 			j.excuse()
@@ -146,7 +147,14 @@ func (j *elasticJob) reap(ctx context.Context) (Result, error) {
 		}
 	}
 	close(j.over)
-	closePrinters(func() StopReason { return j.result.Stopped }, j.stdout, j.stderr)
+	closePrinters(j.result.Stopped != NotStopped, j.opts.Stops, func(stop Stop) {
+		if j.result.Stopped == NotStopped && j.result.Elastic.Code == 0 { // else there is a better reason
+			j.result.Stopped = stop.Reason
+		}
+	}, j.stdout, j.stderr)
+	if j.failed != nil {
+		j.result.Cause.Stderr = j.stderr.lastLines(j.failed.serial, 3)
+	}
 	j.result.Ended = time.Since(j.began)
 	if j.files != nil {
 		j.result.Output = j.files.close(&j.result)
