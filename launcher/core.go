@@ -3,6 +3,7 @@ package launcher
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gorun/gorun/internal/wire"
@@ -289,10 +290,9 @@ func (c *core) cause() *Failure {
 // notice the end of a host before gorun does, and the job may end in between.
 func (c *core) lostWith() string {
 	for _, rank := range c.victims {
-		for _, h := range c.hosts {
-			if name := c.hostOf(rank); h.name == name && !h.done {
-				return name
-			}
+		name := c.hostOf(rank)
+		if slices.ContainsFunc(c.hosts, func(h hostState) bool { return h.name == name && !h.done }) {
+			return name
 		}
 	}
 	return ""

@@ -22,6 +22,8 @@ type Elastic struct {
 	Discover func(context.Context) ([]hostfile.Host, error)
 	// Prefix is Options.Prefix for the ranks of a plan, which holds one of them; nil: there are no prefixes.
 	Prefix func(Plan) (func(rank, fd int, at time.Time) []byte, error)
+	// SaveAs is in the place of Options.SaveAs, which knows only the ranks to begin with; nil: no stream has a file of its own.
+	SaveAs func(born elastic.Member, fd int) string
 }
 
 // Membership is an Event of an elastic job: hosts or ranks came or went.
@@ -69,6 +71,7 @@ type elasticJob struct {
 	whole   bool          // an epoch was, once
 	result  Result
 	unaware bool            // its ranks seem to know nothing of epochs
+	failed  *elasticProcess // that ended such a job; nil: none has
 	later   []elastic.Event // that follow from what the driver wants
 	ended   bool
 	endedAt time.Duration
@@ -122,7 +125,7 @@ func (j *elasticJob) reap(ctx context.Context) (Result, error) {
 	cancelled := ctx.Done()
 	j.step(elastic.Hosts{List: j.wish.Hosts})
 	for !j.ended || !j.drained() {
-		hurry(j.result.Stopped, j.stdout, j.stderr)
+		hurry(j.result.Stopped != NotStopped, j.stdout, j.stderr)
 		select {
 		case event := <-j.events:
 			j.excuse()
@@ -144,7 +147,14 @@ func (j *elasticJob) reap(ctx context.Context) (Result, error) {
 		}
 	}
 	close(j.over)
-	closePrinters(func() StopReason { return j.result.Stopped }, j.stdout, j.stderr)
+	closePrinters(j.result.Stopped != NotStopped, j.opts.Stops, func(stop Stop) {
+		if j.result.Stopped == NotStopped && j.result.Elastic.Code == 0 { // else there is a better reason
+			j.result.Stopped = stop.Reason
+		}
+	}, j.stdout, j.stderr)
+	if j.failed != nil {
+		j.result.Cause.Stderr = j.stderr.lastLines(j.failed.serial, 3)
+	}
 	j.result.Ended = time.Since(j.began)
 	if j.files != nil {
 		j.result.Output = j.files.close(&j.result)
@@ -252,8 +262,13 @@ func (j *elasticJob) discover() {
 // close ends what there still is.
 func (j *elasticJob) close() {
 	j.endLife(fmt.Errorf("the job is over"))
+	for _, p := range j.procs { // of agents that took too long
+		if p.session != nil {
+			p.session.hangUp()
+		}
+	}
 	for _, h := range j.hosts {
-		h.cut()
+		h.cut(&j.wg)
 	}
 	j.wg.Wait()
 }

@@ -90,29 +90,33 @@ func (h *elasticHost) forget(c *elasticConn) {
 }
 
 // cut closes all connections at once: what runs there ends by itself. Later sessions get new ones. It reports whether anything can
-// run there.
-func (h *elasticHost) cut() (may bool) {
+// run there. Nobody waits for the connections here but closing: their sessions' readers may wait for the loop.
+func (h *elasticHost) cut(closing *sync.WaitGroup) (may bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, c := range h.conns {
 		c.ended = true
-		_ = c.Close()
+		closing.Go(func() { _ = c.Close() })
 	}
 	h.conns = nil
 	return h.reached
 }
 
-// fenceOff lets go of a host that was lost. Nothing more is heard from there.
+// fenceOff lets go of a host that was lost. Nothing more is heard from there. Each agent is told to end: where a program reaches
+// the host (rsh, srun), or it is this machine, sessions have no connection in common that can be closed.
 func (j *elasticJob) fenceOff(h *elasticHost) {
 	for name, p := range j.procs {
 		if p.host == h {
 			p.gone = true
 			p.cancel(errStopped)
+			if p.session != nil {
+				p.session.hangUp()
+			}
 			delete(j.procs, name)
 			j.pause.without(p.serial)
 		}
 	}
-	if !h.cut() {
+	if !h.cut(&j.wg) {
 		j.later = append(j.later, elastic.HostFenced{Host: h.host.Name})
 	}
 }

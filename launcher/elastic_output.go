@@ -13,7 +13,7 @@ import (
 
 // stream begins to carry output. Printers and files know processes by their serial numbers: a process's rank changes.
 func (j *elasticJob) stream() error {
-	if j.opts.OutputDir != "" || j.opts.SaveAs != nil {
+	if j.opts.OutputDir != "" || j.wish.SaveAs != nil {
 		if j.opts.OutputDir != "" {
 			if err := os.MkdirAll(j.opts.OutputDir, 0o700); err != nil {
 				return &OutputError{fmt.Errorf("make the output directory: %w", err)}
@@ -43,16 +43,16 @@ func (j *elasticJob) serial(n int) *elasticProcess {
 
 // saveAs is the file of a process's stream: that of the rank that it was started as. One that takes its place goes on in it.
 func (j *elasticJob) saveAs(serial, fd int) string {
-	rank := j.serial(serial).born.Rank
-	if j.opts.SaveAs != nil {
-		if path := j.opts.SaveAs(rank, fd); path != "" {
+	born := j.serial(serial).born
+	if j.wish.SaveAs != nil {
+		if path := j.wish.SaveAs(born, fd); path != "" {
 			return path
 		}
 	}
 	if j.opts.OutputDir == "" {
 		return os.DevNull
 	}
-	return filepath.Join(j.opts.OutputDir, fmt.Sprintf("rank.%d", rank), [...]string{1: "stdout", 2: "stderr"}[fd])
+	return filepath.Join(j.opts.OutputDir, fmt.Sprintf("rank.%d", born.Rank), [...]string{1: "stdout", 2: "stderr"}[fd])
 }
 
 func (j *elasticJob) prefix(serial, fd int, at time.Time) []byte {

@@ -67,8 +67,8 @@ func (p *patientWriter) close() { close(p.data) }
 
 // hurry lets go of output that nobody takes, once the user wants the end. A job that ends by itself waits: its last
 // words are what the user will want to see.
-func hurry(why StopReason, printers ...*printer) {
-	if why == NotStopped {
+func hurry(wanted bool, printers ...*printer) {
+	if !wanted {
 		return
 	}
 	for _, p := range printers {
@@ -76,8 +76,9 @@ func hurry(why StopReason, printers ...*printer) {
 	}
 }
 
-// closePrinters writes what is left. Both may be the same one.
-func closePrinters(why func() StopReason, stdout, stderr *printer) {
+// closePrinters writes what is left. Both may be the same one. Nothing of the job is there any more, but the user may still want
+// its end sooner: stopped is told of that. hasty says that the user wanted it before.
+func closePrinters(hasty bool, stops <-chan Stop, stopped func(Stop), stdout, stderr *printer) {
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
@@ -92,8 +93,11 @@ func closePrinters(why func() StopReason, stdout, stderr *printer) {
 		select {
 		case <-closed:
 			return
+		case stop := <-stops:
+			hasty = true
+			stopped(stop)
 		case <-look.C:
-			hurry(why(), stdout, stderr)
+			hurry(hasty, stdout, stderr)
 		}
 	}
 }

@@ -54,13 +54,14 @@ func (j *job) reap(ctx context.Context) Result {
 	var tick <-chan time.Time // once the job is to end, which has a limit
 	cancelled := ctx.Done()
 	j.looked = time.Now()
+	hasty := false // the user wants the end, whatever has begun it
 	for finished := false; !finished; {
-		hurry(j.core.reason, j.stdout, j.stderr)
+		hurry(hasty || j.core.reason != NotStopped, j.stdout, j.stderr)
 		var event any = eventTick{}
 		select {
 		case event = <-j.events:
 		case stop := <-j.opts.Stops:
-			event = eventStop{stop.Reason, stop.Now}
+			hasty, event = true, eventStop{stop.Reason, stop.Now}
 		case stop := <-j.early:
 			event = eventStop{stop.Reason, stop.Now}
 		case p := <-j.opts.Pauses:
@@ -86,7 +87,11 @@ func (j *job) reap(ctx context.Context) Result {
 	close(j.ended)
 	j.stopGet()
 	j.closeInput()
-	closePrinters(func() StopReason { return j.core.reason }, j.stdout, j.stderr)
+	closePrinters(hasty || j.core.reason != NotStopped, j.opts.Stops, func(stop Stop) {
+		if j.core.reason == NotStopped && !j.core.stopping { // else there is a better reason
+			j.core.reason = stop.Reason
+		}
+	}, j.stdout, j.stderr)
 	result := j.core.result()
 	j.explain(&result)
 	if j.files != nil {

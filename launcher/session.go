@@ -199,6 +199,9 @@ func (s *session) prepare(ctx context.Context, o *Options, told wire.Job) (wire.
 			if err := f.Decode(&ready); err != nil {
 				return wire.Ready{}, err
 			}
+			if !stop() { // the word has come too late: the session is ended
+				return wire.Ready{}, context.Cause(ctx)
+			}
 			ready.FreePort = max(0, min(ready.FreePort, 65535))
 			s.contained, s.openMPI, s.gpus, s.places = ready.Contained, ready.OpenMPI, ready.GPUs, ready.Places
 			return ready, nil
@@ -250,6 +253,14 @@ func (s *session) close() {
 	}
 	s.abandon()
 	<-drained
+}
+
+// hangUp ends the agent and what it has started, as close does, and leaves it to the session's reader to see that it has
+// ended. Closing the connection would do, where there is one for each host.
+func (s *session) hangUp() {
+	s.out.close()
+	s.stdin.Close()
+	time.AfterFunc(partingTime, s.cancel)
 }
 
 // note records that a frame came, and a heartbeat's time if it was one.

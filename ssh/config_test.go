@@ -1,6 +1,7 @@
 package ssh
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -233,4 +234,23 @@ func FuzzDropMatch(f *testing.F) {
 			t.Errorf("a second pass changes %q to %q", out, again)
 		}
 	})
+}
+
+// A command of a Match exec that hangs (nc to a bastion that is not there) outlives ssh -G, and has its stderr. Whoever gives the
+// host up does not wait for it.
+func TestHangingMatchExec(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "ssh"), []byte("#!/bin/sh\nsleep 9 & wait\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	if _, err := (Config{Host: "f1"}).askSSH(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v", err)
+	}
+	if took := time.Since(began); took > 6*time.Second { // the goal is 1.2 s
+		t.Errorf("took %v", took)
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/kevinburke/ssh_config"
 )
@@ -67,6 +68,7 @@ func (c Config) askSSH(ctx context.Context) (map[string][]string, error) {
 	cmd := exec.CommandContext(ctx, program, append(args, "--", c.Host)...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
+	cmd.WaitDelay = time.Second // a command of its Match exec that hangs holds stderr open
 	out, err := cmd.Output()
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)

@@ -22,6 +22,7 @@ func TestElastic(t *testing.T) {
 			"rank is killed": testElasticRankIsKilled, "hosts come and go": testElasticHostsComeAndGo, "host vanishes": testElasticHostVanishes,
 			"agent stands still": testElasticAgentStandsStill, "ends": testElasticEnds, "max-restarts": testMaxRestarts,
 			"plain program": testElasticJobOfPlainProgram, "chaos": testElasticChaos,
+			"output": testElasticOutput, "local agent is killed": testElasticLocalAgentIsKilled,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()

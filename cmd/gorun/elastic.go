@@ -190,6 +190,12 @@ func (o *runOptions) wish(where place, plan launcher.Plan, opts launcher.Options
 	}
 	l := o.look(opts.Programs, io)
 	w.Prefix = func(p launcher.Plan) (func(rank, fd int, at time.Time) []byte, error) { return l.prefixer(p) }
+	if o.save.hidden() != 0 {
+		w.SaveAs = func(m elastic.Member, fd int) string {
+			path, _ := o.save.path(fd, m.Rank, m.LocalRank, m.Host, os.Getenv("SLURM_JOB_ID")) // what cannot be was found out before
+			return path
+		}
+	}
 	return w
 }
 

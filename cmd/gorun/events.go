@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -60,6 +61,7 @@ type eventProgram struct {
 type eventLog struct {
 	mu      sync.Mutex
 	file    *os.File
+	out     io.Writer // file
 	now     func() time.Time
 	started time.Duration
 	broken  func(error) // told once that a line was lost; nil after that
@@ -77,8 +79,7 @@ func openEvents(name string, say *ui) (*eventLog, error) {
 		if err != nil {
 			return nil, usage.Errorf("name a file, new or old, in a folder that is there and that you may write to", "open the file of --json-events: %w", err)
 		}
-		log.file = file
-		return log, nil
+		return log.to(file, say), nil
 	}
 	fd, err := strconv.Atoi(number)
 	if err != nil || fd < 1 {
@@ -89,8 +90,12 @@ func openEvents(name string, say *ui) (*eventLog, error) {
 		return nil, usage.Errorf("for example --json-events fd:3 3>steps.json", "--json-events %s: descriptor %d is not open", name, fd)
 	}
 	unix.CloseOnExec(fd) // it is not the ranks'
-	log.file = os.NewFile(uintptr(fd), name)
-	return log, nil
+	return log.to(os.NewFile(uintptr(fd), name), say), nil
+}
+
+func (l *eventLog) to(file *os.File, say *ui) *eventLog {
+	l.file, l.out = file, &patient{w: file, haste: say.haste}
+	return l
 }
 
 func (l *eventLog) close() {
@@ -119,7 +124,7 @@ func (l *eventLog) write(e jobEvent) {
 	e.Time = l.now()
 	line, err := json.Marshal(e)
 	if err == nil && l.broken != nil {
-		_, err = l.file.Write(append(line, '\n'))
+		_, err = l.out.Write(append(line, '\n'))
 	}
 	if err != nil {
 		l.lost(err)

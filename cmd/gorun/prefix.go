@@ -94,15 +94,21 @@ func (l look) text(plan launcher.Plan) (func(rank, fd int) string, error) {
 	}, nil
 }
 
-// programNames are the names of the programs that ranks run, without their folders, by rank.
+// programNames are the names of the programs that ranks run, without their folders, by rank. An elastic job has one
+// program, and at times more or fewer ranks than it began with.
 func (l look) programNames(plan launcher.Plan) []string {
-	names := make([]string, 0, plan.Size)
+	names, next := make([]string, plan.Size), 0
 	for _, p := range l.programs {
-		for range p.Ranks {
-			names = append(names, path.Base(p.Argv[0]))
+		ranks := p.Ranks
+		if len(l.programs) == 1 {
+			ranks = plan.Size
+		}
+		for range min(ranks, plan.Size-next) {
+			names[next] = path.Base(p.Argv[0])
+			next++
 		}
 	}
-	return append(names, make([]string, plan.Size-len(names))...)
+	return names
 }
 
 // unknownMark is the first of a prefix's marks that there is no meaning for, or "".

@@ -205,3 +205,18 @@ func TestRanks(t *testing.T) {
 		t.Errorf("no ranks named: %v", err)
 	}
 }
+
+// An elastic job that had lost ranks, or got more, was to begin their lines by a style with marks: gorun ended with a panic.
+func TestPrefixOfMoreAndFewerRanks(t *testing.T) {
+	l := look{style: "%p %r|", programs: []launcher.Program{{Argv: []string{"bin/train"}, Ranks: 3}}}
+	for hosts, want := range map[string]string{"f1:2": "train 1|", "f1:3,f2:2": "train 4|"} {
+		plan := planOf(t, hosts)
+		prefix, err := l.prefixer(plan)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := string(prefix(plan.Size-1, 1, time.Time{})); got != want {
+			t.Errorf("%s: %q, want %q", hosts, got, want)
+		}
+	}
+}

@@ -20,7 +20,8 @@ import (
 // runCLI is gorun at the user's terminal: argv is its name and its words. It returns
 // the exit code.
 func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer) int {
-	say := &ui{w: stderr}
+	inHaste := newHaste()
+	say := &ui{w: &patient{w: stderr, haste: inHaste}, haste: inHaste}
 	code := 0
 	var line dialect.Line
 	var shown []string // commands that help lists

@@ -30,21 +30,22 @@ func (s savings) places(plan launcher.Plan, job string) (func(rank, fd int) stri
 	if s.hidden() == 0 {
 		return nil, nil
 	}
+	for fd := 1; fd <= 2; fd++ { // an elastic job may have no hosts yet
+		if _, err := s.path(fd, 0, 0, "host", job); err != nil {
+			return nil, err
+		}
+	}
 	paths, owner := make([][3]string, plan.Size), map[string]int{}
 	for _, h := range plan.Hosts {
 		for _, r := range h.Ranks {
 			for fd := 1; fd <= 2; fd++ {
-				if s[fd] == "" {
-					continue
-				}
-				flag := [...]string{1: "--stdout-file", 2: "--stderr-file"}[fd]
-				path, err := expand(s[fd], map[byte]string{'r': strconv.Itoa(r.Rank), 'l': strconv.Itoa(r.LocalRank), 'h': h.Name, 'j': job})
+				path, err := s.path(fd, r.Rank, r.LocalRank, h.Name, job)
 				if err != nil {
-					return nil, usage.Errorf("%r is the rank, %h the host, %l the rank on its host, %j the job's number in Slurm; %3r is three digits", "%s %s: %w", flag, s[fd], err)
+					return nil, err
 				}
-				if other, taken := owner[path]; taken && other != r.Rank && path != os.DevNull {
+				if other, taken := owner[path]; path != "" && taken && other != r.Rank && path != os.DevNull {
 					return nil, usage.Errorf("put %r (the rank) into the name, or let the shell save all of it: >FILE",
-						"%s %s: ranks %d and %d would have one file", flag, s[fd], other, r.Rank)
+						"%s %s: ranks %d and %d would have one file", saveFlag(fd), s[fd], other, r.Rank)
 				}
 				owner[path], paths[r.Rank][fd] = r.Rank, path
 			}
@@ -52,6 +53,17 @@ func (s savings) places(plan launcher.Plan, job string) (func(rank, fd int) stri
 	}
 	return func(rank, fd int) string { return paths[rank][fd] }, nil
 }
+
+// path is the file of a rank's stream; "": it has none.
+func (s savings) path(fd, rank, local int, host, job string) (string, error) {
+	path, err := expand(s[fd], map[byte]string{'r': strconv.Itoa(rank), 'l': strconv.Itoa(local), 'h': host, 'j': job})
+	if err != nil {
+		return "", usage.Errorf("%r is the rank, %h the host, %l the rank on its host, %j the job's number in Slurm; %3r is three digits", "%s %s: %w", saveFlag(fd), s[fd], err)
+	}
+	return path, nil
+}
+
+func saveFlag(fd int) string { return [...]string{1: "--stdout-file", 2: "--stderr-file"}[fd] }
 
 // expand puts values for %x, numbers padded with zeros to the width of %3x, and % for %%.
 func expand(pattern string, values map[byte]string) (string, error) {

@@ -57,6 +57,7 @@ func (w *wishes) run(timeout time.Duration, say *ui) {
 		case <-w.done:
 			return
 		case <-expired:
+			say.haste.come()
 			w.stop(launcher.Stop{Reason: launcher.TimedOut})
 		case s := <-w.caught:
 			switch s {
@@ -68,6 +69,7 @@ func (w *wishes) run(timeout time.Duration, say *ui) {
 				w.pass(int(s.(syscall.Signal)))
 			default:
 				asked++
+				say.haste.come()
 				w.askedToStop(s, asked, say)
 			}
 		}

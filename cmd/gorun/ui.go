@@ -16,6 +16,7 @@ import (
 type ui struct {
 	mu      sync.Mutex
 	w       io.Writer
+	haste   *haste // of w; nil: it is always waited for
 	verbose int
 	quiet   bool   // errors only
 	unseen  bool   // the ranks' stderr is not shown

@@ -12,6 +12,7 @@ type Driver struct {
 	began bool
 	acts  []Action
 	hosts []*host // in the order in which they were first seen
+	named map[string]*host
 
 	places  int
 	epoch   int   // the highest number that was given to a plan
@@ -70,7 +71,7 @@ func New(cfg Config) (*Driver, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	return &Driver{cfg: cfg, quick: map[any]quick{}}, nil
+	return &Driver{cfg: cfg, named: map[string]*host{}, quick: map[any]quick{}}, nil
 }
 
 // Step takes one event at time now, which never goes back, and returns what to do, in order.
@@ -133,14 +134,8 @@ func (d *Driver) note(kind NoteKind, host, format string, args ...any) {
 	d.do(n)
 }
 
-func (d *Driver) host(name string) *host {
-	for _, h := range d.hosts {
-		if h.name == name {
-			return h
-		}
-	}
-	return nil
-}
+// host is the host of that name, or nil.
+func (d *Driver) host(name string) *host { return d.named[name] }
 
 // find is the process of that name, or nil.
 func (d *Driver) find(name Process) *process {
@@ -179,7 +174,7 @@ func (d *Driver) believe(e Hosts) {
 		h := d.host(b.Name)
 		if h == nil {
 			h = &host{name: b.Name, procs: map[int]*process{}, owed: map[int]bool{}}
-			d.hosts = append(d.hosts, h)
+			d.hosts, d.named[h.name] = append(d.hosts, h), h
 		}
 		if h.slots == 0 {
 			d.places++
