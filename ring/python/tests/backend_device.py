@@ -1,12 +1,15 @@
 """The process group on tensors that say they are on a GPU: called as torch calls it, but for torch's C++, which would
 forget what they say."""
 
+from unittest import mock
+
 import torch
 import torch.distributed as dist
 from on_gpu import Stream, cpu, gpu
 
 import gorun
 import gorun.torch_backend
+from gorun._cuda import CudaLane
 from gorun.torch_backend import _registry
 
 group = _registry.world(60)
@@ -114,4 +117,14 @@ except gorun.InvalidError as e:
 group.allreduce([y]).wait()
 same(y, [float(size**3)] * 3)
 group.shutdown()
+
+# What PyTorch captures in a graph is refused, and not drawn into the capture.
+with mock.patch.object(torch.cuda, "Stream"), mock.patch.object(torch.cuda, "is_current_stream_capturing", lambda: True):
+    lane = CudaLane(0)
+    try:
+        lane.begin([])
+    except gorun.InvalidError as e:
+        assert "cannot be captured" in str(e) and not lane.side.wait_stream.called, e
+    else:
+        raise SystemExit("it was captured")
 print("all right")
