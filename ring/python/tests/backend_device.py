@@ -11,6 +11,7 @@ import gorun
 import gorun.torch_backend
 from gorun._cuda import CudaLane
 from gorun.torch_backend import _registry
+from gorun.torch_backend.memory import adjacent
 
 group = _registry.world(60)
 group.engine.make_lane = Stream
@@ -117,6 +118,12 @@ except gorun.InvalidError as e:
 group.allreduce([y]).wait()
 same(y, [float(size**3)] * 3)
 group.shutdown()
+
+# Allocations of a GPU may lie side by side, and no copy goes from one to the next.
+room = bytearray(32)
+two = [gpu(torch.frombuffer(room, dtype=torch.float32, count=4, offset=at)) for at in (0, 16)]
+assert not adjacent(two) and adjacent([cpu(t) for t in two])
+assert adjacent(gpu(torch.zeros(12))[2:].split(5))
 
 # What PyTorch captures in a graph is refused, and not drawn into the capture.
 with mock.patch.object(torch.cuda, "Stream"), mock.patch.object(torch.cuda, "is_current_stream_capturing", lambda: True):
