@@ -127,6 +127,14 @@ func TestDeviceNamesWhoDoesNotLaunch(t *testing.T) {
 	}
 }
 
+// NCCL connects ranks in their first launch, which is in progress until all of them have come: one that does not is named as
+// it is in later ones.
+func TestDeviceNamesWhoDoesNotConnect(t *testing.T) {
+	t.Setenv("STANDIN_POLLS", "0:2000000000")
+	all := devices(t, newDeviceJob(t, 2).comms(t), ring.WithDeviceTimeout(500*time.Millisecond))
+	hear(t, all, 1, 8*time.Second, "it has not launched call 1 in 500ms", 1)
+}
+
 // When all have launched and nothing comes of it there is nobody to name, and the first whose time is up is the cause.
 func TestDeviceHang(t *testing.T) {
 	t.Setenv("STANDIN_HANG", "*:3")

@@ -86,16 +86,18 @@ func (d *Device) launch(ctx context.Context, s Stream, calls []DeviceCall) error
 		return nil // all are empty
 	}
 	r, err := d.enqueue(s)
+	if err == nil {
+		select {
+		case d.wake <- struct{}{}: // before it has settled, which may take as long as another rank does
+		default:
+		}
+	}
 	if err == nil && r == nccl.InProgress {
-		err = d.settle(ctx, s)
+		err = d.until(ctx, func() (bool, error) { return d.settled(s) })
 	}
 	d.steps = d.steps[:0]
 	if err != nil {
 		return d.fail(op, err)
-	}
-	select {
-	case d.wake <- struct{}{}:
-	default:
 	}
 	return nil
 }
@@ -129,11 +131,11 @@ func (d *Device) enqueue(s Stream) (nccl.Result, error) {
 	return r, err
 }
 
-// settle waits until NCCL has enqueued what it was given.
-func (d *Device) settle(ctx context.Context, s Stream) error {
+// until waits for what may need the other ranks. When ctx ends first the job does, as they can go on no more.
+func (d *Device) until(ctx context.Context, over func() (bool, error)) error {
 	var p pause
 	for {
-		done, err := d.settled(s)
+		done, err := over()
 		if done || err != nil {
 			return err
 		}
@@ -145,6 +147,7 @@ func (d *Device) settle(ctx context.Context, s Stream) error {
 	}
 }
 
+// settled reports whether NCCL has enqueued what it was given.
 func (d *Device) settled(s Stream) (bool, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
