@@ -79,6 +79,9 @@ func (d *Device) launch(ctx context.Context, s Stream, calls []DeviceCall) error
 		return nil
 	}
 	op := calls[0].Kind
+	if err := d.until(ctx, d.room); err != nil {
+		return d.fail(op, err)
+	}
 	if err := d.begin(&calls[0]); err != nil {
 		return err
 	}
@@ -127,6 +130,7 @@ func (d *Device) enqueue(s Stream) (nccl.Result, error) {
 		return 0, d.Err()
 	}
 	r, err := d.link.Launch(d.steps, nccl.Stream(s), d.event)
+	d.underWay++
 	d.busy, d.held, d.word = true, r == nccl.InProgress, d.comm.post.word.Load()
 	return r, err
 }
@@ -145,6 +149,22 @@ func (d *Device) until(ctx context.Context, over func() (bool, error)) error {
 		}
 		p.wait()
 	}
+}
+
+// mostUnderWay is how many launches may be under way. Driver and NCCL have room for some more, and then a launch waits in them for the
+// other ranks, with the link held: where one of those is gone nobody could end it.
+const mostUnderWay = 256
+
+// room reports whether there may be another launch. There may when all before are over, once there are too many.
+func (d *Device) room() (bool, error) {
+	d.mu.Lock()
+	few := d.underWay < mostUnderWay
+	d.mu.Unlock()
+	if few {
+		return true, nil
+	}
+	busy, err := d.look()
+	return !busy, err
 }
 
 // settled reports whether NCCL has enqueued what it was given.
@@ -195,7 +215,7 @@ func (d *Device) look() (bool, error) {
 	}
 	done, err := d.gpu.EventDone(d.event)
 	if done {
-		d.busy = false
+		d.busy, d.underWay = false, 0
 		d.comm.post.word.CompareAndSwap(d.word, d.word&^inCall)
 	}
 	return !done, err
