@@ -53,6 +53,8 @@ type Device struct {
 	held bool       // NCCL has not enqueued it yet, so event is not after it
 	word uint64     // of it, in the post
 	copy nccl.Event // after the last copy from host memory; 0 when that is over
+
+	underWay int // launches since all were seen to be over
 }
 
 type deviceSettings struct {

@@ -127,6 +127,37 @@ func TestDeviceNamesWhoDoesNotLaunch(t *testing.T) {
 	}
 }
 
+// NCCL connects ranks in their first launch, which is in progress until all of them have come: one that does not is named as
+// it is in later ones.
+func TestDeviceNamesWhoDoesNotConnect(t *testing.T) {
+	t.Setenv("STANDIN_POLLS", "0:2000000000")
+	all := devices(t, newDeviceJob(t, 2).comms(t), ring.WithDeviceTimeout(500*time.Millisecond))
+	hear(t, all, 1, 8*time.Second, "it has not launched call 1 in 500ms", 1)
+}
+
+// A program that waits for nothing launches on when a rank fails. NCCL and the driver have room for so many launches, and one that
+// waits there for more could not be ended.
+func TestDeviceLaunchesOnWithoutWaiting(t *testing.T) {
+	t.Setenv("STANDIN_ROOM", "1000")
+	t.Setenv("STANDIN_ERROR", "1:3")
+	all := devices(t, newDeviceJob(t, 2).comms(t))
+	var told [2]time.Time
+	err := ringtest.Each(2, func(rank int) error {
+		at, err := all[rank].Alloc(8)
+		for i := 1; err == nil; i++ {
+			if rank == 1 && i == 3 {
+				time.Sleep(time.Second) // the other one launches what there is room for
+			}
+			err = all[rank].AllReduce(ctx, 0, at, at, 1, ring.Float32, ring.Sum)
+		}
+		told[rank] = time.Now()
+		return wantPeer(err, 1)
+	})
+	if after := told[0].Sub(told[1]); err != nil || after > 4*time.Second { // the goal is one second
+		t.Errorf("%v; it was told %v after the one that failed", err, after)
+	}
+}
+
 // When all have launched and nothing comes of it there is nobody to name, and the first whose time is up is the cause.
 func TestDeviceHang(t *testing.T) {
 	t.Setenv("STANDIN_HANG", "*:3")

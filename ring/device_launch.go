@@ -79,6 +79,9 @@ func (d *Device) launch(ctx context.Context, s Stream, calls []DeviceCall) error
 		return nil
 	}
 	op := calls[0].Kind
+	if err := d.until(ctx, d.room); err != nil {
+		return d.fail(op, err)
+	}
 	if err := d.begin(&calls[0]); err != nil {
 		return err
 	}
@@ -86,16 +89,18 @@ func (d *Device) launch(ctx context.Context, s Stream, calls []DeviceCall) error
 		return nil // all are empty
 	}
 	r, err := d.enqueue(s)
+	if err == nil {
+		select {
+		case d.wake <- struct{}{}: // before it has settled, which may take as long as another rank does
+		default:
+		}
+	}
 	if err == nil && r == nccl.InProgress {
-		err = d.settle(ctx, s)
+		err = d.until(ctx, func() (bool, error) { return d.settled(s) })
 	}
 	d.steps = d.steps[:0]
 	if err != nil {
 		return d.fail(op, err)
-	}
-	select {
-	case d.wake <- struct{}{}:
-	default:
 	}
 	return nil
 }
@@ -125,15 +130,16 @@ func (d *Device) enqueue(s Stream) (nccl.Result, error) {
 		return 0, d.Err()
 	}
 	r, err := d.link.Launch(d.steps, nccl.Stream(s), d.event)
+	d.underWay++
 	d.busy, d.held, d.word = true, r == nccl.InProgress, d.comm.post.word.Load()
 	return r, err
 }
 
-// settle waits until NCCL has enqueued what it was given.
-func (d *Device) settle(ctx context.Context, s Stream) error {
+// until waits for what may need the other ranks. When ctx ends first the job does, as they can go on no more.
+func (d *Device) until(ctx context.Context, over func() (bool, error)) error {
 	var p pause
 	for {
-		done, err := d.settled(s)
+		done, err := over()
 		if done || err != nil {
 			return err
 		}
@@ -145,6 +151,23 @@ func (d *Device) settle(ctx context.Context, s Stream) error {
 	}
 }
 
+// mostUnderWay is how many launches may be under way. Driver and NCCL have room for some more, and then a launch waits in them for the
+// other ranks, with the link held: where one of those is gone nobody could end it.
+const mostUnderWay = 256
+
+// room reports whether there may be another launch. There may when all before are over, once there are too many.
+func (d *Device) room() (bool, error) {
+	d.mu.Lock()
+	few := d.underWay < mostUnderWay
+	d.mu.Unlock()
+	if few {
+		return true, nil
+	}
+	busy, err := d.look()
+	return !busy, err
+}
+
+// settled reports whether NCCL has enqueued what it was given.
 func (d *Device) settled(s Stream) (bool, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -192,7 +215,7 @@ func (d *Device) look() (bool, error) {
 	}
 	done, err := d.gpu.EventDone(d.event)
 	if done {
-		d.busy = false
+		d.busy, d.underWay = false, 0
 		d.comm.post.word.CompareAndSwap(d.word, d.word&^inCall)
 	}
 	return !done, err

@@ -3,8 +3,10 @@
 package ring_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/gorun/gorun/internal/ringtest"
 	"github.com/gorun/gorun/ring"
@@ -50,4 +52,26 @@ func TestDeviceWaitsForWhatWasLaunched(t *testing.T) {
 			}
 		})
 	}
+}
+
+// PyTorch captures a graph in another thread: who asks for an event then without care gets an error, and ends the capture.
+func TestDeviceBesideACapture(t *testing.T) {
+	t.Setenv("STANDIN_CAPTURE", "1")
+	t.Setenv("STANDIN_SLOW", "30000") // so that the watch asks too
+	onDevices(t, []int{2}, func(t *testing.T, all []*ring.Device) {
+		err := ringtest.Each(len(all), func(rank int) error {
+			at, err := all[rank].Alloc(8)
+			if err == nil {
+				err = all[rank].AllReduce(ctx, 0, at, at, 1, ring.Float32, ring.Sum)
+			}
+			if err == nil {
+				time.Sleep(50 * time.Millisecond)
+				err = errors.Join(all[rank].Wait(ctx), all[rank].Sync(ctx, 0), all[rank].Free(at))
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -197,6 +197,26 @@ func refusing(kind reflect.Type) reflect.Value {
 	})
 }
 
+// In a Slurm job the library counts the GPUs of others too, and opens only the job's own: those are numbered as CUDA does it.
+func TestGPUsOfOthers(t *testing.T) {
+	s := furnish(dgxa100.New(), 12, "1g.5gb")
+	s.DeviceGetHandleByIndexFunc = func(i int) (nvml.Device, nvml.Return) {
+		if i != 2 && i != 5 {
+			return nil, nvml.ERROR_NO_PERMISSION
+		}
+		return s.Devices[i], nvml.SUCCESS
+	}
+	devices, err := list(s)
+	if err != nil || len(devices) != 2 {
+		t.Fatalf("%+v, %v", devices, err)
+	}
+	for i, d := range devices {
+		if want := []string{"0000:12:00.0", "0000:15:00.0"}[i]; d.Index != i || d.BusID != want || !reflect.DeepEqual(d.NVLinks, map[int]int{1 - i: 12}) || d.Paths[1-i] != gpu.System {
+			t.Errorf("device %d is %+v, want %s", i, d, want)
+		}
+	}
+}
+
 func TestDirectLinks(t *testing.T) {
 	s := furnish(dgxa100.New(), 4, "1g.5gb")
 	for i, handle := range s.Devices {

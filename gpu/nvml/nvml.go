@@ -44,7 +44,7 @@ func list(lib nvml.Interface) (devices []gpu.Device, err error) {
 			return nil, fmt.Errorf("GPU %d: %w", i, err)
 		}
 	}
-	for i := range count {
+	for i := range d.devices {
 		d.connect(i)
 	}
 	return d.devices, nil
@@ -69,10 +69,14 @@ func (d *driver) has(functions ...string) bool {
 }
 
 // describe asks for everything about one GPU by itself. Only its handle and its PCI
-// address must be there; the rest stays unknown where a device does not tell.
+// address must be there; the rest stays unknown where a device does not tell. The library counts
+// those too that a control group or a file's mode closes to this process: they are left out, as CUDA leaves them out.
 func (d *driver) describe(lib nvml.Interface, index int) error {
-	g := gpu.Device{Index: index, Minor: -1, NUMANode: -1, Utilization: -1}
+	g := gpu.Device{Index: len(d.devices), Minor: -1, NUMANode: -1, Utilization: -1}
 	handle, ret := lib.DeviceGetHandleByIndex(index)
+	if ret == nvml.ERROR_NO_PERMISSION {
+		return nil
+	}
 	if err := fault("open it", ret); err != nil {
 		return err
 	}

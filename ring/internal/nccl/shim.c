@@ -10,6 +10,7 @@
 
 enum { nccl_success = 0, nccl_unhandled_cuda = 1, nccl_in_progress = 7 };
 enum { fn_all_reduce, fn_reduce_scatter, fn_all_gather, fn_broadcast, fn_reduce, fn_send, fn_recv };
+enum { capture_relaxed = 2 };
 enum { config_magic = 0xcafebeef, config_version = 21800, undefined = (int)0x80000000 };
 
 void *ring_load(const char *path, int loaded, char *err, size_t n)
@@ -96,11 +97,24 @@ int ring_host_alloc(ring_gpu g, size_t n, void **at) { WITHIN(g, g.cuda->cuMemHo
 int ring_host_free(ring_gpu g, void *at) { WITHIN(g, g.cuda->cuMemFreeHost(at)); }
 int ring_stream_new(ring_gpu g, uintptr_t *stream) { WITHIN(g, g.cuda->cuStreamCreate((void **)stream, 1 /* non-blocking */)); }
 int ring_stream_free(ring_gpu g, uintptr_t stream) { WITHIN(g, g.cuda->cuStreamDestroy_v2((void *)stream)); }
-int ring_stream_query(ring_gpu g, uintptr_t stream) { WITHIN(g, g.cuda->cuStreamQuery((void *)stream)); }
 int ring_event_new(ring_gpu g, uintptr_t *event) { WITHIN(g, g.cuda->cuEventCreate((void **)event, 2 /* without times */)); }
 int ring_event_free(ring_gpu g, uintptr_t event) { WITHIN(g, g.cuda->cuEventDestroy_v2((void *)event)); }
 int ring_event_record(ring_gpu g, uintptr_t event, uintptr_t stream) { WITHIN(g, g.cuda->cuEventRecord((void *)event, (void *)stream)); }
-int ring_event_query(ring_gpu g, uintptr_t event) { WITHIN(g, g.cuda->cuEventQuery((void *)event)); }
+
+/* While any thread of the process captures a graph, what asks fails, and breaks the capture, in a thread that has not said that it knows. */
+static int ask(ring_gpu g, int (*query)(void *), uintptr_t handle)
+{
+	int mode = capture_relaxed, rc;
+	int (*exchange)(int *) = g.cuda->cuThreadExchangeStreamCaptureMode;
+	int changed = exchange && exchange(&mode) == 0;
+	rc = query((void *)handle);
+	if (changed)
+		exchange(&mode);
+	return rc;
+}
+
+int ring_stream_query(ring_gpu g, uintptr_t stream) { WITHIN(g, ask(g, g.cuda->cuStreamQuery, stream)); }
+int ring_event_query(ring_gpu g, uintptr_t event) { WITHIN(g, ask(g, g.cuda->cuEventQuery, event)); }
 
 static int then_record(ring_gpu g, int rc, uintptr_t stream, uintptr_t event) { return rc ? rc : g.cuda->cuEventRecord((void *)event, (void *)stream); }
 

@@ -36,6 +36,7 @@ typedef struct {
 	X(1, cuEventDestroy_v2, (void *)) \
 	X(1, cuEventRecord, (void *, void *)) \
 	X(1, cuEventQuery, (void *)) \
+	X(0, cuThreadExchangeStreamCaptureMode, (int *)) \
 	X(1, cuMemAlloc_v2, (uint64_t *, size_t)) \
 	X(1, cuMemFree_v2, (uint64_t)) \
 	X(1, cuMemHostAlloc, (void **, size_t, unsigned)) \

@@ -6,6 +6,7 @@ from typing import Any, Sequence
 
 import torch
 
+from . import errors
 from ._calls import Lane
 
 
@@ -18,6 +19,8 @@ class CudaLane(Lane):
         self.stream = int(self.side.cuda_stream)
 
     def begin(self, arrays: Sequence[Any]) -> None:
+        if torch.cuda.is_current_stream_capturing():  # the lane would be drawn into the capture, and end the job
+            raise errors.InvalidError("gorun: a collective cannot be captured in a CUDA graph: call it outside of torch.cuda.graph()")
         self.side.wait_stream(torch.cuda.current_stream(self.ordinal))
         for array in arrays:
             if array.is_cuda:

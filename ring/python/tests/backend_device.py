@@ -1,13 +1,17 @@
 """The process group on tensors that say they are on a GPU: called as torch calls it, but for torch's C++, which would
 forget what they say."""
 
+from unittest import mock
+
 import torch
 import torch.distributed as dist
 from on_gpu import Stream, cpu, gpu
 
 import gorun
 import gorun.torch_backend
+from gorun._cuda import CudaLane
 from gorun.torch_backend import _registry
+from gorun.torch_backend.memory import adjacent
 
 group = _registry.world(60)
 group.engine.make_lane = Stream
@@ -114,4 +118,20 @@ except gorun.InvalidError as e:
 group.allreduce([y]).wait()
 same(y, [float(size**3)] * 3)
 group.shutdown()
+
+# Allocations of a GPU may lie side by side, and no copy goes from one to the next.
+room = bytearray(32)
+two = [gpu(torch.frombuffer(room, dtype=torch.float32, count=4, offset=at)) for at in (0, 16)]
+assert not adjacent(two) and adjacent([cpu(t) for t in two])
+assert adjacent(gpu(torch.zeros(12))[2:].split(5))
+
+# What PyTorch captures in a graph is refused, and not drawn into the capture.
+with mock.patch.object(torch.cuda, "Stream"), mock.patch.object(torch.cuda, "is_current_stream_capturing", lambda: True):
+    lane = CudaLane(0)
+    try:
+        lane.begin([])
+    except gorun.InvalidError as e:
+        assert "cannot be captured" in str(e) and not lane.side.wait_stream.called, e
+    else:
+        raise SystemExit("it was captured")
 print("all right")

@@ -1,7 +1,7 @@
 /*
  * A stand-in for libcuda.so.1: the GPU's memory is the host's, and a stream is a thread that works off what was
  * enqueued. How much of what is not given back yet is in a file of
- * the process in $STANDIN_LEAKS, a line for each kind.
+ * the process in $STANDIN_LEAKS, a line for each kind. With $STANDIN_CAPTURE some other thread captures a graph.
  */
 #include "standin.h"
 
@@ -17,7 +17,7 @@
 #define cuEventQuery cuEventQueryOfOld
 #endif
 
-enum { success = 0, invalid_value = 1, out_of_memory = 2, invalid_context = 201, not_ready = 600 };
+enum { success = 0, invalid_value = 1, out_of_memory = 2, invalid_context = 201, not_ready = 600, capture_unsupported = 900 };
 
 typedef struct item {
 	standin_work work;
@@ -221,10 +221,23 @@ static int reached(stream *s, unsigned long at)
 	return yes ? success : not_ready;
 }
 
+static __thread int capture_mode; /* 0: of all threads, 2: none, of this thread */
+
+int cuThreadExchangeStreamCaptureMode(int *mode)
+{
+	int was = capture_mode;
+	capture_mode = *mode;
+	*mode = was;
+	return success;
+}
+
+#define NOT_IN_CAPTURE() if (capture_mode != 2 && standin_env("STANDIN_CAPTURE", 0)) return capture_unsupported
+
 int cuStreamQuery(void *handle)
 {
 	stream *s = of(handle);
 	IN_CONTEXT();
+	NOT_IN_CAPTURE();
 	pthread_mutex_lock(&s->lock);
 	unsigned long at = s->enqueued;
 	pthread_mutex_unlock(&s->lock);
@@ -263,6 +276,7 @@ int cuEventQuery(void *handle)
 {
 	event *e = handle;
 	IN_CONTEXT();
+	NOT_IN_CAPTURE();
 	return e->stream ? reached(e->stream, e->at) : success;
 }
 

@@ -5,6 +5,7 @@
  *
  * $STANDIN_POLLS, _ERROR, _ASYNC, _HANG, _INIT_ERROR, _INIT_HANG: RANK:N or *:N. A call is in progress for N polls; the
  * Nth launch fails, fails later, never ends; the Nth communicator cannot be made, is not ready ever.
+ * $STANDIN_ROOM: so many launches may be outstanding; the next one waits in its call, for 10 s at most.
  */
 #include "standin.h"
 
@@ -312,6 +313,9 @@ static int submit(batch *b)
 		return refuse(system_error, "the stand-in was told to fail");
 	}
 	b->hang = nth == of_rank("STANDIN_ASYNC", c->rank) ? remote_error : nth == of_rank("STANDIN_HANG", c->rank) ? in_progress : 0;
+	int room = standin_env("STANDIN_ROOM", 0);
+	for (int i = 0; room && atomic_load(&c->outstanding) >= room && i < 10000; i++)
+		usleep(1000);
 	b->turn = atomic_fetch_add(&c->next, 1);
 	atomic_fetch_add(&c->outstanding, 1);
 	if (c->polls > 0) {

@@ -49,13 +49,16 @@ def in_one_piece(t: torch.Tensor) -> bool:
 
 def adjacent(tensors: Sequence[torch.Tensor]) -> bool:
     """Whether they lie one after the other, as those of chunk() do."""
-    end = None
+    end = whole = None
     for t in tensors:
         if t.numel() == 0:
             continue
         if not in_one_piece(t) or end not in (None, t.data_ptr()):
             return False
-        end = t.data_ptr() + t.numel() * t.element_size()
+        begin = t.data_ptr() - t.storage_offset() * t.element_size()
+        if t.is_cuda and whole not in (None, begin):
+            return False  # a copy of CUDA's must not go from one allocation to the next
+        whole, end = begin, t.data_ptr() + t.numel() * t.element_size()
     return True
 
 
