@@ -264,7 +264,7 @@ func TestDeviceInitFails(t *testing.T) {
 	comms := newDeviceJob(t, 3).comms(t)
 	err := ringtest.Each(3, func(rank int) error {
 		_, err := ring.NewDevice(ctx, comms[rank], rank)
-		if err == nil || !strings.Contains(err.Error(), "rank 2 on "+ringtest.Host+": NCCL 2.27.3 (") || !strings.Contains(err.Error(), "init: invalid usage: Duplicate GPU detected, says the stand-in") {
+		if err == nil || !strings.Contains(err.Error(), "rank 2 on "+ringtest.Host+": NCCL 2.27.3 (") || !strings.Contains(err.Error(), "init: invalid usage: Duplicate GPU detected, says the stand-in; give each rank a GPU of its own") {
 			return fmt.Errorf("rank %d: %w", rank, err)
 		}
 		return ring.Barrier(ctx, comms[rank])

@@ -211,7 +211,7 @@ func (d *Device) connect(ctx context.Context, c *Comm, where func(rank int) stri
 	}
 	for rank, card := range cards {
 		if card.state == noGPU {
-			return fmt.Errorf("ring: device: %s: %s", where(rank), card.text)
+			return fmt.Errorf("ring: device: %s: %s; give each rank a GPU of its own, or go through host memory with -x RING_DEVICE=host", where(rank), card.text)
 		}
 	}
 	return nil

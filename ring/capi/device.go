@@ -70,8 +70,10 @@ func goRingDeviceInfo(device C.ring_device, info *C.ring_device_info, told *C.ri
 	return C.RING_OK
 }
 
+// The stream is no pointer to Go: 1 and 2 are streams of CUDA's, and bad pointers.
+//
 //export goRingDeviceRun
-func goRingDeviceRun(device C.ring_device, stream unsafe.Pointer, count C.size_t, calls *C.ring_call, scales *C.double, told *C.ring_told) (code C.int) {
+func goRingDeviceRun(device C.ring_device, stream C.uintptr_t, count C.size_t, calls *C.ring_call, scales *C.double, told *C.ring_told) (code C.int) {
 	defer guard(&code, told)
 	o, err := lookupDevice(device)
 	switch {
@@ -126,7 +128,7 @@ func goRingDeviceError(device C.ring_device, told *C.ring_told) (code C.int) {
 }
 
 //export goRingSubmitDevice
-func goRingSubmitDevice(queue C.ring_queue, ordinal C.int32_t, stream unsafe.Pointer, count C.size_t, keys **C.char, calls *C.ring_call, ids *C.ring_request, told *C.ring_told) (code C.int) {
+func goRingSubmitDevice(queue C.ring_queue, ordinal C.int32_t, stream C.uintptr_t, count C.size_t, keys **C.char, calls *C.ring_call, ids *C.ring_request, told *C.ring_told) (code C.int) {
 	defer guard(&code, told)
 	return submitGroup(queue, count, keys, calls, ids, told, func(q *ring.Queue, texts []string, work []ring.Collective) ([]ring.Ticket, error) {
 		return q.SubmitDevice(nil, int(ordinal), ring.Stream(stream), texts, work)

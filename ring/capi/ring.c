@@ -172,7 +172,7 @@ int ring_submit_v(ring_queue queue, const char *name, const ring_call *call, rin
 
 int ring_submit_device(ring_queue queue, int32_t ordinal, void *stream, size_t count, const char *const *names, const ring_call *calls, ring_request *requests)
 {
-	return CALL(goRingSubmitDevice(queue, ordinal, stream, count, (char **)names, (ring_call *)calls, requests, &mine()->told));
+	return CALL(goRingSubmitDevice(queue, ordinal, (uintptr_t)stream, count, (char **)names, (ring_call *)calls, requests, &mine()->told));
 }
 
 int ring_device_open(ring_comm comm, int32_t ordinal, const ring_device_options *options, ring_device *device)
@@ -186,7 +186,7 @@ int ring_device_get_info(ring_device device, ring_device_info *info) { return CA
 
 int ring_device_run(ring_device device, void *stream, size_t count, const ring_call *calls, const double *scales)
 {
-	return CALL(goRingDeviceRun(device, stream, count, (ring_call *)calls, (double *)scales, &mine()->told));
+	return CALL(goRingDeviceRun(device, (uintptr_t)stream, count, (ring_call *)calls, (double *)scales, &mine()->told));
 }
 
 int ring_device_wait(ring_device device, int64_t timeout_ms) { return CALL(goRingDeviceWait(device, timeout_ms, &mine()->told)); }

@@ -31,10 +31,10 @@ def gloo_enabled() -> bool:
 
 
 def nccl_built() -> int:
-    """The version of PyTorch's NCCL as a number, such as 21805; 0 where no GPU can be used."""
-    if not torch.cuda.is_available():
+    """The version of PyTorch's NCCL as a number, such as 21805; 0 where no GPU can be used, or PyTorch has none."""
+    if not torch.cuda.is_available() or not hasattr(torch._C, "_nccl_version"):
         return 0
-    major, minor, patch = torch.cuda.nccl.version()  # type: ignore[attr-defined]
+    major, minor, patch = torch.cuda.nccl.version()[:3]  # type: ignore[attr-defined]  # a suffix may follow
     return int(major * 10000 + minor * 100 + patch)
 
 
