@@ -76,6 +76,47 @@ func TestWaitEndsWithItsContextAndTheCallGoesOn(t *testing.T) {
 	}
 }
 
+// Who waits for a call that somebody else has waited for before him waits for no other call, and holds nobody up.
+func TestWaitingAgainWaitsForNoOtherCall(t *testing.T) {
+	comms := ringtest.NewDoor(t, 2).Join(t)
+	v, w := []float32{1}, []float32{1}
+	h, err := ring.AllReduceAsync(comms[0], v, v, ring.Sum)
+	if err == nil {
+		err = ring.AllReduce(ctx, comms[1], []float32{1}, ring.Sum)
+	}
+	if err == nil {
+		err = h.Wait(ctx)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, err := ring.AllReduceAsync(comms[0], w, w, ring.Sum)
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(100 * time.Millisecond) // it begins
+	again := make(chan error, 1)
+	go func() {
+		err := h.Wait(ctx)
+		next.Done()
+		again <- err
+	}()
+	select {
+	case err := <-again:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(10 * told):
+		t.Error("it waits for the next call")
+	}
+	if err := ring.AllReduce(ctx, comms[1], []float32{1}, ring.Sum); err != nil {
+		t.Error(err)
+	}
+	if err := next.Wait(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestWrongArgumentsAreNotStarted(t *testing.T) {
 	comms := ringtest.NewDoor(t, 1).Join(t)
 	h, err := ring.AllReduceAsync(comms[0], make([]float32, 2), make([]float32, 3), ring.Sum)

@@ -50,6 +50,8 @@ type Comm struct {
 	seq    uint64
 	splits int
 	err    error // of the first call that failed
+
+	broke atomic.Pointer[error] // err, for who does not hold calls
 }
 
 func newComm(parent context.Context, place rankenv.Rank, o options) *Comm {
@@ -131,17 +133,24 @@ func (c *Comm) run(ctx context.Context, w *Collective, call Call) error {
 	return nil
 }
 
-// failure returns what broke the Comm, or nil.
+// failure returns what broke the Comm, or nil. It waits for no call.
 func (c *Comm) failure() error {
-	c.calls.Lock()
-	defer c.calls.Unlock()
-	return c.err
+	if err := c.broke.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// fails gives the Comm its error.
+func (c *Comm) fails(err error) {
+	c.err = err
+	c.broke.Store(&err)
 }
 
 // over returns why the Comm is broken, if it is, to the call op.
 func (c *Comm) over(op string) error {
 	if c.err == nil && c.life.Err() != nil {
-		c.err = during(op, context.Cause(c.life))
+		c.fails(during(op, context.Cause(c.life)))
 		c.leave()
 	}
 	return c.err
@@ -187,7 +196,7 @@ func (c *Comm) fail(ctx context.Context, op string, err error) error {
 		err = c.verdict(&PeerError{Rank: c.inJob(lost.rank), Host: c.host(lost.rank), Cause: lost.err})
 		c.end(err)
 	}
-	c.err = during(op, err)
+	c.fails(during(op, err))
 	c.leave()
 	return c.err
 }
