@@ -209,6 +209,16 @@ def objects():
     assert [len(s) for s in every] == [1000 * r for r in range(size)]
 
 
+def negated():
+    """A tensor that is written negated in memory is a tensor like others."""
+    view = torch._neg_view(torch.full((4,), -2.0))
+    hvd.allreduce_(view, op=hvd.Sum)
+    same(view, torch.full((4,), 2.0 * size), "allreduce_")
+    view = torch._neg_view(torch.full((4,), float(rank)))
+    hvd.broadcast_(view, 0)
+    same(view, torch.zeros(4), "broadcast_")
+
+
 def again():
     """init after shutdown works, with names and sets as at first."""
     hvd.add_process_set([0])
@@ -221,7 +231,7 @@ def again():
 
 
 start = time.monotonic()
-for part in (reductions, scaling, moves, scatters, gradients, sets, objects, again):
+for part in (reductions, scaling, moves, scatters, gradients, sets, objects, negated, again):
     part()
     if rank == 0:
         print(part.__name__, "%.1f s" % (time.monotonic() - start), flush=True)
