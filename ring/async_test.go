@@ -76,6 +76,86 @@ func TestWaitEndsWithItsContextAndTheCallGoesOn(t *testing.T) {
 	}
 }
 
+// A call with a time limit that stands behind a started one, which never ends, ends in time too, and takes the job with it.
+func TestBehindAStartedCallAContextEnds(t *testing.T) {
+	door := ringtest.NewDoor(t, 2)
+	comms := door.Join(t)
+	v := []float32{1}
+	h, err := ring.AllReduceAsync(comms[0], v, v, ring.Sum) // the other rank does not come
+	if err != nil {
+		t.Fatal(err)
+	}
+	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- ring.Barrier(short, comms[0]) }()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the call ended with %v", err)
+		}
+	case <-time.After(10 * told):
+		t.Error("the call goes on after its context has ended")
+		door.Abort(ringtest.Abort{Rank: 1, Host: ringtest.Host, Cause: "the test is over"})
+		<-ended
+		return
+	}
+	if err := h.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the started call ended with %v", err)
+	}
+	if lost := door.Lost(); len(lost) != 1 || lost[0].Rank != 0 {
+		t.Errorf("the job was told %v", lost)
+	}
+	err = ring.AllReduce(ctx, comms[1], []float32{2}, ring.Sum)
+	if err == nil { // its peer's number was on its way
+		err = ring.Barrier(ctx, comms[1])
+	}
+	if err := wantPeer(err, 0); err != nil {
+		t.Error(err)
+	}
+}
+
+// Who waits for a call that somebody else has waited for before him waits for no other call, and holds nobody up.
+func TestWaitingAgainWaitsForNoOtherCall(t *testing.T) {
+	comms := ringtest.NewDoor(t, 2).Join(t)
+	v, w := []float32{1}, []float32{1}
+	h, err := ring.AllReduceAsync(comms[0], v, v, ring.Sum)
+	if err == nil {
+		err = ring.AllReduce(ctx, comms[1], []float32{1}, ring.Sum)
+	}
+	if err == nil {
+		err = h.Wait(ctx)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, err := ring.AllReduceAsync(comms[0], w, w, ring.Sum)
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(100 * time.Millisecond) // it begins
+	again := make(chan error, 1)
+	go func() {
+		err := h.Wait(ctx)
+		next.Done()
+		again <- err
+	}()
+	select {
+	case err := <-again:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(10 * told):
+		t.Error("it waits for the next call")
+	}
+	if err := ring.AllReduce(ctx, comms[1], []float32{1}, ring.Sum); err != nil {
+		t.Error(err)
+	}
+	if err := next.Wait(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestWrongArgumentsAreNotStarted(t *testing.T) {
 	comms := ringtest.NewDoor(t, 1).Join(t)
 	h, err := ring.AllReduceAsync(comms[0], make([]float32, 2), make([]float32, 3), ring.Sum)

@@ -180,6 +180,9 @@ func (c *Comm) measureAllToAll(w *Collective, call *Call) error {
 	if w.Dst.Len != sum(w.Counts) || w.Src.Len != sum(w.Sends) {
 		return fmt.Errorf("dst has %d elements and src %d, but counts add up to %d and sends to %d", w.Dst.Len, w.Src.Len, sum(w.Counts), sum(w.Sends))
 	}
+	if own := c.Rank(); w.Counts[own] != w.Sends[own] {
+		return fmt.Errorf("rank %d sends %d elements to itself, but counts say that %d come", own, w.Sends[own], w.Counts[own])
+	}
 	// What goes from one rank to another only those two know, and they compare it.
 	call.Count, call.Shape = 0, 1
 	return w.apart(false)

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/gorun/gorun/internal/ringtest"
@@ -303,4 +304,22 @@ func TestNoAllocation(t *testing.T) {
 			}
 		}
 	})
+}
+
+// What a rank sends to itself must be what it expects of itself: it is told so, and the Comm works on.
+func TestAllToAllToItself(t *testing.T) {
+	comms := ringtest.NewDoor(t, 2).Join(t)
+	err := ringtest.Each(2, func(rank int) error {
+		counts, sends := []int{2, 2}, []int{2, 2}
+		if rank == 0 {
+			wrong := []int{1, 3}
+			if err := ring.AllToAllV(ctx, comms[0], make([]int32, 4), make([]int32, 4), counts, wrong); err == nil || !strings.Contains(err.Error(), "to itself") {
+				return fmt.Errorf("a rank sends 1 element to itself and expects 2: %v", err)
+			}
+		}
+		return ring.AllToAllV(ctx, comms[rank], make([]int32, 4), make([]int32, 4), counts, sends)
+	})
+	if err != nil {
+		t.Error(err)
+	}
 }

@@ -50,6 +50,8 @@ type Comm struct {
 	seq    uint64
 	splits int
 	err    error // of the first call that failed
+
+	broke atomic.Pointer[error] // err, for who does not hold calls
 }
 
 func newComm(parent context.Context, place rankenv.Rank, o options) *Comm {
@@ -103,22 +105,30 @@ func (c *Comm) Do(ctx context.Context, w Collective) error {
 	if err != nil {
 		return err
 	}
+	untie := c.tie(ctx, call.Kind) // also while it waits for those before it
 	c.later.drain()
-	return c.run(ctx, &w, call)
+	return c.make(ctx, untie, &w, call)
 }
 
-// run makes one call, when those before it are over.
+// run makes one call, when the one that is running is over.
 func (c *Comm) run(ctx context.Context, w *Collective, call Call) error {
+	return c.make(ctx, c.tie(ctx, call.Kind), w, call)
+}
+
+// make is run of a call that is tied to ctx.
+func (c *Comm) make(ctx context.Context, untie func() error, w *Collective, call Call) error {
 	c.calls.Lock()
 	defer c.calls.Unlock()
 	if err := c.over(call.Kind.String()); err != nil {
+		if cerr := untie(); cerr != nil && errors.Is(cerr, ctx.Err()) { // those before it were in vain
+			c.report(c.inJob(c.Rank()), cerr)
+		}
 		return err
 	}
 	if call.Kind != KindMessage {
 		c.seq++
 	}
 	call.Seq = c.seq
-	untie := c.tie(ctx, call.Kind)
 	c.post.enter(w, call)
 	err := c.fabric.run(w, call)
 	c.post.leave()
@@ -131,17 +141,24 @@ func (c *Comm) run(ctx context.Context, w *Collective, call Call) error {
 	return nil
 }
 
-// failure returns what broke the Comm, or nil.
+// failure returns what broke the Comm, or nil. It waits for no call.
 func (c *Comm) failure() error {
-	c.calls.Lock()
-	defer c.calls.Unlock()
-	return c.err
+	if err := c.broke.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// fails gives the Comm its error.
+func (c *Comm) fails(err error) {
+	c.err = err
+	c.broke.Store(&err)
 }
 
 // over returns why the Comm is broken, if it is, to the call op.
 func (c *Comm) over(op string) error {
 	if c.err == nil && c.life.Err() != nil {
-		c.err = during(op, context.Cause(c.life))
+		c.fails(during(op, context.Cause(c.life)))
 		c.leave()
 	}
 	return c.err
@@ -150,7 +167,7 @@ func (c *Comm) over(op string) error {
 // tie makes the end of ctx the end of the Comm, until untie is called. Untie
 // returns an error if it was.
 func (c *Comm) tie(ctx context.Context, op Kind) (untie func() error) {
-	if ctx.Done() == nil {
+	if ctx.Done() == nil || c.life.Err() != nil {
 		return noError
 	}
 	stop := context.AfterFunc(ctx, func() {
@@ -187,7 +204,7 @@ func (c *Comm) fail(ctx context.Context, op string, err error) error {
 		err = c.verdict(&PeerError{Rank: c.inJob(lost.rank), Host: c.host(lost.rank), Cause: lost.err})
 		c.end(err)
 	}
-	c.err = during(op, err)
+	c.fails(during(op, err))
 	c.leave()
 	return c.err
 }

@@ -34,7 +34,7 @@ func Group(ctx context.Context, c *Comm, name string, ranks []int) (*Comm, error
 	if err != nil {
 		part.Close()
 		if c.life.Err() != nil {
-			err = context.Cause(c.life)
+			err = during("group", context.Cause(c.life))
 		}
 		return nil, fmt.Errorf("ring: group %q of ranks %v: %w", name, ranks, err)
 	}
@@ -103,5 +103,9 @@ func (s *splitter) build(name string, swap exchange) (*Comm, error) {
 		part.ranks = append(part.ranks, c.inJob(member))
 	}
 	self := tcp.Identity{Job: place.Job, Epoch: place.Epoch, Rank: place.Rank, Size: place.Size, Key: c.key, Comm: part.name}
-	return part, part.initError(part.join(s.ctx, self, swap))
+	ctx, cancel := context.WithCancelCause(s.ctx)
+	defer cancel(nil)
+	stop := context.AfterFunc(c.life, func() { cancel(context.Cause(c.life)) })
+	defer stop()
+	return part, part.initError(part.join(ctx, self, swap))
 }

@@ -70,6 +70,23 @@ func TestQueueCloseIsClean(t *testing.T) {
 	})
 }
 
+// Who has closed a queue of a part is named by its number in the job.
+func TestQueueOfAPartNamesWhoLeft(t *testing.T) {
+	comms := ringtest.NewDoor(t, 3).Join(t)
+	parts := split(t, comms, func(c *ring.Comm) (color, key int) { return min(c.Rank(), 1) - 1, 0 })
+	queues := newQueues(t, parts[1:])
+	ticket, err := ring.QueueBarrier(queues[0], "alone")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := queues[1].Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := wantPeer(ticket.Wait(ctx), 2); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestQueueLeavesNothingBehind(t *testing.T) {
 	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
 		files := func() int {

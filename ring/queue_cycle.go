@@ -44,7 +44,9 @@ func (q *Queue) run() {
 		defer close(stop)
 		watching.Go(func() { q.watch(stop) })
 	}
-	q.end(q.explain(q.cycles()))
+	err := q.explain(q.cycles())
+	q.settle()
+	q.end(err)
 	q.closeDevice()
 	q.talk.Close()
 	q.data.Close()
@@ -67,6 +69,16 @@ func (q *Queue) cycles() error {
 	}
 }
 
+// settle returns when nobody makes a cycle any more, and nobody will: a Do that does works on its tensor.
+func (q *Queue) settle() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for q.cycling {
+		q.changed.Wait()
+	}
+	q.cycling = true
+}
+
 // explain is err as those who submitted see it.
 func (q *Queue) explain(err error) error {
 	if peer := new(PeerError); errors.As(err, &peer) {
@@ -86,9 +98,9 @@ func (q *Queue) rest() error {
 		if flying && !q.cycling {
 			limit = q.pause
 		}
-		now := (due || fresh || limit == 0) && !q.cycling
-		q.cycling = q.cycling || now
 		err := q.broken
+		now := err == nil && (due || fresh || limit == 0) && !q.cycling
+		q.cycling = q.cycling || now
 		q.mu.Unlock()
 		if now || err != nil {
 			return err
@@ -174,7 +186,7 @@ func (q *Queue) step() (negotiate.Outcome, error) {
 		return out, ErrClosed
 	case len(out.Left) > 0:
 		rank := out.Left[0]
-		return out, &PeerError{Rank: rank, Host: q.talk.host(rank), Cause: errors.New("it has closed its queue")}
+		return out, &PeerError{Rank: q.talk.inJob(rank), Host: q.talk.host(rank), Cause: errors.New("it has closed its queue")}
 	}
 	if q.news > 0 {
 		q.pause = 0

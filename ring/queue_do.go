@@ -53,6 +53,7 @@ func (q *Queue) submitHere(ctx context.Context, r negotiate.Request, w Collectiv
 		err := q.cycle()
 		q.mu.Lock()
 		q.cycling, q.broken = false, err
+		q.changed.Broadcast() // for settle
 	}
 	if q.busy() {
 		q.nudge() // also for what others have submitted meanwhile

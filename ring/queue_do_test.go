@@ -160,3 +160,27 @@ func TestQueueSubmitHere(t *testing.T) {
 		t.Fatalf("%d of 100 were over at once, %v", over, err)
 	}
 }
+
+// A job fails while Do makes a cycle: the queue's goroutine does not end the tensor under its hands.
+func TestQueueEndsAfterDo(t *testing.T) {
+	comms := ringtest.NewDoor(t, 2).Join(t)
+	q := newQueues(t, comms)[0]
+	through := q.Cycling() // as Do is
+	ticket, err := ring.QueueBarrier(q, "in its hands")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := make(chan error, 1)
+	go func() { closed <- comms[0].Close() }()
+	time.Sleep(200 * time.Millisecond)
+	if ticket.Done() {
+		t.Error("the tensor was ended while it was worked on")
+	}
+	through()
+	if err := ticket.Wait(ctx); !errors.Is(err, ring.ErrClosed) {
+		t.Errorf("the tensor ended with %v", err)
+	}
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+}

@@ -2,6 +2,7 @@ package ring
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -29,12 +30,12 @@ func split(ctx context.Context, c *Comm, color, key int) (*Comm, error) {
 		return nil, err
 	}
 	part, err := s.make()
-	if ferr := s.finish(err); err == nil {
+	if ferr := s.finish(err); err == nil || errors.As(err, new(*linkError)) && c.failure() != nil { // what broke c broke the link
 		err = ferr
 	}
 	if err != nil || color < 0 {
 		part.Close()
-		return nil, err
+		return nil, during("split", err)
 	}
 	return part, nil
 }

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/gorun/gorun/internal/ringtest"
 	"github.com/gorun/gorun/ring"
@@ -123,4 +125,55 @@ func TestPartEndsWithTheWhole(t *testing.T) {
 			}
 		})
 	})
+}
+
+// A rank dies when it has told the others of its part where it is, before they have linked up: they hear it at once, as
+// in a call, so that those of an elastic job meet again. It used to take half a minute, and to be no PeerError.
+func TestSplitWhereARankDies(t *testing.T) {
+	door := ringtest.NewDoor(t, 2)
+	comms := door.Join(t)
+	deaf, err := net.Listen("tcp", "127.0.0.1:0") // takes connections, and says nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer deaf.Close()
+	dying := func() error {
+		c := comms[1]
+		if err := ring.AllGather(ctx, c, make([]int64, 4), []int64{0, 0}); err != nil {
+			return err
+		}
+		address := fmt.Sprintf(`{"host":%q,"addrs":[%q],"stripes":1,"guard":"plain"}`, ringtest.Host, deaf.Addr())
+		for _, said := range []string{ringtest.Host, "", "", address} {
+			heads := make([]int64, 4)
+			if err := ring.AllGather(ctx, c, heads, []int64{0, int64(len(said))}); err != nil {
+				return err
+			}
+			lengths := []int{int(heads[1]), int(heads[3])}
+			if err := ring.AllGatherV(ctx, c, make([]byte, lengths[0]+lengths[1]), []byte(said), lengths); err != nil {
+				return err
+			}
+		}
+		conn, err := deaf.Accept() // the other one dials
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		door.Abort(ringtest.Abort{Rank: 1, Host: ringtest.Host, Cause: "signal: killed"})
+		<-time.After(2 * told) // nobody hangs up
+		return nil
+	}
+	err = ringtest.Each(2, func(rank int) error {
+		if rank == 1 {
+			return dying()
+		}
+		begun := time.Now()
+		part, err := ring.Split(ctx, comms[0], 0, 0)
+		if part != nil || time.Since(begun) > 5*told {
+			return fmt.Errorf("after %v: %v, %w", time.Since(begun), part, err)
+		}
+		return wantPeer(err, 1)
+	})
+	if err != nil {
+		t.Error(err)
+	}
 }

@@ -186,7 +186,11 @@ func goRingClose(comm C.ring_comm, told *C.ring_told) (code C.int) {
 func goRingGroup(comm C.ring_comm, name *C.char, ranks *C.int32_t, count C.size_t, timeout C.int64_t, part *C.ring_comm, told *C.ring_told) (code C.int) {
 	defer guard(&code, told)
 	o, err := lookupComm(comm)
-	if err == nil && (name == nil || ranks == nil || int64(count) > int64(o.comm.Size())) {
+	switch {
+	case err != nil:
+	case part == nil:
+		err = nowhere("communicator")
+	case name == nil || ranks == nil || uint64(count) > uint64(o.comm.Size()):
 		err = invalid("a group needs a name, and 1 to %d ranks", o.comm.Size())
 	}
 	if err != nil {

@@ -3,6 +3,7 @@ package python
 import (
 	"fmt"
 	"math"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -115,4 +116,38 @@ func TestBackendMismatch(t *testing.T) {
 	c := lab.MustNamespaces(t, lab.Specs(2)...)
 	out, _ := job(t, c, onTwoHosts(t, "backend_errors.py", "mismatch")...)
 	wantEach(t, out, "told\n", 4)
+}
+
+// The last reference to a group may go away in a callback of one of its futures, or wherever Python collects garbage: so it may
+// be its own thread that ends it.
+func TestBackendEndsInItsOwnThread(t *testing.T) {
+	needs(t, "torch")
+	const check = `
+import threading
+from gorun.torch_backend.work import Keeper
+
+class Call:
+    def settle(self, timeout):
+        pass
+    @property
+    def promise(self):
+        return self
+    def set_result(self, _):
+        try:
+            keeper.close()
+            ended.append(None)
+        except BaseException as e:
+            ended.append(e)
+
+keeper, ended = Keeper("group", None), []
+keeper.complete(Call())
+for thread in threading.enumerate():
+    if thread.name == "gorun-group":
+        thread.join(60)
+        assert not thread.is_alive()
+assert ended == [None], ended
+`
+	if out, err := exec.CommandContext(t.Context(), interpreter, "-c", check).CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
 }

@@ -1,6 +1,7 @@
 package python
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"os/exec"
@@ -45,5 +46,57 @@ func TestTaskAlone(t *testing.T) {
 	out, _ := cmd.CombinedOutput()
 	if cmd.ProcessState.ExitCode() != 2 || !strings.Contains(string(out), "part of gorun.run()") {
 		t.Errorf("exit code %d: %s", cmd.ProcessState.ExitCode(), out)
+	}
+}
+
+// A rank that is killed while it tells its outcome has told none; what others say after it is shown and heard.
+func TestRunOutcomeCutShort(t *testing.T) {
+	needs(t, "pickle")
+	const check = `
+import base64, pickle
+from gorun._run import Outcomes
+o = Outcomes("WORD")
+data = base64.b64encode(pickle.dumps((True, 7))).decode()
+for cut in ("", "0", "0 0", "0 0 1", "0 0 1 " + data[:5], "0 0 1 " + data[:8], "0 0 1 " + data, "0 0 1 " + data + " WO"):
+    assert o.take("f1:0: WORD " + cut + "\n") is None, cut
+    assert o.take("f1:0: unfinished WORD " + cut + "\n") == "f1:0: unfinished \n", cut
+    assert o.of(0) is None, cut
+assert o.take("f1:1: WORD 1 0 1 " + data + " WORD\n") is None and o.of(1) == (True, 7)
+assert o.take("f1:1: goes on\n") == "f1:1: goes on\n"
+`
+	if out, err := exec.CommandContext(t.Context(), interpreter, "-c", check).CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// A large outcome goes in lines that no other rank's can come between: gorun keeps lines of 64 KiB together, and a pipe takes
+// 4 KiB at once.
+func TestRunOutcomeLines(t *testing.T) {
+	needs(t, "pickle")
+	const say = `
+import pickle
+from gorun._task import tell
+tell("0123456789abcdef0123456789abcdef", pickle.dumps((True, "x" * 100000)))
+`
+	const hear = `
+import sys
+from gorun._run import Outcomes
+o = Outcomes("0123456789abcdef0123456789abcdef")
+assert [o.take("f1:0: " + line) for line in sys.stdin].count(None) > 1
+assert o.of(0) == (True, "x" * 100000)
+`
+	said, err := exec.CommandContext(t.Context(), interpreter, "-c", say).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(said)) {
+		if len(line) > 4<<10 {
+			t.Fatalf("a line of %d bytes", len(line))
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), interpreter, "-c", hear)
+	cmd.Stdin = bytes.NewReader(said)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
 	}
 }

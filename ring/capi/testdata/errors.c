@@ -28,11 +28,14 @@ static void nulls(void)
 {
 	ring_request request;
 	ring_comm part = 99;
+	int32_t me = rank;
 	float x[8] = {0};
 	const char *none[] = {NULL}, *name[] = {"n"};
 	ring_call call = sum_of(x, 1);
 	WANT(RING_INVALID, ring_init(NULL, NULL));
 	WANT(RING_INVALID, ring_split(comm, 0, 0, NULL));
+	WANT(RING_INVALID, ring_group(comm, "n", &me, 1, 0, NULL));
+	WANT(RING_INVALID, ring_group(comm, "n", &me, SIZE_MAX, 0, &part));
 	WANT(RING_INVALID, ring_comm_info(comm, NULL));
 	WANT(RING_INVALID, ring_run(comm, NULL, 0));
 	WANT(RING_INVALID, ring_start(comm, NULL, &request));

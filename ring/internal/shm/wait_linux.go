@@ -204,9 +204,14 @@ func (c *counter) sleep(target uint32) (silent bool) {
 // over, which it reports. The futex is shared between processes.
 func (c *counter) wait(now uint32) (silent bool) {
 	const futexWait = 0
-	timeout := unix.NsecToTimespec(int64(sleepMax))
-	_, _, errno := unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&c.value)), futexWait, uintptr(now), uintptr(unsafe.Pointer(&timeout)), 0, 0)
-	return errno == unix.ETIMEDOUT
+	begun := time.Now()
+	for left := sleepMax; ; left = sleepMax - time.Since(begun) {
+		timeout := unix.NsecToTimespec(max(int64(left), 1))
+		_, _, errno := unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&c.value)), futexWait, uintptr(now), uintptr(unsafe.Pointer(&timeout)), 0, 0)
+		if errno != unix.EINTR {
+			return errno == unix.ETIMEDOUT
+		} // a program may get signals all the time, as from a timer: they are not a sign of life of the other rank
+	}
 }
 
 // usableCores is how many processors the ranks have together: those that any of

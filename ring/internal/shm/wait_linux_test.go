@@ -3,6 +3,7 @@ package shm
 import (
 	"os"
 	"os/exec"
+	"runtime"
 	"testing"
 	"time"
 
@@ -90,5 +91,33 @@ func TestUsableCores(t *testing.T) {
 	a.introduce()
 	if a.cpus != mine || int(a.pid.Load()) != procPID() {
 		t.Errorf("this process is introduced as %d on %v", a.pid.Load(), a.cpus)
+	}
+}
+
+// A program whose process gets a signal every few milliseconds, as from a profiler's timer, still finds out that it waits in
+// vain: signals are not taken for signs of life of the other rank.
+func TestSignalsDoNotHideSilence(t *testing.T) {
+	c, silent, thread := new(counter), make(chan bool, 1), make(chan int, 1)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		thread <- unix.Gettid()
+		silent <- c.wait(0)
+	}()
+	tid := <-thread
+	tick := time.NewTicker(sleepMax / 10)
+	defer tick.Stop()
+	for signals := 0; ; signals++ {
+		select {
+		case was := <-silent:
+			if !was {
+				t.Errorf("after %d signals it was not silent", signals)
+			}
+			return
+		case <-tick.C:
+			if err := unix.Tgkill(os.Getpid(), tid, unix.SIGURG); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 }

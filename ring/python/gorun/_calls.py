@@ -47,7 +47,7 @@ class Handle(_ring.Request):
 
     def __del__(self) -> None:
         if not self.over:  # its memory is in use
-            self.channel.abandoned.append((self.id, self.keep, self.output))
+            self.channel.abandon(self.id, self.keep, self.output)
         elif self.has_result:
             self.release()
 
@@ -160,6 +160,7 @@ class Channel:
         self.rank, self.size = comm.rank, comm.size
         self.numbers, self.joins = itertools.count(), 0
         self.abandoned: List[Tuple[int, object, object]] = []
+        self.closed = False
         self.sweeping = threading.Lock()
         self.shapes = Shapes()
         holding = ctypes.PyDLL(self.library.path)
@@ -284,6 +285,12 @@ class Channel:
         self.joins, self.numbers = self.joins + 1, itertools.count()  # as the ranks' calls were not equally many
         return last.value
 
+    def abandon(self, id: int, keep: object, output: object) -> None:
+        """Keeps the memory of what nobody will wait for until it is over. While one is there, so is the library's queue."""
+        self.abandoned.append((id, keep, output))
+        if self.closed:  # nothing is submitted any more, which would sweep
+            self.sweep()
+
     def sweep(self) -> None:
         """Frees what was dropped and is over."""
         if not self.sweeping.acquire(blocking=False):
@@ -305,5 +312,6 @@ class Channel:
         try:
             self.queue.close()
         finally:
+            self.closed = True
             self.comm.close()
-            self.abandoned.clear()
+            self.sweep()

@@ -20,7 +20,7 @@ from . import errors
 # What a rank says of its outcome goes through its standard output, in lines that begin with a word that nobody can guess: so
 # it takes the one way that there is from any host. The same word stands before the function on the rank's standard input.
 WORD_BYTES = 16
-LINE_BYTES = 48 << 10
+LINE_BYTES = 2 << 10  # as base64 in a line that goes into a pipe as one: longer ones may be broken off where another rank writes
 
 
 class JobError(errors.GorunError):
@@ -106,9 +106,13 @@ class Outcomes:
         before, found, rest = line.partition(self.word)
         if not found:
             return line
-        rank, part, total, data = rest.split()
-        self.parts.setdefault(int(rank), {})[int(part)] = base64.b64decode(data)
-        self.total[int(rank)] = int(total)
+        try:
+            rank, part, total, data, end = rest.split()
+            if end == self.word:
+                self.parts.setdefault(int(rank), {})[int(part)] = base64.b64decode(data)
+                self.total[int(rank)] = int(total)
+        except ValueError:
+            pass  # the rank was killed in the middle of it
         unfinished = before if before and not before.endswith(": ") else ""  # a line that had no end, and not gorun's prefix
         return unfinished + "\n" if unfinished else None
 

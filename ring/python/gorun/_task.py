@@ -38,7 +38,7 @@ def tell(word: str, data: bytes) -> None:
     parts = [data[i : i + LINE_BYTES] for i in range(0, len(data), LINE_BYTES)]
     sys.stdout.flush()
     for i, part in enumerate(parts):
-        print(word, rank, i, len(parts), base64.b64encode(part).decode(), flush=True)
+        print(word, rank, i, len(parts), base64.b64encode(part).decode(), word, flush=True)  # a line that lacks its end counts for nothing
 
 
 if __name__ == "__main__":

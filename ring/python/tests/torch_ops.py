@@ -6,6 +6,7 @@ import time
 import torch
 
 import gorun.torch as hvd
+from gorun import _ring
 
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
@@ -209,6 +210,33 @@ def objects():
     assert [len(s) for s in every] == [1000 * r for r in range(size)]
 
 
+def negated():
+    """A tensor that is written negated in memory is a tensor like others."""
+    view = torch._neg_view(torch.full((4,), -2.0))
+    hvd.allreduce_(view, op=hvd.Sum)
+    same(view, torch.full((4,), 2.0 * size), "allreduce_")
+    view = torch._neg_view(torch.full((4,), float(rank)))
+    hvd.broadcast_(view, 0)
+    same(view, torch.zeros(4), "broadcast_")
+
+
+def dropped():
+    """What nobody waits for keeps nothing of the library alive when its channel is closed: be it dropped before or after."""
+    for early in (True, False):
+        channel = hvd.global_process_set.channel
+        handle = hvd.allreduce_async(torch.ones(3), name="dropped")
+        numbers = channel.queue.handle, channel.comm.handle
+        if early:
+            del handle
+        hvd.barrier()  # so that it is no error for others
+        hvd.shutdown()
+        if not early:
+            del handle
+        codes = [channel.library.c.ring_error_text(n, None, 0) for n in numbers]
+        assert codes == [_ring.CLOSED] * 2, (early, codes)
+        hvd.init()
+
+
 def again():
     """init after shutdown works, with names and sets as at first."""
     hvd.add_process_set([0])
@@ -221,7 +249,7 @@ def again():
 
 
 start = time.monotonic()
-for part in (reductions, scaling, moves, scatters, gradients, sets, objects, again):
+for part in (reductions, scaling, moves, scatters, gradients, sets, objects, negated, dropped, again):
     part()
     if rank == 0:
         print(part.__name__, "%.1f s" % (time.monotonic() - start), flush=True)

@@ -34,7 +34,7 @@ class Tensors(Arrays):
         return View(dtype, array.data_ptr(), array.numel(), array.shape, array.device.index)
 
     def is_contiguous(self, array: Any) -> bool:
-        return array.is_contiguous()
+        return bool(array.is_contiguous()) and not lazy(array)
 
     def contiguous(self, array: Any) -> Any:
         if array.layout is not torch.strided:

@@ -74,7 +74,8 @@ class Keeper:
             self.closed, thread, self.thread = True, self.thread, None
         if thread is not None:
             self.line.put(None)
-            thread.join()
+            if thread is not threading.current_thread():  # a group may end in a callback of its own
+                thread.join()
         for work in list(self.held.values()):
             work.settle(None)
         self.held.clear()
