@@ -100,3 +100,18 @@ assert o.of(0) == (True, "x" * 100000)
 		t.Errorf("%v: %s", err, out)
 	}
 }
+
+// A program whose standard output takes few characters shows what it can of what the ranks say.
+func TestRunShowsWhatItCan(t *testing.T) {
+	needs(t, "pickle")
+	const check = `
+import io, sys
+from gorun._run import _show
+_show(io.BytesIO("f1:0: na\u00efve \u2713\n".encode()), None, sys.stdout)
+`
+	cmd := exec.CommandContext(t.Context(), interpreter, "-c", check)
+	cmd.Env = append(os.Environ(), "PYTHONIOENCODING=iso-8859-1")
+	if out, err := cmd.CombinedOutput(); err != nil || string(out) != "f1:0: na\xefve ?\n" {
+		t.Errorf("%v: %q", err, out)
+	}
+}

@@ -166,7 +166,8 @@ def _show(pipe: IO[bytes], outcomes: Optional[Outcomes], to: Any) -> None:
             text = line.decode("utf-8", "replace")
             shown = text if outcomes is None else outcomes.take(text)
             if shown is not None:
-                to.write(shown)
+                encoding = getattr(to, "encoding", None) or "utf-8"
+                to.write(shown.encode(encoding, "replace").decode(encoding))
                 to.flush()
 
 

@@ -1,9 +1,12 @@
 """Every collective of backend gorun, of all types, against what it should give."""
 
+import threading
+
 import torch
 import torch.distributed as dist
 
 import gorun.torch_backend  # noqa: F401
+from gorun.torch_backend import work as works
 
 dist.init_process_group("gorun")
 rank, size = dist.get_rank(), dist.get_world_size()
@@ -132,6 +135,18 @@ def messages():
     for work in dist.batch_isend_irecv([dist.P2POp(dist.isend, a, rank ^ 1), dist.P2POp(dist.irecv, b, rank ^ 1)]):
         work.wait()
     same(b, torch.full((5,), float(rank ^ 1)), "batch_isend_irecv")
+    # More are awaited than may be left alone, before any is sent, which another thread does as well.
+    works.UNWAITED, most = 3, works.UNWAITED
+    into = [torch.zeros(2) for _ in range(8)]
+    awaited = [dist.irecv(t, rank ^ 1, tag=7) for t in into]
+    threads = [threading.Thread(target=lambda: dist.send(torch.ones(2), rank ^ 1, tag=7)) for _ in into]
+    for thread in threads:
+        thread.start()
+    for thread, work, t in zip(threads, awaited, into):
+        thread.join()
+        work.wait()
+        same(t, torch.ones(2), "irecv before isend")
+    works.UNWAITED = most
 
 
 def asynchronous():

@@ -105,12 +105,15 @@ class Pairs:
     def __init__(self, me: int, meet: Meet, timeout: Optional[float]) -> None:
         self.me, self.meet, self.timeout = me, meet, timeout
         self.lines: Dict[Tuple[int, int, int], Line] = {}
+        self.lock = threading.Lock()
 
     def add(self, sender: int, receiver: int, tag: int, message: Message) -> None:
         key = (sender, receiver, tag)
-        if key not in self.lines:
-            self.lines[key] = Line("%d-%d.%d" % key, (sender, receiver), self.me, self.meet, self.timeout)
-        self.lines[key].add(message)
+        with self.lock:  # two threads that begin a line would meet the other rank twice by one name
+            if key not in self.lines:
+                self.lines[key] = Line("%d-%d.%d" % key, (sender, receiver), self.me, self.meet, self.timeout)
+            line = self.lines[key]
+        line.add(message)
 
     def close(self) -> None:
         for line in self.lines.values():

@@ -17,7 +17,7 @@ from .._cuda import CudaLane
 
 _Base = getattr(dist, "_Work", None) or dist.Work
 
-# So many calls of a group may be under way, or over, without being waited for.
+# So many calls of a group may be over without being waited for.
 UNWAITED = 4096
 
 
@@ -41,8 +41,9 @@ class Keeper:
         with self.lock:
             self.held[id(work)] = work
             oldest = self.held.popitem(last=False)[1] if len(self.held) > UNWAITED else None
-        if oldest is not None:
-            oldest.settle(None)
+        if oldest is not None and not oldest.settle(0):  # nobody waits for it here: it may wait for what this rank starts next
+            with self.lock:
+                self.held[id(oldest)] = oldest
 
     def drop(self, work: "Work") -> None:
         self.held.pop(id(work), None)
