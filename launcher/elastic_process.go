@@ -39,6 +39,7 @@ type elasticProcess struct {
 	asked   bool          // to be let into an epoch
 	exited  bool
 	stops   bool
+	hasty   bool // it is to end without grace
 	gone    bool // nobody asks for it any more: its host was lost
 	lostBy  int  // the epoch in which it said that it had lost another rank
 
@@ -155,14 +156,19 @@ func (j *elasticJob) stopProcess(act elastic.Stop) {
 	if p == nil {
 		return
 	}
-	p.stops = true
+	p.stops, p.hasty = true, p.hasty || act.Now
 	j.abort(elasticAbort{process: p, host: p.name.Host, cause: "it is being ended: its host or slot is not the job's any more, or it did not answer"})
 	if p.session == nil { // one that is about to be there is ended as others are
 		time.AfterFunc(startedTime, func() { p.cancel(errStopped) })
 		return
 	}
+	j.tellToStop(p)
+}
+
+// tellToStop has a process end as the user wants it by now.
+func (j *elasticJob) tellToStop(p *elasticProcess) {
 	grace := j.opts.Grace
-	if act.Now {
+	if p.hasty {
 		grace = 0
 	}
 	p.session.out.tell(wire.TypeStop, wire.Stop{Grace: grace})
@@ -181,7 +187,7 @@ func (j *elasticJob) up(e processUp) {
 	case p.gone:
 		p.session.cancel()
 	case p.stops:
-		p.session.out.tell(wire.TypeStop, wire.Stop{Grace: j.opts.Grace})
+		j.tellToStop(p)
 	case j.wish.Together: // it is let in when it is started
 		j.step(elastic.Ready{Process: p.name})
 	}
