@@ -43,7 +43,8 @@ type elasticProcess struct {
 	gone    bool // nobody asks for it any more: its host was lost
 	lostBy  int  // the epoch in which it said that it had lost another rank
 
-	rank   atomic.Int64 // now
+	conn   atomic.Pointer[elasticConn] // nil: none yet
+	rank   atomic.Int64                // now
 	prefix atomic.Pointer[func(rank, fd int, at time.Time) []byte]
 }
 
@@ -114,6 +115,7 @@ func (j *elasticJob) live(ctx context.Context, p *elasticProcess, at hostfile.Ho
 		return
 	}
 	defer p.host.release(conn)
+	p.conn.Store(conn)
 	s, port, err := j.launch(ctx, p, at, conn.Host)
 	if err != nil {
 		j.post(processDown{p, err})
@@ -213,6 +215,8 @@ func (j *elasticJob) down(e processDown) {
 			j.step(elastic.StartFailed{Process: p.name, Code: refused.ExitCode(), Err: e.err})
 		}
 		j.step(elastic.Exited{Process: p.name})
+	case !started && j.others(p):
+		j.step(elastic.StartFailed{Process: p.name, Code: elastic.CodeNoRank, Err: e.err})
 	default:
 		err := e.err
 		if err == nil {
@@ -220,6 +224,20 @@ func (j *elasticJob) down(e processDown) {
 		}
 		j.lost(p.name.Host, err)
 	}
+}
+
+// others reports whether a process that was not started says nothing about its host: others are up there, or are being started by
+// another connection. If the host is gone, they will tell.
+func (j *elasticJob) others(p *elasticProcess) bool {
+	for _, other := range j.procs {
+		if other == p || other.host != p.host || other.exited || other.gone {
+			continue
+		}
+		if c := other.conn.Load(); other.session != nil || c != nil && c != p.conn.Load() {
+			return true
+		}
+	}
+	return false
 }
 
 // exit is the end of a process.
