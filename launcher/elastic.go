@@ -123,7 +123,7 @@ func (j *elasticJob) reap(ctx context.Context) (Result, error) {
 	tick := time.NewTicker(elasticTick)
 	defer tick.Stop()
 	cancelled := ctx.Done()
-	j.step(elastic.Hosts{List: j.wish.Hosts})
+	j.apply(elastic.Hosts{List: j.wish.Hosts})
 	for !j.ended || !j.drained() {
 		hurry(j.result.Stopped != NotStopped, j.stdout, j.stderr)
 		select {

@@ -191,3 +191,22 @@ func TestHostWithoutConnectionIsLost(t *testing.T) {
 		})
 	}
 }
+
+// The hosts that the job began with were known by name alone: who was to log in there, and at which port, was forgotten.
+func TestFirstHostsAreDialledAsListed(t *testing.T) {
+	want := hostfile.Host{Name: "h0", User: "alice", Port: 2222, Slots: 2, GPUs: 3}
+	wish := Elastic{Hosts: []hostfile.Host{want}, Config: elastic.Config{NP: 2}}
+	m := serving(succeed)
+	elasticJobOn(t, m, wish, func(o *Options) {
+		o.Dial = func(_ context.Context, got hostfile.Host) (Host, error) {
+			if got != want {
+				t.Errorf("dialled as %+v, want %+v", got, want)
+			}
+			return m, nil
+		}
+	}, func(t *testing.T, r Result, err error) {
+		if err != nil || len(r.Exits) != 2 {
+			t.Errorf("%+v, %v", r, err)
+		}
+	})
+}
