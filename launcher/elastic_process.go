@@ -109,7 +109,7 @@ func (j *elasticJob) describe(h hostfile.Host, conn Host, m elastic.Member) wire
 
 // live is a process's life: connect, stage, prepare, start, and read what its agent says until that ends.
 func (j *elasticJob) live(ctx context.Context, p *elasticProcess, at hostfile.Host) {
-	conn, err := p.host.connect(ctx, at, j.opts.Dial)
+	conn, err := p.host.connect(ctx, at, j.dial)
 	if err != nil {
 		j.post(processDown{p, err})
 		return
