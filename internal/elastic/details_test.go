@@ -1,6 +1,8 @@
 package elastic
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 )
@@ -153,4 +155,24 @@ func TestWhoIsStoppedAndEndsWithZeroHasNotFinished(t *testing.T) {
 	p.exit(0, "b0")
 	p.park("a0")
 	p.look("interrupt; stop b0; interrupt; epoch 2: a0")
+}
+
+// In a job of thousands, each event had all processes listed and sorted several times, which made it slow to begin.
+func TestStepDoesNotListAllProcesses(t *testing.T) {
+	var hosts []string
+	for i := range 500 {
+		hosts = append(hosts, fmt.Sprintf("h%d:2", i))
+	}
+	p := newPlay(t, Config{NP: 1000}, strings.Join(hosts, ","))
+	for _, m := range p.live {
+		p.step(Ready{m})
+	}
+	running := 0
+	allocated := testing.AllocsPerRun(10, func() {
+		p.step(Joined{p.plan.Members[running].Process, p.plan.Epoch})
+		running++
+	})
+	if _, ok := p.acts[len(p.acts)-1].(Announce); !ok || running < 10 || allocated > 20 {
+		t.Errorf("%v allocations a step after %d of 1000 have joined; last %T", allocated, running, p.acts[len(p.acts)-1])
+	}
 }
