@@ -49,19 +49,23 @@ func onAll(ctx context.Context, hosts []hostfile.Host, opts Options, look func(c
 		ctx = timed
 	}
 	stager := newStager(opts)
-	limit := make(chan struct{}, dialLimit)
+	setups := newSetups()
 	var wg sync.WaitGroup
 	for i, h := range hosts {
 		wg.Go(func() {
-			limit <- struct{}{}
-			defer func() { <-limit }()
-			began := time.Now()
-			conn, err := opts.Dial(ctx, h)
-			if err == nil {
-				defer conn.Close()
-				err = look(ctx, i, conn, stager)
+			err := setups.do(ctx, func() error {
+				began := time.Now()
+				conn, err := opts.Dial(ctx, h)
+				if err == nil {
+					defer conn.Close()
+					err = look(ctx, i, conn, stager)
+				}
+				done(i, time.Since(began), err)
+				return nil
+			})
+			if err != nil { // it was not its turn
+				done(i, 0, err)
 			}
-			done(i, time.Since(began), err)
 		})
 	}
 	wg.Wait()

@@ -42,6 +42,9 @@ const (
 // the job cannot be.
 func RunElastic(ctx context.Context, wish Elastic, opts Options) (Result, error) {
 	opts.setDefaults()
+	if err := wish.checkFiles(); err != nil {
+		return Result{}, err
+	}
 	j, err := newElasticJob(wish, opts)
 	if err != nil {
 		return Result{}, err
@@ -63,6 +66,7 @@ type elasticJob struct {
 	stager *stager
 	work   *work
 	store  *kv.Store
+	setups setups
 
 	driver  *elastic.Driver
 	hosts   []*elasticHost // in the order in which they were first seen
@@ -75,6 +79,7 @@ type elasticJob struct {
 	later   []elastic.Event // that follow from what the driver wants
 	ended   bool
 	endedAt time.Duration
+	short   bool // of files to connect to all hosts, and it was said
 	gpus    gpuUsers
 	fatal   error // ends the job before it was one
 	pause   pausing
@@ -101,7 +106,7 @@ func newElasticJob(wish Elastic, opts Options) (*elasticJob, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &elasticJob{wish: wish, opts: opts, began: time.Now(), id: rand.Text()[:12], stager: newStager(opts), store: kv.NewStore(),
+	j := &elasticJob{wish: wish, opts: opts, began: time.Now(), id: rand.Text()[:12], stager: newStager(opts), store: kv.NewStore(), setups: newSetups(),
 		driver: driver, procs: map[elastic.Process]*elasticProcess{}, contacts: map[string]contact{}, gpus: gpuUsers{}, events: make(chan any, 256), over: make(chan struct{})}
 	j.life, j.endLife = context.WithCancelCause(context.Background())
 	j.work, err = newWork(opts, j.stager)
@@ -123,7 +128,7 @@ func (j *elasticJob) reap(ctx context.Context) (Result, error) {
 	tick := time.NewTicker(elasticTick)
 	defer tick.Stop()
 	cancelled := ctx.Done()
-	j.step(elastic.Hosts{List: j.wish.Hosts})
+	j.apply(elastic.Hosts{List: j.wish.Hosts})
 	for !j.ended || !j.drained() {
 		hurry(j.result.Stopped != NotStopped, j.stdout, j.stderr)
 		select {

@@ -3,6 +3,7 @@ package launcher
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -42,6 +43,16 @@ func (j *elasticJob) host(name string) *elasticHost {
 	return h
 }
 
+// admit leaves out hosts to which there can be no connections: healthy ones would count as lost.
+func (j *elasticJob) admit(list []hostfile.Host) []hostfile.Host {
+	admitted, short := reachable(list, j.wish.most(), openFiles())
+	if short != nil && !j.short {
+		j.opts.Note(fmt.Sprintf("%v; the last %s of the list get no ranks. To use all, %s", short, count(len(list)-len(admitted), "host"), short.Hint()))
+	}
+	j.short = short != nil
+	return admitted
+}
+
 // believe takes what is said of hosts now.
 func (j *elasticJob) believe(list []hostfile.Host) {
 	for _, h := range list {
@@ -66,6 +77,15 @@ func (h *elasticHost) connect(ctx context.Context, at hostfile.Host, dial Dialer
 	c := &elasticConn{Host: conn, used: 1}
 	h.conns, h.reached = append(h.conns, c), true
 	return c, nil
+}
+
+// dial connects to a host when it is its turn.
+func (j *elasticJob) dial(ctx context.Context, h hostfile.Host) (conn Host, err error) {
+	err = j.setups.do(ctx, func() error {
+		conn, err = j.opts.Dial(ctx, h)
+		return err
+	})
+	return conn, err
 }
 
 // release gives a connection back. The last session closes it.

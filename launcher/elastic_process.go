@@ -39,10 +39,12 @@ type elasticProcess struct {
 	asked   bool          // to be let into an epoch
 	exited  bool
 	stops   bool
+	hasty   bool // it is to end without grace
 	gone    bool // nobody asks for it any more: its host was lost
 	lostBy  int  // the epoch in which it said that it had lost another rank
 
-	rank   atomic.Int64 // now
+	conn   atomic.Pointer[elasticConn] // nil: none yet
+	rank   atomic.Int64                // now
 	prefix atomic.Pointer[func(rank, fd int, at time.Time) []byte]
 }
 
@@ -107,12 +109,13 @@ func (j *elasticJob) describe(h hostfile.Host, conn Host, m elastic.Member) wire
 
 // live is a process's life: connect, stage, prepare, start, and read what its agent says until that ends.
 func (j *elasticJob) live(ctx context.Context, p *elasticProcess, at hostfile.Host) {
-	conn, err := p.host.connect(ctx, at, j.opts.Dial)
+	conn, err := p.host.connect(ctx, at, j.dial)
 	if err != nil {
 		j.post(processDown{p, err})
 		return
 	}
 	defer p.host.release(conn)
+	p.conn.Store(conn)
 	s, port, err := j.launch(ctx, p, at, conn.Host)
 	if err != nil {
 		j.post(processDown{p, err})
@@ -155,14 +158,19 @@ func (j *elasticJob) stopProcess(act elastic.Stop) {
 	if p == nil {
 		return
 	}
-	p.stops = true
+	p.stops, p.hasty = true, p.hasty || act.Now
 	j.abort(elasticAbort{process: p, host: p.name.Host, cause: "it is being ended: its host or slot is not the job's any more, or it did not answer"})
 	if p.session == nil { // one that is about to be there is ended as others are
 		time.AfterFunc(startedTime, func() { p.cancel(errStopped) })
 		return
 	}
+	j.tellToStop(p)
+}
+
+// tellToStop has a process end as the user wants it by now.
+func (j *elasticJob) tellToStop(p *elasticProcess) {
 	grace := j.opts.Grace
-	if act.Now {
+	if p.hasty {
 		grace = 0
 	}
 	p.session.out.tell(wire.TypeStop, wire.Stop{Grace: grace})
@@ -181,7 +189,7 @@ func (j *elasticJob) up(e processUp) {
 	case p.gone:
 		p.session.cancel()
 	case p.stops:
-		p.session.out.tell(wire.TypeStop, wire.Stop{Grace: j.opts.Grace})
+		j.tellToStop(p)
 	case j.wish.Together: // it is let in when it is started
 		j.step(elastic.Ready{Process: p.name})
 	}
@@ -207,6 +215,8 @@ func (j *elasticJob) down(e processDown) {
 			j.step(elastic.StartFailed{Process: p.name, Code: refused.ExitCode(), Err: e.err})
 		}
 		j.step(elastic.Exited{Process: p.name})
+	case !started && j.others(p):
+		j.step(elastic.StartFailed{Process: p.name, Code: elastic.CodeNoRank, Err: e.err})
 	default:
 		err := e.err
 		if err == nil {
@@ -214,6 +224,20 @@ func (j *elasticJob) down(e processDown) {
 		}
 		j.lost(p.name.Host, err)
 	}
+}
+
+// others reports whether a process that was not started says nothing about its host: others are up there, or are being started by
+// another connection. If the host is gone, they will tell.
+func (j *elasticJob) others(p *elasticProcess) bool {
+	for _, other := range j.procs {
+		if other == p || other.host != p.host || other.exited || other.gone {
+			continue
+		}
+		if c := other.conn.Load(); other.session != nil || c != nil && c != p.conn.Load() {
+			return true
+		}
+	}
+	return false
 }
 
 // exit is the end of a process.

@@ -90,6 +90,7 @@ func forward[T any](j *elasticJob, p *elasticProcess, f wire.Frame) error {
 func (j *elasticJob) apply(event any) {
 	switch e := event.(type) {
 	case elastic.Hosts:
+		e.List = j.admit(e.List)
 		j.believe(e.List)
 		j.step(e)
 	case processUp:

@@ -19,17 +19,23 @@ import (
 // elasticOn runs an elastic job of two ranks on a machine, on a clock that does not wait.
 func elasticOn(t *testing.T, m *machine, change func(*Options), check func(t *testing.T, r Result, err error)) {
 	t.Helper()
+	wish := Elastic{Hosts: []hostfile.Host{{Name: "h0", Slots: 2}}, Config: elastic.Config{NP: 2, Min: 1}}
+	elasticJobOn(t, m, wish, change, check)
+}
+
+// elasticJobOn runs any elastic job so.
+func elasticJobOn(t *testing.T, m *machine, wish Elastic, change func(*Options), check func(t *testing.T, r Result, err error)) {
+	t.Helper()
 	stop := time.AfterFunc(time.Minute, func() { panic("RunElastic does not return") }) // outside the bubble, so in real time
 	defer stop.Stop()
 	synctest.Test(t, func(t *testing.T) {
 		m.disk = newDisk(map[string]string{"/opt/gorun": "build one"})
 		var out terminal
-		opts := Options{Grace: 5 * time.Second, Programs: []Program{{Argv: []string{"./train"}, Wdir: "/work", Ranks: 2}}, Exe: executable(), Stdout: &out, Stderr: &out,
+		opts := Options{Grace: 5 * time.Second, Programs: []Program{{Argv: []string{"./train"}, Wdir: "/work", Ranks: wish.NP}}, Exe: executable(), Stdout: &out, Stderr: &out,
 			Dial: func(context.Context, hostfile.Host) (Host, error) { return m, nil }}
 		if change != nil {
 			change(&opts)
 		}
-		wish := Elastic{Hosts: []hostfile.Host{{Name: "h0", Slots: 2}}, Config: elastic.Config{NP: 2, Min: 1}}
 		r, err := RunElastic(t.Context(), wish, opts)
 		check(t, r, err)
 	})

@@ -18,9 +18,6 @@ import (
 	"github.com/gorun/gorun/internal/workdir"
 )
 
-// dialLimit bounds the connections being set up at one time.
-const dialLimit = 64
-
 // Dialer connects to a host.
 type Dialer func(ctx context.Context, h hostfile.Host) (Host, error)
 
@@ -218,21 +215,22 @@ func (e *StoppedError) Error() string { return "stopped before the ranks had sta
 // any fails, all failures are returned together; the others are let go.
 func (j *job) onEveryHost(ctx context.Context, steps ...step) error {
 	errs := make([]error, len(j.plan.Hosts))
-	limit := make(chan struct{}, dialLimit)
+	setups := newSetups()
 	slow, done := newProgress(j.plan.Hosts), make(chan struct{})
 	var wg, watch sync.WaitGroup
 	watch.Go(func() { slow.watch(done, j.opts.Note) })
 	for i := range j.plan.Hosts {
 		wg.Go(func() {
-			limit <- struct{}{}
-			defer func() { <-limit }()
-			defer slow.enter(i, "")
-			for _, step := range steps {
-				slow.enter(i, step.doing)
-				if errs[i] = step.do(ctx, i); errs[i] != nil {
-					return
+			errs[i] = setups.do(ctx, func() error {
+				defer slow.enter(i, "")
+				for _, step := range steps {
+					slow.enter(i, step.doing)
+					if err := step.do(ctx, i); err != nil {
+						return err
+					}
 				}
-			}
+				return nil
+			})
 		})
 	}
 	wg.Wait()

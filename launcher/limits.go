@@ -1,8 +1,13 @@
 package launcher
 
 import (
+	"cmp"
+	"context"
 	"fmt"
+	"math"
 	"syscall"
+
+	"github.com/gorun/gorun/hostfile"
 )
 
 // FilesError says that the launcher may not open as many files as its connections need.
@@ -20,21 +25,83 @@ func (e *FilesError) Hint() string {
 	return fmt.Sprintf("raise the limit before gorun is started: ulimit -n %d", e.Need)
 }
 
-// checkFiles looks whether this process may have the connections that a job needs. Go has raised the limit as far as it may.
+// checkFiles looks whether this process may have the connections that a job needs.
 func checkFiles(hosts int) error {
-	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		return nil // nothing is refused for what is not known
+	if short := filesFor(hosts, hosts, openFiles()); short != nil {
+		return short
 	}
-	return filesFor(hosts, limit.Cur)
+	return nil
 }
 
-// filesFor is checkFiles for a limit. What is needed is what a job cannot do without: a connection to each host
-// and a file to make it with. It is pure.
-func filesFor(hosts int, limit uint64) error {
-	const own, perHost = 24, 2
-	if need := uint64(own + perHost*hosts); need > limit {
+// openFiles is how many files this process may have open. Go has raised the limit as far as it may.
+func openFiles() uint64 {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return math.MaxUint64 // nothing is refused for what is not known
+	}
+	return limit.Cur
+}
+
+// filesFor is checkFiles for a limit. What is needed is what a job cannot do without: its connections to the hosts
+// and a file to make each with. It is pure.
+func filesFor(hosts, connections int, limit uint64) *FilesError {
+	const own, perConnection = 24, 2
+	if need := uint64(own + perConnection*connections); need > limit {
 		return &FilesError{hosts, need, limit}
 	}
 	return nil
+}
+
+// reachable are the first of an elastic job's hosts, as many as can be connected to for up to most ranks with so many files.
+// The error is that it is not all of them. It is pure.
+func reachable(hosts []hostfile.Host, most int, limit uint64) ([]hostfile.Host, *FilesError) {
+	needs, all := make([]int, len(hosts)), 0
+	for i, h := range hosts {
+		all += (h.Slots + sessionsPerConnection - 1) / sessionsPerConnection
+		needs[i] = all
+	}
+	short := filesFor(len(hosts), min(all, most), limit)
+	if short == nil {
+		return hosts, nil
+	}
+	n := 0
+	for n < len(hosts) && filesFor(n, needs[n], limit) == nil {
+		n++
+	}
+	return hosts[:n], short
+}
+
+// checkFiles looks whether the job may have the connections to begin with.
+func (e *Elastic) checkFiles() error {
+	hosts, short := reachable(e.Hosts, e.most(), openFiles())
+	slots := 0
+	for _, h := range hosts {
+		slots += h.Slots
+	}
+	if short != nil && slots < e.NP {
+		return short
+	}
+	return nil
+}
+
+// most is how many ranks there may be.
+func (e *Elastic) most() int { return cmp.Or(e.Max, math.MaxInt) }
+
+// dialLimit bounds the connections being set up at one time.
+const dialLimit = 64
+
+// setups are the connections that are being set up.
+type setups chan struct{}
+
+func newSetups() setups { return make(setups, dialLimit) }
+
+// do sets one up when it is its turn. It is not done if ctx ends before.
+func (s setups) do(ctx context.Context, setUp func() error) error {
+	select {
+	case s <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-s }()
+	return setUp()
 }

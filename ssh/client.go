@@ -131,22 +131,35 @@ type refusedError struct{ request string }
 func (e refusedError) Error() string { return "request " + e.request + " refused" }
 
 // start opens a session and asks the server to run something there: request
-// "exec" for a command, "subsystem" for a subsystem. The library cannot give a
-// single question up, so if ctx ends or the server does not answer in time, the
-// connection is closed.
+// "exec" for a command, "subsystem" for a subsystem. If ctx ends, or the server does
+// not answer in time, the session is given up alone: others may be at work on the
+// connection, which is its owner's to close. The library cannot take a question
+// back, so who asked it stays behind until the answer comes, or the connection ends.
 func (c *Client) start(ctx context.Context, request, what string) (*session, error) {
 	tctx, cancel := context.WithTimeoutCause(ctx, c.sessionTimeout, errTimeout)
 	defer cancel()
 	if tctx.Err() != nil {
 		return nil, fmt.Errorf("%s: %w", c.target, context.Cause(tctx))
 	}
-	stop := context.AfterFunc(tctx, func() { c.wire.Close() })
-	s, err := c.open(request, what)
-	if stop() {
-		return s, err
+	type answer struct {
+		s   *session
+		err error
 	}
-	if s != nil {
-		s.end()
+	answers := make(chan answer)
+	go func() {
+		s, err := c.open(tctx, request, what)
+		select {
+		case answers <- answer{s, err}:
+		case <-tctx.Done():
+			if s != nil {
+				s.channel.Close()
+			}
+		}
+	}()
+	select {
+	case a := <-answers:
+		return a.s, a.err
+	case <-tctx.Done():
 	}
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("%s: starting a session: %w", c.target, context.Cause(ctx))
@@ -154,7 +167,9 @@ func (c *Client) start(ctx context.Context, request, what string) (*session, err
 	return nil, &SessionError{c.target, errTimeout}
 }
 
-func (c *Client) open(request, what string) (*session, error) {
+// open is start, and waits until the server answers or the connection ends. When ctx has ended it closes
+// what the server opens.
+func (c *Client) open(ctx context.Context, request, what string) (*session, error) {
 	channel, requests, err := c.openChannel()
 	var refused *xssh.OpenChannelError
 	if errors.As(err, &refused) && c.reuse.Load() {
@@ -170,8 +185,16 @@ func (c *Client) open(request, what string) (*session, error) {
 	}
 	s := &session{client: c, channel: channel, exited: make(chan struct{}), closed: make(chan struct{})}
 	c.work.Go(func() { s.listen(requests) })
+	stop := context.AfterFunc(ctx, func() { channel.Close() })
 	payload := xssh.Marshal(struct{ Text string }{what})
-	ok, err := channel.SendRequest(request, true, payload)
+	ok, err := false, context.Cause(ctx)
+	if err == nil {
+		ok, err = channel.SendRequest(request, true, payload)
+	}
+	if !stop() || ctx.Err() != nil {
+		channel.Close()
+		return nil, context.Cause(ctx)
+	}
 	if err != nil {
 		s.end()
 		return nil, c.lost(err)

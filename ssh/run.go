@@ -21,7 +21,7 @@ const drainTime = 2 * time.Second
 // The command's failure is an [*ExitError]. When its status never came it is a
 // [*LostError]. When ctx ends, Run closes the channel and returns at once, with
 // ctx's cause; the command is not killed, it only loses its stdin and stdout.
-// If the server had not even started it by then, the connection is closed.
+// If the server had not even answered by then, its answer is a channel that is closed at once.
 //
 // Run never reads stdin or writes after it has returned, with one exception: a
 // Read that stdin is blocked in goes on, and what it reads is lost. A Write in

@@ -34,6 +34,7 @@ type server struct {
 
 	noSFTP      bool
 	linked      func(*xssh.ServerConn)                      // called for every connection that got in
+	opening     func()                                      // called when one is asked for
 	opened      func()                                      // called when a session stands
 	sftpNoise   string                                      // what a start file prints before sftp
 	maxSessions int                                         // 0: any number
@@ -168,6 +169,9 @@ func (s *server) handle(conn net.Conn) {
 		if open.ChannelType() != "session" {
 			open.Reject(xssh.UnknownChannelType, "no")
 			continue
+		}
+		if s.opening != nil {
+			s.opening()
 		}
 		if !s.take() {
 			open.Reject(xssh.Prohibited, "open failed\x1b[2J")

@@ -65,7 +65,7 @@ func (c *Config) check() error {
 	c.StartOver = c.StartOver || c.Together
 	c.Cooldown[1] = max(c.Cooldown[1], c.Cooldown[0])
 	if c.Budget == 0 {
-		c.Budget = 3
+		c.Budget = usualBudget
 	}
 	if c.Changes == 0 {
 		c.Changes = 6
@@ -78,6 +78,9 @@ func (c *Config) check() error {
 	}
 	return nil
 }
+
+// usualBudget is how many failures of a host's processes are borne with.
+const usualBudget = 3
 
 // maxRanks bounds a job.
 const maxRanks = 1 << 20

@@ -1,6 +1,10 @@
 package elastic
 
 import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
 	"testing"
 	"time"
 )
@@ -153,4 +157,43 @@ func TestWhoIsStoppedAndEndsWithZeroHasNotFinished(t *testing.T) {
 	p.exit(0, "b0")
 	p.park("a0")
 	p.look("interrupt; stop b0; interrupt; epoch 2: a0")
+}
+
+// In a job of thousands, each event had all processes listed and sorted several times, which made it slow to begin.
+func TestStepDoesNotListAllProcesses(t *testing.T) {
+	var hosts []string
+	for i := range 500 {
+		hosts = append(hosts, fmt.Sprintf("h%d:2", i))
+	}
+	p := newPlay(t, Config{NP: 1000}, strings.Join(hosts, ","))
+	for _, m := range p.live {
+		p.step(Ready{m})
+	}
+	running := 0
+	allocated := testing.AllocsPerRun(10, func() {
+		p.step(Joined{p.plan.Members[running].Process, p.plan.Epoch})
+		running++
+	})
+	if _, ok := p.acts[len(p.acts)-1].(Announce); !ok || running < 10 || allocated > 20 {
+		t.Errorf("%v allocations a step after %d of 1000 have joined; last %T", allocated, running, p.acts[len(p.acts)-1])
+	}
+}
+
+// Processes of a job whose programs may fail at will could not be started, and so it tried again and again without a pause.
+func TestStartsThatFailAreNotTriedWithoutEnd(t *testing.T) {
+	for _, tc := range []struct {
+		code int
+		want string // after the fourth time
+	}{{CodeNoRank, "nothing"}, {127, "start a0 as 0/1"}} {
+		p := newPlay(t, Config{NP: 1, Together: true, Budget: math.MaxInt}, "a:1")
+		for range 4 {
+			p.look("start a0 as 0/1")
+			p.step(StartFailed{p.live[slot("a0")], tc.code, errors.New("no session")})
+		}
+		p.look(tc.want)
+		p.wait(10 * time.Second)
+		if tc.code == CodeNoRank {
+			p.look("start a0 as 0/1")
+		}
+	}
 }

@@ -2,6 +2,7 @@ package elastic
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -13,6 +14,7 @@ type Driver struct {
 	acts  []Action
 	hosts []*host // in the order in which they were first seen
 	named map[string]*host
+	procs []*process // see alive; nil: to be made again
 
 	places  int
 	epoch   int   // the highest number that was given to a plan
@@ -147,13 +149,15 @@ func (d *Driver) find(name Process) *process {
 	return nil
 }
 
-// alive are all processes, in the order of hosts and slots.
+// alive are all processes, in the order of hosts and slots. The list is never changed: who goes through it may start processes
+// and forget them meanwhile. With thousands of them it is too dear to be made for every question of every event.
 func (d *Driver) alive() []*process {
-	var all []*process
-	for _, h := range d.hosts {
-		all = append(all, h.alive()...)
+	if d.procs == nil {
+		for _, h := range d.hosts {
+			d.procs = append(d.procs, h.alive()...)
+		}
 	}
-	return all
+	return d.procs
 }
 
 func (d *Driver) become(p *process, l life) { p.life, p.at = l, d.now }
@@ -236,6 +240,7 @@ func (d *Driver) exited(e Exited) {
 func (d *Driver) gone(p *process) {
 	if h := d.host(p.Host); h.procs[p.Local] == p {
 		delete(h.procs, p.Local)
+		d.procs = slices.DeleteFunc(slices.Clone(d.alive()), func(q *process) bool { return q == p })
 	}
 }
 

@@ -41,9 +41,13 @@ func (d *Driver) failed(p *process, f Failure) {
 		d.end(f.Code, fmt.Sprintf("rank %d fails again and again soon after its start: it %s", p.rank, f.Text), false)
 		return
 	}
-	if h := d.host(p.Host); h.overspent(d.cfg.Budget, d.cfg.BudgetTime, d.now) {
+	budget := d.cfg.Budget
+	if f.Code == CodeNoRank { // which no program has brought about: a large budget is for those that fail
+		budget = min(budget, usualBudget)
+	}
+	if h := d.host(p.Host); h.overspent(budget, d.cfg.BudgetTime, d.now) {
 		wait := h.rest(d.cfg.Cooldown, d.cfg.Random(), d.now)
-		d.note(NoteAside, h.name, "host %s: more than %d failures within %v; it gets no new ranks for %v", h.name, d.cfg.Budget, d.cfg.BudgetTime, wait.Round(time.Second))
+		d.note(NoteAside, h.name, "host %s: more than %d failures within %v; it gets no new ranks for %v", h.name, budget, d.cfg.BudgetTime, wait.Round(time.Second))
 	}
 }
 

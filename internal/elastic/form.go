@@ -12,7 +12,7 @@ func (d *Driver) leaving() bool {
 
 // survivors are those of the epoch in force in that state of life who may stay.
 func (d *Driver) survivors(l life) []*process {
-	return slices.DeleteFunc(d.alive(), func(p *process) bool { return !d.member(p) || p.life != l || !d.welcome(p) })
+	return slices.DeleteFunc(slices.Clone(d.alive()), func(p *process) bool { return !d.member(p) || p.life != l || !d.welcome(p) })
 }
 
 // newcomers are the slots to fill, so that there are most ranks: first those below others of the same host, so that local
@@ -61,7 +61,7 @@ func (d *Driver) form(stay []*process, slots []Slot) {
 			continue
 		}
 		p := &process{Process: m.Process, epoch: d.epoch, rank: m.Rank, at: d.now, began: d.now}
-		d.host(m.Host).procs[m.Local] = p
+		d.host(m.Host).procs[m.Local], d.procs = p, nil
 		d.nextAll = append(d.nextAll, p)
 		d.do(Start{Epoch: d.epoch, Member: m})
 	}

@@ -32,6 +32,13 @@ func (w *world) step(event Event) {
 			w.finish(a)
 		}
 	}
+	var all []*process
+	for _, h := range w.d.hosts {
+		all = append(all, h.alive()...)
+	}
+	if !slices.Equal(w.d.alive(), all) {
+		w.broken("the driver's list of processes is out of date")
+	}
 	if w.d.whole && !w.d.broken || w.ended {
 		w.lastGood = w.now
 	}

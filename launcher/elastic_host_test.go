@@ -1,0 +1,212 @@
+package launcher
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/elastic"
+	"github.com/gorun/gorun/internal/wire"
+)
+
+// The user wants the end, and then at once, while a process is being started. It was told to end with all the time there is.
+func TestHasteHoldsForProcessesToCome(t *testing.T) {
+	for _, tc := range []struct {
+		second bool
+		want   time.Duration
+	}{{false, 5 * time.Second}, {true, 0}} {
+		told := make(chan time.Duration, 2)
+		m := &machine{serve: func(a *fakeAgent) error {
+			time.Sleep(800 * time.Millisecond)
+			if err := a.ready(); err != nil {
+				return nil // it was called off
+			}
+			f, err := a.expect(wire.TypeStop)
+			if err != nil {
+				return err
+			}
+			var stop wire.Stop
+			if err := f.Decode(&stop); err != nil {
+				return err
+			}
+			told <- stop.Grace
+			return a.finish(wire.Exit{Signal: 15, Stopped: true})
+		}}
+		elasticOn(t, m, func(o *Options) {
+			stops := make(chan Stop, 2)
+			o.Stops = stops
+			time.AfterFunc(300*time.Millisecond, func() { stops <- Stop{Reason: Interrupted} })
+			if tc.second {
+				time.AfterFunc(600*time.Millisecond, func() { stops <- Stop{Reason: Interrupted, Now: true} })
+			}
+		}, func(t *testing.T, r Result, err error) {
+			if err != nil || r.Stopped != Interrupted || len(told) != 2 || <-told != tc.want || <-told != tc.want {
+				t.Errorf("%+v, %v, want a grace of %v", r, err, tc.want)
+			}
+		})
+	}
+}
+
+// live is an agent whose rank goes from epoch to epoch until the time is over, and then ends with 0.
+func (a *fakeAgent) live(until time.Time) error {
+	began, epoch, over := time.Now(), 0, make(chan struct{})
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer close(over)
+	end := func(e wire.Exit) error {
+		e.Rank = a.job.Ranks[0].Rank
+		return errors.Join(a.exit(e), a.out.Send(wire.TypeDone, 0, nil))
+	}
+	ended := time.AfterFunc(time.Until(until), func() { _ = end(wire.Exit{}) })
+	defer ended.Stop()
+	wg.Go(func() {
+		for {
+			_ = a.out.SendHeartbeat(time.Since(began))
+			select {
+			case <-time.After(time.Second):
+			case <-over:
+				return
+			}
+		}
+	})
+	if err := a.out.SendMessage(wire.TypePark, wire.Park{}); err != nil {
+		return err
+	}
+	for {
+		f, err := a.frames.Next()
+		if err != nil {
+			return nil
+		}
+		switch f.Type {
+		case wire.TypeEpoch:
+			var e wire.Epoch
+			if err = f.Decode(&e); err == nil {
+				epoch = e.Number
+				err = a.out.SendMessage(wire.TypeJoined, wire.Joined{Epoch: epoch})
+			}
+		case wire.TypeInterrupt, wire.TypeAbort:
+			err = a.out.SendMessage(wire.TypePark, wire.Park{Left: epoch})
+		case wire.TypeStop:
+			return end(wire.Exit{Signal: 15, Stopped: true})
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// flaky is a host where some sessions fail.
+type flaky struct {
+	*machine
+	runs []error // how each goes; those after the last go well
+	n    atomic.Int32
+}
+
+func (f *flaky) Run(ctx context.Context, argv []string, stdin io.Reader, stdout, stderr io.Writer) error {
+	if n := int(f.n.Add(1)); n <= len(f.runs) && f.runs[n-1] != nil {
+		return f.runs[n-1]
+	}
+	return f.machine.Run(ctx, argv, stdin, stdout, stderr)
+}
+
+// A host at work gets a slot more, for which it takes a second connection, and its sshd drops that at first (MaxStartups). The host
+// counted as lost, and its ranks were ended. So it did where sshd opens no more sessions on the connection that there is.
+func TestOneProcessNotStartedIsNoLostHost(t *testing.T) {
+	dropped := errors.New("sshd has dropped it")
+	for _, tc := range []struct {
+		name   string
+		before int // slots
+		after  int
+		dials  []error // how each goes; those after the last go well
+		runs   []error // likewise each session
+		ended  int     // processes that are ended, as they were started for an epoch that did not come about
+	}{
+		{"connection of a newcomer", 8, 9, []error{nil, dropped, dropped}, nil, 0},
+		{"session of a newcomer", 2, 3, nil, []error{nil, nil, dropped}, 0},
+		{"second connection of a job that begins", 9, 9, []error{nil, dropped}, nil, 8},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var began time.Time
+			dials := 0 // one at a time
+			m := &machine{serve: func(a *fakeAgent) error {
+				time.Sleep(500 * time.Millisecond)
+				if err := a.ready(); err != nil {
+					return nil // it was called off
+				}
+				return a.live(began.Add(time.Minute))
+			}}
+			host := &flaky{machine: m, runs: tc.runs}
+			wish := Elastic{Hosts: []hostfile.Host{{Name: "h0", Slots: tc.before}}, Config: elastic.Config{NP: tc.before}}
+			wish.Discover = func(context.Context) ([]hostfile.Host, error) {
+				if time.Since(began) < 10*time.Second {
+					return wish.Hosts, nil
+				}
+				return []hostfile.Host{{Name: "h0", Slots: tc.after}}, nil
+			}
+			elasticJobOn(t, m, wish, func(o *Options) {
+				began = time.Now()
+				o.Dial = func(context.Context, hostfile.Host) (Host, error) {
+					if dials++; dials <= len(tc.dials) && tc.dials[dials-1] != nil {
+						return nil, tc.dials[dials-1]
+					}
+					return host, nil
+				}
+			}, func(t *testing.T, r Result, err error) {
+				well, ended := 0, 0
+				for _, e := range r.Exits {
+					if e.Signal != 0 {
+						ended++
+					} else if e.Code == 0 {
+						well++
+					}
+				}
+				if err != nil || r.Code() != 0 || len(r.Lost) != 0 || well != tc.after || ended != tc.ended || dials <= len(tc.dials) {
+					t.Errorf("%+v, %v; %d ended well, %d were ended, %d dials", r, err, well, ended, dials)
+				}
+			})
+		})
+	}
+}
+
+// Where none of a host's processes comes up it is the host that is lost, however many there were to be.
+func TestHostWithoutConnectionIsLost(t *testing.T) {
+	m := serving(succeed)
+	wish := Elastic{Hosts: []hostfile.Host{{Name: "h0", Slots: 20}}, Config: elastic.Config{NP: 20, Elastic: time.Minute}}
+	for name, dial := range map[string]Dialer{
+		"no connection": func(context.Context, hostfile.Host) (Host, error) { return nil, errors.New("no route to host") },
+		"no session": func(context.Context, hostfile.Host) (Host, error) {
+			return &flaky{machine: m, runs: slices.Repeat([]error{errors.New("no route to host")}, 1000)}, nil
+		},
+	} {
+		elasticJobOn(t, m, wish, func(o *Options) { o.Dial = dial }, func(t *testing.T, r Result, err error) {
+			if err != nil || r.Code() != CodeLaunch || len(r.Lost) == 0 || r.Lost[0].Host != "h0" {
+				t.Errorf("%s: %+v, %v", name, r, err)
+			}
+		})
+	}
+}
+
+// The hosts that the job began with were known by name alone: who was to log in there, and at which port, was forgotten.
+func TestFirstHostsAreDialledAsListed(t *testing.T) {
+	want := hostfile.Host{Name: "h0", User: "alice", Port: 2222, Slots: 2, GPUs: 3}
+	wish := Elastic{Hosts: []hostfile.Host{want}, Config: elastic.Config{NP: 2}}
+	m := serving(succeed)
+	elasticJobOn(t, m, wish, func(o *Options) {
+		o.Dial = func(_ context.Context, got hostfile.Host) (Host, error) {
+			if got != want {
+				t.Errorf("dialled as %+v, want %+v", got, want)
+			}
+			return m, nil
+		}
+	}, func(t *testing.T, r Result, err error) {
+		if err != nil || len(r.Exits) != 2 {
+			t.Errorf("%+v, %v", r, err)
+		}
+	})
+}

@@ -1,0 +1,116 @@
+package ssh
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// A session that is given up before a slow server has answered took the connection with it, and all that ran there.
+func TestGivenUpSessionLeavesTheConnection(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		asked   bool // the server is slow to open the channel; else to run the command
+		patient bool // nobody cancels it: it takes too long
+	}{{"channel", true, false}, {"command", false, false}, {"channel, by time", true, true}, {"command, by time", false, true}} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			var slow atomic.Bool
+			release := make(chan struct{})
+			answer := sync.OnceFunc(func() { close(release) })
+			defer answer()
+			wait := func() {
+				if slow.Load() {
+					<-release
+				}
+			}
+			s, files := startServer(t, func(s *server) {
+				if tc.asked {
+					s.opening = wait
+				} else {
+					s.opened = wait
+				}
+			})
+			c := dialTest(t, files)
+			if tc.patient {
+				c.sessionTimeout = 100 * time.Millisecond
+			}
+			echo, ended := echoing(t, c)
+			echo("before")
+			slow.Store(true)
+			enough := errors.New("not wanted any more")
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			if !tc.patient {
+				time.AfterFunc(100*time.Millisecond, func() { cancel(enough) })
+			}
+			within(t, 4*time.Second, "the start that was given up", func() { // at once; the server never answers it
+				err := c.Run(ctx, sh("touch ran"), nil, nil, nil)
+				var refused *SessionError
+				if tc.patient && !errors.As(err, &refused) || !tc.patient && !errors.Is(err, enough) {
+					t.Errorf("it says %v", err)
+				}
+			})
+			echo("meanwhile")
+			answer()
+			for deadline := time.Now().Add(10 * time.Second); s.count() > 1; time.Sleep(time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatalf("the server has %d sessions, and only one is wanted", s.count())
+				}
+			}
+			if _, err := os.Stat(filepath.Join(s.home, "ran")); tc.asked && err == nil {
+				t.Error("the command was run after all")
+			}
+			c.sessionTimeout = sessionTimeout
+			if err := c.Run(t.Context(), []string{"true"}, nil, nil, nil); err != nil {
+				t.Error(err)
+			}
+			echo("after")
+			echo("")
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// echoing has a session that gives back each line; "" ends it.
+func echoing(t *testing.T, c *Client) (echo func(string), ended <-chan error) {
+	in, feed := io.Pipe()
+	out, said := io.Pipe()
+	over := make(chan error, 1)
+	go func() {
+		err := c.Run(t.Context(), []string{"cat"}, in, said, nil)
+		said.CloseWithError(io.ErrUnexpectedEOF)
+		in.CloseWithError(io.ErrClosedPipe)
+		over <- err
+	}()
+	lines := bufio.NewReader(out)
+	return func(line string) {
+		t.Helper()
+		if line == "" {
+			feed.Close()
+			return
+		}
+		if _, err := io.WriteString(feed, line+"\n"); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		if got, err := lines.ReadString('\n'); err != nil || got != line+"\n" {
+			t.Fatalf("%q came back for %q, %v", got, line, err)
+		}
+	}, over
+}
+
+// count is how many sessions there are.
+func (s *server) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sessions
+}
