@@ -146,7 +146,7 @@ func (c *Client) start(ctx context.Context, request, what string) (*session, err
 		err error
 	}
 	answers := make(chan answer)
-	go func() {
+	c.work.Go(func() {
 		s, err := c.open(tctx, request, what)
 		select {
 		case answers <- answer{s, err}:
@@ -155,7 +155,7 @@ func (c *Client) start(ctx context.Context, request, what string) (*session, err
 				s.channel.Close()
 			}
 		}
-	}()
+	})
 	select {
 	case a := <-answers:
 		return a.s, a.err
