@@ -49,9 +49,8 @@ type Comm struct {
 	fabric *fabric
 	seq    uint64
 	splits int
-	err    error // of the first call that failed
 
-	broke atomic.Pointer[error] // err, for who does not hold calls
+	broke atomic.Pointer[error] // of the first call that failed; stored while calls is held
 }
 
 func newComm(parent context.Context, place rankenv.Rank, o options) *Comm {
@@ -149,19 +148,25 @@ func (c *Comm) failure() error {
 	return nil
 }
 
-// fails gives the Comm its error.
-func (c *Comm) fails(err error) {
-	c.err = err
-	c.broke.Store(&err)
-}
-
 // over returns why the Comm is broken, if it is, to the call op.
 func (c *Comm) over(op string) error {
-	if c.err == nil && c.life.Err() != nil {
-		c.fails(during(op, context.Cause(c.life)))
-		c.leave()
+	if err := c.failure(); err != nil || c.life.Err() == nil {
+		return err
 	}
-	return c.err
+	err := during(op, context.Cause(c.life))
+	c.broke.Store(&err)
+	c.leave()
+	return err
+}
+
+// within is ctx that ends with the Comm, too. Who is through with it calls cancel.
+func (c *Comm) within(ctx context.Context) (within context.Context, cancel context.CancelCauseFunc) {
+	within, end := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(c.life, func() { end(context.Cause(c.life)) })
+	return within, func(cause error) {
+		stop()
+		end(cause)
+	}
 }
 
 // tie makes the end of ctx the end of the Comm, until untie is called. Untie
@@ -204,9 +209,10 @@ func (c *Comm) fail(ctx context.Context, op string, err error) error {
 		err = c.verdict(&PeerError{Rank: c.inJob(lost.rank), Host: c.host(lost.rank), Cause: lost.err})
 		c.end(err)
 	}
-	c.fails(during(op, err))
+	err = during(op, err)
+	c.broke.Store(&err)
 	c.leave()
-	return c.err
+	return err
 }
 
 // inJob is a rank's number in the whole job.
@@ -259,7 +265,7 @@ func (c *Comm) host(rank int) string {
 // leave gives up what connects this rank to the others.
 func (c *Comm) leave() {
 	if c.fabric != nil {
-		c.fabric.close(c.err == nil && errors.Is(context.Cause(c.life), ErrClosed))
+		c.fabric.close(c.failure() == nil && errors.Is(context.Cause(c.life), ErrClosed))
 		c.fabric = nil
 	}
 }

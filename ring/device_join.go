@@ -223,10 +223,8 @@ var errGaveUp = errors.New("another rank could not begin")
 func (d *Device) meet(ctx context.Context, id [nccl.IDSize]byte) (err error) {
 	c := d.comm
 	key := fmt.Sprintf("ring/%d/device%s/failed", c.place.Epoch, c.name)
-	ctx, cancel := context.WithCancelCause(ctx)
+	ctx, cancel := c.within(ctx)
 	watching := make(chan struct{})
-	stop := context.AfterFunc(c.life, func() { cancel(context.Cause(c.life)) })
-	defer stop()
 	go func() {
 		defer close(watching)
 		if c.door == nil || c.Size() == 1 {

@@ -302,10 +302,10 @@ func (d *Device) fail(op Kind, err error) error {
 	d.abort()
 	c.calls.Lock()
 	defer c.calls.Unlock()
-	if c.err == nil {
-		return c.fail(context.Background(), op.String(), err)
+	if broke := c.failure(); broke != nil {
+		return broke
 	}
-	return c.err
+	return c.fail(context.Background(), op.String(), err)
 }
 
 // abort ends the link, and with it what was launched.

@@ -22,10 +22,8 @@ func Group(ctx context.Context, c *Comm, name string, ranks []int) (*Comm, error
 	if err := s.eligible(name); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
+	ctx, cancel := c.within(ctx)
 	defer cancel(nil)
-	stop := context.AfterFunc(c.life, func() { cancel(context.Cause(c.life)) })
-	defer stop()
 	meet := meeting{ctx: ctx, comm: c, members: s.members, name: fmt.Sprintf("ring/%d/%s/group/%s/", c.place.Epoch, c.name, name)}
 	part, err := s.build(fmt.Sprintf("%s/%s", c.name, name), meet.exchange)
 	if err == nil {
@@ -103,9 +101,7 @@ func (s *splitter) build(name string, swap exchange) (*Comm, error) {
 		part.ranks = append(part.ranks, c.inJob(member))
 	}
 	self := tcp.Identity{Job: place.Job, Epoch: place.Epoch, Rank: place.Rank, Size: place.Size, Key: c.key, Comm: part.name}
-	ctx, cancel := context.WithCancelCause(s.ctx)
+	ctx, cancel := c.within(s.ctx)
 	defer cancel(nil)
-	stop := context.AfterFunc(c.life, func() { cancel(context.Cause(c.life)) })
-	defer stop()
 	return part, part.initError(part.join(ctx, self, swap))
 }

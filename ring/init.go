@@ -157,10 +157,8 @@ func (c *Comm) aborted(a *boot.Abort) error {
 
 // enter makes c a member of the whole job.
 func (c *Comm) enter(ctx context.Context, job *boot.Job) error {
-	ctx, cancel := context.WithCancelCause(ctx)
+	ctx, cancel := c.within(ctx)
 	defer cancel(nil)
-	stop := context.AfterFunc(c.life, func() { cancel(context.Cause(c.life)) })
-	defer stop()
 
 	// What is wrong here alone is said before the others are made to wait.
 	if _, err := c.addresses(); err != nil {

@@ -69,10 +69,11 @@ func (g *gate) Accept() (net.Conn, error) {
 func (g *gate) enter(c *guest) (oldest *guest) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	size := otherRoom + rankRoom*g.ranks
+	size := otherRoom
 	if c.own {
-		size = ownRoom + rankRoom*g.ranks
+		size = ownRoom
 	}
+	size += rankRoom * g.ranks
 	room := g.rooms[c.own]
 	if len(room) >= size {
 		oldest, room = room[0], room[1:]
