@@ -17,7 +17,7 @@ export CGO_CFLAGS  ?= -g -O2 -Wno-deprecated-declarations
 export CGO_LDFLAGS ?= -g -O2 -Wl,-z,lazy
 
 .DEFAULT_GOAL := help
-.PHONY: help build wheel man install demo test gpu-test lint fuzz simulate simulate-elastic sweep faults faults-peers faults-elastic mutants soak bench bench-peers clean
+.PHONY: help build wheel man install demo test gpu-test lint fuzz simulate simulate-elastic sweep faults faults-peers faults-elastic soak bench bench-peers clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -67,7 +67,7 @@ install: build man ## gorun, libring.so, ring.h, the manual and completions in P
 demo: ## train on two SSH hosts made up for the moment, on this machine
 	@.ci/setup demo
 	@$(MAKE) --no-print-directory build
-	@$(GO) build -o bin/.lab-hosts ./internal/lab/hosts
+	@$(GO) build -o bin/.lab-hosts ./internal/test/lab/hosts
 	@echo '$$ gorun $(DEMO)'
 	@bin/.lab-hosts -n 2 -- bin/gorun -F '{config}' $(DEMO)
 
@@ -90,7 +90,7 @@ lint: ## gofmt, go vet, staticcheck, go mod tidy, mypy
 
 gpu-test: ## checks on an NVIDIA GPU, with PyTorch and without a network, in ten minutes; without Go it takes what make build has made
 	@if command -v $(firstword $(GO)) >/dev/null; then $(MAKE) --no-print-directory build; fi
-	@$(PYTHON) -B internal/gpucheck/check.py
+	@$(PYTHON) -B internal/test/gpucheck/check.py
 
 fuzz: ## fuzz every target for FUZZTIME, 30s by default
 	@.ci/fuzz
@@ -104,39 +104,36 @@ simulate-elastic: ## N made-up elastic jobs (6000), from seed FROM (0); one with
 sweep: ## a small job with every system call failed in turn (hours); SWEEP=SEED for 60 of them
 	@SWEEP=$(or $(SWEEP),all) $(GO) test -count=1 -timeout 0 -v -run '^TestEveryCallMayFail$$' ./cmd/gorun
 
-mutants: ## break gorun in one place after the other: tests must catch each; SOME=5 tries so many
-	$(GO) run ./internal/mutants/run -some $(or $(SOME),0)
-
 soak: build ## N jobs one after the other, 2000 by default, then 50 at once; prints what grows
-	$(GO) run ./internal/faults/soak -n $(or $(N),2000) bin/gorun
+	$(GO) run ./internal/test/faults/soak -n $(or $(N),2000) bin/gorun
 
 faults: ## harm to jobs: the rows of docs/reliability.md; with N=200 [SEED=1] that many at random, by seed
 ifdef N
 	$(STATIC) -o bin/gorun ./cmd/gorun
-	$(STATIC) -o bin/faults/ ./internal/faults/rank ./internal/faults/campaign
+	$(STATIC) -o bin/faults/ ./internal/test/faults/rank ./internal/test/faults/campaign
 	@bin/faults/campaign -n $(N) -seed $(or $(SEED),1) $(CAMPAIGN) bin/gorun bin/faults/rank
 else
-	$(GO) test -count=1 -timeout 15m ./internal/faults/...
+	$(GO) test -count=1 -timeout 15m ./internal/test/faults/...
 endif
 
 bench: ## benchmarks of the collectives and of launching
 	$(GO) test -run '^$$' -bench . -benchmem ./ring/... ./launcher/... ./cmd/gorun/...
 
 bench-peers: build ## ring beside others, tables and docs/allreduce-*.svg (packages libopenmpi-dev openmpi-bin libmpich-dev mpich libgloo-dev); PEERS='-runs 1 -max 1M' for a quick try
-	@$(GO) run ./internal/bench/peers -np 2 -svg docs/allreduce-2.svg $(PEERS) bin/gorun
-	@$(GO) run ./internal/bench/peers -np 4 -svg docs/allreduce-4.svg $(PEERS) bin/gorun
-	@$(GO) run ./internal/bench/peers -transport tcp -svg docs/allreduce-tcp.svg $(PEERS) bin/gorun
+	@$(GO) run ./internal/test/peers -np 2 -svg docs/allreduce-2.svg $(PEERS) bin/gorun
+	@$(GO) run ./internal/test/peers -np 4 -svg docs/allreduce-4.svg $(PEERS) bin/gorun
+	@$(GO) run ./internal/test/peers -transport tcp -svg docs/allreduce-tcp.svg $(PEERS) bin/gorun
 	@if [ "$$(id -u)" = 0 ]; then \
-		$(GO) run ./internal/bench/peers -transport veth -svg docs/allreduce-veth.svg $(PEERS) bin/gorun; \
+		$(GO) run ./internal/test/peers -transport veth -svg docs/allreduce-veth.svg $(PEERS) bin/gorun; \
 	else \
 		echo "no root, so nothing between network namespaces"; \
 	fi
 
 faults-peers: build ## the same faults done to gorun, mpirun and mpiexec.hydra (packages openmpi-bin mpich); needs root
-	$(GO) run ./internal/faults/beside -n $(or $(N),1) bin/gorun
+	$(GO) run ./internal/test/faults/beside -n $(or $(N),1) bin/gorun
 
 faults-elastic: build ## the same harm to elastic jobs of stock Horovod under horovodrun and gorun, N (3) times (.ci/horovod; an hour; root); SILENT=60 silent hosts, or ADDED=10 added ones, under gorun
-	$(GO) run ./internal/faults/elastic -n $(or $(N),3) -silent $(or $(SILENT),0) -added $(or $(ADDED),0) bin/gorun
+	$(GO) run ./internal/test/faults/elastic -n $(or $(N),3) -silent $(or $(SILENT),0) -added $(or $(ADDED),0) bin/gorun
 
 clean: ## remove everything that was built
 	rm -rf bin lib dist

@@ -11,7 +11,7 @@ import (
 	"testing/fstest"
 	"time"
 
-	"github.com/gorun/gorun/internal/lab"
+	"github.com/gorun/gorun/internal/test/lab"
 )
 
 // inventory is a gorun-gpu that prints what the driver says of the GPUs of two-sockets.txt that may be used.

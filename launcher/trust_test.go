@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/gorun/gorun/internal/lab"
+	"github.com/gorun/gorun/internal/test/lab"
 )
 
 // home is a directory to play in, with what a test makes in it, owned by the user.

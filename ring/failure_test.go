@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gorun/gorun/internal/lab"
-	"github.com/gorun/gorun/internal/ringtest"
+	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
 )
 

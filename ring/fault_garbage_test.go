@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/kv"
-	"github.com/gorun/gorun/internal/ringtest"
+	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
 )
 

@@ -3,7 +3,7 @@ package ring_test
 import (
 	"testing"
 
-	"github.com/gorun/gorun/internal/ringtest"
+	"github.com/gorun/gorun/internal/test/ringtest"
 )
 
 // R12: between two ranks every byte travels by itself, from their handshake on. All calls give what they should.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/gorun/gorun/internal/ringtest"
+	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
 )
 

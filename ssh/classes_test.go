@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/gorun/gorun/internal/lab"
+	"github.com/gorun/gorun/internal/test/lab"
 )
 
 // TestClassesLikeSSH holds what the resolver makes of one host's answer against what ssh says of each.

@@ -12,7 +12,7 @@ import (
 	xssh "golang.org/x/crypto/ssh"
 	xknownhosts "golang.org/x/crypto/ssh/knownhosts"
 
-	"github.com/gorun/gorun/internal/lab"
+	"github.com/gorun/gorun/internal/test/lab"
 )
 
 // knownHostsText makes up a known_hosts file, with lines that nobody can read.

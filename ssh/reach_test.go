@@ -11,7 +11,7 @@ import (
 
 	xssh "golang.org/x/crypto/ssh"
 
-	"github.com/gorun/gorun/internal/lab"
+	"github.com/gorun/gorun/internal/test/lab"
 )
 
 func TestAuthByCertificateFile(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/gpu"
-	"github.com/gorun/gorun/internal/lab"
+	"github.com/gorun/gorun/internal/test/lab"
 )
 
 // TestDrivers has the real gorun-gpu load libraries that are not well. Calling what a library lacks would

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/gorun/gorun/internal/usage"
+	"github.com/gorun/gorun/internal/cli/usage"
 )
 
 // maxConfig bounds a configuration file.

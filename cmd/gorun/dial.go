@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/internal/remoteshell"
-	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/launcher"
 	"github.com/gorun/gorun/ssh"
 )

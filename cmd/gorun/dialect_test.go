@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/gorun/gorun/internal/dialect"
+	"github.com/gorun/gorun/internal/cli/dialect"
 )
 
 // flagSet is gorun's flags, and where their values go.
@@ -34,12 +34,12 @@ func TestFlagsOfDialect(t *testing.T) {
 	if err := table.WriteAll(rows); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "../../internal/dialect/testdata/flags.csv", b.String())
+	golden(t, "../../internal/cli/dialect/testdata/flags.csv", b.String())
 }
 
 // TestTranslationsParse gives the flag parser what package dialect makes of the launchers' command lines.
 func TestTranslationsParse(t *testing.T) {
-	text, err := os.ReadFile("../../internal/dialect/testdata/lines.txt")
+	text, err := os.ReadFile("../../internal/cli/dialect/testdata/lines.txt")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/gorun/gorun/hostfile"
-	"github.com/gorun/gorun/internal/dialect"
-	"github.com/gorun/gorun/internal/usage"
+	"github.com/gorun/gorun/internal/cli/dialect"
+	"github.com/gorun/gorun/internal/cli/usage"
 )
 
 // In the documents a line of a fenced block that begins with "$ " is a command, and the lines up to the next one
@@ -59,13 +59,13 @@ func documents() map[string]string {
 // notRun are the commands that no test can run, by how they begin, and why.
 func notRun() []struct{ file, command, why string } {
 	return []struct{ file, command, why string }{
-		{"README.md", "make demo", "it installs packages; internal/lab/hosts has its test"},
+		{"README.md", "make demo", "it installs packages; internal/test/lab/hosts has its test"},
 		{"README.md", "make test", "it is what runs this"},
 		{"docs/c.md", "make build", "the test builds the same"},
 		{"docs/compat.md", "gorun -np 4 -H f1:2,f2:2 python pytorch_synthetic_benchmark.py", "TestHorovod runs it"},
 		{"docs/elastic.md", "gorun -np 4 --m", "TestElastic runs such jobs"},
 		{"docs/gpu.md", "gorun bench allreduce -np 4 -H f1:2,f2:2 --device cuda", "TestBenchDevice runs it on stand-ins for the libraries of GPUs"},
-		{"docs/gpu-checks.md", "make gpu-test", "it needs a GPU; internal/gpucheck has the tests of what does not"},
+		{"docs/gpu-checks.md", "make gpu-test", "it needs a GPU; internal/test/gpucheck has the tests of what does not"},
 		{"docs/kubernetes.md", "kubectl", "it needs a cluster; examples/kubernetes/check checks the manifests"},
 		{"docs/kubernetes.md", "gorun -np 4 --min-np 2 --slots-per-host 2", "it needs pods; TestElastic has hosts without slots"},
 		{"docs/kubernetes.md", "gorun -H worker-0:2", "it needs pods; TestPodsByKubexec runs kubexec.sh on hosts of the lab"},

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/bench"
-	"github.com/gorun/gorun/internal/lab"
-	"github.com/gorun/gorun/internal/ringtest"
+	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/ringtest"
 )
 
 // benchRows are the rows that a benchmark printed as JSON.

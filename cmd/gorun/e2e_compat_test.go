@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gorun/gorun/internal/lab"
+	"github.com/gorun/gorun/internal/test/lab"
 )
 
 // standIns makes programs that print their name, their rank and their arguments.

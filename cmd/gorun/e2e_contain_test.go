@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gorun/gorun/internal/lab"
+	"github.com/gorun/gorun/internal/test/lab"
 )
 
 // A child of a rank is in a frozen cgroup of v1, where no signal reaches it, as in a dead file system. The goal

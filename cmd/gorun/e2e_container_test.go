@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gorun/gorun/internal/lab"
+	"github.com/gorun/gorun/internal/test/lab"
 )
 
 // containers are two hosts over SSH where containers run, and a folder with an image.

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/gorun/gorun/internal/lab"
+	"github.com/gorun/gorun/internal/test/lab"
 )
 
 // TestDocsOfC runs docs/c.md on two hosts, with libring.so and ring.h in the folder lib, where make build puts them.

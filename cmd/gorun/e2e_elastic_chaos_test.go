@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gorun/gorun/internal/lab"
+	"github.com/gorun/gorun/internal/test/lab"
 )
 
 // learned is the last line of examples/elastic.

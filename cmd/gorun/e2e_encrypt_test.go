@@ -3,7 +3,7 @@ package main
 import (
 	"testing"
 
-	"github.com/gorun/gorun/internal/lab"
+	"github.com/gorun/gorun/internal/test/lab"
 )
 
 // S3: --encrypt reaches the ranks, whose results are the same bits as without.

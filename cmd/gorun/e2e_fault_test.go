@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gorun/gorun/internal/lab"
+	"github.com/gorun/gorun/internal/test/lab"
 )
 
 // The cable of a host is pulled while its ranks and others train together: those that

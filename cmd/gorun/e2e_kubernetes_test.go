@@ -10,8 +10,8 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"github.com/gorun/gorun/internal/lab"
-	"github.com/gorun/gorun/internal/usage"
+	"github.com/gorun/gorun/internal/cli/usage"
+	"github.com/gorun/gorun/internal/test/lab"
 )
 
 // The tests of this file run what examples/kubernetes says. Its manifests are held against the types of

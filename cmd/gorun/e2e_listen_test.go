@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gorun/gorun/internal/lab"
+	"github.com/gorun/gorun/internal/test/lab"
 )
 
 // strangerEnv makes TestStranger a stranger on a host of the lab, who calls at the addresses that it holds.

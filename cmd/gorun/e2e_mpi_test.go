@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/gorun/gorun/internal/lab"
+	"github.com/gorun/gorun/internal/test/lab"
 )
 
 // mpich installs MPICH as PyPI has it, with mpi4py, once for all tests, and returns where. Debian 12's 4.0.2 cannot be relied on over

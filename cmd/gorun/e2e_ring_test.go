@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gorun/gorun/internal/lab"
+	"github.com/gorun/gorun/internal/test/lab"
 )
 
 // lossBits finds the final loss that every rank of examples/mnist prints.

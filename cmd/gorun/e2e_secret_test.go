@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gorun/gorun/internal/lab"
+	"github.com/gorun/gorun/internal/test/lab"
 )
 
 // askKey has a rank ask for its job's key at the door, which tells it, and keep that for the test.

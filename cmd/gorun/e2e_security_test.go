@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gorun/gorun/internal/lab"
+	"github.com/gorun/gorun/internal/test/lab"
 )
 
 // The tests of this file attack gorun as docs/security.md says it may be.

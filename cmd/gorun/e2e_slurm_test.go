@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/hostfile"
-	"github.com/gorun/gorun/internal/lab"
+	"github.com/gorun/gorun/internal/test/lab"
 )
 
 // TestSlurm runs in a real Slurm cluster of three nodes, all of them this machine.

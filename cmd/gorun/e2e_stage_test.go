@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gorun/gorun/internal/lab"
+	"github.com/gorun/gorun/internal/test/lab"
 )
 
 // workFolder makes a folder on the launcher's host, which other hosts do not see.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gorun/gorun/internal/lab"
+	"github.com/gorun/gorun/internal/test/lab"
 )
 
 func TestStdinGoesToOneRankOrToAll(t *testing.T) {

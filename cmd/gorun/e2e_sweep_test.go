@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gorun/gorun/internal/lab"
+	"github.com/gorun/gorun/internal/test/lab"
 )
 
 // failing is one system call that fails: in every thread of launcher, guard, agent and

@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/internal/elastic"
-	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/launcher"
 )
 

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gorun/gorun/internal/dialect"
-	"github.com/gorun/gorun/internal/lab"
+	"github.com/gorun/gorun/internal/cli/dialect"
+	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/internal/rankenv"
-	"github.com/gorun/gorun/internal/usage"
+	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/launcher"
 )
 

@@ -19,9 +19,9 @@ import (
 
 	"github.com/gorun/gorun/gpu"
 	"github.com/gorun/gorun/internal/agent"
+	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/internal/inventory"
 	"github.com/gorun/gorun/internal/memexec"
-	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/launcher"
 )
 

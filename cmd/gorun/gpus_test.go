@@ -11,7 +11,7 @@ import (
 
 	"github.com/gorun/gorun/gpu"
 	"github.com/gorun/gorun/hostfile"
-	"github.com/gorun/gorun/internal/lab"
+	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/launcher"
 )
 

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/gorun/gorun/internal/dialect"
+	"github.com/gorun/gorun/internal/cli/dialect"
 )
 
 // newCompat is `gorun help compat`: what becomes of other launchers' words.

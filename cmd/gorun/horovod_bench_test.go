@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gorun/gorun/internal/lab"
+	"github.com/gorun/gorun/internal/test/lab"
 )
 
 // BenchmarkHorovodLaunch runs a Horovod program of one step on two hosts, by gorun and by horovodrun in turn, and as four processes side

@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/internal/topology"
-	"github.com/gorun/gorun/internal/usage"
 )
 
 // place is where to run, and who said so.

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/hostfile"
-	"github.com/gorun/gorun/internal/usage"
+	"github.com/gorun/gorun/internal/cli/usage"
 )
 
 // around are surroundings with files and variables of a test's own.

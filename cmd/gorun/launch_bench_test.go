@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gorun/gorun/internal/lab"
+	"github.com/gorun/gorun/internal/test/lab"
 )
 
 // BenchmarkLaunch starts `true` on two ranks per host, on 1, 16 and 64 hosts, and for

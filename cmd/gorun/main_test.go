@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gorun/gorun/internal/lab"
+	"github.com/gorun/gorun/internal/test/lab"
 )
 
 // TestMain builds the real thing once: end-to-end tests run the static binary
@@ -54,7 +54,7 @@ func buildAll(dir string) error {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return err
 	}
-	for _, target := range [][2]string{{filepath.Join(dir, "gorun"), "."}, {dir + "/", "../../examples/..."}, {dir + "/", "../../internal/lab/..."}} {
+	for _, target := range [][2]string{{filepath.Join(dir, "gorun"), "."}, {dir + "/", "../../examples/..."}, {dir + "/", "../../internal/test/lab/..."}} {
 		cmd := exec.Command("go", "build", "-trimpath", "-o", target[0], target[1])
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {

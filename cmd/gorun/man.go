@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/internal/mangen"
-	"github.com/gorun/gorun/internal/usage"
 )
 
 // newMan is `gorun man`: the manual of just this gorun, made of its own flags. make man writes it to files.

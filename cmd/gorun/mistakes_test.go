@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gorun/gorun/internal/usage"
+	"github.com/gorun/gorun/internal/cli/usage"
 )
 
 // TestFirstDay types what people type on their first day who know another launcher, or none: every answer in

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/gorun/gorun/internal/dialect"
-	"github.com/gorun/gorun/internal/usage"
+	"github.com/gorun/gorun/internal/cli/dialect"
+	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/launcher"
 )
 

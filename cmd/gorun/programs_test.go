@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gorun/gorun/internal/dialect"
+	"github.com/gorun/gorun/internal/cli/dialect"
 )
 
 // programsOf are the programs of a command line, and the job's options.

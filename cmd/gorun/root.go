@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/gorun/gorun/internal/dialect"
-	"github.com/gorun/gorun/internal/usage"
+	"github.com/gorun/gorun/internal/cli/dialect"
+	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/launcher"
 )
 

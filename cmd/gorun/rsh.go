@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/internal/remoteshell"
-	"github.com/gorun/gorun/internal/usage"
 )
 
 // addRemoteShellFlags binds what says by which program hosts are reached.

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gorun/gorun/internal/usage"
+	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/launcher"
 )
 

@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gorun/gorun/internal/dialect"
-	"github.com/gorun/gorun/internal/usage"
+	"github.com/gorun/gorun/internal/cli/dialect"
+	"github.com/gorun/gorun/internal/cli/usage"
 )
 
 // section is a part of horovodrun's configuration. Its keys are flags of horovodrun's with a prefix, except

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gorun/gorun/internal/dialect"
-	"github.com/gorun/gorun/internal/usage"
+	"github.com/gorun/gorun/internal/cli/dialect"
+	"github.com/gorun/gorun/internal/cli/usage"
 )
 
 // shown is what a file says: flags with values, then the command.

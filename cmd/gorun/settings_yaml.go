@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/pflag"
 	"gopkg.in/yaml.v3"
 
-	"github.com/gorun/gorun/internal/dialect"
-	"github.com/gorun/gorun/internal/usage"
+	"github.com/gorun/gorun/internal/cli/dialect"
+	"github.com/gorun/gorun/internal/cli/usage"
 )
 
 // settingsReader turns the nodes of a YAML file into settings.

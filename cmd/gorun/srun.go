@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/hostfile"
-	"github.com/gorun/gorun/internal/usage"
+	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/launcher"
 )
 

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/gorun/gorun/hostfile"
-	"github.com/gorun/gorun/internal/usage"
+	"github.com/gorun/gorun/internal/cli/usage"
 )
 
 // slurmJob is the Slurm job that gorun runs in.

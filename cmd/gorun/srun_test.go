@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/hostfile"
-	"github.com/gorun/gorun/internal/usage"
+	"github.com/gorun/gorun/internal/cli/usage"
 )
 
 func TestFindSlurmJob(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/gorun/gorun/internal/usage"
+	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/launcher"
 )
 

@@ -6,8 +6,8 @@ import (
 	"strconv"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/internal/remoteshell"
-	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/ssh"
 )
 

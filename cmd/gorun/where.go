@@ -5,7 +5,7 @@ import (
 	"strconv"
 
 	"github.com/gorun/gorun/hostfile"
-	"github.com/gorun/gorun/internal/usage"
+	"github.com/gorun/gorun/internal/cli/usage"
 )
 
 // whereToRun is the hosts that were asked for, with the slots that --ppn, --nodes and their

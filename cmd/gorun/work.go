@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/agent"
-	"github.com/gorun/gorun/internal/usage"
+	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/internal/workdir"
 	"github.com/gorun/gorun/launcher"
 )

@@ -8,7 +8,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/gorun/gorun/internal/lab"
+	"github.com/gorun/gorun/internal/test/lab"
 )
 
 // connect opens a connection on loopback, from port (0: any), and returns SSH's word for it.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/contain"
-	"github.com/gorun/gorun/internal/lab"
+	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/wire"
 )
 

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/kv"
-	"github.com/gorun/gorun/internal/lab"
+	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/wire"
 )
 

@@ -7,7 +7,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/gorun/gorun/internal/lab"
+	"github.com/gorun/gorun/internal/test/lab"
 )
 
 func TestPeerUID(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gorun/gorun/internal/lab"
+	"github.com/gorun/gorun/internal/test/lab"
 )
 
 // The tests run programs of testdata as ranks of gorun. TestMain builds gorun and libring.so, and leads there by an

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gorun/gorun/internal/lab"
-	"github.com/gorun/gorun/internal/ringtest"
+	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/ringtest"
 )
 
 // standins is the environment in which ranks find stand-ins for libcuda and libnccl, for which the memory of a GPU is the host's.

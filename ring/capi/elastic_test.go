@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gorun/gorun/internal/ringtest"
+	"github.com/gorun/gorun/internal/test/ringtest"
 )
 
 // A C program goes from epoch to epoch: it waits for another process, which comes, is killed, and is followed by a third.

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gorun/gorun/internal/lab"
-	"github.com/gorun/gorun/internal/ringtest"
+	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/ringtest"
 )
 
 // standins has ranks find stand-ins for libcuda and libnccl, for which the memory of a GPU is the host's.
@@ -66,7 +66,7 @@ func TestGPUCheckRanks(t *testing.T) {
 	standins(t)
 	t.Setenv("GPUCHECK_FAKE", "1")
 	t.Setenv("STANDIN_DIR", t.TempDir())
-	ranks, err := filepath.Abs("../../internal/gpucheck/ranks.py")
+	ranks, err := filepath.Abs("../../internal/test/gpucheck/ranks.py")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gorun/gorun/internal/lab"
+	"github.com/gorun/gorun/internal/test/lab"
 )
 
 // program runs one of the programs in tests/ as so many ranks on two hosts, and wants all of them to say that all is right.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/rankenv"
-	"github.com/gorun/gorun/internal/ringtest"
+	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring/internal/boot"
 )
 

@@ -1,0 +1,145 @@
+package dialect
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/gorun/gorun/internal/cli/usage"
+)
+
+// Block is one of several programs and the flags that are its own.
+type Block struct {
+	Args    []string          // --flag=value
+	Typed   map[string]string // a flag of ours → the word it was typed as
+	Program []string
+}
+
+// readProgram takes the program and its arguments off rest, and returns what stands after the colon
+// that ends them; more says that there is one. later says that this is not the first program.
+func (t *translator) readProgram(later bool) (after []string, more bool, err error) {
+	switch {
+	case t.file.typed != "" && (later || slices.Contains(t.rest, ":")):
+		return nil, false, usage.Errorf("name all programs in the file, or all on the command line", "%s stands beside other programs", t.file.typed)
+	case later && (len(t.rest) == 0 || len(t.rest) == 1 && t.rest[0] == "--"):
+		return nil, false, usage.Errorf("name the program after the colon; a colon of the program's own is written '\\:'", "no program stands after the last \":\"")
+	case len(t.rest) == 0:
+		return nil, false, nil
+	case t.rest[0] == "--":
+		t.program = t.rest[1:]
+		return nil, false, nil
+	case t.rest[0] == ":":
+		return nil, false, usage.Errorf("for example: gorun -np 1 ./server : -np 4 ./worker", "no program stands before \":\"")
+	}
+	words, after, more := cutAtColon(t.rest)
+	t.program = t.asProgram(words)
+	if more && len(after) == 0 {
+		return nil, false, usage.Errorf("leave the colon out; one of the program's own is written '\\:'", "nothing stands after \"%s :\"", t.program[0])
+	}
+	return after, more, nil
+}
+
+// cutAtColon cuts words at the first colon that stands alone. \: is a colon of the program's. It is pure.
+func cutAtColon(words []string) (program, after []string, found bool) {
+	end := slices.Index(words, ":")
+	if end >= 0 {
+		words, after = words[:end], words[end+1:]
+	}
+	program = slices.Clone(words)
+	for i, w := range program {
+		if w == `\:` {
+			program[i] = ":"
+		}
+	}
+	return program, after, end >= 0
+}
+
+// joinBlocks is the translation of a command line from those of its blocks.
+func joinBlocks(read []*translator, flags *pflag.FlagSet) (Line, error) {
+	first := read[0]
+	if len(read) == 1 {
+		if err := first.fileOf(); err != nil {
+			return first.Line, err
+		}
+		if first.program != nil {
+			first.Args = append(append(first.Args, "--"), first.program...)
+		}
+		return first.Line, nil
+	}
+	job := Line{Typed: map[string]string{}}
+	for i, t := range read {
+		job.Add(t.Line)
+		b, err := t.split(&job, i == 0, flags)
+		if err != nil {
+			return job, err
+		}
+		job.Blocks = append(job.Blocks, b)
+	}
+	job.Args = append(append(job.Args, "--"), first.program...)
+	return job, nil
+}
+
+// split parts the flags of a block into its program's and the job's, which go to job.
+func (t *translator) split(job *Line, first bool, flags *pflag.FlagSet) (Block, error) {
+	b := Block{Typed: map[string]string{}, Program: t.program}
+	var ofJob Line
+	ofJob.Typed = map[string]string{}
+	for i, arg := range t.Args {
+		flag, _, _ := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
+		if ofProgram(flag, t.typedAs[i]) && !(first && flag == "hostfile") {
+			b.Args = append(b.Args, arg)
+			b.Typed[flag] = t.typedAs[i]
+			continue
+		}
+		if err := contradicts(job, flags.Lookup(flag), arg, t.typedAs[i]); err != nil {
+			return b, err
+		}
+		ofJob.Args = append(ofJob.Args, arg)
+		ofJob.Typed[flag] = t.typedAs[i]
+	}
+	job.Args = append(job.Args, ofJob.Args...)
+	for flag, word := range ofJob.Typed {
+		job.Typed[flag] = word
+	}
+	if b.Typed["np"] == "" {
+		if t.dialect != Hydra {
+			return b, usage.Errorf("every program of a job of several says how many ranks it has: -np 1 "+t.program[0], "%s has no -np", t.program[0])
+		}
+		b.Args = append(b.Args, "--np=1")
+	}
+	return b, nil
+}
+
+// ofProgram reports whether a flag says something about one program: other flags are about the job.
+func ofProgram(flag, typed string) bool {
+	switch flag {
+	case "np", "wdir", "hosts", "hostfile":
+		return true
+	case "export", "no-env":
+		word := normalizeDashes(strings.TrimLeft(typed, "-"))
+		return slices.Contains([]string{"x", "export", "set-env", "env", "envlist", "envnone"}, word)
+	}
+	return false
+}
+
+// contradicts is the error for a flag of the job that an earlier program has with another value; a
+// flag that may be repeated adds up.
+func contradicts(job *Line, f *pflag.Flag, arg, typed string) error {
+	if f == nil || slices.Contains([]string{"stringArray", "count"}, f.Value.Type()) {
+		return nil
+	}
+	valueOf := func(arg string) string {
+		if _, value, given := strings.Cut(arg, "="); given {
+			return value
+		}
+		return f.NoOptDefVal
+	}
+	for _, before := range job.Args {
+		if name, _, _ := strings.Cut(strings.TrimPrefix(before, "--"), "="); name == f.Name && valueOf(before) != valueOf(arg) {
+			return usage.Errorf("it holds for the whole job: give it once, before the first program",
+				"%s %s of one program and %s %s of another contradict each other", job.Typed[f.Name], valueOf(before), typed, valueOf(arg))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,252 @@
+package dialect
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/gorun/gorun/internal/cli/usage"
+)
+
+// maxProgramFile bounds a file of programs.
+const maxProgramFile = 16 << 20
+
+// programFile is a file that lists a job's programs.
+type programFile struct {
+	typed, name string
+	dialect     Dialect // whose file it is: slurm's has ranks before each program, the others' have flags
+}
+
+// readOfProgram reads a word that says which programs run, or how.
+func (t *translator) readOfProgram(reader, typed, text string) {
+	switch reader {
+	case "app":
+		t.file = programFile{typed, text, OpenMPI}
+	case "configfile":
+		t.file = programFile{typed, text, Hydra}
+	case "multi-prog":
+		t.file = programFile{typed: typed, dialect: Slurm}
+	case "module":
+		t.module = true
+	case "no-python":
+		t.noPython = true
+	}
+}
+
+// fileOf takes the file of programs that a word named out of its block, which has no program then.
+func (t *translator) fileOf() error {
+	switch {
+	case t.file.typed == "":
+		return nil
+	case t.file.dialect != Slurm && t.program != nil:
+		return usage.Errorf("leave one of them out", "%s %s says which programs run, and %s stands after it", t.file.typed, t.file.name, t.program[0])
+	case t.file.dialect == Slurm && len(t.program) != 1:
+		return usage.Errorf("for example: gorun -np 4 --multi-prog programs.conf", "%s wants one word after the flags, the name of its file", t.file.typed)
+	case t.file.dialect == Slurm:
+		t.file.name, t.program = t.program[0], nil
+	}
+	return nil
+}
+
+// WithFile is a command line with the programs of the file that it names.
+func (t Line) WithFile(flags *pflag.FlagSet) (Line, error) {
+	if t.file.typed == "" {
+		return t, nil
+	}
+	text, err := readProgramFile(t.file)
+	if err == nil && t.file.dialect == Slurm {
+		t, err = t.withRanks(text)
+	} else if err == nil {
+		t, err = t.withBlocks(text, flags)
+	}
+	if err != nil {
+		err = usage.Errorf(usage.Hint(err), "%s %s: %w", t.file.typed, t.file.name, err)
+	}
+	return t, err
+}
+
+func readProgramFile(from programFile) (string, error) {
+	file, err := os.Open(from.name)
+	if err != nil {
+		return "", usage.Errorf("check the name after "+from.typed, "%w", err)
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, maxProgramFile+1))
+	if err == nil && len(text) > maxProgramFile {
+		err = fmt.Errorf("it is longer than %d bytes", maxProgramFile)
+	}
+	if err != nil {
+		return "", usage.Errorf("", "%w", err)
+	}
+	return string(text), nil
+}
+
+// withBlocks adds the programs of a file of mpirun's or Hydra's: flags and a program a line. Flags of the
+// command line are about all of them. It is pure.
+func (t Line) withBlocks(text string, flags *pflag.FlagSet) (Line, error) {
+	lines, err := programLines(text)
+	if err != nil {
+		return t, err
+	}
+	var words []string
+	for i, line := range lines {
+		if i > 0 {
+			words = append(words, ":")
+		}
+		words = append(words, line...)
+	}
+	listed, err := translateAs(words, t.file.dialect, flags, false)
+	switch {
+	case err != nil:
+		return t, err
+	case listed.file.typed != "":
+		return t, usage.Errorf("write its lines into this file", "%s stands in the file itself", listed.file.typed)
+	}
+	t.Args, t.Blocks = append(t.Args, listed.Args...), listed.Blocks
+	t.Add(listed)
+	for flag, typed := range listed.Typed {
+		t.Typed[flag] = typed
+	}
+	return t, nil
+}
+
+// withRanks adds the programs of a file of srun's: ranks and a program a line. It is pure.
+func (t Line) withRanks(text string) (Line, error) {
+	np := 0
+	for _, arg := range t.Args {
+		if value, is := strings.CutPrefix(arg, "--np="); is {
+			np, _ = strconv.Atoi(value) // the flag parser says what is wrong with it
+		}
+	}
+	lines, err := programLines(text)
+	if err != nil {
+		return t, err
+	}
+	t.Blocks, err = blocksByRank(lines, np)
+	if err == nil {
+		t.Args = append(append(t.Args, "--"), t.Blocks[0].Program...)
+	}
+	return t, err
+}
+
+// programLines are the words of every line. A backslash at a line's end goes on with the next, and # begins
+// a comment.
+func programLines(text string) (lines [][]string, err error) {
+	text = strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\\\n", " ")
+	for line := range strings.Lines(text) {
+		words, err := usage.SplitShell(withoutComment(line))
+		if err != nil {
+			return nil, usage.Errorf("", "%q: %w", usage.Clipped(strings.TrimSpace(line)), err)
+		}
+		if len(words) > 0 {
+			lines = append(lines, words)
+		}
+	}
+	if len(lines) == 0 {
+		return nil, usage.Errorf("", "it names no program")
+	}
+	return lines, nil
+}
+
+// withoutComment cuts a line where a word begins with #.
+func withoutComment(line string) string {
+	quote := byte(0)
+	for i := 0; i < len(line); i++ {
+		switch c := line[i]; {
+		case c == '\\' && quote != '\'':
+			i++
+		case quote != 0 && c == quote:
+			quote = 0
+		case quote == 0 && (c == '\'' || c == '"'):
+			quote = c
+		case quote == 0 && c == '#' && (i == 0 || line[i-1] == ' ' || line[i-1] == '\t'):
+			return line[:i]
+		}
+	}
+	return line
+}
+
+// blocksByRank are the programs of np ranks from lines such as 0,2-3 prog %t %o: %t is the rank, %o its place
+// among the line's ranks, and * stands for all ranks that no line names. np 0: as many as the lines name.
+func blocksByRank(lines [][]string, np int) ([]Block, error) {
+	named := map[int][]string{} // by rank
+	var others []string
+	for _, line := range lines {
+		if len(line) < 2 {
+			return nil, usage.Errorf("for example: 0,2-3 ./worker %t", "%q: want ranks and a program", strings.Join(line, " "))
+		}
+		if line[0] == "*" {
+			if others != nil {
+				return nil, usage.Errorf("", "two lines are for *, all other ranks")
+			}
+			others = line[1:]
+			continue
+		}
+		if err := nameRanks(named, line); err != nil {
+			return nil, err
+		}
+	}
+	if np == 0 && others != nil {
+		return nil, usage.Errorf("say how many ranks there are: -np 4", "* is for all other ranks, and there is no -np")
+	}
+	if np == 0 {
+		np = len(named)
+	}
+	for rank := range named {
+		if rank >= np {
+			return nil, usage.Errorf(fmt.Sprintf("ranks go from 0 to %d", np-1), "there is no rank %d", rank)
+		}
+	}
+	var blocks []Block
+	place, ranks := 0, 0 // of *, and of the last block
+	for rank := range np {
+		program, known := named[rank]
+		if !known {
+			if others == nil {
+				return nil, usage.Errorf("add a line for it, or one for all others: * ./program", "no line is for rank %d", rank)
+			}
+			program = withPlace(others, rank, place)
+			place++
+		}
+		if len(blocks) == 0 || !slices.Equal(blocks[len(blocks)-1].Program, program) {
+			blocks, ranks = append(blocks, Block{Program: program}), 0
+		}
+		ranks++
+		blocks[len(blocks)-1].Args = []string{"--np=" + strconv.Itoa(ranks)}
+	}
+	return blocks, nil
+}
+
+// nameRanks gives the ranks of a line its program.
+func nameRanks(named map[int][]string, line []string) error {
+	set, err := usage.ParseRanks(line[0])
+	if err != nil {
+		return usage.Errorf("for example: 0,2-3 ./worker %t", "%q: %w", line[0], err)
+	}
+	place := 0
+	for _, span := range set {
+		for rank := span[0]; rank <= span[1]; rank++ {
+			if named[rank] != nil {
+				return usage.Errorf("", "two lines are for rank %d", rank)
+			}
+			named[rank] = withPlace(line[1:], rank, place)
+			place++
+		}
+	}
+	return nil
+}
+
+// withPlace is a program's words for one rank.
+func withPlace(words []string, rank, place int) []string {
+	replacer := strings.NewReplacer("%t", strconv.Itoa(rank), "%o", strconv.Itoa(place), "%%", "%")
+	out := make([]string, len(words))
+	for i, w := range words {
+		out[i] = replacer.Replace(w)
+	}
+	return out
+}

@@ -1,0 +1,194 @@
+package dialect
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/gorun/gorun/internal/cli/usage"
+)
+
+// meaning is what a word says: a flag of ours, or rows of the table.
+type meaning struct {
+	typed string // as the user wrote it
+	ours  string // the long name of our flag, or ""
+	rows  []word
+	args  int
+}
+
+// known reports whether a word, without its dashes, is a flag of anybody's.
+func (t *translator) known(name string) bool {
+	return len(t.table[name]) > 0 || Lookup(t.flags, name) != nil
+}
+
+// Lookup finds our flag of a name or a letter, without dashes; nil where there is none.
+func Lookup(flags *pflag.FlagSet, name string) *pflag.Flag {
+	switch len(name) {
+	case 0:
+		return nil
+	case 1:
+		return flags.ShorthandLookup(name)
+	}
+	return flags.Lookup(name)
+}
+
+// meaning looks a known word up: what it means to the dialect, else what gorun
+// has decided for it, else our flag of that name, else what it means to the launchers that
+// have it, if they agree.
+func (t *translator) meaning(name, typed string) (meaning, error) {
+	rows := t.table[name]
+	for _, dialect := range []Dialect{t.dialect, Own} {
+		if of := rowsOf(rows, dialect); len(of) > 0 {
+			return meaning{typed: typed, rows: of, args: of[0].args}, nil
+		}
+		if dialect == Own {
+			break
+		}
+	}
+	if f := Lookup(t.flags, name); f != nil {
+		m := meaning{typed: typed, ours: f.Name}
+		if f.NoOptDefVal == "" {
+			m.args = 1
+		}
+		return m, nil
+	}
+	first := rowsOf(rows, rows[0].of)
+	for _, n := range Launchers() {
+		if of := rowsOf(rows, n.Dialect); len(of) > 0 && !agree(first, of) {
+			return meaning{}, ambiguous(rows, typed)
+		}
+	}
+	return meaning{typed: typed, rows: first, args: first[0].args}, nil
+}
+
+// Takes is how many values follow a flag of a launcher's, which is without dashes, and whether it has that
+// flag. It is negative where that depends on what is typed.
+func (d Dialect) Takes(name string) (values int, known bool) {
+	for _, w := range words() {
+		if w.of&d != 0 && slices.Contains(strings.Fields(w.names), name) {
+			return w.args, true
+		}
+	}
+	return 0, false
+}
+
+// rowsOf are the rows of a word that any of some launchers have.
+func rowsOf(rows []word, of Dialect) (out []word) {
+	for _, w := range rows {
+		if w.of&of != 0 {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// agree reports whether two launchers mean the same by a word.
+func agree(a, b []word) bool {
+	return slices.EqualFunc(a, b, func(a, b word) bool {
+		sameText := a.to == b.to || a.does == b.does && (a.does == same || a.does == pending)
+		return a.args == b.args && a.is == b.is && a.does == b.does && sameText
+	})
+}
+
+// ambiguous is the error for a word that launchers mean different things by.
+func ambiguous(rows []word, typed string) error {
+	var says, names []string
+	for _, n := range Launchers() {
+		of := rowsOf(rows, n.Dialect)
+		if len(of) == 0 {
+			continue
+		}
+		names = append(names, n.Name)
+		for name := range strings.FieldsSeq(of[0].names) {
+			if len(name) > 1 {
+				says = append(says, "--"+name+" ("+n.Name+")")
+				break
+			}
+		}
+	}
+	return usage.Errorf("write "+strings.Join(says, " or ")+", or say --dialect "+strings.Join(names, " or "),
+		"%s: %s mean different things by it", typed, strings.Join(names, " and "))
+}
+
+// unabbreviated is the one word of the dialect that begins with name, for launchers
+// whose options may be cut short, or name.
+func (t *translator) unabbreviated(name string) string {
+	if t.dialect&(Horovod|Slurm|Torch) == 0 || len(name) < 2 {
+		return name
+	}
+	whole := ""
+	for candidate, rows := range t.table {
+		if !strings.HasPrefix(candidate, name) || len(rowsOf(rows, t.dialect)) == 0 {
+			continue
+		}
+		if whole != "" {
+			return name
+		}
+		whole = candidate
+	}
+	if whole == "" {
+		return name
+	}
+	return whole
+}
+
+// unknown is the error for a word that nobody has.
+func (t *translator) unknown(arg string) error {
+	dashes := "--"
+	if !strings.HasPrefix(arg, "--") {
+		dashes = "-"
+	}
+	name := strings.TrimPrefix(typedWord(arg), dashes)
+	var ours, theirs []string
+	t.flags.VisitAll(func(f *pflag.Flag) { ours = append(ours, f.Name) })
+	for other := range t.table {
+		if len(other) > 2 {
+			theirs = append(theirs, other)
+		}
+	}
+	slices.Sort(theirs)
+	h := "see gorun --help; flags of your program go after its name"
+	all := append(ours, theirs...)
+	if n := cmp.Or(usage.Nearest(normalizeDashes(name), all), begunWith(normalizeDashes(name), all)); n != "" {
+		h = "did you mean --" + n + "?"
+	}
+	return usage.Errorf(h, "there is no flag %s%s", dashes, name)
+}
+
+// begunWith is the shortest candidate that begins with word, or "". A few letters are no beginning.
+func begunWith(word string, candidates []string) string {
+	shortest := ""
+	for _, c := range candidates {
+		if len(word) > 3 && strings.HasPrefix(c, word) && (shortest == "" || len(c) < len(shortest)) {
+			shortest = c
+		}
+	}
+	return shortest
+}
+
+// Spelling is the name of our flag that a long name stands for: it accepts other launchers' long spellings, and _ for -.
+func Spelling(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+	switch s := normalizeDashes(name); s {
+	case "host":
+		return "hosts"
+	case "rsh-agent":
+		return "launch-agent"
+	case "machinefile":
+		return "hostfile"
+	case "num-proc":
+		return "np"
+	case "network-interfaces":
+		return "network-interface"
+	case "wd":
+		return "wdir"
+	case "colour":
+		return "color"
+	default:
+		return pflag.NormalizedName(s)
+	}
+}
+
+// normalizeDashes is name with - for _.
+func normalizeDashes(name string) string { return strings.ReplaceAll(name, "_", "-") }

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/gorun/gorun/internal/test/lab"
+)
+
+//go:embed train.py
+var program string
+
+// side is one of the launchers compared.
+type side struct {
+	name string
+	argv []string // before the flags that all understand
+}
+
+// bench is what all jobs of a run have in common.
+type bench struct {
+	dir    string   // of its own
+	script string   // train.py
+	env    []string // of launchers, ranks and sessions
+	sides  []side
+	log    string // a folder for the output of jobs, or ""
+}
+
+// newBench unpacks Horovod, and has both launchers of it; alone: gorun without Horovod.
+func newBench(ctx context.Context, gorun, dir string, alone bool) (*bench, error) {
+	gorun, err := filepath.Abs(gorun)
+	if err != nil {
+		return nil, err
+	}
+	ours := side{name: "gorun", argv: []string{gorun, "-F", "{config}"}}
+	b := &bench{dir: dir, script: filepath.Join(dir, "train.py"), sides: []side{ours},
+		env: []string{"OMP_NUM_THREADS=1", "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH=" + filepath.Join(filepath.Dir(gorun), "../ring/python")}}
+	if err := os.WriteFile(b.script, []byte(program), 0o644); err != nil {
+		return nil, err
+	}
+	if alone {
+		return b, nil
+	}
+	horovod := filepath.Join(dir, "horovod")
+	if b.env[2], err = lab.UnpackHorovod(ctx, horovod); err != nil {
+		return nil, err
+	}
+	const horovodrun = "from horovod.runner.launch import run_commandline; run_commandline()"
+	b.sides = []side{{name: "horovodrun", argv: []string{lab.Python, "-c", horovodrun}}, ours}
+	return b, nil
+}
+
+// hosts makes hosts on which either launcher finds its way.
+func (b *bench) hosts(ctx context.Context, n int) (*lab.Cluster, error) {
+	specs := lab.Specs(n)
+	for i := range specs {
+		specs[i].Env = b.env // horovodrun looks for itself there
+	}
+	c, err := lab.Namespaces(ctx, specs...)
+	if err != nil {
+		return nil, err
+	}
+	config, err := os.ReadFile(c.ConfigFile)
+	if err != nil {
+		return c, err
+	}
+	// horovodrun calls ssh without a word about where its configuration is, and wants the same names of interfaces everywhere.
+	setUp := c.Command(ctx, "sh", "-c", "mkdir -p ~/.ssh && cat >~/.ssh/config && chmod 700 ~/.ssh && chmod 600 ~/.ssh/config && "+
+		"ip link set br0 down && ip link set br0 name eth0 && ip link set eth0 up")
+	setUp.Stdin = strings.NewReader(string(config))
+	if out, err := setUp.CombinedOutput(); err != nil {
+		return c, fmt.Errorf("setting up the launcher's host: %w: %s", err, out)
+	}
+	return c, nil
+}

@@ -1,0 +1,105 @@
+package faults
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/test/lab"
+)
+
+// TestMain builds the static gorun that users run, and the programs that faults happen to.
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "gorun-e2e-")
+	if err == nil {
+		err = buildAll(dir)
+	}
+	code := 1
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "build gorun for the tests:", err)
+	} else {
+		_ = flag.Set("test.parallel", "8") // these tests wait more than they work
+		code = m.Run()
+	}
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+func buildAll(dir string) error {
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return err
+	}
+	for _, target := range []string{"../../../cmd/gorun", "../../../examples/...", "./rank"} {
+		cmd := exec.Command("go", "build", "-trimpath", "-o", dir+"/", target)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+	}
+	return os.Setenv("GORUN_E2E_BIN", dir)
+}
+
+func binary(name string) string { return filepath.Join(os.Getenv("GORUN_E2E_BIN"), name) }
+
+// bench is where one test does harm: a cluster (nil: this machine) and its oracle.
+type bench struct {
+	t     *testing.T
+	c     *lab.Cluster
+	marks *Marks
+}
+
+func newBench(t *testing.T, c *lab.Cluster) *bench { return &bench{t, c, &Marks{}} }
+
+// gorun starts a job and its watch.
+func (b *bench) gorun(args ...string) (*Job, *Watch) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	watch := NewWatch(b.c)
+	watch.Alone = b.c != nil && len(b.c.Inside()) > 0
+	argv := []string{binary("gorun")}
+	if b.c != nil {
+		argv = append(argv, "-F", "{config}")
+	}
+	j, err := b.marks.Start(ctx, b.c, nil, append(argv, args...)...)
+	if err != nil {
+		cancel()
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() {
+		if err := j.Close(); err != nil {
+			b.t.Error(err)
+		}
+		cancel()
+	})
+	return j, watch
+}
+
+// await waits for what a fault needs.
+func (b *bench) await(j *Job, what string, ready func() bool) {
+	b.t.Helper()
+	if !j.Await(20*time.Second, ready) {
+		b.t.Fatalf("waited in vain for %s; stdout %q, stderr %q", what, &j.Out, &j.Err)
+	}
+}
+
+// judge reports every broken invariant as an error.
+func (b *bench) judge(w *Watch, j *Job, injected time.Time, e Expect) Verdict {
+	b.t.Helper()
+	// Eight of these tests run at a time, so none has the machine for itself. What was measured on a machine
+	// that does nothing else stands in docs/reliability.md.
+	const slack = 2 * time.Second
+	e.End, e.Clean = e.End+slack, e.Clean+slack
+	v := w.Judge(j, injected, e)
+	for _, broken := range v.Violations {
+		b.t.Errorf("%s", broken)
+	}
+	if b.t.Failed() {
+		b.t.Logf("exit %d, %d ms to the end, %d ms to the last process; stderr:\n%s", v.Exit, v.EndMS, v.CleanMS, &j.Err)
+	}
+	return v
+}

@@ -1,0 +1,214 @@
+package faults
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorun/gorun/internal/test/lab"
+)
+
+// C7: a host is there no more, and nobody was told: its network is gone, then all of its processes at once. Goal: noticed within
+// 6 s, T_net and a heartbeat, whether ranks print or not.
+func TestC7HostVanishes(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, lab.MustNamespaces(t, lab.Specs(3)...))
+	for _, tc := range []struct{ name, host, script string }{
+		{"with data in flight", "f2", "echo up; while echo more; do sleep .01; done"},
+		{"in silence", "f3", dies},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b := b.in(t)
+			j, w := b.gorun("-np", "2", "-H", "f1,"+tc.host, "--prefix", "none", "sh", "-c", tc.script)
+			b.ups(j, 2)
+			groups := fmt.Sprintf("gorun-%s-*", namespace(b.c.Host(tc.host).PID, "pid"))
+			time.Sleep(1100 * time.Millisecond) // heartbeats go both ways
+			if err := b.c.Cut(t.Context(), tc.host); err != nil {
+				t.Fatal(err)
+			}
+			at := time.Now()
+			if err := send(b.c.Inside(tc.host), syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			for _, group := range cgroups(groups) { // of a machine of its own they would go with it
+				b.within(5*time.Second, "an empty cgroup", func() bool { return os.Remove(strings.TrimPrefix(group, "cgroup ")) == nil })
+			}
+			v := b.judge(w, j, at, Expect{Codes: []int{125}, Cause: "host " + tc.host + ": lost the connection to the agent: ", End: 7 * time.Second, Clean: 7 * time.Second})
+			t.Logf("%d ms: %s", v.EndMS, v.Cause)
+		})
+	}
+}
+
+// G4: the launcher's machine loses its power: no FIN, no RST, no gorun. Goal: its hosts are clean within 12 s, the grace of 5 s included.
+func TestG4LauncherLosesPower(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, lab.MustNamespaces(t, lab.Specs(2)...))
+	hosts := []string{"f1", "f2"}
+	j, w := b.gorun("-np", "4", "-H", "f1:2,f2:2", "--prefix", "none", binary("rank"), "-ignore-term", "-daemon")
+	b.await(j, "the ranks", func() bool { return strings.Count(j.Out.String(), "line") > 100 })
+	for _, host := range hosts {
+		if err := b.c.Part(t.Context(), "f0", host); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at := time.Now()
+	if err := j.Cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	v := w.judge(j, at, Expect{Codes: []int{137}, End: soon, Clean: 15 * time.Second, Ranks: 4, Torn: true})
+	for _, host := range hosts { // what sshd's own sessions do on a dead line is not gorun's affair
+		if err := errors.Join(b.c.Unpart(t.Context(), "f0", host), b.c.Reset(t.Context(), "f0", host)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, broken := range append(v.Violations, w.residue(j, 15*time.Second)...) {
+		t.Errorf("%s", broken)
+	}
+	t.Logf("clean after %d ms", v.CleanMS)
+}
+
+// terminal is a pseudo terminal. Processes find it at name; closing master is closing the window.
+func terminal(t *testing.T) (master *os.File, name string) {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		lab.Skip(t, fmt.Sprintf("needs terminals: %v", err))
+	}
+	t.Cleanup(func() { master.Close() })
+	number, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return master, fmt.Sprintf("/dev/pts/%d", number)
+}
+
+// B3: the terminal is closed, which gorun reads from and writes to. Goal: the grace and 3 s.
+func TestB3TerminalCloses(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, lab.MustNamespaces(t, lab.Specs(2)...))
+	// The launcher leads a session on the terminal, as a shell that has become gorun.
+	on := func(t *testing.T, redirections string, words ...string) (*Job, *Watch, *os.File) {
+		t.Helper()
+		master, tty := terminal(t)
+		w := NewWatch(b.c)
+		w.Alone = true
+		become := `tty=$1; shift; exec setsid --ctty sh -c 'exec "$@" ` + redirections + `' sh "$@" <"$tty" 3>&1 4>&2 >"$tty" 2>&1`
+		argv := append([]string{"sh", "-c", become, "sh", tty}, words...)
+		j, err := b.marks.Start(t.Context(), b.c, nil, append(argv, "-F", "{config}", "-np", "4", "-H", "f1:2,f2:2", "--prefix", "none", "--grace", "2", binary("rank"), "-ignore-term")...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = j.Close() })
+		return j, w, master
+	}
+	t.Run("and that is the end", func(t *testing.T) {
+		b := b.in(t)
+		j, w, master := on(t, "3>&- 4>&-", binary("gorun"))
+		var seen bytes.Buffer
+		for page := make([]byte, 4096); strings.Count(seen.String(), "line") < 100; {
+			n, err := master.Read(page)
+			if err != nil {
+				t.Fatalf("%v; %s", err, &seen)
+			}
+			seen.Write(page[:n])
+		}
+		at := time.Now()
+		master.Close()
+		v := b.judge(w, j, at, Expect{Codes: []int{129}, End: 5 * time.Second, Clean: 5 * time.Second})
+		if v.EndMS < 1500 {
+			t.Errorf("it ended after %d ms, before its ranks had their grace", v.EndMS)
+		}
+	})
+	t.Run("under nohup it goes on", func(t *testing.T) {
+		b := b.in(t)
+		j, w, master := on(t, ">&3 2>&4 3>&- 4>&-", "nohup", binary("gorun"))
+		lines := func() int { return strings.Count(j.Out.String(), "line") }
+		b.await(j, "the ranks", func() bool { return lines() > 100 })
+		master.Close()
+		time.Sleep(time.Second)
+		before := lines()
+		b.await(j, "more lines", func() bool { return lines() > before+400 })
+		b.end(w, j)
+		if strings.Contains(j.Err.String(), "stopping") {
+			t.Errorf("%s", &j.Err)
+		}
+	})
+}
+
+// memoryGroup makes a cgroup that may use so many bytes.
+func memoryGroup(t *testing.T, bytes int) string {
+	t.Helper()
+	tree, limit := "/sys/fs/cgroup/memory", "memory.limit_in_bytes"
+	if _, err := os.Stat(tree); err != nil {
+		tree, limit = "/sys/fs/cgroup", "memory.max"
+	}
+	group := filepath.Join(tree, fmt.Sprintf("faults-%d-%d", os.Getpid(), bytes))
+	if err := os.Mkdir(group, 0o755); err != nil {
+		lab.Skip(t, fmt.Sprintf("needs cgroups of memory: %v", err))
+	}
+	t.Cleanup(func() {
+		for range 50 { // the dead take a moment to leave
+			if os.Remove(group) == nil {
+				return
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		t.Errorf("%s is left", group)
+	})
+	if err := os.WriteFile(filepath.Join(group, limit), fmt.Append(nil, bytes), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_ = os.WriteFile(filepath.Join(group, "memory.swap.max"), []byte("0"), 0o644) // v1 has none
+	return group
+}
+
+// B12: gorun's own memory is bounded. 32 MiB are enough for a flood through it; with too little the kernel kills it, and that is B1.
+func TestB12LauncherLacksMemory(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, lab.MustNamespaces(t, lab.Specs(2)...))
+	in := func(t *testing.T, group string, words ...string) (*Job, *Watch) {
+		t.Helper()
+		w := NewWatch(b.c)
+		w.Alone = true
+		argv := []string{"sh", "-c", `echo $$ >"$0/cgroup.procs" && exec "$@"`, group, binary("gorun"), "-F", "{config}", "-np", "4", "-H", "f1:2,f2:2", "--prefix", "none"}
+		j, err := b.marks.Start(t.Context(), b.c, nil, append(argv, words...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = j.Close() })
+		return j, w
+	}
+	t.Run("32 MiB", func(t *testing.T) {
+		b := b.in(t)
+		j, w := in(t, memoryGroup(t, 32<<20), "sh", "-c", "yes 0123456789abcdef | head -c 17000000; echo last")
+		at := time.Now()
+		v := b.judge(w, j, at, Expect{Codes: []int{0}, End: 60 * time.Second, Clean: 60 * time.Second})
+		if n := len(j.Out.String()); n != 4*(17000000+5) {
+			t.Errorf("%d bytes came, with a peak of %d KiB: %s", n, v.RSS, &j.Err)
+		}
+	})
+	t.Run("5 MiB", func(t *testing.T) {
+		b := b.in(t)
+		j, w := in(t, memoryGroup(t, 5<<20), "sh", "-c", "trap '' TERM; yes")
+		b.await(j, "the kernel to kill it", func() bool {
+			select {
+			case <-j.Ended():
+				return true
+			default:
+				return false
+			}
+		})
+		b.judge(w, j, time.Now(), Expect{Codes: []int{137}, End: soon, Clean: 9 * time.Second, Torn: true})
+	})
+}

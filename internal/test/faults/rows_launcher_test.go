@@ -1,0 +1,243 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/test/lab"
+)
+
+const trap = `trap "" TERM; echo up; while :; do sleep .05; done`
+
+// Rows B4, B5, B8, B9 and G1: wishes, and readers that leave or sleep.
+func TestLauncherRows(t *testing.T) {
+	b := newBench(t, lab.MustNamespaces(t, lab.Specs(2)...))
+	t.Run("B4 one Ctrl-C", func(t *testing.T) { // goal: the grace and 0.5 s
+		b := b.in(t)
+		j, w := b.shell([]string{"--grace", "1"}, trap)
+		b.ups(j, 4)
+		at := time.Now()
+		_ = syscall.Kill(j.Launcher(), syscall.SIGINT)
+		b.await(j, "a word of gorun's", func() bool { return strings.Contains(j.Err.String(), "again to kill") })
+		if took := time.Since(at); took > soon { // goal 0.1 s
+			t.Errorf("it answered after %v", took)
+		}
+		b.judge(w, j, at, Expect{Codes: []int{130}, End: time.Second + soon, Clean: time.Second + soon})
+	})
+	t.Run("B5 two and three, with a host cut off", func(t *testing.T) { // goals 1 s for the host that is there, 0.1 s to the third
+		b := b.in(t)
+		j, w := b.shell([]string{"--grace", "60"}, trap)
+		b.ups(j, 4)
+		if err := b.c.Cut(t.Context(), "f2"); err != nil {
+			t.Fatal(err)
+		}
+		press := func(word string) {
+			_ = syscall.Kill(j.Launcher(), syscall.SIGINT)
+			b.await(j, "a word of gorun's", func() bool { return strings.Contains(j.Err.String(), word) })
+		}
+		press("again to kill")
+		at := time.Now()
+		press("killing")
+		b.await(j, "f1's ranks to end", func() bool { return len(j.On("f1", "sleep .05")) == 0 })
+		if took := time.Since(at); took > 2*soon {
+			t.Errorf("f1's ranks ended after %v", took)
+		}
+		at = time.Now()
+		_ = syscall.Kill(j.Launcher(), syscall.SIGINT)
+		<-j.Ended()
+		if err := b.c.Restore(t.Context(), "f2"); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.c.Reset(t.Context(), "f0", "f2"); err != nil {
+			t.Fatal(err)
+		}
+		b.judge(w, j, at, Expect{Codes: []int{130}, End: soon, Clean: 15 * time.Second})
+	})
+	t.Run("B8 nobody reads", func(t *testing.T) {
+		b := b.in(t)
+		j, w := b.shell(nil, `while :; do echo up; sleep .05; done`)
+		b.await(j, "the ranks", func() bool { return strings.Count(j.Out.String(), "up\n") > 4 })
+		at := time.Now()
+		j.CloseOutput()
+		b.judge(w, j, at, Expect{Codes: []int{141}, End: 2 * soon, Clean: 2 * soon, Torn: true})
+	})
+	t.Run("B9 the reader sleeps", func(t *testing.T) {
+		b := b.in(t)
+		j, w := b.shell(nil, `exec yes "$(printf '%0100d' 0)"`)
+		release := j.Out.Hold()
+		time.Sleep(4 * time.Second) // of silence, in which heartbeats go on
+		at := time.Now()
+		select {
+		case <-j.Ended():
+			t.Error("the job has ended")
+		default:
+		}
+		_ = syscall.Kill(j.Launcher(), syscall.SIGINT)
+		j.Await(10*time.Second, func() bool { return strings.Contains(j.Err.String(), "again to kill") })
+		if took := time.Since(at); took > 2*soon { // goal 1 s
+			t.Errorf("Ctrl-C was heard after %v", took)
+		}
+		b.await(j, "the ranks to end", func() bool { return len(w.left(j)) == 0 })
+		release()
+		v := b.judge(w, j, at, Expect{Codes: []int{130}, End: 15 * time.Second, Clean: 15 * time.Second})
+		if v.RSS > 64<<10 {
+			t.Errorf("the launcher had %d KiB", v.RSS)
+		}
+	})
+	t.Run("G1 a storm of signals", func(t *testing.T) {
+		b := b.in(t)
+		j, w := b.gorun("-np", "4", "-H", "f1:2,f2:2", "--prefix", "none", "--grace", "1", "sh", "-c", `trap '' USR1 USR2 TERM; echo up; while :; do sleep .05; done`)
+		b.ups(j, 4)
+		for i := range 200 {
+			_ = syscall.Kill(j.Launcher(), []syscall.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGPIPE, syscall.SIGWINCH}[i%4])
+			time.Sleep(5 * time.Millisecond)
+		}
+		at := time.Now()
+		for range 2 {
+			_ = syscall.Kill(j.Launcher(), syscall.SIGTERM)
+			for range 50 {
+				_ = syscall.Kill(j.Launcher(), syscall.SIGUSR1)
+			}
+		}
+		b.judge(w, j, at, Expect{Codes: []int{143}, End: time.Second + soon, Clean: time.Second + soon})
+		if n := strings.Count(j.Err.String(), "again to kill"); n != 1 {
+			t.Errorf("%d stops were begun", n)
+		}
+	})
+}
+
+// B1: the launcher is killed at twelve moments of its life.
+func TestB1LauncherKilled(t *testing.T) {
+	b := newBench(t, lab.MustNamespaces(t, lab.Specs(2)...))
+	for i := range 12 {
+		j, w := b.shell(nil, `echo up; exec sleep 300`)
+		time.Sleep(time.Duration(i*i) * 5 * time.Millisecond) // the moment is what differs
+		at := time.Now()
+		_ = syscall.Kill(j.Launcher(), syscall.SIGKILL)
+		// Before the agent has its launcher's hello, it waits for that for 10 s.
+		b.judge(w, j, at, Expect{Codes: []int{137}, End: soon, Clean: 11 * time.Second})
+	}
+	j, w := b.shell(nil, trap) // goal 7 s
+	b.ups(j, 4)
+	at := time.Now()
+	_ = syscall.Kill(j.Launcher(), syscall.SIGKILL)
+	b.judge(w, j, at, Expect{Codes: []int{137}, End: soon, Clean: 9 * time.Second})
+}
+
+// B2: killed while it uploads itself to hosts that have no gorun. What has come so far is never run.
+func TestB2LauncherKilledWhileItUploads(t *testing.T) {
+	b := newBench(t, lab.MustNamespaces(t, lab.Specs(2)...))
+	gorun := b.hideGorun()
+	start := func() (*Job, *Watch) {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		t.Cleanup(cancel)
+		w := NewWatch(b.c)
+		w.Alone = true
+		j, err := b.marks.Start(ctx, b.c, nil, gorun, "-F", "{config}", "-np", "2", "-H", "f1,f2", "--prefix", "none", "echo", "up")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = j.Close() })
+		return j, w
+	}
+	for i := range 4 {
+		j, w := start()
+		b.await(j, "the upload", func() bool { return partial(b.c) })
+		time.Sleep(time.Duration(i*15) * time.Millisecond)
+		at := time.Now()
+		_ = syscall.Kill(j.Launcher(), syscall.SIGKILL)
+		b.judge(w, j, at, Expect{Codes: []int{137, 0}, End: soon, Clean: 12 * time.Second})
+		for i := range b.c.Hosts {
+			_ = os.RemoveAll(filepath.Join(b.c.Hosts[i].Home, ".cache/gorun"))
+		}
+	}
+	j, w := start()
+	at := time.Now()
+	<-j.Ended()
+	b.judge(w, j, at, Expect{Codes: []int{0}, End: 30 * time.Second, Clean: 30 * time.Second})
+	if j.Out.String() != "up\nup\n" {
+		t.Errorf("%q", &j.Out)
+	}
+}
+
+// hideGorun puts gorun where only the launcher's host sees it.
+func (b *bench) hideGorun() string {
+	b.t.Helper()
+	dir := filepath.Join(b.c.Dir, "only-here")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := b.c.Disk(b.t.Context(), "f0", dir, 64<<10); err != nil {
+		b.t.Fatal(err)
+	}
+	if out, err := b.c.Command(b.t.Context(), "cp", binary("gorun"), dir).CombinedOutput(); err != nil {
+		b.t.Fatalf("%v: %s", err, out)
+	}
+	return filepath.Join(dir, "gorun")
+}
+
+// partial reports whether something has begun to come to a host's cache.
+func partial(c *lab.Cluster) bool {
+	for i := range c.Hosts {
+		found, _ := filepath.Glob(filepath.Join(c.Hosts[i].Home, ".cache/gorun/*"))
+		if len(found) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// B10: the disk of an output folder fills up. The job goes on, and what was lost is said once.
+func TestB10OutputDiskFull(t *testing.T) {
+	b := newBench(t, lab.MustNamespaces(t, lab.Specs(2)...))
+	dir := filepath.Join(b.c.Dir, "full")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.c.Disk(t.Context(), "f0", dir, 64); err != nil {
+		t.Fatal(err)
+	}
+	at := time.Now()
+	j, w := b.shell([]string{"--output-filename", dir}, `head -c 200000 /dev/zero | tr '\0' x; echo; echo last`)
+	<-j.Ended()
+	b.judge(w, j, at, Expect{Codes: []int{0}, End: 20 * time.Second, Clean: 20 * time.Second,
+		Cause: `no space left|not saved`, Also: `not saved|no space`})
+	if n := strings.Count(j.Out.String(), "last\n"); n != 4 {
+		t.Errorf("%d ranks printed their last line", n)
+	}
+}
+
+// B13: one user starts many jobs at once on the same hosts.
+func TestB13ManyJobsAtOnce(t *testing.T) {
+	b := newBench(t, lab.MustLoopback(t, lab.Specs(2)...))
+	const jobs = 20
+	w := NewWatch(b.c)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	all := make([]*Job, jobs)
+	for i := range all {
+		all[i], _ = b.gorun("-np", "2", "-H", "f1,f2", "--prefix", "none", "--start-timeout", "120", "sh", "-c", fmt.Sprintf(`echo job %d; exec %s`, i, binary("allreduce")))
+	}
+	for i, j := range all {
+		wg.Go(func() {
+			<-j.Ended()
+			want := fmt.Sprintf("job %d\n", i)
+			mu.Lock()
+			defer mu.Unlock()
+			if out := j.Out.String(); strings.Count(out, want) != 2 || strings.Count(out, "the sum is 1\n") != 2 || strings.Count(out, "\n") != 4 {
+				t.Errorf("job %d: %q; %s", i, out, &j.Err)
+			}
+		})
+	}
+	wg.Wait()
+	for _, j := range all {
+		b.judge(w, j, time.Now(), Expect{Codes: []int{0}, End: soon, Clean: 10 * time.Second})
+	}
+}

@@ -1,0 +1,149 @@
+package faults
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/test/lab"
+)
+
+// D11: a host is another kind of machine, or seems so. It is named with both kinds, and nothing is sent to it. f3 sees a gorun for
+// such machines at the launcher's own path.
+func TestD11OtherMachine(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, lab.MustNamespaces(t, lab.Specs(3)...))
+	gorun := b.install()
+	foreign, err := os.ReadFile(binary("gorun"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	copy(foreign[18:], []byte{0xf7, 0}) // the machine of its ELF header: one with few friends
+	there := filepath.Join(b.c.Host("f3").Home, "bin/gorun")
+	if err := firstOf(os.Mkdir(filepath.Dir(there), 0o755), os.WriteFile(there, foreign, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	for _, host := range []string{"f2", "f3"} {
+		b.on(host, `printf '#!/bin/sh\necho s390x\n' >/run/uname && chmod 755 /run/uname && mount --bind /run/uname "$(command -v uname)"`)
+		w := NewWatch(b.c)
+		w.Alone = true
+		j := b.start(gorun, "--wdir", "/", "-H", "f1,"+host, "echo", "ran")
+		b.refused(j, w, 20*time.Second, gone, "(?m)^gorun: error: "+host+": .*this gorun is for "+runtime.GOARCH+", and the host is another machine: uname says s390x",
+			"hint: this gorun is for linux/"+runtime.GOARCH+" machines, and so must all hosts of a job be")
+		if found, _ := filepath.Glob(filepath.Join(b.c.Host(host).Home, ".cache/gorun/*/*")); found != nil {
+			t.Errorf("%s got %q", host, found)
+		}
+	}
+}
+
+// D11: a host that has a kernel, busybox and nothing else: no glibc, no bash, no tools of GNU. gorun is sent to it, looked at when it
+// was changed, and its ranks are ended.
+func TestD11BusyboxOnly(t *testing.T) {
+	t.Parallel()
+	lab.Need(t, "busybox")
+	if out, err := exec.Command("busybox", "--list").CombinedOutput(); err != nil || !strings.Contains(string(out), "sha256sum") {
+		lab.Skip(t, "needs the whole busybox")
+	}
+	shell := filepath.Join(t.TempDir(), "shell")
+	if err := os.WriteFile(shell, []byte("#!/bin/sh\nexec chroot /run/root /bin/sh \"$@\"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	b := newBench(t, lab.MustNamespaces(t, lab.Spec{Shell: shell}))
+	b.on("f1", `set -e; cd /run; mkdir -p root/bin root/proc root/dev "root$HOME" root/tmp; cp "$(command -v busybox)" root/bin/busybox
+		mount -t proc proc root/proc; mount --rbind /dev root/dev; mount --bind "$HOME" "root$HOME"; chroot root /bin/busybox --install -s /bin`)
+	gorun := b.install()
+	job := func(uploads int, script string, e Expect) *Job {
+		t.Helper()
+		w := NewWatch(b.c)
+		w.Alone = true
+		j := b.start(gorun, "-v", "--wdir", "/", "--prefix", "none", "--grace", "1", "-np", "2", "-H", "f1:2", "sh", "-c", script)
+		at := time.Now()
+		<-j.Ended()
+		b.judge(w, j, at, e)
+		if n := strings.Count(j.Err.String(), "uploaded gorun to"); n != uploads {
+			t.Errorf("gorun was sent %d times, want %d: %s", n, uploads, &j.Err)
+		}
+		return j
+	}
+	well := Expect{Codes: []int{0}, End: 30 * time.Second, Clean: 30 * time.Second}
+	if j := job(1, "ls /usr/bin/env 2>/dev/null; readlink /bin/ls", well); j.Out.String() != "/bin/busybox\n/bin/busybox\n" {
+		t.Errorf("this is another host: %q", &j.Out)
+	}
+	job(0, "exit 0", well)
+	found, _ := filepath.Glob(filepath.Join(b.c.Host("f1").Home, ".cache/gorun/*/gorun"))
+	if len(found) != 1 || os.WriteFile(found[0], []byte(evil), 0) != nil {
+		t.Fatalf("found %q", found)
+	}
+	fails := Expect{Codes: []int{3}, Cause: "rank 1 on f1 exited with code 3", End: 30 * time.Second, Clean: 30 * time.Second}
+	job(1, `trap '' TERM; setsid sleep 300 & [ $GORUN_RANK = 0 ] || exit 3; while :; do sleep .1; done`, fails)
+}
+
+// D11: a kernel that lacks what newer ones have, or a sandbox that denies it. Ranks are contained and ended all the same: also those
+// that ignore SIGTERM, and daemons. It runs alone: strace makes all of it slow.
+func TestD11OldKernel(t *testing.T) {
+	lab.Need(t, "strace", "unshare")
+	const old = "clone3,pidfd_open,pidfd_send_signal,openat2,close_range,faccessat2,epoll_pwait2,memfd_create,getrandom"
+	b := newBench(t, lab.MustNamespaces(t, lab.Specs(1)...))
+	without := []string{"unshare", "--mount", "sh", "-c", `mount -t tmpfs tmpfs /sys/fs/cgroup && exec "$@"`, "sh"}
+	for _, tc := range []struct {
+		name, calls, errno, contained string
+		before                        []string
+	}{
+		{"no pidfds", "pidfd_open,pidfd_send_signal", "ENOSYS", "cgroup v2|cgroup v1 freezer|process tree", nil},
+		{"an old kernel", old, "ENOSYS", "cgroup v1 freezer|process tree", nil},
+		{"an old kernel without cgroups", old, "ENOSYS", "process tree", without},
+		{"a sandbox without cgroups", "pidfd_open,pidfd_send_signal,clone3", "EPERM", "process tree", without},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b := b.in(t)
+			argv := append(tc.before, "strace", "-f", "--seccomp-bpf", "-qq", "-o", "/dev/null", "-e", "trace="+tc.calls, "-e", "inject="+tc.calls+":error="+tc.errno,
+				binary("gorun"), "-v", "-np", "2", "--prefix", "none", "--grace", "1", binary("rank"), "-ignore-term", "-daemon")
+			w := NewWatch(b.c)
+			w.Alone = true
+			j, err := b.marks.Start(t.Context(), b.c, nil, argv...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = j.Close() })
+			b.await(j, "the ranks", func() bool {
+				return strings.Count(j.Out.String(), "line") > 20 && len(j.On("f0", "[idle] daemon-2")) == 2
+			})
+			var ranks []int
+			for _, pid := range j.Processes(binary("rank")) {
+				if strings.HasPrefix(command(pid), binary("rank")) {
+					ranks = append(ranks, pid)
+				}
+			}
+			if len(ranks) == 0 {
+				t.Fatal("no rank is to be found")
+			}
+			at := time.Now()
+			_ = syscall.Kill(ranks[0], syscall.SIGUSR2)
+			b.judge(w, j, at, Expect{Codes: []int{3}, Cause: "rank [01] on (localhost|f0) exited with code 3",
+				Also: "no word from localhost that their ranks are gone", End: 8 * time.Second, Clean: 8 * time.Second}) // goal: the grace and 1 s
+			var said string
+			for line := range strings.Lines(j.Err.String()) {
+				if strings.Contains(line, "ranks are contained by") {
+					said = line
+				}
+			}
+			if !containsAny(said, strings.Split(tc.contained, "|")) {
+				t.Errorf("%q does not say %q", said, tc.contained)
+			}
+		})
+	}
+}
+
+func containsAny(text string, words []string) bool {
+	for _, word := range words {
+		if strings.Contains(text, word) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,194 @@
+package faults
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/test/lab"
+)
+
+// Goals are a third of the bounds here, or less: other tests may share the machine.
+const soon = 1500 * time.Millisecond
+
+// ups waits until n ranks have said "up".
+func (b *bench) ups(j *Job, n int) {
+	b.t.Helper()
+	b.await(j, "the ranks", func() bool { return strings.Count(j.Out.String(), "up\n") == n })
+}
+
+// shell starts four ranks on two hosts that run a script.
+func (b *bench) shell(flags []string, script string) (*Job, *Watch) {
+	b.t.Helper()
+	args := append([]string{"-np", "4", "-H", "f1:2,f2:2", "--prefix", "none"}, flags...)
+	return b.gorun(append(args, "sh", "-c", script)...)
+}
+
+// in is a bench for a part of its test.
+func (b *bench) in(t *testing.T) *bench { return &bench{t, b.c, b.marks} }
+
+// Rows A1 to A5 and A7: what a rank does.
+func TestRankRows(t *testing.T) {
+	b := newBench(t, lab.MustNamespaces(t, lab.Specs(2)...))
+	t.Run("A1 a rank exits", func(t *testing.T) { // goal 0.5 s
+		b := b.in(t)
+		for _, culprit := range []string{"0", "1", "2", "3"} {
+			j, w := b.shell(nil, `echo up; exec sleep 30$RANK`)
+			b.ups(j, 4)
+			victim := w.find(j, "sleep 30"+culprit, "RANK")
+			at := time.Now()
+			_ = syscall.Kill(victim, syscall.SIGKILL)
+			b.judge(w, j, at, Expect{Codes: []int{137}, Cause: "rank " + culprit + " on f[12] was killed by signal 9", End: soon, Clean: soon})
+		}
+		j, w := b.shell(nil, `echo up; [ $RANK != 2 ] || { sleep 0.5; exit 3; }; exec sleep 300`)
+		b.ups(j, 4)
+		b.judge(w, j, time.Now().Add(500*time.Millisecond), Expect{Codes: []int{3}, Cause: "rank 2 on f2 exited with code 3", End: soon, Clean: soon})
+	})
+	t.Run("A2 two ranks fail at once", func(t *testing.T) {
+		b := b.in(t)
+		j, w := b.shell(nil, `trap 'exit $((3 + RANK))' USR1; echo up; while :; do sleep .02; done`)
+		b.ups(j, 4)
+		at := time.Now()
+		_ = syscall.Kill(j.Launcher(), syscall.SIGUSR1)
+		v := b.judge(w, j, at, Expect{Codes: []int{3, 4, 5, 6}, Cause: `rank \d on f\d exited with code`, End: soon, Clean: soon})
+		if want := "exited with code " + string(rune('0'+v.Exit)); !strings.Contains(v.Cause, want) {
+			t.Errorf("exit code %d, but %q", v.Exit, v.Cause)
+		}
+		// Those that lose the dead one fail as well, and are not the cause.
+		j, w = b.gorun("-np", "4", "-H", "f1:2,f2:2", "--prefix", "none", binary("rank"), "-reduce")
+		b.await(j, "sums", func() bool { return strings.Count(j.Out.String(), " sum ") > 20 })
+		at = time.Now()
+		_ = syscall.Kill(w.find(j, binary("rank"), "RANK=2"), syscall.SIGKILL)
+		b.judge(w, j, at, Expect{Codes: []int{137}, Cause: "rank 2 on f2 was killed by signal 9", End: soon, Clean: soon, Ranks: 4})
+	})
+	t.Run("A3 a rank crashes", func(t *testing.T) {
+		b := b.in(t)
+		for signal, code := range map[string]int{"SEGV": 139, "ABRT": 134, "ILL": 132} {
+			j, w := b.shell(nil, `ulimit -c 0; [ $RANK != 1 ] || { sleep 0.2; kill -`+signal+` $$; }; exec sleep 300`)
+			<-j.Ended()
+			b.judge(w, j, time.Now(), Expect{Codes: []int{code}, Cause: `rank 1 on f1 was killed by signal \d+ \(SIG` + signal, End: soon, Clean: soon})
+		}
+	})
+	t.Run("A4 TERM is ignored, or takes a while", func(t *testing.T) { // goal: the grace and 0.5 s
+		b := b.in(t)
+		j, w := b.shell([]string{"--grace", "2"}, `case $RANK in
+			1) echo up; sleep 0.3; exit 3;;
+			2) trap 'sleep 1; echo saved; exit 0' TERM;;
+			*) trap "" TERM;;
+			esac; echo up; while :; do sleep .05; done`)
+		b.ups(j, 4)
+		v := b.judge(w, j, time.Now().Add(300*time.Millisecond), Expect{Codes: []int{3}, Cause: "rank 1 on f1 exited with code 3", End: 2*time.Second + soon, Clean: 2*time.Second + soon})
+		if v.EndMS < 1700 || !strings.Contains(j.Out.String(), "saved") {
+			t.Errorf("ended after %d ms, less than the grace, or nothing was saved: %q", v.EndMS, &j.Out)
+		}
+	})
+	t.Run("A5 a stopped rank is ended", func(t *testing.T) {
+		b := b.in(t)
+		j, w := b.shell(nil, `echo up; exec sleep 30$RANK`)
+		b.ups(j, 4)
+		at := time.Now()
+		for _, word := range []string{"sleep 300", "sleep 303"} {
+			_ = syscall.Kill(w.find(j, word, "RANK"), syscall.SIGSTOP)
+		}
+		_ = syscall.Kill(w.find(j, "sleep 301", "RANK"), syscall.SIGKILL)
+		b.judge(w, j, at, Expect{Codes: []int{137}, Cause: "rank 1 on f1 was killed by signal 9", End: soon, Clean: soon})
+	})
+	t.Run("A7 a child keeps the output open", func(t *testing.T) { // goal 2 s
+		b := b.in(t)
+		j, w := b.shell(nil, `echo up; sleep 300 & exit 0`)
+		b.ups(j, 4)
+		at := time.Now()
+		b.judge(w, j, at, Expect{Codes: []int{0}, End: 6 * time.Second, Clean: 6 * time.Second})
+		if n := strings.Count(j.Out.String(), "up\n"); n != 4 {
+			t.Errorf("%d of 4 lines came", n)
+		}
+	})
+}
+
+// find waits for the process of the job whose command line contains word and whose environment has an entry that begins with entry.
+func (w *Watch) find(j *Job, word, entry string) (found int) {
+	found = 1 << 22 // nobody's
+	j.Await(10*time.Second, func() bool {
+		for _, pid := range j.Processes(word) {
+			env, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
+			for _, e := range strings.Split(string(env), "\x00") {
+				if strings.HasPrefix(e, entry) && !strings.Contains(command(pid), "__") {
+					found = pid
+					return true
+				}
+			}
+		}
+		return false
+	})
+	return found
+}
+
+// A12: what cannot be executed is said with its host, and nothing starts.
+func TestA12CannotBeExecuted(t *testing.T) {
+	b := newBench(t, lab.MustNamespaces(t, lab.Specs(2)...))
+	dir := b.c.Dir
+	write := func(name, text string, mode os.FileMode) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	busy := write("busy", "", 0o755)
+	f, err := os.OpenFile(busy, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	program, err := os.ReadFile(binary("hello"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Write(program); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		path  string
+		codes []int
+		says  string
+	}{
+		{filepath.Join(dir, "missing"), []int{127}, `f1, f2: .*missing|f1: .*missing`},
+		{write("plain", "text", 0o644), []int{126}, `f[12].*plain`},
+		{write("shebang", "#!/no/such/interpreter\n", 0o755), []int{127}, `f[12].*/no/such/interpreter`},
+		{busy, []int{126}, `f[12].*busy`},
+		{write("nonsense", "\x00\x01\x02", 0o755), []int{126}, `f[12].*nonsense`},
+	} {
+		at := time.Now()
+		j, w := b.gorun("-np", "4", "-H", "f1:2,f2:2", tt.path)
+		<-j.Ended()
+		b.judge(w, j, at, Expect{Codes: tt.codes, Cause: tt.says, Also: `f[12]`, End: 20 * time.Second, Clean: 20 * time.Second})
+		if j.Out.String() != "" {
+			t.Errorf("%s: something ran: %q", tt.path, &j.Out)
+		}
+	}
+}
+
+// A14: what runs beside gorun, in its session and process group, is not the job's. Ranks of this machine are gorun's own children.
+func TestA14NeighboursSurvive(t *testing.T) {
+	marks := &Marks{}
+	script := `sleep 300 & neighbour=$!
+		"$0" -np 2 sh -c '[ $RANK = 0 ] || exit 3; exec sleep 300'; echo code $?
+		"$0" -np 2 sleep 300 & victim=$!; sleep 0.5; kill -9 $victim; wait $victim; sleep 1
+		kill $neighbour && echo neighbour lived`
+	w := NewWatch(nil)
+	j, err := marks.Start(t.Context(), nil, nil, "sh", "-c", script, binary("gorun"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	<-j.Ended()
+	b := newBench(t, nil)
+	b.judge(w, j, time.Now(), Expect{Codes: []int{0}, End: soon, Clean: 10 * time.Second})
+	if out := j.Out.String(); out != "code 3\nneighbour lived\n" {
+		t.Errorf("%q; stderr %q", out, &j.Err)
+	}
+}

@@ -1,0 +1,229 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/gorun/gorun/internal/test/lab"
+)
+
+// Scene is a cluster of two hosts on which injections happen one after the other.
+type Scene struct {
+	Gorun, Rank string // programs
+	Bounds      Bounds
+
+	c     *lab.Cluster
+	marks *Marks
+	work  string // a folder that only the launcher's host sees
+}
+
+// NewScene brings the hosts up.
+func NewScene(ctx context.Context, gorun, rank string, b Bounds) (*Scene, error) {
+	c, err := lab.Namespaces(ctx, lab.Specs(2)...)
+	if err != nil {
+		return nil, err
+	}
+	s := &Scene{Gorun: gorun, Rank: rank, Bounds: b, c: c, marks: &Marks{}, work: filepath.Join(c.Dir, "work")}
+	if err := s.furnish(ctx); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return s, nil
+}
+
+// furnish makes the work folder: on the hosts its place is empty.
+func (s *Scene) furnish(ctx context.Context) error {
+	if err := os.Mkdir(s.work, 0o755); err != nil {
+		return err
+	}
+	if err := s.c.Disk(ctx, "f0", s.work, 32<<10); err != nil {
+		return err
+	}
+	script := `cd "$0" && for i in $(seq 200); do echo $i >$i || exit; done && head -c 12000000 /dev/urandom >large`
+	if out, err := s.c.Command(ctx, "sh", "-c", script, s.work).CombinedOutput(); err != nil {
+		return fmt.Errorf("make a work folder: %w: %s", err, out)
+	}
+	return nil
+}
+
+// Close takes the hosts down.
+func (s *Scene) Close() error { return s.c.Close() }
+
+// errNobody says that a fault found nobody to happen to: the job was over before, or not yet there.
+var errNobody = errors.New("nobody there")
+
+// Inject runs a job, does harm to it and judges what becomes of it.
+func (s *Scene) Inject(ctx context.Context, d Injection) (Verdict, error) {
+	for i := range s.c.Hosts {
+		if err := os.RemoveAll(filepath.Join(s.c.Hosts[i].Home, ".cache/gorun/work")); err != nil {
+			return Verdict{}, err
+		}
+	}
+	w := NewWatch(s.c)
+	w.Every, w.Alone = 100*time.Millisecond, true
+	j, err := s.marks.Start(ctx, s.c, nil, s.command(d)...)
+	if err != nil {
+		return Verdict{}, err
+	}
+	v := Verdict{Seed: d.Seed, Fault: string(d.Fault), Phase: string(d.Phase), Host: d.Host, Second: string(d.Second)}
+	if err := s.reach(j, d); err != nil {
+		return v, errors.Join(fmt.Errorf("seed %d: %w; stdout %q, stderr %q", d.Seed, err, tailOf(&j.Out), tailOf(&j.Err)), j.Close())
+	}
+	expect := Expected(d, s.Bounds)
+	at, missed, err := s.harm(ctx, j, d)
+	if err != nil {
+		return v, errors.Join(fmt.Errorf("seed %d: %w", d.Seed, err), s.heal(ctx, d), j.Close())
+	}
+	if missed {
+		v.Missed = true
+		expect.Codes, expect.Cause = append(expect.Codes, 0), ""
+		expect.End, expect.Clean = expect.End+2*time.Second, expect.Clean+2*time.Second
+	}
+	next := s.next(ctx, d)
+	if d.Daemon && next != nil { // other ranks end with their agent
+		expect.Next, next = next, nil
+		expect.Clean += nextTime
+	}
+	got := w.judge(j, at, expect)
+	if next != nil {
+		if err := next(); err != nil {
+			got.breaks("I4", "%v", err)
+		}
+	}
+	v.EndMS, v.CleanMS, v.Exit, v.Cause, v.RSS, v.Violations = got.EndMS, got.CleanMS, got.Exit, got.Cause, got.RSS, got.Violations
+	v.Patient, v.Judged, v.Silent = d.Ignore, expect.Cause != "", infoOf(d.Fault).detect > 0
+	if v.Passes = infoOf(d.Fault).passes() && d.Second == None; v.Passes {
+		v.LastsMS = d.Lasts.Milliseconds()
+	}
+	v.GapMS = d.Gap.Milliseconds()
+	if err := s.heal(ctx, d); err != nil {
+		return v, errors.Join(err, j.Close())
+	}
+	for _, thing := range w.residue(j, 2*time.Second) {
+		v.breaks("I4", "left behind: %s", thing)
+	}
+	if len(v.Violations) > 0 {
+		v.Said = tailOf(&j.Err)
+	}
+	return v, j.Close()
+}
+
+const nextTime = 3 * time.Second
+
+// next is what clears a host up where both were killed who answer for ranks: the next job there. Until then daemons live, and
+// an empty cgroup stays. nil: there is no such host.
+func (s *Scene) next(ctx context.Context, d Injection) func() error {
+	host := d.unwatched()
+	if host == "" {
+		return nil
+	}
+	return func() error {
+		j, err := s.marks.Start(ctx, s.c, nil, s.Gorun, "-F", "{config}", "-H", host, "true")
+		if err != nil {
+			return err
+		}
+		<-j.Ended()
+		if j.Code() != 0 {
+			err = fmt.Errorf("the next job on %s ended with %d: %s", host, j.Code(), tailOf(&j.Err))
+		}
+		return errors.Join(err, j.Close())
+	}
+}
+
+func tailOf(o *Output) string {
+	text := o.String()
+	return text[max(0, len(text)-2000):]
+}
+
+// command is the job of d.
+func (s *Scene) command(d Injection) []string {
+	words := []string{s.Gorun, "-F", "{config}", "-np", strconv.Itoa(injected), "-H", "f1:2,f2:2", "--prefix", "none", "--grace", graceOfDraws.String()}
+	if d.Phase == Staging {
+		words = append(words, "--stage", s.work)
+	}
+	words = append(words, s.Rank)
+	for flag, set := range map[string]bool{"-ignore-term": d.Ignore, "-daemon": d.Daemon, "-reduce": d.Reduce} {
+		if set {
+			words = append(words, flag)
+		}
+	}
+	return words
+}
+
+// reach waits until the job is in the phase of d.
+func (s *Scene) reach(j *Job, d Injection) error {
+	ready := func() bool { return strings.HasPrefix(command(j.Launcher()), s.Gorun) } // nsenter has become it
+	switch d.Phase {
+	case Staging:
+		ready = func() bool { return len(j.On(d.Host, "__stage")) > 0 || s.allPrint(j) }
+	case Starting:
+		ready = func() bool { return len(j.On(d.Host, "__serve")) > 0 || s.allPrint(j) }
+	case Running, Ending:
+		ready = func() bool { return s.allPrint(j) }
+	}
+	if !j.Await(30*time.Second, ready) {
+		return fmt.Errorf("waited in vain for the job to be %s", d.Phase)
+	}
+	if d.Phase == Ending {
+		_ = syscall.Kill(j.Launcher(), syscall.SIGUSR1)
+	}
+	time.Sleep(d.Delay)
+	return nil
+}
+
+// allPrint reports whether every rank has printed a line.
+func (s *Scene) allPrint(j *Job) bool {
+	out := "\n" + j.Out.String()
+	for rank := range injected {
+		if !strings.Contains(out, fmt.Sprintf("\n%d 0 ", rank)) {
+			return false
+		}
+	}
+	return true
+}
+
+// harm does what d says, and returns when it did. Where a fault passes, the job is told to end afterwards.
+func (s *Scene) harm(ctx context.Context, j *Job, d Injection) (at time.Time, missed bool, err error) {
+	at = time.Now()
+	err = s.strike(ctx, j, d.Fault, d.Host, d.Lasts)
+	missed = errors.Is(err, errNobody)
+	if err != nil && !missed {
+		return at, false, err
+	}
+	if d.Second != None {
+		time.Sleep(d.Gap)
+		at = time.Now()
+		if err := s.strike(ctx, j, d.Second, d.other(), 0); err != nil && !errors.Is(err, errNobody) {
+			return at, false, err
+		}
+	}
+	if (infoOf(d.Fault).passes() && d.Second == None) || missed {
+		j.Await(30*time.Second, func() bool { return s.allPrint(j) })
+		_ = syscall.Kill(j.Launcher(), syscall.SIGUSR1)
+	}
+	return at, missed, nil
+}
+
+// heal takes back what the faults of d did to the network. Connections over a line that was cut are reset: what
+// becomes of sshd's own sessions then is not gorun's affair.
+func (s *Scene) heal(ctx context.Context, d Injection) error {
+	if infoOf(d.Fault).detect == 0 {
+		return nil
+	}
+	var err error
+	switch d.Fault {
+	case HostCut:
+		err = s.c.Restore(ctx, d.Host)
+	case DropToHost:
+		err = s.c.Undrop(ctx, "f0", d.Host)
+	case DropFromHost:
+		err = s.c.Undrop(ctx, d.Host, "f0")
+	}
+	return errors.Join(err, s.c.Reset(ctx, "f0", d.Host))
+}

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gorun/gorun/internal/test/faults"
+	"github.com/gorun/gorun/internal/test/lab"
+)
+
+const (
+	jobTime    = time.Minute     // one job
+	settleTime = 5 * time.Second // for sshd to take leave of the last one
+)
+
+type soak struct {
+	gorun   string
+	cluster *lab.Cluster
+	marks   faults.Marks
+	samples []sample
+}
+
+// argv is the i-th job: 2 ranks here, or 4 on the lab's hosts.
+func (s *soak) argv(i int, program ...string) []string {
+	if i%2 == 0 {
+		return append([]string{s.gorun, "-np", "2"}, program...)
+	}
+	return append([]string{s.gorun, "-F", "{config}", "-np", "4", "-H", "f1:2,f2:2"}, program...)
+}
+
+// inTurn runs n jobs one after the other, with some thirty looks at what there is.
+func (s *soak) inTurn(ctx context.Context, n int) error {
+	tmp, err := os.MkdirTemp("", "gorun-e2e-soak-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(tmp)
+	began := time.Now()
+	every := max(1, n/30)
+	for i := range n {
+		if _, err := s.job(ctx, i, tmp, "true"); err != nil {
+			return err
+		}
+		if i == 3 || i > 3 && (i%every == 0 || i == n-1) { // the first ones warm everything up
+			s.look(i+1, tmp)
+		}
+	}
+	if len(s.samples) == 0 {
+		s.look(n, tmp)
+	}
+	fmt.Printf("%d jobs in %.0f s, %.0f ms each\n", n, time.Since(began).Seconds(), time.Since(began).Seconds()*1000/float64(max(n, 1)))
+	return nil
+}
+
+// look takes a sample once sshd has taken leave of the last job, and waits for that no longer than
+// it takes: what does not go is what is looked for.
+func (s *soak) look(jobs int, tmp string) {
+	var now sample
+	for deadline := time.Now().Add(settleTime); ; time.Sleep(10 * time.Millisecond) {
+		now = take(jobs, s.cluster, tmp)
+		settled := now.counts[sessions] == 0
+		if len(s.samples) > 0 {
+			settled = now.counts[sessions] <= s.samples[0].counts[sessions] && now.counts[sshdFiles] <= s.samples[0].counts[sshdFiles]
+		}
+		if settled || time.Now().After(deadline) {
+			break
+		}
+	}
+	s.samples = append(s.samples, now)
+}
+
+// job runs the i-th job, which must end well, and returns what it printed.
+func (s *soak) job(ctx context.Context, i int, tmp string, program ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, jobTime)
+	defer cancel()
+	j, err := s.marks.Start(ctx, s.cluster, []string{"TMPDIR=" + tmp}, s.argv(i, program...)...)
+	if err != nil {
+		return "", fmt.Errorf("start job %d: %w", i, err)
+	}
+	<-j.Ended()
+	state := j.Cmd.ProcessState
+	left := j.Processes("")
+	if err := j.Close(); err != nil {
+		return "", err
+	}
+	switch {
+	case !state.Success():
+		return "", fmt.Errorf("job %d: %v: %s", i, state, j.Err.String())
+	case len(left) > 0:
+		return "", fmt.Errorf("job %d left %d processes", i, len(left))
+	}
+	return j.Out.String(), nil
+}
+
+// together runs n jobs at one time (B13): all succeed, and none hears of another.
+func (s *soak) together(ctx context.Context, n int) error {
+	outs, errs := make([]string, n), make([]error, n)
+	var wg sync.WaitGroup
+	began := time.Now()
+	for i := range n {
+		wg.Go(func() {
+			outs[i], errs[i] = s.job(ctx, i, os.TempDir(), "sh", "-c", fmt.Sprintf("echo $GORUN_JOB_ID %d $RANK", i))
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("%d jobs at once: %w", n, err)
+	}
+	ids := map[string]bool{}
+	for i, out := range outs {
+		id, err := crossTalk(i, out)
+		if err != nil {
+			return err
+		}
+		if ids[id] {
+			return fmt.Errorf("two jobs are called %s", id)
+		}
+		ids[id] = true
+	}
+	fmt.Printf("%d jobs at once in %.1f s, all right\n", n, time.Since(began).Seconds())
+	return nil
+}
+
+// crossTalk makes sure that a job printed what its ranks said, and nothing else, and returns its id.
+func crossTalk(i int, out string) (id string, err error) {
+	said := map[string]int{}
+	for line := range strings.Lines(out) {
+		words := strings.Fields(line[strings.LastIndex(line, ": ")+1:]) // behind the label
+		if len(words) != 3 || (id != "" && words[0] != id) {
+			return "", fmt.Errorf("job %d printed %q", i, line)
+		}
+		id = words[0]
+		said[words[1]+" "+words[2]]++
+	}
+	ranks := 2 + i%2*2
+	for rank := range ranks {
+		if said[fmt.Sprint(i, " ", rank)] != 1 {
+			return "", fmt.Errorf("job %d: its rank %d did not speak once: %q", i, rank, out)
+		}
+	}
+	if len(said) != ranks {
+		return "", fmt.Errorf("job %d printed what is not its own: %q", i, out)
+	}
+	return id, nil
+}

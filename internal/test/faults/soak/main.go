@@ -1,0 +1,52 @@
+// Soak runs many short jobs, one after the other and then many at once, and looks for what grows:
+//
+//	go run ./internal/test/faults/soak -n 2000 bin/gorun
+//
+// Jobs of this machine and of two hosts of a lab take turns. It prints how much of everything there was and
+// what each job added, and exits with 1 if a job went wrong or left something.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/gorun/gorun/internal/test/lab"
+)
+
+func main() {
+	n := flag.Int("n", 2000, "jobs one after the other")
+	atOnce := flag.Int("at-once", 50, "jobs at one time, after that")
+	flag.Parse()
+	if flag.NArg() != 1 {
+		fmt.Fprintln(os.Stderr, "usage: soak [-n N] [-at-once N] GORUN")
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, flag.Arg(0), *n, *atOnce); err != nil {
+		fmt.Fprintln(os.Stderr, "soak:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, gorun string, n, atOnce int) error {
+	c, err := lab.Loopback(ctx, lab.Specs(2)...)
+	if err != nil {
+		return fmt.Errorf("start the lab: %w", err)
+	}
+	defer c.Close()
+	s := &soak{gorun: gorun, cluster: c}
+	if err := s.inTurn(ctx, n); err != nil {
+		return err
+	}
+	fmt.Print(table(s.samples))
+	if grown := growth(s.samples); len(grown) > 0 {
+		return fmt.Errorf("after %d jobs there is more of: %v", n, grown)
+	}
+	return s.together(ctx, atOnce)
+}

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gorun/gorun/internal/test/lab"
+)
+
+// sample is how much there is of everything after some jobs.
+type sample struct {
+	jobs   int
+	counts map[string]float64
+}
+
+// What is counted. Of all but the last two there must never be more than in the beginning.
+const (
+	tmpFiles  = "files in /tmp"
+	shmFiles  = "files in /dev/shm"
+	groups    = "cgroups"
+	sshdFiles = "sshd's open files"
+	sessions  = "sshd's sessions"
+	listeners = "listening sockets"
+	sshdKiB   = "sshd's KiB"
+	timeWait  = "TIME_WAIT"
+)
+
+func counted() []string {
+	return []string{tmpFiles, shmFiles, groups, sshdFiles, sessions, listeners, sshdKiB, timeWait}
+}
+
+// take counts everything. tmp is the jobs' own temporary directory.
+func take(jobs int, c *lab.Cluster, tmp string) sample {
+	s := sample{jobs, map[string]float64{
+		tmpFiles: float64(named("/tmp", "gorun") + named("/var/tmp", "gorun") + named(tmp, "")),
+		shmFiles: float64(named("/dev/shm", "gorun")),
+		groups:   float64(cgroups()),
+	}}
+	for i := range c.Hosts {
+		h := &c.Hosts[i]
+		s.counts[sshdFiles] += float64(named(fmt.Sprintf("/proc/%d/fd", h.PID), ""))
+		s.counts[sessions] += float64(len(lab.Children(h.PID)))
+		s.counts[sshdKiB] += float64(resident(h.PID))
+	}
+	listening, waiting := sockets(c)
+	s.counts[listeners], s.counts[timeWait] = float64(listening), float64(waiting)
+	return s
+}
+
+// named counts a directory's entries whose names contain word, but not those of labs and of tests, which others may
+// have running.
+func named(dir, word string) (n int) {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if strings.Contains(e.Name(), word) && !strings.HasPrefix(e.Name(), "gorun-lab-") && !strings.HasPrefix(e.Name(), "gorun-e2e-") {
+			n++
+		}
+	}
+	return n
+}
+
+func cgroups() (n int) {
+	_ = filepath.WalkDir("/sys/fs/cgroup", func(_ string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && strings.Contains(d.Name(), "gorun") {
+			n++
+		}
+		return nil // what goes away meanwhile is not there
+	})
+	return n
+}
+
+// resident is a process's memory in KiB.
+func resident(pid int) int {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	var size, pages int
+	fmt.Sscan(string(text), &size, &pages)
+	return pages * os.Getpagesize() >> 10
+}
+
+// sockets counts those of the lab's addresses that listen, and those that wait for late packets.
+func sockets(c *lab.Cluster) (listening, waiting int) {
+	text, _ := os.ReadFile("/proc/net/tcp")
+	for line := range bytes.Lines(text) {
+		f := strings.Fields(string(line))
+		if len(f) < 4 {
+			continue
+		}
+		for i := range c.Hosts {
+			var a, b, x, y int
+			fmt.Sscanf(c.Hosts[i].Addr, "%d.%d.%d.%d", &a, &b, &x, &y)
+			at := fmt.Sprintf("%02X%02X%02X%02X:%04X", y, x, b, a, c.Hosts[i].Port) // as the kernel prints it here
+			switch {
+			case f[3] == "0A" && f[1] == at:
+				listening++
+			case f[3] == "06" && (f[1] == at || f[2] == at):
+				waiting++
+			}
+		}
+	}
+	return listening, waiting
+}
+
+// slope is what one job adds, by least squares.
+func slope(samples []sample, name string) float64 {
+	var n, x, y, xx, xy float64
+	for _, s := range samples {
+		at, count := float64(s.jobs), s.counts[name]
+		n, x, y, xx, xy = n+1, x+at, y+count, xx+at*at, xy+at*count
+	}
+	if d := n*xx - x*x; d != 0 {
+		return (n*xy - x*y) / d
+	}
+	return 0
+}
+
+// growth names what there is more of in the end than in the beginning. Memory may settle: it grows if it does so
+// with every job, by a tenth of a KiB.
+func growth(samples []sample) (grown []string) {
+	first, last := samples[0], samples[len(samples)-1]
+	for _, name := range counted() {
+		more := last.counts[name] - first.counts[name]
+		switch name {
+		case timeWait: // the kernel's, for a minute each
+		case sshdKiB:
+			if later := samples[len(samples)/2:]; slope(later, name) > 0.1 && more > 256 {
+				grown = append(grown, name)
+			}
+		default:
+			if more > 0 {
+				grown = append(grown, name)
+			}
+		}
+	}
+	return grown
+}
+
+// table is everything at the first, a middle and the last sample, and the slopes.
+func table(samples []sample) string {
+	var b strings.Builder
+	three := []sample{samples[0], samples[len(samples)/2], samples[len(samples)-1]}
+	three = slices.CompactFunc(three, func(x, y sample) bool { return x.jobs == y.jobs })
+	fmt.Fprintf(&b, "%-20s", "after jobs")
+	for _, s := range three {
+		fmt.Fprintf(&b, "%10d", s.jobs)
+	}
+	fmt.Fprintf(&b, "%14s\n", "each job adds")
+	for _, name := range counted() {
+		fmt.Fprintf(&b, "%-20s", name)
+		for _, s := range three {
+			fmt.Fprintf(&b, "%10.0f", s.counts[name])
+		}
+		fmt.Fprintf(&b, "%14.4f\n", slope(samples, name))
+	}
+	return b.String()
+}

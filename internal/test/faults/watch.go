@@ -1,0 +1,223 @@
+package faults
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gorun/gorun/internal/test/lab"
+)
+
+// Expect is what must become of a job after a fault.
+type Expect struct {
+	Codes []int         // the launcher's exit code is one of these
+	Cause string        // regular expression that the launcher's first line with "error:" matches; "": none is looked for
+	Also  string        // what further such lines match: consequences that are told as such; "": there are none
+	End   time.Duration // from the fault to the launcher's end, at most
+	Clean time.Duration // from the fault to the last process of the job, at most
+
+	Next func() error // what clears the hosts up once the launcher has ended; nil: nothing has to
+
+	Ranks    int  // that run internal/test/faults/rank without prefixes, so that their output can be judged; 0: others
+	Complete bool // all of their output is there
+	Torn     bool // it may end in a part of a line: the launcher itself was ended, or nobody reads
+}
+
+// Verdict is what became of it. As JSON it is one line of a campaign.
+type Verdict struct {
+	Seed       uint64   `json:"seed,omitempty"`
+	Fault      string   `json:"fault"`
+	Phase      string   `json:"phase,omitempty"`
+	Host       string   `json:"host,omitempty"`
+	Second     string   `json:"second,omitempty"` // another fault soon after
+	LastsMS    int64    `json:"lasts_ms,omitempty"`
+	GapMS      int64    `json:"gap_ms,omitempty"`
+	EndMS      int64    `json:"end_ms"`   // from the fault to the launcher's end
+	CleanMS    int64    `json:"clear_ms"` // and to the job's last process
+	Exit       int      `json:"exit"`
+	Cause      string   `json:"cause,omitempty"`
+	RSS        int      `json:"rss_kib"`              // the launcher's, at most
+	Missed     bool     `json:"missed,omitempty"`     // nobody was there for the fault to happen to
+	Patient    bool     `json:"patient,omitempty"`    // the ranks ignored SIGTERM, so that the end took the grace
+	Silent     bool     `json:"silent,omitempty"`     // nothing tells of the fault: it shows by what does not come
+	Passes     bool     `json:"passes,omitempty"`     // the fault went by, and the job with it to its own end
+	Judged     bool     `json:"judged,omitempty"`     // a cause had to be named
+	Violations []string `json:"violations,omitempty"` // "I1: 2 processes left: …"
+	Said       string   `json:"said,omitempty"`       // by the launcher, where something is broken
+}
+
+// Watch knows what was on the machine before a job.
+type Watch struct {
+	// Every is how often it looks for processes. Alone is set where the cluster has no other jobs: then every new process on its
+	// hosts is the job's, whatever it has become.
+	Every time.Duration
+	Alone bool
+	// Hosts are how many the job has, where the cluster has fewer.
+	Hosts int
+
+	cluster *lab.Cluster
+	before  []string
+	running map[int]bool // on the hosts
+}
+
+// NewWatch looks at what there is. c is nil for jobs of this machine.
+func NewWatch(c *lab.Cluster) *Watch {
+	w := &Watch{Every: 10 * time.Millisecond, cluster: c, before: residue(c, nil), running: map[int]bool{}}
+	for _, pid := range w.onHosts() {
+		w.running[pid] = true
+	}
+	return w
+}
+
+// Judge waits for the job's end and that of its processes, in the time that e allows and a little
+// more, and tells which invariants the job broke. injected is when the fault happened.
+func (w *Watch) Judge(j *Job, injected time.Time, e Expect) Verdict {
+	v := w.judge(j, injected, e)
+	for _, thing := range w.residue(j, 2*time.Second) {
+		v.breaks("I4", "left behind: %s", thing)
+	}
+	return v
+}
+
+// judge is Judge without a look at what is left behind.
+func (w *Watch) judge(j *Job, injected time.Time, e Expect) Verdict {
+	var v Verdict
+	select {
+	case <-j.ended:
+		v.EndMS, v.Exit = max(0, j.at.Sub(injected)).Milliseconds(), j.code
+	case <-time.After(time.Until(injected.Add(e.End + 10*time.Second))):
+		v.EndMS, v.Exit = time.Since(injected).Milliseconds(), -1
+		v.breaks("I2", "the launcher still runs")
+	}
+	if e.Next != nil {
+		if err := e.Next(); err != nil {
+			v.breaks("I4", "%v", err)
+		}
+	}
+	left, late := w.awaitClean(j, injected.Add(e.Clean))
+	v.CleanMS = time.Since(injected).Milliseconds()
+	if len(left) > 0 {
+		v.breaks("I1", "%d processes left: %s", len(left), describe(left))
+	} else if limit := e.Clean; v.CleanMS > limit.Milliseconds() {
+		v.breaks("I1", "the last process ended after %d ms, not %v: %s", v.CleanMS, limit, late)
+	}
+	if v.EndMS > e.End.Milliseconds() && v.Exit != -1 {
+		v.breaks("I2", "the launcher ended after %d ms, not %v", v.EndMS, e.End)
+	}
+	if v.Exit != -1 && !slices.Contains(e.Codes, v.Exit) {
+		v.breaks("I2", "exit code %d, not one of %v", v.Exit, e.Codes)
+	}
+	w.blame(&v, j, e)
+	if e.Ranks > 0 && v.Exit != -1 {
+		v.Violations = append(v.Violations, CheckLines(j.Out.String(), e.Ranks, e.Complete, e.Torn)...)
+	}
+	if v.Exit != -1 {
+		w.inside(&v, j)
+	}
+	return v
+}
+
+// blame looks for the one line that names the cause.
+func (w *Watch) blame(v *Verdict, j *Job, e Expect) {
+	var causes []string
+	for line := range strings.Lines(j.Err.String()) {
+		if strings.Contains(line, "error:") {
+			causes = append(causes, strings.TrimSpace(line))
+		}
+	}
+	if len(causes) > 0 {
+		v.Cause = causes[0]
+	}
+	if e.Cause == "" {
+		return
+	}
+	if len(causes) == 0 {
+		v.breaks("I3", "no line names a cause: %q", j.Err.String())
+		return
+	}
+	if !regexp.MustCompile(e.Cause).MatchString(causes[0]) {
+		v.breaks("I3", "%q does not match %q", causes[0], e.Cause)
+	}
+	for _, line := range causes[1:] {
+		if e.Also == "" || !regexp.MustCompile(e.Also).MatchString(line) {
+			v.breaks("I3", "%q names a further cause, beside %q", line, causes[0])
+		}
+	}
+}
+
+// inside judges what the launcher used and whether it kept its secrets.
+func (w *Watch) inside(v *Verdict, j *Job) {
+	for _, where := range j.leaks() {
+		v.breaks("I7", "the secret is in %s", where)
+	}
+	hosts := max(1, w.Hosts)
+	if w.cluster != nil {
+		hosts = max(hosts, len(w.cluster.Hosts))
+	}
+	v.RSS = j.used.RSS
+	v.Violations = append(v.Violations, j.used.over(hosts)...)
+}
+
+// awaitClean waits until the job has no process but the launcher, which has its own bound, for 10 s longer than it
+// should take. late are those that were there when that was over.
+func (w *Watch) awaitClean(j *Job, due time.Time) (left []int, late string) {
+	for {
+		left = w.left(j)
+		if late == "" && time.Now().After(due) {
+			late = describe(left)
+		}
+		if len(left) == 0 || time.Since(due) > 10*time.Second {
+			return left, late
+		}
+		time.Sleep(w.Every)
+	}
+}
+
+// left are the job's processes other than its launcher.
+func (w *Watch) left(j *Job) []int {
+	if !w.Alone {
+		return j.Processes("")
+	}
+	var pids []int
+	for _, pid := range w.onHosts() {
+		if !w.running[pid] && pid != j.Launcher() && command(pid) != "" {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// onHosts are the processes on hosts that have a network of their own, other than sshd's, which have a life of their
+// own: a cut connection may keep them.
+func (w *Watch) onHosts() (pids []int) {
+	if w.cluster == nil {
+		return nil
+	}
+	for _, pid := range w.cluster.Inside() {
+		if w.running[pid] || !strings.HasPrefix(command(pid), "sshd: ") {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// residue is what there is now and was not before, given a moment to go.
+func (w *Watch) residue(j *Job, patience time.Duration) []string {
+	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		var more []string
+		for _, thing := range residue(w.cluster, j) {
+			if !slices.Contains(w.before, thing) {
+				more = append(more, thing)
+			}
+		}
+		if len(more) == 0 || time.Now().After(deadline) {
+			return more
+		}
+	}
+}
+
+func (v *Verdict) breaks(invariant, format string, args ...any) {
+	v.Violations = append(v.Violations, invariant+": "+fmt.Sprintf(format, args...))
+}

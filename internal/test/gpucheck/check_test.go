@@ -1,0 +1,34 @@
+package gpucheck
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/gorun/gorun/internal/test/lab"
+)
+
+const interpreter = "/usr/bin/python3"
+
+// What check.py decides: comparing inventories, reading outputs, time limits and verdicts.
+func TestPureParts(t *testing.T) {
+	lab.Need(t, interpreter)
+	cmd := exec.Command(interpreter, "-B", "-m", "unittest", "-q", "test_check")
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "OK") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// A machine without a GPU is told so, with an exit code of its own.
+func TestWithoutGPU(t *testing.T) {
+	lab.Need(t, interpreter)
+	cmd := exec.Command(interpreter, "-B", "check.py")
+	cmd.Env = append(cmd.Environ(), "PATH=/nowhere")
+	out, err := cmd.CombinedOutput()
+	if cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	if code := cmd.ProcessState.ExitCode(); code != 77 || !strings.HasPrefix(string(out), "gpu-test: no GPU: ") {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+}

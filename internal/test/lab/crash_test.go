@@ -1,0 +1,86 @@
+package lab_test
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/test/lab"
+)
+
+// TestVictim is not a test of its own: TestCrashLeavesNothing runs it in another
+// process. It brings a lab up, starts a session, says where, and waits.
+func TestVictim(t *testing.T) {
+	var c *lab.Cluster
+	switch os.Getenv("GORUN_LAB_VICTIM") {
+	case "":
+		return
+	case "loopback":
+		c = lab.MustLoopback(t, lab.Specs(2)...)
+	case "namespaces":
+		c = lab.MustNamespaces(t, lab.Specs(2)...)
+	}
+	cmd := c.Command(t.Context(), "ssh", "-F", c.ConfigFile, "f2", "echo up; exec sleep 300")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	out.Read(make([]byte, 2))
+	fmt.Println("lab in", c.Dir)
+	cmd.Wait() // until this process is killed
+}
+
+func TestCrashLeavesNothing(t *testing.T) {
+	lab.Need(t, "ssh")
+	for _, mode := range []string{"loopback", "namespaces"} {
+		t.Run(mode, func(t *testing.T) {
+			if mode == "namespaces" && os.Getuid() != 0 {
+				lab.Skip(t, "needs root")
+			}
+			dir := killVictim(t, mode)
+			deadline := time.Now().Add(20 * time.Second)
+			for time.Now().Before(deadline) { // the guardian is nobody's child now: look
+				if _, err := os.Stat(dir); os.IsNotExist(err) && len(lab.Processes(dir)) == 0 {
+					break
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			assertGone(t, dir, dir)
+			assertGone(t, dir, "GORUN_LAB="+dir[strings.LastIndexByte(dir, '/')+1:])
+		})
+	}
+}
+
+// killVictim runs TestVictim, kills it without warning when its lab is up, and
+// returns the lab's directory.
+func killVictim(t *testing.T, mode string) string {
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestVictim$")
+	cmd.Env = append(os.Environ(), "GORUN_LAB_VICTIM="+mode)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	dir := ""
+	lines := bufio.NewScanner(out)
+	for dir == "" && lines.Scan() {
+		_, dir, _ = strings.Cut(lines.Text(), "lab in ")
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Wait()
+	if dir == "" {
+		t.Fatal("the lab did not come up")
+	}
+	return dir
+}

@@ -1,0 +1,125 @@
+package lab_test
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/test/lab"
+)
+
+// session is an open ssh session of f0 with a host. What is told to it goes to a file of the host.
+type session struct {
+	stdin io.WriteCloser
+	file  string
+	ended chan error
+}
+
+func openSession(t *testing.T, c *lab.Cluster, host string) *session {
+	t.Helper()
+	cmd := c.Command(t.Context(), "ssh", "-F", c.ConfigFile, host, "cat >>got")
+	s := &session{file: filepath.Join(c.Host(host).Home, "got"), ended: make(chan error, 1)}
+	var err error
+	if s.stdin, err = cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { s.ended <- cmd.Wait() }()
+	if !s.hears("hello", 10*time.Second) {
+		t.Fatal("the session does not work at first")
+	}
+	return s
+}
+
+// hears says a word and reports whether it arrives in time.
+func (s *session) hears(word string, limit time.Duration) bool {
+	fmt.Fprintln(s.stdin, word)
+	for deadline := time.Now().Add(limit); ; time.Sleep(5 * time.Millisecond) {
+		if text, _ := os.ReadFile(s.file); strings.Contains(string(text), word+"\n") {
+			return true
+		}
+		if time.Now().After(deadline) {
+			return false
+		}
+	}
+}
+
+func TestHarmToANetwork(t *testing.T) {
+	lab.Need(t, "nft", "ss", "tc", "ssh")
+	c := lab.MustNamespaces(t, lab.Specs(2)...)
+	ctx := t.Context()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := openSession(t, c, "f1")
+	must(c.Drop(ctx, "f1", "f0"))
+	if !s.hears("there", 10*time.Second) {
+		t.Error("what f0 sends to f1 is lost, where only the other way is cut")
+	}
+	must(c.Undrop(ctx, "f1", "f0"))
+	must(c.Drop(ctx, "f0", "f1"))
+	if s.hears("lost", 400*time.Millisecond) {
+		t.Error("what f0 sends to f1 arrives, though that way is cut")
+	}
+	must(c.Undrop(ctx, "f0", "f1"))
+	if !s.hears("again", 20*time.Second) {
+		t.Error("what f0 sends to f1 is lost, though nothing is cut any more")
+	}
+	must(c.Part(ctx, "f1", "f2"))
+	ping := func() error { // by sshd's greeting
+		return c.On(ctx, "f2", "timeout", "1", "bash", "-c", "read -r -n 3 <>/dev/tcp/"+c.Host("f1").Addr+"/22").Run()
+	}
+	if ping() == nil || !s.hears("both", time.Second) {
+		t.Error("f1 and f2 reach each other, or f0 no longer reaches f1")
+	}
+	must(c.Unpart(ctx, "f1", "f2"))
+	if err := ping(); err != nil {
+		t.Error("f1 and f2 do not reach each other again:", err)
+	}
+	must(c.Garble(ctx, "f1", 99))
+	if s.hears("garbled", 300*time.Millisecond) {
+		t.Error("what is damaged on its way to f1 is taken")
+	}
+	must(c.Ungarble(ctx, "f1"))
+	if !s.hears("whole", 20*time.Second) {
+		t.Error("what is damaged no more is not taken")
+	}
+	must(c.Narrow(ctx, "f1", 64))
+	if !s.hears("narrow", 10*time.Second) || s.hears(strings.Repeat("x", 40_000), 500*time.Millisecond) {
+		t.Error("40 kB should take longer than 0.5 s at 64 kbit/s, and few bytes should pass")
+	}
+	must(c.Widen(ctx, "f1"))
+	must(c.Reset(ctx, "f0", "f1"))
+	select {
+	case <-s.ended:
+	case <-time.After(10 * time.Second):
+		t.Error("the session goes on though its connection was reset")
+	}
+}
+
+func TestSmallDisk(t *testing.T) {
+	c := lab.MustNamespaces(t, lab.Specs(1)...)
+	dir := filepath.Join(c.Dir, "small")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Disk(t.Context(), "f1", dir, 16); err != nil {
+		t.Fatal(err)
+	}
+	fill := "head -c %d /dev/zero >" + dir + "/file"
+	if out := ssh(t, c, "f1", fmt.Sprintf(fill, 16<<10)); out != "" {
+		t.Error(out)
+	}
+	if out := ssh(t, c, "f1", fmt.Sprintf(fill, 16<<10+1)+" 2>&1 || echo full"); !strings.HasSuffix(out, "full") {
+		t.Errorf("17 KiB fit: %q", out)
+	}
+}

@@ -1,0 +1,89 @@
+package lab_test
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/gorun/gorun/internal/test/lab"
+)
+
+func ssh(t *testing.T, c *lab.Cluster, host, command string) string {
+	t.Helper()
+	lab.Need(t, "ssh")
+	out, err := c.Command(t.Context(), "ssh", "-F", c.ConfigFile, host, command).CombinedOutput()
+	if err != nil {
+		t.Fatalf("ssh %s %s: %v: %s", host, command, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func TestLoopback(t *testing.T) {
+	c := lab.MustLoopback(t, lab.Spec{}, lab.Spec{Name: "node7", Env: []string{"WHO=second host"}})
+	if got := ssh(t, c, "f1", "echo $WHO."); got != "." {
+		t.Errorf("f1 says %q", got)
+	}
+	if got := ssh(t, c, "node7", "echo $WHO."); got != "second host." {
+		t.Errorf("node7 says %q", got)
+	}
+}
+
+func TestLoopbackCloseLeavesNothing(t *testing.T) {
+	c := lab.MustLoopback(t, lab.Specs(2)...)
+	mark := "GORUN_LAB_TEST=" + c.Dir
+	var clients []*exec.Cmd
+	for _, h := range c.Hosts {
+		// One process in the session, and one that has left it.
+		lab.Need(t, "ssh", "setsid")
+		script := "export " + mark + "; (setsid sleep 300 </dev/null >/dev/null 2>&1 &); echo up; exec sleep 300"
+		cmd := exec.Command("ssh", "-F", c.ConfigFile, h.Name, script)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		clients = append(clients, cmd)
+		if _, err := out.Read(make([]byte, 2)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(lab.Processes(mark)); n < 4 {
+		t.Fatalf("%d processes run on the hosts, want 4 at least", n)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, cmd := range clients {
+		cmd.Wait() // the server has hung up
+	}
+	assertGone(t, c.Dir, mark)
+	assertGone(t, c.Dir, c.Dir)
+}
+
+// assertGone fails when a process with the mark or the directory is left.
+func assertGone(t *testing.T, dir, mark string) {
+	t.Helper()
+	if pids := lab.Processes(mark); len(pids) > 0 {
+		t.Errorf("processes left that carry %s: %v", mark, pids)
+	}
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("%s is left: %v", dir, err)
+	}
+}
+
+func TestSkipFailsInCI(t *testing.T) {
+	if os.Getenv("GORUN_LAB_SKIP") != "" {
+		lab.Skip(t, "as told")
+	}
+	for ci, want := range map[string]string{"true": "FAIL", "": "ok"} {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestSkipFailsInCI$")
+		cmd.Env = append(os.Environ(), "GORUN_LAB_SKIP=1", "CI="+ci)
+		out, err := cmd.CombinedOutput()
+		if failed := err != nil; failed != (want == "FAIL") {
+			t.Errorf("with CI=%q: %v: %s", ci, err, out)
+		}
+	}
+}

@@ -1,0 +1,175 @@
+package lab_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/test/lab"
+)
+
+func output(t *testing.T, cmd *exec.Cmd) string {
+	t.Helper()
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %v: %s", cmd.Args, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func TestNamespaceHostsAreApart(t *testing.T) {
+	before := machine(t)
+	c := lab.MustNamespaces(t,
+		lab.Spec{Files: map[string]string{"note": "one\n"}},
+		lab.Spec{Files: map[string]string{"note": "two\n"}, Env: []string{"PATH=/opt/x:/usr/bin:/bin"}},
+		lab.Spec{Home: "f1", Boot: "af15ee27-21c5-47e2-b7d5-ad6ad6bb6b3a"},
+	)
+	if during := machine(t); !slices.Equal(before, during) {
+		t.Errorf("links of the machine changed:\n%v\n%v", before, during)
+	}
+	for _, test := range []struct{ host, command, want string }{
+		{"f1", "hostname", "f1"},
+		{"f2", "hostname", "f2"},
+		{"f1", "cat note", "one"},
+		{"f2", "cat note", "two"},
+		{"f3", "cat note", "one"}, // shares f1's home
+		{"f3", "cat /proc/sys/kernel/random/boot_id", "af15ee27-21c5-47e2-b7d5-ad6ad6bb6b3a"},
+		{"f2", "echo $PATH", "/opt/x:/usr/bin:/bin"},
+		{"f2", "getent hosts f1 | cut -d' ' -f1", c.Host("f1").Addr},
+	} {
+		if got := ssh(t, c, test.host, test.command); got != test.want {
+			t.Errorf("%s on %s says %q, want %q", test.command, test.host, got, test.want)
+		}
+	}
+	ctx := t.Context()
+	dir, _ := os.Getwd()
+	if got := output(t, c.Command(ctx, "sh", "-c", "hostname; pwd")); got != "f0\n"+dir {
+		t.Errorf("f0 says %q", got)
+	}
+	if got := output(t, c.On(ctx, "f2", "sh", "-c", "hostname; cat note 2>/dev/null || cat ~/note")); got != "f2\ntwo" {
+		t.Errorf("f2 says %q", got)
+	}
+	if c.Host("f1").PID == 0 {
+		t.Error("f1's sshd was not found")
+	}
+}
+
+// machine lists what a lab must not change outside of itself.
+func machine(t *testing.T) []string {
+	t.Helper()
+	links, err := os.ReadDir("/sys/class/net")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named, _ := os.ReadDir("/run/netns")
+	var all []string
+	for _, entry := range append(links, named...) {
+		all = append(all, entry.Name())
+	}
+	return all
+}
+
+func TestNamespacesAsUser(t *testing.T) {
+	if os.Getuid() != 0 {
+		lab.Skip(t, "needs root")
+	}
+	c := lab.MustNamespacesAs(t, 54321, lab.Spec{})
+	if got := ssh(t, c, "f1", "id -un; touch mine; ls -n mine | cut -d' ' -f3"); got != "rank\n54321" {
+		t.Errorf("session says %q", got)
+	}
+	if got := output(t, c.Command(t.Context(), "id", "-u")); got != "54321" {
+		t.Errorf("f0 runs as %s", got)
+	}
+	if got := output(t, c.On(t.Context(), "f1", "id", "-u")); got != "54321" {
+		t.Errorf("f1 runs as %s", got)
+	}
+}
+
+func TestLoginShells(t *testing.T) {
+	var specs []lab.Spec
+	shells := []string{"sh", "bash", "tcsh", "fish", "zsh"}
+	for _, shell := range shells {
+		lab.Need(t, shell)
+		path, _ := exec.LookPath(shell)
+		specs = append(specs, lab.Spec{Name: shell, Shell: path})
+	}
+	c := lab.MustNamespaces(t, specs...)
+	for _, shell := range shells {
+		want, _ := exec.LookPath(shell)
+		if got := ssh(t, c, shell, "echo $SHELL"); got != want {
+			t.Errorf("%s runs %q, want %q", shell, got, want)
+		}
+	}
+}
+
+func TestCutAndRestore(t *testing.T) {
+	c := lab.MustNamespaces(t, lab.Specs(2)...)
+	ctx := t.Context()
+	reach := func() bool {
+		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		return c.Command(ctx, "ssh", "-F", c.ConfigFile, "f1", "true").Run() == nil
+	}
+	if !reach() {
+		t.Fatal("f1 cannot be reached at first")
+	}
+	if err := c.Cut(ctx, "f1"); err != nil {
+		t.Fatal(err)
+	}
+	if reach() {
+		t.Error("f1 can be reached while cut off")
+	}
+	ssh(t, c, "f2", "true")
+	if err := c.Restore(ctx, "f1"); err != nil {
+		t.Fatal(err)
+	}
+	ssh(t, c, "f1", "true")
+}
+
+func TestCommandSignalsReachTheProgram(t *testing.T) {
+	c := lab.MustNamespaces(t, lab.Specs(1)...)
+	cmd := c.Command(t.Context(), "sh", "-c", "trap 'exit 7' TERM; echo up; while :; do sleep 0.01; done")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	out.Read(make([]byte, 2))
+	cmd.Process.Signal(syscall.SIGTERM)
+	cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); code != 7 {
+		t.Errorf("exit code %d, want the program's own 7", code)
+	}
+}
+
+func TestNamespacesCloseLeavesNothing(t *testing.T) {
+	before := machine(t)
+	c := lab.MustNamespaces(t, lab.Specs(2)...)
+	mark := "GORUN_LAB_TEST=" + c.Dir
+	// What runs on f0 and on the hosts may shed the lab's mark and its parent.
+	escape := "(env -i " + mark + " setsid sleep 300 </dev/null >/dev/null 2>&1 &); true"
+	ssh(t, c, "f1", escape)
+	output(t, c.Command(t.Context(), "sh", "-c", escape))
+	deadline := time.Now().Add(10 * time.Second)
+	for len(lab.Processes(mark)) != 2 { // they start on their own, with nobody to tell
+		if time.Now().After(deadline) {
+			t.Fatalf("%d processes, want 2", len(lab.Processes(mark)))
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	assertGone(t, c.Dir, mark)
+	assertGone(t, c.Dir, c.Dir)
+	if after := machine(t); !slices.Equal(before, after) {
+		t.Errorf("links of the machine changed:\n%v\n%v", before, after)
+	}
+}

@@ -1,0 +1,57 @@
+package lab_test
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/test/lab"
+)
+
+func TestSlurmRunsAStepOnEveryNodeAndEnds(t *testing.T) {
+	begun := time.Now()
+	s, err := lab.StartSlurm(t.Context(), 3)
+	var missing *lab.MissingError
+	if errors.As(err, &missing) {
+		lab.Skip(t, err.Error())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	t.Logf("started after %v", time.Since(begun))
+	mark := "GORUN_LAB_TEST=" + t.Name()
+	cmd := s.Command(t.Context(), "salloc", "-Q", "-N3", "-n5", "srun", "sh", "-c", "echo $SLURMD_NODENAME")
+	cmd.Env = append(cmd.Env, mark)
+	out, err := cmd.CombinedOutput()
+	got := strings.Fields(string(out))
+	slices.Sort(got)
+	if want := []string{"n1", "n1", "n1", "n2", "n3"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("%q, %v", out, err)
+	}
+	// A job that nobody waits for ends with the cluster.
+	cmd = s.Command(t.Context(), "sbatch", "-N2", "-o", s.Dir+"/out", "--wrap", "srun sh -c 'echo up; exec sleep 1000'")
+	cmd.Env = append(cmd.Env, mark)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%s: %v", out, err)
+	}
+	deadline := time.Now().Add(20 * time.Second)
+	for text := []byte(nil); strings.Count(string(text), "up\n") < 2; text, _ = os.ReadFile(s.Dir + "/out") {
+		if time.Now().After(deadline) {
+			t.Fatalf("no step: %s", s.Logs())
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if left := append(lab.Processes(mark), lab.Processes(s.Dir)...); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+	if _, err := os.Stat(s.Dir); err == nil {
+		t.Errorf("%s is still there", s.Dir)
+	}
+}

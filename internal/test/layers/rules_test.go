@@ -1,0 +1,267 @@
+package layers
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const module = "github.com/gorun/gorun"
+
+// layer is one row of the import table.
+type layer struct {
+	folder string   // and all folders below it that have no row of their own
+	may    []string // folders of this repository it may import besides its own layer's; "x/..." is x and all below it
+	tests  []string // what its tests may import besides that and internal/...
+	why    string
+	large  string // why one package of it may pass maxPackage lines; "" is none may
+}
+
+// layers is the import table. Arrows go from the command down to the leaves and
+// never turn back.
+func layers() []layer {
+	leaf := "it is a leaf, usable and testable on its own"
+	return []layer{
+		{folder: "hostfile", why: leaf},
+		{folder: "ssh", large: "to be split", why: leaf + "; it knows nothing of ranks"},
+		{folder: "gpu", why: leaf},
+		{folder: "gpu/nvml", may: []string{"gpu"}, why: "it only fills in gpu's types"},
+		{folder: "internal/rankenv", why: leaf},
+		{folder: "internal/remoteshell", may: []string{"ssh"}, why: "it takes the place of a connection; of ssh it uses the quoting, and the way to write files by a shell"},
+		{folder: "internal/wire", may: []string{"internal/rankenv"}, why: "the stream carries jobs and knows nobody who sends them"},
+		{folder: "internal/workdir", may: []string{"internal/wire"}, why: "a folder is brought to a host through any two pipes"},
+		{folder: "internal/memexec", why: leaf},
+		{folder: "internal/inventory", may: []string{"gpu", "internal/memexec", "internal/wire"}, why: "a host tells of its GPUs through any two pipes"},
+		{folder: "internal/kv", may: []string{"internal/rankenv"}, why: "the store serves whoever asks and knows nobody who does"},
+		{folder: "internal/pmi", why: "it serves PMI-1 over any store and any socket"},
+		{folder: "ring", large: "to be split", may: []string{"internal/rankenv", "ring/internal/..."}, why: "programs link ring, and must not get the launcher with it"},
+		{folder: "ring/capi", may: []string{"ring"}, why: "C sees what Go programs see"},
+		{folder: "ring/python", why: "it is Python, and its tests run it from outside"},
+		{folder: "ring/internal", large: "to be split: tcp", may: []string{"internal/rankenv"}, why: "ring is built on it, not the other way round"},
+		{folder: "internal/topology", why: leaf},
+		{folder: "internal/contain", why: leaf},
+		{folder: "internal/elastic", may: []string{"hostfile"}, why: "it decides, and is told of hosts and processes; of the hostfile it uses the grammar"},
+		{folder: "internal/gloo", why: leaf + "; it is handed the store"},
+		{folder: "internal/agent", large: "to be split", may: []string{"internal/contain", "internal/gloo", "internal/wire", "internal/rankenv", "internal/kv", "internal/memexec", "internal/pmi", "internal/topology", "gpu"}, why: "the agent hears of its job only through the wire"},
+		{folder: "launcher", large: "to be split", may: []string{"hostfile", "gpu", "internal/elastic", "internal/inventory", "internal/wire", "internal/workdir", "internal/rankenv", "internal/kv", "internal/pmi"}, why: "the launcher is handed its hosts, and does not care how they are reached"},
+		{folder: "internal/cli/usage", why: leaf},
+		{folder: "internal/cli/dialect", may: []string{"internal/cli/usage"}, why: "it turns words into words, and knows nothing of what our flags do"},
+		{
+			folder: "cmd/gorun", large: "to be split",
+			may: []string{"hostfile", "launcher", "ssh", "gpu", "ring", "internal/agent", "internal/bench", "internal/cli/dialect", "internal/elastic", "internal/inventory", "internal/mangen", "internal/memexec", "internal/remoteshell",
+				"internal/cli/usage", "internal/wire", "internal/workdir", "internal/rankenv", "internal/kv", "internal/topology"},
+			why: "the command joins everything but gpu/nvml, which would cost it its static binary; ring is for its benchmarks",
+		},
+		{folder: "cmd/gorun-gpu", may: []string{"gpu", "gpu/nvml"}, why: "a crash of the driver's library must take nothing else with it"},
+		{folder: "cmd/gorun-bench", may: []string{"internal/bench"}, why: "it is a rank of a benchmark and nothing else"},
+		{folder: "internal/test/peers", may: []string{"internal/bench"}, why: "it times gorun and its peers from outside, by the methods of gorun bench"},
+		{folder: "internal/test/gpucheck", why: "it is Python, and looks at gorun from outside"},
+		{folder: "internal/test/lab", why: "the lab tests gorun from outside, so it shares no code with it"},
+		{folder: "internal/test/faults", may: []string{"internal/test/lab"}, why: "it does harm to gorun and looks at it from outside, so it shares no code with it"},
+		{folder: "internal/test/faults/rank", may: []string{"ring"}, why: "it is a program as users write them, for ranks that harm is done to"},
+		{folder: "internal/bench", may: []string{"ring"}, why: "it times what every program can call"},
+		{folder: "internal/test/ringtest", may: []string{"ring", "internal/kv", "internal/rankenv"}, why: "it plays the agent to ring's tests"},
+		{folder: "internal/mangen", why: leaf},
+		{folder: "internal/test/layers", why: "it reads sources, it does not link them"},
+		{folder: "examples", may: []string{"ring"}, why: "the examples prove that the public API is enough"},
+	}
+}
+
+// outside is a rule for packages that are not ours.
+type outside struct {
+	path    string // the package and all below it
+	folders []string
+	alias   string // how every importer must call the package itself; "" is free
+	why     string
+}
+
+func outsiders() []outside {
+	cgo := "cgo makes binaries that need a C library, so it stays in the one place that cannot do without"
+	return []outside{
+		{path: "github.com/spf13", folders: []string{"cmd", "internal/cli/dialect"}, why: "libraries do not parse command lines"},
+		{path: "golang.org/x/crypto/ssh", folders: []string{"ssh", "internal/test/lab"}, alias: "xssh",
+			why: "only the ssh package speaks SSH, and the alias keeps the two packages apart for readers"},
+		{path: "C", folders: []string{"gpu/nvml", "ring/capi", "ring/internal/nccl"}, why: cgo},
+		{path: "github.com/NVIDIA/go-nvml", folders: []string{"gpu/nvml"}, why: cgo},
+	}
+}
+
+// maxPackage is how many lines a package may have, without its tests and generated files.
+const maxPackage = 2500
+
+// topLevel are the names that may stand at the top of the repository, next to
+// names that start with a dot. The last ones are build outputs.
+func topLevel() []string {
+	return strings.Fields("cmd launcher hostfile ssh ring gpu examples docs internal " +
+		"go.mod go.sum Makefile README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md LICENSE bin lib dist")
+}
+
+// below reports whether folder is root or inside it.
+func below(folder, root string) bool {
+	return folder == root || strings.HasPrefix(folder, root+"/")
+}
+
+// layerOf returns the most specific row for a folder.
+func layerOf(folder string) (layer, bool) {
+	var best layer
+	for _, l := range layers() {
+		if below(folder, l.folder) && len(l.folder) > len(best.folder) {
+			best = l
+		}
+	}
+	return best, best.folder != ""
+}
+
+// source is one parsed file. Its name is relative to the module's root.
+type source struct {
+	name string
+	fset *token.FileSet
+	file *ast.File
+}
+
+func (s source) folder() string { return path.Dir(s.name) }
+func (s source) isTest() bool   { return strings.HasSuffix(s.name, "_test.go") }
+
+// check returns every way in which one file breaks the rules.
+func check(name, text string) []string {
+	s := source{name: name, fset: token.NewFileSet()}
+	var err error
+	if s.file, err = parser.ParseFile(s.fset, name, text, parser.ParseComments|parser.SkipObjectResolution); err != nil {
+		return []string{err.Error()}
+	}
+	return slices.Concat(s.imports(), s.globals())
+}
+
+// fault says where something is wrong, what, and why the rule is there.
+func (s source) fault(at ast.Node, why, format string, args ...any) string {
+	return fmt.Sprintf("%s: %s: %s", s.fset.Position(at.Pos()), fmt.Sprintf(format, args...), why)
+}
+
+func (s source) imports() []string {
+	own, ok := layerOf(s.folder())
+	if !ok {
+		return []string{fmt.Sprintf("%s: folder %s has no row in the import table: every folder says what it may import, and why", s.name, s.folder())}
+	}
+	var faults []string
+	for _, spec := range s.file.Imports {
+		imported, _ := strconv.Unquote(spec.Path.Value)
+		if folder, ok := strings.CutPrefix(imported, module+"/"); ok {
+			if !s.mayImport(own, folder) {
+				faults = append(faults, s.fault(spec, own.why, "%s must not import %s", own.folder, folder))
+			}
+			continue
+		}
+		for _, o := range outsiders() {
+			if !below(imported, o.path) {
+				continue
+			}
+			if !slices.ContainsFunc(o.folders, func(f string) bool { return below(s.folder(), f) }) {
+				faults = append(faults, s.fault(spec, o.why, "%s must not import %s", own.folder, imported))
+			}
+			if imported == o.path && o.alias != "" && (spec.Name == nil || spec.Name.Name != o.alias) {
+				faults = append(faults, s.fault(spec, o.why, "import %s under the name %s", imported, o.alias))
+			}
+		}
+	}
+	return faults
+}
+
+// mayImport applies a row. Tests may also use everything internal: they put
+// together what the packages themselves keep apart.
+func (s source) mayImport(own layer, folder string) bool {
+	theirs, _ := layerOf(folder)
+	if theirs.folder == own.folder {
+		// Examples share a row, but each stands alone.
+		return own.folder != "examples" || below(folder, strings.Join(strings.SplitN(s.folder(), "/", 3)[:2], "/"))
+	}
+	may := own.may
+	if s.isTest() {
+		may = slices.Concat(may, own.tests, []string{"internal/..."})
+	}
+	return slices.ContainsFunc(may, func(m string) bool {
+		root, all := strings.CutSuffix(m, "/...")
+		return folder == m || all && below(folder, root)
+	})
+}
+
+// globals finds code that runs before main and variables that outlive a call.
+func (s source) globals() []string {
+	const (
+		whyVar  = "a package-level variable is shared by everyone who runs in the process; pass it, or make it a constant or a function"
+		whyInit = "init runs unasked, before main and in every test"
+	)
+	var faults []string
+	if s.isTest() {
+		return nil
+	}
+	for _, decl := range s.file.Decls {
+		switch d := decl.(type) {
+		case *ast.FuncDecl:
+			if d.Name.Name == "init" && d.Recv == nil {
+				faults = append(faults, s.fault(d, whyInit, "function init"))
+			}
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				if v, ok := spec.(*ast.ValueSpec); ok && d.Tok == token.VAR && !s.constant(d, v) {
+					faults = append(faults, s.fault(v, whyVar, "variable %s", v.Names[0].Name))
+				}
+			}
+		}
+	}
+	return faults
+}
+
+// constant reports whether a package-level variable is one nobody changes: a
+// sentinel error, an assertion that a type has an interface, or an embedded file.
+func (s source) constant(d *ast.GenDecl, v *ast.ValueSpec) bool {
+	for _, doc := range []*ast.CommentGroup{d.Doc, v.Doc} {
+		if doc != nil && slices.ContainsFunc(doc.List, func(c *ast.Comment) bool { return strings.HasPrefix(c.Text, "//go:embed ") }) {
+			return true
+		}
+	}
+	if !slices.ContainsFunc(v.Names, func(n *ast.Ident) bool { return n.Name != "_" }) {
+		return true
+	}
+	return len(v.Values) == len(v.Names) && !slices.ContainsFunc(v.Values, func(value ast.Expr) bool { return !isErrorsNew(value) })
+}
+
+func isErrorsNew(e ast.Expr) bool {
+	call, ok := e.(*ast.CallExpr)
+	if !ok {
+		return false
+	}
+	sel, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok {
+		return false
+	}
+	pkg, ok := sel.X.(*ast.Ident)
+	return ok && pkg.Name == "errors" && sel.Sel.Name == "New"
+}
+
+// tooLarge returns what is wrong with the size of packages, and with reasons
+// for sizes that no package has. lines is by folder.
+func tooLarge(lines map[string]int, table []layer) (faults []string) {
+	needed := map[string]bool{}
+	for folder, n := range lines {
+		if n <= maxPackage {
+			continue
+		}
+		own, _ := layerOf(folder)
+		needed[own.folder] = true
+		i := slices.IndexFunc(table, func(l layer) bool { return l.folder == own.folder })
+		if i < 0 || table[i].large == "" {
+			faults = append(faults, fmt.Sprintf("%s has %d lines, more than %d: a package has one reason to change; split it, or give the reason in the import table", folder, n, maxPackage))
+		}
+	}
+	for _, l := range table {
+		if l.large != "" && !needed[l.folder] {
+			faults = append(faults, fmt.Sprintf("row %q has a reason for a large package, and none is", l.folder))
+		}
+	}
+	return faults
+}
