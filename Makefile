@@ -17,7 +17,7 @@ export CGO_CFLAGS  ?= -g -O2 -Wno-deprecated-declarations
 export CGO_LDFLAGS ?= -g -O2 -Wl,-z,lazy
 
 .DEFAULT_GOAL := help
-.PHONY: help build wheel man install demo test gpu-test lint fuzz simulate simulate-elastic sweep faults faults-peers faults-elastic soak bench bench-peers clean
+.PHONY: help build wheel man install demo test fresh gpu-test lint fuzz simulate simulate-elastic sweep faults faults-peers faults-elastic soak bench bench-peers clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -74,7 +74,7 @@ demo: ## train on two SSH hosts made up for the moment, on this machine
 test: ## all checks and tests; FUZZ=1 (or CI=true) adds 14 s of fuzzing for a third of the targets
 	@.ci/test
 
-lint: ## gofmt, go vet, staticcheck, go mod tidy, mypy
+lint: ## gofmt, go vet, staticcheck, go mod tidy, shellcheck, mypy
 	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "gofmt these files:"; echo "$$unformatted"; exit 1; }
 	$(GO) vet $(PKG)
 	CGO_ENABLED=0 $(GO) vet $(PKG)
@@ -82,11 +82,19 @@ lint: ## gofmt, go vet, staticcheck, go mod tidy, mypy
 	$(GO) mod tidy -diff
 	$(GO) -C examples/kubernetes/check vet ./...
 	$(GO) -C examples/kubernetes/check mod tidy -diff
+	@if command -v shellcheck >/dev/null; then \
+		set -x; shellcheck -S warning -e SC1007 $$(git ls-files '*.sh') $$(git ls-files .ci | grep -v '\.go$$'); \
+	else \
+		echo "no shellcheck, so the shell scripts are not checked (package shellcheck)"; \
+	fi
 	@if command -v $(MYPY) >/dev/null; then \
 		set -x; cd ring/python && $(MYPY) --cache-dir $(CURDIR)/bin/.mypy; \
 	else \
 		echo "no mypy, so the types of the Python package are not checked (package mypy)"; \
 	fi
+
+fresh: ## make demo and every tool of the tests in a Debian made for the moment (root, 6 GB, 30 minutes)
+	@.ci/fresh
 
 gpu-test: ## checks on an NVIDIA GPU, with PyTorch and without a network, in ten minutes; without Go it takes what make build has made
 	@if command -v $(firstword $(GO)) >/dev/null; then $(MAKE) --no-print-directory build; fi

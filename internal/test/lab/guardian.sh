@@ -1,3 +1,4 @@
+# shellcheck shell=sh
 # guardian.sh MARK DIR: ends a lab when the writer of our stdin is gone.
 # stdin says what belongs to the lab, one a line:
 #   pid N      a process; its descendants belong too

@@ -1,3 +1,4 @@
+# shellcheck shell=sh
 # host.sh DIR NAME HOME MOUNT [SSHD ARG...]: becomes a host inside new
 # namespaces, says "." when it is one, and stays. DIR holds its passwd, group,
 # shadow and hosts; HOME is shown as MOUNT.
