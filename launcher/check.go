@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/prose"
 )
 
 // Checked is what a look at one host has found.
@@ -28,7 +29,7 @@ func Check(ctx context.Context, hosts []hostfile.Host, opts Options) []Checked {
 		s, err := stager.agent(ctx, conn)
 		if err == nil {
 			defer s.close()
-			checked[i].Machine = printable(s.hello.Hostname)
+			checked[i].Machine = prose.Printable(s.hello.Hostname)
 		}
 		return err
 	}, func(i int, took time.Duration, err error) {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/wire"
 )
 
@@ -268,7 +269,7 @@ func (c *core) cause() *Failure {
 			if _, reported := c.victims[e.Rank]; reported {
 				f.Victim = true
 			} else if e.Aborted && e.Rank != c.gaveUp {
-				f.Victim, f.Told = true, printable(c.told)
+				f.Victim, f.Told = true, prose.Printable(c.told)
 			}
 			consider(e.At, f)
 		}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/wire"
 )
 
@@ -39,7 +40,7 @@ func sharedGPUs(plan Plan, places [][]wire.Place) (lines []string) {
 	}
 	for _, text := range by.words {
 		if hosts := by.hosts[text]; len(hosts) > 1 {
-			lines = append(lines, "on "+nameAll(hosts)+" "+text+leaveGPUs)
+			lines = append(lines, "on "+prose.And(hosts)+" "+text+leaveGPUs)
 		} else {
 			lines = append(lines, hosts[0]+": "+alone[text]+leaveGPUs)
 		}
@@ -76,11 +77,11 @@ func sharers(noun string, gpus []string, ranks map[string][]int) string {
 		}
 		switch text := ranksText(ranks[gpu]); len(parts) {
 		case 0:
-			parts = append(parts, fmt.Sprintf("%s %s share GPU %s", noun, text, printable(gpu)))
+			parts = append(parts, fmt.Sprintf("%s %s share GPU %s", noun, text, prose.Printable(gpu)))
 		case most:
 			parts = append(parts, "and so on")
 		default:
-			parts = append(parts, fmt.Sprintf("%s GPU %s", text, printable(gpu)))
+			parts = append(parts, fmt.Sprintf("%s GPU %s", text, prose.Printable(gpu)))
 		}
 		if len(parts) > most {
 			break
@@ -108,7 +109,7 @@ func gpusText(hosts []PlannedHost, said []string) string {
 	var by alike
 	for i, h := range hosts {
 		if said[i] != "" {
-			by.add(printable(said[i]), h.Name)
+			by.add(prose.Printable(said[i]), h.Name)
 		}
 	}
 	return by.text("there are ")
@@ -121,7 +122,7 @@ type GPUsError struct {
 }
 
 func (e *GPUsError) Error() string {
-	return fmt.Sprintf("%s: %s with --gpus-per-rank %d, and the hostfile says gpus=%d", e.Host, count(e.Ranks, "rank"), e.PerRank, e.Have)
+	return fmt.Sprintf("%s: %s with --gpus-per-rank %d, and the hostfile says gpus=%d", e.Host, prose.Count(e.Ranks, "rank"), e.PerRank, e.Have)
 }
 
 // Hint says what to do about it.
@@ -129,7 +130,7 @@ func (e *GPUsError) Hint() string {
 	if most := e.Have / e.PerRank; most > 0 {
 		return fmt.Sprintf("give it slots=%d, or each rank fewer GPUs", most)
 	}
-	return fmt.Sprintf("give each rank %s at most, or correct gpus= in the hostfile", count(e.Have, "GPU"))
+	return fmt.Sprintf("give each rank %s at most, or correct gpus= in the hostfile", prose.Count(e.Have, "GPU"))
 }
 
 // CheckGPUs finds hosts that are said to have too few GPUs for their ranks: its error is a *[GPUsError]. The others find

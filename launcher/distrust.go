@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/kv"
+	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/wire"
 )
 
@@ -26,7 +27,7 @@ type record struct {
 }
 
 // cleaned is a host's text, short and safe for a terminal.
-func cleaned(text string) string { return printable(text[:min(len(text), maxText)]) }
+func cleaned(text string) string { return prose.Printable(text[:min(len(text), maxText)]) }
 
 // checkExit makes sure that a rank ends once, as a process can.
 func (s *session) checkExit(e *wire.Exit) error {

@@ -12,6 +12,7 @@ import (
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/elastic"
 	"github.com/gorun/gorun/internal/kv"
+	"github.com/gorun/gorun/internal/prose"
 )
 
 // Elastic is what a job whose hosts come and go needs beside [Options].
@@ -232,7 +233,7 @@ func (j *elasticJob) note(n elastic.Note) {
 	case !began && (n.Kind == elastic.NoteHosts || n.Kind == elastic.NoteEpoch), n.Kind == elastic.NoteEnding, n.Kind == elastic.NoteSuccess:
 		j.opts.Trace("%s", n.Text)
 	default:
-		j.opts.Note(printable(n.Text))
+		j.opts.Note(prose.Printable(n.Text))
 	}
 	if j.opts.Follow != nil {
 		j.opts.Follow(Membership{n, time.Since(j.began)})
@@ -255,7 +256,7 @@ func (j *elasticJob) discover() {
 			}
 			hosts, err := j.wish.Discover(j.life)
 			if sight = seen.Polled(hosts, err, time.Since(j.began)); sight.Warning != "" {
-				j.opts.Note(printable(sight.Warning))
+				j.opts.Note(prose.Printable(sight.Warning))
 			}
 			if sight.Changed {
 				j.post(elastic.Hosts{List: sight.Hosts})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gorun/gorun/internal/elastic"
 	"github.com/gorun/gorun/internal/kv"
+	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/wire"
 )
 
@@ -58,7 +59,7 @@ func (j *elasticJob) announce(plan elastic.Plan) {
 			j.later = append(j.later, elastic.Joined{Process: m.Process, Epoch: plan.Epoch})
 		}
 	}
-	j.opts.Trace("epoch %d begins: %s on %s", plan.Epoch, count(len(plan.Members), "rank"), count(plan.Members[0].Nodes, "host"))
+	j.opts.Trace("epoch %d begins: %s on %s", plan.Epoch, prose.Count(len(plan.Members), "rank"), prose.Count(plan.Members[0].Nodes, "host"))
 }
 
 // isOver reports whether a key is one that stock Horovod's ranks published in an epoch before the one that begins: "epoch/NUMBER/...".

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/elastic"
+	"github.com/gorun/gorun/internal/prose"
 )
 
 // sessionsPerConnection is below the limit that sshd has (MaxSessions), 10.
@@ -47,7 +48,7 @@ func (j *elasticJob) host(name string) *elasticHost {
 func (j *elasticJob) admit(list []hostfile.Host) []hostfile.Host {
 	admitted, short := reachable(list, j.wish.most(), openFiles())
 	if short != nil && !j.short {
-		j.opts.Note(fmt.Sprintf("%v; the last %s of the list get no ranks. To use all, %s", short, count(len(list)-len(admitted), "host"), short.Hint()))
+		j.opts.Note(fmt.Sprintf("%v; the last %s of the list get no ranks. To use all, %s", short, prose.Count(len(list)-len(admitted), "host"), short.Hint()))
 	}
 	j.short = short != nil
 	return admitted

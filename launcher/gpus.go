@@ -9,6 +9,7 @@ import (
 	"github.com/gorun/gorun/gpu"
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/inventory"
+	"github.com/gorun/gorun/internal/prose"
 )
 
 // InventoryCommand is the first argument that makes gorun tell of a host's GPUs; the second is the nonce.
@@ -49,15 +50,15 @@ func Inventory(ctx context.Context, hosts []hostfile.Host, opts Options) []GPUs 
 // sanitize makes what a host says fit to be shown.
 func sanitize(inv *gpu.Inventory) {
 	for i, w := range inv.Warnings {
-		inv.Warnings[i] = printable(w)
+		inv.Warnings[i] = prose.Printable(w)
 	}
 	for i := range inv.Devices {
 		d := &inv.Devices[i]
 		for _, text := range []*string{&d.UUID, &d.BusID, &d.Name, &d.CPUs} {
-			*text = printable(*text)
+			*text = prose.Printable(*text)
 		}
 		for j := range d.MIG {
-			d.MIG[j].UUID, d.MIG[j].Profile = printable(d.MIG[j].UUID), printable(d.MIG[j].Profile)
+			d.MIG[j].UUID, d.MIG[j].Profile = prose.Printable(d.MIG[j].UUID), prose.Printable(d.MIG[j].Profile)
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/kv"
+	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/wire"
 )
 
@@ -122,7 +123,7 @@ func TestHostileAgentIsBlamed(t *testing.T) {
 				if !obeyed || !strings.Contains(out, "0/1> good work\n") || len(r.Exits) < 2 {
 					t.Errorf("the other host: obeyed %v, %.200q, %v", obeyed, out, r.Exits)
 				}
-				if safe := r.Cause.String(); printable(safe) != safe {
+				if safe := r.Cause.String(); prose.Printable(safe) != safe {
 					t.Errorf("not fit for a terminal: %q", safe)
 				}
 				if took > 4*time.Second {
@@ -182,7 +183,7 @@ func TestHostileAgentBeforeTheStart(t *testing.T) {
 					t.Errorf("exit code %d", code)
 				}
 				for _, text := range append(said, err.Error()) {
-					if printable(text) != text {
+					if prose.Printable(text) != text {
 						t.Errorf("not fit for a terminal: %q", text)
 					}
 				}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/pmi"
+	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/wire"
 	"github.com/gorun/gorun/internal/workdir"
 )
@@ -342,7 +343,7 @@ func (j *job) chooseAddresses() ([]wire.Start, error) {
 		var shown []string
 		starts[i] = wire.Start{Addrs: addrTexts(list), Interfaces: interfaces[i], Asked: j.opts.Network.names()}
 		for _, a := range list {
-			shown = append(shown, printable(fmt.Sprintf("%s (%s)", addrText(a), cmp.Or(a.Interface, "unknown interface"))))
+			shown = append(shown, prose.Printable(fmt.Sprintf("%s (%s)", addrText(a), cmp.Or(a.Interface, "unknown interface"))))
 		}
 		j.opts.Trace("%s: ranks reach it at %s", j.plan.Hosts[i].Name, strings.Join(shown, ", "))
 	}
@@ -360,7 +361,7 @@ func (j *job) spawn(starts []wire.Start) {
 	}
 	j.started = j.now()
 	j.tell(Started{j.started})
-	j.opts.Trace("%s started on %s", count(j.plan.Size, "rank"), count(len(j.plan.Hosts), "host"))
+	j.opts.Trace("%s started on %s", prose.Count(j.plan.Size, "rank"), prose.Count(len(j.plan.Hosts), "host"))
 }
 
 // close lets go of every host, all at once: agents that still live end.

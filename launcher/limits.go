@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/prose"
 )
 
 // FilesError says that the launcher may not open as many files as its connections need.
@@ -17,7 +18,7 @@ type FilesError struct {
 }
 
 func (e *FilesError) Error() string {
-	return fmt.Sprintf("connections to %s need about %d open files, and gorun may have %d", count(e.Hosts, "host"), e.Need, e.Limit)
+	return fmt.Sprintf("connections to %s need about %d open files, and gorun may have %d", prose.Count(e.Hosts, "host"), e.Need, e.Limit)
 }
 
 // Hint says what to do about it.

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/gorun/gorun/internal/prose"
 )
 
 // maxLine is the longest line that is kept together; what is longer comes in
@@ -82,7 +84,7 @@ func lastLines(text string, n int) (lines []string) {
 	all := strings.Split(text, "\n")
 	for _, line := range slices.Backward(all) {
 		line = strings.TrimRight(colours.ReplaceAllString(line, ""), "\r \t")
-		line = printable(line[strings.LastIndexByte(line, '\r')+1:])
+		line = prose.Printable(line[strings.LastIndexByte(line, '\r')+1:])
 		if line == "" {
 			continue
 		}

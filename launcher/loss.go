@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/wire"
 )
 
@@ -54,7 +55,7 @@ func explainFailing(f wire.Failing) error {
 	if f.GuardGone { // which nothing else ends before its agent
 		return &AgentEndedError{Code: CodeSignalBase + int(syscall.SIGKILL)}
 	}
-	return fmt.Errorf("the agent was told to end there: %s", printable(f.Signal))
+	return fmt.Errorf("the agent was told to end there: %s", prose.Printable(f.Signal))
 }
 
 // AgentEndedError says that an agent ended while its host and the connection were well.

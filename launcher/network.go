@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/wire"
 )
 
@@ -147,7 +148,7 @@ func listInterfaces(all []wire.Address) string {
 		text, known := texts[a.Interface]
 		if !known {
 			names = append(names, a.Interface)
-			text = printable(a.Interface)
+			text = prose.Printable(a.Interface)
 		}
 		if a.Prefix.IsValid() {
 			text += " " + a.Prefix.String()

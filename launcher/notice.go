@@ -1,6 +1,6 @@
 package launcher
 
-import "strings"
+import "github.com/gorun/gorun/internal/prose"
 
 // Noticer is a [Host] with something to tell the user once, such as an unusual way in which it is
 // reached; "" is nothing.
@@ -22,18 +22,7 @@ func notices(planned []PlannedHost, hosts []Host) (lines []string) {
 		names[text] = append(names[text], planned[i].Name)
 	}
 	for _, text := range texts {
-		lines = append(lines, listed(names[text])+": "+text)
+		lines = append(lines, prose.List(names[text])+": "+text)
 	}
 	return lines
-}
-
-// listed is "a, b, c", cut after a few.
-func listed(names []string) string {
-	if len(names) == 1 {
-		return names[0]
-	}
-	if len(names) > 6 {
-		return nameAll(names)
-	}
-	return strings.Join(names, ", ")
 }

@@ -1,6 +1,10 @@
 package launcher
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/gorun/gorun/internal/prose"
+)
 
 // openMPINote is what the user should know of a job of size ranks, of which a program is linked with
 // Open MPI on some host; "": nothing.
@@ -8,7 +12,7 @@ func openMPINote(size int, programs []string) string {
 	for _, p := range programs {
 		if p != "" && size > 1 {
 			return fmt.Sprintf("%s is linked with Open MPI, whose ranks do not find each other under gorun: each is rank 0 of 1. "+
-				"For Open MPI up to 4.1 say --mpi ompi4; else build it with MPICH, or start it with Open MPI's mpirun", printable(p))
+				"For Open MPI up to 4.1 say --mpi ompi4; else build it with MPICH, or start it with Open MPI's mpirun", prose.Printable(p))
 		}
 	}
 	return ""

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/wire"
 )
 
@@ -64,7 +65,7 @@ func bindingLines(plan Plan, places [][]wire.Place) []string {
 			text := "not bound"
 			at := slices.IndexFunc(places[i], func(p wire.Place) bool { return p.Rank == r.Rank })
 			if at >= 0 && places[i][at].CPUs != "" {
-				text = printable(places[i][at].Where + " (" + cpuNoun(places[i][at].CPUs) + ")")
+				text = prose.Printable(places[i][at].Where + " (" + cpuNoun(places[i][at].CPUs) + ")")
 			}
 			lines[r.Rank] = fmt.Sprintf("rank %d on %s: %s", r.Rank, h.Name, text)
 		}
@@ -98,7 +99,7 @@ func containedText(hosts []PlannedHost, said []string) string {
 	var by alike
 	for i, h := range hosts {
 		if said[i] != "" {
-			by.add(printable(said[i]), h.Name)
+			by.add(prose.Printable(said[i]), h.Name)
 		}
 	}
 	return by.text("ranks are contained by ")
@@ -128,7 +129,7 @@ func (a *alike) add(word, host string) {
 func (a *alike) text(start string) string {
 	var parts []string
 	for _, word := range a.words {
-		parts = append(parts, word+" on "+nameAll(a.hosts[word]))
+		parts = append(parts, word+" on "+prose.And(a.hosts[word]))
 	}
 	if len(parts) == 0 {
 		return ""

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/wire"
 )
 
@@ -78,7 +79,7 @@ func (e *SlotsError) Error() string {
 	if e.NP == 1 {
 		need = "needs"
 	}
-	return fmt.Sprintf("%s %s %s, but the %s %d", count(e.NP, "rank"), need, count(e.NP, kind), have, e.Slots)
+	return fmt.Sprintf("%s %s %s, but the %s %d", prose.Count(e.NP, "rank"), need, prose.Count(e.NP, kind), have, e.Slots)
 }
 
 // Hint says what to do about it.
@@ -158,7 +159,7 @@ func setCross(hosts []PlannedHost) {
 
 // overfull warns that the plan's hosts have fewer slots than ranks.
 func (p Plan) overfull(slots int) string {
-	return fmt.Sprintf("%s on %s: more than one rank per slot (%s)", count(p.Size, "rank"), count(slots, "slot"), p.summary())
+	return fmt.Sprintf("%s on %s: more than one rank per slot (%s)", prose.Count(p.Size, "rank"), prose.Count(slots, "slot"), p.summary())
 }
 
 // summary is "f1:4, f2:4", cut after a few hosts.
@@ -177,13 +178,13 @@ func (p Plan) summary() string {
 // String shows the plan as --dry-run prints it.
 func (p Plan) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s on %s\n", count(p.Size, "rank"), count(len(p.Hosts), "host"))
+	fmt.Fprintf(&b, "%s on %s\n", prose.Count(p.Size, "rank"), prose.Count(len(p.Hosts), "host"))
 	width := 0
 	for _, h := range p.Hosts {
 		width = max(width, len(h.Name))
 	}
 	for _, h := range p.Hosts {
-		fmt.Fprintf(&b, "  %-*s  %s, %s\n", width, h.Name, count(h.Slots, "slot"), h.ranks())
+		fmt.Fprintf(&b, "  %-*s  %s, %s\n", width, h.Name, prose.Count(h.Slots, "slot"), h.ranks())
 	}
 	return b.String()
 }
@@ -196,13 +197,6 @@ func (p Plan) host(rank int) *PlannedHost {
 		}
 	}
 	return nil
-}
-
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // nodes are the hosts of all ranks, by rank, counted from 0.

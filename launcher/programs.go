@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/wire"
 )
 
@@ -28,7 +29,7 @@ func checkPrograms(programs []Program, size int) error {
 		sum += n
 	}
 	if sum != size {
-		return fmt.Errorf("the programs are for %s, and the plan is for %d", count(sum, "rank"), size)
+		return fmt.Errorf("the programs are for %s, and the plan is for %d", prose.Count(sum, "rank"), size)
 	}
 	return nil
 }

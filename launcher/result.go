@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/wire"
 )
 
@@ -41,7 +42,7 @@ type Unkillable struct {
 }
 
 func (u Unkillable) String() string {
-	return fmt.Sprintf("%s: process %d (%s) cannot be killed", u.Host, u.PID, printable(u.Name))
+	return fmt.Sprintf("%s: process %d (%s) cannot be killed", u.Host, u.PID, prose.Printable(u.Name))
 }
 
 // Failure is what went wrong first.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/wire"
 )
 
@@ -106,8 +107,8 @@ func TestPrintable(t *testing.T) {
 		"Grüße \u00a0 日本":         "Grüße \u00a0 日本",
 		"\x00gorun-agent nonce\n": "?gorun-agent nonce",
 	} {
-		if got := printable(text); got != want {
-			t.Errorf("printable(%q) = %q, want %q", text, got, want)
+		if got := prose.Printable(text); got != want {
+			t.Errorf("prose.Printable(%q) = %q, want %q", text, got, want)
 		}
 	}
 }
@@ -116,7 +117,7 @@ func TestPrintable(t *testing.T) {
 func FuzzPrintable(f *testing.F) {
 	f.Add("\x1b[2J\n\x9b\xff\u009b")
 	f.Fuzz(func(t *testing.T, text string) {
-		for _, r := range printable(text) {
+		for _, r := range prose.Printable(text) {
 			if r < ' ' || r >= 0x7f && r < 0xa0 {
 				t.Fatalf("%q lets %q through", text, r)
 			}

@@ -2,9 +2,9 @@ package launcher
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/prose"
 )
 
 // sameMachine returns a line for every machine that several of the hosts are,
@@ -24,7 +24,7 @@ func sameMachine(hosts []PlannedHost, contacts []contact) (notes []string) {
 	}
 	for _, c := range machines {
 		notes = append(notes, fmt.Sprintf("%s are one machine (%s): their ranks share its cores and GPUs",
-			nameAll(byMachine[c.machine()]), printable(c.hello.Hostname)))
+			prose.And(byMachine[c.machine()]), prose.Printable(c.hello.Hostname)))
 	}
 	return notes
 }
@@ -39,17 +39,4 @@ func loginName(h hostfile.Host) string {
 		name += fmt.Sprintf(" port %d", h.Port)
 	}
 	return name
-}
-
-// nameAll is "a, b and c", cut after a few.
-func nameAll(names []string) string {
-	const most = 6
-	last := len(names) - 1
-	if last == 0 {
-		return names[0]
-	}
-	if len(names) > most {
-		return fmt.Sprintf("%s and %d more hosts", strings.Join(names[:most], ", "), len(names)-most)
-	}
-	return strings.Join(names[:last], ", ") + " and " + names[last]
 }

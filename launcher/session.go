@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/wire"
 )
 
@@ -223,7 +224,7 @@ func explain(err, ran error) error {
 	if !errors.As(err, &noise) || !errors.Is(err, io.EOF) || ran == nil {
 		return err
 	}
-	if text := printable(string(noise.Noise)); text != "" {
+	if text := prose.Printable(string(noise.Noise)); text != "" {
 		return fmt.Errorf("%w, after printing %q", ran, text)
 	}
 	return ran
@@ -338,17 +339,5 @@ func (t *tail) Write(p []byte) (int, error) {
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return printable(string(t.data))
-}
-
-// printable folds text from a host into one line without control bytes.
-func printable(text string) string {
-	lines := strings.FieldsFunc(strings.TrimSpace(text), func(r rune) bool { return r == '\n' || r == '\r' })
-	text = strings.Join(lines, "; ")
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || (r >= 0x80 && r < 0xa0) {
-			return '?'
-		}
-		return r
-	}, text)
+	return prose.Printable(string(t.data))
 }

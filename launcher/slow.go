@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/gorun/gorun/internal/prose"
 )
 
 // slowTime is how long a step of the start may take a host before the user is told.
@@ -60,7 +62,7 @@ func (p *progress) slow(now time.Time) (lines []string) {
 		h.doing = "" // told
 	}
 	for _, doing := range steps {
-		lines = append(lines, fmt.Sprintf("%s: still %s after %d s", listed(names[doing]), doing, slowTime/time.Second))
+		lines = append(lines, fmt.Sprintf("%s: still %s after %d s", prose.List(names[doing]), doing, slowTime/time.Second))
 	}
 	return lines
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/workdir"
 )
 
@@ -68,9 +69,9 @@ func (w *work) bring(ctx context.Context, i int, name string, conn Host) error {
 		w.trace("%s: it sees %s itself", name, tree.Dir)
 		return nil
 	case sent.Files == 0:
-		w.trace("%s: nothing to send: %s has the %s", name, sent.Dir, count(tree.Files, "file"))
+		w.trace("%s: nothing to send: %s has the %s", name, sent.Dir, prose.Count(tree.Files, "file"))
 	default:
-		w.trace("%s: sent %s of %d, %s, to %s", name, count(sent.Files, "file"), tree.Files, workdir.SizeText(sent.Bytes), sent.Dir)
+		w.trace("%s: sent %s of %d, %s, to %s", name, prose.Count(sent.Files, "file"), tree.Files, workdir.SizeText(sent.Bytes), sent.Dir)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/gorun/gorun/internal/prose"
 )
 
 // Driver is the state of one elastic job. Events change what is known; settle then does what follows from it.
@@ -185,7 +187,7 @@ func (d *Driver) believe(e Hosts) {
 			h.place = d.places
 		}
 		if h.slots != b.Slots {
-			d.note(NoteHosts, h.name, "host %s has %s, before it had %d", h.name, count(b.Slots, "slot"), h.slots)
+			d.note(NoteHosts, h.name, "host %s has %s, before it had %d", h.name, prose.Count(b.Slots, "slot"), h.slots)
 		}
 		h.slots = b.Slots
 	}

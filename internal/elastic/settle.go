@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/gorun/gorun/internal/prose"
 )
 
 const (
@@ -100,7 +102,7 @@ func (d *Driver) complete() {
 		}
 	}
 	d.whole, d.wholeAt, d.ever, d.first, d.waiting = true, d.now, true, nil, false
-	d.note(NoteEpoch, "", "epoch %d: %s on %s", d.inForce.Epoch, count(len(all), "rank"), count(d.inForce.Members[0].Nodes, "host"))
+	d.note(NoteEpoch, "", "epoch %d: %s on %s", d.inForce.Epoch, prose.Count(len(all), "rank"), prose.Count(d.inForce.Members[0].Nodes, "host"))
 }
 
 // welcome says whether a process may stay.
@@ -299,16 +301,9 @@ func (d *Driver) begin(stay []*process) {
 	case have >= least && !late:
 		d.form(stay, newcomers)
 	case late:
-		d.endFailed(fmt.Sprintf("%s could run, and there must be %d, for %v", count(have, "rank"), least, d.cfg.Elastic))
+		d.endFailed(fmt.Sprintf("%s could run, and there must be %d, for %v", prose.Count(have, "rank"), least, d.cfg.Elastic))
 	case !d.waiting:
 		d.waiting = true
-		d.note(NoteWaiting, "", "%s could run, and there must be %d: waiting for hosts", count(have, "rank"), least)
+		d.note(NoteWaiting, "", "%s could run, and there must be %d: waiting for hosts", prose.Count(have, "rank"), least)
 	}
-}
-
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

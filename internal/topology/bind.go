@@ -3,6 +3,8 @@ package topology
 import (
 	"fmt"
 	"slices"
+
+	"github.com/gorun/gorun/internal/prose"
 )
 
 // Unit is what ranks are bound to.
@@ -55,14 +57,14 @@ type FewError struct {
 }
 
 func (e *FewError) Error() string {
-	who := count(e.Ranks, "rank") + " need"
+	who := prose.Count(e.Ranks, "rank") + " need"
 	switch {
 	case e.Ranks == 1:
 		who += "s"
 	case e.Each > 1:
-		who = fmt.Sprintf("%s, %s each, need", count(e.Ranks, "rank"), count(e.Each, e.Unit.String()))
+		who = fmt.Sprintf("%s, %s each, need", prose.Count(e.Ranks, "rank"), prose.Count(e.Each, e.Unit.String()))
 	}
-	return fmt.Sprintf("%s %s, and there %s", who, count(e.Ranks*e.Each, e.Unit.String()), are(e.Have))
+	return fmt.Sprintf("%s %s, and there %s", who, prose.Count(e.Ranks*e.Each, e.Unit.String()), are(e.Have))
 }
 
 // Bind returns the hardware threads of each of a host's ranks, in order. Neighbours fill a NUMA node and
@@ -139,13 +141,6 @@ func (m Machine) ids() (ids Set) {
 		ids = append(ids, c.ID)
 	}
 	return ids.sorted()
-}
-
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 func are(n int) string {

@@ -1,0 +1,49 @@
+// Package prose puts counts, lists of names and text from other machines into sentences for the user.
+package prose
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Count is a number and its noun: "1 rank", "2 ranks".
+func Count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// most is how many names a list shows.
+const most = 6
+
+// And lists the names of hosts as "a, b and c"; beyond six names it counts the rest.
+func And(names []string) string {
+	last := len(names) - 1
+	if last == 0 {
+		return names[0]
+	}
+	if len(names) > most {
+		return fmt.Sprintf("%s and %d more hosts", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names[:last], ", ") + " and " + names[last]
+}
+
+// List lists the names of hosts as "a, b, c"; beyond six names it counts the rest.
+func List(names []string) string {
+	if len(names) > most {
+		return And(names)
+	}
+	return strings.Join(names, ", ")
+}
+
+// Printable folds text into one line and replaces control characters, so that a terminal can show text from another machine.
+func Printable(text string) string {
+	lines := strings.FieldsFunc(strings.TrimSpace(text), func(r rune) bool { return r == '\n' || r == '\r' })
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || (r >= 0x80 && r < 0xa0) {
+			return '?'
+		}
+		return r
+	}, strings.Join(lines, "; "))
+}
