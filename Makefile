@@ -17,7 +17,7 @@ export CGO_CFLAGS  ?= -g -O2 -Wno-deprecated-declarations
 export CGO_LDFLAGS ?= -g -O2 -Wl,-z,lazy
 
 .DEFAULT_GOAL := help
-.PHONY: help build wheel man install demo test fresh gpu-test lint fuzz simulate simulate-elastic sweep faults faults-peers faults-elastic soak bench bench-peers clean
+.PHONY: help build wheel man install demo check test fresh gpu-test lint fuzz simulate simulate-elastic sweep faults faults-peers faults-elastic soak bench bench-peers clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -70,6 +70,12 @@ demo: ## train on two SSH hosts made up for the moment, on this machine
 	@$(GO) build -o bin/.lab-hosts ./internal/test/lab/hosts
 	@echo '$$ gorun $(DEMO)'
 	@bin/.lab-hosts -n 2 -- bin/gorun -F '{config}' $(DEMO)
+
+check: ## the fast tier, for while you work: build, vet, staticcheck, and the tests that start no host and take no seconds
+	@$(GO) build ./...
+	$(GO) vet $(PKG)
+	$(GO) run $(STATICCHECK) $(PKG)
+	$(GO) test -short -timeout 2m $$($(GO) list ./... | grep -vE '/internal/test/(e2e|faults)|/ring/(capi|python)$$')
 
 test: ## all checks and tests; FUZZ=1 (or CI=true) adds 14 s of fuzzing for a third of the targets
 	@.ci/test

@@ -51,6 +51,9 @@ func MustNamespacesAs(t testing.TB, uid int, specs ...Spec) *Cluster {
 
 func must(t testing.TB, up func(context.Context, ...Spec) (*Cluster, error), specs []Spec) *Cluster {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("starts SSH hosts; -short leaves them out")
+	}
 	c, err := up(t.Context(), specs...)
 	var missing *MissingError
 	if errors.As(err, &missing) {
