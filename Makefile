@@ -116,7 +116,7 @@ simulate-elastic: ## N made-up elastic jobs (6000), from seed FROM (0); one with
 	@SIMULATE_N=$(or $(N),6000) SIMULATE_FROM=$(or $(FROM),0) SIMULATE_SEED=$(SEED) $(GO) test -count=1 -timeout 0 -v -run '^TestWholeElasticJobs$$' ./internal/elastic
 
 sweep: ## a small job with every system call failed in turn (hours); SWEEP=SEED for 60 of them
-	@SWEEP=$(or $(SWEEP),all) $(GO) test -count=1 -timeout 0 -v -run '^TestEveryCallMayFail$$' ./cmd/gorun
+	@SWEEP=$(or $(SWEEP),all) $(GO) test -count=1 -timeout 0 -v -run '^TestEveryCallMayFail$$' ./internal/test/e2e
 
 soak: build ## N jobs one after the other, 2000 by default, then 50 at once; prints what grows
 	$(GO) run ./internal/test/faults/soak -n $(or $(N),2000) bin/gorun
@@ -131,7 +131,7 @@ else
 endif
 
 bench: ## benchmarks of the collectives and of launching
-	$(GO) test -run '^$$' -bench . -benchmem ./ring/... ./launcher/... ./cmd/gorun/...
+	$(GO) test -run '^$$' -bench . -benchmem ./ring/... ./launcher/... ./internal/test/e2e
 
 bench-peers: build ## ring beside others, tables and docs/allreduce-*.svg (packages libopenmpi-dev openmpi-bin libmpich-dev mpich libgloo-dev); PEERS='-runs 1 -max 1M' for a quick try
 	@$(GO) run ./internal/test/peers -np 2 -svg docs/allreduce-2.svg $(PEERS) bin/gorun

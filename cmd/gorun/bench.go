@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -10,6 +9,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/gorun/gorun/internal/cli/job"
+	"github.com/gorun/gorun/internal/cli/settings"
+	"github.com/gorun/gorun/internal/cli/ui"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -20,9 +23,9 @@ import (
 
 // benchOptions are the flags of bench beside those of a run.
 type benchOptions struct {
-	min, max   byteSize
+	min, max   settings.ByteSize
 	factor     int
-	budget     seconds
+	budget     settings.Seconds
 	types, ops []string
 	transport  string
 	streams    int
@@ -32,7 +35,7 @@ type benchOptions struct {
 }
 
 func (o *benchOptions) addFlags(flags *pflag.FlagSet) {
-	o.min, o.max, o.budget = 8, 64<<20, seconds(200*time.Millisecond)
+	o.min, o.max, o.budget = 8, 64<<20, settings.Seconds(200*time.Millisecond)
 	flags.Var(&o.min, "min", "smallest vector in bytes: 8, 4K, 1M")
 	flags.Var(&o.max, "max", "largest vector in bytes")
 	flags.IntVar(&o.factor, "stepfactor", 2, "from one size to the next")
@@ -85,8 +88,8 @@ func (o *benchOptions) setFlags(flags *pflag.FlagSet) error {
 }
 
 // newBench is `gorun bench COLLECTIVE`: a run whose program is gorun itself.
-func newBench(run func(flags *pflag.FlagSet, o *runOptions, program []string, out io.Writer) error) *cobra.Command {
-	var o runOptions
+func newBench(run func(flags *pflag.FlagSet, o *settings.Options, program []string, out io.Writer) error) *cobra.Command {
+	var o settings.Options
 	var b benchOptions
 	cmd := &cobra.Command{
 		Use:   "bench {" + strings.Join(bench.Collectives(), "|") + "} [flags]",
@@ -110,7 +113,7 @@ all ranks together in the others.`,
 			if err != nil {
 				return err
 			}
-			report := &benchReport{table: bench.NewTable(cmd.OutOrStdout()), out: cmd.OutOrStdout(), json: b.json}
+			report := &ui.BenchReport{Table: bench.NewTable(cmd.OutOrStdout()), Out: cmd.OutOrStdout(), Json: b.json}
 			program, err := benchProgram(b.device)
 			if err != nil {
 				return err
@@ -122,12 +125,12 @@ all ranks together in the others.`,
 			if err := run(cmd.Flags(), &o, program, report); err != nil {
 				return err
 			}
-			return report.finish(b.plot)
+			return report.Finish(b.plot)
 		},
 	}
 	cmd.Flags().SortFlags = false
 	b.addFlags(cmd.Flags())
-	o.addFlags(cmd.Flags())
+	o.AddFlags(cmd.Flags())
 	completeFlags(cmd)
 	cmd.ValidArgs = bench.Collectives()
 	return cmd
@@ -138,7 +141,7 @@ func benchProgram(device string) ([]string, error) {
 	if device != "cuda" {
 		return []string{"/proc/self/exe", benchRank}, nil // the agent's own executable: the same gorun on every host
 	}
-	gorun, err := ownExecutable()
+	gorun, err := job.OwnExecutable()
 	if err != nil {
 		return nil, err
 	}
@@ -147,25 +150,4 @@ func benchProgram(device string) ([]string, error) {
 		return nil, usage.Errorf("make build makes it where there is a C compiler; all hosts need it at that path", "--device cuda: %w", err)
 	}
 	return []string{program}, nil
-}
-
-// byteSize is a number of bytes on the command line: 8, 4K, 1M, 1G.
-type byteSize int
-
-func (s *byteSize) String() string { return strconv.Itoa(int(*s)) }
-func (s *byteSize) Type() string   { return "bytes" }
-
-func (s *byteSize) Set(text string) error {
-	number, shift := strings.TrimSuffix(strings.ToUpper(text), "B"), 0
-	for i, unit := range []string{"K", "M", "G"} {
-		if n, found := strings.CutSuffix(strings.TrimSuffix(number, "I"), unit); found {
-			number, shift = n, 10*(i+1)
-		}
-	}
-	n, err := strconv.Atoi(number)
-	if err != nil || n < 0 || n > 1<<40>>shift {
-		return errors.New("want bytes, such as 8, 64K or 256M")
-	}
-	*s = byteSize(n << shift)
-	return nil
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -10,50 +9,21 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/cli/settings"
+
+	"github.com/gorun/gorun/internal/test/environ"
+
 	"github.com/spf13/pflag"
 
 	"github.com/gorun/gorun/internal/cli/dialect"
-	"github.com/gorun/gorun/internal/cli/usage"
+	"github.com/gorun/gorun/internal/test/golden"
 )
-
-var updateGolden = flag.Bool("update", false, "rewrite the texts in testdata and docs; commit them only when the change is understood")
-
-// golden compares text with a file, or rewrites it.
-func golden(t *testing.T, name, text string) {
-	t.Helper()
-	if *updateGolden {
-		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(name)
-	if err != nil || string(want) != text {
-		t.Errorf("%s is not up to date (go test -run %s -update ./cmd/gorun): %v\ngot:\n%s", name, t.Name(), err, clip(text))
-	}
-}
-
-// quiet hides what this machine's own settings would change.
-func quiet(t *testing.T) {
-	t.Helper()
-	for _, kv := range os.Environ() {
-		name, _, _ := strings.Cut(kv, "=")
-		for _, prefix := range []string{"OMPI_", "PRTE_", "SLURM_", "PBS_", "LSB_", "HYDRA_", "I_MPI_"} {
-			if strings.HasPrefix(name, prefix) {
-				t.Setenv(name, "") // to have it put back
-				os.Unsetenv(name)
-			}
-		}
-	}
-	t.Setenv("HOME", t.TempDir())
-	t.Setenv("XDG_CONFIG_HOME", "")
-	t.Setenv("GORUN_DIALECT", "")
-}
 
 // TestMistakes types wrong command lines, and holds every word of the answers against
 // testdata/mistakes.txt: what is wrong, where, and what to type.
 func TestMistakes(t *testing.T) {
-	quiet(t)
-	transcript(t, "testdata/mistakes.txt", 20, func(argv []string) string {
+	environ.Quiet(t)
+	golden.Transcript(t, "testdata/mistakes.txt", 20, func(argv []string) string {
 		var out, complaint bytes.Buffer
 		code := runCLI(argv, nil, &out, &complaint)
 		if code != 2 || out.Len() > 0 || strings.Count(complaint.String(), "gorun: error: ") != 1 {
@@ -63,38 +33,10 @@ func TestMistakes(t *testing.T) {
 	})
 }
 
-// transcript types every command line of a file, at least so many, and holds the answers against those that
-// stand there.
-func transcript(t *testing.T, name string, least int, answer func(argv []string) string) {
-	t.Helper()
-	old, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var b strings.Builder
-	lines := 0
-	for line := range strings.Lines(string(old)) {
-		typed, found := strings.CutPrefix(line, "$ ")
-		if !found {
-			continue
-		}
-		lines++
-		argv, err := usage.SplitShell(typed)
-		if err != nil {
-			t.Fatal(err)
-		}
-		fmt.Fprintf(&b, "%s%s\n", line, answer(argv))
-	}
-	if lines < least {
-		t.Errorf("%d command lines", lines)
-	}
-	golden(t, name, b.String())
-}
-
 // seen is what a command line asks for.
-func seen(t *testing.T, argv ...string) (o runOptions, flags *pflag.FlagSet, program []string, line dialect.Line) {
+func seen(t *testing.T, argv ...string) (o settings.Options, flags *pflag.FlagSet, program []string, line dialect.Line) {
 	t.Helper()
-	root := newRoot(func(f *pflag.FlagSet, _ *runOptions, p []string) error {
+	root := newRoot(func(f *pflag.FlagSet, _ *settings.Options, p []string) error {
 		flags, program = f, p
 		return nil
 	})
@@ -107,7 +49,7 @@ func seen(t *testing.T, argv ...string) (o runOptions, flags *pflag.FlagSet, pro
 	if err := root.Execute(); err != nil {
 		t.Fatalf("%q: %v", argv, err)
 	}
-	parsed, mine := flagSet()
+	parsed, mine := settings.NewFlags()
 	if err := parsed.Parse(line.Args); err != nil {
 		t.Fatal(err)
 	}
@@ -121,26 +63,6 @@ func mustDialect(t *testing.T, program string) dialect.Dialect {
 		t.Fatal(err)
 	}
 	return chosen
-}
-
-// publishedLines are command lines as they stand in other projects' guides.
-func publishedLines(t *testing.T) (lines [][]string) {
-	t.Helper()
-	text, err := os.ReadFile("testdata/published.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(text)) {
-		if strings.HasPrefix(line, "#") || strings.TrimSpace(line) == "" {
-			continue
-		}
-		argv, err := usage.SplitShell(line)
-		if err != nil {
-			t.Fatal(err)
-		}
-		lines = append(lines, argv)
-	}
-	return lines
 }
 
 // TestPublishedCommandLines reads published lines, with their launcher's name and with gorun's:
@@ -165,26 +87,26 @@ func TestPublishedCommandLines(t *testing.T) {
 		{np: 4, hosts: "f1:2,f2:2", prefix: "host", exports: exports, program: "singularity exec --nv horovod.sif python /examples/keras_mnist_advanced.py", notice: infiniband},
 		{np: 8, hosts: "f1:2,f2:2,f3:2,f4:2", prefix: "host", exports: exports, program: "singularity exec --nv horovod.sif python /examples/keras_mnist_advanced.py", notice: infiniband},
 	}
-	lines := publishedLines(t)
+	lines := golden.CommandLines(t, "testdata/published.txt")
 	if len(lines) != len(want) {
 		t.Fatalf("%d lines, want %d", len(lines), len(want))
 	}
 	for i, argv := range lines {
 		for _, name := range []string{argv[0], "gorun"} {
 			o, flags, program, line := seen(t, append([]string{name}, argv[1:]...)...)
-			prefix := o.prefix
-			if o.tagOutput {
+			prefix := o.Prefix
+			if o.TagOutput {
 				prefix = "mpirun"
 			}
-			got := job{o.np, o.hosts, o.hostfile, o.elastic.discovery, prefix, o.network.String(), strings.Join(o.exports, " "), strings.Join(program, " "), line.Notice()}
+			got := job{o.Np, o.Hosts, o.Hostfile, o.Elastic.Discovery, prefix, o.Network.String(), strings.Join(o.Exports, " "), strings.Join(program, " "), line.Notice()}
 			if got != want[i] {
 				t.Errorf("%q as %s:\n got %+v\nwant %+v", argv, name, got, want[i])
 			}
-			if err := o.check(flags.Changed("np")); err != nil {
+			if err := o.Check(flags.Changed("np")); err != nil {
 				t.Errorf("%q: %v", argv, err)
 			}
-			if wantMap := i < 4; o.displayMap != wantMap {
-				t.Errorf("%q: display-map is %v", argv, o.displayMap)
+			if wantMap := i < 4; o.DisplayMap != wantMap {
+				t.Errorf("%q: display-map is %v", argv, o.DisplayMap)
 			}
 		}
 	}
@@ -197,13 +119,13 @@ func TestMigrationGuideHasTheTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const begin, end = "<!-- the tables: go test -run TestMigrationGuide -update ./cmd/gorun -->\n", "<!-- end of the tables -->\n"
+	const begin, end = "<!-- the tables: UPDATE=1 go test -run TestMigrationGuide ./cmd/gorun -->\n", "<!-- end of the tables -->\n"
 	before, rest, found := strings.Cut(string(text), begin)
 	_, after, ended := strings.Cut(rest, end)
 	if !found || !ended {
 		t.Fatal("the marks around the tables are gone")
 	}
-	golden(t, name, before+begin+compatMarkdown()+end+after)
+	golden.File(t, name, before+begin+compatMarkdown()+end+after)
 }
 
 // compatMarkdown is the table for the guide.
@@ -226,7 +148,7 @@ func compatMarkdown() string {
 }
 
 func TestHelp(t *testing.T) {
-	quiet(t)
+	environ.Quiet(t)
 	said := func(argv ...string) string {
 		var out, complaint bytes.Buffer
 		if code := runCLI(append([]string{"gorun"}, argv...), nil, &out, &complaint); code != 0 || complaint.Len() > 0 {
@@ -241,7 +163,7 @@ func TestHelp(t *testing.T) {
 		}
 	}
 	if one := said("compat", "srun"); !strings.Contains(one, "--ntasks-per-node VALUE") || strings.Contains(one, "--fusion-threshold-mb") {
-		t.Errorf("compat srun:\n%s", clip(one))
+		t.Errorf("compat srun:\n%s", golden.Clip(one))
 	}
 	help := said("--help")
 	for _, g := range flagGroups() {

@@ -1,184 +1,210 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"errors"
+	"encoding/json"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
-	"slices"
+	"strconv"
 	"strings"
+	"time"
+
+	"github.com/gorun/gorun/internal/cli/hosts"
+	"github.com/gorun/gorun/internal/cli/job"
+	"github.com/gorun/gorun/internal/cli/settings"
+	"github.com/gorun/gorun/internal/cli/ui"
+	"github.com/gorun/gorun/internal/transport"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/cli/usage"
-	"github.com/gorun/gorun/internal/topology"
+	"github.com/gorun/gorun/launcher"
 )
 
-// place is where to run, and who said so.
-type place struct {
-	hosts    []hostfile.Host
-	np       int // ranks to start when the user does not say; 0: one per slot
-	source   string
-	warnings []string
+// hostsOptions are the flags of hosts and gpus beside those of a run.
+type hostsOptions struct{ check, json bool }
+
+// listFunc prints what there is to say of hosts.
+type listFunc func(flags *pflag.FlagSet, o *settings.Options, how hostsOptions) error
+
+// newHosts is `gorun hosts`: where a run with the same flags would run.
+func newHosts(list listFunc) *cobra.Command {
+	var o settings.Options
+	var how hostsOptions
+	cmd := &cobra.Command{
+		Use:   "hosts [flags]",
+		Short: "Show the hosts that a run would use, and whether they can be reached",
+		Long: `hosts prints the hosts that a run with the same flags would use: slots, login, how
+they are reached, and who named them. With --check it also connects to all of them and starts
+gorun's agent there, as a run does; the exit code is 1 when that fails anywhere.`,
+		Example: `  gorun hosts --hostfile hosts.txt
+  gorun hosts --hostfile hosts.txt -H ^f3 --check
+  gorun hosts -H f1:2,f2:2 --json`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usage.Errorf("name hosts with -H: gorun hosts -H "+strings.Join(args, ","), "hosts runs nothing, so what is %q?", args[0])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return list(cmd.Flags(), &o, how) },
+	}
+	cmd.Flags().SortFlags = false
+	cmd.Flags().BoolVar(&how.check, "check", false, "connect to every host and start gorun's agent there")
+	cmd.Flags().BoolVar(&how.json, "json", false, "print a JSON object instead of a table")
+	o.AddFlags(cmd.Flags())
+	return cmd
 }
 
-// surroundings are what hosts are found in besides the options.
-type surroundings struct {
-	lookup   func(string) (string, bool) // of the environment
-	open     func(string) (io.ReadCloser, error)
-	hostname string
-	cores    func() int // of this machine that this process may keep busy
-	// count asks other hosts for theirs.
-	count func(ctx context.Context, hosts []hostfile.Host) ([]int, error)
-}
-
-func newSurroundings(count func(context.Context, []hostfile.Host) ([]int, error)) surroundings {
-	hostname, _ := os.Hostname()
-	open := func(name string) (io.ReadCloser, error) { return os.Open(name) }
-	return surroundings{lookup: os.LookupEnv, open: open, hostname: hostname, cores: topology.Cores, count: count}
-}
-
-// findHosts decides where to run. -H chooses among the hosts of --hostfile where both are given;
-// either one alone is the hosts; with neither, [hostfile.Default] knows, and else
-// it is this machine. A list that only chooses (^f3, +n0) does so among the default hosts, and one
-// that names nodes of a Slurm job among those.
-// It is pure.
-func findHosts(o *runOptions, s surroundings) (p place, err error) {
-	switch {
-	case o.hostfile != "":
-		p, err = s.readHostfile(o.hostfile)
-		if err == nil && o.hosts != "" {
-			p, err = s.narrow(p, o.hosts)
-		}
-	case o.hosts != "":
-		list, err := hostfile.ParseList(o.hosts)
+// listHosts prints where a run would run. It returns 1 when a host that was to be checked failed.
+func listHosts(ctx context.Context, o *settings.Options, how hostsOptions, out io.Writer, say *ui.UI) (code int, err error) {
+	where, err := hosts.WhereToRun(ctx, o, hosts.NewSurroundings(job.CoreCounter(o, say)))
+	if err != nil {
+		return 0, err
+	}
+	way, err := transport.NewRoutes(o)
+	if err != nil {
+		return 0, err
+	}
+	for _, w := range where.Warnings {
+		say.Warningf("%s", w)
+	}
+	list := hostList{source: where.Source, np: where.Np, sshPort: o.SshPort}
+	for _, h := range where.Hosts {
+		list.rows = append(list.rows, hostRow{host: h, by: way.Of(h)})
+	}
+	var failed []launcher.HostError
+	if how.check {
+		exe, err := job.OwnExecutable()
 		if err != nil {
-			return place{}, hostsError(err)
+			return 0, err
 		}
-		if p, err = s.ofSlurmJob(list, o.method()); p.hosts == nil && err == nil {
-			p, err = s.resolve(list, "-H")
-		}
-		if err != nil {
-			return place{}, err
-		}
-	default:
-		p, err = s.defaults()
-		if err == nil && p.hosts == nil {
-			p = place{hosts: []hostfile.Host{{Name: "localhost", Slots: max(o.np, 1)}}, source: "nothing: this machine"}
+		opts := launcher.Options{Dial: way.Dialer(o), Exe: exe, StartTimeout: time.Duration(o.StartTimeout), Trace: say.Tracef}
+		for i, c := range launcher.Check(ctx, where.Hosts, opts) {
+			list.rows[i].checked = &c
+			if c.Err != nil {
+				failed = append(failed, launcher.HostError{Host: c.Host.Name, Err: c.Err})
+			}
 		}
 	}
-	if err != nil {
-		return place{}, err
+	if how.json {
+		err = list.writeJSON(out)
+	} else {
+		err = list.writeTable(out)
 	}
-	return p, nil
+	if len(failed) > 0 {
+		say.ReportHosts(failed)
+		code = 1
+	}
+	return code, err
 }
 
-// defaults is the place that the environment names; without hosts where it names none.
-func (s surroundings) defaults() (place, error) {
-	found, err := hostfile.Default(s.lookup, s.open)
-	if err != nil {
-		return place{}, usage.Errorf("give the hosts with -H or --hostfile, or unset the variable", "%w", err)
-	}
-	if found == nil {
-		return place{}, nil
-	}
-	return place{hosts: found.Hosts, np: found.NP, source: found.Source, warnings: found.Warnings}, nil
+// hostList is what `gorun hosts` prints.
+type hostList struct {
+	source  string
+	np      int // ranks that the source asks for; 0: one per slot
+	sshPort int // of hosts that name none
+	rows    []hostRow
 }
 
-func (s surroundings) readHostfile(name string) (place, error) {
-	file, err := s.open(name)
-	if err != nil {
-		return place{}, usage.Errorf("check the name after --hostfile", "open the hostfile: %w", err)
-	}
-	defer file.Close()
-	list, err := hostfile.Parse(name, file)
-	var read *fs.PathError
-	if errors.As(err, &read) {
-		return place{}, usage.Errorf("check the name after --hostfile", "read the hostfile: %w", read)
-	}
-	if err != nil {
-		return place{}, hostsError(err)
-	}
-	return s.resolve(list, "hostfile "+name)
+type hostRow struct {
+	host    hostfile.Host
+	by      string
+	checked *launcher.Checked // nil: it was not looked at
 }
 
-// resolve turns a list into hosts. One that only chooses does so among the default hosts.
-func (s surroundings) resolve(list hostfile.List, source string) (place, error) {
-	p := place{source: source, warnings: list.Warnings}
-	var err error
-	if !list.Relative() {
-		p.hosts, err = list.Hosts()
-		return p, hostsError(err)
+// port is the SSH port of a host; 0 leaves it to the SSH configuration.
+func (l hostList) port(r hostRow) int {
+	if r.by != "ssh" {
+		return 0
 	}
-	others, err := s.defaults()
-	switch {
-	case err != nil:
-		return place{}, err
-	case others.hosts == nil:
-		p.hosts, err = list.Hosts() // which says that there is nothing to choose from
-	default:
-		p.hosts, err = list.Select(others.hosts, others.source)
-		p.source, p.warnings = source+" among "+others.source, slices.Concat(others.warnings, p.warnings)
-	}
-	return p, hostsError(err)
+	return cmp.Or(r.host.Port, l.sshPort)
 }
 
-// narrow leaves of p what -H names.
-func (s surroundings) narrow(p place, hosts string) (place, error) {
-	list, err := hostfile.ParseList(hosts)
+// slots is how many slots all hosts have together.
+func (l hostList) slots() (sum int) {
+	for _, r := range l.rows {
+		sum += r.host.Slots
+	}
+	return sum
+}
+
+// writeTable writes a line per host. A dash stands for what nobody has said.
+func (l hostList) writeTable(out io.Writer) error {
+	number := func(n int) string {
+		if n == 0 {
+			return "-"
+		}
+		return strconv.Itoa(n)
+	}
+	err := ui.WriteColumns(out, func(table io.Writer) {
+		columns, checking := "host\tslots\tmax\tuser\tport\tby", len(l.rows) > 0 && l.rows[0].checked != nil
+		if checking {
+			columns += "\tagent\ttime\tsshd\tmachine"
+		}
+		fmt.Fprintln(table, columns)
+		for _, r := range l.rows {
+			h := r.host
+			fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\t%s", h.Name, h.Slots, number(h.MaxSlots), cmp.Or(h.User, "-"), number(l.port(r)), r.by)
+			if c := r.checked; c != nil {
+				state := "ok"
+				if c.Err != nil {
+					state = "failed"
+				}
+				fmt.Fprintf(table, "\t%s\t%s\t%s\t%s", state, ui.Seconds3(c.Took), cmp.Or(c.Address, "-"), cmp.Or(c.Machine, "-"))
+			}
+			fmt.Fprintln(table)
+		}
+	})
 	if err != nil {
-		return place{}, hostsError(err)
+		return err
 	}
-	p.hosts, err = list.Select(p.hosts, p.source)
-	p.source = "-H among " + p.source
-	return p, hostsError(err)
-}
-
-// hostsError makes a mistake in a list of hosts one of the user's, with the
-// names that were probably meant.
-func hostsError(err error) error {
-	var absent *hostfile.AbsentError
-	var parse *hostfile.ParseError
-	switch {
-	case errors.As(err, &absent):
-		return usage.Errorf(nearHosts(absent.Host, absent.Have), "%w", err)
-	case errors.As(err, &parse):
-		return usage.Errorf(hostsHint(parse.File), "%w", err)
+	asked := ""
+	if l.np > 0 {
+		asked = ", " + usage.Count(l.np, "rank")
 	}
+	_, err = fmt.Fprintf(out, "%s, %s%s, from %s\n", usage.Count(len(l.rows), "host"), usage.Count(l.slots(), "slot"), asked, l.source)
 	return err
 }
 
-// nearHosts says which of the names there are may have been meant.
-func nearHosts(name string, have []string) string {
-	short := func(s string) string {
-		label, _, _ := strings.Cut(s, ".")
-		return strings.ToLower(label)
+// writeJSON writes one object.
+func (l hostList) writeJSON(out io.Writer) error {
+	type outcome struct {
+		OK      bool    `json:"ok"`
+		Seconds float64 `json:"seconds"`
+		Sshd    string  `json:"sshd,omitempty"`
+		Machine string  `json:"machine,omitempty"`
+		Error   string  `json:"error,omitempty"`
+		Hint    string  `json:"hint,omitempty"`
 	}
-	var near []string
-	for _, h := range have {
-		if short(h) == short(name) && !slices.Contains(near, h) {
-			near = append(near, h)
+	type row struct {
+		Host     string   `json:"host"`
+		Slots    int      `json:"slots"`
+		MaxSlots int      `json:"max_slots,omitempty"`
+		GPUs     int      `json:"gpus,omitempty"`
+		User     string   `json:"user,omitempty"`
+		Port     int      `json:"port,omitempty"`
+		By       string   `json:"by"`
+		Check    *outcome `json:"check,omitempty"`
+	}
+	all := struct {
+		Source string `json:"source"`
+		Slots  int    `json:"slots"`
+		Ranks  int    `json:"ranks,omitempty"`
+		Hosts  []row  `json:"hosts"`
+	}{l.source, l.slots(), l.np, nil}
+	for _, r := range l.rows {
+		h := row{Host: r.host.Name, Slots: r.host.Slots, MaxSlots: r.host.MaxSlots, GPUs: r.host.GPUs,
+			User: r.host.User, Port: l.port(r), By: r.by}
+		if c := r.checked; c != nil {
+			h.Check = &outcome{OK: c.Err == nil, Seconds: c.Took.Seconds(), Sshd: c.Address, Machine: c.Machine}
+			if c.Err != nil {
+				h.Check.Error, h.Check.Hint = c.Err.Error(), usage.Hint(c.Err)
+			}
 		}
+		all.Hosts = append(all.Hosts, h)
 	}
-	if n := usage.Nearest(name, have); n != "" && !slices.Contains(near, n) {
-		near = append(near, n)
-	}
-	if len(near) > 0 {
-		return "did you mean " + strings.Join(near[:min(len(near), 3)], " or ") + "?"
-	}
-	return "it has " + nameHosts(slices.Compact(slices.Clone(have)))
-}
-
-// summary is how many hosts and slots there are and who said so, for --dry-run and -v.
-func (p place) summary() string {
-	slots := 0
-	for _, h := range p.hosts {
-		slots += h.Slots
-	}
-	text := fmt.Sprintf("%d with %d slots, from %s", len(p.hosts), slots, p.source)
-	if p.np > 0 {
-		text += fmt.Sprintf(", which asks for %d ranks", p.np)
-	}
-	return text
+	return json.NewEncoder(out).Encode(all)
 }

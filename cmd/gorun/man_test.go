@@ -1,15 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 
 	"github.com/spf13/pflag"
-
-	"github.com/gorun/gorun/internal/test/lab"
 )
 
 // Every flag and command has its place in the manual, and its exit codes are those of the documentation.
@@ -38,20 +34,4 @@ func TestManualIsComplete(t *testing.T) {
 			}
 		}
 	}
-}
-
-// groff, man's own reader, has no complaint about any page.
-func TestManualIsSound(t *testing.T) {
-	lab.Need(t, "groff")
-	for _, page := range []string{"", "bench", "compat", "man", "completion"} {
-		r := start(t, nil, strings.Fields("man "+page)...).want(0)
-		cmd := exec.CommandContext(t.Context(), "groff", "-man", "-Tutf8", "-ww", "-k", "-Z")
-		cmd.Stdin = bytes.NewReader(r.out.Bytes())
-		var complaints bytes.Buffer
-		cmd.Stderr = &complaints
-		if err := cmd.Run(); err != nil || complaints.Len() > 0 {
-			t.Errorf("gorun man %s: %v\n%s", page, err, &complaints)
-		}
-	}
-	start(t, nil, "man", "nosuch").want(2, `there is no command "nosuch"`, "bench")
 }

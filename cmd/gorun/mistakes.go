@@ -9,8 +9,9 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/gorun/gorun/internal/cli/settings"
+
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/launcher"
@@ -27,7 +28,7 @@ func (e *hinted) Unwrap() error { return e.error }
 
 // explainProgram gives a launch that failed for want of a program the advice that fits
 // what was typed as its name.
-func explainProgram(err error, program []string, o *runOptions, commands []string) error {
+func explainProgram(err error, program []string, o *settings.Options, commands []string) error {
 	var launch *launcher.LaunchError
 	if !errors.As(err, &launch) || launch.Code() != 126 && launch.Code() != 127 {
 		return err
@@ -46,7 +47,7 @@ func explainProgram(err error, program []string, o *runOptions, commands []strin
 // programHint guesses from the name of a program that cannot be run, and what follows it, what the user
 // meant to type; "" where there is nothing to guess. missing says that there is no such program; else it
 // is not executable.
-func programHint(program []string, missing bool, o *runOptions, commands []string) string {
+func programHint(program []string, missing bool, o *settings.Options, commands []string) string {
 	name, rest := program[0], program[1:]
 	variable, _, assigned := strings.Cut(name, "=")
 	plain := !strings.ContainsAny(name, "/.")
@@ -55,14 +56,14 @@ func programHint(program []string, missing bool, o *runOptions, commands []strin
 		return fmt.Sprintf("a Python script is run by python: write python %s", shellQuote(program))
 	case strings.ContainsFunc(name, unicode.IsSpace):
 		return fmt.Sprintf("it is one word: write %s without quotes, or sh -c %s where a shell is needed", name, shellQuote([]string{name}))
-	case assigned && isVariable(variable) && len(o.exports) > 0:
-		return fmt.Sprintf("each variable has an -x of its own: -x %s -x %s", o.exports[len(o.exports)-1], name)
+	case assigned && isVariable(variable) && len(o.Exports) > 0:
+		return fmt.Sprintf("each variable has an -x of its own: -x %s -x %s", o.Exports[len(o.Exports)-1], name)
 	case assigned && isVariable(variable):
 		return fmt.Sprintf("to send a variable, write -x %s before the program", name)
 	case number == nil && len(rest) > 0:
 		return fmt.Sprintf("for the number of ranks, write -np %s before the program", name)
-	case plain && len(rest) > 0 && mayBeHost(name, rest[0], o.hosts):
-		return fmt.Sprintf("if %s is a host, write hosts with commas: -H %s,%s", name, o.hosts, name)
+	case plain && len(rest) > 0 && mayBeHost(name, rest[0], o.Hosts):
+		return fmt.Sprintf("if %s is a host, write hosts with commas: -H %s,%s", name, o.Hosts, name)
 	}
 	if slices.Contains(commands, name) {
 		return fmt.Sprintf("commands of gorun stand before its flags: gorun %s", shellQuote(program))
@@ -107,27 +108,6 @@ func strayFlags(program []string) string {
 		return ""
 	}
 	return fmt.Sprintf("%s was given to %s: flags of gorun stand before the program", program[1], filepath.Base(program[0]))
-}
-
-// flagHint is what to write where a flag has a value that it cannot have.
-func flagHint(flag *pflag.Flag, word string) string {
-	switch flag.Value.Type() {
-	case "int":
-		return "for example " + word + " 2"
-	case "time":
-		return "for example " + word + " 90s"
-	case "bool":
-		return "write " + word + " alone, or leave it out"
-	}
-	return "see gorun --help"
-}
-
-// hostsHint shows how hosts are written where name says: in -H, a variable or a file.
-func hostsHint(name string) string {
-	if name == "-H" {
-		return "for example -H f1:2,ada@f2:2, without blanks"
-	}
-	return "a line names one host, for example: f1 slots=2"
 }
 
 // noWords is for commands that take none.

@@ -1,78 +1,18 @@
 package main
 
 import (
-	"fmt"
-	"os"
-	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/gorun/gorun/internal/cli/settings"
+	"github.com/gorun/gorun/internal/cli/ui"
 
 	"github.com/gorun/gorun/internal/cli/usage"
 )
 
-// TestFirstDay types what people type on their first day who know another launcher, or none: every answer in
-// testdata/firstday.txt says what is wrong, where, and what to type.
-func TestFirstDay(t *testing.T) {
-	quiet(t)
-	name, err := filepath.Abs("testdata/firstday.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := firstDay(t)
-	transcript(t, name, 15, func(argv []string) string {
-		r := startPath(t, nil, filepath.Join(dir, argv[0]), nil, argv[1:]...)
-		code, said := r.wait(), r.err.String()
-		if code == 0 || r.out.Len() > 0 || !strings.Contains(said, "gorun: error: ") || !strings.Contains(said, "gorun: hint: ") {
-			t.Errorf("%q: code %d, stdout %q, stderr %q", argv, code, &r.out, said)
-		}
-		return fmt.Sprintf("%s(exit code %d)\n", withoutPlace(said, dir), code)
-	})
-}
-
-// firstDay is a directory with what a beginner has, and gorun under the launchers' names. The test goes there.
-func firstDay(t *testing.T) string {
-	t.Helper()
-	dir := t.TempDir()
-	t.Chdir(dir)
-	t.Setenv("PATH", dir+"/bin:/usr/bin:/bin")
-	for _, folder := range []string{"results", "bin"} {
-		if err := os.Mkdir(folder, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for file, text := range map[string]string{"train.py": "print('hi')\n", "hosts.txt": "f1 slots=2\nf2 slots=two\n", "bin/python": "#!/bin/sh\necho \"unknown option: $1\" >&2\nexit 2\n"} {
-		mode := os.FileMode(0o644)
-		if file == "bin/python" {
-			mode = 0o755
-		}
-		if err := os.WriteFile(file, []byte(text), mode); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, launcher := range []string{"gorun", "mpirun", "horovodrun", "torchrun", "srun"} {
-		if err := os.Symlink(binary("gorun"), launcher); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return dir
-}
-
-// withoutPlace is what gorun said, without what differs from machine to machine and run to run.
-func withoutPlace(said, dir string) string {
-	said = strings.ReplaceAll(said, dir, "/home/ada")
-	said = regexp.MustCompile(`\(after [0-9.]+ s, at [0-9:]+\)`).ReplaceAllString(said, "(after 1.50 s, at 20:51:31)")
-	return regexp.MustCompile(`(?m)^.*(stopped the other ranks|localhost:).*\n`).ReplaceAllStringFunc(said, func(line string) string {
-		if strings.HasPrefix(line, "gorun: error: ") {
-			return line
-		}
-		return ""
-	})
-}
-
 func TestUnknownMark(t *testing.T) {
 	for template, want := range map[string]string{"%r%h%l%s%t%%": "", "": "", "%%q": "", "%q%r": "%q", "%r %é": "%é", "100%": "%"} {
-		if got := unknownMark(template); got != want {
+		if got := ui.UnknownMark(template); got != want {
 			t.Errorf("%q: %q, want %q", template, got, want)
 		}
 	}
@@ -104,9 +44,9 @@ func TestProgramHint(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := &runOptions{hosts: tc.hosts}
+		o := &settings.Options{Hosts: tc.hosts}
 		if tc.export != "" {
-			o.exports = []string{tc.export}
+			o.Exports = []string{tc.export}
 		}
 		if got := programHint(program, true, o, commands); (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
 			t.Errorf("%s: %q, want %q", tc.typed, got, tc.want)

@@ -2,185 +2,229 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
-	"sync"
-	"time"
 
-	"github.com/gorun/gorun/internal/agent"
-	"github.com/gorun/gorun/launcher"
+	"github.com/gorun/gorun/internal/cli/exitcode"
+	"github.com/gorun/gorun/internal/cli/job"
+	"github.com/gorun/gorun/internal/cli/settings"
+	"github.com/gorun/gorun/internal/cli/ui"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/gorun/gorun/internal/cli/dialect"
+	"github.com/gorun/gorun/internal/cli/usage"
 )
 
-// streams are the terminal, or what stands for it.
-type streams struct {
-	in       *os.File
-	out, err io.Writer
-}
-
-// runJob is a run from options to exit code: parse, plan, then the launcher's
-// connect, stage, spawn, stream and reap.
-func runJob(ctx context.Context, o *runOptions, programs []program, io streams, say *ui) (code int, err error) {
-	if o.envFlags {
-		return 0, printEnvFlags(os.Environ(), programs, io.out, say)
-	}
-	where, plan, err := planJob(ctx, o, programs, newSurroundings(coreCounter(o, say)))
-	if err != nil {
-		return 0, err
-	}
-	if err := plan.CheckGPUs(o.gpusPerRank.PerRank); err != nil {
-		return 0, err
-	}
-	say.tracef("hosts: %s", where.summary())
-	env, err := prepareAll(os.Environ(), programs, plan.Size)
-	if err != nil {
-		return 0, err
-	}
-	opts, err := launchOptions(o, plan, env, io, say)
-	if err != nil {
-		return 0, err
-	}
-	for _, notice := range env.notices {
-		say.notef("%s", notice)
-	}
-	if opts.Work != nil {
-		plan.Warnings = append(plan.Warnings, opts.Work.Warnings...)
-	}
-	warnings := slices.Concat(where.warnings, plan.Warnings, env.warnings)
-	for _, w := range warnings {
-		say.warningf("%s", w)
-	}
-	if o.dryRun {
-		would := newDryRun(o, plan, opts, where.source, warnings)
-		if o.json {
-			return 0, would.writeJSON(io.out)
-		}
-		_, err := fmt.Fprintf(io.out, "%vhosts      %s\n%s", plan, where.summary(), would.text(o))
-		return 0, err
-	}
-	if o.displayMap {
-		say.table(plan.String())
-		if len(opts.Programs) > 1 {
-			say.table(programsText(opts.Programs))
-		}
-	}
-	if o.elastic.given() {
-		code, err = launchElastic(ctx, o, where, plan, opts, io, say)
-	} else {
-		code, err = launch(ctx, o, plan, opts, io, say)
-	}
-	if code > 0 && code < launcher.CodeTimeout && len(env.withheld) > 0 && leavesMachine(plan) {
-		say.hintf("variables that look like secrets stayed here: %s (send one with -x NAME)", strings.Join(env.withheld, ", "))
-	}
-	return code, err
-}
-
-// launch runs the plan while it listens to the user.
-func launch(ctx context.Context, o *runOptions, plan launcher.Plan, opts launcher.Options, io streams, say *ui) (int, error) {
-	wishes := listen(time.Duration(o.timeout), say)
-	defer wishes.close()
-	opts.Stops, opts.Signals, opts.Pauses = wishes.stops, wishes.signals, wishes.pauses
-	if o.stdin != "none" && io.in != nil {
-		in, err := newInput(io.in)
+// runCLI is gorun at the user's terminal: argv is its name and its words. It returns
+// the exit code.
+func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer) int {
+	inHaste := ui.NewHaste()
+	say := &ui.UI{W: &ui.Patient{W: stderr, Haste: inHaste}, Haste: inHaste}
+	code := 0
+	var line dialect.Line
+	var shown []string // commands that help lists
+	complete := func(flags *pflag.FlagSet, o *settings.Options) (command []string, err error) {
+		command, settings, err := completeOptions(flags, o)
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
-		defer in.close()
-		opts.Stdin = in
+		say.Verbose, say.Quiet = o.Verbose, o.Quiet
+		line.Add(settings)
+		if text := line.Notice(); text != "" {
+			say.Notef("%s", text)
+		}
+		return command, nil
 	}
-	steps, err := openEvents(o.jsonEvents, say)
-	if err != nil {
-		return 0, err
+	run := func(flags *pflag.FlagSet, o *settings.Options, argv []string, out io.Writer) error {
+		command, err := complete(flags, o)
+		if err != nil {
+			return err
+		}
+		if argv, err = chooseProgram(argv, command, o); err != nil {
+			return err
+		}
+		programs, err := job.JobPrograms(o, argv, line)
+		if err != nil {
+			return err
+		}
+		code, err = job.RunJob(context.Background(), o, programs, job.Streams{In: stdin, Out: out, Err: stderr}, say)
+		if h := strayFlags(argv); h != "" && err == nil && code != 0 {
+			say.Hintf("%s", h)
+		}
+		if len(programs) == 1 {
+			err = explainProgram(err, argv, o, shown)
+		}
+		return err
 	}
-	defer steps.close()
-	steps.plan(plan, opts.Programs)
-	var start *footer
-	if isTerminal(io.err) && !o.quiet {
-		start = newFooter(say, len(plan.Hosts))
-	}
-	opts.Follow = func(e launcher.Event) {
-		start.follow(e)
-		steps.follow(e)
-	}
-	result, err := launcher.Run(ctx, plan, opts)
-	start.close()
-	if err != nil {
-		steps.failed(err)
-		return 0, err
-	}
-	say.unseen = (o.hide | o.save.hidden()).of(2)
-	say.conclude(result, plan.Size)
-	if o.summary {
-		say.table(summary(plan, result))
-	}
-	steps.result(result)
-	return result.Code(), nil
-}
-
-// launchOptions is what Run needs beside the environment and the user's wishes.
-func launchOptions(o *runOptions, plan launcher.Plan, env environment, io streams, say *ui) (launcher.Options, error) {
-	tree, err := stagedFolder(o, o.launcher != "local" && (leavesMachine(plan) || o.elastic.discovery != ""))
-	if err != nil {
-		return launcher.Options{}, err
-	}
-	exe, err := ownExecutable()
-	if err != nil {
-		return launcher.Options{}, err
-	}
-	dial, err := dialer(o)
-	if err != nil {
-		return launcher.Options{}, err
-	}
-	library, err := o.mpi.library(exe.Path)
-	if err != nil {
-		return launcher.Options{}, err
-	}
-	opts := launcher.Options{Programs: env.programs, Env: env.shared, Work: tree, Network: o.network.Network, Encrypt: o.encrypt, OpenMPI4: library, Binding: o.binding(),
-		ReportBindings: o.reportBindings, GPUs: o.gpusPerRank.GPUs, GPUProgram: gpuProgram(exe.Path), Dial: dial, Exe: exe,
-		StartTimeout: time.Duration(o.startTimeout), Grace: time.Duration(o.grace),
-		Note: func(text string) { say.notef("%s", text) }, Trace: say.tracef}
-	if opts.StdinRank, err = o.stdin.rank(plan.Size); err != nil {
-		return launcher.Options{}, err
-	}
-	return opts, outputOptions(&opts, o, plan, io)
-}
-
-func leavesMachine(plan launcher.Plan) bool {
-	hostname, _ := os.Hostname()
-	for _, h := range plan.Hosts {
-		if !isLocal(h.Host, hostname) {
-			return true
+	root := newRoot(func(flags *pflag.FlagSet, o *settings.Options, program []string) error {
+		return run(flags, o, program, stdout)
+	})
+	benchmarks := newBench(run)
+	inspect := func(list func(context.Context, *settings.Options, hostsOptions, io.Writer, *ui.UI) (int, error)) listFunc {
+		return func(flags *pflag.FlagSet, o *settings.Options, how hostsOptions) error {
+			_, err := complete(flags, o)
+			if err == nil {
+				code, err = list(context.Background(), o, how, stdout, say)
+			}
+			return err
 		}
 	}
-	return false
+	gpus, listing := newGPUs(inspect(listGPUs)), newHosts(inspect(listHosts))
+	root.AddCommand(benchmarks, gpus, listing)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	shown = visible(root)
+	var err error
+	line, err = readLine(argv, root, benchmarks, gpus, listing)
+	if err == nil {
+		root.SetArgs(append([]string{}, line.Args...)) // not nil, which is the process's own arguments
+		err = root.Execute()
+	}
+	if err != nil {
+		say.Report(settings.ExplainUsage(err, line.Typed))
+		return exitcode.ExitCode(err)
+	}
+	return code
 }
 
-// workingDir is where the ranks run: the same path on every host. The
-// current directory keeps the name the user reached it by.
-func workingDir(named string) (string, error) {
-	if filepath.IsAbs(named) {
-		return filepath.Clean(named), nil
+// readLine turns the command line into gorun's own words. among are the commands that take a run's flags.
+func readLine(argv []string, root *cobra.Command, among ...*cobra.Command) (dialect.Line, error) {
+	commands := commandNames(root)
+	if byName, _ := dialect.Named(filepath.Base(argv[0])); byName != dialect.Own {
+		commands = nil // mpirun version runs a program of that name
 	}
-	current, err := os.Getwd()
+	chosen, err := dialect.Choose(argv[0], os.LookupEnv)
 	if err != nil {
-		return "", fmt.Errorf("find the current directory: %w", err)
+		return dialect.Line{}, err
 	}
-	return filepath.Join(current, named), nil
+	args := argv[1:]
+	if completing(args) {
+		return dialect.Line{Args: forCompletion(args, root, among...)}, nil
+	}
+	command := commandOf(args, commands, among...)
+	if command == nil {
+		line, err := dialect.Translate(args, chosen, root.Flags(), commands)
+		if err != nil {
+			return line, err
+		}
+		return line.WithFile(root.Flags())
+	}
+	line, err := dialect.TranslateWords(args[1:], command.Flags())
+	line.Args = slices.Insert(line.Args, 0, args[0])
+	return line, err
 }
 
-// ownExecutable is the gorun that runs, to be started on hosts.
-func ownExecutable() (launcher.Executable, error) {
-	path, err := os.Executable()
-	if err != nil {
-		return launcher.Executable{}, fmt.Errorf("find gorun itself: %w", err)
+// runFunc runs a job; tests put their own in its place.
+type runFunc func(flags *pflag.FlagSet, o *settings.Options, program []string) error
+
+// newRoot builds the command tree.
+func newRoot(run runFunc) *cobra.Command {
+	var o settings.Options
+	root := &cobra.Command{
+		Use:   "gorun [flags] program [arguments] [: ...]",
+		Short: "Start a program as the ranks of one job, on this machine or on many over SSH",
+		Long: `gorun starts copies of a program on many machines over SSH, as ranks of one
+job, shows their output, and takes them all down when one fails.`,
+		Example: `  gorun -np 4 ./train                        four ranks on this machine
+  gorun -np 8 -H f1:4,f2:4 python train.py   four on each of two hosts
+  gorun --hostfile hosts.txt ./train         one rank per slot in the file
+  gorun -np 2 -H f1,f2 -x API_KEY ./train    send a variable that is not sent by default
+  gorun -np 8 -H f1:4,f2:4 --dry-run ./train show what would run where
+  gorun -np 1 ./server : -np 4 ./worker      two programs in one job
+  gorun -np 4 --timeout 10m ./train          stop it after ten minutes`,
+		Args:              cobra.ArbitraryArgs,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if (len(args) == 0 || args[0] == "") && !o.EnvFlags && o.JobFile == "" {
+				return usage.Errorf("for example: gorun -np 4 ./train; see gorun --help", "which program should run?")
+			}
+			return run(cmd.Flags(), &o, args)
+		},
 	}
-	build, err := agent.Build("/proc/self/exe")
-	if err != nil {
-		return launcher.Executable{}, fmt.Errorf("read gorun itself: %w", err)
+	root.Flags().SetInterspersed(false)
+	root.Flags().SortFlags = false
+	o.AddFlags(root.Flags())
+	root.Flags().BoolVar(&o.Json, "json", false, "with --dry-run: as a JSON document") // gorun bench has its own
+	root.ValidArgsFunction = completeProgram
+	completeFlags(root)
+	root.AddCommand(newVersion(), newCompat(), newMan())
+	root.InitDefaultCompletionCmd()
+	refuseUnknownShells(root)
+	root.InitDefaultHelpCmd()
+	groupUsage(root)
+	return root
+}
+
+func commandNames(root *cobra.Command) []string {
+	names := []string{"help", "__complete", "__completeNoDesc"}
+	for _, c := range root.Commands() {
+		names = append(names, c.Name())
 	}
-	hash := sync.OnceValues(func() (string, error) { return agent.Hash("/proc/self/exe") })
-	return launcher.Executable{Path: path, Build: build, Hash: hash}, nil
+	return names
+}
+
+// commandOf is the one that args begin with among commands that take a run's flags; nil where they begin with none,
+// or with no command.
+func commandOf(args, commands []string, among ...*cobra.Command) *cobra.Command {
+	for _, c := range among {
+		if len(args) > 0 && args[0] == c.Name() && slices.Contains(commands, c.Name()) {
+			return c
+		}
+	}
+	return nil
+}
+
+// visible are the names of the commands that help lists.
+func visible(root *cobra.Command) (names []string) {
+	for _, c := range root.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	return names
+}
+
+// completeOptions fills what the command line left open and checks the whole. It
+// returns the program that a job file names, and what files and Open MPI's settings in the
+// environment ask for and do not get.
+func completeOptions(flags *pflag.FlagSet, o *settings.Options) (command []string, rest dialect.Line, err error) {
+	typed := settings.Given(flags)
+	job, err := settings.ReadJobFile(o.JobFile, flags, os.LookupEnv)
+	if err == nil {
+		err = job.Apply(flags)
+	}
+	if err != nil {
+		return nil, rest, err
+	}
+	file, err := settings.ReadDefaults(o.Config, flags, os.LookupEnv)
+	if err != nil {
+		return nil, rest, err
+	}
+	rest, err = dialect.EnvironmentSettings(os.Environ(), flags)
+	if err != nil {
+		return nil, rest, err
+	}
+	if err := settings.SetDefaults(flags, os.LookupEnv, rest.Args, file); err != nil {
+		return nil, rest, err
+	}
+	rest.Add(job.Undone)
+	rest.Add(file.Undone)
+	return job.Command, rest, job.Blame(o.Check(flags.Changed("np")), typed)
+}
+
+// chooseProgram is the program on the command line, or else that of the job file.
+func chooseProgram(program, command []string, o *settings.Options) ([]string, error) {
+	switch {
+	case len(program) > 0 || o.EnvFlags:
+		return program, nil
+	case len(command) == 0:
+		return nil, usage.Errorf("write command: ./train in it, or name the program after the flags", "%s names no program", o.JobFile)
+	}
+	return command, nil
 }

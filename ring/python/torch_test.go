@@ -55,7 +55,7 @@ func TestTorchAlone(t *testing.T) {
 // Horovod's own tests of its operations pass against gorun.torch under its name, but for those that run.py leaves out.
 func TestHorovodsTestsOnGorunTorch(t *testing.T) {
 	needs(t, "torch", "numpy", "pytest", "mock", "cloudpickle", "packaging")
-	tests, err := filepath.Abs("../../cmd/gorun/testdata/horovod/parallel/test_torch.py")
+	tests, err := filepath.Abs("../../internal/test/e2e/testdata/horovod/parallel/test_torch.py")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,9 +1,0 @@
-//go:build apptainer
-
-package main
-
-import "testing"
-
-// Apptainer itself obeys the rules that the other tests rely on. It is not in Debian, so
-// this test is asked for: go test -tags apptainer -run RealApptainer ./cmd/gorun
-func TestRealApptainer(t *testing.T) { testContainers(t, newContainers(t, true)) }

@@ -1,0 +1,39 @@
+package exitcode
+
+import (
+	"errors"
+
+	"github.com/spf13/pflag"
+
+	"github.com/gorun/gorun/internal/cli/usage"
+	"github.com/gorun/gorun/launcher"
+)
+
+// ExitCode maps an error to the exit code of gorun. The table stands in
+// docs/exit-codes.md.
+func ExitCode(err error) int {
+	var launch *launcher.LaunchError
+	var slots *launcher.SlotsError
+	var gpus *launcher.GPUsError
+	var output *launcher.OutputError
+	var stopped *launcher.StoppedError
+	switch {
+	case errors.As(err, &launch):
+		return launch.Code()
+	case errors.As(err, &stopped):
+		return launcher.Result{Stopped: stopped.Reason}.Code()
+	case errors.As(err, &slots), errors.As(err, &gpus), errors.As(err, &output), IsUsage(err):
+		return 2
+	}
+	return launcher.CodeLaunch
+}
+
+// IsUsage reports whether err is a mistake of the user's, or a flag that the flag parser cannot read.
+func IsUsage(err error) bool {
+	var unknown *pflag.NotExistError
+	var missing *pflag.ValueRequiredError
+	var invalid *pflag.InvalidValueError
+	var syntax *pflag.InvalidSyntaxError
+	return usage.Is(err) || errors.As(err, &unknown) || errors.As(err, &missing) ||
+		errors.As(err, &invalid) || errors.As(err, &syntax)
+}

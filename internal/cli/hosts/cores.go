@@ -1,0 +1,48 @@
+package hosts
+
+import (
+	"context"
+
+	"github.com/gorun/gorun/hostfile"
+)
+
+// countCores gives the hosts of p that are to have a slot per core their slots: as many ranks as find
+// the cores they need. Other hosts than this machine are asked.
+func (s Surroundings) countCores(ctx context.Context, p Place, perRank int) (Place, error) {
+	hosts := append([]hostfile.Host(nil), p.Hosts...)
+	var others []int // by index in hosts
+	for i := range hosts {
+		switch {
+		case !hosts[i].Auto:
+		case IsLocal(hosts[i], s.Hostname):
+			hosts[i].Slots = autoSlots(hosts[i], s.Cores(), perRank)
+		default:
+			others = append(others, i)
+		}
+	}
+	p.Hosts = hosts
+	if len(others) == 0 {
+		return p, nil
+	}
+	asked := make([]hostfile.Host, len(others))
+	for i, at := range others {
+		asked[i] = hosts[at]
+	}
+	cores, err := s.count(ctx, asked)
+	if err != nil {
+		return Place{}, err
+	}
+	for i, at := range others {
+		hosts[at].Slots = autoSlots(hosts[at], cores[i], perRank)
+	}
+	return p, nil
+}
+
+// autoSlots is how many ranks a host with so many cores is meant to hold.
+func autoSlots(h hostfile.Host, cores, perRank int) int {
+	slots := min(max(cores/max(perRank, 1), 1), hostfile.MaxSlots)
+	if h.MaxSlots > 0 {
+		slots = min(slots, h.MaxSlots)
+	}
+	return slots
+}

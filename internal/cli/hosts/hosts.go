@@ -1,0 +1,208 @@
+package hosts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/gorun/gorun/internal/cli/settings"
+	"github.com/gorun/gorun/internal/cli/ui"
+
+	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/cli/usage"
+	"github.com/gorun/gorun/internal/topology"
+)
+
+// Place is where to run, and who said so.
+type Place struct {
+	Hosts    []hostfile.Host
+	Np       int // ranks to start when the user does not say; 0: one per slot
+	Source   string
+	Warnings []string
+}
+
+// Surroundings are what hosts are found in besides the options.
+type Surroundings struct {
+	Lookup   func(string) (string, bool) // of the environment
+	Open     func(string) (io.ReadCloser, error)
+	Hostname string
+	Cores    func() int // of this machine that this process may keep busy
+	// count asks other hosts for theirs.
+	count func(ctx context.Context, hosts []hostfile.Host) ([]int, error)
+}
+
+func NewSurroundings(count func(context.Context, []hostfile.Host) ([]int, error)) Surroundings {
+	hostname, _ := os.Hostname()
+	open := func(name string) (io.ReadCloser, error) { return os.Open(name) }
+	return Surroundings{Lookup: os.LookupEnv, Open: open, Hostname: hostname, Cores: topology.Cores, count: count}
+}
+
+// findHosts decides where to run. -H chooses among the hosts of --hostfile where both are given;
+// either one alone is the hosts; with neither, [hostfile.Default] knows, and else
+// it is this machine. A list that only chooses (^f3, +n0) does so among the default hosts, and one
+// that names nodes of a Slurm job among those.
+// It is pure.
+func findHosts(o *settings.Options, s Surroundings) (p Place, err error) {
+	switch {
+	case o.Hostfile != "":
+		p, err = s.readHostfile(o.Hostfile)
+		if err == nil && o.Hosts != "" {
+			p, err = s.narrow(p, o.Hosts)
+		}
+	case o.Hosts != "":
+		list, err := hostfile.ParseList(o.Hosts)
+		if err != nil {
+			return Place{}, HostsError(err)
+		}
+		if p, err = s.ofSlurmJob(list, o.Method()); p.Hosts == nil && err == nil {
+			p, err = s.resolve(list, "-H")
+		}
+		if err != nil {
+			return Place{}, err
+		}
+	default:
+		p, err = s.Defaults()
+		if err == nil && p.Hosts == nil {
+			p = Place{Hosts: []hostfile.Host{{Name: "localhost", Slots: max(o.Np, 1)}}, Source: "nothing: this machine"}
+		}
+	}
+	if err != nil {
+		return Place{}, err
+	}
+	return p, nil
+}
+
+// Defaults is the place that the environment names; without hosts where it names none.
+func (s Surroundings) Defaults() (Place, error) {
+	found, err := hostfile.Default(s.Lookup, s.Open)
+	if err != nil {
+		return Place{}, usage.Errorf("give the hosts with -H or --hostfile, or unset the variable", "%w", err)
+	}
+	if found == nil {
+		return Place{}, nil
+	}
+	return Place{Hosts: found.Hosts, Np: found.NP, Source: found.Source, Warnings: found.Warnings}, nil
+}
+
+func (s Surroundings) readHostfile(name string) (Place, error) {
+	file, err := s.Open(name)
+	if err != nil {
+		return Place{}, usage.Errorf("check the name after --hostfile", "open the hostfile: %w", err)
+	}
+	defer file.Close()
+	list, err := hostfile.Parse(name, file)
+	var read *fs.PathError
+	if errors.As(err, &read) {
+		return Place{}, usage.Errorf("check the name after --hostfile", "read the hostfile: %w", read)
+	}
+	if err != nil {
+		return Place{}, HostsError(err)
+	}
+	return s.resolve(list, "hostfile "+name)
+}
+
+// resolve turns a list into hosts. One that only chooses does so among the default hosts.
+func (s Surroundings) resolve(list hostfile.List, source string) (Place, error) {
+	p := Place{Source: source, Warnings: list.Warnings}
+	var err error
+	if !list.Relative() {
+		p.Hosts, err = list.Hosts()
+		return p, HostsError(err)
+	}
+	others, err := s.Defaults()
+	switch {
+	case err != nil:
+		return Place{}, err
+	case others.Hosts == nil:
+		p.Hosts, err = list.Hosts() // which says that there is nothing to choose from
+	default:
+		p.Hosts, err = list.Select(others.Hosts, others.Source)
+		p.Source, p.Warnings = source+" among "+others.Source, slices.Concat(others.Warnings, p.Warnings)
+	}
+	return p, HostsError(err)
+}
+
+// narrow leaves of p what -H names.
+func (s Surroundings) narrow(p Place, hosts string) (Place, error) {
+	list, err := hostfile.ParseList(hosts)
+	if err != nil {
+		return Place{}, HostsError(err)
+	}
+	p.Hosts, err = list.Select(p.Hosts, p.Source)
+	p.Source = "-H among " + p.Source
+	return p, HostsError(err)
+}
+
+// HostsError makes a mistake in a list of hosts one of the user's, with the
+// names that were probably meant.
+func HostsError(err error) error {
+	var absent *hostfile.AbsentError
+	var parse *hostfile.ParseError
+	switch {
+	case errors.As(err, &absent):
+		return usage.Errorf(nearHosts(absent.Host, absent.Have), "%w", err)
+	case errors.As(err, &parse):
+		return usage.Errorf(hostsHint(parse.File), "%w", err)
+	}
+	return err
+}
+
+// nearHosts says which of the names there are may have been meant.
+func nearHosts(name string, have []string) string {
+	short := func(s string) string {
+		label, _, _ := strings.Cut(s, ".")
+		return strings.ToLower(label)
+	}
+	var near []string
+	for _, h := range have {
+		if short(h) == short(name) && !slices.Contains(near, h) {
+			near = append(near, h)
+		}
+	}
+	if n := usage.Nearest(name, have); n != "" && !slices.Contains(near, n) {
+		near = append(near, n)
+	}
+	if len(near) > 0 {
+		return "did you mean " + strings.Join(near[:min(len(near), 3)], " or ") + "?"
+	}
+	return "it has " + ui.NameHosts(slices.Compact(slices.Clone(have)))
+}
+
+// Summary is how many hosts and slots there are and who said so, for --dry-run and -v.
+func (p Place) Summary() string {
+	slots := 0
+	for _, h := range p.Hosts {
+		slots += h.Slots
+	}
+	text := fmt.Sprintf("%d with %d slots, from %s", len(p.Hosts), slots, p.Source)
+	if p.Np > 0 {
+		text += fmt.Sprintf(", which asks for %d ranks", p.Np)
+	}
+	return text
+}
+
+// hostsHint shows how hosts are written where name says: in -H, a variable or a file.
+func hostsHint(name string) string {
+	if name == "-H" {
+		return "for example -H f1:2,ada@f2:2, without blanks"
+	}
+	return "a line names one host, for example: f1 slots=2"
+}
+
+// IsLocal reports whether h is this machine, named without anything that asks
+// for a login.
+func IsLocal(h hostfile.Host, hostname string) bool {
+	if h.User != "" || h.Port != 0 || h.Name == "" {
+		return false
+	}
+	switch h.Name {
+	case "localhost", "127.0.0.1", "::1", hostname:
+		return true
+	}
+	return false
+}

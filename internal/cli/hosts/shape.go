@@ -1,0 +1,107 @@
+package hosts
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/gorun/gorun/internal/cli/settings"
+
+	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/cli/usage"
+)
+
+// WhereToRun is the hosts that were asked for, with the slots that --ppn, --nodes and their
+// cores give them.
+func WhereToRun(ctx context.Context, o *settings.Options, s Surroundings) (Place, error) {
+	var p Place
+	var err error
+	if o.Elastic.Discovery != "" {
+		p, err = discover(ctx, o)
+	} else {
+		p, err = findHosts(o, s)
+	}
+	if err != nil {
+		return Place{}, err
+	}
+	p, err = shape(p, o)
+	if err != nil {
+		return Place{}, err
+	}
+	p, err = s.countCores(ctx, p, int(o.CpusPerRank))
+	if err != nil {
+		return Place{}, err
+	}
+	return bound(p, o)
+}
+
+// bound keeps a number of ranks that nobody gave between --min-np and --max-np.
+func bound(p Place, o *settings.Options) (Place, error) {
+	if o.Np > 0 || o.Elastic.MinNP == 0 && o.Elastic.MaxNP == 0 {
+		return p, nil
+	}
+	if p.Np == 0 {
+		for _, h := range p.Hosts {
+			p.Np += h.Slots
+		}
+	}
+	if o.Elastic.MaxNP > 0 {
+		p.Np = min(p.Np, o.Elastic.MaxNP)
+	}
+	if o.Elastic.Discovery != "" { // there may be more later
+		p.Np = max(p.Np, o.Elastic.MinNP)
+	}
+	if p.Np < o.Elastic.MinNP {
+		return Place{}, usage.Errorf("name more hosts, or give them more slots", "--min-np %d, but there is room for %d, from %s", o.Elastic.MinNP, p.Np, p.Source)
+	}
+	return p, nil
+}
+
+// shape gives the hosts of p the slots that --nodes and --ppn ask for. --nodes alone
+// shares the ranks out evenly, one a host when no number is given. It is pure.
+func shape(p Place, o *settings.Options) (Place, error) {
+	if o.Nodes == 0 && o.Ppn == 0 {
+		return p, nil
+	}
+	nodes, ppn := int(o.Nodes), int(o.Ppn)
+	if nodes > len(p.Hosts) {
+		return Place{}, usage.Errorf("name more hosts with -H or --hostfile", "--nodes %d, but there %s, from %s", nodes, areHosts(len(p.Hosts)), p.Source)
+	}
+	hosts := append([]hostfile.Host(nil), p.Hosts...)
+	if nodes > 0 {
+		hosts = hosts[:nodes]
+	}
+	p.Np = 0
+	slots := func(int) int { return ppn }
+	if ppn == 0 {
+		np := max(o.Np, 0)
+		if np == 0 {
+			np = len(hosts)
+		}
+		hosts = hosts[:min(len(hosts), np)]
+		slots = func(i int) int {
+			share := np / len(hosts)
+			if i < np%len(hosts) {
+				share++
+			}
+			return share
+		}
+	}
+	for i := range hosts {
+		hosts[i].Slots, hosts[i].Auto = slots(i), false
+		if h := hosts[i]; h.MaxSlots > 0 && h.Slots > h.MaxSlots {
+			return Place{}, usage.Errorf("", "%s is to get %d ranks, and may have at most %d (max_slots)", h.Name, h.Slots, h.MaxSlots)
+		}
+		if hosts[i].Slots > hostfile.MaxSlots {
+			return Place{}, usage.Errorf("", "%s is to get %d ranks: a host may have at most %d", hosts[i].Name, hosts[i].Slots, hostfile.MaxSlots)
+		}
+	}
+	p.Hosts = hosts
+	return p, nil
+}
+
+func areHosts(n int) string {
+	if n == 1 {
+		return "is 1 host"
+	}
+	return "are " + strconv.Itoa(n) + " hosts"
+}

@@ -1,0 +1,113 @@
+package job
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"time"
+
+	"github.com/gorun/gorun/internal/cli/hosts"
+	"github.com/gorun/gorun/internal/cli/settings"
+	"github.com/gorun/gorun/internal/cli/ui"
+
+	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/cli/usage"
+	"github.com/gorun/gorun/internal/elastic"
+	"github.com/gorun/gorun/launcher"
+)
+
+// planElastic is how an elastic job would begin. It waits for slots where there are too few.
+func planElastic(ctx context.Context, o *settings.Options, programs []program, s hosts.Surroundings) (hosts.Place, launcher.Plan, error) {
+	if len(programs) > 1 {
+		return hosts.Place{}, launcher.Plan{}, usage.Errorf("run them as jobs of their own", "an elastic job has one program, not %d", len(programs))
+	}
+	where, err := hosts.WhereToRun(ctx, o, s)
+	if err != nil {
+		return hosts.Place{}, launcher.Plan{}, err
+	}
+	slots := 0
+	for _, h := range where.Hosts {
+		slots += h.Slots
+	}
+	np := o.Np
+	if np == 0 {
+		np = where.Np
+	}
+	if np == 0 {
+		np = max(slots, o.Elastic.MinNP)
+	}
+	if np == 0 {
+		return hosts.Place{}, launcher.Plan{}, usage.Errorf("give -np", "%s names no host, and how many ranks there are to be is not said", where.Source)
+	}
+	if slots < np {
+		return where, launcher.Plan{Size: np, Warnings: []string{fmt.Sprintf("there are %d slots for %d ranks: the job begins when there are more", slots, np)}}, nil
+	}
+	plan, err := launcher.NewPlan(where.Hosts, o.Request(np))
+	return where, plan, err
+}
+
+// launchElastic runs the job while it listens to the user.
+func launchElastic(ctx context.Context, o *settings.Options, where hosts.Place, plan launcher.Plan, opts launcher.Options, io Streams, say *ui.UI) (int, error) {
+	wishes := ui.Listen(time.Duration(o.Timeout), say)
+	defer wishes.Close()
+	opts.Stops, opts.Signals, opts.Pauses = wishes.Stops, wishes.Signals, wishes.Pauses
+	steps, err := ui.OpenEvents(o.JsonEvents, say)
+	if err != nil {
+		return 0, err
+	}
+	defer steps.Close()
+	steps.Plan(plan, opts.Programs)
+	opts.Follow = steps.Follow
+	result, err := launcher.RunElastic(ctx, elasticRequest(o, where, plan, opts, io), opts)
+	if err != nil {
+		steps.Failed(err)
+		return 0, err
+	}
+	if result.Stopped == launcher.NotStopped && result.Elastic.Code != 0 && result.Cause == nil {
+		say.Errorf("the job ended: %s", result.Elastic.Cause)
+	}
+	result.Lost = nil // was said when it happened
+	say.Conclude(result, plan.Size)
+	steps.Result(result)
+	return result.Code(), nil
+}
+
+// elasticRequest is what the launcher needs to know of an elastic job.
+func elasticRequest(o *settings.Options, where hosts.Place, plan launcher.Plan, opts launcher.Options, io Streams) launcher.Elastic {
+	e := o.Elastic
+	w := launcher.Elastic{Hosts: where.Hosts, Config: elastic.Config{NP: plan.Size, Min: e.MinNP, Max: e.MaxNP, Elastic: time.Duration(e.Wait),
+		ResetLimit: e.Resets.Limit, ResetWindow: e.Resets.Within, Cooldown: e.Cooldown, Random: rand.Float64}}
+	if e.Cooldown[0] > 0 { // whoever says how long hosts are kept out has an opinion of those that come and go
+		w.Changes = math.MaxInt
+	}
+	if e.Restarts > 0 {
+		w.Together, w.ResetLimit, w.Budget = true, int(e.Restarts), math.MaxInt
+	}
+	if e.Discovery != "" {
+		ask := e.Discoverer()
+		w.Discover = func(ctx context.Context) ([]hostfile.Host, error) {
+			hosts, err := ask(ctx)
+			if err != nil {
+				err = fmt.Errorf("the discovery script %s: %w", e.Discovery, err)
+			}
+			return hosts, err
+		}
+	}
+	hostname, _ := os.Hostname()
+	for _, h := range where.Hosts {
+		if o.Launcher == "local" || hosts.IsLocal(h, hostname) {
+			w.Own = h.Name
+		}
+	}
+	l := newLook(o, opts.Programs, io)
+	w.Prefix = func(p launcher.Plan) (func(rank, fd int, at time.Time) []byte, error) { return l.Prefixer(p) }
+	if o.Save.Hidden() != 0 {
+		w.SaveAs = func(m elastic.Member, fd int) string {
+			path, _ := o.Save.Path(fd, m.Rank, m.LocalRank, m.Host, os.Getenv("SLURM_JOB_ID")) // what cannot be was found out before
+			return path
+		}
+	}
+	return w
+}

@@ -1,0 +1,144 @@
+package job
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/gorun/gorun/internal/cli/settings"
+	"github.com/gorun/gorun/internal/transport/srun"
+
+	"github.com/gorun/gorun/internal/cli/usage"
+	"github.com/gorun/gorun/launcher"
+)
+
+// maxEnvFile bounds a file of variables.
+const maxEnvFile = 16 << 20
+
+// forwardEnv is the environment of the ranks as the flags ask for it.
+func forwardEnv(environ []string, o *settings.Options) (launcher.Environment, error) {
+	var exports, warnings []string
+	for _, name := range o.EnvFiles {
+		more, odd, err := readEnvFile(name)
+		if err != nil {
+			return launcher.Environment{}, err
+		}
+		exports, warnings = append(exports, more...), append(warnings, odd...)
+	}
+	exports = append(exports, o.Exports...) // -x wins over a file
+	env, err := launcher.ForwardEnv(chosen(environ, exports, o), exports)
+	if err != nil {
+		return env, usage.Errorf("for example -x NAME=value, or -x NAME for what it is here", "%w", err)
+	}
+	env.Warnings = append(warnings, env.Warnings...)
+	return env, nil
+}
+
+// chosen is environ without what --unset-env leaves out, and with --no-env only
+// what exports name. A name in exports is not left out. It is pure.
+func chosen(environ, exports []string, o *settings.Options) []string {
+	return slices.DeleteFunc(slices.Clone(environ), func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		switch {
+		case slices.Contains(exports, name):
+			return false
+		case slices.ContainsFunc(o.Unset, func(pattern string) bool { return matches(pattern, name) }):
+			return true
+		}
+		return o.NoEnv && !slices.ContainsFunc(exports, func(pattern string) bool { return matches(pattern, name) })
+	})
+}
+
+// leftOut are the variables that ranks must not inherit: from any host what --unset-env names, and from this
+// machine, where they inherit gorun's own environment and not that of a login, also what --no-env does not
+// send. PATH and HOME stay. A PREFIX* stands for the variables that gorun has. It is pure.
+func leftOut(environ []string, sent launcher.Environment, o *settings.Options) (anywhere, here []string) {
+	if !o.NoEnv && len(o.Unset) == 0 {
+		return nil, nil
+	}
+	ordinary, _ := launcher.ForwardEnv(environ, nil)
+	ordinary.Set = append(ordinary.Set, ordinary.Withheld...)
+	has := func(list []string, name string) bool {
+		return slices.ContainsFunc(list, func(kv string) bool { n, _, _ := strings.Cut(kv, "="); return n == name })
+	}
+	names := slices.DeleteFunc(slices.Clone(o.Unset), func(pattern string) bool { return strings.HasSuffix(pattern, "*") })
+	for _, kv := range environ {
+		name, _, _ := strings.Cut(kv, "=")
+		names = append(names, name)
+	}
+	for _, name := range unique(names) {
+		unset := slices.ContainsFunc(o.Unset, func(pattern string) bool { return matches(pattern, name) })
+		switch {
+		case name == "PATH" || name == "HOME" || name == "" || has(sent.Set, name):
+		case unset:
+			anywhere = append(anywhere, name)
+		case o.NoEnv && has(ordinary.Set, name):
+			here = append(here, name)
+		}
+	}
+	return anywhere, here
+}
+
+// matches reports whether a variable is NAME or begins as PREFIX* says.
+func matches(pattern, name string) bool {
+	if prefix, glob := strings.CutSuffix(pattern, "*"); glob {
+		return strings.HasPrefix(name, prefix)
+	}
+	return pattern == name
+}
+
+// readEnvFile reads a file of variables.
+func readEnvFile(name string) (exports, warnings []string, err error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, nil, usage.Errorf("check the name after --env-file", "open the file of variables: %w", err)
+	}
+	defer file.Close()
+	return parseEnvFile(name, io.LimitReader(file, maxEnvFile+1))
+}
+
+// parseEnvFile reads NAME=value or NAME lines, as Docker does: the value is the rest of
+// the line as it stands, empty lines and lines that begin with # say nothing.
+func parseEnvFile(name string, r io.Reader) (exports, warnings []string, err error) {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, maxEnvFile)
+	for n := 1; lines.Scan(); n++ {
+		line := strings.TrimSuffix(lines.Text(), "\r")
+		if n == 1 {
+			line = strings.TrimPrefix(line, "\ufeff")
+		}
+		if trimmed := strings.TrimSpace(line); trimmed == "" || trimmed[0] == '#' {
+			continue
+		}
+		variable, value, given := strings.Cut(strings.TrimPrefix(strings.TrimLeft(line, " \t"), "export "), "=")
+		if variable == "" || strings.ContainsAny(variable, " \t\x00") || strings.Contains(value, "\x00") {
+			return nil, nil, usage.Errorf("write NAME=value, or NAME for a variable that is set here", "%s:%d: %q is no variable", name, n, usage.Clipped(line))
+		}
+		if !given {
+			exports = append(exports, variable)
+			continue
+		}
+		if len(value) > 1 && value[0] == value[len(value)-1] && strings.IndexByte(`"'`, value[0]) >= 0 {
+			warnings = append(warnings, fmt.Sprintf("%s:%d: the quotes around the value of %s are part of it", name, n, variable))
+		}
+		exports = append(exports, variable+"="+value)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, nil, usage.Errorf("", "%s: %w", name, err)
+	}
+	return exports, warnings, nil
+}
+
+// ForRanks leaves out of env what is not true of other nodes, unless exports name it. It is pure.
+func ForRanks(env, exports []string) []string {
+	return slices.DeleteFunc(slices.Clone(env), func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		return srun.OfNode(name) && !slices.ContainsFunc(exports, func(x string) bool {
+			x, _, _ = strings.Cut(x, "=")
+			return matches(x, name)
+		})
+	})
+}

@@ -1,0 +1,124 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/gorun/gorun/internal/cli/hosts"
+	"github.com/gorun/gorun/internal/cli/settings"
+	"github.com/gorun/gorun/internal/cli/ui"
+	"github.com/gorun/gorun/internal/transport"
+
+	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/agent"
+	"github.com/gorun/gorun/internal/cli/usage"
+	"github.com/gorun/gorun/internal/memexec"
+	"github.com/gorun/gorun/launcher"
+)
+
+// launchOptions is what Run needs beside the environment and the user's wishes.
+func launchOptions(o *settings.Options, plan launcher.Plan, env environment, io Streams, say *ui.UI) (launcher.Options, error) {
+	tree, err := stagedFolder(o, o.Launcher != "local" && (leavesMachine(plan) || o.Elastic.Discovery != ""))
+	if err != nil {
+		return launcher.Options{}, err
+	}
+	exe, err := OwnExecutable()
+	if err != nil {
+		return launcher.Options{}, err
+	}
+	dial, err := transport.Dialer(o)
+	if err != nil {
+		return launcher.Options{}, err
+	}
+	library, err := o.Mpi.Library(exe.Path)
+	if err != nil {
+		return launcher.Options{}, err
+	}
+	opts := launcher.Options{Programs: env.programs, Env: env.shared, Work: tree, Network: o.Network.Network, Encrypt: o.Encrypt, OpenMPI4: library, Binding: o.Binding(),
+		ReportBindings: o.ReportBindings, GPUs: o.GpusPerRank.GPUs, GPUProgram: GpuProgram(exe.Path), Dial: dial, Exe: exe,
+		StartTimeout: time.Duration(o.StartTimeout), Grace: time.Duration(o.Grace),
+		Note: func(text string) { say.Notef("%s", text) }, Trace: say.Tracef}
+	if opts.StdinRank, err = o.Stdin.Rank(plan.Size); err != nil {
+		return launcher.Options{}, err
+	}
+	return opts, outputOptions(&opts, o, plan, io)
+}
+
+func leavesMachine(plan launcher.Plan) bool {
+	hostname, _ := os.Hostname()
+	for _, h := range plan.Hosts {
+		if !hosts.IsLocal(h.Host, hostname) {
+			return true
+		}
+	}
+	return false
+}
+
+// workingDir is where the ranks run: the same path on every host. The
+// current directory keeps the name the user reached it by.
+func workingDir(named string) (string, error) {
+	if filepath.IsAbs(named) {
+		return filepath.Clean(named), nil
+	}
+	current, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("find the current directory: %w", err)
+	}
+	return filepath.Join(current, named), nil
+}
+
+// OwnExecutable is the gorun that runs, to be started on hosts.
+func OwnExecutable() (launcher.Executable, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return launcher.Executable{}, fmt.Errorf("find gorun itself: %w", err)
+	}
+	build, err := agent.Build("/proc/self/exe")
+	if err != nil {
+		return launcher.Executable{}, fmt.Errorf("read gorun itself: %w", err)
+	}
+	hash := sync.OnceValues(func() (string, error) { return agent.Hash("/proc/self/exe") })
+	return launcher.Executable{Path: path, Build: build, Hash: hash}, nil
+}
+
+// CoreCounter asks hosts for their cores, before it is known what runs where.
+func CoreCounter(o *settings.Options, say *ui.UI) func(context.Context, []hostfile.Host) ([]int, error) {
+	return func(ctx context.Context, hosts []hostfile.Host) ([]int, error) {
+		exe, err := OwnExecutable()
+		if err != nil {
+			return nil, err
+		}
+		dial, err := transport.Dialer(o)
+		if err != nil {
+			return nil, err
+		}
+		if o.StartTimeout > 0 {
+			var cancel context.CancelFunc
+			late := fmt.Errorf("its cores were not counted within %v (--start-timeout)", time.Duration(o.StartTimeout))
+			ctx, cancel = context.WithTimeoutCause(ctx, time.Duration(o.StartTimeout), late)
+			defer cancel()
+		}
+		say.Tracef("counting the cores of %s", usage.Count(len(hosts), "host"))
+		return launcher.Cores(ctx, hosts, launcher.Options{Dial: dial, Exe: exe, Trace: say.Tracef})
+	}
+}
+
+// GpuProgram makes the gorun-gpu that hosts with GPUs are sent, once: the one beside gorun, if there is one.
+func GpuProgram(gorun string) func() ([]byte, error) {
+	return sync.OnceValues(func() ([]byte, error) {
+		program, err := os.ReadFile(filepath.Join(filepath.Dir(gorun), "gorun-gpu"))
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read gorun-gpu: %w", err)
+		}
+		return memexec.Pack(program)
+	})
+}

@@ -1,0 +1,80 @@
+package job
+
+import (
+	"io"
+	"os"
+
+	"github.com/gorun/gorun/internal/cli/settings"
+	"github.com/gorun/gorun/internal/cli/ui"
+
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
+
+	"github.com/gorun/gorun/launcher"
+)
+
+// outputOptions sets how and where the ranks' output is shown.
+func outputOptions(opts *launcher.Options, o *settings.Options, plan launcher.Plan, io Streams) (err error) {
+	l := newLook(o, opts.Programs, io)
+	out, errs := isTerminal(io.Out), isTerminal(io.Err)
+	opts.OneOutput = o.MergeStderr || sameFile(io.Out, io.Err)
+	opts.Screen = [3]bool{1: out, 2: errs}
+	widenPipe(io.Out)
+	opts.Stdout, opts.Stderr, opts.OutputDir, opts.CutMark = io.Out, io.Err, o.OutputFilename, ui.CutMark
+	if l.Ctime() { // programs that read these styles know no marks
+		opts.CutMark = ""
+	}
+	prefix, err := l.Prefixer(plan)
+	if err != nil {
+		return err
+	}
+	opts.Prefix = prefix
+	ranks, err := o.Show.Filter(plan.Size)
+	if err != nil {
+		return err
+	}
+	opts.Show = settings.Shown(ranks, o.Hide|o.Save.Hidden())
+	opts.SaveAs, err = o.Save.Places(plan, os.Getenv("SLURM_JOB_ID"))
+	return err
+}
+
+// newLook is how lines are to begin.
+func newLook(o *settings.Options, programs []launcher.Program, io Streams) ui.Look {
+	l := ui.Look{Style: o.Prefix, Timestamp: o.Timestamp, Programs: programs}
+	if o.TagOutput {
+		l.Style = "mpirun"
+	}
+	l.Colour = [3]bool{1: ui.UseColour(o.Color, isTerminal(io.Out), os.LookupEnv), 2: ui.UseColour(o.Color, isTerminal(io.Err), os.LookupEnv)}
+	if o.MergeStderr {
+		l.Colour[2] = l.Colour[1]
+	}
+	return l
+}
+
+// widenPipe gives a pipe room for what ranks print while its reader is at work. Where that may not be, it
+// stays as it is.
+func widenPipe(w io.Writer) {
+	if f, ok := w.(*os.File); ok {
+		if info, err := f.Stat(); err == nil && info.Mode()&os.ModeNamedPipe != 0 {
+			_, _ = unix.FcntlInt(f.Fd(), unix.F_SETPIPE_SZ, 1<<20)
+		}
+	}
+}
+
+// isTerminal reports whether what is written to w is seen at once by a person.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// sameFile reports whether two outputs lead to one place: a terminal, or 2>&1.
+func sameFile(a, b io.Writer) bool {
+	f, ok := a.(*os.File)
+	g, also := b.(*os.File)
+	if !ok || !also {
+		return false
+	}
+	one, err := f.Stat()
+	other, otherErr := g.Stat()
+	return err == nil && otherErr == nil && os.SameFile(one, other)
+}

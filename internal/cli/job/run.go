@@ -1,0 +1,122 @@
+package job
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gorun/gorun/internal/cli/hosts"
+	"github.com/gorun/gorun/internal/cli/settings"
+	"github.com/gorun/gorun/internal/cli/ui"
+
+	"github.com/gorun/gorun/launcher"
+)
+
+// Streams are the terminal, or what stands for it.
+type Streams struct {
+	In       *os.File
+	Out, Err io.Writer
+}
+
+// RunJob is a run from options to exit code: parse, plan, then the launcher's
+// connect, stage, spawn, stream and reap.
+func RunJob(ctx context.Context, o *settings.Options, programs []program, io Streams, say *ui.UI) (code int, err error) {
+	if o.EnvFlags {
+		return 0, printEnvFlags(os.Environ(), programs, io.Out, say)
+	}
+	where, plan, err := planJob(ctx, o, programs, hosts.NewSurroundings(CoreCounter(o, say)))
+	if err != nil {
+		return 0, err
+	}
+	if err := plan.CheckGPUs(o.GpusPerRank.PerRank); err != nil {
+		return 0, err
+	}
+	say.Tracef("hosts: %s", where.Summary())
+	env, err := prepareAll(os.Environ(), programs, plan.Size)
+	if err != nil {
+		return 0, err
+	}
+	opts, err := launchOptions(o, plan, env, io, say)
+	if err != nil {
+		return 0, err
+	}
+	for _, notice := range env.notices {
+		say.Notef("%s", notice)
+	}
+	if opts.Work != nil {
+		plan.Warnings = append(plan.Warnings, opts.Work.Warnings...)
+	}
+	warnings := slices.Concat(where.Warnings, plan.Warnings, env.warnings)
+	for _, w := range warnings {
+		say.Warningf("%s", w)
+	}
+	if o.DryRun {
+		would := NewDryRun(o, plan, opts, where.Source, warnings)
+		if o.Json {
+			return 0, would.writeJSON(io.Out)
+		}
+		_, err := fmt.Fprintf(io.Out, "%vhosts      %s\n%s", plan, where.Summary(), would.Text(o))
+		return 0, err
+	}
+	if o.DisplayMap {
+		say.Table(plan.String())
+		if len(opts.Programs) > 1 {
+			say.Table(programsText(opts.Programs))
+		}
+	}
+	if o.Elastic.Given() {
+		code, err = launchElastic(ctx, o, where, plan, opts, io, say)
+	} else {
+		code, err = launch(ctx, o, plan, opts, io, say)
+	}
+	if code > 0 && code < launcher.CodeTimeout && len(env.withheld) > 0 && leavesMachine(plan) {
+		say.Hintf("variables that look like secrets stayed here: %s (send one with -x NAME)", strings.Join(env.withheld, ", "))
+	}
+	return code, err
+}
+
+// launch runs the plan while it listens to the user.
+func launch(ctx context.Context, o *settings.Options, plan launcher.Plan, opts launcher.Options, io Streams, say *ui.UI) (int, error) {
+	wishes := ui.Listen(time.Duration(o.Timeout), say)
+	defer wishes.Close()
+	opts.Stops, opts.Signals, opts.Pauses = wishes.Stops, wishes.Signals, wishes.Pauses
+	if o.Stdin != "none" && io.In != nil {
+		in, err := ui.NewInput(io.In)
+		if err != nil {
+			return 0, err
+		}
+		defer in.Close()
+		opts.Stdin = in
+	}
+	steps, err := ui.OpenEvents(o.JsonEvents, say)
+	if err != nil {
+		return 0, err
+	}
+	defer steps.Close()
+	steps.Plan(plan, opts.Programs)
+	var start *ui.Footer
+	if isTerminal(io.Err) && !o.Quiet {
+		start = ui.NewFooter(say, len(plan.Hosts))
+	}
+	opts.Follow = func(e launcher.Event) {
+		start.Follow(e)
+		steps.Follow(e)
+	}
+	result, err := launcher.Run(ctx, plan, opts)
+	start.Close()
+	if err != nil {
+		steps.Failed(err)
+		return 0, err
+	}
+	say.Unseen = (o.Hide | o.Save.Hidden()).Of(2)
+	say.Conclude(result, plan.Size)
+	if o.Summary {
+		say.Table(ui.Summary(plan, result))
+	}
+	steps.Result(result)
+	return result.Code(), nil
+}

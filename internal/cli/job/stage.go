@@ -1,0 +1,66 @@
+package job
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/gorun/gorun/internal/cli/settings"
+
+	"github.com/gorun/gorun/internal/cli/usage"
+	"github.com/gorun/gorun/internal/workdir"
+)
+
+// programDir is where the ranks of a program start: --wdir begins in the folder of --stage, if there is one.
+func programDir(o *settings.Options) (string, error) {
+	if o.Stage == "" {
+		return workingDir(o.Wdir)
+	}
+	dir, err := workingDir(o.Stage)
+	if err != nil {
+		return "", err
+	}
+	wdir := o.Wdir
+	if !filepath.IsAbs(wdir) {
+		wdir = filepath.Join(dir, wdir)
+	}
+	if sub, err := filepath.Rel(dir, wdir); err != nil || !filepath.IsLocal(sub) {
+		return "", usage.Errorf("with --stage, --wdir is a directory in that folder", "--wdir %s is not in --stage %s", o.Wdir, o.Stage)
+	}
+	return filepath.Clean(wdir), nil
+}
+
+// stagedFolder is the folder of --stage; nil without it, and where no rank leaves this machine.
+func stagedFolder(o *settings.Options, leaves bool) (*workdir.Tree, error) {
+	if o.Stage == "" || !leaves {
+		return nil, nil // without a copy, the agent checks it
+	}
+	dir, err := workingDir(o.Stage)
+	if err != nil {
+		return nil, err
+	}
+	files, bytes := workdir.DefaultFiles, int64(workdir.DefaultBytes)
+	if o.StageLimit > 0 {
+		files, bytes = workdir.MaxEntries, int64(o.StageLimit)
+	}
+	tree, err := workdir.Scan(dir, files, bytes)
+	return tree, stageError(o.Stage, err)
+}
+
+// stageError says what to do about a folder that cannot be staged.
+func stageError(named string, err error) error {
+	var large *workdir.LimitError
+	var link *workdir.LinkError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &large):
+		return usage.Errorf("leave out what ranks do not need, a pattern a line in "+filepath.Join(large.Dir, workdir.IgnoreFile)+
+			", or raise the limit: --stage-limit 20G", "--stage %s: %w", named, err)
+	case errors.As(err, &link):
+		return usage.Errorf("have it lead to a place in the folder, or name it in "+workdir.IgnoreFile, "--stage %s: %w", named, err)
+	case errors.Is(err, fs.ErrNotExist):
+		return usage.Errorf("", "--stage %s: there is no such folder", named)
+	}
+	return usage.Errorf("", "--stage %s: %w", named, err)
+}

@@ -1,0 +1,38 @@
+package settings
+
+import "errors"
+
+// hidden is which of the ranks' streams are not shown, a bit for each.
+type hidden uint8
+
+// Streams that may be hidden.
+const (
+	hideStdout hidden = 1
+	hideStderr hidden = 2
+	hideAll           = hideStdout | hideStderr
+)
+
+func (h *hidden) Type() string { return "stream" }
+
+func (h *hidden) String() string { return [...]string{"none", "stdout", "stderr", "all"}[*h&hideAll] }
+
+func (h *hidden) Set(text string) error {
+	for _, other := range []hidden{0, hideStdout, hideStderr, hideAll} {
+		if other.String() == text {
+			*h = other
+			return nil
+		}
+	}
+	return errors.New("want stdout, stderr, all or none")
+}
+
+// Of reports whether the ranks' stdout (fd 1) or stderr (fd 2) is hidden.
+func (h hidden) Of(fd int) bool { return h>>(fd-1)&1 != 0 }
+
+// Shown is a launcher.Options.Show: the streams of ranks that neither --show nor --hide leaves out.
+func Shown(ranks func(rank int) bool, h hidden) func(rank, fd int) bool {
+	if ranks == nil && h == 0 {
+		return nil
+	}
+	return func(rank, fd int) bool { return (ranks == nil || ranks(rank)) && !h.Of(fd) }
+}

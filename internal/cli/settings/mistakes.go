@@ -1,0 +1,49 @@
+package settings
+
+import (
+	"errors"
+	"strconv"
+
+	"github.com/spf13/pflag"
+
+	"github.com/gorun/gorun/internal/cli/usage"
+)
+
+// ExplainUsage says of the flag parser's errors which word of the user's is wrong, and
+// what is wanted there. typed are the user's words for our flags.
+func ExplainUsage(err error, typed map[string]string) error {
+	var invalid *pflag.InvalidValueError
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	word := "--" + invalid.GetFlag().Name
+	if t := typed[invalid.GetFlag().Name]; t != "" {
+		word = t
+	}
+	return usage.Errorf(flagHint(invalid.GetFlag(), word), "%s %q: %w", word, invalid.GetValue(), reason(invalid))
+}
+
+// reason is why a flag cannot have a value.
+func reason(invalid *pflag.InvalidValueError) error {
+	err := invalid.Unwrap()
+	switch wrong := errors.Is(err, strconv.ErrSyntax) || errors.Is(err, strconv.ErrRange); {
+	case wrong && invalid.GetFlag().Value.Type() == "bool":
+		return errors.New("want true or false")
+	case wrong:
+		return errors.New("want a whole number")
+	}
+	return err
+}
+
+// flagHint is what to write where a flag has a value that it cannot have.
+func flagHint(flag *pflag.Flag, word string) string {
+	switch flag.Value.Type() {
+	case "int":
+		return "for example " + word + " 2"
+	case "time":
+		return "for example " + word + " 90s"
+	case "bool":
+		return "write " + word + " alone, or leave it out"
+	}
+	return "see gorun --help"
+}

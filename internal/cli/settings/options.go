@@ -1,0 +1,279 @@
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/gorun/gorun/internal/cli/dialect"
+	"github.com/gorun/gorun/internal/cli/usage"
+	"github.com/gorun/gorun/launcher"
+)
+
+// Options are the flags of a run, as the user gave them.
+type Options struct {
+	Np              int
+	Ppn, Nodes      count
+	Hosts           string
+	Hostfile        string
+	noOversubscribe bool
+	placement
+	Elastic ElasticOptions
+
+	Exports  []string
+	EnvFiles []string
+	Unset    []string
+	NoEnv    bool
+	Wdir     string
+	Stdin    stdinChoice
+
+	Stage      string
+	StageLimit ByteSize
+
+	Launcher   string
+	RshAgent   string
+	RshArgs    []string
+	SshConfig  string
+	SshPort    int
+	Identities []string
+	HostKeys   string
+
+	Network network
+	Encrypt bool
+	Mpi     mpiFlag
+
+	StartTimeout Seconds
+	Timeout      Seconds
+	Grace        Seconds
+
+	Prefix         string
+	TagOutput      bool
+	Timestamp      bool
+	Color          string
+	Show           Ranks
+	Hide           hidden
+	MergeStderr    bool
+	OutputFilename string
+	Save           savings
+	Summary        bool
+	Quiet          bool
+	JsonEvents     string
+
+	Config     string
+	JobFile    string
+	dialect    string
+	DisplayMap bool
+	DryRun     bool
+	Json       bool
+	EnvFlags   bool
+	Verbose    int
+}
+
+// AddFlags binds o to flags.
+func (o *Options) AddFlags(flags *pflag.FlagSet) {
+	o.StartTimeout, o.Grace = Seconds(60*time.Second), Seconds(5*time.Second)
+	flags.IntVarP(&o.Np, "np", "n", 0, "ranks to start (default: one per slot)")
+	flags.StringVarP(&o.Hosts, "hosts", "H", "", "hosts and their slots: f1:2,f[2-8]:2,^f5 (default: what the scheduler says, or this machine)")
+	flags.StringVar(&o.Hostfile, "hostfile", "", "file with a host per line: f1 slots=2; with -H, those of them that -H names")
+	flags.Var(&o.Ppn, "ppn", "ranks on each host, whatever its slots")
+	flags.Var(&o.Nodes, "nodes", "use this many hosts, the first ones, with an equal share of the ranks")
+	flags.BoolVar(&o.noOversubscribe, "no-oversubscribe", false, "refuse more ranks than slots")
+	o.placement.addFlags(flags)
+	o.Elastic.addFlags(flags)
+
+	flags.StringArrayVarP(&o.Exports, "export", "x", nil, "send a variable whatever its name: NAME, NAME=value or PREFIX*")
+	flags.StringArrayVar(&o.EnvFiles, "env-file", nil, "file with a NAME=value or NAME per line, to send as --export does")
+	flags.StringArrayVar(&o.Unset, "unset-env", nil, "leave a variable out: NAME or PREFIX*")
+	flags.BoolVar(&o.NoEnv, "no-env", false, "send only what --export and --env-file name")
+	flags.StringVar(&o.Wdir, "wdir", "", "working directory of the ranks (default: the current one)")
+	flags.StringVar(&o.Stage, "stage", "", "folder that ranks start in, copied to the hosts that do not see it; what .gorunignore there names stays")
+	flags.Var(&o.StageLimit, "stage-limit", "largest folder to stage: 500M, 20G (default 1G and 10,000 files)")
+	flags.Var(&o.Stdin, "stdin", "which ranks read gorun's standard input: one of them, all or none (default: rank 0)")
+
+	flags.StringVar(&o.Launcher, "launcher", "auto", "how hosts are reached: ssh, srun, system-ssh (by the ssh program), rsh (by the one of --launch-agent), local (all are this machine), or auto: by srun in a Slurm job")
+	addRemoteShellFlags(o, flags)
+	flags.StringVarP(&o.SshConfig, "ssh-config", "F", "", "SSH configuration file (default: ~/.ssh/config and the system's)")
+	flags.IntVar(&o.SshPort, "ssh-port", 0, "SSH port of hosts that do not name one")
+	flags.StringArrayVarP(&o.Identities, "ssh-identity-file", "i", nil, "private key to try first; may be repeated")
+	flags.StringVar(&o.HostKeys, "host-keys", "strict", "strict, or accept-new to trust hosts on first sight")
+
+	flags.Var(&o.Network, "network-interface", "interfaces or subnets that ranks use: eth0, ib*, 10.0.0.0/8, ^docker0 (default: all, where SSH reaches a host first)")
+	flags.Var(&o.Mpi, "mpi", "which MPI the programs are built with: pmi1 (MPICH and its kin, the default), or ompi4 (Open MPI up to 4.1)")
+	flags.BoolVar(&o.Encrypt, "encrypt", false, "encrypt what ring sends between hosts (TLS 1.3); without, it is in the clear between ranks that have proven who they are")
+
+	flags.Var(&o.StartTimeout, "start-timeout", "time until every rank must run")
+	flags.Var(&o.Timeout, "timeout", "time after which the job is stopped (exit code 124)")
+	flags.Var(&o.Grace, "grace", "time between SIGTERM and SIGKILL when the job is stopped")
+
+	o.addOutputFlags(flags)
+
+	flags.StringVar(&o.Config, "config", "", "YAML file with defaults for these flags (default: ~/.config/gorun/config.yaml)")
+	flags.StringVar(&o.JobFile, "config-file", "", "YAML file with a job: flags, env and command, or horovodrun's settings; flags given here win")
+	flags.StringVar(&o.dialect, "dialect", "", "whose meaning words have first: gorun, mpirun, mpiexec.hydra, horovodrun, srun or torchrun (default: by gorun's name)")
+	flags.BoolVar(&o.DisplayMap, "display-map", false, "show which rank runs where, and run")
+	flags.BoolVar(&o.DryRun, "dry-run", false, "show what would run where, and stop")
+	flags.BoolVar(&o.EnvFlags, "print-env-flags", false, "print the -e options that give docker, podman and enroot containers the ranks' variables, and stop")
+	flags.CountVarP(&o.Verbose, "verbose", "v", "tell what gorun does")
+	flags.SetNormalizeFunc(dialect.Spelling)
+}
+
+func (o *Options) addOutputFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.Prefix, "prefix", "host", "start of output lines: host, rank, horovod, mpirun, none, or text with %r %h %l %p %s %t")
+	flags.BoolVar(&o.TagOutput, "tag-output", false, "same as --prefix mpirun")
+	flags.BoolVar(&o.Timestamp, "timestamp", false, "start output lines with the time")
+	flags.StringVar(&o.Color, "color", "auto", "colours of hosts before output lines: auto (on a terminal), always or never")
+	flags.Var(&o.Show, "show", "show the output of these ranks only: 0,8-11")
+	flags.Var(&o.Hide, "hide", "do not show this of the ranks' output, only save it: stdout, stderr or all")
+	flags.BoolVar(&o.MergeStderr, "merge-stderr", false, "write the ranks' stderr to stdout")
+	flags.StringVar(&o.OutputFilename, "output-filename", "", "also save output to DIR/rank.N/stdout and stderr, listed in DIR/index.json")
+	flags.StringVar(&o.Save[1], "stdout-file", "", "save the ranks' stdout to files instead of showing it: text with %r %h %l %j, as out.%r")
+	flags.StringVar(&o.Save[2], "stderr-file", "", "the same for stderr; with both names alike, what a rank writes goes to one file")
+	flags.BoolVar(&o.Summary, "summary", false, "end with a table of the ranks: host, how it ended, time, peak memory")
+	flags.BoolVar(&o.Quiet, "quiet", false, "say nothing but errors; the ranks' output is shown")
+	flags.StringVar(&o.JsonEvents, "json-events", "", "write the job's steps to a file or an open descriptor, a JSON object a line: FILE or fd:N")
+}
+
+// Check finds values that no run can have.
+func (o *Options) Check(npSet bool) error {
+	switch {
+	case npSet && o.Np < 1:
+		return usage.Errorf("give the number of ranks, for example -np 4", "-np %d: a job has at least 1 rank", o.Np)
+	case o.Np > 1<<20:
+		return usage.Errorf("", "-np %d: at most %d ranks", o.Np, 1<<20)
+	case !slices.Contains([]string{"auto", "ssh", "srun", "system-ssh", "rsh", "local"}, o.Launcher):
+		return usage.Errorf("", "--launcher %q: it must be auto, ssh, srun, system-ssh, rsh or local", o.Launcher)
+	case o.HostKeys != "strict" && o.HostKeys != "accept-new":
+		return usage.Errorf("", "--host-keys %q: it must be strict or accept-new", o.HostKeys)
+	case !slices.Contains([]string{"auto", "always", "never"}, o.Color):
+		return usage.Errorf("", "--color %q: it must be auto, always or never", o.Color)
+	case o.Hide&^o.Save.Hidden() != 0 && o.OutputFilename == "":
+		return usage.Errorf("say where it goes: --output-filename DIR, torchrun's --log-dir", "--hide %v: that output would be lost", &o.Hide)
+	case o.SshPort < 0 || o.SshPort > 65535:
+		return usage.Errorf("", "--ssh-port %d: ports go from 1 to 65535", o.SshPort)
+	case o.Json && !o.DryRun:
+		return usage.Errorf("for the steps of a job that runs there is --json-events FILE", "--json goes with --dry-run")
+	}
+	if err := o.checkElastic(npSet); err != nil {
+		return err
+	}
+	return o.placement.check()
+}
+
+// count is a number of at least 1 on the command line; 0 where none is given.
+type count int
+
+func (c *count) String() string { return strconv.Itoa(int(*c)) }
+func (c *count) Type() string   { return "int" }
+
+func (c *count) Set(text string) error {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > 1<<20 {
+		return fmt.Errorf("want a whole number from 1 to %d", 1<<20)
+	}
+	*c = count(n)
+	return nil
+}
+
+// Ranks is a set of ranks on the command line: 0,8-11. The zero value is all.
+type Ranks [][2]int
+
+func (r *Ranks) Type() string { return "ranks" }
+
+func (r *Ranks) String() string {
+	var parts []string
+	for _, part := range *r {
+		if part[0] == part[1] {
+			parts = append(parts, strconv.Itoa(part[0]))
+		} else {
+			parts = append(parts, fmt.Sprintf("%d-%d", part[0], part[1]))
+		}
+	}
+	return strings.Join(parts, ",")
+}
+
+func (r *Ranks) Set(text string) error {
+	set, err := usage.ParseRanks(text)
+	if err == nil {
+		*r = set
+	}
+	return err
+}
+
+// Filter says which ranks of a job of some size are in r; nil: all.
+func (r Ranks) Filter(size int) (func(rank int) bool, error) {
+	if len(r) == 0 {
+		return nil, nil
+	}
+	for _, part := range r {
+		if part[1] >= size {
+			return nil, usage.Errorf(fmt.Sprintf("this job's ranks go from 0 to %d", size-1), "--show %s: there is no rank %d", r.String(), part[1])
+		}
+	}
+	return func(rank int) bool {
+		return slices.ContainsFunc(r, func(part [2]int) bool { return part[0] <= rank && rank <= part[1] })
+	}, nil
+}
+
+// network is a list of interfaces and subnets on the command line.
+type network struct{ launcher.Network }
+
+func (n *network) Type() string { return "list" }
+
+func (n *network) Set(text string) (err error) {
+	n.Network, err = launcher.ParseNetwork(text)
+	return err
+}
+
+// Seconds is a time on the command line: a number of seconds, or with a unit.
+type Seconds time.Duration
+
+func (s *Seconds) String() string { return time.Duration(*s).String() }
+func (s *Seconds) Type() string   { return "time" }
+
+func (s *Seconds) Set(text string) error {
+	if n, err := strconv.ParseFloat(text, 64); err == nil {
+		text = strconv.FormatFloat(n, 'f', -1, 64) + "s"
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 || d > 10*365*24*time.Hour {
+		return fmt.Errorf("want seconds, or a time such as 90s, 5m or 1h30m")
+	}
+	*s = Seconds(d)
+	return nil
+}
+
+// ByteSize is a number of bytes on the command line: 8, 4K, 1M, 1G.
+type ByteSize int
+
+func (s *ByteSize) String() string { return strconv.Itoa(int(*s)) }
+
+func (s *ByteSize) Type() string { return "bytes" }
+
+func (s *ByteSize) Set(text string) error {
+	number, shift := strings.TrimSuffix(strings.ToUpper(text), "B"), 0
+	for i, unit := range []string{"K", "M", "G"} {
+		if n, found := strings.CutSuffix(strings.TrimSuffix(number, "I"), unit); found {
+			number, shift = n, 10*(i+1)
+		}
+	}
+	n, err := strconv.Atoi(number)
+	if err != nil || n < 0 || n > 1<<40>>shift {
+		return errors.New("want bytes, such as 8, 64K or 256M")
+	}
+	*s = ByteSize(n << shift)
+	return nil
+}
+
+// NewFlags returns a run's flags and the options that they set.
+func NewFlags() (*pflag.FlagSet, *Options) {
+	var o Options
+	flags := pflag.NewFlagSet("gorun", pflag.ContinueOnError)
+	flags.SetInterspersed(false)
+	o.AddFlags(flags)
+	return flags, &o
+}

@@ -1,0 +1,181 @@
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/cli/usage"
+	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/launcher"
+)
+
+// placement is which host a rank runs on, and where on it.
+type placement struct {
+	MapBy, RankBy  order
+	BindTo         binding
+	CpusPerRank    count
+	GpusPerRank    gpuCount
+	ReportBindings bool
+}
+
+func (p *placement) addFlags(flags *pflag.FlagSet) {
+	flags.Var(&p.MapBy, "map-by", "deal ranks to hosts by slot (fill a host, then the next) or by node (one each in turn) (default slot)")
+	flags.Var(&p.RankBy, "rank-by", "number ranks by slot (host by host) or by node (in turn over the hosts) (default: as --map-by)")
+	flags.Var(&p.BindTo, "bind-to", "what a rank may run on: none, hwthread, core, numa or socket, with :overload-allowed or :if-supported (default none)")
+	flags.Var(&p.CpusPerRank, "cpus-per-rank", "cores of each rank; ranks are bound to them unless --bind-to says otherwise")
+	flags.Var(&p.GpusPerRank, "gpus-per-rank", "how many GPUs each rank sees: a number; auto (all, or one in turns where ranks are more than GPUs); none (GPUs are left alone) (default auto)")
+	flags.BoolVar(&p.ReportBindings, "report-bindings", false, "say what each rank is bound to")
+}
+
+// Binding is what hosts are told. Cores per rank alone bind to cores. Only --bind-to keeps ranks from the NUMA nodes of
+// their GPUs.
+func (p *placement) Binding() wire.Binding {
+	b := p.BindTo.Binding
+	b.Each = int(p.CpusPerRank)
+	if !p.BindTo.Given && b.Each > 0 {
+		b.To = wire.BindCore
+	}
+	b.Near = !p.BindTo.Given && !p.GpusPerRank.Leave
+	return b
+}
+
+// check finds what no host can do.
+func (p *placement) check() error {
+	if b := p.BindTo; b.Given && b.To == "" && (b.Overload || b.IfSupported) {
+		return usage.Errorf("write --bind-to core"+b.qualifiers(), "--bind-to %s: there is nothing to bind to", b.String())
+	}
+	return nil
+}
+
+// Request is what is asked of the plan.
+func (o *Options) Request(np int) launcher.Request {
+	return launcher.Request{NP: np, NoOversubscribe: o.noOversubscribe, MapBy: o.MapBy.Order, RankBy: o.RankBy.Order}
+}
+
+// order is slot or node on the command line.
+type order struct{ launcher.Order }
+
+func (o *order) Type() string { return "order" }
+
+func (o *order) String() string {
+	if o.Order == 0 {
+		return ""
+	}
+	return o.Order.String()
+}
+
+func (o *order) Set(text string) error {
+	switch strings.ToLower(text) {
+	case "slot":
+		o.Order = launcher.BySlot
+	case "node":
+		o.Order = launcher.ByNode
+	default:
+		return errors.New("want slot or node")
+	}
+	return nil
+}
+
+// binding is a binding policy on the command line: core, socket:overload-allowed.
+type binding struct {
+	wire.Binding
+	Given bool
+}
+
+func (b *binding) Type() string { return "policy" }
+
+func (b *binding) String() string {
+	if b.To == "" && !b.Given {
+		return ""
+	}
+	if b.To == "" {
+		return "none" + b.qualifiers()
+	}
+	return b.To + b.qualifiers()
+}
+
+func (b *binding) qualifiers() (text string) {
+	if b.Overload {
+		text += ":overload-allowed"
+	}
+	if b.IfSupported {
+		text += ":if-supported"
+	}
+	return text
+}
+
+func (b *binding) Set(text string) error {
+	set := binding{Given: true}
+	words := strings.FieldsFunc(strings.ToLower(text), func(c rune) bool { return c == ':' || c == ',' })
+	if len(words) == 0 || strings.HasPrefix(text, ":") {
+		return errBinding
+	}
+	switch words[0] {
+	case "none":
+	case "hwthread", "core", "numa", "socket":
+		set.To = words[0]
+	case "package":
+		set.To = wire.BindSocket
+	default:
+		return errBinding
+	}
+	for _, qualifier := range words[1:] {
+		switch qualifier {
+		case "overload-allowed", "overload":
+			set.Overload = true
+		case "if-supported":
+			set.IfSupported = true
+		default:
+			return errQualifier
+		}
+	}
+	*b = set
+	return nil
+}
+
+var (
+	errBinding   = errors.New("want none, hwthread, core, numa or socket")
+	errQualifier = errors.New("after a colon want overload-allowed or if-supported")
+)
+
+// gpuCount is --gpus-per-rank on the command line.
+type gpuCount struct {
+	wire.GPUs
+	Given bool
+}
+
+func (g *gpuCount) Type() string { return "N|auto|none" }
+
+func (g *gpuCount) String() string {
+	switch {
+	case g.Leave:
+		return "none"
+	case g.PerRank > 0:
+		return strconv.Itoa(g.PerRank)
+	case g.Given:
+		return "auto"
+	}
+	return ""
+}
+
+func (g *gpuCount) Set(text string) error {
+	set := gpuCount{Given: true}
+	switch strings.ToLower(text) {
+	case "auto":
+	case "none":
+		set.Leave = true
+	default:
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > hostfile.MaxSlots {
+			return fmt.Errorf("want auto, none or a whole number from 1 to %d", hostfile.MaxSlots)
+		}
+		set.PerRank = n
+	}
+	*g = set
+	return nil
+}

@@ -1,0 +1,94 @@
+package settings
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/gorun/gorun/internal/cli/usage"
+	"github.com/gorun/gorun/launcher"
+)
+
+// savings are where the ranks' stdout and stderr go instead of the terminal: --stdout-file and
+// --stderr-file, by fd; "": nowhere else.
+type savings [3]string
+
+// Hidden is what of the output is not shown because of it.
+func (s savings) Hidden() (h hidden) {
+	for fd, pattern := range s {
+		if pattern != "" {
+			h |= 1 << (fd - 1)
+		}
+	}
+	return h
+}
+
+// Places are the files of all ranks, by rank and fd. Two ranks cannot have one file: what they write
+// would mix. job is the scheduler's number of the job, or "".
+func (s savings) Places(plan launcher.Plan, job string) (func(rank, fd int) string, error) {
+	if s.Hidden() == 0 {
+		return nil, nil
+	}
+	for fd := 1; fd <= 2; fd++ { // an elastic job may have no hosts yet
+		if _, err := s.Path(fd, 0, 0, "host", job); err != nil {
+			return nil, err
+		}
+	}
+	paths, owner := make([][3]string, plan.Size), map[string]int{}
+	for _, h := range plan.Hosts {
+		for _, r := range h.Ranks {
+			for fd := 1; fd <= 2; fd++ {
+				path, err := s.Path(fd, r.Rank, r.LocalRank, h.Name, job)
+				if err != nil {
+					return nil, err
+				}
+				if other, taken := owner[path]; path != "" && taken && other != r.Rank && path != os.DevNull {
+					return nil, usage.Errorf("put %r (the rank) into the name, or let the shell save all of it: >FILE",
+						"%s %s: ranks %d and %d would have one file", saveFlag(fd), s[fd], other, r.Rank)
+				}
+				owner[path], paths[r.Rank][fd] = r.Rank, path
+			}
+		}
+	}
+	return func(rank, fd int) string { return paths[rank][fd] }, nil
+}
+
+// Path is the file of a rank's stream; "": it has none.
+func (s savings) Path(fd, rank, local int, host, job string) (string, error) {
+	path, err := expand(s[fd], map[byte]string{'r': strconv.Itoa(rank), 'l': strconv.Itoa(local), 'h': host, 'j': job})
+	if err != nil {
+		return "", usage.Errorf("%r is the rank, %h the host, %l the rank on its host, %j the job's number in Slurm; %3r is three digits", "%s %s: %w", saveFlag(fd), s[fd], err)
+	}
+	return path, nil
+}
+
+func saveFlag(fd int) string { return [...]string{1: "--stdout-file", 2: "--stderr-file"}[fd] }
+
+// expand puts values for %x, numbers padded with zeros to the width of %3x, and % for %%.
+func expand(pattern string, values map[byte]string) (string, error) {
+	var b strings.Builder
+	for rest := pattern; rest != ""; {
+		before, after, found := strings.Cut(rest, "%")
+		b.WriteString(before)
+		if rest = after; !found {
+			break
+		}
+		digits := len(rest) - len(strings.TrimLeft(rest, "0123456789"))
+		width, _ := strconv.Atoi(rest[:digits])
+		rest = rest[digits:]
+		if rest == "" || width > 20 {
+			return "", fmt.Errorf("there is no %%%s", after)
+		}
+		value, known := values[rest[0]]
+		switch {
+		case rest[0] == '%':
+			value = "%"
+		case !known || value == "":
+			return "", fmt.Errorf("there is no %%%c here", rest[0])
+		}
+		b.WriteString(strings.Repeat("0", max(0, width-len(value))) + value)
+		rest = rest[1:]
+	}
+	return b.String(), nil
+}

@@ -1,0 +1,94 @@
+package ui
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/gorun/gorun/internal/bench"
+)
+
+// BenchReport takes what rank 0 prints, a JSON row a line, and shows it.
+type BenchReport struct {
+	Table   *bench.Table
+	Out     io.Writer
+	Json    bool
+	partial []byte
+	rows    []bench.Row
+}
+
+func (r *BenchReport) Write(p []byte) (int, error) {
+	r.partial = append(r.partial, p...)
+	for {
+		line, rest, whole := bytes.Cut(r.partial, []byte("\n"))
+		if !whole {
+			return len(p), nil
+		}
+		r.partial = rest
+		if err := r.show(line); err != nil {
+			return 0, err
+		}
+	}
+}
+
+func (r *BenchReport) show(line []byte) error {
+	var row bench.Row
+	if err := json.Unmarshal(line, &row); err != nil {
+		return fmt.Errorf("a rank printed %q", line)
+	}
+	r.rows = append(r.rows, row)
+	if r.Json {
+		_, err := fmt.Fprintf(r.Out, "%s\n", line)
+		return err
+	}
+	return r.Table.Add(row)
+}
+
+// Finish ends the table, draws the plot, and is an error when results were wrong.
+func (r *BenchReport) Finish(plot string) error {
+	if err := r.Table.Flush(); err != nil {
+		return err
+	}
+	if plot != "" && len(r.rows) > 0 {
+		var svg bytes.Buffer
+		title := fmt.Sprintf("%s, %d ranks", r.rows[0].Collective, r.rows[0].Ranks)
+		if err := bench.Plot(&svg, title, benchSeries(r.rows)); err != nil {
+			return fmt.Errorf("draw the plot: %w", err)
+		}
+		if err := os.WriteFile(plot, svg.Bytes(), 0o644); err != nil {
+			return fmt.Errorf("write the plot: %w", err)
+		}
+	}
+	wrong := 0
+	for _, row := range r.rows {
+		wrong += row.Wrong
+	}
+	if wrong > 0 {
+		return fmt.Errorf("%d results were wrong", wrong)
+	}
+	return nil
+}
+
+// benchSeries sorts rows into lines of a plot: one for each type, operation and form.
+func benchSeries(rows []bench.Row) []bench.Series {
+	var all []bench.Series
+	for _, row := range rows {
+		name := row.Type
+		if row.Op != "" {
+			name += " " + row.Op
+		}
+		if row.InPlace {
+			name += ", in place"
+		}
+		i := slices.IndexFunc(all, func(s bench.Series) bool { return s.Name == name })
+		if i < 0 {
+			i = len(all)
+			all = append(all, bench.Series{Name: name})
+		}
+		all[i].Rows = append(all[i].Rows, row)
+	}
+	return all
+}

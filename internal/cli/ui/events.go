@@ -1,0 +1,217 @@
+package ui
+
+import (
+	"encoding/json"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gorun/gorun/internal/cli/exitcode"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorun/gorun/internal/cli/usage"
+	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/launcher"
+)
+
+// jobEvent is a line of --json-events. docs/output.md describes them.
+type jobEvent struct {
+	Event   string      `json:"event"`
+	Time    time.Time   `json:"time"`
+	Ranks   int         `json:"ranks,omitempty"`
+	Hosts   []eventHost `json:"hosts,omitempty"`
+	Program []string    `json:"program,omitempty"`
+	Rank    *int        `json:"rank,omitempty"`
+	Host    string      `json:"host,omitempty"`
+	Code    *int        `json:"code,omitempty"`
+	Signal  string      `json:"signal,omitempty"`
+	Stopped bool        `json:"stopped,omitempty"`
+	Seconds *float64    `json:"seconds,omitempty"` // since the ranks started
+	CPU     float64     `json:"cpu_seconds,omitempty"`
+	MaxRSS  int64       `json:"max_rss,omitempty"` // bytes
+	Memory  string      `json:"out_of_memory,omitempty"`
+	Limit   int64       `json:"memory_limit,omitempty"` // bytes
+	Error   string      `json:"error,omitempty"`
+	Kind    string      `json:"kind,omitempty"`  // of what happened to an elastic job
+	Epoch   int         `json:"epoch,omitempty"` // its latest
+	Text    string      `json:"text,omitempty"`
+	Hint    string      `json:"hint,omitempty"`
+	Stderr  []string    `json:"stderr,omitempty"`
+	Log     string      `json:"log,omitempty"`
+
+	Programs []eventProgram `json:"programs,omitempty"` // in the place of Program where there are several
+}
+
+// eventHost is a host of the plan and its ranks.
+type eventHost struct {
+	Host  string `json:"host"`
+	Ranks []int  `json:"ranks"`
+}
+
+// eventProgram is a program and how many ranks run it, in the order of the ranks.
+type eventProgram struct {
+	Program []string `json:"program"`
+	Ranks   int      `json:"ranks"`
+}
+
+// eventLog writes the steps of a job, a JSON object a line. Safe for concurrent use;
+// a nil eventLog writes nothing.
+type eventLog struct {
+	mu      sync.Mutex
+	file    *os.File
+	out     io.Writer // file
+	now     func() time.Time
+	started time.Duration
+	broken  func(error) // told once that a line was lost; nil after that
+}
+
+// OpenEvents opens what --json-events names: a file, or fd:N.
+func OpenEvents(name string, say *UI) (*eventLog, error) {
+	if name == "" {
+		return nil, nil
+	}
+	log := &eventLog{now: time.Now, broken: func(err error) { say.Warningf("the job's steps are not written any more: %v", err) }}
+	number, numbered := strings.CutPrefix(name, "fd:")
+	if !numbered {
+		file, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+		if err != nil {
+			return nil, usage.Errorf("name a file, new or old, in a folder that is there and that you may write to", "open the file of --json-events: %w", err)
+		}
+		return log.to(file, say), nil
+	}
+	fd, err := strconv.Atoi(number)
+	if err != nil || fd < 1 {
+		return nil, usage.Errorf("for example --json-events fd:3 3>steps.json", "--json-events %q: want fd: and the number of an open descriptor", name)
+	}
+	// What gorun has opened itself is closed on exec; what it was given is not.
+	if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC != 0 {
+		return nil, usage.Errorf("for example --json-events fd:3 3>steps.json", "--json-events %s: descriptor %d is not open", name, fd)
+	}
+	unix.CloseOnExec(fd) // it is not the ranks'
+	return log.to(os.NewFile(uintptr(fd), name), say), nil
+}
+
+func (l *eventLog) to(file *os.File, say *UI) *eventLog {
+	l.file, l.out = file, &Patient{W: file, Haste: say.Haste}
+	return l
+}
+
+func (l *eventLog) Close() {
+	if l == nil {
+		return
+	}
+	if err := l.file.Close(); err != nil {
+		l.lost(err)
+	}
+}
+
+func (l *eventLog) lost(err error) {
+	if l.broken != nil {
+		l.broken(err)
+		l.broken = nil
+	}
+}
+
+// write adds a line at once: whoever reads along sees it.
+func (l *eventLog) write(e jobEvent) {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e.Time = l.now()
+	line, err := json.Marshal(e)
+	if err == nil && l.broken != nil {
+		_, err = l.out.Write(append(line, '\n'))
+	}
+	if err != nil {
+		l.lost(err)
+	}
+}
+
+func (l *eventLog) Plan(plan launcher.Plan, programs []launcher.Program) {
+	e := jobEvent{Event: "plan", Ranks: plan.Size}
+	if len(programs) == 1 {
+		e.Program, programs = programs[0].Argv, nil
+	}
+	for _, p := range programs {
+		e.Programs = append(e.Programs, eventProgram{p.Argv, p.Ranks})
+	}
+	for _, h := range plan.Hosts {
+		host := eventHost{Host: h.Name}
+		for _, r := range h.Ranks {
+			host.Ranks = append(host.Ranks, r.Rank)
+		}
+		e.Hosts = append(e.Hosts, host)
+	}
+	l.write(e)
+}
+
+// Follow writes a step of the launcher's.
+func (l *eventLog) Follow(event launcher.Event) {
+	if l == nil {
+		return
+	}
+	switch e := event.(type) {
+	case launcher.Connected:
+		l.write(jobEvent{Event: "connected", Host: e.Host})
+	case launcher.Ready:
+		l.write(jobEvent{Event: "ready", Host: e.Host})
+	case launcher.Started:
+		l.started = e.At
+		l.write(jobEvent{Event: "started"})
+	case launcher.Exited:
+		step := jobEvent{Event: "exit", Host: e.Host}
+		l.fill(&step, e.Exit)
+		l.write(step)
+	case launcher.Membership:
+		l.write(jobEvent{Event: "elastic", Kind: string(e.Kind), Epoch: e.Epoch, Host: e.Host, Text: e.Text, Seconds: l.since(e.At)})
+	case launcher.Gone:
+		l.write(jobEvent{Event: "lost", Host: e.Host, Error: e.Err.Error(), Seconds: l.since(e.At)})
+	}
+}
+
+// fill says how a rank ended.
+func (l *eventLog) fill(step *jobEvent, e wire.Exit) {
+	step.Rank, step.Code, step.Stopped, step.Seconds = &e.Rank, &e.Code, e.Stopped, l.since(e.At)
+	step.CPU, step.MaxRSS, step.Memory, step.Limit = e.CPU.Seconds(), e.MaxRSS, string(e.OutOfMemory), e.MemoryLimit
+	step.Error = e.Failed
+	if e.Signal != 0 {
+		step.Code, step.Signal = nil, signalText(e.Signal)
+	}
+}
+
+func (l *eventLog) since(at time.Duration) *float64 {
+	s := max(0, at-l.started).Round(time.Microsecond).Seconds()
+	return &s
+}
+
+// Result writes the first cause, if anything failed, and the end.
+func (l *eventLog) Result(r launcher.Result) {
+	if l == nil {
+		return
+	}
+	if f := r.Cause; f != nil {
+		step := jobEvent{Event: "cause", Host: f.Host, Seconds: l.since(f.At)}
+		if f.Rank >= 0 {
+			l.fill(&step, f.Exit)
+		}
+		step.Error, step.Hint, step.Stderr, step.Log = f.String(), failureHint(*f), f.Stderr, f.Log
+		l.write(step)
+	}
+	code := r.Code()
+	l.write(jobEvent{Event: "done", Code: &code, Seconds: l.since(r.Ended), Stopped: r.Stopped != launcher.NotStopped})
+}
+
+// Failed writes the end of a job that did not start.
+func (l *eventLog) Failed(err error) {
+	if l == nil {
+		return
+	}
+	code := exitcode.ExitCode(err)
+	l.write(jobEvent{Event: "done", Code: &code, Error: err.Error(), Hint: usage.Hint(err)})
+}

@@ -1,0 +1,177 @@
+package ui
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/launcher"
+)
+
+// Conclude tells the user how a job ended that did not simply succeed.
+func (u *UI) Conclude(r launcher.Result, size int) {
+	switch r.Stopped {
+	case launcher.TimedOut:
+		u.Errorf("the job was stopped: it ran longer than --timeout allows")
+	case launcher.NotStopped:
+		if r.Cause != nil {
+			u.failure(r, size, time.Now())
+		}
+	}
+	for _, h := range r.Lost {
+		if r.Cause == nil || r.Cause.Host != h.Host || r.Cause.Lost == nil {
+			u.Errorf("host %v", h)
+		}
+	}
+	if len(r.Unconfirmed) > 0 {
+		u.Errorf("no word from %s that their ranks are gone", NameHosts(r.Unconfirmed))
+	}
+	u.unkillable(r.Unkillable)
+	if r.Output != nil {
+		u.Errorf("%v", r.Output)
+	}
+}
+
+// unkillable names processes that are still there.
+func (u *UI) unkillable(left []launcher.Unkillable) {
+	const most = 8
+	for _, p := range left[:min(len(left), most)] {
+		u.Errorf("%v", p)
+	}
+	if len(left) > most {
+		u.Errorf("%d more processes cannot be killed", len(left)-most)
+	}
+	if len(left) > 0 {
+		u.Hintf("SIGKILL was sent and waits: a process in the kernel's hands (ps -o pid,state,wchan) ends when its file system or device answers")
+	}
+}
+
+// failure tells of the first failure in a few lines: who, how and when, what it said last, where
+// all it said is, and what may help. now is the time when the job ended.
+func (u *UI) failure(r launcher.Result, size int, now time.Time) {
+	const most = 6 // lines
+	f := r.Cause
+	h := failureHint(*f)
+	stopped := countStopped(r)
+	u.Errorf("%v %s", f, when(r, now))
+	room := most - 1
+	for _, there := range []bool{f.Log != "", h != "", stopped > 0 && size > 1} {
+		if there {
+			room--
+		}
+	}
+	lines := f.Stderr
+	if size == 1 && !u.Unseen {
+		lines = nil // they have just been shown, and nobody else's with them
+	}
+	for _, line := range lines[max(0, len(lines)-room):] {
+		u.Notef("rank %d said: %s", f.Rank, shortened(line))
+	}
+	if f.Log != "" {
+		u.Notef("its output is in %s", f.Log)
+	}
+	if stopped > 0 && size > 1 {
+		were := "were"
+		if stopped == 1 {
+			were = "was"
+		}
+		u.Notef("stopped the other ranks (%d of %d %s still running)", stopped, size, were)
+	}
+	if h != "" {
+		u.Hintf("%s", h)
+	}
+}
+
+// when says when the cause happened: "(after 1.5 s, at 20:51:31)".
+func when(r launcher.Result, now time.Time) string {
+	ran := max(0, r.Cause.At-r.Started)
+	return fmt.Sprintf("(after %s, at %s)", Seconds3(ran), now.Add(r.Cause.At-r.Ended).Format(time.TimeOnly))
+}
+
+// Seconds3 is a time with three digits or to the second: "0.02 s", "1.25 s", "3725 s".
+func Seconds3(d time.Duration) string {
+	switch s := d.Seconds(); {
+	case s < 10:
+		return fmt.Sprintf("%.2f s", s)
+	case s < 100:
+		return fmt.Sprintf("%.1f s", s)
+	default:
+		return fmt.Sprintf("%.0f s", s)
+	}
+}
+
+// shortened is a line that fits on a few lines of a terminal.
+func shortened(line string) string {
+	const most = 300
+	text := []rune(line)
+	if len(text) <= most {
+		return line
+	}
+	return string(text[:most]) + " ..."
+}
+
+// failureHint says what may be behind a failure, or "".
+func failureHint(f launcher.Failure) string {
+	e := f.Exit
+	var ended *launcher.AgentEndedError
+	switch {
+	case errors.As(f.Lost, &ended) && ended.Killed():
+		return signalHint(syscall.SIGKILL, e, f.Host)
+	case f.Lost != nil:
+		return fmt.Sprintf("is %s up, and does it answer? Its ranks end by themselves when gorun is out of reach", f.Host)
+	case f.Told != "":
+		return "it was told before that the job cannot go on: " + f.Told
+	case f.Victim:
+		return "it had lost its connection to another rank before"
+	case e.Failed != "" || e.Stopped:
+		return ""
+	case e.OutOfMemory != "":
+		return memoryHint(e, f.Host)
+	case e.Signal != 0:
+		return signalHint(syscall.Signal(e.Signal), e, f.Host)
+	case e.Code == 126 || e.Code == 127:
+		return fmt.Sprintf("code %d is a shell's word for a command that it cannot run or find: look at PATH on %s", e.Code, f.Host)
+	case e.Code > 128 && unix.SignalName(syscall.Signal(e.Code-128)) != "":
+		return fmt.Sprintf("a shell says so when signal %d (%s) ended its command", e.Code-128, unix.SignalName(syscall.Signal(e.Code-128)))
+	}
+	return ""
+}
+
+func signalHint(s syscall.Signal, e wire.Exit, host string) string {
+	switch s {
+	case syscall.SIGKILL:
+		return fmt.Sprintf("gorun did not send it: the kernel does when memory runs out, and says so in dmesg on %s", host)
+	case syscall.SIGBUS:
+		return fmt.Sprintf("the file behind mapped memory is shorter than it, or /dev/shm is full on %s", host)
+	case syscall.SIGILL:
+		return fmt.Sprintf("the program or one of its libraries was built for another CPU than that of %s", host)
+	case syscall.SIGXCPU:
+		return "the limit of CPU time was reached (ulimit -t)"
+	case syscall.SIGSEGV, syscall.SIGABRT, syscall.SIGFPE:
+		if !e.Core {
+			return "no core file was kept; ulimit -c unlimited on the host allows one"
+		}
+	}
+	return ""
+}
+
+// memoryHint says what to do when memory ran out.
+func memoryHint(e wire.Exit, host string) string {
+	if e.OutOfMemory == wire.MemoryOfGroup {
+		return fmt.Sprintf("its peak was %s; raise the limit on %s (srun --mem, docker --memory, MemoryMax of systemd), or put fewer ranks there", launcher.Size(e.MaxRSS), host)
+	}
+	return fmt.Sprintf("its peak was %s; put fewer ranks on %s, or let each use less (--summary shows their peaks); dmesg there has the kernel's word", launcher.Size(e.MaxRSS), host)
+}
+
+func countStopped(r launcher.Result) (n int) {
+	for _, e := range r.Exits {
+		if e.Stopped {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,131 @@
+package ui
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/test/golden"
+	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/launcher"
+)
+
+// failedJob is a job of four ranks whose rank 1 failed 2.5 s after the start.
+func failedJob(e wire.Exit) launcher.Result {
+	e.Rank, e.At = 1, 3*time.Second
+	r := launcher.Result{Started: 500 * time.Millisecond, Ended: 4 * time.Second, Exits: []wire.Exit{e}}
+	for _, rank := range []int{0, 2} {
+		r.Exits = append(r.Exits, wire.Exit{Rank: rank, Signal: 15, Stopped: true, At: 3100 * time.Millisecond})
+	}
+	r.Exits = append(r.Exits, wire.Exit{Rank: 3, At: 1500 * time.Millisecond})
+	r.Cause = &launcher.Failure{Rank: 1, Host: "f1", Exit: e, At: e.At}
+	return r
+}
+
+// TestFailureTexts has every kind of failure as the user sees it.
+func TestFailureTexts(t *testing.T) {
+	now := time.Date(2026, 11, 21, 20, 51, 32, 0, time.UTC)
+	said := []string{"Traceback (most recent call last):", `  File "train.py", line 7`, "ValueError: bad shape"}
+	var all strings.Builder
+	for _, tc := range []struct {
+		name   string
+		size   int
+		exit   wire.Exit
+		change func(f *launcher.Failure)
+	}{
+		{"a code", 4, wire.Exit{Code: 3}, nil},
+		{"a code, with its words", 4, wire.Exit{Code: 1}, func(f *launcher.Failure) { f.Stderr = said }},
+		{"and a file", 4, wire.Exit{Code: 1}, func(f *launcher.Failure) { f.Stderr, f.Log = said, "out/rank.1/stderr" }},
+		{"killed, with all there is to say", 4, wire.Exit{Signal: 9}, func(f *launcher.Failure) { f.Stderr, f.Log = said, "out/rank.1/stderr" }},
+		{"the only rank, whose words stand above", 1, wire.Exit{Code: 1}, func(f *launcher.Failure) { f.Stderr = said }},
+		{"a crash", 4, wire.Exit{Signal: 11}, nil},
+		{"a crash with a core", 4, wire.Exit{Signal: 11, Core: true}, nil},
+		{"a bus error", 4, wire.Exit{Signal: 7}, nil},
+		{"another CPU", 4, wire.Exit{Signal: 4}, nil},
+		{"a shell that found nothing", 4, wire.Exit{Code: 127}, nil},
+		{"a shell whose command was killed", 4, wire.Exit{Code: 137}, nil},
+		{"out of memory", 4, wire.Exit{Signal: 9, OutOfMemory: wire.MemoryOfHost, MaxRSS: 12_900_000_000}, nil},
+		{"out of memory at a limit, with all there is to say", 4, wire.Exit{Signal: 9, OutOfMemory: wire.MemoryOfGroup, MemoryLimit: 2 << 30, MaxRSS: 2_140_000_000},
+			func(f *launcher.Failure) { f.Stderr, f.Log = said, "out/rank.1/stderr" }},
+		{"out of memory, it seems, below a shell", 4, wire.Exit{Code: 137, OutOfMemory: wire.MemoryLikely, MaxRSS: 12_900_000_000}, nil},
+		{"no start", 4, wire.Exit{Code: 127, Failed: "no such file or directory"}, nil},
+		{"a victim", 4, wire.Exit{Code: 1}, func(f *launcher.Failure) { f.Victim = true }},
+		{"told to abort", 4, wire.Exit{Code: 1, Aborted: true}, func(f *launcher.Failure) { f.Victim, f.Told = true, "rank 2 on f2: rank 0 lost it: reset" }},
+		{"a host", 4, wire.Exit{}, func(f *launcher.Failure) { f.Rank, f.Lost = -1, errors.New("lost the connection to the agent") }},
+		{"an agent", 4, wire.Exit{}, func(f *launcher.Failure) { f.Rank, f.Lost = -1, &launcher.AgentEndedError{Code: 137} }},
+		{"a very long line", 4, wire.Exit{Code: 1}, func(f *launcher.Failure) { f.Stderr = []string{strings.Repeat("é", 1000)} }},
+	} {
+		var out bytes.Buffer
+		r := failedJob(tc.exit)
+		if tc.change != nil {
+			tc.change(r.Cause)
+		}
+		if tc.size == 1 {
+			r.Exits = r.Exits[:1]
+		}
+		(&UI{W: &out}).failure(r, tc.size, now)
+		if n := strings.Count(out.String(), "\n"); n > 6 {
+			t.Errorf("%s: %d lines", tc.name, n)
+		}
+		fmt.Fprintf(&all, "# %s\n%s\n", tc.name, &out)
+		out.Reset()
+		(&UI{W: &out, Quiet: true}).failure(r, tc.size, now)
+		if strings.Count(out.String(), "\n") != 1 || !strings.HasPrefix(out.String(), "gorun: error: ") {
+			t.Errorf("%s: with --quiet %q", tc.name, &out)
+		}
+	}
+	golden.File(t, filepath.Join("testdata", "failures.txt"), all.String())
+}
+
+func TestHostsThatFailForOneReason(t *testing.T) {
+	at := func(host, trouble string) launcher.HostError {
+		return launcher.HostError{Host: host, Err: errors.New(host + trouble)}
+	}
+	var out bytes.Buffer
+	(&UI{W: &out}).Report(&launcher.LaunchError{Hosts: []launcher.HostError{
+		at("f1", ": no route"), at("f2", " (port 2222): connection refused"), at("f3", ": no route"), at("f4", " (port 2222): connection refused")}})
+	want := "gorun: error: f1, f3: no route\ngorun: error: f2, f4 (port 2222): connection refused\n"
+	if out.String() != want {
+		t.Errorf("got\n%swant\n%s", &out, want)
+	}
+}
+
+func TestSeconds3(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0.00 s", 20 * time.Millisecond: "0.02 s", 1250 * time.Millisecond: "1.25 s", 12340 * time.Millisecond: "12.3 s", time.Hour: "3600 s",
+	} {
+		if got := Seconds3(d); got != want {
+			t.Errorf("%v is %q, want %q", d, got, want)
+		}
+	}
+}
+
+func TestSummary(t *testing.T) {
+	r := failedJob(wire.Exit{Code: 3, CPU: 2400 * time.Millisecond, MaxRSS: 1_640_000_000})
+	r.Exits[3].Failed = "x"
+	got := Summary(planOf(t, "f1:2,node2.example.org:3"), r)
+	want := `rank  host               ended                      time    cpu     peak memory
+0     f1                 SIGTERM, stopped by gorun  2.60 s  0.00 s  0 MiB
+1     f1                 code 3, the first to fail  2.50 s  2.40 s  1.53 GiB
+2     node2.example.org  SIGTERM, stopped by gorun  2.60 s  0.00 s  0 MiB
+3     node2.example.org  did not start              1.00 s  -       -
+4     node2.example.org  not known                  -       -       -
+started in 0.50 s, ran 3.50 s, exit code 3
+`
+	if got != want {
+		t.Errorf("got:\n%swant:\n%s", got, want)
+	}
+	if got := endOf(wire.Exit{Code: 127, Failed: "x"}); got != "did not start" {
+		t.Error(got)
+	}
+	if got := endOf(wire.Exit{Signal: 9, OutOfMemory: wire.MemoryOfHost}); got != "SIGKILL, out of memory" {
+		t.Error(got)
+	}
+	if got := endOf(wire.Exit{Signal: 64}); got != "signal 64" {
+		t.Error(got)
+	}
+}

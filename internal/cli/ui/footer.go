@@ -1,0 +1,94 @@
+package ui
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/gorun/gorun/launcher"
+)
+
+const (
+	footerWait = 400 * time.Millisecond // a start that is faster shows none
+	footerTick = 100 * time.Millisecond
+)
+
+// Footer is the line at the bottom of a terminal that says how far the start of a job is. It is
+// gone before the ranks write. A nil footer shows nothing.
+type Footer struct {
+	say   *UI
+	hosts int
+	began time.Time
+
+	mu               sync.Mutex
+	connected, ready int
+
+	once sync.Once
+	done chan struct{}
+	gone chan struct{}
+}
+
+// NewFooter shows the start of a job on hosts, until close or the ranks' start.
+func NewFooter(say *UI, hosts int) *Footer {
+	f := &Footer{say: say, hosts: hosts, began: time.Now(), done: make(chan struct{}), gone: make(chan struct{})}
+	go f.run()
+	return f
+}
+
+// Close takes the footer away. It may be called again.
+func (f *Footer) Close() {
+	if f == nil {
+		return
+	}
+	f.once.Do(func() { close(f.done) })
+	<-f.gone
+}
+
+func (f *Footer) run() {
+	defer close(f.gone)
+	defer f.say.status("")
+	tick := time.NewTicker(footerTick)
+	defer tick.Stop()
+	for {
+		select {
+		case <-f.done:
+			return
+		case <-tick.C:
+			if time.Since(f.began) >= footerWait {
+				f.say.status(f.text())
+			}
+		}
+	}
+}
+
+// Follow takes a step of the launcher's.
+func (f *Footer) Follow(event launcher.Event) {
+	if f == nil {
+		return
+	}
+	switch event.(type) {
+	case launcher.Connected:
+		f.mu.Lock()
+		f.connected++
+		f.mu.Unlock()
+	case launcher.Ready:
+		f.mu.Lock()
+		f.ready++
+		f.mu.Unlock()
+	case launcher.Started:
+		f.Close()
+	}
+}
+
+// text is what the footer says now.
+func (f *Footer) text() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f.connected < f.hosts:
+		return fmt.Sprintf("connecting %d/%d", f.connected, f.hosts)
+	case f.ready < f.hosts:
+		return fmt.Sprintf("staging %d/%d", f.ready, f.hosts)
+	}
+	return "starting"
+}

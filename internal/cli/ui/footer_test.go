@@ -1,0 +1,91 @@
+package ui
+
+import (
+	"bytes"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gorun/gorun/launcher"
+)
+
+// screen is a terminal that may be read while it is written.
+type screen struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (s *screen) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(p)
+}
+
+func (s *screen) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+func TestFooterShowsTheStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out screen
+		seen := 0
+		news := func() string {
+			text := out.String()[seen:]
+			seen += len(text)
+			return text
+		}
+		say := &UI{W: &out}
+		f := NewFooter(say, 2)
+		shows := func(want string) {
+			t.Helper()
+			time.Sleep(footerWait)
+			synctest.Wait()
+			if got := news(); got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		}
+		time.Sleep(footerWait / 2)
+		synctest.Wait()
+		if out.String() != "" {
+			t.Errorf("shown at once: %q", &out)
+		}
+		shows("gorun: connecting 0/2")
+		shows("") // nothing new
+		f.Follow(launcher.Connected{Host: "f1"})
+		shows("\r\x1b[Kgorun: connecting 1/2")
+		say.Warningf("f2 is slow")
+		shows("\r\x1b[Kgorun: warning: f2 is slow\ngorun: connecting 1/2")
+		f.Follow(launcher.Connected{Host: "f2"})
+		f.Follow(launcher.Ready{Host: "f2"})
+		shows("\r\x1b[Kgorun: staging 1/2")
+		f.Follow(launcher.Ready{Host: "f1"})
+		shows("\r\x1b[Kgorun: starting")
+		f.Follow(launcher.Started{})
+		if got := news(); got != "\r\x1b[K" { // when follow has returned
+			t.Errorf("after the start %q", got)
+		}
+		f.Close()
+		say.Notef("on")
+		shows("gorun: on\n")
+	})
+}
+
+func TestFooterOfAFastStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		f := NewFooter(&UI{W: &out}, 1)
+		f.Follow(launcher.Connected{Host: "f1"})
+		f.Follow(launcher.Started{})
+		f.Close()
+		if out.String() != "" {
+			t.Errorf("%q", &out)
+		}
+	})
+	var none *Footer // no terminal
+	none.Follow(launcher.Started{})
+	none.Close()
+}

@@ -1,0 +1,211 @@
+package ui
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/gorun/gorun/gpu"
+	"github.com/gorun/gorun/internal/cli/usage"
+	"github.com/gorun/gorun/launcher"
+)
+
+// WriteGPUs writes a line per GPU. A dash stands for what is not known. With more, what lies between
+// them, their instances and processes follow.
+func WriteGPUs(out io.Writer, all []launcher.GPUs, more bool) error {
+	count := 0
+	err := WriteColumns(out, func(table io.Writer) {
+		fmt.Fprintln(table, "host\tgpu\tname\tused\tmemory\tbusy\tnuma\tmig\tuuid\tnvlinks")
+		for _, g := range all {
+			count += len(g.Devices)
+			switch {
+			case g.Err != nil:
+				fmt.Fprintf(table, "%s\t-\tfailed\n", g.Host.Name)
+			case len(g.Devices) == 0:
+				fmt.Fprintf(table, "%s\t-\tnone\n", g.Host.Name)
+			}
+			for _, d := range g.Devices {
+				fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", g.Host.Name, d.Index, orDash(d.Name), usedText(d), gib(d.MemoryBytes),
+					percent(d.Utilization), known(d.NUMANode), migText(d), shortUUID(d.UUID), linksText(d))
+			}
+		}
+	})
+	for _, g := range all {
+		if more && err == nil {
+			err = writeGPUsMore(out, g)
+		}
+	}
+	if err == nil {
+		_, err = fmt.Fprintf(out, "%s, %s\n", usage.Count(len(all), "host"), usage.Count(count, "GPU"))
+	}
+	return err
+}
+
+// writeGPUsMore writes the matrix of a host, as nvidia-smi topo -m does, and lines for MIG instances and processes.
+func writeGPUsMore(out io.Writer, g launcher.GPUs) error {
+	return WriteColumns(out, func(table io.Writer) {
+		if len(g.Devices) == 0 {
+			return
+		}
+		fmt.Fprintf(table, "\n%s", g.Host.Name)
+		for _, d := range g.Devices {
+			fmt.Fprintf(table, "\t%d", d.Index)
+		}
+		fmt.Fprint(table, "\tbus\tcpus\n")
+		for _, d := range g.Devices {
+			fmt.Fprintf(table, "%d", d.Index)
+			for _, peer := range g.Devices {
+				fmt.Fprint(table, "\t"+between(d, peer.Index))
+			}
+			fmt.Fprintf(table, "\t%s\t%s\n", d.BusID, orDash(d.CPUs))
+		}
+		for _, d := range g.Devices {
+			for _, m := range d.MIG {
+				fmt.Fprintf(table, "%d: MIG %s, %s, %s\n", d.Index, m.Profile, gib(m.MemoryBytes), m.UUID)
+			}
+			for _, p := range d.Processes {
+				fmt.Fprintf(table, "%d: process %d, %s\n", d.Index, p.PID, gib(p.MemoryBytes))
+			}
+		}
+		fmt.Fprintln(table)
+	})
+}
+
+// between is what joins a GPU and another, in nvidia-smi's words: NV12 for so many NVLinks, else how near they are over PCI.
+func between(d gpu.Device, peer int) string {
+	path, told := d.Paths[peer]
+	switch {
+	case d.Index == peer:
+		return "X"
+	case d.NVLinks[peer] > 0:
+		return "NV" + strconv.Itoa(d.NVLinks[peer])
+	case told:
+		return path.String()
+	}
+	return "-"
+}
+
+// linksText are a GPU's NVLinks: "12 to 1-7".
+func linksText(d gpu.Device) string {
+	peers := map[int][]int{} // by number of links
+	for peer, n := range d.NVLinks {
+		if n > 0 {
+			peers[n] = append(peers[n], peer)
+		}
+	}
+	var parts []string
+	for n := range peers {
+		slices.Sort(peers[n])
+	}
+	for _, n := range sortedDown(peers) {
+		parts = append(parts, fmt.Sprintf("%d to %s", n, ranges(peers[n])))
+	}
+	return orDash(strings.Join(parts, ", "))
+}
+
+func sortedDown(peers map[int][]int) (numbers []int) {
+	for n := range peers {
+		numbers = append(numbers, n)
+	}
+	slices.Sort(numbers)
+	slices.Reverse(numbers)
+	return numbers
+}
+
+// ranges are ascending numbers in short: 1-3,5.
+func ranges(numbers []int) string {
+	var parts []string
+	for i := 0; i < len(numbers); {
+		end := i
+		for end+1 < len(numbers) && numbers[end+1] == numbers[end]+1 {
+			end++
+		}
+		part := strconv.Itoa(numbers[i])
+		if end > i {
+			part += "-" + strconv.Itoa(numbers[end])
+		}
+		parts = append(parts, part)
+		i = end + 1
+	}
+	return strings.Join(parts, ",")
+}
+
+// migText counts a GPU's instances by profile.
+func migText(d gpu.Device) string {
+	if !d.MIGEnabled {
+		return "-"
+	}
+	count := map[string]int{}
+	var profiles []string
+	for _, m := range d.MIG {
+		if count[m.Profile]++; count[m.Profile] == 1 {
+			profiles = append(profiles, m.Profile)
+		}
+	}
+	for i, p := range profiles {
+		profiles[i] = fmt.Sprintf("%dx%s", count[p], p)
+	}
+	if len(profiles) == 0 {
+		return "on"
+	}
+	return strings.Join(profiles, "+")
+}
+
+// usedText is the memory in use. Where all memory is unknown, so is that.
+func usedText(d gpu.Device) string {
+	if d.MemoryBytes > 0 && d.MemoryUsed == 0 {
+		return "0"
+	}
+	return gib(d.MemoryUsed)
+}
+
+func gib(bytes uint64) string {
+	if bytes == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30))
+}
+
+func percent(n int) string {
+	if n < 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%d %%", n)
+}
+
+func known(n int) string {
+	if n < 0 {
+		return "-"
+	}
+	return strconv.Itoa(n)
+}
+
+// shortUUID is the part of a UUID that tells GPUs apart, and that CUDA_VISIBLE_DEVICES takes behind GPU-.
+func shortUUID(uuid string) string {
+	short, _, _ := strings.Cut(strings.TrimPrefix(uuid, "GPU-"), "-")
+	return orDash(short)
+}
+
+func orDash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}
+
+// WriteColumns writes lines whose columns, parted by tabs, are lined up.
+func WriteColumns(out io.Writer, fill func(table io.Writer)) error {
+	var b strings.Builder
+	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fill(table)
+	_ = table.Flush() // a strings.Builder takes everything
+	for line := range strings.Lines(b.String()) {
+		if _, err := fmt.Fprintln(out, strings.TrimRight(line, " \n")); err != nil {
+			return err
+		}
+	}
+	return nil
+}

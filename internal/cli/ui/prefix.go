@@ -1,0 +1,239 @@
+package ui
+
+import (
+	"bytes"
+	"fmt"
+	"net/netip"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/gorun/gorun/internal/cli/usage"
+	"github.com/gorun/gorun/launcher"
+)
+
+// CutMark stands at the end of a line that its rank has not ended.
+const CutMark = "\\"
+
+// Look is how lines of the ranks' output begin.
+type Look struct {
+	Style     string
+	Timestamp bool
+	Colour    [3]bool // by fd: whether prefixes have their host's colour
+	Programs  []launcher.Program
+}
+
+// timeMark stands for the time in a prefix that is not finished.
+const timeMark = "\x00"
+
+// prefixFunc is a launcher.Options.Prefix.
+type prefixFunc func(rank, fd int, at time.Time) []byte
+
+// Prefixer returns what starts every line of a rank's output, or nil for nothing.
+func (l Look) Prefixer(plan launcher.Plan) (prefixFunc, error) {
+	text, err := l.text(plan)
+	if text == nil || err != nil {
+		return nil, err
+	}
+	layout, ctime := "2006-01-02 15:04:05.000", l.Ctime()
+	if ctime {
+		layout = time.ANSIC
+	}
+	if l.Timestamp {
+		plain, gap := text, " "
+		if ctime {
+			gap = ""
+		}
+		text = func(rank, fd int) string {
+			if t := plain(rank, fd); strings.Contains(t, timeMark) {
+				return t
+			}
+			return timeMark + gap + plain(rank, fd)
+		}
+	}
+	return withTime(cached(plan.Size, l.coloured(plan, text)), layout), nil
+}
+
+// Ctime reports whether times are written as the launcher writes them whose style it is.
+func (l Look) Ctime() bool { return slices.Contains([]string{"horovod", "mpirun", "ompi"}, l.Style) }
+
+// text is the prefixes' text with marks for times, or nil for none.
+func (l Look) text(plan launcher.Plan) (func(rank, fd int) string, error) {
+	template := l.Style
+	switch l.Style {
+	case "none":
+		if !l.Timestamp {
+			return nil, nil
+		}
+		template = "%t "
+	case "", "host", "default":
+		return hostPrefix(plan), nil
+	case "rank", "hydra":
+		template = "[%r] "
+	case "horovod":
+		template = "[%r]<%s>:"
+	case "mpirun", "ompi":
+		template = "[1,%r]<%s>:"
+	default:
+		if !strings.Contains(l.Style, "%") {
+			return nil, usage.Errorf("choose host, rank, horovod, mpirun or none, or write your own with %r (rank), %h (host), %l (local rank), %p (program), %s (stdout or stderr) and %t (time)",
+				"--prefix %q is not a style", l.Style)
+		}
+		if mark := UnknownMark(l.Style); mark != "" {
+			return nil, usage.Errorf("write %r (rank), %h (host), %l (local rank), %p (program), %s (stdout or stderr), %t (time), or %% for a percent sign",
+				"--prefix %q: %s stands for nothing", l.Style, mark)
+		}
+	}
+	hosts, local, programs := hostsByRank(plan), localRanks(plan), l.programNames(plan)
+	return func(rank, fd int) string {
+		return strings.NewReplacer("%r", strconv.Itoa(rank), "%h", hosts[rank], "%l", strconv.Itoa(local[rank]),
+			"%p", programs[rank], "%s", streamName(fd), "%t", timeMark, "%%", "%").Replace(template)
+	}, nil
+}
+
+// programNames are the names of the programs that ranks run, without their folders, by rank. An elastic job has one
+// program, and at times more or fewer ranks than it began with.
+func (l Look) programNames(plan launcher.Plan) []string {
+	names, next := make([]string, plan.Size), 0
+	for _, p := range l.Programs {
+		ranks := p.Ranks
+		if len(l.Programs) == 1 {
+			ranks = plan.Size
+		}
+		for range min(ranks, plan.Size-next) {
+			names[next] = path.Base(p.Argv[0])
+			next++
+		}
+	}
+	return names
+}
+
+// UnknownMark is the first of a prefix's marks that there is no meaning for, or "".
+func UnknownMark(template string) string {
+	for {
+		_, after, found := strings.Cut(template, "%")
+		if !found {
+			return ""
+		}
+		mark, size := utf8.DecodeRuneInString(after)
+		if size == 0 || !strings.ContainsRune("rhlpst%", mark) {
+			return "%" + after[:size]
+		}
+		template = after[size:]
+	}
+}
+
+// coloured gives each host's prefixes a colour, in turn.
+func (l Look) coloured(plan launcher.Plan, text func(rank, fd int) string) func(rank, fd int) string {
+	palette := []int{36, 33, 32, 35, 34, 96, 93, 92, 95, 94} // of ECMA-48, readable on light and dark
+	colours := make([]int, plan.Size)
+	for i, h := range plan.Hosts {
+		for _, r := range h.Ranks {
+			colours[r.Rank] = palette[i%len(palette)]
+		}
+	}
+	return func(rank, fd int) string {
+		t := text(rank, fd)
+		if !l.Colour[fd] || t == "" {
+			return t
+		}
+		return fmt.Sprintf("\x1b[%dm%s\x1b[0m", colours[rank], t)
+	}
+}
+
+// UseColour decides --color for one output.
+func UseColour(mode string, terminal bool, lookup func(string) (string, bool)) bool {
+	noColour, _ := lookup("NO_COLOR")
+	kind, _ := lookup("TERM")
+	return mode == "always" || mode == "auto" && terminal && noColour == "" && kind != "dumb"
+}
+
+// hostPrefix is "f1:0: ", padded so that texts line up.
+func hostPrefix(plan launcher.Plan) func(rank, fd int) string {
+	hosts := hostsByRank(plan)
+	width := 0
+	for rank, host := range hosts {
+		width = max(width, len(host)+len(strconv.Itoa(rank)))
+	}
+	return func(rank, _ int) string {
+		name := fmt.Sprintf("%s:%d:", shortName(hosts[rank]), rank)
+		return fmt.Sprintf("%-*s ", width+2, name)
+	}
+}
+
+func localRanks(plan launcher.Plan) []int {
+	local := make([]int, plan.Size)
+	for _, h := range plan.Hosts {
+		for _, r := range h.Ranks {
+			local[r.Rank] = r.LocalRank
+		}
+	}
+	return local
+}
+
+func hostsByRank(plan launcher.Plan) []string {
+	hosts := make([]string, plan.Size)
+	for _, h := range plan.Hosts {
+		for _, r := range h.Ranks {
+			hosts[r.Rank] = shortName(h.Name)
+		}
+	}
+	return hosts
+}
+
+// shortName is a host's name without its domain; addresses stay whole.
+func shortName(host string) string {
+	if _, err := netip.ParseAddr(host); err == nil {
+		return host
+	}
+	short, _, _ := strings.Cut(host, ".")
+	return short
+}
+
+func streamName(fd int) string {
+	if fd == 2 {
+		return "stderr"
+	}
+	return "stdout"
+}
+
+// cached computes every prefix once. Each fd's prefixes are asked for by one
+// goroutine.
+func cached(size int, text func(rank, fd int) string) func(rank, fd int) []byte {
+	known := [2][][]byte{make([][]byte, size), make([][]byte, size)}
+	return func(rank, fd int) []byte {
+		p := &known[fd-1][rank]
+		if *p == nil {
+			*p = []byte(text(rank, fd))
+		}
+		return *p
+	}
+}
+
+// withTime puts the time where a prefix has a mark for it. Lines that came together
+// have one time, which is formatted once.
+func withTime(plain func(rank, fd int) []byte, layout string) prefixFunc {
+	type state struct {
+		at     time.Time
+		text   []byte
+		prefix []byte
+	}
+	var states [2]state
+	return func(rank, fd int, at time.Time) []byte {
+		p := plain(rank, fd)
+		before, after, found := bytes.Cut(p, []byte(timeMark))
+		if !found {
+			return p
+		}
+		s := &states[fd-1]
+		if !at.Equal(s.at) || s.text == nil {
+			s.at, s.text = at, at.AppendFormat(s.text[:0], layout)
+		}
+		s.prefix = append(s.prefix[:0], before...)
+		s.prefix = append(append(s.prefix, s.text...), after...)
+		return s.prefix
+	}
+}

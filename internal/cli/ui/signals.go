@@ -1,0 +1,107 @@
+package ui
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/gorun/gorun/launcher"
+)
+
+// wishes are what the user tells a running gorun by signals.
+type wishes struct {
+	Stops   chan launcher.Stop
+	Signals chan int
+	Pauses  chan launcher.Pause
+	caught  chan os.Signal
+	done    chan struct{}
+	ended   chan struct{}
+}
+
+// Listen catches signals until close. The first INT, TERM or HUP asks for a
+// clean stop, the second kills, the third makes gorun leave at once; USR1 and USR2
+// go to the ranks. TSTP stops the job with gorun. A timeout > 0 asks for a stop after that time.
+func Listen(timeout time.Duration, say *UI) *wishes {
+	w := &wishes{Stops: make(chan launcher.Stop, 4), Signals: make(chan int, 16), Pauses: make(chan launcher.Pause), caught: make(chan os.Signal, 16),
+		done: make(chan struct{}), ended: make(chan struct{})}
+	wanted := []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGPIPE}
+	if !signal.Ignored(syscall.SIGHUP) { // nohup
+		wanted = append(wanted, syscall.SIGHUP)
+	}
+	if !signal.Ignored(syscall.SIGTSTP) { // by a shell that is to be stopped by nobody
+		wanted = append(wanted, syscall.SIGTSTP, syscall.SIGCONT)
+	}
+	signal.Notify(w.caught, wanted...)
+	go w.run(timeout, say)
+	return w
+}
+
+func (w *wishes) Close() {
+	signal.Stop(w.caught)
+	close(w.done)
+	<-w.ended
+}
+
+func (w *wishes) run(timeout time.Duration, say *UI) {
+	defer close(w.ended)
+	var expired <-chan time.Time
+	if timeout > 0 {
+		timer := time.NewTimer(timeout)
+		defer timer.Stop()
+		expired = timer.C
+	}
+	asked := 0
+	for {
+		select {
+		case <-w.done:
+			return
+		case <-expired:
+			say.Haste.come()
+			w.stop(launcher.Stop{Reason: launcher.TimedOut})
+		case s := <-w.caught:
+			switch s {
+			case syscall.SIGCONT: // after a stop that nobody can catch
+			case syscall.SIGTSTP:
+				w.standStill()
+			case syscall.SIGPIPE: // the write that caused it returns an error, too
+			case syscall.SIGUSR1, syscall.SIGUSR2:
+				w.pass(int(s.(syscall.Signal)))
+			default:
+				asked++
+				say.Haste.come()
+				w.askedToStop(s, asked, say)
+			}
+		}
+	}
+}
+
+func (w *wishes) askedToStop(s os.Signal, times int, say *UI) {
+	reasons := map[os.Signal]launcher.StopReason{syscall.SIGINT: launcher.Interrupted,
+		syscall.SIGTERM: launcher.Terminated, syscall.SIGHUP: launcher.HungUp}
+	switch times {
+	case 1:
+		w.stop(launcher.Stop{Reason: reasons[s]})
+		say.Notef("stopping the job (%v); again to kill it now", s)
+	case 2:
+		w.stop(launcher.Stop{Reason: reasons[s], Now: true})
+		say.Notef("killing the job")
+	default:
+		// The agents finish the kill by themselves when their connection ends.
+		os.Exit(launcher.CodeSignalBase + int(s.(syscall.Signal)))
+	}
+}
+
+func (w *wishes) stop(s launcher.Stop) {
+	select {
+	case w.Stops <- s:
+	default: // enough wishes are waiting
+	}
+}
+
+func (w *wishes) pass(n int) {
+	select {
+	case w.Signals <- n:
+	default: // a storm: signals may be merged
+	}
+}

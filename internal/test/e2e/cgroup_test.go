@@ -1,0 +1,49 @@
+//go:build cgroup
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A rank that runs into a real memory limit. It needs root and a cgroup tree with the memory
+// controller that may be written to, so this test is asked for:
+// go test -tags cgroup -run RealMemoryLimit ./cmd/gorun
+func TestRealMemoryLimit(t *testing.T) {
+	tree, limit := "/sys/fs/cgroup/memory", "memory.limit_in_bytes"
+	if _, err := os.Stat(tree); err != nil {
+		tree, limit = "/sys/fs/cgroup", "memory.max"
+	}
+	group := filepath.Join(tree, fmt.Sprintf("gorun-test-%d", os.Getpid()))
+	if err := os.Mkdir(group, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.Remove(group); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := os.WriteFile(filepath.Join(group, limit), []byte("64M"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_ = os.WriteFile(filepath.Join(group, "memory.swap.max"), []byte("0"), 0o644) // v1 has none
+	r := start(t, nil, "version").want(0)                                         // only for its mark
+	for what, script := range map[string]string{
+		"rank 1 on localhost was killed by signal 9 (SIGKILL)": "exec tail /dev/zero",
+		"rank 1 on localhost exited with code 137":             "tail /dev/zero; exit $?",
+	} {
+		cmd := exec.Command("sh", "-c", `echo $$ >"$1/cgroup.procs"; exec "$0" -np 2 --summary sh -c "[ \$RANK = 0 ] && exec sleep 60; $2"`, binary("gorun"), group, script)
+		cmd.Env = append(os.Environ(), r.mark)
+		said, _ := cmd.CombinedOutput()
+		for _, want := range []string{what + ": its cgroup's memory limit of 64 MiB was reached (", "hint: its peak was ", "out of memory, the first to fail"} {
+			if cmd.ProcessState.ExitCode() != 137 || !strings.Contains(string(said), want) {
+				t.Errorf("%s: %v, want %q:\n%s", script, cmd.ProcessState, want, said)
+			}
+		}
+	}
+}

@@ -1,0 +1,127 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/test/lab"
+)
+
+// A child of a rank is in a frozen cgroup of v1, where no signal reaches it, as in a dead file system. The goal
+// is that gorun ends 13 s after the stop (T_exit and 5 s).
+func TestA9UnkillableProcessIsNamed(t *testing.T) {
+	group := fmt.Sprintf("/sys/fs/cgroup/freezer/test-%d", os.Getpid())
+	if err := os.Mkdir(group, 0o755); err != nil {
+		lab.Skip(t, err.Error())
+	}
+	put := func(text, file string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(group, file), []byte(text), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() {
+		put("THAWED", "freezer.state")
+		await(t, "the end of "+group, func() bool { return os.Remove(group) == nil })
+	})
+	for name, tc := range map[string]struct {
+		script string
+		code   int
+	}{
+		"all else went well":  {"exit 0", 123},
+		"it is not the cause": {"exit 7", 7},
+	} {
+		put("THAWED", "freezer.state")
+		flag := filepath.Join(t.TempDir(), "go")
+		r := start(t, nil, "-np", "1", "--grace", "1", "sh", "-c", "sleep 1000 & echo $!; while [ ! -e "+flag+" ]; do sleep 0.1; done; "+tc.script)
+		await(t, "the rank's child", func() bool { return strings.Contains(r.out.String(), "\n") })
+		_, text, _ := strings.Cut(strings.TrimSpace(r.out.String()), ": ")
+		if text == "" {
+			text = strings.TrimSpace(r.out.String())
+		}
+		pid, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		put(text, "cgroup.procs")
+		put("FROZEN", "freezer.state")
+		began := time.Now()
+		if err := os.WriteFile(flag, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if code := r.wait(); code != tc.code {
+			t.Errorf("%s: ended with %d, want %d: %s", name, code, tc.code, &r.err)
+		}
+		if took := time.Since(began); took > 20*time.Second {
+			t.Errorf("%s: it took %v", name, took)
+		}
+		for _, want := range []string{fmt.Sprintf("localhost: process %d (s", pid), ") cannot be killed", "hint: SIGKILL was sent and waits"} {
+			if !strings.Contains(r.err.String(), want) {
+				t.Errorf("%s: want %q in:\n%s", name, want, &r.err)
+			}
+		}
+	}
+	put("THAWED", "freezer.state")
+	start(t, nil, "-np", "1", "true").want(0) // and removes the empty groups of the others
+}
+
+// gorun in a rank of gorun or mpirun ends its own ranks only.
+func TestA14NestedLaunchersSpareTheirSiblings(t *testing.T) {
+	inner := binary("gorun") + ` -np 2 sh -c 'setsid sleep 1000 & [ $RANK = 0 ] && exit 3; sleep 1000'`
+	script := `sleep 1000 & sibling=$!; ` + inner + ` 2>/dev/null; code=$?; kill -0 $sibling && echo "inner ended with $code, its sibling lives"; kill $sibling`
+	const want = "inner ended with 3, its sibling lives"
+	r := start(t, nil, "-np", "2", "sh", "-c", script).want(0)
+	if n := strings.Count(r.out.String(), want); n != 2 {
+		t.Errorf("under gorun %d of 2 ranks say so:\n%s\n%s", n, &r.out, &r.err)
+	}
+	lab.Need(t, "mpirun.openmpi")
+	cmd := exec.CommandContext(t.Context(), "mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-np", "2", "sh", "-c", script)
+	cmd.Env = append(os.Environ(), r.mark)
+	out, err := cmd.CombinedOutput()
+	if n := strings.Count(string(out), want); err != nil || n != 2 {
+		t.Errorf("under mpirun %d of 2 ranks say so: %v\n%s", n, err, out)
+	}
+	r.nothingLeft(10 * time.Second)
+}
+
+// Numbers of processes come round many times while jobs fail, in a namespace that has few of them.
+// Whoever was there before, and who comes meanwhile, is spared.
+func TestA13NumbersComeRoundAndNobodyElseIsKilled(t *testing.T) {
+	lab.Need(t, "unshare")
+	const script = `
+		echo 500 >/proc/sys/kernel/pid_max || exit 77
+		for i in 1 2 3 4 5 6 7 8 9 10; do sleep 1000 & old="$old $!"; done
+		(while :; do (:); (:); (:); (:); done) & wrap=$!
+		i=0; while [ $i -lt 6 ]; do
+			"$0" -np 2 sh -c '(setsid sleep 1000 &); [ $RANK = 0 ] && exit 3; sleep 1000' 2>/dev/null; [ $? = 3 ] || echo "job $i ended otherwise"
+			sleep 1000 & old="$old $!"
+			i=$((i+1))
+		done
+		kill $wrap
+		for p in $old; do kill -0 $p || echo "$p was killed"; done
+		echo last $(sh -c 'echo $$')
+		for p in /proc/[0-9]*; do [ "$(cat $p/comm 2>/dev/null)" = sleep ] && n=$((n+1)); done
+		echo $n sleep`
+	mark := "E2E_MARK=" + t.Name()
+	cmd := exec.CommandContext(t.Context(), "unshare", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c", script, binary("gorun"))
+	cmd.Env = append(os.Environ(), mark)
+	limit := "/proc/sys/kernel/pid_max"
+	before, _ := os.ReadFile(limit)
+	out, err := cmd.CombinedOutput()
+	if after, _ := os.ReadFile(limit); string(after) != string(before) {
+		_ = os.WriteFile(limit, before, 0)
+		lab.Skip(t, "this kernel has one pid_max for all namespaces")
+	}
+	if err != nil || !strings.HasSuffix(string(out), "16 sleep\n") || strings.Contains(string(out), "killed") || strings.Contains(string(out), "otherwise") {
+		t.Errorf("%v: %s", err, out)
+	}
+	if left := lab.Processes(mark); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}

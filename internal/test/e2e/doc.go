@@ -1,0 +1,2 @@
+// Package e2e holds the tests that run the built gorun, as users do.
+package e2e

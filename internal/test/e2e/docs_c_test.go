@@ -1,0 +1,30 @@
+package e2e
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/gorun/gorun/internal/test/lab"
+)
+
+// TestDocsOfC runs docs/c.md on two hosts, with libring.so and ring.h in the folder lib, where make build puts them.
+func TestDocsOfC(t *testing.T) {
+	lab.Need(t, "gcc", "cc")
+	lib := t.TempDir()
+	if err := lab.BuildLibring("../../..", lib); err != nil {
+		t.Fatal(err)
+	}
+	c := lab.MustLoopback(t, lab.Specs(2)...)
+	w := world{name: "libring", shell: func(ctx context.Context, dir, line string) *exec.Cmd {
+		if err := os.Symlink(lib, filepath.Join(dir, "lib")); err != nil && !os.IsExist(err) {
+			t.Error(err)
+		}
+		cmd := c.Command(ctx, "bash", "-c", line)
+		cmd.Env = []string{"PATH=" + dir + "/bin:" + os.Getenv("PATH"), "HOME=" + dir, "LANG=C.UTF-8", "GORUN_SSH_CONFIG=" + c.ConfigFile}
+		return cmd
+	}}
+	w.run(t)
+}

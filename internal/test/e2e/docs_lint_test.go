@@ -1,0 +1,250 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gorun/gorun/internal/test/documents"
+)
+
+// In the documents a line of a fenced block that begins with "$ " is a command, and the lines up to the next one
+// are what it prints. "..." alone on a line stands for any lines, and in a line for anything. Every command is run,
+// by the test of the world that its document has in this table.
+func documentWorlds() map[string]string {
+	return map[string]string{
+		"README.md":                     "two hosts",
+		"docs/benchmarks.md":            "no commands",
+		"docs/c.md":                     "libring", // TestDocsOfC
+		"docs/compat.md":                "two hosts",
+		"docs/dependencies.md":          "no commands",
+		"docs/design.md":                "no commands",
+		"docs/elastic.md":               "two hosts",
+		"docs/environment.md":           "two hosts",
+		"docs/exit-codes.md":            "two hosts",
+		"docs/gpu-checks.md":            "two hosts",
+		"docs/gpu.md":                   "two hosts",
+		"docs/hosts.md":                 "two hosts",
+		"docs/job-files.md":             "two hosts",
+		"docs/kubernetes.md":            "two hosts",
+		"docs/mapping.md":               "two hosts",
+		"docs/migrating.md":             "two hosts",
+		"docs/output.md":                "two hosts",
+		"docs/protocol.md":              "no commands",
+		"docs/python.md":                "two hosts",
+		"docs/quickstart.md":            "two hosts",
+		"docs/reliability.md":           "no commands",
+		"docs/ring.md":                  "no commands",
+		"docs/security.md":              "no commands",
+		"docs/signals.md":               "two hosts",
+		"docs/singularity.md":           "containers", // TestContainers
+		"docs/slurm.md":                 "slurm",      // TestSlurm
+		"docs/ssh.md":                   "two hosts",
+		"docs/staging.md":               "two hosts",
+		"examples/kubernetes/README.md": "two hosts",
+		"examples/mnist/data/README.md": "no commands",
+	}
+}
+
+// notRun are the commands that no test can run, by how they begin, and why.
+func notRun() []struct{ file, command, why string } {
+	return []struct{ file, command, why string }{
+		{"README.md", "make demo", "it installs packages; internal/test/lab/hosts has its test"},
+		{"README.md", "make test", "it is what runs this"},
+		{"docs/c.md", "make build", "the test builds the same"},
+		{"docs/compat.md", "gorun -np 4 -H f1:2,f2:2 python pytorch_synthetic_benchmark.py", "TestHorovod runs it"},
+		{"docs/elastic.md", "gorun -np 4 --m", "TestElastic runs such jobs"},
+		{"docs/gpu.md", "gorun bench allreduce -np 4 -H f1:2,f2:2 --device cuda", "TestBenchDevice runs it on stand-ins for the libraries of GPUs"},
+		{"docs/gpu-checks.md", "make gpu-test", "it needs a GPU; internal/test/gpucheck has the tests of what does not"},
+		{"docs/kubernetes.md", "kubectl", "it needs a cluster; examples/kubernetes/check checks the manifests"},
+		{"docs/kubernetes.md", "gorun -np 4 --min-np 2 --slots-per-host 2", "it needs pods; TestElastic has hosts without slots"},
+		{"docs/kubernetes.md", "gorun -H worker-0:2", "it needs pods; TestPodsByKubexec runs kubexec.sh on hosts of the lab"},
+		{"docs/mapping.md", "gorun -np 2 -H f1:2 --cpus-per-rank 2", "it needs four cores"},
+		{"examples/kubernetes/README.md", "make build", "TestMain builds the same"},
+		{"examples/kubernetes/README.md", "docker", "it needs docker"},
+		{"examples/kubernetes/README.md", "kubectl", "it needs a cluster"},
+		{"docs/python.md", "make wheel", "TestWheel of ring/python runs it"},
+		{"docs/python.md", "pip install", "TestWheel of ring/python installs the wheel; Zig needs the network"},
+		{"docs/python.md", "gorun -np 4 -H f1:2,f2:2 python3 examples/", "TestExamples of ring/python runs it"},
+		{"docs/python.md", "gorun -np 2 --min-np 1 -H f1,f2 python3 examples/elastic/", "TestElasticExample of ring/python runs it, on one host"},
+		{"docs/quickstart.md", "git clone", "it needs the network"},
+		{"docs/quickstart.md", "make build", "TestMain builds the same"},
+		{"docs/quickstart.md", "ssh-copy-id", "the lab's hosts have the key, and no password"},
+	}
+}
+
+// TestEveryDocumentHasAWorld finds documents and commands that no test would run, and rows that are for nothing.
+func TestEveryDocumentHasAWorld(t *testing.T) {
+	worlds, names := documentWorlds(), documents.Names(t, "../../..")
+	for name := range worlds {
+		if !slices.Contains(names, name) {
+			t.Errorf("%s is gone: take its row out of documentWorlds()", name)
+		}
+	}
+	used := map[string]bool{}
+	for _, name := range names {
+		world, found := worlds[name]
+		if !found {
+			t.Errorf("%s has no world: give it a row in documentWorlds(), so that its commands are run", name)
+		}
+		text := documents.Text(t, "../../..", name)
+		commands := documents.Commands(text)
+		if world == "no commands" && len(commands) > 0 {
+			t.Errorf("%s has commands: give it a world in documentWorlds()", name)
+		}
+		for _, c := range commands {
+			used[exempt(name, c.Line)] = true
+		}
+		for _, line := range unmarked(text) {
+			t.Errorf("%s: %q looks like a command: begin it with \"$ \", so that it is run", name, line)
+		}
+	}
+	for _, n := range notRun() {
+		if !used[n.why+n.command] {
+			t.Errorf("%s has no command %q: take it out of notRun()", n.file, n.command)
+		}
+	}
+}
+
+// exempt is which row of notRun a command has, or "".
+func exempt(file, command string) string {
+	for _, n := range notRun() {
+		if n.file == file && strings.HasPrefix(command, n.command) {
+			return n.why + n.command
+		}
+	}
+	return ""
+}
+
+// unmarked are lines in blocks of no language that begin as commands do, before any that is marked as one.
+func unmarked(text string) (lines []string) {
+	programs := strings.Fields("gorun bin/gorun make mpirun mpiexec horovodrun torchrun srun sbatch salloc ssh ssh-keygen ssh-copy-id kubectl docker sudo apt go git ln export")
+	block := "outside"
+	for line := range strings.Lines(text) {
+		first, _, _ := strings.Cut(strings.TrimSpace(line), " ")
+		switch {
+		case strings.HasPrefix(line, "```") && block == "outside":
+			block = strings.TrimSpace(line)
+		case strings.HasPrefix(line, "```"):
+			block = "outside"
+		case strings.HasPrefix(line, "$ "):
+			block = "marked"
+		case block == "```" && slices.Contains(programs, first):
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// linesOf are the lines of text, without gorun's word on the lab's one machine.
+func linesOf(text string) []string {
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	return slices.DeleteFunc(lines, func(line string) bool { return strings.Contains(line, " are one machine (") || line == "" })
+}
+
+// holds reports whether got are the lines of want, in any order: that of ranks is not certain.
+func holds(got, want []string) bool {
+	got, want = slices.Clone(got), slices.Clone(want)
+	want = slices.DeleteFunc(want, func(line string) bool { return line == "" })
+	// The most exact lines first, so that they are not taken for what vaguer ones stand for.
+	slices.SortStableFunc(want, func(a, b string) int { return strings.Count(a, "...") - strings.Count(b, "...") })
+	open := false
+	for _, line := range want {
+		if line == "..." {
+			open = true
+			continue
+		}
+		i := slices.IndexFunc(got, func(g string) bool { return stands(line, g) })
+		if i < 0 {
+			return false
+		}
+		got = slices.Delete(got, i, i+1)
+	}
+	return open || len(got) == 0
+}
+
+// stands reports whether a documents.Command line, with "..." in it, stands for another.
+func stands(pattern, line string) bool {
+	if !strings.Contains(pattern, "...") {
+		return pattern == line
+	}
+	quoted := strings.ReplaceAll(regexp.QuoteMeta(pattern), `\.\.\.`, ".*")
+	return regexp.MustCompile("^" + quoted + "$").MatchString(line)
+}
+
+func TestHoldsCanFail(t *testing.T) {
+	for _, tc := range []struct {
+		got, want []string
+		ok        bool
+	}{
+		{[]string{"b", "a"}, []string{"a", "b"}, true},
+		{[]string{"a"}, []string{"a", "b"}, false},
+		{[]string{"a", "b"}, []string{"a"}, false},
+		{[]string{"a", "b"}, []string{"b", "..."}, true},
+		{[]string{"a", "x", "b"}, []string{"a", "...", "b"}, true},
+		{[]string{"a", "x"}, []string{"a", "...", "b"}, false},
+		{[]string{"took 3 s", "took 4 s"}, []string{"took ... s", "took 3 s"}, true},
+		{[]string{"took 3 m"}, []string{"took ... s"}, false},
+		{[]string{}, []string{"a"}, false},
+	} {
+		if holds(tc.got, tc.want) != tc.ok {
+			t.Errorf("%q %q", tc.got, tc.want)
+		}
+	}
+}
+
+// TestTypedIn pins down what counts as a command.
+func TestTypedIn(t *testing.T) {
+	text := "$ outside\n```\ndiagram\n```\n```\n$ one \\\n  more\nout\n\n$ two\n```\ntext\n```\nfigure\n```\n"
+	got := documents.Commands(text)
+	if len(got) != 2 || got[0].Line != "one   more" || strings.Join(got[0].Want, "|") != "out|" || got[1].Line != "two" || len(got[1].Want) > 0 {
+		t.Errorf("%+v", got)
+	}
+	if lines := unmarked("```\ngorun -np 2 x\n```\n```sh\ngorun x\n```\n```\n$ a\ngorun: b\n```\ngorun x\n"); len(lines) != 1 {
+		t.Errorf("%q", lines)
+	}
+}
+
+// TestLinks follows every link within the repository, to the file and to the heading in it.
+func TestLinks(t *testing.T) {
+	links, linked := regexp.MustCompile(`\]\(([^)\s]*)\)`), map[string]bool{}
+	for _, name := range documents.Names(t, "../../..") {
+		for _, link := range links.FindAllStringSubmatch(documents.Prose(documents.Text(t, "../../..", name)), -1) {
+			target, heading, _ := strings.Cut(link[1], "#")
+			if strings.Contains(target, "://") || strings.HasPrefix(target, "mailto:") {
+				continue
+			}
+			path := filepath.Join(filepath.Dir(name), target)
+			if target == "" {
+				path = name
+			}
+			if name == "README.md" {
+				linked[path] = true
+			}
+			if _, err := os.Stat(filepath.Join("../../..", path)); err != nil {
+				t.Errorf("%s: %s leads nowhere", name, link[1])
+			} else if heading != "" && !slices.Contains(headings(documents.Text(t, "../../..", path)), heading) {
+				t.Errorf("%s: %s has no heading %q", name, path, heading)
+			}
+		}
+	}
+	for name := range documentWorlds() {
+		if strings.HasPrefix(name, "docs/") && !linked[name] {
+			t.Errorf("README.md does not lead to %s", name)
+		}
+	}
+}
+
+// headings are the anchors of a document's headings, as GitHub makes them.
+func headings(text string) (anchors []string) {
+	for line := range strings.Lines(documents.Prose(text)) {
+		if title := strings.TrimLeft(line, "#"); title != line {
+			title = regexp.MustCompile(`[^\p{L}\p{N}_ -]`).ReplaceAllString(strings.ToLower(strings.TrimSpace(title)), "")
+			anchors = append(anchors, strings.ReplaceAll(title, " ", "-"))
+		}
+	}
+	return anchors
+}

@@ -1,0 +1,166 @@
+package e2e
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/test/documents"
+	"github.com/gorun/gorun/internal/test/lab"
+)
+
+// world is a place where the commands of documents run.
+type world struct {
+	name  string
+	dir   string                                                // where the commands start; "": each document has one of its own
+	shell func(ctx context.Context, dir, line string) *exec.Cmd // with the world's environment
+	// before and after, where they are set, wait for what a command needs and leaves.
+	before, after func(t *testing.T, line string)
+}
+
+// run types every command of the documents of this world, and compares what they print.
+func (w world) run(t *testing.T) {
+	for name, of := range documentWorlds() {
+		if of == w.name {
+			t.Run(filepath.Base(name), func(t *testing.T) { w.document(t, name) })
+		}
+	}
+}
+
+func (w world) document(t *testing.T, name string) {
+	commands, dir, status := documents.Commands(documents.Text(t, "../../..", name)), w.dir, 0
+	if dir == "" {
+		dir = furnished(t)
+	}
+	for i, c := range commands {
+		if exempt(name, c.Line) != "" {
+			continue
+		}
+		if w.before != nil {
+			w.before(t, c.Line)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), runLimit)
+		cmd := w.shell(ctx, dir, exitWith(status)+c.Line)
+		var said output
+		cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = dir, &said, &said, 5*time.Second
+		err := cmd.Run()
+		cancel()
+		status = cmd.ProcessState.ExitCode()
+		if asked := i+1 < len(commands) && strings.Contains(commands[i+1].Line, "$?"); err != nil && !asked {
+			t.Errorf("%s: $ %s\n%v\n%s", name, c.Line, err, said.String())
+		}
+		if w.after != nil {
+			w.after(t, c.Line)
+		}
+		if got := linesOf(said.String()); len(c.Want) > 0 && !holds(got, c.Want) {
+			t.Errorf("%s: $ %s\ngot\n%s\nwant\n%s", name, c.Line, strings.Join(got, "\n"), strings.Join(c.Want, "\n"))
+		}
+	}
+}
+
+// exitWith lets a command find the exit code of the one before it in $?.
+func exitWith(status int) string {
+	if status == 0 {
+		return ""
+	}
+	return "(exit " + strconv.Itoa(status) + "); "
+}
+
+// TestDocs runs the documents that need no more than two hosts to reach over SSH.
+func TestDocs(t *testing.T) {
+	c := lab.MustLoopback(t, lab.Specs(2)...)
+	home := t.TempDir()
+	if err := os.Mkdir(filepath.Join(home, ".ssh"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for file, target := range map[string]string{"config": c.ConfigFile, "known_hosts": c.KnownHosts, "id_ed25519": c.Identity} {
+		if err := os.Symlink(target, filepath.Join(home, ".ssh", file)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := world{name: "two hosts", shell: func(ctx context.Context, dir, line string) *exec.Cmd {
+		cmd := c.Command(ctx, "bash", "-c", line)
+		// Nothing of this machine's own environment, of which gorun might have something to say.
+		cmd.Env = []string{"PATH=" + dir + "/bin:" + dir + "/shims:" + os.Getenv("PATH"), "HOME=" + home, "LANG=C.UTF-8", "GORUN_SSH_CONFIG=" + c.ConfigFile}
+		return cmd
+	}}
+	w.run(t)
+}
+
+// furnished is a directory with the files that documents speak of: gorun and the examples in bin, programs to
+// start, and stand-ins for programs that a machine need not have.
+func furnished(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	root, err := filepath.Abs("../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, folder := range []string{"bin", "shims"} {
+		if err := os.Mkdir(filepath.Join(dir, folder), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	links := map[string]string{"bin/gorun": binary("gorun"), "bin/examples": filepath.Dir(binary("gorun")), "examples": filepath.Join(root, "examples")}
+	if python, err := exec.LookPath("python3"); err == nil {
+		links["shims/python"] = python
+	}
+	for name, target := range links {
+		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, text := range map[string]string{
+		"hosts.txt":    "f[01-16,20]:2\n",
+		"train":        train,
+		"save.sh":      "trap 'echo \"rank $RANK saved\"; exit 0' TERM\nwhile :; do sleep 0.05; done 2>/dev/null\n",
+		".gorunignore": "bin\nshims\nexamples\n", // links that lead out of the folder
+		"train.py":     "import os\n\nprint(f\"rank {os.environ['RANK']} of {os.environ['WORLD_SIZE']} on {os.environ['GORUN_HOSTNAME']}\")\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if links["shims/python"] == "" {
+		if err := os.WriteFile(filepath.Join(dir, "shims/python"), []byte(train), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// Every example that is more than a program to build is run by a document.
+func TestExamplesAreInDocuments(t *testing.T) {
+	ran := ""
+	for name := range documentWorlds() {
+		for _, c := range documents.Commands(documents.Text(t, "../../..", name)) {
+			ran += c.Line + "\n"
+		}
+	}
+	jobs, err := filepath.Glob("../../../examples/jobs/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, job := range jobs { // which documents name in their turn
+		text, err := os.ReadFile(job)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ran += strings.ReplaceAll(string(text), "./", "examples/jobs/")
+	}
+	files, err := filepath.Glob("../../../examples/*/*.s*")
+	if err != nil || len(files) < 4 {
+		t.Fatalf("%q %v", files, err)
+	}
+	for _, file := range files {
+		if name := strings.TrimPrefix(file, "../../../"); !slices.ContainsFunc(strings.Fields(ran), func(word string) bool { return word == name }) {
+			t.Errorf("no document runs %s", name)
+		}
+	}
+}

@@ -1,0 +1,140 @@
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/test/golden"
+	"github.com/gorun/gorun/internal/test/lab"
+)
+
+// learned is the last line of examples/elastic.
+var learned = regexp.MustCompile(`(?m)rank \d+ of \d+: accuracy (\S+) % after (\d+) steps$`)
+
+// Ranks are killed and hosts come, go and vanish at random while digits are learned. It comes to what it comes to without
+// all that, in as many steps. ELASTIC_CHAOS=10m does so for 10 minutes, ELASTIC_SEED=7 in a certain order.
+func testElasticChaos(t *testing.T) {
+	span := 25 * time.Second
+	if text := os.Getenv("ELASTIC_CHAOS"); text != "" {
+		var err error
+		if span, err = time.ParseDuration(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seed := uint64(time.Now().UnixNano())
+	if text := os.Getenv("ELASTIC_SEED"); text != "" {
+		seed, _ = strconv.ParseUint(text, 10, 64)
+	}
+	t.Logf("ELASTIC_SEED=%d", seed)
+	const pause = 50 * time.Millisecond
+	passes := strconv.Itoa(max(int(span/pause/15), 10)) // of 15 steps
+	data, err := filepath.Abs("../../../examples/mnist/data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	train := []string{binary("elastic"), "--data", data, "--passes", passes}
+	want := learned.FindStringSubmatch(start(t, nil, append([]string{"-np", "1"}, train...)...).want(0).out.String())
+	if want == nil {
+		t.Fatal("one rank has learned nothing")
+	}
+
+	c := lab.MustNamespaces(t, lab.Specs(3)...)
+	h := &havoc{t: t, c: c, dice: rand.New(rand.NewPCG(seed, 1)), list: filepath.Join(t.TempDir(), "hosts"), vanish: span > time.Minute}
+	h.say("f1:2\nf2:2\n")
+	began := time.Now()
+	h.run = startWithin(t, c, 2*span+time.Minute, binary("gorun"), nil, append([]string{"-np", "4", "--min-np", "1", "--max-np", "6",
+		"--host-discovery-script", "cat " + h.list, "--blacklist-cooldown-range", "1,2"}, append(train, "--pause", pause.String())...)...)
+	awaitOutput(t, h.run, "epoch 1:")
+	for time.Since(began) < span && !strings.Contains(h.run.err.String(), "the job ended") {
+		h.wreak()
+	}
+	h.say("f1:2\nf2:2\nf3:2\n")
+	h.run.want(0)
+	t.Logf("%d harms in %v; %d epochs", h.harms, time.Since(began).Round(time.Second), strings.Count(h.run.err.String(), "gorun: epoch "))
+	ends := learned.FindAllStringSubmatch(h.run.out.String(), -1)
+	reference, _ := strconv.ParseFloat(want[1], 64)
+	for _, end := range ends {
+		if got, err := strconv.ParseFloat(end[1], 64); err != nil || got < reference-0.5 || got > reference+0.5 || end[2] != want[2] {
+			t.Errorf("%q, and one rank alone %q", end[0], want[0])
+		}
+	}
+	if len(ends) == 0 {
+		t.Errorf("no rank has come to an end:\n%s\n%s", golden.Clip(h.run.out.String()), golden.Clip(h.run.err.String()))
+	}
+	h.run.nothingLeft(10 * time.Second)
+}
+
+func awaitOutput(t *testing.T, r *run, text string) {
+	t.Helper()
+	await(t, text, func() bool { return strings.Contains(r.out.String(), text) })
+}
+
+// havoc does harm to a job.
+type havoc struct {
+	t      *testing.T
+	c      *lab.Cluster
+	run    *run
+	dice   *rand.Rand
+	list   string
+	vanish bool
+	gone   time.Time // since when f3 is cut off; zero: it is not
+	harms  int
+}
+
+// say is what the discovery script says from now on.
+func (h *havoc) say(hosts string) {
+	h.t.Helper()
+	if err := os.WriteFile(h.list+".new", []byte(hosts), 0o600); err != nil {
+		h.t.Fatal(err)
+	}
+	if err := os.Rename(h.list+".new", h.list); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// wreak does one thing, some seconds after the last one.
+func (h *havoc) wreak() {
+	time.Sleep(time.Second + time.Duration(h.dice.IntN(2500))*time.Millisecond)
+	if !h.gone.IsZero() && time.Since(h.gone) > 20*time.Second {
+		h.gone = time.Time{}
+		if err := h.c.Restore(h.t.Context(), "f3"); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+	h.harms++
+	switch n := h.dice.IntN(10); {
+	case n < 4:
+		h.say("f1:2\n" + h.maybe("f2", 2) + h.maybe("f3", 2))
+	case n == 9 && h.vanish && h.gone.IsZero():
+		h.gone = time.Now()
+		if err := h.c.Cut(h.t.Context(), "f3"); err != nil {
+			h.t.Fatal(err)
+		}
+	default:
+		var ranks []int
+		for _, pid := range lab.Processes(h.run.mark) {
+			if strings.HasPrefix(procFile(pid, "cmdline"), binary("elastic")) {
+				ranks = append(ranks, pid)
+			}
+		}
+		if len(ranks) > 2 { // with the last one the state would be lost, and another may be about to get it
+			_ = syscall.Kill(ranks[h.dice.IntN(len(ranks))], syscall.SIGKILL)
+		}
+	}
+}
+
+// maybe is a line for a host, with some slots or none.
+func (h *havoc) maybe(host string, most int) string {
+	if n := h.dice.IntN(most + 1); n > 0 {
+		return fmt.Sprintf("%s:%d\n", host, n)
+	}
+	return ""
+}

@@ -1,0 +1,274 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/test/golden"
+	"github.com/gorun/gorun/internal/test/lab"
+)
+
+// stint is a rank's time in one epoch, as it says when it begins.
+type stint struct {
+	host                                       string
+	rank, size, local, inHost, sum, batch, pid int
+}
+
+// training is a job of stock elastic Horovod.
+type training struct {
+	*run
+	t      *testing.T
+	folder string
+	read   int // lines that told of epochs before
+}
+
+// startTraining starts testdata/elastic/train.py with those words; the hosts are in the file FOLDER/hosts, as they come and go.
+func startTraining(t *testing.T, c *lab.Cluster, hosts string, words string, faults ...string) *training {
+	t.Helper()
+	script, err := filepath.Abs("testdata/elastic/train.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := &training{t: t, folder: t.TempDir()}
+	j.hosts(hosts)
+	args := append(strings.Fields(strings.ReplaceAll(words, "DISCOVERY", "--host-discovery-script "+j.folder+"/discover")), python, script, j.folder)
+	if err := os.WriteFile(j.folder+"/discover", []byte("#!/bin/sh\nexec cat "+j.folder+"/hosts\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	env := []string{horovod(t), "OMP_NUM_THREADS=1", "PYTHONDONTWRITEBYTECODE=1"}
+	j.run = startIn(t, c, env, append(args, faults...)...)
+	return j
+}
+
+// hosts says which hosts there are from now on.
+func (j *training) hosts(list string) {
+	j.t.Helper()
+	if err := os.WriteFile(j.folder+"/new", []byte(list), 0o600); err != nil {
+		j.t.Fatal(err)
+	}
+	if err := os.Rename(j.folder+"/new", j.folder+"/hosts"); err != nil {
+		j.t.Fatal(err)
+	}
+}
+
+// await waits until an epoch of a size is at work, after those that were awaited before, and returns its ranks.
+func (j *training) await(size int) map[int]stint {
+	j.t.Helper()
+	line := regexp.MustCompile(`^(\S+):\d+: rank (\d+) of (\d+) local (\d+) of (\d+) sum (\d+) batch (\d+) pid (\d+)$`)
+	for deadline := time.Now().Add(90 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		found := map[int]stint{}
+		lines := inOrder(j.out.String())
+		for i, text := range lines[j.read:] {
+			m := line.FindStringSubmatch(text)
+			if m == nil {
+				continue
+			}
+			var n [9]int
+			for i := 2; i < len(m); i++ {
+				n[i], _ = strconv.Atoi(m[i])
+			}
+			if n[3] != size {
+				continue
+			}
+			if found[n[2]] = (stint{m[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8]}); n[6] != size {
+				j.t.Errorf("%s: the sum of all ranks is another", text)
+			}
+			if len(found) == size {
+				j.read += i + 1
+				return found
+			}
+		}
+		if time.Now().After(deadline) {
+			j.t.Fatalf("there is no epoch of %d ranks:\n%s%s", size, golden.Clip(j.out.String()), golden.Clip(j.err.String()))
+		}
+	}
+}
+
+// inOrder are the whole lines of a text.
+func inOrder(text string) []string {
+	end := strings.LastIndexByte(text, '\n')
+	if end < 0 {
+		return nil
+	}
+	return strings.Split(text[:end], "\n")
+}
+
+// end ends the training, which must succeed, and say so.
+func (j *training) end(says ...string) {
+	j.t.Helper()
+	if err := os.WriteFile(j.folder+"/end", nil, 0o600); err != nil {
+		j.t.Fatal(err)
+	}
+	j.ends(0, says...)
+}
+
+// ends waits for the job's end, of which nothing may be left. Others are at work on the same hosts.
+func (j *training) ends(code int, says ...string) {
+	j.t.Helper()
+	if got := j.wait(); got != code {
+		j.t.Errorf("exit code %d, want %d\nstdout:\n%s\nstderr:\n%s", got, code, golden.Clip(j.out.String()), golden.Clip(j.err.String()))
+	}
+	for _, text := range says {
+		if !strings.Contains(j.err.String(), text) {
+			j.t.Errorf("stderr lacks %q:\n%s", text, golden.Clip(j.err.String()))
+		}
+	}
+	await(j.t, "the end of all processes", func() bool { return len(lab.Processes(j.mark)) == 0 })
+}
+
+// kill ends a rank as a crash does.
+func (j *training) kill(s stint) time.Time {
+	j.t.Helper()
+	at := time.Now()
+	if err := syscall.Kill(insideOf(j.t, j.run, s.host, s.pid, python), syscall.SIGKILL); err != nil {
+		j.t.Fatal(err)
+	}
+	return at
+}
+
+// The scenarios of elastic Horovod's own tests, with its own workers.
+func TestElasticHorovod(t *testing.T) {
+	horovod(t) // or skip
+	c := lab.MustNamespaces(t, lab.Specs(3)...)
+	t.Run("group", func(t *testing.T) {
+		t.Run("hosts and ranks come and go", func(t *testing.T) { t.Parallel(); testHorovodComesAndGoes(t, c) })
+		t.Run("fault on one host", func(t *testing.T) { t.Parallel(); testHorovodOneHost(t) })
+		t.Run("deaths", func(t *testing.T) { t.Parallel(); testHorovodDeaths(t, c) })
+		t.Run("this machine and another", func(t *testing.T) { t.Parallel(); testHorovodHere(t, c) })
+		t.Run("silent host", func(t *testing.T) { t.Parallel(); testHorovodSilentHost(t, c) })
+		t.Run("all ranks fail", func(t *testing.T) {
+			t.Parallel()
+			j := startTraining(t, c, "", "-np 2 --min-np 1 -H f1,f2", "*@30:3")
+			j.await(2)
+			j.ends(3, "exited with code 3")
+		})
+		t.Run("reset limit", func(t *testing.T) {
+			t.Parallel()
+			j := startTraining(t, c, "", "-np 2 --min-np 1 --reset-limit 1 -H f1,f2")
+			first := j.await(2)
+			j.kill(first[0])
+			if alone := j.await(1); alone[0].pid != first[1].pid || alone[0].batch == 0 {
+				t.Errorf("of %+v became %+v", first, alone)
+			}
+			j.kill(j.await(2)[1]) // what put back the lost rank was no reset
+			j.ends(137, "the limit of 1 resets is reached")
+		})
+		t.Run("too few slots", func(t *testing.T) {
+			t.Parallel()
+			j := startTraining(t, c, "f1:1\nf2:1\n", "-np 2 --min-np 2 --elastic-timeout 3 DISCOVERY")
+			j.await(2)
+			j.hosts("f1:1\n")
+			j.ends(125, "1 rank could run, and there must be 2, for 3s")
+		})
+	})
+}
+
+// A host is added, a rank dies and comes back, and the first host goes. What has been learned stays.
+func testHorovodComesAndGoes(t *testing.T, c *lab.Cluster) {
+	j := startTraining(t, c, "f1:2\n", "-np 2 --min-np 1 --max-np 4 DISCOVERY")
+	first := j.await(2)
+	j.hosts("f1:2\nf2:1\n")
+	at := time.Now()
+	grown := j.await(3)
+	t.Logf("a host was at work %v after it was added", time.Since(at))
+	if grown[0].pid != first[0].pid || grown[1].pid != first[1].pid || grown[2].host != "f2" || grown[2].batch != grown[0].batch || grown[0].batch == 0 {
+		t.Errorf("of %+v became %+v", first, grown)
+	}
+	at = j.kill(grown[1])
+	left := j.await(2)
+	t.Logf("training again %v after a death", time.Since(at))
+	if took := time.Since(at); took > 20*time.Second { // the goal is 8 s
+		t.Errorf("training again %v after a death", took)
+	}
+	if left[0].pid != grown[0].pid || left[1].pid != grown[2].pid || left[0].batch < grown[0].batch {
+		t.Errorf("of %+v became %+v", grown, left)
+	}
+	back := j.await(3)
+	if back[0].pid != left[0].pid || back[0].batch < left[0].batch || back[1].host != "f1" || back[1].pid == grown[1].pid || back[2].pid != left[1].pid {
+		t.Errorf("of %+v became %+v", left, back)
+	}
+	j.hosts("f2:1\n")
+	last := j.await(1)
+	if last[0].pid != grown[2].pid || last[0].batch < back[0].batch {
+		t.Errorf("of %+v became %+v", back, last)
+	}
+	j.end("host f1 is not on the list any more", "epoch 2: 3 ranks on 2 hosts", "was killed by signal 9")
+}
+
+// Of those that survive a death, some wait for others that wait for the dead one. None does so until Gloo's time is over, which is 30 s.
+func testHorovodDeaths(t *testing.T, c *lab.Cluster) {
+	j := startTraining(t, c, "", "-np 4 --min-np 1 -H f1:2,f2:2")
+	for _, rank := range []int{3, 1, 2} {
+		all := j.await(4)
+		time.Sleep(2 * time.Second) // they train; who has just begun is left alone as long
+		at := j.kill(all[rank])
+		left := j.await(3)
+		took := time.Since(at)
+		t.Logf("training again %v after the death of rank %d", took, rank)
+		if took > 20*time.Second { // the goal is 8 s
+			t.Errorf("training again %v after the death of rank %d", took, rank)
+		}
+		if left[0].pid != all[0].pid || left[0].batch < all[0].batch {
+			t.Errorf("of %+v became %+v", all, left)
+		}
+	}
+	j.end("was killed by signal 9")
+}
+
+// A host that says nothing any more is lost, and the others need not wait for more than that.
+func testHorovodSilentHost(t *testing.T, c *lab.Cluster) {
+	j := startTraining(t, c, "", "-np 3 --min-np 1 -H f1,f2,f3")
+	all := j.await(3)
+	time.Sleep(2 * time.Second)
+	at := time.Now()
+	if err := c.Cut(t.Context(), "f3"); err != nil {
+		t.Fatal(err)
+	}
+	left := j.await(2)
+	took := time.Since(at)
+	t.Logf("training again %v after a host went silent", took)
+	if took > 40*time.Second { // the goal is 20 s
+		t.Errorf("training again %v after a host went silent", took)
+	}
+	if left[0].pid != all[0].pid || left[1].pid != all[1].pid {
+		t.Errorf("of %+v became %+v", all, left)
+	}
+	j.end("f3")
+}
+
+// A process on gorun's own machine, which is alone there at first, is found by those that come on others.
+func testHorovodHere(t *testing.T, c *lab.Cluster) {
+	j := startTraining(t, c, "localhost:1\n", "-np 1 --min-np 1 --max-np 2 DISCOVERY")
+	first := j.await(1)
+	j.hosts("localhost:1\nf1:1\n")
+	both := j.await(2)
+	if both[0].pid != first[0].pid || both[0].host != "localhost" || both[1].host != "f1" || both[1].batch != both[0].batch {
+		t.Errorf("of %+v became %+v", first, both)
+	}
+	j.end("epoch 2: 2 ranks on 2 hosts")
+	// From loopback Gloo finds hosts of lower addresses, as the lab's are, and no others.
+	if out := j.out.String(); !strings.Contains(out, "localhost:0: interface ") || strings.Contains(out, "interface lo\n") {
+		t.Errorf("a process is on loopback:\n%s", golden.Clip(out))
+	}
+}
+
+// A job on one host survives a fault there, and the process that failed comes back.
+func testHorovodOneHost(t *testing.T) {
+	j := startTraining(t, nil, "", "-np 2 --min-np 1", "1@50:error")
+	first := j.await(2)
+	alone := j.await(1)
+	if alone[0].pid != first[0].pid || alone[0].batch < 49 {
+		t.Errorf("of %+v became %+v", first, alone)
+	}
+	back := j.await(2)
+	if back[0].pid != first[0].pid || back[1].pid == first[1].pid || back[1].batch != back[0].batch {
+		t.Errorf("of %+v became %+v", alone, back)
+	}
+	j.end("rank 1 on localhost exited with code 1", "RuntimeError: it is my turn")
+}

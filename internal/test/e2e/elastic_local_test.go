@@ -1,0 +1,54 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/test/golden"
+)
+
+// Ranks that come get files of their own and lines that begin as the user wants, and those that are left by others keep theirs.
+func testElasticOutput(t *testing.T) {
+	dir := t.TempDir()
+	list := filepath.Join(dir, "hosts")
+	say := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(list, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func(name string) string {
+		text, _ := os.ReadFile(filepath.Join(dir, name))
+		return string(text)
+	}
+	say("localhost:2\n")
+	r := start(t, nil, append([]string{"-np", "2", "--min-np", "1", "--max-np", "3", "--prefix", "horovod", "--stdout-file", dir + "/%l.%2r",
+		"--host-discovery-script", "cat " + list}, elasticRank(t, 25)...)...)
+	await(t, "the first epoch", func() bool { return strings.Contains(read("0.00"), "epoch 1 rank 0 of 2 ") })
+	say("localhost:3\n")
+	await(t, "the rank that was added", func() bool { return strings.Contains(read("2.02"), "epoch 2 rank 2 of 3 ") })
+	say("localhost:1\n")
+	await(t, "the ranks' end", func() bool { return strings.Contains(read("0.00"), "epoch 3 rank 0 of 1 ") })
+	r.want(0, "localhost has 3 slots", "localhost has 1 slot").nothingLeft(5 * time.Second)
+	if r.out.Len() > 0 {
+		t.Errorf("shown: %s", golden.Clip(r.out.String()))
+	}
+}
+
+// The agent of one of two ranks of this machine is killed: its host counts as lost, and the other agent has to end, though
+// there is no connection to it that could be closed.
+func testElasticLocalAgentIsKilled(t *testing.T) {
+	r := start(t, nil, append([]string{"-np", "2", "--min-np", "1", "-H", "localhost:2"}, elasticRank(t, 60)...)...)
+	first := awaitEpoch(t, r, 1, 2, 20*time.Second)
+	for pid := first[1].pid; pid > 1; pid = parentOf(t, pid) {
+		if strings.Contains(procFile(pid, "cmdline"), "__serve") {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+			break
+		}
+	}
+	r.want(125, "host localhost: ", "no rank that has the job's state is left").nothingLeft(5 * time.Second)
+}

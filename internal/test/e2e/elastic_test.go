@@ -1,0 +1,350 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/test/golden"
+	"github.com/gorun/gorun/internal/test/lab"
+)
+
+// Elastic jobs are tested side by side: most of the time they wait.
+func TestElastic(t *testing.T) {
+	t.Run(besideOthers, func(t *testing.T) {
+		for name, test := range map[string]func(*testing.T){
+			"rank is killed": testElasticRankIsKilled, "hosts come and go": testElasticHostsComeAndGo, "host vanishes": testElasticHostVanishes,
+			"agent stands still": testElasticAgentStandsStill, "ends": testElasticEnds, "max-restarts": testMaxRestarts,
+			"plain program": testElasticJobOfPlainProgram, "chaos": testElasticChaos,
+			"output": testElasticOutput, "local agent is killed": testElasticLocalAgentIsKilled,
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				test(t)
+			})
+		}
+	})
+	if left := gorunProcesses(); len(left) > 0 {
+		t.Errorf("processes are left: %v", left)
+	}
+}
+
+// elasticRank is the command of a rank that goes from epoch to epoch until some seconds from now.
+func elasticRank(t *testing.T, seconds int, code ...string) []string {
+	t.Helper()
+	lab.Need(t, "python3")
+	script, err := filepath.Abs("testdata/elastic/rank.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append([]string{"python3", script, strconv.FormatInt(time.Now().Unix()+int64(seconds), 10)}, code...)
+}
+
+// member is a line of a rank's: it is in an epoch.
+type member struct {
+	host                                  string
+	epoch, rank, size, local, inHost, pid int
+}
+
+// members are the ranks of an epoch that have said so, by rank.
+func members(r *run, epoch int) map[int]member {
+	line := regexp.MustCompile(`^(\S+):\d+: +epoch (\d+) rank (\d+) of (\d+) local (\d+) of (\d+) addrs (\S+) pid (\d+)$`)
+	found := map[int]member{}
+	for _, text := range r.lines() {
+		m := line.FindStringSubmatch(text)
+		if m == nil {
+			continue
+		}
+		var n [9]int
+		for _, i := range []int{2, 3, 4, 5, 6, 8} {
+			n[i], _ = strconv.Atoi(m[i])
+		}
+		if n[2] == epoch {
+			found[n[3]] = member{m[1], n[2], n[3], n[4], n[5], n[6], n[8]}
+		}
+	}
+	return found
+}
+
+// awaitEpoch waits for an epoch of a size to be whole, and returns it.
+func awaitEpoch(t *testing.T, r *run, epoch, size int, limit time.Duration) map[int]member {
+	t.Helper()
+	for deadline := time.Now().Add(limit); ; time.Sleep(10 * time.Millisecond) {
+		found := members(r, epoch)
+		if len(found) == size && found[0].size == size {
+			return found
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("epoch %d of %d ranks did not come about within %v:\n%s%s", epoch, size, limit, golden.Clip(r.out.String()), golden.Clip(r.err.String()))
+		}
+	}
+}
+
+// A killed rank costs an epoch, and comes back in another one. The others stay who they are.
+func testElasticRankIsKilled(t *testing.T) {
+	c := lab.MustNamespaces(t, lab.Specs(2)...)
+	r := start(t, c, append([]string{"-np", "4", "--min-np", "2", "-H", "f1:2,f2:2"}, elasticRank(t, 10)...)...)
+	first := awaitEpoch(t, r, 1, 4, 20*time.Second)
+	killed := time.Now()
+	if err := syscall.Kill(victimOf(t, r, first[3]), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	second := awaitEpoch(t, r, 2, 3, 10*time.Second) // the goal is 2 s
+	t.Logf("the others went on after %v", time.Since(killed))
+	third := awaitEpoch(t, r, 3, 4, 10*time.Second)
+	t.Logf("it was back after %v", time.Since(killed))
+	for rank := range 3 {
+		if second[rank].pid != first[rank].pid || third[rank].pid != first[rank].pid || third[rank].host != first[rank].host {
+			t.Errorf("rank %d is %+v, %+v, %+v", rank, first[rank], second[rank], third[rank])
+		}
+	}
+	if third[3].host != first[3].host || third[3].pid == first[3].pid || third[3].local != 1 || third[3].inHost != 2 {
+		t.Errorf("in the place of %+v there is %+v", first[3], third[3])
+	}
+	r.want(0, "rank 3 on f2 was killed by signal 9", "epoch 2: 3 ranks on 2 hosts", "epoch 3: 4 ranks on 2 hosts")
+	r.nothingLeft(5 * time.Second)
+}
+
+// victimOf is the process of a rank.
+func victimOf(t *testing.T, r *run, m member) int { return insideOf(t, r, m.host, m.pid, "python3") }
+
+// insideOf is the process of a program of this job, which is pid in the namespace of its host. Those of other hosts may be the same number.
+func insideOf(t *testing.T, r *run, host string, pid int, program string) int {
+	t.Helper()
+	for _, p := range lab.Processes(r.mark) {
+		name, _, _ := strings.Cut(procFile(p, "cmdline"), "\x00")
+		if !strings.HasSuffix(name, program) || !strings.Contains(procFile(p, "environ"), "\x00GORUN_HOSTNAME="+host+"\x00") {
+			continue
+		}
+		for line := range strings.Lines(procFile(p, "status")) {
+			if ids := strings.Fields(line); len(ids) > 1 && ids[0] == "NSpid:" && ids[len(ids)-1] == strconv.Itoa(pid) {
+				return p
+			}
+		}
+	}
+	t.Fatalf("there is no process %d of %s on %s", pid, program, host)
+	return 0
+}
+
+// Hosts are added and removed by the discovery script. Each change is an epoch, and an event.
+func testElasticHostsComeAndGo(t *testing.T) {
+	c := lab.MustNamespaces(t, lab.Specs(3)...)
+	list := filepath.Join(t.TempDir(), "hosts")
+	say := func(text string) time.Time {
+		t.Helper()
+		if err := os.WriteFile(list+".new", []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(list+".new", list); err != nil {
+			t.Fatal(err)
+		}
+		return time.Now()
+	}
+	say("f1:1\nf2\n")
+	events := filepath.Join(t.TempDir(), "events")
+	r := start(t, c, append([]string{"-np", "3", "--min-np", "1", "--max-np", "5", "--slots-per-host", "2", "--host-discovery-script", "cat " + list,
+		"--json-events", events}, elasticRank(t, 15)...)...)
+	first := awaitEpoch(t, r, 1, 3, 20*time.Second)
+	at := say("f1:1\nf2\nf3:4\n")
+	second := awaitEpoch(t, r, 2, 5, 15*time.Second) // with -np 3 --max-np 5 there are 2 more
+	t.Logf("a host was added within %v", time.Since(at))
+	if second[0].pid != first[0].pid || second[3].host != "f3" || second[4].local != 1 {
+		t.Errorf("after a host was added: %+v", second)
+	}
+	say("this is no: list of hosts\n")
+	at = say("f2:2\nf3:4\n")
+	third := awaitEpoch(t, r, 3, 4, 15*time.Second)
+	t.Logf("a host was removed within %v", time.Since(at))
+	if third[0].pid != first[1].pid || third[0].host != "f2" {
+		t.Errorf("rank 0 is %+v after its host went, want %+v", third[0], first[1])
+	}
+	r.want(0, "host f3 has 4 slots", "host f1 is not on the list any more")
+	text, err := os.ReadFile(events)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kinds []string
+	for line := range strings.Lines(string(text)) {
+		var e step
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatal(err)
+		}
+		if e.Event == "elastic" && e.Kind == "epoch" {
+			kinds = append(kinds, fmt.Sprintf("%d %s", e.Epoch, e.Text))
+		}
+	}
+	if got := strings.Join(kinds, "; "); !strings.HasPrefix(got, "1 epoch 1: 3 ranks on 2 hosts; 2 epoch 2: 5 ranks on 3 hosts; 3 epoch 3: ") {
+		t.Errorf("the events say %s", got)
+	}
+	r.nothingLeft(5 * time.Second)
+}
+
+// A host that vanishes without a word is given up, fenced, and the others go on.
+func testElasticHostVanishes(t *testing.T) {
+	c := lab.MustNamespaces(t, lab.Specs(2)...)
+	r := start(t, c, append([]string{"-np", "2", "--min-np", "1", "-H", "f1,f2"}, elasticRank(t, 38)...)...)
+	first := awaitEpoch(t, r, 1, 2, 20*time.Second)
+	cut := time.Now()
+	if err := c.Cut(t.Context(), "f2"); err != nil {
+		t.Fatal(err)
+	}
+	second := awaitEpoch(t, r, 2, 1, 40*time.Second) // the goal is 20 s
+	t.Logf("the other went on after %v", time.Since(cut))
+	if second[0].pid != first[0].pid {
+		t.Errorf("rank 0 was %+v and is %+v", first[0], second[0])
+	}
+	if left := c.Inside("f2"); len(left) > 0 {
+		for _, pid := range left {
+			if strings.Contains(procFile(pid, "cmdline"), "rank.py") {
+				t.Errorf("the rank of f2 is alive in the next epoch: %d", pid)
+			}
+		}
+	}
+	if err := c.Restore(t.Context(), "f2"); err != nil {
+		t.Fatal(err)
+	}
+	awaitEpoch(t, r, 3, 2, 40*time.Second) // it was set aside for 10 s
+	r.want(0, "host f2: ", "epoch 3: 2 ranks on 2 hosts")
+	r.nothingLeft(10 * time.Second)
+}
+
+// An agent that stands still is given up with its host. When it goes on, its rank has no part in anything any more, and ends.
+func testElasticAgentStandsStill(t *testing.T) {
+	c := lab.MustNamespaces(t, lab.Specs(2)...)
+	r := start(t, c, append([]string{"-np", "2", "--min-np", "1", "-H", "f1,f2"}, elasticRank(t, 30)...)...)
+	first := awaitEpoch(t, r, 1, 2, 20*time.Second)
+	rank := victimOf(t, r, first[1])
+	var agent int
+	for pid := rank; agent == 0 && pid > 1; pid = parentOf(t, pid) {
+		if strings.Contains(procFile(pid, "cmdline"), "__serve") {
+			agent = pid
+		}
+	}
+	if err := syscall.Kill(agent, syscall.SIGSTOP); err != nil {
+		t.Fatalf("stop agent %d: %v", agent, err)
+	}
+	awaitEpoch(t, r, 2, 1, 40*time.Second)
+	_ = syscall.Kill(agent, syscall.SIGCONT)
+	await(t, "the end of the rank that was left", func() bool { return procFile(rank, "stat") == "" })
+	if got := members(r, 2); len(got) != 1 || got[0].pid != first[0].pid {
+		t.Errorf("epoch 2 is %+v", got)
+	}
+	r.want(0, "host f2: no word from the agent for 10")
+	r.nothingLeft(10 * time.Second)
+}
+
+func parentOf(t *testing.T, pid int) int {
+	t.Helper()
+	for line := range strings.Lines(procFile(pid, "status")) {
+		if text, is := strings.CutPrefix(line, "PPid:"); is {
+			parent, _ := strconv.Atoi(strings.TrimSpace(text))
+			return parent
+		}
+	}
+	return 0
+}
+
+// Whatever ends an elastic job, its exit code is that of others, and nothing is left.
+func testElasticEnds(t *testing.T) {
+	c := lab.MustNamespaces(t, lab.Specs(2)...)
+	t.Run("failing rank", func(t *testing.T) {
+		began := time.Now()
+		start(t, c, append([]string{"-np", "2", "--min-np", "2", "-H", "f1,f2"}, elasticRank(t, 2, "7")...)...).want(7, "exited with code 7").nothingLeft(5 * time.Second)
+		if took := time.Since(began); took > 40*time.Second {
+			t.Errorf("it took %v", took)
+		}
+	})
+	t.Run("no such program", func(t *testing.T) {
+		start(t, c, "-np", "2", "--min-np", "1", "-H", "f1,f2", "no-such-program").want(127, `the program "no-such-program" was not found`).nothingLeft(5 * time.Second)
+	})
+	t.Run("too few slots", func(t *testing.T) {
+		start(t, c, "-np", "2", "--min-np", "1", "--elastic-timeout", "2", "--host-discovery-script", "echo f1", "true").
+			want(125, "there are 1 slots for 2 ranks", "waiting for hosts").nothingLeft(5 * time.Second)
+	})
+	t.Run("host that is none", func(t *testing.T) { // nothing can run there, so nobody waits for its end
+		r := start(t, c, append([]string{"-np", "2", "--min-np", "1", "-H", "f1,no-such-host"}, elasticRank(t, 8)...)...)
+		awaitEpoch(t, r, 2, 1, 7*time.Second)
+		r.want(0, "host no-such-host: ").nothingLeft(5 * time.Second)
+	})
+	t.Run("reset limit", func(t *testing.T) {
+		r := start(t, c, append([]string{"-np", "2", "--min-np", "1", "--reset-limit", "1", "-H", "f1,f2"}, elasticRank(t, 60)...)...)
+		first := awaitEpoch(t, r, 1, 2, 20*time.Second)
+		_ = syscall.Kill(victimOf(t, r, first[1]), syscall.SIGKILL)
+		second := awaitEpoch(t, r, 3, 2, 20*time.Second) // what puts back the lost rank is no reset
+		_ = syscall.Kill(victimOf(t, r, second[1]), syscall.SIGKILL)
+		r.want(137, "the limit of 1 resets is reached").nothingLeft(5 * time.Second)
+	})
+	t.Run("Ctrl-C", func(t *testing.T) {
+		r := start(t, c, append([]string{"-np", "2", "--min-np", "1", "-H", "f1,f2"}, elasticRank(t, 60)...)...)
+		awaitEpoch(t, r, 1, 2, 20*time.Second)
+		_ = r.cmd.Process.Signal(syscall.SIGINT)
+		r.want(130).nothingLeft(5 * time.Second)
+	})
+	t.Run("killed launcher", func(t *testing.T) {
+		r := start(t, c, append([]string{"-np", "2", "--min-np", "1", "-H", "f1,f2"}, elasticRank(t, 60)...)...)
+		awaitEpoch(t, r, 1, 2, 20*time.Second)
+		_ = r.cmd.Process.Kill()
+		r.wait()
+		r.nothingLeft(15 * time.Second)
+	})
+	t.Run("program that is not elastic", func(t *testing.T) {
+		start(t, c, "-np", "3", "--min-np", "1", "-H", "f1:2,f2:2", "sh", "-c", "echo rank $RANK").want(0).nothingLeft(5 * time.Second)
+	})
+}
+
+// Programs that know nothing of epochs are started again, all of them; each time rank 0's host has another free port.
+func testMaxRestarts(t *testing.T) {
+	c := lab.MustNamespaces(t, lab.Specs(2)...)
+	script := func(succeeds int) string {
+		return fmt.Sprintf(`echo rank $RANK of $WORLD_SIZE, restart $TORCHELASTIC_RESTART_COUNT, $MASTER_ADDR $LOCAL_RANK $GROUP_RANK
+			[ $RANK = 2 -a $TORCHELASTIC_RESTART_COUNT -lt %d ] && sleep 1 && exit 9; [ $TORCHELASTIC_RESTART_COUNT = %d ] || sleep 60`, succeeds, succeeds)
+	}
+	r := start(t, c, "-np", "3", "-H", "f1,f2:2", "--max-restarts", "3", "sh", "-c", script(2)).want(0, "rank 2 on f2 exited with code 9", "epoch 3: 3 ranks on 2 hosts")
+	for count := range 3 {
+		for rank, where := range []string{"0 0", "0 1", "1 1"} {
+			want := fmt.Sprintf("rank %d of 3, restart %d, %s %s", rank, count, "10.77.0.11", where)
+			if strings.Count(r.out.String(), want+"\n") != 1 {
+				t.Errorf("%q is not there once in\n%s", want, r.out.String())
+			}
+		}
+	}
+	r.nothingLeft(5 * time.Second)
+	start(t, c, "-np", "3", "-H", "f1,f2:2", "--max-restarts", "1", "sh", "-c", script(5)).
+		want(9, "the limit of 1 resets is reached, after rank 2 on f2 exited with code 9").nothingLeft(5 * time.Second)
+}
+
+// A program that asks for no epoch runs and fails as in any other job.
+func testElasticJobOfPlainProgram(t *testing.T) {
+	r := start(t, nil, "-np", "2", "--min-np", "1", "sh", "-c", "sleep 12; echo was there; exit $((RANK*5))")
+	r.want(5, "rank 1 on localhost exited with code 5 (after 12").nothingLeft(5 * time.Second)
+	if text := r.out.String(); strings.Count(text, "was there") == 0 {
+		t.Errorf("the ranks said %s", text)
+	}
+}
+
+func TestElasticMistakes(t *testing.T) {
+	for _, tc := range []struct{ args, says string }{
+		{"-np 1 --min-np 2 true", "-np 1 is less than --min-np 2"},
+		{"-np 3 --max-np 2 true", "-np 3 is more than --max-np 2"},
+		{"--min-np 3 --max-np 2 true", "--min-np 3 is more than --max-np 2"},
+		{"-np 1 --reset-limit 3 true", "--reset-limit: the job is not elastic"},
+		{"-np 1 --min-np 1 --summary true", "--summary is not for elastic jobs"},
+		{"-np 1 --host-discovery-script false true", "--host-discovery-script false"},
+		{"-np 1 --min-np 1 --blacklist-cooldown-range 5 true", "want two numbers of seconds"},
+		{"-np 1 --min-np 1 --blacklist-cooldown-range 5,1 true", "at most the second"},
+		{"-np 1 --min-np 1 --reset-limit 0 true", "at least 1"},
+		{"-np 1 --min-np 1 --reset-limit 3/x true", "such as 10/1h"},
+		{"-np 1 --max-restarts 1 --reset-limit 3 true", "both say how often"},
+		{"-np 1 --min-np 1 true : -np 1 true", "an elastic job has one program"},
+	} {
+		start(t, nil, strings.Fields(tc.args)...).want(2, tc.says)
+	}
+	start(t, nil, "-np", "1", "--host-discovery-script", "echo a b c", "true").want(2, "what echo a b c prints:1:")
+}

@@ -1,0 +1,77 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/test/lab"
+)
+
+// The cable of a host is pulled while its ranks and others train together: those that
+// are left end by themselves, before gorun ends them.
+func TestR2RanksHearThatAHostVanished(t *testing.T) {
+	c := lab.MustNamespaces(t, lab.Specs(2)...)
+	script := `trap '' TERM; echo up; ` + binary("mnist") + ` --epochs 100000 >/dev/null; echo ended`
+	r := start(t, c, "-np", "4", "-H", "f1:2,f2:2", "--grace", "20", "sh", "-c", script)
+	await(t, "the ranks to train", func() bool {
+		training := 0
+		for _, pid := range lab.Processes(r.mark) {
+			if strings.HasPrefix(procFile(pid, "cmdline"), binary("mnist")) {
+				training++
+			}
+		}
+		return training == 4 && strings.Count(r.out.String(), "up") == 4
+	})
+	time.Sleep(500 * time.Millisecond) // into the middle of the training
+	cut := time.Now()
+	if err := c.Cut(t.Context(), "f2"); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the ranks of f1 to end", func() bool { return strings.Count(r.out.String(), "ended") == 2 })
+	if took := time.Since(cut); took > 8500*time.Millisecond {
+		t.Errorf("the ranks that were left heard after %v", took)
+	}
+	for _, rank := range []string{"f1:0: ", "f1:1: "} {
+		if !strings.Contains(r.err.String(), rank) {
+			t.Errorf("%sdid not say why it ended:\n%s", rank, &r.err)
+		}
+	}
+	r.wait()
+}
+
+// All of a job is killed at once, again and again, at whatever step it is. It leaves
+// nothing with a name.
+func TestR13KilledJobLeavesNothing(t *testing.T) {
+	before := shared(t)
+	for round := range 6 {
+		r := start(t, nil, "-np", "3", binary("mnist"), "--epochs", "100000")
+		time.Sleep(time.Duration(40*round) * time.Millisecond) // the moment is what differs
+		for _, pid := range append(lab.Processes(r.mark), r.cmd.Process.Pid) {
+			_ = syscall.Kill(pid, syscall.SIGKILL) // it may be over
+		}
+		r.wait()
+		r.nothingLeft(10 * time.Second)
+	}
+	if after := shared(t); after != before {
+		t.Errorf("/dev/shm has %s, had %s", after, before)
+	}
+}
+
+// shared lists what has a name in /dev/shm and could be a job's.
+func shared(t *testing.T) string {
+	entries, err := os.ReadDir("/dev/shm")
+	if err != nil {
+		lab.Skip(t, "no /dev/shm")
+	}
+	var all []string
+	for _, e := range entries {
+		if strings.Contains(e.Name(), "gorun") || strings.Contains(e.Name(), "ring") {
+			all = append(all, e.Name())
+		}
+	}
+	return fmt.Sprint(all)
+}

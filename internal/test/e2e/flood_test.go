@@ -1,0 +1,65 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/test/lab"
+)
+
+// lateness is a writer that reads the clock of every line "tick SECONDS" and keeps how late it came.
+type lateness struct {
+	partial string
+	late    []time.Duration
+	flood   int // bytes of other lines
+}
+
+func (l *lateness) Write(p []byte) (int, error) {
+	now := time.Now()
+	text := l.partial + string(p)
+	end := strings.LastIndexByte(text, '\n') + 1
+	l.partial = text[end:]
+	for line := range strings.Lines(text[:end]) {
+		_, clock, is := strings.Cut(line, "tick ")
+		if !is {
+			l.flood += len(line)
+			continue
+		}
+		var seconds, nanos int64
+		if n, _ := fmt.Sscanf(clock, "%d.%d", &seconds, &nanos); n == 2 {
+			l.late = append(l.late, now.Sub(time.Unix(seconds, nanos)))
+		}
+	}
+	return len(p), nil
+}
+
+// A rank on each host floods; the lines of another on the first of them come through in time all the same.
+func TestFloodDoesNotHoldUpOthers(t *testing.T) {
+	c := lab.MustNamespaces(t, lab.Specs(2)...)
+	const ticks = 30
+	script := fmt.Sprintf(`[ $LOCAL_RANK = 0 ] && exec yes "$(printf '%%080d' 0)"
+		[ $RANK = 1 ] || exec sleep 60
+		for i in $(seq %d); do date '+tick %%s.%%N'; sleep .1; done; exit 7`, ticks)
+	ctx, cancel := context.WithTimeout(t.Context(), runLimit)
+	defer cancel()
+	cmd := c.Command(ctx, binary("gorun"), "-F", c.ConfigFile, "-np", "4", "-H", "f1:2,f2:2", "sh", "-c", script)
+	var l lateness
+	cmd.Stdout, cmd.Stderr = &l, io.Discard
+	_ = cmd.Run() // it ends with 7: the others would not
+	if cmd.ProcessState.ExitCode() != 7 || len(l.late) != ticks {
+		t.Fatalf("%v, %d lines of %d", cmd.ProcessState, len(l.late), ticks)
+	}
+	slices.Sort(l.late)
+	t.Logf("median %v, worst %v, beside %d MB", l.late[ticks/2], l.late[ticks-1], l.flood>>20)
+	if worst := l.late[ticks-1]; worst > time.Second {
+		t.Errorf("a line came %v late", worst)
+	}
+	if l.flood < 10<<20 {
+		t.Errorf("the flood was %d bytes only", l.flood)
+	}
+}

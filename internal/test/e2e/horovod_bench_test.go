@@ -1,0 +1,97 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/test/lab"
+)
+
+// BenchmarkHorovodLaunch runs a Horovod program of one step on two hosts, by gorun and by horovodrun in turn, and as four processes side
+// by side that know nothing of each other. What a launcher adds is what it takes beyond those; the figure to look at is how much of horovodrun's is left.
+// Between them it runs Horovod's synthetic benchmark by both: its images a second do not depend on who started it.
+func BenchmarkHorovodLaunch(b *testing.B) {
+	path := horovod(b)
+	env := []string{path, "OMP_NUM_THREADS=1"}
+	c := lab.MustNamespaces(b, lab.Spec{Env: env}, lab.Spec{Env: env}) // horovodrun looks for itself there
+	config, err := os.ReadFile(c.ConfigFile)
+	if err != nil {
+		b.Fatal(err)
+	}
+	// horovodrun calls ssh without a word about where its configuration is. All start on f1: it fails where the interfaces
+	// here have other names than those of the hosts.
+	install := c.On(b.Context(), "f1", "sh", "-c", "mkdir -p ~/.ssh && cat >~/.ssh/config && chmod 700 ~/.ssh && chmod 600 ~/.ssh/config")
+	install.Stdin = strings.NewReader(string(config))
+	if out, err := install.CombinedOutput(); err != nil {
+		b.Fatalf("%v: %s", err, out)
+	}
+	program := filepath.Join(b.TempDir(), "step.py")
+	if err := os.WriteFile(program, []byte(hello), 0o644); err != nil {
+		b.Fatal(err)
+	}
+	const horovodrun = "from horovod.runner.launch import run_commandline; run_commandline()"
+	by := []side{
+		{name: "gorun", argv: []string{binary("gorun"), "-F", c.ConfigFile, "-np", "4", "-H", "f1:2,f2:2", python}, env: env},
+		{name: "horovodrun", argv: []string{python, "-c", horovodrun, "-np", "4", "-H", "f1:2,f2:2", python}, env: env},
+		{name: "alone", argv: []string{"sh", "-c", `for i in 1 2 3 4; do "$0" "$@" & done; wait`, python}, env: env},
+	}
+	synthetic := []string{example(b, "pytorch_synthetic_benchmark.py"), "--no-cuda", "--model", "squeezenet1_1",
+		"--batch-size", "2", "--num-warmup-batches", "2", "--num-batches-per-iter", "5", "--num-iters", "3"}
+	times, images := map[string][]time.Duration{}, map[string][]float64{}
+	for b.Loop() {
+		for _, s := range by {
+			begun := time.Now()
+			runOn(b, c, "f1", s, program)
+			times[s.name] = append(times[s.name], time.Since(begun))
+		}
+		for _, s := range by[:2] {
+			images[s.name] = append(images[s.name], imagesPerSecond(b, runOn(b, c, "f1", s, synthetic...)))
+		}
+		slices.Reverse(by[:2]) // each is the first in turn
+	}
+	alone := median(times["alone"])
+	for _, s := range by {
+		b.ReportMetric(median(times[s.name]).Seconds(), s.name+"-s")
+	}
+	b.ReportMetric(float64(median(times["gorun"])-alone)/float64(median(times["horovodrun"])-alone), "gorun/horovodrun")
+	for _, s := range by[:2] {
+		b.ReportMetric(median(images[s.name]), s.name+"-img/s")
+	}
+	b.ReportMetric(median(images["gorun"])/median(images["horovodrun"]), "gorun/horovodrun-img/s")
+}
+
+// runOn runs a program on a host as a side does, and returns its output.
+func runOn(b *testing.B, c *lab.Cluster, host string, s side, program ...string) string {
+	b.Helper()
+	argv := slices.Concat(s.argv, program)
+	cmd := c.On(b.Context(), host, argv...)
+	if cmd.Env == nil {
+		cmd.Env = os.Environ()
+	}
+	cmd.Env = append(cmd.Env, s.env...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		b.Fatalf("%q: %v: %s", argv, err, out)
+	}
+	return string(out)
+}
+
+// imagesPerSecond is what all ranks of the synthetic benchmark did.
+func imagesPerSecond(b *testing.B, out string) float64 {
+	b.Helper()
+	found := regexp.MustCompile(`Total img/sec on 4 CPU\(s\): ([0-9.]+)`).FindStringSubmatch(out)
+	if found == nil {
+		b.Fatalf("no images a second in %s", out)
+	}
+	n, err := strconv.ParseFloat(found[1], 64)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return n
+}

@@ -1,0 +1,187 @@
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gorun/gorun/internal/test/lab"
+)
+
+// injections are texts that make a program run, or an option be taken, where something passes them through a shell, a
+// format or a command line. All of them would make the file MARK.
+func injections(mark string) []string {
+	return []string{
+		"-oProxyCommand=touch " + mark, "--rcfile=" + mark, "$(touch " + mark + ")", "`touch " + mark + "`",
+		"a;touch " + mark, "a|touch " + mark, "a&touch " + mark + "&", "a\ntouch " + mark + "\n", "a'$(touch " + mark + ")'", `a"$(touch ` + mark + `)"`,
+		"\\$(touch " + mark + ")", "%h$(touch " + mark + ")", "${IFS}touch${IFS}" + mark, "!touch " + mark, "~/$(touch " + mark + ")", "\x1b]0;x\a$(touch " + mark + ")",
+	}
+}
+
+// noMark fails when something has made the file.
+func noMark(t *testing.T, mark string) {
+	t.Helper()
+	if _, err := os.Lstat(mark); err == nil {
+		t.Error("a text was run as a program")
+		os.Remove(mark)
+	}
+}
+
+// What is no host is refused wherever hosts come from, and nothing of it is run; nor is it when a configuration leads there.
+func TestHostsAreNoCommands(t *testing.T) {
+	lab.Need(t, "ssh")
+	c := lab.MustLoopback(t, lab.Specs(1)...)
+	dir := t.TempDir()
+	mark, list := filepath.Join(dir, "MARK"), filepath.Join(dir, "list")
+	config, err := os.ReadFile(c.ConfigFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := func(text string) string {
+		t.Helper()
+		if err := os.WriteFile(list, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	refused := func(evil string, env []string, args ...string) {
+		t.Helper()
+		r := startIn(t, c, env, append(args, "true")...)
+		if code := r.wait(); code != 2 && code != 125 {
+			t.Errorf("%q in %q, %q: exit code %d: %s", evil, env, args, code, &r.err)
+		}
+		if strings.ContainsAny(r.err.String(), "\x1b\a") {
+			t.Errorf("%q: control bytes are printed: %q", evil, &r.err)
+		}
+		noMark(t, mark)
+	}
+	for _, evil := range injections(mark) {
+		refused(evil, nil, "-H", evil)
+		refused(evil, nil, "-H", evil+"@f1")
+		refused(evil, nil, "--launcher", "system-ssh", "-H", "f1:1,"+evil)
+		refused(evil, nil, "--hostfile", file(evil+" slots=1\n"))
+		refused(evil, nil, "--hostfile", file("f1 user="+evil+" port="+evil+"\n"))
+		refused(evil, []string{"SLURM_JOB_ID=7", "SLURM_JOB_NODELIST=" + evil, "SLURM_NODELIST=" + evil, "SLURM_JOB_NUM_NODES=1", "SLURM_TASKS_PER_NODE=" + evil}, "--launcher", "ssh")
+		refused(evil, []string{"GORUN_SSH_PORT=" + evil, "GORUN_HOSTFILE=" + evil}, "-np", "1")
+		if strings.Contains(evil, "\n") {
+			continue
+		}
+		// Names that the user's own configuration has made of f1 are never words of a shell, either.
+		for _, line := range []string{"HostName " + evil, "User " + evil, "HostName \"" + evil + "\"", "ProxyJump " + evil, "IdentityFile " + evil, "UserKnownHostsFile " + evil} {
+			spoilt := filepath.Join(dir, "config")
+			if err := os.WriteFile(spoilt, []byte("Host f1\n  "+line+"\n"+string(config)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if r := start(t, nil, "-F", spoilt, "-H", "f1", "true"); r.wait() == 0 && !strings.HasPrefix(line, "Identity") && !strings.HasPrefix(line, "UserKnown") {
+				t.Errorf("%q: it works", line)
+			}
+			noMark(t, mark)
+		}
+	}
+}
+
+// transports are the ways to hosts that pass a command through a shell.
+func transports(t *testing.T, c *lab.Cluster) map[string][]string {
+	return map[string][]string{"own": nil, "system-ssh": {"--launcher", "system-ssh"}, "program": {"--launch-agent", sshScript(t, c)}}
+}
+
+// Arguments, variables, directories and files are passed on whatever they are called.
+func TestTextsOfTheUserAreNoCommands(t *testing.T) {
+	lab.Need(t, "ssh")
+	c := lab.MustLoopback(t, lab.Specs(1)...)
+	base := t.TempDir()
+	t.Chdir(base)
+	const mark = "MARK" // where ranks start, or gorun does
+	evil := injections(mark)
+	env := []string{"E2E_A=" + strings.Join(evil, "")}
+	for i, text := range evil {
+		env = append(env, fmt.Sprintf("E2E%s%d=%s", strings.ReplaceAll(text, "=", ""), i, text))
+	}
+	name := strings.ReplaceAll(strings.Join(evil, " "), "/", "")
+	name = name[:min(len(name), 250)]
+	wdir := filepath.Join(base, name)
+	if err := os.Mkdir(wdir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for way, how := range transports(t, c) {
+		t.Run(way, func(t *testing.T) {
+			args := slices.Concat(how, []string{"--prefix", "none", "-H", "f1", "--wdir", wdir, "-x", "E2E_X" + evil[2], "-x", "E2E_Y=" + evil[3], "--output-filename", filepath.Join(wdir, evil[2])},
+				[]string{"sh", "-c", "cat /proc/$$/cmdline; pwd"}, evil)
+			r := startIn(t, c, env, args...).want(0)
+			if want := "sh\x00-c\x00cat /proc/$$/cmdline; pwd\x00" + strings.Join(evil, "\x00") + "\x00" + wdir + "\n"; r.out.String() != want {
+				t.Errorf("the rank has %q, want %q", &r.out, want)
+			}
+			r = startIn(t, c, env, slices.Concat(how, []string{"--prefix", "none", "-H", "f1", "--stage", wdir, "sh", "-c", "pwd"})...)
+			if r.wait() != 0 {
+				t.Errorf("--stage: %s", &r.err)
+			}
+			for _, dir := range []string{base, wdir} {
+				noMark(t, filepath.Join(dir, mark))
+			}
+		})
+	}
+	flags := []string{"--config-file", "--env-file", "--network-interface", "--launcher", "--stage-limit", "--hostfile", "--config"}
+	for i, text := range evil {
+		if flag := flags[i%len(flags)]; start(t, c, flag, text, "-H", "f1", "true").wait() == 0 {
+			t.Errorf("%s %q is taken", flag, text)
+		}
+		noMark(t, mark)
+	}
+	start(t, c, "-i", evil[2], "-i", evil[0], "-H", "f1", "true").wait()
+	noMark(t, mark)
+}
+
+// Every byte but NUL arrives, in arguments, values and names of variables, and directories, on every way.
+func TestEveryByteArrives(t *testing.T) {
+	lab.Need(t, "ssh")
+	c := lab.MustLoopback(t, lab.Specs(1)...)
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	text := func(most int) string {
+		b := make([]byte, random.IntN(most+1))
+		for i := range b {
+			if b[i] = byte(1 + random.IntN(255)); random.IntN(3) == 0 {
+				b[i] = "-'\"\\$`!*?[]{}()<>|&;~#%=^ \t\n\r"[random.IntN(29)]
+			}
+		}
+		if string(b) == ":" {
+			return "::" // one colon parts programs
+		}
+		return string(b)
+	}
+	for way, how := range transports(t, c) {
+		t.Run(way, func(t *testing.T) {
+			var argv, env []string
+			for i := range 2000 {
+				argv = append(argv, text(40))
+				name := strings.ReplaceAll(text(20), "=", "")
+				env = append(env, fmt.Sprintf("E2E_%d_%s_=%s", i, name, text(40)))
+			}
+			dir := filepath.Join(t.TempDir(), "w"+strings.ReplaceAll(text(100), "/", "")+"w")
+			if err := os.Mkdir(dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			args := slices.Concat(how, []string{"--prefix", "none", "-H", "f1", "--wdir", dir, "sh", "-c", "cat /proc/$$/cmdline; echo E2E-SEAM; cat /proc/$$/environ; readlink -n /proc/$$/cwd"}, argv)
+			r := startIn(t, c, env, args...).want(0)
+			cmdline, rest, _ := bytes.Cut(r.out.Bytes(), []byte("\x00E2E-SEAM\n"))
+			if got := strings.Split(string(cmdline), "\x00"); !slices.Equal(got[3:], argv) {
+				t.Errorf("arguments differ: %d of %d", len(got)-3, len(argv))
+			}
+			got := strings.Split(string(rest), "\x00")
+			if last := got[len(got)-1]; last != dir {
+				t.Errorf("the rank starts in %q, want %q", last, dir)
+			}
+			for _, kv := range env {
+				if !slices.Contains(got, kv) {
+					t.Errorf("%q has not arrived", kv)
+				}
+			}
+		})
+	}
+}

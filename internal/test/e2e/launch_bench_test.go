@@ -1,0 +1,161 @@
+package e2e
+
+import (
+	"cmp"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/test/lab"
+)
+
+// BenchmarkLaunch starts `true` on two ranks per host, on 1, 16 and 64 hosts, and for
+// comparison runs it in the same hosts with what is installed of mpirun, mpiexec.hydra and pdsh,
+// and once a host over bare SSH. All sides take turns in one run; the figures are
+// medians of whole processes, from exec to exit.
+func BenchmarkLaunch(b *testing.B) {
+	for _, hosts := range []int{1, 16, 64} {
+		b.Run(fmt.Sprintf("hosts=%d", hosts), func(b *testing.B) {
+			c := lab.MustNamespaces(b, lab.Specs(hosts)...)
+			compare(b, c, sidesOn(c, 2, "true"))
+		})
+	}
+}
+
+// BenchmarkLaunchLocal starts `true` on two ranks of this machine.
+func BenchmarkLaunchLocal(b *testing.B) {
+	sides := []side{{name: "gorun", argv: []string{binary("gorun"), "-np", "2", "true"}}}
+	for name, argv := range map[string][]string{
+		"mpirun":        {"mpirun.openmpi", "--allow-run-as-root", "-np", "2", "--oversubscribe", "true"},
+		"mpiexec.hydra": {"mpiexec.hydra", "-np", "2", "true"},
+	} {
+		sides = append(sides, side{name: name, argv: argv})
+	}
+	compare(b, nil, sides)
+}
+
+// side is one launcher of a comparison.
+type side struct {
+	name string
+	argv []string
+	env  []string
+}
+
+// sidesOn are all that can run a program on perHost ranks of c's hosts, ours first.
+func sidesOn(c *lab.Cluster, perHost int, program string) []side {
+	var names, slots, addrs []string
+	for _, h := range c.Hosts {
+		names = append(names, h.Name)
+		slots = append(slots, fmt.Sprintf("%s:%d", h.Name, perHost))
+		addrs = append(addrs, net.JoinHostPort(h.Addr, fmt.Sprint(h.Port)))
+	}
+	np := fmt.Sprint(perHost * len(c.Hosts))
+	sides := []side{
+		{name: "gorun", argv: []string{binary("gorun"), "-F", c.ConfigFile, "-H", strings.Join(slots, ","), program}},
+		{name: "bare-ssh", argv: append([]string{binary("fanout"), c.Identity, "root", c.KnownHosts, program}, addrs...)},
+		{name: "mpirun", argv: []string{"mpirun.openmpi", "--allow-run-as-root", "-np", np, "--mca", "plm_rsh_args", "-F " + c.ConfigFile, "-H", strings.Join(slots, ","), program}},
+		{name: "mpiexec.hydra", argv: []string{"mpiexec.hydra", "-launcher", "ssh", "-np", np, "-hosts", strings.Join(slots, ","), program},
+			env: []string{"HYDRA_LAUNCHER_EXTRA_ARGS=-F " + c.ConfigFile}},
+		{name: "pdsh", argv: []string{"pdsh", "-R", "ssh", "-f", "64", "-w", strings.Join(names, ","), program}, env: []string{"PDSH_SSH_ARGS_APPEND=-F " + c.ConfigFile}},
+	}
+	return sides
+}
+
+// compare runs the sides that are installed in turn, and reports their medians and how many times ours the
+// best of the other launchers takes.
+func compare(b *testing.B, c *lab.Cluster, sides []side) {
+	b.Helper()
+	sides = slices.DeleteFunc(sides, func(s side) bool {
+		_, err := exec.LookPath(s.argv[0])
+		return err != nil
+	})
+	times := map[string][]time.Duration{}
+	memory := map[string]float64{}
+	for _, s := range sides {
+		_, memory[s.name] = timed(b, c, s) // warm
+	}
+	for b.Loop() {
+		for _, s := range sides {
+			took, _ := timed(b, c, s)
+			times[s.name] = append(times[s.name], took)
+		}
+	}
+	ours, best := median(times["gorun"]), time.Duration(0)
+	for _, s := range sides {
+		took := median(times[s.name])
+		b.ReportMetric(float64(took.Microseconds())/1000, s.name+"-ms")
+		if s.name != "gorun" && s.name != "bare-ssh" && (best == 0 || took < best) {
+			best = took
+		}
+	}
+	b.ReportMetric(memory["gorun"], "gorun-MB")
+	if best > 0 {
+		b.ReportMetric(best.Seconds()/ours.Seconds(), "best-peer/gorun")
+	}
+	if bare := times["bare-ssh"]; bare != nil {
+		b.ReportMetric(ours.Seconds()/median(bare).Seconds(), "gorun/bare-ssh")
+	}
+}
+
+// timed is how long a side takes, and the most memory that one of its processes here had, in MB.
+func timed(b *testing.B, c *lab.Cluster, s side) (took time.Duration, memory float64) {
+	b.Helper()
+	cmd := exec.CommandContext(b.Context(), s.argv[0], s.argv[1:]...)
+	if c != nil {
+		cmd = c.Command(b.Context(), s.argv...)
+	}
+	if cmd.Env == nil {
+		cmd.Env = os.Environ()
+	}
+	cmd.Env = append(cmd.Env, s.env...)
+	begun := time.Now()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		b.Fatalf("%q: %v: %s", s.argv, err, out)
+	}
+	return time.Since(begun), float64(cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss) / 1024
+}
+
+func median[T cmp.Ordered](d []T) T {
+	slices.Sort(d)
+	return d[len(d)/2]
+}
+
+// BenchmarkStaging starts `true` on 64 hosts with a home each and no gorun: it is sent to all of them.
+func BenchmarkStaging(b *testing.B) {
+	c := lab.MustNamespaces(b, lab.Specs(64)...)
+	exe := filepath.Join(c.Host("f1").Home, "../f0-gorun")
+	if out, err := exec.CommandContext(b.Context(), "go", "build", "-trimpath", "-ldflags=-s -w", "-o", exe, ".").CombinedOutput(); err != nil {
+		b.Fatalf("%v: %s", err, out)
+	}
+	var names []string
+	for _, h := range c.Hosts {
+		names = append(names, h.Name)
+	}
+	install := c.Command(b.Context(), "sh", "-c", `mkdir -p ~/bin && cp "$0" ~/bin/gorun && cd && pwd`, exe)
+	home, err := install.Output()
+	if err != nil {
+		b.Fatal(err)
+	}
+	ours := side{name: "gorun", argv: []string{filepath.Join(strings.TrimSpace(string(home)), "bin/gorun"), "-F", c.ConfigFile, "--wdir", "/", "-H", strings.Join(names, ","), "true"}}
+	var first, again []time.Duration
+	for b.Loop() {
+		for _, h := range c.Hosts {
+			if err := os.RemoveAll(filepath.Join(h.Home, ".cache/gorun")); err != nil {
+				b.Fatal(err)
+			}
+		}
+		took, _ := timed(b, c, ours)
+		first = append(first, took)
+		took, _ = timed(b, c, ours)
+		again = append(again, took)
+	}
+	b.ReportMetric(median(first).Seconds()*1000, "first-ms")
+	b.ReportMetric(median(again).Seconds()*1000, "again-ms")
+}

@@ -1,0 +1,163 @@
+package e2e
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/test/lab"
+)
+
+// strangerEnv makes TestStranger a stranger on a host of the lab, who calls at the addresses that it holds.
+const strangerEnv = "GORUN_TEST_STRANGER"
+
+// call is what became of one call of a stranger.
+type call struct {
+	Addr  string
+	Open  bool
+	Reply string
+}
+
+// TestStranger is not a test of its own: others run it as a process, on another host.
+func TestStranger(t *testing.T) {
+	addrs := os.Getenv(strangerEnv)
+	if addrs == "" {
+		return
+	}
+	for _, addr := range strings.Split(addrs, ",") {
+		for _, text := range []string{"", "GET / HTTP/1.1\r\nHost: x\r\n\r\n", "SSH-2.0-x\r\n", "\x16\x03\x01\x00\xc8\x01\x00\x00\xc4\x03\x03", "gorunrng\x00\x02"} {
+			line, err := json.Marshal(callAt(addr, text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			fmt.Printf("%s\n", line)
+		}
+	}
+}
+
+func callAt(addr, text string) call {
+	c := call{Addr: addr}
+	conn, err := net.DialTimeout("tcp", addr, time.Second)
+	if err != nil {
+		return c
+	}
+	defer conn.Close()
+	c.Open = true
+	_, _ = conn.Write([]byte(text)) // it may be cut off at once
+	_ = conn.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+	got, _ := io.ReadAll(conn) // an error is an end as well
+	c.Reply = string(got)
+	return c
+}
+
+// portsOf are the ports on which anything listens on a host of the lab, but for its sshd, and whether
+// only on loopback.
+func portsOf(t *testing.T, c *lab.Cluster, host string) map[netip.AddrPort]bool {
+	t.Helper()
+	text, err := c.On(t.Context(), host, "cat", "/proc/net/tcp", "/proc/net/tcp6").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[netip.AddrPort]bool{}
+	for line := range strings.Lines(string(text)) {
+		field := strings.Fields(line)
+		if len(field) < 10 || field[3] != "0A" {
+			continue
+		}
+		addr, port, _ := strings.Cut(field[1], ":")
+		raw, err := hex.DecodeString(addr)
+		number, perr := strconv.ParseUint(port, 16, 16)
+		if err != nil || perr != nil {
+			t.Fatal(line)
+		}
+		for i := 0; i < len(raw); i += 4 { // words in the machine's order
+			raw[i], raw[i+1], raw[i+2], raw[i+3] = raw[i+3], raw[i+2], raw[i+1], raw[i]
+		}
+		ip, _ := netip.AddrFromSlice(raw)
+		if number != 22 {
+			found[netip.AddrPortFrom(ip.Unmap(), uint16(number))] = ip.Unmap().IsLoopback()
+		}
+	}
+	return found
+}
+
+// scan has a stranger on f3 call at every port of a host, on the host's own address. It counts
+// the doors on loopback, which must not answer there at all, and the open ports.
+func scan(t *testing.T, c *lab.Cluster, host string) (doors, open int) {
+	t.Helper()
+	var addrs []string
+	for at, loopback := range portsOf(t, c, host) {
+		switch {
+		case loopback:
+			doors++
+		case at.Addr().IsUnspecified():
+			t.Errorf("%s: something listens on every address: %s", host, at)
+		}
+		addrs = append(addrs, netip.AddrPortFrom(netip.MustParseAddr(c.Host(host).Addr), at.Port()).String())
+	}
+	if len(addrs) == 0 {
+		return 0, 0
+	}
+	out, err := c.On(t.Context(), "f3", "env", strangerEnv+"="+strings.Join(addrs, ","), os.Args[0], "-test.run=^TestStranger$").Output()
+	if err != nil {
+		t.Fatalf("the stranger: %v: %s", err, out)
+	}
+	for line := range strings.Lines(string(out)) {
+		var made call
+		if json.Unmarshal([]byte(line), &made) != nil {
+			continue // of the test's own
+		}
+		if made.Open {
+			open++
+		}
+		if made.Reply != "" {
+			t.Errorf("%s answers a stranger %q", made.Addr, made.Reply)
+		}
+	}
+	return doors, open
+}
+
+// S1: a job listens on nothing but the agents' doors and its ranks' to Horovod's rendezvous, on loopback, and the ranks' own ports, of which some
+// stay open among so many ranks. A stranger on the network gets no byte of either, and the job goes on.
+func TestS1StrangersGetNothing(t *testing.T) {
+	c := lab.MustNamespaces(t, lab.Specs(3)...)
+	for _, encrypt := range []string{"--encrypt", "--encrypt=false"} {
+		r := start(t, c, encrypt, "-np", "18", "-H", "f1:9,f2:9", "-x", "RING_TRANSPORT=tcp", binary("mnist"), "--epochs", "100000")
+		trained := func() {
+			t.Helper()
+			before := r.out.Len()
+			for begun := time.Now(); r.out.Len() == before; time.Sleep(20 * time.Millisecond) {
+				if time.Since(begun) > runLimit/2 {
+					t.Fatalf("the ranks do not train:\n%s", &r.err)
+				}
+			}
+		}
+		trained()
+		ports := 0
+		for _, host := range []string{"f1", "f2"} {
+			doors, open := scan(t, c, host)
+			if doors != 1+9 {
+				t.Errorf("%s: %d doors on loopback, want the agent's, and Horovod's of 9 ranks", host, doors)
+			}
+			ports += open
+		}
+		if ports == 0 {
+			t.Error("no rank listens any more, so nothing is shown")
+		}
+		t.Logf("%s: %d calls came through to ranks", encrypt, ports)
+		trained()
+		if err := r.cmd.Process.Signal(os.Interrupt); err != nil {
+			t.Fatal(err)
+		}
+		r.wait()
+		r.nothingLeft(10 * time.Second)
+	}
+}

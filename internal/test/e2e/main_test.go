@@ -1,0 +1,260 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/test/golden"
+
+	"github.com/gorun/gorun/internal/test/lab"
+)
+
+// TestMain builds the real thing once: end-to-end tests run the static binary
+// that users run.
+func TestMain(m *testing.M) {
+	if fuzzing() || os.Getenv(strangerEnv) != "" {
+		os.Exit(m.Run())
+	}
+	dir, err := os.MkdirTemp("", "gorun-e2e-")
+	if err == nil {
+		err = buildAll(dir)
+	}
+	code := 1
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "build gorun for the tests:", err)
+	} else {
+		code = m.Run()
+	}
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// fuzzing reports that only fuzz targets run, or this is a worker of such a run: they
+// need no binary, and a worker starts for each input that fails.
+func fuzzing() bool {
+	flag.Parse()
+	return flag.Lookup("test.fuzz").Value.String() != "" || flag.Lookup("test.fuzzworker").Value.String() == "true"
+}
+
+// buildAll builds gorun and the examples into dir, and leads the tests there
+// by an environment variable.
+func buildAll(dir string) error {
+	// Other users must be able to run it: some labs use their own accounts.
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return err
+	}
+	for _, target := range [][2]string{{filepath.Join(dir, "gorun"), "../../../cmd/gorun"}, {dir + "/", "../../../examples/..."}, {dir + "/", "../lab/..."}} {
+		cmd := exec.Command("go", "build", "-trimpath", "-o", target[0], target[1])
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+	}
+	return os.Setenv("GORUN_E2E_BIN", dir)
+}
+
+// binary is the path of a program that TestMain built.
+func binary(name string) string { return filepath.Join(os.Getenv("GORUN_E2E_BIN"), name) }
+
+// run is one gorun, running or ended.
+type run struct {
+	t       *testing.T
+	cmd     *exec.Cmd
+	mark    string // NAME=value in the environment of everything the run starts
+	out     output
+	err     output
+	started time.Time
+	took    time.Duration
+}
+
+// output may be read while a run still writes it.
+type output struct {
+	mu   sync.Mutex
+	data []byte
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.data = append(o.data, p...)
+	return len(p), nil
+}
+
+func (o *output) Bytes() []byte {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return bytes.Clone(o.data)
+}
+
+func (o *output) String() string { return string(o.Bytes()) }
+func (o *output) Len() int       { return len(o.Bytes()) }
+
+const runLimit = 60 * time.Second
+
+// start starts gorun with args, on the launcher's side of c (nil: here).
+func start(t *testing.T, c *lab.Cluster, args ...string) *run {
+	t.Helper()
+	return startIn(t, c, nil, args...)
+}
+
+// startIn is start with more environment.
+func startIn(t *testing.T, c *lab.Cluster, env []string, args ...string) *run {
+	t.Helper()
+	return startPath(t, c, binary("gorun"), env, args...)
+}
+
+// startPath is startIn for a gorun at another path.
+func startPath(t *testing.T, c *lab.Cluster, path string, env []string, args ...string) *run {
+	t.Helper()
+	return startWithin(t, c, runLimit, path, env, args...)
+}
+
+// startWithin is startPath for a run that may take longer than others.
+func startWithin(t *testing.T, c *lab.Cluster, limit time.Duration, path string, env []string, args ...string) *run {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	t.Cleanup(cancel)
+	argv := append([]string{path}, args...)
+	r := &run{t: t, mark: fmt.Sprintf("E2E_MARK=%s-%d-%d", t.Name(), os.Getpid(), time.Now().UnixNano())}
+	if c == nil {
+		r.cmd = exec.CommandContext(ctx, argv[0], argv[1:]...)
+	} else {
+		flags := 1 // behind a command
+		if len(args) > 0 && args[0] == "gpus" {
+			flags = 2
+		}
+		argv = slices.Insert(argv, flags, "-F", c.ConfigFile)
+		r.cmd = c.Command(ctx, argv...)
+	}
+	if r.cmd.Env == nil {
+		r.cmd.Env = os.Environ()
+	}
+	r.cmd.Env = append(append(r.cmd.Env, r.mark, "HOME="+t.TempDir()), env...)
+	r.cmd.Stdout, r.cmd.Stderr = &r.out, &r.err
+	r.cmd.WaitDelay = 5 * time.Second
+	r.started = time.Now()
+	if err := r.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// wait waits for the end and returns the exit code as a shell would see it.
+func (r *run) wait() int {
+	r.t.Helper()
+	err := r.cmd.Wait()
+	r.took = time.Since(r.started)
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &exit):
+		if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+			return 128 + int(status.Signal())
+		}
+		return exit.ExitCode()
+	}
+	r.t.Fatalf("gorun: %v\n%s", err, r.err.String())
+	return -1
+}
+
+// want checks the exit code and that stderr holds every one of words.
+func (r *run) want(code int, words ...string) *run {
+	r.t.Helper()
+	if got := r.wait(); got != code {
+		r.t.Errorf("exit code %d, want %d\nstdout:\n%s\nstderr:\n%s", got, code, golden.Clip(r.out.String()), golden.Clip(r.err.String()))
+	}
+	for _, w := range words {
+		if !strings.Contains(r.err.String(), w) {
+			r.t.Errorf("stderr lacks %q:\n%s", w, golden.Clip(r.err.String()))
+		}
+	}
+	r.nothingLeft(0)
+	return r
+}
+
+// besideOthers is the name of tests that run at one time: gorun's processes may be those of another.
+const besideOthers = "beside-others"
+
+// nothingLeft checks from outside that no process of the run lives after limit.
+func (r *run) nothingLeft(limit time.Duration) {
+	r.t.Helper()
+	deadline := time.Now().Add(limit)
+	for {
+		left := lab.Processes(r.mark)
+		if !strings.Contains(r.t.Name(), "/"+besideOthers+"/") {
+			left = append(left, gorunProcesses()...)
+		}
+		if len(left) == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			for _, pid := range left {
+				r.t.Errorf("left %v after the end: process %d: %q", limit, pid, procFile(pid, "cmdline"))
+			}
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// gorunProcesses are the processes that run our binary: launchers, guards, agents.
+func gorunProcesses() (pids []int) {
+	links, _ := filepath.Glob("/proc/[0-9]*/exe")
+	for _, link := range links {
+		if exe, err := os.Readlink(link); err == nil && exe == binary("gorun") {
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(link)))
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// procFile is a file of a process in /proc, or nothing.
+func procFile(pid int, name string) string {
+	text, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), name))
+	return string(text)
+}
+
+// lines are the lines of stdout.
+func (r *run) lines() []string {
+	return strings.FieldsFunc(r.out.String(), func(c rune) bool { return c == '\n' })
+}
+
+// await polls until ok, or fails the test.
+func await(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited 20 s for %s", what)
+		}
+	}
+}
+
+// step is a line of --json-events, as far as the tests read it.
+type step struct {
+	Event  string
+	Time   time.Time
+	Rank   *int
+	Code   *int
+	CPU    float64 `json:"cpu_seconds"`
+	MaxRSS int64   `json:"max_rss"`
+	Error  string
+	Kind   string
+	Epoch  int
+	Text   string
+	Log    string
+}

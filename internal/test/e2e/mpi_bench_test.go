@@ -1,0 +1,53 @@
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"os/exec"
+	"slices"
+	"testing"
+)
+
+// BenchmarkMPICH compares two ranks of one host under gorun and under mpiexec.hydra, in turn. Its metrics are medians of gorun's
+// values divided by mpiexec.hydra's in the same turn: 1 is the goal, and they say something only on a machine that does nothing else.
+func BenchmarkMPICH(b *testing.B) {
+	tree := mpich(b)
+	program := mpiProgram(b, tree+"/bin/mpicc", "speed")
+	launchers := [2][]string{
+		{binary("gorun"), "--prefix", "none", "-np", "2", "-H", "localhost:2", program},
+		{tree + "/bin/mpiexec.hydra", "-n", "2", program},
+	}
+	names := [3]string{"latency", "allreduce", "bandwidth"}
+	var ratios [3][]float64
+	for turn := range max(b.N, 5) {
+		var got [2][3]float64
+		for i := range launchers {
+			i ^= turn & 1 // who comes first has the quieter or the busier machine
+			got[i] = speeds(b, launchers[i])
+		}
+		for i := range names {
+			ratios[i] = append(ratios[i], got[0][i]/got[1][i])
+		}
+		b.Logf("gorun %v, hydra %v", got[0], got[1])
+	}
+	for i, name := range names {
+		slices.Sort(ratios[i])
+		b.ReportMetric(ratios[i][len(ratios[i])/2], name+"/hydra")
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+func speeds(b *testing.B, argv []string) (got [3]float64) {
+	b.Helper()
+	var stderr bytes.Buffer
+	cmd := exec.CommandContext(b.Context(), argv[0], argv[1:]...)
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err == nil {
+		_, err = fmt.Sscan(string(out), &got[0], &got[1], &got[2])
+	}
+	if err != nil {
+		b.Fatalf("%v: %v: %s%s", argv, err, out, &stderr)
+	}
+	return got
+}

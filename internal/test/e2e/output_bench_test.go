@@ -1,0 +1,148 @@
+package e2e
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/test/lab"
+)
+
+const (
+	benchLine  = 80 // bytes, with its end
+	benchLines = 50 << 20 / benchLine
+)
+
+// BenchmarkOutput has 4 ranks on 2 hosts print 50 MiB each in lines of 80 bytes, and
+// gorun, mpirun and mpiexec.hydra label them. Every line that gorun shows must be whole.
+func BenchmarkOutput(b *testing.B) {
+	c := lab.MustNamespaces(b, lab.Specs(2)...)
+	script := fmt.Sprintf("yes %s | head -n %d", strings.Repeat("x", benchLine-1), benchLines)
+	hosts := "f1:2,f2:2"
+	sides := []side{
+		{name: "gorun", argv: []string{binary("gorun"), "-F", c.ConfigFile, "-H", hosts, "--prefix", "mpirun", "sh", "-c", script}},
+		{name: "mpirun", argv: []string{"mpirun.openmpi", "--allow-run-as-root", "--tag-output", "--mca", "plm_rsh_args", "-F " + c.ConfigFile, "-H", hosts, "sh", "-c", script}},
+		{name: "mpiexec.hydra", argv: []string{"mpiexec.hydra", "-l", "-launcher", "ssh", "-np", "4", "-hosts", hosts, "sh", "-c", script},
+			env: []string{"HYDRA_LAUNCHER_EXTRA_ARGS=-F " + c.ConfigFile}},
+	}
+	times := map[string][]time.Duration{}
+	for b.Loop() {
+		for _, s := range sides {
+			if _, err := exec.LookPath(s.argv[0]); err == nil {
+				times[s.name] = append(times[s.name], drained(b, c, s))
+			}
+		}
+	}
+	ours, best := 0.0, 0.0
+	for _, s := range sides {
+		if times[s.name] == nil {
+			continue
+		}
+		speed := 4 * benchLines * benchLine / median(times[s.name]).Seconds() / 1e6
+		b.ReportMetric(speed, s.name+"-MB/s")
+		if s.name == "gorun" {
+			ours = speed
+		} else {
+			best = max(best, speed)
+		}
+	}
+	if best > 0 {
+		b.ReportMetric(ours/best, "gorun/best-peer")
+	}
+}
+
+// drained is the time in which a side prints all; of ours it checks every line.
+func drained(b *testing.B, c *lab.Cluster, s side) time.Duration {
+	b.Helper()
+	cmd := c.Command(b.Context(), s.argv...)
+	cmd.Env = append(os.Environ(), s.env...)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	begun := time.Now()
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	if s.name == "gorun" {
+		checkLines(b, out)
+	} else if _, err := io.Copy(io.Discard, out); err != nil {
+		b.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		b.Fatalf("%q: %v", s.argv, err)
+	}
+	return time.Since(begun)
+}
+
+func checkLines(b *testing.B, out io.Reader) {
+	b.Helper()
+	lines := bufio.NewReaderSize(out, 1<<20)
+	counts := map[string]int{}
+	for {
+		line, err := lines.ReadSlice('\n')
+		if errors.Is(err, io.EOF) && len(line) == 0 {
+			break
+		}
+		if err != nil || len(line) < benchLine {
+			b.Fatalf("a broken line: %q, %v", line, err)
+		}
+		counts[string(line[:len(line)-benchLine])]++
+	}
+	for label, n := range counts {
+		if n != benchLines {
+			b.Fatalf("%d lines of %q, want %d", n, label, benchLines)
+		}
+	}
+	if len(counts) != 4 {
+		b.Fatalf("lines of %d ranks", len(counts))
+	}
+}
+
+// BenchmarkIdle measures the processor time that the launcher and its agents use while the
+// ranks sleep, in percent of one core.
+func BenchmarkIdle(b *testing.B) {
+	c := lab.MustNamespaces(b, lab.Specs(2)...)
+	const wait = 10 * time.Second
+	cmd := c.Command(b.Context(), binary("gorun"), "-F", c.ConfigFile, "-H", "f1:2,f2:2", "sleep", "1000")
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	defer func() {
+		_ = cmd.Process.Signal(os.Interrupt)
+		_ = cmd.Wait()
+	}()
+	for len(lab.Processes("sleep 1000")) < 5 { // four ranks, and the launcher's own words
+		time.Sleep(50 * time.Millisecond)
+	}
+	for b.Loop() {
+		pids := append(lab.Processes("__agent"), lab.Processes("__serve")...)
+		pids = append(pids, cmd.Process.Pid)
+		before := ticks(pids)
+		time.Sleep(wait)
+		b.ReportMetric(float64(ticks(pids)-before)/wait.Seconds(), "%-of-a-core") // a tick is 10 ms
+		b.ReportMetric(float64(len(pids)), "processes")
+	}
+}
+
+// ticks is the processor time of processes so far, in hundredths of a second.
+func ticks(pids []int) int {
+	sum := 0
+	for _, pid := range pids {
+		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		var user, system int
+		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+		if len(fields) > 12 {
+			_, _ = fmt.Sscan(fields[11], &user)
+			_, _ = fmt.Sscan(fields[12], &system)
+		}
+		sum += user + system
+	}
+	return sum
+}

@@ -1,0 +1,116 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/topology"
+)
+
+func TestMapByNode(t *testing.T) {
+	c := lab.MustLoopback(t, lab.Specs(2)...)
+	r := start(t, c, "-np", "4", "-H", "f1:2,f2:2", "--map-by", "node", "--prefix", "none", "sh", "-c", "echo $RANK $GORUN_HOSTNAME $LOCAL_RANK $GORUN_CROSS_RANK").want(0)
+	got := r.lines()
+	slices.Sort(got)
+	if want := "0 f1 0 0;1 f2 0 1;2 f1 1 0;3 f2 1 1"; strings.Join(got, ";") != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// allowed is what this process may use, as the ranks of a host here.
+func allowed(t *testing.T) topology.Machine {
+	t.Helper()
+	m, err := topology.Here()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func TestRanksAreBound(t *testing.T) {
+	m := allowed(t)
+	sets, err := m.Bind(topology.Policy{Unit: topology.Core, Overload: true}, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What a rank starts is where the rank is.
+	r := start(t, nil, "-np", "2", "--bind-to", "core:overload-allowed", "--report-bindings", "--prefix", "none", "--unset-env", "OMP_NUM_THREADS",
+		"sh", "-c", `echo "$RANK $(sed -n 's/^Cpus_allowed_list:\t//p' /proc/self/status) $OMP_NUM_THREADS"`)
+	r.want(0)
+	for rank, set := range sets {
+		noun := "cpu"
+		if len(set) > 1 {
+			noun = "cpus"
+		}
+		if line := fmt.Sprintf("gorun: rank %d on localhost: %s (%s %s)\n", rank, m.Describe(set), noun, set); !strings.Contains(r.err.String(), line) {
+			t.Errorf("stderr lacks %q:\n%s", line, r.err.String())
+		}
+		if line := fmt.Sprintf("%d %s 1", rank, set); !slices.Contains(r.lines(), line) {
+			t.Errorf("stdout lacks %q:\n%s", line, r.out.String())
+		}
+	}
+}
+
+func TestTooFewCoresToBindTo(t *testing.T) {
+	ranks := allowed(t).Room(0) + 1
+	c := lab.MustLoopback(t, lab.Specs(2)...)
+	file := t.TempDir() + "/started"
+	start(t, c, "-H", fmt.Sprintf("f1:%d,f2", ranks), "--bind-to", "core", "touch", file).want(125,
+		fmt.Sprintf("gorun: error: f1: ranks cannot be bound: %d ranks need %d cores, and there", ranks, ranks), "gorun: hint: give the host ", "--bind-to core:overload-allowed")
+	if _, err := os.Stat(file); err == nil {
+		t.Error("a rank was started on the host that could bind its own")
+	}
+}
+
+func TestThreadsOfRanks(t *testing.T) {
+	echo := []string{"--prefix", "none", "sh", "-c", "echo $OMP_NUM_THREADS"}
+	said := func(env []string, args ...string) string {
+		r := startIn(t, nil, env, append(append([]string{}, args...), echo...)...).want(0)
+		return strings.TrimSpace(r.out.String()) + "|" + r.err.String()
+	}
+	cores := fmt.Sprint(topology.Cores())
+	if got := said(nil, "-np", "1", "--unset-env", "OMP_NUM_THREADS"); got != cores+"|" {
+		t.Errorf("a rank alone gets %q, want all %s cores, and nothing said", got, cores)
+	}
+	if got := said(nil, "-np", "1", "-x", "OMP_NUM_THREADS=41"); got != "41|" {
+		t.Errorf("-x: %q", got)
+	}
+	if got := said([]string{"OMP_NUM_THREADS=42"}, "-np", "1"); got != "42|" {
+		t.Errorf("from the environment: %q", got)
+	}
+	if got := said(nil, "-np", "1", "-v", "--unset-env", "OMP_NUM_THREADS"); strings.Count(got, "OMP_NUM_THREADS is not set; ranks get "+cores+" on localhost") != 1 {
+		t.Errorf("-v: %q", got)
+	}
+	if got := said(nil, "-np", "1", "--cpus-per-rank", "5", "--bind-to", "none", "--unset-env", "OMP_NUM_THREADS"); got != "5|" {
+		t.Errorf("--cpus-per-rank: %q", got)
+	}
+}
+
+// A host with auto is asked for its cores; here all hosts are this machine.
+func TestAutoSlotsOfOtherHosts(t *testing.T) {
+	c := lab.MustLoopback(t, lab.Specs(2)...)
+	cores := topology.Cores()
+	r := start(t, c, "-H", "f1:auto,f2:1", "--dry-run", "--json", "--map-by", "node", "--bind-to", "numa", "true").want(0)
+	var d struct {
+		Ranks int
+		Hosts []struct {
+			Slots int
+			Ranks []struct{ Rank int }
+		}
+		MapBy  string `json:"map_by"`
+		RankBy string `json:"rank_by"`
+		BindTo string `json:"bind_to"`
+	}
+	if err := json.Unmarshal(r.out.Bytes(), &d); err != nil {
+		t.Fatalf("%v: %s", err, r.out.String())
+	}
+	if d.Ranks != cores+1 || d.Hosts[0].Slots != cores || d.Hosts[1].Ranks[0].Rank != 1 || d.MapBy != "node" || d.RankBy != "node" || d.BindTo != "numa" {
+		t.Errorf("with %d cores: %+v", cores, d)
+	}
+	start(t, c, "-H", "f1:auto,nowhere.invalid:auto", "--dry-run", "true").want(125, "gorun: error: nowhere.invalid: ")
+}

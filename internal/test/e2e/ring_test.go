@@ -1,0 +1,118 @@
+package e2e
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/test/lab"
+)
+
+// lossBits finds the final loss that every rank of examples/mnist prints.
+func lossBits(t *testing.T, r *run, ranks int) string {
+	t.Helper()
+	found := regexp.MustCompile(`bits ([0-9a-f]{16})\), accuracy ([0-9.]+)`).FindAllStringSubmatch(r.out.String(), -1)
+	if len(found) != ranks {
+		t.Fatalf("%d ranks printed a final loss, want %d:\n%s", len(found), ranks, &r.out)
+	}
+	for _, f := range found {
+		if f[1] != found[0][1] {
+			t.Errorf("losses differ between ranks: %s and %s", f[1], found[0][1])
+		}
+		if f[2] < "96" && len(f[2]) == 5 {
+			t.Errorf("accuracy %s %%, want at least 96", f[2])
+		}
+	}
+	return found[0][1]
+}
+
+func TestTrainingOverSSHIsExactAndRepeatable(t *testing.T) {
+	c := lab.MustLoopback(t, lab.Specs(2)...)
+	first := lossBits(t, start(t, c, "-np", "4", "-H", "f1:2,f2:2", binary("mnist")).want(0), 4)
+	if again := lossBits(t, start(t, c, "-np", "4", "-H", "f1:2,f2:2", binary("mnist")).want(0), 4); again != first {
+		t.Errorf("two runs with one seed ended with losses %s and %s", first, again)
+	}
+	// The same links add in the same order wherever the ranks are; memory has its own.
+	far := lossBits(t, start(t, c, "-np", "4", "-H", "f1:2,f2:2", "-x", "RING_TRANSPORT=tcp", binary("mnist")).want(0), 4)
+	if here := lossBits(t, startIn(t, nil, []string{"RING_TRANSPORT=tcp"}, "-np", "4", binary("mnist")).want(0), 4); here != far {
+		t.Errorf("losses over SSH and on one host: %s and %s", far, here)
+	}
+	shared := lossBits(t, startIn(t, nil, []string{"RING_TRANSPORT=shm"}, "-np", "4", binary("mnist")).want(0), 4)
+	if again := lossBits(t, start(t, nil, "-np", "4", binary("mnist")).want(0), 4); again != shared {
+		t.Errorf("two runs in shared memory ended with losses %s and %s", shared, again)
+	}
+}
+
+func TestEveryRankHearsOfADeath(t *testing.T) {
+	c := lab.MustLoopback(t, lab.Specs(2)...)
+	// The ranks outlive their TERM, so that what they say of the death is seen.
+	script := `trap '' TERM; echo up; ` + binary("mnist") + ` --epochs 100000 >/dev/null; echo ended`
+	r := start(t, c, "-np", "4", "-H", "f1:2,f2:2", "--grace", "20", "sh", "-c", script)
+	var victim int
+	await(t, "rank 2 to train", func() bool {
+		for _, pid := range lab.Processes(r.mark) {
+			if strings.Contains(procFile(pid, "environ"), "GORUN_RANK=2\x00") && strings.HasPrefix(procFile(pid, "cmdline"), binary("mnist")) {
+				victim = pid
+			}
+		}
+		return victim != 0 && strings.Count(r.out.String(), "up") == 4
+	})
+	time.Sleep(300 * time.Millisecond) // into the middle of the training
+	if err := syscall.Kill(victim, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	killed := time.Now()
+	await(t, "the other ranks to end", func() bool { return strings.Count(r.out.String(), "ended") == 4 })
+	if took := time.Since(killed); took > 1500*time.Millisecond {
+		t.Errorf("the last rank heard after %v", took)
+	}
+	if code := r.wait(); code != 0 {
+		t.Errorf("exit code %d; the scripts all end with 0", code)
+	}
+	for _, rank := range []string{"f1:0: ", "f1:1: ", "f2:3: "} {
+		lines := strings.Split(r.err.String(), "\n")
+		if !slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, rank) && strings.Contains(l, "rank 2") }) {
+			t.Errorf("%sdid not say that rank 2 is gone:\n%s", rank, &r.err)
+		}
+	}
+}
+
+// R5: a rank that stays away from a call is named to the user, once, and the job goes on when it comes; one that
+// ends before its last call is an error, however well it ends. The goal is 30 s, here 4.
+func TestR5RankThatStaysAway(t *testing.T) {
+	c := lab.MustLoopback(t, lab.Specs(2)...)
+	r := start(t, c, "-np", "4", "-H", "f1:2,f2:2", "-x", "RING_STALL=4s", binary("mnist"), "--epochs", "100000")
+	var away int
+	await(t, "rank 2 to train", func() bool {
+		for _, pid := range lab.Processes(r.mark) {
+			if strings.Contains(procFile(pid, "environ"), "GORUN_RANK=2\x00") && strings.HasPrefix(procFile(pid, "cmdline"), binary("mnist")) {
+				away = pid
+			}
+		}
+		return away != 0 && strings.Contains(r.out.String(), "epoch 1:")
+	})
+	if err := syscall.Kill(away, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "a report", func() bool { return strings.Contains(r.err.String(), "has waited") })
+	time.Sleep(time.Second) // for those who would report it again
+	line := regexp.MustCompile(`(?m)^gorun: rank [013] on f[12]: allreduce, call \d+, has waited 4s for rank 2 on f2$`)
+	if text := r.err.String(); !line.MatchString(text) || strings.Count(text, "has waited") != 1 {
+		t.Errorf("reported:\n%s", &r.err)
+	}
+	epochs := strings.Count(r.out.String(), "epoch ")
+	if err := syscall.Kill(away, syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the training to go on", func() bool { return strings.Count(r.out.String(), "epoch ") > epochs+1 })
+	if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	r.wait()
+
+	early := `[ $GORUN_RANK = 2 ] && exec ` + binary("mnist") + ` --epochs 1; exec ` + binary("mnist") + ` --epochs 100000`
+	start(t, c, "-np", "4", "-H", "f1:2,f2:2", "sh", "-c", early).want(1, "mnist: ring: allreduce: rank 2 on f2")
+}

@@ -1,0 +1,196 @@
+package e2e
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/test/lab"
+)
+
+// askKey has a rank ask for its job's key at the door, which tells it, and keep that for the test.
+const askKey = `exec 3<>/dev/tcp/${GORUN_AGENT%:*}/${GORUN_AGENT##*:}
+printf 'GET /v1/job HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nConnection: close\r\n\r\n' "$GORUN_AGENT" "$GORUN_TOKEN" >&3
+umask 077; cat <&3 >"$0/answer.$RANK"; echo "$GORUN_TOKEN" >"$0/token.$RANK"; : >"$0/told.$RANK"
+while [ ! -e "$0/go" ]; do sleep 0.1; done; exit 3`
+
+// secrets of a job, in every form in which they might be found.
+type secrets map[string]string // from text to what it is
+
+func (s secrets) add(what string, raw []byte) {
+	for _, form := range []string{string(raw), hex.EncodeToString(raw), base64.StdEncoding.EncodeToString(raw)[:42], base64.RawURLEncoding.EncodeToString(raw)[:42]} {
+		s[form] = what
+	}
+}
+
+// in reports which secret a text holds.
+func (s secrets) in(text string) string {
+	for form, what := range s {
+		if strings.Contains(text, form) {
+			return what
+		}
+	}
+	return ""
+}
+
+// jobKey is the key in the door's answer.
+func jobKey(t *testing.T, file string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, body, _ := strings.Cut(string(text), "{")
+	var job struct{ Key []byte }
+	if err := json.Unmarshal([]byte("{"+body[:strings.LastIndexByte(body, '}')+1]), &job); err != nil || len(job.Key) != 32 {
+		t.Fatalf("no key in %q: %v", text, err)
+	}
+	return job.Key
+}
+
+// The job's key, the ranks' tokens and the values of variables are in no argument, message, log, event, core or file, and
+// no other user can read them. Ranks' own processes and files are theirs.
+func TestSecretsAreNowhere(t *testing.T) {
+	lab.Need(t, "bash", "prlimit")
+	c := lab.MustNamespacesAs(t, 65534, lab.Specs(2)...)
+	told := filepath.Join(c.Dir, "told") // what ranks write there is theirs
+	logs := filepath.Join(c.Dir, "logs")
+	for _, dir := range []string{told, logs} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chown(dir, 65534, 65534); err != nil {
+			t.Fatal(err)
+		}
+	}
+	raw := make([]byte, 32)
+	rand.Read(raw)
+	mine := hex.EncodeToString(raw)
+	found := secrets{}
+	found.add("the variable", []byte(mine))
+	before := files(t, os.TempDir(), "/dev/shm", "/var/tmp")
+
+	r := startIn(t, c, []string{"MY_SECRET=" + mine, "AWS_OTHER=" + mine, "GOTRACEBACK=crash"}, "-vv", "--json-events", filepath.Join(logs, "events"), "--output-filename", filepath.Join(logs, "out"),
+		"--timestamp-output", "-x", "MY_SECRET", "-np", "4", "-H", "f1:2,f2:2", "bash", "-c", askKey, told)
+	stop := sampleArguments()
+	await(t, "the ranks", func() bool { all, _ := filepath.Glob(told + "/told.*"); return len(all) == 4 })
+	found.add("the job's key", jobKey(t, told+"/answer.0"))
+	for rank := range 4 {
+		token, err := os.ReadFile(told + "/token." + strconv.Itoa(rank))
+		if err != nil || len(token) < 17 {
+			t.Fatalf("token %q: %v", token, err)
+		}
+		found[strings.TrimSpace(string(token))] = "the token of a rank"
+	}
+	gorun := gorunProcesses()
+	if len(gorun) < 5 { // the launcher, two guards, two agents
+		t.Fatalf("only %d processes of gorun", len(gorun))
+	}
+	for _, pid := range gorun {
+		for _, secret := range []string{"mem", "environ", "auxv"} {
+			if err := asUser(65534, filepath.Join("/proc", strconv.Itoa(pid), secret)); err == nil {
+				t.Errorf("another process of the user reads %s of %q", secret, procFile(pid, "cmdline"))
+			}
+		}
+	}
+	for _, pid := range lab.Processes(r.mark) {
+		if err := asUser(attacker, filepath.Join("/proc", strconv.Itoa(pid), "environ")); err == nil {
+			t.Errorf("another user reads the environment of %q", procFile(pid, "cmdline"))
+		}
+	}
+	if err := os.WriteFile(told+"/go", nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r.want(3)
+	argv := stop()
+	for line := range argv {
+		if what := found.in(line); what != "" {
+			t.Errorf("%s is in the arguments %q", what, line)
+		}
+	}
+	if len(argv) < 5 {
+		t.Errorf("only %d command lines were seen", len(argv))
+	}
+	if what := found.in(r.err.String() + r.out.String()); what != "" {
+		t.Errorf("%s is printed: %s", what, &r.err)
+	}
+	for _, path := range files(t, os.TempDir(), "/dev/shm", "/var/tmp") {
+		if slices.Contains(before, path) && !strings.HasPrefix(path, c.Dir) || strings.HasPrefix(path, told) {
+			continue
+		}
+		if text, err := os.ReadFile(path); err == nil {
+			if what := found.in(string(text)); what != "" {
+				t.Errorf("%s is in %s", what, path)
+			}
+		}
+	}
+}
+
+// A launcher that crashes leaves no core, which would hold the key, though cores are wanted and its ranks leave theirs.
+func TestLauncherLeavesNoCore(t *testing.T) {
+	lab.Need(t, "prlimit")
+	t.Chdir(t.TempDir())
+	r := startPath(t, nil, "/usr/bin/prlimit", []string{"GOTRACEBACK=crash"}, "--core=unlimited", binary("gorun"), "-np", "1", "sh", "-c", "echo up; exec sleep 60")
+	await(t, "the rank", func() bool { return strings.Contains(r.out.String(), "up") })
+	if err := r.cmd.Process.Signal(syscall.SIGABRT); err != nil {
+		t.Fatal(err)
+	}
+	_ = r.cmd.Wait()
+	if status := r.cmd.ProcessState.Sys().(syscall.WaitStatus); !status.Signaled() || status.CoreDump() {
+		t.Errorf("the launcher ended with %v", r.cmd.ProcessState)
+	}
+	r.nothingLeft(7 * time.Second)
+}
+
+// files are all regular files below the directories.
+func files(t *testing.T, dirs ...string) (all []string) {
+	t.Helper()
+	for _, dir := range dirs {
+		_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && d.Type().IsRegular() {
+				all = append(all, path)
+			}
+			return nil
+		})
+	}
+	return all
+}
+
+// sampleArguments looks at the arguments of all processes, all the time, until stop, which returns them.
+func sampleArguments() (stop func() map[string]bool) {
+	all, done := map[string]bool{}, make(chan struct{})
+	var sampling sync.WaitGroup
+	sampling.Go(func() {
+		for {
+			lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+			for _, file := range lines {
+				if text, err := os.ReadFile(file); err == nil {
+					all[string(text)] = true
+				}
+			}
+			select {
+			case <-done:
+				return
+			case <-time.After(5 * time.Millisecond):
+			}
+		}
+	})
+	return func() map[string]bool { close(done); sampling.Wait(); return all }
+}
+
+// asUser reads from a file as a user, in a process of its own.
+func asUser(uid int, path string) error {
+	cmd := userCommand(uid, "head", "-c", "1", path)
+	return cmd.Run()
+}

@@ -1,0 +1,180 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/gorun/gorun/internal/cli/hosts"
+	"github.com/gorun/gorun/internal/cli/settings"
+	"github.com/gorun/gorun/internal/transport/srun"
+
+	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/cli/usage"
+	"github.com/gorun/gorun/internal/remoteshell"
+	"github.com/gorun/gorun/launcher"
+	"github.com/gorun/gorun/ssh"
+)
+
+// retryPause is the wait before the next try at a host that refuses or whose name is not
+// known (yet): a machine that is just coming up. ok is false where that was all. Pods of a Kubernetes
+// job come up in any order and when their images are there: in a pod gorun tries until it is
+// out of time to start. It is pure.
+func retryPause(tries int, inPod bool) (pause time.Duration, ok bool) {
+	pauses := []time.Duration{300 * time.Millisecond, 700 * time.Millisecond, 1500 * time.Millisecond}
+	if last := len(pauses) - 1; tries > last {
+		return pauses[last], inPod
+	}
+	return pauses[tries], true
+}
+
+// busyTime is how long gorun goes on with a host whose sshd drops connections because it has
+// too many at a time.
+const busyTime = 20 * time.Second
+
+// busyPause is the wait before the next try at such a host, which others may be trying at, too:
+// luck, between 0 and 1, keeps them apart. ok is false where that was all. It is pure.
+func busyPause(tries int, since time.Duration, luck float64) (pause time.Duration, ok bool) {
+	longest := min(100*time.Millisecond<<min(tries, 4), time.Second)
+	return time.Duration((0.5 + luck) * float64(longest)), since < busyTime
+}
+
+// Dialer turns hosts into connections. It is the one place that joins launcher and ssh.
+func Dialer(o *settings.Options) (launcher.Dialer, error) {
+	if o.SshConfig != "" && o.SshConfig != "none" {
+		if _, err := os.Stat(o.SshConfig); err != nil {
+			return nil, usage.Errorf("check the name after -F, or in GORUN_SSH_CONFIG", "open the SSH configuration: %w", err)
+		}
+	}
+	way, err := NewRoutes(o)
+	if err != nil {
+		return nil, err
+	}
+	return way.Dialer(o), nil
+}
+
+// routes knows how hosts are reached: the nodes of a Slurm job by srun, this machine by nothing (local),
+// others by SSH or by the program that the user wants instead.
+type routes struct {
+	launcher string // as --launcher says
+	hostname string
+	steps    *srun.Steps // nil: no Slurm job
+	program  []string    // remote shell and its arguments; nil: gorun's own SSH
+}
+
+func NewRoutes(o *settings.Options) (routes, error) {
+	hostname, _ := os.Hostname()
+	steps, err := srun.FindSteps(o.Method(), os.LookupEnv, os.Environ())
+	if err != nil {
+		return routes{}, err
+	}
+	program, err := findRemoteShell(o, lookPath)
+	return routes{o.Launcher, hostname, steps, program}, err
+}
+
+// Of is local, srun, ssh, or the name of the program.
+func (r routes) Of(h hostfile.Host) string {
+	switch {
+	case r.launcher == "local" || hosts.IsLocal(h, ""):
+		return "local"
+	case r.launcher == "srun" || r.steps != nil && r.steps.Job.Has(h.Name) && h.User == "" && h.Port == 0:
+		return "srun"
+	case hosts.IsLocal(h, r.hostname):
+		return "local"
+	case r.program != nil:
+		return filepath.Base(r.program[0])
+	}
+	return "ssh"
+}
+
+func (r routes) Dialer(o *settings.Options) launcher.Dialer {
+	resolver := &ssh.Resolver{}
+	return func(ctx context.Context, h hostfile.Host) (launcher.Host, error) {
+		switch by := r.Of(h); {
+		case by == "local":
+			return launcher.Local{}, nil
+		case by == "srun":
+			return r.steps.Dial(h)
+		case r.program == nil:
+			return dialSSH(ctx, o, h, resolver)
+		case r.launcher == "system-ssh":
+			return dialProgram(ctx, systemSSHConfig(r.program, o, h))
+		}
+		return dialProgram(ctx, rshConfig(r.program, h))
+	}
+}
+
+// dialProgram connects to a host, which may be coming up, by a program.
+func dialProgram(ctx context.Context, config remoteshell.Config) (launcher.Host, error) {
+	return untilUp(ctx, func() (launcher.Host, error) { return remoteshell.Dial(ctx, config) })
+}
+
+// dialSSH connects to h, which may be coming up. Where gorun's own client is not let in and the system's
+// ssh may be, that one goes.
+func dialSSH(ctx context.Context, o *settings.Options, h hostfile.Host, resolver *ssh.Resolver) (launcher.Host, error) {
+	config := ssh.Config{Host: h.Name, User: h.User, Port: h.Port, ConfigFile: o.SshConfig,
+		IdentityFiles: o.Identities, Resolver: resolver, AcceptNew: o.HostKeys == "accept-new"}
+	if config.Port == 0 {
+		config.Port = o.SshPort
+	}
+	host, err := untilUp(ctx, func() (launcher.Host, error) { return ssh.Dial(ctx, config) })
+	var denied *ssh.AuthError
+	if !errors.As(err, &denied) {
+		return host, err
+	}
+	program, missing := systemSSH(lookPath)
+	kerberos := mayHaveTicket(os.LookupEnv, os.Getuid(), fileExists)
+	other, ok := otherWay(denied, program, o, h, kerberos)
+	if missing != nil || !ok {
+		return nil, err
+	}
+	host, otherErr := dialProgram(ctx, other)
+	if otherErr != nil {
+		return nil, fmt.Errorf("%w; by the system's ssh: %w", err, otherErr)
+	}
+	return host, nil
+}
+
+// untilUp dials, and again after a while where the host may be coming up or has too much to do.
+func untilUp(ctx context.Context, dial func() (launcher.Host, error)) (launcher.Host, error) {
+	_, inPod := os.LookupEnv("KUBERNETES_SERVICE_HOST")
+	began := time.Now()
+	for tries := 0; ; tries++ {
+		host, err := dial()
+		if err == nil {
+			return host, nil
+		}
+		pause, more := time.Duration(0), false
+		switch {
+		case mayComeUp(err):
+			pause, more = retryPause(tries, inPod)
+		case isBusy(err):
+			pause, more = busyPause(tries, time.Since(began), rand.Float64())
+		}
+		if !more {
+			return nil, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+}
+
+func mayComeUp(err error) bool {
+	var refused *ssh.RefusedError
+	var unresolved *ssh.UnresolvedError
+	var unreached *remoteshell.UnreachableError
+	return errors.As(err, &refused) || errors.As(err, &unresolved) && unresolved.Temporary() || errors.As(err, &unreached) && unreached.Temporary()
+}
+
+// isBusy reports that the host's sshd has dropped the connection before a word about itself.
+func isBusy(err error) bool {
+	var dropped *ssh.HandshakeError
+	return errors.As(err, &dropped) && dropped.Temporary()
+}

@@ -1,0 +1,57 @@
+package srun
+
+import (
+	"context"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/gorun/gorun/hostfile"
+)
+
+// scontrolTime bounds a question to slurmctld.
+const scontrolTime = 10 * time.Second
+
+// askGPUs asks Slurm how many GPUs the job has on each node, as a value of srun's --gpus: a step with
+// --overlap that does not name them asks for as many on its one node as the job was given in all, or for those of
+// one task. The answer is empty when Slurm does not say; a job without GPUs needs none.
+func (s *Steps) askGPUs() map[string]string {
+	ctx, cancel := context.WithTimeout(context.Background(), scontrolTime)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, filepath.Join(filepath.Dir(s.srun), "scontrol"), "show", "job", "--details", s.Job.ID)
+	cmd.Env = s.env
+	out, _ := cmd.Output()
+	return parseGPUs(string(out))
+}
+
+// parseGPUs reads from what scontrol says of a job the GPUs on every node, in lines such as
+//
+//	Nodes=n[1-2] CPU_IDs=2-3 Mem=0 GRES=gpu:a100:2(IDX:0,3),gpu:1(IDX:1)
+//
+// It is pure.
+func parseGPUs(job string) map[string]string {
+	gpu := regexp.MustCompile(`(?:^|,)gpu((?::[^:(),]+)?:\d+)\(`)
+	gpus := map[string]string{}
+	for line := range strings.Lines(job) {
+		text, ok := strings.CutPrefix(strings.TrimSpace(line), "Nodes=")
+		if !ok {
+			continue
+		}
+		list, rest, _ := strings.Cut(text, " ")
+		_, resources, _ := strings.Cut(rest, "GRES=")
+		var counts []string
+		for _, match := range gpu.FindAllStringSubmatch(resources, -1) {
+			counts = append(counts, match[1][1:])
+		}
+		nodes, err := hostfile.Hostlist("Nodes", list)
+		if err != nil || len(counts) == 0 {
+			continue
+		}
+		for _, node := range nodes {
+			gpus[node] = strings.Join(counts, ",")
+		}
+	}
+	return gpus
+}

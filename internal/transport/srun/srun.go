@@ -1,0 +1,273 @@
+package srun
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os/exec"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/gorun/gorun/internal/cli/hosts"
+
+	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/cli/usage"
+	"github.com/gorun/gorun/launcher"
+)
+
+const (
+	// sruns is how many steps of a job may be on their way to their nodes at one time.
+	sruns = 32
+	// CancelTimeout is how long srun may take to take its step down.
+	CancelTimeout = 5 * time.Second
+)
+
+// Steps reaches the nodes of a Slurm job: every command is a step of one task, started by
+// an srun of its own, since only the stdin and stdout of a single task pass unchanged.
+type Steps struct {
+	Job   hosts.SlurmJob
+	srun  string // path
+	env   []string
+	share func() (string, error)   // the option that lets a step share the job's resources
+	gpus  func() map[string]string // the job's on every node
+	slots chan struct{}
+}
+
+func New(job hosts.SlurmJob, srun string, environ []string) *Steps {
+	s := &Steps{Job: job, srun: srun, env: srunEnv(environ, homeDir), slots: make(chan struct{}, sruns)}
+	s.share, s.gpus = sync.OnceValues(s.askShare), sync.OnceValue(s.askGPUs)
+	return s
+}
+
+// askShare asks srun which of the options it has.
+func (s *Steps) askShare() (string, error) {
+	cmd := exec.Command(s.srun, "--help")
+	cmd.Env = s.env
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	help, err := cmd.Output()
+	if err != nil {
+		return "", usage.Errorf("reach the hosts with --launcher ssh", "ask %s what it can do: %w: %s", s.srun, err, strings.TrimSpace(stderr.String()))
+	}
+	return shareOption(string(help)), nil
+}
+
+const externalLauncher = "--external-launcher"
+
+// shareOption chooses among what srun's help offers: --external-launcher (Slurm 23.11) gives a step
+// all of the job's resources on its node and takes none away, --overlap (20.11) shares them.
+func shareOption(help string) string {
+	for _, option := range []string{externalLauncher, "--overlap"} {
+		if strings.Contains(help, option) {
+			return option
+		}
+	}
+	return ""
+}
+
+// Dial returns the node of that name. Nothing is started there yet.
+func (s *Steps) Dial(h hostfile.Host) (launcher.Host, error) {
+	if !s.Job.Has(h.Name) {
+		return nil, usage.Errorf("name nodes of the job with -H, or reach the host with --launcher ssh", "it is no node of Slurm job %s", s.Job.ID)
+	}
+	share, err := s.share()
+	if err != nil {
+		return nil, err
+	}
+	node := &srunHost{steps: s, node: h.Name, share: share}
+	if share != externalLauncher {
+		node.gpus = s.gpus()[h.Name]
+	}
+	return node, nil
+}
+
+// srunHost is a node of the job.
+type srunHost struct {
+	steps *Steps
+	node  string
+	share string
+	gpus  string // to ask for, or ""
+}
+
+// args are srun's arguments for a command on the node. A relative path of a program begins at
+// the home directory. Every option that a site or a job script may have set otherwise is named.
+func (h *srunHost) args(argv []string) []string {
+	if !strings.HasPrefix(argv[0], "/") {
+		argv = append([]string{"/bin/sh", "-c", `exec "$HOME/$0" "$@"`}, argv...)
+	}
+	args := []string{"--job-name=gorun", "--nodes=1", "--ntasks=1", "--ntasks-per-node=1", "--nodelist=" + h.node,
+		"--mpi=none", "--cpu-bind=none", "--mem-bind=none", "--export=ALL", "--kill-on-bad-exit=1",
+		"--unbuffered", "--input=all", "--chdir=/"}
+	if h.share != "" {
+		args = append(args, h.share)
+	}
+	if h.gpus != "" {
+		args = append(args, "--gpus="+h.gpus)
+	}
+	if group, ok := h.steps.Job.Group(h.node); ok {
+		args = append(args, "--het-group="+strconv.Itoa(group))
+	}
+	return append(args, argv...)
+}
+
+// Run runs argv as a step of the job. When ctx ends, so does the step.
+func (h *srunHost) Run(ctx context.Context, argv []string, stdin io.Reader, stdout, stderr io.Writer) error {
+	select {
+	case h.steps.slots <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	started := sync.OnceFunc(func() { <-h.steps.slots })
+	defer started()
+	cmd := exec.CommandContext(ctx, h.steps.srun, h.args(argv)...)
+	cmd.Env = h.steps.env
+	said := &firstWords{to: stderr}
+	cmd.Stdout, cmd.Stderr = &starting{to: stdout, started: started}, said
+	// Out of reach of the terminal's Ctrl-C, of which srun makes its own sense.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	cmd.Cancel = func() error {
+		time.AfterFunc(CancelTimeout, func() { _ = cmd.Process.Kill() })
+		return cmd.Process.Signal(syscall.SIGTERM)
+	}
+	// Not cmd.Stdin: Wait would then wait for stdin's end.
+	input, err := cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start srun: %w", err)
+	}
+	go func() {
+		if stdin != nil {
+			_, _ = io.Copy(input, stdin) // ends when the caller closes stdin, or srun's end does
+		}
+		input.Close()
+	}()
+	err = cmd.Wait()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err != nil && stepRefused(said.text.String()) {
+		return &StepError{job: h.steps.Job.ID}
+	}
+	return err
+}
+
+// The scripts that put a file in its place below the home directory: $1 its directory, $2 a
+// temporary file there, $3 its mode or name, $4 a word to mark the answer with.
+const (
+	receiveScript = `cd && umask 077 && mkdir -p "$1" && (set -C && cat >"$2") && chmod "$3" "$2" && echo "$4:$(($(wc -c <"$2"))):"`
+	placeScript   = `cd && mv -f "$2" "$3"`
+	discardScript = `cd && rm -f "$2"`
+)
+
+// Put writes a file through a step's stdin, in whole or not at all. It is put in its place by
+// a second step, once the first has counted as many bytes as were sent.
+func (h *srunHost) Put(ctx context.Context, name string, mode fs.FileMode, r io.Reader) error {
+	mark := rand.Text()[:12]
+	dir, base := path.Split(name)
+	temp := dir + "." + base + "." + mark
+	shell := func(script string, stdin io.Reader, last string) (string, error) {
+		var out, stderr bytes.Buffer
+		err := h.Run(ctx, []string{"/bin/sh", "-c", script, "gorun-put", path.Clean(dir + "."), temp, last, mark}, stdin, &out, &stderr)
+		if text := strings.TrimSpace(stderr.String()); err != nil && text != "" {
+			err = fmt.Errorf("%w: %s", err, strings.ReplaceAll(text, "\n", "; "))
+		}
+		return out.String(), err
+	}
+	sent := &counted{from: r}
+	answer, err := shell(receiveScript, sent, fmt.Sprintf("%04o", mode.Perm()))
+	if want := fmt.Sprintf("%s:%d:", mark, sent.n.Load()); err == nil && !strings.Contains(answer, want) {
+		err = fmt.Errorf("%d bytes were sent, but the node says %q", sent.n.Load(), strings.TrimSpace(answer))
+	}
+	if err == nil {
+		_, err = shell(placeScript, nil, name)
+	}
+	if err != nil && ctx.Err() == nil {
+		_, _ = shell(discardScript, nil, "") // as good as it gets
+	}
+	return err
+}
+
+// Close does nothing: steps end with their commands.
+func (h *srunHost) Close() error { return nil }
+
+// StepError says that Slurm did not start a step; srun's stderr tells why. It is not the command's own failure.
+type StepError struct{ job string }
+
+func (e *StepError) Error() string {
+	return fmt.Sprintf("Slurm does not start a step of job %s there", e.job)
+}
+
+// Hint says what to do about it.
+func (e *StepError) Hint() string {
+	return "see squeue -j " + e.job + " and sinfo, or reach the hosts with --launcher ssh"
+}
+
+// stepRefused reports whether srun said that there is no step. It is pure.
+func stepRefused(said string) bool {
+	signs := []string{"srun: fatal: ", "srun: error: Unable to ", "srun: error: Slurm job ", "srun: error: Task launch for ",
+		"srun: error: Application launch failed", "srun: error: Invalid "}
+	for line := range strings.Lines(said) {
+		if slices.ContainsFunc(signs, func(sign string) bool { return strings.HasPrefix(line, sign) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// starting passes output on and tells of the first.
+type starting struct {
+	to      io.Writer
+	started func()
+}
+
+func (s *starting) Write(p []byte) (int, error) {
+	s.started()
+	return s.to.Write(p)
+}
+
+// firstWords passes srun's words on, without those that mean nothing, and keeps the first.
+type firstWords struct {
+	to   io.Writer
+	text bytes.Buffer
+}
+
+const firstWordsSize = 4 << 10
+
+// noBinding is what srun says of --cpu-bind=none where no binding is configured.
+const noBinding = "srun: cluster configuration lacks support for cpu binding\n"
+
+func (f *firstWords) Write(p []byte) (int, error) {
+	words := bytes.ReplaceAll(p, []byte(noBinding), nil)
+	f.text.Write(words[:min(len(words), max(0, firstWordsSize-f.text.Len()))])
+	if _, err := f.to.Write(words); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// counted counts what was read.
+type counted struct {
+	from io.Reader
+	n    atomic.Int64
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.from.Read(p)
+	c.n.Add(int64(n))
+	return n, err
+}
+
+// errNoSrun is the cause when --launcher srun cannot be.
+var errNoSrun = errors.New("--launcher srun, but this is no Slurm job: SLURM_JOB_ID is not set")

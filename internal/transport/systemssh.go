@@ -1,0 +1,79 @@
+package transport
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+
+	"github.com/gorun/gorun/internal/cli/settings"
+
+	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/cli/usage"
+	"github.com/gorun/gorun/internal/remoteshell"
+	"github.com/gorun/gorun/ssh"
+)
+
+// systemSSH is the system's ssh as a remote shell: it never asks, and opens nothing but the session.
+func systemSSH(look func(string) (string, error)) ([]string, error) {
+	program, err := look("ssh")
+	if err != nil {
+		return nil, usage.Errorf("install OpenSSH's client, or leave --launcher out", "--launcher system-ssh: %w", err)
+	}
+	return []string{program, "-T", "-a", "-x", "-o", "BatchMode=yes", "-o", "ClearAllForwardings=yes"}, nil
+}
+
+// systemSSHConfig is how argv, a systemSSH, is called for a host. It is pure.
+func systemSSHConfig(argv []string, o *settings.Options, h hostfile.Host) remoteshell.Config {
+	keys := "yes"
+	if o.HostKeys == "accept-new" {
+		keys = o.HostKeys
+	}
+	argv = append([]string{argv[0], "-o", "StrictHostKeyChecking=" + keys}, argv[1:]...)
+	if o.SshConfig != "" {
+		argv = append(argv, "-F", o.SshConfig)
+	}
+	for _, file := range o.Identities {
+		argv = append(argv, "-i", file)
+	}
+	port := h.Port
+	if port == 0 {
+		port = o.SshPort
+	}
+	if port != 0 {
+		argv = append(argv, "-p", strconv.Itoa(port))
+	}
+	if h.User != "" {
+		argv = append(argv, "-l", h.User)
+	}
+	// Last, so that --launch-agent-args count more. ssh asks sshd, not the kernel: silence for 6 s is a dead network.
+	argv = append(argv, "-o", "ServerAliveInterval=2", "-o", "ServerAliveCountMax=2")
+	return remoteshell.Config{Argv: argv, Host: h.Name}
+}
+
+// otherWay is how argv, the system's ssh, may get in where gorun's own client is not let in: by GSSAPI
+// or as a known host, which only ssh can. ok is false where it has no such way.
+// kerberos says whether there may be a ticket. It is pure.
+func otherWay(denied *ssh.AuthError, argv []string, o *settings.Options, h hostfile.Host, kerberos bool) (c remoteshell.Config, ok bool) {
+	for _, method := range denied.Others {
+		if method != "gssapi-with-mic" || kerberos {
+			c = systemSSHConfig(argv, o, h)
+			c.Notice = "reached by the system's ssh (GSSAPI or host-based authentication)"
+			return c, true
+		}
+	}
+	return c, false
+}
+
+// mayHaveTicket reports whether there may be a Kerberos ticket: a cache is named, or one is in the
+// usual place. exists looks for a file. It is pure but for exists.
+func mayHaveTicket(lookup func(string) (string, bool), uid int, exists func(string) bool) bool {
+	if name, _ := lookup("KRB5CCNAME"); name != "" {
+		return true
+	}
+	return exists(fmt.Sprintf("/tmp/krb5cc_%d", uid))
+}
+
+func fileExists(name string) bool {
+	_, err := os.Stat(name)
+	return err == nil
+}
