@@ -3,13 +3,13 @@ package ring
 import (
 	"sync"
 
-	"github.com/gorun/gorun/ring/internal/cross"
+	"github.com/gorun/gorun/ring/internal/algorithms"
 	"github.com/gorun/gorun/ring/internal/flow"
 )
 
 // courier does one step at a time for a team, while its user does something else.
 type courier struct {
-	team  *cross.Team
+	team  *algorithms.Team
 	steps chan step
 	done  chan error
 	busy  bool // a step was started and not waited for
@@ -19,12 +19,12 @@ type courier struct {
 // step is an allreduce of buf in place, or a broadcast of it.
 type step struct {
 	sign   *flow.Sign
-	reduce cross.Reduction
+	reduce algorithms.Reduction
 	buf    []byte
 	root   int // of a broadcast, else -1
 }
 
-func newCourier(team *cross.Team) *courier {
+func newCourier(team *algorithms.Team) *courier {
 	c := &courier{team: team, steps: make(chan step), done: make(chan error, 1)}
 	c.ended.Go(func() {
 		for s := range c.steps {

@@ -3,7 +3,7 @@ package ring
 import (
 	"errors"
 
-	"github.com/gorun/gorun/ring/internal/cross"
+	"github.com/gorun/gorun/ring/internal/algorithms"
 	"github.com/gorun/gorun/ring/internal/flow"
 	"github.com/gorun/gorun/ring/internal/kernel"
 	"github.com/gorun/gorun/ring/internal/shm"
@@ -21,11 +21,11 @@ type fabric struct {
 	layout
 	shardMax int // bytes of a block that each leader exchanges
 
-	shared *shm.Group  // with the ranks of this domain; nil for a domain of one
-	net    *tcp.Net    // nil when there is only one domain
-	all    *cross.Team // all ranks; nil when there is only one domain
-	peers  *cross.Team // the leaders in this rank's place; nil when it is none
-	relay  *courier    // carries for the peers while memory goes on; nil without peers
+	shared *shm.Group       // with the ranks of this domain; nil for a domain of one
+	net    *tcp.Net         // nil when there is only one domain
+	all    *algorithms.Team // all ranks; nil when there is only one domain
+	peers  *algorithms.Team // the leaders in this rank's place; nil when it is none
+	relay  *courier         // carries for the peers while memory goes on; nil without peers
 
 	sign, expect flow.Sign // of the call under way
 	regions      []shm.Region
@@ -47,12 +47,12 @@ func newFabric(l layout, shared *shm.Group, net *tcp.Net, o options) *fabric {
 	for rank := range everyone {
 		everyone[rank] = rank
 	}
-	f.all = cross.New(net, everyone, l.rank, o.kernels)
+	f.all = algorithms.New(net, everyone, l.rank, o.kernels)
 	switch counterparts := l.counterparts(); {
 	case l.split():
 		f.peers = f.all
 	case counterparts != nil:
-		f.peers = cross.New(net, counterparts, l.domain, o.kernels)
+		f.peers = algorithms.New(net, counterparts, l.domain, o.kernels)
 	}
 	if f.peers != nil && !l.split() {
 		f.relay = newCourier(f.peers)
@@ -162,8 +162,8 @@ func (f *fabric) part(vector []byte, rank int) []byte {
 }
 
 // reduction says how the elements of call are combined, and divided when they are all in.
-func (f *fabric) reduction(call Call) cross.Reduction {
-	r := cross.Reduction{Type: kernel.DType(call.Type), Op: call.Op.kernel()}
+func (f *fabric) reduction(call Call) algorithms.Reduction {
+	r := algorithms.Reduction{Type: kernel.DType(call.Type), Op: call.Op.kernel()}
 	if call.Op == Avg {
 		r.Divisor = f.size()
 	}

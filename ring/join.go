@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gorun/gorun/ring/internal/cross"
+	"github.com/gorun/gorun/ring/internal/algorithms"
 	"github.com/gorun/gorun/ring/internal/shm"
 	"github.com/gorun/gorun/ring/internal/tcp"
 )
@@ -150,7 +150,7 @@ func partners(l layout) []int {
 		return nil
 	}
 	var ranks []int
-	for _, member := range cross.Partners(len(counterparts), l.domain) {
+	for _, member := range algorithms.Partners(len(counterparts), l.domain) {
 		ranks = append(ranks, counterparts[member])
 	}
 	return ranks

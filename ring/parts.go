@@ -1,7 +1,7 @@
 package ring
 
 import (
-	"github.com/gorun/gorun/ring/internal/cross"
+	"github.com/gorun/gorun/ring/internal/algorithms"
 	"github.com/gorun/gorun/ring/internal/shm"
 )
 
@@ -88,7 +88,7 @@ func (f *fabric) reduceScatter(call Call, dst, src []byte) error {
 // reduceScatterStacked: every leader gets its shard of each domain's parts from its own
 // domain, the leaders combine what they have for each domain, and every domain sorts
 // out its parts.
-func (f *fabric) reduceScatterStacked(call Call, r cross.Reduction, dst, src []byte) error {
+func (f *fabric) reduceScatterStacked(call Call, r algorithms.Reduction, dst, src []byte) error {
 	elem := call.Type.size()
 	home := len(f.territory(src, f.domain))
 	room := f.room(home + 64 + len(src)/f.leaders + len(f.domains)*(elem+64))
@@ -141,7 +141,7 @@ func (f *fabric) reduce(call Call, dst, src []byte) error {
 	elem := call.Type.size()
 	f.offs[0] = 0
 	for rank := range f.size() {
-		f.offs[rank+1] = f.offs[rank] + len(cross.Span(src, elem, rank, f.size()))
+		f.offs[rank+1] = f.offs[rank] + len(algorithms.Span(src, elem, rank, f.size()))
 	}
 	if n := len(f.part(src, f.rank)); cap(f.own) < n {
 		f.own = bytesOf(make([]float64, (n+7)/8))

@@ -1,7 +1,7 @@
 package ring
 
 import (
-	"github.com/gorun/gorun/ring/internal/cross"
+	"github.com/gorun/gorun/ring/internal/algorithms"
 	"github.com/gorun/gorun/ring/internal/shm"
 )
 
@@ -37,7 +37,7 @@ func (f *fabric) allReduce(call Call, dst, src []byte) error {
 	})
 }
 
-func (f *fabric) allReduceSmall(call Call, r cross.Reduction, dst, src []byte) error {
+func (f *fabric) allReduceSmall(call Call, r algorithms.Reduction, dst, src []byte) error {
 	if f.shared == nil {
 		copy(dst, src)
 	} else if err := f.shared.AllReduce(call.sign(), r.Type, r.Op, pointer(dst), pointer(src), len(src)/r.Type.Size(), 1); err != nil {
@@ -109,7 +109,7 @@ func (f *fabric) cut(n, elem int) []shm.Region {
 	for i := range f.regions {
 		lo, hi := n, n
 		if i < f.leaders {
-			lo, hi = cross.Bounds(n, elem, i, f.leaders)
+			lo, hi = algorithms.Bounds(n, elem, i, f.leaders)
 		}
 		f.regions[i] = shm.Region{Off: lo, Len: hi - lo}
 	}
@@ -123,7 +123,7 @@ func (f *fabric) shard(vector []byte, elem int) []byte {
 }
 
 // reduceShard combines the domain's src into this rank's shard of dst.
-func (f *fabric) reduceShard(call Call, r cross.Reduction, dst, src []byte) error {
+func (f *fabric) reduceShard(call Call, r algorithms.Reduction, dst, src []byte) error {
 	if f.shared == nil {
 		copy(dst, src)
 		return nil

@@ -1,6 +1,6 @@
 // Package flow describes how bytes move in one step of a collective: what a rank
 // sends to one other rank, what it gets from one, and what it does with it. Flows are
-// plain data: package cross makes them, package tcp carries them out.
+// plain data: package algorithms makes them, package tcp carries them out.
 package flow
 
 import "github.com/gorun/gorun/ring/internal/kernel"

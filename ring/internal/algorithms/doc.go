@@ -1,4 +1,4 @@
-// Package cross has the collectives of ranks that reach each other by flows: over the
+// Package algorithms has the collectives of ranks that reach each other by flows: over the
 // network. Every algorithm is a few flows; what they are is decided here, how their
 // bytes move is the carrier's business.
 //
@@ -16,4 +16,4 @@
 // "Optimal, non-pipelined reduce-scatter and allreduce algorithms", 2024, has the
 // circulant graph, which needs no power of two. Hensgen, Finkel and Manber, "Two
 // algorithms for barrier synchronization", 1988, has dissemination.
-package cross
+package algorithms

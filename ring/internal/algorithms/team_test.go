@@ -1,4 +1,4 @@
-package cross_test
+package algorithms_test
 
 import (
 	"bytes"
@@ -8,7 +8,7 @@ import (
 	"testing"
 	"unsafe"
 
-	"github.com/gorun/gorun/ring/internal/cross"
+	"github.com/gorun/gorun/ring/internal/algorithms"
 	"github.com/gorun/gorun/ring/internal/flow"
 	"github.com/gorun/gorun/ring/internal/kernel"
 )
@@ -42,18 +42,18 @@ func sum(size, i, divisor int) float32 {
 }
 
 func TestAllReduceOfEverySizeByEveryAlgorithm(t *testing.T) {
-	used := map[cross.Algorithm]bool{}
+	used := map[algorithms.Algorithm]bool{}
 	for _, size := range sizes() {
 		for _, count := range []int{0, 1, 2, size, 1000, 20_011, size*32768 + 7} {
-			used[cross.Pick(size, 4*count)] = true
+			used[algorithms.Pick(size, 4*count)] = true
 			for _, inPlace := range []bool{false, true} {
-				run(t, size, func(me int, team *cross.Team) error {
+				run(t, size, func(me int, team *algorithms.Team) error {
 					src := floats(count, func(i int) float32 { return value(me, i) })
 					dst, before := src, bytes.Clone(src)
 					if !inPlace {
 						dst = floats(count, func(int) float32 { return 0 })
 					}
-					r := cross.Reduction{Type: kernel.F32, Op: kernel.Sum, Divisor: 2}
+					r := algorithms.Reduction{Type: kernel.F32, Op: kernel.Sum, Divisor: 2}
 					if err := team.AllReduce(sign("allreduce"), r, dst, src); err != nil {
 						return err
 					}
@@ -68,7 +68,7 @@ func TestAllReduceOfEverySizeByEveryAlgorithm(t *testing.T) {
 			}
 		}
 	}
-	for _, a := range []cross.Algorithm{cross.Doubling, cross.Circulant, cross.Ring} {
+	for _, a := range []algorithms.Algorithm{algorithms.Doubling, algorithms.Circulant, algorithms.Ring} {
 		if !used[a] {
 			t.Errorf("no case went through %v", a)
 		}
@@ -80,7 +80,7 @@ func TestAllMembersGetTheSameBits(t *testing.T) {
 	for _, size := range sizes()[1:] {
 		for _, count := range []int{7, 2000, 30_000, 300_000} {
 			results := make([][]byte, size)
-			run(t, size, func(me int, team *cross.Team) error {
+			run(t, size, func(me int, team *algorithms.Team) error {
 				buf := floats(count, func(i int) float32 {
 					if i%5 == 0 {
 						return math.Float32frombits(0x7fc00000 + uint32(me))
@@ -88,7 +88,7 @@ func TestAllMembersGetTheSameBits(t *testing.T) {
 					return float32(math.Exp(float64((i*31+me*17)%40) - 20))
 				})
 				results[me] = buf
-				return team.AllReduce(sign("bits"), cross.Reduction{Type: kernel.F32, Op: kernel.Sum}, buf, buf)
+				return team.AllReduce(sign("bits"), algorithms.Reduction{Type: kernel.F32, Op: kernel.Sum}, buf, buf)
 			})
 			for me, got := range results {
 				if !bytes.Equal(got, results[0]) {
@@ -103,14 +103,14 @@ func TestReduceScatter(t *testing.T) {
 	for _, size := range sizes() {
 		for _, count := range []int{0, 1, 100, 50_000} { // of a part, give or take
 			length := func(i int) int { return max(0, count+i%3-1) }
-			run(t, size, func(me int, team *cross.Team) error {
+			run(t, size, func(me int, team *algorithms.Team) error {
 				parts := make([][]byte, size)
 				for i := range parts {
 					parts[i] = floats(length(i), func(k int) float32 { return value(me, k+i) })
 				}
 				before := slices.Concat(parts...)
 				dst := floats(length(me), func(int) float32 { return 0 })
-				r := cross.Reduction{Type: kernel.F32, Op: kernel.Sum, Divisor: 2}
+				r := algorithms.Reduction{Type: kernel.F32, Op: kernel.Sum, Divisor: 2}
 				if err := team.ReduceScatter(sign("rs"), r, dst, parts); err != nil {
 					return err
 				}
@@ -129,7 +129,7 @@ func TestReduceScatter(t *testing.T) {
 func TestAllGatherOfUnlikeParts(t *testing.T) {
 	for _, size := range sizes() {
 		part := func(i int) []byte { return bytes.Repeat([]byte{byte('a' + i)}, i*i%5*100+i) }
-		net := run(t, size, func(me int, team *cross.Team) error {
+		net := run(t, size, func(me int, team *algorithms.Team) error {
 			parts := make([][]byte, size)
 			for i := range parts {
 				parts[i] = make([]byte, len(part(i)))
@@ -160,7 +160,7 @@ func TestBroadcastFromEveryRoot(t *testing.T) {
 		for _, count := range []int{0, 1, 5000, 200_000} {
 			for root := range size {
 				want := bytes.Repeat([]byte{byte(root + 1)}, count)
-				run(t, size, func(me int, team *cross.Team) error {
+				run(t, size, func(me int, team *algorithms.Team) error {
 					buf := make([]byte, count)
 					if me == root {
 						copy(buf, want)
@@ -180,7 +180,7 @@ func TestBroadcastFromEveryRoot(t *testing.T) {
 
 func TestBarrierWaitsForAll(t *testing.T) {
 	for _, size := range sizes() {
-		net := run(t, size, func(_ int, team *cross.Team) error { return team.Barrier(sign("barrier")) })
+		net := run(t, size, func(_ int, team *algorithms.Team) error { return team.Barrier(sign("barrier")) })
 		// Who has heard of whom: every flow tells the receiver all the sender knows.
 		if size > 1 && net.flows[0] == 0 {
 			t.Errorf("%d members: nobody waited", size)
@@ -192,22 +192,22 @@ func TestBarrierWaitsForAll(t *testing.T) {
 func TestCost(t *testing.T) {
 	const size = 8
 	cost := func(bytes int) (flows, sent int) {
-		net := run(t, size, func(me int, team *cross.Team) error {
+		net := run(t, size, func(me int, team *algorithms.Team) error {
 			buf := floats(bytes/4, func(i int) float32 { return value(me, i) })
-			return team.AllReduce(sign("cost"), cross.Reduction{Type: kernel.F32, Op: kernel.Sum}, buf, buf)
+			return team.AllReduce(sign("cost"), algorithms.Reduction{Type: kernel.F32, Op: kernel.Sum}, buf, buf)
 		})
 		return net.flows[0], net.bytes[0] - net.flows[0]*flow.SignSize
 	}
 	tests := []struct {
-		algorithm          cross.Algorithm
+		algorithm          algorithms.Algorithm
 		bytes, flows, sent int
 	}{
-		{cross.Doubling, 1024, 3, 3 * 1024},
-		{cross.Circulant, 64 << 10, 6, 2 * 7 * 8 << 10},
-		{cross.Ring, 2 << 20, 1, 14 * 256 << 10},
+		{algorithms.Doubling, 1024, 3, 3 * 1024},
+		{algorithms.Circulant, 64 << 10, 6, 2 * 7 * 8 << 10},
+		{algorithms.Ring, 2 << 20, 1, 14 * 256 << 10},
 	}
 	for _, tt := range tests {
-		if got := cross.Pick(size, tt.bytes); got != tt.algorithm {
+		if got := algorithms.Pick(size, tt.bytes); got != tt.algorithm {
 			t.Fatalf("%d bytes: %v, want %v", tt.bytes, got, tt.algorithm)
 		}
 		if flows, sent := cost(tt.bytes); flows != tt.flows || sent != tt.sent {

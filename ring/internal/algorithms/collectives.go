@@ -1,4 +1,4 @@
-package cross
+package algorithms
 
 import "github.com/gorun/gorun/ring/internal/flow"
 

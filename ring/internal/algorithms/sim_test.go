@@ -1,4 +1,4 @@
-package cross_test
+package algorithms_test
 
 import (
 	"bytes"
@@ -8,7 +8,7 @@ import (
 	"testing"
 	"unsafe"
 
-	"github.com/gorun/gorun/ring/internal/cross"
+	"github.com/gorun/gorun/ring/internal/algorithms"
 	"github.com/gorun/gorun/ring/internal/flow"
 	"github.com/gorun/gorun/ring/internal/kernel"
 )
@@ -110,7 +110,7 @@ func (p port) receive(f *flow.Flow, part flow.Part, at, n int) {
 }
 
 // run makes body run as every member of a team of size ranks 0, 10, 20 …
-func run(t *testing.T, size int, body func(me int, team *cross.Team) error) *network {
+func run(t *testing.T, size int, body func(me int, team *algorithms.Team) error) *network {
 	t.Helper()
 	net := newNetwork(10 * size)
 	ranks := make([]int, size)
@@ -122,7 +122,7 @@ func run(t *testing.T, size int, body func(me int, team *cross.Team) error) *net
 	for me := range size {
 		members.Go(func() {
 			p := port{net, ranks[me], rand.New(rand.NewPCG(1, uint64(me)))}
-			errs[me] = body(me, cross.New(p, ranks, me, kernel.Set{}))
+			errs[me] = body(me, algorithms.New(p, ranks, me, kernel.Set{}))
 		})
 	}
 	members.Wait()

@@ -1,4 +1,4 @@
-package cross
+package algorithms
 
 import (
 	"unsafe"
