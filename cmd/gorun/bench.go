@@ -10,14 +10,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gorun/gorun/internal/cli/job"
-	"github.com/gorun/gorun/internal/cli/settings"
-	"github.com/gorun/gorun/internal/cli/ui"
-
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/gorun/gorun/internal/bench"
+	"github.com/gorun/gorun/internal/cli/job"
+	"github.com/gorun/gorun/internal/cli/settings"
+	"github.com/gorun/gorun/internal/cli/ui"
 	"github.com/gorun/gorun/internal/cli/usage"
 )
 
@@ -113,7 +112,7 @@ all ranks together in the others.`,
 			if err != nil {
 				return err
 			}
-			report := &ui.BenchReport{Table: bench.NewTable(cmd.OutOrStdout()), Out: cmd.OutOrStdout(), Json: b.json}
+			report := &ui.BenchReport{Table: bench.NewTable(cmd.OutOrStdout()), Out: cmd.OutOrStdout(), JSON: b.json}
 			program, err := benchProgram(b.device)
 			if err != nil {
 				return err

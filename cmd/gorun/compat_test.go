@@ -9,13 +9,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gorun/gorun/internal/cli/settings"
-
-	"github.com/gorun/gorun/internal/test/environ"
-
 	"github.com/spf13/pflag"
 
 	"github.com/gorun/gorun/internal/cli/dialect"
+	"github.com/gorun/gorun/internal/cli/settings"
+	"github.com/gorun/gorun/internal/test/environ"
 	"github.com/gorun/gorun/internal/test/golden"
 )
 
@@ -98,7 +96,7 @@ func TestPublishedCommandLines(t *testing.T) {
 			if o.TagOutput {
 				prefix = "mpirun"
 			}
-			got := job{o.Np, o.Hosts, o.Hostfile, o.Elastic.Discovery, prefix, o.Network.String(), strings.Join(o.Exports, " "), strings.Join(program, " "), line.Notice()}
+			got := job{o.NP, o.Hosts, o.Hostfile, o.Elastic.Discovery, prefix, o.Network.String(), strings.Join(o.Exports, " "), strings.Join(program, " "), line.Notice()}
 			if got != want[i] {
 				t.Errorf("%q as %s:\n got %+v\nwant %+v", argv, name, got, want[i])
 			}

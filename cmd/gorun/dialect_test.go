@@ -7,10 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gorun/gorun/internal/cli/settings"
-
 	"github.com/spf13/pflag"
 
+	"github.com/gorun/gorun/internal/cli/settings"
 	"github.com/gorun/gorun/internal/test/golden"
 )
 

@@ -8,16 +8,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gorun/gorun/internal/test/documents"
-
-	"github.com/gorun/gorun/internal/cli/settings"
-
-	"github.com/gorun/gorun/internal/test/environ"
+	"github.com/spf13/pflag"
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/cli/dialect"
+	"github.com/gorun/gorun/internal/cli/settings"
 	"github.com/gorun/gorun/internal/cli/usage"
-	"github.com/spf13/pflag"
+	"github.com/gorun/gorun/internal/test/documents"
+	"github.com/gorun/gorun/internal/test/environ"
 )
 
 // TestInlineCommands reads the commands that stand in the documents' sentences and tables: gorun knows every flag.

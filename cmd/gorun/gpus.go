@@ -7,16 +7,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
+	"github.com/gorun/gorun/gpu"
 	"github.com/gorun/gorun/internal/cli/hosts"
 	"github.com/gorun/gorun/internal/cli/job"
 	"github.com/gorun/gorun/internal/cli/settings"
 	"github.com/gorun/gorun/internal/cli/ui"
-	"github.com/gorun/gorun/internal/transport"
-
-	"github.com/spf13/cobra"
-
-	"github.com/gorun/gorun/gpu"
 	"github.com/gorun/gorun/internal/cli/usage"
+	"github.com/gorun/gorun/internal/transport"
 	"github.com/gorun/gorun/launcher"
 )
 
@@ -49,7 +48,7 @@ instances and processes. The exit code is 1 when a host cannot be asked.`,
 
 // listGPUs prints the GPUs of the hosts where a run would run. It returns 1 when a host could not be asked.
 func listGPUs(ctx context.Context, o *settings.Options, how hostsOptions, out io.Writer, say *ui.UI) (code int, err error) {
-	where, err := hosts.WhereToRun(ctx, o, hosts.NewSurroundings(job.CoreCounter(o, say)))
+	where, err := hosts.Find(ctx, o, hosts.NewFinder(job.CoreCounter(o, say)))
 	if err != nil {
 		return 0, err
 	}
@@ -64,7 +63,7 @@ func listGPUs(ctx context.Context, o *settings.Options, how hostsOptions, out io
 	if err != nil {
 		return 0, err
 	}
-	opts := launcher.Options{Dial: dial, Exe: exe, StartTimeout: time.Duration(o.StartTimeout), Trace: say.Tracef, GPUProgram: job.GpuProgram(exe.Path)}
+	opts := launcher.Options{Dial: dial, Exe: exe, StartTimeout: time.Duration(o.StartTimeout), Trace: say.Tracef, GPUProgram: job.GPUProgram(exe.Path)}
 	all := launcher.Inventory(ctx, where.Hosts, opts)
 	if how.json {
 		err = writeGPUsJSON(out, all)

@@ -11,11 +11,10 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/gpu"
+	"github.com/gorun/gorun/internal/agent"
 	"github.com/gorun/gorun/internal/bench"
 	"github.com/gorun/gorun/internal/inventory"
 	"github.com/gorun/gorun/internal/transport/srun"
-
-	"github.com/gorun/gorun/internal/agent"
 	"github.com/gorun/gorun/internal/workdir"
 	"github.com/gorun/gorun/launcher"
 )

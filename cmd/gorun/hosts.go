@@ -10,17 +10,17 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gorun/gorun/internal/cli/hosts"
-	"github.com/gorun/gorun/internal/cli/job"
-	"github.com/gorun/gorun/internal/cli/settings"
-	"github.com/gorun/gorun/internal/cli/ui"
-	"github.com/gorun/gorun/internal/transport"
-
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/cli/hosts"
+	"github.com/gorun/gorun/internal/cli/job"
+	"github.com/gorun/gorun/internal/cli/settings"
+	"github.com/gorun/gorun/internal/cli/ui"
 	"github.com/gorun/gorun/internal/cli/usage"
+	"github.com/gorun/gorun/internal/prose"
+	"github.com/gorun/gorun/internal/transport"
 	"github.com/gorun/gorun/launcher"
 )
 
@@ -60,7 +60,7 @@ gorun's agent there, as a run does; the exit code is 1 when that fails anywhere.
 
 // listHosts prints where a run would run. It returns 1 when a host that was to be checked failed.
 func listHosts(ctx context.Context, o *settings.Options, how hostsOptions, out io.Writer, say *ui.UI) (code int, err error) {
-	where, err := hosts.WhereToRun(ctx, o, hosts.NewSurroundings(job.CoreCounter(o, say)))
+	where, err := hosts.Find(ctx, o, hosts.NewFinder(job.CoreCounter(o, say)))
 	if err != nil {
 		return 0, err
 	}
@@ -71,7 +71,7 @@ func listHosts(ctx context.Context, o *settings.Options, how hostsOptions, out i
 	for _, w := range where.Warnings {
 		say.Warningf("%s", w)
 	}
-	list := hostList{source: where.Source, np: where.Np, sshPort: o.SshPort}
+	list := hostList{source: where.Source, np: where.NP, sshPort: o.SSHPort}
 	for _, h := range where.Hosts {
 		list.rows = append(list.rows, hostRow{host: h, by: way.Of(h)})
 	}
@@ -153,7 +153,7 @@ func (l hostList) writeTable(out io.Writer) error {
 				if c.Err != nil {
 					state = "failed"
 				}
-				fmt.Fprintf(table, "\t%s\t%s\t%s\t%s", state, ui.Seconds3(c.Took), cmp.Or(c.Address, "-"), cmp.Or(c.Machine, "-"))
+				fmt.Fprintf(table, "\t%s\t%s\t%s\t%s", state, ui.Seconds(c.Took), cmp.Or(c.Address, "-"), cmp.Or(c.Machine, "-"))
 			}
 			fmt.Fprintln(table)
 		}
@@ -163,9 +163,9 @@ func (l hostList) writeTable(out io.Writer) error {
 	}
 	asked := ""
 	if l.np > 0 {
-		asked = ", " + usage.Count(l.np, "rank")
+		asked = ", " + prose.Count(l.np, "rank")
 	}
-	_, err = fmt.Fprintf(out, "%s, %s%s, from %s\n", usage.Count(len(l.rows), "host"), usage.Count(l.slots(), "slot"), asked, l.source)
+	_, err = fmt.Fprintf(out, "%s, %s%s, from %s\n", prose.Count(len(l.rows), "host"), prose.Count(l.slots(), "slot"), asked, l.source)
 	return err
 }
 

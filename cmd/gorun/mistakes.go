@@ -9,10 +9,9 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/gorun/gorun/internal/cli/settings"
-
 	"github.com/spf13/cobra"
 
+	"github.com/gorun/gorun/internal/cli/settings"
 	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/launcher"
 )

@@ -6,7 +6,6 @@ import (
 
 	"github.com/gorun/gorun/internal/cli/settings"
 	"github.com/gorun/gorun/internal/cli/ui"
-
 	"github.com/gorun/gorun/internal/cli/usage"
 )
 

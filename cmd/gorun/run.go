@@ -7,23 +7,22 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/gorun/gorun/internal/cli/exitcode"
-	"github.com/gorun/gorun/internal/cli/job"
-	"github.com/gorun/gorun/internal/cli/settings"
-	"github.com/gorun/gorun/internal/cli/ui"
-
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/gorun/gorun/internal/cli/dialect"
+	"github.com/gorun/gorun/internal/cli/exitcode"
+	"github.com/gorun/gorun/internal/cli/job"
+	"github.com/gorun/gorun/internal/cli/settings"
+	"github.com/gorun/gorun/internal/cli/ui"
 	"github.com/gorun/gorun/internal/cli/usage"
 )
 
 // runCLI is gorun at the user's terminal: argv is its name and its words. It returns
 // the exit code.
 func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer) int {
-	inHaste := ui.NewHaste()
-	say := &ui.UI{W: &ui.Patient{W: stderr, Haste: inHaste}, Haste: inHaste}
+	deadline := ui.NewWriteDeadline()
+	say := &ui.UI{W: &ui.DeadlineWriter{W: stderr, Deadline: deadline}, Deadline: deadline}
 	code := 0
 	var line dialect.Line
 	var shown []string // commands that help lists
@@ -47,11 +46,11 @@ func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer) int {
 		if argv, err = chooseProgram(argv, command, o); err != nil {
 			return err
 		}
-		programs, err := job.JobPrograms(o, argv, line)
+		programs, err := job.Programs(o, argv, line)
 		if err != nil {
 			return err
 		}
-		code, err = job.RunJob(context.Background(), o, programs, job.Streams{In: stdin, Out: out, Err: stderr}, say)
+		code, err = job.Run(context.Background(), o, programs, job.Streams{In: stdin, Out: out, Err: stderr}, say)
 		if h := strayFlags(argv); h != "" && err == nil && code != 0 {
 			say.Hintf("%s", h)
 		}
@@ -86,7 +85,7 @@ func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer) int {
 	}
 	if err != nil {
 		say.Report(settings.ExplainUsage(err, line.Typed))
-		return exitcode.ExitCode(err)
+		return exitcode.Of(err)
 	}
 	return code
 }
@@ -150,7 +149,7 @@ job, shows their output, and takes them all down when one fails.`,
 	root.Flags().SetInterspersed(false)
 	root.Flags().SortFlags = false
 	o.AddFlags(root.Flags())
-	root.Flags().BoolVar(&o.Json, "json", false, "with --dry-run: as a JSON document") // gorun bench has its own
+	root.Flags().BoolVar(&o.JSON, "json", false, "with --dry-run: as a JSON document") // gorun bench has its own
 	root.ValidArgsFunction = completeProgram
 	completeFlags(root)
 	root.AddCommand(newVersion(), newCompat(), newMan())

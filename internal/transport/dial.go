@@ -9,13 +9,12 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/cli/hosts"
 	"github.com/gorun/gorun/internal/cli/settings"
-	"github.com/gorun/gorun/internal/transport/srun"
-
-	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/internal/remoteshell"
+	"github.com/gorun/gorun/internal/transport/srun"
 	"github.com/gorun/gorun/launcher"
 	"github.com/gorun/gorun/ssh"
 )
@@ -45,8 +44,8 @@ func busyPause(tries int, since time.Duration, luck float64) (pause time.Duratio
 
 // Dialer turns hosts into connections. It is the one place that joins launcher and ssh.
 func Dialer(o *settings.Options) (launcher.Dialer, error) {
-	if o.SshConfig != "" && o.SshConfig != "none" {
-		if _, err := os.Stat(o.SshConfig); err != nil {
+	if o.SSHConfig != "" && o.SSHConfig != "none" {
+		if _, err := os.Stat(o.SSHConfig); err != nil {
 			return nil, usage.Errorf("check the name after -F, or in GORUN_SSH_CONFIG", "open the SSH configuration: %w", err)
 		}
 	}
@@ -116,10 +115,10 @@ func dialProgram(ctx context.Context, config remoteshell.Config) (launcher.Host,
 // dialSSH connects to h, which may be coming up. Where gorun's own client is not let in and the system's
 // ssh may be, that one goes.
 func dialSSH(ctx context.Context, o *settings.Options, h hostfile.Host, resolver *ssh.Resolver) (launcher.Host, error) {
-	config := ssh.Config{Host: h.Name, User: h.User, Port: h.Port, ConfigFile: o.SshConfig,
+	config := ssh.Config{Host: h.Name, User: h.User, Port: h.Port, ConfigFile: o.SSHConfig,
 		IdentityFiles: o.Identities, Resolver: resolver, AcceptNew: o.HostKeys == "accept-new"}
 	if config.Port == 0 {
-		config.Port = o.SshPort
+		config.Port = o.SSHPort
 	}
 	host, err := untilUp(ctx, func() (launcher.Host, error) { return ssh.Dial(ctx, config) })
 	var denied *ssh.AuthError

@@ -6,9 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gorun/gorun/internal/cli/settings"
-
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/cli/settings"
 	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/internal/remoteshell"
 )
@@ -27,7 +26,7 @@ func findRemoteShell(o *settings.Options, look func(string) (string, error)) ([]
 	if argv == nil || err != nil {
 		return nil, err
 	}
-	for _, text := range o.RshArgs {
+	for _, text := range o.RSHArgs {
 		args, err := usage.SplitShell(text)
 		if err != nil {
 			return nil, usage.Errorf("", "arguments of %s %q: %w", argv[0], text, err)
@@ -39,7 +38,7 @@ func findRemoteShell(o *settings.Options, look func(string) (string, error)) ([]
 
 // firstAgent is the first of --launch-agent's programs that is there; nil for gorun's own SSH.
 func firstAgent(o *settings.Options, look func(string) (string, error)) ([]string, error) {
-	agents := o.RshAgent
+	agents := o.RSHAgent
 	if agents == "" && o.Launcher == "rsh" {
 		agents = "rsh"
 	}

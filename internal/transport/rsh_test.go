@@ -6,12 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/cli/exitcode"
 	"github.com/gorun/gorun/internal/cli/settings"
-
 	"github.com/gorun/gorun/internal/test/environ"
-
-	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/ssh"
 )
 
@@ -52,7 +50,7 @@ func TestWhichRemoteShell(t *testing.T) {
 		{launcher: "auto", agent: "kube 'a", method: "rsh", wrong: "a quote is not closed"},
 		{launcher: "auto", agent: " ", method: "rsh", wrong: "no program"},
 	} {
-		o := &settings.Options{Launcher: tc.launcher, RshAgent: tc.agent, RshArgs: tc.args}
+		o := &settings.Options{Launcher: tc.launcher, RSHAgent: tc.agent, RSHArgs: tc.args}
 		argv, err := findRemoteShell(o, lookAmong("ssh", "rsh", "kube"))
 		if o.Method() != tc.method {
 			t.Errorf("%+v: method %s", tc, o.Method())
@@ -77,7 +75,7 @@ func TestHowAProgramIsCalledForAHost(t *testing.T) {
 	if c.Host != "ada@f1" || !slices.Equal(c.After, []string{"-p", "2222"}) || c.Notice != "" {
 		t.Errorf("%+v", c)
 	}
-	o := &settings.Options{SshConfig: "conf", Identities: []string{"k1", "k2"}, SshPort: 7}
+	o := &settings.Options{SSHConfig: "conf", Identities: []string{"k1", "k2"}, SSHPort: 7}
 	c = systemSSHConfig([]string{"/bin/ssh", "-T"}, o, hostfile.Host{Name: "fd00::1", User: "ada"})
 	want := "/bin/ssh -o StrictHostKeyChecking=yes -T -F conf -i k1 -i k2 -p 7 -l ada -o ServerAliveInterval=2 -o ServerAliveCountMax=2"
 	if got := strings.Join(c.Argv, " "); got != want || c.Host != "fd00::1" || c.After != nil {

@@ -5,9 +5,8 @@ import (
 	"os"
 	"strconv"
 
-	"github.com/gorun/gorun/internal/cli/settings"
-
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/cli/settings"
 	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/internal/remoteshell"
 	"github.com/gorun/gorun/ssh"
@@ -29,15 +28,15 @@ func systemSSHConfig(argv []string, o *settings.Options, h hostfile.Host) remote
 		keys = o.HostKeys
 	}
 	argv = append([]string{argv[0], "-o", "StrictHostKeyChecking=" + keys}, argv[1:]...)
-	if o.SshConfig != "" {
-		argv = append(argv, "-F", o.SshConfig)
+	if o.SSHConfig != "" {
+		argv = append(argv, "-F", o.SSHConfig)
 	}
 	for _, file := range o.Identities {
 		argv = append(argv, "-i", file)
 	}
 	port := h.Port
 	if port == 0 {
-		port = o.SshPort
+		port = o.SSHPort
 	}
 	if port != 0 {
 		argv = append(argv, "-p", strconv.Itoa(port))

@@ -9,9 +9,9 @@ import (
 	"github.com/gorun/gorun/launcher"
 )
 
-// ExitCode maps an error to the exit code of gorun. The table stands in
+// Of maps an error to the exit code of gorun. The table stands in
 // docs/exit-codes.md.
-func ExitCode(err error) int {
+func Of(err error) int {
 	var launch *launcher.LaunchError
 	var slots *launcher.SlotsError
 	var gpus *launcher.GPUsError

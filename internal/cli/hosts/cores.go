@@ -8,7 +8,7 @@ import (
 
 // countCores gives the hosts of p that are to have a slot per core their slots: as many ranks as find
 // the cores they need. Other hosts than this machine are asked.
-func (s Surroundings) countCores(ctx context.Context, p Place, perRank int) (Place, error) {
+func (s Finder) countCores(ctx context.Context, p Selection, perRank int) (Selection, error) {
 	hosts := append([]hostfile.Host(nil), p.Hosts...)
 	var others []int // by index in hosts
 	for i := range hosts {
@@ -30,7 +30,7 @@ func (s Surroundings) countCores(ctx context.Context, p Place, perRank int) (Pla
 	}
 	cores, err := s.count(ctx, asked)
 	if err != nil {
-		return Place{}, err
+		return Selection{}, err
 	}
 	for i, at := range others {
 		hosts[at].Slots = autoSlots(hosts[at], cores[i], perRank)

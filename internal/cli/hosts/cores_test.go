@@ -7,9 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gorun/gorun/internal/cli/settings"
-
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/cli/settings"
 )
 
 func TestCountCores(t *testing.T) {
@@ -54,7 +53,7 @@ func TestCountCores(t *testing.T) {
 		t.Errorf("%+v with 16 cores gets %d slots", limited, got)
 	}
 	s.count = func(context.Context, []hostfile.Host) ([]int, error) { return nil, errors.New("gone") }
-	if _, err := s.countCores(t.Context(), Place{Hosts: []hostfile.Host{limited}}, 0); err == nil {
+	if _, err := s.countCores(t.Context(), Selection{Hosts: []hostfile.Host{limited}}, 0); err == nil {
 		t.Error("a host that does not answer is no error")
 	}
 }

@@ -5,17 +5,16 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/cli/settings"
-
 	"github.com/gorun/gorun/internal/cli/usage"
 )
 
 // discover is the place that the discovery script names.
-func discover(ctx context.Context, o *settings.Options) (Place, error) {
+func discover(ctx context.Context, o *settings.Options) (Selection, error) {
 	ctx, cancel := context.WithTimeout(ctx, max(time.Duration(o.StartTimeout), time.Second))
 	defer cancel()
 	hosts, err := o.Elastic.Discoverer()(ctx)
 	if err != nil {
-		return Place{}, usage.Errorf("it must print a host per line, such as f1:2, and end with 0", "--host-discovery-script %s: %w", o.Elastic.Discovery, err)
+		return Selection{}, usage.Errorf("it must print a host per line, such as f1:2, and end with 0", "--host-discovery-script %s: %w", o.Elastic.Discovery, err)
 	}
-	return Place{Hosts: hosts, Source: "the discovery script " + o.Elastic.Discovery}, nil
+	return Selection{Hosts: hosts, Source: "the discovery script " + o.Elastic.Discovery}, nil
 }

@@ -10,24 +10,23 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/cli/settings"
 	"github.com/gorun/gorun/internal/cli/ui"
-
-	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/internal/topology"
 )
 
-// Place is where to run, and who said so.
-type Place struct {
+// Selection is where to run, and who said so.
+type Selection struct {
 	Hosts    []hostfile.Host
-	Np       int // ranks to start when the user does not say; 0: one per slot
+	NP       int // ranks to start when the user does not say; 0: one per slot
 	Source   string
 	Warnings []string
 }
 
-// Surroundings are what hosts are found in besides the options.
-type Surroundings struct {
+// Finder are what hosts are found in besides the options.
+type Finder struct {
 	Lookup   func(string) (string, bool) // of the environment
 	Open     func(string) (io.ReadCloser, error)
 	Hostname string
@@ -36,10 +35,10 @@ type Surroundings struct {
 	count func(ctx context.Context, hosts []hostfile.Host) ([]int, error)
 }
 
-func NewSurroundings(count func(context.Context, []hostfile.Host) ([]int, error)) Surroundings {
+func NewFinder(count func(context.Context, []hostfile.Host) ([]int, error)) Finder {
 	hostname, _ := os.Hostname()
 	open := func(name string) (io.ReadCloser, error) { return os.Open(name) }
-	return Surroundings{Lookup: os.LookupEnv, Open: open, Hostname: hostname, Cores: topology.Cores, count: count}
+	return Finder{Lookup: os.LookupEnv, Open: open, Hostname: hostname, Cores: topology.Cores, count: count}
 }
 
 // findHosts decides where to run. -H chooses among the hosts of --hostfile where both are given;
@@ -47,7 +46,7 @@ func NewSurroundings(count func(context.Context, []hostfile.Host) ([]int, error)
 // it is this machine. A list that only chooses (^f3, +n0) does so among the default hosts, and one
 // that names nodes of a Slurm job among those.
 // It is pure.
-func findHosts(o *settings.Options, s Surroundings) (p Place, err error) {
+func findHosts(o *settings.Options, s Finder) (p Selection, err error) {
 	switch {
 	case o.Hostfile != "":
 		p, err = s.readHostfile(o.Hostfile)
@@ -57,58 +56,58 @@ func findHosts(o *settings.Options, s Surroundings) (p Place, err error) {
 	case o.Hosts != "":
 		list, err := hostfile.ParseList(o.Hosts)
 		if err != nil {
-			return Place{}, HostsError(err)
+			return Selection{}, HostsError(err)
 		}
 		if p, err = s.ofSlurmJob(list, o.Method()); p.Hosts == nil && err == nil {
 			p, err = s.resolve(list, "-H")
 		}
 		if err != nil {
-			return Place{}, err
+			return Selection{}, err
 		}
 	default:
 		p, err = s.Defaults()
 		if err == nil && p.Hosts == nil {
-			p = Place{Hosts: []hostfile.Host{{Name: "localhost", Slots: max(o.Np, 1)}}, Source: "nothing: this machine"}
+			p = Selection{Hosts: []hostfile.Host{{Name: "localhost", Slots: max(o.NP, 1)}}, Source: "nothing: this machine"}
 		}
 	}
 	if err != nil {
-		return Place{}, err
+		return Selection{}, err
 	}
 	return p, nil
 }
 
 // Defaults is the place that the environment names; without hosts where it names none.
-func (s Surroundings) Defaults() (Place, error) {
+func (s Finder) Defaults() (Selection, error) {
 	found, err := hostfile.Default(s.Lookup, s.Open)
 	if err != nil {
-		return Place{}, usage.Errorf("give the hosts with -H or --hostfile, or unset the variable", "%w", err)
+		return Selection{}, usage.Errorf("give the hosts with -H or --hostfile, or unset the variable", "%w", err)
 	}
 	if found == nil {
-		return Place{}, nil
+		return Selection{}, nil
 	}
-	return Place{Hosts: found.Hosts, Np: found.NP, Source: found.Source, Warnings: found.Warnings}, nil
+	return Selection{Hosts: found.Hosts, NP: found.NP, Source: found.Source, Warnings: found.Warnings}, nil
 }
 
-func (s Surroundings) readHostfile(name string) (Place, error) {
+func (s Finder) readHostfile(name string) (Selection, error) {
 	file, err := s.Open(name)
 	if err != nil {
-		return Place{}, usage.Errorf("check the name after --hostfile", "open the hostfile: %w", err)
+		return Selection{}, usage.Errorf("check the name after --hostfile", "open the hostfile: %w", err)
 	}
 	defer file.Close()
 	list, err := hostfile.Parse(name, file)
 	var read *fs.PathError
 	if errors.As(err, &read) {
-		return Place{}, usage.Errorf("check the name after --hostfile", "read the hostfile: %w", read)
+		return Selection{}, usage.Errorf("check the name after --hostfile", "read the hostfile: %w", read)
 	}
 	if err != nil {
-		return Place{}, HostsError(err)
+		return Selection{}, HostsError(err)
 	}
 	return s.resolve(list, "hostfile "+name)
 }
 
 // resolve turns a list into hosts. One that only chooses does so among the default hosts.
-func (s Surroundings) resolve(list hostfile.List, source string) (Place, error) {
-	p := Place{Source: source, Warnings: list.Warnings}
+func (s Finder) resolve(list hostfile.List, source string) (Selection, error) {
+	p := Selection{Source: source, Warnings: list.Warnings}
 	var err error
 	if !list.Relative() {
 		p.Hosts, err = list.Hosts()
@@ -117,7 +116,7 @@ func (s Surroundings) resolve(list hostfile.List, source string) (Place, error) 
 	others, err := s.Defaults()
 	switch {
 	case err != nil:
-		return Place{}, err
+		return Selection{}, err
 	case others.Hosts == nil:
 		p.Hosts, err = list.Hosts() // which says that there is nothing to choose from
 	default:
@@ -128,10 +127,10 @@ func (s Surroundings) resolve(list hostfile.List, source string) (Place, error) 
 }
 
 // narrow leaves of p what -H names.
-func (s Surroundings) narrow(p Place, hosts string) (Place, error) {
+func (s Finder) narrow(p Selection, hosts string) (Selection, error) {
 	list, err := hostfile.ParseList(hosts)
 	if err != nil {
-		return Place{}, HostsError(err)
+		return Selection{}, HostsError(err)
 	}
 	p.Hosts, err = list.Select(p.Hosts, p.Source)
 	p.Source = "-H among " + p.Source
@@ -174,14 +173,14 @@ func nearHosts(name string, have []string) string {
 }
 
 // Summary is how many hosts and slots there are and who said so, for --dry-run and -v.
-func (p Place) Summary() string {
+func (p Selection) Summary() string {
 	slots := 0
 	for _, h := range p.Hosts {
 		slots += h.Slots
 	}
 	text := fmt.Sprintf("%d with %d slots, from %s", len(p.Hosts), slots, p.Source)
-	if p.Np > 0 {
-		text += fmt.Sprintf(", which asks for %d ranks", p.Np)
+	if p.NP > 0 {
+		text += fmt.Sprintf(", which asks for %d ranks", p.NP)
 	}
 	return text
 }

@@ -8,17 +8,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/cli/exitcode"
 	"github.com/gorun/gorun/internal/cli/settings"
-
-	"github.com/gorun/gorun/internal/test/environ"
-
-	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/cli/usage"
+	"github.com/gorun/gorun/internal/test/environ"
 )
 
 // around are surroundings with files and variables of a test's own.
-func around(files, env map[string]string) Surroundings {
+func around(files, env map[string]string) Finder {
 	open := func(name string) (io.ReadCloser, error) {
 		text, ok := files[name]
 		if !ok {
@@ -26,7 +24,7 @@ func around(files, env map[string]string) Surroundings {
 		}
 		return io.NopCloser(strings.NewReader(text)), nil
 	}
-	return Surroundings{Lookup: environ.Lookup(env), Open: open, Hostname: "here", Cores: func() int { return 6 }}
+	return Finder{Lookup: environ.Lookup(env), Open: open, Hostname: "here", Cores: func() int { return 6 }}
 }
 
 func TestFindHosts(t *testing.T) {
@@ -60,10 +58,10 @@ func TestFindHosts(t *testing.T) {
 		{"here:auto,localhost:*", "", nil, "here slots=auto;localhost slots=auto", "-H", ""},
 		{"a:auto,here:auto,b:auto", "", nil, "a slots=auto;here slots=auto;b slots=auto", "-H", ""},
 	} {
-		p, err := findHosts(&settings.Options{Hosts: tc.hosts, Hostfile: tc.file, Np: 3}, around(files, tc.env))
+		p, err := findHosts(&settings.Options{Hosts: tc.hosts, Hostfile: tc.file, NP: 3}, around(files, tc.env))
 		got := strings.ReplaceAll(strings.TrimSpace(hostfile.Format(p.Hosts)), "\n", ";")
-		if p.Np != 0 {
-			got += fmt.Sprint(" np=", p.Np)
+		if p.NP != 0 {
+			got += fmt.Sprint(" np=", p.NP)
 		}
 		warned := strings.Join(p.Warnings, "\n")
 		if err != nil || got != tc.want || p.Source != tc.source || !strings.HasPrefix(warned, tc.warning) || tc.warning == "" && warned != "" {
@@ -98,7 +96,7 @@ func TestFindHostsErrors(t *testing.T) {
 	} {
 		_, err := findHosts(&settings.Options{Hosts: tc.hosts, Hostfile: tc.file}, around(files, tc.env))
 		var mistake *usage.Error
-		if !errors.As(err, &mistake) || !strings.Contains(err.Error(), tc.want) || mistake.Hint() != tc.hint || exitcode.ExitCode(err) != 2 {
+		if !errors.As(err, &mistake) || !strings.Contains(err.Error(), tc.want) || mistake.Hint() != tc.hint || exitcode.Of(err) != 2 {
 			t.Errorf("-H %q --hostfile %q: %v, hint %q\nwant %q, %q", tc.hosts, tc.file, err, usage.Hint(err), tc.want, tc.hint)
 		}
 	}

@@ -4,16 +4,15 @@ import (
 	"context"
 	"strconv"
 
-	"github.com/gorun/gorun/internal/cli/settings"
-
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/cli/settings"
 	"github.com/gorun/gorun/internal/cli/usage"
 )
 
-// WhereToRun is the hosts that were asked for, with the slots that --ppn, --nodes and their
+// Find is the hosts that were asked for, with the slots that --ppn, --nodes and their
 // cores give them.
-func WhereToRun(ctx context.Context, o *settings.Options, s Surroundings) (Place, error) {
-	var p Place
+func Find(ctx context.Context, o *settings.Options, s Finder) (Selection, error) {
+	var p Selection
 	var err error
 	if o.Elastic.Discovery != "" {
 		p, err = discover(ctx, o)
@@ -21,59 +20,59 @@ func WhereToRun(ctx context.Context, o *settings.Options, s Surroundings) (Place
 		p, err = findHosts(o, s)
 	}
 	if err != nil {
-		return Place{}, err
+		return Selection{}, err
 	}
 	p, err = shape(p, o)
 	if err != nil {
-		return Place{}, err
+		return Selection{}, err
 	}
-	p, err = s.countCores(ctx, p, int(o.CpusPerRank))
+	p, err = s.countCores(ctx, p, int(o.CPUsPerRank))
 	if err != nil {
-		return Place{}, err
+		return Selection{}, err
 	}
 	return bound(p, o)
 }
 
 // bound keeps a number of ranks that nobody gave between --min-np and --max-np.
-func bound(p Place, o *settings.Options) (Place, error) {
-	if o.Np > 0 || o.Elastic.MinNP == 0 && o.Elastic.MaxNP == 0 {
+func bound(p Selection, o *settings.Options) (Selection, error) {
+	if o.NP > 0 || o.Elastic.MinNP == 0 && o.Elastic.MaxNP == 0 {
 		return p, nil
 	}
-	if p.Np == 0 {
+	if p.NP == 0 {
 		for _, h := range p.Hosts {
-			p.Np += h.Slots
+			p.NP += h.Slots
 		}
 	}
 	if o.Elastic.MaxNP > 0 {
-		p.Np = min(p.Np, o.Elastic.MaxNP)
+		p.NP = min(p.NP, o.Elastic.MaxNP)
 	}
 	if o.Elastic.Discovery != "" { // there may be more later
-		p.Np = max(p.Np, o.Elastic.MinNP)
+		p.NP = max(p.NP, o.Elastic.MinNP)
 	}
-	if p.Np < o.Elastic.MinNP {
-		return Place{}, usage.Errorf("name more hosts, or give them more slots", "--min-np %d, but there is room for %d, from %s", o.Elastic.MinNP, p.Np, p.Source)
+	if p.NP < o.Elastic.MinNP {
+		return Selection{}, usage.Errorf("name more hosts, or give them more slots", "--min-np %d, but there is room for %d, from %s", o.Elastic.MinNP, p.NP, p.Source)
 	}
 	return p, nil
 }
 
 // shape gives the hosts of p the slots that --nodes and --ppn ask for. --nodes alone
 // shares the ranks out evenly, one a host when no number is given. It is pure.
-func shape(p Place, o *settings.Options) (Place, error) {
+func shape(p Selection, o *settings.Options) (Selection, error) {
 	if o.Nodes == 0 && o.Ppn == 0 {
 		return p, nil
 	}
 	nodes, ppn := int(o.Nodes), int(o.Ppn)
 	if nodes > len(p.Hosts) {
-		return Place{}, usage.Errorf("name more hosts with -H or --hostfile", "--nodes %d, but there %s, from %s", nodes, areHosts(len(p.Hosts)), p.Source)
+		return Selection{}, usage.Errorf("name more hosts with -H or --hostfile", "--nodes %d, but there %s, from %s", nodes, areHosts(len(p.Hosts)), p.Source)
 	}
 	hosts := append([]hostfile.Host(nil), p.Hosts...)
 	if nodes > 0 {
 		hosts = hosts[:nodes]
 	}
-	p.Np = 0
+	p.NP = 0
 	slots := func(int) int { return ppn }
 	if ppn == 0 {
-		np := max(o.Np, 0)
+		np := max(o.NP, 0)
 		if np == 0 {
 			np = len(hosts)
 		}
@@ -89,10 +88,10 @@ func shape(p Place, o *settings.Options) (Place, error) {
 	for i := range hosts {
 		hosts[i].Slots, hosts[i].Auto = slots(i), false
 		if h := hosts[i]; h.MaxSlots > 0 && h.Slots > h.MaxSlots {
-			return Place{}, usage.Errorf("", "%s is to get %d ranks, and may have at most %d (max_slots)", h.Name, h.Slots, h.MaxSlots)
+			return Selection{}, usage.Errorf("", "%s is to get %d ranks, and may have at most %d (max_slots)", h.Name, h.Slots, h.MaxSlots)
 		}
 		if hosts[i].Slots > hostfile.MaxSlots {
-			return Place{}, usage.Errorf("", "%s is to get %d ranks: a host may have at most %d", hosts[i].Name, hosts[i].Slots, hostfile.MaxSlots)
+			return Selection{}, usage.Errorf("", "%s is to get %d ranks: a host may have at most %d", hosts[i].Name, hosts[i].Slots, hostfile.MaxSlots)
 		}
 	}
 	p.Hosts = hosts

@@ -6,14 +6,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/cli/exitcode"
 	"github.com/gorun/gorun/internal/cli/settings"
-
-	"github.com/gorun/gorun/hostfile"
 )
 
 func TestShape(t *testing.T) {
-	hosts := func(text string) Place {
+	hosts := func(text string) Selection {
 		list, err := hostfile.ParseList(text)
 		if err != nil {
 			t.Fatal(err)
@@ -22,7 +21,7 @@ func TestShape(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return Place{Hosts: found, Np: 9, Source: "-H"}
+		return Selection{Hosts: found, NP: 9, Source: "-H"}
 	}
 	for _, tc := range []struct {
 		hosts, argv, want string
@@ -46,8 +45,8 @@ func TestShape(t *testing.T) {
 		for _, h := range p.Hosts {
 			got = append(got, fmt.Sprintf("%s:%d", h.Name, h.Slots))
 		}
-		if err != nil || strings.Join(got, " ") != tc.want || p.Np != tc.np || !slices.Equal(kept, before.Hosts) {
-			t.Errorf("%s %s: %q, np %d, %v", tc.hosts, tc.argv, got, p.Np, err)
+		if err != nil || strings.Join(got, " ") != tc.want || p.NP != tc.np || !slices.Equal(kept, before.Hosts) {
+			t.Errorf("%s %s: %q, np %d, %v", tc.hosts, tc.argv, got, p.NP, err)
 		}
 	}
 	if _, err := shape(hosts("a"), &settings.Options{Nodes: 2}); !exitcode.IsUsage(err) || !strings.Contains(err.Error(), "there is 1 host, from -H") {
@@ -59,13 +58,13 @@ func TestShape(t *testing.T) {
 }
 
 func TestBound(t *testing.T) {
-	two := Place{Hosts: []hostfile.Host{{Name: "a", Slots: 4}, {Name: "b", Slots: 2}}}
+	two := Selection{Hosts: []hostfile.Host{{Name: "a", Slots: 4}, {Name: "b", Slots: 2}}}
 	for _, tc := range []struct{ np, low, high, want int }{
 		{0, 0, 0, 0}, {3, 1, 2, 0}, {0, 1, 0, 6}, {0, 6, 8, 6}, {0, 2, 4, 4}, {0, 7, 0, -1}, {0, 7, 9, -1},
 	} {
-		p, err := bound(two, &settings.Options{Np: tc.np, Elastic: settings.ElasticOptions{MinNP: tc.low, MaxNP: tc.high}})
-		if tc.want < 0 && !exitcode.IsUsage(err) || tc.want >= 0 && (err != nil || p.Np != tc.want) {
-			t.Errorf("%+v: %d, %v", tc, p.Np, err)
+		p, err := bound(two, &settings.Options{NP: tc.np, Elastic: settings.ElasticOptions{MinNP: tc.low, MaxNP: tc.high}})
+		if tc.want < 0 && !exitcode.IsUsage(err) || tc.want >= 0 && (err != nil || p.NP != tc.want) {
+			t.Errorf("%+v: %d, %v", tc, p.NP, err)
 		}
 	}
 }

@@ -11,24 +11,24 @@ import (
 // ofSlurmJob is what list chooses among the hosts of the Slurm job around gorun, which keep their slots where
 // list does not count them. It has no hosts when list stands for itself: it names other hosts, or more
 // slots than there are.
-func (s Surroundings) ofSlurmJob(list hostfile.List, method string) (Place, error) {
+func (s Finder) ofSlurmJob(list hostfile.List, method string) (Selection, error) {
 	_, inside, _ := FindSlurmJob(s.Lookup)
 	if !inside || list.Relative() || method != "auto" && method != "srun" {
-		return Place{}, nil
+		return Selection{}, nil
 	}
 	p, err := s.Defaults()
 	if err != nil || p.Hosts == nil {
-		return Place{}, nil // then the user names hosts for a reason
+		return Selection{}, nil // then the user names hosts for a reason
 	}
 	hosts, err := list.Select(p.Hosts, p.Source)
 	var absent *hostfile.AbsentError
 	switch {
 	case errors.As(err, &absent) && method == "srun":
-		return Place{}, HostsError(err)
+		return Selection{}, HostsError(err)
 	case err != nil:
-		return Place{}, nil
+		return Selection{}, nil
 	}
-	return Place{Hosts: hosts, Source: "-H among " + p.Source, Warnings: slices.Concat(p.Warnings, list.Warnings)}, nil
+	return Selection{Hosts: hosts, Source: "-H among " + p.Source, Warnings: slices.Concat(p.Warnings, list.Warnings)}, nil
 }
 
 // SlurmJob is the Slurm job that gorun runs in.

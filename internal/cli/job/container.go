@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/gorun/gorun/internal/cli/ui"
-
 	"github.com/gorun/gorun/internal/rankenv"
 )
 

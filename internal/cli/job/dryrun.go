@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/gorun/gorun/internal/cli/settings"
-
 	"github.com/gorun/gorun/internal/workdir"
 	"github.com/gorun/gorun/launcher"
 )
@@ -17,7 +16,7 @@ import (
 // describes.
 type DryRun struct {
 	Ranks       int          `json:"ranks"`
-	Hosts       []DryHost    `json:"hosts"`
+	Hosts       []dryHost    `json:"hosts"`
 	Source      string       `json:"source"` // who said which hosts there are
 	MapBy       string       `json:"map_by"`
 	RankBy      string       `json:"rank_by"`
@@ -49,7 +48,7 @@ type dryStaged struct {
 	Bytes int64  `json:"bytes"`
 }
 
-type DryHost struct {
+type dryHost struct {
 	Host  string    `json:"host"`
 	User  string    `json:"user,omitempty"`
 	Port  int       `json:"port,omitempty"`
@@ -71,7 +70,7 @@ func NewDryRun(o *settings.Options, plan launcher.Plan, opts launcher.Options, s
 	binding := o.BindTo
 	binding.Binding, binding.Given = opts.Binding, true
 	d := DryRun{Ranks: plan.Size, Source: source, MapBy: mapBy.String(), RankBy: cmp.Or(o.RankBy.Order, mapBy).String(),
-		BindTo: binding.String(), CPUsPerRank: opts.Binding.Each, GPUsPerRank: cmp.Or(o.GpusPerRank.String(), "auto"),
+		BindTo: binding.String(), CPUsPerRank: opts.Binding.Each, GPUsPerRank: cmp.Or(o.GPUsPerRank.String(), "auto"),
 		Network: opts.Network.String(), Variables: append([]string{}, names(opts.Env)...), Warnings: append([]string{}, warnings...)}
 	if one := opts.Programs; len(one) == 1 {
 		d.Program, d.Directory = one[0].Argv, one[0].Wdir
@@ -86,7 +85,7 @@ func NewDryRun(o *settings.Options, plan launcher.Plan, opts launcher.Options, s
 		d.Staged = &dryStaged{w.Dir, w.Files, w.Bytes}
 	}
 	for _, h := range plan.Hosts {
-		host := DryHost{Host: h.Name, User: h.User, Port: h.Port, Slots: h.Slots, GPUs: h.GPUs}
+		host := dryHost{Host: h.Name, User: h.User, Port: h.Port, Slots: h.Slots, GPUs: h.GPUs}
 		for _, r := range h.Ranks {
 			host.Ranks = append(host.Ranks, dryRank{r.Rank, r.LocalRank, r.CrossRank, r.CrossSize})
 		}
@@ -120,7 +119,7 @@ func (d DryRun) Text(o *settings.Options) string {
 		}
 		line("binding", text)
 	}
-	if text := d.GpusText(o.GpusPerRank.Given); text != "" {
+	if text := d.GpusText(o.GPUsPerRank.Given); text != "" {
 		line("gpus", text)
 	}
 	if d.Programs == nil {

@@ -34,12 +34,12 @@ func TestDryRunText(t *testing.T) {
 }
 
 func TestDryRunGPUs(t *testing.T) {
-	hosts := []DryHost{{Host: "f0"}}
+	hosts := []dryHost{{Host: "f0"}}
 	for i := range 6 {
-		hosts = append(hosts, DryHost{Host: fmt.Sprintf("f%d", i+1), GPUs: 4})
+		hosts = append(hosts, dryHost{Host: fmt.Sprintf("f%d", i+1), GPUs: 4})
 	}
 	for _, tt := range []struct {
-		hosts   []DryHost
+		hosts   []dryHost
 		perRank string
 		want    string
 	}{

@@ -8,38 +8,37 @@ import (
 	"os"
 	"time"
 
+	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/cli/hosts"
 	"github.com/gorun/gorun/internal/cli/settings"
 	"github.com/gorun/gorun/internal/cli/ui"
-
-	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/internal/elastic"
 	"github.com/gorun/gorun/launcher"
 )
 
 // planElastic is how an elastic job would begin. It waits for slots where there are too few.
-func planElastic(ctx context.Context, o *settings.Options, programs []program, s hosts.Surroundings) (hosts.Place, launcher.Plan, error) {
+func planElastic(ctx context.Context, o *settings.Options, programs []program, s hosts.Finder) (hosts.Selection, launcher.Plan, error) {
 	if len(programs) > 1 {
-		return hosts.Place{}, launcher.Plan{}, usage.Errorf("run them as jobs of their own", "an elastic job has one program, not %d", len(programs))
+		return hosts.Selection{}, launcher.Plan{}, usage.Errorf("run them as jobs of their own", "an elastic job has one program, not %d", len(programs))
 	}
-	where, err := hosts.WhereToRun(ctx, o, s)
+	where, err := hosts.Find(ctx, o, s)
 	if err != nil {
-		return hosts.Place{}, launcher.Plan{}, err
+		return hosts.Selection{}, launcher.Plan{}, err
 	}
 	slots := 0
 	for _, h := range where.Hosts {
 		slots += h.Slots
 	}
-	np := o.Np
+	np := o.NP
 	if np == 0 {
-		np = where.Np
+		np = where.NP
 	}
 	if np == 0 {
 		np = max(slots, o.Elastic.MinNP)
 	}
 	if np == 0 {
-		return hosts.Place{}, launcher.Plan{}, usage.Errorf("give -np", "%s names no host, and how many ranks there are to be is not said", where.Source)
+		return hosts.Selection{}, launcher.Plan{}, usage.Errorf("give -np", "%s names no host, and how many ranks there are to be is not said", where.Source)
 	}
 	if slots < np {
 		return where, launcher.Plan{Size: np, Warnings: []string{fmt.Sprintf("there are %d slots for %d ranks: the job begins when there are more", slots, np)}}, nil
@@ -49,11 +48,11 @@ func planElastic(ctx context.Context, o *settings.Options, programs []program, s
 }
 
 // launchElastic runs the job while it listens to the user.
-func launchElastic(ctx context.Context, o *settings.Options, where hosts.Place, plan launcher.Plan, opts launcher.Options, io Streams, say *ui.UI) (int, error) {
-	wishes := ui.Listen(time.Duration(o.Timeout), say)
-	defer wishes.Close()
-	opts.Stops, opts.Signals, opts.Pauses = wishes.Stops, wishes.Signals, wishes.Pauses
-	steps, err := ui.OpenEvents(o.JsonEvents, say)
+func launchElastic(ctx context.Context, o *settings.Options, where hosts.Selection, plan launcher.Plan, opts launcher.Options, io Streams, say *ui.UI) (int, error) {
+	requests := ui.Listen(time.Duration(o.Timeout), say)
+	defer requests.Close()
+	opts.Stops, opts.Signals, opts.Pauses = requests.Stops, requests.Signals, requests.Pauses
+	steps, err := ui.OpenEvents(o.JSONEvents, say)
 	if err != nil {
 		return 0, err
 	}
@@ -75,7 +74,7 @@ func launchElastic(ctx context.Context, o *settings.Options, where hosts.Place, 
 }
 
 // elasticRequest is what the launcher needs to know of an elastic job.
-func elasticRequest(o *settings.Options, where hosts.Place, plan launcher.Plan, opts launcher.Options, io Streams) launcher.Elastic {
+func elasticRequest(o *settings.Options, where hosts.Selection, plan launcher.Plan, opts launcher.Options, io Streams) launcher.Elastic {
 	e := o.Elastic
 	w := launcher.Elastic{Hosts: where.Hosts, Config: elastic.Config{NP: plan.Size, Min: e.MinNP, Max: e.MaxNP, Elastic: time.Duration(e.Wait),
 		ResetLimit: e.Resets.Limit, ResetWindow: e.Resets.Within, Cooldown: e.Cooldown, Random: rand.Float64}}
@@ -101,7 +100,7 @@ func elasticRequest(o *settings.Options, where hosts.Place, plan launcher.Plan, 
 			w.Own = h.Name
 		}
 	}
-	l := newLook(o, opts.Programs, io)
+	l := lineStyle(o, opts.Programs, io)
 	w.Prefix = func(p launcher.Plan) (func(rank, fd int, at time.Time) []byte, error) { return l.Prefixer(p) }
 	if o.Save.Hidden() != 0 {
 		w.SaveAs = func(m elastic.Member, fd int) string {

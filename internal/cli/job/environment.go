@@ -9,9 +9,8 @@ import (
 	"strings"
 
 	"github.com/gorun/gorun/internal/cli/settings"
-	"github.com/gorun/gorun/internal/transport/srun"
-
 	"github.com/gorun/gorun/internal/cli/usage"
+	"github.com/gorun/gorun/internal/transport/srun"
 	"github.com/gorun/gorun/launcher"
 )
 

@@ -7,10 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/cli/dialect"
 	"github.com/gorun/gorun/internal/cli/exitcode"
 	"github.com/gorun/gorun/internal/cli/settings"
-
-	"github.com/gorun/gorun/internal/cli/dialect"
 	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/internal/rankenv"
 	"github.com/gorun/gorun/launcher"

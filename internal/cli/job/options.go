@@ -10,19 +10,18 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/agent"
 	"github.com/gorun/gorun/internal/cli/hosts"
 	"github.com/gorun/gorun/internal/cli/settings"
 	"github.com/gorun/gorun/internal/cli/ui"
-	"github.com/gorun/gorun/internal/transport"
-
-	"github.com/gorun/gorun/hostfile"
-	"github.com/gorun/gorun/internal/agent"
-	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/internal/memexec"
+	"github.com/gorun/gorun/internal/prose"
+	"github.com/gorun/gorun/internal/transport"
 	"github.com/gorun/gorun/launcher"
 )
 
-// launchOptions is what Run needs beside the environment and the user's wishes.
+// launchOptions is what Run needs beside the environment and the options.
 func launchOptions(o *settings.Options, plan launcher.Plan, env environment, io Streams, say *ui.UI) (launcher.Options, error) {
 	tree, err := stagedFolder(o, o.Launcher != "local" && (leavesMachine(plan) || o.Elastic.Discovery != ""))
 	if err != nil {
@@ -36,12 +35,12 @@ func launchOptions(o *settings.Options, plan launcher.Plan, env environment, io 
 	if err != nil {
 		return launcher.Options{}, err
 	}
-	library, err := o.Mpi.Library(exe.Path)
+	library, err := o.MPI.Library(exe.Path)
 	if err != nil {
 		return launcher.Options{}, err
 	}
 	opts := launcher.Options{Programs: env.programs, Env: env.shared, Work: tree, Network: o.Network.Network, Encrypt: o.Encrypt, OpenMPI4: library, Binding: o.Binding(),
-		ReportBindings: o.ReportBindings, GPUs: o.GpusPerRank.GPUs, GPUProgram: GpuProgram(exe.Path), Dial: dial, Exe: exe,
+		ReportBindings: o.ReportBindings, GPUs: o.GPUsPerRank.GPUs, GPUProgram: GPUProgram(exe.Path), Dial: dial, Exe: exe,
 		StartTimeout: time.Duration(o.StartTimeout), Grace: time.Duration(o.Grace),
 		Note: func(text string) { say.Notef("%s", text) }, Trace: say.Tracef}
 	if opts.StdinRank, err = o.Stdin.Rank(plan.Size); err != nil {
@@ -104,13 +103,13 @@ func CoreCounter(o *settings.Options, say *ui.UI) func(context.Context, []hostfi
 			ctx, cancel = context.WithTimeoutCause(ctx, time.Duration(o.StartTimeout), late)
 			defer cancel()
 		}
-		say.Tracef("counting the cores of %s", usage.Count(len(hosts), "host"))
+		say.Tracef("counting the cores of %s", prose.Count(len(hosts), "host"))
 		return launcher.Cores(ctx, hosts, launcher.Options{Dial: dial, Exe: exe, Trace: say.Tracef})
 	}
 }
 
-// GpuProgram makes the gorun-gpu that hosts with GPUs are sent, once: the one beside gorun, if there is one.
-func GpuProgram(gorun string) func() ([]byte, error) {
+// GPUProgram makes the gorun-gpu that hosts with GPUs are sent, once: the one beside gorun, if there is one.
+func GPUProgram(gorun string) func() ([]byte, error) {
 	return sync.OnceValues(func() ([]byte, error) {
 		program, err := os.ReadFile(filepath.Join(filepath.Dir(gorun), "gorun-gpu"))
 		if errors.Is(err, fs.ErrNotExist) {

@@ -4,18 +4,17 @@ import (
 	"io"
 	"os"
 
-	"github.com/gorun/gorun/internal/cli/settings"
-	"github.com/gorun/gorun/internal/cli/ui"
-
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
+	"github.com/gorun/gorun/internal/cli/settings"
+	"github.com/gorun/gorun/internal/cli/ui"
 	"github.com/gorun/gorun/launcher"
 )
 
 // outputOptions sets how and where the ranks' output is shown.
 func outputOptions(opts *launcher.Options, o *settings.Options, plan launcher.Plan, io Streams) (err error) {
-	l := newLook(o, opts.Programs, io)
+	l := lineStyle(o, opts.Programs, io)
 	out, errs := isTerminal(io.Out), isTerminal(io.Err)
 	opts.OneOutput = o.MergeStderr || sameFile(io.Out, io.Err)
 	opts.Screen = [3]bool{1: out, 2: errs}
@@ -38,15 +37,15 @@ func outputOptions(opts *launcher.Options, o *settings.Options, plan launcher.Pl
 	return err
 }
 
-// newLook is how lines are to begin.
-func newLook(o *settings.Options, programs []launcher.Program, io Streams) ui.Look {
-	l := ui.Look{Style: o.Prefix, Timestamp: o.Timestamp, Programs: programs}
+// lineStyle is how lines are to begin.
+func lineStyle(o *settings.Options, programs []launcher.Program, io Streams) ui.LineStyle {
+	l := ui.LineStyle{Style: o.Prefix, Timestamp: o.Timestamp, Programs: programs}
 	if o.TagOutput {
 		l.Style = "mpirun"
 	}
-	l.Colour = [3]bool{1: ui.UseColour(o.Color, isTerminal(io.Out), os.LookupEnv), 2: ui.UseColour(o.Color, isTerminal(io.Err), os.LookupEnv)}
+	l.Color = [3]bool{1: ui.UseColor(o.Color, isTerminal(io.Out), os.LookupEnv), 2: ui.UseColor(o.Color, isTerminal(io.Err), os.LookupEnv)}
 	if o.MergeStderr {
-		l.Colour[2] = l.Colour[1]
+		l.Color[2] = l.Color[1]
 	}
 	return l
 }

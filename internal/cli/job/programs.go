@@ -7,10 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gorun/gorun/internal/cli/dialect"
 	"github.com/gorun/gorun/internal/cli/hosts"
 	"github.com/gorun/gorun/internal/cli/settings"
-
-	"github.com/gorun/gorun/internal/cli/dialect"
 	"github.com/gorun/gorun/launcher"
 )
 
@@ -21,9 +20,9 @@ type program struct {
 	ownHosts bool              // the program's own options say where it runs
 }
 
-// JobPrograms are the programs of a job: argv, or those of line where it has several. It completes
+// Programs are the programs of a job: argv, or those of line where it has several. It completes
 // o, and checks it and them.
-func JobPrograms(o *settings.Options, argv []string, line dialect.Line) ([]program, error) {
+func Programs(o *settings.Options, argv []string, line dialect.Line) ([]program, error) {
 	if len(line.Blocks) == 0 {
 		return []program{{argv: argv, opts: o}}, nil
 	}
@@ -34,10 +33,10 @@ func JobPrograms(o *settings.Options, argv []string, line dialect.Line) ([]progr
 		if err != nil {
 			return nil, err
 		}
-		total += p.opts.Np
+		total += p.opts.NP
 		programs = append(programs, p)
 	}
-	o.Np = total
+	o.NP = total
 	return programs, o.Check(true)
 }
 
@@ -49,7 +48,7 @@ func layOver(o *settings.Options, b dialect.Block, typed map[string]string) (pro
 		return program{}, settings.ExplainUsage(err, b.Typed)
 	}
 	all := *o
-	all.Np, all.Elastic.MinNP, all.Elastic.MaxNP = own.Np, 0, 0
+	all.NP, all.Elastic.MinNP, all.Elastic.MaxNP = own.NP, 0, 0
 	all.Exports = slices.Concat(o.Exports, own.Exports)
 	all.NoEnv = o.NoEnv || own.NoEnv
 	all.Wdir = cmp.Or(own.Wdir, o.Wdir)
@@ -68,43 +67,43 @@ func layOver(o *settings.Options, b dialect.Block, typed map[string]string) (pro
 
 // planJob decides where the ranks of programs run. Programs without hosts of their own share the job's:
 // those that o names or that are found, and else the first program's.
-func planJob(ctx context.Context, o *settings.Options, programs []program, s hosts.Surroundings) (hosts.Place, launcher.Plan, error) {
+func planJob(ctx context.Context, o *settings.Options, programs []program, s hosts.Finder) (hosts.Selection, launcher.Plan, error) {
 	if o.Elastic.Given() {
 		return planElastic(ctx, o, programs, s)
 	}
 	req := o.Request(0)
 	if !slices.ContainsFunc(programs, func(p program) bool { return p.ownHosts }) {
-		where, err := hosts.WhereToRun(ctx, o, s)
+		where, err := hosts.Find(ctx, o, s)
 		if err != nil {
-			return hosts.Place{}, launcher.Plan{}, err
+			return hosts.Selection{}, launcher.Plan{}, err
 		}
-		req.NP = cmp.Or(o.Np, where.Np)
+		req.NP = cmp.Or(o.NP, where.NP)
 		plan, err := launcher.NewPlan(where.Hosts, req)
 		return where, plan, err
 	}
 	shared, err := sharedHosts(o, programs, s)
 	if err != nil {
-		return hosts.Place{}, launcher.Plan{}, err
+		return hosts.Selection{}, launcher.Plan{}, err
 	}
-	var job *hosts.Place // found when the first program needs it
+	var job *hosts.Selection // found when the first program needs it
 	var sources []string
-	var where hosts.Place
+	var where hosts.Selection
 	var parts []launcher.Part
 	for _, p := range programs {
-		var at hosts.Place
+		var at hosts.Selection
 		switch {
 		case p.ownHosts:
-			at, err = hosts.WhereToRun(ctx, p.opts, s)
+			at, err = hosts.Find(ctx, p.opts, s)
 		case job == nil:
-			at, err = hosts.WhereToRun(ctx, shared, s)
+			at, err = hosts.Find(ctx, shared, s)
 			job = &at
 		default:
 			at = *job
 		}
 		if err != nil {
-			return hosts.Place{}, launcher.Plan{}, err
+			return hosts.Selection{}, launcher.Plan{}, err
 		}
-		parts = append(parts, launcher.Part{NP: p.opts.Np, Hosts: at.Hosts})
+		parts = append(parts, launcher.Part{NP: p.opts.NP, Hosts: at.Hosts})
 		sources = append(sources, at.Source)
 		where.Warnings = unique(append(where.Warnings, at.Warnings...))
 	}
@@ -117,12 +116,12 @@ func planJob(ctx context.Context, o *settings.Options, programs []program, s hos
 }
 
 // sharedHosts are the options that say where programs without hosts of their own run.
-func sharedHosts(o *settings.Options, programs []program, s hosts.Surroundings) (*settings.Options, error) {
+func sharedHosts(o *settings.Options, programs []program, s hosts.Finder) (*settings.Options, error) {
 	shared := *o
-	shared.Np = 0
+	shared.NP = 0
 	for _, p := range programs {
 		if !p.ownHosts {
-			shared.Np += p.opts.Np
+			shared.NP += p.opts.NP
 		}
 	}
 	if first := programs[0]; first.ownHosts && o.Hosts == "" && o.Hostfile == "" && o.Elastic.Discovery == "" {
@@ -164,7 +163,7 @@ func prepareAll(environ []string, programs []program, size int) (environment, er
 		sets = append(sets, set)
 		ranks := size
 		if len(programs) > 1 {
-			ranks = p.opts.Np
+			ranks = p.opts.NP
 		}
 		drop, here := leftOut(environ, env, p.opts)
 		e.programs = append(e.programs, launcher.Program{Argv: p.argv, Wdir: wdir, Ranks: ranks, Drop: drop, DropHere: here})

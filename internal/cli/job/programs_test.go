@@ -8,13 +8,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/cli/dialect"
 	"github.com/gorun/gorun/internal/cli/exitcode"
 	"github.com/gorun/gorun/internal/cli/hosts"
 	"github.com/gorun/gorun/internal/cli/settings"
-
 	"github.com/gorun/gorun/internal/test/environ"
-
-	"github.com/gorun/gorun/internal/cli/dialect"
 )
 
 // programsOf are the programs of a command line, and the job's options.
@@ -28,20 +26,20 @@ func programsOf(t *testing.T, argv string) ([]program, *settings.Options, error)
 	if err != nil {
 		t.Fatal(err)
 	}
-	programs, err := JobPrograms(o, flags.Args(), line)
+	programs, err := Programs(o, flags.Args(), line)
 	return programs, o, err
 }
 
 func TestProgramsWithTheirOptions(t *testing.T) {
 	programs, o, err := programsOf(t, "--grace 7 --no-env -x A -np 1 --wdir /w a 1 : -np 3 -x B -x C=1 b")
-	if err != nil || o.Np != 4 || len(programs) != 2 {
-		t.Fatalf("%v, %d ranks of %d programs", err, o.Np, len(programs))
+	if err != nil || o.NP != 4 || len(programs) != 2 {
+		t.Fatalf("%v, %d ranks of %d programs", err, o.NP, len(programs))
 	}
 	a, b := programs[0], programs[1]
-	if a.opts.Np != 1 || a.opts.Wdir != "/w" || !slices.Equal(a.opts.Exports, []string{"A"}) || !slices.Equal(a.argv, []string{"a", "1"}) {
+	if a.opts.NP != 1 || a.opts.Wdir != "/w" || !slices.Equal(a.opts.Exports, []string{"A"}) || !slices.Equal(a.argv, []string{"a", "1"}) {
 		t.Errorf("a: %+v", a.opts)
 	}
-	if b.opts.Np != 3 || b.opts.Wdir != "" || !slices.Equal(b.opts.Exports, []string{"B", "C=1"}) || b.opts.Grace != a.opts.Grace || !b.opts.NoEnv {
+	if b.opts.NP != 3 || b.opts.Wdir != "" || !slices.Equal(b.opts.Exports, []string{"B", "C=1"}) || b.opts.Grace != a.opts.Grace || !b.opts.NoEnv {
 		t.Errorf("b: %+v", b.opts)
 	}
 	for argv, want := range map[string]string{
@@ -66,7 +64,7 @@ func TestHostsOfAProgramWinOverTheEnvironment(t *testing.T) {
 			t.Fatal(err)
 		}
 		o.Hosts, o.Hostfile, o.Elastic.Discovery = elsewhere.Hosts, elsewhere.Hostfile, elsewhere.Elastic.Discovery
-		programs, err := JobPrograms(o, nil, line)
+		programs, err := Programs(o, nil, line)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -159,8 +157,8 @@ func TestInCommon(t *testing.T) {
 func commands() []string { return []string{"help", "version", "completion"} }
 
 // hostsIn are surroundings with files and variables of a test's own.
-func hostsIn(files, env map[string]string) hosts.Surroundings {
-	return hosts.Surroundings{Lookup: environ.Lookup(env), Hostname: "here", Cores: func() int { return 6 }, Open: func(name string) (io.ReadCloser, error) {
+func hostsIn(files, env map[string]string) hosts.Finder {
+	return hosts.Finder{Lookup: environ.Lookup(env), Hostname: "here", Cores: func() int { return 6 }, Open: func(name string) (io.ReadCloser, error) {
 		text, ok := files[name]
 		if !ok {
 			return nil, fs.ErrNotExist

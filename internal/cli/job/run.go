@@ -12,7 +12,6 @@ import (
 	"github.com/gorun/gorun/internal/cli/hosts"
 	"github.com/gorun/gorun/internal/cli/settings"
 	"github.com/gorun/gorun/internal/cli/ui"
-
 	"github.com/gorun/gorun/launcher"
 )
 
@@ -22,17 +21,17 @@ type Streams struct {
 	Out, Err io.Writer
 }
 
-// RunJob is a run from options to exit code: parse, plan, then the launcher's
+// Run is a run from options to exit code: parse, plan, then the launcher's
 // connect, stage, spawn, stream and reap.
-func RunJob(ctx context.Context, o *settings.Options, programs []program, io Streams, say *ui.UI) (code int, err error) {
+func Run(ctx context.Context, o *settings.Options, programs []program, io Streams, say *ui.UI) (code int, err error) {
 	if o.EnvFlags {
 		return 0, printEnvFlags(os.Environ(), programs, io.Out, say)
 	}
-	where, plan, err := planJob(ctx, o, programs, hosts.NewSurroundings(CoreCounter(o, say)))
+	where, plan, err := planJob(ctx, o, programs, hosts.NewFinder(CoreCounter(o, say)))
 	if err != nil {
 		return 0, err
 	}
-	if err := plan.CheckGPUs(o.GpusPerRank.PerRank); err != nil {
+	if err := plan.CheckGPUs(o.GPUsPerRank.PerRank); err != nil {
 		return 0, err
 	}
 	say.Tracef("hosts: %s", where.Summary())
@@ -56,7 +55,7 @@ func RunJob(ctx context.Context, o *settings.Options, programs []program, io Str
 	}
 	if o.DryRun {
 		would := NewDryRun(o, plan, opts, where.Source, warnings)
-		if o.Json {
+		if o.JSON {
 			return 0, would.writeJSON(io.Out)
 		}
 		_, err := fmt.Fprintf(io.Out, "%vhosts      %s\n%s", plan, where.Summary(), would.Text(o))
@@ -81,9 +80,9 @@ func RunJob(ctx context.Context, o *settings.Options, programs []program, io Str
 
 // launch runs the plan while it listens to the user.
 func launch(ctx context.Context, o *settings.Options, plan launcher.Plan, opts launcher.Options, io Streams, say *ui.UI) (int, error) {
-	wishes := ui.Listen(time.Duration(o.Timeout), say)
-	defer wishes.Close()
-	opts.Stops, opts.Signals, opts.Pauses = wishes.Stops, wishes.Signals, wishes.Pauses
+	requests := ui.Listen(time.Duration(o.Timeout), say)
+	defer requests.Close()
+	opts.Stops, opts.Signals, opts.Pauses = requests.Stops, requests.Signals, requests.Pauses
 	if o.Stdin != "none" && io.In != nil {
 		in, err := ui.NewInput(io.In)
 		if err != nil {
@@ -92,7 +91,7 @@ func launch(ctx context.Context, o *settings.Options, plan launcher.Plan, opts l
 		defer in.Close()
 		opts.Stdin = in
 	}
-	steps, err := ui.OpenEvents(o.JsonEvents, say)
+	steps, err := ui.OpenEvents(o.JSONEvents, say)
 	if err != nil {
 		return 0, err
 	}

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 
 	"github.com/gorun/gorun/internal/cli/settings"
-
 	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/internal/workdir"
 )

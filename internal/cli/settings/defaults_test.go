@@ -9,9 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gorun/gorun/internal/test/environ"
-
 	"github.com/gorun/gorun/internal/cli/usage"
+	"github.com/gorun/gorun/internal/test/environ"
 )
 
 // fileOf is a file with these flags, all in its first line.
@@ -56,8 +55,8 @@ func TestDefaultsPrecedence(t *testing.T) {
 		if err := SetDefaults(flags, environ.Lookup(map[string]string{"GORUN_NP": tc.env, "GORUN_HOSTS": ""}), nil, fileOf(file)); err != nil {
 			t.Fatal(err)
 		}
-		if o.Np != tc.want || flags.Changed("np") != tc.set {
-			t.Errorf("%+v: np is %d, set %v", tc, o.Np, flags.Changed("np"))
+		if o.NP != tc.want || flags.Changed("np") != tc.set {
+			t.Errorf("%+v: np is %d, set %v", tc, o.NP, flags.Changed("np"))
 		}
 	}
 }
@@ -70,8 +69,8 @@ func TestDefaultsOfEveryKind(t *testing.T) {
 	if err := SetDefaults(flags, environ.Lookup(env), nil, fileOf(file)); err != nil {
 		t.Fatal(err)
 	}
-	if o.SshConfig != "c" || !o.noOversubscribe || fmt.Sprint(o.Exports, o.Identities) != "[A] [k]" || time.Duration(o.StartTimeout) != 90*time.Minute ||
-		o.Verbose != 2 || o.HostKeys != "accept-new" || time.Duration(o.Grace) != 2500*time.Millisecond || !o.TagOutput || o.SshPort != 2222 || o.Config != "" {
+	if o.SSHConfig != "c" || !o.noOversubscribe || fmt.Sprint(o.Exports, o.Identities) != "[A] [k]" || time.Duration(o.StartTimeout) != 90*time.Minute ||
+		o.Verbose != 2 || o.HostKeys != "accept-new" || time.Duration(o.Grace) != 2500*time.Millisecond || !o.TagOutput || o.SSHPort != 2222 || o.Config != "" {
 		t.Errorf("%+v", *o)
 	}
 }

@@ -51,10 +51,10 @@ func (o *Options) checkElastic(npSet bool) error {
 		return usage.Errorf("", "--min-np and --max-np are at least 1")
 	case e.MaxNP > 0 && e.MinNP > e.MaxNP:
 		return usage.Errorf("", "--min-np %d is more than --max-np %d", e.MinNP, e.MaxNP)
-	case npSet && e.MinNP > o.Np:
-		return usage.Errorf("", "-np %d is less than --min-np %d", o.Np, e.MinNP)
-	case npSet && e.MaxNP > 0 && o.Np > e.MaxNP:
-		return usage.Errorf("", "-np %d is more than --max-np %d", o.Np, e.MaxNP)
+	case npSet && e.MinNP > o.NP:
+		return usage.Errorf("", "-np %d is less than --min-np %d", o.NP, e.MinNP)
+	case npSet && e.MaxNP > 0 && o.NP > e.MaxNP:
+		return usage.Errorf("", "-np %d is more than --max-np %d", o.NP, e.MaxNP)
 	case e.Discovery != "" && (o.Hosts != "" || o.Hostfile != ""):
 		return usage.Errorf("leave one of them out", "--host-discovery-script beside -H or --hostfile says twice where to run")
 	case e.Restarts > 0 && e.Resets.Limit > 0:

@@ -8,12 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gorun/gorun/internal/cli/exitcode"
-
-	"github.com/gorun/gorun/internal/test/environ"
-
 	"github.com/gorun/gorun/internal/cli/dialect"
+	"github.com/gorun/gorun/internal/cli/exitcode"
 	"github.com/gorun/gorun/internal/cli/usage"
+	"github.com/gorun/gorun/internal/test/environ"
 )
 
 // shown is what a file says: flags with values, then the command.
@@ -115,7 +113,7 @@ func TestSettingsThatMakeNoSense(t *testing.T) {
 	} {
 		flags, _ := NewFlags()
 		got, err := parseSettings("f", []byte(tc.text), flags)
-		if !exitcode.IsUsage(err) || !strings.HasPrefix(err.Error(), tc.want) || !strings.HasPrefix(usage.Hint(err), tc.hint) || exitcode.ExitCode(err) != 2 {
+		if !exitcode.IsUsage(err) || !strings.HasPrefix(err.Error(), tc.want) || !strings.HasPrefix(usage.Hint(err), tc.hint) || exitcode.Of(err) != 2 {
 			t.Errorf("%q: %s, %v, hint %q; want %s", tc.text, listing(got), err, usage.Hint(err), tc.want)
 		}
 	}
@@ -184,7 +182,7 @@ func TestJobFilePrecedence(t *testing.T) {
 		if err == nil {
 			err = SetDefaults(flags, environ.Lookup(map[string]string{"GORUN_NP": "7", "GORUN_EXPORT": "C"}), nil, fileOf(map[string]string{"grace": "1", "np": "9"}))
 		}
-		got := fmt.Sprintf("np=%d hosts=%s hostfile=%s wdir=%s timeout=%v export=%s", o.Np, o.Hosts, o.Hostfile, o.Wdir, &o.Timeout, strings.Join(o.Exports, " "))
+		got := fmt.Sprintf("np=%d hosts=%s hostfile=%s wdir=%s timeout=%v export=%s", o.NP, o.Hosts, o.Hostfile, o.Wdir, &o.Timeout, strings.Join(o.Exports, " "))
 		if err != nil || got != tc.want || o.Grace.String() != "1s" || o.Ppn != 2 {
 			t.Errorf("%s: %s, %v\nwant %s", tc.argv, got, err, tc.want)
 		}
@@ -244,8 +242,8 @@ func TestTranslatedWordsParse(t *testing.T) {
 			t.Errorf("%s: %v", argv, err)
 			continue
 		}
-		if o.Np != 4 || o.Hosts != "a:2,b:2" || !slices.Equal(o.Exports, []string{"A"}) || strings.Join(flags.Args(), " ") != "prog -np 9 --hosts no" {
-			t.Errorf("%s: np %d, hosts %q, export %q, program %q", argv, o.Np, o.Hosts, o.Exports, flags.Args())
+		if o.NP != 4 || o.Hosts != "a:2,b:2" || !slices.Equal(o.Exports, []string{"A"}) || strings.Join(flags.Args(), " ") != "prog -np 9 --hosts no" {
+			t.Errorf("%s: np %d, hosts %q, export %q, program %q", argv, o.NP, o.Hosts, o.Exports, flags.Args())
 		}
 	}
 }
@@ -268,8 +266,8 @@ func TestOpenMPISettingsInTheEnvironment(t *testing.T) {
 	if err := SetDefaults(flags, environ.Lookup(map[string]string{"GORUN_PPN": "5"}), mca.Args, fileOf(map[string]string{"network-interface": "eth9", "grace": "1"})); err != nil {
 		t.Fatal(err)
 	}
-	if o.SshPort != 7 || o.Ppn != 5 || o.Network.String() != "eth0" || !slices.Equal(o.Exports, []string{"A", "B=1"}) || o.Hostfile != "" || o.Grace.String() != "1s" || !o.Timestamp ||
-		o.RshAgent != "/etc/mpi/kubexec.sh" || !slices.Equal(o.RshArgs, []string{"-p 2222"}) {
+	if o.SSHPort != 7 || o.Ppn != 5 || o.Network.String() != "eth0" || !slices.Equal(o.Exports, []string{"A", "B=1"}) || o.Hostfile != "" || o.Grace.String() != "1s" || !o.Timestamp ||
+		o.RSHAgent != "/etc/mpi/kubexec.sh" || !slices.Equal(o.RSHArgs, []string{"-p 2222"}) {
 		t.Errorf("%+v", *o)
 	}
 	if want := "ignored Open MPI settings: OMPI_MCA_plm_base_verbose=5"; mca.Notice() != want {

@@ -17,7 +17,7 @@ import (
 
 // Options are the flags of a run, as the user gave them.
 type Options struct {
-	Np              int
+	NP              int
 	Ppn, Nodes      count
 	Hosts           string
 	Hostfile        string
@@ -36,16 +36,16 @@ type Options struct {
 	StageLimit ByteSize
 
 	Launcher   string
-	RshAgent   string
-	RshArgs    []string
-	SshConfig  string
-	SshPort    int
+	RSHAgent   string
+	RSHArgs    []string
+	SSHConfig  string
+	SSHPort    int
 	Identities []string
 	HostKeys   string
 
 	Network network
 	Encrypt bool
-	Mpi     mpiFlag
+	MPI     mpiFlag
 
 	StartTimeout Seconds
 	Timeout      Seconds
@@ -62,14 +62,14 @@ type Options struct {
 	Save           savings
 	Summary        bool
 	Quiet          bool
-	JsonEvents     string
+	JSONEvents     string
 
 	Config     string
 	JobFile    string
 	dialect    string
 	DisplayMap bool
 	DryRun     bool
-	Json       bool
+	JSON       bool
 	EnvFlags   bool
 	Verbose    int
 }
@@ -77,7 +77,7 @@ type Options struct {
 // AddFlags binds o to flags.
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	o.StartTimeout, o.Grace = Seconds(60*time.Second), Seconds(5*time.Second)
-	flags.IntVarP(&o.Np, "np", "n", 0, "ranks to start (default: one per slot)")
+	flags.IntVarP(&o.NP, "np", "n", 0, "ranks to start (default: one per slot)")
 	flags.StringVarP(&o.Hosts, "hosts", "H", "", "hosts and their slots: f1:2,f[2-8]:2,^f5 (default: what the scheduler says, or this machine)")
 	flags.StringVar(&o.Hostfile, "hostfile", "", "file with a host per line: f1 slots=2; with -H, those of them that -H names")
 	flags.Var(&o.Ppn, "ppn", "ranks on each host, whatever its slots")
@@ -97,13 +97,13 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 
 	flags.StringVar(&o.Launcher, "launcher", "auto", "how hosts are reached: ssh, srun, system-ssh (by the ssh program), rsh (by the one of --launch-agent), local (all are this machine), or auto: by srun in a Slurm job")
 	addRemoteShellFlags(o, flags)
-	flags.StringVarP(&o.SshConfig, "ssh-config", "F", "", "SSH configuration file (default: ~/.ssh/config and the system's)")
-	flags.IntVar(&o.SshPort, "ssh-port", 0, "SSH port of hosts that do not name one")
+	flags.StringVarP(&o.SSHConfig, "ssh-config", "F", "", "SSH configuration file (default: ~/.ssh/config and the system's)")
+	flags.IntVar(&o.SSHPort, "ssh-port", 0, "SSH port of hosts that do not name one")
 	flags.StringArrayVarP(&o.Identities, "ssh-identity-file", "i", nil, "private key to try first; may be repeated")
 	flags.StringVar(&o.HostKeys, "host-keys", "strict", "strict, or accept-new to trust hosts on first sight")
 
 	flags.Var(&o.Network, "network-interface", "interfaces or subnets that ranks use: eth0, ib*, 10.0.0.0/8, ^docker0 (default: all, where SSH reaches a host first)")
-	flags.Var(&o.Mpi, "mpi", "which MPI the programs are built with: pmi1 (MPICH and its kin, the default), or ompi4 (Open MPI up to 4.1)")
+	flags.Var(&o.MPI, "mpi", "which MPI the programs are built with: pmi1 (MPICH and its kin, the default), or ompi4 (Open MPI up to 4.1)")
 	flags.BoolVar(&o.Encrypt, "encrypt", false, "encrypt what ring sends between hosts (TLS 1.3); without, it is in the clear between ranks that have proven who they are")
 
 	flags.Var(&o.StartTimeout, "start-timeout", "time until every rank must run")
@@ -135,16 +135,16 @@ func (o *Options) addOutputFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Save[2], "stderr-file", "", "the same for stderr; with both names alike, what a rank writes goes to one file")
 	flags.BoolVar(&o.Summary, "summary", false, "end with a table of the ranks: host, how it ended, time, peak memory")
 	flags.BoolVar(&o.Quiet, "quiet", false, "say nothing but errors; the ranks' output is shown")
-	flags.StringVar(&o.JsonEvents, "json-events", "", "write the job's steps to a file or an open descriptor, a JSON object a line: FILE or fd:N")
+	flags.StringVar(&o.JSONEvents, "json-events", "", "write the job's steps to a file or an open descriptor, a JSON object a line: FILE or fd:N")
 }
 
 // Check finds values that no run can have.
 func (o *Options) Check(npSet bool) error {
 	switch {
-	case npSet && o.Np < 1:
-		return usage.Errorf("give the number of ranks, for example -np 4", "-np %d: a job has at least 1 rank", o.Np)
-	case o.Np > 1<<20:
-		return usage.Errorf("", "-np %d: at most %d ranks", o.Np, 1<<20)
+	case npSet && o.NP < 1:
+		return usage.Errorf("give the number of ranks, for example -np 4", "-np %d: a job has at least 1 rank", o.NP)
+	case o.NP > 1<<20:
+		return usage.Errorf("", "-np %d: at most %d ranks", o.NP, 1<<20)
 	case !slices.Contains([]string{"auto", "ssh", "srun", "system-ssh", "rsh", "local"}, o.Launcher):
 		return usage.Errorf("", "--launcher %q: it must be auto, ssh, srun, system-ssh, rsh or local", o.Launcher)
 	case o.HostKeys != "strict" && o.HostKeys != "accept-new":
@@ -153,9 +153,9 @@ func (o *Options) Check(npSet bool) error {
 		return usage.Errorf("", "--color %q: it must be auto, always or never", o.Color)
 	case o.Hide&^o.Save.Hidden() != 0 && o.OutputFilename == "":
 		return usage.Errorf("say where it goes: --output-filename DIR, torchrun's --log-dir", "--hide %v: that output would be lost", &o.Hide)
-	case o.SshPort < 0 || o.SshPort > 65535:
-		return usage.Errorf("", "--ssh-port %d: ports go from 1 to 65535", o.SshPort)
-	case o.Json && !o.DryRun:
+	case o.SSHPort < 0 || o.SSHPort > 65535:
+		return usage.Errorf("", "--ssh-port %d: ports go from 1 to 65535", o.SSHPort)
+	case o.JSON && !o.DryRun:
 		return usage.Errorf("for the steps of a job that runs there is --json-events FILE", "--json goes with --dry-run")
 	}
 	if err := o.checkElastic(npSet); err != nil {

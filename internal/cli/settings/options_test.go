@@ -6,13 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gorun/gorun/internal/cli/exitcode"
-
-	"github.com/gorun/gorun/internal/test/environ"
-
 	"github.com/spf13/pflag"
 
+	"github.com/gorun/gorun/internal/cli/exitcode"
 	"github.com/gorun/gorun/internal/cli/usage"
+	"github.com/gorun/gorun/internal/test/environ"
 )
 
 func TestSeconds(t *testing.T) {
@@ -82,8 +80,8 @@ func TestFlagDefaults(t *testing.T) {
 func TestFlagSpellings(t *testing.T) {
 	for _, argv := range []string{"--np=3", "--num-proc=3", "--num_proc=3", "-n=3", "-n3"} {
 		flags, o := NewFlags()
-		if err := flags.Parse([]string{argv}); err != nil || o.Np != 3 || !flags.Changed("np") {
-			t.Errorf("%s: np %d, %v", argv, o.Np, err)
+		if err := flags.Parse([]string{argv}); err != nil || o.NP != 3 || !flags.Changed("np") {
+			t.Errorf("%s: np %d, %v", argv, o.NP, err)
 		}
 	}
 	for argv, want := range map[string]func(*Options) bool{
@@ -144,7 +142,7 @@ func TestNetworkInterfacesThatMakeNoSense(t *testing.T) {
 		"GORUN_NETWORK_INTERFACE=10.0.0.0/33: ":     SetDefaults(flags, environ.Lookup(bad), nil, settings{}),
 		"f.yaml:1: network-interface=10.0.0.0/33: ": SetDefaults(flags, environ.Lookup(nil), nil, fileOf(map[string]string{"network-interface": "10.0.0.0/33"})),
 	} {
-		if err == nil || err.Error() != source+reason || exitcode.ExitCode(err) != 2 {
+		if err == nil || err.Error() != source+reason || exitcode.Of(err) != 2 {
 			t.Errorf("%s: %v", source, err)
 		}
 	}

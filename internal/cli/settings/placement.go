@@ -18,8 +18,8 @@ import (
 type placement struct {
 	MapBy, RankBy  order
 	BindTo         binding
-	CpusPerRank    count
-	GpusPerRank    gpuCount
+	CPUsPerRank    count
+	GPUsPerRank    gpuCount
 	ReportBindings bool
 }
 
@@ -27,8 +27,8 @@ func (p *placement) addFlags(flags *pflag.FlagSet) {
 	flags.Var(&p.MapBy, "map-by", "deal ranks to hosts by slot (fill a host, then the next) or by node (one each in turn) (default slot)")
 	flags.Var(&p.RankBy, "rank-by", "number ranks by slot (host by host) or by node (in turn over the hosts) (default: as --map-by)")
 	flags.Var(&p.BindTo, "bind-to", "what a rank may run on: none, hwthread, core, numa or socket, with :overload-allowed or :if-supported (default none)")
-	flags.Var(&p.CpusPerRank, "cpus-per-rank", "cores of each rank; ranks are bound to them unless --bind-to says otherwise")
-	flags.Var(&p.GpusPerRank, "gpus-per-rank", "how many GPUs each rank sees: a number; auto (all, or one in turns where ranks are more than GPUs); none (GPUs are left alone) (default auto)")
+	flags.Var(&p.CPUsPerRank, "cpus-per-rank", "cores of each rank; ranks are bound to them unless --bind-to says otherwise")
+	flags.Var(&p.GPUsPerRank, "gpus-per-rank", "how many GPUs each rank sees: a number; auto (all, or one in turns where ranks are more than GPUs); none (GPUs are left alone) (default auto)")
 	flags.BoolVar(&p.ReportBindings, "report-bindings", false, "say what each rank is bound to")
 }
 
@@ -36,11 +36,11 @@ func (p *placement) addFlags(flags *pflag.FlagSet) {
 // their GPUs.
 func (p *placement) Binding() wire.Binding {
 	b := p.BindTo.Binding
-	b.Each = int(p.CpusPerRank)
+	b.Each = int(p.CPUsPerRank)
 	if !p.BindTo.Given && b.Each > 0 {
 		b.To = wire.BindCore
 	}
-	b.Near = !p.BindTo.Given && !p.GpusPerRank.Leave
+	b.Near = !p.BindTo.Given && !p.GPUsPerRank.Leave
 	return b
 }
 

@@ -33,7 +33,7 @@ func TestConfigTakesTheOtherSpellings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := SetDefaults(flags, environ.Lookup(nil), nil, file); err == nil && (o.Np != 4 || o.Hosts != "a") {
-		t.Errorf("np is %d, hosts %q, and nobody was told", o.Np, o.Hosts)
+	if err := SetDefaults(flags, environ.Lookup(nil), nil, file); err == nil && (o.NP != 4 || o.Hosts != "a") {
+		t.Errorf("np is %d, hosts %q, and nobody was told", o.NP, o.Hosts)
 	}
 }

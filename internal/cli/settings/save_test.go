@@ -5,9 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gorun/gorun/internal/cli/exitcode"
-
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/cli/exitcode"
 	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/launcher"
 )

@@ -15,7 +15,7 @@ import (
 type BenchReport struct {
 	Table   *bench.Table
 	Out     io.Writer
-	Json    bool
+	JSON    bool
 	partial []byte
 	rows    []bench.Row
 }
@@ -40,7 +40,7 @@ func (r *BenchReport) show(line []byte) error {
 		return fmt.Errorf("a rank printed %q", line)
 	}
 	r.rows = append(r.rows, row)
-	if r.Json {
+	if r.JSON {
 		_, err := fmt.Fprintf(r.Out, "%s\n", line)
 		return err
 	}

@@ -8,47 +8,47 @@ import (
 	"time"
 )
 
-// stuckTime is how long nobody may take what gorun says before a user who wants the end gets it.
-const stuckTime = 500 * time.Millisecond
+// writeTimeout is how long nobody may take what gorun says before a user who wants the end gets it.
+const writeTimeout = 500 * time.Millisecond
 
-var errGaveUp = errors.New("nobody takes what is written")
+var errAbandoned = errors.New("nobody takes what is written")
 
 // haste is the user's wish that gorun ends, whoever reads what it says. A nil haste never comes.
-type haste struct {
+type WriteDeadline struct {
 	once  sync.Once
-	wants chan struct{}
+	began chan struct{}
 }
 
-func NewHaste() *haste { return &haste{wants: make(chan struct{})} }
+func NewWriteDeadline() *WriteDeadline { return &WriteDeadline{began: make(chan struct{})} }
 
-func (h *haste) come() {
+func (h *WriteDeadline) Start() {
 	if h != nil {
-		h.once.Do(func() { close(h.wants) })
+		h.once.Do(func() { close(h.began) })
 	}
 }
 
-func (h *haste) wanted() <-chan struct{} {
+func (h *WriteDeadline) started() <-chan struct{} {
 	if h == nil {
 		return nil
 	}
-	return h.wants
+	return h.began
 }
 
 // Patient writes to w, for as long as that takes. In haste a write that is stuck (a pager that is stopped, a dead file
 // system behind tee) is given up and stays behind, and later ones fail at once. Safe for concurrent use.
-type Patient struct {
-	W     io.Writer
-	Haste *haste
+type DeadlineWriter struct {
+	W        io.Writer
+	Deadline *WriteDeadline
 
-	mu     sync.Mutex
-	gaveUp bool
+	mu        sync.Mutex
+	abandoned bool
 }
 
-func (p *Patient) Write(data []byte) (int, error) {
+func (p *DeadlineWriter) Write(data []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.gaveUp {
-		return 0, errGaveUp
+	if p.abandoned {
+		return 0, errAbandoned
 	}
 	type result struct {
 		n   int
@@ -63,13 +63,13 @@ func (p *Patient) Write(data []byte) (int, error) {
 	select {
 	case r := <-written:
 		return r.n, r.err
-	case <-p.Haste.wanted():
+	case <-p.Deadline.started():
 	}
 	select {
 	case r := <-written:
 		return r.n, r.err
-	case <-time.After(stuckTime):
-		p.gaveUp = true
-		return 0, errGaveUp
+	case <-time.After(writeTimeout):
+		p.abandoned = true
+		return 0, errAbandoned
 	}
 }

@@ -17,19 +17,19 @@ func (w stuckWriter) Write(p []byte) (int, error) {
 // What gorun says waits for whoever reads it until the user wants the end, and then no longer.
 func TestPatientWriter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, inHaste := stuckWriter{make(chan struct{})}, NewHaste()
+		w, deadline := stuckWriter{make(chan struct{})}, NewWriteDeadline()
 		defer close(w.release)
-		p := &Patient{W: w, Haste: inHaste}
-		time.AfterFunc(time.Hour, inHaste.come)
+		p := &DeadlineWriter{W: w, Deadline: deadline}
+		time.AfterFunc(time.Hour, deadline.Start)
 		began := time.Now()
 		for range 3 {
-			if n, err := p.Write([]byte("x")); n != 0 || err != errGaveUp {
+			if n, err := p.Write([]byte("x")); n != 0 || err != errAbandoned {
 				t.Errorf("%d, %v", n, err)
 			}
 		}
-		if took := time.Since(began); took != time.Hour+stuckTime {
+		if took := time.Since(began); took != time.Hour+writeTimeout {
 			t.Errorf("took %v", took)
 		}
-		inHaste.come() // again
+		deadline.Start() // again
 	})
 }

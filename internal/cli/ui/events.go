@@ -9,10 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gorun/gorun/internal/cli/exitcode"
-
 	"golang.org/x/sys/unix"
 
+	"github.com/gorun/gorun/internal/cli/exitcode"
 	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/internal/wire"
 	"github.com/gorun/gorun/launcher"
@@ -96,7 +95,7 @@ func OpenEvents(name string, say *UI) (*eventLog, error) {
 }
 
 func (l *eventLog) to(file *os.File, say *UI) *eventLog {
-	l.file, l.out = file, &Patient{W: file, Haste: say.Haste}
+	l.file, l.out = file, &DeadlineWriter{W: file, Deadline: say.Deadline}
 	return l
 }
 
@@ -212,6 +211,6 @@ func (l *eventLog) Failed(err error) {
 	if l == nil {
 		return
 	}
-	code := exitcode.ExitCode(err)
+	code := exitcode.Of(err)
 	l.write(jobEvent{Event: "done", Code: &code, Error: err.Error(), Hint: usage.Hint(err)})
 }

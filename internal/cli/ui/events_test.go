@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/cli/exitcode"
-
 	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/internal/test/golden"
 	"github.com/gorun/gorun/internal/wire"

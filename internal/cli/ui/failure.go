@@ -89,11 +89,11 @@ func (u *UI) failure(r launcher.Result, size int, now time.Time) {
 // when says when the cause happened: "(after 1.5 s, at 20:51:31)".
 func when(r launcher.Result, now time.Time) string {
 	ran := max(0, r.Cause.At-r.Started)
-	return fmt.Sprintf("(after %s, at %s)", Seconds3(ran), now.Add(r.Cause.At-r.Ended).Format(time.TimeOnly))
+	return fmt.Sprintf("(after %s, at %s)", Seconds(ran), now.Add(r.Cause.At-r.Ended).Format(time.TimeOnly))
 }
 
-// Seconds3 is a time with three digits or to the second: "0.02 s", "1.25 s", "3725 s".
-func Seconds3(d time.Duration) string {
+// Seconds is a time with three digits or to the second: "0.02 s", "1.25 s", "3725 s".
+func Seconds(d time.Duration) string {
 	switch s := d.Seconds(); {
 	case s < 10:
 		return fmt.Sprintf("%.2f s", s)

@@ -98,7 +98,7 @@ func TestSeconds3(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "0.00 s", 20 * time.Millisecond: "0.02 s", 1250 * time.Millisecond: "1.25 s", 12340 * time.Millisecond: "12.3 s", time.Hour: "3600 s",
 	} {
-		if got := Seconds3(d); got != want {
+		if got := Seconds(d); got != want {
 			t.Errorf("%v is %q, want %q", d, got, want)
 		}
 	}

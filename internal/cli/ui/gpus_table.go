@@ -9,7 +9,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/gorun/gorun/gpu"
-	"github.com/gorun/gorun/internal/cli/usage"
+	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/launcher"
 )
 
@@ -39,7 +39,7 @@ func WriteGPUs(out io.Writer, all []launcher.GPUs, more bool) error {
 		}
 	}
 	if err == nil {
-		_, err = fmt.Fprintf(out, "%s, %s\n", usage.Count(len(all), "host"), usage.Count(count, "GPU"))
+		_, err = fmt.Fprintf(out, "%s, %s\n", prose.Count(len(all), "host"), prose.Count(count, "GPU"))
 	}
 	return err
 }

@@ -9,12 +9,12 @@ import (
 	"github.com/gorun/gorun/launcher"
 )
 
-// pausePatience is how long gorun waits until all hosts have stopped their ranks before it stops itself.
-const pausePatience = 500 * time.Millisecond
+// pauseTimeout is how long gorun waits until all hosts have stopped their ranks before it stops itself.
+const pauseTimeout = 500 * time.Millisecond
 
 // standStill stops the ranks and then gorun, as the terminal wants it, and lets both go on when the shell
 // does (fg, bg).
-func (w *wishes) standStill() {
+func (w *Requests) standStill() {
 	continued := make(chan os.Signal, 1)
 	signal.Notify(continued, syscall.SIGCONT)
 	defer signal.Stop(continued)
@@ -22,7 +22,7 @@ func (w *wishes) standStill() {
 	if w.pause(launcher.Pause{Suspend: true, Told: told}) {
 		select {
 		case <-told:
-		case <-time.After(pausePatience):
+		case <-time.After(pauseTimeout):
 		case <-w.done:
 			return
 		}
@@ -47,11 +47,11 @@ func (w *wishes) standStill() {
 }
 
 // pause tells the launcher, unless there are no ranks yet, or any more.
-func (w *wishes) pause(p launcher.Pause) bool {
+func (w *Requests) pause(p launcher.Pause) bool {
 	select {
 	case w.Pauses <- p:
 		return true
-	case <-time.After(pausePatience):
+	case <-time.After(pauseTimeout):
 		return false
 	case <-w.done:
 		return false

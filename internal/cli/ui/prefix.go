@@ -19,10 +19,10 @@ import (
 const CutMark = "\\"
 
 // Look is how lines of the ranks' output begin.
-type Look struct {
+type LineStyle struct {
 	Style     string
 	Timestamp bool
-	Colour    [3]bool // by fd: whether prefixes have their host's colour
+	Color     [3]bool // by fd: whether prefixes have their host's color
 	Programs  []launcher.Program
 }
 
@@ -33,7 +33,7 @@ const timeMark = "\x00"
 type prefixFunc func(rank, fd int, at time.Time) []byte
 
 // Prefixer returns what starts every line of a rank's output, or nil for nothing.
-func (l Look) Prefixer(plan launcher.Plan) (prefixFunc, error) {
+func (l LineStyle) Prefixer(plan launcher.Plan) (prefixFunc, error) {
 	text, err := l.text(plan)
 	if text == nil || err != nil {
 		return nil, err
@@ -54,14 +54,16 @@ func (l Look) Prefixer(plan launcher.Plan) (prefixFunc, error) {
 			return timeMark + gap + plain(rank, fd)
 		}
 	}
-	return withTime(cached(plan.Size, l.coloured(plan, text)), layout), nil
+	return withTime(cached(plan.Size, l.colored(plan, text)), layout), nil
 }
 
 // Ctime reports whether times are written as the launcher writes them whose style it is.
-func (l Look) Ctime() bool { return slices.Contains([]string{"horovod", "mpirun", "ompi"}, l.Style) }
+func (l LineStyle) Ctime() bool {
+	return slices.Contains([]string{"horovod", "mpirun", "ompi"}, l.Style)
+}
 
 // text is the prefixes' text with marks for times, or nil for none.
-func (l Look) text(plan launcher.Plan) (func(rank, fd int) string, error) {
+func (l LineStyle) text(plan launcher.Plan) (func(rank, fd int) string, error) {
 	template := l.Style
 	switch l.Style {
 	case "none":
@@ -96,7 +98,7 @@ func (l Look) text(plan launcher.Plan) (func(rank, fd int) string, error) {
 
 // programNames are the names of the programs that ranks run, without their folders, by rank. An elastic job has one
 // program, and at times more or fewer ranks than it began with.
-func (l Look) programNames(plan launcher.Plan) []string {
+func (l LineStyle) programNames(plan launcher.Plan) []string {
 	names, next := make([]string, plan.Size), 0
 	for _, p := range l.Programs {
 		ranks := p.Ranks
@@ -126,26 +128,26 @@ func UnknownMark(template string) string {
 	}
 }
 
-// coloured gives each host's prefixes a colour, in turn.
-func (l Look) coloured(plan launcher.Plan, text func(rank, fd int) string) func(rank, fd int) string {
+// colored gives each host's prefixes a color, in turn.
+func (l LineStyle) colored(plan launcher.Plan, text func(rank, fd int) string) func(rank, fd int) string {
 	palette := []int{36, 33, 32, 35, 34, 96, 93, 92, 95, 94} // of ECMA-48, readable on light and dark
-	colours := make([]int, plan.Size)
+	colors := make([]int, plan.Size)
 	for i, h := range plan.Hosts {
 		for _, r := range h.Ranks {
-			colours[r.Rank] = palette[i%len(palette)]
+			colors[r.Rank] = palette[i%len(palette)]
 		}
 	}
 	return func(rank, fd int) string {
 		t := text(rank, fd)
-		if !l.Colour[fd] || t == "" {
+		if !l.Color[fd] || t == "" {
 			return t
 		}
-		return fmt.Sprintf("\x1b[%dm%s\x1b[0m", colours[rank], t)
+		return fmt.Sprintf("\x1b[%dm%s\x1b[0m", colors[rank], t)
 	}
 }
 
-// UseColour decides --color for one output.
-func UseColour(mode string, terminal bool, lookup func(string) (string, bool)) bool {
+// UseColor decides --color for one output.
+func UseColor(mode string, terminal bool, lookup func(string) (string, bool)) bool {
 	noColour, _ := lookup("NO_COLOR")
 	kind, _ := lookup("TERM")
 	return mode == "always" || mode == "auto" && terminal && noColour == "" && kind != "dumb"

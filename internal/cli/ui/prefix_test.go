@@ -6,13 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/cli/exitcode"
 	"github.com/gorun/gorun/internal/cli/settings"
-
-	"github.com/gorun/gorun/internal/test/environ"
-
-	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/cli/usage"
+	"github.com/gorun/gorun/internal/test/environ"
 	"github.com/gorun/gorun/launcher"
 )
 
@@ -61,7 +59,7 @@ func TestPrefix(t *testing.T) {
 		{"%%r ", two, 4, 1, "%r "},
 		{"%%q%r", two, 4, 1, "%q4"},
 	} {
-		prefix, err := Look{Style: tc.style}.Prefixer(planOf(t, tc.hosts))
+		prefix, err := LineStyle{Style: tc.style}.Prefixer(planOf(t, tc.hosts))
 		if err != nil {
 			t.Errorf("%q: %v", tc.style, err)
 			continue
@@ -76,7 +74,7 @@ func TestPrefix(t *testing.T) {
 
 func TestHostPrefixesLineUp(t *testing.T) {
 	plan := planOf(t, "a:11,b.example.org:3,10.0.0.1")
-	prefix, err := Look{Style: "host"}.Prefixer(plan)
+	prefix, err := LineStyle{Style: "host"}.Prefixer(plan)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,12 +86,12 @@ func TestHostPrefixesLineUp(t *testing.T) {
 }
 
 func TestNoPrefix(t *testing.T) {
-	prefix, err := Look{Style: "none"}.Prefixer(planOf(t, "a"))
+	prefix, err := LineStyle{Style: "none"}.Prefixer(planOf(t, "a"))
 	if prefix != nil || err != nil {
 		t.Errorf("%v", err)
 	}
 	var mistake *usage.Error
-	if _, err := (Look{Style: "fancy"}).Prefixer(planOf(t, "a")); !errors.As(err, &mistake) || mistake.Hint() == "" {
+	if _, err := (LineStyle{Style: "fancy"}).Prefixer(planOf(t, "a")); !errors.As(err, &mistake) || mistake.Hint() == "" {
 		t.Errorf("an unknown style: %v", err)
 	}
 }
@@ -111,18 +109,18 @@ func TestShortName(t *testing.T) {
 func TestPrefixWithTheTime(t *testing.T) {
 	at := time.Date(2026, 11, 21, 0, 57, 31, 45e6, time.UTC)
 	for _, tc := range []struct {
-		look Look
+		look LineStyle
 		want string
 	}{
-		{Look{Style: "host", Timestamp: true}, "2026-11-21 00:57:31.045 f2:2: "},
-		{Look{Style: "rank", Timestamp: true}, "2026-11-21 00:57:31.045 [2] "},
-		{Look{Style: "none", Timestamp: true}, "2026-11-21 00:57:31.045 "},
-		{Look{Style: "%r %t|"}, "2 2026-11-21 00:57:31.045|"},
-		{Look{Style: "%r %t|", Timestamp: true}, "2 2026-11-21 00:57:31.045|"},
-		{Look{Style: "%r|", Timestamp: true}, "2026-11-21 00:57:31.045 2|"},
+		{LineStyle{Style: "host", Timestamp: true}, "2026-11-21 00:57:31.045 f2:2: "},
+		{LineStyle{Style: "rank", Timestamp: true}, "2026-11-21 00:57:31.045 [2] "},
+		{LineStyle{Style: "none", Timestamp: true}, "2026-11-21 00:57:31.045 "},
+		{LineStyle{Style: "%r %t|"}, "2 2026-11-21 00:57:31.045|"},
+		{LineStyle{Style: "%r %t|", Timestamp: true}, "2 2026-11-21 00:57:31.045|"},
+		{LineStyle{Style: "%r|", Timestamp: true}, "2026-11-21 00:57:31.045 2|"},
 		// As mpirun and horovodrun write it.
-		{Look{Style: "mpirun", Timestamp: true}, "Sat Nov 21 00:57:31 2026[1,2]<stdout>:"},
-		{Look{Style: "horovod", Timestamp: true}, "Sat Nov 21 00:57:31 2026[2]<stdout>:"},
+		{LineStyle{Style: "mpirun", Timestamp: true}, "Sat Nov 21 00:57:31 2026[1,2]<stdout>:"},
+		{LineStyle{Style: "horovod", Timestamp: true}, "Sat Nov 21 00:57:31 2026[2]<stdout>:"},
 	} {
 		prefix, err := tc.look.Prefixer(planOf(t, "f1:2,f2:2"))
 		if err != nil {
@@ -146,7 +144,7 @@ func TestPrefixWithTheTime(t *testing.T) {
 }
 
 func TestPrefixHasItsHostsColour(t *testing.T) {
-	prefix, err := Look{Style: "rank", Colour: [3]bool{1: true}}.Prefixer(planOf(t, "f1:2,f2"))
+	prefix, err := LineStyle{Style: "rank", Color: [3]bool{1: true}}.Prefixer(planOf(t, "f1:2,f2"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +173,7 @@ func TestUseColour(t *testing.T) {
 		{"always", false, map[string]string{"NO_COLOR": "1"}, true},
 		{"never", true, nil, false},
 	} {
-		if got := UseColour(tc.mode, tc.terminal, environ.Lookup(tc.env)); got != tc.want {
+		if got := UseColor(tc.mode, tc.terminal, environ.Lookup(tc.env)); got != tc.want {
 			t.Errorf("%+v: %v", tc, got)
 		}
 	}
@@ -213,7 +211,7 @@ func TestRanks(t *testing.T) {
 
 // An elastic job that had lost ranks, or got more, was to begin their lines by a style with marks: gorun ended with a panic.
 func TestPrefixOfMoreAndFewerRanks(t *testing.T) {
-	l := Look{Style: "%p %r|", Programs: []launcher.Program{{Argv: []string{"bin/train"}, Ranks: 3}}}
+	l := LineStyle{Style: "%p %r|", Programs: []launcher.Program{{Argv: []string{"bin/train"}, Ranks: 3}}}
 	for hosts, want := range map[string]string{"f1:2": "train 1|", "f1:3,f2:2": "train 4|"} {
 		plan := planOf(t, hosts)
 		prefix, err := l.Prefixer(plan)

@@ -9,8 +9,8 @@ import (
 	"github.com/gorun/gorun/launcher"
 )
 
-// wishes are what the user tells a running gorun by signals.
-type wishes struct {
+// Requests are what the user tells a running gorun by signals.
+type Requests struct {
 	Stops   chan launcher.Stop
 	Signals chan int
 	Pauses  chan launcher.Pause
@@ -22,8 +22,8 @@ type wishes struct {
 // Listen catches signals until close. The first INT, TERM or HUP asks for a
 // clean stop, the second kills, the third makes gorun leave at once; USR1 and USR2
 // go to the ranks. TSTP stops the job with gorun. A timeout > 0 asks for a stop after that time.
-func Listen(timeout time.Duration, say *UI) *wishes {
-	w := &wishes{Stops: make(chan launcher.Stop, 4), Signals: make(chan int, 16), Pauses: make(chan launcher.Pause), caught: make(chan os.Signal, 16),
+func Listen(timeout time.Duration, say *UI) *Requests {
+	w := &Requests{Stops: make(chan launcher.Stop, 4), Signals: make(chan int, 16), Pauses: make(chan launcher.Pause), caught: make(chan os.Signal, 16),
 		done: make(chan struct{}), ended: make(chan struct{})}
 	wanted := []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGPIPE}
 	if !signal.Ignored(syscall.SIGHUP) { // nohup
@@ -37,13 +37,13 @@ func Listen(timeout time.Duration, say *UI) *wishes {
 	return w
 }
 
-func (w *wishes) Close() {
+func (w *Requests) Close() {
 	signal.Stop(w.caught)
 	close(w.done)
 	<-w.ended
 }
 
-func (w *wishes) run(timeout time.Duration, say *UI) {
+func (w *Requests) run(timeout time.Duration, say *UI) {
 	defer close(w.ended)
 	var expired <-chan time.Time
 	if timeout > 0 {
@@ -57,7 +57,7 @@ func (w *wishes) run(timeout time.Duration, say *UI) {
 		case <-w.done:
 			return
 		case <-expired:
-			say.Haste.come()
+			say.Deadline.Start()
 			w.stop(launcher.Stop{Reason: launcher.TimedOut})
 		case s := <-w.caught:
 			switch s {
@@ -69,14 +69,14 @@ func (w *wishes) run(timeout time.Duration, say *UI) {
 				w.pass(int(s.(syscall.Signal)))
 			default:
 				asked++
-				say.Haste.come()
+				say.Deadline.Start()
 				w.askedToStop(s, asked, say)
 			}
 		}
 	}
 }
 
-func (w *wishes) askedToStop(s os.Signal, times int, say *UI) {
+func (w *Requests) askedToStop(s os.Signal, times int, say *UI) {
 	reasons := map[os.Signal]launcher.StopReason{syscall.SIGINT: launcher.Interrupted,
 		syscall.SIGTERM: launcher.Terminated, syscall.SIGHUP: launcher.HungUp}
 	switch times {
@@ -92,14 +92,14 @@ func (w *wishes) askedToStop(s os.Signal, times int, say *UI) {
 	}
 }
 
-func (w *wishes) stop(s launcher.Stop) {
+func (w *Requests) stop(s launcher.Stop) {
 	select {
 	case w.Stops <- s:
-	default: // enough wishes are waiting
+	default: // enough requests are waiting
 	}
 }
 
-func (w *wishes) pass(n int) {
+func (w *Requests) pass(n int) {
 	select {
 	case w.Signals <- n:
 	default: // a storm: signals may be merged

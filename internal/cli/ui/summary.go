@@ -25,9 +25,9 @@ func Summary(plan launcher.Plan, r launcher.Result) string {
 		for _, rank := range h.Ranks {
 			ended, ran, cpu, memory := "not known", "-", "-", "-"
 			if e, known := exits[rank.Rank]; known {
-				ended, ran = endOf(e), Seconds3(max(0, e.At-r.Started))
+				ended, ran = endOf(e), Seconds(max(0, e.At-r.Started))
 				if e.Failed == "" {
-					cpu, memory = Seconds3(e.CPU), launcher.Size(e.MaxRSS)
+					cpu, memory = Seconds(e.CPU), launcher.Size(e.MaxRSS)
 				}
 			}
 			if c := r.Cause; c != nil && c.Rank == rank.Rank {
@@ -37,7 +37,7 @@ func Summary(plan launcher.Plan, r launcher.Result) string {
 		}
 	}
 	_ = table.Flush() // a strings.Builder takes everything
-	fmt.Fprintf(&b, "started in %s, ran %s, exit code %d\n", Seconds3(r.Started), Seconds3(max(0, r.Ended-r.Started)), r.Code())
+	fmt.Fprintf(&b, "started in %s, ran %s, exit code %d\n", Seconds(r.Started), Seconds(max(0, r.Ended-r.Started)), r.Code())
 	return b.String()
 }
 

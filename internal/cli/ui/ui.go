@@ -14,13 +14,13 @@ import (
 // UI is the one place where gorun's own words are written: to stderr, each
 // line marked as gorun's. Safe for concurrent use.
 type UI struct {
-	mu      sync.Mutex
-	W       io.Writer
-	Haste   *haste // of w; nil: it is always waited for
-	Verbose int
-	Quiet   bool   // errors only
-	Unseen  bool   // the ranks' stderr is not shown
-	footer  string // stands below all lines, on a terminal
+	mu       sync.Mutex
+	W        io.Writer
+	Deadline *WriteDeadline // of w; nil: it is always waited for
+	Verbose  int
+	Quiet    bool   // errors only
+	Unseen   bool   // the ranks' stderr is not shown
+	footer   string // stands below all lines, on a terminal
 }
 
 func (u *UI) line(kind, format string, args ...any) {

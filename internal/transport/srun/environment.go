@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/gorun/gorun/internal/cli/hosts"
-
 	"github.com/gorun/gorun/internal/cli/usage"
 )
 

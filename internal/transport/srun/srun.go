@@ -18,9 +18,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/gorun/gorun/internal/cli/hosts"
-
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/cli/hosts"
 	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/launcher"
 )

@@ -15,13 +15,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/cli/exitcode"
 	"github.com/gorun/gorun/internal/cli/hosts"
-
-	"github.com/gorun/gorun/internal/test/environ"
-
-	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/cli/usage"
+	"github.com/gorun/gorun/internal/test/environ"
 )
 
 func TestFindSlurmJob(t *testing.T) {
