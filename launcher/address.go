@@ -7,24 +7,36 @@ import (
 	"strings"
 
 	"github.com/gorun/gorun/internal/rankenv"
-	"github.com/gorun/gorun/internal/wire"
 )
 
-// contact is what the launcher knows of a host's network.
-type contact struct {
-	local bool // it is this machine, without SSH; its SSH_CONNECTION is the user's own login
-	hello wire.Hello
+// Address is one IP address of a host, and what its interface is like.
+type Address struct {
+	Interface string
+	Prefix    netip.Prefix // the address with the length of its subnet; invalid: the interface has no address
+	Up        bool         // the interface and its link are up
+	Loopback  bool
+	Speed     int // Mbit/s; 0: unknown
+}
+
+// Contact is what the launcher knows about a host's network.
+type Contact struct {
+	Local    bool   // this machine, without SSH: its SSH_CONNECTION is the user's own login
+	Boot     string // identifies the running kernel: hosts with one Boot are one machine; "": unknown
+	Hostname string // what the host calls itself
+	// Reached is the address at which SSH reached the host, Caller the address it was reached from; empty without SSH.
+	Reached, Caller string
+	Addresses       []Address
 }
 
 // machine tells hosts apart that are not one machine under two names.
-func (c contact) machine() string { return c.hello.Boot + " " + c.hello.Hostname }
+func (c Contact) machine() string { return c.Boot + " " + c.Hostname }
 
 // reached is the address at which SSH did; invalid without SSH.
-func (c contact) reached() netip.Addr {
-	if c.local {
+func (c Contact) reached() netip.Addr {
+	if c.Local {
 		return netip.Addr{}
 	}
-	return parseAddr(c.hello.Reached)
+	return parseAddr(c.Reached)
 }
 
 // parseAddr is invalid for what is no address.
@@ -44,19 +56,19 @@ func loopback() netip.Addr { return netip.AddrFrom4([4]byte{127, 0, 0, 1}) }
 // faster interfaces first, and last the bridges that a host keeps for its own
 // containers. Where all hosts are this machine, loopback is the only one unless asked
 // names another.
-func addresses(hosts []contact, asked Network) ([][]wire.Address, []error) {
+func addresses(hosts []Contact, asked Network) ([][]Address, []error) {
 	return newSurvey(hosts).addresses(hosts, asked)
 }
 
-func (s survey) addresses(hosts []contact, asked Network) ([][]wire.Address, []error) {
-	chosen, errs := make([][]wire.Address, len(hosts)), make([]error, len(hosts))
+func (s survey) addresses(hosts []Contact, asked Network) ([][]Address, []error) {
+	chosen, errs := make([][]Address, len(hosts)), make([]error, len(hosts))
 	for i, h := range hosts {
-		list := unique(slices.DeleteFunc(s.candidates(h), func(a wire.Address) bool { return !asked.takes(a) }))
+		list := unique(slices.DeleteFunc(s.candidates(h), func(a Address) bool { return !asked.takes(a) }))
 		switch {
 		case len(list) == 0 && asked.all():
-			list = []wire.Address{lastResort(h)}
+			list = []Address{lastResort(h)}
 		case len(list) == 0:
-			errs[i] = &NetworkError{Asked: asked, Has: h.hello.Addresses}
+			errs[i] = &NetworkError{Asked: asked, Has: h.Addresses}
 		case s.here && !asked.names() && list[0].Loopback:
 			list = list[:1]
 		}
@@ -66,7 +78,7 @@ func (s survey) addresses(hosts []contact, asked Network) ([][]wire.Address, []e
 }
 
 // lastResort is the address of a host that told of none that is any use.
-func lastResort(h contact) wire.Address {
+func lastResort(h Contact) Address {
 	if ip := h.reached(); ip.IsValid() {
 		return h.locate(ip)
 	}
@@ -81,17 +93,17 @@ type survey struct {
 	holders map[netip.Addr][]string // the machines that have an address, up to two
 }
 
-func newSurvey(hosts []contact) survey {
+func newSurvey(hosts []Contact) survey {
 	s := survey{here: true, subnets: map[netip.Prefix]int{}, holders: map[netip.Addr][]string{}}
 	var boot string
 	for _, h := range hosts {
-		s.here = s.here && (h.local || h.reached().IsLoopback()) && (boot == "" || h.hello.Boot == "" || h.hello.Boot == boot)
-		boot = cmp.Or(boot, h.hello.Boot)
-		if caller := parseAddr(h.hello.Caller); !h.local && caller.IsValid() && !slices.Contains(s.caller, caller) {
+		s.here = s.here && (h.Local || h.reached().IsLoopback()) && (boot == "" || h.Boot == "" || h.Boot == boot)
+		boot = cmp.Or(boot, h.Boot)
+		if caller := parseAddr(h.Caller); !h.Local && caller.IsValid() && !slices.Contains(s.caller, caller) {
 			s.caller = append(s.caller, caller)
 		}
 		seen := map[netip.Prefix]bool{}
-		for _, a := range h.hello.Addresses {
+		for _, a := range h.Addresses {
 			if !usable(a) {
 				continue
 			}
@@ -109,7 +121,7 @@ func newSurvey(hosts []contact) survey {
 }
 
 // usable reports addresses that other hosts may reach.
-func usable(a wire.Address) bool { return a.Up && routed(a.Prefix.Addr()) }
+func usable(a Address) bool { return a.Up && routed(a.Prefix.Addr()) }
 
 // routed reports addresses that mean the same to every host: those of loopback
 // and of one link do not.
@@ -117,12 +129,12 @@ func routed(ip netip.Addr) bool { return ip.IsGlobalUnicast() }
 
 // candidates are a host's addresses that others may try, best first. One may be
 // there twice.
-func (s survey) candidates(h contact) []wire.Address {
-	var list []wire.Address
+func (s survey) candidates(h Contact) []Address {
+	var list []Address
 	if ip := s.first(h); ip.IsValid() {
 		list = append(list, h.locate(ip))
 	}
-	own := slices.Clone(h.hello.Addresses)
+	own := slices.Clone(h.Addresses)
 	slices.SortStableFunc(own, s.compare)
 	for _, a := range own {
 		if usable(a) || s.here && a.Up && a.Prefix.Addr().IsLoopback() {
@@ -133,9 +145,9 @@ func (s survey) candidates(h contact) []wire.Address {
 }
 
 // unique keeps the first of equal addresses: two interfaces may have the same.
-func unique(list []wire.Address) []wire.Address {
+func unique(list []Address) []Address {
 	seen := map[netip.Addr]bool{}
-	return slices.DeleteFunc(list, func(a wire.Address) bool {
+	return slices.DeleteFunc(list, func(a Address) bool {
 		ip := a.Prefix.Addr()
 		again := seen[ip]
 		seen[ip] = true
@@ -144,16 +156,16 @@ func unique(list []wire.Address) []wire.Address {
 }
 
 // first is the address at which the host is known to be reached; invalid: none.
-func (s survey) first(h contact) netip.Addr {
+func (s survey) first(h Contact) netip.Addr {
 	reached := h.reached()
 	switch {
-	case s.here && h.local:
+	case s.here && h.Local:
 		return loopback()
 	case s.here || routed(reached):
 		return reached
-	case h.local:
+	case h.Local:
 		for _, ip := range s.caller {
-			if routed(ip) && slices.ContainsFunc(h.hello.Addresses, func(a wire.Address) bool { return a.Prefix.Addr() == ip }) {
+			if routed(ip) && slices.ContainsFunc(h.Addresses, func(a Address) bool { return a.Prefix.Addr() == ip }) {
 				return ip
 			}
 		}
@@ -162,7 +174,7 @@ func (s survey) first(h contact) netip.Addr {
 }
 
 // compare orders two addresses of one host. Equal ones stay as the host told them.
-func (s survey) compare(a, b wire.Address) int {
+func (s survey) compare(a, b Address) int {
 	return cmp.Or(
 		-compareBool(a.Prefix.Addr().IsLoopback(), b.Prefix.Addr().IsLoopback()), // where all hosts are this machine
 		compareBool(s.inside(a), s.inside(b)),
@@ -185,7 +197,7 @@ func compareBool(a, b bool) int {
 // inside reports addresses that hardly lead to their host from outside: those of
 // bridges for its containers and virtual machines, those that its loopback
 // interface has beside the usual one, and any that another machine has, too.
-func (s survey) inside(a wire.Address) bool {
+func (s survey) inside(a Address) bool {
 	if a.Loopback {
 		return true
 	}
@@ -198,7 +210,7 @@ func (s survey) inside(a wire.Address) bool {
 }
 
 // addrTexts are addresses in that form.
-func addrTexts(list []wire.Address) (texts []string) {
+func addrTexts(list []Address) (texts []string) {
 	for _, a := range list {
 		texts = append(texts, addrText(a))
 	}
@@ -206,7 +218,7 @@ func addrTexts(list []wire.Address) (texts []string) {
 }
 
 // addrText is the address as other hosts of like interfaces can use it.
-func addrText(a wire.Address) string {
+func addrText(a Address) string {
 	ip := a.Prefix.Addr()
 	if ip.Is6() && ip.IsLinkLocalUnicast() {
 		ip = ip.WithZone(a.Interface)
@@ -216,9 +228,9 @@ func addrText(a wire.Address) string {
 
 // locate finds an address of the host. One that it does not tell of may be any
 // of its loopback's, or come from outside.
-func (c contact) locate(ip netip.Addr) wire.Address {
-	found := wire.Address{Prefix: netip.PrefixFrom(ip, ip.BitLen()), Up: true, Loopback: ip.IsLoopback()}
-	for _, a := range c.hello.Addresses {
+func (c Contact) locate(ip netip.Addr) Address {
+	found := Address{Prefix: netip.PrefixFrom(ip, ip.BitLen()), Up: true, Loopback: ip.IsLoopback()}
+	for _, a := range c.Addresses {
 		switch {
 		case a.Prefix.Addr() == ip:
 			return a

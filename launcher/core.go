@@ -20,12 +20,12 @@ const stopMargin = 3 * time.Second
 type (
 	eventExit struct { // a rank ended
 		host int
-		exit wire.Exit // At is launcher time
+		exit Exit // At is launcher time
 	}
 	eventLost struct{ lost wire.Lost } // a rank lost its connection to another
 	eventDone struct {                 // every rank of a host is gone and swept
 		host int
-		left []wire.Process // that cannot be killed
+		left []Unkillable // that cannot be killed
 	}
 	eventGone struct { // a host or its agent is lost
 		host int
@@ -66,7 +66,7 @@ const (
 type hostState struct {
 	name string
 	done bool
-	left []wire.Process // cannot be killed
+	left []Unkillable // cannot be killed
 	lost error
 	ends bool // its agent is lost, and has not ended yet
 	at   time.Duration
@@ -77,7 +77,7 @@ type core struct {
 	grace    time.Duration
 	hosts    []hostState
 	hostOf   func(rank int) string
-	exits    []wire.Exit
+	exits    []Exit
 	victims  map[int]int // rank that was lost, by the rank that reported it before it ended itself
 	gaveUp   int         // the rank by whose own will the ranks were told to abort; -1: they were not, or by another reason
 	aborted  bool
@@ -143,7 +143,7 @@ func (c *core) step(event any, now time.Duration) []any {
 
 func (c *core) exited(e eventExit, now time.Duration) []any {
 	c.exits = append(c.exits, e.exit)
-	if !failed(e.exit) || e.exit.Stopped {
+	if !e.exit.failed() || e.exit.Stopped {
 		return nil
 	}
 	acts := c.abort(wire.Abort{Rank: e.exit.Rank, Host: c.hosts[e.host].name, Cause: describe(e.exit)})
@@ -232,14 +232,12 @@ func (c *core) settled(host int) bool {
 	return h.done || h.lost != nil && !h.ends
 }
 
-func failed(e wire.Exit) bool { return e.Code != 0 || e.Signal != 0 || e.MPI != "" }
-
 // result is what the job came to.
 func (c *core) result() Result {
 	r := Result{Stopped: c.reason, Exits: c.exits}
 	for i, h := range c.hosts {
 		for _, p := range h.left {
-			r.Unkillable = append(r.Unkillable, Unkillable{Host: h.name, Process: p})
+			r.Unkillable = append(r.Unkillable, p)
 		}
 		if h.lost != nil {
 			r.Lost = append(r.Lost, HostError{Host: h.name, Err: h.lost})
@@ -264,7 +262,7 @@ func (c *core) cause() *Failure {
 		}
 	}
 	for _, e := range c.exits {
-		if failed(e) && !e.Stopped {
+		if e.failed() && !e.Stopped {
 			f := Failure{Rank: e.Rank, Host: c.hostOf(e.Rank), Exit: e, At: e.At}
 			if _, reported := c.victims[e.Rank]; reported {
 				f.Victim = true

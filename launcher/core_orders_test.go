@@ -37,17 +37,17 @@ func TestEveryOrderInOneTick(t *testing.T) {
 		wish  int
 	}
 	const now = 10 * time.Millisecond
-	exit := func(host, rank int, at time.Duration, e wire.Exit) eventExit {
+	exit := func(host, rank int, at time.Duration, e Exit) eventExit {
 		e.Rank, e.At = rank, at
 		return eventExit{host, e}
 	}
 	happenings := []happening{
-		{name: "rank 0 exits 0", event: exit(0, 0, 1*time.Millisecond, wire.Exit{})},
-		{name: "rank 1 exits 3", event: exit(1, 1, 3*time.Millisecond, wire.Exit{Code: 3}), at: 3 * time.Millisecond, code: 3},
-		{name: "rank 2 exits 4", event: exit(1, 2, 2*time.Millisecond, wire.Exit{Code: 4}), at: 2 * time.Millisecond, code: 4},
-		{name: "rank 3 is killed", event: exit(2, 3, 4*time.Millisecond, wire.Exit{Signal: 9}), at: 4 * time.Millisecond, code: 137},
-		{name: "rank 4 is stopped", event: exit(3, 4, 1*time.Millisecond, wire.Exit{Signal: 15, Stopped: true})},
-		{name: "rank 5 has been told to abort", event: exit(3, 5, 1*time.Millisecond, wire.Exit{Code: 5, Aborted: true})},
+		{name: "rank 0 exits 0", event: exit(0, 0, 1*time.Millisecond, Exit{})},
+		{name: "rank 1 exits 3", event: exit(1, 1, 3*time.Millisecond, Exit{Code: 3}), at: 3 * time.Millisecond, code: 3},
+		{name: "rank 2 exits 4", event: exit(1, 2, 2*time.Millisecond, Exit{Code: 4}), at: 2 * time.Millisecond, code: 4},
+		{name: "rank 3 is killed", event: exit(2, 3, 4*time.Millisecond, Exit{Signal: 9}), at: 4 * time.Millisecond, code: 137},
+		{name: "rank 4 is stopped", event: exit(3, 4, 1*time.Millisecond, Exit{Signal: 15, Stopped: true})},
+		{name: "rank 5 has been told to abort", event: exit(3, 5, 1*time.Millisecond, Exit{Code: 5, Aborted: true})},
 		{name: "host 4 is lost", event: eventGone{4, errors.New("gone")}, at: now, code: CodeLaunch},
 		{name: "Ctrl-C", event: eventStop{why: Interrupted}, wish: 130},
 		{name: "the time is up", event: eventStop{why: TimedOut}, wish: CodeTimeout},

@@ -31,7 +31,7 @@ type at struct {
 }
 
 func exit(host, rank, code int, second float64) at {
-	return at{second, eventExit{host, wire.Exit{Rank: rank, Code: code, At: time.Duration(second * float64(time.Second))}}}
+	return at{second, eventExit{host, Exit{Rank: rank, Code: code, At: time.Duration(second * float64(time.Second))}}}
 }
 
 // told is the end of a rank that had been told to abort.
@@ -43,7 +43,7 @@ func told(host, rank, code int, second float64) at {
 }
 
 func stopped(host, rank, signal int, second float64) at {
-	return at{second, eventExit{host, wire.Exit{Rank: rank, Signal: signal, Stopped: true, At: time.Duration(second * float64(time.Second))}}}
+	return at{second, eventExit{host, Exit{Rank: rank, Signal: signal, Stopped: true, At: time.Duration(second * float64(time.Second))}}}
 }
 
 func done(host int, second float64) at { return at{second, eventDone{host: host}} }
@@ -93,13 +93,13 @@ func TestCore(t *testing.T) {
 			events: []at{exit(1, 3, 7, 1), stopped(0, 0, 15, 1.2), stopped(0, 1, 15, 1.2), done(0, 1.3), done(1, 1.3), done(2, 1.4)},
 			did:    "1s abort rank 3 on b; 1s stop 5s; 1.4s finish", code: 7, cause: "rank 3 on b exited with code 7"},
 		{name: "the first failure in time is the cause, whichever is heard first",
-			events: []at{exit(1, 3, 7, 1), {1.5, eventExit{0, wire.Exit{Rank: 0, Code: 9, At: 900 * time.Millisecond}}}, done(0, 2), done(1, 2), done(2, 2)},
+			events: []at{exit(1, 3, 7, 1), {1.5, eventExit{0, Exit{Rank: 0, Code: 9, At: 900 * time.Millisecond}}}, done(0, 2), done(1, 2), done(2, 2)},
 			did:    "1s abort rank 3 on b; 1s stop 5s; 2s finish", code: 9, cause: "rank 0 on a exited with code 9"},
 		{name: "what we ended is not the cause",
 			events: []at{stopped(0, 0, 15, 0.1), exit(1, 3, 7, 1), done(0, 2), done(1, 2), done(2, 2)},
 			did:    "1s abort rank 3 on b; 1s stop 5s; 2s finish", code: 7, cause: "rank 3 on b exited with code 7"},
 		{name: "a rank that lost another is its victim, though it ended first",
-			events: []at{lost(4, 2, 0.9), exit(2, 4, 1, 1), {1.2, eventExit{1, wire.Exit{Rank: 2, Signal: 9, At: 1100 * time.Millisecond}}}, done(0, 2), done(1, 2), done(2, 2)},
+			events: []at{lost(4, 2, 0.9), exit(2, 4, 1, 1), {1.2, eventExit{1, Exit{Rank: 2, Signal: 9, At: 1100 * time.Millisecond}}}, done(0, 2), done(1, 2), done(2, 2)},
 			did:    "900ms abort rank 2 on b; 1s stop 5s; 2s finish", code: 137, cause: "rank 2 on b was killed by signal 9 (SIGKILL)"},
 		{name: "a victim is the cause when there is no other",
 			events: []at{lost(4, 2, 0.9), exit(2, 4, 3, 1), done(0, 2), done(1, 2), done(2, 2)},
@@ -205,8 +205,8 @@ func TestCoreTellsRanksWhatHappened(t *testing.T) {
 		event any
 		want  wire.Abort
 	}{
-		{eventExit{1, wire.Exit{Rank: 3, Signal: 11, Core: true}}, wire.Abort{Rank: 3, Host: "b", Cause: "was killed by signal 11 (SIGSEGV), core dumped"}},
-		{eventExit{0, wire.Exit{Rank: 0, Code: 127, Failed: "no such file"}}, wire.Abort{Rank: 0, Host: "a", Cause: "did not start: no such file"}},
+		{eventExit{1, Exit{Rank: 3, Signal: 11, Core: true}}, wire.Abort{Rank: 3, Host: "b", Cause: "was killed by signal 11 (SIGSEGV), core dumped"}},
+		{eventExit{0, Exit{Rank: 0, Code: 127, Failed: "no such file"}}, wire.Abort{Rank: 0, Host: "a", Cause: "did not start: no such file"}},
 		{eventLost{wire.Lost{By: 0, Rank: 4, Cause: "reset"}}, wire.Abort{Rank: 4, Host: "c", Cause: "rank 0 lost it: reset"}},
 		{eventGone{2, errors.New("no route")}, wire.Abort{Rank: -1, Host: "c", Cause: "no route"}},
 	} {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 
 	"github.com/gorun/gorun/hostfile"
-	"github.com/gorun/gorun/internal/wire"
 )
 
 // Order is an order in which ranks are dealt to the slots of hosts, or numbered.
@@ -68,11 +67,11 @@ func dealRound(shares, room []int, left int, by Order) (dealt int) {
 }
 
 // number returns the ranks of each host, ascending: host by host, or one of every host in turn.
-func number(shares []int, by Order) [][]wire.Rank {
-	ranks := make([][]wire.Rank, len(shares))
+func number(shares []int, by Order) [][]Rank {
+	ranks := make([][]Rank, len(shares))
 	next := 0
 	give := func(i int) {
-		ranks[i] = append(ranks[i], wire.Rank{Rank: next, LocalRank: len(ranks[i])})
+		ranks[i] = append(ranks[i], Rank{Rank: next, LocalRank: len(ranks[i])})
 		next++
 	}
 	if by == BySlot {

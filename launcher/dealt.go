@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/gorun/gorun/internal/prose"
-	"github.com/gorun/gorun/internal/wire"
 )
 
 // leaveGPUs is said where ranks share GPUs: they may not want any.
@@ -15,14 +14,14 @@ const leaveGPUs = "; for ranks that use none: --gpus-per-rank none"
 
 // sharedGPUs has a line for every host with ranks that share GPUs, and one for all that share them in the same way. places
 // are by host. It is pure.
-func sharedGPUs(plan Plan, places [][]wire.Place) (lines []string) {
+func sharedGPUs(plan Plan, places [][]Placement) (lines []string) {
 	var by alike
 	alone := map[string]string{} // the line of the one host with it
 	for i, h := range plan.Hosts {
 		var gpus []string // in the order in which they are met
 		local, global := map[string][]int{}, map[string][]int{}
 		for _, r := range h.Ranks {
-			at := slices.IndexFunc(places[i], func(p wire.Place) bool { return p.Rank == r.Rank })
+			at := slices.IndexFunc(places[i], func(p Placement) bool { return p.Rank == r.Rank })
 			if at < 0 {
 				continue
 			}

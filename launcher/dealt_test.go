@@ -7,13 +7,12 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/hostfile"
-	"github.com/gorun/gorun/internal/wire"
 )
 
 // turns are the places of a host's ranks that have so many GPUs in turns.
-func turns(h PlannedHost, gpus int) (places []wire.Place) {
+func turns(h PlannedHost, gpus int) (places []Placement) {
 	for _, r := range h.Ranks {
-		places = append(places, wire.Place{Rank: r.Rank, GPUs: []string{fmt.Sprint(r.LocalRank % gpus)}})
+		places = append(places, Placement{Rank: r.Rank, GPUs: []string{fmt.Sprint(r.LocalRank % gpus)}})
 	}
 	return places
 }
@@ -36,7 +35,7 @@ func TestSharedGPUs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var places [][]wire.Place
+		var places [][]Placement
 		for i, h := range plan.Hosts {
 			places = append(places, turns(h, tt.gpus[i]))
 		}
@@ -47,10 +46,10 @@ func TestSharedGPUs(t *testing.T) {
 	// An agent's words are an agent's, and it may say nothing.
 	plan, _ := NewPlan([]hostfile.Host{{Name: "f1", Slots: 2}}, Request{})
 	odd := []string{"MIG-\x1b"}
-	if got := strings.Join(sharedGPUs(plan, [][]wire.Place{{{Rank: 0, GPUs: odd}, {Rank: 1, GPUs: odd}, {Rank: 7, GPUs: odd}}}), "|"); got != "f1: ranks 0 and 1 share GPU MIG-?"+leaveGPUs {
+	if got := strings.Join(sharedGPUs(plan, [][]Placement{{{Rank: 0, GPUs: odd}, {Rank: 1, GPUs: odd}, {Rank: 7, GPUs: odd}}}), "|"); got != "f1: ranks 0 and 1 share GPU MIG-?"+leaveGPUs {
 		t.Errorf("got %q", got)
 	}
-	if got := sharedGPUs(plan, make([][]wire.Place, 1)); got != nil {
+	if got := sharedGPUs(plan, make([][]Placement, 1)); got != nil {
 		t.Errorf("got %q", got)
 	}
 	if got, want := gpusText(plan.Hosts, []string{"2 GPUs\x07, which all ranks see"}), "there are 2 GPUs?, which all ranks see on f1"; got != want {

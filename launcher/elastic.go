@@ -15,22 +15,45 @@ import (
 	"github.com/gorun/gorun/internal/prose"
 )
 
-// Elastic is what a job whose hosts come and go needs beside [Options].
+// Elastic is what a job whose hosts come and go needs beside [Options]. The zero value of a limit or a time is its default.
 type Elastic struct {
-	elastic.Config
-	Hosts []hostfile.Host // to begin with
-	// Discover says which hosts there are now; it is asked each second or so. nil: those above, for good.
+	Hosts []hostfile.Host // at the start
+	// Discover lists the hosts available now; it is called about once a second. nil: always Hosts.
 	Discover func(context.Context) ([]hostfile.Host, error)
-	// Prefix is Options.Prefix for the ranks of a plan, which holds one of them; nil: there are no prefixes.
+
+	NP, Min, Max int           // ranks at the start, at least, and at most (Max 0: one per slot)
+	Timeout      time.Duration // how long to wait for slots, and for an epoch to begin; 10 min
+	ResetLimit   int           // epochs after the first that may begin; 0: any number
+	ResetWindow  time.Duration // in which resets are counted; 0: the whole job
+	Budget       int           // failures of a host's processes within 10 min before the host is set aside; 3
+	Changes      int           // how often an unstable host may change the job within an hour; 6
+	// Cooldown is how long a host is set aside: at first, doubling, and at most; 10 s and 300 s.
+	Cooldown [2]time.Duration
+	// Together replaces all processes in each epoch: the ranks know nothing of epochs.
+	Together bool
+	Own      string         // the launcher's host, if the job may use it: it is never removed
+	Random   func() float64 // in [0, 1), for jitter; nil: none
+
+	// Prefix returns Options.Prefix for a plan that holds one rank; nil: there are no prefixes.
 	Prefix func(Plan) (func(rank, fd int, at time.Time) []byte, error)
-	// SaveAs is in the place of Options.SaveAs, which knows only the ranks to begin with; nil: no stream has a file of its own.
-	SaveAs func(born elastic.Member, fd int) string
+	// SaveAs replaces Options.SaveAs, which knows only the ranks at the start. rank is that of the process when it was started;
+	// nil: no stream has its own file.
+	SaveAs func(host string, rank Rank, fd int) string
 }
 
-// Membership is an Event of an elastic job: hosts or ranks came or went.
+// config is the driver's part of the settings.
+func (e *Elastic) config(grace time.Duration) elastic.Config {
+	return elastic.Config{NP: e.NP, Min: e.Min, Max: e.Max, Elastic: e.Timeout, ResetLimit: e.ResetLimit, ResetWindow: e.ResetWindow, Budget: e.Budget,
+		Changes: e.Changes, Cooldown: e.Cooldown, Together: e.Together, Own: e.Own, Random: e.Random, Stop: grace + stopMargin, Fence: elasticFence}
+}
+
+// Membership is an [Event] of an elastic job: its hosts, ranks or epoch changed.
 type Membership struct {
-	elastic.Note
-	At time.Duration
+	Kind  string // for programs: epoch, hosts, lost, failed, aside, waiting, refused, gave up, ending, finished
+	Epoch int    // the latest
+	Host  string // "": none
+	Text  string // for the user
+	At    time.Duration
 }
 
 const (
@@ -98,17 +121,17 @@ type elasticJob struct {
 
 	mu       sync.Mutex
 	serials  []*elasticProcess  // by number, which stands for a rank in printers and files
-	contacts map[string]contact // hosts that have been reached, by name
+	contacts map[string]Contact // hosts that have been reached, by name
 }
 
 func newElasticJob(wish Elastic, opts Options) (*elasticJob, error) {
-	wish.Elastic, wish.Stop, wish.Fence = cmp.Or(wish.Elastic, elasticTimeout), opts.Grace+stopMargin, elasticFence
-	driver, err := elastic.New(wish.Config)
+	wish.Timeout = cmp.Or(wish.Timeout, elasticTimeout)
+	driver, err := elastic.New(wish.config(opts.Grace))
 	if err != nil {
 		return nil, err
 	}
 	j := &elasticJob{wish: wish, opts: opts, began: time.Now(), id: rand.Text()[:12], stager: newStager(opts), store: kv.NewStore(), setups: newSetups(),
-		driver: driver, procs: map[elastic.Process]*elasticProcess{}, contacts: map[string]contact{}, gpus: gpuUsers{}, events: make(chan any, 256), over: make(chan struct{})}
+		driver: driver, procs: map[elastic.Process]*elasticProcess{}, contacts: map[string]Contact{}, gpus: gpuUsers{}, events: make(chan any, 256), over: make(chan struct{})}
 	j.life, j.endLife = context.WithCancelCause(context.Background())
 	j.work, err = newWork(opts, j.stager)
 	return j, err
@@ -236,7 +259,7 @@ func (j *elasticJob) note(n elastic.Note) {
 		j.opts.Note(prose.Printable(n.Text))
 	}
 	if j.opts.Follow != nil {
-		j.opts.Follow(Membership{n, time.Since(j.began)})
+		j.opts.Follow(Membership{string(n.Kind), n.Epoch, n.Host, n.Text, time.Since(j.began)})
 	}
 }
 

@@ -73,7 +73,7 @@ func isOver(key string, begins int) bool {
 // addressesOf are those of a plan's hosts, as far as anything is known of them.
 func (j *elasticJob) addressesOf(plan elastic.Plan) map[string][]string {
 	var names []string
-	var contacts []contact
+	var contacts []Contact
 	for _, m := range plan.Members {
 		if p := j.procs[m.Process]; p != nil && p.session != nil && (len(names) == 0 || names[len(names)-1] != m.Host) {
 			names, contacts = append(names, m.Host), append(contacts, p.contact())
@@ -89,10 +89,10 @@ func (j *elasticJob) addressesOf(plan elastic.Plan) map[string][]string {
 
 // addressesAlone are those that a host's process is started with, when little may be known of other hosts. Stock Horovod stays with the first one's
 // interface, so it is not loopback where there are other hosts, or may be.
-func (j *elasticJob) addressesAlone(name string, c contact) ([]wire.Address, error) {
+func (j *elasticJob) addressesAlone(name string, c Contact) ([]Address, error) {
 	j.mu.Lock()
 	j.contacts[name] = c
-	known := []contact{c}
+	known := []Contact{c}
 	for _, other := range slices.Sorted(maps.Keys(j.contacts)) {
 		if other != name {
 			known = append(known, j.contacts[other])

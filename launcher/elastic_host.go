@@ -146,7 +146,7 @@ func (j *elasticJob) fenceOff(h *elasticHost) {
 func (j *elasticJob) lost(name string, err error) {
 	j.result.Lost = append(j.result.Lost, HostError{name, err})
 	if j.opts.Follow != nil {
-		j.opts.Follow(Gone{name, err, j.now()})
+		j.opts.Follow(HostLost{name, err, j.now()})
 	}
 	j.abort(elasticAbort{host: name, cause: err.Error()})
 	j.step(elastic.HostLost{Host: name, Err: err})

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/hostfile"
-	"github.com/gorun/gorun/internal/elastic"
 	"github.com/gorun/gorun/internal/wire"
 )
 
@@ -142,7 +141,7 @@ func TestOneProcessNotStartedIsNoLostHost(t *testing.T) {
 				return a.live(began.Add(time.Minute))
 			}}
 			host := &flaky{machine: m, runs: tc.runs}
-			wish := Elastic{Hosts: []hostfile.Host{{Name: "h0", Slots: tc.before}}, Config: elastic.Config{NP: tc.before}}
+			wish := Elastic{Hosts: []hostfile.Host{{Name: "h0", Slots: tc.before}}, NP: tc.before}
 			wish.Discover = func(context.Context) ([]hostfile.Host, error) {
 				if time.Since(began) < 10*time.Second {
 					return wish.Hosts, nil
@@ -177,7 +176,7 @@ func TestOneProcessNotStartedIsNoLostHost(t *testing.T) {
 // Where none of a host's processes comes up it is the host that is lost, however many there were to be.
 func TestHostWithoutConnectionIsLost(t *testing.T) {
 	m := serving(succeed)
-	wish := Elastic{Hosts: []hostfile.Host{{Name: "h0", Slots: 20}}, Config: elastic.Config{NP: 20, Elastic: time.Minute}}
+	wish := Elastic{Hosts: []hostfile.Host{{Name: "h0", Slots: 20}}, NP: 20, Timeout: time.Minute}
 	for name, dial := range map[string]Dialer{
 		"no connection": func(context.Context, hostfile.Host) (Host, error) { return nil, errors.New("no route to host") },
 		"no session": func(context.Context, hostfile.Host) (Host, error) {
@@ -195,7 +194,7 @@ func TestHostWithoutConnectionIsLost(t *testing.T) {
 // The hosts that the job began with were known by name alone: who was to log in there, and at which port, was forgotten.
 func TestFirstHostsAreDialledAsListed(t *testing.T) {
 	want := hostfile.Host{Name: "h0", User: "alice", Port: 2222, Slots: 2, GPUs: 3}
-	wish := Elastic{Hosts: []hostfile.Host{want}, Config: elastic.Config{NP: 2}}
+	wish := Elastic{Hosts: []hostfile.Host{want}, NP: 2}
 	m := serving(succeed)
 	elasticJobOn(t, m, wish, func(o *Options) {
 		o.Dial = func(_ context.Context, got hostfile.Host) (Host, error) {

@@ -45,7 +45,7 @@ func (j *elasticJob) serial(n int) *elasticProcess {
 func (j *elasticJob) saveAs(serial, fd int) string {
 	born := j.serial(serial).born
 	if j.wish.SaveAs != nil {
-		if path := j.wish.SaveAs(born, fd); path != "" {
+		if path := j.wish.SaveAs(born.Host, rankOf(born), fd); path != "" {
 			return path
 		}
 	}
@@ -76,7 +76,7 @@ func (j *elasticJob) look(p *elasticProcess) {
 	for _, h := range j.hosts {
 		own := PlannedHost{Host: h.host}
 		if h == p.host {
-			own.Ranks = []wire.Rank{{Rank: m.Rank, LocalRank: m.LocalRank}}
+			own.Ranks = []Rank{{Rank: m.Rank, LocalRank: m.LocalRank}}
 		}
 		plan.Hosts = append(plan.Hosts, own)
 	}

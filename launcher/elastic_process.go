@@ -90,20 +90,20 @@ func (j *elasticJob) start(act elastic.Start) {
 func (p *elasticProcess) number(m elastic.Member) { p.rank.Store(int64(m.Rank)) }
 
 // contact is what is known of its host's network.
-func (p *elasticProcess) contact() contact { return contact{local: p.local, hello: p.session.hello} }
+func (p *elasticProcess) contact() Contact { return contactOf(p.session) }
 
 // describe is the job as the process's agent is told it.
 func (j *elasticJob) describe(h hostfile.Host, conn Host, m elastic.Member) wire.Job {
 	w := j.opts.wire(j.id, h, conn)
 	w.Epoch, w.Key, w.Size, w.Hosts = m.Born, make([]byte, 32), m.Size, 1 // the key comes with the epoch
-	w.Ranks = []wire.Rank{{Rank: m.Rank, LocalRank: m.LocalRank, CrossRank: m.CrossRank, CrossSize: m.CrossSize}}
+	w.Ranks = wireRanks([]Rank{rankOf(m)})
 	w.Elastic = &wire.Elastic{Slot: m.Local, Slots: max(h.Slots, m.Local+1), LocalSize: m.LocalSize, Node: m.Node, Nodes: m.Nodes,
-		Lease: elasticLease, Parting: elasticParting, Timeout: j.wish.Elastic}
+		Lease: elasticLease, Parting: elasticParting, Timeout: j.wish.Timeout}
 	_, local := conn.(Local)
 	if local { // nothing can come between
 		w.Elastic.Lease = hungTime
 	}
-	w.Programs = []wire.Program{j.opts.Programs[0].wire(local)}
+	w.Programs = wirePrograms([]Program{j.opts.Programs[0].on(local)})
 	return w
 }
 
@@ -138,10 +138,9 @@ func (j *elasticJob) launch(ctx context.Context, p *elasticProcess, at hostfile.
 	if s, err = j.stager.agent(ctx, conn); err != nil {
 		return nil, 0, err
 	}
-	s.host = &PlannedHost{Host: at, Ranks: told.Ranks}
+	s.host = &PlannedHost{Host: at, Ranks: []Rank{Rank(told.Ranks[0])}}
 	ready, err := s.prepare(ctx, &j.opts, told)
-	_, local := conn.(Local)
-	chosen, wrong := j.addressesAlone(at.Name, contact{local: local, hello: s.hello})
+	chosen, wrong := j.addressesAlone(at.Name, contactOf(s))
 	if err = cmp.Or(err, wrong); err != nil {
 		s.close()
 		return nil, 0, err
@@ -241,7 +240,7 @@ func (j *elasticJob) others(p *elasticProcess) bool {
 }
 
 // exit is the end of a process.
-func (j *elasticJob) exit(p *elasticProcess, e wire.Exit) {
+func (j *elasticJob) exit(p *elasticProcess, e Exit) {
 	p.exited = true
 	m, member := j.memberOf(p)
 	e.Rank = int(p.rank.Load())
@@ -253,7 +252,7 @@ func (j *elasticJob) exit(p *elasticProcess, e wire.Exit) {
 	if member {
 		j.epoch.fences.rankEnded(m.Rank)
 	}
-	if failed(e) && !p.stops {
+	if e.failed() && !p.stops {
 		j.abort(elasticAbort{process: p, host: p.name.Host, cause: describe(e)})
 		if j.unaware {
 			defer j.failUnaware(p, e)

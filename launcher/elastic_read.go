@@ -47,7 +47,7 @@ func (j *elasticJob) frame(p *elasticProcess, s *session, f wire.Frame) error {
 				return err
 			}
 			e.At = within(s.toLauncher(e.At, j.clock()), 0, j.clock())
-			j.post(processFrame{p, e})
+			j.post(processFrame{p, exitOf(e)})
 			return nil
 		})
 	case wire.TypeNote:
@@ -111,7 +111,7 @@ func (j *elasticJob) said(p *elasticProcess, message any) {
 		return
 	}
 	switch m := message.(type) {
-	case wire.Exit:
+	case Exit:
 		j.pause.without(p.serial)
 		j.exit(p, m)
 	case wire.Park:
@@ -127,9 +127,7 @@ func (j *elasticJob) said(p *elasticProcess, message any) {
 	case wire.Lost:
 		j.lostPeer(p, m)
 	case wire.Done:
-		for _, left := range m.Unkillable[:min(len(m.Unkillable), wire.MaxUnkillable)] {
-			j.result.Unkillable = append(j.result.Unkillable, Unkillable{Host: p.name.Host, Process: left})
-		}
+		j.result.Unkillable = append(j.result.Unkillable, unkillableOn(p.name.Host, m.Unkillable)...)
 	case eventSuspended:
 		j.pause.without(m.host)
 	case wire.Fence:

@@ -12,14 +12,13 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/hostfile"
-	"github.com/gorun/gorun/internal/elastic"
 	"github.com/gorun/gorun/internal/wire"
 )
 
 // elasticOn runs an elastic job of two ranks on a machine, on a clock that does not wait.
 func elasticOn(t *testing.T, m *machine, change func(*Options), check func(t *testing.T, r Result, err error)) {
 	t.Helper()
-	wish := Elastic{Hosts: []hostfile.Host{{Name: "h0", Slots: 2}}, Config: elastic.Config{NP: 2, Min: 1}}
+	wish := Elastic{Hosts: []hostfile.Host{{Name: "h0", Slots: 2}}, NP: 2, Min: 1}
 	elasticJobOn(t, m, wish, change, check)
 }
 

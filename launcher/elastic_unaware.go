@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/elastic"
-	"github.com/gorun/gorun/internal/wire"
 )
 
 // unawareTime is how long ranks may run without asking to be let into the first epoch until they count as programs that
@@ -40,7 +39,7 @@ func (j *elasticJob) aware() {
 }
 
 // failUnaware ends the job as any other ends when a rank fails.
-func (j *elasticJob) failUnaware(p *elasticProcess, e wire.Exit) {
+func (j *elasticJob) failUnaware(p *elasticProcess, e Exit) {
 	j.failed = p // what it has said last is known when all is written
 	j.result.Cause = &Failure{Rank: e.Rank, Host: p.name.Host, Exit: e, At: e.At}
 	code := e.Code

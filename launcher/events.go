@@ -2,12 +2,10 @@ package launcher
 
 import (
 	"time"
-
-	"github.com/gorun/gorun/internal/wire"
 )
 
 // Event is a step of a job, for whoever follows it: one of [Connected], [Ready], [Started], [Exited]
-// and [Gone].
+// and [HostLost].
 type Event any
 
 // Events, in the order of a job's life. Times are since the job began.
@@ -21,10 +19,10 @@ type (
 	// Exited is the end of a rank.
 	Exited struct {
 		Host string
-		Exit wire.Exit
+		Exit Exit
 	}
-	// Gone says that a host was lost.
-	Gone struct {
+	// HostLost says that a host was lost.
+	HostLost struct {
 		Host string
 		Err  error
 		At   time.Duration

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/hostfile"
-	"github.com/gorun/gorun/internal/wire"
 )
 
 func TestRankFilesLayout(t *testing.T) {
@@ -128,7 +127,7 @@ func planOfSize(size int) Plan {
 	plan := Plan{Size: size, Hosts: []PlannedHost{{Host: hostfile.Host{Name: "f1"}}, {Host: hostfile.Host{Name: "f2"}}}}
 	for rank := range size {
 		h := &plan.Hosts[rank*2/(size+1)]
-		h.Ranks = append(h.Ranks, wire.Rank{Rank: rank, LocalRank: len(h.Ranks)})
+		h.Ranks = append(h.Ranks, Rank{Rank: rank, LocalRank: len(h.Ranks)})
 	}
 	return plan
 }
@@ -155,8 +154,8 @@ func TestIndexOfTheFiles(t *testing.T) {
 	f.write(0, 1, []byte("12345"))
 	f.write(0, 1, []byte("678"))
 	f.write(2, 2, []byte("no"))
-	exit := wire.Exit{Rank: 2, Code: 3, At: 2500 * time.Millisecond}
-	r := &Result{Exits: []wire.Exit{exit, {Rank: 0, Signal: 15, Stopped: true, At: 3 * time.Second}}, Cause: &Failure{Rank: 2, Exit: exit}, Started: time.Second}
+	exit := Exit{Rank: 2, Code: 3, At: 2500 * time.Millisecond}
+	r := &Result{Exits: []Exit{exit, {Rank: 0, Signal: 15, Stopped: true, At: 3 * time.Second}}, Cause: &Failure{Rank: 2, Exit: exit}, Started: time.Second}
 	if err := f.close(r); err != nil {
 		t.Fatal(err)
 	}

@@ -80,18 +80,18 @@ func TestGPUProgramIsSentToThoseWhoLackIt(t *testing.T) {
 	_, _ = random.Read(program)
 	broken := errors.New("permission denied")
 	for name, tt := range map[string]struct {
-		wish    wire.GPUs
+		wish    GPURequest
 		program func() ([]byte, error)
 		want    string // who is sent it
 		made    bool
 		traced  string
 	}{
-		"one each":      {wire.GPUs{PerRank: 1}, func() ([]byte, error) { return program, nil }, "lacks mig", true, "lacks: sent gorun-gpu: 131172 bytes"},
-		"auto":          {wire.GPUs{}, func() ([]byte, error) { return program, nil }, "mig", true, "mig: sent gorun-gpu"},
-		"left alone":    {wire.GPUs{Leave: true}, func() ([]byte, error) { return program, nil }, "", false, ""},
-		"there is none": {wire.GPUs{PerRank: 1}, func() ([]byte, error) { return nil, nil }, "", true, ""},
-		"unreadable":    {wire.GPUs{PerRank: 1}, func() ([]byte, error) { return program[:9], broken }, "", true, "lacks: gorun-gpu is not sent: permission denied"},
-		"no way":        {wire.GPUs{PerRank: 1}, nil, "", false, ""},
+		"one each":      {GPURequest{PerRank: 1}, func() ([]byte, error) { return program, nil }, "lacks mig", true, "lacks: sent gorun-gpu: 131172 bytes"},
+		"auto":          {GPURequest{}, func() ([]byte, error) { return program, nil }, "mig", true, "mig: sent gorun-gpu"},
+		"left alone":    {GPURequest{Leave: true}, func() ([]byte, error) { return program, nil }, "", false, ""},
+		"there is none": {GPURequest{PerRank: 1}, func() ([]byte, error) { return nil, nil }, "", true, ""},
+		"unreadable":    {GPURequest{PerRank: 1}, func() ([]byte, error) { return program[:9], broken }, "", true, "lacks: gorun-gpu is not sent: permission denied"},
+		"no way":        {GPURequest{PerRank: 1}, nil, "", false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -149,16 +149,16 @@ func TestGPUProgramIsSentToThoseWhoLackIt(t *testing.T) {
 func TestGPUProgramForProcessesOfElasticJobs(t *testing.T) {
 	for _, tt := range []struct {
 		lacks bool
-		wish  wire.GPUs
+		wish  GPURequest
 		want  string
-	}{{true, wire.GPUs{PerRank: 1}, "program"}, {true, wire.GPUs{}, ""}, {false, wire.GPUs{PerRank: 1}, ""}} {
+	}{{true, GPURequest{PerRank: 1}, "program"}, {true, GPURequest{}, ""}, {false, GPURequest{PerRank: 1}, ""}} {
 		synctest.Test(t, func(t *testing.T) {
 			h := newReceiver(tt.lacks, false)
 			h.reached = "192.0.2.1"
 			opts := Options{Programs: []Program{{Argv: []string{"./train"}, Wdir: "/work"}}, Exe: executable(), GPUs: tt.wish,
 				GPUProgram: func() ([]byte, error) { return []byte("program"), nil }}
 			opts.setDefaults()
-			j, err := newElasticJob(Elastic{Config: elastic.Config{Min: 1, Max: 1, NP: 1}}, opts)
+			j, err := newElasticJob(Elastic{Min: 1, Max: 1, NP: 1}, opts)
 			if err != nil {
 				t.Fatal(err)
 			}

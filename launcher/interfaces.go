@@ -3,8 +3,6 @@ package launcher
 import (
 	"net/netip"
 	"slices"
-
-	"github.com/gorun/gorun/internal/wire"
 )
 
 // interfaces are those of every host by which libraries with sockets of their own, such as NCCL, should reach the
@@ -12,7 +10,7 @@ import (
 // address where one does not answer. So they are those with an address in a network that all hosts have in common, without the
 // networks that are slower than half of the fastest of these; where there is no such network, the one with the best
 // address. A host with ranks beside none has none: what is best there, its agent knows. It is pure.
-func (s survey) interfaces(chosen [][]wire.Address) [][]string {
+func (s survey) interfaces(chosen [][]Address) [][]string {
 	names := make([][]string, len(chosen))
 	if len(chosen) == 1 {
 		return names
@@ -33,7 +31,7 @@ func (s survey) interfaces(chosen [][]wire.Address) [][]string {
 
 // sharedNetworks are the subnets that all hosts have an address in, without the slow ones. IPv6 counts where no other is
 // shared: a library that meets both may try to connect the one to the other.
-func (s survey) sharedNetworks(chosen [][]wire.Address) (shared []netip.Prefix) {
+func (s survey) sharedNetworks(chosen [][]Address) (shared []netip.Prefix) {
 	speeds, hosts := map[netip.Prefix]int{}, map[netip.Prefix]int{}
 	for _, list := range chosen {
 		own := map[netip.Prefix]int{}

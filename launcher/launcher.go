@@ -16,7 +16,6 @@ import (
 	"github.com/gorun/gorun/internal/pmi"
 	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/wire"
-	"github.com/gorun/gorun/internal/workdir"
 )
 
 // Dialer connects to a host.
@@ -27,9 +26,8 @@ type Options struct {
 	// Programs take the plan's ranks in turn.
 	Programs []Program
 	Env      []string // NAME=value, for every rank
-	// Work is the folder that the programs' directories are in, to be brought to the hosts that do not see it;
-	// nil: all do.
-	Work *workdir.Tree
+	// Work is the folder that holds the programs' directories, to be copied to the hosts that do not see it; nil: all do.
+	Work *WorkDir
 	// Network is which of the hosts' addresses ranks may use.
 	Network Network
 	// Encrypt has ranks encrypt what they send each other over networks.
@@ -37,10 +35,10 @@ type Options struct {
 	// OpenMPI4 is the library by which programs of Open MPI up to 4.1 speak PMI-1, as hosts run it; nil: there are none.
 	OpenMPI4 []byte
 	// Binding is what ranks are bound to; a line about each goes to Note with ReportBindings.
-	Binding        wire.Binding
+	Binding        Binding
 	ReportBindings bool
 	// GPUs is what ranks get of their host's GPUs; how many a host is said to have comes from the plan.
-	GPUs wire.GPUs
+	GPUs GPURequest
 	// GPUProgram makes the gorun-gpu that hosts are sent which lack it, compressed; empty where there is none. It is called
 	// when the first of them asks, and for each again. nil: nobody is sent any.
 	GPUProgram func() ([]byte, error)
@@ -148,8 +146,8 @@ type job struct {
 
 	hosts    []Host // by index in the plan, as are the next three
 	sessions []*session
-	ports    []int          // a free port on each host
-	places   [][]wire.Place // where the ranks of each host run on it
+	ports    []int         // a free port on each host
+	places   [][]Placement // where the ranks of each host run on it
 
 	started time.Duration // when the ranks were let begin
 	core    *core
@@ -170,7 +168,7 @@ func newJob(plan Plan, opts Options) (*job, error) {
 	j := &job{plan: plan, opts: opts, began: time.Now(), id: rand.Text()[:12], key: make([]byte, 32),
 		stager: newStager(opts), core: newCore(plan, opts.Grace), early: make(chan Stop, 1), events: make(chan any, 256), ended: make(chan struct{}),
 		hosts: make([]Host, len(plan.Hosts)), sessions: make([]*session, len(plan.Hosts)),
-		ports: make([]int, len(plan.Hosts)), places: make([][]wire.Place, len(plan.Hosts))}
+		ports: make([]int, len(plan.Hosts)), places: make([][]Placement, len(plan.Hosts))}
 	rand.Read(j.key)
 	var err error
 	if j.work, err = newWork(opts, j.stager); err != nil {
@@ -290,7 +288,7 @@ func (j *job) prepare(ctx context.Context, i int) error {
 		told.Programs[p].Wdir = []byte(j.work.dir(i, string(told.Programs[p].Wdir)))
 	}
 	ready, err := s.prepare(ctx, &j.opts, told)
-	if j.ports[i], j.places[i] = ready.FreePort, ready.Places; err == nil {
+	if j.ports[i], j.places[i] = ready.FreePort, placementsOf(ready.Places); err == nil {
 		j.tell(Ready{s.host.Name})
 	}
 	return err
@@ -301,7 +299,8 @@ func (j *job) describe(h *PlannedHost, conn Host) wire.Job {
 	w := j.opts.wire(j.id, h.Host, conn)
 	w.Key, w.Size, w.Hosts, w.Stdin, w.OpenMPI4 = j.key, j.plan.Size, len(j.plan.Hosts), j.opts.inputOf(h), j.opts.OpenMPI4
 	_, local := conn.(Local)
-	w.Programs, w.Ranks = programsFor(h.Ranks, j.opts.Programs, local)
+	programs, ranks := programsFor(h.Ranks, j.opts.Programs, local)
+	w.Programs, w.Ranks = wirePrograms(programs), wireRanks(ranks)
 	if len(j.opts.Programs) > 1 {
 		w.Shares = shares(j.opts.Programs)
 	}
@@ -310,8 +309,8 @@ func (j *job) describe(h *PlannedHost, conn Host) wire.Job {
 
 // wire is what a host is told of any job.
 func (o *Options) wire(id string, h hostfile.Host, conn Host) wire.Job {
-	w := wire.Job{ID: id, Host: h.Name, Drop: sessionNames(), Env: bytesOf(o.Env), Grace: o.Grace, Binding: o.Binding, GPUs: o.GPUs, Encrypt: o.Encrypt}
-	w.GPUs.Listed = h.GPUs
+	w := wire.Job{ID: id, Host: h.Name, Drop: sessionNames(), Env: bytesOf(o.Env), Grace: o.Grace, Binding: wire.Binding(o.Binding),
+		GPUs: wire.GPUs{Leave: o.GPUs.Leave, PerRank: o.GPUs.PerRank, Listed: h.GPUs}, Encrypt: o.Encrypt}
 	if h, ok := conn.(interface{ BySSH() bool }); ok {
 		w.SSH = h.BySSH()
 	}
@@ -320,11 +319,10 @@ func (o *Options) wire(id string, h hostfile.Host, conn Host) wire.Job {
 
 // chooseAddresses returns what every host is told of its own network, for the others to reach it.
 func (j *job) chooseAddresses() ([]wire.Start, error) {
-	contacts, openMPI := make([]contact, len(j.sessions)), make([]string, len(j.sessions))
+	contacts, openMPI := make([]Contact, len(j.sessions)), make([]string, len(j.sessions))
 	for i, s := range j.sessions {
 		openMPI[i] = s.openMPI
-		_, local := s.conn.(Local)
-		contacts[i] = contact{local: local, hello: s.hello}
+		contacts[i] = contactOf(s)
 	}
 	notes := sameMachine(j.plan.Hosts, contacts)
 	if note := openMPINote(j.plan.Size, openMPI); note != "" && j.opts.OpenMPI4 == nil {

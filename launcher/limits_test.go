@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/hostfile"
-	"github.com/gorun/gorun/internal/elastic"
 )
 
 func TestFilesFor(t *testing.T) {
@@ -70,11 +69,11 @@ func TestElasticJobNeedsFiles(t *testing.T) {
 	const many = 1 << 40 // slots, for which no limit is enough
 	small, large := hostfile.Host{Name: "h0", Slots: 2}, hostfile.Host{Name: "h1", Slots: many}
 	var short *FilesError
-	if _, err := RunElastic(t.Context(), Elastic{Hosts: []hostfile.Host{small, large}, Config: elastic.Config{NP: many}}, Options{}); !errors.As(err, &short) {
+	if _, err := RunElastic(t.Context(), Elastic{Hosts: []hostfile.Host{small, large}, NP: many}, Options{}); !errors.As(err, &short) {
 		t.Errorf("err is %v", err)
 	}
 	var notes []string
-	wish := Elastic{Hosts: []hostfile.Host{small, large}, Config: elastic.Config{NP: 2}}
+	wish := Elastic{Hosts: []hostfile.Host{small, large}, NP: 2}
 	m := serving(succeed)
 	elasticJobOn(t, m, wish, func(o *Options) {
 		o.Note = func(text string) { notes = append(notes, text) }
@@ -120,7 +119,7 @@ func TestConnectionsSetUpAtATime(t *testing.T) {
 			machines := slices.Repeat([]*machine{m}, len(hosts))
 			runOn(t, machines, set, func(t *testing.T, _ string, r Result, _ time.Duration, err error) { ended(t, r, err) })
 		case "elastic":
-			elasticJobOn(t, m, Elastic{Hosts: hosts, Config: elastic.Config{NP: len(hosts)}}, set, ended)
+			elasticJobOn(t, m, Elastic{Hosts: hosts, NP: len(hosts)}, set, ended)
 		case "check":
 			synctest.Test(t, func(t *testing.T) {
 				m.disk = newDisk(map[string]string{"/opt/gorun": "build one"})

@@ -3,18 +3,16 @@ package launcher
 import (
 	"fmt"
 	"strings"
-
-	"github.com/gorun/gorun/internal/wire"
 )
 
 // shortOf says which memory ran out for a rank: ": the host ran out of memory", or "".
-func shortOf(e wire.Exit) string {
+func shortOf(e Exit) string {
 	switch e.OutOfMemory {
-	case wire.MemoryOfGroup:
+	case MemoryOfGroup:
 		return fmt.Sprintf(": its cgroup's memory limit of %s was reached", Size(e.MemoryLimit))
-	case wire.MemoryOfHost:
+	case MemoryOfHost:
 		return ": the host ran out of memory"
-	case wire.MemoryLikely:
+	case MemoryLikely:
 		return ": the host ran out of memory, it seems"
 	}
 	return ""

@@ -2,8 +2,6 @@ package launcher
 
 import (
 	"testing"
-
-	"github.com/gorun/gorun/internal/wire"
 )
 
 func TestSize(t *testing.T) {
@@ -16,10 +14,10 @@ func TestSize(t *testing.T) {
 }
 
 func TestDescribeSaysThatMemoryRanOut(t *testing.T) {
-	for want, e := range map[string]wire.Exit{
-		"was killed by signal 9 (SIGKILL): the host ran out of memory":                     {Signal: 9, OutOfMemory: wire.MemoryOfHost},
-		"was killed by signal 9 (SIGKILL): its cgroup's memory limit of 2 GiB was reached": {Signal: 9, OutOfMemory: wire.MemoryOfGroup, MemoryLimit: 2 << 30},
-		"exited with code 137: the host ran out of memory, it seems":                       {Code: 137, OutOfMemory: wire.MemoryLikely},
+	for want, e := range map[string]Exit{
+		"was killed by signal 9 (SIGKILL): the host ran out of memory":                     {Signal: 9, OutOfMemory: MemoryOfHost},
+		"was killed by signal 9 (SIGKILL): its cgroup's memory limit of 2 GiB was reached": {Signal: 9, OutOfMemory: MemoryOfGroup, MemoryLimit: 2 << 30},
+		"exited with code 137: the host ran out of memory, it seems":                       {Code: 137, OutOfMemory: MemoryLikely},
 		"exited with code 137": {Code: 137},
 	} {
 		if got := describe(e); got != want {

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/gorun/gorun/internal/prose"
-	"github.com/gorun/gorun/internal/wire"
 )
 
 // Network says which of the hosts' addresses ranks may use: those of named
@@ -103,7 +102,7 @@ func (n Network) names() bool { return len(n.include) > 0 }
 func (n Network) all() bool { return len(n.include) == 0 && len(n.exclude) == 0 }
 
 // takes reports whether ranks may use an address.
-func (n Network) takes(a wire.Address) bool {
+func (n Network) takes(a Address) bool {
 	taken := len(n.include) == 0
 	for _, item := range n.include {
 		taken = taken || item.matches(a)
@@ -114,7 +113,7 @@ func (n Network) takes(a wire.Address) bool {
 	return taken
 }
 
-func (i networkItem) matches(a wire.Address) bool {
+func (i networkItem) matches(a Address) bool {
 	switch {
 	case i.subnet.IsValid():
 		return i.subnet.Contains(a.Prefix.Addr())
@@ -127,7 +126,7 @@ func (i networkItem) matches(a wire.Address) bool {
 // NetworkError says that a host has no address of those that ranks may use.
 type NetworkError struct {
 	Asked Network
-	Has   []wire.Address
+	Has   []Address
 }
 
 func (e *NetworkError) Error() string {
@@ -140,7 +139,7 @@ func (e *NetworkError) Hint() string {
 }
 
 // listInterfaces is "eth0 10.0.0.1/8 fd00::1/64, lo 127.0.0.1/8", cut after a few.
-func listInterfaces(all []wire.Address) string {
+func listInterfaces(all []Address) string {
 	const most = 8
 	var names []string
 	texts := map[string]string{}

@@ -4,8 +4,6 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
-
-	"github.com/gorun/gorun/internal/wire"
 )
 
 func TestNetworkTakes(t *testing.T) {
@@ -49,7 +47,7 @@ func TestNetworkTakes(t *testing.T) {
 			continue
 		}
 		ip := netip.MustParseAddr(tc.ip)
-		if got := n.takes(wire.Address{Interface: tc.name, Prefix: netip.PrefixFrom(ip, ip.BitLen())}); got != tc.want || n.String() != tc.asked {
+		if got := n.takes(Address{Interface: tc.name, Prefix: netip.PrefixFrom(ip, ip.BitLen())}); got != tc.want || n.String() != tc.asked {
 			t.Errorf("%q takes %s %s: %v, want %v", n, tc.name, tc.ip, got, tc.want)
 		}
 	}

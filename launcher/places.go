@@ -9,7 +9,6 @@ import (
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/prose"
-	"github.com/gorun/gorun/internal/wire"
 )
 
 // Cores asks hosts how many cores ranks may keep busy on them. Of opts it needs how hosts are reached,
@@ -58,12 +57,12 @@ func (j *job) sayPlaces() {
 }
 
 // bindingLines has a line for every rank, in order. places are by host. It is pure.
-func bindingLines(plan Plan, places [][]wire.Place) []string {
+func bindingLines(plan Plan, places [][]Placement) []string {
 	lines := make([]string, plan.Size)
 	for i, h := range plan.Hosts {
 		for _, r := range h.Ranks {
 			text := "not bound"
-			at := slices.IndexFunc(places[i], func(p wire.Place) bool { return p.Rank == r.Rank })
+			at := slices.IndexFunc(places[i], func(p Placement) bool { return p.Rank == r.Rank })
 			if at >= 0 && places[i][at].CPUs != "" {
 				text = prose.Printable(places[i][at].Where + " (" + cpuNoun(places[i][at].CPUs) + ")")
 			}
@@ -82,7 +81,7 @@ func cpuNoun(list string) string {
 }
 
 // threadsText is one line about OMP_NUM_THREADS, "" where gorun did not set it. It is pure.
-func threadsText(plan Plan, places [][]wire.Place) string {
+func threadsText(plan Plan, places [][]Placement) string {
 	var numbers alike
 	for i, h := range plan.Hosts {
 		for _, p := range places[i] {

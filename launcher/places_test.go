@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/hostfile"
-	"github.com/gorun/gorun/internal/wire"
 )
 
 func TestBindingLines(t *testing.T) {
@@ -15,7 +14,7 @@ func TestBindingLines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	places := [][]wire.Place{
+	places := [][]Placement{
 		{{Rank: 0, CPUs: "0-1", Where: "cores 0-1 of socket 0", Threads: 2}, {Rank: 2, CPUs: "5", Where: "core\x1b 5 of socket 0", Threads: 1}},
 		{{Rank: 1, Threads: 2}},
 	}
@@ -26,7 +25,7 @@ func TestBindingLines(t *testing.T) {
 	if got, want := threadsText(plan, places), "OMP_NUM_THREADS is not set; ranks get 2 on f1 and f2; 1 on f1"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got := threadsText(plan, [][]wire.Place{{{Rank: 0}}, nil}); got != "" {
+	if got := threadsText(plan, [][]Placement{{{Rank: 0}}, nil}); got != "" {
 		t.Errorf("nothing was set: %q", got)
 	}
 	want = "ranks are contained by cgroup v2 on f1; their?tree on f2"
@@ -39,7 +38,7 @@ func TestBindingLines(t *testing.T) {
 	if got := containedText(plan.Hosts, make([]string, 2)); got != "" {
 		t.Errorf("agents said nothing: %q", got)
 	}
-	if got := strings.Join(bindingLines(plan, make([][]wire.Place, 2)), "\n"); strings.Count(got, ": not bound") != 3 {
+	if got := strings.Join(bindingLines(plan, make([][]Placement, 2)), "\n"); strings.Count(got, ": not bound") != 3 {
 		t.Errorf("without places: %q", got)
 	}
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/prose"
-	"github.com/gorun/gorun/internal/wire"
 )
 
 // Request is what a user asks for, once hosts are known.
@@ -29,14 +28,20 @@ type Plan struct {
 	Warnings []string // for the user, one line each
 }
 
+// Rank is one rank of a plan. Its cross rank counts the hosts before its own that have its local rank.
+type Rank struct {
+	Rank, LocalRank, CrossRank, CrossSize int
+	Program                               int // index into the programs of its host
+}
+
 // PlannedHost is one host and its ranks, in ascending order.
 type PlannedHost struct {
 	hostfile.Host
-	Ranks []wire.Rank
+	Ranks []Rank
 }
 
 func (h *PlannedHost) has(rank int) bool {
-	_, found := slices.BinarySearchFunc(h.Ranks, rank, func(r wire.Rank, rank int) int { return cmp.Compare(r.Rank, rank) })
+	_, found := slices.BinarySearchFunc(h.Ranks, rank, func(r Rank, rank int) int { return cmp.Compare(r.Rank, rank) })
 	return found
 }
 

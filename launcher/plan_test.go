@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/hostfile"
-	"github.com/gorun/gorun/internal/wire"
 )
 
 var update = flag.Bool("update", false, "rewrite the transcripts in testdata; commit them only when the change is understood")
@@ -226,7 +225,7 @@ func checkPlan(t *testing.T, plan Plan, hosts []hostfile.Host, shares, of []int)
 			t.Fatalf("host %d is %+v with %d ranks, want %+v with %d", i, p.Host, len(p.Ranks), h, shares[i])
 		}
 		for local, r := range p.Ranks {
-			want := wire.Rank{Rank: r.Rank, LocalRank: local, CrossRank: cross[local], CrossSize: crossSize[local]}
+			want := Rank{Rank: r.Rank, LocalRank: local, CrossRank: cross[local], CrossSize: crossSize[local]}
 			if r != want || of[r.Rank] != i || local > 0 && r.Rank <= p.Ranks[local-1].Rank {
 				t.Fatalf("got %+v on host %d, want %+v on host %d, in order", r, i, want, of[r.Rank])
 			}

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/gorun/gorun/internal/prose"
-	"github.com/gorun/gorun/internal/wire"
 )
 
 // Program is what consecutive ranks of a job run.
@@ -44,9 +43,9 @@ func shares(programs []Program) []int {
 
 // programsFor are the programs that a host's ranks run, and the ranks with their index into them.
 // ranks are in ascending order; local says that the host is this machine. It is pure.
-func programsFor(ranks []wire.Rank, programs []Program, local bool) ([]wire.Program, []wire.Rank) {
-	var needed []wire.Program
-	told := make([]wire.Rank, 0, len(ranks))
+func programsFor(ranks []Rank, programs []Program, local bool) ([]Program, []Rank) {
+	var needed []Program
+	told := make([]Rank, 0, len(ranks))
 	next, end, known := 0, 0, false // of programs; the first rank that runs a later one; it is in needed
 	for _, r := range ranks {
 		for r.Rank >= end {
@@ -54,7 +53,7 @@ func programsFor(ranks []wire.Rank, programs []Program, local bool) ([]wire.Prog
 			next, known = next+1, false
 		}
 		if !known {
-			needed, known = append(needed, programs[next-1].wire(local)), true
+			needed, known = append(needed, programs[next-1].on(local)), true
 		}
 		r.Program = len(needed) - 1
 		told = append(told, r)
@@ -71,18 +70,10 @@ func programOf(rank int, programs []Program) Program {
 	return programs[i]
 }
 
-func (p Program) wire(local bool) wire.Program {
-	w := wire.Program{Argv: bytesOf(p.Argv), Env: bytesOf(p.Env), Wdir: []byte(p.Wdir), Drop: p.Drop}
+// on is the program as ranks on this machine, or on another, run it.
+func (p Program) on(local bool) Program {
 	if local {
-		w.Drop = slices.Concat(p.Drop, p.DropHere)
+		p.Drop = slices.Concat(p.Drop, p.DropHere)
 	}
-	return w
-}
-
-func bytesOf(texts []string) [][]byte {
-	var out [][]byte
-	for _, t := range texts {
-		out = append(out, []byte(t))
-	}
-	return out
+	return p
 }

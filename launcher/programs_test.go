@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-
-	"github.com/gorun/gorun/internal/wire"
 )
 
 func TestProgramsForAHost(t *testing.T) {
@@ -20,9 +18,9 @@ func TestProgramsForAHost(t *testing.T) {
 		{[]int{2, 3}, "b c [0 1]"},
 		{[]int{5}, "c [0]"},
 	} {
-		var ranks []wire.Rank
+		var ranks []Rank
 		for _, r := range tc.ranks {
-			ranks = append(ranks, wire.Rank{Rank: r})
+			ranks = append(ranks, Rank{Rank: r})
 		}
 		told, placed := programsFor(ranks, programs, false)
 		var names []string
@@ -40,10 +38,10 @@ func TestProgramsForAHost(t *testing.T) {
 			t.Errorf("ranks %v: %s, want %s", tc.ranks, got, tc.want)
 		}
 	}
-	if told, _ := programsFor([]wire.Rank{{Rank: 1}}, programs, true); len(told[0].Drop) != 1 {
+	if told, _ := programsFor([]Rank{{Rank: 1}}, programs, true); len(told[0].Drop) != 1 {
 		t.Error("ranks on this machine inherit what is hidden from them")
 	}
-	if told, _ := programsFor([]wire.Rank{{Rank: 1}}, programs, false); len(told[0].Drop) != 0 {
+	if told, _ := programsFor([]Rank{{Rank: 1}}, programs, false); len(told[0].Drop) != 0 {
 		t.Error("another machine's own variables are hidden")
 	}
 }

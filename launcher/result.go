@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/prose"
-	"github.com/gorun/gorun/internal/wire"
 )
 
 // Exit codes of gorun's own. See docs/exit-codes.md.
@@ -23,7 +22,7 @@ const (
 type Result struct {
 	Cause       *Failure   // what ended it; nil: nothing failed
 	Stopped     StopReason // why it was ended from outside, if it was
-	Exits       []wire.Exit
+	Exits       []Exit
 	Lost        []HostError // hosts that were lost
 	Unconfirmed []string    // hosts that did not report the end of their ranks in time
 	Unkillable  []Unkillable
@@ -38,7 +37,14 @@ type Result struct {
 // Unkillable is a process of the job that SIGKILL did not end, and will when it leaves the kernel.
 type Unkillable struct {
 	Host string
-	wire.Process
+	Process
+}
+
+// Process is a process on a host.
+type Process struct {
+	PID   int
+	Name  string
+	State string // a letter as in proc(5): D waits in the kernel
 }
 
 func (u Unkillable) String() string {
@@ -49,7 +55,7 @@ func (u Unkillable) String() string {
 type Failure struct {
 	Rank   int // -1: the host itself
 	Host   string
-	Exit   wire.Exit
+	Exit   Exit
 	Lost   error
 	Victim bool   // it had lost another rank before, whose failure is not known, or was told to abort
 	Told   string // why it was told to abort before; "": it was not
@@ -72,13 +78,13 @@ func (f Failure) String() string {
 }
 
 // describe says how a rank ended: "exited with code 3".
-func describe(e wire.Exit) string {
+func describe(e Exit) string {
 	switch {
 	case e.Failed != "":
 		return "did not start: " + e.Failed
-	case e.MPI == wire.MPIAborted:
+	case e.MPI == MPIAborted:
 		return fmt.Sprintf("called MPI_Abort(%d)", e.Code)
-	case e.MPI == wire.MPIUnfinished:
+	case e.MPI == MPIUnfinished:
 		return "ended after MPI_Init without MPI_Finalize"
 	case e.Signal != 0:
 		text := fmt.Sprintf("was killed by signal %d (%s)", e.Signal, signalName(e.Signal))
@@ -160,7 +166,11 @@ func (e *LaunchError) Error() string {
 }
 
 // RefusedError is an agent's word that the job cannot run on its host.
-type RefusedError struct{ wire.Refuse }
+type RefusedError struct {
+	Code   int    // the exit code that gorun ends with
+	What   string // what is wrong
+	Remedy string // what to do about it; may be empty
+}
 
 func (e *RefusedError) Error() string { return e.What }
 
@@ -168,7 +178,7 @@ func (e *RefusedError) Error() string { return e.What }
 func (e *RefusedError) ExitCode() int { return e.Code }
 
 // Hint says what to do about it; it may be empty.
-func (e *RefusedError) Hint() string { return e.Refuse.Hint }
+func (e *RefusedError) Hint() string { return e.Remedy }
 
 // Code is the exit code for a job that was not started: a missing program's own code when that
 // is all that is wrong, else 125.

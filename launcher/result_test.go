@@ -6,11 +6,10 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/prose"
-	"github.com/gorun/gorun/internal/wire"
 )
 
 func TestResultCode(t *testing.T) {
-	failure := func(e wire.Exit) *Failure { return &Failure{Exit: e} }
+	failure := func(e Exit) *Failure { return &Failure{Exit: e} }
 	lost := &Failure{Rank: -1, Lost: errors.New("gone")}
 	for _, tc := range []struct {
 		name   string
@@ -18,23 +17,23 @@ func TestResultCode(t *testing.T) {
 		want   int
 	}{
 		{"success", Result{}, 0},
-		{"a rank's own code", Result{Cause: failure(wire.Exit{Code: 42})}, 42},
-		{"a signal", Result{Cause: failure(wire.Exit{Signal: 9})}, 137},
-		{"a signal with a core", Result{Cause: failure(wire.Exit{Signal: 11, Core: true})}, 139},
-		{"a program that is not executable", Result{Cause: failure(wire.Exit{Code: 126, Failed: "x"})}, 126},
-		{"a program that is not there", Result{Cause: failure(wire.Exit{Code: 127, Failed: "x"})}, 127},
+		{"a rank's own code", Result{Cause: failure(Exit{Code: 42})}, 42},
+		{"a signal", Result{Cause: failure(Exit{Signal: 9})}, 137},
+		{"a signal with a core", Result{Cause: failure(Exit{Signal: 11, Core: true})}, 139},
+		{"a program that is not executable", Result{Cause: failure(Exit{Code: 126, Failed: "x"})}, 126},
+		{"a program that is not there", Result{Cause: failure(Exit{Code: 127, Failed: "x"})}, 127},
 		{"a lost host", Result{Cause: lost}, 125},
 		{"a host that never reported", Result{Unconfirmed: []string{"a"}}, 125},
-		{"a failure, and a host that never reported", Result{Cause: failure(wire.Exit{Code: 3}), Unconfirmed: []string{"a"}}, 3},
+		{"a failure, and a host that never reported", Result{Cause: failure(Exit{Code: 3}), Unconfirmed: []string{"a"}}, 3},
 		{"a process that cannot be killed", Result{Unkillable: []Unkillable{{Host: "a"}}}, 123},
 		{"that, and a host that never reported", Result{Unkillable: []Unkillable{{Host: "a"}}, Unconfirmed: []string{"b"}}, 125},
-		{"a failure, and a process that cannot be killed", Result{Cause: failure(wire.Exit{Code: 3}), Unkillable: []Unkillable{{Host: "a"}}}, 3},
+		{"a failure, and a process that cannot be killed", Result{Cause: failure(Exit{Code: 3}), Unkillable: []Unkillable{{Host: "a"}}}, 3},
 		{"Ctrl-C", Result{Stopped: Interrupted}, 130},
 		{"TERM", Result{Stopped: Terminated}, 143},
 		{"HUP", Result{Stopped: HungUp}, 129},
 		{"a closed pipe", Result{Stopped: OutputClosed}, 141},
 		{"a time limit", Result{Stopped: TimedOut}, 124},
-		{"Ctrl-C wins over what it caused", Result{Stopped: Interrupted, Cause: failure(wire.Exit{Code: 1}), Unconfirmed: []string{"a"}}, 130},
+		{"Ctrl-C wins over what it caused", Result{Stopped: Interrupted, Cause: failure(Exit{Code: 1}), Unconfirmed: []string{"a"}}, 130},
 	} {
 		if got := tc.result.Code(); got != tc.want {
 			t.Errorf("%s: %d, want %d", tc.name, got, tc.want)
@@ -43,7 +42,7 @@ func TestResultCode(t *testing.T) {
 }
 
 func TestLaunchErrorCode(t *testing.T) {
-	refused := func(code int) HostError { return HostError{"a", &RefusedError{wire.Refuse{Code: code, What: "no"}}} }
+	refused := func(code int) HostError { return HostError{"a", &RefusedError{Code: code, What: "no"}} }
 	other := HostError{"b", errors.New("no route")}
 	for _, tc := range []struct {
 		name  string
@@ -67,7 +66,7 @@ func TestLaunchErrorCode(t *testing.T) {
 
 func TestErrorsNameTheirHosts(t *testing.T) {
 	cause := errors.New("no route")
-	err := error(&LaunchError{[]HostError{{"a", cause}, {"b", &RefusedError{wire.Refuse{Code: 127, What: "no program", Hint: "copy it"}}}}})
+	err := error(&LaunchError{[]HostError{{"a", cause}, {"b", &RefusedError{127, "no program", "copy it"}}}})
 	if got, want := err.Error(), "cannot start the job: a: no route; b: no program"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -77,7 +76,7 @@ func TestErrorsNameTheirHosts(t *testing.T) {
 }
 
 func TestDescribe(t *testing.T) {
-	for want, e := range map[string]wire.Exit{
+	for want, e := range map[string]Exit{
 		"exited with code 3":                                 {Code: 3},
 		"was killed by signal 9 (SIGKILL)":                   {Signal: 9},
 		"was killed by signal 6 (SIGABRT), core dumped":      {Signal: 6, Core: true},

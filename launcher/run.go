@@ -130,13 +130,13 @@ func (j *job) apply(event any) (finished bool) {
 	case eventGone:
 		j.pause.without(e.host)
 		if !j.core.settled(e.host) {
-			j.tell(Gone{j.plan.Hosts[e.host].Name, e.err, j.now()})
+			j.tell(HostLost{j.plan.Hosts[e.host].Name, e.err, j.now()})
 		}
 	case eventExit:
 		j.tell(Exited{j.plan.Hosts[e.host].Name, e.exit})
 		j.opts.Trace("rank %d %s", e.exit.Rank, describe(e.exit))
 		j.fences.rankEnded(e.exit.Rank)
-		if err := j.fences.stuck(); err != nil && !failed(e.exit) {
+		if err := j.fences.stuck(); err != nil && !e.exit.failed() {
 			j.apply(eventAbort{wire.Abort{Rank: e.exit.Rank, Host: j.plan.Hosts[e.host].Name, Cause: err.Error()}})
 		}
 	}
@@ -219,7 +219,7 @@ func (j *job) frame(s *session, f wire.Frame) error {
 				return err
 			}
 			e.At = within(s.toLauncher(e.At, j.now()), j.started, j.now())
-			j.post(eventExit{s.index, e})
+			j.post(eventExit{s.index, exitOf(e)})
 			return nil
 		})
 	case wire.TypeLost:
@@ -269,7 +269,7 @@ func (j *job) frame(s *session, f wire.Frame) error {
 				return err
 			}
 		}
-		j.post(eventDone{s.index, done.Unkillable[:min(len(done.Unkillable), wire.MaxUnkillable)]})
+		j.post(eventDone{s.index, unkillableOn(s.host.Name, done.Unkillable)})
 		return nil
 	}
 	return &wire.FormatError{Reason: fmt.Sprintf("the agent sent a %s frame", f.Type)}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -125,8 +126,14 @@ func networked(t *testing.T, n int, start *wire.Start) *machine {
 		return succeed(a)
 	})
 	m.reached = fmt.Sprintf("10.0.0.%d", n)
-	m.addresses = nics(t, fmt.Sprintf("lo! 127.0.0.1/8, eth0 10.0.0.%d/16, ib0 10.9.0.%d/16", n, n))
+	m.addresses = interfaces("eth0", fmt.Sprintf("10.0.0.%d/16", n), "ib0", fmt.Sprintf("10.9.0.%d/16", n))
 	return m
+}
+
+// interfaces are loopback and two more, that are up.
+func interfaces(name1, prefix1, name2, prefix2 string) []wire.Address {
+	return []wire.Address{{Interface: "lo", Prefix: netip.MustParsePrefix("127.0.0.1/8"), Up: true, Loopback: true},
+		{Interface: name1, Prefix: netip.MustParsePrefix(prefix1), Up: true}, {Interface: name2, Prefix: netip.MustParsePrefix(prefix2), Up: true}}
 }
 
 func TestRunTellsEveryHostItsAddresses(t *testing.T) {
@@ -168,7 +175,7 @@ func TestRunTellsEveryHostItsAddresses(t *testing.T) {
 func TestRunNeedsTheNetworkOnEveryHost(t *testing.T) {
 	var starts [3]wire.Start
 	machines := []*machine{networked(t, 1, &starts[0]), networked(t, 2, &starts[1]), networked(t, 3, &starts[2])}
-	machines[0].addresses = nics(t, "lo! 127.0.0.1/8, ib7 10.7.0.1/16, eth0 10.0.0.1/16")
+	machines[0].addresses = interfaces("ib7", "10.7.0.1/16", "eth0", "10.0.0.1/16")
 	change := func(o *Options) { o.Network, _ = ParseNetwork("ib7") }
 	runOn(t, machines, change, func(t *testing.T, _ string, _ Result, _ time.Duration, err error) {
 		var launch *LaunchError

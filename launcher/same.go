@@ -9,11 +9,11 @@ import (
 
 // sameMachine returns a line for every machine that several of the hosts are,
 // told by the boot it is in and the name it gives itself. It is pure.
-func sameMachine(hosts []PlannedHost, contacts []contact) (notes []string) {
+func sameMachine(hosts []PlannedHost, contacts []Contact) (notes []string) {
 	byMachine := map[string][]string{}
-	var machines []contact // those seen more than once, in order
+	var machines []Contact // those seen more than once, in order
 	for i, c := range contacts {
-		if c.hello.Boot == "" {
+		if c.Boot == "" {
 			continue
 		}
 		names := append(byMachine[c.machine()], loginName(hosts[i].Host))
@@ -24,7 +24,7 @@ func sameMachine(hosts []PlannedHost, contacts []contact) (notes []string) {
 	}
 	for _, c := range machines {
 		notes = append(notes, fmt.Sprintf("%s are one machine (%s): their ranks share its cores and GPUs",
-			prose.And(byMachine[c.machine()]), prose.Printable(c.hello.Hostname)))
+			prose.And(byMachine[c.machine()]), prose.Printable(c.Hostname)))
 	}
 	return notes
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/hostfile"
-	"github.com/gorun/gorun/internal/wire"
 )
 
 func TestSameMachine(t *testing.T) {
@@ -37,10 +36,10 @@ func TestSameMachine(t *testing.T) {
 		"many names": {many, []string{"h0, h1, h2, h3, h4, h5 and 3 more hosts are one machine (n): their ranks share its cores and GPUs"}},
 	} {
 		var hosts []PlannedHost
-		var contacts []contact
+		var contacts []Contact
 		for _, h := range tc.hosts {
 			hosts = append(hosts, PlannedHost{Host: h.Host})
-			contacts = append(contacts, contact{hello: wire.Hello{Boot: h.boot, Hostname: h.hostname}})
+			contacts = append(contacts, Contact{Boot: h.boot, Hostname: h.hostname})
 		}
 		if got := sameMachine(hosts, contacts); !slices.Equal(got, tc.want) {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)

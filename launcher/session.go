@@ -207,12 +207,11 @@ func (s *session) prepare(ctx context.Context, o *Options, told wire.Job) (wire.
 			s.contained, s.openMPI, s.gpus, s.places = ready.Contained, ready.OpenMPI, ready.GPUs, ready.Places
 			return ready, nil
 		case wire.TypeRefuse:
-			var refused RefusedError
-			if err := f.Decode(&refused.Refuse); err != nil {
+			var refuse wire.Refuse
+			if err := f.Decode(&refuse); err != nil {
 				return wire.Ready{}, err
 			}
-			refused.What, refused.Refuse.Hint = cleaned(refused.What), cleaned(refused.Refuse.Hint)
-			return wire.Ready{}, &refused
+			return wire.Ready{}, &RefusedError{refuse.Code, cleaned(refuse.What), cleaned(refuse.Hint)}
 		}
 		return wire.Ready{}, &wire.FormatError{Reason: fmt.Sprintf("the agent sent a %s frame before it was ready", f.Type)}
 	}

@@ -25,18 +25,18 @@ type boss struct {
 	stopped, over bool
 	stoppedAt     time.Duration
 	overAt        time.Duration
-	code          int               // what it ended with
-	told          bool              // it ended by itself, so the code counts
-	known         map[int]wire.Exit // what it has heard of
-	blur          time.Duration     // how wrong it may be about the time of any of that
-	due           time.Duration     // when it must be over, once it is being stopped
+	code          int           // what it ended with
+	told          bool          // it ended by itself, so the code counts
+	known         map[int]Exit  // what it has heard of
+	blur          time.Duration // how wrong it may be about the time of any of that
+	due           time.Duration // when it must be over, once it is being stopped
 	ticking       bool
 	aborts        int
 }
 
 func newBoss(w *world) *boss {
 	b := &boss{w: w, core: newCore(w.plan, w.grace), fences: newFences(context.Background(), w.plan.Size),
-		known: map[int]wire.Exit{}, unread: make([][]any, len(w.hosts)+1)}
+		known: map[int]Exit{}, unread: make([][]any, len(w.hosts)+1)}
 	for range w.hosts {
 		b.sessions = append(b.sessions, &session{})
 		b.heard, b.done = append(b.heard, 0), append(b.done, false)
@@ -73,7 +73,7 @@ func (b *boss) read(host int, event any) {
 	case wire.Exit:
 		b.blur = max(b.blur, b.mistake(host))
 		e.At = b.sessions[host].toLauncher(e.At, b.w.now)
-		b.apply(eventExit{host, e})
+		b.apply(eventExit{host, exitOf(e)})
 	case wire.Lost:
 		b.apply(eventLost{e})
 	case wire.Failing:
@@ -140,7 +140,7 @@ func (b *boss) apply(event any) {
 	if e, ok := event.(eventExit); ok {
 		b.known[e.exit.Rank] = e.exit
 		b.fences.rankEnded(e.exit.Rank)
-		if err := b.fences.stuck(); err != nil && !failed(e.exit) {
+		if err := b.fences.stuck(); err != nil && !e.exit.failed() {
 			b.apply(eventAbort{wire.Abort{Rank: e.exit.Rank, Host: w.hosts[e.host].name, Cause: err.Error()}})
 		}
 	}

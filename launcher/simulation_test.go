@@ -79,7 +79,7 @@ func (s *simulation) hostEvent(host int) any {
 		return eventDone{host: host}
 	}
 	i := s.rnd.IntN(len(ranks))
-	e := wire.Exit{Rank: ranks[i], At: s.now - time.Duration(s.rnd.IntN(50))*time.Millisecond, Stopped: s.told && s.rnd.IntN(4) > 0}
+	e := Exit{Rank: ranks[i], At: s.now - time.Duration(s.rnd.IntN(50))*time.Millisecond, Stopped: s.told && s.rnd.IntN(4) > 0}
 	switch s.rnd.IntN(6) {
 	case 0:
 		e.Code = 1 + s.rnd.IntN(255)
@@ -128,7 +128,7 @@ func (s *simulation) step() error {
 func (s *simulation) check(event any) error {
 	switch e := event.(type) {
 	case eventExit:
-		if failed(e.exit) && !e.exit.Stopped {
+		if e.exit.failed() && !e.exit.Stopped {
 			s.failures++
 		}
 	case eventStop:
@@ -165,7 +165,7 @@ func (s *simulation) checkResult() error {
 		return fmt.Errorf("code %d for %+v", code, r)
 	case (r.Cause != nil) != (s.failures > 0 || len(r.Lost) > 0):
 		return fmt.Errorf("cause %v with %d failures and %d hosts lost", r.Cause, s.failures, len(r.Lost))
-	case r.Cause != nil && r.Cause.Lost == nil && (r.Cause.Exit.Stopped || !failed(r.Cause.Exit)):
+	case r.Cause != nil && r.Cause.Lost == nil && (r.Cause.Exit.Stopped || !r.Cause.Exit.failed()):
 		return fmt.Errorf("cause %v is no failure of its own", r.Cause)
 	case hosts != len(s.core.hosts):
 		return fmt.Errorf("%d hosts in the result of %d", hosts, len(s.core.hosts))

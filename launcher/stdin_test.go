@@ -75,7 +75,7 @@ func TestRunLeavesInputThatNobodyTakes(t *testing.T) {
 }
 
 func TestInputOf(t *testing.T) {
-	h := &PlannedHost{Ranks: []wire.Rank{{Rank: 2}, {Rank: 5}}}
+	h := &PlannedHost{Ranks: []Rank{{Rank: 2}, {Rank: 5}}}
 	for _, tc := range []struct {
 		rank int
 		want string

@@ -30,6 +30,25 @@ type work struct {
 	copies map[int]string // by host: its copy; those that are not here see the folder itself
 }
 
+// WorkDir is a folder of this machine, as it was when [ScanWorkDir] read it.
+type WorkDir struct {
+	Dir      string // absolute
+	Files    int
+	Bytes    int64
+	Warnings []string // what was left out that the user may miss, a line each
+
+	tree *workdir.Tree
+}
+
+// ScanWorkDir lists the folder dir, which may hold so many files and bytes at most.
+func ScanWorkDir(dir string, files int, bytes int64) (*WorkDir, error) {
+	tree, err := workdir.Scan(dir, files, bytes)
+	if err != nil {
+		return nil, err
+	}
+	return &WorkDir{tree.Dir, tree.Files, tree.Bytes, tree.Warnings, tree}, nil
+}
+
 // newWork is for a job whose programs start in the folder.
 func newWork(opts Options, stager *stager) (*work, error) {
 	if opts.Work == nil {
@@ -44,7 +63,7 @@ func newWork(opts Options, stager *stager) (*work, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find this machine's name: %w", err)
 	}
-	return &work{sender: workdir.NewSender(opts.Work, machine, opts.Exe.Build), stager: stager,
+	return &work{sender: workdir.NewSender(opts.Work.tree, machine, opts.Exe.Build), stager: stager,
 		note: opts.Note, trace: opts.Trace, copies: map[int]string{}}, nil
 }
 

@@ -95,7 +95,7 @@ func TestWorkIsBrought(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(dir, "sub/f"), content, 0o644); err != nil {
 				t.Fatal(err)
 			}
-			tree, err := workdir.Scan(dir, 10, 1<<20)
+			tree, err := ScanWorkDir(dir, 10, 1<<20)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -131,7 +131,7 @@ func TestWorkOnASilentHost(t *testing.T) {
 		dir := t.TempDir()
 		synctest.Test(t, func(t *testing.T) {
 			exe := executable()
-			tree, err := workdir.Scan(dir, 10, 10)
+			tree, err := ScanWorkDir(dir, 10, 10)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -13,7 +13,6 @@ import (
 	"github.com/gorun/gorun/internal/cli/settings"
 	"github.com/gorun/gorun/internal/cli/ui"
 	"github.com/gorun/gorun/internal/cli/usage"
-	"github.com/gorun/gorun/internal/elastic"
 	"github.com/gorun/gorun/launcher"
 )
 
@@ -76,8 +75,8 @@ func launchElastic(ctx context.Context, o *settings.Options, where hosts.Selecti
 // elasticRequest is what the launcher needs to know of an elastic job.
 func elasticRequest(o *settings.Options, where hosts.Selection, plan launcher.Plan, opts launcher.Options, io Streams) launcher.Elastic {
 	e := o.Elastic
-	w := launcher.Elastic{Hosts: where.Hosts, Config: elastic.Config{NP: plan.Size, Min: e.MinNP, Max: e.MaxNP, Elastic: time.Duration(e.Wait),
-		ResetLimit: e.Resets.Limit, ResetWindow: e.Resets.Within, Cooldown: e.Cooldown, Random: rand.Float64}}
+	w := launcher.Elastic{Hosts: where.Hosts, NP: plan.Size, Min: e.MinNP, Max: e.MaxNP, Timeout: time.Duration(e.Wait),
+		ResetLimit: e.Resets.Limit, ResetWindow: e.Resets.Within, Cooldown: e.Cooldown, Random: rand.Float64}
 	if e.Cooldown[0] > 0 { // whoever says how long hosts are kept out has an opinion of those that come and go
 		w.Changes = math.MaxInt
 	}
@@ -103,8 +102,8 @@ func elasticRequest(o *settings.Options, where hosts.Selection, plan launcher.Pl
 	l := lineStyle(o, opts.Programs, io)
 	w.Prefix = func(p launcher.Plan) (func(rank, fd int, at time.Time) []byte, error) { return l.Prefixer(p) }
 	if o.Save.Hidden() != 0 {
-		w.SaveAs = func(m elastic.Member, fd int) string {
-			path, _ := o.Save.Path(fd, m.Rank, m.LocalRank, m.Host, os.Getenv("SLURM_JOB_ID")) // what cannot be was found out before
+		w.SaveAs = func(host string, r launcher.Rank, fd int) string {
+			path, _ := o.Save.Path(fd, r.Rank, r.LocalRank, host, os.Getenv("SLURM_JOB_ID")) // what cannot be was found out before
 			return path
 		}
 	}

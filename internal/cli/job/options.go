@@ -40,7 +40,7 @@ func launchOptions(o *settings.Options, plan launcher.Plan, env environment, io 
 		return launcher.Options{}, err
 	}
 	opts := launcher.Options{Programs: env.programs, Env: env.shared, Work: tree, Network: o.Network.Network, Encrypt: o.Encrypt, OpenMPI4: library, Binding: o.Binding(),
-		ReportBindings: o.ReportBindings, GPUs: o.GPUsPerRank.GPUs, GPUProgram: GPUProgram(exe.Path), Dial: dial, Exe: exe,
+		ReportBindings: o.ReportBindings, GPUs: o.GPUsPerRank.GPURequest, GPUProgram: GPUProgram(exe.Path), Dial: dial, Exe: exe,
 		StartTimeout: time.Duration(o.StartTimeout), Grace: time.Duration(o.Grace),
 		Note: func(text string) { say.Notef("%s", text) }, Trace: say.Tracef}
 	if opts.StdinRank, err = o.Stdin.Rank(plan.Size); err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/gorun/gorun/internal/cli/settings"
 	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/internal/workdir"
+	"github.com/gorun/gorun/launcher"
 )
 
 // programDir is where the ranks of a program start: --wdir begins in the folder of --stage, if there is one.
@@ -30,7 +31,7 @@ func programDir(o *settings.Options) (string, error) {
 }
 
 // stagedFolder is the folder of --stage; nil without it, and where no rank leaves this machine.
-func stagedFolder(o *settings.Options, leaves bool) (*workdir.Tree, error) {
+func stagedFolder(o *settings.Options, leaves bool) (*launcher.WorkDir, error) {
 	if o.Stage == "" || !leaves {
 		return nil, nil // without a copy, the agent checks it
 	}
@@ -42,7 +43,7 @@ func stagedFolder(o *settings.Options, leaves bool) (*workdir.Tree, error) {
 	if o.StageLimit > 0 {
 		files, bytes = workdir.MaxEntries, int64(o.StageLimit)
 	}
-	tree, err := workdir.Scan(dir, files, bytes)
+	tree, err := launcher.ScanWorkDir(dir, files, bytes)
 	return tree, stageError(o.Stage, err)
 }
 

@@ -10,7 +10,6 @@ import (
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/cli/usage"
-	"github.com/gorun/gorun/internal/wire"
 	"github.com/gorun/gorun/launcher"
 )
 
@@ -34,11 +33,11 @@ func (p *placement) addFlags(flags *pflag.FlagSet) {
 
 // Binding is what hosts are told. Cores per rank alone bind to cores. Only --bind-to keeps ranks from the NUMA nodes of
 // their GPUs.
-func (p *placement) Binding() wire.Binding {
+func (p *placement) Binding() launcher.Binding {
 	b := p.BindTo.Binding
 	b.Each = int(p.CPUsPerRank)
 	if !p.BindTo.Given && b.Each > 0 {
-		b.To = wire.BindCore
+		b.To = launcher.BindCore
 	}
 	b.Near = !p.BindTo.Given && !p.GPUsPerRank.Leave
 	return b
@@ -83,7 +82,7 @@ func (o *order) Set(text string) error {
 
 // binding is a binding policy on the command line: core, socket:overload-allowed.
 type binding struct {
-	wire.Binding
+	launcher.Binding
 	Given bool
 }
 
@@ -120,7 +119,7 @@ func (b *binding) Set(text string) error {
 	case "hwthread", "core", "numa", "socket":
 		set.To = words[0]
 	case "package":
-		set.To = wire.BindSocket
+		set.To = launcher.BindSocket
 	default:
 		return errBinding
 	}
@@ -145,7 +144,7 @@ var (
 
 // gpuCount is --gpus-per-rank on the command line.
 type gpuCount struct {
-	wire.GPUs
+	launcher.GPURequest
 	Given bool
 }
 

@@ -4,11 +4,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/launcher"
 )
 
 func TestBindingPolicy(t *testing.T) {
-	for text, want := range map[string]wire.Binding{
+	for text, want := range map[string]launcher.Binding{
 		"--bind-to=core":             {To: "core"},
 		"--bind-to=NUMA":             {To: "numa"},
 		"--bind-to=package:overload": {To: "socket", Overload: true},

@@ -13,7 +13,6 @@ import (
 
 	"github.com/gorun/gorun/internal/cli/exitcode"
 	"github.com/gorun/gorun/internal/cli/usage"
-	"github.com/gorun/gorun/internal/wire"
 	"github.com/gorun/gorun/launcher"
 )
 
@@ -168,14 +167,14 @@ func (l *eventLog) Follow(event launcher.Event) {
 		l.fill(&step, e.Exit)
 		l.write(step)
 	case launcher.Membership:
-		l.write(jobEvent{Event: "elastic", Kind: string(e.Kind), Epoch: e.Epoch, Host: e.Host, Text: e.Text, Seconds: l.since(e.At)})
-	case launcher.Gone:
+		l.write(jobEvent{Event: "elastic", Kind: e.Kind, Epoch: e.Epoch, Host: e.Host, Text: e.Text, Seconds: l.since(e.At)})
+	case launcher.HostLost:
 		l.write(jobEvent{Event: "lost", Host: e.Host, Error: e.Err.Error(), Seconds: l.since(e.At)})
 	}
 }
 
 // fill says how a rank ended.
-func (l *eventLog) fill(step *jobEvent, e wire.Exit) {
+func (l *eventLog) fill(step *jobEvent, e launcher.Exit) {
 	step.Rank, step.Code, step.Stopped, step.Seconds = &e.Rank, &e.Code, e.Stopped, l.since(e.At)
 	step.CPU, step.MaxRSS, step.Memory, step.Limit = e.CPU.Seconds(), e.MaxRSS, string(e.OutOfMemory), e.MemoryLimit
 	step.Error = e.Failed

@@ -15,7 +15,6 @@ import (
 	"github.com/gorun/gorun/internal/cli/exitcode"
 	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/internal/test/golden"
-	"github.com/gorun/gorun/internal/wire"
 	"github.com/gorun/gorun/launcher"
 )
 
@@ -28,16 +27,16 @@ func TestEventLines(t *testing.T) {
 	}
 	log.now = func() time.Time { return time.Date(2026, 11, 21, 20, 51, 31, 5e6, time.UTC) }
 	log.Plan(planOf(t, "f1:2,f2:2"), []launcher.Program{{Argv: []string{"./train", "--epochs", "3"}, Ranks: 4}})
-	r := failedJob(wire.Exit{Signal: 9, CPU: 2400 * time.Millisecond, MaxRSS: 2_140_000_000, OutOfMemory: wire.MemoryOfGroup, MemoryLimit: 2 << 30})
+	r := failedJob(launcher.Exit{Signal: 9, CPU: 2400 * time.Millisecond, MaxRSS: 2_140_000_000, OutOfMemory: launcher.MemoryOfGroup, MemoryLimit: 2 << 30})
 	r.Cause.Stderr, r.Cause.Log = []string{"out of \"memory\""}, "out/rank.1/stderr"
 	for _, e := range []launcher.Event{launcher.Connected{Host: "f1"}, launcher.Ready{Host: "f1"}, launcher.Started{At: r.Started},
 		launcher.Exited{Host: "f1", Exit: r.Exits[0]}, launcher.Exited{Host: "f1", Exit: r.Exits[1]}, launcher.Exited{Host: "f2", Exit: r.Exits[3]},
-		launcher.Gone{Host: "f2", Err: errors.New("no word from the agent"), At: 4 * time.Second}} {
+		launcher.HostLost{Host: "f2", Err: errors.New("no word from the agent"), At: 4 * time.Second}} {
 		log.Follow(e)
 	}
 	log.Result(r)
 	log.Result(launcher.Result{Stopped: launcher.TimedOut, Started: r.Started, Ended: r.Started + time.Minute})
-	log.Failed(&launcher.RefusedError{Refuse: wire.Refuse{Code: 127, What: "no such program", Hint: "give its path"}})
+	log.Failed(&launcher.RefusedError{Code: 127, What: "no such program", Remedy: "give its path"})
 	log.Close()
 	text, err := os.ReadFile(name)
 	if err != nil {

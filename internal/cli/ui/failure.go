@@ -8,7 +8,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/gorun/gorun/internal/wire"
 	"github.com/gorun/gorun/launcher"
 )
 
@@ -141,7 +140,7 @@ func failureHint(f launcher.Failure) string {
 	return ""
 }
 
-func signalHint(s syscall.Signal, e wire.Exit, host string) string {
+func signalHint(s syscall.Signal, e launcher.Exit, host string) string {
 	switch s {
 	case syscall.SIGKILL:
 		return fmt.Sprintf("gorun did not send it: the kernel does when memory runs out, and says so in dmesg on %s", host)
@@ -160,8 +159,8 @@ func signalHint(s syscall.Signal, e wire.Exit, host string) string {
 }
 
 // memoryHint says what to do when memory ran out.
-func memoryHint(e wire.Exit, host string) string {
-	if e.OutOfMemory == wire.MemoryOfGroup {
+func memoryHint(e launcher.Exit, host string) string {
+	if e.OutOfMemory == launcher.MemoryOfGroup {
 		return fmt.Sprintf("its peak was %s; raise the limit on %s (srun --mem, docker --memory, MemoryMax of systemd), or put fewer ranks there", launcher.Size(e.MaxRSS), host)
 	}
 	return fmt.Sprintf("its peak was %s; put fewer ranks on %s, or let each use less (--summary shows their peaks); dmesg there has the kernel's word", launcher.Size(e.MaxRSS), host)

@@ -10,18 +10,17 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/test/golden"
-	"github.com/gorun/gorun/internal/wire"
 	"github.com/gorun/gorun/launcher"
 )
 
 // failedJob is a job of four ranks whose rank 1 failed 2.5 s after the start.
-func failedJob(e wire.Exit) launcher.Result {
+func failedJob(e launcher.Exit) launcher.Result {
 	e.Rank, e.At = 1, 3*time.Second
-	r := launcher.Result{Started: 500 * time.Millisecond, Ended: 4 * time.Second, Exits: []wire.Exit{e}}
+	r := launcher.Result{Started: 500 * time.Millisecond, Ended: 4 * time.Second, Exits: []launcher.Exit{e}}
 	for _, rank := range []int{0, 2} {
-		r.Exits = append(r.Exits, wire.Exit{Rank: rank, Signal: 15, Stopped: true, At: 3100 * time.Millisecond})
+		r.Exits = append(r.Exits, launcher.Exit{Rank: rank, Signal: 15, Stopped: true, At: 3100 * time.Millisecond})
 	}
-	r.Exits = append(r.Exits, wire.Exit{Rank: 3, At: 1500 * time.Millisecond})
+	r.Exits = append(r.Exits, launcher.Exit{Rank: 3, At: 1500 * time.Millisecond})
 	r.Cause = &launcher.Failure{Rank: 1, Host: "f1", Exit: e, At: e.At}
 	return r
 }
@@ -34,30 +33,30 @@ func TestFailureTexts(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		size   int
-		exit   wire.Exit
+		exit   launcher.Exit
 		change func(f *launcher.Failure)
 	}{
-		{"a code", 4, wire.Exit{Code: 3}, nil},
-		{"a code, with its words", 4, wire.Exit{Code: 1}, func(f *launcher.Failure) { f.Stderr = said }},
-		{"and a file", 4, wire.Exit{Code: 1}, func(f *launcher.Failure) { f.Stderr, f.Log = said, "out/rank.1/stderr" }},
-		{"killed, with all there is to say", 4, wire.Exit{Signal: 9}, func(f *launcher.Failure) { f.Stderr, f.Log = said, "out/rank.1/stderr" }},
-		{"the only rank, whose words stand above", 1, wire.Exit{Code: 1}, func(f *launcher.Failure) { f.Stderr = said }},
-		{"a crash", 4, wire.Exit{Signal: 11}, nil},
-		{"a crash with a core", 4, wire.Exit{Signal: 11, Core: true}, nil},
-		{"a bus error", 4, wire.Exit{Signal: 7}, nil},
-		{"another CPU", 4, wire.Exit{Signal: 4}, nil},
-		{"a shell that found nothing", 4, wire.Exit{Code: 127}, nil},
-		{"a shell whose command was killed", 4, wire.Exit{Code: 137}, nil},
-		{"out of memory", 4, wire.Exit{Signal: 9, OutOfMemory: wire.MemoryOfHost, MaxRSS: 12_900_000_000}, nil},
-		{"out of memory at a limit, with all there is to say", 4, wire.Exit{Signal: 9, OutOfMemory: wire.MemoryOfGroup, MemoryLimit: 2 << 30, MaxRSS: 2_140_000_000},
+		{"a code", 4, launcher.Exit{Code: 3}, nil},
+		{"a code, with its words", 4, launcher.Exit{Code: 1}, func(f *launcher.Failure) { f.Stderr = said }},
+		{"and a file", 4, launcher.Exit{Code: 1}, func(f *launcher.Failure) { f.Stderr, f.Log = said, "out/rank.1/stderr" }},
+		{"killed, with all there is to say", 4, launcher.Exit{Signal: 9}, func(f *launcher.Failure) { f.Stderr, f.Log = said, "out/rank.1/stderr" }},
+		{"the only rank, whose words stand above", 1, launcher.Exit{Code: 1}, func(f *launcher.Failure) { f.Stderr = said }},
+		{"a crash", 4, launcher.Exit{Signal: 11}, nil},
+		{"a crash with a core", 4, launcher.Exit{Signal: 11, Core: true}, nil},
+		{"a bus error", 4, launcher.Exit{Signal: 7}, nil},
+		{"another CPU", 4, launcher.Exit{Signal: 4}, nil},
+		{"a shell that found nothing", 4, launcher.Exit{Code: 127}, nil},
+		{"a shell whose command was killed", 4, launcher.Exit{Code: 137}, nil},
+		{"out of memory", 4, launcher.Exit{Signal: 9, OutOfMemory: launcher.MemoryOfHost, MaxRSS: 12_900_000_000}, nil},
+		{"out of memory at a limit, with all there is to say", 4, launcher.Exit{Signal: 9, OutOfMemory: launcher.MemoryOfGroup, MemoryLimit: 2 << 30, MaxRSS: 2_140_000_000},
 			func(f *launcher.Failure) { f.Stderr, f.Log = said, "out/rank.1/stderr" }},
-		{"out of memory, it seems, below a shell", 4, wire.Exit{Code: 137, OutOfMemory: wire.MemoryLikely, MaxRSS: 12_900_000_000}, nil},
-		{"no start", 4, wire.Exit{Code: 127, Failed: "no such file or directory"}, nil},
-		{"a victim", 4, wire.Exit{Code: 1}, func(f *launcher.Failure) { f.Victim = true }},
-		{"told to abort", 4, wire.Exit{Code: 1, Aborted: true}, func(f *launcher.Failure) { f.Victim, f.Told = true, "rank 2 on f2: rank 0 lost it: reset" }},
-		{"a host", 4, wire.Exit{}, func(f *launcher.Failure) { f.Rank, f.Lost = -1, errors.New("lost the connection to the agent") }},
-		{"an agent", 4, wire.Exit{}, func(f *launcher.Failure) { f.Rank, f.Lost = -1, &launcher.AgentEndedError{Code: 137} }},
-		{"a very long line", 4, wire.Exit{Code: 1}, func(f *launcher.Failure) { f.Stderr = []string{strings.Repeat("é", 1000)} }},
+		{"out of memory, it seems, below a shell", 4, launcher.Exit{Code: 137, OutOfMemory: launcher.MemoryLikely, MaxRSS: 12_900_000_000}, nil},
+		{"no start", 4, launcher.Exit{Code: 127, Failed: "no such file or directory"}, nil},
+		{"a victim", 4, launcher.Exit{Code: 1}, func(f *launcher.Failure) { f.Victim = true }},
+		{"told to abort", 4, launcher.Exit{Code: 1, Aborted: true}, func(f *launcher.Failure) { f.Victim, f.Told = true, "rank 2 on f2: rank 0 lost it: reset" }},
+		{"a host", 4, launcher.Exit{}, func(f *launcher.Failure) { f.Rank, f.Lost = -1, errors.New("lost the connection to the agent") }},
+		{"an agent", 4, launcher.Exit{}, func(f *launcher.Failure) { f.Rank, f.Lost = -1, &launcher.AgentEndedError{Code: 137} }},
+		{"a very long line", 4, launcher.Exit{Code: 1}, func(f *launcher.Failure) { f.Stderr = []string{strings.Repeat("é", 1000)} }},
 	} {
 		var out bytes.Buffer
 		r := failedJob(tc.exit)
@@ -105,7 +104,7 @@ func TestSeconds3(t *testing.T) {
 }
 
 func TestSummary(t *testing.T) {
-	r := failedJob(wire.Exit{Code: 3, CPU: 2400 * time.Millisecond, MaxRSS: 1_640_000_000})
+	r := failedJob(launcher.Exit{Code: 3, CPU: 2400 * time.Millisecond, MaxRSS: 1_640_000_000})
 	r.Exits[3].Failed = "x"
 	got := Summary(planOf(t, "f1:2,node2.example.org:3"), r)
 	want := `rank  host               ended                      time    cpu     peak memory
@@ -119,13 +118,13 @@ started in 0.50 s, ran 3.50 s, exit code 3
 	if got != want {
 		t.Errorf("got:\n%swant:\n%s", got, want)
 	}
-	if got := endOf(wire.Exit{Code: 127, Failed: "x"}); got != "did not start" {
+	if got := endOf(launcher.Exit{Code: 127, Failed: "x"}); got != "did not start" {
 		t.Error(got)
 	}
-	if got := endOf(wire.Exit{Signal: 9, OutOfMemory: wire.MemoryOfHost}); got != "SIGKILL, out of memory" {
+	if got := endOf(launcher.Exit{Signal: 9, OutOfMemory: launcher.MemoryOfHost}); got != "SIGKILL, out of memory" {
 		t.Error(got)
 	}
-	if got := endOf(wire.Exit{Signal: 64}); got != "signal 64" {
+	if got := endOf(launcher.Exit{Signal: 64}); got != "signal 64" {
 		t.Error(got)
 	}
 }

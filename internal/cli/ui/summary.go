@@ -8,13 +8,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/gorun/gorun/internal/wire"
 	"github.com/gorun/gorun/launcher"
 )
 
 // Summary is the table of --summary: a line per rank and one for the job.
 func Summary(plan launcher.Plan, r launcher.Result) string {
-	exits := map[int]wire.Exit{}
+	exits := map[int]launcher.Exit{}
 	for _, e := range r.Exits {
 		exits[e.Rank] = e
 	}
@@ -42,7 +41,7 @@ func Summary(plan launcher.Plan, r launcher.Result) string {
 }
 
 // endOf says in a word or two how a rank ended.
-func endOf(e wire.Exit) string {
+func endOf(e launcher.Exit) string {
 	text := fmt.Sprintf("code %d", e.Code)
 	switch {
 	case e.Failed != "":

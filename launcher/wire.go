@@ -1,0 +1,65 @@
+package launcher
+
+import (
+	"github.com/gorun/gorun/internal/elastic"
+	"github.com/gorun/gorun/internal/wire"
+)
+
+// Everything of this package that goes to or comes from a host is translated here.
+
+func exitOf(e wire.Exit) Exit {
+	return Exit{Rank: e.Rank, Code: e.Code, Signal: e.Signal, Core: e.Core, Stopped: e.Stopped, Aborted: e.Aborted, At: e.At, MPI: MPIEnd(e.MPI),
+		Failed: e.Failed, MaxRSS: e.MaxRSS, CPU: e.CPU, OutOfMemory: OutOfMemory(e.OutOfMemory), MemoryLimit: e.MemoryLimit}
+}
+
+func contactOf(s *session) Contact {
+	_, local := s.conn.(Local)
+	h := s.hello
+	c := Contact{Local: local, Boot: h.Boot, Hostname: h.Hostname, Reached: h.Reached, Caller: h.Caller}
+	for _, a := range h.Addresses {
+		c.Addresses = append(c.Addresses, Address(a))
+	}
+	return c
+}
+
+func placementsOf(places []wire.Place) (all []Placement) {
+	for _, p := range places {
+		all = append(all, Placement(p))
+	}
+	return all
+}
+
+func unkillableOn(host string, left []wire.Process) (all []Unkillable) {
+	for _, p := range left[:min(len(left), wire.MaxUnkillable)] {
+		all = append(all, Unkillable{Host: host, Process: Process(p)})
+	}
+	return all
+}
+
+func wireRanks(ranks []Rank) []wire.Rank {
+	all := make([]wire.Rank, 0, len(ranks))
+	for _, r := range ranks {
+		all = append(all, wire.Rank(r))
+	}
+	return all
+}
+
+func wirePrograms(programs []Program) (all []wire.Program) {
+	for _, p := range programs {
+		all = append(all, wire.Program{Argv: bytesOf(p.Argv), Env: bytesOf(p.Env), Wdir: []byte(p.Wdir), Drop: p.Drop})
+	}
+	return all
+}
+
+// bytesOf encodes texts from the user, which may hold bytes that JSON strings cannot.
+func bytesOf(texts []string) (all [][]byte) {
+	for _, t := range texts {
+		all = append(all, []byte(t))
+	}
+	return all
+}
+
+// rankOf is a process of an elastic job as a rank of one epoch.
+func rankOf(m elastic.Member) Rank {
+	return Rank{Rank: m.Rank, LocalRank: m.LocalRank, CrossRank: m.CrossRank, CrossSize: m.CrossSize}
+}
