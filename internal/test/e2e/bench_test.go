@@ -115,14 +115,15 @@ func TestBenchUsage(t *testing.T) {
 func TestBenchDevice(t *testing.T) {
 	lab.Need(t, "cc")
 	dir := t.TempDir()
-	if err := ringtest.Standins("../../../ring/internal/nccl/testdata", dir); err != nil {
+	if err := ringtest.Standins(root+"/ring/internal/nccl/testdata", dir); err != nil {
 		t.Fatal(err)
 	}
 	gorun := filepath.Join(dir, "gorun")
 	if err := os.Link(binary("gorun"), gorun); err != nil {
 		t.Fatal(err)
 	}
-	build := exec.Command("go", "build", "-o", filepath.Join(dir, "gorun-bench"), "../../../cmd/gorun-bench")
+	build := exec.Command("go", "build", "-o", filepath.Join(dir, "gorun-bench"), "./cmd/gorun-bench")
+	build.Dir = root
 	build.Env = append(os.Environ(), "CGO_ENABLED=1")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

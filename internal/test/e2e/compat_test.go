@@ -51,7 +51,7 @@ func TestPublishedCommandLinesRun(t *testing.T) {
 		{4, "", "singularity %d of 4: exec --nv horovod.sif python", "keras_mnist_advanced.py", "ignored Open MPI settings: btl=openib,self pml=ob1"},
 		{8, "", "singularity %d of 8: exec --nv horovod.sif python", "keras_mnist_advanced.py", "ignored Open MPI settings: btl=openib,self pml=ob1"},
 	} {
-		lines := golden.CommandLines(t, "../../../cmd/gorun/testdata/published.txt")
+		lines := golden.CommandLines(t, root+"/cmd/gorun/testdata/published.txt")
 		var argv []string
 		for _, line := range lines {
 			last := line[len(line)-1]

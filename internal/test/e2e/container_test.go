@@ -37,8 +37,8 @@ func newContainers(t *testing.T, real bool) containers {
 		}
 	}
 	for _, target := range [][2]string{{inside, "python"}, {bin, "singularity"}} {
-		cmd := exec.Command("go", "build", "-trimpath", "-o", target[0]+"/", "./testdata/container/"+target[1])
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		cmd := exec.Command("go", "build", "-trimpath", "-o", target[0]+"/", testdata("container/"+target[1]))
+		cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
@@ -231,10 +231,6 @@ func (c containers) testDocker(t *testing.T) {
 
 // testDocs runs docs/singularity.md.
 func (c containers) testDocs(t *testing.T) {
-	root, err := filepath.Abs("../../..")
-	if err != nil {
-		t.Fatal(err)
-	}
 	if err := os.Symlink(filepath.Join(root, "examples"), filepath.Join(c.dir, "examples")); err != nil {
 		t.Fatal(err)
 	}

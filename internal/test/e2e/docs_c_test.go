@@ -14,7 +14,7 @@ import (
 func TestDocsOfC(t *testing.T) {
 	lab.Need(t, "gcc", "cc")
 	lib := t.TempDir()
-	if err := lab.BuildLibring("../../..", lib); err != nil {
+	if err := lab.BuildLibring(root, lib); err != nil {
 		t.Fatal(err)
 	}
 	c := lab.MustLoopback(t, lab.Specs(2)...)

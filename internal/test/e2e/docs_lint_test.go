@@ -78,7 +78,7 @@ func notRun() []struct{ file, command, why string } {
 
 // TestEveryDocumentHasAWorld finds documents and commands that no test would run, and rows that are for nothing.
 func TestEveryDocumentHasAWorld(t *testing.T) {
-	worlds, names := documentWorlds(), documents.Names(t, "../../..")
+	worlds, names := documentWorlds(), documents.Names(t, root)
 	for name := range worlds {
 		if !slices.Contains(names, name) {
 			t.Errorf("%s is gone: take its row out of documentWorlds()", name)
@@ -90,7 +90,7 @@ func TestEveryDocumentHasAWorld(t *testing.T) {
 		if !found {
 			t.Errorf("%s has no world: give it a row in documentWorlds(), so that its commands are run", name)
 		}
-		text := documents.Text(t, "../../..", name)
+		text := documents.Text(t, root, name)
 		commands := documents.Commands(text)
 		if world == "no commands" && len(commands) > 0 {
 			t.Errorf("%s has commands: give it a world in documentWorlds()", name)
@@ -211,8 +211,8 @@ func TestTypedIn(t *testing.T) {
 // TestLinks follows every link within the repository, to the file and to the heading in it.
 func TestLinks(t *testing.T) {
 	links, linked := regexp.MustCompile(`\]\(([^)\s]*)\)`), map[string]bool{}
-	for _, name := range documents.Names(t, "../../..") {
-		for _, link := range links.FindAllStringSubmatch(documents.Prose(documents.Text(t, "../../..", name)), -1) {
+	for _, name := range documents.Names(t, root) {
+		for _, link := range links.FindAllStringSubmatch(documents.Prose(documents.Text(t, root, name)), -1) {
 			target, heading, _ := strings.Cut(link[1], "#")
 			if strings.Contains(target, "://") || strings.HasPrefix(target, "mailto:") {
 				continue
@@ -224,9 +224,9 @@ func TestLinks(t *testing.T) {
 			if name == "README.md" {
 				linked[path] = true
 			}
-			if _, err := os.Stat(filepath.Join("../../..", path)); err != nil {
+			if _, err := os.Stat(filepath.Join(root, path)); err != nil {
 				t.Errorf("%s: %s leads nowhere", name, link[1])
-			} else if heading != "" && !slices.Contains(headings(documents.Text(t, "../../..", path)), heading) {
+			} else if heading != "" && !slices.Contains(headings(documents.Text(t, root, path)), heading) {
 				t.Errorf("%s: %s has no heading %q", name, path, heading)
 			}
 		}

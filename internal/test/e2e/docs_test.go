@@ -34,7 +34,7 @@ func (w world) run(t *testing.T) {
 }
 
 func (w world) document(t *testing.T, name string) {
-	commands, dir, status := documents.Commands(documents.Text(t, "../../..", name)), w.dir, 0
+	commands, dir, status := documents.Commands(documents.Text(t, root, name)), w.dir, 0
 	if dir == "" {
 		dir = furnished(t)
 	}
@@ -98,10 +98,6 @@ func TestDocs(t *testing.T) {
 func furnished(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	root, err := filepath.Abs("../../..")
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, folder := range []string{"bin", "shims"} {
 		if err := os.Mkdir(filepath.Join(dir, folder), 0o755); err != nil {
 			t.Fatal(err)
@@ -139,11 +135,11 @@ func furnished(t *testing.T) string {
 func TestExamplesAreInDocuments(t *testing.T) {
 	ran := ""
 	for name := range documentWorlds() {
-		for _, c := range documents.Commands(documents.Text(t, "../../..", name)) {
+		for _, c := range documents.Commands(documents.Text(t, root, name)) {
 			ran += c.Line + "\n"
 		}
 	}
-	jobs, err := filepath.Glob("../../../examples/jobs/*.yaml")
+	jobs, err := filepath.Glob(root + "/examples/jobs/*.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,12 +150,12 @@ func TestExamplesAreInDocuments(t *testing.T) {
 		}
 		ran += strings.ReplaceAll(string(text), "./", "examples/jobs/")
 	}
-	files, err := filepath.Glob("../../../examples/*/*.s*")
+	files, err := filepath.Glob(root + "/examples/*/*.s*")
 	if err != nil || len(files) < 4 {
 		t.Fatalf("%q %v", files, err)
 	}
 	for _, file := range files {
-		if name := strings.TrimPrefix(file, "../../../"); !slices.ContainsFunc(strings.Fields(ran), func(word string) bool { return word == name }) {
+		if name := strings.TrimPrefix(file, root+"/"); !slices.ContainsFunc(strings.Fields(ran), func(word string) bool { return word == name }) {
 			t.Errorf("no document runs %s", name)
 		}
 	}

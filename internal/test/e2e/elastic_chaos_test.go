@@ -36,11 +36,7 @@ func testElasticChaos(t *testing.T) {
 	t.Logf("ELASTIC_SEED=%d", seed)
 	const pause = 50 * time.Millisecond
 	passes := strconv.Itoa(max(int(span/pause/15), 10)) // of 15 steps
-	data, err := filepath.Abs("../../../examples/mnist/data")
-	if err != nil {
-		t.Fatal(err)
-	}
-	train := []string{binary("elastic"), "--data", data, "--passes", passes}
+	train := []string{binary("elastic"), "--data", root + "/examples/mnist/data", "--passes", passes}
 	want := learned.FindStringSubmatch(start(t, nil, append([]string{"-np", "1"}, train...)...).want(0).out.String())
 	if want == nil {
 		t.Fatal("one rank has learned nothing")

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"os"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -31,13 +30,9 @@ type training struct {
 // startTraining starts testdata/elastic/train.py with those words; the hosts are in the file FOLDER/hosts, as they come and go.
 func startTraining(t *testing.T, c *lab.Cluster, hosts string, words string, faults ...string) *training {
 	t.Helper()
-	script, err := filepath.Abs("testdata/elastic/train.py")
-	if err != nil {
-		t.Fatal(err)
-	}
 	j := &training{t: t, folder: t.TempDir()}
 	j.hosts(hosts)
-	args := append(strings.Fields(strings.ReplaceAll(words, "DISCOVERY", "--host-discovery-script "+j.folder+"/discover")), python, script, j.folder)
+	args := append(strings.Fields(strings.ReplaceAll(words, "DISCOVERY", "--host-discovery-script "+j.folder+"/discover")), python, testdata("elastic/train.py"), j.folder)
 	if err := os.WriteFile(j.folder+"/discover", []byte("#!/bin/sh\nexec cat "+j.folder+"/hosts\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -40,11 +40,7 @@ func TestElastic(t *testing.T) {
 func elasticRank(t *testing.T, seconds int, code ...string) []string {
 	t.Helper()
 	lab.Need(t, "python3")
-	script, err := filepath.Abs("testdata/elastic/rank.py")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return append([]string{"python3", script, strconv.FormatInt(time.Now().Unix()+int64(seconds), 10)}, code...)
+	return append([]string{"python3", testdata("elastic/rank.py"), strconv.FormatInt(time.Now().Unix()+int64(seconds), 10)}, code...)
 }
 
 // member is a line of a rank's: it is in an epoch.

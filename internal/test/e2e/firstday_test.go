@@ -17,12 +17,8 @@ import (
 // testdata/firstday.txt says what is wrong, where, and what to type.
 func TestFirstDay(t *testing.T) {
 	environ.Quiet(t)
-	name, err := filepath.Abs("testdata/firstday.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
 	dir := firstDay(t)
-	golden.Transcript(t, name, 15, func(argv []string) string {
+	golden.Transcript(t, testdata("firstday.txt"), 15, func(argv []string) string {
 		r := startPath(t, nil, filepath.Join(dir, argv[0]), nil, argv[1:]...)
 		code, said := r.wait(), r.err.String()
 		if code == 0 || r.out.Len() > 0 || !strings.Contains(said, "gorun: error: ") || !strings.Contains(said, "gorun: hint: ") {

@@ -30,11 +30,7 @@ func horovod(t testing.TB) (variable string) {
 // example is one of Horovod's own, unchanged.
 func example(t testing.TB, name string) string {
 	t.Helper()
-	path, err := filepath.Abs(filepath.Join("testdata/horovod", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return testdata("horovod/" + name)
 }
 
 // Horovod's programs run as they are, on two hosts.

@@ -17,7 +17,7 @@ import (
 // The tests of this file run what examples/kubernetes says. Its manifests are held against the types of
 // Kubernetes in the module examples/kubernetes/check.
 
-const kubernetesExamples = "../../../examples/kubernetes/"
+var kubernetesExamples = root + "/examples/kubernetes/"
 
 // TestKubernetesCommandsArePlanned runs the command lines of the manifests up to the plan, in the surroundings that
 // the MPI operator makes.
@@ -81,7 +81,7 @@ func TestKubernetesDocument(t *testing.T) {
 		}
 		return string(text)
 	}
-	guide, job := read("../../../docs/kubernetes.md"), read(kubernetesExamples+"mpijob.yaml")
+	guide, job := read(root+"/docs/kubernetes.md"), read(kubernetesExamples+"mpijob.yaml")
 	_, args, _ := strings.Cut(job, "command: [gorun]\n")
 	args, _, _ = strings.Cut(args, "\n")
 	for _, want := range []string{args, read(kubernetesExamples + "kubexec.sh")} {

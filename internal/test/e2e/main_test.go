@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -22,15 +21,27 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// TestMain builds the real thing once: end-to-end tests run the static binary
-// that users run.
+// root is the repository.
+var root = func() string {
+	dir, err := filepath.Abs("../../..")
+	if err != nil {
+		panic(err)
+	}
+	return dir
+}()
+
+// testdata returns the path of a file in testdata.
+func testdata(name string) string { return root + "/internal/test/e2e/testdata/" + name }
+
+// TestMain builds the programs once and runs the tests in the folder that holds them, which every user may enter:
+// the repository may be below a home that only its owner may.
 func TestMain(m *testing.M) {
-	if fuzzing() || os.Getenv(strangerEnv) != "" {
+	if os.Getenv(strangerEnv) != "" {
 		os.Exit(m.Run())
 	}
 	dir, err := os.MkdirTemp("", "gorun-e2e-")
 	if err == nil {
-		err = buildAll(dir)
+		err = errors.Join(buildAll(dir), os.Chdir(dir))
 	}
 	code := 1
 	if err != nil {
@@ -42,23 +53,15 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// fuzzing reports that only fuzz targets run, or this is a worker of such a run: they
-// need no binary, and a worker starts for each input that fails.
-func fuzzing() bool {
-	flag.Parse()
-	return flag.Lookup("test.fuzz").Value.String() != "" || flag.Lookup("test.fuzzworker").Value.String() == "true"
-}
-
-// buildAll builds gorun and the examples into dir, and leads the tests there
-// by an environment variable.
+// buildAll builds gorun, the examples and the tools of the lab into dir, which GORUN_E2E_BIN names.
 func buildAll(dir string) error {
-	// Other users must be able to run it: some labs use their own accounts.
+	// Some hosts of the lab run as other users.
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return err
 	}
-	for _, target := range [][2]string{{filepath.Join(dir, "gorun"), "../../../cmd/gorun"}, {dir + "/", "../../../examples/..."}, {dir + "/", "../lab/..."}} {
+	for _, target := range [][2]string{{filepath.Join(dir, "gorun"), "./cmd/gorun"}, {dir + "/", "./examples/..."}, {dir + "/", "./internal/test/lab/..."}} {
 		cmd := exec.Command("go", "build", "-trimpath", "-o", target[0], target[1])
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("%w: %s", err, out)
 		}

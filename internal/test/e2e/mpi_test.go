@@ -47,7 +47,7 @@ func mpiProgram(t testing.TB, mpicc, name string) string {
 	t.Helper()
 	lab.Need(t, mpicc)
 	program := binary(name + strings.ReplaceAll(mpicc, "/", "-"))
-	if out, err := exec.Command(mpicc, "-O2", "-o", program, filepath.Join("testdata/mpi", name+".c")).CombinedOutput(); err != nil {
+	if out, err := exec.Command(mpicc, "-O2", "-o", program, testdata("mpi/"+name+".c")).CombinedOutput(); err != nil {
 		t.Fatalf("build %s: %v: %s", name, err, out)
 	}
 	return program
@@ -192,7 +192,7 @@ func TestOpenMPIIsPointedOut(t *testing.T) {
 func TestOpenMPI4(t *testing.T) {
 	program := mpiProgram(t, "mpicc.openmpi", "pi")
 	beside := filepath.Dir(binary("gorun"))
-	cc := exec.Command("cc", "-std=c11", "-O2", "-shared", "-fPIC", "-o", filepath.Join(beside, "gorun-ompi4.so"), "../../../internal/pmi/ompi4/libpmi.c")
+	cc := exec.Command("cc", "-std=c11", "-O2", "-shared", "-fPIC", "-o", filepath.Join(beside, "gorun-ompi4.so"), root+"/internal/pmi/ompi4/libpmi.c")
 	if out, err := cc.CombinedOutput(); err != nil {
 		t.Fatalf("build the library: %v: %s", err, out)
 	}

@@ -209,7 +209,7 @@ func pseudoTerminal(t *testing.T) (master, slave *os.File) {
 
 // TestOutputDocument runs the example of docs/output.md, and finds there what gorun says.
 func TestOutputDocument(t *testing.T) {
-	text, err := os.ReadFile("../../../docs/output.md")
+	text, err := os.ReadFile(root + "/docs/output.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,7 +232,7 @@ func TestOutputDocument(t *testing.T) {
 			t.Errorf("docs/output.md does not have %q (%v)", line, err)
 		}
 	}
-	failures, err := os.ReadFile("../../cli/ui/testdata/failures.txt")
+	failures, err := os.ReadFile(root + "/internal/cli/ui/testdata/failures.txt")
 	if err != nil {
 		t.Fatal(err)
 	}

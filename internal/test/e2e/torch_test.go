@@ -3,7 +3,6 @@ package e2e
 import (
 	"fmt"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -18,26 +17,22 @@ func torchRun(t *testing.T, script string, before ...string) []string {
 	if err := exec.Command(python, "-c", "import torch.distributed").Run(); err != nil {
 		lab.Skip(t, "needs python3-torch")
 	}
-	path, err := filepath.Abs(script)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return append(before, python, path)
+	return append(before, python, script)
 }
 
 // Scripts that know nothing of gorun find each other through what torchrun would have set.
 func TestTorchScripts(t *testing.T) {
 	c := lab.MustNamespaces(t, lab.Specs(2)...)
 	hosts := []string{"--prefix", "none", "-np", "4", "-H", "f1:2,f2:2"}
-	r := start(t, c, torchRun(t, "testdata/torch/collectives.py", hosts...)...).want(0)
+	r := start(t, c, torchRun(t, testdata("torch/collectives.py"), hosts...)...).want(0)
 	if n := strings.Count(r.out.String(), ": all right"); n != 4 {
 		t.Errorf("%d ranks were right:\n%s", n, &r.out)
 	}
 
 	// Averaged gradients of shares are those of all samples: as many ranks as there are make the same model.
-	alone := start(t, nil, append(torchRun(t, "../../../examples/torch/ddp.py", "--prefix", "none", "-np", "1"), "--epochs", "50")...).want(0)
+	alone := start(t, nil, append(torchRun(t, root+"/examples/torch/ddp.py", "--prefix", "none", "-np", "1"), "--epochs", "50")...).want(0)
 	_, result, _ := strings.Cut(strings.TrimSpace(alone.out.String()), "of 1: ")
-	r = start(t, c, append(torchRun(t, "../../../examples/torch/ddp.py", hosts...), "--epochs", "50")...).want(0)
+	r = start(t, c, append(torchRun(t, root+"/examples/torch/ddp.py", hosts...), "--epochs", "50")...).want(0)
 	if n := strings.Count(r.out.String(), "of 4: "+result+"\n"); n != 4 || !strings.Contains(result, "% right, weights ") {
 		t.Errorf("alone: %q; 4 ranks:\n%s", result, &r.out)
 	}
@@ -46,7 +41,7 @@ func TestTorchScripts(t *testing.T) {
 // A rank that is killed in the middle of a training is the one that is named. Goal: all over within 2 s.
 func TestTorchRankKilled(t *testing.T) {
 	c := lab.MustNamespaces(t, lab.Specs(2)...)
-	r := start(t, c, torchRun(t, "testdata/torch/killed.py", "-np", "4", "-H", "f1:2,f2:2")...)
+	r := start(t, c, torchRun(t, testdata("torch/killed.py"), "-np", "4", "-H", "f1:2,f2:2")...)
 	await(t, "the training", func() bool { return strings.Contains(r.out.String(), "0: training") })
 	at := time.Now()
 	r.want(137, "rank 1 on f1 was killed by signal 9")
@@ -59,12 +54,8 @@ func TestTorchRankKilled(t *testing.T) {
 func TestTorchFrameworksFindTheirPlace(t *testing.T) {
 	c := lab.MustLoopback(t, lab.Specs(2)...)
 	slurm := []string{"SLURM_NTASKS=7", "SLURM_PROCID=6", "SLURM_LOCALID=5", "SLURM_JOB_NAME=train", "TORCHELASTIC_RUN_ID=outer", "NODE_RANK=3"}
-	path, err := filepath.Abs("testdata/torch/environment.py")
-	if err != nil {
-		t.Fatal(err)
-	}
 	lab.Need(t, "python3")
-	r := startIn(t, c, slurm, "--prefix", "none", "-np", "3", "-H", "f1:2,f2:1", "python3", path).want(0)
+	r := startIn(t, c, slurm, "--prefix", "none", "-np", "3", "-H", "f1:2,f2:1", "python3", testdata("torch/environment.py")).want(0)
 	got := r.lines()
 	slices.Sort(got)
 	want := []string{
