@@ -107,6 +107,9 @@ func fromEnv(t *testing.T, name string, usually uint64) uint64 {
 // TestWholeJobs plays made-up jobs, a seed each. make simulate plays more of them
 // (N=1000000), from another first one, or one with its log (SEED=7).
 func TestWholeJobs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	if os.Getenv("SIMULATE_SEED") != "" {
 		seed := fromEnv(t, "SIMULATE_SEED", 0)
 		w := playJob(seed, true)

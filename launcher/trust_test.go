@@ -51,6 +51,9 @@ func put(path string, mode os.FileMode) error {
 }
 
 func TestStartScriptRunsOnlyWhatNobodyElseCanChange(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	asRoot := os.Getuid() == 0
 	for _, tc := range []struct {
 		name string

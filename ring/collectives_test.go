@@ -125,6 +125,9 @@ func testOthers[T float32 | float64](t *testing.T, comms []*ring.Comm, most int)
 }
 
 func TestCollectives(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	for _, size := range []int{1, 2, 3, 5, 8} {
 		t.Run(fmt.Sprintf("ranks=%d", size), func(t *testing.T) {
 			onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
@@ -272,6 +275,9 @@ func TestCallsAreSerialised(t *testing.T) {
 }
 
 func TestNoAllocation(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
 		comms := newDoor(t, 2).Join(t)
 		const runs = 50

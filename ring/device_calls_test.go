@@ -13,6 +13,9 @@ import (
 
 // Many tensors in one launch, of which NCCL has not all.
 func TestDeviceManyTensorsAtOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	onDevices(t, []int{1, 3}, func(t *testing.T, all []*ring.Device) {
 		const tensors, n = 20, 100
 		err := ringtest.Each(len(all), func(rank int) error {

@@ -62,6 +62,9 @@ func hear(t *testing.T, all []*ring.Device, rank int, within time.Duration, says
 
 // A launch that fails, and one that fails while it runs, end the calls of all ranks: NCCL itself tells them nothing.
 func TestDeviceFailureReachesAllRanks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	for name, says := range map[string]string{
 		"STANDIN_ERROR": "system error: the stand-in was told to fail",
 		"STANDIN_ASYNC": "remote error: the stand-in has lost another rank",
@@ -80,6 +83,9 @@ func TestDeviceFailureReachesAllRanks(t *testing.T) {
 // A rank that does not launch what the others have is named: in a report after RING_STALL, and as the cause when the
 // device has a timeout.
 func TestDeviceNamesWhoDoesNotLaunch(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	t.Run("report", func(t *testing.T) {
 		reports := make(chan string, 8)
 		j := newDeviceJob(t, 3)
@@ -138,6 +144,9 @@ func TestDeviceNamesWhoDoesNotConnect(t *testing.T) {
 // A program that waits for nothing launches on when a rank fails. NCCL and the driver have room for so many launches, and one that
 // waits there for more could not be ended.
 func TestDeviceLaunchesOnWithoutWaiting(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	t.Setenv("STANDIN_ROOM", "1000")
 	t.Setenv("STANDIN_ERROR", "1:3")
 	all := devices(t, newDeviceJob(t, 2).comms(t))
@@ -160,6 +169,9 @@ func TestDeviceLaunchesOnWithoutWaiting(t *testing.T) {
 
 // When all have launched and nothing comes of it there is nobody to name, and the first whose time is up is the cause.
 func TestDeviceHang(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	t.Setenv("STANDIN_HANG", "*:3")
 	all := devices(t, newDeviceJob(t, 2).comms(t), ring.WithDeviceTimeout(500*time.Millisecond))
 	err := ringtest.Each(2, func(rank int) error {
@@ -181,6 +193,9 @@ func TestDeviceHang(t *testing.T) {
 
 // A Wait that is given up leaves the device as it was; a Close ends what hangs, also where nobody else has failed.
 func TestDeviceCloseInTheMiddle(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes many seconds")
+	}
 	j := newDeviceJob(t, 2)
 	all := devices(t, j.comms(t))
 	at := memory(t, all[0], 8)
@@ -211,6 +226,9 @@ func TestDeviceCloseInTheMiddle(t *testing.T) {
 // Libraries that are missing, or lack something, are one clear error on all ranks, or send the data through host
 // memory.
 func TestDeviceWithoutLibraries(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	half := t.TempDir()
 	standins(t)
 	if err := ringtest.Standins("internal/nccl/testdata", half, "-DSTANDIN_HALF"); err != nil {

@@ -305,6 +305,9 @@ func deviceValues(d *ring.Device, rank, size int) (n int, err error) {
 }
 
 func TestDeviceValues(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes many seconds")
+	}
 	onDevices(t, []int{1, 2, 4}, func(t *testing.T, all []*ring.Device) {
 		err := ringtest.Each(len(all), func(rank int) error {
 			n, err := deviceValues(all[rank], rank, len(all))

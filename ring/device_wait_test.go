@@ -15,6 +15,9 @@ import (
 // After Wait all is done that was launched, whoever looks. NCCL is slow here, and takes the second
 // launch only when the first is over.
 func TestDeviceWaitsForWhatWasLaunched(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	for _, env := range []string{"RING_DEVICE=nccl", "RING_DEVICE=host"} {
 		t.Run(env, func(t *testing.T) {
 			t.Setenv("STANDIN_POLLS", "*:300")

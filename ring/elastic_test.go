@@ -125,6 +125,9 @@ func until(t *testing.T, what string, so func() bool) {
 
 // A rank dies, and the others go on from the last commit: on one host by memory, and on several by links.
 func TestElasticRankFails(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	for _, transport := range []string{"tcp", "auto"} {
 		for victim := range 3 {
 			t.Run(fmt.Sprintf("%s/victim=%d", transport, victim), func(t *testing.T) {
@@ -176,6 +179,9 @@ func TestElasticGrows(t *testing.T) {
 
 // Whatever comes and goes, each sample is counted once in each pass, as long as somebody is left who has the state.
 func TestElasticAtRandom(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	for seed := range uint64(rounds(3)) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 5))
@@ -211,6 +217,9 @@ func TestElasticAtRandom(t *testing.T) {
 // Fifty epochs in one process, or as many times that as RING_FAULT_ROUNDS says, leave neither goroutines nor descriptors,
 // and none takes longer than a second to begin. Every second one ends by a failure.
 func TestElasticEpochsLeaveNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	for _, transport := range []string{"tcp", "auto"} {
 		t.Run(transport, func(t *testing.T) {
 			w := ringtest.NewWorld(t, 3)

@@ -356,6 +356,9 @@ func lessons() map[string]lesson {
 }
 
 func TestEveryCollectiveOnEveryLayout(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	for name, join := range layouts() {
 		t.Run(name, func(t *testing.T) {
 			comms := join(t)

@@ -202,6 +202,9 @@ var odd = map[string]func(*ring.Comm) error{
 }
 
 func TestMismatchNamesBothRanks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes many seconds")
+	}
 	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
 		for field, call := range odd {
 			for _, size := range []int{2, 3, 4} {
@@ -343,6 +346,9 @@ func TestLateRankIsWaitedFor(t *testing.T) {
 }
 
 func TestNothingIsLeftBehind(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
 		files := func() int {
 			entries, err := os.ReadDir("/proc/self/fd")

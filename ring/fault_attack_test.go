@@ -173,6 +173,9 @@ func TestS3WhatAListenerSees(t *testing.T) {
 // C11, S3: who changes what two ranks send each other makes the call fail on both, or changes
 // nothing: no result is wrong. Without a guard it may be, which this test shows as well.
 func TestC11ChangedOnTheWay(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	for _, more := range []string{"RING_CHECKSUM=1", "GORUN_ENCRYPT=1", unguarded} {
 		t.Run(more, func(t *testing.T) {
 			t.Parallel()
@@ -341,6 +344,9 @@ func TestS24OneRankIsNotTold(t *testing.T) {
 // R21: what a rank said to another at the start of one job opens nothing in the next, nor a
 // second time in the same one.
 func TestR21RecordingsAreWorthless(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	g := pairOf()
 	g.streams = 1
 	first, m := g.door(t), newMiddleman(t)

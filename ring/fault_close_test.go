@@ -65,6 +65,9 @@ func resident(t *testing.T) int {
 // Jobs come and go in one process, some of them by an error, each with the next epoch: a
 // thousand of them with RING_FAULT_ROUNDS=5.
 func TestR3TwoHundredJobs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	g := ground{name: "stacked", transport: "auto", hosts: []int{2, 1}, size: 3, streams: 2}
 	before := [3]int{}
 	now := func() [3]int {
@@ -114,6 +117,9 @@ func TestR3TwoHundredJobs(t *testing.T) {
 // Goroutines of each rank call at the same time, the whole and a part of it, plain and
 // started. Equal calls may overtake each other.
 func TestR8ManyCallers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	onGrounds(t, func(t *testing.T, g ground) {
 		comms := g.join(t, g.door(t))
 		parts := split(t, comms, func(*ring.Comm) (color, key int) { return 0, 0 })
@@ -144,6 +150,9 @@ func TestR8ManyCallers(t *testing.T) {
 
 // A rank closes its Comm, from two goroutines, while calls of each kind are running.
 func TestR9CloseDuringEveryCall(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	onGrounds(t, func(t *testing.T, g ground) {
 		t.Parallel()
 		for i, f := range forms() {
@@ -245,6 +254,9 @@ func TestR9CloseWithStartedCalls(t *testing.T) {
 // The root of a large broadcast is late, so that the others have asked for it, and closes as
 // soon as it may: what is not sent by then still arrives.
 func TestR5LateRankClosesAtOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	onGrounds(t, func(t *testing.T, g ground) {
 		comms := g.join(t, g.door(t))
 		err := ringtest.Each(g.size, func(rank int) error {

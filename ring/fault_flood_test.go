@@ -87,6 +87,9 @@ func residentOf(t *testing.T, pid int) int {
 // half open, and more come and go than it can serve. It needs no more memory for that, and
 // the rank that it waits for gets in and gets the right results.
 func TestS23FloodWhileForming(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes many seconds")
+	}
 	for _, more := range []string{unguarded, "GORUN_ENCRYPT=1"} {
 		t.Run(more, func(t *testing.T) {
 			g := ground{name: "tcp", transport: "tcp", size: 2, streams: 1, more: []string{more}}

@@ -223,6 +223,9 @@ const manyRanks = 18
 
 // S23: garbage at the doors of ranks and agents changes no bit of a result, and loses no rank.
 func TestS23GarbageChangesNoByte(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	for _, more := range []string{unguarded, "RING_CHECKSUM=1", "GORUN_ENCRYPT=1"} {
 		if raceEnabled && more == unguarded {
 			continue // less of the same

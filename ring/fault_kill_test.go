@@ -20,6 +20,9 @@ import (
 // much of its own result has come. The others, which live in this process, check the
 // results of all calls that did not fail.
 func TestR1KilledInTheMiddle(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	for i, g := range grounds() {
 		t.Run(g.name, func(t *testing.T) {
 			t.Parallel()

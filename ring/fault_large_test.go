@@ -16,6 +16,9 @@ import (
 // One vector is longer than a 32-bit number can count bytes. Under the race detector
 // this would take minutes, so it is left out there.
 func TestR7MoreThanTwoGigabytes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes many seconds")
+	}
 	const n = 2_200_000_001
 	if available(t) < 4*n {
 		lab.Skip(t, "needs 9 GB of memory")

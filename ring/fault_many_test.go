@@ -8,6 +8,9 @@ import (
 )
 
 func TestEightRanksOnFewCores(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	for _, base := range grounds() {
 		g := base.of(8)
 		t.Run(base.name, func(t *testing.T) {
@@ -31,6 +34,9 @@ func TestEightRanksOnFewCores(t *testing.T) {
 }
 
 func TestSixtyFourRanks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	for _, transport := range []string{"tcp", "shm"} {
 		t.Run(transport, func(t *testing.T) {
 			g := ground{name: transport, transport: transport, size: 64, streams: 1}

@@ -59,6 +59,9 @@ func (m fenced) rooms() map[string]func(n int) []float32 {
 
 // A touch beside the buffers would end the test program.
 func TestR7BuffersAtGuardsAndOddAddresses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	onGrounds(t, func(t *testing.T, g ground) {
 		t.Parallel()
 		comms := g.join(t, g.door(t))

@@ -120,6 +120,9 @@ const differing = 100 // elements
 
 // Every two kinds of calls, each rank in turn being the one that makes the other kind.
 func TestR4KindsDiffer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	turn := 0
 	for _, g := range grounds() {
 		for i, normal := range forms() {
@@ -152,6 +155,9 @@ func filler(f form) func(s seat) ring.Collective {
 
 // Calls of one kind that differ in a field, each rank being the odd one.
 func TestR4FieldsDiffer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	for k, g := range grounds() {
 		for j, f := range forms() {
 			for i, odd := range oddities() {
@@ -215,6 +221,9 @@ func twofold(fields [2]string, s seat) (w ring.Collective, words []string, err e
 // Calls that differ in two fields, every two of them, each rank being the odd one: one difference does not
 // hide the other.
 func TestR4PairsOfFieldsDiffer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	normal, err := formOf("reduce")
 	if err != nil {
 		t.Fatal(err)
@@ -243,6 +252,9 @@ func TestR4PairsOfFieldsDiffer(t *testing.T) {
 
 // One rank leaves out the second of three calls, or makes the last two in the other order.
 func TestR5SkippedAndSwappedCalls(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	orders := map[string][]string{
 		"skipped": {"allreduce", "allgather", "barrier"},
 		"swapped": {"allreduce", "allgather", "broadcast", "barrier"},
@@ -284,6 +296,9 @@ func TestR5SkippedAndSwappedCalls(t *testing.T) {
 
 // A rank that makes fewer calls than the others, and leaves, is an error for them.
 func TestR5EarlyClose(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	onGrounds(t, func(t *testing.T, g ground) {
 		for i, f := range forms() {
 			if !sampled(i + g.size + len(g.hosts) + g.streams) {

@@ -25,6 +25,9 @@ type absence struct {
 // R5: ranks that wait for one that does not come say so once, with the call and who is missing, and go on when it
 // comes. The goal is 30 s; how long it is until then is a setting.
 func TestR5StallReport(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes many seconds")
+	}
 	const patience = 3200 * time.Millisecond
 	var absences []absence
 	for i, g := range grounds() {
@@ -120,6 +123,9 @@ func (a *agent) noted() []string {
 
 // A program may have reports come to itself; nothing is said when all have come, or when it wants none.
 func TestR5StallReportOption(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	const patience = 800 * time.Millisecond
 	g := grounds()[0].of(2)
 	door, _, environ := openAgent(t, g)

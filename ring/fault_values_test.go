@@ -190,6 +190,9 @@ func testValues(comms []*ring.Comm, typ ring.Type, op ring.Op, n int) error {
 // Whatever the bits, all ranks end with the same ones, every time; and where a result
 // can be exact, it is.
 func TestR6EveryBitIsTheSame(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	for _, base := range grounds() {
 		if base.name == "stacked-3+1" {
 			continue // it comes as stacked, by size

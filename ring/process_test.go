@@ -81,6 +81,9 @@ func child() int {
 }
 
 func TestKilledRank(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
 		for _, size := range []int{2, 3, 4} {
 			for victim := range size {

@@ -60,6 +60,9 @@ func (r gpuRank) sum(t *testing.T, rank, size, n int, name string) (ring.Collect
 
 // Tensors of GPUs and of the host, submitted in an order of its own by each rank, one by one and in groups.
 func TestQueueDevice(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	for _, way := range deviceWays() {
 		t.Run(way.name, func(t *testing.T) {
 			for name, value := range way.harm {

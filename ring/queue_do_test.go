@@ -22,6 +22,9 @@ func doSum(ctx context.Context, q *ring.Queue, name string, rank, size, n int) e
 
 // Do alone, beside what is submitted, and from two goroutines, whose order differs between ranks.
 func TestQueueDo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
 		const size = 3
 		// With so short a limit an idle queue makes a cycle each ms, which Do may meet.
@@ -126,6 +129,9 @@ func TestQueueDoFails(t *testing.T) {
 
 // SubmitHere is over when it returns if the other ranks come too, and comes back to be waited for if they do not.
 func TestQueueSubmitHere(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	queues := newQueues(t, ringtest.NewDoor(t, 2).Join(t))
 	sum := func(rank int) (ring.Ticket, []float32, error) {
 		x := []float32{float32(rank + 1)}

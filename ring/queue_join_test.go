@@ -99,6 +99,9 @@ func joinRest(queues ...*ring.Queue) (last int, err error) {
 }
 
 func TestQueueJoin(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
 		for size, opts := range map[int][]ring.QueueOption{1: nil, 3: nil, 4: {ring.WithFusion(0), ring.WithCache(3)}} {
 			queues := newQueues(t, newDoor(t, size).Join(t), opts...)
@@ -208,6 +211,9 @@ func TestQueueNeedsThoseWhoJoined(t *testing.T) {
 
 // A rank that has joined and waits learns that another one has left, or that its own queue was closed.
 func TestQueueJoinEnds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes many seconds")
+	}
 	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
 		comms := newDoor(t, 3).Join(t)
 		queues := newQueues(t, comms)

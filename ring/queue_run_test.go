@@ -340,6 +340,9 @@ func (s *stepper) step() error {
 }
 
 func TestQueueNoAllocation(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
 		queues := newQueues(t, newDoor(t, 2).Join(t), ring.WithFusion(1<<20))
 		const warm, runs, tries = 20, 50, 3

@@ -280,6 +280,9 @@ func train(queues []*ring.Queue, list []named, steps int) error {
 }
 
 func TestQueueAnyOrder(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
 		list := mixed(200)
 		for size, opts := range map[int][]ring.QueueOption{

@@ -130,6 +130,9 @@ func TestPartEndsWithTheWhole(t *testing.T) {
 // A rank dies when it has told the others of its part where it is, before they have linked up: they hear it at once, as
 // in a call, so that those of an elastic job meet again. It used to take half a minute, and to be no PeerError.
 func TestSplitWhereARankDies(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	door := ringtest.NewDoor(t, 2)
 	comms := door.Join(t)
 	deaf, err := net.Listen("tcp", "127.0.0.1:0") // takes connections, and says nothing

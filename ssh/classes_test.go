@@ -14,6 +14,9 @@ import (
 
 // TestClassesLikeSSH holds what the resolver makes of one host's answer against what ssh says of each.
 func TestClassesLikeSSH(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	lab.Need(t, "ssh")
 	hosts := []string{"f1", "f2", "f3", "f10", "g1", "g1.x", "n-7", "gate", "F1", "10.0.0.1", "10.0.0.2", "::1"}
 	dir := t.TempDir()

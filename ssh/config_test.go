@@ -239,6 +239,9 @@ func FuzzDropMatch(f *testing.F) {
 // A command of a Match exec that hangs (nc to a bastion that is not there) outlives ssh -G, and has its stderr. Whoever gives the
 // host up does not wait for it.
 func TestHangingMatchExec(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "ssh"), []byte("#!/bin/sh\nsleep 9 & wait\n"), 0o700); err != nil {
 		t.Fatal(err)

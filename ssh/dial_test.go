@@ -217,6 +217,9 @@ func (c *stallConn) Write(p []byte) (int, error) {
 // in turn: banner, key exchange, authentication, channel open, exec reply, data.
 // Everything must end within its bound and say in which phase.
 func TestStalls(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	for _, drop := range []bool{false, true} {
 		phases := map[string]int{}
 		finished := false

@@ -134,6 +134,9 @@ func TestConnectionOutlivesCancelledRun(t *testing.T) {
 }
 
 func TestRunDoesNotWaitForWhatACommandLeaves(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	_, files := newServer(t, func(s *server) {
 		s.exec = func(_ context.Context, ch xssh.Channel, _ string) {
 			ch.Write([]byte("out"))
@@ -151,6 +154,9 @@ func TestRunDoesNotWaitForWhatACommandLeaves(t *testing.T) {
 }
 
 func TestRunReportsBrokenWriterAndReader(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	_, files := newServer(t)
 	c := dialTest(t, files)
 	broken := errors.New("disk full")
@@ -226,6 +232,9 @@ func TestCloseEndsRun(t *testing.T) {
 }
 
 func TestSessionRefused(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	_, files := newServer(t, func(s *server) { s.maxSessions, s.sessions = 1, 1 })
 	c := dialTest(t, files)
 	err := c.Run(t.Context(), []string{"true"}, nil, nil, nil)

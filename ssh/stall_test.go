@@ -135,6 +135,9 @@ func stallingServer(t testing.TB, after, how string) *clientFiles {
 // each step of a session (§1I: 33 cases). Each ends within the bound of its phase, and says which host and
 // which phase.
 func TestStalledServer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes many seconds")
+	}
 	noLeaks(t)
 	var wg sync.WaitGroup
 	for _, point := range stallPoints() {

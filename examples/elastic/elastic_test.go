@@ -59,6 +59,9 @@ func (s *shared) Write(p []byte) (int, error) {
 
 // Processes come one after the other, and all learn what one alone does.
 func TestProcessesCome(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	w, out := ringtest.NewWorld(t, 1), &shared{}
 	err := ringtest.Each(3, func(i int) error {
 		time.Sleep(time.Duration(i) * 150 * time.Millisecond)
@@ -103,6 +106,9 @@ func ranksOf(t *testing.T, program string) (pids []int) {
 
 // Ranks of gorun are killed, one after the other, and those that are left go on; others come in their place.
 func TestRanksOfGorunAreKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes many seconds")
+	}
 	dir := t.TempDir()
 	for _, name := range []string{"gorun", "elastic"} {
 		from := map[string]string{"gorun": "../../cmd/gorun", "elastic": "."}[name]

@@ -55,6 +55,9 @@ func trainOn(t *testing.T, size int, args ...string) (string, final) {
 }
 
 func TestFourRanksLearn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes many seconds")
+	}
 	out, last := trainOn(t, 4)
 	if last.accuracy < 96 {
 		t.Errorf("accuracy is %v %%", last.accuracy)
@@ -65,6 +68,9 @@ func TestFourRanksLearn(t *testing.T) {
 }
 
 func TestSeedDecidesAll(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	_, first := trainOn(t, 4, "--epochs", "3")
 	if _, second := trainOn(t, 4, "--epochs", "3"); second != first {
 		t.Errorf("with the same seed: %+v, then %+v", first, second)
@@ -75,6 +81,9 @@ func TestSeedDecidesAll(t *testing.T) {
 }
 
 func TestRanksShareTheWorkOfOne(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes many seconds")
+	}
 	for _, batch := range []string{"64", "50"} { // shares that are equal, and that are not
 		_, one := trainOn(t, 1, "--global-batch", batch, "--epochs", "6")
 		_, four := trainOn(t, 4, "--global-batch", batch, "--epochs", "6")

@@ -294,6 +294,9 @@ func runBesideReaper(times string) int {
 
 // A program may take longer to come than an agent waits for a word, as long as it comes.
 func TestSlowProgram(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes many seconds")
+	}
 	t.Parallel()
 	h := startHost(t, "AGENT_TEST_ROOT="+lay(t, driver(0)), "PATH=/no/nvidia-smi")
 	h.tell(wire.TypeHello, wire.Hello{Protocol: wire.Protocol, Build: testBuild})

@@ -163,6 +163,9 @@ func (ws *workers) kill(w *elasticWorker) {
 
 // Stock elastic Horovod goes through a job that grows, loses its rank 0, and grows again, at agents of one process each.
 func TestServeElasticHorovod(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes many seconds")
+	}
 	t.Parallel()
 	ctx, cancel := context.WithCancel(context.Background())
 	ws := &workers{t: t, store: kv.NewStore(), env: lab.Horovod(t), end: filepath.Join(t.TempDir(), "end"), ctx: ctx}

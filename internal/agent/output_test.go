@@ -84,6 +84,9 @@ func (s *sink) paused() int {
 
 // A pause is told once, and only in the middle of a line.
 func TestPumpTellsOfPauses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	p, into, s, ended := startPump(t, pumpBuffer)
 	for i, text := range []string{"line\nname? ", "bar\r", "\n", "last"} {
 		if _, err := into.WriteString(text); err != nil {
@@ -211,6 +214,9 @@ func TestPumpReadsOnlyWhatItHasCreditFor(t *testing.T) {
 }
 
 func TestPumpCutsAPipeThatIsHeldOpen(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	t.Parallel()
 	p, into, s, ended := startPump(t, pumpBuffer)
 	began := time.Now()

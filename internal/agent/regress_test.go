@@ -29,6 +29,9 @@ func TestServeReportsRanksThatCannotStart(t *testing.T) {
 // A child of the rank that never stops writing must not keep the pipe open for ever
 // just because credit comes back slowly, so that the pipe is full at every look.
 func TestPumpCutsAPipeThatNeverFallsSilent(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	t.Parallel()
 	p, into, s, ended := startPump(t, pumpBuffer)
 	go func() {
@@ -92,6 +95,9 @@ func TestRanksMayPrintAfterTheLauncher(t *testing.T) {
 
 // A launcher that stands still takes no frames, so a rank's word to it is stuck. The agent ends all the same when its lease is over, and says why.
 func TestServeEndsWhileWordsToItsLauncherAreStuck(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	t.Parallel()
 	h := startHost(t)
 	still := make(chan struct{})

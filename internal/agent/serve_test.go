@@ -111,6 +111,9 @@ func TestServeCarriesEveryByte(t *testing.T) {
 }
 
 func TestServeStopsReadingWithoutCredit(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	t.Parallel()
 	h := startHost(t)
 	h.hoard = true
@@ -277,6 +280,9 @@ func TestServeSweepsWhatRanksLeave(t *testing.T) {
 
 // A SIGCHLD that never comes costs a second, and hangs nothing.
 func TestMissedSIGCHLD(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	t.Parallel()
 	h := startHost(t, "AGENT_TEST_DEAF=1")
 	h.run(script(1, "sleep 0.3; exit 5"))
@@ -298,6 +304,9 @@ func TestMissedSIGCHLD(t *testing.T) {
 }
 
 func TestServeCutsAPipeThatIsHeldOpen(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	t.Parallel()
 	h := startHost(t)
 	h.run(script(1, `(setsid sh -c 'sleep 0.3; echo late; sleep 1000' &); echo early`))
@@ -391,6 +400,9 @@ func TestServeEndsWhenTheLauncherMakesNoSense(t *testing.T) {
 }
 
 func TestServeDoesNotWaitForASilentLauncher(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes many seconds")
+	}
 	t.Parallel()
 	h := startHost(t)
 	began := time.Now()

@@ -13,6 +13,9 @@ import (
 
 // Connections of another process that have a published address at either end are cut; others, and those that accept them, are not.
 func TestSever(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	listen := func() *net.TCPListener {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {

@@ -131,6 +131,9 @@ func TestForkBombIsBounded(t *testing.T) {
 // TestOrphansAreReaped has a rank that makes short orphans as fast as it can. The goal is that at most 5 zombies are
 // there at any time, and 5 % of a core for the agent; the bounds are for a machine that is busy.
 func TestOrphansAreReaped(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	h := startHost(t)
 	h.run(script(1, `echo go; while :; do (: & : & : & : &); done`))
 	h.until("the rank", func() bool { return len(h.output[wire.OutputStream(2, 1)]) > 0 })

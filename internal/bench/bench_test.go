@@ -51,6 +51,9 @@ func TestRunTimesAndChecksEverySize(t *testing.T) {
 }
 
 func TestEveryTypeAndOperationIsChecked(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	for _, collective := range Collectives() {
 		opts := Options{Collective: collective, Types: []string{"all"}, Min: 9000, Max: 9000, Budget: time.Microsecond}
 		combos := len(Types())

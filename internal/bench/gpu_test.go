@@ -15,6 +15,9 @@ import (
 
 // Every collective on memory of GPUs, which is the host's for the stand-ins of their libraries; a wrong result counts.
 func TestRunOnDevices(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	lab.Need(t, "cc")
 	dir := t.TempDir()
 	if err := ringtest.Standins("../../ring/internal/nccl/testdata", dir); err != nil {

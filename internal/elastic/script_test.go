@@ -54,6 +54,9 @@ func TestScriptThatCannotBeRun(t *testing.T) {
 
 // What a script left in its group is gone when Run returns, however the script ended.
 func TestScriptLeavesNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	t.Parallel()
 	for _, end := range []string{"exit 0", "exit 1", "wait", "sleep 1000"} {
 		pids := filepath.Join(t.TempDir(), "pids")
@@ -95,6 +98,9 @@ func isGone(pid int) bool {
 
 // One who left the group holds the output open, and is not waited for.
 func TestScriptWhoseChildEscaped(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "pid")
 	out, err := script(t, "#!/bin/sh\nsetsid sh -c 'echo $$ >"+file+"; echo a; exec sleep 30' &\nwhile [ ! -s "+file+" ]; do :; done; sleep 0.2\n").Run(t.Context())

@@ -136,6 +136,9 @@ func fromEnv(t *testing.T, name string, usually uint64) uint64 {
 // TestWholeElasticJobs plays made-up jobs, a seed each. SIMULATE_N=5000 plays more of them, SIMULATE_FROM from another
 // first one, SIMULATE_SEED one with its log.
 func TestWholeElasticJobs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	if os.Getenv("SIMULATE_SEED") != "" {
 		seed := fromEnv(t, "SIMULATE_SEED", 0)
 		w := newWorld(seed, true)

@@ -255,6 +255,9 @@ func TestElasticEpochs(t *testing.T) {
 
 // Who was started for an epoch that is not to be finds nobody; and who asks for one when the job is over does not live on.
 func TestElasticEnds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes many seconds")
+	}
 	t.Parallel()
 	s := newStore()
 	late, left := newMember(t, s, 1), newMember(t, s, 1)

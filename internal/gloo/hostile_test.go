@@ -96,6 +96,9 @@ func FuzzRecords(f *testing.F) {
 
 // Who is not let in gets no word, who says nothing loses its place, and ranks are served meanwhile.
 func TestStrangers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes many seconds")
+	}
 	t.Parallel()
 	ctx, cancel := context.WithCancel(context.Background())
 	host := NewHost(ctx, newStore())

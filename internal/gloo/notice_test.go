@@ -201,6 +201,9 @@ func (s *listener) registration() []byte {
 
 // Rank 0 is told to leave an epoch until it has, whenever it says where; others are not told.
 func TestNotices(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	t.Parallel()
 	s := newStore()
 	root, other := newMember(t, s, 1), newMember(t, s, 1)

@@ -27,6 +27,9 @@ func sockaddr(addr netip.AddrPort, seq uint64) []byte {
 // When an epoch fails, the connections of a process that has found the others are severed, once it had time to begin: those from where it awaits
 // them, and to where each awaits it.
 func TestSever(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	const plain = ^uint64(0)
 	ends := func(texts ...string) (records []byte) {
 		for i, text := range texts {
@@ -95,6 +98,9 @@ func wantSevered(t *testing.T, m *member, want ...string) {
 
 // Who has left an epoch has no connections of it.
 func TestSeverLate(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	t.Parallel()
 	a := newMember(t, newStore(), 1)
 	w := oneHost(a)

@@ -117,6 +117,9 @@ func TestDoorRefusesAllAlike(t *testing.T) {
 
 // Bodies that never come end in bound; the door's other guests notice nothing.
 func TestDoorCutsOffSlowBodies(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes many seconds")
+	}
 	t.Parallel()
 	d, _ := openTestDoor(t, 1)
 	conn, err := net.Dial("tcp", d.Addr())
@@ -224,6 +227,9 @@ func TestGateHasRoomForAllRanks(t *testing.T) {
 // TestDoorUnderFlood: another user of the host opens connections as fast as it can, some with garbage, some silent. The
 // ranks' requests go on, and memory stays.
 func TestDoorUnderFlood(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	d, _ := openTestDoor(t, 2)
 	if code, _ := ask(t, d, "token0", "PUT", "/v1/kv/a", "value"); code != 204 {
 		t.Fatal(code)

@@ -227,6 +227,9 @@ func TestAbort(t *testing.T) {
 
 // Over PMI_PORT a rank says first who it is; nobody may be a rank that is somebody already.
 func TestStrangers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes many seconds")
+	}
 	j := newJob(t, 2)
 	host := &Host{Name: "kvs_1", Size: 2, Programs: map[int]int{0: 0, 1: 3}, Store: j.hosts[0].Store}
 	connect := func(first string) (*bufio.Reader, net.Conn, chan error) {

@@ -174,6 +174,9 @@ func TestArgumentsOfTheProgram(t *testing.T) {
 
 // The program and what it has started are gone when ctx has ended, even if they ignore it.
 func TestCancelledRunLeavesNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	dir := cluster(t)
 	h := mustDial(t, Config{Argv: []string{filepath.Join(dir, "kubexec.sh")}, Host: "job-worker-0"})
 	for _, script := range []string{"sleep 300 & echo $!; wait", "trap '' TERM; sleep 300 & echo $!; wait; wait"} {
@@ -220,6 +223,9 @@ func (f *firstLine) line() string { return strings.TrimSpace(string(f.text)) }
 
 // Something that the program leaves behind with its output, as ControlPersist does, ends nothing later.
 func TestStrayOutputDoesNotHold(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	dir := cluster(t)
 	h := mustDial(t, Config{Argv: []string{filepath.Join(dir, "kubexec.sh")}, Host: "job-worker-1"})
 	var out bytes.Buffer

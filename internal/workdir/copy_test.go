@@ -296,6 +296,9 @@ func TestTransferThatIsCutOff(t *testing.T) {
 }
 
 func TestCopyIsChangedByOneAtATime(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	s := newSite(t)
 	s.write(s.local("a"), "text")
 	s.mustStage()

@@ -45,6 +45,9 @@ func TestNothingIsStagedWhereOthersCanWrite(t *testing.T) {
 
 // What is removed is what gorun has made, whatever is put in its place meanwhile.
 func TestRemovalFollowsNoLinks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	base, canary := t.TempDir(), t.TempDir()
 	fill := func(dir string) {
 		t.Helper()

@@ -22,6 +22,9 @@ func TestThreads(t *testing.T) {
 
 // A rank that is killed is named by the errors of the others.
 func TestKilledRank(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	out, code := ranks(t, 3, nil, compile(t, "c", "peer.c"))
 	if code == 0 || strings.Count(out, "all right") != 2 {
 		t.Errorf("exit code %d\n%s", code, out)

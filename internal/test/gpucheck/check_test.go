@@ -12,6 +12,9 @@ const interpreter = "/usr/bin/python3"
 
 // What check.py decides: comparing inventories, reading outputs, time limits and verdicts.
 func TestPureParts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	lab.Need(t, interpreter)
 	cmd := exec.Command(interpreter, "-B", "-m", "unittest", "-q", "test_check")
 	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "OK") {

@@ -38,6 +38,9 @@ func TestVictim(t *testing.T) {
 }
 
 func TestCrashLeavesNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	lab.Need(t, "ssh")
 	for _, mode := range []string{"loopback", "namespaces"} {
 		t.Run(mode, func(t *testing.T) {

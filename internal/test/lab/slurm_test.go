@@ -12,6 +12,9 @@ import (
 )
 
 func TestSlurmRunsAStepOnEveryNodeAndEnds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	begun := time.Now()
 	s, err := lab.StartSlurm(t.Context(), 3)
 	var missing *lab.MissingError

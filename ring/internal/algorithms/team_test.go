@@ -42,6 +42,9 @@ func sum(size, i, divisor int) float32 {
 }
 
 func TestAllReduceOfEverySizeByEveryAlgorithm(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	used := map[algorithms.Algorithm]bool{}
 	for _, size := range sizes() {
 		for _, count := range []int{0, 1, 2, size, 1000, 20_011, size*32768 + 7} {
@@ -77,6 +80,9 @@ func TestAllReduceOfEverySizeByEveryAlgorithm(t *testing.T) {
 
 // Sums of these depend on their order, and NaNs keep the payload of the first.
 func TestAllMembersGetTheSameBits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	for _, size := range sizes()[1:] {
 		for _, count := range []int{7, 2000, 30_000, 300_000} {
 			results := make([][]byte, size)
@@ -100,6 +106,9 @@ func TestAllMembersGetTheSameBits(t *testing.T) {
 }
 
 func TestReduceScatter(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	for _, size := range sizes() {
 		for _, count := range []int{0, 1, 100, 50_000} { // of a part, give or take
 			length := func(i int) int { return max(0, count+i%3-1) }
@@ -156,6 +165,9 @@ func TestAllGatherOfUnlikeParts(t *testing.T) {
 }
 
 func TestBroadcastFromEveryRoot(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	for _, size := range sizes() {
 		for _, count := range []int{0, 1, 5000, 200_000} {
 			for root := range size {

@@ -133,6 +133,9 @@ func same(t *testing.T, what string, got, want []byte) {
 // TestReduce checks every tier against the oracle, on all lengths to 130, with
 // all alignments, in another place and in the place of a source.
 func TestReduce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes many seconds")
+	}
 	eachReduction(t, func(t *testing.T, dtype DType, op Op) {
 		r, all := rand.New(rand.NewPCG(uint64(dtype), uint64(op))), sets(t)
 		for k := 1; k <= 9; k++ {

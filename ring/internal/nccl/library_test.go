@@ -137,6 +137,9 @@ func real() error {
 
 // An NCCL from before non-blocking communicators, scales and finalization, on the stand-in.
 func TestOldLibrary(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	lab.Need(t, "cc")
 	dir := t.TempDir()
 	if err := ringtest.Standins("testdata", dir, "-DSTANDIN_VERSION=21005"); err != nil {

@@ -59,6 +59,9 @@ func sorted(calls map[string]func() error) []string {
 }
 
 func TestNoAllocationsAcrossProcesses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	f := family{t: t}
 	f.start(3, "allocs")
 	for rank, s := range f.results() {

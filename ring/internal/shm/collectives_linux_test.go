@@ -62,6 +62,9 @@ func cuts(size int) []cut {
 }
 
 func TestReduceScatter(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	for _, size := range []int{2, 3, 5} {
 		sums := map[int][]float32{}
 		for _, c := range cuts(size) {

@@ -46,6 +46,9 @@ func (c *rankProcess) repeat(args []string) string {
 //
 // It is R16 of the fault matrix.
 func TestKilledRank(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	for _, call := range []string{"allreduce", "reduce", "reduce-scatter", "all-gather", "broadcast", "swap", "barrier"} {
 		for victim := range 3 {
 			t.Run(fmt.Sprintf("%s/%d", call, victim), func(t *testing.T) { killed(t, fmt.Sprintf("repeat %s %d", call, victim), victim) })
@@ -141,6 +144,9 @@ func (f fenced) broken() bool {
 //
 // It is R15 of the fault matrix.
 func TestScribblingPeer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	for seed := range uint64(4) {
 		var broken atomic.Bool
 		var finished atomic.Int32

@@ -12,6 +12,9 @@ import (
 // A rank that was asked why it does not send has the question unread when it closes: the
 // kernel then drops what it has not sent, but for what Deliver waits for.
 func TestDeliverPastANote(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	onEveryGuard(t, func(t *testing.T, guard Guard) {
 		nets := guard.doubters(t, 2)
 		linkUp(t, nets)

@@ -35,6 +35,9 @@ func (g Guard) doubters(t *testing.T, size int) []*Net {
 // Everybody waits for the next one and sends nothing, but the last one is in another
 // call. Whoever finds out first makes the others end.
 func TestRanksInDifferentCallsFindOut(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	onEveryGuard(t, func(t *testing.T, guard Guard) {
 		tests := map[string]*flow.Sign{"clash": numbered(5, 2), "earlier": numbered(4, 1), "later": numbered(6, 1)}
 		for name, odd := range tests {
@@ -80,6 +83,9 @@ func TestRanksInDifferentCallsFindOut(t *testing.T) {
 // A rank that is late is asked, and finds the question ahead of the flow that it then
 // takes part in; so does one that sent before it was asked.
 func TestLateRankIsNotInDoubt(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	onEveryGuard(t, func(t *testing.T, guard Guard) {
 		nets := guard.doubters(t, 2)
 		hello := []byte("hello")

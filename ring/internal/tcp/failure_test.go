@@ -116,6 +116,9 @@ func TestPeerDiesBeforeTheFirstFlow(t *testing.T) {
 // Both ends learn of a wrong sign, whoever sends how much, even if the other one
 // closes at once; and no byte is taken.
 func TestWrongSign(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	onEveryGuard(t, func(t *testing.T, guard Guard) {
 		for stripes := 1; stripes <= 2; stripes++ {
 			for _, size := range []int{0, 8, 4 << 20} {
@@ -200,6 +203,9 @@ func TestInterruptWhileJoining(t *testing.T) {
 // Ranks are interrupted in the middle of flows that never end. The first one may
 // take others with it only by closing.
 func TestInterruptFlows(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	onEveryGuard(t, func(t *testing.T, guard Guard) {
 		for round := range 12 {
 			stripes := 1 + round%3

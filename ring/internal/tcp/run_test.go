@@ -268,6 +268,9 @@ func TestDribble(t *testing.T) {
 }
 
 func TestNoAllocation(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	const runs = 50
 	for stripes := 1; stripes <= 2; stripes++ {
 		for _, size := range []int{8, 64 << 10, 4 << 20} {

@@ -14,6 +14,9 @@ import (
 //
 // It is R20 of the fault matrix.
 func TestSilentStrangerIsDropped(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes many seconds")
+	}
 	t.Parallel()
 	f := form(t)
 	silent, slow := f.dial(), f.dial()
@@ -40,6 +43,9 @@ func TestSilentStrangerIsDropped(t *testing.T) {
 //
 // It is R20 of the fault matrix.
 func TestR20TenThousandHalfOpen(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		t.Fatal(err)

@@ -35,6 +35,9 @@ func TestVerdict(t *testing.T) {
 // A rank that is busy with something else for longer than a network may be dead does
 // not break the link, however much is sent to it.
 func TestPeerDoesNotRead(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes many seconds")
+	}
 	t.Parallel()
 	nets := world(t, 2, 2)
 	linkUp(t, nets)
