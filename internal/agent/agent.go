@@ -3,7 +3,6 @@ package agent
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -15,8 +14,10 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/gorun/gorun/internal/agent/link"
+	"github.com/gorun/gorun/internal/agent/seat"
+	"github.com/gorun/gorun/internal/agent/services"
 	"github.com/gorun/gorun/internal/contain"
-	"github.com/gorun/gorun/internal/kv"
 	"github.com/gorun/gorun/internal/wire"
 )
 
@@ -24,6 +25,9 @@ const (
 	helloTime = 10 * time.Second // for the launcher's first frame
 	tickTime  = time.Second      // heartbeats, and the core's clock
 	killPoll  = 20 * time.Millisecond
+	// manyRanks is the size of a job in which ranks may need more descriptors than they get by default: Horovod opens a socket for
+	// each other rank, and three times over.
+	manyRanks = 256
 	// sweepTime is for what is left when the ranks have ended; lastSweepTime is the least of it. The launcher waits
 	// for 3 s after the grace.
 	sweepTime     = 2 * time.Second
@@ -47,20 +51,12 @@ type agent struct {
 	events  chan any
 	started chan struct{} // every rank was started
 	ended   chan struct{} // the loop is over: events go nowhere
-	own     resources     // of this host
-	gpus    string        // what it has and who gets what, in words
-	sent    []byte        // gorun-gpu, packed; nil: it was not
-	busIDs  []string      // the PCI addresses of the GPUs that ranks use, as far as is known
-	network interfaceNames
+	host    *seat.Host
+	sent    []byte // gorun-gpu, packed; nil: it was not
+	network seat.Interfaces
 	job     wire.Job
 	progs   []program
-	relay   *relay
-	epochs  *epochs // nil: the job is not elastic
-	door    *kv.Door
-	gloo    *glooDoor
-	mpi     *mpi
-	ompi4   *openMPI4 // nil: no programs of Open MPI 4's are asked for
-	tokens  map[int]string
+	serves  *services.Services
 	// addresses are this host's.
 	addresses []wire.Address
 	procs     *processes
@@ -69,9 +65,9 @@ type agent struct {
 	guard     contain.Guard
 	stdin     *stdin
 
-	line    *connection // SSH's to the launcher's side; nil: it is not known
-	master  heldPort    // MASTER_PORT, if rank 0 is here
-	beating atomic.Bool // a heartbeat is being written
+	line    *link.Connection // SSH's to the launcher's side; nil: it is not known
+	master  seat.Port        // MASTER_PORT, if rank 0 is here
+	beating atomic.Bool      // a heartbeat is being written
 	ticked  time.Duration
 
 	mu    sync.Mutex // guards what frames and the loop share
@@ -87,7 +83,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, opts Options) error
 		return fmt.Errorf("become subreaper: %w", err)
 	}
 	a := &agent{out: wire.NewWriter(out), began: time.Now(), events: make(chan any, 64),
-		started: make(chan struct{}), ended: make(chan struct{}), pumps: map[uint32]*pump{}, tokens: map[int]string{}}
+		started: make(chan struct{}), ended: make(chan struct{}), pumps: map[uint32]*pump{}}
 	a.stdin, a.tasks = newStdin(a.out), cmp.Or(opts.tasks, tasksPerRank)
 	var err error
 	if a.guard, err = contain.ParseGuard(opts.Guard); err != nil {
@@ -97,16 +93,20 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, opts Options) error
 	a.procs = newProcesses(a.cage, func(rank int, status syscall.WaitStatus, used syscall.Rusage, asked bool) {
 		event := exitEvent(rank, status, used)
 		event.early = !asked
-		a.mpi.end(&event)
+		event.mpi, event.code, event.signal = a.serves.MPIEnd(rank, event.code, event.signal)
 		a.post(event)
 	})
 	defer a.procs.close()
-	a.own, a.addresses = ownResources(gpuSources(opts.root)), ownAddresses()
+	a.host, a.addresses = seat.Inspect(opts.root), seat.Addresses()
 	if err := a.hello(out, opts); err != nil {
 		return fmt.Errorf("greet the launcher: %w", err)
 	}
 	frames := wire.NewReader(in)
-	defer func() { a.ompi4.close() }() // also where the job does not begin
+	defer func() {
+		if a.serves != nil {
+			a.serves.Remove() // also where the job does not begin
+		}
+	}()
 	if err := a.takeJob(frames, opts); err != nil {
 		return err
 	}
@@ -119,11 +119,8 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, opts Options) error
 
 // close lets every rank's request go, and waits until nobody is served.
 func (a *agent) close() {
-	a.relay.end()
-	a.gloo.close()
-	a.master.release()
-	a.mpi.close()
-	a.door.Close()
+	a.master.Release()
+	a.serves.Close()
 }
 
 func (a *agent) now() time.Duration { return time.Since(a.began) }
@@ -132,7 +129,7 @@ func (a *agent) now() time.Duration { return time.Since(a.began) }
 // refuses it.
 func (a *agent) takeJob(frames *wire.Reader, opts Options) error {
 	// A launcher that does not speak in time has no claim to this process.
-	watchdog := time.AfterFunc(helloTime, func() { os.Exit(codeHostFailed) })
+	watchdog := time.AfterFunc(helloTime, func() { os.Exit(wire.CodeHostFailed) })
 	var hello wire.Hello
 	if err := expect(frames, wire.TypeHello, &hello); err != nil {
 		return err
@@ -141,7 +138,7 @@ func (a *agent) takeJob(frames *wire.Reader, opts Options) error {
 		return errors.New("the launcher is another build")
 	}
 	var err error
-	if a.job, a.sent, err = readJob(frames, a.own.lacksGPUProgram, func() { watchdog.Reset(helloTime) }); err != nil {
+	if a.job, a.sent, err = readJob(frames, a.host.LacksGPUProgram, func() { watchdog.Reset(helloTime) }); err != nil {
 		return err
 	}
 	watchdog.Stop() // the rest may take as long as this host's file systems do
@@ -153,23 +150,17 @@ func (a *agent) takeJob(frames *wire.Reader, opts Options) error {
 		err = a.sit()
 	}
 	if err == nil {
-		err = a.openDoor()
+		err = a.openServices()
 	}
-	if err == nil {
-		err = a.openGloo()
-	}
-	if err == nil && len(a.job.OpenMPI4) > 0 {
-		a.ompi4, err = newOpenMPI4(a.job.OpenMPI4, a.guard)
-	}
-	var no *refusal
+	var no *wire.Refuse
 	switch {
 	case errors.As(err, &no):
-		return errors.Join(err, a.out.SendMessage(wire.TypeRefuse, no.Refuse))
+		return errors.Join(err, a.out.SendMessage(wire.TypeRefuse, *no))
 	case err != nil:
-		return errors.Join(err, a.out.SendMessage(wire.TypeRefuse, wire.Refuse{Code: codeHostFailed, What: err.Error()}))
+		return errors.Join(err, a.out.SendMessage(wire.TypeRefuse, wire.Refuse{Code: wire.CodeHostFailed, What: err.Error()}))
 	}
-	a.master = holdPort()
-	return a.out.SendMessage(wire.TypeReady, wire.Ready{FreePort: a.master.number, Places: a.places(), Contained: a.cage.String(), OpenMPI: openMPI(a.progs), GPUs: a.gpus})
+	a.master = seat.HoldPort()
+	return a.out.SendMessage(wire.TypeReady, wire.Ready{FreePort: a.master.Number, Places: a.locations(), Contained: a.cage.String(), OpenMPI: a.openMPI(), GPUs: a.host.GPUs})
 }
 
 // expect reads the frame that must come now; heartbeats may come before it.
@@ -188,25 +179,46 @@ func expect(frames *wire.Reader, want wire.Type, message any) error {
 	}
 }
 
-func (a *agent) openDoor() error {
-	a.relay = newRelay(a.out, len(a.job.Ranks), a.job.Size)
-	ranks := map[string]kv.JobInfo{}
+// sit gives the ranks of every program their seats.
+func (a *agent) sit() error {
+	var visible []seat.Visibility
+	for _, p := range a.progs {
+		visible = append(visible, seat.VisibleIn(p.env))
+	}
+	seats, err := a.host.Assign(a.job, visible, a.sent)
+	a.sent = nil
+	for i := range a.progs {
+		a.progs[i].sit(seats)
+	}
+	return err
+}
+
+// locations describes the ranks' seats to the launcher.
+func (a *agent) locations() []wire.Place {
+	var all []wire.Place
 	for _, r := range a.job.Ranks {
-		token := rand.Text()
-		a.tokens[r.Rank] = token
-		ranks[token] = kv.JobInfo{Job: a.job.ID, Epoch: a.job.Epoch, Rank: r.Rank, Size: a.job.Size, Key: a.job.Key}
+		all = append(all, a.host.Location(r.Rank, a.progs[r.Program].seat(r.LocalRank)))
 	}
-	var err error
-	var backend kv.Backend = a.relay
-	if a.job.Elastic != nil {
-		a.epochs = newEpochs(a.relay, a.job)
-		backend = a.epochs
+	return all
+}
+
+// openMPI is the first program that is linked with Open MPI, or "".
+func (a *agent) openMPI() string {
+	for _, p := range a.progs {
+		if services.LinksOpenMPI(p.path) {
+			return p.argv[0]
+		}
 	}
-	if a.door, err = kv.OpenDoor(ranks, backend); err != nil {
-		return err
+	return ""
+}
+
+func (a *agent) openServices() (err error) {
+	if a.job.Size > manyRanks {
+		seat.RaiseDescriptors()
 	}
 	apart := slices.ContainsFunc(a.progs, func(p program) bool { return p.apart })
-	a.mpi, err = newMPI(a.job, a.relay, apart, func(rank int) { a.procs.signal(rank, syscall.SIGKILL) })
+	a.serves, err = services.Open(a.job, services.Options{Out: a.out, Addresses: a.addresses, Guard: a.guard, Apart: apart,
+		Kill: func(rank int) { a.procs.signal(rank, syscall.SIGKILL) }})
 	return err
 }
 
@@ -282,8 +294,7 @@ func (a *agent) apply(event any) (finished bool) {
 		case actReport:
 			a.rankEnded(act.exit.Rank)
 			a.tell(wire.TypeExit, act.exit)
-			a.relay.rankEnded(act.exit.Rank)
-			a.mpi.rankEnded(act.exit.Rank)
+			a.serves.RankEnded(act.exit.Rank)
 		case actStopped:
 			a.tell(wire.TypeSuspended, nil)
 		case actFail:
@@ -335,16 +346,7 @@ func (a *agent) discard() {
 // abandon gives up a launcher that is gone, or knows that the agent will be.
 func (a *agent) abandon() {
 	a.discard()
-	a.abort(wire.Abort{Rank: -1, Host: a.job.Host, Cause: "gorun is gone"})
-}
-
-// abort tells the ranks that they cannot go on.
-func (a *agent) abort(why wire.Abort) {
-	if a.epochs != nil {
-		a.epochs.abort(why)
-	} else {
-		a.relay.abort(why)
-	}
+	a.serves.Abort(wire.Abort{Rank: -1, Host: a.job.Host, Cause: "gorun is gone"})
 }
 
 func exitEvent(rank int, status syscall.WaitStatus, used syscall.Rusage) eventExited {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/gpu"
+	"github.com/gorun/gorun/internal/agent/seat"
 	"github.com/gorun/gorun/internal/rankenv"
 	"github.com/gorun/gorun/internal/wire"
 )
@@ -21,12 +22,7 @@ func TestRanksInSingularityGetPrefixedVariables(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		seats, err := seatsFor(wire.Job{Ranks: make([]wire.Rank, 4)}, fourCores())
-		if err != nil {
-			t.Fatal(err)
-		}
-		seats[0].gpus = gpu.Share{Visible: "1", Order: "PCI_BUS_ID"}
-		p[0].sit(seats)
+		p[0].sit(slices.Repeat([]seat.Seat{{Threads: 1, GPUs: gpu.Share{Visible: "1", Order: "PCI_BUS_ID"}}}, 4))
 		got := map[string]string{}
 		for _, kv := range p[0].rankEnv(rankenv.Rank{Rank: 3, Size: 4, MasterAddr: "10.0.0.1", Encrypt: true, Elastic: true, GlooPort: 4711, Interface: "eth0", NCCLInterfaces: "eth0", PMIFD: 3, PMIPort: "127.0.0.1:1", Addr: "10.0.0.2"}) {
 			name, value, _ := strings.Cut(kv, "=")

@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/gorun/gorun/internal/agent/link"
 	"github.com/gorun/gorun/internal/wire"
 )
 
@@ -49,7 +50,7 @@ type (
 	eventAborted struct{ ending []int }         // ranks are told that the job cannot go on; some of them end already
 	eventHeard   struct{}                       // any frame from the launcher
 	eventTick    struct{}                       // time passed
-	eventLooked  struct{ reading reading }      // at the connection to the launcher
+	eventLooked  struct{ reading link.Reading } // at the connection to the launcher
 	eventSuspend struct{}                       // the launcher will stand still, and says so
 	eventResume  struct{}                       // it goes on
 	eventExcuse  struct{}                       // the agent itself stood still: it could not hear anything
@@ -92,7 +93,7 @@ type core struct {
 	finished bool
 	killAt   time.Duration // when stopping
 	heard    time.Duration // last word from the launcher
-	network  network
+	network  link.Monitor
 	still    bool          // the launcher stands still because the user wants it, and so do the ranks
 	lapsed   string        // why the launcher counts as gone though nobody said so
 	memory   memoryReading // before the ranks
@@ -139,8 +140,8 @@ func (c *core) step(event any, now time.Duration) []any {
 	case eventExcuse:
 		c.heard = now
 	case eventLooked:
-		if silent := c.network.dead(e.reading, now); silent > 0 {
-			acts = c.lapse(describeDead(silent), now)
+		if silent := c.network.Dead(e.reading, now); silent > 0 {
+			acts = c.lapse(link.Describe(silent), now)
 		}
 	case eventGone:
 		acts = c.launcherGone(e.why, now)

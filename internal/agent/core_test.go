@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/gorun/gorun/internal/agent/link"
 )
 
 // at is an event and the second at which it comes.
@@ -52,7 +54,7 @@ func TestCore(t *testing.T) {
 	const stop = "1s TERM 4, 1s CONT 4, 1s TERM 5, 1s CONT 5"
 	wish := func(grace time.Duration, second float64) at { return at{second, eventStop{grace}} }
 	gone := func(second float64) at { return at{second, eventGone{"EOF"}} }
-	look := func(r reading, second float64) at { return at{second, eventLooked{r}} }
+	look := func(r link.Reading, second float64) at { return at{second, eventLooked{r}} }
 	killed := func(rank int, second float64) at { return at{second, eventExited{rank: rank, signal: 9}} }
 	tests := []struct {
 		name   string
@@ -91,7 +93,7 @@ func TestCore(t *testing.T) {
 			"1m1s abandon, 1m1s TERM 4, 1m1s CONT 4, 1m1s TERM 5, 1m1s CONT 5"},
 		{"signals go to those that run", []at{exited(4, 0, 1), {1, eventSignal{int(syscall.SIGUSR1)}}},
 			"1s report 4 code 0 signal 0 stopped false, 1s USR1 5"},
-		{"a dead network", []at{look(reading{acked: 1, received: 1}, 1), look(reading{acked: 1, received: 1, unacked: 1, retries: 3, heard: 6 * time.Second}, 7.5)},
+		{"a dead network", []at{look(link.Reading{Acked: 1, Received: 1}, 1), look(link.Reading{Acked: 1, Received: 1, Unacked: 1, Retries: 3, Heard: 6 * time.Second}, 7.5)},
 			"7.5s abandon, 7.5s TERM 4, 7.5s CONT 4, 7.5s TERM 5, 7.5s CONT 5"},
 		{"stand still, beyond the lease, and go on", []at{{1, eventSuspend{}}, {200, eventTick{}}, {201, eventResume{}}, {260, eventTick{}}},
 			"1s STOP 4, 1s STOP 5, 1s stopped, 3m21s CONT 4, 3m21s CONT 5"},
@@ -103,7 +105,7 @@ func TestCore(t *testing.T) {
 			"1s STOP 4, 1s STOP 5, 1s stopped, 2s TERM 4, 2s CONT 4, 2s TERM 5, 2s CONT 5, 2.5s stopped"},
 		{"the launcher dies while all stand still", []at{{1, eventSuspend{}}, gone(2), {7, eventTick{}}},
 			"1s STOP 4, 1s STOP 5, 1s stopped, 2s abandon, 2s TERM 4, 2s CONT 4, 2s TERM 5, 2s CONT 5, 7s killtree"},
-		{"the network dies while all stand still", []at{{1, eventSuspend{}}, look(reading{}, 2), look(reading{unacked: 1, retries: 3, heard: 9 * time.Second}, 11)},
+		{"the network dies while all stand still", []at{{1, eventSuspend{}}, look(link.Reading{}, 2), look(link.Reading{Unacked: 1, Retries: 3, Heard: 9 * time.Second}, 11)},
 			"1s STOP 4, 1s STOP 5, 1s stopped, 11s abandon, 11s TERM 4, 11s CONT 4, 11s TERM 5, 11s CONT 5"},
 		{"an agent that was stopped itself", []at{{90, eventExcuse{}}, {91, eventTick{}}, {151, eventTick{}}},
 			"2m31s abandon, 2m31s TERM 4, 2m31s CONT 4, 2m31s TERM 5, 2m31s CONT 5"},

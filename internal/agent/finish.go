@@ -18,7 +18,7 @@ func (a *agent) finish() error {
 	}
 	left := a.cage.Sweep(limit, a.procs.reap)
 	a.cage.Remove()
-	a.ompi4.close()
+	a.serves.Remove()
 	if a.core.gone {
 		// Nobody takes frames, and writers may be stuck: the process ends now. A launcher that comes back
 		// finds its words on stderr.

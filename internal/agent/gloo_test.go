@@ -2,38 +2,12 @@ package agent
 
 import (
 	"maps"
-	"net/netip"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/gorun/gorun/internal/rankenv"
-	"github.com/gorun/gorun/internal/wire"
 )
-
-func TestInterfaceOf(t *testing.T) {
-	own := []wire.Address{
-		{Interface: "eth0", Prefix: netip.MustParsePrefix("10.0.0.1/16")},
-		{Interface: "ib0", Prefix: netip.MustParsePrefix("10.1.0.1/16")},
-		{Interface: "ib0", Prefix: netip.MustParsePrefix("fe80::1/64")},
-		{Interface: "idle0"},
-		{Interface: "lo", Loopback: true, Prefix: netip.MustParsePrefix("::1/128")},
-		{Interface: "lo0", Loopback: true, Prefix: netip.MustParsePrefix("127.0.0.1/8")},
-	}
-	for _, tc := range []struct {
-		addr  string
-		alone bool
-		want  string
-	}{
-		{"10.0.0.1", false, "eth0"}, {"10.1.0.1", false, "ib0"}, {"fe80::1%ib0", false, "ib0"}, {"127.0.0.1", false, "lo0"},
-		{"10.0.0.1", true, "lo0"}, {"", true, "lo0"},
-		{"10.9.9.9", false, ""}, {"", false, ""},
-	} {
-		if got := interfaceOf(own, tc.addr, tc.alone); got != tc.want {
-			t.Errorf("%q, alone %v: %q, want %q", tc.addr, tc.alone, got, tc.want)
-		}
-	}
-}
 
 // What the user sets of these variables counts, also when it is nothing.
 func TestUsersChooseForHorovod(t *testing.T) {

@@ -1,10 +1,8 @@
 package agent
 
 import (
-	"bytes"
 	"fmt"
 
-	"github.com/gorun/gorun/gpu"
 	"github.com/gorun/gorun/internal/memexec"
 	"github.com/gorun/gorun/internal/wire"
 )
@@ -33,13 +31,4 @@ func readJob(frames *wire.Reader, lacks bool, went func()) (job wire.Job, progra
 			went()
 		}
 	}
-}
-
-// listGPUs asks gorun-gpu if it was sent. Where it cannot be run the other sources do, as where it breaks.
-func (a *agent) listGPUs(near bool) ([]gpu.Device, error) {
-	program, _ := memexec.Receive(gpuProgram, bytes.NewReader(a.sent))
-	if a.sent = nil; program != nil {
-		defer program.Close()
-	}
-	return a.own.gpus(near, program)
 }

@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,7 +13,6 @@ import (
 	"testing/fstest"
 	"time"
 
-	"github.com/gorun/gorun/gpu"
 	"github.com/gorun/gorun/internal/contain"
 	"github.com/gorun/gorun/internal/memexec"
 	"github.com/gorun/gorun/internal/wire"
@@ -25,6 +23,18 @@ const knowsNVLinks = `#!/bin/sh
 echo '{"devices": [{"index": 0, "bus_id": "0000:07:00.0", "nvlinks": {"2": 4}}, {"index": 1, "bus_id": "0000:17:00.0", "nvlinks": {"3": 4}},
 {"index": 2, "bus_id": "0000:27:00.0", "nvlinks": {"0": 4}}, {"index": 3, "bus_id": "0000:37:00.0", "nvlinks": {"1": 4}}]}'
 `
+
+// driver is a host with GPUs as the driver shows them, on NUMA nodes.
+func driver(nodes ...int) fstest.MapFS {
+	root := fstest.MapFS{}
+	for i, node := range nodes {
+		id := fmt.Sprintf("0000:%02x:00.0", 16*i+7)
+		root["proc/driver/nvidia/gpus/"+id+"/information"] = &fstest.MapFile{Data: fmt.Appendf(nil,
+			"Model: \t\t NVIDIA A100-SXM4-40GB\nGPU UUID: \t GPU-%d\nBus Location: \t %s\nDevice Minor: \t %d\nGPU Excluded:\t No\n", i, id, i)}
+		root["sys/bus/pci/devices/"+id+"/numa_node"] = &fstest.MapFile{Data: fmt.Appendf(nil, "%d\n", node)}
+	}
+	return root
+}
 
 // packed is a program as it is sent.
 func packed(t testing.TB, program string) []byte {
@@ -144,26 +154,6 @@ echo '{"devices": [{"index": 0, "bus_id": "0000:07:00.0", "mig_enabled": true, "
 	}
 }
 
-// Who lacks nothing says so.
-func TestWhoLacksTheProgram(t *testing.T) {
-	instance := driver(0)
-	instance["proc/driver/nvidia/capabilities/gpu0/mig/gi1/access"] = &fstest.MapFile{}
-	for name, tt := range map[string]struct {
-		from               gpu.Sources
-		lacks, partitioned bool
-	}{
-		"no driver":              {gpu.Sources{Root: fstest.MapFS{}}, false, false},
-		"a driver":               {gpu.Sources{Root: driver(0)}, true, false},
-		"a driver without /proc": {gpu.Sources{Root: fstest.MapFS{"dev/nvidiactl": &fstest.MapFile{}}}, true, false},
-		"instances":              {gpu.Sources{Root: instance}, true, true},
-		"it lies beside":         {gpu.Sources{Root: instance, Helper: "/bin/gorun-gpu"}, false, false},
-	} {
-		if h := ownResources(tt.from); h.lacksGPUProgram != tt.lacks || h.partitioned != tt.partitioned {
-			t.Errorf("%s: lacks it %v, partitioned %v", name, h.lacksGPUProgram, h.partitioned)
-		}
-	}
-}
-
 // stream is what a launcher says.
 func stream(say func(w *wire.Writer)) io.Reader {
 	var all bytes.Buffer
@@ -228,33 +218,6 @@ func FuzzReadJob(f *testing.F) {
 			t.Fatalf("%d pieces, %d bytes, %v", took, len(program), err)
 		}
 	})
-}
-
-// Nothing of the program is left: no folder has it, and its file is closed before ranks are started.
-func TestSentProgramIsNotKept(t *testing.T) {
-	open := func() (names []string) {
-		entries, err := filepath.Glob("/proc/self/fd/*")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, e := range entries {
-			if to, err := os.Readlink(e); err == nil && strings.Contains(to, "memfd:"+gpuProgram) {
-				names = append(names, to)
-			}
-		}
-		return names
-	}
-	during := 0
-	a := hostWith(withGPUs(driver(0, 0)), 2, wire.GPUs{PerRank: 1}, "")
-	list := a.own.gpus
-	a.own.gpus = func(near bool, sent *os.File) ([]gpu.Device, error) {
-		during = len(open())
-		return list(near, sent)
-	}
-	a.sent = packed(t, knowsNVLinks)
-	if err := a.sit(); err != nil || during != 1 || len(open()) > 0 || a.sent != nil {
-		t.Errorf("%v; %d files while it ran, then %q", err, during, open())
-	}
 }
 
 // The end of a program that the agent waits for is not taken away by who reaps what ranks leave. It would be now and then: the tries

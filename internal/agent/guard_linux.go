@@ -13,7 +13,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorun/gorun/internal/agent/services"
 	"github.com/gorun/gorun/internal/contain"
+	"github.com/gorun/gorun/internal/wire"
 )
 
 // guardPatience is how long after the launcher is gone the guard waits for the
@@ -33,11 +35,11 @@ type GuardOptions struct {
 // that ends ctx is passed on to the agent.
 func Guard(ctx context.Context, opts GuardOptions) (code int, err error) {
 	if err := becomeSubreaper(); err != nil {
-		return codeHostFailed, fmt.Errorf("become subreaper: %w", err)
+		return wire.CodeHostFailed, fmt.Errorf("become subreaper: %w", err)
 	}
 	self, err := contain.Self()
 	if err != nil {
-		return codeHostFailed, fmt.Errorf("find the own place in /proc: %w", err)
+		return wire.CodeHostFailed, fmt.Errorf("find the own place in /proc: %w", err)
 	}
 	cage := contain.Make(self, opts.rung) // made here, so that it is known when the agent is gone
 	defer cage.Remove()
@@ -54,7 +56,7 @@ func Guard(ctx context.Context, opts GuardOptions) (code int, err error) {
 		Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM},
 	})
 	if err != nil {
-		return codeHostFailed, fmt.Errorf("start the agent: %w", err)
+		return wire.CodeHostFailed, fmt.Errorf("start the agent: %w", err)
 	}
 	// Of what guards and agents left here that were killed together, while ours begins.
 	var stale sync.WaitGroup
@@ -62,7 +64,7 @@ func Guard(ctx context.Context, opts GuardOptions) (code int, err error) {
 	defer stale.Wait()
 	code = await(ctx, pid, sigchld)
 	left := cage.Sweep(sweepTime, func() { reapUntil(pid) })
-	removeOpenMPI4(self)
+	services.RemoveOpenMPI4(self)
 	return code, unkillable(left)
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/agent/services"
 	"github.com/gorun/gorun/internal/wire"
 )
 
@@ -102,7 +103,7 @@ func TestRanksStandAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, file := range strings.Fields(lines[0]) {
-		if !slices.Contains(append(strings.Fields(string(plain)), strconv.Itoa(rankFD), strconv.Itoa(rankFD+1)), file) {
+		if !slices.Contains(append(strings.Fields(string(plain)), strconv.Itoa(services.FirstFD), strconv.Itoa(services.FirstFD+1)), file) {
 			t.Errorf("open files are %s, want none but %s", lines[0], plain)
 		}
 	}
@@ -132,7 +133,7 @@ func TestGuardNeedsItsAgent(t *testing.T) {
 	cmd := exec.Command("/proc/self/exe", guardWord, "nonce") // a guard is a subreaper for ever, so not in this process
 	cmd.Env = append(os.Environ(), "AGENT_TEST_PROGRAM=/no/such/agent", quickExit)
 	out, err := cmd.CombinedOutput()
-	if cmd.ProcessState.ExitCode() != codeHostFailed || !strings.Contains(string(out), "start the agent: no such file or directory") {
+	if cmd.ProcessState.ExitCode() != wire.CodeHostFailed || !strings.Contains(string(out), "start the agent: no such file or directory") {
 		t.Errorf("%q, %v", out, err)
 	}
 }

@@ -3,6 +3,8 @@ package agent
 import (
 	"os"
 	"time"
+
+	"github.com/gorun/gorun/internal/agent/link"
 )
 
 // openLine finds the connection that the launcher came by, if it came by SSH, and returns when to look at it. In another
@@ -11,21 +13,21 @@ func (a *agent) openLine() (looks <-chan time.Time, closeLine func()) {
 	if !a.job.SSH {
 		return nil, func() {}
 	}
-	line, err := openConnection(os.Getenv("SSH_CONNECTION"))
+	line, err := link.Open(os.Getenv("SSH_CONNECTION"))
 	if err != nil {
 		return nil, func() {}
 	}
 	a.line = line
-	ticker := time.NewTicker(lookTime)
+	ticker := time.NewTicker(link.Period)
 	return ticker.C, func() {
 		ticker.Stop()
-		line.close()
+		line.Close()
 	}
 }
 
 // look reads the state of the connection. When that is closed, sshd ends our stdin soon.
 func (a *agent) look() any {
-	r, err := a.line.read()
+	r, err := a.line.Read()
 	if err != nil {
 		return eventTick{}
 	}

@@ -21,13 +21,12 @@ import (
 // testBuild stands for the content of the executable.
 const testBuild = "test-build"
 
-// Words that make this test binary a guard, an agent, a rank that asks at the
-// door, a port for ranks in containers, or a process that reaps.
+// Words that make this test binary a guard, an agent, a rank that asks the
+// rank server, or a process that reaps.
 const (
 	guardWord = "__guard"
 	serveWord = "__serve"
 	askWord   = "__ask"
-	portWord  = "__port"
 	reapWord  = "__reap"
 )
 
@@ -40,8 +39,6 @@ func TestMain(m *testing.M) {
 			os.Exit(ask(os.Args[2:]))
 		case reapWord:
 			os.Exit(runBesideReaper(os.Args[2]))
-		case portWord:
-			os.Exit(portForOthers())
 		}
 	}
 	os.Exit(m.Run())
@@ -85,7 +82,7 @@ func runAgent(word string, args []string) int {
 	return code
 }
 
-// ask is a rank: it sends "METHOD path body" requests to its door, one after the
+// ask is a rank: it sends "METHOD path body" requests to the rank server, one after the
 // other, and prints the answers.
 func ask(requests []string) int {
 	for _, r := range requests {

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,25 +11,10 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/gorun/gorun/internal/agent/seat"
 	"github.com/gorun/gorun/internal/rankenv"
 	"github.com/gorun/gorun/internal/wire"
 )
-
-// Exit codes for a program that cannot be started, as every shell has them.
-const (
-	codeNotExecutable = 126
-	codeNotFound      = 127
-	codeHostFailed    = 125
-)
-
-// refusal is why a job cannot start here.
-type refusal struct{ wire.Refuse }
-
-func (r *refusal) Error() string { return r.What }
-
-func refuse(code int, hint, format string, args ...any) error {
-	return &refusal{wire.Refuse{Code: code, What: fmt.Sprintf(format, args...), Hint: hint}}
-}
 
 // program is what ranks of this host run.
 type program struct {
@@ -42,7 +26,7 @@ type program struct {
 	singularity bool
 	// apart says that ranks are in a container that inherits no open files.
 	apart bool
-	seats []seat // by local rank
+	seats []seat.Seat // by local rank
 }
 
 // prepare checks that job can run on this host, before anything is started
@@ -58,7 +42,7 @@ func prepare(job wire.Job, inherited []string) ([]program, error) {
 	}
 	for _, r := range job.Ranks {
 		if r.Program < 0 || r.Program >= len(programs) {
-			return nil, refuse(codeHostFailed, "", "rank %d is to run program %d of %d", r.Rank, r.Program, len(programs))
+			return nil, wire.Refusef(wire.CodeHostFailed, "", "rank %d is to run program %d of %d", r.Rank, r.Program, len(programs))
 		}
 	}
 	return programs, nil
@@ -68,7 +52,7 @@ func prepare(job wire.Job, inherited []string) ([]program, error) {
 // become one of ours.
 func checkRanks(job wire.Job) error {
 	if len(job.Ranks) == 0 {
-		return refuse(codeHostFailed, "", "no rank is to run here")
+		return wire.Refusef(wire.CodeHostFailed, "", "no rank is to run here")
 	}
 	if job.Elastic != nil {
 		return checkElastic(job)
@@ -76,7 +60,7 @@ func checkRanks(job wire.Job) error {
 	seen := map[int]bool{}
 	for _, r := range job.Ranks {
 		if r.Rank < 0 || r.Rank >= job.Size || seen[r.Rank] || r.LocalRank < 0 || r.LocalRank >= len(job.Ranks) {
-			return refuse(codeHostFailed, "", "rank %d, local rank %d: no place in a job of %d with %d here", r.Rank, r.LocalRank, job.Size, len(job.Ranks))
+			return wire.Refusef(wire.CodeHostFailed, "", "rank %d, local rank %d: no place in a job of %d with %d here", r.Rank, r.LocalRank, job.Size, len(job.Ranks))
 		}
 		seen[r.Rank] = true
 	}
@@ -87,7 +71,7 @@ func checkRanks(job wire.Job) error {
 func checkElastic(job wire.Job) error {
 	r, e := job.Ranks[0], job.Elastic
 	if len(job.Ranks) != 1 || r.Rank < 0 || r.Rank >= job.Size || r.LocalRank < 0 || r.LocalRank >= e.LocalSize || e.Slot < 0 || e.Slot >= e.Slots || e.Lease <= 0 {
-		return refuse(codeHostFailed, "", "rank %d, local rank %d of %d in slot %d of %d: no place in an elastic job", r.Rank, r.LocalRank, e.LocalSize, e.Slot, e.Slots)
+		return wire.Refusef(wire.CodeHostFailed, "", "rank %d, local rank %d of %d in slot %d of %d: no place in an elastic job", r.Rank, r.LocalRank, e.LocalSize, e.Slot, e.Slots)
 	}
 	return nil
 }
@@ -99,10 +83,10 @@ func prepareProgram(w wire.Program, job wire.Job, inherited []string) (program, 
 		p.argv = append(p.argv, string(a))
 	}
 	if len(p.argv) == 0 || p.argv[0] == "" {
-		return p, refuse(2, "", "no program was given")
+		return p, wire.Refusef(2, "", "no program was given")
 	}
 	if err := checkDir(p.dir); err != nil {
-		var no *refusal
+		var no *wire.Refuse
 		if len(job.Shares) > 1 && errors.As(err, &no) { // whose directory is it?
 			no.What = p.argv[0] + ": " + no.What
 		}
@@ -116,7 +100,7 @@ func prepareProgram(w wire.Program, job wire.Job, inherited []string) (program, 
 	}
 	var err error
 	if p.path, err = lookProgram(p.argv[0], p.dir, p.env["PATH"]); err == nil {
-		err = p.checkSize(stackLimit())
+		err = seat.CheckSize(p.path, p.argv, p.env, seat.StackLimit())
 	}
 	return p, err
 }
@@ -126,11 +110,11 @@ func checkDir(dir string) error {
 	info, err := os.Stat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return refuse(codeHostFailed, hint, "the working directory %s does not exist", dir)
+		return wire.Refusef(wire.CodeHostFailed, hint, "the working directory %s does not exist", dir)
 	case err != nil:
-		return refuse(codeHostFailed, hint, "the working directory %s cannot be used: %v", dir, errno(err))
+		return wire.Refusef(wire.CodeHostFailed, hint, "the working directory %s cannot be used: %v", dir, errno(err))
 	case !info.IsDir():
-		return refuse(codeHostFailed, hint, "the working directory %s is not a directory", dir)
+		return wire.Refusef(wire.CodeHostFailed, hint, "the working directory %s is not a directory", dir)
 	}
 	return nil
 }
@@ -210,30 +194,30 @@ func lookProgram(name, dir, path string) (string, error) {
 		denied = full
 	}
 	if denied != "" {
-		return "", refuse(codeNotExecutable, "make it executable: chmod +x "+denied, "%s is not executable", denied)
+		return "", wire.Refusef(wire.CodeNotExecutable, "make it executable: chmod +x "+denied, "%s is not executable", denied)
 	}
 	hint := "give its path, or send a PATH that holds it with -x PATH"
 	if info, err := os.Stat(filepath.Join(dir, name)); err == nil && !info.IsDir() {
 		hint = "there is one in the working directory: write ./" + name
 	}
-	return "", refuse(codeNotFound, hint, "the program %q was not found in PATH (%s)", name, path)
+	return "", wire.Refusef(wire.CodeNotFound, hint, "the program %q was not found in PATH (%s)", name, path)
 }
 
 func checkProgram(full string) error {
 	info, err := os.Stat(full)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return refuse(codeNotFound, "copy it to every host, or use a path that all hosts share", "the program %s does not exist", full)
+		return wire.Refusef(wire.CodeNotFound, "copy it to every host, or use a path that all hosts share", "the program %s does not exist", full)
 	case err != nil:
-		return refuse(codeNotExecutable, "", "the program %s cannot be used: %v", full, errno(err))
+		return wire.Refusef(wire.CodeNotExecutable, "", "the program %s cannot be used: %v", full, errno(err))
 	case info.IsDir():
-		return refuse(codeNotExecutable, "name a program in it, such as "+filepath.Join(full, "train"), "%s is a directory, not a program", full)
+		return wire.Refusef(wire.CodeNotExecutable, "name a program in it, such as "+filepath.Join(full, "train"), "%s is a directory, not a program", full)
 	case !executable(full):
-		return refuse(codeNotExecutable, "make it executable: chmod +x "+full, "%s is not executable", full)
+		return wire.Refusef(wire.CodeNotExecutable, "make it executable: chmod +x "+full, "%s is not executable", full)
 	}
 	if interpreter := shebang(full); interpreter != "" {
 		if _, err := os.Stat(interpreter); err != nil {
-			return refuse(codeNotFound, "install it there, or name the interpreter on the command line", "the interpreter %q of %s does not exist", interpreter, full)
+			return wire.Refusef(wire.CodeNotFound, "install it there, or name the interpreter on the command line", "the interpreter %q of %s does not exist", interpreter, full)
 		}
 	}
 	return nil
@@ -270,7 +254,7 @@ func errno(err error) error {
 // rankEnv is the environment of one rank.
 func (p program) rankEnv(r rankenv.Rank) []string {
 	set := map[string]bool{}
-	env := append(r.Environ(), p.seat(r.LocalRank).environ()...)
+	env := append(r.Environ(), p.seat(r.LocalRank).Environ()...)
 	env = append(env, p.unset(r.Defaults())...)
 	if p.singularity {
 		env = append(env, rankenv.Prefixed(env, nil)...)
@@ -285,4 +269,78 @@ func (p program) rankEnv(r rankenv.Rank) []string {
 		}
 	}
 	return env
+}
+
+// unset are those of NAME=value strings that nobody has set for p's ranks.
+func (p program) unset(env []string) (rest []string) {
+	var inside map[string]bool
+	if p.singularity {
+		inside = taken(p.env)
+	}
+	for _, kv := range env {
+		name, _, _ := strings.Cut(kv, "=")
+		if _, set := p.env[name]; !set && !inside[name] {
+			rest = append(rest, kv)
+		}
+	}
+	return rest
+}
+
+// spareLoopback has programs that use a proxy reach the agent without it.
+func spareLoopback(env map[string]string) {
+	const lower, upper, local = "no_proxy", "NO_PROXY", "127.0.0.1,localhost"
+	if !usesProxy(env) {
+		return
+	}
+	_, hasLower := env[lower]
+	_, hasUpper := env[upper]
+	for name, has := range map[string]bool{lower: hasLower, upper: hasUpper} {
+		switch value := env[name]; {
+		case !has && (hasLower || hasUpper), strings.TrimSpace(value) == "*": // the other name counts alone; nothing goes through a proxy
+		case value == "":
+			env[name] = local
+		default:
+			env[name] = value + "," + local
+		}
+	}
+}
+
+func usesProxy(env map[string]string) bool {
+	for _, name := range []string{"http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"} {
+		if env[name] != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// sit gives the program the host's seats. Threads that the user has set are not ours to set.
+func (p *program) sit(seats []seat.Seat) {
+	p.seats = slices.Clone(seats)
+	if p.threadsGiven() {
+		for i := range p.seats {
+			p.seats[i].Threads = 0
+		}
+	}
+}
+
+// threadsGiven reports that the user has set the number of threads, here or for a container, for
+// which ours would win over what a program before it sets: env OMP_NUM_THREADS=4 singularity.
+func (p program) threadsGiven() bool {
+	_, set := p.env[rankenv.Threads]
+	if set || !p.singularity {
+		return set
+	}
+	if slices.ContainsFunc(p.argv, func(a string) bool { return strings.Contains(a, rankenv.Threads+"=") }) {
+		return true
+	}
+	return taken(p.env)[rankenv.Threads]
+}
+
+// seat is a rank's seat by its local rank.
+func (p program) seat(local int) seat.Seat {
+	if local >= len(p.seats) {
+		return seat.Seat{}
+	}
+	return p.seats[local]
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/agent/seat"
 	"github.com/gorun/gorun/internal/rankenv"
 	"github.com/gorun/gorun/internal/wire"
 )
@@ -70,7 +71,7 @@ func TestLookProgram(t *testing.T) {
 				}
 				return
 			}
-			var no *refusal
+			var no *wire.Refuse
 			if !errors.As(err, &no) || no.Code != tc.code || !strings.Contains(no.What, tc.what) || !strings.Contains(no.Hint, tc.hint) {
 				t.Errorf("%s, %+v", got, err)
 			}
@@ -110,7 +111,7 @@ func TestInterpretersMustBeThere(t *testing.T) {
 	if err := checkProgram(dir + "/good"); err != nil {
 		t.Error(err)
 	}
-	var no *refusal
+	var no *wire.Refuse
 	err := checkProgram(dir + "/bad")
 	if !errors.As(err, &no) || no.Code != 127 || no.What != "the interpreter \"/no/such/python3\" of "+dir+"/bad does not exist" {
 		t.Errorf("%+v", err)
@@ -129,8 +130,8 @@ func TestCheckDir(t *testing.T) {
 		if want == "" && err == nil {
 			continue
 		}
-		var no *refusal
-		if !errors.As(err, &no) || no.What != want || no.Code != codeHostFailed || !strings.Contains(no.Hint, "--wdir") {
+		var no *wire.Refuse
+		if !errors.As(err, &no) || no.What != want || no.Code != wire.CodeHostFailed || !strings.Contains(no.Hint, "--wdir") {
 			t.Errorf("%s: %+v, want %q", name, err, want)
 		}
 	}
@@ -197,7 +198,7 @@ func TestPrepareSeveralPrograms(t *testing.T) {
 	if _, has := p[1].env["C"]; has || p[1].path != dir+"/sub/two" || p[1].env["A"] != "two" || p[1].env["B"] != "job" || p[1].env["PWD"] != dir+"/sub" {
 		t.Errorf("the second: %+v", p[1])
 	}
-	var no *refusal
+	var no *wire.Refuse
 	job.Programs[1].Wdir = []byte("/no/such")
 	if _, err := prepare(job, nil); !errors.As(err, &no) || no.What != "./two: the working directory /no/such does not exist" {
 		t.Errorf("a directory that is not there: %v", err)
@@ -221,9 +222,36 @@ func TestPrepare(t *testing.T) {
 	}
 	for name, argv := range map[string][][]byte{"none": nil, "an empty name": {nil, []byte("x")}} {
 		job.Programs[0].Argv = argv
-		var no *refusal
+		var no *wire.Refuse
 		if _, err := prepare(job, nil); !errors.As(err, &no) || no.Code != 2 {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// OMP_NUM_THREADS is set only where the user has not set it.
+func TestThreadsOfARank(t *testing.T) {
+	for _, tc := range []struct {
+		inherited, sent string
+		singularity     bool
+		argv            string
+		want            []string
+	}{
+		{"A=1", "B=1", false, "env OMP_NUM_THREADS=9 a", []string{"OMP_NUM_THREADS=2"}},
+		{"A=1", "OMP_NUM_THREADS=7", false, "env OMP_NUM_THREADS=9 a", []string{"OMP_NUM_THREADS=7"}},
+		{"OMP_NUM_THREADS=3", "A=1", false, "env OMP_NUM_THREADS=9 a", []string{"OMP_NUM_THREADS=3"}},
+		{"OMP_NUM_THREADS=", "A=1", false, "env OMP_NUM_THREADS=9 a", []string{"OMP_NUM_THREADS="}},
+		{"A=1", "B=1", true, "env A=1 singularity", []string{"APPTAINERENV_OMP_NUM_THREADS=2", "OMP_NUM_THREADS=2", "SINGULARITYENV_OMP_NUM_THREADS=2"}},
+		{"A=1", "B=1", true, "env OMP_NUM_THREADS=9 singularity", nil},
+		{"A=1", "SINGULARITYENV_OMP_NUM_THREADS=5", true, "env A=1 singularity", []string{"SINGULARITYENV_OMP_NUM_THREADS=5"}},
+	} {
+		job := wire.Job{Env: [][]byte{[]byte(tc.sent)}, Ranks: make([]wire.Rank, 2)}
+		p := program{env: baseEnv([]string{tc.inherited}, job, wire.Program{}), singularity: tc.singularity, argv: strings.Fields(tc.argv)}
+		p.sit([]seat.Seat{{Threads: 2}, {Threads: 2}})
+		got := slices.DeleteFunc(p.rankEnv(rankenv.Rank{LocalRank: 1}), func(kv string) bool { return !strings.Contains(kv, "OMP_NUM") })
+		slices.Sort(got)
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("%+v: %q", tc, got)
 		}
 	}
 }

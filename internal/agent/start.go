@@ -29,8 +29,8 @@ func (a *agent) hello(out interface{ Write([]byte) (int, error) }, opts Options)
 	if _, err := out.Write(wire.Preamble(opts.Nonce)); err != nil {
 		return err
 	}
-	h := wire.Hello{Protocol: wire.Protocol, Build: opts.Build, PID: os.Getpid(), Arch: runtime.GOARCH, Addresses: a.addresses, Cores: a.own.cores,
-		LacksGPUProgram: a.own.lacksGPUProgram, Partitioned: a.own.partitioned}
+	h := wire.Hello{Protocol: wire.Protocol, Build: opts.Build, PID: os.Getpid(), Arch: runtime.GOARCH, Addresses: a.addresses, Cores: a.host.Cores,
+		LacksGPUProgram: a.host.LacksGPUProgram, Partitioned: a.host.Partitioned}
 	h.Hostname, _ = os.Hostname()
 	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	h.Boot = strings.TrimSpace(string(boot))
@@ -49,10 +49,10 @@ func (a *agent) start(start wire.Start) (finished bool) {
 	}
 	defer close(a.started)
 	a.sendHeartbeat() // so that the launcher can tell when a rank failed that does so within a second
-	a.mpi.host.Mapping = start.Mapping
-	a.network = a.interfaceNames(start)
+	a.serves.SetMapping(start.Mapping)
+	a.network = a.host.Interfaces(a.addresses, a.job, start)
 	if !slices.ContainsFunc(a.job.Ranks, func(r wire.Rank) bool { return r.Rank == 0 }) {
-		a.master.release()
+		a.master.Release()
 	}
 	a.cage.Limit(a.tasks * len(a.job.Ranks))
 	var ranks []int
@@ -64,9 +64,9 @@ func (a *agent) start(start wire.Start) (finished bool) {
 	defer raiseScore()()
 	for _, r := range a.job.Ranks {
 		if err := a.startRank(r, start); err != nil {
-			code := codeNotExecutable
+			code := wire.CodeNotExecutable
 			if errors.Is(err, fs.ErrNotExist) {
-				code = codeNotFound
+				code = wire.CodeNotFound
 			}
 			a.apply(eventExited{rank: r.Rank, code: code, outputFinished: true,
 				failed: fmt.Sprintf("start %s: %v", a.progs[r.Program].path, errno(err))})
@@ -112,19 +112,19 @@ func (a *agent) startRank(r wire.Rank, start wire.Start) (err error) {
 	p := &a.progs[r.Program]
 	files := []uintptr{opened[0].Fd(), opened[1].Fd(), opened[2].Fd()}
 	if !p.apart {
-		socket, err := a.mpi.connect(r.Rank)
+		socket, library, err := a.serves.Files(r.Rank)
 		if err != nil {
 			return err
 		}
 		opened = append(opened, socket)
 		files = append(files, socket.Fd())
-		if a.ompi4 != nil {
-			files = append(files, a.ompi4.library.Fd())
+		if library != nil {
+			files = append(files, library.Fd())
 		}
 	}
 	err = a.procs.start(startRequest{rank: r.Rank, path: p.path, argv: p.argv, dir: p.dir,
 		env:   append(p.rankEnv(a.rankOf(r, start)), contain.Variable+"="+a.guard.String()),
-		cpus:  p.seat(r.LocalRank).cpus,
+		cpus:  p.seat(r.LocalRank).CPUs,
 		files: files})
 	if err != nil {
 		return err
@@ -137,13 +137,8 @@ func (a *agent) startRank(r wire.Rank, start wire.Start) (err error) {
 func (a *agent) rankOf(r wire.Rank, start wire.Start) rankenv.Rank {
 	place := rankenv.Rank{Job: a.job.ID, Epoch: a.job.Epoch, Rank: r.Rank, Size: a.job.Size,
 		LocalRank: r.LocalRank, LocalSize: len(a.job.Ranks), CrossRank: r.CrossRank, CrossSize: r.CrossSize,
-		Host: a.job.Host, Addrs: start.Addrs, Agent: a.door.Addr(), Token: a.tokens[r.Rank], Shares: a.job.Shares, Encrypt: a.job.Encrypt,
-		MasterAddr: start.MasterAddr, MasterPort: start.MasterPort, GlooPort: a.gloo.ports[r.Rank]}
-	if place.PMIFD = rankFD; a.progs[r.Program].apart {
-		place.PMIFD, place.PMIPort = 0, a.mpi.address()
-	} else if a.ompi4 != nil {
-		place.OpenMPI4, place.Flux, place.OpenMPIFolder = libraryFD, numberOf(a.job.ID), a.ompi4.folder
-	}
+		Host: a.job.Host, Addrs: start.Addrs, Shares: a.job.Shares, Encrypt: a.job.Encrypt,
+		MasterAddr: start.MasterAddr, MasterPort: start.MasterPort}
 	if len(start.Addrs) > 0 {
 		place.Addr = start.Addrs[0]
 	}
@@ -152,11 +147,8 @@ func (a *agent) rankOf(r wire.Rank, start wire.Start) rankenv.Rank {
 			place.Node, place.Nodes = other.CrossRank, other.CrossSize
 		}
 	}
-	if a.epochs != nil {
-		place = a.epochs.place(place, a.job.Elastic)
-	}
-	place.Interface, place.NCCLInterfaces = a.network.name, a.network.nccl
-	return place
+	place.Interface, place.NCCLInterfaces = a.network.Name, a.network.NCCL
+	return a.serves.Describe(place, a.progs[r.Program].apart)
 }
 
 // stdinFor opens what the rank reads: the launcher's input for those that get it,
@@ -226,36 +218,22 @@ func (a *agent) frame(f wire.Frame) error {
 		return wire.Handle(f, func(m wire.Abort) error {
 			a.procs.reap()
 			a.post(eventAborted{a.procs.ending()}) // before any rank can act on it
-			a.abort(m)
+			a.serves.Abort(m)
 			return nil
 		})
-	case wire.TypeEpoch, wire.TypeInterrupt:
-		return a.elastic(f)
-	case wire.TypeFenced:
-		return wire.Handle(f, func(m wire.Fence) error { a.relay.fenced(m); return nil })
-	case wire.TypeValue:
-		return wire.Handle(f, func(m wire.Value) error { a.relay.value(m); return nil })
+	case wire.TypeEpoch:
+		if a.job.Elastic != nil {
+			a.post(eventEpoch{})
+		}
+		return a.serves.Frame(f)
+	case wire.TypeInterrupt, wire.TypeFenced, wire.TypeValue:
+		return a.serves.Frame(f)
 	case wire.TypeStdin:
 		return a.input(f.Payload)
 	case wire.TypeCredit:
 		return a.credit(f)
 	}
 	return &wire.FormatError{Reason: fmt.Sprintf("the launcher sent a %s frame", f.Type)}
-}
-
-// elastic handles the frames of an elastic job.
-func (a *agent) elastic(f wire.Frame) error {
-	switch {
-	case a.epochs == nil:
-		return &wire.FormatError{Reason: fmt.Sprintf("the launcher sent a %s frame, but the job is not elastic", f.Type)}
-	case f.Type == wire.TypeInterrupt:
-		return wire.Handle(f, func(i wire.Interrupt) error { a.epochs.interrupt(i); return nil })
-	}
-	return wire.Handle(f, func(e wire.Epoch) error {
-		a.post(eventEpoch{})
-		a.epochs.begin(e)
-		return nil
-	})
 }
 
 // input queues the launcher's standard input for its ranks, which the loop may

@@ -110,6 +110,21 @@ type Refuse struct {
 	Hint string // what to do, for `gorun: hint:`; may be empty
 }
 
+func (r *Refuse) Error() string { return r.What }
+
+// Refusef returns a refusal; the sentence around the format names the host.
+func Refusef(code int, hint, format string, args ...any) error {
+	return &Refuse{Code: code, What: fmt.Sprintf(format, args...), Hint: hint}
+}
+
+// Exit codes of a host or program that cannot run, as shells have them; CodeSignal and the signal's number is that of a signal.
+const (
+	CodeHostFailed    = 125
+	CodeNotExecutable = 126
+	CodeNotFound      = 127
+	CodeSignal        = 128
+)
+
 // Start lets the ranks begin: every host of the job is ready.
 type Start struct {
 	Addrs []string // this host's addresses as the other hosts should use them, best first

@@ -114,7 +114,7 @@ func TestCheckerCanFail(t *testing.T) {
 		{"ring/internal/tcp/x.go", ours("ring/internal/link", "internal/rankenv"), ""},
 		{"ring/internal/tcp/x.go", ours("ring"), "ring/internal must not import ring"},
 		{"ring/internal/tcp/x.go", ours("internal/wire"), "ring/internal must not import internal/wire"},
-		{"internal/agent/x.go", ours("internal/wire", "internal/rankenv", "internal/kv", "gpu"), ""},
+		{"internal/agent/x.go", ours("internal/wire", "internal/rankenv", "internal/agent/seat", "internal/topology"), ""},
 		{"internal/agent/x.go", ours("launcher"), "internal/agent must not import launcher"},
 		{"internal/agent/x.go", ours("gpu/nvml"), "internal/agent must not import gpu/nvml"},
 		{"launcher/x.go", ours("hostfile", "internal/wire"), ""},

@@ -1,4 +1,4 @@
-package agent
+package seat
 
 import (
 	"fmt"
@@ -9,15 +9,15 @@ import (
 )
 
 func TestHeldPort(t *testing.T) {
-	held := holdPort()
-	defer held.release()
-	if held.number == 0 {
+	held := HoldPort()
+	defer held.Release()
+	if held.Number == 0 {
 		t.Fatal("no port could be held")
 	}
-	other := holdPort()
-	other.release()
-	if other.number == held.number {
-		t.Errorf("two hold port %d", held.number)
+	other := HoldPort()
+	other.Release()
+	if other.Number == held.Number {
+		t.Errorf("two hold port %d", held.Number)
 	}
 	// Who does not ask to share the port is refused, as everybody is who asks for any port and could get this one.
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
@@ -25,15 +25,15 @@ func TestHeldPort(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Close(fd)
-	if err := unix.Bind(fd, &unix.SockaddrInet4{Port: held.number}); err != unix.EADDRINUSE {
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Port: held.Number}); err != unix.EADDRINUSE {
 		t.Errorf("a stranger binds the port: %v", err)
 	}
 	for _, host := range []string{"", "127.0.0.1"} {
-		l, err := net.Listen("tcp", fmt.Sprintf("%s:%d", host, held.number)) // it sets SO_REUSEADDR
+		l, err := net.Listen("tcp", fmt.Sprintf("%s:%d", host, held.Number)) // it sets SO_REUSEADDR
 		if err != nil {
 			t.Fatalf("its owner cannot listen on %q: %v", host, err)
 		}
-		conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", held.number))
+		conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", held.Number))
 		if err != nil {
 			t.Errorf("nobody can dial it: %v", err)
 		} else {

@@ -1,11 +1,10 @@
-package agent
+package services
 
 import (
 	"context"
 	"sync"
 
 	"github.com/gorun/gorun/internal/kv"
-	"github.com/gorun/gorun/internal/rankenv"
 	"github.com/gorun/gorun/internal/wire"
 )
 
@@ -138,11 +137,4 @@ func (e *epochs) Failed(epoch int) <-chan struct{} {
 		return nil
 	}
 	return e.failed
-}
-
-// place changes what a rank is told when it is started to what an elastic job is like.
-func (e *epochs) place(r rankenv.Rank, w *wire.Elastic) rankenv.Rank {
-	r.LocalSize, r.Node, r.Nodes = w.LocalSize, w.Node, w.Nodes
-	r.Elastic, r.ElasticTimeout = true, w.Timeout
-	return r
 }

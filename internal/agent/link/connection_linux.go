@@ -1,4 +1,4 @@
-package agent
+package link
 
 import (
 	"encoding/binary"
@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// connection is the TCP connection that sshd has to the launcher's side. It is sshd's, not ours, but the kernel tells
+// Connection is the TCP connection that sshd has to the launcher's side. It is sshd's, not ours, but the kernel tells
 // everybody in the same network namespace about it (sock_diag).
-type connection struct {
+type Connection struct {
 	fd     int
 	local  netip.AddrPort
 	remote netip.AddrPort
@@ -30,8 +30,8 @@ const (
 	stateListen  = 10 // TCP_LISTEN
 )
 
-// openConnection finds the connection that SSH_CONNECTION names: "client-ip client-port server-ip server-port".
-func openConnection(sshConnection string) (*connection, error) {
+// Open finds the connection that SSH_CONNECTION names: "client-ip client-port server-ip server-port".
+func Open(sshConnection string) (*Connection, error) {
 	words := strings.Fields(sshConnection)
 	if len(words) != 4 {
 		return nil, errors.New("no SSH_CONNECTION")
@@ -48,12 +48,12 @@ func openConnection(sshConnection string) (*connection, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ask the kernel about connections: %w", err)
 	}
-	c := &connection{fd: fd, local: local, remote: remote}
+	c := &Connection{fd: fd, local: local, remote: remote}
 	for i := range c.cookie {
 		c.cookie[i] = 0xff // any
 	}
-	if _, err := c.read(); err != nil {
-		c.close()
+	if _, err := c.Read(); err != nil {
+		c.Close()
 		return nil, err
 	}
 	return c, nil
@@ -71,23 +71,23 @@ func addrPort(ip, port string) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(addr.Unmap(), uint16(n)), nil
 }
 
-func (c *connection) close() { unix.Close(c.fd) }
+func (c *Connection) Close() { unix.Close(c.fd) }
 
-// read asks the kernel. An error means that there is no such connection (any more).
-func (c *connection) read() (reading, error) {
+// Read asks the kernel. An error means that there is no such connection (any more).
+func (c *Connection) Read() (Reading, error) {
 	if err := unix.Sendto(c.fd, c.request(), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
-		return reading{}, fmt.Errorf("ask the kernel about a connection: %w", err)
+		return Reading{}, fmt.Errorf("ask the kernel about a connection: %w", err)
 	}
 	answer := make([]byte, 4096)
 	n, _, err := unix.Recvfrom(c.fd, answer, unix.MSG_DONTWAIT) // it was answered within the call before
 	if err != nil {
-		return reading{}, fmt.Errorf("ask the kernel about a connection: %w", err)
+		return Reading{}, fmt.Errorf("ask the kernel about a connection: %w", err)
 	}
 	return c.parse(answer[:n])
 }
 
 // request is a struct nlmsghdr and a struct inet_diag_req_v2.
-func (c *connection) request() []byte {
+func (c *Connection) request() []byte {
 	family := byte(unix.AF_INET)
 	if c.local.Addr().Is6() {
 		family = unix.AF_INET6
@@ -121,18 +121,18 @@ func zoneIndex(addrs ...netip.Addr) uint32 {
 }
 
 // parse reads the kernel's answer: a struct inet_diag_msg with a struct tcp_info behind it.
-func (c *connection) parse(b []byte) (reading, error) {
+func (c *Connection) parse(b []byte) (Reading, error) {
 	order := binary.NativeEndian
 	if len(b) < unix.SizeofNlMsghdr+4 {
-		return reading{}, errors.New("the kernel's answer about a connection is cut short")
+		return Reading{}, errors.New("the kernel's answer about a connection is cut short")
 	}
 	if order.Uint16(b[4:]) == unix.NLMSG_ERROR {
 		errno := unix.Errno(-int32(order.Uint32(b[unix.SizeofNlMsghdr:])))
-		return reading{}, fmt.Errorf("the kernel knows no connection from %v to %v: %w", c.remote, c.local, errno)
+		return Reading{}, fmt.Errorf("the kernel knows no connection from %v to %v: %w", c.remote, c.local, errno)
 	}
 	b = b[unix.SizeofNlMsghdr:]
 	if len(b) < diagSize || b[1] == stateListen { // without a connection it tells of who would accept one
-		return reading{}, fmt.Errorf("the kernel knows no connection from %v to %v", c.remote, c.local)
+		return Reading{}, fmt.Errorf("the kernel knows no connection from %v to %v", c.remote, c.local)
 	}
 	copy(c.cookie[:], b[44:52])
 	for b = b[diagSize:]; len(b) >= 4; {
@@ -145,13 +145,13 @@ func (c *connection) parse(b []byte) (reading, error) {
 		}
 		b = b[min((size+3)&^3, len(b)):]
 	}
-	return reading{}, errors.New("the kernel tells nothing about the connection")
+	return Reading{}, errors.New("the kernel tells nothing about the connection")
 }
 
 // readingOf takes a struct tcp_info, of which older kernels have less.
-func readingOf(text []byte) reading {
+func readingOf(text []byte) Reading {
 	info := unix.TCPInfo{Snd_wnd: 1}
 	copy(unsafe.Slice((*byte)(unsafe.Pointer(&info)), unix.SizeofTCPInfo), text)
-	return reading{acked: info.Bytes_acked, received: info.Bytes_received, unacked: int(info.Unacked),
-		retries: int(info.Retransmits), probes: int(info.Probes), full: info.Snd_wnd == 0, heard: time.Duration(info.Last_ack_recv) * time.Millisecond}
+	return Reading{Acked: info.Bytes_acked, Received: info.Bytes_received, Unacked: int(info.Unacked),
+		Retries: int(info.Retransmits), Probes: int(info.Probes), Full: info.Snd_wnd == 0, Heard: time.Duration(info.Last_ack_recv) * time.Millisecond}
 }

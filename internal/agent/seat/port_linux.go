@@ -1,36 +1,36 @@
-package agent
+package seat
 
 import (
 	"golang.org/x/sys/unix"
 )
 
-// heldPort is a TCP port that is kept for a rank that will listen on it: MASTER_PORT. A socket that is bound, and does not listen,
+// Port is a TCP port that is kept for a rank that will listen on it: MASTER_PORT. A socket that is bound, and does not listen,
 // keeps the port from everybody who asks for any free one, another job's agent or a connection. It does not keep it from who
 // asks for this one and sets SO_REUSEADDR, as PyTorch and nearly every other server does: the kernel refuses only
 // who meets a listener.
-type heldPort struct {
+type Port struct {
 	fd     int
-	number int
+	Number int
 }
 
-// holdPort takes a port on all addresses of this host. Without one the number is 0.
-func holdPort() heldPort {
+// HoldPort takes a port on all addresses of this host. Without one the Number is 0.
+func HoldPort() Port {
 	for _, any := range []unix.Sockaddr{&unix.SockaddrInet6{}, &unix.SockaddrInet4{}} {
 		if p, err := bindAny(any); err == nil {
 			return p
 		}
 	}
-	return heldPort{fd: -1}
+	return Port{fd: -1}
 }
 
-func bindAny(any unix.Sockaddr) (heldPort, error) {
+func bindAny(any unix.Sockaddr) (Port, error) {
 	family := unix.AF_INET
 	if _, six := any.(*unix.SockaddrInet6); six {
 		family = unix.AF_INET6
 	}
 	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return heldPort{}, err
+		return Port{}, err
 	}
 	err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1)
 	if err == nil && family == unix.AF_INET6 {
@@ -45,20 +45,20 @@ func bindAny(any unix.Sockaddr) (heldPort, error) {
 	}
 	if err != nil {
 		unix.Close(fd)
-		return heldPort{}, err
+		return Port{}, err
 	}
-	p := heldPort{fd: fd}
+	p := Port{fd: fd}
 	switch at := at.(type) {
 	case *unix.SockaddrInet6:
-		p.number = at.Port
+		p.Number = at.Port
 	case *unix.SockaddrInet4:
-		p.number = at.Port
+		p.Number = at.Port
 	}
 	return p, nil
 }
 
-// release lets others have the port.
-func (p *heldPort) release() {
+// Release lets others have the port.
+func (p *Port) Release() {
 	if p.fd >= 0 {
 		unix.Close(p.fd)
 		p.fd = -1

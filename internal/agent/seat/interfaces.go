@@ -1,7 +1,8 @@
-package agent
+package seat
 
 import (
 	"io/fs"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -10,22 +11,37 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// interfaceNames are the interfaces of this host that libraries with sockets of their own are to use; "": they choose.
-type interfaceNames struct {
-	name string // the one that has the host's address
-	nccl string // as NCCL_SOCKET_IFNAME has them
+// Interfaces are the network interfaces of this host that libraries with sockets of their own use; "": they choose.
+type Interfaces struct {
+	Name string // the one that has the host's address
+	NCCL string // as NCCL_SOCKET_IFNAME names them
 }
 
-func (a *agent) interfaceNames(start wire.Start) (n interfaceNames) {
-	elastic := a.epochs != nil // other hosts may come later, and ranks keep their environment
+// Interfaces chooses among the host's addresses for the ranks of a job that starts.
+func (h *Host) Interfaces(own []wire.Address, job wire.Job, start wire.Start) (n Interfaces) {
+	elastic := job.Elastic != nil // other hosts may come later, and ranks keep their environment
 	if len(start.Addrs) > 0 {
-		n.name = interfaceOf(a.addresses, start.Addrs[0], len(a.job.Ranks) == a.job.Size && !elastic)
+		n.Name = interfaceOf(own, start.Addrs[0], len(job.Ranks) == job.Size && !elastic)
 	}
-	if len(start.Interfaces) == 0 && n.name != "" {
-		start.Interfaces, start.Asked = []string{n.name}, start.Asked || elastic
+	if len(start.Interfaces) == 0 && n.Name != "" {
+		start.Interfaces, start.Asked = []string{n.Name}, start.Asked || elastic
 	}
-	n.nccl = socketInterfaces(os.DirFS("/"), start, a.addresses, a.busIDs)
+	n.NCCL = socketInterfaces(os.DirFS("/"), start, own, h.BusIDs)
 	return n
+}
+
+// interfaceOf is the name of the interface that has addr, at which ranks of other hosts reach those of this
+// one; where all ranks are here it is loopback's. It is empty where there is none.
+func interfaceOf(own []wire.Address, addr string, alone bool) string {
+	want, _ := netip.ParseAddr(addr)
+	want = want.WithZone("")
+	for _, a := range own {
+		has := a.Prefix.Addr().WithZone("")
+		if alone && a.Loopback && has.Is4() || !alone && has.IsValid() && has == want {
+			return a.Interface
+		}
+	}
+	return ""
 }
 
 // socketInterfaces is NCCL_SOCKET_IFNAME for all ranks of this host: of the interfaces that the launcher wants, those nearest to

@@ -1,4 +1,4 @@
-package agent
+package services
 
 import (
 	"encoding/json"

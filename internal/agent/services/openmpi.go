@@ -1,4 +1,4 @@
-package agent
+package services
 
 import (
 	"debug/elf"
@@ -7,15 +7,9 @@ import (
 	"strings"
 )
 
-// openMPI is the first program that is linked with Open MPI, or "": its ranks would not find each other.
-// Programs that load it later, as interpreters do, are not seen through.
-func openMPI(programs []program) string {
-	i := slices.IndexFunc(programs, func(p program) bool { return slices.ContainsFunc(librariesOf(p.path), ofOpenMPI) })
-	if i < 0 {
-		return ""
-	}
-	return programs[i].argv[0]
-}
+// LinksOpenMPI reports whether a program is linked with Open MPI: its ranks would not find each other. A library that an interpreter
+// loads later is not seen.
+func LinksOpenMPI(path string) bool { return slices.ContainsFunc(librariesOf(path), ofOpenMPI) }
 
 // librariesOf are those that a program names; none if it is a script.
 func librariesOf(path string) []string {

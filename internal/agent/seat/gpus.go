@@ -1,6 +1,7 @@
-package agent
+package seat
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +12,11 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/gorun/gorun/gpu"
+	"github.com/gorun/gorun/internal/memexec"
+	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/rankenv"
 	"github.com/gorun/gorun/internal/topology"
 	"github.com/gorun/gorun/internal/wire"
@@ -26,7 +31,7 @@ const (
 func gpuSources(root fs.FS) gpu.Sources {
 	helper := ""
 	if own, err := os.Executable(); err == nil {
-		if beside := filepath.Join(filepath.Dir(own), gpuProgram); executable(beside) {
+		if beside := filepath.Join(filepath.Dir(own), gpuProgram); unix.Access(beside, unix.X_OK) == nil {
 			helper = beside
 		}
 	}
@@ -83,70 +88,64 @@ func openable(devices []gpu.Device, access func(path string) error) []gpu.Device
 	return open
 }
 
-// visibility is which GPUs the ranks of a program inherit.
-type visibility struct {
-	set            bool
-	visible, order string
+// Visibility is which GPUs the ranks of a program inherit.
+type Visibility struct {
+	Set            bool // Visible counts
+	Visible, Order string
 }
 
-func (p program) visibility() (v visibility) {
-	v.visible, v.set = p.env[rankenv.VisibleGPUs]
-	v.order = p.env[rankenv.GPUOrder]
+// VisibleIn reads what a program with env inherits.
+func VisibleIn(env map[string]string) (v Visibility) {
+	v.Visible, v.Set = env[rankenv.VisibleGPUs]
+	v.Order = env[rankenv.GPUOrder]
 	return v
 }
 
 // inherited is which GPUs each seat's rank inherits. The slots of an elastic job have one program.
-func (a *agent) inherited(seats int) []visibility {
-	all := slices.Repeat([]visibility{a.progs[a.job.Ranks[0].Program].visibility()}, seats)
-	if a.job.Elastic == nil {
-		for _, r := range a.job.Ranks {
-			all[r.LocalRank] = a.progs[r.Program].visibility()
+func inherited(job wire.Job, visible []Visibility, seats int) []Visibility {
+	all := slices.Repeat([]Visibility{visible[job.Ranks[0].Program]}, seats)
+	if job.Elastic == nil {
+		for _, r := range job.Ranks {
+			all[r.LocalRank] = visible[r.Program]
 		}
 	}
 	return all
 }
 
-// deal finds what every local rank gets, and says so in words. Ranks that inherit other GPUs are dealt to by themselves, and
-// with auto not at all: then it is the user who deals. It is pure.
-func deal(wish wire.GPUs, inherited []visibility, devices []gpu.Device) (shares []gpu.Share, words string, err error) {
-	var kinds []visibility
-	members := map[visibility][]int{} // local ranks
+// assign finds the GPUs of every local rank and a sentence about them. Ranks that inherit the same GPUs share them; with auto,
+// programs that inherit different ones keep them all. It is pure.
+func assign(request wire.GPUs, inherited []Visibility, devices []gpu.Device) (shares []gpu.Share, words string, err error) {
+	var kinds []Visibility
+	members := map[Visibility][]int{} // local ranks
 	for local, kind := range inherited {
 		if members[kind] == nil {
 			kinds = append(kinds, kind)
 		}
 		members[kind] = append(members[kind], local)
 	}
-	if len(kinds) > 1 && wish.PerRank == 0 {
-		return nil, gpus(len(devices)) + ", which programs choose by their own " + rankenv.VisibleGPUs, nil
+	if len(kinds) > 1 && request.PerRank == 0 {
+		return nil, prose.Count(len(devices), "GPU") + ", which programs choose by their own " + rankenv.VisibleGPUs, nil
 	}
 	shares = make([]gpu.Share, len(inherited))
 	have := 0
 	for _, kind := range kinds {
-		ask := gpu.Ask{Ranks: len(members[kind]), PerRank: wish.PerRank, Order: kind.order}
+		ask := gpu.Ask{Ranks: len(members[kind]), PerRank: request.PerRank, Order: kind.Order}
 		if len(kinds) == 1 {
-			ask.Listed = wish.Listed
+			ask.Listed = request.Listed
 		}
-		if kind.set {
-			ask.Visible = &kind.visible
+		if kind.Set {
+			ask.Visible = &kind.Visible
 		}
-		dealt, err := gpu.Deal(devices, ask)
+		assigned, err := gpu.Deal(devices, ask)
 		if err != nil {
 			return nil, "", err
 		}
-		have = max(have, dealt.Have)
-		for i, s := range dealt.Shares {
+		have = max(have, assigned.Have)
+		for i, s := range assigned.Shares {
 			shares[members[kind][i]] = s
 		}
 	}
 	return shares, sharesText(shares, have), nil
-}
-
-func gpus(n int) string {
-	if n == 1 {
-		return "1 GPU"
-	}
-	return fmt.Sprintf("%d GPUs", n)
 }
 
 // sharesText is "4 GPUs, of which local rank 0 has 0,1, 1 has 2,3", cut after a few.
@@ -167,47 +166,47 @@ func sharesText(shares []gpu.Share, have int) string {
 	case have == 0:
 		return ""
 	case len(parts) > 0:
-		return gpus(have) + ", of which local rank " + strings.Join(parts, ", ")
+		return prose.Count(have, "GPU") + ", of which local rank " + strings.Join(parts, ", ")
 	}
-	return gpus(have) + ", which all ranks see"
+	return prose.Count(have, "GPU") + ", which all ranks see"
 }
 
-// sitByGPUs gives ranks their GPUs, and seats near them.
-func (a *agent) sitByGPUs(seats []seat) ([]seat, error) {
-	ask := a.job.GPUs
-	if ask.Leave || a.own.gpus == nil {
+// assignGPUs gives ranks their GPUs, and seats near them.
+func (h *Host) assignGPUs(job wire.Job, seats []Seat, visible []Visibility, sent []byte) ([]Seat, error) {
+	ask := job.GPUs
+	if ask.Leave || h.list == nil {
 		return seats, nil
 	}
-	devices, err := a.listGPUs(ask.PerRank > 0)
+	devices, err := h.listGPUs(ask.PerRank > 0, sent)
 	if err != nil && ask.PerRank+ask.Listed > 0 {
-		return nil, refuse(codeHostFailed, "see there what nvidia-smi says, or say --gpus-per-rank none", "GPUs cannot be listed: %v", err)
+		return nil, wire.Refusef(wire.CodeHostFailed, "see there what nvidia-smi says, or say --gpus-per-rank none", "GPUs cannot be listed: %v", err)
 	}
 	if err != nil {
-		a.gpus = fmt.Sprintf("GPUs that cannot be listed (%v)", err)
+		h.GPUs = fmt.Sprintf("GPUs that cannot be listed (%v)", err)
 		return seats, nil
 	}
 	if len(devices) == 0 && ask.PerRank+ask.Listed == 0 {
 		return seats, nil
 	}
-	shares, words, err := deal(ask, a.inherited(len(seats)), devices)
+	shares, words, err := assign(ask, inherited(job, visible, len(seats)), devices)
 	var hinted interface{ Hint() string }
 	if errors.As(err, &hinted) {
-		return nil, refuse(codeHostFailed, hinted.Hint(), "GPUs cannot be dealt: %v", err)
+		return nil, wire.Refusef(wire.CodeHostFailed, hinted.Hint(), "GPUs cannot be dealt: %v", err)
 	}
-	a.gpus, a.busIDs = words, usedGPUs(shares)
+	h.GPUs, h.BusIDs = words, usedGPUs(shares)
 	for i, s := range shares {
-		seats[i].gpus = s
+		seats[i].GPUs = s
 	}
 	// The local ranks of an elastic job change, and with auto so do their GPUs.
-	if !a.job.Binding.Near || a.job.Elastic != nil && ask.PerRank == 0 || !slices.ContainsFunc(shares, func(s gpu.Share) bool { return s.Nodes != nil }) {
+	if !job.Binding.Near || job.Elastic != nil && ask.PerRank == 0 || !slices.ContainsFunc(shares, func(s gpu.Share) bool { return s.Nodes != nil }) {
 		return seats, nil
 	}
-	if a.own.machine == nil {
-		if a.own.machine, err = topology.Here(); err != nil {
+	if h.machine == nil {
+		if h.machine, err = topology.Here(); err != nil {
 			return seats, nil // nobody asked for it
 		}
 	}
-	return nearGPUs(a.own, a.job.Binding, seats), nil
+	return nearGPUs(h, job.Binding, seats), nil
 }
 
 // usedGPUs are the PCI addresses of all that ranks use; none if it is not known of each rank.
@@ -224,11 +223,11 @@ func usedGPUs(shares []gpu.Share) (ids []string) {
 
 // nearGPUs moves ranks to the NUMA nodes of their GPUs. They stay where they are, all of them, where that of one is not
 // known or has too few cores for them, where there is one node only, and where the system forbids it: nobody asked for it.
-func nearGPUs(h resources, b wire.Binding, seats []seat) []seat {
+func nearGPUs(h *Host, b wire.Binding, seats []Seat) []Seat {
 	sets, groups, elsewhere := make([]topology.Set, len(seats)), map[string][]int{}, false
 	for i, s := range seats {
 		for _, c := range h.machine {
-			if slices.Contains(s.gpus.Nodes, c.Node) {
+			if slices.Contains(s.GPUs.Nodes, c.Node) {
 				sets[i] = append(sets[i], c.ID)
 			}
 		}
@@ -254,9 +253,9 @@ func nearGPUs(h resources, b wire.Binding, seats []seat) []seat {
 			}
 		}
 		for k, i := range members {
-			moved[i].cpus = cpus[k]
+			moved[i].CPUs = cpus[k]
 			if b.To == "" {
-				moved[i].threads = max(part.CoresOf(cpus[k])/len(members), 1)
+				moved[i].Threads = max(part.CoresOf(cpus[k])/len(members), 1)
 			}
 			if h.try(cpus[k]) != nil {
 				return seats
@@ -272,4 +271,13 @@ func nearGPUs(h resources, b wire.Binding, seats []seat) []seat {
 		}
 	}
 	return moved
+}
+
+// listGPUs asks gorun-gpu if it was sent. Where it cannot be run, or breaks, the other sources answer.
+func (h *Host) listGPUs(near bool, sent []byte) ([]gpu.Device, error) {
+	program, _ := memexec.Receive(gpuProgram, bytes.NewReader(sent))
+	if program != nil {
+		defer program.Close()
+	}
+	return h.list(near, program)
 }

@@ -1,4 +1,4 @@
-package agent
+package seat
 
 import (
 	"cmp"
@@ -15,9 +15,9 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// ownAddresses lists this host's addresses: those that other hosts may reach
+// Addresses lists this host's addresses: those that other hosts may reach
 // first, interfaces without any last, and no more than a hello may tell.
-func ownAddresses() []wire.Address {
+func Addresses() []wire.Address {
 	interfaces, _ := net.Interfaces()
 	prefixes := addressTable()
 	var own []wire.Address

@@ -1,25 +1,23 @@
-package agent
+package seat
 
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
-	"github.com/gorun/gorun/internal/rankenv"
 	"github.com/gorun/gorun/internal/topology"
 	"github.com/gorun/gorun/internal/wire"
 )
 
 // fourCores are two sockets of two cores of two threads.
-func fourCores() resources {
+func fourCores() *Host {
 	var m topology.Machine
 	for id := range 8 {
 		m = append(m, topology.CPU{ID: id, Core: id / 2, Node: id / 4, Socket: id / 4})
 	}
-	return resources{machine: m, cores: 4, try: func(topology.Set) error { return nil }}
+	return &Host{machine: m, Cores: 4, try: func(topology.Set) error { return nil }}
 }
 
 func TestSeats(t *testing.T) {
@@ -49,16 +47,16 @@ func TestSeats(t *testing.T) {
 		all, err := seats(fourCores(), tc.binding, tc.ranks)
 		var got []string
 		for _, s := range all {
-			cpus := s.cpus.String()
-			if s.cpus == nil {
+			cpus := s.CPUs.String()
+			if s.CPUs == nil {
 				cpus = "-"
 			}
-			got = append(got, fmt.Sprintf("%s/%d", cpus, s.threads))
+			got = append(got, fmt.Sprintf("%s/%d", cpus, s.Threads))
 		}
-		var no *refusal
+		var no *wire.Refuse
 		if errors.As(err, &no) {
 			got = []string{no.What}
-			if no.Code != codeHostFailed || !strings.Contains(no.Hint, tc.hint) {
+			if no.Code != wire.CodeHostFailed || !strings.Contains(no.Hint, tc.hint) {
 				t.Errorf("%+v: %+v", tc.binding, no)
 			}
 		}
@@ -77,55 +75,24 @@ func TestBindingThatTheSystemForbids(t *testing.T) {
 		}
 		return nil
 	}
-	a := agent{progs: make([]program, 1), job: job, own: forbidden}
-	var no *refusal
-	err := a.sit()
+	a := &assignment{visible: make([]Visibility, 1), job: job, own: forbidden}
+	var no *wire.Refuse
+	err := a.assign()
 	if !errors.As(err, &no) || no.What != "rank 5 cannot be bound to cpus 2-3: operation not permitted" || !strings.Contains(no.Hint, ":if-supported") {
 		t.Errorf("%+v", err)
 	}
 	a.job.Binding.IfSupported = true
-	if err := a.sit(); err != nil {
+	if err := a.assign(); err != nil {
 		t.Fatal(err)
 	}
-	if got := fmt.Sprint(a.places()); got != "[{4   1 []} {5   1 []}]" {
+	if got := fmt.Sprint(a.locations()); got != "[{4   1 []} {5   1 []}]" {
 		t.Errorf("places %s", got)
 	}
 	a.own = fourCores()
-	if err := a.sit(); err != nil {
+	if err := a.assign(); err != nil {
 		t.Fatal(err)
 	}
-	if got := fmt.Sprint(a.places()); got != "[{4 0-1 core 0 of socket 0 1 []} {5 2-3 core 1 of socket 0 1 []}]" {
+	if got := fmt.Sprint(a.locations()); got != "[{4 0-1 core 0 of socket 0 1 []} {5 2-3 core 1 of socket 0 1 []}]" {
 		t.Errorf("places %s", got)
-	}
-}
-
-// The number of threads is ours to set only where the user has not.
-func TestThreadsOfARank(t *testing.T) {
-	for _, tc := range []struct {
-		inherited, sent string
-		singularity     bool
-		argv            string
-		want            []string
-	}{
-		{"A=1", "B=1", false, "env OMP_NUM_THREADS=9 a", []string{"OMP_NUM_THREADS=2"}},
-		{"A=1", "OMP_NUM_THREADS=7", false, "env OMP_NUM_THREADS=9 a", []string{"OMP_NUM_THREADS=7"}},
-		{"OMP_NUM_THREADS=3", "A=1", false, "env OMP_NUM_THREADS=9 a", []string{"OMP_NUM_THREADS=3"}},
-		{"OMP_NUM_THREADS=", "A=1", false, "env OMP_NUM_THREADS=9 a", []string{"OMP_NUM_THREADS="}},
-		{"A=1", "B=1", true, "env A=1 singularity", []string{"APPTAINERENV_OMP_NUM_THREADS=2", "OMP_NUM_THREADS=2", "SINGULARITYENV_OMP_NUM_THREADS=2"}},
-		{"A=1", "B=1", true, "env OMP_NUM_THREADS=9 singularity", nil},
-		{"A=1", "SINGULARITYENV_OMP_NUM_THREADS=5", true, "env A=1 singularity", []string{"SINGULARITYENV_OMP_NUM_THREADS=5"}},
-	} {
-		job := wire.Job{Env: [][]byte{[]byte(tc.sent)}, Ranks: make([]wire.Rank, 2)}
-		p := program{env: baseEnv([]string{tc.inherited}, job, wire.Program{}), singularity: tc.singularity, argv: strings.Fields(tc.argv)}
-		seats, err := seatsFor(job, fourCores())
-		if err != nil {
-			t.Fatal(err)
-		}
-		p.sit(seats)
-		got := slices.DeleteFunc(p.rankEnv(rankenv.Rank{LocalRank: 1}), func(kv string) bool { return !strings.Contains(kv, "OMP_NUM") })
-		slices.Sort(got)
-		if !slices.Equal(got, tc.want) {
-			t.Errorf("%+v: %q", tc, got)
-		}
 	}
 }

@@ -1,4 +1,4 @@
-package agent
+package link
 
 import (
 	"testing"
@@ -12,11 +12,11 @@ type line struct {
 }
 
 // playLine looks at a connection for a minute; change tells what it has become. It returns when it counted as dead, or 0.
-func playLine(change func(l *line, now time.Duration) reading) time.Duration {
-	var n network
+func playLine(change func(l *line, now time.Duration) Reading) time.Duration {
+	var n Monitor
 	l := &line{}
-	for now := time.Duration(0); now < time.Minute; now += lookTime {
-		if n.dead(change(l, now), now) > 0 {
+	for now := time.Duration(0); now < time.Minute; now += Period {
+		if n.Dead(change(l, now), now) > 0 {
 			return now
 		}
 	}
@@ -38,62 +38,62 @@ func TestNetwork(t *testing.T) {
 			l.acked, l.received, l.heardAt = l.acked+20, l.received+20, now
 		}
 	}
-	silent := func(l *line, now, since time.Duration) reading {
-		r := reading{acked: l.acked, received: l.received, heard: now - l.heardAt}
+	silent := func(l *line, now, since time.Duration) Reading {
+		r := Reading{Acked: l.acked, Received: l.received, Heard: now - l.heardAt}
 		if sent := since + time.Second; now >= sent {
-			r.unacked, r.retries = 1, tries(now-sent)
+			r.Unacked, r.Retries = 1, tries(now-sent)
 		}
 		return r
 	}
 	for _, tc := range []struct {
 		name     string
-		play     func(l *line, now time.Duration) reading
+		play     func(l *line, now time.Duration) Reading
 		from, to time.Duration // when it is dead, after the cut; 0, 0: never
 	}{
-		{"nothing but heartbeats", func(l *line, now time.Duration) reading {
+		{"nothing but heartbeats", func(l *line, now time.Duration) Reading {
 			beats(l, now)
-			return reading{acked: l.acked, received: l.received, heard: now - l.heardAt}
+			return Reading{Acked: l.acked, Received: l.received, Heard: now - l.heardAt}
 		}, 0, 0},
-		{"cut both ways", func(l *line, now time.Duration) reading {
+		{"cut both ways", func(l *line, now time.Duration) Reading {
 			if now <= cut {
 				beats(l, now)
 			}
 			return silent(l, now, min(now, cut))
 		}, 5500 * time.Millisecond, 6500 * time.Millisecond},
-		{"the launcher hears nothing and repeats itself", func(l *line, now time.Duration) reading {
+		{"the launcher hears nothing and repeats itself", func(l *line, now time.Duration) Reading {
 			if now <= cut {
 				beats(l, now)
 			}
 			l.heardAt = now // what it repeats carries old acknowledgements
 			return silent(l, now, min(now, cut))
 		}, 5500 * time.Millisecond, 6500 * time.Millisecond},
-		{"the launcher is stopped: its kernel acknowledges", func(l *line, now time.Duration) reading {
+		{"the launcher is stopped: its kernel acknowledges", func(l *line, now time.Duration) Reading {
 			if beats(l, now); now > cut {
 				l.received = 200
 			}
-			return reading{acked: l.acked, received: l.received, heard: now - l.heardAt}
+			return Reading{Acked: l.acked, Received: l.received, Heard: now - l.heardAt}
 		}, 0, 0},
-		{"the launcher is stopped, and its kernel has no more room", func(l *line, now time.Duration) reading {
+		{"the launcher is stopped, and its kernel has no more room", func(l *line, now time.Duration) Reading {
 			if now <= cut {
 				beats(l, now)
 			}
-			return reading{acked: l.acked, received: l.received, full: now > cut, heard: (now - cut) % (3 * time.Second)}
+			return Reading{Acked: l.acked, Received: l.received, Full: now > cut, Heard: (now - cut) % (3 * time.Second)}
 		}, 0, 0},
-		{"no room, and then dead", func(l *line, now time.Duration) reading {
+		{"no room, and then dead", func(l *line, now time.Duration) Reading {
 			if now <= cut {
 				beats(l, now)
 			}
-			return reading{acked: l.acked, received: l.received, full: now > 5*time.Second, probes: tries(now - cut), heard: max(0, now-cut)}
+			return Reading{Acked: l.acked, Received: l.received, Full: now > 5*time.Second, Probes: tries(now - cut), Heard: max(0, now-cut)}
 		}, 5500 * time.Millisecond, 6500 * time.Millisecond},
-		{"a blip of 4.5 s, which the launcher's kernel ends", func(l *line, now time.Duration) reading {
+		{"a blip of 4.5 s, which the launcher's kernel ends", func(l *line, now time.Duration) Reading {
 			if now <= cut || now > cut+5400*time.Millisecond {
 				beats(l, now)
-				return reading{acked: l.acked, received: l.received, heard: now - l.heardAt}
+				return Reading{Acked: l.acked, Received: l.received, Heard: now - l.heardAt}
 			}
 			return silent(l, now, cut)
 		}, 0, 0},
-		{"silence with nothing to send", func(l *line, now time.Duration) reading {
-			return reading{acked: 7, received: 7, heard: now}
+		{"silence with nothing to send", func(l *line, now time.Duration) Reading {
+			return Reading{Acked: 7, Received: 7, Heard: now}
 		}, 0, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

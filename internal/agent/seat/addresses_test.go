@@ -1,4 +1,4 @@
-package agent
+package seat
 
 import (
 	"encoding/binary"
@@ -44,7 +44,7 @@ func TestOwnAddressesAreTheHosts(t *testing.T) {
 	if len(addrs) > wire.MaxAddresses {
 		lab.Skip(t, "this machine has more addresses than a hello tells of")
 	}
-	own := ownAddresses()
+	own := Addresses()
 	for _, want := range addrs {
 		if !slices.ContainsFunc(own, func(a wire.Address) bool { return a.Prefix.String() == want.String() }) {
 			t.Errorf("%s is not in %v", want, own)

@@ -1,4 +1,4 @@
-package agent
+package services
 
 import (
 	"context"
@@ -17,8 +17,8 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// rankFD is the number that a rank's PMI socket has in the rank: the first after the standard ones.
-const rankFD = 3
+// FirstFD is the number of a rank's PMI socket in the rank: the first after the standard ones.
+const FirstFD = 3
 
 // mpi is the job as MPI programs see it: PMI-1, on a socket that each rank inherits. Ranks in
 // containers that inherit none come to a port.
@@ -139,17 +139,18 @@ func (m *mpi) rankEnded(rank int) {
 	}
 }
 
-// end sees what MPI has to say about how a rank ended.
-func (m *mpi) end(e *eventExited) {
+// end is how MPI sees the end of a rank.
+func (m *mpi) end(rank, code, signal int) (end wire.MPIEnd, newCode, newSignal int) {
 	m.mu.Lock()
-	code, aborted := m.aborts[e.rank]
+	asked, aborted := m.aborts[rank]
 	m.mu.Unlock()
 	switch {
-	case aborted && e.signal == int(syscall.SIGKILL):
-		e.code, e.signal, e.mpi = code&0xff, 0, wire.MPIAborted
-	case e.code == 0 && e.signal == 0 && m.host.Inside(e.rank):
-		e.mpi = wire.MPIUnfinished
+	case aborted && signal == int(syscall.SIGKILL):
+		return wire.MPIAborted, asked & 0xff, 0
+	case code == 0 && signal == 0 && m.host.Inside(rank):
+		return wire.MPIUnfinished, code, signal
 	}
+	return "", code, signal
 }
 
 func (m *mpi) close() {

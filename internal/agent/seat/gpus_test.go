@@ -1,4 +1,4 @@
-package agent
+package seat
 
 import (
 	"errors"
@@ -13,6 +13,7 @@ import (
 	"testing/fstest"
 
 	"github.com/gorun/gorun/gpu"
+	"github.com/gorun/gorun/internal/memexec"
 	"github.com/gorun/gorun/internal/topology"
 	"github.com/gorun/gorun/internal/wire"
 )
@@ -30,24 +31,45 @@ func driver(nodes ...int) fstest.MapFS {
 }
 
 // withGPUs are the four cores on two nodes, with the GPUs that a root shows.
-func withGPUs(root fs.FS) resources {
+func withGPUs(root fs.FS) *Host {
 	h := fourCores()
-	h.gpus = func(near bool, sent *os.File) ([]gpu.Device, error) {
+	h.list = func(near bool, sent *os.File) ([]gpu.Device, error) {
 		return listGPUs(gpu.Sources{Root: root, Memory: sent}, near, func(string) error { return nil })
 	}
 	return h
 }
 
-// hostWith is an agent with ranks, before they have seats. Each program has an environment.
-func hostWith(h resources, ranks int, gpus wire.GPUs, envs ...string) *agent {
-	a := &agent{own: h, job: wire.Job{GPUs: gpus, Binding: wire.Binding{Near: true}, Host: "f1"}}
-	for _, env := range envs {
-		p := program{env: map[string]string{}}
-		for word := range strings.FieldsSeq(env) {
+// assignment is a host that assigns seats to the ranks of a job.
+type assignment struct {
+	own     *Host
+	job     wire.Job
+	visible []Visibility // by program
+	sent    []byte       // gorun-gpu
+	seats   []Seat
+}
+
+func (a *assignment) assign() (err error) {
+	a.seats, err = a.own.Assign(a.job, a.visible, a.sent)
+	return err
+}
+
+func (a *assignment) locations() (all []wire.Place) {
+	for _, r := range a.job.Ranks {
+		all = append(all, a.own.Location(r.Rank, a.seats[r.LocalRank]))
+	}
+	return all
+}
+
+// hostWith is an assignment before the ranks have seats. Each program has an environment.
+func hostWith(h *Host, ranks int, gpus wire.GPUs, envs ...string) *assignment {
+	a := &assignment{own: h, job: wire.Job{GPUs: gpus, Binding: wire.Binding{Near: true}, Host: "f1"}}
+	for _, text := range envs {
+		env := map[string]string{}
+		for word := range strings.FieldsSeq(text) {
 			name, value, _ := strings.Cut(word, "=")
-			p.env[name] = value
+			env[name] = value
 		}
-		a.progs = append(a.progs, p)
+		a.visible = append(a.visible, VisibleIn(env))
 	}
 	for i := range ranks {
 		a.job.Ranks = append(a.job.Ranks, wire.Rank{Rank: 4 + i, LocalRank: i, Program: i * len(envs) / ranks})
@@ -81,31 +103,31 @@ func TestRanksGetGPUs(t *testing.T) {
 		"two programs, auto": {[]int{0, 1}, 2, wire.GPUs{}, []string{"CUDA_VISIBLE_DEVICES=1", ""}, "[] 2 -|[] 2 -", "2 GPUs, which programs choose by their own CUDA_VISIBLE_DEVICES"},
 	} {
 		a := hostWith(withGPUs(driver(tt.nodes...)), tt.ranks, tt.gpus, tt.envs...)
-		if err := a.sit(); err != nil {
+		if err := a.assign(); err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
 		var got []string
-		for i, p := range a.places() {
-			env := strings.Join(a.progs[a.job.Ranks[i].Program].seat(i).environ(), " ")
+		for i, p := range a.locations() {
+			env := strings.Join(a.seats[i].Environ(), " ")
 			env = strings.NewReplacer("OMP_NUM_THREADS=", "", "CUDA_VISIBLE_DEVICES", "V", "CUDA_DEVICE_ORDER", "O").Replace(env)
 			if p.CPUs == "" {
 				p.CPUs = "-"
 			}
 			got = append(got, fmt.Sprint(p.GPUs, env, " ", p.CPUs))
 		}
-		if text := strings.Join(got, "|"); strings.ReplaceAll(text, "]", "] ") != strings.ReplaceAll(tt.want, "] ", "] ") || a.gpus != tt.words {
-			t.Errorf("%s: %s (%s)\nwant %s (%s)", name, strings.ReplaceAll(text, "]", "] "), a.gpus, tt.want, tt.words)
+		if text := strings.Join(got, "|"); strings.ReplaceAll(text, "]", "] ") != strings.ReplaceAll(tt.want, "] ", "] ") || a.own.GPUs != tt.words {
+			t.Errorf("%s: %s (%s)\nwant %s (%s)", name, strings.ReplaceAll(text, "]", "] "), a.own.GPUs, tt.want, tt.words)
 		}
 	}
 }
 
 func TestGPUsThatCannotBeDealt(t *testing.T) {
 	broken := fourCores()
-	broken.gpus = func(bool, *os.File) ([]gpu.Device, error) { return nil, errors.New("signal: segmentation fault") }
+	broken.list = func(bool, *os.File) ([]gpu.Device, error) { return nil, errors.New("signal: segmentation fault") }
 	two := withGPUs(driver(0, 1))
 	for _, tt := range []struct {
-		host       resources
+		host       *Host
 		ranks      int
 		gpus       wire.GPUs
 		env        string
@@ -118,15 +140,15 @@ func TestGPUsThatCannotBeDealt(t *testing.T) {
 		{withGPUs(fstest.MapFS{}), 1, wire.GPUs{Listed: 1}, "", "the hostfile says gpus=1, and there is none", "--gpus-per-rank none"},
 		{broken, 1, wire.GPUs{PerRank: 1}, "", "GPUs cannot be listed: signal: segmentation fault", "nvidia-smi"},
 	} {
-		var no *refusal
-		if err := hostWith(tt.host, tt.ranks, tt.gpus, tt.env).sit(); !errors.As(err, &no) || no.Code != codeHostFailed || !strings.Contains(no.What, tt.what) || !strings.Contains(no.Hint, tt.hint) {
+		var no *wire.Refuse
+		if err := hostWith(tt.host, tt.ranks, tt.gpus, tt.env).assign(); !errors.As(err, &no) || no.Code != wire.CodeHostFailed || !strings.Contains(no.What, tt.what) || !strings.Contains(no.Hint, tt.hint) {
 			t.Errorf("%+v: %+v, want %q", tt.gpus, err, tt.what)
 		}
 	}
 	// Who asked for nothing runs without.
 	a := hostWith(broken, 2, wire.GPUs{}, "")
-	if err := a.sit(); err != nil || a.gpus != "GPUs that cannot be listed (signal: segmentation fault)" || a.places()[0].GPUs != nil {
-		t.Errorf("%v, %q", err, a.gpus)
+	if err := a.assign(); err != nil || a.own.GPUs != "GPUs that cannot be listed (signal: segmentation fault)" || a.locations()[0].GPUs != nil {
+		t.Errorf("%v, %q", err, a.own.GPUs)
 	}
 }
 
@@ -148,11 +170,11 @@ func TestCoresNearGPUs(t *testing.T) {
 	} {
 		a := hostWith(withGPUs(driver(tt.nodes...)), tt.ranks, wire.GPUs{PerRank: len(tt.nodes) / tt.ranks}, "")
 		a.job.Binding = tt.binding
-		if err := a.sit(); err != nil {
+		if err := a.assign(); err != nil {
 			t.Fatal(err)
 		}
 		var got []string
-		for _, p := range a.places() {
+		for _, p := range a.locations() {
 			got = append(got, fmt.Sprintf("%s/%d", p.CPUs, p.Threads))
 		}
 		if strings.Join(got, " ") != tt.want {
@@ -161,8 +183,8 @@ func TestCoresNearGPUs(t *testing.T) {
 	}
 	a := hostWith(withGPUs(driver(1, 0)), 2, wire.GPUs{}, "")
 	a.own.try = func(topology.Set) error { return syscall.EPERM }
-	if err := a.sit(); err != nil || a.places()[0].CPUs != "" || a.places()[0].Threads != 2 {
-		t.Errorf("where binding is forbidden: %v, %+v", err, a.places())
+	if err := a.assign(); err != nil || a.locations()[0].CPUs != "" || a.locations()[0].Threads != 2 {
+		t.Errorf("where binding is forbidden: %v, %+v", err, a.locations())
 	}
 }
 
@@ -179,11 +201,11 @@ func TestSlotsOfElasticJobsGetGPUs(t *testing.T) {
 	} {
 		a := hostWith(withGPUs(driver(1, 0)), 1, tt.gpus, "")
 		a.job.Elastic = &wire.Elastic{Slot: 1, Slots: tt.slots, LocalSize: 1}
-		if err := a.sit(); err != nil {
+		if err := a.assign(); err != nil {
 			t.Fatal(err)
 		}
-		p := a.places()[0]
-		if got := fmt.Sprint(p.GPUs, " ", strings.Join(a.progs[0].seat(0).environ(), " "), " ", p.CPUs); got != tt.want {
+		p := a.locations()[0]
+		if got := fmt.Sprint(p.GPUs, " ", strings.Join(a.seats[0].Environ(), " "), " ", p.CPUs); got != tt.want {
 			t.Errorf("%+v: %q, want %q", tt.gpus, got, tt.want)
 		}
 	}
@@ -243,5 +265,55 @@ func TestOpenableGPUs(t *testing.T) {
 	}
 	if got := openable(devices[:3], func(string) error { return syscall.ENOENT }); len(got) != 3 {
 		t.Errorf("before the driver has made its files: %v", got)
+	}
+}
+
+func TestHostLacksTheGPUProgram(t *testing.T) {
+	instance := driver(0)
+	instance["proc/driver/nvidia/capabilities/gpu0/mig/gi1/access"] = &fstest.MapFile{}
+	for name, tt := range map[string]struct {
+		from               gpu.Sources
+		lacks, partitioned bool
+	}{
+		"no driver":              {gpu.Sources{Root: fstest.MapFS{}}, false, false},
+		"a driver":               {gpu.Sources{Root: driver(0)}, true, false},
+		"a driver without /proc": {gpu.Sources{Root: fstest.MapFS{"dev/nvidiactl": &fstest.MapFile{}}}, true, false},
+		"instances":              {gpu.Sources{Root: instance}, true, true},
+		"it lies beside":         {gpu.Sources{Root: instance, Helper: "/bin/gorun-gpu"}, false, false},
+	} {
+		if h := inspect(tt.from); h.LacksGPUProgram != tt.lacks || h.Partitioned != tt.partitioned {
+			t.Errorf("%s: lacks it %v, partitioned %v", name, h.LacksGPUProgram, h.Partitioned)
+		}
+	}
+}
+
+// Nothing of the program is left: no folder has it, and its file is closed before ranks are started.
+func TestSentProgramIsNotKept(t *testing.T) {
+	open := func() (names []string) {
+		entries, err := filepath.Glob("/proc/self/fd/*")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			if to, err := os.Readlink(e); err == nil && strings.Contains(to, "memfd:"+gpuProgram) {
+				names = append(names, to)
+			}
+		}
+		return names
+	}
+	during := 0
+	a := hostWith(withGPUs(driver(0, 0)), 2, wire.GPUs{PerRank: 1}, "")
+	list := a.own.list
+	a.own.list = func(near bool, sent *os.File) ([]gpu.Device, error) {
+		during = len(open())
+		return list(near, sent)
+	}
+	text, err := memexec.Pack([]byte("#!/bin/sh\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.sent = text
+	if err := a.assign(); err != nil || during != 1 || len(open()) > 0 {
+		t.Errorf("%v; %d files while it ran, then %q", err, during, open())
 	}
 }

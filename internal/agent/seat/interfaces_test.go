@@ -1,4 +1,4 @@
-package agent
+package seat
 
 import (
 	"io/fs"
@@ -67,25 +67,49 @@ func TestInterfaceNames(t *testing.T) {
 		ranks, size int
 		elastic     bool
 		start       wire.Start
-		want        interfaceNames
+		want        Interfaces
 	}{
-		"all ranks here":             {2, 2, false, wire.Start{Addrs: []string{"10.1.0.1"}}, interfaceNames{"lo", "lo"}},
-		"some elsewhere":             {2, 4, false, wire.Start{Addrs: []string{"10.1.0.1"}, Interfaces: []string{"eth0"}}, interfaceNames{"eth0", "eth0"}},
-		"nothing else is shared":     {2, 4, false, wire.Start{Addrs: []string{"10.1.0.1"}}, interfaceNames{"eth0", "eth0"}},
-		"elastic, so always":         {1, 1, true, wire.Start{Addrs: []string{"10.2.0.1"}}, interfaceNames{"br-1", "br-1"}},
-		"an address that nobody has": {2, 4, false, wire.Start{Addrs: []string{"1.2.3.4"}}, interfaceNames{}},
-		"no address":                 {2, 4, false, wire.Start{}, interfaceNames{}},
+		"all ranks here":             {2, 2, false, wire.Start{Addrs: []string{"10.1.0.1"}}, Interfaces{"lo", "lo"}},
+		"some elsewhere":             {2, 4, false, wire.Start{Addrs: []string{"10.1.0.1"}, Interfaces: []string{"eth0"}}, Interfaces{"eth0", "eth0"}},
+		"nothing else is shared":     {2, 4, false, wire.Start{Addrs: []string{"10.1.0.1"}}, Interfaces{"eth0", "eth0"}},
+		"elastic, so always":         {1, 1, true, wire.Start{Addrs: []string{"10.2.0.1"}}, Interfaces{"br-1", "br-1"}},
+		"an address that nobody has": {2, 4, false, wire.Start{Addrs: []string{"1.2.3.4"}}, Interfaces{}},
+		"no address":                 {2, 4, false, wire.Start{}, Interfaces{}},
 	} {
-		a := &agent{addresses: own, job: wire.Job{Size: tc.size, Ranks: make([]wire.Rank, tc.ranks)}}
+		job := wire.Job{Size: tc.size, Ranks: make([]wire.Rank, tc.ranks)}
 		if tc.elastic {
-			a.epochs = &epochs{}
+			job.Elastic = &wire.Elastic{}
 		}
-		if got := a.interfaceNames(tc.start); got != tc.want {
+		if got := new(Host).Interfaces(own, job, tc.start); got != tc.want {
 			t.Errorf("%s: %+v, want %+v", name, got, tc.want)
 		}
 	}
-	a := &agent{addresses: nicsOf("lo! eth0"), epochs: &epochs{}, job: wire.Job{Size: 1, Ranks: make([]wire.Rank, 1)}}
-	if got := a.interfaceNames(wire.Start{Addrs: []string{"10.1.0.1"}}).nccl; got != "eth0" {
+	job := wire.Job{Size: 1, Ranks: make([]wire.Rank, 1), Elastic: &wire.Elastic{}}
+	if got := new(Host).Interfaces(nicsOf("lo! eth0"), job, wire.Start{Addrs: []string{"10.1.0.1"}}).NCCL; got != "eth0" {
 		t.Errorf("in an elastic job %q, want eth0 although NCCL would choose it: other hosts may have more", got)
+	}
+}
+
+func TestInterfaceOf(t *testing.T) {
+	own := []wire.Address{
+		{Interface: "eth0", Prefix: netip.MustParsePrefix("10.0.0.1/16")},
+		{Interface: "ib0", Prefix: netip.MustParsePrefix("10.1.0.1/16")},
+		{Interface: "ib0", Prefix: netip.MustParsePrefix("fe80::1/64")},
+		{Interface: "idle0"},
+		{Interface: "lo", Loopback: true, Prefix: netip.MustParsePrefix("::1/128")},
+		{Interface: "lo0", Loopback: true, Prefix: netip.MustParsePrefix("127.0.0.1/8")},
+	}
+	for _, tc := range []struct {
+		addr  string
+		alone bool
+		want  string
+	}{
+		{"10.0.0.1", false, "eth0"}, {"10.1.0.1", false, "ib0"}, {"fe80::1%ib0", false, "ib0"}, {"127.0.0.1", false, "lo0"},
+		{"10.0.0.1", true, "lo0"}, {"", true, "lo0"},
+		{"10.9.9.9", false, ""}, {"", false, ""},
+	} {
+		if got := interfaceOf(own, tc.addr, tc.alone); got != tc.want {
+			t.Errorf("%q, alone %v: %q, want %q", tc.addr, tc.alone, got, tc.want)
+		}
 	}
 }

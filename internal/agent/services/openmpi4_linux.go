@@ -1,4 +1,4 @@
-package agent
+package services
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ import (
 )
 
 // libraryFD is the number that Open MPI's library has in a rank: the first after its PMI socket.
-const libraryFD = rankFD + 1
+const libraryFD = FirstFD + 1
 
 // openMPI4 is what programs of Open MPI up to 4.1 need beside PMI-1: a library that speaks it for them, which is a file in memory
 // that ranks inherit, and a folder for the memory that they share, which they leave behind when they are killed.
@@ -60,8 +60,8 @@ func openMPI4Prefix(guard contain.Guard) string {
 	return fmt.Sprintf("gorun-ompi4-%08x-", h.Sum32())
 }
 
-// removeOpenMPI4 removes the folder of a guard's agent, if there is one. An agent that was killed has left it.
-func removeOpenMPI4(guard contain.Guard) {
+// RemoveOpenMPI4 removes the folder of a guard's agent, if there is one. An agent that was killed has left it.
+func RemoveOpenMPI4(guard contain.Guard) {
 	for _, parent := range openMPI4Parents() {
 		left, _ := filepath.Glob(filepath.Join(parent, openMPI4Prefix(guard)+"*")) // the pattern is a good one
 		for _, folder := range left {

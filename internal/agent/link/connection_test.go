@@ -1,4 +1,4 @@
-package agent
+package link
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/gorun/gorun/internal/test/lab"
 )
@@ -39,12 +40,12 @@ func TestConnectionIsRead(t *testing.T) {
 		defer l.Close()
 		client, server, words := connect(t, l, 0)
 		defer client.Close()
-		line, err := openConnection(words)
+		line, err := Open(words)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer line.close()
-		before, err := line.read()
+		defer line.Close()
+		before, err := line.Read()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,12 +55,12 @@ func TestConnectionIsRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		until(t, "both writes to arrive", func() bool {
-			r, err := line.read()
-			return err == nil && r.acked == before.acked+4 && r.received == before.received+9 && r.unacked == 0
+			r, err := line.Read()
+			return err == nil && r.Acked == before.Acked+4 && r.Received == before.Received+9 && r.Unacked == 0
 		})
 		server.SetLinger(0)
 		server.Close()
-		until(t, "the connection to go", func() bool { _, err := line.read(); return err != nil })
+		until(t, "the connection to go", func() bool { _, err := line.Read(); return err != nil })
 		client.Close()
 		// The same ports again are another connection, even so.
 		again, other, same := connect(t, l, client.LocalAddr().(*net.TCPAddr).Port)
@@ -68,14 +69,14 @@ func TestConnectionIsRead(t *testing.T) {
 		if same != words {
 			t.Fatalf("%s is not %s", same, words)
 		}
-		if r, err := line.read(); err == nil {
+		if r, err := line.Read(); err == nil {
 			t.Errorf("another connection with the same ports was taken for it: %+v", r)
 		}
-		fresh, err := openConnection(same)
+		fresh, err := Open(same)
 		if err != nil {
 			t.Fatal(err)
 		}
-		fresh.close()
+		fresh.Close()
 	}
 }
 
@@ -91,8 +92,8 @@ func TestConnectionIsNotThere(t *testing.T) {
 		"192.0.2.1 4711 192.0.2.2 22", "fe80::1%nowhere 4711 fe80::2%nowhere 22",
 		fmt.Sprintf("127.0.0.1 1 127.0.0.1 %d", l.Addr().(*net.TCPAddr).Port), // only a listener is there
 	} {
-		if line, err := openConnection(words); err == nil {
-			line.close()
+		if line, err := Open(words); err == nil {
+			line.Close()
 			t.Errorf("%q is a connection", words)
 		}
 	}
@@ -107,4 +108,14 @@ func openFiles(t *testing.T) []os.DirEntry {
 		t.Fatal(err)
 	}
 	return entries
+}
+
+// until waits for what must come.
+func until(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("still waiting for %s", what)
+		}
+	}
 }

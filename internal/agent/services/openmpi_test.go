@@ -1,4 +1,4 @@
-package agent
+package services
 
 import (
 	"os"
@@ -37,11 +37,9 @@ func TestOpenMPIProgramsAreFound(t *testing.T) {
 			t.Fatalf("%v: %v: %s", argv, err, out)
 		}
 	}
-	as := func(name string) program { return program{path: path(name), argv: []string{name}} }
-	if got := openMPI([]program{as("main.c"), as("plain"), as("linked")}); got != "linked" {
-		t.Errorf("found %q", got)
-	}
-	if got := openMPI([]program{as("main.c"), as("plain"), as("none"), {path: dir, argv: []string{"folder"}}}); got != "" {
-		t.Errorf("took %q for a program of Open MPI", got)
+	for name, want := range map[string]bool{"linked": true, "plain": false, "main.c": false, "none": false, "": false} {
+		if got := LinksOpenMPI(path(name)); got != want {
+			t.Errorf("%q: %v, want %v", name, got, want)
+		}
 	}
 }

@@ -1,4 +1,4 @@
-package agent
+package services
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"os"
 	"slices"
 	"sync"
-	"syscall"
 
 	"github.com/gorun/gorun/internal/contain"
 	"github.com/gorun/gorun/internal/gloo"
@@ -16,12 +15,8 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// manyRanks is the size of a job in which ranks may need more descriptors than they get by default: Horovod opens
-// a socket for each other rank, and three times over.
-const manyRanks = 256
-
-// glooDoor is where the ranks of this host find Horovod's rendezvous.
-type glooDoor struct {
+// rendezvous is where the ranks of this host find Horovod's rendezvous.
+type rendezvous struct {
 	ports     map[int]int // by rank
 	listeners []net.Listener
 	host      *gloo.Host
@@ -30,23 +25,18 @@ type glooDoor struct {
 	wg        sync.WaitGroup
 }
 
-// openGloo opens a port for each rank: stock Horovod does not say who asks.
-func (a *agent) openGloo() error {
-	if a.job.Size > manyRanks {
-		raiseDescriptors()
-	}
+// openRendezvous opens a port for each rank: stock Horovod does not say who asks.
+func openRendezvous(job wire.Job, relay *relay, epochs *epochs, addresses []wire.Address) (*rendezvous, error) {
 	ctx, cancel := context.WithCancel(context.Background())
-	d := &glooDoor{ports: map[int]int{}, host: gloo.NewHost(ctx, a.relay), cancel: cancel}
-	if a.epochs != nil {
-		d.elastic = gloo.NewElastic(ctx, a.relay, glooEpochs{a.epochs}, a.job.Epoch, func(addr netip.Addr) bool { return isOwn(a.addresses, addr) })
+	d := &rendezvous{ports: map[int]int{}, host: gloo.NewHost(ctx, relay), cancel: cancel}
+	if epochs != nil {
+		d.elastic = gloo.NewElastic(ctx, relay, glooEpochs{epochs}, job.Epoch, func(addr netip.Addr) bool { return isOwn(addresses, addr) })
 	}
-	a.gloo = d
-	for _, r := range a.job.Ranks {
+	for _, r := range job.Ranks {
 		listener, err := gloo.Listen()
 		if err != nil {
 			d.close()
-			a.door.Close()
-			return fmt.Errorf("open Horovod's rendezvous on loopback for rank %d: %w", r.Rank, err)
+			return nil, fmt.Errorf("open Horovod's rendezvous on loopback for rank %d: %w", r.Rank, err)
 		}
 		d.listeners = append(d.listeners, listener)
 		d.ports[r.Rank] = listener.Addr().(*net.TCPAddr).Port
@@ -62,11 +52,11 @@ func (a *agent) openGloo() error {
 			rank.Serve(listener, func(conn net.Conn) bool { return ownRank(&peers, conn) })
 		})
 	}
-	return nil
+	return d, nil
 }
 
 // close ends all questions.
-func (d *glooDoor) close() {
+func (d *rendezvous) close() {
 	d.cancel()
 	for _, l := range d.listeners {
 		l.Close()
@@ -121,14 +111,4 @@ func isOwn(own []wire.Address, addr netip.Addr) bool {
 func ownRank(peers *kv.Peers, conn net.Conn) bool {
 	uid, err := peers.UID(conn)
 	return err == nil && kv.Own(uid)
-}
-
-// raiseDescriptors has ranks start with as many descriptors as they may have. Go has raised the limit for this process
-// already, and lowers it again for those that it starts, unless it is set by hand.
-func raiseDescriptors() {
-	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err == nil {
-		limit.Cur = limit.Max
-		_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit) // at worst ranks have what they always have
-	}
 }

@@ -1,4 +1,4 @@
-package agent
+package services
 
 import (
 	"context"
@@ -37,8 +37,6 @@ type fenceWait struct {
 	values [][]byte
 	came   map[int]bool // the ranks that have posted, also when the gather is through with the name
 }
-
-var errEnded = errors.New("the agent is ending")
 
 func newRelay(out *wire.Writer, localSize, size int) *relay {
 	return &relay{out: out, size: size, ended: make(chan struct{}), gather: kv.NewGather(localSize),

@@ -1,0 +1,58 @@
+// Package link finds out whether the network under an agent's SSH connection still carries anything.
+package link
+
+import (
+	"fmt"
+	"time"
+)
+
+const (
+	// Period is how often the agent looks at its connection.
+	Period = 250 * time.Millisecond
+	// deadTime is how long a connection may make no progress while something was sent. It is longer than the
+	// launcher's own bound (ssh.UserTimeout), by the time in which a network that is back shows it.
+	deadTime = 6100 * time.Millisecond
+	// minTries is how often the kernel must have tried in vain by then.
+	minTries = 2
+)
+
+// Reading is what the kernel knows of the connection that SSH has to the launcher's side.
+type Reading struct {
+	Acked, Received uint64        // bytes, so far
+	Unacked         int           // segments sent and not acknowledged
+	Retries         int           // how often the first of them was sent again
+	Probes          int           // unanswered looks whether the other end has room again
+	Full            bool          // it has none
+	Heard           time.Duration // since the last acknowledgement
+}
+
+// Monitor tells a dead network, or a dead kernel at its other end, from a launcher that hangs or was stopped:
+// that one's kernel acknowledges the heartbeats, which the agent goes on to send.
+type Monitor struct {
+	seen Reading
+	at   time.Duration // of the last progress
+	any  bool          // there was a reading
+}
+
+// Dead returns how long nothing has got through, or 0.
+func (n *Monitor) Dead(r Reading, now time.Duration) time.Duration {
+	if !n.any || r.Acked != n.seen.Acked || r.Received != n.seen.Received {
+		n.at, n.any = now-min(r.Heard, Period), true
+	}
+	n.seen = r
+	silent := now - n.at
+	if r.Full || r.Unacked == 0 {
+		// Nothing can be acknowledged but looks for room. A living kernel does that for however long.
+		silent = min(silent, r.Heard)
+		r.Retries = max(r.Retries, r.Probes)
+	}
+	if silent < deadTime || r.Retries < minTries {
+		return 0
+	}
+	return silent
+}
+
+// Describe is why the launcher counts as gone.
+func Describe(silent time.Duration) string {
+	return fmt.Sprintf("the network to gorun is dead: nothing got through for %.1f s", silent.Seconds())
+}

@@ -1,0 +1,152 @@
+// Package services is what an agent serves its ranks on loopback: the rank server with the job's store and epochs, PMI-1 for MPI
+// programs, and Horovod's rendezvous. What they cannot answer themselves goes to the launcher as frames.
+package services
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/gorun/gorun/internal/contain"
+	"github.com/gorun/gorun/internal/kv"
+	"github.com/gorun/gorun/internal/rankenv"
+	"github.com/gorun/gorun/internal/wire"
+)
+
+// Services serves the ranks of one job on this host.
+type Services struct {
+	job    wire.Job
+	relay  *relay
+	epochs *epochs // nil: the job is not elastic
+	server *kv.Door
+	gloo   *rendezvous
+	mpi    *mpi
+	ompi4  *openMPI4      // nil: no programs of Open MPI 4's are asked for
+	tokens map[int]string // by rank
+}
+
+// Options are what services depend on beside the job.
+type Options struct {
+	Out       *wire.Writer
+	Addresses []wire.Address // this host's
+	Guard     contain.Guard
+	Apart     bool           // some rank is in a container that inherits no open files
+	Kill      func(rank int) // ends a rank that called MPI_Abort
+}
+
+// Open serves the ranks of job until Close.
+func Open(job wire.Job, o Options) (*Services, error) {
+	s := &Services{job: job, relay: newRelay(o.Out, len(job.Ranks), job.Size), tokens: map[int]string{}}
+	ranks := map[string]kv.JobInfo{}
+	for _, r := range job.Ranks {
+		token := rand.Text()
+		s.tokens[r.Rank] = token
+		ranks[token] = kv.JobInfo{Job: job.ID, Epoch: job.Epoch, Rank: r.Rank, Size: job.Size, Key: job.Key}
+	}
+	var backend kv.Backend = s.relay
+	if job.Elastic != nil {
+		s.epochs = newEpochs(s.relay, job)
+		backend = s.epochs
+	}
+	var err error
+	if s.server, err = kv.OpenDoor(ranks, backend); err != nil {
+		return nil, err
+	}
+	if s.mpi, err = newMPI(job, s.relay, o.Apart, o.Kill); err != nil {
+		s.server.Close()
+		return nil, err
+	}
+	if s.gloo, err = openRendezvous(job, s.relay, s.epochs, o.Addresses); err == nil && len(job.OpenMPI4) > 0 {
+		s.ompi4, err = newOpenMPI4(job.OpenMPI4, o.Guard)
+	}
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Close ends every request of a rank and waits until none is served.
+func (s *Services) Close() {
+	s.Remove()
+	s.relay.end()
+	if s.gloo != nil {
+		s.gloo.close()
+	}
+	s.mpi.close()
+	s.server.Close()
+}
+
+// Remove removes what the services have put on this host's file systems. It waits for no request.
+func (s *Services) Remove() { s.ompi4.close() }
+
+// SetMapping tells MPI programs which ranks share a host.
+func (s *Services) SetMapping(mapping string) { s.mpi.host.Mapping = mapping }
+
+// Frame handles a launcher's frame that answers or leads ranks.
+func (s *Services) Frame(f wire.Frame) error {
+	switch f.Type {
+	case wire.TypeFenced:
+		return wire.Handle(f, func(m wire.Fence) error { s.relay.fenced(m); return nil })
+	case wire.TypeValue:
+		return wire.Handle(f, func(m wire.Value) error { s.relay.value(m); return nil })
+	}
+	switch {
+	case s.epochs == nil:
+		return &wire.FormatError{Reason: fmt.Sprintf("the launcher sent a %s frame, but the job is not elastic", f.Type)}
+	case f.Type == wire.TypeInterrupt:
+		return wire.Handle(f, func(i wire.Interrupt) error { s.epochs.interrupt(i); return nil })
+	}
+	return wire.Handle(f, func(e wire.Epoch) error { s.epochs.begin(e); return nil })
+}
+
+// Abort tells the ranks that they cannot go on.
+func (s *Services) Abort(why wire.Abort) {
+	if s.epochs != nil {
+		s.epochs.abort(why)
+	} else {
+		s.relay.abort(why)
+	}
+}
+
+// RankEnded notes that a rank comes to no fence any more, and closes its PMI socket, which its children may hold open.
+func (s *Services) RankEnded(rank int) {
+	s.relay.rankEnded(rank)
+	s.mpi.rankEnded(rank)
+}
+
+// MPIEnd reports how MPI sees the end of a rank with an exit code or signal: a rank that called MPI_Abort ended with another code.
+func (s *Services) MPIEnd(rank, code, signal int) (end wire.MPIEnd, newCode, newSignal int) {
+	return s.mpi.end(rank, code, signal)
+}
+
+// Describe adds to a rank's description where it reaches the services. apart ranks inherit no open files.
+func (s *Services) Describe(r rankenv.Rank, apart bool) rankenv.Rank {
+	r.Agent, r.Token, r.GlooPort = s.server.Addr(), s.tokens[r.Rank], s.gloo.ports[r.Rank]
+	if r.PMIFD = FirstFD; apart {
+		r.PMIFD, r.PMIPort = 0, s.mpi.address()
+	} else if s.ompi4 != nil {
+		r.OpenMPI4, r.Flux, r.OpenMPIFolder = libraryFD, numberOf(s.job.ID), s.ompi4.folder
+	}
+	if s.epochs != nil {
+		e := s.job.Elastic
+		r.LocalSize, r.Node, r.Nodes = e.LocalSize, e.Node, e.Nodes
+		r.Elastic, r.ElasticTimeout = true, e.Timeout
+	}
+	return r
+}
+
+// Files opens what a rank inherits after the standard files: its PMI socket, which the caller closes when the rank has it, and Open
+// MPI's library, which stays open and is nil where none is needed.
+func (s *Services) Files(rank int) (socket, library *os.File, err error) {
+	if socket, err = s.mpi.connect(rank); err != nil {
+		return nil, nil, err
+	}
+	if s.ompi4 != nil {
+		library = s.ompi4.library
+	}
+	return socket, library, nil
+}
+
+var errEnded = errors.New("the agent is ending")
