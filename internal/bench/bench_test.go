@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"encoding/json"
 	"encoding/xml"
 	"errors"
 	"io"
@@ -302,5 +303,14 @@ func TestPlotIsWellFormed(t *testing.T) {
 	x, _ := axes(series)
 	if x.at(8) < 0 || x.at(64<<20) > 1 || x.at(8) >= x.at(1024) {
 		t.Errorf("8 B at %v, 1 KiB at %v, 64 MiB at %v", x.at(8), x.at(1024), x.at(64<<20))
+	}
+}
+
+// TestRowKeys pins the keys of gorun bench --json, which scripts read.
+func TestRowKeys(t *testing.T) {
+	got, err := json.Marshal(Row{Collective: "allreduce", Ranks: 2, Bytes: 8, Count: 2, Type: "float", Op: "sum", Median: 1.5, P99: 2, AlgBW: 3, BusBW: 4, Iterations: 5, Device: "nccl"})
+	want := `{"collective":"allreduce","ranks":2,"bytes":8,"count":2,"type":"float","op":"sum","in_place":false,"median_us":1.5,"p99_us":2,"algbw_gb_s":3,"busbw_gb_s":4,"wrong":0,"iterations":5,"device":"nccl"}`
+	if err != nil || string(got) != want {
+		t.Errorf("got %s, %v\nwant %s", got, err, want)
 	}
 }

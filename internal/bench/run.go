@@ -21,22 +21,22 @@ type Options struct {
 	Device     string        // where the memory is: empty or "cpu", or "cuda"
 }
 
-// Row is one line of a benchmark: one size, in place or not.
+// Row is one line of a benchmark: one size, in place or not. gorun bench --json prints it.
 type Row struct {
-	Collective string
-	Ranks      int
-	Bytes      int
-	Count      int // elements of the whole vector
-	Type       string
-	Op         string // of what combines elements
-	InPlace    bool
-	Median     float64 // µs of one call; the slowest rank's
-	P99        float64 // µs, likewise
-	AlgBW      float64 // GB/s
-	BusBW      float64 // GB/s
-	Wrong      int     // wrong elements, over all ranks
-	Iterations int
-	Device     string `json:",omitempty"` // what moves memory of GPUs
+	Collective string  `json:"collective"`
+	Ranks      int     `json:"ranks"`
+	Bytes      int     `json:"bytes"`
+	Count      int     `json:"count"` // elements of the whole vector
+	Type       string  `json:"type"`
+	Op         string  `json:"op"` // of what combines elements
+	InPlace    bool    `json:"in_place"`
+	Median     float64 `json:"median_us"`  // µs of one call; the slowest rank's
+	P99        float64 `json:"p99_us"`     // µs, likewise
+	AlgBW      float64 `json:"algbw_gb_s"` // GB/s
+	BusBW      float64 `json:"busbw_gb_s"` // GB/s
+	Wrong      int     `json:"wrong"`      // wrong elements, over all ranks
+	Iterations int     `json:"iterations"`
+	Device     string  `json:"device,omitempty"` // what moves memory of GPUs
 }
 
 const (

@@ -142,10 +142,10 @@ class Checks:
         environ = shared_gpu(self.environ, n)
         output = self.run(argv + ["--max", "1M", "--stepfactor", "8", "--time", "0.1", "--json"], limit, environ)
         rows = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
-        if not rows or any(r["Wrong"] for r in rows):
+        if not rows or any(r["wrong"] for r in rows):
             raise Failed("rows %s" % rows)
         last = rows[-1]
-        return "%d rows, 1 MiB in %.0f µs, busbw %.2f GB/s, by %s" % (len(rows), last["Median"], last["BusBW"], last["Device"])
+        return "%d rows, 1 MiB in %.0f µs, busbw %.2f GB/s, by %s" % (len(rows), last["median_us"], last["busbw_gb_s"], last["device"])
 
 
 def ending(output):
