@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/gorun/gorun/internal/cli/manual"
 	"github.com/gorun/gorun/internal/cli/usage"
-	"github.com/gorun/gorun/internal/mangen"
 )
 
 // newMan is `gorun man`: the manual of just this gorun, made of its own flags. make man writes it to files.
@@ -27,28 +27,28 @@ func newMan() *cobra.Command {
 				return usage.Errorf("choose one: "+strings.Join(visible(about.Root()), ", "), "gorun man: there is no command %q", args[0])
 			}
 		}
-		_, err := io.WriteString(cmd.OutOrStdout(), manual(about).Roff())
+		_, err := io.WriteString(cmd.OutOrStdout(), manualPage(about).Roff())
 		return err
 	}
 	return cmd
 }
 
-// manual is the page of a command.
-func manual(cmd *cobra.Command) mangen.Page {
+// manualPage is the page of a command.
+func manualPage(cmd *cobra.Command) manual.Page {
 	text := cmd.Long
 	if text == "" {
 		text = cmd.Short + "."
 	}
 	version, _, _ := strings.Cut(versionText(), ",")
-	page := mangen.Page{Name: strings.ReplaceAll(cmd.CommandPath(), " ", "-"), Short: cmd.Short, Version: version,
-		Synopsis: []string{cmd.UseLine()}, Sections: []mangen.Section{{Title: "Description", Text: text}}}
+	page := manual.Page{Name: strings.ReplaceAll(cmd.CommandPath(), " ", "-"), Short: cmd.Short, Version: version,
+		Synopsis: []string{cmd.UseLine()}, Sections: []manual.Section{{Title: "Description", Text: text}}}
 	root := !cmd.HasParent()
 	if root {
 		page.Synopsis = append(page.Synopsis, "gorun COMMAND")
-		commands := mangen.Section{Title: "Commands"}
+		commands := manual.Section{Title: "Commands"}
 		for _, name := range visible(cmd) {
 			c, _, _ := cmd.Find([]string{name})
-			commands.Terms = append(commands.Terms, mangen.Term{Word: c.UseLine(), Text: c.Short + "."})
+			commands.Terms = append(commands.Terms, manual.Term{Word: c.UseLine(), Text: c.Short + "."})
 		}
 		page.Sections = append(page.Sections, commands)
 	}
@@ -57,16 +57,16 @@ func manual(cmd *cobra.Command) mangen.Page {
 		page.Sections = append(page.Sections, places()...)
 	}
 	if cmd.Example != "" {
-		page.Sections = append(page.Sections, mangen.Section{Title: "Examples", Plain: cmd.Example})
+		page.Sections = append(page.Sections, manual.Section{Title: "Examples", Plain: cmd.Example})
 	}
 	return page
 }
 
 // flagSections are the flags of a command in their groups; what is in none comes first.
-func flagSections(cmd *cobra.Command) (sections []mangen.Section) {
+func flagSections(cmd *cobra.Command) (sections []manual.Section) {
 	grouped := map[string]bool{}
 	for _, group := range flagGroups() {
-		s := mangen.Section{Title: group.title}
+		s := manual.Section{Title: group.title}
 		for _, name := range group.names {
 			if f := cmd.Flags().Lookup(name); f != nil && !f.Hidden {
 				s.Terms = append(s.Terms, flagTerm(f))
@@ -77,20 +77,20 @@ func flagSections(cmd *cobra.Command) (sections []mangen.Section) {
 			sections = append(sections, s)
 		}
 	}
-	others := mangen.Section{Title: "Options"}
+	others := manual.Section{Title: "Options"}
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		if !grouped[f.Name] && !f.Hidden {
 			others.Terms = append(others.Terms, flagTerm(f))
 		}
 	})
 	if len(others.Terms) > 0 {
-		sections = append([]mangen.Section{others}, sections...)
+		sections = append([]manual.Section{others}, sections...)
 	}
 	return sections
 }
 
 // flagTerm is a flag with its value, and its help.
-func flagTerm(f *pflag.Flag) mangen.Term {
+func flagTerm(f *pflag.Flag) manual.Term {
 	value, text := pflag.UnquoteUsage(f)
 	word := "--" + f.Name
 	if f.Shorthand != "" {
@@ -102,13 +102,13 @@ func flagTerm(f *pflag.Flag) mangen.Term {
 	if unset := map[string]bool{"": true, "0": true, "0s": true, "false": true, "[]": true}; !unset[f.DefValue] {
 		text += " (default " + f.DefValue + ")"
 	}
-	return mangen.Term{Word: word, Text: text}
+	return manual.Term{Word: word, Text: text}
 }
 
 // places are the sections on what gorun leaves and finds around it.
-func places() []mangen.Section {
-	return []mangen.Section{
-		{Title: "Exit status", Text: "The code of what went wrong first:", Terms: []mangen.Term{
+func places() []manual.Section {
+	return []manual.Section{
+		{Title: "Exit status", Text: "The code of what went wrong first:", Terms: []manual.Term{
 			{Word: "0", Text: "every rank ended with 0"},
 			{Word: "2", Text: "mistake on the command line, in a hostfile or in the configuration; nothing was started"},
 			{Word: "124", Text: "the job ran longer than --timeout"},
@@ -120,13 +120,13 @@ func places() []mangen.Section {
 			{Word: "141", Text: "nobody reads gorun's output any more"},
 			{Word: "others", Text: "the code of the first rank that failed"},
 		}},
-		{Title: "Environment", Terms: []mangen.Term{
+		{Title: "Environment", Terms: []manual.Term{
 			{Word: "GORUN_NAME", Text: "the value of the flag --name where the command line does not give it: GORUN_NP, GORUN_SSH_CONFIG"},
 			{Word: "GORUN_DIALECT", Text: "the launcher whose meaning words have first"},
 			{Word: "SLURM_JOB_NODELIST, PBS_NODEFILE, LSB_DJOB_HOSTFILE, PE_HOSTFILE", Text: "the hosts of a scheduler's job, where -H and --hostfile name none"},
 			{Word: "NO_COLOR", Text: "no colours before output lines"},
 		}},
-		{Title: "Files", Terms: []mangen.Term{
+		{Title: "Files", Terms: []manual.Term{
 			{Word: "~/.config/gorun/config.yaml", Text: "values of flags, below the command line and GORUN_ variables"},
 			{Word: "~/.ssh/config, ~/.ssh/known_hosts", Text: "how hosts are reached, and who they are"},
 			{Word: "~/.cache/gorun", Text: "on hosts: gorun, where its own path does not lead to it"},

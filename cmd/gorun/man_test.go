@@ -11,7 +11,7 @@ import (
 // Every flag and command has its place in the manual, and its exit codes are those of the documentation.
 func TestManualIsComplete(t *testing.T) {
 	root := newRoot(nil)
-	text := manual(root).Roff()
+	text := manualPage(root).Roff()
 	for _, name := range visible(root) {
 		if !strings.Contains(text, ".B gorun "+name) {
 			t.Errorf("the manual has no command %s", name)

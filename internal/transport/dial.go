@@ -13,7 +13,7 @@ import (
 	"github.com/gorun/gorun/internal/cli/hosts"
 	"github.com/gorun/gorun/internal/cli/settings"
 	"github.com/gorun/gorun/internal/cli/usage"
-	"github.com/gorun/gorun/internal/remoteshell"
+	"github.com/gorun/gorun/internal/transport/rsh"
 	"github.com/gorun/gorun/internal/transport/srun"
 	"github.com/gorun/gorun/launcher"
 	"github.com/gorun/gorun/ssh"
@@ -108,8 +108,8 @@ func (r routes) Dialer(o *settings.Options) launcher.Dialer {
 }
 
 // dialProgram connects to a host, which may be coming up, by a program.
-func dialProgram(ctx context.Context, config remoteshell.Config) (launcher.Host, error) {
-	return untilUp(ctx, func() (launcher.Host, error) { return remoteshell.Dial(ctx, config) })
+func dialProgram(ctx context.Context, config rsh.Config) (launcher.Host, error) {
+	return untilUp(ctx, func() (launcher.Host, error) { return rsh.Dial(ctx, config) })
 }
 
 // dialSSH connects to h, which may be coming up. Where gorun's own client is not let in and the system's
@@ -168,7 +168,7 @@ func untilUp(ctx context.Context, dial func() (launcher.Host, error)) (launcher.
 func mayComeUp(err error) bool {
 	var refused *ssh.RefusedError
 	var unresolved *ssh.UnresolvedError
-	var unreached *remoteshell.UnreachableError
+	var unreached *rsh.UnreachableError
 	return errors.As(err, &refused) || errors.As(err, &unresolved) && unresolved.Temporary() || errors.As(err, &unreached) && unreached.Temporary()
 }
 

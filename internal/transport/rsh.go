@@ -9,7 +9,7 @@ import (
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/cli/settings"
 	"github.com/gorun/gorun/internal/cli/usage"
-	"github.com/gorun/gorun/internal/remoteshell"
+	"github.com/gorun/gorun/internal/transport/rsh"
 )
 
 // findRemoteShell returns the program, with its arguments, that hosts are reached by; nil where gorun
@@ -66,8 +66,8 @@ func firstAgent(o *settings.Options, look func(string) (string, error)) ([]strin
 }
 
 // rshConfig is how a program that is used like rsh is called for a host. It is pure.
-func rshConfig(argv []string, h hostfile.Host) remoteshell.Config {
-	c := remoteshell.Config{Argv: argv, Host: h.Name}
+func rshConfig(argv []string, h hostfile.Host) rsh.Config {
+	c := rsh.Config{Argv: argv, Host: h.Name}
 	if h.User != "" {
 		c.Host = h.User + "@" + h.Name
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/cli/settings"
 	"github.com/gorun/gorun/internal/cli/usage"
-	"github.com/gorun/gorun/internal/remoteshell"
+	"github.com/gorun/gorun/internal/transport/rsh"
 	"github.com/gorun/gorun/ssh"
 )
 
@@ -22,7 +22,7 @@ func systemSSH(look func(string) (string, error)) ([]string, error) {
 }
 
 // systemSSHConfig is how argv, a systemSSH, is called for a host. It is pure.
-func systemSSHConfig(argv []string, o *settings.Options, h hostfile.Host) remoteshell.Config {
+func systemSSHConfig(argv []string, o *settings.Options, h hostfile.Host) rsh.Config {
 	keys := "yes"
 	if o.HostKeys == "accept-new" {
 		keys = o.HostKeys
@@ -46,13 +46,13 @@ func systemSSHConfig(argv []string, o *settings.Options, h hostfile.Host) remote
 	}
 	// Last, so that --launch-agent-args count more. ssh asks sshd, not the kernel: silence for 6 s is a dead network.
 	argv = append(argv, "-o", "ServerAliveInterval=2", "-o", "ServerAliveCountMax=2")
-	return remoteshell.Config{Argv: argv, Host: h.Name}
+	return rsh.Config{Argv: argv, Host: h.Name}
 }
 
 // otherWay is how argv, the system's ssh, may get in where gorun's own client is not let in: by GSSAPI
 // or as a known host, which only ssh can. ok is false where it has no such way.
 // kerberos says whether there may be a ticket. It is pure.
-func otherWay(denied *ssh.AuthError, argv []string, o *settings.Options, h hostfile.Host, kerberos bool) (c remoteshell.Config, ok bool) {
+func otherWay(denied *ssh.AuthError, argv []string, o *settings.Options, h hostfile.Host, kerberos bool) (c rsh.Config, ok bool) {
 	for _, method := range denied.Others {
 		if method != "gssapi-with-mic" || kerberos {
 			c = systemSSHConfig(argv, o, h)

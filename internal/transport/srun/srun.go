@@ -3,18 +3,15 @@ package srun
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os/exec"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -22,6 +19,7 @@ import (
 	"github.com/gorun/gorun/internal/cli/hosts"
 	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/launcher"
+	"github.com/gorun/gorun/ssh"
 )
 
 const (
@@ -162,40 +160,12 @@ func (h *srunHost) Run(ctx context.Context, argv []string, stdin io.Reader, stdo
 	return err
 }
 
-// The scripts that put a file in its place below the home directory: $1 its directory, $2 a
-// temporary file there, $3 its mode or name, $4 a word to mark the answer with.
-const (
-	receiveScript = `cd && umask 077 && mkdir -p "$1" && (set -C && cat >"$2") && chmod "$3" "$2" && echo "$4:$(($(wc -c <"$2"))):"`
-	placeScript   = `cd && mv -f "$2" "$3"`
-	discardScript = `cd && rm -f "$2"`
-)
-
-// Put writes a file through a step's stdin, in whole or not at all. It is put in its place by
-// a second step, once the first has counted as many bytes as were sent.
+// Put uploads a file by commands of a shell, as [ssh.Client.Put] does. A relative path is below the home directory.
 func (h *srunHost) Put(ctx context.Context, name string, mode fs.FileMode, r io.Reader) error {
-	mark := rand.Text()[:12]
-	dir, base := path.Split(name)
-	temp := dir + "." + base + "." + mark
-	shell := func(script string, stdin io.Reader, last string) (string, error) {
-		var out, stderr bytes.Buffer
-		err := h.Run(ctx, []string{"/bin/sh", "-c", script, "gorun-put", path.Clean(dir + "."), temp, last, mark}, stdin, &out, &stderr)
-		if text := strings.TrimSpace(stderr.String()); err != nil && text != "" {
-			err = fmt.Errorf("%w: %s", err, strings.ReplaceAll(text, "\n", "; "))
-		}
-		return out.String(), err
+	atHome := func(ctx context.Context, argv []string, stdin io.Reader, stdout, stderr io.Writer) error {
+		return h.Run(ctx, append([]string{"/bin/sh", "-c", `cd && exec "$0" "$@"`}, argv...), stdin, stdout, stderr)
 	}
-	sent := &counted{from: r}
-	answer, err := shell(receiveScript, sent, fmt.Sprintf("%04o", mode.Perm()))
-	if want := fmt.Sprintf("%s:%d:", mark, sent.n.Load()); err == nil && !strings.Contains(answer, want) {
-		err = fmt.Errorf("%d bytes were sent, but the node says %q", sent.n.Load(), strings.TrimSpace(answer))
-	}
-	if err == nil {
-		_, err = shell(placeScript, nil, name)
-	}
-	if err != nil && ctx.Err() == nil {
-		_, _ = shell(discardScript, nil, "") // as good as it gets
-	}
-	return err
+	return ssh.PutByShell(ctx, atHome, name, mode, r)
 }
 
 // Close does nothing: steps end with their commands.
@@ -254,18 +224,6 @@ func (f *firstWords) Write(p []byte) (int, error) {
 		return 0, err
 	}
 	return len(p), nil
-}
-
-// counted counts what was read.
-type counted struct {
-	from io.Reader
-	n    atomic.Int64
-}
-
-func (c *counted) Read(p []byte) (int, error) {
-	n, err := c.from.Read(p)
-	c.n.Add(int64(n))
-	return n, err
 }
 
 // errNoSrun is the cause when --launcher srun cannot be.

@@ -1,5 +1,5 @@
-// Package mangen writes manual pages in the macros of man(7), which every Unix can show.
-package mangen
+// Package manual writes manual pages in the macros of man(7), which every Unix can show.
+package manual
 
 import (
 	"fmt"

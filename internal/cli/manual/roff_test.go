@@ -1,4 +1,4 @@
-package mangen
+package manual
 
 import "testing"
 

@@ -1,4 +1,4 @@
-package remoteshell
+package rsh
 
 import (
 	"context"

@@ -1,8 +1,8 @@
-// Package remoteshell reaches hosts by another program, as rsh was used: the
+// Package rsh reaches hosts by another program, as rsh was used: the
 // program is called as PROGRAM ARGS… HOST LINE once for every command, and a POSIX shell
 // or the user's login shell on that host runs LINE. ssh, rsh, and the kubexec.sh
 // of the Kubernetes MPI operator are such programs.
-package remoteshell
+package rsh
 
 import (
 	"bytes"
