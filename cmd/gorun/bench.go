@@ -37,15 +37,15 @@ func (o *benchOptions) addFlags(flags *pflag.FlagSet) {
 	o.min, o.max, o.budget = 8, 64<<20, settings.Seconds(200*time.Millisecond)
 	flags.Var(&o.min, "min", "smallest vector in bytes: 8, 4K, 1M")
 	flags.Var(&o.max, "max", "largest vector in bytes")
-	flags.IntVar(&o.factor, "stepfactor", 2, "from one size to the next")
+	flags.IntVar(&o.factor, "stepfactor", 2, "factor between sizes")
 	flags.Var(&o.budget, "time", "time for each size")
 	flags.StringSliceVar(&o.types, "type", nil, "types of elements, or all: "+strings.Join(bench.Types(), ", ")+" (default float)")
 	flags.StringSliceVar(&o.ops, "op", nil, "operations, or all: "+strings.Join(bench.Ops(), ", ")+" (default sum)")
 	flags.StringVar(&o.transport, "transport", "auto", "auto, shm or tcp")
 	flags.IntVar(&o.streams, "streams", 1, "TCP connections between two ranks (RING_STREAMS)")
-	flags.StringVar(&o.device, "device", "cpu", "memory to time: cpu, or cuda for that of NVIDIA GPUs")
-	flags.BoolVar(&o.json, "json", false, "print a JSON object a line instead of a table")
-	flags.StringVar(&o.plot, "plot", "", "also draw time by size into this SVG file")
+	flags.StringVar(&o.device, "device", "cpu", "memory to use: cpu, or cuda for NVIDIA GPUs")
+	flags.BoolVar(&o.json, "json", false, "print JSON lines instead of a table")
+	flags.StringVar(&o.plot, "plot", "", "also plot time by size to this SVG file")
 }
 
 // options are what every rank gets to know.
@@ -56,13 +56,13 @@ func (o *benchOptions) options(collective string) (bench.Options, error) {
 		Factor: o.factor, Budget: time.Duration(o.budget), Device: o.device}
 	switch names := bench.Collectives(); {
 	case !slices.Contains(names, collective):
-		return opts, usage.Errorf("choose "+strings.Join(names, ", "), "there is no benchmark of %q", collective)
+		return opts, usage.Errorf("choose "+strings.Join(names, ", "), "unknown benchmark %q", collective)
 	case o.min < 1 || o.max < o.min:
-		return opts, usage.Errorf("", "--min %d --max %d: sizes go from 1 byte up", o.min, o.max)
+		return opts, usage.Errorf("", "--min %d --max %d: sizes start at 1 byte and --max is at least --min", o.min, o.max)
 	case o.factor < 2:
-		return opts, usage.Errorf("", "--stepfactor %d: it must be 2 or more", o.factor)
+		return opts, usage.Errorf("", "--stepfactor %d: it must be at least 2", o.factor)
 	case o.streams < 1:
-		return opts, usage.Errorf("", "--streams %d: there is at least 1", o.streams)
+		return opts, usage.Errorf("", "--streams %d: it must be at least 1", o.streams)
 	case !slices.Contains([]string{"auto", "shm", "tcp"}, o.transport):
 		return opts, usage.Errorf("", "--transport %q: it must be auto, shm or tcp", o.transport)
 	}

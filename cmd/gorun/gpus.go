@@ -34,7 +34,7 @@ instances and processes. The exit code is 1 when a host cannot be asked.`,
   gorun gpus -H f1,f2 --json`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usage.Errorf("name hosts with -H: gorun gpus -H "+strings.Join(args, ","), "gpus runs nothing, so what is %q?", args[0])
+				return usage.Errorf("name hosts with -H: gorun gpus -H "+strings.Join(args, ","), "gorun gpus takes no program: %q", args[0])
 			}
 			return nil
 		},

@@ -36,7 +36,7 @@ func newHosts(list listFunc) *cobra.Command {
 	var how hostsOptions
 	cmd := &cobra.Command{
 		Use:   "hosts [flags]",
-		Short: "Show the hosts that a run would use, and whether they can be reached",
+		Short: "Show the hosts that a run would use, and check that they are reachable",
 		Long: `hosts prints the hosts that a run with the same flags would use: slots, login, how
 they are reached, and who named them. With --check it also connects to all of them and starts
 gorun's agent there, as a run does; the exit code is 1 when that fails anywhere.`,
@@ -45,7 +45,7 @@ gorun's agent there, as a run does; the exit code is 1 when that fails anywhere.
   gorun hosts -H f1:2,f2:2 --json`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usage.Errorf("name hosts with -H: gorun hosts -H "+strings.Join(args, ","), "hosts runs nothing, so what is %q?", args[0])
+				return usage.Errorf("name hosts with -H: gorun hosts -H "+strings.Join(args, ","), "gorun hosts takes no program: %q", args[0])
 			}
 			return nil
 		},

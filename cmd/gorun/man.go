@@ -24,7 +24,7 @@ func newMan() *cobra.Command {
 		about := cmd.Root()
 		if len(args) > 0 {
 			if about, _, _ = about.Find(args); about == cmd.Root() || !about.IsAvailableCommand() {
-				return usage.Errorf("choose one: "+strings.Join(visible(about.Root()), ", "), "gorun man: there is no command %q", args[0])
+				return usage.Errorf("choose one: "+strings.Join(visible(about.Root()), ", "), "gorun man: unknown command %q", args[0])
 			}
 		}
 		_, err := io.WriteString(cmd.OutOrStdout(), manualPage(about).Roff())

@@ -56,7 +56,7 @@ func programHint(program []string, missing bool, o *settings.Options, commands [
 	case strings.ContainsFunc(name, unicode.IsSpace):
 		return fmt.Sprintf("it is one word: write %s without quotes, or sh -c %s where a shell is needed", name, shellQuote([]string{name}))
 	case assigned && isVariable(variable) && len(o.Exports) > 0:
-		return fmt.Sprintf("each variable has an -x of its own: -x %s -x %s", o.Exports[len(o.Exports)-1], name)
+		return fmt.Sprintf("repeat -x for each variable: -x %s -x %s", o.Exports[len(o.Exports)-1], name)
 	case assigned && isVariable(variable):
 		return fmt.Sprintf("to send a variable, write -x %s before the program", name)
 	case number == nil && len(rest) > 0:
@@ -65,10 +65,10 @@ func programHint(program []string, missing bool, o *settings.Options, commands [
 		return fmt.Sprintf("if %s is a host, write hosts with commas: -H %s,%s", name, o.Hosts, name)
 	}
 	if slices.Contains(commands, name) {
-		return fmt.Sprintf("commands of gorun stand before its flags: gorun %s", shellQuote(program))
+		return fmt.Sprintf("put gorun's command before its flags: gorun %s", shellQuote(program))
 	}
 	if command := usage.Nearest(name, commands); plain && command != "" {
-		return fmt.Sprintf("did you mean gorun %s? A program needs its path, or a place in PATH", command)
+		return fmt.Sprintf("did you mean gorun %s? A program must be a path or in PATH", command)
 	}
 	return ""
 }
@@ -106,13 +106,13 @@ func strayFlags(program []string) string {
 	if len(program) < 3 || !slices.Contains([]string{"-np", "--np", "-hosts", "--hosts", "-hostfile", "--hostfile"}, program[1]) {
 		return ""
 	}
-	return fmt.Sprintf("%s was given to %s: flags of gorun stand before the program", program[1], filepath.Base(program[0]))
+	return fmt.Sprintf("%s was given to %s: gorun's flags go before the program", program[1], filepath.Base(program[0]))
 }
 
 // noWords is for commands that take none.
 func noWords(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usage.Errorf("write "+cmd.CommandPath()+" alone", "%s: %q is one word too many", cmd.CommandPath(), args[0])
+		return usage.Errorf("write "+cmd.CommandPath()+" alone", "%s: %q unexpected argument", cmd.CommandPath(), args[0])
 	}
 	return nil
 }
@@ -121,7 +121,7 @@ func noWords(cmd *cobra.Command, args []string) error {
 func oneWord(choices []string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
-			return usage.Errorf("choose one: "+strings.Join(choices, ", "), "%s: a word is missing", cmd.CommandPath())
+			return usage.Errorf("choose one: "+strings.Join(choices, ", "), "%s: missing argument", cmd.CommandPath())
 		}
 		return upToOneWord(cmd, args)
 	}
@@ -130,7 +130,7 @@ func oneWord(choices []string) cobra.PositionalArgs {
 // upToOneWord is for commands that take a word or none.
 func upToOneWord(cmd *cobra.Command, args []string) error {
 	if len(args) > 1 {
-		return usage.Errorf("write "+cmd.CommandPath()+" "+args[0], "%s: %q is one word too many", cmd.CommandPath(), args[1])
+		return usage.Errorf("write "+cmd.CommandPath()+" "+args[0], "%s: %q unexpected argument", cmd.CommandPath(), args[1])
 	}
 	return nil
 }
@@ -151,7 +151,7 @@ func refuseUnknownShells(root *cobra.Command) {
 			if len(args) == 0 {
 				return cmd.Help()
 			}
-			return usage.Errorf("choose one: "+strings.Join(shells, ", "), "gorun completion: there is none for %q", args[0])
+			return usage.Errorf("choose one: "+strings.Join(shells, ", "), "gorun completion: unknown shell %q", args[0])
 		}
 	}
 }

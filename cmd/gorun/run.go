@@ -141,7 +141,7 @@ job, shows their output, and takes them all down when one fails.`,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if (len(args) == 0 || args[0] == "") && !o.EnvFlags && o.JobFile == "" {
-				return usage.Errorf("for example: gorun -np 4 ./train; see gorun --help", "which program should run?")
+				return usage.Errorf("for example: gorun -np 4 ./train; see gorun --help", "no program given")
 			}
 			return run(cmd.Flags(), &o, args)
 		},

@@ -13,7 +13,7 @@ import (
 func newVersion() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Show which gorun this is",
+		Short: "Show the version of gorun",
 		Args:  noWords,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintln(cmd.OutOrStdout(), versionText())

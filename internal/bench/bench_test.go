@@ -107,7 +107,7 @@ func TestWrongResultsAreCounted(t *testing.T) {
 func TestOptionsThatMakeNoSense(t *testing.T) {
 	good := Options{Collective: "allreduce", Min: 8, Max: 8}
 	for want, change := range map[string]func(o *Options){
-		"benchmark of":                  func(o *Options) { o.Collective = "reduceall" },
+		"unknown benchmark":             func(o *Options) { o.Collective = "reduceall" },
 		"1 byte up":                     func(o *Options) { o.Max = 4 },
 		"factor of 1":                   func(o *Options) { o.Factor = 1 },
 		"no type":                       func(o *Options) { o.Types = []string{"float", "quad"} },

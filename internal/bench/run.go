@@ -16,7 +16,7 @@ type Options struct {
 	Collective string        // one of [Collectives]
 	Types, Ops []string      // names, or "all"; empty: float, and sum where elements are combined
 	Min, Max   int           // bytes of the whole vector
-	Factor     int           // from one size to the next; 0 means 2
+	Factor     int           // factor between sizes; 0 means 2
 	Budget     time.Duration // for each row
 	Device     string        // where the memory is: empty or "cpu", or "cuda"
 }
@@ -58,7 +58,7 @@ func (o Options) resolve() (collective, []combination, error) {
 	c, known := find(o.Collective)
 	switch {
 	case !known:
-		return c, nil, fmt.Errorf("there is no benchmark of %q", o.Collective)
+		return c, nil, fmt.Errorf("unknown benchmark %q", o.Collective)
 	case o.Min < 1 || o.Max < o.Min:
 		return c, nil, fmt.Errorf("sizes from %d to %d bytes: they go from 1 byte up", o.Min, o.Max)
 	case o.Device != "" && o.Device != "cpu" && o.Device != "cuda":

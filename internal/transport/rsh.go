@@ -61,7 +61,7 @@ func firstAgent(o *settings.Options, look func(string) (string, error)) ([]strin
 		}
 		missing = append(missing, err.Error())
 	}
-	return nil, usage.Errorf("name a program that is there with --launch-agent, or ssh for gorun's own client",
+	return nil, usage.Errorf("name an installed program with --launch-agent, or ssh for the built-in client",
 		"reach hosts by another program: %s", strings.Join(missing, "; "))
 }
 

@@ -69,7 +69,7 @@ func (t *translator) read(reader, typed string, values []string) error {
 	case "fusion":
 		megabytes, err := strconv.Atoi(text)
 		if err != nil || megabytes < 0 || megabytes > 1<<20 {
-			return usage.Errorf("for example "+typed+" 64", "%s %q: want a whole number of megabytes", typed, text)
+			return usage.Errorf("for example "+typed+" 64", "%s %q: expected a whole number of megabytes", typed, text)
 		}
 		return t.emit("export", typed, []string{"HOROVOD_FUSION_THRESHOLD=" + strconv.Itoa(megabytes<<20)})
 	case "pattern":

@@ -189,9 +189,9 @@ func checkTranslated(t *testing.T, words []string, got Line, err error) {
 // What srun says of GPUs that gorun has nothing for.
 func TestGPUsThatAreRefused(t *testing.T) {
 	for argv, want := range map[string]string{
-		"--gpus-per-task=two a":    `--gpus-per-task "two": want a whole number`,
-		"--gpus-per-task=a100:x a": "want a whole number",
-		"--gpus-per-task=-1 a":     "want a whole number",
+		"--gpus-per-task=two a":    `--gpus-per-task "two": expected a whole number`,
+		"--gpus-per-task=a100:x a": "expected a whole number",
+		"--gpus-per-task=-1 a":     "expected a whole number",
 		"--ntasks-per-gpu=2 a":     "--ntasks-per-gpu 2: gorun has nothing that does this",
 	} {
 		if _, err := translated(t, Slurm, strings.Fields(argv)...); err == nil || !strings.Contains(err.Error(), want) {

@@ -193,7 +193,7 @@ func (t *translator) gpusPerTask(typed, text string) error {
 		}
 		n, err := strconv.Atoi(number)
 		if err != nil || n < 0 || n > 1<<20 {
-			return usage.Errorf("for example "+typed+" 2", "%s %q: want a whole number", typed, text)
+			return usage.Errorf("for example "+typed+" 2", "%s %q: expected a whole number", typed, text)
 		}
 		total += n
 	}

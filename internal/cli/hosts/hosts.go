@@ -180,7 +180,7 @@ func (p Selection) Summary() string {
 	}
 	text := fmt.Sprintf("%d with %d slots, from %s", len(p.Hosts), slots, p.Source)
 	if p.NP > 0 {
-		text += fmt.Sprintf(", which asks for %d ranks", p.NP)
+		text += fmt.Sprintf(", which requests %d ranks", p.NP)
 	}
 	return text
 }

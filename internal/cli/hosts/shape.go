@@ -50,7 +50,7 @@ func bound(p Selection, o *settings.Options) (Selection, error) {
 		p.NP = max(p.NP, o.Elastic.MinNP)
 	}
 	if p.NP < o.Elastic.MinNP {
-		return Selection{}, usage.Errorf("name more hosts, or give them more slots", "--min-np %d, but there is room for %d, from %s", o.Elastic.MinNP, p.NP, p.Source)
+		return Selection{}, usage.Errorf("name more hosts, or give them more slots", "--min-np %d, but there are %d slots, from %s", o.Elastic.MinNP, p.NP, p.Source)
 	}
 	return p, nil
 }
@@ -88,10 +88,10 @@ func shape(p Selection, o *settings.Options) (Selection, error) {
 	for i := range hosts {
 		hosts[i].Slots, hosts[i].Auto = slots(i), false
 		if h := hosts[i]; h.MaxSlots > 0 && h.Slots > h.MaxSlots {
-			return Selection{}, usage.Errorf("", "%s is to get %d ranks, and may have at most %d (max_slots)", h.Name, h.Slots, h.MaxSlots)
+			return Selection{}, usage.Errorf("", "%s would get %d ranks, more than its max_slots of %d", h.Name, h.Slots, h.MaxSlots)
 		}
 		if hosts[i].Slots > hostfile.MaxSlots {
-			return Selection{}, usage.Errorf("", "%s is to get %d ranks: a host may have at most %d", hosts[i].Name, hosts[i].Slots, hostfile.MaxSlots)
+			return Selection{}, usage.Errorf("", "%s would get %d ranks: a host has at most %d", hosts[i].Name, hosts[i].Slots, hostfile.MaxSlots)
 		}
 	}
 	p.Hosts = hosts

@@ -98,7 +98,7 @@ func printEnvFlags(environ []string, programs []program, out io.Writer, say *ui.
 		say.Warningf("%s", w)
 	}
 	for _, name := range odd {
-		say.Warningf("-x %q: left out, a shell would not take it as one word", name)
+		say.Warningf("-x %q: left out: it is not a shell word", name)
 	}
 	_, err := fmt.Fprintln(out, envFlags(names))
 	return err

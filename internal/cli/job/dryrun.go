@@ -172,5 +172,5 @@ func (d DryRun) GpusText(given bool) string {
 	if len(listed) > 0 {
 		text += ", of " + strings.Join(listed, ", ")
 	}
-	return text + ", dealt on the hosts"
+	return text + ", assigned on the hosts"
 }

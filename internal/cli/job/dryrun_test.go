@@ -17,8 +17,8 @@ func TestDryRunText(t *testing.T) {
 		"--bind-to=numa:if-supported":  "binding    to numa:if-supported\n",
 		"--cpus-per-rank=2":            "binding    to core, cores per rank: 2\n",
 		"--bind-to=none":               "binding    none\n",
-		"--gpus-per-rank=2":            "gpus       2 per rank, dealt on the hosts\n",
-		"--gpus-per-rank=auto":         "gpus       auto, dealt on the hosts\n",
+		"--gpus-per-rank=2":            "gpus       2 per rank, assigned on the hosts\n",
+		"--gpus-per-rank=auto":         "gpus       auto, assigned on the hosts\n",
 		"--gpus-per-rank=none":         "gpus       left alone\n",
 	} {
 		flags, o := settings.NewFlags()
@@ -44,9 +44,9 @@ func TestDryRunGPUs(t *testing.T) {
 		want    string
 	}{
 		{hosts[:1], "auto", ""},
-		{hosts[:2], "auto", "auto, of 4 on f1, dealt on the hosts"},
-		{hosts[:3], "2", "2 per rank, of 4 on f1, 4 on f2, dealt on the hosts"},
-		{hosts, "2", "2 per rank, of 4 on f1, 4 on f2, 4 on f3, 4 on f4, on 2 more hosts, dealt on the hosts"},
+		{hosts[:2], "auto", "auto, of 4 on f1, assigned on the hosts"},
+		{hosts[:3], "2", "2 per rank, of 4 on f1, 4 on f2, assigned on the hosts"},
+		{hosts, "2", "2 per rank, of 4 on f1, 4 on f2, 4 on f3, 4 on f4, on 2 more hosts, assigned on the hosts"},
 		{hosts, "none", "left alone"},
 	} {
 		if got := (DryRun{Hosts: tt.hosts, GPUsPerRank: tt.perRank}).GpusText(false); got != tt.want {

@@ -19,7 +19,7 @@ import (
 // planElastic is how an elastic job would begin. It waits for slots where there are too few.
 func planElastic(ctx context.Context, o *settings.Options, programs []program, s hosts.Finder) (hosts.Selection, launcher.Plan, error) {
 	if len(programs) > 1 {
-		return hosts.Selection{}, launcher.Plan{}, usage.Errorf("run them as jobs of their own", "an elastic job has one program, not %d", len(programs))
+		return hosts.Selection{}, launcher.Plan{}, usage.Errorf("run each as a separate job", "an elastic job has one program, not %d", len(programs))
 	}
 	where, err := hosts.Find(ctx, o, s)
 	if err != nil {
@@ -37,10 +37,10 @@ func planElastic(ctx context.Context, o *settings.Options, programs []program, s
 		np = max(slots, o.Elastic.MinNP)
 	}
 	if np == 0 {
-		return hosts.Selection{}, launcher.Plan{}, usage.Errorf("give -np", "%s names no host, and how many ranks there are to be is not said", where.Source)
+		return hosts.Selection{}, launcher.Plan{}, usage.Errorf("give -np", "%s names no host, and no number of ranks is given", where.Source)
 	}
 	if slots < np {
-		return where, launcher.Plan{Size: np, Warnings: []string{fmt.Sprintf("there are %d slots for %d ranks: the job begins when there are more", slots, np)}}, nil
+		return where, launcher.Plan{Size: np, Warnings: []string{fmt.Sprintf("there are %d slots for %d ranks: the job starts when there are enough", slots, np)}}, nil
 	}
 	plan, err := launcher.NewPlan(where.Hosts, o.Request(np))
 	return where, plan, err

@@ -30,7 +30,7 @@ func forwardEnv(environ []string, o *settings.Options) (launcher.Environment, er
 	exports = append(exports, o.Exports...) // -x wins over a file
 	env, err := launcher.ForwardEnv(chosen(environ, exports, o), exports)
 	if err != nil {
-		return env, usage.Errorf("for example -x NAME=value, or -x NAME for what it is here", "%w", err)
+		return env, usage.Errorf("for example -x NAME=value, or -x NAME for its value here", "%w", err)
 	}
 	env.Warnings = append(warnings, env.Warnings...)
 	return env, nil
@@ -114,7 +114,7 @@ func parseEnvFile(name string, r io.Reader) (exports, warnings []string, err err
 		}
 		variable, value, given := strings.Cut(strings.TrimPrefix(strings.TrimLeft(line, " \t"), "export "), "=")
 		if variable == "" || strings.ContainsAny(variable, " \t\x00") || strings.Contains(value, "\x00") {
-			return nil, nil, usage.Errorf("write NAME=value, or NAME for a variable that is set here", "%s:%d: %q is no variable", name, n, usage.Clipped(line))
+			return nil, nil, usage.Errorf("write NAME=value, or NAME to send its value here", "%s:%d: %q is not a variable", name, n, usage.Clipped(line))
 		}
 		if !given {
 			exports = append(exports, variable)

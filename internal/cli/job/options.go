@@ -99,7 +99,7 @@ func CoreCounter(o *settings.Options, say *ui.UI) func(context.Context, []hostfi
 		}
 		if o.StartTimeout > 0 {
 			var cancel context.CancelFunc
-			late := fmt.Errorf("its cores were not counted within %v (--start-timeout)", time.Duration(o.StartTimeout))
+			late := fmt.Errorf("counting its cores took longer than %v (--start-timeout)", time.Duration(o.StartTimeout))
 			ctx, cancel = context.WithTimeoutCause(ctx, time.Duration(o.StartTimeout), late)
 			defer cancel()
 		}

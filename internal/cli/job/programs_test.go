@@ -43,11 +43,11 @@ func TestProgramsWithTheirOptions(t *testing.T) {
 		t.Errorf("b: %+v", b.opts)
 	}
 	for argv, want := range map[string]string{
-		"-np 1 a : -np two b":                              `-np "two": want a whole number`,
+		"-np 1 a : -np two b":                              `-np "two": expected a whole number`,
 		"-np 1 a : -np 0 b":                                "-np 0: a job has at least 1 rank",
 		"--min-np 5 -np 1 a : -np 3 b":                     "-np 4 is less than --min-np 5",
 		"-np 1 -n 1 a : -n 1048576 b":                      "-np 1048577: at most",
-		"-np 1 --host-discovery-script s a : -np 1 -H x b": "says twice where to run",
+		"-np 1 --host-discovery-script s a : -np 1 -H x b": "cannot be combined with -H or --hostfile",
 	} {
 		if _, _, err := programsOf(t, argv); !exitcode.IsUsage(err) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", argv, err, want)

@@ -73,7 +73,7 @@ func Run(ctx context.Context, o *settings.Options, programs []program, io Stream
 		code, err = launch(ctx, o, plan, opts, io, say)
 	}
 	if code > 0 && code < launcher.CodeTimeout && len(env.withheld) > 0 && leavesMachine(plan) {
-		say.Hintf("variables that look like secrets stayed here: %s (send one with -x NAME)", strings.Join(env.withheld, ", "))
+		say.Hintf("variables that look like secrets were not sent: %s (send one with -x NAME)", strings.Join(env.withheld, ", "))
 	}
 	return code, err
 }

@@ -25,7 +25,7 @@ func programDir(o *settings.Options) (string, error) {
 		wdir = filepath.Join(dir, wdir)
 	}
 	if sub, err := filepath.Rel(dir, wdir); err != nil || !filepath.IsLocal(sub) {
-		return "", usage.Errorf("with --stage, --wdir is a directory in that folder", "--wdir %s is not in --stage %s", o.Wdir, o.Stage)
+		return "", usage.Errorf("with --stage, --wdir must be inside that folder", "--wdir %s is not in --stage %s", o.Wdir, o.Stage)
 	}
 	return filepath.Clean(wdir), nil
 }
@@ -55,12 +55,12 @@ func stageError(named string, err error) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &large):
-		return usage.Errorf("leave out what ranks do not need, a pattern a line in "+filepath.Join(large.Dir, workdir.IgnoreFile)+
+		return usage.Errorf("exclude files that ranks do not need, one pattern per line in "+filepath.Join(large.Dir, workdir.IgnoreFile)+
 			", or raise the limit: --stage-limit 20G", "--stage %s: %w", named, err)
 	case errors.As(err, &link):
-		return usage.Errorf("have it lead to a place in the folder, or name it in "+workdir.IgnoreFile, "--stage %s: %w", named, err)
+		return usage.Errorf("make it point inside the folder, or exclude it in "+workdir.IgnoreFile, "--stage %s: %w", named, err)
 	case errors.Is(err, fs.ErrNotExist):
-		return usage.Errorf("", "--stage %s: there is no such folder", named)
+		return usage.Errorf("", "--stage %s: no such folder", named)
 	}
 	return usage.Errorf("", "--stage %s: %w", named, err)
 }

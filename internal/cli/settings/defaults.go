@@ -44,7 +44,7 @@ func setAll(flags *pflag.FlagSet, args []string) (errs []error) {
 			value = f.NoOptDefVal
 		}
 		if err := flags.Set(name, value); err != nil {
-			errs = append(errs, usage.Errorf("it comes from a setting of Open MPI in the environment", "--%s %q: %w", name, value, refused(err)))
+			errs = append(errs, usage.Errorf("an Open MPI variable in the environment sets it", "--%s %q: %w", name, value, refused(err)))
 		}
 	}
 	return errs
@@ -87,7 +87,7 @@ func ReadDefaults(named string, flags *pflag.FlagSet, lookup func(string) (strin
 	case named == "" && errors.Is(err, fs.ErrNotExist):
 		return settings{name: name}, nil
 	case err == nil && s.Command != nil:
-		return s, usage.Errorf("name the file with --config-file", "%s:%d: a program may stand in a job file only", name, s.line)
+		return s, usage.Errorf("name the file with --config-file", "%s:%d: only a job file may name a program", name, s.line)
 	}
 	return s, err
 }

@@ -82,10 +82,10 @@ func TestDefaultsThatMakeNoSense(t *testing.T) {
 		want string
 		hint string
 	}{
-		"a bad variable":      {env: map[string]string{"GORUN_NP": "four"}, want: "GORUN_NP=four: want a whole number"},
-		"a bad time":          {env: map[string]string{"GORUN_TIMEOUT": "soon"}, want: "GORUN_TIMEOUT=soon: want seconds, or"},
-		"a bad value":         {file: "grace: 1\nnp: x", want: "f.yaml:2: np=x: want a whole number", hint: "for example np: 2"},
-		"a bad time in it":    {file: "timeout: soon", want: "f.yaml:1: timeout=soon: want seconds, or"},
+		"a bad variable":      {env: map[string]string{"GORUN_NP": "four"}, want: "GORUN_NP=four: expected a whole number"},
+		"a bad time":          {env: map[string]string{"GORUN_TIMEOUT": "soon"}, want: "GORUN_TIMEOUT=soon: expected seconds or"},
+		"a bad value":         {file: "grace: 1\nnp: x", want: "f.yaml:2: np=x: expected a whole number", hint: "for example np: 2"},
+		"a bad time in it":    {file: "timeout: soon", want: "f.yaml:1: timeout=soon: expected seconds or"},
 		"the environment too": {env: map[string]string{"GORUN_NP": "four"}, file: "grace: soon", want: "GORUN_NP=four: "},
 	} {
 		flags, _ := NewFlags()

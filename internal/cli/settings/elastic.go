@@ -28,14 +28,14 @@ type ElasticOptions struct {
 
 func (e *ElasticOptions) addFlags(flags *pflag.FlagSet) {
 	e.slotsPerHost, e.Wait = 1, Seconds(10*time.Minute)
-	flags.StringVar(&e.Discovery, "host-discovery-script", "", "elastic job: program that prints the hosts that there are now, one a line: f1:2; it is run each second")
-	flags.Var(&e.slotsPerHost, "slots-per-host", "slots of hosts that the discovery script names without")
-	flags.IntVar(&e.MinNP, "min-np", 0, "elastic job: goes on with so many ranks (default: as -np)")
-	flags.IntVar(&e.MaxNP, "max-np", 0, "elastic job: grows to so many ranks (default: as many as there are slots)")
-	flags.Var(&e.Resets, "reset-limit", "elastic job: how often ranks may be lost or added before it ends: 10, or 10/1h within an hour (default: no limit)")
-	flags.Var(&e.Restarts, "max-restarts", "when a rank fails, start all again, so many times: for programs that know nothing of elastic jobs, as torchrun does")
-	flags.Var(&e.Wait, "elastic-timeout", "elastic job: how long it waits for enough slots")
-	flags.Var(&e.Cooldown, "blacklist-cooldown-range", "elastic job: seconds for which a host that failed gets no ranks, at first and at most: 10,300")
+	flags.StringVar(&e.Discovery, "host-discovery-script", "", "elastic job: program that prints the available hosts, one per line: f1:2; runs every second")
+	flags.Var(&e.slotsPerHost, "slots-per-host", "slots of discovered hosts that come without a number")
+	flags.IntVar(&e.MinNP, "min-np", 0, "elastic job: least ranks to run with (default: as -np)")
+	flags.IntVar(&e.MaxNP, "max-np", 0, "elastic job: most ranks to grow to (default: all slots)")
+	flags.Var(&e.Resets, "reset-limit", "elastic job: fail after this many resets: 10, or 10/1h within an hour (default: no limit)")
+	flags.Var(&e.Restarts, "max-restarts", "restart all ranks up to this many times when one fails, as torchrun does")
+	flags.Var(&e.Wait, "elastic-timeout", "elastic job: wait this long for enough slots")
+	flags.Var(&e.Cooldown, "blacklist-cooldown-range", "elastic job: initial and longest time in seconds that a failed host gets no ranks: 10,300")
 }
 
 // Given reports whether the job is elastic.
@@ -56,9 +56,9 @@ func (o *Options) checkElastic(npSet bool) error {
 	case npSet && e.MaxNP > 0 && o.NP > e.MaxNP:
 		return usage.Errorf("", "-np %d is more than --max-np %d", o.NP, e.MaxNP)
 	case e.Discovery != "" && (o.Hosts != "" || o.Hostfile != ""):
-		return usage.Errorf("leave one of them out", "--host-discovery-script beside -H or --hostfile says twice where to run")
+		return usage.Errorf("leave one of them out", "--host-discovery-script cannot be combined with -H or --hostfile")
 	case e.Restarts > 0 && e.Resets.Limit > 0:
-		return usage.Errorf("leave one of them out", "--max-restarts and --reset-limit both say how often ranks may be lost")
+		return usage.Errorf("leave one of them out", "--max-restarts and --reset-limit cannot be combined")
 	case !e.Given() && e.Resets.Limit > 0:
 		return usage.Errorf("add --min-np or --host-discovery-script", "--reset-limit: the job is not elastic")
 	case !e.Given():
@@ -72,7 +72,7 @@ func (o *Options) checkElastic(npSet bool) error {
 		{o.Summary, "--summary"}, {o.ReportBindings, "--report-bindings"},
 	} {
 		if no.given {
-			return usage.Errorf("leave one of them out", "%s is not for elastic jobs, whose ranks come and go", no.flag)
+			return usage.Errorf("leave one of them out", "%s does not apply to elastic jobs", no.flag)
 		}
 	}
 	return nil
@@ -112,12 +112,12 @@ func (r *resetLimit) Set(text string) error {
 	number, span, windowed := strings.Cut(text, "/")
 	n, err := strconv.Atoi(number)
 	if err != nil || n < 1 {
-		return errors.New("want a number of at least 1, such as 10, or 10/1h")
+		return errors.New("expected N or N/DURATION, for example 10 or 10/1h")
 	}
 	*r = resetLimit{Limit: n}
 	if windowed {
 		if r.Within, err = time.ParseDuration(span); err != nil || r.Within <= 0 {
-			return errors.New("want a time after the stroke, such as 10/1h")
+			return errors.New("expected N/DURATION, for example 10/1h")
 		}
 	}
 	return nil
@@ -138,17 +138,17 @@ func (c *cooldown) String() string {
 func (c *cooldown) Set(text string) error {
 	words := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' }) // horovodrun's are two words
 	if len(words) != 2 {
-		return errors.New("want two numbers of seconds, such as 10,300")
+		return errors.New("expected MIN,MAX in seconds, for example 10,300")
 	}
 	for i, word := range words {
 		s, err := strconv.ParseFloat(word, 64)
 		if err != nil || s <= 0 || s > 1e6 {
-			return errors.New("want two numbers of seconds, such as 10,300")
+			return errors.New("expected MIN,MAX in seconds, for example 10,300")
 		}
 		c[i] = time.Duration(s * float64(time.Second))
 	}
 	if c[0] > c[1] {
-		return errors.New("the first number of seconds is at most the second")
+		return errors.New("expected MIN,MAX with MIN no larger than MAX")
 	}
 	return nil
 }

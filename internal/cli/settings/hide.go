@@ -23,7 +23,7 @@ func (h *hidden) Set(text string) error {
 			return nil
 		}
 	}
-	return errors.New("want stdout, stderr, all or none")
+	return errors.New("expected stdout, stderr, all or none")
 }
 
 // Of reports whether the ranks' stdout (fd 1) or stderr (fd 2) is hidden.

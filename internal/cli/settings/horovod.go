@@ -91,14 +91,14 @@ func (r *settingsReader) horovod(e entry, word, value string) error {
 	if n, _ := dialect.Horovod.Takes(word); n == 0 {
 		var yes bool
 		if resolved(e.value).Decode(&yes) != nil {
-			return r.fault(e, "", "%q: want true or false", value)
+			return r.fault(e, "", "%q: expected true or false", value)
 		}
 		if !yes {
 			word = opposite(word)
 		}
 		values = nil
 	} else if n, err := strconv.ParseFloat(value, 64); !isText(word) && (err != nil || !(n >= 0)) {
-		return r.fault(e, "", "%q: want a number, 0 or more", value)
+		return r.fault(e, "", "%q: expected a number, 0 or more", value)
 	}
 	return r.take(e, word, e.typed, values)
 }

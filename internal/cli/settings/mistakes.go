@@ -28,9 +28,9 @@ func reason(invalid *pflag.InvalidValueError) error {
 	err := invalid.Unwrap()
 	switch wrong := errors.Is(err, strconv.ErrSyntax) || errors.Is(err, strconv.ErrRange); {
 	case wrong && invalid.GetFlag().Value.Type() == "bool":
-		return errors.New("want true or false")
+		return errors.New("expected true or false")
 	case wrong:
-		return errors.New("want a whole number")
+		return errors.New("expected a whole number")
 	}
 	return err
 }

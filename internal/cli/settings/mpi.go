@@ -44,7 +44,7 @@ func (m *mpiFlag) Library(gorun string) ([]byte, error) {
 	path := filepath.Join(filepath.Dir(gorun), "gorun-ompi4.so")
 	library, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, usage.Errorf("make build makes it where there is a C compiler; it has to stand beside gorun", "--mpi ompi4 needs %s", path)
+		return nil, usage.Errorf("make build makes it where there is a C compiler; it must be in the directory of gorun", "--mpi ompi4 needs %s", path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read Open MPI's library: %w", err)

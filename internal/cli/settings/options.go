@@ -78,64 +78,64 @@ type Options struct {
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	o.StartTimeout, o.Grace = Seconds(60*time.Second), Seconds(5*time.Second)
 	flags.IntVarP(&o.NP, "np", "n", 0, "ranks to start (default: one per slot)")
-	flags.StringVarP(&o.Hosts, "hosts", "H", "", "hosts and their slots: f1:2,f[2-8]:2,^f5 (default: what the scheduler says, or this machine)")
-	flags.StringVar(&o.Hostfile, "hostfile", "", "file with a host per line: f1 slots=2; with -H, those of them that -H names")
-	flags.Var(&o.Ppn, "ppn", "ranks on each host, whatever its slots")
-	flags.Var(&o.Nodes, "nodes", "use this many hosts, the first ones, with an equal share of the ranks")
+	flags.StringVarP(&o.Hosts, "hosts", "H", "", "hosts and slots: f1:2,f[2-8]:2,^f5 (default: from the scheduler, else this machine)")
+	flags.StringVar(&o.Hostfile, "hostfile", "", "file with a host per line: f1 slots=2; -H selects among them")
+	flags.Var(&o.Ppn, "ppn", "ranks on each host, regardless of its slots")
+	flags.Var(&o.Nodes, "nodes", "use the first N hosts, with an equal share of the ranks")
 	flags.BoolVar(&o.noOversubscribe, "no-oversubscribe", false, "refuse more ranks than slots")
 	o.placement.addFlags(flags)
 	o.Elastic.addFlags(flags)
 
-	flags.StringArrayVarP(&o.Exports, "export", "x", nil, "send a variable whatever its name: NAME, NAME=value or PREFIX*")
-	flags.StringArrayVar(&o.EnvFiles, "env-file", nil, "file with a NAME=value or NAME per line, to send as --export does")
-	flags.StringArrayVar(&o.Unset, "unset-env", nil, "leave a variable out: NAME or PREFIX*")
+	flags.StringArrayVarP(&o.Exports, "export", "x", nil, "send a variable: NAME, NAME=value or PREFIX*")
+	flags.StringArrayVar(&o.EnvFiles, "env-file", nil, "file of variables to send, one NAME=value or NAME per line")
+	flags.StringArrayVar(&o.Unset, "unset-env", nil, "do not send a variable: NAME or PREFIX*")
 	flags.BoolVar(&o.NoEnv, "no-env", false, "send only what --export and --env-file name")
 	flags.StringVar(&o.Wdir, "wdir", "", "working directory of the ranks (default: the current one)")
-	flags.StringVar(&o.Stage, "stage", "", "folder that ranks start in, copied to the hosts that do not see it; what .gorunignore there names stays")
+	flags.StringVar(&o.Stage, "stage", "", "folder to start ranks in, copied to hosts that lack it, except files named in its .gorunignore")
 	flags.Var(&o.StageLimit, "stage-limit", "largest folder to stage: 500M, 20G (default 1G and 10,000 files)")
-	flags.Var(&o.Stdin, "stdin", "which ranks read gorun's standard input: one of them, all or none (default: rank 0)")
+	flags.Var(&o.Stdin, "stdin", "ranks that read gorun's standard input: a rank, all or none (default: rank 0)")
 
-	flags.StringVar(&o.Launcher, "launcher", "auto", "how hosts are reached: ssh, srun, system-ssh (by the ssh program), rsh (by the one of --launch-agent), local (all are this machine), or auto: by srun in a Slurm job")
+	flags.StringVar(&o.Launcher, "launcher", "auto", "transport to hosts: ssh, srun, system-ssh (the ssh program), rsh (the --launch-agent program), local (run every host here), or auto (srun in a Slurm job, else ssh)")
 	addRemoteShellFlags(o, flags)
 	flags.StringVarP(&o.SSHConfig, "ssh-config", "F", "", "SSH configuration file (default: ~/.ssh/config and the system's)")
 	flags.IntVar(&o.SSHPort, "ssh-port", 0, "SSH port of hosts that do not name one")
 	flags.StringArrayVarP(&o.Identities, "ssh-identity-file", "i", nil, "private key to try first; may be repeated")
-	flags.StringVar(&o.HostKeys, "host-keys", "strict", "strict, or accept-new to trust hosts on first sight")
+	flags.StringVar(&o.HostKeys, "host-keys", "strict", "strict, or accept-new to trust a host on first connection")
 
-	flags.Var(&o.Network, "network-interface", "interfaces or subnets that ranks use: eth0, ib*, 10.0.0.0/8, ^docker0 (default: all, where SSH reaches a host first)")
-	flags.Var(&o.MPI, "mpi", "which MPI the programs are built with: pmi1 (MPICH and its kin, the default), or ompi4 (Open MPI up to 4.1)")
-	flags.BoolVar(&o.Encrypt, "encrypt", false, "encrypt what ring sends between hosts (TLS 1.3); without, it is in the clear between ranks that have proven who they are")
+	flags.Var(&o.Network, "network-interface", "interfaces or subnets for traffic between ranks: eth0, ib*, 10.0.0.0/8, ^docker0 (default: all, the address SSH uses first)")
+	flags.Var(&o.MPI, "mpi", "programs' MPI: pmi1 (MPICH and derivatives, the default), or ompi4 (Open MPI up to 4.1)")
+	flags.BoolVar(&o.Encrypt, "encrypt", false, "encrypt ring's traffic between hosts with TLS 1.3 (default: authenticated, not encrypted)")
 
-	flags.Var(&o.StartTimeout, "start-timeout", "time until every rank must run")
-	flags.Var(&o.Timeout, "timeout", "time after which the job is stopped (exit code 124)")
+	flags.Var(&o.StartTimeout, "start-timeout", "fail unless all ranks run by then")
+	flags.Var(&o.Timeout, "timeout", "stop the job after this time (exit code 124)")
 	flags.Var(&o.Grace, "grace", "time between SIGTERM and SIGKILL when the job is stopped")
 
 	o.addOutputFlags(flags)
 
 	flags.StringVar(&o.Config, "config", "", "YAML file with defaults for these flags (default: ~/.config/gorun/config.yaml)")
-	flags.StringVar(&o.JobFile, "config-file", "", "YAML file with a job: flags, env and command, or horovodrun's settings; flags given here win")
-	flags.StringVar(&o.dialect, "dialect", "", "whose meaning words have first: gorun, mpirun, mpiexec.hydra, horovodrun, srun or torchrun (default: by gorun's name)")
-	flags.BoolVar(&o.DisplayMap, "display-map", false, "show which rank runs where, and run")
-	flags.BoolVar(&o.DryRun, "dry-run", false, "show what would run where, and stop")
-	flags.BoolVar(&o.EnvFlags, "print-env-flags", false, "print the -e options that give docker, podman and enroot containers the ranks' variables, and stop")
-	flags.CountVarP(&o.Verbose, "verbose", "v", "tell what gorun does")
+	flags.StringVar(&o.JobFile, "config-file", "", "YAML file with a job: flags, env and command, or horovodrun's settings; flags on the command line win")
+	flags.StringVar(&o.dialect, "dialect", "", "launcher whose flags to accept first: gorun, mpirun, mpiexec.hydra, horovodrun, srun or torchrun (default: from gorun's name)")
+	flags.BoolVar(&o.DisplayMap, "display-map", false, "show which rank runs where, then run")
+	flags.BoolVar(&o.DryRun, "dry-run", false, "show what would run where, without running it")
+	flags.BoolVar(&o.EnvFlags, "print-env-flags", false, "print the -e options that pass the ranks' variables to docker, podman and enroot containers")
+	flags.CountVarP(&o.Verbose, "verbose", "v", "print what gorun does")
 	flags.SetNormalizeFunc(dialect.Spelling)
 }
 
 func (o *Options) addOutputFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&o.Prefix, "prefix", "host", "start of output lines: host, rank, horovod, mpirun, none, or text with %r %h %l %p %s %t")
+	flags.StringVar(&o.Prefix, "prefix", "host", "prefix of output lines: host, rank, horovod, mpirun, none, or text with %r %h %l %p %s %t")
 	flags.BoolVar(&o.TagOutput, "tag-output", false, "same as --prefix mpirun")
 	flags.BoolVar(&o.Timestamp, "timestamp", false, "start output lines with the time")
-	flags.StringVar(&o.Color, "color", "auto", "colours of hosts before output lines: auto (on a terminal), always or never")
+	flags.StringVar(&o.Color, "color", "auto", "color prefixes by host: auto (on a terminal), always or never")
 	flags.Var(&o.Show, "show", "show the output of these ranks only: 0,8-11")
-	flags.Var(&o.Hide, "hide", "do not show this of the ranks' output, only save it: stdout, stderr or all")
+	flags.Var(&o.Hide, "hide", "hide output from the terminal and only save it: stdout, stderr or all")
 	flags.BoolVar(&o.MergeStderr, "merge-stderr", false, "write the ranks' stderr to stdout")
 	flags.StringVar(&o.OutputFilename, "output-filename", "", "also save output to DIR/rank.N/stdout and stderr, listed in DIR/index.json")
-	flags.StringVar(&o.Save[1], "stdout-file", "", "save the ranks' stdout to files instead of showing it: text with %r %h %l %j, as out.%r")
-	flags.StringVar(&o.Save[2], "stderr-file", "", "the same for stderr; with both names alike, what a rank writes goes to one file")
-	flags.BoolVar(&o.Summary, "summary", false, "end with a table of the ranks: host, how it ended, time, peak memory")
-	flags.BoolVar(&o.Quiet, "quiet", false, "say nothing but errors; the ranks' output is shown")
-	flags.StringVar(&o.JSONEvents, "json-events", "", "write the job's steps to a file or an open descriptor, a JSON object a line: FILE or fd:N")
+	flags.StringVar(&o.Save[1], "stdout-file", "", "save stdout to files instead of showing it: a name with %r %h %l %j, such as out.%r")
+	flags.StringVar(&o.Save[2], "stderr-file", "", "save stderr to files instead of showing it; may be the same name as --stdout-file")
+	flags.BoolVar(&o.Summary, "summary", false, "print a table of ranks at the end: host, exit, time, peak memory")
+	flags.BoolVar(&o.Quiet, "quiet", false, "print only errors and the ranks' output")
+	flags.StringVar(&o.JSONEvents, "json-events", "", "write the job's steps as JSON lines to FILE or fd:N")
 }
 
 // Check finds values that no run can have.
@@ -156,7 +156,7 @@ func (o *Options) Check(npSet bool) error {
 	case o.SSHPort < 0 || o.SSHPort > 65535:
 		return usage.Errorf("", "--ssh-port %d: ports go from 1 to 65535", o.SSHPort)
 	case o.JSON && !o.DryRun:
-		return usage.Errorf("for the steps of a job that runs there is --json-events FILE", "--json goes with --dry-run")
+		return usage.Errorf("to record the steps of a running job, use --json-events FILE", "--json requires --dry-run")
 	}
 	if err := o.checkElastic(npSet); err != nil {
 		return err
@@ -173,7 +173,7 @@ func (c *count) Type() string   { return "int" }
 func (c *count) Set(text string) error {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > 1<<20 {
-		return fmt.Errorf("want a whole number from 1 to %d", 1<<20)
+		return fmt.Errorf("expected a whole number from 1 to %d", 1<<20)
 	}
 	*c = count(n)
 	return nil
@@ -241,7 +241,7 @@ func (s *Seconds) Set(text string) error {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d < 0 || d > 10*365*24*time.Hour {
-		return fmt.Errorf("want seconds, or a time such as 90s, 5m or 1h30m")
+		return fmt.Errorf("expected seconds or a duration such as 90s, 5m or 1h30m")
 	}
 	*s = Seconds(d)
 	return nil
@@ -263,7 +263,7 @@ func (s *ByteSize) Set(text string) error {
 	}
 	n, err := strconv.Atoi(number)
 	if err != nil || n < 0 || n > 1<<40>>shift {
-		return errors.New("want bytes, such as 8, 64K or 256M")
+		return errors.New("expected bytes, for example 8, 64K or 256M")
 	}
 	*s = ByteSize(n << shift)
 	return nil

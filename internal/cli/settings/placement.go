@@ -23,12 +23,12 @@ type placement struct {
 }
 
 func (p *placement) addFlags(flags *pflag.FlagSet) {
-	flags.Var(&p.MapBy, "map-by", "deal ranks to hosts by slot (fill a host, then the next) or by node (one each in turn) (default slot)")
-	flags.Var(&p.RankBy, "rank-by", "number ranks by slot (host by host) or by node (in turn over the hosts) (default: as --map-by)")
-	flags.Var(&p.BindTo, "bind-to", "what a rank may run on: none, hwthread, core, numa or socket, with :overload-allowed or :if-supported (default none)")
-	flags.Var(&p.CPUsPerRank, "cpus-per-rank", "cores of each rank; ranks are bound to them unless --bind-to says otherwise")
-	flags.Var(&p.GPUsPerRank, "gpus-per-rank", "how many GPUs each rank sees: a number; auto (all, or one in turns where ranks are more than GPUs); none (GPUs are left alone) (default auto)")
-	flags.BoolVar(&p.ReportBindings, "report-bindings", false, "say what each rank is bound to")
+	flags.Var(&p.MapBy, "map-by", "assign ranks to hosts by slot (fill a host, then the next) or by node (round-robin) (default slot)")
+	flags.Var(&p.RankBy, "rank-by", "number ranks by slot (host by host) or by node (round-robin) (default: as --map-by)")
+	flags.Var(&p.BindTo, "bind-to", "bind ranks to: none, hwthread, core, numa or socket, with :overload-allowed or :if-supported (default none)")
+	flags.Var(&p.CPUsPerRank, "cpus-per-rank", "cores for each rank; binds to cores unless --bind-to is given")
+	flags.Var(&p.GPUsPerRank, "gpus-per-rank", "number of GPUs visible to each rank, or auto (all, or one in turn if ranks outnumber GPUs), or none (do not assign GPUs) (default auto)")
+	flags.BoolVar(&p.ReportBindings, "report-bindings", false, "print what each rank is bound to")
 }
 
 // Binding is what hosts are told. Cores per rank alone bind to cores. Only --bind-to keeps ranks from the NUMA nodes of
@@ -75,7 +75,7 @@ func (o *order) Set(text string) error {
 	case "node":
 		o.Order = launcher.ByNode
 	default:
-		return errors.New("want slot or node")
+		return errors.New("expected slot or node")
 	}
 	return nil
 }
@@ -138,8 +138,8 @@ func (b *binding) Set(text string) error {
 }
 
 var (
-	errBinding   = errors.New("want none, hwthread, core, numa or socket")
-	errQualifier = errors.New("after a colon want overload-allowed or if-supported")
+	errBinding   = errors.New("expected none, hwthread, core, numa or socket")
+	errQualifier = errors.New("expected overload-allowed or if-supported after the colon")
 )
 
 // gpuCount is --gpus-per-rank on the command line.
@@ -171,7 +171,7 @@ func (g *gpuCount) Set(text string) error {
 	default:
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > hostfile.MaxSlots {
-			return fmt.Errorf("want auto, none or a whole number from 1 to %d", hostfile.MaxSlots)
+			return fmt.Errorf("expected auto, none or a whole number from 1 to %d", hostfile.MaxSlots)
 		}
 		set.PerRank = n
 	}

@@ -27,15 +27,15 @@ func TestBindingPolicy(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"--bind-to=":              "want none, hwthread, core, numa or socket",
-		"--bind-to=:overload":     "want none, hwthread, core, numa or socket",
-		"--bind-to=l3cache":       "want none, hwthread, core, numa or socket",
-		"--bind-to=core:2":        "after a colon want overload-allowed or if-supported",
-		"--cpus-per-rank=0":       "want a whole number",
-		"--map-by=ppr:2:node":     "want slot or node",
-		"--gpus-per-rank=0":       "want auto, none or a whole number from 1 to",
-		"--gpus-per-rank=gpu":     "want auto, none or a whole number from 1 to",
-		"--rank-by=span":          "want slot or node",
+		"--bind-to=":              "expected none, hwthread, core, numa or socket",
+		"--bind-to=:overload":     "expected none, hwthread, core, numa or socket",
+		"--bind-to=l3cache":       "expected none, hwthread, core, numa or socket",
+		"--bind-to=core:2":        "expected overload-allowed or if-supported after the colon",
+		"--cpus-per-rank=0":       "expected a whole number",
+		"--map-by=ppr:2:node":     "expected slot or node",
+		"--gpus-per-rank=0":       "expected auto, none or a whole number from 1 to",
+		"--gpus-per-rank=gpu":     "expected auto, none or a whole number from 1 to",
+		"--rank-by=span":          "expected slot or node",
 		"--bind-to=none:overload": "there is nothing to bind to",
 	} {
 		flags, o := NewFlags()

@@ -8,8 +8,8 @@ import (
 
 // addRemoteShellFlags binds what says by which program hosts are reached.
 func addRemoteShellFlags(o *Options, flags *pflag.FlagSet) {
-	flags.StringVar(&o.RSHAgent, "launch-agent", "", "program that reaches hosts in place of gorun's own SSH, with its arguments; it is run as PROGRAM ARGS HOST COMMAND")
-	flags.StringArrayVar(&o.RSHArgs, "launch-agent-args", nil, "more arguments of that program, or of ssh with --launcher system-ssh, as one text; may be repeated")
+	flags.StringVar(&o.RSHAgent, "launch-agent", "", "program that replaces the built-in SSH client, run as PROGRAM ARGS HOST COMMAND")
+	flags.StringArrayVar(&o.RSHArgs, "launch-agent-args", nil, "more arguments for --launch-agent, or for ssh with --launcher system-ssh; may be repeated")
 }
 
 // Method is how hosts are reached, where o says so.

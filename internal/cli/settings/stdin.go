@@ -24,7 +24,7 @@ func (c *stdinChoice) String() string {
 
 func (c *stdinChoice) Set(text string) error {
 	if _, err := strconv.ParseUint(text, 10, 20); err != nil && text != "all" && text != "none" {
-		return errors.New("want one rank, such as 3, all or none")
+		return errors.New("expected a rank, all or none")
 	}
 	*c = stdinChoice(text)
 	return nil

@@ -68,7 +68,7 @@ func (r *settingsReader) read(e entry) (err error) {
 	case e.name == "command":
 		r.Command, err = r.words(e)
 		if r.line = e.line; err == nil && len(r.Command) == 0 {
-			err = r.fault(e, "write the program and its arguments", "no program is named")
+			err = r.fault(e, "write the program and its arguments", "no program named")
 		}
 		return err
 	case e.name == "program":
@@ -93,11 +93,11 @@ func (r *settingsReader) join() error {
 	switch {
 	case r.program == nil && r.args != nil:
 		at.line, at.typed = r.args.Line, "args"
-		return r.fault(at, "write program: ./train beside it", "these are arguments of no program")
+		return r.fault(at, "write program: ./train beside it", "args without a program")
 	case r.program == nil:
 		return nil
 	case r.Command != nil:
-		return r.fault(at, "leave one of them out", "command says it too")
+		return r.fault(at, "leave one of them out", "command already names the program")
 	}
 	program, err := r.text(at, r.program)
 	if err == nil && program == "" {
@@ -180,7 +180,7 @@ func (r *settingsReader) variables(e entry) error {
 			name, value := node.Content[i], resolved(node.Content[i+1])
 			variable := entry{line: name.Line, typed: "env." + name.Value}
 			if name.Kind != yaml.ScalarNode || name.Value == "" || strings.ContainsAny(name.Value, "=\x00") {
-				return r.fault(variable, "write NAME: value", "this is no name of a variable")
+				return r.fault(variable, "write NAME: value", "not a variable name")
 			}
 			if value.Tag == "!!null" {
 				values = append(values, name.Value)
@@ -193,7 +193,7 @@ func (r *settingsReader) variables(e entry) error {
 			values = append(values, name.Value+"="+text)
 		}
 	default:
-		return r.fault(e, "write NAME: value lines below it, or a list of NAME=value", "want a map or a list")
+		return r.fault(e, "write NAME: value lines below it, or a list of NAME=value", "expected a map or a list")
 	}
 	r.list = append(r.list, setting{"export", values, e.line})
 	return nil
@@ -231,9 +231,9 @@ func (r *settingsReader) text(e entry, node *yaml.Node) (string, error) {
 	}
 	switch {
 	case node.Kind == yaml.SequenceNode:
-		return "", r.fault(e, "", "want one value, not a list")
+		return "", r.fault(e, "", "expected one value, not a list")
 	case node.Kind != yaml.ScalarNode:
-		return "", r.fault(e, "", "want one value, not a map")
+		return "", r.fault(e, "", "expected one value, not a map")
 	case node.Tag == "!!null":
 		return "", r.fault(e, "write one after the colon, or leave the line out", "it has no value")
 	case strings.Contains(node.Value, "\x00"):
@@ -247,7 +247,7 @@ func (r *settingsReader) entries(node *yaml.Node, within string) (list []entry, 
 	node = resolved(node)
 	at := entry{line: node.Line, typed: within}
 	if node.Kind != yaml.MappingNode {
-		return nil, r.fault(at, "write one `name: value` a line", "want names with values")
+		return nil, r.fault(at, "write one `name: value` a line", "expected names with values")
 	}
 	first := map[string]int{}
 	for i := 0; i+1 < len(node.Content); i += 2 {
@@ -258,9 +258,9 @@ func (r *settingsReader) entries(node *yaml.Node, within string) (list []entry, 
 		}
 		switch line, twice := first[e.name]; {
 		case key.Kind != yaml.ScalarNode:
-			return nil, r.fault(e, "write one `name: value` a line", "this is no name")
+			return nil, r.fault(e, "write one `name: value` a line", "not a name")
 		case twice:
-			return nil, r.fault(e, "leave one of them out", "it is set twice, first in line %d", line)
+			return nil, r.fault(e, "leave one of them out", "set twice, first in line %d", line)
 		}
 		first[e.name] = e.line
 		list = append(list, e)
@@ -293,7 +293,7 @@ func (r *settingsReader) unknown(e entry, known []string, otherwise string) erro
 		}
 		otherwise = "did you mean " + n + "?"
 	}
-	return usage.Errorf(otherwise, "%s:%d: there is no setting %q", r.name, e.line, e.typed)
+	return usage.Errorf(otherwise, "%s:%d: unknown setting %q", r.name, e.line, e.typed)
 }
 
 // keys are all that may stand at the start of a line, gorun's own first.
@@ -315,5 +315,5 @@ func (r *settingsReader) broken(err error) error {
 			where, text = where+":"+line, what
 		}
 	}
-	return usage.Errorf("write one `name: value` a line, with the long names of the flags", "%s: this is no YAML: %s", where, text)
+	return usage.Errorf("write one `name: value` a line, with the long names of the flags", "%s: not valid YAML: %s", where, text)
 }

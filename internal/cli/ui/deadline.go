@@ -11,7 +11,7 @@ import (
 // writeTimeout is how long nobody may take what gorun says before a user who wants the end gets it.
 const writeTimeout = 500 * time.Millisecond
 
-var errAbandoned = errors.New("nobody takes what is written")
+var errAbandoned = errors.New("write abandoned: the reader is stuck")
 
 // haste is the user's wish that gorun ends, whoever reads what it says. A nil haste never comes.
 type WriteDeadline struct {

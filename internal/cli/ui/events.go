@@ -72,18 +72,18 @@ func OpenEvents(name string, say *UI) (*eventLog, error) {
 	if name == "" {
 		return nil, nil
 	}
-	log := &eventLog{now: time.Now, broken: func(err error) { say.Warningf("the job's steps are not written any more: %v", err) }}
+	log := &eventLog{now: time.Now, broken: func(err error) { say.Warningf("writing the job's steps stopped: %v", err) }}
 	number, numbered := strings.CutPrefix(name, "fd:")
 	if !numbered {
 		file, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 		if err != nil {
-			return nil, usage.Errorf("name a file, new or old, in a folder that is there and that you may write to", "open the file of --json-events: %w", err)
+			return nil, usage.Errorf("name a file in an existing folder that you may write to", "open the file of --json-events: %w", err)
 		}
 		return log.to(file, say), nil
 	}
 	fd, err := strconv.Atoi(number)
 	if err != nil || fd < 1 {
-		return nil, usage.Errorf("for example --json-events fd:3 3>steps.json", "--json-events %q: want fd: and the number of an open descriptor", name)
+		return nil, usage.Errorf("for example --json-events fd:3 3>steps.json", "--json-events %q: expected fd: and the number of an open descriptor", name)
 	}
 	// What gorun has opened itself is closed on exec; what it was given is not.
 	if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC != 0 {

@@ -27,7 +27,7 @@ func (u *UI) Conclude(r launcher.Result, size int) {
 		}
 	}
 	if len(r.Unconfirmed) > 0 {
-		u.Errorf("no word from %s that their ranks are gone", NameHosts(r.Unconfirmed))
+		u.Errorf("%s did not confirm that all ranks ended", NameHosts(r.Unconfirmed))
 	}
 	u.unkillable(r.Unkillable)
 	if r.Output != nil {
@@ -45,7 +45,7 @@ func (u *UI) unkillable(left []launcher.Unkillable) {
 		u.Errorf("%d more processes cannot be killed", len(left)-most)
 	}
 	if len(left) > 0 {
-		u.Hintf("SIGKILL was sent and waits: a process in the kernel's hands (ps -o pid,state,wchan) ends when its file system or device answers")
+		u.Hintf("SIGKILL is pending: a process blocked in the kernel (ps -o pid,state,wchan) ends when its file system or device answers")
 	}
 }
 
@@ -68,7 +68,7 @@ func (u *UI) failure(r launcher.Result, size int, now time.Time) {
 		lines = nil // they have just been shown, and nobody else's with them
 	}
 	for _, line := range lines[max(0, len(lines)-room):] {
-		u.Notef("rank %d said: %s", f.Rank, shortened(line))
+		u.Notef("rank %d stderr: %s", f.Rank, shortened(line))
 	}
 	if f.Log != "" {
 		u.Notef("its output is in %s", f.Log)
@@ -121,11 +121,11 @@ func failureHint(f launcher.Failure) string {
 	case errors.As(f.Lost, &ended) && ended.Killed():
 		return signalHint(syscall.SIGKILL, e, f.Host)
 	case f.Lost != nil:
-		return fmt.Sprintf("is %s up, and does it answer? Its ranks end by themselves when gorun is out of reach", f.Host)
+		return fmt.Sprintf("check that %s is up and reachable; its ranks end by themselves without a launcher", f.Host)
 	case f.Told != "":
-		return "it was told before that the job cannot go on: " + f.Told
+		return "it was notified before that the job cannot continue: " + f.Told
 	case f.Victim:
-		return "it had lost its connection to another rank before"
+		return "it had already lost its connection to another rank"
 	case e.Failed != "" || e.Stopped:
 		return ""
 	case e.OutOfMemory != "":
@@ -133,9 +133,9 @@ func failureHint(f launcher.Failure) string {
 	case e.Signal != 0:
 		return signalHint(syscall.Signal(e.Signal), e, f.Host)
 	case e.Code == 126 || e.Code == 127:
-		return fmt.Sprintf("code %d is a shell's word for a command that it cannot run or find: look at PATH on %s", e.Code, f.Host)
+		return fmt.Sprintf("shells exit with %d when they cannot run or find a command: check PATH on %s", e.Code, f.Host)
 	case e.Code > 128 && unix.SignalName(syscall.Signal(e.Code-128)) != "":
-		return fmt.Sprintf("a shell says so when signal %d (%s) ended its command", e.Code-128, unix.SignalName(syscall.Signal(e.Code-128)))
+		return fmt.Sprintf("shells exit with this code when signal %d (%s) ended their command", e.Code-128, unix.SignalName(syscall.Signal(e.Code-128)))
 	}
 	return ""
 }
@@ -143,16 +143,16 @@ func failureHint(f launcher.Failure) string {
 func signalHint(s syscall.Signal, e launcher.Exit, host string) string {
 	switch s {
 	case syscall.SIGKILL:
-		return fmt.Sprintf("gorun did not send it: the kernel does when memory runs out, and says so in dmesg on %s", host)
+		return fmt.Sprintf("gorun did not send it; if memory ran out, dmesg on %s shows the kernel's OOM killer", host)
 	case syscall.SIGBUS:
-		return fmt.Sprintf("the file behind mapped memory is shorter than it, or /dev/shm is full on %s", host)
+		return fmt.Sprintf("a mapped file was truncated, or /dev/shm is full on %s", host)
 	case syscall.SIGILL:
-		return fmt.Sprintf("the program or one of its libraries was built for another CPU than that of %s", host)
+		return fmt.Sprintf("the program or one of its libraries was built for a CPU other than that of %s", host)
 	case syscall.SIGXCPU:
-		return "the limit of CPU time was reached (ulimit -t)"
+		return "it reached the CPU time limit (ulimit -t)"
 	case syscall.SIGSEGV, syscall.SIGABRT, syscall.SIGFPE:
 		if !e.Core {
-			return "no core file was kept; ulimit -c unlimited on the host allows one"
+			return "to get a core file, run ulimit -c unlimited on the host"
 		}
 	}
 	return ""
@@ -163,7 +163,7 @@ func memoryHint(e launcher.Exit, host string) string {
 	if e.OutOfMemory == launcher.MemoryOfGroup {
 		return fmt.Sprintf("its peak was %s; raise the limit on %s (srun --mem, docker --memory, MemoryMax of systemd), or put fewer ranks there", launcher.Size(e.MaxRSS), host)
 	}
-	return fmt.Sprintf("its peak was %s; put fewer ranks on %s, or let each use less (--summary shows their peaks); dmesg there has the kernel's word", launcher.Size(e.MaxRSS), host)
+	return fmt.Sprintf("its peak was %s; put fewer ranks on %s, or let each use less (--summary shows their peaks); dmesg there shows the kernel's report", launcher.Size(e.MaxRSS), host)
 }
 
 func countStopped(r launcher.Result) (n int) {

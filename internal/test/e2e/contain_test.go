@@ -61,7 +61,7 @@ func TestA9UnkillableProcessIsNamed(t *testing.T) {
 		if took := time.Since(began); took > 20*time.Second {
 			t.Errorf("%s: it took %v", name, took)
 		}
-		for _, want := range []string{fmt.Sprintf("localhost: process %d (s", pid), ") cannot be killed", "hint: SIGKILL was sent and waits"} {
+		for _, want := range []string{fmt.Sprintf("localhost: process %d (s", pid), ") cannot be killed", "hint: SIGKILL is pending"} {
 			if !strings.Contains(r.err.String(), want) {
 				t.Errorf("%s: want %q in:\n%s", name, want, &r.err)
 			}

@@ -15,7 +15,7 @@ import (
 // Inside an allocation gorun needs to be told nothing, and says where its hosts are from.
 func TestAllocationIsUsed(t *testing.T) {
 	env := []string{"SLURM_JOB_ID=7", "SLURM_JOB_NODELIST=localhost", "SLURM_TASKS_PER_NODE=3", "SLURM_NTASKS=2"}
-	r := startIn(t, nil, env, "-v", "--prefix", "rank", "sh", "-c", "echo $GORUN_SIZE").want(0, "hosts: 1 with 3 slots, from Slurm job 7 (SLURM_JOB_NODELIST), which asks for 2 ranks")
+	r := startIn(t, nil, env, "-v", "--prefix", "rank", "sh", "-c", "echo $GORUN_SIZE").want(0, "hosts: 1 with 3 slots, from Slurm job 7 (SLURM_JOB_NODELIST), which requests 2 ranks")
 	if got := r.lines(); len(got) != 2 || !strings.HasSuffix(got[0], " 2") {
 		t.Errorf("%q", got)
 	}
@@ -53,7 +53,7 @@ localhost  1      -    -     -     local
 			t.Errorf("%s:\n%s%s\nwant\n%s", tc.argv, &r.out, &r.err, tc.want)
 		}
 	}
-	start(t, nil, "hosts", "f1", "f2").want(2, `what is "f1"?`, "gorun hosts -H f1,f2")
+	start(t, nil, "hosts", "f1", "f2").want(2, `takes no program: "f1"`, "gorun hosts -H f1,f2")
 	start(t, nil, "hosts", "-H", "a:0").want(2, `-H:1: "a:0"`)
 	start(t, nil, "hosts", "--hostfile", file, "-H", "f4").want(2, "has no host f4", "did you mean f1?")
 	start(t, nil, "hosts", "--hostfle", file).want(2, "there is no flag --hostfle", "did you mean --hostfile?")

@@ -39,7 +39,7 @@ func TestJobFileRuns(t *testing.T) {
 	if rows := benchRows(t, r); len(rows) == 0 || rows[0].Ranks != 2 {
 		t.Errorf("%+v", rows)
 	}
-	start(t, nil, "--config-file", write("bad.yaml", "np: 2\n\nnpp: 3\n")).want(2, "bad.yaml:3: there is no setting \"npp\"", "did you mean ")
+	start(t, nil, "--config-file", write("bad.yaml", "np: 2\n\nnpp: 3\n")).want(2, "bad.yaml:3: unknown setting \"npp\"", "did you mean ")
 	start(t, nil, "--config-file", write("launcher.yaml", "np: 2\nlauncher: telnet\ncommand: 'true'\n")).want(2, `launcher.yaml:2: --launcher "telnet": it must be`)
 	r = start(t, nil, "--config-file", filepath.Join(dir, "launcher.yaml"), "--launcher", "ssl").want(2, `--launcher "ssl": it must be`)
 	if strings.Contains(r.err.String(), "launcher.yaml") {

@@ -22,5 +22,5 @@ func TestManualIsSound(t *testing.T) {
 			t.Errorf("gorun man %s: %v\n%s", page, err, &complaints)
 		}
 	}
-	start(t, nil, "man", "nosuch").want(2, `there is no command "nosuch"`, "bench")
+	start(t, nil, "man", "nosuch").want(2, `unknown command "nosuch"`, "bench")
 }

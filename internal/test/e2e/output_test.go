@@ -80,7 +80,7 @@ func TestFailureIsExplained(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "out")
 	r := start(t, nil, "-np", "3", "--output-filename", dir, "--summary", "sh", "-c",
 		"[ $RANK = 1 ] || exec sleep 60; echo one >&2; echo 'the reason' >&2; kill -KILL $$").want(137,
-		"gorun: error: rank 1 on localhost was killed by signal 9 (SIGKILL) (after ", "gorun: rank 1 said: the reason", "its output is in "+dir+"/rank.1/stderr",
+		"gorun: error: rank 1 on localhost was killed by signal 9 (SIGKILL) (after ", "gorun: rank 1 stderr: the reason", "its output is in "+dir+"/rank.1/stderr",
 		"stopped the other ranks (2 of 3", "hint: ", "dmesg", "rank  host", "SIGKILL, the first to fail", "SIGTERM, stopped by gorun", "exit code 137")
 	if n := strings.Count(r.err.String(), "gorun: "); n > 6+5 {
 		t.Errorf("%d lines:\n%s", n, &r.err)
@@ -249,9 +249,9 @@ func TestHiddenOutputIsSaved(t *testing.T) {
 	const script = "echo out; echo err >&2; exit 3"
 	for _, tc := range []struct{ args, out, err string }{
 		{"--hide stdout", "", "localhost:0: err\n"},
-		{"--hide stderr", "localhost:0: out\n", "gorun: rank 0 said: err\n"},
-		{"--redirects 3 --tee 1", "localhost:0: out\n", "gorun: rank 0 said: err\n"},
-		{"--hide all --summary", "", "gorun: rank 0 said: err\n"},
+		{"--hide stderr", "localhost:0: out\n", "gorun: rank 0 stderr: err\n"},
+		{"--redirects 3 --tee 1", "localhost:0: out\n", "gorun: rank 0 stderr: err\n"},
+		{"--hide all --summary", "", "gorun: rank 0 stderr: err\n"},
 	} {
 		r := start(t, nil, append(strings.Fields(tc.args), "--output-filename", dir, "sh", "-c", script)...).want(3, tc.err)
 		if r.out.String() != tc.out || strings.Count(r.err.String(), " err\n") != 1 {

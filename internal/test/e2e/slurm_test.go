@@ -220,7 +220,7 @@ func (s slurmLab) testChoose(t *testing.T) {
 		}
 	}
 	s.salloc(t, "-N3 -n5", nil, binary("gorun"), "--launcher", "srun", "-H", "n2,m3", "true").want(2, "Slurm job", "has no host m3", "did you mean n3?")
-	s.salloc(t, "-N1", nil, binary("gorun"), "--launcher", "srun", "--hostfile", s.hosts(t, "n9\n"), "true").want(125, "n9: it is no node of Slurm job", "--launcher ssh")
+	s.salloc(t, "-N1", nil, binary("gorun"), "--launcher", "srun", "--hostfile", s.hosts(t, "n9\n"), "true").want(125, "n9: not a node of Slurm job", "--launcher ssh")
 	s.run(t, nil, binary("gorun"), "--launcher", "srun", "true").want(2, "SLURM_JOB_ID is not set", "salloc")
 	s.run(t, nil, binary("gorun"), "--launcher", "pbs", "true").want(2, "auto, ssh, srun, system-ssh, rsh or local")
 }
@@ -340,7 +340,7 @@ func (s slurmLab) testFailures(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.gone(t, id)
-	r := s.run(t, env, gorun, "true").want(125, "n1, n2, n3: start ", "Slurm does not start a step of job "+id+" there: srun: error: ", "hint: see squeue -j "+id)
+	r := s.run(t, env, gorun, "true").want(125, "n1, n2, n3: start ", "Slurm refused to start a step of job "+id+" there: srun: error: ", "hint: see squeue -j "+id)
 	if n := strings.Count(r.err.String(), "\n"); n != 2 {
 		t.Errorf("stderr: %s", &r.err)
 	}

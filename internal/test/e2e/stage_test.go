@@ -126,8 +126,8 @@ func TestStageRefuses(t *testing.T) {
 		t.Helper()
 		return start(t, nil, append(append([]string{"-H", "nohost.invalid", "--dry-run", "--stage", dir}, args...), "true")...)
 	}
-	stage(dir, "--stage-limit", "4K").want(2, "holds more than 4.1 kB, most of it in big", "hint: leave out what ranks do not need", ".gorunignore")
-	stage(dir+"/no").want(2, "there is no such folder")
+	stage(dir, "--stage-limit", "4K").want(2, "holds more than 4.1 kB, most of it in big", "hint: exclude files that ranks do not need", ".gorunignore")
+	stage(dir+"/no").want(2, "no such folder")
 	stage(dir+"/big").want(2, "is not a folder")
 	write(".gorunignore", "# mine\n!x\n")
 	stage(dir).want(2, ".gorunignore:2: \"!x\"")
@@ -135,7 +135,7 @@ func TestStageRefuses(t *testing.T) {
 	if err := os.Symlink("/usr/bin/env", filepath.Join(dir, "out")); err != nil {
 		t.Fatal(err)
 	}
-	stage(dir).want(2, "the link "+dir+"/out leads to /usr/bin/env", "hint: have it lead")
+	stage(dir).want(2, "the link "+dir+"/out leads to /usr/bin/env", "hint: make it point")
 	write(".gorunignore", "/out\n")
 	stage(dir).want(0)
 	// Ranks of this machine are in the folder itself, whatever it holds.

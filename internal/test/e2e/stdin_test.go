@@ -28,7 +28,7 @@ func TestStdinGoesToOneRankOrToAll(t *testing.T) {
 		}
 	}
 	start(t, nil, "-np", "3", "--stdin", "3", "cat").want(2, "--stdin 3: there is no rank 3", "0 to 2")
-	start(t, nil, "-np", "3", "--stdin", "some", "cat").want(2, `--stdin "some": want one rank, such as 3, all or none`)
+	start(t, nil, "-np", "3", "--stdin", "some", "cat").want(2, `--stdin "some": expected a rank, all or none`)
 	start(t, nil, "--dialect", "srun", "-n", "3", "-i", "0,2", "cat").want(2, "-i 0,2", "name one rank, or say -i all")
 	start(t, nil, "--dialect", "srun", "-n", "3", "--input", "in.txt", "cat").want(2, "--input in.txt", "--input all <in.txt")
 }

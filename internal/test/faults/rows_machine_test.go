@@ -125,7 +125,7 @@ func TestD11OldKernel(t *testing.T) {
 			at := time.Now()
 			_ = syscall.Kill(ranks[0], syscall.SIGUSR2)
 			b.judge(w, j, at, Expect{Codes: []int{3}, Cause: "rank [01] on (localhost|f0) exited with code 3",
-				Also: "no word from localhost that their ranks are gone", End: 8 * time.Second, Clean: 8 * time.Second}) // goal: the grace and 1 s
+				Also: "localhost did not confirm that all ranks ended", End: 8 * time.Second, Clean: 8 * time.Second}) // goal: the grace and 1 s
 			var said string
 			for line := range strings.Lines(j.Err.String()) {
 				if strings.Contains(line, "ranks are contained by") {

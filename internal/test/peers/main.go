@@ -89,7 +89,7 @@ func (s settings) sizes() (all []int) {
 	return all
 }
 
-// step is from one size to the next. The programs know it too.
+// step is factor between sizes. The programs know it too.
 const step = 4
 
 // compare runs all sides and reports.

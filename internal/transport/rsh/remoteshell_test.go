@@ -119,11 +119,11 @@ func TestDialTellsWhatIsWrong(t *testing.T) {
 	}{
 		{"kubexec.sh", "job-worker-9", `exit status 1: Error from server (NotFound): pods "job-worker-9" not found`, "kubexec.sh HOST hostname"},
 		{"deaf.sh", "job-worker-0", "deaf.sh runs commands there, but does not pass standard input on", "-i"},
-		{"/bin/true", "f1", "no shell has answered", "/bin/true HOST hostname"},
-		{"/bin/echo", "f1", "no shell has answered", "/bin/echo HOST hostname"},
-		{"kubexec.sh", "-oProxyCommand=x", "is no name of a host", ""},
-		{"kubexec.sh", "a b", "is no name of a host", ""},
-		{"kubexec.sh", "", "is no name of a host", ""},
+		{"/bin/true", "f1", "no shell answered", "/bin/true HOST hostname"},
+		{"/bin/echo", "f1", "no shell answered", "/bin/echo HOST hostname"},
+		{"kubexec.sh", "-oProxyCommand=x", "is not a host name", ""},
+		{"kubexec.sh", "a b", "is not a host name", ""},
+		{"kubexec.sh", "", "is not a host name", ""},
 	} {
 		program := tc.program
 		if !filepath.IsAbs(program) {

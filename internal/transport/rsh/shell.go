@@ -61,7 +61,7 @@ func Dial(ctx context.Context, c Config) (*Host, error) {
 func (c Config) check() error {
 	odd := func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }
 	if c.Host == "" || c.Host[0] == '-' || strings.ContainsFunc(c.Host, odd) {
-		return fmt.Errorf("%q is no name of a host", c.Host)
+		return fmt.Errorf("%q is not a host name", c.Host)
 	}
 	return nil
 }
@@ -83,7 +83,7 @@ func (h *Host) probe(ctx context.Context) error {
 		return &NoStdinError{h.config.Argv[0]}
 	}
 	if err == nil {
-		err = errors.New("no shell has answered")
+		err = errors.New("no shell answered")
 	}
 	return &UnreachableError{Argv: h.config.Argv, Err: err, Said: lastLines(stderr.String() + "\n" + answer)}
 }

@@ -54,7 +54,7 @@ func (s *Steps) askShare() (string, error) {
 	cmd.Stderr = &stderr
 	help, err := cmd.Output()
 	if err != nil {
-		return "", usage.Errorf("reach the hosts with --launcher ssh", "ask %s what it can do: %w: %s", s.srun, err, strings.TrimSpace(stderr.String()))
+		return "", usage.Errorf("reach the hosts with --launcher ssh", "query the options of %s: %w: %s", s.srun, err, strings.TrimSpace(stderr.String()))
 	}
 	return shareOption(string(help)), nil
 }
@@ -75,7 +75,7 @@ func shareOption(help string) string {
 // Dial returns the node of that name. Nothing is started there yet.
 func (s *Steps) Dial(h hostfile.Host) (launcher.Host, error) {
 	if !s.Job.Has(h.Name) {
-		return nil, usage.Errorf("name nodes of the job with -H, or reach the host with --launcher ssh", "it is no node of Slurm job %s", s.Job.ID)
+		return nil, usage.Errorf("name nodes of the job with -H, or use --launcher ssh", "not a node of Slurm job %s", s.Job.ID)
 	}
 	share, err := s.share()
 	if err != nil {
@@ -175,12 +175,12 @@ func (h *srunHost) Close() error { return nil }
 type StepError struct{ job string }
 
 func (e *StepError) Error() string {
-	return fmt.Sprintf("Slurm does not start a step of job %s there", e.job)
+	return fmt.Sprintf("Slurm refused to start a step of job %s there", e.job)
 }
 
 // Hint says what to do about it.
 func (e *StepError) Hint() string {
-	return "see squeue -j " + e.job + " and sinfo, or reach the hosts with --launcher ssh"
+	return "see squeue -j " + e.job + " and sinfo, or use --launcher ssh"
 }
 
 // stepRefused reports whether srun said that there is no step. It is pure.
@@ -227,4 +227,4 @@ func (f *firstWords) Write(p []byte) (int, error) {
 }
 
 // errNoSrun is the cause when --launcher srun cannot be.
-var errNoSrun = errors.New("--launcher srun, but this is no Slurm job: SLURM_JOB_ID is not set")
+var errNoSrun = errors.New("--launcher srun, but not in a Slurm job: SLURM_JOB_ID is not set")

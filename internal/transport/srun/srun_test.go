@@ -90,7 +90,7 @@ func TestSrunArguments(t *testing.T) {
 	if got := shareOption("an old one"); got != "" {
 		t.Errorf("got %q", got)
 	}
-	if _, err := (&Steps{Job: job}).Dial(hostfile.Host{Name: "n3"}); !exitcode.IsUsage(err) || !strings.Contains(err.Error(), "no node of Slurm job 7") {
+	if _, err := (&Steps{Job: job}).Dial(hostfile.Host{Name: "n3"}); !exitcode.IsUsage(err) || !strings.Contains(err.Error(), "not a node of Slurm job 7") {
 		t.Errorf("another host: %v", err)
 	}
 }

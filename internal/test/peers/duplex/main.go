@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	step   = 4        // from one size to the next
+	step   = 4        // factor between sizes
 	inline = 64 << 10 // what fits into the sockets' buffers is written before it is read
 	budget = 200 * time.Millisecond
 )
