@@ -9,6 +9,7 @@ import (
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/prose"
+	"github.com/gorun/gorun/launcher/session"
 )
 
 // Checked is what a look at one host has found.
@@ -24,12 +25,12 @@ type Checked struct {
 // StartTimeout and Trace. Nothing is left running. The answer is in the order of hosts.
 func Check(ctx context.Context, hosts []hostfile.Host, opts Options) []Checked {
 	checked := make([]Checked, len(hosts))
-	onAll(ctx, hosts, opts, func(ctx context.Context, i int, conn Host, stager *stager) error {
+	onAll(ctx, hosts, opts, func(ctx context.Context, i int, conn Host, stager *session.Stager) error {
 		checked[i].Address = sshdAddress(conn)
-		s, err := stager.agent(ctx, conn)
+		s, err := stager.Agent(ctx, conn)
 		if err == nil {
-			defer s.close()
-			checked[i].Machine = prose.Printable(s.hello.Hostname)
+			defer s.Close()
+			checked[i].Machine = prose.Printable(s.Hello.Hostname)
 		}
 		return err
 	}, func(i int, took time.Duration, err error) {
@@ -40,7 +41,7 @@ func Check(ctx context.Context, hosts []hostfile.Host, opts Options) []Checked {
 
 // onAll connects to all hosts side by side and calls look with each connection. done is told how that went, how long
 // it took, and of hosts that were not reached, too.
-func onAll(ctx context.Context, hosts []hostfile.Host, opts Options, look func(ctx context.Context, i int, conn Host, stager *stager) error,
+func onAll(ctx context.Context, hosts []hostfile.Host, opts Options, look func(ctx context.Context, i int, conn Host, stager *session.Stager) error,
 	done func(i int, took time.Duration, err error)) {
 	opts.setDefaults()
 	if opts.StartTimeout > 0 {
@@ -49,7 +50,7 @@ func onAll(ctx context.Context, hosts []hostfile.Host, opts Options, look func(c
 		defer cancel()
 		ctx = timed
 	}
-	stager := newStager(opts)
+	stager := session.NewStager(opts.Exe, opts.StartTimeout, opts.Trace)
 	setups := newSetups()
 	var wg sync.WaitGroup
 	for i, h := range hosts {

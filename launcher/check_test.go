@@ -10,14 +10,15 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/test/fake"
 )
 
 func TestCheck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		machines := map[string]*machine{
-			"good": {disk: newDisk(map[string]string{"/gorun": "build one"})},
-			"bare": {disk: newDisk(nil)},
-			"full": {disk: newDisk(nil), put: errors.New("no space left on device")},
+		machines := map[string]*fake.Machine{
+			"good": {Disk: fake.NewDisk(map[string]string{"/gorun": "build one"})},
+			"bare": {Disk: fake.NewDisk(nil)},
+			"full": {Disk: fake.NewDisk(nil), PutErr: errors.New("no space left on device")},
 		}
 		dial := func(ctx context.Context, h hostfile.Host) (Host, error) {
 			switch h.Name {
@@ -44,11 +45,11 @@ func TestCheck(t *testing.T) {
 			t.Errorf("got\n%swant\n%s", got, want)
 		}
 		for name, m := range machines {
-			if !m.closed {
+			if !m.Closed {
 				t.Errorf("the connection to %s was not closed", name)
 			}
 		}
-		if !machines["good"].left {
+		if !machines["good"].Left {
 			t.Error("an agent's stdin did not end")
 		}
 	})

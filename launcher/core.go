@@ -90,7 +90,7 @@ type core struct {
 
 func newCore(plan Plan, grace time.Duration) *core {
 	c := &core{grace: grace, victims: map[int]int{}, gaveUp: -1, hostOf: func(rank int) string {
-		if h := plan.host(rank); h != nil {
+		if h := plan.Host(rank); h != nil {
 			return h.Name
 		}
 		return ""

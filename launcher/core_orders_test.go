@@ -9,6 +9,7 @@ import (
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/launcher/plan"
 )
 
 // orders calls each with every order of some of the items, of up to most of them.
@@ -59,7 +60,7 @@ func TestEveryOrderInOneTick(t *testing.T) {
 		for i := range hosts {
 			hosts[i] = hostfile.Host{Name: fmt.Sprint("h", i), Slots: 2}
 		}
-		plan, err := NewPlan(hosts, Request{NP: 10})
+		plan, err := plan.New(hosts, Request{NP: 10})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,12 +10,13 @@ import (
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/launcher/plan"
 )
 
 // corePlan has ranks 0 and 1 on a, 2 and 3 on b, 4 on c.
 func corePlan(t testing.TB) Plan {
 	t.Helper()
-	plan, err := NewPlan([]hostfile.Host{{Name: "a", Slots: 2}, {Name: "b", Slots: 2}, {Name: "c", Slots: 1}}, Request{})
+	plan, err := plan.New([]hostfile.Host{{Name: "a", Slots: 2}, {Name: "b", Slots: 2}, {Name: "c", Slots: 1}}, Request{})
 	if err != nil {
 		t.Fatal(err)
 	}

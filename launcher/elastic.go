@@ -13,6 +13,10 @@ import (
 	"github.com/gorun/gorun/internal/elastic"
 	"github.com/gorun/gorun/internal/kv"
 	"github.com/gorun/gorun/internal/prose"
+	"github.com/gorun/gorun/launcher/output"
+	"github.com/gorun/gorun/launcher/plan"
+	"github.com/gorun/gorun/launcher/route"
+	"github.com/gorun/gorun/launcher/session"
 )
 
 // Elastic is what a job whose hosts come and go needs beside [Options]. The zero value of a limit or a time is its default.
@@ -87,8 +91,8 @@ type elasticJob struct {
 	opts   Options
 	began  time.Time
 	id     string
-	stager *stager
-	work   *work
+	stager *session.Stager
+	work   *session.Work
 	store  *kv.Store
 	setups setups
 
@@ -104,7 +108,7 @@ type elasticJob struct {
 	ended   bool
 	endedAt time.Duration
 	short   bool // of files to connect to all hosts, and it was said
-	gpus    gpuUsers
+	gpus    plan.GpuUsers
 	fatal   error // ends the job before it was one
 	pause   pausing
 	looked  time.Duration // at the clock, last
@@ -115,13 +119,13 @@ type elasticJob struct {
 	life    context.Context
 	endLife context.CancelCauseFunc
 	wg      sync.WaitGroup
-	stdout  *printer
-	stderr  *printer
-	files   *rankFiles
+	stdout  *output.Printer
+	stderr  *output.Printer
+	files   *output.Files
 
 	mu       sync.Mutex
-	serials  []*elasticProcess  // by number, which stands for a rank in printers and files
-	contacts map[string]Contact // hosts that have been reached, by name
+	serials  []*elasticProcess        // by number, which stands for a rank in printers and files
+	contacts map[string]route.Contact // hosts that have been reached, by name
 }
 
 func newElasticJob(wish Elastic, opts Options) (*elasticJob, error) {
@@ -130,10 +134,10 @@ func newElasticJob(wish Elastic, opts Options) (*elasticJob, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &elasticJob{wish: wish, opts: opts, began: time.Now(), id: rand.Text()[:12], stager: newStager(opts), store: kv.NewStore(), setups: newSetups(),
-		driver: driver, procs: map[elastic.Process]*elasticProcess{}, contacts: map[string]Contact{}, gpus: gpuUsers{}, events: make(chan any, 256), over: make(chan struct{})}
+	j := &elasticJob{wish: wish, opts: opts, began: time.Now(), id: rand.Text()[:12], stager: session.NewStager(opts.Exe, opts.StartTimeout, opts.Trace), store: kv.NewStore(), setups: newSetups(),
+		driver: driver, procs: map[elastic.Process]*elasticProcess{}, contacts: map[string]route.Contact{}, gpus: plan.GpuUsers{}, events: make(chan any, 256), over: make(chan struct{})}
 	j.life, j.endLife = context.WithCancelCause(context.Background())
-	j.work, err = newWork(opts, j.stager)
+	j.work, err = session.NewWork(opts.Work.scanned(), opts.Programs, j.stager, opts.Note)
 	return j, err
 }
 
@@ -182,11 +186,11 @@ func (j *elasticJob) reap(ctx context.Context) (Result, error) {
 		}
 	}, j.stdout, j.stderr)
 	if j.failed != nil {
-		j.result.Cause.Stderr = j.stderr.lastLines(j.failed.serial, 3)
+		j.result.Cause.Stderr = j.stderr.LastLines(j.failed.serial, 3)
 	}
 	j.result.Ended = time.Since(j.began)
 	if j.files != nil {
-		j.result.Output = j.files.close(&j.result)
+		j.result.Output = j.files.Close(j.result.ended())
 	}
 	return j.result, j.fatal
 }
@@ -293,7 +297,7 @@ func (j *elasticJob) close() {
 	j.endLife(fmt.Errorf("the job is over"))
 	for _, p := range j.procs { // of agents that took too long
 		if p.session != nil {
-			p.session.hangUp()
+			p.session.HangUp()
 		}
 	}
 	for _, h := range j.hosts {

@@ -11,6 +11,8 @@ import (
 	"github.com/gorun/gorun/internal/kv"
 	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/launcher/route"
+	"github.com/gorun/gorun/launcher/session"
 )
 
 // elasticEpoch is the epoch in force.
@@ -48,12 +50,12 @@ func (j *elasticJob) announce(plan elastic.Plan) {
 		}
 		p.number(m)
 		j.look(p)
-		p.session.out.tell(wire.TypeEpoch, wire.Epoch{Number: plan.Epoch, Key: key, Size: m.Size, Rank: m.Rank,
+		p.session.Out.SendMessage(wire.TypeEpoch, wire.Epoch{Number: plan.Epoch, Key: key, Size: m.Size, Rank: m.Rank,
 			LocalRank: m.LocalRank, LocalSize: m.LocalSize, CrossRank: m.CrossRank, CrossSize: m.CrossSize,
 			Node: m.Node, Nodes: m.Nodes, Addrs: addrs[m.Host]})
 		if j.wish.Together {
 			begin.Addrs = addrs[m.Host]
-			p.session.out.tell(wire.TypeStart, begin)
+			p.session.Out.SendMessage(wire.TypeStart, begin)
 		}
 		if j.wish.Together || j.unaware {
 			j.later = append(j.later, elastic.Joined{Process: m.Process, Epoch: plan.Epoch})
@@ -73,35 +75,35 @@ func isOver(key string, begins int) bool {
 // addressesOf are those of a plan's hosts, as far as anything is known of them.
 func (j *elasticJob) addressesOf(plan elastic.Plan) map[string][]string {
 	var names []string
-	var contacts []Contact
+	var contacts []route.Contact
 	for _, m := range plan.Members {
 		if p := j.procs[m.Process]; p != nil && p.session != nil && (len(names) == 0 || names[len(names)-1] != m.Host) {
 			names, contacts = append(names, m.Host), append(contacts, p.contact())
 		}
 	}
-	chosen, _ := addresses(contacts, j.opts.Network) // what cannot be was found out when the process was started
+	chosen, _ := route.Addresses(contacts, j.opts.Network) // what cannot be was found out when the process was started
 	texts := map[string][]string{}
 	for i, list := range chosen {
-		texts[names[i]] = addrTexts(list)
+		texts[names[i]] = route.AddrTexts(list)
 	}
 	return texts
 }
 
 // addressesAlone are those that a host's process is started with, when little may be known of other hosts. Stock Horovod stays with the first one's
 // interface, so it is not loopback where there are other hosts, or may be.
-func (j *elasticJob) addressesAlone(name string, c Contact) ([]Address, error) {
+func (j *elasticJob) addressesAlone(name string, c route.Contact) ([]route.Address, error) {
 	j.mu.Lock()
 	j.contacts[name] = c
-	known := []Contact{c}
+	known := []route.Contact{c}
 	for _, other := range slices.Sorted(maps.Keys(j.contacts)) {
 		if other != name {
 			known = append(known, j.contacts[other])
 		}
 	}
 	j.mu.Unlock()
-	s := newSurvey(known)
-	s.here = s.here && j.wish.Discover == nil && len(j.wish.Hosts) <= 1
-	chosen, errs := s.addresses(known[:1], j.opts.Network)
+	s := route.NewSurvey(known)
+	s.Here = s.Here && j.wish.Discover == nil && len(j.wish.Hosts) <= 1
+	chosen, errs := s.Addresses(known[:1], j.opts.Network)
 	return chosen[0], errs[0]
 }
 
@@ -116,7 +118,7 @@ func (j *elasticJob) toMembers(t wire.Type, message any) {
 	}
 	for _, m := range j.epoch.plan.Members {
 		if p := j.procs[m.Process]; p != nil && p.session != nil && !p.exited {
-			p.session.out.tell(t, message)
+			p.session.Out.SendMessage(t, message)
 		}
 	}
 }
@@ -155,7 +157,7 @@ func (j *elasticJob) fence(p *elasticProcess, f wire.Fence) error {
 	if !member || f.Epoch != j.epoch.plan.Epoch {
 		return nil // of an epoch that is over
 	}
-	if err := checkFence(f, func(rank int) bool { return rank == m.Rank }); err != nil {
+	if err := session.CheckFence(f, func(rank int) bool { return rank == m.Rank }); err != nil {
 		return err
 	}
 	all, err := j.epoch.fences.add(f)

@@ -8,6 +8,7 @@ import (
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/elastic"
 	"github.com/gorun/gorun/internal/kv"
+	"github.com/gorun/gorun/launcher/route"
 )
 
 // What was published in epochs before the one that begins is forgotten; newcomers have published in the new one already.
@@ -32,32 +33,32 @@ func TestOldEpochsKeysAreForgotten(t *testing.T) {
 
 // A process of this machine is started with an address that other hosts can use, where there are others or may be.
 func TestAddressesAlone(t *testing.T) {
-	here := Contact{Local: true, Boot: "a", Addresses: []Address{
+	here := route.Contact{Local: true, Boot: "a", Addresses: []route.Address{
 		{Interface: "lo", Loopback: true, Up: true, Prefix: netip.MustParsePrefix("127.0.0.1/8")},
 		{Interface: "ib0", Up: true, Speed: 100, Prefix: netip.MustParsePrefix("10.1.0.1/16")},
 		{Interface: "eth0", Up: true, Speed: 10, Prefix: netip.MustParsePrefix("10.0.0.1/16")},
 	}}
-	there := Contact{Boot: "b", Caller: "10.0.0.1", Reached: "10.0.0.2", Addresses: []Address{
+	there := route.Contact{Boot: "b", Caller: "10.0.0.1", Reached: "10.0.0.2", Addresses: []route.Address{
 		{Interface: "eth0", Up: true, Speed: 10, Prefix: netip.MustParsePrefix("10.0.0.2/16")}}}
 	alone, two := []hostfile.Host{{Name: "localhost"}}, []hostfile.Host{{Name: "localhost"}, {Name: "f1"}}
 	discover := func(context.Context) ([]hostfile.Host, error) { return alone, nil }
 	for name, tc := range map[string]struct {
 		wish  Elastic
-		known map[string]Contact
+		known map[string]route.Contact
 		want  string
 	}{
 		"alone for good":             {Elastic{Hosts: alone}, nil, "127.0.0.1"},
 		"others may come":            {Elastic{Hosts: alone, Discover: discover}, nil, "10.1.0.1"},
 		"another is not reached yet": {Elastic{Hosts: two}, nil, "10.1.0.1"},
-		"another is there":           {Elastic{Hosts: two}, map[string]Contact{"f1": there}, "10.0.0.1"},
-		"another has come":           {Elastic{Hosts: alone, Discover: discover}, map[string]Contact{"f1": there, "localhost": here}, "10.0.0.1"},
+		"another is there":           {Elastic{Hosts: two}, map[string]route.Contact{"f1": there}, "10.0.0.1"},
+		"another has come":           {Elastic{Hosts: alone, Discover: discover}, map[string]route.Contact{"f1": there, "localhost": here}, "10.0.0.1"},
 	} {
-		j := &elasticJob{wish: tc.wish, contacts: map[string]Contact{}}
+		j := &elasticJob{wish: tc.wish, contacts: map[string]route.Contact{}}
 		for host, c := range tc.known {
 			j.contacts[host] = c
 		}
 		chosen, err := j.addressesAlone("localhost", here)
-		if err != nil || len(chosen) == 0 || addrText(chosen[0]) != tc.want {
+		if err != nil || len(chosen) == 0 || route.AddrText(chosen[0]) != tc.want {
 			t.Errorf("%s: %v, %v; want %s first", name, chosen, err, tc.want)
 		}
 		if _, known := j.contacts["localhost"]; !known {
@@ -65,9 +66,9 @@ func TestAddressesAlone(t *testing.T) {
 		}
 	}
 	// Without a network there is nothing else.
-	j := &elasticJob{wish: Elastic{Hosts: alone, Discover: discover}, contacts: map[string]Contact{}}
-	lonely := Contact{Local: true, Boot: "a", Addresses: here.Addresses[:1]}
-	if chosen, err := j.addressesAlone("localhost", lonely); err != nil || len(chosen) != 1 || addrText(chosen[0]) != "127.0.0.1" {
+	j := &elasticJob{wish: Elastic{Hosts: alone, Discover: discover}, contacts: map[string]route.Contact{}}
+	lonely := route.Contact{Local: true, Boot: "a", Addresses: here.Addresses[:1]}
+	if chosen, err := j.addressesAlone("localhost", lonely); err != nil || len(chosen) != 1 || route.AddrText(chosen[0]) != "127.0.0.1" {
 		t.Errorf("without a network: %v, %v", chosen, err)
 	}
 }

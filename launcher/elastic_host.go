@@ -131,7 +131,7 @@ func (j *elasticJob) fenceOff(h *elasticHost) {
 			p.gone = true
 			p.cancel(errStopped)
 			if p.session != nil {
-				p.session.hangUp()
+				p.session.HangUp()
 			}
 			delete(j.procs, name)
 			j.pause.without(p.serial)

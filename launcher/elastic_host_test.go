@@ -5,12 +5,12 @@ import (
 	"errors"
 	"io"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/test/fake"
 	"github.com/gorun/gorun/internal/wire"
 )
 
@@ -21,12 +21,12 @@ func TestHasteHoldsForProcessesToCome(t *testing.T) {
 		want   time.Duration
 	}{{false, 5 * time.Second}, {true, 0}} {
 		told := make(chan time.Duration, 2)
-		m := &machine{serve: func(a *fakeAgent) error {
+		m := &fake.Machine{Serve: func(a *fake.Agent) error {
 			time.Sleep(800 * time.Millisecond)
-			if err := a.ready(); err != nil {
+			if err := a.Ready(); err != nil {
 				return nil // it was called off
 			}
-			f, err := a.expect(wire.TypeStop)
+			f, err := a.Expect(wire.TypeStop)
 			if err != nil {
 				return err
 			}
@@ -35,7 +35,7 @@ func TestHasteHoldsForProcessesToCome(t *testing.T) {
 				return err
 			}
 			told <- stop.Grace
-			return a.finish(wire.Exit{Signal: 15, Stopped: true})
+			return a.Finish(wire.Exit{Signal: 15, Stopped: true})
 		}}
 		elasticOn(t, m, func(o *Options) {
 			stops := make(chan Stop, 2)
@@ -52,57 +52,9 @@ func TestHasteHoldsForProcessesToCome(t *testing.T) {
 	}
 }
 
-// live is an agent whose rank goes from epoch to epoch until the time is over, and then ends with 0.
-func (a *fakeAgent) live(until time.Time) error {
-	began, epoch, over := time.Now(), 0, make(chan struct{})
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer close(over)
-	end := func(e wire.Exit) error {
-		e.Rank = a.job.Ranks[0].Rank
-		return errors.Join(a.exit(e), a.out.Send(wire.TypeDone, 0, nil))
-	}
-	ended := time.AfterFunc(time.Until(until), func() { _ = end(wire.Exit{}) })
-	defer ended.Stop()
-	wg.Go(func() {
-		for {
-			_ = a.out.SendHeartbeat(time.Since(began))
-			select {
-			case <-time.After(time.Second):
-			case <-over:
-				return
-			}
-		}
-	})
-	if err := a.out.SendMessage(wire.TypePark, wire.Park{}); err != nil {
-		return err
-	}
-	for {
-		f, err := a.frames.Next()
-		if err != nil {
-			return nil
-		}
-		switch f.Type {
-		case wire.TypeEpoch:
-			var e wire.Epoch
-			if err = f.Decode(&e); err == nil {
-				epoch = e.Number
-				err = a.out.SendMessage(wire.TypeJoined, wire.Joined{Epoch: epoch})
-			}
-		case wire.TypeInterrupt, wire.TypeAbort:
-			err = a.out.SendMessage(wire.TypePark, wire.Park{Left: epoch})
-		case wire.TypeStop:
-			return end(wire.Exit{Signal: 15, Stopped: true})
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
 // flaky is a host where some sessions fail.
 type flaky struct {
-	*machine
+	*fake.Machine
 	runs []error // how each goes; those after the last go well
 	n    atomic.Int32
 }
@@ -111,7 +63,7 @@ func (f *flaky) Run(ctx context.Context, argv []string, stdin io.Reader, stdout,
 	if n := int(f.n.Add(1)); n <= len(f.runs) && f.runs[n-1] != nil {
 		return f.runs[n-1]
 	}
-	return f.machine.Run(ctx, argv, stdin, stdout, stderr)
+	return f.Machine.Run(ctx, argv, stdin, stdout, stderr)
 }
 
 // A host at work gets a slot more, for which it takes a second connection, and its sshd drops that at first (MaxStartups). The host
@@ -133,14 +85,14 @@ func TestOneProcessNotStartedIsNoLostHost(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			var began time.Time
 			dials := 0 // one at a time
-			m := &machine{serve: func(a *fakeAgent) error {
+			m := &fake.Machine{Serve: func(a *fake.Agent) error {
 				time.Sleep(500 * time.Millisecond)
-				if err := a.ready(); err != nil {
+				if err := a.Ready(); err != nil {
 					return nil // it was called off
 				}
-				return a.live(began.Add(time.Minute))
+				return a.Live(began.Add(time.Minute))
 			}}
-			host := &flaky{machine: m, runs: tc.runs}
+			host := &flaky{Machine: m, runs: tc.runs}
 			wish := Elastic{Hosts: []hostfile.Host{{Name: "h0", Slots: tc.before}}, NP: tc.before}
 			wish.Discover = func(context.Context) ([]hostfile.Host, error) {
 				if time.Since(began) < 10*time.Second {
@@ -180,7 +132,7 @@ func TestHostWithoutConnectionIsLost(t *testing.T) {
 	for name, dial := range map[string]Dialer{
 		"no connection": func(context.Context, hostfile.Host) (Host, error) { return nil, errors.New("no route to host") },
 		"no session": func(context.Context, hostfile.Host) (Host, error) {
-			return &flaky{machine: m, runs: slices.Repeat([]error{errors.New("no route to host")}, 1000)}, nil
+			return &flaky{Machine: m, runs: slices.Repeat([]error{errors.New("no route to host")}, 1000)}, nil
 		},
 	} {
 		elasticJobOn(t, m, wish, func(o *Options) { o.Dial = dial }, func(t *testing.T, r Result, err error) {

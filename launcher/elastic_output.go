@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/launcher/output"
+	"github.com/gorun/gorun/launcher/session"
 )
 
 // stream begins to carry output. Printers and files know processes by their serial numbers: a process's rank changes.
@@ -16,20 +18,20 @@ func (j *elasticJob) stream() error {
 	if j.opts.OutputDir != "" || j.wish.SaveAs != nil {
 		if j.opts.OutputDir != "" {
 			if err := os.MkdirAll(j.opts.OutputDir, 0o700); err != nil {
-				return &OutputError{fmt.Errorf("make the output directory: %w", err)}
+				return &OutputError{Err: fmt.Errorf("make the output directory: %w", err)}
 			}
 		}
 		var err error
-		if j.files, err = newRankFiles("", j.saveAs, Plan{Size: 1}, j.opts.Note); err != nil {
+		if j.files, err = output.OpenFiles("", j.saveAs, Plan{Size: 1}, j.opts.Note); err != nil {
 			return err
 		}
 	}
-	how := printing{files: j.files, failed: func(err error) { j.post(eventOutput{err}) }}
+	how := output.Printing{Files: j.files, Failed: func(err error) { j.post(eventOutput{err}) }}
 	if j.wish.Prefix != nil {
-		how.prefix = j.prefix
+		how.Prefix = j.prefix
 	}
 	if j.opts.Show != nil {
-		how.show = func(serial, fd int) bool { return j.opts.Show(int(j.serial(serial).rank.Load()), fd) }
+		how.Show = func(serial, fd int) bool { return j.opts.Show(int(j.serial(serial).rank.Load()), fd) }
 	}
 	j.stdout, j.stderr = j.opts.printers(how)
 	return nil
@@ -87,24 +89,24 @@ func (j *elasticJob) look(p *elasticProcess) {
 }
 
 // output hands a process's bytes to the printer, which returns the credit.
-func (j *elasticJob) output(p *elasticProcess, s *session, f wire.Frame) error {
+func (j *elasticJob) output(p *elasticProcess, s *session.Session, f wire.Frame) error {
 	rank, fd := wire.RankFD(f.Stream)
 	if rank != p.born.Rank {
-		return foreign(rank)
+		return session.ForeignRank(rank)
 	}
 	to := j.stdout
 	if fd == 2 {
 		to = j.stderr
 	}
-	if err := s.out.took(f.Stream, len(f.Payload)); err != nil {
+	if err := s.Out.CountReceived(f.Stream, len(f.Payload)); err != nil {
 		return err
 	}
 	shown := wire.OutputStream(p.serial, fd)
 	if len(f.Payload) == 0 {
-		to.pause(shown)
+		to.Pause(shown)
 		return nil
 	}
-	to.add(shown, f.Payload, s.out.creditor(f.Stream))
+	to.Add(shown, f.Payload, s.Out.Creditor(f.Stream))
 	return nil
 }
 
@@ -141,7 +143,7 @@ func (j *elasticJob) signal(number int) { j.toAll(wire.TypeSignal, wire.Signal{N
 func (j *elasticJob) toAll(t wire.Type, message any) {
 	for _, p := range j.procs {
 		if p.session != nil {
-			p.session.out.tell(t, message)
+			p.session.Out.SendMessage(t, message)
 		}
 	}
 }

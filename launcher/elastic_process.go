@@ -11,6 +11,8 @@ import (
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/elastic"
 	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/launcher/route"
+	"github.com/gorun/gorun/launcher/session"
 )
 
 const (
@@ -32,7 +34,7 @@ type elasticProcess struct {
 	serial  int
 	host    *elasticHost
 	cancel  context.CancelCauseFunc // gives up starting it
-	session *session                // nil: not yet
+	session *session.Session        // nil: not yet
 	local   bool
 	port    int           // that was free on its host
 	upAt    time.Duration // when it was started
@@ -53,7 +55,7 @@ var errStopped = errors.New("it is not wanted any more")
 type (
 	processUp struct { // its agent has started it
 		process *elasticProcess
-		session *session
+		session *session.Session
 		local   bool
 		port    int
 	}
@@ -90,7 +92,7 @@ func (j *elasticJob) start(act elastic.Start) {
 func (p *elasticProcess) number(m elastic.Member) { p.rank.Store(int64(m.Rank)) }
 
 // contact is what is known of its host's network.
-func (p *elasticProcess) contact() Contact { return contactOf(p.session) }
+func (p *elasticProcess) contact() route.Contact { return contactOf(p.session) }
 
 // describe is the job as the process's agent is told it.
 func (j *elasticJob) describe(h hostfile.Host, conn Host, m elastic.Member) wire.Job {
@@ -103,7 +105,7 @@ func (j *elasticJob) describe(h hostfile.Host, conn Host, m elastic.Member) wire
 	if local { // nothing can come between
 		w.Elastic.Lease = hungTime
 	}
-	w.Programs = wirePrograms([]Program{j.opts.Programs[0].on(local)})
+	w.Programs = wirePrograms([]Program{j.opts.Programs[0].On(local)})
 	return w
 }
 
@@ -124,29 +126,29 @@ func (j *elasticJob) live(ctx context.Context, p *elasticProcess, at hostfile.Ho
 	_, local := conn.Host.(Local)
 	j.post(processUp{p, s, local, port})
 	err = j.read(p, s)
-	s.close()
+	s.Close()
 	j.post(processDown{p, err})
 }
 
 // launch has an agent start the process, or get ready to.
-func (j *elasticJob) launch(ctx context.Context, p *elasticProcess, at hostfile.Host, conn Host) (s *session, port int, err error) {
-	if err := j.work.bring(ctx, p.host.index, at.Name, conn); err != nil {
+func (j *elasticJob) launch(ctx context.Context, p *elasticProcess, at hostfile.Host, conn Host) (s *session.Session, port int, err error) {
+	if err := j.work.CopyTo(ctx, p.host.index, at.Name, conn); err != nil {
 		return nil, 0, err
 	}
 	told := j.describe(at, conn, p.born)
-	told.Programs[0].Wdir = []byte(j.work.dir(p.host.index, string(told.Programs[0].Wdir)))
-	if s, err = j.stager.agent(ctx, conn); err != nil {
+	told.Programs[0].Wdir = []byte(j.work.Dir(p.host.index, string(told.Programs[0].Wdir)))
+	if s, err = j.stager.Agent(ctx, conn); err != nil {
 		return nil, 0, err
 	}
-	s.host = &PlannedHost{Host: at, Ranks: []Rank{Rank(told.Ranks[0])}}
-	ready, err := s.prepare(ctx, &j.opts, told)
+	s.Host = &PlannedHost{Host: at, Ranks: []Rank{Rank(told.Ranks[0])}}
+	ready, err := s.Prepare(ctx, told, j.opts.GPUProgram, j.opts.Trace)
 	chosen, wrong := j.addressesAlone(at.Name, contactOf(s))
 	if err = cmp.Or(err, wrong); err != nil {
-		s.close()
+		s.Close()
 		return nil, 0, err
 	}
 	if !j.wish.Together {
-		s.out.tell(wire.TypeStart, wire.Start{Addrs: addrTexts(chosen)})
+		s.Out.SendMessage(wire.TypeStart, wire.Start{Addrs: route.AddrTexts(chosen)})
 	}
 	return s, ready.FreePort, nil
 }
@@ -172,21 +174,21 @@ func (j *elasticJob) tellToStop(p *elasticProcess) {
 	if p.hasty {
 		grace = 0
 	}
-	p.session.out.tell(wire.TypeStop, wire.Stop{Grace: grace})
+	p.session.Out.SendMessage(wire.TypeStop, wire.Stop{Grace: grace})
 }
 
 // up is a process that was started.
 func (j *elasticJob) up(e processUp) {
 	p := e.process
 	p.session, p.local, p.port, p.upAt = e.session, e.local, e.port, j.now()
-	for _, place := range p.session.places {
-		if text := j.gpus.add(p.name.Host, p.born.Local, place.GPUs); text != "" {
+	for _, place := range p.session.Places {
+		if text := j.gpus.Add(p.name.Host, p.born.Local, place.GPUs); text != "" {
 			j.opts.Note(text)
 		}
 	}
 	switch {
 	case p.gone:
-		p.session.cancel()
+		p.session.Cancel()
 	case p.stops:
 		j.tellToStop(p)
 	case j.wish.Together: // it is let in when it is started
@@ -272,8 +274,8 @@ func (j *elasticJob) findHung() {
 		if p.session == nil || p.exited {
 			continue
 		}
-		if silent := p.session.silence(); silent > elasticSilence {
-			p.session.excuse() // once
+		if silent := p.session.Silence(); silent > elasticSilence {
+			p.session.ResetSilence() // once
 			j.lost(p.name.Host, fmt.Errorf("no word from the agent for %v", silent.Round(time.Second)))
 		}
 	}
@@ -282,7 +284,7 @@ func (j *elasticJob) findHung() {
 func (j *elasticJob) excuseAgents() {
 	for _, p := range j.procs {
 		if p.session != nil {
-			p.session.excuse()
+			p.session.ResetSilence()
 		}
 	}
 }

@@ -5,35 +5,36 @@ import (
 
 	"github.com/gorun/gorun/internal/elastic"
 	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/launcher/session"
 )
 
 // read takes one agent's frames until its session ends; the error is why, unless all was said.
-func (j *elasticJob) read(p *elasticProcess, s *session) error {
+func (j *elasticJob) read(p *elasticProcess, s *session.Session) error {
 	for {
-		f, err := s.frames.Next()
+		f, err := s.Frames.Next()
 		if err == nil {
-			s.note(f, j.clock())
+			s.Received(f, j.clock())
 			if f.Type == wire.TypeDone {
 				return j.done(p, s, f)
 			}
 			err = j.frame(p, s, f)
 		}
 		if err != nil {
-			return s.lossReason(err)
+			return s.LossReason(err)
 		}
 	}
 }
 
 // done is an agent's last word.
-func (j *elasticJob) done(p *elasticProcess, s *session, f wire.Frame) error {
-	if err := s.checkDone(); err != nil || len(f.Payload) == 0 {
+func (j *elasticJob) done(p *elasticProcess, s *session.Session, f wire.Frame) error {
+	if err := s.CheckDone(); err != nil || len(f.Payload) == 0 {
 		return err
 	}
 	return forward[wire.Done](j, p, f)
 }
 
 // frame handles one frame of a process's agent, which can only speak for that process.
-func (j *elasticJob) frame(p *elasticProcess, s *session, f wire.Frame) error {
+func (j *elasticJob) frame(p *elasticProcess, s *session.Session, f wire.Frame) error {
 	switch f.Type {
 	case wire.TypeHeartbeat, wire.TypeFailing:
 		return nil // what becomes of an agent that ends is seen at its end
@@ -43,26 +44,26 @@ func (j *elasticJob) frame(p *elasticProcess, s *session, f wire.Frame) error {
 		return nil // nobody reads input
 	case wire.TypeExit:
 		return wire.Handle(f, func(e wire.Exit) error {
-			if err := s.checkExit(&e); err != nil {
+			if err := s.CheckExit(&e); err != nil {
 				return err
 			}
-			e.At = within(s.toLauncher(e.At, j.clock()), 0, j.clock())
+			e.At = session.Clamp(s.ToLauncher(e.At, j.clock()), 0, j.clock())
 			j.post(processFrame{p, exitOf(e)})
 			return nil
 		})
 	case wire.TypeNote:
 		return wire.Handle(f, func(n wire.Note) error {
-			n.By = s.host.Ranks[0].Rank
-			worth, err := s.checkNote(&n)
+			n.By = s.Host.Ranks[0].Rank
+			worth, err := s.CheckNote(&n)
 			if worth {
-				j.opts.Note(fmt.Sprintf("rank %d on %s: %s", p.rank.Load(), s.host.Name, n.Text))
+				j.opts.Note(fmt.Sprintf("rank %d on %s: %s", p.rank.Load(), s.Host.Name, n.Text))
 			}
 			return err
 		})
 	case wire.TypePut:
 		return wire.Handle(f, func(put wire.Put) error { return j.store.Put(put.Key, put.Value) })
 	case wire.TypeGet:
-		return wire.Handle(f, func(g wire.Get) error { return s.get(j.life, j.store, g) })
+		return wire.Handle(f, func(g wire.Get) error { return s.Get(j.life, j.store, g) })
 	case wire.TypeSuspended:
 		j.post(processFrame{p, eventSuspended{p.serial}})
 		return nil
@@ -145,7 +146,7 @@ func (j *elasticJob) lostPeer(p *elasticProcess, l wire.Lost) {
 	}
 	p.lostBy = l.Epoch
 	at := j.epoch.plan.Members[l.Rank]
-	cause := cleaned(l.Cause)
+	cause := session.Clean(l.Cause)
 	if l.By != l.Rank {
 		cause = fmt.Sprintf("rank %d lost it: %s", l.By, cause)
 	}

@@ -2,7 +2,6 @@ package launcher
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,25 +11,27 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/test/fake"
 	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/launcher/plan"
 )
 
 // elasticOn runs an elastic job of two ranks on a machine, on a clock that does not wait.
-func elasticOn(t *testing.T, m *machine, change func(*Options), check func(t *testing.T, r Result, err error)) {
+func elasticOn(t *testing.T, m *fake.Machine, change func(*Options), check func(t *testing.T, r Result, err error)) {
 	t.Helper()
 	wish := Elastic{Hosts: []hostfile.Host{{Name: "h0", Slots: 2}}, NP: 2, Min: 1}
 	elasticJobOn(t, m, wish, change, check)
 }
 
 // elasticJobOn runs any elastic job so.
-func elasticJobOn(t *testing.T, m *machine, wish Elastic, change func(*Options), check func(t *testing.T, r Result, err error)) {
+func elasticJobOn(t *testing.T, m *fake.Machine, wish Elastic, change func(*Options), check func(t *testing.T, r Result, err error)) {
 	t.Helper()
 	stop := time.AfterFunc(time.Minute, func() { panic("RunElastic does not return") }) // outside the bubble, so in real time
 	defer stop.Stop()
 	synctest.Test(t, func(t *testing.T) {
-		m.disk = newDisk(map[string]string{"/opt/gorun": "build one"})
-		var out terminal
-		opts := Options{Grace: 5 * time.Second, Programs: []Program{{Argv: []string{"./train"}, Wdir: "/work", Ranks: wish.NP}}, Exe: executable(), Stdout: &out, Stderr: &out,
+		m.Disk = fake.NewDisk(map[string]string{"/opt/gorun": "build one"})
+		var out fake.Terminal
+		opts := Options{Grace: 5 * time.Second, Programs: []Program{{Argv: []string{"./train"}, Wdir: "/work", Ranks: wish.NP}}, Exe: testExecutable(), Stdout: &out, Stderr: &out,
 			Dial: func(context.Context, hostfile.Host) (Host, error) { return m, nil }}
 		if change != nil {
 			change(&opts)
@@ -40,53 +41,19 @@ func elasticJobOn(t *testing.T, m *machine, wish Elastic, change func(*Options),
 	})
 }
 
-// join lets the agent's rank into the next epoch.
-func (a *fakeAgent) join() error {
-	if err := a.out.SendMessage(wire.TypePark, wire.Park{}); err != nil {
-		return err
-	}
-	f, err := a.expect(wire.TypeEpoch)
-	if err != nil {
-		return err
-	}
-	var e wire.Epoch
-	if err := f.Decode(&e); err != nil {
-		return err
-	}
-	return a.out.SendMessage(wire.TypeJoined, wire.Joined{Epoch: e.Number})
-}
-
-// beatOn beats until the agent's stdin ends, and returns how long that took.
-func (a *fakeAgent) beatOn(limit time.Duration) time.Duration {
-	began, over := time.Now(), make(chan struct{})
-	go func() {
-		defer close(over)
-		_ = a.untilEOF()
-	}()
-	for time.Since(began) < limit {
-		_ = a.out.SendHeartbeat(time.Since(began))
-		select {
-		case <-time.After(time.Second):
-		case <-over:
-			return time.Since(began)
-		}
-	}
-	return time.Since(began)
-}
-
 // An agent of this machine, or of a host that a program reaches, was killed. The host counted as lost and fenced, and its other agents
 // lived on with their ranks, since there is no connection to close; the job did not end before they did.
 func TestFencedHostKeepsNoAgent(t *testing.T) {
 	var lived time.Duration
-	m := serving(func(a *fakeAgent) error {
-		if err := a.join(); err != nil {
+	m := serving(func(a *fake.Agent) error {
+		if err := a.Join(); err != nil {
 			return err
 		}
-		if a.job.Ranks[0].Rank == 1 {
+		if a.Job.Ranks[0].Rank == 1 {
 			time.Sleep(5 * time.Second)
-			return exitStatus(137)
+			return fake.ExitStatus(137)
 		}
-		lived = a.beatOn(5 * time.Minute)
+		lived = a.BeatOn(5 * time.Minute)
 		return nil
 	})
 	elasticOn(t, m, nil, func(t *testing.T, r Result, err error) {
@@ -116,7 +83,7 @@ func TestLoopDoesNotWaitForLostConnections(t *testing.T) {
 
 // closing is a connection whose Close waits.
 type closing struct {
-	machine
+	fake.Machine
 	heard chan struct{}
 }
 
@@ -127,11 +94,11 @@ func (c *closing) Close() error {
 
 // In an elastic job whose ranks run as in any other, the last words of the one that fails are told also if they are still to be written.
 func TestLastWordsOfRankThatAsksForNoEpoch(t *testing.T) {
-	m := serving(func(a *fakeAgent) error {
-		rank, began := a.job.Ranks[0].Rank, time.Now()
+	m := serving(func(a *fake.Agent) error {
+		rank, began := a.Job.Ranks[0].Rank, time.Now()
 		beat := func() {
 			for time.Since(began) < unawareTime+time.Second {
-				_ = a.out.SendHeartbeat(time.Since(began))
+				_ = a.Out.SendHeartbeat(time.Since(began))
 				time.Sleep(time.Second)
 			}
 		}
@@ -143,12 +110,12 @@ func TestLastWordsOfRankThatAsksForNoEpoch(t *testing.T) {
 			if i == 1 {
 				beat()
 			}
-			if err := a.print(rank, 2, line+"\n"); err != nil {
+			if err := a.Print(rank, 2, line+"\n"); err != nil {
 				return err
 			}
 			time.Sleep(time.Millisecond)
 		}
-		return a.finish(wire.Exit{Code: 5})
+		return a.Finish(wire.Exit{Code: 5})
 	})
 	elasticOn(t, m, func(o *Options) { o.Stderr = slowTerminal{} }, func(t *testing.T, r Result, err error) {
 		if err != nil || r.Code() != 5 || r.Cause == nil || !slices.Equal(r.Cause.Stderr, []string{"begins", "works", "fails"}) {
@@ -165,30 +132,6 @@ func (slowTerminal) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// An agent's word that it is ready comes just when nobody wants it any more: its session has been ended, which
-// was taken for the loss of its host once it was believed to run.
-func TestReadyTooLate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancelCause(t.Context())
-		m := &machine{disk: newDisk(map[string]string{"/opt/gorun": "build one"}), serve: func(a *fakeAgent) error {
-			if _, err := a.expect(wire.TypeJob); err != nil {
-				return err
-			}
-			cancel(errStopped)
-			time.Sleep(time.Millisecond)
-			return a.out.SendMessage(wire.TypeReady, wire.Ready{})
-		}}
-		s, err := openSession(ctx, m, "/opt/gorun", "one", helloTime)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.close()
-		if _, err := s.prepare(ctx, &Options{}, wire.Job{}); !errors.Is(err, errStopped) {
-			t.Errorf("%v, want that %v", err, errStopped)
-		}
-	})
-}
-
 // All ranks have ended, and nobody takes the last of their output. A user who does not want to wait for that is heard. If a rank
 // has failed, that stays the reason of the job's end.
 func TestUserDoesNotWaitForTheLastOutput(t *testing.T) {
@@ -201,20 +144,20 @@ func TestUserDoesNotWaitForTheLastOutput(t *testing.T) {
 		{10 * time.Second, wire.Exit{Code: 3}, 3},
 	} {
 		stop := time.AfterFunc(time.Minute, func() { panic("Run does not return") }) // outside the bubble, so in real time
-		w := &stuckTerminal{}
-		talk := func(a *fakeAgent) error {
-			if err := a.print(0, 1, strings.Repeat("x\n", 100)); err != nil {
+		w := &fake.StuckTerminal{}
+		talk := func(a *fake.Agent) error {
+			if err := a.Print(0, 1, strings.Repeat("x\n", 100)); err != nil {
 				return err
 			}
-			return a.finish(tc.exit)
+			return a.Finish(tc.exit)
 		}
-		runOn(t, []*machine{serving(talk)}, func(o *Options) {
-			w.release = make(chan struct{})
+		runOn(t, []*fake.Machine{serving(talk)}, func(o *Options) {
+			w.Release = make(chan struct{})
 			stops := make(chan Stop, 1)
 			o.Stdout, o.Stops = w, stops
 			time.AfterFunc(tc.at, func() { stops <- Stop{Reason: TimedOut} })
 		}, func(t *testing.T, _ string, r Result, took time.Duration, err error) {
-			defer close(w.release)
+			defer close(w.Release)
 			if err != nil || r.Code() != tc.code || took < tc.at || took > tc.at+2*time.Second {
 				t.Errorf("%+v, %v, after %v", r, err, took)
 			}
@@ -229,7 +172,7 @@ func TestLostWithAsksForEachRankOnce(t *testing.T) {
 	for i := range 50 {
 		hosts = append(hosts, hostfile.Host{Name: fmt.Sprint("h", i), Slots: 2})
 	}
-	plan, err := NewPlan(hosts, Request{})
+	plan, err := plan.New(hosts, Request{})
 	if err != nil {
 		t.Fatal(err)
 	}

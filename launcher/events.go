@@ -2,6 +2,8 @@ package launcher
 
 import (
 	"time"
+
+	"github.com/gorun/gorun/launcher/plan"
 )
 
 // Event is a step of a job, for whoever follows it: one of [Connected], [Ready], [Started], [Exited]
@@ -45,10 +47,10 @@ func (j *job) explain(r *Result) {
 		return
 	}
 	if len(j.opts.Programs) > 1 {
-		r.Cause.Program = programOf(r.Cause.Rank, j.opts.Programs).Argv[0]
+		r.Cause.Program = plan.ProgramOf(r.Cause.Rank, j.opts.Programs).Argv[0]
 	}
-	r.Cause.Stderr = j.stderr.lastLines(r.Cause.Rank, lines)
+	r.Cause.Stderr = j.stderr.LastLines(r.Cause.Rank, lines)
 	if j.files != nil {
-		r.Cause.Log = j.files.log(r.Cause.Rank)
+		r.Cause.Log = j.files.Log(r.Cause.Rank)
 	}
 }

@@ -1,23 +1,48 @@
 package launcher_test
 
 import (
+	"bytes"
+	"context"
 	"fmt"
+	"os"
+	"os/signal"
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/launcher"
+	"github.com/gorun/gorun/launcher/plan"
 )
 
-// Six ranks on two hosts of four slots: the first host is filled, the second gets the rest. Run would start them.
-func ExampleNewPlan() {
-	hosts := []hostfile.Host{{Name: "f1", Slots: 4}, {Name: "f2", Slots: 4}}
-	plan, err := launcher.NewPlan(hosts, launcher.Request{NP: 6})
+// A job of two ranks on this machine. exe is a gorun executable, as its agent on every host.
+func ExampleRun() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	var exe launcher.Executable
+	p, err := plan.New([]hostfile.Host{{Name: "localhost", Slots: 2}}, launcher.Request{NP: 2})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	fmt.Print(plan)
-	// Output:
-	// 6 ranks on 2 hosts
-	//   f1  4 slots, ranks 0-3
-	//   f2  4 slots, ranks 4-5
+	result, err := launcher.Run(ctx, p, launcher.Options{
+		Programs: []launcher.Program{{Argv: []string{"hostname"}, Wdir: "/", Ranks: 2}},
+		Dial:     func(context.Context, hostfile.Host) (launcher.Host, error) { return launcher.Local{}, nil },
+		Exe:      exe, Stdout: os.Stdout, Stderr: os.Stderr,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	os.Exit(result.Code())
+}
+
+// Check says which hosts can run an agent.
+func ExampleCheck() {
+	dial := func(context.Context, hostfile.Host) (launcher.Host, error) {
+		return nil, fmt.Errorf("connection refused")
+	}
+	var out bytes.Buffer
+	for _, c := range launcher.Check(context.Background(), []hostfile.Host{{Name: "f1"}}, launcher.Options{Dial: dial}) {
+		fmt.Fprintf(&out, "%s: %v\n", c.Host.Name, c.Err)
+	}
+	fmt.Print(out.String())
+	// Output: f1: connection refused
 }

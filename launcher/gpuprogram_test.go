@@ -14,44 +14,23 @@ import (
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/elastic"
+	"github.com/gorun/gorun/internal/test/fake"
 	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/launcher/plan"
 )
-
-func TestWhoIsSentTheGPUProgram(t *testing.T) {
-	for _, tt := range []struct {
-		lacks, partitioned bool
-		wish               wire.GPUs
-		want               bool
-	}{
-		{true, false, wire.GPUs{PerRank: 1}, true},
-		{true, true, wire.GPUs{PerRank: 1}, true},
-		{true, true, wire.GPUs{}, true},
-		{true, false, wire.GPUs{}, false},
-		{true, false, wire.GPUs{Listed: 4}, false},
-		{true, true, wire.GPUs{Leave: true}, false},
-		{true, true, wire.GPUs{PerRank: 1, Leave: true}, false},
-		{false, false, wire.GPUs{PerRank: 1}, false},
-		{false, true, wire.GPUs{PerRank: 1}, false},
-		{false, true, wire.GPUs{}, false},
-	} {
-		if got := wantsGPUProgram(wire.Hello{LacksGPUProgram: tt.lacks, Partitioned: tt.partitioned}, tt.wish); got != tt.want {
-			t.Errorf("lacks it %v, partitioned %v, %+v: %v", tt.lacks, tt.partitioned, tt.wish, got)
-		}
-	}
-}
 
 // receiver is a host that keeps the program which it is sent.
 type receiver struct {
-	machine
+	fake.Machine
 	program []byte
 	pieces  int
 }
 
 func newReceiver(lacks, partitioned bool) *receiver {
-	r := &receiver{machine: machine{lacks: lacks, partitioned: partitioned, disk: newDisk(map[string]string{"/opt/gorun": "build one"})}}
-	r.serve = func(a *fakeAgent) error {
+	r := &receiver{Machine: fake.Machine{Lacks: lacks, Partitioned: partitioned, Disk: fake.NewDisk(map[string]string{"/opt/gorun": "build one"})}}
+	r.Serve = func(a *fake.Agent) error {
 		for {
-			f, err := a.frames.Next()
+			f, err := a.Frames.Next()
 			switch {
 			case err != nil:
 				return nil
@@ -59,10 +38,10 @@ func newReceiver(lacks, partitioned bool) *receiver {
 				r.program = append(r.program, f.Payload...)
 				r.pieces++
 			case f.Type == wire.TypeJob:
-				if err := f.Decode(&a.job); err != nil {
+				if err := f.Decode(&a.Job); err != nil {
 					return err
 				}
-				if err := a.out.SendMessage(wire.TypeReady, wire.Ready{FreePort: 4000}); err != nil {
+				if err := a.Out.SendMessage(wire.TypeReady, wire.Ready{FreePort: 4000}); err != nil {
 					return err
 				}
 			case f.Type == wire.TypeStart:
@@ -101,13 +80,13 @@ func TestGPUProgramIsSentToThoseWhoLackIt(t *testing.T) {
 				for _, name := range names {
 					list = append(list, hostfile.Host{Name: name, Slots: 1})
 				}
-				plan, err := NewPlan(list, Request{})
+				plan, err := plan.New(list, Request{})
 				if err != nil {
 					t.Fatal(err)
 				}
 				var mu sync.Mutex
 				made, traced := 0, ""
-				opts := Options{Programs: []Program{{Argv: []string{"./train"}, Wdir: "/work", Ranks: plan.Size}}, Exe: executable(), Stdout: &terminal{}, Stderr: &terminal{}, GPUs: tt.wish,
+				opts := Options{Programs: []Program{{Argv: []string{"./train"}, Wdir: "/work", Ranks: plan.Size}}, Exe: testExecutable(), Stdout: &fake.Terminal{}, Stderr: &fake.Terminal{}, GPUs: tt.wish,
 					Dial: func(_ context.Context, h hostfile.Host) (Host, error) { return hosts[h.Name], nil },
 					Trace: func(format string, args ...any) {
 						mu.Lock()
@@ -154,8 +133,8 @@ func TestGPUProgramForProcessesOfElasticJobs(t *testing.T) {
 	}{{true, GPURequest{PerRank: 1}, "program"}, {true, GPURequest{}, ""}, {false, GPURequest{PerRank: 1}, ""}} {
 		synctest.Test(t, func(t *testing.T) {
 			h := newReceiver(tt.lacks, false)
-			h.reached = "192.0.2.1"
-			opts := Options{Programs: []Program{{Argv: []string{"./train"}, Wdir: "/work"}}, Exe: executable(), GPUs: tt.wish,
+			h.Reached = "192.0.2.1"
+			opts := Options{Programs: []Program{{Argv: []string{"./train"}, Wdir: "/work"}}, Exe: testExecutable(), GPUs: tt.wish,
 				GPUProgram: func() ([]byte, error) { return []byte("program"), nil }}
 			opts.setDefaults()
 			j, err := newElasticJob(Elastic{Min: 1, Max: 1, NP: 1}, opts)
@@ -168,7 +147,7 @@ func TestGPUProgramForProcessesOfElasticJobs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.close()
+			s.Close()
 			j.endLife(nil)
 			if time.Sleep(time.Second); string(h.program) != tt.want {
 				t.Errorf("%+v: sent %q, want %q", tt, h.program, tt.want)

@@ -10,6 +10,7 @@ import (
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/inventory"
 	"github.com/gorun/gorun/internal/prose"
+	"github.com/gorun/gorun/launcher/session"
 )
 
 // InventoryCommand is the first argument that makes gorun tell of a host's GPUs; the second is the nonce.
@@ -30,12 +31,12 @@ func Inventory(ctx context.Context, hosts []hostfile.Host, opts Options) []GPUs 
 		opts.GPUProgram = func() ([]byte, error) { return nil, nil }
 	}
 	all := make([]GPUs, len(hosts))
-	onAll(ctx, hosts, opts, func(ctx context.Context, i int, conn Host, stager *stager) error {
-		return stager.start(ctx, conn, func(path string) error {
-			return stager.converse(ctx, conn, path, InventoryCommand, func(feed io.WriteCloser, out io.Reader) (err error) {
+	onAll(ctx, hosts, opts, func(ctx context.Context, i int, conn Host, stager *session.Stager) error {
+		return stager.Start(ctx, conn, func(path string) error {
+			return stager.Converse(ctx, conn, path, InventoryCommand, func(feed io.WriteCloser, out io.Reader) (err error) {
 				all[i].Inventory, err = inventory.Ask(feed, out, opts.Exe.Build, opts.GPUProgram)
 				if errors.Is(err, inventory.ErrOtherBuild) {
-					err = &noAgentError{path: path, err: errOtherBuild}
+					err = &session.NoAgentError{Path: path, Err: session.ErrOtherBuild}
 				}
 				return err
 			})

@@ -15,6 +15,7 @@ import (
 	"github.com/gorun/gorun/gpu"
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/inventory"
+	"github.com/gorun/gorun/internal/test/fake"
 	"github.com/gorun/gorun/internal/wire"
 )
 
@@ -28,15 +29,15 @@ type gpuHost struct {
 }
 
 func (h *gpuHost) Run(ctx context.Context, argv []string, stdin io.Reader, stdout, stderr io.Writer) error {
-	argv = started(argv)
+	argv = fake.StartedCommand(argv)
 	h.ran = append(h.ran, argv[0])
 	build, found := h.paths[argv[0]]
 	if !found {
 		fmt.Fprintln(stderr, "not found")
-		return exitStatus(127)
+		return fake.ExitStatus(127)
 	}
 	if argv[1] != InventoryCommand {
-		return exitStatus(2)
+		return fake.ExitStatus(2)
 	}
 	if h.hang {
 		_, _ = stdout.Write(wire.Preamble(argv[2]))
@@ -46,7 +47,7 @@ func (h *gpuHost) Run(ctx context.Context, argv []string, stdin io.Reader, stdou
 	_, _ = io.WriteString(stdout, "welcome\n")
 	if err := inventory.Serve(ctx, stdin, stdout, inventory.Options{Nonce: argv[2], Build: build, Sources: gpu.Sources{Root: h.root}}); err != nil {
 		fmt.Fprintln(stderr, err)
-		return exitStatus(CodeLaunch)
+		return fake.ExitStatus(CodeLaunch)
 	}
 	return nil
 }
@@ -60,13 +61,13 @@ func (h *gpuHost) Close() error { return nil }
 
 func TestInventory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		exe := executable()
+		exe := testExecutable()
 		here := map[string]string{exe.Path: exe.Build}
 		box := fstest.MapFS{"proc/driver/nvidia/gpus/0000:07:00.0/information": {Data: []byte("Model: A\x1b[2J100\n")}}
 		hosts := map[string]*gpuHost{
 			"box":    {root: box, paths: here},
 			"plain":  {root: fstest.MapFS{}, paths: here},
-			"cached": {root: box, paths: map[string]string{exe.Path: "other", cachedPath: exe.Build}},
+			"cached": {root: box, paths: map[string]string{exe.Path: "other", fake.CachedPath: exe.Build}},
 			"hang":   {root: box, paths: here, hang: true},
 			"broken": {root: fstest.MapFS{"proc/driver/nvidia/gpus/what/information": {}}, paths: here},
 		}

@@ -10,11 +10,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/gorun/gorun/internal/kv"
 	"github.com/gorun/gorun/internal/prose"
+	"github.com/gorun/gorun/internal/test/fake"
 	"github.com/gorun/gorun/internal/wire"
 )
 
@@ -33,22 +33,22 @@ func (s slow) Write(p []byte) (int, error) {
 }
 
 // raw sends a frame's header and payload as they are.
-func raw(a *fakeAgent, size uint32, kind, reserved byte, payload string) error {
+func raw(a *fake.Agent, size uint32, kind, reserved byte, payload string) error {
 	header := []byte{byte(size >> 24), byte(size >> 16), byte(size >> 8), byte(size), kind, reserved, 0, 0, 0, 0, 0, 0}
-	_, err := a.stdout.Write(append(header, payload...))
+	_, err := a.Stdout.Write(append(header, payload...))
 	return err
 }
 
 func TestHostileAgentIsBlamed(t *testing.T) {
-	message := func(kind wire.Type, m any) func(a *fakeAgent) error {
-		return func(a *fakeAgent) error { return a.out.SendMessage(kind, m) }
+	message := func(kind wire.Type, m any) func(a *fake.Agent) error {
+		return func(a *fake.Agent) error { return a.Out.SendMessage(kind, m) }
 	}
 	for name, tc := range map[string]struct {
-		say  func(a *fakeAgent) error
+		say  func(a *fake.Agent) error
 		want string
 	}{
-		"ends a rank twice": {func(a *fakeAgent) error {
-			return errors.Join(a.exit(wire.Exit{Rank: 2}), a.exit(wire.Exit{Rank: 2}))
+		"ends a rank twice": {func(a *fake.Agent) error {
+			return errors.Join(a.Exit(wire.Exit{Rank: 2}), a.Exit(wire.Exit{Rank: 2}))
 		}, "says twice that rank 2 has ended"},
 		"ends another's rank":        {message(wire.TypeExit, wire.Exit{Rank: 0}), "spoke for rank 0"},
 		"ends a rank that is none":   {message(wire.TypeExit, wire.Exit{Rank: 1 << 40}), "spoke for rank 1099511627776"},
@@ -56,65 +56,65 @@ func TestHostileAgentIsBlamed(t *testing.T) {
 		"ends with no possible code": {message(wire.TypeExit, wire.Exit{Rank: 2, Code: 1 << 20}), "ended with code 1048576"},
 		"ends with a negative code":  {message(wire.TypeExit, wire.Exit{Rank: 2, Code: -1}), "ended with code -1"},
 		"ends by no signal":          {message(wire.TypeExit, wire.Exit{Rank: 2, Signal: 4000}), "signal 4000"},
-		"is done too early":          {func(a *fakeAgent) error { return a.out.Send(wire.TypeDone, 0, nil) }, "has not said how rank 2 ended"},
+		"is done too early":          {func(a *fake.Agent) error { return a.Out.Send(wire.TypeDone, 0, nil) }, "has not said how rank 2 ended"},
 		"loses what is not there":    {message(wire.TypeLost, wire.Lost{By: 2, Rank: 1 << 30}), "which does not exist"},
 		"loses in another's name":    {message(wire.TypeLost, wire.Lost{By: 1, Rank: 2}), "spoke for rank 1"},
 		"notes in another's name":    {message(wire.TypeNote, wire.Note{By: 1, Text: "x"}), "spoke for rank 1"},
 		"brings another's value":     {message(wire.TypeFence, wire.Fence{Name: "f", Values: map[int][]byte{0: nil}}), "spoke for rank 0"},
-		"brings a value twice": {func(a *fakeAgent) error {
+		"brings a value twice": {func(a *fake.Agent) error {
 			f := wire.Fence{Name: "f", Values: map[int][]byte{2: nil}}
-			return errors.Join(a.out.SendMessage(wire.TypeFence, f), a.out.SendMessage(wire.TypeFence, f))
+			return errors.Join(a.Out.SendMessage(wire.TypeFence, f), a.Out.SendMessage(wire.TypeFence, f))
 		}, `fence "f": rank 2 came twice`},
 		"brings too large a value": {message(wire.TypeFence, wire.Fence{Name: "f", Values: map[int][]byte{2: make([]byte, kv.MaxFence+1)}}), "brings 65537 bytes"},
 		"a fence with a long name": {message(wire.TypeFence, wire.Fence{Name: strings.Repeat("f", kv.MaxKey+1)}), "a fence's name of 1025 bytes"},
 		"puts a long key":          {message(wire.TypePut, wire.Put{Key: strings.Repeat("k", kv.MaxKey+1)}), "key of 1025 bytes"},
 		"puts a large value":       {message(wire.TypePut, wire.Put{Key: "k", Value: make([]byte, kv.MaxValue+1)}), "value of 1048577"},
 		"gets a long key":          {message(wire.TypeGet, wire.Get{Key: strings.Repeat("k", 1<<20), Wait: time.Hour}), "a key of 1048576 bytes"},
-		"gets without end": {func(a *fakeAgent) error {
-			for i := range maxGets + 1 {
-				if err := a.out.SendMessage(wire.TypeGet, wire.Get{ID: uint64(i), Key: fmt.Sprint(i), Wait: math.MaxInt64}); err != nil {
+		"gets without end": {func(a *fake.Agent) error {
+			for i := range 1<<13 + 1 {
+				if err := a.Out.SendMessage(wire.TypeGet, wire.Get{ID: uint64(i), Key: fmt.Sprint(i), Wait: math.MaxInt64}); err != nil {
 					return err
 				}
 			}
 			return nil
 		}, "too many requests wait"},
-		"prints beyond its credit": {func(a *fakeAgent) error {
+		"prints beyond its credit": {func(a *fake.Agent) error {
 			for range 1000 { // nothing of it comes back: the lines are short of a step
-				if err := a.out.Send(wire.TypeOutput, wire.OutputStream(2, 1), make([]byte, wire.MaxData)); err != nil {
+				if err := a.Out.Send(wire.TypeOutput, wire.OutputStream(2, 1), make([]byte, wire.MaxData)); err != nil {
 					return err
 				}
 			}
 			return nil
 		}, "output beyond its credit"},
-		"prints for another":       {func(a *fakeAgent) error { return a.print(0, 2, "x") }, "spoke for rank 0"},
-		"pauses for another":       {func(a *fakeAgent) error { return a.print(1, 2, "") }, "spoke for rank 1"},
-		"a frame of 4 GiB":         {func(a *fakeAgent) error { return raw(a, math.MaxUint32, byte(wire.TypeExit), 0, "x") }, "frame of 4294967295 bytes"},
-		"output of 64 KiB + 1":     {func(a *fakeAgent) error { return raw(a, wire.MaxData+1, byte(wire.TypeOutput), 0, "x") }, "output frame of 65537 bytes"},
-		"an unknown type":          {func(a *fakeAgent) error { return raw(a, 0, 200, 0, "") }, "unknown type 200"},
-		"reserved bits":            {func(a *fakeAgent) error { return raw(a, 0, byte(wire.TypeHeartbeat), 1, "") }, "reserved bits"},
-		"no JSON":                  {func(a *fakeAgent) error { return raw(a, 5, byte(wire.TypeExit), 0, evil[:5]) }, "exit message: "},
-		"deep JSON":                {func(a *fakeAgent) error { return a.out.Send(wire.TypeExit, 0, []byte(strings.Repeat("[", 1<<20))) }, "exit message: "},
+		"prints for another":       {func(a *fake.Agent) error { return a.Print(0, 2, "x") }, "spoke for rank 0"},
+		"pauses for another":       {func(a *fake.Agent) error { return a.Print(1, 2, "") }, "spoke for rank 1"},
+		"a frame of 4 GiB":         {func(a *fake.Agent) error { return raw(a, math.MaxUint32, byte(wire.TypeExit), 0, "x") }, "frame of 4294967295 bytes"},
+		"output of 64 KiB + 1":     {func(a *fake.Agent) error { return raw(a, wire.MaxData+1, byte(wire.TypeOutput), 0, "x") }, "output frame of 65537 bytes"},
+		"an unknown type":          {func(a *fake.Agent) error { return raw(a, 0, 200, 0, "") }, "unknown type 200"},
+		"reserved bits":            {func(a *fake.Agent) error { return raw(a, 0, byte(wire.TypeHeartbeat), 1, "") }, "reserved bits"},
+		"no JSON":                  {func(a *fake.Agent) error { return raw(a, 5, byte(wire.TypeExit), 0, evil[:5]) }, "exit message: "},
+		"deep JSON":                {func(a *fake.Agent) error { return a.Out.Send(wire.TypeExit, 0, []byte(strings.Repeat("[", 1<<20))) }, "exit message: "},
 		"hello again":              {message(wire.TypeHello, wire.Hello{}), "sent a hello frame"},
 		"orders":                   {message(wire.TypeStop, wire.Stop{}), "sent a stop frame"},
 		"orders others to abort":   {message(wire.TypeAbort, wire.Abort{}), "sent a abort frame"},
-		"credit for what is not":   {func(a *fakeAgent) error { return a.out.SendCredit(0, 100) }, "credit for a stream"},
-		"credit of a wrong length": {func(a *fakeAgent) error { return a.out.Send(wire.TypeCredit, 0, []byte("12345")) }, "credit frame without 4 bytes"},
+		"credit for what is not":   {func(a *fake.Agent) error { return a.Out.SendCredit(0, 100) }, "credit for a stream"},
+		"credit of a wrong length": {func(a *fake.Agent) error { return a.Out.Send(wire.TypeCredit, 0, []byte("12345")) }, "credit frame without 4 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			hostile := func(a *fakeAgent) error {
+			hostile := func(a *fake.Agent) error {
 				_ = tc.say(a)
-				return a.untilEOF()
+				return a.UntilEOF()
 			}
 			obeyed := false
-			good := func(a *fakeAgent) error {
-				if err := a.print(0, 1, "good work\n"); err != nil {
+			good := func(a *fake.Agent) error {
+				if err := a.Print(0, 1, "good work\n"); err != nil {
 					return err
 				}
 				err := obey(a)
 				obeyed = err == nil
 				return err
 			}
-			runOn(t, []*machine{serving(good), serving(hostile)}, func(o *Options) {
+			runOn(t, []*fake.Machine{serving(good), serving(hostile)}, func(o *Options) {
 				o.Stdout = slow{o.Stdout}
 			}, func(t *testing.T, out string, r Result, took time.Duration, err error) {
 				if err != nil || r.Code() != CodeLaunch || r.Cause == nil || r.Cause.Host != "h1" || !strings.Contains(r.Cause.String(), tc.want) {
@@ -141,34 +141,34 @@ func TestHostileAgentBeforeTheStart(t *testing.T) {
 		prefixes[i] = wire.Address{Interface: evil, Prefix: netip.MustParsePrefix("10.0.0.1/8"), Up: true}
 	}
 	for name, tc := range map[string]struct {
-		m    *machine
+		m    *fake.Machine
 		want string
 	}{
-		"too many addresses": {&machine{addresses: prefixes}, "tells of 257 addresses"},
-		"garbage after hello": {&machine{serve: func(a *fakeAgent) error {
+		"too many addresses": {&fake.Machine{Addresses: prefixes}, "tells of 257 addresses"},
+		"garbage after hello": {&fake.Machine{Serve: func(a *fake.Agent) error {
 			_ = raw(a, 0x47455420, '/', ' ', "HTTP/1.1")
-			return a.untilEOF()
+			return a.UntilEOF()
 		}}, "unknown type 47"},
-		"output before its start": {&machine{serve: func(a *fakeAgent) error {
-			_ = a.print(2, 1, "early")
-			return a.untilEOF()
+		"output before its start": {&fake.Machine{Serve: func(a *fake.Agent) error {
+			_ = a.Print(2, 1, "early")
+			return a.UntilEOF()
 		}}, "sent a output frame before it was ready"},
-		"refuses in colours": {&machine{serve: func(a *fakeAgent) error {
-			_ = a.out.SendMessage(wire.TypeRefuse, wire.Refuse{Code: -7, What: "no" + evil, Hint: evil})
-			return a.untilEOF()
+		"refuses in colours": {&fake.Machine{Serve: func(a *fake.Agent) error {
+			_ = a.Out.SendMessage(wire.TypeRefuse, wire.Refuse{Code: -7, What: "no" + evil, Hint: evil})
+			return a.UntilEOF()
 		}}, "no?]0;owned"},
-		"noise in colours": {&machine{noise: evil, serve: func(a *fakeAgent) error { return exitStatus(3) }}, "the agent ended"},
+		"noise in colours": {&fake.Machine{Noise: evil, Serve: func(a *fake.Agent) error { return fake.ExitStatus(3) }}, "the agent ended"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			started := false
-			good := &machine{serve: func(a *fakeAgent) error {
-				err := a.ready()
+			good := &fake.Machine{Serve: func(a *fake.Agent) error {
+				err := a.Ready()
 				started = err == nil
 				return err
 			}}
 			var mu sync.Mutex
 			var said []string
-			runOn(t, []*machine{good, tc.m}, func(o *Options) {
+			runOn(t, []*fake.Machine{good, tc.m}, func(o *Options) {
 				o.Trace = func(format string, args ...any) {
 					mu.Lock()
 					defer mu.Unlock()
@@ -204,23 +204,23 @@ func TestHostileClock(t *testing.T) {
 		"overflow to the up": {math.MaxInt64 - 1, math.MaxInt64},
 	} {
 		t.Run(name, func(t *testing.T) {
-			first := func(a *fakeAgent) error {
+			first := func(a *fake.Agent) error {
 				time.Sleep(2 * time.Second)
-				if err := errors.Join(a.out.SendHeartbeat(2*time.Second), a.exit(wire.Exit{Rank: 0, Code: 3, At: 2 * time.Second})); err != nil {
+				if err := errors.Join(a.Out.SendHeartbeat(2*time.Second), a.Exit(wire.Exit{Rank: 0, Code: 3, At: 2 * time.Second})); err != nil {
 					return err
 				}
-				if _, err := a.expect(wire.TypeStop); err != nil {
+				if _, err := a.Expect(wire.TypeStop); err != nil {
 					return err
 				}
-				return errors.Join(a.exit(wire.Exit{Rank: 1, Signal: 15, Stopped: true}), a.out.Send(wire.TypeDone, 0, nil), a.untilEOF())
+				return errors.Join(a.Exit(wire.Exit{Rank: 1, Signal: 15, Stopped: true}), a.Out.Send(wire.TypeDone, 0, nil), a.UntilEOF())
 			}
-			liar := func(a *fakeAgent) error {
-				_ = a.out.SendHeartbeat(at[0])
+			liar := func(a *fake.Agent) error {
+				_ = a.Out.SendHeartbeat(at[0])
 				time.Sleep(3 * time.Second)
-				_ = errors.Join(a.exit(wire.Exit{Rank: 2, Code: 9, At: at[1]}), a.exit(wire.Exit{Rank: 3, Signal: 15, Stopped: true}), a.out.Send(wire.TypeDone, 0, nil))
-				return a.untilEOF()
+				_ = errors.Join(a.Exit(wire.Exit{Rank: 2, Code: 9, At: at[1]}), a.Exit(wire.Exit{Rank: 3, Signal: 15, Stopped: true}), a.Out.Send(wire.TypeDone, 0, nil))
+				return a.UntilEOF()
 			}
-			runOn(t, []*machine{serving(first), serving(liar)}, nil, func(t *testing.T, _ string, r Result, _ time.Duration, err error) {
+			runOn(t, []*fake.Machine{serving(first), serving(liar)}, nil, func(t *testing.T, _ string, r Result, _ time.Duration, err error) {
 				if err != nil || r.Cause == nil {
 					t.Fatalf("%+v, %v", r, err)
 				}
@@ -240,46 +240,46 @@ func TestHostileClock(t *testing.T) {
 // A host that talks without end and says nothing wrong holds nobody up.
 func TestHostileFloods(t *testing.T) {
 	const frames = 30_000
-	for name, send := range map[string]func(a *fakeAgent, i int) error{
-		"heartbeats": func(a *fakeAgent, i int) error { return a.out.SendHeartbeat(time.Duration(i) * math.MaxInt32) },
-		"pauses":     func(a *fakeAgent, _ int) error { return a.out.Send(wire.TypeOutput, wire.OutputStream(2, 1), nil) },
-		"lost": func(a *fakeAgent, i int) error {
-			return a.out.SendMessage(wire.TypeLost, wire.Lost{By: 2, Rank: i % 4, Cause: evil})
+	for name, send := range map[string]func(a *fake.Agent, i int) error{
+		"heartbeats": func(a *fake.Agent, i int) error { return a.Out.SendHeartbeat(time.Duration(i) * math.MaxInt32) },
+		"pauses":     func(a *fake.Agent, _ int) error { return a.Out.Send(wire.TypeOutput, wire.OutputStream(2, 1), nil) },
+		"lost": func(a *fake.Agent, i int) error {
+			return a.Out.SendMessage(wire.TypeLost, wire.Lost{By: 2, Rank: i % 4, Cause: evil})
 		},
-		"notes": func(a *fakeAgent, _ int) error {
-			return a.out.SendMessage(wire.TypeNote, wire.Note{By: 2, Text: evil})
+		"notes": func(a *fake.Agent, _ int) error {
+			return a.Out.SendMessage(wire.TypeNote, wire.Note{By: 2, Text: evil})
 		},
-		"gets of what is not there": func(a *fakeAgent, i int) error {
+		"gets of what is not there": func(a *fake.Agent, i int) error {
 			if i >= frames/10 {
 				return nil
 			}
-			return a.out.SendMessage(wire.TypeGet, wire.Get{Key: fmt.Sprint(i)})
+			return a.Out.SendMessage(wire.TypeGet, wire.Get{Key: fmt.Sprint(i)})
 		},
-		"puts of one key": func(a *fakeAgent, i int) error {
-			return a.out.SendMessage(wire.TypePut, wire.Put{Key: "k", Value: []byte("0123456789")})
+		"puts of one key": func(a *fake.Agent, i int) error {
+			return a.Out.SendMessage(wire.TypePut, wire.Put{Key: "k", Value: []byte("0123456789")})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			flood := func(a *fakeAgent) error {
-				go a.untilEOF()
+			flood := func(a *fake.Agent) error {
+				go a.UntilEOF()
 				for i := range frames {
 					if err := send(a, i); err != nil {
 						return err
 					}
 				}
-				err := errors.Join(a.exit(wire.Exit{Rank: 2}), a.exit(wire.Exit{Rank: 3}), a.out.Send(wire.TypeDone, 0, nil))
-				<-a.ctx.Done()
+				err := errors.Join(a.Exit(wire.Exit{Rank: 2}), a.Exit(wire.Exit{Rank: 3}), a.Out.Send(wire.TypeDone, 0, nil))
+				<-a.Ctx.Done()
 				return err
 			}
 			var told string
-			work := func(a *fakeAgent) error {
+			work := func(a *fake.Agent) error {
 				for i := range 100 {
-					if err := a.print(0, 1, fmt.Sprintf("line %d\n", i)); err != nil {
+					if err := a.Print(0, 1, fmt.Sprintf("line %d\n", i)); err != nil {
 						return err
 					}
 				}
 				if name == "lost" {
-					f, err := a.expect(wire.TypeAbort)
+					f, err := a.Expect(wire.TypeAbort)
 					if err != nil {
 						return err
 					}
@@ -295,14 +295,14 @@ func TestHostileFloods(t *testing.T) {
 					}
 				}
 			}
-			runOn(t, []*machine{serving(work), serving(flood)}, listen, func(t *testing.T, out string, r Result, _ time.Duration, err error) {
+			runOn(t, []*fake.Machine{serving(work), serving(flood)}, listen, func(t *testing.T, out string, r Result, _ time.Duration, err error) {
 				if err != nil || r.Code() != 0 || strings.Count(out, "0/1> line ") != 100 {
 					t.Errorf("%v, %v, %d lines", err, r.Cause, strings.Count(out, "0/1> line "))
 				}
 				if name == "lost" && (!strings.Contains(told, "owned") || strings.Contains(told, `\u001b`)) {
 					t.Errorf("ranks were told %q", told)
 				}
-				if name == "notes" && notes != maxNotes {
+				if name == "notes" && notes != 100 {
 					t.Errorf("the user was told %d lines", notes)
 				}
 				if more := heapSize() - before; more > 64<<20 {
@@ -325,12 +325,12 @@ func heapSize() int64 {
 func TestHostWhoReadsNothingCostsLittle(t *testing.T) {
 	before := heapSize()
 	var during int64
-	deaf := func(a *fakeAgent) error {
-		if err := a.out.SendMessage(wire.TypePut, wire.Put{Key: "k", Value: make([]byte, kv.MaxValue)}); err != nil {
+	deaf := func(a *fake.Agent) error {
+		if err := a.Out.SendMessage(wire.TypePut, wire.Put{Key: "k", Value: make([]byte, kv.MaxValue)}); err != nil {
 			return err
 		}
 		for i := range 2000 { // 2 GiB
-			if err := a.out.SendMessage(wire.TypeGet, wire.Get{ID: uint64(i), Key: "k"}); err != nil {
+			if err := a.Out.SendMessage(wire.TypeGet, wire.Get{ID: uint64(i), Key: "k"}); err != nil {
 				return err
 			}
 		}
@@ -338,52 +338,12 @@ func TestHostWhoReadsNothingCostsLittle(t *testing.T) {
 		during = heapSize()
 		return succeed(a)
 	}
-	runOn(t, []*machine{serving(succeed), serving(deaf)}, nil, func(t *testing.T, _ string, r Result, _ time.Duration, err error) {
+	runOn(t, []*fake.Machine{serving(succeed), serving(deaf)}, nil, func(t *testing.T, _ string, r Result, _ time.Duration, err error) {
 		if err != nil || r.Code() != 0 {
 			t.Errorf("%+v, %v", r, err)
 		}
 		if more := during - before; more > 100<<20 {
 			t.Errorf("%d MiB for answers that nobody reads", more>>20)
 		}
-	})
-}
-
-func TestOutboxGivesUpAHostThatReadsNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r, w := io.Pipe()
-		o := newOutbox(wire.NewWriter(w))
-		gaveUp := make(chan struct{})
-		o.full = func() {
-			r.CloseWithError(io.ErrClosedPipe)
-			close(gaveUp)
-		}
-		for range maxWaits/wire.MaxData + 1 {
-			o.send(wire.TypeStdin, 0, make([]byte, wire.MaxData))
-		}
-		<-gaveUp
-		<-o.done
-		if len(o.queue) != 0 {
-			t.Errorf("%d frames are kept", len(o.queue))
-		}
-	})
-}
-
-// Answers that a host does not read make those who bring more wait: the host is not given up for them.
-func TestHostWhoReadsNothingHoldsUpAnswers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r, w := io.Pipe()
-		o := newOutbox(wire.NewWriter(w))
-		for i := range 100 {
-			go o.answer(wire.Value{ID: uint64(i), Found: true, Value: make([]byte, kv.MaxValue)})
-		}
-		synctest.Wait()
-		o.mu.Lock()
-		if o.closed || o.waits > 2*maxAnswers {
-			t.Errorf("closed %v, %d bytes wait", o.closed, o.waits)
-		}
-		o.mu.Unlock()
-		o.shut()
-		r.CloseWithError(io.ErrClosedPipe)
-		<-o.done
 	})
 }

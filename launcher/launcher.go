@@ -16,6 +16,11 @@ import (
 	"github.com/gorun/gorun/internal/pmi"
 	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/internal/workdir"
+	"github.com/gorun/gorun/launcher/output"
+	"github.com/gorun/gorun/launcher/plan"
+	"github.com/gorun/gorun/launcher/route"
+	"github.com/gorun/gorun/launcher/session"
 )
 
 // Dialer connects to a host.
@@ -94,7 +99,7 @@ type Stop struct {
 // How a started job ended is the Result.
 func Run(ctx context.Context, plan Plan, opts Options) (Result, error) {
 	opts.setDefaults()
-	if err := checkPrograms(opts.Programs, plan.Size); err != nil {
+	if err := plan.CheckPrograms(opts.Programs); err != nil {
 		return Result{}, err
 	}
 	if err := checkFiles(len(plan.Hosts)); err != nil {
@@ -141,11 +146,11 @@ type job struct {
 	began  time.Time
 	id     string
 	key    []byte
-	stager *stager
-	work   *work
+	stager *session.Stager
+	work   *session.Work
 
 	hosts    []Host // by index in the plan, as are the next three
-	sessions []*session
+	sessions []*session.Session
 	ports    []int         // a free port on each host
 	places   [][]Placement // where the ranks of each host run on it
 
@@ -159,23 +164,23 @@ type job struct {
 	ended   chan struct{} // the loop is over: events go nowhere
 	wg      sync.WaitGroup
 	stopGet context.CancelFunc
-	stdout  *printer
-	stderr  *printer
-	files   *rankFiles
+	stdout  *output.Printer
+	stderr  *output.Printer
+	files   *output.Files
 }
 
 func newJob(plan Plan, opts Options) (*job, error) {
 	j := &job{plan: plan, opts: opts, began: time.Now(), id: rand.Text()[:12], key: make([]byte, 32),
-		stager: newStager(opts), core: newCore(plan, opts.Grace), early: make(chan Stop, 1), events: make(chan any, 256), ended: make(chan struct{}),
-		hosts: make([]Host, len(plan.Hosts)), sessions: make([]*session, len(plan.Hosts)),
+		stager: session.NewStager(opts.Exe, opts.StartTimeout, opts.Trace), core: newCore(plan, opts.Grace), early: make(chan Stop, 1), events: make(chan any, 256), ended: make(chan struct{}),
+		hosts: make([]Host, len(plan.Hosts)), sessions: make([]*session.Session, len(plan.Hosts)),
 		ports: make([]int, len(plan.Hosts)), places: make([][]Placement, len(plan.Hosts))}
 	rand.Read(j.key)
 	var err error
-	if j.work, err = newWork(opts, j.stager); err != nil {
+	if j.work, err = session.NewWork(opts.Work.scanned(), opts.Programs, j.stager, opts.Note); err != nil {
 		return nil, err
 	}
 	if opts.OutputDir != "" || opts.SaveAs != nil {
-		if j.files, err = newRankFiles(opts.OutputDir, opts.SaveAs, plan, opts.Note); err != nil {
+		if j.files, err = output.OpenFiles(opts.OutputDir, opts.SaveAs, plan, opts.Note); err != nil {
 			return nil, err
 		}
 	}
@@ -266,30 +271,30 @@ func (j *job) connect(ctx context.Context, i int) (err error) {
 }
 
 func (j *job) bringWork(ctx context.Context, i int) error {
-	return j.work.bring(ctx, i, j.plan.Hosts[i].Name, j.hosts[i])
+	return j.work.CopyTo(ctx, i, j.plan.Hosts[i].Name, j.hosts[i])
 }
 
 func (j *job) stage(ctx context.Context, i int) error {
-	s, err := j.stager.agent(ctx, j.hosts[i])
+	s, err := j.stager.Agent(ctx, j.hosts[i])
 	if err != nil {
 		return err
 	}
-	s.index, s.host = i, &j.plan.Hosts[i]
+	s.Index, s.Host = i, &j.plan.Hosts[i]
 	j.sessions[i] = s
-	j.opts.Trace("%s: agent %d on %s", s.host.Name, s.hello.PID, s.hello.Hostname)
+	j.opts.Trace("%s: agent %d on %s", s.Host.Name, s.Hello.PID, s.Hello.Hostname)
 	return nil
 }
 
 // prepare sends the job and waits for the host's word that it can start there.
 func (j *job) prepare(ctx context.Context, i int) error {
 	s := j.sessions[i]
-	told := j.describe(s.host, s.conn)
+	told := j.describe(s.Host, s.Conn)
 	for p := range told.Programs {
-		told.Programs[p].Wdir = []byte(j.work.dir(i, string(told.Programs[p].Wdir)))
+		told.Programs[p].Wdir = []byte(j.work.Dir(i, string(told.Programs[p].Wdir)))
 	}
-	ready, err := s.prepare(ctx, &j.opts, told)
+	ready, err := s.Prepare(ctx, told, j.opts.GPUProgram, j.opts.Trace)
 	if j.ports[i], j.places[i] = ready.FreePort, placementsOf(ready.Places); err == nil {
-		j.tell(Ready{s.host.Name})
+		j.tell(Ready{s.Host.Name})
 	}
 	return err
 }
@@ -299,17 +304,17 @@ func (j *job) describe(h *PlannedHost, conn Host) wire.Job {
 	w := j.opts.wire(j.id, h.Host, conn)
 	w.Key, w.Size, w.Hosts, w.Stdin, w.OpenMPI4 = j.key, j.plan.Size, len(j.plan.Hosts), j.opts.inputOf(h), j.opts.OpenMPI4
 	_, local := conn.(Local)
-	programs, ranks := programsFor(h.Ranks, j.opts.Programs, local)
+	programs, ranks := plan.ProgramsFor(h.Ranks, j.opts.Programs, local)
 	w.Programs, w.Ranks = wirePrograms(programs), wireRanks(ranks)
 	if len(j.opts.Programs) > 1 {
-		w.Shares = shares(j.opts.Programs)
+		w.Shares = plan.Shares(j.opts.Programs)
 	}
 	return w
 }
 
 // wire is what a host is told of any job.
 func (o *Options) wire(id string, h hostfile.Host, conn Host) wire.Job {
-	w := wire.Job{ID: id, Host: h.Name, Drop: sessionNames(), Env: bytesOf(o.Env), Grace: o.Grace, Binding: wire.Binding(o.Binding),
+	w := wire.Job{ID: id, Host: h.Name, Drop: plan.SessionNames(), Env: bytesOf(o.Env), Grace: o.Grace, Binding: wire.Binding(o.Binding),
 		GPUs: wire.GPUs{Leave: o.GPUs.Leave, PerRank: o.GPUs.PerRank, Listed: h.GPUs}, Encrypt: o.Encrypt}
 	if h, ok := conn.(interface{ BySSH() bool }); ok {
 		w.SSH = h.BySSH()
@@ -319,29 +324,29 @@ func (o *Options) wire(id string, h hostfile.Host, conn Host) wire.Job {
 
 // chooseAddresses returns what every host is told of its own network, for the others to reach it.
 func (j *job) chooseAddresses() ([]wire.Start, error) {
-	contacts, openMPI := make([]Contact, len(j.sessions)), make([]string, len(j.sessions))
+	contacts, openMPI := make([]route.Contact, len(j.sessions)), make([]string, len(j.sessions))
 	for i, s := range j.sessions {
-		openMPI[i] = s.openMPI
+		openMPI[i] = s.OpenMPI
 		contacts[i] = contactOf(s)
 	}
-	notes := sameMachine(j.plan.Hosts, contacts)
+	notes := route.SameMachine(j.plan.Hosts, contacts)
 	if note := openMPINote(j.plan.Size, openMPI); note != "" && j.opts.OpenMPI4 == nil {
 		notes = append(notes, note)
 	}
 	for _, note := range notes {
 		j.opts.Note(note)
 	}
-	survey := newSurvey(contacts)
-	chosen, errs := survey.addresses(contacts, j.opts.Network)
+	survey := route.NewSurvey(contacts)
+	chosen, errs := survey.Addresses(contacts, j.opts.Network)
 	if err := j.launchError(errs); err != nil {
 		return nil, err
 	}
-	starts, interfaces := make([]wire.Start, len(chosen)), survey.interfaces(chosen)
+	starts, interfaces := make([]wire.Start, len(chosen)), survey.Interfaces(chosen)
 	for i, list := range chosen {
 		var shown []string
-		starts[i] = wire.Start{Addrs: addrTexts(list), Interfaces: interfaces[i], Asked: j.opts.Network.names()}
+		starts[i] = wire.Start{Addrs: route.AddrTexts(list), Interfaces: interfaces[i], Asked: j.opts.Network.Names()}
 		for _, a := range list {
-			shown = append(shown, prose.Printable(fmt.Sprintf("%s (%s)", addrText(a), cmp.Or(a.Interface, "unknown interface"))))
+			shown = append(shown, prose.Printable(fmt.Sprintf("%s (%s)", route.AddrText(a), cmp.Or(a.Interface, "unknown interface"))))
 		}
 		j.opts.Trace("%s: ranks reach it at %s", j.plan.Hosts[i].Name, strings.Join(shown, ", "))
 	}
@@ -350,12 +355,12 @@ func (j *job) chooseAddresses() ([]wire.Start, error) {
 
 // spawn lets every host start its ranks.
 func (j *job) spawn(starts []wire.Start) {
-	master := slices.IndexFunc(j.plan.Hosts, func(h PlannedHost) bool { return h.has(0) })
-	mapping := pmi.Mapping(j.plan.nodes())
+	master := slices.IndexFunc(j.plan.Hosts, func(h PlannedHost) bool { return h.Has(0) })
+	mapping := pmi.Mapping(j.plan.Nodes())
 	for i, s := range j.sessions {
 		start := starts[i]
 		start.Mapping, start.MasterAddr, start.MasterPort = mapping, starts[master].Addrs[0], j.ports[master]
-		s.out.tell(wire.TypeStart, start)
+		s.Out.SendMessage(wire.TypeStart, start)
 	}
 	j.started = j.now()
 	j.tell(Started{j.started})
@@ -368,7 +373,7 @@ func (j *job) close() {
 	for i := range j.hosts {
 		wg.Go(func() {
 			if s := j.sessions[i]; s != nil {
-				s.close()
+				s.Close()
 			}
 			if h := j.hosts[i]; h != nil {
 				_ = h.Close()
@@ -377,4 +382,42 @@ func (j *job) close() {
 	}
 	wg.Wait()
 	j.wg.Wait()
+}
+
+// printers write what how says to where a user wants stdout and stderr, which may be one place.
+func (o *Options) printers(how output.Printing) (stdout, stderr *output.Printer) {
+	how.W, how.Cut, how.Screen = o.Stdout, o.CutMark, o.Screen[1]
+	stdout = output.NewPrinter(how)
+	if o.OneOutput {
+		return stdout, stdout
+	}
+	how.W, how.Screen = o.Stderr, o.Screen[2]
+	return stdout, output.NewPrinter(how)
+}
+
+// WorkDir is a folder of this machine, as it was when [ScanWorkDir] read it.
+type WorkDir struct {
+	Dir      string // absolute
+	Files    int
+	Bytes    int64
+	Warnings []string // what was left out that the user may miss, a line each
+
+	tree *workdir.Tree
+}
+
+// ScanWorkDir lists the folder dir, which may hold so many files and bytes at most.
+func ScanWorkDir(dir string, files int, bytes int64) (*WorkDir, error) {
+	tree, err := workdir.Scan(dir, files, bytes)
+	if err != nil {
+		return nil, err
+	}
+	return &WorkDir{tree.Dir, tree.Files, tree.Bytes, tree.Warnings, tree}, nil
+}
+
+// scanned is the list of the folder, or nil.
+func (w *WorkDir) scanned() *workdir.Tree {
+	if w == nil {
+		return nil
+	}
+	return w.tree
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/test/fake"
 )
 
 func TestFilesFor(t *testing.T) {
@@ -116,14 +117,14 @@ func TestConnectionsSetUpAtATime(t *testing.T) {
 		}
 		switch kind {
 		case "plain":
-			machines := slices.Repeat([]*machine{m}, len(hosts))
+			machines := slices.Repeat([]*fake.Machine{m}, len(hosts))
 			runOn(t, machines, set, func(t *testing.T, _ string, r Result, _ time.Duration, err error) { ended(t, r, err) })
 		case "elastic":
 			elasticJobOn(t, m, Elastic{Hosts: hosts, NP: len(hosts)}, set, ended)
 		case "check":
 			synctest.Test(t, func(t *testing.T) {
-				m.disk = newDisk(map[string]string{"/opt/gorun": "build one"})
-				opts := Options{Exe: executable()}
+				m.Disk = fake.NewDisk(map[string]string{"/opt/gorun": "build one"})
+				opts := Options{Exe: testExecutable()}
 				set(&opts)
 				for _, c := range Check(t.Context(), hosts, opts) {
 					if c.Err != nil {

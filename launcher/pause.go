@@ -22,15 +22,15 @@ type pausing struct {
 func (j *job) pauseOrResume(p Pause) {
 	if !p.Suspend {
 		for _, s := range j.sessions {
-			s.excuse() // while we stood still nobody was heard
+			s.ResetSilence() // while we stood still nobody was heard
 		}
 		j.toAll(wire.TypeResume, nil)
 		return
 	}
 	j.pause = pausing{p.Told, map[int]bool{}}
 	for _, s := range j.sessions {
-		if !j.core.settled(s.index) {
-			j.pause.waiting[s.index] = true
+		if !j.core.settled(s.Index) {
+			j.pause.waiting[s.Index] = true
 		}
 	}
 	j.toAll(wire.TypeSuspend, nil)

@@ -4,26 +4,27 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/fake"
 	"github.com/gorun/gorun/internal/wire"
 )
 
 // The user wants the job to stand still, for longer than the lease and than a silent agent counts as living.
 func TestRunStandsStill(t *testing.T) {
-	stand := func(a *fakeAgent) error {
-		if _, err := a.expect(wire.TypeSuspend); err != nil {
+	stand := func(a *fake.Agent) error {
+		if _, err := a.Expect(wire.TypeSuspend); err != nil {
 			return err
 		}
 		time.Sleep(100 * time.Millisecond)
-		if err := a.out.SendMessage(wire.TypeSuspended, nil); err != nil {
+		if err := a.Out.SendMessage(wire.TypeSuspended, nil); err != nil {
 			return err
 		}
-		if _, err := a.expect(wire.TypeResume); err != nil {
+		if _, err := a.Expect(wire.TypeResume); err != nil {
 			return err
 		}
 		return succeed(a)
 	}
 	var told time.Duration
-	runOn(t, []*machine{serving(stand), serving(succeed), serving(stand)}, func(o *Options) {
+	runOn(t, []*fake.Machine{serving(stand), serving(succeed), serving(stand)}, func(o *Options) {
 		pauses := make(chan Pause)
 		o.Pauses = pauses
 		go func() {
@@ -47,14 +48,14 @@ func TestRunStandsStill(t *testing.T) {
 
 // A host that does not answer a pause, and ends instead, holds up nobody.
 func TestPauseOfAHostThatEnds(t *testing.T) {
-	leave := func(a *fakeAgent) error {
-		if _, err := a.expect(wire.TypeSuspend); err != nil {
+	leave := func(a *fake.Agent) error {
+		if _, err := a.Expect(wire.TypeSuspend); err != nil {
 			return err
 		}
-		return exitStatus(137)
+		return fake.ExitStatus(137)
 	}
 	told := make(chan struct{})
-	runOn(t, []*machine{serving(leave)}, func(o *Options) {
+	runOn(t, []*fake.Machine{serving(leave)}, func(o *Options) {
 		pauses := make(chan Pause, 1)
 		pauses <- Pause{Suspend: true, Told: told}
 		o.Pauses = pauses

@@ -1,13 +1,17 @@
 package launcher
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/gorun/gorun/internal/prose"
+	"github.com/gorun/gorun/launcher/output"
 )
 
 // Exit codes of gorun's own. See docs/exit-codes.md.
@@ -87,27 +91,13 @@ func describe(e Exit) string {
 	case e.MPI == MPIUnfinished:
 		return "ended after MPI_Init without MPI_Finalize"
 	case e.Signal != 0:
-		text := fmt.Sprintf("was killed by signal %d (%s)", e.Signal, signalName(e.Signal))
+		text := fmt.Sprintf("was killed by signal %d (%s)", e.Signal, signalName(syscall.Signal(e.Signal)))
 		if e.Core {
 			text += ", core dumped"
 		}
 		return text + shortOf(e)
 	}
 	return fmt.Sprintf("exited with code %d%s", e.Code, shortOf(e))
-}
-
-// signalName is the signal's common name.
-func signalName(n int) string {
-	names := map[syscall.Signal]string{
-		syscall.SIGHUP: "SIGHUP", syscall.SIGINT: "SIGINT", syscall.SIGQUIT: "SIGQUIT", syscall.SIGILL: "SIGILL",
-		syscall.SIGTRAP: "SIGTRAP", syscall.SIGABRT: "SIGABRT", syscall.SIGBUS: "SIGBUS", syscall.SIGFPE: "SIGFPE",
-		syscall.SIGKILL: "SIGKILL", syscall.SIGUSR1: "SIGUSR1", syscall.SIGSEGV: "SIGSEGV", syscall.SIGUSR2: "SIGUSR2",
-		syscall.SIGPIPE: "SIGPIPE", syscall.SIGALRM: "SIGALRM", syscall.SIGTERM: "SIGTERM", syscall.SIGXCPU: "SIGXCPU",
-	}
-	if name, ok := names[syscall.Signal(n)]; ok {
-		return name
-	}
-	return syscall.Signal(n).String()
 }
 
 // Code is the exit code gorun ends with: that of the first failing rank,
@@ -165,21 +155,6 @@ func (e *LaunchError) Error() string {
 	return "cannot start the job: " + strings.Join(parts, "; ")
 }
 
-// RefusedError is an agent's word that the job cannot run on its host.
-type RefusedError struct {
-	Code   int    // the exit code that gorun ends with
-	What   string // what is wrong
-	Remedy string // what to do about it; may be empty
-}
-
-func (e *RefusedError) Error() string { return e.What }
-
-// ExitCode is the code gorun should end with.
-func (e *RefusedError) ExitCode() int { return e.Code }
-
-// Hint says what to do about it; it may be empty.
-func (e *RefusedError) Hint() string { return e.Remedy }
-
 // Code is the exit code for a job that was not started: a missing program's own code when that
 // is all that is wrong, else 125.
 func (e *LaunchError) Code() int {
@@ -195,4 +170,16 @@ func (e *LaunchError) Code() int {
 		return CodeLaunch // whatever a host may say
 	}
 	return code
+}
+
+// signalName is the signal's common name, or its description.
+func signalName(s syscall.Signal) string { return cmp.Or(unix.SignalName(s), s.String()) }
+
+// ended is the result as the index of the output files has it.
+func (r *Result) ended() *output.Ended {
+	e := &output.Ended{Code: r.Code()}
+	for _, x := range r.Exits {
+		e.Ranks = append(e.Ranks, output.RankEnd{Rank: x.Rank, Code: x.Code, Signal: x.Signal, Stopped: x.Stopped, After: max(0, x.At-r.Started)})
+	}
+	return e
 }

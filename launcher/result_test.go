@@ -2,7 +2,6 @@ package launcher
 
 import (
 	"errors"
-	"strings"
 	"testing"
 
 	"github.com/gorun/gorun/internal/prose"
@@ -66,7 +65,7 @@ func TestLaunchErrorCode(t *testing.T) {
 
 func TestErrorsNameTheirHosts(t *testing.T) {
 	cause := errors.New("no route")
-	err := error(&LaunchError{[]HostError{{"a", cause}, {"b", &RefusedError{127, "no program", "copy it"}}}})
+	err := error(&LaunchError{[]HostError{{"a", cause}, {"b", &RefusedError{Code: 127, What: "no program", Remedy: "copy it"}}}})
 	if got, want := err.Error(), "cannot start the job: a: no route; b: no program"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -81,7 +80,7 @@ func TestDescribe(t *testing.T) {
 		"was killed by signal 9 (SIGKILL)":                   {Signal: 9},
 		"was killed by signal 6 (SIGABRT), core dumped":      {Signal: 6, Core: true},
 		"did not start: start /x: exec format error":         {Code: 126, Failed: "start /x: exec format error"},
-		"was killed by signal 31 (bad system call)":          {Signal: 31},
+		"was killed by signal 31 (SIGSYS)":                   {Signal: 31},
 		"was killed by signal 40 (signal 40)":                {Signal: 40},
 		"was killed by signal 24 (SIGXCPU)":                  {Signal: 24},
 		"was killed by signal 11 (SIGSEGV)":                  {Signal: 11},
@@ -122,19 +121,4 @@ func FuzzPrintable(f *testing.F) {
 			}
 		}
 	})
-}
-
-func TestTailKeepsTheEnd(t *testing.T) {
-	var tl tail
-	for i := range 1000 {
-		n, err := tl.Write([]byte(strings.Repeat("x", i%7) + "\n"))
-		if err != nil || n != i%7+1 {
-			t.Fatalf("wrote %d, %v", n, err)
-		}
-	}
-	tl.Write([]byte(strings.Repeat("y", 3*tailSize) + " the end\x1b\n"))
-	got := tl.String()
-	if len(got) > tailSize || !strings.HasSuffix(got, "y the end?") {
-		t.Errorf("%d bytes, ending %.20q", len(got), got[max(0, len(got)-20):])
-	}
 }

@@ -9,11 +9,11 @@ import (
 
 	"github.com/gorun/gorun/internal/kv"
 	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/launcher/output"
+	"github.com/gorun/gorun/launcher/session"
 )
 
 const (
-	// beatTime is such that a dead network shows soon: it takes something that nobody acknowledges.
-	beatTime = time.Second / 2
 	hungTime = 30 * time.Second // silence after which a connected agent counts as hung
 	coreTick = 100 * time.Millisecond
 	// stoppedTime is how late a look at the clock is when we ourselves were stopped.
@@ -22,7 +22,7 @@ const (
 
 // stream begins to carry output, input and requests between the hosts and us.
 func (j *job) stream() {
-	j.stdout, j.stderr = j.opts.printers(printing{prefix: j.opts.Prefix, show: j.opts.Show, files: j.files, failed: func(err error) { j.post(eventOutput{err}) }})
+	j.stdout, j.stderr = j.opts.printers(output.Printing{Prefix: j.opts.Prefix, Show: j.opts.Show, Files: j.files, Failed: func(err error) { j.post(eventOutput{err}) }})
 	ctx, cancel := context.WithCancel(context.Background())
 	j.stopGet = cancel
 	j.fences = newFences(ctx, j.plan.Size)
@@ -49,7 +49,7 @@ func (j *job) post(event any) {
 
 // reap runs the job to its end and says what it came to.
 func (j *job) reap(ctx context.Context) Result {
-	beat := time.NewTicker(beatTime)
+	beat := time.NewTicker(session.BeatTime)
 	defer beat.Stop()
 	var tick <-chan time.Time // once the job is to end, which has a limit
 	cancelled := ctx.Done()
@@ -95,7 +95,7 @@ func (j *job) reap(ctx context.Context) Result {
 	result := j.core.result()
 	j.explain(&result)
 	if j.files != nil {
-		result.Output = j.files.close(&result)
+		result.Output = j.files.Close(result.ended())
 	}
 	return result
 }
@@ -153,7 +153,7 @@ func (j *job) apply(event any) (finished bool) {
 
 func (j *job) toAll(t wire.Type, message any) {
 	for _, s := range j.sessions {
-		s.out.tell(t, message)
+		s.Out.SendMessage(t, message)
 	}
 }
 
@@ -163,7 +163,7 @@ func (j *job) excuseOurselves() {
 	now := time.Now()
 	if now.Sub(j.looked) > stoppedTime {
 		for _, s := range j.sessions {
-			s.excuse()
+			s.ResetSilence()
 		}
 	}
 	if still := now.Sub(j.looked) - coreTick; still > coreTick {
@@ -175,28 +175,28 @@ func (j *job) excuseOurselves() {
 // findHung looks for an agent that has been silent too long while its connection stands.
 func (j *job) findHung() any {
 	for _, s := range j.sessions {
-		if silent := s.silence(); silent > hungTime && !j.core.settled(s.index) {
-			return eventGone{s.index, fmt.Errorf("no word from the agent for %v", silent.Round(time.Second))}
+		if silent := s.Silence(); silent > hungTime && !j.core.settled(s.Index) {
+			return eventGone{s.Index, fmt.Errorf("no word from the agent for %v", silent.Round(time.Second))}
 		}
 	}
 	return eventTick{}
 }
 
 // read takes one agent's frames until its session ends.
-func (j *job) read(s *session) {
-	defer s.endInput()
+func (j *job) read(s *session.Session) {
+	defer s.EndInput()
 	done := false
 	for {
-		f, err := s.frames.Next()
+		f, err := s.Frames.Next()
 		if err == nil {
-			if s.note(f, j.now()); !done { // what comes after done has no meaning
+			if s.Received(f, j.now()); !done { // what comes after done has no meaning
 				err = j.frame(s, f)
 			}
 			done = done || f.Type == wire.TypeDone && err == nil
 		}
 		if err != nil {
 			if !done {
-				j.post(eventGone{s.index, s.lossReason(err)})
+				j.post(eventGone{s.Index, s.LossReason(err)})
 			}
 			return
 		}
@@ -205,26 +205,26 @@ func (j *job) read(s *session) {
 
 // frame handles one frame of an agent. The host is taken from the session, never
 // from the frame: an agent can only speak for its own ranks.
-func (j *job) frame(s *session, f wire.Frame) error {
+func (j *job) frame(s *session.Session, f wire.Frame) error {
 	switch f.Type {
 	case wire.TypeHeartbeat:
 		return nil
 	case wire.TypeOutput:
 		return j.output(s, f)
 	case wire.TypeCredit:
-		return s.credit(f)
+		return s.Credit(f)
 	case wire.TypeExit:
 		return wire.Handle(f, func(e wire.Exit) error {
-			if err := s.checkExit(&e); err != nil {
+			if err := s.CheckExit(&e); err != nil {
 				return err
 			}
-			e.At = within(s.toLauncher(e.At, j.now()), j.started, j.now())
-			j.post(eventExit{s.index, exitOf(e)})
+			e.At = session.Clamp(s.ToLauncher(e.At, j.now()), j.started, j.now())
+			j.post(eventExit{s.Index, exitOf(e)})
 			return nil
 		})
 	case wire.TypeLost:
 		return wire.Handle(f, func(l wire.Lost) error {
-			if err := s.checkLost(&l, j.plan.Size); err != nil {
+			if err := s.CheckLost(&l, j.plan.Size); err != nil {
 				return err
 			}
 			j.post(eventLost{l})
@@ -232,72 +232,103 @@ func (j *job) frame(s *session, f wire.Frame) error {
 		})
 	case wire.TypeNote:
 		return wire.Handle(f, func(n wire.Note) error {
-			worth, err := s.checkNote(&n)
+			worth, err := s.CheckNote(&n)
 			if worth {
-				j.opts.Note(fmt.Sprintf("rank %d on %s: %s", n.By, s.host.Name, n.Text))
+				j.opts.Note(fmt.Sprintf("rank %d on %s: %s", n.By, s.Host.Name, n.Text))
 			}
 			return err
 		})
 	case wire.TypeFence:
 		return wire.Handle(f, func(fence wire.Fence) error {
-			if err := checkFence(fence, s.owns); err != nil {
+			if err := session.CheckFence(fence, s.Owns); err != nil {
 				return err
 			}
-			j.post(eventFence{s.index, fence})
+			j.post(eventFence{s.Index, fence})
 			return nil
 		})
 	case wire.TypePut:
 		return wire.Handle(f, func(p wire.Put) error { return j.fences.store.Put(p.Key, p.Value) })
 	case wire.TypeGet:
-		return wire.Handle(f, func(g wire.Get) error { return s.get(j.fences.ctx, j.fences.store, g) })
+		return wire.Handle(f, func(g wire.Get) error { return s.Get(j.fences.ctx, j.fences.store, g) })
 	case wire.TypeFailing:
 		return wire.Handle(f, func(failing wire.Failing) error {
-			j.post(eventFailing{s.index, explainFailing(failing)})
+			j.post(eventFailing{s.Index, session.ExplainFailing(failing)})
 			return nil
 		})
 	case wire.TypeSuspended:
-		j.post(eventSuspended{s.index})
+		j.post(eventSuspended{s.Index})
 		return nil
 	case wire.TypeDone:
-		if err := s.checkDone(); err != nil {
+		if err := s.CheckDone(); err != nil {
 			return err
 		}
-		s.endInput()
+		s.EndInput()
 		var done wire.Done
 		if len(f.Payload) > 0 {
 			if err := f.Decode(&done); err != nil {
 				return err
 			}
 		}
-		j.post(eventDone{s.index, unkillableOn(s.host.Name, done.Unkillable)})
+		j.post(eventDone{s.Index, unkillableOn(s.Host.Name, done.Unkillable)})
 		return nil
 	}
 	return &wire.FormatError{Reason: fmt.Sprintf("the agent sent a %s frame", f.Type)}
 }
 
-func foreign(rank int) error {
-	return &wire.FormatError{Reason: fmt.Sprintf("the agent spoke for rank %d, which is not its own", rank)}
-}
-
-func (s *session) owns(rank int) bool { return s.host.has(rank) }
-
 // output hands a rank's bytes to the printer, which returns the credit.
-func (j *job) output(s *session, f wire.Frame) error {
+func (j *job) output(s *session.Session, f wire.Frame) error {
 	rank, fd := wire.RankFD(f.Stream)
-	if !s.owns(rank) {
-		return foreign(rank)
+	if !s.Owns(rank) {
+		return session.ForeignRank(rank)
 	}
 	p := j.stdout
 	if fd == 2 {
 		p = j.stderr
 	}
-	if err := s.out.took(f.Stream, len(f.Payload)); err != nil {
+	if err := s.Out.CountReceived(f.Stream, len(f.Payload)); err != nil {
 		return err
 	}
 	if len(f.Payload) == 0 {
-		p.pause(f.Stream)
+		p.Pause(f.Stream)
 		return nil
 	}
-	p.add(f.Stream, f.Payload, s.out.creditor(f.Stream))
+	p.Add(f.Stream, f.Payload, s.Out.Creditor(f.Stream))
 	return nil
+}
+
+// hurry lets go of output that nobody takes, once the user wants the end. A job that ends by itself waits: its last
+// words are what the user will want to see.
+func hurry(wanted bool, printers ...*output.Printer) {
+	if !wanted {
+		return
+	}
+	for _, p := range printers {
+		p.Writer.AbandonIfStuck()
+	}
+}
+
+// closePrinters writes what is left. Both may be the same one. Nothing of the job is there any more, but the user may still want
+// its end sooner: stopped is told of that. hasty says that the user wanted it before.
+func closePrinters(hasty bool, stops <-chan Stop, stopped func(Stop), stdout, stderr *output.Printer) {
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		stdout.Close()
+		if stderr != stdout {
+			stderr.Close()
+		}
+	}()
+	look := time.NewTicker(coreTick)
+	defer look.Stop()
+	for {
+		select {
+		case <-closed:
+			return
+		case stop := <-stops:
+			hasty = true
+			stopped(stop)
+		case <-look.C:
+			hurry(hasty, stdout, stderr)
+		}
+	}
 }

@@ -13,28 +13,30 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/test/fake"
 	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/launcher/route"
 )
 
 func TestRunStartsNothingUnlessEveryHostIsReady(t *testing.T) {
-	refuse := func(code int, what string) *machine {
-		return &machine{serve: func(a *fakeAgent) error {
-			if _, err := a.expect(wire.TypeJob); err != nil {
+	refuse := func(code int, what string) *fake.Machine {
+		return &fake.Machine{Serve: func(a *fake.Agent) error {
+			if _, err := a.Expect(wire.TypeJob); err != nil {
 				return err
 			}
-			return a.out.SendMessage(wire.TypeRefuse, wire.Refuse{Code: code, What: what})
+			return a.Out.SendMessage(wire.TypeRefuse, wire.Refuse{Code: code, What: what})
 		}}
 	}
 	var mu sync.Mutex
 	var ends []error
-	ready := &machine{serve: func(a *fakeAgent) error {
-		err := a.ready()
+	ready := &fake.Machine{Serve: func(a *fake.Agent) error {
+		err := a.Ready()
 		mu.Lock()
 		ends = append(ends, err)
 		mu.Unlock()
 		return err
 	}}
-	runOn(t, []*machine{ready, refuse(127, "no program"), refuse(127, "none here")}, nil, func(t *testing.T, _ string, _ Result, _ time.Duration, err error) {
+	runOn(t, []*fake.Machine{ready, refuse(127, "no program"), refuse(127, "none here")}, nil, func(t *testing.T, _ string, _ Result, _ time.Duration, err error) {
 		var launch *LaunchError
 		if !errors.As(err, &launch) || launch.Code() != 127 || len(launch.Hosts) != 2 {
 			t.Fatal(err)
@@ -51,32 +53,32 @@ func TestRunStartsNothingUnlessEveryHostIsReady(t *testing.T) {
 // TestRunEndsThoughAReadyAgentGoesOnTalking guards against a wait for an agent whose
 // frames nobody reads: it beats while another host is slow to fail.
 func TestRunEndsThoughAReadyAgentGoesOnTalking(t *testing.T) {
-	chatty := &machine{serve: func(a *fakeAgent) error {
-		if _, err := a.expect(wire.TypeJob); err != nil {
+	chatty := &fake.Machine{Serve: func(a *fake.Agent) error {
+		if _, err := a.Expect(wire.TypeJob); err != nil {
 			return err
 		}
-		if err := a.out.SendMessage(wire.TypeReady, wire.Ready{}); err != nil {
+		if err := a.Out.SendMessage(wire.TypeReady, wire.Ready{}); err != nil {
 			return err
 		}
 		return ignoreAll(a)
 	}}
-	slow := &machine{serve: func(*fakeAgent) error {
+	slow := &fake.Machine{Serve: func(*fake.Agent) error {
 		time.Sleep(5 * time.Second)
-		return exitStatus(3)
+		return fake.ExitStatus(3)
 	}}
-	runOn(t, []*machine{chatty, slow}, nil, func(t *testing.T, _ string, _ Result, took time.Duration, err error) {
+	runOn(t, []*fake.Machine{chatty, slow}, nil, func(t *testing.T, _ string, _ Result, took time.Duration, err error) {
 		var launch *LaunchError
 		if !errors.As(err, &launch) || len(launch.Hosts) != 1 || launch.Hosts[0].Host != "h1" {
 			t.Error(err)
 		}
-		if took > 5*time.Second+partingTime {
+		if took > 7*time.Second {
 			t.Errorf("took %v", took)
 		}
 	})
 }
 
 func TestRunListsHostsThatCannotBeReached(t *testing.T) {
-	runOn(t, []*machine{serving(succeed), {}, {}}, func(o *Options) {
+	runOn(t, []*fake.Machine{serving(succeed), {}, {}}, func(o *Options) {
 		dial := o.Dial
 		o.Dial = func(ctx context.Context, h hostfile.Host) (Host, error) {
 			if h.Name != "h0" {
@@ -93,8 +95,8 @@ func TestRunListsHostsThatCannotBeReached(t *testing.T) {
 }
 
 func TestRunGivesUpOnASlowStart(t *testing.T) {
-	mute := &machine{serve: func(a *fakeAgent) error { return a.untilEOF() }} // never ready
-	runOn(t, []*machine{serving(succeed), mute}, func(o *Options) { o.StartTimeout = 20 * time.Second }, func(t *testing.T, _ string, _ Result, took time.Duration, err error) {
+	mute := &fake.Machine{Serve: func(a *fake.Agent) error { return a.UntilEOF() }} // never ready
+	runOn(t, []*fake.Machine{serving(succeed), mute}, func(o *Options) { o.StartTimeout = 20 * time.Second }, func(t *testing.T, _ string, _ Result, took time.Duration, err error) {
 		if err == nil || err.Error() != "cannot start the job: h1: not started within 20s (--start-timeout)" {
 			t.Error(err)
 		}
@@ -105,9 +107,9 @@ func TestRunGivesUpOnASlowStart(t *testing.T) {
 }
 
 func TestRunStopsBeforeTheStart(t *testing.T) {
-	mute := &machine{serve: func(a *fakeAgent) error { return a.untilEOF() }}
+	mute := &fake.Machine{Serve: func(a *fake.Agent) error { return a.UntilEOF() }}
 	stops := make(chan Stop, 1)
-	runOn(t, []*machine{serving(succeed), mute}, func(o *Options) {
+	runOn(t, []*fake.Machine{serving(succeed), mute}, func(o *Options) {
 		o.Stops = stops
 		stops <- Stop{Reason: Interrupted}
 	}, func(t *testing.T, _ string, _ Result, took time.Duration, err error) {
@@ -120,13 +122,13 @@ func TestRunStopsBeforeTheStart(t *testing.T) {
 
 // networked is a machine with two interfaces, which SSH reached on the first; it keeps
 // what it is told at the start.
-func networked(t *testing.T, n int, start *wire.Start) *machine {
-	m := serving(func(a *fakeAgent) error {
-		*start = a.start
+func networked(t *testing.T, n int, start *wire.Start) *fake.Machine {
+	m := serving(func(a *fake.Agent) error {
+		*start = a.Start
 		return succeed(a)
 	})
-	m.reached = fmt.Sprintf("10.0.0.%d", n)
-	m.addresses = interfaces("eth0", fmt.Sprintf("10.0.0.%d/16", n), "ib0", fmt.Sprintf("10.9.0.%d/16", n))
+	m.Reached = fmt.Sprintf("10.0.0.%d", n)
+	m.Addresses = interfaces("eth0", fmt.Sprintf("10.0.0.%d/16", n), "ib0", fmt.Sprintf("10.9.0.%d/16", n))
 	return m
 }
 
@@ -146,7 +148,7 @@ func TestRunTellsEveryHostItsAddresses(t *testing.T) {
 		var mu sync.Mutex
 		var traced []string
 		change := func(o *Options) {
-			o.Network, _ = ParseNetwork(asked)
+			o.Network, _ = route.ParseNetwork(asked)
 			o.Trace = func(format string, args ...any) {
 				mu.Lock()
 				defer mu.Unlock()
@@ -154,7 +156,7 @@ func TestRunTellsEveryHostItsAddresses(t *testing.T) {
 			}
 		}
 		first, second := networked(t, 1, &starts[0]), networked(t, 2, &starts[1])
-		runOn(t, []*machine{first, second}, change, func(t *testing.T, _ string, r Result, _ time.Duration, err error) {
+		runOn(t, []*fake.Machine{first, second}, change, func(t *testing.T, _ string, r Result, _ time.Duration, err error) {
 			if err != nil || r.Code() != 0 {
 				t.Fatalf("%+v, %v", r, err)
 			}
@@ -174,9 +176,9 @@ func TestRunTellsEveryHostItsAddresses(t *testing.T) {
 // every such host is named.
 func TestRunNeedsTheNetworkOnEveryHost(t *testing.T) {
 	var starts [3]wire.Start
-	machines := []*machine{networked(t, 1, &starts[0]), networked(t, 2, &starts[1]), networked(t, 3, &starts[2])}
-	machines[0].addresses = interfaces("ib7", "10.7.0.1/16", "eth0", "10.0.0.1/16")
-	change := func(o *Options) { o.Network, _ = ParseNetwork("ib7") }
+	machines := []*fake.Machine{networked(t, 1, &starts[0]), networked(t, 2, &starts[1]), networked(t, 3, &starts[2])}
+	machines[0].Addresses = interfaces("ib7", "10.7.0.1/16", "eth0", "10.0.0.1/16")
+	change := func(o *Options) { o.Network, _ = route.ParseNetwork("ib7") }
 	runOn(t, machines, change, func(t *testing.T, _ string, _ Result, _ time.Duration, err error) {
 		var launch *LaunchError
 		if !errors.As(err, &launch) || len(launch.Hosts) != 2 || launch.Hosts[0].Host != "h1" || launch.Hosts[1].Host != "h2" || launch.Code() != CodeLaunch {
@@ -191,4 +193,25 @@ func TestRunNeedsTheNetworkOnEveryHost(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A machine that is listed twice runs all the same, and the user is told.
+func TestMachineUnderTwoNamesIsReported(t *testing.T) {
+	for boot, want := range map[string]int{"b": 1, "": 0} {
+		machines := []*fake.Machine{serving(succeed), serving(succeed)}
+		for _, m := range machines {
+			m.Boot = boot
+		}
+		var notes []string
+		runOn(t, machines, func(o *Options) {
+			o.Note = func(text string) { notes = append(notes, text) }
+		}, func(t *testing.T, _ string, r Result, _ time.Duration, err error) {
+			if err != nil || r.Code() != 0 {
+				t.Errorf("%v, %v", r, err)
+			}
+		})
+		if len(notes) != want || want == 1 && !strings.HasPrefix(notes[0], "h0 and h1 are one machine (machine)") {
+			t.Errorf("boot %q: %q", boot, notes)
+		}
+	}
 }

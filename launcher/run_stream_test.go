@@ -12,19 +12,20 @@ import (
 	"testing/iotest"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/fake"
 	"github.com/gorun/gorun/internal/wire"
 )
 
 func TestRunPassesOnWhatRanksTellEachOther(t *testing.T) {
-	talk := func(a *fakeAgent) error {
+	talk := func(a *fake.Agent) error {
 		values := map[int][]byte{}
-		for _, r := range a.job.Ranks {
+		for _, r := range a.Job.Ranks {
 			values[r.Rank] = fmt.Append(nil, "v", r.Rank)
 		}
-		if err := a.out.SendMessage(wire.TypeFence, wire.Fence{Name: "f", Values: values}); err != nil {
+		if err := a.Out.SendMessage(wire.TypeFence, wire.Fence{Name: "f", Values: values}); err != nil {
 			return err
 		}
-		f, err := a.expect(wire.TypeFenced)
+		f, err := a.Expect(wire.TypeFenced)
 		if err != nil {
 			return err
 		}
@@ -35,19 +36,19 @@ func TestRunPassesOnWhatRanksTellEachOther(t *testing.T) {
 		if !reflect.DeepEqual(all, wire.Fence{Name: "f", Values: map[int][]byte{0: []byte("v0"), 1: []byte("v1"), 2: []byte("v2"), 3: []byte("v3")}}) {
 			return fmt.Errorf("fenced %+v", all)
 		}
-		if a.job.Ranks[0].Rank == 0 {
+		if a.Job.Ranks[0].Rank == 0 {
 			time.Sleep(time.Second)
-			if err := a.out.SendMessage(wire.TypePut, wire.Put{Key: "k", Value: []byte("value")}); err != nil {
+			if err := a.Out.SendMessage(wire.TypePut, wire.Put{Key: "k", Value: []byte("value")}); err != nil {
 				return err
 			}
 			return succeed(a)
 		}
 		for id, want := range []wire.Value{{ID: 0, Found: true, Value: []byte("value")}, {ID: 1}} {
 			get := wire.Get{ID: uint64(id), Key: []string{"k", "never"}[id], Wait: 5 * time.Second}
-			if err := a.out.SendMessage(wire.TypeGet, get); err != nil {
+			if err := a.Out.SendMessage(wire.TypeGet, get); err != nil {
 				return err
 			}
-			f, err := a.expect(wire.TypeValue)
+			f, err := a.Expect(wire.TypeValue)
 			if err != nil {
 				return err
 			}
@@ -58,7 +59,7 @@ func TestRunPassesOnWhatRanksTellEachOther(t *testing.T) {
 		}
 		return succeed(a)
 	}
-	runOn(t, []*machine{serving(talk), serving(talk)}, nil, func(t *testing.T, _ string, r Result, took time.Duration, err error) {
+	runOn(t, []*fake.Machine{serving(talk), serving(talk)}, nil, func(t *testing.T, _ string, r Result, took time.Duration, err error) {
 		if err != nil || r.Code() != 0 || took < 6*time.Second || took > 7*time.Second {
 			t.Errorf("%+v (%v), %v, after %v", r, r.Cause, err, took)
 		}
@@ -67,11 +68,11 @@ func TestRunPassesOnWhatRanksTellEachOther(t *testing.T) {
 
 func TestRunFeedsStdinWithinItsCredit(t *testing.T) {
 	input := bytes.Repeat([]byte("0123456789abcdef"), 3*wire.Window/16+1)
-	eat := func(a *fakeAgent) error {
+	eat := func(a *fake.Agent) error {
 		var got []byte
 		owed := 0
 		for {
-			f, err := a.expect(wire.TypeStdin)
+			f, err := a.Expect(wire.TypeStdin)
 			if err != nil {
 				return err
 			}
@@ -83,7 +84,7 @@ func TestRunFeedsStdinWithinItsCredit(t *testing.T) {
 				return fmt.Errorf("%d bytes beyond the credit", owed-wire.Window)
 			}
 			if owed == wire.Window { // as late as can be
-				if err := a.out.SendCredit(f.Stream, owed); err != nil {
+				if err := a.Out.SendCredit(f.Stream, owed); err != nil {
 					return err
 				}
 				owed = 0
@@ -94,7 +95,7 @@ func TestRunFeedsStdinWithinItsCredit(t *testing.T) {
 		}
 		return succeed(a)
 	}
-	runOn(t, []*machine{serving(eat)}, func(o *Options) { o.Stdin = iotest.HalfReader(bytes.NewReader(input)) }, func(t *testing.T, _ string, r Result, _ time.Duration, err error) {
+	runOn(t, []*fake.Machine{serving(eat)}, func(o *Options) { o.Stdin = iotest.HalfReader(bytes.NewReader(input)) }, func(t *testing.T, _ string, r Result, _ time.Duration, err error) {
 		if err != nil || r.Code() != 0 {
 			t.Errorf("%+v (%v), %v", r, r.Cause, err)
 		}
@@ -105,12 +106,12 @@ func TestRunFeedsStdinWithinItsCredit(t *testing.T) {
 // does: credit must come back, and every byte must arrive.
 func TestRunCarriesOutputWithinItsCredit(t *testing.T) {
 	const total = 5 * wire.Window
-	flood := func(a *fakeAgent) error {
+	flood := func(a *fake.Agent) error {
 		left := wire.Window
 		for sent := 0; sent < total; {
 			n := min(32<<10, left, total-sent)
 			if n == 0 {
-				f, err := a.expect(wire.TypeCredit)
+				f, err := a.Expect(wire.TypeCredit)
 				if err != nil {
 					return err
 				}
@@ -121,7 +122,7 @@ func TestRunCarriesOutputWithinItsCredit(t *testing.T) {
 				left += back
 				continue
 			}
-			if err := a.print(1, 2, strings.Repeat("z", n)); err != nil {
+			if err := a.Print(1, 2, strings.Repeat("z", n)); err != nil {
 				return err
 			}
 			sent, left = sent+n, left-n
@@ -129,7 +130,7 @@ func TestRunCarriesOutputWithinItsCredit(t *testing.T) {
 		return succeed(a)
 	}
 	dir := t.TempDir()
-	runOn(t, []*machine{serving(flood)}, func(o *Options) { o.Prefix, o.OutputDir = nil, dir }, func(t *testing.T, out string, r Result, _ time.Duration, err error) {
+	runOn(t, []*fake.Machine{serving(flood)}, func(o *Options) { o.Prefix, o.OutputDir = nil, dir }, func(t *testing.T, out string, r Result, _ time.Duration, err error) {
 		if err != nil || r.Code() != 0 || r.Output != nil || out != strings.Repeat("z", total) {
 			t.Errorf("%d bytes of %d; %+v, %v", len(out), total, r, err)
 		}
@@ -142,8 +143,8 @@ func TestRunCarriesOutputWithinItsCredit(t *testing.T) {
 
 func TestRunPassesSignalsOn(t *testing.T) {
 	signals := make(chan int, 1)
-	wait := func(a *fakeAgent) error {
-		f, err := a.expect(wire.TypeSignal)
+	wait := func(a *fake.Agent) error {
+		f, err := a.Expect(wire.TypeSignal)
 		if err != nil {
 			return err
 		}
@@ -153,7 +154,7 @@ func TestRunPassesSignalsOn(t *testing.T) {
 		return succeed(a)
 	}
 	signals <- 10
-	runOn(t, []*machine{serving(wait), serving(wait)}, func(o *Options) { o.Signals = signals }, func(t *testing.T, _ string, r Result, _ time.Duration, err error) {
+	runOn(t, []*fake.Machine{serving(wait), serving(wait)}, func(o *Options) { o.Signals = signals }, func(t *testing.T, _ string, r Result, _ time.Duration, err error) {
 		if err != nil || r.Code() != 0 {
 			t.Errorf("%+v, %v", r, err)
 		}
@@ -161,10 +162,10 @@ func TestRunPassesSignalsOn(t *testing.T) {
 }
 
 func TestRunStopsWhenNobodyTakesItsOutput(t *testing.T) {
-	talk := func(a *fakeAgent) error { return errors.Join(a.print(0, 1, "hello\n"), obey(a)) }
+	talk := func(a *fake.Agent) error { return errors.Join(a.Print(0, 1, "hello\n"), obey(a)) }
 	var notes []string
-	runOn(t, []*machine{serving(talk)}, func(o *Options) {
-		o.Stdout = &terminal{err: errors.New("disk full")}
+	runOn(t, []*fake.Machine{serving(talk)}, func(o *Options) {
+		o.Stdout = &fake.Terminal{Err: errors.New("disk full")}
 		o.Note = func(text string) { notes = append(notes, text) }
 	}, func(t *testing.T, _ string, r Result, _ time.Duration, err error) {
 		if err != nil || r.Code() != 141 {

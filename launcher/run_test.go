@@ -15,27 +15,29 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/test/fake"
 	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/launcher/plan"
 )
 
 // runOn runs two ranks on each of the machines, named h0, h1, …, on a clock that does not
 // wait. change may be nil. Goroutines that Run leaves behind fail the test.
-func runOn(t *testing.T, machines []*machine, change func(*Options), check func(t *testing.T, out string, r Result, took time.Duration, err error)) {
+func runOn(t *testing.T, machines []*fake.Machine, change func(*Options), check func(t *testing.T, out string, r Result, took time.Duration, err error)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		var hosts []hostfile.Host
 		for i, m := range machines {
 			hosts = append(hosts, hostfile.Host{Name: fmt.Sprint("h", i), Slots: 2})
-			if m.disk == nil {
-				m.disk = newDisk(map[string]string{"/opt/gorun": "build one"})
+			if m.Disk == nil {
+				m.Disk = fake.NewDisk(map[string]string{"/opt/gorun": "build one"})
 			}
 		}
-		plan, err := NewPlan(hosts, Request{})
+		plan, err := plan.New(hosts, Request{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		var out terminal
-		opts := Options{Grace: 5 * time.Second, Programs: []Program{{Argv: []string{"./train"}, Wdir: "/work", Ranks: plan.Size}}, Exe: executable(), Stdout: &out, Stderr: &out, Prefix: func(rank, fd int, _ time.Time) []byte {
+		var out fake.Terminal
+		opts := Options{Grace: 5 * time.Second, Programs: []Program{{Argv: []string{"./train"}, Wdir: "/work", Ranks: plan.Size}}, Exe: testExecutable(), Stdout: &out, Stderr: &out, Prefix: func(rank, fd int, _ time.Time) []byte {
 			return fmt.Appendf(nil, "%d/%d> ", rank, fd)
 		}, Dial: func(_ context.Context, h hostfile.Host) (Host, error) {
 			return machines[h.Name[1]-'0'], nil
@@ -48,18 +50,18 @@ func runOn(t *testing.T, machines []*machine, change func(*Options), check func(
 		check(t, out.String(), r, time.Since(began), err)
 		synctest.Wait()
 		for i, m := range machines {
-			if m.mu.Lock(); len(m.ran) > 0 && !m.closed {
+			if m.Mu.Lock(); len(m.Ran) > 0 && !m.Closed {
 				t.Errorf("host %d was not closed", i)
 			}
-			m.mu.Unlock()
+			m.Mu.Unlock()
 		}
 	})
 }
 
 // serving is a machine whose agent gets ready and, once started, does what it is told.
-func serving(life func(a *fakeAgent) error) *machine {
-	return &machine{serve: func(a *fakeAgent) error {
-		if err := a.ready(); err != nil {
+func serving(life func(a *fake.Agent) error) *fake.Machine {
+	return &fake.Machine{Serve: func(a *fake.Agent) error {
+		if err := a.Ready(); err != nil {
 			return nil // the job was called off
 		}
 		return life(a)
@@ -67,40 +69,40 @@ func serving(life func(a *fakeAgent) error) *machine {
 }
 
 // succeed ends every rank well.
-func succeed(a *fakeAgent) error { return a.finish(wire.Exit{}) }
+func succeed(a *fake.Agent) error { return a.Finish(wire.Exit{}) }
 
 // obey runs until it is told to stop and then ends every rank by TERM.
-func obey(a *fakeAgent) error {
-	if _, err := a.expect(wire.TypeStop); err != nil {
+func obey(a *fake.Agent) error {
+	if _, err := a.Expect(wire.TypeStop); err != nil {
 		return err
 	}
-	return a.finish(wire.Exit{Signal: 15, Stopped: true})
+	return a.Finish(wire.Exit{Signal: 15, Stopped: true})
 }
 
 // ignoreAll never ends by itself, though it beats.
-func ignoreAll(a *fakeAgent) error {
+func ignoreAll(a *fake.Agent) error {
 	for i := 0; ; i++ {
-		if err := a.out.SendHeartbeat(time.Duration(i) * time.Second); err != nil {
+		if err := a.Out.SendHeartbeat(time.Duration(i) * time.Second); err != nil {
 			return err
 		}
 		select {
 		case <-time.After(time.Second):
-		case <-a.ctx.Done():
-			return a.ctx.Err()
+		case <-a.Ctx.Done():
+			return a.Ctx.Err()
 		}
 	}
 }
 
 func TestRunSuccess(t *testing.T) {
-	hello := func(a *fakeAgent) error {
-		for _, r := range a.job.Ranks {
-			if err := errors.Join(a.print(r.Rank, 1, fmt.Sprintf("hello from %d of %d on %s\n", r.Rank, a.job.Size, a.job.Host)), a.print(r.Rank, 2, "no end")); err != nil {
+	hello := func(a *fake.Agent) error {
+		for _, r := range a.Job.Ranks {
+			if err := errors.Join(a.Print(r.Rank, 1, fmt.Sprintf("hello from %d of %d on %s\n", r.Rank, a.Job.Size, a.Job.Host)), a.Print(r.Rank, 2, "no end")); err != nil {
 				return err
 			}
 		}
 		return succeed(a)
 	}
-	runOn(t, []*machine{serving(hello), serving(hello)}, nil, func(t *testing.T, out string, r Result, _ time.Duration, err error) {
+	runOn(t, []*fake.Machine{serving(hello), serving(hello)}, nil, func(t *testing.T, out string, r Result, _ time.Duration, err error) {
 		if err != nil || r.Code() != 0 || r.Cause != nil || len(r.Exits) != 4 {
 			t.Fatalf("%+v, %v", r, err)
 		}
@@ -117,13 +119,13 @@ func TestRunSuccess(t *testing.T) {
 func TestRunDescribesTheJobToEveryHost(t *testing.T) {
 	var mu sync.Mutex
 	jobs := map[string]wire.Job{}
-	note := func(a *fakeAgent) error {
+	note := func(a *fake.Agent) error {
 		mu.Lock()
-		jobs[a.job.Host] = a.job
+		jobs[a.Job.Host] = a.Job
 		mu.Unlock()
 		return succeed(a)
 	}
-	runOn(t, []*machine{serving(note), serving(note)}, func(o *Options) {
+	runOn(t, []*fake.Machine{serving(note), serving(note)}, func(o *Options) {
 		o.Programs[0].Argv, o.Env, o.Stdin = []string{"a\xff", ""}, []string{"A=\xfe"}, strings.NewReader("")
 		o.Programs[0].Drop, o.Programs[0].DropHere = []string{"UNSET"}, []string{"OF_THIS_MACHINE"}
 	}, func(t *testing.T, _ string, _ Result, _ time.Duration, err error) {
@@ -148,24 +150,24 @@ func TestRunDescribesTheJobToEveryHost(t *testing.T) {
 
 func TestRunEndsEveryHostWhenOneRankFails(t *testing.T) {
 	var told atomic.Value
-	fail := func(a *fakeAgent) error {
-		if err := a.exit(wire.Exit{Rank: 1, Code: 42}); err != nil {
+	fail := func(a *fake.Agent) error {
+		if err := a.Exit(wire.Exit{Rank: 1, Code: 42}); err != nil {
 			return err
 		}
-		if _, err := a.expect(wire.TypeStop); err != nil {
+		if _, err := a.Expect(wire.TypeStop); err != nil {
 			return err
 		}
-		return errors.Join(a.exit(wire.Exit{Rank: 0, Signal: 15, Stopped: true}), a.out.Send(wire.TypeDone, 0, nil), a.untilEOF())
+		return errors.Join(a.Exit(wire.Exit{Rank: 0, Signal: 15, Stopped: true}), a.Out.Send(wire.TypeDone, 0, nil), a.UntilEOF())
 	}
-	watch := func(a *fakeAgent) error {
-		f, err := a.expect(wire.TypeAbort)
+	watch := func(a *fake.Agent) error {
+		f, err := a.Expect(wire.TypeAbort)
 		if err != nil {
 			return err
 		}
 		told.Store(string(f.Payload))
 		return obey(a)
 	}
-	runOn(t, []*machine{serving(fail), serving(watch)}, nil, func(t *testing.T, _ string, r Result, _ time.Duration, err error) {
+	runOn(t, []*fake.Machine{serving(fail), serving(watch)}, nil, func(t *testing.T, _ string, r Result, _ time.Duration, err error) {
 		if err != nil || r.Code() != 42 || r.Cause == nil || r.Cause.Rank != 1 || r.Cause.Host != "h0" {
 			t.Errorf("%+v, %v", r, err)
 		}
@@ -177,7 +179,7 @@ func TestRunEndsEveryHostWhenOneRankFails(t *testing.T) {
 
 func TestRunStopsWhenTheUserWants(t *testing.T) {
 	for name, tc := range map[string]struct {
-		life func(*fakeAgent) error
+		life func(*fake.Agent) error
 		send []Stop // one each second
 		code int
 		took time.Duration
@@ -189,7 +191,7 @@ func TestRunStopsWhenTheUserWants(t *testing.T) {
 		"a time limit, then ^C ^C": {ignoreAll, []Stop{{Reason: TimedOut}, {Interrupted, true}}, 124, 2*time.Second + stopMargin, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			runOn(t, []*machine{serving(tc.life), serving(tc.life)}, func(o *Options) {
+			runOn(t, []*fake.Machine{serving(tc.life), serving(tc.life)}, func(o *Options) {
 				stops := make(chan Stop)
 				o.Stops = stops
 				go func() {
@@ -202,7 +204,7 @@ func TestRunStopsWhenTheUserWants(t *testing.T) {
 				if err != nil || r.Code() != tc.code || len(r.Unconfirmed) != tc.left {
 					t.Errorf("%+v, %v", r, err)
 				}
-				if took < tc.took || took > tc.took+partingTime+2*coreTick {
+				if took < tc.took || took > tc.took+2*time.Second+2*coreTick {
 					t.Errorf("took %v, want %v and what it takes to part", took, tc.took)
 				}
 			})
@@ -214,13 +216,13 @@ func TestRunStopsWhenTheUserWants(t *testing.T) {
 func TestHostsAreToldOfTheirPrograms(t *testing.T) {
 	var mu sync.Mutex
 	jobs := map[string]wire.Job{}
-	note := func(a *fakeAgent) error {
+	note := func(a *fake.Agent) error {
 		mu.Lock()
-		jobs[a.job.Host] = a.job
+		jobs[a.Job.Host] = a.Job
 		mu.Unlock()
 		return succeed(a)
 	}
-	runOn(t, []*machine{serving(note), serving(note)}, func(o *Options) {
+	runOn(t, []*fake.Machine{serving(note), serving(note)}, func(o *Options) {
 		o.Programs = []Program{{Argv: []string{"a"}, Wdir: "/a", Ranks: 1}, {Argv: []string{"b"}, Env: []string{"B=1"}, Wdir: "/b", Ranks: 3}}
 	}, func(t *testing.T, _ string, _ Result, _ time.Duration, err error) {
 		if err != nil {
@@ -240,10 +242,10 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		m := serving(obey)
-		m.disk = newDisk(map[string]string{"/opt/gorun": "build one"})
-		plan, _ := NewPlan([]hostfile.Host{{Name: "h0", Slots: 1}}, Request{})
+		m.Disk = fake.NewDisk(map[string]string{"/opt/gorun": "build one"})
+		plan, _ := plan.New([]hostfile.Host{{Name: "h0", Slots: 1}}, Request{})
 		time.AfterFunc(time.Second, cancel)
-		r, err := Run(ctx, plan, Options{Grace: 5 * time.Second, Programs: []Program{{Argv: []string{"x"}, Ranks: 1}}, Exe: executable(), Stdout: io.Discard, Stderr: io.Discard,
+		r, err := Run(ctx, plan, Options{Grace: 5 * time.Second, Programs: []Program{{Argv: []string{"x"}, Ranks: 1}}, Exe: testExecutable(), Stdout: io.Discard, Stderr: io.Discard,
 			Dial: func(context.Context, hostfile.Host) (Host, error) { return m, nil }})
 		if err != nil || r.Code() != 143 {
 			t.Errorf("%+v, %v", r, err)
@@ -253,27 +255,27 @@ func TestRunEndsWithItsContext(t *testing.T) {
 
 func TestRunReportsALostHost(t *testing.T) {
 	for name, tc := range map[string]struct {
-		life func(a *fakeAgent) error
+		life func(a *fake.Agent) error
 		want string
 	}{
-		"the agent is killed":          {func(*fakeAgent) error { return exitStatus(137) }, "host h1: the agent was killed or failed (exit code 137)"},
-		"the connection breaks":        {func(*fakeAgent) error { return errors.New("broken pipe") }, "host h1: lost the connection to the agent: broken pipe"},
-		"the agent just ends":          {func(*fakeAgent) error { return nil }, "host h1: the agent ended too early"},
-		"it speaks for another's rank": {func(a *fakeAgent) error { _ = a.exit(wire.Exit{Rank: 0, Code: 1}); return a.untilEOF() }, "host h1: lost the connection to the agent: malformed frame: the agent spoke for rank 0"},
-		"it prints for another's rank": {func(a *fakeAgent) error { _ = a.print(1, 1, "x"); return a.untilEOF() }, "host h1: lost the connection to the agent: malformed frame: the agent spoke for rank 1"},
-		"it brings another's value": {func(a *fakeAgent) error {
-			_ = a.out.SendMessage(wire.TypeFence, wire.Fence{Name: "x", Values: map[int][]byte{4: nil}})
-			return a.untilEOF()
+		"the agent is killed":          {func(*fake.Agent) error { return fake.ExitStatus(137) }, "host h1: the agent was killed or failed (exit code 137)"},
+		"the connection breaks":        {func(*fake.Agent) error { return errors.New("broken pipe") }, "host h1: lost the connection to the agent: broken pipe"},
+		"the agent just ends":          {func(*fake.Agent) error { return nil }, "host h1: the agent ended too early"},
+		"it speaks for another's rank": {func(a *fake.Agent) error { _ = a.Exit(wire.Exit{Rank: 0, Code: 1}); return a.UntilEOF() }, "host h1: lost the connection to the agent: malformed frame: the agent spoke for rank 0"},
+		"it prints for another's rank": {func(a *fake.Agent) error { _ = a.Print(1, 1, "x"); return a.UntilEOF() }, "host h1: lost the connection to the agent: malformed frame: the agent spoke for rank 1"},
+		"it brings another's value": {func(a *fake.Agent) error {
+			_ = a.Out.SendMessage(wire.TypeFence, wire.Fence{Name: "x", Values: map[int][]byte{4: nil}})
+			return a.UntilEOF()
 		}, "host h1: lost the connection to the agent: malformed frame: the agent spoke for rank 4"},
-		"it blames in another's name": {func(a *fakeAgent) error {
-			_ = a.out.SendMessage(wire.TypeLost, wire.Lost{By: -1, Rank: 2})
-			return a.untilEOF()
+		"it blames in another's name": {func(a *fake.Agent) error {
+			_ = a.Out.SendMessage(wire.TypeLost, wire.Lost{By: -1, Rank: 2})
+			return a.UntilEOF()
 		}, "host h1: lost the connection to the agent: malformed frame: the agent spoke for rank -1"},
-		"it sends what only we send":     {func(a *fakeAgent) error { _ = a.out.SendMessage(wire.TypeStop, wire.Stop{}); return a.untilEOF() }, "host h1: lost the connection to the agent: malformed frame: the agent sent a stop frame"},
-		"it returns credit it never had": {func(a *fakeAgent) error { _ = a.out.SendCredit(7, 1); return a.untilEOF() }, "host h1: lost the connection to the agent: malformed frame: credit for a stream"},
+		"it sends what only we send":     {func(a *fake.Agent) error { _ = a.Out.SendMessage(wire.TypeStop, wire.Stop{}); return a.UntilEOF() }, "host h1: lost the connection to the agent: malformed frame: the agent sent a stop frame"},
+		"it returns credit it never had": {func(a *fake.Agent) error { _ = a.Out.SendCredit(7, 1); return a.UntilEOF() }, "host h1: lost the connection to the agent: malformed frame: credit for a stream"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			runOn(t, []*machine{serving(obey), serving(tc.life)}, nil, func(t *testing.T, _ string, r Result, took time.Duration, err error) {
+			runOn(t, []*fake.Machine{serving(obey), serving(tc.life)}, nil, func(t *testing.T, _ string, r Result, took time.Duration, err error) {
 				if err != nil || r.Code() != CodeLaunch || r.Cause == nil || !strings.HasPrefix(r.Cause.String(), tc.want) {
 					t.Errorf("%v: %v, code %d", err, r.Cause, r.Code())
 				}
@@ -283,4 +285,61 @@ func TestRunReportsALostHost(t *testing.T) {
 			})
 		})
 	}
+}
+
+// An agent that hangs while its connection stands is given up after hungTime, also
+// when it is the last one (run.go: beat drops apply's answer; Run never returns).
+func TestRunGivesUpAHungAgent(t *testing.T) {
+	stop := time.AfterFunc(20*time.Second, func() { panic("Run does not return") }) // outside the bubble, so in real time
+	defer stop.Stop()
+	silent := func(a *fake.Agent) error { return a.UntilEOF() }
+	runOn(t, []*fake.Machine{serving(silent)}, nil, func(t *testing.T, _ string, r Result, took time.Duration, err error) {
+		if err != nil || r.Code() != CodeLaunch || r.Cause == nil || !strings.HasPrefix(r.Cause.String(), "host h0: no word from the agent for ") {
+			t.Errorf("%+v, %v", r, err)
+		}
+		if took < hungTime || took > hungTime+5*time.Second {
+			t.Errorf("took %v", took)
+		}
+	})
+}
+
+// Agents that are ready must hear from the launcher while slow hosts get ready, or
+// their lease of 60 s ends (--start-timeout may be longer).
+func TestRunBeatsWhileHostsGetReady(t *testing.T) {
+	var longest time.Duration
+	ready := &fake.Machine{Serve: func(a *fake.Agent) error {
+		if _, err := a.Expect(wire.TypeJob); err != nil {
+			return err
+		}
+		if err := a.Out.SendMessage(wire.TypeReady, wire.Ready{}); err != nil {
+			return err
+		}
+		for last := time.Now(); ; last = time.Now() {
+			f, err := a.Frames.Next()
+			if err != nil {
+				return err
+			}
+			longest = max(longest, time.Since(last))
+			if f.Type == wire.TypeStart {
+				return a.Finish(wire.Exit{})
+			}
+		}
+	}}
+	slow := &fake.Machine{Serve: func(a *fake.Agent) error {
+		time.Sleep(100 * time.Second)
+		if err := a.Ready(); err != nil {
+			return err
+		}
+		return succeed(a)
+	}}
+	runOn(t, []*fake.Machine{ready, slow}, func(o *Options) { o.StartTimeout = 300 * time.Second }, func(t *testing.T, _ string, _ Result, _ time.Duration, err error) {
+		if err != nil || longest > 10*time.Second {
+			t.Errorf("%v; an agent heard nothing for %v", err, longest)
+		}
+	})
+}
+
+// testExecutable is gorun itself, build one.
+func testExecutable() Executable {
+	return Executable{Path: "/opt/gorun", Build: "one", Hash: func() (string, error) { return "0123456789abcdef0123", nil }}
 }

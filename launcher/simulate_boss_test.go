@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/launcher/session"
 )
 
 // boss is the launcher's process: its core, and what run.go does around it.
@@ -16,7 +17,7 @@ type boss struct {
 	w        *world
 	core     *core
 	fences   *fences
-	sessions []*session // for the hosts' clocks
+	sessions []*session.Session // for the hosts' clocks
 	heard    []time.Duration
 	done     []bool
 	looked   time.Duration
@@ -38,7 +39,7 @@ func newBoss(w *world) *boss {
 	b := &boss{w: w, core: newCore(w.plan, w.grace), fences: newFences(context.Background(), w.plan.Size),
 		known: map[int]Exit{}, unread: make([][]any, len(w.hosts)+1)}
 	for range w.hosts {
-		b.sessions = append(b.sessions, &session{})
+		b.sessions = append(b.sessions, &session.Session{})
 		b.heard, b.done = append(b.heard, 0), append(b.done, false)
 	}
 	b.beat()
@@ -69,15 +70,15 @@ func (b *boss) read(host int, event any) {
 	case beatMessage:
 		var payload [8]byte
 		binary.BigEndian.PutUint64(payload[:], uint64(e.at))
-		b.sessions[host].note(wire.Frame{Type: wire.TypeHeartbeat, Payload: payload[:]}, b.w.now)
+		b.sessions[host].Received(wire.Frame{Type: wire.TypeHeartbeat, Payload: payload[:]}, b.w.now)
 	case wire.Exit:
 		b.blur = max(b.blur, b.mistake(host))
-		e.At = b.sessions[host].toLauncher(e.At, b.w.now)
+		e.At = b.sessions[host].ToLauncher(e.At, b.w.now)
 		b.apply(eventExit{host, exitOf(e)})
 	case wire.Lost:
 		b.apply(eventLost{e})
 	case wire.Failing:
-		b.apply(eventFailing{host, explainFailing(e)})
+		b.apply(eventFailing{host, session.ExplainFailing(e)})
 	case wire.Fence:
 		b.fence(e)
 	case doneMessage:
@@ -96,7 +97,7 @@ func (b *boss) read(host int, event any) {
 // fastest heartbeat so far took.
 func (b *boss) mistake(host int) time.Duration {
 	const rest = 10 * time.Millisecond
-	if offset, known := b.sessions[host].clock.offset(); known {
+	if offset, known := b.sessions[host].Clock.Offset(); known {
 		return offset - b.w.hosts[host].began + rest
 	}
 	return b.w.now
@@ -217,7 +218,7 @@ func (b *boss) beat() {
 		b.toAll(beatMessage{b.w.now})
 		b.apply(b.findHung())
 	}
-	b.w.after(beatTime, b.beat)
+	b.w.after(session.BeatTime, b.beat)
 }
 
 // excuseItself is job.excuseOurselves.

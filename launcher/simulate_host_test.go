@@ -7,6 +7,7 @@ import (
 	"github.com/gorun/gorun/internal/agent"
 	"github.com/gorun/gorun/internal/kv"
 	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/launcher/session"
 )
 
 const (
@@ -68,7 +69,7 @@ func (h *simHost) beat() {
 	if !h.stopped {
 		h.up.send(beatMessage{h.clock()})
 	}
-	h.w.after(beatTime, h.beat)
+	h.w.after(session.BeatTime, h.beat)
 }
 
 // look sees to it that the agent looks at its clock in time.

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/launcher/plan"
+	"github.com/gorun/gorun/launcher/session"
 )
 
 // A world is one whole job on a clock of its own: the launcher's core, the cores of
@@ -74,7 +76,7 @@ func newWorld(d dice, tell bool) *world {
 		hosts[i] = hostfile.Host{Name: fmt.Sprint("h", i), Slots: 1 + d.IntN(3)}
 	}
 	var err error
-	if w.plan, err = NewPlan(hosts, Request{}); err != nil {
+	if w.plan, err = plan.New(hosts, Request{}); err != nil {
 		panic(err)
 	}
 	w.grace = w.upTo(8 * time.Second)
@@ -132,7 +134,7 @@ func (w *world) broken(format string, args ...any) {
 
 // run plays the job to its end, and on until nothing of it is left.
 func (w *world) run() error {
-	bound := w.trouble + hungTime + 4*beatTime + w.grace + stopMargin + 2*coreTick
+	bound := w.trouble + hungTime + 4*session.BeatTime + w.grace + stopMargin + 2*coreTick
 	for w.fault == nil && len(w.queue) > 0 {
 		m := heap.Pop(&w.queue).(*moment)
 		w.now = m.at

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/launcher/plan"
 )
 
 // simulation plays one random job: agents that end ranks, report, die or never
@@ -37,7 +38,7 @@ func newSimulation(seed uint64) *simulation {
 	for i := range hosts {
 		hosts[i] = hostfile.Host{Name: fmt.Sprint("h", i), Slots: 1 + rnd.IntN(3)}
 	}
-	plan, err := NewPlan(hosts, Request{})
+	plan, err := plan.New(hosts, Request{})
 	if err != nil {
 		panic(err)
 	}

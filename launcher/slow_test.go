@@ -2,9 +2,7 @@ package launcher
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -46,31 +44,4 @@ func TestSlowHostsAreTold(t *testing.T) {
 			t.Errorf("f1 waited %v", others)
 		}
 	})
-}
-
-func TestNoAgentHints(t *testing.T) {
-	for _, tc := range []struct {
-		stderr string
-		err    error
-		want   string
-	}{
-		{"", &silenceError{helloTime}, "--start-timeout"},
-		{"sh: 1: ./gorun: Exec format error", errors.New("command exited with status 126"), "so must all hosts of a job be"},
-		{"", fmt.Errorf("%w", &RefusedError{}), ""},
-		{"whatever", io.EOF, ""},
-	} {
-		got := (&noAgentError{"/gorun", tc.stderr, tc.err}).Hint()
-		if !strings.Contains(got, tc.want) || (tc.want == "") != (got == "") {
-			t.Errorf("%v: hint %q", tc.err, got)
-		}
-	}
-}
-
-// D20: who gives a job more time to start gives slow login shells more, too.
-func TestHelloTimeGrowsWithTheStartTimeout(t *testing.T) {
-	for start, want := range map[time.Duration]time.Duration{0: helloTime, time.Minute: helloTime, 3 * time.Minute: 30 * time.Second} {
-		if got := newStager(Options{StartTimeout: start}).hello; got != want {
-			t.Errorf("%v: %v", start, got)
-		}
-	}
 }

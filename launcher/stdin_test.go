@@ -7,6 +7,7 @@ import (
 	"testing/iotest"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/fake"
 	"github.com/gorun/gorun/internal/wire"
 )
 
@@ -14,10 +15,10 @@ import (
 // closed it, and one that is done, hold up nobody.
 func TestRunFeedsStdinToAllHosts(t *testing.T) {
 	input := bytes.Repeat([]byte("0123456789abcdef"), 5*wire.Window/16+1)
-	eat := func(a *fakeAgent) error {
+	eat := func(a *fake.Agent) error {
 		var got []byte
 		for owed := 0; ; {
-			f, err := a.expect(wire.TypeStdin)
+			f, err := a.Expect(wire.TypeStdin)
 			if err != nil {
 				return err
 			}
@@ -29,7 +30,7 @@ func TestRunFeedsStdinToAllHosts(t *testing.T) {
 				return fmt.Errorf("%d bytes beyond the credit", owed-wire.Window)
 			}
 			if owed == wire.Window { // as late as can be
-				if err := a.out.SendCredit(0, owed); err != nil {
+				if err := a.Out.SendCredit(0, owed); err != nil {
 					return err
 				}
 				owed = 0
@@ -40,14 +41,14 @@ func TestRunFeedsStdinToAllHosts(t *testing.T) {
 		}
 		return succeed(a)
 	}
-	refuse := func(a *fakeAgent) error {
-		if err := a.out.SendCredit(0, 0); err != nil {
+	refuse := func(a *fake.Agent) error {
+		if err := a.Out.SendCredit(0, 0); err != nil {
 			return err
 		}
 		time.Sleep(time.Second)
 		return succeed(a)
 	}
-	machines := []*machine{serving(refuse), serving(eat), serving(succeed), serving(eat)}
+	machines := []*fake.Machine{serving(refuse), serving(eat), serving(succeed), serving(eat)}
 	runOn(t, machines, func(o *Options) {
 		o.Stdin, o.StdinRank = iotest.HalfReader(bytes.NewReader(input)), StdinAll
 	}, func(t *testing.T, _ string, r Result, took time.Duration, err error) {
@@ -60,14 +61,14 @@ func TestRunFeedsStdinToAllHosts(t *testing.T) {
 // Input that nobody takes any more is not read: it may be another program's.
 func TestRunLeavesInputThatNobodyTakes(t *testing.T) {
 	input := bytes.NewReader(make([]byte, 10*wire.Window))
-	refuse := func(a *fakeAgent) error {
-		if err := a.out.SendCredit(0, 0); err != nil {
+	refuse := func(a *fake.Agent) error {
+		if err := a.Out.SendCredit(0, 0); err != nil {
 			return err
 		}
 		time.Sleep(time.Second)
 		return succeed(a)
 	}
-	runOn(t, []*machine{serving(refuse)}, func(o *Options) { o.Stdin = input }, func(t *testing.T, _ string, r Result, _ time.Duration, err error) {
+	runOn(t, []*fake.Machine{serving(refuse)}, func(o *Options) { o.Stdin = input }, func(t *testing.T, _ string, r Result, _ time.Duration, err error) {
 		if err != nil || r.Code() != 0 || input.Len() < 9*wire.Window {
 			t.Errorf("%d bytes are left; %+v, %v", input.Len(), r, err)
 		}

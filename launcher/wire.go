@@ -3,6 +3,8 @@ package launcher
 import (
 	"github.com/gorun/gorun/internal/elastic"
 	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/launcher/route"
+	"github.com/gorun/gorun/launcher/session"
 )
 
 // Everything of this package that goes to or comes from a host is translated here.
@@ -12,12 +14,12 @@ func exitOf(e wire.Exit) Exit {
 		Failed: e.Failed, MaxRSS: e.MaxRSS, CPU: e.CPU, OutOfMemory: OutOfMemory(e.OutOfMemory), MemoryLimit: e.MemoryLimit}
 }
 
-func contactOf(s *session) Contact {
-	_, local := s.conn.(Local)
-	h := s.hello
-	c := Contact{Local: local, Boot: h.Boot, Hostname: h.Hostname, Reached: h.Reached, Caller: h.Caller}
+func contactOf(s *session.Session) route.Contact {
+	_, local := s.Conn.(Local)
+	h := s.Hello
+	c := route.Contact{Local: local, Boot: h.Boot, Hostname: h.Hostname, Reached: h.Reached, Caller: h.Caller}
 	for _, a := range h.Addresses {
-		c.Addresses = append(c.Addresses, Address(a))
+		c.Addresses = append(c.Addresses, route.Address(a))
 	}
 	return c
 }

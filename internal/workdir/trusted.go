@@ -10,7 +10,7 @@ import (
 )
 
 // trusted fails where somebody other than this user and root could change what is below dir: ranks run it. It is the rule
-// by which gorun itself is run on a host (launcher/trust.go).
+// by which gorun itself is run on a host (launcher/session/trust.go).
 func trusted(dir string) error {
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/gorun/gorun/internal/cli/settings"
 	"github.com/gorun/gorun/internal/workdir"
 	"github.com/gorun/gorun/launcher"
+	"github.com/gorun/gorun/launcher/plan"
 )
 
 // DryRun is what a run would do. Its fields are the document of --dry-run --json, which docs/mapping.md
@@ -127,7 +128,7 @@ func (d DryRun) Text(o *settings.Options) string {
 		line("directory", d.Directory)
 	}
 	for _, p := range d.Programs {
-		line("program", fmt.Sprintf("%s: %q", launcher.RanksOf(p.FirstRank, p.Ranks), p.Program))
+		line("program", fmt.Sprintf("%s: %q", plan.RanksOf(p.FirstRank, p.Ranks), p.Program))
 		line("directory", p.Directory)
 		if len(p.Variables) > 0 {
 			line("variables", strings.Join(p.Variables, " "))

@@ -14,6 +14,7 @@ import (
 	"github.com/gorun/gorun/internal/cli/ui"
 	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/launcher"
+	"github.com/gorun/gorun/launcher/plan"
 )
 
 // planElastic is how an elastic job would begin. It waits for slots where there are too few.
@@ -42,7 +43,7 @@ func planElastic(ctx context.Context, o *settings.Options, programs []program, s
 	if slots < np {
 		return where, launcher.Plan{Size: np, Warnings: []string{fmt.Sprintf("there are %d slots for %d ranks: the job starts when there are enough", slots, np)}}, nil
 	}
-	plan, err := launcher.NewPlan(where.Hosts, o.Request(np))
+	plan, err := plan.New(where.Hosts, o.Request(np))
 	return where, plan, err
 }
 

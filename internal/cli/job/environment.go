@@ -11,24 +11,24 @@ import (
 	"github.com/gorun/gorun/internal/cli/settings"
 	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/internal/transport/srun"
-	"github.com/gorun/gorun/launcher"
+	"github.com/gorun/gorun/launcher/plan"
 )
 
 // maxEnvFile bounds a file of variables.
 const maxEnvFile = 16 << 20
 
 // forwardEnv is the environment of the ranks as the flags ask for it.
-func forwardEnv(environ []string, o *settings.Options) (launcher.Environment, error) {
+func forwardEnv(environ []string, o *settings.Options) (plan.Environment, error) {
 	var exports, warnings []string
 	for _, name := range o.EnvFiles {
 		more, odd, err := readEnvFile(name)
 		if err != nil {
-			return launcher.Environment{}, err
+			return plan.Environment{}, err
 		}
 		exports, warnings = append(exports, more...), append(warnings, odd...)
 	}
 	exports = append(exports, o.Exports...) // -x wins over a file
-	env, err := launcher.ForwardEnv(chosen(environ, exports, o), exports)
+	env, err := plan.ForwardEnv(chosen(environ, exports, o), exports)
 	if err != nil {
 		return env, usage.Errorf("for example -x NAME=value, or -x NAME for its value here", "%w", err)
 	}
@@ -54,11 +54,11 @@ func chosen(environ, exports []string, o *settings.Options) []string {
 // leftOut are the variables that ranks must not inherit: from any host what --unset-env names, and from this
 // machine, where they inherit gorun's own environment and not that of a login, also what --no-env does not
 // send. PATH and HOME stay. A PREFIX* stands for the variables that gorun has. It is pure.
-func leftOut(environ []string, sent launcher.Environment, o *settings.Options) (anywhere, here []string) {
+func leftOut(environ []string, sent plan.Environment, o *settings.Options) (anywhere, here []string) {
 	if !o.NoEnv && len(o.Unset) == 0 {
 		return nil, nil
 	}
-	ordinary, _ := launcher.ForwardEnv(environ, nil)
+	ordinary, _ := plan.ForwardEnv(environ, nil)
 	ordinary.Set = append(ordinary.Set, ordinary.Withheld...)
 	has := func(list []string, name string) bool {
 		return slices.ContainsFunc(list, func(kv string) bool { n, _, _ := strings.Cut(kv, "="); return n == name })

@@ -12,7 +12,7 @@ import (
 	"github.com/gorun/gorun/internal/cli/settings"
 	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/internal/rankenv"
-	"github.com/gorun/gorun/launcher"
+	"github.com/gorun/gorun/launcher/plan"
 )
 
 func TestEnvironmentFlags(t *testing.T) {
@@ -87,7 +87,7 @@ func TestMigrationGuideOnTheEnvironment(t *testing.T) {
 		case strings.HasSuffix(part, "_"):
 			name = part + "E2E"
 		}
-		if env, err := launcher.ForwardEnv([]string{name + "=1", "E2E_PLAIN=1"}, nil); err != nil || !slices.Equal(env.Set, []string{"E2E_PLAIN=1"}) {
+		if env, err := plan.ForwardEnv([]string{name + "=1", "E2E_PLAIN=1"}, nil); err != nil || !slices.Equal(env.Set, []string{"E2E_PLAIN=1"}) {
 			t.Errorf("%s goes to the ranks: %q, %v", name, env.Set, err)
 		}
 	}
@@ -107,7 +107,7 @@ func TestEnvironmentDocument(t *testing.T) {
 	names := strings.Split(section, "`")
 	for i := 1; i < len(names); i += 2 {
 		name := strings.ReplaceAll(names[i], "*", "E2E")
-		env, err := launcher.ForwardEnv([]string{name + "=1", "E2E_PLAIN=1"}, nil)
+		env, err := plan.ForwardEnv([]string{name + "=1", "E2E_PLAIN=1"}, nil)
 		if err != nil || !slices.Equal(env.Set, []string{"E2E_PLAIN=1"}) {
 			t.Errorf("%s goes to the ranks: %q, %v", name, env.Set, err)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/gorun/gorun/internal/cli/hosts"
 	"github.com/gorun/gorun/internal/cli/settings"
 	"github.com/gorun/gorun/launcher"
+	"github.com/gorun/gorun/launcher/plan"
 )
 
 // program is one of a job's programs.
@@ -78,7 +79,7 @@ func planJob(ctx context.Context, o *settings.Options, programs []program, s hos
 			return hosts.Selection{}, launcher.Plan{}, err
 		}
 		req.NP = cmp.Or(o.NP, where.NP)
-		plan, err := launcher.NewPlan(where.Hosts, req)
+		plan, err := plan.New(where.Hosts, req)
 		return where, plan, err
 	}
 	shared, err := sharedHosts(o, programs, s)
@@ -107,7 +108,7 @@ func planJob(ctx context.Context, o *settings.Options, programs []program, s hos
 		sources = append(sources, at.Source)
 		where.Warnings = unique(append(where.Warnings, at.Warnings...))
 	}
-	plan, err := launcher.JoinPlans(parts, req)
+	plan, err := plan.Join(parts, req)
 	for _, h := range plan.Hosts {
 		where.Hosts = append(where.Hosts, h.Host)
 	}
@@ -209,7 +210,7 @@ func programsText(programs []launcher.Program) string {
 	var b strings.Builder
 	first := 0
 	for _, p := range programs {
-		fmt.Fprintf(&b, "  %s: %q\n", launcher.RanksOf(first, p.Ranks), p.Argv)
+		fmt.Fprintf(&b, "  %s: %q\n", plan.RanksOf(first, p.Ranks), p.Argv)
 		first += p.Ranks
 	}
 	return b.String()

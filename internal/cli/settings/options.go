@@ -13,6 +13,7 @@ import (
 	"github.com/gorun/gorun/internal/cli/dialect"
 	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/launcher"
+	"github.com/gorun/gorun/launcher/route"
 )
 
 // Options are the flags of a run, as the user gave them.
@@ -225,7 +226,7 @@ type network struct{ launcher.Network }
 func (n *network) Type() string { return "list" }
 
 func (n *network) Set(text string) (err error) {
-	n.Network, err = launcher.ParseNetwork(text)
+	n.Network, err = route.ParseNetwork(text)
 	return err
 }
 

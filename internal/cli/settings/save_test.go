@@ -9,6 +9,7 @@ import (
 	"github.com/gorun/gorun/internal/cli/exitcode"
 	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/launcher"
+	"github.com/gorun/gorun/launcher/plan"
 )
 
 func TestExpand(t *testing.T) {
@@ -28,7 +29,7 @@ func TestExpand(t *testing.T) {
 }
 
 func TestPlacesOfSavedOutput(t *testing.T) {
-	plan, err := launcher.NewPlan([]hostfile.Host{{Name: "f1", Slots: 2}, {Name: "f2", Slots: 2}}, launcher.Request{})
+	plan, err := plan.New([]hostfile.Host{{Name: "f1", Slots: 2}, {Name: "f2", Slots: 2}}, launcher.Request{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/internal/test/environ"
 	"github.com/gorun/gorun/launcher"
+	"github.com/gorun/gorun/launcher/plan"
 )
 
 func planOf(t *testing.T, hosts string) launcher.Plan {
@@ -24,7 +25,7 @@ func planOf(t *testing.T, hosts string) launcher.Plan {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := launcher.NewPlan(parsed, launcher.Request{})
+	plan, err := plan.New(parsed, launcher.Request{})
 	if err != nil {
 		t.Fatal(err)
 	}

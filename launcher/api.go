@@ -1,0 +1,58 @@
+package launcher
+
+import (
+	"github.com/gorun/gorun/launcher/output"
+	"github.com/gorun/gorun/launcher/plan"
+	"github.com/gorun/gorun/launcher/route"
+	"github.com/gorun/gorun/launcher/session"
+)
+
+// What a plan is made of. See package plan, which makes plans.
+type (
+	Plan        = plan.Plan
+	PlannedHost = plan.Host
+	Rank        = plan.Rank
+	Program     = plan.Program
+	Request     = plan.Request
+	Part        = plan.Part
+	Order       = plan.Order
+	Binding     = plan.Binding
+	GPURequest  = plan.GPUs
+	Placement   = plan.Placement
+	SlotsError  = plan.SlotsError
+	GPUsError   = plan.GPUsError
+)
+
+// Orders of ranks, and what ranks may be bound to.
+const (
+	BySlot     = plan.BySlot
+	ByNode     = plan.ByNode
+	BindThread = plan.BindThread
+	BindCore   = plan.BindCore
+	BindNode   = plan.BindNode
+	BindSocket = plan.BindSocket
+)
+
+// The networks that ranks use. See package route.
+type (
+	Network      = route.Network
+	NetworkError = route.NetworkError
+)
+
+// A host and what runs on it. See package session.
+type (
+	Host            = session.Host
+	Local           = session.Local
+	Executable      = session.Executable
+	RefusedError    = session.RefusedError
+	AgentEndedError = session.AgentEndedError
+)
+
+// First arguments that make gorun serve the launcher on a host; the second is the nonce.
+const (
+	AgentCommand = session.AgentCommand
+	StageCommand = session.StageCommand
+)
+
+// OutputError reports that the ranks' output cannot be saved where it should be.
+type OutputError = output.OutputError

@@ -1,0 +1,53 @@
+package launcher
+
+import (
+	"context"
+
+	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/launcher/plan"
+)
+
+// Cores asks hosts how many cores ranks may keep busy on them. Of opts it needs how hosts are reached,
+// what is staged there, and Trace. Its error is a *[LaunchError] about the hosts that did not answer.
+func Cores(ctx context.Context, hosts []hostfile.Host, opts Options) ([]int, error) {
+	opts.setDefaults()
+	var plan Plan
+	for _, h := range hosts {
+		plan.Hosts = append(plan.Hosts, PlannedHost{Host: h})
+	}
+	job, err := newJob(plan, opts)
+	if err != nil {
+		return nil, err
+	}
+	defer job.close()
+	if err := job.onEveryHost(ctx, step{"connecting", job.connect}, step{"starting its agent", job.stage}); err != nil {
+		return nil, err
+	}
+	cores := make([]int, len(hosts))
+	for i, s := range job.sessions {
+		cores[i] = max(s.Hello.Cores, 1)
+	}
+	return cores, nil
+}
+
+// sayPlaces tells where ranks run on their hosts, if that was asked for, what contains them, and how many
+// threads they are told to start.
+func (j *job) sayPlaces() {
+	if j.opts.ReportBindings {
+		for _, line := range plan.BindingLines(j.plan, j.places) {
+			j.opts.Note(line)
+		}
+	}
+	for _, line := range plan.SharedGPUs(j.plan, j.places) {
+		j.opts.Note(line)
+	}
+	said, gpus := make([]string, len(j.sessions)), make([]string, len(j.sessions))
+	for i, s := range j.sessions {
+		said[i], gpus[i] = s.Contained, s.Gpus
+	}
+	for _, text := range []string{plan.ContainedText(j.plan.Hosts, said), plan.GpusText(j.plan.Hosts, gpus), plan.ThreadsText(j.plan, j.places)} {
+		if text != "" {
+			j.opts.Trace("%s", text)
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package output
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/launcher/plan"
+)
+
+// Files are the files of --output-filename: DIR/rank.N/stdout and stderr,
+// N padded with zeros to the width of the highest rank, as horovodrun names
+// them; or files of other names. They hold the ranks' bytes unchanged.
+type Files struct {
+	dir   string                    // "": none
+	as    func(rank, fd int) string // other names, "" for none; nil: there are none
+	plan  plan.Plan
+	width int
+	note  func(string) // tells the user, once per file
+
+	mu    sync.Mutex          // stdout's and stderr's printers share this
+	files map[string]*os.File // by path; nil: it could not be opened
+	saved map[uint32]int64    // bytes, by stream
+	lost  map[uint32]int      // bytes that could not be written, by stream
+}
+
+func OpenFiles(dir string, as func(rank, fd int) string, plan plan.Plan, note func(string)) (*Files, error) {
+	if dir != "" {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, &OutputError{fmt.Errorf("make the output directory: %w", err)}
+		}
+	}
+	f := &Files{dir: dir, as: as, plan: plan, width: len(fmt.Sprint(plan.Size - 1)), note: note,
+		files: map[string]*os.File{}, saved: map[uint32]int64{}, lost: map[uint32]int{}}
+	if err := f.writeIndex(nil); err != nil {
+		return nil, &OutputError{err}
+	}
+	return f, nil
+}
+
+// OutputError says that the ranks' output cannot be saved where it was to be. Nothing was started.
+type OutputError struct{ Err error }
+
+func (e *OutputError) Error() string { return e.Err.Error() }
+func (e *OutputError) Unwrap() error { return e.Err }
+
+// Hint is what to do about it.
+func (e *OutputError) Hint() string {
+	return "--output-filename names a folder, new or old, in which you may write files"
+}
+
+// path is where a stream is saved; "": nowhere.
+func (f *Files) path(rank, fd int) string {
+	switch name, own := f.name(rank, fd); {
+	case !own:
+		return name
+	case f.dir != "":
+		return filepath.Join(f.dir, name)
+	}
+	return ""
+}
+
+// name is a file's path below dir if it is one of dir's own, else its path.
+func (f *Files) name(rank, fd int) (path string, own bool) {
+	if f.as != nil {
+		if path = f.as(rank, fd); path != "" {
+			return path, false
+		}
+	}
+	return filepath.Join(fmt.Sprintf("rank.%0*d", f.width, rank), [...]string{1: "stdout", 2: "stderr"}[fd]), true
+}
+
+func open(path string) (*os.File, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, err
+	}
+	return os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+}
+
+// write appends data. A file that fails is reported once and the job goes on.
+func (f *Files) write(rank, fd int, data []byte) {
+	path := f.path(rank, fd)
+	if path == "" {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	key := wire.OutputStream(rank, fd)
+	file, known := f.files[path]
+	var err error
+	if !known {
+		file, err = open(path)
+		f.files[path] = file
+	}
+	if file != nil && f.lost[key] == 0 {
+		_, err = file.Write(data)
+	}
+	if err != nil {
+		f.note(fmt.Sprintf("the output of rank %d is not saved any more: %v", rank, err))
+	}
+	if err != nil || file == nil || f.lost[key] > 0 {
+		f.lost[key] += len(data)
+		return
+	}
+	f.saved[key] += int64(len(data))
+}
+
+// Close closes the files, lists them with what became of the ranks, and reports whether
+// everything was written.
+func (f *Files) Close(r *Ended) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var errs []error
+	for _, file := range f.files {
+		if file != nil {
+			errs = append(errs, file.Close())
+		}
+	}
+	for key, lost := range f.lost {
+		rank, _ := wire.RankFD(key)
+		errs = append(errs, fmt.Errorf("%d bytes of rank %d's output were not saved", lost, rank))
+	}
+	return errors.Join(append(errs, f.writeIndex(r))...)
+}
+
+// Log is the file that says most about a rank's failure, or "".
+func (f *Files) Log(rank int) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, fd := range []int{2, 1} {
+		if path := f.path(rank, fd); f.saved[wire.OutputStream(rank, fd)] > 0 && path != os.DevNull {
+			return path
+		}
+	}
+	return ""
+}

@@ -1,0 +1,245 @@
+package output
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/launcher/plan"
+)
+
+func TestRankFilesLayout(t *testing.T) {
+	for _, tc := range []struct {
+		size, rank, fd int
+		want           string
+	}{
+		{1, 0, 1, "rank.0/stdout"},
+		{10, 9, 2, "rank.9/stderr"},
+		{11, 9, 1, "rank.09/stdout"},
+		{11, 10, 1, "rank.10/stdout"},
+		{101, 7, 2, "rank.007/stderr"},
+	} {
+		dir := t.TempDir()
+		f, err := OpenFiles(dir, nil, planOfSize(tc.size), func(text string) { t.Error(text) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.write(tc.rank, tc.fd, []byte("text"))
+		if err := f.Close(&Ended{}); err != nil {
+			t.Error(err)
+		}
+		got, err := os.ReadFile(filepath.Join(dir, tc.want))
+		if err != nil || string(got) != "text" {
+			t.Errorf("rank %d of %d, fd %d: %q, %v", tc.rank, tc.size, tc.fd, got, err)
+		}
+	}
+}
+
+func TestRankFilesHoldTheBytesUnchanged(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "made", "on", "demand")
+	f, err := OpenFiles(dir, nil, planOfSize(2), func(text string) { t.Error(text) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "rank.0"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "rank.0/stdout"), []byte("of the job before, and longer"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"a\r", "\nb\x00\xff", "no end"} {
+		f.write(0, 1, []byte(text))
+		f.write(1, 2, []byte("|"+text))
+	}
+	if err := f.Close(&Ended{}); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"rank.0/stdout": "a\r\nb\x00\xffno end", "rank.1/stderr": "|a\r|\nb\x00\xff|no end"} {
+		if got, err := os.ReadFile(filepath.Join(dir, name)); string(got) != want {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+	for _, name := range []string{"rank.0/stderr", "rank.1/stdout"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+			t.Errorf("%s is there though nothing was written to it", name)
+		}
+	}
+}
+
+func TestRankFilesReportAFullDiskOnce(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "rank.0"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/dev/full", filepath.Join(dir, "rank.0/stdout")); err != nil {
+		t.Fatal(err)
+	}
+	// Nor can a file be made where a file is in the way.
+	if err := os.WriteFile(filepath.Join(dir, "rank.1"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var notes []string
+	f, err := OpenFiles(dir, nil, planOfSize(3), func(text string) { notes = append(notes, text) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		for rank := range 3 {
+			f.write(rank, 1, []byte("12345"))
+		}
+	}
+	err = f.Close(&Ended{})
+	if len(notes) != 2 || !strings.Contains(notes[0], "rank 0") || !strings.Contains(notes[1], "rank 1") {
+		t.Errorf("notes: %q", notes)
+	}
+	if err == nil || strings.Count(err.Error(), "25 bytes") != 2 || strings.Contains(err.Error(), "rank 2") {
+		t.Errorf("close: %v", err)
+	}
+	if got, err := os.ReadFile(filepath.Join(dir, "rank.2/stdout")); !bytes.Equal(got, bytes.Repeat([]byte("12345"), 5)) {
+		t.Errorf("the healthy file holds %q, %v", got, err)
+	}
+}
+
+func TestRankFilesNeedTheirDirectory(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	taken := t.TempDir()
+	if err := os.Mkdir(filepath.Join(taken, "index.json"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{file, filepath.Join(file, "below"), taken} {
+		_, err := OpenFiles(dir, nil, planOfSize(1), nil)
+		if output, is := errors.AsType[*OutputError](err); !is || output.Hint() == "" {
+			t.Errorf("%s: %v", dir, err)
+		}
+	}
+}
+
+// planOfSize is a plan for ranks on two hosts, or one.
+func planOfSize(size int) plan.Plan {
+	p := plan.Plan{Size: size, Hosts: []plan.Host{{Host: hostfile.Host{Name: "f1"}}, {Host: hostfile.Host{Name: "f2"}}}}
+	for rank := range size {
+		h := &p.Hosts[rank*2/(size+1)]
+		h.Ranks = append(h.Ranks, plan.Rank{Rank: rank, LocalRank: len(h.Ranks)})
+	}
+	return p
+}
+
+func TestIndexOfTheFiles(t *testing.T) {
+	dir := t.TempDir()
+	read := func() (x index) {
+		text, err := os.ReadFile(filepath.Join(dir, "index.json"))
+		if err == nil {
+			err = json.Unmarshal(text, &x)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x
+	}
+	f, err := OpenFiles(dir, nil, planOfSize(3), func(text string) { t.Error(text) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if x := read(); x.Code != nil || len(x.Ranks) != 3 || x.Ranks[2].Host != "f2" || x.Ranks[1].LocalRank != 1 || x.Ranks[0].Stdout != nil {
+		t.Errorf("while the job runs: %+v", x)
+	}
+	f.write(0, 1, []byte("12345"))
+	f.write(0, 1, []byte("678"))
+	f.write(2, 2, []byte("no"))
+	ended := &Ended{Code: 3, Ranks: []RankEnd{{Rank: 2, Code: 3, After: 1500 * time.Millisecond}, {Rank: 0, Signal: 15, Stopped: true, After: 2 * time.Second}}}
+	if err := f.Close(ended); err != nil {
+		t.Fatal(err)
+	}
+	x := read()
+	if x.Version != 1 || x.Code == nil || *x.Code != 3 || len(x.Ranks) != 3 {
+		t.Fatalf("%+v", x)
+	}
+	zero, two := x.Ranks[0], x.Ranks[2]
+	if *zero.Stdout != (saved{"rank.0/stdout", 8}) || zero.Stderr != nil || *zero.Exit != (exitJSON{0, 15, true, 2}) {
+		t.Errorf("rank 0: %+v", zero)
+	}
+	if *two.Stderr != (saved{"rank.2/stderr", 2}) || two.Stdout != nil || *two.Exit != (exitJSON{3, 0, false, 1.5}) {
+		t.Errorf("rank 2: %+v", two)
+	}
+	if x.Ranks[1].Exit != nil {
+		t.Errorf("rank 1 did not end: %+v", x.Ranks[1])
+	}
+	if entries, _ := os.ReadDir(dir); len(entries) != 3 {
+		t.Errorf("the folder has %v", entries)
+	}
+	for rank, want := range []string{"rank.0/stdout", "", "rank.2/stderr"} {
+		if want != "" {
+			want = filepath.Join(dir, want)
+		}
+		if got := f.Log(rank); got != want {
+			t.Errorf("the log of rank %d is %q, want %q", rank, got, want)
+		}
+	}
+}
+
+// A stream with a name of its own is saved there alone, and two streams of a rank may share a file.
+func TestRankFilesOfOtherNames(t *testing.T) {
+	dir := t.TempDir()
+	as := func(rank, fd int) string {
+		switch {
+		case rank == 0:
+			return filepath.Join(dir, "both", "0")
+		case fd == 1:
+			return filepath.Join(dir, "one")
+		}
+		return ""
+	}
+	for _, own := range []string{"", filepath.Join(dir, "out")} {
+		f, err := OpenFiles(own, as, planOfSize(2), func(text string) { t.Error(text) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, rank := range []int{0, 1} {
+			f.write(rank, 1, []byte("out"))
+			f.write(rank, 2, []byte("err"))
+		}
+		if err := f.Close(&Ended{}); err != nil {
+			t.Error(err)
+		}
+		want := map[string]string{"both/0": "outerr", "one": "out"}
+		if own != "" {
+			want["out/rank.1/stderr"] = "err"
+		}
+		for name, text := range want {
+			if got, err := os.ReadFile(filepath.Join(dir, name)); string(got) != text {
+				t.Errorf("%s has %q, want %q, %v", name, got, text, err)
+			}
+		}
+		_, err = os.Stat(filepath.Join(dir, "out", "index.json"))
+		if (err == nil) != (own != "") {
+			t.Errorf("with the folder %q the index is there: %v", own, err == nil)
+		}
+		if f.Log(1) == "" || f.Log(0) != as(0, 2) {
+			t.Errorf("logs %q and %q", f.Log(0), f.Log(1))
+		}
+	}
+}
+
+func TestNobodyIsSentToTheNullDevice(t *testing.T) {
+	as := func(_, fd int) string { return [...]string{1: filepath.Join(t.TempDir(), "out"), 2: os.DevNull}[fd] }
+	f, err := OpenFiles("", as, planOfSize(1), func(text string) { t.Error(text) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.write(0, 2, []byte("err"))
+	if log := f.Log(0); log != "" {
+		t.Errorf("its output is in %s", log)
+	}
+	if err := f.Close(&Ended{}); err != nil {
+		t.Error(err)
+	}
+}

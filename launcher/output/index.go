@@ -1,0 +1,102 @@
+package output
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/gorun/gorun/internal/wire"
+)
+
+// index is the content of index.json beside the ranks' files: which is whose. It is
+// there from the start, and says at the end how the ranks ended.
+type index struct {
+	Version int         `json:"version"`        // 1
+	Code    *int        `json:"code,omitempty"` // gorun's exit code; absent while the job runs
+	Ranks   []indexRank `json:"ranks"`
+}
+
+// Ended is how a job ended, for the index.
+type Ended struct {
+	Code  int // gorun's exit code
+	Ranks []RankEnd
+}
+
+// RankEnd is how a rank ended.
+type RankEnd struct {
+	Rank, Code, Signal int
+	Stopped            bool          // gorun ended it
+	After              time.Duration // the start of the ranks
+}
+
+type indexRank struct {
+	Rank      int       `json:"rank"`
+	LocalRank int       `json:"local_rank"`
+	Host      string    `json:"host"`
+	Stdout    *saved    `json:"stdout,omitempty"` // absent: it wrote nothing
+	Stderr    *saved    `json:"stderr,omitempty"`
+	Exit      *exitJSON `json:"exit,omitempty"` // absent: not known
+}
+
+// saved is one file.
+type saved struct {
+	Path  string `json:"path"` // below the folder of the index, unless it was named on its own
+	Bytes int64  `json:"bytes"`
+}
+
+// exitJSON is how a rank ended.
+type exitJSON struct {
+	Code    int     `json:"code"`
+	Signal  int     `json:"signal,omitempty"`
+	Stopped bool    `json:"stopped,omitempty"` // gorun ended it
+	Seconds float64 `json:"seconds"`           // since the ranks started
+}
+
+// indexOf lists the ranks of a job, which has ended if r is not nil.
+func (f *Files) indexOf(r *Ended) index {
+	x := index{Version: 1, Ranks: make([]indexRank, f.plan.Size)}
+	for _, h := range f.plan.Hosts {
+		for _, rank := range h.Ranks {
+			x.Ranks[rank.Rank] = indexRank{Rank: rank.Rank, LocalRank: rank.LocalRank, Host: h.Name,
+				Stdout: f.savedOf(rank.Rank, 1), Stderr: f.savedOf(rank.Rank, 2)}
+		}
+	}
+	if r == nil {
+		return x
+	}
+	x.Code = &r.Code
+	for _, e := range r.Ranks {
+		x.Ranks[e.Rank].Exit = &exitJSON{e.Code, e.Signal, e.Stopped, e.After.Seconds()}
+	}
+	return x
+}
+
+func (f *Files) savedOf(rank, fd int) *saved {
+	n := f.saved[wire.OutputStream(rank, fd)]
+	if n == 0 {
+		return nil
+	}
+	name, _ := f.name(rank, fd)
+	return &saved{filepath.ToSlash(name), n}
+}
+
+// writeIndex puts the index in place at once: whoever reads it reads the whole.
+func (f *Files) writeIndex(r *Ended) error {
+	if f.dir == "" {
+		return nil
+	}
+	text, err := json.MarshalIndent(f.indexOf(r), "", "  ")
+	if err != nil {
+		return fmt.Errorf("list the output files: %w", err)
+	}
+	name := filepath.Join(f.dir, "index.json")
+	if err := os.WriteFile(name+".new", append(text, '\n'), 0o600); err != nil {
+		return fmt.Errorf("list the output files: %w", err)
+	}
+	if err := os.Rename(name+".new", name); err != nil {
+		return fmt.Errorf("list the output files: %w", err)
+	}
+	return nil
+}

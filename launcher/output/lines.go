@@ -1,0 +1,100 @@
+package output
+
+import (
+	"bytes"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/gorun/gorun/internal/prose"
+)
+
+// maxLine is the longest line that is kept together; what is longer comes in
+// pieces, as does a line that is not ended for a while.
+const maxLine = 64 << 10
+
+// tailSize is how much of a rank's stderr is kept to explain its end.
+const tailSize = 2 << 10
+
+// lineBuffer holds one stream's unfinished line.
+type lineBuffer struct {
+	partial []byte
+}
+
+// add takes the next bytes of the stream and calls emit with each whole line,
+// its end (\n, \r or \r\n) included, and with pieces of lines that grow too long. A
+// \r at the end of data is held back: the \n that belongs to it may come next.
+// The slice given to emit is valid only during the call.
+func (l *lineBuffer) add(data []byte, emit func(line []byte)) {
+	if n := len(l.partial); n > 0 && l.partial[n-1] == '\r' && len(data) > 0 {
+		if data[0] == '\n' {
+			l.partial = append(l.partial, '\n')
+			data = data[1:]
+		}
+		l.flush(emit)
+	}
+	newline := bytes.IndexByte(data, '\n') // the next one; -1: none
+	for len(data) > 0 {
+		end, before := newline, data
+		if newline >= 0 {
+			before = data[:newline]
+		}
+		if bar := bytes.IndexByte(before, '\r'); bar >= 0 {
+			end = bar
+		}
+		if end < 0 || (data[end] == '\r' && end == len(data)-1) {
+			l.hold(data, emit)
+			return
+		}
+		next := end + 1
+		if data[end] == '\r' && data[next] == '\n' {
+			next++
+		}
+		if len(l.partial) > 0 {
+			l.partial = append(l.partial, data[:next]...)
+			l.flush(emit)
+		} else {
+			emit(data[:next])
+		}
+		data = data[next:]
+		if newline >= 0 {
+			if newline -= next; newline < 0 {
+				newline = bytes.IndexByte(data, '\n')
+			}
+		}
+	}
+}
+
+func (l *lineBuffer) hold(data []byte, emit func([]byte)) {
+	l.partial = append(l.partial, data...)
+	if len(l.partial) >= maxLine {
+		l.flush(emit)
+	}
+}
+
+// flush emits what there is of an unfinished line.
+func (l *lineBuffer) flush(emit func([]byte)) {
+	if len(l.partial) > 0 {
+		emit(l.partial)
+		l.partial = l.partial[:0]
+	}
+}
+
+// lastLines are the last n lines of text that say anything, without control bytes and
+// colours. Of a progress bar only the last state counts.
+func lastLines(text string, n int) (lines []string) {
+	colours := regexp.MustCompile(`\x1b\[[0-9;?]*[A-Za-z]`)
+	all := strings.Split(text, "\n")
+	for _, line := range slices.Backward(all) {
+		line = strings.TrimRight(colours.ReplaceAllString(line, ""), "\r \t")
+		line = prose.Printable(line[strings.LastIndexByte(line, '\r')+1:])
+		if line == "" {
+			continue
+		}
+		if lines = append(lines, line); len(lines) == n {
+			break
+		}
+	}
+	slices.Reverse(lines)
+	return lines
+}

@@ -1,0 +1,296 @@
+package output
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gorun/gorun/internal/wire"
+)
+
+// eraseLine takes away what stands on the terminal's line.
+const eraseLine = "\r\x1b[K"
+
+// Printing is where and how ranks' bytes are shown.
+type Printing struct {
+	W      io.Writer
+	Prefix func(rank, fd int, at time.Time) []byte // nil: none, bytes pass as they are
+	Show   func(rank, fd int) bool                 // nil: all is shown
+	Cut    string                                  // marks a line that is broken off
+	Screen bool                                    // w is a terminal that can erase a line
+	Files  *Files                                  // nil: none
+	Failed func(error)                             // w does not take any more; called once
+}
+
+// Printer writes the ranks' bytes of one kind, stdout or stderr, or of both where they
+// go to one place, to the terminal and to files. Lines of different ranks never mix, and
+// every line starts with its rank's prefix. add never blocks: how much can wait here is
+// bounded by the streams' credit, which is returned when bytes have been written.
+type Printer struct {
+	Printing
+
+	mu     sync.Mutex
+	queue  []chunk
+	spare  [][]byte // for chunks to come
+	closed bool
+	wake   chan struct{}
+	done   chan struct{}
+	Writer *Writer
+
+	// Owned by run.
+	streams map[uint32]*stream // by number, see wire.OutputStream
+	out     bytes.Buffer
+	last    *stream // was printed last
+	open    *stream // its unfinished line, or progress bar, stands on the terminal; nil: none
+	broken  bool
+}
+
+// stream is one rank's state.
+type stream struct {
+	rank, fd int
+	lines    lineBuffer
+	at       time.Time // when its last bytes came
+	midline  bool      // the last byte printed was no line end
+	afterCR  bool      // it was \r
+	bar      bool      // the line that stands is written over itself: a progress bar
+	tail     []byte    // the last bytes of stderr
+}
+
+// chunk is a piece of output on its way.
+type chunk struct {
+	stream  uint32
+	data    []byte // none: the rank pauses
+	at      time.Time
+	written func(n int)
+}
+
+func NewPrinter(how Printing) *Printer {
+	p := &Printer{Printing: how, wake: make(chan struct{}, 1), done: make(chan struct{}), streams: map[uint32]*stream{}}
+	p.Writer = newPatientWriter(how.W)
+	go p.run()
+	return p
+}
+
+// Add queues a copy of data; written is called when it has been dealt with.
+func (p *Printer) Add(stream uint32, data []byte, written func(n int)) {
+	p.mu.Lock()
+	var own []byte
+	if last := len(p.spare) - 1; last >= 0 {
+		own, p.spare = p.spare[last], p.spare[:last]
+	}
+	p.mu.Unlock()
+	p.enqueue(chunk{stream, append(own[:0], data...), time.Now(), written})
+}
+
+// maxSpare is how many chunks' memory is kept for later ones.
+const maxSpare = 64
+
+// recycle keeps the memory of a chunk that has been dealt with.
+func (p *Printer) recycle(data []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.spare) < maxSpare {
+		p.spare = append(p.spare, data)
+	}
+}
+
+// Pause shows the unfinished line of a rank that is not about to go on with it.
+func (p *Printer) Pause(stream uint32) { p.enqueue(chunk{stream: stream}) }
+
+func (p *Printer) enqueue(c chunk) {
+	p.mu.Lock()
+	p.queue = append(p.queue, c)
+	p.mu.Unlock()
+	p.poke()
+}
+
+func (p *Printer) poke() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Close writes all that is left, and waits for that.
+func (p *Printer) Close() {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	p.poke()
+	<-p.done
+}
+
+func (p *Printer) take() (batch []chunk, closed bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	batch, p.queue = p.queue, nil
+	return batch, p.closed
+}
+
+func (p *Printer) run() {
+	defer close(p.done)
+	defer p.Writer.close()
+	for range p.wake {
+		batch, closed := p.take()
+		for _, c := range batch {
+			p.print(c)
+		}
+		if closed {
+			p.flushAll()
+			p.endOpenLine()
+		}
+		p.write()
+		if closed {
+			return
+		}
+	}
+}
+
+// print moves one chunk to the buffer and the files.
+func (p *Printer) print(c chunk) {
+	s := p.streams[c.stream]
+	if s == nil {
+		s = &stream{}
+		s.rank, s.fd = wire.RankFD(c.stream)
+		p.streams[c.stream] = s
+	}
+	if len(c.data) == 0 {
+		p.flush(s)
+		return
+	}
+	if p.Files != nil {
+		p.Files.write(s.rank, s.fd, c.data)
+	}
+	s.keep(c.data)
+	if p.Show == nil || p.Show(s.rank, s.fd) {
+		s.at = c.at
+		s.lines.add(c.data, func(line []byte) { p.emit(s, line) })
+	}
+	if p.out.Len() >= wire.MaxData {
+		p.write()
+	}
+	c.written(len(c.data))
+	p.recycle(c.data)
+}
+
+// emit puts one line, or a piece of one, into the buffer.
+func (p *Printer) emit(s *stream, line []byte) {
+	if p.Prefix != nil && !p.begin(s, line) {
+		return
+	}
+	p.out.Write(line)
+	last := line[len(line)-1]
+	s.midline = last != '\n' && last != '\r'
+	s.afterCR = last == '\r'
+	s.bar = s.afterCR || s.bar && s.midline
+	p.last, p.open = s, nil
+	if last != '\n' {
+		p.open = s
+	}
+}
+
+// begin writes what stands before a line, and reports whether the line is to be shown.
+func (p *Printer) begin(s *stream, line []byte) bool {
+	alone := len(line) == 1
+	switch {
+	case alone && line[0] == '\r' && !s.midline: // back to where it is: some bars begin so
+		s.bar = true
+		return false
+	case alone && line[0] == '\n' && s.afterCR:
+		// The \n of a \r\n that came in two pieces belongs to the line above, and
+		// when another rank has come between, that line has ended.
+		s.afterCR = false
+		return p.last == s
+	case p.open != nil && p.open != s:
+		p.breakLine()
+	case s.afterCR && p.Screen:
+		p.out.WriteString(eraseLine)
+	}
+	if !s.midline {
+		p.out.Write(p.Prefix(s.rank, s.fd, s.at))
+	}
+	return true
+}
+
+// breakLine makes room where another rank's unfinished line stands. A progress
+// bar is taken off a terminal: it will be drawn again.
+func (p *Printer) breakLine() {
+	switch {
+	case p.open.bar && p.Screen:
+		p.out.WriteString(eraseLine)
+	case p.open.bar:
+		p.out.WriteByte('\n')
+	default:
+		p.out.WriteString(p.Cut + "\n")
+	}
+	p.open.midline = false
+	p.open = nil
+}
+
+// flush shows what there is of a rank's unfinished line.
+func (p *Printer) flush(s *stream) {
+	s.lines.flush(func(piece []byte) { p.emit(s, piece) })
+}
+
+func (p *Printer) flushAll() {
+	for _, id := range slices.Sorted(maps.Keys(p.streams)) {
+		p.flush(p.streams[id])
+	}
+}
+
+// endOpenLine keeps the user's prompt off a line that a rank did not end.
+func (p *Printer) endOpenLine() {
+	switch {
+	case p.open == nil || p.Prefix == nil:
+	case p.open.bar:
+		p.out.WriteByte('\n')
+	default:
+		p.out.WriteString(p.Cut + "\n")
+	}
+}
+
+// write empties the buffer onto the terminal.
+func (p *Printer) write() {
+	if p.out.Len() > 0 && !p.broken {
+		switch err := p.Writer.write(p.out.Bytes()); {
+		case errors.Is(err, errGaveUp):
+			p.broken, p.out = true, bytes.Buffer{} // the write still has the old one
+		case err != nil:
+			p.broken = true
+			p.Failed(err)
+		}
+	}
+	p.out.Reset()
+}
+
+// keep remembers the end of stderr.
+func (s *stream) keep(data []byte) {
+	if s.fd != 2 {
+		return
+	}
+	data = data[max(0, len(data)-tailSize):]
+	if over := len(s.tail) + len(data) - tailSize; over > 0 {
+		s.tail = s.tail[:copy(s.tail, s.tail[over:])]
+	}
+	s.tail = append(s.tail, data...)
+}
+
+// LastLines are the last lines of a rank's stderr, at most n, safe for a terminal.
+// Only after close.
+func (p *Printer) LastLines(rank, n int) []string {
+	s := p.streams[wire.OutputStream(rank, 2)]
+	if s == nil {
+		return nil
+	}
+	text := s.tail
+	if len(text) == tailSize { // the first line may have lost its beginning
+		if end := bytes.IndexAny(text, "\r\n"); end >= 0 {
+			text = text[end+1:]
+		}
+	}
+	return lastLines(string(text), n)
+}

@@ -1,0 +1,155 @@
+package output
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gorun/gorun/internal/test/fake"
+	"github.com/gorun/gorun/internal/wire"
+)
+
+// playSteps hands the words of steps to a printer: "rank:bytes" on stdout, "rank!bytes" on stderr,
+// and "idle": all of them pause.
+func playSteps(t *testing.T, how Printing, steps string) (text string, p *Printer) {
+	t.Helper()
+	var w fake.Terminal
+	synctest.Test(t, func(t *testing.T) {
+		how.W, how.Failed = &w, func(err error) { t.Error(err) }
+		p = NewPrinter(how)
+		for _, step := range strings.Fields(steps) {
+			if step == "idle" {
+				for stream := range wire.OutputStream(4, 1) {
+					p.Pause(stream)
+				}
+				time.Sleep(200 * time.Millisecond)
+				continue
+			}
+			fd := 1
+			if step[1] == '!' {
+				fd = 2
+			}
+			bytes := strings.NewReplacer(`\n`, "\n", `\r`, "\r", `\e`, "\x1b", `_`, " ").Replace(step[2:])
+			p.Add(wire.OutputStream(int(step[0]-'0'), fd), []byte(bytes), ignore)
+		}
+		p.Close()
+	})
+	return w.String(), p
+}
+
+func TestPrinterMarksLinesThatAreCut(t *testing.T) {
+	for _, tc := range []struct{ name, steps, want string }{
+		{"whole lines are not", `0:a\n 1:b\n`, "0> a\n1> b\n"},
+		{"the last line without an end", `0:a\nb`, "0> a\n0> b~\n"},
+		{"two last lines", `0:a 1:b`, "0> a~\n1> b~\n"},
+		{"another rank in between", `0:ask? idle 1:b\n 0:yes\n`, "0> ask?~\n1> b\n0> yes\n"},
+		{"a pause is no cut", `0:ask? idle 0:yes\n`, "0> ask?yes\n"},
+		{"a bar is none", `0:1%\r 0:2% idle 1:b\n`, "0> 1%\r0> 2%\n1> b\n"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if got, _ := playSteps(t, Printing{Prefix: rankPrefix, Cut: "~"}, tc.steps); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestPrinterProgressBars(t *testing.T) {
+	const erase = eraseLine
+	for _, tc := range []struct{ name, steps, file, screen string }{
+		{"ending in \\r", `0:1%\r 0:2%\r 0:done\n`, "0> 1%\r0> 2%\r0> done\n", "0> 1%\r" + erase + "0> 2%\r" + erase + "0> done\n"},
+		{"beginning with \\r", `0:\r1% idle 0:\r2% idle 0:\n`, "0> 1%\r0> 2%\n", "0> 1%\r" + erase + "0> 2%\n"},
+		{"another rank's line", `0:1%\r idle 1:b\n 0:2%\r`, "0> 1%\r\n1> b\n0> 2%\r\n", "0> 1%\r" + erase + "1> b\n" + erase + "0> 2%\r\n"},
+		{"beginning with \\r, another rank's line", `0:\r1% idle 1:b\n 0:\r2% idle 0:\n`, "0> 1%\n1> b\n0> 2%\n", "0> 1%" + erase + "1> b\n0> 2%\n"},
+		{"two bars", `0:\r1% idle 1:\r7% idle 0:\r2% idle`, "0> 1%\n1> 7%\n0> 2%\n", "0> 1%" + erase + "1> 7%" + erase + "0> 2%\n"},
+		{"\\r\\n that another rank parts", `0:a\r idle 1:b\n 0:\nc\n`, "0> a\r\n1> b\n0> c\n", "0> a\r" + erase + "1> b\n0> c\n"},
+		{"\\r\\n across a pause", `0:a\r idle 0:\nb\n`, "0> a\r\n0> b\n", "0> a\r\n0> b\n"},
+		{"stderr's bar and stdout's line", `0!1%\r idle 0:b\n`, "0> 1%\r\n0> b\n", "0> 1%\r" + erase + "0> b\n"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if got, _ := playSteps(t, Printing{Prefix: rankPrefix, Cut: "~"}, tc.steps); got != tc.file {
+				t.Errorf("in a file: %q, want %q", got, tc.file)
+			}
+			if got, _ := playSteps(t, Printing{Prefix: rankPrefix, Cut: "~", Screen: true}, tc.steps); got != tc.screen {
+				t.Errorf("on a terminal: %q, want %q", got, tc.screen)
+			}
+		})
+	}
+}
+
+func TestPrinterShowsSomeRanks(t *testing.T) {
+	dir := t.TempDir()
+	files, err := OpenFiles(dir, nil, planOfSize(3), func(text string) { t.Error(text) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, p := playSteps(t, Printing{Prefix: rankPrefix, Files: files, Show: func(rank, fd int) bool { return rank == 1 && fd == 1 }}, `0:a\n 1:b\n 1!hidden\n 2:c\n 2!bad\n`)
+	if got != "1> b\n" {
+		t.Errorf("got %q", got)
+	}
+	if n := files.saved[wire.OutputStream(2, 1)]; n != 2 {
+		t.Errorf("%d bytes of a rank that is not shown are in its file, want 2", n)
+	}
+	if lines := p.LastLines(2, 3); len(lines) != 1 || lines[0] != "bad" {
+		t.Errorf("its last lines are %q", lines)
+	}
+	if err := files.Close(&Ended{}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestPrinterPassesTheTimeOfALine(t *testing.T) {
+	began := time.Time{}
+	prefix := func(_, _ int, at time.Time) []byte {
+		if began.IsZero() {
+			began = at
+		}
+		return []byte(at.Sub(began).String() + " ")
+	}
+	if got, _ := playSteps(t, Printing{Prefix: prefix}, `0:a\n idle 0:b\nc\n`); got != "0s a\n200ms b\n200ms c\n" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestLastLines(t *testing.T) {
+	for _, tc := range []struct{ name, steps, want string }{
+		{"none", `0:out\n`, ""},
+		{"few", `0!a\nb\n`, "a|b"},
+		{"many", `0!a\nb\nc\nd\ne`, "c|d|e"},
+		{"empty ones do not count", `0!a\n\n_\nb\r\n\n`, "a|b"},
+		{"colours and control bytes", `0!\e[31;1mred\e[0m\x07\n`, `red\x07`},
+		{"the end of a bar", `0!1%\r2%\r3%\nError\n`, "3%|Error"},
+		{"in pieces", `0!Tra 1!x\n 0!ce\n`, "Trace"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, p := playSteps(t, Printing{}, tc.steps)
+			if got := strings.Join(p.LastLines(0, 3), "|"); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestLastLinesOfMuchOutput(t *testing.T) {
+	s := &stream{fd: 2}
+	for i := range 1000 {
+		s.keep(bytes.Repeat([]byte{byte('a' + i%26)}, i%100))
+		s.keep([]byte("\n"))
+	}
+	s.keep([]byte("the last line\n"))
+	p := &Printer{streams: map[uint32]*stream{wire.OutputStream(0, 2): s}}
+	got := p.LastLines(0, 2)
+	if len(got) != 2 || got[1] != "the last line" || got[0] != strings.Repeat("l", 99) || len(s.tail) != tailSize {
+		t.Errorf("%q of %d bytes", got, len(s.tail))
+	}
+	s.keep(bytes.Repeat([]byte("long "), tailSize))
+	if got := p.LastLines(0, 2); len(got) != 1 || len(got[0]) > tailSize {
+		t.Errorf("a line longer than what is kept: %q", got)
+	}
+	line := []byte("a warning that comes again and again\n")
+	if n := testing.AllocsPerRun(100, func() { s.keep(line) }); n != 0 {
+		t.Errorf("%v allocations to remember a line", n)
+	}
+}

@@ -1,0 +1,66 @@
+package output
+
+import (
+	"errors"
+	"io"
+	"sync"
+	"time"
+)
+
+// stuckTime is how long nobody may take output before a user who wants the end gets it.
+const stuckTime = 500 * time.Millisecond
+
+var errGaveUp = errors.New("nobody takes the output")
+
+// Writer writes from a goroutine of its own, so that a write that never ends (a pager that is stopped) can be
+// given up. That goroutine then stays behind, in its write.
+type Writer struct {
+	data   chan []byte
+	result chan error
+	gaveUp chan struct{}
+
+	mu    sync.Mutex
+	began time.Time // of the write in progress; zero: there is none
+	once  sync.Once
+}
+
+func newPatientWriter(w io.Writer) *Writer {
+	p := &Writer{data: make(chan []byte), result: make(chan error, 1), gaveUp: make(chan struct{})}
+	go func() {
+		for data := range p.data {
+			_, err := w.Write(data)
+			p.result <- err
+		}
+	}()
+	return p
+}
+
+// write writes data, which must not be changed after errGaveUp.
+func (p *Writer) write(data []byte) error {
+	p.mark(time.Now())
+	defer p.mark(time.Time{})
+	p.data <- data
+	select {
+	case err := <-p.result:
+		return err
+	case <-p.gaveUp:
+		return errGaveUp
+	}
+}
+
+func (p *Writer) mark(at time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.began = at
+}
+
+// AbandonIfStuck ends a write that makes no headway.
+func (p *Writer) AbandonIfStuck() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.began.IsZero() && time.Since(p.began) > stuckTime {
+		p.once.Do(func() { close(p.gaveUp) })
+	}
+}
+
+func (p *Writer) close() { close(p.data) }

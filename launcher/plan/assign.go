@@ -1,0 +1,95 @@
+package plan
+
+import (
+	"cmp"
+
+	"github.com/gorun/gorun/hostfile"
+)
+
+// Order is an order in which ranks are dealt to the slots of hosts, or numbered.
+type Order int
+
+// The orders.
+const (
+	BySlot Order = iota + 1 // all slots of a host, then those of the next
+	ByNode                  // one slot of every host, then another of every host that has one
+)
+
+func (o Order) String() string {
+	if o == ByNode {
+		return "node"
+	}
+	return "slot"
+}
+
+// orders are how a request's ranks are dealt, and numbered.
+func (r Request) orders() (mapBy, rankBy Order) {
+	mapBy = cmp.Or(r.MapBy, BySlot)
+	return mapBy, cmp.Or(r.RankBy, mapBy)
+}
+
+// deal returns how many of np ranks each host gets: its slots in every round,
+// and never more than its max_slots.
+func deal(hosts []hostfile.Host, np int, by Order) ([]int, error) {
+	shares := make([]int, len(hosts))
+	for left, dealt := np, 1; left > 0; left -= dealt {
+		if dealt == 0 {
+			return nil, &SlotsError{NP: np, Slots: np - left, Hosts: len(hosts), MaxSlots: true}
+		}
+		room := make([]int, len(hosts))
+		for i, h := range hosts {
+			room[i] = h.Slots
+			if h.MaxSlots > 0 {
+				room[i] = min(room[i], h.MaxSlots-shares[i])
+			}
+		}
+		dealt = dealRound(shares, room, left, by)
+	}
+	return shares, nil
+}
+
+// dealRound adds to shares as many of left ranks as hosts have room for, and returns how many.
+func dealRound(shares, room []int, left int, by Order) (dealt int) {
+	for again := true; again && dealt < left; {
+		again = false
+		for i := range room {
+			share := min(room[i], left-dealt)
+			if by == ByNode {
+				share = min(share, 1)
+			}
+			shares[i] += share
+			room[i] -= share
+			dealt += share
+			again = again || room[i] > 0
+		}
+	}
+	return dealt
+}
+
+// number returns the ranks of each host, ascending: host by host, or one of every host in turn.
+func number(shares []int, by Order) [][]Rank {
+	ranks := make([][]Rank, len(shares))
+	next := 0
+	give := func(i int) {
+		ranks[i] = append(ranks[i], Rank{Rank: next, LocalRank: len(ranks[i])})
+		next++
+	}
+	if by == BySlot {
+		for i, share := range shares {
+			for range share {
+				give(i)
+			}
+		}
+		return ranks
+	}
+	for again := true; again; {
+		again = false
+		for i, share := range shares {
+			if len(ranks[i]) < share {
+				give(i)
+				again = true
+			}
+		}
+	}
+	return ranks
+}

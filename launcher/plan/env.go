@@ -1,0 +1,129 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gorun/gorun/internal/rankenv"
+)
+
+// Environment is what ranks get of the launcher's environment.
+type Environment struct {
+	Set      []string // NAME=value
+	Exported []string // names of those that were asked for
+	Withheld []string // names that look like secrets and were not asked for
+	Warnings []string
+}
+
+// ForwardEnv chooses what of environ goes to the ranks: everything but what belongs to
+// this host, what another launcher set, and what looks like a secret. exports
+// are the user's -x words and always go: NAME, NAME=value or PREFIX*. It is pure.
+func ForwardEnv(environ, exports []string) (Environment, error) {
+	var env Environment
+	forced := map[string]string{}
+	values := map[string]string{}
+	var names []string
+	for _, kv := range environ {
+		if name, value, ok := strings.Cut(kv, "="); ok && name != "" {
+			if _, twice := values[name]; !twice {
+				names = append(names, name)
+			}
+			values[name] = value
+		}
+	}
+	for _, x := range exports {
+		if err := export(x, names, values, forced, &env); err != nil {
+			return env, err
+		}
+	}
+	for _, name := range names {
+		switch _, asked := forced[name]; {
+		case asked, hostBound(name), rankenv.Stale(name):
+		case secret(name):
+			env.Withheld = append(env.Withheld, name)
+		default:
+			env.Set = append(env.Set, name+"="+values[name])
+		}
+	}
+	for name, value := range forced {
+		env.Set = append(env.Set, name+"="+value)
+		env.Exported = append(env.Exported, name)
+	}
+	slices.Sort(env.Set)
+	slices.Sort(env.Exported)
+	return env, nil
+}
+
+// export resolves one -x word.
+func export(x string, names []string, values, forced map[string]string, env *Environment) error {
+	if name, value, given := strings.Cut(x, "="); given {
+		if name == "" {
+			return fmt.Errorf("-x %q: a name must stand before the =", x)
+		}
+		forced[name] = value
+		return nil
+	}
+	if prefix, glob := strings.CutSuffix(x, "*"); glob {
+		for _, name := range names {
+			all := prefix == "" && (hostBound(name) || secret(name)) // they want a name, or its beginning
+			if strings.HasPrefix(name, prefix) && !all && !rankenv.Stale(name) {
+				forced[name] = values[name]
+			}
+		}
+		return nil
+	}
+	value, set := values[x]
+	switch {
+	case x == "":
+		return fmt.Errorf("-x needs the name of a variable")
+	case !set:
+		env.Warnings = append(env.Warnings, fmt.Sprintf("-x %s: not set here, so not sent", x))
+	default:
+		forced[x] = value
+	}
+	return nil
+}
+
+// hostBound reports names whose values mean something on one host only, or would
+// change what a program loads or a shell runs before it starts.
+func hostBound(name string) bool {
+	switch name {
+	case "HOME", "USER", "LOGNAME", "SHELL", "MAIL", "PWD", "OLDPWD", "SHLVL", "_", "HOSTNAME", "HOST",
+		"TMPDIR", "TMP", "TEMP", "DISPLAY", "XAUTHORITY", "WAYLAND_DISPLAY", "WINDOWID", "TERM", "COLUMNS", "LINES",
+		"LS_COLORS", "PS1", "PS4", "SHELLOPTS", "BASHOPTS", "PROMPT_COMMAND", "BASH_ENV", "ENV", "IFS", "LD_PRELOAD", "LD_AUDIT", "KRB5CCNAME",
+		"KUBECONFIG", "STY", "TMUX", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "INVOCATION_ID", "JOURNAL_STREAM":
+		return true
+	}
+	for _, p := range []string{"SSH_", "XDG_", "DBUS_", "BASH_FUNC_", "GPG_", "GIT_", "GORUN_", "SUDO_"} {
+		if strings.HasPrefix(name, p) {
+			return true
+		}
+	}
+	return false
+}
+
+// secret reports names that usually hold credentials.
+func secret(name string) bool {
+	upper := strings.ToUpper(name)
+	if upper == "TOKEN" || upper == "KEY" {
+		return true
+	}
+	for _, s := range []string{"_TOKEN", "_KEY", "APIKEY", "_PAT", "_PASS", "_PWD"} {
+		if strings.HasSuffix(upper, s) {
+			return true
+		}
+	}
+	for _, s := range []string{"SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL"} {
+		if strings.Contains(upper, s) {
+			return true
+		}
+	}
+	return strings.HasPrefix(upper, "AWS_")
+}
+
+// SessionNames are what sshd and shells set for the session itself; a rank
+// must not see them.
+func SessionNames() []string {
+	return []string{"SSH_CLIENT", "SSH_CONNECTION", "SSH_TTY", "_", "OLDPWD", "SHLVL"}
+}

@@ -1,0 +1,115 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gorun/gorun/internal/prose"
+)
+
+// leaveGPUs is said where ranks share GPUs: they may not want any.
+const leaveGPUs = "; for ranks that use none: --gpus-per-rank none"
+
+// SharedGPUs has a line for every host with ranks that share GPUs, and one for all that share them in the same way. places
+// are by host. It is pure.
+func SharedGPUs(plan Plan, places [][]Placement) (lines []string) {
+	var by alike
+	alone := map[string]string{} // the line of the one host with it
+	for i, h := range plan.Hosts {
+		var gpus []string // in the order in which they are met
+		local, global := map[string][]int{}, map[string][]int{}
+		for _, r := range h.Ranks {
+			at := slices.IndexFunc(places[i], func(p Placement) bool { return p.Rank == r.Rank })
+			if at < 0 {
+				continue
+			}
+			for _, gpu := range places[i][at].GPUs {
+				if local[gpu] == nil {
+					gpus = append(gpus, gpu)
+				}
+				local[gpu], global[gpu] = append(local[gpu], r.LocalRank), append(global[gpu], r.Rank)
+			}
+		}
+		if text := sharers("local ranks", gpus, local); text != "" {
+			by.add(text, h.Name)
+			alone[text] = sharers("ranks", gpus, global)
+		}
+	}
+	for _, text := range by.words {
+		if hosts := by.hosts[text]; len(hosts) > 1 {
+			lines = append(lines, "on "+prose.And(hosts)+" "+text+leaveGPUs)
+		} else {
+			lines = append(lines, hosts[0]+": "+alone[text]+leaveGPUs)
+		}
+	}
+	return lines
+}
+
+// GpuUsers are the slots that have had a GPU, by host and GPU: the agents of an elastic job know one each.
+type GpuUsers map[[2]string][]int
+
+// Add is what is to be said when a slot gets GPUs that others have: once about each GPU.
+func (u GpuUsers) Add(host string, slot int, gpus []string) (text string) {
+	for _, gpu := range gpus {
+		slots := u[[2]string{host, gpu}]
+		if slices.Contains(slots, slot) {
+			continue
+		}
+		slots = append(slots, slot)
+		u[[2]string{host, gpu}] = slots
+		if len(slots) == 2 {
+			text = fmt.Sprintf("%s: %s%s", host, sharers("slots", []string{gpu}, map[string][]int{gpu: slots}), leaveGPUs)
+		}
+	}
+	return text
+}
+
+// sharers is "ranks 0 and 4 share GPU 0, 1 and 5 GPU 1", cut after a few; "" where nobody shares.
+func sharers(noun string, gpus []string, ranks map[string][]int) string {
+	const most = 4
+	var parts []string
+	for _, gpu := range gpus {
+		if len(ranks[gpu]) < 2 {
+			continue
+		}
+		switch text := ranksText(ranks[gpu]); len(parts) {
+		case 0:
+			parts = append(parts, fmt.Sprintf("%s %s share GPU %s", noun, text, prose.Printable(gpu)))
+		case most:
+			parts = append(parts, "and so on")
+		default:
+			parts = append(parts, fmt.Sprintf("%s GPU %s", text, prose.Printable(gpu)))
+		}
+		if len(parts) > most {
+			break
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// ranksText is "0 and 4", "0, 4 and 8", cut after a few.
+func ranksText(ranks []int) string {
+	const most = 4
+	var names []string
+	for _, r := range ranks {
+		names = append(names, strconv.Itoa(r))
+	}
+	if more := len(names) - most; more > 1 {
+		names = append(names[:most], fmt.Sprintf("%d more", more))
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " and " + names[last]
+}
+
+// GpusText is one line about the GPUs of hosts, said of each; "" where there are none. It is pure.
+func GpusText(hosts []Host, said []string) string {
+	var by alike
+	for i, h := range hosts {
+		if said[i] != "" {
+			by.add(prose.Printable(said[i]), h.Name)
+		}
+	}
+	return by.text("there are ")
+}

@@ -1,0 +1,61 @@
+package plan
+
+import (
+	"slices"
+)
+
+// Program is what consecutive ranks of a job run.
+type Program struct {
+	Argv  []string // its name and its arguments
+	Env   []string // NAME=value, laid over the job's
+	Wdir  string   // absolute
+	Ranks int      // how many run it
+	// Drop are names that its ranks do not inherit from their host, DropHere those that ranks on this machine,
+	// whose host is the launcher's own environment, do not. The variables above may set them all the same.
+	Drop, DropHere []string
+}
+
+func Shares(programs []Program) []int {
+	out := make([]int, len(programs))
+	for i, p := range programs {
+		out[i] = p.Ranks
+	}
+	return out
+}
+
+// ProgramsFor are the programs that a host's ranks run, and the ranks with their index into them.
+// ranks are in ascending order; local says that the host is this machine. It is pure.
+func ProgramsFor(ranks []Rank, programs []Program, local bool) ([]Program, []Rank) {
+	var needed []Program
+	told := make([]Rank, 0, len(ranks))
+	next, end, known := 0, 0, false // of programs; the first rank that runs a later one; it is in needed
+	for _, r := range ranks {
+		for r.Rank >= end {
+			end += programs[next].Ranks
+			next, known = next+1, false
+		}
+		if !known {
+			needed, known = append(needed, programs[next-1].On(local)), true
+		}
+		r.Program = len(needed) - 1
+		told = append(told, r)
+	}
+	return needed, told
+}
+
+// ProgramOf is the program that a rank runs.
+func ProgramOf(rank int, programs []Program) Program {
+	i := 0
+	for ; rank >= programs[i].Ranks; i++ {
+		rank -= programs[i].Ranks
+	}
+	return programs[i]
+}
+
+// On is the program as ranks on this machine, or on another, run it.
+func (p Program) On(local bool) Program {
+	if local {
+		p.Drop = slices.Concat(p.Drop, p.DropHere)
+	}
+	return p
+}

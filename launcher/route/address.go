@@ -1,0 +1,242 @@
+package route
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/gorun/gorun/internal/rankenv"
+)
+
+// Address is one IP address of a host, and what its interface is like.
+type Address struct {
+	Interface string
+	Prefix    netip.Prefix // the address with the length of its subnet; invalid: the interface has no address
+	Up        bool         // the interface and its link are up
+	Loopback  bool
+	Speed     int // Mbit/s; 0: unknown
+}
+
+// Contact is what the launcher knows about a host's network.
+type Contact struct {
+	Local    bool   // this machine, without SSH: its SSH_CONNECTION is the user's own login
+	Boot     string // identifies the running kernel: hosts with one Boot are one machine; "": unknown
+	Hostname string // what the host calls itself
+	// Reached is the address at which SSH reached the host, Caller the address it was reached from; empty without SSH.
+	Reached, Caller string
+	Addresses       []Address
+}
+
+// machine tells hosts apart that are not one machine under two names.
+func (c Contact) machine() string { return c.Boot + " " + c.Hostname }
+
+// reached is the address at which SSH did; invalid without SSH.
+func (c Contact) reached() netip.Addr {
+	if c.Local {
+		return netip.Addr{}
+	}
+	return parseAddr(c.Reached)
+}
+
+// parseAddr is invalid for what is no address.
+func parseAddr(text string) netip.Addr {
+	ip, _ := netip.ParseAddr(text)
+	return ip.Unmap().WithZone("")
+}
+
+func loopback() netip.Addr { return netip.AddrFrom4([4]byte{127, 0, 0, 1}) }
+
+// Addresses picks for every host the addresses at which the others should try
+// to reach it, best first. It never returns an empty list without an error for its
+// host, a *NetworkError. It is pure.
+//
+// The first is where SSH reached the host; for this machine, where the SSH hosts
+// were called from. Then come those in subnets that most hosts have in common,
+// faster interfaces first, and last the bridges that a host keeps for its own
+// containers. Where all hosts are this machine, loopback is the only one unless asked
+// names another.
+func Addresses(hosts []Contact, asked Network) ([][]Address, []error) {
+	return NewSurvey(hosts).Addresses(hosts, asked)
+}
+
+func (s survey) Addresses(hosts []Contact, asked Network) ([][]Address, []error) {
+	chosen, errs := make([][]Address, len(hosts)), make([]error, len(hosts))
+	for i, h := range hosts {
+		list := unique(slices.DeleteFunc(s.candidates(h), func(a Address) bool { return !asked.takes(a) }))
+		switch {
+		case len(list) == 0 && asked.all():
+			list = []Address{lastResort(h)}
+		case len(list) == 0:
+			errs[i] = &NetworkError{Asked: asked, Has: h.Addresses}
+		case s.Here && !asked.Names() && list[0].Loopback:
+			list = list[:1]
+		}
+		chosen[i] = list[:min(len(list), rankenv.MaxAddrs)]
+	}
+	return chosen, errs
+}
+
+// lastResort is the address of a host that told of none that is any use.
+func lastResort(h Contact) Address {
+	if ip := h.reached(); ip.IsValid() {
+		return h.locate(ip)
+	}
+	return h.locate(loopback())
+}
+
+// survey is what counts about all hosts together.
+type survey struct {
+	Here    bool                    // all hosts are this machine
+	caller  []netip.Addr            // where the SSH hosts were called from
+	subnets map[netip.Prefix]int    // how many hosts have an address there
+	holders map[netip.Addr][]string // the machines that have an address, up to two
+}
+
+func NewSurvey(hosts []Contact) survey {
+	s := survey{Here: true, subnets: map[netip.Prefix]int{}, holders: map[netip.Addr][]string{}}
+	var boot string
+	for _, h := range hosts {
+		s.Here = s.Here && (h.Local || h.reached().IsLoopback()) && (boot == "" || h.Boot == "" || h.Boot == boot)
+		boot = cmp.Or(boot, h.Boot)
+		if caller := parseAddr(h.Caller); !h.Local && caller.IsValid() && !slices.Contains(s.caller, caller) {
+			s.caller = append(s.caller, caller)
+		}
+		seen := map[netip.Prefix]bool{}
+		for _, a := range h.Addresses {
+			if !usable(a) {
+				continue
+			}
+			if subnet := a.Prefix.Masked(); !seen[subnet] {
+				seen[subnet] = true
+				s.subnets[subnet]++
+			}
+			ip, machine := a.Prefix.Addr(), h.machine()
+			if held := s.holders[ip]; len(held) < 2 && !slices.Contains(held, machine) {
+				s.holders[ip] = append(held, machine)
+			}
+		}
+	}
+	return s
+}
+
+// usable reports addresses that other hosts may reach.
+func usable(a Address) bool { return a.Up && routed(a.Prefix.Addr()) }
+
+// routed reports addresses that mean the same to every host: those of loopback
+// and of one link do not.
+func routed(ip netip.Addr) bool { return ip.IsGlobalUnicast() }
+
+// candidates are a host's addresses that others may try, best first. One may be
+// there twice.
+func (s survey) candidates(h Contact) []Address {
+	var list []Address
+	if ip := s.first(h); ip.IsValid() {
+		list = append(list, h.locate(ip))
+	}
+	own := slices.Clone(h.Addresses)
+	slices.SortStableFunc(own, s.compare)
+	for _, a := range own {
+		if usable(a) || s.Here && a.Up && a.Prefix.Addr().IsLoopback() {
+			list = append(list, a)
+		}
+	}
+	return list
+}
+
+// unique keeps the first of equal addresses: two interfaces may have the same.
+func unique(list []Address) []Address {
+	seen := map[netip.Addr]bool{}
+	return slices.DeleteFunc(list, func(a Address) bool {
+		ip := a.Prefix.Addr()
+		again := seen[ip]
+		seen[ip] = true
+		return again
+	})
+}
+
+// first is the address at which the host is known to be reached; invalid: none.
+func (s survey) first(h Contact) netip.Addr {
+	reached := h.reached()
+	switch {
+	case s.Here && h.Local:
+		return loopback()
+	case s.Here || routed(reached):
+		return reached
+	case h.Local:
+		for _, ip := range s.caller {
+			if routed(ip) && slices.ContainsFunc(h.Addresses, func(a Address) bool { return a.Prefix.Addr() == ip }) {
+				return ip
+			}
+		}
+	}
+	return netip.Addr{}
+}
+
+// compare orders two addresses of one host. Equal ones stay as the host told them.
+func (s survey) compare(a, b Address) int {
+	return cmp.Or(
+		-compareBool(a.Prefix.Addr().IsLoopback(), b.Prefix.Addr().IsLoopback()), // where all hosts are this machine
+		compareBool(s.inside(a), s.inside(b)),
+		-cmp.Compare(s.subnets[a.Prefix.Masked()], s.subnets[b.Prefix.Masked()]),
+		-cmp.Compare(a.Speed, b.Speed),
+	)
+}
+
+// compareBool puts false first.
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+// inside reports addresses that hardly lead to their host from outside: those of
+// bridges for its containers and virtual machines, those that its loopback
+// interface has beside the usual one, and any that another machine has, too.
+func (s survey) inside(a Address) bool {
+	if a.Loopback {
+		return true
+	}
+	for _, name := range []string{"docker", "virbr", "lxcbr", "lxdbr", "podman", "cni"} {
+		if strings.HasPrefix(a.Interface, name) {
+			return true
+		}
+	}
+	return len(s.holders[a.Prefix.Addr()]) > 1
+}
+
+// AddrTexts are addresses in that form.
+func AddrTexts(list []Address) (texts []string) {
+	for _, a := range list {
+		texts = append(texts, AddrText(a))
+	}
+	return texts
+}
+
+// AddrText is the address as other hosts of like interfaces can use it.
+func AddrText(a Address) string {
+	ip := a.Prefix.Addr()
+	if ip.Is6() && ip.IsLinkLocalUnicast() {
+		ip = ip.WithZone(a.Interface)
+	}
+	return ip.String()
+}
+
+// locate finds an address of the host. One that it does not tell of may be any
+// of its loopback's, or come from outside.
+func (c Contact) locate(ip netip.Addr) Address {
+	found := Address{Prefix: netip.PrefixFrom(ip, ip.BitLen()), Up: true, Loopback: ip.IsLoopback()}
+	for _, a := range c.Addresses {
+		switch {
+		case a.Prefix.Addr() == ip:
+			return a
+		case a.Loopback && a.Prefix.Contains(ip):
+			found.Interface = a.Interface
+		}
+	}
+	return found
+}

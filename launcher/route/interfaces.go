@@ -1,0 +1,59 @@
+package route
+
+import (
+	"net/netip"
+	"slices"
+)
+
+// Interfaces are those of every host by which libraries with sockets of their own, such as NCCL, should reach the
+// others; chosen are the hosts' addresses, best first. Such a library takes all interfaces that it is given, and tries no other
+// address where one does not answer. So they are those with an address in a network that all hosts have in common, without the
+// networks that are slower than half of the fastest of these; where there is no such network, the one with the best
+// address. A host with ranks beside none has none: what is best there, its agent knows. It is pure.
+func (s survey) Interfaces(chosen [][]Address) [][]string {
+	names := make([][]string, len(chosen))
+	if len(chosen) == 1 {
+		return names
+	}
+	shared := s.sharedNetworks(chosen)
+	for i, list := range chosen {
+		for _, a := range list {
+			if a.Interface != "" && slices.Contains(shared, a.Prefix.Masked()) && !s.inside(a) && !slices.Contains(names[i], a.Interface) {
+				names[i] = append(names[i], a.Interface)
+			}
+		}
+		if len(shared) == 0 && len(list) > 0 && list[0].Interface != "" {
+			names[i] = []string{list[0].Interface}
+		}
+	}
+	return names
+}
+
+// sharedNetworks are the subnets that all hosts have an address in, without the slow ones. IPv6 counts where no other is
+// shared: a library that meets both may try to connect the one to the other.
+func (s survey) sharedNetworks(chosen [][]Address) (shared []netip.Prefix) {
+	speeds, hosts := map[netip.Prefix]int{}, map[netip.Prefix]int{}
+	for _, list := range chosen {
+		own := map[netip.Prefix]int{}
+		for _, a := range list {
+			if !s.inside(a) && a.Prefix.Bits() < a.Prefix.Addr().BitLen() { // an address alone is no network
+				own[a.Prefix.Masked()] = max(own[a.Prefix.Masked()], a.Speed)
+			}
+		}
+		for network, speed := range own {
+			if hosts[network]++; hosts[network] == 1 || speed < speeds[network] {
+				speeds[network] = speed
+			}
+		}
+	}
+	fastest, v4 := 0, false
+	for network, n := range hosts {
+		if n == len(chosen) {
+			shared = append(shared, network)
+			fastest, v4 = max(fastest, speeds[network]), v4 || network.Addr().Is4()
+		}
+	}
+	return slices.DeleteFunc(shared, func(network netip.Prefix) bool {
+		return v4 && !network.Addr().Is4() || 2*speeds[network] < fastest
+	})
+}

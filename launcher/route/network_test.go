@@ -1,0 +1,90 @@
+package route
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+)
+
+func TestNetworkTakes(t *testing.T) {
+	for _, tc := range []struct {
+		asked, name, ip string
+		want            bool
+	}{
+		{"", "eth0", "10.0.0.1", true},
+		{"eth0", "eth0", "10.0.0.1", true},
+		{"eth0", "eth01", "10.0.0.1", false}, // names are exact
+		{"eth0", "eth", "10.0.0.1", false},
+		{"=eth0", "eth0", "10.0.0.1", true},
+		{"eth*", "eth01", "10.0.0.1", true},
+		{"eth*", "eth", "10.0.0.1", true},
+		{"eth*", "veth0", "10.0.0.1", false},
+		{"*", "anything", "10.0.0.1", true},
+		{"eth0,ib0", "ib0", "10.0.0.1", true},
+		{" eth0 , ib0 ", "ib0", "10.0.0.1", true},
+		{"10.0.0.0/8", "x", "10.200.0.1", true},
+		{"10.0.0.0/8", "x", "11.0.0.1", false},
+		{"10.1.2.3/8", "x", "10.200.0.1", true}, // a host's address with its subnet
+		{"fd00::/64", "x", "fd00::1", true},
+		{"fd00::/64", "x", "fd00:0:0:1::1", false},
+		{"0.0.0.0/0", "x", "fd00::1", false},
+		{"^eth0", "eth0", "10.0.0.1", false},
+		{"^eth0", "eth1", "10.0.0.1", true},
+		{"^=eth0", "eth0", "10.0.0.1", false},
+		{"^eth0,eth1", "eth1", "10.0.0.1", false}, // a list that begins with ^ excludes
+		{"^eth0,^eth1", "eth1", "10.0.0.1", false},
+		{"^eth0,eth1", "eth2", "10.0.0.1", true},
+		{"eth*,^eth1", "eth1", "10.0.0.1", false},
+		{"eth*,^eth1", "eth2", "10.0.0.1", true},
+		{"eth*,^eth1", "ib0", "10.0.0.1", false},
+		{"10.0.0.0/8,^docker*", "docker0", "10.1.0.1", false},
+		{"^10.0.0.0/8", "eth0", "10.1.0.1", false},
+		{"^docker*,virbr*,172.16.0.0/12", "br-1", "172.18.0.1", false},
+	} {
+		n, err := ParseNetwork(tc.asked)
+		if err != nil {
+			t.Errorf("%q: %v", tc.asked, err)
+			continue
+		}
+		ip := netip.MustParseAddr(tc.ip)
+		if got := n.takes(Address{Interface: tc.name, Prefix: netip.PrefixFrom(ip, ip.BitLen())}); got != tc.want || n.String() != tc.asked {
+			t.Errorf("%q takes %s %s: %v, want %v", n, tc.name, tc.ip, got, tc.want)
+		}
+	}
+}
+
+func TestNetworkThatMakesNoSense(t *testing.T) {
+	for text, want := range map[string]string{
+		",":                      "an item is empty",
+		"eth0,":                  "an item is empty",
+		"eth0,,eth1":             "an item is empty",
+		" ":                      "an item is empty",
+		"^":                      "an item is empty",
+		"=":                      `"=" is not the name of an interface`,
+		"eth0,^^eth1":            `"^eth1" is not the name`,
+		"*eth":                   `"*eth" is not the name of an interface; * may only stand at its end`,
+		"e*h0":                   `"e*h0" is not the name`,
+		"eth**":                  `"eth**" is not the name`,
+		"=eth*":                  `"=eth*": = asks for the exact name`,
+		"eth[01]":                `"eth[01]" is not the name`,
+		"eth0:1":                 `"eth0:1" is not the name`,
+		"eth0 eth1":              `"eth0 eth1" is not the name`,
+		"abcdefghijklmnop":       "at most 15 characters",
+		"10.0.0.0/33":            `"10.0.0.0/33" is not a subnet`,
+		"10.0.0/8":               `"10.0.0/8" is not a subnet`,
+		"eth0/8":                 `"eth0/8" is not a subnet`,
+		"/8":                     `"/8" is not a subnet`,
+		"fe80::%eth0/64":         "is not a subnet",
+		"::ffff:10.0.0.0/104":    "write IPv4 subnets as 10.0.0.0/8",
+		"10.1.2.3":               `"10.1.2.3" is one host's address: name the subnet, such as 10.1.2.0/24`,
+		"^fd00::7":               `"fd00::7" is one host's address: name the subnet, such as fd00::/64`,
+		"fe80::1%eth0":           "such as fe80::/64",
+		"eth0,::ffff:10.1.2.3":   "such as 10.1.2.0/24",
+		"eth0\x00":               "is not the name",
+		strings.Repeat("e,", 99): "an item is empty",
+	} {
+		if n, err := ParseNetwork(text); err == nil || !strings.Contains(err.Error(), want) || !n.all() {
+			t.Errorf("%q: %+v, %v; want %q", text, n, err, want)
+		}
+	}
+}

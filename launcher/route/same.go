@@ -1,0 +1,43 @@
+package route
+
+import (
+	"fmt"
+
+	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/prose"
+	"github.com/gorun/gorun/launcher/plan"
+)
+
+// SameMachine returns a line for every machine that several of the hosts are,
+// told by the boot it is in and the name it gives itself. It is pure.
+func SameMachine(hosts []plan.Host, contacts []Contact) (notes []string) {
+	byMachine := map[string][]string{}
+	var machines []Contact // those seen more than once, in order
+	for i, c := range contacts {
+		if c.Boot == "" {
+			continue
+		}
+		names := append(byMachine[c.machine()], loginName(hosts[i].Host))
+		byMachine[c.machine()] = names
+		if len(names) == 2 {
+			machines = append(machines, c)
+		}
+	}
+	for _, c := range machines {
+		notes = append(notes, fmt.Sprintf("%s are one machine (%s): their ranks share its cores and GPUs",
+			prose.And(byMachine[c.machine()]), prose.Printable(c.Hostname)))
+	}
+	return notes
+}
+
+// loginName is the host with all that tells it from others of its name.
+func loginName(h hostfile.Host) string {
+	name := h.Name
+	if h.User != "" {
+		name = h.User + "@" + name
+	}
+	if h.Port != 0 {
+		name += fmt.Sprintf(" port %d", h.Port)
+	}
+	return name
+}

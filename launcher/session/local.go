@@ -1,0 +1,63 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+)
+
+// Local is this machine as a Host, without SSH.
+type Local struct{}
+
+// Run runs argv in a session of its own, so that a Ctrl-C at the terminal
+// reaches the launcher only. It returns when the process has ended, also while stdin has not.
+func (Local) Run(ctx context.Context, argv []string, stdin io.Reader, stdout, stderr io.Writer) error {
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Stdout, cmd.Stderr = stdout, stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	// Not cmd.Stdin: Wait would then wait for stdin's end.
+	input, err := cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	go func() {
+		_, _ = io.Copy(input, stdin) // ends when the caller closes stdin, or the process's end does
+		input.Close()
+	}()
+	err = cmd.Wait()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// Put writes a file, in whole or not at all.
+func (Local) Put(_ context.Context, path string, mode fs.FileMode, r io.Reader) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".gorun-*")
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(tmp, r)
+	err = errors.Join(err, tmp.Chmod(mode), tmp.Sync(), tmp.Close())
+	if err == nil {
+		err = os.Rename(tmp.Name(), path)
+	}
+	if err != nil {
+		os.Remove(tmp.Name())
+	}
+	return err
+}
+
+// Close does nothing.
+func (Local) Close() error { return nil }

@@ -1,0 +1,97 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorun/gorun/internal/prose"
+	"github.com/gorun/gorun/internal/wire"
+)
+
+// LossReason says why a session ended too early, in words that name the cause
+// rather than the end of a stream.
+func (s *Session) LossReason(err error) error {
+	select {
+	case <-s.ended:
+	case <-time.After(time.Second):
+		return fmt.Errorf("lost the connection to the agent: %w", err)
+	}
+	return explainLoss(err, s.runErr, s.stderr.String())
+}
+
+// Exit codes of an agent's command.
+const (
+	codeEnded      = 125 // it ended its ranks and itself, and printed why
+	codeSignalBase = 128 // and the number of the signal that killed it
+)
+
+// agentSays begins what an agent prints when it ends by itself.
+const agentSays = "gorun agent: "
+
+// explainLoss says why the frames ended with err: ran is how the agent's command ended, said what it had
+// on stderr. It is pure.
+func explainLoss(err, ran error, said string) error {
+	var status interface{ ExitCode() int }
+	_, last, gaveUp := strings.Cut(said, agentSays)
+	switch {
+	case errors.As(ran, &status) && gaveUp && status.ExitCode() == codeEnded:
+		return fmt.Errorf("the agent %s", last)
+	case killedBy(ran) != 0:
+		err = &AgentEndedError{Signal: killedBy(ran)}
+	case errors.As(ran, &status):
+		err = &AgentEndedError{Code: status.ExitCode()}
+	case ran != nil:
+		err = fmt.Errorf("lost the connection to the agent: %w", ran)
+	case errors.Is(err, io.EOF):
+		err = errors.New("the agent ended too early")
+	}
+	if said != "" {
+		err = fmt.Errorf("%w: %s", err, said)
+	}
+	return err
+}
+
+// ExplainFailing says why an agent ends by its own word.
+func ExplainFailing(f wire.Failing) error {
+	if f.GuardGone { // which nothing else ends before its agent
+		return &AgentEndedError{Code: codeSignalBase + int(syscall.SIGKILL)}
+	}
+	return fmt.Errorf("the agent was told to end there: %s", prose.Printable(f.Signal))
+}
+
+// AgentEndedError says that an agent ended while its host and the connection were well.
+type AgentEndedError struct {
+	Signal syscall.Signal // that ended it on this machine, or 0
+	Code   int            // its exit code elsewhere
+}
+
+func (e *AgentEndedError) Error() string {
+	if e.Signal != 0 {
+		return fmt.Sprintf("the agent was killed by signal %d (%s)", e.Signal, unix.SignalName(e.Signal))
+	}
+	return fmt.Sprintf("the agent was killed or failed (exit code %d)", e.Code)
+}
+
+// Killed reports whether SIGKILL ended it.
+func (e *AgentEndedError) Killed() bool {
+	return e.Signal == syscall.SIGKILL || e.Code == codeSignalBase+int(syscall.SIGKILL)
+}
+
+// killedBy is the signal that ended a command on this machine, or 0.
+func killedBy(err error) syscall.Signal {
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		return 0
+	}
+	if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return status.Signal()
+	}
+	return 0
+}

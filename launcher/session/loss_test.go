@@ -1,0 +1,33 @@
+package session
+
+import (
+	"errors"
+	"io"
+	"os/exec"
+	"testing"
+
+	"github.com/gorun/gorun/internal/test/fake"
+)
+
+func TestExplainLoss(t *testing.T) {
+	killed := exec.Command("sh", "-c", "kill -9 $$").Run()
+	for _, tc := range []struct {
+		name      string
+		err, ran  error
+		said      string
+		explained string
+	}{
+		{"the lease", io.EOF, fake.ExitStatus(125), "gorun agent: ended the ranks: no word from gorun for 1m0s", "the agent ended the ranks: no word from gorun for 1m0s"},
+		{"the lease, after noise", io.EOF, fake.ExitStatus(125), "Warning: x; gorun agent: ended the ranks: y", "the agent ended the ranks: y"},
+		{"killed on another host", io.EOF, fake.ExitStatus(137), "", "the agent was killed or failed (exit code 137)"},
+		{"failed, with a word", io.EOF, fake.ExitStatus(1), "no space", "the agent was killed or failed (exit code 1): no space"},
+		{"killed on this machine", io.EOF, killed, "", "the agent was killed by signal 9 (SIGKILL)"},
+		{"the network", io.EOF, errors.New("connection reset by peer"), "", "lost the connection to the agent: connection reset by peer"},
+		{"no reason", io.EOF, nil, "", "the agent ended too early"},
+		{"no frames", errors.New("malformed frame"), nil, "", "malformed frame"},
+	} {
+		if got := explainLoss(tc.err, tc.ran, tc.said).Error(); got != tc.explained {
+			t.Errorf("%s: %q, want %q", tc.name, got, tc.explained)
+		}
+	}
+}

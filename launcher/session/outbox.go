@@ -1,0 +1,178 @@
+package session
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/gorun/gorun/internal/wire"
+)
+
+// outbox sends frames to one agent from a goroutine of its own: a host that
+// does not read holds up nobody but itself. What waits is bounded: stdin by its credit, answers
+// by what was sent before them, and all of it by maxWaits, beyond which the host is given up.
+type outbox struct {
+	w    *wire.Writer
+	done chan struct{}
+
+	full func() // called once when too much waits; may be nil
+
+	mu     sync.Mutex
+	came   sync.Cond
+	sent   sync.Cond
+	queue  []wire.Frame
+	waits  int // bytes that are queued, or will be
+	closed bool
+	owed   map[uint32]int // credit not yet returned, by stream
+	open   map[uint32]int // bytes that came since credit was returned, by stream
+}
+
+const (
+	maxWaits   = 64 << 20 // bytes for an agent that does not read
+	maxAnswers = 8 << 20  // of them when answers begin to wait elsewhere
+	frameCost  = 64
+)
+
+// creditStep is far enough below the window that a sender never waits for
+// credit that waits here.
+const creditStep = wire.Window / 4
+
+func newOutbox(w *wire.Writer) *outbox {
+	o := &outbox{w: w, done: make(chan struct{}), owed: map[uint32]int{}, open: map[uint32]int{}}
+	o.came.L, o.sent.L = &o.mu, &o.mu
+	go o.run()
+	return o
+}
+
+func (o *outbox) run() {
+	defer close(o.done)
+	for {
+		o.mu.Lock()
+		for len(o.queue) == 0 && !o.closed {
+			o.came.Wait()
+		}
+		batch := o.queue
+		o.queue = nil
+		o.mu.Unlock()
+		if len(batch) == 0 {
+			return
+		}
+		for _, f := range batch {
+			err := o.w.Send(f.Type, f.Stream, f.Payload)
+			o.paid(frameCost + len(f.Payload))
+			var tooLarge *wire.FormatError
+			if err != nil && !errors.As(err, &tooLarge) {
+				o.shut() // the session's reader sees the broken connection too
+				return
+			}
+		}
+	}
+}
+
+// send queues a frame; payload must not be changed afterwards.
+func (o *outbox) send(t wire.Type, stream uint32, payload []byte) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		return
+	}
+	if o.waits += frameCost + len(payload); o.waits > maxWaits {
+		o.closed, o.queue = true, nil
+		o.came.Signal()
+		o.sent.Broadcast()
+		if o.full != nil {
+			go o.full() // ends at once
+		}
+		return
+	}
+	o.queue = append(o.queue, wire.Frame{Type: t, Stream: stream, Payload: payload})
+	o.came.Signal()
+}
+
+// paid notes that n bytes do not wait any more.
+func (o *outbox) paid(n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.waits -= n
+	o.sent.Broadcast()
+}
+
+// answer queues the answer to a request when not much else waits. It holds its caller up till then.
+func (o *outbox) answer(v wire.Value) {
+	size := len(v.Value)
+	o.mu.Lock()
+	for o.waits > maxAnswers && !o.closed {
+		o.sent.Wait()
+	}
+	o.waits += size
+	closed := o.closed
+	o.mu.Unlock()
+	if closed {
+		return
+	}
+	o.SendMessage(wire.TypeValue, v)
+	o.paid(size)
+}
+
+// CountReceived counts n bytes of a bulk stream that have come. More than there was credit for is a *[wire.FormatError].
+func (o *outbox) CountReceived(stream uint32, n int) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.open[stream] += n; o.open[stream] > wire.Window {
+		return &wire.FormatError{Reason: fmt.Sprintf("output beyond its credit, of stream %d", stream)}
+	}
+	return nil
+}
+
+// beat queues a heartbeat, unless what was sent before still waits: then the
+// agent has more to read than signs of life.
+func (o *outbox) beat(at time.Duration) {
+	o.mu.Lock()
+	idle := len(o.queue) == 0
+	o.mu.Unlock()
+	if idle {
+		o.send(wire.TypeHeartbeat, 0, binary.BigEndian.AppendUint64(nil, uint64(at)))
+	}
+}
+
+// Creditor returns a function that gives credit back for a bulk stream, in
+// steps: a credit frame per line would cost more than the line.
+func (o *outbox) Creditor(stream uint32) func(n int) {
+	return func(n int) {
+		o.mu.Lock()
+		o.owed[stream] += n
+		n = o.owed[stream]
+		if n >= creditStep {
+			delete(o.owed, stream)
+			o.open[stream] -= n
+		}
+		o.mu.Unlock()
+		if n >= creditStep {
+			o.send(wire.TypeCredit, stream, binary.BigEndian.AppendUint32(nil, uint32(n)))
+		}
+	}
+}
+
+// SendMessage queues a control message. Our own messages always encode.
+func (o *outbox) SendMessage(t wire.Type, message any) {
+	payload, err := json.Marshal(message)
+	if err != nil {
+		panic("launcher: " + err.Error())
+	}
+	o.send(t, 0, payload)
+}
+
+func (o *outbox) shut() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.closed = true
+	o.came.Signal()
+	o.sent.Broadcast()
+}
+
+// close lets what is queued go out, if the agent reads it, and takes no more.
+// It does not wait: closing the session's stdin ends a stuck send.
+func (o *outbox) close() { o.shut() }

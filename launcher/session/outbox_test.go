@@ -1,0 +1,191 @@
+package session
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gorun/gorun/internal/kv"
+	"github.com/gorun/gorun/internal/wire"
+)
+
+func TestOutboxKeepsTheOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, w := io.Pipe()
+		o := newOutbox(wire.NewWriter(w))
+		const frames = 500
+		for i := range frames {
+			o.send(wire.TypeStdin, uint32(i), fmt.Append(nil, i))
+		}
+		o.close()
+		o.send(wire.TypeStdin, frames, nil) // too late
+		in := wire.NewReader(r)
+		for i := range frames {
+			f, err := in.Next()
+			if err != nil || f.Stream != uint32(i) || string(f.Payload) != fmt.Sprint(i) {
+				t.Fatalf("frame %d: stream %d, %q, %v", i, f.Stream, f.Payload, err)
+			}
+		}
+		<-o.done
+		w.Close()
+		if f, err := in.Next(); err != io.EOF {
+			t.Errorf("after close: %v, %v", f, err)
+		}
+	})
+}
+
+func TestOutboxNeverHoldsItsCallersUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, w := io.Pipe() // which nobody reads
+		o := newOutbox(wire.NewWriter(w))
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				for range 100 {
+					o.SendMessage(wire.TypeSignal, wire.Signal{Number: 10})
+					o.Creditor(1)(creditStep)
+				}
+			})
+		}
+		wg.Wait()
+		o.close()
+		// As a session does when its agent is stuck: the pending write fails.
+		r.CloseWithError(errors.New("gone"))
+		<-o.done
+	})
+}
+
+func TestOutboxEndsWithItsConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, w := io.Pipe()
+		r.Close()
+		o := newOutbox(wire.NewWriter(w))
+		o.SendMessage(wire.TypeStop, wire.Stop{})
+		<-o.done
+		o.SendMessage(wire.TypeStop, wire.Stop{})
+		if len(o.queue) != 0 {
+			t.Errorf("%d frames wait for nobody", len(o.queue))
+		}
+	})
+}
+
+func TestOutboxGivesCreditInSteps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, w := io.Pipe()
+		o := newOutbox(wire.NewWriter(w))
+		got := map[uint32][]int{}
+		reading := make(chan struct{})
+		go func() {
+			defer close(reading)
+			for in := wire.NewReader(r); ; {
+				f, err := in.Next()
+				if err != nil {
+					return
+				}
+				n, err := f.Credit()
+				if err != nil {
+					t.Error(err)
+				}
+				got[f.Stream] = append(got[f.Stream], n)
+			}
+		}()
+		// Creditors of one stream share what is owed; streams do not.
+		for range 10 {
+			o.Creditor(1)(creditStep / 4)
+			o.Creditor(2)(creditStep + 1)
+		}
+		o.close()
+		<-o.done
+		w.Close()
+		<-reading
+		if fmt.Sprint(got[1]) != fmt.Sprint([]int{creditStep, creditStep}) || len(got[2]) != 10 || got[2][0] != creditStep+1 {
+			t.Errorf("credit came as %v", got)
+		}
+		if o.owed[1] != creditStep/2 {
+			t.Errorf("%d bytes are owed, want %d", o.owed[1], creditStep/2)
+		}
+	})
+}
+
+func TestOutboxSkipsBeatsThatPileUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, w := io.Pipe()
+		o := newOutbox(wire.NewWriter(w))
+		for i := range 60 {
+			o.beat(time.Duration(i))
+			synctest.Wait()
+		}
+		if len(o.queue) > 1 {
+			t.Errorf("%d heartbeats wait", len(o.queue))
+		}
+		o.close()
+		r.Close()
+		<-o.done
+	})
+}
+
+// A message that is too large must not silence an outbox: no heartbeat and no stop
+// would reach the agent any more.
+func TestOutboxOutlivesAMessageThatIsTooLarge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, w := io.Pipe()
+		o := newOutbox(wire.NewWriter(w))
+		values := map[int][]byte{}
+		for rank := range 256 { // each as large as kv.MaxFence allows
+			values[rank] = bytes.Repeat([]byte("x"), 64<<10)
+		}
+		o.SendMessage(wire.TypeFenced, wire.Fence{Name: "f", Values: values})
+		synctest.Wait()
+		if o.closed {
+			t.Error("the outbox is closed, and nobody knows")
+		}
+		o.close()
+		r.Close()
+		<-o.done
+	})
+}
+
+func TestOutboxGivesUpAHostThatReadsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, w := io.Pipe()
+		o := newOutbox(wire.NewWriter(w))
+		gaveUp := make(chan struct{})
+		o.full = func() {
+			r.CloseWithError(io.ErrClosedPipe)
+			close(gaveUp)
+		}
+		for range maxWaits/wire.MaxData + 1 {
+			o.send(wire.TypeStdin, 0, make([]byte, wire.MaxData))
+		}
+		<-gaveUp
+		<-o.done
+		if len(o.queue) != 0 {
+			t.Errorf("%d frames are kept", len(o.queue))
+		}
+	})
+}
+
+// Answers that a host does not read make those who bring more wait: the host is not given up for them.
+func TestHostWhoReadsNothingHoldsUpAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, w := io.Pipe()
+		o := newOutbox(wire.NewWriter(w))
+		for i := range 100 {
+			go o.answer(wire.Value{ID: uint64(i), Found: true, Value: make([]byte, kv.MaxValue)})
+		}
+		synctest.Wait()
+		o.mu.Lock()
+		if o.closed || o.waits > 2*maxAnswers {
+			t.Errorf("closed %v, %d bytes wait", o.closed, o.waits)
+		}
+		o.mu.Unlock()
+		o.shut()
+		r.CloseWithError(io.ErrClosedPipe)
+		<-o.done
+	})
+}

@@ -1,0 +1,360 @@
+package session
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gorun/gorun/internal/prose"
+	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/launcher/plan"
+)
+
+// Host is a machine the launcher can use. *ssh.Client is one, [Local] another.
+type Host interface {
+	// Run runs a command and returns when it has ended, or ctx has. An exit
+	// status other than 0 is an error with an ExitCode() int method.
+	Run(ctx context.Context, argv []string, stdin io.Reader, stdout, stderr io.Writer) error
+	// Put writes a file; a relative path is below the home directory.
+	Put(ctx context.Context, path string, mode fs.FileMode, r io.Reader) error
+	Close() error
+}
+
+const (
+	// BeatTime is short: TCP needs unacknowledged data in flight to detect a dead peer.
+	BeatTime    = time.Second / 2
+	helloTime   = 10 * time.Second // for an agent to answer; see newStager
+	partingTime = 2 * time.Second  // for an agent to end after its stdin has
+)
+
+// AgentCommand is the first argument that makes gorun an agent's guard; the
+// second is the nonce.
+const AgentCommand = "__agent"
+
+// Session is one agent, spoken to through one command on one host.
+type Session struct {
+	Index  int // of the host in the plan
+	Host   *plan.Host
+	Conn   Host
+	Hello  wire.Hello
+	Frames *wire.Reader
+	Out    *outbox
+	Input  *wire.Credit // for standard input; nil: none of the ranks reads it
+	stdin  *io.PipeWriter
+	stdout *io.PipeReader
+	stderr *tail
+	Cancel context.CancelFunc
+	ended  chan struct{} // the command has ended; runErr says how
+	runErr error
+	said   record
+	gets   atomic.Int64 // requests that wait for keys
+
+	Contained string // what contains its ranks, in the agent's words
+	Gpus      string // what it has of them, in the same way
+	Places    []wire.Place
+	OpenMPI   string // a program of its that is linked with Open MPI
+
+	mu    sync.Mutex
+	heard time.Time // the last frame
+	Clock clock
+}
+
+// NoAgentError says that a command was run and no agent of our build answered.
+type NoAgentError struct {
+	Path   string
+	stderr string
+	Err    error
+}
+
+func (e *NoAgentError) Error() string {
+	text := fmt.Sprintf("start %s: %v", e.Path, e.Err)
+	if e.stderr != "" {
+		text += ": " + e.stderr
+	}
+	return text
+}
+
+func (e *NoAgentError) Unwrap() error { return e.Err }
+
+// Hint is about what a user can do something about.
+func (e *NoAgentError) Hint() string {
+	var silent *silenceError
+	var inner interface{ Hint() string }
+	switch {
+	case errors.As(e.Err, &inner):
+		return inner.Hint()
+	case errors.As(e.Err, &silent):
+		return "its login shell's start files may be slow, or wait for input: try ssh HOST true </dev/null. With a longer --start-timeout gorun waits longer for them"
+	case errors.Is(e.Err, wire.ErrTooNoisy):
+		return "let its login shell's start files (.bashrc, .profile, .cshrc) print nothing unless there is a terminal"
+	case strings.Contains(e.stderr, "Exec format error") || strings.Contains(e.stderr, "cannot execute binary file"):
+		return archHint()
+	}
+	return ""
+}
+
+// silenceError says that a command was started and nothing came from it.
+type silenceError struct{ after time.Duration }
+
+func (e *silenceError) Error() string { return fmt.Sprintf("no answer within %v", e.after) }
+
+// ErrOtherBuild is the cause when another gorun answered.
+var ErrOtherBuild = errors.New("another build of gorun is there")
+
+// Open runs the agent at path on conn and reads its hello. The session lives
+// until close, also beyond ctx.
+func Open(ctx context.Context, conn Host, path, build string, hello time.Duration) (*Session, error) {
+	var raw [16]byte
+	rand.Read(raw[:])
+	nonce := hex.EncodeToString(raw[:])
+	stdinReader, stdinWriter := io.Pipe()
+	stdoutReader, stdoutWriter := io.Pipe()
+	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	s := &Session{Conn: conn, Frames: wire.NewReader(stdoutReader), stdin: stdinWriter, stdout: stdoutReader, stderr: &tail{},
+		Cancel: cancel, ended: make(chan struct{}), heard: time.Now()}
+	go func() {
+		defer close(s.ended)
+		s.runErr = conn.Run(life, onHost(conn, path, AgentCommand, nonce), stdinReader, stdoutWriter, s.stderr)
+		stdoutWriter.CloseWithError(io.EOF)
+		stdinReader.CloseWithError(io.ErrClosedPipe)
+	}()
+	// Whatever the far side does, the hello is there in time or not at all.
+	giveUp := func(err error) {
+		stdoutWriter.CloseWithError(err)
+		stdinReader.CloseWithError(err)
+	}
+	timer := time.AfterFunc(hello, func() { giveUp(&silenceError{hello}) })
+	stop := context.AfterFunc(ctx, func() { giveUp(context.Cause(ctx)) })
+	err := s.greet(stdoutReader, nonce, build)
+	timer.Stop()
+	if !stop() && err == nil {
+		err = context.Cause(ctx)
+	}
+	if err == nil {
+		s.Out = newOutbox(wire.NewWriter(stdinWriter))
+		s.Out.full = cancel // a host that reads nothing is as good as lost
+		go s.beat()
+		return s, nil
+	}
+	s.abandon()
+	return nil, &NoAgentError{Path: path, stderr: s.stderr.String(), Err: explain(err, s.runErr)}
+}
+
+// greet skips the shell's noise, reads the agent's hello and answers it.
+func (s *Session) greet(stdout io.Reader, nonce, build string) error {
+	if _, err := wire.FindPreamble(stdout, nonce); err != nil {
+		return err
+	}
+	f, err := s.Frames.Next()
+	if err != nil {
+		return err
+	}
+	if f.Type != wire.TypeHello {
+		return &wire.FormatError{Reason: "the agent did not say hello first"}
+	}
+	// What else another build says may be in another form.
+	var version struct {
+		Protocol int
+		Build    string
+	}
+	if err := f.Decode(&version); err != nil {
+		return err
+	}
+	if version.Protocol != wire.Protocol || version.Build != build {
+		return ErrOtherBuild
+	}
+	if err := f.Decode(&s.Hello); err != nil {
+		return err
+	}
+	if n := len(s.Hello.Addresses); n > wire.MaxAddresses {
+		return &wire.FormatError{Reason: fmt.Sprintf("the agent tells of %d addresses", n)}
+	}
+	s.Hello.Hostname = Clean(s.Hello.Hostname)
+	return wire.NewWriter(s.stdin).SendMessage(wire.TypeHello, wire.Hello{Protocol: wire.Protocol, Build: build})
+}
+
+// Prepare sends the job, and what the host lacks for it, and waits for the host's word that it can start there.
+func (s *Session) Prepare(ctx context.Context, told wire.Job, program func() ([]byte, error), trace func(format string, args ...any)) (wire.Ready, error) {
+	s.sendGPUProgram(told.Host, told.GPUs, program, trace)
+	s.Out.SendMessage(wire.TypeJob, told)
+	stop := context.AfterFunc(ctx, s.Cancel)
+	defer stop()
+	for {
+		f, err := s.Frames.Next()
+		if err != nil {
+			if ctx.Err() != nil {
+				return wire.Ready{}, context.Cause(ctx)
+			}
+			return wire.Ready{}, fmt.Errorf("the agent ended: %w", err)
+		}
+		switch f.Type {
+		case wire.TypeHeartbeat:
+			continue
+		case wire.TypeReady:
+			var ready wire.Ready
+			if err := f.Decode(&ready); err != nil {
+				return wire.Ready{}, err
+			}
+			if !stop() { // the word has come too late: the session is ended
+				return wire.Ready{}, context.Cause(ctx)
+			}
+			ready.FreePort = max(0, min(ready.FreePort, 65535))
+			s.Contained, s.OpenMPI, s.Gpus, s.Places = ready.Contained, ready.OpenMPI, ready.GPUs, ready.Places
+			return ready, nil
+		case wire.TypeRefuse:
+			var refuse wire.Refuse
+			if err := f.Decode(&refuse); err != nil {
+				return wire.Ready{}, err
+			}
+			return wire.Ready{}, &RefusedError{refuse.Code, Clean(refuse.What), Clean(refuse.Hint)}
+		}
+		return wire.Ready{}, &wire.FormatError{Reason: fmt.Sprintf("the agent sent a %s frame before it was ready", f.Type)}
+	}
+}
+
+// explain prefers ran, the command's own end, over the silence it caused.
+func explain(err, ran error) error {
+	var noise *wire.NoiseError
+	if !errors.As(err, &noise) || !errors.Is(err, io.EOF) || ran == nil {
+		return err
+	}
+	if text := prose.Printable(string(noise.Noise)); text != "" {
+		return fmt.Errorf("%w, after printing %q", ran, text)
+	}
+	return ran
+}
+
+// abandon ends the command at once. What it still prints goes nowhere.
+func (s *Session) abandon() {
+	s.stdin.Close()
+	s.stdout.Close()
+	s.Cancel()
+	<-s.ended
+}
+
+// Close ends the session: the agent's stdin ends, which ends the agent and
+// what it has started. A command that does not end in time is cut off.
+func (s *Session) Close() {
+	s.Out.close()
+	s.stdin.Close()
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		_, _ = io.Copy(io.Discard, s.stdout) // nobody reads frames any more
+	}()
+	select {
+	case <-s.ended:
+	case <-time.After(partingTime):
+	}
+	s.abandon()
+	<-drained
+}
+
+// HangUp ends the agent and what it has started, as close does, and leaves it to the session's reader to see that it has
+// ended. Closing the connection would do, where there is one for each host.
+func (s *Session) HangUp() {
+	s.Out.close()
+	s.stdin.Close()
+	time.AfterFunc(partingTime, s.Cancel)
+}
+
+// Received records that a frame came, and a heartbeat's time if it was one.
+func (s *Session) Received(f wire.Frame, now time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.heard = time.Now()
+	if f.Type != wire.TypeHeartbeat {
+		return
+	}
+	if at, err := f.Heartbeat(); err == nil {
+		s.Clock.heard(at, now)
+	}
+}
+
+// beat shows the agent every second that the launcher lives, until the session
+// has ended.
+func (s *Session) beat() {
+	ticker := time.NewTicker(BeatTime)
+	defer ticker.Stop()
+	for began := time.Now(); ; {
+		select {
+		case <-ticker.C:
+			s.Out.beat(time.Since(began))
+		case <-s.ended:
+			return
+		}
+	}
+}
+
+// ResetSilence forgives the silence so far.
+func (s *Session) ResetSilence() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.heard = time.Now()
+}
+
+// Silence is the time since the last frame.
+func (s *Session) Silence() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Since(s.heard)
+}
+
+// ToLauncher turns an agent's time into the launcher's.
+func (s *Session) ToLauncher(at, now time.Duration) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	offset, known := s.Clock.Offset()
+	if !known {
+		return now
+	}
+	return min(at+offset, now)
+}
+
+// tail keeps the last bytes written to it.
+type tail struct {
+	mu   sync.Mutex
+	data []byte
+}
+
+const stderrSize = 2 << 10
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.data = append(t.data, p...)
+	if len(t.data) > stderrSize {
+		t.data = append([]byte(nil), t.data[len(t.data)-stderrSize:]...)
+	}
+	return len(p), nil
+}
+
+// String is what was written last, on one line, safe for a terminal.
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return prose.Printable(string(t.data))
+}
+
+// RefusedError is an agent's word that the job cannot run on its host.
+type RefusedError struct {
+	Code   int    // the exit code that gorun ends with
+	What   string // what is wrong
+	Remedy string // what to do about it; may be empty
+}
+
+func (e *RefusedError) Error() string { return e.What }
+
+// ExitCode is the code gorun should end with.
+func (e *RefusedError) ExitCode() int { return e.Code }
+
+// Hint says what to do about it; it may be empty.
+func (e *RefusedError) Hint() string { return e.Remedy }

@@ -1,0 +1,359 @@
+package session
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gorun/gorun/internal/test/fake"
+	"github.com/gorun/gorun/internal/wire"
+)
+
+// command is a Host that runs one function whatever it is told to run.
+type command func(ctx context.Context, nonce string, stdin io.Reader, stdout, stderr io.Writer) error
+
+func (c command) Run(ctx context.Context, argv []string, stdin io.Reader, stdout, stderr io.Writer) error {
+	return c(ctx, fake.StartedCommand(argv)[2], stdin, stdout, stderr)
+}
+func (command) Put(context.Context, string, fs.FileMode, io.Reader) error { return fs.ErrPermission }
+func (command) Close() error                                              { return nil }
+
+// sayHello is an agent's first words.
+func sayHello(stdout io.Writer, nonce, build string) error {
+	if _, err := stdout.Write(wire.Preamble(nonce)); err != nil {
+		return err
+	}
+	return wire.NewWriter(stdout).SendMessage(wire.TypeHello, wire.Hello{Protocol: wire.Protocol, Build: build, PID: 7})
+}
+
+func TestOpenSessionFindsTheAgentBehindNoise(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		quit := make(chan struct{})
+		host := command(func(ctx context.Context, nonce string, stdin io.Reader, stdout, _ io.Writer) error {
+			defer close(quit)
+			io.WriteString(stdout, "Welcome!\n\x00gorun-agent 0000\n")
+			if err := sayHello(stdout, nonce, "one"); err != nil {
+				t.Error(err)
+			}
+			in := wire.NewReader(stdin)
+			if f, err := in.Next(); err != nil || f.Type != wire.TypeHello {
+				t.Errorf("%v, %v: want the launcher's hello", f.Type, err)
+			}
+			if f, err := in.Next(); err != nil || f.Type != wire.TypeStop {
+				t.Errorf("%v, %v: want what was told", f.Type, err)
+			}
+			_, err := in.Next()
+			return err // EOF, when the session is closed
+		})
+		s, err := Open(t.Context(), host, "/gorun", "one", helloTime)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Hello.PID != 7 {
+			t.Errorf("hello %+v", s.Hello)
+		}
+		s.Out.SendMessage(wire.TypeStop, wire.Stop{})
+		synctest.Wait()
+		began := time.Now()
+		s.Close()
+		<-quit
+		if took := time.Since(began); took != 0 {
+			t.Errorf("an agent that ends with its stdin was waited for, %v", took)
+		}
+	})
+}
+
+func TestOpenSessionSaysWhyThereIsNoAgent(t *testing.T) {
+	silent := func(ctx context.Context, _ string, _ io.Reader, _, _ io.Writer) error {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	tests := []struct {
+		name string
+		host command
+		took time.Duration
+		want string
+		next bool // another path may hold the agent
+	}{
+		{"there is no such file", func(_ context.Context, _ string, _ io.Reader, _, stderr io.Writer) error {
+			io.WriteString(stderr, "sh: 1: /gorun: not found\n")
+			return fake.ExitStatus(127)
+		}, 0, "start /gorun: exit status 127: sh: 1: /gorun: not found", true},
+		{"somebody kills it at once", func(context.Context, string, io.Reader, io.Writer, io.Writer) error {
+			return fake.ExitStatus(137)
+		}, 0, "start /gorun: exit status 137", false},
+		{"the account has no shell", func(_ context.Context, _ string, _ io.Reader, stdout, _ io.Writer) error {
+			io.WriteString(stdout, "This account is\x1b[1m currently not available.\r\n")
+			return fake.ExitStatus(1)
+		}, 0, `start /gorun: exit status 1, after printing "This account is?[1m currently not available."`, true},
+		{"another build", func(_ context.Context, nonce string, stdin io.Reader, stdout, _ io.Writer) error {
+			sayHello(stdout, nonce, "two")
+			_, err := io.Copy(io.Discard, stdin)
+			return err
+		}, 0, "start /gorun: another build of gorun is there", true},
+		{"another build that says it in another form", func(_ context.Context, nonce string, stdin io.Reader, stdout, _ io.Writer) error {
+			stdout.Write(wire.Preamble(nonce))
+			hello := `{"Protocol":9,"Build":"two","PID":"x","Addrs":7,"Addresses":"none"}`
+			wire.NewWriter(stdout).Send(wire.TypeHello, 0, []byte(hello))
+			_, err := io.Copy(io.Discard, stdin)
+			return err
+		}, 0, "start /gorun: another build of gorun is there", true},
+		{"our build, with an address that is none", func(_ context.Context, nonce string, stdin io.Reader, stdout, _ io.Writer) error {
+			stdout.Write(wire.Preamble(nonce))
+			hello := `{"Protocol":3,"Build":"one","Addresses":[{"Interface":"eth0","Prefix":"10.0.0.1"}]}`
+			wire.NewWriter(stdout).Send(wire.TypeHello, 0, []byte(hello))
+			_, err := io.Copy(io.Discard, stdin)
+			return err
+		}, 0, "start /gorun: malformed frame: hello message: ", false},
+		{"the connection is lost", func(_ context.Context, _ string, _ io.Reader, _, _ io.Writer) error {
+			return errors.New("connection reset")
+		}, 0, "start /gorun: connection reset", false},
+		{"it ends well and says nothing", func(_ context.Context, _ string, _ io.Reader, _, _ io.Writer) error {
+			return nil
+		}, 0, "start /gorun: no agent answered: EOF", false},
+		{"it says nothing", silent, helloTime, "start /gorun: no agent answered: no answer within 10s", false},
+		{"it never stops printing", func(_ context.Context, _ string, _ io.Reader, stdout, _ io.Writer) error {
+			for {
+				if _, err := stdout.Write(bytes.Repeat([]byte("y\n"), 4096)); err != nil {
+					return err
+				}
+			}
+		}, 0, "start /gorun: no agent answered: the login shell printed more than 64 KiB first", false},
+		{"it speaks something else after the preamble", func(ctx context.Context, nonce string, _ io.Reader, stdout, _ io.Writer) error {
+			stdout.Write(append(wire.Preamble(nonce), "GET / HTTP/1.1\r\n\r\n"...))
+			<-ctx.Done()
+			return ctx.Err()
+		}, 0, "start /gorun: malformed frame:", false},
+		{"it does not say hello first", func(ctx context.Context, nonce string, _ io.Reader, stdout, _ io.Writer) error {
+			stdout.Write(wire.Preamble(nonce))
+			wire.NewWriter(stdout).Send(wire.TypeDone, 0, nil)
+			<-ctx.Done()
+			return ctx.Err()
+		}, 0, "start /gorun: malformed frame: the agent did not say hello first", false},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				s, err := Open(t.Context(), tc.host, "/gorun", "one", helloTime)
+				if s != nil || err == nil {
+					t.Fatalf("%v, %v", s, err)
+				}
+				if !strings.HasPrefix(err.Error(), tc.want) {
+					t.Errorf("got %.300q, want %q", err, tc.want)
+				}
+				if took := time.Since(began); took != tc.took {
+					t.Errorf("took %v, want %v", took, tc.took)
+				}
+				if isNoAgent(err) != tc.next {
+					t.Errorf("isNoAgent(%v) = %v", err, !tc.next)
+				}
+			})
+		})
+	}
+}
+
+func TestOpenSessionEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		why := errors.New("not wanted any more")
+		time.AfterFunc(time.Second, func() { cancel(why) })
+		began := time.Now()
+		_, err := Open(ctx, command(func(ctx context.Context, _ string, _ io.Reader, stdout, _ io.Writer) error {
+			io.WriteString(stdout, "still booting\n")
+			<-ctx.Done()
+			return ctx.Err()
+		}), "/gorun", "one", helloTime)
+		if !errors.Is(err, why) || time.Since(began) != time.Second {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+	})
+}
+
+func TestSessionOutlivesItsStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		m := &fake.Machine{Disk: fake.NewDisk(map[string]string{"/gorun": "build one"})}
+		s, err := Open(ctx, m, "/gorun", "one", helloTime)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		synctest.Wait()
+		select {
+		case <-s.ended:
+			t.Error("the agent ended with the context it was started in")
+		default:
+		}
+		s.Close()
+	})
+}
+
+func TestSessionCutsOffACommandThatDoesNotEnd(t *testing.T) {
+	for name, life := range map[string]func(ctx context.Context, stdout io.Writer) error{
+		"silent": func(ctx context.Context, _ io.Writer) error {
+			<-ctx.Done()
+			return ctx.Err()
+		},
+		"still printing": func(ctx context.Context, stdout io.Writer) error {
+			for ctx.Err() == nil {
+				_, _ = stdout.Write(make([]byte, 100))
+				time.Sleep(10 * time.Millisecond)
+			}
+			return ctx.Err()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, err := Open(t.Context(), command(func(ctx context.Context, nonce string, stdin io.Reader, stdout, _ io.Writer) error {
+					if err := sayHello(stdout, nonce, "one"); err != nil {
+						return err
+					}
+					if _, err := wire.NewReader(stdin).Next(); err != nil {
+						return err
+					}
+					return life(ctx, stdout)
+				}), "/gorun", "one", helloTime)
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.Out.SendMessage(wire.TypeStop, wire.Stop{}) // which it never reads
+				time.Sleep(time.Second)
+				began := time.Now()
+				s.Close()
+				if took := time.Since(began); took < partingTime || took > partingTime+time.Second {
+					t.Errorf("closed after %v, want %v", took, partingTime)
+				}
+			})
+		})
+	}
+}
+
+func TestSessionClock(t *testing.T) {
+	beat := func(s *Session, at, now time.Duration) {
+		payload := []byte{0, 0, 0, 0, byte(at >> 24), byte(at >> 16), byte(at >> 8), byte(at)}
+		s.Received(wire.Frame{Type: wire.TypeHeartbeat, Payload: payload}, now)
+	}
+	s := &Session{}
+	if got := s.ToLauncher(time.Second, 5*time.Second); got != 5*time.Second {
+		t.Errorf("before any heartbeat: %v, want now", got)
+	}
+	beat(s, 1000, 6000) // 5000 ns apart, with what the heartbeat took
+	beat(s, 2000, 6500)
+	beat(s, 3000, 9000)
+	if got := s.ToLauncher(2500, 9000); got != 7000 {
+		t.Errorf("got %d, want the offset of the fastest heartbeat, 4500", got)
+	}
+	if got := s.ToLauncher(8000, 9000); got != 9000 {
+		t.Errorf("got %d: nothing has happened after now", got)
+	}
+	s.Received(wire.Frame{Type: wire.TypeHeartbeat, Payload: []byte("short")}, 1)
+	if got, _ := s.Clock.Offset(); got != 4500 {
+		t.Errorf("a malformed heartbeat set the clock to %v", got)
+	}
+}
+
+// A command that says hello and reads nothing must not hold its session up.
+func TestOpenSessionDoesNotWaitForAnAgentThatDoesNotRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		_, err := Open(t.Context(), command(func(ctx context.Context, nonce string, _ io.Reader, stdout, _ io.Writer) error {
+			if err := sayHello(stdout, nonce, "one"); err != nil {
+				return err
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		}), "/gorun", "one", helloTime)
+		if err == nil || time.Since(began) != helloTime {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+	})
+}
+
+// An agent's word that it is ready comes just when nobody wants it any more: its session has been ended, which
+// was taken for the loss of its host once it was believed to run.
+func TestReadyTooLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		why := errors.New("not wanted any more")
+		m := &fake.Machine{Disk: fake.NewDisk(map[string]string{"/opt/gorun": "build one"}), Serve: func(a *fake.Agent) error {
+			if _, err := a.Expect(wire.TypeJob); err != nil {
+				return err
+			}
+			cancel(why)
+			time.Sleep(time.Millisecond)
+			return a.Out.SendMessage(wire.TypeReady, wire.Ready{})
+		}}
+		s, err := Open(ctx, m, "/opt/gorun", "one", helloTime)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		if _, err := s.Prepare(ctx, wire.Job{}, nil, nil); !errors.Is(err, why) {
+			t.Errorf("%v, want that %v", err, why)
+		}
+	})
+}
+
+func TestTailKeepsTheEnd(t *testing.T) {
+	var tl tail
+	for i := range 1000 {
+		n, err := tl.Write([]byte(strings.Repeat("x", i%7) + "\n"))
+		if err != nil || n != i%7+1 {
+			t.Fatalf("wrote %d, %v", n, err)
+		}
+	}
+	tl.Write([]byte(strings.Repeat("y", 3*stderrSize) + " the end\x1b\n"))
+	got := tl.String()
+	if len(got) > stderrSize || !strings.HasSuffix(got, "y the end?") {
+		t.Errorf("%d bytes, ending %.20q", len(got), got[max(0, len(got)-20):])
+	}
+}
+
+func TestWhoIsSentTheGPUProgram(t *testing.T) {
+	for _, tt := range []struct {
+		lacks, partitioned bool
+		wish               wire.GPUs
+		want               bool
+	}{
+		{true, false, wire.GPUs{PerRank: 1}, true},
+		{true, true, wire.GPUs{PerRank: 1}, true},
+		{true, true, wire.GPUs{}, true},
+		{true, false, wire.GPUs{}, false},
+		{true, false, wire.GPUs{Listed: 4}, false},
+		{true, true, wire.GPUs{Leave: true}, false},
+		{true, true, wire.GPUs{PerRank: 1, Leave: true}, false},
+		{false, false, wire.GPUs{PerRank: 1}, false},
+		{false, true, wire.GPUs{PerRank: 1}, false},
+		{false, true, wire.GPUs{}, false},
+	} {
+		if got := wantsGPUProgram(wire.Hello{LacksGPUProgram: tt.lacks, Partitioned: tt.partitioned}, tt.wish); got != tt.want {
+			t.Errorf("lacks it %v, partitioned %v, %+v: %v", tt.lacks, tt.partitioned, tt.wish, got)
+		}
+	}
+}
+
+func TestNoAgentHints(t *testing.T) {
+	for _, tc := range []struct {
+		stderr string
+		err    error
+		want   string
+	}{
+		{"", &silenceError{helloTime}, "--start-timeout"},
+		{"sh: 1: ./gorun: Exec format error", errors.New("command exited with status 126"), "so must all hosts of a job be"},
+		{"", fmt.Errorf("%w", &RefusedError{}), ""},
+		{"whatever", io.EOF, ""},
+	} {
+		got := (&NoAgentError{"/gorun", tc.stderr, tc.err}).Hint()
+		if !strings.Contains(got, tc.want) || (tc.want == "") != (got == "") {
+			t.Errorf("%v: hint %q", tc.err, got)
+		}
+	}
+}

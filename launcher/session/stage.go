@@ -1,0 +1,89 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// cacheDir is where gorun is on hosts, below the home directory; startScript knows other places.
+const cacheDir = ".cache/gorun"
+
+// Executable is the running gorun: what is staged on hosts.
+type Executable struct {
+	Path  string                 // absolute
+	Build string                 // what an agent of the same build says in its hello
+	Hash  func() (string, error) // SHA-256 in hex, asked for only when the cache is needed
+}
+
+// Stager starts what gorun is on hosts, uploading the executable where it is missing.
+type Stager struct {
+	exe     Executable
+	hello   time.Duration // until what was started answers
+	uploads *uploads
+	known   sync.Map // from Host to the path where gorun is there
+}
+
+// NewStager gives login shells that are slow to start a part of the time that the user allows.
+func NewStager(exe Executable, startTimeout time.Duration, trace func(format string, args ...any)) *Stager {
+	return &Stager{exe: exe, hello: max(helloTime, startTimeout/6), uploads: newUploads(trace)}
+}
+
+// Agent returns a session with an agent of our own build on conn.
+func (s *Stager) Agent(ctx context.Context, conn Host) (opened *Session, err error) {
+	err = s.Start(ctx, conn, func(path string) error {
+		opened, err = Open(ctx, conn, path, s.exe.Build, s.hello)
+		return err
+	})
+	return opened, err
+}
+
+// Start opens what gorun is on conn, trying the paths where it may be and uploading it where it is
+// missing. open's error tells by isNoAgent that another path may do better.
+func (s *Stager) Start(ctx context.Context, conn Host, open func(path string) error) error {
+	another := func(err error) bool { return err != nil && isNoAgent(err) && ctx.Err() == nil }
+	if _, local := conn.(Local); local {
+		return open("/proc/self/exe")
+	}
+	if path, known := s.known.Load(conn); known {
+		return open(path.(string))
+	}
+	// The launcher's own path: file systems are often shared.
+	err := open(s.exe.Path)
+	if !another(err) {
+		s.known.Store(conn, s.exe.Path)
+		return err
+	}
+	hash, err := s.exe.Hash()
+	if err != nil {
+		return err
+	}
+	cached := path.Join(cacheDir, hash[:16], "gorun")
+	s.known.Store(conn, cached)
+	if err := open(cached); !another(err) {
+		return err
+	}
+	if err := s.uploads.upload(ctx, conn, cached); err != nil {
+		return err
+	}
+	if err := open(cached); err != nil {
+		return fmt.Errorf("after the upload: %w", err)
+	}
+	return nil
+}
+
+// isNoAgent reports that the command ran and was not our agent: another path
+// may be. One that somebody has killed may well have been.
+func isNoAgent(err error) bool {
+	var no *NoAgentError
+	if !errors.As(err, &no) {
+		return false
+	}
+	const killed = 128 + int(syscall.SIGKILL)
+	code, ended := exitCode(no.Err)
+	return ended && code != killed || errors.Is(no.Err, ErrOtherBuild)
+}

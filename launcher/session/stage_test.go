@@ -1,0 +1,201 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gorun/gorun/internal/test/fake"
+)
+
+func TestStagerTriesOnePathAfterTheOther(t *testing.T) {
+	exe := executable()
+	for _, tc := range []struct {
+		name  string
+		files map[string]string
+		ran   []string
+		puts  int
+	}{
+		{"the launcher's own path", map[string]string{exe.Path: "build one", fake.CachedPath: "build one"}, []string{exe.Path}, 0},
+		{"the cache", map[string]string{fake.CachedPath: "build one"}, []string{exe.Path, fake.CachedPath}, 0},
+		{"another build at the launcher's path", map[string]string{exe.Path: "build two", fake.CachedPath: "build one"}, []string{exe.Path, fake.CachedPath}, 0},
+		{"nowhere", nil, []string{exe.Path, fake.CachedPath, "/bin/sh", fake.CachedPath}, 1},
+		{"a broken file in the cache", map[string]string{fake.CachedPath: "build two"}, []string{exe.Path, fake.CachedPath, "/bin/sh", fake.CachedPath}, 1},
+		{"other programs", map[string]string{exe.Path: "usage: gorun", fake.CachedPath: "?"}, []string{exe.Path, fake.CachedPath, "/bin/sh", fake.CachedPath}, 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := &fake.Machine{Disk: fake.NewDisk(tc.files), Noise: "motd\n"}
+				s, err := stagerOf(exe).Agent(t.Context(), m)
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.Close()
+				if fmt.Sprint(m.Ran) != fmt.Sprint(tc.ran) || m.Disk.Puts != tc.puts {
+					t.Errorf("ran %q with %d uploads, want %q with %d", m.Ran, m.Disk.Puts, tc.ran, tc.puts)
+				}
+			})
+		})
+	}
+}
+
+// stageAll stages all machines at once.
+func stageAll(t *testing.T, exe Executable, machines []*fake.Machine) []error {
+	t.Helper()
+	stager := stagerOf(exe)
+	errs := make([]error, len(machines))
+	var wg sync.WaitGroup
+	for i, m := range machines {
+		wg.Go(func() {
+			s, err := stager.Agent(t.Context(), m)
+			if errs[i] = err; err == nil {
+				s.Close()
+			}
+		})
+	}
+	wg.Wait()
+	return errs
+}
+
+func TestStagerUploadsOncePerFileSystem(t *testing.T) {
+	exe := executable()
+	for _, disks := range []int{1, 2, 8} {
+		t.Run(fmt.Sprintf("%d disks for 8 hosts", disks), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var all []*fake.Disk
+				for range disks {
+					all = append(all, fake.NewDisk(nil))
+				}
+				var machines []*fake.Machine
+				for i := range 8 {
+					machines = append(machines, &fake.Machine{Disk: all[i%disks]})
+				}
+				began := time.Now()
+				for i, err := range stageAll(t, exe, machines) {
+					if err != nil {
+						t.Errorf("host %d: %v", i, err)
+					}
+				}
+				packed, err := packText()
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i, d := range all {
+					if d.Puts != 1 || d.Sent != len(packed) {
+						t.Errorf("disk %d got %d uploads, %d bytes; the executable has %d, compressed", i, d.Puts, d.Sent, len(packed))
+					}
+				}
+				if took := time.Since(began); took != time.Second {
+					t.Errorf("took %v, and one upload takes a second", took)
+				}
+			})
+		})
+	}
+}
+
+func TestStagerUploadsWithoutGzip(t *testing.T) {
+	exe := executable()
+	synctest.Test(t, func(t *testing.T) {
+		m := &fake.Machine{Disk: fake.NewDisk(nil)}
+		m.Disk.NoGzip = true
+		if errs := stageAll(t, exe, []*fake.Machine{m}); errs[0] != nil || m.Disk.Puts != 1 || m.Disk.Sent != 0 {
+			t.Errorf("%d uploads, %d bytes by the shell: %v", m.Disk.Puts, m.Disk.Sent, errs[0])
+		}
+	})
+}
+
+func TestStagerDoesNotDependOnTheFirstHost(t *testing.T) {
+	exe := executable()
+	synctest.Test(t, func(t *testing.T) {
+		full := errors.New("no space left on device")
+		machines := []*fake.Machine{{Disk: fake.NewDisk(nil), PutErr: full}, {Disk: fake.NewDisk(nil)}, {Disk: fake.NewDisk(nil)}}
+		failures := 0
+		for _, err := range stageAll(t, exe, machines) {
+			if err == nil {
+				continue
+			}
+			failures++
+			if !errors.Is(err, full) || !strings.HasPrefix(err.Error(), "upload gorun to ~/"+fake.CachedPath) {
+				t.Error(err)
+			}
+		}
+		if failures != 1 {
+			t.Errorf("%d hosts failed, want the one without space", failures)
+		}
+	})
+}
+
+func TestStagerReportsAnUploadThatDoesNotRun(t *testing.T) {
+	exe := executable()
+	exe.Build = "three" // as if the file were another machine's
+	synctest.Test(t, func(t *testing.T) {
+		_, err := stagerOf(exe).Agent(t.Context(), &fake.Machine{Disk: fake.NewDisk(nil)})
+		if err == nil || !strings.HasPrefix(err.Error(), "after the upload: start "+fake.CachedPath) || !errors.Is(err, ErrOtherBuild) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestStagerStopsWaitingWithItsContext(t *testing.T) {
+	exe := executable()
+	synctest.Test(t, func(t *testing.T) {
+		stager := stagerOf(exe)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		why := errors.New("not wanted any more")
+		time.AfterFunc(time.Second, func() { cancel(why) })
+		m := &fake.Machine{Disk: fake.NewDisk(nil)}
+		m.Disk.Taken = stager.uploads.mark // somebody leads and never comes back
+		if _, err := stager.Agent(ctx, m); !errors.Is(err, why) {
+			t.Error(err)
+		}
+		if m.Disk.Puts != 0 {
+			t.Error("uploaded all the same")
+		}
+	})
+}
+
+func TestStagerGoesOnWithoutItsLeader(t *testing.T) {
+	exe := executable()
+	synctest.Test(t, func(t *testing.T) {
+		stager := stagerOf(exe)
+		m := &fake.Machine{Disk: fake.NewDisk(nil)}
+		m.Disk.Taken = stager.uploads.mark
+		began := time.Now()
+		s, err := stager.Agent(t.Context(), m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Close()
+		if took := time.Since(began); took != leaderTime || m.Disk.Puts != 1 {
+			t.Errorf("%d uploads after %v", m.Disk.Puts, took)
+		}
+	})
+}
+
+// D20: who gives a job more time to start gives slow login shells more, too.
+func TestHelloTimeGrowsWithTheStartTimeout(t *testing.T) {
+	for start, want := range map[time.Duration]time.Duration{0: helloTime, time.Minute: helloTime, 3 * time.Minute: 30 * time.Second} {
+		if got := NewStager(Executable{}, start, nil).hello; got != want {
+			t.Errorf("%v: %v", start, got)
+		}
+	}
+}
+
+// executable is gorun itself, build one.
+func executable() Executable {
+	return Executable{Path: "/opt/gorun", Build: "one", Hash: func() (string, error) { return "0123456789abcdef0123", nil }}
+}
+
+// stagerOf is a stager whose gorun is smaller than this one.
+func stagerOf(exe Executable) *Stager {
+	s := NewStager(exe, 0, func(string, ...any) {})
+	s.uploads.packed = packText
+	return s
+}
+
+func packText() ([]byte, error) { return pack(strings.NewReader("gorun itself")) }

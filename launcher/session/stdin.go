@@ -1,0 +1,69 @@
+package session
+
+import (
+	"io"
+	"slices"
+
+	"github.com/gorun/gorun/internal/wire"
+)
+
+// EndInput takes the host out of those that standard input goes to.
+func (s *Session) EndInput() {
+	if s.Input != nil {
+		s.Input.Close()
+	}
+}
+
+// FeedStdin carries standard input to hosts, as far as all of them have room. It reads no more when
+// nobody is left who takes it.
+func FeedStdin(stdin io.Reader, hosts []*Session) {
+	buf := make([]byte, 16<<10)
+	for {
+		room := len(buf)
+		taken := make([]int, len(hosts)) // credit, by host
+		for i, s := range hosts {
+			if taken[i] = s.Input.Take(room); taken[i] > 0 {
+				room = taken[i]
+			}
+		}
+		var open []*Session
+		for i, s := range hosts {
+			if taken[i] > 0 {
+				_ = s.Input.Add(taken[i] - room)
+				open = append(open, s)
+			}
+		}
+		if hosts = open; len(hosts) == 0 {
+			return
+		}
+		n, err := stdin.Read(buf[:room])
+		data := slices.Clone(buf[:n])
+		for _, s := range hosts {
+			if n > 0 {
+				s.Out.send(wire.TypeStdin, 0, data)
+			}
+			if err != nil {
+				s.Out.send(wire.TypeStdin, 0, nil)
+			}
+			_ = s.Input.Add(room - n)
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// Credit lets more of standard input go to a host, or no more of it.
+func (s *Session) Credit(f wire.Frame) error {
+	n, err := f.Credit()
+	switch {
+	case err != nil:
+		return err
+	case s.Input == nil || f.Stream != 0:
+		return &wire.FormatError{Reason: "credit for a stream that does not exist"}
+	case n == 0:
+		s.EndInput()
+		return nil
+	}
+	return s.Input.Add(n)
+}

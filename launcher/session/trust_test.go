@@ -1,0 +1,156 @@
+package session
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/gorun/gorun/internal/test/lab"
+)
+
+// home is a directory to play in, with what a test makes in it, owned by the user.
+func home(t *testing.T, make func(root string) error) string {
+	t.Helper()
+	old := syscall.Umask(0)
+	defer syscall.Umask(old)
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	if err == nil {
+		err = os.Chmod(root, 0o755)
+	}
+	if err == nil {
+		err = make(root)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return root
+}
+
+const program = "#!/bin/sh\necho ran $1\n"
+
+// inCache is the program's place in the cache of a home.
+func inCache() string {
+	sum := sha256.Sum256([]byte(program))
+	return fmt.Sprintf(".cache/gorun/%x/gorun", sum[:8])
+}
+
+func put(path string, mode os.FileMode) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	if err := os.WriteFile(path, []byte(program), 0o600); err != nil {
+		return err
+	}
+	return os.Chmod(path, mode) // whatever the umask
+}
+
+func TestStartScriptRunsOnlyWhatNobodyElseCanChange(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	asRoot := os.Getuid() == 0
+	for _, tc := range []struct {
+		name string
+		file string // below the home; "" for the cache
+		make func(root string) error
+		code int
+		root bool // only root can make this
+	}{
+		{name: "own file", file: "bin/gorun", make: func(r string) error { return put(r+"/bin/gorun", 0o755) }},
+		{name: "names that shells might take for more", file: "a b/$(touch MARK)/-c;*/gorun", make: func(r string) error { return put(r+"/a b/$(touch MARK)/-c;*/gorun", 0o755) }},
+		{name: "nothing", file: "bin/gorun", make: func(r string) error { return os.Mkdir(r+"/bin", 0o755) }, code: 127},
+		{name: "no directory", file: "bin/gorun", make: func(r string) error { return nil }, code: 127},
+		{name: "no program", file: "bin/gorun", make: func(r string) error { return put(r+"/bin/gorun", 0o644) }, code: 127},
+		{name: "a private group may write", file: "bin/gorun", make: func(r string) error {
+			return firstOf(put(r+"/bin/gorun", 0o775), os.Chmod(r+"/bin", 0o775), os.Chown(r+"/bin", os.Getuid(), os.Getuid()))
+		}},
+		{name: "another group may write", root: true, file: "bin/gorun", code: 83, make: func(r string) error {
+			return firstOf(put(r+"/bin/gorun", 0o755), os.Chmod(r+"/bin", 0o775), os.Chown(r+"/bin", 0, 100))
+		}},
+		{name: "all may write", file: "bin/gorun", code: 83, make: func(r string) error { return put(r+"/bin/gorun", 0o757) }},
+		{name: "all may write the directory", file: "bin/gorun", code: 83, make: func(r string) error { return firstOf(put(r+"/bin/gorun", 0o755), os.Chmod(r+"/bin", 0o777)) }},
+		{name: "a directory further up", file: "a/b/gorun", code: 83, make: func(r string) error { return firstOf(put(r+"/a/b/gorun", 0o755), os.Chmod(r+"/a", 0o757)) }},
+		{name: "sticky", file: "tmp/gorun", make: func(r string) error {
+			return firstOf(put(r+"/tmp/gorun", 0o755), os.Chmod(r+"/tmp", 0o777|os.ModeSticky))
+		}},
+		{name: "a stranger's file in a sticky directory", root: true, file: "tmp/gorun", code: 83, make: func(r string) error {
+			return firstOf(put(r+"/tmp/gorun", 0o755), os.Chmod(r+"/tmp", 0o777|os.ModeSticky), os.Chown(r+"/tmp/gorun", 65534, 65534))
+		}},
+		{name: "a stranger's directory", root: true, file: "a/gorun", code: 83, make: func(r string) error { return firstOf(put(r+"/a/gorun", 0o755), os.Chown(r+"/a", 65534, 65534)) }},
+		{name: "a link to a file", file: "gorun", code: 83, make: func(r string) error { return firstOf(put(r+"/a/gorun", 0o755), os.Symlink("a/gorun", r+"/gorun")) }},
+		{name: "a link to a safe directory", file: "bin/gorun", make: func(r string) error { return firstOf(put(r+"/a/gorun", 0o755), os.Symlink("a", r+"/bin")) }},
+		{name: "a link to an unsafe directory", file: "bin/gorun", code: 83, make: func(r string) error {
+			return firstOf(put(r+"/a/gorun", 0o755), os.Symlink("a", r+"/bin"), os.Chmod(r+"/a", 0o777))
+		}},
+		{name: "a line break that says all is well", file: "a\n-rwxr-xr-x 1 0 0 1 a 1 1 x/gorun", code: 83, make: func(r string) error {
+			return put(r+"/a\n-rwxr-xr-x 1 0 0 1 a 1 1 x/gorun", 0o755)
+		}},
+		{name: "the cache", make: func(r string) error { return put(r+"/"+inCache(), 0o500) }},
+		{name: "a cache that others can write", code: 83, make: func(r string) error {
+			return firstOf(put(r+"/"+inCache(), 0o500), os.Chmod(filepath.Dir(r+"/"+inCache()), 0o777))
+		}},
+		{name: "a home that others can write", code: 127, make: func(r string) error { return firstOf(put(r+"/"+inCache(), 0o500), os.Chmod(r, 0o777)) }},
+		{name: "a cache with another file", code: 127, make: func(r string) error {
+			return firstOf(put(r+"/"+inCache(), 0o755), os.WriteFile(r+"/"+inCache(), []byte("#!/bin/sh\necho ran what nobody sent\n"), 0))
+		}},
+		{name: "the runtime directory", make: func(r string) error { return put(r+"/run"+strings.TrimPrefix(inCache(), ".cache"), 0o500) }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if tc.root && !asRoot {
+				lab.Skip(t, "needs root")
+			}
+			root := home(t, tc.make)
+			path := filepath.Join(root, tc.file)
+			if tc.file == "" {
+				path = inCache()
+			}
+			for _, shell := range []string{"sh", "bash", "zsh"} {
+				if _, err := exec.LookPath(shell); err != nil {
+					continue
+				}
+				args := []string{"-c", startScript, "gorun-start", path, "a b"}
+				if shell == "zsh" {
+					args = append([]string{"--emulate", "sh"}, args...)
+				}
+				cmd := exec.CommandContext(t.Context(), shell, args...)
+				cmd.Dir, cmd.Env = root, []string{"HOME=" + root, "XDG_RUNTIME_DIR=" + root + "/run", "PATH=" + os.Getenv("PATH")}
+				var out, stderr bytes.Buffer
+				cmd.Stdout, cmd.Stderr = &out, &stderr
+				_ = cmd.Run()
+				if code := cmd.ProcessState.ExitCode(); code != tc.code || (tc.code == 0) != (out.String() == "ran a b\n") {
+					t.Errorf("%s: exit status %d, want %d; %q, %s", shell, code, tc.code, &out, &stderr)
+				}
+				if tc.code != 0 && !strings.Contains(stderr.String(), map[int]string{83: "others can change ", 127: "not found"}[tc.code]) {
+					t.Errorf("%s: says %q", shell, &stderr)
+				}
+				if marks, _ := filepath.Glob(root + "/MARK"); marks != nil {
+					t.Errorf("%s: a name was run", shell)
+				}
+			}
+		})
+	}
+}
+
+func firstOf(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// The scripts pass through login shells that disagree about these.
+func TestScriptsNeedNoQuoting(t *testing.T) {
+	for _, script := range []string{startScript, uploadScript} {
+		if at := strings.IndexAny(script, "'\\!\n"); at >= 0 {
+			t.Errorf("%q", script[at:])
+		}
+	}
+}

@@ -1,0 +1,258 @@
+package session
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// leaderTime is how long a host waits for one with the same home directory that uploads, when none is known to
+// be at it any more.
+const leaderTime = 15 * time.Second
+
+// How the script below ends when it has uploaded nothing.
+const (
+	codeUploaded = 81 // another host of this launch has put it there
+	codeTaken    = 82 // another host of this launch is about to
+	codeForeign  = 84 // the executable is for other machines
+	codeFull     = 90 // and the number of the place that could not hold it
+)
+
+// uploadScript unpacks the executable and puts it in its place, once per home directory: making a directory
+// succeeds for one host only. The place is the first that is safe, holds files and runs programs. $1 directory
+// in the cache, $2 the launch's mark, $3 the file's name, $4 how many places to pass over, $5 the machines that the
+// executable is for. It asks for its stdin by printing the mark. The file checked tells who has put it there, and is newer
+// than the executable: see wholeScript. Links there are removed, not followed, and directories left alone.
+const uploadScript = trustScript + basesScript + `umask 077; m=$(uname -m 2>/dev/null); ` +
+	`case "${5:+$m}" in "") ;; *) case " $5 " in *" $m "*) ;; *) echo "uname says $m" >&2; exit 84;; esac;; esac; ` +
+	`command -v gzip >/dev/null || exit 1; ` +
+	`i=$4; while i=$((i+1)); [ $i -le 3 ]; do ` +
+	`enter $i make && b=${PWD%/}/$1 && mkdir -p "$b" && cd -P "$b" || continue; ` +
+	`[ "$PWD" = "$b" ] || { echo "$b: a link is in the way" >&2; continue; }; ` +
+	`if [ -h "$3" ]; then rm -f "$3"; fi; [ -d "$3" ] && { echo "$b/$3: a directory is in the way" >&2; continue; }; ` +
+	`mine=; if mkdir ".$2"; then mine=1; fi 2>/dev/null; ` +
+	`for look in 1 2; do ` + // who has it may have ended after the first look
+	`if [ -f checked ] && [ "$(cat checked 2>/dev/null)" = "$2" ]; then if [ "$mine" ]; then rmdir ".$2"; fi; exit 81; fi; ` +
+	`if [ "$mine" ]; then break; elif [ -d ".$2" ]; then exit 82; fi; done; ` +
+	`[ "$mine" ] || { echo "$PWD: cannot be written" >&2; continue; }; ` +
+	`if : >".$2/new" && chmod 700 ".$2/new" && ".$2/new"; then :; else rm -rf ".$2"; echo "$PWD: programs cannot run there" >&2; continue; fi; ` +
+	`echo "$2:go"; ` +
+	`if gzip -dc >".$2/new" && chmod 500 ".$2/new" && { sync -d ".$2/new" 2>/dev/null || :; } && mv -f ".$2/new" "$3"; then ` +
+	`{ rm -f checked && echo "$2" >checked; rm -rf ".$2"; } 2>/dev/null; exit 0; fi; ` +
+	`rm -rf ".$2"; exit $((90+i)); done; exit 83`
+
+// machines are what uname may call machines that this executable is for; "": any. A kernel may show programs
+// another than its own, to please those of 32 bits.
+func machines(goarch string) string {
+	switch goarch {
+	case "amd64":
+		return "x86_64 amd64 i686 i586 i486 i386"
+	case "arm64":
+		return "aarch64 arm64 armv8l armv7l"
+	case "ppc64le", "s390x", "riscv64":
+		return goarch
+	}
+	return ""
+}
+
+// foreignError says that a host is a machine that the executable is not for.
+type foreignError struct{ said string }
+
+func (e *foreignError) Error() string {
+	return fmt.Sprintf("upload gorun: this gorun is for %s, and the host is another machine: %s", runtime.GOARCH, e.said)
+}
+
+func (e *foreignError) Hint() string { return archHint() }
+
+// archHint is for hosts that cannot run this executable.
+func archHint() string {
+	return fmt.Sprintf("this gorun is for %s/%s machines, and so must all hosts of a job be", runtime.GOOS, runtime.GOARCH)
+}
+
+// uploads puts the executable where hosts lack it. Safe for concurrent use.
+type uploads struct {
+	trace  func(format string, args ...any)
+	mark   string                 // of this launch
+	packed func() ([]byte, error) // gzip of the executable
+
+	mu     sync.Mutex
+	active int           // hosts that are at it
+	over   chan struct{} // closed when the next of them has ended
+}
+
+func newUploads(trace func(string, ...any)) *uploads {
+	return &uploads{trace: trace, mark: rand.Text(), packed: sync.OnceValues(packSelf), over: make(chan struct{})}
+}
+
+// packSelf compresses this executable: not by its path, where a new build may stand by now.
+func packSelf() ([]byte, error) {
+	file, err := os.Open("/proc/self/exe")
+	if err != nil {
+		return nil, fmt.Errorf("read gorun itself: %w", err)
+	}
+	defer file.Close()
+	return pack(file)
+}
+
+func pack(r io.Reader) ([]byte, error) {
+	var packed bytes.Buffer
+	zip, _ := gzip.NewWriterLevel(&packed, gzip.BestSpeed)
+	_, err := io.Copy(zip, r)
+	err = errors.Join(err, zip.Close())
+	return packed.Bytes(), err
+}
+
+// upload puts the executable at name below the home directory of conn, or in another place where that cannot
+// hold it, or waits for another host that does so in the same home. Without gzip there, or a shell like others,
+// the host's own way must do.
+func (u *uploads) upload(ctx context.Context, conn Host, name string) error {
+	var skip int
+	var why []string // places that did not do
+	for {
+		over := u.next()
+		said, err := u.byShell(ctx, conn, name, skip)
+		code, failed := exitCode(err)
+		switch {
+		case err == nil, failed && code == codeUploaded:
+			return nil
+		case !failed || ctx.Err() != nil:
+			return fmt.Errorf("upload gorun to ~/%s: %w", filepath.ToSlash(name), err)
+		case code == codeUnsafe:
+			return fmt.Errorf("upload gorun: no directory will do, neither ~/.cache, $XDG_RUNTIME_DIR nor /var/tmp; make one of them writable by you alone: %s",
+				strings.Join(append(why, said), "; "))
+		case code == codeForeign:
+			return &foreignError{said}
+		case code > codeFull && code < codeFull+10:
+			skip, why = code-codeFull, append(why, said)
+			continue
+		case code != codeTaken:
+			return u.put(ctx, conn, name)
+		}
+		select {
+		case <-over:
+		case <-time.After(leaderTime):
+			if !u.busy() {
+				return u.put(ctx, conn, name) // whoever began has gone
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// exitCode is the status that a command has ended with.
+func exitCode(err error) (code int, ended bool) {
+	var status interface{ ExitCode() int }
+	if !errors.As(err, &status) {
+		return 0, false
+	}
+	return status.ExitCode(), true
+}
+
+// next is closed when one of the hosts that are uploading, now or later, has ended.
+func (u *uploads) next() <-chan struct{} {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.over
+}
+
+func (u *uploads) busy() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.active > 0
+}
+
+// begin and end enclose an upload.
+func (u *uploads) begin() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.active++
+}
+
+func (u *uploads) end() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.active--
+	close(u.over)
+	u.over = make(chan struct{})
+}
+
+// byShell runs the script, and returns what it says on stderr. The executable is sent only if the script asks for it.
+func (u *uploads) byShell(ctx context.Context, conn Host, name string, skip int) (said string, err error) {
+	stderr := &tail{}
+	in, feed := io.Pipe()
+	asked, ended := &cue{word: []byte(u.mark + ":go"), heard: make(chan struct{})}, make(chan struct{})
+	size := 0
+	var feeding sync.WaitGroup
+	feeding.Go(func() {
+		select {
+		case <-asked.heard:
+		case <-ended:
+			return
+		}
+		u.begin()
+		packed, err := u.packed()
+		if err == nil {
+			size, err = feed.Write(packed)
+		}
+		feed.CloseWithError(err)
+	})
+	dir, file := path.Split(name)
+	base := strings.TrimPrefix(path.Clean(dir), cacheDir+"/")
+	err = conn.Run(ctx, []string{"/bin/sh", "-c", uploadScript, "gorun-put", base, u.mark, file, strconv.Itoa(skip), machines(runtime.GOARCH)}, in, asked, stderr)
+	close(ended)
+	in.CloseWithError(io.ErrClosedPipe)
+	feeding.Wait()
+	if asked.found {
+		u.end()
+	}
+	if err == nil {
+		u.trace("uploaded gorun to ~/%s: %d bytes", name, size)
+	}
+	return stderr.String(), err
+}
+
+// put uploads as conn does it.
+func (u *uploads) put(ctx context.Context, conn Host, name string) error {
+	file, err := os.Open("/proc/self/exe")
+	if err != nil {
+		return fmt.Errorf("read gorun itself: %w", err)
+	}
+	defer file.Close()
+	if err := conn.Put(ctx, name, 0o700, file); err != nil {
+		return fmt.Errorf("upload gorun to ~/%s: %w", filepath.ToSlash(name), err)
+	}
+	u.trace("uploaded gorun to ~/%s", name)
+	return nil
+}
+
+// cue waits for a word in what is written to it.
+type cue struct {
+	word  []byte
+	heard chan struct{} // closed when it came
+	last  []byte
+	found bool
+}
+
+func (c *cue) Write(p []byte) (int, error) {
+	if !c.found {
+		c.last = append(c.last, p...)
+		if c.found = bytes.Contains(c.last, c.word); c.found {
+			close(c.heard)
+		}
+		c.last = c.last[max(0, len(c.last)-len(c.word)):]
+	}
+	return len(p), nil
+}

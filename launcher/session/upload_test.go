@@ -1,0 +1,82 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// inHome is this machine with another home directory, and counts what is sent to it.
+type inHome struct {
+	Local
+	home string
+	path string
+	sent *atomic.Int64
+}
+
+func (h inHome) Run(ctx context.Context, argv []string, stdin io.Reader, stdout, stderr io.Writer) error {
+	argv = append([]string{"/usr/bin/env", "HOME=" + h.home, "PATH=" + h.path}, argv...)
+	return h.Local.Run(ctx, argv, counting{stdin, h.sent}, stdout, stderr)
+}
+
+func (inHome) Put(context.Context, string, fs.FileMode, io.Reader) error {
+	return errors.New("the script has failed")
+}
+
+type counting struct {
+	from io.Reader
+	n    *atomic.Int64
+}
+
+func (c counting) Read(p []byte) (int, error) {
+	n, err := c.from.Read(p)
+	c.n.Add(int64(n))
+	return n, err
+}
+
+func TestUploadScript(t *testing.T) {
+	packed, err := packText()
+	if err != nil {
+		t.Fatal(err)
+	}
+	homes := []string{t.TempDir(), t.TempDir()}
+	const name = ".cache/gorun/0123/gorun"
+	if err := os.MkdirAll(filepath.Join(homes[1], ".cache/gorun/0123"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(homes[1], name), []byte("an old one"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for round := 1; round <= 2; round++ {
+		u := newUploads(t.Logf)
+		u.packed = packText
+		var sent atomic.Int64
+		var hosts sync.WaitGroup
+		for i := range 6 {
+			hosts.Go(func() {
+				if err := u.upload(t.Context(), inHome{home: homes[i%2], path: os.Getenv("PATH"), sent: &sent}, name); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		hosts.Wait()
+		if want := int64(2 * len(packed)); sent.Load() != want {
+			t.Errorf("round %d: %d bytes were sent to two homes, want %d", round, sent.Load(), want)
+		}
+		for _, home := range homes {
+			text, err := os.ReadFile(filepath.Join(home, name))
+			if err != nil || string(text) != "gorun itself" {
+				t.Errorf("%q has arrived: %v", text, err)
+			}
+			if list, _ := os.ReadDir(filepath.Dir(filepath.Join(home, name))); len(list) != 2 { // checked, gorun
+				t.Errorf("left: %v", list)
+			}
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package session
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/gorun/gorun/internal/kv"
+	"github.com/gorun/gorun/internal/prose"
+	"github.com/gorun/gorun/internal/wire"
+)
+
+// A host may be in other hands than the user's. What its agent says is data: it is about the agent's own
+// ranks, it has bounds, and text that people will see has no control bytes. An agent that breaks that has its host
+// counted as lost, and nobody else's.
+
+const (
+	maxText = 4 << 10 // bytes of one text of a host's
+	maxGets = 1 << 13 // requests of one host that wait for keys
+	// maxNotes is how many lines of a host's ranks the user is shown; what a program has to say goes to its output.
+	maxNotes = 100
+)
+
+// record is what a session's reader remembers of what the agent has said.
+type record struct {
+	exited map[int]bool
+	notes  int
+}
+
+// Clean is a host's text, short and safe for a terminal.
+func Clean(text string) string { return prose.Printable(text[:min(len(text), maxText)]) }
+
+// CheckExit makes sure that a rank ends once, as a process can.
+func (s *Session) CheckExit(e *wire.Exit) error {
+	switch {
+	case !s.Owns(e.Rank):
+		return ForeignRank(e.Rank)
+	case s.said.exited[e.Rank]:
+		return &wire.FormatError{Reason: fmt.Sprintf("the agent says twice that rank %d has ended", e.Rank)}
+	case e.Code < 0 || e.Code > 255 || e.Signal < 0 || e.Signal > 127:
+		return &wire.FormatError{Reason: fmt.Sprintf("the agent says that rank %d ended with code %d, signal %d", e.Rank, e.Code, e.Signal)}
+	}
+	if s.said.exited == nil {
+		s.said.exited = map[int]bool{}
+	}
+	s.said.exited[e.Rank] = true
+	e.Failed, e.OutOfMemory = Clean(e.Failed), wire.OutOfMemory(Clean(string(e.OutOfMemory)))
+	return nil
+}
+
+// CheckDone makes sure that a host's end is the end of all its ranks.
+func (s *Session) CheckDone() error {
+	for _, r := range s.Host.Ranks {
+		if !s.said.exited[r.Rank] {
+			return &wire.FormatError{Reason: fmt.Sprintf("the agent is done, and has not said how rank %d ended", r.Rank)}
+		}
+	}
+	return nil
+}
+
+// CheckLost makes sure that one of the agent's ranks lost one that there is.
+func (s *Session) CheckLost(l *wire.Lost, size int) error {
+	switch {
+	case !s.Owns(l.By):
+		return ForeignRank(l.By)
+	case l.Rank < 0 || l.Rank >= size:
+		return &wire.FormatError{Reason: fmt.Sprintf("rank %d lost rank %d, which does not exist", l.By, l.Rank)}
+	}
+	l.Cause = Clean(l.Cause)
+	return nil
+}
+
+// CheckNote makes sure that a line is of one of the agent's ranks, and says whether the user is to see it.
+func (s *Session) CheckNote(n *wire.Note) (worth bool, err error) {
+	if !s.Owns(n.By) {
+		return false, ForeignRank(n.By)
+	}
+	n.Text = Clean(n.Text)
+	s.said.notes++
+	return s.said.notes <= maxNotes, nil
+}
+
+// CheckFence makes sure that values are of the agent's ranks, and no larger than a door takes.
+func CheckFence(f wire.Fence, owns func(rank int) bool) error {
+	if len(f.Name) > kv.MaxKey {
+		return &wire.FormatError{Reason: fmt.Sprintf("a fence's name of %d bytes", len(f.Name))}
+	}
+	for rank, value := range f.Values {
+		switch {
+		case !owns(rank):
+			return ForeignRank(rank)
+		case len(value) > kv.MaxFence:
+			return &wire.FormatError{Reason: fmt.Sprintf("rank %d brings %d bytes to fence %.40q", rank, len(value), f.Name)}
+		}
+	}
+	return nil
+}
+
+func checkGet(g wire.Get) error {
+	if len(g.Key) > kv.MaxKey || g.Wait < 0 {
+		return &wire.FormatError{Reason: fmt.Sprintf("a request for a key of %d bytes, for %v", len(g.Key), g.Wait)}
+	}
+	return nil
+}
+
+// Clamp puts an agent's time between two of ours: ranks end after they were started, and not after now. So
+// a clock that lies can only make its own ranks the first to fail.
+func Clamp(at, from, to time.Duration) time.Duration { return max(from, min(at, to)) }
+
+func ForeignRank(rank int) error {
+	return &wire.FormatError{Reason: fmt.Sprintf("the agent spoke for rank %d, which is not its own", rank)}
+}
+
+func (s *Session) Owns(rank int) bool { return s.Host.Has(rank) }
