@@ -103,7 +103,7 @@ func TestBehindAStartedCallAContextEnds(t *testing.T) {
 	if err := h.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("the started call ended with %v", err)
 	}
-	if lost := door.Lost(); len(lost) != 1 || lost[0].Rank != 0 {
+	if lost := door.Losses(); len(lost) != 1 || lost[0].Rank != 0 {
 		t.Errorf("the job was told %v", lost)
 	}
 	err = ring.AllReduce(ctx, comms[1], []float32{2}, ring.Sum)

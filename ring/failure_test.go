@@ -92,7 +92,7 @@ func TestLostRankIsToldToAll(t *testing.T) {
 					t.Errorf("%d ranks: %v", size, err)
 				}
 			})
-			if lost := door.Lost(); len(lost) == 0 || lost[0].Rank != victim {
+			if lost := door.Losses(); len(lost) == 0 || lost[0].Rank != victim {
 				t.Errorf("%d ranks: lost reports %v, want rank %d first", size, lost, victim)
 			}
 		}
@@ -104,7 +104,7 @@ func TestAgentGoneIsAnAbort(t *testing.T) {
 		door := newDoor(t, 2)
 		comms := door.Join(t)
 		within(t, told, func() {
-			door.Vanish()
+			door.Close()
 			err := ring.Barrier(ctx, comms[0]) // rank 1 does not come
 			if err := wantPeer(err, -1); err != nil {
 				t.Error(err)

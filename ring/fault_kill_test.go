@@ -169,7 +169,7 @@ func startRemote(t *testing.T, c *lab.Cluster, idle bool) *remote {
 // listenIn serves d in the network of process pid, on its loopback address.
 func listenIn(t *testing.T, pid int, d *ringtest.Door) string {
 	t.Helper()
-	l, err := elsewhere(pid, func() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") })
+	l, err := elsewhere(pid, func() (net.Listener, error) { return net.Listen("tcp", d.Rank(0, "127.0.0.1").Agent) })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,7 @@ func TestQueueCloseWithWork(t *testing.T) {
 		if err := ringtest.Each(3, func(rank int) error { return ring.Barrier(ctx, comms[rank]) }); err != nil {
 			t.Error(err)
 		}
-		if lost := door.Lost(); len(lost) > 0 {
+		if lost := door.Losses(); len(lost) > 0 {
 			t.Errorf("lost: %v", lost)
 		}
 	})
@@ -64,7 +64,7 @@ func TestQueueCloseIsClean(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if lost := door.Lost(); len(lost) > 0 {
+		if lost := door.Losses(); len(lost) > 0 {
 			t.Errorf("lost: %v", lost)
 		}
 	})

@@ -3,8 +3,7 @@ package ringtest
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
-	"fmt"
+	"errors"
 	"slices"
 	"strconv"
 	"sync"
@@ -15,21 +14,21 @@ import (
 	"github.com/gorun/gorun/internal/rankenv"
 )
 
-// World is an elastic job in memory: what the launcher and the agents are to its ranks, who have a door of their own each, the
-// agents' own. An epoch begins when enough processes are there and all of them wait for one. It is over when a rank fails.
+// World is an elastic job in memory. It plays the launcher and the agents to its ranks; each rank has a rank server. An epoch begins when
+// enough processes wait for one, and ends when a rank fails.
 type World struct {
 	Job       string
-	Transport string // how ranks are told to move data
+	Transport string // for RING_TRANSPORT
 
 	tb      testing.TB
 	mu      sync.Mutex
 	need    int       // processes without which no epoch begins
-	members []*Member // in the order in which they came, which is that of ranks
-	store   *kv.Store
+	members []*Member // in order of arrival, which is the order of ranks
+	store   store
 	number  int           // of the last epoch
-	over    bool          // there will be no more
-	changed chan struct{} // closed when any of this is, and replaced
-	began   []time.Time   // the epochs
+	over    bool          // no epoch follows
+	changed chan struct{} // closed and replaced when any field above changes
+	began   []time.Time   // of each epoch
 	lost    []Abort
 }
 
@@ -40,28 +39,26 @@ type Member struct {
 	door    *kv.Door
 	token   string
 	waiting bool
-	round   *round // the epoch it was let into last
+	round   *round // the last epoch that it joined
 	rank    int
 }
 
 // round is an epoch.
 type round struct {
+	*group
 	number      int
 	key         []byte
 	members     []*Member
-	fences      map[string]*fence
-	aborted     chan struct{}
-	info        []byte
 	interrupted chan struct{}
 	joined      int
 }
 
 // NewWorld makes a job without processes.
 func NewWorld(tb testing.TB, need int) *World {
-	return &World{Job: "job-" + rand.Text(), Transport: "tcp", need: need, tb: tb, store: kv.NewStore(), changed: make(chan struct{})}
+	return &World{Job: "job-" + rand.Text(), Transport: "tcp", need: need, tb: tb, store: store{kv.NewStore()}, changed: make(chan struct{})}
 }
 
-// Add makes a place for a process on a host. If an epoch is under way its ranks are interrupted when the process waits.
+// Add adds a process on a host. When it waits for an epoch, it interrupts the ranks of the current one.
 func (w *World) Add(host string) *Member {
 	m := &Member{world: w, host: host, token: rand.Text()}
 	door, err := kv.OpenDoor(map[string]kv.JobInfo{m.token: {Job: w.Job}}, m)
@@ -76,21 +73,21 @@ func (w *World) Add(host string) *Member {
 	return m
 }
 
-// Environ is the environment of the process, as NAME=value.
+// Environ returns the environment of the process, as NAME=value.
 func (m *Member) Environ() []string {
 	r := rankenv.Rank{Job: m.world.Job, Epoch: 1, Size: 1, LocalSize: 1, CrossSize: 1, Host: m.host, Addr: "127.0.0.1",
 		Agent: m.door.Addr(), Token: m.token, Elastic: true}
 	return append(r.Environ(), "RING_TRANSPORT="+m.world.Transport)
 }
 
-// Want changes how many processes there must be for an epoch to begin.
+// Want sets how many processes an epoch needs.
 func (w *World) Want(need int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.need = need
 }
 
-// Ended says that the process is no more. With a cause it has failed, and its epoch is over.
+// Ended removes a process that has exited. With a cause it has failed, which aborts its epoch.
 func (w *World) Ended(m *Member, cause string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -101,7 +98,7 @@ func (w *World) Ended(m *Member, cause string) {
 	w.next()
 }
 
-// Fail ends the epoch by the fault of no rank.
+// Fail aborts the epoch without blaming a rank.
 func (w *World) Fail(cause string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -112,7 +109,7 @@ func (w *World) Fail(cause string) {
 	}
 }
 
-// Interrupt has the ranks of the epoch ask for another one.
+// Interrupt asks the ranks of the epoch to leave it for another one.
 func (w *World) Interrupt() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -127,7 +124,7 @@ func (w *World) interrupt() {
 	}
 }
 
-// End says that there will be no more epochs.
+// End aborts the last epoch and lets no other begin.
 func (w *World) End(cause string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -140,14 +137,14 @@ func (w *World) End(cause string) {
 	w.wake()
 }
 
-// Began are the times at which the epochs so far began.
+// Began returns when each epoch began.
 func (w *World) Began() []time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.began)
 }
 
-// Joined is how many ranks of the last epoch have said that they met.
+// Joined returns how many ranks of the last epoch have reported that they met.
 func (w *World) Joined() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -173,7 +170,7 @@ func (w *World) wake() {
 	w.changed = make(chan struct{})
 }
 
-// next begins an epoch if it is time to.
+// next begins an epoch if enough processes exist and all wait.
 func (w *World) next() {
 	defer w.wake()
 	if len(w.members) < w.need || len(w.members) == 0 || slices.ContainsFunc(w.members, func(m *Member) bool { return !m.waiting }) {
@@ -181,22 +178,14 @@ func (w *World) next() {
 	}
 	w.number++
 	w.began = append(w.began, time.Now())
-	r := &round{number: w.number, key: make([]byte, 32), members: slices.Clone(w.members), fences: map[string]*fence{},
-		aborted: make(chan struct{}), interrupted: make(chan struct{})}
+	r := &round{number: w.number, key: make([]byte, 32), members: slices.Clone(w.members), group: newGroup(len(w.members)), interrupted: make(chan struct{})}
 	rand.Read(r.key)
 	for rank, m := range r.members {
 		m.round, m.rank, m.waiting = r, rank, false
 	}
 }
 
-func (r *round) abort(a Abort) {
-	if !closed(r.aborted) {
-		r.info, _ = json.Marshal(a) // of strings and numbers
-		close(r.aborted)
-	}
-}
-
-// Park waits for an epoch after left, as an agent does.
+// Park implements [kv.Elastic]: it waits for an epoch after left.
 func (m *Member) Park(ctx context.Context, left int) (kv.JobInfo, error) {
 	w := m.world
 	w.mu.Lock()
@@ -225,11 +214,11 @@ func (m *Member) Park(ctx context.Context, left int) (kv.JobInfo, error) {
 	return m.info(), nil
 }
 
-// info is who the member is in its epoch.
+// info returns the member's location in its epoch.
 func (m *Member) info() kv.JobInfo {
 	r := m.round
 	p := &kv.Place{Addrs: []string{"127.0.0.1"}}
-	var hosts []string // that have a rank of this local rank
+	var hosts []string // with a rank of this local rank
 	local := map[string]int{}
 	for rank, o := range r.members {
 		if rank == m.rank {
@@ -247,7 +236,7 @@ func (m *Member) info() kv.JobInfo {
 	return kv.JobInfo{Job: m.world.Job, Epoch: r.number, Rank: m.rank, Size: len(r.members), Key: r.key, Place: p}
 }
 
-// Joined counts.
+// Joined implements [kv.Elastic].
 func (m *Member) Joined(epoch int) {
 	m.world.mu.Lock()
 	defer m.world.mu.Unlock()
@@ -256,7 +245,7 @@ func (m *Member) Joined(epoch int) {
 	}
 }
 
-// Interrupted is closed when the ranks of the epoch are to leave it.
+// Interrupted implements [kv.Elastic].
 func (m *Member) Interrupted(epoch int) <-chan struct{} {
 	m.world.mu.Lock()
 	defer m.world.mu.Unlock()
@@ -268,50 +257,26 @@ func (m *Member) Interrupted(epoch int) <-chan struct{} {
 	return over
 }
 
-// Fence waits for the ranks of the epoch.
+// Fence implements [kv.Backend] with the ranks of the member's epoch.
 func (m *Member) Fence(ctx context.Context, name string, rank int, value []byte) ([][]byte, error) {
 	m.world.mu.Lock()
 	r := m.round
-	if r == nil {
-		m.world.mu.Unlock()
-		return nil, fmt.Errorf("no epoch has begun")
-	}
-	f := r.fences[name]
-	if f == nil {
-		f = &fence{posted: map[int]bool{}, values: make([][]byte, len(r.members)), full: make(chan struct{})}
-		r.fences[name] = f
-	}
-	if f.posted[rank] {
-		m.world.mu.Unlock()
-		return nil, fmt.Errorf("rank %d was in fence %s before", rank, name)
-	}
-	f.posted[rank], f.values[rank] = true, value
-	if len(f.posted) == len(r.members) {
-		close(f.full)
-	}
 	m.world.mu.Unlock()
-	select {
-	case <-f.full:
-		return f.values, nil
-	case <-r.aborted:
-		return nil, kv.ErrAborted
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	if r == nil {
+		return nil, errors.New("no epoch has begun")
 	}
+	return r.fence(ctx, name, rank, value)
 }
 
-// Put and Get are the store's.
+// Put implements [kv.Backend].
 func (m *Member) Put(key string, value []byte) error { return m.world.store.Put(key, value) }
 
-// Get is the store's.
+// Get implements [kv.Backend].
 func (m *Member) Get(ctx context.Context, key string, wait time.Duration) ([]byte, bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, wait)
-	defer cancel()
-	value, found := m.world.store.Get(ctx, key)
-	return value, found, nil
+	return m.world.store.Get(ctx, key, wait)
 }
 
-// Lost ends the epoch of who says so, if it is the last one.
+// Lost implements [kv.Backend]: it aborts the epoch of the rank that reports it.
 func (m *Member) Lost(by, rank int, cause string) {
 	w := m.world
 	w.mu.Lock()
@@ -320,10 +285,10 @@ func (m *Member) Lost(by, rank int, cause string) {
 	m.round.abort(w.lost[len(w.lost)-1])
 }
 
-// Note logs it.
+// Note implements [kv.Backend].
 func (m *Member) Note(by int, text string) { m.world.tb.Logf("rank %d notes: %s", by, text) }
 
-// Aborted is closed when the member's epoch is over by a failure.
+// Aborted implements [kv.Backend] with the member's epoch.
 func (m *Member) Aborted() <-chan struct{} {
 	m.world.mu.Lock()
 	defer m.world.mu.Unlock()
@@ -333,12 +298,14 @@ func (m *Member) Aborted() <-chan struct{} {
 	return m.round.aborted
 }
 
-// AbortInfo says why.
+// AbortInfo implements [kv.Backend].
 func (m *Member) AbortInfo() []byte {
 	m.world.mu.Lock()
 	defer m.world.mu.Unlock()
-	if m.round == nil || m.round.info == nil {
-		return []byte(`{"rank":-1,"cause":"the job is over"}`)
+	if m.round != nil {
+		if info := m.round.AbortInfo(); info != nil {
+			return info
+		}
 	}
-	return m.round.info
+	return []byte(`{"rank":-1,"cause":"the job is over"}`)
 }

@@ -83,7 +83,7 @@ func TestWatchAbort(t *testing.T) {
 	if a := door.WatchAbort(ctx); a == nil || a.Rank != 0 || a.Host != ringtest.Host || a.Cause != "connection closed" {
 		t.Errorf("abort is %v", a)
 	}
-	d.Vanish()
+	d.Close()
 	if a := door.WatchAbort(ctx); a == nil || a.Rank != -1 {
 		t.Errorf("abort is %v, want one by nobody: the agent is gone", a)
 	}
