@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/gorun/gorun/ring/internal/tcp"
+	"github.com/gorun/gorun/ring/internal/secure"
 )
 
 // Group makes a Comm of some ranks of c, which only they call: ranks are those of c, in the
@@ -100,7 +100,7 @@ func (s *splitter) build(name string, swap exchange) (*Comm, error) {
 	for _, member := range s.members {
 		part.ranks = append(part.ranks, c.inJob(member))
 	}
-	self := tcp.Identity{Job: place.Job, Epoch: place.Epoch, Rank: place.Rank, Size: place.Size, Key: c.key, Comm: part.name}
+	self := secure.Identity{Job: place.Job, Epoch: place.Epoch, Rank: place.Rank, Size: place.Size, Key: c.key, Comm: part.name}
 	ctx, cancel := c.within(s.ctx)
 	defer cancel(nil)
 	return part, part.initError(part.join(ctx, self, swap))

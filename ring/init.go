@@ -11,6 +11,7 @@ import (
 	"github.com/gorun/gorun/internal/rankenv"
 	"github.com/gorun/gorun/ring/internal/boot"
 	"github.com/gorun/gorun/ring/internal/kernel"
+	"github.com/gorun/gorun/ring/internal/secure"
 	"github.com/gorun/gorun/ring/internal/tcp"
 )
 
@@ -20,15 +21,15 @@ type Option func(*options)
 type options struct {
 	lookup     func(string) (string, bool)
 	transport  string // auto, shm or tcp
-	guard      tcp.Guard
+	guard      secure.Guard
 	stripes    int    // connections between two ranks
 	congestion string // control of TCP, or "" for the system's
 	shard      int    // bytes of a block that each leader exchanges
 	kernels    kernel.Set
-	stall      time.Duration // after which a call is reported to wait in vain; less than 0 is never
-	report     func(string)  // of that; nil: the agent is told
-	left       int           // the epoch of an elastic job that this process was in; 0: none
-	sockets    tcp.Sockets   // nil: nobody asks
+	stall      time.Duration  // after which a call is reported to wait in vain; less than 0 is never
+	report     func(string)   // of that; nil: the agent is told
+	left       int            // the epoch of an elastic job that this process was in; 0: none
+	sockets    secure.Sockets // nil: nobody asks
 }
 
 // settings reads what the user may set for all programs; the package comment says what.
@@ -44,15 +45,15 @@ func (o *options) settings() error {
 	o.stripes = 1
 	if text, _ := o.lookup("RING_STREAMS"); text != "" {
 		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 || n > tcp.MaxStripes {
-			return fmt.Errorf("ring: RING_STREAMS=%q: it must be a number from 1 to %d", text, tcp.MaxStripes)
+		if err != nil || n < 1 || n > secure.MaxStripes {
+			return fmt.Errorf("ring: RING_STREAMS=%q: it must be a number from 1 to %d", text, secure.MaxStripes)
 		}
 		o.stripes = n
 	}
 	switch checksum, _ := o.lookup("RING_CHECKSUM"); checksum {
 	case "", "0":
 	case "1":
-		o.guard = tcp.Checked
+		o.guard = secure.Checked
 	default:
 		return fmt.Errorf("ring: RING_CHECKSUM=%q: it must be 0 or 1", checksum)
 	}
@@ -112,7 +113,7 @@ func Init(ctx context.Context, opts ...Option) (*Comm, error) {
 		return alone(o), nil
 	}
 	if place.Encrypt {
-		o.guard = tcp.Encrypted // which checks too
+		o.guard = secure.Encrypted // which checks too
 	}
 	if place.Elastic {
 		return joinEpoch(ctx, place, o)
@@ -182,14 +183,14 @@ func (c *Comm) enter(ctx context.Context, job *boot.Job) error {
 
 // identify takes the job's key, and checks that agent and environment speak of the
 // same rank.
-func (c *Comm) identify(job boot.Job) (tcp.Identity, error) {
+func (c *Comm) identify(job boot.Job) (secure.Identity, error) {
 	p := c.place
 	if job.ID != p.Job || job.Epoch != p.Epoch || job.Rank != p.Rank || job.Size != p.Size {
-		return tcp.Identity{}, fmt.Errorf("agent knows rank %d of %d of job %s epoch %d, environment says rank %d of %d of job %s epoch %d",
+		return secure.Identity{}, fmt.Errorf("agent knows rank %d of %d of job %s epoch %d, environment says rank %d of %d of job %s epoch %d",
 			job.Rank, job.Size, job.ID, job.Epoch, p.Rank, p.Size, p.Job, p.Epoch)
 	}
 	c.key = job.Key
-	return tcp.Identity{Job: job.ID, Epoch: job.Epoch, Rank: job.Rank, Size: job.Size, Key: job.Key}, nil
+	return secure.Identity{Job: job.ID, Epoch: job.Epoch, Rank: job.Rank, Size: job.Size, Key: job.Key}, nil
 }
 
 // initError says what kind of failure err is: the job's, a rank's or our own.

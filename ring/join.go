@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/ring/internal/algorithms"
+	"github.com/gorun/gorun/ring/internal/secure"
 	"github.com/gorun/gorun/ring/internal/shm"
 	"github.com/gorun/gorun/ring/internal/tcp"
 )
@@ -36,7 +37,7 @@ type record struct {
 }
 
 // join makes c a member: the ranks find out who shares memory, and the others link up.
-func (c *Comm) join(ctx context.Context, self tcp.Identity, swap exchange) error {
+func (c *Comm) join(ctx context.Context, self secure.Identity, swap exchange) error {
 	shared, domains, err := c.share(swap)
 	if err != nil {
 		return err
@@ -99,12 +100,15 @@ func (c *Comm) sharesHost(l layout) bool {
 
 // connect opens this rank's ports, tells all ranks where it is, and links to those that
 // the common algorithms talk to. Others are linked to when they are needed.
-func (c *Comm) connect(ctx context.Context, self tcp.Identity, l layout, swap exchange) (*tcp.Net, error) {
+func (c *Comm) connect(ctx context.Context, self secure.Identity, l layout, swap exchange) (*tcp.Net, error) {
 	addrs, err := c.addresses()
 	if err != nil {
 		return nil, err
 	}
-	cfg := tcp.Config{Stripes: c.opts.stripes, Congestion: c.opts.congestion, Guard: c.opts.guard, Kernels: c.opts.kernels, Compare: compare, Sockets: c.opts.sockets}
+	cfg := tcp.Config{
+		Config:  secure.Config{Stripes: c.opts.stripes, Congestion: c.opts.congestion, Guard: c.opts.guard, Sockets: c.opts.sockets},
+		Kernels: c.opts.kernels, Compare: compare,
+	}
 	if c.place.LocalSize <= runtime.GOMAXPROCS(0) {
 		cfg.Spin = spinFor
 	}
@@ -180,9 +184,9 @@ func (c *Comm) addresses() ([]netip.Addr, error) {
 }
 
 // meet tells every rank where this one is, and returns where all are.
-func (c *Comm) meet(network *tcp.Net, swap exchange) ([]tcp.Peer, error) {
+func (c *Comm) meet(network *tcp.Net, swap exchange) ([]secure.Peer, error) {
 	own := record{Host: c.place.Host, Addrs: network.Addrs(), Stripes: c.opts.stripes, Guard: c.opts.guard.String()}
-	if c.opts.guard == tcp.Encrypted {
+	if c.opts.guard == secure.Encrypted {
 		cert := network.Cert()
 		own.Cert = cert[:]
 	}
@@ -197,7 +201,7 @@ func (c *Comm) meet(network *tcp.Net, swap exchange) ([]tcp.Peer, error) {
 	if len(values) != c.Size() {
 		return nil, fmt.Errorf("got the addresses of %d ranks, want %d", len(values), c.Size())
 	}
-	peers := make([]tcp.Peer, len(values))
+	peers := make([]secure.Peer, len(values))
 	for rank, value := range values {
 		var r record
 		if err := json.Unmarshal(value, &r); err != nil {

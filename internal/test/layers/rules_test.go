@@ -41,7 +41,7 @@ func layers() []layer {
 		{folder: "ring", large: "to be split", may: []string{"internal/rankenv", "ring/internal/..."}, why: "programs link ring, and must not get the launcher with it"},
 		{folder: "ring/capi", may: []string{"ring"}, why: "C sees what Go programs see"},
 		{folder: "ring/python", why: "it is Python, and its tests run it from outside"},
-		{folder: "ring/internal", large: "to be split: tcp", may: []string{"internal/rankenv"}, why: "ring is built on it, not the other way round"},
+		{folder: "ring/internal", may: []string{"internal/rankenv"}, why: "ring is built on it, not the other way round"},
 		{folder: "internal/prose", why: leaf},
 		{folder: "internal/topology", may: []string{"internal/prose"}, why: leaf},
 		{folder: "internal/contain", why: leaf},

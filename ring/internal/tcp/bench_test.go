@@ -10,6 +10,7 @@ import (
 
 	"github.com/gorun/gorun/ring/internal/flow"
 	"github.com/gorun/gorun/ring/internal/kernel"
+	"github.com/gorun/gorun/ring/internal/secure"
 )
 
 // twosome is two ends that do the same at the same time, round after round.
@@ -48,6 +49,24 @@ func (w *twosome) time(b *testing.B, n int) time.Duration {
 		}
 	}
 	return time.Since(start) / time.Duration(n)
+}
+
+// rawPair is both ends of a TCP connection.
+func rawPair(t testing.TB) (dialed, accepted *net.TCPConn) {
+	t.Helper()
+	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if dialed, err = net.DialTCP("tcp", nil, l.Addr().(*net.TCPAddr)); err != nil {
+		t.Fatal(err)
+	}
+	if accepted, err = l.AcceptTCP(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dialed.Close(); accepted.Close() })
+	return dialed, accepted
 }
 
 // rawSwap is what sockets can do: both ends send and receive so many bytes at the
@@ -90,11 +109,11 @@ func rawSwap(b *testing.B, size int) *twosome {
 }
 
 func flows(b *testing.B, stripes int, of func(rank int) *flow.Flow) *twosome {
-	return guardedFlows(b, Plain, stripes, of)
+	return guardedFlows(b, secure.Plain, stripes, of)
 }
 
-func guardedFlows(b *testing.B, guard Guard, stripes int, of func(rank int) *flow.Flow) *twosome {
-	nets := guard.world(b, 2, stripes)
+func guardedFlows(b *testing.B, guard secure.Guard, stripes int, of func(rank int) *flow.Flow) *twosome {
+	nets := guardedWorld(b, guard, 2, stripes)
 	linkUp(b, nets)
 	both := [2]*flow.Flow{of(0), of(1)}
 	return newTwosome(b, func(rank int) error { return nets[rank].Run(both[rank]) })
@@ -166,7 +185,7 @@ func BenchmarkGuards(b *testing.B) {
 		for _, stripes := range []int{1, 2} {
 			b.Run(fmt.Sprintf("%dKiB/streams=%d", size>>10, stripes), func(b *testing.B) {
 				sum := func(rank int) *flow.Flow { return allreduce(rank, make([]byte, size), make([]byte, size)) }
-				contestants := []*twosome{guardedFlows(b, Plain, stripes, sum), guardedFlows(b, Checked, stripes, sum), guardedFlows(b, Encrypted, stripes, sum)}
+				contestants := []*twosome{guardedFlows(b, secure.Plain, stripes, sum), guardedFlows(b, secure.Checked, stripes, sum), guardedFlows(b, secure.Encrypted, stripes, sum)}
 				beside(b, min(200, max(1, 4<<20/size)), []string{"plain", "checked", "encrypted"}, contestants)
 			})
 		}

@@ -7,16 +7,17 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/ring/internal/flow"
+	"github.com/gorun/gorun/ring/internal/secure"
 )
 
-// A rank that was asked why it does not send has the question unread when it closes: the
-// kernel then drops what it has not sent, but for what Deliver waits for.
+// A rank closes while a note to it is unread: the kernel drops unsent data, except data
+// that Deliver has waited for.
 func TestDeliverPastANote(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	onEveryGuard(t, func(t *testing.T, guard Guard) {
-		nets := guard.doubters(t, 2)
+	onEveryGuard(t, func(t *testing.T, guard secure.Guard) {
+		nets := doubters(t, guard, 2)
 		linkUp(t, nets)
 		out := payload(32 << 20)
 		in := make([]byte, len(out))
@@ -35,10 +36,10 @@ func TestDeliverPastANote(t *testing.T) {
 	})
 }
 
-// A rank that has sent all it had to and left can be asked no more, and need not be.
+// A note to a rank that has sent all its data and left is no error.
 func TestNoteToARankThatHasLeft(t *testing.T) {
-	onEveryGuard(t, func(t *testing.T, guard Guard) {
-		nets := guard.doubters(t, 2)
+	onEveryGuard(t, func(t *testing.T, guard secure.Guard) {
+		nets := doubters(t, guard, 2)
 		linkUp(t, nets)
 		out := payload(1000)
 		if err := nets[0].Run(&flow.Flow{Sign: numbered(1, 1), To: 1, From: flow.None, Lead: 1, Send: [][]byte{out}}); err != nil {
@@ -47,9 +48,9 @@ func TestNoteToARankThatHasLeft(t *testing.T) {
 		nets[0].Close()
 		in := make([]byte, len(out))
 		f := &flow.Flow{Sign: numbered(1, 1), To: flow.None, From: 0, Recv: []flow.Part{{Into: in}}}
-		for range 3 { // the first is answered by a reset
+		for range 3 { // a reset answers the first
 			nets[1].flows++
-			if err := nets[1].tell(nets[1].links[0], f); err != nil {
+			if err := nets[1].sendNote(nets[1].links[0], f); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(10 * time.Millisecond)

@@ -6,46 +6,47 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorun/gorun/ring/internal/flow"
+	"github.com/gorun/gorun/ring/internal/secure"
 )
 
-// Ranks in different calls may wait for each other in a circle in which nobody gets the
-// sign of another call: each reads from one rank only. So a rank that waits for the
-// start of a flow for a tick sends a note to the rank that it waits for: its own sign, with
-// the last byte set. It also looks what has come on its other links, without taking it,
-// and answers a note of a rank that is in an earlier call with one of its own.
+// Ranks in different calls may wait for each other in a cycle in which no rank receives
+// the sign of another call, since each reads from one rank only. So a rank that has waited
+// one tick for the start of a flow sends a note to the rank that it waits for: its own
+// sign, with the last byte set. It also peeks at its other links, and answers the note of
+// a rank in an earlier call with a note.
 //
-// A note stands in line with flows. So a rank that finds one of a later call from the
-// rank it waits for knows that what it waits for was not sent.
+// Notes and flows stay in order. So a note of a later call proves that the other rank did
+// not send the awaited flow.
 
-// Relation is how another rank's call stands to this one's.
+// Relation relates another rank's call to this one's.
 type Relation int
 
 const (
-	Together Relation = iota // they may be halves of one call
-	Clash                    // they cannot both be right
-	Earlier                  // the other rank's comes first
-	Later                    // this rank's comes first
+	Together Relation = iota // they may be the same call
+	Clash                    // they contradict each other
+	Earlier                  // the other rank's call comes first
+	Later                    // this rank's call comes first
 )
 
 const (
-	mark = flow.SignSize - 1 // byte of a sign
-	note = 1                 // in it
+	mark = flow.SignSize - 1 // index of the byte in a sign
+	note = 1                 // its value in a note
 )
 
-// doubt looks for other calls while the sign that should come does not.
+// doubt checks for other calls while the expected sign has not arrived.
 func (s *stream) doubt() error {
 	if s.index > 0 || s.from == nil || s.signed || s.net.cfg.Compare == nil {
 		return nil
 	}
-	if err := s.net.hark(s.flow.Sign, s.flow); err != nil {
+	if err := s.net.inspect(s.flow.Sign, s.flow); err != nil {
 		return err
 	}
-	return s.tell(s.net.links[s.flow.From])
+	return s.sendNote(s.net.links[s.flow.From])
 }
 
-// Doubt looks for other calls while no flow is under way: this rank is in the call that
-// sign stands for, and waits for something else than the network. The error is a
-// [*SignError] or a [*PeerError].
+// Doubt checks for other calls while no flow is running: this rank is in the call of sign
+// and waits for something other than the network. The error is a [*SignError] or a
+// [*PeerError].
 func (n *Net) Doubt(sign *flow.Sign) error {
 	if n.cfg.Compare == nil || n.halted.Load() {
 		return nil
@@ -54,28 +55,28 @@ func (n *Net) Doubt(sign *flow.Sign) error {
 		n.doubted = *sign
 		n.flows++
 	}
-	return n.hark(sign, &flow.Flow{Sign: sign, To: flow.None, From: flow.None})
+	return n.inspect(sign, &flow.Flow{Sign: sign, To: flow.None, From: flow.None})
 }
 
-// hark looks what has come on all links, but for the one that f receives from.
-func (n *Net) hark(sign *flow.Sign, f *flow.Flow) error {
-	if err := n.welcome(); err != nil {
+// inspect peeks at all links except the one that f receives from.
+func (n *Net) inspect(sign *flow.Sign, f *flow.Flow) error {
+	if err := n.acceptAll(); err != nil {
 		return err
 	}
 	for _, l := range n.links {
 		if l == nil || l.rank == f.From {
 			continue
 		}
-		theirs, noted, ok := peek(&l.sockets[0])
+		theirs, noted, ok := peek(l.conns[0])
 		if !ok {
 			continue
 		}
 		relation := n.cfg.Compare(sign, theirs)
 		switch {
-		case relation == Clash, relation == Earlier && !noted: // nobody will take that flow any more
+		case relation == Clash, relation == Earlier && !noted: // no rank will receive that flow
 			return &SignError{Rank: l.rank, Theirs: *theirs}
 		case relation == Earlier:
-			if err := n.tell(l, f); err != nil {
+			if err := n.sendNote(l, f); err != nil {
 				return err
 			}
 		}
@@ -83,38 +84,33 @@ func (n *Net) hark(sign *flow.Sign, f *flow.Flow) error {
 	return nil
 }
 
-// welcome makes links of connections that have come and that no flow has needed.
-func (n *Net) welcome() error {
+// acceptAll makes links of all connections that have arrived.
+func (n *Net) acceptAll() error {
 	for rank := range n.rank {
-		if n.links[rank] != nil {
-			continue
-		}
-		if conns, ok := n.lobby.take(rank); ok {
-			if err := n.adopt(rank, conns); err != nil {
-				return &PeerError{rank, err}
-			}
+		if err := n.accept(rank); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// tell sends a note to the rank that this flow waits for, or that asks.
-func (s *stream) tell(l *link) error { return s.net.tell(l, s.flow) }
+// sendNote sends a note to the rank that this flow waits for.
+func (s *stream) sendNote(l *link) error { return s.net.sendNote(l, s.flow) }
 
-// tell sends a note, once during a flow. Nothing else goes that way in the meantime: a
-// rank that this flow sends to has the sign already. One that has left may have sent before
-// that all it had to: who receives from it finds out.
-func (n *Net) tell(l *link, f *flow.Flow) error {
+// sendNote sends a note, at most once per flow, unless the flow sends its sign to that rank
+// anyway. A closed connection is no error here: the rank may have sent all its data before
+// it left, and the receiver finds out.
+func (n *Net) sendNote(l *link, f *flow.Flow) error {
 	if l.rank == f.To || l.noted == n.flows {
 		return nil
 	}
 	l.noted = n.flows
 	text := *f.Sign
 	text[mark] = note
-	sent, err := l.sockets[0].note(text[:])
+	sent, err := l.conns[0].Note(text[:])
 	switch {
 	case err == unix.EAGAIN:
-		return nil // it does not read, so it will not wait for this either
+		return nil // it does not read, so it does not wait for this note
 	case errors.Is(err, unix.EPIPE), errors.Is(err, unix.ECONNRESET):
 		return nil
 	case err == nil && sent < len(text):
@@ -126,11 +122,11 @@ func (n *Net) tell(l *link, f *flow.Flow) error {
 	return nil
 }
 
-// peek returns the sign that has come on a connection, and whether it is a note, and
-// leaves it there.
-func peek(s *socket) (theirs *flow.Sign, noted, ok bool) {
+// peek returns the next sign on a connection, if one has arrived, and whether it is a note.
+// It does not consume the sign.
+func peek(c *secure.Conn) (theirs *flow.Sign, noted, ok bool) {
 	theirs = new(flow.Sign)
-	n, err := s.peek(theirs[:])
+	n, err := c.Peek(theirs[:])
 	if err != nil || n < len(theirs) {
 		return nil, false, false
 	}
@@ -139,8 +135,8 @@ func peek(s *socket) (theirs *flow.Sign, noted, ok bool) {
 	return theirs, noted, true
 }
 
-// read takes a note out of the inbox.
-func (s *stream) read() error {
+// readNote takes a note out of the inbox.
+func (s *stream) readNote() error {
 	box := &s.inbox
 	theirs := flow.Sign(box.memory[:flow.SignSize])
 	theirs[mark] = 0
@@ -152,7 +148,7 @@ func (s *stream) read() error {
 	case Clash, Later:
 		return &SignError{Rank: s.flow.From, Theirs: theirs}
 	case Earlier:
-		return s.tell(s.net.links[s.flow.From])
+		return s.sendNote(s.net.links[s.flow.From])
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/ring/internal/flow"
+	"github.com/gorun/gorun/ring/internal/secure"
 )
 
 // numbered is the sign of a call with a number and a kind.
@@ -24,8 +25,8 @@ func compareNumbered(mine, theirs *flow.Sign) Relation {
 	return Together
 }
 
-func (g Guard) doubters(t *testing.T, size int) []*Net {
-	nets := g.world(t, size, 1)
+func doubters(t *testing.T, guard secure.Guard, size int) []*Net {
+	nets := guardedWorld(t, guard, size, 1)
 	for _, n := range nets {
 		n.cfg.Compare = compareNumbered
 	}
@@ -38,13 +39,13 @@ func TestRanksInDifferentCallsFindOut(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	onEveryGuard(t, func(t *testing.T, guard Guard) {
+	onEveryGuard(t, func(t *testing.T, guard secure.Guard) {
 		tests := map[string]*flow.Sign{"clash": numbered(5, 2), "earlier": numbered(4, 1), "later": numbered(6, 1)}
 		for name, odd := range tests {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				const size = 4
-				nets := guard.doubters(t, size)
+				nets := doubters(t, guard, size)
 				for _, to := range []int{1, 2, 3} { // all are linked
 					for from := range size {
 						run(t, []*Net{nets[from], nets[(from+to)%size]}, []*flow.Flow{
@@ -86,8 +87,8 @@ func TestLateRankIsNotInDoubt(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	onEveryGuard(t, func(t *testing.T, guard Guard) {
-		nets := guard.doubters(t, 2)
+	onEveryGuard(t, func(t *testing.T, guard secure.Guard) {
+		nets := doubters(t, guard, 2)
 		hello := []byte("hello")
 		for round := range byte(3) {
 			got := make([]byte, len(hello))

@@ -8,21 +8,15 @@ import (
 )
 
 var (
-	// ErrClosed means that the rank at the other end is gone or has closed the link.
+	// ErrClosed means that the other rank has exited or closed the link.
 	ErrClosed = errors.New("connection closed")
-	// ErrRefused means that the other end did not prove what it had to.
-	ErrRefused = errors.New("handshake refused")
-	// ErrInterrupted means that Interrupt was called.
+	// ErrInterrupted reports a call of Interrupt.
 	ErrInterrupted = errors.New("interrupted")
 
-	// ErrChanged means that data did not come as it was sent.
-	ErrChanged = errors.New("data was changed on the way")
-
-	errAbsent  = errors.New("no connection came from it")
-	errNowhere = errors.New("no address of it is known")
+	errAbsent = errors.New("no connection came from it")
 )
 
-// PeerError says which rank could not be linked to, or whose link failed.
+// PeerError reports a rank whose link could not be made or failed.
 type PeerError struct {
 	Rank int
 	Err  error
@@ -31,7 +25,7 @@ type PeerError struct {
 func (e *PeerError) Error() string { return fmt.Sprintf("link to rank %d: %v", e.Rank, e.Err) }
 func (e *PeerError) Unwrap() error { return e.Err }
 
-// SignError says that another rank is in another flow than this one.
+// SignError reports a rank in another flow than this one.
 type SignError struct {
 	Rank   int
 	Theirs flow.Sign

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/ring/internal/flow"
+	"github.com/gorun/gorun/ring/internal/secure"
 )
 
 // soon is how long an error may take that is known at once.
@@ -59,11 +60,8 @@ func TestPeerDies(t *testing.T) {
 		for _, reset := range []bool{false, true} {
 			for _, sends := range []bool{false, true} {
 				what := fmt.Sprintf("after %d bytes, reset %v, sends %v", after, reset, sends)
-				n := lobbyOf(t, 1)
-				conn, err := dialAs(t, n, 0, 0, 1)
-				if err != nil {
-					t.Fatal(err)
-				}
+				n := rankTwo(t, 1)
+				conn := dialAs(t, n, 0, 1)[0]
 				f := exchange(0, out, make([]byte, size))
 				if !sends {
 					f.To, f.Send, f.Lead = flow.None, nil, 0
@@ -83,14 +81,8 @@ func TestPeerDies(t *testing.T) {
 
 // One of several stripes breaks.
 func TestStripeDies(t *testing.T) {
-	n := lobbyOf(t, 3)
-	var conns [3]*line
-	for stripe := range conns {
-		var err error
-		if conns[stripe], err = dialAs(t, n, 0, stripe, 3); err != nil {
-			t.Fatal(err)
-		}
-	}
+	n := rankTwo(t, 3)
+	conns := dialAs(t, n, 0, 3)
 	f := exchange(0, make([]byte, 8<<20), make([]byte, 8<<20))
 	done := started(func() error { return n.Run(f) })
 	conns[0].Write(f.Sign[:])
@@ -119,11 +111,11 @@ func TestWrongSign(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	onEveryGuard(t, func(t *testing.T, guard Guard) {
+	onEveryGuard(t, func(t *testing.T, guard secure.Guard) {
 		for stripes := 1; stripes <= 2; stripes++ {
 			for _, size := range []int{0, 8, 4 << 20} {
 				for range 5 {
-					nets := guard.world(t, 2, stripes)
+					nets := guardedWorld(t, guard, 2, stripes)
 					linkUp(t, nets)
 					signs := [2]flow.Sign{{1}, {1, 2}}
 					into := [2][]byte{make([]byte, size), make([]byte, size)}
@@ -151,14 +143,11 @@ func TestWrongSign(t *testing.T) {
 
 // A member of the job that speaks nonsense after its handshake.
 func TestGarbage(t *testing.T) {
-	n := lobbyOf(t, 1)
-	conn, err := dialAs(t, n, 0, 0, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := rankTwo(t, 1)
+	conn := dialAs(t, n, 0, 1)[0]
 	conn.Write(bytes.Repeat([]byte("GET / HTTP/1.1\r\n"), 1000))
 	into := make([]byte, 1000)
-	err = within(t, soon, "the flow", started(func() error { return n.Run(exchange(0, nil, into)) }))
+	err := within(t, soon, "the flow", started(func() error { return n.Run(exchange(0, nil, into)) }))
 	if sign := new(SignError); !errors.As(err, &sign) || string(sign.Theirs[:3]) != "GET" {
 		t.Errorf("garbage: %v", err)
 	}
@@ -176,7 +165,7 @@ func TestInterruptWhileJoining(t *testing.T) {
 	defer mute.Close()
 	closed := open(t, 1)
 	closed.Close()
-	addrs := [][]netip.AddrPort{nil, nil, {plain(mute.Addr())}, closed.Addrs()}
+	addrs := [][]netip.AddrPort{nil, nil, {addrOf(mute)}, closed.Addrs()}
 	for _, other := range []int{0, 2, 3} { // waits for it, handshake, dials in vain
 		for name, call := range map[string]func(n *Net) error{
 			"Connect": func(n *Net) error { return n.Connect(testContext(t), []int{other}) },
@@ -206,10 +195,10 @@ func TestInterruptFlows(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	onEveryGuard(t, func(t *testing.T, guard Guard) {
+	onEveryGuard(t, func(t *testing.T, guard secure.Guard) {
 		for round := range 12 {
 			stripes := 1 + round%3
-			nets := guard.world(t, 3, stripes)
+			nets := guardedWorld(t, guard, 3, stripes)
 			size := []int{8, 100_000, 3 << 20}[round/4]
 			var running sync.WaitGroup
 			errs := make([]error, len(nets))
@@ -282,11 +271,8 @@ func TestInterruptIsNotHeard(t *testing.T) {
 // A rank that has seen a wrong sign says its own before it goes, and that is what an
 // interrupted rank reports.
 func TestLastWords(t *testing.T) {
-	n := lobbyOf(t, 1)
-	conn, err := dialAs(t, n, 0, 0, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := rankTwo(t, 1)
+	conn := dialAs(t, n, 0, 1)[0]
 	theirs := flow.Sign{7}
 	conn.Write(theirs[:])
 	if err := n.Connect(testContext(t), []int{0}); err != nil {
@@ -320,9 +306,9 @@ func settles(t testing.TB, what string, limit int, count func() int) {
 }
 
 func TestCloseLeavesNothing(t *testing.T) {
-	onEveryGuard(t, func(t *testing.T, guard Guard) {
+	onEveryGuard(t, func(t *testing.T, guard secure.Guard) {
 		life := func() {
-			nets := guard.world(t, 3, 3)
+			nets := guardedWorld(t, guard, 3, 3)
 			f := make([]*flow.Flow, 3)
 			for rank := range f {
 				f[rank] = ringAllReduce(rank, 3, make([]byte, 24<<17), []int{0, 8 << 17, 16 << 17, 24 << 17})
@@ -348,8 +334,8 @@ func TestCloseLeavesNothing(t *testing.T) {
 
 // A closed rank's last bytes still arrive.
 func TestCloseDelivers(t *testing.T) {
-	onEveryGuard(t, func(t *testing.T, guard Guard) {
-		nets := guard.world(t, 2, 1)
+	onEveryGuard(t, func(t *testing.T, guard secure.Guard) {
+		nets := guardedWorld(t, guard, 2, 1)
 		linkUp(t, nets)
 		out := noise(1, 1<<20)
 		if err := nets[0].Run(&flow.Flow{Sign: &flow.Sign{1}, To: 1, From: flow.None, Lead: 1, Send: [][]byte{out}}); err != nil {

@@ -9,19 +9,19 @@ import (
 	"github.com/gorun/gorun/ring/internal/flow"
 )
 
-// scratchSize is what is received before it is combined. It stays in the cache of a
-// core.
+// scratchSize is how many bytes are received before they are combined: few enough to stay
+// in a core's cache.
 const scratchSize = 256 << 10
 
-// inbox is where bytes wait that cannot be received right into their place: the sign
-// and what follows it, and what is to be combined.
+// inbox buffers bytes that cannot be received in place: the sign and what follows it, and
+// operands of a reduction.
 type inbox struct {
 	memory []byte // aligned for every type
-	begin  int    // of what waits
+	begin  int    // of the waiting bytes
 	end    int
 	space  []byte            // for the next bytes
-	direct bool              // it is not here
-	pair   [2]unsafe.Pointer // of a combination, so that it need not be allocated
+	direct bool              // space is in the flow's memory
+	pair   [2]unsafe.Pointer // of a reduction; here so that it is not allocated
 }
 
 func (b *inbox) reset() {
@@ -31,13 +31,13 @@ func (b *inbox) reset() {
 	b.begin, b.end = 0, 0
 }
 
-// drop lets go of the flow's memory.
+// drop releases the flow's memory.
 func (b *inbox) drop() { b.pair, b.space = [2]unsafe.Pointer{}, nil }
 
-// receiving reports whether more is to come.
+// receiving reports whether more bytes are due.
 func (s *stream) receiving() bool { return !s.signed || s.recvPart < len(s.flow.Recv) }
 
-// settle moves on from parts that are done.
+// settle advances past parts that are done.
 func (s *stream) settle() {
 	for s.recvPart < len(s.flow.Recv) && s.recvOff == len(s.piece(s.flow.Recv[s.recvPart].Into)) {
 		s.recvPart++
@@ -45,14 +45,14 @@ func (s *stream) settle() {
 	}
 }
 
-// pull receives once, and puts what has come where it belongs. It reports whether
-// nothing more is there. With wait it waits for the first byte, a tick at most.
+// pull receives once and stores the bytes. It reports whether the socket has no more. With
+// wait it waits for the first byte, at most a tick.
 func (s *stream) pull(wait bool) (dry bool, err error) {
 	s.inbox.space = s.room()
-	n, err := s.hover(wait)
+	n, err := s.poll(wait)
 	if wait && err == unix.EAGAIN {
-		if werr := s.from.raw.Read(s.tryRecv); werr != nil {
-			return true, s.timeout(s.flow.From, werr, s.from.conn.SetReadDeadline)
+		if werr := s.from.Raw.Read(s.tryRecv); werr != nil {
+			return true, s.timeout(s.flow.From, werr, s.from.SetReadDeadline)
 		}
 		n, err = s.moved, s.failed
 	}
@@ -76,19 +76,18 @@ func (s *stream) pull(wait bool) (dry bool, err error) {
 	return n < len(s.inbox.space), nil
 }
 
-// hover receives what is there. With wait it looks for a moment until something is, and
-// lets others run in between: to fall asleep and be woken takes longer than a small
-// flow does.
-func (s *stream) hover(wait bool) (int, error) {
+// poll receives available bytes. With wait it spins for a moment until there are some, and
+// yields in between: a sleep and a wakeup take longer than a small flow.
+func (s *stream) poll(wait bool) (int, error) {
 	if !wait {
-		return s.from.recv(s.inbox.space)
+		return s.from.Recv(s.inbox.space)
 	}
 	if s.net.cfg.Spin == 0 {
 		return 0, unix.EAGAIN
 	}
 	begun := time.Now()
 	for {
-		n, err := s.from.recv(s.inbox.space)
+		n, err := s.from.Recv(s.inbox.space)
 		if err != unix.EAGAIN || time.Since(begun) > s.net.cfg.Spin {
 			return n, err
 		}
@@ -96,8 +95,8 @@ func (s *stream) hover(wait bool) (int, error) {
 	}
 }
 
-// room is where the next bytes go. There is some, and none of it is for bytes of
-// another flow.
+// room returns space for the next bytes: never empty, and never for bytes of another
+// flow.
 func (s *stream) room() []byte {
 	box := &s.inbox
 	box.direct = false
@@ -110,12 +109,12 @@ func (s *stream) room() []byte {
 		box.direct = true
 		return rest[:min(len(rest), maxRecv)]
 	}
-	box.end = copy(box.memory, box.memory[box.begin:box.end]) // part of an element, if anything
+	box.end = copy(box.memory, box.memory[box.begin:box.end]) // at most part of an element
 	box.begin = 0
 	return box.memory[box.end:min(len(rest), len(box.memory))]
 }
 
-// ahead is how many bytes may be received with the sign.
+// ahead returns how many bytes may be received with the sign.
 func (s *stream) ahead() int {
 	sum := 0
 	for i := 0; i < len(s.flow.Recv) && sum < eager; i++ {
@@ -124,8 +123,8 @@ func (s *stream) ahead() int {
 	return min(sum, eager)
 }
 
-// unpack checks the sign, once it is there, and then takes the bytes that wait, as
-// far as they are whole elements.
+// unpack checks the sign once it is complete, and then stores or combines the waiting
+// bytes, as whole elements.
 func (s *stream) unpack() error {
 	box := &s.inbox
 	for !s.signed {
@@ -157,10 +156,10 @@ func (s *stream) unpack() error {
 	return nil
 }
 
-// check compares the sign that came, and lets all stripes receive if it is right.
+// check compares the received sign, and lets all stripes receive if it matches.
 func (s *stream) check() error {
 	if s.inbox.memory[mark] == note {
-		return s.read()
+		return s.readNote()
 	}
 	if err := s.compare(); err != nil {
 		return err
@@ -182,7 +181,7 @@ func (s *stream) compare() error {
 	return nil
 }
 
-// combine sets the start of into to with op what came, which is whole elements.
+// combine sets the start of into to with op came, in whole elements.
 func (s *stream) combine(p *flow.Part, into, with, came []byte) {
 	f, kernels := s.flow, s.net.cfg.Kernels
 	pair := &s.inbox.pair
@@ -198,19 +197,19 @@ func (s *stream) combine(p *flow.Part, into, with, came []byte) {
 	}
 }
 
-// lastWords looks whether the sign of a rank has come after all, and is another: one
-// that saw so has said its own before it made the job fail.
-func (s *stream) lastWords() error {
+// lastSign receives the rank's sign if it has arrived, and returns an error if it differs:
+// a rank that sees a wrong sign sends its own before it fails the job.
+func (s *stream) lastSign() error {
 	box := &s.inbox
 	for box.end < flow.SignSize {
-		n, err := s.from.recv(box.memory[box.end:flow.SignSize])
+		n, err := s.from.Recv(box.memory[box.end:flow.SignSize])
 		if err != nil || n == 0 {
 			return nil
 		}
 		box.end += n
 	}
 	if box.memory[mark] == note {
-		return s.read()
+		return s.readNote()
 	}
 	return s.compare()
 }

@@ -2,64 +2,9 @@ package tcp
 
 import (
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
-
-// outbox is what one system call sends. It never allocates.
-type outbox struct {
-	header unix.Msghdr
-	pieces [maxPieces]unix.Iovec
-	count  int
-}
-
-func (o *outbox) add(b []byte) {
-	o.pieces[o.count].Base = &b[0]
-	o.pieces[o.count].SetLen(len(b))
-	o.count++
-}
-
-// piece is one of what was added.
-func (o *outbox) piece(i int) []byte { return unsafe.Slice(o.pieces[i].Base, o.pieces[i].Len) }
-
-// clear drops the memory.
-func (o *outbox) clear() {
-	for i := range o.pieces[:o.count] {
-		o.pieces[i].Base = nil
-	}
-	o.count = 0
-}
-
-// send hands to the kernel what it takes at once.
-func (o *outbox) send(fd int) (int, error) {
-	o.header.Iov = &o.pieces[0]
-	o.header.SetIovlen(o.count)
-	for {
-		n, _, errno := unix.Syscall(unix.SYS_SENDMSG, uintptr(fd), uintptr(unsafe.Pointer(&o.header)), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
-		switch errno {
-		case 0:
-			return int(n), nil
-		case unix.EINTR:
-		default:
-			return 0, errno
-		}
-	}
-}
-
-// recv takes what is there, or fails with EAGAIN. 0 bytes are the end.
-func recv(fd int, b []byte) (int, error) {
-	for {
-		n, _, errno := unix.Syscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), unix.MSG_DONTWAIT, 0, 0)
-		switch errno {
-		case 0:
-			return int(n), nil
-		case unix.EINTR:
-		default:
-			return 0, errno
-		}
-	}
-}
 
 // yield lets other processes run.
 func yield() { _, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
@@ -82,7 +27,7 @@ func (w *watcher) poll(fds []unix.PollFd) error {
 func silent(fd int) error {
 	info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
 	if err != nil {
-		return nil // the socket's own calls will tell
+		return nil // the socket's own calls will fail
 	}
 	return health{
 		outstanding: int(info.Unacked),
@@ -92,7 +37,7 @@ func silent(fd int) error {
 	}.verdict()
 }
 
-// unsent is how many bytes the kernel has not sent yet.
+// unsent returns how many bytes the kernel has not sent yet.
 func unsent(fd int) int {
 	n, err := unix.IoctlGetInt(fd, unix.SIOCOUTQNSD)
 	if err != nil {

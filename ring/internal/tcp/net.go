@@ -1,6 +1,6 @@
 // Package tcp carries flows between the ranks of a job over authenticated TCP
-// connections. Any two ranks share one link, which is made when it is first needed
-// and has one or more connections, its stripes.
+// connections. Two ranks share one link of one or more connections, its stripes. A link
+// is made when it is first needed.
 package tcp
 
 import (
@@ -15,113 +15,81 @@ import (
 
 	"github.com/gorun/gorun/ring/internal/flow"
 	"github.com/gorun/gorun/ring/internal/kernel"
+	"github.com/gorun/gorun/ring/internal/secure"
 )
 
-// MaxStripes is how many connections a link can have.
-const MaxStripes = 16
-
-// linkTimeout bounds how long Run tries to reach a rank it has no link to.
+// linkTimeout bounds how long Run dials a rank.
 const linkTimeout = 30 * time.Second
 
-// Config says how a Net moves data.
+// Config configures a [Net].
 type Config struct {
-	Stripes    int    // connections of a link, 1 to MaxStripes; the same on all ranks
-	Congestion string // TCP congestion control of all connections; empty leaves the choice to the kernel, and to the package between ranks of one host
-	Guard      Guard  // of data on its way; the same on all ranks
-	Kernels    kernel.Set
-	// Spin is how long a rank looks for bytes before it sleeps. It is for ranks that have
-	// a processor each.
+	secure.Config
+	Kernels kernel.Set
+	// Spin is how long a rank polls for bytes before it sleeps. Set it only if every rank
+	// has its own processor.
 	Spin time.Duration
-	// Compare says how another rank's sign stands to this one's, so that ranks in different
-	// calls that wait for each other find out. Nil finds nothing out. The last byte of
-	// a sign is the package's own, and 0 in those of flows.
+	// Compare relates another rank's sign to this one's, so that ranks in different calls
+	// that wait for each other find out. Nil disables this. The last byte of a sign is
+	// reserved, and 0 in those of flows.
 	Compare func(mine, theirs *flow.Sign) Relation
-	Sockets Sockets // nil tells nobody
 }
 
-// Net is one rank's place among the ranks of a communicator. Listen, Meet and then
-// any number of Connect and Run make up its life, one call at a time. Interrupt may
-// come from any goroutine.
+// Net is one rank of a communicator. Its life is Listen, Meet and then any number of
+// Connect and Run, one call at a time. Interrupt may be called concurrently.
 type Net struct {
-	cfg       Config
-	listeners []*listener
-	addrs     []netip.AddrPort
-	own       *credentials // nil where data is not encrypted
+	cfg      Config
+	endpoint *secure.Endpoint
+	rank     int
 
-	peers  []Peer // by rank; nil before Meet
-	rank   int
-	dialer *dialer
-	lobby  *lobby
-
-	streams []*stream // by stripe; the first is the caller's
+	streams []*stream // by stripe; the caller runs the first
 	flows   uint64    // so far
-	doubted flow.Sign // of the call in which Doubt last looked
+	doubted flow.Sign // of the call in which Doubt last ran
 	working sync.WaitGroup
 	busy    sync.WaitGroup // workers that carry their stripe of the flow
 
 	life   context.Context // ends with Interrupt
 	end    context.CancelFunc
-	halted atomic.Bool // interrupted or failed: no stream goes on
+	halted atomic.Bool // interrupted or failed: all streams stop
 
-	mu    sync.Mutex // for what Interrupt and the workers touch
-	links []*link    // by rank
-	err   error      // why the Net is of no use any more
+	mu    sync.Mutex // for state that Interrupt and the workers share
+	links []*link    // by rank; nil before Meet
+	err   error      // why the Net is unusable
 }
 
-// Peer is what a rank tells the others of itself, on a way that they trust.
-type Peer struct {
-	Addrs []netip.AddrPort // at which it may be reached, the best first
-	Cert  Fingerprint      // of what it shows where data is encrypted
-}
-
-func newNet(cfg Config, listeners []*listener, own *credentials) *Net {
-	n := &Net{cfg: cfg, listeners: listeners, own: own}
-	n.life, n.end = context.WithCancel(context.Background())
-	for _, l := range listeners {
-		n.addrs = append(n.addrs, plain(l.Addr()))
+// Listen opens a port on each of addrs: see [secure.Listen].
+func Listen(ctx context.Context, addrs []netip.Addr, cfg Config) (*Net, error) {
+	endpoint, err := secure.Listen(ctx, addrs, cfg.Config)
+	if err != nil {
+		return nil, err
 	}
+	n := &Net{cfg: cfg, endpoint: endpoint}
+	n.life, n.end = context.WithCancel(context.Background())
 	for i := range cfg.Stripes {
 		n.streams = append(n.streams, newStream(n, i))
 	}
-	return n
+	return n, nil
 }
 
-// Addrs is where other ranks find this one: an address and port for each listener.
-func (n *Net) Addrs() []netip.AddrPort { return slices.Clone(n.addrs) }
+// Addrs returns the address and port of each listener.
+func (n *Net) Addrs() []netip.AddrPort { return n.endpoint.Addrs() }
 
-// Cert is the fingerprint by which other ranks know this one, where data is encrypted.
-func (n *Net) Cert() Fingerprint {
-	if n.own == nil {
-		return Fingerprint{}
-	}
-	return n.own.mark
-}
+// Cert returns the fingerprint of this rank's certificate; zero unless data is encrypted.
+func (n *Net) Cert() secure.Fingerprint { return n.endpoint.Cert() }
 
-// Meet tells who all the ranks are, by rank, self among them. From now on the lower
-// ranks are let in.
-func (n *Net) Meet(self Identity, peers []Peer) error {
-	if n.peers != nil {
-		return errors.New("the ranks have met before")
-	}
-	if self.Size < 1 || self.Rank < 0 || self.Rank >= self.Size || len(peers) != self.Size {
-		return fmt.Errorf("rank %d of %d meets %d ranks", self.Rank, self.Size, len(peers))
-	}
-	s, err := newShaker(self, n.cfg.Stripes)
-	if err != nil {
+// Meet sets the identity of this rank and the peers, by rank, self included. From now on
+// connections of lower ranks are accepted.
+func (n *Net) Meet(self secure.Identity, peers []secure.Peer) error {
+	if err := n.endpoint.Meet(self, peers); err != nil {
 		return err
 	}
-	n.rank, n.peers = self.Rank, slices.Clone(peers)
-	s.guard, s.credentials, s.peers = n.cfg.Guard, n.own, n.peers
-	n.links = make([]*link, self.Size)
-	n.dialer = &dialer{shaker: s, cfg: n.cfg, own: n.addrs}
-	n.lobby = newLobby(s, n.listeners)
+	n.rank, n.links = self.Rank, make([]*link, self.Size)
 	return nil
 }
 
 // Connect returns when there is a link to each of ranks. Of two ranks the lower one
-// dials, in Connect or Run; the higher one lets it in at any time after Meet. The
-// error is a [*PeerError], ErrInterrupted, or the cause of ctx's end when that was not
-// its deadline. What is linked by then stays so, and Connect may be tried again.
+// dials, in Connect or Run; the higher one accepts at any time after Meet. The error is a
+// [*PeerError], ErrInterrupted, or the cause of ctx's end unless that was its deadline.
+// Links that were made remain, and Connect may be called again.
 func (n *Net) Connect(ctx context.Context, ranks []int) error {
 	if err := n.usable(); err != nil {
 		return err
@@ -133,7 +101,8 @@ func (n *Net) Connect(ctx context.Context, ranks []int) error {
 	return n.connect(ctx, ctx, ranks)
 }
 
-// connect dials until dialing ends, and waits for who dials until waiting ends.
+// connect dials higher ranks until dialing ends, and waits for lower ones until waiting
+// ends.
 func (n *Net) connect(dialing, waiting context.Context, ranks []int) error {
 	var higher, lower []int
 	for _, rank := range ranks {
@@ -164,7 +133,7 @@ func (n *Net) connect(dialing, waiting context.Context, ranks []int) error {
 	return err
 }
 
-// reach dials ranks, all at once. What is linked when one of them fails stays so.
+// reach dials all ranks concurrently. Links that were made when one fails remain.
 func (n *Net) reach(ctx context.Context, ranks []int) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -175,7 +144,7 @@ func (n *Net) reach(ctx context.Context, ranks []int) error {
 	)
 	for _, rank := range ranks {
 		dialing.Go(func() {
-			conns, err := n.dialer.dial(ctx, rank, n.peers[rank].Addrs)
+			conns, err := n.endpoint.Dial(ctx, rank)
 			if err == nil {
 				err = n.adopt(rank, conns)
 			}
@@ -191,18 +160,18 @@ func (n *Net) reach(ctx context.Context, ranks []int) error {
 	return first
 }
 
-// receive waits until all of ranks have dialed this one.
+// receive waits until all ranks have dialed this one.
 func (n *Net) receive(ctx context.Context, ranks []int) error {
 	for _, rank := range ranks {
-		for n.links[rank] == nil {
-			if conns, ok := n.lobby.take(rank); ok {
-				if err := n.adopt(rank, conns); err != nil {
-					return &PeerError{rank, err}
-				}
+		for {
+			if err := n.accept(rank); err != nil {
+				return err
+			}
+			if n.links[rank] != nil {
 				break
 			}
 			select {
-			case <-n.lobby.arrived:
+			case <-n.endpoint.Arrived():
 			case <-ctx.Done():
 				return &PeerError{rank, errAbsent}
 			}
@@ -211,9 +180,24 @@ func (n *Net) receive(ctx context.Context, ranks []int) error {
 	return nil
 }
 
+// accept makes the link to a lower rank if that has dialed.
+func (n *Net) accept(rank int) error {
+	if n.links[rank] != nil {
+		return nil
+	}
+	conns, err := n.endpoint.Take(rank)
+	if err == nil && conns != nil {
+		err = n.adopt(rank, conns)
+	}
+	if err != nil {
+		return &PeerError{rank, err}
+	}
+	return nil
+}
+
 // adopt makes conns the link to a rank.
-func (n *Net) adopt(rank int, conns []*line) error {
-	l, err := newLink(rank, conns, n.cfg)
+func (n *Net) adopt(rank int, conns []*secure.Conn) error {
+	l, err := newLink(rank, conns)
 	if err != nil {
 		return err
 	}
@@ -227,14 +211,14 @@ func (n *Net) adopt(rank int, conns []*line) error {
 }
 
 // Interrupt makes pending and later calls of Connect and Run fail at once with
-// ErrInterrupted, for good. The other ranks are not told.
+// ErrInterrupted. The other ranks notice nothing.
 func (n *Net) Interrupt() {
 	n.end()
 	n.fail(ErrInterrupted)
 }
 
-// fail wakes all who wait for a link. The first reason is kept, but for
-// ErrInterrupted, which wins.
+// fail ends all waits for links. The first error is kept, unless ErrInterrupted replaces
+// it.
 func (n *Net) fail(err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -249,9 +233,9 @@ func (n *Net) fail(err error) {
 	}
 }
 
-// usable returns why calls cannot be served, or nil.
+// usable returns the error of a Net that has not met, was interrupted or failed.
 func (n *Net) usable() error {
-	if n.peers == nil {
+	if n.links == nil {
 		return errors.New("the ranks have not met")
 	}
 	if !n.halted.Load() {
@@ -266,16 +250,11 @@ func (n *Net) failure() error {
 	return n.err
 }
 
-// Close ends all links and goroutines of the Net. The other ranks still get what
-// was sent. Call it when no other call is running, but for Interrupt.
+// Close ends all links and goroutines of the Net. Sent data still arrives. Only Interrupt
+// may run at the same time.
 func (n *Net) Close() error {
 	n.end()
-	for _, l := range n.listeners {
-		l.Close()
-	}
-	if n.lobby != nil {
-		n.lobby.close()
-	}
+	n.endpoint.Close()
 	n.dismiss()
 	n.mu.Lock()
 	defer n.mu.Unlock()

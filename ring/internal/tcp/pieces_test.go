@@ -7,19 +7,20 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorun/gorun/ring/internal/flow"
+	"github.com/gorun/gorun/ring/internal/secure"
 )
 
 // The kernel takes a few kilobytes at a time, so that each chunk is written in parts.
 //
 // It is R12 of the fault matrix.
 func TestR12WritesInParts(t *testing.T) {
-	onEveryGuard(t, func(t *testing.T, guard Guard) {
+	onEveryGuard(t, func(t *testing.T, guard secure.Guard) {
 		const size = 256 << 10
-		nets := guard.world(t, 2, 2)
+		nets := guardedWorld(t, guard, 2, 2)
 		linkUp(t, nets)
 		for rank, n := range nets {
-			for _, s := range n.links[1-rank].sockets {
-				if err := unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_SNDBUF, 1); err != nil { // the least it has
+			for _, s := range n.links[1-rank].conns {
+				if err := unix.SetsockoptInt(s.FD, unix.SOL_SOCKET, unix.SO_SNDBUF, 1); err != nil { // the least it has
 					t.Fatal(err)
 				}
 			}

@@ -7,22 +7,20 @@ import (
 	"github.com/gorun/gorun/ring/internal/flow"
 )
 
-// stripeMin is the length from which a part is cut into stripes, in bytes. It is
-// one part that counts, not a whole flow: so what is passed on goes out on the
-// stripe that it came in on.
+// stripeMin is the smallest part in bytes that is cut into stripes. It applies to a part,
+// not to a flow, so that relayed bytes leave on the stripe on which they arrived.
 const stripeMin = 128 << 10
 
-// Run carries out one flow. When it returns without error, all of it is received and
-// nothing is sent from the flow's memory any more. Links that are not there yet are
-// made: a higher rank is dialed, for half a minute at most, and a lower one is waited
-// for.
+// Run carries out one flow. When it returns nil, everything is received and the flow's
+// memory is no longer read. Run makes missing links: it dials a higher rank for at most
+// half a minute, and waits for a lower one.
 //
-// The error is a [*PeerError], a [*SignError] or ErrInterrupted, and the Net is of no
-// use after it. In steady state Run does not allocate.
+// The error is a [*PeerError], a [*SignError] or ErrInterrupted, after which the Net is
+// unusable. In steady state Run does not allocate.
 //
-// On the wire, the sign goes first, on stripe 0, then the parts. Each of at least
-// stripeMin bytes is cut over all stripes as [flow.Cut] says, the others go on stripe
-// 0. No byte of a part is taken before the sign is checked.
+// On the wire, the sign goes first, on stripe 0, then the parts. [flow.Cut] cuts parts of
+// at least stripeMin bytes over all stripes; the others go on stripe 0. No byte of a part
+// is stored before the sign is checked.
 func (n *Net) Run(f *flow.Flow) error {
 	if err := n.usable(); err != nil {
 		return err
@@ -48,8 +46,8 @@ func (n *Net) Run(f *flow.Flow) error {
 	return err
 }
 
-// verdict chooses why a flow has failed: the first failure of any stripe, unless
-// stripe 0 knows better.
+// verdict returns the error of a failed flow: stripe 0's if that is about a sign, else the
+// first of any stripe.
 func (n *Net) verdict(err error) error {
 	var sign *SignError
 	n.mu.Lock()
@@ -63,7 +61,7 @@ func (n *Net) verdict(err error) error {
 	return n.err
 }
 
-// ends returns the links of a flow, which it makes if need be. Nil is none.
+// ends returns the links of a flow, and makes missing ones. Nil is none.
 func (n *Net) ends(f *flow.Flow) (to, from *link, err error) {
 	if !n.linked(f.To) || !n.linked(f.From) {
 		if err := n.makeLinks(f); err != nil {
@@ -79,7 +77,7 @@ func (n *Net) ends(f *flow.Flow) (to, from *link, err error) {
 	return to, from, nil
 }
 
-// linked reports that there is a link to rank, or none is needed.
+// linked reports whether rank has a link or needs none.
 func (n *Net) linked(rank int) bool {
 	return rank == flow.None || rank >= 0 && rank < len(n.links) && n.links[rank] != nil
 }
@@ -96,8 +94,8 @@ func (n *Net) makeLinks(f *flow.Flow) error {
 	return n.connect(dialing, n.life, ranks)
 }
 
-// workers returns the streams that carry stripes of a flow next to the caller's. It
-// starts their goroutines the first time.
+// workers returns the streams that carry a flow's stripes besides the caller's. The first
+// call starts their goroutines.
 func (n *Net) workers(f *flow.Flow) []*stream {
 	if len(n.streams) == 1 || !cuts(f) {
 		return nil
@@ -138,7 +136,7 @@ func (n *Net) dismiss() {
 	n.working.Wait()
 }
 
-// serve is a worker's life: one round is its stripe of one flow.
+// serve carries a worker's stripe of each flow.
 func (s *stream) serve() {
 	for range s.start {
 		_ = s.run(nil)

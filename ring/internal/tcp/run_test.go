@@ -10,6 +10,7 @@ import (
 
 	"github.com/gorun/gorun/ring/internal/flow"
 	"github.com/gorun/gorun/ring/internal/kernel"
+	"github.com/gorun/gorun/ring/internal/secure"
 )
 
 // noise is bytes that are the same in every run.
@@ -24,9 +25,9 @@ func noise(seed uint64, n int) []byte {
 
 // Both sides send much more than sockets hold.
 func TestExchange(t *testing.T) {
-	onEveryGuard(t, func(t *testing.T, guard Guard) {
+	onEveryGuard(t, func(t *testing.T, guard secure.Guard) {
 		for stripes := 1; stripes <= 4; stripes++ {
-			nets := guard.world(t, 2, stripes)
+			nets := guardedWorld(t, guard, 2, stripes)
 			for _, size := range []int{0, 1, 8, 63, 100, eager, eager + 1, stripeMin - 1, stripeMin, 1<<20 + 13, 12 << 20} {
 				out := [2][]byte{noise(1, size), noise(2, size)}
 				in := [2][]byte{make([]byte, size), make([]byte, size)}
@@ -71,10 +72,10 @@ func int64s(b []byte) []int64 {
 
 // Rings of relays, with chunks of all lengths, some of them empty.
 func TestRings(t *testing.T) {
-	onEveryGuard(t, func(t *testing.T, guard Guard) {
+	onEveryGuard(t, func(t *testing.T, guard secure.Guard) {
 		for size := 3; size <= 8; size++ {
 			stripes := 1 + size%4
-			nets := guard.world(t, size, stripes)
+			nets := guardedWorld(t, guard, size, stripes)
 			for _, elements := range []int{1, size, 3 * size, 1000*size + 1, 40_000 * size} {
 				random := rand.New(rand.NewPCG(uint64(size), uint64(elements)))
 				cuts := make([]int, size+1)
@@ -105,11 +106,11 @@ func TestRings(t *testing.T) {
 
 // A vector streams from rank 0 through all others, in parts of all lengths.
 func TestChain(t *testing.T) {
-	onEveryGuard(t, func(t *testing.T, guard Guard) {
+	onEveryGuard(t, func(t *testing.T, guard secure.Guard) {
 		lengths := []int{0, 1, 63, 0, 200_003, stripeMin, 5, 1 << 20, 0}
 		for _, size := range []int{2, 3, 5} {
 			for stripes := 1; stripes <= 3; stripes++ {
-				nets := guard.world(t, size, stripes)
+				nets := guardedWorld(t, guard, size, stripes)
 				flows, got := make([]*flow.Flow, size), make([][][]byte, size)
 				for rank := range flows {
 					f := &flow.Flow{Sign: &flow.Sign{3}, To: rank + 1, From: rank - 1} // rank -1 is none
@@ -210,8 +211,8 @@ func (r reduction) want(kernels kernel.Set, with, theirs []byte) []byte {
 // The bits are those that the kernels make, NaN included, so the order of the
 // operands counts.
 func TestReductions(t *testing.T) {
-	onEveryGuard(t, func(t *testing.T, guard Guard) {
-		nets := guard.world(t, 2, 2)
+	onEveryGuard(t, func(t *testing.T, guard secure.Guard) {
+		nets := guardedWorld(t, guard, 2, 2)
 		for _, r := range reductions() {
 			for _, n := range []int{1, 7, 3001, 40_001} {
 				if n > 3001 && (r.op != kernel.Sum || !r.first) {
@@ -243,11 +244,8 @@ func TestReductions(t *testing.T) {
 //
 // It is R12 of the fault matrix.
 func TestDribble(t *testing.T) {
-	n := lobbyOf(t, 1)
-	conn, err := dialAs(t, n, 0, 0, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := rankTwo(t, 1)
+	conn := dialAs(t, n, 0, 1)[0]
 	r := reduction{t: kernel.I32, op: kernel.Sum}
 	theirs, with := r.values(1, 50), r.values(2, 50)
 	want := r.want(n.cfg.Kernels, with, theirs)
@@ -258,7 +256,7 @@ func TestDribble(t *testing.T) {
 			conn.Write([]byte{b})
 		}
 	}()
-	err = n.Run(&flow.Flow{
+	err := n.Run(&flow.Flow{
 		Sign: &sign, To: flow.None, From: 0, Type: r.t, Op: r.op,
 		Recv: []flow.Part{{Into: with, With: with}, {Into: plain}},
 	})

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/gorun/gorun/ring/internal/secure"
 	"golang.org/x/sys/unix"
 )
 
@@ -12,7 +13,7 @@ func congestionOf(t *testing.T, want string) []string {
 	t.Helper()
 	nets, addrs := make([]*Net, 2), make([][]netip.AddrPort, 2)
 	for rank := range nets {
-		n, err := Listen(testContext(t), []netip.Addr{loopback()}, Config{Stripes: 2, Congestion: want})
+		n, err := Listen(testContext(t), []netip.Addr{loopback()}, Config{Config: secure.Config{Stripes: 2, Congestion: want}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -27,8 +28,8 @@ func congestionOf(t *testing.T, want string) []string {
 	linkUp(t, nets)
 	var names []string
 	for rank, n := range nets {
-		for _, s := range n.links[1-rank].sockets {
-			name, err := unix.GetsockoptString(s.fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION)
+		for _, s := range n.links[1-rank].conns {
+			name, err := unix.GetsockoptString(s.FD, unix.IPPROTO_TCP, unix.TCP_CONGESTION)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -48,14 +49,14 @@ func TestCongestion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for asked, want := range map[string]string{"": local, "reno": "reno", normal: normal} {
+	for asked, want := range map[string]string{"": "reno", "reno": "reno", normal: normal} {
 		for _, got := range congestionOf(t, asked) {
 			if got != want {
 				t.Errorf("asked for %q on loopback: %q, want %q", asked, got, want)
 			}
 		}
 	}
-	if n, err := Listen(testContext(t), []netip.Addr{loopback()}, Config{Stripes: 1, Congestion: "none such"}); err == nil {
+	if n, err := Listen(testContext(t), []netip.Addr{loopback()}, Config{Config: secure.Config{Stripes: 1, Congestion: "none such"}}); err == nil {
 		n.Close()
 		t.Error("listens with a congestion control that does not exist")
 	}

@@ -8,85 +8,85 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorun/gorun/ring/internal/flow"
+	"github.com/gorun/gorun/ring/internal/secure"
 )
 
 const (
-	maxPieces = 16        // of memory that one system call sends
-	maxSend   = 512 << 10 // bytes that one system call sends
-	maxRecv   = 256 << 10 // bytes that one system call receives
+	maxSend = 512 << 10 // bytes that one system call sends
+	maxRecv = 256 << 10 // bytes that one system call receives
 
-	// eager is how many bytes are received together with the sign, so that a small
-	// flow is received in one call.
+	// eager is how many bytes are received with the sign, so that one call receives a
+	// small flow.
 	eager = 16 << 10
 )
 
-// errHalted ends a stream when the Net has ended: there is a better reason then.
+// errHalted ends a stream of a Net that has ended and holds the error to report.
 var errHalted = errors.New("halted")
 
-// stream carries one stripe of a flow: it sends and receives at the same time, on
-// one goroutine. Bytes that are received and done with can be sent on at once.
+// stream carries one stripe of a flow: it sends and receives at the same time on one
+// goroutine, and can relay bytes as they are received.
 type stream struct {
 	net   *Net
 	index int
-	start chan struct{} // to a worker: a flow has begun
-	gate  chan bool     // to a worker: whether the sign is right
+	start chan struct{} // starts a worker on a flow
+	gate  chan bool     // reports to a worker whether the sign matches
 
 	flow     *flow.Flow
-	to, from *socket // nil is none
+	to, from *secure.Conn // nil: none
 
 	signSent int // bytes
-	sendPart int // what is to be sent next
+	sendPart int // next to send
 	sendOff  int
-	out      outbox
+	out      secure.Outbox
 
-	signed   bool      // the sign that came is right
-	gated    bool      // nothing may be received until the gate opens
-	workers  []*stream // whose gates open with the sign
-	recvPart int       // what is to be done next; all before it is
+	signed   bool      // the received sign matches
+	gated    bool      // must not receive before the gate opens
+	workers  []*stream // whose gates open when the sign matches
+	recvPart int       // next to receive; all before it are done
 	recvOff  int
 	inbox    inbox
 
-	trySend, tryRecv func(fd uintptr) bool // for the runtime, made once
-	moved            int                   // bytes, by one of them
+	trySend, tryRecv func(fd uintptr) bool // for syscall.RawConn, allocated once
+	moved            int                   // bytes, by tryRecv or trySend
 	failed           error
 
 	watch  watcher
-	looked time.Time
+	probed time.Time
 }
 
 func newStream(n *Net, index int) *stream {
 	s := &stream{net: n, index: index}
 	s.trySend = func(uintptr) bool {
-		s.moved, s.failed = s.to.send(&s.out)
+		s.moved, s.failed = s.to.Send(&s.out)
 		return s.failed != unix.EAGAIN
 	}
 	s.tryRecv = func(uintptr) bool {
-		s.moved, s.failed = s.from.recv(s.inbox.space)
+		s.moved, s.failed = s.from.Recv(s.inbox.space)
 		return s.failed != unix.EAGAIN
 	}
 	return s
 }
 
-// begin sets up s for its stripe of a flow.
+// begin prepares s for its stripe of a flow.
 func (s *stream) begin(f *flow.Flow, to, from *link) {
 	s.flow = f
 	s.to, s.signSent, s.sendPart, s.sendOff = nil, flow.SignSize, len(f.Send), 0
 	if to != nil {
-		s.to, s.sendPart = &to.sockets[s.index], 0
+		s.to, s.sendPart = to.conns[s.index], 0
 		if s.index == 0 {
 			s.signSent = 0
 		}
 	}
 	s.from, s.signed, s.gated, s.recvPart, s.recvOff = nil, true, false, len(f.Recv), 0
 	if from != nil {
-		s.from, s.recvPart = &from.sockets[s.index], 0
+		s.from, s.recvPart = from.conns[s.index], 0
 		s.signed, s.gated = s.index > 0, s.index > 0
 	}
 	s.inbox.reset()
 	s.settle()
 }
 
-// piece is what this stripe carries of a part.
+// piece returns what this stripe carries of a part.
 func (s *stream) piece(b []byte) []byte {
 	switch {
 	case len(b) >= stripeMin && len(s.net.streams) > 1:
@@ -97,14 +97,14 @@ func (s *stream) piece(b []byte) []byte {
 	return nil
 }
 
-// run carries the stripe. Workers are those whose gates depend on it.
+// run carries the stripe, and opens the gates of workers.
 func (s *stream) run(workers []*stream) error {
 	if s.from != nil {
 		s.workers = workers
 	}
 	err := s.carry()
 	if err != nil && !s.signed {
-		if last := s.lastWords(); last != nil {
+		if last := s.lastSign(); last != nil {
 			err = last
 		}
 	}
@@ -113,12 +113,12 @@ func (s *stream) run(workers []*stream) error {
 		s.net.fail(err)
 	}
 	s.flow = nil
-	s.out.clear()
+	s.out.Clear()
 	s.inbox.drop()
 	return err
 }
 
-// open lets the workers receive, or go home. Only the first call counts.
+// open lets the workers receive, or makes them return. Only the first call counts.
 func (s *stream) open(ok bool) {
 	for _, w := range s.workers {
 		w.gate <- ok
@@ -126,8 +126,8 @@ func (s *stream) open(ok bool) {
 	s.workers = nil
 }
 
-// carry sends and receives until both are done. Full means that the socket takes
-// nothing more at the moment, dry that nothing has come.
+// carry sends and receives until both are done. full means that the socket accepts no
+// bytes at the moment, dry that it has none.
 func (s *stream) carry() error {
 	full, dry := false, false
 	for !s.net.halted.Load() {
@@ -158,7 +158,7 @@ func (s *stream) carry() error {
 		case err != nil:
 			return err
 		case out == 0 || !in:
-			full, dry = false, false // the next call waits for what there is
+			full, dry = false, false // the next call waits
 		case full && dry:
 			if full, dry, err = s.wait(); err != nil {
 				return err
@@ -168,25 +168,25 @@ func (s *stream) carry() error {
 	return errHalted
 }
 
-// pass waits for the gate, and reports whether it opened.
+// pass waits for the gate, and reports whether it may receive.
 func (s *stream) pass() bool {
 	s.gated = !<-s.gate
 	return !s.gated
 }
 
-// gather lays out what can be sent now, and returns how many bytes that is.
+// gather fills out with what can be sent now, and returns how many bytes that is.
 func (s *stream) gather() int {
-	s.out.clear()
+	s.out.Clear()
 	total := flow.SignSize - s.signSent
 	if total > 0 {
-		s.out.add(s.flow.Sign[s.signSent:])
+		s.out.Add(s.flow.Sign[s.signSent:])
 	}
 	off := s.sendOff
-	for part := s.sendPart; part < len(s.flow.Send) && s.out.count < maxPieces && total < maxSend; part++ {
+	for part := s.sendPart; part < len(s.flow.Send) && !s.out.Full() && total < maxSend; part++ {
 		piece := s.piece(s.flow.Send[part])
 		ready := min(s.ready(part, len(piece)), off+maxSend-total)
 		if off < ready {
-			s.out.add(piece[off:ready])
+			s.out.Add(piece[off:ready])
 			total += ready - off
 		}
 		if ready < len(piece) {
@@ -197,7 +197,7 @@ func (s *stream) gather() int {
 	return total
 }
 
-// ready is how many bytes of a part to be sent are there. Its piece has size bytes.
+// ready returns how many bytes of a part can be sent. Its piece has size bytes.
 func (s *stream) ready(part, size int) int {
 	source := part - s.flow.Lead
 	switch {
@@ -209,15 +209,15 @@ func (s *stream) ready(part, size int) int {
 	return 0
 }
 
-// push sends what was gathered, as far as the socket takes it. With wait it waits
-// until it takes anything, a tick at most.
+// push sends gathered bytes until the socket accepts no more. With wait it waits for the
+// first byte, at most a tick.
 func (s *stream) push(wait bool) (int, error) {
 	var n int
 	var err error
 	if !wait {
-		n, err = s.to.send(&s.out)
-	} else if werr := s.to.raw.Write(s.trySend); werr != nil {
-		return 0, s.timeout(s.flow.To, werr, s.to.conn.SetWriteDeadline)
+		n, err = s.to.Send(&s.out)
+	} else if werr := s.to.Raw.Write(s.trySend); werr != nil {
+		return 0, s.timeout(s.flow.To, werr, s.to.SetWriteDeadline)
 	} else {
 		n, err = s.moved, s.failed
 	}
@@ -231,7 +231,7 @@ func (s *stream) push(wait bool) (int, error) {
 	return n, nil
 }
 
-// advance moves on by n bytes that were sent.
+// advance records that n bytes were sent.
 func (s *stream) advance(n int) {
 	sign := min(n, flow.SignSize-s.signSent)
 	s.signSent += sign
@@ -246,36 +246,36 @@ func (s *stream) advance(n int) {
 	}
 }
 
-// wait sleeps until something can be sent or received, for a tick at most.
+// wait sleeps until the stream can send or receive, at most a tick.
 func (s *stream) wait() (full, dry bool, err error) {
 	const over = unix.POLLERR | unix.POLLHUP | hangup
 	fds := s.watch.fds[:1]
-	fds[0] = unix.PollFd{Fd: int32(s.to.fd), Events: unix.POLLOUT | hangup}
+	fds[0] = unix.PollFd{Fd: int32(s.to.FD), Events: unix.POLLOUT | hangup}
 	same := s.from == s.to
 	if same {
 		fds[0].Events |= unix.POLLIN
 	} else {
 		fds = s.watch.fds[:2]
-		fds[1] = unix.PollFd{Fd: int32(s.from.fd), Events: unix.POLLIN}
+		fds[1] = unix.PollFd{Fd: int32(s.from.FD), Events: unix.POLLIN}
 	}
 	if err := s.watch.poll(fds); err == unix.EINTR {
-		return true, true, s.look()
+		return true, true, s.probe()
 	} else if err != nil {
 		return false, false, s.broken(s.flow.To, err)
 	}
 	sender := fds[0].Revents
 	full = sender&(unix.POLLOUT|over) == 0
 	if same {
-		return full, sender&(unix.POLLIN|over) == 0, s.look()
+		return full, sender&(unix.POLLIN|over) == 0, s.probe()
 	}
-	// Who has hung up does not wait for more.
+	// A rank that has hung up receives no more.
 	if sender&hangup != 0 {
 		return full, false, s.broken(s.flow.To, ErrClosed)
 	}
-	return full, fds[1].Revents == 0, s.look()
+	return full, fds[1].Revents == 0, s.probe()
 }
 
-// timeout handles the error of a wait by the runtime. Most often a tick is over.
+// timeout handles the error of a wait by the runtime, most often the end of a tick.
 func (s *stream) timeout(rank int, err error, deadline func(time.Time) error) error {
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		return s.broken(rank, err)
@@ -283,30 +283,30 @@ func (s *stream) timeout(rank int, err error, deadline func(time.Time) error) er
 	if err := deadline(time.Now().Add(tick)); err != nil {
 		return s.broken(rank, err)
 	}
-	return s.look()
+	return s.probe()
 }
 
-// look asks, at most once a tick, whether the networks to both ends live.
-func (s *stream) look() error {
+// probe checks, at most once a tick, that both networks are alive.
+func (s *stream) probe() error {
 	now := time.Now()
-	if now.Sub(s.looked) < tick {
+	if now.Sub(s.probed) < tick {
 		return nil
 	}
-	s.looked = now
+	s.probed = now
 	if s.to != nil {
-		if err := silent(s.to.fd); err != nil {
+		if err := silent(s.to.FD); err != nil {
 			return s.broken(s.flow.To, err)
 		}
 	}
 	if s.from != nil && s.from != s.to {
-		if err := silent(s.from.fd); err != nil {
+		if err := silent(s.from.FD); err != nil {
 			return s.broken(s.flow.From, err)
 		}
 	}
 	return s.doubt()
 }
 
-// broken says that the link to a rank failed, unless it was this end that ended it.
+// broken returns the error of a failed link, unless this rank ended it.
 func (s *stream) broken(rank int, err error) error {
 	if s.net.halted.Load() {
 		return errHalted

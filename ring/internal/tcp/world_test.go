@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"net"
 	"net/netip"
 	"sync"
 	"testing"
@@ -11,12 +12,13 @@ import (
 
 	"github.com/gorun/gorun/ring/internal/flow"
 	"github.com/gorun/gorun/ring/internal/kernel"
+	"github.com/gorun/gorun/ring/internal/secure"
 )
 
 func loopback() netip.Addr { return netip.MustParseAddr("127.0.0.1") }
 
-func identity(rank, size int) Identity {
-	return Identity{Job: "job", Epoch: 4, Rank: rank, Size: size, Key: bytes.Repeat([]byte{7}, 32)}
+func identity(rank, size int) secure.Identity {
+	return secure.Identity{Job: "job", Epoch: 4, Rank: rank, Size: size, Key: bytes.Repeat([]byte{7}, 32)}
 }
 
 func testContext(t testing.TB) context.Context {
@@ -28,10 +30,10 @@ func testContext(t testing.TB) context.Context {
 // open makes a Net that has met nobody yet. It is closed with the test.
 func open(t testing.TB, stripes int, addrs ...netip.Addr) *Net {
 	t.Helper()
-	return openGuarded(t, Plain, stripes, addrs...)
+	return openGuarded(t, secure.Plain, stripes, addrs...)
 }
 
-func openGuarded(t testing.TB, guard Guard, stripes int, addrs ...netip.Addr) *Net {
+func openGuarded(t testing.TB, guard secure.Guard, stripes int, addrs ...netip.Addr) *Net {
 	t.Helper()
 	kernels, err := kernel.Detect("")
 	if err != nil {
@@ -40,7 +42,7 @@ func openGuarded(t testing.TB, guard Guard, stripes int, addrs ...netip.Addr) *N
 	if len(addrs) == 0 {
 		addrs = []netip.Addr{loopback()}
 	}
-	n, err := Listen(testContext(t), addrs, Config{Stripes: stripes, Kernels: kernels, Guard: guard})
+	n, err := Listen(testContext(t), addrs, Config{Config: secure.Config{Stripes: stripes, Guard: guard}, Kernels: kernels})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,8 +51,8 @@ func openGuarded(t testing.TB, guard Guard, stripes int, addrs ...netip.Addr) *N
 }
 
 // peersAt are ranks that have told of their addresses alone.
-func peersAt(addrs [][]netip.AddrPort) []Peer {
-	peers := make([]Peer, len(addrs))
+func peersAt(addrs [][]netip.AddrPort) []secure.Peer {
+	peers := make([]secure.Peer, len(addrs))
 	for rank := range addrs {
 		peers[rank].Addrs = addrs[rank]
 	}
@@ -60,25 +62,25 @@ func peersAt(addrs [][]netip.AddrPort) []Peer {
 // world is ranks that know each other, in this process.
 func world(t testing.TB, size, stripes int) []*Net {
 	t.Helper()
-	return Plain.world(t, size, stripes)
+	return guardedWorld(t, secure.Plain, size, stripes)
 }
 
 // onEveryGuard runs test with data that travels as it is, that is checked, and that is
 // encrypted.
-func onEveryGuard(t *testing.T, test func(t *testing.T, guard Guard)) {
+func onEveryGuard(t *testing.T, test func(t *testing.T, guard secure.Guard)) {
 	for guard, name := range []string{"plain", "checked", "encrypted"} {
-		t.Run(name, func(t *testing.T) { test(t, Guard(guard)) })
+		t.Run(name, func(t *testing.T) { test(t, secure.Guard(guard)) })
 	}
 }
 
 // world is the same with a guard.
-func (g Guard) world(t testing.TB, size, stripes int) []*Net {
+func guardedWorld(t testing.TB, guard secure.Guard, size, stripes int) []*Net {
 	t.Helper()
 	nets := make([]*Net, size)
-	peers := make([]Peer, size)
+	peers := make([]secure.Peer, size)
 	for rank := range nets {
-		nets[rank] = openGuarded(t, g, stripes)
-		peers[rank] = Peer{nets[rank].Addrs(), nets[rank].Cert()}
+		nets[rank] = openGuarded(t, guard, stripes)
+		peers[rank] = secure.Peer{Addrs: nets[rank].Addrs(), Cert: nets[rank].Cert()}
 	}
 	for rank, n := range nets {
 		if err := n.Meet(identity(rank, size), peers); err != nil {
@@ -137,3 +139,37 @@ func payload(n int) []byte {
 	}
 	return b
 }
+
+// rankTwo is rank 2 of 3, which nobody has dialed.
+func rankTwo(t testing.TB, stripes int) *Net {
+	t.Helper()
+	n := open(t, stripes)
+	if err := n.Meet(identity(2, 3), peersAt([][]netip.AddrPort{nil, nil, n.Addrs()})); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// dialAs makes the connections of another rank of 3 to rank 2. They close with the test.
+func dialAs(t testing.TB, n *Net, rank, stripes int) []*secure.Conn {
+	t.Helper()
+	e, err := secure.Listen(testContext(t), []netip.Addr{loopback()}, secure.Config{Stripes: stripes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	if err := e.Meet(identity(rank, 3), peersAt([][]netip.AddrPort{nil, nil, n.Addrs()})); err != nil {
+		t.Fatal(err)
+	}
+	conns, err := e.Dial(testContext(t), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range conns {
+		t.Cleanup(func() { c.Close() })
+	}
+	return conns
+}
+
+// addrOf returns the address of a listener.
+func addrOf(l net.Listener) netip.AddrPort { return l.Addr().(*net.TCPAddr).AddrPort() }

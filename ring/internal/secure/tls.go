@@ -1,4 +1,4 @@
-package tcp
+package secure
 
 import (
 	"crypto/ecdsa"
@@ -17,9 +17,8 @@ import (
 // Fingerprint is the SHA-256 of a rank's certificate.
 type Fingerprint [sha256.Size]byte
 
-// credentials are a key and a certificate that only this rank has, made for one
-// communicator and never written anywhere. Nobody signs them: the others know their
-// fingerprint.
+// credentials are a key and a self-signed certificate for one communicator, kept in
+// memory only. The other ranks know the certificate's fingerprint.
 type credentials struct {
 	cert tls.Certificate
 	mark Fingerprint
@@ -30,7 +29,7 @@ func newCredentials() (*credentials, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Dates have no meaning between ranks whose clocks differ: nobody looks at them.
+	// The peers ignore dates, as clocks may differ.
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Unix(1<<32, 0)}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
@@ -40,16 +39,15 @@ func newCredentials() (*credentials, error) {
 	return &credentials{cert: cert, mark: sha256.Sum256(der)}, nil
 }
 
-// config makes both ends show their certificates, and takes only the one that is
-// expected.
+// config requires certificates of both ends, and accepts only the expected one.
 func (c *credentials) config(theirs Fingerprint) *tls.Config {
 	return &tls.Config{
 		MinVersion:             tls.VersionTLS13,
 		Certificates:           []tls.Certificate{c.cert},
 		ClientAuth:             tls.RequireAnyClientCert,
-		InsecureSkipVerify:     true, // of authorities and names; the fingerprint says all
+		InsecureSkipVerify:     true, // VerifyConnection compares the fingerprint instead
 		SessionTicketsDisabled: true,
-		// Records of full size from the start: these are no web pages.
+		// Small first records help interactive use only.
 		DynamicRecordSizingDisabled: true,
 		VerifyConnection: func(state tls.ConnectionState) error {
 			if len(state.PeerCertificates) == 1 {
@@ -58,14 +56,13 @@ func (c *credentials) config(theirs Fingerprint) *tls.Config {
 					return nil
 				}
 			}
-			return errors.New("another certificate than the rank has told of")
+			return errors.New("certificate differs from the one that the rank published")
 		},
 	}
 }
 
-// secure does the TLS handshake on conn, whose other end has proven to hold the job's
-// key. The deadline is conn's.
-func (c *credentials) secure(conn *wire, theirs Fingerprint, dialing bool) (*tls.Conn, error) {
+// handshake does the TLS handshake on conn, under conn's deadline.
+func (c *credentials) handshake(conn *wire, theirs Fingerprint, dialing bool) (*tls.Conn, error) {
 	role := tls.Server
 	if dialing {
 		role = tls.Client

@@ -1,4 +1,4 @@
-package tcp
+package secure
 
 import (
 	"bytes"
@@ -12,11 +12,11 @@ import (
 // recorder keeps what is written through it.
 type recorder struct {
 	io.ReadWriter
-	said bytes.Buffer
+	sent bytes.Buffer
 }
 
 func (r *recorder) Write(b []byte) (int, error) {
-	r.said.Write(b)
+	r.sent.Write(b)
 	return r.ReadWriter.Write(b)
 }
 
@@ -37,12 +37,12 @@ func (c constant) Read(b []byte) (int, error) {
 
 // record does one handshake between fixed nonces and returns both shakers and
 // what each side said.
-func record(t testing.TB) (dialer, acceptor *shaker, dialed, accepted []byte) {
-	dialer, acceptor = shakerOf(t, identity(0, 2)), shakerOf(t, identity(1, 2))
+func record(t testing.TB) (dialer, acceptor *handshaker, dialed, accepted []byte) {
+	dialer, acceptor = handshakerOf(t, identity(0, 2)), handshakerOf(t, identity(1, 2))
 	dialer.random, acceptor.random = constant(1), constant(2)
 	here, there := net.Pipe()
-	here.SetDeadline(time.Now().Add(shakeTimeout))
-	there.SetDeadline(time.Now().Add(shakeTimeout))
+	here.SetDeadline(time.Now().Add(handshakeTimeout))
+	there.SetDeadline(time.Now().Add(handshakeTimeout))
 	a, b := &recorder{ReadWriter: here}, &recorder{ReadWriter: there}
 	failed := make(chan error, 1)
 	go func() {
@@ -52,10 +52,10 @@ func record(t testing.TB) (dialer, acceptor *shaker, dialed, accepted []byte) {
 	if err := errors.Join(dialer.dial(a, 1, 0), <-failed); err != nil {
 		t.Fatal(err)
 	}
-	return dialer, acceptor, a.said.Bytes(), b.said.Bytes()
+	return dialer, acceptor, a.sent.Bytes(), b.sent.Bytes()
 }
 
-func everyone(seat) bool { return true }
+func everyone(slot) bool { return true }
 
 // FuzzHandshake changes what one side of a good handshake said. With the same
 // nonces the recording itself is accepted, and nothing else ever is.
@@ -127,12 +127,12 @@ func TestRecordingDoesNotFitFreshNonce(t *testing.T) {
 // though it has the key.
 func TestDialerChecksWhoAnswers(t *testing.T) {
 	here, there := net.Pipe()
-	here.SetDeadline(time.Now().Add(shakeTimeout))
-	there.SetDeadline(time.Now().Add(shakeTimeout))
+	here.SetDeadline(time.Now().Add(handshakeTimeout))
+	there.SetDeadline(time.Now().Add(handshakeTimeout))
 	defer here.Close()
 	go func() {
 		defer there.Close()
-		s := shakerOf(t, identity(2, 3))
+		s := handshakerOf(t, identity(2, 3))
 		script := make([]byte, helloSize+macSize)
 		mine, err := s.hello(0, 0)
 		if _, rerr := io.ReadFull(there, script); rerr != nil || err != nil {
@@ -141,7 +141,7 @@ func TestDialerChecksWhoAnswers(t *testing.T) {
 		answer := mine.encode()
 		there.Write(append(answer, mac(s.joinKey, 2, append(script, answer...))...))
 	}()
-	if err := shakerOf(t, identity(0, 3)).dial(here, 1, 0); err != ErrRefused {
+	if err := handshakerOf(t, identity(0, 3)).dial(here, 1, 0); err != ErrRefused {
 		t.Errorf("rank 2 in place of rank 1: %v, want a refusal", err)
 	}
 }

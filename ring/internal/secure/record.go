@@ -1,4 +1,4 @@
-package tcp
+package secure
 
 import (
 	"encoding/binary"
@@ -10,25 +10,25 @@ import (
 )
 
 const (
-	// recordHead is the length of a record, the CRC32C of all that was said on this side of
-	// the connection up to there, and the same up to the record's end. A length that
-	// changed on its way is found at once: nobody waits for bytes that do not come.
+	// A record starts with its length, the CRC32C of everything sent in this direction so
+	// far including the length, and the same up to the record's end. So a corrupt length
+	// is an error before the receiver waits for that many bytes.
 	recordHead = 12
-	// wireRoom is how many bytes one system call receives.
+	// wireRoom is the size of the receive buffer in bytes.
 	wireRoom = 4 * chunk
 )
 
-// wire carries records that are checked for accidents on their way. Once it is detached it
-// never waits: what is written stays in out, and what is read comes from in.
+// wire carries records with checksums, which detect accidental changes. Once detached it
+// does no I/O: Write appends to out, and Read consumes in.
 type wire struct {
 	*net.TCPConn
 	detached bool
 
 	table      *crc32.Table
-	said, came uint32 // CRC of all so far
+	sent, came uint32 // running CRCs
 	in, out    []byte
-	begin, end int // of what has come in
-	verified   int // bytes at its start
+	begin, end int // of the unread bytes in in
+	verified   int // bytes of them that are checked
 	failed     error
 }
 
@@ -44,10 +44,10 @@ func (w *wire) Write(b []byte) (int, error) {
 		w.out = append(w.out, rest[:n]...)
 		record := w.out[at:]
 		binary.BigEndian.PutUint32(record, uint32(n))
-		w.said = crc32.Update(w.said, w.table, record[:4])
-		binary.BigEndian.PutUint32(record[4:], w.said)
-		w.said = crc32.Update(w.said, w.table, record[recordHead:])
-		binary.BigEndian.PutUint32(record[8:], w.said)
+		w.sent = crc32.Update(w.sent, w.table, record[:4])
+		binary.BigEndian.PutUint32(record[4:], w.sent)
+		w.sent = crc32.Update(w.sent, w.table, record[recordHead:])
+		binary.BigEndian.PutUint32(record[8:], w.sent)
 		rest = rest[n:]
 	}
 	if w.detached {
@@ -58,8 +58,8 @@ func (w *wire) Write(b []byte) (int, error) {
 	return len(b), err
 }
 
-// Read fails with os.ErrDeadlineExceeded when more must come, after which package tls
-// goes on.
+// Read fails with os.ErrDeadlineExceeded if it needs more bytes: package tls can continue
+// after that error.
 func (w *wire) Read(b []byte) (int, error) {
 	for w.verified == 0 {
 		err := w.verify()
@@ -81,7 +81,7 @@ func (w *wire) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// verify checks the next record, once all of it is there.
+// verify checks the next record if it is complete.
 func (w *wire) verify() error {
 	if w.failed != nil {
 		return w.failed
@@ -109,7 +109,7 @@ func (w *wire) verify() error {
 	return nil
 }
 
-// room is where bytes go that come next. There is always some: all of a record fits.
+// room returns free space for received bytes, never empty: the buffer exceeds a record.
 func (w *wire) room() []byte {
 	if w.in == nil {
 		w.in = make([]byte, wireRoom)
@@ -119,7 +119,7 @@ func (w *wire) room() []byte {
 	return w.in[w.end:]
 }
 
-// fill takes what has come. 0 bytes are the end.
+// fill receives available bytes. 0 bytes are the end.
 func (w *wire) fill(fd int) (int, error) {
 	n, err := recv(fd, w.room())
 	if err == nil {

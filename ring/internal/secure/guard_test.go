@@ -1,4 +1,4 @@
-package tcp
+package secure
 
 import (
 	"bytes"
@@ -12,6 +12,13 @@ import (
 	"testing"
 	"time"
 )
+
+// noise returns n random bytes, the same each time.
+func noise(n int) []byte {
+	b := make([]byte, n)
+	_, _ = rand.NewChaCha8([32]byte{3}).Read(b)
+	return b
+}
 
 // Changes are what happens to bytes on their way: bits turn over, bytes are
 // lost, come twice or are added, and blocks change places.
@@ -54,7 +61,7 @@ func TestC11CheckedTakesNothingChanged(t *testing.T) {
 		flips = 1_000_000
 	}
 	random := rand.New(rand.NewPCG(11, 11))
-	said := noise(3, 700)
+	said := noise(700)
 	for range flips {
 		sender, receiver := newWire(nil), newWire(nil)
 		sender.detached, receiver.detached = true, true
@@ -90,11 +97,13 @@ func sealedPair(t testing.TB) (sender *tls.Conn, out *wire, receiver *tls.Conn, 
 	ends := [2]*wire{}
 	here, there := rawPair(t)
 	ends[0], ends[1] = newWire(here), newWire(there)
-	done := started(func() (err error) {
-		receiver, err = one.secure(ends[1], zero.mark, false)
-		return err
-	})
-	sender, err := zero.secure(ends[0], one.mark, true)
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		receiver, err = one.handshake(ends[1], zero.mark, false)
+		done <- err
+	}()
+	sender, err := zero.handshake(ends[0], one.mark, true)
 	if err := errors.Join(err, <-done); err != nil {
 		t.Fatal(err)
 	}
@@ -133,16 +142,16 @@ func rawPair(t testing.TB) (dialed, accepted *net.TCPConn) {
 // stop accidents only.
 func forge(t testing.TB, out, in *wire, touch func([]byte) []byte) (sent, touched []byte) {
 	t.Helper()
-	said, came := out.said, in.came
+	sum, came := out.sent, in.came
 	reader, writer := newWire(nil), newWire(nil)
 	reader.detached, writer.detached = true, true
 	reader.in, reader.end, reader.came = out.out, len(out.out), came
 	sent, err := drain(reader)
-	if !errors.Is(err, os.ErrDeadlineExceeded) || reader.came != said {
+	if !errors.Is(err, os.ErrDeadlineExceeded) || reader.came != sum {
 		t.Fatal(err)
 	}
 	touched = touch(sent)
-	writer.said = came
+	writer.sent = came
 	if _, err := writer.Write(touched); err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +194,7 @@ func TestS24GuardsMustAgree(t *testing.T) {
 	for mine := Plain; mine <= Encrypted; mine++ {
 		for theirs := Plain; theirs <= Encrypted; theirs++ {
 			for _, pinned := range []bool{true, false} {
-				zero, one := openGuarded(t, mine, 1), openGuarded(t, theirs, 1)
+				zero, one := open(t, mine, 1), open(t, theirs, 1)
 				peers := []Peer{{zero.Addrs(), zero.Cert()}, {one.Addrs(), one.Cert()}}
 				trusting := []Peer{peers[0], peers[1]}
 				if !pinned {
@@ -213,7 +222,7 @@ func TestS24GuardsMustAgree(t *testing.T) {
 
 // The dialer does not talk to a rank with another certificate than that one told of.
 func TestS3DialerChecksTheCertificate(t *testing.T) {
-	zero, one := openGuarded(t, Encrypted, 1), openGuarded(t, Encrypted, 1)
+	zero, one := open(t, Encrypted, 1), open(t, Encrypted, 1)
 	right := []Peer{{zero.Addrs(), zero.Cert()}, {one.Addrs(), one.Cert()}}
 	wrong := []Peer{right[0], {one.Addrs(), newTestCredentials(t).mark}}
 	if err := errors.Join(zero.Meet(identity(0, 2), wrong), one.Meet(identity(1, 2), right)); err != nil {
@@ -229,17 +238,25 @@ func TestS3DialerChecksTheCertificate(t *testing.T) {
 func TestGuardsPeekAndNote(t *testing.T) {
 	for _, guard := range []Guard{Checked, Encrypted} {
 		t.Run(fmt.Sprint(guard), func(t *testing.T) {
-			nets := guard.world(t, 2, 1)
-			linkUp(t, nets)
-			to, from := &nets[0].links[1].sockets[0], &nets[1].links[0].sockets[0]
-			text := payload(64)
-			if n, err := to.note(text); n != len(text) || err != nil {
+			zero, one := open(t, guard, 1), open(t, guard, 1)
+			peers := []Peer{{zero.Addrs(), zero.Cert()}, {one.Addrs(), one.Cert()}}
+			if err := errors.Join(zero.Meet(identity(0, 2), peers), one.Meet(identity(1, 2), peers)); err != nil {
+				t.Fatal(err)
+			}
+			conns, err := zero.Dial(testContext(t), 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			to, from := conns[0], awaitConns(t, one, 0)[0]
+			defer to.Close()
+			text := noise(64)
+			if n, err := to.Note(text); n != len(text) || err != nil {
 				t.Fatal(n, err)
 			}
 			got := make([]byte, len(text))
 			for range 3 {
-				for deadline := time.Now().Add(soon); ; time.Sleep(time.Millisecond) {
-					if n, _ := from.peek(got); n == len(got) || time.Now().After(deadline) {
+				for ctx := testContext(t); ctx.Err() == nil; time.Sleep(time.Millisecond) {
+					if n, _ := from.Peek(got); n == len(got) {
 						break
 					}
 				}
@@ -248,10 +265,10 @@ func TestGuardsPeekAndNote(t *testing.T) {
 				}
 				clear(got)
 			}
-			if n, err := from.recv(got[:40]); n != 40 || err != nil || !bytes.Equal(got[:40], text[:40]) {
+			if n, err := from.Recv(got[:40]); n != 40 || err != nil || !bytes.Equal(got[:40], text[:40]) {
 				t.Errorf("received %d bytes, %v", n, err)
 			}
-			if n, err := from.recv(got[40:]); n != 24 || err != nil || !bytes.Equal(got, text) {
+			if n, err := from.Recv(got[40:]); n != 24 || err != nil || !bytes.Equal(got, text) {
 				t.Errorf("received %d more bytes, %v", n, err)
 			}
 		})

@@ -1,4 +1,4 @@
-package tcp
+package secure
 
 import (
 	"bytes"
@@ -46,8 +46,8 @@ func FuzzTranscript(f *testing.F) {
 		if want := !fresh && bytes.HasPrefix(said, good); want != (err == nil) {
 			t.Fatalf("%v: accepted is %v, want %v", order, err == nil, want)
 		}
-		if dialing && !bytes.HasPrefix(said, dialed[:frame]) && answers.said.Len() > 0 {
-			t.Fatalf("%v: a stranger is answered with %d bytes", order, answers.said.Len())
+		if dialing && !bytes.HasPrefix(said, dialed[:frame]) && answers.sent.Len() > 0 {
+			t.Fatalf("%v: a stranger is answered with %d bytes", order, answers.sent.Len())
 		}
 	})
 }

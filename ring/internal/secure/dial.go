@@ -1,4 +1,4 @@
-package tcp
+package secure
 
 import (
 	"context"
@@ -12,23 +12,21 @@ import (
 	"time"
 )
 
-// stagger is how long an address is tried alone before the next one is tried too.
-// See RFC 8305, section 5.
+// stagger is the delay before the next address is tried in parallel: RFC 8305, section 5.
 const stagger = 250 * time.Millisecond
 
 // dialer makes connections to other ranks.
 type dialer struct {
-	shaker *shaker
-	cfg    Config
-	own    []netip.AddrPort // where this rank listens
+	handshaker *handshaker
+	cfg        Config
+	own        []netip.AddrPort // where this rank listens
 }
 
-// dial makes all connections of the link to a rank: the first one to whichever of
-// its addresses answers as that rank, the others there too. It tries until ctx ends:
-// the rank may be flooded by strangers, or the network slow to let the first
-// packets through.
-func (d *dialer) dial(ctx context.Context, rank int, addrs []netip.AddrPort) ([]*line, error) {
-	conns := make([]*line, d.shaker.stripes)
+// dial makes all connections to a rank: the first to whichever address answers as that
+// rank, the others to the same address. It retries until ctx ends, as the rank may be
+// flooded or the network slow at first.
+func (d *dialer) dial(ctx context.Context, rank int, addrs []netip.AddrPort) ([]*Conn, error) {
+	conns := make([]*Conn, d.handshaker.stripes)
 	errs := make([]error, len(conns))
 	var at netip.AddrPort
 	conns[0], at, errs[0] = d.race(ctx, rank, addrs)
@@ -40,7 +38,7 @@ func (d *dialer) dial(ctx context.Context, rank int, addrs []netip.AddrPort) ([]
 	var dialing sync.WaitGroup
 	for stripe := 1; stripe < len(conns); stripe++ {
 		dialing.Go(func() {
-			if conns[stripe], errs[stripe] = d.insist(ctx, rank, stripe, at, nil); errs[stripe] != nil {
+			if conns[stripe], errs[stripe] = d.retry(ctx, rank, stripe, at, nil); errs[stripe] != nil {
 				cancel()
 			}
 		})
@@ -53,28 +51,19 @@ func (d *dialer) dial(ctx context.Context, rank int, addrs []netip.AddrPort) ([]
 	return conns, nil
 }
 
-func closeAll(conns []*line) {
-	for _, conn := range conns {
-		if conn != nil {
-			conn.Close()
-		}
-	}
-}
-
-// race makes the first connection. An address gets its turn when the one before it
-// has failed once, or has had [stagger] for itself; from then on it is tried until
-// one of them wins. Private addresses may lead to another machine than was meant:
-// that one cannot do the handshake.
-func (d *dialer) race(ctx context.Context, rank int, addrs []netip.AddrPort) (*line, netip.AddrPort, error) {
+// race makes the first connection. An address is tried once the one before it has failed
+// once or [stagger] has passed, and then until one of them succeeds. A private address
+// may lead to another machine, which fails the handshake.
+func (d *dialer) race(ctx context.Context, rank int, addrs []netip.AddrPort) (*Conn, netip.AddrPort, error) {
 	if len(addrs) == 0 {
-		return nil, netip.AddrPort{}, errNowhere
+		return nil, netip.AddrPort{}, ErrNoAddress
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var (
 		racing sync.WaitGroup
 		mu     sync.Mutex
-		won    *line
+		won    *Conn
 		where  netip.AddrPort
 	)
 	errs := make([]error, len(addrs))
@@ -93,7 +82,7 @@ func (d *dialer) race(ctx context.Context, rank int, addrs []netip.AddrPort) (*l
 			defer pass()
 			timer := time.AfterFunc(stagger, pass)
 			defer timer.Stop()
-			conn, err := d.insist(ctx, rank, 0, addr, pass)
+			conn, err := d.retry(ctx, rank, 0, addr, pass)
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
@@ -114,7 +103,7 @@ func (d *dialer) race(ctx context.Context, rank int, addrs []netip.AddrPort) (*l
 	return won, where, nil
 }
 
-// all joins errs on one line, or is other if there are none.
+// all joins errs on one line, or returns other if there are none.
 func all(errs []error, other error) error {
 	var joined error
 	for _, err := range errs {
@@ -131,7 +120,7 @@ func all(errs []error, other error) error {
 	return joined
 }
 
-// await reports that turn came before ctx ended.
+// await reports whether turn closed before ctx ended.
 func await(ctx context.Context, turn <-chan struct{}) bool {
 	select {
 	case <-turn:
@@ -141,9 +130,9 @@ func await(ctx context.Context, turn <-chan struct{}) bool {
 	}
 }
 
-// insist dials one address until it works or ctx ends. After each failure it calls
-// failed, if there is one. It returns the error of the last try.
-func (d *dialer) insist(ctx context.Context, rank, stripe int, addr netip.AddrPort, failed func()) (*line, error) {
+// retry dials one address until it succeeds or ctx ends, and calls failed, if not nil,
+// after each failure. It returns the error of the last attempt.
+func (d *dialer) retry(ctx context.Context, rank, stripe int, addr netip.AddrPort, failed func()) (*Conn, error) {
 	var last error
 	pause := 10 * time.Millisecond
 	for {
@@ -151,7 +140,7 @@ func (d *dialer) insist(ctx context.Context, rank, stripe int, addr netip.AddrPo
 		if err == nil {
 			return conn, nil
 		}
-		if last == nil || ctx.Err() == nil { // else it only says that ctx has ended
+		if last == nil || ctx.Err() == nil { // else err only reports the end of ctx
 			last = err
 		}
 		if failed != nil {
@@ -166,19 +155,19 @@ func (d *dialer) insist(ctx context.Context, rank, stripe int, addr netip.AddrPo
 	}
 }
 
-// once makes one connection and proves who is at both ends of it.
-func (d *dialer) once(ctx context.Context, rank, stripe int, addr netip.AddrPort) (*line, error) {
-	dialer := net.Dialer{Timeout: shakeTimeout, Control: d.cfg.control(d.here(addr.Addr()))}
+// once makes one connection and does the handshake.
+func (d *dialer) once(ctx context.Context, rank, stripe int, addr netip.AddrPort) (*Conn, error) {
+	dialer := net.Dialer{Timeout: handshakeTimeout, Control: d.cfg.control(d.local(addr.Addr()))}
 	dialer.SetMultipathTCP(false)
 	c, err := dialer.DialContext(ctx, "tcp", addr.String())
 	if err != nil {
 		return nil, err
 	}
-	conn := &line{TCPConn: c.(*net.TCPConn)}
+	conn := &Conn{TCPConn: c.(*net.TCPConn)}
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
-	err = conn.SetDeadline(time.Now().Add(shakeTimeout))
+	err = conn.SetDeadline(time.Now().Add(handshakeTimeout))
 	if err == nil {
-		err = d.shaker.dial(conn, rank, stripe)
+		err = d.handshaker.dial(conn, rank, stripe)
 	}
 	if !stop() && err == nil {
 		err = ctx.Err()
@@ -197,7 +186,7 @@ func (d *dialer) once(ctx context.Context, rank, stripe int, addr netip.AddrPort
 	return conn, nil
 }
 
-// here reports whether addr is this host.
-func (d *dialer) here(addr netip.Addr) bool {
+// local reports whether addr is on this host.
+func (d *dialer) local(addr netip.Addr) bool {
 	return addr.IsLoopback() || slices.ContainsFunc(d.own, func(own netip.AddrPort) bool { return own.Addr() == addr })
 }

@@ -1,4 +1,4 @@
-package tcp
+package secure
 
 import (
 	"bytes"
@@ -15,14 +15,14 @@ func TestStrangersAreNoOracle(t *testing.T) {
 		bad := bytes.Clone(dialed)
 		bad[helloSize+i] ^= 1
 		heard := &recorder{ReadWriter: tape{bytes.NewReader(bad)}}
-		if _, err := acceptor.accept(heard, everyone); !errors.Is(err, ErrRefused) || heard.said.Len() > 0 {
-			t.Errorf("a dialer with a wrong byte %d of its MAC heard %d bytes, %v", i, heard.said.Len(), err)
+		if _, err := acceptor.accept(heard, everyone); !errors.Is(err, ErrRefused) || heard.sent.Len() > 0 {
+			t.Errorf("a dialer with a wrong byte %d of its MAC heard %d bytes, %v", i, heard.sent.Len(), err)
 		}
 		bad = bytes.Clone(accepted)
 		bad[helloSize+i] ^= 1
 		heard = &recorder{ReadWriter: tape{bytes.NewReader(bad)}}
-		if err := dialer.dial(heard, 1, 0); !errors.Is(err, ErrRefused) || heard.said.Len() != helloSize+macSize {
-			t.Errorf("an answerer with a wrong byte %d of its MAC heard %d bytes, %v", i, heard.said.Len(), err)
+		if err := dialer.dial(heard, 1, 0); !errors.Is(err, ErrRefused) || heard.sent.Len() != helloSize+macSize {
+			t.Errorf("an answerer with a wrong byte %d of its MAC heard %d bytes, %v", i, heard.sent.Len(), err)
 		}
 	}
 }

@@ -1,23 +1,22 @@
-package tcp
+package secure
 
 import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 
 	"golang.org/x/sys/unix"
 )
 
-// Guard is what is done to data on its way, after the handshake. All ranks have the
-// same one: it is part of what they prove to each other.
+// Guard is the protection of data after the handshake. The handshake fails between ranks
+// with different guards.
 type Guard uint8
 
 const (
-	Plain     Guard = iota // nothing: the data has TCP's checksum
-	Checked                // CRC32C, which finds what hardware changes
-	Encrypted              // TLS 1.3, which finds what anyone changes, and hides the data
+	Plain     Guard = iota // TCP's checksum only
+	Checked                // CRC32C, which detects accidental changes
+	Encrypted              // TLS 1.3, which detects all changes and hides the data
 )
 
 func (g Guard) String() string {
@@ -33,36 +32,25 @@ func (g Guard) String() string {
 }
 
 const (
-	// chunk is how many bytes are sealed at a time. They stay in the cache of a core.
+	// chunk is how many bytes are sealed at a time: few enough to stay in a core's cache.
 	chunk = 64 << 10
+	// maxPieces is how many pieces of memory one system call sends.
+	maxPieces = 16
 )
 
-// line is a connection to a rank, and the guard of its data, if there is one.
-type line struct {
-	*net.TCPConn
-	guard *guard
-}
-
-// guard has the calls of a bare socket, for data that a layer seals and opens.
+// guard has the calls of a socket for data that a layer seals and opens.
 type guard struct {
-	layer  io.ReadWriter // wire itself, or TLS through it
+	layer  io.ReadWriter // wire, or TLS over it
 	wire   *wire
-	sealed int    // bytes of the engine that wire.out stands for and that it has not been told of
+	sealed int    // plain bytes in wire.out that send has not reported as sent
 	small  []byte // pieces that are sealed together
-	early  []byte // opened by peek, and not received yet
-	flight outbox
+	early  []byte // opened by peek, not received yet
+	flight Outbox
 }
 
-// detach ends the handshake: from now on the engine moves what is sealed.
-func (l *line) detach() {
-	if l.guard != nil {
-		l.guard.wire.detached = true
-	}
-}
-
-// send seals and sends what is in o, as far as the kernel takes it. What was sealed and
-// not taken counts as not sent: the engine comes with the same bytes again.
-func (g *guard) send(fd int, o *outbox) (int, error) {
+// send seals and sends the bytes in o until the kernel accepts no more. Sealed bytes that
+// the kernel did not accept count as not sent: the caller passes the same bytes again.
+func (g *guard) send(fd int, o *Outbox) (int, error) {
 	sent := 0
 	for {
 		if err := g.flush(fd); err != nil {
@@ -81,8 +69,8 @@ func (g *guard) send(fd int, o *outbox) (int, error) {
 	}
 }
 
-// seal seals a chunk of what is in o after its first skip bytes.
-func (g *guard) seal(o *outbox, skip int) (int, error) {
+// seal seals one chunk of o, after its first skip bytes.
+func (g *guard) seal(o *Outbox, skip int) (int, error) {
 	total := 0
 	g.small = g.small[:0]
 	for i := 0; i < o.count && total < chunk; i++ {
@@ -118,13 +106,13 @@ func (g *guard) put(b []byte) error {
 	return nil
 }
 
-// flush sends what is sealed.
+// flush sends the sealed bytes.
 func (g *guard) flush(fd int) error {
 	w := g.wire
 	for len(w.out) > 0 {
-		g.flight.add(w.out)
+		g.flight.Add(w.out)
 		n, err := g.flight.send(fd)
-		g.flight.clear()
+		g.flight.Clear()
 		if err != nil {
 			return err
 		}
@@ -133,8 +121,8 @@ func (g *guard) flush(fd int) error {
 	return nil
 }
 
-// note sends a few bytes of which the engine keeps no account: what the kernel does not
-// take now goes ahead of what is sent next.
+// note sends a short text that send does not count. Bytes that the kernel does not accept
+// now go ahead of the next send.
 func (g *guard) note(fd int, text []byte) (int, error) {
 	if err := g.flush(fd); err != nil {
 		return 0, err
@@ -148,7 +136,7 @@ func (g *guard) note(fd int, text []byte) (int, error) {
 	return len(text), nil
 }
 
-// recv opens what has come, to fill b, or fails with EAGAIN. 0 bytes are the end.
+// recv opens received data into b, or fails with EAGAIN. 0 bytes are the end.
 func (g *guard) recv(fd int, b []byte) (int, error) {
 	got := copy(b, g.early)
 	g.early = g.early[:copy(g.early, g.early[got:])]
@@ -163,7 +151,7 @@ func (g *guard) recv(fd int, b []byte) (int, error) {
 		}
 		if n, err = g.wire.fill(fd); n == 0 || err != nil {
 			if got > 0 && (err == nil || err == unix.EAGAIN) {
-				return got, nil // the end comes again
+				return got, nil // the next call reports the end
 			}
 			return 0, err
 		}
@@ -171,7 +159,7 @@ func (g *guard) recv(fd int, b []byte) (int, error) {
 	return got, nil
 }
 
-// peek shows in b what comes next, and leaves it there. It returns how much there is.
+// peek copies the next bytes to b without consuming them, and returns how many.
 func (g *guard) peek(fd int, b []byte) (int, error) {
 	if missing := len(b) - len(g.early); missing > 0 {
 		more := make([]byte, missing)
@@ -185,3 +173,6 @@ func (g *guard) peek(fd int, b []byte) (int, error) {
 	}
 	return copy(b, g.early), nil
 }
+
+// Full reports whether the outbox has no room for another piece.
+func (o *Outbox) Full() bool { return o.count == maxPieces }

@@ -1,4 +1,4 @@
-package tcp
+package secure
 
 import (
 	"bytes"
@@ -12,22 +12,22 @@ import (
 	"io"
 )
 
-// The handshake proves to both ends of a connection that the other holds the
-// job's key, and is the rank it says it is, in this job and this epoch.
+// The handshake proves to both ends of a connection that the other holds the job's key
+// and is the rank that it claims to be, in this job and this epoch.
 //
 //	dialer                                    acceptor
-//	hello D, MAC(kD, 1 ‖ hello D)        →    a stranger stops here, unanswered
+//	hello D, MAC(kD, 1 ‖ hello D)        →    an unauthenticated peer gets no answer
 //	                                     ←    hello A, MAC(kA, 2 ‖ D's frame ‖ hello A)
-//	MAC(kD, 3 ‖ both frames)             →    now D is known to be alive, not a recording
-//	                                     ←    MAC(kA, 4 ‖ all of the above): D has its place
+//	MAC(kD, 3 ‖ both frames)             →    D is live, not a recording
+//	                                     ←    MAC(kA, 4 ‖ all of the above): D is accepted
 //
-// Where data is encrypted, the TLS handshake stands before the last line, which goes
-// through TLS: so it says that this channel belongs to this handshake. A stranger
-// does not even get a ServerHello.
+// With encryption, the TLS handshake precedes the last message, which goes through TLS
+// and so binds the channel to this handshake. An unauthenticated peer does not get a
+// ServerHello.
 //
-// kD and kA are derived from the job key, one for each role, so that nothing a
-// rank ever said can be sent back to it. The nonces of both sides are in the
-// transcript, so that nothing can be said twice.
+// kD and kA are derived from the job key, one for each role, so that a rank's messages
+// cannot be reflected to it. The trantranscript contains the nonces of both sides, so that
+// messages cannot be replayed.
 
 const (
 	helloSize = 88
@@ -38,25 +38,16 @@ const (
 
 const magic = "gorunrng"
 
-// Identity is one rank in one epoch of one job.
-type Identity struct {
-	Job        string
-	Epoch      int
-	Rank, Size int
-	Key        []byte // secret of the job and epoch
-	Comm       string // name of a sub-communicator, empty for the world
-}
-
-// hello is what each side says about the connection, from its own point of view.
+// hello describes the connection from its sender's point of view.
 type hello struct {
 	group    [16]byte // start of the SHA-256 of the job's id and the communicator's name
 	epoch    uint64
 	from, to uint32
 	size     uint32
-	purpose  uint8 // 0, data: the only one yet
-	stripe   uint8 // which of the link's connections this is
-	stripes  uint8 // how many it has
-	guard    Guard // of the data
+	purpose  uint8 // 0: data
+	stripe   uint8 // number of this connection between the two ranks
+	stripes  uint8 // count of those connections
+	guard    Guard // protection of the data
 	nonce    [nonceSize]byte
 }
 
@@ -96,19 +87,19 @@ func decodeHello(b []byte) (h hello, err error) {
 	return h, nil
 }
 
-// shaker holds what a rank needs for all its handshakes. It is read-only.
-type shaker struct {
+// handshaker holds a rank's secrets and settings for all its handshakes. It is read-only.
+type handshaker struct {
 	self             Identity
 	stripes          int
 	dialKey, joinKey []byte
 	random           io.Reader
 
 	guard       Guard
-	credentials *credentials // where data is encrypted
+	credentials *credentials // nil unless data is encrypted
 	peers       []Peer       // by rank
 }
 
-func newShaker(self Identity, stripes int) (*shaker, error) {
+func newHandshaker(self Identity, stripes int) (*handshaker, error) {
 	derive := func(role string) ([]byte, error) {
 		info := fmt.Sprintf("gorun ring link %d %s %d %q %q", protocol, role, self.Epoch, self.Job, self.Comm)
 		return hkdf.Key(sha256.New, self.Key, nil, info, sha256.Size)
@@ -121,39 +112,39 @@ func newShaker(self Identity, stripes int) (*shaker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &shaker{self: self, stripes: stripes, dialKey: dialKey, joinKey: joinKey, random: rand.Reader}, nil
+	return &handshaker{self: self, stripes: stripes, dialKey: dialKey, joinKey: joinKey, random: rand.Reader}, nil
 }
 
-// dial is the handshake of the side that connected, to rank to. The caller sets
-// the deadline of conn.
-func (s *shaker) dial(conn io.ReadWriter, to, stripe int) error {
+// dial is the handshake of the side that connected, to rank to. The caller sets the
+// deadline of conn.
+func (s *handshaker) dial(conn io.ReadWriter, to, stripe int) error {
 	mine, err := s.hello(to, stripe)
 	if err != nil {
 		return err
 	}
-	script := mine.encode()
-	script = append(script, mac(s.dialKey, 1, script)...)
-	if _, err := conn.Write(script); err != nil {
+	transcript := mine.encode()
+	transcript = append(transcript, mac(s.dialKey, 1, transcript)...)
+	if _, err := conn.Write(transcript); err != nil {
 		return err
 	}
 	frame := make([]byte, helloSize+macSize)
 	if _, err := io.ReadFull(conn, frame); err != nil {
 		return err
 	}
-	script = append(script, frame[:helloSize]...)
-	if !hmac.Equal(frame[helloSize:], mac(s.joinKey, 2, script)) {
+	transcript = append(transcript, frame[:helloSize]...)
+	if !hmac.Equal(frame[helloSize:], mac(s.joinKey, 2, transcript)) {
 		return ErrRefused
 	}
 	if theirs, err := decodeHello(frame[:helloSize]); err != nil || !theirs.answers(mine) {
 		return ErrRefused
 	}
-	script = append(script, frame[helloSize:]...)
-	proof := mac(s.dialKey, 3, script)
+	transcript = append(transcript, frame[helloSize:]...)
+	proof := mac(s.dialKey, 3, transcript)
 	if _, err := conn.Write(proof); err != nil {
 		return err
 	}
-	script = append(script, proof...)
-	inner, err := s.cover(conn, to, true)
+	transcript = append(transcript, proof...)
+	inner, err := s.protect(conn, to, true)
 	if err != nil {
 		return err
 	}
@@ -164,76 +155,76 @@ func (s *shaker) dial(conn io.ReadWriter, to, stripe int) error {
 		}
 		return err
 	}
-	if !hmac.Equal(last, mac(s.joinKey, 4, script)) {
+	if !hmac.Equal(last, mac(s.joinKey, 4, transcript)) {
 		return ErrRefused
 	}
 	return nil
 }
 
-// seat is a place at a rank: one connection of the link to a dialer.
-type seat struct{ rank, stripe int }
+// slot identifies one connection of an acceptor.
+type slot struct{ rank, stripe int }
 
-// accept is the handshake of the side that listens. Place is asked, once the
-// dialer is proven to be that rank, whether it may have the connection; only
-// then does the dialer hear that it has. A refused dialer hears nothing.
-func (s *shaker) accept(conn io.ReadWriter, place func(seat) bool) (seat, error) {
-	script := make([]byte, helloSize+macSize, 3*(helloSize+macSize))
-	if _, err := io.ReadFull(conn, script); err != nil {
-		return seat{}, err
+// accept is the handshake of the side that listens. It calls reserve once the dialer has
+// proven its rank, and confirms the connection to the dialer only if that returns true.
+// A refused dialer gets no answer.
+func (s *handshaker) accept(conn io.ReadWriter, reserve func(slot) bool) (slot, error) {
+	transcript := make([]byte, helloSize+macSize, 3*(helloSize+macSize))
+	if _, err := io.ReadFull(conn, transcript); err != nil {
+		return slot{}, err
 	}
-	if !hmac.Equal(script[helloSize:], mac(s.dialKey, 1, script[:helloSize])) {
-		return seat{}, ErrRefused
+	if !hmac.Equal(transcript[helloSize:], mac(s.dialKey, 1, transcript[:helloSize])) {
+		return slot{}, ErrRefused
 	}
-	theirs, err := decodeHello(script[:helloSize])
+	theirs, err := decodeHello(transcript[:helloSize])
 	if err != nil {
-		return seat{}, ErrRefused
+		return slot{}, ErrRefused
 	}
-	wanted := seat{int(theirs.from), int(theirs.stripe)}
+	wanted := slot{int(theirs.from), int(theirs.stripe)}
 	mine, err := s.hello(wanted.rank, wanted.stripe)
 	if err != nil {
-		return seat{}, err
+		return slot{}, err
 	}
 	if !theirs.answers(mine) || theirs.from >= theirs.size || theirs.stripe >= theirs.stripes {
-		return seat{}, ErrRefused
+		return slot{}, ErrRefused
 	}
-	script = append(script, mine.encode()...)
-	script = append(script, mac(s.joinKey, 2, script)...)
-	if _, err := conn.Write(script[helloSize+macSize:]); err != nil {
-		return seat{}, err
+	transcript = append(transcript, mine.encode()...)
+	transcript = append(transcript, mac(s.joinKey, 2, transcript)...)
+	if _, err := conn.Write(transcript[helloSize+macSize:]); err != nil {
+		return slot{}, err
 	}
 	proof := make([]byte, macSize)
 	if _, err := io.ReadFull(conn, proof); err != nil {
-		return seat{}, err
+		return slot{}, err
 	}
-	if !hmac.Equal(proof, mac(s.dialKey, 3, script)) {
-		return seat{}, ErrRefused
+	if !hmac.Equal(proof, mac(s.dialKey, 3, transcript)) {
+		return slot{}, ErrRefused
 	}
-	inner, err := s.cover(conn, wanted.rank, false)
+	inner, err := s.protect(conn, wanted.rank, false)
 	if err != nil {
-		return seat{}, err
+		return slot{}, err
 	}
-	if !place(wanted) {
-		return seat{}, ErrRefused
+	if !reserve(wanted) {
+		return slot{}, ErrRefused
 	}
-	_, err = inner.Write(mac(s.joinKey, 4, append(script, proof...)))
+	_, err = inner.Write(mac(s.joinKey, 4, append(transcript, proof...)))
 	return wanted, err
 }
 
-// cover gives conn its guard, and returns what the handshake ends on.
-func (s *shaker) cover(conn io.ReadWriter, rank int, dialing bool) (io.ReadWriter, error) {
+// protect sets the guard of conn, and returns the stream for the last message.
+func (s *handshaker) protect(conn io.ReadWriter, rank int, dialing bool) (io.ReadWriter, error) {
 	if s.guard == Plain {
 		return conn, nil
 	}
-	l, ok := conn.(*line)
+	l, ok := conn.(*Conn)
 	if !ok || rank >= len(s.peers) {
-		return nil, fmt.Errorf("no way to guard the data of rank %d", rank)
+		return nil, fmt.Errorf("guarding the data of rank %d: not a connection to a known rank", rank)
 	}
 	w := newWire(l.TCPConn)
 	if s.guard == Checked {
 		l.guard = &guard{layer: w, wire: w}
 		return w, nil
 	}
-	secured, err := s.credentials.secure(w, s.peers[rank].Cert, dialing)
+	secured, err := s.credentials.handshake(w, s.peers[rank].Cert, dialing)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrRefused, err)
 	}
@@ -241,8 +232,8 @@ func (s *shaker) cover(conn io.ReadWriter, rank int, dialing bool) (io.ReadWrite
 	return secured, nil
 }
 
-// hello returns this rank's own, with a fresh nonce.
-func (s *shaker) hello(to, stripe int) (hello, error) {
+// hello returns this rank's hello, with a fresh nonce.
+func (s *handshaker) hello(to, stripe int) (hello, error) {
 	h := hello{
 		epoch: uint64(s.self.Epoch),
 		from:  uint32(s.self.Rank), to: uint32(to), size: uint32(s.self.Size),
@@ -260,10 +251,10 @@ func (h hello) answers(other hello) bool {
 	return h == other
 }
 
-// mac authenticates step of a handshake, with everything said before it.
-func mac(key []byte, step byte, script []byte) []byte {
+// mac authenticates one step of a handshake and the trantranscript before it.
+func mac(key []byte, step byte, transcript []byte) []byte {
 	m := hmac.New(sha256.New, key)
 	m.Write([]byte{step})
-	m.Write(script)
+	m.Write(transcript)
 	return m.Sum(nil)
 }

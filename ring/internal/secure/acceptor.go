@@ -1,0 +1,251 @@
+package secure
+
+import (
+	"errors"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	handshakeTimeout = 5 * time.Second // for one whole handshake
+	maxPending       = 256             // connections that have not authenticated yet
+)
+
+// acceptor authenticates incoming connections and keeps them until they are taken. It
+// accepts one connection per stripe from each lower rank, and closes the listeners when
+// all have arrived.
+type acceptor struct {
+	handshaker *handshaker
+	listeners  []*listener
+	timeout    time.Duration // of a handshake
+	arrived    chan struct{} // see Endpoint.Arrived
+
+	mu          sync.Mutex
+	pending     []*Conn   // oldest first
+	inbound     []inbound // by rank
+	missing     int       // connections that have not arrived
+	closed      bool
+	serving     sync.WaitGroup
+	handshaking sync.WaitGroup
+}
+
+// inbound is the connections of one lower rank.
+type inbound struct {
+	conns     [MaxStripes]*Conn // by stripe
+	confirmed [MaxStripes]bool  // the dialer knows that its connection was accepted
+	arrived   int               // count of confirmed
+	taken     bool              // by the caller: a lost connection is not replaced
+}
+
+// newAcceptor starts to accept. It owns the listeners.
+func newAcceptor(h *handshaker, listeners []*listener, timeout time.Duration) *acceptor {
+	a := &acceptor{
+		handshaker: h, listeners: listeners, timeout: timeout, arrived: make(chan struct{}, 1),
+		inbound: make([]inbound, h.self.Rank), missing: h.self.Rank * h.stripes,
+	}
+	for _, l := range listeners {
+		a.serving.Go(func() { a.serve(l) })
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.shutIfComplete()
+	return a
+}
+
+// serve accepts connections until the listener is closed.
+func (a *acceptor) serve(l *listener) {
+	for {
+		tcp, err := l.AcceptTCP()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil { // no free descriptor, or a caller that hung up: both pass
+			time.Sleep(5 * time.Millisecond)
+			continue
+		}
+		conn := &Conn{TCPConn: tcp}
+		if !a.add(conn) {
+			conn.Close()
+			continue
+		}
+		a.handshaking.Go(func() {
+			if !a.authenticate(conn) {
+				conn.Close()
+			}
+		})
+	}
+}
+
+// authenticate does the handshake. It reports whether conn is now a rank's.
+func (a *acceptor) authenticate(conn *Conn) bool {
+	defer a.remove(conn)
+	if conn.SetDeadline(time.Now().Add(a.timeout)) != nil {
+		return false
+	}
+	var got slot
+	reserved := false
+	_, err := a.handshaker.accept(conn, func(s slot) bool {
+		got, reserved = s, a.reserve(s, conn)
+		return reserved
+	})
+	if err == nil {
+		err = conn.SetDeadline(time.Time{})
+	}
+	if err == nil {
+		conn.detach()
+		a.confirm(got, conn)
+		return true
+	}
+	if reserved {
+		a.release(got, conn)
+	}
+	return false
+}
+
+// add makes conn pending. If there are too many, the oldest is closed: a rank that loses
+// its connection this way dials again.
+func (a *acceptor) add(conn *Conn) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return false
+	}
+	if len(a.pending) >= maxPending {
+		a.pending[0].Close()
+		a.pending = a.pending[1:]
+	}
+	a.pending = append(a.pending, conn)
+	return true
+}
+
+func (a *acceptor) remove(conn *Conn) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.removeLocked(conn)
+}
+
+func (a *acceptor) removeLocked(conn *Conn) {
+	if i := slices.Index(a.pending, conn); i >= 0 {
+		a.pending = append(a.pending[:i:i], a.pending[i+1:]...)
+	}
+}
+
+// reserve gives the slot to conn unless another connection has it. One that has hung up
+// before it was taken is replaced: its dialer ran out of time and tries again.
+func (a *acceptor) reserve(s slot, conn *Conn) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed || s.rank >= len(a.inbound) || a.inbound[s.rank].taken {
+		return false
+	}
+	p := &a.inbound[s.rank]
+	if first := p.conns[s.stripe]; first != nil {
+		if !hungUp(first) {
+			return false
+		}
+		first.Close()
+		a.vacate(s)
+	}
+	a.removeLocked(conn) // no longer pending: a flood cannot evict it
+	p.conns[s.stripe] = conn
+	return true
+}
+
+// release takes the slot back from a conn whose handshake failed at its last step.
+func (a *acceptor) release(s slot, conn *Conn) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.inbound[s.rank].conns[s.stripe] == conn {
+		a.vacate(s)
+	}
+}
+
+func (a *acceptor) vacate(s slot) {
+	p := &a.inbound[s.rank]
+	p.conns[s.stripe] = nil
+	if p.confirmed[s.stripe] {
+		p.confirmed[s.stripe] = false
+		p.arrived--
+		a.missing++
+	}
+}
+
+// confirm records that the handshake of conn is complete on both sides.
+func (a *acceptor) confirm(s slot, conn *Conn) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	p := &a.inbound[s.rank]
+	if a.closed || p.conns[s.stripe] != conn {
+		return
+	}
+	p.confirmed[s.stripe] = true
+	p.arrived++
+	a.missing--
+	select {
+	case a.arrived <- struct{}{}:
+	default:
+	}
+	a.shutIfComplete()
+}
+
+func (a *acceptor) shutIfComplete() {
+	if a.missing == 0 {
+		a.shut()
+	}
+}
+
+// shut closes the listeners and the pending connections.
+func (a *acceptor) shut() {
+	a.closed = true
+	for _, l := range a.listeners {
+		l.Close()
+	}
+	closeAll(a.pending)
+}
+
+// take returns the connections of a rank by stripe, if all have arrived. The caller owns
+// them.
+func (a *acceptor) take(rank int) (conns []*Conn, ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	p := &a.inbound[rank]
+	if p.taken || p.arrived < a.handshaker.stripes {
+		return nil, false
+	}
+	p.taken = true
+	conns = append(conns, p.conns[:a.handshaker.stripes]...)
+	clear(p.conns[:])
+	return conns, true
+}
+
+// close shuts the acceptor, waits for its goroutines, and closes connections that were
+// not taken.
+func (a *acceptor) close() {
+	a.mu.Lock()
+	a.shut()
+	a.mu.Unlock()
+	a.serving.Wait()
+	a.handshaking.Wait()
+	for i := range a.inbound {
+		closeAll(a.inbound[i].conns[:])
+	}
+}
+
+// hungUp reports whether the other end of conn has closed it.
+func hungUp(conn *Conn) bool {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return true
+	}
+	closed := true
+	err = raw.Control(func(fd uintptr) {
+		var b [1]byte
+		n, _, err := unix.Recvfrom(int(fd), b[:], unix.MSG_DONTWAIT|unix.MSG_PEEK)
+		closed = err == nil && n == 0 || err != nil && !errors.Is(err, unix.EAGAIN)
+	})
+	return err != nil || closed
+}

@@ -1,0 +1,106 @@
+package secure
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorun/gorun/internal/test/lab"
+)
+
+// A peer that sends nothing, or a byte now and then, is closed when its handshake times
+// out. R20 of the fault matrix.
+func TestSlowHandshakeTimesOut(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	f := formWithin(t, time.Second)
+	silent, slow := f.dial(), f.dial()
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		for _, err := slow.Write([]byte(magic[:1])); err == nil; _, err = slow.Write([]byte(magic[1:2])) {
+			time.Sleep(20 * time.Millisecond)
+		}
+	}()
+	nothing(t, silent)
+	<-closed // else the test times out
+	f.finish()
+}
+
+// flood opens many connections that never finish their hello and stay open. It returns
+// how many, and the largest number of them that was pending at once.
+func flood(f *forming) (many, most int) {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		f.t.Fatal(err)
+	}
+	many = int(min(10_000, limit.Cur-2*maxPending)) // this process holds both ends
+	for i := range many {
+		conn := f.dial()
+		if _, err := conn.Write([]byte(magic[:1+i%len(magic)])); err != nil && !disconnected(err) {
+			f.t.Fatal(err)
+		}
+		if i%100 == 0 {
+			f.endpoint.acceptor.mu.Lock()
+			most = max(most, len(f.endpoint.acceptor.pending))
+			f.endpoint.acceptor.mu.Unlock()
+		}
+	}
+	return many, most
+}
+
+// While a rank waits for another one, ten thousand half-open connections arrive. The rank
+// holds 256 of them at most, and the other rank joins.
+func TestR20TenThousandHalfOpen(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	f := formWithin(t, time.Hour) // none ends by its timeout
+	before := descriptors(t)
+	many, most := flood(f)
+	if most < maxPending/2 || most > maxPending {
+		t.Errorf("%d of %d are pending at once", most, many)
+	}
+	ctx := testContext(t)
+	for descriptors(t)-before-many > maxPending+10 { // evicted connections close soon
+		if ctx.Err() != nil {
+			t.Fatalf("%d descriptors for %d connections", descriptors(t)-before, many)
+		}
+		time.Sleep(time.Millisecond)
+	}
+	f.finish()
+}
+
+// BenchmarkJoinInFlood measures how long a rank takes to join beside ten thousand
+// half-open connections. It must stay below 2 s: R20 of the fault matrix.
+func BenchmarkJoinInFlood(b *testing.B) {
+	for range b.N {
+		b.StopTimer()
+		f := form(b)
+		flood(f)
+		b.StartTimer()
+		f.finish()
+	}
+	if took := b.Elapsed() / time.Duration(b.N); took > 2*time.Second {
+		b.Errorf("joining took %v", took)
+	}
+}
+
+func descriptors(t testing.TB) int {
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		lab.Skip(t, "no /proc/self/fd here")
+	}
+	return len(list)
+}
+
+// disconnected reports whether err means that the other end has hung up.
+func disconnected(err error) bool {
+	return errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE) || errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF)
+}
