@@ -20,7 +20,7 @@ import (
 	"github.com/gorun/gorun/internal/cli/usage"
 )
 
-// benchOptions are the flags of bench beside those of a run.
+// benchOptions holds the flags of bench, in addition to those of a run.
 type benchOptions struct {
 	min, max   settings.ByteSize
 	factor     int
@@ -48,9 +48,9 @@ func (o *benchOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.plot, "plot", "", "also plot time by size to this SVG file")
 }
 
-// options are what every rank gets to know.
+// options converts the flags to the options of each rank.
 func (o *benchOptions) options(collective string) (bench.Options, error) {
-	// nccl-tests and MPI spell it reduce_scatter, ring reduce-scatter.
+	// Accept the spellings of nccl-tests and MPI (reduce_scatter) and of ring (reduce-scatter).
 	collective = strings.NewReplacer("-", "", "_", "").Replace(collective)
 	opts := bench.Options{Collective: collective, Types: o.types, Ops: o.ops, Min: int(o.min), Max: int(o.max),
 		Factor: o.factor, Budget: time.Duration(o.budget), Device: o.device}
@@ -72,7 +72,7 @@ func (o *benchOptions) options(collective string) (bench.Options, error) {
 	return opts, nil
 }
 
-// setFlags sets what a benchmark needs of a run, so that no file or variable sets it otherwise.
+// setFlags sets the run's flags that a benchmark depends on, so that files and variables cannot change them.
 func (o *benchOptions) setFlags(flags *pflag.FlagSet) error {
 	wanted := [][2]string{{"prefix", "none"}, {"stdin", "none"}, {"export", "RING_TRANSPORT=" + o.transport}}
 	if flags.Changed("streams") {
@@ -86,7 +86,7 @@ func (o *benchOptions) setFlags(flags *pflag.FlagSet) error {
 	return nil
 }
 
-// newBench is `gorun bench COLLECTIVE`: a run whose program is gorun itself.
+// newBench returns the command gorun bench, a run whose program is gorun itself.
 func newBench(run func(flags *pflag.FlagSet, o *settings.Options, program []string, out io.Writer) error) *cobra.Command {
 	var o settings.Options
 	var b benchOptions
@@ -135,7 +135,7 @@ all ranks together in the others.`,
 	return cmd
 }
 
-// benchProgram is what runs on each rank.
+// benchProgram returns the command line of each rank.
 func benchProgram(device string) ([]string, error) {
 	if device != "cuda" {
 		return []string{"/proc/self/exe", benchRank}, nil // the agent's own executable: the same gorun on every host

@@ -11,7 +11,7 @@ import (
 	"github.com/gorun/gorun/internal/cli/dialect"
 )
 
-// newCompat is `gorun help compat`: what becomes of other launchers' words.
+// newCompat returns the command gorun help compat, which shows the translation of other launchers' flags.
 func newCompat() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compat [launcher]",
@@ -37,7 +37,7 @@ func newCompat() *cobra.Command {
 	return cmd
 }
 
-// compatText is the migration table for a terminal: of one launcher, or of all.
+// compatText formats the translation table of one launcher, or of all.
 func compatText(only dialect.Dialect) string {
 	var b strings.Builder
 	b.WriteString("Other launchers' flags, and what they mean to gorun. Where launchers differ, gorun started as\nmpirun, mpiexec, mpiexec.hydra, horovodrun, srun or torchrun (a link to it) means what that one\nmeans; so do --dialect NAME and GORUN_DIALECT.\nA colon that stands alone parts programs: gorun -np 1 ./server : -np 4 ./worker\n")
@@ -60,7 +60,7 @@ func compatText(only dialect.Dialect) string {
 	return b.String()
 }
 
-// compatLine is a row in columns; a long first column has a line of its own.
+// compatLine formats a row in two columns; a long first column gets its own line.
 func compatLine(row [2]string) string {
 	if len(row[0]) > 38 {
 		return fmt.Sprintf("  %s\n  %-38s  %s\n", row[0], "", row[1])
@@ -68,7 +68,7 @@ func compatLine(row [2]string) string {
 	return fmt.Sprintf("  %-38s  %s\n", row[0], row[1])
 }
 
-// flagGroup is flags that are shown together.
+// flagGroup is a titled group of flags in the help.
 type flagGroup struct {
 	title string
 	names []string
@@ -87,7 +87,7 @@ func flagGroups() []flagGroup {
 	}
 }
 
-// groupUsage makes root show its flags in groups. Flags that are in none come last.
+// groupUsage makes root show its flags in groups. Ungrouped flags come last.
 func groupUsage(root *cobra.Command) {
 	plain := root.UsageFunc()
 	root.SetUsageFunc(func(cmd *cobra.Command) error {

@@ -13,13 +13,13 @@ import (
 	"github.com/gorun/gorun/ssh"
 )
 
-// completing reports whether argv is a shell's question for completions.
+// completing reports whether args are a shell's request for completions.
 func completing(args []string) bool {
 	return len(args) > 1 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd)
 }
 
-// forCompletion turns a shell's question into one in gorun's own words: cobra's answers know neither -np nor
-// that a program ends the flags. The last of args is what is being typed. It is pure.
+// forCompletion translates a completion request to gorun's own flags, since cobra knows neither -np nor the program
+// that ends the flags. The last of args is the word being typed.
 func forCompletion(args []string, root *cobra.Command, among ...*cobra.Command) []string {
 	request, words, last := args[:1], args[1:len(args)-1], args[len(args)-1]
 	flags, read := root.Flags(), func(words []string, flags *pflag.FlagSet) (dialect.Line, error) {
@@ -37,17 +37,17 @@ func forCompletion(args []string, root *cobra.Command, among ...*cobra.Command) 
 	if err == nil {
 		return slices.Concat(request, t.Args, []string{last})
 	}
-	if n := len(words) - 1; n >= 0 { // the last flag waits for its value
+	if n := len(words) - 1; n >= 0 { // the last flag lacks its value
 		if t, err = read(words[:n], flags); err == nil {
 			if f := dialect.Lookup(flags, strings.TrimLeft(words[n], "-")); f != nil {
 				return slices.Concat(request, t.Args, []string{"--" + f.Name, last})
 			}
 		}
 	}
-	return slices.Concat(args[:1], []string{"--", "program", ""}) // a mistake: files may help
+	return slices.Concat(args[:1], []string{"--", "program", ""}) // fall back to files
 }
 
-// completeFlags tells cobra the values that flags can have.
+// completeFlags registers the values that flags accept.
 func completeFlags(cmd *cobra.Command) {
 	choices := map[string][]string{
 		"prefix":        {"host", "rank", "horovod", "mpirun", "none"},
@@ -78,13 +78,13 @@ func completeFlags(cmd *cobra.Command) {
 		case slices.Contains([]string{"int", "time", "ranks", "bytes", "list"}, kind):
 			complete = cobra.NoFileCompletions
 		default:
-			return // files, as shells do it
+			return // the shell completes files
 		}
-		_ = cmd.RegisterFlagCompletionFunc(f.Name, complete) // fails for flags that are not there, or are told twice
+		_ = cmd.RegisterFlagCompletionFunc(f.Name, complete) // fails for missing or registered flags
 	})
 }
 
-// completeHosts completes the last name of a list of hosts from what SSH knows.
+// completeHosts completes the last name of a host list from the SSH configuration.
 func completeHosts(cmd *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	config := os.Getenv("GORUN_SSH_CONFIG")
 	if f := cmd.Flags().Lookup("ssh-config"); f.Changed {
@@ -93,7 +93,7 @@ func completeHosts(cmd *cobra.Command, _ []string, typed string) ([]cobra.Comple
 	return lastHost(typed, ssh.KnownNames(config)), cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
 }
 
-// lastHost are the lists of hosts that typed may become by one of names. A host is not offered twice. It is pure.
+// lastHost returns typed, a list of hosts, completed by each of names. Hosts in the list are not offered again.
 func lastHost(typed string, names []string) (lists []string) {
 	before, last := "", typed
 	if i := strings.LastIndexAny(typed, ",@^"); i >= 0 {
@@ -111,7 +111,7 @@ func lastHost(typed string, names []string) (lists []string) {
 	return lists
 }
 
-// completeVariables completes names of the environment.
+// completeVariables completes names of environment variables.
 func completeVariables(_ *cobra.Command, _ []string, typed string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
 	for _, kv := range os.Environ() {
 		if name, _, _ := strings.Cut(kv, "="); name != "" && strings.HasPrefix(name, typed) {
@@ -122,7 +122,7 @@ func completeVariables(_ *cobra.Command, _ []string, typed string) (names []cobr
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeProgram completes the program from PATH; what stands behind it, and paths, are files.
+// completeProgram completes the program from PATH; paths and arguments complete as files.
 func completeProgram(_ *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) > 0 || typed == "" || strings.Contains(typed, "/") {
 		return nil, cobra.ShellCompDirectiveDefault
@@ -130,7 +130,7 @@ func completeProgram(_ *cobra.Command, args []string, typed string) ([]cobra.Com
 	return programs(filepath.SplitList(os.Getenv("PATH")), typed), cobra.ShellCompDirectiveDefault
 }
 
-// programs are the names of executable files in folders that begin with typed, sorted.
+// programs returns the sorted names of executables in folders that begin with typed.
 func programs(folders []string, typed string) (names []string) {
 	for _, folder := range folders {
 		entries, _ := os.ReadDir(folder)

@@ -19,7 +19,7 @@ import (
 	"github.com/gorun/gorun/launcher"
 )
 
-// newGPUs is `gorun gpus`: what GPUs a run with the same flags would find.
+// newGPUs returns the command gorun gpus, which lists the GPUs that a run with the same flags would find.
 func newGPUs(list listFunc) *cobra.Command {
 	var o settings.Options
 	var how hostsOptions
@@ -46,7 +46,7 @@ instances and processes. The exit code is 1 when a host cannot be asked.`,
 	return cmd
 }
 
-// listGPUs prints the GPUs of the hosts where a run would run. It returns 1 when a host could not be asked.
+// listGPUs prints the GPUs of the hosts of a run. The code is 1 if a host could not be queried.
 func listGPUs(ctx context.Context, o *settings.Options, how hostsOptions, out io.Writer, say *ui.UI) (code int, err error) {
 	where, err := hosts.Find(ctx, o, hosts.NewFinder(job.CoreCounter(o, say)))
 	if err != nil {
@@ -86,7 +86,7 @@ func listGPUs(ctx context.Context, o *settings.Options, how hostsOptions, out io
 	return code, err
 }
 
-// writeGPUsJSON writes one object.
+// writeGPUsJSON writes one JSON object.
 func writeGPUsJSON(out io.Writer, all []launcher.GPUs) error {
 	type row struct {
 		Host     string       `json:"host"`

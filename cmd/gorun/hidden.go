@@ -19,19 +19,18 @@ import (
 	"github.com/gorun/gorun/launcher"
 )
 
-// serveCommand is the first argument of the agent proper, which its guard
-// starts; the nonce and the guard's name are next.
+// serveCommand is the hidden command of the agent, which the guard starts with a nonce and its own name.
 const serveCommand = "__serve"
 
-// runAgent is gorun on a host: the guard, or the agent that it guards.
+// runAgent runs the guard, or the agent that it starts.
 func runAgent(args []string) int {
 	if want := map[string]int{launcher.AgentCommand: 2, serveCommand: 3}; len(args) != want[args[0]] {
 		fmt.Fprintln(os.Stderr, "gorun: this command is internal to gorun")
 		return 2
 	}
-	// Not ignored but caught, so that ranks start with the default: a launcher
-	// that is gone must not kill us before the ranks are.
-	// Slurm sends a step's USR1 and USR2 to all of its processes: the ranks get them without us.
+	// Signals are caught, not ignored, since ranks inherit ignored ones. SIGPIPE comes when the launcher is lost,
+	// which must not end the agent before the ranks.
+	// Slurm sends USR1 and USR2 to all processes of a step, so the ranks get them directly.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE, syscall.SIGUSR1, syscall.SIGUSR2)
 	for _, name := range srun.AgentsStep(os.Environ()) {
 		os.Unsetenv(name)
@@ -61,7 +60,7 @@ func agentCode(code int, err error) int {
 	return code
 }
 
-// runStage is gorun on a host that takes a folder for --stage.
+// runStage receives the folder of --stage on a host.
 func runStage(args []string) int {
 	if len(args) != 2 {
 		fmt.Fprintln(os.Stderr, "gorun: this command is internal to gorun")
@@ -82,7 +81,8 @@ func runStage(args []string) int {
 	return 0
 }
 
-// leased is standard input whose other end must not fall silent: a launcher that was cut off never closes it.
+// leased is standard input that ends the process after agent.Lease without data: a launcher that lost its network
+// never closes it.
 type leased struct{ in io.Reader }
 
 func (l leased) Read(p []byte) (int, error) {
@@ -94,10 +94,10 @@ func (l leased) Read(p []byte) (int, error) {
 	return l.in.Read(p)
 }
 
-// benchRank is the first argument that makes gorun one rank of a benchmark.
+// benchRank is the hidden command that runs one rank of a benchmark.
 const benchRank = "__bench"
 
-// runBenchRank is one rank: its only argument are the bench.Options, as JSON.
+// runBenchRank runs one rank of a benchmark. Its argument is a bench.Options as JSON.
 func runBenchRank(args []string) int {
 	if err := bench.Rank(context.Background(), args, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "gorun bench:", err)
@@ -106,7 +106,7 @@ func runBenchRank(args []string) int {
 	return 0
 }
 
-// runInventory is gorun on a host that tells of its GPUs.
+// runInventory lists the GPUs of a host for the launcher.
 func runInventory(args []string) int {
 	if len(args) != 2 {
 		fmt.Fprintln(os.Stderr, "gorun: this command is internal to gorun")

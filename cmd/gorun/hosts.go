@@ -24,13 +24,13 @@ import (
 	"github.com/gorun/gorun/launcher"
 )
 
-// hostsOptions are the flags of hosts and gpus beside those of a run.
+// hostsOptions holds the flags of hosts and gpus, in addition to those of a run.
 type hostsOptions struct{ check, json bool }
 
-// listFunc prints what there is to say of hosts.
+// listFunc prints the hosts or GPUs of a run.
 type listFunc func(flags *pflag.FlagSet, o *settings.Options, how hostsOptions) error
 
-// newHosts is `gorun hosts`: where a run with the same flags would run.
+// newHosts returns the command gorun hosts, which lists the hosts that a run with the same flags would use.
 func newHosts(list listFunc) *cobra.Command {
 	var o settings.Options
 	var how hostsOptions
@@ -58,7 +58,7 @@ gorun's agent there, as a run does; the exit code is 1 when that fails anywhere.
 	return cmd
 }
 
-// listHosts prints where a run would run. It returns 1 when a host that was to be checked failed.
+// listHosts prints the hosts of a run. The code is 1 if a checked host failed.
 func listHosts(ctx context.Context, o *settings.Options, how hostsOptions, out io.Writer, say *ui.UI) (code int, err error) {
 	where, err := hosts.Find(ctx, o, hosts.NewFinder(job.CoreCounter(o, say)))
 	if err != nil {
@@ -101,21 +101,21 @@ func listHosts(ctx context.Context, o *settings.Options, how hostsOptions, out i
 	return code, err
 }
 
-// hostList is what `gorun hosts` prints.
+// hostList is the output of gorun hosts.
 type hostList struct {
 	source  string
-	np      int // ranks that the source asks for; 0: one per slot
-	sshPort int // of hosts that name none
+	np      int // ranks that the source requests; 0: one per slot
+	sshPort int // default port
 	rows    []hostRow
 }
 
 type hostRow struct {
 	host    hostfile.Host
 	by      string
-	checked *launcher.Checked // nil: it was not looked at
+	checked *launcher.Checked // nil: not checked
 }
 
-// port is the SSH port of a host; 0 leaves it to the SSH configuration.
+// port returns the SSH port of a host; 0 leaves it to the SSH configuration.
 func (l hostList) port(r hostRow) int {
 	if r.by != "ssh" {
 		return 0
@@ -123,7 +123,7 @@ func (l hostList) port(r hostRow) int {
 	return cmp.Or(r.host.Port, l.sshPort)
 }
 
-// slots is how many slots all hosts have together.
+// slots returns the total of slots.
 func (l hostList) slots() (sum int) {
 	for _, r := range l.rows {
 		sum += r.host.Slots
@@ -131,7 +131,7 @@ func (l hostList) slots() (sum int) {
 	return sum
 }
 
-// writeTable writes a line per host. A dash stands for what nobody has said.
+// writeTable writes a line per host, with a dash for unknown values.
 func (l hostList) writeTable(out io.Writer) error {
 	number := func(n int) string {
 		if n == 0 {
@@ -169,7 +169,7 @@ func (l hostList) writeTable(out io.Writer) error {
 	return err
 }
 
-// writeJSON writes one object.
+// writeJSON writes one JSON object.
 func (l hostList) writeJSON(out io.Writer) error {
 	type outcome struct {
 		OK      bool    `json:"ok"`

@@ -1,5 +1,5 @@
-// The launcher and the agents wait most of their time: what the Go runtime would
-// look up for them at every start, and once a second, they do not need.
+// Launcher and agents are idle most of the time, so the Go runtime need not
+// check the container's CPU limit at start and once a second.
 //
 //go:debug containermaxprocs=0
 //go:debug updatemaxprocs=0
@@ -38,8 +38,8 @@ func main() {
 	os.Exit(runCLI(os.Args, os.Stdin, os.Stdout, os.Stderr))
 }
 
-// keepSecrets keeps the job's key and the environment out of core files, and out of reach of other processes of the user.
-// What this process executes does not inherit it: ranks read each other's memory, and leave cores.
+// keepSecrets keeps the job's key and the environment out of core files and away from other processes of the user.
+// Executed programs do not inherit it, so that ranks can read each other's memory and dump core.
 func keepSecrets() {
 	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 }

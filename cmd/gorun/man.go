@@ -11,7 +11,7 @@ import (
 	"github.com/gorun/gorun/internal/cli/usage"
 )
 
-// newMan is `gorun man`: the manual of just this gorun, made of its own flags. make man writes it to files.
+// newMan returns the command gorun man, which prints manual pages made from the flags. make man writes them to files.
 func newMan() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:                   "man [command]",
@@ -33,7 +33,7 @@ func newMan() *cobra.Command {
 	return cmd
 }
 
-// manualPage is the page of a command.
+// manualPage returns the manual page of a command.
 func manualPage(cmd *cobra.Command) manual.Page {
 	text := cmd.Long
 	if text == "" {
@@ -62,7 +62,7 @@ func manualPage(cmd *cobra.Command) manual.Page {
 	return page
 }
 
-// flagSections are the flags of a command in their groups; what is in none comes first.
+// flagSections returns the flags of a command in their groups; ungrouped flags come first.
 func flagSections(cmd *cobra.Command) (sections []manual.Section) {
 	grouped := map[string]bool{}
 	for _, group := range flagGroups() {
@@ -89,7 +89,7 @@ func flagSections(cmd *cobra.Command) (sections []manual.Section) {
 	return sections
 }
 
-// flagTerm is a flag with its value, and its help.
+// flagTerm returns a flag with its value and help.
 func flagTerm(f *pflag.Flag) manual.Term {
 	value, text := pflag.UnquoteUsage(f)
 	word := "--" + f.Name
@@ -105,7 +105,7 @@ func flagTerm(f *pflag.Flag) manual.Term {
 	return manual.Term{Word: word, Text: text}
 }
 
-// places are the sections on what gorun leaves and finds around it.
+// places returns the sections on exit status, environment and files.
 func places() []manual.Section {
 	return []manual.Section{
 		{Title: "Exit status", Text: "The code of what went wrong first:", Terms: []manual.Term{

@@ -16,7 +16,7 @@ import (
 	"github.com/gorun/gorun/launcher"
 )
 
-// hinted is an error with better advice than it had.
+// hinted replaces the hint of an error.
 type hinted struct {
 	error
 	hint string
@@ -25,8 +25,8 @@ type hinted struct {
 func (e *hinted) Hint() string  { return e.hint }
 func (e *hinted) Unwrap() error { return e.error }
 
-// explainProgram gives a launch that failed for want of a program the advice that fits
-// what was typed as its name.
+// explainProgram adds a hint to a failed launch whose program is missing or not executable, guessed from the program's
+// name.
 func explainProgram(err error, program []string, o *settings.Options, commands []string) error {
 	var launch *launcher.LaunchError
 	if !errors.As(err, &launch) || launch.Code() != 126 && launch.Code() != 127 {
@@ -43,9 +43,8 @@ func explainProgram(err error, program []string, o *settings.Options, commands [
 	return out
 }
 
-// programHint guesses from the name of a program that cannot be run, and what follows it, what the user
-// meant to type; "" where there is nothing to guess. missing says that there is no such program; else it
-// is not executable.
+// programHint guesses what the user meant by a program that cannot be run, or returns "". missing distinguishes a
+// missing program from one that is not executable.
 func programHint(program []string, missing bool, o *settings.Options, commands []string) string {
 	name, rest := program[0], program[1:]
 	variable, _, assigned := strings.Cut(name, "=")
@@ -73,8 +72,8 @@ func programHint(program []string, missing bool, o *settings.Options, commands [
 	return ""
 }
 
-// mayBeHost reports whether a word between -H's hosts and next was meant as one of them: it is called as the last of
-// them but for the number, or a path follows, which is the program.
+// mayBeHost reports whether word, after the hosts of -H, was meant as another host: it differs from the last one only
+// in its number, or a path, the program, follows.
 func mayBeHost(word, next, hosts string) bool {
 	last, _, _ := strings.Cut(hosts[strings.LastIndexByte(hosts, ',')+1:], ":")
 	stem := func(name string) string { return strings.TrimRight(name, "0123456789") }
@@ -82,14 +81,14 @@ func mayBeHost(word, next, hosts string) bool {
 	return hosts != "" && (isPath || stem(word) == stem(last))
 }
 
-// isVariable reports whether text can be the name of a variable.
+// isVariable reports whether text is a valid variable name.
 func isVariable(text string) bool {
 	return text != "" && !strings.ContainsFunc(text, func(c rune) bool {
 		return c != '_' && !unicode.IsLetter(c) && !unicode.IsDigit(c)
 	})
 }
 
-// shellQuote writes words as a shell reads them.
+// shellQuote quotes words for a shell.
 func shellQuote(words []string) string {
 	out := make([]string, len(words))
 	for i, w := range words {
@@ -101,7 +100,7 @@ func shellQuote(words []string) string {
 	return strings.Join(out, " ")
 }
 
-// strayFlags says of a program that failed whether gorun's flags stand behind it; "" where none do.
+// strayFlags returns a hint if gorun's flags follow the program, else "".
 func strayFlags(program []string) string {
 	if len(program) < 3 || !slices.Contains([]string{"-np", "--np", "-hosts", "--hosts", "-hostfile", "--hostfile"}, program[1]) {
 		return ""
@@ -109,7 +108,7 @@ func strayFlags(program []string) string {
 	return fmt.Sprintf("%s was given to %s: gorun's flags go before the program", program[1], filepath.Base(program[0]))
 }
 
-// noWords is for commands that take none.
+// noWords rejects arguments.
 func noWords(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return usage.Errorf("write "+cmd.CommandPath()+" alone", "%s: %q unexpected argument", cmd.CommandPath(), args[0])
@@ -117,7 +116,7 @@ func noWords(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// oneWord is for commands that take one of some words.
+// oneWord requires one of choices.
 func oneWord(choices []string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -127,7 +126,7 @@ func oneWord(choices []string) cobra.PositionalArgs {
 	}
 }
 
-// upToOneWord is for commands that take a word or none.
+// upToOneWord rejects more than one argument.
 func upToOneWord(cmd *cobra.Command, args []string) error {
 	if len(args) > 1 {
 		return usage.Errorf("write "+cmd.CommandPath()+" "+args[0], "%s: %q unexpected argument", cmd.CommandPath(), args[1])
@@ -135,7 +134,7 @@ func upToOneWord(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// refuseUnknownShells makes gorun completion say which shells there are.
+// refuseUnknownShells makes gorun completion reject unknown shells with the list of known ones.
 func refuseUnknownShells(root *cobra.Command) {
 	for _, c := range root.Commands() {
 		if c.Name() != "completion" {

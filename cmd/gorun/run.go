@@ -18,14 +18,13 @@ import (
 	"github.com/gorun/gorun/internal/cli/usage"
 )
 
-// runCLI is gorun at the user's terminal: argv is its name and its words. It returns
-// the exit code.
+// runCLI runs gorun with argv, its name and arguments, and returns the exit code.
 func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer) int {
 	deadline := ui.NewWriteDeadline()
 	say := &ui.UI{W: &ui.DeadlineWriter{W: stderr, Deadline: deadline}, Deadline: deadline}
 	code := 0
 	var line dialect.Line
-	var shown []string // commands that help lists
+	var shown []string // visible commands
 	complete := func(flags *pflag.FlagSet, o *settings.Options) (command []string, err error) {
 		command, settings, err := completeOptions(flags, o)
 		if err != nil {
@@ -80,7 +79,7 @@ func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer) int {
 	var err error
 	line, err = readLine(argv, root, benchmarks, gpus, listing)
 	if err == nil {
-		root.SetArgs(append([]string{}, line.Args...)) // not nil, which is the process's own arguments
+		root.SetArgs(append([]string{}, line.Args...)) // nil would mean os.Args
 		err = root.Execute()
 	}
 	if err != nil {
@@ -90,7 +89,7 @@ func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer) int {
 	return code
 }
 
-// readLine turns the command line into gorun's own words. among are the commands that take a run's flags.
+// readLine translates the command line to gorun's own flags. among are the commands that take the flags of a run.
 func readLine(argv []string, root *cobra.Command, among ...*cobra.Command) (dialect.Line, error) {
 	commands := commandNames(root)
 	if byName, _ := dialect.Named(filepath.Base(argv[0])); byName != dialect.Own {
@@ -117,7 +116,7 @@ func readLine(argv []string, root *cobra.Command, among ...*cobra.Command) (dial
 	return line, err
 }
 
-// runFunc runs a job; tests put their own in its place.
+// runFunc runs a job; tests replace it.
 type runFunc func(flags *pflag.FlagSet, o *settings.Options, program []string) error
 
 // newRoot builds the command tree.
@@ -168,8 +167,7 @@ func commandNames(root *cobra.Command) []string {
 	return names
 }
 
-// commandOf is the one that args begin with among commands that take a run's flags; nil where they begin with none,
-// or with no command.
+// commandOf returns the command among those that args begin with, or nil.
 func commandOf(args, commands []string, among ...*cobra.Command) *cobra.Command {
 	for _, c := range among {
 		if len(args) > 0 && args[0] == c.Name() && slices.Contains(commands, c.Name()) {
@@ -179,7 +177,7 @@ func commandOf(args, commands []string, among ...*cobra.Command) *cobra.Command 
 	return nil
 }
 
-// visible are the names of the commands that help lists.
+// visible returns the names of the commands that the help lists.
 func visible(root *cobra.Command) (names []string) {
 	for _, c := range root.Commands() {
 		if c.IsAvailableCommand() {
@@ -189,9 +187,8 @@ func visible(root *cobra.Command) (names []string) {
 	return names
 }
 
-// completeOptions fills what the command line left open and checks the whole. It
-// returns the program that a job file names, and what files and Open MPI's settings in the
-// environment ask for and do not get.
+// completeOptions fills in unset options from files and the environment, and checks them all. It returns the program
+// of a job file, and the requests of files and Open MPI variables that gorun does not fulfil.
 func completeOptions(flags *pflag.FlagSet, o *settings.Options) (command []string, rest dialect.Line, err error) {
 	typed := settings.Given(flags)
 	job, err := settings.ReadJobFile(o.JobFile, flags, os.LookupEnv)
@@ -217,7 +214,7 @@ func completeOptions(flags *pflag.FlagSet, o *settings.Options) (command []strin
 	return job.Command, rest, job.Blame(o.Check(flags.Changed("np")), typed)
 }
 
-// chooseProgram is the program on the command line, or else that of the job file.
+// chooseProgram returns the program of the command line, or else of the job file.
 func chooseProgram(program, command []string, o *settings.Options) ([]string, error) {
 	switch {
 	case len(program) > 0 || o.EnvFlags:

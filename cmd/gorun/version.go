@@ -22,8 +22,7 @@ func newVersion() *cobra.Command {
 	}
 }
 
-// versionText is the module version when installed with go install, the
-// commit when built from a checkout that records it.
+// versionText returns the module version, and the commit if the build recorded it.
 func versionText() string {
 	version, commit := "(devel)", ""
 	if info, ok := debug.ReadBuildInfo(); ok {

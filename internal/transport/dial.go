@@ -1,3 +1,4 @@
+// Package transport chooses the transport to each host and connects by it: SSH, a remote shell, srun, or none on this machine.
 package transport
 
 import (
@@ -19,10 +20,9 @@ import (
 	"github.com/gorun/gorun/ssh"
 )
 
-// retryPause is the wait before the next try at a host that refuses or whose name is not
-// known (yet): a machine that is just coming up. ok is false where that was all. Pods of a Kubernetes
-// job come up in any order and when their images are there: in a pod gorun tries until it is
-// out of time to start. It is pure.
+// retryPause returns the wait before the next attempt at a host that refuses connections or has no address yet; ok is
+// false after the last attempt. In a pod of Kubernetes, whose pods start in any order, attempts go on until the start
+// timeout.
 func retryPause(tries int, inPod bool) (pause time.Duration, ok bool) {
 	pauses := []time.Duration{300 * time.Millisecond, 700 * time.Millisecond, 1500 * time.Millisecond}
 	if last := len(pauses) - 1; tries > last {
@@ -31,18 +31,17 @@ func retryPause(tries int, inPod bool) (pause time.Duration, ok bool) {
 	return pauses[tries], true
 }
 
-// busyTime is how long gorun goes on with a host whose sshd drops connections because it has
-// too many at a time.
+// busyTime is how long gorun retries a host whose sshd drops connections because it has too many.
 const busyTime = 20 * time.Second
 
-// busyPause is the wait before the next try at such a host, which others may be trying at, too:
-// luck, between 0 and 1, keeps them apart. ok is false where that was all. It is pure.
+// busyPause returns the wait before the next attempt at a busy host; ok is false after busyTime. luck, between 0 and
+// 1, spreads the attempts of many launchers.
 func busyPause(tries int, since time.Duration, luck float64) (pause time.Duration, ok bool) {
 	longest := min(100*time.Millisecond<<min(tries, 4), time.Second)
 	return time.Duration((0.5 + luck) * float64(longest)), since < busyTime
 }
 
-// Dialer turns hosts into connections. It is the one place that joins launcher and ssh.
+// Dialer returns the function that connects to hosts by the transport that o selects.
 func Dialer(o *settings.Options) (launcher.Dialer, error) {
 	if o.SSHConfig != "" && o.SSHConfig != "none" {
 		if _, err := os.Stat(o.SSHConfig); err != nil {
@@ -56,15 +55,16 @@ func Dialer(o *settings.Options) (launcher.Dialer, error) {
 	return way.Dialer(o), nil
 }
 
-// routes knows how hosts are reached: the nodes of a Slurm job by srun, this machine by nothing (local),
-// others by SSH or by the program that the user wants instead.
+// routes selects the transport to a host: srun for nodes of the Slurm job, local for this machine, else SSH or the
+// user's program.
 type routes struct {
-	launcher string // as --launcher says
+	launcher string // value of --launcher
 	hostname string
-	steps    *srun.Steps // nil: no Slurm job
-	program  []string    // remote shell and its arguments; nil: gorun's own SSH
+	steps    *srun.Steps // nil outside a Slurm job
+	program  []string    // remote shell and its arguments; nil: the built-in SSH client
 }
 
+// NewRoutes finds the transports that o and the environment offer.
 func NewRoutes(o *settings.Options) (routes, error) {
 	hostname, _ := os.Hostname()
 	steps, err := srun.FindSteps(o.Method(), os.LookupEnv, os.Environ())
@@ -75,7 +75,7 @@ func NewRoutes(o *settings.Options) (routes, error) {
 	return routes{o.Launcher, hostname, steps, program}, err
 }
 
-// Of is local, srun, ssh, or the name of the program.
+// Of returns local, srun, ssh, or the name of the program.
 func (r routes) Of(h hostfile.Host) string {
 	switch {
 	case r.launcher == "local" || hosts.IsLocal(h, ""):
@@ -107,13 +107,13 @@ func (r routes) Dialer(o *settings.Options) launcher.Dialer {
 	}
 }
 
-// dialProgram connects to a host, which may be coming up, by a program.
+// dialProgram connects to a host by a program and retries while the host comes up.
 func dialProgram(ctx context.Context, config rsh.Config) (launcher.Host, error) {
 	return untilUp(ctx, func() (launcher.Host, error) { return rsh.Dial(ctx, config) })
 }
 
-// dialSSH connects to h, which may be coming up. Where gorun's own client is not let in and the system's
-// ssh may be, that one goes.
+// dialSSH connects by the built-in client and retries while the host comes up. If the host denies access, it tries the
+// system's ssh where that knows another way.
 func dialSSH(ctx context.Context, o *settings.Options, h hostfile.Host, resolver *ssh.Resolver) (launcher.Host, error) {
 	config := ssh.Config{Host: h.Name, User: h.User, Port: h.Port, ConfigFile: o.SSHConfig,
 		IdentityFiles: o.Identities, Resolver: resolver, AcceptNew: o.HostKeys == "accept-new"}
@@ -138,7 +138,7 @@ func dialSSH(ctx context.Context, o *settings.Options, h hostfile.Host, resolver
 	return host, nil
 }
 
-// untilUp dials, and again after a while where the host may be coming up or has too much to do.
+// untilUp retries dial while the host comes up or is busy.
 func untilUp(ctx context.Context, dial func() (launcher.Host, error)) (launcher.Host, error) {
 	_, inPod := os.LookupEnv("KUBERNETES_SERVICE_HOST")
 	began := time.Now()
@@ -165,6 +165,7 @@ func untilUp(ctx context.Context, dial func() (launcher.Host, error)) (launcher.
 	}
 }
 
+// mayComeUp reports an error of a host that may be booting.
 func mayComeUp(err error) bool {
 	var refused *ssh.RefusedError
 	var unresolved *ssh.UnresolvedError
@@ -172,7 +173,7 @@ func mayComeUp(err error) bool {
 	return errors.As(err, &refused) || errors.As(err, &unresolved) && unresolved.Temporary() || errors.As(err, &unreached) && unreached.Temporary()
 }
 
-// isBusy reports that the host's sshd has dropped the connection before a word about itself.
+// isBusy reports that sshd dropped the connection before it identified itself.
 func isBusy(err error) bool {
 	var dropped *ssh.HandshakeError
 	return errors.As(err, &dropped) && dropped.Temporary()

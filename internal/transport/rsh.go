@@ -12,8 +12,8 @@ import (
 	"github.com/gorun/gorun/internal/transport/rsh"
 )
 
-// findRemoteShell returns the program, with its arguments, that hosts are reached by; nil where gorun
-// does so itself. look finds programs. It is pure but for look.
+// findRemoteShell returns the program to reach hosts by, with its arguments; nil for the built-in client. look finds
+// programs.
 func findRemoteShell(o *settings.Options, look func(string) (string, error)) ([]string, error) {
 	var argv []string
 	var err error
@@ -36,7 +36,7 @@ func findRemoteShell(o *settings.Options, look func(string) (string, error)) ([]
 	return argv, nil
 }
 
-// firstAgent is the first of --launch-agent's programs that is there; nil for gorun's own SSH.
+// firstAgent returns the first installed program of --launch-agent; nil for the built-in client.
 func firstAgent(o *settings.Options, look func(string) (string, error)) ([]string, error) {
 	agents := o.RSHAgent
 	if agents == "" && o.Launcher == "rsh" {
@@ -65,23 +65,23 @@ func firstAgent(o *settings.Options, look func(string) (string, error)) ([]strin
 		"reach hosts by another program: %s", strings.Join(missing, "; "))
 }
 
-// rshConfig is how a program that is used like rsh is called for a host. It is pure.
+// rshConfig returns how to call an rsh-like program for a host.
 func rshConfig(argv []string, h hostfile.Host) rsh.Config {
 	c := rsh.Config{Argv: argv, Host: h.Name}
 	if h.User != "" {
 		c.Host = h.User + "@" + h.Name
 	}
 	if h.Port != 0 {
-		c.After = []string{"-p", strconv.Itoa(h.Port)} // where mpirun puts it
+		c.After = []string{"-p", strconv.Itoa(h.Port)} // same position as in mpirun
 	}
 	return c
 }
 
-// lookPath finds a program, in PATH or where its name says.
+// lookPath finds a program in PATH, or by its path.
 func lookPath(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	if errors.Is(err, exec.ErrDot) {
-		err = nil // the user named it
+		err = nil // a program in the current directory is allowed if named
 	}
 	return path, err
 }

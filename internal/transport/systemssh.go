@@ -12,7 +12,7 @@ import (
 	"github.com/gorun/gorun/ssh"
 )
 
-// systemSSH is the system's ssh as a remote shell: it never asks, and opens nothing but the session.
+// systemSSH returns the system's ssh as a remote shell that never prompts and forwards nothing.
 func systemSSH(look func(string) (string, error)) ([]string, error) {
 	program, err := look("ssh")
 	if err != nil {
@@ -21,7 +21,7 @@ func systemSSH(look func(string) (string, error)) ([]string, error) {
 	return []string{program, "-T", "-a", "-x", "-o", "BatchMode=yes", "-o", "ClearAllForwardings=yes"}, nil
 }
 
-// systemSSHConfig is how argv, a systemSSH, is called for a host. It is pure.
+// systemSSHConfig returns how to call the system's ssh, argv, for a host.
 func systemSSHConfig(argv []string, o *settings.Options, h hostfile.Host) rsh.Config {
 	keys := "yes"
 	if o.HostKeys == "accept-new" {
@@ -44,14 +44,13 @@ func systemSSHConfig(argv []string, o *settings.Options, h hostfile.Host) rsh.Co
 	if h.User != "" {
 		argv = append(argv, "-l", h.User)
 	}
-	// Last, so that --launch-agent-args count more. ssh asks sshd, not the kernel: silence for 6 s is a dead network.
+	// Last, so that --launch-agent-args win: ssh uses the first value. Keepalives detect a dead network within 6 s.
 	argv = append(argv, "-o", "ServerAliveInterval=2", "-o", "ServerAliveCountMax=2")
 	return rsh.Config{Argv: argv, Host: h.Name}
 }
 
-// otherWay is how argv, the system's ssh, may get in where gorun's own client is not let in: by GSSAPI
-// or as a known host, which only ssh can. ok is false where it has no such way.
-// kerberos says whether there may be a ticket. It is pure.
+// otherWay returns how the system's ssh may log in by GSSAPI or host-based authentication, which the built-in client
+// lacks. ok is false if the host offers neither; kerberos says whether there may be a ticket.
 func otherWay(denied *ssh.AuthError, argv []string, o *settings.Options, h hostfile.Host, kerberos bool) (c rsh.Config, ok bool) {
 	for _, method := range denied.Others {
 		if method != "gssapi-with-mic" || kerberos {
@@ -63,8 +62,7 @@ func otherWay(denied *ssh.AuthError, argv []string, o *settings.Options, h hostf
 	return c, false
 }
 
-// mayHaveTicket reports whether there may be a Kerberos ticket: a cache is named, or one is in the
-// usual place. exists looks for a file. It is pure but for exists.
+// mayHaveTicket reports whether there may be a Kerberos ticket, in the named cache or the default one.
 func mayHaveTicket(lookup func(string) (string, bool), uid int, exists func(string) bool) bool {
 	if name, _ := lookup("KRB5CCNAME"); name != "" {
 		return true

@@ -1,3 +1,4 @@
+// Package exitcode maps errors to the exit codes of gorun.
 package exitcode
 
 import (
@@ -9,8 +10,7 @@ import (
 	"github.com/gorun/gorun/launcher"
 )
 
-// Of maps an error to the exit code of gorun. The table stands in
-// docs/exit-codes.md.
+// Of returns the exit code for an error of a job or command. docs/exit-codes.md has the table.
 func Of(err error) int {
 	var launch *launcher.LaunchError
 	var slots *launcher.SlotsError
@@ -28,7 +28,7 @@ func Of(err error) int {
 	return launcher.CodeLaunch
 }
 
-// IsUsage reports whether err is a mistake of the user's, or a flag that the flag parser cannot read.
+// IsUsage reports whether err is a mistake in what the user typed or configured.
 func IsUsage(err error) bool {
 	var unknown *pflag.NotExistError
 	var missing *pflag.ValueRequiredError

@@ -6,11 +6,11 @@ import (
 	"github.com/gorun/gorun/hostfile"
 )
 
-// countCores gives the hosts of p that are to have a slot per core their slots: as many ranks as find
-// the cores they need. Other hosts than this machine are asked.
+// countCores sets the slots of hosts marked Auto to the number of ranks that their cores hold. It asks remote hosts
+// for their cores.
 func (s Finder) countCores(ctx context.Context, p Selection, perRank int) (Selection, error) {
 	hosts := append([]hostfile.Host(nil), p.Hosts...)
-	var others []int // by index in hosts
+	var others []int // indexes into hosts
 	for i := range hosts {
 		switch {
 		case !hosts[i].Auto:
@@ -38,7 +38,7 @@ func (s Finder) countCores(ctx context.Context, p Selection, perRank int) (Selec
 	return p, nil
 }
 
-// autoSlots is how many ranks a host with so many cores is meant to hold.
+// autoSlots returns how many ranks of perRank cores fit on a host.
 func autoSlots(h hostfile.Host, cores, perRank int) int {
 	slots := min(max(cores/max(perRank, 1), 1), hostfile.MaxSlots)
 	if h.MaxSlots > 0 {

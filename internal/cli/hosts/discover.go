@@ -8,7 +8,7 @@ import (
 	"github.com/gorun/gorun/internal/cli/usage"
 )
 
-// discover is the place that the discovery script names.
+// discover runs the discovery script once and returns its hosts.
 func discover(ctx context.Context, o *settings.Options) (Selection, error) {
 	ctx, cancel := context.WithTimeout(ctx, max(time.Duration(o.StartTimeout), time.Second))
 	defer cancel()

@@ -1,3 +1,4 @@
+// Package hosts finds the hosts of a run: from flags, hostfiles, schedulers or a discovery script.
 package hosts
 
 import (
@@ -17,35 +18,34 @@ import (
 	"github.com/gorun/gorun/internal/topology"
 )
 
-// Selection is where to run, and who said so.
+// Selection is the hosts to run on and their source.
 type Selection struct {
 	Hosts    []hostfile.Host
-	NP       int // ranks to start when the user does not say; 0: one per slot
+	NP       int // ranks to start without -np; 0: one per slot
 	Source   string
 	Warnings []string
 }
 
-// Finder are what hosts are found in besides the options.
+// Finder holds the surroundings that hosts are found in.
 type Finder struct {
-	Lookup   func(string) (string, bool) // of the environment
+	Lookup   func(string) (string, bool) // environment variables
 	Open     func(string) (io.ReadCloser, error)
 	Hostname string
-	Cores    func() int // of this machine that this process may keep busy
-	// count asks other hosts for theirs.
+	Cores    func() int // usable cores of this machine
+	// count asks remote hosts for their cores.
 	count func(ctx context.Context, hosts []hostfile.Host) ([]int, error)
 }
 
+// NewFinder returns a Finder for this process. count asks remote hosts for their cores.
 func NewFinder(count func(context.Context, []hostfile.Host) ([]int, error)) Finder {
 	hostname, _ := os.Hostname()
 	open := func(name string) (io.ReadCloser, error) { return os.Open(name) }
 	return Finder{Lookup: os.LookupEnv, Open: open, Hostname: hostname, Cores: topology.Cores, count: count}
 }
 
-// findHosts decides where to run. -H chooses among the hosts of --hostfile where both are given;
-// either one alone is the hosts; with neither, [hostfile.Default] knows, and else
-// it is this machine. A list that only chooses (^f3, +n0) does so among the default hosts, and one
-// that names nodes of a Slurm job among those.
-// It is pure.
+// findHosts chooses the hosts. With both, -H selects among the hosts of --hostfile; without either, the hosts come
+// from [hostfile.Default], else this machine. A list that only selects (^f3, +n0) selects among the default hosts, and
+// one that names nodes of the surrounding Slurm job among those.
 func findHosts(o *settings.Options, s Finder) (p Selection, err error) {
 	switch {
 	case o.Hostfile != "":
@@ -76,7 +76,7 @@ func findHosts(o *settings.Options, s Finder) (p Selection, err error) {
 	return p, nil
 }
 
-// Defaults is the place that the environment names; without hosts where it names none.
+// Defaults returns the hosts that the environment names; none if it names none.
 func (s Finder) Defaults() (Selection, error) {
 	found, err := hostfile.Default(s.Lookup, s.Open)
 	if err != nil {
@@ -105,7 +105,7 @@ func (s Finder) readHostfile(name string) (Selection, error) {
 	return s.resolve(list, "hostfile "+name)
 }
 
-// resolve turns a list into hosts. One that only chooses does so among the default hosts.
+// resolve turns a list into hosts. A list that only selects does so among the default hosts.
 func (s Finder) resolve(list hostfile.List, source string) (Selection, error) {
 	p := Selection{Source: source, Warnings: list.Warnings}
 	var err error
@@ -118,7 +118,7 @@ func (s Finder) resolve(list hostfile.List, source string) (Selection, error) {
 	case err != nil:
 		return Selection{}, err
 	case others.Hosts == nil:
-		p.Hosts, err = list.Hosts() // which says that there is nothing to choose from
+		p.Hosts, err = list.Hosts() // fails: nothing to select from
 	default:
 		p.Hosts, err = list.Select(others.Hosts, others.Source)
 		p.Source, p.Warnings = source+" among "+others.Source, slices.Concat(others.Warnings, p.Warnings)
@@ -126,7 +126,7 @@ func (s Finder) resolve(list hostfile.List, source string) (Selection, error) {
 	return p, HostsError(err)
 }
 
-// narrow leaves of p what -H names.
+// narrow returns the hosts of p that -H selects.
 func (s Finder) narrow(p Selection, hosts string) (Selection, error) {
 	list, err := hostfile.ParseList(hosts)
 	if err != nil {
@@ -137,8 +137,7 @@ func (s Finder) narrow(p Selection, hosts string) (Selection, error) {
 	return p, HostsError(err)
 }
 
-// HostsError makes a mistake in a list of hosts one of the user's, with the
-// names that were probably meant.
+// HostsError turns an error in a list of hosts into a usage error with the nearest names as hint.
 func HostsError(err error) error {
 	var absent *hostfile.AbsentError
 	var parse *hostfile.ParseError
@@ -151,7 +150,7 @@ func HostsError(err error) error {
 	return err
 }
 
-// nearHosts says which of the names there are may have been meant.
+// nearHosts returns a hint with the names in have that resemble name.
 func nearHosts(name string, have []string) string {
 	short := func(s string) string {
 		label, _, _ := strings.Cut(s, ".")
@@ -172,7 +171,7 @@ func nearHosts(name string, have []string) string {
 	return "it has " + ui.NameHosts(slices.Compact(slices.Clone(have)))
 }
 
-// Summary is how many hosts and slots there are and who said so, for --dry-run and -v.
+// Summary describes hosts, slots and source for --dry-run and -v.
 func (p Selection) Summary() string {
 	slots := 0
 	for _, h := range p.Hosts {
@@ -185,7 +184,7 @@ func (p Selection) Summary() string {
 	return text
 }
 
-// hostsHint shows how hosts are written where name says: in -H, a variable or a file.
+// hostsHint shows the syntax of hosts in name: -H, a variable or a file.
 func hostsHint(name string) string {
 	if name == "-H" {
 		return "for example -H f1:2,ada@f2:2, without blanks"
@@ -193,8 +192,7 @@ func hostsHint(name string) string {
 	return "a line names one host, for example: f1 slots=2"
 }
 
-// IsLocal reports whether h is this machine, named without anything that asks
-// for a login.
+// IsLocal reports whether h is this machine, without a user or port that require a login.
 func IsLocal(h hostfile.Host, hostname string) bool {
 	if h.User != "" || h.Port != 0 || h.Name == "" {
 		return false

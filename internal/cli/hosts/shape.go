@@ -9,8 +9,7 @@ import (
 	"github.com/gorun/gorun/internal/cli/usage"
 )
 
-// Find is the hosts that were asked for, with the slots that --ppn, --nodes and their
-// cores give them.
+// Find returns the hosts for a run, with slots from --ppn, --nodes or their cores.
 func Find(ctx context.Context, o *settings.Options, s Finder) (Selection, error) {
 	var p Selection
 	var err error
@@ -33,7 +32,7 @@ func Find(ctx context.Context, o *settings.Options, s Finder) (Selection, error)
 	return bound(p, o)
 }
 
-// bound keeps a number of ranks that nobody gave between --min-np and --max-np.
+// bound limits the default number of ranks to --min-np and --max-np.
 func bound(p Selection, o *settings.Options) (Selection, error) {
 	if o.NP > 0 || o.Elastic.MinNP == 0 && o.Elastic.MaxNP == 0 {
 		return p, nil
@@ -46,7 +45,7 @@ func bound(p Selection, o *settings.Options) (Selection, error) {
 	if o.Elastic.MaxNP > 0 {
 		p.NP = min(p.NP, o.Elastic.MaxNP)
 	}
-	if o.Elastic.Discovery != "" { // there may be more later
+	if o.Elastic.Discovery != "" { // more hosts may come later
 		p.NP = max(p.NP, o.Elastic.MinNP)
 	}
 	if p.NP < o.Elastic.MinNP {
@@ -55,8 +54,7 @@ func bound(p Selection, o *settings.Options) (Selection, error) {
 	return p, nil
 }
 
-// shape gives the hosts of p the slots that --nodes and --ppn ask for. --nodes alone
-// shares the ranks out evenly, one a host when no number is given. It is pure.
+// shape applies --nodes and --ppn to the slots of p. --nodes alone shares the ranks evenly, one per host without -np.
 func shape(p Selection, o *settings.Options) (Selection, error) {
 	if o.Nodes == 0 && o.Ppn == 0 {
 		return p, nil

@@ -8,9 +8,8 @@ import (
 	"github.com/gorun/gorun/hostfile"
 )
 
-// ofSlurmJob is what list chooses among the hosts of the Slurm job around gorun, which keep their slots where
-// list does not count them. It has no hosts when list stands for itself: it names other hosts, or more
-// slots than there are.
+// ofSlurmJob selects list among the nodes of the surrounding Slurm job, which keep their slots unless list gives them.
+// It returns no hosts if list names other hosts or more slots than the job has.
 func (s Finder) ofSlurmJob(list hostfile.List, method string) (Selection, error) {
 	_, inside, _ := FindSlurmJob(s.Lookup)
 	if !inside || list.Relative() || method != "auto" && method != "srun" {
@@ -18,7 +17,7 @@ func (s Finder) ofSlurmJob(list hostfile.List, method string) (Selection, error)
 	}
 	p, err := s.Defaults()
 	if err != nil || p.Hosts == nil {
-		return Selection{}, nil // then the user names hosts for a reason
+		return Selection{}, nil // the list stands for itself
 	}
 	hosts, err := list.Select(p.Hosts, p.Source)
 	var absent *hostfile.AbsentError
@@ -34,11 +33,11 @@ func (s Finder) ofSlurmJob(list hostfile.List, method string) (Selection, error)
 // SlurmJob is the Slurm job that gorun runs in.
 type SlurmJob struct {
 	ID     string
-	Nodes  map[string]int // to the part of a heterogeneous job that they belong to
+	Nodes  map[string]int // node to its component of a heterogeneous job
 	Hetero bool
 }
 
-// FindSlurmJob reads the environment of a job; ok is false outside one. It is pure.
+// FindSlurmJob reads a Slurm job from environment variables; ok is false outside a job.
 func FindSlurmJob(lookup func(string) (string, bool)) (job SlurmJob, ok bool, err error) {
 	get := func(names ...string) (name, value string) {
 		for _, name = range names {
@@ -85,5 +84,5 @@ func (j SlurmJob) Has(node string) bool {
 	return ok
 }
 
-// Group is the part of a heterogeneous job that a node belongs to; ok is false in other jobs.
+// Group returns the component of a heterogeneous job that contains a node; ok is false in other jobs.
 func (j SlurmJob) Group(node string) (group int, ok bool) { return j.Nodes[node], j.Hetero }

@@ -10,9 +10,8 @@ import (
 	"github.com/gorun/gorun/internal/rankenv"
 )
 
-// forContainer adds to env what reaches a Singularity or Apptainer container of the variables in
-// exported, and says what the user must write for a program that gives containers
-// nothing. It is pure.
+// forContainer adds the variables of a Singularity or Apptainer container to env. For a runtime that passes no
+// variables on, it returns a notice with the command to type.
 func forContainer(program, env, exported []string) (set []string, notice string) {
 	c := rankenv.FindContainer(program)
 	switch {
@@ -28,7 +27,7 @@ func forContainer(program, env, exported []string) (set []string, notice string)
 	return env, containerNotice(c, exported)
 }
 
-// containerNotice says how a container's program learns of its rank; "" where it does so anyway.
+// containerNotice returns how to pass the ranks' variables to the container, or "" if they arrive anyway.
 func containerNotice(c rankenv.Container, exported []string) string {
 	exported, _ = typable(exported)
 	flags := "$(gorun --print-env-flags"
@@ -48,7 +47,7 @@ func containerNotice(c rankenv.Container, exported []string) string {
 	return ""
 }
 
-// envNames are the variables that a container's program needs.
+// envNames returns the names of the variables that a containerized program needs.
 func envNames(exported []string) []string {
 	names := rankenv.Names()
 	for _, name := range exported {
@@ -59,8 +58,8 @@ func envNames(exported []string) []string {
 	return names
 }
 
-// envFlags are the options of docker, podman and enroot that give them to a container. No values are
-// in them: those are each rank's own, and secrets.
+// envFlags returns the -e options for docker, podman and enroot. They hold names only: values differ by rank and may
+// be secrets.
 func envFlags(exported []string) string {
 	var words []string
 	for _, name := range envNames(exported) {
@@ -69,7 +68,7 @@ func envFlags(exported []string) string {
 	return strings.Join(words, " ")
 }
 
-// typable are the names that may stand unquoted in a shell's line, and the others.
+// typable splits names into those that a shell takes as one unquoted word, and the others.
 func typable(names []string) (plain, odd []string) {
 	for _, name := range names {
 		if strings.ContainsFunc(name, func(c rune) bool {
@@ -83,7 +82,7 @@ func typable(names []string) (plain, odd []string) {
 	return plain, odd
 }
 
-// printEnvFlags is --print-env-flags: nothing is run.
+// printEnvFlags prints the options of --print-env-flags.
 func printEnvFlags(environ []string, programs []program, out io.Writer, say *ui.UI) error {
 	var exported, warnings []string
 	for _, p := range programs {

@@ -13,20 +13,19 @@ import (
 	"github.com/gorun/gorun/launcher/plan"
 )
 
-// DryRun is what a run would do. Its fields are the document of --dry-run --json, which docs/mapping.md
-// describes.
+// DryRun is the JSON document of --dry-run --json, which docs/mapping.md describes.
 type DryRun struct {
 	Ranks       int          `json:"ranks"`
 	Hosts       []dryHost    `json:"hosts"`
-	Source      string       `json:"source"` // who said which hosts there are
+	Source      string       `json:"source"` // of the hosts
 	MapBy       string       `json:"map_by"`
 	RankBy      string       `json:"rank_by"`
 	BindTo      string       `json:"bind_to"`
 	CPUsPerRank int          `json:"cpus_per_rank,omitempty"`
 	GPUsPerRank string       `json:"gpus_per_rank"`
-	Program     []string     `json:"program,omitempty"` // where there is one, as is the directory
+	Program     []string     `json:"program,omitempty"` // if the job has one program
 	Directory   string       `json:"directory,omitempty"`
-	Programs    []dryProgram `json:"programs,omitempty"` // where there are several
+	Programs    []dryProgram `json:"programs,omitempty"` // if the job has several
 	Staged      *dryStaged   `json:"staged,omitempty"`
 	Network     string       `json:"network,omitempty"`
 	Variables   []string     `json:"variables"` // names only: values may be secrets
@@ -39,10 +38,10 @@ type dryProgram struct {
 	Ranks     int      `json:"ranks"`
 	Program   []string `json:"program"`
 	Directory string   `json:"directory"`
-	Variables []string `json:"variables,omitempty"` // beside those of all programs
+	Variables []string `json:"variables,omitempty"` // in addition to the shared ones
 }
 
-// dryStaged is a folder that is brought to hosts.
+// dryStaged is a folder copied to the hosts.
 type dryStaged struct {
 	Dir   string `json:"dir"`
 	Files int    `json:"files"`
@@ -54,7 +53,7 @@ type dryHost struct {
 	User  string    `json:"user,omitempty"`
 	Port  int       `json:"port,omitempty"`
 	Slots int       `json:"slots"`
-	GPUs  int       `json:"gpus,omitempty"` // as the hostfile says
+	GPUs  int       `json:"gpus,omitempty"` // from the hostfile
 	Ranks []dryRank `json:"ranks"`
 }
 
@@ -65,7 +64,7 @@ type dryRank struct {
 	CrossSize int `json:"cross_size"`
 }
 
-// NewDryRun describes a run. It is pure.
+// NewDryRun describes a run without starting it.
 func NewDryRun(o *settings.Options, plan launcher.Plan, opts launcher.Options, source string, warnings []string) DryRun {
 	mapBy := cmp.Or(o.MapBy.Order, launcher.BySlot)
 	binding := o.BindTo
@@ -95,7 +94,7 @@ func NewDryRun(o *settings.Options, plan launcher.Plan, opts launcher.Options, s
 	return d
 }
 
-// writeJSON writes d as one document.
+// writeJSON writes d as one JSON document.
 func (d DryRun) writeJSON(w io.Writer) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
@@ -103,7 +102,7 @@ func (d DryRun) writeJSON(w io.Writer) error {
 	return encoder.Encode(d)
 }
 
-// Text is d for people, below the plan. What nobody asked for is left out.
+// Text formats d for a terminal, below the plan. Settings that the user did not give are left out.
 func (d DryRun) Text(o *settings.Options) string {
 	var b strings.Builder
 	line := func(name, value string) { fmt.Fprintf(&b, "%-10s %s\n", name, value) }
@@ -148,7 +147,7 @@ func (d DryRun) Text(o *settings.Options) string {
 	return b.String()
 }
 
-// GpusText is what is known of GPUs before hosts are asked: how many, and not which. What nobody spoke of is left out.
+// GpusText describes the GPUs known before any host is asked: their number, not their identity.
 func (d DryRun) GpusText(given bool) string {
 	const most = 4
 	var listed []string

@@ -17,7 +17,7 @@ import (
 	"github.com/gorun/gorun/launcher/plan"
 )
 
-// planElastic is how an elastic job would begin. It waits for slots where there are too few.
+// planElastic plans the first epoch of an elastic job. With fewer slots than ranks the job starts later.
 func planElastic(ctx context.Context, o *settings.Options, programs []program, s hosts.Finder) (hosts.Selection, launcher.Plan, error) {
 	if len(programs) > 1 {
 		return hosts.Selection{}, launcher.Plan{}, usage.Errorf("run each as a separate job", "an elastic job has one program, not %d", len(programs))
@@ -47,7 +47,7 @@ func planElastic(ctx context.Context, o *settings.Options, programs []program, s
 	return where, plan, err
 }
 
-// launchElastic runs the job while it listens to the user.
+// launchElastic runs an elastic job and forwards the user's signals to it.
 func launchElastic(ctx context.Context, o *settings.Options, where hosts.Selection, plan launcher.Plan, opts launcher.Options, io Streams, say *ui.UI) (int, error) {
 	requests := ui.Listen(time.Duration(o.Timeout), say)
 	defer requests.Close()
@@ -67,18 +67,18 @@ func launchElastic(ctx context.Context, o *settings.Options, where hosts.Selecti
 	if result.Stopped == launcher.NotStopped && result.Elastic.Code != 0 && result.Cause == nil {
 		say.Errorf("the job ended: %s", result.Elastic.Cause)
 	}
-	result.Lost = nil // was said when it happened
+	result.Lost = nil // already reported during the job
 	say.Conclude(result, plan.Size)
 	steps.Result(result)
 	return result.Code(), nil
 }
 
-// elasticRequest is what the launcher needs to know of an elastic job.
+// elasticRequest converts options to a launcher.Elastic.
 func elasticRequest(o *settings.Options, where hosts.Selection, plan launcher.Plan, opts launcher.Options, io Streams) launcher.Elastic {
 	e := o.Elastic
 	w := launcher.Elastic{Hosts: where.Hosts, NP: plan.Size, Min: e.MinNP, Max: e.MaxNP, Timeout: time.Duration(e.Wait),
 		ResetLimit: e.Resets.Limit, ResetWindow: e.Resets.Within, Cooldown: e.Cooldown, Random: rand.Float64}
-	if e.Cooldown[0] > 0 { // whoever says how long hosts are kept out has an opinion of those that come and go
+	if e.Cooldown[0] > 0 { // an explicit cooldown replaces the limit on changes
 		w.Changes = math.MaxInt
 	}
 	if e.Restarts > 0 {
@@ -104,7 +104,7 @@ func elasticRequest(o *settings.Options, where hosts.Selection, plan launcher.Pl
 	w.Prefix = func(p launcher.Plan) (func(rank, fd int, at time.Time) []byte, error) { return l.Prefixer(p) }
 	if o.Save.Hidden() != 0 {
 		w.SaveAs = func(host string, r launcher.Rank, fd int) string {
-			path, _ := o.Save.Path(fd, r.Rank, r.LocalRank, host, os.Getenv("SLURM_JOB_ID")) // what cannot be was found out before
+			path, _ := o.Save.Path(fd, r.Rank, r.LocalRank, host, os.Getenv("SLURM_JOB_ID")) // Places has checked the pattern
 			return path
 		}
 	}

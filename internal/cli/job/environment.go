@@ -14,10 +14,10 @@ import (
 	"github.com/gorun/gorun/launcher/plan"
 )
 
-// maxEnvFile bounds a file of variables.
+// maxEnvFile is the largest size of a file of variables in bytes.
 const maxEnvFile = 16 << 20
 
-// forwardEnv is the environment of the ranks as the flags ask for it.
+// forwardEnv returns the environment of the ranks that the flags select.
 func forwardEnv(environ []string, o *settings.Options) (plan.Environment, error) {
 	var exports, warnings []string
 	for _, name := range o.EnvFiles {
@@ -36,8 +36,8 @@ func forwardEnv(environ []string, o *settings.Options) (plan.Environment, error)
 	return env, nil
 }
 
-// chosen is environ without what --unset-env leaves out, and with --no-env only
-// what exports name. A name in exports is not left out. It is pure.
+// chosen returns environ without the variables of --unset-env, and with --no-env only those in exports. A variable
+// named in exports always stays.
 func chosen(environ, exports []string, o *settings.Options) []string {
 	return slices.DeleteFunc(slices.Clone(environ), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
@@ -51,9 +51,8 @@ func chosen(environ, exports []string, o *settings.Options) []string {
 	})
 }
 
-// leftOut are the variables that ranks must not inherit: from any host what --unset-env names, and from this
-// machine, where they inherit gorun's own environment and not that of a login, also what --no-env does not
-// send. PATH and HOME stay. A PREFIX* stands for the variables that gorun has. It is pure.
+// leftOut returns the variables that ranks must not inherit: on any host those of --unset-env; on this machine, where
+// ranks inherit gorun's environment, also those that --no-env excludes. PATH and HOME stay.
 func leftOut(environ []string, sent plan.Environment, o *settings.Options) (anywhere, here []string) {
 	if !o.NoEnv && len(o.Unset) == 0 {
 		return nil, nil
@@ -81,7 +80,7 @@ func leftOut(environ []string, sent plan.Environment, o *settings.Options) (anyw
 	return anywhere, here
 }
 
-// matches reports whether a variable is NAME or begins as PREFIX* says.
+// matches reports whether pattern, a NAME or PREFIX*, matches a variable.
 func matches(pattern, name string) bool {
 	if prefix, glob := strings.CutSuffix(pattern, "*"); glob {
 		return strings.HasPrefix(name, prefix)
@@ -99,8 +98,8 @@ func readEnvFile(name string) (exports, warnings []string, err error) {
 	return parseEnvFile(name, io.LimitReader(file, maxEnvFile+1))
 }
 
-// parseEnvFile reads NAME=value or NAME lines, as Docker does: the value is the rest of
-// the line as it stands, empty lines and lines that begin with # say nothing.
+// parseEnvFile parses NAME=value and NAME lines as Docker does: quotes belong to the value, empty lines and lines that
+// begin with # are skipped.
 func parseEnvFile(name string, r io.Reader) (exports, warnings []string, err error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxEnvFile)
@@ -131,7 +130,7 @@ func parseEnvFile(name string, r io.Reader) (exports, warnings []string, err err
 	return exports, warnings, nil
 }
 
-// ForRanks leaves out of env what is not true of other nodes, unless exports name it. It is pure.
+// ForRanks removes variables that describe one Slurm node or step, unless exports name them.
 func ForRanks(env, exports []string) []string {
 	return slices.DeleteFunc(slices.Clone(env), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")

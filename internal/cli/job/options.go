@@ -21,7 +21,7 @@ import (
 	"github.com/gorun/gorun/launcher"
 )
 
-// launchOptions is what Run needs beside the environment and the options.
+// launchOptions converts options and environment to the launcher's Options.
 func launchOptions(o *settings.Options, plan launcher.Plan, env environment, io Streams, say *ui.UI) (launcher.Options, error) {
 	tree, err := stagedFolder(o, o.Launcher != "local" && (leavesMachine(plan) || o.Elastic.Discovery != ""))
 	if err != nil {
@@ -59,8 +59,8 @@ func leavesMachine(plan launcher.Plan) bool {
 	return false
 }
 
-// workingDir is where the ranks run: the same path on every host. The
-// current directory keeps the name the user reached it by.
+// workingDir returns the absolute path of the ranks' directory, the same on every host. It keeps the path by which the
+// user reached the current directory.
 func workingDir(named string) (string, error) {
 	if filepath.IsAbs(named) {
 		return filepath.Clean(named), nil
@@ -72,7 +72,7 @@ func workingDir(named string) (string, error) {
 	return filepath.Join(current, named), nil
 }
 
-// OwnExecutable is the gorun that runs, to be started on hosts.
+// OwnExecutable describes the running gorun, which the launcher starts on hosts.
 func OwnExecutable() (launcher.Executable, error) {
 	path, err := os.Executable()
 	if err != nil {
@@ -86,7 +86,7 @@ func OwnExecutable() (launcher.Executable, error) {
 	return launcher.Executable{Path: path, Build: build, Hash: hash}, nil
 }
 
-// CoreCounter asks hosts for their cores, before it is known what runs where.
+// CoreCounter returns a function that connects to hosts and counts their cores.
 func CoreCounter(o *settings.Options, say *ui.UI) func(context.Context, []hostfile.Host) ([]int, error) {
 	return func(ctx context.Context, hosts []hostfile.Host) ([]int, error) {
 		exe, err := OwnExecutable()
@@ -108,7 +108,8 @@ func CoreCounter(o *settings.Options, say *ui.UI) func(context.Context, []hostfi
 	}
 }
 
-// GPUProgram makes the gorun-gpu that hosts with GPUs are sent, once: the one beside gorun, if there is one.
+// GPUProgram returns a function that loads the gorun-gpu next to gorun, for hosts with GPUs; nil content if there is
+// none.
 func GPUProgram(gorun string) func() ([]byte, error) {
 	return sync.OnceValues(func() ([]byte, error) {
 		program, err := os.ReadFile(filepath.Join(filepath.Dir(gorun), "gorun-gpu"))

@@ -12,7 +12,7 @@ import (
 	"github.com/gorun/gorun/launcher"
 )
 
-// outputOptions sets how and where the ranks' output is shown.
+// outputOptions sets how and where the launcher shows and saves the ranks' output.
 func outputOptions(opts *launcher.Options, o *settings.Options, plan launcher.Plan, io Streams) (err error) {
 	l := lineStyle(o, opts.Programs, io)
 	out, errs := isTerminal(io.Out), isTerminal(io.Err)
@@ -20,7 +20,7 @@ func outputOptions(opts *launcher.Options, o *settings.Options, plan launcher.Pl
 	opts.Screen = [3]bool{1: out, 2: errs}
 	widenPipe(io.Out)
 	opts.Stdout, opts.Stderr, opts.OutputDir, opts.CutMark = io.Out, io.Err, o.OutputFilename, ui.CutMark
-	if l.Ctime() { // programs that read these styles know no marks
+	if l.Ctime() { // readers of these styles do not know the mark
 		opts.CutMark = ""
 	}
 	prefix, err := l.Prefixer(plan)
@@ -37,7 +37,7 @@ func outputOptions(opts *launcher.Options, o *settings.Options, plan launcher.Pl
 	return err
 }
 
-// lineStyle is how lines are to begin.
+// lineStyle returns the style of output lines.
 func lineStyle(o *settings.Options, programs []launcher.Program, io Streams) ui.LineStyle {
 	l := ui.LineStyle{Style: o.Prefix, Timestamp: o.Timestamp, Programs: programs}
 	if o.TagOutput {
@@ -50,8 +50,7 @@ func lineStyle(o *settings.Options, programs []launcher.Program, io Streams) ui.
 	return l
 }
 
-// widenPipe gives a pipe room for what ranks print while its reader is at work. Where that may not be, it
-// stays as it is.
+// widenPipe enlarges a pipe so that ranks can write while its reader is busy. Failure is harmless.
 func widenPipe(w io.Writer) {
 	if f, ok := w.(*os.File); ok {
 		if info, err := f.Stat(); err == nil && info.Mode()&os.ModeNamedPipe != 0 {
@@ -60,13 +59,13 @@ func widenPipe(w io.Writer) {
 	}
 }
 
-// isTerminal reports whether what is written to w is seen at once by a person.
+// isTerminal reports whether w is a terminal.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// sameFile reports whether two outputs lead to one place: a terminal, or 2>&1.
+// sameFile reports whether two outputs are the same file, as with 2>&1.
 func sameFile(a, b io.Writer) bool {
 	f, ok := a.(*os.File)
 	g, also := b.(*os.File)

@@ -17,12 +17,12 @@ import (
 // program is one of a job's programs.
 type program struct {
 	argv     []string
-	opts     *settings.Options // the job's, with the program's own laid over them
-	ownHosts bool              // the program's own options say where it runs
+	opts     *settings.Options // the job's options, overridden by the program's own
+	ownHosts bool              // the program's own options select hosts
 }
 
-// Programs are the programs of a job: argv, or those of line where it has several. It completes
-// o, and checks it and them.
+// Programs returns the programs of a job: argv, or the blocks of line. It sets o.NP to the total and checks all
+// options.
 func Programs(o *settings.Options, argv []string, line dialect.Line) ([]program, error) {
 	if len(line.Blocks) == 0 {
 		return []program{{argv: argv, opts: o}}, nil
@@ -41,8 +41,8 @@ func Programs(o *settings.Options, argv []string, line dialect.Line) ([]program,
 	return programs, o.Check(true)
 }
 
-// layOver lays a program's own options over the job's, o. typed are the job's flags on the command line: -H chooses
-// among the hosts of a hostfile there, and stands in the place of hosts from elsewhere.
+// layOver overrides the job's options o with those of a block. The block's -H selects among the hosts of a typed
+// --hostfile and replaces hosts from any other source.
 func layOver(o *settings.Options, b dialect.Block, typed map[string]string) (program, error) {
 	flags, own := settings.NewFlags()
 	if err := flags.Parse(b.Args); err != nil {
@@ -66,8 +66,8 @@ func layOver(o *settings.Options, b dialect.Block, typed map[string]string) (pro
 	return p, all.Check(true)
 }
 
-// planJob decides where the ranks of programs run. Programs without hosts of their own share the job's:
-// those that o names or that are found, and else the first program's.
+// planJob plans the ranks of all programs. Programs without hosts of their own share the job's hosts, or else those of
+// the first program.
 func planJob(ctx context.Context, o *settings.Options, programs []program, s hosts.Finder) (hosts.Selection, launcher.Plan, error) {
 	if o.Elastic.Given() {
 		return planElastic(ctx, o, programs, s)
@@ -86,7 +86,7 @@ func planJob(ctx context.Context, o *settings.Options, programs []program, s hos
 	if err != nil {
 		return hosts.Selection{}, launcher.Plan{}, err
 	}
-	var job *hosts.Selection // found when the first program needs it
+	var job *hosts.Selection // found on first use
 	var sources []string
 	var where hosts.Selection
 	var parts []launcher.Part
@@ -116,7 +116,7 @@ func planJob(ctx context.Context, o *settings.Options, programs []program, s hos
 	return where, plan, err
 }
 
-// sharedHosts are the options that say where programs without hosts of their own run.
+// sharedHosts returns the options that select the hosts of programs without their own.
 func sharedHosts(o *settings.Options, programs []program, s hosts.Finder) (*settings.Options, error) {
 	shared := *o
 	shared.NP = 0
@@ -137,17 +137,17 @@ func sharedHosts(o *settings.Options, programs []program, s hosts.Finder) (*sett
 	return &shared, nil
 }
 
-// environment is what the launcher needs to know of programs, and what the user is told of it.
+// environment is what the launcher and the user need to know about the programs' environments.
 type environment struct {
 	shared   []string // NAME=value, for all programs
 	programs []launcher.Program
-	exported []string // names that were asked for
-	withheld []string // names that look like secrets and stay
+	exported []string // names that the user requested
+	withheld []string // names that look like secrets and are not sent
 	warnings []string
 	notices  []string
 }
 
-// prepareAll finds each program's directory and environment. What all programs get is shared.
+// prepareAll determines the directory and environment of each program, and what all environments share.
 func prepareAll(environ []string, programs []program, size int) (environment, error) {
 	var e environment
 	var sets [][]string
@@ -183,7 +183,7 @@ func prepareAll(environ []string, programs []program, size int) (environment, er
 	return e, nil
 }
 
-// inCommon parts sets into what all of them hold and what each holds beside that, in order. It is pure.
+// inCommon splits sets into what all share and what each has in addition, in order.
 func inCommon(sets [][]string) (shared []string, own [][]string) {
 	holders := map[string]int{}
 	for _, set := range sets {
@@ -205,7 +205,7 @@ func inCommon(sets [][]string) (shared []string, own [][]string) {
 	return shared, own
 }
 
-// programsText is a line for each of several programs: its ranks, and its command line.
+// programsText formats one line per program: its ranks and command line.
 func programsText(programs []launcher.Program) string {
 	var b strings.Builder
 	first := 0
@@ -216,7 +216,7 @@ func programsText(programs []launcher.Program) string {
 	return b.String()
 }
 
-// names are the names of NAME=value.
+// names returns the names in NAME=value pairs.
 func names(env []string) (out []string) {
 	for _, kv := range env {
 		name, _, _ := strings.Cut(kv, "=")
@@ -225,7 +225,7 @@ func names(env []string) (out []string) {
 	return out
 }
 
-// unique is words without repetitions, in order.
+// unique returns words without repetitions, in order.
 func unique(words []string) (out []string) {
 	for _, w := range words {
 		if !slices.Contains(out, w) {

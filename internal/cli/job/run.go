@@ -1,3 +1,4 @@
+// Package job turns settings into a job of the launcher and runs it.
 package job
 
 import (
@@ -15,14 +16,13 @@ import (
 	"github.com/gorun/gorun/launcher"
 )
 
-// Streams are the terminal, or what stands for it.
+// Streams is standard input, output and error of gorun.
 type Streams struct {
 	In       *os.File
 	Out, Err io.Writer
 }
 
-// Run is a run from options to exit code: parse, plan, then the launcher's
-// connect, stage, spawn, stream and reap.
+// Run plans and runs a job, and returns gorun's exit code.
 func Run(ctx context.Context, o *settings.Options, programs []program, io Streams, say *ui.UI) (code int, err error) {
 	if o.EnvFlags {
 		return 0, printEnvFlags(os.Environ(), programs, io.Out, say)
@@ -78,7 +78,7 @@ func Run(ctx context.Context, o *settings.Options, programs []program, io Stream
 	return code, err
 }
 
-// launch runs the plan while it listens to the user.
+// launch runs the plan and forwards the user's signals to it.
 func launch(ctx context.Context, o *settings.Options, plan launcher.Plan, opts launcher.Options, io Streams, say *ui.UI) (int, error) {
 	requests := ui.Listen(time.Duration(o.Timeout), say)
 	defer requests.Close()

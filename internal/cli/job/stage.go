@@ -11,7 +11,7 @@ import (
 	"github.com/gorun/gorun/launcher"
 )
 
-// programDir is where the ranks of a program start: --wdir begins in the folder of --stage, if there is one.
+// programDir returns the directory of a program's ranks. A relative --wdir starts at the folder of --stage.
 func programDir(o *settings.Options) (string, error) {
 	if o.Stage == "" {
 		return workingDir(o.Wdir)
@@ -30,10 +30,10 @@ func programDir(o *settings.Options) (string, error) {
 	return filepath.Clean(wdir), nil
 }
 
-// stagedFolder is the folder of --stage; nil without it, and where no rank leaves this machine.
+// stagedFolder scans the folder of --stage. It returns nil without --stage, or if all ranks run here.
 func stagedFolder(o *settings.Options, leaves bool) (*launcher.WorkDir, error) {
 	if o.Stage == "" || !leaves {
-		return nil, nil // without a copy, the agent checks it
+		return nil, nil // the agent checks a folder that is not copied
 	}
 	dir, err := workingDir(o.Stage)
 	if err != nil {
@@ -47,7 +47,7 @@ func stagedFolder(o *settings.Options, leaves bool) (*launcher.WorkDir, error) {
 	return tree, stageError(o.Stage, err)
 }
 
-// stageError says what to do about a folder that cannot be staged.
+// stageError turns an error of a scan into a usage error.
 func stageError(named string, err error) error {
 	var large *workdir.LimitError
 	var link *workdir.LinkError

@@ -1,4 +1,4 @@
-// Package manual writes manual pages in the macros of man(7), which every Unix can show.
+// Package manual writes manual pages in the macros of man(7).
 package manual
 
 import (
@@ -6,31 +6,31 @@ import (
 	"strings"
 )
 
-// Page is a manual page of section 1, the user's commands.
+// Page is a manual page of section 1, user commands.
 type Page struct {
-	Name     string // as man is asked for it: gorun-bench
+	Name     string // argument of man: gorun-bench
 	Short    string // what it does, in one line
 	Version  string // shown at the bottom
 	Synopsis []string
 	Sections []Section
 }
 
-// Section is a part of a page under a heading. What is empty is left out.
+// Section is a titled part of a page. Empty fields are left out.
 type Section struct {
 	Title string
 	Text  string // paragraphs, with empty lines between them
 	Terms []Term
-	Plain string // lines shown as they are
+	Plain string // preformatted lines
 }
 
-// Term is a word and what it means.
+// Term is a term and its description.
 type Term struct{ Word, Text string }
 
-// Roff is the page's source.
+// Roff returns the page as roff source.
 func (p Page) Roff() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, ".TH %q 1 \"\" %q \"User Commands\"\n", strings.ToUpper(p.Name), p.Version)
-	// No hyphens and no stretched lines: options would come apart.
+	// Hyphenation and justification would break options apart.
 	b.WriteString(".nh\n.ad l\n")
 	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n.SH SYNOPSIS\n", escape(p.Name), escape(p.Short))
 	for i, line := range p.Synopsis {
@@ -63,8 +63,7 @@ func (s Section) write(b *strings.Builder) {
 	}
 }
 
-// escape makes text mean itself to roff: backslashes, hyphens, which would be printed as another character than what
-// is typed, and lines that begin like requests. Lists may break after a bar.
+// escape escapes text for roff: backslashes, hyphens, and lines that begin like requests. Lists may break after a bar.
 func escape(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`, "|", `|\:`).Replace(text)
 	lines := strings.Split(text, "\n")

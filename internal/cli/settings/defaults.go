@@ -13,14 +13,12 @@ import (
 	"github.com/gorun/gorun/internal/cli/usage"
 )
 
-// maxConfig bounds a configuration file.
+// maxConfig is the largest size of a configuration file in bytes.
 const maxConfig = 1 << 20
 
-// SetDefaults gives flags that the command line and a job file left alone their value from
-// the environment (GORUN_NP, GORUN_SSH_CONFIG, …), from mca (Open MPI's settings in the
-// environment, as flags), or else from the file of defaults: flags > job file > environment >
-// mca > file > built in. Where to run counts as one setting, whether it is said by
-// hosts or by a hostfile.
+// SetDefaults sets the flags that neither the command line nor a job file has set: first from GORUN_ variables, then
+// from mca, which are Open MPI's environment settings as flags, then from the file of defaults. -H, --hostfile and
+// --host-discovery-script count as one setting.
 func SetDefaults(flags *pflag.FlagSet, lookup func(string) (string, bool), mca []string, file settings) error {
 	errs := append(setFromVariables(flags, lookup), setAll(flags, mca)...)
 	if len(errs) == 0 {
@@ -30,8 +28,7 @@ func SetDefaults(flags *pflag.FlagSet, lookup func(string) (string, bool), mca [
 	return errs[0]
 }
 
-// setAll sets flags given as --name=value or --name that are not set yet. A list gets
-// all that is given for it.
+// setAll sets flags given as --name=value or --name that are still unset. A repeatable flag gets all its values.
 func setAll(flags *pflag.FlagSet, args []string) (errs []error) {
 	changed := Given(flags)
 	for _, arg := range args {
@@ -50,7 +47,7 @@ func setAll(flags *pflag.FlagSet, args []string) (errs []error) {
 	return errs
 }
 
-// setFromVariables sets the flags that are not set yet from variables.
+// setFromVariables sets flags that are still unset from GORUN_ variables.
 func setFromVariables(flags *pflag.FlagSet, lookup func(string) (string, bool)) (errs []error) {
 	where := placed(flags)
 	flags.VisitAll(func(f *pflag.Flag) {
@@ -63,15 +60,15 @@ func setFromVariables(flags *pflag.FlagSet, lookup func(string) (string, bool)) 
 			return
 		}
 		if err := flags.Set(f.Name, value); err != nil {
-			// The user gave no flag: what is wrong must name the place where the value stands.
+			// The value did not come from a flag, so the error names the variable.
 			errs = append(errs, usage.Errorf("", "%s=%s: %w", variable, value, refused(err)))
 		}
 	})
 	return errs
 }
 
-// ReadDefaults reads the file of defaults that the user named, or the one in the usual
-// place if there is one. Its paths begin where gorun was started.
+// ReadDefaults reads the named file of defaults, or else ~/.config/gorun/config.yaml if it exists. Relative paths
+// start at the current directory.
 func ReadDefaults(named string, flags *pflag.FlagSet, lookup func(string) (string, bool)) (settings, error) {
 	name := named
 	if name == "" {
@@ -92,7 +89,7 @@ func ReadDefaults(named string, flags *pflag.FlagSet, lookup func(string) (strin
 	return s, err
 }
 
-// ReadJobFile reads a job file, whose paths begin at its own folder; without a name it says nothing.
+// ReadJobFile reads a job file; an empty name gives no settings. Relative paths start at the file's folder.
 func ReadJobFile(name string, flags *pflag.FlagSet, lookup func(string) (string, bool)) (settings, error) {
 	if name == "" {
 		return settings{}, nil
@@ -102,7 +99,7 @@ func ReadJobFile(name string, flags *pflag.FlagSet, lookup func(string) (string,
 	return s.relativeTo(filepath.Dir(name), home), err
 }
 
-// readSettings reads one file.
+// readSettings reads one configuration file.
 func readSettings(name string, flags *pflag.FlagSet) (settings, error) {
 	info, err := os.Stat(name)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/gorun/gorun/internal/elastic"
 )
 
-// ElasticOptions are the flags of a job whose hosts come and go.
+// ElasticOptions holds the flags of an elastic job.
 type ElasticOptions struct {
 	MinNP, MaxNP int
 	Discovery    string
@@ -38,12 +38,12 @@ func (e *ElasticOptions) addFlags(flags *pflag.FlagSet) {
 	flags.Var(&e.Cooldown, "blacklist-cooldown-range", "elastic job: initial and longest time in seconds that a failed host gets no ranks: 10,300")
 }
 
-// Given reports whether the job is elastic.
+// Given reports whether any flag makes the job elastic.
 func (e *ElasticOptions) Given() bool {
 	return e.MinNP > 0 || e.MaxNP > 0 || e.Discovery != "" || e.Restarts > 0
 }
 
-// check finds values that no job can have.
+// checkElastic reports elastic flags that contradict each other or the rest of the options.
 func (o *Options) checkElastic(npSet bool) error {
 	e := &o.Elastic
 	switch {
@@ -78,7 +78,7 @@ func (o *Options) checkElastic(npSet bool) error {
 	return nil
 }
 
-// Discoverer asks the discovery script which hosts there are, as Horovod's does: a host, or host:slots, a line.
+// Discoverer returns a function that runs the discovery script and parses its output, one host or host:slots per line.
 func (e *ElasticOptions) Discoverer() func(context.Context) ([]hostfile.Host, error) {
 	script := elastic.Script{Argv: []string{"/bin/sh", "-c", e.Discovery}}
 	return func(ctx context.Context) ([]hostfile.Host, error) {
@@ -90,7 +90,7 @@ func (e *ElasticOptions) Discoverer() func(context.Context) ([]hostfile.Host, er
 	}
 }
 
-// resetLimit is how many resets there may be, and within which time.
+// resetLimit is how many resets a job may have, and within which window.
 type resetLimit struct {
 	Limit  int
 	Within time.Duration // 0: the whole job
@@ -123,7 +123,7 @@ func (r *resetLimit) Set(text string) error {
 	return nil
 }
 
-// cooldown is for how long a host is set aside: at first, and at most.
+// cooldown is the initial and the longest time that a failed host gets no ranks.
 type cooldown [2]time.Duration
 
 func (c *cooldown) Type() string { return "MIN,MAX" }
@@ -136,7 +136,7 @@ func (c *cooldown) String() string {
 }
 
 func (c *cooldown) Set(text string) error {
-	words := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' }) // horovodrun's are two words
+	words := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' }) // horovodrun separates them by a blank
 	if len(words) != 2 {
 		return errors.New("expected MIN,MAX in seconds, for example 10,300")
 	}

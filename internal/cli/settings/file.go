@@ -12,25 +12,24 @@ import (
 	"github.com/gorun/gorun/internal/cli/usage"
 )
 
-// settings is what a file in YAML says of a run: a job file, or a file of defaults.
+// settings holds the contents of a YAML file: a job file or a file of defaults.
 type settings struct {
 	name    string    // of the file
 	list    []setting // in the file's order
 	Command []string  // the program and its arguments; nil: the file names none
 	line    int       // of the program
 
-	Undone dialect.Line // what words of horovodrun's in it ask for and do not get
+	Undone dialect.Line // requests of horovodrun's keys that gorun does not fulfil
 }
 
-// setting is a flag with its values: several where it may be repeated.
+// setting is a flag and its values; a repeatable flag may have several.
 type setting struct {
 	flag   string
 	values []string
 	line   int
 }
 
-// addsUp reports flags whose values in a file stay when there are others on the command line, which come after
-// them and win.
+// addsUp reports flags that keep a file's values next to those on the command line, which come later and win.
 func addsUp(flag string) bool {
 	switch flag {
 	case "export", "env-file", "unset-env", "stage":
@@ -39,28 +38,27 @@ func addsUp(flag string) bool {
 	return false
 }
 
-// isPlace reports the flags that say where to run.
+// isPlace reports the flags that choose the hosts.
 func isPlace(flag string) bool {
 	return flag == "hosts" || flag == "hostfile" || flag == "host-discovery-script"
 }
 
-// placed reports whether it has been said where to run.
+// placed reports whether a flag that chooses the hosts is set.
 func placed(flags *pflag.FlagSet) bool {
 	return flags.Changed("hosts") || flags.Changed("hostfile") || flags.Changed("host-discovery-script")
 }
 
-// Given are the flags that are set.
+// Given returns the names of the flags that are set.
 func Given(flags *pflag.FlagSet) map[string]bool {
 	set := map[string]bool{}
 	flags.Visit(func(f *pflag.Flag) { set[f.Name] = true })
 	return set
 }
 
-// Apply gives the flags that are not set yet their values in the file. Where to run counts as one setting,
-// whichever flag says it.
+// Apply sets the flags that are still unset from the file. The flags that choose the hosts count as one setting.
 func (s settings) Apply(flags *pflag.FlagSet) error {
 	where, set := placed(flags), Given(flags)
-	later := map[string][]string{} // what is said already of lists that add up
+	later := map[string][]string{} // values of lists that the command line extends
 	for _, v := range s.list {
 		f := flags.Lookup(v.flag)
 		switch {
@@ -91,8 +89,8 @@ func (s settings) Apply(flags *pflag.FlagSet) error {
 	return nil
 }
 
-// Blame names the line that is at fault when all flags together make no sense: err begins with the flag, which
-// may be one that the file has set, and typed, the command line, has not.
+// Blame adds the file and line to err if err begins with a flag that the file has set and the command line, typed, has
+// not.
 func (s settings) Blame(err error, typed map[string]bool) error {
 	if err == nil {
 		return nil
@@ -106,7 +104,7 @@ func (s settings) Blame(err error, typed map[string]bool) error {
 	return err
 }
 
-// refused is why a flag cannot have a value, without the flag's name.
+// refused returns why a flag rejects a value, without the flag's name.
 func refused(err error) error {
 	var invalid *pflag.InvalidValueError
 	if errors.As(err, &invalid) {
@@ -115,7 +113,7 @@ func refused(err error) error {
 	return err
 }
 
-// wants is a hint at what may be written for a flag.
+// wants returns a hint with an example value for a flag.
 func wants(f *pflag.Flag) string {
 	if f.Value.Type() == "int" {
 		return fmt.Sprintf("for example %s: 2", f.Name)
@@ -123,7 +121,7 @@ func wants(f *pflag.Flag) string {
 	return ""
 }
 
-// relativeTo makes paths begin at the folder dir, and those that begin with ~/ at home.
+// relativeTo resolves relative paths against dir, and paths that begin with ~/ against home.
 func (s settings) relativeTo(dir, home string) settings {
 	for i, v := range s.list {
 		for j, value := range v.values {
@@ -133,7 +131,7 @@ func (s settings) relativeTo(dir, home string) settings {
 	return s
 }
 
-// pathFrom is a flag's value, begun at dir or home if it is a relative path of this machine or of the ranks.
+// pathFrom resolves value against dir or home if the flag takes a path.
 func pathFrom(dir, home, flag, value string) string {
 	switch flag {
 	case "hostfile", "env-file", "wdir", "stage", "output-filename", "json-events", "ssh-config", "ssh-identity-file":

@@ -2,10 +2,10 @@ package settings
 
 import "errors"
 
-// hidden is which of the ranks' streams are not shown, a bit for each.
+// hidden is a bit set of the ranks' streams that the terminal does not show.
 type hidden uint8
 
-// Streams that may be hidden.
+// The bits of hidden.
 const (
 	hideStdout hidden = 1
 	hideStderr hidden = 2
@@ -26,10 +26,10 @@ func (h *hidden) Set(text string) error {
 	return errors.New("expected stdout, stderr, all or none")
 }
 
-// Of reports whether the ranks' stdout (fd 1) or stderr (fd 2) is hidden.
+// Of reports whether stdout (fd 1) or stderr (fd 2) is hidden.
 func (h hidden) Of(fd int) bool { return h>>(fd-1)&1 != 0 }
 
-// Shown is a launcher.Options.Show: the streams of ranks that neither --show nor --hide leaves out.
+// Shown combines --show and --hide into a launcher.Options.Show; nil shows everything.
 func Shown(ranks func(rank int) bool, h hidden) func(rank, fd int) bool {
 	if ranks == nil && h == 0 {
 		return nil

@@ -9,15 +9,14 @@ import (
 	"github.com/gorun/gorun/internal/cli/usage"
 )
 
-// section is a part of horovodrun's configuration. Its keys are flags of horovodrun's with a prefix, except
-// that enabled is the flag of the section's own name.
+// section is a section of horovodrun's configuration file. A key is the horovodrun flag prefix+key, except that
+// "enabled" is the flag named like the section.
 type section struct {
 	name, prefix string
 	keys         []string
 }
 
-// horovodSections are the keys that horovodrun reads, as flags are written. What they mean is in
-// dialect.
+// horovodSections lists the keys that horovodrun reads, spelled like flags. Package dialect translates them.
 func horovodSections() []section {
 	return []section{
 		{"params", "", []string{"fusion-threshold-mb", "cycle-time-ms", "cache-capacity",
@@ -48,7 +47,7 @@ func (s section) word(key string) string {
 	return s.prefix + key
 }
 
-// opposite is the flag of horovodrun's for a key that is false.
+// opposite returns the horovodrun flag of a key whose value is false.
 func opposite(word string) string {
 	if word == "log-with-timestamp" {
 		return "log-without-timestamp"
@@ -61,7 +60,7 @@ func isText(word string) bool {
 	return slices.Contains([]string{"autotune-log-file", "timeline-filename", "log-level", "thread-affinity"}, word)
 }
 
-// section takes a section of horovodrun's.
+// section reads a section of a horovodrun configuration.
 func (r *settingsReader) section(e entry, s section) error {
 	keys, err := r.entries(e.value, e.typed)
 	if err != nil {
@@ -85,7 +84,7 @@ func (r *settingsReader) section(e entry, s section) error {
 	return nil
 }
 
-// horovod takes a key as the flag of horovodrun's that it is.
+// horovod translates a key as the horovodrun flag word.
 func (r *settingsReader) horovod(e entry, word, value string) error {
 	values := []string{value}
 	if n, _ := dialect.Horovod.Takes(word); n == 0 {
@@ -94,6 +93,7 @@ func (r *settingsReader) horovod(e entry, word, value string) error {
 			return r.fault(e, "", "%q: expected true or false", value)
 		}
 		if !yes {
+			// word returns the horovodrun flag of a key.
 			word = opposite(word)
 		}
 		values = nil
@@ -103,7 +103,7 @@ func (r *settingsReader) horovod(e entry, word, value string) error {
 	return r.take(e, word, e.typed, values)
 }
 
-// take adds what a flag of horovodrun's means. typed is what stands in the file for it.
+// take appends the settings that a horovodrun flag translates to. typed is the key as it stands in the file.
 func (r *settingsReader) take(e entry, flag, typed string, values []string) error {
 	line, err := dialect.TranslateFlag(dialect.Horovod, flag, typed, values, r.flags)
 	if err != nil {
@@ -120,7 +120,7 @@ func (r *settingsReader) take(e entry, flag, typed string, values []string) erro
 	return nil
 }
 
-// controller takes horovodrun's choice of a bootstrap.
+// controller reads horovodrun's choice of a bootstrap.
 func (r *settingsReader) controller(e entry) error {
 	value, err := r.text(e, e.value)
 	if err != nil {

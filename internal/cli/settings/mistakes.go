@@ -9,8 +9,8 @@ import (
 	"github.com/gorun/gorun/internal/cli/usage"
 )
 
-// ExplainUsage says of the flag parser's errors which word of the user's is wrong, and
-// what is wanted there. typed are the user's words for our flags.
+// ExplainUsage turns an error of the flag parser into one that names the user's word and the expected value. typed
+// maps gorun's flags to the words that the user typed.
 func ExplainUsage(err error, typed map[string]string) error {
 	var invalid *pflag.InvalidValueError
 	if !errors.As(err, &invalid) {
@@ -23,7 +23,7 @@ func ExplainUsage(err error, typed map[string]string) error {
 	return usage.Errorf(flagHint(invalid.GetFlag(), word), "%s %q: %w", word, invalid.GetValue(), reason(invalid))
 }
 
-// reason is why a flag cannot have a value.
+// reason returns why a flag rejects a value.
 func reason(invalid *pflag.InvalidValueError) error {
 	err := invalid.Unwrap()
 	switch wrong := errors.Is(err, strconv.ErrSyntax) || errors.Is(err, strconv.ErrRange); {
@@ -35,7 +35,7 @@ func reason(invalid *pflag.InvalidValueError) error {
 	return err
 }
 
-// flagHint is what to write where a flag has a value that it cannot have.
+// flagHint returns an example of a valid value.
 func flagHint(flag *pflag.Flag, word string) string {
 	switch flag.Value.Type() {
 	case "int":

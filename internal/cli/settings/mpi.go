@@ -10,7 +10,7 @@ import (
 	"github.com/gorun/gorun/internal/cli/usage"
 )
 
-// mpiFlag is --mpi: the MPI whose programs a job has.
+// mpiFlag is --mpi, the MPI of the job's programs.
 type mpiFlag struct{ openMPI4 bool }
 
 func (m *mpiFlag) String() string {
@@ -24,7 +24,7 @@ func (m *mpiFlag) Type() string { return "MPI" }
 
 func (m *mpiFlag) Set(text string) error {
 	switch text {
-	case "pmi1", "none", "mpich", "pmi2": // MPICH speaks PMI-1 where it has the choice
+	case "pmi1", "none", "mpich", "pmi2": // MPICH falls back to PMI-1
 		m.openMPI4 = false
 	case "ompi4":
 		m.openMPI4 = true
@@ -36,7 +36,8 @@ func (m *mpiFlag) Set(text string) error {
 	return nil
 }
 
-// Library is what programs of Open MPI's need, which stands beside gorun; nil where none are asked for.
+// Library reads the library that programs of Open MPI 4 preload, from the directory of gorun. It returns nil unless
+// --mpi is ompi4.
 func (m *mpiFlag) Library(gorun string) ([]byte, error) {
 	if !m.openMPI4 {
 		return nil, nil

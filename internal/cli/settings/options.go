@@ -1,3 +1,4 @@
+// Package settings holds the flags of a run and fills them from the command line, the environment, configuration files and job files.
 package settings
 
 import (
@@ -16,7 +17,7 @@ import (
 	"github.com/gorun/gorun/launcher/route"
 )
 
-// Options are the flags of a run, as the user gave them.
+// Options holds the flags of a run.
 type Options struct {
 	NP              int
 	Ppn, Nodes      count
@@ -75,7 +76,7 @@ type Options struct {
 	Verbose    int
 }
 
-// AddFlags binds o to flags.
+// AddFlags binds o to flags and sets their defaults.
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	o.StartTimeout, o.Grace = Seconds(60*time.Second), Seconds(5*time.Second)
 	flags.IntVarP(&o.NP, "np", "n", 0, "ranks to start (default: one per slot)")
@@ -139,7 +140,7 @@ func (o *Options) addOutputFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.JSONEvents, "json-events", "", "write the job's steps as JSON lines to FILE or fd:N")
 }
 
-// Check finds values that no run can have.
+// Check reports values that no run can have.
 func (o *Options) Check(npSet bool) error {
 	switch {
 	case npSet && o.NP < 1:
@@ -165,7 +166,7 @@ func (o *Options) Check(npSet bool) error {
 	return o.placement.check()
 }
 
-// count is a number of at least 1 on the command line; 0 where none is given.
+// count is a number of at least 1; 0 if not given.
 type count int
 
 func (c *count) String() string { return strconv.Itoa(int(*c)) }
@@ -180,7 +181,7 @@ func (c *count) Set(text string) error {
 	return nil
 }
 
-// Ranks is a set of ranks on the command line: 0,8-11. The zero value is all.
+// Ranks is a set of ranks such as 0,8-11. The zero value is all ranks.
 type Ranks [][2]int
 
 func (r *Ranks) Type() string { return "ranks" }
@@ -205,7 +206,7 @@ func (r *Ranks) Set(text string) error {
 	return err
 }
 
-// Filter says which ranks of a job of some size are in r; nil: all.
+// Filter returns whether a rank is in r, or nil for all ranks. A rank outside a job of size ranks is an error.
 func (r Ranks) Filter(size int) (func(rank int) bool, error) {
 	if len(r) == 0 {
 		return nil, nil
@@ -220,7 +221,7 @@ func (r Ranks) Filter(size int) (func(rank int) bool, error) {
 	}, nil
 }
 
-// network is a list of interfaces and subnets on the command line.
+// network is a list of interfaces and subnets.
 type network struct{ launcher.Network }
 
 func (n *network) Type() string { return "list" }
@@ -230,7 +231,7 @@ func (n *network) Set(text string) (err error) {
 	return err
 }
 
-// Seconds is a time on the command line: a number of seconds, or with a unit.
+// Seconds is a duration: a number of seconds, or a number with a unit.
 type Seconds time.Duration
 
 func (s *Seconds) String() string { return time.Duration(*s).String() }
@@ -248,7 +249,7 @@ func (s *Seconds) Set(text string) error {
 	return nil
 }
 
-// ByteSize is a number of bytes on the command line: 8, 4K, 1M, 1G.
+// ByteSize is a number of bytes such as 8, 4K, 1M or 1G.
 type ByteSize int
 
 func (s *ByteSize) String() string { return strconv.Itoa(int(*s)) }
@@ -270,7 +271,7 @@ func (s *ByteSize) Set(text string) error {
 	return nil
 }
 
-// NewFlags returns a run's flags and the options that they set.
+// NewFlags returns the flags of a run and the options that they set.
 func NewFlags() (*pflag.FlagSet, *Options) {
 	var o Options
 	flags := pflag.NewFlagSet("gorun", pflag.ContinueOnError)

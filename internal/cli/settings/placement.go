@@ -13,7 +13,7 @@ import (
 	"github.com/gorun/gorun/launcher"
 )
 
-// placement is which host a rank runs on, and where on it.
+// placement holds the flags that place ranks on hosts and bind them to cores and GPUs.
 type placement struct {
 	MapBy, RankBy  order
 	BindTo         binding
@@ -31,8 +31,8 @@ func (p *placement) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&p.ReportBindings, "report-bindings", false, "print what each rank is bound to")
 }
 
-// Binding is what hosts are told. Cores per rank alone bind to cores. Only --bind-to keeps ranks from the NUMA nodes of
-// their GPUs.
+// Binding returns the binding policy for the agents. --cpus-per-rank alone binds to cores. Without --bind-to, ranks
+// run on the NUMA node of their GPUs.
 func (p *placement) Binding() launcher.Binding {
 	b := p.BindTo.Binding
 	b.Each = int(p.CPUsPerRank)
@@ -43,7 +43,7 @@ func (p *placement) Binding() launcher.Binding {
 	return b
 }
 
-// check finds what no host can do.
+// check reports a binding that no host can fulfil.
 func (p *placement) check() error {
 	if b := p.BindTo; b.Given && b.To == "" && (b.Overload || b.IfSupported) {
 		return usage.Errorf("write --bind-to core"+b.qualifiers(), "--bind-to %s: there is nothing to bind to", b.String())
@@ -51,12 +51,12 @@ func (p *placement) check() error {
 	return nil
 }
 
-// Request is what is asked of the plan.
+// Request returns the request for a plan of np ranks.
 func (o *Options) Request(np int) launcher.Request {
 	return launcher.Request{NP: np, NoOversubscribe: o.noOversubscribe, MapBy: o.MapBy.Order, RankBy: o.RankBy.Order}
 }
 
-// order is slot or node on the command line.
+// order is slot or node.
 type order struct{ launcher.Order }
 
 func (o *order) Type() string { return "order" }
@@ -80,7 +80,7 @@ func (o *order) Set(text string) error {
 	return nil
 }
 
-// binding is a binding policy on the command line: core, socket:overload-allowed.
+// binding is a binding policy such as core or socket:overload-allowed.
 type binding struct {
 	launcher.Binding
 	Given bool
@@ -142,7 +142,7 @@ var (
 	errQualifier = errors.New("expected overload-allowed or if-supported after the colon")
 )
 
-// gpuCount is --gpus-per-rank on the command line.
+// gpuCount is --gpus-per-rank: a number, auto or none.
 type gpuCount struct {
 	launcher.GPURequest
 	Given bool

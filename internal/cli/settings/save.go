@@ -10,11 +10,10 @@ import (
 	"github.com/gorun/gorun/launcher"
 )
 
-// savings are where the ranks' stdout and stderr go instead of the terminal: --stdout-file and
-// --stderr-file, by fd; "": nowhere else.
+// savings holds the name patterns of --stdout-file and --stderr-file, by fd; "" saves nothing.
 type savings [3]string
 
-// Hidden is what of the output is not shown because of it.
+// Hidden returns the streams that are saved and therefore not shown.
 func (s savings) Hidden() (h hidden) {
 	for fd, pattern := range s {
 		if pattern != "" {
@@ -24,13 +23,13 @@ func (s savings) Hidden() (h hidden) {
 	return h
 }
 
-// Places are the files of all ranks, by rank and fd. Two ranks cannot have one file: what they write
-// would mix. job is the scheduler's number of the job, or "".
+// Places returns the file of each rank and fd. Two ranks with the same file are an error. job is the scheduler's job
+// number, or "".
 func (s savings) Places(plan launcher.Plan, job string) (func(rank, fd int) string, error) {
 	if s.Hidden() == 0 {
 		return nil, nil
 	}
-	for fd := 1; fd <= 2; fd++ { // an elastic job may have no hosts yet
+	for fd := 1; fd <= 2; fd++ { // check the patterns also for an elastic job without hosts
 		if _, err := s.Path(fd, 0, 0, "host", job); err != nil {
 			return nil, err
 		}
@@ -54,7 +53,7 @@ func (s savings) Places(plan launcher.Plan, job string) (func(rank, fd int) stri
 	return func(rank, fd int) string { return paths[rank][fd] }, nil
 }
 
-// Path is the file of a rank's stream; "": it has none.
+// Path returns the file of a rank's stream, or "".
 func (s savings) Path(fd, rank, local int, host, job string) (string, error) {
 	path, err := expand(s[fd], map[byte]string{'r': strconv.Itoa(rank), 'l': strconv.Itoa(local), 'h': host, 'j': job})
 	if err != nil {
@@ -65,7 +64,7 @@ func (s savings) Path(fd, rank, local int, host, job string) (string, error) {
 
 func saveFlag(fd int) string { return [...]string{1: "--stdout-file", 2: "--stderr-file"}[fd] }
 
-// expand puts values for %x, numbers padded with zeros to the width of %3x, and % for %%.
+// expand replaces %x by values, %3x zero-padded to three digits, and %% by %.
 func expand(pattern string, values map[byte]string) (string, error) {
 	var b strings.Builder
 	for rest := pattern; rest != ""; {

@@ -9,8 +9,7 @@ import (
 	"github.com/gorun/gorun/launcher"
 )
 
-// stdinChoice says on the command line which ranks read standard input: a rank, all or
-// none. The zero value is rank 0.
+// stdinChoice selects the ranks that read standard input: a rank, all or none. The zero value is rank 0.
 type stdinChoice string
 
 func (c *stdinChoice) Type() string { return "rank" }
@@ -30,13 +29,13 @@ func (c *stdinChoice) Set(text string) error {
 	return nil
 }
 
-// Rank is a launcher.Options.StdinRank for a job of some size.
+// Rank returns the launcher.Options.StdinRank for a job of size ranks.
 func (c *stdinChoice) Rank(size int) (int, error) {
 	switch c.String() {
 	case "all":
 		return launcher.StdinAll, nil
 	case "none":
-		return 0, nil // there will be no input
+		return 0, nil // without input the rank does not matter
 	}
 	rank, err := strconv.Atoi(c.String())
 	if err != nil {

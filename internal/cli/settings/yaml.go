@@ -26,14 +26,14 @@ type settingsReader struct {
 
 // entry is a key of a map with its value.
 type entry struct {
-	name  string // as flags are written
-	typed string // as it stands there, after the name of its section: params.cycle_time_ms
+	name  string // spelled like a flag
+	typed string // as in the file, with its section: params.cycle_time_ms
 	line  int
 	value *yaml.Node
 }
 
-// parseSettings reads a file. Its keys are the long names of flags, the words of a job file (env, command, program,
-// args) and horovodrun's sections. Mistakes are the user's and name the line. It is pure.
+// parseSettings parses a file whose keys are long flag names, the keys of a job file (env, command, program, args) and
+// horovodrun's sections. Errors are usage errors that name the line.
 func parseSettings(name string, text []byte, flags *pflag.FlagSet) (settings, error) {
 	r := &settingsReader{settings: settings{name: name}, flags: flags}
 	var document yaml.Node
@@ -59,7 +59,7 @@ func parseSettings(name string, text []byte, flags *pflag.FlagSet) (settings, er
 	return r.settings, r.join()
 }
 
-// read takes one key of the file.
+// read reads one key of the file.
 func (r *settingsReader) read(e entry) (err error) {
 	s, isSection := sectionNamed(e.name)
 	switch {
@@ -87,7 +87,7 @@ func (r *settingsReader) read(e entry) (err error) {
 	return r.flag(e)
 }
 
-// join makes one command of program and args.
+// join joins program and args into the command.
 func (r *settingsReader) join() error {
 	at := entry{line: r.line, typed: "program"}
 	switch {
@@ -112,7 +112,7 @@ func (r *settingsReader) join() error {
 	return err
 }
 
-// flag takes a key that is the long name of a flag.
+// flag reads a key that is a long flag name.
 func (r *settingsReader) flag(e entry) error {
 	f := r.flags.Lookup(e.name)
 	switch {
@@ -150,7 +150,7 @@ func (r *settingsReader) flag(e entry) error {
 	return nil
 }
 
-// plainBool is a value as the flags take it: YAML has more words for true and false.
+// plainBool converts YAML's spellings of true and false to those of the flag parser.
 func plainBool(f *pflag.Flag, node *yaml.Node, value string) string {
 	var yes bool
 	if kind := f.Value.Type(); kind != "bool" && kind != "count" || node.Decode(&yes) != nil {
@@ -162,8 +162,8 @@ func plainBool(f *pflag.Flag, node *yaml.Node, value string) string {
 	return strconv.FormatBool(yes)
 }
 
-// variables takes env: a map, or a list of NAME=value, NAME and PREFIX*. A map's NAME without a value is sent as it
-// is set here.
+// variables reads env: a map, or a list of NAME=value, NAME and PREFIX*. A NAME without a value is sent with its value
+// here.
 func (r *settingsReader) variables(e entry) error {
 	var values []string
 	switch node := resolved(e.value); node.Kind {
@@ -218,12 +218,13 @@ func (r *settingsReader) words(e entry) (words []string, err error) {
 		if err != nil {
 			return nil, err
 		}
+		// words reads a list of words, or splits a text like a shell without expansion.
 		words = append(words, word)
 	}
 	return words, nil
 }
 
-// text is one value.
+// text returns a scalar value.
 func (r *settingsReader) text(e entry, node *yaml.Node) (string, error) {
 	node = resolved(node)
 	if node.Line > 0 {
@@ -242,7 +243,7 @@ func (r *settingsReader) text(e entry, node *yaml.Node) (string, error) {
 	return node.Value, nil
 }
 
-// entries are the keys of a map. within is its own key, or "" for the whole file.
+// entries returns the keys of a map. within is the key of the map, or "" for the whole file.
 func (r *settingsReader) entries(node *yaml.Node, within string) (list []entry, err error) {
 	node = resolved(node)
 	at := entry{line: node.Line, typed: within}
@@ -268,7 +269,7 @@ func (r *settingsReader) entries(node *yaml.Node, within string) (list []entry, 
 	return list, nil
 }
 
-// resolved is what an alias stands for.
+// resolved follows an alias.
 func resolved(node *yaml.Node) *yaml.Node {
 	if node.Kind == yaml.AliasNode {
 		return node.Alias
@@ -276,7 +277,7 @@ func resolved(node *yaml.Node) *yaml.Node {
 	return node
 }
 
-// fault is a mistake in the value of a key.
+// fault returns a usage error about a key.
 func (r *settingsReader) fault(e entry, hint, format string, args ...any) error {
 	where := fmt.Sprintf("%s:%d: ", r.name, e.line)
 	if e.typed != "" {
@@ -285,10 +286,10 @@ func (r *settingsReader) fault(e entry, hint, format string, args ...any) error 
 	return usage.Errorf(hint, "%s%w", where, fmt.Errorf(format, args...))
 }
 
-// unknown is the mistake of a key that nobody has.
+// unknown returns a usage error about an unknown key, with the nearest known one.
 func (r *settingsReader) unknown(e entry, known []string, otherwise string) error {
 	if n := usage.Nearest(e.name, known); n != "" {
-		if strings.ContainsAny(e.typed, "_.") { // horovodrun's keys have no dashes
+		if strings.ContainsAny(e.typed, "_.") { // horovodrun's keys use underscores
 			n = strings.ReplaceAll(n, "-", "_")
 		}
 		otherwise = "did you mean " + n + "?"
@@ -296,7 +297,7 @@ func (r *settingsReader) unknown(e entry, known []string, otherwise string) erro
 	return usage.Errorf(otherwise, "%s:%d: unknown setting %q", r.name, e.line, e.typed)
 }
 
-// keys are all that may stand at the start of a line, gorun's own first.
+// keys returns all keys of the top level, gorun's own first.
 func (r *settingsReader) keys() []string {
 	known := []string{"env", "command", "program", "args"}
 	r.flags.VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
@@ -306,7 +307,7 @@ func (r *settingsReader) keys() []string {
 	return append(known, "controller")
 }
 
-// broken is a mistake that makes the file no YAML. The parser's text begins with the line.
+// broken returns a usage error for text that is not YAML. The parser's error begins with the line.
 func (r *settingsReader) broken(err error) error {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
 	where := r.name

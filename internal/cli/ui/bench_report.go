@@ -11,7 +11,7 @@ import (
 	"github.com/gorun/gorun/internal/bench"
 )
 
-// BenchReport takes what rank 0 prints, a JSON row a line, and shows it.
+// BenchReport is a writer for rank 0's JSON rows. It prints them as a table or as JSON lines.
 type BenchReport struct {
 	Table   *bench.Table
 	Out     io.Writer
@@ -47,7 +47,7 @@ func (r *BenchReport) show(line []byte) error {
 	return r.Table.Add(row)
 }
 
-// Finish ends the table, draws the plot, and is an error when results were wrong.
+// Finish completes the table and draws the plot. Wrong results are an error.
 func (r *BenchReport) Finish(plot string) error {
 	if err := r.Table.Flush(); err != nil {
 		return err
@@ -72,7 +72,7 @@ func (r *BenchReport) Finish(plot string) error {
 	return nil
 }
 
-// benchSeries sorts rows into lines of a plot: one for each type, operation and form.
+// benchSeries groups rows into the series of a plot: one per type, operation and in-place form.
 func benchSeries(rows []bench.Row) []bench.Series {
 	var all []bench.Series
 	for _, row := range rows {

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// writeTimeout is how long nobody may take what gorun says before a user who wants the end gets it.
+// writeTimeout is how long a blocked write may delay exit after a stop request.
 const writeTimeout = 500 * time.Millisecond
 
 var errAbandoned = errors.New("write abandoned: the reader is stuck")
 
-// haste is the user's wish that gorun ends, whoever reads what it says. A nil haste never comes.
+// WriteDeadline starts when the user asks gorun to end. A nil WriteDeadline never starts.
 type WriteDeadline struct {
 	once  sync.Once
 	began chan struct{}
@@ -34,8 +34,8 @@ func (h *WriteDeadline) started() <-chan struct{} {
 	return h.began
 }
 
-// Patient writes to w, for as long as that takes. In haste a write that is stuck (a pager that is stopped, a dead file
-// system behind tee) is given up and stays behind, and later ones fail at once. Safe for concurrent use.
+// DeadlineWriter writes to W without a time limit until Deadline has started. After that it abandons a write that
+// blocks for writeTimeout, and later writes fail at once. It is safe for concurrent use.
 type DeadlineWriter struct {
 	W        io.Writer
 	Deadline *WriteDeadline
@@ -55,7 +55,7 @@ func (p *DeadlineWriter) Write(data []byte) (int, error) {
 		err error
 	}
 	written := make(chan result, 1)
-	data = slices.Clone(data) // the caller's is its own again after we gave up
+	data = slices.Clone(data) // the caller reuses data after an abandoned write
 	go func() {
 		n, err := p.W.Write(data)
 		written <- result{n, err}

@@ -16,7 +16,7 @@ import (
 	"github.com/gorun/gorun/launcher"
 )
 
-// jobEvent is a line of --json-events. docs/output.md describes them.
+// jobEvent is a line of --json-events, which docs/output.md describes.
 type jobEvent struct {
 	Event   string      `json:"event"`
 	Time    time.Time   `json:"time"`
@@ -34,14 +34,14 @@ type jobEvent struct {
 	Memory  string      `json:"out_of_memory,omitempty"`
 	Limit   int64       `json:"memory_limit,omitempty"` // bytes
 	Error   string      `json:"error,omitempty"`
-	Kind    string      `json:"kind,omitempty"`  // of what happened to an elastic job
-	Epoch   int         `json:"epoch,omitempty"` // its latest
+	Kind    string      `json:"kind,omitempty"`  // of an elastic job's event
+	Epoch   int         `json:"epoch,omitempty"` // latest epoch
 	Text    string      `json:"text,omitempty"`
 	Hint    string      `json:"hint,omitempty"`
 	Stderr  []string    `json:"stderr,omitempty"`
 	Log     string      `json:"log,omitempty"`
 
-	Programs []eventProgram `json:"programs,omitempty"` // in the place of Program where there are several
+	Programs []eventProgram `json:"programs,omitempty"` // instead of Program if there are several
 }
 
 // eventHost is a host of the plan and its ranks.
@@ -50,24 +50,23 @@ type eventHost struct {
 	Ranks []int  `json:"ranks"`
 }
 
-// eventProgram is a program and how many ranks run it, in the order of the ranks.
+// eventProgram is a program and the number of its ranks, in rank order.
 type eventProgram struct {
 	Program []string `json:"program"`
 	Ranks   int      `json:"ranks"`
 }
 
-// eventLog writes the steps of a job, a JSON object a line. Safe for concurrent use;
-// a nil eventLog writes nothing.
+// eventLog writes the steps of a job as JSON lines. It is safe for concurrent use; a nil eventLog writes nothing.
 type eventLog struct {
 	mu      sync.Mutex
 	file    *os.File
 	out     io.Writer // file
 	now     func() time.Time
 	started time.Duration
-	broken  func(error) // told once that a line was lost; nil after that
+	broken  func(error) // called on the first lost line; nil afterwards
 }
 
-// OpenEvents opens what --json-events names: a file, or fd:N.
+// OpenEvents opens the target of --json-events: a file, or fd:N. The result is nil if name is empty.
 func OpenEvents(name string, say *UI) (*eventLog, error) {
 	if name == "" {
 		return nil, nil
@@ -85,11 +84,11 @@ func OpenEvents(name string, say *UI) (*eventLog, error) {
 	if err != nil || fd < 1 {
 		return nil, usage.Errorf("for example --json-events fd:3 3>steps.json", "--json-events %q: expected fd: and the number of an open descriptor", name)
 	}
-	// What gorun has opened itself is closed on exec; what it was given is not.
+	// Descriptors that gorun itself opened have close-on-exec; inherited ones do not.
 	if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC != 0 {
 		return nil, usage.Errorf("for example --json-events fd:3 3>steps.json", "--json-events %s: descriptor %d is not open", name, fd)
 	}
-	unix.CloseOnExec(fd) // it is not the ranks'
+	unix.CloseOnExec(fd) // ranks must not inherit it
 	return log.to(os.NewFile(uintptr(fd), name), say), nil
 }
 
@@ -114,7 +113,7 @@ func (l *eventLog) lost(err error) {
 	}
 }
 
-// write adds a line at once: whoever reads along sees it.
+// write writes a line without buffering, for readers that follow the file.
 func (l *eventLog) write(e jobEvent) {
 	if l == nil {
 		return
@@ -149,7 +148,7 @@ func (l *eventLog) Plan(plan launcher.Plan, programs []launcher.Program) {
 	l.write(e)
 }
 
-// Follow writes a step of the launcher's.
+// Follow writes a step that the launcher reports.
 func (l *eventLog) Follow(event launcher.Event) {
 	if l == nil {
 		return
@@ -173,7 +172,7 @@ func (l *eventLog) Follow(event launcher.Event) {
 	}
 }
 
-// fill says how a rank ended.
+// fill sets the fields that say how a rank ended.
 func (l *eventLog) fill(step *jobEvent, e launcher.Exit) {
 	step.Rank, step.Code, step.Stopped, step.Seconds = &e.Rank, &e.Code, e.Stopped, l.since(e.At)
 	step.CPU, step.MaxRSS, step.Memory, step.Limit = e.CPU.Seconds(), e.MaxRSS, string(e.OutOfMemory), e.MemoryLimit
@@ -188,7 +187,7 @@ func (l *eventLog) since(at time.Duration) *float64 {
 	return &s
 }
 
-// Result writes the first cause, if anything failed, and the end.
+// Result writes the first cause of failure, if any, and the end of the job.
 func (l *eventLog) Result(r launcher.Result) {
 	if l == nil {
 		return

@@ -11,7 +11,7 @@ import (
 	"github.com/gorun/gorun/launcher"
 )
 
-// Conclude tells the user how a job ended that did not simply succeed.
+// Conclude prints how a job ended, unless it succeeded.
 func (u *UI) Conclude(r launcher.Result, size int) {
 	switch r.Stopped {
 	case launcher.TimedOut:
@@ -35,7 +35,7 @@ func (u *UI) Conclude(r launcher.Result, size int) {
 	}
 }
 
-// unkillable names processes that are still there.
+// unkillable names processes that survive SIGKILL.
 func (u *UI) unkillable(left []launcher.Unkillable) {
 	const most = 8
 	for _, p := range left[:min(len(left), most)] {
@@ -49,8 +49,8 @@ func (u *UI) unkillable(left []launcher.Unkillable) {
 	}
 }
 
-// failure tells of the first failure in a few lines: who, how and when, what it said last, where
-// all it said is, and what may help. now is the time when the job ended.
+// failure prints the first failure in a few lines: rank, exit, time, last lines of stderr, log file and hint. now is
+// the time when the job ended.
 func (u *UI) failure(r launcher.Result, size int, now time.Time) {
 	const most = 6 // lines
 	f := r.Cause
@@ -65,7 +65,7 @@ func (u *UI) failure(r launcher.Result, size int, now time.Time) {
 	}
 	lines := f.Stderr
 	if size == 1 && !u.Unseen {
-		lines = nil // they have just been shown, and nobody else's with them
+		lines = nil // the terminal already shows them
 	}
 	for _, line := range lines[max(0, len(lines)-room):] {
 		u.Notef("rank %d stderr: %s", f.Rank, shortened(line))
@@ -85,13 +85,13 @@ func (u *UI) failure(r launcher.Result, size int, now time.Time) {
 	}
 }
 
-// when says when the cause happened: "(after 1.5 s, at 20:51:31)".
+// when formats the time of the first failure: "(after 1.5 s, at 20:51:31)".
 func when(r launcher.Result, now time.Time) string {
 	ran := max(0, r.Cause.At-r.Started)
 	return fmt.Sprintf("(after %s, at %s)", Seconds(ran), now.Add(r.Cause.At-r.Ended).Format(time.TimeOnly))
 }
 
-// Seconds is a time with three digits or to the second: "0.02 s", "1.25 s", "3725 s".
+// Seconds formats a duration with three digits or to the second: "0.02 s", "1.25 s", "3725 s".
 func Seconds(d time.Duration) string {
 	switch s := d.Seconds(); {
 	case s < 10:
@@ -103,7 +103,7 @@ func Seconds(d time.Duration) string {
 	}
 }
 
-// shortened is a line that fits on a few lines of a terminal.
+// shortened cuts a line to 300 characters.
 func shortened(line string) string {
 	const most = 300
 	text := []rune(line)
@@ -113,7 +113,7 @@ func shortened(line string) string {
 	return string(text[:most]) + " ..."
 }
 
-// failureHint says what may be behind a failure, or "".
+// failureHint returns a likely reason or remedy for a failure, or "".
 func failureHint(f launcher.Failure) string {
 	e := f.Exit
 	var ended *launcher.AgentEndedError
@@ -158,7 +158,7 @@ func signalHint(s syscall.Signal, e launcher.Exit, host string) string {
 	return ""
 }
 
-// memoryHint says what to do when memory ran out.
+// memoryHint returns what to do when memory ran out.
 func memoryHint(e launcher.Exit, host string) string {
 	if e.OutOfMemory == launcher.MemoryOfGroup {
 		return fmt.Sprintf("its peak was %s; raise the limit on %s (srun --mem, docker --memory, MemoryMax of systemd), or put fewer ranks there", launcher.Size(e.MaxRSS), host)

@@ -9,12 +9,12 @@ import (
 )
 
 const (
-	footerWait = 400 * time.Millisecond // a start that is faster shows none
+	footerWait = 400 * time.Millisecond // faster starts show no footer
 	footerTick = 100 * time.Millisecond
 )
 
-// Footer is the line at the bottom of a terminal that says how far the start of a job is. It is
-// gone before the ranks write. A nil footer shows nothing.
+// Footer shows the progress of a job's start in the last line of a terminal. It disappears before ranks write. A nil
+// Footer shows nothing.
 type Footer struct {
 	say   *UI
 	hosts int
@@ -28,14 +28,14 @@ type Footer struct {
 	gone chan struct{}
 }
 
-// NewFooter shows the start of a job on hosts, until close or the ranks' start.
+// NewFooter shows a footer until Close or the start of the ranks.
 func NewFooter(say *UI, hosts int) *Footer {
 	f := &Footer{say: say, hosts: hosts, began: time.Now(), done: make(chan struct{}), gone: make(chan struct{})}
 	go f.run()
 	return f
 }
 
-// Close takes the footer away. It may be called again.
+// Close removes the footer. Further calls do nothing.
 func (f *Footer) Close() {
 	if f == nil {
 		return
@@ -61,7 +61,7 @@ func (f *Footer) run() {
 	}
 }
 
-// Follow takes a step of the launcher's.
+// Follow updates the footer with a step that the launcher reports.
 func (f *Footer) Follow(event launcher.Event) {
 	if f == nil {
 		return
@@ -80,7 +80,7 @@ func (f *Footer) Follow(event launcher.Event) {
 	}
 }
 
-// text is what the footer says now.
+// text returns the current text of the footer.
 func (f *Footer) text() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

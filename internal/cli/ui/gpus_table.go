@@ -13,8 +13,8 @@ import (
 	"github.com/gorun/gorun/launcher"
 )
 
-// WriteGPUs writes a line per GPU. A dash stands for what is not known. With more, what lies between
-// them, their instances and processes follow.
+// WriteGPUs writes a line per GPU, with a dash for unknown values. With more, it adds topology, MIG instances and
+// processes.
 func WriteGPUs(out io.Writer, all []launcher.GPUs, more bool) error {
 	count := 0
 	err := WriteColumns(out, func(table io.Writer) {
@@ -44,7 +44,7 @@ func WriteGPUs(out io.Writer, all []launcher.GPUs, more bool) error {
 	return err
 }
 
-// writeGPUsMore writes the matrix of a host, as nvidia-smi topo -m does, and lines for MIG instances and processes.
+// writeGPUsMore writes a host's topology matrix, as nvidia-smi topo -m does, and its MIG instances and processes.
 func writeGPUsMore(out io.Writer, g launcher.GPUs) error {
 	return WriteColumns(out, func(table io.Writer) {
 		if len(g.Devices) == 0 {
@@ -74,7 +74,7 @@ func writeGPUsMore(out io.Writer, g launcher.GPUs) error {
 	})
 }
 
-// between is what joins a GPU and another, in nvidia-smi's words: NV12 for so many NVLinks, else how near they are over PCI.
+// between returns the connection of two GPUs as nvidia-smi names it: NV12 for 12 NVLinks, else the PCI distance.
 func between(d gpu.Device, peer int) string {
 	path, told := d.Paths[peer]
 	switch {
@@ -88,9 +88,9 @@ func between(d gpu.Device, peer int) string {
 	return "-"
 }
 
-// linksText are a GPU's NVLinks: "12 to 1-7".
+// linksText summarizes the NVLinks of a GPU: "12 to 1-7".
 func linksText(d gpu.Device) string {
-	peers := map[int][]int{} // by number of links
+	peers := map[int][]int{} // by number of links to them
 	for peer, n := range d.NVLinks {
 		if n > 0 {
 			peers[n] = append(peers[n], peer)
@@ -115,7 +115,7 @@ func sortedDown(peers map[int][]int) (numbers []int) {
 	return numbers
 }
 
-// ranges are ascending numbers in short: 1-3,5.
+// ranges formats ascending numbers: 1-3,5.
 func ranges(numbers []int) string {
 	var parts []string
 	for i := 0; i < len(numbers); {
@@ -133,7 +133,7 @@ func ranges(numbers []int) string {
 	return strings.Join(parts, ",")
 }
 
-// migText counts a GPU's instances by profile.
+// migText counts the MIG instances of a GPU by profile.
 func migText(d gpu.Device) string {
 	if !d.MIGEnabled {
 		return "-"
@@ -154,7 +154,7 @@ func migText(d gpu.Device) string {
 	return strings.Join(profiles, "+")
 }
 
-// usedText is the memory in use. Where all memory is unknown, so is that.
+// usedText formats the used memory, or a dash if the total is unknown.
 func usedText(d gpu.Device) string {
 	if d.MemoryBytes > 0 && d.MemoryUsed == 0 {
 		return "0"
@@ -183,7 +183,7 @@ func known(n int) string {
 	return strconv.Itoa(n)
 }
 
-// shortUUID is the part of a UUID that tells GPUs apart, and that CUDA_VISIBLE_DEVICES takes behind GPU-.
+// shortUUID returns the first part of a UUID. CUDA_VISIBLE_DEVICES accepts it after GPU-.
 func shortUUID(uuid string) string {
 	short, _, _ := strings.Cut(strings.TrimPrefix(uuid, "GPU-"), "-")
 	return orDash(short)
@@ -196,7 +196,7 @@ func orDash(text string) string {
 	return text
 }
 
-// WriteColumns writes lines whose columns, parted by tabs, are lined up.
+// WriteColumns aligns tab-separated columns.
 func WriteColumns(out io.Writer, fill func(table io.Writer)) error {
 	var b strings.Builder
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)

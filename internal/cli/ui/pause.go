@@ -9,11 +9,10 @@ import (
 	"github.com/gorun/gorun/launcher"
 )
 
-// pauseTimeout is how long gorun waits until all hosts have stopped their ranks before it stops itself.
+// pauseTimeout is how long gorun waits for hosts to stop their ranks before it stops itself.
 const pauseTimeout = 500 * time.Millisecond
 
-// standStill stops the ranks and then gorun, as the terminal wants it, and lets both go on when the shell
-// does (fg, bg).
+// standStill stops the ranks and then gorun itself, and resumes the ranks when the shell resumes gorun.
 func (w *Requests) standStill() {
 	continued := make(chan os.Signal, 1)
 	signal.Notify(continued, syscall.SIGCONT)
@@ -27,10 +26,10 @@ func (w *Requests) standStill() {
 			return
 		}
 	}
-	// Not TSTP, whose handler the runtime keeps, and from which the kernel spares those whom no shell could
-	// continue: a batch system that suspends its jobs means them, too.
+	// STOP instead of TSTP: the Go runtime keeps its TSTP handler, and the kernel ignores TSTP in orphaned
+	// process groups, which batch systems suspend, too.
 	_ = syscall.Kill(syscall.Getpid(), syscall.SIGSTOP)
-	// Ticks come while this process runs, and no more than one when it is continued.
+	// The ticker counts running time only: a stopped process gets at most one tick when it resumes.
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for range 20 {
@@ -43,10 +42,10 @@ func (w *Requests) standStill() {
 		case <-tick.C:
 		}
 	}
-	w.pause(launcher.Pause{}) // nothing has stopped us
+	w.pause(launcher.Pause{}) // the signal did not stop gorun
 }
 
-// pause tells the launcher, unless there are no ranks yet, or any more.
+// pause sends a pause request; false if the launcher does not take it in time.
 func (w *Requests) pause(p launcher.Pause) bool {
 	select {
 	case w.Pauses <- p:

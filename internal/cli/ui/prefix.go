@@ -15,24 +15,24 @@ import (
 	"github.com/gorun/gorun/launcher"
 )
 
-// CutMark stands at the end of a line that its rank has not ended.
+// CutMark ends a shown line that its rank has not ended.
 const CutMark = "\\"
 
-// Look is how lines of the ranks' output begin.
+// LineStyle is the style of the prefix of output lines.
 type LineStyle struct {
 	Style     string
 	Timestamp bool
-	Color     [3]bool // by fd: whether prefixes have their host's color
+	Color     [3]bool // by fd: color prefixes by host
 	Programs  []launcher.Program
 }
 
-// timeMark stands for the time in a prefix that is not finished.
+// timeMark stands for the time in an unfinished prefix.
 const timeMark = "\x00"
 
 // prefixFunc is a launcher.Options.Prefix.
 type prefixFunc func(rank, fd int, at time.Time) []byte
 
-// Prefixer returns what starts every line of a rank's output, or nil for nothing.
+// Prefixer returns the prefix of lines by rank, fd and time, or nil for none.
 func (l LineStyle) Prefixer(plan launcher.Plan) (prefixFunc, error) {
 	text, err := l.text(plan)
 	if text == nil || err != nil {
@@ -47,6 +47,7 @@ func (l LineStyle) Prefixer(plan launcher.Plan) (prefixFunc, error) {
 		if ctime {
 			gap = ""
 		}
+		// text returns the prefix with timeMark for the time, or nil for none.
 		text = func(rank, fd int) string {
 			if t := plain(rank, fd); strings.Contains(t, timeMark) {
 				return t
@@ -57,7 +58,7 @@ func (l LineStyle) Prefixer(plan launcher.Plan) (prefixFunc, error) {
 	return withTime(cached(plan.Size, l.colored(plan, text)), layout), nil
 }
 
-// Ctime reports whether times are written as the launcher writes them whose style it is.
+// Ctime reports whether the style writes times like ctime(3).
 func (l LineStyle) Ctime() bool {
 	return slices.Contains([]string{"horovod", "mpirun", "ompi"}, l.Style)
 }
@@ -96,8 +97,7 @@ func (l LineStyle) text(plan launcher.Plan) (func(rank, fd int) string, error) {
 	}, nil
 }
 
-// programNames are the names of the programs that ranks run, without their folders, by rank. An elastic job has one
-// program, and at times more or fewer ranks than it began with.
+// programNames returns the base name of each rank's program. An elastic job has one program for any number of ranks.
 func (l LineStyle) programNames(plan launcher.Plan) []string {
 	names, next := make([]string, plan.Size), 0
 	for _, p := range l.Programs {
@@ -113,7 +113,7 @@ func (l LineStyle) programNames(plan launcher.Plan) []string {
 	return names
 }
 
-// UnknownMark is the first of a prefix's marks that there is no meaning for, or "".
+// UnknownMark returns the first unknown %-mark of a template, or "".
 func UnknownMark(template string) string {
 	for {
 		_, after, found := strings.Cut(template, "%")
@@ -128,9 +128,9 @@ func UnknownMark(template string) string {
 	}
 }
 
-// colored gives each host's prefixes a color, in turn.
+// colored gives the prefixes of each host a color in turn.
 func (l LineStyle) colored(plan launcher.Plan, text func(rank, fd int) string) func(rank, fd int) string {
-	palette := []int{36, 33, 32, 35, 34, 96, 93, 92, 95, 94} // of ECMA-48, readable on light and dark
+	palette := []int{36, 33, 32, 35, 34, 96, 93, 92, 95, 94} // ECMA-48 colors readable on light and dark backgrounds
 	colors := make([]int, plan.Size)
 	for i, h := range plan.Hosts {
 		for _, r := range h.Ranks {
@@ -153,7 +153,7 @@ func UseColor(mode string, terminal bool, lookup func(string) (string, bool)) bo
 	return mode == "always" || mode == "auto" && terminal && noColour == "" && kind != "dumb"
 }
 
-// hostPrefix is "f1:0: ", padded so that texts line up.
+// hostPrefix returns prefixes "f1:0: " padded to one width.
 func hostPrefix(plan launcher.Plan) func(rank, fd int) string {
 	hosts := hostsByRank(plan)
 	width := 0
@@ -186,7 +186,7 @@ func hostsByRank(plan launcher.Plan) []string {
 	return hosts
 }
 
-// shortName is a host's name without its domain; addresses stay whole.
+// shortName returns a host's name without its domain; addresses stay whole.
 func shortName(host string) string {
 	if _, err := netip.ParseAddr(host); err == nil {
 		return host
@@ -202,8 +202,7 @@ func streamName(fd int) string {
 	return "stdout"
 }
 
-// cached computes every prefix once. Each fd's prefixes are asked for by one
-// goroutine.
+// cached computes each prefix once. One goroutine per fd may call the result.
 func cached(size int, text func(rank, fd int) string) func(rank, fd int) []byte {
 	known := [2][][]byte{make([][]byte, size), make([][]byte, size)}
 	return func(rank, fd int) []byte {
@@ -215,8 +214,7 @@ func cached(size int, text func(rank, fd int) string) func(rank, fd int) []byte 
 	}
 }
 
-// withTime puts the time where a prefix has a mark for it. Lines that came together
-// have one time, which is formatted once.
+// withTime replaces timeMark by the time. It formats equal times once.
 func withTime(plain func(rank, fd int) []byte, layout string) prefixFunc {
 	type state struct {
 		at     time.Time

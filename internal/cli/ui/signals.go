@@ -9,7 +9,7 @@ import (
 	"github.com/gorun/gorun/launcher"
 )
 
-// Requests are what the user tells a running gorun by signals.
+// Requests carries the user's signals to the launcher.
 type Requests struct {
 	Stops   chan launcher.Stop
 	Signals chan int
@@ -19,9 +19,9 @@ type Requests struct {
 	ended   chan struct{}
 }
 
-// Listen catches signals until close. The first INT, TERM or HUP asks for a
-// clean stop, the second kills, the third makes gorun leave at once; USR1 and USR2
-// go to the ranks. TSTP stops the job with gorun. A timeout > 0 asks for a stop after that time.
+// Listen catches signals until Close. The first INT, TERM or HUP requests a clean stop, the second a kill, and the
+// third exits at once. USR1 and USR2 go to the ranks; TSTP stops job and gorun. A positive timeout requests a stop
+// after that time.
 func Listen(timeout time.Duration, say *UI) *Requests {
 	w := &Requests{Stops: make(chan launcher.Stop, 4), Signals: make(chan int, 16), Pauses: make(chan launcher.Pause), caught: make(chan os.Signal, 16),
 		done: make(chan struct{}), ended: make(chan struct{})}
@@ -29,7 +29,7 @@ func Listen(timeout time.Duration, say *UI) *Requests {
 	if !signal.Ignored(syscall.SIGHUP) { // nohup
 		wanted = append(wanted, syscall.SIGHUP)
 	}
-	if !signal.Ignored(syscall.SIGTSTP) { // by a shell that is to be stopped by nobody
+	if !signal.Ignored(syscall.SIGTSTP) { // ignored by a shell without job control
 		wanted = append(wanted, syscall.SIGTSTP, syscall.SIGCONT)
 	}
 	signal.Notify(w.caught, wanted...)
@@ -61,10 +61,10 @@ func (w *Requests) run(timeout time.Duration, say *UI) {
 			w.stop(launcher.Stop{Reason: launcher.TimedOut})
 		case s := <-w.caught:
 			switch s {
-			case syscall.SIGCONT: // after a stop that nobody can catch
+			case syscall.SIGCONT: // after SIGSTOP, which cannot be caught
 			case syscall.SIGTSTP:
 				w.standStill()
-			case syscall.SIGPIPE: // the write that caused it returns an error, too
+			case syscall.SIGPIPE: // the failed write returns an error
 			case syscall.SIGUSR1, syscall.SIGUSR2:
 				w.pass(int(s.(syscall.Signal)))
 			default:
@@ -87,7 +87,7 @@ func (w *Requests) askedToStop(s os.Signal, times int, say *UI) {
 		w.stop(launcher.Stop{Reason: reasons[s], Now: true})
 		say.Notef("killing the job")
 	default:
-		// The agents finish the kill by themselves when their connection ends.
+		// Agents finish the kill when they lose the connection.
 		os.Exit(launcher.CodeSignalBase + int(s.(syscall.Signal)))
 	}
 }
@@ -95,13 +95,13 @@ func (w *Requests) askedToStop(s os.Signal, times int, say *UI) {
 func (w *Requests) stop(s launcher.Stop) {
 	select {
 	case w.Stops <- s:
-	default: // enough requests are waiting
+	default: // earlier stop requests are pending
 	}
 }
 
 func (w *Requests) pass(n int) {
 	select {
 	case w.Signals <- n:
-	default: // a storm: signals may be merged
+	default: // signals may be merged
 	}
 }

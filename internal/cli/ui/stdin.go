@@ -9,9 +9,8 @@ import (
 	"golang.org/x/term"
 )
 
-// input is standard input for the ranks. Its Read ends when the input is closed,
-// and does not touch a terminal that belongs to another job: reading it would
-// stop gorun (SIGTTIN).
+// input is the standard input for the ranks. Close ends a Read. While gorun is in the background of a terminal, Read
+// waits instead of reading, which would stop gorun by SIGTTIN.
 type input struct {
 	file *os.File
 	wake [2]*os.File // a pipe: closing the writer ends a waiting Read
@@ -25,7 +24,7 @@ func NewInput(file *os.File) (*input, error) {
 	return &input{file, [2]*os.File{r, w}}, nil
 }
 
-// Close ends a Read that waits, and every later one.
+// Close ends a pending Read and all later ones.
 func (in *input) Close() { in.wake[1].Close() }
 
 func (in *input) Read(p []byte) (int, error) {
@@ -33,7 +32,7 @@ func (in *input) Read(p []byte) (int, error) {
 		set := []unix.PollFd{{Fd: int32(in.wake[0].Fd()), Events: unix.POLLIN}, {Fd: int32(in.file.Fd()), Events: unix.POLLIN}}
 		wait := -1
 		if !in.foreground() {
-			set, wait = set[:1], 500 // milliseconds until we look again
+			set, wait = set[:1], 500 // milliseconds until the next check
 		}
 		_, err := unix.Poll(set, wait)
 		switch {
@@ -58,7 +57,7 @@ func (in *input) Read(p []byte) (int, error) {
 	}
 }
 
-// foreground reports whether the input may be read now.
+// foreground reports whether gorun may read the input now.
 func (in *input) foreground() bool {
 	fd := int(in.file.Fd())
 	if !term.IsTerminal(fd) {

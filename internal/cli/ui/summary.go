@@ -11,7 +11,7 @@ import (
 	"github.com/gorun/gorun/launcher"
 )
 
-// Summary is the table of --summary: a line per rank and one for the job.
+// Summary formats the table of --summary: a line per rank and one for the job.
 func Summary(plan launcher.Plan, r launcher.Result) string {
 	exits := map[int]launcher.Exit{}
 	for _, e := range r.Exits {
@@ -40,7 +40,7 @@ func Summary(plan launcher.Plan, r launcher.Result) string {
 	return b.String()
 }
 
-// endOf says in a word or two how a rank ended.
+// endOf describes in a few words how a rank ended.
 func endOf(e launcher.Exit) string {
 	text := fmt.Sprintf("code %d", e.Code)
 	switch {
@@ -58,7 +58,7 @@ func endOf(e launcher.Exit) string {
 	return text
 }
 
-// signalText is a signal's name, or its number.
+// signalText returns the name of a signal, or its number.
 func signalText(n int) string {
 	if name := unix.SignalName(syscall.Signal(n)); name != "" {
 		return name

@@ -1,3 +1,4 @@
+// Package ui is gorun at the terminal: its messages, tables and events, and the user's signals and input.
 package ui
 
 import (
@@ -11,16 +12,15 @@ import (
 	"github.com/gorun/gorun/launcher"
 )
 
-// UI is the one place where gorun's own words are written: to stderr, each
-// line marked as gorun's. Safe for concurrent use.
+// UI prints gorun's own messages, each line marked as gorun's. It is safe for concurrent use.
 type UI struct {
 	mu       sync.Mutex
 	W        io.Writer
-	Deadline *WriteDeadline // of w; nil: it is always waited for
+	Deadline *WriteDeadline // of W; nil: none
 	Verbose  int
 	Quiet    bool   // errors only
 	Unseen   bool   // the ranks' stderr is not shown
-	footer   string // stands below all lines, on a terminal
+	footer   string // last line on a terminal
 }
 
 func (u *UI) line(kind, format string, args ...any) {
@@ -33,7 +33,7 @@ func (u *UI) line(kind, format string, args ...any) {
 	fmt.Fprintf(u.W, "%sgorun: %s%s\n%s", erase, kind, harmless(fmt.Sprintf(format, args...)), footer)
 }
 
-// harmless is text, some of it from hosts and the environment, without what a terminal would obey.
+// harmless replaces control characters, since parts of text come from hosts and the environment.
 func harmless(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\n' && r != '\t' || r >= 0x7f && r < 0xa0 {
@@ -43,7 +43,7 @@ func harmless(text string) string {
 	}, text)
 }
 
-// status shows text below all lines, on a terminal; "" takes it away.
+// status shows text as the last line of a terminal; "" removes it.
 func (u *UI) status(text string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -63,28 +63,28 @@ func (u *UI) Hintf(format string, args ...any)    { u.aside("hint: ", format, ar
 func (u *UI) Warningf(format string, args ...any) { u.aside("warning: ", format, args...) }
 func (u *UI) Notef(format string, args ...any)    { u.aside("", format, args...) }
 
-// aside is a line that --quiet leaves out.
+// aside prints a line unless --quiet is set.
 func (u *UI) aside(kind, format string, args ...any) {
 	if !u.Quiet {
 		u.line(kind, format, args...)
 	}
 }
 
-// Table writes lines that were asked for.
+// Table prints lines that the user requested.
 func (u *UI) Table(text string) {
 	for line := range strings.Lines(text) {
 		u.line("", "%s", strings.TrimRight(line, " \n"))
 	}
 }
 
-// Tracef is for -v.
+// Tracef prints a line with -v.
 func (u *UI) Tracef(format string, args ...any) {
 	if u.Verbose > 0 {
 		u.line("", format, args...)
 	}
 }
 
-// Report tells the user why there is no job.
+// Report prints why the job did not start.
 func (u *UI) Report(err error) {
 	var launch *launcher.LaunchError
 	if errors.As(err, &launch) {
@@ -97,15 +97,14 @@ func (u *UI) Report(err error) {
 	}
 }
 
-// ReportHosts lists every failed host, hosts with one and the same reason on
-// one line, and every hint once.
+// ReportHosts prints each failed host, grouped by reason, and each hint once.
 func (u *UI) ReportHosts(failed []launcher.HostError) {
 	var reasons []string
 	hosts := map[string][]string{}
 	var hints []string
 	seen := map[string]bool{}
 	for _, f := range failed {
-		// Errors of a connection name the host and its address themselves.
+		// Connection errors already begin with the host.
 		reason := strings.TrimPrefix(strings.TrimPrefix(f.Err.Error(), f.Host+" "), f.Host+": ")
 		if hosts[reason] == nil {
 			reasons = append(reasons, reason)
@@ -118,7 +117,7 @@ func (u *UI) ReportHosts(failed []launcher.HostError) {
 	}
 	for _, reason := range reasons {
 		colon := ": "
-		if strings.HasPrefix(reason, "(") { // the address or port of the host, before the reason
+		if strings.HasPrefix(reason, "(") { // the host's address or port precedes the reason
 			colon = " "
 		}
 		u.Errorf("%s%s%s", NameHosts(hosts[reason]), colon, reason)
@@ -128,7 +127,7 @@ func (u *UI) ReportHosts(failed []launcher.HostError) {
 	}
 }
 
-// NameHosts lists hosts, the first few by name.
+// NameHosts lists up to eight hosts by name and counts the rest.
 func NameHosts(hosts []string) string {
 	const most = 8
 	if len(hosts) <= most {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// SplitShell splits a line into words as a shell does, without expanding anything.
+// SplitShell splits a line into words like a shell, without expansion.
 func SplitShell(line string) (words []string, err error) {
 	var word strings.Builder
 	inWord := false
@@ -44,7 +44,7 @@ func SplitShell(line string) (words []string, err error) {
 	return words, nil
 }
 
-// ParseRanks reads a set of ranks such as 0,8-11: the first and the last rank of every part.
+// ParseRanks parses a set of ranks such as 0,8-11 into pairs of first and last rank.
 func ParseRanks(text string) (set [][2]int, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		first, last, span := strings.Cut(strings.TrimSpace(part), "-")

@@ -1,5 +1,5 @@
-// Package usage has the errors about what users type, and reads the small things that they type in many
-// places: lines of words, and sets of ranks.
+// Package usage has errors about user input, and parsers for input that many commands share: command
+// lines and sets of ranks.
 package usage
 
 import (
@@ -7,7 +7,7 @@ import (
 	"fmt"
 )
 
-// Error is a mistake of the user's, with advice. gorun ends with 2 for it.
+// Error is a mistake in user input with a hint. gorun exits with 2 for it.
 type Error struct {
 	err  error
 	hint string
@@ -19,12 +19,12 @@ func (e *Error) Unwrap() error { return e.err }
 // Hint is what to type instead, or "".
 func (e *Error) Hint() string { return e.hint }
 
-// Errorf is an *Error with a text as fmt.Errorf makes it. hint is what to type instead, or "".
+// Errorf returns an *Error with a hint: what to type next, or "".
 func Errorf(hint, format string, args ...any) error {
 	return &Error{fmt.Errorf(format, args...), hint}
 }
 
-// Is reports whether err is a mistake of the user's.
+// Is reports whether err is or wraps an *Error.
 func Is(err error) bool {
 	var mistake *Error
 	return errors.As(err, &mistake)
@@ -39,7 +39,7 @@ func Hint(err error) string {
 	return ""
 }
 
-// Clipped is the start of a long text, for a message that quotes it.
+// Clipped shortens a long text for an error message.
 func Clipped(s string) string {
 	if len(s) > 60 {
 		return s[:60] + "..."
@@ -47,7 +47,7 @@ func Clipped(s string) string {
 	return s
 }
 
-// Nearest returns the candidate that word most likely meant, or "".
+// Nearest returns the candidate most similar to word, or "".
 func Nearest(word string, candidates []string) string {
 	best, bestDistance := "", 1+len(word)/3
 	for _, c := range candidates {
@@ -58,8 +58,7 @@ func Nearest(word string, candidates []string) string {
 	return best
 }
 
-// editDistance counts the insertions, deletions and substitutions between a
-// and b (Wagner and Fischer, 1974).
+// editDistance counts the insertions, deletions and substitutions between a and b (Wagner and Fischer, 1974).
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -12,11 +12,11 @@ import (
 	"github.com/gorun/gorun/ssh"
 )
 
-// UnreachableError says that the program did not get to a shell on the host.
+// UnreachableError reports that the program did not reach a shell on the host.
 type UnreachableError struct {
-	Argv []string // the program and what stands before the host
-	Err  error    // how it ended
-	Said string   // what it said last, on one line, safe for a terminal
+	Argv []string // program and arguments before the host
+	Err  error    // exit of the program
+	Said string   // its last output on one line, safe for a terminal
 }
 
 func (e *UnreachableError) Error() string {
@@ -28,7 +28,7 @@ func (e *UnreachableError) Error() string {
 
 func (e *UnreachableError) Unwrap() error { return e.Err }
 
-// Hint says how to try the program by hand.
+// Hint returns how to try the program by hand.
 func (e *UnreachableError) Hint() string {
 	line, err := ssh.Quote(e.Argv)
 	if err != nil {
@@ -37,7 +37,7 @@ func (e *UnreachableError) Hint() string {
 	return "this must print a name: " + line + " HOST hostname"
 }
 
-// Temporary reports whether the host may only be coming up.
+// Temporary reports whether the host may still be coming up.
 func (e *UnreachableError) Temporary() bool {
 	signs := []string{
 		"Connection refused", "Could not resolve", "Name or service not known", "Temporary failure in name resolution", // ssh and rsh
@@ -46,7 +46,7 @@ func (e *UnreachableError) Temporary() bool {
 	return slices.ContainsFunc(signs, func(sign string) bool { return strings.Contains(e.Said, sign) })
 }
 
-// KilledError says that the program was killed on this machine. What became of the command is not known.
+// KilledError reports that the program was killed on this machine. The state of the remote command is unknown.
 type KilledError struct {
 	Program string
 	Host    string
@@ -57,21 +57,19 @@ func (e *KilledError) Error() string {
 	return fmt.Sprintf("the %s to %s was killed by signal %d (%s) on this machine", e.Program, e.Host, int(e.Signal), unix.SignalName(e.Signal))
 }
 
-// NoStdinError says that the program reaches the host, but that commands there find
-// their standard input empty, through which gorun speaks to its agent.
+// NoStdinError reports a program that does not pass standard input to remote commands, which the agent needs.
 type NoStdinError struct{ Program string }
 
 func (e *NoStdinError) Error() string {
 	return fmt.Sprintf("%s runs commands there, but does not pass standard input on", filepath.Base(e.Program))
 }
 
-// Hint says what the program must do.
+// Hint returns what the program must do.
 func (e *NoStdinError) Hint() string {
 	return "kubectl exec, docker exec and their like do so with -i; ssh must not have -n"
 }
 
-// lastLines is the end of what a program has said, on one line and safe for a terminal. The
-// lines with which set -x tells what a script does are left out.
+// lastLines returns the end of a program's output on one line, safe for a terminal, without the trace of set -x.
 func lastLines(text string) string {
 	const most = 3
 	var lines []string

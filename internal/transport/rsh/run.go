@@ -13,22 +13,19 @@ import (
 )
 
 const (
-	// patience is how long the program may take to end when it is asked to.
-	patience = 1500 * time.Millisecond
-	// drainTime is how long its output may be held open by what it left behind, such as
+	// cancelTimeout is how long the program may take to end after SIGTERM.
+	cancelTimeout = 1500 * time.Millisecond
+	// drainTime is how long background processes may hold the output open, such as
 	// the master of ssh's ControlPersist.
 	drainTime = 2 * time.Second
-	// sshFailed is the exit status of ssh when the connection failed, not the command.
+	// sshFailed is the exit status of ssh for a failed connection.
 	sshFailed = 255
 )
 
-// Run runs argv on the host and returns when the program has ended, with its exit
-// status; that of the command is the program's to pass on. A status other than 0 is an
-// error with an ExitCode() int method. When ctx ends, the program is stopped with all
-// that is in its session, and the cause of ctx is returned; what runs on the host then
-// loses its standard input.
-//
-// A Read that stdin is blocked in goes on after Run; what it reads is lost.
+// Run runs argv on the host until the program ends, and returns its exit status, which should be that of the command.
+// A status other than 0 is an error with an ExitCode() int method. When ctx ends, Run stops the program's session and
+// returns the cause of ctx; the remote command then loses its standard input. A Read that blocks on stdin may outlive
+// Run, and its data is lost.
 func (h *Host) Run(ctx context.Context, argv []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	args, err := h.args(argv)
 	if err != nil {
@@ -37,18 +34,18 @@ func (h *Host) Run(ctx context.Context, argv []string, stdin io.Reader, stdout, 
 	program := h.config.Argv[0]
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Stdout, cmd.Stderr = stdout, stderr
-	// Out of reach of the terminal's Ctrl-C and of its passwords. Should gorun be killed, so
-	// is the program, whose parent is this thread.
+	// A new session keeps Ctrl-C and password prompts of the terminal away. The program ends
+	// with this thread, its parent, if gorun is killed.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGTERM}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var late *time.Timer
 	cmd.Cancel = func() error {
-		late = time.AfterFunc(patience, func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
+		late = time.AfterFunc(cancelTimeout, func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
 		return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
 	}
 	cmd.WaitDelay = drainTime
-	// Not cmd.Stdin: Wait would then wait for stdin's end.
+	// With cmd.Stdin, Wait would wait for the end of stdin.
 	input, err := cmd.StdinPipe()
 	if err != nil {
 		return err
@@ -75,7 +72,7 @@ func (h *Host) Run(ctx context.Context, argv []string, stdin io.Reader, stdout, 
 	return h.ended(err)
 }
 
-// ended tells the end of the program itself from that of the command, where it can.
+// ended distinguishes the end of the program itself from that of the command, where possible.
 func (h *Host) ended(err error) error {
 	name := filepath.Base(h.config.Argv[0])
 	var exit *exec.ExitError

@@ -20,22 +20,19 @@ import (
 	"github.com/gorun/gorun/ssh"
 )
 
-// Config says how to call the program for one host.
+// Config is how to call the program for one host.
 type Config struct {
-	Argv   []string // the program and what stands before the host
-	Host   string   // as the program wants it: "f1", "ada@f1"
-	After  []string // what stands between the host and the command
-	Notice string   // what the user should be told once about this host, or ""
+	Argv   []string // program and arguments before the host
+	Host   string   // in the program's syntax: "f1", "ada@f1"
+	After  []string // arguments between the host and the command
+	Notice string   // a notice for the user about this host, or ""
 }
 
-// Host is a host that a program reaches. It is safe for concurrent use.
+// Host is a host reached by a program. It is safe for concurrent use.
 type Host struct{ config Config }
 
-// Dial finds out whether the program reaches the host, and whether a shell there gets
-// its standard input. Nothing is left running.
-//
-// A program that fails is an [*UnreachableError], one that leaves out standard input a
-// [*NoStdinError].
+// Dial checks that the program reaches a shell on the host and passes standard input. It leaves nothing running.
+// Failures are an [*UnreachableError] or a [*NoStdinError].
 func Dial(ctx context.Context, c Config) (*Host, error) {
 	if err := c.check(); err != nil {
 		return nil, err
@@ -44,8 +41,8 @@ func Dial(ctx context.Context, c Config) (*Host, error) {
 	err := h.probe(ctx)
 	var deaf *NoStdinError
 	if errors.As(err, &deaf) && filepath.Base(c.Argv[0]) == "kubexec.sh" {
-		// The operator's script lacks kubectl's -i. It leaves the host unquoted,
-		// which makes room for an option.
+		// The operator's script calls kubectl without -i, but does not quote the host,
+		// which allows to add the option there.
 		h.config.Host += " -i"
 		if h.probe(ctx) == nil {
 			return h, nil
@@ -57,7 +54,7 @@ func Dial(ctx context.Context, c Config) (*Host, error) {
 	return h, nil
 }
 
-// check refuses a host that the program would take for an option or for several words.
+// check rejects a host that the program would take for an option or for several words.
 func (c Config) check() error {
 	odd := func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }
 	if c.Host == "" || c.Host[0] == '-' || strings.ContainsFunc(c.Host, odd) {
@@ -66,7 +63,7 @@ func (c Config) check() error {
 	return nil
 }
 
-// probeScript answers with $1 and the first line of its standard input.
+// probeScript prints $1 and the first line of standard input.
 const probeScript = `IFS= read -r word; echo "$1:$word:"`
 
 func (h *Host) probe(ctx context.Context) error {
@@ -88,11 +85,10 @@ func (h *Host) probe(ctx context.Context) error {
 	return &UnreachableError{Argv: h.config.Argv, Err: err, Said: lastLines(stderr.String() + "\n" + answer)}
 }
 
-// Notice is what the user should be told about how the host is reached, or "".
+// Notice returns a notice for the user about this host, or "".
 func (h *Host) Notice() string { return h.config.Notice }
 
-// Put writes a file as [ssh.Client.Put] does, by commands of a shell. A relative path is
-// below the home directory.
+// Put uploads a file by commands of a shell, as [ssh.Client.Put] does. A relative path is below the home directory.
 func (h *Host) Put(ctx context.Context, path string, mode fs.FileMode, r io.Reader) error {
 	if err := ssh.PutByShell(ctx, h.Run, path, mode, r); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
@@ -100,14 +96,14 @@ func (h *Host) Put(ctx context.Context, path string, mode fs.FileMode, r io.Read
 	return nil
 }
 
-// BySSH reports whether the program is ssh, so that SSH_CONNECTION on the host is of this connection.
+// BySSH reports whether the program is ssh, which sets SSH_CONNECTION on the host.
 func (h *Host) BySSH() bool { return filepath.Base(h.config.Argv[0]) == "ssh" }
 
-// Close does nothing: every command has a program of its own, which ends with it.
+// Close does nothing: each command has its own program.
 func (h *Host) Close() error { return nil }
 
-// args are the program's arguments for a command. A command without a slash in front
-// begins in the home directory, as it does over SSH.
+// args returns the program's arguments for a command. A command with a relative path starts in the home directory, as
+// over SSH.
 func (h *Host) args(argv []string) ([]string, error) {
 	if len(argv) > 0 && !strings.HasPrefix(argv[0], "/") {
 		argv = append([]string{"/bin/sh", "-c", `cd && exec "$0" "$@"`}, argv...)
@@ -119,7 +115,7 @@ func (h *Host) args(argv []string) ([]string, error) {
 	return slices.Concat(h.config.Argv[1:], []string{h.config.Host}, h.config.After, []string{line}), nil
 }
 
-// words keeps the last of what is written to it.
+// words keeps the last wordsSize bytes written to it.
 type words struct{ bytes.Buffer }
 
 const wordsSize = 4 << 10

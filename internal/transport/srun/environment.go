@@ -10,7 +10,8 @@ import (
 	"github.com/gorun/gorun/internal/cli/usage"
 )
 
-// FindSteps is how the nodes of the Slurm job around gorun are reached; nil where they are reached otherwise.
+// FindSteps returns the transport to the nodes of the surrounding Slurm job, or nil if method or environment select
+// another.
 func FindSteps(method string, lookup func(string) (string, bool), environ []string) (*Steps, error) {
 	if method != "auto" && method != "srun" {
 		return nil, nil
@@ -30,12 +31,11 @@ func FindSteps(method string, lookup func(string) (string, bool), environ []stri
 	return New(job, srun, environ), nil
 }
 
-// stepMark is in the environment of what gorun starts with srun.
+// stepMark marks the environment of processes that gorun starts by srun.
 const stepMark = "GORUN_SLURM_STEP"
 
-// srunEnv is the environment for srun: what the user's programs need comes with the job, so it
-// is only what srun itself and a login need, and of Slurm's variables those that are no options
-// of srun. It is pure.
+// srunEnv returns the environment of srun: variables of a login, and Slurm's variables that are not options of srun.
+// The ranks' variables travel with the job.
 func srunEnv(environ []string, home func() string) []string {
 	env := []string{stepMark + "=1"}
 	hasHome := false
@@ -60,7 +60,7 @@ func homeDir() string {
 	return u.HomeDir
 }
 
-// login reports variables that a command on a node should have from the start.
+// login reports variables that a command on a node needs from the start.
 func login(name string) bool {
 	switch name {
 	case "HOME", "USER", "LOGNAME", "SHELL", "PATH", "LD_LIBRARY_PATH", "LANG", "TZ", "TMPDIR":
@@ -69,7 +69,7 @@ func login(name string) bool {
 	return strings.HasPrefix(name, "LC_") || strings.HasPrefix(name, "MUNGE")
 }
 
-// srunOption reports variables that would be options of our srun, or tell it of a step around it.
+// srunOption reports variables that srun would read as options, or that describe a surrounding step.
 func srunOption(name string) bool {
 	switch name {
 	case "SLURM_NPROCS", "SLURM_NNODES", "SLURM_HINT", "SLURM_DISTRIBUTION", "SLURM_DIST_PLANESIZE",
@@ -92,8 +92,7 @@ func srunOption(name string) bool {
 		func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
-// OfNode reports variables of Slurm that say something about one node or one step: where gorun runs they
-// are not those of the ranks.
+// OfNode reports Slurm variables that describe one node or one step, which do not hold for other ranks.
 func OfNode(name string) bool {
 	switch name {
 	case "SLURMD_NODENAME", "SLURM_TOPOLOGY_ADDR", "SLURM_TOPOLOGY_ADDR_PATTERN", "SLURM_CPUS_ON_NODE", "SLURM_GPUS_ON_NODE",
@@ -103,7 +102,7 @@ func OfNode(name string) bool {
 	return OfStep(name)
 }
 
-// OfStep reports variables that tell a command of the step it is in.
+// OfStep reports Slurm variables that describe the step of a command.
 func OfStep(name string) bool {
 	switch name {
 	case "SLURM_TASK_PID", "SLURM_LAUNCH_NODE_IPADDR", "SLURM_PRIO_PROCESS", "SLURM_UMASK", "SLURM_PTY_PORT", stepMark:
@@ -113,8 +112,7 @@ func OfStep(name string) bool {
 		func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
-// AgentsStep returns the variables by which an agent that srun has started knows its own step. Its ranks
-// must not take them for theirs. It is pure.
+// AgentsStep returns the variables that describe the step of an agent started by srun. Ranks must not inherit them.
 func AgentsStep(environ []string) (names []string) {
 	if !slices.Contains(environ, stepMark+"=1") {
 		return nil

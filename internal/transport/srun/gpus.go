@@ -11,12 +11,11 @@ import (
 	"github.com/gorun/gorun/hostfile"
 )
 
-// scontrolTime bounds a question to slurmctld.
+// scontrolTime bounds a query to slurmctld.
 const scontrolTime = 10 * time.Second
 
-// askGPUs asks Slurm how many GPUs the job has on each node, as a value of srun's --gpus: a step with
-// --overlap that does not name them asks for as many on its one node as the job was given in all, or for those of
-// one task. The answer is empty when Slurm does not say; a job without GPUs needs none.
+// askGPUs returns the job's GPUs by node, as values of srun's --gpus. Without --gpus, a step with --overlap requests
+// the job's total on its one node. The map is empty if Slurm does not know.
 func (s *Steps) askGPUs() map[string]string {
 	ctx, cancel := context.WithTimeout(context.Background(), scontrolTime)
 	defer cancel()

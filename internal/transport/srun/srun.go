@@ -1,3 +1,4 @@
+// Package srun reaches the nodes of a Slurm job by job steps.
 package srun
 
 import (
@@ -23,20 +24,20 @@ import (
 )
 
 const (
-	// sruns is how many steps of a job may be on their way to their nodes at one time.
+	// sruns is how many steps may start at the same time.
 	sruns = 32
-	// CancelTimeout is how long srun may take to take its step down.
+	// CancelTimeout is how long srun may take to end its step.
 	CancelTimeout = 5 * time.Second
 )
 
-// Steps reaches the nodes of a Slurm job: every command is a step of one task, started by
-// an srun of its own, since only the stdin and stdout of a single task pass unchanged.
+// Steps is the transport to the nodes of a Slurm job. Each command is a step with one task and its own srun, since
+// srun passes only a single task's streams unchanged.
 type Steps struct {
 	Job   hosts.SlurmJob
 	srun  string // path
 	env   []string
-	share func() (string, error)   // the option that lets a step share the job's resources
-	gpus  func() map[string]string // the job's on every node
+	share func() (string, error)   // option that lets a step share the job's resources
+	gpus  func() map[string]string // the job's GPUs by node
 	slots chan struct{}
 }
 
@@ -46,7 +47,7 @@ func New(job hosts.SlurmJob, srun string, environ []string) *Steps {
 	return s
 }
 
-// askShare asks srun which of the options it has.
+// askShare queries the options of srun.
 func (s *Steps) askShare() (string, error) {
 	cmd := exec.Command(s.srun, "--help")
 	cmd.Env = s.env
@@ -61,8 +62,8 @@ func (s *Steps) askShare() (string, error) {
 
 const externalLauncher = "--external-launcher"
 
-// shareOption chooses among what srun's help offers: --external-launcher (Slurm 23.11) gives a step
-// all of the job's resources on its node and takes none away, --overlap (20.11) shares them.
+// shareOption chooses an option from srun's help: --external-launcher (Slurm 23.11) gives a step all resources of the
+// job on its node, --overlap (20.11) shares them.
 func shareOption(help string) string {
 	for _, option := range []string{externalLauncher, "--overlap"} {
 		if strings.Contains(help, option) {
@@ -72,7 +73,7 @@ func shareOption(help string) string {
 	return ""
 }
 
-// Dial returns the node of that name. Nothing is started there yet.
+// Dial returns the node of that name without starting anything there.
 func (s *Steps) Dial(h hostfile.Host) (launcher.Host, error) {
 	if !s.Job.Has(h.Name) {
 		return nil, usage.Errorf("name nodes of the job with -H, or use --launcher ssh", "not a node of Slurm job %s", s.Job.ID)
@@ -93,11 +94,11 @@ type srunHost struct {
 	steps *Steps
 	node  string
 	share string
-	gpus  string // to ask for, or ""
+	gpus  string // GPUs to request, or ""
 }
 
-// args are srun's arguments for a command on the node. A relative path of a program begins at
-// the home directory. Every option that a site or a job script may have set otherwise is named.
+// args returns srun's arguments for a command on the node. A relative program path starts at the home directory.
+// Options that a site or job script may have set are given explicitly.
 func (h *srunHost) args(argv []string) []string {
 	if !strings.HasPrefix(argv[0], "/") {
 		argv = append([]string{"/bin/sh", "-c", `exec "$HOME/$0" "$@"`}, argv...)
@@ -117,7 +118,7 @@ func (h *srunHost) args(argv []string) []string {
 	return append(args, argv...)
 }
 
-// Run runs argv as a step of the job. When ctx ends, so does the step.
+// Run runs argv as a step of the job, which ends with ctx.
 func (h *srunHost) Run(ctx context.Context, argv []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	select {
 	case h.steps.slots <- struct{}{}:
@@ -130,13 +131,13 @@ func (h *srunHost) Run(ctx context.Context, argv []string, stdin io.Reader, stdo
 	cmd.Env = h.steps.env
 	said := &firstWords{to: stderr}
 	cmd.Stdout, cmd.Stderr = &starting{to: stdout, started: started}, said
-	// Out of reach of the terminal's Ctrl-C, of which srun makes its own sense.
+	// A new session keeps the terminal's Ctrl-C away from srun, which would interpret it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.Cancel = func() error {
 		time.AfterFunc(CancelTimeout, func() { _ = cmd.Process.Kill() })
 		return cmd.Process.Signal(syscall.SIGTERM)
 	}
-	// Not cmd.Stdin: Wait would then wait for stdin's end.
+	// With cmd.Stdin, Wait would wait for the end of stdin.
 	input, err := cmd.StdinPipe()
 	if err != nil {
 		return err
@@ -171,19 +172,20 @@ func (h *srunHost) Put(ctx context.Context, name string, mode fs.FileMode, r io.
 // Close does nothing: steps end with their commands.
 func (h *srunHost) Close() error { return nil }
 
-// StepError says that Slurm did not start a step; srun's stderr tells why. It is not the command's own failure.
+// StepError reports that Slurm did not start a step, as opposed to a failure of the command. srun's stderr has the
+// reason.
 type StepError struct{ job string }
 
 func (e *StepError) Error() string {
 	return fmt.Sprintf("Slurm refused to start a step of job %s there", e.job)
 }
 
-// Hint says what to do about it.
+// Hint returns the commands to find the reason.
 func (e *StepError) Hint() string {
 	return "see squeue -j " + e.job + " and sinfo, or use --launcher ssh"
 }
 
-// stepRefused reports whether srun said that there is no step. It is pure.
+// stepRefused reports whether srun's output says that no step was started.
 func stepRefused(said string) bool {
 	signs := []string{"srun: fatal: ", "srun: error: Unable to ", "srun: error: Slurm job ", "srun: error: Task launch for ",
 		"srun: error: Application launch failed", "srun: error: Invalid "}
@@ -195,7 +197,7 @@ func stepRefused(said string) bool {
 	return false
 }
 
-// starting passes output on and tells of the first.
+// starting calls started at the first output.
 type starting struct {
 	to      io.Writer
 	started func()
@@ -206,7 +208,7 @@ func (s *starting) Write(p []byte) (int, error) {
 	return s.to.Write(p)
 }
 
-// firstWords passes srun's words on, without those that mean nothing, and keeps the first.
+// firstWords passes srun's stderr on without meaningless lines and keeps the first firstWordsSize bytes.
 type firstWords struct {
 	to   io.Writer
 	text bytes.Buffer
@@ -214,7 +216,7 @@ type firstWords struct {
 
 const firstWordsSize = 4 << 10
 
-// noBinding is what srun says of --cpu-bind=none where no binding is configured.
+// noBinding is srun's warning about --cpu-bind=none on clusters without binding.
 const noBinding = "srun: cluster configuration lacks support for cpu binding\n"
 
 func (f *firstWords) Write(p []byte) (int, error) {
@@ -226,5 +228,5 @@ func (f *firstWords) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// errNoSrun is the cause when --launcher srun cannot be.
+// errNoSrun is the cause of a --launcher srun outside a Slurm job.
 var errNoSrun = errors.New("--launcher srun, but not in a Slurm job: SLURM_JOB_ID is not set")
