@@ -3,6 +3,8 @@ package ring
 import (
 	"context"
 	"sync"
+
+	"github.com/gorun/gorun/ring/internal/engine"
 )
 
 // Handle is a call that was started. It is a small value; the zero Handle is a call
@@ -16,8 +18,8 @@ type Handle struct {
 // turn counts those.
 type task struct {
 	backlog *backlog
-	work    Collective
-	call    Call
+	work    engine.Collective
+	call    engine.Call
 	turn    uint64
 	over    bool
 	err     error
@@ -30,36 +32,11 @@ type task struct {
 //
 // Every Handle is waited for once: that frees what it holds.
 func (c *Comm) Start(w Collective) (Handle, error) {
-	call, err := c.check(&w)
+	work, call, err := c.check(&w)
 	if err != nil {
 		return Handle{}, err
 	}
-	return c.later.add(w, call), nil
-}
-
-// AllReduceAsync starts [AllReduceInto].
-func AllReduceAsync[T Elem](c *Comm, dst, src []T, op Op) (Handle, error) {
-	return c.Start(Collective{Kind: KindAllReduce, Type: typeOf[T](), Op: op, Dst: BufferOf(dst), Src: BufferOf(src)})
-}
-
-// ReduceScatterAsync starts [ReduceScatter].
-func ReduceScatterAsync[T Elem](c *Comm, dst, src []T, op Op) (Handle, error) {
-	return c.Start(Collective{Kind: KindReduceScatter, Type: typeOf[T](), Op: op, Dst: BufferOf(dst), Src: BufferOf(src)})
-}
-
-// BroadcastAsync starts [Broadcast].
-func BroadcastAsync[T Elem](c *Comm, buf []T, root int) (Handle, error) {
-	return c.Start(Collective{Kind: KindBroadcast, Type: typeOf[T](), Root: root, Dst: BufferOf(buf)})
-}
-
-// AllGatherAsync starts [AllGather].
-func AllGatherAsync[T Elem](c *Comm, dst, src []T) (Handle, error) {
-	return c.Start(Collective{Kind: KindAllGather, Type: typeOf[T](), Dst: BufferOf(dst), Src: BufferOf(src)})
-}
-
-// AllToAllAsync starts [AllToAll].
-func AllToAllAsync[T Elem](c *Comm, dst, src []T) (Handle, error) {
-	return c.Start(Collective{Kind: KindAllToAll, Type: typeOf[T](), Dst: BufferOf(dst), Src: BufferOf(src)})
+	return c.later.add(work, call), nil
 }
 
 // Done reports whether the call is over, without waiting.
@@ -102,7 +79,7 @@ func (b *backlog) init(c *Comm) {
 	b.changed.L = &b.mu
 }
 
-func (b *backlog) add(w Collective, call Call) Handle {
+func (b *backlog) add(w engine.Collective, call engine.Call) Handle {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	t := b.unused()
@@ -144,7 +121,7 @@ func (b *backlog) make() {
 		b.mu.Unlock()
 		err := b.comm.run(context.Background(), &t.work, t.call)
 		b.mu.Lock()
-		t.work = Collective{} // the caller's memory is not ours to keep
+		t.work = engine.Collective{} // the caller's memory is not ours to keep
 		t.over, t.err = true, err
 		b.queue = append(b.queue[:0], b.queue[1:]...)
 		b.changed.Broadcast()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gorun/gorun/internal/rankenv"
 	"github.com/gorun/gorun/ring/internal/boot"
+	"github.com/gorun/gorun/ring/internal/engine"
 )
 
 // How long a rank that has lost a link takes, at most, to say so and to hear from
@@ -46,7 +47,7 @@ type Comm struct {
 	post    post
 
 	calls  sync.Mutex // held by the collective that is running; guards what follows
-	fabric *fabric
+	fabric *engine.Fabric
 	seq    uint64
 	splits int
 
@@ -100,22 +101,30 @@ func (c *Comm) Close() error {
 
 // Do makes the call that w describes. Its memory must be as large as w says.
 func (c *Comm) Do(ctx context.Context, w Collective) error {
-	call, err := c.check(&w)
+	work, call, err := c.check(&w)
 	if err != nil {
 		return err
 	}
 	untie := c.tie(ctx, call.Kind) // also while it waits for those before it
 	c.later.drain()
-	return c.make(ctx, untie, &w, call)
+	return c.make(ctx, untie, &work, call)
+}
+
+// check validates w on this Comm, and returns it and its description as the engine takes them.
+func (c *Comm) check(w *Collective) (engine.Collective, engine.Call, error) {
+	work := w.engine()
+	call, err := work.Check(c.Rank(), c.Size())
+	call.Epoch = uint64(c.place.Epoch)
+	return work, call, err
 }
 
 // run makes one call, when the one that is running is over.
-func (c *Comm) run(ctx context.Context, w *Collective, call Call) error {
+func (c *Comm) run(ctx context.Context, w *engine.Collective, call engine.Call) error {
 	return c.make(ctx, c.tie(ctx, call.Kind), w, call)
 }
 
 // make is run of a call that is tied to ctx.
-func (c *Comm) make(ctx context.Context, untie func() error, w *Collective, call Call) error {
+func (c *Comm) make(ctx context.Context, untie func() error, w *engine.Collective, call engine.Call) error {
 	c.calls.Lock()
 	defer c.calls.Unlock()
 	if err := c.over(call.Kind.String()); err != nil {
@@ -124,12 +133,12 @@ func (c *Comm) make(ctx context.Context, untie func() error, w *Collective, call
 		}
 		return err
 	}
-	if call.Kind != KindMessage {
+	if call.Kind != engine.KindMessage {
 		c.seq++
 	}
 	call.Seq = c.seq
-	c.post.enter(w, call)
-	err := c.fabric.run(w, call)
+	c.post.enter(call, w.To, w.From)
+	err := errorOf(c.fabric.Run(w, call))
 	c.post.leave()
 	if cerr := untie(); err == nil {
 		err = cerr
@@ -171,7 +180,7 @@ func (c *Comm) within(ctx context.Context) (within context.Context, cancel conte
 
 // tie makes the end of ctx the end of the Comm, until untie is called. Untie
 // returns an error if it was.
-func (c *Comm) tie(ctx context.Context, op Kind) (untie func() error) {
+func (c *Comm) tie(ctx context.Context, op engine.Kind) (untie func() error) {
 	if ctx.Done() == nil || c.life.Err() != nil {
 		return noError
 	}
@@ -193,7 +202,7 @@ func noError() error { return nil }
 // know yet, and returns the error of this call and all later ones. When it returns,
 // nothing touches the caller's buffers any more.
 func (c *Comm) fail(ctx context.Context, op string, err error) error {
-	mismatch, lost := new(MismatchError), new(linkError)
+	mismatch, lost := new(MismatchError), new(engine.LinkError)
 	cancelled := ctx.Err() != nil && errors.Is(context.Cause(c.life), ctx.Err())
 	switch {
 	case errors.As(err, &mismatch):
@@ -205,8 +214,8 @@ func (c *Comm) fail(ctx context.Context, op string, err error) error {
 	case c.life.Err() != nil:
 		err = context.Cause(c.life)
 	case errors.As(err, &lost):
-		c.report(c.inJob(lost.rank), lost.err)
-		err = c.verdict(&PeerError{Rank: c.inJob(lost.rank), Host: c.host(lost.rank), Cause: lost.err})
+		c.report(c.inJob(lost.Rank), lost.Err)
+		err = c.verdict(&PeerError{Rank: c.inJob(lost.Rank), Host: c.host(lost.Rank), Cause: lost.Err})
 		c.end(err)
 	}
 	err = during(op, err)
@@ -265,7 +274,7 @@ func (c *Comm) host(rank int) string {
 // leave gives up what connects this rank to the others.
 func (c *Comm) leave() {
 	if c.fabric != nil {
-		c.fabric.close(c.failure() == nil && errors.Is(context.Cause(c.life), ErrClosed))
+		c.fabric.Close(c.failure() == nil && errors.Is(context.Cause(c.life), ErrClosed))
 		c.fabric = nil
 	}
 }

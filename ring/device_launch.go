@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/gorun/gorun/ring/internal/engine"
 	"github.com/gorun/gorun/ring/internal/nccl"
 )
 
@@ -62,7 +63,7 @@ func (d *Device) check(call *DeviceCall) error {
 			return fmt.Errorf("ring: %v: a buffer of %d elements at %p", call.Kind, b.Len, b.Ptr)
 		}
 	}
-	if _, err := d.comm.check(&call.Collective); err != nil {
+	if _, _, err := d.comm.check(&call.Collective); err != nil {
 		return err
 	}
 	if call.scaled() && (!call.Kind.reduces() || call.Op != Sum && call.Op != Avg || !call.Type.floats()) {
@@ -116,7 +117,7 @@ func (d *Device) begin(w *DeviceCall) error {
 	if w.Kind != KindMessage {
 		c.seq++
 	}
-	c.post.enter(&w.Collective, Call{Kind: w.Kind, Seq: c.seq})
+	c.post.enter(engine.Call{Kind: engine.Kind(w.Kind), Seq: c.seq}, w.To, w.From)
 	if len(d.steps) == 0 {
 		c.post.leave()
 	}
@@ -275,7 +276,7 @@ func (d *Device) late(word uint64) error {
 		if theirs.place > 0 {
 			seen = fmt.Sprintf("; it was seen in call %d", number(theirs.place))
 		}
-		return &linkError{rank, fmt.Errorf("it has not launched call %d in %v%s", number(mine.place), d.set.timeout, seen)}
+		return &engine.LinkError{Rank: rank, Err: fmt.Errorf("it has not launched call %d in %v%s", number(mine.place), d.set.timeout, seen)}
 	}
 	return fmt.Errorf("call %d has not come to its end in %v, and all ranks have launched it", number(mine.place), d.set.timeout)
 }
@@ -288,10 +289,10 @@ func (p *post) kind() Kind { return Kind(p.word.Load() >> postKind & postKindMas
 func (d *Device) fail(op Kind, err error) error {
 	c := d.comm
 	seen := &PeerError{Rank: c.inJob(c.Rank()), Host: c.place.Host, Cause: err}
-	lost, late := err.(*linkError)
+	lost, late := err.(*engine.LinkError)
 	if late {
-		seen = &PeerError{Rank: c.inJob(lost.rank), Host: c.host(lost.rank), Cause: lost.err}
-		c.report(seen.Rank, lost.err)
+		seen = &PeerError{Rank: c.inJob(lost.Rank), Host: c.host(lost.Rank), Cause: lost.Err}
+		c.report(seen.Rank, lost.Err)
 	}
 	if c.verdict(seen) == error(seen) {
 		if !late {

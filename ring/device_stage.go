@@ -69,11 +69,11 @@ func (d *Device) throughHost(ctx context.Context, s Stream, w *DeviceCall) error
 		return d.fail(w.Kind, err)
 	}
 	work := &d.stage.work
-	call, err := d.comm.check(work)
+	host, call, err := d.comm.check(work)
 	if err != nil {
 		return err
 	}
-	if err := d.comm.run(ctx, work, call); err != nil {
+	if err := d.comm.run(ctx, &host, call); err != nil {
 		d.abort()
 		return err
 	}

@@ -1,10 +1,9 @@
 package ring
 
 import (
-	"fmt"
 	"unsafe"
 
-	"github.com/gorun/gorun/ring/internal/kernel"
+	"github.com/gorun/gorun/ring/internal/engine"
 )
 
 // F16 is an IEEE 754 half-precision number, as its bits.
@@ -24,29 +23,23 @@ type Type uint8
 
 // The types of [Elem]. Zero is the type of calls without data.
 const (
-	Float32  = Type(kernel.F32)
-	Float64  = Type(kernel.F64)
-	Float16  = Type(kernel.F16)
-	BFloat16 = Type(kernel.BF16)
-	Int8     = Type(kernel.I8)
-	Uint8    = Type(kernel.U8)
-	Int16    = Type(kernel.I16)
-	Int32    = Type(kernel.I32)
-	Int64    = Type(kernel.I64)
-	Uint64   = Type(kernel.U64)
-	Bool     = Type(kernel.Bool)
+	Float32 Type = 1 + iota
+	Float64
+	Float16
+	BFloat16
+	Int8
+	Uint8
+	Int16
+	Int32
+	Int64
+	Uint64
+	Bool
 )
 
-func (t Type) String() string {
-	names := [...]string{"", "float32", "float64", "float16", "bfloat16", "int8", "uint8", "int16", "int32", "int64", "uint64", "bool"}
-	if t == 0 || int(t) >= len(names) {
-		return fmt.Sprintf("type %d", uint8(t))
-	}
-	return names[t]
-}
+func (t Type) String() string { return engine.Type(t).String() }
 
 // size is the length of one element in bytes.
-func (t Type) size() int { return kernel.DType(t).Size() }
+func (t Type) size() int { return engine.Type(t).Size() }
 
 func typeOf[T Elem]() Type {
 	var zero T
@@ -83,12 +76,3 @@ func bytesOf[T Elem](s []T) []byte {
 
 // pointer is where b begins.
 func pointer(b []byte) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(b)) }
-
-// overlap reports whether a and b share memory.
-func overlap(a, b []byte) bool {
-	if len(a) == 0 || len(b) == 0 {
-		return false
-	}
-	first, second := uintptr(unsafe.Pointer(&a[0])), uintptr(unsafe.Pointer(&b[0]))
-	return first < second+uintptr(len(b)) && second < first+uintptr(len(a))
-}

@@ -3,6 +3,8 @@ package ring
 import (
 	"errors"
 	"fmt"
+
+	"github.com/gorun/gorun/ring/internal/engine"
 )
 
 // ErrClosed is the error of calls on a Comm that this rank has closed.
@@ -36,11 +38,10 @@ func (e *MismatchError) Error() string {
 	return fmt.Sprintf("ring: calls differ: rank %d: %v; rank %d: %v", e.Rank, e.Mine, e.Peer, e.Theirs)
 }
 
-// linkError is a failure of the link to one rank.
-type linkError struct {
-	rank int
-	err  error
+// errorOf is an error of the engine as the package reports it.
+func errorOf(err error) error {
+	if m, ok := err.(*engine.MismatchError); ok {
+		return &MismatchError{Rank: m.Rank, Peer: m.Peer, Mine: callOf(m.Mine), Theirs: callOf(m.Theirs)}
+	}
+	return err
 }
-
-func (e *linkError) Error() string { return fmt.Sprintf("link to rank %d: %v", e.rank, e.err) }
-func (e *linkError) Unwrap() error { return e.err }

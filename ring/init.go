@@ -10,6 +10,7 @@ import (
 
 	"github.com/gorun/gorun/internal/rankenv"
 	"github.com/gorun/gorun/ring/internal/boot"
+	"github.com/gorun/gorun/ring/internal/engine"
 	"github.com/gorun/gorun/ring/internal/kernel"
 	"github.com/gorun/gorun/ring/internal/secure"
 	"github.com/gorun/gorun/ring/internal/tcp"
@@ -98,7 +99,7 @@ func WithSockets(told func(fd int, open bool)) Option {
 // [*PeerError]. In an elastic job (see [Elastic]) it waits for an epoch to begin, and when a rank fails meanwhile for the
 // next one.
 func Init(ctx context.Context, opts ...Option) (*Comm, error) {
-	o := options{lookup: os.LookupEnv, shard: shardSize}
+	o := options{lookup: os.LookupEnv, shard: engine.ShardSize}
 	for _, opt := range opts {
 		opt(&o)
 	}
@@ -141,7 +142,7 @@ func alone(o options) *Comm {
 		host = "localhost"
 	}
 	c := newComm(context.Background(), rankenv.Rank{Size: 1, LocalSize: 1, CrossSize: 1, Host: host}, o)
-	c.use(newFabric(newLayout(0, [][]int{{0}}), nil, nil, o))
+	c.use(engine.New(engine.NewLayout(0, [][]int{{0}}), nil, nil, o.shard, o.kernels))
 	return c
 }
 
@@ -203,8 +204,8 @@ func (c *Comm) initError(err error) error {
 	case errors.As(err, &abort):
 		return c.aborted(abort)
 	case errors.As(err, &peer):
-		return &linkError{peer.Rank, peer.Err}
-	case errors.As(err, new(*PeerError)), errors.As(err, new(*MismatchError)), errors.As(err, new(*linkError)):
+		return &engine.LinkError{Rank: peer.Rank, Err: peer.Err}
+	case errors.As(err, new(*PeerError)), errors.As(err, new(*MismatchError)), errors.As(err, new(*engine.LinkError)):
 		return err
 	}
 	return fmt.Errorf("ring: init: %w", err)

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gorun/gorun/ring/internal/algorithms"
+	"github.com/gorun/gorun/ring/internal/engine"
 	"github.com/gorun/gorun/ring/internal/secure"
 	"github.com/gorun/gorun/ring/internal/shm"
 	"github.com/gorun/gorun/ring/internal/tcp"
@@ -42,12 +42,12 @@ func (c *Comm) join(ctx context.Context, self secure.Identity, swap exchange) er
 	if err != nil {
 		return err
 	}
-	l := newLayout(c.Rank(), domains)
+	l := engine.NewLayout(c.Rank(), domains)
 	if c.opts.transport == "shm" && !c.sharesHost(l) {
 		err = errors.New("RING_TRANSPORT=shm, but the ranks of this host do not share memory")
 	}
 	var network *tcp.Net
-	if err == nil && !l.whole() {
+	if err == nil && !l.Whole() {
 		network, err = c.connect(ctx, self, l, swap)
 	}
 	if err != nil {
@@ -56,7 +56,7 @@ func (c *Comm) join(ctx context.Context, self secure.Identity, swap exchange) er
 		}
 		return err
 	}
-	c.use(newFabric(l, shared, network, c.opts))
+	c.use(engine.New(l, shared, network, c.opts.shard, c.opts.kernels))
 	return nil
 }
 
@@ -89,9 +89,9 @@ func (c *Comm) share(swap exchange) (*shm.Group, [][]int, error) {
 }
 
 // sharesHost reports whether all ranks of this host are in this rank's domain.
-func (c *Comm) sharesHost(l layout) bool {
+func (c *Comm) sharesHost(l engine.Layout) bool {
 	for rank, host := range c.hosts {
-		if host == c.place.Host && l.at[rank] != l.domain {
+		if host == c.place.Host && !l.Near(rank) {
 			return false
 		}
 	}
@@ -100,14 +100,14 @@ func (c *Comm) sharesHost(l layout) bool {
 
 // connect opens this rank's ports, tells all ranks where it is, and links to those that
 // the common algorithms talk to. Others are linked to when they are needed.
-func (c *Comm) connect(ctx context.Context, self secure.Identity, l layout, swap exchange) (*tcp.Net, error) {
+func (c *Comm) connect(ctx context.Context, self secure.Identity, l engine.Layout, swap exchange) (*tcp.Net, error) {
 	addrs, err := c.addresses()
 	if err != nil {
 		return nil, err
 	}
 	cfg := tcp.Config{
 		Config:  secure.Config{Stripes: c.opts.stripes, Congestion: c.opts.congestion, Guard: c.opts.guard, Sockets: c.opts.sockets},
-		Kernels: c.opts.kernels, Compare: compare,
+		Kernels: c.opts.kernels, Compare: engine.Compare,
 	}
 	if c.place.LocalSize <= runtime.GOMAXPROCS(0) {
 		cfg.Spin = spinFor
@@ -124,7 +124,7 @@ func (c *Comm) connect(ctx context.Context, self secure.Identity, l layout, swap
 		var expire context.CancelFunc
 		ctx, expire = context.WithTimeout(ctx, joinTimeout)
 		defer expire()
-		err = network.Connect(ctx, partners(l))
+		err = network.Connect(ctx, l.Partners())
 	}
 	if err != nil {
 		network.Interrupt()
@@ -132,32 +132,6 @@ func (c *Comm) connect(ctx context.Context, self secure.Identity, l layout, swap
 		return nil, err
 	}
 	return network, nil
-}
-
-// fewRanks is how many ranks are all linked to each other from the start: it costs
-// little, and then ranks in different calls always find out.
-const fewRanks = 8
-
-// partners are the ranks that this one is linked to from the start.
-func partners(l layout) []int {
-	if l.size() <= fewRanks {
-		var others []int
-		for rank := range l.size() {
-			if !l.near(rank) {
-				others = append(others, rank)
-			}
-		}
-		return others
-	}
-	counterparts := l.counterparts()
-	if counterparts == nil {
-		return nil
-	}
-	var ranks []int
-	for _, member := range algorithms.Partners(len(counterparts), l.domain) {
-		ranks = append(ranks, counterparts[member])
-	}
-	return ranks
 }
 
 // addresses are where the launcher says this rank can be reached.
@@ -222,7 +196,7 @@ func (c *Comm) meet(network *tcp.Net, swap exchange) ([]secure.Peer, error) {
 
 // use makes f the Comm's own. The end of the Comm interrupts it, even if it has come
 // already, and gives it up: other ranks may wait for a rank that makes no more calls.
-func (c *Comm) use(f *fabric) {
+func (c *Comm) use(f *engine.Fabric) {
 	c.fabric = f
 	if c.hosts == nil {
 		c.hosts = slices.Repeat([]string{c.place.Host}, c.place.Size)
@@ -230,7 +204,7 @@ func (c *Comm) use(f *fabric) {
 	c.work.Add(1)
 	context.AfterFunc(c.life, func() {
 		defer c.work.Done()
-		f.interrupt()
+		f.Interrupt()
 		c.calls.Lock()
 		defer c.calls.Unlock()
 		c.leave()

@@ -1,10 +1,6 @@
 package ring
 
-import (
-	"fmt"
-
-	"github.com/gorun/gorun/ring/internal/kernel"
-)
+import "github.com/gorun/gorun/ring/internal/engine"
 
 // Op says how an allreduce combines the ranks' elements.
 type Op uint8
@@ -25,24 +21,4 @@ const (
 	BXor
 )
 
-func (o Op) String() string {
-	names := [...]string{"", "sum", "avg", "min", "max", "prod", "band", "bor", "bxor"}
-	if o == 0 || int(o) >= len(names) {
-		return fmt.Sprintf("op %d", uint8(o))
-	}
-	return names[o]
-}
-
-// kernel is the operation on two elements that o is made of. Avg adds; the
-// division comes once, at the end.
-func (o Op) kernel() kernel.Op {
-	return [...]kernel.Op{0, kernel.Sum, kernel.Sum, kernel.Min, kernel.Max, kernel.Prod, kernel.BAnd, kernel.BOr, kernel.BXor}[o]
-}
-
-// valid reports whether o is defined for elements of type t.
-func (o Op) valid(t Type) bool {
-	if o < Sum || o > BXor || (o == Avg && t == Bool) {
-		return false
-	}
-	return kernel.Valid(kernel.DType(t), o.kernel())
-}
+func (o Op) String() string { return engine.Op(o).String() }

@@ -151,7 +151,7 @@ func NewQueue(ctx context.Context, c *Comm, opts ...QueueOption) (*Queue, error)
 func (c *Comm) whole() bool {
 	c.calls.Lock()
 	defer c.calls.Unlock()
-	return c.fabric != nil && c.fabric.whole()
+	return c.fabric != nil && c.fabric.Whole()
 }
 
 // agree compares the settings of all ranks. Err is what is wrong with this rank's.

@@ -3,6 +3,7 @@ package ring
 import (
 	"fmt"
 
+	"github.com/gorun/gorun/ring/internal/engine"
 	"github.com/gorun/gorun/ring/internal/kernel"
 	"github.com/gorun/gorun/ring/internal/negotiate"
 )
@@ -115,7 +116,7 @@ func (q *Queue) request(name string, w *Collective) (negotiate.Request, error) {
 	if !ok {
 		return negotiate.Request{}, fmt.Errorf("ring: queue: tensor %.80q: a queue has no %v", name, w.Kind)
 	}
-	call, err := q.data.check(w)
+	_, call, err := q.data.check(w)
 	if err != nil {
 		return negotiate.Request{}, fmt.Errorf("%w (tensor %.80q)", err, name)
 	}
@@ -166,7 +167,7 @@ func (q *Queue) requestV(name string, w *Collective, room func([]int) Buffer) (n
 		return bad("there is no room for the result")
 	}
 	if w.Kind == KindAllToAll {
-		if err := q.data.measureCounts("sends", w.Sends); err != nil {
+		if err := engine.CheckCounts("sends", w.Sends, q.data.Size()); err != nil {
 			return bad("%v", err)
 		}
 		if sum(w.Sends) != w.Src.Len {
@@ -193,57 +194,4 @@ func named(k Kind) (negotiate.Kind, bool) {
 		return negotiate.AllToAll, true
 	}
 	return 0, false
-}
-
-// QueueAllReduce submits [AllReduceInto] on the tensor name. Dst may be src.
-func QueueAllReduce[T Elem](q *Queue, name string, dst, src []T, op Op) (Ticket, error) {
-	return q.Submit(name, Collective{Kind: KindAllReduce, Type: typeOf[T](), Op: op, Dst: BufferOf(dst), Src: BufferOf(src)})
-}
-
-// QueueBroadcast submits [Broadcast].
-func QueueBroadcast[T Elem](q *Queue, name string, buf []T, root int) (Ticket, error) {
-	return q.Submit(name, Collective{Kind: KindBroadcast, Type: typeOf[T](), Root: root, Dst: BufferOf(buf)})
-}
-
-// QueueReduceScatter submits [ReduceScatter].
-func QueueReduceScatter[T Elem](q *Queue, name string, dst, src []T, op Op) (Ticket, error) {
-	return q.Submit(name, Collective{Kind: KindReduceScatter, Type: typeOf[T](), Op: op, Dst: BufferOf(dst), Src: BufferOf(src)})
-}
-
-// QueueAllGather submits an allgather to which ranks may bring parts of unlike lengths.
-func QueueAllGather[T Elem](q *Queue, name string, src []T) (*Gathered[T], error) {
-	g := new(Gathered[T])
-	var err error
-	g.ticket, err = q.SubmitV(name, Collective{Kind: KindAllGather, Type: typeOf[T](), Src: BufferOf(src)}, g.room)
-	if err != nil {
-		return nil, err
-	}
-	return g, nil
-}
-
-// QueueAllGatherInto submits [AllGather]: all ranks bring parts of the same length.
-func QueueAllGatherInto[T Elem](q *Queue, name string, dst, src []T) (Ticket, error) {
-	return q.Submit(name, Collective{Kind: KindAllGather, Type: typeOf[T](), Dst: BufferOf(dst), Src: BufferOf(src)})
-}
-
-// QueueAllToAll submits [AllToAll].
-func QueueAllToAll[T Elem](q *Queue, name string, dst, src []T) (Ticket, error) {
-	return q.Submit(name, Collective{Kind: KindAllToAll, Type: typeOf[T](), Dst: BufferOf(dst), Src: BufferOf(src)})
-}
-
-// QueueAllToAllV submits an alltoall in which sends[i] elements of src go to rank i, and
-// the ranks find out how many come.
-func QueueAllToAllV[T Elem](q *Queue, name string, src []T, sends []int) (*Gathered[T], error) {
-	g := new(Gathered[T])
-	var err error
-	g.ticket, err = q.SubmitV(name, Collective{Kind: KindAllToAll, Type: typeOf[T](), Src: BufferOf(src), Sends: sends}, g.room)
-	if err != nil {
-		return nil, err
-	}
-	return g, nil
-}
-
-// QueueBarrier submits [Barrier]: it is over when all ranks have submitted it.
-func QueueBarrier(q *Queue, name string) (Ticket, error) {
-	return q.Submit(name, Collective{Kind: KindBarrier})
 }

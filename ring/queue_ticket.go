@@ -149,6 +149,16 @@ func (g *Gathered[T]) Wait(ctx context.Context) (all []T, counts []int, err erro
 	return g.all, g.counts, nil
 }
 
+// gathered submits w, whose result has a size that is known only when it runs.
+func gathered[T Elem](q *Queue, name string, w Collective) (*Gathered[T], error) {
+	g := new(Gathered[T])
+	var err error
+	if g.ticket, err = q.SubmitV(name, w, g.room); err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
 // room makes the memory for the result.
 func (g *Gathered[T]) room(counts []int) Buffer {
 	g.counts = append([]int(nil), counts...)

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/gorun/gorun/internal/rankenv"
+	"github.com/gorun/gorun/ring/internal/engine"
 )
 
 // Split cuts c into parts. All ranks of c call it; those that give the same color get a
@@ -30,7 +31,7 @@ func split(ctx context.Context, c *Comm, color, key int) (*Comm, error) {
 		return nil, err
 	}
 	part, err := s.make()
-	if ferr := s.finish(err); err == nil || errors.As(err, new(*linkError)) && c.failure() != nil { // what broke c broke the link
+	if ferr := s.finish(err); err == nil || errors.As(err, new(*engine.LinkError)) && c.failure() != nil { // what broke c broke the link
 		err = ferr
 	}
 	if err != nil || color < 0 {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/gorun/gorun/ring/internal/engine"
 )
 
 // A rank that waits in a call knows whom it waits for itself, which in a ring is a rank that may wait
@@ -47,12 +49,12 @@ const (
 	postKindMask, postTurnMask    uint64 = 1<<(postTurn-postKind) - 1, 1<<(postPlace-postTurn) - 1
 )
 
-func (p *post) enter(w *Collective, call Call) {
+func (p *post) enter(call engine.Call, to, from int) {
 	p.turn++
-	if call.Kind == KindMessage {
-		p.partners.Store(uint64(uint32(w.To))<<32 | uint64(uint32(w.From)))
+	if call.Kind == engine.KindMessage {
+		p.partners.Store(uint64(uint32(to))<<32 | uint64(uint32(from)))
 	}
-	p.word.Store(order(call)<<postPlace | p.turn&postTurnMask<<postTurn | uint64(call.Kind)<<postKind | inCall)
+	p.word.Store(call.Order()<<postPlace | p.turn&postTurnMask<<postTurn | uint64(call.Kind)<<postKind | inCall)
 }
 
 func (p *post) leave() { p.word.Store(p.word.Load() &^ inCall) }

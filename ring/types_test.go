@@ -98,3 +98,18 @@ func TestAllReduceIntoKeepsItsInput(t *testing.T) {
 		}
 	})
 }
+
+// The public constants have the engine's values: their names come from there.
+func TestConstantsHaveTheirNames(t *testing.T) {
+	for value, want := range map[fmt.Stringer]string{
+		ring.KindBarrier: "barrier", ring.KindBroadcast: "broadcast", ring.KindAllGather: "allgather", ring.KindAllReduce: "allreduce", ring.KindReduce: "reduce",
+		ring.KindReduceScatter: "reduce-scatter", ring.KindGather: "gather", ring.KindScatter: "scatter", ring.KindAllToAll: "alltoall", ring.KindMessage: "message",
+		ring.Float32: "float32", ring.Float64: "float64", ring.Float16: "float16", ring.BFloat16: "bfloat16", ring.Int8: "int8", ring.Uint8: "uint8",
+		ring.Int16: "int16", ring.Int32: "int32", ring.Int64: "int64", ring.Uint64: "uint64", ring.Bool: "bool",
+		ring.Sum: "sum", ring.Avg: "avg", ring.Min: "min", ring.Max: "max", ring.Prod: "prod", ring.BAnd: "band", ring.BOr: "bor", ring.BXor: "bxor",
+	} {
+		if got := value.String(); got != want {
+			t.Errorf("%T %d is %q, want %q", value, value, got, want)
+		}
+	}
+}

@@ -41,6 +41,7 @@ func layers() []layer {
 		{folder: "ring", large: "to be split", may: []string{"internal/rankenv", "ring/internal/..."}, why: "programs link ring, and must not get the launcher with it"},
 		{folder: "ring/capi", may: []string{"ring"}, why: "C sees what Go programs see"},
 		{folder: "ring/python", why: "it is Python, and its tests run it from outside"},
+		{folder: "ring/internal/engine", may: []string{"ring/internal/..."}, why: "it runs calls on raw bytes, and knows neither the job nor typed buffers"},
 		{folder: "ring/internal", may: []string{"internal/rankenv"}, why: "ring is built on it, not the other way round"},
 		{folder: "internal/prose", why: leaf},
 		{folder: "internal/topology", may: []string{"internal/prose"}, why: leaf},

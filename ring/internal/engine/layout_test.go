@@ -1,4 +1,4 @@
-package ring
+package engine
 
 import (
 	"slices"
@@ -25,19 +25,19 @@ func TestLayout(t *testing.T) {
 		"one apart in between": {1, [][]int{{0, 2}, {1}}, 1, 0, 1, false, false, false, false, []int{0, 1}},
 	}
 	for name, tt := range tests {
-		l := newLayout(tt.rank, tt.domains)
+		l := NewLayout(tt.rank, tt.domains)
 		if l.domain != tt.domain || l.index != tt.index || l.leaders != tt.leaders {
 			t.Errorf("%s: domain %d, index %d, %d leaders, want %d, %d, %d", name, l.domain, l.index, l.leaders, tt.domain, tt.index, tt.leaders)
 		}
-		if l.whole() != tt.whole || l.split() != tt.split || l.contiguous() != tt.contiguous || l.alike() != tt.alike {
-			t.Errorf("%s: whole %v, split %v, contiguous %v, alike %v", name, l.whole(), l.split(), l.contiguous(), l.alike())
+		if l.Whole() != tt.whole || l.split() != tt.split || l.contiguous() != tt.contiguous || l.alike() != tt.alike {
+			t.Errorf("%s: whole %v, split %v, contiguous %v, alike %v", name, l.Whole(), l.split(), l.contiguous(), l.alike())
 		}
 		if got := l.counterparts(); !slices.Equal(got, tt.counterparts) {
 			t.Errorf("%s: counterparts %v, want %v", name, got, tt.counterparts)
 		}
 		for _, domain := range tt.domains {
 			for i, rank := range domain {
-				if near := l.near(rank); near != slices.Contains(l.mine(), rank) || near && l.place(rank) != i {
+				if near := l.Near(rank); near != slices.Contains(l.mine(), rank) || near && l.place(rank) != i {
 					t.Errorf("%s: rank %d: near %v at place %d", name, rank, near, l.place(rank))
 				}
 			}
@@ -48,7 +48,7 @@ func TestLayout(t *testing.T) {
 // Leaders' shards cover the vector, and are cut between elements.
 func TestShardsCoverTheVector(t *testing.T) {
 	for rank, domains := range [][][]int{{{0, 1, 2}, {3, 4}}, {{0, 1}, {2, 3}}} {
-		f := &fabric{layout: newLayout(rank, domains)}
+		f := &Fabric{Layout: NewLayout(rank, domains)}
 		f.regions = make([]shm.Region, len(f.mine()))
 		for _, n := range []int{0, 8, 16, 24, 8 * 1001} {
 			end := 0

@@ -1,4 +1,4 @@
-package ring
+package engine
 
 import (
 	"errors"
@@ -10,22 +10,24 @@ import (
 	"github.com/gorun/gorun/ring/internal/tcp"
 )
 
-// fabric runs the collectives of a communicator on raw bytes, one call at a time. Every
-// rank makes the same calls in the same order; the fabric finds out when they differ.
+// Fabric runs the collectives of a communicator on raw bytes, one call at a time. Every
+// rank makes the same calls in the same order; calls that differ end with a
+// [*MismatchError], and lost ranks with a [*LinkError]. It is not safe for concurrent use,
+// except for Interrupt.
 //
 // Ranks that share memory are a domain. Where there is one domain, memory does it
 // all; where nobody shares, flows do. Else the two are stacked: ranks combine inside
 // their domains, each leader exchanges its shard with its counterparts in the other
 // domains, and what they got is shared inside the domains again.
-type fabric struct {
-	layout
+type Fabric struct {
+	Layout
 	shardMax int // bytes of a block that each leader exchanges
 
 	shared *shm.Group       // with the ranks of this domain; nil for a domain of one
 	net    *tcp.Net         // nil when there is only one domain
 	all    *algorithms.Team // all ranks; nil when there is only one domain
 	peers  *algorithms.Team // the leaders in this rank's place; nil when it is none
-	relay  *courier         // carries for the peers while memory goes on; nil without peers
+	relay  *worker          // carries for the peers while memory goes on; nil without peers
 
 	sign, expect flow.Sign // of the call under way
 	regions      []shm.Region
@@ -35,27 +37,30 @@ type fabric struct {
 	own          []byte // this rank's part of a reduce
 }
 
-func newFabric(l layout, shared *shm.Group, net *tcp.Net, o options) *fabric {
-	f := &fabric{layout: l, shardMax: o.shard, shared: shared, net: net}
+// New joins the ranks of l. Shared is nil for a domain of one, net where there is one domain.
+// Shard is the bytes of a block that each leader exchanges, a multiple of 8. The Fabric closes
+// shared and net.
+func New(l Layout, shared *shm.Group, net *tcp.Net, shard int, kernels kernel.Set) *Fabric {
+	f := &Fabric{Layout: l, shardMax: shard, shared: shared, net: net}
 	f.regions = make([]shm.Region, len(l.mine()))
-	f.parts = make([][]byte, l.size())
-	f.offs, f.sends = make([]int, l.size()+1), make([]int, l.size()+1)
-	if l.whole() {
+	f.parts = make([][]byte, l.Size())
+	f.offs, f.sends = make([]int, l.Size()+1), make([]int, l.Size()+1)
+	if l.Whole() {
 		return f
 	}
-	everyone := make([]int, l.size())
+	everyone := make([]int, l.Size())
 	for rank := range everyone {
 		everyone[rank] = rank
 	}
-	f.all = algorithms.New(net, everyone, l.rank, o.kernels)
+	f.all = algorithms.New(net, everyone, l.rank, kernels)
 	switch counterparts := l.counterparts(); {
 	case l.split():
 		f.peers = f.all
 	case counterparts != nil:
-		f.peers = algorithms.New(net, counterparts, l.domain, o.kernels)
+		f.peers = algorithms.New(net, counterparts, l.domain, kernels)
 	}
 	if f.peers != nil && !l.split() {
-		f.relay = newCourier(f.peers)
+		f.relay = newWorker(f.peers)
 	}
 	if shared != nil {
 		shared.Meanwhile(f.doubt)
@@ -65,16 +70,16 @@ func newFabric(l layout, shared *shm.Group, net *tcp.Net, o options) *fabric {
 
 // doubt looks for ranks in other calls on the links, while this rank waits in vain for one
 // that it shares memory with: the two may wait for each other around a circle.
-func (f *fabric) doubt() error {
+func (f *Fabric) doubt() error {
 	if f.relay != nil && f.relay.busy {
 		return nil // its flow does that
 	}
 	return f.net.Doubt(&f.sign)
 }
 
-// close ends what newFabric started, and leaves the domain and the network. Orderly is that
+// Close ends what New started, and leaves the domain and the network. Orderly is that
 // all calls have gone well: other ranks may still be in the last one.
-func (f *fabric) close(orderly bool) {
+func (f *Fabric) Close(orderly bool) {
 	if f.net != nil && orderly {
 		f.net.Deliver()
 	}
@@ -92,19 +97,19 @@ func (f *fabric) close(orderly bool) {
 	}
 }
 
-// interrupt makes what waits for the network return. Waiting for memory ends by the
+// Interrupt makes what waits for the network return. Waiting for memory ends by the
 // Comm's own flag.
-func (f *fabric) interrupt() {
+func (f *Fabric) Interrupt() {
 	if f.net != nil {
 		f.net.Interrupt()
 	}
 }
 
-// run makes one call.
-func (f *fabric) run(w *Collective, call Call) error {
+// Run makes one call.
+func (f *Fabric) Run(w *Collective, call Call) error {
 	call.encode((*[callSize]byte)(&f.sign))
 	if f.shared != nil {
-		f.shared.Announce(order(call), call.sign())
+		f.shared.Announce(call.Order(), call.sign())
 	}
 	dst, src := w.Dst.bytes(w.Type), w.Src.bytes(w.Type)
 	var err error
@@ -130,8 +135,8 @@ func (f *fabric) run(w *Collective, call Call) error {
 		f.measure(f.offs, w.Counts, w.Type, w.Dst.Len)
 		err = f.scatter(call, dst, src)
 	case KindAllToAll:
-		f.measure(f.offs, w.Counts, w.Type, w.Dst.Len/f.size())
-		f.measure(f.sends, w.Sends, w.Type, w.Src.Len/f.size())
+		f.measure(f.offs, w.Counts, w.Type, w.Dst.Len/f.Size())
+		f.measure(f.sends, w.Sends, w.Type, w.Src.Len/f.Size())
 		err = f.allToAll(call, dst, src)
 	case KindMessage:
 		err = f.message(call, w.To, src, w.From, dst)
@@ -144,48 +149,48 @@ func (f *fabric) run(w *Collective, call Call) error {
 }
 
 // measure puts the places of all ranks' parts into offs: counts elements each, or n.
-func (f *fabric) measure(offs, counts []int, t Type, n int) {
+func (f *Fabric) measure(offs, counts []int, t Type, n int) {
 	at := 0
-	for rank := range f.size() {
+	for rank := range f.Size() {
 		offs[rank] = at
 		if counts != nil {
 			n = counts[rank]
 		}
-		at += n * t.size()
+		at += n * t.Size()
 	}
-	offs[f.size()] = at
+	offs[f.Size()] = at
 }
 
 // part is rank's part of a vector that is cut at f.offs.
-func (f *fabric) part(vector []byte, rank int) []byte {
+func (f *Fabric) part(vector []byte, rank int) []byte {
 	return vector[f.offs[rank]:f.offs[rank+1]]
 }
 
 // reduction says how the elements of call are combined, and divided when they are all in.
-func (f *fabric) reduction(call Call) algorithms.Reduction {
+func (f *Fabric) reduction(call Call) algorithms.Reduction {
 	r := algorithms.Reduction{Type: kernel.DType(call.Type), Op: call.Op.kernel()}
 	if call.Op == Avg {
-		r.Divisor = f.size()
+		r.Divisor = f.Size()
 	}
 	return r
 }
 
 // room returns scratch memory of n bytes, aligned for every type. It is the same
 // memory at each call.
-func (f *fabric) room(n int) []byte {
+func (f *Fabric) room(n int) []byte {
 	if cap(f.scratch) < n {
-		f.scratch = bytesOf(make([]float64, (max(n, 4096)+7)/8))
+		f.scratch = memory(max(n, 4096))
 	}
 	return f.scratch[:n]
 }
 
-func (f *fabric) barrier(call Call) error {
+func (f *Fabric) barrier(call Call) error {
 	if f.shared != nil {
 		if err := f.shared.Barrier(call.sign()); err != nil {
 			return err
 		}
 	}
-	if f.whole() {
+	if f.Whole() {
 		return nil
 	}
 	if f.index == 0 {
@@ -200,7 +205,7 @@ func (f *fabric) barrier(call Call) error {
 }
 
 // explain turns the errors of memory and network into those of a communicator.
-func (f *fabric) explain(call Call, err error) error {
+func (f *Fabric) explain(call Call, err error) error {
 	var sign *shm.SignError
 	var length *shm.LengthError
 	var gone *shm.GoneError
@@ -211,21 +216,21 @@ func (f *fabric) explain(call Call, err error) error {
 		return &MismatchError{Rank: f.rank, Peer: f.mine()[sign.Rank], Mine: call, Theirs: call.signed(sign.Theirs)}
 	case errors.As(err, &length):
 		theirs := call
-		call.Count, theirs.Count = uint64(length.Mine/call.Type.size()), uint64(length.Theirs/call.Type.size())
+		call.Count, theirs.Count = uint64(length.Mine/call.Type.Size()), uint64(length.Theirs/call.Type.Size())
 		return &MismatchError{Rank: f.rank, Peer: f.mine()[length.Rank], Mine: call, Theirs: theirs}
 	case errors.As(err, &gone):
-		return &linkError{f.mine()[gone.Rank], errors.New("it has ended or left")}
+		return &LinkError{f.mine()[gone.Rank], errors.New("it has ended or left")}
 	case errors.As(err, &flowSign):
 		theirs, derr := decodeCall((*[callSize]byte)(&flowSign.Theirs))
 		if derr != nil {
-			return &linkError{flowSign.Rank, derr}
+			return &LinkError{flowSign.Rank, derr}
 		}
 		if mine, derr := decodeCall((*[callSize]byte)(&f.expect)); derr == nil && call.Kind == mine.Kind && mine.Kind == theirs.Kind {
 			call = mine
 		}
 		return &MismatchError{Rank: f.rank, Peer: flowSign.Rank, Mine: call, Theirs: theirs}
 	case errors.As(err, &peer):
-		return &linkError{peer.Rank, peer.Err}
+		return &LinkError{peer.Rank, peer.Err}
 	}
 	return err
 }

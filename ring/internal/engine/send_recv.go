@@ -1,0 +1,57 @@
+package engine
+
+import (
+	"github.com/gorun/gorun/ring/internal/shm"
+)
+
+// none stands for no rank.
+const none = -1
+
+// message sends out to one rank while in is filled by another. Either may be none; both may be
+// this rank.
+func (f *Fabric) message(call Call, to int, out []byte, from int, in []byte) error {
+	if to == f.rank {
+		copy(in, out)
+		return nil
+	}
+	return f.swap(call, to, out, from, in)
+}
+
+// swap sends out to rank to while in is filled by rank from; either may be none. Ranks of this
+// domain come first on every rank, so that no circle of waits can form.
+func (f *Fabric) swap(call Call, to int, out []byte, from int, in []byte) error {
+	farTo, farFrom := to, from
+	if f.Near(to) || f.Near(from) {
+		nearTo, nearFrom := shm.None, shm.None
+		if f.Near(to) {
+			nearTo, farTo = f.place(to), none
+		}
+		if f.Near(from) {
+			nearFrom, farFrom = f.place(from), none
+		}
+		same := call
+		same.Count = 0 // lengths are compared on the way
+		if err := f.shared.Swap(same.sign(), nearTo, pointer(out), len(out), nearFrom, pointer(in), len(in)); err != nil {
+			return err
+		}
+	}
+	if farTo == none && farFrom == none {
+		return nil
+	}
+	return f.swapFar(call, farTo, out, farFrom, in)
+}
+
+// swapFar exchanges over the network. The two directions may carry different calls.
+func (f *Fabric) swapFar(call Call, to int, out []byte, from int, in []byte) error {
+	size := call.Type.Size()
+	mine, theirs := call, call
+	if call.Kind == KindMessage {
+		mine.Root, theirs.Root = uint32(f.rank), uint32(max(from, 0))
+	}
+	if call.Kind != KindReduce { // its parts are nobody's own
+		mine.Count, theirs.Count = uint64(len(out)/size), uint64(len(in)/size)
+	}
+	mine.encode((*[callSize]byte)(&f.sign))
+	theirs.encode((*[callSize]byte)(&f.expect))
+	return f.all.Swap(&f.sign, &f.expect, to, out, from, in)
+}

@@ -1,0 +1,101 @@
+package engine
+
+import (
+	"github.com/gorun/gorun/ring/internal/algorithms"
+	"github.com/gorun/gorun/ring/internal/shm"
+)
+
+// Vectors of at most smallStack bytes go through one leader of each domain, whole. Longer
+// ones go in blocks of ShardSize for each leader: while the network has a block, memory
+// works on the one before and the one behind.
+const (
+	smallStack = 32 << 10
+	ShardSize  = 1 << 20
+)
+
+// stacked takes n bytes through three stages, block by block: before and after run in
+// memory, and across runs between the leaders meanwhile.
+func (f *Fabric) stacked(n int, before func(lo, hi int) error, across func(lo, hi int) step, after func(lo, hi int) error) error {
+	size := f.leaders * f.shardMax
+	underWay := -1 // where the block begins that the worker has
+	finish := func() error {
+		lo := underWay
+		underWay = -1
+		if f.relay != nil {
+			if err := f.relay.wait(); err != nil {
+				return err
+			}
+		}
+		return after(lo, min(lo+size, n))
+	}
+	for lo := 0; lo < n; lo += size {
+		hi := min(lo+size, n)
+		if err := before(lo, hi); err != nil {
+			f.recall(underWay)
+			return err
+		}
+		last := underWay
+		if f.relay != nil {
+			if last >= 0 {
+				if err := f.relay.wait(); err != nil {
+					return err
+				}
+			}
+			f.relay.start(across(lo, hi))
+		}
+		underWay = lo
+		if last >= 0 {
+			if err := after(last, last+size); err != nil {
+				f.recall(underWay)
+				return err
+			}
+		}
+	}
+	return finish()
+}
+
+// recall waits for the block that the worker has, after an error: nothing may touch the
+// caller's memory once the call has returned.
+func (f *Fabric) recall(underWay int) {
+	if underWay >= 0 && f.relay != nil {
+		f.net.Interrupt()
+		_ = f.relay.wait() // the error that is known came first
+	}
+}
+
+// cut puts the leaders' shards of a vector into f.regions. Other ranks have empty ones.
+func (f *Fabric) cut(n, elem int) []shm.Region {
+	for i := range f.regions {
+		lo, hi := n, n
+		if i < f.leaders {
+			lo, hi = algorithms.Bounds(n, elem, i, f.leaders)
+		}
+		f.regions[i] = shm.Region{Off: lo, Len: hi - lo}
+	}
+	return f.regions
+}
+
+// shard is this leader's shard of a vector whose elements have elem bytes.
+func (f *Fabric) shard(vector []byte, elem int) []byte {
+	own := f.cut(len(vector), elem)[f.index]
+	return vector[own.Off : own.Off+own.Len]
+}
+
+// reduceShard combines the domain's src into this rank's shard of dst.
+func (f *Fabric) reduceShard(call Call, r algorithms.Reduction, dst, src []byte) error {
+	if f.shared == nil {
+		copy(dst, src)
+		return nil
+	}
+	own := f.shard(dst, r.Type.Size())
+	return f.shared.ReduceScatter(call.sign(), r.Type, r.Op, pointer(own), pointer(src), f.regions, 1)
+}
+
+// spread gives the leaders' shards of a vector to the whole domain.
+func (f *Fabric) spread(call Call, vector []byte, elem int) error {
+	if f.shared == nil {
+		return nil
+	}
+	own := f.shard(vector, elem)
+	return f.shared.AllGatherV(call.sign(), pointer(vector), pointer(own), f.regions)
+}

@@ -1,0 +1,60 @@
+package engine
+
+import (
+	"sync"
+
+	"github.com/gorun/gorun/ring/internal/algorithms"
+	"github.com/gorun/gorun/ring/internal/flow"
+)
+
+// worker does one step at a time for a team, while its user does something else.
+type worker struct {
+	team  *algorithms.Team
+	steps chan step
+	done  chan error
+	busy  bool // a step was started and not waited for
+	ended sync.WaitGroup
+}
+
+// step is an allreduce of buf in place, or a broadcast of it.
+type step struct {
+	sign   *flow.Sign
+	reduce algorithms.Reduction
+	buf    []byte
+	root   int // of a broadcast, else -1
+}
+
+func newWorker(team *algorithms.Team) *worker {
+	w := &worker{team: team, steps: make(chan step), done: make(chan error, 1)}
+	w.ended.Go(func() {
+		for s := range w.steps {
+			w.done <- w.carry(s)
+		}
+	})
+	return w
+}
+
+func (w *worker) carry(s step) error {
+	if s.root >= 0 {
+		return w.team.Broadcast(s.sign, s.buf, s.root)
+	}
+	return w.team.AllReduce(s.sign, s.reduce, s.buf, s.buf)
+}
+
+// start hands over a step. Wait comes before the next one.
+func (w *worker) start(s step) {
+	w.busy = true
+	w.steps <- s
+}
+
+// wait returns when the step is over.
+func (w *worker) wait() error {
+	err := <-w.done
+	w.busy = false
+	return err
+}
+
+func (w *worker) close() {
+	close(w.steps)
+	w.ended.Wait()
+}
