@@ -7,15 +7,13 @@ import (
 	"github.com/gorun/gorun/ring/internal/engine"
 )
 
-// Handle is a call that was started. It is a small value; the zero Handle is a call
-// that is over.
+// Handle is a started call. It is a small value. The zero Handle is a finished call without error.
 type Handle struct {
 	task *task
 	turn uint64
 }
 
-// task is a started call. It is used again for another one after it was waited for;
-// turn counts those.
+// task is a started call. It is reused after it was waited for; turn counts the uses.
 type task struct {
 	backlog *backlog
 	work    engine.Collective
@@ -25,12 +23,12 @@ type task struct {
 	err     error
 }
 
-// Start begins the call that w describes and returns at once. Calls are made in the
-// order in which they are started, by a goroutine of the Comm; a call that is not
-// started but simply made comes after them. Until the call is over its memory, Counts
-// and Sends belong to it. An error of Start is about w: nothing was started.
+// Start begins the call that w describes and returns at once. A goroutine of the Comm makes started
+// calls in their order; a later [Comm.Do] comes after them. The caller must not touch the memory,
+// Counts and Sends of w until the call has finished. An error means that w is invalid or the Comm
+// is unusable, and that nothing was started.
 //
-// Every Handle is waited for once: that frees what it holds.
+// Wait for each Handle once, which frees its resources.
 func (c *Comm) Start(w Collective) (Handle, error) {
 	work, call, err := c.check(&w)
 	if err != nil {
@@ -39,7 +37,7 @@ func (c *Comm) Start(w Collective) (Handle, error) {
 	return c.later.add(work, call), nil
 }
 
-// Done reports whether the call is over, without waiting.
+// Done reports whether the call has finished. It does not block.
 func (h Handle) Done() bool {
 	if h.task == nil {
 		return true
@@ -50,10 +48,9 @@ func (h Handle) Done() bool {
 	return h.task.turn != h.turn || h.task.over
 }
 
-// Wait returns when the call is over, with its error. When ctx ends first, Wait returns
-// ctx's error and the call goes on. Wait may be called again after that, but once a
-// call's own outcome has been returned, a later Wait returns only what broke the Comm,
-// if something did.
+// Wait returns the call's error when it has finished. If ctx ends first, Wait returns ctx's error,
+// the call goes on, and Wait may be called again. After the call's own outcome was returned, Wait
+// returns only the error that broke the Comm, or nil.
 func (h Handle) Wait(ctx context.Context) error {
 	if h.task == nil {
 		return nil
@@ -61,7 +58,7 @@ func (h Handle) Wait(ctx context.Context) error {
 	return h.task.backlog.wait(ctx, h)
 }
 
-// backlog is the calls that were started, and the goroutine that makes them.
+// backlog holds the started calls and the goroutine that makes them.
 type backlog struct {
 	comm *Comm
 
@@ -106,7 +103,7 @@ func (b *backlog) unused() *task {
 	return &task{backlog: b}
 }
 
-// make makes the calls, one after the other.
+// make makes the calls one after the other.
 func (b *backlog) make() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -128,7 +125,7 @@ func (b *backlog) make() {
 	}
 }
 
-// drain returns when all that was started before is over.
+// drain waits until all calls started before it have finished.
 func (b *backlog) drain() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -164,8 +161,7 @@ func (b *backlog) wait(ctx context.Context, h Handle) error {
 	return t.err
 }
 
-// close lets the goroutine finish what was started, which fails at once since the Comm
-// has ended.
+// close waits for the goroutine. The calls left fail at once, since the Comm has ended.
 func (b *backlog) close() {
 	b.mu.Lock()
 	b.closed = true

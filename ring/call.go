@@ -2,7 +2,7 @@ package ring
 
 import "github.com/gorun/gorun/ring/internal/engine"
 
-// Kind is which collective a call is.
+// Kind is the kind of a collective.
 type Kind uint8
 
 // The collectives. KindMessage is what [Send], [Recv] and [SendRecv] make.
@@ -23,7 +23,7 @@ func (k Kind) String() string { return engine.Kind(k).String() }
 
 func (k Kind) reduces() bool { return engine.Kind(k).Reduces() }
 
-// Call describes one call of a collective. All ranks must make equal calls.
+// Call describes one call, as ranks compare it. All ranks must make equal calls.
 type Call struct {
 	Seq   uint64 // 1-based number of the collective on this Comm; for a message, of the collective before it
 	Epoch uint64 // membership generation of the job

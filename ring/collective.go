@@ -12,7 +12,7 @@ type Buffer struct {
 	Len int
 }
 
-// BufferOf is s as a Buffer.
+// BufferOf returns s as a Buffer.
 func BufferOf[T Elem](s []T) Buffer {
 	return Buffer{unsafe.Pointer(unsafe.SliceData(s)), len(s)}
 }

@@ -14,15 +14,15 @@ import (
 	"github.com/gorun/gorun/ring/internal/engine"
 )
 
-// How long a rank that has lost a link takes, at most, to say so and to hear from
-// the launcher which rank was the first to fail. Together well below a second.
+// Bounds on reporting a lost link, and on waiting for the launcher to name the rank that failed
+// first. Together they stay below one second.
 const (
 	reportTimeout  = 300 * time.Millisecond
 	verdictTimeout = 400 * time.Millisecond
 )
 
-// Comm is this rank's membership in its job, or in a part of it that [Split] made. Its
-// methods and the collectives may be used from several goroutines.
+// Comm is this rank's membership in its job, or in a part of it made by [Split] or [Group]. Its
+// methods and the collectives are safe for concurrent use.
 type Comm struct {
 	place rankenv.Rank
 	name  string   // empty for the whole job
@@ -62,30 +62,30 @@ func newComm(parent context.Context, place rankenv.Rank, o options) *Comm {
 	return c
 }
 
-// Rank is this rank's number, from 0.
+// Rank returns this rank's number, from 0.
 func (c *Comm) Rank() int { return c.place.Rank }
 
-// Size is the number of ranks.
+// Size returns the number of ranks.
 func (c *Comm) Size() int { return c.place.Size }
 
-// LocalRank is this rank's number among the ranks of its host, from 0.
+// LocalRank returns this rank's number among the ranks of its host, from 0.
 func (c *Comm) LocalRank() int { return c.place.LocalRank }
 
-// LocalSize is the number of ranks on this host.
+// LocalSize returns the number of ranks on this host.
 func (c *Comm) LocalSize() int { return c.place.LocalSize }
 
-// CrossRank is this host's number among the hosts that have a rank of this LocalRank.
+// CrossRank returns this host's number among the hosts that have a rank with this LocalRank.
 func (c *Comm) CrossRank() int { return c.place.CrossRank }
 
-// CrossSize is the number of hosts that have a rank of this LocalRank.
+// CrossSize returns the number of hosts that have a rank with this LocalRank.
 func (c *Comm) CrossSize() int { return c.place.CrossSize }
 
 // Host is the name of this rank's host, as the user wrote it.
 func (c *Comm) Host() string { return c.place.Host }
 
-// Close leaves the job, or the part of it. Calls that are running or were started fail
-// with [ErrClosed]. Ranks that still wait for this one get a [*PeerError], so close after
-// the last call. Closing again does nothing.
+// Close leaves the job, or the part of it. Running and started calls fail with [ErrClosed]. Ranks
+// that still wait for this one get a [*PeerError], so close after the last call. Closing again does
+// nothing.
 func (c *Comm) Close() error {
 	c.end(ErrClosed)
 	c.later.close()
@@ -99,7 +99,8 @@ func (c *Comm) Close() error {
 	return nil
 }
 
-// Do makes the call that w describes. Its memory must be as large as w says.
+// Do makes the call that w describes and returns when this rank's part is done. It returns an
+// error, and sends nothing, if w is invalid.
 func (c *Comm) Do(ctx context.Context, w Collective) error {
 	work, call, err := c.check(&w)
 	if err != nil {
@@ -118,12 +119,12 @@ func (c *Comm) check(w *Collective) (engine.Collective, engine.Call, error) {
 	return work, call, err
 }
 
-// run makes one call, when the one that is running is over.
+// run makes one call after the running one has returned.
 func (c *Comm) run(ctx context.Context, w *engine.Collective, call engine.Call) error {
 	return c.make(ctx, c.tie(ctx, call.Kind), w, call)
 }
 
-// make is run of a call that is tied to ctx.
+// make is run for a call that is tied to ctx.
 func (c *Comm) make(ctx context.Context, untie func() error, w *engine.Collective, call engine.Call) error {
 	c.calls.Lock()
 	defer c.calls.Unlock()
@@ -149,7 +150,7 @@ func (c *Comm) make(ctx context.Context, untie func() error, w *engine.Collectiv
 	return nil
 }
 
-// failure returns what broke the Comm, or nil. It waits for no call.
+// failure returns the error that broke the Comm, or nil. It does not block.
 func (c *Comm) failure() error {
 	if err := c.broke.Load(); err != nil {
 		return *err
@@ -157,7 +158,7 @@ func (c *Comm) failure() error {
 	return nil
 }
 
-// over returns why the Comm is broken, if it is, to the call op.
+// over returns the error of call op if the Comm is broken, or nil.
 func (c *Comm) over(op string) error {
 	if err := c.failure(); err != nil || c.life.Err() == nil {
 		return err
@@ -168,7 +169,7 @@ func (c *Comm) over(op string) error {
 	return err
 }
 
-// within is ctx that ends with the Comm, too. Who is through with it calls cancel.
+// within derives a context that also ends with the Comm. The caller must call cancel.
 func (c *Comm) within(ctx context.Context) (within context.Context, cancel context.CancelCauseFunc) {
 	within, end := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(c.life, func() { end(context.Cause(c.life)) })
@@ -178,8 +179,7 @@ func (c *Comm) within(ctx context.Context) (within context.Context, cancel conte
 	}
 }
 
-// tie makes the end of ctx the end of the Comm, until untie is called. Untie
-// returns an error if it was.
+// tie ends the Comm when ctx ends, until untie is called. Untie returns the error if it did.
 func (c *Comm) tie(ctx context.Context, op engine.Kind) (untie func() error) {
 	if ctx.Done() == nil || c.life.Err() != nil {
 		return noError
@@ -198,9 +198,9 @@ func (c *Comm) tie(ctx context.Context, op engine.Kind) (untie func() error) {
 
 func noError() error { return nil }
 
-// fail breaks the Comm after call op came to err, tells the job if it does not
-// know yet, and returns the error of this call and all later ones. When it returns,
-// nothing touches the caller's buffers any more.
+// fail breaks the Comm after call op failed with err, reports it to the job if the job does not
+// know yet, and returns the error of this call and all later ones. After it returns nothing touches
+// the caller's buffers.
 func (c *Comm) fail(ctx context.Context, op string, err error) error {
 	mismatch, lost := new(MismatchError), new(engine.LinkError)
 	cancelled := ctx.Err() != nil && errors.Is(context.Cause(c.life), ctx.Err())
@@ -224,7 +224,7 @@ func (c *Comm) fail(ctx context.Context, op string, err error) error {
 	return err
 }
 
-// inJob is a rank's number in the whole job.
+// inJob converts a rank of this Comm to its number in the whole job.
 func (c *Comm) inJob(rank int) int {
 	if c.ranks == nil {
 		return rank
@@ -232,8 +232,8 @@ func (c *Comm) inJob(rank int) int {
 	return c.ranks[rank]
 }
 
-// report tells the agent, and through it the whole job, that rank is lost. If the
-// agent does not hear it, the closed links tell the neighbours.
+// report notifies the job through the agent that rank is lost. If the agent cannot be reached,
+// closed links inform the neighbours.
 func (c *Comm) report(rank int, cause error) {
 	if c.door == nil {
 		return
@@ -243,8 +243,8 @@ func (c *Comm) report(rank int, cause error) {
 	_ = c.door.Lost(ctx, rank, strings.TrimPrefix(cause.Error(), "ring: "))
 }
 
-// verdict waits a little for the job's own word on what failed first: the rank
-// that was lost here may itself have lost another.
+// verdict waits briefly for the job's own report of the first failure: the rank lost here may
+// itself have lost another.
 func (c *Comm) verdict(seen *PeerError) error {
 	timer := time.NewTimer(verdictTimeout)
 	defer timer.Stop()
@@ -256,7 +256,7 @@ func (c *Comm) verdict(seen *PeerError) error {
 	}
 }
 
-// during puts the call that met err into it.
+// during adds the operation to a PeerError that has none.
 func during(op string, err error) error {
 	if peer, ok := err.(*PeerError); ok && peer.Op == "" {
 		return &PeerError{Rank: peer.Rank, Host: peer.Host, Op: op, Cause: peer.Cause}
@@ -271,7 +271,7 @@ func (c *Comm) host(rank int) string {
 	return "an unknown host"
 }
 
-// leave gives up what connects this rank to the others.
+// leave closes the fabric.
 func (c *Comm) leave() {
 	if c.fabric != nil {
 		c.fabric.Close(c.failure() == nil && errors.Is(context.Cause(c.life), ErrClosed))

@@ -7,35 +7,37 @@ import (
 	"slices"
 )
 
-// State is what the ranks of an elastic job have learned, and take along from epoch to epoch. [SliceState],
-// [ValueState] and [Sampler] are States, [States] joins several.
+// State is what the ranks of an elastic job keep from epoch to epoch. [SliceState], [ValueState]
+// and [Sampler] are States; [States] joins several.
 type State interface {
-	// Save keeps the state as it is now, in memory.
+	// Save keeps a copy of the state in memory.
 	Save() error
-	// Restore makes the state what it was at the last Save.
+	// Restore returns the state to the last Save.
 	Restore() error
-	// Sync makes the state of all ranks that of root. All of them call it.
+	// Sync copies the state of rank root to all ranks. It is a collective.
 	Sync(ctx context.Context, c *Comm, root int) error
 }
 
-// ErrStateLost is returned by [Elastic] when no rank is left that has the job's state.
+// ErrStateLost is returned by [Elastic] when no remaining rank has the job's state.
 var ErrStateLost = errors.New("ring: no rank is left that has the job's state: start the job again, from a checkpoint if there is one")
 
-// Elastic joins the job and calls train, in an elastic job once in each epoch: when ranks fail, come or go, those
-// that are there meet again in the next epoch, with other numbers, and train begins anew with the state and a Comm of the
-// epoch, which is valid until train returns. Before that Sync gives all ranks the state of one that has it, and Save keeps it.
+// Elastic joins the job and calls train, in an elastic job once in each epoch. When ranks fail,
+// join or leave, the remaining ranks meet in the next epoch, with new numbers. Before each call of
+// train, Sync copies the state of one rank to all and Save keeps it. The Comm is valid until train
+// returns.
 //
-// It returns when train does, but for two kinds of errors, wrapped by %w or not:
+// Elastic returns when train returns, except for two kinds of errors, which train may wrap:
 //
-//   - a [*PeerError]: another rank or its host has failed. The state is restored to its last Save, and what was done since
-//     then is done again.
-//   - [ErrHostsUpdated], of [Commit]: hosts have come or are to go. Nothing is lost.
+//   - a [*PeerError]: another rank or its host has failed. The state is restored to the last
+//     Save, and the work since then is repeated.
+//   - [ErrHostsUpdated], from [Commit]: hosts have joined or will leave. No work is lost.
 //
-// All other errors, a [*MismatchError] among them, are the program's own, and would come again; so is the end
-// of the job while it waits for an epoch, a *PeerError. A process that cannot go on returns its error and exits with a code other than 0.
+// Any other error, a [*MismatchError] included, is permanent and is returned. So is the end of the
+// job while Elastic waits for an epoch, which is a *PeerError. A process that cannot go on must
+// return its error and exit with a code other than 0.
 //
-// In a job that is not elastic, and in a process that gorun has not started, train is called once, after a Sync, and its
-// error is returned.
+// In a job that is not elastic, and in a process that gorun has not started, train is called once,
+// after a Sync, and its error is returned.
 func Elastic(ctx context.Context, state State, train func(ctx context.Context, c *Comm) error, opts ...Option) error {
 	t := trip{state: state, train: train}
 	if err := state.Save(); err != nil {
@@ -64,9 +66,9 @@ func Elastic(ctx context.Context, state State, train func(ctx context.Context, c
 	}
 }
 
-// Commit is a point to which a rank can come back: it saves the state, and returns [ErrHostsUpdated] if the ranks are
-// to leave the epoch, for train to return. All ranks call it at the same point of their work, as often as it is worth: what
-// was done since the last Commit is lost when a rank fails.
+// Commit saves the state and returns [ErrHostsUpdated] if the ranks must leave the epoch, for train
+// to return. All ranks call it at the same point of their work. A failed rank costs the work since
+// the last Commit.
 func Commit(ctx context.Context, c *Comm, state State) error {
 	if err := state.Save(); err != nil {
 		return fmt.Errorf("ring: commit: save the state: %w", err)
@@ -79,19 +81,19 @@ type trip struct {
 	state State
 	train func(ctx context.Context, c *Comm) error
 	owns  ownership
-	late  bool // the job had begun before this process came
+	late  bool // the job had started before this process joined
 }
 
-// ownership is what a process knows of the job's state.
+// ownership is what a process knows about the job's state.
 type ownership int32
 
 const (
-	unborn ownership = iota // nobody had any, as far as it knows
-	heard                   // others had it, and were gone before this process got all of it
+	unborn ownership = iota // no rank had any, as far as it knows
+	heard                   // other ranks had it, and ended before this process got all of it
 	owned
 )
 
-// epoch is the work of one epoch.
+// epoch does the work of one epoch.
 func (t *trip) epoch(ctx context.Context, c *Comm) error {
 	root, err := t.root(ctx, c)
 	if err != nil {
@@ -107,8 +109,8 @@ func (t *trip) epoch(ctx context.Context, c *Comm) error {
 	return t.train(ctx, c)
 }
 
-// root is the lowest rank that has the state. A rank that was left before it was given the state has none, though it was
-// in an epoch; it must not pass for one that has, nor begin anew.
+// root returns the lowest rank that has the state. A process that was interrupted before its first
+// Sync has none: it must neither lead nor start anew.
 func (t *trip) root(ctx context.Context, c *Comm) (int, error) {
 	all := make([]int32, c.Size())
 	if err := AllGather(ctx, c, all, []int32{int32(t.owns)}); err != nil {

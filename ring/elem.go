@@ -12,13 +12,12 @@ type F16 uint16
 // BF16 is a bfloat16 number, as its bits: the upper half of a float32.
 type BF16 uint16
 
-// Elem is what a buffer can be made of. Sums of F16 and BF16 are computed in
-// float32.
+// Elem is the type of an element. Sums of F16 and BF16 are computed in float32.
 type Elem interface {
 	float32 | float64 | F16 | BF16 | int8 | uint8 | int16 | int32 | int64 | uint64 | bool
 }
 
-// Type names an element type at run time.
+// Type is an element type at run time.
 type Type uint8
 
 // The types of [Elem]. Zero is the type of calls without data.
@@ -68,11 +67,11 @@ func typeOf[T Elem]() Type {
 	return Bool
 }
 
-// bytesOf is s as the bytes in memory that hold it.
+// bytesOf returns the memory of s as bytes.
 func bytesOf[T Elem](s []T) []byte {
 	var zero T
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(zero)))
 }
 
-// pointer is where b begins.
+// pointer returns the address of b.
 func pointer(b []byte) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(b)) }

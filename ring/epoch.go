@@ -10,18 +10,21 @@ import (
 	"github.com/gorun/gorun/ring/internal/boot"
 )
 
-// ErrHostsUpdated is what [Comm.CheckHosts] and [Commit] return when hosts have come or are to go: the ranks are
-// to leave their epoch and meet in the next one. [Elastic] does that when train returns it.
+// ErrHostsUpdated is returned by [Comm.CheckHosts] and [Commit] when hosts have joined or will
+// leave: the ranks must leave their epoch and join the next one. [Elastic] does that when train
+// returns it.
 var ErrHostsUpdated = errors.New("ring: the job's hosts have changed: the ranks go on in another epoch")
 
-// AfterEpoch makes Init join the first epoch of an elastic job that comes after the one with this number, which
-// this process was in and whose Comm it has closed. Without it, or with 0, it has been in none.
+// AfterEpoch makes Init join the first epoch of an elastic job after the given one, in which this
+// process was a rank and whose Comm it has closed. 0, the default, means that it was in none.
 func AfterEpoch(number int) Option { return func(o *options) { o.left = number } }
 
-// Epoch is the number of the epoch of an elastic job, from 1; 0 where the job is not elastic.
+// Epoch returns the number of the epoch of an elastic job, from 1, or 0 where the job is not
+// elastic.
 func (c *Comm) Epoch() int { return c.place.Epoch }
 
-// joinEpoch waits for the next epoch and joins it. One that fails while its ranks join is followed by another.
+// joinEpoch waits for the next epoch and joins it. If the epoch fails while its ranks join, it
+// waits for another.
 func joinEpoch(ctx context.Context, place rankenv.Rank, o options) (*Comm, error) {
 	for left, first := o.left, 0; ; left = place.Epoch {
 		job, err := park(ctx, place, left)
@@ -46,7 +49,7 @@ func joinEpoch(ctx context.Context, place rankenv.Rank, o options) (*Comm, error
 	}
 }
 
-// park asks the agent for the epoch after left.
+// park asks the agent for the epoch after left, and waits for it.
 func park(ctx context.Context, place rankenv.Rank, left int) (boot.Job, error) {
 	door := boot.NewDoor(place.Agent, place.Token)
 	defer door.Close()
@@ -60,7 +63,7 @@ func park(ctx context.Context, place rankenv.Rank, left int) (boot.Job, error) {
 	return job, nil
 }
 
-// moved is a rank's place in another epoch. Its host stays.
+// moved returns a rank's description in another epoch. Its host stays.
 func moved(place rankenv.Rank, job boot.Job) rankenv.Rank {
 	place.Epoch, place.Rank, place.Size = job.Epoch, job.Rank, job.Size
 	place.LocalRank, place.LocalSize = job.LocalRank, job.LocalSize
@@ -71,7 +74,8 @@ func moved(place rankenv.Rank, job boot.Job) rankenv.Rank {
 	return place
 }
 
-// joined tells the launcher that this rank has met the others, and listens from then on for changes of the hosts.
+// joined reports to the launcher that this rank has joined the epoch, and starts to watch for
+// changes of the hosts.
 func (c *Comm) joined(ctx context.Context) error {
 	if err := c.door.Joined(ctx); err != nil {
 		c.Close()
@@ -86,12 +90,13 @@ func (c *Comm) joined(ctx context.Context) error {
 	return nil
 }
 
-// HostsUpdated reports whether this rank has heard that hosts have come or are to go. Others may not have heard it yet:
-// to leave the epoch together, ranks call [Comm.CheckHosts].
+// HostsUpdated reports whether this rank knows that hosts have joined or will leave. Other ranks
+// may not know it yet: to leave the epoch together, ranks call [Comm.CheckHosts].
 func (c *Comm) HostsUpdated() bool { return c.updated != nil && c.updated.Load() }
 
-// CheckHosts returns [ErrHostsUpdated], on all ranks alike, if one of them has heard that hosts have come or are to go. It
-// is a collective: all ranks call it at the same point. In a job that is not elastic it does nothing.
+// CheckHosts returns [ErrHostsUpdated] on all ranks if one of them knows that hosts have joined or
+// will leave. It is a collective: all ranks call it at the same point. In a job that is not elastic
+// it does nothing.
 func (c *Comm) CheckHosts(ctx context.Context) error {
 	if c.updated == nil {
 		return nil

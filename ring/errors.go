@@ -7,10 +7,10 @@ import (
 	"github.com/gorun/gorun/ring/internal/engine"
 )
 
-// ErrClosed is the error of calls on a Comm that this rank has closed.
+// ErrClosed is returned by calls on a Comm that this rank has closed.
 var ErrClosed = errors.New("ring: comm is closed")
 
-// PeerError says that the job cannot go on because of one rank.
+// PeerError reports that the job cannot go on because one rank failed.
 type PeerError struct {
 	Rank  int    // the rank that failed first, as far as is known, by its number in the whole job; -1 when it was no rank
 	Host  string // its host's name, as the user wrote it
@@ -27,8 +27,8 @@ func (e *PeerError) Error() string {
 
 func (e *PeerError) Unwrap() error { return e.Cause }
 
-// MismatchError says that two ranks made different calls where both should have
-// made the same one. No data has moved.
+// MismatchError reports that two ranks made different calls where all ranks must make the same. No
+// data has moved.
 type MismatchError struct {
 	Rank, Peer   int  // this rank and the other
 	Mine, Theirs Call // what each of them called
@@ -38,7 +38,7 @@ func (e *MismatchError) Error() string {
 	return fmt.Sprintf("ring: calls differ: rank %d: %v; rank %d: %v", e.Rank, e.Mine, e.Peer, e.Theirs)
 }
 
-// errorOf is an error of the engine as the package reports it.
+// errorOf converts an error of the engine to one of this package.
 func errorOf(err error) error {
 	if m, ok := err.(*engine.MismatchError); ok {
 		return &MismatchError{Rank: m.Rank, Peer: m.Peer, Mine: callOf(m.Mine), Theirs: callOf(m.Theirs)}

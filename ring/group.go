@@ -9,14 +9,14 @@ import (
 	"github.com/gorun/gorun/ring/internal/secure"
 )
 
-// Group makes a Comm of some ranks of c, which only they call: ranks are those of c, in the
-// order in which they are numbered in the new one. All give the same ranks and the same name,
-// which no other Group of c may have had. It returns when all of them have come.
+// Group makes a Comm of the given ranks of c, numbered in the order of ranks. Only those ranks call
+// it, all with the same ranks and name. A name may be used once for each c and has 1 to 200 bytes.
+// Group returns when all of them have called it.
 //
-// Ranks of a Group meet by the job's store, which takes some requests for each two of them:
-// where all ranks of c come along, [Split] is the faster way.
+// The ranks meet through the job's store, with one request for each pair. Where all ranks of c take
+// part, [Split] is faster.
 //
-// The new Comm works on its own, as that of Split does. An error breaks nothing else.
+// The new Comm is independent of c, as that of Split is. An error leaves c usable.
 func Group(ctx context.Context, c *Comm, name string, ranks []int) (*Comm, error) {
 	s := splitter{ctx: ctx, comm: c, members: slices.Clone(ranks)}
 	if err := s.eligible(name); err != nil {
@@ -40,7 +40,7 @@ func Group(ctx context.Context, c *Comm, name string, ranks []int) (*Comm, error
 	return part, nil
 }
 
-// eligible says what is wrong with a group of the members.
+// eligible validates the name and members of a group.
 func (s *splitter) eligible(name string) error {
 	c := s.comm
 	if name == "" || len(name) > maxGroupName {
@@ -58,8 +58,8 @@ func (s *splitter) eligible(name string) error {
 
 const maxGroupName = 200
 
-// meeting is how the members of a Group tell each other something: each leaves its value in
-// the job's store, and waits there for those of the others.
+// meeting exchanges values among the members of a Group: each puts its value into the job's store
+// and waits there for the others.
 type meeting struct {
 	ctx     context.Context
 	comm    *Comm
@@ -90,7 +90,7 @@ func (m *meeting) exchange(what string, value []byte) ([][]byte, error) {
 	return values, nil
 }
 
-// build makes the part of the members, who meet by swap.
+// build makes the part of the members, who exchange values by swap.
 func (s *splitter) build(name string, swap exchange) (*Comm, error) {
 	c := s.comm
 	place := s.place()

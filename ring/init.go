@@ -16,7 +16,7 @@ import (
 	"github.com/gorun/gorun/ring/internal/tcp"
 )
 
-// Option changes how [Init] works.
+// Option configures [Init].
 type Option func(*options)
 
 type options struct {
@@ -33,7 +33,7 @@ type options struct {
 	sockets    secure.Sockets // nil: nobody asks
 }
 
-// settings reads what the user may set for all programs; the package comment says what.
+// settings reads the RING_ variables, which the package comment describes.
 func (o *options) settings() error {
 	o.transport, _ = o.lookup("RING_TRANSPORT")
 	switch o.transport {
@@ -79,25 +79,25 @@ func (o *options) settings() error {
 	return nil
 }
 
-// WithEnviron makes Init read the rank's environment with lookup instead of
-// [os.LookupEnv], so that several ranks can live in one process, as in tests.
+// WithEnviron makes Init read the rank's environment with lookup instead of [os.LookupEnv]. Tests
+// use it to run several ranks in one process.
 func WithEnviron(lookup func(name string) (value string, ok bool)) Option {
 	return func(o *options) { o.lookup = lookup }
 }
 
-// WithSockets tells of each socket to other ranks that the Comm, or a part of it, holds: when it has one,
-// and before it closes it. It is for code that may be forked, from which Go itself keeps away: a child that
-// keeps them open keeps the other ranks from learning that this one has ended. Told must not call the ring.
+// WithSockets reports opened and closed sockets to other ranks, so that forked children can close
+// them: a child that keeps one open hides this rank's end from its peers. Told is called after a
+// socket is opened and before it is closed, and must not call the package.
 func WithSockets(told func(fd int, open bool)) Option {
 	return func(o *options) { o.sockets = told }
 }
 
-// Init joins the job that this process was started for by gorun, and returns when
-// all ranks have joined. A process that was not started by gorun is a world of one.
+// Init joins the job for which gorun started this process, and returns when all ranks have joined.
+// A process that gorun has not started is a world of one.
 //
-// Ctx bounds Init only. If the job fails in the meantime, so does Init, with a
-// [*PeerError]. In an elastic job (see [Elastic]) it waits for an epoch to begin, and when a rank fails meanwhile for the
-// next one.
+// Ctx bounds only Init. If the job fails meanwhile, Init returns a [*PeerError]. In an elastic job
+// (see [Elastic]) Init waits for the next epoch, and for the one after it if a rank fails
+// meanwhile.
 func Init(ctx context.Context, opts ...Option) (*Comm, error) {
 	o := options{lookup: os.LookupEnv, shard: engine.ShardSize}
 	for _, opt := range opts {
@@ -122,7 +122,8 @@ func Init(ctx context.Context, opts ...Option) (*Comm, error) {
 	return joinJob(ctx, place, o, nil)
 }
 
-// joinJob makes this process the rank at place. Job is what the agent has said of it, or nil if it was not asked yet.
+// joinJob makes this process the rank at place. Job is the agent's description of it, or nil to ask
+// for it.
 func joinJob(ctx context.Context, place rankenv.Rank, o options, job *boot.Job) (*Comm, error) {
 	c := newComm(context.Background(), place, o)
 	c.door, c.owner = boot.NewDoor(place.Agent, place.Token), true
@@ -146,7 +147,7 @@ func alone(o options) *Comm {
 	return c
 }
 
-// watch waits for the job to fail, or for the Comm to end.
+// watch ends the Comm when the job fails. It returns when the Comm ends.
 func (c *Comm) watch() {
 	if abort := c.door.WatchAbort(c.life); abort != nil {
 		c.end(c.aborted(abort))
@@ -182,8 +183,7 @@ func (c *Comm) enter(ctx context.Context, job *boot.Job) error {
 	}))
 }
 
-// identify takes the job's key, and checks that agent and environment speak of the
-// same rank.
+// identify takes the job's key, and checks that agent and environment describe the same rank.
 func (c *Comm) identify(job boot.Job) (secure.Identity, error) {
 	p := c.place
 	if job.ID != p.Job || job.Epoch != p.Epoch || job.Rank != p.Rank || job.Size != p.Size {
@@ -194,7 +194,7 @@ func (c *Comm) identify(job boot.Job) (secure.Identity, error) {
 	return secure.Identity{Job: job.ID, Epoch: job.Epoch, Rank: job.Rank, Size: job.Size, Key: job.Key}, nil
 }
 
-// initError says what kind of failure err is: the job's, a rank's or our own.
+// initError classifies err as a failure of the job, of another rank, or of this process.
 func (c *Comm) initError(err error) error {
 	var abort *boot.Abort
 	var peer *tcp.PeerError

@@ -16,18 +16,18 @@ import (
 	"github.com/gorun/gorun/ring/internal/tcp"
 )
 
-// joinTimeout bounds how long ranks that have all started take to link up.
+// joinTimeout bounds how long started ranks take to connect.
 const joinTimeout = 30 * time.Second
 
-// spinFor is how long a rank with a processor of its own looks for bytes before it
-// sleeps: some times as long as a small flow takes.
+// spinFor is how long a rank with a processor of its own polls for bytes before it sleeps: a few
+// times the duration of a small flow.
 const spinFor = 50 * time.Microsecond
 
-// exchange gives a value to all ranks of a communicator that is being made, and returns
-// those of all, by rank.
+// exchange sends a value to all ranks of a communicator under construction, and returns the values
+// of all, by rank.
 type exchange func(name string, value []byte) ([][]byte, error)
 
-// record is what a rank tells all others about itself.
+// record describes a rank to all others.
 type record struct {
 	Host    string           `json:"host"`
 	Addrs   []netip.AddrPort `json:"addrs"`
@@ -36,7 +36,7 @@ type record struct {
 	Cert    []byte           `json:"cert,omitempty"` // fingerprint
 }
 
-// join makes c a member: the ranks find out who shares memory, and the others link up.
+// join makes c a member: the ranks find out which of them share memory, and connect to the others.
 func (c *Comm) join(ctx context.Context, self secure.Identity, swap exchange) error {
 	shared, domains, err := c.share(swap)
 	if err != nil {
@@ -60,8 +60,7 @@ func (c *Comm) join(ctx context.Context, self secure.Identity, swap exchange) er
 	return nil
 }
 
-// share finds out which ranks share memory. Those on hosts that the user told apart do
-// not, even if they could.
+// share finds the ranks that share memory. Ranks whose hosts have different names never do.
 func (c *Comm) share(swap exchange) (*shm.Group, [][]int, error) {
 	if c.Size() == 1 {
 		return nil, [][]int{{0}}, nil
@@ -98,8 +97,8 @@ func (c *Comm) sharesHost(l engine.Layout) bool {
 	return true
 }
 
-// connect opens this rank's ports, tells all ranks where it is, and links to those that
-// the common algorithms talk to. Others are linked to when they are needed.
+// connect opens this rank's listeners, sends their addresses to all ranks, and connects to the
+// partners of the common algorithms. Other ranks are connected to on demand.
 func (c *Comm) connect(ctx context.Context, self secure.Identity, l engine.Layout, swap exchange) (*tcp.Net, error) {
 	addrs, err := c.addresses()
 	if err != nil {
@@ -134,7 +133,7 @@ func (c *Comm) connect(ctx context.Context, self secure.Identity, l engine.Layou
 	return network, nil
 }
 
-// addresses are where the launcher says this rank can be reached.
+// addresses returns the addresses at which the launcher says this rank can be reached.
 func (c *Comm) addresses() ([]netip.Addr, error) {
 	texts := c.place.Addrs
 	if len(texts) == 0 && c.place.Addr != "" {
@@ -157,7 +156,7 @@ func (c *Comm) addresses() ([]netip.Addr, error) {
 	return addrs, nil
 }
 
-// meet tells every rank where this one is, and returns where all are.
+// meet sends this rank's record to every rank, and returns those of all.
 func (c *Comm) meet(network *tcp.Net, swap exchange) ([]secure.Peer, error) {
 	own := record{Host: c.place.Host, Addrs: network.Addrs(), Stripes: c.opts.stripes, Guard: c.opts.guard.String()}
 	if c.opts.guard == secure.Encrypted {
@@ -194,8 +193,8 @@ func (c *Comm) meet(network *tcp.Net, swap exchange) ([]secure.Peer, error) {
 	return peers, nil
 }
 
-// use makes f the Comm's own. The end of the Comm interrupts it, even if it has come
-// already, and gives it up: other ranks may wait for a rank that makes no more calls.
+// use makes f the Comm's own. The end of the Comm interrupts and closes it, since other ranks may
+// wait for a rank that makes no more calls.
 func (c *Comm) use(f *engine.Fabric) {
 	c.fabric = f
 	if c.hosts == nil {

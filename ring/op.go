@@ -2,14 +2,13 @@ package ring
 
 import "github.com/gorun/gorun/ring/internal/engine"
 
-// Op says how an allreduce combines the ranks' elements.
+// Op is how a reduction combines the elements of the ranks.
 type Op uint8
 
-// The operations. Min and Max of a NaN and a number are NaN, and take -0 to be
-// less than +0. Avg is Sum divided by the number of ranks; integers are then cut
-// towards zero. Sums and products of integers wrap around. BAnd, BOr and BXor work
-// on the bits of integers and on bool, for which Sum and Max mean or, Prod and Min
-// mean and, and Avg means nothing.
+// The operations. Min and Max of a NaN and a number are NaN, and order -0 before +0. Avg is Sum
+// divided by the number of ranks; integers are truncated towards zero. Sums and products of
+// integers wrap around. BAnd, BOr and BXor work on the bits of integers and on bool. For bool, Sum
+// and Max mean or, Prod and Min mean and, and Avg is an error.
 const (
 	Sum Op = 1 + iota
 	Avg

@@ -11,35 +11,32 @@ import (
 	"github.com/gorun/gorun/ring/internal/timeline"
 )
 
-// idleTime is how often a rank with nothing to say joins a cycle, at most.
+// idleTime bounds the time between two cycles of an idle rank.
 const idleTime = time.Second
 
-// leaveTime is how long Close waits for the other ranks. They all join a cycle in
-// idleTime unless they are stopped, and it may take two.
+// leaveTime bounds how long Close waits for the other ranks. Ranks that run join a cycle within
+// idleTime, and closing may take two cycles.
 const leaveTime = 15 * idleTime
 
-// Tensors of so many bytes run alone, from where they are, because copying them costs more
-// than a call of their own: where all ranks share memory, and else.
+// Tensors of at least so many bytes run alone and in place, because copying them costs more than a
+// call: where all ranks share memory, and elsewhere.
 const (
 	largeNear = 128 << 10
 	largeFar  = 1 << 20
 )
 
-// Queue runs collectives on tensors that have names. Unlike those on a [Comm], they need
-// not be submitted in the same order by all ranks: each runs when all ranks have
-// submitted it, and the ranks agree on the order, without a coordinator. Allreduces that
-// are ready together, of one type and operation, run as one.
+// Queue runs collectives on named tensors. Ranks may submit them in different orders: a tensor runs
+// when all ranks have submitted it, and the ranks agree on the order without a coordinator.
+// Allreduces that are ready together, with one type and operation, are fused into one.
 //
-// Its methods may be called from several goroutines. A tensor that ranks submit
-// differently fails on all of them with a [*TensorMismatchError], and the Queue goes on. A rank
-// that runs out of data before the others calls [Queue.Join].
-// Any other failure is for good: whatever waits fails, and so does what comes later. When
-// a rank dies, that is a [*PeerError].
+// The methods are safe for concurrent use. A tensor that ranks submit differently fails on all of
+// them with a [*TensorMismatchError], and the Queue stays usable. A rank that runs out of data
+// before the others calls [Queue.Join]. Any other failure is permanent: pending and later
+// submissions fail, with a [*PeerError] if a rank died.
 //
-// Which allreduces run as one depends on when they come. It may change the last bit of
-// sums of floating point numbers from run to run, but all ranks get the same bits. Without
-// fusion, or when all comes in one group of [Queue.SubmitGroup] after the other, there is no
-// such dependence.
+// Fusion depends on timing. It may change the last bit of floating point sums from run to run, but
+// all ranks get the same bits. Results are reproducible without fusion, or if tensors are submitted
+// as one [Queue.SubmitGroup] after the other.
 type Queue struct {
 	set        queueSettings
 	rank, size int
@@ -79,24 +76,23 @@ type queueSettings struct {
 	idle   time.Duration // the least of a part of all ranks' stall and idleTime
 }
 
-// QueueOption changes how a [Queue] works.
+// QueueOption configures [NewQueue].
 type QueueOption func(*queueSettings)
 
-// WithFusion sets how many bytes of tensors are allreduced as one, at most; all ranks give
-// the same. It is 64 MiB otherwise. The Queue takes up to that much memory when it first needs
-// it. 0 means never to fuse. Tensors of a MiB (of 128 KiB where all ranks share memory) or
-// more are never fused: to copy them would cost more than it saves.
+// WithFusion limits the bytes of tensors that are fused into one allreduce, 64 MiB by default. 0
+// disables fusion. All ranks give the same limit. The Queue allocates up to that much memory when
+// it needs it. Tensors of 1 MiB (128 KiB where all ranks share memory) or more are never fused.
 func WithFusion(bytes int64) QueueOption { return func(s *queueSettings) { s.fusion = bytes } }
 
-// WithCache sets how many names are remembered, so that they travel as a number of one
-// or two bytes; all ranks give the same. It is 1024 otherwise, and at most 1048576.
+// WithCache sets how many names are remembered and sent as numbers of one or two bytes: 1024 by
+// default, at most 1048576. All ranks give the same number.
 func WithCache(names int) QueueOption { return func(s *queueSettings) { s.cache = names } }
 
-// WithStall makes the Queue call report, from a goroutine of its own, with a line of text
-// for each tensor that some ranks have submitted for the time after, and others have not:
-// it names those. So it does when the other ranks do not answer at all. After the same
-// time it reports again. After is a minute if zero. If report is nil, or without this
-// option, gorun says it to its user. Report must not close the Queue.
+// WithStall makes the Queue call report with one line for each tensor that some ranks submitted at
+// least the time after ago and others have not; the line names those ranks. Ranks that do not
+// answer at all are reported too. Reports are repeated after the same time. After is one minute if
+// zero. If report is nil, and without this option, gorun prints the text. Report runs on its own
+// goroutine and must not close the Queue.
 func WithStall(after time.Duration, report func(text string)) QueueOption {
 	if after <= 0 {
 		after = negotiate.DefaultStallAfter
@@ -104,9 +100,8 @@ func WithStall(after time.Duration, report func(text string)) QueueOption {
 	return func(s *queueSettings) { s.stall, s.report = after, report }
 }
 
-// NewQueue makes a queue for the ranks of c. They all call it, as they do with a
-// collective on c; calls on c and other queues of c do not mix with it. Ctx bounds only
-// the call. The queue ends with c, and is closed before it.
+// NewQueue makes a queue for the ranks of c. It is a collective on c. Calls on c and other queues
+// of c are independent of it. Ctx bounds only NewQueue. The queue ends with c; close it before c.
 func NewQueue(ctx context.Context, c *Comm, opts ...QueueOption) (*Queue, error) {
 	set := queueSettings{fusion: negotiate.DefaultFusion, cache: negotiate.DefaultCache, stall: negotiate.DefaultStallAfter}
 	for _, opt := range opts {
@@ -154,7 +149,7 @@ func (c *Comm) whole() bool {
 	return c.fabric != nil && c.fabric.Whole()
 }
 
-// agree compares the settings of all ranks. Err is what is wrong with this rank's.
+// agree compares the settings of all ranks. Err is the error of this rank's settings, or nil.
 func (s *queueSettings) agree(ctx context.Context, c *Comm, err error) error {
 	mine := []int64{s.fusion, int64(s.cache), int64(s.stall), 0}
 	if err != nil {
@@ -183,12 +178,14 @@ func (s *queueSettings) agree(ctx context.Context, c *Comm, err error) error {
 	return nil
 }
 
-// Close ends the queue, on all ranks: it finishes nothing. What waits here fails with
-// [ErrClosed], what other ranks submit later or have submitted fails there with a
-// [*PeerError] about this rank, and what all ranks have agreed to run is run. So close
-// when all is done; then no rank sees an error. Close returns when the other ranks know,
-// which takes about a second if they are busy elsewhere, and 15 seconds if one is stopped.
-// The error is that of a timeline that was not stopped. Closing again does nothing.
+// Close ends the queue on all ranks without finishing pending tensors: they fail here with
+// [ErrClosed], and on other ranks with a [*PeerError] that names this rank. Tensors that all ranks
+// have already agreed to run still run. To close without errors, wait for all tickets on all ranks
+// first.
+//
+// Close returns when the other ranks know: within about a second if they are busy, and after 15
+// seconds if one is stopped. Its error is that of a timeline that was not stopped. Closing again
+// does nothing.
 func (q *Queue) Close() error {
 	q.mu.Lock()
 	q.closing = true
@@ -206,7 +203,7 @@ func (q *Queue) Close() error {
 	return q.traceErr
 }
 
-// nudge makes the queue's goroutine look for what is new.
+// nudge wakes the queue's goroutine.
 func (q *Queue) nudge() {
 	select {
 	case q.wake <- struct{}{}:
@@ -214,7 +211,7 @@ func (q *Queue) nudge() {
 	}
 }
 
-// end fails everything with err.
+// end fails all pending tensors with err.
 func (q *Queue) end(err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -228,9 +225,8 @@ func (q *Queue) end(err error) {
 	q.changed.Broadcast()
 }
 
-// TensorMismatchError says that all ranks (but for those that have joined) have submitted a tensor,
-// but not the same collective on it. All of them get this error. Nothing has moved, and the name is free
-// again.
+// TensorMismatchError reports that ranks have submitted different collectives under one name. All
+// ranks that have not joined get it. No data has moved, and the name can be used again.
 type TensorMismatchError struct {
 	Name  string
 	Ranks [2]int    // two ranks that differ, the lower one first
@@ -242,7 +238,7 @@ func (e *TensorMismatchError) Error() string {
 		e.Name, e.Ranks[0], e.Said[0], e.Ranks[1], e.Said[1])
 }
 
-// fault is err of the negotiation as an error of this package.
+// fault converts an error of the negotiation to one of this package.
 func fault(err error) error {
 	if j := new(negotiate.JoinedError); errors.As(err, &j) {
 		return &JoinedError{Name: j.Name, Said: j.Request.String(), Ranks: j.Joined}
@@ -253,7 +249,7 @@ func fault(err error) error {
 	return err
 }
 
-// DuplicateError says that a name was submitted again before its operation was over.
+// DuplicateError reports that a name was submitted again before its operation had finished.
 type DuplicateError struct{ Name string }
 
 func (e *DuplicateError) Error() string {

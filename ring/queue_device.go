@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// gpuPlace is where a queue's tensors are that are in the memory of a GPU, and what moves them.
+// gpuPlace is the GPU and stream of a queue's device tensors, with the Device that moves them.
 type gpuPlace struct {
 	chosen  bool // by the first SubmitDevice; this, and what follows, by the queue's lock
 	ordinal int
@@ -15,13 +15,14 @@ type gpuPlace struct {
 	calls  []DeviceCall // of one launch
 }
 
-// SubmitDevice is [Queue.SubmitGroup] for tensors in the memory of the GPU with that number, which are enqueued on s. What works
-// on them may be enqueued when their Tickets are over: that says that they are on the stream, not that it has come to
-// them. Their order on it is what the ranks agree on, so that none waits for another that waits for it.
+// SubmitDevice is [Queue.SubmitGroup] for tensors in the memory of GPU ordinal, which run on stream
+// s. A Ticket is done when its tensor is enqueued on the stream: work that depends on it may be
+// enqueued then. The ranks agree on the order on the stream, so that no two ranks block each other.
 //
-// A rank has all tensors of a queue on one GPU and one stream: which ones, the first call says. The [Device] is made when the
-// first of them runs, at the same point on all ranks; where it cannot be, the tensor fails with the error of
-// [NewDevice]. A rank that has joined has no zeros for them, so what the others submit fails with a [*JoinedError].
+// The first call fixes the GPU and stream of all later ones on a rank. The [Device] is made when
+// the first tensor runs, at the same point on all ranks; if that fails, the tensor fails with the
+// error of [NewDevice]. A rank that has joined has no zeros on the GPU, so such tensors of other
+// ranks fail with a [*JoinedError].
 func (q *Queue) SubmitDevice(tickets []Ticket, ordinal int, s Stream, names []string, work []Collective) ([]Ticket, error) {
 	for i, w := range work {
 		if w.Kind == KindBarrier {
@@ -41,8 +42,8 @@ func (q *Queue) SubmitDevice(tickets []Ticket, ordinal int, s Stream, names []st
 	return q.submitGroup(tickets, names, work, true)
 }
 
-// runOnDevice launches tensors as one: NCCL wants all ranks to make the same groups. Own is an error that all ranks have alike and
-// that leaves them in step.
+// runOnDevice launches tensors as one, since NCCL needs the same groups on all ranks. Own is an
+// error that all ranks get and that leaves them in step.
 func (q *Queue) runOnDevice(tensors []*tensor) (own, err error) {
 	g := &q.gpu
 	q.mu.Lock()
@@ -66,7 +67,7 @@ func (q *Queue) runOnDevice(tensors []*tensor) (own, err error) {
 	return nil, nil
 }
 
-// ownOf tells an error of one tensor from one that ends the queue.
+// ownOf separates the error of one tensor from one that ends the queue.
 func (q *Queue) ownOf(err error) (own, all error) {
 	if q.data.life.Err() != nil || q.gpu.device != nil && q.gpu.device.Err() != nil {
 		return nil, err
@@ -74,7 +75,7 @@ func (q *Queue) ownOf(err error) (own, all error) {
 	return err, nil
 }
 
-// closeDevice gives the GPU back. The queue's goroutine calls it, when no cycle is made any more.
+// closeDevice releases the GPU. The queue's goroutine calls it after the last cycle.
 func (q *Queue) closeDevice() {
 	if q.gpu.device != nil {
 		_ = q.gpu.device.Close() // what has failed was told to who launched it

@@ -6,9 +6,9 @@ import (
 	"github.com/gorun/gorun/ring/internal/negotiate"
 )
 
-// Do submits a collective, as [Queue.Submit] does, and waits for it, as [Ticket.Wait] does. If nothing
-// else is in flight on this rank, and ctx cannot end, it does so faster than those two: in the caller's
-// goroutine. Then it is for the other ranks alone to end it.
+// Do submits a collective as [Queue.Submit] does, and waits for it as [Ticket.Wait] does. If ctx
+// cannot end and no other tensor of this rank is pending, it works in the caller's goroutine, which
+// is faster.
 func (q *Queue) Do(ctx context.Context, name string, w Collective) error {
 	r, err := q.request(name, &w)
 	if err != nil {
@@ -21,8 +21,9 @@ func (q *Queue) Do(ctx context.Context, name string, w Collective) error {
 	return t.Wait(ctx)
 }
 
-// SubmitHere is Submit that works on the collective in the caller's goroutine, as Do does, until it is over or
-// has to wait for other ranks: for callers that wait with the ticket then, and want to be able to stop that.
+// SubmitHere is [Queue.Submit] that works on the collective in the caller's goroutine until it has
+// finished or must wait for other ranks. It suits callers that then wait for the ticket with a
+// context.
 func (q *Queue) SubmitHere(name string, w Collective) (Ticket, error) {
 	r, err := q.request(name, &w)
 	if err != nil {
@@ -31,9 +32,9 @@ func (q *Queue) SubmitHere(name string, w Collective) (Ticket, error) {
 	return q.submitHere(context.Background(), r, w)
 }
 
-// submitHere submits r, and makes cycles for it in this goroutine as long as that does no harm: while
-// no other tensor waits for what a cycle brings, and only cycles can end the call. It spares two switches
-// between goroutines, and waking a thread, which take longer than all else where processors are busy.
+// submitHere submits r and makes cycles for it in this goroutine while no other tensor needs a
+// cycle and only cycles can end the call. It saves two goroutine switches and a thread wakeup,
+// which dominate on busy processors.
 func (q *Queue) submitHere(ctx context.Context, r negotiate.Request, w Collective) (Ticket, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -61,7 +62,7 @@ func (q *Queue) submitHere(ctx context.Context, r negotiate.Request, w Collectiv
 	return t, nil
 }
 
-// busy reports whether the queue's goroutine has something to do. The lock is held.
+// busy reports whether the queue's goroutine has work. The lock is held.
 func (q *Queue) busy() bool {
 	return q.box.InFlight() > 0 || q.closing || q.joining != nil || q.broken != nil
 }

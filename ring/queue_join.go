@@ -9,15 +9,15 @@ import (
 	"github.com/gorun/gorun/ring/internal/negotiate"
 )
 
-// joinedPiece is how many bytes a tensor that ranks have joined is allreduced in, so that they
-// need no more memory for it.
+// joinedPiece is the bytes of a piece in which tensors of joined ranks are allreduced, which bounds
+// the memory of zeros.
 const joinedPiece = 4 << 20
 
-// ErrJoined is the error of a rank that submits to a queue, or joins it again, after it has joined.
+// ErrJoined is returned to a rank that submits to a queue, or joins it again, after it has joined.
 var ErrJoined = errors.New("ring: queue: this rank has joined: it submits nothing until all ranks have joined")
 
-// JoinedError says that all ranks that have not joined have submitted a collective that needs those
-// that have. All who submitted it get this error. Nothing has moved, and the name is free again.
+// JoinedError reports a collective that needs ranks that have joined. All ranks that submitted it
+// get it. No data has moved, and the name can be used again.
 type JoinedError struct {
 	Name  string
 	Said  string // what they submitted, as in "broadcast of 12 f32 from rank 0"
@@ -37,12 +37,11 @@ type Joining struct {
 	err   error
 }
 
-// Join says that this rank has no more to submit, because it has run out of data. Until all
-// ranks have joined, what the others submit does not wait for it: in allreduces of [Sum] and
-// [Avg] it gives zeros, and Avg divides by the number of all ranks; in barriers it takes part.
-// What else they submit fails with a [*JoinedError]. What this rank has submitted before goes on as
-// ever; what it submits before the Joining is over is [ErrJoined]. Then the queue is as it
-// was, and ranks may join again.
+// Join declares that this rank has no more data to submit. Until all ranks have joined, it
+// contributes zeros to the others' allreduces of [Sum] and [Avg] (Avg divides by the number of all
+// ranks) and takes part in their barriers; their other collectives fail with a [*JoinedError].
+// Tensors that this rank submitted before still run. New submissions return [ErrJoined] until the
+// Joining is done; then ranks may submit and join again.
 func (q *Queue) Join() (*Joining, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -55,17 +54,17 @@ func (q *Queue) Join() (*Joining, error) {
 	return q.joining, nil
 }
 
-// Done reports whether all ranks have joined, or the queue is over, without waiting.
+// Done reports whether all ranks have joined or the queue has ended. It does not block.
 func (j *Joining) Done() bool {
 	j.queue.mu.Lock()
 	defer j.queue.mu.Unlock()
 	return j.over
 }
 
-// Wait returns when all ranks have joined, with the rank that was the last to: it has seen most
-// data. All ranks get the same one; of ranks that join at one time it is the highest. When
-// ctx ends first, Wait returns an error that wraps ctx's and names the ranks that have not
-// joined; this one still has, and Wait may be called again.
+// Wait returns when all ranks have joined, with the rank that joined last, which has seen the most
+// data. All ranks get the same rank: of those that join at the same time, the highest. If ctx ends
+// first, Wait returns an error that wraps ctx's and names the ranks that have not joined. Wait may
+// then be called again.
 func (j *Joining) Wait(ctx context.Context) (last int, err error) {
 	q := j.queue
 	defer q.alarm(ctx)()
@@ -82,7 +81,7 @@ func (j *Joining) Wait(ctx context.Context) (last int, err error) {
 
 func waitsFor(ranks []int) string { return "waits for " + negotiate.RankList(ranks) }
 
-// endJoin ends this rank's Joining, if there is one. The lock is held.
+// endJoin ends this rank's Joining, if it has one. The lock is held.
 func (q *Queue) endJoin(last int, err error) {
 	if q.joining == nil {
 		return
@@ -92,8 +91,8 @@ func (q *Queue) endJoin(last int, err error) {
 	q.changed.Broadcast()
 }
 
-// runJoined runs an item that ranks have joined, on this rank's tensor t, or nil if it is one of
-// them. All ranks take the same pieces.
+// runJoined runs an item that ranks have joined on this rank's tensor t, or on zeros if t is nil.
+// All ranks use the same pieces.
 func (q *Queue) runJoined(item *negotiate.Item, t *tensor) error {
 	if item.Kind == negotiate.Barrier {
 		return q.move(Collective{Kind: KindBarrier})
@@ -115,10 +114,10 @@ func (q *Queue) runJoined(item *negotiate.Item, t *tensor) error {
 	return nil
 }
 
-// part is n elements of b, from the one at a place.
+// part returns n elements of b, starting at element at.
 func (b Buffer) part(at, n, size int) Buffer { return Buffer{unsafe.Add(b.Ptr, at*size), n} }
 
-// zeros is memory for a tensor that this rank has joined.
+// zeros returns cleared memory for a tensor that this rank has joined.
 func (q *Queue) zeros(bytes int) []byte {
 	if len(q.spare) < bytes {
 		q.spare = bytesOf(make([]uint64, (bytes+7)/8))

@@ -11,11 +11,11 @@ import (
 // equalParts begins what is said of an allgather or alltoall to which all ranks give the same count.
 const equalParts = "equal parts"
 
-// Submit gives the queue a collective on the tensor name, and returns at once. It is an
-// allreduce, broadcast, reduce-scatter, barrier, or an allgather or alltoall of equal
-// parts, as [Comm.Do] takes them. Until it is over its memory and Counts belong to it, and
-// the name is in use. An error is about the arguments, of which [*DuplicateError] is one,
-// or [ErrClosed], [ErrJoined], or what has ended the queue; nothing was submitted.
+// Submit submits a collective on the tensor name and returns at once. W is an allreduce, broadcast,
+// reduce-scatter or barrier, or an allgather or alltoall of equal parts, as [Comm.Do] takes them.
+// The caller must not touch its memory and Counts, or use the name again, until the ticket is done.
+// Errors are about the arguments ([*DuplicateError] among them), [ErrClosed], [ErrJoined], or what
+// ended the queue; then nothing was submitted.
 func (q *Queue) Submit(name string, w Collective) (Ticket, error) {
 	r, err := q.request(name, &w)
 	if err != nil {
@@ -24,12 +24,12 @@ func (q *Queue) Submit(name string, w Collective) (Ticket, error) {
 	return q.submit(r, w, nil)
 }
 
-// SubmitV is Submit for parts of unlike lengths that the other ranks do not know
-// beforehand: of an allgather of Src, or an alltoall of Src in parts of Sends. Dst and
-// Counts stay zero. When all ranks have submitted the tensor, room is called, from the
-// queue's goroutine, with the number of elements that come from each rank; it returns
-// memory for all of them. Counts are valid during that call. A room of another length
-// makes the tensor fail on this rank only. Room must not wait for the queue.
+// SubmitV is [Queue.Submit] for parts of different lengths that other ranks do not know beforehand:
+// an allgather of Src, or an alltoall of Src in parts of Sends. Dst and Counts stay zero. When all
+// ranks have submitted the tensor, the queue's goroutine calls room with the number of elements
+// from each rank, and room returns memory for all of them. Counts are valid during that call. If
+// the memory has another length, the tensor fails on this rank only. Room must not wait for the
+// queue.
 func (q *Queue) SubmitV(name string, w Collective, room func(counts []int) Buffer) (Ticket, error) {
 	r, err := q.requestV(name, &w, room)
 	if err != nil {
@@ -62,9 +62,9 @@ func (q *Queue) open() error {
 	return q.err
 }
 
-// SubmitGroup is Submit for several tensors as one: they go to the other ranks together,
-// so that those that can run as one do so, in the order of names, if all ranks submit the
-// same groups. It appends their tickets to tickets. After an error nothing was submitted.
+// SubmitGroup is [Queue.Submit] for several tensors at once: if all ranks submit the same groups,
+// tensors that can be fused are fused, in the order of names. It appends their tickets to tickets.
+// After an error nothing was submitted.
 func (q *Queue) SubmitGroup(tickets []Ticket, names []string, work []Collective) ([]Ticket, error) {
 	return q.submitGroup(tickets, names, work, false)
 }
@@ -110,7 +110,7 @@ func (q *Queue) withdraw(tickets []Ticket) {
 	}
 }
 
-// request is what the other ranks are told about w.
+// request describes w for the other ranks.
 func (q *Queue) request(name string, w *Collective) (negotiate.Request, error) {
 	kind, ok := named(w.Kind)
 	if !ok {
@@ -140,7 +140,7 @@ func (q *Queue) request(name string, w *Collective) (negotiate.Request, error) {
 	return r, nil
 }
 
-// inParts is what the other ranks are told about a shape and the parts it is in.
+// inParts describes a shape and its parts for the other ranks.
 func inParts(parts, shape string) string {
 	if shape == "" {
 		return parts
@@ -148,7 +148,7 @@ func inParts(parts, shape string) string {
 	return parts + " of " + shape
 }
 
-// requestV is what the other ranks are told about w in SubmitV.
+// requestV describes w of SubmitV for the other ranks.
 func (q *Queue) requestV(name string, w *Collective, room func([]int) Buffer) (negotiate.Request, error) {
 	bad := func(format string, args ...any) (negotiate.Request, error) {
 		return negotiate.Request{}, fmt.Errorf("ring: %v: %s (tensor %.80q)", w.Kind, fmt.Sprintf(format, args...), name)
@@ -177,7 +177,7 @@ func (q *Queue) requestV(name string, w *Collective, room func([]int) Buffer) (n
 	return negotiate.Request{Name: name, Kind: kind, Type: kernel.DType(w.Type), Count: uint64(w.Src.Len), Shape: w.Shape}, nil
 }
 
-// named is k as the negotiation knows it, if a queue runs it.
+// named converts k to the negotiation's kind. It is false if a queue does not run k.
 func named(k Kind) (negotiate.Kind, bool) {
 	switch k {
 	case KindBarrier:

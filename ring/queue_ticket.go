@@ -8,19 +8,17 @@ import (
 	"github.com/gorun/gorun/ring/internal/negotiate"
 )
 
-// idleTensors is how many names that are not in flight a queue keeps, so that names that
-// come again cost no allocation.
+// idleTensors is how many finished names a queue keeps, so that repeated names do not allocate.
 const idleTensors = 4096
 
-// Ticket is a tensor that was submitted to a [Queue]. It is a small value; the zero Ticket
-// is one that is over.
+// Ticket is a tensor submitted to a [Queue]. It is a small value. The zero Ticket is done.
 type Ticket struct {
 	tensor *tensor
 	turn   uint64
 }
 
-// tensor is one name in a queue. It is used again when the name is, unless the outcome
-// before is still to be waited for; turn counts the uses. The queue's lock guards it.
+// tensor is one name in a queue. It is reused with its name after its outcome was waited for; turn
+// counts the uses. The queue's lock guards it.
 type tensor struct {
 	queue   *Queue
 	name    string
@@ -32,7 +30,7 @@ type tensor struct {
 	err     error
 }
 
-// Done reports whether the operation is over, without waiting.
+// Done reports whether the operation has finished. It does not block.
 func (t Ticket) Done() bool {
 	if t.tensor == nil {
 		return true
@@ -45,10 +43,10 @@ func (t Ticket) Done() bool {
 
 func (t Ticket) over() bool { return t.tensor.turn != t.turn || !t.tensor.pending }
 
-// Wait returns when the operation is over, with its error. When ctx ends first, Wait
-// returns an error that wraps ctx's and names the ranks that are missing, and the
-// operation goes on. Wait may be called again, until the name is submitted again: then it
-// returns only what ended the Queue, if something did.
+// Wait returns the operation's error when it has finished. If ctx ends first, Wait returns an error
+// that wraps ctx's and names the missing ranks, and the operation goes on. Wait may be called again
+// until the name is submitted again; after that it returns only the error that ended the Queue, or
+// nil.
 func (t Ticket) Wait(ctx context.Context) error {
 	if t.tensor == nil {
 		return nil
@@ -70,7 +68,7 @@ func (t Ticket) Wait(ctx context.Context) error {
 	return t.tensor.err
 }
 
-// alarm makes the end of ctx wake those who wait, until stop is called.
+// alarm wakes all waiters when ctx ends, until stop is called.
 func (q *Queue) alarm(ctx context.Context) (stop func() bool) {
 	if ctx.Done() == nil {
 		return func() bool { return false }
@@ -82,7 +80,7 @@ func (q *Queue) alarm(ctx context.Context) (stop func() bool) {
 	})
 }
 
-// late is the error of a wait that cause has ended.
+// late returns the error of a wait that cause has ended.
 func (q *Queue) late(t *tensor, cause error) error {
 	missing := q.rules.Missing(t.name)
 	if missing == nil {
@@ -91,7 +89,7 @@ func (q *Queue) late(t *tensor, cause error) error {
 	return fmt.Errorf("ring: tensor %q %s: %w", t.name, waitsFor(missing), cause)
 }
 
-// enter takes a request, or says why not. The lock is held.
+// enter adds a request, or returns why it cannot. The lock is held.
 func (q *Queue) enter(r negotiate.Request, w Collective, room func([]int) Buffer) (Ticket, error) {
 	if err := q.box.Submit(r); err != nil {
 		if errors.As(err, new(*negotiate.DuplicateError)) {
@@ -111,7 +109,7 @@ func (q *Queue) enter(r negotiate.Request, w Collective, room func([]int) Buffer
 	return Ticket{t, t.turn}, nil
 }
 
-// prune forgets names when there are many that are not in flight.
+// prune forgets finished names when there are many.
 func (q *Queue) prune() {
 	if len(q.tensors) <= q.box.InFlight()+idleTensors {
 		return
@@ -123,7 +121,7 @@ func (q *Queue) prune() {
 	}
 }
 
-// finish ends the operation. The caller holds the lock, and wakes those who wait.
+// finish ends the operation. The caller holds the lock and wakes the waiters.
 func (t *tensor) finish(err error) {
 	t.work, t.room = Collective{}, nil // the caller's memory is not ours to keep
 	t.pending, t.err = false, err
@@ -137,11 +135,11 @@ type Gathered[T Elem] struct {
 	counts []int
 }
 
-// Done reports whether the operation is over, without waiting.
+// Done reports whether the operation has finished. It does not block.
 func (g *Gathered[T]) Done() bool { return g.ticket.Done() }
 
-// Wait returns when the operation is over, as [Ticket.Wait] does, with the elements from
-// all ranks, in the order of ranks, and how many came from each.
+// Wait waits as [Ticket.Wait] does. It returns the elements from all ranks, in rank order, and the
+// number from each rank.
 func (g *Gathered[T]) Wait(ctx context.Context) (all []T, counts []int, err error) {
 	if err := g.ticket.Wait(ctx); err != nil {
 		return nil, nil, err
@@ -159,7 +157,7 @@ func gathered[T Elem](q *Queue, name string, w Collective) (*Gathered[T], error)
 	return g, nil
 }
 
-// room makes the memory for the result.
+// room allocates the result.
 func (g *Gathered[T]) room(counts []int) Buffer {
 	g.counts = append([]int(nil), counts...)
 	g.all = make([]T, sum(counts))

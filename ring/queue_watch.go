@@ -17,8 +17,7 @@ type activity struct {
 	told       time.Time // when it was last reported as stalled, else zero
 }
 
-// stalled reports whether it goes on for longer than limit, and was not reported for as
-// long.
+// stalled reports whether the activity has lasted for limit and was not reported within limit.
 func (a *activity) stalled(now time.Time, limit time.Duration) bool {
 	return !a.since.IsZero() && now.Sub(a.since) >= limit && (a.told.IsZero() || now.Sub(a.told) >= limit)
 }
@@ -46,7 +45,7 @@ func (q *Queue) watch(stop <-chan struct{}) {
 	}
 }
 
-// stalls are the lines to report now.
+// stalls returns the lines to report now.
 func (q *Queue) stalls(now time.Time) []string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -64,7 +63,7 @@ func (q *Queue) stalls(now time.Time) []string {
 	return lines
 }
 
-// TimelineOptions say how a timeline is written.
+// TimelineOptions configures [Queue.StartTimeline].
 type TimelineOptions struct {
 	Buffer     int  // events that may wait for the writer, what is more is dropped; 0: 16384, of about 130 bytes each
 	MarkCycles bool // write a mark for each negotiation cycle
@@ -73,11 +72,11 @@ type TimelineOptions struct {
 	Append bool
 }
 
-// StartTimeline begins to write what happens to each tensor on this rank, and when, to w,
-// as Chrome trace events for chrome://tracing and Perfetto. For each tensor they tell
-// since when and for which ranks it waits (NEGOTIATE_ALLREDUCE), then when it runs
-// (ALLREDUCE, in it QUEUE, MEMCPY_IN_FUSION_BUFFER, RING_ALLREDUCE and
-// MEMCPY_OUT_FUSION_BUFFER), as Horovod's timeline does. W is not closed.
+// StartTimeline writes the events of each tensor on this rank to w, as Chrome trace events for
+// chrome://tracing and Perfetto. The phases are those of Horovod's timeline: NEGOTIATE_ALLREDUCE
+// until all ranks have submitted the tensor, with a mark for each rank, then ALLREDUCE, which
+// contains QUEUE, MEMCPY_IN_FUSION_BUFFER, RING_ALLREDUCE and MEMCPY_OUT_FUSION_BUFFER. The caller
+// closes w after [Queue.StopTimeline].
 func (q *Queue) StartTimeline(w io.Writer, o TimelineOptions) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -90,8 +89,8 @@ func (q *Queue) StartTimeline(w io.Writer, o TimelineOptions) error {
 	return nil
 }
 
-// StopTimeline writes what is left of the timeline, and returns when that is done. Without
-// one it does nothing. A timeline stops by itself when the queue ends.
+// StopTimeline writes the rest of the timeline and returns when that is done. Without a timeline it
+// does nothing. The end of the queue also stops the timeline.
 func (q *Queue) StopTimeline() error {
 	if err := q.timeline.Stop(); err != nil {
 		return fmt.Errorf("ring: %w", err)
@@ -99,8 +98,8 @@ func (q *Queue) StopTimeline() error {
 	return nil
 }
 
-// noteSubmitted begins a negotiation in the timeline, unless another rank has begun it. The
-// lock is held.
+// noteSubmitted starts a negotiation in the timeline unless another rank has started it. The lock
+// is held.
 func (q *Queue) noteSubmitted(r *negotiate.Request) {
 	if !q.timeline.On() {
 		return
@@ -111,7 +110,7 @@ func (q *Queue) noteSubmitted(r *negotiate.Request) {
 	q.timeline.Ready(r.Name, q.rank)
 }
 
-// arrived is told of each request of each rank in a step. The lock is held.
+// arrived is called for each request of each rank in a step. The lock is held.
 func (q *Queue) arrived(name string, kind negotiate.Kind, rank int, first bool) {
 	q.news++
 	if !q.timeline.On() || rank == q.rank {
@@ -142,10 +141,10 @@ func (q *Queue) noteEnd(item *negotiate.Item) {
 	q.timeline.End(item.Name, operation(item.Kind), args)
 }
 
-// operation is the name of k in a timeline.
+// operation returns the name of k in a timeline.
 func operation(k negotiate.Kind) string { return movePhase(k)[len("RING_"):] }
 
-// movePhase is the name of the phase in which k moves data.
+// movePhase returns the name of the phase in which k moves data.
 func movePhase(k negotiate.Kind) string {
 	switch k {
 	case negotiate.Broadcast:

@@ -6,11 +6,12 @@ import (
 	"math/rand/v2"
 )
 
-// Sampler deals the samples of a data set out to the ranks of an elastic job, in another order in each pass. It is a [State]:
-// after a Commit no sample before it is dealt again in the pass, and when ranks fail those that they had since are.
+// Sampler distributes the samples of a data set over the ranks of an elastic job, in a different
+// order in each pass. It is a [State]: samples before a Commit are not repeated in the pass, and
+// samples that ranks had since the last Commit are repeated when a rank fails.
 //
-// All ranks call [Sampler.Next] at the same points with the same arguments. So each of them knows what all have been dealt, and the
-// progress is one number, which belongs to the same point of the work as the rest of a rank's state.
+// All ranks call [Sampler.Next] at the same points with the same arguments. A Sampler is not safe
+// for concurrent use.
 type Sampler struct {
 	samples int
 	seed    uint64
@@ -20,16 +21,16 @@ type Sampler struct {
 	ordered int
 }
 
-// progress is what a Sampler takes along.
+// progress is the state that a Sampler keeps across epochs.
 type progress struct{ pass, dealt int }
 
-// NewSampler makes a Sampler of the samples 0 to n-1, at the beginning of pass 0. The seed says in what order, and is the
-// same on all ranks.
+// NewSampler returns a Sampler of the samples 0 to n-1, at the start of pass 0. The seed decides
+// the orders. Both are the same on all ranks.
 func NewSampler(n int, seed uint64) *Sampler { return &Sampler{samples: max(n, 0), seed: seed} }
 
-// Next deals the next batch, of so many samples for all ranks together, or what is left of the pass. It returns this rank's
-// share, which is at most one shorter than another's and may be empty, and how many samples the batch has: 0 when the pass is
-// over. The share is to be read only.
+// Next takes the next batch of at most batch samples for all ranks together. It returns this rank's
+// share, which may be empty and differs in length from the others by at most one, and the length of
+// the whole batch, which is 0 when the pass is over. The caller must not change the share.
 func (s *Sampler) Next(c *Comm, batch int) (mine []int, all int) {
 	return s.deal(c.Rank(), c.Size(), batch)
 }
@@ -43,28 +44,28 @@ func (s *Sampler) deal(rank, size, batch int) (mine []int, all int) {
 	return next[len(next)*rank/size : len(next)*(rank+1)/size], len(next)
 }
 
-// Pass is the number of the pass, from 0.
+// Pass returns the number of the current pass, from 0.
 func (s *Sampler) Pass() int { return s.now.pass }
 
-// Dealt is how many samples of the pass were dealt to all ranks together.
+// Dealt returns the number of samples of this pass that all ranks together have taken.
 func (s *Sampler) Dealt() int { return s.now.dealt }
 
-// NextPass begins the next pass.
+// NextPass starts the next pass.
 func (s *Sampler) NextPass() { s.now = progress{pass: s.now.pass + 1} }
 
-// Save is that of a [State].
+// Save implements [State].
 func (s *Sampler) Save() error {
 	s.saved = s.now
 	return nil
 }
 
-// Restore is that of a [State].
+// Restore implements [State].
 func (s *Sampler) Restore() error {
 	s.now = s.saved
 	return nil
 }
 
-// Sync is that of a [State].
+// Sync implements [State].
 func (s *Sampler) Sync(ctx context.Context, c *Comm, root int) error {
 	said := []int64{int64(s.samples), int64(s.seed), int64(s.now.pass), int64(s.now.dealt)}
 	if err := Broadcast(ctx, c, said, root); err != nil {

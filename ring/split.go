@@ -10,12 +10,11 @@ import (
 	"github.com/gorun/gorun/ring/internal/engine"
 )
 
-// Split cuts c into parts. All ranks of c call it; those that give the same color get a
-// Comm of their own, in which they are numbered in the order of key, then of their rank
-// in c. A rank with a negative color gets none, and nil.
+// Split divides c into parts. All ranks of c call it. Ranks with the same color form a new Comm,
+// numbered by key and then by their rank in c. A rank with a negative color gets nil.
 //
-// The new Comm works on its own: its calls and those of c may run at the same time. It
-// ends with c, and is closed before it.
+// Calls on the new Comm and on c are independent and may run at the same time. The new Comm ends
+// with c; close it before c.
 func Split(ctx context.Context, c *Comm, color, key int) (*Comm, error) {
 	part, err := split(ctx, c, color, key)
 	if part != nil {
@@ -24,7 +23,7 @@ func Split(ctx context.Context, c *Comm, color, key int) (*Comm, error) {
 	return part, err
 }
 
-// split is a Split whose part reports no stalls.
+// split is Split without stall reports for the part.
 func split(ctx context.Context, c *Comm, color, key int) (*Comm, error) {
 	s := splitter{ctx: ctx, comm: c, color: color}
 	if err := s.muster(key); err != nil {
@@ -41,9 +40,9 @@ func split(ctx context.Context, c *Comm, color, key int) (*Comm, error) {
 	return part, nil
 }
 
-// splitter is one rank's way through a Split. What the members of a part have to tell
-// each other goes around among all ranks of comm, in as many rounds as the part with the
-// most to say needs. Each rank says in each round whether it is through.
+// splitter is one rank's state in a Split. The members of a part exchange values in rounds among
+// all ranks of comm, as many as the slowest part needs. In each round every rank reports whether it
+// has finished.
 type splitter struct {
 	ctx     context.Context
 	comm    *Comm
@@ -72,12 +71,12 @@ func (s *splitter) muster(key int) error {
 	return nil
 }
 
-// make builds the part. A rank that wants none is a part of its own for the moment.
+// make builds the part. A rank with a negative color gets a temporary part of its own.
 func (s *splitter) make() (*Comm, error) {
 	return s.build(fmt.Sprintf("%s/%d.%d", s.comm.name, s.serial, s.color), s.exchange)
 }
 
-// place is this rank's in its part.
+// place returns this rank's description in its part.
 func (s *splitter) place() rankenv.Rank {
 	p := s.comm.place
 	p.Rank, p.Size = slices.Index(s.members, s.comm.Rank()), len(s.members)
@@ -106,23 +105,23 @@ func (s *splitter) place() rankenv.Rank {
 	return p
 }
 
-// maxSaid is how many bytes a rank may tell the others in a round, as in a fence.
+// maxSaid limits the bytes that a rank sends in a round, as in a fence.
 const maxSaid = 64 << 10
 
-// What a rank says in a round about its own way.
+// Progress of a rank in a round.
 const (
 	working int64 = iota
 	through
 	failed
 )
 
-// exchange is that of a part: the values of its members among those of all.
+// exchange implements the exchange of a part by a round among all ranks.
 func (s *splitter) exchange(_ string, value []byte) ([][]byte, error) {
 	_, values, err := s.round(working, value)
 	return values, err
 }
 
-// finish goes along until all ranks are through, and returns an error if one has failed.
+// finish takes part in rounds until all ranks have finished. It returns an error if one has failed.
 func (s *splitter) finish(err error) error {
 	word := through
 	if err != nil {
@@ -142,7 +141,7 @@ func (s *splitter) finish(err error) error {
 	}
 }
 
-// round tells all ranks of comm a word, and a value to the members of this rank's part.
+// round sends a progress word to all ranks of comm, and a value to the members of this rank's part.
 func (s *splitter) round(word int64, value []byte) (words []int64, values [][]byte, err error) {
 	c := s.comm
 	heads := make([]int64, 2*c.Size())

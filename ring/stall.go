@@ -22,12 +22,13 @@ const (
 	maxNamed     = 8  // ranks in a report
 )
 
-// WithStallReport makes the Comm, and those that [Split] makes of it, call report, from a goroutine of
-// their own, when a call has waited for so long for ranks that have not come to it: once, on one of the ranks
-// that wait. Text is one line that names the call and who is missing. It is not called when all ranks are in the
-// call, however long that takes. After is 30 s if zero, and less than zero means never.
+// WithStallReport makes the Comm, and its parts made by [Split], call report when a call has waited
+// for the time after for ranks that have not made it. One of the waiting ranks calls it, once for a
+// call, from a goroutine of its own. Text is one line that names the call and the missing ranks. A
+// call in which all ranks take part is not reported, however long it takes. After is 30 s if zero,
+// and never if negative.
 //
-// Without this option gorun says it to its user. Report must not close the Comm.
+// Without this option gorun prints the text. Report must not close the Comm.
 func WithStallReport(after time.Duration, report func(text string)) Option {
 	if after == 0 {
 		after = defaultStall
@@ -35,7 +36,7 @@ func WithStallReport(after time.Duration, report func(text string)) Option {
 	return func(o *options) { o.stall, o.report = after, report }
 }
 
-// post is where a Comm's calls leave word of themselves for its sentry.
+// post is where a Comm's calls publish their position for its sentry.
 type post struct {
 	turn     uint64        // calls so far; of who makes them
 	word     atomic.Uint64 // where the last one is
@@ -59,7 +60,7 @@ func (p *post) enter(call engine.Call, to, from int) {
 
 func (p *post) leave() { p.word.Store(p.word.Load() &^ inCall) }
 
-// standing is where a rank says it is.
+// standing is the published position of a rank.
 type standing struct {
 	place   uint64 // as order numbers calls; 0: nothing is known
 	in      bool   // the call goes on
@@ -79,8 +80,9 @@ func decodeStanding(text []byte) (s standing) {
 	return s
 }
 
-// come reports whether who stands there has come to the call of mine that waits. To a collective it has also if it is
-// through with it. Messages between two collectives have one place: whoever is in none has yet to come.
+// come reports whether the rank at s has reached the waiting call at mine. A rank that has left a
+// collective has reached it. Messages between two collectives share one position: only a rank
+// inside a message has reached one.
 func (s standing) come(mine standing) bool {
 	if s.place == mine.place && mine.place%2 == 0 {
 		return s.in
@@ -88,7 +90,7 @@ func (s standing) come(mine standing) bool {
 	return s.place >= mine.place
 }
 
-// vigil counts for how many looks a rank has stood where it stands.
+// vigil counts for how many samples a rank has kept its position.
 type vigil struct {
 	word  uint64
 	still int      // looks at which the post said the same
@@ -97,8 +99,8 @@ type vigil struct {
 	done  bool     // the stall was reported
 }
 
-// look takes the word of a post. It returns the standing that is to be made known, if any is, and whether it is
-// time to report.
+// look takes the word of a post. It returns the position to publish, or nil, and whether to report
+// a stall now.
 func (v *vigil) look(word uint64) (news *standing, report bool) {
 	now := standingOf(word)
 	if now != standingOf(v.word) {
@@ -124,7 +126,7 @@ func (c *Comm) postSentry() {
 	}
 }
 
-// stand looks at the Comm's calls until it ends.
+// stand samples the Comm's calls until the Comm ends.
 func (c *Comm) stand() {
 	pause := max(c.opts.stall/stallLooks, time.Millisecond)
 	timer := time.NewTimer(pause)
@@ -146,13 +148,13 @@ func (c *Comm) stand() {
 	}
 }
 
-// postKey is where a rank leaves word.
+// postKey is the key under which a rank publishes its position.
 func (c *Comm) postKey(rank int) string { return fmt.Sprintf("%s/%d", c.stallKey(), rank) }
 
 func (c *Comm) stallKey() string { return fmt.Sprintf("ring/%d/stall%s", c.place.Epoch, c.name) }
 
-// reportStall finds who has not come to the call that word tells of, and says so unless another rank does. It fails if that is
-// to be seen yet; it is not when it is late.
+// reportStall finds the ranks that have not reached the call of word, and reports them unless
+// another rank does. It returns an error if that is not decided yet; late forces a decision.
 func (c *Comm) reportStall(word uint64, late bool) error {
 	find := func(mine standing) ([]missing, error) { return c.absent(mine, late) }
 	if kind := Kind(word >> postKind & postKindMask); kind == KindMessage {
@@ -170,13 +172,14 @@ func (c *Comm) reportStall(word uint64, late bool) error {
 	return c.door.Note(c.life, text)
 }
 
-// missing is a rank that has not come to a call, and where it is as far as is known.
+// missing is a rank that has not reached a call, with its last known position.
 type missing struct {
 	rank int
 	last standing
 }
 
-// absent are the ranks that have not come to the collective in which this rank has stalled; none if another rank tells.
+// absent returns the ranks that have not reached the collective in which this rank has stalled, or
+// none if another rank reports it.
 func (c *Comm) absent(mine standing, late bool) ([]missing, error) {
 	told := c.stallKey() + "/told"
 	last, err := c.standing(told)
@@ -190,13 +193,14 @@ func (c *Comm) absent(mine standing, late bool) ([]missing, error) {
 	return absent, c.door.Put(c.life, told, mine.encode())
 }
 
-// errOthersTell is why a rank does not report its stall yet.
+// errOthersTell delays a report that another rank may make.
 var errOthersTell = errors.New("a rank that has stalled in an earlier call may tell")
 
-// whoIsMissing finds who has not come to the collective in which self has stalled. Of the ranks that have stalled at the same
-// time the first one tells, and the others get none. Ranks may be a call ahead of others, and wait in it for those that wait in the one before:
-// so who has stalled in an earlier call is left to tell, and told is the call of which somebody has. When it is late nobody has: all
-// ranks may have come to that call, and one stands still in it. of is where a rank says it is.
+// whoIsMissing returns the ranks that have not reached the collective in which self has stalled.
+// The lowest of the ranks that stalled in the same call reports; the others get none. Ranks may be
+// one call ahead of others and wait there for them, so the rank that stalled in the earliest call
+// reports, and told is the last reported call. Late reports regardless: all ranks may have reached
+// the earlier call, with one of them stopped inside it. of returns the position of a rank.
 func whoIsMissing(self, size int, mine, told standing, late bool, of func(rank int) (standing, error)) (absent []missing, err error) {
 	for rank := range size {
 		if rank == self {
@@ -219,7 +223,7 @@ func whoIsMissing(self, size int, mine, told standing, late bool, of func(rank i
 	return absent, nil
 }
 
-// absentPartners are those of this rank's message who are in none.
+// absentPartners returns the partners of this rank's message that are in none.
 func (c *Comm) absentPartners(mine standing) ([]missing, error) {
 	partners := c.post.partners.Load()
 	var absent []missing
@@ -238,7 +242,7 @@ func (c *Comm) absentPartners(mine standing) ([]missing, error) {
 	return absent, nil
 }
 
-// standing is what a rank has said of itself last.
+// standing returns the position last published under key.
 func (c *Comm) standing(key string) (standing, error) {
 	ctx, cancel := context.WithTimeout(c.life, c.opts.stall)
 	defer cancel()
@@ -249,7 +253,7 @@ func (c *Comm) standing(key string) (standing, error) {
 	return decodeStanding(text), nil
 }
 
-// stallText is the line of a report.
+// stallText formats the line of a report.
 func (c *Comm) stallText(word uint64, absent []missing) string {
 	kind := Kind(word >> postKind & postKindMask)
 	var b strings.Builder
@@ -279,5 +283,5 @@ func (c *Comm) stallText(word uint64, absent []missing) string {
 	return b.String()
 }
 
-// number is that of the call with this place, or of the one before it.
+// number returns the number of the call at place, or of the collective before it for a message.
 func number(place uint64) uint64 { return (place + 1) / 2 }

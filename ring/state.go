@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// States is several States as one.
+// States joins several States into one.
 func States(states ...State) State { return several(states) }
 
 type several []State
@@ -30,8 +30,8 @@ func (s several) each(do func(State) error) error {
 	return nil
 }
 
-// SliceState has the elements of s as State, such as a network's parameters. S stays where it is, and has the same length on
-// all ranks.
+// SliceState returns a State of the elements of s, such as a network's parameters. S has the same
+// length on all ranks, and keeps its memory.
 func SliceState[T Elem](s []T) State { return &sliceState[T]{live: s} }
 
 type sliceState[T Elem] struct{ live, saved []T }
@@ -50,8 +50,8 @@ func (s *sliceState[T]) Sync(ctx context.Context, c *Comm, root int) error {
 	return Broadcast(ctx, c, s.live, root)
 }
 
-// ValueState has what p points to as State: anything that encoding/gob can encode, such as a struct with exported fields. A
-// pointer in it points elsewhere after Restore and Sync.
+// ValueState returns a State of the value at p, which encoding/gob must be able to encode, such as
+// a struct with exported fields. Restore and Sync replace the value, so pointers inside it change.
 func ValueState[T any](p *T) State { return &valueState[T]{live: p} }
 
 type valueState[T any] struct {
@@ -82,7 +82,7 @@ func (s *valueState[T]) Restore() error {
 	return s.decode(s.saved)
 }
 
-// decode leaves nothing of what was there: gob does not send zeros.
+// decode starts from a zero value, because gob does not send zeros.
 func (s *valueState[T]) decode(text []byte) error {
 	var fresh T
 	if err := gob.NewDecoder(bytes.NewReader(text)).Decode(&fresh); err != nil {
