@@ -110,7 +110,7 @@ func (h *simHost) frame(message any) {
 	h.do(&h.frames, func() {
 		switch message := message.(type) {
 		case hangUp:
-			h.agent.Gone(h.clock())
+			h.agent.Lost(h.clock())
 		case wire.Stop:
 			if h.w.oneIn(2) { // or ranks end between that and the signal
 				h.reap()

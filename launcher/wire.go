@@ -24,7 +24,7 @@ func contactOf(s *session.Session) route.Contact {
 	return c
 }
 
-func placementsOf(places []wire.Place) (all []Placement) {
+func placementsOf(places []wire.Location) (all []Placement) {
 	for _, p := range places {
 		all = append(all, Placement(p))
 	}

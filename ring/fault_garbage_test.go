@@ -43,7 +43,7 @@ func openAgent(tb testing.TB, g ground) (a *agent, door string, environ func(ran
 	for rank := range g.size {
 		ranks["token-"+strconv.Itoa(rank)] = kv.JobInfo{Job: d.Job, Rank: rank, Size: g.size, Key: d.Key}
 	}
-	opened, err := kv.OpenDoor(ranks, a)
+	opened, err := kv.OpenServer(ranks, a)
 	if err != nil {
 		tb.Fatal(err)
 	}

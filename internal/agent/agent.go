@@ -23,23 +23,23 @@ import (
 
 const (
 	helloTime = 10 * time.Second // for the launcher's first frame
-	tickTime  = time.Second      // heartbeats, and the core's clock
+	tickTime  = time.Second      // between heartbeats and ticks of the core
 	killPoll  = 20 * time.Millisecond
 	// manyRanks is the size of a job in which ranks may need more descriptors than they get by default: Horovod opens a socket for
 	// each other rank, and three times over.
 	manyRanks = 256
-	// sweepTime is for what is left when the ranks have ended; lastSweepTime is the least of it. The launcher waits
-	// for 3 s after the grace.
+	// sweepTime bounds the kill of what is left when the ranks have ended, lastSweepTime is its minimum. The launcher waits for 3 s
+	// after the grace.
 	sweepTime     = 2 * time.Second
 	lastSweepTime = 300 * time.Millisecond
 )
 
-// Options say how an agent was started.
+// Options are how an agent was started.
 type Options struct {
 	Nonce string // from the command line; marks the start of the frames
 	Build string // content id of this executable
 	Guard string // the guard's name, as it gave it
-	tasks int    // tasksPerRank, unless it is set
+	tasks int    // 0: tasksPerRank
 	root  fs.FS  // where the machine shows its GPUs; nil: /
 }
 
@@ -50,7 +50,7 @@ type agent struct {
 	core    *core
 	events  chan any
 	started chan struct{} // every rank was started
-	ended   chan struct{} // the loop is over: events go nowhere
+	ended   chan struct{} // the loop is over: events are dropped
 	host    *seat.Host
 	sent    []byte // gorun-gpu, packed; nil: it was not
 	network seat.Interfaces
@@ -61,11 +61,11 @@ type agent struct {
 	addresses []wire.Address
 	procs     *processes
 	cage      *contain.Cage // of the ranks and all that they start
-	tasks     int           // that there may be for each rank
+	tasks     int           // processes and threads allowed for each rank
 	guard     contain.Guard
 	stdin     *stdin
 
-	line    *link.Connection // SSH's to the launcher's side; nil: it is not known
+	line    *link.Connection // SSH's to the launcher's side; nil: unknown
 	master  seat.Port        // MASTER_PORT, if rank 0 is here
 	beating atomic.Bool      // a heartbeat is being written
 	ticked  time.Duration
@@ -75,9 +75,8 @@ type agent struct {
 	wg    sync.WaitGroup
 }
 
-// Serve is an agent's life: say hello on out, take a job from in, run it, end it.
-// It returns when every rank and all that descends from them is gone. ctx ends when
-// the agent is told to stop by a signal.
+// Serve runs an agent: it sends hello on out, takes a job from in, runs it and ends it. It returns when every rank and all descendants
+// of ranks have ended. A signal that stops the agent ends ctx.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, opts Options) error {
 	if err := becomeSubreaper(); err != nil {
 		return fmt.Errorf("become subreaper: %w", err)
@@ -111,13 +110,13 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, opts Options) error
 		return err
 	}
 	err = a.run(ctx, frames)
-	if !a.core.gone { // else who serves ranks may be stuck with their words to a launcher that takes none: the process ends now
+	if !a.core.lost { // otherwise services may block for ever on a launcher that reads nothing: the process ends now
 		a.close()
 	}
 	return err
 }
 
-// close lets every rank's request go, and waits until nobody is served.
+// close ends every rank's request and waits until none is served.
 func (a *agent) close() {
 	a.master.Release()
 	a.serves.Close()
@@ -125,10 +124,9 @@ func (a *agent) close() {
 
 func (a *agent) now() time.Duration { return time.Since(a.began) }
 
-// takeJob reads the launcher's hello and job, checks the job and says ready or
-// refuses it.
+// takeJob reads the launcher's hello and job, validates the job, and reports ready or a refusal.
 func (a *agent) takeJob(frames *wire.Reader, opts Options) error {
-	// A launcher that does not speak in time has no claim to this process.
+	// A launcher that sends nothing in time ends this process.
 	watchdog := time.AfterFunc(helloTime, func() { os.Exit(wire.CodeHostFailed) })
 	var hello wire.Hello
 	if err := expect(frames, wire.TypeHello, &hello); err != nil {
@@ -141,7 +139,7 @@ func (a *agent) takeJob(frames *wire.Reader, opts Options) error {
 	if a.job, a.sent, err = readJob(frames, a.host.LacksGPUProgram, func() { watchdog.Reset(helloTime) }); err != nil {
 		return err
 	}
-	watchdog.Stop() // the rest may take as long as this host's file systems do
+	watchdog.Stop() // the rest takes as long as this host's file systems need
 	err = checkRanks(a.job)
 	if err == nil {
 		a.progs, err = prepare(a.job, os.Environ())
@@ -194,8 +192,8 @@ func (a *agent) sit() error {
 }
 
 // locations describes the ranks' seats to the launcher.
-func (a *agent) locations() []wire.Place {
-	var all []wire.Place
+func (a *agent) locations() []wire.Location {
+	var all []wire.Location
 	for _, r := range a.job.Ranks {
 		all = append(all, a.host.Location(r.Rank, a.progs[r.Program].seat(r.LocalRank)))
 	}
@@ -229,14 +227,14 @@ func (a *agent) run(ctx context.Context, frames *wire.Reader) error {
 	a.ticked = a.now()
 	a.procs.beginReaping()
 	parent := os.Getppid()
-	go a.read(frames) // ends with in, which is not ours to close
+	go a.read(frames) // ends with in, which the caller closes
 	beat := time.NewTicker(tickTime)
 	defer beat.Stop()
-	looks, closeLine := a.openLine()
+	readings, closeLine := a.openLine()
 	defer closeLine()
 	if e := a.job.Elastic; e != nil {
 		a.core.parting = e.Parting
-		if looks == nil { // otherwise it sees by itself that it is cut off
+		if readings == nil { // otherwise the connection shows that the agent is cut off
 			a.core.lease = e.Lease
 		}
 	}
@@ -251,8 +249,8 @@ func (a *agent) run(ctx context.Context, frames *wire.Reader) error {
 		case <-beat.C:
 			a.sendHeartbeat()
 			event = a.tick()
-		case <-looks:
-			event = a.look()
+		case <-readings:
+			event = a.inspect()
 		case <-a.killTimer():
 			event = eventTick{}
 		}
@@ -265,8 +263,7 @@ func (a *agent) run(ctx context.Context, frames *wire.Reader) error {
 	return a.finish()
 }
 
-// killTimer fires when the core must look again before the next beat: the
-// kill is due, or was not enough yet.
+// killTimer fires when the core needs a tick before the next heartbeat: the kill is due, or has to be repeated.
 func (a *agent) killTimer() <-chan time.Time {
 	if !a.core.stopping {
 		return nil
@@ -282,7 +279,7 @@ func (a *agent) post(event any) {
 	}
 }
 
-// apply steps the core and does what it says. It reports whether the end has come.
+// apply steps the core and carries out its actions. It reports whether the agent is finished.
 func (a *agent) apply(event any) (finished bool) {
 	for _, act := range a.core.step(event, a.now()) {
 		switch act := act.(type) {
@@ -293,12 +290,12 @@ func (a *agent) apply(event any) (finished bool) {
 			a.cage.Kill()
 		case actReport:
 			a.rankEnded(act.exit.Rank)
-			a.tell(wire.TypeExit, act.exit)
+			a.send(wire.TypeExit, act.exit)
 			a.serves.RankEnded(act.exit.Rank)
 		case actStopped:
-			a.tell(wire.TypeSuspended, nil)
+			a.send(wire.TypeSuspended, nil)
 		case actFail:
-			a.tell(wire.TypeFailing, act.failing)
+			a.send(wire.TypeFailing, act.failing)
 		case actAbandon:
 			a.abandon()
 		}
@@ -306,9 +303,8 @@ func (a *agent) apply(event any) (finished bool) {
 	return a.core.finished
 }
 
-// tell sends a control message without holding up the loop: a launcher that
-// does not read must not keep us from noticing that.
-func (a *agent) tell(t wire.Type, message any) {
+// send sends a control message without blocking the loop, which must notice a launcher that does not read.
+func (a *agent) send(t wire.Type, message any) {
 	a.wg.Go(func() { _ = a.out.SendMessage(t, message) })
 }
 
@@ -334,7 +330,7 @@ func (a *agent) rankEnded(rank int) {
 	a.stdin.close(rank)
 }
 
-// discard lets the rest of the output go nowhere.
+// discard drops the rest of the output.
 func (a *agent) discard() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -343,7 +339,7 @@ func (a *agent) discard() {
 	}
 }
 
-// abandon gives up a launcher that is gone, or knows that the agent will be.
+// abandon stops output to a launcher that is lost or knows that the agent ends, and tells the ranks.
 func (a *agent) abandon() {
 	a.discard()
 	a.serves.Abort(wire.Abort{Rank: -1, Host: a.job.Host, Cause: "gorun is gone"})

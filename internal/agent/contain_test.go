@@ -95,7 +95,7 @@ func TestDaemonsEndWithTheJob(t *testing.T) {
 				end(t, h)
 				select {
 				case <-h.gone:
-				case <-time.After(patience):
+				case <-time.After(timeout):
 					t.Error("the agent goes on")
 				case <-h.whenDone():
 				}
@@ -198,7 +198,7 @@ func TestAnAgentWithoutGuardIsNoLeftover(t *testing.T) {
 		next.finish()
 		select {
 		case <-h.gone:
-		case <-time.After(patience):
+		case <-time.After(timeout):
 			t.Fatal("the agent goes on")
 		}
 		if e, ended := h.exits[2]; ended && e.Signal != 0 {

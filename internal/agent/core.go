@@ -10,21 +10,20 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// The core decides; agent.go acts. An event goes in, actions come out, and time
-// is a value, so that every order of events can be tried without a process.
+// The core decides and agent.go acts: an event goes in, actions come out. Time is a value, so that tests can try every order of events
+// without a process.
 
-// Lease is how long an agent lives on without a word from the launcher.
-const Lease = 60 * time.Second // unless the launcher wants a shorter one
+// Lease is how long an agent lives without a frame from the launcher, unless the job has a shorter lease.
+const Lease = 60 * time.Second
 
 const (
-	// goneGrace bounds the grace of ranks whose launcher is gone: nobody waits for
-	// them, and somebody may want the host.
-	goneGrace = 5 * time.Second
+	// lostGrace bounds the grace of ranks whose launcher is lost: nobody waits for them, and the host may be needed.
+	lostGrace = 5 * time.Second
 	// flushTime is how long after the kill output may wait for a launcher that
 	// cannot print it.
 	flushTime = 2 * time.Second
-	// stuckTime is how long after the first kill a rank may still be there. It waits in the kernel then, on a dead
-	// file system or device, and may do so for ever.
+	// stuckTime is how long after the first kill a rank may still exist. Then it hangs in the kernel, on a dead file system or device,
+	// perhaps for ever.
 	stuckTime = 2 * time.Second
 )
 
@@ -34,27 +33,27 @@ type (
 		code, signal   int
 		core           bool
 		failed         string // it could not be started at all
-		outputFinished bool   // it never had any
+		outputFinished bool   // it has no output
 		maxRSS         int64
 		cpu            time.Duration
 		mpi            wire.MPIEnd
-		early          bool           // it had ended before a signal to end reached it
-		memory         *memoryReading // after an end that want of memory may have caused; nil after others
+		early          bool           // it ended before a signal to end reached it
+		memory         *memoryReading // after an end that lack of memory may have caused, else nil
 	}
 	eventDrained struct{ rank int }             // one of a rank's two output streams ended
 	eventStop    struct{ grace time.Duration }  // the launcher wants the job ended
 	eventSignal  struct{ signal int }           // the launcher passes a signal on
-	eventGone    struct{ why string }           // the launcher is gone
-	eventFailing struct{ failing wire.Failing } // the guard is gone, or we are signalled
-	eventEpoch   struct{}                       // an elastic job goes on: what was aborted is over
-	eventAborted struct{ ending []int }         // ranks are told that the job cannot go on; some of them end already
+	eventLost    struct{ why string }           // the launcher is lost
+	eventFailing struct{ failing wire.Failing } // the guard has exited, or the agent was signalled
+	eventEpoch   struct{}                       // an elastic job goes on after an abort
+	eventAborted struct{ ending []int }         // ranks are told to abort; some of them are ending already
 	eventHeard   struct{}                       // any frame from the launcher
 	eventTick    struct{}                       // time passed
-	eventLooked  struct{ reading link.Reading } // at the connection to the launcher
-	eventSuspend struct{}                       // the launcher will stand still, and says so
-	eventResume  struct{}                       // it goes on
-	eventExcuse  struct{}                       // the agent itself stood still: it could not hear anything
-	eventRunning struct{ ranks []int }          // these ranks were started or will report eventExited
+	eventReading struct{ reading link.Reading } // of the connection to the launcher
+	eventSuspend struct{}                       // the launcher is about to be suspended
+	eventResume  struct{}                       // the launcher goes on
+	eventExcuse  struct{}                       // the agent itself was suspended, and read no frame
+	eventRunning struct{ ranks []int }          // these ranks were started, or an eventExited follows
 )
 
 type (
@@ -63,18 +62,18 @@ type (
 		signal syscall.Signal
 	}
 	actKillTree struct{}                       // KILL to every descendant
-	actStopped  struct{}                       // tell the launcher that the ranks stand still
-	actReport   struct{ exit wire.Exit }       // tell the launcher
-	actFail     struct{ failing wire.Failing } // tell the launcher why there will be no more
+	actStopped  struct{}                       // report that the ranks are suspended
+	actReport   struct{ exit wire.Exit }       // report a rank's end
+	actFail     struct{ failing wire.Failing } // report why the agent ends
 	actAbandon  struct{ why string }           // stop writing to the launcher
-	actFinish   struct{}                       // sweep, say done, end
+	actFinish   struct{}                       // sweep, report done, end
 )
 
 type rankState struct {
 	exited    bool
-	aborted   bool // what it does from now on may be because it was told to abort
-	signalled bool // we sent it TERM or KILL
-	killed    bool // we sent it KILL
+	aborted   bool // it was told to abort, which may be why it ends
+	signalled bool // TERM or KILL was sent
+	killed    bool // KILL was sent
 	streams   int  // output streams still open
 }
 
@@ -83,25 +82,25 @@ type core struct {
 	ranks    map[int]*rankState
 	grace    time.Duration
 	lease    time.Duration
-	parting  time.Duration // the most that ranks get to end when the launcher is gone
+	parting  time.Duration // bounds the grace when the launcher is lost
 	stopping bool
-	gone     bool
-	flushed  bool          // what output there still is has waited long enough
-	killed   bool          // once at least
-	stuckAt  time.Duration // when killed: ranks that are still there then cannot be killed
+	lost     bool          // the launcher
+	flushed  bool          // the rest of the output has waited long enough
+	killed   bool          // at least once
+	stuckAt  time.Duration // when killed: from then on, ranks that still exist cannot be killed
 	stuck    bool
 	finished bool
 	killAt   time.Duration // when stopping
-	heard    time.Duration // last word from the launcher
+	heard    time.Duration // the launcher's last frame
 	network  link.Monitor
-	still    bool          // the launcher stands still because the user wants it, and so do the ranks
-	lapsed   string        // why the launcher counts as gone though nobody said so
+	still    bool          // the user has suspended the launcher, and with it the ranks
+	lapsed   string        // why the launcher counts as lost although its stream has not ended
 	memory   memoryReading // before the ranks
 	blamed   int64         // ranks that ran out of memory
 }
 
 func newCore(grace time.Duration) *core {
-	return &core{ranks: map[int]*rankState{}, grace: grace, lease: Lease, parting: goneGrace}
+	return &core{ranks: map[int]*rankState{}, grace: grace, lease: Lease, parting: lostGrace}
 }
 
 // step takes one event at time now and returns what to do, in order.
@@ -139,17 +138,17 @@ func (c *core) step(event any, now time.Duration) []any {
 		acts = c.suspend(e == any(eventSuspend{}), now)
 	case eventExcuse:
 		c.heard = now
-	case eventLooked:
+	case eventReading:
 		if silent := c.network.Dead(e.reading, now); silent > 0 {
 			acts = c.lapse(link.Describe(silent), now)
 		}
-	case eventGone:
-		acts = c.launcherGone(e.why, now)
+	case eventLost:
+		acts = c.launcherLost(e.why, now)
 	case eventFailing:
-		if !c.gone {
+		if !c.lost {
 			acts = append(acts, actFail(e))
 		}
-		acts = append(acts, c.launcherGone("", now)...)
+		acts = append(acts, c.launcherLost("", now)...)
 	case eventTick:
 		acts = c.tick(now)
 	}
@@ -169,8 +168,8 @@ func (c *core) exited(e eventExited, now time.Duration) []any {
 	if e.outputFinished {
 		r.streams = 0
 	}
-	// What another failure set off can come to us before the failure itself: whoever had ended by then, or was killed by
-	// somebody else, ended by itself.
+	// A launcher's stop can come before the failure that caused it is reaped: a rank that had ended by then, or was killed from
+	// elsewhere, was not stopped.
 	stopped := r.signalled && !e.early && (r.killed || e.signal != int(syscall.SIGKILL))
 	exit := wire.Exit{Rank: e.rank, Code: e.code, Signal: e.signal, Core: e.core,
 		Stopped: stopped, Aborted: r.aborted, MPI: e.mpi, At: now, Failed: e.failed, MaxRSS: e.maxRSS, CPU: e.cpu}
@@ -183,7 +182,7 @@ func (c *core) exited(e eventExited, now time.Duration) []any {
 	return []any{actReport{exit}}
 }
 
-// aborted is the word to the ranks that the job cannot go on. Of those that end by then it is not the reason.
+// aborted notes that the ranks are told to abort. It is not the reason for which those in ending end.
 func (c *core) aborted(ending []int) {
 	for _, rank := range c.running() {
 		c.ranks[rank].aborted = c.ranks[rank].aborted || !slices.Contains(ending, rank)
@@ -207,12 +206,12 @@ func (c *core) stop(grace, now time.Duration) []any {
 	return append(acts, c.tick(now)...)
 }
 
-// suspend stops the ranks with their launcher, or lets them go on. The lease does not count meanwhile. Ranks are
-// in sessions of their own, where the terminal's stop signal would have no effect.
+// suspend stops the ranks with their launcher, or continues them. The lease does not run meanwhile. The terminal's stop signal does not
+// reach ranks, which are in other sessions.
 func (c *core) suspend(still bool, now time.Duration) []any {
 	c.heard = now
 	var acts []any
-	if c.still != still && !c.stopping { // who is to end must not stand still
+	if c.still != still && !c.stopping { // a rank that must end has to run
 		c.still = still
 		what := syscall.SIGCONT
 		if still {
@@ -229,22 +228,22 @@ func (c *core) suspend(still bool, now time.Duration) []any {
 }
 
 func (c *core) lapse(why string, now time.Duration) []any {
-	if !c.gone {
+	if !c.lost {
 		c.lapsed = why
 	}
-	return c.launcherGone(why, now)
+	return c.launcherLost(why, now)
 }
 
-func (c *core) launcherGone(why string, now time.Duration) []any {
-	if c.gone {
+func (c *core) launcherLost(why string, now time.Duration) []any {
+	if c.lost {
 		return c.tick(now)
 	}
-	c.gone = true
+	c.lost = true
 	return append([]any{actAbandon{why}}, c.stop(min(c.grace, c.parting), now)...)
 }
 
 func (c *core) tick(now time.Duration) []any {
-	if !c.gone && !c.still && now-c.heard > c.lease {
+	if !c.lost && !c.still && now-c.heard > c.lease {
 		return c.lapse(fmt.Sprintf("no word from gorun for %v", c.lease), now)
 	}
 	c.flushed = c.flushed || (c.stopping && now >= c.killAt+flushTime)
@@ -261,8 +260,7 @@ func (c *core) tick(now time.Duration) []any {
 	return nil
 }
 
-// running are the ranks that have not ended, in their order: what the core does
-// depends on its events alone.
+// running lists the ranks that have not ended, in order: actions depend on events alone.
 func (c *core) running() []int {
 	var ranks []int
 	for rank, r := range c.ranks {
@@ -274,14 +272,13 @@ func (c *core) running() []int {
 	return ranks
 }
 
-// over reports whether every rank has ended, or cannot be ended, and its output is out, or has
-// nowhere to go.
+// over reports whether every rank has ended or cannot be ended, and its output is delivered or cannot be.
 func (c *core) over() bool {
 	if len(c.ranks) == 0 {
 		return c.stopping
 	}
 	for _, r := range c.ranks {
-		if (!r.exited && !c.stuck) || (r.streams > 0 && !c.gone && !c.flushed) {
+		if (!r.exited && !c.stuck) || (r.streams > 0 && !c.lost && !c.flushed) {
 			return false
 		}
 	}

@@ -53,8 +53,8 @@ func drained(rank int, second float64) at { return at{second, eventDrained{rank}
 func TestCore(t *testing.T) {
 	const stop = "1s TERM 4, 1s CONT 4, 1s TERM 5, 1s CONT 5"
 	wish := func(grace time.Duration, second float64) at { return at{second, eventStop{grace}} }
-	gone := func(second float64) at { return at{second, eventGone{"EOF"}} }
-	look := func(r link.Reading, second float64) at { return at{second, eventLooked{r}} }
+	gone := func(second float64) at { return at{second, eventLost{"EOF"}} }
+	look := func(r link.Reading, second float64) at { return at{second, eventReading{r}} }
 	killed := func(rank int, second float64) at { return at{second, eventExited{rank: rank, signal: 9}} }
 	tests := []struct {
 		name   string
@@ -129,7 +129,7 @@ func TestCoreBeforeAnyRankRuns(t *testing.T) {
 	}{
 		"a tick":                       {eventTick{}, time.Second, ""},
 		"a stop":                       {eventStop{time.Minute}, time.Second, "finish"},
-		"the launcher's end":           {eventGone{"EOF"}, time.Second, "abandon, finish"},
+		"the launcher's end":           {eventLost{"EOF"}, time.Second, "abandon, finish"},
 		"the lease":                    {eventTick{}, Lease + 1, "abandon, finish"},
 		"the exit of somebody":         {eventExited{rank: 1}, time.Second, ""},
 		"the end of somebody's output": {eventDrained{1}, time.Second, ""},
@@ -203,7 +203,7 @@ func (s *simulation) next() any {
 	case n < 52:
 		return eventStop{time.Duration(s.rnd.IntN(6)) * time.Second}
 	case n < 53:
-		return eventGone{"EOF"}
+		return eventLost{"EOF"}
 	case n < 60:
 		return eventHeard{}
 	case n < 62:
@@ -226,7 +226,7 @@ func (s *simulation) step() error {
 		s.heard = s.now // every frame is a word from the launcher
 		s.core.step(eventHeard{}, s.now)
 		s.due(s.now + e.grace)
-	case eventGone:
+	case eventLost:
 		s.leave()
 	case eventHeard:
 		s.heard = s.now
@@ -295,7 +295,7 @@ func (s *simulation) check(event any) error {
 		streams += n
 	}
 	switch event.(type) {
-	case eventTick, eventStop, eventGone: // these look at the clock
+	case eventTick, eventStop, eventLost: // these look at the clock
 		s.flushed = s.flushed || (s.stopping && s.now >= s.killDue+flushTime)
 		s.stuck = s.kills > 0 && s.now >= s.stuckDue
 	}

@@ -246,7 +246,7 @@ func runBesideReaper(times string) int {
 		return 1
 	}
 	p.beginReaping()
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(timeout); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if _, err := os.Stat(fmt.Sprintf("/proc/%d", orphan.Process.Pid)); err != nil {
 			return 0
 		}

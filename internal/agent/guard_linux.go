@@ -19,9 +19,9 @@ import (
 )
 
 // guardPatience is how long after the launcher is gone the guard waits for the
-// agent to end by itself, which it does soon after goneGrace: a stopped or stuck
+// agent to end by itself, which it does soon after lostGrace: a stopped or stuck
 // agent never does.
-const guardPatience = goneGrace + 2*time.Second
+const guardPatience = lostGrace + 2*time.Second
 
 // GuardOptions say what a guard guards.
 type GuardOptions struct {
@@ -85,7 +85,7 @@ func await(ctx context.Context, pid int, sigchld <-chan os.Signal) (code int) {
 		waitHangup(0, watched)
 		close(hangup)
 	}()
-	var patience <-chan time.Time
+	var timeout <-chan time.Time
 	stopped := ctx.Done()
 	look := time.NewTicker(tickTime) // should a SIGCHLD ever be missed
 	defer look.Stop()
@@ -98,8 +98,8 @@ func await(ctx context.Context, pid int, sigchld <-chan os.Signal) (code int) {
 		case <-look.C:
 		case <-hangup:
 			hangup = nil
-			patience = time.After(guardPatience)
-		case <-patience:
+			timeout = time.After(guardPatience)
+		case <-timeout:
 			_ = syscall.Kill(pid, syscall.SIGKILL) // not reaped yet, so still ours
 		case <-stopped:
 			stopped = nil

@@ -57,7 +57,7 @@ func TestNothingOutlivesAnAgent(t *testing.T) {
 			tc.do(t, h)
 			select {
 			case <-h.gone:
-			case <-time.After(patience):
+			case <-time.After(timeout):
 				t.Error("the agent goes on")
 			}
 			h.stop() // which fails if anything is left

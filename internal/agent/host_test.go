@@ -20,15 +20,15 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// patience bounds every wait of these tests, on a machine that is busy.
-const patience = 20 * time.Second
+// timeout bounds every wait of these tests, on a machine that is busy.
+const timeout = 20 * time.Second
 
 // until polls for something that must become true.
 func until(t testing.TB, what string, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !is(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(timeout); !is(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("waited %v for %s", patience, what)
+			t.Fatalf("waited %v for %s", timeout, what)
 		}
 	}
 }
@@ -141,7 +141,7 @@ func (h *host) stop() {
 	h.stdin.Close()
 	select {
 	case <-h.gone:
-	case <-time.After(patience):
+	case <-time.After(timeout):
 		h.t.Errorf("the agent does not end: %s", h.said())
 		for _, pid := range lab.Processes(h.mark) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)

@@ -64,7 +64,7 @@ func TestMadLauncherLeavesNoRanks(t *testing.T) {
 			say(h)
 			select {
 			case <-h.gone:
-			case <-time.After(patience):
+			case <-time.After(timeout):
 				h.mu.Lock()
 				done := h.done
 				h.mu.Unlock()

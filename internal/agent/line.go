@@ -7,9 +7,9 @@ import (
 	"github.com/gorun/gorun/internal/agent/link"
 )
 
-// openLine finds the connection that the launcher came by, if it came by SSH, and returns when to look at it. In another
-// network namespace than sshd's there is nothing to see: the lease is all there is then.
-func (a *agent) openLine() (looks <-chan time.Time, closeLine func()) {
+// openLine finds the SSH connection to the launcher, and returns a channel that fires when it must be read. Without SSH, or in another
+// network namespace than sshd's, the channel is nil: only the lease ends the ranks then.
+func (a *agent) openLine() (readings <-chan time.Time, closeLine func()) {
 	if !a.job.SSH {
 		return nil, func() {}
 	}
@@ -25,17 +25,17 @@ func (a *agent) openLine() (looks <-chan time.Time, closeLine func()) {
 	}
 }
 
-// look reads the state of the connection. When that is closed, sshd ends our stdin soon.
-func (a *agent) look() any {
+// inspect reads the state of the connection. When it is closed, sshd ends the agent's stdin soon.
+func (a *agent) inspect() any {
 	r, err := a.line.Read()
 	if err != nil {
 		return eventTick{}
 	}
-	return eventLooked{r}
+	return eventReading{r}
 }
 
-// tick tells when the agent itself was stopped meanwhile, as a batch system does: what the launcher has said in that
-// time is still to be read.
+// tick recognises that the agent itself was stopped meanwhile, as a batch system does: the launcher's frames of that time are not
+// read yet.
 func (a *agent) tick() any {
 	late := a.now()-a.ticked > 3*tickTime
 	a.ticked = a.now()

@@ -7,21 +7,21 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// Machine is what an agent decides, without a host: simulations of whole jobs
-// tell it what comes and do what it says. Times are on the agent's clock.
+// Machine is an agent's decisions without a host, for simulations of whole jobs: they feed it events and carry out its actions. Times
+// are on the agent's clock.
 type Machine struct {
 	core  *core
 	hands Hands
 }
 
-// Hands do what a Machine decides.
+// Hands carry out what a Machine decides.
 type Hands interface {
 	Signal(rank int, signal syscall.Signal) // to a rank's process group
 	KillTree()                              // every process below the agent
 	Report(wire.Exit)
 	Fail(wire.Failing)
-	Abandon() // the launcher is gone, or need not be told of more
-	Finish()  // kill what is left, say done unless abandoned, end
+	Abandon() // the launcher is lost, or needs no more reports
+	Finish()  // kill what is left, report done unless abandoned, end
 }
 
 // NewMachine is for an agent whose ranks have all just started.
@@ -51,7 +51,7 @@ func (m *Machine) step(event any, now time.Duration) {
 	}
 }
 
-// Frame takes what the launcher sent: a wire.Stop or wire.Signal, or anything else, which shows that it lives.
+// Frame takes a message of the launcher: a wire.Stop, a wire.Signal, or any other, which shows that it lives.
 func (m *Machine) Frame(message any, now time.Duration) {
 	m.step(eventHeard{}, now)
 	switch message := message.(type) {
@@ -62,30 +62,30 @@ func (m *Machine) Frame(message any, now time.Duration) {
 	}
 }
 
-// Aborted says that the launcher has the ranks told to abort, some of which end already.
+// Aborted tells the ranks to abort; those in ending are ending already.
 func (m *Machine) Aborted(ending []int, now time.Duration) {
 	m.step(eventHeard{}, now)
 	m.step(eventAborted{ending}, now)
 }
 
-// Exited says that a rank was reaped, and whether it had ended before a signal to end reached it.
+// Exited reports that a rank was reaped. early is whether it ended before a signal to end reached it.
 func (m *Machine) Exited(rank, code, signal int, early bool, now time.Duration) {
 	m.step(eventExited{rank: rank, code: code, signal: signal, early: early}, now)
 }
 
-// Drained says that one of a rank's two output streams has ended.
+// Drained reports that one of a rank's two output streams has ended.
 func (m *Machine) Drained(rank int, now time.Duration) { m.step(eventDrained{rank}, now) }
 
-// Gone says that the launcher's stream has ended.
-func (m *Machine) Gone(now time.Duration) { m.step(eventGone{"EOF"}, now) }
+// Lost reports that the launcher's stream has ended.
+func (m *Machine) Lost(now time.Duration) { m.step(eventLost{"EOF"}, now) }
 
-// Failing says that the guard is gone, or that the agent is told to end by a signal.
+// Failing reports that the guard has exited, or that a signal ends the agent.
 func (m *Machine) Failing(f wire.Failing, now time.Duration) { m.step(eventFailing{f}, now) }
 
-// Tick says that time has passed.
+// Tick reports that time has passed.
 func (m *Machine) Tick(now time.Duration) { m.step(eventTick{}, now) }
 
-// Wait is how long until the next Tick must come.
+// Wait is the time until the next Tick is due.
 func (m *Machine) Wait(now time.Duration) time.Duration {
 	if !m.core.stopping {
 		return tickTime

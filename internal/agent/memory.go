@@ -6,7 +6,7 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// memoryReading is what the kernel tells of memory that ran out, up to one moment.
+// memoryReading is what the kernel has counted about memory that ran out, up to one moment.
 type memoryReading struct {
 	groups []groupReading // the agent's memory cgroup, and those it is in, lowest first
 	kills  int64          // processes of the whole host killed for want of memory
@@ -16,16 +16,16 @@ type memoryReading struct {
 // groupReading is about one memory cgroup.
 type groupReading struct {
 	limit int64 // bytes; 0: none
-	kills int64 // of its processes, for want of memory, whoever's
+	kills int64 // of its processes, for want of memory, ranks' or not
 	full  int64 // how often an allocation failed at its limit
 }
 
-// outOfMemory says whether the kernel killed a rank because memory ran out, and at which limit. before
+// outOfMemory reports whether the kernel killed a rank because memory ran out, and at which limit. before
 // was read when no rank ran, now after its end; blamed is the number of kills that earlier
 // ranks account for. It is pure.
 func outOfMemory(before, now memoryReading, blamed, maxRSS int64) (short wire.OutOfMemory, limit int64) {
 	if len(now.groups) == 0 || len(before.groups) != len(now.groups) {
-		// Whom the kernel killed is not known: a rank that used next to nothing it was not.
+		// The kernel's counters do not name a process: a rank that used next to nothing was not killed.
 		if now.kills-before.kills > blamed && maxRSS >= now.total/100 {
 			return wire.MemoryLikely, 0
 		}

@@ -9,10 +9,10 @@ import (
 	"github.com/gorun/gorun/internal/contain"
 )
 
-// noLimit is what cgroup v1 says about where there is none, rounded down to pages.
+// noLimit is cgroup v1's number for no limit, rounded down to pages.
 const noLimit = 1 << 60
 
-// readMemory reads what the kernel tells of memory that ran out. root is /, or stands for it.
+// readMemory reads the kernel's counters about memory that ran out. root is /, or a copy of it.
 func readMemory(root string) memoryReading {
 	r := memoryReading{
 		kills: readCount(filepath.Join(root, "proc/vmstat"), "oom_kill"),
@@ -30,7 +30,7 @@ func readMemory(root string) memoryReading {
 	return r
 }
 
-// read reads one cgroup, if it counts memory: the topmost does not, and one without the controller.
+// readGroup reads one cgroup, if it counts memory: the topmost does not, and one without the controller.
 func readGroup(v1 bool, folder string) (g groupReading, found bool) {
 	file := func(name string) string { return filepath.Join(folder, name) }
 	if v1 {
@@ -49,14 +49,14 @@ func readGroup(v1 bool, folder string) (g groupReading, found bool) {
 	return groupReading{limit: readNumber(file("memory.max")), kills: readCount(file("memory.events"), "oom_kill"), full: readCount(file("memory.events"), "oom")}, true
 }
 
-// readNumber is the number that a file holds; 0 for a word, such as max.
+// readNumber is the number in a file, and 0 for a word such as max.
 func readNumber(name string) int64 {
 	text, _ := os.ReadFile(name)
 	n, _ := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
 	return n
 }
 
-// readCount is the number after a key at the start of a line; 0 if there is none.
+// readCount is the number after a key at the start of a line, or 0.
 func readCount(name, key string) int64 {
 	text, _ := os.ReadFile(name)
 	for line := range strings.Lines(string(text)) {

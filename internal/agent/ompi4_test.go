@@ -29,7 +29,7 @@ func TestOpenMPI4LeavesNothingWithoutItsAgent(t *testing.T) {
 	}
 	select {
 	case <-h.gone:
-	case <-time.After(patience):
+	case <-time.After(timeout):
 		t.Error("the guard goes on")
 	}
 	h.stop()

@@ -133,8 +133,8 @@ func wait(t *testing.T, c <-chan struct{}, what string) {
 	t.Helper()
 	select {
 	case <-c:
-	case <-time.After(patience):
-		t.Fatalf("waited %v for %s", patience, what)
+	case <-time.After(timeout):
+		t.Fatalf("waited %v for %s", timeout, what)
 	}
 }
 
@@ -225,7 +225,7 @@ func TestPumpCutsAPipeThatIsHeldOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	wait(t, ended, "the cut")
-	if took := time.Since(began); took < drainTime || took > drainTime+patience/2 {
+	if took := time.Since(began); took < drainTime || took > drainTime+timeout/2 {
 		t.Errorf("cut after %v, want %v", took, drainTime)
 	}
 	if <-s.done; s.data.String() != "late, but in time" {

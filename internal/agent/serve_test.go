@@ -297,7 +297,7 @@ func TestMissedSIGCHLD(t *testing.T) {
 	}
 	select {
 	case <-h.gone:
-	case <-time.After(patience):
+	case <-time.After(timeout):
 		t.Error("the guard does not notice its agent's end")
 	}
 	h.stop()
@@ -391,7 +391,7 @@ func TestServeEndsWhenTheLauncherMakesNoSense(t *testing.T) {
 			cases[name](h)
 			select {
 			case <-h.gone:
-			case <-time.After(patience):
+			case <-time.After(timeout):
 				t.Error("the agent goes on")
 			}
 			h.stop() // which fails if anything is left

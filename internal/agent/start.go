@@ -18,10 +18,10 @@ import (
 // pumpBuffer is one read of a rank's output.
 const pumpBuffer = 32 << 10
 
-// tasksPerRank is how many processes and threads there may be on a host for each of its ranks, where that can be bounded.
+// tasksPerRank bounds the processes and threads of a host, for each of its ranks, where the kernel can.
 const tasksPerRank = 4096
 
-// boundTime is how long ranks may run until the bound holds, where that costs time.
+// boundTime is how long ranks run before the bound is set, where that costs time.
 const boundTime = 50 * time.Millisecond
 
 // hello writes the preamble and the first frame.
@@ -41,14 +41,13 @@ func (a *agent) hello(out interface{ Write([]byte) (int, error) }, opts Options)
 	return a.out.SendMessage(wire.TypeHello, h)
 }
 
-// start starts every rank of this host. One that cannot be started is
-// reported like one that ended. It reports whether that was the end of all.
+// start starts every rank of this host. A rank that cannot be started is reported like one that ended. finished is whether all ended.
 func (a *agent) start(start wire.Start) (finished bool) {
 	if len(a.core.ranks) > 0 || a.core.stopping {
 		return a.core.finished
 	}
 	defer close(a.started)
-	a.sendHeartbeat() // so that the launcher can tell when a rank failed that does so within a second
+	a.sendHeartbeat() // dates the end of a rank that fails within a second
 	a.serves.SetMapping(start.Mapping)
 	a.network = a.host.Interfaces(a.addresses, a.job, start)
 	if !slices.ContainsFunc(a.job.Ranks, func(r wire.Rank) bool { return r.Rank == 0 }) {
@@ -76,8 +75,7 @@ func (a *agent) start(start wire.Start) (finished bool) {
 	return a.core.finished
 }
 
-// bound bounds what ranks can do to their host by starting processes without end. It waits until a short
-// job is over, which it would make longer.
+// bound keeps ranks from starting processes without end. It comes late, so that it does not delay a short job.
 func (a *agent) bound() {
 	select {
 	case <-time.After(boundTime):
@@ -87,7 +85,7 @@ func (a *agent) bound() {
 }
 
 func (a *agent) startRank(r wire.Rank, start wire.Start) (err error) {
-	var opened []*os.File // the child's ends, closed here once it has them
+	var opened []*os.File // the child's ends, closed here when the child has them
 	var outputs [2]*os.File
 	stdinFile, ours, err := a.stdinFor(r.Rank)
 	defer func() {
@@ -133,7 +131,7 @@ func (a *agent) startRank(r wire.Rank, start wire.Start) (err error) {
 	return nil
 }
 
-// rankOf is what a rank is told about its place.
+// rankOf describes a rank to its environment.
 func (a *agent) rankOf(r wire.Rank, start wire.Start) rankenv.Rank {
 	place := rankenv.Rank{Job: a.job.ID, Epoch: a.job.Epoch, Rank: r.Rank, Size: a.job.Size,
 		LocalRank: r.LocalRank, LocalSize: len(a.job.Ranks), CrossRank: r.CrossRank, CrossSize: r.CrossSize,
@@ -151,8 +149,7 @@ func (a *agent) rankOf(r wire.Rank, start wire.Start) rankenv.Rank {
 	return a.serves.Describe(place, a.progs[r.Program].apart)
 }
 
-// stdinFor opens what the rank reads: the launcher's input for those that get it,
-// nothing for the others.
+// stdinFor opens a rank's standard input: a pipe for ranks that get the launcher's, /dev/null for the others.
 func (a *agent) stdinFor(rank int) (theirs, ours *os.File, err error) {
 	if slices.Contains(a.job.Stdin, rank) {
 		return os.Pipe()
@@ -161,7 +158,7 @@ func (a *agent) stdinFor(rank int) (theirs, ours *os.File, err error) {
 	return theirs, nil, err
 }
 
-// attach begins to carry a started rank's input and output.
+// attach connects a started rank's input and output with the launcher.
 func (a *agent) attach(rank int, input *os.File, outputs [2]*os.File) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -187,13 +184,13 @@ func (a *agent) read(frames *wire.Reader) {
 			err = a.frame(f)
 		}
 		if err != nil {
-			a.post(eventGone{err.Error()})
+			a.post(eventLost{err.Error()})
 			return
 		}
 	}
 }
 
-// frame handles one frame. An error means that the launcher makes no sense.
+// frame handles one frame. An error means that the launcher breaks the protocol.
 func (a *agent) frame(f wire.Frame) error {
 	switch f.Type {
 	case wire.TypeHeartbeat:
@@ -202,7 +199,7 @@ func (a *agent) frame(f wire.Frame) error {
 		return wire.Handle(f, func(s wire.Start) error { a.post(s); return nil })
 	case wire.TypeStop:
 		return wire.Handle(f, func(s wire.Stop) error {
-			a.procs.reap() // who has ended did so by itself
+			a.procs.reap() // ranks that have ended were not stopped
 			a.post(eventStop{s.Grace})
 			return nil
 		})
@@ -236,8 +233,7 @@ func (a *agent) frame(f wire.Frame) error {
 	return &wire.FormatError{Reason: fmt.Sprintf("the launcher sent a %s frame", f.Type)}
 }
 
-// input queues the launcher's standard input for its ranks, which the loop may
-// still be starting.
+// input queues the launcher's standard input for its ranks, when they are started.
 func (a *agent) input(data []byte) error {
 	select {
 	case <-a.started:

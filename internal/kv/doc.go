@@ -1,8 +1,8 @@
-// Package kv is the job's key-value store and the doors through which ranks
-// reach it. The launcher keeps the one [Store]; every agent opens a [Door] on
-// its host's loopback and carries what ranks ask to the launcher and back.
+// Package kv is the job's key-value store and the rank servers through which ranks
+// reach it. The launcher keeps the one [Store]; every agent runs a [Server] on
+// its host's loopback, which carries requests to the launcher and answers back.
 //
-// The main verb is the fence: every rank brings one small value and gets the
-// values of all. A [Gather] counts values in, per host at the agent and per job
+// The main operation is the fence: every rank sends one small value and gets the
+// values of all. A [Gather] collects values, per host at the agent and per job
 // at the launcher, so that a fence costs one message per host each way.
 package kv

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// What a stranger sends, and how the one answer begins.
-func strangers(addr string) map[string]struct{ send, want string } {
+// unauthenticated are requests without a token, and how each answer begins.
+func unauthenticated(addr string) map[string]struct{ send, want string } {
 	get := func(header string) string { return "GET /v1/job HTTP/1.1\r\nHost: " + addr + "\r\n" + header + "\r\n" }
 	const refused, malformed = "HTTP/1.1 401 ", "HTTP/1.1 400 "
 	return map[string]struct{ send, want string }{
@@ -50,16 +50,16 @@ func strangers(addr string) map[string]struct{ send, want string } {
 	}
 }
 
-func TestDoorTellsStrangersNothing(t *testing.T) {
-	d, b := openTestDoor(t, 1)
+func TestServerRevealsNothingWithoutAToken(t *testing.T) {
+	d, b := openTestServer(t, 1)
 	t.Cleanup(func() {
 		b.store.mu.Lock()
 		defer b.store.mu.Unlock()
 		if len(b.store.values) != 0 {
-			t.Errorf("strangers left %v", b.store.values)
+			t.Errorf("requests without a token left %v", b.store.values)
 		}
 	})
-	for name, tc := range strangers(d.Addr()) {
+	for name, tc := range unauthenticated(d.Addr()) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			conn, err := net.Dial("tcp", d.Addr())
@@ -88,10 +88,10 @@ func TestDoorTellsStrangersNothing(t *testing.T) {
 }
 
 // All refusals are one: what is asked for, how, and what is wrong with the token changes no byte.
-func TestDoorRefusesAllAlike(t *testing.T) {
-	d, _ := openTestDoor(t, 1)
+func TestServerRefusesAllAlike(t *testing.T) {
+	d, _ := openTestServer(t, 1)
 	seen := map[string]string{}
-	for name, tc := range strangers(d.Addr()) {
+	for name, tc := range unauthenticated(d.Addr()) {
 		if tc.want != "HTTP/1.1 401 " {
 			continue
 		}
@@ -115,13 +115,13 @@ func TestDoorRefusesAllAlike(t *testing.T) {
 	}
 }
 
-// Bodies that never come end in bound; the door's other guests notice nothing.
-func TestDoorCutsOffSlowBodies(t *testing.T) {
+// Requests whose body never comes end in time; other requests go on.
+func TestServerCutsOffSlowBodies(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes many seconds")
 	}
 	t.Parallel()
-	d, _ := openTestDoor(t, 1)
+	d, _ := openTestServer(t, 1)
 	conn, err := net.Dial("tcp", d.Addr())
 	if err != nil {
 		t.Fatal(err)
@@ -136,25 +136,25 @@ func TestDoorCutsOffSlowBodies(t *testing.T) {
 	}
 }
 
-func TestDoorBoundsRequests(t *testing.T) {
-	d, _ := openTestDoor(t, 1)
+func TestServerBoundsRequests(t *testing.T) {
+	d, _ := openTestServer(t, 1)
 	d.inside.Store(int64(MaxRequests(1)))
 	if code, _ := ask(t, d, "token0", "GET", "/v1/job", ""); code != http.StatusServiceUnavailable {
 		t.Errorf("one request too many: %d", code)
 	}
 	d.inside.Add(-1)
 	if code, _ := ask(t, d, "token0", "GET", "/v1/job", ""); code != 200 {
-		t.Errorf("the last one that has room: %d", code)
+		t.Errorf("the last one within the bound: %d", code)
 	}
 }
 
-// gateOf is a gate that takes connections for own as own says, and the listener's address.
-func gateOf(t *testing.T, own func(net.Conn) bool) (*gate, func() net.Conn) {
+// listenerOf is a listener that takes connections for own as own reports, and the listener's address.
+func listenerOf(t *testing.T, own func(net.Conn) bool) (*listener, func() net.Conn) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := newGate(l, 0)
+	g := newListener(l, 0)
 	g.own = own
 	t.Cleanup(func() { l.Close() })
 	return g, func() net.Conn {
@@ -178,41 +178,41 @@ func closed(c net.Conn) bool {
 	return errors.Is(err, net.ErrClosed)
 }
 
-func TestGateKeepsOthersFromPushingOutOwn(t *testing.T) {
+func TestPendingConnectionsOfOthersCloseNoneOfTheUsers(t *testing.T) {
 	own := true
-	g, come := gateOf(t, func(net.Conn) bool { return own })
+	g, come := listenerOf(t, func(net.Conn) bool { return own })
 	mine := come()
 	own = false
 	var others []net.Conn
-	for range otherRoom + 1 {
+	for range maxOthers + 1 {
 		others = append(others, come())
 	}
 	if closed(mine) || !closed(others[0]) || closed(others[1]) {
 		t.Errorf("closed: own %v, the first other %v, the second %v", closed(mine), closed(others[0]), closed(others[1]))
 	}
-	g.leave(others[1].(*guest)) // has shown its token
-	for range 2 * otherRoom {
+	g.remove(others[1].(*connection)) // it has shown its token
+	for range 2 * maxOthers {
 		come()
 	}
 	if closed(others[1]) {
-		t.Error("strangers pushed out one who had shown a token")
+		t.Error("pending connections closed one that had shown a token")
 	}
 	own = true
-	for range ownRoom {
+	for range maxOwn {
 		come()
 	}
 	if !closed(mine) {
-		t.Error("the own room has no bound")
+		t.Error("own connections have no bound")
 	}
-	if n := len(g.rooms[true]) + len(g.rooms[false]); n != ownRoom+otherRoom {
-		t.Errorf("%d in the rooms", n)
+	if n := len(g.pending[true]) + len(g.pending[false]); n != maxOwn+maxOthers {
+		t.Errorf("%d are pending", n)
 	}
 }
 
-// Many ranks of one host come at the same time, and the door is slow to hear their tokens: none of them is turned away for another.
-func TestGateHasRoomForAllRanks(t *testing.T) {
+// Many ranks of one host connect at the same time, and the server reads their tokens late: none of them is closed for another.
+func TestPendingConnectionsOfAllRanksStay(t *testing.T) {
 	for _, own := range []bool{true, false} {
-		g, come := gateOf(t, func(net.Conn) bool { return own })
+		g, come := listenerOf(t, func(net.Conn) bool { return own })
 		g.ranks = 300
 		var ranks []net.Conn
 		for range g.ranks {
@@ -224,13 +224,13 @@ func TestGateHasRoomForAllRanks(t *testing.T) {
 	}
 }
 
-// TestDoorUnderFlood: another user of the host opens connections as fast as it can, some with garbage, some silent. The
+// TestServerUnderFlood: another user of the host opens connections as fast as it can, some with garbage, some silent. The
 // ranks' requests go on, and memory stays.
-func TestDoorUnderFlood(t *testing.T) {
+func TestServerUnderFlood(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	d, _ := openTestDoor(t, 2)
+	d, _ := openTestServer(t, 2)
 	if code, _ := ask(t, d, "token0", "PUT", "/v1/kv/a", "value"); code != 204 {
 		t.Fatal(code)
 	}
@@ -243,7 +243,7 @@ func TestDoorUnderFlood(t *testing.T) {
 	const goal = 16 << 20 // S23
 	var most int
 	for deadline := time.Now().Add(4 * time.Second); time.Now().Before(deadline); {
-		// A connection of its own each time: nothing that was proven before helps.
+		// A new connection each time: no earlier token counts for it.
 		req, _ := http.NewRequest("GET", "http://"+d.Addr()+"/v1/kv/a", nil)
 		req.Header.Set("Authorization", "Bearer token1")
 		req.Close = true
@@ -263,7 +263,7 @@ func TestDoorUnderFlood(t *testing.T) {
 		t.Errorf("%d bytes more memory", most)
 	}
 	if floods == "0" {
-		t.Error("nobody flooded the door")
+		t.Error("nobody flooded the server")
 	}
 }
 

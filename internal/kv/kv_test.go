@@ -47,7 +47,7 @@ func TestGatherIsBounded(t *testing.T) {
 	}
 }
 
-// What is deleted makes room, and can be put again.
+// What is deleted makes queue, and can be put again.
 func TestStoreForgetsKeys(t *testing.T) {
 	s := NewStore()
 	s.limit = 2*(entryCost+8) + 4
@@ -67,7 +67,7 @@ func TestStoreForgetsKeys(t *testing.T) {
 			t.Errorf("another key: %q, %v", value, found)
 		}
 		if err := s.Put("new/key2", []byte("xy")); err != nil {
-			t.Errorf("there is no room for another: %v", err)
+			t.Errorf("a full store takes no other: %v", err)
 		}
 		s.DeleteFunc(func(key string) bool { return key == "new/key2" })
 	}
@@ -171,14 +171,14 @@ func (b *backend) Note(by int, text string) { b.Lost(by, by, "note: "+text) }
 func (b *backend) Aborted() <-chan struct{} { return b.aborted }
 func (b *backend) AbortInfo() []byte        { return []byte(`{"rank":1}`) }
 
-func openTestDoor(t *testing.T, size int) (*Door, *backend) {
+func openTestServer(t *testing.T, size int) (*Server, *backend) {
 	t.Helper()
 	b := newBackend(size)
 	ranks := map[string]JobInfo{}
 	for r := range size {
 		ranks[fmt.Sprintf("token%d", r)] = JobInfo{Job: "j", Rank: r, Size: size, Key: []byte("key")}
 	}
-	d, err := OpenDoor(ranks, b)
+	d, err := OpenServer(ranks, b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +187,7 @@ func openTestDoor(t *testing.T, size int) (*Door, *backend) {
 }
 
 // ask sends one request and returns status and body.
-func ask(t *testing.T, d *Door, token, method, path, body string) (int, string) {
+func ask(t *testing.T, d *Server, token, method, path, body string) (int, string) {
 	req, err := http.NewRequest(method, "http://"+d.Addr()+path, strings.NewReader(body))
 	if err != nil {
 		t.Error(err)
@@ -206,8 +206,8 @@ func ask(t *testing.T, d *Door, token, method, path, body string) (int, string) 
 	return resp.StatusCode, string(text)
 }
 
-func TestDoorAdmitsOnlyTokens(t *testing.T) {
-	d, _ := openTestDoor(t, 2)
+func TestServerAdmitsOnlyTokens(t *testing.T) {
+	d, _ := openTestServer(t, 2)
 	if code, text := ask(t, d, "token1", "GET", "/v1/job", ""); code != 200 || !strings.Contains(text, `"rank":1,"size":2,"key":"a2V5"`) {
 		t.Errorf("job: %d %s", code, text)
 	}
@@ -220,8 +220,8 @@ func TestDoorAdmitsOnlyTokens(t *testing.T) {
 	}
 }
 
-func TestDoorFence(t *testing.T) {
-	d, _ := openTestDoor(t, 3)
+func TestServerFence(t *testing.T) {
+	d, _ := openTestServer(t, 3)
 	var wg sync.WaitGroup
 	for r := range 3 {
 		wg.Go(func() {
@@ -237,8 +237,8 @@ func TestDoorFence(t *testing.T) {
 	}
 }
 
-func TestDoorStore(t *testing.T) {
-	d, _ := openTestDoor(t, 2)
+func TestServerStore(t *testing.T) {
+	d, _ := openTestServer(t, 2)
 	if code, _ := ask(t, d, "token0", "GET", "/v1/kv/a/b", ""); code != 404 {
 		t.Errorf("missing key: %d", code)
 	}
@@ -258,8 +258,8 @@ func TestDoorStore(t *testing.T) {
 }
 
 // A rank that asks for a key that is too long had its whole host given up, and a fence whose name JSON cannot carry was never answered.
-func TestDoorTakesOnlyNamesThatTravel(t *testing.T) {
-	d, _ := openTestDoor(t, 1)
+func TestServerTakesOnlyNamesThatTravel(t *testing.T) {
+	d, _ := openTestServer(t, 1)
 	for _, path := range []string{"fence/", "kv/"} {
 		method := map[string]string{"fence/": "POST", "kv/": "PUT"}[path]
 		for name, good := range map[string]bool{strings.Repeat("k", MaxKey): true, "%C3%A4": true, strings.Repeat("k", MaxKey+1): false, "a%FF": false} {
@@ -273,8 +273,8 @@ func TestDoorTakesOnlyNamesThatTravel(t *testing.T) {
 	}
 }
 
-func TestDoorAbortReachesEveryWaiter(t *testing.T) {
-	d, b := openTestDoor(t, 2)
+func TestServerAbortReachesEveryWaiter(t *testing.T) {
+	d, b := openTestServer(t, 2)
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if code, text := ask(t, d, "token0", "GET", "/v1/abort", ""); code != 200 || text != `{"rank":1}` {
@@ -301,8 +301,8 @@ func TestDoorAbortReachesEveryWaiter(t *testing.T) {
 	wg.Wait()
 }
 
-func TestDoorTakesNotes(t *testing.T) {
-	d, b := openTestDoor(t, 2)
+func TestServerTakesNotes(t *testing.T) {
+	d, b := openTestServer(t, 2)
 	if code, _ := ask(t, d, "token1", "POST", "/v1/note", `{"text":"waits"}`); code != 204 {
 		t.Errorf("note: %d", code)
 	}
@@ -316,8 +316,8 @@ func TestDoorTakesNotes(t *testing.T) {
 	}
 }
 
-func TestClosedDoorEndsWaiters(t *testing.T) {
-	d, _ := openTestDoor(t, 2)
+func TestClosedServerEndsWaiters(t *testing.T) {
+	d, _ := openTestServer(t, 2)
 	ended := make(chan error)
 	go func() {
 		req, _ := http.NewRequest("GET", "http://"+d.Addr()+"/v1/abort", nil)
@@ -331,23 +331,23 @@ func TestClosedDoorEndsWaiters(t *testing.T) {
 	time.Sleep(20 * time.Millisecond) // either way the request must end; usually it is waiting by now
 	d.Close()
 	if err := <-ended; err == nil {
-		t.Error("the wait was answered by a closed door")
+		t.Error("the wait was answered by a closed server")
 	}
 }
 
-// FuzzDoor checks that no request gets in without a token and that none
-// breaks the door.
-func FuzzDoor(f *testing.F) {
+// FuzzServer checks that no request gets in without a token and that none
+// breaks the server.
+func FuzzServer(f *testing.F) {
 	f.Add("PUT", "kv/a", "body", "token0")
 	f.Add("POST", "lost", `{"rank":1}`, "token1")
 	f.Add("GET", "kv/%2e%2e/x?wait=-1s", "", "")
 	f.Fuzz(func(t *testing.T, method, path, body, token string) {
 		b := newBackend(1)
-		place := new(atomic.Pointer[JobInfo])
-		place.Store(&JobInfo{Size: 1})
-		d := &Door{addr: "door", backend: b, ranks: map[[32]byte]*atomic.Pointer[JobInfo]{sha256.Sum256([]byte("secret")): place}}
+		rank := new(atomic.Pointer[JobInfo])
+		rank.Store(&JobInfo{Size: 1})
+		d := &Server{addr: "server", backend: b, ranks: map[[32]byte]*atomic.Pointer[JobInfo]{sha256.Sum256([]byte("secret")): rank}}
 		handler := d.admit(d.routes())
-		req, err := http.NewRequest(method, "http://door/v1/"+path, strings.NewReader(body))
+		req, err := http.NewRequest(method, "http://server/v1/"+path, strings.NewReader(body))
 		if err != nil {
 			t.Skip()
 		}
@@ -355,10 +355,10 @@ func FuzzDoor(f *testing.F) {
 		w := &recorder{header: http.Header{}}
 		handler.ServeHTTP(w, req)
 		if w.code != 401 || w.wrote > 0 {
-			t.Fatalf("%s %s answered %d to a stranger, and %d bytes", method, path, w.code, w.wrote)
+			t.Fatalf("%s %s answered %d to a request without a token, and %d bytes", method, path, w.code, w.wrote)
 		}
 		if len(b.store.values) != 0 {
-			t.Fatal("a stranger changed the store")
+			t.Fatal("a request without a token changed the store")
 		}
 		req.Header.Set("Authorization", "Bearer secret")
 		req.Body, req.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))

@@ -17,8 +17,8 @@ type Binding struct {
 	Near        bool   `json:",omitempty"` // ranks go to the NUMA nodes of their GPUs; nobody said otherwise
 }
 
-// Place is where on its host a rank runs.
-type Place struct {
+// Location is where on its host a rank runs.
+type Location struct {
 	Rank    int
 	CPUs    string `json:",omitempty"` // hardware threads, as the kernel lists them: 0-3,8; "": it is not bound
 	Where   string `json:",omitempty"` // them in words: cores 2-3 of socket 0

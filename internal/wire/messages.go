@@ -94,7 +94,7 @@ type Rank struct {
 // program are there, the door is open.
 type Ready struct {
 	FreePort int // a port that was free on this host, for MASTER_PORT
-	Places   []Place
+	Places   []Location
 	// Contained says what keeps the ranks and all that they start together, in words.
 	Contained string `json:",omitempty"`
 	// OpenMPI is a program that is linked with Open MPI, whose ranks would not find each other.

@@ -59,7 +59,7 @@ type Session struct {
 
 	Contained string // what contains its ranks, in the agent's words
 	Gpus      string // what it has of them, in the same way
-	Places    []wire.Place
+	Places    []wire.Location
 	OpenMPI   string // a program of its that is linked with Open MPI
 
 	mu    sync.Mutex

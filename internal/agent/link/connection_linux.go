@@ -14,13 +14,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Connection is the TCP connection that sshd has to the launcher's side. It is sshd's, not ours, but the kernel tells
-// everybody in the same network namespace about it (sock_diag).
+// Connection is the TCP connection that sshd has to the launcher's side. Every process in sshd's network namespace may ask the kernel
+// about it (sock_diag).
 type Connection struct {
 	fd     int
 	local  netip.AddrPort
 	remote netip.AddrPort
-	cookie [8]byte // names the socket, which ports alone do not: they are used again
+	cookie [8]byte // names the socket: ports are used again
 }
 
 const (
@@ -73,13 +73,13 @@ func addrPort(ip, port string) (netip.AddrPort, error) {
 
 func (c *Connection) Close() { unix.Close(c.fd) }
 
-// Read asks the kernel. An error means that there is no such connection (any more).
+// Read asks the kernel. An error means that the connection does not exist, or no longer.
 func (c *Connection) Read() (Reading, error) {
 	if err := unix.Sendto(c.fd, c.request(), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		return Reading{}, fmt.Errorf("ask the kernel about a connection: %w", err)
 	}
 	answer := make([]byte, 4096)
-	n, _, err := unix.Recvfrom(c.fd, answer, unix.MSG_DONTWAIT) // it was answered within the call before
+	n, _, err := unix.Recvfrom(c.fd, answer, unix.MSG_DONTWAIT) // Sendto has waited for the answer
 	if err != nil {
 		return Reading{}, fmt.Errorf("ask the kernel about a connection: %w", err)
 	}
@@ -96,7 +96,7 @@ func (c *Connection) request() []byte {
 	b := order.AppendUint32(nil, unix.SizeofNlMsghdr+56)
 	b = order.AppendUint16(b, diagByFamily)
 	b = order.AppendUint16(b, unix.NLM_F_REQUEST)
-	b = append(b, make([]byte, 8)...) // sequence and port: one question at a time
+	b = append(b, make([]byte, 8)...) // sequence and port: one request at a time
 	b = append(b, family, unix.IPPROTO_TCP, 1<<(diagInfo-1), 0)
 	b = order.AppendUint32(b, ^uint32(0)) // states
 	b = binary.BigEndian.AppendUint16(b, c.local.Port())
@@ -131,7 +131,7 @@ func (c *Connection) parse(b []byte) (Reading, error) {
 		return Reading{}, fmt.Errorf("the kernel knows no connection from %v to %v: %w", c.remote, c.local, errno)
 	}
 	b = b[unix.SizeofNlMsghdr:]
-	if len(b) < diagSize || b[1] == stateListen { // without a connection it tells of who would accept one
+	if len(b) < diagSize || b[1] == stateListen { // without a connection the kernel describes the listener
 		return Reading{}, fmt.Errorf("the kernel knows no connection from %v to %v", c.remote, c.local)
 	}
 	copy(c.cookie[:], b[44:52])
@@ -145,10 +145,10 @@ func (c *Connection) parse(b []byte) (Reading, error) {
 		}
 		b = b[min((size+3)&^3, len(b)):]
 	}
-	return Reading{}, errors.New("the kernel tells nothing about the connection")
+	return Reading{}, errors.New("the kernel's answer has nothing about the connection")
 }
 
-// readingOf takes a struct tcp_info, of which older kernels have less.
+// readingOf reads a struct tcp_info, which is shorter in older kernels.
 func readingOf(text []byte) Reading {
 	info := unix.TCPInfo{Snd_wnd: 1}
 	copy(unsafe.Slice((*byte)(unsafe.Pointer(&info)), unix.SizeofTCPInfo), text)

@@ -7,12 +7,12 @@ import (
 )
 
 const (
-	// Period is how often the agent looks at its connection.
+	// Period is how often the agent reads its connection.
 	Period = 250 * time.Millisecond
 	// deadTime is how long a connection may make no progress while something was sent. It is longer than the
 	// launcher's own bound (ssh.UserTimeout), by the time in which a network that is back shows it.
 	deadTime = 6100 * time.Millisecond
-	// minTries is how often the kernel must have tried in vain by then.
+	// minTries is how often the kernel must have sent again without an answer by then.
 	minTries = 2
 )
 
@@ -21,13 +21,13 @@ type Reading struct {
 	Acked, Received uint64        // bytes, so far
 	Unacked         int           // segments sent and not acknowledged
 	Retries         int           // how often the first of them was sent again
-	Probes          int           // unanswered looks whether the other end has room again
-	Full            bool          // it has none
+	Probes          int           // unanswered probes for room at the other end
+	Full            bool          // the other end has no room
 	Heard           time.Duration // since the last acknowledgement
 }
 
-// Monitor tells a dead network, or a dead kernel at its other end, from a launcher that hangs or was stopped:
-// that one's kernel acknowledges the heartbeats, which the agent goes on to send.
+// Monitor recognises a dead network, or a dead kernel at its other end. A launcher that only hangs or was stopped has a kernel that
+// acknowledges the agent's heartbeats.
 type Monitor struct {
 	seen Reading
 	at   time.Duration // of the last progress
@@ -42,7 +42,7 @@ func (n *Monitor) Dead(r Reading, now time.Duration) time.Duration {
 	n.seen = r
 	silent := now - n.at
 	if r.Full || r.Unacked == 0 {
-		// Nothing can be acknowledged but looks for room. A living kernel does that for however long.
+		// Only probes for room can be acknowledged. A living kernel does that without limit.
 		silent = min(silent, r.Heard)
 		r.Retries = max(r.Retries, r.Probes)
 	}
@@ -52,7 +52,7 @@ func (n *Monitor) Dead(r Reading, now time.Duration) time.Duration {
 	return silent
 }
 
-// Describe is why the launcher counts as gone.
+// Describe is the cause for which the launcher counts as lost.
 func Describe(silent time.Duration) string {
 	return fmt.Sprintf("the network to gorun is dead: nothing got through for %.1f s", silent.Seconds())
 }

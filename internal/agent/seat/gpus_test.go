@@ -53,7 +53,7 @@ func (a *assignment) assign() (err error) {
 	return err
 }
 
-func (a *assignment) locations() (all []wire.Place) {
+func (a *assignment) locations() (all []wire.Location) {
 	for _, r := range a.job.Ranks {
 		all = append(all, a.own.Location(r.Rank, a.seats[r.LocalRank]))
 	}

@@ -40,7 +40,7 @@ func (e *epochs) begin(epoch wire.Epoch) {
 	}
 	e.relay.begin(epoch.Number, epoch.Rank, epoch.Size)
 	e.current = kv.JobInfo{Job: e.job, Epoch: epoch.Number, Rank: epoch.Rank, Size: epoch.Size, Key: epoch.Key,
-		Place: &kv.Place{LocalRank: epoch.LocalRank, LocalSize: epoch.LocalSize, CrossRank: epoch.CrossRank, CrossSize: epoch.CrossSize,
+		Location: &kv.Location{LocalRank: epoch.LocalRank, LocalSize: epoch.LocalSize, CrossRank: epoch.CrossRank, CrossSize: epoch.CrossSize,
 			Node: epoch.Node, Nodes: epoch.Nodes, Addrs: epoch.Addrs}}
 	if e.isOver {
 		e.interrupted, e.isOver = make(chan struct{}), false

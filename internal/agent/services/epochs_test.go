@@ -28,7 +28,7 @@ func TestEpochs(t *testing.T) {
 		var wg sync.WaitGroup
 		park := func(left, want int) {
 			wg.Go(func() {
-				if got, err := e.Park(t.Context(), left); err != nil || got.Epoch != want || got.Job != "j" || got.Place == nil {
+				if got, err := e.Park(t.Context(), left); err != nil || got.Epoch != want || got.Job != "j" || got.Location == nil {
 					t.Errorf("park after %d = %+v, %v", left, got, err)
 				}
 			})
@@ -173,14 +173,14 @@ func TestEpochThatBeganBefore(t *testing.T) {
 	}
 }
 
-// TestElasticDoor has a rank go from one epoch to the next over HTTP.
-func TestElasticDoor(t *testing.T) {
+// TestElasticServer has a rank go from one epoch to the next over HTTP.
+func TestElasticServer(t *testing.T) {
 	r, w := io.Pipe()
 	defer r.Close()
 	go func() { _, _ = io.Copy(io.Discard, r) }()
 	relay := newRelay(wire.NewWriter(w), 1, 1)
 	e := newEpochs(relay, wire.Job{ID: "j", Ranks: []wire.Rank{{}}})
-	door, err := kv.OpenDoor(map[string]kv.JobInfo{"secret": {Job: "j"}}, e)
+	door, err := kv.OpenServer(map[string]kv.JobInfo{"secret": {Job: "j"}}, e)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -76,8 +76,8 @@ func (e glooEpochs) Park(ctx context.Context, left int) (gloo.Epoch, error) {
 	if err != nil {
 		return gloo.Epoch{}, err
 	}
-	return gloo.Epoch{Number: info.Epoch, Rank: info.Rank, Size: info.Size, LocalRank: info.Place.LocalRank, LocalSize: info.Place.LocalSize,
-		CrossRank: info.Place.CrossRank, CrossSize: info.Place.CrossSize}, nil
+	return gloo.Epoch{Number: info.Epoch, Rank: info.Rank, Size: info.Size, LocalRank: info.Location.LocalRank, LocalSize: info.Location.LocalSize,
+		CrossRank: info.Location.CrossRank, CrossSize: info.Location.CrossSize}, nil
 }
 
 // Sever is for all processes below this one, which are the rank's.

@@ -19,7 +19,7 @@ type Services struct {
 	job    wire.Job
 	relay  *relay
 	epochs *epochs // nil: the job is not elastic
-	server *kv.Door
+	server *kv.Server
 	gloo   *rendezvous
 	mpi    *mpi
 	ompi4  *openMPI4      // nil: no programs of Open MPI 4's are asked for
@@ -50,7 +50,7 @@ func Open(job wire.Job, o Options) (*Services, error) {
 		backend = s.epochs
 	}
 	var err error
-	if s.server, err = kv.OpenDoor(ranks, backend); err != nil {
+	if s.server, err = kv.OpenServer(ranks, backend); err != nil {
 		return nil, err
 	}
 	if s.mpi, err = newMPI(job, s.relay, o.Apart, o.Kill); err != nil {

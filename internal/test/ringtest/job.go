@@ -31,7 +31,7 @@ type Door struct {
 	// but ranks take them for different ones.
 	Hosts []int
 
-	open      func() *kv.Door // opens the rank server on the first call
+	open      func() *kv.Server // opens the rank server on the first call
 	listeners []net.Listener
 	relays    sync.WaitGroup
 	*group
@@ -50,12 +50,12 @@ func NewDoor(tb testing.TB, size int) *Door {
 		group: newGroup(size), store: store{kv.NewStore()}, named: map[int]string{},
 	}
 	rand.Read(d.Key)
-	d.open = sync.OnceValue(func() *kv.Door {
+	d.open = sync.OnceValue(func() *kv.Server {
 		ranks := map[string]kv.JobInfo{}
 		for rank := range d.Size {
 			ranks[token(rank)] = kv.JobInfo{Job: d.Job, Epoch: d.Epoch, Rank: rank, Size: d.Size, Key: d.Key}
 		}
-		server, err := kv.OpenDoor(ranks, d)
+		server, err := kv.OpenServer(ranks, d)
 		if err != nil {
 			tb.Fatal(err)
 		}

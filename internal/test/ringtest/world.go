@@ -36,7 +36,7 @@ type World struct {
 type Member struct {
 	world   *World
 	host    string
-	door    *kv.Door
+	door    *kv.Server
 	token   string
 	waiting bool
 	round   *round // the last epoch that it joined
@@ -61,7 +61,7 @@ func NewWorld(tb testing.TB, need int) *World {
 // Add adds a process on a host. When it waits for an epoch, it interrupts the ranks of the current one.
 func (w *World) Add(host string) *Member {
 	m := &Member{world: w, host: host, token: rand.Text()}
-	door, err := kv.OpenDoor(map[string]kv.JobInfo{m.token: {Job: w.Job}}, m)
+	door, err := kv.OpenServer(map[string]kv.JobInfo{m.token: {Job: w.Job}}, m)
 	if err != nil {
 		w.tb.Fatal(err)
 	}
@@ -217,7 +217,7 @@ func (m *Member) Park(ctx context.Context, left int) (kv.JobInfo, error) {
 // info returns the member's location in its epoch.
 func (m *Member) info() kv.JobInfo {
 	r := m.round
-	p := &kv.Place{Addrs: []string{"127.0.0.1"}}
+	p := &kv.Location{Addrs: []string{"127.0.0.1"}}
 	var hosts []string // with a rank of this local rank
 	local := map[string]int{}
 	for rank, o := range r.members {
@@ -233,7 +233,7 @@ func (m *Member) info() kv.JobInfo {
 	}
 	p.LocalSize, p.Nodes = local[m.host], len(local)
 	p.CrossRank, p.CrossSize = slices.Index(hosts, m.host), len(hosts)
-	return kv.JobInfo{Job: m.world.Job, Epoch: r.number, Rank: m.rank, Size: len(r.members), Key: r.key, Place: p}
+	return kv.JobInfo{Job: m.world.Job, Epoch: r.number, Rank: m.rank, Size: len(r.members), Key: r.key, Location: p}
 }
 
 // Joined implements [kv.Elastic].

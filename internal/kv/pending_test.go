@@ -24,8 +24,8 @@ type other struct {
 
 func helper(t *testing.T, uid int, role, addr string) *other {
 	t.Helper()
-	o := &other{out: &bytes.Buffer{}, cmd: exec.Command("/proc/self/exe", "-test.run=^TestStranger$")}
-	o.cmd.Env = append(os.Environ(), "KV_STRANGER="+role, "KV_DOOR="+addr)
+	o := &other{out: &bytes.Buffer{}, cmd: exec.Command("/proc/self/exe", "-test.run=^TestUnauthenticated$")}
+	o.cmd.Env = append(os.Environ(), "KV_ROLE="+role, "KV_SERVER="+addr)
 	o.cmd.Stdout = o.out
 	if uid != os.Getuid() {
 		o.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
@@ -51,13 +51,13 @@ func (o *other) stop() string {
 	return line
 }
 
-// TestStranger is what helper runs: no test of its own.
-func TestStranger(t *testing.T) {
-	addr := os.Getenv("KV_DOOR")
+// TestUnauthenticated is what helper runs: no test of its own.
+func TestUnauthenticated(t *testing.T) {
+	addr := os.Getenv("KV_SERVER")
 	var wg sync.WaitGroup
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	switch os.Getenv("KV_STRANGER") {
+	switch os.Getenv("KV_ROLE") {
 	case "hold":
 		conn, err := net.Dial("tcp", addr)
 		if err != nil {
