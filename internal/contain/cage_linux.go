@@ -13,28 +13,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Rung is a way to contain processes. The least is the best.
+// Rung is a way to contain processes. A lower value contains better.
 type Rung int
 
-// The ladder.
+// The rungs, from the best to the one that always works.
 const (
 	GroupV2   Rung = iota // a cgroup v2, killed as one by the kernel
 	FreezerV1             // a freezer cgroup of v1: frozen, killed one by one, thawed
 	Tree                  // what descends from the agent and its guard, found in /proc
 )
 
-// prefix starts the name of every group that we make; the guard's name follows.
+// prefix begins the name of every cgroup that gorun makes; the guard's name follows.
 const prefix = "gorun-"
 
 // Cage holds the processes of the ranks of one agent.
 type Cage struct {
 	rung  Rung
-	group string   // folder of the ranks' cgroup; "" on the last rung
-	pids  string   // folder of the cgroup that bounds the number of processes; "": none does
-	dir   *os.File // the group's, to start processes in it
+	group string   // folder of the ranks' cgroup, or "" on the rung Tree
+	pids  string   // folder of the cgroup that bounds the number of processes, or ""
+	dir   *os.File // the open group, in which processes are started
 }
 
-// Make makes the best cage there can be here, no better than best, named for the guard.
+// Make makes the best cage that this host allows, but none better than best, and names it after the guard.
 func Make(g Guard, best Rung) *Cage {
 	return place(g, func(folder string, rung Rung) (string, bool) {
 		if rung < best {
@@ -52,7 +52,7 @@ func Make(g Guard, best Rung) *Cage {
 	})
 }
 
-// Open is the cage that the guard has made.
+// Open returns the cage that the guard has made.
 func Open(g Guard) *Cage {
 	return place(g, func(folder string, _ Rung) (string, bool) {
 		group := filepath.Join(folder, prefix+g.String())
@@ -61,7 +61,7 @@ func Open(g Guard) *Cage {
 	})
 }
 
-// place goes down the ladder; try has or makes a group in a folder.
+// place tries the rungs in order. try finds or makes a group in a folder.
 func place(g Guard, try func(folder string, rung Rung) (group string, ok bool)) *Cage {
 	own := readOwn()
 	for _, at := range []struct {
@@ -78,14 +78,14 @@ func place(g Guard, try func(folder string, rung Rung) (group string, ok bool)) 
 		c := &Cage{rung: at.rung, group: group}
 		c.findPids(own, try)
 		if at.rung == GroupV2 {
-			c.dir, _ = os.Open(group) // without, starting a rank says why
+			c.dir, _ = os.Open(group) // if this fails, starting a rank reports why
 		}
 		return c
 	}
 	return &Cage{rung: Tree}
 }
 
-// findPids finds the group where the number of processes can be bounded.
+// findPids finds or makes the group that bounds the number of processes.
 func (c *Cage) findPids(own ownGroups, try func(string, Rung) (string, bool)) {
 	if _, err := os.Stat(filepath.Join(c.group, "pids.max")); err == nil {
 		c.pids = c.group
@@ -100,19 +100,19 @@ func (c *Cage) findPids(own ownGroups, try func(string, Rung) (string, bool)) {
 	}
 }
 
-// usable reports that processes can be started in the group, which is in folder, our own group, and be ended there.
+// usable reports whether processes can be started and killed in the group. folder is this process's own group, which contains it.
 func usable(folder, group string, rung Rung) bool {
 	may := func(folder, name string) bool { return unix.Access(filepath.Join(folder, name), unix.W_OK) == nil }
 	if rung != GroupV2 {
 		return may(folder, "tasks") && may(group, "tasks")
 	}
 	kind, _ := os.ReadFile(filepath.Join(group, "cgroup.type"))
-	// Without arguments clone3 says that they are wrong, or that it is not to be had: of old sandboxes it is not.
+	// Without arguments clone3 fails with EINVAL if it exists, and with ENOSYS or EPERM in old sandboxes.
 	_, _, errno := unix.Syscall(unix.SYS_CLONE3, 0, 0, 0)
 	return string(kind) == "domain\n" && may(group, "cgroup.kill") && may(group, "cgroup.procs") && may(folder, "cgroup.procs") && errno == unix.EINVAL
 }
 
-// String names the rung, for the user. The place is not named: it is another on every host.
+// String names the rung for the user. It omits the folder, which differs from host to host.
 func (c *Cage) String() string {
 	switch c.rung {
 	case GroupV2:
@@ -123,17 +123,17 @@ func (c *Cage) String() string {
 	return "their process tree (no cgroup of their own can be made)"
 }
 
-// Limit bounds the number of processes and threads in the cage, where that can be done.
+// Limit bounds the number of processes and threads in the cage, if a pids controller is available.
 func (c *Cage) Limit(n int) {
 	if c.pids != "" {
 		_ = os.WriteFile(filepath.Join(c.pids, "pids.max"), []byte(strconv.Itoa(n)), 0)
 	}
 }
 
-// Move takes what is in the cage to where the limit holds, if the two are in different trees. The kernel
-// takes its time over the first move, 5 ms and more, so ranks do not wait for it.
+// Move moves the cage's processes into the group that bounds their number, if the two are in different
+// trees. The first move is slow in the kernel, so it happens after the ranks have started.
 func (c *Cage) Move() {
-	const rounds = 1000 // of who is born meanwhile
+	const rounds = 1000 // bounds the work if processes keep forking
 	if c.rung != GroupV2 || c.pids == "" || c.pids == c.group {
 		return
 	}
@@ -154,21 +154,21 @@ func (c *Cage) Move() {
 	}
 }
 
-// Enter takes the calling thread, which the caller has locked, to where processes that it starts are in
-// the cage. It must Leave before they are killed.
+// Enter moves the calling thread, which the caller has locked, so that the processes it starts are born in
+// the cage. It must call Leave before they are killed.
 func (c *Cage) Enter() error { return c.move(func(group string) string { return group }) }
 
-// Leave takes the calling thread back.
+// Leave undoes Enter.
 func (c *Cage) Leave() error { return c.move(filepath.Dir) }
 
-// move moves the calling thread to its places in v1's trees, where threads are by themselves.
+// move moves the calling thread in the trees of cgroup v1, where each thread has its own membership.
 func (c *Cage) move(to func(group string) string) error {
 	if c.rung != FreezerV1 {
 		return nil
 	}
 	tid := []byte(strconv.Itoa(unix.Gettid()))
 	if c.pids != "" && c.pids != c.group {
-		_ = os.WriteFile(filepath.Join(to(c.pids), "tasks"), tid, 0) // a limit is good to have, no more
+		_ = os.WriteFile(filepath.Join(to(c.pids), "tasks"), tid, 0) // the limit is optional
 	}
 	if err := os.WriteFile(filepath.Join(to(c.group), "tasks"), tid, 0); err != nil {
 		return fmt.Errorf("move a thread to cgroup %s: %w", to(c.group), err)
@@ -176,15 +176,15 @@ func (c *Cage) move(to func(group string) string) error {
 	return nil
 }
 
-// Attach makes a process that is started with attr begin in the cage.
+// Attach sets attr so that a process started with it is born in the cage.
 func (c *Cage) Attach(attr *syscall.SysProcAttr) {
 	if c.dir != nil {
 		attr.UseCgroupFD, attr.CgroupFD = true, int(c.dir.Fd())
 	}
 }
 
-// Kill kills once what is in the cage and what descends from this process, and returns it. Processes
-// that were starting others may need another call.
+// Kill sends SIGKILL once to every process in the cage and every descendant of this process, and returns
+// them. Processes that fork meanwhile need another call.
 func (c *Cage) Kill() []Process {
 	found := map[int]Process{}
 	for _, p := range killGroup(c.rung, c.group) {
@@ -200,8 +200,8 @@ func (c *Cage) Kill() []Process {
 	return all
 }
 
-// Sweep kills until nothing is left or limit has passed, calling reap so that the dead do not
-// count. It returns what cannot be killed.
+// Sweep kills until nothing is left or limit has passed. It calls reap so that zombies do not count, and
+// returns the processes that SIGKILL did not end.
 func (c *Cage) Sweep(limit time.Duration, reap func()) (left []Process) {
 	for deadline := time.Now().Add(limit); ; time.Sleep(2 * time.Millisecond) {
 		reap()
@@ -215,7 +215,7 @@ func (c *Cage) Sweep(limit time.Duration, reap func()) (left []Process) {
 	}
 }
 
-// Remove removes the cage. One that is not empty stays, for the next gorun.
+// Remove removes the cage's groups. A group that is not empty stays until the next gorun sweeps it.
 func (c *Cage) Remove() {
 	if c.dir != nil {
 		c.dir.Close()
@@ -227,7 +227,7 @@ func (c *Cage) Remove() {
 	}
 }
 
-// killGroup kills once what is in a group and those below it, and returns it.
+// killGroup sends SIGKILL once to the processes in a group and the groups below it, and returns them.
 func killGroup(rung Rung, group string) (found []Process) {
 	switch {
 	case group == "":
@@ -245,8 +245,8 @@ func killGroup(rung Rung, group string) (found []Process) {
 	return found
 }
 
-// freezeTime is how long a group may take to freeze. A process that waits in the kernel does not
-// until it goes on; the others are killed all the same.
+// freezeTime bounds the wait for a group to freeze. A process in uninterruptible sleep cannot freeze;
+// the others are killed regardless.
 const freezeTime = 100 * time.Millisecond
 
 func freeze(group string) {
@@ -263,7 +263,7 @@ func thaw(group string) {
 	walk(group, func(folder string) { _ = os.WriteFile(filepath.Join(folder, "freezer.state"), []byte("THAWED"), 0) })
 }
 
-// members are the live processes in a group and those below it.
+// members returns the live processes in a group and the groups below it.
 func members(group string) (all []Process) {
 	for _, pid := range pidsOf(group) {
 		if p, err := ReadProcess(pid); err == nil && p.alive() && p.PID != os.Getpid() {
@@ -281,10 +281,10 @@ func pidsOf(group string) (pids []int) {
 	return pids
 }
 
-// empty reports that no process is in the group or those below it.
+// empty reports whether the group and the groups below it have no process.
 func empty(group string) bool { return group == "" || len(pidsOf(group)) == 0 }
 
-// remove removes a group and those below it.
+// remove removes a group and the groups below it.
 func remove(group string) {
 	const tries = 20
 	if group == "" {
@@ -295,12 +295,12 @@ func remove(group string) {
 			if err := unix.Rmdir(folder); !errors.Is(err, unix.EBUSY) {
 				return
 			}
-			time.Sleep(time.Millisecond) // the last process is only just gone
+			time.Sleep(time.Millisecond) // the last process may have ended only now
 		}
 	})
 }
 
-// walk calls do for a group's folder and all below it, the lowest first.
+// walk calls do for a group's folder and all folders below it, children first.
 func walk(group string, do func(folder string)) {
 	entries, err := os.ReadDir(group)
 	if errors.Is(err, fs.ErrNotExist) {

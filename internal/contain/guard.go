@@ -9,17 +9,17 @@ import (
 	"strings"
 )
 
-// Variable is in the environment of every rank: it names the guard that the rank belongs to.
+// Variable is the environment variable that names a rank's guard.
 const Variable = "GORUN_GUARD"
 
-// Guard names the process that answers for ranks. No other process has or will have the name.
+// Guard identifies a guard process. No other process, past or future, has the same identity.
 type Guard struct {
 	namespace uint64 // of the pid
 	pid       int
 	started   uint64 // clock ticks since boot
 }
 
-// Self is this process as a guard.
+// Self returns the identity of this process.
 func Self() (Guard, error) {
 	namespace, err := ownNamespace()
 	if err != nil {
@@ -29,7 +29,7 @@ func Self() (Guard, error) {
 	return Guard{namespace, p.PID, p.Started}, err
 }
 
-// ownNamespace is the number of this process's pid namespace.
+// ownNamespace returns the number of this process's pid namespace.
 func ownNamespace() (uint64, error) {
 	link, err := os.Readlink("/proc/self/ns/pid") // "pid:[4026531836]"
 	if err != nil {
@@ -57,7 +57,7 @@ func ParseGuard(text string) (Guard, error) {
 	return g, nil
 }
 
-// dead reports that the guard was in this namespace, and is for sure no more.
+// dead reports whether the guard was in this namespace and has certainly ended.
 func (g Guard) dead(namespace uint64) bool {
 	if g.namespace != namespace {
 		return false

@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// Mount is a place where cgroups are to be seen.
+// Mount is a mounted cgroup tree.
 type Mount struct {
 	V1          bool
-	Root, Point string // of the cgroups' tree, what is mounted; where it is
+	Root, Point string // mounted part of the tree; where it is mounted
 	controller  string
 }
 
-// Mounts finds the mounts in mountinfo, which is /proc/self/mountinfo (see proc(5)), that may hold cgroups with the
-// controller: those of v1 with it, and those of v2.
+// Mounts returns the mounts in mountinfo (/proc/self/mountinfo, see proc(5)) whose cgroups may have the
+// controller: those of v1 with it, and all of v2.
 func Mounts(mountinfo, controller string) (found []Mount) {
 	for line := range strings.Lines(mountinfo) {
 		place, kind, _ := strings.Cut(line, " - ")
@@ -29,18 +29,18 @@ func Mounts(mountinfo, controller string) (found []Mount) {
 	return found
 }
 
-// lists reports that a word is in a list with commas.
+// lists reports whether a comma-separated list has a word.
 func lists(list, word string) bool { return strings.Contains(","+list+",", ","+word+",") }
 
-// own is the path below the mount's point of the cgroup that text, /proc/self/cgroup, names.
-// found is false when it names none of this kind, seen when the group is not below what is mounted.
+// own returns the path, below the mount point, of the cgroup that text (/proc/self/cgroup) names.
+// found reports whether text names a group of this kind, seen whether the group is below the mounted part.
 func (m Mount) own(text string) (below string, found, seen bool) {
 	for line := range strings.Lines(text) {
 		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
 		if len(parts) != 3 || m.V1 && !lists(parts[1], m.controller) || !m.V1 && (parts[0] != "0" || parts[1] != "") {
 			continue
 		}
-		// In a container only the part below its own cgroup is mounted.
+		// A container mounts only the part below its own cgroup.
 		below, seen = strings.CutPrefix(parts[2], strings.TrimSuffix(m.Root, "/"))
 		if !seen {
 			below = "/"
@@ -50,7 +50,7 @@ func (m Mount) own(text string) (below string, found, seen bool) {
 	return "", false, false
 }
 
-// Folders are the places of the cgroup that own, /proc/self/cgroup, names, and of those it is in, lowest first.
+// Folders returns the folders of the cgroup that own (/proc/self/cgroup) names and of its ancestors, lowest first.
 func (m Mount) Folders(own string) (all []string) {
 	below, found, _ := m.own(own)
 	for ; found; below = path.Dir(below) {
@@ -60,7 +60,7 @@ func (m Mount) Folders(own string) (all []string) {
 	return all
 }
 
-// folder is the place of the cgroup that own names, if it is to be seen there for sure.
+// folder returns the folder of the cgroup that own names, if it is certainly visible in this mount.
 func (m Mount) folder(own string) (folder string, sure bool) {
 	below, _, seen := m.own(own)
 	return path.Join(m.Point, below), seen

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// ownGroups is where this process is in the trees of cgroups.
+// ownGroups holds what /proc says of this process's cgroups.
 type ownGroups struct{ mounts, groups string }
 
 func readOwn() ownGroups {
@@ -15,7 +15,7 @@ func readOwn() ownGroups {
 	return ownGroups{string(mounts), string(groups)}
 }
 
-// folder is the folder of this process's cgroup, of v1 with the controller or of v2; "": it is not to be seen.
+// folder returns the folder of this process's cgroup (v1 with the controller, or v2), or "" if it is not visible.
 func (o ownGroups) folder(controller string, v1 bool) string {
 	for _, m := range Mounts(o.mounts, controller) {
 		if folder, sure := m.folder(o.groups); sure && m.V1 == v1 {
@@ -25,7 +25,7 @@ func (o ownGroups) folder(controller string, v1 bool) string {
 	return ""
 }
 
-// parsePids reads a cgroup.procs. Processes of other namespaces are 0 there.
+// parsePids parses a cgroup.procs file, in which processes of other pid namespaces are 0.
 func parsePids(text []byte) (pids []int) {
 	for field := range bytes.FieldsSeq(text) {
 		if pid, err := strconv.Atoi(string(field)); err == nil && pid > 0 {

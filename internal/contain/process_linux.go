@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Process is one line of the process table. Two sightings with the same pid
-// and start time are the same process; the pid alone may have been reused.
+// Process is an entry of the process table. Pid and start time together
+// identify a process; the pid alone may have been reused.
 type Process struct {
 	PID, Parent int
-	State       byte   // D: it waits in the kernel, and no signal reaches it
+	State       byte   // as in /proc/PID/stat; D is uninterruptible sleep
 	Started     uint64 // clock ticks since boot
 	Name        string
 }
@@ -27,8 +27,8 @@ func ReadProcess(pid int) (Process, error) {
 	return parseStat(pid, stat)
 }
 
-// parseStat takes the fields after the command name, which is in parentheses
-// and may itself hold anything.
+// parseStat parses the fields after the command name, which is in parentheses
+// and may contain anything.
 func parseStat(pid int, stat []byte) (Process, error) {
 	head, fields := statFields(stat)
 	if len(fields) < 20 || len(fields[0]) != 1 || fields[0][0] < 'A' || fields[0][0] > 'z' {
@@ -43,7 +43,7 @@ func parseStat(pid int, stat []byte) (Process, error) {
 	return Process{PID: pid, Parent: ppid, State: fields[0][0], Started: started, Name: string(name)}, nil
 }
 
-// statFields parts what comes before the end of the command name from the fields after it: none if there is no such end.
+// statFields splits text after the command name and returns the fields that follow, or none if the name has no end.
 func statFields(stat []byte) (head []byte, fields [][]byte) {
 	head, rest, found := cutLast(stat, []byte(") "))
 	if !found {
@@ -59,7 +59,7 @@ func cutLast(s, sep []byte) (before, after []byte, found bool) {
 	return s, nil, false
 }
 
-// processes reads the whole process table, by pid.
+// processes returns the whole process table by pid.
 func processes() map[int]Process {
 	all := map[int]Process{}
 	entries, err := os.ReadDir("/proc")
@@ -98,8 +98,8 @@ func Descendants(root int) []Process {
 	return found
 }
 
-// Ending reports whether a process has ended, or every thread of it has begun to. Its connections are closed then, and others
-// may know of it before its parent can wait for it.
+// Ending reports whether a process has ended or all of its threads are exiting. Its connections are closed then, so peers
+// may notice the end before the parent can wait for it.
 func Ending(pid int) bool {
 	tasks, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
 	for _, task := range tasks {
@@ -111,7 +111,7 @@ func Ending(pid int) bool {
 	return true
 }
 
-// exiting reports what a thread's stat says of its flags: it is in the kernel, and will not come back.
+// exiting reports whether a thread's stat has the flag PF_EXITING.
 func exiting(stat []byte) bool {
 	const beingShutDown = 0x4 // PF_EXITING of include/linux/sched.h
 	_, fields := statFields(stat)
@@ -124,8 +124,8 @@ func exiting(stat []byte) bool {
 
 func (p Process) alive() bool { return p.State != 'Z' && p.State != 'X' }
 
-// kill sends SIGKILL to p, and to no other process that may have its pid by now. Where the kernel is too old for pidfds, or a sandbox
-// for the calls, p has the time between a look and the signal to end and leave its pid to another.
+// kill sends SIGKILL to p and to no later process with the same pid. Without pidfds (old kernels and sandboxes) a short
+// race remains between the check and the signal.
 func (p Process) kill() {
 	fd, err := unix.PidfdOpen(p.PID, 0)
 	if err == nil {
@@ -144,10 +144,10 @@ func (p Process) kill() {
 	}
 }
 
-// unknownCall reports what kernels say of calls that they do not have, and sandboxes of those that they do not know.
+// unknownCall reports whether err means that the kernel or a sandbox does not have a system call.
 func unknownCall(err error) bool { return err == unix.ENOSYS || err == unix.EPERM }
 
-// killTree kills every process below root once, and returns them. Processes that fork meanwhile
+// killTree sends SIGKILL once to every process below root and returns them. Processes that fork meanwhile
 // need another call.
 func killTree(root int) []Process {
 	tree := Descendants(root)
@@ -157,9 +157,9 @@ func killTree(root int) []Process {
 	return tree
 }
 
-// childless reports that this process has no child, not even a dead one. For a
-// subreaper that means that nothing descends from it, without a look at the
-// whole process table.
+// childless reports whether this process has no child, not even a zombie. A
+// childless subreaper has no descendants, which spares a read of the whole
+// process table.
 func childless() bool {
 	err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
 	return err == unix.ECHILD

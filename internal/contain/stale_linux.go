@@ -13,17 +13,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Score is the oom_score_adj that ranks get: when memory runs out, one of them should die. Unlike the environment
-// it is the kernel's word about whose child a process is: nobody copies it by accident.
+// Score is the oom_score_adj of ranks: when memory runs out, the kernel should kill a rank. Unlike an environment
+// variable it is not copied by accident, so it also marks a process as a rank's.
 const Score = 500
 
-// KillStale ends what a guard and an agent of this user that were killed together have left on this host, and removes their
-// groups. It returns how many processes it killed. It ends early with ctx.
+// KillStale kills the processes left on this host by a guard and an agent of this user that were killed together, and
+// removes their groups. It returns how many processes it killed. It stops early when ctx ends.
 //
-// A group is known by its name, owner and place. Where there is a group, nothing is outside of it. Else, in a cage
-// that is on the last rung itself, a process is killed only if its environment names a guard that is gone, its user is
-// ours, it has the ranks' oom_score_adj, which we have not, and no live process but an adoptive parent, which is older
-// than the guard, is above it.
+// A group is recognised by name, owner and folder, and holds all processes of its cage. On the rung Tree a process is
+// killed only if its environment names a guard that has ended, its user is the caller's, it has the ranks' oom_score_adj
+// and the caller has not, and its only live ancestors are adoptive parents, which are older than the guard.
 func (c *Cage) KillStale(ctx context.Context) (killed int) {
 	namespace, err := ownNamespace()
 	if err != nil {
@@ -48,7 +47,7 @@ func (c *Cage) KillStale(ctx context.Context) (killed int) {
 	return killed
 }
 
-// staleGroups are the groups in a folder that belong to our user's dead guards.
+// staleGroups returns the groups in a folder that belong to dead guards of this user.
 func staleGroups(folder string, namespace uint64) (groups []string) {
 	if folder == "" {
 		return nil
@@ -66,14 +65,14 @@ func staleGroups(folder string, namespace uint64) (groups []string) {
 	return groups
 }
 
-// endGroup kills and removes a group of a dead guard.
+// endGroup kills the processes of a dead guard's group and removes it.
 func endGroup(rung Rung, group string) (killed int) {
 	const rounds = 20
 	for range rounds {
 		if empty(group) {
 			break
 		}
-		if rung == Tree { // of the pids controller: who is in it is in the other group, too
+		if rung == Tree { // a group of the pids controller: its processes are in the other group, too
 			return 0
 		}
 		killed = max(killed, len(killGroup(rung, group)))
@@ -83,16 +82,16 @@ func endGroup(rung Rung, group string) (killed int) {
 	return killed
 }
 
-// ours reports that a file or process belongs to our user.
+// ours reports whether a file or process belongs to this user.
 func ours(path string) bool {
 	var stat unix.Stat_t
 	return unix.Stat(path, &stat) == nil && stat.Uid == uint32(os.Geteuid())
 }
 
-// staleProcesses are those of dead guards, by their environment.
+// staleProcesses returns the processes whose environment names a dead guard.
 func staleProcesses(ctx context.Context, namespace uint64) []Process {
 	if score("self") == Score {
-		return nil // so has whoever is in our container: it tells nothing
+		return nil // every process in this container inherits the score, so it marks none
 	}
 	marked := map[Guard][]Process{}
 	entries, _ := os.ReadDir("/proc")
@@ -101,7 +100,7 @@ func staleProcesses(ctx context.Context, namespace uint64) []Process {
 			return nil
 		}
 		proc := filepath.Join("/proc", e.Name())
-		environ, _ := os.ReadFile(filepath.Join(proc, "environ")) // of what is no process, or not ours, there is none
+		environ, _ := os.ReadFile(filepath.Join(proc, "environ")) // unreadable for other users' processes, and then empty
 		g, err := ParseGuard(mark(environ))
 		if err != nil || !g.dead(namespace) || !ours(proc) || score(e.Name()) != Score {
 			continue
@@ -118,7 +117,7 @@ func staleProcesses(ctx context.Context, namespace uint64) []Process {
 	return stale
 }
 
-// mark is the guard's name in an environment, or "".
+// mark returns the guard's name in an environment, or "".
 func mark(environ []byte) string {
 	for entry := range bytes.SplitSeq(environ, []byte{0}) {
 		if name, found := bytes.CutPrefix(entry, []byte(Variable+"=")); found {
@@ -137,9 +136,9 @@ func score(pid string) int {
 	return n
 }
 
-// orphans are those of some processes of a dead guard that nobody answers for: who is above them is either one of them or
-// has adopted them. Adoptive parents, init and other subreapers, are the guard's ancestors, and so older; an agent
-// that has lost its guard, or the shell of another job, is younger. It is pure.
+// orphans returns those processes of a dead guard whose ancestors are each either one of them or an adoptive parent.
+// Adoptive parents (init and other subreapers) are ancestors of the guard, and so older; an agent that has lost its
+// guard, or the shell of another job, is younger. It is pure.
 func orphans(of []Process, g Guard, all map[int]Process) (found []Process) {
 	isOf := func(p Process) bool {
 		return slices.ContainsFunc(of, func(q Process) bool { return q.PID == p.PID && q.Started == p.Started })

@@ -7,10 +7,10 @@ import (
 	"github.com/gorun/gorun/internal/prose"
 )
 
-// Unit is what ranks are bound to.
+// Unit is the kind of processor set that a rank is bound to.
 type Unit int
 
-// The units, small ones first.
+// The units, smallest first.
 const (
 	Thread Unit = iota + 1
 	Core
@@ -30,7 +30,7 @@ func (u Unit) String() string {
 	return "socket"
 }
 
-// of is the number of the unit that a thread is in.
+// of returns the number of the unit that contains a hardware thread.
 func (u Unit) of(c CPU) int {
 	switch u {
 	case Thread:
@@ -46,11 +46,11 @@ func (u Unit) of(c CPU) int {
 // Policy says how ranks are bound.
 type Policy struct {
 	Unit     Unit
-	Each     int  // cores a rank needs, or hardware threads where they are the unit; 0 is 1
-	Overload bool // ranks may share them
+	Each     int  // cores per rank, or hardware threads if Unit is Thread; 0 means 1
+	Overload bool // ranks may share units
 }
 
-// FewError says that a machine has fewer cores, or hardware threads, than ranks need.
+// FewError reports that a machine has fewer cores, or hardware threads, than its ranks need.
 type FewError struct {
 	Ranks, Each, Have int
 	Unit              Unit // Core or Thread
@@ -67,10 +67,10 @@ func (e *FewError) Error() string {
 	return fmt.Sprintf("%s %s, and there %s", who, prose.Count(e.Ranks*e.Each, e.Unit.String()), are(e.Have))
 }
 
-// Bind returns the hardware threads of each of a host's ranks, in order. Neighbours fill a NUMA node and
-// a socket before the next. Bound to cores or hardware threads, a rank has Each of them, which are in one
-// NUMA node, or at least in one socket, if all ranks then find room. NUMA nodes and sockets
-// get ranks in proportion to their cores. Its error is a *[FewError]. It is pure.
+// Bind returns the hardware threads of each rank of a host, in rank order. Neighbouring ranks fill a NUMA node
+// and a socket before the next. With Core or Thread each rank gets Each units from one NUMA node, or at least
+// from one socket, if that leaves room for all ranks. With Node and Socket, ranks are spread in proportion to
+// cores. The error is a *[FewError]. It is pure.
 func (m Machine) Bind(p Policy, ranks int) ([]Set, error) {
 	grain := min(p.Unit, Core)
 	parts, each := m.split(grain), max(p.Each, 1)
@@ -95,8 +95,8 @@ func (m Machine) Bind(p Policy, ranks int) ([]Set, error) {
 	return bound, nil
 }
 
-// blocks cuts parts into blocks of so many: inside NUMA nodes, or else inside sockets, if that makes
-// enough for all ranks, or else anywhere.
+// blocks cuts parts into blocks of a size: inside NUMA nodes if that makes enough blocks for all ranks, else inside
+// sockets, else anywhere.
 func blocks(parts []Machine, each, ranks int) []Machine {
 	for _, within := range []Unit{Node, Socket} {
 		if b := cut(parts, each, within.of); len(b) >= ranks {
@@ -104,13 +104,13 @@ func blocks(parts []Machine, each, ranks int) []Machine {
 		}
 	}
 	b := cut(parts, each, func(CPU) int { return 0 })
-	if len(b) == 0 { // a rank may have more than there is: all of it
+	if len(b) == 0 { // one rank needs more than the machine has and gets all of it
 		b = []Machine{slices.Concat(parts...)}
 	}
 	return b
 }
 
-// cut takes blocks of neighbours that have one and the same place.
+// cut returns blocks of neighbours with the same location.
 func cut(parts []Machine, each int, place func(CPU) int) (blocks []Machine) {
 	for len(parts) >= each {
 		if place(parts[0][0]) != place(parts[each-1][0]) {
@@ -122,7 +122,7 @@ func cut(parts []Machine, each int, place func(CPU) int) (blocks []Machine) {
 	return blocks
 }
 
-// split parts the machine into its units, in order.
+// split divides the machine into its units, in order.
 func (m Machine) split(u Unit) (parts []Machine) {
 	index := map[int]int{}
 	for _, c := range m {

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Here is what this process may use of its machine.
+// Here returns the part of this machine that the process may use.
 func Here() (Machine, error) {
 	allowed, err := Affinity()
 	if err != nil {
@@ -22,8 +22,8 @@ func Here() (Machine, error) {
 	return Flat(allowed), nil
 }
 
-// Cores is how many cores this process may keep busy: those that it may run on, and no more than
-// its control groups leave it time for. It is at least 1. It reads little: every start of a job asks.
+// Cores returns how many cores this process may keep busy, by its affinity and the CPU quota of its
+// cgroups; at least 1. It reads few files, because every job start calls it.
 func Cores() int {
 	allowed, err := Affinity()
 	if err != nil {
@@ -32,13 +32,13 @@ func Cores() int {
 	return room(countCores(os.DirFS("/sys"), allowed), Quota(os.DirFS("/")))
 }
 
-// Affinity is the hardware threads that the calling thread may run on, and what it starts. It
-// has regard to the cpuset of the control group.
+// Affinity returns the hardware threads that the calling thread and its children may run on, within
+// the cpuset of the cgroup.
 func Affinity() (Set, error) {
 	for size := 1024; size <= maxCPU; size *= 2 {
 		mask := unix.NewCPUSet(size)
 		err := unix.SchedGetaffinityDynamic(0, mask)
-		if errors.Is(err, unix.EINVAL) { // the kernel knows more CPUs than fit
+		if errors.Is(err, unix.EINVAL) { // the kernel has more CPUs than the mask holds
 			continue
 		}
 		if err != nil {
@@ -55,7 +55,7 @@ func Affinity() (Set, error) {
 	return nil, fmt.Errorf("ask for the CPUs to run on: there are more than %d", maxCPU)
 }
 
-// SetAffinity lets the calling thread run on cpus only, and what it starts from now on. The goroutine
+// SetAffinity restricts the calling thread, and the processes it starts, to cpus. The goroutine
 // must be locked to its thread.
 func SetAffinity(cpus Set) error {
 	if len(cpus) == 0 {

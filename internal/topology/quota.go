@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Quota is how many CPUs' time the control groups around this process allow, of both versions of
-// control groups; 0 is no limit. root is the file system, normally /.
+// Quota returns the CPU time, in CPUs, that the cgroups of this process allow (v1 and v2); 0 means no
+// limit. root is the file system, normally /.
 func Quota(root fs.FS) (cpus float64) {
 	text, err := fs.ReadFile(root, "proc/self/cgroup")
 	if err != nil {
@@ -32,8 +32,8 @@ func Quota(root fs.FS) (cpus float64) {
 	return cpus
 }
 
-// least is the lowest limit of a group and those around it. In a container the path may be the
-// host's, of which only the end is mounted: what is not there sets no limit.
+// least returns the lowest limit of a group and its ancestors. In a container the path may be the
+// host's, of which only the end is mounted: groups that are not visible set no limit.
 func least(root fs.FS, mount, group string, read func(root fs.FS, dir string) float64) (cpus float64) {
 	for group = path.Clean("/" + group); ; group = path.Dir(group) {
 		cpus = lower(cpus, read(root, path.Join(mount, group)))
@@ -43,7 +43,7 @@ func least(root fs.FS, mount, group string, read func(root fs.FS, dir string) fl
 	}
 }
 
-// lower is the lower of two limits, where 0 is none.
+// lower returns the lower of two limits, where 0 means none.
 func lower(a, b float64) float64 {
 	if a == 0 || b > 0 && b < a {
 		return b

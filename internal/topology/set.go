@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// maxCPU bounds the kernel's numbers, far above the 8192 that Linux can have.
+// maxCPU bounds CPU numbers; Linux supports at most 8192.
 const maxCPU = 1 << 16
 
-// Set is numbers of hardware threads, ascending.
+// Set is a set of hardware thread numbers in ascending order.
 type Set []int
 
-// ParseSet reads a list as the kernel writes it: 0-3,8. An empty one is no error.
+// ParseSet parses a list in the kernel's format, such as 0-3,8. An empty list is valid.
 func ParseSet(text string) (Set, error) {
 	var set Set
 	for part := range strings.SplitSeq(strings.TrimSpace(text), ",") {
@@ -41,13 +41,13 @@ func (s Set) sorted() Set {
 	return slices.Compact(s)
 }
 
-// Has reports whether a number is in s.
+// Has reports whether s contains a number.
 func (s Set) Has(n int) bool {
 	_, found := slices.BinarySearch(s, n)
 	return found
 }
 
-// String writes s as the kernel does: 0-3,8.
+// String returns s in the kernel's format, such as 0-3,8.
 func (s Set) String() string {
 	var spans []string
 	for i := 0; i < len(s); {
@@ -64,7 +64,7 @@ func (s Set) String() string {
 	return strings.Join(spans, ",")
 }
 
-// named is s behind what its numbers count: "core 1", "cores 1-2".
+// named returns s after the noun it counts: "core 1", "cores 1-2".
 func (s Set) named(noun string) string {
 	if len(s) != 1 {
 		noun += "s"

@@ -1,8 +1,8 @@
-// Package topology knows which hardware threads, cores, NUMA nodes and sockets a host has, which
-// of them this process may use, and how ranks are bound to them.
+// Package topology reads the hardware threads, cores, NUMA nodes and sockets of a host and which of
+// them this process may use, and binds ranks to them.
 //
-// Reading is pure: the kernel's file systems are handed in. Only [Here], [Affinity] and
-// [SetAffinity] look at, or change, this machine.
+// Parsing is pure: callers pass the kernel's file systems. Only [Here], [Affinity] and
+// [SetAffinity] read or change this machine.
 package topology
 
 import (
@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// CPU is one hardware thread, and where it is.
+// CPU is one hardware thread and its location.
 type CPU struct {
 	ID     int // the kernel's number
 	Core   int // from 0, counted over all sockets
@@ -23,12 +23,11 @@ type CPU struct {
 	Socket int // from 0
 }
 
-// Machine is the hardware threads of a host: those of a core are neighbours, as are those
-// of a NUMA node in a socket.
+// Machine is the hardware threads of a host, sorted by socket, NUMA node and core.
 type Machine []CPU
 
-// Read reads what the kernel tells in sys, normally /sys. Where it says nothing about cores
-// every hardware thread is one, and all are in one socket and NUMA node.
+// Read reads a machine from sys, normally /sys. If sys has no core numbers, every hardware
+// thread counts as a core, and all are in one socket and NUMA node.
 func Read(sys fs.FS) (Machine, error) {
 	const folder = "devices/system/cpu"
 	text, err := fs.ReadFile(sys, folder+"/online")
@@ -49,8 +48,8 @@ func Read(sys fs.FS) (Machine, error) {
 	return m, nil
 }
 
-// number brings the threads into order and gives cores and sockets numbers from 0, in place of the
-// kernel's, which have gaps and for cores begin again in every socket.
+// number sorts the threads and renumbers cores and sockets from 0. The kernel's numbers have gaps, and
+// its core numbers start again in every socket.
 func (m Machine) number() {
 	slices.SortFunc(m, func(a, b CPU) int {
 		return cmp.Or(cmp.Compare(a.Socket, b.Socket), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Core, b.Core), cmp.Compare(a.ID, b.ID))
@@ -72,7 +71,7 @@ func (m Machine) number() {
 	}
 }
 
-// firstThread is the lowest number of the threads that share the core of a thread: it stands for the core.
+// firstThread returns the lowest thread number of a thread's core, which identifies the core.
 func firstThread(sys fs.FS, dir string, id int) int {
 	for _, name := range []string{"core_cpus_list", "thread_siblings_list"} { // the second before Linux 5.3
 		text, err := fs.ReadFile(sys, path.Join(dir, name))
@@ -86,7 +85,7 @@ func firstThread(sys fs.FS, dir string, id int) int {
 	return id
 }
 
-// readNodes is the NUMA node of each hardware thread.
+// readNodes returns the NUMA node of each hardware thread.
 func readNodes(sys fs.FS) map[int]int {
 	nodes := map[int]int{}
 	files, _ := fs.Glob(sys, "devices/system/node/node[0-9]*/cpulist")
@@ -104,14 +103,14 @@ func readNodes(sys fs.FS) map[int]int {
 	return nodes
 }
 
-// readNumber is the number in a file; 0 where there is none, or it says -1 for unknown.
+// readNumber returns the number in a file, or 0 if the file is missing or says -1 for unknown.
 func readNumber(sys fs.FS, name string) int {
 	text, _ := fs.ReadFile(sys, name)
 	n, _ := strconv.Atoi(strings.TrimSpace(string(text)))
 	return max(n, 0)
 }
 
-// Flat is a machine of which only the hardware threads are known.
+// Flat returns a machine of which only the hardware threads are known.
 func Flat(cpus Set) Machine {
 	m := make(Machine, len(cpus))
 	for i, id := range cpus {
@@ -120,7 +119,7 @@ func Flat(cpus Set) Machine {
 	return m
 }
 
-// Only is the part of m that cpus are in. Cores and sockets keep their numbers.
+// Only returns the part of m that contains cpus. Cores and sockets keep their numbers.
 func (m Machine) Only(cpus Set) Machine {
 	return slices.DeleteFunc(slices.Clone(m), func(c CPU) bool { return !cpus.Has(c.ID) })
 }
@@ -128,8 +127,8 @@ func (m Machine) Only(cpus Set) Machine {
 // CoresOf counts the cores that cpus are in.
 func (m Machine) CoresOf(cpus Set) int { return len(m.Only(cpus).split(Core)) }
 
-// Room is how many ranks may compute at one time, each on a core of its own, where quota is how
-// many CPUs' time there is, or 0 for no limit. It is at least 1.
+// Room returns how many ranks can compute at the same time, one per core. quota is the allowed CPU time
+// in CPUs, or 0 for no limit. The result is at least 1.
 func (m Machine) Room(quota float64) int { return room(len(m.split(Core)), quota) }
 
 func room(cores int, quota float64) int {
@@ -139,7 +138,7 @@ func room(cores int, quota float64) int {
 	return max(cores, 1)
 }
 
-// countCores is how many cores cpus are hardware threads of. Where no core has several, nothing more is read.
+// countCores returns how many cores the threads cpus belong to. If no core has several threads it reads nothing more.
 func countCores(sys fs.FS, cpus Set) int {
 	if active, err := fs.ReadFile(sys, "devices/system/cpu/smt/active"); err == nil && strings.TrimSpace(string(active)) == "0" {
 		return len(cpus)
@@ -151,7 +150,7 @@ func countCores(sys fs.FS, cpus Set) int {
 	return len(cores)
 }
 
-// Describe says where cpus are: "cores 2-3 of socket 0".
+// Describe names the location of cpus, such as "cores 2-3 of socket 0".
 func (m Machine) Describe(cpus Set) string {
 	part := m.Only(cpus)
 	var cores, sockets Set
