@@ -9,15 +9,15 @@ import (
 	"github.com/gorun/gorun/internal/cli/usage"
 )
 
-// Block is one of several programs and the flags that are its own.
+// Block is one of several programs and its own flags.
 type Block struct {
 	Args    []string          // --flag=value
-	Typed   map[string]string // a flag of ours → the word it was typed as
+	Typed   map[string]string // gorun's flag → the word that the user typed
 	Program []string
 }
 
-// readProgram takes the program and its arguments off rest, and returns what stands after the colon
-// that ends them; more says that there is one. later says that this is not the first program.
+// readProgram takes the program and its arguments off rest, and returns the words after the colon that ends them. more
+// reports such a colon; later means that this is not the first program.
 func (t *translator) readProgram(later bool) (after []string, more bool, err error) {
 	switch {
 	case t.file.typed != "" && (later || slices.Contains(t.rest, ":")):
@@ -40,7 +40,7 @@ func (t *translator) readProgram(later bool) (after []string, more bool, err err
 	return after, more, nil
 }
 
-// cutAtColon cuts words at the first colon that stands alone. \: is a colon of the program's. It is pure.
+// cutAtColon cuts words at the first colon that stands alone and unescapes \: elsewhere.
 func cutAtColon(words []string) (program, after []string, found bool) {
 	end := slices.Index(words, ":")
 	if end >= 0 {
@@ -55,7 +55,7 @@ func cutAtColon(words []string) (program, after []string, found bool) {
 	return program, after, end >= 0
 }
 
-// joinBlocks is the translation of a command line from those of its blocks.
+// joinBlocks joins the translations of blocks into that of the command line.
 func joinBlocks(read []*translator, flags *pflag.FlagSet) (Line, error) {
 	first := read[0]
 	if len(read) == 1 {
@@ -80,7 +80,7 @@ func joinBlocks(read []*translator, flags *pflag.FlagSet) (Line, error) {
 	return job, nil
 }
 
-// split parts the flags of a block into its program's and the job's, which go to job.
+// split splits the flags of a block into the program's own, which it returns, and the job's, which it adds to job.
 func (t *translator) split(job *Line, first bool, flags *pflag.FlagSet) (Block, error) {
 	b := Block{Typed: map[string]string{}, Program: t.program}
 	var ofJob Line
@@ -111,7 +111,7 @@ func (t *translator) split(job *Line, first bool, flags *pflag.FlagSet) (Block, 
 	return b, nil
 }
 
-// ofProgram reports whether a flag says something about one program: other flags are about the job.
+// ofProgram reports whether a flag applies to one program; other flags apply to the job.
 func ofProgram(flag, typed string) bool {
 	switch flag {
 	case "np", "wdir", "hosts", "hostfile":
@@ -123,8 +123,8 @@ func ofProgram(flag, typed string) bool {
 	return false
 }
 
-// contradicts is the error for a flag of the job that an earlier program has with another value; a
-// flag that may be repeated adds up.
+// contradicts returns an error for a job flag that an earlier block has with another value, unless the flag is
+// repeatable.
 func contradicts(job *Line, f *pflag.Flag, arg, typed string) error {
 	if f == nil || slices.Contains([]string{"stringArray", "count"}, f.Value.Type()) {
 		return nil

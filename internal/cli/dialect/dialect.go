@@ -1,7 +1,7 @@
 // Package dialect turns command lines of mpirun, mpiexec.hydra, horovodrun, srun and torchrun into
-// gorun's own flags. A table says what each of their words means to gorun (words*.go); readers turn the
-// values that a table cannot (readers.go and what it calls). What comes out is text for the flag parser,
-// which alone knows what values our flags may have.
+// gorun's own flags. A table translates their words (words*.go); readers translate values that need
+// code (readers.go). The result is text for the flag parser,
+// which alone checks the values of gorun's flags.
 package dialect
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/gorun/gorun/internal/cli/usage"
 )
 
-// Dialect is a launcher whose words gorun takes, or a set of them.
+// Dialect is a launcher whose flags gorun accepts, or a set of them.
 type Dialect uint8
 
 // The launchers.
@@ -24,14 +24,14 @@ const (
 	Own // gorun itself, where it chooses between the others' meanings
 )
 
-// Launcher is a launcher with its names.
+// Launcher is a launcher and its names.
 type Launcher struct {
 	Dialect Dialect
 	Name    string // of its program
 	Title   string // for headings
 }
 
-// Launchers are the launchers in the order of the documentation.
+// Launchers lists the launchers in the order of the documentation.
 func Launchers() []Launcher {
 	return []Launcher{
 		{OpenMPI, "mpirun", "mpirun (Open MPI 4 and 5)"},
@@ -56,8 +56,7 @@ func (d Dialect) String() string {
 	return strings.Join(names, ", ")
 }
 
-// Named is the dialect that a name asks for: the launcher whose meaning a
-// word has before all others' meanings. gorun's own is Own, and so is one that is not known.
+// Named returns the dialect of a launcher's name, or Own if the name is unknown.
 func Named(name string) (dialect Dialect, known bool) {
 	switch name {
 	case "gorun":
@@ -76,8 +75,7 @@ func Named(name string) (dialect Dialect, known bool) {
 	return Own, false
 }
 
-// Choose is the dialect of a command line whose flags do not name one: that of
-// GORUN_DIALECT, or else of the name that gorun was started by.
+// Choose returns the dialect of GORUN_DIALECT, or else of the name that gorun was started by.
 func Choose(program string, lookup func(string) (string, bool)) (Dialect, error) {
 	if name, _ := lookup("GORUN_DIALECT"); name != "" {
 		dialect, known := Named(name)
@@ -90,7 +88,7 @@ func Choose(program string, lookup func(string) (string, bool)) (Dialect, error)
 	return dialect, nil
 }
 
-// Unknown is the error for a name that is no dialect's. what is where it stands, as the user wrote it.
+// Unknown returns the error for a name that is not a dialect. what is the user's text.
 func Unknown(what, name string) error {
 	names := []string{"gorun"}
 	for _, n := range Launchers() {

@@ -13,16 +13,16 @@ import (
 	"github.com/gorun/gorun/internal/cli/usage"
 )
 
-// maxProgramFile bounds a file of programs.
+// maxProgramFile is the largest size of a file of programs in bytes.
 const maxProgramFile = 16 << 20
 
 // programFile is a file that lists a job's programs.
 type programFile struct {
 	typed, name string
-	dialect     Dialect // whose file it is: slurm's has ranks before each program, the others' have flags
+	dialect     Dialect // syntax: Slurm has ranks before each program, the others flags
 }
 
-// readOfProgram reads a word that says which programs run, or how.
+// readOfProgram reads a flag that selects programs, or how they run.
 func (t *translator) readOfProgram(reader, typed, text string) {
 	switch reader {
 	case "app":
@@ -38,7 +38,7 @@ func (t *translator) readOfProgram(reader, typed, text string) {
 	}
 }
 
-// fileOf takes the file of programs that a word named out of its block, which has no program then.
+// fileOf takes the program file that a word named out of its block, which then has no program.
 func (t *translator) fileOf() error {
 	switch {
 	case t.file.typed == "":
@@ -53,7 +53,7 @@ func (t *translator) fileOf() error {
 	return nil
 }
 
-// WithFile is a command line with the programs of the file that it names.
+// WithFile adds the programs of the file that the command line names.
 func (t Line) WithFile(flags *pflag.FlagSet) (Line, error) {
 	if t.file.typed == "" {
 		return t, nil
@@ -86,8 +86,8 @@ func readProgramFile(from programFile) (string, error) {
 	return string(text), nil
 }
 
-// withBlocks adds the programs of a file of mpirun's or Hydra's: flags and a program a line. Flags of the
-// command line are about all of them. It is pure.
+// withBlocks adds the programs of a file of mpirun or Hydra, one with its flags per line. Flags of the command line
+// apply to all.
 func (t Line) withBlocks(text string, flags *pflag.FlagSet) (Line, error) {
 	lines, err := programLines(text)
 	if err != nil {
@@ -115,12 +115,12 @@ func (t Line) withBlocks(text string, flags *pflag.FlagSet) (Line, error) {
 	return t, nil
 }
 
-// withRanks adds the programs of a file of srun's: ranks and a program a line. It is pure.
+// withRanks adds the programs of a file of srun, ranks and a program per line.
 func (t Line) withRanks(text string) (Line, error) {
 	np := 0
 	for _, arg := range t.Args {
 		if value, is := strings.CutPrefix(arg, "--np="); is {
-			np, _ = strconv.Atoi(value) // the flag parser says what is wrong with it
+			np, _ = strconv.Atoi(value) // the flag parser reports a bad value
 		}
 	}
 	lines, err := programLines(text)
@@ -134,8 +134,7 @@ func (t Line) withRanks(text string) (Line, error) {
 	return t, err
 }
 
-// programLines are the words of every line. A backslash at a line's end goes on with the next, and # begins
-// a comment.
+// programLines splits each line into words. A backslash continues a line, # begins a comment.
 func programLines(text string) (lines [][]string, err error) {
 	text = strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\\\n", " ")
 	for line := range strings.Lines(text) {
@@ -171,8 +170,8 @@ func withoutComment(line string) string {
 	return line
 }
 
-// blocksByRank are the programs of np ranks from lines such as 0,2-3 prog %t %o: %t is the rank, %o its place
-// among the line's ranks, and * stands for all ranks that no line names. np 0: as many as the lines name.
+// blocksByRank returns the programs of np ranks from lines such as "0,2-3 prog %t %o": %t is the rank, %o its index in
+// the line's ranks, and * stands for all unnamed ranks. With np 0, the lines determine the number of ranks.
 func blocksByRank(lines [][]string, np int) ([]Block, error) {
 	named := map[int][]string{} // by rank
 	var others []string
@@ -222,7 +221,7 @@ func blocksByRank(lines [][]string, np int) ([]Block, error) {
 	return blocks, nil
 }
 
-// nameRanks gives the ranks of a line its program.
+// nameRanks assigns a line's program to its ranks.
 func nameRanks(named map[int][]string, line []string) error {
 	set, err := usage.ParseRanks(line[0])
 	if err != nil {
@@ -241,7 +240,7 @@ func nameRanks(named map[int][]string, line []string) error {
 	return nil
 }
 
-// withPlace is a program's words for one rank.
+// withPlace replaces %t and %o in a program's words for one rank.
 func withPlace(words []string, rank, place int) []string {
 	replacer := strings.NewReplacer("%t", strconv.Itoa(rank), "%o", strconv.Itoa(place), "%%", "%")
 	out := make([]string, len(words))

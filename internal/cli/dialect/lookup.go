@@ -10,20 +10,20 @@ import (
 	"github.com/gorun/gorun/internal/cli/usage"
 )
 
-// meaning is what a word says: a flag of ours, or rows of the table.
+// meaning is the translation of a word: a flag of gorun, or rows of the table.
 type meaning struct {
 	typed string // as the user wrote it
-	ours  string // the long name of our flag, or ""
+	ours  string // the long name of gorun's flag, or ""
 	rows  []word
 	args  int
 }
 
-// known reports whether a word, without its dashes, is a flag of anybody's.
+// known reports whether a word without dashes is a flag of any launcher.
 func (t *translator) known(name string) bool {
 	return len(t.table[name]) > 0 || Lookup(t.flags, name) != nil
 }
 
-// Lookup finds our flag of a name or a letter, without dashes; nil where there is none.
+// Lookup returns gorun's flag of a name or letter without dashes, or nil.
 func Lookup(flags *pflag.FlagSet, name string) *pflag.Flag {
 	switch len(name) {
 	case 0:
@@ -34,9 +34,8 @@ func Lookup(flags *pflag.FlagSet, name string) *pflag.Flag {
 	return flags.Lookup(name)
 }
 
-// meaning looks a known word up: what it means to the dialect, else what gorun
-// has decided for it, else our flag of that name, else what it means to the launchers that
-// have it, if they agree.
+// meaning translates a word: by its dialect, else by gorun's choice among launchers, else as gorun's flag of that
+// name, else by the launchers that have it, if they agree.
 func (t *translator) meaning(name, typed string) (meaning, error) {
 	rows := t.table[name]
 	for _, dialect := range []Dialect{t.dialect, Own} {
@@ -63,8 +62,8 @@ func (t *translator) meaning(name, typed string) (meaning, error) {
 	return meaning{typed: typed, rows: first, args: first[0].args}, nil
 }
 
-// Takes is how many values follow a flag of a launcher's, which is without dashes, and whether it has that
-// flag. It is negative where that depends on what is typed.
+// Takes returns how many values follow a launcher's flag, given without dashes, and whether it exists. The number is
+// negative if it depends on the typed text.
 func (d Dialect) Takes(name string) (values int, known bool) {
 	for _, w := range words() {
 		if w.of&d != 0 && slices.Contains(strings.Fields(w.names), name) {
@@ -74,7 +73,7 @@ func (d Dialect) Takes(name string) (values int, known bool) {
 	return 0, false
 }
 
-// rowsOf are the rows of a word that any of some launchers have.
+// rowsOf returns the rows of a word in any of the launchers.
 func rowsOf(rows []word, of Dialect) (out []word) {
 	for _, w := range rows {
 		if w.of&of != 0 {
@@ -84,7 +83,7 @@ func rowsOf(rows []word, of Dialect) (out []word) {
 	return out
 }
 
-// agree reports whether two launchers mean the same by a word.
+// agree reports whether two launchers give a word the same meaning.
 func agree(a, b []word) bool {
 	return slices.EqualFunc(a, b, func(a, b word) bool {
 		sameText := a.to == b.to || a.does == b.does && (a.does == same || a.does == pending)
@@ -92,7 +91,7 @@ func agree(a, b []word) bool {
 	})
 }
 
-// ambiguous is the error for a word that launchers mean different things by.
+// ambiguous returns the error for a word with different meanings.
 func ambiguous(rows []word, typed string) error {
 	var says, names []string
 	for _, n := range Launchers() {
@@ -112,8 +111,8 @@ func ambiguous(rows []word, typed string) error {
 		"%s: %s mean different things by it", typed, strings.Join(names, " and "))
 }
 
-// unabbreviated is the one word of the dialect that begins with name, for launchers
-// whose options may be cut short, or name.
+// unabbreviated returns the only word of the dialect that begins with name if the launcher accepts abbreviations, else
+// name.
 func (t *translator) unabbreviated(name string) string {
 	if t.dialect&(Horovod|Slurm|Torch) == 0 || len(name) < 2 {
 		return name
@@ -134,7 +133,7 @@ func (t *translator) unabbreviated(name string) string {
 	return whole
 }
 
-// unknown is the error for a word that nobody has.
+// unknown returns the error for an unknown word.
 func (t *translator) unknown(arg string) error {
 	dashes := "--"
 	if !strings.HasPrefix(arg, "--") {
@@ -157,7 +156,7 @@ func (t *translator) unknown(arg string) error {
 	return usage.Errorf(h, "there is no flag %s%s", dashes, name)
 }
 
-// begunWith is the shortest candidate that begins with word, or "". A few letters are no beginning.
+// begunWith returns the shortest candidate that begins with word, or "" for short words.
 func begunWith(word string, candidates []string) string {
 	shortest := ""
 	for _, c := range candidates {
@@ -168,7 +167,7 @@ func begunWith(word string, candidates []string) string {
 	return shortest
 }
 
-// Spelling is the name of our flag that a long name stands for: it accepts other launchers' long spellings, and _ for -.
+// Spelling normalizes a long flag name: other launchers' spellings, and _ for -.
 func Spelling(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 	switch s := normalizeDashes(name); s {
 	case "host":
@@ -190,5 +189,5 @@ func Spelling(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 	}
 }
 
-// normalizeDashes is name with - for _.
+// normalizeDashes replaces _ by -.
 func normalizeDashes(name string) string { return strings.ReplaceAll(name, "_", "-") }

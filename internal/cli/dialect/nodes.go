@@ -7,13 +7,13 @@ import (
 	"github.com/gorun/gorun/internal/cli/usage"
 )
 
-// nodeRange is torchrun's --nnodes: a number of hosts, or the least and the most. The zero value is none.
+// nodeRange is torchrun's --nnodes: a number of hosts, or MIN:MAX. The zero value is not given.
 type nodeRange struct {
 	typed       string
 	least, most int
 }
 
-// readNodes reads N, or MIN:MAX.
+// readNodes parses N or MIN:MAX.
 func (t *translator) readNodes(typed, text string) error {
 	low, high, ranged := strings.Cut(text, ":")
 	if !ranged {
@@ -28,8 +28,8 @@ func (t *translator) readNodes(typed, text string) error {
 	return nil
 }
 
-// emitNodes adds what --nnodes means, which depends on the flags beside it: hosts that may come and go, or ranks that are
-// started again, are an elastic job, whose bounds are numbers of ranks.
+// emitNodes translates --nnodes, which depends on other flags: with discovered hosts or restarts the job is elastic,
+// and the bounds become numbers of ranks.
 func (t *translator) emitNodes() error {
 	n := t.nodes
 	if n.typed == "" {
@@ -55,7 +55,7 @@ func (t *translator) emitNodes() error {
 	return err
 }
 
-// ranksPerHost is what --ppn says, or torchrun's 1. Hosts that a script names have it as their slots.
+// ranksPerHost returns --ppn, or torchrun's default of 1. Discovered hosts get as many slots.
 func (t *translator) ranksPerHost(discovered bool) (each int, err error) {
 	flag := "ppn"
 	if discovered {

@@ -10,7 +10,7 @@ import (
 	"github.com/gorun/gorun/internal/cli/usage"
 )
 
-// apply does what the row of a word says for its values.
+// apply applies the row of a word to its values.
 func (t *translator) apply(m meaning, values []string) error {
 	value := strings.Join(values, " ")
 	i := slices.IndexFunc(m.rows, func(w word) bool {
@@ -39,7 +39,7 @@ func (t *translator) apply(m meaning, values []string) error {
 	return nil
 }
 
-// read turns a word into flags of ours that the table alone cannot.
+// read translates a word that needs more than the table.
 func (t *translator) read(reader, typed string, values []string) error {
 	value := values[max(len(values)-1, 0):]
 	text := strings.Join(value, "")
@@ -93,7 +93,7 @@ func (t *translator) read(reader, typed string, values []string) error {
 		}
 		return t.emit("hostfile", typed, value)
 	case "default-slots":
-		if t.fromEnv { // it belongs to the default hostfile
+		if t.fromEnv { // part of the default hostfile
 			return nil
 		}
 		t.Pending = append(t.Pending, typed)
@@ -132,7 +132,7 @@ func (t *translator) mca(name, value, typed string) error {
 	return t.apply(meaning{typed: typed, rows: rows, args: 1}, []string{value})
 }
 
-// words reads the options of mpirun that stand in one word of horovodrun.
+// words reads the mpirun options that horovodrun takes as one word.
 func (t *translator) words(typed, text string) error {
 	list, err := usage.SplitShell(text)
 	if err != nil {

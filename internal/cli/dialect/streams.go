@@ -9,7 +9,7 @@ import (
 	"github.com/gorun/gorun/internal/cli/usage"
 )
 
-// readStreams turns words about standard input and output into flags of ours.
+// readStreams translates flags about standard input and output.
 func (t *translator) readStreams(reader, typed, text string) error {
 	switch reader {
 	case "srun-input":
@@ -32,7 +32,7 @@ func (t *translator) readStreams(reader, typed, text string) error {
 	return nil
 }
 
-// streamsSay is what readStreams makes of its words.
+// streamsSay describes the translations of readStreams.
 func streamsSay(reader string) string {
 	switch reader {
 	case "srun-input":
@@ -55,7 +55,7 @@ func streamsSay(reader string) string {
 	return ""
 }
 
-// srunInput reads srun's --input: what our --stdin knows, or a file, which is the shell's to open.
+// srunInput translates srun's --input: a rank, all or none. The shell must open files.
 func (t *translator) srunInput(typed, text string) error {
 	if _, err := strconv.ParseUint(text, 10, 20); err == nil || text == "all" || text == "none" {
 		return t.emit("stdin", typed, []string{text})
@@ -66,8 +66,8 @@ func (t *translator) srunInput(typed, text string) error {
 	return usage.Errorf("let the shell open it: "+typed+" all <"+text, "%s %s: gorun has nothing that does this", typed, text)
 }
 
-// saveAs reads a name of files as srun and Hydra write it. names are their letters and ours in
-// pairs. A flag that is set by a word for both streams gives way to the stream's own word.
+// saveAs translates a file name pattern of srun or Hydra. names holds pairs of their letters and gorun's. A word for
+// both streams yields to one for a single stream.
 func (t *translator) saveAs(typed, pattern, names string, flags ...string) error {
 	var b strings.Builder
 	for i := 0; i < len(pattern); i++ {
@@ -99,7 +99,7 @@ func (t *translator) saveAs(typed, pattern, names string, flags ...string) error
 	return nil
 }
 
-// srunOutput reads srun's --output and --error: a name with %t, or none.
+// srunOutput translates srun's --output and --error: a pattern, or none.
 func (t *translator) srunOutput(typed, text string, flags ...string) error {
 	switch _, err := strconv.Atoi(text); {
 	case text == "all":
@@ -112,14 +112,14 @@ func (t *translator) srunOutput(typed, text string, flags ...string) error {
 	return t.saveAs(typed, text, "trNhjj%%", flags...)
 }
 
-// streams is some of a rank's outputs, with torchrun's bits: 1 stdout, 2 stderr.
+// streams is a set of output streams in torchrun's bits: 1 stdout, 2 stderr.
 type streams uint8
 
 // String is how --hide names them.
 func (s streams) String() string { return [...]string{"none", "stdout", "stderr", "all"}[s&3] }
 
-// redirect reads torchrun's --redirects and --tee: 0 none, 1 stdout, 2 stderr, 3 both. What is
-// redirected goes to files only, unless it is in --tee.
+// redirect translates torchrun's --redirects and --tee: 0 none, 1 stdout, 2 stderr, 3 both. Redirected output goes to
+// files only, unless it is in --tee.
 func (t *translator) redirect(typed, text string, to *streams) error {
 	n, err := strconv.ParseUint(text, 10, 8)
 	if err != nil || n > 3 {
@@ -131,10 +131,10 @@ func (t *translator) redirect(typed, text string, to *streams) error {
 	if h == 0 && t.Typed["hide"] == "" {
 		return nil
 	}
-	return t.emit("hide", typed, []string{h.String()}) // the last one counts
+	return t.emit("hide", typed, []string{h.String()}) // the last value wins
 }
 
-// outputDir reads Open MPI's directory for output: DIR:nocopy is for files only.
+// outputDir translates Open MPI's output directory; DIR:nocopy writes files only.
 func (t *translator) outputDir(typed, text string) error {
 	dir, qualifiers, _ := strings.Cut(text, ":")
 	if err := t.emit("output-filename", typed, []string{dir}); err != nil {

@@ -2,10 +2,10 @@ package dialect
 
 import "strings"
 
-// Rows are the flags of a launcher for help and documents: what is typed, and what it means to gorun.
+// Rows returns the flags of a launcher and their translation, for help and documentation.
 func Rows(launcher Dialect) [][2]string { return rows(words(), launcher) }
 
-// SettingRows are the same for the settings of Open MPI.
+// SettingRows returns the same for the settings of Open MPI.
 func SettingRows() [][2]string { return rows(mcaWords(), OpenMPI) }
 
 func rows(table []word, launcher Dialect) (out [][2]string) {
@@ -22,7 +22,7 @@ func rows(table []word, launcher Dialect) (out [][2]string) {
 	return out
 }
 
-// dashed is a word as it is written: Hydra's have one dash, a setting has none.
+// dashed writes a word as its launcher does: Hydra uses one dash, settings none.
 func dashed(name string, launcher Dialect, w *word) string {
 	switch {
 	case strings.Contains(name, "_"):
@@ -33,7 +33,7 @@ func dashed(name string, launcher Dialect, w *word) string {
 	return "--" + name
 }
 
-// values is how a word's values are written after it.
+// values returns the placeholder of a word's values.
 func (w *word) values() string {
 	is := strings.ReplaceAll(w.is, " ", "|")
 	switch {
@@ -49,7 +49,7 @@ func (w *word) values() string {
 	return strings.Repeat(" VALUE", w.args)
 }
 
-// says is what gorun makes of a word.
+// says describes the translation of a word.
 func (w *word) says() string {
 	switch w.does {
 	case means:
@@ -70,7 +70,7 @@ func (w *word) says() string {
 	return readerSays(w.to)
 }
 
-// readerSays is what a reader makes of its words.
+// readerSays describes the translation of a reader.
 func readerSays(reader string) string {
 	switch reader {
 	case "mca":

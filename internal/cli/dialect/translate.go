@@ -10,18 +10,18 @@ import (
 	"github.com/gorun/gorun/internal/cli/usage"
 )
 
-// Line is a command line in gorun's own words.
+// Line is a command line in gorun's own flags.
 type Line struct {
 	Args    []string          // for the flag parser: flags as --flag or --flag=value, then -- and the program
 	Typed   map[string]string // a flag of ours → the word it was typed as
-	Pending []string          // words that are accepted and have no effect yet
-	Blocks  []Block           // the programs, where there are several; Args then hold what is the job's
-	instead []string          // sentences about words that gorun does otherwise
-	ignored []string          // settings of Open MPI that say nothing to gorun: pml=ob1
-	file    programFile       // that lists the programs; the zero value is none
+	Pending []string          // accepted words without effect
+	Blocks  []Block           // several programs; Args then hold the job's flags
+	instead []string          // notices about words that gorun replaces
+	ignored []string          // settings of Open MPI without meaning to gorun: pml=ob1
+	file    programFile       // file of programs; the zero value is none
 }
 
-// Notice is the one line about what a command line asks for and does not get, or "".
+// Notice returns one line about requests that gorun does not fulfil, or "".
 func (t Line) Notice() string {
 	var parts []string
 	if len(t.ignored) > 0 {
@@ -33,14 +33,14 @@ func (t Line) Notice() string {
 	return strings.Join(append(parts, unique(t.instead)...), "; ")
 }
 
-// Add takes along what another line could not do.
+// Add adds the unfulfilled requests of another line.
 func (t *Line) Add(other Line) {
 	t.ignored = append(t.ignored, other.ignored...)
 	t.Pending = append(t.Pending, other.Pending...)
 	t.instead = append(t.instead, other.instead...)
 }
 
-// unique is words without repetitions, in order.
+// unique returns words without repetitions, in order.
 func unique(words []string) (out []string) {
 	for _, w := range words {
 		if !slices.Contains(out, w) {
@@ -50,18 +50,16 @@ func unique(words []string) (out []string) {
 	return out
 }
 
-// Translate turns a command line of any launcher into gorun's own. The flags end
-// at the program, or at --, and nothing after is ever gorun's, but a colon that stands alone
-// after a program: flags of another program follow. flags are gorun's. A line that begins with one of
-// commands is left alone. A file of programs that the line names is not read: see Line.WithFile. Errors
-// are the user's mistakes, *usage.Error. It is pure.
+// Translate translates a command line of any launcher. Flags end at the program or at --; only a colon that stands
+// alone after a program starts flags again. flags are gorun's. A line that begins with one of commands stays as it is.
+// Line.WithFile reads a file of programs. Errors are of type *usage.Error.
 func Translate(argv []string, dialect Dialect, flags *pflag.FlagSet, commands []string) (Line, error) {
 	if len(argv) > 0 && slices.Contains(commands, argv[0]) {
 		return Line{Args: argv}, nil
 	}
 	t, err := translateAs(argv, dialect, flags, false)
 	if err != nil {
-		// What is wrong may be right in the dialect that a later flag names.
+		// A later --dialect may make the word valid.
 		if later, named := laterDialect(argv); named {
 			if other, otherErr := translateAs(argv, later, flags, true); otherErr == nil && other.Typed["dialect"] != "" {
 				return other, nil
@@ -71,7 +69,7 @@ func Translate(argv []string, dialect Dialect, flags *pflag.FlagSet, commands []
 	return t, err
 }
 
-// laterDialect is the dialect that the first word names which may be --dialect.
+// laterDialect returns the dialect named by the first word that may be --dialect.
 func laterDialect(argv []string) (dialect Dialect, named bool) {
 	for i, arg := range argv {
 		name, given := strings.CutPrefix(arg, "--dialect=")
@@ -85,9 +83,9 @@ func laterDialect(argv []string) (dialect Dialect, named bool) {
 	return Own, false
 }
 
-// translateAs is Translate in a dialect that --dialect has named, or not.
+// translateAs translates in a dialect that --dialect may have named.
 func translateAs(argv []string, dialect Dialect, flags *pflag.FlagSet, named bool) (Line, error) {
-	var read []*translator // a block each
+	var read []*translator // one per block
 	for rest, more := argv, true; more; {
 		t := newTranslator(dialect, flags)
 		t.rest = rest
@@ -97,7 +95,7 @@ func translateAs(argv []string, dialect Dialect, flags *pflag.FlagSet, named boo
 		switch {
 		case t.asked != t.dialect && named:
 			return t.Line, usage.Errorf("leave one of them out", "--dialect is given twice: %v and %v", t.dialect, t.asked)
-		case t.asked != t.dialect: // it stood among the flags: read them again by it
+		case t.asked != t.dialect: // --dialect stood among the flags: read them again
 			return translateAs(argv, t.asked, flags, true)
 		case t.version:
 			return Line{Args: []string{"version"}}, nil
@@ -111,8 +109,7 @@ func translateAs(argv []string, dialect Dialect, flags *pflag.FlagSet, named boo
 	return joinBlocks(read, flags)
 }
 
-// readFlags reads the flags before a program. It stops early where one of them decides how
-// all are read, or that none is.
+// readFlags reads the flags before a program. It stops at a flag that changes how all flags are read.
 func (t *translator) readFlags() error {
 	for len(t.rest) > 0 && !isPositional(t.rest[0]) && t.rest[0] != "--" && t.asked == t.dialect && !t.version {
 		if err := t.next(); err != nil {
@@ -122,8 +119,7 @@ func (t *translator) readFlags() error {
 	return t.emitNodes()
 }
 
-// TranslateWords is Translate for a command that runs no program: flags may stand
-// anywhere.
+// TranslateWords translates for a command without a program, whose flags may stand anywhere.
 func TranslateWords(argv []string, flags *pflag.FlagSet) (Line, error) {
 	t := newTranslator(Own, flags)
 	t.rest = argv
@@ -141,8 +137,8 @@ func TranslateWords(argv []string, flags *pflag.FlagSet) (Line, error) {
 
 func isPositional(arg string) bool { return arg == "-" || !strings.HasPrefix(arg, "-") }
 
-// TranslateFlag is a single flag of a launcher's, without dashes, with as many values as Takes says: from a
-// place other than a command line. typed is how the user wrote it.
+// TranslateFlag translates one flag of a launcher, without dashes, with as many values as Takes returns. typed is the
+// user's text.
 func TranslateFlag(dialect Dialect, name, typed string, values []string, flags *pflag.FlagSet) (Line, error) {
 	t := newTranslator(dialect, flags)
 	m, err := t.meaning(name, typed)
@@ -167,7 +163,7 @@ type translator struct {
 	nodes    nodeRange
 	// torchrun's --redirects and --tee
 	redirected, teed streams
-	fromEnv          bool // what is read is a variable, not a command line
+	fromEnv          bool // reads a variable, not a command line
 	table            map[string][]word
 	rest             []string
 	typedAs          []string // the words of args
@@ -185,7 +181,7 @@ func newTranslator(dialect Dialect, flags *pflag.FlagSet) *translator {
 	return t
 }
 
-// next reads the flag that rest begins with, and its values.
+// next reads the first flag of rest and its values.
 func (t *translator) next() error {
 	arg := t.rest[0]
 	t.rest = t.rest[1:]
@@ -217,7 +213,7 @@ func (t *translator) next() error {
 	return t.take(m, values)
 }
 
-// typedWord is a flag as it was typed, without a value after =.
+// typedWord returns a typed flag without its =VALUE.
 func typedWord(arg string) string {
 	word, _, _ := strings.Cut(arg, "=")
 	return word
@@ -253,7 +249,7 @@ func (t *translator) cluster(arg string) error {
 	return nil
 }
 
-// take reads the values of a word that are not there yet, and does what it says.
+// take reads the missing values of a word and applies it.
 func (t *translator) take(m meaning, values []string) error {
 	want := m.args
 	switch {
@@ -286,7 +282,7 @@ func (t *translator) take(m meaning, values []string) error {
 	return t.apply(m, values)
 }
 
-// emit adds a flag of ours.
+// emit adds a flag of gorun.
 func (t *translator) emit(flag, typed string, values []string) error {
 	switch {
 	case flag == "version":
@@ -300,7 +296,7 @@ func (t *translator) emit(flag, typed string, values []string) error {
 		t.asked, t.Typed[flag] = asked, typed
 		return nil
 	case flag == "hosts" && t.Typed["hosts"] != "":
-		for i, a := range t.Args { // lists of hosts add up
+		for i, a := range t.Args { // host lists accumulate
 			if strings.HasPrefix(a, "--hosts=") {
 				t.Args[i] = a + "," + values[0]
 				return nil
@@ -316,7 +312,7 @@ func (t *translator) emit(flag, typed string, values []string) error {
 	return nil
 }
 
-// asProgram is how a dialect runs its program: torchrun gives scripts to Python.
+// asProgram returns the program's command line; torchrun runs scripts with Python.
 func (t *translator) asProgram(program []string) []string {
 	switch {
 	case t.module:

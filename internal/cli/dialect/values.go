@@ -12,7 +12,7 @@ import (
 	"github.com/gorun/gorun/internal/cli/usage"
 )
 
-// sshArgs reads options of the ssh command that say something about a host.
+// sshArgs translates ssh options that describe a host.
 func (t *translator) sshArgs(typed string, args []string) error {
 	for len(args) > 0 {
 		arg := args[0]
@@ -38,7 +38,7 @@ func (t *translator) sshArgs(typed string, args []string) error {
 		case "o":
 			err = t.sshOption(typed, value)
 		case "x", "q", "T", "n":
-			// gorun asks for no display, terminal or input.
+			// gorun never requests a display, terminal or input.
 		default:
 			t.Pending = append(t.Pending, typed+" "+arg)
 		}
@@ -49,7 +49,7 @@ func (t *translator) sshArgs(typed string, args []string) error {
 	return nil
 }
 
-// sshOption reads one -o of ssh: NAME=value.
+// sshOption translates one -o NAME=value of ssh.
 func (t *translator) sshOption(typed, option string) error {
 	name, value, _ := strings.Cut(option, "=")
 	switch strings.ToLower(name) {
@@ -62,15 +62,14 @@ func (t *translator) sshOption(typed, option string) error {
 			return t.emit("host-keys", typed, []string{"accept-new"})
 		}
 	case "batchmode", "connectionattempts", "connecttimeout", "loglevel":
-		// gorun never asks, tries again by itself, and has --start-timeout.
+		// gorun never prompts, retries by itself, and has --start-timeout.
 	default:
 		t.Pending = append(t.Pending, typed+" -o "+option)
 	}
 	return nil
 }
 
-// srunExport reads ALL, NONE, and lists of names and NAME=value. Without ALL nothing
-// else is sent.
+// srunExport translates ALL, NONE, and lists of names and NAME=value. Only ALL sends the rest of the environment.
 func (t *translator) srunExport(typed, list string) error {
 	var names []string
 	all := false
@@ -90,8 +89,7 @@ func (t *translator) srunExport(typed, list string) error {
 	return t.emitEach("export", typed, names)
 }
 
-// srunTime reads minutes, minutes:seconds, hours:minutes:seconds, and days-hours
-// with the same after it.
+// srunTime parses minutes, minutes:seconds, hours:minutes:seconds, and days-hours with the same suffixes.
 func (t *translator) srunTime(typed, text string) error {
 	days, clock, dashed := strings.Cut(text, "-")
 	if !dashed {
@@ -118,12 +116,12 @@ func (t *translator) srunTime(typed, text string) error {
 		return usage.Errorf("for example "+typed+" 90, or 1:30:00", "%s %q: want minutes, minutes:seconds, hours:minutes:seconds or days-hours", typed, text)
 	}
 	if total == 0 {
-		return nil // srun's word for no limit
+		return nil // 0 means no limit
 	}
 	return t.emit("timeout", typed, []string{total.String()})
 }
 
-// pattern reads Hydra's start of a line.
+// pattern translates Hydra's prefix pattern.
 func (t *translator) pattern(typed, text string) error {
 	for i := range len(text) {
 		if text[i] == '%' && (i+1 == len(text) || !strings.Contains("rh%", text[i+1:i+2])) && (i == 0 || text[i-1] != '%') {
@@ -165,9 +163,8 @@ func (t *translator) qualified(reader, typed, list string) error {
 	return nil
 }
 
-// EnvironmentSettings reads Open MPI's settings for its launcher from the environment:
-// OMPI_MCA_NAME and PRTE_MCA_NAME. Settings for the MPI library reach the ranks as
-// they are. A default hostfile is a source of hosts and none of these. It is pure.
+// EnvironmentSettings translates Open MPI's launcher settings in OMPI_MCA_NAME and PRTE_MCA_NAME. Settings of the
+// library go to the ranks unchanged. A default hostfile is a source of hosts and not included.
 func EnvironmentSettings(environ []string, flags *pflag.FlagSet) (Line, error) {
 	t := &translator{flags: flags, dialect: Own, fromEnv: true, Line: Line{Typed: map[string]string{}}}
 	sorted := slices.Sorted(slices.Values(environ))
@@ -192,8 +189,7 @@ func EnvironmentSettings(environ []string, flags *pflag.FlagSet) (Line, error) {
 	return t.Line, nil
 }
 
-// forLauncher reports whether a setting is one for Open MPI's launcher, not its
-// library.
+// forLauncher reports whether a setting belongs to Open MPI's launcher, not its library.
 func forLauncher(name string) bool {
 	for _, framework := range []string{"plm_", "orte_", "prte_", "rmaps_", "ras_", "odls_", "ess_", "routed_", "iof_", "rml_"} {
 		if strings.HasPrefix(name, framework) {

@@ -1,37 +1,37 @@
 package dialect
 
-// action is what gorun does with a word of another launcher.
+// action is how gorun translates a word.
 type action uint8
 
 const (
-	means   action = iota // it is a flag of ours
-	reads                 // it becomes flags of ours in a way of its own
-	same                  // gorun does that anyway
-	pending               // accepted, and has no effect yet
-	instead               // accepted, and gorun gets there another way
-	refuse                // a job without it would be another job
+	means   action = iota // it is a flag of gorun
+	reads                 // a reader translates it
+	same                  // gorun does so by default
+	pending               // accepted without effect
+	instead               // accepted, gorun works differently
+	refuse                // rejected: the job would behave differently
 )
 
-// How many words follow, where it is not a fixed number.
+// Numbers of values that are not fixed.
 const (
-	attached = -1 // none, but there may be a value after =
+	attached = -1 // an optional value after =
 	pair     = -2 // NAME=value, or NAME and value as two words
 )
 
-// word is a row of the table of other launchers' words.
+// word is a row of the translation table.
 type word struct {
 	names string  // its spellings without dashes, the usual one first
-	of    Dialect // who knows it
+	of    Dialect // launchers that have it
 	args  int     // values that follow, or attached or pair
-	is    string  // the row is for these values only; "": for all others
+	is    string  // the values of this row; "": all others
 	does  action
-	// to is by action: means: our flag, with {} for the value; reads: the reader's
-	// name; same: why; pending: what is missing; instead: which way; refuse: what to do instead.
+	// to depends on the action. means: gorun's flag, with {} for the value; reads: the reader's
+	// name; same: reason; pending: missing feature; instead: gorun's way; refuse: alternative.
 	to string
 }
 
-// words is the table. Of the rows of a word that a launcher has, the first that fits
-// the value counts; all take as many values.
+// words returns the table. Among a launcher's rows of a word the first that fits the value applies; all take the same
+// number of values.
 func words() (table []word) {
 	for _, part := range [][]word{countWords(), hostWords(), placementWords(), environmentWords(), outputWords(),
 		lifeWords(), startWords(), settingWords(), horovodWords(), slurmWords(), torchWords(), plainWords()} {

@@ -1,6 +1,6 @@
 package dialect
 
-// horovodWords are horovodrun's own: most set a variable that its library reads.
+// horovodWords returns horovodrun's own flags; most set a variable that its library reads.
 func horovodWords() []word {
 	return []word{
 		{"check-build cb", Horovod, 0, "", means, "version"},
@@ -78,7 +78,7 @@ func torchWords() []word {
 	}
 }
 
-// plainWords ask gorun about itself.
+// plainWords returns flags about gorun itself.
 func plainWords() []word {
 	return []word{
 		{"help h", OpenMPI | Hydra | Horovod | Slurm | Torch | Own, 0, "", means, "help"},
@@ -88,8 +88,8 @@ func plainWords() []word {
 	}
 }
 
-// mcaWords are the settings of Open MPI (-mca NAME value, OMPI_MCA_NAME and
-// PRTE_MCA_NAME in the environment) that say something to a launcher.
+// mcaWords returns the settings of Open MPI (-mca NAME value, OMPI_MCA_NAME and PRTE_MCA_NAME) that concern a
+// launcher.
 func mcaWords() []word {
 	return append(mcaPlacementWords(), []word{
 		{"plm_rsh_agent pls_rsh_agent orte_rsh_agent plm_ssh_agent", OpenMPI, 1, "", reads, "rsh-agent"},

@@ -7,7 +7,7 @@ import (
 	"github.com/gorun/gorun/internal/cli/usage"
 )
 
-// placementWords say which host a rank runs on, and where on it.
+// placementWords returns the flags that place ranks on hosts and cores.
 func placementWords() []word {
 	const numbers = "choosing cores by number"
 	return []word{
@@ -47,7 +47,7 @@ func placementWords() []word {
 	}
 }
 
-// mcaPlacementWords are the settings of Open MPI that say the same.
+// mcaPlacementWords returns the settings of Open MPI for placement.
 func mcaPlacementWords() []word {
 	return []word{
 		{"rmaps_base_oversubscribe", OpenMPI, 1, "1 true t yes y", same, "more ranks than slots are allowed, with a warning"},
@@ -65,7 +65,7 @@ func mcaPlacementWords() []word {
 	}
 }
 
-// readPlacement reads the words whose values are other than ours.
+// readPlacement translates placement flags whose values differ from gorun's.
 func (t *translator) readPlacement(reader, typed, text string) error {
 	switch reader {
 	case "map-by":
@@ -82,7 +82,7 @@ func (t *translator) readPlacement(reader, typed, text string) error {
 	return t.cpuBind(typed, text)
 }
 
-// mapBy reads a mapping policy: slot, node, ppr:N:node, with qualifiers after colons.
+// mapBy translates a mapping policy: slot, node, ppr:N:node, with qualifiers after colons.
 func (t *translator) mapBy(typed, policy string) error {
 	parts := strings.Split(strings.ToLower(policy), ":")
 	const hint = "say slot, node or ppr:N:node, with :pe=N for N cores a rank"
@@ -96,7 +96,7 @@ func (t *translator) mapBy(typed, policy string) error {
 	case parts[0] == "node" || parts[0] == "slot":
 		err = t.emit("map-by", typed, parts[:1])
 		parts = parts[1:]
-	case parts[0] == "core" || parts[0] == "hwthread": // hosts are filled in order all the same
+	case parts[0] == "core" || parts[0] == "hwthread": // both fill the hosts in order
 		err = t.emit("map-by", typed, []string{"slot"})
 		parts = parts[1:]
 	default:
@@ -122,8 +122,7 @@ func (t *translator) mapBy(typed, policy string) error {
 	return err
 }
 
-// readBinding reads Open MPI's and Hydra's policies, of which ours has the names. Hydra may bind to
-// several: core:2.
+// readBinding translates binding policies of Open MPI and Hydra. Hydra may bind to several: core:2.
 func (t *translator) readBinding(typed, policy string) error {
 	unit, qualifier, _ := strings.Cut(policy, ":")
 	switch strings.ToLower(unit) {
@@ -147,8 +146,8 @@ func (t *translator) readBinding(typed, policy string) error {
 	return t.emit("cpus-per-rank", typed, []string{qualifier})
 }
 
-// cpusPerTask reads srun's. Its cores may be hardware threads, so they are counted for the ranks' threads,
-// and ranks are bound only where --cpu-bind says so.
+// cpusPerTask translates srun's flag. Slurm's CPUs may be hardware threads; they count for threads of a rank, and only
+// --cpu-bind binds ranks.
 func (t *translator) cpusPerTask(typed, cores string) error {
 	if t.Typed["bind-to"] == "" {
 		if err := t.emit("bind-to", typed, []string{"none"}); err != nil {
@@ -158,7 +157,7 @@ func (t *translator) cpusPerTask(typed, cores string) error {
 	return t.emit("cpus-per-rank", typed, []string{cores})
 }
 
-// cpuBind reads srun's: verbose and one of none, threads, cores, sockets and ldoms.
+// cpuBind translates srun's flag: verbose and one of none, threads, cores, sockets and ldoms.
 func (t *translator) cpuBind(typed, list string) error {
 	for item := range strings.SplitSeq(strings.ToLower(list), ",") {
 		to := map[string]string{"none": "none", "no": "none", "threads": "hwthread", "cores": "core", "sockets": "socket", "ldoms": "numa"}[item]
@@ -179,8 +178,8 @@ func (t *translator) cpuBind(typed, list string) error {
 	return nil
 }
 
-// gpusPerTask reads srun's: a number, or kinds of GPUs with one each, a100:2. --gpu-bind says who sees them, wherever
-// it stands.
+// gpusPerTask translates srun's flag: a number, or types of GPUs such as a100:2. --gpu-bind decides visibility,
+// wherever it stands.
 func (t *translator) gpusPerTask(typed, text string) error {
 	if strings.HasPrefix(t.Typed["gpus-per-rank"], "--gpu-bind") {
 		return nil
@@ -200,7 +199,7 @@ func (t *translator) gpusPerTask(typed, text string) error {
 	return t.emit("gpus-per-rank", typed, []string{strconv.Itoa(total)})
 }
 
-// gpuBind reads srun's: verbose and one of none, single:1, per_task:N and those that choose by number.
+// gpuBind translates srun's flag: verbose and one of none, single:1, per_task:N and binding by number.
 func (t *translator) gpuBind(typed, text string) error {
 	how := strings.TrimPrefix(strings.TrimPrefix(strings.ToLower(text), "verbose,"), "v,")
 	if n, ok := strings.CutPrefix(how, "per_task:"); ok {
