@@ -21,16 +21,16 @@ type Block struct {
 func (t *translator) readProgram(later bool) (after []string, more bool, err error) {
 	switch {
 	case t.file.typed != "" && (later || slices.Contains(t.rest, ":")):
-		return nil, false, usage.Errorf("name all programs in the file, or all on the command line", "%s stands beside other programs", t.file.typed)
+		return nil, false, usage.Errorf("name all programs in the file, or all on the command line", "%s cannot be combined with other programs", t.file.typed)
 	case later && (len(t.rest) == 0 || len(t.rest) == 1 && t.rest[0] == "--"):
-		return nil, false, usage.Errorf("name the program after the colon; a colon of the program's own is written '\\:'", "no program stands after the last \":\"")
+		return nil, false, usage.Errorf("name the program after the colon; a colon of the program's own is written '\\:'", "no program after the last \":\"")
 	case len(t.rest) == 0:
 		return nil, false, nil
 	case t.rest[0] == "--":
 		t.program = t.rest[1:]
 		return nil, false, nil
 	case t.rest[0] == ":":
-		return nil, false, usage.Errorf("for example: gorun -np 1 ./server : -np 4 ./worker", "no program stands before \":\"")
+		return nil, false, usage.Errorf("for example: gorun -np 1 ./server : -np 4 ./worker", "no program before \":\"")
 	}
 	words, after, more := cutAtColon(t.rest)
 	t.program = t.asProgram(words)
@@ -104,7 +104,7 @@ func (t *translator) split(job *Line, first bool, flags *pflag.FlagSet) (Block, 
 	}
 	if b.Typed["np"] == "" {
 		if t.dialect != Hydra {
-			return b, usage.Errorf("every program of a job of several says how many ranks it has: -np 1 "+t.program[0], "%s has no -np", t.program[0])
+			return b, usage.Errorf("with several programs, each needs its own -np: -np 1 "+t.program[0], "%s has no -np", t.program[0])
 		}
 		b.Args = append(b.Args, "--np=1")
 	}
@@ -137,7 +137,7 @@ func contradicts(job *Line, f *pflag.Flag, arg, typed string) error {
 	}
 	for _, before := range job.Args {
 		if name, _, _ := strings.Cut(strings.TrimPrefix(before, "--"), "="); name == f.Name && valueOf(before) != valueOf(arg) {
-			return usage.Errorf("it holds for the whole job: give it once, before the first program",
+			return usage.Errorf("it applies to the whole job: give it once, before the first program",
 				"%s %s of one program and %s %s of another contradict each other", job.Typed[f.Name], valueOf(before), typed, valueOf(arg))
 		}
 	}

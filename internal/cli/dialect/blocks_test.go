@@ -58,16 +58,16 @@ func TestWhatSeveralProgramsCannotBe(t *testing.T) {
 		dialect         Dialect
 		argv, err, hint string
 	}{
-		{Own, ": true", `no program stands before ":"`, "-np 1 ./server : -np 4 ./worker"},
-		{Own, "-np 1 a : : -np 1 b", `no program stands before ":"`, ""},
+		{Own, ": true", `no program before ":"`, "-np 1 ./server : -np 4 ./worker"},
+		{Own, "-np 1 a : : -np 1 b", `no program before ":"`, ""},
 		{Own, "true :", `nothing stands after "true :"`, `'\:'`},
-		{Own, "-np 1 a : -np 2", "no program stands after the last", ""},
-		{Own, "-np 1 a : -np 2 --", "no program stands after the last", ""},
+		{Own, "-np 1 a : -np 2", "no program after the last", ""},
+		{Own, "-np 1 a : -np 2 --", "no program after the last", ""},
 		{Own, "-np 2 true : ./other", "./other has no -np", "-np 1 ./other"},
 		{Own, "true : -np 1 ./other", "true has no -np", "-np 1 true"},
 		{OpenMPI, "-np 2 true : true", "true has no -np", "-np 1 true"},
-		{Own, "-np 1 a : -np 1 --tiemout 5 b", "there is no flag --tiemout", "did you mean --timeout?"},
-		{Own, "--timeout 5 -np 1 a : --timeout 6 -np 1 b", "--timeout 5 of one program and --timeout 6 of another contradict each other", "for the whole job"},
+		{Own, "-np 1 a : -np 1 --tiemout 5 b", "unknown flag --tiemout", "did you mean --timeout?"},
+		{Own, "--timeout 5 -np 1 a : --timeout 6 -np 1 b", "--timeout 5 of one program and --timeout 6 of another contradict each other", "to the whole job"},
 		{OpenMPI, "-np 1 a : -np 1 --ppn 2 b : -npernode 1 -np 1 c", "--ppn 2 of one program and -npernode 1 of another contradict", ""},
 		{Own, "--quiet -np 1 a : --quiet=false -np 1 b", "--quiet true of one program and --quiet false of another", ""},
 	} {

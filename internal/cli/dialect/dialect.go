@@ -95,7 +95,7 @@ func Unknown(what, name string) error {
 		names = append(names, n.Name)
 	}
 	if n := usage.Nearest(name, names); n != "" {
-		return usage.Errorf("did you mean "+n+"?", "%s: there is no such dialect", what)
+		return usage.Errorf("did you mean "+n+"?", "%s: unknown dialect", what)
 	}
-	return usage.Errorf("choose "+strings.Join(names, ", "), "%s: there is no such dialect", what)
+	return usage.Errorf("choose "+strings.Join(names, ", "), "%s: unknown dialect", what)
 }

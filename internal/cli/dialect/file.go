@@ -78,7 +78,7 @@ func readProgramFile(from programFile) (string, error) {
 	defer file.Close()
 	text, err := io.ReadAll(io.LimitReader(file, maxProgramFile+1))
 	if err == nil && len(text) > maxProgramFile {
-		err = fmt.Errorf("it is longer than %d bytes", maxProgramFile)
+		err = fmt.Errorf("longer than %d bytes", maxProgramFile)
 	}
 	if err != nil {
 		return "", usage.Errorf("", "%w", err)
@@ -177,11 +177,11 @@ func blocksByRank(lines [][]string, np int) ([]Block, error) {
 	var others []string
 	for _, line := range lines {
 		if len(line) < 2 {
-			return nil, usage.Errorf("for example: 0,2-3 ./worker %t", "%q: want ranks and a program", strings.Join(line, " "))
+			return nil, usage.Errorf("for example: 0,2-3 ./worker %t", "%q: expected ranks and a program", strings.Join(line, " "))
 		}
 		if line[0] == "*" {
 			if others != nil {
-				return nil, usage.Errorf("", "two lines are for *, all other ranks")
+				return nil, usage.Errorf("", "two lines for *")
 			}
 			others = line[1:]
 			continue
@@ -191,7 +191,7 @@ func blocksByRank(lines [][]string, np int) ([]Block, error) {
 		}
 	}
 	if np == 0 && others != nil {
-		return nil, usage.Errorf("say how many ranks there are: -np 4", "* is for all other ranks, and there is no -np")
+		return nil, usage.Errorf("give the number of ranks: -np 4", "* stands for all other ranks, but -np is missing")
 	}
 	if np == 0 {
 		np = len(named)
@@ -207,7 +207,7 @@ func blocksByRank(lines [][]string, np int) ([]Block, error) {
 		program, known := named[rank]
 		if !known {
 			if others == nil {
-				return nil, usage.Errorf("add a line for it, or one for all others: * ./program", "no line is for rank %d", rank)
+				return nil, usage.Errorf("add a line for it, or one for all others: * ./program", "no line for rank %d", rank)
 			}
 			program = withPlace(others, rank, place)
 			place++
@@ -231,7 +231,7 @@ func nameRanks(named map[int][]string, line []string) error {
 	for _, span := range set {
 		for rank := span[0]; rank <= span[1]; rank++ {
 			if named[rank] != nil {
-				return usage.Errorf("", "two lines are for rank %d", rank)
+				return usage.Errorf("", "two lines for rank %d", rank)
 			}
 			named[rank] = withPlace(line[1:], rank, place)
 			place++

@@ -54,13 +54,13 @@ func TestProgramsByRank(t *testing.T) {
 		np   int
 		want string
 	}{
-		{"0", 0, "want ranks and a program"},
+		{"0", 0, "expected ranks and a program"},
 		{"x a", 0, `"x": want ranks such as 0,8-11`},
-		{"0 a\n0-1 b", 0, "two lines are for rank 0"},
-		{"* a\n* b", 2, "two lines are for *"},
-		{"0 a\n* b", 0, "there is no -np"},
+		{"0 a\n0-1 b", 0, "two lines for rank 0"},
+		{"* a\n* b", 2, "two lines for *"},
+		{"0 a\n* b", 0, "-np is missing"},
 		{"0,2 a", 0, "there is no rank 2"},
-		{"0 a", 2, "no line is for rank 1"},
+		{"0 a", 2, "no line for rank 1"},
 		{"0-3 a", 2, "there is no rank"},
 	} {
 		lines, err := programLines(tc.text)
@@ -111,8 +111,8 @@ func TestProgramsOfAFile(t *testing.T) {
 		{"a\n-np 1 b", "--app FILE", "programs: a has no -np"},
 		{"-np 1 --app x", "--app FILE", "--app stands in the file itself"},
 		{"-np 1 a", "--app FILE true", "and true stands after it"},
-		{"-np 1 a", "--app FILE : -np 1 b", "--app stands beside other programs"},
-		{"-np 1 a", "-np 1 b : --app FILE", "--app stands beside other programs"},
+		{"-np 1 a", "--app FILE : -np 1 b", "--app cannot be combined with other programs"},
+		{"-np 1 a", "-np 1 b : --app FILE", "--app cannot be combined with other programs"},
 		{"0 a", "--multi-prog", "--multi-prog wants one word"},
 		{"0 a", "--multi-prog FILE x", "--multi-prog wants one word"},
 		{"", "--app /no/such/file", "no such file"},

@@ -153,7 +153,7 @@ func (t *translator) unknown(arg string) error {
 	if n := cmp.Or(usage.Nearest(normalizeDashes(name), all), begunWith(normalizeDashes(name), all)); n != "" {
 		h = "did you mean --" + n + "?"
 	}
-	return usage.Errorf(h, "there is no flag %s%s", dashes, name)
+	return usage.Errorf(h, "unknown flag %s%s", dashes, name)
 }
 
 // begunWith returns the shortest candidate that begins with word, or "" for short words.

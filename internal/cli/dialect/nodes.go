@@ -22,7 +22,7 @@ func (t *translator) readNodes(typed, text string) error {
 	least, err1 := strconv.ParseUint(low, 10, 20)
 	most, err2 := strconv.ParseUint(high, 10, 20)
 	if err1 != nil || err2 != nil || least == 0 || least > most {
-		return usage.Errorf("for example "+typed+" 2, or "+typed+" 2:4", "%s %q: want a number of hosts, or the least and the most of them", typed, text)
+		return usage.Errorf("for example "+typed+" 2, or "+typed+" 2:4", "%s %q: expected N or MIN:MAX hosts", typed, text)
 	}
 	t.nodes = nodeRange{typed, int(least), int(most)}
 	return nil
@@ -68,7 +68,7 @@ func (t *translator) ranksPerHost(discovered bool) (each int, err error) {
 		}
 		n, err := strconv.ParseUint(text, 10, 20)
 		if err != nil || n == 0 {
-			return 0, usage.Errorf("for example "+t.Typed["ppn"]+" 4", "%s %q: want a number of ranks", t.Typed["ppn"], text)
+			return 0, usage.Errorf("for example "+t.Typed["ppn"]+" 4", "%s %q: expected a number of ranks", t.Typed["ppn"], text)
 		}
 		each, t.Args[i], t.Typed[flag] = int(n), "--"+flag+"="+text, t.Typed["ppn"]
 	}

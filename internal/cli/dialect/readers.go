@@ -30,9 +30,9 @@ func (t *translator) apply(m meaning, values []string) error {
 		t.instead = append(t.instead, m.typed+" is not needed: "+row.to)
 	case refuse:
 		if row.of == Own {
-			return usage.Errorf(row.to, "%s: launchers mean different things by it", m.typed)
+			return usage.Errorf(row.to, "%s: its meaning differs between launchers", m.typed)
 		}
-		return usage.Errorf(row.to, "%s: gorun has nothing that does this", strings.TrimSpace(m.typed+" "+value))
+		return usage.Errorf(row.to, "%s: gorun does not support it", strings.TrimSpace(m.typed+" "+value))
 	case reads:
 		return t.read(row.to, m.typed, values)
 	}

@@ -63,7 +63,7 @@ func (t *translator) srunInput(typed, text string) error {
 	if strings.Trim(text, "0123456789,- ") == "" {
 		return usage.Errorf("name one rank, or say "+typed+" all", "%s %s: standard input goes to one rank, or to all", typed, text)
 	}
-	return usage.Errorf("let the shell open it: "+typed+" all <"+text, "%s %s: gorun has nothing that does this", typed, text)
+	return usage.Errorf("let the shell open it: "+typed+" all <"+text, "%s %s: gorun does not support it", typed, text)
 }
 
 // saveAs translates a file name pattern of srun or Hydra. names holds pairs of their letters and gorun's. A word for
@@ -84,7 +84,7 @@ func (t *translator) saveAs(typed, pattern, names string, flags ...string) error
 		}
 		if at < 0 || at%2 != 0 {
 			return usage.Errorf("--stdout-file and --stderr-file know %r (rank), %h (host), %l (rank on its host) and %j (the job's number in Slurm)",
-				"%s %s: gorun has nothing that does this", typed, pattern)
+				"%s %s: gorun does not support it", typed, pattern)
 		}
 		b.WriteByte(names[at+1])
 	}
@@ -107,7 +107,7 @@ func (t *translator) srunOutput(typed, text string, flags ...string) error {
 	case text == "none":
 		text = os.DevNull
 	case err == nil:
-		return usage.Errorf("--show "+text+" shows one rank only", "%s %s: gorun has nothing that does this", typed, text)
+		return usage.Errorf("--show "+text+" shows one rank only", "%s %s: gorun does not support it", typed, text)
 	}
 	return t.saveAs(typed, text, "trNhjj%%", flags...)
 }
@@ -124,7 +124,7 @@ func (t *translator) redirect(typed, text string, to *streams) error {
 	n, err := strconv.ParseUint(text, 10, 8)
 	if err != nil || n > 3 {
 		return usage.Errorf("give one number for all ranks: 0 none, 1 stdout, 2 stderr, 3 both; --show 0,2 shows some ranks only",
-			"%s %s: gorun has nothing that does this", typed, text)
+			"%s %s: gorun does not support it", typed, text)
 	}
 	*to = streams(n)
 	h := t.redirected &^ t.teed

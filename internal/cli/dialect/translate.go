@@ -224,7 +224,7 @@ func (t *translator) cluster(arg string) error {
 	body := arg[1:]
 	for end := len(body) - 1; end >= 2; end-- {
 		if number := body[end:]; strings.Trim(number, "0123456789") == "" && t.known(body[:end]) {
-			return usage.Errorf("write -"+body[:end]+" "+number, "there is no flag %s", arg)
+			return usage.Errorf("write -"+body[:end]+" "+number, "unknown flag %s", arg)
 		}
 	}
 	for i := 0; i < len(body); i++ {

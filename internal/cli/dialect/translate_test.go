@@ -192,7 +192,7 @@ func TestGPUsThatAreRefused(t *testing.T) {
 		"--gpus-per-task=two a":    `--gpus-per-task "two": expected a whole number`,
 		"--gpus-per-task=a100:x a": "expected a whole number",
 		"--gpus-per-task=-1 a":     "expected a whole number",
-		"--ntasks-per-gpu=2 a":     "--ntasks-per-gpu 2: gorun has nothing that does this",
+		"--ntasks-per-gpu=2 a":     "--ntasks-per-gpu 2: gorun does not support it",
 	} {
 		if _, err := translated(t, Slurm, strings.Fields(argv)...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", argv, err, want)
@@ -203,10 +203,10 @@ func TestGPUsThatAreRefused(t *testing.T) {
 // Numbers of hosts that are none.
 func TestNodesThatAreRefused(t *testing.T) {
 	for argv, want := range map[string]string{
-		"--nnodes=0 a": "want a number of hosts", "--nnodes=4:2 a": "want a number of hosts", "--nnodes=2: a": "the least and the most",
-		"--nnodes=:2 a": "want a number of hosts", "--nnodes=two a": "want a number of hosts", "--nnodes=1:2:3 a": "want a number of hosts",
+		"--nnodes=0 a": "expected N or MIN:MAX hosts", "--nnodes=4:2 a": "expected N or MIN:MAX hosts", "--nnodes=2: a": "expected N or MIN:MAX",
+		"--nnodes=:2 a": "expected N or MIN:MAX hosts", "--nnodes=two a": "expected N or MIN:MAX hosts", "--nnodes=1:2:3 a": "expected N or MIN:MAX hosts",
 		"--nnodes=1:2 a": "--nnodes 1:2: hosts come and go only where ranks may be started again", "--nnodes=1:2 --max-restarts=0 a": "hosts come and go only",
-		"--nnodes=1:2 --max-restarts=1 --nproc-per-node=x a": `--nproc-per-node "x": want a number of ranks`,
+		"--nnodes=1:2 --max-restarts=1 --nproc-per-node=x a": `--nproc-per-node "x": expected a number of ranks`,
 	} {
 		if _, err := translated(t, Torch, strings.Fields(argv)...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", argv, err, want)

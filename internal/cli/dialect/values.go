@@ -154,7 +154,7 @@ func (t *translator) qualified(reader, typed, list string) error {
 		case reader == "output" && valued && slices.Contains([]string{"dir", "directory"}, name):
 			err = t.outputDir(typed, value)
 		default:
-			err = usage.Errorf("gorun help compat lists what there is", "%s %s: gorun has nothing that does this", typed, item)
+			err = usage.Errorf("gorun help compat lists what there is", "%s %s: gorun does not support it", typed, item)
 		}
 		if err != nil {
 			return err

@@ -100,7 +100,7 @@ func (t *translator) mapBy(typed, policy string) error {
 		err = t.emit("map-by", typed, []string{"slot"})
 		parts = parts[1:]
 	default:
-		return usage.Errorf(hint, "%s %s: gorun has nothing that does this", typed, policy)
+		return usage.Errorf(hint, "%s %s: gorun does not support it", typed, policy)
 	}
 	for _, qualifier := range parts {
 		if err != nil {
@@ -131,14 +131,14 @@ func (t *translator) readBinding(typed, policy string) error {
 	case "rr":
 		unit, policy = "hwthread", "hwthread"
 	case "user", "cpu-list":
-		return usage.Errorf("cores cannot be chosen by number: say core, numa or socket", "%s %s: gorun has nothing that does this", typed, policy)
+		return usage.Errorf("cores cannot be chosen by number: say core, numa or socket", "%s %s: gorun does not support it", typed, policy)
 	}
 	n, err := strconv.Atoi(qualifier)
 	switch {
 	case err != nil:
 		return t.emit("bind-to", typed, []string{policy})
 	case n != 1 && unit != "core" && unit != "hwthread":
-		return usage.Errorf("a rank is bound to one NUMA node or socket", "%s %s: gorun has nothing that does this", typed, policy)
+		return usage.Errorf("a rank is bound to one NUMA node or socket", "%s %s: gorun does not support it", typed, policy)
 	}
 	if err := t.emit("bind-to", typed, []string{unit}); err != nil {
 		return err

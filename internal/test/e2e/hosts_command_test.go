@@ -56,7 +56,7 @@ localhost  1      -    -     -     local
 	start(t, nil, "hosts", "f1", "f2").want(2, `takes no program: "f1"`, "gorun hosts -H f1,f2")
 	start(t, nil, "hosts", "-H", "a:0").want(2, `-H:1: "a:0"`)
 	start(t, nil, "hosts", "--hostfile", file, "-H", "f4").want(2, "has no host f4", "did you mean f1?")
-	start(t, nil, "hosts", "--hostfle", file).want(2, "there is no flag --hostfle", "did you mean --hostfile?")
+	start(t, nil, "hosts", "--hostfle", file).want(2, "unknown flag --hostfle", "did you mean --hostfile?")
 }
 
 func TestHostsCommandChecks(t *testing.T) {

@@ -94,7 +94,7 @@ func TestMistakesWithSeveralPrograms(t *testing.T) {
 		code  int
 		words []string
 	}{
-		{[]string{":", "true"}, 2, []string{`no program stands before ":"`}},
+		{[]string{":", "true"}, 2, []string{`no program before ":"`}},
 		{[]string{"true", ":"}, 2, []string{`nothing stands after "true :"`}},
 		{[]string{"-np", "2", "true", ":", "true"}, 2, []string{"true has no -np", "-np 1 true"}},
 		{[]string{"-np", "1", "touch", mark, ":", "-np", "1", "nosuchprogram"}, 127, []string{"localhost", `"nosuchprogram" was not found`}},
