@@ -17,8 +17,8 @@ import (
 	"github.com/gorun/gorun/internal/test/golden"
 )
 
-// TestMistakes types wrong command lines, and holds every word of the answers against
-// testdata/mistakes.txt: what is wrong, where, and what to type.
+// TestMistakes runs wrong command lines and compares the messages with
+// testdata/mistakes.txt.
 func TestMistakes(t *testing.T) {
 	environ.Quiet(t)
 	golden.Transcript(t, "testdata/mistakes.txt", 20, func(argv []string) string {
@@ -31,7 +31,7 @@ func TestMistakes(t *testing.T) {
 	})
 }
 
-// seen is what a command line asks for.
+// seen is the request of a command line.
 func seen(t *testing.T, argv ...string) (o settings.Options, flags *pflag.FlagSet, program []string, line dialect.Line) {
 	t.Helper()
 	root := newRoot(func(f *pflag.FlagSet, _ *settings.Options, p []string) error {
@@ -63,7 +63,7 @@ func mustDialect(t *testing.T, program string) dialect.Dialect {
 	return chosen
 }
 
-// TestPublishedCommandLines reads published lines, with their launcher's name and with gorun's:
+// TestPublishedCommandLines translates published lines under their launcher's name and gorun's:
 // both mean the same job.
 func TestPublishedCommandLines(t *testing.T) {
 	type job struct {
@@ -110,7 +110,7 @@ func TestPublishedCommandLines(t *testing.T) {
 	}
 }
 
-// docs/migrating.md has the table as `gorun help compat` does.
+// docs/migrating.md has the table of `gorun help compat`.
 func TestMigrationGuideHasTheTable(t *testing.T) {
 	name := filepath.Join("..", "..", "docs", "migrating.md")
 	text, err := os.ReadFile(name)
@@ -126,7 +126,7 @@ func TestMigrationGuideHasTheTable(t *testing.T) {
 	golden.File(t, name, before+begin+compatMarkdown()+end+after)
 }
 
-// compatMarkdown is the table for the guide.
+// compatMarkdown formats the table for the guide.
 func compatMarkdown() string {
 	var b strings.Builder
 	section := func(title string, rows [][2]string) {

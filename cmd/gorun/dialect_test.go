@@ -13,7 +13,7 @@ import (
 	"github.com/gorun/gorun/internal/test/golden"
 )
 
-// TestFlagsOfDialect: package dialect's tests translate into the flags that there are.
+// TestFlagsOfDialect keeps the flags in the tests of package dialect up to date.
 func TestFlagsOfDialect(t *testing.T) {
 	var b strings.Builder
 	table := csv.NewWriter(&b)
@@ -27,7 +27,7 @@ func TestFlagsOfDialect(t *testing.T) {
 	golden.File(t, "../../internal/cli/dialect/testdata/flags.csv", b.String())
 }
 
-// TestTranslationsParse gives the flag parser what package dialect makes of the launchers' command lines.
+// TestTranslationsParse checks that the flag parser accepts the translations of package dialect.
 func TestTranslationsParse(t *testing.T) {
 	text, err := os.ReadFile("../../internal/cli/dialect/testdata/lines.txt")
 	if err != nil {

@@ -18,11 +18,11 @@ import (
 	"github.com/gorun/gorun/internal/test/environ"
 )
 
-// TestInlineCommands reads the commands that stand in the documents' sentences and tables: gorun knows every flag.
+// TestInlineCommands parses the commands in the documents' sentences and tables.
 func TestInlineCommands(t *testing.T) {
 	environ.Quiet(t)
 	spans, found := regexp.MustCompile("`[^`\n]+`"), 0
-	// A word after which gorun's own words, and in some documents those of other launchers, are typed.
+	// The first word of a command line of gorun, or in some documents of another launcher.
 	commands := regexp.MustCompile(`^(gorun|mpirun|mpiexec|horovodrun|torchrun|srun) .`)
 	own := []string{"README.md", "docs/quickstart.md", "docs/hosts.md", "docs/output.md", "docs/exit-codes.md", "docs/signals.md"}
 	for _, name := range documents.Names(t, "../..") {
@@ -48,7 +48,7 @@ func TestInlineCommands(t *testing.T) {
 	}
 }
 
-// readTyped reads a command line as gorun would, or a flag alone. Its program need not be named, nor a last flag's value.
+// readTyped parses a command line or a single flag. The program and the last flag's value may be missing.
 func readTyped(t *testing.T, typed string, flag bool) error {
 	t.Helper()
 	argv, err := usage.SplitShell(typed)
@@ -70,7 +70,7 @@ func readTyped(t *testing.T, typed string, flag bool) error {
 	var line dialect.Line
 	switch args := argv[1:]; {
 	case slices.Contains([]string{"help", "completion", "man", "compat", "version"}, args[0]) && argv[0] == "gorun":
-		return nil // they take no flags
+		return nil // takes no flags
 	case args[0] == "bench":
 		if line, err = dialect.TranslateWords(args[1:], benchmarks.Flags()); err == nil {
 			err = benchmarks.ParseFlags(line.Args)
@@ -87,7 +87,7 @@ func readTyped(t *testing.T, typed string, flag bool) error {
 	return root.Execute()
 }
 
-// Both columns of docs/migrating.md's table of lines ask for the same job.
+// Both columns of docs/migrating.md's table of lines request the same job.
 func TestTheSameJob(t *testing.T) {
 	environ.Quiet(t)
 	row, rows := regexp.MustCompile("(?m)^\\| `([^`]+)` \\| `(gorun [^`]+)` \\|$"), 0

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Every flag and command has its place in the manual, and its exit codes are those of the documentation.
+// The manual lists every flag and command, and its exit codes match the documentation.
 func TestManualIsComplete(t *testing.T) {
 	root := newRoot(nil)
 	text := manualPage(root).Roff()

@@ -9,7 +9,7 @@ import (
 	"github.com/gorun/gorun/ssh"
 )
 
-// D13: a busy sshd is tried again, ever more slowly, not in step with others, and not for ever.
+// D13: attempts at a busy sshd slow down, vary between launchers, and end.
 func TestBusyPause(t *testing.T) {
 	for _, tc := range []struct {
 		tries int

@@ -13,7 +13,7 @@ import (
 	"github.com/gorun/gorun/ssh"
 )
 
-// lookAmong finds the programs of a machine that has only these.
+// lookAmong finds only the given programs.
 func lookAmong(programs ...string) func(string) (string, error) {
 	return func(name string) (string, error) {
 		if slices.Contains(programs, name) {
@@ -27,7 +27,7 @@ func TestWhichRemoteShell(t *testing.T) {
 	for _, tc := range []struct {
 		launcher, agent string
 		args            []string
-		want            string // with | between; "": gorun's own SSH, or what the launcher is
+		want            string // with | between; "": the built-in client, or the transport of --launcher
 		method          string
 		wrong           string
 	}{

@@ -47,7 +47,7 @@ func TestTranslateSeveralPrograms(t *testing.T) {
 	}
 }
 
-// sameFlags compares what shown returns without regard to the order of flags.
+// sameFlags compares results of shown, ignoring the order of flags.
 func sameFlags(a, b string) bool {
 	sorted := func(s string) []string { return slices.Sorted(slices.Values(strings.Fields(s))) }
 	return slices.Equal(sorted(a), sorted(b))

@@ -8,7 +8,7 @@ import (
 	"github.com/gorun/gorun/internal/cli/usage"
 )
 
-// TestDialects reads whole command lines of every launcher.
+// TestDialects translates command lines of every launcher.
 func TestDialects(t *testing.T) {
 	text, err := os.ReadFile("testdata/lines.txt")
 	if err != nil {

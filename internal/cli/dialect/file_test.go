@@ -28,7 +28,7 @@ func TestProgramsByRank(t *testing.T) {
 	for _, tc := range []struct {
 		text string
 		np   int
-		want string // ranks×words, parted by commas
+		want string // ranks×words, separated by commas
 	}{
 		{"0 a\n1-3 b c", 0, "1×a, 3×b c"},
 		{"1-2 b\n0,3 a", 4, "1×a, 2×b, 1×a"},
@@ -73,7 +73,7 @@ func TestProgramsByRank(t *testing.T) {
 	}
 }
 
-// fromFile is what becomes of a command line that names a file with a text as FILE.
+// fromFile translates a command line whose FILE has the given text.
 func fromFile(t *testing.T, dialect Dialect, text, argv string) (Line, error) {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "programs")

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// flagSet is gorun's flags as testdata/flags.csv lists them: package main's TestFlagsOfDialect keeps it true.
+// flagSet returns gorun's flags from testdata/flags.csv, which TestFlagsOfDialect of package main keeps up to date.
 func flagSet(t testing.TB) *pflag.FlagSet {
 	t.Helper()
 	file, err := os.Open("testdata/flags.csv")
@@ -30,7 +30,7 @@ func flagSet(t testing.TB) *pflag.FlagSet {
 	return flags
 }
 
-// value is any value of a flag.
+// value accepts any value.
 type value struct{ kind, text string }
 
 func (v *value) Type() string          { return v.kind }

@@ -11,7 +11,7 @@ import (
 
 func commands() []string { return []string{"help", "version", "completion"} }
 
-// translated is what becomes of a command line in a dialect.
+// translated formats the translation of a command line.
 func translated(t testing.TB, dialect Dialect, argv ...string) (Line, error) {
 	t.Helper()
 	flags := flagSet(t)
@@ -92,7 +92,7 @@ func TestTranslateTakesAnEmptyWordForTheProgram(t *testing.T) {
 	}
 }
 
-// What horovodrun needs a flag for and gorun does not is said as a sentence, once.
+// A flag that gorun does not need gives one notice.
 func TestFlagsThatAreNotNeeded(t *testing.T) {
 	const why = " is not needed: gorun starts the ranks itself, without mpirun or jsrun, and they use Gloo, also where Horovod was built with MPI"
 	for typed, want := range map[string]string{"--mpi": "--mpi" + why, "--jsrun": "--jsrun" + why, "--mpi --mpi": "--mpi" + why, "--gloo": ""} {
@@ -103,7 +103,7 @@ func TestFlagsThatAreNotNeeded(t *testing.T) {
 	}
 }
 
-// A command that runs no program has flags anywhere.
+// A command without a program accepts flags anywhere.
 func TestTranslateWordsAnywhere(t *testing.T) {
 	flags := flagSet(t)
 	got, err := TranslateWords([]string{"allreduce", "-np", "4", "-membind", "numa", "x", "-Ha:2", "--"}, flags)
@@ -115,8 +115,8 @@ func TestTranslateWordsAnywhere(t *testing.T) {
 	}
 }
 
-// FuzzTranslate checks, for any words in any dialect, that nothing panics, that a mistake
-// is one of the user's, and that a program's words come out as they are.
+// FuzzTranslate checks that no words in any dialect cause a panic, that errors
+// are usage errors, and that a program's words stay unchanged.
 func FuzzTranslate(f *testing.F) {
 	f.Add("-np\x004\x00-x\x00A", "prog\x00-np\x00--\x00", byte(0))
 	f.Add("-vH\x00a\x00--", "-prog\x00-x", byte(1))
@@ -135,7 +135,7 @@ func FuzzTranslate(f *testing.F) {
 		for _, ours := range [][]string{{"-np", "4", "--"}, {"-np", "4"}} {
 			got, err := Translate(slices.Concat(ours, program), dialect, flags, commands())
 			if len(ours) == 2 && (!isPositional(program[0]) || hasColon(program) || dialect == Torch) {
-				continue // it would be a flag, or several programs, or one for Python
+				continue // a flag, several programs, or a Python script
 			}
 			if err != nil || !slices.Equal(got.Args, slices.Concat([]string{"--np=4", "--"}, program)) {
 				t.Fatalf("%q, then %q: %q, %v", ours, program, got.Args, err)
@@ -147,12 +147,12 @@ func FuzzTranslate(f *testing.F) {
 	})
 }
 
-// hasColon reports whether a colon among words parts programs, or is marked as one of a program's.
+// hasColon reports whether words hold a colon that separates programs, or an escaped one.
 func hasColon(words []string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return w == ":" || w == `\:` })
 }
 
-// checkTranslated checks what holds for all translations of words.
+// checkTranslated checks invariants of all translations.
 func checkTranslated(t *testing.T, words []string, got Line, err error) {
 	t.Helper()
 	var mistake *usage.Error
@@ -176,17 +176,17 @@ func checkTranslated(t *testing.T, words []string, got Line, err error) {
 	}
 	program := got.Args[min(end+1, len(got.Args)):]
 	if len(program) > 1 && program[0] == "python" && program[1] == "-u" {
-		return // torchrun's way to start it
+		return // started as torchrun does
 	}
 	if hasColon(words) {
-		return // a program of several, or a colon of its own
+		return // several programs, or an escaped colon
 	}
 	if !slices.Equal(program, words[len(words)-len(program):]) {
 		t.Fatalf("%q became %q", words, got.Args)
 	}
 }
 
-// What srun says of GPUs that gorun has nothing for.
+// GPU options of srun that gorun does not support.
 func TestGPUsThatAreRefused(t *testing.T) {
 	for argv, want := range map[string]string{
 		"--gpus-per-task=two a":    `--gpus-per-task "two": expected a whole number`,
@@ -200,7 +200,7 @@ func TestGPUsThatAreRefused(t *testing.T) {
 	}
 }
 
-// Numbers of hosts that are none.
+// Invalid numbers of hosts.
 func TestNodesThatAreRefused(t *testing.T) {
 	for argv, want := range map[string]string{
 		"--nnodes=0 a": "expected N or MIN:MAX hosts", "--nnodes=4:2 a": "expected N or MIN:MAX hosts", "--nnodes=2: a": "expected N or MIN:MAX",

@@ -27,7 +27,7 @@ func TestTableIsWhole(t *testing.T) {
 	}
 }
 
-// Of every launcher's rows of a word, the last takes all values, and all take as many.
+// Of a launcher's rows of a word, the last accepts all values, and all take the same number.
 func TestTableIsTotal(t *testing.T) {
 	for _, table := range [][]word{words(), mcaWords()} {
 		rows := map[string][]word{}
@@ -49,7 +49,7 @@ func TestTableIsTotal(t *testing.T) {
 	}
 }
 
-// inventory is what the launchers' own parsers know, by the number of values.
+// inventory lists the options of the launchers' own parsers by number of values.
 func inventory() map[Dialect]map[int]string {
 	return map[Dialect]map[int]string{
 		OpenMPI: {
@@ -97,8 +97,8 @@ func inventory() map[Dialect]map[int]string {
 	}
 }
 
-// TestInventoryIsKnown checks that no option of another launcher is missing, and that
-// each takes along as many words as it does there.
+// TestInventoryIsKnown checks that no launcher's option is missing, and that
+// each takes the same number of values.
 func TestInventoryIsKnown(t *testing.T) {
 	for launcher, byArity := range inventory() {
 		for args, names := range byArity {
@@ -118,8 +118,8 @@ func TestInventoryIsKnown(t *testing.T) {
 	}
 }
 
-// Every word of the table comes through the parser in its dialect: it becomes flags
-// that there are, or a notice, or a mistake that says what to do.
+// Every word of the table translates in its dialect to flags of gorun,
+// a notice, or an error with a hint.
 func TestEveryWordOfEveryLauncher(t *testing.T) {
 	for _, n := range Launchers() {
 		for _, w := range rowsOf(words(), n.Dialect) {
@@ -163,7 +163,7 @@ func TestEveryWordOfEveryLauncher(t *testing.T) {
 	}
 }
 
-// In gorun's own dialect some words of one letter have to be written out.
+// In gorun's own dialect some letters must be written out.
 func TestWordsThatOnlyADialectDecides(t *testing.T) {
 	var got []string
 	seen := map[string]bool{}

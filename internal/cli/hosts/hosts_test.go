@@ -15,7 +15,7 @@ import (
 	"github.com/gorun/gorun/internal/test/environ"
 )
 
-// around are surroundings with files and variables of a test's own.
+// around returns a Finder with the given files and variables.
 func around(files, env map[string]string) Finder {
 	open := func(name string) (io.ReadCloser, error) {
 		text, ok := files[name]

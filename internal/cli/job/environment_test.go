@@ -66,7 +66,7 @@ func TestEnvFile(t *testing.T) {
 	}
 }
 
-// The variables that the guide lists are those that do not reach the ranks.
+// The variables that the guide lists do not reach the ranks.
 func TestMigrationGuideOnTheEnvironment(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "migrating.md"))
 	if err != nil {
@@ -82,7 +82,7 @@ func TestMigrationGuideOnTheEnvironment(t *testing.T) {
 		names++
 		name := part
 		switch {
-		case strings.HasPrefix(part, "_"): // an end
+		case strings.HasPrefix(part, "_"): // a suffix
 			name = "E2E" + part
 		case strings.HasSuffix(part, "_"):
 			name = part + "E2E"
@@ -96,7 +96,7 @@ func TestMigrationGuideOnTheEnvironment(t *testing.T) {
 	}
 }
 
-// What docs/environment.md says stays here does not reach the ranks, and it has all that is a rank's own.
+// Variables that docs/environment.md excludes do not reach the ranks, and it lists all variables of a rank.
 func TestEnvironmentDocument(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "environment.md"))
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/gorun/gorun/internal/test/environ"
 )
 
-// programsOf are the programs of a command line, and the job's options.
+// programsOf returns the programs of a command line and the job's options.
 func programsOf(t *testing.T, argv string) ([]program, *settings.Options, error) {
 	t.Helper()
 	flags, o := settings.NewFlags()
@@ -55,7 +55,7 @@ func TestProgramsWithTheirOptions(t *testing.T) {
 	}
 }
 
-// Hosts that the command line does not name give way to a program's own, as they do to those of a single one.
+// A program's own hosts replace hosts that the command line does not name.
 func TestHostsOfAProgramWinOverTheEnvironment(t *testing.T) {
 	for _, elsewhere := range []settings.Options{{Hosts: "y"}, {Hostfile: "f"}, {Elastic: settings.ElasticOptions{Discovery: "script"}}} {
 		flags, o := settings.NewFlags()
@@ -156,7 +156,7 @@ func TestInCommon(t *testing.T) {
 
 func commands() []string { return []string{"help", "version", "completion"} }
 
-// hostsIn are surroundings with files and variables of a test's own.
+// hostsIn returns a Finder with the given files and variables.
 func hostsIn(files, env map[string]string) hosts.Finder {
 	return hosts.Finder{Lookup: environ.Lookup(env), Hostname: "here", Cores: func() int { return 6 }, Open: func(name string) (io.ReadCloser, error) {
 		text, ok := files[name]

@@ -13,7 +13,7 @@ import (
 	"github.com/gorun/gorun/internal/test/environ"
 )
 
-// fileOf is a file with these flags, all in its first line.
+// fileOf returns a file with these flags, all on line 1.
 func fileOf(values map[string]string) settings {
 	s := settings{name: "f.yaml"}
 	for flag, value := range values {
@@ -22,7 +22,7 @@ func fileOf(values map[string]string) settings {
 	return s
 }
 
-// TestDefaultsPrecedence sets -np in every combination of places.
+// TestDefaultsPrecedence sets -np in every combination of sources.
 func TestDefaultsPrecedence(t *testing.T) {
 	for _, tc := range []struct {
 		flag, env, file string
@@ -51,7 +51,7 @@ func TestDefaultsPrecedence(t *testing.T) {
 		if tc.file != "" {
 			file["np"] = tc.file
 		}
-		// An empty variable says nothing, as if it were not set.
+		// An empty variable counts as unset.
 		if err := SetDefaults(flags, environ.Lookup(map[string]string{"GORUN_NP": tc.env, "GORUN_HOSTS": ""}), nil, fileOf(file)); err != nil {
 			t.Fatal(err)
 		}

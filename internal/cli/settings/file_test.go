@@ -119,7 +119,7 @@ func TestSettingsThatMakeNoSense(t *testing.T) {
 	}
 }
 
-// Every variable that a flag of horovodrun's sets can be set in a file, and no key of a file is without its flag.
+// Files can set every variable that horovodrun's flags set, and each key has a flag.
 func TestHorovodsFileSaysWhatItsFlagsSay(t *testing.T) {
 	reached := map[string]bool{}
 	for _, s := range horovodSections() {
@@ -140,7 +140,7 @@ func TestHorovodsFileSaysWhatItsFlagsSay(t *testing.T) {
 	for _, row := range dialect.Rows(dialect.Horovod) {
 		sets, found := strings.CutPrefix(row[1], "--export HOROVOD_")
 		if strings.Contains(sets, " ") {
-			continue // it is calculated
+			continue // computed, not set by the user
 		}
 		if found && !reached["export=HOROVOD_"+strings.ReplaceAll(sets, "VALUE", "1")] {
 			t.Errorf("%s cannot be said in a file", row[0])
@@ -162,7 +162,7 @@ func TestHorovodsFileSaysWhatItsFlagsSay(t *testing.T) {
 	}
 }
 
-// TestJobFilePrecedence: the command line wins, and what adds up comes after the file's.
+// TestJobFilePrecedence: the command line wins, and its list values follow the file's.
 func TestJobFilePrecedence(t *testing.T) {
 	const text = "np: 4\nhosts: [a, b]\nppn: 2\nenv: {A: file, B: file}\nwdir: w\nhostfile: h\nparams: {cycle_time_ms: 3}\ntimeout: 5"
 	for _, tc := range []struct{ argv, want string }{
@@ -201,8 +201,8 @@ func TestPathsOfAJobFile(t *testing.T) {
 	}
 }
 
-// FuzzSettings checks that no file breaks gorun, and that what is read can be set or is
-// refused as a mistake of the user's.
+// FuzzSettings checks that no file causes a panic, and that settings are valid or are
+// rejected by a usage error.
 func FuzzSettings(f *testing.F) {
 	f.Add([]byte("np: 4\nhosts: a:2\ngrace: 1e3\nno_oversubscribe: yes\n"))
 	f.Add([]byte("a: &a [*a]\n<<: *a"))
@@ -224,7 +224,7 @@ func FuzzSettings(f *testing.F) {
 	})
 }
 
-// TestTranslatedWordsParse checks that the flag parser reads what was meant.
+// TestTranslatedWordsParse checks that the flag parser accepts translated words.
 func TestTranslatedWordsParse(t *testing.T) {
 	for _, argv := range []string{
 		"-np 4 -H a:2,b:2 -x A prog -np 9 --hosts no",
@@ -248,7 +248,7 @@ func TestTranslatedWordsParse(t *testing.T) {
 	}
 }
 
-// Settings of Open MPI in the environment count as flags that stand below the command line.
+// Open MPI's environment settings act as flags of lower precedence than the command line.
 func TestOpenMPISettingsInTheEnvironment(t *testing.T) {
 	variables := []string{
 		"OMPI_MCA_plm_rsh_agent=/etc/mpi/kubexec.sh", "OMPI_MCA_plm_rsh_args=-p 2222", "OMPI_MCA_btl_tcp_if_include=eth0", "PRTE_MCA_rmaps_default_mapping_policy=ppr:2:node", "OMPI_MCA_mca_base_env_list=A;B=1",

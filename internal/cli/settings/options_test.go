@@ -132,7 +132,7 @@ func TestOptionsThatNoRunCanHave(t *testing.T) {
 	}
 }
 
-// A list of interfaces that makes no sense is a usage error wherever it stands.
+// An invalid list of interfaces is a usage error from any source.
 func TestNetworkInterfacesThatMakeNoSense(t *testing.T) {
 	const reason = `"10.0.0.0/33" is not a subnet such as 10.0.0.0/8 or fd00::/64`
 	bad := map[string]string{"GORUN_NETWORK_INTERFACE": "10.0.0.0/33"}

@@ -6,8 +6,8 @@ import (
 	"github.com/gorun/gorun/internal/test/environ"
 )
 
-// Flags > environment > file: where to run, given on the command line, must win over
-// the other way to say it in a lower place, not clash with it.
+// Hosts on the command line replace hosts of the environment or a file, even if given by
+// another flag.
 func TestWhereToRunOverridesLowerPlaces(t *testing.T) {
 	for name, lower := range map[string]struct{ env, file map[string]string }{
 		"environment": {env: map[string]string{"GORUN_HOSTFILE": "f"}},
@@ -26,7 +26,7 @@ func TestWhereToRunOverridesLowerPlaces(t *testing.T) {
 	}
 }
 
-// Spellings that flags have, settings have too; they must not be ignored.
+// Settings accept the same spellings as flags.
 func TestConfigTakesTheOtherSpellings(t *testing.T) {
 	flags, o := NewFlags()
 	file, err := parseSettings("f.yaml", []byte("num_proc: 4\nhost: a\n"), flags)

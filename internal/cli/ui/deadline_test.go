@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// stuckWriter takes nothing until it is let go.
+// stuckWriter blocks each write until it is released.
 type stuckWriter struct{ release chan struct{} }
 
 func (w stuckWriter) Write(p []byte) (int, error) {
@@ -14,7 +14,7 @@ func (w stuckWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// What gorun says waits for whoever reads it until the user wants the end, and then no longer.
+// Writes block without a limit until the user asks gorun to end; then they are abandoned.
 func TestPatientWriter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, deadline := stuckWriter{make(chan struct{})}, NewWriteDeadline()

@@ -18,7 +18,7 @@ import (
 	"github.com/gorun/gorun/launcher"
 )
 
-// TestEventLines has a line of every kind as it is written.
+// TestEventLines compares one line of each kind.
 func TestEventLines(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "events")
 	log, err := OpenEvents(name, &UI{W: failingWriter{t}})
@@ -50,7 +50,7 @@ func TestEventLines(t *testing.T) {
 	golden.File(t, filepath.Join("testdata", "events.jsonl"), string(text))
 }
 
-// failingWriter takes nothing.
+// failingWriter fails each write.
 type failingWriter struct{ t *testing.T }
 
 func (w failingWriter) Write(p []byte) (int, error) {

@@ -13,7 +13,7 @@ import (
 	"github.com/gorun/gorun/launcher"
 )
 
-// failedJob is a job of four ranks whose rank 1 failed 2.5 s after the start.
+// failedJob returns a job of four ranks whose rank 1 failed 2.5 s after the start.
 func failedJob(e launcher.Exit) launcher.Result {
 	e.Rank, e.At = 1, 3*time.Second
 	r := launcher.Result{Started: 500 * time.Millisecond, Ended: 4 * time.Second, Exits: []launcher.Exit{e}}
@@ -25,7 +25,7 @@ func failedJob(e launcher.Exit) launcher.Result {
 	return r
 }
 
-// TestFailureTexts has every kind of failure as the user sees it.
+// TestFailureTexts compares the messages of each kind of failure with a golden file.
 func TestFailureTexts(t *testing.T) {
 	now := time.Date(2026, 11, 21, 20, 51, 32, 0, time.UTC)
 	said := []string{"Traceback (most recent call last):", `  File "train.py", line 7`, "ValueError: bad shape"}

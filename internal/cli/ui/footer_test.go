@@ -11,7 +11,7 @@ import (
 	"github.com/gorun/gorun/launcher"
 )
 
-// screen is a terminal that may be read while it is written.
+// screen is a terminal that is safe to read during writes.
 type screen struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -65,7 +65,7 @@ func TestFooterShowsTheStart(t *testing.T) {
 		f.Follow(launcher.Ready{Host: "f1"})
 		shows("\r\x1b[Kgorun: starting")
 		f.Follow(launcher.Started{})
-		if got := news(); got != "\r\x1b[K" { // when follow has returned
+		if got := news(); got != "\r\x1b[K" { // after Follow has returned
 			t.Errorf("after the start %q", got)
 		}
 		f.Close()

@@ -11,7 +11,7 @@ import (
 	"github.com/gorun/gorun/launcher"
 )
 
-// someGPUs are hosts with all that the table can show.
+// someGPUs returns hosts with every value that the table shows.
 func someGPUs() []launcher.GPUs {
 	on := func(name string, devices ...gpu.Device) launcher.GPUs {
 		return launcher.GPUs{Host: hostfile.Host{Name: name}, Inventory: gpu.Inventory{Devices: devices}}
@@ -68,7 +68,7 @@ f1  0    1    2    bus           cpus
 	}
 }
 
-// squeeze makes one blank of many.
+// squeeze replaces runs of blanks by one.
 func squeeze(text string) string {
 	for strings.Contains(text, "  ") {
 		text = strings.ReplaceAll(text, "  ", " ")

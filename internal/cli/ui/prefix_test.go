@@ -65,7 +65,7 @@ func TestPrefix(t *testing.T) {
 			t.Errorf("%q: %v", tc.style, err)
 			continue
 		}
-		for range 2 { // the second time from memory
+		for range 2 { // the second time from the cache
 			if got := string(prefix(tc.rank, tc.fd, time.Now())); got != tc.want {
 				t.Errorf("%q, rank %d, fd %d: %q, want %q", tc.style, tc.rank, tc.fd, got, tc.want)
 			}
@@ -210,7 +210,7 @@ func TestRanks(t *testing.T) {
 	}
 }
 
-// An elastic job that had lost ranks, or got more, was to begin their lines by a style with marks: gorun ended with a panic.
+// A style with marks works for an elastic job whose number of ranks has changed.
 func TestPrefixOfMoreAndFewerRanks(t *testing.T) {
 	l := LineStyle{Style: "%p %r|", Programs: []launcher.Program{{Argv: []string{"bin/train"}, Ranks: 3}}}
 	for hosts, want := range map[string]string{"f1:2": "train 1|", "f1:3,f2:2": "train 4|"} {

@@ -159,7 +159,7 @@ func TestTemporary(t *testing.T) {
 	}
 }
 
-// The command is one word, the host stands before it, and nothing else is added.
+// The program gets the host and the command as one word each.
 func TestArgumentsOfTheProgram(t *testing.T) {
 	dir := cluster(t)
 	h := mustDial(t, Config{Argv: []string{filepath.Join(dir, "words.sh"), "-o", "a b"}, Host: "ada@f1", After: []string{"-p", "22"}})
@@ -172,7 +172,7 @@ func TestArgumentsOfTheProgram(t *testing.T) {
 	}
 }
 
-// The program and what it has started are gone when ctx has ended, even if they ignore it.
+// The program and its children end with ctx, even if they ignore SIGTERM.
 func TestCancelledRunLeavesNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -199,13 +199,13 @@ func TestCancelledRunLeavesNothing(t *testing.T) {
 	}
 }
 
-// alive reports whether a process runs; one that nobody waits for does not.
+// alive reports whether a process runs; zombies do not.
 func alive(pid string) bool {
 	text, err := os.ReadFile("/proc/" + pid + "/stat")
 	return err == nil && !bytes.Contains(text, []byte(") Z "))
 }
 
-// firstLine calls done when it has got a line.
+// firstLine calls done at its first line.
 type firstLine struct {
 	text []byte
 	done func()
@@ -221,7 +221,7 @@ func (f *firstLine) Write(p []byte) (int, error) {
 
 func (f *firstLine) line() string { return strings.TrimSpace(string(f.text)) }
 
-// Something that the program leaves behind with its output, as ControlPersist does, ends nothing later.
+// A background process that holds the output open, like ControlPersist, does not block Run.
 func TestStrayOutputDoesNotHold(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")

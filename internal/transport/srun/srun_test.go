@@ -33,7 +33,7 @@ func TestFindSlurmJob(t *testing.T) {
 		{env: map[string]string{"SLURM_JOB_NODELIST": "n1"}},
 		{env: map[string]string{"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n[08-10],x"}, id: "7", nodes: map[string]int{"n08": 0, "n09": 0, "n10": 0, "x": 0}},
 		{env: map[string]string{"SLURM_JOBID": "7", "SLURM_NODELIST": "n1"}, id: "7", nodes: map[string]int{"n1": 0}},
-		// A step sees its own nodes beside those of the job, all of which srun reaches.
+		// Inside a step, srun still reaches all nodes of the job.
 		{env: map[string]string{"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n[1-2]", "SLURM_STEP_NODELIST": "n2"}, id: "7", nodes: map[string]int{"n1": 0, "n2": 0}},
 		{env: map[string]string{"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "a1", "SLURM_JOB_NODELIST_HET_GROUP_0": "a1", "SLURM_JOB_NODELIST_HET_GROUP_1": "b[1-2]"},
 			id: "7", nodes: map[string]int{"a1": 0, "b1": 1, "b2": 1}, hetero: true},
@@ -133,7 +133,7 @@ func TestStepRefused(t *testing.T) {
 	}
 }
 
-// A step waits for its turn until those before it have started: a program that stands for srun says when.
+// Steps wait for a free slot until earlier steps have started; a fake srun decides when.
 func TestStepsStartInTurn(t *testing.T) {
 	dir := t.TempDir()
 	srun := filepath.Join(dir, "srun")
@@ -167,7 +167,7 @@ func TestStepsStartInTurn(t *testing.T) {
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "here\n" {
 		t.Fatalf("%q, %v", line, err)
 	}
-	// The first goes on, and the third has its turn.
+	// The first continues, and the third starts.
 	if err := node.Run(t.Context(), []string{"/x", "3"}, nil, io.Discard, io.Discard); err != nil || !began("3")() {
 		t.Errorf("the third: %v", err)
 	}
