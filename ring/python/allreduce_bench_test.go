@@ -1,15 +1,13 @@
 package python
 
 import (
-	"archive/zip"
-	"cmp"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/gorun/gorun/internal/test/lab"
 )
 
 // rounds is how often each library has its turn: other work on the machine disturbs all alike.
@@ -21,9 +19,11 @@ func BenchmarkTorchAllreduce(b *testing.B) {
 	needs(b, "torch", "numpy")
 	kinds := []string{"torch", "gloo"}
 	var horovod []string
-	if dir := unpackedHorovod(b); dir != "" {
+	if variable, err := lab.UnpackHorovod(b.Context(), b.TempDir()); err != nil {
+		b.Log(err)
+	} else {
 		kinds = append(kinds, "horovod")
-		horovod = []string{"-x", "PYTHONPATH=" + dir}
+		horovod = []string{"-x", variable}
 	}
 	line := regexp.MustCompile(`(\w+) (in place|new) (\d+) bytes ([0-9.]+) us`)
 	for b.Loop() {
@@ -50,24 +50,4 @@ func BenchmarkTorchAllreduce(b *testing.B) {
 			b.ReportMetric(all[len(all)/2], name+"-us")
 		}
 	}
-}
-
-// unpackedHorovod is a folder with the Horovod that .ci/horovod has built, or empty.
-func unpackedHorovod(b *testing.B) string {
-	home, _ := os.UserHomeDir()
-	wheels, _ := filepath.Glob(filepath.Join(cmp.Or(os.Getenv("XDG_CACHE_HOME"), filepath.Join(home, ".cache")), "gorun-ci/torch-*/horovod-0.28.1-*.whl"))
-	if len(wheels) == 0 {
-		b.Log("Horovod is not built: .ci/horovod does it, in many minutes")
-		return ""
-	}
-	dir := b.TempDir()
-	wheel, err := zip.OpenReader(wheels[0])
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer wheel.Close()
-	if err := os.CopyFS(dir, wheel); err != nil {
-		b.Fatal(err)
-	}
-	return dir
 }

@@ -55,10 +55,7 @@ func TestTorchAlone(t *testing.T) {
 // Horovod's own tests of its operations pass against gorun.torch under its name, but for those that run.py leaves out.
 func TestHorovodsTestsOnGorunTorch(t *testing.T) {
 	needs(t, "torch", "numpy", "pytest", "mock", "cloudpickle", "packaging")
-	tests, err := filepath.Abs("../../internal/test/e2e/testdata/horovod/parallel/test_torch.py")
-	if err != nil {
-		t.Fatal(err)
-	}
+	tests := lab.HorovodSource(t, "test/parallel/test_torch.py")
 	c := lab.MustNamespaces(t, lab.Specs(2)...)
 	out := strings.Join(succeed(t, c, "-np", "2", "-H", "f1,f2", interpreter, script(t, "as_horovod/run.py"), tests), "\n")
 	passed := regexp.MustCompile(`(?m)^f[12]:[01]: (\d\d)\d* passed`).FindAllStringSubmatch(out, -1)

@@ -36,7 +36,7 @@ func startTraining(t *testing.T, c *lab.Cluster, hosts string, words string, fau
 	if err := os.WriteFile(j.folder+"/discover", []byte("#!/bin/sh\nexec cat "+j.folder+"/hosts\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	env := []string{horovod(t), "OMP_NUM_THREADS=1", "PYTHONDONTWRITEBYTECODE=1"}
+	env := []string{lab.Horovod(t), "OMP_NUM_THREADS=1", "PYTHONDONTWRITEBYTECODE=1"}
 	j.run = startIn(t, c, env, append(args, faults...)...)
 	return j
 }
@@ -129,7 +129,7 @@ func (j *training) kill(s stint) time.Time {
 
 // The scenarios of elastic Horovod's own tests, with its own workers.
 func TestElasticHorovod(t *testing.T) {
-	horovod(t) // or skip
+	lab.Horovod(t) // or skip
 	c := lab.MustNamespaces(t, lab.Specs(3)...)
 	t.Run("group", func(t *testing.T) {
 		t.Run("hosts and ranks come and go", func(t *testing.T) { t.Parallel(); testHorovodComesAndGoes(t, c) })

@@ -17,7 +17,7 @@ import (
 // by side that know nothing of each other. What a launcher adds is what it takes beyond those; the figure to look at is how much of horovodrun's is left.
 // Between them it runs Horovod's synthetic benchmark by both: its images a second do not depend on who started it.
 func BenchmarkHorovodLaunch(b *testing.B) {
-	path := horovod(b)
+	path := lab.Horovod(b)
 	env := []string{path, "OMP_NUM_THREADS=1"}
 	c := lab.MustNamespaces(b, lab.Spec{Env: env}, lab.Spec{Env: env}) // horovodrun looks for itself there
 	config, err := os.ReadFile(c.ConfigFile)
@@ -41,7 +41,7 @@ func BenchmarkHorovodLaunch(b *testing.B) {
 		{name: "horovodrun", argv: []string{python, "-c", horovodrun, "-np", "4", "-H", "f1:2,f2:2", python}, env: env},
 		{name: "alone", argv: []string{"sh", "-c", `for i in 1 2 3 4; do "$0" "$@" & done; wait`, python}, env: env},
 	}
-	synthetic := []string{example(b, "pytorch_synthetic_benchmark.py"), "--no-cuda", "--model", "squeezenet1_1",
+	synthetic := []string{lab.HorovodSource(b, "examples/pytorch/pytorch_synthetic_benchmark.py"), "--no-cuda", "--model", "squeezenet1_1",
 		"--batch-size", "2", "--num-warmup-batches", "2", "--num-batches-per-iter", "5", "--num-iters", "3"}
 	times, images := map[string][]time.Duration{}, map[string][]float64{}
 	for b.Loop() {

@@ -18,30 +18,18 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// python is what Horovod was built for.
+// python is the interpreter that Horovod is built for.
 const python = lab.Python
-
-// horovod returns where Python finds Horovod.
-func horovod(t testing.TB) (variable string) {
-	t.Helper()
-	return lab.Horovod(t)
-}
-
-// example is one of Horovod's own, unchanged.
-func example(t testing.TB, name string) string {
-	t.Helper()
-	return testdata("horovod/" + name)
-}
 
 // Horovod's programs run as they are, on two hosts.
 func TestHorovod(t *testing.T) {
-	env := []string{horovod(t), "OMP_NUM_THREADS=1"}
+	env := []string{lab.Horovod(t), "OMP_NUM_THREADS=1"}
 	c := lab.MustNamespaces(t, lab.Specs(2)...)
 	for _, h := range []string{"f1", "f2"} { // what must not be chosen
 		addInterface(t, c, h, "docker0", "172.17.0.1/16")
 	}
 	t.Run("benchmark", func(t *testing.T) {
-		r := startIn(t, c, env, "-np", "4", "-H", "f1:2,f2:2", python, example(t, "pytorch_synthetic_benchmark.py"), "--no-cuda",
+		r := startIn(t, c, env, "-np", "4", "-H", "f1:2,f2:2", python, lab.HorovodSource(t, "examples/pytorch/pytorch_synthetic_benchmark.py"), "--no-cuda",
 			"--model", "squeezenet1_1", "--batch-size", "1", "--num-warmup-batches", "1", "--num-batches-per-iter", "1", "--num-iters", "1").want(0)
 		if !regexp.MustCompile(`f1:0: Total img/sec on 4 CPU\(s\): [0-9.]+`).MatchString(r.out.String()) {
 			t.Errorf("%q", &r.out)
@@ -50,7 +38,7 @@ func TestHorovod(t *testing.T) {
 	t.Run("mnist", func(t *testing.T) {
 		dir := t.TempDir()
 		writeDigits(t, filepath.Join(dir, "MNIST/raw"))
-		r := startIn(t, c, env, "-np", "4", "-H", "f1:2,f2:2", python, example(t, "pytorch_mnist.py"), "--no-cuda", "--epochs", "1",
+		r := startIn(t, c, env, "-np", "4", "-H", "f1:2,f2:2", python, lab.HorovodSource(t, "examples/pytorch/pytorch_mnist.py"), "--no-cuda", "--epochs", "1",
 			"--batch-size", "16", "--test-batch-size", "32", "--data-dir", dir).want(0)
 		if !regexp.MustCompile(`(?m)^f1:0: Test set: Average loss: [0-9.]+, Accuracy: [0-9.]+%`).MatchString(r.out.String()) {
 			t.Errorf("%q", &r.out)
@@ -71,7 +59,7 @@ func TestHorovod(t *testing.T) {
 
 // Horovod's own tests of its operations pass under gorun, which they know by what mpirun's ranks have.
 func TestHorovodsOwnTests(t *testing.T) {
-	env := []string{horovod(t), "OMP_NUM_THREADS=1", "PYTHONDONTWRITEBYTECODE=1"}
+	env := []string{lab.Horovod(t), "OMP_NUM_THREADS=1", "PYTHONDONTWRITEBYTECODE=1"}
 	if err := exec.CommandContext(t.Context(), python, "-c", "import pytest, mock").Run(); err != nil {
 		lab.Skip(t, "needs python3-pytest and python3-mock")
 	}
@@ -80,7 +68,7 @@ func TestHorovodsOwnTests(t *testing.T) {
 		t.Run(family, func(t *testing.T) {
 			// Tests of GPUs skip by themselves; those of tensors without end take a minute each.
 			r := startIn(t, c, env, "-np", "2", "-H", "f1,f2", python, "-m", "pytest", "-q", "-p", "no:cacheprovider",
-				example(t, "parallel/test_torch.py"), "-k", "("+family+") and not cuda and not gpu").want(0)
+				lab.HorovodSource(t, "test/parallel/test_torch.py"), "-k", "("+family+") and not cuda and not gpu").want(0)
 			if n := len(regexp.MustCompile(`(?m)^f[12]:[01]: [0-9]+ passed`).FindAllString(r.out.String(), -1)); n != 2 {
 				t.Errorf("%d ranks say that tests passed:\n%s", n, golden.Clip(r.out.String()))
 			}

@@ -11,10 +11,11 @@ import (
 	"testing"
 )
 
-// Python is Debian's, which has a PyTorch, and for which Horovod was built.
+// Python is Debian's, which has PyTorch and for which Horovod is built.
 const Python = "/usr/bin/python3"
 
-// Horovod unpacks Horovod, which .ci/horovod has built, and returns where Python finds it.
+// Horovod unpacks the Horovod that .ci/horovod has built and returns the variable by which Python finds it, as NAME=value.
+// A machine without it skips the test.
 func Horovod(t testing.TB) (variable string) {
 	t.Helper()
 	variable, err := UnpackHorovod(t.Context(), t.TempDir())
@@ -27,21 +28,40 @@ func Horovod(t testing.TB) (variable string) {
 	return variable
 }
 
-// UnpackHorovod is [Horovod] into dir, outside tests.
+// UnpackHorovod is [Horovod] into dir, for programs that are no tests.
 func UnpackHorovod(ctx context.Context, dir string) (variable string, err error) {
 	const modules = "import importlib.util as u, sys; sys.exit(not all(u.find_spec(m) for m in ['torch', 'torchvision', 'filelock', 'psutil', 'yaml', 'cloudpickle', 'cffi', 'packaging']))"
 	if err := exec.CommandContext(ctx, Python, "-c", modules).Run(); err != nil {
 		return "", &MissingError{"a Python with torch, and what Horovod needs besides,", ".ci/setup installs them"}
 	}
-	home, _ := os.UserHomeDir()
-	wheels, _ := filepath.Glob(filepath.Join(cmp.Or(os.Getenv("XDG_CACHE_HOME"), filepath.Join(home, ".cache")), "gorun-ci/torch-*/horovod-0.28.1-*.whl"))
-	if len(wheels) == 0 {
-		return "", &MissingError{"Horovod", ".ci/horovod builds it, in many minutes"}
+	name, err := builtHorovod("horovod-0.28.1-*.whl")
+	if err != nil {
+		return "", err
 	}
-	wheel, err := zip.OpenReader(wheels[0])
+	wheel, err := zip.OpenReader(name)
 	if err != nil {
 		return "", err
 	}
 	defer wheel.Close()
 	return "PYTHONPATH=" + dir, os.CopyFS(dir, wheel)
+}
+
+// HorovodSource returns a file of Horovod's repository, which .ci/horovod has fetched. A machine without it skips the test.
+func HorovodSource(t testing.TB, path string) string {
+	t.Helper()
+	name, err := builtHorovod("horovod-0.28.1/" + path)
+	if err != nil {
+		Skip(t, err.Error())
+	}
+	return name
+}
+
+// builtHorovod returns a file of those that .ci/horovod keeps.
+func builtHorovod(pattern string) (name string, err error) {
+	home, _ := os.UserHomeDir()
+	found, _ := filepath.Glob(filepath.Join(cmp.Or(os.Getenv("XDG_CACHE_HOME"), filepath.Join(home, ".cache")), "gorun-ci/torch-*", pattern))
+	if len(found) == 0 {
+		return "", &MissingError{"Horovod", ".ci/horovod builds it, in many minutes"}
+	}
+	return found[0], nil
 }
