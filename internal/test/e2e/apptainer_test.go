@@ -4,6 +4,6 @@ package e2e
 
 import "testing"
 
-// Apptainer itself obeys the rules that the other tests rely on. It is not in Debian, so
-// this test is asked for: go test -tags apptainer -run RealApptainer ./cmd/gorun
+// TestRealApptainer shows that the real Apptainer behaves as the stand-in that other tests use. Debian has none, so it runs on
+// demand: go test -tags apptainer -run RealApptainer ./internal/test/e2e
 func TestRealApptainer(t *testing.T) { testContainers(t, newContainers(t, true)) }

@@ -14,7 +14,7 @@ import (
 	"github.com/gorun/gorun/internal/test/ringtest"
 )
 
-// benchRows are the rows that a benchmark printed as JSON.
+// benchRows returns the rows that a benchmark printed as JSON.
 func benchRows(t *testing.T, r *run) (rows []bench.Row) {
 	t.Helper()
 	for _, line := range r.lines() {
@@ -68,7 +68,7 @@ func TestBenchTypesAndOperations(t *testing.T) {
 			t.Errorf("%+v", row)
 		}
 	}
-	// Bits of a half cannot be combined.
+	// Half-precision values have no bitwise operations.
 	if len(rows) != 2*(5+8) || len(seen) != 5+8 || !seen["half avg"] || !seen["int8 bxor"] || seen["half bxor"] {
 		t.Errorf("%d rows, %v", len(rows), seen)
 	}
@@ -111,7 +111,7 @@ func TestBenchUsage(t *testing.T) {
 	}
 }
 
-// Memory of GPUs, which is the host's for the stand-ins of their libraries; then without a driver.
+// TestBenchDevice runs with stand-ins for the GPU libraries, whose device memory is the host's, and then without a driver.
 func TestBenchDevice(t *testing.T) {
 	lab.Need(t, "cc")
 	dir := t.TempDir()

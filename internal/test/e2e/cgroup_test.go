@@ -11,9 +11,8 @@ import (
 	"testing"
 )
 
-// A rank that runs into a real memory limit. It needs root and a cgroup tree with the memory
-// controller that may be written to, so this test is asked for:
-// go test -tags cgroup -run RealMemoryLimit ./cmd/gorun
+// A rank reaches a real memory limit. The test needs root and a writable cgroup tree with the memory controller, so it runs on
+// demand: go test -tags cgroup -run RealMemoryLimit ./internal/test/e2e
 func TestRealMemoryLimit(t *testing.T) {
 	tree, limit := "/sys/fs/cgroup/memory", "memory.limit_in_bytes"
 	if _, err := os.Stat(tree); err != nil {

@@ -25,8 +25,8 @@ func standIns(t *testing.T, names ...string) (dir string) {
 	return dir
 }
 
-// TestPublishedCommandLinesRun runs published lines with gorun in place of their launcher's
-// name, on hosts of the names that they use. Only files lie elsewhere here.
+// TestPublishedCommandLinesRun runs published lines with gorun in place of their launcher, on hosts of the same names. Only the
+// paths of files differ.
 func TestPublishedCommandLinesRun(t *testing.T) {
 	c := lab.MustNamespaces(t, lab.Specs(4)...)
 	programs := standIns(t, "python", "python3.6", "singularity")
@@ -83,7 +83,7 @@ func TestPublishedCommandLinesRun(t *testing.T) {
 	}
 }
 
-// gorun started by another launcher's name reads words as that one does.
+// gorun reads its words as the launcher does under whose name it starts.
 func TestNamesAreDialects(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"mpirun", "mpiexec", "mpiexec.hydra", "horovodrun", "srun", "torchrun"} {

@@ -15,7 +15,7 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// TestCompletions asks as the shells' scripts do.
+// TestCompletions asks for completions as the shells' scripts do.
 func TestCompletions(t *testing.T) {
 	environ.Quiet(t)
 	dir := t.TempDir()
@@ -72,7 +72,7 @@ func TestCompletions(t *testing.T) {
 	}
 }
 
-// Real shells load the scripts and get their answers.
+// Real shells load the scripts and complete with them.
 func TestCompletionInShells(t *testing.T) {
 	lab.Need(t, "bash")
 	const bash = `

@@ -13,8 +13,8 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// A child of a rank is in a frozen cgroup of v1, where no signal reaches it, as in a dead file system. The goal
-// is that gorun ends 13 s after the stop (T_exit and 5 s).
+// A rank's child sits in a frozen cgroup v1, where no signal reaches it, as on a dead file system. gorun must end 13 s
+// after the stop request (T_exit and 5 s).
 func TestA9UnkillableProcessIsNamed(t *testing.T) {
 	group := fmt.Sprintf("/sys/fs/cgroup/freezer/test-%d", os.Getpid())
 	if err := os.Mkdir(group, 0o755); err != nil {
@@ -71,7 +71,7 @@ func TestA9UnkillableProcessIsNamed(t *testing.T) {
 	start(t, nil, "-np", "1", "true").want(0) // and removes the empty groups of the others
 }
 
-// gorun in a rank of gorun or mpirun ends its own ranks only.
+// gorun that runs as a rank of gorun or mpirun ends only its own ranks.
 func TestA14NestedLaunchersSpareTheirSiblings(t *testing.T) {
 	inner := binary("gorun") + ` -np 2 sh -c 'setsid sleep 1000 & [ $RANK = 0 ] && exit 3; sleep 1000'`
 	script := `sleep 1000 & sibling=$!; ` + inner + ` 2>/dev/null; code=$?; kill -0 $sibling && echo "inner ended with $code, its sibling lives"; kill $sibling`
@@ -90,8 +90,8 @@ func TestA14NestedLaunchersSpareTheirSiblings(t *testing.T) {
 	r.nothingLeft(10 * time.Second)
 }
 
-// Numbers of processes come round many times while jobs fail, in a namespace that has few of them.
-// Whoever was there before, and who comes meanwhile, is spared.
+// Process ids wrap around many times while jobs fail, in a namespace with few of them. Processes that started before the jobs or
+// beside them survive.
 func TestA13NumbersComeRoundAndNobodyElseIsKilled(t *testing.T) {
 	lab.Need(t, "unshare")
 	const script = `

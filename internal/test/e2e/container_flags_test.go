@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// --print-env-flags names the variables that ranks have, and no others: what a rank gets of PMI, Horovod, torchrun and the rest. Some ranks have
-// a socket for MPI, those in docker's containers a port.
+// --print-env-flags names exactly the variables that ranks get: those of PMI, Horovod, torchrun and the rest. Some ranks have a
+// socket for MPI; those in docker's containers have a port.
 func TestPrintedFlagsAreTheRanksVariables(t *testing.T) {
 	words := strings.Fields(start(t, nil, "--print-env-flags").want(0).out.String())
 	printed := map[string]bool{}

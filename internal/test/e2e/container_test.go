@@ -15,15 +15,14 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// containers are two hosts over SSH where containers run, and a folder with an image.
+// containers holds two SSH hosts where containers run, and a folder with an image.
 type containers struct {
 	*lab.Cluster
 	dir string // holds horovod.sif, with a program python in it
 	env []string
 }
 
-// newContainers makes the image and puts the programs that run it in the PATH: real ones, or those of
-// testdata, which obey the same rules.
+// newContainers makes the image and puts the programs that run it in the PATH: the real ones, or stand-ins from testdata.
 func newContainers(t *testing.T, real bool) containers {
 	t.Helper()
 	c := containers{Cluster: lab.MustLoopback(t, lab.Specs(2)...), dir: t.TempDir()}
@@ -94,8 +93,8 @@ func (c containers) start(t *testing.T, line string) *run {
 	return startIn(t, c.Cluster, c.env, slices.Concat([]string{"--prefix", "none"}, words)...)
 }
 
-// testEnvironment runs published lines and their relatives: ranks know their places under all of
-// them, and the container program has nothing to say.
+// testEnvironment runs published lines and their variants: every rank learns its location, and the container program prints
+// nothing.
 func (c containers) testEnvironment(t *testing.T) {
 	const job = "-np 4 -H f1:2,f2:2 -x LD_LIBRARY_PATH -x E2E_ASKED=a=b "
 	for _, tc := range []struct {
@@ -120,7 +119,7 @@ func (c containers) testEnvironment(t *testing.T) {
 		}
 		got := r.lines()
 		for i, line := range got {
-			// --nv appends its folder; a build of Apptainer without it does not.
+			// --nv appends its folder to the library path; a build of Apptainer without GPU support does not.
 			got[i] = strings.Replace(line, ":/.singularity.d/libs", "", 1)
 		}
 		slices.Sort(got)
@@ -134,14 +133,14 @@ func (c containers) testEnvironment(t *testing.T) {
 	}
 }
 
-// withoutNV is stderr without what Apptainer says of --nv on machines that have no GPU.
+// withoutNV returns stderr without Apptainer's warning about --nv on machines without a GPU.
 func withoutNV(text string) string {
 	return strings.Join(slices.DeleteFunc(strings.SplitAfter(text, "\n"), func(line string) bool {
 		return strings.Contains(line, "INFO:") && strings.Contains(line, "nv") || strings.Contains(line, "Could not find any nv files")
 	}), "")
 }
 
-// The ranks of ring find each other from inside.
+// Ranks that use ring find each other from inside containers.
 func (c containers) testRing(t *testing.T) {
 	text, err := os.ReadFile(binary("allreduce"))
 	if err == nil {
@@ -166,7 +165,7 @@ func (c containers) testEnds(t *testing.T) {
 	c.start(t, job+"absent.sif python train.py").want(255, "absent.sif")
 }
 
-// testKills kills a container program, or gorun: nothing stays.
+// testKills kills a container program, or gorun, and checks that nothing is left.
 func (c containers) testKills(t *testing.T) {
 	for _, victim := range []string{"rank", "gorun"} {
 		r := c.start(t, "-np 4 -H f1:2,f2:2 singularity exec horovod.sif python train.py --wait")
@@ -185,7 +184,7 @@ func (c containers) testKills(t *testing.T) {
 	}
 }
 
-// findMonitor is the process of a container program that waits for a rank's end.
+// findMonitor returns the process of a container program that waits for a rank's end.
 func findMonitor(t *testing.T, r *run) int {
 	t.Helper()
 	for _, pid := range lab.Processes(r.mark) {
@@ -212,8 +211,7 @@ func (c containers) testStop(t *testing.T) {
 	}
 }
 
-// testDocker shows that docker's containers know nothing, that gorun says so, and that its advice
-// helps.
+// testDocker shows that docker passes no variables into containers, that gorun warns, and that its hint works.
 func (c containers) testDocker(t *testing.T) {
 	const says = "gorun: docker does not give containers RANK, WORLD_SIZE and the like: write docker run $(gorun --print-env-flags -x E2E_ASKED) ...\n"
 	r := c.start(t, "-np 2 -x E2E_ASKED=1 docker run --rm horovod.sif python train.py").want(0)

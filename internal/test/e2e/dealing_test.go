@@ -10,7 +10,7 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// showGPUs has a host's /proc say that the NVIDIA driver holds so many GPUs.
+// showGPUs makes a host's /proc list GPUs of the NVIDIA driver.
 func showGPUs(t *testing.T, c *lab.Cluster, host string, gpus int) {
 	t.Helper()
 	if err := c.Disk(t.Context(), host, "/proc/driver", 1024); err != nil {
@@ -25,8 +25,8 @@ func showGPUs(t *testing.T, c *lab.Cluster, host string, gpus int) {
 	}
 }
 
-// TestGPUsAreDealt runs jobs on a host whose /proc shows two GPUs, and one that has none.
-func TestGPUsAreDealt(t *testing.T) {
+// TestGPUsAreAssigned runs jobs on a host whose /proc shows two GPUs, and on one without any.
+func TestGPUsAreAssigned(t *testing.T) {
 	if _, err := os.Stat("/dev/nvidiactl"); err == nil {
 		lab.Skip(t, "the lab's hosts would have this machine's GPUs")
 	}
@@ -73,7 +73,7 @@ func TestGPUsAreDealt(t *testing.T) {
 		t.Error("a rank was started though GPUs could not be dealt")
 	}
 	start(t, c, "--hostfile", hosts, "--gpus-per-rank", "8", "--dry-run", "true").want(2, "f1: 1 rank with --gpus-per-rank 8, and the hostfile says gpus=4")
-	// The processes of an elastic job, by slot.
+	// An elastic job assigns GPUs by slot.
 	r := start(t, c, append(strings.Fields("-np 2 -H f1:2 --min-np 2 --gpus-per-rank 1"), seen...)...).want(0)
 	if got := r.lines(); len(got) != 2 || !slices.Contains(got, "0 0 PCI_BUS_ID") || !slices.Contains(got, "1 1 PCI_BUS_ID") {
 		t.Errorf("ranks of an elastic job see %q", got)
@@ -83,8 +83,8 @@ func TestGPUsAreDealt(t *testing.T) {
 	start(t, c, "-H", "f1:2", "--gpus-per-rank", "1", "-v", "true").want(0, "there are 2 GPUs, of which local rank 0 has 0, 1 has 1 on f1\n")
 }
 
-// TestSentProgramKnowsNVLinks runs jobs on hosts that have GPUs and no gorun-gpu: the one beside gorun is sent to those that deal
-// by number, and what it says of NVLinks decides who gets what.
+// TestSentProgramKnowsNVLinks runs jobs on hosts with GPUs but without gorun-gpu. gorun sends its own copy to hosts that assign
+// GPUs by number, and the NVLinks that it reports decide the assignment.
 func TestSentProgramKnowsNVLinks(t *testing.T) {
 	if _, err := os.Stat("/dev/nvidiactl"); err == nil {
 		lab.Skip(t, "the lab's hosts would have this machine's GPUs")

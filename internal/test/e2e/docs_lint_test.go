@@ -11,9 +11,8 @@ import (
 	"github.com/gorun/gorun/internal/test/documents"
 )
 
-// In the documents a line of a fenced block that begins with "$ " is a command, and the lines up to the next one
-// are what it prints. "..." alone on a line stands for any lines, and in a line for anything. Every command is run,
-// by the test of the world that its document has in this table.
+// A line of a fenced block that begins with "$ " is a command; the lines up to the next one are its output. "..." alone on a
+// line matches any lines, and within a line any text. The test of the world that a document has here runs its commands.
 func documentWorlds() map[string]string {
 	return map[string]string{
 		"README.md":                     "two hosts",
@@ -49,7 +48,7 @@ func documentWorlds() map[string]string {
 	}
 }
 
-// notRun are the commands that no test can run, by how they begin, and why.
+// notRun lists the commands that no test can run, by prefix, and why.
 func notRun() []struct{ file, command, why string } {
 	return []struct{ file, command, why string }{
 		{"README.md", "make demo", "it installs packages; internal/test/lab/hosts has its test"},
@@ -76,7 +75,7 @@ func notRun() []struct{ file, command, why string } {
 	}
 }
 
-// TestEveryDocumentHasAWorld finds documents and commands that no test would run, and rows that are for nothing.
+// TestEveryDocumentHasAWorld finds documents and commands that no test runs, and rows without a document.
 func TestEveryDocumentHasAWorld(t *testing.T) {
 	worlds, names := documentWorlds(), documents.Names(t, root)
 	for name := range worlds {
@@ -109,7 +108,7 @@ func TestEveryDocumentHasAWorld(t *testing.T) {
 	}
 }
 
-// exempt is which row of notRun a command has, or "".
+// exempt returns the row of notRun that a command has, or "".
 func exempt(file, command string) string {
 	for _, n := range notRun() {
 		if n.file == file && strings.HasPrefix(command, n.command) {
@@ -119,7 +118,7 @@ func exempt(file, command string) string {
 	return ""
 }
 
-// unmarked are lines in blocks of no language that begin as commands do, before any that is marked as one.
+// unmarked returns lines that look like commands but lack the "$ ", in blocks without a language.
 func unmarked(text string) (lines []string) {
 	programs := strings.Fields("gorun bin/gorun make mpirun mpiexec horovodrun torchrun srun sbatch salloc ssh ssh-keygen ssh-copy-id kubectl docker sudo apt go git ln export")
 	block := "outside"
@@ -139,17 +138,17 @@ func unmarked(text string) (lines []string) {
 	return lines
 }
 
-// linesOf are the lines of text, without gorun's word on the lab's one machine.
+// linesOf splits output into lines, without empty ones and without the warning that the lab's hosts are one machine.
 func linesOf(text string) []string {
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	return slices.DeleteFunc(lines, func(line string) bool { return strings.Contains(line, " are one machine (") || line == "" })
 }
 
-// holds reports whether got are the lines of want, in any order: that of ranks is not certain.
+// holds reports whether got are the lines of want in any order, since the order of ranks is not fixed.
 func holds(got, want []string) bool {
 	got, want = slices.Clone(got), slices.Clone(want)
 	want = slices.DeleteFunc(want, func(line string) bool { return line == "" })
-	// The most exact lines first, so that they are not taken for what vaguer ones stand for.
+	// Exact lines choose first, so that a pattern does not take their match.
 	slices.SortStableFunc(want, func(a, b string) int { return strings.Count(a, "...") - strings.Count(b, "...") })
 	open := false
 	for _, line := range want {
@@ -166,7 +165,7 @@ func holds(got, want []string) bool {
 	return open || len(got) == 0
 }
 
-// stands reports whether a documents.Command line, with "..." in it, stands for another.
+// stands reports whether a line matches a documented one.
 func stands(pattern, line string) bool {
 	if !strings.Contains(pattern, "...") {
 		return pattern == line
@@ -196,7 +195,7 @@ func TestHoldsCanFail(t *testing.T) {
 	}
 }
 
-// TestTypedIn pins down what counts as a command.
+// TestTypedIn defines what counts as a command.
 func TestTypedIn(t *testing.T) {
 	text := "$ outside\n```\ndiagram\n```\n```\n$ one \\\n  more\nout\n\n$ two\n```\ntext\n```\nfigure\n```\n"
 	got := documents.Commands(text)
@@ -208,7 +207,7 @@ func TestTypedIn(t *testing.T) {
 	}
 }
 
-// TestLinks follows every link within the repository, to the file and to the heading in it.
+// TestLinks follows every link within the repository to its file and heading.
 func TestLinks(t *testing.T) {
 	links, linked := regexp.MustCompile(`\]\(([^)\s]*)\)`), map[string]bool{}
 	for _, name := range documents.Names(t, root) {
@@ -238,7 +237,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// headings are the anchors of a document's headings, as GitHub makes them.
+// headings returns the anchors of a document's headings, as GitHub forms them.
 func headings(text string) (anchors []string) {
 	for line := range strings.Lines(documents.Prose(text)) {
 		if title := strings.TrimLeft(line, "#"); title != line {

@@ -15,16 +15,16 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// world is a place where the commands of documents run.
+// world is an environment in which the commands of documents run.
 type world struct {
 	name  string
 	dir   string                                                // where the commands start; "": each document has one of its own
 	shell func(ctx context.Context, dir, line string) *exec.Cmd // with the world's environment
-	// before and after, where they are set, wait for what a command needs and leaves.
+	// before and after, if set, wait for what a command needs and for what it leaves running.
 	before, after func(t *testing.T, line string)
 }
 
-// run types every command of the documents of this world, and compares what they print.
+// run runs every command of the documents of this world and compares the output.
 func (w world) run(t *testing.T) {
 	for name, of := range documentWorlds() {
 		if of == w.name {
@@ -64,7 +64,7 @@ func (w world) document(t *testing.T, name string) {
 	}
 }
 
-// exitWith lets a command find the exit code of the one before it in $?.
+// exitWith sets $? of a command to the exit code of the one before it.
 func exitWith(status int) string {
 	if status == 0 {
 		return ""
@@ -72,7 +72,7 @@ func exitWith(status int) string {
 	return "(exit " + strconv.Itoa(status) + "); "
 }
 
-// TestDocs runs the documents that need no more than two hosts to reach over SSH.
+// TestDocs runs the documents that need only two SSH hosts.
 func TestDocs(t *testing.T) {
 	c := lab.MustLoopback(t, lab.Specs(2)...)
 	home := t.TempDir()
@@ -86,15 +86,15 @@ func TestDocs(t *testing.T) {
 	}
 	w := world{name: "two hosts", shell: func(ctx context.Context, dir, line string) *exec.Cmd {
 		cmd := c.Command(ctx, "bash", "-c", line)
-		// Nothing of this machine's own environment, of which gorun might have something to say.
+		// This machine's own environment could make gorun print more.
 		cmd.Env = []string{"PATH=" + dir + "/bin:" + dir + "/shims:" + os.Getenv("PATH"), "HOME=" + home, "LANG=C.UTF-8", "GORUN_SSH_CONFIG=" + c.ConfigFile}
 		return cmd
 	}}
 	w.run(t)
 }
 
-// furnished is a directory with the files that documents speak of: gorun and the examples in bin, programs to
-// start, and stand-ins for programs that a machine need not have.
+// furnished returns a directory with the files that documents name: gorun and the examples in bin, programs to
+// start, and stand-ins for programs that a machine may lack.
 func furnished(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -131,7 +131,7 @@ func furnished(t *testing.T) string {
 	return dir
 }
 
-// Every example that is more than a program to build is run by a document.
+// Some document runs every example that is more than a program to build.
 func TestExamplesAreInDocuments(t *testing.T) {
 	ran := ""
 	for name := range documentWorlds() {

@@ -16,11 +16,11 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// learned is the last line of examples/elastic.
+// learned matches the last line of examples/elastic.
 var learned = regexp.MustCompile(`(?m)rank \d+ of \d+: accuracy (\S+) % after (\d+) steps$`)
 
-// Ranks are killed and hosts come, go and vanish at random while digits are learned. It comes to what it comes to without
-// all that, in as many steps. ELASTIC_CHAOS=10m does so for 10 minutes, ELASTIC_SEED=7 in a certain order.
+// Ranks are killed and hosts join, leave and vanish at random during a training, which ends with the accuracy and the number of
+// steps of an undisturbed one. ELASTIC_CHAOS=10m runs for 10 minutes, ELASTIC_SEED=7 repeats an order.
 func testElasticChaos(t *testing.T) {
 	span := 25 * time.Second
 	if text := os.Getenv("ELASTIC_CHAOS"); text != "" {
@@ -73,7 +73,7 @@ func awaitOutput(t *testing.T, r *run, text string) {
 	await(t, text, func() bool { return strings.Contains(r.out.String(), text) })
 }
 
-// havoc does harm to a job.
+// havoc harms a job.
 type havoc struct {
 	t      *testing.T
 	c      *lab.Cluster
@@ -85,7 +85,7 @@ type havoc struct {
 	harms  int
 }
 
-// say is what the discovery script says from now on.
+// say sets what the discovery script prints from now on.
 func (h *havoc) say(hosts string) {
 	h.t.Helper()
 	if err := os.WriteFile(h.list+".new", []byte(hosts), 0o600); err != nil {
@@ -96,7 +96,7 @@ func (h *havoc) say(hosts string) {
 	}
 }
 
-// wreak does one thing, some seconds after the last one.
+// wreak does one harm, some seconds after the last.
 func (h *havoc) wreak() {
 	time.Sleep(time.Second + time.Duration(h.dice.IntN(2500))*time.Millisecond)
 	if !h.gone.IsZero() && time.Since(h.gone) > 20*time.Second {
@@ -127,7 +127,7 @@ func (h *havoc) wreak() {
 	}
 }
 
-// maybe is a line for a host, with some slots or none.
+// maybe returns a line for a host, with some slots or none.
 func (h *havoc) maybe(host string, most int) string {
 	if n := h.dice.IntN(most + 1); n > 0 {
 		return fmt.Sprintf("%s:%d\n", host, n)

@@ -13,7 +13,7 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// stint is a rank's time in one epoch, as it says when it begins.
+// stint is a rank's time in one epoch, as it reports when it begins.
 type stint struct {
 	host                                       string
 	rank, size, local, inHost, sum, batch, pid int
@@ -27,7 +27,7 @@ type training struct {
 	read   int // lines that told of epochs before
 }
 
-// startTraining starts testdata/elastic/train.py with those words; the hosts are in the file FOLDER/hosts, as they come and go.
+// startTraining starts testdata/elastic/train.py with the options in words. The discovery script prints the file FOLDER/hosts.
 func startTraining(t *testing.T, c *lab.Cluster, hosts string, words string, faults ...string) *training {
 	t.Helper()
 	j := &training{t: t, folder: t.TempDir()}
@@ -41,7 +41,7 @@ func startTraining(t *testing.T, c *lab.Cluster, hosts string, words string, fau
 	return j
 }
 
-// hosts says which hosts there are from now on.
+// hosts sets which hosts discovery reports from now on.
 func (j *training) hosts(list string) {
 	j.t.Helper()
 	if err := os.WriteFile(j.folder+"/new", []byte(list), 0o600); err != nil {
@@ -52,7 +52,7 @@ func (j *training) hosts(list string) {
 	}
 }
 
-// await waits until an epoch of a size is at work, after those that were awaited before, and returns its ranks.
+// await waits until a new epoch of a size trains, and returns its ranks.
 func (j *training) await(size int) map[int]stint {
 	j.t.Helper()
 	line := regexp.MustCompile(`^(\S+):\d+: rank (\d+) of (\d+) local (\d+) of (\d+) sum (\d+) batch (\d+) pid (\d+)$`)
@@ -85,7 +85,7 @@ func (j *training) await(size int) map[int]stint {
 	}
 }
 
-// inOrder are the whole lines of a text.
+// inOrder returns the complete lines of a text.
 func inOrder(text string) []string {
 	end := strings.LastIndexByte(text, '\n')
 	if end < 0 {
@@ -94,7 +94,7 @@ func inOrder(text string) []string {
 	return strings.Split(text[:end], "\n")
 }
 
-// end ends the training, which must succeed, and say so.
+// end ends the training and checks that it succeeds.
 func (j *training) end(says ...string) {
 	j.t.Helper()
 	if err := os.WriteFile(j.folder+"/end", nil, 0o600); err != nil {
@@ -103,7 +103,7 @@ func (j *training) end(says ...string) {
 	j.ends(0, says...)
 }
 
-// ends waits for the job's end, of which nothing may be left. Others are at work on the same hosts.
+// ends waits for the job's end and checks that nothing is left. Other jobs run on the same hosts.
 func (j *training) ends(code int, says ...string) {
 	j.t.Helper()
 	if got := j.wait(); got != code {
@@ -164,7 +164,7 @@ func TestElasticHorovod(t *testing.T) {
 	})
 }
 
-// A host is added, a rank dies and comes back, and the first host goes. What has been learned stays.
+// A host is added, a rank dies and returns, and the first host leaves. The training keeps its state.
 func testHorovodComesAndGoes(t *testing.T, c *lab.Cluster) {
 	j := startTraining(t, c, "f1:2\n", "-np 2 --min-np 1 --max-np 4 DISCOVERY")
 	first := j.await(2)
@@ -196,7 +196,7 @@ func testHorovodComesAndGoes(t *testing.T, c *lab.Cluster) {
 	j.end("host f1 is not on the list any more", "epoch 2: 3 ranks on 2 hosts", "was killed by signal 9")
 }
 
-// Of those that survive a death, some wait for others that wait for the dead one. None does so until Gloo's time is over, which is 30 s.
+// Some survivors of a death wait for others that wait for the dead rank. None waits for Gloo's 30 s timeout.
 func testHorovodDeaths(t *testing.T, c *lab.Cluster) {
 	j := startTraining(t, c, "", "-np 4 --min-np 1 -H f1:2,f2:2")
 	for _, rank := range []int{3, 1, 2} {
@@ -216,7 +216,7 @@ func testHorovodDeaths(t *testing.T, c *lab.Cluster) {
 	j.end("was killed by signal 9")
 }
 
-// A host that says nothing any more is lost, and the others need not wait for more than that.
+// A silent host is lost, and the others wait no longer than its detection takes.
 func testHorovodSilentHost(t *testing.T, c *lab.Cluster) {
 	j := startTraining(t, c, "", "-np 3 --min-np 1 -H f1,f2,f3")
 	all := j.await(3)
@@ -237,7 +237,7 @@ func testHorovodSilentHost(t *testing.T, c *lab.Cluster) {
 	j.end("f3")
 }
 
-// A process on gorun's own machine, which is alone there at first, is found by those that come on others.
+// Ranks that join on other hosts find a process that was alone on the launcher's machine.
 func testHorovodHere(t *testing.T, c *lab.Cluster) {
 	j := startTraining(t, c, "localhost:1\n", "-np 1 --min-np 1 --max-np 2 DISCOVERY")
 	first := j.await(1)
@@ -247,13 +247,13 @@ func testHorovodHere(t *testing.T, c *lab.Cluster) {
 		t.Errorf("of %+v became %+v", first, both)
 	}
 	j.end("epoch 2: 2 ranks on 2 hosts")
-	// From loopback Gloo finds hosts of lower addresses, as the lab's are, and no others.
+	// Gloo on loopback reaches hosts of lower addresses only, as the lab's are.
 	if out := j.out.String(); !strings.Contains(out, "localhost:0: interface ") || strings.Contains(out, "interface lo\n") {
 		t.Errorf("a process is on loopback:\n%s", golden.Clip(out))
 	}
 }
 
-// A job on one host survives a fault there, and the process that failed comes back.
+// A job on one host survives a fault there, and the failed process returns.
 func testHorovodOneHost(t *testing.T) {
 	j := startTraining(t, nil, "", "-np 2 --min-np 1", "1@50:error")
 	first := j.await(2)

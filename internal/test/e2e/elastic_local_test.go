@@ -11,7 +11,7 @@ import (
 	"github.com/gorun/gorun/internal/test/golden"
 )
 
-// Ranks that come get files of their own and lines that begin as the user wants, and those that are left by others keep theirs.
+// New ranks get their own files and the prefix that the user chose; files of ranks that left are kept.
 func testElasticOutput(t *testing.T) {
 	dir := t.TempDir()
 	list := filepath.Join(dir, "hosts")
@@ -39,8 +39,7 @@ func testElasticOutput(t *testing.T) {
 	}
 }
 
-// The agent of one of two ranks of this machine is killed: its host counts as lost, and the other agent has to end, though
-// there is no connection to it that could be closed.
+// Killing the agent of one of two local ranks loses its host. The other agent must end although it has no connection to close.
 func testElasticLocalAgentIsKilled(t *testing.T) {
 	r := start(t, nil, append([]string{"-np", "2", "--min-np", "1", "-H", "localhost:2"}, elasticRank(t, 60)...)...)
 	first := awaitEpoch(t, r, 1, 2, 20*time.Second)

@@ -16,7 +16,7 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// Elastic jobs are tested side by side: most of the time they wait.
+// The tests run side by side, since elastic jobs mostly wait.
 func TestElastic(t *testing.T) {
 	t.Run(besideOthers, func(t *testing.T) {
 		for name, test := range map[string]func(*testing.T){
@@ -36,20 +36,20 @@ func TestElastic(t *testing.T) {
 	}
 }
 
-// elasticRank is the command of a rank that goes from epoch to epoch until some seconds from now.
+// elasticRank returns the command of a rank that goes from epoch to epoch for some seconds.
 func elasticRank(t *testing.T, seconds int, code ...string) []string {
 	t.Helper()
 	lab.Need(t, "python3")
 	return append([]string{"python3", testdata("elastic/rank.py"), strconv.FormatInt(time.Now().Unix()+int64(seconds), 10)}, code...)
 }
 
-// member is a line of a rank's: it is in an epoch.
+// member is a line that a rank prints in an epoch.
 type member struct {
 	host                                  string
 	epoch, rank, size, local, inHost, pid int
 }
 
-// members are the ranks of an epoch that have said so, by rank.
+// members returns, by rank, the ranks of an epoch that have printed their line.
 func members(r *run, epoch int) map[int]member {
 	line := regexp.MustCompile(`^(\S+):\d+: +epoch (\d+) rank (\d+) of (\d+) local (\d+) of (\d+) addrs (\S+) pid (\d+)$`)
 	found := map[int]member{}
@@ -69,7 +69,7 @@ func members(r *run, epoch int) map[int]member {
 	return found
 }
 
-// awaitEpoch waits for an epoch of a size to be whole, and returns it.
+// awaitEpoch waits until all ranks of an epoch have reported, and returns them.
 func awaitEpoch(t *testing.T, r *run, epoch, size int, limit time.Duration) map[int]member {
 	t.Helper()
 	for deadline := time.Now().Add(limit); ; time.Sleep(10 * time.Millisecond) {
@@ -83,7 +83,7 @@ func awaitEpoch(t *testing.T, r *run, epoch, size int, limit time.Duration) map[
 	}
 }
 
-// A killed rank costs an epoch, and comes back in another one. The others stay who they are.
+// A killed rank ends its epoch and returns in another one. The other processes live on.
 func testElasticRankIsKilled(t *testing.T) {
 	c := lab.MustNamespaces(t, lab.Specs(2)...)
 	r := start(t, c, append([]string{"-np", "4", "--min-np", "2", "-H", "f1:2,f2:2"}, elasticRank(t, 10)...)...)
@@ -108,10 +108,11 @@ func testElasticRankIsKilled(t *testing.T) {
 	r.nothingLeft(5 * time.Second)
 }
 
-// victimOf is the process of a rank.
+// victimOf returns the process of a rank.
 func victimOf(t *testing.T, r *run, m member) int { return insideOf(t, r, m.host, m.pid, "python3") }
 
-// insideOf is the process of a program of this job, which is pid in the namespace of its host. Those of other hosts may be the same number.
+// insideOf returns the process of this job's program with the id pid in its host's namespace. Processes of other hosts may have the
+// same id.
 func insideOf(t *testing.T, r *run, host string, pid int, program string) int {
 	t.Helper()
 	for _, p := range lab.Processes(r.mark) {
@@ -129,7 +130,7 @@ func insideOf(t *testing.T, r *run, host string, pid int, program string) int {
 	return 0
 }
 
-// Hosts are added and removed by the discovery script. Each change is an epoch, and an event.
+// The discovery script adds and removes hosts. Each change is an epoch, and an event.
 func testElasticHostsComeAndGo(t *testing.T) {
 	c := lab.MustNamespaces(t, lab.Specs(3)...)
 	list := filepath.Join(t.TempDir(), "hosts")
@@ -182,7 +183,7 @@ func testElasticHostsComeAndGo(t *testing.T) {
 	r.nothingLeft(5 * time.Second)
 }
 
-// A host that vanishes without a word is given up, fenced, and the others go on.
+// A silent host is lost and fenced, and the others go on.
 func testElasticHostVanishes(t *testing.T) {
 	c := lab.MustNamespaces(t, lab.Specs(2)...)
 	r := start(t, c, append([]string{"-np", "2", "--min-np", "1", "-H", "f1,f2"}, elasticRank(t, 38)...)...)
@@ -211,7 +212,7 @@ func testElasticHostVanishes(t *testing.T) {
 	r.nothingLeft(10 * time.Second)
 }
 
-// An agent that stands still is given up with its host. When it goes on, its rank has no part in anything any more, and ends.
+// A stopped agent loses its host. When it continues, its rank takes part in nothing any more, and ends.
 func testElasticAgentStandsStill(t *testing.T) {
 	c := lab.MustNamespaces(t, lab.Specs(2)...)
 	r := start(t, c, append([]string{"-np", "2", "--min-np", "1", "-H", "f1,f2"}, elasticRank(t, 30)...)...)
@@ -247,7 +248,7 @@ func parentOf(t *testing.T, pid int) int {
 	return 0
 }
 
-// Whatever ends an elastic job, its exit code is that of others, and nothing is left.
+// The exit codes of elastic jobs are those of other jobs, and nothing is left.
 func testElasticEnds(t *testing.T) {
 	c := lab.MustNamespaces(t, lab.Specs(2)...)
 	t.Run("failing rank", func(t *testing.T) {
@@ -295,7 +296,7 @@ func testElasticEnds(t *testing.T) {
 	})
 }
 
-// Programs that know nothing of epochs are started again, all of them; each time rank 0's host has another free port.
+// Programs that know no epochs are all restarted; each time rank 0's host has another free port.
 func testMaxRestarts(t *testing.T) {
 	c := lab.MustNamespaces(t, lab.Specs(2)...)
 	script := func(succeeds int) string {
@@ -316,7 +317,7 @@ func testMaxRestarts(t *testing.T) {
 		want(9, "the limit of 1 resets is reached, after rank 2 on f2 exited with code 9").nothingLeft(5 * time.Second)
 }
 
-// A program that asks for no epoch runs and fails as in any other job.
+// A program that never asks for an epoch runs and fails as in a fixed job.
 func testElasticJobOfPlainProgram(t *testing.T) {
 	r := start(t, nil, "-np", "2", "--min-np", "1", "sh", "-c", "sleep 12; echo was there; exit $((RANK*5))")
 	r.want(5, "rank 1 on localhost exited with code 5 (after 12").nothingLeft(5 * time.Second)

@@ -8,7 +8,7 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// What is left out reaches ranks on this machine as little as on others, and a login's own variables stay
+// Variables that are left out reach ranks neither here nor on other hosts, and a login's own variables stay
 // unless they are named.
 func TestLeftOutOnEveryHost(t *testing.T) {
 	c := lab.MustLoopback(t, lab.Spec{Env: []string{"E2E_LOGIN=login"}})

@@ -11,8 +11,7 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// The cable of a host is pulled while its ranks and others train together: those that
-// are left end by themselves, before gorun ends them.
+// R2: a host's link is cut while ranks of all hosts train. The other ranks end by themselves, before gorun ends them.
 func TestR2RanksHearThatAHostVanished(t *testing.T) {
 	c := lab.MustNamespaces(t, lab.Specs(2)...)
 	script := `trap '' TERM; echo up; ` + binary("mnist") + ` --epochs 100000 >/dev/null; echo ended`
@@ -43,8 +42,7 @@ func TestR2RanksHearThatAHostVanished(t *testing.T) {
 	r.wait()
 }
 
-// All of a job is killed at once, again and again, at whatever step it is. It leaves
-// nothing with a name.
+// A job is killed as a whole at random steps, many times. It leaves nothing with a name.
 func TestR13KilledJobLeavesNothing(t *testing.T) {
 	before := shared(t)
 	for round := range 6 {
@@ -61,7 +59,7 @@ func TestR13KilledJobLeavesNothing(t *testing.T) {
 	}
 }
 
-// shared lists what has a name in /dev/shm and could be a job's.
+// shared lists the names in /dev/shm that could be a job's.
 func shared(t *testing.T) string {
 	entries, err := os.ReadDir("/dev/shm")
 	if err != nil {

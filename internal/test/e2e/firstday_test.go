@@ -13,8 +13,8 @@ import (
 	"github.com/gorun/gorun/internal/test/golden"
 )
 
-// TestFirstDay types what people type on their first day who know another launcher, or none: every answer in
-// testdata/firstday.txt says what is wrong, where, and what to type.
+// TestFirstDay types command lines that users of other launchers, or of none, get wrong on their first day. Every answer
+// in testdata/firstday.txt names the mistake, where it is, and what to type instead.
 func TestFirstDay(t *testing.T) {
 	environ.Quiet(t)
 	dir := firstDay(t)
@@ -28,7 +28,7 @@ func TestFirstDay(t *testing.T) {
 	})
 }
 
-// firstDay is a directory with what a beginner has, and gorun under the launchers' names. The test goes there.
+// firstDay makes a beginner's directory, with gorun under the launchers' names, and changes to it.
 func firstDay(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -56,7 +56,7 @@ func firstDay(t *testing.T) string {
 	return dir
 }
 
-// withoutPlace is what gorun said, without what differs from machine to machine and run to run.
+// withoutPlace removes from gorun's messages what differs between machines and runs.
 func withoutPlace(said, dir string) string {
 	said = strings.ReplaceAll(said, dir, "/home/ada")
 	said = regexp.MustCompile(`\(after [0-9.]+ s, at [0-9:]+\)`).ReplaceAllString(said, "(after 1.50 s, at 20:51:31)")

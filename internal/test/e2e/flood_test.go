@@ -12,7 +12,7 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// lateness is a writer that reads the clock of every line "tick SECONDS" and keeps how late it came.
+// lateness is a writer that compares every line "tick SECONDS" with the clock and keeps the delays.
 type lateness struct {
 	partial string
 	late    []time.Duration
@@ -38,7 +38,7 @@ func (l *lateness) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A rank on each host floods; the lines of another on the first of them come through in time all the same.
+// One rank on each host floods; the lines of another rank on the first host still arrive in time.
 func TestFloodDoesNotHoldUpOthers(t *testing.T) {
 	c := lab.MustNamespaces(t, lab.Specs(2)...)
 	const ticks = 30

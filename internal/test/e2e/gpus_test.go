@@ -11,7 +11,7 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// TestGPUsOfHosts has one host with two GPUs, one with none and one that is down. gorun-gpu and nvidia-smi say where they ran.
+// TestGPUsOfHosts lists a host with two GPUs, one with none and one that is down. gorun-gpu and nvidia-smi leave a mark where they run.
 func TestGPUsOfHosts(t *testing.T) {
 	smi := t.TempDir()
 	if err := os.Chmod(smi, 0o755); err != nil {
@@ -92,7 +92,7 @@ func TestGPUsCommandOfThisMachine(t *testing.T) {
 	start(t, nil, "gpus", "f1").want(2, `what is "f1"?`, "gorun gpus -H f1")
 }
 
-// keepGorunOnly checks that nothing but gorun itself is left in the caches of hosts.
+// keepGorunOnly checks that the caches of hosts hold nothing but gorun.
 func keepGorunOnly(t *testing.T, c *lab.Cluster, hosts ...string) {
 	t.Helper()
 	for _, host := range hosts {

@@ -13,9 +13,9 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// BenchmarkHorovodLaunch runs a Horovod program of one step on two hosts, by gorun and by horovodrun in turn, and as four processes side
-// by side that know nothing of each other. What a launcher adds is what it takes beyond those; the figure to look at is how much of horovodrun's is left.
-// Between them it runs Horovod's synthetic benchmark by both: its images a second do not depend on who started it.
+// BenchmarkHorovodLaunch runs a one-step Horovod program on two hosts under gorun and horovodrun in turn, and as four independent
+// processes. A launcher's overhead is the difference to those; the metric is the ratio of the overheads. It also runs Horovod's
+// synthetic benchmark under both: the images per second must not depend on the launcher.
 func BenchmarkHorovodLaunch(b *testing.B) {
 	path := lab.Horovod(b)
 	env := []string{path, "OMP_NUM_THREADS=1"}
@@ -24,8 +24,8 @@ func BenchmarkHorovodLaunch(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	// horovodrun calls ssh without a word about where its configuration is. All start on f1: it fails where the interfaces
-	// here have other names than those of the hosts.
+	// horovodrun starts ssh without -F. All sides start on f1, since horovodrun fails where the launcher's interfaces have other
+	// names than those of the hosts.
 	install := c.On(b.Context(), "f1", "sh", "-c", "mkdir -p ~/.ssh && cat >~/.ssh/config && chmod 700 ~/.ssh && chmod 600 ~/.ssh/config")
 	install.Stdin = strings.NewReader(string(config))
 	if out, err := install.CombinedOutput(); err != nil {
@@ -66,7 +66,7 @@ func BenchmarkHorovodLaunch(b *testing.B) {
 	b.ReportMetric(median(images["gorun"])/median(images["horovodrun"]), "gorun/horovodrun-img/s")
 }
 
-// runOn runs a program on a host as a side does, and returns its output.
+// runOn runs a program on a host under a launcher and returns its output.
 func runOn(b *testing.B, c *lab.Cluster, host string, s side, program ...string) string {
 	b.Helper()
 	argv := slices.Concat(s.argv, program)
@@ -82,7 +82,7 @@ func runOn(b *testing.B, c *lab.Cluster, host string, s side, program ...string)
 	return string(out)
 }
 
-// imagesPerSecond is what all ranks of the synthetic benchmark did.
+// imagesPerSecond returns the total that the synthetic benchmark printed.
 func imagesPerSecond(b *testing.B, out string) float64 {
 	b.Helper()
 	found := regexp.MustCompile(`Total img/sec on 4 CPU\(s\): ([0-9.]+)`).FindStringSubmatch(out)

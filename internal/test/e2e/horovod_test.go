@@ -46,7 +46,7 @@ func TestHorovod(t *testing.T) {
 	})
 	t.Run("collectives", func(t *testing.T) { testHorovodCollectives(t, c, env) })
 	t.Run("late", func(t *testing.T) {
-		// Gloo itself gives up after 30 s; here after 2.
+		// Gloo's timeout is 30 s; here it is 2.
 		const late = "import time, os; time.sleep(5 * (os.environ['HOROVOD_RANK'] == '3'))\n" + hello
 		r := startIn(t, c, append(env, "HOROVOD_GLOO_TIMEOUT_SECONDS=2"), "-np", "4", "-H", "f1:2,f2:2", python, "-c", late).want(0)
 		r.wantLines("f1:0: 6.0", "f1:1: 6.0", "f2:2: 6.0", "f2:3: 6.0")
@@ -57,7 +57,7 @@ func TestHorovod(t *testing.T) {
 	})
 }
 
-// Horovod's own tests of its operations pass under gorun, which they know by what mpirun's ranks have.
+// Horovod's own tests of its operations pass under gorun, which they detect by mpirun's variables.
 func TestHorovodsOwnTests(t *testing.T) {
 	env := []string{lab.Horovod(t), "OMP_NUM_THREADS=1", "PYTHONDONTWRITEBYTECODE=1"}
 	if err := exec.CommandContext(t.Context(), python, "-c", "import pytest, mock").Run(); err != nil {
@@ -66,7 +66,7 @@ func TestHorovodsOwnTests(t *testing.T) {
 	c := lab.MustNamespaces(t, lab.Specs(2)...)
 	for _, family := range []string{"allreduce", "allgather or broadcast"} {
 		t.Run(family, func(t *testing.T) {
-			// Tests of GPUs skip by themselves; those of tensors without end take a minute each.
+			// GPU tests skip by themselves; tests of huge tensors take a minute each.
 			r := startIn(t, c, env, "-np", "2", "-H", "f1,f2", python, "-m", "pytest", "-q", "-p", "no:cacheprovider",
 				lab.HorovodSource(t, "test/parallel/test_torch.py"), "-k", "("+family+") and not cuda and not gpu").want(0)
 			if n := len(regexp.MustCompile(`(?m)^f[12]:[01]: [0-9]+ passed`).FindAllString(r.out.String(), -1)); n != 2 {
@@ -76,15 +76,14 @@ func TestHorovodsOwnTests(t *testing.T) {
 	}
 }
 
-// hello is a whole Horovod program: the sum of all ranks.
+// hello is a complete Horovod program: the sum of all ranks.
 const hello = `
 import torch, horovod.torch as hvd
 hvd.init()
 print(hvd.allreduce(torch.tensor(float(hvd.rank())), op=hvd.Sum).item())
 `
 
-// testHorovodCollectives runs what needs meetings of its own: process sets that come while the program runs, and Horovod
-// begun anew.
+// testHorovodCollectives covers rendezvous after the first: dynamic process sets, and Horovod initialized again.
 func testHorovodCollectives(t *testing.T, c *lab.Cluster, env []string) {
 	const program = `
 import torch, horovod.torch as hvd
@@ -110,7 +109,7 @@ for turn in range(2):
 	startIn(t, c, env, "-np", "4", "-H", "f1:2,f2:2", python, "-c", program).want(0).wantLines(want...)
 }
 
-// A rank that is killed is named, and no other goes on without it. The goal is 2 s.
+// A killed rank is named, and no other rank goes on without it. The goal is 2 s.
 func testHorovodDeath(t *testing.T, c *lab.Cluster, env []string) {
 	const program = hello + `
 while True:
@@ -136,7 +135,7 @@ while True:
 	}
 }
 
-// writeDigits writes a small data set of made-up digits as MNIST's files.
+// writeDigits writes a small random data set in MNIST's format.
 func writeDigits(t *testing.T, dir string) {
 	t.Helper()
 	if err := os.MkdirAll(dir, 0o755); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// Inside an allocation gorun needs to be told nothing, and says where its hosts are from.
+// Inside an allocation gorun needs no host list, and -v names the source of its hosts.
 func TestAllocationIsUsed(t *testing.T) {
 	env := []string{"SLURM_JOB_ID=7", "SLURM_JOB_NODELIST=localhost", "SLURM_TASKS_PER_NODE=3", "SLURM_NTASKS=2"}
 	r := startIn(t, nil, env, "-v", "--prefix", "rank", "sh", "-c", "echo $GORUN_SIZE").want(0, "hosts: 1 with 3 slots, from Slurm job 7 (SLURM_JOB_NODELIST), which requests 2 ranks")

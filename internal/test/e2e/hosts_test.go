@@ -11,11 +11,9 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// The tests of this file need hosts that differ from this machine: own homes,
-// login shells and accounts, in namespaces, with nothing of ours installed.
+// The hosts of these tests have their own homes, login shells and accounts, and no gorun.
 
-// startStaged starts a gorun that the hosts do not have: it lies in the home
-// directory of the launcher's host.
+// startStaged starts a gorun that the hosts lack: it is in the home directory of the launcher's host.
 func startStaged(t *testing.T, c *lab.Cluster, args ...string) *run {
 	t.Helper()
 	install := c.Command(t.Context(), "sh", "-c", `mkdir -p ~/bin && cp "$0" ~/bin/gorun.new && mv ~/bin/gorun.new ~/bin/gorun`, binary("gorun"))
@@ -25,7 +23,7 @@ func startStaged(t *testing.T, c *lab.Cluster, args ...string) *run {
 	return startPath(t, c, filepath.Join(userHome(t, c), "bin/gorun"), nil, args...)
 }
 
-// userHome is the home directory's path, the same on every host of c.
+// userHome returns the path of the home directory, the same on every host of c.
 func userHome(t *testing.T, c *lab.Cluster) string {
 	t.Helper()
 	home, err := c.Command(t.Context(), "sh", "-c", "cd && pwd").Output()

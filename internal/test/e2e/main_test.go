@@ -69,10 +69,10 @@ func buildAll(dir string) error {
 	return os.Setenv("GORUN_E2E_BIN", dir)
 }
 
-// binary is the path of a program that TestMain built.
+// binary returns the path of a program that TestMain built.
 func binary(name string) string { return filepath.Join(os.Getenv("GORUN_E2E_BIN"), name) }
 
-// run is one gorun, running or ended.
+// run is a gorun process, running or ended.
 type run struct {
 	t       *testing.T
 	cmd     *exec.Cmd
@@ -83,7 +83,7 @@ type run struct {
 	took    time.Duration
 }
 
-// output may be read while a run still writes it.
+// output is a buffer that may be read while a process writes it.
 type output struct {
 	mu   sync.Mutex
 	data []byte
@@ -107,7 +107,7 @@ func (o *output) Len() int       { return len(o.Bytes()) }
 
 const runLimit = 60 * time.Second
 
-// start starts gorun with args, on the launcher's side of c (nil: here).
+// start starts gorun on the launcher's side of c, or on this machine if c is nil.
 func start(t *testing.T, c *lab.Cluster, args ...string) *run {
 	t.Helper()
 	return startIn(t, c, nil, args...)
@@ -189,10 +189,10 @@ func (r *run) want(code int, words ...string) *run {
 	return r
 }
 
-// besideOthers is the name of tests that run at one time: gorun's processes may be those of another.
+// besideOthers names subtests that run in parallel: a gorun process may belong to another one.
 const besideOthers = "beside-others"
 
-// nothingLeft checks from outside that no process of the run lives after limit.
+// nothingLeft checks from outside that all processes of the run end within limit.
 func (r *run) nothingLeft(limit time.Duration) {
 	r.t.Helper()
 	deadline := time.Now().Add(limit)
@@ -214,7 +214,7 @@ func (r *run) nothingLeft(limit time.Duration) {
 	}
 }
 
-// gorunProcesses are the processes that run our binary: launchers, guards, agents.
+// gorunProcesses returns the processes that run the built gorun: launchers, guards and agents.
 func gorunProcesses() (pids []int) {
 	links, _ := filepath.Glob("/proc/[0-9]*/exe")
 	for _, link := range links {
@@ -226,13 +226,13 @@ func gorunProcesses() (pids []int) {
 	return pids
 }
 
-// procFile is a file of a process in /proc, or nothing.
+// procFile returns a file of a process in /proc, or "".
 func procFile(pid int, name string) string {
 	text, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), name))
 	return string(text)
 }
 
-// lines are the lines of stdout.
+// lines returns the lines of stdout.
 func (r *run) lines() []string {
 	return strings.FieldsFunc(r.out.String(), func(c rune) bool { return c == '\n' })
 }

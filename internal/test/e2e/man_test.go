@@ -9,7 +9,7 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// groff, man's own reader, has no complaint about any page.
+// groff reads every manual page without a warning.
 func TestManualIsSound(t *testing.T) {
 	lab.Need(t, "groff")
 	for _, page := range []string{"", "bench", "compat", "man", "completion"} {

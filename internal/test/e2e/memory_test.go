@@ -11,7 +11,7 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// What ranks used is measured on their hosts, their children's use with it.
+// Ranks' use of time and memory is measured on their hosts, their children's included.
 func TestPeakMemoryAndTimeAreTold(t *testing.T) {
 	c := lab.MustLoopback(t, lab.Specs(2)...)
 	steps := filepath.Join(t.TempDir(), "steps")

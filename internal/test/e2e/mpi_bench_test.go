@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// BenchmarkMPICH compares two ranks of one host under gorun and under mpiexec.hydra, in turn. Its metrics are medians of gorun's
-// values divided by mpiexec.hydra's in the same turn: 1 is the goal, and they say something only on a machine that does nothing else.
+// BenchmarkMPICH compares two ranks on one host under gorun and mpiexec.hydra in turn. Its metrics are medians of gorun's values
+// divided by Hydra's of the same turn; the goal is 1. They mean something only on an idle machine.
 func BenchmarkMPICH(b *testing.B) {
 	tree := mpich(b)
 	program := mpiProgram(b, tree+"/bin/mpicc", "speed")

@@ -13,8 +13,8 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// mpich installs MPICH as PyPI has it, with mpi4py, once for all tests, and returns where. Debian 12's 4.0.2 cannot be relied on over
-// networks: with UCX on TCP it stands still in MPI_Finalize now and then, under any launcher (https://github.com/pmodels/mpich/pull/6596).
+// mpich installs PyPI's MPICH with mpi4py, once for all tests, and returns its path. Debian 12's MPICH 4.0.2 is unreliable over
+// networks: with UCX on TCP it sometimes hangs in MPI_Finalize under any launcher (https://github.com/pmodels/mpich/pull/6596).
 func mpich(t testing.TB) string {
 	t.Helper()
 	lab.Need(t, "python3", "pip3", "cc")
@@ -32,7 +32,7 @@ func mpich(t testing.TB) string {
 	return mpichTree(dir)
 }
 
-// mpichTree is where in dir pip has put things, or "": Debian's puts them below local.
+// mpichTree returns where in dir pip has installed MPICH, or "". Debian's pip installs below local.
 func mpichTree(dir string) string {
 	for _, tree := range []string{dir, dir + "/local"} {
 		if _, err := os.Stat(tree + "/bin/mpicc"); err == nil {
@@ -42,7 +42,7 @@ func mpichTree(dir string) string {
 	return ""
 }
 
-// mpiProgram builds a program of testdata/mpi with a compiler of MPI's.
+// mpiProgram builds a program of testdata/mpi with an MPI compiler.
 func mpiProgram(t testing.TB, mpicc, name string) string {
 	t.Helper()
 	lab.Need(t, mpicc)
@@ -53,13 +53,13 @@ func mpiProgram(t testing.TB, mpicc, name string) string {
 	return program
 }
 
-// mpiHosts are two hosts for MPI programs, whose libraries take hosts of one boot for one machine.
+// mpiHosts returns two hosts with different boot ids, since MPI takes hosts of one boot for one machine.
 func mpiHosts(t testing.TB) *lab.Cluster {
 	t.Helper()
 	return lab.MustNamespaces(t, lab.Spec{Boot: "5a1f0a52-6d2c-4f6e-9d0e-0d5f7f3c0001"}, lab.Spec{Boot: "5a1f0a52-6d2c-4f6e-9d0e-0d5f7f3c0002"})
 }
 
-// MPICH's programs run as under its own launcher, on one host and on several.
+// MPICH programs run as under their own launcher, on one host and on several.
 func TestMPICHPrograms(t *testing.T) {
 	pi := mpiProgram(t, mpich(t)+"/bin/mpicc", "pi")
 	c := mpiHosts(t)
@@ -82,7 +82,7 @@ func TestMPICHPrograms(t *testing.T) {
 	}
 }
 
-// Debian's MPICH, whose client is of another generation, and Python's programs.
+// Debian's MPICH has a PMI client of another generation. Python programs run with both.
 func TestOtherMPICHs(t *testing.T) {
 	old := mpiProgram(t, "mpicc.mpich", "pi")
 	r := start(t, nil, "--prefix", "none", "-np", "3", old).want(0)
@@ -118,7 +118,7 @@ func TestMPICHServicesAndSpawn(t *testing.T) {
 	}
 }
 
-// In a container that gets no open files MPICH comes to a port. The docker here is one only in that.
+// In a container that inherits no open files MPICH connects to a port. This docker stand-in differs in that only.
 func TestMPICHInContainers(t *testing.T) {
 	pi := mpiProgram(t, mpich(t)+"/bin/mpicc", "pi")
 	docker := filepath.Join(t.TempDir(), "docker")
@@ -135,7 +135,7 @@ func TestMPICHInContainers(t *testing.T) {
 	start(t, c, "-np", "3", "-H", "f1:2,f2:1", docker, "run", "image", pi, "leave").want(1, "rank 1 on f1 ended after MPI_Init without MPI_Finalize")
 }
 
-// wantPlaces checks what the ranks of pi say, by rank: how many ranks are on its node, and its program.
+// wantPlaces checks the lines of pi by rank: the number of ranks on its node, and its program.
 func (r *run) wantPlaces(places []string) {
 	r.t.Helper()
 	for rank, place := range places {
@@ -147,7 +147,7 @@ func (r *run) wantPlaces(places []string) {
 	}
 }
 
-// wantDeath kills a process of program's when all ranks are up, and checks that the job ends of it.
+// wantDeath kills a process of the program when all ranks are up, and checks how the job ends.
 func (r *run) wantDeath(program string, ranks int) {
 	r.t.Helper()
 	await(r.t, "the ranks", func() bool { return strings.Count(r.out.String(), "up\n") == ranks })
@@ -162,7 +162,7 @@ func (r *run) wantDeath(program string, ranks int) {
 	r.want(137, "was killed by signal 9")
 }
 
-// What a rank does to the others ends the job, with the code and the words that fit.
+// A rank that aborts or crashes ends the job with the right code and message.
 func TestMPICHFailures(t *testing.T) {
 	pi := mpiProgram(t, mpich(t)+"/bin/mpicc", "pi")
 	c := mpiHosts(t)
@@ -175,7 +175,7 @@ func TestMPICHFailures(t *testing.T) {
 	r.wantDeath(pi, 3)
 }
 
-// Programs of Open MPI do not go on silently as so many jobs of one rank.
+// Open MPI programs do not run silently as many jobs of one rank.
 func TestOpenMPIIsPointedOut(t *testing.T) {
 	program := mpiProgram(t, "mpicc.openmpi", "pi")
 	r := startIn(t, nil, []string{"OMPI_MCA_btl=self,vader"}, "-np", "2", program).want(0, program+" is linked with Open MPI")
@@ -188,7 +188,7 @@ func TestOpenMPIIsPointedOut(t *testing.T) {
 	}
 }
 
-// Programs of Open MPI up to 4.1 are one job with the library that they are handed, which is nowhere to be found afterwards.
+// Open MPI programs up to 4.1 are one job with the library that gorun gives them, of which no file is left.
 func TestOpenMPI4(t *testing.T) {
 	program := mpiProgram(t, "mpicc.openmpi", "pi")
 	beside := filepath.Dir(binary("gorun"))

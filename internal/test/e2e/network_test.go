@@ -8,8 +8,7 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// addInterface gives a host a second network of its own, or a bridge: an interface that
-// is up, with an address.
+// addInterface gives a host another network interface, or a bridge, that is up and has an address.
 func addInterface(t *testing.T, c *lab.Cluster, host, name, prefix string) {
 	t.Helper()
 	script := `ip link add "$0" type veth peer name "peer-$0" && ip addr add "$1" dev "$0" && ip link set "peer-$0" up && ip link set "$0" up`

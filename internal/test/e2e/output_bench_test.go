@@ -19,8 +19,8 @@ const (
 	benchLines = 50 << 20 / benchLine
 )
 
-// BenchmarkOutput has 4 ranks on 2 hosts print 50 MiB each in lines of 80 bytes, and
-// gorun, mpirun and mpiexec.hydra label them. Every line that gorun shows must be whole.
+// BenchmarkOutput has 4 ranks on 2 hosts print 50 MiB each in lines of 80 bytes, which gorun, mpirun and mpiexec.hydra label. Every
+// line of gorun must be complete.
 func BenchmarkOutput(b *testing.B) {
 	c := lab.MustNamespaces(b, lab.Specs(2)...)
 	script := fmt.Sprintf("yes %s | head -n %d", strings.Repeat("x", benchLine-1), benchLines)
@@ -57,7 +57,7 @@ func BenchmarkOutput(b *testing.B) {
 	}
 }
 
-// drained is the time in which a side prints all; of ours it checks every line.
+// drained returns how long a launcher takes to print everything. It checks every line of gorun's.
 func drained(b *testing.B, c *lab.Cluster, s side) time.Duration {
 	b.Helper()
 	cmd := c.Command(b.Context(), s.argv...)
@@ -105,8 +105,7 @@ func checkLines(b *testing.B, out io.Reader) {
 	}
 }
 
-// BenchmarkIdle measures the processor time that the launcher and its agents use while the
-// ranks sleep, in percent of one core.
+// BenchmarkIdle measures the processor time of the launcher and its agents while the ranks sleep, in percent of one core.
 func BenchmarkIdle(b *testing.B) {
 	c := lab.MustNamespaces(b, lab.Specs(2)...)
 	const wait = 10 * time.Second
@@ -131,7 +130,7 @@ func BenchmarkIdle(b *testing.B) {
 	}
 }
 
-// ticks is the processor time of processes so far, in hundredths of a second.
+// ticks returns the processor time of processes, in hundredths of a second.
 func ticks(pids []int) int {
 	sum := 0
 	for _, pid := range pids {

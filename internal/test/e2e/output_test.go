@@ -57,7 +57,7 @@ func TestUnfinishedLinesAreMarked(t *testing.T) {
 	}
 }
 
-// What both streams write to one place comes out in whole lines.
+// Lines of both streams stay complete in one merged output.
 func TestMergedOutputKeepsLinesWhole(t *testing.T) {
 	script := "i=0; while [ $i -lt 300 ]; do printf out; printf err >&2; printf 'put\\n'; printf 'or\\n' >&2; i=$((i+1)); done"
 	r := start(t, nil, "-np", "2", "--prefix", "rank", "--merge-stderr", "sh", "-c", script).want(0)
@@ -133,7 +133,7 @@ func TestStepsAreWritten(t *testing.T) {
 	if want := []string{"plan", "connected", "done"}; !slices.Equal(got, want) || *last.Code != 127 || !strings.Contains(last.Error, "does not exist") {
 		t.Errorf("%q, %+v", got, last)
 	}
-	// The ranks do not have the descriptor.
+	// Ranks do not inherit the descriptor.
 	r := start(t, nil, "--json-events", "fd:7", "true").want(2, "descriptor 7 is not open")
 	for _, bad := range []string{t.TempDir(), filepath.Join(name, "below"), "/no/such/folder/e"} {
 		start(t, nil, "--json-events", bad, "true").want(2, "open the file of --json-events: open "+bad, "gorun: hint: name a file")
@@ -163,7 +163,7 @@ func TestColoursAreForTerminals(t *testing.T) {
 	start(t, nil, "--color", "pink", "true").want(2, "pink", "auto")
 }
 
-// On a terminal prefixes are coloured, and a bar gives way to another rank's line.
+// On a terminal prefixes have colors, and a progress bar yields to another rank's line.
 func TestOutputOnATerminal(t *testing.T) {
 	master, slave := pseudoTerminal(t)
 	r := start(t, nil, "version").want(0) // only for its mark
@@ -185,7 +185,7 @@ func TestOutputOnATerminal(t *testing.T) {
 	}
 }
 
-// pseudoTerminal is a new terminal: what is written to slave is read from master.
+// pseudoTerminal opens a terminal: master reads what is written to slave.
 func pseudoTerminal(t *testing.T) (master, slave *os.File) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
@@ -207,7 +207,7 @@ func pseudoTerminal(t *testing.T) (master, slave *os.File) {
 	return master, slave
 }
 
-// TestOutputDocument runs the example of docs/output.md, and finds there what gorun says.
+// TestOutputDocument runs the example of docs/output.md and finds gorun's messages there.
 func TestOutputDocument(t *testing.T) {
 	text, err := os.ReadFile(root + "/docs/output.md")
 	if err != nil {
@@ -243,7 +243,7 @@ func TestOutputDocument(t *testing.T) {
 	}
 }
 
-// What is hidden is in the files, and a failure still has its last words.
+// Hidden output is in the files, and a failure still prints its last lines.
 func TestHiddenOutputIsSaved(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "out")
 	const script = "echo out; echo err >&2; exit 3"

@@ -22,7 +22,7 @@ func TestMapByNode(t *testing.T) {
 	}
 }
 
-// allowed is what this process may use, as the ranks of a host here.
+// allowed returns the cores that this process may use.
 func allowed(t *testing.T) topology.Machine {
 	t.Helper()
 	m, err := topology.Here()
@@ -38,7 +38,7 @@ func TestRanksAreBound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What a rank starts is where the rank is.
+	// Children of a rank inherit its binding.
 	r := start(t, nil, "-np", "2", "--bind-to", "core:overload-allowed", "--report-bindings", "--prefix", "none", "--unset-env", "OMP_NUM_THREADS",
 		"sh", "-c", `echo "$RANK $(sed -n 's/^Cpus_allowed_list:\t//p' /proc/self/status) $OMP_NUM_THREADS"`)
 	r.want(0)
@@ -91,7 +91,7 @@ func TestThreadsOfRanks(t *testing.T) {
 	}
 }
 
-// A host with auto is asked for its cores; here all hosts are this machine.
+// gorun asks a host with slots=auto for its cores; all hosts here are this machine.
 func TestAutoSlotsOfOtherHosts(t *testing.T) {
 	c := lab.MustLoopback(t, lab.Specs(2)...)
 	cores := topology.Cores()

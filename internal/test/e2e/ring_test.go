@@ -11,7 +11,7 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// lossBits finds the final loss that every rank of examples/mnist prints.
+// lossBits returns the bits of the final loss that every rank of examples/mnist prints.
 func lossBits(t *testing.T, r *run, ranks int) string {
 	t.Helper()
 	found := regexp.MustCompile(`bits ([0-9a-f]{16})\), accuracy ([0-9.]+)`).FindAllStringSubmatch(r.out.String(), -1)
@@ -35,7 +35,7 @@ func TestTrainingOverSSHIsExactAndRepeatable(t *testing.T) {
 	if again := lossBits(t, start(t, c, "-np", "4", "-H", "f1:2,f2:2", binary("mnist")).want(0), 4); again != first {
 		t.Errorf("two runs with one seed ended with losses %s and %s", first, again)
 	}
-	// The same links add in the same order wherever the ranks are; memory has its own.
+	// The result depends on the transport's order of additions, not on where the ranks are.
 	far := lossBits(t, start(t, c, "-np", "4", "-H", "f1:2,f2:2", "-x", "RING_TRANSPORT=tcp", binary("mnist")).want(0), 4)
 	if here := lossBits(t, startIn(t, nil, []string{"RING_TRANSPORT=tcp"}, "-np", "4", binary("mnist")).want(0), 4); here != far {
 		t.Errorf("losses over SSH and on one host: %s and %s", far, here)
@@ -48,7 +48,7 @@ func TestTrainingOverSSHIsExactAndRepeatable(t *testing.T) {
 
 func TestEveryRankHearsOfADeath(t *testing.T) {
 	c := lab.MustLoopback(t, lab.Specs(2)...)
-	// The ranks outlive their TERM, so that what they say of the death is seen.
+	// The ranks ignore TERM, so that their report of the death is seen.
 	script := `trap '' TERM; echo up; ` + binary("mnist") + ` --epochs 100000 >/dev/null; echo ended`
 	r := start(t, c, "-np", "4", "-H", "f1:2,f2:2", "--grace", "20", "sh", "-c", script)
 	var victim int
@@ -80,8 +80,8 @@ func TestEveryRankHearsOfADeath(t *testing.T) {
 	}
 }
 
-// R5: a rank that stays away from a call is named to the user, once, and the job goes on when it comes; one that
-// ends before its last call is an error, however well it ends. The goal is 30 s, here 4.
+// R5: a rank that stays away from a call is reported to the user once, and the job goes on when it comes. A rank that
+// exits before its last call is an error whatever its exit code. The goal is 30 s, here 4.
 func TestR5RankThatStaysAway(t *testing.T) {
 	c := lab.MustLoopback(t, lab.Specs(2)...)
 	r := start(t, c, "-np", "4", "-H", "f1:2,f2:2", "-x", "RING_STALL=4s", binary("mnist"), "--epochs", "100000")

@@ -14,10 +14,10 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// The tests of this file reach hosts by other programs than gorun's own SSH client.
+// These tests reach hosts by programs other than gorun's SSH client.
 
-// pods makes kubexec.sh, as version 1 of the MPI operator does, and a kubectl behind it for
-// which the pods job-worker-0 and job-worker-1 are directories. Nothing at the path hidden is in a pod.
+// pods makes kubexec.sh as version 1 of the MPI operator does, and a kubectl behind it whose pods job-worker-0 and job-worker-1
+// are directories. The path hidden is empty in every pod.
 func pods(t *testing.T, hidden string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -76,11 +76,11 @@ func TestPodsByKubexec(t *testing.T) {
 	startIn(t, nil, env, append(hosts, "sh", "-c", "[ $RANK = 3 ] && exit 3; exec sleep 60")...).want(3, "rank 3 on job-worker-1 exited with code 3")
 	startIn(t, nil, env, "-H", "job-worker-0,job-worker-7", "true").want(125, "job-worker-7: not reached: kubexec.sh: exit status 1: Error from server (NotFound)", "kubexec.sh HOST hostname")
 	startIn(t, nil, env, "-H", "job-worker-0,job-worker-1", "no-such-program").want(127, "job-worker-0, job-worker-1: ")
-	// What is said on the command line counts more.
+	// The command line wins.
 	startIn(t, nil, env, "--launch-agent", "ssh", "-H", "nohost.invalid", "true").want(125, "nohost.invalid")
 }
 
-// sshScript is a program that calls the real ssh.
+// sshScript returns a program that calls the real ssh.
 func sshScript(t *testing.T, c *lab.Cluster) string {
 	t.Helper()
 	script := filepath.Join(t.TempDir(), "remote")
@@ -125,7 +125,7 @@ func TestHostsByOtherPrograms(t *testing.T) {
 	}
 }
 
-// What only ssh itself does works where it is asked for, such as a ControlMaster, which outlives its command.
+// Features that only ssh has work on request, such as a ControlMaster, which outlives its command.
 func TestSystemSSHObeysItsConfiguration(t *testing.T) {
 	lab.Need(t, "ssh")
 	c := lab.MustLoopback(t, lab.Specs(1)...)
@@ -148,7 +148,7 @@ func TestSystemSSHObeysItsConfiguration(t *testing.T) {
 	r.nothingLeft(7 * time.Second)
 }
 
-// Host-based authentication is beyond gorun's own client: the system's ssh takes its place.
+// Host-based authentication needs the system's ssh.
 func TestHostBasedAuthentication(t *testing.T) {
 	lab.Need(t, "ssh", "ssh-keygen")
 	files := t.TempDir() // stands for /etc/ssh on the launcher's host
@@ -167,7 +167,7 @@ func TestHostBasedAuthentication(t *testing.T) {
 	c := lab.MustNamespaces(t, spec, spec, lab.Spec{})
 	start(t, c, "-H", "f1", "true").want(125, "f1 (", "the server takes only hostbased")
 
-	// ssh-keysign looks for its leave in the system's file only.
+	// ssh-keysign reads its permission from the system's file only.
 	if err := os.WriteFile(filepath.Join(files, "ssh_config"), []byte("EnableSSHKeysign yes\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -19,13 +19,13 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// askKey has a rank ask for its job's key at the door, which tells it, and keep that for the test.
+// askKey is a rank that asks the rank server for its job's key and keeps the answer for the test.
 const askKey = `exec 3<>/dev/tcp/${GORUN_AGENT%:*}/${GORUN_AGENT##*:}
 printf 'GET /v1/job HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nConnection: close\r\n\r\n' "$GORUN_AGENT" "$GORUN_TOKEN" >&3
 umask 077; cat <&3 >"$0/answer.$RANK"; echo "$GORUN_TOKEN" >"$0/token.$RANK"; : >"$0/told.$RANK"
 while [ ! -e "$0/go" ]; do sleep 0.1; done; exit 3`
 
-// secrets of a job, in every form in which they might be found.
+// secrets holds a job's secrets in every form in which they might appear.
 type secrets map[string]string // from text to what it is
 
 func (s secrets) add(what string, raw []byte) {
@@ -34,7 +34,7 @@ func (s secrets) add(what string, raw []byte) {
 	}
 }
 
-// in reports which secret a text holds.
+// in returns which secret a text contains.
 func (s secrets) in(text string) string {
 	for form, what := range s {
 		if strings.Contains(text, form) {
@@ -44,7 +44,7 @@ func (s secrets) in(text string) string {
 	return ""
 }
 
-// jobKey is the key in the door's answer.
+// jobKey returns the key in the rank server's answer.
 func jobKey(t *testing.T, file string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -59,8 +59,8 @@ func jobKey(t *testing.T, file string) []byte {
 	return job.Key
 }
 
-// The job's key, the ranks' tokens and the values of variables are in no argument, message, log, event, core or file, and
-// no other user can read them. Ranks' own processes and files are theirs.
+// The job's key, the ranks' tokens and the values of variables appear in no argument, message, log, event, core or file, and
+// no other user can read them. Ranks' own processes and files are exempt.
 func TestSecretsAreNowhere(t *testing.T) {
 	lab.Need(t, "bash", "prlimit")
 	c := lab.MustNamespacesAs(t, 65534, lab.Specs(2)...)
@@ -137,7 +137,7 @@ func TestSecretsAreNowhere(t *testing.T) {
 	}
 }
 
-// A launcher that crashes leaves no core, which would hold the key, though cores are wanted and its ranks leave theirs.
+// A crashed launcher leaves no core, which would hold the key, even where cores are enabled and its ranks leave theirs.
 func TestLauncherLeavesNoCore(t *testing.T) {
 	lab.Need(t, "prlimit")
 	t.Chdir(t.TempDir())
@@ -153,7 +153,7 @@ func TestLauncherLeavesNoCore(t *testing.T) {
 	r.nothingLeft(7 * time.Second)
 }
 
-// files are all regular files below the directories.
+// files returns all regular files below the directories.
 func files(t *testing.T, dirs ...string) (all []string) {
 	t.Helper()
 	for _, dir := range dirs {
@@ -167,7 +167,7 @@ func files(t *testing.T, dirs ...string) (all []string) {
 	return all
 }
 
-// sampleArguments looks at the arguments of all processes, all the time, until stop, which returns them.
+// sampleArguments collects the arguments of all processes until the caller calls stop, which returns them.
 func sampleArguments() (stop func() map[string]bool) {
 	all, done := map[string]bool{}, make(chan struct{})
 	var sampling sync.WaitGroup
@@ -189,7 +189,7 @@ func sampleArguments() (stop func() map[string]bool) {
 	return func() map[string]bool { close(done); sampling.Wait(); return all }
 }
 
-// asUser reads from a file as a user, in a process of its own.
+// asUser reads a file as a user, in another process.
 func asUser(uid int, path string) error {
 	cmd := userCommand(uid, "head", "-c", "1", path)
 	return cmd.Run()

@@ -13,12 +13,12 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// The tests of this file attack gorun as docs/security.md says it may be.
+// These tests attack gorun within the limits of docs/security.md.
 
-// attacker is a user on hosts whose account has nothing to do with that of the ranks.
+// attacker is a user on the hosts who has no relation to the ranks' account.
 const attacker = 65533
 
-// onAs runs a script on a host as a user, 0 being root.
+// onAs runs a script on a host as a user; 0 is root.
 func onAs(t *testing.T, c *lab.Cluster, host string, uid int, script string, args ...string) *exec.Cmd {
 	t.Helper()
 	id := strconv.Itoa(uid)
@@ -30,7 +30,7 @@ func onAs(t *testing.T, c *lab.Cluster, host string, uid int, script string, arg
 	return cmd
 }
 
-// attackTime is how long an attack goes on. GORUN_ATTACK=10m is the long one.
+// attackTime returns how long an attack lasts. GORUN_ATTACK=10m is the long one.
 func attackTime(t *testing.T) time.Duration {
 	t.Helper()
 	long, err := time.ParseDuration(os.Getenv("GORUN_ATTACK"))
@@ -40,8 +40,8 @@ func attackTime(t *testing.T) time.Duration {
 	return long
 }
 
-// attackScript puts programs, directories, links, pipes and hard links where gorun looks for itself, and takes them
-// away again. $1 the home, $2 the evil program, $3 the hash, $4 what is put there.
+// attackScript creates and removes programs, directories, links, pipes and hard links at the paths that gorun tries for itself.
+// $1 is the home, $2 the evil program, $3 the hash, $4 the kind.
 const attackScript = `cd /
 mine=/var/tmp/evil; mkdir -p $mine/$3; cp "$2" $mine/$3/gorun; chmod 755 $mine/$3/gorun
 while :; do
@@ -53,7 +53,7 @@ while :; do
 	esac; sleep 0.02
 done 2>/dev/null`
 
-// A user who can write the home, the cache's place in /var/tmp and all but what the ranks' user has made gets nothing run.
+// S7: a user who can write the home, the cache in /var/tmp and everything but the files of the ranks' user gets no program run.
 func TestStagingAgainstAnotherUser(t *testing.T) {
 	c := lab.MustNamespacesAs(t, 65534, lab.Specs(1)...)
 	home := userHome(t, c)
@@ -115,7 +115,7 @@ func TestStagingAgainstAnotherUser(t *testing.T) {
 	}
 }
 
-// A home that cannot take gorun is no reason not to start: there are other places, and only if none will do an error.
+// Where the home cannot hold gorun, other places are tried; only if none works is it an error.
 func TestStagingFindsAnotherPlace(t *testing.T) {
 	c := lab.MustNamespacesAs(t, 65534, lab.Specs(1)...)
 	home := userHome(t, c)
@@ -147,7 +147,7 @@ func TestStagingFindsAnotherPlace(t *testing.T) {
 		"others can change /var/tmp/gorun-65534 (drwxr-xr-x, user 65533)")
 }
 
-// installed copies gorun into the launcher's home and returns the name of its cache.
+// installed copies gorun into the launcher's home and returns the path of its cache.
 func installed(t *testing.T, c *lab.Cluster) (hash string) {
 	t.Helper()
 	script := `mkdir -p ~/bin && cp "$0" ~/bin/gorun && sha256sum ~/bin/gorun | cut -c1-16`
@@ -158,15 +158,15 @@ func installed(t *testing.T, c *lab.Cluster) (hash string) {
 	return strings.TrimSpace(string(out))
 }
 
-// userCommand is a command of a user on this machine.
+// userCommand returns a command of a user on this machine.
 func userCommand(uid int, argv ...string) *exec.Cmd {
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
 	return cmd
 }
 
-// No way to a host asks for anything but a session to run a command in: agents, X11 and ports are not forwarded, though the
-// user's configuration asks for it and the host would allow it.
+// Every transport asks only for a session that runs a command: agents, X11 and ports are not forwarded, even if the user's
+// configuration asks for it and the host allows it.
 func TestNothingIsForwarded(t *testing.T) {
 	lab.Need(t, "ssh")
 	c := lab.MustLoopback(t, lab.Spec{Options: []string{"LogLevel DEBUG3", "AllowAgentForwarding yes", "X11Forwarding yes"}})
@@ -195,7 +195,7 @@ func TestNothingIsForwarded(t *testing.T) {
 	}
 }
 
-// What gorun creates is the user's alone, also with a umask of 0, and it changes the owner of nothing.
+// Files that gorun creates belong to the user alone, also with a umask of 0, and gorun never changes an owner.
 func TestFilesAreTheUsersOwn(t *testing.T) {
 	c := lab.MustNamespacesAs(t, 65534, lab.Specs(1)...)
 	dir := workFolder(t, c, "echo x >file && chmod 640 file")

@@ -12,9 +12,9 @@ import (
 	"github.com/gorun/gorun/internal/test/golden"
 )
 
-// What docs/signals.md says of signals that users seldom send.
+// Signals of docs/signals.md that users seldom send.
 func TestSeldomSignals(t *testing.T) {
-	// Under nohup gorun would ignore SIGHUP, as it should. What is caught here is not ignored there.
+	// Under nohup gorun would ignore SIGHUP. A signal that the test process catches is not ignored in its children.
 	caught := make(chan os.Signal, 1)
 	signal.Notify(caught, syscall.SIGHUP)
 	defer signal.Stop(caught)
@@ -45,8 +45,8 @@ func TestSeldomSignals(t *testing.T) {
 	}
 }
 
-// gorun's stdout and stderr are one pipe that nobody reads any more (2>&1 | less, or tee on a dead file system). Whoever stops the job
-// gets its end all the same: gorun's own words, which go there too, were waited for without end.
+// gorun's stdout and stderr are one pipe that nobody reads any more (2>&1 | less, or tee on a dead file system). A stop request
+// still ends the job, although gorun's own messages block on that pipe.
 func TestSignalWhileNobodyReadsAnything(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// testGPUs checks that the ranks of a node may use all that the job has there, however it asked for them.
+// testGPUs checks that the ranks of a node may use all GPUs that the job has there, however it requested them.
 func (s slurmLab) testGPUs(t *testing.T) {
 	seen := []string{"sh", "-c", "echo $GORUN_HOSTNAME $CUDA_VISIBLE_DEVICES"}
 	for job, want := range map[string]string{
@@ -31,8 +31,8 @@ func (s slurmLab) testGPUs(t *testing.T) {
 	}
 }
 
-// testScancel has gorun in the place of the job's shell, with which Slurm would kill it at once. Whether the
-// ranks still say something is not gorun's to promise: scancel's SIGTERM reaches srun, too, which kills its step.
+// testScancel runs gorun in place of the job's shell, which Slurm would kill at once. gorun cannot promise the ranks' last
+// output: scancel's SIGTERM also reaches srun, which kills its step.
 func (s slurmLab) testScancel(t *testing.T) {
 	mark := "E2E_SCANCEL=" + t.Name()
 	id, out := s.batch(t, "-N3 -n5", "export "+mark+"; exec "+binary("gorun")+` sh -c 'trap "echo told; exit 0" TERM; echo up; while :; do sleep .05; done'`)
@@ -50,8 +50,8 @@ func (s slurmLab) testScancel(t *testing.T) {
 	}
 }
 
-// warnedBeforeTheLimit starts a job that Slurm warns of its time limit, which takes a while, and returns the
-// test of it. The job runs a copy of gorun, so that other tests do not take it for something left behind.
+// warnedBeforeTheLimit starts a job that Slurm warns before its time limit, which takes a while, and returns its
+// test. The job runs a copy of gorun, so that other tests do not count it as left behind.
 func (s slurmLab) warnedBeforeTheLimit(t *testing.T) func(*testing.T) {
 	dir := t.TempDir()
 	text, err := os.ReadFile(binary("gorun"))
@@ -101,7 +101,7 @@ func (s slurmLab) testDocs(t *testing.T) {
 	w.run(t)
 }
 
-// idle waits until only the job of the background is left.
+// idle waits until only the background job is left.
 func (s slurmLab) idle(t *testing.T) {
 	t.Helper()
 	await(t, "the end of the docs' jobs", func() bool {
@@ -110,7 +110,7 @@ func (s slurmLab) idle(t *testing.T) {
 	})
 }
 
-// testElastic has a job go on in its allocation when a rank is killed, and when a node's step ends as if the node were lost.
+// testElastic kills a rank, then ends a node's step as if the node were lost. The job goes on in its allocation.
 func (s slurmLab) testElastic(t *testing.T) {
 	id, env := s.allocate(t, "-N3 -n3")
 	r := s.run(t, env, append([]string{binary("gorun"), "--min-np", "2", "--blacklist-cooldown-range", "1,1"}, elasticRank(t, 40)...)...)

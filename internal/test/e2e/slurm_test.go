@@ -22,7 +22,7 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// TestSlurm runs in a real Slurm cluster of three nodes, all of them this machine.
+// TestSlurm runs in a real Slurm cluster whose three nodes are this machine.
 func TestSlurm(t *testing.T) {
 	s := slurmLab{lab.MustSlurm(t, 3)}
 	warned := s.warnedBeforeTheLimit(t)
@@ -53,7 +53,7 @@ func TestSlurm(t *testing.T) {
 // slurmLab is the cluster.
 type slurmLab struct{ *lab.Slurm }
 
-// run starts a command of Slurm's.
+// run starts a Slurm command.
 func (s slurmLab) run(t *testing.T, env []string, argv ...string) *run {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), runLimit)
@@ -70,14 +70,13 @@ func (s slurmLab) run(t *testing.T, env []string, argv ...string) *run {
 	return r
 }
 
-// salloc runs a command line in a job of its own.
+// salloc runs a command line in a new job.
 func (s slurmLab) salloc(t *testing.T, job string, env []string, args ...string) *run {
 	t.Helper()
 	return s.run(t, env, slices.Concat([]string{"salloc", "-Q"}, strings.Fields(job), args)...)
 }
 
-// allocate makes a job without anything that runs in it, and returns what a shell in it would have in its
-// environment.
+// allocate makes a job in which nothing runs, and returns the environment of a shell in it.
 func (s slurmLab) allocate(t *testing.T, job string) (id string, env []string) {
 	t.Helper()
 	r := s.salloc(t, job+" --no-shell --job-name=bare-"+regexp.MustCompile(`\W`).ReplaceAllString(t.Name(), "-"), nil)
@@ -114,7 +113,7 @@ func (s slurmLab) batch(t *testing.T, options, script string) (id string, out fu
 	}
 }
 
-// gone waits until a job is over and nothing of it is left.
+// gone waits until a job has ended and nothing of it is left.
 func (s slurmLab) gone(t *testing.T, id string) {
 	t.Helper()
 	await(t, "the end of job "+id, func() bool {
@@ -123,13 +122,13 @@ func (s slurmLab) gone(t *testing.T, id string) {
 	})
 }
 
-// awaitText waits until out holds n times what.
+// awaitText waits until out contains what n times.
 func awaitText(t *testing.T, out func() string, what string, n int) {
 	t.Helper()
 	await(t, what, func() bool { return strings.Count(out(), what) >= n })
 }
 
-// sorted are the lines of stdout in order.
+// sorted returns the lines of stdout in order.
 func (r *run) sorted() []string {
 	got := r.lines()
 	slices.Sort(got)
@@ -158,7 +157,7 @@ func (s slurmLab) testHosts(t *testing.T) {
 	r.wantLines("n1", "n1", "n2")
 }
 
-// testEnvironment checks that ranks are told of the job and of their node, not of gorun's own node and steps.
+// testEnvironment checks that ranks get the variables of the job and of their node, not those of gorun's own node and steps.
 func (s slurmLab) testEnvironment(t *testing.T) {
 	env := []string{"E2E_PLAIN=yes", "E2E_API_KEY=canary", "SLURM_CPU_BIND=cores"}
 	r := s.salloc(t, "-N3 -n5", env, binary("gorun"), "--prefix", "none", "-np", "1", "-H", "n2", "env").want(0)
@@ -180,7 +179,7 @@ func (s slurmLab) testEnvironment(t *testing.T) {
 	}
 }
 
-// testWays starts gorun in every way that a job offers, with options of srun in the environment.
+// testWays starts gorun in every way that a job offers, with srun's options in the environment.
 func (s slurmLab) testWays(t *testing.T) {
 	gorun := binary("gorun")
 	odd := []string{"SLURM_LABELIO=1", "SLURM_HINT=nomultithread", "SLURM_DISTRIBUTION=plane=2", "SLURM_GPUS=8", "SLURM_GPUS_PER_TASK=2", "SLURM_CPU_BIND=cores",
@@ -233,7 +232,7 @@ func (s slurmLab) hosts(t *testing.T, text string) string {
 	return file
 }
 
-// allBytes is every pair of byte values many times over.
+// allBytes returns data with every pair of byte values many times.
 func allBytes(size int) []byte {
 	data := make([]byte, size)
 	for i := range data {
@@ -253,7 +252,7 @@ func (s slurmLab) testBytes(t *testing.T) {
 	}
 }
 
-// testUpload runs a gorun that the nodes do not have: it stands on a file system that only it can see.
+// testUpload runs a gorun on a file system that the nodes do not see.
 func (s slurmLab) testUpload(t *testing.T) {
 	dir := t.TempDir()
 	script := `mount -t tmpfs none "$1" && cp "$2" "$1/gorun" && shift 2 && exec salloc -Q -N3 "$@"`
@@ -269,7 +268,7 @@ func (s slurmLab) testUpload(t *testing.T) {
 	}
 }
 
-// testSteps speaks to a node without a launcher.
+// testSteps runs commands on a node without a launcher.
 func (s slurmLab) testSteps(t *testing.T) {
 	id, env := s.allocate(t, "-N3 -n3")
 	job := hosts.SlurmJob{ID: id, Nodes: map[string]int{"n1": 0, "n2": 0, "n3": 0}}
@@ -346,7 +345,7 @@ func (s slurmLab) testFailures(t *testing.T) {
 	}
 }
 
-// untilTrapped is a program that says up and waits for the signal that trap catches.
+// untilTrapped returns a program that prints up and waits for the signal that trap catches.
 func untilTrapped(trap string) []string {
 	return []string{"sh", "-c", trap + "; echo up; while :; do sleep .05; done"}
 }

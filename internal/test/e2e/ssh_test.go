@@ -12,11 +12,9 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// The tests of this file run over real sshd on loopback addresses, as this
-// user.
+// These tests run over real sshd on loopback addresses, as this user.
 
-// besidesOneMachine is stderr without the line that f1 and f2 are one machine, which
-// is true of the hosts of this file. It must be there, once.
+// besidesOneMachine returns stderr without the line that f1 and f2 are one machine, which must be there once.
 func besidesOneMachine(r *run) string {
 	r.t.Helper()
 	hostname, _ := os.Hostname()
@@ -104,7 +102,7 @@ func TestExitCodesOverSSH(t *testing.T) {
 
 func TestBadHostsAreAllListed(t *testing.T) {
 	c := lab.MustLoopback(t, lab.Specs(3)...)
-	// f2's key is not the known one any more; f3 is down; nohost does not exist.
+	// known_hosts has another key for f2, f3 is down, and nohost does not exist.
 	spoilHostKey(t, c, "f2")
 	if err := syscall.Kill(c.Host("f3").PID, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -118,7 +116,7 @@ func TestBadHostsAreAllListed(t *testing.T) {
 	}
 }
 
-// spoilHostKey replaces what known_hosts says of a host by another host's key.
+// spoilHostKey replaces a host's key in known_hosts by another host's.
 func spoilHostKey(t *testing.T, c *lab.Cluster, name string) {
 	t.Helper()
 	text, err := os.ReadFile(c.KnownHosts)
@@ -200,7 +198,7 @@ func TestNothingSurvivesAnyKill(t *testing.T) {
 	}
 }
 
-// findVictim is a rank (not its daemonised child), an agent or a guard.
+// findVictim returns a rank (not its daemonized child), an agent or a guard.
 func findVictim(t *testing.T, r *run, word string) int {
 	t.Helper()
 	if strings.HasPrefix(word, "__") {
@@ -211,7 +209,7 @@ func findVictim(t *testing.T, r *run, word string) int {
 		}
 	}
 	for _, pid := range lab.Processes(r.mark) {
-		// A rank leads its session, as its daemonised child does, but an agent is its parent.
+		// Ranks and their daemonized children lead sessions, but only a rank's parent is an agent.
 		if strings.Contains(procFile(pid, "cmdline"), word) && !strings.Contains(procFile(pid, "environ"), "SETSID") {
 			return pid
 		}

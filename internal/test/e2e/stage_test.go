@@ -9,7 +9,7 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// workFolder makes a folder on the launcher's host, which other hosts do not see.
+// workFolder makes a folder on the launcher's host that other hosts do not see.
 func workFolder(t *testing.T, c *lab.Cluster, script string) string {
 	t.Helper()
 	dir := filepath.Join(userHome(t, c), "train it")
@@ -25,7 +25,7 @@ func changeFolder(t *testing.T, c *lab.Cluster, dir, script string) {
 	}
 }
 
-// copyOn is the copy of a host's, as this machine sees it.
+// copyOn returns the path of a host's copy, as this machine sees it.
 func copyOn(t *testing.T, c *lab.Cluster, host string) string {
 	t.Helper()
 	found, _ := filepath.Glob(filepath.Join(c.Host(host).Home, ".cache/gorun/work/*.json"))
@@ -36,7 +36,7 @@ func copyOn(t *testing.T, c *lab.Cluster, host string) string {
 }
 
 func TestStageBringsTheFolderOnce(t *testing.T) {
-	// One session at a time is all that some hosts allow.
+	// Some hosts allow only one session at a time.
 	c := lab.MustNamespacesAs(t, 65534, lab.Spec{Options: []string{"MaxSessions 1"}}, lab.Spec{Files: map[string]string{".profile": "echo welcome\n"}})
 	dir := workFolder(t, c, `printf '#!/bin/sh\ncat data/in; echo $GORUN_HOSTNAME >>out' >run && chmod 755 run
 		mkdir -p data empty .git && echo input >data/in && ln -s data/in link && echo x >skip.log && echo '*.log' >.gorunignore`)
@@ -121,7 +121,7 @@ func TestStageRefuses(t *testing.T) {
 		}
 	}
 	write("big", strings.Repeat("x", 5000))
-	// Nothing is reached before the folder is known to be fit.
+	// gorun checks the folder before it connects.
 	stage := func(dir string, args ...string) *run {
 		t.Helper()
 		return start(t, nil, append(append([]string{"-H", "nohost.invalid", "--dry-run", "--stage", dir}, args...), "true")...)
@@ -138,7 +138,7 @@ func TestStageRefuses(t *testing.T) {
 	stage(dir).want(2, "the link "+dir+"/out leads to /usr/bin/env", "hint: make it point")
 	write(".gorunignore", "/out\n")
 	stage(dir).want(0)
-	// Ranks of this machine are in the folder itself, whatever it holds.
+	// Local ranks run in the folder itself.
 	r := start(t, nil, "--prefix", "none", "--stage", dir, "--wdir", ".", "--stage-limit", "1", "pwd").want(0)
 	if r.out.String() != dir+"\n" {
 		t.Errorf("%q", &r.out)

@@ -33,7 +33,7 @@ func TestStdinGoesToOneRankOrToAll(t *testing.T) {
 	start(t, nil, "--dialect", "srun", "-n", "3", "--input", "in.txt", "cat").want(2, "--input in.txt", "--input all <in.txt")
 }
 
-// Ranks on two hosts that read at their own speed, stop early or not at all.
+// Ranks on two hosts read at their own speed, stop early or do not read.
 func TestStdinOfAllOverSSH(t *testing.T) {
 	c := lab.MustLoopback(t, lab.Specs(2)...)
 	data := bytes.Repeat([]byte("0123456789abcdef\n"), 100_000)
@@ -55,7 +55,7 @@ func TestStdinOfAllOverSSH(t *testing.T) {
 	}
 }
 
-// A shell loop over its own input keeps it from jobs that are told not to read.
+// A shell loop over its own input keeps it if the job does not read stdin.
 func TestStdinOfAShellLoopIsNotEaten(t *testing.T) {
 	cmd := exec.Command("sh", "-c", `while read -r line; do "$0" --stdin none --prefix none echo "$line"; done`, binary("gorun"))
 	cmd.Stdin = strings.NewReader("one\ntwo\nthree\n")

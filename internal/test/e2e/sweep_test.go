@@ -20,8 +20,7 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// failing is one system call that fails: in every thread of launcher, guard, agent and
-// ranks the nth.
+// failing is one system call that fails: the nth in every thread of launcher, guard, agent and ranks.
 type failing struct {
 	call, errno string
 	nth         int
@@ -31,16 +30,15 @@ func (f failing) String() string {
 	return fmt.Sprintf("inject=%s:error=%s:when=%d", f.call, f.errno, f.nth)
 }
 
-// sweepScript is what the ranks do: more than one write, all of which must arrive.
+// sweepScript is the ranks' program: several writes, all of which must arrive.
 const sweepScript = `echo "one $GORUN_RANK" && echo "two $GORUN_RANK"`
 
 func sweptCommand(strace []string) []string {
 	return slices.Concat([]string{"strace", "-f", "-qq"}, strace, []string{binary("gorun"), "-np", "2", "sh", "-c", sweepScript})
 }
 
-// TestEveryCallMayFail fails single system calls of a small job. Whatever fails, the
-// job ends, nothing of it is left, and 0 means that all went well. CI draws some of the points
-// (another draw: SWEEP=SEED); make sweep takes all.
+// TestEveryCallMayFail fails single system calls of a small job. Every time the job ends, nothing of it is left, and 0 means
+// success. CI draws some of the points (another draw: SWEEP=SEED); make sweep takes all.
 func TestEveryCallMayFail(t *testing.T) {
 	lab.Need(t, "strace")
 	points := sweepPoints(t)
@@ -80,7 +78,7 @@ func TestEveryCallMayFail(t *testing.T) {
 	}
 }
 
-// sweepPoints are all that can be failed, as an undisturbed run shows.
+// sweepPoints returns all calls that can fail, as an undisturbed run shows.
 func sweepPoints(t *testing.T) (points []failing) {
 	calls := strings.Fields("openat openat2 write rename renameat fsync socket connect accept4 clone clone3 execve mmap epoll_ctl futex pidfd_open")
 	dir := t.TempDir()
@@ -119,7 +117,7 @@ func sweepPoints(t *testing.T) (points []failing) {
 	return points
 }
 
-// sweepOne runs the job with one failure and returns its exit code and what is wrong.
+// sweepOne runs the job with one failure and returns its exit code and the problems found.
 func sweepOne(t *testing.T, f failing) (code int, err error) {
 	const bound = 40 * time.Second // goal: an agent gets 10 s to say hello, and 8 s to end
 	dir, err := os.MkdirTemp("", "gorun-sweep-")
@@ -163,7 +161,7 @@ func sweepOne(t *testing.T, f failing) (code int, err error) {
 	return code, sweepVerdict(f, code, out.String(), stderr.String())
 }
 
-// sweepVerdict holds the exit code against the output.
+// sweepVerdict compares the exit code with the output.
 func sweepVerdict(f failing, code int, out, stderr string) error {
 	lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
 	slices.Sort(lines)

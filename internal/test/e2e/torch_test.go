@@ -11,7 +11,7 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// torchRun runs a script with PyTorch.
+// torchRun returns a command that runs a script with PyTorch.
 func torchRun(t *testing.T, script string, before ...string) []string {
 	t.Helper()
 	if err := exec.Command(python, "-c", "import torch.distributed").Run(); err != nil {
@@ -20,7 +20,7 @@ func torchRun(t *testing.T, script string, before ...string) []string {
 	return append(before, python, script)
 }
 
-// Scripts that know nothing of gorun find each other through what torchrun would have set.
+// Scripts for torchrun find each other through its variables.
 func TestTorchScripts(t *testing.T) {
 	c := lab.MustNamespaces(t, lab.Specs(2)...)
 	hosts := []string{"--prefix", "none", "-np", "4", "-H", "f1:2,f2:2"}
@@ -29,7 +29,7 @@ func TestTorchScripts(t *testing.T) {
 		t.Errorf("%d ranks were right:\n%s", n, &r.out)
 	}
 
-	// Averaged gradients of shares are those of all samples: as many ranks as there are make the same model.
+	// Averaged gradients of shards equal those of all samples: every number of ranks makes the same model.
 	alone := start(t, nil, append(torchRun(t, root+"/examples/torch/ddp.py", "--prefix", "none", "-np", "1"), "--epochs", "50")...).want(0)
 	_, result, _ := strings.Cut(strings.TrimSpace(alone.out.String()), "of 1: ")
 	r = start(t, c, append(torchRun(t, root+"/examples/torch/ddp.py", hosts...), "--epochs", "50")...).want(0)
@@ -38,7 +38,7 @@ func TestTorchScripts(t *testing.T) {
 	}
 }
 
-// A rank that is killed in the middle of a training is the one that is named. Goal: all over within 2 s.
+// A rank killed during a training is named. The goal is an end within 2 s.
 func TestTorchRankKilled(t *testing.T) {
 	c := lab.MustNamespaces(t, lab.Specs(2)...)
 	r := start(t, c, torchRun(t, testdata("torch/killed.py"), "-np", "4", "-H", "f1:2,f2:2")...)
@@ -50,7 +50,7 @@ func TestTorchRankKilled(t *testing.T) {
 	}
 }
 
-// Frameworks on top see processes that were started for them, in Slurm too.
+// Frameworks on top see processes that a launcher started, in Slurm too.
 func TestTorchFrameworksFindTheirPlace(t *testing.T) {
 	c := lab.MustLoopback(t, lab.Specs(2)...)
 	slurm := []string{"SLURM_NTASKS=7", "SLURM_PROCID=6", "SLURM_LOCALID=5", "SLURM_JOB_NAME=train", "TORCHELASTIC_RUN_ID=outer", "NODE_RANK=3"}
@@ -68,7 +68,7 @@ func TestTorchFrameworksFindTheirPlace(t *testing.T) {
 	}
 }
 
-// Jobs at once on one host meet at different ports, of which nobody else gets one.
+// Concurrent jobs on one host get different master ports.
 func TestMasterPortsDiffer(t *testing.T) {
 	c := lab.MustLoopback(t, lab.Specs(1)...)
 	var jobs []*run
@@ -90,7 +90,7 @@ func TestMasterPortsDiffer(t *testing.T) {
 			t.Errorf("exit code %d: %s", code, &r.err)
 		}
 	}
-	// Behind a firewall only some ports are open: then the user knows better.
+	// A user may fix the port, for example behind a firewall.
 	r := start(t, c, "--prefix", "none", "-np", "2", "-H", "f1:2", "-x", "MASTER_PORT=29400", "-x", "MASTER_ADDR=10.1.2.3", "sh", "-c", "echo $MASTER_ADDR:$MASTER_PORT").want(0)
 	if want := strings.Repeat(fmt.Sprintf("10.1.2.3:%d\n", 29400), 2); r.out.String() != want {
 		t.Errorf("got %q, want %q", &r.out, want)

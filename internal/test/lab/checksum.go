@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Garble turns bits in so many percent of the TCP segments that reach a host, at random, and leaves their checksums wrong by one
-// bit, as a bad cable does: the host's kernel has to find them.
+// Garble flips bits at random in a percentage of the TCP segments that reach a host and leaves their checksums wrong by one
+// bit, as a bad cable does: the host's kernel has to detect them.
 func (c *Cluster) Garble(ctx context.Context, host string, percent int) error {
 	if err := c.checksums(host, true); err != nil {
 		return err
@@ -29,8 +29,7 @@ func (c *Cluster) Ungarble(ctx context.Context, host string) error {
 	return c.checksums(host, false)
 }
 
-// checksums has what comes to a host summed by its sender and checked by its kernel. Else the two ends of a pair of virtual
-// devices trust each other, and nothing is summed.
+// checksums makes senders compute checksums and the host's kernel verify them; virtual device pairs do neither by default.
 func (c *Cluster) checksums(host string, real bool) error {
 	h := c.Host(host)
 	if err := offload(c.launch, h.link(c), unix.ETHTOOL_STXCSUM, !real); err != nil {
@@ -39,7 +38,7 @@ func (c *Cluster) checksums(host string, real bool) error {
 	return offload(h, "eth0", unix.ETHTOOL_SRXCSUM, !real)
 }
 
-// offload says to a device of a host's network whether it does a part of the work with checksums, so that the kernel does not.
+// offload sets whether a device of a host's network does part of the checksum work instead of the kernel.
 func offload(h *Host, device string, part uint32, on bool) error {
 	if err := inNetOf(h, func() error { return tellDevice(device, part, on) }); err != nil {
 		return fmt.Errorf("checksums of %s at %s: %w", device, h.Name, err)
@@ -47,7 +46,7 @@ func offload(h *Host, device string, part uint32, on bool) error {
 	return nil
 }
 
-// inNetOf runs act on a thread that is in the host's network meanwhile. A thread that does not come back is not used again.
+// inNetOf runs act on a thread in the host's network. A thread that cannot return is not used again.
 func inNetOf(h *Host, act func() error) error {
 	runtime.LockOSThread()
 	own, err := unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)

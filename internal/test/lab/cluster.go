@@ -10,7 +10,7 @@ import (
 	"strconv"
 )
 
-// Spec says how one host differs from the ordinary. The zero value is ordinary.
+// Spec says how a host differs from the default. The zero value is the default.
 type Spec struct {
 	Name    string   // default: f1, f2, … by position
 	Options []string // sshd_config lines put before the lab's own, so that they win: "MaxSessions 1"
@@ -58,7 +58,7 @@ type Cluster struct {
 	launch  *Host // namespaces: the launcher's host f0, nil on loopback
 }
 
-// MissingError says that this machine lacks what a lab needs.
+// MissingError reports that this machine lacks something that a lab needs.
 type MissingError struct {
 	What string // "sshd"
 	Hint string // what to do about it
@@ -66,8 +66,7 @@ type MissingError struct {
 
 func (e *MissingError) Error() string { return e.What + " is missing: " + e.Hint }
 
-// newCluster makes the directory and the guardian. The caller must Close the
-// cluster if it does not hand it out.
+// newCluster makes the directory and the guardian. The caller must Close a cluster that it does not return.
 func newCluster(ctx context.Context, specs []Spec) (*Cluster, error) {
 	if len(specs) == 0 {
 		return nil, errors.New("a lab needs at least one host")
@@ -100,8 +99,7 @@ func (s Spec) hostName(i int) string {
 	return "f" + strconv.Itoa(i+1)
 }
 
-// Host returns the host of that name. An unknown name is a mistake in the test
-// and panics.
+// Host returns the host of that name. An unknown name is a mistake in the test and panics.
 func (c *Cluster) Host(name string) *Host {
 	if c.launch != nil && c.launch.Name == name {
 		return c.launch
@@ -114,8 +112,7 @@ func (c *Cluster) Host(name string) *Host {
 	panic(fmt.Sprintf("lab: no host %q", name))
 }
 
-// Close ends every process of the cluster, the sessions of its sshds included,
-// and removes its directory. It waits until all are gone.
+// Close ends every process of the cluster, including the sessions of its sshds, waits for them, and removes its directory.
 func (c *Cluster) Close() error {
 	err := c.guard.release()
 	for _, cmd := range c.running {

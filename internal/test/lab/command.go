@@ -22,8 +22,8 @@ func (c *Cluster) Command(ctx context.Context, argv ...string) *exec.Cmd {
 	return c.enter(ctx, c.launch, argv)
 }
 
-// On runs a program on a host without ssh, to look at it or to do it harm. With
-// namespaces a helper process stands between, which the program does not outlive.
+// On runs a program on a host without ssh, to inspect or harm it. With namespaces a helper process is its parent, which the
+// program does not outlive.
 func (c *Cluster) On(ctx context.Context, host string, argv ...string) *exec.Cmd {
 	if c.launch == nil {
 		return exec.CommandContext(ctx, argv[0], argv[1:]...)
@@ -62,10 +62,10 @@ func Children(pid int) []int {
 	return found
 }
 
-// parent is a process's parent, or 0.
+// parent returns a process's parent, or 0.
 func parent(pid int) int {
 	text, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
-	// The name stands in parentheses and may hold anything, parentheses too.
+	// The name is in parentheses and may contain any character, parentheses included.
 	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 	if len(fields) < 2 {
 		return 0
@@ -74,7 +74,7 @@ func parent(pid int) int {
 	return ppid
 }
 
-// firstChild is the host's init, child of the unshare that made the host.
+// firstChild returns the host's init, child of the unshare that made the host.
 func firstChild(pid int) int {
 	if all := Children(pid); len(all) > 0 {
 		return all[0]

@@ -6,6 +6,5 @@
 // host has its own network, processes, mounts and host name, and its link can
 // be cut. Both return a [Cluster].
 //
-// A cluster outlives nothing: a guardian process takes it down when the process
-// that made it closes it, exits or is killed.
+// A guardian process takes a cluster down when the process that made it closes it, exits or is killed.
 package lab

@@ -14,8 +14,7 @@ import (
 //go:embed guardian.sh
 var guardianScript string
 
-// guardian is a shell that waits for the end of a pipe which only this process
-// holds, and then takes the lab down. Death by SIGKILL closes the pipe too.
+// guardian is a shell that takes the lab down at the end of a pipe that only this process holds open. SIGKILL closes the pipe too.
 type guardian struct {
 	cmd    *exec.Cmd
 	pipe   io.WriteCloser
@@ -39,13 +38,13 @@ func newGuardian(dir, mark string) (*guardian, error) {
 	return g, nil
 }
 
-// watch adds to what belongs to the lab. See guardian.sh for the kinds.
+// watch registers something that belongs to the lab. See guardian.sh for the kinds.
 func (g *guardian) watch(kind, what string) error {
 	_, err := fmt.Fprintln(g.pipe, kind, what)
 	return err
 }
 
-// release has the lab taken down and waits for it.
+// release makes the guardian take the lab down and waits for it.
 func (g *guardian) release() error {
 	g.once.Do(func() {
 		g.err = errors.Join(g.pipe.Close(), g.cmd.Wait())

@@ -7,10 +7,10 @@ import (
 	"strconv"
 )
 
-// What follows does harm to the network or the disks of hosts made by [Namespaces], and takes it back. Several kinds may be
-// combined; closing the cluster ends all of them.
+// These methods harm the network or the disks of hosts made by [Namespaces], and undo it. They may be combined; closing the
+// cluster ends all of them.
 
-// Drop makes everything that one host sends to another vanish on arrival, silently: a partition in one direction. Either may be f0, the launcher's.
+// Drop silently discards everything that one host sends to another: a partition in one direction. Either may be f0, the launcher's.
 func (c *Cluster) Drop(ctx context.Context, from, to string) error {
 	table := dropTable(from, to)
 	return c.inNet(ctx, c.Host(to), fmt.Sprintf(
@@ -25,7 +25,7 @@ func (c *Cluster) Undrop(ctx context.Context, from, to string) error {
 
 func dropTable(from, to string) string { return "drop_" + from + "_" + to }
 
-// Part makes two hosts unable to reach each other, silently; they still reach all others.
+// Part silently cuts two hosts off from each other; they still reach all others.
 func (c *Cluster) Part(ctx context.Context, a, b string) error {
 	if err := c.Drop(ctx, a, b); err != nil {
 		return err
@@ -47,7 +47,7 @@ func (c *Cluster) Reset(ctx context.Context, a, b string) error {
 	if err := c.inNet(ctx, c.Host(a), "ss -K -n dst "+c.Host(b).Addr); err != nil {
 		return err
 	}
-	// What one end kills sends a RST, which a partition may swallow.
+	// Killing one end sends a RST, which a partition may swallow.
 	return c.inNet(ctx, c.Host(b), "ss -K -n dst "+c.Host(a).Addr)
 }
 
@@ -56,7 +56,7 @@ func (c *Cluster) Connected(ctx context.Context, a, b string) bool {
 	return c.inNet(ctx, c.Host(a), `[ -n "$(ss -Htn state established dst `+c.Host(b).Addr+`)" ]`) == nil
 }
 
-// Narrow lets a host send and receive no more than so many kbit/s.
+// Narrow limits a host's sending and receiving to kbit/s.
 func (c *Cluster) Narrow(ctx context.Context, host string, kbit int) error {
 	h := c.Host(host)
 	shape := "tc qdisc replace dev %s root tbf rate " + strconv.Itoa(kbit) + "kbit burst 16kb latency 400ms"
@@ -75,8 +75,7 @@ func (c *Cluster) Widen(ctx context.Context, host string) error {
 	return c.inNet(ctx, h, "tc qdisc del dev eth0 root")
 }
 
-// Disk puts an empty file system that holds so many KiB in the place of a directory of a host, which must exist
-// there. Host f0 is the launcher's.
+// Disk mounts an empty file system of kib KiB over a directory of a host, which must exist there. Host f0 is the launcher's.
 func (c *Cluster) Disk(ctx context.Context, host, dir string, kib int) error {
 	h := c.Host(host)
 	size := fmt.Sprintf("size=%dk,mode=0777", kib)
@@ -87,7 +86,7 @@ func (c *Cluster) Disk(ctx context.Context, host, dir string, kib int) error {
 	return nil
 }
 
-// Lose makes so many percent of what reaches a host vanish, at random.
+// Lose discards a percentage of the packets that reach a host, at random.
 func (c *Cluster) Lose(ctx context.Context, host string, percent int) error {
 	return c.inNet(ctx, c.Host(host), fmt.Sprintf(
 		"nft add table inet lose && nft add chain inet lose in '{ type filter hook input priority -300; }' && nft add rule inet lose in numgen random mod 100 '<' %d drop", percent))

@@ -12,7 +12,7 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// session is an open ssh session of f0 with a host. What is told to it goes to a file of the host.
+// session is an open ssh session from f0 to a host. Its input goes to a file on the host.
 type session struct {
 	stdin io.WriteCloser
 	file  string
@@ -37,7 +37,7 @@ func openSession(t *testing.T, c *lab.Cluster, host string) *session {
 	return s
 }
 
-// hears says a word and reports whether it arrives in time.
+// hears sends a word and reports whether it arrives in time.
 func (s *session) hears(word string, limit time.Duration) bool {
 	fmt.Fprintln(s.stdin, word)
 	for deadline := time.Now().Add(limit); ; time.Sleep(5 * time.Millisecond) {

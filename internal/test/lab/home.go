@@ -33,8 +33,7 @@ func (c *Cluster) furnish(h *Host, spec Spec, hosts string) error {
 	return c.makeHome(h, spec)
 }
 
-// systemAccounts is the machine's account file with one entry put first, in the
-// place of any other of that name.
+// systemAccounts returns the machine's account file with one entry put first, which replaces any other of that name.
 func systemAccounts(file, entry string) string {
 	name, _, _ := strings.Cut(entry, ":")
 	text, _ := os.ReadFile("/etc/" + file)

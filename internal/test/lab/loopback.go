@@ -13,7 +13,7 @@ import (
 	"strconv"
 )
 
-// account is who runs commands on the hosts.
+// account is the user who runs commands on the hosts.
 type account struct {
 	name     string
 	uid, gid int
@@ -43,7 +43,7 @@ func Loopback(ctx context.Context, specs ...Spec) (*Cluster, error) {
 	return c, nil
 }
 
-// closing takes down what there is of a cluster that cannot be handed out.
+// closing takes down a cluster that failed to start.
 func closing(c *Cluster, err error) error {
 	if c != nil {
 		c.Close()
@@ -87,8 +87,7 @@ func (c *Cluster) startLoopback(ctx context.Context, sshd string, specs []Spec) 
 	return c.writeClientFiles()
 }
 
-// freePort returns a port that is free now. The address is ours alone, so it
-// stays free.
+// freePort returns a free port. It stays free, since nobody else uses the address.
 func freePort(ctx context.Context, addr string) (int, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", net.JoinHostPort(addr, "0"))
@@ -99,8 +98,7 @@ func freePort(ctx context.Context, addr string) (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
-// privilegeSeparation makes the empty directory that sshd wants when root
-// starts it; a service manager would have made it at boot.
+// privilegeSeparation makes the empty directory that sshd requires when root starts it; a service manager makes it at boot.
 func privilegeSeparation() error {
 	if os.Getuid() != 0 {
 		return nil

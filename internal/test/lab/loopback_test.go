@@ -34,7 +34,7 @@ func TestLoopbackCloseLeavesNothing(t *testing.T) {
 	mark := "GORUN_LAB_TEST=" + c.Dir
 	var clients []*exec.Cmd
 	for _, h := range c.Hosts {
-		// One process in the session, and one that has left it.
+		// One process is in the session, another has left it.
 		lab.Need(t, "ssh", "setsid")
 		script := "export " + mark + "; (setsid sleep 300 </dev/null >/dev/null 2>&1 &); echo up; exec sleep 300"
 		cmd := exec.Command("ssh", "-F", c.ConfigFile, h.Name, script)

@@ -94,7 +94,7 @@ func (c *Cluster) startNamespaces(ctx context.Context, sshd string, specs []Spec
 	return nil
 }
 
-// layOut decides names and addresses and writes every file of the cluster.
+// layOut chooses names and addresses and writes every file of the cluster.
 func (c *Cluster) layOut(specs []Spec) error {
 	if err := os.Chmod(c.Dir, 0o755); err != nil { // MkdirTemp's 0700 would shut rank out
 		return err
@@ -132,10 +132,10 @@ func (c *Cluster) layOut(specs []Spec) error {
 	return os.Chown(c.Identity, c.user.uid, c.user.gid)
 }
 
-// address is the i-th host's, 0 being the launcher's.
+// address returns the i-th host's address; 0 is the launcher's.
 func address(i int) string { return fmt.Sprintf("10.77.%d.%d", (10+i)/250, (10+i)%250) }
 
-// homeMount is the path of the home directory as every host sees it.
+// homeMount returns the path of the home directory as every host sees it.
 func (c *Cluster) homeMount() string { return filepath.Join(c.Dir, "home") }
 
 // startHolder starts the process that keeps a host's namespaces, and on all but
@@ -170,7 +170,7 @@ func (c *Cluster) startHolder(ctx context.Context, h *Host, ownProcesses bool, a
 	return c.guardNet(h)
 }
 
-// guardNet has the guardian end whatever runs in the host's network.
+// guardNet makes the guardian end everything that runs in the host's network.
 func (c *Cluster) guardNet(h *Host) error {
 	link, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", h.holder))
 	if err != nil {
@@ -192,7 +192,7 @@ func (c *Cluster) plug(ctx context.Context, i int) error {
 	return c.inNet(ctx, h, "ip addr add "+h.Addr+"/16 dev eth0 && ip link set eth0 up")
 }
 
-// link is the name of the bridge's port to h.
+// link returns the name of the bridge's port to h.
 func (h *Host) link(c *Cluster) string {
 	for i := range c.Hosts {
 		if c.Hosts[i].Name == h.Name {
@@ -213,8 +213,7 @@ func (c *Cluster) inNet(ctx context.Context, h *Host, script string) error {
 	return nil
 }
 
-// Cut takes the host's link down, as if its cable were pulled: nothing answers
-// any more, and no connection is told. Namespaces only.
+// Cut takes the host's link down, as if its cable were pulled: peers see silence, and no connection is reset. Namespaces only.
 func (c *Cluster) Cut(ctx context.Context, host string) error {
 	return c.inNet(ctx, c.launch, "ip link set "+c.Host(host).link(c)+" down")
 }

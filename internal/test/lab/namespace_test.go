@@ -59,7 +59,7 @@ func TestNamespaceHostsAreApart(t *testing.T) {
 	}
 }
 
-// machine lists what a lab must not change outside of itself.
+// machine lists the parts of this machine that a lab must not change.
 func machine(t *testing.T) []string {
 	t.Helper()
 	links, err := os.ReadDir("/sys/class/net")
@@ -153,7 +153,7 @@ func TestNamespacesCloseLeavesNothing(t *testing.T) {
 	before := machine(t)
 	c := lab.MustNamespaces(t, lab.Specs(2)...)
 	mark := "GORUN_LAB_TEST=" + c.Dir
-	// What runs on f0 and on the hosts may shed the lab's mark and its parent.
+	// Programs on f0 and on the hosts may drop the lab's mark and their parent.
 	escape := "(env -i " + mark + " setsid sleep 300 </dev/null >/dev/null 2>&1 &); true"
 	ssh(t, c, "f1", escape)
 	output(t, c.Command(t.Context(), "sh", "-c", escape))

@@ -7,10 +7,9 @@ import (
 	"strconv"
 )
 
-// Processes returns the processes of this machine whose environment holds mark
-// as a whole NAME=value entry, or whose command line contains it; this process
-// is not among them. It looks in /proc, from outside all hosts, so it sees what
-// a host's own tools may have lost. Zombies have neither and do not count.
+// Processes returns the processes of this machine whose environment holds mark as a whole NAME=value entry, or whose command
+// line contains it, except this process. It reads /proc from outside all hosts, so it also finds processes that a host's own tools
+// miss. Zombies have neither and do not count.
 func Processes(mark string) []int {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	var pids []int
@@ -38,8 +37,8 @@ func carries(proc, mark string) bool {
 	return false
 }
 
-// Inside returns the processes that run in the networks of hosts made by [Namespaces], f0 among them, whatever they made of
-// their names, parents, sessions and environments; without hosts named, in any of them.
+// Inside returns the processes in the networks of the named hosts made by [Namespaces], or of all hosts, f0 included. Changed
+// names, parents, sessions or environments do not hide them.
 func (c *Cluster) Inside(hosts ...string) []int {
 	if c.launch == nil {
 		return nil
@@ -63,7 +62,7 @@ func (c *Cluster) Inside(hosts ...string) []int {
 			continue
 		}
 		net, err := os.Readlink(filepath.Join("/proc", e.Name(), "ns/net"))
-		// f0 has no init: orphans there become others' children, and what its keeper starts is the keeper's.
+		// f0 has no init: its orphans get other parents, and its keeper's children are the keeper's.
 		if err == nil && nets[net] && parent(pid) != c.launch.holder {
 			pids = append(pids, pid)
 		}

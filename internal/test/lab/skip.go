@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// Skip skips the test for the given reason. With CI=true in the environment it
-// fails instead: what CI skips, nobody has tested.
+// Skip skips the test for the given reason. With CI=true in the environment it fails instead, since CI must test everything.
 func Skip(t testing.TB, reason string) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
@@ -28,8 +27,8 @@ func Need(t testing.TB, programs ...string) {
 	}
 }
 
-// MustLoopback is [Loopback] for a test: it ends with the test, a machine
-// without sshd skips the test, and a failed test logs what the sshds said.
+// MustLoopback is [Loopback] for a test: it ends with the test, skips it on a machine without sshd, and prints the sshds'
+// logs if it fails.
 func MustLoopback(t testing.TB, specs ...Spec) *Cluster {
 	t.Helper()
 	return must(t, Loopback, specs)

@@ -59,8 +59,8 @@ func StartSlurm(ctx context.Context, n int) (*Slurm, error) {
 	return s, nil
 }
 
-// MustSlurm is [StartSlurm] for a test: it ends with the test, a machine without Slurm
-// skips the test, and a failed test logs what the daemons said.
+// MustSlurm is [StartSlurm] for a test: it ends with the test, skips it on a machine without Slurm, and prints the daemons'
+// logs if it fails.
 func MustSlurm(t testing.TB, n int) *Slurm {
 	t.Helper()
 	s, err := StartSlurm(t.Context(), n)
@@ -90,7 +90,7 @@ func (s *Slurm) Command(ctx context.Context, argv ...string) *exec.Cmd {
 	return cmd
 }
 
-// Logs is the end of what every daemon wrote.
+// Logs returns the end of every daemon's log.
 func (s *Slurm) Logs() string {
 	var b strings.Builder
 	files, _ := filepath.Glob(filepath.Join(s.Dir, "*.log"))
@@ -101,7 +101,7 @@ func (s *Slurm) Logs() string {
 	return b.String()
 }
 
-// Close ends all daemons and jobs, waits until they are gone and removes the directory.
+// Close ends all daemons and jobs, waits for them and removes the directory.
 func (s *Slurm) Close() error {
 	err := s.cluster.Close()
 	for _, pid := range holders(s.Dir) {
@@ -110,7 +110,7 @@ func (s *Slurm) Close() error {
 	return err
 }
 
-// holders are the processes that have a file below dir open.
+// holders returns the processes that have a file below dir open.
 func holders(dir string) (pids []int) {
 	links, _ := filepath.Glob("/proc/[0-9]*/fd/*")
 	for _, link := range links {
@@ -126,7 +126,7 @@ func holders(dir string) (pids []int) {
 	return pids
 }
 
-// daemon finds a program that may stand where users have no PATH to.
+// daemon finds a program that may be in a folder outside users' PATH.
 func daemon(name string) (string, error) {
 	path, err := findProgram(name, "/usr/sbin/"+name, "/usr/local/sbin/"+name)
 	if err != nil {
@@ -192,7 +192,7 @@ func (s *Slurm) all() []string { return append(slices.Clone(s.Nodes), s.Aside) }
 
 func (s *Slurm) file(name string) string { return filepath.Join(s.Dir, name) }
 
-// writeConf writes slurm.conf. Jobs that are told to end have 5 s until SIGKILL.
+// writeConf writes slurm.conf. A cancelled job has 5 s until SIGKILL.
 func (s *Slurm) writeConf(ctx context.Context) error {
 	hostname, err := os.Hostname()
 	if err != nil {
@@ -240,7 +240,7 @@ func (s *Slurm) writeConf(ctx context.Context) error {
 	return os.WriteFile(s.Conf, []byte(strings.Join(lines, "\n")+"\n"), 0o644)
 }
 
-// makeGPUs makes the devices that stand for the GPUs of every node: others of /dev/null.
+// makeGPUs makes device nodes, copies of /dev/null, that stand for every node's GPUs.
 func (s *Slurm) makeGPUs() error {
 	for i := range 2 {
 		if err := syscall.Mknod(s.file("gpu"+strconv.Itoa(i)), syscall.S_IFCHR|0o666, 1<<8|3); err != nil {
@@ -264,7 +264,7 @@ func freePorts(ctx context.Context, n int) (ports []int, err error) {
 	return ports, nil
 }
 
-// poll looks every few milliseconds until ok, or ctx ends.
+// poll checks every few milliseconds until ok returns true or ctx ends.
 func poll(ctx context.Context, what string, ok func() bool) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()

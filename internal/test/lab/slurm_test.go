@@ -35,7 +35,7 @@ func TestSlurmRunsAStepOnEveryNodeAndEnds(t *testing.T) {
 	if want := []string{"n1", "n1", "n1", "n2", "n3"}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("%q, %v", out, err)
 	}
-	// A job that nobody waits for ends with the cluster.
+	// An abandoned job ends with the cluster.
 	cmd = s.Command(t.Context(), "sbatch", "-N2", "-o", s.Dir+"/out", "--wrap", "srun sh -c 'echo up; exec sleep 1000'")
 	cmd.Env = append(cmd.Env, mark)
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -17,7 +17,7 @@ func findSSHD() (string, error) {
 	return findProgram("sshd", "/usr/sbin/sshd", "/usr/local/sbin/sshd")
 }
 
-// findProgram returns the first of names that can be run.
+// findProgram returns the first executable of names.
 func findProgram(names ...string) (string, error) {
 	for _, name := range names {
 		if path, err := exec.LookPath(name); err == nil {
@@ -52,8 +52,7 @@ func (c *Cluster) prepare(h *Host, spec Spec, listen string) error {
 	return os.WriteFile(filepath.Join(h.dir, "sshd_config"), []byte(text), 0o644)
 }
 
-// sshdConfig is the text of a host's sshd_config. In it the first value of an
-// option wins.
+// sshdConfig returns a host's sshd_config, where the first value of an option wins.
 func (c *Cluster) sshdConfig(h *Host, spec Spec, listen string, keys []string) string {
 	lines := append([]string{}, spec.Options...)
 	for _, key := range keys {
@@ -67,8 +66,8 @@ func (c *Cluster) sshdConfig(h *Host, spec Spec, listen string, keys []string) s
 		setenv += " " + strconv.Quote(env)
 	}
 	if c.launch == nil {
-		// On loopback the login shell is that of whoever runs the tests. A bash that is not the outermost
-		// leaves .bashrc alone: what stands there takes time, and may not survive being killed half-way.
+		// On loopback the login shell is that of the user who runs the tests. A nested bash does not read .bashrc, which would take time
+		// and might not survive being killed half-way.
 		setenv += " SHLVL=1"
 	}
 	lines = append(lines, setenv,
@@ -90,13 +89,12 @@ func (c *Cluster) sshdConfig(h *Host, spec Spec, listen string, keys []string) s
 
 func (h *Host) pidFile() string { return filepath.Join(h.dir, "sshd.pid") }
 
-// sshdArgs is the command line of a host's sshd.
+// sshdArgs returns the command line of a host's sshd.
 func (h *Host) sshdArgs(sshd string) []string {
 	return []string{sshd, "-D", "-f", filepath.Join(h.dir, "sshd_config"), "-E", h.Log}
 }
 
-// awaitSSHD waits for the PID file, which sshd writes when it listens. It looks
-// every few milliseconds and gives up with ctx or after 20 s.
+// awaitSSHD waits up to 20 s for the PID file, which sshd writes when it listens.
 func (h *Host) awaitSSHD(ctx context.Context) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
@@ -116,8 +114,7 @@ func (h *Host) awaitSSHD(ctx context.Context) (int, error) {
 	}
 }
 
-// writeClientFiles makes all that an ssh client needs: user key, known_hosts and
-// ssh_config.
+// writeClientFiles writes everything that an ssh client needs: user key, known_hosts and ssh_config.
 func (c *Cluster) writeClientFiles() error {
 	var config, known strings.Builder
 	for _, h := range c.Hosts {
@@ -153,7 +150,7 @@ func (c *Cluster) writeUserKey() error {
 	return os.WriteFile(filepath.Join(c.Dir, "authorized_keys"), []byte(public+"\n"), 0o644)
 }
 
-// knownName is the host's name in known_hosts.
+// knownName returns the host's name in known_hosts.
 func (h *Host) knownName() string {
 	if h.Port == 22 {
 		return h.Name + "," + h.Addr

@@ -1,6 +1,5 @@
-// Command fanout runs one command on many hosts at once over bare SSH, the
-// least that any launcher must do: one connection, one session, one exec a host, all side by
-// side. Launch benchmarks compare gorun with it.
+// Command fanout runs one command on many hosts in parallel over bare SSH, which is the least that any launcher does: one
+// connection, one session and one exec per host. Launch benchmarks compare gorun with it.
 //
 //	fanout IDENTITY USER KNOWN_HOSTS COMMAND HOST:PORT…
 package main

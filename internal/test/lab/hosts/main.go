@@ -46,7 +46,7 @@ func main() {
 	os.Exit(run(*n, flag.Args()))
 }
 
-// run brings the hosts up, runs argv and takes the hosts down.
+// run starts the hosts, runs argv and takes the hosts down.
 func run(n int, argv []string) int {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT)
@@ -73,7 +73,7 @@ func run(n int, argv []string) int {
 	return code
 }
 
-// up brings the hosts up. A signal meanwhile stops that, and is returned.
+// up starts the hosts. A signal meanwhile stops that and is returned.
 func up(ctx context.Context, cancel func(), n int, signals <-chan os.Signal) (*lab.Cluster, os.Signal, error) {
 	type result struct {
 		cluster *lab.Cluster
@@ -104,7 +104,7 @@ func describe(c *lab.Cluster) string {
 	return "hosts up: " + strings.Join(hosts, " ") + ", config " + c.ConfigFile
 }
 
-// command runs argv to its end, passing signals on, and returns its exit code.
+// command runs argv to its end, forwards signals, and returns its exit code.
 func command(c *lab.Cluster, argv []string, signals <-chan os.Signal) (int, error) {
 	words := make([]string, len(argv))
 	for i, word := range argv {
@@ -133,8 +133,8 @@ func command(c *lab.Cluster, argv []string, signals <-chan os.Signal) (int, erro
 	}
 }
 
-// sentByTerminal reports whether sig came from the keyboard. The terminal has
-// then sent it to the command as well, and a second one would mean "at once".
+// sentByTerminal reports whether sig came from the keyboard. The terminal has then signalled the command too, and a second
+// signal would mean "at once".
 func sentByTerminal(sig os.Signal) bool {
 	if sig != unix.SIGINT && sig != unix.SIGQUIT {
 		return false

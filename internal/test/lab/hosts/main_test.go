@@ -27,7 +27,7 @@ func hosts(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// needHosts skips where hosts cannot come up.
+// needHosts skips the test where hosts cannot start.
 func needHosts(t *testing.T) {
 	t.Helper()
 	lab.MustLoopback(t, lab.Spec{}).Close()
