@@ -2,15 +2,12 @@
 
 #include "textflag.h"
 
-// func avx2SumF32(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX
 TEXT ·avx2SumF32(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ    128(BX), DI
 	CMPQ    DI, SI
@@ -21,7 +18,6 @@ loop1:
 	VMOVDQU 64(R8)(BX*1), Y2
 	VMOVDQU 96(R8)(BX*1), Y3
 	MOVQ    $+1, R9
-
 source3:
 	MOVQ    (CX)(R9*8), R8
 	VMOVDQU (R8)(BX*1), Y4
@@ -41,7 +37,6 @@ source3:
 	VMOVDQU Y3, 96(AX)(BX*1)
 	MOVQ    DI, BX
 	JMP     loop1
-
 end2:
 loop4:
 	LEAQ    32(BX), DI
@@ -50,7 +45,6 @@ loop4:
 	MOVQ    (CX), R8
 	VMOVDQU (R8)(BX*1), Y0
 	MOVQ    $+1, R9
-
 source6:
 	MOVQ    (CX)(R9*8), R8
 	VMOVDQU (R8)(BX*1), Y1
@@ -61,21 +55,16 @@ source6:
 	VMOVDQU Y0, (AX)(BX*1)
 	MOVQ    DI, BX
 	JMP     loop4
-
 end5:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx2ProdF32(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX
 TEXT ·avx2ProdF32(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ    128(BX), DI
 	CMPQ    DI, SI
@@ -86,7 +75,6 @@ loop1:
 	VMOVDQU 64(R8)(BX*1), Y2
 	VMOVDQU 96(R8)(BX*1), Y3
 	MOVQ    $+1, R9
-
 source3:
 	MOVQ    (CX)(R9*8), R8
 	VMOVDQU (R8)(BX*1), Y4
@@ -106,7 +94,6 @@ source3:
 	VMOVDQU Y3, 96(AX)(BX*1)
 	MOVQ    DI, BX
 	JMP     loop1
-
 end2:
 loop4:
 	LEAQ    32(BX), DI
@@ -115,7 +102,6 @@ loop4:
 	MOVQ    (CX), R8
 	VMOVDQU (R8)(BX*1), Y0
 	MOVQ    $+1, R9
-
 source6:
 	MOVQ    (CX)(R9*8), R8
 	VMOVDQU (R8)(BX*1), Y1
@@ -126,21 +112,16 @@ source6:
 	VMOVDQU Y0, (AX)(BX*1)
 	MOVQ    DI, BX
 	JMP     loop4
-
 end5:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx2MinF32(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX
 TEXT ·avx2MinF32(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ    128(BX), DI
 	CMPQ    DI, SI
@@ -151,7 +132,6 @@ loop1:
 	VMOVDQU 64(R8)(BX*1), Y2
 	VMOVDQU 96(R8)(BX*1), Y3
 	MOVQ    $+1, R9
-
 source3:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU   (R8)(BX*1), Y4
@@ -191,7 +171,6 @@ source3:
 	VMOVDQU   Y3, 96(AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop1
-
 end2:
 loop4:
 	LEAQ    32(BX), DI
@@ -200,7 +179,6 @@ loop4:
 	MOVQ    (CX), R8
 	VMOVDQU (R8)(BX*1), Y0
 	MOVQ    $+1, R9
-
 source6:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU   (R8)(BX*1), Y1
@@ -216,21 +194,16 @@ source6:
 	VMOVDQU   Y0, (AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop4
-
 end5:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx2MaxF32(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX
 TEXT ·avx2MaxF32(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ    128(BX), DI
 	CMPQ    DI, SI
@@ -241,7 +214,6 @@ loop1:
 	VMOVDQU 64(R8)(BX*1), Y2
 	VMOVDQU 96(R8)(BX*1), Y3
 	MOVQ    $+1, R9
-
 source3:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU   (R8)(BX*1), Y4
@@ -281,7 +253,6 @@ source3:
 	VMOVDQU   Y3, 96(AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop1
-
 end2:
 loop4:
 	LEAQ    32(BX), DI
@@ -290,7 +261,6 @@ loop4:
 	MOVQ    (CX), R8
 	VMOVDQU (R8)(BX*1), Y0
 	MOVQ    $+1, R9
-
 source6:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU   (R8)(BX*1), Y1
@@ -306,21 +276,16 @@ source6:
 	VMOVDQU   Y0, (AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop4
-
 end5:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx2SumF64(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX
 TEXT ·avx2SumF64(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ    128(BX), DI
 	CMPQ    DI, SI
@@ -331,7 +296,6 @@ loop1:
 	VMOVDQU 64(R8)(BX*1), Y2
 	VMOVDQU 96(R8)(BX*1), Y3
 	MOVQ    $+1, R9
-
 source3:
 	MOVQ    (CX)(R9*8), R8
 	VMOVDQU (R8)(BX*1), Y4
@@ -351,7 +315,6 @@ source3:
 	VMOVDQU Y3, 96(AX)(BX*1)
 	MOVQ    DI, BX
 	JMP     loop1
-
 end2:
 loop4:
 	LEAQ    32(BX), DI
@@ -360,7 +323,6 @@ loop4:
 	MOVQ    (CX), R8
 	VMOVDQU (R8)(BX*1), Y0
 	MOVQ    $+1, R9
-
 source6:
 	MOVQ    (CX)(R9*8), R8
 	VMOVDQU (R8)(BX*1), Y1
@@ -371,21 +333,16 @@ source6:
 	VMOVDQU Y0, (AX)(BX*1)
 	MOVQ    DI, BX
 	JMP     loop4
-
 end5:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx2ProdF64(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX
 TEXT ·avx2ProdF64(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ    128(BX), DI
 	CMPQ    DI, SI
@@ -396,7 +353,6 @@ loop1:
 	VMOVDQU 64(R8)(BX*1), Y2
 	VMOVDQU 96(R8)(BX*1), Y3
 	MOVQ    $+1, R9
-
 source3:
 	MOVQ    (CX)(R9*8), R8
 	VMOVDQU (R8)(BX*1), Y4
@@ -416,7 +372,6 @@ source3:
 	VMOVDQU Y3, 96(AX)(BX*1)
 	MOVQ    DI, BX
 	JMP     loop1
-
 end2:
 loop4:
 	LEAQ    32(BX), DI
@@ -425,7 +380,6 @@ loop4:
 	MOVQ    (CX), R8
 	VMOVDQU (R8)(BX*1), Y0
 	MOVQ    $+1, R9
-
 source6:
 	MOVQ    (CX)(R9*8), R8
 	VMOVDQU (R8)(BX*1), Y1
@@ -436,21 +390,16 @@ source6:
 	VMOVDQU Y0, (AX)(BX*1)
 	MOVQ    DI, BX
 	JMP     loop4
-
 end5:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx2MinF64(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX
 TEXT ·avx2MinF64(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ    128(BX), DI
 	CMPQ    DI, SI
@@ -461,7 +410,6 @@ loop1:
 	VMOVDQU 64(R8)(BX*1), Y2
 	VMOVDQU 96(R8)(BX*1), Y3
 	MOVQ    $+1, R9
-
 source3:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU   (R8)(BX*1), Y4
@@ -501,7 +449,6 @@ source3:
 	VMOVDQU   Y3, 96(AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop1
-
 end2:
 loop4:
 	LEAQ    32(BX), DI
@@ -510,7 +457,6 @@ loop4:
 	MOVQ    (CX), R8
 	VMOVDQU (R8)(BX*1), Y0
 	MOVQ    $+1, R9
-
 source6:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU   (R8)(BX*1), Y1
@@ -526,21 +472,16 @@ source6:
 	VMOVDQU   Y0, (AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop4
-
 end5:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx2MaxF64(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX
 TEXT ·avx2MaxF64(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ    128(BX), DI
 	CMPQ    DI, SI
@@ -551,7 +492,6 @@ loop1:
 	VMOVDQU 64(R8)(BX*1), Y2
 	VMOVDQU 96(R8)(BX*1), Y3
 	MOVQ    $+1, R9
-
 source3:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU   (R8)(BX*1), Y4
@@ -591,7 +531,6 @@ source3:
 	VMOVDQU   Y3, 96(AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop1
-
 end2:
 loop4:
 	LEAQ    32(BX), DI
@@ -600,7 +539,6 @@ loop4:
 	MOVQ    (CX), R8
 	VMOVDQU (R8)(BX*1), Y0
 	MOVQ    $+1, R9
-
 source6:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU   (R8)(BX*1), Y1
@@ -616,21 +554,16 @@ source6:
 	VMOVDQU   Y0, (AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop4
-
 end5:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx2SumF16(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, F16C
 TEXT ·avx2SumF16(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ      64(BX), DI
 	CMPQ      DI, SI
@@ -645,7 +578,6 @@ loop1:
 	VMOVDQU   48(R8)(BX*1), X3
 	VCVTPH2PS X3, Y3
 	MOVQ      $+1, R9
-
 source3:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU   (R8)(BX*1), X4
@@ -673,7 +605,6 @@ source3:
 	VMOVDQU   X0, 48(AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop1
-
 end2:
 loop4:
 	LEAQ      16(BX), DI
@@ -683,7 +614,6 @@ loop4:
 	VMOVDQU   (R8)(BX*1), X0
 	VCVTPH2PS X0, Y0
 	MOVQ      $+1, R9
-
 source6:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU   (R8)(BX*1), X1
@@ -696,21 +626,16 @@ source6:
 	VMOVDQU   X0, (AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop4
-
 end5:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx2ProdF16(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, F16C
 TEXT ·avx2ProdF16(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ      64(BX), DI
 	CMPQ      DI, SI
@@ -725,7 +650,6 @@ loop1:
 	VMOVDQU   48(R8)(BX*1), X3
 	VCVTPH2PS X3, Y3
 	MOVQ      $+1, R9
-
 source3:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU   (R8)(BX*1), X4
@@ -753,7 +677,6 @@ source3:
 	VMOVDQU   X0, 48(AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop1
-
 end2:
 loop4:
 	LEAQ      16(BX), DI
@@ -763,7 +686,6 @@ loop4:
 	VMOVDQU   (R8)(BX*1), X0
 	VCVTPH2PS X0, Y0
 	MOVQ      $+1, R9
-
 source6:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU   (R8)(BX*1), X1
@@ -776,21 +698,16 @@ source6:
 	VMOVDQU   X0, (AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop4
-
 end5:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx2MinF16(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, F16C
 TEXT ·avx2MinF16(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ      64(BX), DI
 	CMPQ      DI, SI
@@ -805,7 +722,6 @@ loop1:
 	VMOVDQU   48(R8)(BX*1), X3
 	VCVTPH2PS X3, Y3
 	MOVQ      $+1, R9
-
 source3:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU   (R8)(BX*1), X4
@@ -853,7 +769,6 @@ source3:
 	VMOVDQU   X0, 48(AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop1
-
 end2:
 loop4:
 	LEAQ      16(BX), DI
@@ -863,7 +778,6 @@ loop4:
 	VMOVDQU   (R8)(BX*1), X0
 	VCVTPH2PS X0, Y0
 	MOVQ      $+1, R9
-
 source6:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU   (R8)(BX*1), X1
@@ -881,21 +795,16 @@ source6:
 	VMOVDQU   X0, (AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop4
-
 end5:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx2MaxF16(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, F16C
 TEXT ·avx2MaxF16(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ      64(BX), DI
 	CMPQ      DI, SI
@@ -910,7 +819,6 @@ loop1:
 	VMOVDQU   48(R8)(BX*1), X3
 	VCVTPH2PS X3, Y3
 	MOVQ      $+1, R9
-
 source3:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU   (R8)(BX*1), X4
@@ -958,7 +866,6 @@ source3:
 	VMOVDQU   X0, 48(AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop1
-
 end2:
 loop4:
 	LEAQ      16(BX), DI
@@ -968,7 +875,6 @@ loop4:
 	VMOVDQU   (R8)(BX*1), X0
 	VCVTPH2PS X0, Y0
 	MOVQ      $+1, R9
-
 source6:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU   (R8)(BX*1), X1
@@ -986,14 +892,10 @@ source6:
 	VMOVDQU   X0, (AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop4
-
 end5:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx2SumBF16(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, AVX2
 TEXT ·avx2SumBF16(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), AX
 	MOVQ         srcs+8(FP), CX
@@ -1009,7 +911,6 @@ TEXT ·avx2SumBF16(SB), NOSPLIT, $0-48
 	VPBROADCASTD X2, Y2
 	MOVQ         from+24(FP), BX
 	MOVQ         to+32(FP), SI
-
 loop1:
 	LEAQ      64(BX), DI
 	CMPQ      DI, SI
@@ -1028,7 +929,6 @@ loop1:
 	VPMOVZXWD X6, Y6
 	VPSLLD    $0x10, Y6, Y6
 	MOVQ      $+1, R9
-
 source3:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU   (R8)(BX*1), X7
@@ -1100,7 +1000,6 @@ source3:
 	VMOVDQU   X3, 48(AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop1
-
 end2:
 loop4:
 	LEAQ      16(BX), DI
@@ -1111,7 +1010,6 @@ loop4:
 	VPMOVZXWD X3, Y3
 	VPSLLD    $0x10, Y3, Y3
 	MOVQ      $+1, R9
-
 source6:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU   (R8)(BX*1), X4
@@ -1135,14 +1033,10 @@ source6:
 	VMOVDQU   X3, (AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop4
-
 end5:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx2ProdBF16(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, AVX2
 TEXT ·avx2ProdBF16(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), AX
 	MOVQ         srcs+8(FP), CX
@@ -1158,7 +1052,6 @@ TEXT ·avx2ProdBF16(SB), NOSPLIT, $0-48
 	VPBROADCASTD X2, Y2
 	MOVQ         from+24(FP), BX
 	MOVQ         to+32(FP), SI
-
 loop1:
 	LEAQ      64(BX), DI
 	CMPQ      DI, SI
@@ -1177,7 +1070,6 @@ loop1:
 	VPMOVZXWD X6, Y6
 	VPSLLD    $0x10, Y6, Y6
 	MOVQ      $+1, R9
-
 source3:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU   (R8)(BX*1), X7
@@ -1249,7 +1141,6 @@ source3:
 	VMOVDQU   X3, 48(AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop1
-
 end2:
 loop4:
 	LEAQ      16(BX), DI
@@ -1260,7 +1151,6 @@ loop4:
 	VPMOVZXWD X3, Y3
 	VPSLLD    $0x10, Y3, Y3
 	MOVQ      $+1, R9
-
 source6:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU   (R8)(BX*1), X4
@@ -1284,14 +1174,10 @@ source6:
 	VMOVDQU   X3, (AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop4
-
 end5:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx2MinBF16(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, AVX2
 TEXT ·avx2MinBF16(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), AX
 	MOVQ         srcs+8(FP), CX
@@ -1307,7 +1193,6 @@ TEXT ·avx2MinBF16(SB), NOSPLIT, $0-48
 	VPBROADCASTD X2, Y2
 	MOVQ         from+24(FP), BX
 	MOVQ         to+32(FP), SI
-
 loop1:
 	LEAQ      64(BX), DI
 	CMPQ      DI, SI
@@ -1326,7 +1211,6 @@ loop1:
 	VPMOVZXWD X6, Y6
 	VPSLLD    $0x10, Y6, Y6
 	MOVQ      $+1, R9
-
 source3:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU   (R8)(BX*1), X7
@@ -1418,7 +1302,6 @@ source3:
 	VMOVDQU   X3, 48(AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop1
-
 end2:
 loop4:
 	LEAQ      16(BX), DI
@@ -1429,7 +1312,6 @@ loop4:
 	VPMOVZXWD X3, Y3
 	VPSLLD    $0x10, Y3, Y3
 	MOVQ      $+1, R9
-
 source6:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU   (R8)(BX*1), X4
@@ -1458,14 +1340,10 @@ source6:
 	VMOVDQU   X3, (AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop4
-
 end5:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx2MaxBF16(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, AVX2
 TEXT ·avx2MaxBF16(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), AX
 	MOVQ         srcs+8(FP), CX
@@ -1481,7 +1359,6 @@ TEXT ·avx2MaxBF16(SB), NOSPLIT, $0-48
 	VPBROADCASTD X2, Y2
 	MOVQ         from+24(FP), BX
 	MOVQ         to+32(FP), SI
-
 loop1:
 	LEAQ      64(BX), DI
 	CMPQ      DI, SI
@@ -1500,7 +1377,6 @@ loop1:
 	VPMOVZXWD X6, Y6
 	VPSLLD    $0x10, Y6, Y6
 	MOVQ      $+1, R9
-
 source3:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU   (R8)(BX*1), X7
@@ -1592,7 +1468,6 @@ source3:
 	VMOVDQU   X3, 48(AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop1
-
 end2:
 loop4:
 	LEAQ      16(BX), DI
@@ -1603,7 +1478,6 @@ loop4:
 	VPMOVZXWD X3, Y3
 	VPSLLD    $0x10, Y3, Y3
 	MOVQ      $+1, R9
-
 source6:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU   (R8)(BX*1), X4
@@ -1632,21 +1506,16 @@ source6:
 	VMOVDQU   X3, (AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop4
-
 end5:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx2SumI8(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, AVX2
 TEXT ·avx2SumI8(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ    128(BX), DI
 	CMPQ    DI, SI
@@ -1657,7 +1526,6 @@ loop1:
 	VMOVDQU 64(R8)(BX*1), Y2
 	VMOVDQU 96(R8)(BX*1), Y3
 	MOVQ    $+1, R9
-
 source3:
 	MOVQ    (CX)(R9*8), R8
 	VMOVDQU (R8)(BX*1), Y4
@@ -1677,7 +1545,6 @@ source3:
 	VMOVDQU Y3, 96(AX)(BX*1)
 	MOVQ    DI, BX
 	JMP     loop1
-
 end2:
 loop4:
 	LEAQ    32(BX), DI
@@ -1686,7 +1553,6 @@ loop4:
 	MOVQ    (CX), R8
 	VMOVDQU (R8)(BX*1), Y0
 	MOVQ    $+1, R9
-
 source6:
 	MOVQ    (CX)(R9*8), R8
 	VMOVDQU (R8)(BX*1), Y1
@@ -1697,21 +1563,16 @@ source6:
 	VMOVDQU Y0, (AX)(BX*1)
 	MOVQ    DI, BX
 	JMP     loop4
-
 end5:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx2MinI8(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, AVX2
 TEXT ·avx2MinI8(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ    128(BX), DI
 	CMPQ    DI, SI
@@ -1722,7 +1583,6 @@ loop1:
 	VMOVDQU 64(R8)(BX*1), Y2
 	VMOVDQU 96(R8)(BX*1), Y3
 	MOVQ    $+1, R9
-
 source3:
 	MOVQ    (CX)(R9*8), R8
 	VMOVDQU (R8)(BX*1), Y4
@@ -1742,7 +1602,6 @@ source3:
 	VMOVDQU Y3, 96(AX)(BX*1)
 	MOVQ    DI, BX
 	JMP     loop1
-
 end2:
 loop4:
 	LEAQ    32(BX), DI
@@ -1751,7 +1610,6 @@ loop4:
 	MOVQ    (CX), R8
 	VMOVDQU (R8)(BX*1), Y0
 	MOVQ    $+1, R9
-
 source6:
 	MOVQ    (CX)(R9*8), R8
 	VMOVDQU (R8)(BX*1), Y1
@@ -1762,21 +1620,16 @@ source6:
 	VMOVDQU Y0, (AX)(BX*1)
 	MOVQ    DI, BX
 	JMP     loop4
-
 end5:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx2MaxI8(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, AVX2
 TEXT ·avx2MaxI8(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ    128(BX), DI
 	CMPQ    DI, SI
@@ -1787,7 +1640,6 @@ loop1:
 	VMOVDQU 64(R8)(BX*1), Y2
 	VMOVDQU 96(R8)(BX*1), Y3
 	MOVQ    $+1, R9
-
 source3:
 	MOVQ    (CX)(R9*8), R8
 	VMOVDQU (R8)(BX*1), Y4
@@ -1807,7 +1659,6 @@ source3:
 	VMOVDQU Y3, 96(AX)(BX*1)
 	MOVQ    DI, BX
 	JMP     loop1
-
 end2:
 loop4:
 	LEAQ    32(BX), DI
@@ -1816,7 +1667,6 @@ loop4:
 	MOVQ    (CX), R8
 	VMOVDQU (R8)(BX*1), Y0
 	MOVQ    $+1, R9
-
 source6:
 	MOVQ    (CX)(R9*8), R8
 	VMOVDQU (R8)(BX*1), Y1
@@ -1827,21 +1677,16 @@ source6:
 	VMOVDQU Y0, (AX)(BX*1)
 	MOVQ    DI, BX
 	JMP     loop4
-
 end5:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx2MinU8(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, AVX2
 TEXT ·avx2MinU8(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ    128(BX), DI
 	CMPQ    DI, SI
@@ -1852,7 +1697,6 @@ loop1:
 	VMOVDQU 64(R8)(BX*1), Y2
 	VMOVDQU 96(R8)(BX*1), Y3
 	MOVQ    $+1, R9
-
 source3:
 	MOVQ    (CX)(R9*8), R8
 	VMOVDQU (R8)(BX*1), Y4
@@ -1872,7 +1716,6 @@ source3:
 	VMOVDQU Y3, 96(AX)(BX*1)
 	MOVQ    DI, BX
 	JMP     loop1
-
 end2:
 loop4:
 	LEAQ    32(BX), DI
@@ -1881,7 +1724,6 @@ loop4:
 	MOVQ    (CX), R8
 	VMOVDQU (R8)(BX*1), Y0
 	MOVQ    $+1, R9
-
 source6:
 	MOVQ    (CX)(R9*8), R8
 	VMOVDQU (R8)(BX*1), Y1
@@ -1892,21 +1734,16 @@ source6:
 	VMOVDQU Y0, (AX)(BX*1)
 	MOVQ    DI, BX
 	JMP     loop4
-
 end5:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx2MaxU8(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, AVX2
 TEXT ·avx2MaxU8(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ    128(BX), DI
 	CMPQ    DI, SI
@@ -1917,7 +1754,6 @@ loop1:
 	VMOVDQU 64(R8)(BX*1), Y2
 	VMOVDQU 96(R8)(BX*1), Y3
 	MOVQ    $+1, R9
-
 source3:
 	MOVQ    (CX)(R9*8), R8
 	VMOVDQU (R8)(BX*1), Y4
@@ -1937,7 +1773,6 @@ source3:
 	VMOVDQU Y3, 96(AX)(BX*1)
 	MOVQ    DI, BX
 	JMP     loop1
-
 end2:
 loop4:
 	LEAQ    32(BX), DI
@@ -1946,7 +1781,6 @@ loop4:
 	MOVQ    (CX), R8
 	VMOVDQU (R8)(BX*1), Y0
 	MOVQ    $+1, R9
-
 source6:
 	MOVQ    (CX)(R9*8), R8
 	VMOVDQU (R8)(BX*1), Y1
@@ -1957,21 +1791,16 @@ source6:
 	VMOVDQU Y0, (AX)(BX*1)
 	MOVQ    DI, BX
 	JMP     loop4
-
 end5:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx2SumI16(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, AVX2
 TEXT ·avx2SumI16(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ    128(BX), DI
 	CMPQ    DI, SI
@@ -1982,7 +1811,6 @@ loop1:
 	VMOVDQU 64(R8)(BX*1), Y2
 	VMOVDQU 96(R8)(BX*1), Y3
 	MOVQ    $+1, R9
-
 source3:
 	MOVQ    (CX)(R9*8), R8
 	VMOVDQU (R8)(BX*1), Y4
@@ -2002,7 +1830,6 @@ source3:
 	VMOVDQU Y3, 96(AX)(BX*1)
 	MOVQ    DI, BX
 	JMP     loop1
-
 end2:
 loop4:
 	LEAQ    32(BX), DI
@@ -2011,7 +1838,6 @@ loop4:
 	MOVQ    (CX), R8
 	VMOVDQU (R8)(BX*1), Y0
 	MOVQ    $+1, R9
-
 source6:
 	MOVQ    (CX)(R9*8), R8
 	VMOVDQU (R8)(BX*1), Y1
@@ -2022,21 +1848,16 @@ source6:
 	VMOVDQU Y0, (AX)(BX*1)
 	MOVQ    DI, BX
 	JMP     loop4
-
 end5:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx2ProdI16(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, AVX2
 TEXT ·avx2ProdI16(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ    128(BX), DI
 	CMPQ    DI, SI
@@ -2047,7 +1868,6 @@ loop1:
 	VMOVDQU 64(R8)(BX*1), Y2
 	VMOVDQU 96(R8)(BX*1), Y3
 	MOVQ    $+1, R9
-
 source3:
 	MOVQ    (CX)(R9*8), R8
 	VMOVDQU (R8)(BX*1), Y4
@@ -2067,7 +1887,6 @@ source3:
 	VMOVDQU Y3, 96(AX)(BX*1)
 	MOVQ    DI, BX
 	JMP     loop1
-
 end2:
 loop4:
 	LEAQ    32(BX), DI
@@ -2076,7 +1895,6 @@ loop4:
 	MOVQ    (CX), R8
 	VMOVDQU (R8)(BX*1), Y0
 	MOVQ    $+1, R9
-
 source6:
 	MOVQ    (CX)(R9*8), R8
 	VMOVDQU (R8)(BX*1), Y1
@@ -2087,21 +1905,16 @@ source6:
 	VMOVDQU Y0, (AX)(BX*1)
 	MOVQ    DI, BX
 	JMP     loop4
-
 end5:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx2MinI16(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, AVX2
 TEXT ·avx2MinI16(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ    128(BX), DI
 	CMPQ    DI, SI
@@ -2112,7 +1925,6 @@ loop1:
 	VMOVDQU 64(R8)(BX*1), Y2
 	VMOVDQU 96(R8)(BX*1), Y3
 	MOVQ    $+1, R9
-
 source3:
 	MOVQ    (CX)(R9*8), R8
 	VMOVDQU (R8)(BX*1), Y4
@@ -2132,7 +1944,6 @@ source3:
 	VMOVDQU Y3, 96(AX)(BX*1)
 	MOVQ    DI, BX
 	JMP     loop1
-
 end2:
 loop4:
 	LEAQ    32(BX), DI
@@ -2141,7 +1952,6 @@ loop4:
 	MOVQ    (CX), R8
 	VMOVDQU (R8)(BX*1), Y0
 	MOVQ    $+1, R9
-
 source6:
 	MOVQ    (CX)(R9*8), R8
 	VMOVDQU (R8)(BX*1), Y1
@@ -2152,21 +1962,16 @@ source6:
 	VMOVDQU Y0, (AX)(BX*1)
 	MOVQ    DI, BX
 	JMP     loop4
-
 end5:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx2MaxI16(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, AVX2
 TEXT ·avx2MaxI16(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ    128(BX), DI
 	CMPQ    DI, SI
@@ -2177,7 +1982,6 @@ loop1:
 	VMOVDQU 64(R8)(BX*1), Y2
 	VMOVDQU 96(R8)(BX*1), Y3
 	MOVQ    $+1, R9
-
 source3:
 	MOVQ    (CX)(R9*8), R8
 	VMOVDQU (R8)(BX*1), Y4
@@ -2197,7 +2001,6 @@ source3:
 	VMOVDQU Y3, 96(AX)(BX*1)
 	MOVQ    DI, BX
 	JMP     loop1
-
 end2:
 loop4:
 	LEAQ    32(BX), DI
@@ -2206,7 +2009,6 @@ loop4:
 	MOVQ    (CX), R8
 	VMOVDQU (R8)(BX*1), Y0
 	MOVQ    $+1, R9
-
 source6:
 	MOVQ    (CX)(R9*8), R8
 	VMOVDQU (R8)(BX*1), Y1
@@ -2217,21 +2019,16 @@ source6:
 	VMOVDQU Y0, (AX)(BX*1)
 	MOVQ    DI, BX
 	JMP     loop4
-
 end5:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx2SumI32(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, AVX2
 TEXT ·avx2SumI32(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ    128(BX), DI
 	CMPQ    DI, SI
@@ -2242,7 +2039,6 @@ loop1:
 	VMOVDQU 64(R8)(BX*1), Y2
 	VMOVDQU 96(R8)(BX*1), Y3
 	MOVQ    $+1, R9
-
 source3:
 	MOVQ    (CX)(R9*8), R8
 	VMOVDQU (R8)(BX*1), Y4
@@ -2262,7 +2058,6 @@ source3:
 	VMOVDQU Y3, 96(AX)(BX*1)
 	MOVQ    DI, BX
 	JMP     loop1
-
 end2:
 loop4:
 	LEAQ    32(BX), DI
@@ -2271,7 +2066,6 @@ loop4:
 	MOVQ    (CX), R8
 	VMOVDQU (R8)(BX*1), Y0
 	MOVQ    $+1, R9
-
 source6:
 	MOVQ    (CX)(R9*8), R8
 	VMOVDQU (R8)(BX*1), Y1
@@ -2282,21 +2076,16 @@ source6:
 	VMOVDQU Y0, (AX)(BX*1)
 	MOVQ    DI, BX
 	JMP     loop4
-
 end5:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx2ProdI32(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, AVX2
 TEXT ·avx2ProdI32(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ    128(BX), DI
 	CMPQ    DI, SI
@@ -2307,7 +2096,6 @@ loop1:
 	VMOVDQU 64(R8)(BX*1), Y2
 	VMOVDQU 96(R8)(BX*1), Y3
 	MOVQ    $+1, R9
-
 source3:
 	MOVQ    (CX)(R9*8), R8
 	VMOVDQU (R8)(BX*1), Y4
@@ -2327,7 +2115,6 @@ source3:
 	VMOVDQU Y3, 96(AX)(BX*1)
 	MOVQ    DI, BX
 	JMP     loop1
-
 end2:
 loop4:
 	LEAQ    32(BX), DI
@@ -2336,7 +2123,6 @@ loop4:
 	MOVQ    (CX), R8
 	VMOVDQU (R8)(BX*1), Y0
 	MOVQ    $+1, R9
-
 source6:
 	MOVQ    (CX)(R9*8), R8
 	VMOVDQU (R8)(BX*1), Y1
@@ -2347,21 +2133,16 @@ source6:
 	VMOVDQU Y0, (AX)(BX*1)
 	MOVQ    DI, BX
 	JMP     loop4
-
 end5:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx2MinI32(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, AVX2
 TEXT ·avx2MinI32(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ    128(BX), DI
 	CMPQ    DI, SI
@@ -2372,7 +2153,6 @@ loop1:
 	VMOVDQU 64(R8)(BX*1), Y2
 	VMOVDQU 96(R8)(BX*1), Y3
 	MOVQ    $+1, R9
-
 source3:
 	MOVQ    (CX)(R9*8), R8
 	VMOVDQU (R8)(BX*1), Y4
@@ -2392,7 +2172,6 @@ source3:
 	VMOVDQU Y3, 96(AX)(BX*1)
 	MOVQ    DI, BX
 	JMP     loop1
-
 end2:
 loop4:
 	LEAQ    32(BX), DI
@@ -2401,7 +2180,6 @@ loop4:
 	MOVQ    (CX), R8
 	VMOVDQU (R8)(BX*1), Y0
 	MOVQ    $+1, R9
-
 source6:
 	MOVQ    (CX)(R9*8), R8
 	VMOVDQU (R8)(BX*1), Y1
@@ -2412,21 +2190,16 @@ source6:
 	VMOVDQU Y0, (AX)(BX*1)
 	MOVQ    DI, BX
 	JMP     loop4
-
 end5:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx2MaxI32(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, AVX2
 TEXT ·avx2MaxI32(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ    128(BX), DI
 	CMPQ    DI, SI
@@ -2437,7 +2210,6 @@ loop1:
 	VMOVDQU 64(R8)(BX*1), Y2
 	VMOVDQU 96(R8)(BX*1), Y3
 	MOVQ    $+1, R9
-
 source3:
 	MOVQ    (CX)(R9*8), R8
 	VMOVDQU (R8)(BX*1), Y4
@@ -2457,7 +2229,6 @@ source3:
 	VMOVDQU Y3, 96(AX)(BX*1)
 	MOVQ    DI, BX
 	JMP     loop1
-
 end2:
 loop4:
 	LEAQ    32(BX), DI
@@ -2466,7 +2237,6 @@ loop4:
 	MOVQ    (CX), R8
 	VMOVDQU (R8)(BX*1), Y0
 	MOVQ    $+1, R9
-
 source6:
 	MOVQ    (CX)(R9*8), R8
 	VMOVDQU (R8)(BX*1), Y1
@@ -2477,21 +2247,16 @@ source6:
 	VMOVDQU Y0, (AX)(BX*1)
 	MOVQ    DI, BX
 	JMP     loop4
-
 end5:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx2SumI64(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, AVX2
 TEXT ·avx2SumI64(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ    128(BX), DI
 	CMPQ    DI, SI
@@ -2502,7 +2267,6 @@ loop1:
 	VMOVDQU 64(R8)(BX*1), Y2
 	VMOVDQU 96(R8)(BX*1), Y3
 	MOVQ    $+1, R9
-
 source3:
 	MOVQ    (CX)(R9*8), R8
 	VMOVDQU (R8)(BX*1), Y4
@@ -2522,7 +2286,6 @@ source3:
 	VMOVDQU Y3, 96(AX)(BX*1)
 	MOVQ    DI, BX
 	JMP     loop1
-
 end2:
 loop4:
 	LEAQ    32(BX), DI
@@ -2531,7 +2294,6 @@ loop4:
 	MOVQ    (CX), R8
 	VMOVDQU (R8)(BX*1), Y0
 	MOVQ    $+1, R9
-
 source6:
 	MOVQ    (CX)(R9*8), R8
 	VMOVDQU (R8)(BX*1), Y1
@@ -2542,21 +2304,16 @@ source6:
 	VMOVDQU Y0, (AX)(BX*1)
 	MOVQ    DI, BX
 	JMP     loop4
-
 end5:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx2BAndI8(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, AVX2
 TEXT ·avx2BAndI8(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ    128(BX), DI
 	CMPQ    DI, SI
@@ -2567,7 +2324,6 @@ loop1:
 	VMOVDQU 64(R8)(BX*1), Y2
 	VMOVDQU 96(R8)(BX*1), Y3
 	MOVQ    $+1, R9
-
 source3:
 	MOVQ    (CX)(R9*8), R8
 	VMOVDQU (R8)(BX*1), Y4
@@ -2587,7 +2343,6 @@ source3:
 	VMOVDQU Y3, 96(AX)(BX*1)
 	MOVQ    DI, BX
 	JMP     loop1
-
 end2:
 loop4:
 	LEAQ    32(BX), DI
@@ -2596,7 +2351,6 @@ loop4:
 	MOVQ    (CX), R8
 	VMOVDQU (R8)(BX*1), Y0
 	MOVQ    $+1, R9
-
 source6:
 	MOVQ    (CX)(R9*8), R8
 	VMOVDQU (R8)(BX*1), Y1
@@ -2607,21 +2361,16 @@ source6:
 	VMOVDQU Y0, (AX)(BX*1)
 	MOVQ    DI, BX
 	JMP     loop4
-
 end5:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx2BOrI8(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, AVX2
 TEXT ·avx2BOrI8(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ    128(BX), DI
 	CMPQ    DI, SI
@@ -2632,7 +2381,6 @@ loop1:
 	VMOVDQU 64(R8)(BX*1), Y2
 	VMOVDQU 96(R8)(BX*1), Y3
 	MOVQ    $+1, R9
-
 source3:
 	MOVQ    (CX)(R9*8), R8
 	VMOVDQU (R8)(BX*1), Y4
@@ -2652,7 +2400,6 @@ source3:
 	VMOVDQU Y3, 96(AX)(BX*1)
 	MOVQ    DI, BX
 	JMP     loop1
-
 end2:
 loop4:
 	LEAQ    32(BX), DI
@@ -2661,7 +2408,6 @@ loop4:
 	MOVQ    (CX), R8
 	VMOVDQU (R8)(BX*1), Y0
 	MOVQ    $+1, R9
-
 source6:
 	MOVQ    (CX)(R9*8), R8
 	VMOVDQU (R8)(BX*1), Y1
@@ -2672,21 +2418,16 @@ source6:
 	VMOVDQU Y0, (AX)(BX*1)
 	MOVQ    DI, BX
 	JMP     loop4
-
 end5:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx2BXorI8(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, AVX2
 TEXT ·avx2BXorI8(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ    128(BX), DI
 	CMPQ    DI, SI
@@ -2697,7 +2438,6 @@ loop1:
 	VMOVDQU 64(R8)(BX*1), Y2
 	VMOVDQU 96(R8)(BX*1), Y3
 	MOVQ    $+1, R9
-
 source3:
 	MOVQ    (CX)(R9*8), R8
 	VMOVDQU (R8)(BX*1), Y4
@@ -2717,7 +2457,6 @@ source3:
 	VMOVDQU Y3, 96(AX)(BX*1)
 	MOVQ    DI, BX
 	JMP     loop1
-
 end2:
 loop4:
 	LEAQ    32(BX), DI
@@ -2726,7 +2465,6 @@ loop4:
 	MOVQ    (CX), R8
 	VMOVDQU (R8)(BX*1), Y0
 	MOVQ    $+1, R9
-
 source6:
 	MOVQ    (CX)(R9*8), R8
 	VMOVDQU (R8)(BX*1), Y1
@@ -2737,21 +2475,16 @@ source6:
 	VMOVDQU Y0, (AX)(BX*1)
 	MOVQ    DI, BX
 	JMP     loop4
-
 end5:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx2MulF32(dst unsafe.Pointer, src unsafe.Pointer, by float32, from int, to int) (done int)
-// Requires: AVX
 TEXT ·avx2MulF32(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), AX
 	MOVQ         src+8(FP), CX
 	VBROADCASTSS by+16(FP), Y0
 	MOVQ         from+24(FP), DX
 	MOVQ         to+32(FP), BX
-
 loop1:
 	LEAQ    128(DX), SI
 	CMPQ    SI, BX
@@ -2770,7 +2503,6 @@ loop1:
 	VMOVDQU Y1, 96(AX)(DX*1)
 	MOVQ    SI, DX
 	JMP     loop1
-
 end2:
 loop3:
 	LEAQ    32(DX), SI
@@ -2781,21 +2513,16 @@ loop3:
 	VMOVDQU Y1, (AX)(DX*1)
 	MOVQ    SI, DX
 	JMP     loop3
-
 end4:
 	VZEROUPPER
 	MOVQ DX, done+40(FP)
 	RET
-
-// func avx2DivF32(dst unsafe.Pointer, src unsafe.Pointer, by float32, from int, to int) (done int)
-// Requires: AVX
 TEXT ·avx2DivF32(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), AX
 	MOVQ         src+8(FP), CX
 	VBROADCASTSS by+16(FP), Y0
 	MOVQ         from+24(FP), DX
 	MOVQ         to+32(FP), BX
-
 loop1:
 	LEAQ    128(DX), SI
 	CMPQ    SI, BX
@@ -2814,7 +2541,6 @@ loop1:
 	VMOVDQU Y1, 96(AX)(DX*1)
 	MOVQ    SI, DX
 	JMP     loop1
-
 end2:
 loop3:
 	LEAQ    32(DX), SI
@@ -2825,21 +2551,16 @@ loop3:
 	VMOVDQU Y1, (AX)(DX*1)
 	MOVQ    SI, DX
 	JMP     loop3
-
 end4:
 	VZEROUPPER
 	MOVQ DX, done+40(FP)
 	RET
-
-// func avx2MulF64(dst unsafe.Pointer, src unsafe.Pointer, by float64, from int, to int) (done int)
-// Requires: AVX
 TEXT ·avx2MulF64(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), AX
 	MOVQ         src+8(FP), CX
 	VBROADCASTSD by+16(FP), Y0
 	MOVQ         from+24(FP), DX
 	MOVQ         to+32(FP), BX
-
 loop1:
 	LEAQ    128(DX), SI
 	CMPQ    SI, BX
@@ -2858,7 +2579,6 @@ loop1:
 	VMOVDQU Y1, 96(AX)(DX*1)
 	MOVQ    SI, DX
 	JMP     loop1
-
 end2:
 loop3:
 	LEAQ    32(DX), SI
@@ -2869,21 +2589,16 @@ loop3:
 	VMOVDQU Y1, (AX)(DX*1)
 	MOVQ    SI, DX
 	JMP     loop3
-
 end4:
 	VZEROUPPER
 	MOVQ DX, done+40(FP)
 	RET
-
-// func avx2DivF64(dst unsafe.Pointer, src unsafe.Pointer, by float64, from int, to int) (done int)
-// Requires: AVX
 TEXT ·avx2DivF64(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), AX
 	MOVQ         src+8(FP), CX
 	VBROADCASTSD by+16(FP), Y0
 	MOVQ         from+24(FP), DX
 	MOVQ         to+32(FP), BX
-
 loop1:
 	LEAQ    128(DX), SI
 	CMPQ    SI, BX
@@ -2902,7 +2617,6 @@ loop1:
 	VMOVDQU Y1, 96(AX)(DX*1)
 	MOVQ    SI, DX
 	JMP     loop1
-
 end2:
 loop3:
 	LEAQ    32(DX), SI
@@ -2913,21 +2627,16 @@ loop3:
 	VMOVDQU Y1, (AX)(DX*1)
 	MOVQ    SI, DX
 	JMP     loop3
-
 end4:
 	VZEROUPPER
 	MOVQ DX, done+40(FP)
 	RET
-
-// func avx2MulF16(dst unsafe.Pointer, src unsafe.Pointer, by float32, from int, to int) (done int)
-// Requires: AVX, F16C
 TEXT ·avx2MulF16(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), AX
 	MOVQ         src+8(FP), CX
 	VBROADCASTSS by+16(FP), Y0
 	MOVQ         from+24(FP), DX
 	MOVQ         to+32(FP), BX
-
 loop1:
 	LEAQ      64(DX), SI
 	CMPQ      SI, BX
@@ -2954,7 +2663,6 @@ loop1:
 	VMOVDQU   X1, 48(AX)(DX*1)
 	MOVQ      SI, DX
 	JMP       loop1
-
 end2:
 loop3:
 	LEAQ      16(DX), SI
@@ -2967,21 +2675,16 @@ loop3:
 	VMOVDQU   X1, (AX)(DX*1)
 	MOVQ      SI, DX
 	JMP       loop3
-
 end4:
 	VZEROUPPER
 	MOVQ DX, done+40(FP)
 	RET
-
-// func avx2DivF16(dst unsafe.Pointer, src unsafe.Pointer, by float32, from int, to int) (done int)
-// Requires: AVX, F16C
 TEXT ·avx2DivF16(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), AX
 	MOVQ         src+8(FP), CX
 	VBROADCASTSS by+16(FP), Y0
 	MOVQ         from+24(FP), DX
 	MOVQ         to+32(FP), BX
-
 loop1:
 	LEAQ      64(DX), SI
 	CMPQ      SI, BX
@@ -3008,7 +2711,6 @@ loop1:
 	VMOVDQU   X1, 48(AX)(DX*1)
 	MOVQ      SI, DX
 	JMP       loop1
-
 end2:
 loop3:
 	LEAQ      16(DX), SI
@@ -3021,14 +2723,10 @@ loop3:
 	VMOVDQU   X1, (AX)(DX*1)
 	MOVQ      SI, DX
 	JMP       loop3
-
 end4:
 	VZEROUPPER
 	MOVQ DX, done+40(FP)
 	RET
-
-// func avx2MulBF16(dst unsafe.Pointer, src unsafe.Pointer, by float32, from int, to int) (done int)
-// Requires: AVX, AVX2
 TEXT ·avx2MulBF16(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), AX
 	MOVQ         src+8(FP), CX
@@ -3044,7 +2742,6 @@ TEXT ·avx2MulBF16(SB), NOSPLIT, $0-48
 	VPBROADCASTD X3, Y3
 	MOVQ         from+24(FP), DX
 	MOVQ         to+32(FP), BX
-
 loop1:
 	LEAQ      64(DX), SI
 	CMPQ      SI, BX
@@ -3115,7 +2812,6 @@ loop1:
 	VMOVDQU   X4, 48(AX)(DX*1)
 	MOVQ      SI, DX
 	JMP       loop1
-
 end2:
 loop3:
 	LEAQ      16(DX), SI
@@ -3139,14 +2835,10 @@ loop3:
 	VMOVDQU   X4, (AX)(DX*1)
 	MOVQ      SI, DX
 	JMP       loop3
-
 end4:
 	VZEROUPPER
 	MOVQ DX, done+40(FP)
 	RET
-
-// func avx2DivBF16(dst unsafe.Pointer, src unsafe.Pointer, by float32, from int, to int) (done int)
-// Requires: AVX, AVX2
 TEXT ·avx2DivBF16(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), AX
 	MOVQ         src+8(FP), CX
@@ -3162,7 +2854,6 @@ TEXT ·avx2DivBF16(SB), NOSPLIT, $0-48
 	VPBROADCASTD X3, Y3
 	MOVQ         from+24(FP), DX
 	MOVQ         to+32(FP), BX
-
 loop1:
 	LEAQ      64(DX), SI
 	CMPQ      SI, BX
@@ -3233,7 +2924,6 @@ loop1:
 	VMOVDQU   X4, 48(AX)(DX*1)
 	MOVQ      SI, DX
 	JMP       loop1
-
 end2:
 loop3:
 	LEAQ      16(DX), SI
@@ -3257,20 +2947,15 @@ loop3:
 	VMOVDQU   X4, (AX)(DX*1)
 	MOVQ      SI, DX
 	JMP       loop3
-
 end4:
 	VZEROUPPER
 	MOVQ DX, done+40(FP)
 	RET
-
-// func avx2F16ToF32(dst unsafe.Pointer, src unsafe.Pointer, from int, to int) (done int)
-// Requires: AVX, F16C
 TEXT ·avx2F16ToF32(SB), NOSPLIT, $0-40
 	MOVQ dst+0(FP), AX
 	MOVQ src+8(FP), CX
 	MOVQ from+16(FP), DX
 	MOVQ to+24(FP), BX
-
 loop1:
 	LEAQ      32(DX), SI
 	CMPQ      SI, BX
@@ -3289,7 +2974,6 @@ loop1:
 	VMOVDQU   Y0, 96(AX)(DX*4)
 	MOVQ      SI, DX
 	JMP       loop1
-
 end2:
 loop3:
 	LEAQ      8(DX), SI
@@ -3300,20 +2984,15 @@ loop3:
 	VMOVDQU   Y0, (AX)(DX*4)
 	MOVQ      SI, DX
 	JMP       loop3
-
 end4:
 	VZEROUPPER
 	MOVQ DX, done+32(FP)
 	RET
-
-// func avx2F32ToF16(dst unsafe.Pointer, src unsafe.Pointer, from int, to int) (done int)
-// Requires: AVX, F16C
 TEXT ·avx2F32ToF16(SB), NOSPLIT, $0-40
 	MOVQ dst+0(FP), AX
 	MOVQ src+8(FP), CX
 	MOVQ from+16(FP), DX
 	MOVQ to+24(FP), BX
-
 loop1:
 	LEAQ      32(DX), SI
 	CMPQ      SI, BX
@@ -3332,7 +3011,6 @@ loop1:
 	VMOVDQU   X0, 48(AX)(DX*2)
 	MOVQ      SI, DX
 	JMP       loop1
-
 end2:
 loop3:
 	LEAQ      8(DX), SI
@@ -3343,20 +3021,15 @@ loop3:
 	VMOVDQU   X0, (AX)(DX*2)
 	MOVQ      SI, DX
 	JMP       loop3
-
 end4:
 	VZEROUPPER
 	MOVQ DX, done+32(FP)
 	RET
-
-// func avx2BF16ToF32(dst unsafe.Pointer, src unsafe.Pointer, from int, to int) (done int)
-// Requires: AVX, AVX2
 TEXT ·avx2BF16ToF32(SB), NOSPLIT, $0-40
 	MOVQ dst+0(FP), AX
 	MOVQ src+8(FP), CX
 	MOVQ from+16(FP), DX
 	MOVQ to+24(FP), BX
-
 loop1:
 	LEAQ      32(DX), SI
 	CMPQ      SI, BX
@@ -3379,7 +3052,6 @@ loop1:
 	VMOVDQU   Y0, 96(AX)(DX*4)
 	MOVQ      SI, DX
 	JMP       loop1
-
 end2:
 loop3:
 	LEAQ      8(DX), SI
@@ -3391,14 +3063,10 @@ loop3:
 	VMOVDQU   Y0, (AX)(DX*4)
 	MOVQ      SI, DX
 	JMP       loop3
-
 end4:
 	VZEROUPPER
 	MOVQ DX, done+32(FP)
 	RET
-
-// func avx2F32ToBF16(dst unsafe.Pointer, src unsafe.Pointer, from int, to int) (done int)
-// Requires: AVX, AVX2
 TEXT ·avx2F32ToBF16(SB), NOSPLIT, $0-40
 	MOVQ         dst+0(FP), AX
 	MOVQ         src+8(FP), CX
@@ -3413,7 +3081,6 @@ TEXT ·avx2F32ToBF16(SB), NOSPLIT, $0-40
 	VPBROADCASTD X2, Y2
 	MOVQ         from+16(FP), DX
 	MOVQ         to+24(FP), BX
-
 loop1:
 	LEAQ      32(DX), SI
 	CMPQ      SI, BX
@@ -3472,7 +3139,6 @@ loop1:
 	VMOVDQU   X3, 48(AX)(DX*2)
 	MOVQ      SI, DX
 	JMP       loop1
-
 end2:
 loop3:
 	LEAQ      8(DX), SI
@@ -3493,20 +3159,15 @@ loop3:
 	VMOVDQU   X3, (AX)(DX*2)
 	MOVQ      SI, DX
 	JMP       loop3
-
 end4:
 	VZEROUPPER
 	MOVQ DX, done+32(FP)
 	RET
-
-// func avx2CopyNT(dst unsafe.Pointer, src unsafe.Pointer, from int, to int) (done int)
-// Requires: AVX, MMX+
 TEXT ·avx2CopyNT(SB), NOSPLIT, $0-40
 	MOVQ dst+0(FP), AX
 	MOVQ src+8(FP), CX
 	MOVQ from+16(FP), DX
 	MOVQ to+24(FP), BX
-
 loop1:
 	LEAQ     128(DX), SI
 	CMPQ     SI, BX
@@ -3521,7 +3182,6 @@ loop1:
 	VMOVNTDQ Y0, 96(AX)(DX*1)
 	MOVQ     SI, DX
 	JMP      loop1
-
 end2:
 loop3:
 	LEAQ     32(DX), SI
@@ -3531,15 +3191,11 @@ loop3:
 	VMOVNTDQ Y0, (AX)(DX*1)
 	MOVQ     SI, DX
 	JMP      loop3
-
 end4:
 	SFENCE
 	VZEROUPPER
 	MOVQ DX, done+32(FP)
 	RET
-
-// func cpuid(leaf uint32, subleaf uint32) (a uint32, b uint32, c uint32, d uint32)
-// Requires: CPUID
 TEXT ·cpuid(SB), NOSPLIT, $0-24
 	MOVL leaf+0(FP), AX
 	MOVL subleaf+4(FP), CX

@@ -2,15 +2,12 @@
 
 #include "textflag.h"
 
-// func avx512SumF32(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, AVX512BW, AVX512F, BMI2
 TEXT ·avx512SumF32(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ      256(BX), DI
 	CMPQ      DI, SI
@@ -21,7 +18,6 @@ loop1:
 	VMOVDQU32 128(R8)(BX*1), Z2
 	VMOVDQU32 192(R8)(BX*1), Z3
 	MOVQ      $+1, R9
-
 source3:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU32 (R8)(BX*1), Z4
@@ -41,7 +37,6 @@ source3:
 	VMOVDQU32 Z3, 192(AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop1
-
 end2:
 loop4:
 	LEAQ      64(BX), DI
@@ -50,7 +45,6 @@ loop4:
 	MOVQ      (CX), R8
 	VMOVDQU32 (R8)(BX*1), Z0
 	MOVQ      $+1, R9
-
 source6:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU32 (R8)(BX*1), Z1
@@ -61,7 +55,6 @@ source6:
 	VMOVDQU32 Z0, (AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop4
-
 end5:
 	CMPQ        BX, SI
 	JGE         none7
@@ -74,7 +67,6 @@ end5:
 	MOVQ        (CX), DI
 	VMOVDQU32.Z (DI)(BX*1), K1, Z0
 	MOVQ        $+1, R8
-
 source8:
 	MOVQ        (CX)(R8*8), DI
 	VMOVDQU32.Z (DI)(BX*1), K1, Z1
@@ -84,21 +76,16 @@ source8:
 	JL          source8
 	VMOVDQU32   Z0, K1, (AX)(BX*1)
 	MOVQ        SI, BX
-
 none7:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx512ProdF32(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, AVX512BW, AVX512F, BMI2
 TEXT ·avx512ProdF32(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ      256(BX), DI
 	CMPQ      DI, SI
@@ -109,7 +96,6 @@ loop1:
 	VMOVDQU32 128(R8)(BX*1), Z2
 	VMOVDQU32 192(R8)(BX*1), Z3
 	MOVQ      $+1, R9
-
 source3:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU32 (R8)(BX*1), Z4
@@ -129,7 +115,6 @@ source3:
 	VMOVDQU32 Z3, 192(AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop1
-
 end2:
 loop4:
 	LEAQ      64(BX), DI
@@ -138,7 +123,6 @@ loop4:
 	MOVQ      (CX), R8
 	VMOVDQU32 (R8)(BX*1), Z0
 	MOVQ      $+1, R9
-
 source6:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU32 (R8)(BX*1), Z1
@@ -149,7 +133,6 @@ source6:
 	VMOVDQU32 Z0, (AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop4
-
 end5:
 	CMPQ        BX, SI
 	JGE         none7
@@ -162,7 +145,6 @@ end5:
 	MOVQ        (CX), DI
 	VMOVDQU32.Z (DI)(BX*1), K1, Z0
 	MOVQ        $+1, R8
-
 source8:
 	MOVQ        (CX)(R8*8), DI
 	VMOVDQU32.Z (DI)(BX*1), K1, Z1
@@ -172,21 +154,16 @@ source8:
 	JL          source8
 	VMOVDQU32   Z0, K1, (AX)(BX*1)
 	MOVQ        SI, BX
-
 none7:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx512MinF32(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2
 TEXT ·avx512MinF32(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ      256(BX), DI
 	CMPQ      DI, SI
@@ -197,7 +174,6 @@ loop1:
 	VMOVDQU32 128(R8)(BX*1), Z2
 	VMOVDQU32 192(R8)(BX*1), Z3
 	MOVQ      $+1, R9
-
 source3:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU32 (R8)(BX*1), Z4
@@ -233,7 +209,6 @@ source3:
 	VMOVDQU32 Z3, 192(AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop1
-
 end2:
 loop4:
 	LEAQ      64(BX), DI
@@ -242,7 +217,6 @@ loop4:
 	MOVQ      (CX), R8
 	VMOVDQU32 (R8)(BX*1), Z0
 	MOVQ      $+1, R9
-
 source6:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU32 (R8)(BX*1), Z1
@@ -257,7 +231,6 @@ source6:
 	VMOVDQU32 Z0, (AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop4
-
 end5:
 	CMPQ        BX, SI
 	JGE         none7
@@ -270,7 +243,6 @@ end5:
 	MOVQ        (CX), DI
 	VMOVDQU32.Z (DI)(BX*1), K1, Z0
 	MOVQ        $+1, R8
-
 source8:
 	MOVQ        (CX)(R8*8), DI
 	VMOVDQU32.Z (DI)(BX*1), K1, Z1
@@ -284,21 +256,16 @@ source8:
 	JL          source8
 	VMOVDQU32   Z0, K1, (AX)(BX*1)
 	MOVQ        SI, BX
-
 none7:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx512MaxF32(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2
 TEXT ·avx512MaxF32(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ      256(BX), DI
 	CMPQ      DI, SI
@@ -309,7 +276,6 @@ loop1:
 	VMOVDQU32 128(R8)(BX*1), Z2
 	VMOVDQU32 192(R8)(BX*1), Z3
 	MOVQ      $+1, R9
-
 source3:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU32 (R8)(BX*1), Z4
@@ -345,7 +311,6 @@ source3:
 	VMOVDQU32 Z3, 192(AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop1
-
 end2:
 loop4:
 	LEAQ      64(BX), DI
@@ -354,7 +319,6 @@ loop4:
 	MOVQ      (CX), R8
 	VMOVDQU32 (R8)(BX*1), Z0
 	MOVQ      $+1, R9
-
 source6:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU32 (R8)(BX*1), Z1
@@ -369,7 +333,6 @@ source6:
 	VMOVDQU32 Z0, (AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop4
-
 end5:
 	CMPQ        BX, SI
 	JGE         none7
@@ -382,7 +345,6 @@ end5:
 	MOVQ        (CX), DI
 	VMOVDQU32.Z (DI)(BX*1), K1, Z0
 	MOVQ        $+1, R8
-
 source8:
 	MOVQ        (CX)(R8*8), DI
 	VMOVDQU32.Z (DI)(BX*1), K1, Z1
@@ -396,21 +358,16 @@ source8:
 	JL          source8
 	VMOVDQU32   Z0, K1, (AX)(BX*1)
 	MOVQ        SI, BX
-
 none7:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx512SumF64(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, AVX512BW, AVX512F, BMI2
 TEXT ·avx512SumF64(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ      256(BX), DI
 	CMPQ      DI, SI
@@ -421,7 +378,6 @@ loop1:
 	VMOVDQU64 128(R8)(BX*1), Z2
 	VMOVDQU64 192(R8)(BX*1), Z3
 	MOVQ      $+1, R9
-
 source3:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU64 (R8)(BX*1), Z4
@@ -441,7 +397,6 @@ source3:
 	VMOVDQU64 Z3, 192(AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop1
-
 end2:
 loop4:
 	LEAQ      64(BX), DI
@@ -450,7 +405,6 @@ loop4:
 	MOVQ      (CX), R8
 	VMOVDQU64 (R8)(BX*1), Z0
 	MOVQ      $+1, R9
-
 source6:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU64 (R8)(BX*1), Z1
@@ -461,7 +415,6 @@ source6:
 	VMOVDQU64 Z0, (AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop4
-
 end5:
 	CMPQ        BX, SI
 	JGE         none7
@@ -474,7 +427,6 @@ end5:
 	MOVQ        (CX), DI
 	VMOVDQU64.Z (DI)(BX*1), K1, Z0
 	MOVQ        $+1, R8
-
 source8:
 	MOVQ        (CX)(R8*8), DI
 	VMOVDQU64.Z (DI)(BX*1), K1, Z1
@@ -484,21 +436,16 @@ source8:
 	JL          source8
 	VMOVDQU64   Z0, K1, (AX)(BX*1)
 	MOVQ        SI, BX
-
 none7:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx512ProdF64(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, AVX512BW, AVX512F, BMI2
 TEXT ·avx512ProdF64(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ      256(BX), DI
 	CMPQ      DI, SI
@@ -509,7 +456,6 @@ loop1:
 	VMOVDQU64 128(R8)(BX*1), Z2
 	VMOVDQU64 192(R8)(BX*1), Z3
 	MOVQ      $+1, R9
-
 source3:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU64 (R8)(BX*1), Z4
@@ -529,7 +475,6 @@ source3:
 	VMOVDQU64 Z3, 192(AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop1
-
 end2:
 loop4:
 	LEAQ      64(BX), DI
@@ -538,7 +483,6 @@ loop4:
 	MOVQ      (CX), R8
 	VMOVDQU64 (R8)(BX*1), Z0
 	MOVQ      $+1, R9
-
 source6:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU64 (R8)(BX*1), Z1
@@ -549,7 +493,6 @@ source6:
 	VMOVDQU64 Z0, (AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop4
-
 end5:
 	CMPQ        BX, SI
 	JGE         none7
@@ -562,7 +505,6 @@ end5:
 	MOVQ        (CX), DI
 	VMOVDQU64.Z (DI)(BX*1), K1, Z0
 	MOVQ        $+1, R8
-
 source8:
 	MOVQ        (CX)(R8*8), DI
 	VMOVDQU64.Z (DI)(BX*1), K1, Z1
@@ -572,21 +514,16 @@ source8:
 	JL          source8
 	VMOVDQU64   Z0, K1, (AX)(BX*1)
 	MOVQ        SI, BX
-
 none7:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx512MinF64(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2
 TEXT ·avx512MinF64(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ      256(BX), DI
 	CMPQ      DI, SI
@@ -597,7 +534,6 @@ loop1:
 	VMOVDQU64 128(R8)(BX*1), Z2
 	VMOVDQU64 192(R8)(BX*1), Z3
 	MOVQ      $+1, R9
-
 source3:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU64 (R8)(BX*1), Z4
@@ -633,7 +569,6 @@ source3:
 	VMOVDQU64 Z3, 192(AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop1
-
 end2:
 loop4:
 	LEAQ      64(BX), DI
@@ -642,7 +577,6 @@ loop4:
 	MOVQ      (CX), R8
 	VMOVDQU64 (R8)(BX*1), Z0
 	MOVQ      $+1, R9
-
 source6:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU64 (R8)(BX*1), Z1
@@ -657,7 +591,6 @@ source6:
 	VMOVDQU64 Z0, (AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop4
-
 end5:
 	CMPQ        BX, SI
 	JGE         none7
@@ -670,7 +603,6 @@ end5:
 	MOVQ        (CX), DI
 	VMOVDQU64.Z (DI)(BX*1), K1, Z0
 	MOVQ        $+1, R8
-
 source8:
 	MOVQ        (CX)(R8*8), DI
 	VMOVDQU64.Z (DI)(BX*1), K1, Z1
@@ -684,21 +616,16 @@ source8:
 	JL          source8
 	VMOVDQU64   Z0, K1, (AX)(BX*1)
 	MOVQ        SI, BX
-
 none7:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx512MaxF64(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2
 TEXT ·avx512MaxF64(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ      256(BX), DI
 	CMPQ      DI, SI
@@ -709,7 +636,6 @@ loop1:
 	VMOVDQU64 128(R8)(BX*1), Z2
 	VMOVDQU64 192(R8)(BX*1), Z3
 	MOVQ      $+1, R9
-
 source3:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU64 (R8)(BX*1), Z4
@@ -745,7 +671,6 @@ source3:
 	VMOVDQU64 Z3, 192(AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop1
-
 end2:
 loop4:
 	LEAQ      64(BX), DI
@@ -754,7 +679,6 @@ loop4:
 	MOVQ      (CX), R8
 	VMOVDQU64 (R8)(BX*1), Z0
 	MOVQ      $+1, R9
-
 source6:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU64 (R8)(BX*1), Z1
@@ -769,7 +693,6 @@ source6:
 	VMOVDQU64 Z0, (AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop4
-
 end5:
 	CMPQ        BX, SI
 	JGE         none7
@@ -782,7 +705,6 @@ end5:
 	MOVQ        (CX), DI
 	VMOVDQU64.Z (DI)(BX*1), K1, Z0
 	MOVQ        $+1, R8
-
 source8:
 	MOVQ        (CX)(R8*8), DI
 	VMOVDQU64.Z (DI)(BX*1), K1, Z1
@@ -796,21 +718,16 @@ source8:
 	JL          source8
 	VMOVDQU64   Z0, K1, (AX)(BX*1)
 	MOVQ        SI, BX
-
 none7:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx512SumF16(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2
 TEXT ·avx512SumF16(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ      128(BX), DI
 	CMPQ      DI, SI
@@ -825,7 +742,6 @@ loop1:
 	VMOVDQU16 96(R8)(BX*1), Y3
 	VCVTPH2PS Y3, Z3
 	MOVQ      $+1, R9
-
 source3:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU16 (R8)(BX*1), Y4
@@ -853,7 +769,6 @@ source3:
 	VMOVDQU16 Y0, 96(AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop1
-
 end2:
 loop4:
 	LEAQ      32(BX), DI
@@ -863,7 +778,6 @@ loop4:
 	VMOVDQU16 (R8)(BX*1), Y0
 	VCVTPH2PS Y0, Z0
 	MOVQ      $+1, R9
-
 source6:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU16 (R8)(BX*1), Y1
@@ -876,7 +790,6 @@ source6:
 	VMOVDQU16 Y0, (AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop4
-
 end5:
 	CMPQ        BX, SI
 	JGE         none7
@@ -890,7 +803,6 @@ end5:
 	VMOVDQU16.Z (DI)(BX*1), K1, Y0
 	VCVTPH2PS   Y0, Z0
 	MOVQ        $+1, R8
-
 source8:
 	MOVQ        (CX)(R8*8), DI
 	VMOVDQU16.Z (DI)(BX*1), K1, Y1
@@ -902,21 +814,16 @@ source8:
 	VCVTPS2PH   $0x00, Z0, Y0
 	VMOVDQU16   Y0, K1, (AX)(BX*1)
 	MOVQ        SI, BX
-
 none7:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx512ProdF16(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2
 TEXT ·avx512ProdF16(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ      128(BX), DI
 	CMPQ      DI, SI
@@ -931,7 +838,6 @@ loop1:
 	VMOVDQU16 96(R8)(BX*1), Y3
 	VCVTPH2PS Y3, Z3
 	MOVQ      $+1, R9
-
 source3:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU16 (R8)(BX*1), Y4
@@ -959,7 +865,6 @@ source3:
 	VMOVDQU16 Y0, 96(AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop1
-
 end2:
 loop4:
 	LEAQ      32(BX), DI
@@ -969,7 +874,6 @@ loop4:
 	VMOVDQU16 (R8)(BX*1), Y0
 	VCVTPH2PS Y0, Z0
 	MOVQ      $+1, R9
-
 source6:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU16 (R8)(BX*1), Y1
@@ -982,7 +886,6 @@ source6:
 	VMOVDQU16 Y0, (AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop4
-
 end5:
 	CMPQ        BX, SI
 	JGE         none7
@@ -996,7 +899,6 @@ end5:
 	VMOVDQU16.Z (DI)(BX*1), K1, Y0
 	VCVTPH2PS   Y0, Z0
 	MOVQ        $+1, R8
-
 source8:
 	MOVQ        (CX)(R8*8), DI
 	VMOVDQU16.Z (DI)(BX*1), K1, Y1
@@ -1008,21 +910,16 @@ source8:
 	VCVTPS2PH   $0x00, Z0, Y0
 	VMOVDQU16   Y0, K1, (AX)(BX*1)
 	MOVQ        SI, BX
-
 none7:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx512MinF16(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2
 TEXT ·avx512MinF16(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ      128(BX), DI
 	CMPQ      DI, SI
@@ -1037,7 +934,6 @@ loop1:
 	VMOVDQU16 96(R8)(BX*1), Y3
 	VCVTPH2PS Y3, Z3
 	MOVQ      $+1, R9
-
 source3:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU16 (R8)(BX*1), Y4
@@ -1081,7 +977,6 @@ source3:
 	VMOVDQU16 Y0, 96(AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop1
-
 end2:
 loop4:
 	LEAQ      32(BX), DI
@@ -1091,7 +986,6 @@ loop4:
 	VMOVDQU16 (R8)(BX*1), Y0
 	VCVTPH2PS Y0, Z0
 	MOVQ      $+1, R9
-
 source6:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU16 (R8)(BX*1), Y1
@@ -1108,7 +1002,6 @@ source6:
 	VMOVDQU16 Y0, (AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop4
-
 end5:
 	CMPQ        BX, SI
 	JGE         none7
@@ -1122,7 +1015,6 @@ end5:
 	VMOVDQU16.Z (DI)(BX*1), K1, Y0
 	VCVTPH2PS   Y0, Z0
 	MOVQ        $+1, R8
-
 source8:
 	MOVQ        (CX)(R8*8), DI
 	VMOVDQU16.Z (DI)(BX*1), K1, Y1
@@ -1138,21 +1030,16 @@ source8:
 	VCVTPS2PH   $0x00, Z0, Y0
 	VMOVDQU16   Y0, K1, (AX)(BX*1)
 	MOVQ        SI, BX
-
 none7:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx512MaxF16(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2
 TEXT ·avx512MaxF16(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ      128(BX), DI
 	CMPQ      DI, SI
@@ -1167,7 +1054,6 @@ loop1:
 	VMOVDQU16 96(R8)(BX*1), Y3
 	VCVTPH2PS Y3, Z3
 	MOVQ      $+1, R9
-
 source3:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU16 (R8)(BX*1), Y4
@@ -1211,7 +1097,6 @@ source3:
 	VMOVDQU16 Y0, 96(AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop1
-
 end2:
 loop4:
 	LEAQ      32(BX), DI
@@ -1221,7 +1106,6 @@ loop4:
 	VMOVDQU16 (R8)(BX*1), Y0
 	VCVTPH2PS Y0, Z0
 	MOVQ      $+1, R9
-
 source6:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU16 (R8)(BX*1), Y1
@@ -1238,7 +1122,6 @@ source6:
 	VMOVDQU16 Y0, (AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop4
-
 end5:
 	CMPQ        BX, SI
 	JGE         none7
@@ -1252,7 +1135,6 @@ end5:
 	VMOVDQU16.Z (DI)(BX*1), K1, Y0
 	VCVTPH2PS   Y0, Z0
 	MOVQ        $+1, R8
-
 source8:
 	MOVQ        (CX)(R8*8), DI
 	VMOVDQU16.Z (DI)(BX*1), K1, Y1
@@ -1268,14 +1150,10 @@ source8:
 	VCVTPS2PH   $0x00, Z0, Y0
 	VMOVDQU16   Y0, K1, (AX)(BX*1)
 	MOVQ        SI, BX
-
 none7:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx512SumBF16(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2
 TEXT ·avx512SumBF16(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), AX
 	MOVQ         srcs+8(FP), CX
@@ -1291,7 +1169,6 @@ TEXT ·avx512SumBF16(SB), NOSPLIT, $0-48
 	VPBROADCASTD X2, Z2
 	MOVQ         from+24(FP), BX
 	MOVQ         to+32(FP), SI
-
 loop1:
 	LEAQ      128(BX), DI
 	CMPQ      DI, SI
@@ -1310,7 +1187,6 @@ loop1:
 	VPMOVZXWD Y6, Z6
 	VPSLLD    $0x10, Z6, Z6
 	MOVQ      $+1, R9
-
 source3:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU16 (R8)(BX*1), Y7
@@ -1370,7 +1246,6 @@ source3:
 	VMOVDQU16 Y3, 96(AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop1
-
 end2:
 loop4:
 	LEAQ      32(BX), DI
@@ -1381,7 +1256,6 @@ loop4:
 	VPMOVZXWD Y3, Z3
 	VPSLLD    $0x10, Z3, Z3
 	MOVQ      $+1, R9
-
 source6:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU16 (R8)(BX*1), Y4
@@ -1402,7 +1276,6 @@ source6:
 	VMOVDQU16 Y3, (AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop4
-
 end5:
 	CMPQ        BX, SI
 	JGE         none7
@@ -1417,7 +1290,6 @@ end5:
 	VPMOVZXWD   Y3, Z3
 	VPSLLD      $0x10, Z3, Z3
 	MOVQ        $+1, R8
-
 source8:
 	MOVQ        (CX)(R8*8), DI
 	VMOVDQU16.Z (DI)(BX*1), K1, Y4
@@ -1437,14 +1309,10 @@ source8:
 	VPMOVDW     Z0, Y0
 	VMOVDQU16   Y0, K1, (AX)(BX*1)
 	MOVQ        SI, BX
-
 none7:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx512ProdBF16(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2
 TEXT ·avx512ProdBF16(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), AX
 	MOVQ         srcs+8(FP), CX
@@ -1460,7 +1328,6 @@ TEXT ·avx512ProdBF16(SB), NOSPLIT, $0-48
 	VPBROADCASTD X2, Z2
 	MOVQ         from+24(FP), BX
 	MOVQ         to+32(FP), SI
-
 loop1:
 	LEAQ      128(BX), DI
 	CMPQ      DI, SI
@@ -1479,7 +1346,6 @@ loop1:
 	VPMOVZXWD Y6, Z6
 	VPSLLD    $0x10, Z6, Z6
 	MOVQ      $+1, R9
-
 source3:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU16 (R8)(BX*1), Y7
@@ -1539,7 +1405,6 @@ source3:
 	VMOVDQU16 Y3, 96(AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop1
-
 end2:
 loop4:
 	LEAQ      32(BX), DI
@@ -1550,7 +1415,6 @@ loop4:
 	VPMOVZXWD Y3, Z3
 	VPSLLD    $0x10, Z3, Z3
 	MOVQ      $+1, R9
-
 source6:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU16 (R8)(BX*1), Y4
@@ -1571,7 +1435,6 @@ source6:
 	VMOVDQU16 Y3, (AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop4
-
 end5:
 	CMPQ        BX, SI
 	JGE         none7
@@ -1586,7 +1449,6 @@ end5:
 	VPMOVZXWD   Y3, Z3
 	VPSLLD      $0x10, Z3, Z3
 	MOVQ        $+1, R8
-
 source8:
 	MOVQ        (CX)(R8*8), DI
 	VMOVDQU16.Z (DI)(BX*1), K1, Y4
@@ -1606,14 +1468,10 @@ source8:
 	VPMOVDW     Z0, Y0
 	VMOVDQU16   Y0, K1, (AX)(BX*1)
 	MOVQ        SI, BX
-
 none7:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx512MinBF16(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2
 TEXT ·avx512MinBF16(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), AX
 	MOVQ         srcs+8(FP), CX
@@ -1629,7 +1487,6 @@ TEXT ·avx512MinBF16(SB), NOSPLIT, $0-48
 	VPBROADCASTD X2, Z2
 	MOVQ         from+24(FP), BX
 	MOVQ         to+32(FP), SI
-
 loop1:
 	LEAQ      128(BX), DI
 	CMPQ      DI, SI
@@ -1648,7 +1505,6 @@ loop1:
 	VPMOVZXWD Y6, Z6
 	VPSLLD    $0x10, Z6, Z6
 	MOVQ      $+1, R9
-
 source3:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU16 (R8)(BX*1), Y7
@@ -1724,7 +1580,6 @@ source3:
 	VMOVDQU16 Y3, 96(AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop1
-
 end2:
 loop4:
 	LEAQ      32(BX), DI
@@ -1735,7 +1590,6 @@ loop4:
 	VPMOVZXWD Y3, Z3
 	VPSLLD    $0x10, Z3, Z3
 	MOVQ      $+1, R9
-
 source6:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU16 (R8)(BX*1), Y4
@@ -1760,7 +1614,6 @@ source6:
 	VMOVDQU16 Y3, (AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop4
-
 end5:
 	CMPQ        BX, SI
 	JGE         none7
@@ -1775,7 +1628,6 @@ end5:
 	VPMOVZXWD   Y3, Z3
 	VPSLLD      $0x10, Z3, Z3
 	MOVQ        $+1, R8
-
 source8:
 	MOVQ        (CX)(R8*8), DI
 	VMOVDQU16.Z (DI)(BX*1), K1, Y4
@@ -1799,14 +1651,10 @@ source8:
 	VPMOVDW     Z0, Y0
 	VMOVDQU16   Y0, K1, (AX)(BX*1)
 	MOVQ        SI, BX
-
 none7:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx512MaxBF16(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2
 TEXT ·avx512MaxBF16(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), AX
 	MOVQ         srcs+8(FP), CX
@@ -1822,7 +1670,6 @@ TEXT ·avx512MaxBF16(SB), NOSPLIT, $0-48
 	VPBROADCASTD X2, Z2
 	MOVQ         from+24(FP), BX
 	MOVQ         to+32(FP), SI
-
 loop1:
 	LEAQ      128(BX), DI
 	CMPQ      DI, SI
@@ -1841,7 +1688,6 @@ loop1:
 	VPMOVZXWD Y6, Z6
 	VPSLLD    $0x10, Z6, Z6
 	MOVQ      $+1, R9
-
 source3:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU16 (R8)(BX*1), Y7
@@ -1917,7 +1763,6 @@ source3:
 	VMOVDQU16 Y3, 96(AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop1
-
 end2:
 loop4:
 	LEAQ      32(BX), DI
@@ -1928,7 +1773,6 @@ loop4:
 	VPMOVZXWD Y3, Z3
 	VPSLLD    $0x10, Z3, Z3
 	MOVQ      $+1, R9
-
 source6:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU16 (R8)(BX*1), Y4
@@ -1953,7 +1797,6 @@ source6:
 	VMOVDQU16 Y3, (AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop4
-
 end5:
 	CMPQ        BX, SI
 	JGE         none7
@@ -1968,7 +1811,6 @@ end5:
 	VPMOVZXWD   Y3, Z3
 	VPSLLD      $0x10, Z3, Z3
 	MOVQ        $+1, R8
-
 source8:
 	MOVQ        (CX)(R8*8), DI
 	VMOVDQU16.Z (DI)(BX*1), K1, Y4
@@ -1992,21 +1834,16 @@ source8:
 	VPMOVDW     Z0, Y0
 	VMOVDQU16   Y0, K1, (AX)(BX*1)
 	MOVQ        SI, BX
-
 none7:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx512SumI8(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, AVX512BW, BMI2
 TEXT ·avx512SumI8(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ     256(BX), DI
 	CMPQ     DI, SI
@@ -2017,7 +1854,6 @@ loop1:
 	VMOVDQU8 128(R8)(BX*1), Z2
 	VMOVDQU8 192(R8)(BX*1), Z3
 	MOVQ     $+1, R9
-
 source3:
 	MOVQ     (CX)(R9*8), R8
 	VMOVDQU8 (R8)(BX*1), Z4
@@ -2037,7 +1873,6 @@ source3:
 	VMOVDQU8 Z3, 192(AX)(BX*1)
 	MOVQ     DI, BX
 	JMP      loop1
-
 end2:
 loop4:
 	LEAQ     64(BX), DI
@@ -2046,7 +1881,6 @@ loop4:
 	MOVQ     (CX), R8
 	VMOVDQU8 (R8)(BX*1), Z0
 	MOVQ     $+1, R9
-
 source6:
 	MOVQ     (CX)(R9*8), R8
 	VMOVDQU8 (R8)(BX*1), Z1
@@ -2057,7 +1891,6 @@ source6:
 	VMOVDQU8 Z0, (AX)(BX*1)
 	MOVQ     DI, BX
 	JMP      loop4
-
 end5:
 	CMPQ       BX, SI
 	JGE        none7
@@ -2069,7 +1902,6 @@ end5:
 	MOVQ       (CX), DI
 	VMOVDQU8.Z (DI)(BX*1), K1, Z0
 	MOVQ       $+1, R8
-
 source8:
 	MOVQ       (CX)(R8*8), DI
 	VMOVDQU8.Z (DI)(BX*1), K1, Z1
@@ -2079,21 +1911,16 @@ source8:
 	JL         source8
 	VMOVDQU8   Z0, K1, (AX)(BX*1)
 	MOVQ       SI, BX
-
 none7:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx512MinI8(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, AVX512BW, BMI2
 TEXT ·avx512MinI8(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ     256(BX), DI
 	CMPQ     DI, SI
@@ -2104,7 +1931,6 @@ loop1:
 	VMOVDQU8 128(R8)(BX*1), Z2
 	VMOVDQU8 192(R8)(BX*1), Z3
 	MOVQ     $+1, R9
-
 source3:
 	MOVQ     (CX)(R9*8), R8
 	VMOVDQU8 (R8)(BX*1), Z4
@@ -2124,7 +1950,6 @@ source3:
 	VMOVDQU8 Z3, 192(AX)(BX*1)
 	MOVQ     DI, BX
 	JMP      loop1
-
 end2:
 loop4:
 	LEAQ     64(BX), DI
@@ -2133,7 +1958,6 @@ loop4:
 	MOVQ     (CX), R8
 	VMOVDQU8 (R8)(BX*1), Z0
 	MOVQ     $+1, R9
-
 source6:
 	MOVQ     (CX)(R9*8), R8
 	VMOVDQU8 (R8)(BX*1), Z1
@@ -2144,7 +1968,6 @@ source6:
 	VMOVDQU8 Z0, (AX)(BX*1)
 	MOVQ     DI, BX
 	JMP      loop4
-
 end5:
 	CMPQ       BX, SI
 	JGE        none7
@@ -2156,7 +1979,6 @@ end5:
 	MOVQ       (CX), DI
 	VMOVDQU8.Z (DI)(BX*1), K1, Z0
 	MOVQ       $+1, R8
-
 source8:
 	MOVQ       (CX)(R8*8), DI
 	VMOVDQU8.Z (DI)(BX*1), K1, Z1
@@ -2166,21 +1988,16 @@ source8:
 	JL         source8
 	VMOVDQU8   Z0, K1, (AX)(BX*1)
 	MOVQ       SI, BX
-
 none7:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx512MaxI8(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, AVX512BW, BMI2
 TEXT ·avx512MaxI8(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ     256(BX), DI
 	CMPQ     DI, SI
@@ -2191,7 +2008,6 @@ loop1:
 	VMOVDQU8 128(R8)(BX*1), Z2
 	VMOVDQU8 192(R8)(BX*1), Z3
 	MOVQ     $+1, R9
-
 source3:
 	MOVQ     (CX)(R9*8), R8
 	VMOVDQU8 (R8)(BX*1), Z4
@@ -2211,7 +2027,6 @@ source3:
 	VMOVDQU8 Z3, 192(AX)(BX*1)
 	MOVQ     DI, BX
 	JMP      loop1
-
 end2:
 loop4:
 	LEAQ     64(BX), DI
@@ -2220,7 +2035,6 @@ loop4:
 	MOVQ     (CX), R8
 	VMOVDQU8 (R8)(BX*1), Z0
 	MOVQ     $+1, R9
-
 source6:
 	MOVQ     (CX)(R9*8), R8
 	VMOVDQU8 (R8)(BX*1), Z1
@@ -2231,7 +2045,6 @@ source6:
 	VMOVDQU8 Z0, (AX)(BX*1)
 	MOVQ     DI, BX
 	JMP      loop4
-
 end5:
 	CMPQ       BX, SI
 	JGE        none7
@@ -2243,7 +2056,6 @@ end5:
 	MOVQ       (CX), DI
 	VMOVDQU8.Z (DI)(BX*1), K1, Z0
 	MOVQ       $+1, R8
-
 source8:
 	MOVQ       (CX)(R8*8), DI
 	VMOVDQU8.Z (DI)(BX*1), K1, Z1
@@ -2253,21 +2065,16 @@ source8:
 	JL         source8
 	VMOVDQU8   Z0, K1, (AX)(BX*1)
 	MOVQ       SI, BX
-
 none7:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx512MinU8(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, AVX512BW, BMI2
 TEXT ·avx512MinU8(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ     256(BX), DI
 	CMPQ     DI, SI
@@ -2278,7 +2085,6 @@ loop1:
 	VMOVDQU8 128(R8)(BX*1), Z2
 	VMOVDQU8 192(R8)(BX*1), Z3
 	MOVQ     $+1, R9
-
 source3:
 	MOVQ     (CX)(R9*8), R8
 	VMOVDQU8 (R8)(BX*1), Z4
@@ -2298,7 +2104,6 @@ source3:
 	VMOVDQU8 Z3, 192(AX)(BX*1)
 	MOVQ     DI, BX
 	JMP      loop1
-
 end2:
 loop4:
 	LEAQ     64(BX), DI
@@ -2307,7 +2112,6 @@ loop4:
 	MOVQ     (CX), R8
 	VMOVDQU8 (R8)(BX*1), Z0
 	MOVQ     $+1, R9
-
 source6:
 	MOVQ     (CX)(R9*8), R8
 	VMOVDQU8 (R8)(BX*1), Z1
@@ -2318,7 +2122,6 @@ source6:
 	VMOVDQU8 Z0, (AX)(BX*1)
 	MOVQ     DI, BX
 	JMP      loop4
-
 end5:
 	CMPQ       BX, SI
 	JGE        none7
@@ -2330,7 +2133,6 @@ end5:
 	MOVQ       (CX), DI
 	VMOVDQU8.Z (DI)(BX*1), K1, Z0
 	MOVQ       $+1, R8
-
 source8:
 	MOVQ       (CX)(R8*8), DI
 	VMOVDQU8.Z (DI)(BX*1), K1, Z1
@@ -2340,21 +2142,16 @@ source8:
 	JL         source8
 	VMOVDQU8   Z0, K1, (AX)(BX*1)
 	MOVQ       SI, BX
-
 none7:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx512MaxU8(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, AVX512BW, BMI2
 TEXT ·avx512MaxU8(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ     256(BX), DI
 	CMPQ     DI, SI
@@ -2365,7 +2162,6 @@ loop1:
 	VMOVDQU8 128(R8)(BX*1), Z2
 	VMOVDQU8 192(R8)(BX*1), Z3
 	MOVQ     $+1, R9
-
 source3:
 	MOVQ     (CX)(R9*8), R8
 	VMOVDQU8 (R8)(BX*1), Z4
@@ -2385,7 +2181,6 @@ source3:
 	VMOVDQU8 Z3, 192(AX)(BX*1)
 	MOVQ     DI, BX
 	JMP      loop1
-
 end2:
 loop4:
 	LEAQ     64(BX), DI
@@ -2394,7 +2189,6 @@ loop4:
 	MOVQ     (CX), R8
 	VMOVDQU8 (R8)(BX*1), Z0
 	MOVQ     $+1, R9
-
 source6:
 	MOVQ     (CX)(R9*8), R8
 	VMOVDQU8 (R8)(BX*1), Z1
@@ -2405,7 +2199,6 @@ source6:
 	VMOVDQU8 Z0, (AX)(BX*1)
 	MOVQ     DI, BX
 	JMP      loop4
-
 end5:
 	CMPQ       BX, SI
 	JGE        none7
@@ -2417,7 +2210,6 @@ end5:
 	MOVQ       (CX), DI
 	VMOVDQU8.Z (DI)(BX*1), K1, Z0
 	MOVQ       $+1, R8
-
 source8:
 	MOVQ       (CX)(R8*8), DI
 	VMOVDQU8.Z (DI)(BX*1), K1, Z1
@@ -2427,21 +2219,16 @@ source8:
 	JL         source8
 	VMOVDQU8   Z0, K1, (AX)(BX*1)
 	MOVQ       SI, BX
-
 none7:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx512SumI16(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, AVX512BW, BMI2
 TEXT ·avx512SumI16(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ      256(BX), DI
 	CMPQ      DI, SI
@@ -2452,7 +2239,6 @@ loop1:
 	VMOVDQU16 128(R8)(BX*1), Z2
 	VMOVDQU16 192(R8)(BX*1), Z3
 	MOVQ      $+1, R9
-
 source3:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU16 (R8)(BX*1), Z4
@@ -2472,7 +2258,6 @@ source3:
 	VMOVDQU16 Z3, 192(AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop1
-
 end2:
 loop4:
 	LEAQ      64(BX), DI
@@ -2481,7 +2266,6 @@ loop4:
 	MOVQ      (CX), R8
 	VMOVDQU16 (R8)(BX*1), Z0
 	MOVQ      $+1, R9
-
 source6:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU16 (R8)(BX*1), Z1
@@ -2492,7 +2276,6 @@ source6:
 	VMOVDQU16 Z0, (AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop4
-
 end5:
 	CMPQ        BX, SI
 	JGE         none7
@@ -2505,7 +2288,6 @@ end5:
 	MOVQ        (CX), DI
 	VMOVDQU16.Z (DI)(BX*1), K1, Z0
 	MOVQ        $+1, R8
-
 source8:
 	MOVQ        (CX)(R8*8), DI
 	VMOVDQU16.Z (DI)(BX*1), K1, Z1
@@ -2515,21 +2297,16 @@ source8:
 	JL          source8
 	VMOVDQU16   Z0, K1, (AX)(BX*1)
 	MOVQ        SI, BX
-
 none7:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx512ProdI16(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, AVX512BW, BMI2
 TEXT ·avx512ProdI16(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ      256(BX), DI
 	CMPQ      DI, SI
@@ -2540,7 +2317,6 @@ loop1:
 	VMOVDQU16 128(R8)(BX*1), Z2
 	VMOVDQU16 192(R8)(BX*1), Z3
 	MOVQ      $+1, R9
-
 source3:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU16 (R8)(BX*1), Z4
@@ -2560,7 +2336,6 @@ source3:
 	VMOVDQU16 Z3, 192(AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop1
-
 end2:
 loop4:
 	LEAQ      64(BX), DI
@@ -2569,7 +2344,6 @@ loop4:
 	MOVQ      (CX), R8
 	VMOVDQU16 (R8)(BX*1), Z0
 	MOVQ      $+1, R9
-
 source6:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU16 (R8)(BX*1), Z1
@@ -2580,7 +2354,6 @@ source6:
 	VMOVDQU16 Z0, (AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop4
-
 end5:
 	CMPQ        BX, SI
 	JGE         none7
@@ -2593,7 +2366,6 @@ end5:
 	MOVQ        (CX), DI
 	VMOVDQU16.Z (DI)(BX*1), K1, Z0
 	MOVQ        $+1, R8
-
 source8:
 	MOVQ        (CX)(R8*8), DI
 	VMOVDQU16.Z (DI)(BX*1), K1, Z1
@@ -2603,21 +2375,16 @@ source8:
 	JL          source8
 	VMOVDQU16   Z0, K1, (AX)(BX*1)
 	MOVQ        SI, BX
-
 none7:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx512MinI16(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, AVX512BW, BMI2
 TEXT ·avx512MinI16(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ      256(BX), DI
 	CMPQ      DI, SI
@@ -2628,7 +2395,6 @@ loop1:
 	VMOVDQU16 128(R8)(BX*1), Z2
 	VMOVDQU16 192(R8)(BX*1), Z3
 	MOVQ      $+1, R9
-
 source3:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU16 (R8)(BX*1), Z4
@@ -2648,7 +2414,6 @@ source3:
 	VMOVDQU16 Z3, 192(AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop1
-
 end2:
 loop4:
 	LEAQ      64(BX), DI
@@ -2657,7 +2422,6 @@ loop4:
 	MOVQ      (CX), R8
 	VMOVDQU16 (R8)(BX*1), Z0
 	MOVQ      $+1, R9
-
 source6:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU16 (R8)(BX*1), Z1
@@ -2668,7 +2432,6 @@ source6:
 	VMOVDQU16 Z0, (AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop4
-
 end5:
 	CMPQ        BX, SI
 	JGE         none7
@@ -2681,7 +2444,6 @@ end5:
 	MOVQ        (CX), DI
 	VMOVDQU16.Z (DI)(BX*1), K1, Z0
 	MOVQ        $+1, R8
-
 source8:
 	MOVQ        (CX)(R8*8), DI
 	VMOVDQU16.Z (DI)(BX*1), K1, Z1
@@ -2691,21 +2453,16 @@ source8:
 	JL          source8
 	VMOVDQU16   Z0, K1, (AX)(BX*1)
 	MOVQ        SI, BX
-
 none7:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx512MaxI16(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, AVX512BW, BMI2
 TEXT ·avx512MaxI16(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ      256(BX), DI
 	CMPQ      DI, SI
@@ -2716,7 +2473,6 @@ loop1:
 	VMOVDQU16 128(R8)(BX*1), Z2
 	VMOVDQU16 192(R8)(BX*1), Z3
 	MOVQ      $+1, R9
-
 source3:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU16 (R8)(BX*1), Z4
@@ -2736,7 +2492,6 @@ source3:
 	VMOVDQU16 Z3, 192(AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop1
-
 end2:
 loop4:
 	LEAQ      64(BX), DI
@@ -2745,7 +2500,6 @@ loop4:
 	MOVQ      (CX), R8
 	VMOVDQU16 (R8)(BX*1), Z0
 	MOVQ      $+1, R9
-
 source6:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU16 (R8)(BX*1), Z1
@@ -2756,7 +2510,6 @@ source6:
 	VMOVDQU16 Z0, (AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop4
-
 end5:
 	CMPQ        BX, SI
 	JGE         none7
@@ -2769,7 +2522,6 @@ end5:
 	MOVQ        (CX), DI
 	VMOVDQU16.Z (DI)(BX*1), K1, Z0
 	MOVQ        $+1, R8
-
 source8:
 	MOVQ        (CX)(R8*8), DI
 	VMOVDQU16.Z (DI)(BX*1), K1, Z1
@@ -2779,21 +2531,16 @@ source8:
 	JL          source8
 	VMOVDQU16   Z0, K1, (AX)(BX*1)
 	MOVQ        SI, BX
-
 none7:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx512SumI32(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, AVX512BW, AVX512F, BMI2
 TEXT ·avx512SumI32(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ      256(BX), DI
 	CMPQ      DI, SI
@@ -2804,7 +2551,6 @@ loop1:
 	VMOVDQU32 128(R8)(BX*1), Z2
 	VMOVDQU32 192(R8)(BX*1), Z3
 	MOVQ      $+1, R9
-
 source3:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU32 (R8)(BX*1), Z4
@@ -2824,7 +2570,6 @@ source3:
 	VMOVDQU32 Z3, 192(AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop1
-
 end2:
 loop4:
 	LEAQ      64(BX), DI
@@ -2833,7 +2578,6 @@ loop4:
 	MOVQ      (CX), R8
 	VMOVDQU32 (R8)(BX*1), Z0
 	MOVQ      $+1, R9
-
 source6:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU32 (R8)(BX*1), Z1
@@ -2844,7 +2588,6 @@ source6:
 	VMOVDQU32 Z0, (AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop4
-
 end5:
 	CMPQ        BX, SI
 	JGE         none7
@@ -2857,7 +2600,6 @@ end5:
 	MOVQ        (CX), DI
 	VMOVDQU32.Z (DI)(BX*1), K1, Z0
 	MOVQ        $+1, R8
-
 source8:
 	MOVQ        (CX)(R8*8), DI
 	VMOVDQU32.Z (DI)(BX*1), K1, Z1
@@ -2867,21 +2609,16 @@ source8:
 	JL          source8
 	VMOVDQU32   Z0, K1, (AX)(BX*1)
 	MOVQ        SI, BX
-
 none7:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx512ProdI32(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, AVX512BW, AVX512F, BMI2
 TEXT ·avx512ProdI32(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ      256(BX), DI
 	CMPQ      DI, SI
@@ -2892,7 +2629,6 @@ loop1:
 	VMOVDQU32 128(R8)(BX*1), Z2
 	VMOVDQU32 192(R8)(BX*1), Z3
 	MOVQ      $+1, R9
-
 source3:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU32 (R8)(BX*1), Z4
@@ -2912,7 +2648,6 @@ source3:
 	VMOVDQU32 Z3, 192(AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop1
-
 end2:
 loop4:
 	LEAQ      64(BX), DI
@@ -2921,7 +2656,6 @@ loop4:
 	MOVQ      (CX), R8
 	VMOVDQU32 (R8)(BX*1), Z0
 	MOVQ      $+1, R9
-
 source6:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU32 (R8)(BX*1), Z1
@@ -2932,7 +2666,6 @@ source6:
 	VMOVDQU32 Z0, (AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop4
-
 end5:
 	CMPQ        BX, SI
 	JGE         none7
@@ -2945,7 +2678,6 @@ end5:
 	MOVQ        (CX), DI
 	VMOVDQU32.Z (DI)(BX*1), K1, Z0
 	MOVQ        $+1, R8
-
 source8:
 	MOVQ        (CX)(R8*8), DI
 	VMOVDQU32.Z (DI)(BX*1), K1, Z1
@@ -2955,21 +2687,16 @@ source8:
 	JL          source8
 	VMOVDQU32   Z0, K1, (AX)(BX*1)
 	MOVQ        SI, BX
-
 none7:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx512MinI32(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, AVX512BW, AVX512F, BMI2
 TEXT ·avx512MinI32(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ      256(BX), DI
 	CMPQ      DI, SI
@@ -2980,7 +2707,6 @@ loop1:
 	VMOVDQU32 128(R8)(BX*1), Z2
 	VMOVDQU32 192(R8)(BX*1), Z3
 	MOVQ      $+1, R9
-
 source3:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU32 (R8)(BX*1), Z4
@@ -3000,7 +2726,6 @@ source3:
 	VMOVDQU32 Z3, 192(AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop1
-
 end2:
 loop4:
 	LEAQ      64(BX), DI
@@ -3009,7 +2734,6 @@ loop4:
 	MOVQ      (CX), R8
 	VMOVDQU32 (R8)(BX*1), Z0
 	MOVQ      $+1, R9
-
 source6:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU32 (R8)(BX*1), Z1
@@ -3020,7 +2744,6 @@ source6:
 	VMOVDQU32 Z0, (AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop4
-
 end5:
 	CMPQ        BX, SI
 	JGE         none7
@@ -3033,7 +2756,6 @@ end5:
 	MOVQ        (CX), DI
 	VMOVDQU32.Z (DI)(BX*1), K1, Z0
 	MOVQ        $+1, R8
-
 source8:
 	MOVQ        (CX)(R8*8), DI
 	VMOVDQU32.Z (DI)(BX*1), K1, Z1
@@ -3043,21 +2765,16 @@ source8:
 	JL          source8
 	VMOVDQU32   Z0, K1, (AX)(BX*1)
 	MOVQ        SI, BX
-
 none7:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx512MaxI32(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, AVX512BW, AVX512F, BMI2
 TEXT ·avx512MaxI32(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ      256(BX), DI
 	CMPQ      DI, SI
@@ -3068,7 +2785,6 @@ loop1:
 	VMOVDQU32 128(R8)(BX*1), Z2
 	VMOVDQU32 192(R8)(BX*1), Z3
 	MOVQ      $+1, R9
-
 source3:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU32 (R8)(BX*1), Z4
@@ -3088,7 +2804,6 @@ source3:
 	VMOVDQU32 Z3, 192(AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop1
-
 end2:
 loop4:
 	LEAQ      64(BX), DI
@@ -3097,7 +2812,6 @@ loop4:
 	MOVQ      (CX), R8
 	VMOVDQU32 (R8)(BX*1), Z0
 	MOVQ      $+1, R9
-
 source6:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU32 (R8)(BX*1), Z1
@@ -3108,7 +2822,6 @@ source6:
 	VMOVDQU32 Z0, (AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop4
-
 end5:
 	CMPQ        BX, SI
 	JGE         none7
@@ -3121,7 +2834,6 @@ end5:
 	MOVQ        (CX), DI
 	VMOVDQU32.Z (DI)(BX*1), K1, Z0
 	MOVQ        $+1, R8
-
 source8:
 	MOVQ        (CX)(R8*8), DI
 	VMOVDQU32.Z (DI)(BX*1), K1, Z1
@@ -3131,21 +2843,16 @@ source8:
 	JL          source8
 	VMOVDQU32   Z0, K1, (AX)(BX*1)
 	MOVQ        SI, BX
-
 none7:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx512SumI64(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, AVX512BW, AVX512F, BMI2
 TEXT ·avx512SumI64(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ      256(BX), DI
 	CMPQ      DI, SI
@@ -3156,7 +2863,6 @@ loop1:
 	VMOVDQU64 128(R8)(BX*1), Z2
 	VMOVDQU64 192(R8)(BX*1), Z3
 	MOVQ      $+1, R9
-
 source3:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU64 (R8)(BX*1), Z4
@@ -3176,7 +2882,6 @@ source3:
 	VMOVDQU64 Z3, 192(AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop1
-
 end2:
 loop4:
 	LEAQ      64(BX), DI
@@ -3185,7 +2890,6 @@ loop4:
 	MOVQ      (CX), R8
 	VMOVDQU64 (R8)(BX*1), Z0
 	MOVQ      $+1, R9
-
 source6:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU64 (R8)(BX*1), Z1
@@ -3196,7 +2900,6 @@ source6:
 	VMOVDQU64 Z0, (AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop4
-
 end5:
 	CMPQ        BX, SI
 	JGE         none7
@@ -3209,7 +2912,6 @@ end5:
 	MOVQ        (CX), DI
 	VMOVDQU64.Z (DI)(BX*1), K1, Z0
 	MOVQ        $+1, R8
-
 source8:
 	MOVQ        (CX)(R8*8), DI
 	VMOVDQU64.Z (DI)(BX*1), K1, Z1
@@ -3219,21 +2921,16 @@ source8:
 	JL          source8
 	VMOVDQU64   Z0, K1, (AX)(BX*1)
 	MOVQ        SI, BX
-
 none7:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx512ProdI64(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2
 TEXT ·avx512ProdI64(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ      256(BX), DI
 	CMPQ      DI, SI
@@ -3244,7 +2941,6 @@ loop1:
 	VMOVDQU64 128(R8)(BX*1), Z2
 	VMOVDQU64 192(R8)(BX*1), Z3
 	MOVQ      $+1, R9
-
 source3:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU64 (R8)(BX*1), Z4
@@ -3264,7 +2960,6 @@ source3:
 	VMOVDQU64 Z3, 192(AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop1
-
 end2:
 loop4:
 	LEAQ      64(BX), DI
@@ -3273,7 +2968,6 @@ loop4:
 	MOVQ      (CX), R8
 	VMOVDQU64 (R8)(BX*1), Z0
 	MOVQ      $+1, R9
-
 source6:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU64 (R8)(BX*1), Z1
@@ -3284,7 +2978,6 @@ source6:
 	VMOVDQU64 Z0, (AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop4
-
 end5:
 	CMPQ        BX, SI
 	JGE         none7
@@ -3297,7 +2990,6 @@ end5:
 	MOVQ        (CX), DI
 	VMOVDQU64.Z (DI)(BX*1), K1, Z0
 	MOVQ        $+1, R8
-
 source8:
 	MOVQ        (CX)(R8*8), DI
 	VMOVDQU64.Z (DI)(BX*1), K1, Z1
@@ -3307,21 +2999,16 @@ source8:
 	JL          source8
 	VMOVDQU64   Z0, K1, (AX)(BX*1)
 	MOVQ        SI, BX
-
 none7:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx512MinI64(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, AVX512BW, AVX512F, BMI2
 TEXT ·avx512MinI64(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ      256(BX), DI
 	CMPQ      DI, SI
@@ -3332,7 +3019,6 @@ loop1:
 	VMOVDQU64 128(R8)(BX*1), Z2
 	VMOVDQU64 192(R8)(BX*1), Z3
 	MOVQ      $+1, R9
-
 source3:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU64 (R8)(BX*1), Z4
@@ -3352,7 +3038,6 @@ source3:
 	VMOVDQU64 Z3, 192(AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop1
-
 end2:
 loop4:
 	LEAQ      64(BX), DI
@@ -3361,7 +3046,6 @@ loop4:
 	MOVQ      (CX), R8
 	VMOVDQU64 (R8)(BX*1), Z0
 	MOVQ      $+1, R9
-
 source6:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU64 (R8)(BX*1), Z1
@@ -3372,7 +3056,6 @@ source6:
 	VMOVDQU64 Z0, (AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop4
-
 end5:
 	CMPQ        BX, SI
 	JGE         none7
@@ -3385,7 +3068,6 @@ end5:
 	MOVQ        (CX), DI
 	VMOVDQU64.Z (DI)(BX*1), K1, Z0
 	MOVQ        $+1, R8
-
 source8:
 	MOVQ        (CX)(R8*8), DI
 	VMOVDQU64.Z (DI)(BX*1), K1, Z1
@@ -3395,21 +3077,16 @@ source8:
 	JL          source8
 	VMOVDQU64   Z0, K1, (AX)(BX*1)
 	MOVQ        SI, BX
-
 none7:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx512MaxI64(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, AVX512BW, AVX512F, BMI2
 TEXT ·avx512MaxI64(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ      256(BX), DI
 	CMPQ      DI, SI
@@ -3420,7 +3097,6 @@ loop1:
 	VMOVDQU64 128(R8)(BX*1), Z2
 	VMOVDQU64 192(R8)(BX*1), Z3
 	MOVQ      $+1, R9
-
 source3:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU64 (R8)(BX*1), Z4
@@ -3440,7 +3116,6 @@ source3:
 	VMOVDQU64 Z3, 192(AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop1
-
 end2:
 loop4:
 	LEAQ      64(BX), DI
@@ -3449,7 +3124,6 @@ loop4:
 	MOVQ      (CX), R8
 	VMOVDQU64 (R8)(BX*1), Z0
 	MOVQ      $+1, R9
-
 source6:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU64 (R8)(BX*1), Z1
@@ -3460,7 +3134,6 @@ source6:
 	VMOVDQU64 Z0, (AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop4
-
 end5:
 	CMPQ        BX, SI
 	JGE         none7
@@ -3473,7 +3146,6 @@ end5:
 	MOVQ        (CX), DI
 	VMOVDQU64.Z (DI)(BX*1), K1, Z0
 	MOVQ        $+1, R8
-
 source8:
 	MOVQ        (CX)(R8*8), DI
 	VMOVDQU64.Z (DI)(BX*1), K1, Z1
@@ -3483,21 +3155,16 @@ source8:
 	JL          source8
 	VMOVDQU64   Z0, K1, (AX)(BX*1)
 	MOVQ        SI, BX
-
 none7:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx512MinU64(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, AVX512BW, AVX512F, BMI2
 TEXT ·avx512MinU64(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ      256(BX), DI
 	CMPQ      DI, SI
@@ -3508,7 +3175,6 @@ loop1:
 	VMOVDQU64 128(R8)(BX*1), Z2
 	VMOVDQU64 192(R8)(BX*1), Z3
 	MOVQ      $+1, R9
-
 source3:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU64 (R8)(BX*1), Z4
@@ -3528,7 +3194,6 @@ source3:
 	VMOVDQU64 Z3, 192(AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop1
-
 end2:
 loop4:
 	LEAQ      64(BX), DI
@@ -3537,7 +3202,6 @@ loop4:
 	MOVQ      (CX), R8
 	VMOVDQU64 (R8)(BX*1), Z0
 	MOVQ      $+1, R9
-
 source6:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU64 (R8)(BX*1), Z1
@@ -3548,7 +3212,6 @@ source6:
 	VMOVDQU64 Z0, (AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop4
-
 end5:
 	CMPQ        BX, SI
 	JGE         none7
@@ -3561,7 +3224,6 @@ end5:
 	MOVQ        (CX), DI
 	VMOVDQU64.Z (DI)(BX*1), K1, Z0
 	MOVQ        $+1, R8
-
 source8:
 	MOVQ        (CX)(R8*8), DI
 	VMOVDQU64.Z (DI)(BX*1), K1, Z1
@@ -3571,21 +3233,16 @@ source8:
 	JL          source8
 	VMOVDQU64   Z0, K1, (AX)(BX*1)
 	MOVQ        SI, BX
-
 none7:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx512MaxU64(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, AVX512BW, AVX512F, BMI2
 TEXT ·avx512MaxU64(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ      256(BX), DI
 	CMPQ      DI, SI
@@ -3596,7 +3253,6 @@ loop1:
 	VMOVDQU64 128(R8)(BX*1), Z2
 	VMOVDQU64 192(R8)(BX*1), Z3
 	MOVQ      $+1, R9
-
 source3:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU64 (R8)(BX*1), Z4
@@ -3616,7 +3272,6 @@ source3:
 	VMOVDQU64 Z3, 192(AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop1
-
 end2:
 loop4:
 	LEAQ      64(BX), DI
@@ -3625,7 +3280,6 @@ loop4:
 	MOVQ      (CX), R8
 	VMOVDQU64 (R8)(BX*1), Z0
 	MOVQ      $+1, R9
-
 source6:
 	MOVQ      (CX)(R9*8), R8
 	VMOVDQU64 (R8)(BX*1), Z1
@@ -3636,7 +3290,6 @@ source6:
 	VMOVDQU64 Z0, (AX)(BX*1)
 	MOVQ      DI, BX
 	JMP       loop4
-
 end5:
 	CMPQ        BX, SI
 	JGE         none7
@@ -3649,7 +3302,6 @@ end5:
 	MOVQ        (CX), DI
 	VMOVDQU64.Z (DI)(BX*1), K1, Z0
 	MOVQ        $+1, R8
-
 source8:
 	MOVQ        (CX)(R8*8), DI
 	VMOVDQU64.Z (DI)(BX*1), K1, Z1
@@ -3659,21 +3311,16 @@ source8:
 	JL          source8
 	VMOVDQU64   Z0, K1, (AX)(BX*1)
 	MOVQ        SI, BX
-
 none7:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx512BAndI8(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, AVX512BW, AVX512F, BMI2
 TEXT ·avx512BAndI8(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ     256(BX), DI
 	CMPQ     DI, SI
@@ -3684,7 +3331,6 @@ loop1:
 	VMOVDQU8 128(R8)(BX*1), Z2
 	VMOVDQU8 192(R8)(BX*1), Z3
 	MOVQ     $+1, R9
-
 source3:
 	MOVQ     (CX)(R9*8), R8
 	VMOVDQU8 (R8)(BX*1), Z4
@@ -3704,7 +3350,6 @@ source3:
 	VMOVDQU8 Z3, 192(AX)(BX*1)
 	MOVQ     DI, BX
 	JMP      loop1
-
 end2:
 loop4:
 	LEAQ     64(BX), DI
@@ -3713,7 +3358,6 @@ loop4:
 	MOVQ     (CX), R8
 	VMOVDQU8 (R8)(BX*1), Z0
 	MOVQ     $+1, R9
-
 source6:
 	MOVQ     (CX)(R9*8), R8
 	VMOVDQU8 (R8)(BX*1), Z1
@@ -3724,7 +3368,6 @@ source6:
 	VMOVDQU8 Z0, (AX)(BX*1)
 	MOVQ     DI, BX
 	JMP      loop4
-
 end5:
 	CMPQ       BX, SI
 	JGE        none7
@@ -3736,7 +3379,6 @@ end5:
 	MOVQ       (CX), DI
 	VMOVDQU8.Z (DI)(BX*1), K1, Z0
 	MOVQ       $+1, R8
-
 source8:
 	MOVQ       (CX)(R8*8), DI
 	VMOVDQU8.Z (DI)(BX*1), K1, Z1
@@ -3746,21 +3388,16 @@ source8:
 	JL         source8
 	VMOVDQU8   Z0, K1, (AX)(BX*1)
 	MOVQ       SI, BX
-
 none7:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx512BOrI8(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, AVX512BW, AVX512F, BMI2
 TEXT ·avx512BOrI8(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ     256(BX), DI
 	CMPQ     DI, SI
@@ -3771,7 +3408,6 @@ loop1:
 	VMOVDQU8 128(R8)(BX*1), Z2
 	VMOVDQU8 192(R8)(BX*1), Z3
 	MOVQ     $+1, R9
-
 source3:
 	MOVQ     (CX)(R9*8), R8
 	VMOVDQU8 (R8)(BX*1), Z4
@@ -3791,7 +3427,6 @@ source3:
 	VMOVDQU8 Z3, 192(AX)(BX*1)
 	MOVQ     DI, BX
 	JMP      loop1
-
 end2:
 loop4:
 	LEAQ     64(BX), DI
@@ -3800,7 +3435,6 @@ loop4:
 	MOVQ     (CX), R8
 	VMOVDQU8 (R8)(BX*1), Z0
 	MOVQ     $+1, R9
-
 source6:
 	MOVQ     (CX)(R9*8), R8
 	VMOVDQU8 (R8)(BX*1), Z1
@@ -3811,7 +3445,6 @@ source6:
 	VMOVDQU8 Z0, (AX)(BX*1)
 	MOVQ     DI, BX
 	JMP      loop4
-
 end5:
 	CMPQ       BX, SI
 	JGE        none7
@@ -3823,7 +3456,6 @@ end5:
 	MOVQ       (CX), DI
 	VMOVDQU8.Z (DI)(BX*1), K1, Z0
 	MOVQ       $+1, R8
-
 source8:
 	MOVQ       (CX)(R8*8), DI
 	VMOVDQU8.Z (DI)(BX*1), K1, Z1
@@ -3833,21 +3465,16 @@ source8:
 	JL         source8
 	VMOVDQU8   Z0, K1, (AX)(BX*1)
 	MOVQ       SI, BX
-
 none7:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx512BXorI8(dst unsafe.Pointer, srcs *unsafe.Pointer, k int, from int, to int) (done int)
-// Requires: AVX, AVX512BW, AVX512F, BMI2
 TEXT ·avx512BXorI8(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ srcs+8(FP), CX
 	MOVQ k+16(FP), DX
 	MOVQ from+24(FP), BX
 	MOVQ to+32(FP), SI
-
 loop1:
 	LEAQ     256(BX), DI
 	CMPQ     DI, SI
@@ -3858,7 +3485,6 @@ loop1:
 	VMOVDQU8 128(R8)(BX*1), Z2
 	VMOVDQU8 192(R8)(BX*1), Z3
 	MOVQ     $+1, R9
-
 source3:
 	MOVQ     (CX)(R9*8), R8
 	VMOVDQU8 (R8)(BX*1), Z4
@@ -3878,7 +3504,6 @@ source3:
 	VMOVDQU8 Z3, 192(AX)(BX*1)
 	MOVQ     DI, BX
 	JMP      loop1
-
 end2:
 loop4:
 	LEAQ     64(BX), DI
@@ -3887,7 +3512,6 @@ loop4:
 	MOVQ     (CX), R8
 	VMOVDQU8 (R8)(BX*1), Z0
 	MOVQ     $+1, R9
-
 source6:
 	MOVQ     (CX)(R9*8), R8
 	VMOVDQU8 (R8)(BX*1), Z1
@@ -3898,7 +3522,6 @@ source6:
 	VMOVDQU8 Z0, (AX)(BX*1)
 	MOVQ     DI, BX
 	JMP      loop4
-
 end5:
 	CMPQ       BX, SI
 	JGE        none7
@@ -3910,7 +3533,6 @@ end5:
 	MOVQ       (CX), DI
 	VMOVDQU8.Z (DI)(BX*1), K1, Z0
 	MOVQ       $+1, R8
-
 source8:
 	MOVQ       (CX)(R8*8), DI
 	VMOVDQU8.Z (DI)(BX*1), K1, Z1
@@ -3920,21 +3542,16 @@ source8:
 	JL         source8
 	VMOVDQU8   Z0, K1, (AX)(BX*1)
 	MOVQ       SI, BX
-
 none7:
 	VZEROUPPER
 	MOVQ BX, done+40(FP)
 	RET
-
-// func avx512MulF32(dst unsafe.Pointer, src unsafe.Pointer, by float32, from int, to int) (done int)
-// Requires: AVX, AVX512BW, AVX512F, BMI2
 TEXT ·avx512MulF32(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), AX
 	MOVQ         src+8(FP), CX
 	VBROADCASTSS by+16(FP), Z0
 	MOVQ         from+24(FP), DX
 	MOVQ         to+32(FP), BX
-
 loop1:
 	LEAQ      256(DX), SI
 	CMPQ      SI, BX
@@ -3953,7 +3570,6 @@ loop1:
 	VMOVDQU32 Z1, 192(AX)(DX*1)
 	MOVQ      SI, DX
 	JMP       loop1
-
 end2:
 loop3:
 	LEAQ      64(DX), SI
@@ -3964,7 +3580,6 @@ loop3:
 	VMOVDQU32 Z1, (AX)(DX*1)
 	MOVQ      SI, DX
 	JMP       loop3
-
 end4:
 	CMPQ        DX, BX
 	JGE         none5
@@ -3978,21 +3593,16 @@ end4:
 	VMULPS      Z0, Z1, Z1
 	VMOVDQU32   Z1, K1, (AX)(DX*1)
 	MOVQ        BX, DX
-
 none5:
 	VZEROUPPER
 	MOVQ DX, done+40(FP)
 	RET
-
-// func avx512DivF32(dst unsafe.Pointer, src unsafe.Pointer, by float32, from int, to int) (done int)
-// Requires: AVX, AVX512BW, AVX512F, BMI2
 TEXT ·avx512DivF32(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), AX
 	MOVQ         src+8(FP), CX
 	VBROADCASTSS by+16(FP), Z0
 	MOVQ         from+24(FP), DX
 	MOVQ         to+32(FP), BX
-
 loop1:
 	LEAQ      256(DX), SI
 	CMPQ      SI, BX
@@ -4011,7 +3621,6 @@ loop1:
 	VMOVDQU32 Z1, 192(AX)(DX*1)
 	MOVQ      SI, DX
 	JMP       loop1
-
 end2:
 loop3:
 	LEAQ      64(DX), SI
@@ -4022,7 +3631,6 @@ loop3:
 	VMOVDQU32 Z1, (AX)(DX*1)
 	MOVQ      SI, DX
 	JMP       loop3
-
 end4:
 	CMPQ        DX, BX
 	JGE         none5
@@ -4036,21 +3644,16 @@ end4:
 	VDIVPS      Z0, Z1, Z1
 	VMOVDQU32   Z1, K1, (AX)(DX*1)
 	MOVQ        BX, DX
-
 none5:
 	VZEROUPPER
 	MOVQ DX, done+40(FP)
 	RET
-
-// func avx512MulF64(dst unsafe.Pointer, src unsafe.Pointer, by float64, from int, to int) (done int)
-// Requires: AVX, AVX512BW, AVX512F, BMI2
 TEXT ·avx512MulF64(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), AX
 	MOVQ         src+8(FP), CX
 	VBROADCASTSD by+16(FP), Z0
 	MOVQ         from+24(FP), DX
 	MOVQ         to+32(FP), BX
-
 loop1:
 	LEAQ      256(DX), SI
 	CMPQ      SI, BX
@@ -4069,7 +3672,6 @@ loop1:
 	VMOVDQU64 Z1, 192(AX)(DX*1)
 	MOVQ      SI, DX
 	JMP       loop1
-
 end2:
 loop3:
 	LEAQ      64(DX), SI
@@ -4080,7 +3682,6 @@ loop3:
 	VMOVDQU64 Z1, (AX)(DX*1)
 	MOVQ      SI, DX
 	JMP       loop3
-
 end4:
 	CMPQ        DX, BX
 	JGE         none5
@@ -4094,21 +3695,16 @@ end4:
 	VMULPD      Z0, Z1, Z1
 	VMOVDQU64   Z1, K1, (AX)(DX*1)
 	MOVQ        BX, DX
-
 none5:
 	VZEROUPPER
 	MOVQ DX, done+40(FP)
 	RET
-
-// func avx512DivF64(dst unsafe.Pointer, src unsafe.Pointer, by float64, from int, to int) (done int)
-// Requires: AVX, AVX512BW, AVX512F, BMI2
 TEXT ·avx512DivF64(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), AX
 	MOVQ         src+8(FP), CX
 	VBROADCASTSD by+16(FP), Z0
 	MOVQ         from+24(FP), DX
 	MOVQ         to+32(FP), BX
-
 loop1:
 	LEAQ      256(DX), SI
 	CMPQ      SI, BX
@@ -4127,7 +3723,6 @@ loop1:
 	VMOVDQU64 Z1, 192(AX)(DX*1)
 	MOVQ      SI, DX
 	JMP       loop1
-
 end2:
 loop3:
 	LEAQ      64(DX), SI
@@ -4138,7 +3733,6 @@ loop3:
 	VMOVDQU64 Z1, (AX)(DX*1)
 	MOVQ      SI, DX
 	JMP       loop3
-
 end4:
 	CMPQ        DX, BX
 	JGE         none5
@@ -4152,21 +3746,16 @@ end4:
 	VDIVPD      Z0, Z1, Z1
 	VMOVDQU64   Z1, K1, (AX)(DX*1)
 	MOVQ        BX, DX
-
 none5:
 	VZEROUPPER
 	MOVQ DX, done+40(FP)
 	RET
-
-// func avx512MulF16(dst unsafe.Pointer, src unsafe.Pointer, by float32, from int, to int) (done int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2
 TEXT ·avx512MulF16(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), AX
 	MOVQ         src+8(FP), CX
 	VBROADCASTSS by+16(FP), Z0
 	MOVQ         from+24(FP), DX
 	MOVQ         to+32(FP), BX
-
 loop1:
 	LEAQ      128(DX), SI
 	CMPQ      SI, BX
@@ -4193,7 +3782,6 @@ loop1:
 	VMOVDQU16 Y1, 96(AX)(DX*1)
 	MOVQ      SI, DX
 	JMP       loop1
-
 end2:
 loop3:
 	LEAQ      32(DX), SI
@@ -4206,7 +3794,6 @@ loop3:
 	VMOVDQU16 Y1, (AX)(DX*1)
 	MOVQ      SI, DX
 	JMP       loop3
-
 end4:
 	CMPQ        DX, BX
 	JGE         none5
@@ -4222,21 +3809,16 @@ end4:
 	VCVTPS2PH   $0x00, Z1, Y0
 	VMOVDQU16   Y0, K1, (AX)(DX*1)
 	MOVQ        BX, DX
-
 none5:
 	VZEROUPPER
 	MOVQ DX, done+40(FP)
 	RET
-
-// func avx512DivF16(dst unsafe.Pointer, src unsafe.Pointer, by float32, from int, to int) (done int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2
 TEXT ·avx512DivF16(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), AX
 	MOVQ         src+8(FP), CX
 	VBROADCASTSS by+16(FP), Z0
 	MOVQ         from+24(FP), DX
 	MOVQ         to+32(FP), BX
-
 loop1:
 	LEAQ      128(DX), SI
 	CMPQ      SI, BX
@@ -4263,7 +3845,6 @@ loop1:
 	VMOVDQU16 Y1, 96(AX)(DX*1)
 	MOVQ      SI, DX
 	JMP       loop1
-
 end2:
 loop3:
 	LEAQ      32(DX), SI
@@ -4276,7 +3857,6 @@ loop3:
 	VMOVDQU16 Y1, (AX)(DX*1)
 	MOVQ      SI, DX
 	JMP       loop3
-
 end4:
 	CMPQ        DX, BX
 	JGE         none5
@@ -4292,14 +3872,10 @@ end4:
 	VCVTPS2PH   $0x00, Z1, Y0
 	VMOVDQU16   Y0, K1, (AX)(DX*1)
 	MOVQ        BX, DX
-
 none5:
 	VZEROUPPER
 	MOVQ DX, done+40(FP)
 	RET
-
-// func avx512MulBF16(dst unsafe.Pointer, src unsafe.Pointer, by float32, from int, to int) (done int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2
 TEXT ·avx512MulBF16(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), AX
 	MOVQ         src+8(FP), CX
@@ -4315,7 +3891,6 @@ TEXT ·avx512MulBF16(SB), NOSPLIT, $0-48
 	VPBROADCASTD X3, Z3
 	MOVQ         from+24(FP), DX
 	MOVQ         to+32(FP), BX
-
 loop1:
 	LEAQ      128(DX), SI
 	CMPQ      SI, BX
@@ -4374,7 +3949,6 @@ loop1:
 	VMOVDQU16 Y4, 96(AX)(DX*1)
 	MOVQ      SI, DX
 	JMP       loop1
-
 end2:
 loop3:
 	LEAQ      32(DX), SI
@@ -4395,7 +3969,6 @@ loop3:
 	VMOVDQU16 Y4, (AX)(DX*1)
 	MOVQ      SI, DX
 	JMP       loop3
-
 end4:
 	CMPQ        DX, BX
 	JGE         none5
@@ -4419,14 +3992,10 @@ end4:
 	VPMOVDW     Z1, Y0
 	VMOVDQU16   Y0, K1, (AX)(DX*1)
 	MOVQ        BX, DX
-
 none5:
 	VZEROUPPER
 	MOVQ DX, done+40(FP)
 	RET
-
-// func avx512DivBF16(dst unsafe.Pointer, src unsafe.Pointer, by float32, from int, to int) (done int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2
 TEXT ·avx512DivBF16(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), AX
 	MOVQ         src+8(FP), CX
@@ -4442,7 +4011,6 @@ TEXT ·avx512DivBF16(SB), NOSPLIT, $0-48
 	VPBROADCASTD X3, Z3
 	MOVQ         from+24(FP), DX
 	MOVQ         to+32(FP), BX
-
 loop1:
 	LEAQ      128(DX), SI
 	CMPQ      SI, BX
@@ -4501,7 +4069,6 @@ loop1:
 	VMOVDQU16 Y4, 96(AX)(DX*1)
 	MOVQ      SI, DX
 	JMP       loop1
-
 end2:
 loop3:
 	LEAQ      32(DX), SI
@@ -4522,7 +4089,6 @@ loop3:
 	VMOVDQU16 Y4, (AX)(DX*1)
 	MOVQ      SI, DX
 	JMP       loop3
-
 end4:
 	CMPQ        DX, BX
 	JGE         none5
@@ -4546,20 +4112,15 @@ end4:
 	VPMOVDW     Z1, Y0
 	VMOVDQU16   Y0, K1, (AX)(DX*1)
 	MOVQ        BX, DX
-
 none5:
 	VZEROUPPER
 	MOVQ DX, done+40(FP)
 	RET
-
-// func avx512F16ToF32(dst unsafe.Pointer, src unsafe.Pointer, from int, to int) (done int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2
 TEXT ·avx512F16ToF32(SB), NOSPLIT, $0-40
 	MOVQ dst+0(FP), AX
 	MOVQ src+8(FP), CX
 	MOVQ from+16(FP), DX
 	MOVQ to+24(FP), BX
-
 loop1:
 	LEAQ      64(DX), SI
 	CMPQ      SI, BX
@@ -4578,7 +4139,6 @@ loop1:
 	VMOVDQU32 Z0, 192(AX)(DX*4)
 	MOVQ      SI, DX
 	JMP       loop1
-
 end2:
 loop3:
 	LEAQ      16(DX), SI
@@ -4589,7 +4149,6 @@ loop3:
 	VMOVDQU32 Z0, (AX)(DX*4)
 	MOVQ      SI, DX
 	JMP       loop3
-
 end4:
 	CMPQ        DX, BX
 	JGE         none5
@@ -4602,20 +4161,15 @@ end4:
 	VCVTPH2PS   Y0, Z0
 	VMOVDQU32   Z0, K1, (AX)(DX*4)
 	MOVQ        BX, DX
-
 none5:
 	VZEROUPPER
 	MOVQ DX, done+32(FP)
 	RET
-
-// func avx512F32ToF16(dst unsafe.Pointer, src unsafe.Pointer, from int, to int) (done int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2
 TEXT ·avx512F32ToF16(SB), NOSPLIT, $0-40
 	MOVQ dst+0(FP), AX
 	MOVQ src+8(FP), CX
 	MOVQ from+16(FP), DX
 	MOVQ to+24(FP), BX
-
 loop1:
 	LEAQ      64(DX), SI
 	CMPQ      SI, BX
@@ -4634,7 +4188,6 @@ loop1:
 	VMOVDQU16 Y0, 96(AX)(DX*2)
 	MOVQ      SI, DX
 	JMP       loop1
-
 end2:
 loop3:
 	LEAQ      16(DX), SI
@@ -4645,7 +4198,6 @@ loop3:
 	VMOVDQU16 Y0, (AX)(DX*2)
 	MOVQ      SI, DX
 	JMP       loop3
-
 end4:
 	CMPQ        DX, BX
 	JGE         none5
@@ -4658,20 +4210,15 @@ end4:
 	VCVTPS2PH   $0x00, Z0, Y0
 	VMOVDQU16   Y0, K1, (AX)(DX*2)
 	MOVQ        BX, DX
-
 none5:
 	VZEROUPPER
 	MOVQ DX, done+32(FP)
 	RET
-
-// func avx512BF16ToF32(dst unsafe.Pointer, src unsafe.Pointer, from int, to int) (done int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2
 TEXT ·avx512BF16ToF32(SB), NOSPLIT, $0-40
 	MOVQ dst+0(FP), AX
 	MOVQ src+8(FP), CX
 	MOVQ from+16(FP), DX
 	MOVQ to+24(FP), BX
-
 loop1:
 	LEAQ      64(DX), SI
 	CMPQ      SI, BX
@@ -4694,7 +4241,6 @@ loop1:
 	VMOVDQU32 Z0, 192(AX)(DX*4)
 	MOVQ      SI, DX
 	JMP       loop1
-
 end2:
 loop3:
 	LEAQ      16(DX), SI
@@ -4706,7 +4252,6 @@ loop3:
 	VMOVDQU32 Z0, (AX)(DX*4)
 	MOVQ      SI, DX
 	JMP       loop3
-
 end4:
 	CMPQ        DX, BX
 	JGE         none5
@@ -4720,14 +4265,10 @@ end4:
 	VPSLLD      $0x10, Z0, Z0
 	VMOVDQU32   Z0, K1, (AX)(DX*4)
 	MOVQ        BX, DX
-
 none5:
 	VZEROUPPER
 	MOVQ DX, done+32(FP)
 	RET
-
-// func avx512F32ToBF16(dst unsafe.Pointer, src unsafe.Pointer, from int, to int) (done int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2
 TEXT ·avx512F32ToBF16(SB), NOSPLIT, $0-40
 	MOVQ         dst+0(FP), AX
 	MOVQ         src+8(FP), CX
@@ -4742,7 +4283,6 @@ TEXT ·avx512F32ToBF16(SB), NOSPLIT, $0-40
 	VPBROADCASTD X2, Z2
 	MOVQ         from+16(FP), DX
 	MOVQ         to+24(FP), BX
-
 loop1:
 	LEAQ      64(DX), SI
 	CMPQ      SI, BX
@@ -4789,7 +4329,6 @@ loop1:
 	VMOVDQU16 Y3, 96(AX)(DX*2)
 	MOVQ      SI, DX
 	JMP       loop1
-
 end2:
 loop3:
 	LEAQ      16(DX), SI
@@ -4807,7 +4346,6 @@ loop3:
 	VMOVDQU16 Y3, (AX)(DX*2)
 	MOVQ      SI, DX
 	JMP       loop3
-
 end4:
 	CMPQ        DX, BX
 	JGE         none5
@@ -4827,20 +4365,15 @@ end4:
 	VPMOVDW     Z0, Y0
 	VMOVDQU16   Y0, K1, (AX)(DX*2)
 	MOVQ        BX, DX
-
 none5:
 	VZEROUPPER
 	MOVQ DX, done+32(FP)
 	RET
-
-// func avx512CopyNT(dst unsafe.Pointer, src unsafe.Pointer, from int, to int) (done int)
-// Requires: AVX, AVX512F, MMX+
 TEXT ·avx512CopyNT(SB), NOSPLIT, $0-40
 	MOVQ dst+0(FP), AX
 	MOVQ src+8(FP), CX
 	MOVQ from+16(FP), DX
 	MOVQ to+24(FP), BX
-
 loop1:
 	LEAQ     256(DX), SI
 	CMPQ     SI, BX
@@ -4855,7 +4388,6 @@ loop1:
 	VMOVNTDQ Z0, 192(AX)(DX*1)
 	MOVQ     SI, DX
 	JMP      loop1
-
 end2:
 loop3:
 	LEAQ     64(DX), SI
@@ -4865,7 +4397,6 @@ loop3:
 	VMOVNTDQ Z0, (AX)(DX*1)
 	MOVQ     SI, DX
 	JMP      loop3
-
 end4:
 	SFENCE
 	VZEROUPPER

@@ -85,5 +85,18 @@ func assemble(t tier) (*ir.File, []byte, error) {
 		return nil, nil, err
 	}
 	text, err := printer.NewGoAsm(printer.Config{Name: "gen"}).Print(file)
-	return file, text, err
+	return file, compact(text), err
+}
+
+// compact drops blank lines and comments, except those of the header, which Go tools read.
+func compact(text []byte) []byte {
+	header, body, _ := bytes.Cut(text, []byte("TEXT"))
+	out := bytes.TrimRight(header[:bytes.LastIndex(header, []byte("\n\n"))], "\n")
+	out = append(out, "\n\nTEXT"...)
+	for line := range bytes.Lines(body) {
+		if len(bytes.TrimSpace(line)) > 0 && !bytes.HasPrefix(line, []byte("//")) {
+			out = append(out, line...)
+		}
+	}
+	return out
 }
