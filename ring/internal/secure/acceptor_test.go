@@ -45,9 +45,10 @@ func formWithin(t testing.TB, timeout time.Duration) *forming {
 func (f *forming) dial() net.Conn {
 	f.t.Helper()
 	var conn net.Conn
-	err := os.ErrDeadlineExceeded
+	var err error
 	for range 60 {
-		if conn, err = net.DialTimeout("tcp", f.addr.String(), 2*time.Second); !errors.Is(err, os.ErrDeadlineExceeded) {
+		conn, err = net.DialTimeout("tcp", f.addr.String(), 2*time.Second)
+		if timeout := net.Error(nil); !errors.As(err, &timeout) || !timeout.Timeout() {
 			break
 		}
 	}
