@@ -1,5 +1,5 @@
-// Package memexec brings an executable to a host that keeps nothing of it: compressed, through any stream, into a file in
-// memory that can be run.
+// Package memexec sends an executable through a stream, compressed, and receives it as a file in memory that can be
+// run, so that nothing is left on the host's disks.
 package memexec
 
 import (
@@ -14,13 +14,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MaxSize is more bytes than an executable may have, packed or unpacked. gorun-gpu has some 4 million.
+// MaxSize bounds an executable, compressed and uncompressed, in bytes.
 const MaxSize = 32 << 20
 
-// ErrTooLarge is the cause when an executable has MaxSize bytes or more.
+// ErrTooLarge reports an executable of MaxSize bytes or more.
 var ErrTooLarge = errors.New("it is too large")
 
-// Pack compresses an executable for Receive.
+// Pack compresses an executable for [Receive].
 func Pack(program []byte) ([]byte, error) { return pack(program, MaxSize) }
 
 func pack(program []byte, limit int) ([]byte, error) {
@@ -33,8 +33,8 @@ func pack(program []byte, limit int) ([]byte, error) {
 	return packed.Bytes(), err
 }
 
-// Receive unpacks an executable into a file in memory, which is the caller's to close; nil if in is empty. name is what the kernel
-// calls it.
+// Receive decompresses an executable into a file in memory, which the caller closes. It returns nil if in is empty. name is
+// shown as the name of the file in /proc.
 func Receive(name string, in io.Reader) (*os.File, error) { return receive(name, in, MaxSize) }
 
 func receive(name string, in io.Reader, limit int64) (*os.File, error) {
@@ -47,7 +47,7 @@ func receive(name string, in io.Reader, limit int64) (*os.File, error) {
 		return nil, fmt.Errorf("receive %s: %w", name, err)
 	}
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_EXEC)
-	if errors.Is(err, unix.EINVAL) { // kernels before 6.3, where every such file may be run
+	if errors.Is(err, unix.EINVAL) { // kernels before 6.3 lack MFD_EXEC; there every such file is executable
 		fd, err = unix.MemfdCreate(name, unix.MFD_CLOEXEC)
 	}
 	if err != nil {

@@ -6,22 +6,22 @@ import (
 	"strings"
 )
 
-// client is the state of one rank's conversation. It decides; serve.go acts.
+// client is the pure state machine of one rank's connection; serve.go performs its actions.
 type client struct {
 	host   *Host
 	rank   int
-	inside bool              // between init and finalize: it must not end here
+	inside bool              // between init and finalize, where a rank must not end
 	puts   map[string]string // since the last barrier
 	bytes  int               // of puts
-	spawn  *spawn            // its lines are being read, to endcmd
+	spawn  *spawn            // the spawn whose lines are being read, up to endcmd
 }
 
-// spawn is one program of a spawn: its number of so many.
+// spawn is one program of a spawn request: number of total.
 type spawn struct{ number, of int }
 
 type (
 	actReply   struct{ line string }
-	actBarrier struct { // wait for all ranks, then say barrier_out
+	actBarrier struct { // wait for all ranks, then answer barrier_out
 		number int
 		puts   map[string]string
 	}
@@ -31,10 +31,10 @@ type (
 	actLookup   struct{ service string }
 )
 
-// maxPuts bounds what one rank may put between two barriers, as the store's fences do.
+// maxPuts bounds the bytes that one rank may put between two barriers, like the store's fences.
 const maxPuts = 48 << 10
 
-// step takes one line and returns what to do.
+// step handles one line and returns the action to perform.
 func (c *client) step(line string) any {
 	if c.spawn != nil {
 		return c.spawning(strings.TrimRight(line, "\r\n"))
@@ -115,8 +115,8 @@ func (c *client) get(r request) any {
 	return reply("cmd=get_result rc=0 msg=success value=%s", value)
 }
 
-// spawning skips the lines of a spawn, which is refused politely: the program
-// gets an error and may go on.
+// spawning skips the lines of a spawn request, which is refused: the program gets an
+// error code and may go on.
 func (c *client) spawning(line string) any {
 	key, value, _ := strings.Cut(line, "=")
 	switch n, _ := strconv.Atoi(value); {
@@ -162,7 +162,7 @@ func refuse(command, why string) actReply {
 	return reply("cmd=%s rc=-1 msg=%s", word(command), word(why))
 }
 
-// word makes text one word of at most 200 printable bytes.
+// word turns text into one word of at most 200 printable bytes.
 func word(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if r <= ' ' || r > '~' || r == '\\' || r == '=' {

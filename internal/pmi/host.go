@@ -9,34 +9,34 @@ import (
 	"time"
 )
 
-// Store is the job's, as much of it as PMI needs.
+// Store is the part of the job's store that PMI needs.
 type Store interface {
-	// Fence brings a rank's value and waits for the values of all ranks.
+	// Fence contributes a rank's value and waits for the values of all ranks.
 	Fence(ctx context.Context, name string, rank int, value []byte) ([][]byte, error)
 	Put(key string, value []byte) error
 	Get(ctx context.Context, key string, wait time.Duration) (value []byte, found bool, err error)
 }
 
-// Host serves the ranks of one host. Its methods may be called concurrently.
+// Host serves the ranks of one host. It is safe for concurrent use.
 type Host struct {
 	Name     string // of the job's key-value space: one word
 	Size     int    // ranks in the job
-	Mapping  string // PMI_process_mapping; "": not known
+	Mapping  string // PMI_process_mapping, or "" if unknown
 	Programs map[int]int
 	Store    Store
-	// Aborted is called when a rank wants the job to end with a code of its choice.
+	// Aborted is called when a rank asks to end the job with an exit code.
 	Aborted func(rank, code int)
 
 	mu      sync.Mutex
-	known   map[string]string // what was put before the last barrier
-	merged  int               // barriers whose puts are in known
+	known   map[string]string // puts before the last barrier
+	merged  int               // number of barriers whose puts are in known
 	inside  map[int]bool      // ranks between init and finalize
-	came    map[int]int       // barriers that a rank came to
+	came    map[int]int       // number of barriers that a rank has reached
 	serving map[int]bool      // ranks that have a connection
 }
 
-// Inside reports whether a rank is between its init and its finalize: one that ends there
-// has left the others waiting, whatever its exit code.
+// Inside reports whether a rank is between init and finalize. A rank that ends there leaves
+// the others waiting, whatever its exit code.
 func (h *Host) Inside(rank int) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -62,7 +62,7 @@ func (h *Host) get(key string) (string, bool) {
 	return value, found
 }
 
-// nextBarrier is the number of the barrier that a rank comes to, counted from 1.
+// nextBarrier returns the 1-based number of the barrier that a rank reaches.
 func (h *Host) nextBarrier(rank int) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -73,7 +73,7 @@ func (h *Host) nextBarrier(rank int) int {
 	return h.came[rank]
 }
 
-// barrier waits for all ranks to come to their n-th barrier, and then knows what all have put.
+// barrier waits until all ranks have reached their n-th barrier, and merges what they have put.
 func (h *Host) barrier(ctx context.Context, rank, n int, puts map[string]string) error {
 	value, err := json.Marshal(puts)
 	if err != nil {
@@ -86,7 +86,7 @@ func (h *Host) barrier(ctx context.Context, rank, n int, puts map[string]string)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.merged >= n {
-		return nil // another rank of this host was here first
+		return nil // another rank of this host has merged this barrier
 	}
 	h.merged = n
 	if h.known == nil {
@@ -104,7 +104,7 @@ func (h *Host) barrier(ctx context.Context, rank, n int, puts map[string]string)
 	return nil
 }
 
-// Services are published under these keys; an empty value is none.
+// serviceKey returns the key of a published service. An empty value means not published.
 func serviceKey(name string) string { return "pmi/service/" + name }
 
 func (h *Host) publish(ctx context.Context, a actPublish) actReply {
@@ -120,7 +120,7 @@ func (h *Host) publish(ctx context.Context, a actPublish) actReply {
 	return reply("cmd=publish_result info=ok rc=0 msg=success")
 }
 
-// put returns when ranks of all hosts see the service: the store answers what was asked after it was told.
+// put returns when ranks of all hosts see the service: the store answers requests in order.
 func (h *Host) put(ctx context.Context, service, port string) error {
 	if err := h.Store.Put(serviceKey(service), []byte(port)); err != nil {
 		return err
@@ -151,7 +151,7 @@ func (h *Host) lookup(ctx context.Context, service string) (port string, err err
 	return string(value), err
 }
 
-// take claims a rank for one connection at a time.
+// take claims a rank for one connection; a rank has at most one.
 func (h *Host) take(rank int) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

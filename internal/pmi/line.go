@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Limits that clients are told of, Hydra's own. A client's line buffer is 1024 bytes.
+// Limits announced to clients, equal to Hydra's. A client's line buffer has 1024 bytes.
 const (
 	maxName  = 256
 	maxKey   = 64
@@ -16,12 +16,12 @@ const (
 // request is one line of a client.
 type request struct {
 	command string            // of cmd= or mcmd=
-	many    bool              // mcmd=: more lines follow, to endcmd
-	words   map[string]string // the others
+	many    bool              // mcmd=: more lines follow, up to endcmd
+	words   map[string]string // all other words
 }
 
-// parse splits a line into its words. A value ends at the next blank, but that of
-// "value=", the last word of its line, may hold blanks.
+// parse splits a line into words. A value ends at the next blank, except that of
+// "value=", which is the last word of its line and may contain blanks.
 func parse(line string) (request, error) {
 	r := request{words: map[string]string{}}
 	for rest := strings.TrimRight(line, "\r\n"); rest != ""; {
@@ -33,7 +33,7 @@ func parse(line string) (request, error) {
 		}
 		key, value, found := strings.Cut(word, "=")
 		switch {
-		case !found: // a blank too many, or the rest of a message
+		case !found: // an extra blank, or the rest of a message
 		case key == "cmd" || key == "mcmd":
 			r.command, r.many = value, key == "mcmd"
 		default:

@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// block is count ranks on each of nodes nodes, from node first on.
+// block is count ranks on each of nodes consecutive nodes, starting with node first.
 type block struct{ first, nodes, count int }
 
-// Mapping tells ranks which of them share a node, as the value of PMI_process_mapping; nodeOf is each
-// rank's node. MPICH repeats the blocks when ranks remain.
+// Mapping returns the value of PMI_process_mapping, which tells MPICH which ranks share a node. nodeOf is
+// each rank's node. MPICH repeats the blocks if ranks remain.
 func Mapping(nodeOf []int) string {
 	var blocks []block
 	for i := 0; i < len(nodeOf); {
@@ -36,10 +36,10 @@ func Mapping(nodeOf []int) string {
 	return text
 }
 
-// mostMapping is what fits into a client's line.
+// mostMapping is the longest mapping that fits into a client's line.
 const mostMapping = 600
 
-// period is the shortest start of blocks which, repeated, is all of them.
+// period returns the shortest prefix of blocks whose repetition yields all of them.
 func period(blocks []block) []block {
 	for n := 1; n < len(blocks); n++ {
 		if blocks[0].first == 0 && len(blocks)%n == 0 && slices.Equal(blocks[n:], blocks[:len(blocks)-n]) {

@@ -237,7 +237,7 @@ func TestStrangers(t *testing.T) {
 		t.Cleanup(func() { theirs.Close() })
 		end := make(chan error, 1)
 		go func() {
-			end <- host.ServeStranger(t.Context(), ours)
+			end <- host.ServeUnidentified(t.Context(), ours)
 			ours.Close()
 		}()
 		if _, err := io.WriteString(theirs, first+"\n"); err != nil {

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Serve answers a rank over the socket it inherited, until the rank has closed it, or ctx ends and the
+// Serve answers a rank over the socket that it inherited, until the rank closes it, or ctx ends and the
 // caller closes it.
 func (h *Host) Serve(ctx context.Context, conn io.ReadWriter, rank int) error {
 	if err := h.take(rank); err != nil {
@@ -20,9 +20,9 @@ func (h *Host) Serve(ctx context.Context, conn io.ReadWriter, rank int) error {
 	return h.talk(ctx, bufio.NewReaderSize(conn, maxLine), conn, rank)
 }
 
-// ServeStranger answers whoever opened a connection (PMI_PORT), once it has said
+// ServeUnidentified answers a rank that connected to PMI_PORT, after it has said
 // which rank it is.
-func (h *Host) ServeStranger(ctx context.Context, conn io.ReadWriter) error {
+func (h *Host) ServeUnidentified(ctx context.Context, conn io.ReadWriter) error {
 	lines := bufio.NewReaderSize(conn, maxLine)
 	line, err := readLine(lines)
 	if err != nil {
@@ -70,7 +70,7 @@ func (h *Host) talk(ctx context.Context, lines *bufio.Reader, w io.Writer, rank 
 	}
 }
 
-// act does what a line asks for and returns the line to answer; "": none.
+// act performs an action and returns the line to answer, or "".
 func (h *Host) act(ctx context.Context, c *client, act any) (string, error) {
 	switch act := act.(type) {
 	case actReply:
@@ -82,7 +82,7 @@ func (h *Host) act(ctx context.Context, c *client, act any) (string, error) {
 		}
 		return "cmd=barrier_out rc=0", nil
 	case actAbort:
-		h.Aborted(c.rank, act.code) // the rank waits to be killed
+		h.Aborted(c.rank, act.code) // the rank blocks until it is killed
 	case actPublish:
 		return h.publish(ctx, act).line, nil
 	case actWithdraw:

@@ -6,29 +6,29 @@ import (
 	"strings"
 )
 
-// Runtime is a kind of program that runs others inside a container.
+// Runtime is a kind of container program.
 type Runtime int
 
-// The kinds differ in what a container gets of their environment.
+// The runtimes differ in which variables they pass into a container.
 const (
 	NoRuntime   Runtime = iota
-	Singularity         // Apptainer too: all of it, or with --cleanenv what has a prefix
-	Docker              // podman and nerdctl too: nothing but what -e names
-	Enroot              // nothing but what -e names
-	Pyxis               // all of it, but the image's values win: srun with a container
+	Singularity         // and Apptainer: all variables, or with --cleanenv those with a prefix
+	Docker              // and podman, nerdctl: only what -e names
+	Enroot              // only what -e names
+	Pyxis               // srun with a container: all variables, but the image's values win
 )
 
-// Container is the container program that a command line runs.
+// Container is the container program of a command line.
 type Container struct {
 	Runtime Runtime
-	Name    string   // without its folders: docker
-	Command string   // what it is told to do, where ranks' variables depend on it: run
-	Args    []string // all that follows its name
+	Name    string   // base name, such as docker
+	Command string   // its subcommand, if the ranks' variables depend on it, such as run
+	Args    []string // all words after its name
 }
 
-// FindContainer finds the container program that argv runs, itself or through env, time,
-// timeout, numactl and other programs that run a command. It is pure: a link
-// or a script with another name is not seen through.
+// FindContainer returns the container program that argv runs, directly or through env, time,
+// timeout, numactl and other wrappers. It looks at names only: a link or a script with
+// another name is not resolved. It is pure.
 func FindContainer(argv []string) Container {
 	for len(argv) > 0 {
 		name, args := path.Base(argv[0]), argv[1:]
@@ -39,12 +39,12 @@ func FindContainer(argv []string) Container {
 		if !known {
 			break
 		}
-		argv = w.command(args) // shorter than before, or split out of one of its words
+		argv = w.command(args) // always shorter than before
 	}
 	return Container{}
 }
 
-// runtimeOf is the kind of a program, and what it is told to do.
+// runtimeOf returns the runtime of a program, and its subcommand.
 func runtimeOf(name string, args []string) (runtime Runtime, command string) {
 	told := func(commands ...string) bool {
 		i := slices.IndexFunc(args, func(a string) bool { return slices.Contains(commands, a) })
@@ -69,19 +69,19 @@ func runtimeOf(name string, args []string) (runtime Runtime, command string) {
 			return Pyxis, ""
 		}
 	}
-	if ext := path.Ext(name); ext == ".sif" || ext == ".simg" { // an image starts itself
+	if ext := path.Ext(name); ext == ".sif" || ext == ".simg" { // an executable image
 		return Singularity, ""
 	}
 	return NoRuntime, ""
 }
 
-// Names are the variables that every rank gets of gorun, in a fixed order.
+// Names returns the names of the variables that gorun sets for every rank, in a fixed order.
 func Names() []string {
 	any := Rank{MasterAddr: "any", Encrypt: true, Elastic: true, GlooPort: 1, PMIFD: 1, PMIPort: "any", Addr: "any", Interface: "any", NCCLInterfaces: "any"}
 	return append(namesOf(slices.Concat(any.Environ(), any.Defaults())), Unbuffered, Threads, VisibleGPUs, GPUOrder)
 }
 
-// namesOf are the names of NAME=value strings.
+// namesOf returns the names of NAME=value strings.
 func namesOf(env []string) (names []string) {
 	for _, kv := range env {
 		name, _, _ := strings.Cut(kv, "=")
@@ -90,20 +90,20 @@ func namesOf(env []string) (names []string) {
 	return names
 }
 
-// Threads is how many threads OpenMP and the libraries that follow it start in a rank.
+// Threads is the variable with the number of threads that OpenMP starts in a rank.
 const Threads = "OMP_NUM_THREADS"
 
-// VisibleGPUs is which GPUs CUDA shows a rank, GPUOrder how it numbers them.
+// VisibleGPUs is the variable that selects a rank's CUDA devices, GPUOrder the one for their numbering.
 const (
 	VisibleGPUs = "CUDA_VISIBLE_DEVICES"
 	GPUOrder    = "CUDA_DEVICE_ORDER"
 )
 
-// Unbuffered makes Python print at once although a rank's stdout is a pipe.
+// Unbuffered makes Python flush every line although a rank's stdout is a pipe.
 const Unbuffered = "PYTHONUNBUFFERED"
 
-// Named reports whether the container program's options name one of a rank's variables,
-// or all of the environment: then the user knows what a container gets.
+// Named reports whether the container program's options pass one of a rank's variables, or
+// the whole environment. The user then decides what the container gets.
 func (c Container) Named() bool {
 	for i, a := range c.Args {
 		value, is := strings.CutPrefix(a, "--env=")
@@ -128,18 +128,18 @@ func ofRanks(word string) bool {
 	name, _, _ := strings.Cut(word, "=")
 	prefix, glob := strings.CutSuffix(name, "*")
 	return slices.ContainsFunc(Names(), func(n string) bool {
-		return n == name && Stale(n) || glob && strings.HasPrefix(n, prefix) // not those that users set for themselves
+		return n == name && Stale(n) || glob && strings.HasPrefix(n, prefix) // variables that users set themselves do not count
 	})
 }
 
-// The prefixes of variables that Apptainer and Singularity set in a container, also under
-// --cleanenv, without the prefix. Apptainer knows both.
+// Apptainer and Singularity set variables with these prefixes in a container, without the
+// prefix, also under --cleanenv. Apptainer accepts both.
 const (
 	apptainerPrefix   = "APPTAINERENV_"
 	singularityPrefix = "SINGULARITYENV_"
 )
 
-// Unprefixed is the name that a variable has in a container.
+// Unprefixed returns the name that a variable has inside a container.
 func Unprefixed(name string) string {
 	for _, prefix := range []string{apptainerPrefix, singularityPrefix} {
 		if inside, is := strings.CutPrefix(name, prefix); is {
@@ -149,10 +149,10 @@ func Unprefixed(name string) string {
 	return name
 }
 
-// Prefixed returns what must be set besides env, NAME=value strings, so that it reaches a
-// Singularity or Apptainer container whatever its options: each value under both
-// prefixes, as Apptainer warns of values that differ and of the old prefix alone. Names in
-// taken, which are those in the container, are left to who has set them.
+// Prefixed returns the variables to add so that env (NAME=value strings) reaches a Singularity
+// or Apptainer container whatever its options. Each value gets both prefixes, since Apptainer
+// warns of values that differ and of the old prefix alone. Names in taken, as they are inside
+// the container, keep the value that the user has set.
 func Prefixed(env []string, taken map[string]bool) (more []string) {
 	for _, kv := range env {
 		name, _, _ := strings.Cut(kv, "=")
@@ -163,7 +163,7 @@ func Prefixed(env []string, taken map[string]bool) (more []string) {
 	return more
 }
 
-// Taken are the names of the variables that env sets in containers by a prefix.
+// Taken returns the names, inside a container, of the variables that env sets by a prefix.
 func Taken(env []string) map[string]bool {
 	taken := map[string]bool{}
 	for _, kv := range env {
@@ -175,9 +175,9 @@ func Taken(env []string) map[string]bool {
 	return taken
 }
 
-// needsPrefix reports names that a container may be without, and may be given. What it
-// always has are Apptainer's alwaysPassKeys; HOME and PATH are the image's matter, and what a
-// shell would not take for a name cannot be given.
+// needsPrefix reports whether a container may lack a variable and can be given it. Apptainer
+// always passes its alwaysPassKeys, HOME and PATH belong to the image, and a name that is not
+// valid in a shell cannot be passed.
 func needsPrefix(name string) bool {
 	switch name {
 	case "http_proxy", "https_proxy", "no_proxy", "all_proxy", "ftp_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "FTP_PROXY",

@@ -1,8 +1,9 @@
-// Package rankenv is the environment a rank is born with: the launcher's side
-// encodes a [Rank] into variables, the ring side decodes it again.
+// Package rankenv encodes what a rank knows of its job into environment
+// variables, and decodes it again. The agent encodes a [Rank]; package ring
+// decodes it.
 //
-// The GORUN_ names are ours. The others are the names that programs written for
-// horovodrun, torchrun and mpirun read; they say the same things again.
+// The GORUN_ names belong to gorun. The others repeat the same facts under the
+// names that programs written for horovodrun, torchrun and mpirun read.
 package rankenv
 
 import (
@@ -14,60 +15,60 @@ import (
 	"time"
 )
 
-// MaxAddrs is the most addresses that GORUN_ADDRS may list.
+// MaxAddrs is the maximum number of addresses in GORUN_ADDRS.
 const MaxAddrs = 64
 
-// Rank is what one process of a job knows about its place in it.
+// Rank is what one process of a job knows of its position in the job.
 type Rank struct {
 	Job   string // job id, unique per launch
 	Epoch int    // membership generation, 0 at start; elastic jobs count up
 
-	Rank, Size           int // place in the job, 0 ≤ Rank < Size
-	LocalRank, LocalSize int // place on this host
+	Rank, Size           int // number in the job, 0 ≤ Rank < Size
+	LocalRank, LocalSize int // number on this host
 	CrossRank, CrossSize int // this host's index among the hosts that hold LocalRank, and their count
 	Node, Nodes          int // this host's index among all hosts of the job, and their count
 
 	Host string // the host's name as the user wrote it
 	Addr string // IP address at which ranks of other hosts reach this one
-	// Addrs are all IP addresses at which they may, best first: the first is Addr.
-	// Environ takes an empty list for Addr alone, FromEnviron never returns one when
-	// there is an Addr.
+	// Addrs are all IP addresses at which ranks of other hosts reach this one, best first;
+	// the first is Addr. Environ reads an empty list as Addr alone; FromEnviron never returns
+	// an empty list together with an Addr.
 	Addrs []string
 
-	Agent string // the agent's door, host:port on loopback
-	Token string // secret that names this rank at the door; never in argv or logs
+	Agent string // the rank server, host:port on loopback
+	Token string // secret that identifies this rank to the rank server; never in argv or logs
 
-	Encrypt bool // what ranks send each other over networks
+	Encrypt bool // ranks encrypt what they send each other over networks
 
-	// Elastic says that the rank's numbers hold for its first epoch, 1 or later; it asks its agent for the others. ElasticTimeout is how
-	// long there may be too few slots.
+	// Elastic means that the rank asks its agent for an epoch before it joins, and that its numbers change between epochs.
+	// ElasticTimeout bounds the wait for enough slots.
 	Elastic        bool
 	ElasticTimeout time.Duration
 
-	// Shares are the numbers of ranks of the job's programs, in the order of the ranks. Environ takes
-	// an empty list for one program.
+	// Shares are the numbers of ranks of the job's programs, in rank order. Environ reads
+	// an empty list as one program.
 	Shares []int
 
-	GlooPort  int    // this rank's own port of Horovod's rendezvous, on 127.0.0.1; 0: there is none
-	Interface string // the network interface that has Addr, where it is known
+	GlooPort  int    // this rank's port of Horovod's rendezvous on 127.0.0.1, or 0
+	Interface string // network interface that has Addr, or "" if unknown
 
-	// NCCLInterfaces are those that NCCL should use, as NCCL_SOCKET_IFNAME has them; "": it is left to NCCL.
+	// NCCLInterfaces is the value of NCCL_SOCKET_IFNAME, or "" if NCCL chooses.
 	NCCLInterfaces string
 
-	// PMIFD is the number of the socket on which the rank speaks PMI-1; 0: it opens PMIPort, host:port, instead.
+	// PMIFD is the descriptor of the socket on which the rank speaks PMI-1. If it is 0, the rank connects to PMIPort, host:port, instead.
 	PMIFD   int
 	PMIPort string
-	// OpenMPI4 is the number of the file that is Open MPI's library for PMI-1, Flux the job's number there, and OpenMPIFolder where
-	// its ranks share memory; 0: the job has no programs of Open MPI 4's.
+	// OpenMPI4 is the descriptor of the library by which Open MPI up to 4.1 speaks PMI-1, or 0; Flux is the job's number there, and
+	// OpenMPIFolder the folder in which its ranks share memory.
 	OpenMPI4      int
 	Flux          uint32
 	OpenMPIFolder string
 
 	MasterAddr string // IP address of rank 0's host, for programs that rendezvous by themselves
-	MasterPort int    // a port that was free there at start
+	MasterPort int    // a port that the agent of rank 0 keeps free for it
 }
 
-// Environ returns r as NAME=value strings, in a fixed order.
+// Environ encodes r as NAME=value strings in a fixed order.
 func (r Rank) Environ() []string {
 	n := strconv.Itoa
 	env := []string{
@@ -126,8 +127,8 @@ func (r Rank) Environ() []string {
 	return env
 }
 
-// Defaults are what r says in variables that are the user's to set: they count where nobody has. Where programs
-// meet is nothing that gorun itself depends on, and some ports are open in a firewall.
+// Defaults encodes the part of r that the user may override: MASTER_ADDR, MASTER_PORT and the like apply only if the
+// environment does not set them, since gorun does not depend on them and a firewall may leave only some ports open.
 func (r Rank) Defaults() (env []string) {
 	if r.MasterAddr != "" {
 		env = append(env, "MASTER_ADDR="+r.MasterAddr, "MASTER_PORT="+strconv.Itoa(r.MasterPort))
@@ -149,13 +150,13 @@ func (r Rank) Defaults() (env []string) {
 	return env
 }
 
-// Encrypt is set to 1 where ranks encrypt what they send each other over networks.
+// Encrypt is set to 1 if ranks encrypt what they send each other over networks.
 const Encrypt = "GORUN_ENCRYPT"
 
-// elastic is set to 1 where a rank may have other numbers later.
+// elastic is set to 1 if a rank's numbers may change between epochs.
 const elastic = "GORUN_ELASTIC"
 
-// mpi are the variables of MPICH and its kin: PMI-1, and what their launchers set.
+// mpi returns the variables of MPICH and its derivatives: PMI-1, and what their launchers set.
 func (r Rank) mpi() []string {
 	n := strconv.Itoa
 	env := []string{"PMI_RANK=" + n(r.Rank), "PMI_SIZE=" + n(r.Size), "MPI_LOCALRANKID=" + n(r.LocalRank), "MPI_LOCALNRANKS=" + n(r.LocalSize)}
@@ -165,7 +166,7 @@ func (r Rank) mpi() []string {
 	if r.PMIPort != "" {
 		env = append(env, "PMI_PORT="+r.PMIPort, "PMI_ID="+n(r.Rank))
 	}
-	if r.OpenMPI4 != 0 { // it takes us for Flux, whose way to start ranks needs no daemon of its own
+	if r.OpenMPI4 != 0 { // Open MPI takes gorun for Flux, which starts ranks without a daemon
 		env = append(env, "FLUX_JOB_ID="+n(int(r.Flux)), "FLUX_PMI_LIBRARY_PATH=/proc/self/fd/"+n(r.OpenMPI4))
 	}
 	if r.Addr != "" {
@@ -174,7 +175,7 @@ func (r Rank) mpi() []string {
 	return env
 }
 
-// programs are Open MPI's variables about the programs of a job. Lists have spaces between their numbers.
+// programs returns Open MPI's variables about the programs of a job. Lists are separated by spaces.
 func (r Rank) programs() []string {
 	shares := r.Shares
 	if len(shares) == 0 {
@@ -190,7 +191,7 @@ func (r Rank) programs() []string {
 		"OMPI_APP_CTX_NUM_PROCS=" + strings.Join(sizes, " "), "OMPI_FIRST_RANKS=" + strings.Join(firsts, " ")}
 }
 
-// candidates are r.Addrs, or Addr where it stands alone.
+// candidates returns r.Addrs, or Addr if the list is empty.
 func (r Rank) candidates() []string {
 	if len(r.Addrs) == 0 && r.Addr != "" {
 		return []string{r.Addr}
@@ -198,7 +199,7 @@ func (r Rank) candidates() []string {
 	return r.Addrs
 }
 
-// parseAddrs reads GORUN_ADDRS, whose first address must be addr.
+// parseAddrs parses GORUN_ADDRS, whose first address must be addr.
 func parseAddrs(list, addr string) ([]string, error) {
 	addrs := strings.Split(list, ",")
 	if len(addrs) > MaxAddrs {
@@ -218,10 +219,10 @@ func parseAddrs(list, addr string) ([]string, error) {
 	return addrs, nil
 }
 
-// FromEnviron reads a Rank back with lookup, usually os.LookupEnv. Only the
-// GORUN_ names are read. GORUN_ADDRS may be missing; GORUN_ADDR is then the only
-// address. ok is false when the process was not started by gorun; err says which
-// variable is missing or malformed when it was.
+// FromEnviron decodes a Rank from the GORUN_ variables, with a lookup function such
+// as os.LookupEnv. If GORUN_ADDRS is missing, GORUN_ADDR is the only address. ok is
+// false if the process was not started by gorun; err names the variable that is
+// missing or malformed.
 func FromEnviron(lookup func(string) (string, bool)) (r Rank, ok bool, err error) {
 	if _, ok := lookup("GORUN_RANK"); !ok {
 		return Rank{}, false, nil
@@ -257,7 +258,7 @@ func FromEnviron(lookup func(string) (string, bool)) (r Rank, ok bool, err error
 	case "", "0":
 	case "1":
 		r.Encrypt = true
-	default: // in doubt nothing must travel in the clear
+	default: // an unknown value must not turn encryption off
 		errs = append(errs, fmt.Sprintf("%s=%q is neither 0 nor 1", Encrypt, v))
 	}
 	if v, _ := lookup(elastic); v == "1" {
@@ -276,9 +277,8 @@ func FromEnviron(lookup func(string) (string, bool)) (r Rank, ok bool, err error
 	return r, true, nil
 }
 
-// Stale reports whether an inherited variable must not reach a rank: it would
-// tell the rank of another launcher's job, or of an outer gorun, also one around the
-// container.
+// Stale reports whether an inherited variable must not reach a rank, because it describes
+// the job of another launcher or of an outer gorun, also one outside the container.
 func Stale(name string) bool {
 	name = Unprefixed(name)
 	switch name {

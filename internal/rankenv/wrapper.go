@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// wrapper says where the words of a program that runs a command end.
+// wrapper describes the options of a program that runs a command, to find where the command begins.
 type wrapper struct {
-	letters  string // its short options that take a value
-	long     string // its long options that take a value, apart by spaces
+	letters  string // short options that take a value
+	long     string // long options that take a value, separated by spaces
 	all      bool   // every option takes a value
-	words    int    // words of its own before the command
-	verbs    string // its first word must be one of these; empty: none
+	words    int    // words before the command
+	verbs    string // if set, the first word must be one of these
 	variable bool   // NAME=value words may stand before the command, and -S splits a word
 }
 
-// wrapperNamed knows the programs that people put in front of a container's.
+// wrapperNamed returns the wrapper of a program that often precedes a container program.
 func wrapperNamed(name string) (w wrapper, known bool) {
 	switch name {
 	case "env":
@@ -48,7 +48,7 @@ func wrapperNamed(name string) (w wrapper, known bool) {
 	return w, true
 }
 
-// command is what args run: they are the words that follow the wrapper's name.
+// command returns the command in args, the words after the wrapper's name.
 func (w wrapper) command(args []string) []string {
 	if w.verbs != "" {
 		if len(args) == 0 || !slices.Contains(strings.Fields(w.verbs), args[0]) {
@@ -88,11 +88,11 @@ func (w wrapper) takesNext(option string) bool {
 	case long:
 		return slices.ContainsFunc(strings.Fields(w.long), func(l string) bool { return strings.HasPrefix(l, name) })
 	}
-	i := strings.IndexAny(option, w.letters) // what follows it is its value
+	i := strings.IndexAny(option, w.letters) // the letters after it are its value
 	return i > 0 && i == len(option)-1
 }
 
-// split finds the text that env -S makes words of, and the words after it.
+// split returns the text that env -S splits into words, and the words after it.
 func (w wrapper) split(option string, args []string) (text string, rest []string, is bool) {
 	if !w.variable {
 		return "", nil, false

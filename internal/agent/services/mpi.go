@@ -124,7 +124,7 @@ func (m *mpi) accept() {
 		m.wg.Go(func() {
 			defer closed()
 			defer conn.Close()
-			_ = m.host.ServeStranger(m.ctx, conn)
+			_ = m.host.ServeUnidentified(m.ctx, conn)
 		})
 	}
 }
