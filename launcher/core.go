@@ -45,9 +45,8 @@ type (
 )
 
 type (
-	actStop   struct{ grace time.Duration } // to every host
-	actAbort  struct{ abort wire.Abort }    // to every host's ranks
-	actFinish struct{}
+	actStop  struct{ grace time.Duration } // to every host
+	actAbort struct{ abort wire.Abort }    // to every host's ranks
 )
 
 // StopReason is why a job was ended from outside. The zero value: it was not.
@@ -136,7 +135,6 @@ func (c *core) step(event any, now time.Duration) []any {
 	}
 	if c.over(now) {
 		c.finished = true
-		acts = append(acts, actFinish{})
 	}
 	return acts
 }

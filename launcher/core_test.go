@@ -57,15 +57,21 @@ func play(t testing.TB, events []at) (*core, []string) {
 	var did []string
 	for _, e := range events {
 		now := time.Duration(e.second * float64(time.Second))
-		for _, act := range c.step(e.event, now) {
+		was := c.finished
+		acts := c.step(e.event, now)
+		if was && acts != nil {
+			t.Errorf("after the end: %v", acts)
+		}
+		for _, act := range acts {
 			switch act := act.(type) {
 			case actStop:
 				did = append(did, fmt.Sprintf("%v stop %v", now, act.grace))
 			case actAbort:
 				did = append(did, fmt.Sprintf("%v abort rank %d on %s", now, act.abort.Rank, act.abort.Host))
-			case actFinish:
-				did = append(did, fmt.Sprintf("%v finish", now))
 			}
+		}
+		if c.finished && !was {
+			did = append(did, fmt.Sprintf("%v finish", now))
 		}
 	}
 	return c, did
@@ -215,5 +221,13 @@ func TestCoreTellsRanksWhatHappened(t *testing.T) {
 		if len(acts) == 0 || !reflect.DeepEqual(acts[0], actAbort{tc.want}) {
 			t.Errorf("%+v: %+v, want %+v first", tc.event, acts, tc.want)
 		}
+	}
+}
+
+// Nothing that happens after the end changes it.
+func TestNothingHappensAfterTheEnd(t *testing.T) {
+	c, did := play(t, []at{done(0, 1), done(1, 1), done(2, 1), exit(1, 3, 7, 2), {2, eventGone{0, errors.New("no word")}}, {3, eventStop{Interrupted, true}}, tick(3600)})
+	if r := c.result(); r.Code() != 0 || len(did) != 1 || did[0] != "1s finish" {
+		t.Errorf("%q, %+v", did, r)
 	}
 }

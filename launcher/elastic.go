@@ -3,20 +3,15 @@ package launcher
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/elastic"
-	"github.com/gorun/gorun/internal/kv"
 	"github.com/gorun/gorun/internal/prose"
-	"github.com/gorun/gorun/launcher/output"
 	"github.com/gorun/gorun/launcher/plan"
 	"github.com/gorun/gorun/launcher/route"
-	"github.com/gorun/gorun/launcher/session"
 )
 
 // Elastic is what a job whose hosts come and go needs beside [Options]. The zero value of a limit or a time is its default.
@@ -82,18 +77,14 @@ func RunElastic(ctx context.Context, wish Elastic, opts Options) (Result, error)
 		return Result{}, err
 	}
 	j.discover()
-	return j.reap(ctx)
+	j.handle(elastic.Hosts{List: wish.Hosts})
+	return j.run(ctx), j.fatal
 }
 
-// elasticJob is one run of an elastic job. What has no lock is the loop's.
+// elasticJob is one run of an elastic job. Its policy is the driver.
 type elasticJob struct {
+	*loop
 	wish   Elastic
-	opts   Options
-	began  time.Time
-	id     string
-	stager *session.Stager
-	work   *session.Work
-	store  *kv.Store
 	setups setups
 
 	driver  *elastic.Driver
@@ -101,7 +92,7 @@ type elasticJob struct {
 	procs   map[elastic.Process]*elasticProcess
 	epoch   *elasticEpoch // in force; nil: none yet
 	whole   bool          // an epoch was, once
-	result  Result
+	end     Result
 	unaware bool            // its ranks seem to know nothing of epochs
 	failed  *elasticProcess // that ended such a job; nil: none has
 	later   []elastic.Event // that follow from what the driver wants
@@ -109,19 +100,8 @@ type elasticJob struct {
 	endedAt time.Duration
 	short   bool // of files to connect to all hosts, and it was said
 	gpus    plan.GpuUsers
-	fatal   error // ends the job before it was one
-	pause   pausing
-	looked  time.Duration // at the clock, last
+	fatal   error         // ends the job before it was one
 	stood   time.Duration // still, of the time since the job began
-
-	events  chan any
-	over    chan struct{} // the loop is: events go nowhere
-	life    context.Context
-	endLife context.CancelCauseFunc
-	wg      sync.WaitGroup
-	stdout  *output.Printer
-	stderr  *output.Printer
-	files   *output.Files
 
 	mu       sync.Mutex
 	serials  []*elasticProcess        // by number, which stands for a rank in printers and files
@@ -134,73 +114,51 @@ func newElasticJob(wish Elastic, opts Options) (*elasticJob, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &elasticJob{wish: wish, opts: opts, began: time.Now(), id: rand.Text()[:12], stager: session.NewStager(opts.Exe, opts.StartTimeout, opts.Trace), store: kv.NewStore(), setups: newSetups(),
-		driver: driver, procs: map[elastic.Process]*elasticProcess{}, contacts: map[string]route.Contact{}, gpus: plan.GpuUsers{}, events: make(chan any, 256), over: make(chan struct{})}
-	j.life, j.endLife = context.WithCancelCause(context.Background())
-	j.work, err = session.NewWork(opts.Work.scanned(), opts.Programs, j.stager, opts.Note)
-	return j, err
+	l, err := newLoop(opts)
+	if err != nil {
+		return nil, err
+	}
+	j := &elasticJob{loop: l, wish: wish, setups: newSetups(), driver: driver, procs: map[elastic.Process]*elasticProcess{},
+		contacts: map[string]route.Contact{}, gpus: plan.GpuUsers{}}
+	j.policy = j
+	return j, nil
 }
 
-// now is the time that counts: not that for which gorun stood still.
-func (j *elasticJob) now() time.Duration { return time.Since(j.began) - j.stood }
+// now is the time that counts: without the time for which the launcher was suspended.
+func (j *elasticJob) now() time.Duration { return j.clock() - j.stood }
 
-func (j *elasticJob) post(event any) {
-	select {
-	case j.events <- event:
-	case <-j.over:
+func (j *elasticJob) interval() time.Duration { return elasticTick }
+
+func (j *elasticJob) tick() {
+	j.findHung(elasticSilence)
+	j.presume()
+	j.step(elastic.Tick{})
+}
+
+func (j *elasticJob) finished() bool { return j.ended && j.drained() }
+
+func (j *elasticJob) stopped() bool { return j.end.Stopped != NotStopped }
+
+func (j *elasticJob) stopLate(s Stop) {
+	if !j.stopped() && j.end.Elastic.Code == 0 { // else there is a better reason
+		j.end.Stopped = s.Reason
 	}
 }
 
-// reap runs the job to its end and says what it came to.
-func (j *elasticJob) reap(ctx context.Context) (Result, error) {
-	tick := time.NewTicker(elasticTick)
-	defer tick.Stop()
-	cancelled := ctx.Done()
-	j.apply(elastic.Hosts{List: j.wish.Hosts})
-	for !j.ended || !j.drained() {
-		hurry(j.result.Stopped != NotStopped, j.stdout, j.stderr)
-		select {
-		case event := <-j.events:
-			j.excuse()
-			j.apply(event)
-		case stop := <-j.opts.Stops:
-			j.stop(stop)
-		case p := <-j.opts.Pauses:
-			j.pauseOrResume(p)
-		case n := <-j.opts.Signals:
-			j.signal(n)
-		case <-cancelled:
-			cancelled = nil
-			j.stop(Stop{Reason: Terminated})
-		case <-tick.C:
-			j.excuse()
-			j.findHung()
-			j.presume()
-			j.step(elastic.Tick{})
-		}
-	}
-	close(j.over)
-	closePrinters(j.result.Stopped != NotStopped, j.opts.Stops, func(stop Stop) {
-		if j.result.Stopped == NotStopped && j.result.Elastic.Code == 0 { // else there is a better reason
-			j.result.Stopped = stop.Reason
-		}
-	}, j.stdout, j.stderr)
+func (j *elasticJob) result() Result {
 	if j.failed != nil {
-		j.result.Cause.Stderr = j.stderr.LastLines(j.failed.serial, 3)
+		j.end.Cause.Stderr = j.stderr.LastLines(j.failed.serial, 3)
 	}
-	j.result.Ended = time.Since(j.began)
-	if j.files != nil {
-		j.result.Output = j.files.Close(j.result.ended())
-	}
-	return j.result, j.fatal
+	j.end.Ended = j.clock()
+	return j.end
 }
 
 // drained reports that every agent has swept up after its process and ended, or takes too long.
 func (j *elasticJob) drained() bool {
-	late := time.Since(j.began) > j.endedAt+stopMargin
+	late := j.clock() > j.endedAt+stopMargin
 	for _, p := range j.procs {
-		if late && !slices.Contains(j.result.Unconfirmed, p.name.Host) {
-			j.result.Unconfirmed = append(j.result.Unconfirmed, p.name.Host)
+		if late && !slices.Contains(j.end.Unconfirmed, p.name.Host) {
+			j.end.Unconfirmed = append(j.end.Unconfirmed, p.name.Host)
 		}
 	}
 	return late || len(j.procs) == 0
@@ -208,20 +166,16 @@ func (j *elasticJob) drained() bool {
 
 // stop is the user's wish to end the job.
 func (j *elasticJob) stop(s Stop) {
-	if j.result.Stopped == NotStopped {
-		j.result.Stopped = s.Reason
+	if j.end.Stopped == NotStopped {
+		j.end.Stopped = s.Reason
 	}
-	j.step(elastic.UserStop{Code: Result{Stopped: j.result.Stopped}.Code(), Now: s.Now})
+	j.step(elastic.UserStop{Code: Result{Stopped: j.end.Stopped}.Code(), Now: s.Now})
 }
 
-// excuse sees that gorun stood still since it last looked: nobody else is to blame for that time.
-func (j *elasticJob) excuse() {
-	at := time.Since(j.began)
-	if still := at - j.looked; j.looked > 0 && still > stoppedTime {
-		j.stood += still
-		j.excuseAgents()
+func (j *elasticJob) woke(gap time.Duration) {
+	if gap > stoppedTime {
+		j.stood += gap
 	}
-	j.looked = at
 }
 
 // step tells the driver of an event and does what it wants done.
@@ -241,8 +195,8 @@ func (j *elasticJob) step(event elastic.Event) {
 		case elastic.Note:
 			j.note(act)
 		case elastic.End:
-			j.ended, j.endedAt = true, time.Since(j.began)
-			j.result.Elastic = &ElasticEnd{Code: act.Code, Cause: act.Cause}
+			j.ended, j.endedAt = true, j.clock()
+			j.end.Elastic = &ElasticEnd{Code: act.Code, Cause: act.Cause}
 		}
 	}
 	for len(j.later) > 0 {
@@ -262,9 +216,7 @@ func (j *elasticJob) note(n elastic.Note) {
 	default:
 		j.opts.Note(prose.Printable(n.Text))
 	}
-	if j.opts.Follow != nil {
-		j.opts.Follow(Membership{string(n.Kind), n.Epoch, n.Host, n.Text, time.Since(j.began)})
-	}
+	j.notify(Membership{string(n.Kind), n.Epoch, n.Host, n.Text, j.clock()})
 }
 
 // discover keeps asking which hosts there are.
@@ -277,12 +229,12 @@ func (j *elasticJob) discover() {
 		sight := seen.Polled(j.wish.Hosts, nil, 0)
 		for {
 			select {
-			case <-time.After(sight.Next - time.Since(j.began)):
+			case <-time.After(sight.Next - j.clock()):
 			case <-j.over:
 				return
 			}
 			hosts, err := j.wish.Discover(j.life)
-			if sight = seen.Polled(hosts, err, time.Since(j.began)); sight.Warning != "" {
+			if sight = seen.Polled(hosts, err, j.clock()); sight.Warning != "" {
 				j.opts.Note(prose.Printable(sight.Warning))
 			}
 			if sight.Changed {
@@ -294,7 +246,7 @@ func (j *elasticJob) discover() {
 
 // close ends what there still is.
 func (j *elasticJob) close() {
-	j.endLife(fmt.Errorf("the job is over"))
+	j.endLife(errOver)
 	for _, p := range j.procs { // of agents that took too long
 		if p.session != nil {
 			p.session.HangUp()

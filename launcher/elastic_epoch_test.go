@@ -13,7 +13,7 @@ import (
 
 // What was published in epochs before the one that begins is forgotten; newcomers have published in the new one already.
 func TestOldEpochsKeysAreForgotten(t *testing.T) {
-	j := &elasticJob{store: kv.NewStore(), procs: map[elastic.Process]*elasticProcess{}, opts: Options{Trace: func(string, ...any) {}}}
+	j := &elasticJob{loop: &loop{store: kv.NewStore(), opts: Options{Trace: func(string, ...any) {}}}, procs: map[elastic.Process]*elasticProcess{}}
 	kept := map[string]bool{"epoch/1/gloo/0/global/0": false, "epoch/9/a": false, "epoch/10/gloo/0/global/0": true, "epoch/11/a": true,
 		"epoch/9": true, "epoch/x/a": true, "9/a": true, "a/epoch/9/b": true}
 	for key := range kept {
@@ -53,7 +53,7 @@ func TestAddressesAlone(t *testing.T) {
 		"another is there":           {Elastic{Hosts: two}, map[string]route.Contact{"f1": there}, "10.0.0.1"},
 		"another has come":           {Elastic{Hosts: alone, Discover: discover}, map[string]route.Contact{"f1": there, "localhost": here}, "10.0.0.1"},
 	} {
-		j := &elasticJob{wish: tc.wish, contacts: map[string]route.Contact{}}
+		j := &elasticJob{loop: &loop{}, wish: tc.wish, contacts: map[string]route.Contact{}}
 		for host, c := range tc.known {
 			j.contacts[host] = c
 		}
@@ -66,7 +66,7 @@ func TestAddressesAlone(t *testing.T) {
 		}
 	}
 	// Without a network there is nothing else.
-	j := &elasticJob{wish: Elastic{Hosts: alone, Discover: discover}, contacts: map[string]route.Contact{}}
+	j := &elasticJob{loop: &loop{}, wish: Elastic{Hosts: alone, Discover: discover}, contacts: map[string]route.Contact{}}
 	lonely := route.Contact{Local: true, Boot: "a", Addresses: here.Addresses[:1]}
 	if chosen, err := j.addressesAlone("localhost", lonely); err != nil || len(chosen) != 1 || route.AddrText(chosen[0]) != "127.0.0.1" {
 		t.Errorf("without a network: %v, %v", chosen, err)

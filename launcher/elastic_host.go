@@ -144,10 +144,8 @@ func (j *elasticJob) fenceOff(h *elasticHost) {
 
 // lost is the driver's event for a host that does not answer.
 func (j *elasticJob) lost(name string, err error) {
-	j.result.Lost = append(j.result.Lost, HostError{name, err})
-	if j.opts.Follow != nil {
-		j.opts.Follow(HostLost{name, err, j.now()})
-	}
+	j.end.Lost = append(j.end.Lost, HostError{name, err})
+	j.notify(HostLost{name, err, j.now()})
 	j.abort(elasticAbort{host: name, cause: err.Error()})
 	j.step(elastic.HostLost{Host: name, Err: err})
 }

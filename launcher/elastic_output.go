@@ -1,16 +1,12 @@
 package launcher
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 
-	"github.com/gorun/gorun/internal/wire"
 	"github.com/gorun/gorun/launcher/output"
-	"github.com/gorun/gorun/launcher/session"
 )
 
 // stream begins to carry output. Printers and files know processes by their serial numbers: a process's rank changes.
@@ -26,14 +22,14 @@ func (j *elasticJob) stream() error {
 			return err
 		}
 	}
-	how := output.Printing{Files: j.files, Failed: func(err error) { j.post(eventOutput{err}) }}
+	how := output.Printing{}
 	if j.wish.Prefix != nil {
 		how.Prefix = j.prefix
 	}
 	if j.opts.Show != nil {
 		how.Show = func(serial, fd int) bool { return j.opts.Show(int(j.serial(serial).rank.Load()), fd) }
 	}
-	j.stdout, j.stderr = j.opts.printers(how)
+	j.print(how)
 	return nil
 }
 
@@ -85,65 +81,5 @@ func (j *elasticJob) look(p *elasticProcess) {
 	if prefix, err := j.wish.Prefix(plan); err == nil && prefix != nil { // what cannot be was found out before
 		both := func(_, fd int, at time.Time) []byte { return prefix(m.Rank, fd, at) }
 		p.prefix.Store(&both)
-	}
-}
-
-// output hands a process's bytes to the printer, which returns the credit.
-func (j *elasticJob) output(p *elasticProcess, s *session.Session, f wire.Frame) error {
-	rank, fd := wire.RankFD(f.Stream)
-	if rank != p.born.Rank {
-		return session.ForeignRank(rank)
-	}
-	to := j.stdout
-	if fd == 2 {
-		to = j.stderr
-	}
-	if err := s.Out.CountReceived(f.Stream, len(f.Payload)); err != nil {
-		return err
-	}
-	shown := wire.OutputStream(p.serial, fd)
-	if len(f.Payload) == 0 {
-		to.Pause(shown)
-		return nil
-	}
-	to.Add(shown, f.Payload, s.Out.Creditor(f.Stream))
-	return nil
-}
-
-// cannotWrite ends the job: nobody sees its output any more.
-func (j *elasticJob) cannotWrite(err error) {
-	if !errors.Is(err, syscall.EPIPE) {
-		j.opts.Note(fmt.Sprintf("cannot write output any more: %v", err))
-	}
-	j.stop(Stop{Reason: OutputClosed})
-}
-
-// clock is the time since the job began, for goroutines other than the loop.
-func (j *elasticJob) clock() time.Duration { return time.Since(j.began) }
-
-// pauseOrResume has all processes stand still with gorun, or go on.
-func (j *elasticJob) pauseOrResume(p Pause) {
-	if !p.Suspend {
-		j.excuseAgents()
-		j.toAll(wire.TypeResume, nil)
-		return
-	}
-	j.pause = pausing{p.Told, map[int]bool{}}
-	for _, proc := range j.procs {
-		if proc.session != nil && !proc.exited {
-			j.pause.waiting[proc.serial] = true
-		}
-	}
-	j.toAll(wire.TypeSuspend, nil)
-	j.pause.without(-1)
-}
-
-func (j *elasticJob) signal(number int) { j.toAll(wire.TypeSignal, wire.Signal{Number: number}) }
-
-func (j *elasticJob) toAll(t wire.Type, message any) {
-	for _, p := range j.procs {
-		if p.session != nil {
-			p.session.Out.SendMessage(t, message)
-		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -62,10 +61,6 @@ type (
 	processDown struct { // it was not started, or its agent's session has ended
 		process *elasticProcess
 		err     error // nil: it ended as it should
-	}
-	processFrame struct { // its agent says something that the loop must know
-		process *elasticProcess
-		message any
 	}
 )
 
@@ -125,7 +120,7 @@ func (j *elasticJob) live(ctx context.Context, p *elasticProcess, at hostfile.Ho
 	}
 	_, local := conn.Host.(Local)
 	j.post(processUp{p, s, local, port})
-	err = j.read(p, s)
+	err = j.read(s)
 	s.Close()
 	j.post(processDown{p, err})
 }
@@ -140,7 +135,7 @@ func (j *elasticJob) launch(ctx context.Context, p *elasticProcess, at hostfile.
 	if s, err = j.stager.Agent(ctx, conn); err != nil {
 		return nil, 0, err
 	}
-	s.Host = &PlannedHost{Host: at, Ranks: []Rank{Rank(told.Ranks[0])}}
+	s.Index, s.Host = p.serial, &PlannedHost{Host: at, Ranks: []Rank{Rank(told.Ranks[0])}}
 	ready, err := s.Prepare(ctx, told, j.opts.GPUProgram, j.opts.Trace)
 	chosen, wrong := j.addressesAlone(at.Name, contactOf(s))
 	if err = cmp.Or(err, wrong); err != nil {
@@ -246,10 +241,8 @@ func (j *elasticJob) exit(p *elasticProcess, e Exit) {
 	p.exited = true
 	m, member := j.memberOf(p)
 	e.Rank = int(p.rank.Load())
-	j.result.Exits = append(j.result.Exits, e)
-	if j.opts.Follow != nil {
-		j.opts.Follow(Exited{p.name.Host, e})
-	}
+	j.end.Exits = append(j.end.Exits, e)
+	j.notify(Exited{p.name.Host, e})
 	j.opts.Trace("rank %d on %s %s", e.Rank, p.name.Host, describe(e))
 	if member {
 		j.epoch.fences.rankEnded(m.Rank)
@@ -266,25 +259,4 @@ func (j *elasticJob) exit(p *elasticProcess, e Exit) {
 		return
 	}
 	j.step(elastic.Exited{Process: p.name, Code: e.Code, Signal: e.Signal, Victim: victim, At: e.At})
-}
-
-// findHung looks for agents that have been silent for too long while their connections stand.
-func (j *elasticJob) findHung() {
-	for _, p := range j.procs {
-		if p.session == nil || p.exited {
-			continue
-		}
-		if silent := p.session.Silence(); silent > elasticSilence {
-			p.session.ResetSilence() // once
-			j.lost(p.name.Host, fmt.Errorf("no word from the agent for %v", silent.Round(time.Second)))
-		}
-	}
-}
-
-func (j *elasticJob) excuseAgents() {
-	for _, p := range j.procs {
-		if p.session != nil {
-			p.session.ResetSilence()
-		}
-	}
 }

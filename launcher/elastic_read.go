@@ -8,87 +8,8 @@ import (
 	"github.com/gorun/gorun/launcher/session"
 )
 
-// read takes one agent's frames until its session ends; the error is why, unless all was said.
-func (j *elasticJob) read(p *elasticProcess, s *session.Session) error {
-	for {
-		f, err := s.Frames.Next()
-		if err == nil {
-			s.Received(f, j.clock())
-			if f.Type == wire.TypeDone {
-				return j.done(p, s, f)
-			}
-			err = j.frame(p, s, f)
-		}
-		if err != nil {
-			return s.LossReason(err)
-		}
-	}
-}
-
-// done is an agent's last word.
-func (j *elasticJob) done(p *elasticProcess, s *session.Session, f wire.Frame) error {
-	if err := s.CheckDone(); err != nil || len(f.Payload) == 0 {
-		return err
-	}
-	return forward[wire.Done](j, p, f)
-}
-
-// frame handles one frame of a process's agent, which can only speak for that process.
-func (j *elasticJob) frame(p *elasticProcess, s *session.Session, f wire.Frame) error {
-	switch f.Type {
-	case wire.TypeHeartbeat, wire.TypeFailing:
-		return nil // what becomes of an agent that ends is seen at its end
-	case wire.TypeOutput:
-		return j.output(p, s, f)
-	case wire.TypeCredit:
-		return nil // nobody reads input
-	case wire.TypeExit:
-		return wire.Handle(f, func(e wire.Exit) error {
-			if err := s.CheckExit(&e); err != nil {
-				return err
-			}
-			e.At = session.Clamp(s.ToLauncher(e.At, j.clock()), 0, j.clock())
-			j.post(processFrame{p, exitOf(e)})
-			return nil
-		})
-	case wire.TypeNote:
-		return wire.Handle(f, func(n wire.Note) error {
-			n.By = s.Host.Ranks[0].Rank
-			worth, err := s.CheckNote(&n)
-			if worth {
-				j.opts.Note(fmt.Sprintf("rank %d on %s: %s", p.rank.Load(), s.Host.Name, n.Text))
-			}
-			return err
-		})
-	case wire.TypePut:
-		return wire.Handle(f, func(put wire.Put) error { return j.store.Put(put.Key, put.Value) })
-	case wire.TypeGet:
-		return wire.Handle(f, func(g wire.Get) error { return s.Get(j.life, j.store, g) })
-	case wire.TypeSuspended:
-		j.post(processFrame{p, eventSuspended{p.serial}})
-		return nil
-	case wire.TypeLost:
-		return forward[wire.Lost](j, p, f)
-	case wire.TypeFence:
-		return forward[wire.Fence](j, p, f)
-	case wire.TypePark:
-		return forward[wire.Park](j, p, f)
-	case wire.TypeJoined:
-		return forward[wire.Joined](j, p, f)
-	}
-	return &wire.FormatError{Reason: fmt.Sprintf("the agent sent a %s frame", f.Type)}
-}
-
-// forward hands a message to the loop.
-func forward[T any](j *elasticJob, p *elasticProcess, f wire.Frame) error {
-	return wire.Handle(f, func(message T) error {
-		j.post(processFrame{p, message})
-		return nil
-	})
-}
-
-// apply does what follows from an event.
-func (j *elasticJob) apply(event any) {
+// handle does what follows from an event.
+func (j *elasticJob) handle(event any) {
 	switch e := event.(type) {
 	case elastic.Hosts:
 		e.List = j.admit(e.List)
@@ -99,12 +20,34 @@ func (j *elasticJob) apply(event any) {
 	case processDown:
 		j.pause.without(e.process.serial)
 		j.down(e)
-	case processFrame:
-		j.said(e.process, e.message)
-	case eventOutput:
-		j.cannotWrite(e.err)
+	case reported:
+		j.said(j.serial(e.from.Index), e.message)
 	}
 }
+
+func (j *elasticJob) connected() (all []*session.Session) {
+	for _, p := range j.procs {
+		if p.session != nil {
+			all = append(all, p.session)
+		}
+	}
+	return all
+}
+
+func (j *elasticJob) expected(s *session.Session) bool { return !j.serial(s.Index).exited }
+
+func (j *elasticJob) hung(s *session.Session, err error) { j.lost(s.Host.Name, err) }
+
+// check lets everything pass: what a process may say depends on the epoch, which the loop knows.
+func (j *elasticJob) check(*session.Session, any) error { return nil }
+
+func (j *elasticJob) credit(*session.Session, wire.Frame) error { return nil } // no rank reads input
+
+func (j *elasticJob) number(s *session.Session, _ int) int { return s.Index }
+
+func (j *elasticJob) rank(s *session.Session, _ int) int { return int(j.serial(s.Index).rank.Load()) }
+
+func (j *elasticJob) author(s *session.Session, _ int) int { return s.Host.Ranks[0].Rank }
 
 // said is what a process or its agent has said.
 func (j *elasticJob) said(p *elasticProcess, message any) {
@@ -115,7 +58,7 @@ func (j *elasticJob) said(p *elasticProcess, message any) {
 	case Exit:
 		j.pause.without(p.serial)
 		j.exit(p, m)
-	case wire.Park:
+	case *wire.Park:
 		p.asked = true
 		j.aware()
 		if m.Left == 0 {
@@ -123,16 +66,14 @@ func (j *elasticJob) said(p *elasticProcess, message any) {
 		} else {
 			j.step(elastic.Parked{Process: p.name, Left: m.Left})
 		}
-	case wire.Joined:
+	case *wire.Joined:
 		j.step(elastic.Joined{Process: p.name, Epoch: m.Epoch})
-	case wire.Lost:
-		j.lostPeer(p, m)
-	case wire.Done:
-		j.result.Unkillable = append(j.result.Unkillable, unkillableOn(p.name.Host, m.Unkillable)...)
-	case eventSuspended:
-		j.pause.without(m.host)
-	case wire.Fence:
-		if err := j.fence(p, m); err != nil && p.session != nil {
+	case *wire.Lost:
+		j.lostPeer(p, *m)
+	case *allDone:
+		j.end.Unkillable = append(j.end.Unkillable, m.left...)
+	case *wire.Fence:
+		if err := j.fence(p, *m); err != nil && p.session != nil {
 			j.lost(p.name.Host, err)
 		}
 	}

@@ -41,7 +41,7 @@ func (j *elasticJob) aware() {
 // failUnaware ends the job as any other ends when a rank fails.
 func (j *elasticJob) failUnaware(p *elasticProcess, e Exit) {
 	j.failed = p // what it has said last is known when all is written
-	j.result.Cause = &Failure{Rank: e.Rank, Host: p.name.Host, Exit: e, At: e.At}
+	j.end.Cause = &Failure{Rank: e.Rank, Host: p.name.Host, Exit: e, At: e.At}
 	code := e.Code
 	if e.Signal != 0 {
 		code = CodeSignalBase + e.Signal

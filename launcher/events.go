@@ -2,8 +2,6 @@ package launcher
 
 import (
 	"time"
-
-	"github.com/gorun/gorun/launcher/plan"
 )
 
 // Event is a step of a job, for whoever follows it: one of [Connected], [Ready], [Started], [Exited]
@@ -30,27 +28,3 @@ type (
 		At   time.Duration
 	}
 )
-
-// tell passes an event on. Events of different hosts come from different goroutines
-// until Started.
-func (j *job) tell(e Event) {
-	if j.opts.Follow != nil {
-		j.opts.Follow(e)
-	}
-}
-
-// explain adds to a result what the output says about its cause.
-func (j *job) explain(r *Result) {
-	const lines = 3
-	r.Started, r.Ended = j.started, j.now()
-	if r.Cause == nil || r.Cause.Rank < 0 {
-		return
-	}
-	if len(j.opts.Programs) > 1 {
-		r.Cause.Program = plan.ProgramOf(r.Cause.Rank, j.opts.Programs).Argv[0]
-	}
-	r.Cause.Stderr = j.stderr.LastLines(r.Cause.Rank, lines)
-	if j.files != nil {
-		r.Cause.Log = j.files.Log(r.Cause.Rank)
-	}
-}

@@ -1,7 +1,6 @@
 package launcher
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/gorun/gorun/internal/kv"
@@ -11,7 +10,6 @@ import (
 // fences is the job's store and its open fences. add is for the job's loop
 // only; the rest is safe for concurrent use.
 type fences struct {
-	ctx    context.Context // ends with the job
 	gather *kv.Gather
 	store  *kv.Store
 	ended  []int // ranks that can come to no fence any more
@@ -21,8 +19,8 @@ type fences struct {
 // one message.
 const maxFenced = wire.MaxControl / 2
 
-func newFences(ctx context.Context, size int) *fences {
-	return &fences{ctx: ctx, gather: kv.NewGather(size), store: kv.NewStore()}
+func newFences(store *kv.Store, size int) *fences {
+	return &fences{gather: kv.NewGather(size), store: store}
 }
 
 // add takes one host's values and returns all when they are complete.

@@ -127,7 +127,7 @@ func Run(ctx context.Context, plan Plan, opts Options) (Result, error) {
 	job.spawn(starts)
 	cancel(nil)
 	job.stream()
-	return job.reap(ctx), nil
+	return job.run(ctx), nil
 }
 
 func (o *Options) setDefaults() {
@@ -139,46 +139,31 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// job is one run of a plan.
+// job is one run of a plan. Its policy is the core.
 type job struct {
-	plan   Plan
-	opts   Options
-	began  time.Time
-	id     string
-	key    []byte
-	stager *session.Stager
-	work   *session.Work
+	*loop
+	plan Plan
+	key  []byte
 
 	hosts    []Host // by index in the plan, as are the next three
 	sessions []*session.Session
 	ports    []int         // a free port on each host
 	places   [][]Placement // where the ranks of each host run on it
 
-	started time.Duration // when the ranks were let begin
-	core    *core
-	early   chan Stop // a wish to stop that came before the ranks ran
-	events  chan any
-	fences  *fences
-	pause   pausing
-	looked  time.Time     // at the clock, last
-	ended   chan struct{} // the loop is over: events go nowhere
-	wg      sync.WaitGroup
-	stopGet context.CancelFunc
-	stdout  *output.Printer
-	stderr  *output.Printer
-	files   *output.Files
+	core   *core
+	fences *fences
 }
 
 func newJob(plan Plan, opts Options) (*job, error) {
-	j := &job{plan: plan, opts: opts, began: time.Now(), id: rand.Text()[:12], key: make([]byte, 32),
-		stager: session.NewStager(opts.Exe, opts.StartTimeout, opts.Trace), core: newCore(plan, opts.Grace), early: make(chan Stop, 1), events: make(chan any, 256), ended: make(chan struct{}),
-		hosts: make([]Host, len(plan.Hosts)), sessions: make([]*session.Session, len(plan.Hosts)),
-		ports: make([]int, len(plan.Hosts)), places: make([][]Placement, len(plan.Hosts))}
-	rand.Read(j.key)
-	var err error
-	if j.work, err = session.NewWork(opts.Work.scanned(), opts.Programs, j.stager, opts.Note); err != nil {
+	l, err := newLoop(opts)
+	if err != nil {
 		return nil, err
 	}
+	j := &job{loop: l, plan: plan, key: make([]byte, 32), core: newCore(plan, opts.Grace),
+		hosts: make([]Host, len(plan.Hosts)), sessions: make([]*session.Session, len(plan.Hosts)),
+		ports: make([]int, len(plan.Hosts)), places: make([][]Placement, len(plan.Hosts))}
+	j.policy = j
+	rand.Read(j.key)
 	if opts.OutputDir != "" || opts.SaveAs != nil {
 		if j.files, err = output.OpenFiles(opts.OutputDir, opts.SaveAs, plan, opts.Note); err != nil {
 			return nil, err
@@ -186,8 +171,6 @@ func newJob(plan Plan, opts Options) (*job, error) {
 	}
 	return j, nil
 }
-
-func (j *job) now() time.Duration { return time.Since(j.began) }
 
 // startContext ends when the job has not started in time, or the user does not
 // want it any more.
@@ -265,7 +248,7 @@ func (j *job) connect(ctx context.Context, i int) (err error) {
 	h := j.plan.Hosts[i].Host
 	j.opts.Trace("%s: connecting", h.Name)
 	if j.hosts[i], err = j.opts.Dial(ctx, h); err == nil {
-		j.tell(Connected{h.Name})
+		j.notify(Connected{h.Name})
 	}
 	return err
 }
@@ -294,7 +277,7 @@ func (j *job) prepare(ctx context.Context, i int) error {
 	}
 	ready, err := s.Prepare(ctx, told, j.opts.GPUProgram, j.opts.Trace)
 	if j.ports[i], j.places[i] = ready.FreePort, placementsOf(ready.Places); err == nil {
-		j.tell(Ready{s.Host.Name})
+		j.notify(Ready{s.Host.Name})
 	}
 	return err
 }
@@ -362,13 +345,14 @@ func (j *job) spawn(starts []wire.Start) {
 		start.Mapping, start.MasterAddr, start.MasterPort = mapping, starts[master].Addrs[0], j.ports[master]
 		s.Out.SendMessage(wire.TypeStart, start)
 	}
-	j.started = j.now()
-	j.tell(Started{j.started})
+	j.started = j.clock()
+	j.notify(Started{j.started})
 	j.opts.Trace("%s started on %s", prose.Count(j.plan.Size, "rank"), prose.Count(len(j.plan.Hosts), "host"))
 }
 
 // close lets go of every host, all at once: agents that still live end.
 func (j *job) close() {
+	j.endLife(errOver)
 	var wg sync.WaitGroup
 	for i := range j.hosts {
 		wg.Go(func() {

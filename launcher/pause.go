@@ -11,30 +11,27 @@ type Pause struct {
 	Told chan<- struct{}
 }
 
-type eventSuspended struct{ host int } // a host's ranks stand still
-
 // pausing is a pause that hosts are being told of.
 type pausing struct {
 	told    chan<- struct{}
 	waiting map[int]bool // hosts
 }
 
-func (j *job) pauseOrResume(p Pause) {
+// pauseOrResume has all ranks stand still with the launcher, or go on.
+func (l *loop) pauseOrResume(p Pause) {
 	if !p.Suspend {
-		for _, s := range j.sessions {
-			s.ResetSilence() // while we stood still nobody was heard
-		}
-		j.toAll(wire.TypeResume, nil)
+		l.resetSilence() // no agent was heard meanwhile
+		l.toAll(wire.TypeResume, nil)
 		return
 	}
-	j.pause = pausing{p.Told, map[int]bool{}}
-	for _, s := range j.sessions {
-		if !j.core.settled(s.Index) {
-			j.pause.waiting[s.Index] = true
+	l.pause = pausing{p.Told, map[int]bool{}}
+	for _, s := range l.policy.connected() {
+		if l.policy.expected(s) {
+			l.pause.waiting[s.Index] = true
 		}
 	}
-	j.toAll(wire.TypeSuspend, nil)
-	j.pause.without(-1)
+	l.toAll(wire.TypeSuspend, nil)
+	l.pause.without(-1)
 }
 
 // without strikes a host off the list.

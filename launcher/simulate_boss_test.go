@@ -1,13 +1,13 @@
 package launcher
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
+	"github.com/gorun/gorun/internal/kv"
 	"github.com/gorun/gorun/internal/wire"
 	"github.com/gorun/gorun/launcher/session"
 )
@@ -36,7 +36,7 @@ type boss struct {
 }
 
 func newBoss(w *world) *boss {
-	b := &boss{w: w, core: newCore(w.plan, w.grace), fences: newFences(context.Background(), w.plan.Size),
+	b := &boss{w: w, core: newCore(w.plan, w.grace), fences: newFences(kv.NewStore(), w.plan.Size),
 		known: map[int]Exit{}, unread: make([][]any, len(w.hosts)+1)}
 	for range w.hosts {
 		b.sessions = append(b.sessions, &session.Session{})
@@ -158,16 +158,17 @@ func (b *boss) apply(event any) {
 				w.broken("the ranks are told to abort twice")
 			}
 			b.toAll(act.abort)
-		case actFinish:
-			for i, events := range b.unread {
-				if slices.Contains(events, any(doneMessage{})) {
-					w.broken("%s was done, and the launcher ends without having read it", w.hosts[i].name)
-				}
-			}
-			r := b.core.result()
-			b.told = true
-			b.end(r.Code())
 		}
+	}
+	if b.core.finished && !b.over {
+		for i, events := range b.unread {
+			if slices.Contains(events, any(doneMessage{})) {
+				w.broken("%s was done, and the launcher ends without having read it", w.hosts[i].name)
+			}
+		}
+		r := b.core.result()
+		b.told = true
+		b.end(r.Code())
 	}
 	if !b.over && b.core.stopping && w.now >= b.due {
 		w.broken("not over at %v, bound %v", w.now, b.due)

@@ -20,7 +20,7 @@ func TestSlowHostsAreTold(t *testing.T) {
 		}
 		began := time.Now()
 		var told []string
-		j := &job{plan: plan, opts: Options{Note: func(text string) { told = append(told, fmt.Sprint(time.Since(began))+" "+text) }}}
+		j := &job{plan: plan, loop: &loop{opts: Options{Note: func(text string) { told = append(told, fmt.Sprint(time.Since(began))+" "+text) }}}}
 		var others time.Duration
 		slow := func(d time.Duration, which string) func(context.Context, int) error {
 			return func(_ context.Context, i int) error {

@@ -31,10 +31,3 @@ func (j *job) openInput() {
 		go session.FeedStdin(j.opts.Stdin, readers) // ends with Stdin, which is the caller's
 	}
 }
-
-// closeInput lets feed read no more.
-func (j *job) closeInput() {
-	for _, s := range j.sessions {
-		s.EndInput()
-	}
-}

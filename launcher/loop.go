@@ -1,0 +1,365 @@
+package launcher
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/gorun/gorun/internal/kv"
+	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/launcher/output"
+	"github.com/gorun/gorun/launcher/session"
+)
+
+const (
+	coreTick = 100 * time.Millisecond
+	// stoppedTime is a gap between two turns of the loop that only a suspended launcher explains.
+	stoppedTime = 3 * time.Second
+)
+
+// loop runs a started job: it takes events from sessions, printers and the user, one at a time, and its policy decides.
+type loop struct {
+	policy  policy
+	opts    Options
+	began   time.Time
+	id      string
+	stager  *session.Stager
+	work    *session.Work
+	store   *kv.Store
+	started time.Duration // when the ranks were released; no rank ends before
+
+	events    chan any
+	early     chan Stop     // a stop request from before the ranks ran
+	over      chan struct{} // closed when the loop has ended: nobody takes events
+	life      context.Context
+	endLife   context.CancelCauseFunc
+	wg        sync.WaitGroup
+	stdout    *output.Printer
+	stderr    *output.Printer
+	files     *output.Files
+	pause     pausing
+	looked    time.Duration // the last turn
+	requested bool          // the user wants the end
+}
+
+// policy decides what becomes of a job: the core of a fixed set of ranks, or the elastic driver.
+type policy interface {
+	handle(event any)       // an event that the loop does not know
+	stop(Stop)              // the user, or lost output, ends the job
+	stopLate(Stop)          // the user wants the end when only output is left
+	stopped() bool          // it is being ended from outside
+	woke(gap time.Duration) // the time since the last turn of the loop
+	hung(*session.Session, error)
+	tick()
+	interval() time.Duration // between ticks
+	finished() bool
+	result() Result
+
+	connected() []*session.Session  // with agents
+	expected(*session.Session) bool // more than its end will come from there
+
+	// The others are for the readers of sessions, and safe for concurrent use.
+
+	check(s *session.Session, message any) error // whether the host may send that
+	credit(*session.Session, wire.Frame) error
+	number(s *session.Session, rank int) int // the number of a rank of the session in printers and files
+	rank(s *session.Session, rank int) int   // its rank now
+	author(s *session.Session, by int) int   // the rank of the session that a note is by
+}
+
+var errOver = errors.New("the job is over")
+
+type (
+	eventOutput struct{ err error } // the terminal does not take output any more
+	// reported is what an agent sent: an Exit, suspended, allDone or a message of package wire.
+	reported struct {
+		from    *session.Session
+		message any
+	}
+	suspended struct{}                    // its ranks stand still
+	allDone   struct{ left []Unkillable } // its ranks have ended and are swept up
+)
+
+func newLoop(opts Options) (*loop, error) {
+	l := &loop{opts: opts, began: time.Now(), id: rand.Text()[:12], store: kv.NewStore(),
+		stager: session.NewStager(opts.Exe, opts.StartTimeout, opts.Trace),
+		events: make(chan any, 256), early: make(chan Stop, 1), over: make(chan struct{})}
+	l.life, l.endLife = context.WithCancelCause(context.Background())
+	var err error
+	l.work, err = session.NewWork(opts.Work.scanned(), opts.Programs, l.stager, opts.Note)
+	return l, err
+}
+
+// clock is the time since the job began. It is safe for concurrent use.
+func (l *loop) clock() time.Duration { return time.Since(l.began) }
+
+func (l *loop) post(event any) {
+	select {
+	case l.events <- event:
+	case <-l.over:
+	}
+}
+
+// notify passes an event on to the caller. Events of different hosts come from different goroutines until Started.
+func (l *loop) notify(e Event) {
+	if l.opts.Follow != nil {
+		l.opts.Follow(e)
+	}
+}
+
+// run runs the job to its end.
+func (l *loop) run(ctx context.Context) Result {
+	interval := l.policy.interval()
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	cancelled := ctx.Done()
+	l.looked = l.clock()
+	for !l.policy.finished() {
+		l.abandonStuckOutput()
+		var act func()
+		select {
+		case event := <-l.events:
+			act = func() { l.handle(event) }
+		case stop := <-l.opts.Stops:
+			l.requested = true
+			act = func() { l.policy.stop(stop) }
+		case stop := <-l.early:
+			act = func() { l.policy.stop(stop) }
+		case p := <-l.opts.Pauses:
+			act = func() { l.pauseOrResume(p) }
+		case n := <-l.opts.Signals:
+			act = func() { l.toAll(wire.TypeSignal, wire.Signal{Number: n}) }
+		case <-cancelled:
+			cancelled = nil
+			act = func() { l.policy.stop(Stop{Reason: Terminated}) }
+		case <-tick.C:
+			act = l.policy.tick
+		}
+		l.wake()
+		act()
+		if next := l.policy.interval(); next != interval {
+			interval = next
+			tick.Reset(interval)
+		}
+	}
+	close(l.over)
+	for _, s := range l.policy.connected() {
+		s.EndInput()
+	}
+	l.closePrinters()
+	result := l.policy.result()
+	if l.files != nil {
+		result.Output = l.files.Close(result.ended())
+	}
+	return result
+}
+
+func (l *loop) handle(event any) {
+	switch e := event.(type) {
+	case eventOutput:
+		if !errors.Is(e.err, syscall.EPIPE) {
+			l.opts.Note(fmt.Sprintf("cannot write output any more: %v", e.err))
+		}
+		l.policy.stop(Stop{Reason: OutputClosed})
+	case reported:
+		if _, ok := e.message.(suspended); ok {
+			l.pause.without(e.from.Index)
+			return
+		}
+		l.policy.handle(event)
+	default:
+		l.policy.handle(event)
+	}
+}
+
+// wake finds out whether the launcher itself was suspended: agents are not blamed for their silence then, and what they sent
+// meanwhile is read before any host is given up.
+func (l *loop) wake() {
+	now := l.clock()
+	gap := now - l.looked
+	l.looked = now
+	if gap > stoppedTime {
+		l.resetSilence()
+	}
+	l.policy.woke(gap)
+}
+
+func (l *loop) resetSilence() {
+	for _, s := range l.policy.connected() {
+		s.ResetSilence()
+	}
+}
+
+// findHung reports each agent that has been silent for too long while its connection stands, once.
+func (l *loop) findHung(limit time.Duration) {
+	for _, s := range l.policy.connected() {
+		if silent := s.Silence(); silent > limit && l.policy.expected(s) {
+			s.ResetSilence()
+			l.policy.hung(s, fmt.Errorf("no word from the agent for %v", silent.Round(time.Second)))
+		}
+	}
+}
+
+func (l *loop) toAll(t wire.Type, message any) {
+	for _, s := range l.policy.connected() {
+		s.Out.SendMessage(t, message)
+	}
+}
+
+// read takes one agent's frames until it is done; the error is why its session ended before.
+func (l *loop) read(s *session.Session) error {
+	for {
+		f, err := s.Frames.Next()
+		if err == nil {
+			s.Received(f, l.clock())
+			if err = l.frame(s, f); err == nil && f.Type == wire.TypeDone {
+				return nil
+			}
+		}
+		if err != nil {
+			return s.LossReason(err)
+		}
+	}
+}
+
+// frame handles one frame of an agent. The host is the session's, never the frame's: an agent can only speak for its own ranks.
+func (l *loop) frame(s *session.Session, f wire.Frame) error {
+	switch f.Type {
+	case wire.TypeHeartbeat:
+		return nil
+	case wire.TypeOutput:
+		return l.output(s, f)
+	case wire.TypeCredit:
+		return l.policy.credit(s, f)
+	case wire.TypeExit:
+		return wire.Handle(f, func(e wire.Exit) error {
+			if err := s.CheckExit(&e); err != nil {
+				return err
+			}
+			e.At = session.Clamp(s.ToLauncher(e.At, l.clock()), l.started, l.clock())
+			l.post(reported{s, exitOf(e)})
+			return nil
+		})
+	case wire.TypeNote:
+		return wire.Handle(f, func(n wire.Note) error {
+			n.By = l.policy.author(s, n.By)
+			worth, err := s.CheckNote(&n)
+			if worth {
+				l.opts.Note(fmt.Sprintf("rank %d on %s: %s", l.policy.rank(s, n.By), s.Host.Name, n.Text))
+			}
+			return err
+		})
+	case wire.TypePut:
+		return wire.Handle(f, func(p wire.Put) error { return l.store.Put(p.Key, p.Value) })
+	case wire.TypeGet:
+		return wire.Handle(f, func(g wire.Get) error { return s.Get(l.life, l.store, g) })
+	case wire.TypeSuspended:
+		l.post(reported{s, suspended{}})
+		return nil
+	case wire.TypeLost:
+		return forward[wire.Lost](l, s, f)
+	case wire.TypeFence:
+		return forward[wire.Fence](l, s, f)
+	case wire.TypeFailing:
+		return forward[wire.Failing](l, s, f)
+	case wire.TypePark:
+		return forward[wire.Park](l, s, f)
+	case wire.TypeJoined:
+		return forward[wire.Joined](l, s, f)
+	case wire.TypeDone:
+		if err := s.CheckDone(); err != nil {
+			return err
+		}
+		s.EndInput()
+		var d wire.Done
+		if len(f.Payload) > 0 {
+			if err := f.Decode(&d); err != nil {
+				return err
+			}
+		}
+		l.post(reported{s, &allDone{unkillableOn(s.Host.Name, d.Unkillable)}})
+		return nil
+	}
+	return unexpected(f.Type)
+}
+
+func unexpected(t wire.Type) error {
+	return &wire.FormatError{Reason: fmt.Sprintf("the agent sent a %s frame", t)}
+}
+
+// forward hands a message to the loop, if the policy lets the host send it.
+func forward[T any](l *loop, s *session.Session, f wire.Frame) error {
+	return wire.Handle(f, func(message T) error {
+		err := l.policy.check(s, &message)
+		if err == nil {
+			l.post(reported{s, &message})
+		}
+		return err
+	})
+}
+
+// output hands a rank's bytes to the printer, which returns the credit.
+func (l *loop) output(s *session.Session, f wire.Frame) error {
+	rank, fd := wire.RankFD(f.Stream)
+	if !s.Owns(rank) {
+		return session.ForeignRank(rank)
+	}
+	p := l.stdout
+	if fd == 2 {
+		p = l.stderr
+	}
+	if err := s.Out.CountReceived(f.Stream, len(f.Payload)); err != nil {
+		return err
+	}
+	shown := wire.OutputStream(l.policy.number(s, rank), fd)
+	if len(f.Payload) == 0 {
+		p.Pause(shown)
+		return nil
+	}
+	p.Add(shown, f.Payload, s.Out.Creditor(f.Stream))
+	return nil
+}
+
+// print begins to print the ranks' output as how says.
+func (l *loop) print(how output.Printing) {
+	how.Files, how.Failed = l.files, func(err error) { l.post(eventOutput{err}) }
+	l.stdout, l.stderr = l.opts.printers(how)
+}
+
+// abandonStuckOutput abandons writes that nobody takes, once the user wants the end. A job that ends by itself waits: the user will
+// want to see its last lines.
+func (l *loop) abandonStuckOutput() {
+	if l.requested || l.policy.stopped() {
+		l.stdout.Writer.AbandonIfStuck()
+		l.stderr.Writer.AbandonIfStuck()
+	}
+}
+
+// closePrinters writes what is left. Nothing of the job is left, but the user may still want the end sooner.
+func (l *loop) closePrinters() {
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		l.stdout.Close()
+		if l.stderr != l.stdout {
+			l.stderr.Close()
+		}
+	}()
+	tick := time.NewTicker(coreTick)
+	defer tick.Stop()
+	for {
+		select {
+		case <-closed:
+			return
+		case stop := <-l.opts.Stops:
+			l.requested = true
+			l.policy.stopLate(stop)
+		case <-tick.C:
+			l.abandonStuckOutput()
+		}
+	}
+}
