@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// cacheDir is where gorun is on hosts, below the home directory; startScript knows other places.
+// cacheDir is where gorun is on hosts, below the home directory; start.sh knows other places.
 const cacheDir = ".cache/gorun"
 
 // Executable is the running gorun: what is staged on hosts.

@@ -114,7 +114,7 @@ func TestStartScriptRunsOnlyWhatNobodyElseCanChange(t *testing.T) {
 				if _, err := exec.LookPath(shell); err != nil {
 					continue
 				}
-				args := []string{"-c", startScript, "gorun-start", path, "a b"}
+				args := []string{"-c", startScript(), "gorun-start", path, "a b"}
 				if shell == "zsh" {
 					args = append([]string{"--emulate", "sh"}, args...)
 				}
@@ -148,7 +148,7 @@ func firstOf(errs ...error) error {
 
 // The scripts pass through login shells that disagree about these.
 func TestScriptsNeedNoQuoting(t *testing.T) {
-	for _, script := range []string{startScript, uploadScript} {
+	for _, script := range []string{startScript(), uploadScript()} {
 		if at := strings.IndexAny(script, "'\\!\n"); at >= 0 {
 			t.Errorf("%q", script[at:])
 		}

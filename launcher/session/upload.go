@@ -22,36 +22,13 @@ import (
 // be at it any more.
 const leaderTime = 15 * time.Second
 
-// How the script below ends when it has uploaded nothing.
+// Exit codes of upload.sh when it has uploaded nothing.
 const (
 	codeUploaded = 81 // another host of this launch has put it there
 	codeTaken    = 82 // another host of this launch is about to
 	codeForeign  = 84 // the executable is for other machines
 	codeFull     = 90 // and the number of the place that could not hold it
 )
-
-// uploadScript unpacks the executable and puts it in its place, once per home directory: making a directory
-// succeeds for one host only. The place is the first that is safe, holds files and runs programs. $1 directory
-// in the cache, $2 the launch's mark, $3 the file's name, $4 how many places to pass over, $5 the machines that the
-// executable is for. It asks for its stdin by printing the mark. The file checked tells who has put it there, and is newer
-// than the executable: see wholeScript. Links there are removed, not followed, and directories left alone.
-const uploadScript = trustScript + basesScript + `umask 077; m=$(uname -m 2>/dev/null); ` +
-	`case "${5:+$m}" in "") ;; *) case " $5 " in *" $m "*) ;; *) echo "uname says $m" >&2; exit 84;; esac;; esac; ` +
-	`command -v gzip >/dev/null || exit 1; ` +
-	`i=$4; while i=$((i+1)); [ $i -le 3 ]; do ` +
-	`enter $i make && b=${PWD%/}/$1 && mkdir -p "$b" && cd -P "$b" || continue; ` +
-	`[ "$PWD" = "$b" ] || { echo "$b: a link is in the way" >&2; continue; }; ` +
-	`if [ -h "$3" ]; then rm -f "$3"; fi; [ -d "$3" ] && { echo "$b/$3: a directory is in the way" >&2; continue; }; ` +
-	`mine=; if mkdir ".$2"; then mine=1; fi 2>/dev/null; ` +
-	`for look in 1 2; do ` + // who has it may have ended after the first look
-	`if [ -f checked ] && [ "$(cat checked 2>/dev/null)" = "$2" ]; then if [ "$mine" ]; then rmdir ".$2"; fi; exit 81; fi; ` +
-	`if [ "$mine" ]; then break; elif [ -d ".$2" ]; then exit 82; fi; done; ` +
-	`[ "$mine" ] || { echo "$PWD: cannot be written" >&2; continue; }; ` +
-	`if : >".$2/new" && chmod 700 ".$2/new" && ".$2/new"; then :; else rm -rf ".$2"; echo "$PWD: programs cannot run there" >&2; continue; fi; ` +
-	`echo "$2:go"; ` +
-	`if gzip -dc >".$2/new" && chmod 500 ".$2/new" && { sync -d ".$2/new" 2>/dev/null || :; } && mv -f ".$2/new" "$3"; then ` +
-	`{ rm -f checked && echo "$2" >checked; rm -rf ".$2"; } 2>/dev/null; exit 0; fi; ` +
-	`rm -rf ".$2"; exit $((90+i)); done; exit 83`
 
 // machines are what uname may call machines that this executable is for; "": any. A kernel may show programs
 // another than its own, to please those of 32 bits.
@@ -211,7 +188,7 @@ func (u *uploads) byShell(ctx context.Context, conn Host, name string, skip int)
 	})
 	dir, file := path.Split(name)
 	base := strings.TrimPrefix(path.Clean(dir), cacheDir+"/")
-	err = conn.Run(ctx, []string{"/bin/sh", "-c", uploadScript, "gorun-put", base, u.mark, file, strconv.Itoa(skip), machines(runtime.GOARCH)}, in, asked, stderr)
+	err = conn.Run(ctx, []string{"/bin/sh", "-c", uploadScript(), "gorun-put", base, u.mark, file, strconv.Itoa(skip), machines(runtime.GOARCH)}, in, asked, stderr)
 	close(ended)
 	in.CloseWithError(io.ErrClosedPipe)
 	feeding.Wait()
