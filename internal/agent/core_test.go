@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/gorun/gorun/internal/agent/link"
 )
 
@@ -36,7 +38,7 @@ func play(events []at) (*core, []string) {
 func describe(act any) string {
 	switch act := act.(type) {
 	case actSignal:
-		return fmt.Sprintf("%s %d", map[syscall.Signal]string{syscall.SIGTERM: "TERM", syscall.SIGCONT: "CONT", syscall.SIGUSR1: "USR1", syscall.SIGSTOP: "STOP"}[act.signal], act.rank)
+		return fmt.Sprintf("%s %d", strings.TrimPrefix(unix.SignalName(act.signal), "SIG"), act.rank)
 	case actReport:
 		e := act.exit
 		return fmt.Sprintf("report %d code %d signal %d stopped %v", e.Rank, e.Code, e.Signal, e.Stopped)

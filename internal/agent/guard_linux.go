@@ -18,21 +18,18 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// guardPatience is how long after the launcher is gone the guard waits for the
-// agent to end by itself, which it does soon after lostGrace: a stopped or stuck
-// agent never does.
-const guardPatience = lostGrace + 2*time.Second
+// guardTimeout is how long the guard waits after the launcher is lost for the agent to exit, which it does soon after lostGrace unless
+// it is stopped or hangs.
+const guardTimeout = lostGrace + 2*time.Second
 
-// GuardOptions say what a guard guards.
+// GuardOptions are how a guard starts its agent.
 type GuardOptions struct {
-	Argv []string // the agent proper; the guard's name is added, which is for Options.Guard
+	Argv []string // the agent's command; the guard's name, for Options.Guard, is appended
 	rung contain.Rung
 }
 
-// Guard starts the agent proper with this process's stdin, stdout and
-// stderr, waits for its end, kills all that is left of it and returns its exit
-// code. It never reads stdin, only watches it for the launcher's end. A signal
-// that ends ctx is passed on to the agent.
+// Guard starts the agent with this process's stdin, stdout and stderr, waits for it, kills every process that it leaves and returns its
+// exit code. It never reads stdin, and only polls it for the launcher's end. A signal that ends ctx is passed on to the agent.
 func Guard(ctx context.Context, opts GuardOptions) (code int, err error) {
 	if err := becomeSubreaper(); err != nil {
 		return wire.CodeHostFailed, fmt.Errorf("become subreaper: %w", err)
@@ -41,7 +38,7 @@ func Guard(ctx context.Context, opts GuardOptions) (code int, err error) {
 	if err != nil {
 		return wire.CodeHostFailed, fmt.Errorf("find the own place in /proc: %w", err)
 	}
-	cage := contain.Make(self, opts.rung) // made here, so that it is known when the agent is gone
+	cage := contain.Make(self, opts.rung) // made here, so that it is known when the agent has exited
 	defer cage.Remove()
 	sigchld := make(chan os.Signal, 1)
 	signal.Notify(sigchld, syscall.SIGCHLD)
@@ -58,7 +55,7 @@ func Guard(ctx context.Context, opts GuardOptions) (code int, err error) {
 	if err != nil {
 		return wire.CodeHostFailed, fmt.Errorf("start the agent: %w", err)
 	}
-	// Of what guards and agents left here that were killed together, while ours begins.
+	// Sweep what guards and agents that were killed together have left here, while this agent starts.
 	var stale sync.WaitGroup
 	stale.Go(func() { cage.KillStale(ctx) })
 	defer stale.Wait()
@@ -68,7 +65,7 @@ func Guard(ctx context.Context, opts GuardOptions) (code int, err error) {
 	return code, unkillable(left)
 }
 
-// unkillable is the error that some processes cannot be killed; nil: there are none.
+// unkillable is the error that processes left cannot be killed, nil if left is empty.
 func unkillable(left []contain.Process) error {
 	if len(left) == 0 {
 		return nil
@@ -76,8 +73,7 @@ func unkillable(left []contain.Process) error {
 	return fmt.Errorf("%d processes cannot be killed, the first of them %d (%s)", len(left), left[0].PID, left[0].Name)
 }
 
-// await returns the agent's exit code when it has ended, after killing it if it
-// did not end in time once the launcher was gone.
+// await returns the agent's exit code when it has ended. It kills an agent that goes on too long after the launcher is lost.
 func await(ctx context.Context, pid int, sigchld <-chan os.Signal) (code int) {
 	hangup, watched := make(chan struct{}), make(chan struct{})
 	defer close(watched)
@@ -87,20 +83,20 @@ func await(ctx context.Context, pid int, sigchld <-chan os.Signal) (code int) {
 	}()
 	var timeout <-chan time.Time
 	stopped := ctx.Done()
-	look := time.NewTicker(tickTime) // should a SIGCHLD ever be missed
-	defer look.Stop()
+	poll := time.NewTicker(tickTime) // in case a SIGCHLD is missed
+	defer poll.Stop()
 	for {
 		if code, ended := reapUntil(pid); ended {
 			return code
 		}
 		select {
 		case <-sigchld:
-		case <-look.C:
+		case <-poll.C:
 		case <-hangup:
 			hangup = nil
-			timeout = time.After(guardPatience)
+			timeout = time.After(guardTimeout)
 		case <-timeout:
-			_ = syscall.Kill(pid, syscall.SIGKILL) // not reaped yet, so still ours
+			_ = syscall.Kill(pid, syscall.SIGKILL) // not reaped yet, so the pid is still the agent's
 		case <-stopped:
 			stopped = nil
 			_ = syscall.Kill(pid, syscall.SIGTERM)
@@ -108,7 +104,7 @@ func await(ctx context.Context, pid int, sigchld <-chan os.Signal) (code int) {
 	}
 }
 
-// waitHangup returns when the other end of fd is closed, or soon after done is.
+// waitHangup returns when the other end of fd is closed, or soon after done is closed.
 func waitHangup(fd int, done <-chan struct{}) {
 	for {
 		set := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
@@ -138,7 +134,7 @@ func reapUntil(pid int) (code int, ended bool) {
 		if got == pid {
 			ended, code = true, status.ExitStatus()
 			if status.Signaled() {
-				code = 128 + int(status.Signal())
+				code = wire.SignalCode(status.Signal())
 			}
 		}
 	}

@@ -45,5 +45,5 @@ func outOfMemory(before, now memoryReading, blamed, maxRSS int64) (short wire.Ou
 // mayLackMemory reports whether an end is one that the kernel's OOM killer makes: of a rank
 // itself, or of the command of a shell.
 func mayLackMemory(status syscall.WaitStatus) bool {
-	return status.Signaled() && status.Signal() == syscall.SIGKILL || status.Exited() && status.ExitStatus() == 128+int(syscall.SIGKILL)
+	return status.Signaled() && status.Signal() == syscall.SIGKILL || status.Exited() && status.ExitStatus() == wire.SignalCode(syscall.SIGKILL)
 }

@@ -13,11 +13,10 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// drainTime is how long an output pipe may stay open after its rank has ended: a
-// child of the rank may hold it for ever.
+// drainTime is how long an output pipe is read after its rank has ended: a child of the rank may hold it open for ever.
 const drainTime = 2 * time.Second
 
-// pauseTime is how long a rank is silent in the middle of a line until the launcher is told that it pauses.
+// pauseTime is how long a rank is silent in the middle of a line before the agent reports a pause.
 const pauseTime = 100 * time.Millisecond
 
 // pump carries one rank's stdout or stderr to the launcher. It reads only what it
@@ -27,18 +26,16 @@ type pump struct {
 	stream uint32
 	credit *wire.Credit
 	out    *wire.Writer
-	late   bool // the rank's deadline has passed, and
-	last   int  // bytes that were in the pipe then are still to be read
+	late   bool // the rank's deadline has passed
+	last   int  // bytes that were in the pipe at the deadline and are not read yet
 
 	mu    sync.Mutex
-	endBy time.Time // when the pipe is cut; zero: not yet
+	endBy time.Time // when the pipe is cut; zero: the rank has not ended
 	armed time.Time // the file's deadline
 }
 
-// run carries bytes until the pipe ends or is cut. When there is nobody to
-// carry them to, it goes on reading: a rank that says its last words must not
-// die of saying them. Output without bytes says that the rank pauses, or has ended, in the
-// middle of a line: only here can it be known that nothing more is on its way.
+// run carries bytes until the pipe ends or is cut. Without a launcher it reads on: a rank that prints must not die of SIGPIPE. A frame
+// without bytes reports that the rank pauses, or has ended, in the middle of a line, which only this end of the pipe can know.
 func (p *pump) run(buf []byte) {
 	defer p.file.Close()
 	midline := false
@@ -83,7 +80,7 @@ func (p *pump) run(buf []byte) {
 	}
 }
 
-// errPause says that nothing came for a while, and that more may.
+// errPause is a read that found nothing for pauseTime.
 var errPause = errors.New("the rank pauses")
 
 // read waits for bytes, in the middle of a line no longer than pauseTime.
@@ -99,7 +96,7 @@ func (p *pump) read(buf []byte, midline bool) (n int, err error) {
 	if midline {
 		return 0, errPause
 	}
-	return 0, nil // a deadline that was set for another read
+	return 0, nil // the deadline of an earlier read
 }
 
 // arm sets the file's deadline: the end of the pipe, or a pause before it.
@@ -116,14 +113,14 @@ func (p *pump) arm(midline bool) {
 	}
 }
 
-// cut reports that the rank has ended, and the time for what it leaves has passed.
+// cut reports whether the rank has ended and the pipe's time has passed.
 func (p *pump) cut() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return !p.endBy.IsZero() && !time.Now().Before(p.endBy)
 }
 
-// rankEnded starts the time limit for a pipe that somebody else holds open.
+// rankEnded sets the deadline of a pipe that another process may hold open.
 func (p *pump) rankEnded() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -132,14 +129,14 @@ func (p *pump) rankEnded() {
 	_ = p.file.SetReadDeadline(p.endBy)
 }
 
-// readLast reads after the deadline what was in the pipe when it passed. Then the
-// pipe is cut, whoever still writes to it: err is io.EOF.
+// readLast reads, after the deadline, the bytes that were in the pipe when it passed. Then it cuts the pipe, even if a process still
+// writes to it: err is io.EOF.
 func (p *pump) readLast(buf []byte) (n int, err error) {
 	raw, err := p.file.SyscallConn()
 	if err != nil {
 		return 0, err
 	}
-	_ = p.file.SetReadDeadline(time.Time{}) // or raw.Read would only say again that it has passed
+	_ = p.file.SetReadDeadline(time.Time{}) // otherwise raw.Read fails with the deadline again
 	defer func() { _ = p.file.SetReadDeadline(time.Now()) }()
 	err = io.EOF
 	rawErr := raw.Read(func(fd uintptr) bool {

@@ -21,10 +21,10 @@ type program struct {
 	path string
 	argv []string
 	dir  string
-	env  map[string]string // without what tells ranks apart
-	// singularity says that variables reach the ranks through a container.
+	env  map[string]string // without the variables that differ by rank
+	// singularity is whether variables reach the ranks through a container.
 	singularity bool
-	// apart says that ranks are in a container that inherits no open files.
+	// apart is whether ranks are in a container that inherits no open files.
 	apart bool
 	seats []seat.Seat // by local rank
 }
@@ -48,8 +48,7 @@ func prepare(job wire.Job, inherited []string) ([]program, error) {
 	return programs, nil
 }
 
-// checkRanks makes sure that the ranks of a job are ranks: a mistake of the launcher's must not
-// become one of ours.
+// checkRanks validates the ranks of a job.
 func checkRanks(job wire.Job) error {
 	if len(job.Ranks) == 0 {
 		return wire.Refusef(wire.CodeHostFailed, "", "no rank is to run here")
@@ -67,7 +66,7 @@ func checkRanks(job wire.Job) error {
 	return nil
 }
 
-// checkElastic does so for a process of an elastic job.
+// checkElastic validates the rank of an elastic job's process.
 func checkElastic(job wire.Job) error {
 	r, e := job.Ranks[0], job.Elastic
 	if len(job.Ranks) != 1 || r.Rank < 0 || r.Rank >= job.Size || r.LocalRank < 0 || r.LocalRank >= e.LocalSize || e.Slot < 0 || e.Slot >= e.Slots || e.Lease <= 0 {
@@ -87,7 +86,7 @@ func prepareProgram(w wire.Program, job wire.Job, inherited []string) (program, 
 	}
 	if err := checkDir(p.dir); err != nil {
 		var no *wire.Refuse
-		if len(job.Shares) > 1 && errors.As(err, &no) { // whose directory is it?
+		if len(job.Shares) > 1 && errors.As(err, &no) { // say which program's directory it is
 			no.What = p.argv[0] + ": " + no.What
 		}
 		return p, err
@@ -99,7 +98,7 @@ func prepareProgram(w wire.Program, job wire.Job, inherited []string) (program, 
 		prefixForContainers(p.env)
 	}
 	var err error
-	if p.path, err = lookProgram(p.argv[0], p.dir, p.env["PATH"]); err == nil {
+	if p.path, err = findProgram(p.argv[0], p.dir, p.env["PATH"]); err == nil {
 		err = seat.CheckSize(p.path, p.argv, p.env, seat.StackLimit())
 	}
 	return p, err
@@ -139,7 +138,7 @@ func baseEnv(inherited []string, job wire.Job, w wire.Program) map[string]string
 		}
 	}
 	if _, set := env[rankenv.Unbuffered]; !set {
-		env[rankenv.Unbuffered] = "1" // a rank's stdout is a pipe; its prints should still come at once
+		env[rankenv.Unbuffered] = "1" // a rank's stdout is a pipe, which Python would buffer
 	}
 	spareLoopback(env)
 	return env
@@ -154,7 +153,7 @@ func taken(env map[string]string) map[string]bool {
 	return rankenv.Taken(list)
 }
 
-// prefixForContainers sets for containers what env has been given here, unless the user did.
+// prefixForContainers sets the agent's defaults for containers, too, unless the user did.
 func prefixForContainers(env map[string]string) {
 	for _, kv := range rankenv.Prefixed([]string{rankenv.Unbuffered + "=" + env[rankenv.Unbuffered]}, taken(env)) {
 		name, value, _ := strings.Cut(kv, "=")
@@ -162,9 +161,9 @@ func prefixForContainers(env map[string]string) {
 	}
 }
 
-// lookProgram finds name as a shell in dir would, and checks that it can be
-// executed: so a mistake is reported once a host, not once a rank.
-func lookProgram(name, dir, path string) (string, error) {
+// findProgram finds name as a shell in dir would, and checks that it can be executed, so that a mistake is reported once a host, not once
+// a rank.
+func findProgram(name, dir, path string) (string, error) {
 	if strings.Contains(name, "/") {
 		full := name
 		if !filepath.IsAbs(full) {
@@ -234,7 +233,7 @@ func shebang(path string) string {
 	defer f.Close()
 	line, _ := bufio.NewReaderSize(f, 512).ReadSlice('\n')
 	rest, found := bytes.CutPrefix(bytes.TrimSuffix(line, []byte("\n")), []byte("#!"))
-	// As the kernel splits it: a \r belongs to the name.
+	// The kernel splits so: a \r belongs to the name.
 	fields := bytes.FieldsFunc(rest, func(r rune) bool { return r == ' ' || r == '\t' })
 	if found && len(fields) > 0 {
 		return string(fields[0])
@@ -242,7 +241,7 @@ func shebang(path string) string {
 	return ""
 }
 
-// errno strips the operation and path from err: the sentence around names them.
+// errno strips the operation and path from err, which the sentence around it names.
 func errno(err error) error {
 	var no syscall.Errno
 	if errors.As(err, &no) {
@@ -271,7 +270,7 @@ func (p program) rankEnv(r rankenv.Rank) []string {
 	return env
 }
 
-// unset are those of NAME=value strings that nobody has set for p's ranks.
+// unset lists those of the NAME=value strings that are not set for p's ranks.
 func (p program) unset(env []string) (rest []string) {
 	var inside map[string]bool
 	if p.singularity {
@@ -286,7 +285,7 @@ func (p program) unset(env []string) (rest []string) {
 	return rest
 }
 
-// spareLoopback has programs that use a proxy reach the agent without it.
+// spareLoopback makes programs that use a proxy reach the agent without it.
 func spareLoopback(env map[string]string) {
 	const lower, upper, local = "no_proxy", "NO_PROXY", "127.0.0.1,localhost"
 	if !usesProxy(env) {
@@ -296,7 +295,7 @@ func spareLoopback(env map[string]string) {
 	_, hasUpper := env[upper]
 	for name, has := range map[string]bool{lower: hasLower, upper: hasUpper} {
 		switch value := env[name]; {
-		case !has && (hasLower || hasUpper), strings.TrimSpace(value) == "*": // the other name counts alone; nothing goes through a proxy
+		case !has && (hasLower || hasUpper), strings.TrimSpace(value) == "*": // the other name counts alone, or nothing uses the proxy
 		case value == "":
 			env[name] = local
 		default:
@@ -314,7 +313,7 @@ func usesProxy(env map[string]string) bool {
 	return false
 }
 
-// sit gives the program the host's seats. Threads that the user has set are not ours to set.
+// sit gives the program the host's seats. A number of threads that the user has set stays.
 func (p *program) sit(seats []seat.Seat) {
 	p.seats = slices.Clone(seats)
 	if p.threadsGiven() {
@@ -325,7 +324,7 @@ func (p *program) sit(seats []seat.Seat) {
 }
 
 // threadsGiven reports that the user has set the number of threads, here or for a container, for
-// which ours would win over what a program before it sets: env OMP_NUM_THREADS=4 singularity.
+// which gorun's would win over env OMP_NUM_THREADS=4 singularity.
 func (p program) threadsGiven() bool {
 	_, set := p.env[rankenv.Threads]
 	if set || !p.singularity {
@@ -337,7 +336,7 @@ func (p program) threadsGiven() bool {
 	return taken(p.env)[rankenv.Threads]
 }
 
-// seat is a rank's seat by its local rank.
+// seat is the seat of a local rank.
 func (p program) seat(local int) seat.Seat {
 	if local >= len(p.seats) {
 		return seat.Seat{}

@@ -34,7 +34,7 @@ func place(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-func TestLookProgram(t *testing.T) {
+func TestFindProgram(t *testing.T) {
 	dir := place(t, map[string]string{
 		"prog": "+x", "data": "x", "sub/prog": "+x", "sub/only": "+x", "sub2/only": "+x", "noexec/only": "x", "noexec/denied": "x", "bin/tool/inner": "x", "bin2/tool": "+x",
 	})
@@ -64,7 +64,7 @@ func TestLookProgram(t *testing.T) {
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
-			got, err := lookProgram(tc.program, dir, tc.path)
+			got, err := findProgram(tc.program, dir, tc.path)
 			if tc.want != "" {
 				if err != nil || got != filepath.Join(dir, tc.want) {
 					t.Errorf("%s, %v; want %s", got, err, tc.want)
@@ -77,7 +77,7 @@ func TestLookProgram(t *testing.T) {
 			}
 		})
 	}
-	if got, err := lookProgram("sh", dir, ""); err != nil || !strings.HasSuffix(got, "/bin/sh") {
+	if got, err := findProgram("sh", dir, ""); err != nil || !strings.HasSuffix(got, "/bin/sh") {
 		t.Errorf("without any PATH sh is %q, %v", got, err)
 	}
 }

@@ -19,16 +19,16 @@ import (
 
 // processes starts and reaps this agent's children. A rank's pid is signalled
 // only while the rank has not been reaped, under the lock that reaping takes, so a
-// signal can never reach a stranger who got the pid later.
+// signal never reaches another process that got the pid later.
 type processes struct {
-	reaping sync.Mutex // held until what was reaped is reported
+	reaping sync.Mutex // held until the reaped ranks are reported
 	mu      sync.Mutex
 	ranks   map[int]int  // rank by pid, not yet reaped
 	pids    map[int]int  // pid by rank, not yet reaped
 	asked   map[int]bool // ranks that a signal to end has reached while they ran
 	cage    *contain.Cage
 	starts  chan startRequest
-	leaves  chan chan struct{} // nothing more is to be started; closed when that is done
+	leaves  chan chan struct{} // no process is started any more; closed when the thread knows
 	stopped chan struct{}
 	exited  func(rank int, status syscall.WaitStatus, used syscall.Rusage, asked bool)
 	sigchld chan os.Signal
@@ -41,11 +41,11 @@ type startRequest struct {
 	argv, env []string
 	dir       string
 	files     []uintptr
-	cpus      topology.Set // to be bound to; nil: all that the agent may use
+	cpus      topology.Set // that the rank is bound to; nil: all that the agent may use
 	answer    chan error
 }
 
-// newProcesses begins to start processes in the cage; exited is called, one call at a time, for every rank that ends.
+// newProcesses starts processes in the cage. It calls exited for every rank that ends, one call at a time.
 func newProcesses(cage *contain.Cage, exited func(rank int, status syscall.WaitStatus, used syscall.Rusage, asked bool)) *processes {
 	p := &processes{cage: cage, ranks: map[int]int{}, pids: map[int]int{}, asked: map[int]bool{}, starts: make(chan startRequest), leaves: make(chan chan struct{}),
 		stopped: make(chan struct{}), exited: exited, sigchld: make(chan os.Signal, 1)}
@@ -54,11 +54,10 @@ func newProcesses(cage *contain.Cage, exited func(rank int, status syscall.WaitS
 	return p
 }
 
-// beginReaping begins to collect all children that end, ranks or not. From then on nobody else can wait for a child of his own.
+// beginReaping begins to reap all children, ranks or not. From then on exec.Cmd cannot wait for a child.
 func (p *processes) beginReaping() { p.wg.Go(p.reapLoop) }
 
-// close ends the reaping. Children that still run lose their parent's
-// protection: their death signal fires.
+// close ends the reaping and the thread that started the children: those that still run get their death signal.
 func (p *processes) close() {
 	signal.Stop(p.sigchld)
 	close(p.stopped)
@@ -79,7 +78,7 @@ func (p *processes) startLoop() {
 			}
 			r.answer <- p.fork(r)
 		case done := <-p.leaves:
-			_ = p.cage.Leave() // or it dies with the ranks
+			_ = p.cage.Leave() // otherwise the agent dies with the ranks
 			close(done)
 		case <-p.stopped:
 			return
@@ -88,8 +87,8 @@ func (p *processes) startLoop() {
 }
 
 func (p *processes) fork(r startRequest) error {
-	// A process inherits what this thread may run on. All ranks of a host are bound or none is, and
-	// the thread does nothing else, so it need not be set back.
+	// A process inherits this thread's CPUs. They are not restored: the thread does nothing else, and all ranks of a host are bound or
+	// none is.
 	if r.cpus != nil {
 		if err := topology.SetAffinity(r.cpus); err != nil {
 			return fmt.Errorf("bind it to cpus %s: %v", r.cpus, err) // not wrapped: the program is not at fault
@@ -107,9 +106,8 @@ func (p *processes) fork(r startRequest) error {
 	return nil
 }
 
-// raiseScore makes processes that are started until restore is called those that die when memory runs out, rather than
-// the agent. It is best effort. The agent has the score itself meanwhile: a rank that got it after its start
-// may have children by then that have it not.
+// raiseScore makes the kernel kill processes that start before restore is called rather than the agent when memory runs out, if it can.
+// They inherit the score from the agent: one that is set after a rank's start misses children that the rank has started.
 func raiseScore() (restore func()) {
 	const file = "/proc/self/oom_score_adj"
 	text, _ := os.ReadFile(file)
@@ -120,7 +118,7 @@ func raiseScore() (restore func()) {
 	return func() { _ = os.WriteFile(file, text, 0) }
 }
 
-// leave says that nothing more is to be started. The ranks may be killed then.
+// leave stops starting processes and leaves the cage, so that the ranks can be killed.
 func (p *processes) leave() {
 	done := make(chan struct{})
 	p.leaves <- done
@@ -144,7 +142,7 @@ func (p *processes) signal(rank int, sig syscall.Signal) {
 	}
 }
 
-// ending are the ranks that end, and are yet to be reaped.
+// ending lists the ranks that have ended and are not reaped.
 func (p *processes) ending() []int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -158,13 +156,13 @@ func (p *processes) ending() []int {
 }
 
 func (p *processes) reapLoop() {
-	look := time.NewTicker(tickTime) // should a SIGCHLD ever be missed
-	defer look.Stop()
+	poll := time.NewTicker(tickTime) // in case a SIGCHLD is missed
+	defer poll.Stop()
 	for {
 		select {
 		case <-p.sigchld:
 			p.reap()
-		case <-look.C:
+		case <-poll.C:
 			p.reap()
 		case <-p.stopped:
 			return
@@ -172,8 +170,7 @@ func (p *processes) reapLoop() {
 	}
 }
 
-// reap collects every child that has ended: ranks, and orphans of ranks that
-// were handed to us. When it returns, the ranks' ends are reported.
+// reap collects every child that has ended: ranks, and orphans of ranks. When it returns, the ranks' ends are reported.
 func (p *processes) reap() {
 	p.reaping.Lock()
 	defer p.reaping.Unlock()
@@ -203,7 +200,8 @@ func (p *processes) reap() {
 	}
 }
 
-// hasEnded reports whether our parent has. Our death signal comes when the thread that started us ends, a little before.
+// hasEnded reports whether the parent has ended. This process's death signal comes a little earlier, when the thread that started it
+// ends.
 func hasEnded(parent int) bool {
 	for end := time.Now().Add(50 * time.Millisecond); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if os.Getppid() != parent || contain.Ending(parent) {

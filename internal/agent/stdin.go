@@ -13,13 +13,13 @@ const inputStream = 0
 // stdin carries the launcher's standard input to those of this host's ranks that read it.
 // Each gets every byte, at its own speed; credit is returned for what all of them have
 // taken, so the slowest one holds the launcher back and memory is bounded by the
-// window. A rank that has ended or closed its input counts no more.
+// window. A rank that has ended or closed its input does not count.
 type stdin struct {
 	out *wire.Writer
 
 	mu      sync.Mutex
 	readers map[int]*inputReader // by rank
-	queued  int                  // bytes that some reader still has to take
+	queued  int                  // bytes that some reader has not taken
 	eof     bool
 }
 
@@ -28,7 +28,7 @@ type inputReader struct {
 	file *os.File
 	came sync.Cond
 	wait []*inputPiece // what it has not taken yet
-	left bool          // it takes no more
+	left bool          // it takes no more input
 }
 
 // inputPiece is some bytes of the input, shared by all readers.
@@ -39,8 +39,8 @@ type inputPiece struct {
 
 func newStdin(out *wire.Writer) *stdin { return &stdin{out: out, readers: map[int]*inputReader{}} }
 
-// attach adds a rank, before the first push. The caller runs what it returns, which ends with
-// the input, or when the rank takes no more of it.
+// attach adds a rank, before the first push. The caller runs the returned function, which ends with the input or when the rank takes no
+// more of it.
 func (s *stdin) attach(rank int, file *os.File) (run func()) {
 	r := &inputReader{file: file}
 	r.came.L = &s.mu
@@ -55,7 +55,7 @@ func (s *stdin) push(data []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.eof || len(s.readers) == 0 {
-		return nil // nobody wants it
+		return nil // no rank reads it
 	}
 	if s.queued+len(data) > wire.Window {
 		return &wire.FormatError{Reason: "stdin beyond its credit"}
@@ -72,7 +72,7 @@ func (s *stdin) push(data []byte) error {
 	return nil
 }
 
-// close ends the input of a rank, whatever is queued.
+// close ends the input of a rank and drops what is queued for it.
 func (s *stdin) close(rank int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,7 +100,7 @@ func (s *stdin) run(rank int, r *inputReader) {
 	s.pay(s.leave(rank, r))
 }
 
-// next waits for the reader's next piece; nil: there is none to come.
+// next waits for the reader's next piece, nil at the end of the input.
 func (s *stdin) next(r *inputReader) *inputPiece {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,7 +115,7 @@ func (s *stdin) next(r *inputReader) *inputPiece {
 	return piece
 }
 
-// taken notes that a reader is through with pieces, and returns how many bytes are out of the way now.
+// taken notes that a reader has taken pieces, and returns how many bytes no reader needs any more.
 func (s *stdin) taken(pieces ...*inputPiece) (n int, owed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,8 +128,7 @@ func (s *stdin) taken(pieces ...*inputPiece) (n int, owed bool) {
 	return n, n > 0
 }
 
-// leave takes a reader out. When nobody is left that wants more, the launcher is owed
-// that word: credit of 0.
+// leave removes a reader. When none is left, the launcher gets credit of 0.
 func (s *stdin) leave(rank int, r *inputReader) (n int, owed bool) {
 	s.mu.Lock()
 	rest := r.wait
@@ -144,7 +143,7 @@ func (s *stdin) leave(rank int, r *inputReader) (n int, owed bool) {
 	return n, owed
 }
 
-// pay returns credit. A launcher that is gone needs none.
+// pay returns credit to the launcher.
 func (s *stdin) pay(n int, owed bool) {
 	if owed {
 		_ = s.out.SendCredit(inputStream, n)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"syscall"
 	"time"
 )
 
@@ -117,13 +118,15 @@ func Refusef(code int, hint, format string, args ...any) error {
 	return &Refuse{Code: code, What: fmt.Sprintf(format, args...), Hint: hint}
 }
 
-// Exit codes of a host or program that cannot run, as shells have them; CodeSignal and the signal's number is that of a signal.
+// Exit codes of a host or program that cannot run, as shells have them.
 const (
 	CodeHostFailed    = 125
 	CodeNotExecutable = 126
 	CodeNotFound      = 127
-	CodeSignal        = 128
 )
+
+// SignalCode is the exit code of a program that a signal ended, as shells have it.
+func SignalCode(signal syscall.Signal) int { return 128 + int(signal) }
 
 // Start lets the ranks begin: every host of the job is ready.
 type Start struct {

@@ -15,8 +15,8 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// Addresses lists this host's addresses: those that other hosts may reach
-// first, interfaces without any last, and no more than a hello may tell.
+// Addresses lists this host's addresses: first those that other hosts may reach, last interfaces without one, and at most as many as a
+// hello may have.
 func Addresses() []wire.Address {
 	interfaces, _ := net.Interfaces()
 	prefixes := addressTable()
@@ -31,13 +31,13 @@ func Addresses() []wire.Address {
 	return foremost(own, wire.MaxAddresses)
 }
 
-// isUp reports that an interface is up and has a link.
+// isUp reports whether an interface is up and has a link.
 func isUp(nic net.Interface) bool {
 	const ready = net.FlagUp | net.FlagRunning
 	return nic.Flags&ready == ready
 }
 
-// addressesOf is what a hello tells of one interface.
+// addressesOf describes one interface for the hello.
 func addressesOf(nic net.Interface, prefixes []netip.Prefix, speed int) []wire.Address {
 	like := wire.Address{Interface: nic.Name, Up: isUp(nic), Loopback: nic.Flags&net.FlagLoopback != 0, Speed: speed}
 	if len(prefixes) == 0 {
@@ -51,9 +51,8 @@ func addressesOf(nic net.Interface, prefixes []netip.Prefix, speed int) []wire.A
 	return all
 }
 
-// addressTable reads the addresses of all interfaces, by index, in one go:
-// net.Interface.Addrs reads them all again for each interface, which takes 0.3 s
-// on a host with 400.
+// addressTable reads the addresses of all interfaces, by index, at once:
+// net.Interface.Addrs reads them all again for each interface.
 func addressTable() map[int][]netip.Prefix {
 	dump, err := syscall.NetlinkRIB(syscall.RTM_GETADDR, syscall.AF_UNSPEC)
 	if err != nil {
@@ -85,7 +84,7 @@ func parseAddress(m syscall.NetlinkMessage) (index int, prefix netip.Prefix) {
 		switch a.Attr.Type {
 		case syscall.IFA_LOCAL:
 			local, _ = netip.AddrFromSlice(a.Value)
-		case syscall.IFA_ADDRESS: // the far end's, where there is a local one and the link has two ends
+		case syscall.IFA_ADDRESS: // on a point-to-point link with a local address: the peer's
 			address, _ = netip.AddrFromSlice(a.Value)
 		}
 	}
@@ -95,8 +94,8 @@ func parseAddress(m syscall.NetlinkMessage) (index int, prefix netip.Prefix) {
 	return index, netip.PrefixFrom(address, bits)
 }
 
-// foremost returns at most limit addresses, those of most use first. On a host
-// with a thousand virtual links most have a link-local address only.
+// foremost returns at most limit addresses, the most useful first: hosts may have a thousand virtual links with only a link-local
+// address.
 func foremost(all []wire.Address, limit int) []wire.Address {
 	use := func(a wire.Address) int {
 		switch ip := a.Prefix.Addr(); {
@@ -115,11 +114,10 @@ func foremost(all []wire.Address, limit int) []wire.Address {
 	return all[:min(len(all), limit)]
 }
 
-// readSpeed is an interface's speed in Mbit/s as class, normally /sys/class/net,
-// tells it; 0 when the driver does not say.
+// readSpeed is an interface's speed in Mbit/s in the folder class, normally /sys/class/net; 0 if the driver does not know it.
 func readSpeed(class, nic string) int {
 	text, _ := os.ReadFile(filepath.Join(class, nic, "speed"))
-	// Some drivers say 2^32-1 for "unknown", others -1.
+	// Unknown is 2^32-1 for some drivers, -1 for others.
 	speed, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 32)
 	if err != nil || speed < 0 {
 		return 0

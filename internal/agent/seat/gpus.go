@@ -24,10 +24,10 @@ import (
 
 const (
 	gpuProgram = "gorun-gpu"
-	gpuTime    = 10 * time.Second // for all programs that may be asked for GPUs
+	gpuTime    = 10 * time.Second // for all programs that list GPUs
 )
 
-// gpuSources are this host's. gorun-gpu is looked for beside gorun. root is not nil in tests.
+// gpuSources are this host's; gorun-gpu is searched beside gorun. Only tests set root.
 func gpuSources(root fs.FS) gpu.Sources {
 	helper := ""
 	if own, err := os.Executable(); err == nil {
@@ -42,8 +42,8 @@ func gpuSources(root fs.FS) gpu.Sources {
 	return from
 }
 
-// listGPUs asks nobody where there is no NVIDIA driver, and the driver itself, which takes its time, only for what /proc does
-// not show: NVLinks, and instances. access finds out whether a file may be read and written.
+// listGPUs lists nothing without an NVIDIA driver. It asks the driver itself, which is slow, only for what /proc does not show: NVLinks
+// and MIG instances. access reports whether a file may be read and written.
 func listGPUs(from gpu.Sources, near bool, access func(path string) error) ([]gpu.Device, error) {
 	if !gpu.Present(from.Root) {
 		return nil, nil
@@ -59,14 +59,14 @@ func listGPUs(from gpu.Sources, near bool, access func(path string) error) ([]gp
 	return openable(devices, access), err
 }
 
-// partitioned reports whether there are MIG instances. Which ones, the driver must be asked.
+// partitioned reports whether a GPU has MIG instances. Only the driver can list them.
 func partitioned(root fs.FS) bool {
 	instances, _ := fs.Glob(root, "proc/driver/nvidia/capabilities/gpu*/mig/gi*")
 	return len(instances) > 0
 }
 
-// openable are the devices that CUDA counts: those whose file may be opened. A scheduler's control group forbids it, a
-// container lacks the file. Where no file is there the driver makes them for the first program.
+// openable lists the devices that CUDA counts: those whose file may be opened. A scheduler's control group may forbid it, and a container
+// may lack the file. Where no device has a file, the driver makes the files for the first program.
 func openable(devices []gpu.Device, access func(path string) error) []gpu.Device {
 	absent := 0
 	var open []gpu.Device
@@ -191,7 +191,7 @@ func (h *Host) assignGPUs(job wire.Job, seats []Seat, visible []Visibility, sent
 	shares, words, err := assign(ask, inherited(job, visible, len(seats)), devices)
 	var hinted interface{ Hint() string }
 	if errors.As(err, &hinted) {
-		return nil, wire.Refusef(wire.CodeHostFailed, hinted.Hint(), "GPUs cannot be dealt: %v", err)
+		return nil, wire.Refusef(wire.CodeHostFailed, hinted.Hint(), "GPUs cannot be assigned: %v", err)
 	}
 	h.GPUs, h.BusIDs = words, usedGPUs(shares)
 	for i, s := range shares {
@@ -203,13 +203,13 @@ func (h *Host) assignGPUs(job wire.Job, seats []Seat, visible []Visibility, sent
 	}
 	if h.machine == nil {
 		if h.machine, err = topology.Here(); err != nil {
-			return seats, nil // nobody asked for it
+			return seats, nil // binding was not requested
 		}
 	}
 	return nearGPUs(h, job.Binding, seats), nil
 }
 
-// usedGPUs are the PCI addresses of all that ranks use; none if it is not known of each rank.
+// usedGPUs lists the PCI addresses of all GPUs that ranks use, none if a rank's are not known.
 func usedGPUs(shares []gpu.Share) (ids []string) {
 	for _, s := range shares {
 		if s.BusIDs == nil {
@@ -221,8 +221,8 @@ func usedGPUs(shares []gpu.Share) (ids []string) {
 	return slices.Compact(ids)
 }
 
-// nearGPUs moves ranks to the NUMA nodes of their GPUs. They stay where they are, all of them, where that of one is not
-// known or has too few cores for them, where there is one node only, and where the system forbids it: nobody asked for it.
+// nearGPUs moves ranks to the NUMA nodes of their GPUs. No rank moves if one node is unknown or has too few cores, if the host has one
+// node, or if the system forbids it: the user did not request it.
 func nearGPUs(h *Host, b wire.Binding, seats []Seat) []Seat {
 	sets, groups, elsewhere := make([]topology.Set, len(seats)), map[string][]int{}, false
 	for i, s := range seats {
@@ -266,7 +266,7 @@ func nearGPUs(h *Host, b wire.Binding, seats []Seat) []Seat {
 		}
 	}
 	for _, n := range taken {
-		if b.To != "" && n > 1 { // ranks of one node and of several took the same cores
+		if b.To != "" && n > 1 { // a rank of one node and one of several nodes have the same cores
 			return seats
 		}
 	}

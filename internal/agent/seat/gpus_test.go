@@ -122,7 +122,7 @@ func TestRanksGetGPUs(t *testing.T) {
 	}
 }
 
-func TestGPUsThatCannotBeDealt(t *testing.T) {
+func TestGPUsThatCannotBeAssigned(t *testing.T) {
 	broken := fourCores()
 	broken.list = func(bool, *os.File) ([]gpu.Device, error) { return nil, errors.New("signal: segmentation fault") }
 	two := withGPUs(driver(0, 1))
@@ -133,8 +133,8 @@ func TestGPUsThatCannotBeDealt(t *testing.T) {
 		env        string
 		what, hint string
 	}{
-		{two, 3, wire.GPUs{PerRank: 1}, "", "GPUs cannot be dealt: 3 ranks need 3 GPUs, and there are 2", "-H host:2"},
-		{two, 1, wire.GPUs{Listed: 4}, "", "GPUs cannot be dealt: the hostfile says gpus=4, and there are 2", "correct gpus="},
+		{two, 3, wire.GPUs{PerRank: 1}, "", "GPUs cannot be assigned: 3 ranks need 3 GPUs, and there are 2", "-H host:2"},
+		{two, 1, wire.GPUs{Listed: 4}, "", "GPUs cannot be assigned: the hostfile says gpus=4, and there are 2", "correct gpus="},
 		{two, 1, wire.GPUs{PerRank: 1}, "CUDA_VISIBLE_DEVICES=-1", "1 rank needs 1 GPU, and there is none, besides 2 that CUDA_VISIBLE_DEVICES", "leave --gpus-per-rank out"},
 		{withGPUs(fstest.MapFS{}), 1, wire.GPUs{PerRank: 1}, "", "1 rank needs 1 GPU, and there is none", ""},
 		{withGPUs(fstest.MapFS{}), 1, wire.GPUs{Listed: 1}, "", "the hostfile says gpus=1, and there is none", "--gpus-per-rank none"},
@@ -145,7 +145,7 @@ func TestGPUsThatCannotBeDealt(t *testing.T) {
 			t.Errorf("%+v: %+v, want %q", tt.gpus, err, tt.what)
 		}
 	}
-	// Who asked for nothing runs without.
+	// A job that requests no GPU runs without.
 	a := hostWith(broken, 2, wire.GPUs{}, "")
 	if err := a.assign(); err != nil || a.own.GPUs != "GPUs that cannot be listed (signal: segmentation fault)" || a.locations()[0].GPUs != nil {
 		t.Errorf("%v, %q", err, a.own.GPUs)

@@ -11,7 +11,7 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// Interfaces are the network interfaces of this host that libraries with sockets of their own use; "": they choose.
+// Interfaces are the network interfaces of this host for libraries that open sockets themselves; "": the library chooses.
 type Interfaces struct {
 	Name string // the one that has the host's address
 	NCCL string // as NCCL_SOCKET_IFNAME names them
@@ -30,8 +30,8 @@ func (h *Host) Interfaces(own []wire.Address, job wire.Job, start wire.Start) (n
 	return n
 }
 
-// interfaceOf is the name of the interface that has addr, at which ranks of other hosts reach those of this
-// one; where all ranks are here it is loopback's. It is empty where there is none.
+// interfaceOf names the interface that has addr, where ranks of other hosts reach those of this one; alone, with all ranks here, it is
+// loopback's. It is "" if no interface has the address.
 func interfaceOf(own []wire.Address, addr string, alone bool) string {
 	want, _ := netip.ParseAddr(addr)
 	want = want.WithZone("")
@@ -44,9 +44,9 @@ func interfaceOf(own []wire.Address, addr string, alone bool) string {
 	return ""
 }
 
-// socketInterfaces is NCCL_SOCKET_IFNAME for all ranks of this host: of the interfaces that the launcher wants, those nearest to
-// their GPUs. All ranks of a host get the same ones, as each finds the way through the host by itself and must come to the same.
-// It is empty where NCCL, which chooses the nearest of those it has by itself, too, would have no other ones.
+// socketInterfaces is NCCL_SOCKET_IFNAME for all ranks of this host: of the launcher's interfaces, those nearest to the GPUs.
+// All ranks of a host get the same ones, because each computes the routes through the host and the results must agree. It is "" where
+// NCCL would choose among the same interfaces by default.
 func socketInterfaces(root fs.FS, start wire.Start, own []wire.Address, busIDs []string) string {
 	wanted := gpu.NearestNICs(root, busIDs, start.Interfaces)
 	if len(wanted) == 0 || !start.Asked && same(wanted, usualInterfaces(own)) {
@@ -59,13 +59,13 @@ func socketInterfaces(root fs.FS, start wire.Start, own []wire.Address, busIDs [
 	return text
 }
 
-// mistaken reports an interface that NCCL would take for one that is wanted: names are prefixes.
+// mistaken reports whether NCCL would take name for one that is wanted: names are prefixes.
 func mistaken(name string, wanted []string) bool {
 	return !slices.Contains(wanted, name) && slices.ContainsFunc(wanted, func(w string) bool { return strings.HasPrefix(name, w) })
 }
 
-// usualInterfaces are those that NCCL takes when nobody tells it: InfiniBand's if there are any, else all but loopback's and
-// Docker's. Since 2.24 it leaves out virbr, too; they count here, so that any NCCL is told.
+// usualInterfaces lists those that NCCL uses by default: InfiniBand's if there are any, else all but loopback's and Docker's. NCCL 2.24
+// and later leave out virbr, too; here they count, for older versions.
 func usualInterfaces(own []wire.Address) (names []string) {
 	var infiniband []string
 	for _, a := range own {
@@ -83,7 +83,7 @@ func usualInterfaces(own []wire.Address) (names []string) {
 	return names
 }
 
-// same reports whether two lists have the same names, in any order and any number.
+// same reports whether two lists have the same names, in any order, repeated or not.
 func same(a, b []string) bool {
 	set := func(list []string) []string { return slices.Compact(slices.Sorted(slices.Values(list))) }
 	return slices.Equal(set(a), set(b))

@@ -16,11 +16,11 @@ const (
 	maxStrings  = 6 << 20     // of all together, where the stack may be large
 	leastTotal  = 128 << 10
 	pointerSize = 8
-	ownStrings  = 16 << 10 // room for the variables that differ by rank
+	ownStrings  = 16 << 10 // for the variables that differ by rank
 )
 
-// CheckSize refuses what the kernel would not start a rank with, and says what is too large. stack is the limit
-// on its size. It is pure.
+// CheckSize refuses arguments and variables that are too large for the kernel to start a rank with. stack is the limit on the stack's
+// size. It is pure.
 func CheckSize(path string, argv []string, env map[string]string, stack uint64) error {
 	for i, a := range argv {
 		if len(a) > maxString {
@@ -51,7 +51,7 @@ func CheckSize(path string, argv []string, env map[string]string, stack uint64) 
 		len(argv), len(env), total, most, strings.Join(names[:min(3, len(names))], ", "))
 }
 
-// StackLimit is the limit on the stack of what this process starts.
+// StackLimit is the limit on the stack of processes that this one starts.
 func StackLimit() uint64 {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_STACK, &limit); err != nil {
@@ -60,12 +60,12 @@ func StackLimit() uint64 {
 	return limit.Cur
 }
 
-// RaiseDescriptors has ranks start with as many descriptors as they may have. Go has raised the limit for this process
-// already, and lowers it again for those that it starts, unless it is set by hand.
+// RaiseDescriptors raises the limit on open files of ranks to their maximum. Go raises it for this process only, unless it is set
+// explicitly.
 func RaiseDescriptors() {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err == nil {
 		limit.Cur = limit.Max
-		_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit) // at worst ranks have what they always have
+		_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit) // ranks keep their limit if it fails
 	}
 }

@@ -4,16 +4,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Port is a TCP port that is kept for a rank that will listen on it: MASTER_PORT. A socket that is bound, and does not listen,
-// keeps the port from everybody who asks for any free one, another job's agent or a connection. It does not keep it from who
-// asks for this one and sets SO_REUSEADDR, as PyTorch and nearly every other server does: the kernel refuses only
-// who meets a listener.
+// Port is a TCP port that is reserved for a rank that will listen on it: MASTER_PORT. A socket that is bound but does not listen keeps
+// the kernel from handing out the port as a free one. A server that binds this port with SO_REUSEADDR, as PyTorch and nearly every
+// other one does, still gets it: only a listener would prevent that.
 type Port struct {
 	fd     int
 	Number int
 }
 
-// HoldPort takes a port on all addresses of this host. Without one the Number is 0.
+// HoldPort reserves a port on all addresses of this host. Number is 0 if none is free.
 func HoldPort() Port {
 	for _, any := range []unix.Sockaddr{&unix.SockaddrInet6{}, &unix.SockaddrInet4{}} {
 		if p, err := bindAny(any); err == nil {
@@ -57,7 +56,7 @@ func bindAny(any unix.Sockaddr) (Port, error) {
 	return p, nil
 }
 
-// Release lets others have the port.
+// Release ends the reservation.
 func (p *Port) Release() {
 	if p.fd >= 0 {
 		unix.Close(p.fd)

@@ -1,3 +1,4 @@
+// Package seat assigns what this host has to its ranks: cores, GPUs, a port, network interfaces.
 package seat
 
 import (
@@ -35,7 +36,7 @@ type Host struct {
 	BusIDs []string
 
 	machine topology.Machine // nil until a job is bound
-	// try finds out whether a rank can be bound.
+	// try reports whether a rank can be bound.
 	try func(topology.Set) error
 	// list returns the GPUs that programs may open, with the links between them if near; sent is gorun-gpu, nil where it was not
 	// sent. A nil list finds no GPU.
@@ -67,7 +68,7 @@ func tryAffinity(cpus topology.Set) error {
 	return <-done
 }
 
-// seatsFor finds the seats of all ranks of this host, and that ranks can be bound to them.
+// seatsFor finds the seats of all ranks of this host and checks that ranks can be bound to them.
 func seatsFor(job wire.Job, h *Host) ([]Seat, error) {
 	binding := job.Binding
 	ranks := len(job.Ranks)
@@ -102,8 +103,7 @@ func unbound(seats []Seat) {
 	}
 }
 
-// seats shares the host out among ranks. Threads are one a core, and ranks on the same cores share
-// them. It is pure.
+// seats divides the host among ranks, with a thread for each core; ranks on the same cores share the threads. It is pure.
 func seats(h *Host, b wire.Binding, ranks int) ([]Seat, error) {
 	all := make([]Seat, ranks)
 	if b.To == "" {
@@ -142,7 +142,7 @@ func seats(h *Host, b wire.Binding, ranks int) ([]Seat, error) {
 	return all, nil
 }
 
-// fewHint says what to do about too few cores for ranks bound to something.
+// fewHint is the hint for too few cores to bind ranks.
 func fewHint(few *topology.FewError, to string) string {
 	hint := fmt.Sprintf("or say --bind-to %s:overload-allowed or --bind-to none", to)
 	switch most := few.Have / few.Each; most {
@@ -169,7 +169,7 @@ func (s Seat) Environ() (env []string) {
 	return env
 }
 
-// Assign gives every local rank of job its seat, or every slot of an elastic job's host the ranks that are there now. visible is what
+// Assign gives every local rank of job its seat. All local ranks of an elastic process have its slot's. visible is what
 // each program inherits; sent is gorun-gpu as the launcher packed it, nil if it was not sent.
 func (h *Host) Assign(job wire.Job, visible []Visibility, sent []byte) (seats []Seat, err error) {
 	if job.Binding.To != "" && h.machine == nil {
@@ -183,7 +183,7 @@ func (h *Host) Assign(job wire.Job, visible []Visibility, sent []byte) (seats []
 	if seats, err = h.assignGPUs(job, seats, visible, sent); err != nil {
 		return nil, err
 	}
-	if e := job.Elastic; e != nil { // a slot is bound, whatever the rank's number there
+	if e := job.Elastic; e != nil { // the slot is bound: the rank's local number changes
 		seats = slices.Repeat(seats[e.Slot:e.Slot+1], e.LocalSize)
 	}
 	return seats, nil

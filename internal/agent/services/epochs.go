@@ -8,30 +8,29 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// epochs is the relay of a process of an elastic job: it goes from one epoch to the next when the launcher says so. It is
-// the door's kv.Elastic.
+// epochs is the relay of a process of an elastic job: the launcher leads it from epoch to epoch. It is the rank server's kv.Elastic.
 type epochs struct {
 	*relay
 	job string
 	own wire.Rank // as it was started
 
 	mu          sync.Mutex
-	current     kv.JobInfo    // of epoch 0 until there is one
+	current     kv.JobInfo    // epoch 0 before the first
 	began       chan struct{} // closed when another epoch begins
 	interrupted chan struct{} // closed when the current one is interrupted
-	gone        chan struct{} // closed when there will be no more
+	over        chan struct{} // closed when no epoch will follow
 	failed      chan struct{} // closed when the current one is aborted
 	hasFailed   bool
-	isGone      bool
+	isFinal     bool
 	isOver      bool // the current one is interrupted
 	hasAsked    bool // the launcher knows that the rank asks for epochs
 }
 
 func newEpochs(relay *relay, job wire.Job) *epochs {
-	return &epochs{relay: relay, job: job.ID, own: job.Ranks[0], began: make(chan struct{}), interrupted: make(chan struct{}), failed: make(chan struct{}), gone: make(chan struct{})}
+	return &epochs{relay: relay, job: job.ID, own: job.Ranks[0], began: make(chan struct{}), interrupted: make(chan struct{}), failed: make(chan struct{}), over: make(chan struct{})}
 }
 
-// begin lets the rank into an epoch.
+// begin makes an epoch the rank's current one.
 func (e *epochs) begin(epoch wire.Epoch) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -52,17 +51,18 @@ func (e *epochs) begin(epoch wire.Epoch) {
 	e.began = make(chan struct{})
 }
 
-// Park asks for the next epoch, unless there is one already.
+// Park waits for an epoch after left, and asks the launcher for one if need be.
 func (e *epochs) Park(ctx context.Context, left int) (kv.JobInfo, error) {
 	asked := false
 	for {
 		e.mu.Lock()
 		current, began := e.current, e.began
-		// The first epoch may have begun without the rank, as if it knew nothing of epochs. The launcher is to hear that it does.
-		tell := !asked && (current.Epoch <= left || !e.hasAsked)
+		// The first epoch may have begun before the rank asked, as for programs without elastic support: the launcher must learn that
+		// this one asks.
+		ask := !asked && (current.Epoch <= left || !e.hasAsked)
 		e.hasAsked = true
 		e.mu.Unlock()
-		if tell {
+		if ask {
 			if err := e.out.SendMessage(wire.TypePark, wire.Park{Left: left}); err != nil {
 				return kv.JobInfo{}, err
 			}
@@ -73,7 +73,7 @@ func (e *epochs) Park(ctx context.Context, left int) (kv.JobInfo, error) {
 		}
 		select {
 		case <-began:
-		case <-e.gone:
+		case <-e.over:
 			return kv.JobInfo{}, kv.ErrAborted
 		case <-ctx.Done():
 			return kv.JobInfo{}, ctx.Err()
@@ -83,9 +83,9 @@ func (e *epochs) Park(ctx context.Context, left int) (kv.JobInfo, error) {
 	}
 }
 
-// Joined tells the launcher.
+// Joined reports to the launcher.
 func (e *epochs) Joined(epoch int) {
-	_ = e.out.SendMessage(wire.TypeJoined, wire.Joined{Epoch: epoch}) // the loop notices a dead launcher
+	_ = e.out.SendMessage(wire.TypeJoined, wire.Joined{Epoch: epoch}) // the loop notices a lost launcher
 }
 
 // Interrupted is closed at once for an epoch that is over.
@@ -100,7 +100,7 @@ func (e *epochs) Interrupted(epoch int) <-chan struct{} {
 	return e.interrupted
 }
 
-// interrupt has the rank ask for another epoch.
+// interrupt makes the rank ask for another epoch.
 func (e *epochs) interrupt(i wire.Interrupt) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -110,15 +110,15 @@ func (e *epochs) interrupt(i wire.Interrupt) {
 	}
 }
 
-// abort tells the rank that an epoch cannot go on, or that there will be none any more.
+// abort tells the rank that an epoch cannot go on, or that none will follow.
 func (e *epochs) abort(a wire.Abort) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
 	case a.Epoch == 0:
-		if !e.isGone {
-			e.isGone = true
-			close(e.gone)
+		if !e.isFinal {
+			e.isFinal = true
+			close(e.over)
 		}
 	case a.Epoch != e.current.Epoch:
 		return

@@ -15,17 +15,17 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// rendezvous is where the ranks of this host find Horovod's rendezvous.
+// rendezvous serves Horovod's rendezvous to the ranks of this host.
 type rendezvous struct {
 	ports     map[int]int // by rank
 	listeners []net.Listener
 	host      *gloo.Host
-	elastic   *gloo.Elastic // instead of host, of a process of an elastic job
+	elastic   *gloo.Elastic // replaces host in an elastic job
 	cancel    context.CancelFunc
 	wg        sync.WaitGroup
 }
 
-// openRendezvous opens a port for each rank: stock Horovod does not say who asks.
+// openRendezvous opens a port for each rank: Horovod's requests do not name the rank.
 func openRendezvous(job wire.Job, relay *relay, epochs *epochs, addresses []wire.Address) (*rendezvous, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	d := &rendezvous{ports: map[int]int{}, host: gloo.NewHost(ctx, relay), cancel: cancel}
@@ -55,7 +55,7 @@ func openRendezvous(job wire.Job, relay *relay, epochs *epochs, addresses []wire
 	return d, nil
 }
 
-// close ends all questions.
+// close ends all requests.
 func (d *rendezvous) close() {
 	d.cancel()
 	for _, l := range d.listeners {
@@ -68,7 +68,7 @@ func (d *rendezvous) close() {
 	}
 }
 
-// glooEpochs has the rendezvous go from epoch to epoch as the door does.
+// glooEpochs leads the rendezvous from epoch to epoch with the rank server.
 type glooEpochs struct{ *epochs }
 
 func (e glooEpochs) Park(ctx context.Context, left int) (gloo.Epoch, error) {
@@ -80,7 +80,7 @@ func (e glooEpochs) Park(ctx context.Context, left int) (gloo.Epoch, error) {
 		CrossRank: info.Location.CrossRank, CrossSize: info.Location.CrossSize}, nil
 }
 
-// Sever is for all processes below this one, which are the rank's.
+// Sever cuts connections of the rank and its descendants.
 func (e glooEpochs) Sever(addrs map[netip.AddrPort]bool) {
 	var pids []int
 	for _, p := range contain.Descendants(os.Getpid()) {
@@ -106,8 +106,8 @@ func isOwn(own []wire.Address, addr netip.Addr) bool {
 	})
 }
 
-// ownRank reports whether the job's user has the other end of a connection, or root, which ranks in containers
-// may be. Horovod's and MPI's clients have no token: where the kernel does not tell, nobody is let in.
+// ownRank reports whether the job's user has the other end of a connection, or root, as which ranks in containers may run. Clients of
+// Horovod and MPI have no token: where the kernel does not know the user, the connection is refused.
 func ownRank(peers *kv.Peers, conn net.Conn) bool {
 	uid, err := peers.UID(conn)
 	return err == nil && kv.Own(uid)

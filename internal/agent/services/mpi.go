@@ -20,21 +20,20 @@ import (
 // FirstFD is the number of a rank's PMI socket in the rank: the first after the standard ones.
 const FirstFD = 3
 
-// mpi is the job as MPI programs see it: PMI-1, on a socket that each rank inherits. Ranks in
-// containers that inherit none come to a port.
+// mpi serves PMI-1 to MPI programs, on a socket that each rank inherits. Ranks in containers that inherit no socket connect to a port.
 type mpi struct {
 	host *pmi.Host
-	port net.Listener // nil: nobody needs it
+	port net.Listener // nil: no rank needs it
 	ctx  context.Context
 	stop context.CancelFunc
 	wg   sync.WaitGroup
 
 	mu     sync.Mutex
-	conns  map[int]net.Conn // our ends, by rank
+	conns  map[int]net.Conn // the agent's ends, by rank
 	aborts map[int]int      // codes of ranks that called MPI_Abort
 }
 
-// newMPI serves the ranks of job; kill is called for one that wants the job to end.
+// newMPI serves the ranks of job; kill ends a rank that called MPI_Abort.
 func newMPI(job wire.Job, store pmi.Store, port bool, kill func(rank int)) (*mpi, error) {
 	m := &mpi{conns: map[int]net.Conn{}, aborts: map[int]int{}}
 	m.host = &pmi.Host{Name: "kvs_" + job.ID, Size: job.Size, Programs: map[int]int{}, Store: store, Aborted: func(rank, code int) {
@@ -71,7 +70,7 @@ func programOf(job wire.Job, rank int) int {
 	return 0
 }
 
-// address is what PMI_PORT says; "" where no rank needs it.
+// address is the value of PMI_PORT, or "" where no rank needs it.
 func (m *mpi) address() string {
 	if m.port == nil {
 		return ""
@@ -85,10 +84,10 @@ func (m *mpi) connect(rank int) (theirs *os.File, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a socket for PMI: %w", err)
 	}
-	ours := os.NewFile(uintptr(fds[0]), "pmi")
-	defer ours.Close()
+	own := os.NewFile(uintptr(fds[0]), "pmi")
+	defer own.Close()
 	theirs = os.NewFile(uintptr(fds[1]), "pmi")
-	conn, err := net.FileConn(ours)
+	conn, err := net.FileConn(own)
 	if err != nil {
 		theirs.Close()
 		return nil, fmt.Errorf("serve PMI: %w", err)
@@ -98,7 +97,7 @@ func (m *mpi) connect(rank int) (theirs *os.File, err error) {
 	m.mu.Unlock()
 	m.wg.Go(func() {
 		defer conn.Close()
-		_ = m.host.Serve(m.ctx, conn, rank) // a rank that makes no sense sees the end of its socket
+		_ = m.host.Serve(m.ctx, conn, rank) // a rank that breaks the protocol reads EOF
 	})
 	return theirs, nil
 }
@@ -113,7 +112,7 @@ func (m *mpi) accept() {
 			return
 		}
 		if err != nil {
-			time.Sleep(10 * time.Millisecond) // no descriptors: some will be closed
+			time.Sleep(10 * time.Millisecond) // out of descriptors until some are closed
 			continue
 		}
 		if !ownRank(&peers, conn) {
@@ -129,7 +128,7 @@ func (m *mpi) accept() {
 	}
 }
 
-// rankEnded lets go of a rank, whose children may hold its socket open.
+// rankEnded closes a rank's socket, which its children may hold open.
 func (m *mpi) rankEnded(rank int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 // loads later is not seen.
 func LinksOpenMPI(path string) bool { return slices.ContainsFunc(librariesOf(path), ofOpenMPI) }
 
-// librariesOf are those that a program names; none if it is a script.
+// librariesOf lists the libraries that a program is linked with, none for a script.
 func librariesOf(path string) []string {
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
 		return nil

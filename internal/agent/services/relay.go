@@ -12,17 +12,16 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// relay carries what ranks ask at the door to the launcher, and the answers
-// back. It is the door's kv.Backend.
+// relay carries requests of ranks to the launcher and answers back. It is the rank server's kv.Backend.
 type relay struct {
 	out   *wire.Writer
 	ended chan struct{}
 
 	mu      sync.Mutex
 	epoch   int   // 0: the job is not elastic, or has not begun
-	rank    int   // the one of this host in the epoch, if that is not 0
+	rank    int   // of this host in the epoch, if epoch is not 0
 	size    int   // ranks in the job
-	exited  []int // ranks that can come to no fence any more
+	exited  []int // ranks that post to no fence any more
 	gather  *kv.Gather
 	fences  map[string]*fenceWait
 	gets    map[uint64]chan wire.Value // until they are answered
@@ -35,7 +34,7 @@ type relay struct {
 type fenceWait struct {
 	done   chan struct{}
 	values [][]byte
-	came   map[int]bool // the ranks that have posted, also when the gather is through with the name
+	came   map[int]bool // the ranks that have posted, also after gather has the name complete
 }
 
 func newRelay(out *wire.Writer, localSize, size int) *relay {
@@ -43,7 +42,7 @@ func newRelay(out *wire.Writer, localSize, size int) *relay {
 		fences: map[string]*fenceWait{}, gets: map[uint64]chan wire.Value{}, aborted: make(chan struct{})}
 }
 
-// begin forgets the epoch so far, and lets go who still waits in it.
+// begin ends the requests of the last epoch and starts another.
 func (r *relay) begin(epoch, rank, size int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -58,12 +57,12 @@ func (r *relay) begin(epoch, rank, size int) {
 // values of all of them.
 func (r *relay) Fence(ctx context.Context, name string, rank int, value []byte) ([][]byte, error) {
 	r.mu.Lock()
-	if r.epoch > 0 && rank != r.rank { // it was asked in an epoch that is over: to the launcher, we would speak for another host's rank
+	if r.epoch > 0 && rank != r.rank { // the request is of an epoch that is over, where this host's rank had another number
 		r.mu.Unlock()
 		return nil, kv.ErrAborted
 	}
 	wait := r.fences[name]
-	if wait != nil && wait.came[rank] { // it gave up, and asks again: the launcher gives up a host that says so twice
+	if wait != nil && wait.came[rank] { // it repeats an abandoned request: the launcher fails a host that posts twice
 		r.mu.Unlock()
 		return nil, &kv.DuplicateError{Name: name, Member: rank}
 	}
@@ -97,7 +96,7 @@ func (r *relay) Fence(ctx context.Context, name string, rank int, value []byte) 
 	}
 }
 
-// rankEnded notes that a rank can come to no fence any more.
+// rankEnded notes that a rank posts to no fence any more.
 func (r *relay) rankEnded(rank int) {
 	r.mu.Lock()
 	r.exited = append(r.exited, rank)
@@ -105,12 +104,12 @@ func (r *relay) rankEnded(rank int) {
 	r.checkFences()
 }
 
-// checkFences gives up on the job when ranks wait for one that has ended.
+// checkFences reports a rank that has ended as lost when others wait for it.
 func (r *relay) checkFences() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if name, rank, stuck := r.gather.Stuck(r.exited); stuck {
-		go r.Lost(rank, rank, fmt.Sprintf("it ended while others waited for it in fence %q", name)) // must not hold up the loop
+		go r.Lost(rank, rank, fmt.Sprintf("it ended while others waited for it in fence %q", name)) // must not block the loop
 	}
 }
 
@@ -141,15 +140,13 @@ func (r *relay) Put(key string, value []byte) error {
 	return r.out.SendMessage(wire.TypePut, wire.Put{Key: key, Value: value})
 }
 
-// getTime is how long the launcher waits for a key at a time: it does not hear of ranks that
-// have given up waiting.
+// getTime is how long the launcher waits for a key at a time: it does not learn that a rank has abandoned the request.
 const getTime = 30 * time.Second
 
-// maxGets bounds the questions that the launcher has not answered yet, also those of ranks that have given up waiting: it gives up a
-// host that has 8192.
+// maxGets bounds the requests that the launcher has not answered, abandoned ones too: it fails a host that has 8192.
 const maxGets = 7 << 10
 
-var errGets = errors.New("too many requests of this host wait for keys: those that were given up count for up to 30 s")
+var errGets = errors.New("too many requests of this host wait for keys: abandoned ones count for up to 30 s")
 
 func (r *relay) Get(ctx context.Context, key string, wait time.Duration) (value []byte, found bool, err error) {
 	for ; !found && err == nil && wait > getTime; wait -= getTime {
@@ -200,17 +197,17 @@ func (r *relay) value(v wire.Value) {
 	}
 }
 
-// Lost tells the launcher; it decides who is at fault and aborts the job.
+// Lost reports to the launcher, which decides who is at fault and aborts the job.
 func (r *relay) Lost(by, rank int, cause string) {
 	r.mu.Lock()
 	epoch := r.epoch
 	r.mu.Unlock()
-	_ = r.out.SendMessage(wire.TypeLost, wire.Lost{Epoch: epoch, By: by, Rank: rank, Cause: cause}) // the loop notices a dead launcher
+	_ = r.out.SendMessage(wire.TypeLost, wire.Lost{Epoch: epoch, By: by, Rank: rank, Cause: cause}) // the loop notices a lost launcher
 }
 
-// Note passes a rank's line on to the user.
+// Note sends a rank's line to the user.
 func (r *relay) Note(by int, text string) {
-	_ = r.out.SendMessage(wire.TypeNote, wire.Note{By: by, Text: text}) // the loop notices a dead launcher
+	_ = r.out.SendMessage(wire.TypeNote, wire.Note{By: by, Text: text}) // the loop notices a lost launcher
 }
 
 func (r *relay) Aborted() <-chan struct{} {
@@ -222,14 +219,14 @@ func (r *relay) Aborted() <-chan struct{} {
 func (r *relay) AbortInfo() []byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.info == nil { // who asks was let go by begin
+	if r.info == nil { // begin ended the request
 		over, _ := json.Marshal(wire.Abort{Rank: -1, Cause: "the epoch is over: another one has begun"})
 		return over
 	}
 	return r.info
 }
 
-// abort tells every rank of this host. Only the first word counts.
+// abort tells every rank of this host. Only the first cause counts.
 func (r *relay) abort(a wire.Abort) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -240,5 +237,5 @@ func (r *relay) abort(a wire.Abort) {
 	close(r.aborted)
 }
 
-// end lets every waiting rank go.
+// end ends the requests of waiting ranks.
 func (r *relay) end() { close(r.ended) }

@@ -17,7 +17,7 @@ import (
 const severTime = 2 * time.Second
 
 // sever shuts down the TCP connections of processes that have one of the addresses at either end, as if the network had ended them, and
-// reports how many there were. Where the kernel does not let others at a process's sockets (before Linux 5.6, or with Yama) there are none.
+// returns their number. Where the kernel keeps a process's sockets from others (before Linux 5.6, or with Yama) it finds none.
 func sever(pids []int, addrs map[netip.AddrPort]bool) (severed int) {
 	ctx, cancel := context.WithTimeout(context.Background(), severTime)
 	defer cancel()
@@ -48,7 +48,7 @@ func severProcess(ctx context.Context, pid int, addrs map[netip.AddrPort]bool) (
 			return severed
 		}
 		if err != nil {
-			continue // closed meanwhile
+			continue // closed since
 		}
 		if local, remote, is := endsOf(fd); is && (addrs[local] || addrs[remote]) && unix.Shutdown(fd, unix.SHUT_RDWR) == nil {
 			severed++
@@ -58,7 +58,7 @@ func severProcess(ctx context.Context, pid int, addrs map[netip.AddrPort]bool) (
 	return severed
 }
 
-// endsOf are the ends of a socket that is a TCP connection.
+// endsOf returns the ends of a socket; is reports whether it is a TCP connection.
 func endsOf(fd int) (local, remote netip.AddrPort, is bool) {
 	if protocol, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PROTOCOL); err != nil || protocol != unix.IPPROTO_TCP {
 		return local, remote, false
@@ -75,7 +75,7 @@ func endsOf(fd int) (local, remote netip.AddrPort, is bool) {
 	return local, remote, local.IsValid() && remote.IsValid()
 }
 
-// addrPortOf is invalid for what is no IP address.
+// addrPortOf converts addr; the result is invalid for anything but an IP address.
 func addrPortOf(addr unix.Sockaddr) netip.AddrPort {
 	switch addr := addr.(type) {
 	case *unix.SockaddrInet4:

@@ -63,9 +63,9 @@ func TestGPUsAreAssigned(t *testing.T) {
 	}
 	started := t.TempDir() + "/started"
 	for _, tt := range []struct{ args, what, hint string }{
-		{"-H f1:1,f2:1 --gpus-per-rank 1", "gorun: error: f2: GPUs cannot be dealt: 1 rank needs 1 GPU, and there is none", "leave --gpus-per-rank out"},
-		{"-H f1:2 --gpus-per-rank 2", "gorun: error: f1: GPUs cannot be dealt: 2 ranks, 2 GPUs each, need 4 GPUs, and there are 2", "(-H host:1), or say --gpus-per-rank 1"},
-		{"--hostfile " + hosts, "gorun: error: f1: GPUs cannot be dealt: the hostfile says gpus=4, and there are 2", "correct gpus="},
+		{"-H f1:1,f2:1 --gpus-per-rank 1", "gorun: error: f2: GPUs cannot be assigned: 1 rank needs 1 GPU, and there is none", "leave --gpus-per-rank out"},
+		{"-H f1:2 --gpus-per-rank 2", "gorun: error: f1: GPUs cannot be assigned: 2 ranks, 2 GPUs each, need 4 GPUs, and there are 2", "(-H host:1), or say --gpus-per-rank 1"},
+		{"--hostfile " + hosts, "gorun: error: f1: GPUs cannot be assigned: the hostfile says gpus=4, and there are 2", "correct gpus="},
 	} {
 		start(t, c, append(strings.Fields(tt.args), "touch", started)...).want(125, tt.what, "gorun: hint: ", tt.hint)
 	}
