@@ -47,13 +47,13 @@ instances and processes. The exit code is 1 when a host cannot be asked.`,
 }
 
 // listGPUs prints the GPUs of the hosts of a run. The code is 1 if a host could not be queried.
-func listGPUs(ctx context.Context, o *settings.Options, how hostsOptions, out io.Writer, say *ui.UI) (code int, err error) {
-	where, err := hosts.Find(ctx, o, hosts.NewFinder(job.CoreCounter(o, say)))
+func listGPUs(ctx context.Context, o *settings.Options, how hostsOptions, out io.Writer, console *ui.UI) (code int, err error) {
+	where, err := hosts.Find(ctx, o, hosts.NewFinder(job.CoreCounter(o, console)))
 	if err != nil {
 		return 0, err
 	}
 	for _, w := range where.Warnings {
-		say.Warningf("%s", w)
+		console.Warningf("%s", w)
 	}
 	dial, err := transport.Dialer(o)
 	if err != nil {
@@ -63,7 +63,7 @@ func listGPUs(ctx context.Context, o *settings.Options, how hostsOptions, out io
 	if err != nil {
 		return 0, err
 	}
-	opts := launcher.Options{Dial: dial, Exe: exe, StartTimeout: time.Duration(o.StartTimeout), Trace: say.Tracef, GPUProgram: job.GPUProgram(exe.Path)}
+	opts := launcher.Options{Dial: dial, Exe: exe, StartTimeout: time.Duration(o.StartTimeout), Trace: console.Tracef, GPUProgram: job.GPUProgram(exe.Path)}
 	all := launcher.Inventory(ctx, where.Hosts, opts)
 	if how.json {
 		err = writeGPUsJSON(out, all)
@@ -73,14 +73,14 @@ func listGPUs(ctx context.Context, o *settings.Options, how hostsOptions, out io
 	var failed []launcher.HostError
 	for _, g := range all {
 		for _, w := range g.Warnings {
-			say.Warningf("%s: %s", g.Host.Name, w)
+			console.Warningf("%s: %s", g.Host.Name, w)
 		}
 		if g.Err != nil {
 			failed = append(failed, launcher.HostError{Host: g.Host.Name, Err: g.Err})
 		}
 	}
 	if len(failed) > 0 {
-		say.ReportHosts(failed)
+		console.ReportHosts(failed)
 		code = 1
 	}
 	return code, err

@@ -59,8 +59,8 @@ gorun's agent there, as a run does; the exit code is 1 when that fails anywhere.
 }
 
 // listHosts prints the hosts of a run. The code is 1 if a checked host failed.
-func listHosts(ctx context.Context, o *settings.Options, how hostsOptions, out io.Writer, say *ui.UI) (code int, err error) {
-	where, err := hosts.Find(ctx, o, hosts.NewFinder(job.CoreCounter(o, say)))
+func listHosts(ctx context.Context, o *settings.Options, how hostsOptions, out io.Writer, console *ui.UI) (code int, err error) {
+	where, err := hosts.Find(ctx, o, hosts.NewFinder(job.CoreCounter(o, console)))
 	if err != nil {
 		return 0, err
 	}
@@ -69,7 +69,7 @@ func listHosts(ctx context.Context, o *settings.Options, how hostsOptions, out i
 		return 0, err
 	}
 	for _, w := range where.Warnings {
-		say.Warningf("%s", w)
+		console.Warningf("%s", w)
 	}
 	list := hostList{source: where.Source, np: where.NP, sshPort: o.SSHPort}
 	for _, h := range where.Hosts {
@@ -81,7 +81,7 @@ func listHosts(ctx context.Context, o *settings.Options, how hostsOptions, out i
 		if err != nil {
 			return 0, err
 		}
-		opts := launcher.Options{Dial: way.Dialer(o), Exe: exe, StartTimeout: time.Duration(o.StartTimeout), Trace: say.Tracef}
+		opts := launcher.Options{Dial: way.Dialer(o), Exe: exe, StartTimeout: time.Duration(o.StartTimeout), Trace: console.Tracef}
 		for i, c := range launcher.Check(ctx, where.Hosts, opts) {
 			list.rows[i].checked = &c
 			if c.Err != nil {
@@ -95,7 +95,7 @@ func listHosts(ctx context.Context, o *settings.Options, how hostsOptions, out i
 		err = list.writeTable(out)
 	}
 	if len(failed) > 0 {
-		say.ReportHosts(failed)
+		console.ReportHosts(failed)
 		code = 1
 	}
 	return code, err

@@ -117,7 +117,7 @@ func places() []manual.Section {
 			{Word: "127", Text: "the program was not found"},
 			{Word: "128 + n", Text: "signal n ended the first rank that failed"},
 			{Word: "129, 130, 143", Text: "gorun was stopped by SIGHUP, SIGINT (Ctrl-C), SIGTERM"},
-			{Word: "141", Text: "nobody reads gorun's output any more"},
+			{Word: "141", Text: "the reader of gorun's output closed it"},
 			{Word: "others", Text: "the code of the first rank that failed"},
 		}},
 		{Title: "Environment", Terms: []manual.Term{

@@ -21,7 +21,7 @@ import (
 // runCLI runs gorun with argv, its name and arguments, and returns the exit code.
 func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer) int {
 	deadline := ui.NewWriteDeadline()
-	say := &ui.UI{W: &ui.DeadlineWriter{W: stderr, Deadline: deadline}, Deadline: deadline}
+	console := &ui.UI{W: &ui.DeadlineWriter{W: stderr, Deadline: deadline}, Deadline: deadline}
 	code := 0
 	var line dialect.Line
 	var shown []string // visible commands
@@ -30,10 +30,10 @@ func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer) int {
 		if err != nil {
 			return nil, err
 		}
-		say.Verbose, say.Quiet = o.Verbose, o.Quiet
+		console.Verbose, console.Quiet = o.Verbose, o.Quiet
 		line.Add(settings)
 		if text := line.Notice(); text != "" {
-			say.Notef("%s", text)
+			console.Notef("%s", text)
 		}
 		return command, nil
 	}
@@ -49,9 +49,9 @@ func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer) int {
 		if err != nil {
 			return err
 		}
-		code, err = job.Run(context.Background(), o, programs, job.Streams{In: stdin, Out: out, Err: stderr}, say)
+		code, err = job.Run(context.Background(), o, programs, job.Streams{In: stdin, Out: out, Err: stderr}, console)
 		if h := strayFlags(argv); h != "" && err == nil && code != 0 {
-			say.Hintf("%s", h)
+			console.Hintf("%s", h)
 		}
 		if len(programs) == 1 {
 			err = explainProgram(err, argv, o, shown)
@@ -66,7 +66,7 @@ func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer) int {
 		return func(flags *pflag.FlagSet, o *settings.Options, how hostsOptions) error {
 			_, err := complete(flags, o)
 			if err == nil {
-				code, err = list(context.Background(), o, how, stdout, say)
+				code, err = list(context.Background(), o, how, stdout, console)
 			}
 			return err
 		}
@@ -83,7 +83,7 @@ func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer) int {
 		err = root.Execute()
 	}
 	if err != nil {
-		say.Report(settings.ExplainUsage(err, line.Typed))
+		console.Report(settings.ExplainUsage(err, line.Typed))
 		return exitcode.Of(err)
 	}
 	return code

@@ -83,7 +83,7 @@ func typable(names []string) (plain, odd []string) {
 }
 
 // printEnvFlags prints the options of --print-env-flags.
-func printEnvFlags(environ []string, programs []program, out io.Writer, say *ui.UI) error {
+func printEnvFlags(environ []string, programs []program, out io.Writer, console *ui.UI) error {
 	var exported, warnings []string
 	for _, p := range programs {
 		env, err := forwardEnv(environ, p.opts)
@@ -94,10 +94,10 @@ func printEnvFlags(environ []string, programs []program, out io.Writer, say *ui.
 	}
 	names, odd := typable(exported)
 	for _, w := range warnings {
-		say.Warningf("%s", w)
+		console.Warningf("%s", w)
 	}
 	for _, name := range odd {
-		say.Warningf("-x %q: left out: it is not a shell word", name)
+		console.Warningf("-x %q: left out: it is not a shell word", name)
 	}
 	_, err := fmt.Fprintln(out, envFlags(names))
 	return err

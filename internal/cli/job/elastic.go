@@ -48,11 +48,11 @@ func planElastic(ctx context.Context, o *settings.Options, programs []program, s
 }
 
 // launchElastic runs an elastic job and forwards the user's signals to it.
-func launchElastic(ctx context.Context, o *settings.Options, where hosts.Selection, plan launcher.Plan, opts launcher.Options, io Streams, say *ui.UI) (int, error) {
-	requests := ui.Listen(time.Duration(o.Timeout), say)
+func launchElastic(ctx context.Context, o *settings.Options, where hosts.Selection, plan launcher.Plan, opts launcher.Options, io Streams, console *ui.UI) (int, error) {
+	requests := ui.Listen(time.Duration(o.Timeout), console)
 	defer requests.Close()
 	opts.Stops, opts.Signals, opts.Pauses = requests.Stops, requests.Signals, requests.Pauses
-	steps, err := ui.OpenEvents(o.JSONEvents, say)
+	steps, err := ui.OpenEvents(o.JSONEvents, console)
 	if err != nil {
 		return 0, err
 	}
@@ -65,10 +65,10 @@ func launchElastic(ctx context.Context, o *settings.Options, where hosts.Selecti
 		return 0, err
 	}
 	if result.Stopped == launcher.NotStopped && result.Elastic.Code != 0 && result.Cause == nil {
-		say.Errorf("the job ended: %s", result.Elastic.Cause)
+		console.Errorf("the job ended: %s", result.Elastic.Cause)
 	}
 	result.Lost = nil // already reported during the job
-	say.Conclude(result, plan.Size)
+	console.Conclude(result, plan.Size)
 	steps.Result(result)
 	return result.Code(), nil
 }

@@ -22,7 +22,7 @@ import (
 )
 
 // launchOptions converts options and environment to the launcher's Options.
-func launchOptions(o *settings.Options, plan launcher.Plan, env environment, io Streams, say *ui.UI) (launcher.Options, error) {
+func launchOptions(o *settings.Options, plan launcher.Plan, env environment, io Streams, console *ui.UI) (launcher.Options, error) {
 	tree, err := stagedFolder(o, o.Launcher != "local" && (leavesMachine(plan) || o.Elastic.Discovery != ""))
 	if err != nil {
 		return launcher.Options{}, err
@@ -42,7 +42,7 @@ func launchOptions(o *settings.Options, plan launcher.Plan, env environment, io 
 	opts := launcher.Options{Programs: env.programs, Env: env.shared, Work: tree, Network: o.Network.Network, Encrypt: o.Encrypt, OpenMPI4: library, Binding: o.Binding(),
 		ReportBindings: o.ReportBindings, GPUs: o.GPUsPerRank.GPURequest, GPUProgram: GPUProgram(exe.Path), Dial: dial, Exe: exe,
 		StartTimeout: time.Duration(o.StartTimeout), Grace: time.Duration(o.Grace),
-		Note: func(text string) { say.Notef("%s", text) }, Trace: say.Tracef}
+		Note: func(text string) { console.Notef("%s", text) }, Trace: console.Tracef}
 	if opts.StdinRank, err = o.Stdin.Rank(plan.Size); err != nil {
 		return launcher.Options{}, err
 	}
@@ -87,7 +87,7 @@ func OwnExecutable() (launcher.Executable, error) {
 }
 
 // CoreCounter returns a function that connects to hosts and counts their cores.
-func CoreCounter(o *settings.Options, say *ui.UI) func(context.Context, []hostfile.Host) ([]int, error) {
+func CoreCounter(o *settings.Options, console *ui.UI) func(context.Context, []hostfile.Host) ([]int, error) {
 	return func(ctx context.Context, hosts []hostfile.Host) ([]int, error) {
 		exe, err := OwnExecutable()
 		if err != nil {
@@ -103,8 +103,8 @@ func CoreCounter(o *settings.Options, say *ui.UI) func(context.Context, []hostfi
 			ctx, cancel = context.WithTimeoutCause(ctx, time.Duration(o.StartTimeout), late)
 			defer cancel()
 		}
-		say.Tracef("counting the cores of %s", prose.Count(len(hosts), "host"))
-		return launcher.Cores(ctx, hosts, launcher.Options{Dial: dial, Exe: exe, Trace: say.Tracef})
+		console.Tracef("counting the cores of %s", prose.Count(len(hosts), "host"))
+		return launcher.Cores(ctx, hosts, launcher.Options{Dial: dial, Exe: exe, Trace: console.Tracef})
 	}
 }
 

@@ -23,35 +23,35 @@ type Streams struct {
 }
 
 // Run plans and runs a job, and returns gorun's exit code.
-func Run(ctx context.Context, o *settings.Options, programs []program, io Streams, say *ui.UI) (code int, err error) {
+func Run(ctx context.Context, o *settings.Options, programs []program, io Streams, console *ui.UI) (code int, err error) {
 	if o.EnvFlags {
-		return 0, printEnvFlags(os.Environ(), programs, io.Out, say)
+		return 0, printEnvFlags(os.Environ(), programs, io.Out, console)
 	}
-	where, plan, err := planJob(ctx, o, programs, hosts.NewFinder(CoreCounter(o, say)))
+	where, plan, err := planJob(ctx, o, programs, hosts.NewFinder(CoreCounter(o, console)))
 	if err != nil {
 		return 0, err
 	}
 	if err := plan.CheckGPUs(o.GPUsPerRank.PerRank); err != nil {
 		return 0, err
 	}
-	say.Tracef("hosts: %s", where.Summary())
+	console.Tracef("hosts: %s", where.Summary())
 	env, err := prepareAll(os.Environ(), programs, plan.Size)
 	if err != nil {
 		return 0, err
 	}
-	opts, err := launchOptions(o, plan, env, io, say)
+	opts, err := launchOptions(o, plan, env, io, console)
 	if err != nil {
 		return 0, err
 	}
 	for _, notice := range env.notices {
-		say.Notef("%s", notice)
+		console.Notef("%s", notice)
 	}
 	if opts.Work != nil {
 		plan.Warnings = append(plan.Warnings, opts.Work.Warnings...)
 	}
 	warnings := slices.Concat(where.Warnings, plan.Warnings, env.warnings)
 	for _, w := range warnings {
-		say.Warningf("%s", w)
+		console.Warningf("%s", w)
 	}
 	if o.DryRun {
 		would := NewDryRun(o, plan, opts, where.Source, warnings)
@@ -62,25 +62,25 @@ func Run(ctx context.Context, o *settings.Options, programs []program, io Stream
 		return 0, err
 	}
 	if o.DisplayMap {
-		say.Table(plan.String())
+		console.Table(plan.String())
 		if len(opts.Programs) > 1 {
-			say.Table(programsText(opts.Programs))
+			console.Table(programsText(opts.Programs))
 		}
 	}
 	if o.Elastic.Given() {
-		code, err = launchElastic(ctx, o, where, plan, opts, io, say)
+		code, err = launchElastic(ctx, o, where, plan, opts, io, console)
 	} else {
-		code, err = launch(ctx, o, plan, opts, io, say)
+		code, err = launch(ctx, o, plan, opts, io, console)
 	}
 	if code > 0 && code < launcher.CodeTimeout && len(env.withheld) > 0 && leavesMachine(plan) {
-		say.Hintf("variables that look like secrets were not sent: %s (send one with -x NAME)", strings.Join(env.withheld, ", "))
+		console.Hintf("variables that look like secrets were not sent: %s (send one with -x NAME)", strings.Join(env.withheld, ", "))
 	}
 	return code, err
 }
 
 // launch runs the plan and forwards the user's signals to it.
-func launch(ctx context.Context, o *settings.Options, plan launcher.Plan, opts launcher.Options, io Streams, say *ui.UI) (int, error) {
-	requests := ui.Listen(time.Duration(o.Timeout), say)
+func launch(ctx context.Context, o *settings.Options, plan launcher.Plan, opts launcher.Options, io Streams, console *ui.UI) (int, error) {
+	requests := ui.Listen(time.Duration(o.Timeout), console)
 	defer requests.Close()
 	opts.Stops, opts.Signals, opts.Pauses = requests.Stops, requests.Signals, requests.Pauses
 	if o.Stdin != "none" && io.In != nil {
@@ -91,7 +91,7 @@ func launch(ctx context.Context, o *settings.Options, plan launcher.Plan, opts l
 		defer in.Close()
 		opts.Stdin = in
 	}
-	steps, err := ui.OpenEvents(o.JSONEvents, say)
+	steps, err := ui.OpenEvents(o.JSONEvents, console)
 	if err != nil {
 		return 0, err
 	}
@@ -99,7 +99,7 @@ func launch(ctx context.Context, o *settings.Options, plan launcher.Plan, opts l
 	steps.Plan(plan, opts.Programs)
 	var start *ui.Footer
 	if isTerminal(io.Err) && !o.Quiet {
-		start = ui.NewFooter(say, len(plan.Hosts))
+		start = ui.NewFooter(console, len(plan.Hosts))
 	}
 	opts.Follow = func(e launcher.Event) {
 		start.Follow(e)
@@ -111,10 +111,10 @@ func launch(ctx context.Context, o *settings.Options, plan launcher.Plan, opts l
 		steps.Failed(err)
 		return 0, err
 	}
-	say.Unseen = (o.Hide | o.Save.Hidden()).Of(2)
-	say.Conclude(result, plan.Size)
+	console.Unseen = (o.Hide | o.Save.Hidden()).Of(2)
+	console.Conclude(result, plan.Size)
 	if o.Summary {
-		say.Table(ui.Summary(plan, result))
+		console.Table(ui.Summary(plan, result))
 	}
 	steps.Result(result)
 	return result.Code(), nil

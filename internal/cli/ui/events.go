@@ -67,18 +67,18 @@ type eventLog struct {
 }
 
 // OpenEvents opens the target of --json-events: a file, or fd:N. The result is nil if name is empty.
-func OpenEvents(name string, say *UI) (*eventLog, error) {
+func OpenEvents(name string, console *UI) (*eventLog, error) {
 	if name == "" {
 		return nil, nil
 	}
-	log := &eventLog{now: time.Now, broken: func(err error) { say.Warningf("writing the job's steps stopped: %v", err) }}
+	log := &eventLog{now: time.Now, broken: func(err error) { console.Warningf("writing the job's steps stopped: %v", err) }}
 	number, numbered := strings.CutPrefix(name, "fd:")
 	if !numbered {
 		file, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 		if err != nil {
 			return nil, usage.Errorf("name a file in an existing folder that you may write to", "open the file of --json-events: %w", err)
 		}
-		return log.to(file, say), nil
+		return log.to(file, console), nil
 	}
 	fd, err := strconv.Atoi(number)
 	if err != nil || fd < 1 {
@@ -89,11 +89,11 @@ func OpenEvents(name string, say *UI) (*eventLog, error) {
 		return nil, usage.Errorf("for example --json-events fd:3 3>steps.json", "--json-events %s: descriptor %d is not open", name, fd)
 	}
 	unix.CloseOnExec(fd) // ranks must not inherit it
-	return log.to(os.NewFile(uintptr(fd), name), say), nil
+	return log.to(os.NewFile(uintptr(fd), name), console), nil
 }
 
-func (l *eventLog) to(file *os.File, say *UI) *eventLog {
-	l.file, l.out = file, &DeadlineWriter{W: file, Deadline: say.Deadline}
+func (l *eventLog) to(file *os.File, console *UI) *eventLog {
+	l.file, l.out = file, &DeadlineWriter{W: file, Deadline: console.Deadline}
 	return l
 }
 
@@ -172,7 +172,7 @@ func (l *eventLog) Follow(event launcher.Event) {
 	}
 }
 
-// fill sets the fields that say how a rank ended.
+// fill sets the fields that console how a rank ended.
 func (l *eventLog) fill(step *jobEvent, e launcher.Exit) {
 	step.Rank, step.Code, step.Stopped, step.Seconds = &e.Rank, &e.Code, e.Stopped, l.since(e.At)
 	step.CPU, step.MaxRSS, step.Memory, step.Limit = e.CPU.Seconds(), e.MaxRSS, string(e.OutOfMemory), e.MemoryLimit

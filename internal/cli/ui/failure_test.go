@@ -37,10 +37,10 @@ func TestFailureTexts(t *testing.T) {
 		change func(f *launcher.Failure)
 	}{
 		{"a code", 4, launcher.Exit{Code: 3}, nil},
-		{"a code, with its words", 4, launcher.Exit{Code: 1}, func(f *launcher.Failure) { f.Stderr = said }},
+		{"a code, with stderr", 4, launcher.Exit{Code: 1}, func(f *launcher.Failure) { f.Stderr = said }},
 		{"and a file", 4, launcher.Exit{Code: 1}, func(f *launcher.Failure) { f.Stderr, f.Log = said, "out/rank.1/stderr" }},
-		{"killed, with all there is to say", 4, launcher.Exit{Signal: 9}, func(f *launcher.Failure) { f.Stderr, f.Log = said, "out/rank.1/stderr" }},
-		{"the only rank, whose words stand above", 1, launcher.Exit{Code: 1}, func(f *launcher.Failure) { f.Stderr = said }},
+		{"killed, with stderr and a log", 4, launcher.Exit{Signal: 9}, func(f *launcher.Failure) { f.Stderr, f.Log = said, "out/rank.1/stderr" }},
+		{"the only rank, whose stderr is on the terminal", 1, launcher.Exit{Code: 1}, func(f *launcher.Failure) { f.Stderr = said }},
 		{"a crash", 4, launcher.Exit{Signal: 11}, nil},
 		{"a crash with a core", 4, launcher.Exit{Signal: 11, Core: true}, nil},
 		{"a bus error", 4, launcher.Exit{Signal: 7}, nil},
@@ -48,7 +48,7 @@ func TestFailureTexts(t *testing.T) {
 		{"a shell that found nothing", 4, launcher.Exit{Code: 127}, nil},
 		{"a shell whose command was killed", 4, launcher.Exit{Code: 137}, nil},
 		{"out of memory", 4, launcher.Exit{Signal: 9, OutOfMemory: launcher.MemoryOfHost, MaxRSS: 12_900_000_000}, nil},
-		{"out of memory at a limit, with all there is to say", 4, launcher.Exit{Signal: 9, OutOfMemory: launcher.MemoryOfGroup, MemoryLimit: 2 << 30, MaxRSS: 2_140_000_000},
+		{"out of memory at a limit, with stderr and a log", 4, launcher.Exit{Signal: 9, OutOfMemory: launcher.MemoryOfGroup, MemoryLimit: 2 << 30, MaxRSS: 2_140_000_000},
 			func(f *launcher.Failure) { f.Stderr, f.Log = said, "out/rank.1/stderr" }},
 		{"out of memory, it seems, below a shell", 4, launcher.Exit{Code: 137, OutOfMemory: launcher.MemoryLikely, MaxRSS: 12_900_000_000}, nil},
 		{"no start", 4, launcher.Exit{Code: 127, Failed: "no such file or directory"}, nil},

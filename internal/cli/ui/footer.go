@@ -16,9 +16,9 @@ const (
 // Footer shows the progress of a job's start in the last line of a terminal. It disappears before ranks write. A nil
 // Footer shows nothing.
 type Footer struct {
-	say   *UI
-	hosts int
-	began time.Time
+	console *UI
+	hosts   int
+	began   time.Time
 
 	mu               sync.Mutex
 	connected, ready int
@@ -29,8 +29,8 @@ type Footer struct {
 }
 
 // NewFooter shows a footer until Close or the start of the ranks.
-func NewFooter(say *UI, hosts int) *Footer {
-	f := &Footer{say: say, hosts: hosts, began: time.Now(), done: make(chan struct{}), gone: make(chan struct{})}
+func NewFooter(console *UI, hosts int) *Footer {
+	f := &Footer{console: console, hosts: hosts, began: time.Now(), done: make(chan struct{}), gone: make(chan struct{})}
 	go f.run()
 	return f
 }
@@ -46,7 +46,7 @@ func (f *Footer) Close() {
 
 func (f *Footer) run() {
 	defer close(f.gone)
-	defer f.say.status("")
+	defer f.console.status("")
 	tick := time.NewTicker(footerTick)
 	defer tick.Stop()
 	for {
@@ -55,7 +55,7 @@ func (f *Footer) run() {
 			return
 		case <-tick.C:
 			if time.Since(f.began) >= footerWait {
-				f.say.status(f.text())
+				f.console.status(f.text())
 			}
 		}
 	}

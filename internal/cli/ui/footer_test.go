@@ -38,8 +38,8 @@ func TestFooterShowsTheStart(t *testing.T) {
 			seen += len(text)
 			return text
 		}
-		say := &UI{W: &out}
-		f := NewFooter(say, 2)
+		console := &UI{W: &out}
+		f := NewFooter(console, 2)
 		shows := func(want string) {
 			t.Helper()
 			time.Sleep(footerWait)
@@ -57,7 +57,7 @@ func TestFooterShowsTheStart(t *testing.T) {
 		shows("") // nothing new
 		f.Follow(launcher.Connected{Host: "f1"})
 		shows("\r\x1b[Kgorun: connecting 1/2")
-		say.Warningf("f2 is slow")
+		console.Warningf("f2 is slow")
 		shows("\r\x1b[Kgorun: warning: f2 is slow\ngorun: connecting 1/2")
 		f.Follow(launcher.Connected{Host: "f2"})
 		f.Follow(launcher.Ready{Host: "f2"})
@@ -69,7 +69,7 @@ func TestFooterShowsTheStart(t *testing.T) {
 			t.Errorf("after the start %q", got)
 		}
 		f.Close()
-		say.Notef("on")
+		console.Notef("on")
 		shows("gorun: on\n")
 	})
 }

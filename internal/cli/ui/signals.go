@@ -22,7 +22,7 @@ type Requests struct {
 // Listen catches signals until Close. The first INT, TERM or HUP requests a clean stop, the second a kill, and the
 // third exits at once. USR1 and USR2 go to the ranks; TSTP stops job and gorun. A positive timeout requests a stop
 // after that time.
-func Listen(timeout time.Duration, say *UI) *Requests {
+func Listen(timeout time.Duration, console *UI) *Requests {
 	w := &Requests{Stops: make(chan launcher.Stop, 4), Signals: make(chan int, 16), Pauses: make(chan launcher.Pause), caught: make(chan os.Signal, 16),
 		done: make(chan struct{}), ended: make(chan struct{})}
 	wanted := []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGPIPE}
@@ -33,7 +33,7 @@ func Listen(timeout time.Duration, say *UI) *Requests {
 		wanted = append(wanted, syscall.SIGTSTP, syscall.SIGCONT)
 	}
 	signal.Notify(w.caught, wanted...)
-	go w.run(timeout, say)
+	go w.run(timeout, console)
 	return w
 }
 
@@ -43,7 +43,7 @@ func (w *Requests) Close() {
 	<-w.ended
 }
 
-func (w *Requests) run(timeout time.Duration, say *UI) {
+func (w *Requests) run(timeout time.Duration, console *UI) {
 	defer close(w.ended)
 	var expired <-chan time.Time
 	if timeout > 0 {
@@ -57,7 +57,7 @@ func (w *Requests) run(timeout time.Duration, say *UI) {
 		case <-w.done:
 			return
 		case <-expired:
-			say.Deadline.Start()
+			console.Deadline.Start()
 			w.stop(launcher.Stop{Reason: launcher.TimedOut})
 		case s := <-w.caught:
 			switch s {
@@ -69,23 +69,23 @@ func (w *Requests) run(timeout time.Duration, say *UI) {
 				w.pass(int(s.(syscall.Signal)))
 			default:
 				asked++
-				say.Deadline.Start()
-				w.askedToStop(s, asked, say)
+				console.Deadline.Start()
+				w.askedToStop(s, asked, console)
 			}
 		}
 	}
 }
 
-func (w *Requests) askedToStop(s os.Signal, times int, say *UI) {
+func (w *Requests) askedToStop(s os.Signal, times int, console *UI) {
 	reasons := map[os.Signal]launcher.StopReason{syscall.SIGINT: launcher.Interrupted,
 		syscall.SIGTERM: launcher.Terminated, syscall.SIGHUP: launcher.HungUp}
 	switch times {
 	case 1:
 		w.stop(launcher.Stop{Reason: reasons[s]})
-		say.Notef("stopping the job (%v); again to kill it now", s)
+		console.Notef("stopping the job (%v); again to kill it now", s)
 	case 2:
 		w.stop(launcher.Stop{Reason: reasons[s], Now: true})
-		say.Notef("killing the job")
+		console.Notef("killing the job")
 	default:
 		// Agents finish the kill when they lose the connection.
 		os.Exit(launcher.CodeSignalBase + int(s.(syscall.Signal)))
@@ -103,5 +103,53 @@ func (w *Requests) pass(n int) {
 	select {
 	case w.Signals <- n:
 	default: // signals may be merged
+	}
+}
+
+// pauseTimeout is how long gorun waits for hosts to stop their ranks before it stops itself.
+const pauseTimeout = 500 * time.Millisecond
+
+// standStill stops the ranks and then gorun itself, and resumes the ranks when the shell resumes gorun.
+func (w *Requests) standStill() {
+	continued := make(chan os.Signal, 1)
+	signal.Notify(continued, syscall.SIGCONT)
+	defer signal.Stop(continued)
+	told := make(chan struct{})
+	if w.pause(launcher.Pause{Suspend: true, Told: told}) {
+		select {
+		case <-told:
+		case <-time.After(pauseTimeout):
+		case <-w.done:
+			return
+		}
+	}
+	// STOP instead of TSTP: the Go runtime keeps its TSTP handler, and the kernel ignores TSTP in orphaned
+	// process groups, which batch systems suspend, too.
+	_ = syscall.Kill(syscall.Getpid(), syscall.SIGSTOP)
+	// The ticker counts running time only: a stopped process gets at most one tick when it resumes.
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for range 20 {
+		select {
+		case <-continued:
+			w.pause(launcher.Pause{})
+			return
+		case <-w.done:
+			return
+		case <-tick.C:
+		}
+	}
+	w.pause(launcher.Pause{}) // the signal did not stop gorun
+}
+
+// pause sends a pause request; false if the launcher does not take it in time.
+func (w *Requests) pause(p launcher.Pause) bool {
+	select {
+	case w.Pauses <- p:
+		return true
+	case <-time.After(pauseTimeout):
+		return false
+	case <-w.done:
+		return false
 	}
 }

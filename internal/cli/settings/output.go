@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -90,4 +91,77 @@ func expand(pattern string, values map[byte]string) (string, error) {
 		rest = rest[1:]
 	}
 	return b.String(), nil
+}
+
+// hidden is a bit set of the ranks' streams that the terminal does not show.
+type hidden uint8
+
+// The bits of hidden.
+const (
+	hideStdout hidden = 1
+	hideStderr hidden = 2
+	hideAll           = hideStdout | hideStderr
+)
+
+func (h *hidden) Type() string { return "stream" }
+
+func (h *hidden) String() string { return [...]string{"none", "stdout", "stderr", "all"}[*h&hideAll] }
+
+func (h *hidden) Set(text string) error {
+	for _, other := range []hidden{0, hideStdout, hideStderr, hideAll} {
+		if other.String() == text {
+			*h = other
+			return nil
+		}
+	}
+	return errors.New("expected stdout, stderr, all or none")
+}
+
+// Of reports whether stdout (fd 1) or stderr (fd 2) is hidden.
+func (h hidden) Of(fd int) bool { return h>>(fd-1)&1 != 0 }
+
+// Shown combines --show and --hide into a launcher.Options.Show; nil shows everything.
+func Shown(ranks func(rank int) bool, h hidden) func(rank, fd int) bool {
+	if ranks == nil && h == 0 {
+		return nil
+	}
+	return func(rank, fd int) bool { return (ranks == nil || ranks(rank)) && !h.Of(fd) }
+}
+
+// stdinChoice selects the ranks that read standard input: a rank, all or none. The zero value is rank 0.
+type stdinChoice string
+
+func (c *stdinChoice) Type() string { return "rank" }
+
+func (c *stdinChoice) String() string {
+	if *c == "" {
+		return "0"
+	}
+	return string(*c)
+}
+
+func (c *stdinChoice) Set(text string) error {
+	if _, err := strconv.ParseUint(text, 10, 20); err != nil && text != "all" && text != "none" {
+		return errors.New("expected a rank, all or none")
+	}
+	*c = stdinChoice(text)
+	return nil
+}
+
+// Rank returns the launcher.Options.StdinRank for a job of size ranks.
+func (c *stdinChoice) Rank(size int) (int, error) {
+	switch c.String() {
+	case "all":
+		return launcher.StdinAll, nil
+	case "none":
+		return 0, nil // without input the rank does not matter
+	}
+	rank, err := strconv.Atoi(c.String())
+	if err != nil {
+		return 0, fmt.Errorf("--stdin %s: %w", c, err)
+	}
+	if rank >= size {
+		return 0, usage.Errorf(fmt.Sprintf("this job's ranks go from 0 to %d", size-1), "--stdin %d: there is no rank %d", rank, rank)
+	}
+	return rank, nil
 }
