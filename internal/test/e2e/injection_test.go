@@ -13,8 +13,8 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// injections are texts that make a program run, or an option be taken, where something passes them through a shell, a
-// format or a command line. All of them would make the file MARK.
+// injections are texts that run a program, or count as an option, where something passes them through a shell, a format
+// or a command line. Each would make the file MARK.
 func injections(mark string) []string {
 	return []string{
 		"-oProxyCommand=touch " + mark, "--rcfile=" + mark, "$(touch " + mark + ")", "`touch " + mark + "`",
@@ -23,7 +23,7 @@ func injections(mark string) []string {
 	}
 }
 
-// noMark fails when something has made the file.
+// noMark fails if something has made the file.
 func noMark(t *testing.T, mark string) {
 	t.Helper()
 	if _, err := os.Lstat(mark); err == nil {
@@ -32,7 +32,7 @@ func noMark(t *testing.T, mark string) {
 	}
 }
 
-// What is no host is refused wherever hosts come from, and nothing of it is run; nor is it when a configuration leads there.
+// Text that is no host name is refused wherever hosts come from, or a configuration leads to, and nothing of it runs.
 func TestHostsAreNoCommands(t *testing.T) {
 	lab.Need(t, "ssh")
 	c := lab.MustLoopback(t, lab.Specs(1)...)
@@ -71,7 +71,7 @@ func TestHostsAreNoCommands(t *testing.T) {
 		if strings.Contains(evil, "\n") {
 			continue
 		}
-		// Names that the user's own configuration has made of f1 are never words of a shell, either.
+		// Names that the user's configuration substitutes for f1 never become words of a shell.
 		for _, line := range []string{"HostName " + evil, "User " + evil, "HostName \"" + evil + "\"", "ProxyJump " + evil, "IdentityFile " + evil, "UserKnownHostsFile " + evil} {
 			spoilt := filepath.Join(dir, "config")
 			if err := os.WriteFile(spoilt, []byte("Host f1\n  "+line+"\n"+string(config)), 0o600); err != nil {
@@ -85,12 +85,12 @@ func TestHostsAreNoCommands(t *testing.T) {
 	}
 }
 
-// transports are the ways to hosts that pass a command through a shell.
+// transports lists the ways to hosts that pass a command through a shell.
 func transports(t *testing.T, c *lab.Cluster) map[string][]string {
 	return map[string][]string{"own": nil, "system-ssh": {"--launcher", "system-ssh"}, "program": {"--launch-agent", sshScript(t, c)}}
 }
 
-// Arguments, variables, directories and files are passed on whatever they are called.
+// Arguments, variables, directories and files arrive whatever their names are.
 func TestTextsOfTheUserAreNoCommands(t *testing.T) {
 	lab.Need(t, "ssh")
 	c := lab.MustLoopback(t, lab.Specs(1)...)
@@ -136,7 +136,7 @@ func TestTextsOfTheUserAreNoCommands(t *testing.T) {
 	noMark(t, mark)
 }
 
-// Every byte but NUL arrives, in arguments, values and names of variables, and directories, on every way.
+// Every byte but NUL arrives in arguments, names and values of variables, and directories, on every transport.
 func TestEveryByteArrives(t *testing.T) {
 	lab.Need(t, "ssh")
 	c := lab.MustLoopback(t, lab.Specs(1)...)

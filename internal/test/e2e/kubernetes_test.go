@@ -14,13 +14,13 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// The tests of this file run what examples/kubernetes says. Its manifests are held against the types of
-// Kubernetes in the module examples/kubernetes/check.
+// These tests run the commands of examples/kubernetes. The module examples/kubernetes/check compares its manifests with
+// the types of Kubernetes.
 
 var kubernetesExamples = root + "/examples/kubernetes/"
 
-// TestKubernetesCommandsArePlanned runs the command lines of the manifests up to the plan, in the surroundings that
-// the MPI operator makes.
+// TestKubernetesCommandsArePlanned runs the command lines of the manifests up to the plan, in the environment that the MPI
+// operator makes.
 func TestKubernetesCommandsArePlanned(t *testing.T) {
 	type container struct{ Command, Args []string }
 	type template struct {
@@ -91,7 +91,7 @@ func TestKubernetesDocument(t *testing.T) {
 	}
 }
 
-// The script that runs commands by kubectl passes everything on, and so does kubectl exec -i.
+// kubexec.sh and kubectl exec -i pass on every byte.
 func TestKubernetesScriptReachesPods(t *testing.T) {
 	dir := pods(t, "/no/such/path")
 	script, err := filepath.Abs(kubernetesExamples + "kubexec.sh")
@@ -105,7 +105,7 @@ func TestKubernetesScriptReachesPods(t *testing.T) {
 	}
 }
 
-// The pods' configuration is one that sshd takes, and one key for all pods of a service is enough to know them by.
+// sshd accepts the pods' configuration, and one host key covers all pods of a service.
 func TestKubernetesKeys(t *testing.T) {
 	lab.Need(t, "ssh-keygen")
 	c := lab.MustNamespaces(t, lab.Spec{Name: "train-1.train"})
@@ -138,7 +138,7 @@ func TestKubernetesKeys(t *testing.T) {
 	start(t, c, "-H", "train-1.train:2", "true").want(0)
 }
 
-// A pod that is not there yet is waited for as long as the job may take to start.
+// gorun retries a pod that does not exist yet until the start timeout.
 func TestPodsAreWaitedFor(t *testing.T) {
 	r := startIn(t, nil, []string{"KUBERNETES_SERVICE_HOST=10.0.0.1"}, "-H", "nohost.invalid", "--start-timeout", "6", "true").want(125, "nohost.invalid")
 	if r.took < 5*time.Second {

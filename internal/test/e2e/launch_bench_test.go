@@ -16,10 +16,9 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// BenchmarkLaunch starts `true` on two ranks per host, on 1, 16 and 64 hosts, and for
-// comparison runs it in the same hosts with what is installed of mpirun, mpiexec.hydra and pdsh,
-// and once a host over bare SSH. All sides take turns in one run; the figures are
-// medians of whole processes, from exec to exit.
+// BenchmarkLaunch starts `true` on two ranks per host, on 1, 16 and 64 hosts, with gorun and with each installed one of mpirun,
+// mpiexec.hydra and pdsh, and once per host over bare SSH. The launchers take turns in one run; the metrics are medians from exec
+// to exit.
 func BenchmarkLaunch(b *testing.B) {
 	for _, hosts := range []int{1, 16, 64} {
 		b.Run(fmt.Sprintf("hosts=%d", hosts), func(b *testing.B) {
@@ -41,14 +40,14 @@ func BenchmarkLaunchLocal(b *testing.B) {
 	compare(b, nil, sides)
 }
 
-// side is one launcher of a comparison.
+// side is one launcher in a comparison.
 type side struct {
 	name string
 	argv []string
 	env  []string
 }
 
-// sidesOn are all that can run a program on perHost ranks of c's hosts, ours first.
+// sidesOn returns the launchers that can run a program on perHost ranks of c's hosts, gorun first.
 func sidesOn(c *lab.Cluster, perHost int, program string) []side {
 	var names, slots, addrs []string
 	for _, h := range c.Hosts {
@@ -68,8 +67,7 @@ func sidesOn(c *lab.Cluster, perHost int, program string) []side {
 	return sides
 }
 
-// compare runs the sides that are installed in turn, and reports their medians and how many times ours the
-// best of the other launchers takes.
+// compare runs the installed launchers in turn and reports their medians, and gorun's divided by the best of the others.
 func compare(b *testing.B, c *lab.Cluster, sides []side) {
 	b.Helper()
 	sides = slices.DeleteFunc(sides, func(s side) bool {
@@ -104,7 +102,7 @@ func compare(b *testing.B, c *lab.Cluster, sides []side) {
 	}
 }
 
-// timed is how long a side takes, and the most memory that one of its processes here had, in MB.
+// timed returns how long a launcher takes, and the peak memory of its largest process here in MB.
 func timed(b *testing.B, c *lab.Cluster, s side) (took time.Duration, memory float64) {
 	b.Helper()
 	cmd := exec.CommandContext(b.Context(), s.argv[0], s.argv[1:]...)
@@ -127,7 +125,7 @@ func median[T cmp.Ordered](d []T) T {
 	return d[len(d)/2]
 }
 
-// BenchmarkStaging starts `true` on 64 hosts with a home each and no gorun: it is sent to all of them.
+// BenchmarkStaging starts `true` on 64 hosts with separate homes and no gorun, so that each receives it.
 func BenchmarkStaging(b *testing.B) {
 	c := lab.MustNamespaces(b, lab.Specs(64)...)
 	exe := filepath.Join(c.Host("f1").Home, "../f0-gorun")

@@ -16,17 +16,17 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// strangerEnv makes TestStranger a stranger on a host of the lab, who calls at the addresses that it holds.
+// strangerEnv makes TestStranger connect to the addresses in its value.
 const strangerEnv = "GORUN_TEST_STRANGER"
 
-// call is what became of one call of a stranger.
+// call is the result of one connection attempt.
 type call struct {
 	Addr  string
 	Open  bool
 	Reply string
 }
 
-// TestStranger is not a test of its own: others run it as a process, on another host.
+// TestStranger runs only as a process that other tests start on another host.
 func TestStranger(t *testing.T) {
 	addrs := os.Getenv(strangerEnv)
 	if addrs == "" {
@@ -58,8 +58,7 @@ func callAt(addr, text string) call {
 	return c
 }
 
-// portsOf are the ports on which anything listens on a host of the lab, but for its sshd, and whether
-// only on loopback.
+// portsOf returns the listening ports of a host without its sshd's, and whether each is on loopback only.
 func portsOf(t *testing.T, c *lab.Cluster, host string) map[netip.AddrPort]bool {
 	t.Helper()
 	text, err := c.On(t.Context(), host, "cat", "/proc/net/tcp", "/proc/net/tcp6").Output()
@@ -89,8 +88,8 @@ func portsOf(t *testing.T, c *lab.Cluster, host string) map[netip.AddrPort]bool 
 	return found
 }
 
-// scan has a stranger on f3 call at every port of a host, on the host's own address. It counts
-// the doors on loopback, which must not answer there at all, and the open ports.
+// scan connects from f3 to every port of a host, on the host's own address. It counts the rank servers on loopback, which
+// must not answer there, and the open ports.
 func scan(t *testing.T, c *lab.Cluster, host string) (doors, open int) {
 	t.Helper()
 	var addrs []string
@@ -125,8 +124,8 @@ func scan(t *testing.T, c *lab.Cluster, host string) (doors, open int) {
 	return doors, open
 }
 
-// S1: a job listens on nothing but the agents' doors and its ranks' to Horovod's rendezvous, on loopback, and the ranks' own ports, of which some
-// stay open among so many ranks. A stranger on the network gets no byte of either, and the job goes on.
+// S1: a job listens only on the agents' and Horovod's rank servers, on loopback, and on the ranks' own ports, some of which
+// stay open with so many ranks. An unauthenticated peer on the network gets no byte from either, and the job goes on.
 func TestS1StrangersGetNothing(t *testing.T) {
 	c := lab.MustNamespaces(t, lab.Specs(3)...)
 	for _, encrypt := range []string{"--encrypt", "--encrypt=false"} {

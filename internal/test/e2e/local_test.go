@@ -38,7 +38,7 @@ func TestExitCodesAreTheFirstFailingRanks(t *testing.T) {
 		{"[ $RANK = 1 ] && exit 3; exec sleep 60", 3, "rank 1 on localhost exited with code 3"},
 		{"[ $RANK = 2 ] && kill -SEGV $$; exec sleep 60", 139, "rank 2 on localhost was killed by signal 11 (SIGSEGV)"},
 		{"[ $RANK = 0 ] && kill -KILL $$; exec sleep 60", 137, "rank 0 on localhost was killed by signal 9 (SIGKILL)"},
-		// The others notice, and end with a code of their own: not the cause.
+		// The other ranks notice and exit with another code, which is not the cause.
 		{"trap 'exit 9' TERM; [ $RANK = 0 ] && exit 7; while :; do sleep .05; done", 7, "rank 0 on localhost exited with code 7"},
 	} {
 		r := start(t, nil, "-np", "3", "sh", "-c", tc.script).want(tc.code, tc.says)

@@ -1,6 +1,6 @@
-// Package faults does harm to running jobs and looks, from outside, at what
-// becomes of them: never through the launcher under test, so that a launcher's own mistakes show. Any launcher can be looked at.
+// Package faults harms running jobs and inspects the result from outside, never through the launcher under test, so that the
+// launcher's own mistakes show. It works with any launcher.
 //
-// A [Job] is one command under test, a [Watch] the oracle: it knows what was there before,
-// and judges a job after its fault by the invariants that docs/reliability.md names I1 to I8.
+// A [Job] is one command under test. A [Watch] is the oracle: it records the state before a job and judges the job after its
+// fault by the invariants I1 to I8 of docs/reliability.md.
 package faults

@@ -10,7 +10,7 @@ import (
 // Kind is a kind of fault.
 type Kind string
 
-// Kinds of faults. Those of the second group end nothing: they pass, and the job must go on as if nothing had been.
+// Kinds of faults. Those of the second group are transient: the job must go on.
 const (
 	RankKill       Kind = "rank-kill"
 	RankTerm       Kind = "rank-term"
@@ -43,7 +43,7 @@ const (
 	None Kind = ""
 )
 
-// Phase is how far a job is when a fault happens.
+// Phase is the stage of a job at which a fault happens.
 type Phase string
 
 // Phases, in the order of a job's life.
@@ -55,7 +55,7 @@ const (
 	Ending     Phase = "ending"
 )
 
-// kindInfo is what follows from a fault, as docs/reliability.md promises it.
+// kindInfo is the consequence of a fault that docs/reliability.md promises.
 type kindInfo struct {
 	kind   Kind
 	code   int           // the launcher's exit code; 0: the fault passes
@@ -108,10 +108,10 @@ func infoOf(k Kind) kindInfo {
 	return kindInfo{}
 }
 
-// passes reports whether the fault goes by, and the job goes on.
+// passes reports whether the fault is transient and the job goes on.
 func (k kindInfo) passes() bool { return k.code == 0 }
 
-// Injection is one job and what happens to it. It follows from its seed alone.
+// Injection is one job and the faults that happen to it. Its seed alone determines it.
 type Injection struct {
 	Seed   uint64
 	Fault  Kind
@@ -126,7 +126,7 @@ type Injection struct {
 	Reduce bool          // the ranks add numbers up
 }
 
-// Draw is the injection of a seed.
+// Draw returns the injection of a seed.
 func Draw(seed uint64) Injection {
 	r := rand.New(rand.NewPCG(seed, 0x676f72756e))
 	d := Injection{Seed: seed, Host: fmt.Sprintf("f%d", 1+r.IntN(2)), Phase: Running}
@@ -167,7 +167,7 @@ func (d Injection) mayBe(k kindInfo) bool {
 	return true
 }
 
-// other is the host that the second fault happens on.
+// other returns the host of the second fault.
 func (d Injection) other() string {
 	if d.Host == "f1" {
 		return "f2"
@@ -175,7 +175,7 @@ func (d Injection) other() string {
 	return "f1"
 }
 
-// unwatched is the host where agent and guard were killed together, or "".
+// unwatched returns the host where agent and guard were both killed, or "".
 func (d Injection) unwatched() string {
 	switch BothKill {
 	case d.Fault:

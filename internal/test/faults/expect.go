@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Bounds are times that depend on the machine.
+// Bounds are the times that depend on the machine.
 type Bounds struct {
 	Slack time.Duration // what a loaded machine may take longer
 	Fence time.Duration // until a host that is cut off has ended its ranks
@@ -19,7 +19,7 @@ const (
 	injected     = 4 // ranks of the jobs
 )
 
-// Expected is what must become of d. It is pure.
+// Expected returns how a job must end after d. It is pure.
 func Expected(d Injection, b Bounds) Expect {
 	first, second := infoOf(d.Fault), infoOf(d.Second)
 	e := Expect{Ranks: injected}
@@ -66,10 +66,10 @@ func Expected(d Injection, b Bounds) Expect {
 	return e
 }
 
-// silent reports whether the fault is somebody's wish, or nobody is left to tell of it.
+// silent reports whether the job ends without an error line: the user asked for the end, or the launcher is dead.
 func (d Injection) silent(k kindInfo) bool { return k.kind != None && !k.passes() && k.cause == "" }
 
-// stop is the time from the decision to stop the job until it is over.
+// stop returns the time from the decision to stop the job until its end.
 func (d Injection) stop(k kindInfo) time.Duration {
 	if d.Ignore && k.kind != LauncherIntInt {
 		return graceOfDraws + told
@@ -77,7 +77,7 @@ func (d Injection) stop(k kindInfo) time.Duration {
 	return told
 }
 
-// end is the time from the fault to the launcher's end. What passes lasts until the job is told to end.
+// end returns the time from the fault to the launcher's end. After a transient fault the job runs until it is told to stop.
 func (d Injection) end(k kindInfo) time.Duration {
 	wait := d.stop(k)
 	switch {
@@ -99,7 +99,7 @@ func (d Injection) end(k kindInfo) time.Duration {
 	return wait
 }
 
-// clean is the time from the fault to the job's last process.
+// clean returns the time from the fault to the end of the job's last process.
 func (d Injection) clean(k kindInfo, b Bounds) time.Duration {
 	wait := d.end(k)
 	switch {

@@ -18,7 +18,7 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// Output collects a stream; it may be read while the job writes.
+// Output collects a stream. It may be read while the job writes.
 type Output struct {
 	mu   sync.Mutex
 	data []byte
@@ -31,7 +31,7 @@ func (o *Output) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Hold keeps the writer waiting until release is called, as a reader does that sleeps. Nobody may read meanwhile.
+// Hold blocks the writer until release is called, as a stalled reader does. Output must not be read meanwhile.
 func (o *Output) Hold() (release func()) {
 	o.mu.Lock()
 	return o.mu.Unlock
@@ -43,8 +43,7 @@ func (o *Output) String() string {
 	return string(o.data)
 }
 
-// Job is one launcher, running or ended. The launcher passes its environment on to
-// ranks, so that Mark finds them.
+// Job is one launcher, running or ended. Its ranks inherit its environment, so Mark finds them.
 type Job struct {
 	Mark    string // NAME=value in the environment of all that belongs to the job
 	Out     Output
@@ -69,15 +68,15 @@ type Job struct {
 	guards map[string]bool // by name, of ranks of this machine
 }
 
-// Marks makes marks that no other job of this machine has. The zero value is ready.
+// Marks makes marks that are unique on this machine. The zero value is ready.
 type Marks struct{ last atomic.Int64 }
 
 func (m *Marks) next() string {
 	return fmt.Sprintf("FAULT_MARK=%d-%d-%d", os.Getpid(), time.Now().UnixNano(), m.last.Add(1))
 }
 
-// Start starts argv on the launcher's side of c (nil: here) with env added. "{config}" in an
-// argument stands for the cluster's ssh configuration.
+// Start starts argv on the launcher's side of c, or on this machine if c is nil, with env added. "{config}" in an argument
+// stands for the cluster's ssh configuration.
 func (m *Marks) Start(ctx context.Context, c *lab.Cluster, env []string, argv ...string) (*Job, error) {
 	j := &Job{Mark: m.next(), Cluster: c, canary: rand.Text() + rand.Text(),
 		ended: make(chan struct{}), sampled: make(chan struct{}), read: make(chan struct{}), guards: map[string]bool{}}
@@ -112,7 +111,7 @@ func (m *Marks) Start(ctx context.Context, c *lab.Cluster, env []string, argv ..
 	return j, nil
 }
 
-// start starts the command with a pipe of ours as its stdout, so that we may close it.
+// start starts the command with a pipe as its stdout, which CloseOutput can close.
 func (j *Job) start() error {
 	ours, theirs, err := os.Pipe()
 	if err != nil {
@@ -158,16 +157,16 @@ func (j *Job) wait() {
 	}
 }
 
-// temp is the job's own folder for temporary files.
+// temp returns the job's folder for temporary files.
 func (j *Job) temp() string { return filepath.Join(j.Home, "tmp") }
 
-// Ended is closed when the launcher has ended.
+// Ended returns a channel that is closed when the launcher has ended.
 func (j *Job) Ended() <-chan struct{} { return j.ended }
 
-// Code is the launcher's exit code as a shell has it; to be asked once it has ended.
+// Code returns the launcher's exit code as a shell shows it. Call it after the launcher has ended.
 func (j *Job) Code() int { return j.code }
 
-// Await waits until ready holds, for limit at most, or the job's end, and reports whether it did.
+// Await waits until ready holds, limit has passed or the job has ended, and reports whether ready holds.
 func (j *Job) Await(limit time.Duration, ready func() bool) bool {
 	for deadline := time.Now().Add(limit); ; time.Sleep(10 * time.Millisecond) {
 		if ready() {
@@ -184,11 +183,11 @@ func (j *Job) Await(limit time.Duration, ready func() bool) bool {
 	}
 }
 
-// Launcher is the launcher's own process: with hosts in namespaces nsenter becomes it.
+// Launcher returns the launcher's process; with namespaces it was nsenter before.
 func (j *Job) Launcher() int { return j.Cmd.Process.Pid }
 
-// Processes are the job's processes whose command line contains word ("": all), the launcher
-// excepted. Agents are known by "__serve", their guards by "__agent".
+// Processes returns the job's processes without the launcher whose command line contains word ("": all). Agents contain
+// "__serve", their guards "__agent".
 func (j *Job) Processes(word string) []int {
 	var pids []int
 	for _, pid := range lab.Processes(j.Mark) {
@@ -211,7 +210,7 @@ func (j *Job) remember(guard string) {
 	}
 }
 
-// guardOf is the name of the guard that a rank belongs to, as its environment has it, or "".
+// guardOf returns the guard that a rank's environment names, or "".
 func guardOf(pid int) string {
 	environ, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 	for entry := range strings.SplitSeq(string(environ), "\x00") {
@@ -222,7 +221,7 @@ func guardOf(pid int) string {
 	return ""
 }
 
-// On are the processes of a host that has processes of its own whose command line contains word.
+// On returns the processes on a host in its own namespaces whose command line contains word.
 func (j *Job) On(host, word string) (pids []int) {
 	for _, pid := range j.Cluster.Inside(host) {
 		if commandHas(pid, word) {

@@ -13,7 +13,7 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// TestMain builds the static gorun that users run, and the programs that faults happen to.
+// TestMain builds the static gorun that users run, and the programs that the tests harm.
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "gorun-e2e-")
 	if err == nil {
@@ -46,7 +46,7 @@ func buildAll(dir string) error {
 
 func binary(name string) string { return filepath.Join(os.Getenv("GORUN_E2E_BIN"), name) }
 
-// bench is where one test does harm: a cluster (nil: this machine) and its oracle.
+// bench is a cluster (nil: this machine) and its oracle.
 type bench struct {
 	t     *testing.T
 	c     *lab.Cluster
@@ -79,7 +79,7 @@ func (b *bench) gorun(args ...string) (*Job, *Watch) {
 	return j, watch
 }
 
-// await waits for what a fault needs.
+// await waits for the state that a fault needs.
 func (b *bench) await(j *Job, what string, ready func() bool) {
 	b.t.Helper()
 	if !j.Await(20*time.Second, ready) {
@@ -90,8 +90,7 @@ func (b *bench) await(j *Job, what string, ready func() bool) {
 // judge reports every broken invariant as an error.
 func (b *bench) judge(w *Watch, j *Job, injected time.Time, e Expect) Verdict {
 	b.t.Helper()
-	// Eight of these tests run at a time, so none has the machine for itself. What was measured on a machine
-	// that does nothing else stands in docs/reliability.md.
+	// Eight of these tests run at a time. docs/reliability.md has the figures of an idle machine.
 	const slack = 2 * time.Second
 	e.End, e.Clean = e.End+slack, e.Clean+slack
 	v := w.Judge(j, injected, e)

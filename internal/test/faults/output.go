@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// CheckLines judges what came through of the output of ranks that run internal/test/faults/rank, without prefixes: every rank's lines
-// must be the first it wrote, each once, in order and whole. With complete, its last must be there, too. torn allows the very end to be a
-// part of a line.
+// CheckLines judges the output, without prefixes, of ranks that run internal/test/faults/rank. Every rank's lines must be the
+// first it wrote, each once, in order and whole; with complete, also its last. torn allows the very end to be part of a line.
 func CheckLines(out string, ranks int, complete, torn bool) (broken []string) {
 	next := make([]int, ranks)
 	ended := make([]bool, ranks)

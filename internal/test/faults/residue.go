@@ -11,10 +11,10 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// residue lists what a job could leave behind: temporary files, cgroups, and on hosts of their own also names in shared
-// memory, files in homes other than the agent's cache, listening sockets and sessions of sshd. On what the machine's
-// other programs use as well, only what is the job's for sure counts: its folder for temporary files is its own, and
-// the name of a cgroup is that of a guard, which ranks have in their environment. j is nil before there is a job.
+// residue lists everything that a job could leave: temporary files, cgroups, and on hosts in namespaces also names in shared
+// memory, files in homes outside the agent's cache, listening sockets and sshd sessions. Where other programs use the same
+// places, only what surely belongs to the job counts: its temporary folder is its own, and a cgroup is named after a
+// guard, whose name ranks have in their environment. j is nil before there is a job.
 func residue(c *lab.Cluster, j *Job) (all []string) {
 	if j != nil {
 		all = append(j.temporary(), j.cgroups()...)
@@ -40,7 +40,7 @@ func residue(c *lab.Cluster, j *Job) (all []string) {
 	return all
 }
 
-// temporary are the files that the job's launcher, and its ranks on this machine, were to put into the job's TMPDIR.
+// temporary returns the files in the job's TMPDIR, from its launcher and its local ranks.
 func (j *Job) temporary() (found []string) {
 	names, _ := os.ReadDir(j.temp())
 	for _, e := range names {
@@ -49,7 +49,7 @@ func (j *Job) temporary() (found []string) {
 	return found
 }
 
-// cgroups are those of the job's guards on this machine that were seen.
+// cgroups returns the cgroups of the job's guards on this machine that were seen.
 func (j *Job) cgroups() (found []string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -59,7 +59,7 @@ func (j *Job) cgroups() (found []string) {
 	return found
 }
 
-// inSharedMemory are the names in a host's own shared memory.
+// inSharedMemory returns the names in a host's shared memory.
 func inSharedMemory(h *lab.Host) (found []string) {
 	dir := fmt.Sprintf("/proc/%d/root/dev/shm", h.PID)
 	names, _ := os.ReadDir(dir)
@@ -69,13 +69,13 @@ func inSharedMemory(h *lab.Host) (found []string) {
 	return found
 }
 
-// namespace is the number of one of a process's namespaces, or "".
+// namespace returns the number of one of a process's namespaces, or "".
 func namespace(pid int, kind string) string {
 	link, _ := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", pid, kind))
 	return strings.Trim(strings.TrimPrefix(link, kind), ":[]")
 }
 
-// cgroups are those whose name has a pattern.
+// cgroups returns the cgroups whose name matches a pattern.
 func cgroups(pattern string) (found []string) {
 	_ = filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
@@ -105,7 +105,7 @@ func homeFiles(h *lab.Host) (found []string) {
 	return found
 }
 
-// listeners are the listening TCP sockets in the network that pid is in.
+// listeners returns the listening TCP sockets in the network of pid.
 func listeners(pid int) (found []string) {
 	for _, family := range []string{"tcp", "tcp6"} {
 		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", pid, family))
@@ -118,7 +118,7 @@ func listeners(pid int) (found []string) {
 	return found
 }
 
-// describe names processes as ps would.
+// describe returns processes as ps prints them.
 func describe(pids []int) string {
 	var words []string
 	for _, pid := range pids {
@@ -127,7 +127,7 @@ func describe(pids []int) string {
 	return strings.Join(words, ", ")
 }
 
-// command is a process's command line, with spaces between words; a zombie has none.
+// command returns a process's command line with spaces between words; a zombie has none.
 func command(pid int) string {
 	line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	return string(bytes.ReplaceAll(bytes.TrimRight(line, "\x00"), []byte{0}, []byte{' '}))

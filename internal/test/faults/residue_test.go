@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// What a job leaves is seen, and what others leave is not held against it.
+// Files that a job leaves are found, and those of others are not blamed on it.
 func TestResidue(t *testing.T) {
 	w := NewWatch(nil)
 	others, err := os.MkdirTemp("", "gorun-e2e-others-")

@@ -14,7 +14,7 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// state is a process's letter in ps: R, S, T.
+// state returns a process's state letter as ps prints it: R, S, T.
 func state(pid int) string {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, after, _ := strings.Cut(string(text), ") ")
@@ -31,7 +31,7 @@ func allIn(letter string, pids []int) bool {
 	return len(pids) > 0
 }
 
-// ticking starts ranks that print "up" and go on printing.
+// ticking starts ranks that print "up" and continue to print.
 func (b *bench) ticking(args ...string) (*Job, *Watch) {
 	b.t.Helper()
 	j, w := b.gorun(append(args, binary("rank"), "-every", "20ms")...)
@@ -39,7 +39,7 @@ func (b *bench) ticking(args ...string) (*Job, *Watch) {
 	return j, w
 }
 
-// end has the ranks end well and judges the whole.
+// end tells the ranks to exit with 0 and judges the job.
 func (b *bench) end(w *Watch, j *Job) {
 	b.t.Helper()
 	at := time.Now()
@@ -57,7 +57,7 @@ func (b *bench) signal(j *Job, s syscall.Signal) time.Time {
 	return time.Now()
 }
 
-// within is await with a bound that is promised.
+// within is await with a promised bound.
 func (b *bench) within(limit time.Duration, what string, is func() bool) {
 	b.t.Helper()
 	began := time.Now()
@@ -72,7 +72,7 @@ func (b *bench) within(limit time.Duration, what string, is func() bool) {
 	}
 }
 
-// suspend presses Ctrl-Z. Goal: the ranks stand still within 1 s.
+// suspend presses Ctrl-Z. Goal: the ranks are stopped within 1 s.
 func (b *bench) suspend(j *Job) {
 	b.t.Helper()
 	b.signal(j, syscall.SIGTSTP)
@@ -81,7 +81,7 @@ func (b *bench) suspend(j *Job) {
 	})
 }
 
-// B6: Ctrl-Z stops the ranks and gorun, fg lets them go on. The lease is for launchers that do not say that they stop.
+// B6: Ctrl-Z stops the ranks and gorun, and fg continues them. The lease is for launchers that stop without notice.
 func TestB6CtrlZ(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, lab.MustLoopback(t, lab.Specs(2)...))
@@ -99,7 +99,7 @@ func TestB6CtrlZ(t *testing.T) {
 	b.end(w, j)
 }
 
-// B6: gorun is killed while it stands still.
+// B6: gorun is killed while it is stopped.
 func TestB6KilledWhileStill(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, lab.MustLoopback(t, lab.Specs(2)...))
@@ -109,7 +109,7 @@ func TestB6KilledWhileStill(t *testing.T) {
 	b.judge(w, j, at, Expect{Codes: []int{137}, End: 2 * time.Second, Clean: 4 * time.Second})
 }
 
-// B6: a host is cut off while gorun stands still. Its agent notices without gorun's help.
+// B6: a host is cut off while gorun is stopped. Its agent notices on its own.
 func TestB6CutWhileStill(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, lab.MustNamespaces(t, lab.Specs(2)...))
@@ -130,7 +130,7 @@ func TestB6CutWhileStill(t *testing.T) {
 	}
 }
 
-// B7: a launcher that was stopped without a word, for less than the lease.
+// B7: a launcher is stopped without notice, for less than the lease.
 func TestB7LauncherStops(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, lab.MustLoopback(t, lab.Specs(2)...))
@@ -143,7 +143,7 @@ func TestB7LauncherStops(t *testing.T) {
 	b.end(w, j)
 }
 
-// C2: an agent that is stopped for 20 s is awaited; after 30 s it counts as hung, and ends itself when it goes on.
+// C2: a launcher waits for an agent that is stopped for 20 s; after 30 s the agent counts as hung, and ends itself when it continues.
 func TestC2AgentStops(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, lab.MustLoopback(t, lab.Specs(2)...))
@@ -164,7 +164,7 @@ func TestC2AgentStops(t *testing.T) {
 	b.judge(w, j, at, Expect{Codes: []int{125}, Cause: `host f[12]: no word from the agent for 3\ds`, End: 36 * time.Second, Clean: 40 * time.Second})
 }
 
-// C1: what carries the job on a host is killed. Goal: noticed within 0.5 s, and said as what it is.
+// C1: the processes that carry the job on a host are killed. Goal: noticed and named within 0.5 s.
 func TestC1CarriersAreKilled(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, lab.MustLoopback(t, lab.Specs(2)...))
@@ -199,7 +199,7 @@ func TestC1CarriersAreKilled(t *testing.T) {
 	}
 }
 
-// agentOf is the agent of a host; its ranks are its children.
+// agentOf returns the agent of a host; its ranks are its children.
 func agentOf(j *Job) int { return parent(j.Processes("sleep 300")[0]) }
 
 func parent(pid int) int {
@@ -211,11 +211,11 @@ func parent(pid int) int {
 	return ppid
 }
 
-// A2: ranks of two hosts fail one after the other: the first is the cause. The goal is 99.5 % for 20 ms or more between them.
-// It runs alone: ranks that wait for a core end when they get it.
+// A2: ranks of two hosts fail one after the other, and the first is the cause. The goal is 99.5 % for 20 ms or more between them.
+// The test runs alone, since ranks that wait for a core end late.
 func TestA2FirstOfTwoFailures(t *testing.T) {
 	b := newBench(t, lab.MustLoopback(t, lab.Specs(2)...))
-	// Both look at one clock, that of this machine, and say when they end.
+	// Both read this machine's clock and print when they end.
 	script := `at=$(($(date +%s%N) / 1000000000 + 1)); at=$((at * 1000 + RANK * 60)); while [ $(($(date +%s%N) / 1000000)) -lt $at ]; do :; done; date +"$RANK %s%N"; exit $((3 + RANK))`
 	wrong, rounds := 0, 0
 	for range 8 {
@@ -248,7 +248,7 @@ func TestA2FirstOfTwoFailures(t *testing.T) {
 	}
 }
 
-// B9: nobody reads gorun's output. The ranks wait, the heartbeats go on, and Ctrl-C is heard. Goal: within 1 s.
+// B9: nobody reads gorun's output. The ranks block, heartbeats continue, and Ctrl-C works. Goal: within 1 s.
 func TestB9OutputIsBlocked(t *testing.T) {
 	t.Parallel()
 	c := lab.MustLoopback(t, lab.Specs(1)...)
@@ -295,7 +295,7 @@ func TestB9OutputIsBlocked(t *testing.T) {
 	b.within(5*time.Second, "the end of all", func() bool { return len(j.Processes("")) == 0 })
 }
 
-// C13: ranks keep a host busy twenty times over. Nobody is taken for dead. It runs alone.
+// C13: ranks overload a host twenty times, and no agent or rank counts as dead. The test runs alone.
 func TestC13BusyHosts(t *testing.T) {
 	b := newBench(t, lab.MustLoopback(t, lab.Specs(2)...))
 	ranks := 20 * runtime.NumCPU()

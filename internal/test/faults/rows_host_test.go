@@ -16,8 +16,8 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// C7: a host is there no more, and nobody was told: its network is gone, then all of its processes at once. Goal: noticed within
-// 6 s, T_net and a heartbeat, whether ranks print or not.
+// C7: a host disappears silently: its network fails, then all of its processes die at once. Goal: noticed within 6 s, T_net and
+// a heartbeat, whether ranks print or not.
 func TestC7HostVanishes(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, lab.MustNamespaces(t, lab.Specs(3)...))
@@ -47,7 +47,7 @@ func TestC7HostVanishes(t *testing.T) {
 	}
 }
 
-// G4: the launcher's machine loses its power: no FIN, no RST, no gorun. Goal: its hosts are clean within 12 s, the grace of 5 s included.
+// G4: the launcher's machine loses power: no FIN, no RST, no gorun. Goal: its hosts are clean within 12 s, the grace of 5 s included.
 func TestG4LauncherLosesPower(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, lab.MustNamespaces(t, lab.Specs(2)...))
@@ -75,7 +75,7 @@ func TestG4LauncherLosesPower(t *testing.T) {
 	t.Logf("clean after %d ms", v.CleanMS)
 }
 
-// terminal is a pseudo terminal. Processes find it at name; closing master is closing the window.
+// terminal is a pseudo terminal. Processes open name; closing master closes the window.
 func terminal(t *testing.T) (master *os.File, name string) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -93,11 +93,11 @@ func terminal(t *testing.T) (master *os.File, name string) {
 	return master, fmt.Sprintf("/dev/pts/%d", number)
 }
 
-// B3: the terminal is closed, which gorun reads from and writes to. Goal: the grace and 3 s.
+// B3: the terminal that gorun reads from and writes to is closed. Goal: the grace and 3 s.
 func TestB3TerminalCloses(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, lab.MustNamespaces(t, lab.Specs(2)...))
-	// The launcher leads a session on the terminal, as a shell that has become gorun.
+	// The launcher leads a session on the terminal, as after exec in a shell.
 	on := func(t *testing.T, redirections string, words ...string) (*Job, *Watch, *os.File) {
 		t.Helper()
 		master, tty := terminal(t)
@@ -146,7 +146,7 @@ func TestB3TerminalCloses(t *testing.T) {
 	})
 }
 
-// memoryGroup makes a cgroup that may use so many bytes.
+// memoryGroup makes a cgroup with a memory limit in bytes.
 func memoryGroup(t *testing.T, bytes int) string {
 	t.Helper()
 	tree, limit := "/sys/fs/cgroup/memory", "memory.limit_in_bytes"
@@ -173,7 +173,7 @@ func memoryGroup(t *testing.T, bytes int) string {
 	return group
 }
 
-// B12: gorun's own memory is bounded. 32 MiB are enough for a flood through it; with too little the kernel kills it, and that is B1.
+// B12: gorun's memory is bounded. 32 MiB suffice for a flood through it; with too little the kernel kills it, which is B1.
 func TestB12LauncherLacksMemory(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, lab.MustNamespaces(t, lab.Specs(2)...))

@@ -16,7 +16,7 @@ import (
 
 const trap = `trap "" TERM; echo up; while :; do sleep .05; done`
 
-// Rows B4, B5, B8, B9 and G1: wishes, and readers that leave or sleep.
+// Rows B4, B5, B8, B9 and G1: requests to stop, and readers that leave or stall.
 func TestLauncherRows(t *testing.T) {
 	b := newBench(t, lab.MustNamespaces(t, lab.Specs(2)...))
 	t.Run("B4 one Ctrl-C", func(t *testing.T) { // goal: the grace and 0.5 s
@@ -113,7 +113,7 @@ func TestLauncherRows(t *testing.T) {
 	})
 }
 
-// B1: the launcher is killed at twelve moments of its life.
+// B1: the launcher is killed at twelve stages of a job.
 func TestB1LauncherKilled(t *testing.T) {
 	b := newBench(t, lab.MustNamespaces(t, lab.Specs(2)...))
 	for i := range 12 {
@@ -121,7 +121,7 @@ func TestB1LauncherKilled(t *testing.T) {
 		time.Sleep(time.Duration(i*i) * 5 * time.Millisecond) // the moment is what differs
 		at := time.Now()
 		_ = syscall.Kill(j.Launcher(), syscall.SIGKILL)
-		// Before the agent has its launcher's hello, it waits for that for 10 s.
+		// An agent waits 10 s for its launcher's hello.
 		b.judge(w, j, at, Expect{Codes: []int{137}, End: soon, Clean: 11 * time.Second})
 	}
 	j, w := b.shell(nil, trap) // goal 7 s
@@ -131,7 +131,7 @@ func TestB1LauncherKilled(t *testing.T) {
 	b.judge(w, j, at, Expect{Codes: []int{137}, End: soon, Clean: 9 * time.Second})
 }
 
-// B2: killed while it uploads itself to hosts that have no gorun. What has come so far is never run.
+// B2: the launcher is killed while it uploads gorun. A partial upload never runs.
 func TestB2LauncherKilledWhileItUploads(t *testing.T) {
 	b := newBench(t, lab.MustNamespaces(t, lab.Specs(2)...))
 	gorun := b.hideGorun()
@@ -183,7 +183,7 @@ func (b *bench) hideGorun() string {
 	return filepath.Join(dir, "gorun")
 }
 
-// partial reports whether something has begun to come to a host's cache.
+// partial reports whether an upload to a host's cache has begun.
 func partial(c *lab.Cluster) bool {
 	for i := range c.Hosts {
 		found, _ := filepath.Glob(filepath.Join(c.Hosts[i].Home, ".cache/gorun/*"))
@@ -194,7 +194,7 @@ func partial(c *lab.Cluster) bool {
 	return false
 }
 
-// B10: the disk of an output folder fills up. The job goes on, and what was lost is said once.
+// B10: the disk of an output folder fills up. The job goes on, and the loss is reported once.
 func TestB10OutputDiskFull(t *testing.T) {
 	b := newBench(t, lab.MustNamespaces(t, lab.Specs(2)...))
 	dir := filepath.Join(b.c.Dir, "full")

@@ -13,8 +13,8 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// D11: a host is another kind of machine, or seems so. It is named with both kinds, and nothing is sent to it. f3 sees a gorun for
-// such machines at the launcher's own path.
+// D11: a host has, or seems to have, another architecture. The error names it with both architectures, and nothing is sent to it. f3
+// sees a gorun for another architecture at the launcher's own path.
 func TestD11OtherMachine(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, lab.MustNamespaces(t, lab.Specs(3)...))
@@ -41,8 +41,8 @@ func TestD11OtherMachine(t *testing.T) {
 	}
 }
 
-// D11: a host that has a kernel, busybox and nothing else: no glibc, no bash, no tools of GNU. gorun is sent to it, looked at when it
-// was changed, and its ranks are ended.
+// D11: a host has a kernel, busybox and nothing else: no glibc, no bash, no GNU tools. gorun is sent to it, verified after a
+// change, and its ranks are ended.
 func TestD11BusyboxOnly(t *testing.T) {
 	t.Parallel()
 	lab.Need(t, "busybox")
@@ -83,8 +83,8 @@ func TestD11BusyboxOnly(t *testing.T) {
 	job(1, `trap '' TERM; setsid sleep 300 & [ $GORUN_RANK = 0 ] || exit 3; while :; do sleep .1; done`, fails)
 }
 
-// D11: a kernel that lacks what newer ones have, or a sandbox that denies it. Ranks are contained and ended all the same: also those
-// that ignore SIGTERM, and daemons. It runs alone: strace makes all of it slow.
+// D11: a kernel lacks features of newer ones, or a sandbox denies them. Ranks are contained and ended all the same, also those
+// that ignore SIGTERM, and daemons. The test runs alone, since strace is slow.
 func TestD11OldKernel(t *testing.T) {
 	lab.Need(t, "strace", "unshare")
 	const old = "clone3,pidfd_open,pidfd_send_signal,openat2,close_range,faccessat2,epoll_pwait2,memfd_create,getrandom"

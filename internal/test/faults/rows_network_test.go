@@ -13,7 +13,7 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// cutCase is a fault of the network that takes host f2 from a job on f1 and f2.
+// cutCase is a network fault that cuts host f2 off from a job on f1 and f2.
 type cutCase struct {
 	name   string
 	cut    func(ctx context.Context, c *lab.Cluster) error
@@ -27,8 +27,8 @@ const (
 	ignores = "trap '' TERM; echo up; while :; do sleep 0.2; done"
 )
 
-// The cut is to be noticed within 6.5 s, T_net and a heartbeat, and the far side to be clean within 12 s, the grace
-// of 5 s included. The bounds have room for a machine with other work.
+// The cut must be noticed within 6.5 s, T_net and a heartbeat, and the far side must be clean within 12 s, the grace of 5 s
+// included. The bounds leave room for a machine with other work.
 func cutCases() []cutCase {
 	silent := "host f2: lost the connection to the agent: .*no answer from its kernel|host f2: .*connection timed out"
 	noticed := Expect{Codes: []int{125}, Cause: silent, End: 9 * time.Second, Clean: 14 * time.Second}
@@ -66,7 +66,7 @@ func TestC3C4C8HostIsCutOff(t *testing.T) {
 			}
 			v := w.judge(j, at, tc.expect)
 			if tc.heal != nil {
-				// What sshd's own sessions do on a line that was cut is not gorun's affair.
+				// gorun does not answer for sshd's sessions over a cut link.
 				if err := errors.Join(tc.heal(t.Context(), b.c), b.c.Reset(t.Context(), "f2", "f0")); err != nil {
 					t.Fatal(err)
 				}
@@ -79,7 +79,7 @@ func TestC3C4C8HostIsCutOff(t *testing.T) {
 	}
 }
 
-// C3: how soon gorun notices, eight times at once. Goal: 99 % within 6.5 s.
+// C3: detection time, eight cuts at once. Goal: 99 % within 6.5 s.
 func TestC3Noticed(t *testing.T) {
 	t.Parallel()
 	const hosts = 8
@@ -114,7 +114,7 @@ func TestC3Noticed(t *testing.T) {
 	}
 }
 
-// What does not last is no fault: the job goes on, and its result is right.
+// A transient fault ends nothing: the job goes on, and its result is right.
 func TestC6C9C10C12NetworkIsBadForAWhile(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -178,7 +178,7 @@ func TestC6C9C10C12NetworkIsBadForAWhile(t *testing.T) {
 	}
 }
 
-// C5: two workers cannot reach each other while gorun sees both. The error of each names both ends.
+// C5: two workers cannot reach each other while gorun reaches both. The error of each names both ends.
 func TestC5WorkersArePartedFromEachOther(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, lab.MustNamespaces(t, lab.Specs(2)...))

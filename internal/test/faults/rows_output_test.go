@@ -9,7 +9,7 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// Rows E5 and G3: what ranks write last.
+// Rows E5 and G3: the last output of ranks.
 func TestOutputRows(t *testing.T) {
 	b := newBench(t, lab.MustNamespaces(t, lab.Specs(2)...))
 	t.Run("E5 the last bytes before the end", func(t *testing.T) {

@@ -12,10 +12,10 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// Goals are a third of the bounds here, or less: other tests may share the machine.
+// The goals are a third of these bounds, or less: other tests may share the machine.
 const soon = 1500 * time.Millisecond
 
-// ups waits until n ranks have said "up".
+// ups waits until n ranks have printed "up".
 func (b *bench) ups(j *Job, n int) {
 	b.t.Helper()
 	b.await(j, "the ranks", func() bool { return strings.Count(j.Out.String(), "up\n") == n })
@@ -28,10 +28,10 @@ func (b *bench) shell(flags []string, script string) (*Job, *Watch) {
 	return b.gorun(append(args, "sh", "-c", script)...)
 }
 
-// in is a bench for a part of its test.
+// in returns a bench for a subtest.
 func (b *bench) in(t *testing.T) *bench { return &bench{t, b.c, b.marks} }
 
-// Rows A1 to A5 and A7: what a rank does.
+// Rows A1 to A5 and A7: faults of ranks.
 func TestRankRows(t *testing.T) {
 	b := newBench(t, lab.MustNamespaces(t, lab.Specs(2)...))
 	t.Run("A1 a rank exits", func(t *testing.T) { // goal 0.5 s
@@ -58,7 +58,7 @@ func TestRankRows(t *testing.T) {
 		if want := "exited with code " + string(rune('0'+v.Exit)); !strings.Contains(v.Cause, want) {
 			t.Errorf("exit code %d, but %q", v.Exit, v.Cause)
 		}
-		// Those that lose the dead one fail as well, and are not the cause.
+		// Ranks that lose the dead one fail as well, but are not the cause.
 		j, w = b.gorun("-np", "4", "-H", "f1:2,f2:2", "--prefix", "none", binary("rank"), "-reduce")
 		b.await(j, "sums", func() bool { return strings.Count(j.Out.String(), " sum ") > 20 })
 		at = time.Now()
@@ -109,7 +109,7 @@ func TestRankRows(t *testing.T) {
 	})
 }
 
-// find waits for the process of the job whose command line contains word and whose environment has an entry that begins with entry.
+// find waits for a process of the job whose command line contains word and whose environment has an entry with prefix entry.
 func (w *Watch) find(j *Job, word, entry string) (found int) {
 	found = 1 << 22 // nobody's
 	j.Await(10*time.Second, func() bool {
@@ -127,7 +127,7 @@ func (w *Watch) find(j *Job, word, entry string) (found int) {
 	return found
 }
 
-// A12: what cannot be executed is said with its host, and nothing starts.
+// A12: a program that cannot be executed is reported with its host, and nothing starts.
 func TestA12CannotBeExecuted(t *testing.T) {
 	b := newBench(t, lab.MustNamespaces(t, lab.Specs(2)...))
 	dir := b.c.Dir
@@ -172,7 +172,7 @@ func TestA12CannotBeExecuted(t *testing.T) {
 	}
 }
 
-// A14: what runs beside gorun, in its session and process group, is not the job's. Ranks of this machine are gorun's own children.
+// A14: processes beside gorun, in its session and process group, are not the job's. Local ranks are gorun's own children.
 func TestA14NeighboursSurvive(t *testing.T) {
 	marks := &Marks{}
 	script := `sleep 300 & neighbour=$!

@@ -19,7 +19,7 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// D5: known_hosts has one of a host's keys, and the host would rather show another. All pairs of kinds, by name and by address, in the
+// D5: known_hosts has one of a host's keys, and the host prefers another. All pairs of kinds, by name and by address, in the
 // clear and hashed, on port 22 and on another.
 func TestD5OneKindOfKeyIsKnown(t *testing.T) {
 	t.Parallel()
@@ -78,7 +78,7 @@ func TestD5OneKindOfKeyIsKnown(t *testing.T) {
 					t.Errorf("port %s, by name %v, hashed %v: %d ranks ran: %s", port, byName, hashed, n, &j.Err)
 				}
 			}
-			// The same with the key of a neighbour: that is no false alarm.
+			// With the key of another host the alarm is real.
 			write(func(i int, h *lab.Host) string { return known(h) + " " + b.c.Hosts[(i+1)%9].Keys[i%3] })
 			j, w := job()
 			b.refused(j, w, 30*time.Second, gone, "changed")
@@ -91,7 +91,7 @@ func TestD5OneKindOfKeyIsKnown(t *testing.T) {
 	}
 }
 
-// onPort is the cluster's ssh configuration for another port.
+// onPort returns the cluster's ssh configuration for another port.
 func (b *bench) onPort(port string) (config string) {
 	b.t.Helper()
 	text, err := os.ReadFile(b.c.ConfigFile)
@@ -105,12 +105,12 @@ func (b *bench) onPort(port string) (config string) {
 	return config
 }
 
-// slowPoints are moments of a connection after which sshd stands still.
+// slowPoints are the points of a connection after which sshd stalls.
 func slowPoints() []string {
 	return []string{"accept", "banner", "kexinit", "newkeys", "service", "auth", "session"}
 }
 
-// slowHost carries the connections to a host's sshd and stops sshd, all of its processes, when the first has come to a point.
+// slowHost relays connections to a host's sshd and stops all sshd processes when the first connection reaches a point.
 type slowHost struct {
 	host  *lab.Host
 	point string
@@ -176,7 +176,7 @@ func (s *slowHost) carry(client net.Conn) {
 	}
 }
 
-// reached reports whether data, which the server has sent, comes after the point.
+// reached reports whether data from the server comes after the point.
 func (s *slowHost) reached(data []byte, encrypted *int) bool {
 	log, _ := os.ReadFile(s.host.Log)
 	newKeys := bytes.Contains(data, []byte{0, 0, 0, 12, 10, 21})
@@ -200,7 +200,7 @@ func (s *slowHost) reached(data []byte, encrypted *int) bool {
 	return false
 }
 
-// stop stops sshd for as long as the host is slow, once.
+// stop stops sshd once, for the time that the host is slow.
 func (s *slowHost) stop() {
 	s.once.Do(func() {
 		s.mu.Lock()
@@ -256,8 +256,8 @@ func slowCluster(t *testing.T, lasts time.Duration) (b *bench, names []string, w
 	}
 }
 
-// D12: sshd stands still at some point of a connection. If it goes on the job runs, and the user was told meanwhile which hosts are
-// slow; the others do not wait. If it does not, the host is named in time.
+// D12: sshd stalls at some point of a connection. If it continues, the job runs, meanwhile the user sees which hosts are slow, and
+// the others do not wait. Otherwise the host is named in time.
 func TestD12SlowSSHD(t *testing.T) {
 	t.Parallel()
 	const fast = "f8"

@@ -16,10 +16,10 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// evil is a program that leaves a trace when it is run.
+// evil is a program that leaves a trace when it runs.
 const evil = "#!/bin/sh\ntouch $HOME/ran-what-nobody-sent\n"
 
-// stock is the cache of a host, and files of the user's beside it.
+// stock is the cache of a host, and the user's files beside it.
 type stock struct {
 	*bench
 	gorun string // on the launcher's host alone
@@ -54,7 +54,7 @@ func (s *stock) must(err error) {
 	}
 }
 
-// job runs a job on f1 and looks that nothing was run or changed that is not gorun's. It returns how often gorun was sent.
+// job runs a job on f1 and checks that nothing but gorun was run or changed. It returns how often gorun was sent.
 func (s *stock) job(codes ...int) (uploads int, j *Job) {
 	s.t.Helper()
 	w := NewWatch(s.c)
@@ -84,7 +84,7 @@ func names(dir string) string {
 	return fmt.Sprint(list)
 }
 
-// D15: what is in the cache under gorun's name is not gorun, or cannot be run. It is not run: gorun is sent once more, and the job runs.
+// D15: the file under gorun's name in the cache is not gorun, or cannot run. It never runs: gorun is sent again, and the job runs.
 func TestD15CacheIsNotWhatWasSent(t *testing.T) {
 	t.Parallel()
 	s := newStock(t, lab.Specs(1)...)
@@ -136,7 +136,7 @@ func TestD15CacheIsNotWhatWasSent(t *testing.T) {
 			t.Errorf("%s: the file is not what was sent (%v)", name, err)
 		}
 	}
-	// The file is whole and only looks new: it is not sent again.
+	// The file is intact and only has a new time: it is not sent again.
 	s.must(os.Chtimes(file, time.Now(), time.Now()))
 	if n, j := s.job(0); n != 0 {
 		t.Errorf("a file that was only touched was sent again: %s", &j.Err)
@@ -152,7 +152,7 @@ func firstOf(errs ...error) error {
 	return nil
 }
 
-// G5: the cache is full of anything. gorun works or says what is in its way, and nothing is run or lost that is not gorun's.
+// G5: the cache is full of foreign files. gorun works or names the obstacle, and no foreign file is run or lost.
 func TestG5AnythingInTheCache(t *testing.T) {
 	t.Parallel()
 	s := newStock(t, lab.Specs(1)...)
@@ -194,7 +194,7 @@ func TestG5AnythingInTheCache(t *testing.T) {
 	}
 }
 
-// clutter puts something at path, if there is a folder for it, and says what; "": nothing.
+// clutter puts something at path, if its folder exists, and describes it; "" means nothing.
 // Links lead to the user's files, seen from the folder of gorun itself or from the one above it.
 func clutter(rnd *rand.Rand, path string) string {
 	up := strings.Repeat("../", 1+rnd.IntN(3))
@@ -226,7 +226,7 @@ func clutter(rnd *rand.Rand, path string) string {
 	return what
 }
 
-// listing is every file of a folder, with what it holds.
+// listing returns every file of a folder with its content.
 func listing(dir string) map[string]string {
 	all := map[string]string{}
 	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

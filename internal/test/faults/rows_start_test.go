@@ -15,10 +15,9 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// §1D: no rank starts anywhere until every agent is ready, and the failures of all hosts are
-// reported together.
+// Rows D: no rank starts anywhere until every agent is ready, and the failures of all hosts are reported together.
 
-// on runs a program as root on a host, to do it harm.
+// on runs a program as root on a host, to harm it.
 func (b *bench) on(host, script string) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
@@ -28,11 +27,11 @@ func (b *bench) on(host, script string) {
 	}
 }
 
-// gone is how long agents of hosts that are fine may stay. Goal: 1 s.
+// gone is how long agents of healthy hosts may remain. Goal: 1 s.
 const gone = 3 * time.Second
 
-// refused expects that a job does not start, that all of its error lines say what they must, and that nothing
-// ran or stays for longer than clean.
+// refused checks that a job does not start, that all of its error lines have the expected text, and that nothing
+// ran or remains for longer than clean.
 func (b *bench) refused(j *Job, w *Watch, limit, clean time.Duration, says ...string) {
 	b.t.Helper()
 	began := time.Now()
@@ -51,8 +50,8 @@ func (b *bench) refused(j *Job, w *Watch, limit, clean time.Duration, says ...st
 	}
 }
 
-// D1: hosts that cannot be reached, in five ways. Goals: silent 10 s, unreachable 3.5 s, refused 5 s, no such name 5 s, name
-// servers that hang 5 s.
+// D1: hosts are unreachable in five ways. Goals: silent 10 s, unreachable 3.5 s, refused 5 s, no such name 5 s, hanging name
+// servers 5 s.
 func TestD1HostsThatCannotBeReached(t *testing.T) {
 	t.Parallel()
 	lab.Need(t, "nft")
@@ -62,7 +61,7 @@ func TestD1HostsThatCannotBeReached(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.on("f4", fmt.Sprintf("kill $(cat %s/f4/sshd.pid)", b.c.Dir))
-	// f0 has no name server of its own: the one that hangs is f2.
+	// f0 has no name server; the one that hangs is f2.
 	resolv := filepath.Join(b.c.Dir, "resolv.conf")
 	if err := os.WriteFile(resolv, []byte("nameserver "+b.c.Host("f2").Addr+"\n"), 0o644); err != nil {
 		t.Fatal(err)
@@ -103,7 +102,7 @@ func TestD1HostsThatCannotBeReached(t *testing.T) {
 	noName(b)
 }
 
-// noName is D1's bogus name, where name servers answer.
+// noName is D1's unknown name, where name servers answer.
 func noName(b *bench) {
 	b.on("f1", "true")
 	j, w := b.gorun("-H", "f1,bogus.invalid", "--start-timeout", "30", "echo", "ran")
@@ -113,7 +112,7 @@ func noName(b *bench) {
 	}
 }
 
-// D3: 50 jobs learn five hosts at once, and the file has each of them once.
+// D3: 50 jobs add five hosts to known_hosts at once, and the file has each of them once.
 func TestD3AcceptNewInParallel(t *testing.T) {
 	b := newBench(t, lab.MustLoopback(t, lab.Specs(5)...))
 	want, err := os.ReadFile(b.c.KnownHosts)
@@ -146,7 +145,7 @@ func TestD3AcceptNewInParallel(t *testing.T) {
 	}
 }
 
-// aliases makes n names for the cluster's first host and returns them as -H takes them.
+// aliases makes n names for the cluster's first host and returns them for -H.
 func (b *bench) aliases(n int) string {
 	b.t.Helper()
 	config, err := os.ReadFile(b.c.ConfigFile)
@@ -164,7 +163,7 @@ func (b *bench) aliases(n int) string {
 	return strings.Join(names, ",")
 }
 
-// B11: gorun may not open as many files as its hosts need. It says so before it speaks to any.
+// B11: gorun may not open as many files as its hosts need. It reports so before it connects to any.
 func TestB11TooFewFiles(t *testing.T) {
 	b := newBench(t, lab.MustLoopback(t, lab.Specs(1)...))
 	names := b.aliases(256)
@@ -181,7 +180,7 @@ func TestB11TooFewFiles(t *testing.T) {
 	}
 }
 
-// D13: 64 hosts that are one sshd, which takes 2 to 4 connections at a time. Goal: all start within 30 s.
+// D13: 64 hosts are one sshd that accepts 2 to 4 connections at a time. Goal: all start within 30 s.
 func TestD13BusySSHD(t *testing.T) {
 	b := newBench(t, lab.MustLoopback(t, lab.Spec{Options: []string{"MaxStartups 2:50:4", "MaxSessions 1", "MaxAuthTries 2"}}))
 	const hosts = 64
@@ -195,7 +194,7 @@ func TestD13BusySSHD(t *testing.T) {
 	}
 }
 
-// D14: the jump host's sshd is killed in the middle of a job. Goal: noticed in 0.5 s, nothing left in 12 s.
+// D14: the jump host's sshd is killed during a job. Goal: noticed in 0.5 s, nothing left in 12 s.
 func TestD14JumpHostDies(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, lab.MustNamespaces(t, lab.Specs(2)...))
@@ -227,7 +226,7 @@ func TestD19DirectoryMissingOnOneHost(t *testing.T) {
 	b.refused(j, w, 10*time.Second, gone, "^gorun: error: f3: .*home/work")
 }
 
-// D7, D20: what login shells do before the agent starts: much text, text without end, long sleeps, input.
+// D7, D20: login shells print much text or endless text, sleep long or read input before the agent starts.
 func TestD20LoginShells(t *testing.T) {
 	t.Parallel()
 	host := func(name, script string) lab.Spec {
@@ -250,12 +249,12 @@ func TestD20LoginShells(t *testing.T) {
 	b.refused(j, w, 15*time.Second, asleep,
 		`mebibyte: .*the login shell printed more than 64 KiB`, `endless: .*the login shell printed more than 64 KiB`, `hint: let its login shell's start files`,
 		`asleep, reader: .*no answer within 10s`, `hint: its login shell's start files may be slow`, `: still starting its agent after 5 s`)
-	// D20: who knows it gives it more time.
+	// D20: a longer start timeout allows for it.
 	j, w = b.gorun("--prefix", "none", "--start-timeout", "150", "-H", "f1,asleep", "echo", "ran")
 	b.judge(w, j, time.Now(), Expect{Codes: []int{0}, End: 60 * time.Second, Clean: 60 * time.Second})
 }
 
-// D16: many jobs put the agent into one new home at once, and all of it arrives.
+// D16: many jobs put the agent into one new home at once, and every upload is complete.
 func TestD16StagesAtOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, lab.MustNamespaces(t, lab.Spec{Home: "shared"}, lab.Spec{Home: "shared"}))
@@ -296,7 +295,7 @@ func (b *bench) install() string {
 	return filepath.Join(strings.TrimSpace(string(home)), "bin/gorun")
 }
 
-// start is gorun with another program in its place.
+// start starts gorun at another path.
 func (b *bench) start(program string, args ...string) *Job {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)

@@ -13,7 +13,7 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// What a launcher may use, whatever happens to it. Each host adds its share to descriptors and threads.
+// Limits of a launcher under any fault. Each host adds its share to descriptors and threads.
 const (
 	maxRSS     = 96 << 10 // KiB
 	maxFDs     = 48
@@ -21,11 +21,10 @@ const (
 	perHost    = 8
 )
 
-// usage is the most that the launcher was seen to use.
+// usage is the peak use of the launcher.
 type usage struct{ RSS, FDs, Threads int }
 
-// sample looks at the running job every now and then, until the launcher's end: what it uses, and whether the
-// canary shows in an argument list.
+// sample records, until the launcher's end, its use of resources and whether the canary shows in an argument list.
 func (j *Job) sample() {
 	defer close(j.sampled)
 	tick := time.NewTicker(300 * time.Millisecond)
@@ -67,7 +66,7 @@ func usageOf(pid int) (u usage) {
 	return u
 }
 
-// over says what of u is more than a launcher of so many hosts may use.
+// over returns what of u exceeds the limits of a launcher of so many hosts.
 func (u usage) over(hosts int) (broken []string) {
 	for _, x := range []struct {
 		what     string
@@ -80,7 +79,7 @@ func (u usage) over(hosts int) (broken []string) {
 	return broken
 }
 
-// inArguments names a process with text in its arguments, which every user of a machine can read.
+// inArguments returns a process with text in its arguments, which every user of a machine can read.
 func inArguments(text string) string {
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, file := range files {
@@ -92,7 +91,7 @@ func inArguments(text string) string {
 	return ""
 }
 
-// inFiles names the files that hold text: those of the job's home, with its temporary ones, and of the hosts' homes and logs.
+// inFiles returns the files that contain text: in the job's home, with its temporary ones, and in the hosts' homes and logs.
 func inFiles(j *Job, text string) (found []string) {
 	dirs := []string{j.Home}
 	if j.Cluster != nil {
@@ -125,7 +124,7 @@ func hostFiles(h *lab.Host) (files []string) {
 	return files
 }
 
-// leaks says where the canary, which is a secret of the job's environment, was seen. It is called after the job's end.
+// leaks returns where the canary, a secret of the job's environment, was seen. Call it after the job's end.
 func (j *Job) leaks() (found []string) {
 	<-j.sampled
 	if j.told != "" {

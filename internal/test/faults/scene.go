@@ -14,7 +14,7 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// Scene is a cluster of two hosts on which injections happen one after the other.
+// Scene is a cluster of two hosts for one injection after another.
 type Scene struct {
 	Gorun, Rank string // programs
 	Bounds      Bounds
@@ -24,7 +24,7 @@ type Scene struct {
 	work  string // a folder that only the launcher's host sees
 }
 
-// NewScene brings the hosts up.
+// NewScene starts the hosts.
 func NewScene(ctx context.Context, gorun, rank string, b Bounds) (*Scene, error) {
 	c, err := lab.Namespaces(ctx, lab.Specs(2)...)
 	if err != nil {
@@ -37,7 +37,7 @@ func NewScene(ctx context.Context, gorun, rank string, b Bounds) (*Scene, error)
 	return s, nil
 }
 
-// furnish makes the work folder: on the hosts its place is empty.
+// furnish makes the work folder, which is empty on the hosts.
 func (s *Scene) furnish(ctx context.Context) error {
 	if err := os.Mkdir(s.work, 0o755); err != nil {
 		return err
@@ -55,10 +55,10 @@ func (s *Scene) furnish(ctx context.Context) error {
 // Close takes the hosts down.
 func (s *Scene) Close() error { return s.c.Close() }
 
-// errNobody says that a fault found nobody to happen to: the job was over before, or not yet there.
+// errNobody reports that a fault found no process: the job had ended or not begun.
 var errNobody = errors.New("nobody there")
 
-// Inject runs a job, does harm to it and judges what becomes of it.
+// Inject runs a job, harms it and judges the result.
 func (s *Scene) Inject(ctx context.Context, d Injection) (Verdict, error) {
 	for i := range s.c.Hosts {
 		if err := os.RemoveAll(filepath.Join(s.c.Hosts[i].Home, ".cache/gorun/work")); err != nil {
@@ -116,8 +116,8 @@ func (s *Scene) Inject(ctx context.Context, d Injection) (Verdict, error) {
 
 const nextTime = 3 * time.Second
 
-// next is what clears a host up where both were killed who answer for ranks: the next job there. Until then daemons live, and
-// an empty cgroup stays. nil: there is no such host.
+// next starts another job, which cleans a host that lost its agent and guard. Until then daemons live on and an empty cgroup
+// stays. nil: there is no such host.
 func (s *Scene) next(ctx context.Context, d Injection) func() error {
 	host := d.unwatched()
 	if host == "" {
@@ -141,7 +141,7 @@ func tailOf(o *Output) string {
 	return text[max(0, len(text)-2000):]
 }
 
-// command is the job of d.
+// command returns the job of d.
 func (s *Scene) command(d Injection) []string {
 	words := []string{s.Gorun, "-F", "{config}", "-np", strconv.Itoa(injected), "-H", "f1:2,f2:2", "--prefix", "none", "--grace", graceOfDraws.String()}
 	if d.Phase == Staging {
@@ -156,7 +156,7 @@ func (s *Scene) command(d Injection) []string {
 	return words
 }
 
-// reach waits until the job is in the phase of d.
+// reach waits until the job is in d's phase.
 func (s *Scene) reach(j *Job, d Injection) error {
 	ready := func() bool { return strings.HasPrefix(command(j.Launcher()), s.Gorun) } // nsenter has become it
 	switch d.Phase {
@@ -188,7 +188,7 @@ func (s *Scene) allPrint(j *Job) bool {
 	return true
 }
 
-// harm does what d says, and returns when it did. Where a fault passes, the job is told to end afterwards.
+// harm does the faults of d and returns when it did. After a transient fault it tells the job to stop.
 func (s *Scene) harm(ctx context.Context, j *Job, d Injection) (at time.Time, missed bool, err error) {
 	at = time.Now()
 	err = s.strike(ctx, j, d.Fault, d.Host, d.Lasts)
@@ -210,8 +210,7 @@ func (s *Scene) harm(ctx context.Context, j *Job, d Injection) (at time.Time, mi
 	return at, missed, nil
 }
 
-// heal takes back what the faults of d did to the network. Connections over a line that was cut are reset: what
-// becomes of sshd's own sessions then is not gorun's affair.
+// heal undoes d's network faults. It resets connections over a cut link, since gorun does not answer for sshd's sessions.
 func (s *Scene) heal(ctx context.Context, d Injection) error {
 	if infoOf(d.Fault).detect == 0 {
 		return nil

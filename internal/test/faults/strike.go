@@ -11,7 +11,7 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// strike lets one fault happen. One that passes has passed when it returns.
+// strike does one fault. A transient fault is over when it returns.
 func (s *Scene) strike(ctx context.Context, j *Job, kind Kind, host string, lasts time.Duration) error {
 	signal := func(word string, signals ...syscall.Signal) error { return send(s.victims(j, word, host), signals...) }
 	pause := func(word string) error {
@@ -72,7 +72,7 @@ func (s *Scene) strike(ctx context.Context, j *Job, kind Kind, host string, last
 	return s.disturb(ctx, kind, host, lasts)
 }
 
-// disturb lets a fault of the network happen.
+// disturb does a network fault.
 func (s *Scene) disturb(ctx context.Context, kind Kind, host string, lasts time.Duration) error {
 	blip := func(err error, undo func() error) error {
 		if err != nil {
@@ -103,7 +103,7 @@ func (s *Scene) disturb(ctx context.Context, kind Kind, host string, lasts time.
 	return fmt.Errorf("no fault is called %q", kind)
 }
 
-// victims are the processes that a fault happens to: one rank, or all of the others' kind.
+// victims returns the processes that a fault hits: one rank, or all of another kind.
 func (s *Scene) victims(j *Job, word, host string) []int {
 	switch word {
 	case "launcher":
@@ -129,10 +129,10 @@ func (s *Scene) victims(j *Job, word, host string) []int {
 	return nil
 }
 
-// sessions are the processes of sshd that carry connections.
+// sessions returns the sshd processes that carry connections.
 func sessions(h *lab.Host) []int { return lab.Children(h.PID) }
 
-// send sends signals to processes, and says errNobody when there are none.
+// send signals processes, and returns errNobody if there are none.
 func send(pids []int, signals ...syscall.Signal) error {
 	if len(pids) == 0 {
 		return errNobody

@@ -10,7 +10,7 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// Expect is what must become of a job after a fault.
+// Expect is how a job must end after a fault.
 type Expect struct {
 	Codes []int         // the launcher's exit code is one of these
 	Cause string        // regular expression that the launcher's first line with "error:" matches; "": none is looked for
@@ -25,7 +25,7 @@ type Expect struct {
 	Torn     bool // it may end in a part of a line: the launcher itself was ended, or nobody reads
 }
 
-// Verdict is what became of it. As JSON it is one line of a campaign.
+// Verdict is how it ended. As JSON it is one line of a campaign.
 type Verdict struct {
 	Seed       uint64   `json:"seed,omitempty"`
 	Fault      string   `json:"fault"`
@@ -48,13 +48,13 @@ type Verdict struct {
 	Said       string   `json:"said,omitempty"`       // by the launcher, where something is broken
 }
 
-// Watch knows what was on the machine before a job.
+// Watch records the state of the machine before a job.
 type Watch struct {
-	// Every is how often it looks for processes. Alone is set where the cluster has no other jobs: then every new process on its
-	// hosts is the job's, whatever it has become.
+	// Every is the interval between its searches for processes. Alone is set if the cluster has no other jobs: then every new
+	// process on its hosts belongs to the job.
 	Every time.Duration
 	Alone bool
-	// Hosts are how many the job has, where the cluster has fewer.
+	// Hosts is the number of the job's hosts, if the cluster has more.
 	Hosts int
 
 	cluster *lab.Cluster
@@ -62,7 +62,7 @@ type Watch struct {
 	running map[int]bool // on the hosts
 }
 
-// NewWatch looks at what there is. c is nil for jobs of this machine.
+// NewWatch records the present state. c is nil for jobs of this machine.
 func NewWatch(c *lab.Cluster) *Watch {
 	w := &Watch{Every: 10 * time.Millisecond, cluster: c, before: residue(c, nil), running: map[int]bool{}}
 	for _, pid := range w.onHosts() {
@@ -71,8 +71,8 @@ func NewWatch(c *lab.Cluster) *Watch {
 	return w
 }
 
-// Judge waits for the job's end and that of its processes, in the time that e allows and a little
-// more, and tells which invariants the job broke. injected is when the fault happened.
+// Judge waits for the job and its processes to end, a little longer than e allows, and returns the invariants that the job
+// broke. injected is when the fault happened.
 func (w *Watch) Judge(j *Job, injected time.Time, e Expect) Verdict {
 	v := w.judge(j, injected, e)
 	for _, thing := range w.residue(j, 2*time.Second) {
@@ -81,7 +81,7 @@ func (w *Watch) Judge(j *Job, injected time.Time, e Expect) Verdict {
 	return v
 }
 
-// judge is Judge without a look at what is left behind.
+// judge is Judge without a search for residue.
 func (w *Watch) judge(j *Job, injected time.Time, e Expect) Verdict {
 	var v Verdict
 	select {
@@ -119,7 +119,7 @@ func (w *Watch) judge(j *Job, injected time.Time, e Expect) Verdict {
 	return v
 }
 
-// blame looks for the one line that names the cause.
+// blame checks for the one line that names the cause.
 func (w *Watch) blame(v *Verdict, j *Job, e Expect) {
 	var causes []string
 	for line := range strings.Lines(j.Err.String()) {
@@ -147,7 +147,7 @@ func (w *Watch) blame(v *Verdict, j *Job, e Expect) {
 	}
 }
 
-// inside judges what the launcher used and whether it kept its secrets.
+// inside checks the launcher's use of resources and its secrets.
 func (w *Watch) inside(v *Verdict, j *Job) {
 	for _, where := range j.leaks() {
 		v.breaks("I7", "the secret is in %s", where)
@@ -160,8 +160,8 @@ func (w *Watch) inside(v *Verdict, j *Job) {
 	v.Violations = append(v.Violations, j.used.over(hosts)...)
 }
 
-// awaitClean waits until the job has no process but the launcher, which has its own bound, for 10 s longer than it
-// should take. late are those that were there when that was over.
+// awaitClean waits until the job has no process but the launcher, which has its own bound, up to 10 s longer than allowed. late
+// are the processes left when the allowed time was over.
 func (w *Watch) awaitClean(j *Job, due time.Time) (left []int, late string) {
 	for {
 		left = w.left(j)
@@ -175,7 +175,7 @@ func (w *Watch) awaitClean(j *Job, due time.Time) (left []int, late string) {
 	}
 }
 
-// left are the job's processes other than its launcher.
+// left returns the job's processes without its launcher.
 func (w *Watch) left(j *Job) []int {
 	if !w.Alone {
 		return j.Processes("")
@@ -189,8 +189,7 @@ func (w *Watch) left(j *Job) []int {
 	return pids
 }
 
-// onHosts are the processes on hosts that have a network of their own, other than sshd's, which have a life of their
-// own: a cut connection may keep them.
+// onHosts returns the processes on hosts in namespaces, without sshd's, which a cut connection may keep alive.
 func (w *Watch) onHosts() (pids []int) {
 	if w.cluster == nil {
 		return nil
@@ -203,7 +202,7 @@ func (w *Watch) onHosts() (pids []int) {
 	return pids
 }
 
-// residue is what there is now and was not before, given a moment to go.
+// residue returns what is new since before the job, after a moment for it to disappear.
 func (w *Watch) residue(j *Job, patience time.Duration) []string {
 	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		var more []string

@@ -10,7 +10,7 @@ import (
 
 const interpreter = "/usr/bin/python3"
 
-// What check.py decides: comparing inventories, reading outputs, time limits and verdicts.
+// The decisions of check.py: comparing inventories, reading outputs, timeouts and verdicts.
 func TestPureParts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -22,7 +22,7 @@ func TestPureParts(t *testing.T) {
 	}
 }
 
-// A machine without a GPU is told so, with an exit code of its own.
+// A machine without a GPU gets a message and a distinct exit code.
 func TestWithoutGPU(t *testing.T) {
 	lab.Need(t, interpreter)
 	cmd := exec.Command(interpreter, "-B", "check.py")

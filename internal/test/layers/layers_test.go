@@ -189,8 +189,7 @@ func TestPackageSizes(t *testing.T) {
 	}
 }
 
-// A row that names a folder twice, or allows one that no row describes, is a
-// slip of the pen that would switch a rule off.
+// A row that names a folder twice, or allows one without a row, would switch a rule off.
 func TestTableIsSound(t *testing.T) {
 	seen := map[string]bool{}
 	for _, l := range layers() {

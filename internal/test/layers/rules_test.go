@@ -22,8 +22,7 @@ type layer struct {
 	large  string // why one package of it may pass maxPackage lines; "" is none may
 }
 
-// layers is the import table. Arrows go from the command down to the leaves and
-// never turn back.
+// layers is the import table. Arrows go from the command down to the leaves and never back.
 func layers() []layer {
 	leaf := "it is a leaf, usable and testable on its own"
 	return []layer{
@@ -115,8 +114,8 @@ func outsiders() []outside {
 // maxPackage is how many lines a package may have, without its tests and generated files.
 const maxPackage = 2500
 
-// topLevel are the names that may stand at the top of the repository, next to
-// names that start with a dot. The last ones are build outputs.
+// topLevel lists the names allowed at the top of the repository besides those that start with a dot. The last ones are build
+// outputs.
 func topLevel() []string {
 	return strings.Fields("cmd launcher hostfile ssh ring gpu examples docs internal " +
 		"go.mod go.sum Makefile README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md LICENSE bin lib dist")
@@ -158,7 +157,7 @@ func check(name, text string) []string {
 	return slices.Concat(s.imports(), s.globals())
 }
 
-// fault says where something is wrong, what, and why the rule is there.
+// fault formats where something is wrong, what, and why the rule exists.
 func (s source) fault(at ast.Node, why, format string, args ...any) string {
 	return fmt.Sprintf("%s: %s: %s", s.fset.Position(at.Pos()), fmt.Sprintf(format, args...), why)
 }
@@ -192,8 +191,7 @@ func (s source) imports() []string {
 	return faults
 }
 
-// mayImport applies a row. Tests may also use everything internal: they put
-// together what the packages themselves keep apart.
+// mayImport applies a row. Tests may also use everything internal, since they combine what the packages keep apart.
 func (s source) mayImport(own layer, folder string) bool {
 	theirs, _ := layerOf(folder)
 	if theirs.folder == own.folder {
@@ -237,8 +235,8 @@ func (s source) globals() []string {
 	return faults
 }
 
-// constant reports whether a package-level variable is one nobody changes: a
-// sentinel error, an assertion that a type has an interface, or an embedded file.
+// constant reports whether a package-level variable never changes: a sentinel error, an assertion that a type has an
+// interface, or an embedded file.
 func (s source) constant(d *ast.GenDecl, v *ast.ValueSpec) bool {
 	for _, doc := range []*ast.CommentGroup{d.Doc, v.Doc} {
 		if doc != nil && slices.ContainsFunc(doc.List, func(c *ast.Comment) bool { return strings.HasPrefix(c.Text, "//go:embed ") }) {
@@ -264,8 +262,7 @@ func isErrorsNew(e ast.Expr) bool {
 	return ok && pkg.Name == "errors" && sel.Sel.Name == "New"
 }
 
-// tooLarge returns what is wrong with the size of packages, and with reasons
-// for sizes that no package has. lines is by folder.
+// tooLarge returns packages that are too large without a reason, and reasons without such a package. lines is by folder.
 func tooLarge(lines map[string]int, table []layer) (faults []string) {
 	needed := map[string]bool{}
 	for folder, n := range lines {

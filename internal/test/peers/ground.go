@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// ground is where ranks run: here, or in two network namespaces.
+// ground is where ranks run: this machine, or two network namespaces.
 type ground struct {
 	dir     string   // for what is built and written
 	addrs   []string // of each rank
@@ -20,7 +20,7 @@ type ground struct {
 	cpus    []string // that ranks are kept on in turn; empty: they are not
 }
 
-// command is a program that starts ranks itself.
+// command returns a program that starts ranks itself.
 func (g *ground) command(ctx context.Context, argv []string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // so that it ends its ranks
@@ -28,7 +28,7 @@ func (g *ground) command(ctx context.Context, argv []string) *exec.Cmd {
 	return cmd
 }
 
-// rank is a program that is rank r.
+// rank returns the program of rank r.
 func (g *ground) rank(ctx context.Context, r int, argv []string) *exec.Cmd {
 	if len(g.cpus) > 0 {
 		argv = append([]string{"taskset", "-c", g.cpus[r%len(g.cpus)]}, argv...)
@@ -39,8 +39,7 @@ func (g *ground) rank(ctx context.Context, r int, argv []string) *exec.Cmd {
 	return exec.CommandContext(ctx, argv[0], argv[1:]...)
 }
 
-// wrapper is what stands before a program whose launcher gives it its rank, to keep
-// it on its processor.
+// wrapper returns the words before a program, whose launcher gives it its rank, that pin it to its processor.
 func (g *ground) wrapper() []string {
 	if len(g.cpus) == 0 {
 		return nil
@@ -52,7 +51,7 @@ exec taskset -c $cpu "$@"`
 	return []string{"sh", "-c", script, "sh"}
 }
 
-// allowed are the processors that this process may use.
+// allowed returns the processors that this process may use.
 func allowed() ([]string, error) {
 	if _, err := exec.LookPath("taskset"); err != nil {
 		return nil, err
@@ -69,7 +68,7 @@ func allowed() ([]string, error) {
 	return cpuList(strings.TrimSpace(list))
 }
 
-// cpuList reads 0-3,8.
+// cpuList parses lists such as 0-3,8.
 func cpuList(text string) (cpus []string, err error) {
 	for item := range strings.SplitSeq(text, ",") {
 		low, high, isRange := strings.Cut(item, "-")
@@ -88,7 +87,7 @@ func cpuList(text string) (cpus []string, err error) {
 	return cpus, nil
 }
 
-// machine says when and where numbers were taken.
+// machine describes when and where figures were measured.
 func machine(ctx context.Context, g *ground) string {
 	model := runtime.GOARCH
 	info, _ := os.ReadFile("/proc/cpuinfo")

@@ -1,14 +1,11 @@
-// Command peers times ring beside others on this machine: on the same sizes, one
-// after the other and all again, in another order each time. It prints a Markdown
-// table of the medians, and draws them. A side that cannot be built is left out,
-// with the reason.
+// Command peers times ring and other libraries on this machine, on the same sizes and in a new order each round. It prints a
+// Markdown table of the medians and draws them. A side that cannot be built is left out, with the reason.
 //
 //	go run ./internal/test/peers [-transport shm|tcp|veth] [-np 2] [-min 4] [-max 64M] [-runs 3] [-svg FILE] GORUN
 //
-// Transport shm is allreduce inside one host, beside Open MPI, MPICH and Gloo. Transport tcp
-// is the same over loopback TCP, beside Gloo and, with two ranks, a plain socket that
-// carries as many bytes both ways at once: what TCP here can do. Transport veth is tcp
-// between two network namespaces joined by a veth pair, and needs root.
+// Transport shm is allreduce within one host, compared with Open MPI, MPICH and Gloo. Transport tcp runs over loopback TCP,
+// compared with Gloo and, with two ranks, a plain socket that carries as many bytes both ways at once, which is the limit of TCP
+// here. Transport veth is tcp between two network namespaces joined by a veth pair, and needs root.
 package main
 
 import (
@@ -25,7 +22,7 @@ import (
 	"time"
 )
 
-// settings are the command line.
+// settings is the command line.
 type settings struct {
 	gorun     string
 	transport string
@@ -81,7 +78,7 @@ func (s settings) check() error {
 	return nil
 }
 
-// sizes are the vectors to time, in bytes.
+// sizes returns the vectors to time, in bytes.
 func (s settings) sizes() (all []int) {
 	for bytes := int(s.min); bytes <= int(s.max); bytes *= step {
 		all = append(all, bytes)
@@ -89,7 +86,7 @@ func (s settings) sizes() (all []int) {
 	return all
 }
 
-// step is factor between sizes. The programs know it too.
+// step is the factor between sizes. The programs use the same.
 const step = 4
 
 // compare runs all sides and reports.
@@ -128,8 +125,8 @@ func compare(ctx context.Context, s settings) (err error) {
 	return report{settings: s, about: about, sides: sides, samples: samples}.write(os.Stdout)
 }
 
-// rounds runs all sides in turns, each round from another one on, so that none always
-// comes after the same. It returns what each side took by size, once for each round.
+// rounds runs all sides in turn, each round starting with another one, so that none always follows the same. It returns the
+// times of each side by size, one per round.
 func rounds(ctx context.Context, sides []side, runs int) ([]map[int][]float64, error) {
 	samples := make([]map[int][]float64, len(sides))
 	for i := range samples {

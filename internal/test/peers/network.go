@@ -12,8 +12,7 @@ import (
 	"strings"
 )
 
-// network is two network namespaces with a veth pair between them. They have no names:
-// when their processes end, they are gone, and so is the pair. So they also go when this
+// network is two network namespaces joined by a veth pair. They have no names: they end with their processes, also when this
 // process is killed.
 type network struct {
 	hosts  [2]*namespace
@@ -91,8 +90,7 @@ func inside(ctx context.Context, pid int, argv ...string) error {
 	return nil
 }
 
-// openSSH writes what gorun needs to reach the namespaces. No server listens: each
-// connection gets one of its own, on a pipe.
+// openSSH writes gorun's configuration for the namespaces. No server listens: each connection gets an sshd on a pipe.
 func (n *network) openSSH(ctx context.Context, dir string) error {
 	sshd, err := exec.LookPath("sshd")
 	if err != nil {
@@ -121,7 +119,7 @@ func (n *network) openSSH(ctx context.Context, dir string) error {
 	)
 }
 
-// flags lead gorun to the namespaces, and ranks to the pair between them.
+// flags returns the options that lead gorun to the namespaces, and ranks to the pair between them.
 func (n *network) flags() []string {
 	return []string{"-F", n.config, "-H", "f1,f2", "--network-interface", "eth0"}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/gorun/gorun/internal/bench"
 )
 
-// report is what came of a comparison.
+// report is the result of a comparison.
 type report struct {
 	settings
 	about   string // the machine
@@ -19,7 +19,7 @@ type report struct {
 	samples []map[int][]float64 // of each side, µs by size, one a round
 }
 
-// write prints the table, and draws the picture.
+// write prints the table and draws the picture.
 func (r report) write(w io.Writer) error {
 	if _, err := fmt.Fprintf(w, "%s\n\n%s\n%s", r.title(), r.conditions(), r.table()); err != nil {
 		return err
@@ -48,7 +48,7 @@ func (r report) title() string {
 	return fmt.Sprintf("allreduce of float32, %d ranks %s", r.np, where)
 }
 
-// conditions say how the numbers were taken.
+// conditions describes how the figures were measured.
 func (r report) conditions() string {
 	kept := "no rank is kept on a processor, on any side"
 	if r.pin {
@@ -64,8 +64,8 @@ func (r report) conditions() string {
 	return fmt.Sprintf("%s; µs, sum out of place, the slowest rank's median, of which the median of rounds that alternate (%d); %s%s.\n", r.about, r.runs, kept, notes)
 }
 
-// table has a line for each size: times, and how ring compares. Over TCP with two ranks every
-// side sends and receives the vector once, so that speeds are comparable too.
+// table has a line per size: times, and ring relative to the others. Over TCP with two ranks every side sends and receives the
+// vector once, so speeds are comparable too.
 func (r report) table() string {
 	var b strings.Builder
 	b.WriteString("| bytes |")
@@ -107,7 +107,7 @@ func (r report) table() string {
 
 func (r report) ours(size int) float64 { return median(r.samples[0][size]) }
 
-// best is the time of the fastest peer that does the same as ring.
+// best returns the time of the fastest peer that does the same as ring.
 func (r report) best(size int) float64 {
 	best := 0.0
 	for i, s := range r.sides {
@@ -118,12 +118,12 @@ func (r report) best(size int) float64 {
 	return best
 }
 
-// limit is the side that says what TCP can do, or -1.
+// limit returns the side that shows TCP's limit, or -1.
 func (r report) limit() int {
 	return slices.IndexFunc(r.sides, func(s side) bool { return s.moves && s.source != nil })
 }
 
-// cell is empty where nothing was measured.
+// cell returns an empty text where nothing was measured.
 func cell(format string, v float64) string {
 	if v == 0 {
 		return " |"

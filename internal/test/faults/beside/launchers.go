@@ -8,7 +8,7 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// launcher is one of those compared.
+// launcher is one side of the comparison.
 type launcher struct {
 	name    string
 	version string
@@ -17,7 +17,7 @@ type launcher struct {
 	argv    func(c *lab.Cluster, system bool, program string) []string // system: reach hosts by the ssh program
 }
 
-// installed are the launchers there are, gorun last.
+// installed returns the installed launchers, gorun last.
 func installed(gorun string) []launcher {
 	const slots = "f1:2,f2:2"
 	var all []launcher
@@ -41,7 +41,7 @@ func installed(gorun string) []launcher {
 	}})
 }
 
-// version asks a program for its version; "" when it is not there.
+// version returns a program's version, or "" if it is not installed.
 func version(argv ...string) string {
 	out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()
 	if err != nil {

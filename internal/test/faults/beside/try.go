@@ -19,7 +19,7 @@ const (
 	endLimit   = 30 * time.Second // "never" in the table is: not within this
 )
 
-// scene is one job on hosts of its own, about to suffer.
+// scene is one job on its hosts, before its fault.
 type scene struct {
 	*faults.Job
 	c       *lab.Cluster
@@ -27,7 +27,7 @@ type scene struct {
 	trigger string // a file that ranks wait for
 }
 
-// outcome is what became of a job.
+// outcome is how a job ended.
 type outcome struct {
 	known bool
 	end   time.Duration // the launcher's; endLimit: it still ran
@@ -44,7 +44,7 @@ func (o outcome) orWorse(p outcome) outcome {
 	return o
 }
 
-// cell is an outcome as the table has it.
+// cell returns an outcome for the table.
 func (o outcome) cell(f fault) string {
 	var words []string
 	switch {
@@ -90,7 +90,7 @@ func try(ctx context.Context, l launcher, f fault) (o outcome, err error) {
 	return s.watch(began, f), nil
 }
 
-// watch looks until launcher and ranks are gone, or the limit is reached.
+// watch waits until launcher and ranks have ended, or the limit is reached.
 func (s *scene) watch(began time.Time, f fault) outcome {
 	o := outcome{known: true, end: endLimit, clean: endLimit}
 	for time.Since(began) < endLimit && (o.end == endLimit || o.clean == endLimit) {
@@ -114,7 +114,7 @@ func (s *scene) watch(began time.Time, f fault) outcome {
 	return o
 }
 
-// firstWords is the first line that says something.
+// firstWords returns the first line that is not empty.
 func firstWords(text string) string {
 	for line := range strings.Lines(text) {
 		line = strings.Trim(line, "-*= \n")
@@ -127,14 +127,14 @@ func firstWords(text string) string {
 
 func (s *scene) ranks() []int { return s.Processes(rankWord) }
 
-// on reports whether a process runs on the host: has its network.
+// on reports whether a process runs in the host's network.
 func (s *scene) on(host string, pid int) bool {
 	ours, err1 := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", s.c.Host(host).PID))
 	its, err2 := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", pid))
 	return err1 == nil && err2 == nil && ours == its
 }
 
-// find is the process with word in its command line for which ok holds.
+// find returns the process with word in its command line for which ok holds.
 func find(word string, ok func(pid int) bool) (int, error) {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range dirs {

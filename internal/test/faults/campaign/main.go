@@ -1,9 +1,9 @@
-// Command campaign does harm to jobs, again and again, and judges each from outside:
+// Command campaign harms jobs many times and judges each from outside:
 //
 //	campaign [-n 200] [-seed 1] [-side-by-side 4] GORUN RANK
 //
-// Every injection follows from its seed alone: that of the i-th is -seed + i, so -n 1 with its seed replays it. It prints a JSON
-// object a line for each, a summary on stderr, and ends with 1 when any invariant was broken. It needs root.
+// The seed alone determines an injection; the i-th has seed -seed + i, so -n 1 with it replays one. The command prints a JSON
+// object per line, a summary on stderr, and exits with 1 if any invariant was broken. It needs root.
 package main
 
 import (
@@ -80,7 +80,7 @@ func (c *campaign) run(ctx context.Context, gorun, rank string) (err error) {
 	return errors.Join(append(c.errs, ctx.Err())...)
 }
 
-// work does one injection after the other, on one cluster as long as that stays whole.
+// work does one injection after the other, on one cluster while it is intact.
 func (c *campaign) work(ctx context.Context) {
 	var scene *faults.Scene
 	done := func() {

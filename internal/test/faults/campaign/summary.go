@@ -9,7 +9,7 @@ import (
 	"github.com/gorun/gorun/internal/test/faults"
 )
 
-// summary is what a campaign came to.
+// summary is the result of a campaign.
 type summary struct {
 	count, missed, broken int
 	by                    map[string]int // invariant → injections that broke it
@@ -75,7 +75,7 @@ func (s summary) String() string {
 	return b.String()
 }
 
-// percentiles are those of times in ms.
+// percentiles returns those of times in ms.
 func percentiles(ms []int64) string {
 	if len(ms) == 0 {
 		return "none"

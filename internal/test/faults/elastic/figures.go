@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// cell is what a table says of some runs: the median of those that came to what must come, and what became of the others.
+// cell returns a table cell: the median of the runs that succeeded, and the fate of the others.
 func cell(all []outcome) string {
 	var parts []string
 	if took := times(all, func(o outcome) time.Duration { return o.took }); len(took) > 0 {
@@ -39,7 +39,7 @@ func cell(all []outcome) string {
 	return strings.Join(parts, "; ")
 }
 
-// ratio is how many times longer theirs took, where all came to what must come.
+// ratio returns how many times longer the other side took, if all runs succeeded.
 func ratio(theirs, ours []outcome) string {
 	took := func(o outcome) time.Duration { return o.took }
 	a, b := times(theirs, took), times(ours, took)
@@ -49,7 +49,7 @@ func ratio(theirs, ours []outcome) string {
 	return fmt.Sprintf("%.1f×", percentile(a, 50).Seconds()/percentile(b, 50).Seconds())
 }
 
-// times are those that are known, in order.
+// times returns the known times in order.
 func times(all []outcome, of func(outcome) time.Duration) (known []time.Duration) {
 	for _, o := range all {
 		if d := of(o); d > 0 {
@@ -60,18 +60,18 @@ func times(all []outcome, of func(outcome) time.Duration) (known []time.Duration
 	return known
 }
 
-// percentile of times in order: the least that p in a hundred of them do not exceed.
+// percentile returns the least of the sorted times that p percent of them do not exceed.
 func percentile(sorted []time.Duration, p int) time.Duration {
 	return sorted[max(0, (len(sorted)*p+99)/100-1)]
 }
 
-// spread is a median with the least and the most.
+// spread returns the median with the minimum and the maximum.
 func spread(sorted []time.Duration, digits int) string {
 	seconds := func(d time.Duration) string { return fmt.Sprintf("%.*f", digits, d.Seconds()) }
 	return fmt.Sprintf("%s s (%s–%s)", seconds(percentile(sorted, 50)), seconds(sorted[0]), seconds(sorted[len(sorted)-1]))
 }
 
-// distribution is what one looks at when many were measured.
+// distribution returns the percentiles of many measurements.
 func distribution(what string, all []time.Duration) string {
 	slices.Sort(all)
 	var b strings.Builder

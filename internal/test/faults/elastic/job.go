@@ -17,7 +17,7 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// stint is what a rank says when it has done its first step in an epoch.
+// stint is a rank's report after its first step in an epoch.
 type stint struct {
 	rank, size, pid int
 	host            string
@@ -25,7 +25,7 @@ type stint struct {
 	imported        time.Duration // from its process's first line to hvd.init
 }
 
-// job is one job of train.py on hosts of its own.
+// job is one job of train.py on its own hosts.
 type job struct {
 	*faults.Job
 	c      *lab.Cluster
@@ -33,7 +33,7 @@ type job struct {
 	read   int // bytes of its output that told of epochs before
 }
 
-// start starts a job whose hosts are those of the list, one in a line, now and then.
+// start starts a job whose discovery prints the list, one host per line.
 func (b *bench) start(ctx context.Context, s side, c *lab.Cluster, list, flags string, words ...string) (*job, error) {
 	j := &job{c: c}
 	var err error
@@ -57,7 +57,7 @@ func (b *bench) start(ctx context.Context, s side, c *lab.Cluster, list, flags s
 	return j, err
 }
 
-// list says which hosts there are from now on.
+// list sets which hosts discovery reports from now on.
 func (j *job) list(text string) error {
 	file := filepath.Join(j.folder, "hosts")
 	if err := os.WriteFile(file+".new", []byte(text), 0o600); err != nil {
@@ -68,7 +68,7 @@ func (j *job) list(text string) error {
 
 var errEnded = errors.New("the job has ended")
 
-// await waits for the first epoch for which fits holds, after those awaited before, to have all its ranks at work.
+// await waits until all ranks train in a new epoch for which fits holds.
 func (j *job) await(limit time.Duration, fits func(size int) bool) (ranks []stint, err error) {
 	line := regexp.MustCompile(`stint rank (\d+) of (\d+) sum (\d+) batch \d+ host (\S+) pid (\d+) paused ([0-9.]+) imported ([0-9.]+)\s*\n`)
 	whole := func() bool {
@@ -129,7 +129,7 @@ func (j *job) kill(s stint) error {
 	return fmt.Errorf("there is no process %d on %s", s.pid, s.host)
 }
 
-// on are the ranks of a host.
+// on returns the ranks of a host.
 func on(host string, ranks []stint) (there []stint) {
 	for _, s := range ranks {
 		if s.host == host {

@@ -1,11 +1,11 @@
-// Command elastic does the same harm to elastic jobs of stock Horovod under horovodrun and under gorun in turn, on real hosts made for
-// each, and prints a table in Markdown, or measures one thing of gorun's often:
+// Command elastic harms elastic jobs of stock Horovod under horovodrun and gorun in turn, on real hosts made for each, and
+// prints a table in Markdown, or repeats one measurement of gorun:
 //
 //	elastic [-n 3] [-only WORD] GORUN
-//	elastic -silent 60 [-jobs 3] GORUN      how long the others need when a host goes silent, so many times
-//	elastic -added 10 GORUN                 how long they stand still when a host is added
+//	elastic -silent 60 [-jobs 3] GORUN      time that the others need when a host goes silent
+//	elastic -added 10 GORUN                 time that they pause when a host is added
 //
-// It needs root. What a table says is the median, and in parentheses the least and the most.
+// It needs root. Tables show the median, with minimum and maximum in parentheses.
 package main
 
 import (
@@ -65,7 +65,7 @@ func run(ctx context.Context, gorun string, o options) (err error) {
 	return b.table(ctx, o)
 }
 
-// table does each harm to each side in turn, which of them is first too.
+// table does each harm to each side, which take turns in being first.
 func (b *bench) table(ctx context.Context, o options) error {
 	fmt.Println("| | horovodrun | gorun | |\n|---|---|---|---|")
 	for _, r := range rows() {

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// hostsPerJob is how many hosts a job has in which all but one go silent, or are added, one after the other.
+// hostsPerJob is the number of hosts of a job in which all but one go silent, or are added, one after the other.
 const hostsPerJob = 11
 
-// silences cuts off n hosts, those of a job one after the other, and prints how long the others needed each time.
+// silences cuts off n hosts, those of a job one after the other, and prints how long the others took each time.
 func (b *bench) silences(ctx context.Context, n, jobs int) error {
 	var (
 		mu   sync.Mutex
@@ -94,7 +94,7 @@ func (b *bench) additions(ctx context.Context, n int) (err error) {
 	return nil
 }
 
-// quick starts a job under gorun of ranks that import little, and waits until it trains. The caller closes it and its hosts.
+// quick starts a job under gorun whose ranks import little, and waits until it trains. The caller closes it and its hosts.
 func (b *bench) quick(ctx context.Context, hosts int, list, flags string) (j *job, err error) {
 	c, err := b.hosts(ctx, hosts)
 	if err == nil {
@@ -112,7 +112,7 @@ func (b *bench) quick(ctx context.Context, hosts int, list, flags string) (j *jo
 	return nil, err
 }
 
-// hostList is that of the first n hosts, a slot each.
+// hostList returns the first n hosts with a slot each.
 func hostList(n int) string {
 	var b strings.Builder
 	for i := range n {

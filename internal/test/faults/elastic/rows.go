@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// row is one kind of harm. do does it to a job whose ranks train, and returns when it was done; it may wait for other
-// epochs before.
+// row is one kind of harm. do harms a job whose ranks train, and returns when; it may wait for other epochs first.
 type row struct {
 	name  string
 	list  string // the hosts at first

@@ -20,7 +20,7 @@ type side struct {
 	argv []string // before the flags that all understand
 }
 
-// bench is what all jobs of a run have in common.
+// bench is the data that all jobs of a run share.
 type bench struct {
 	dir    string   // of its own
 	script string   // train.py
@@ -29,7 +29,7 @@ type bench struct {
 	log    string // a folder for the output of jobs, or ""
 }
 
-// newBench unpacks Horovod, and has both launchers of it; alone: gorun without Horovod.
+// newBench unpacks Horovod and returns both launchers; with alone, gorun without Horovod.
 func newBench(ctx context.Context, gorun, dir string, alone bool) (*bench, error) {
 	gorun, err := filepath.Abs(gorun)
 	if err != nil {
@@ -53,7 +53,7 @@ func newBench(ctx context.Context, gorun, dir string, alone bool) (*bench, error
 	return b, nil
 }
 
-// hosts makes hosts on which either launcher finds its way.
+// hosts makes hosts that both launchers can use.
 func (b *bench) hosts(ctx context.Context, n int) (*lab.Cluster, error) {
 	specs := lab.Specs(n)
 	for i := range specs {
@@ -67,7 +67,7 @@ func (b *bench) hosts(ctx context.Context, n int) (*lab.Cluster, error) {
 	if err != nil {
 		return c, err
 	}
-	// horovodrun calls ssh without a word about where its configuration is, and wants the same names of interfaces everywhere.
+	// horovodrun starts ssh without -F, and requires the same interface names everywhere.
 	setUp := c.Command(ctx, "sh", "-c", "mkdir -p ~/.ssh && cat >~/.ssh/config && chmod 700 ~/.ssh && chmod 600 ~/.ssh/config && "+
 		"ip link set br0 down && ip link set br0 name eth0 && ip link set eth0 up")
 	setUp.Stdin = strings.NewReader(string(config))

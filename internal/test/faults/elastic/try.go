@@ -17,7 +17,7 @@ const (
 	settle     = 2 * time.Second   // ranks train for so long before harm is done
 )
 
-// outcome is what became of a job.
+// outcome is how a job ended.
 type outcome struct {
 	took   time.Duration // 0: what must come did not
 	paused time.Duration // the longest of who was there before
@@ -57,7 +57,7 @@ func (b *bench) try(ctx context.Context, s side, r row) (o outcome, err error) {
 	return j.watch(began, r, ranks), nil
 }
 
-// keep writes down what a job said, where that is wanted.
+// keep saves a job's output if requested.
 func (b *bench) keep(s side, r row, j *job) error {
 	if b.log == "" {
 		return nil
@@ -66,7 +66,7 @@ func (b *bench) keep(s side, r row, j *job) error {
 	return os.WriteFile(filepath.Join(b.log, name), []byte(j.Out.String()+"--- stderr\n"+j.Err.String()), 0o644)
 }
 
-// watch looks what becomes of a job after harm was done to it.
+// watch observes a job after harm.
 func (j *job) watch(began time.Time, r row, before []stint) (o outcome) {
 	if r.fits == nil {
 		if j.Await(limit, func() bool { return false }); j.over() {

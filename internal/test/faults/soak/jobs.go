@@ -25,7 +25,7 @@ type soak struct {
 	samples []sample
 }
 
-// argv is the i-th job: 2 ranks here, or 4 on the lab's hosts.
+// argv returns the i-th job: 2 ranks here, or 4 on the lab's hosts.
 func (s *soak) argv(i int, program ...string) []string {
 	if i%2 == 0 {
 		return append([]string{s.gorun, "-np", "2"}, program...)
@@ -33,7 +33,7 @@ func (s *soak) argv(i int, program ...string) []string {
 	return append([]string{s.gorun, "-F", "{config}", "-np", "4", "-H", "f1:2,f2:2"}, program...)
 }
 
-// inTurn runs n jobs one after the other, with some thirty looks at what there is.
+// inTurn runs n jobs one after the other and takes about thirty samples.
 func (s *soak) inTurn(ctx context.Context, n int) error {
 	tmp, err := os.MkdirTemp("", "gorun-e2e-soak-")
 	if err != nil {
@@ -47,19 +47,19 @@ func (s *soak) inTurn(ctx context.Context, n int) error {
 			return err
 		}
 		if i == 3 || i > 3 && (i%every == 0 || i == n-1) { // the first ones warm everything up
-			s.look(i+1, tmp)
+			s.sample(i+1, tmp)
 		}
 	}
 	if len(s.samples) == 0 {
-		s.look(n, tmp)
+		s.sample(n, tmp)
 	}
 	fmt.Printf("%d jobs in %.0f s, %.0f ms each\n", n, time.Since(began).Seconds(), time.Since(began).Seconds()*1000/float64(max(n, 1)))
 	return nil
 }
 
-// look takes a sample once sshd has taken leave of the last job, and waits for that no longer than
-// it takes: what does not go is what is looked for.
-func (s *soak) look(jobs int, tmp string) {
+// sample takes a sample once sshd has closed the last job's sessions. It waits a bounded time, since sessions that stay are a
+// finding.
+func (s *soak) sample(jobs int, tmp string) {
 	var now sample
 	for deadline := time.Now().Add(settleTime); ; time.Sleep(10 * time.Millisecond) {
 		now = take(jobs, s.cluster, tmp)
@@ -74,7 +74,7 @@ func (s *soak) look(jobs int, tmp string) {
 	s.samples = append(s.samples, now)
 }
 
-// job runs the i-th job, which must end well, and returns what it printed.
+// job runs the i-th job, which must succeed, and returns its output.
 func (s *soak) job(ctx context.Context, i int, tmp string, program ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, jobTime)
 	defer cancel()
@@ -97,7 +97,7 @@ func (s *soak) job(ctx context.Context, i int, tmp string, program ...string) (s
 	return j.Out.String(), nil
 }
 
-// together runs n jobs at one time (B13): all succeed, and none hears of another.
+// together runs n jobs at once (B13): all must succeed and none may see another's output.
 func (s *soak) together(ctx context.Context, n int) error {
 	outs, errs := make([]string, n), make([]error, n)
 	var wg sync.WaitGroup
@@ -126,7 +126,7 @@ func (s *soak) together(ctx context.Context, n int) error {
 	return nil
 }
 
-// crossTalk makes sure that a job printed what its ranks said, and nothing else, and returns its id.
+// crossTalk checks that a job printed the output of its ranks and nothing else, and returns its id.
 func crossTalk(i int, out string) (id string, err error) {
 	said := map[string]int{}
 	for line := range strings.Lines(out) {

@@ -1,9 +1,9 @@
-// Soak runs many short jobs, one after the other and then many at once, and looks for what grows:
+// Soak runs many short jobs, in sequence and then all at once, and reports what grows:
 //
 //	go run ./internal/test/faults/soak -n 2000 bin/gorun
 //
-// Jobs of this machine and of two hosts of a lab take turns. It prints how much of everything there was and
-// what each job added, and exits with 1 if a job went wrong or left something.
+// Jobs of this machine and of two lab hosts alternate. It prints counts of everything and the growth per job, and exits with 1
+// if a job failed or left something.
 package main
 
 import (

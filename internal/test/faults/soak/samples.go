@@ -12,13 +12,13 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// sample is how much there is of everything after some jobs.
+// sample counts everything after some jobs.
 type sample struct {
 	jobs   int
 	counts map[string]float64
 }
 
-// What is counted. Of all but the last two there must never be more than in the beginning.
+// What is counted. All but the last two must never exceed their first value.
 const (
 	tmpFiles  = "files in /tmp"
 	shmFiles  = "files in /dev/shm"
@@ -34,7 +34,7 @@ func counted() []string {
 	return []string{tmpFiles, shmFiles, groups, sshdFiles, sessions, listeners, sshdKiB, timeWait}
 }
 
-// take counts everything. tmp is the jobs' own temporary directory.
+// take counts everything. tmp is the jobs' temporary directory.
 func take(jobs int, c *lab.Cluster, tmp string) sample {
 	s := sample{jobs, map[string]float64{
 		tmpFiles: float64(named("/tmp", "gorun") + named("/var/tmp", "gorun") + named(tmp, "")),
@@ -52,8 +52,7 @@ func take(jobs int, c *lab.Cluster, tmp string) sample {
 	return s
 }
 
-// named counts a directory's entries whose names contain word, but not those of labs and of tests, which others may
-// have running.
+// named counts a directory's entries whose names contain word, without those of labs and tests, which others may run.
 func named(dir, word string) (n int) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
@@ -74,7 +73,7 @@ func cgroups() (n int) {
 	return n
 }
 
-// resident is a process's memory in KiB.
+// resident returns a process's memory in KiB.
 func resident(pid int) int {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	var size, pages int
@@ -82,7 +81,7 @@ func resident(pid int) int {
 	return pages * os.Getpagesize() >> 10
 }
 
-// sockets counts those of the lab's addresses that listen, and those that wait for late packets.
+// sockets counts the lab addresses' sockets that listen or are in TIME-WAIT.
 func sockets(c *lab.Cluster) (listening, waiting int) {
 	text, _ := os.ReadFile("/proc/net/tcp")
 	for line := range bytes.Lines(text) {
@@ -105,7 +104,7 @@ func sockets(c *lab.Cluster) (listening, waiting int) {
 	return listening, waiting
 }
 
-// slope is what one job adds, by least squares.
+// slope returns the growth per job, by least squares.
 func slope(samples []sample, name string) float64 {
 	var n, x, y, xx, xy float64
 	for _, s := range samples {
@@ -118,8 +117,7 @@ func slope(samples []sample, name string) float64 {
 	return 0
 }
 
-// growth names what there is more of in the end than in the beginning. Memory may settle: it grows if it does so
-// with every job, by a tenth of a KiB.
+// growth returns what exceeds its first value at the end. Memory may settle: it counts as growth from a tenth of a KiB per job.
 func growth(samples []sample) (grown []string) {
 	first, last := samples[0], samples[len(samples)-1]
 	for _, name := range counted() {
@@ -139,7 +137,7 @@ func growth(samples []sample) (grown []string) {
 	return grown
 }
 
-// table is everything at the first, a middle and the last sample, and the slopes.
+// table returns the first, a middle and the last sample, and the slopes.
 func table(samples []sample) string {
 	var b strings.Builder
 	three := []sample{samples[0], samples[len(samples)/2], samples[len(samples)-1]}

@@ -10,7 +10,7 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// B13 and V12, as far as there is time in CI; `make soak` goes on for longer.
+// B13 and V12, as far as CI has time; `make soak` runs longer.
 func TestSoak(t *testing.T) {
 	lab.Need(t, "sshd")
 	dir, err := os.MkdirTemp("", "gorun-e2e-")

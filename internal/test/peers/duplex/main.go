@@ -111,7 +111,7 @@ func newEnd(conn net.Conn, high int) *end {
 	return e
 }
 
-// close waits for the goroutine. The connection closes after it.
+// close waits for the goroutine, then closes the connection.
 func (e *end) close() {
 	close(e.begin)
 	<-e.sent
@@ -134,7 +134,7 @@ func (e *end) swap(size int) error {
 	return errors.Join(err, <-e.sent)
 }
 
-// measure returns the median time of a swap. The end that leads says how many there are.
+// measure returns the median time of a swap. The leading end decides how many there are.
 func (e *end) measure(size int, leads bool) (float64, error) {
 	clear(e.in[:size])
 	const warmUps = 3
