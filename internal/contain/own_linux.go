@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// ownGroups holds what /proc says of this process's cgroups.
+// ownGroups holds /proc's description of this process's cgroups.
 type ownGroups struct{ mounts, groups string }
 
 func readOwn() ownGroups {

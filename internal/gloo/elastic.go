@@ -19,9 +19,9 @@ type Epoch struct {
 
 // Epochs is how a process of an elastic job goes from one epoch to the next.
 type Epochs interface {
-	// Park says that the process has left an epoch, 0 if it has been in none, and waits for a later one.
+	// Park reports that the process has left an epoch, 0 if it has been in none, and waits for a later one.
 	Park(ctx context.Context, left int) (Epoch, error)
-	// Joined says that the process has found the others of an epoch.
+	// Joined reports that the process has found the others of an epoch.
 	Joined(epoch int)
 	// Interrupted returns a channel that is closed when the process is to leave an epoch as soon as it can.
 	Interrupted(epoch int) <-chan struct{}
@@ -29,7 +29,7 @@ type Epochs interface {
 	Failed(epoch int) <-chan struct{}
 	// Sever shuts down the connections of the process that have one of the addresses at either end.
 	Sever(addrs map[netip.AddrPort]bool)
-	// Note has the job's user told a line about the process.
+	// Note shows the job's user a line about the process.
 	Note(text string)
 }
 

@@ -220,7 +220,7 @@ func (h *Host) gather(s *scope) {
 	s.all.set(nil, first)
 }
 
-// fetch asks for a value once, whoever of this host wants it.
+// fetch asks for a value once for all ranks of this host.
 func (h *Host) fetch(s *scope, key string) *future {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -279,7 +279,7 @@ func (r *Rank) get(ctx context.Context, name, key string, wait func()) (a answer
 	return a, value.damage == nil, value.damage
 }
 
-// leave is what a rank says when it has found all others. The scope's last rank here takes it along.
+// leave handles a rank that has found all others. The last one here ends the scope.
 func (r *Rank) leave(name, key string) {
 	rank, isRank := rankOf(key)
 	h := r.host

@@ -20,7 +20,7 @@ const (
 	// training function has begun, and when it has just begun anew.
 	noticeEvery = time.Second
 	noticeTime  = 2 * time.Second // for one notice, with the answer
-	// deafAfter is how many notices in a row are lost before the user is told.
+	// deafAfter is how many notices in a row are lost before the user gets a note.
 	deafAfter = 10
 	maxFrame  = 64 << 10 // of a worker's answer
 )
@@ -69,7 +69,7 @@ func (e *Elastic) reachable(addrs []netip.AddrPort) (own []netip.AddrPort) {
 	return append(own, loopback)
 }
 
-// notify tells a process that is rank 0 when it is to leave the epoch, over and over until it has left.
+// notify tells the process of rank 0 to leave the epoch, repeatedly until it has left.
 func (e *Elastic) notify(s *stay) {
 	defer close(s.silent)
 	select {
@@ -84,7 +84,7 @@ func (e *Elastic) notify(s *stay) {
 		e.mu.Unlock()
 		if w != nil {
 			// Not cut short when the process leaves: what it has been sent must have been taken by then.
-			err := w.tell(e.ctx, stamp(s.number, n))
+			err := w.send(e.ctx, stamp(s.number, n))
 			if lost++; err == nil {
 				lost = 0
 			}
@@ -105,8 +105,8 @@ func (e *Elastic) notify(s *stay) {
 // clock can tell.
 func stamp(epoch, n int) float64 { return float64(epoch) + float64(min(n, 1<<20-1))/(1<<20) }
 
-// tell sends the notice, and waits until the worker says that it has it.
-func (w *worker) tell(ctx context.Context, stamp float64) error {
+// send sends the notice and waits until the worker confirms it.
+func (w *worker) send(ctx context.Context, stamp float64) error {
 	ctx, cancel := context.WithTimeout(ctx, noticeTime)
 	defer cancel()
 	failed := errors.New("it has no address")

@@ -9,7 +9,7 @@ import (
 	"net/netip"
 )
 
-// Limits of what a worker says of itself.
+// Limits of a worker's description of itself.
 const (
 	maxPickle  = 32 << 10
 	maxItems   = 1 << 10 // values of a pickle, and addresses

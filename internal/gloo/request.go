@@ -65,8 +65,8 @@ func parseHead(head string) (r request, err error) {
 	return r, nil
 }
 
-// answer is what the client is told. It looks for this very spelling of Content-Length; 404 tells it that there is no such key, and
-// anything but 200 and 404 makes it give up after three tries in 1.5 s.
+// answer writes a response. The client needs this very spelling of Content-Length, takes 404 for an absent key, and fails after three
+// tries in 1.5 s for any code but 200 and 404.
 type answer struct {
 	status  string
 	value   []byte

@@ -47,7 +47,7 @@ type server struct {
 func newBuffers() *sync.Pool { return &sync.Pool{New: func() any { return new([]byte) }} }
 
 // Serve answers a rank at its own port until the listener is closed, and returns when all connections
-// have ended. admit says whether a connection comes from who may ask.
+// have ended. admit reports whether a connection's peer may ask.
 func (r *Rank) Serve(listener net.Listener, admit func(net.Conn) bool) {
 	serve(r.host.ctx, r, r.host.buffers, listener, admit)
 }

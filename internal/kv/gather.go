@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// MaxFence is the most bytes one rank may bring to a fence.
+// MaxFence is the most bytes that one rank may post to a fence.
 const MaxFence = 64 << 10
 
 const (
-	maxOpen   = 1024     // fences that can be under way at once
+	maxOpen   = 1024     // open fences
 	maxGather = 64 << 20 // bytes of all their values together
 )
 
@@ -26,7 +26,7 @@ func NewGather(want int) *Gather {
 	return &Gather{want: want, open: map[string]map[int][]byte{}}
 }
 
-// DuplicateError says that a member brought a second value to an open fence.
+// DuplicateError means that a member posted a second value to an open fence.
 type DuplicateError struct {
 	Name   string
 	Member int
@@ -36,8 +36,8 @@ func (e *DuplicateError) Error() string {
 	return fmt.Sprintf("fence %q: rank %d came twice", e.Name, e.Member)
 }
 
-// Stuck reports an open name that can never complete, since one of the members
-// that have ended is not in it. Of several it is the first in the alphabet.
+// Stuck reports an open name that can never complete, because a member that has ended is not in it. Of several names it is the first in
+// alphabetical order.
 func (g *Gather) Stuck(ended []int) (name string, member int, stuck bool) {
 	for open, got := range g.open {
 		if stuck && name <= open {
@@ -50,7 +50,7 @@ func (g *Gather) Stuck(ended []int) (name string, member int, stuck bool) {
 	return name, member, stuck
 }
 
-// Add brings values by member. When they complete the name, it returns all
+// Add adds values by member. When they complete the name, it returns all
 // values and forgets the name, which may then be used again. The values are
 // kept, not copied.
 func (g *Gather) Add(name string, values map[int][]byte) (all map[int][]byte, err error) {
@@ -87,7 +87,7 @@ func (g *Gather) Add(name string, values map[int][]byte) (all map[int][]byte, er
 	return got, nil
 }
 
-// sizeOf adds up values that a member may bring.
+// sizeOf adds up values, and refuses those that are too large.
 func sizeOf(name string, values map[int][]byte) (size int, err error) {
 	if len(name) > MaxKey {
 		return 0, fmt.Errorf("fence %.40q: a name of %d bytes, at most %d allowed", name, len(name), MaxKey)

@@ -12,7 +12,7 @@ import (
 // The kernel knows who opened the other end of a loopback connection. It is asked through
 // netlink (sock_diag(7)), which every user may do; SO_PEERCRED is for Unix sockets only.
 
-// ErrPeerUnknown says that the kernel has no live socket at the other end: it was closed, or
+// ErrPeerUnknown means that the kernel has no live socket at the other end: it was closed, or
 // is not on this machine.
 var ErrPeerUnknown = errors.New("nobody on this machine has the other end of the connection open")
 

@@ -13,21 +13,21 @@ import (
 )
 
 // PeerUID is the user who opened the other end of conn, a TCP connection within this machine. The
-// kernel says so, whatever the peer sends. ErrPeerUnknown is for those who have gone.
+// kernel reports it, independently of the peer. ErrPeerUnknown is for a peer that has closed the connection.
 func PeerUID(conn net.Conn) (uid uint32, err error) {
 	var once Peers
 	defer once.Close()
 	return once.UID(conn)
 }
 
-// Peers is PeerUID for who asks often: it keeps its socket to the kernel. It may be used concurrently.
+// Peers is PeerUID for frequent use: it keeps its socket to the kernel. It is safe for concurrent use.
 type Peers struct {
 	mu     sync.Mutex
 	opened bool
 	fd     int
 }
 
-// Close lets the socket go. Peers can be used again.
+// Close closes the socket. Peers can be used again.
 func (p *Peers) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -48,7 +48,7 @@ func (p *Peers) UID(conn net.Conn) (uid uint32, err error) {
 	if !ok1 || !ok2 {
 		return 0, fmt.Errorf("ask who is at %v: not a TCP connection", conn.RemoteAddr())
 	}
-	// What is remote to us is local to the peer's socket.
+	// The remote address of conn is the local one of the peer's socket.
 	uid, err = p.socketUID(unmapped(peer), unmapped(own))
 	if err == nil || errors.Is(err, ErrPeerUnknown) {
 		return uid, err
@@ -84,7 +84,7 @@ func (p *Peers) socketUID(local, remote netip.AddrPort) (uid uint32, err error) 
 	answer := make([]byte, 512)
 	n, err := p.ask(diagRequest(local, remote), answer)
 	if err != nil {
-		p.drop() // an answer that comes late would be to another question
+		p.drop() // a late answer would be to another request
 		return 0, fmt.Errorf("ask the kernel whose a socket is: %w", err)
 	}
 	return parseDiag(answer[:n])

@@ -291,8 +291,8 @@ func (s *Server) aborted(w http.ResponseWriter) {
 	_, _ = w.Write(s.backend.AbortInfo())
 }
 
-// validName answers a request for a fence or key of which the launcher cannot be told: it gives up a host that says longer ones, and bytes that
-// are not UTF-8 do not survive the way there.
+// validName reports whether a fence or key can be sent to the launcher, which fails a host that sends longer ones; bytes that are not
+// UTF-8 would change on the way. If not, it answers the request.
 func validName(w http.ResponseWriter, name string) bool {
 	if len(name) <= MaxKey && utf8.ValidString(name) {
 		return true

@@ -21,12 +21,12 @@ type Store struct {
 	values map[string][]byte
 	bytes  int
 	limit  int              // of bytes
-	waits  map[string]*wait // for keys that are not there
+	waits  map[string]*wait // for absent keys
 }
 
 // wait is for one key.
 type wait struct {
-	put     chan struct{} // closed when the key is
+	put     chan struct{} // closed when the key is put
 	waiting int
 }
 
@@ -84,7 +84,7 @@ func (s *Store) Get(ctx context.Context, key string) (value []byte, found bool) 
 	}
 }
 
-// DeleteFunc forgets the keys for which del says so. Who waits for one that is not there waits on.
+// DeleteFunc deletes the keys for which del returns true. Requests for absent keys wait on.
 func (s *Store) DeleteFunc(del func(key string) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,7 +96,7 @@ func (s *Store) DeleteFunc(del func(key string) bool) {
 	}
 }
 
-// forget ends one wait. What nobody waits for any more is not kept.
+// forget ends one wait. A key for which no request waits any more is dropped.
 func (s *Store) forget(key string, w *wait) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -43,7 +43,7 @@ func (u Unit) of(c CPU) int {
 	return c.Socket
 }
 
-// Policy says how ranks are bound.
+// Policy is how ranks are bound.
 type Policy struct {
 	Unit     Unit
 	Each     int  // cores per rank, or hardware threads if Unit is Thread; 0 means 1

@@ -103,7 +103,7 @@ func readNodes(sys fs.FS) map[int]int {
 	return nodes
 }
 
-// readNumber returns the number in a file, or 0 if the file is missing or says -1 for unknown.
+// readNumber returns the number in a file, or 0 if the file is missing or has -1 for unknown.
 func readNumber(sys fs.FS, name string) int {
 	text, _ := fs.ReadFile(sys, name)
 	n, _ := strconv.Atoi(strings.TrimSpace(string(text)))

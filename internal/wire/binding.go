@@ -11,10 +11,10 @@ const (
 // Binding is what every host binds its ranks to.
 type Binding struct {
 	To          string `json:",omitempty"` // one of the names above; "": ranks are not bound
-	Each        int    `json:",omitempty"` // cores a rank needs, hardware threads where it is bound to those; 0: it was not said
+	Each        int    `json:",omitempty"` // cores a rank needs, hardware threads where it is bound to those; 0: not set
 	Overload    bool   `json:",omitempty"` // ranks may share what they are bound to
 	IfSupported bool   `json:",omitempty"` // where the system forbids binding ranks stay unbound
-	Near        bool   `json:",omitempty"` // ranks go to the NUMA nodes of their GPUs; nobody said otherwise
+	Near        bool   `json:",omitempty"` // ranks go to the NUMA nodes of their GPUs: the user has set no binding
 }
 
 // Location is where on its host a rank runs.
@@ -31,5 +31,5 @@ type Location struct {
 type GPUs struct {
 	Leave   bool `json:",omitempty"` // nothing is done about GPUs, nor asked
 	PerRank int  `json:",omitempty"` // for each rank; 0: auto
-	Listed  int  `json:",omitempty"` // what the hostfile says the host has, of which ranks get no more; 0: it says nothing
+	Listed  int  `json:",omitempty"` // the number in the hostfile, which bounds what ranks get; 0: none
 }

@@ -2,7 +2,7 @@ package wire
 
 import "time"
 
-// Elastic is the place of a process of an elastic job on its host, when it is started.
+// Elastic is the location of a process of an elastic job on its host, when it is started.
 type Elastic struct {
 	Slot, Slots int // it is bound like this local rank of so many, for life
 	// LocalSize, Node and Nodes are of the epoch that it was started for.

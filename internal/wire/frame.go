@@ -25,7 +25,7 @@ const (
 	growStep   = 64 << 10 // a payload's buffer grows with what arrives, not with what is claimed
 )
 
-// Type says what a frame means.
+// Type is the meaning of a frame.
 type Type uint8
 
 // Frame types. L: launcher to agent; A: agent to launcher.
@@ -42,18 +42,18 @@ const (
 	TypeExit                      // A: Exit
 	TypeStop                      // L: Stop
 	TypeSignal                    // L: Signal
-	TypeAbort                     // L: Abort, told to every rank at its door
+	TypeAbort                     // L: Abort, for every rank
 	TypeLost                      // A: Lost
 	TypePut                       // A: Put
 	TypeGet                       // A: Get
 	TypeValue                     // L: Value, answers Get
 	TypeFence                     // A: Fence, the values of this host's ranks
 	TypeFenced                    // L: Fence, the values of all ranks
-	TypeDone                      // A: Done, or nothing: every rank is gone, as far as it can be, and all output is sent
+	TypeDone                      // A: Done, or nothing: every rank that can be ended has ended, and all output is sent
 	TypeSuspend                   // L: the launcher will stand still: ranks are to, and silence means nothing
 	TypeResume                    // L: it goes on
 	TypeSuspended                 // A: the ranks stand still
-	TypeFailing                   // A: Failing, it ends its ranks though the launcher did not say so
+	TypeFailing                   // A: Failing, it ends its ranks without a request of the launcher
 	TypeNote                      // A: Note
 	TypeEpoch                     // L: Epoch, of an elastic job: its ranks may go on in it
 	TypeInterrupt                 // L: Interrupt, its ranks are to ask for another epoch
@@ -93,7 +93,7 @@ type Frame struct {
 	Payload []byte
 }
 
-// FormatError says that the peer sent something that is no frame of this
+// FormatError means that the peer sent something that is no frame of this
 // protocol. The stream cannot be used any more.
 type FormatError struct{ Reason string }
 

@@ -26,13 +26,13 @@ type Hello struct {
 	Boot string `json:",omitempty"`
 	// Cores is how many ranks the agent's host can keep busy: cores that the agent may use.
 	Cores int `json:",omitempty"`
-	// LacksGPUProgram says that the host has an NVIDIA driver and no gorun-gpu to ask it; Partitioned that there are MIG instances,
+	// LacksGPUProgram: the host has an NVIDIA driver and no gorun-gpu to ask it; Partitioned that there are MIG instances,
 	// which nothing else names.
 	LacksGPUProgram bool `json:",omitempty"`
 	Partitioned     bool `json:",omitempty"`
 }
 
-// MaxAddresses is the most addresses that a hello tells of.
+// MaxAddresses is the most addresses in a hello.
 const MaxAddresses = 256
 
 // Address is one IP address of a host, and what its interface is like.
@@ -41,7 +41,7 @@ type Address struct {
 	Prefix    netip.Prefix // the address with the length of its subnet; invalid: the interface has no address
 	Up        bool         `json:",omitempty"` // the interface is up and its link is, too
 	Loopback  bool         `json:",omitempty"`
-	Speed     int          `json:",omitempty"` // Mbit/s; 0: the driver does not say
+	Speed     int          `json:",omitempty"` // Mbit/s; 0: unknown
 }
 
 // Job is everything a host must know to run its ranks. Strings that come from
@@ -71,9 +71,9 @@ type Job struct {
 	Encrypt bool `json:",omitempty"` // what ranks send each other over networks
 	// OpenMPI4 is the library by which programs of Open MPI up to 4.1 speak PMI-1; empty: they are not asked for.
 	OpenMPI4 []byte `json:",omitempty"`
-	// SSH says that the launcher came by SSH, so that SSH_CONNECTION is of the agent's own connection.
+	// SSH: the launcher is connected by SSH, so that SSH_CONNECTION describes the agent's connection.
 	SSH bool `json:",omitempty"`
-	// Elastic is what a process of an elastic job is told besides; such a job has one rank. nil: the job is not elastic.
+	// Elastic is what only a process of an elastic job needs; such a job has one rank. nil: the job is not elastic.
 	Elastic *Elastic `json:",omitempty"`
 }
 
@@ -91,20 +91,19 @@ type Rank struct {
 	Program                               int // index into the host's programs
 }
 
-// Ready says that the job can start on this host: working directory and
-// program are there, the door is open.
+// Ready reports that the job can start on this host: working directory and program exist, the rank server listens.
 type Ready struct {
 	FreePort int // a port that was free on this host, for MASTER_PORT
 	Places   []Location
-	// Contained says what keeps the ranks and all that they start together, in words.
+	// Contained describes the cage of the ranks.
 	Contained string `json:",omitempty"`
 	// OpenMPI is a program that is linked with Open MPI, whose ranks would not find each other.
 	OpenMPI string `json:",omitempty"`
-	// GPUs says what the host has, and who gets what, in words; "": there are none.
+	// GPUs describes the host's GPUs and their assignment; "": none.
 	GPUs string `json:",omitempty"`
 }
 
-// Refuse says why it cannot. Code is the exit code gorun should end with.
+// Refuse is why the job cannot start here, an error. Code is gorun's exit code.
 type Refuse struct {
 	Code int
 	What string // what is wrong, for `gorun: error:`
@@ -147,22 +146,22 @@ type Exit struct {
 	Signal  int           `json:",omitempty"` // signal that ended it
 	Core    bool          `json:",omitempty"`
 	Stopped bool          `json:",omitempty"` // the agent had signalled it before it ended
-	Aborted bool          `json:",omitempty"` // it had been told to abort before it ended
+	Aborted bool          `json:",omitempty"` // it was told to abort before it ended
 	At      time.Duration // agent's monotonic clock, same as in heartbeats
-	MPI     MPIEnd        `json:",omitempty"` // what MPI has to say about it
+	MPI     MPIEnd        `json:",omitempty"` // how MPI sees the end
 	// Start failures: errno text, with Code 126 or 127.
 	Failed string `json:",omitempty"`
 	// MaxRSS is its peak memory in bytes, or that of the largest process it waited for. CPU is
 	// the time, user and system, that it and they used.
 	MaxRSS int64         `json:",omitempty"`
 	CPU    time.Duration `json:",omitempty"`
-	// OutOfMemory says that the kernel ended it because memory ran out; "" that it did not,
+	// OutOfMemory: the kernel ended it because memory ran out; "" that it did not,
 	// as far as is known. MemoryLimit is the limit in bytes of MemoryOfGroup.
 	OutOfMemory OutOfMemory `json:",omitempty"`
 	MemoryLimit int64       `json:",omitempty"`
 }
 
-// MPIEnd is an end that only MPI tells of.
+// MPIEnd is an end that only MPI knows.
 type MPIEnd string
 
 // Ends of MPI programs. Code is the one given to MPI_Abort, or 0.
@@ -187,7 +186,7 @@ type Done struct {
 	Unkillable []Process `json:",omitempty"`
 }
 
-// MaxUnkillable is the most processes that a done tells of.
+// MaxUnkillable is the most processes in a done.
 const MaxUnkillable = 64
 
 // Process is a process of a host.
@@ -204,7 +203,7 @@ type Stop struct{ Grace time.Duration }
 // Signal passes a signal on to every rank's process group.
 type Signal struct{ Number int }
 
-// Abort is what ranks are told when the job cannot go on.
+// Abort tells ranks that the job cannot go on.
 type Abort struct {
 	Epoch int    `json:"epoch,omitempty"` // of an elastic job: it is this epoch that cannot go on
 	Rank  int    `json:"rank"`            // the rank at fault; -1: none
@@ -222,7 +221,7 @@ type Lost struct {
 // Failing is an agent's word that it ends its ranks and itself, not being asked to by the launcher.
 type Failing struct {
 	GuardGone bool   // its guard was killed
-	Signal    string // that it got; it gets one when the guard is gone as well
+	Signal    string // that it got; it gets one also when the guard has exited
 }
 
 // Note is a line of a rank's for the user.
@@ -285,7 +284,7 @@ func Handle[T any](f Frame, handle func(T) error) error {
 	return handle(message)
 }
 
-// SendCredit returns n bytes of credit for a bulk stream. 0 says that nobody takes
+// SendCredit returns n bytes of credit for a bulk stream. 0 means that nobody takes
 // more of it.
 func (w *Writer) SendCredit(stream uint32, n int) error {
 	return w.Send(TypeCredit, stream, binary.BigEndian.AppendUint32(nil, uint32(n)))

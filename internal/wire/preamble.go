@@ -14,7 +14,7 @@ const MaxNoise = 64 << 10
 // a NUL byte, which no start file prints by accident, and holds the nonce.
 func Preamble(nonce string) []byte { return []byte("\x00gorun-agent " + nonce + "\n") }
 
-// NoiseError says that the preamble did not come: the stream ended, or more
+// NoiseError means that the preamble did not come: the stream ended, or more
 // than MaxNoise bytes came before it. Noise holds the beginning of what came.
 type NoiseError struct {
 	Noise []byte
