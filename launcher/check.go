@@ -12,7 +12,7 @@ import (
 	"github.com/gorun/gorun/launcher/session"
 )
 
-// Checked is what a look at one host has found.
+// Checked is the result of checking one host.
 type Checked struct {
 	Host    hostfile.Host
 	Machine string        // what the host calls itself

@@ -13,8 +13,7 @@ import (
 // The core decides what a running job does; run.go acts. Events go in, actions
 // come out, and time is a value on the launcher's monotonic clock.
 
-// stopMargin is how long after the grace the launcher waits for agents to
-// report before it gives up on them.
+// stopMargin is how long after the grace the launcher waits for the agents' last reports.
 const stopMargin = 3 * time.Second
 
 type (
@@ -23,15 +22,15 @@ type (
 		exit Exit // At is launcher time
 	}
 	eventLost struct{ lost wire.Lost } // a rank lost its connection to another
-	eventDone struct {                 // every rank of a host is gone and swept
+	eventDone struct {                 // every rank of a host has ended and is swept up
 		host int
 		left []Unkillable // that cannot be killed
 	}
-	eventGone struct { // a host or its agent is lost
+	eventHostLost struct { // a host or its agent is lost
 		host int
 		err  error
 	}
-	eventFailing struct { // an agent says that it ends
+	eventFailing struct { // an agent reports that it ends its ranks and itself
 		host int
 		err  error
 	}
@@ -40,7 +39,7 @@ type (
 		now bool // no grace
 	}
 	eventAbort struct{ abort wire.Abort }    // ranks cannot go on together, though none has failed
-	eventWoke  struct{ still time.Duration } // so long gorun itself stood still: what hosts said meanwhile is yet to be read
+	eventWoke  struct{ still time.Duration } // the launcher itself was suspended for so long: frames that came meanwhile are unread
 	eventTick  struct{}
 )
 
@@ -115,7 +114,7 @@ func (c *core) step(event any, now time.Duration) []any {
 		acts = c.abort(e.abort)
 	case eventDone:
 		c.hosts[e.host].done, c.hosts[e.host].left = true, e.left
-	case eventGone:
+	case eventHostLost:
 		acts = c.gone(e, now)
 	case eventFailing:
 		acts = c.failing(e, now)
@@ -148,7 +147,7 @@ func (c *core) exited(e eventExit, now time.Duration) []any {
 	return append(acts, c.stop(c.grace, now)...)
 }
 
-func (c *core) gone(e eventGone, now time.Duration) []any {
+func (c *core) gone(e eventHostLost, now time.Duration) []any {
 	h := &c.hosts[e.host]
 	if c.settled(e.host) {
 		return nil

@@ -49,7 +49,7 @@ func TestEveryOrderInOneTick(t *testing.T) {
 		{name: "rank 3 is killed", event: exit(2, 3, 4*time.Millisecond, Exit{Signal: 9}), at: 4 * time.Millisecond, code: 137},
 		{name: "rank 4 is stopped", event: exit(3, 4, 1*time.Millisecond, Exit{Signal: 15, Stopped: true})},
 		{name: "rank 5 has been told to abort", event: exit(3, 5, 1*time.Millisecond, Exit{Code: 5, Aborted: true})},
-		{name: "host 4 is lost", event: eventGone{4, errors.New("gone")}, at: now, code: CodeLaunch},
+		{name: "host 4 is lost", event: eventHostLost{4, errors.New("gone")}, at: now, code: CodeLaunch},
 		{name: "Ctrl-C", event: eventStop{why: Interrupted}, wish: 130},
 		{name: "the time is up", event: eventStop{why: TimedOut}, wish: CodeTimeout},
 		{name: "rank 1 is lost by rank 5", event: eventLost{wire.Lost{By: 5, Rank: 1}}},

@@ -81,7 +81,7 @@ func TestCore(t *testing.T) {
 	lost := func(by, rank int, second float64) at {
 		return at{second, eventLost{wire.Lost{By: by, Rank: rank, Cause: "reset"}}}
 	}
-	gone := func(host int, second float64) at { return at{second, eventGone{host, errors.New("no word")}} }
+	gone := func(host int, second float64) at { return at{second, eventHostLost{host, errors.New("no word")}} }
 	wish := func(why StopReason, now bool, second float64) at { return at{second, eventStop{why, now}} }
 	tests := []struct {
 		name   string
@@ -215,7 +215,7 @@ func TestCoreTellsRanksWhatHappened(t *testing.T) {
 		{eventExit{1, Exit{Rank: 3, Signal: 11, Core: true}}, wire.Abort{Rank: 3, Host: "b", Cause: "was killed by signal 11 (SIGSEGV), core dumped"}},
 		{eventExit{0, Exit{Rank: 0, Code: 127, Failed: "no such file"}}, wire.Abort{Rank: 0, Host: "a", Cause: "did not start: no such file"}},
 		{eventLost{wire.Lost{By: 0, Rank: 4, Cause: "reset"}}, wire.Abort{Rank: 4, Host: "c", Cause: "rank 0 lost it: reset"}},
-		{eventGone{2, errors.New("no route")}, wire.Abort{Rank: -1, Host: "c", Cause: "no route"}},
+		{eventHostLost{2, errors.New("no route")}, wire.Abort{Rank: -1, Host: "c", Cause: "no route"}},
 	} {
 		acts := newCore(corePlan(t), grace).step(tc.event, time.Second)
 		if len(acts) == 0 || !reflect.DeepEqual(acts[0], actAbort{tc.want}) {
@@ -226,7 +226,7 @@ func TestCoreTellsRanksWhatHappened(t *testing.T) {
 
 // Nothing that happens after the end changes it.
 func TestNothingHappensAfterTheEnd(t *testing.T) {
-	c, did := play(t, []at{done(0, 1), done(1, 1), done(2, 1), exit(1, 3, 7, 2), {2, eventGone{0, errors.New("no word")}}, {3, eventStop{Interrupted, true}}, tick(3600)})
+	c, did := play(t, []at{done(0, 1), done(1, 1), done(2, 1), exit(1, 3, 7, 2), {2, eventHostLost{0, errors.New("no word")}}, {3, eventStop{Interrupted, true}}, tick(3600)})
 	if r := c.result(); r.Code() != 0 || len(did) != 1 || did[0] != "1s finish" {
 		t.Errorf("%q, %+v", did, r)
 	}

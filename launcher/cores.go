@@ -30,9 +30,9 @@ func Cores(ctx context.Context, hosts []hostfile.Host, opts Options) ([]int, err
 	return cores, nil
 }
 
-// sayPlaces tells where ranks run on their hosts, if that was asked for, what contains them, and how many
+// reportPlacements tells where ranks run on their hosts, if that was asked for, what contains them, and how many
 // threads they are told to start.
-func (j *job) sayPlaces() {
+func (j *job) reportPlacements() {
 	if j.opts.ReportBindings {
 		for _, line := range plan.BindingLines(j.plan, j.places) {
 			j.opts.Note(line)
@@ -43,9 +43,9 @@ func (j *job) sayPlaces() {
 	}
 	said, gpus := make([]string, len(j.sessions)), make([]string, len(j.sessions))
 	for i, s := range j.sessions {
-		said[i], gpus[i] = s.Contained, s.Gpus
+		said[i], gpus[i] = s.Contained, s.GPUs
 	}
-	for _, text := range []string{plan.ContainedText(j.plan.Hosts, said), plan.GpusText(j.plan.Hosts, gpus), plan.ThreadsText(j.plan, j.places)} {
+	for _, text := range []string{plan.ContainedText(j.plan.Hosts, said), plan.GPUsText(j.plan.Hosts, gpus), plan.ThreadsText(j.plan, j.places)} {
 		if text != "" {
 			j.opts.Trace("%s", text)
 		}

@@ -63,12 +63,12 @@ const (
 // RunElastic runs a job of one program as its driver decides: it connects to hosts when there is something to start there, has an
 // agent of its own on them for each process, and lets processes into one epoch after the other. Its error is that
 // the job cannot be.
-func RunElastic(ctx context.Context, wish Elastic, opts Options) (Result, error) {
+func RunElastic(ctx context.Context, settings Elastic, opts Options) (Result, error) {
 	opts.setDefaults()
-	if err := wish.checkFiles(); err != nil {
+	if err := settings.checkFiles(); err != nil {
 		return Result{}, err
 	}
-	j, err := newElasticJob(wish, opts)
+	j, err := newElasticJob(settings, opts)
 	if err != nil {
 		return Result{}, err
 	}
@@ -77,15 +77,15 @@ func RunElastic(ctx context.Context, wish Elastic, opts Options) (Result, error)
 		return Result{}, err
 	}
 	j.discover()
-	j.handle(elastic.Hosts{List: wish.Hosts})
+	j.handle(elastic.Hosts{List: settings.Hosts})
 	return j.run(ctx), j.fatal
 }
 
 // elasticJob is one run of an elastic job. Its policy is the driver.
 type elasticJob struct {
 	*loop
-	wish   Elastic
-	setups setups
+	settings Elastic
+	setups   setups
 
 	driver  *elastic.Driver
 	hosts   []*elasticHost // in the order in which they were first seen
@@ -99,7 +99,7 @@ type elasticJob struct {
 	ended   bool
 	endedAt time.Duration
 	short   bool // of files to connect to all hosts, and it was said
-	gpus    plan.GpuUsers
+	gpus    plan.GPUUsers
 	fatal   error         // ends the job before it was one
 	stood   time.Duration // still, of the time since the job began
 
@@ -108,9 +108,9 @@ type elasticJob struct {
 	contacts map[string]route.Contact // hosts that have been reached, by name
 }
 
-func newElasticJob(wish Elastic, opts Options) (*elasticJob, error) {
-	wish.Timeout = cmp.Or(wish.Timeout, elasticTimeout)
-	driver, err := elastic.New(wish.config(opts.Grace))
+func newElasticJob(settings Elastic, opts Options) (*elasticJob, error) {
+	settings.Timeout = cmp.Or(settings.Timeout, elasticTimeout)
+	driver, err := elastic.New(settings.config(opts.Grace))
 	if err != nil {
 		return nil, err
 	}
@@ -118,8 +118,8 @@ func newElasticJob(wish Elastic, opts Options) (*elasticJob, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &elasticJob{loop: l, wish: wish, setups: newSetups(), driver: driver, procs: map[elastic.Process]*elasticProcess{},
-		contacts: map[string]route.Contact{}, gpus: plan.GpuUsers{}}
+	j := &elasticJob{loop: l, settings: settings, setups: newSetups(), driver: driver, procs: map[elastic.Process]*elasticProcess{},
+		contacts: map[string]route.Contact{}, gpus: plan.GPUUsers{}}
 	j.policy = j
 	return j, nil
 }
@@ -164,7 +164,7 @@ func (j *elasticJob) drained() bool {
 	return late || len(j.procs) == 0
 }
 
-// stop is the user's wish to end the job.
+// stop ends the job at the user's request.
 func (j *elasticJob) stop(s Stop) {
 	if j.end.Stopped == NotStopped {
 		j.end.Stopped = s.Reason
@@ -221,19 +221,19 @@ func (j *elasticJob) note(n elastic.Note) {
 
 // discover keeps asking which hosts there are.
 func (j *elasticJob) discover() {
-	if j.wish.Discover == nil {
+	if j.settings.Discover == nil {
 		return
 	}
 	j.wg.Go(func() {
 		var seen elastic.Sightings
-		sight := seen.Polled(j.wish.Hosts, nil, 0)
+		sight := seen.Polled(j.settings.Hosts, nil, 0)
 		for {
 			select {
 			case <-time.After(sight.Next - j.clock()):
 			case <-j.over:
 				return
 			}
-			hosts, err := j.wish.Discover(j.life)
+			hosts, err := j.settings.Discover(j.life)
 			if sight = seen.Polled(hosts, err, j.clock()); sight.Warning != "" {
 				j.opts.Note(prose.Printable(sight.Warning))
 			}

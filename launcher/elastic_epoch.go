@@ -49,15 +49,15 @@ func (j *elasticJob) announce(plan elastic.Plan) {
 			continue // it has just ended; the driver hears of it
 		}
 		p.number(m)
-		j.look(p)
+		j.setPrefix(p)
 		p.session.Out.SendMessage(wire.TypeEpoch, wire.Epoch{Number: plan.Epoch, Key: key, Size: m.Size, Rank: m.Rank,
 			LocalRank: m.LocalRank, LocalSize: m.LocalSize, CrossRank: m.CrossRank, CrossSize: m.CrossSize,
 			Node: m.Node, Nodes: m.Nodes, Addrs: addrs[m.Host]})
-		if j.wish.Together {
+		if j.settings.Together {
 			begin.Addrs = addrs[m.Host]
 			p.session.Out.SendMessage(wire.TypeStart, begin)
 		}
-		if j.wish.Together || j.unaware {
+		if j.settings.Together || j.unaware {
 			j.later = append(j.later, elastic.Joined{Process: m.Process, Epoch: plan.Epoch})
 		}
 	}
@@ -102,7 +102,7 @@ func (j *elasticJob) addressesAlone(name string, c route.Contact) ([]route.Addre
 	}
 	j.mu.Unlock()
 	s := route.NewSurvey(known)
-	s.Here = s.Here && j.wish.Discover == nil && len(j.wish.Hosts) <= 1
+	s.Here = s.Here && j.settings.Discover == nil && len(j.settings.Hosts) <= 1
 	chosen, errs := s.Addresses(known[:1], j.opts.Network)
 	return chosen[0], errs[0]
 }

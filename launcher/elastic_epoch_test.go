@@ -43,9 +43,9 @@ func TestAddressesAlone(t *testing.T) {
 	alone, two := []hostfile.Host{{Name: "localhost"}}, []hostfile.Host{{Name: "localhost"}, {Name: "f1"}}
 	discover := func(context.Context) ([]hostfile.Host, error) { return alone, nil }
 	for name, tc := range map[string]struct {
-		wish  Elastic
-		known map[string]route.Contact
-		want  string
+		settings Elastic
+		known    map[string]route.Contact
+		want     string
 	}{
 		"alone for good":             {Elastic{Hosts: alone}, nil, "127.0.0.1"},
 		"others may come":            {Elastic{Hosts: alone, Discover: discover}, nil, "10.1.0.1"},
@@ -53,7 +53,7 @@ func TestAddressesAlone(t *testing.T) {
 		"another is there":           {Elastic{Hosts: two}, map[string]route.Contact{"f1": there}, "10.0.0.1"},
 		"another has come":           {Elastic{Hosts: alone, Discover: discover}, map[string]route.Contact{"f1": there, "localhost": here}, "10.0.0.1"},
 	} {
-		j := &elasticJob{loop: &loop{}, wish: tc.wish, contacts: map[string]route.Contact{}}
+		j := &elasticJob{loop: &loop{}, settings: tc.settings, contacts: map[string]route.Contact{}}
 		for host, c := range tc.known {
 			j.contacts[host] = c
 		}
@@ -66,7 +66,7 @@ func TestAddressesAlone(t *testing.T) {
 		}
 	}
 	// Without a network there is nothing else.
-	j := &elasticJob{loop: &loop{}, wish: Elastic{Hosts: alone, Discover: discover}, contacts: map[string]route.Contact{}}
+	j := &elasticJob{loop: &loop{}, settings: Elastic{Hosts: alone, Discover: discover}, contacts: map[string]route.Contact{}}
 	lonely := route.Contact{Local: true, Boot: "a", Addresses: here.Addresses[:1]}
 	if chosen, err := j.addressesAlone("localhost", lonely); err != nil || len(chosen) != 1 || route.AddrText(chosen[0]) != "127.0.0.1" {
 		t.Errorf("without a network: %v, %v", chosen, err)

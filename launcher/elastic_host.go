@@ -46,7 +46,7 @@ func (j *elasticJob) host(name string) *elasticHost {
 
 // admit leaves out hosts to which there can be no connections: healthy ones would count as lost.
 func (j *elasticJob) admit(list []hostfile.Host) []hostfile.Host {
-	admitted, short := reachable(list, j.wish.most(), openFiles())
+	admitted, short := reachable(list, j.settings.most(), openFiles())
 	if short != nil && !j.short {
 		j.opts.Note(fmt.Sprintf("%v; the last %s of the list get no ranks. To use all, %s", short, prose.Count(len(list)-len(admitted), "host"), short.Hint()))
 	}
@@ -54,8 +54,8 @@ func (j *elasticJob) admit(list []hostfile.Host) []hostfile.Host {
 	return admitted
 }
 
-// believe takes what is said of hosts now.
-func (j *elasticJob) believe(list []hostfile.Host) {
+// update takes the latest entries of hosts: their slots may have changed.
+func (j *elasticJob) update(list []hostfile.Host) {
 	for _, h := range list {
 		j.host(h.Name).host = h
 	}
@@ -150,8 +150,8 @@ func (j *elasticJob) lost(name string, err error) {
 	j.step(elastic.HostLost{Host: name, Err: err})
 }
 
-// hopeless says that what a host refuses is the user's mistake, and would be again: the job is not begun.
-func (j *elasticJob) hopeless(p *elasticProcess, err error) bool {
+// permanent reports a permanent user error before the first epoch: the job does not begin.
+func (j *elasticJob) permanent(p *elasticProcess, err error) bool {
 	var refused *RefusedError
 	if j.whole || !errors.As(err, &refused) {
 		return false

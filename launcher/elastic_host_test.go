@@ -93,14 +93,14 @@ func TestOneProcessNotStartedIsNoLostHost(t *testing.T) {
 				return a.Live(began.Add(time.Minute))
 			}}
 			host := &flaky{Machine: m, runs: tc.runs}
-			wish := Elastic{Hosts: []hostfile.Host{{Name: "h0", Slots: tc.before}}, NP: tc.before}
-			wish.Discover = func(context.Context) ([]hostfile.Host, error) {
+			settings := Elastic{Hosts: []hostfile.Host{{Name: "h0", Slots: tc.before}}, NP: tc.before}
+			settings.Discover = func(context.Context) ([]hostfile.Host, error) {
 				if time.Since(began) < 10*time.Second {
-					return wish.Hosts, nil
+					return settings.Hosts, nil
 				}
 				return []hostfile.Host{{Name: "h0", Slots: tc.after}}, nil
 			}
-			elasticJobOn(t, m, wish, func(o *Options) {
+			elasticJobOn(t, m, settings, func(o *Options) {
 				began = time.Now()
 				o.Dial = func(context.Context, hostfile.Host) (Host, error) {
 					if dials++; dials <= len(tc.dials) && tc.dials[dials-1] != nil {
@@ -128,14 +128,14 @@ func TestOneProcessNotStartedIsNoLostHost(t *testing.T) {
 // Where none of a host's processes comes up it is the host that is lost, however many there were to be.
 func TestHostWithoutConnectionIsLost(t *testing.T) {
 	m := serving(succeed)
-	wish := Elastic{Hosts: []hostfile.Host{{Name: "h0", Slots: 20}}, NP: 20, Timeout: time.Minute}
+	settings := Elastic{Hosts: []hostfile.Host{{Name: "h0", Slots: 20}}, NP: 20, Timeout: time.Minute}
 	for name, dial := range map[string]Dialer{
 		"no connection": func(context.Context, hostfile.Host) (Host, error) { return nil, errors.New("no route to host") },
 		"no session": func(context.Context, hostfile.Host) (Host, error) {
 			return &flaky{Machine: m, runs: slices.Repeat([]error{errors.New("no route to host")}, 1000)}, nil
 		},
 	} {
-		elasticJobOn(t, m, wish, func(o *Options) { o.Dial = dial }, func(t *testing.T, r Result, err error) {
+		elasticJobOn(t, m, settings, func(o *Options) { o.Dial = dial }, func(t *testing.T, r Result, err error) {
 			if err != nil || r.Code() != CodeLaunch || len(r.Lost) == 0 || r.Lost[0].Host != "h0" {
 				t.Errorf("%s: %+v, %v", name, r, err)
 			}
@@ -146,9 +146,9 @@ func TestHostWithoutConnectionIsLost(t *testing.T) {
 // The hosts that the job began with were known by name alone: who was to log in there, and at which port, was forgotten.
 func TestFirstHostsAreDialledAsListed(t *testing.T) {
 	want := hostfile.Host{Name: "h0", User: "alice", Port: 2222, Slots: 2, GPUs: 3}
-	wish := Elastic{Hosts: []hostfile.Host{want}, NP: 2}
+	settings := Elastic{Hosts: []hostfile.Host{want}, NP: 2}
 	m := serving(succeed)
-	elasticJobOn(t, m, wish, func(o *Options) {
+	elasticJobOn(t, m, settings, func(o *Options) {
 		o.Dial = func(_ context.Context, got hostfile.Host) (Host, error) {
 			if got != want {
 				t.Errorf("dialled as %+v, want %+v", got, want)

@@ -11,7 +11,7 @@ import (
 
 // stream begins to carry output. Printers and files know processes by their serial numbers: a process's rank changes.
 func (j *elasticJob) stream() error {
-	if j.opts.OutputDir != "" || j.wish.SaveAs != nil {
+	if j.opts.OutputDir != "" || j.settings.SaveAs != nil {
 		if j.opts.OutputDir != "" {
 			if err := os.MkdirAll(j.opts.OutputDir, 0o700); err != nil {
 				return &OutputError{Err: fmt.Errorf("make the output directory: %w", err)}
@@ -23,7 +23,7 @@ func (j *elasticJob) stream() error {
 		}
 	}
 	how := output.Printing{}
-	if j.wish.Prefix != nil {
+	if j.settings.Prefix != nil {
 		how.Prefix = j.prefix
 	}
 	if j.opts.Show != nil {
@@ -42,8 +42,8 @@ func (j *elasticJob) serial(n int) *elasticProcess {
 // saveAs is the file of a process's stream: that of the rank that it was started as. One that takes its place goes on in it.
 func (j *elasticJob) saveAs(serial, fd int) string {
 	born := j.serial(serial).born
-	if j.wish.SaveAs != nil {
-		if path := j.wish.SaveAs(born.Host, rankOf(born), fd); path != "" {
+	if j.settings.SaveAs != nil {
+		if path := j.settings.SaveAs(born.Host, rankOf(born), fd); path != "" {
 			return path
 		}
 	}
@@ -61,9 +61,9 @@ func (j *elasticJob) prefix(serial, fd int, at time.Time) []byte {
 	return nil
 }
 
-// look gives the process's lines the prefix of the rank that it has now.
-func (j *elasticJob) look(p *elasticProcess) {
-	if j.wish.Prefix == nil {
+// setPrefix gives the process's lines the prefix of the rank that it has now.
+func (j *elasticJob) setPrefix(p *elasticProcess) {
+	if j.settings.Prefix == nil {
 		return
 	}
 	m := p.born
@@ -78,7 +78,7 @@ func (j *elasticJob) look(p *elasticProcess) {
 		}
 		plan.Hosts = append(plan.Hosts, own)
 	}
-	if prefix, err := j.wish.Prefix(plan); err == nil && prefix != nil { // what cannot be was found out before
+	if prefix, err := j.settings.Prefix(plan); err == nil && prefix != nil { // what cannot be was found out before
 		both := func(_, fd int, at time.Time) []byte { return prefix(m.Rank, fd, at) }
 		p.prefix.Store(&both)
 	}

@@ -75,7 +75,7 @@ func (j *elasticJob) start(act elastic.Start) {
 	j.serials = append(j.serials, p)
 	j.mu.Unlock()
 	p.number(act.Member)
-	j.look(p)
+	j.setPrefix(p)
 	at := h.host
 	j.wg.Go(func() {
 		defer cancel(nil)
@@ -95,7 +95,7 @@ func (j *elasticJob) describe(h hostfile.Host, conn Host, m elastic.Member) wire
 	w.Epoch, w.Key, w.Size, w.Hosts = m.Born, make([]byte, 32), m.Size, 1 // the key comes with the epoch
 	w.Ranks = wireRanks([]Rank{rankOf(m)})
 	w.Elastic = &wire.Elastic{Slot: m.Local, Slots: max(h.Slots, m.Local+1), LocalSize: m.LocalSize, Node: m.Node, Nodes: m.Nodes,
-		Lease: elasticLease, Parting: elasticParting, Timeout: j.wish.Timeout}
+		Lease: elasticLease, Parting: elasticParting, Timeout: j.settings.Timeout}
 	_, local := conn.(Local)
 	if local { // nothing can come between
 		w.Elastic.Lease = hungTime
@@ -142,7 +142,7 @@ func (j *elasticJob) launch(ctx context.Context, p *elasticProcess, at hostfile.
 		s.Close()
 		return nil, 0, err
 	}
-	if !j.wish.Together {
+	if !j.settings.Together {
 		s.Out.SendMessage(wire.TypeStart, wire.Start{Addrs: route.AddrTexts(chosen)})
 	}
 	return s, ready.FreePort, nil
@@ -160,11 +160,11 @@ func (j *elasticJob) stopProcess(act elastic.Stop) {
 		time.AfterFunc(startedTime, func() { p.cancel(errStopped) })
 		return
 	}
-	j.tellToStop(p)
+	j.requestStop(p)
 }
 
-// tellToStop has a process end as the user wants it by now.
-func (j *elasticJob) tellToStop(p *elasticProcess) {
+// requestStop has a process end as the user wants it by now.
+func (j *elasticJob) requestStop(p *elasticProcess) {
 	grace := j.opts.Grace
 	if p.hasty {
 		grace = 0
@@ -185,8 +185,8 @@ func (j *elasticJob) up(e processUp) {
 	case p.gone:
 		p.session.Cancel()
 	case p.stops:
-		j.tellToStop(p)
-	case j.wish.Together: // it is let in when it is started
+		j.requestStop(p)
+	case j.settings.Together: // it is let in when it is started
 		j.step(elastic.Ready{Process: p.name})
 	}
 }
@@ -207,7 +207,7 @@ func (j *elasticJob) down(e processDown) {
 	case p.stops && !started:
 		j.step(elastic.Exited{Process: p.name})
 	case errors.As(e.err, &refused):
-		if !j.hopeless(p, e.err) {
+		if !j.permanent(p, e.err) {
 			j.step(elastic.StartFailed{Process: p.name, Code: refused.ExitCode(), Err: e.err})
 		}
 		j.step(elastic.Exited{Process: p.name})

@@ -13,7 +13,7 @@ func (j *elasticJob) handle(event any) {
 	switch e := event.(type) {
 	case elastic.Hosts:
 		e.List = j.admit(e.List)
-		j.believe(e.List)
+		j.update(e.List)
 		j.step(e)
 	case processUp:
 		j.up(e)

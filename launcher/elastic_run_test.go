@@ -19,24 +19,24 @@ import (
 // elasticOn runs an elastic job of two ranks on a machine, on a clock that does not wait.
 func elasticOn(t *testing.T, m *fake.Machine, change func(*Options), check func(t *testing.T, r Result, err error)) {
 	t.Helper()
-	wish := Elastic{Hosts: []hostfile.Host{{Name: "h0", Slots: 2}}, NP: 2, Min: 1}
-	elasticJobOn(t, m, wish, change, check)
+	settings := Elastic{Hosts: []hostfile.Host{{Name: "h0", Slots: 2}}, NP: 2, Min: 1}
+	elasticJobOn(t, m, settings, change, check)
 }
 
 // elasticJobOn runs any elastic job so.
-func elasticJobOn(t *testing.T, m *fake.Machine, wish Elastic, change func(*Options), check func(t *testing.T, r Result, err error)) {
+func elasticJobOn(t *testing.T, m *fake.Machine, settings Elastic, change func(*Options), check func(t *testing.T, r Result, err error)) {
 	t.Helper()
 	stop := time.AfterFunc(time.Minute, func() { panic("RunElastic does not return") }) // outside the bubble, so in real time
 	defer stop.Stop()
 	synctest.Test(t, func(t *testing.T) {
 		m.Disk = fake.NewDisk(map[string]string{"/opt/gorun": "build one"})
 		var out fake.Terminal
-		opts := Options{Grace: 5 * time.Second, Programs: []Program{{Argv: []string{"./train"}, Wdir: "/work", Ranks: wish.NP}}, Exe: testExecutable(), Stdout: &out, Stderr: &out,
+		opts := Options{Grace: 5 * time.Second, Programs: []Program{{Argv: []string{"./train"}, Wdir: "/work", Ranks: settings.NP}}, Exe: testExecutable(), Stdout: &out, Stderr: &out,
 			Dial: func(context.Context, hostfile.Host) (Host, error) { return m, nil }}
 		if change != nil {
 			change(&opts)
 		}
-		r, err := RunElastic(t.Context(), wish, opts)
+		r, err := RunElastic(t.Context(), settings, opts)
 		check(t, r, err)
 	})
 }
@@ -136,7 +136,7 @@ func (slowTerminal) Write(p []byte) (int, error) {
 // has failed, that stays the reason of the job's end.
 func TestUserDoesNotWaitForTheLastOutput(t *testing.T) {
 	for _, tc := range []struct {
-		at   time.Duration // of the wish
+		at   time.Duration // of the settings
 		exit wire.Exit
 		code int
 	}{

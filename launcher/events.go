@@ -4,24 +4,23 @@ import (
 	"time"
 )
 
-// Event is a step of a job, for whoever follows it: one of [Connected], [Ready], [Started], [Exited]
-// and [HostLost].
+// Event is a step of a job: [Connected], [Ready], [Started], [Exited], [HostLost] or [Membership].
 type Event any
 
 // Events, in the order of a job's life. Times are since the job began.
 type (
-	// Connected says that a host was reached.
+	// Connected reports a connection to a host.
 	Connected struct{ Host string }
-	// Ready says that a host has the agent, the program and the directory.
+	// Ready reports that a host has the agent, the program and the directory.
 	Ready struct{ Host string }
-	// Started says that the ranks were let begin.
+	// Started reports that the ranks were released.
 	Started struct{ At time.Duration }
-	// Exited is the end of a rank.
+	// Exited reports the end of a rank.
 	Exited struct {
 		Host string
 		Exit Exit
 	}
-	// HostLost says that a host was lost.
+	// HostLost reports a host that was lost.
 	HostLost struct {
 		Host string
 		Err  error

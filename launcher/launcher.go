@@ -26,77 +26,76 @@ import (
 // Dialer connects to a host.
 type Dialer func(ctx context.Context, h hostfile.Host) (Host, error)
 
-// Options are what Run needs beside the plan.
+// Options are the settings of a job beside its plan. Functions may be called by several goroutines unless they say otherwise.
 type Options struct {
-	// Programs take the plan's ranks in turn.
+	// Programs are run by the plan's ranks in turn.
 	Programs []Program
 	Env      []string // NAME=value, for every rank
 	// Work is the folder that holds the programs' directories, to be copied to the hosts that do not see it; nil: all do.
 	Work *WorkDir
-	// Network is which of the hosts' addresses ranks may use.
+	// Network selects the addresses that ranks may use.
 	Network Network
-	// Encrypt has ranks encrypt what they send each other over networks.
+	// Encrypt makes ranks encrypt what they send each other over networks.
 	Encrypt bool
-	// OpenMPI4 is the library by which programs of Open MPI up to 4.1 speak PMI-1, as hosts run it; nil: there are none.
+	// OpenMPI4 is the library through which programs of Open MPI up to 4.1 speak PMI-1, built for the hosts; nil: they are not supported.
 	OpenMPI4 []byte
-	// Binding is what ranks are bound to; a line about each goes to Note with ReportBindings.
+	// Binding is what ranks are bound to. ReportBindings passes a line about each rank to Note.
 	Binding        Binding
 	ReportBindings bool
-	// GPUs is what ranks get of their host's GPUs; how many a host is said to have comes from the plan.
+	// GPUs is what ranks get of their host's GPUs. The plan has the number of GPUs that the hostfile gives a host.
 	GPUs GPURequest
-	// GPUProgram makes the gorun-gpu that hosts are sent which lack it, compressed; empty where there is none. It is called
-	// when the first of them asks, and for each again. nil: nobody is sent any.
+	// GPUProgram returns gorun-gpu, compressed, for a host that lacks it; empty: there is none. It is called once for each such
+	// host. nil: it is never sent.
 	GPUProgram func() ([]byte, error)
 
-	Dial  Dialer
-	Exe   Executable
-	Stdin io.Reader // for the ranks that read it; nil: none. Its Read should end when Run does
+	Dial Dialer
+	Exe  Executable
+	// Stdin is the input of the ranks that read it; nil: none. Its Read should return when Run does.
+	Stdin io.Reader
 	// StdinRank is the rank that reads Stdin, or StdinAll.
 	StdinRank int
-	// Stdout and Stderr get the ranks' output, written in whole lines by one
-	// goroutine each. With OneOutput all goes to Stdout, and lines of the two never mix.
+	// Stdout and Stderr get the ranks' output in whole lines, each from one goroutine. With OneOutput all output goes to Stdout,
+	// and lines of the two streams never mix.
 	Stdout, Stderr io.Writer
 	OneOutput      bool
 	Screen         [3]bool // by fd: it is a terminal, where progress bars can be erased
-	// Prefix returns what starts every line of a rank's output on fd 1 or 2 that came at
-	// a time; nil: nothing does, and bytes pass unchanged. What it returned for a fd is
-	// not used any more when it is called for that fd again.
+	// Prefix returns the beginning of each line of a rank's output on fd 1 or 2 that arrived at a time; nil: bytes pass unchanged.
+	// The result must stay valid until the next call for that fd.
 	Prefix func(rank, fd int, at time.Time) []byte
-	// CutMark is written where a line is broken off: the rank has ended, or another writes.
+	// CutMark ends a line that is cut because its rank has ended, or another rank writes.
 	CutMark string
-	// Show says whose output on fd 1 or 2 is shown; nil: everybody's. Files get all of it.
+	// Show reports whether a rank's output on fd 1 or 2 is printed; nil: all is. Files get all output.
 	Show func(rank, fd int) bool
-	// OutputDir, if set, gets a file per rank and stream.
+	// OutputDir, if set, gets a file for each rank and stream.
 	OutputDir string
-	// SaveAs names the files of some streams, which OutputDir does not get then; "": it has no
-	// name of its own. Two ranks may not share a file. nil: none has.
+	// SaveAs names the file of a stream instead of OutputDir; "": OutputDir gets it. Two ranks may not share a file. nil: no stream
+	// has its own name.
 	SaveAs func(rank, fd int) string
 
 	StartTimeout time.Duration // until every rank runs; 0: no limit
 	Grace        time.Duration // between TERM and KILL; 0: KILL at once
-	// Stops is the user's wish to end the job. Each value counts once.
+	// Stops carries requests to end the job. Each value counts once.
 	Stops <-chan Stop
-	// Pauses are the user's wish that the job stand still, or go on.
+	// Pauses carries requests to suspend or resume the ranks.
 	Pauses <-chan Pause
 	// Signals are passed on to every rank.
 	Signals <-chan int
-	// Note is told what the user may want to know, one line at a time.
+	// Note gets one line for the user at a time.
 	Note func(string)
-	// Follow is told of the job's steps, by several goroutines; it must not wait. nil: nobody is.
+	// Follow gets the job's events and must not block; nil: none.
 	Follow func(Event)
-	// Trace is told what happens, for -v; nil: nobody is.
+	// Trace gets the details that -v prints; nil: none.
 	Trace func(format string, args ...any)
 }
 
-// Stop is a wish to end the job.
+// Stop is a request to end the job.
 type Stop struct {
 	Reason StopReason
 	Now    bool // without grace
 }
 
-// Run runs plan: connect, stage, spawn, stream, reap. Its error is a
-// *LaunchError when the job could not be started on some host; nothing is left running then.
-// How a started job ended is the Result.
+// Run runs the plan: connect, stage, spawn, stream, reap. It returns a *[LaunchError] when some host could not start its ranks;
+// nothing is left running then. The Result is how a started job ended.
 func Run(ctx context.Context, plan Plan, opts Options) (Result, error) {
 	opts.setDefaults()
 	if err := plan.CheckPrograms(opts.Programs); err != nil {
@@ -119,7 +118,7 @@ func Run(ctx context.Context, plan Plan, opts Options) (Result, error) {
 	for _, note := range notices(plan.Hosts, job.hosts) {
 		opts.Note(note)
 	}
-	job.sayPlaces()
+	job.reportPlacements()
 	starts, err := job.chooseAddresses()
 	if err != nil {
 		return Result{}, err

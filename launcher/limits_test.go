@@ -74,9 +74,9 @@ func TestElasticJobNeedsFiles(t *testing.T) {
 		t.Errorf("err is %v", err)
 	}
 	var notes []string
-	wish := Elastic{Hosts: []hostfile.Host{small, large}, NP: 2}
+	settings := Elastic{Hosts: []hostfile.Host{small, large}, NP: 2}
 	m := serving(succeed)
-	elasticJobOn(t, m, wish, func(o *Options) {
+	elasticJobOn(t, m, settings, func(o *Options) {
 		o.Note = func(text string) { notes = append(notes, text) }
 		o.Dial = func(_ context.Context, h hostfile.Host) (Host, error) {
 			if h.Name != "h0" {

@@ -4,10 +4,10 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// Pause is a wish that the job stand still, with the launcher, or go on.
+// Pause is a request to suspend the ranks, as the launcher will be, or to resume them.
 type Pause struct {
 	Suspend bool
-	// Told is closed when all hosts have said that their ranks stand still. A host may never.
+	// Told is closed when all hosts have confirmed that their ranks are suspended. A host may never confirm.
 	Told chan<- struct{}
 }
 

@@ -14,9 +14,9 @@ import (
 	"github.com/gorun/gorun/launcher/output"
 )
 
-// Exit codes of gorun's own. See docs/exit-codes.md.
+// Exit codes that gorun itself chooses. See docs/exit-codes.md.
 const (
-	CodeUnkillable = 123 // nothing failed, but something of the job is still there
+	CodeUnkillable = 123 // nothing failed, but processes of the job cannot be killed
 	CodeTimeout    = 124
 	CodeLaunch     = 125 // a job could not be launched, or a host was lost
 	CodeSignalBase = 128
@@ -31,14 +31,13 @@ type Result struct {
 	Unconfirmed []string    // hosts that did not report the end of their ranks in time
 	Unkillable  []Unkillable
 	Output      error // why output was lost, if it was
-	// Elastic is how an elastic job ended, which has no Cause; nil: the job was not elastic.
+	// Elastic is how an elastic job ended; nil: the job was not elastic.
 	Elastic *ElasticEnd
-	// Started is when the ranks were let begin, Ended when nothing was left of them,
-	// on the clock of the exits' At.
+	// Started is when the ranks were released, Ended when all of them had ended, since the job began.
 	Started, Ended time.Duration
 }
 
-// Unkillable is a process of the job that SIGKILL did not end, and will when it leaves the kernel.
+// Unkillable is a process of the job that waits in the kernel: SIGKILL ends it only when it leaves.
 type Unkillable struct {
 	Host string
 	Process
@@ -55,7 +54,7 @@ func (u Unkillable) String() string {
 	return fmt.Sprintf("%s: process %d (%s) cannot be killed", u.Host, u.PID, prose.Printable(u.Name))
 }
 
-// Failure is what went wrong first.
+// Failure is the first failure of a job: of a rank, or of a host.
 type Failure struct {
 	Rank   int // -1: the host itself
 	Host   string

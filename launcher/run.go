@@ -28,7 +28,7 @@ func (j *job) listen(s *session.Session) {
 	defer s.EndInput()
 	err := j.read(s)
 	if err != nil {
-		j.post(eventGone{s.Index, err})
+		j.post(eventHostLost{s.Index, err})
 	}
 	for err == nil { // what comes after done has no meaning
 		_, err = s.Frames.Next()
@@ -74,7 +74,7 @@ func (j *job) fence(host int, f wire.Fence) {
 	}
 	switch twice := new(kv.DuplicateError); {
 	case errors.As(err, &twice): // a rank server refuses it
-		j.apply(eventGone{host, &wire.FormatError{Reason: twice.Error()}})
+		j.apply(eventHostLost{host, &wire.FormatError{Reason: twice.Error()}})
 	case err != nil:
 		j.apply(eventAbort{wire.Abort{Rank: -1, Cause: err.Error()}})
 	}
@@ -82,7 +82,7 @@ func (j *job) fence(host int, f wire.Fence) {
 
 // apply steps the core and does what it says.
 func (j *job) apply(event any) {
-	if e, ok := event.(eventGone); ok {
+	if e, ok := event.(eventHostLost); ok {
 		j.pause.without(e.host)
 		if !j.core.settled(e.host) {
 			j.notify(HostLost{j.plan.Hosts[e.host].Name, e.err, j.clock()})
@@ -127,7 +127,7 @@ func (j *job) interval() time.Duration {
 	return session.BeatTime
 }
 
-func (j *job) hung(s *session.Session, err error) { j.apply(eventGone{s.Index, err}) }
+func (j *job) hung(s *session.Session, err error) { j.apply(eventHostLost{s.Index, err}) }
 
 func (j *job) finished() bool { return j.core.finished }
 

@@ -62,7 +62,7 @@ func (b *boss) post(host int, event any) {
 // read is what the readers and the loop do with one message.
 func (b *boss) read(host int, event any) {
 	if host >= 0 {
-		if _, lost := event.(eventGone); !lost {
+		if _, lost := event.(eventHostLost); !lost {
 			b.heard[host] = b.w.now
 		}
 	}
@@ -86,7 +86,7 @@ func (b *boss) read(host int, event any) {
 		b.apply(eventDone{host: host})
 	case hangUp:
 		if !b.done[host] {
-			b.apply(eventGone{host, errors.New("the stream ended")})
+			b.apply(eventHostLost{host, errors.New("the stream ended")})
 		}
 	default:
 		b.apply(event)
@@ -131,7 +131,7 @@ func (b *boss) apply(event any) {
 	w := b.w
 	switch e := event.(type) {
 	case eventTick:
-	case eventGone:
+	case eventHostLost:
 		w.note("launcher: %s is gone: %v", w.hosts[e.host].name, e.err)
 	case eventFailing:
 		w.note("launcher: %s is ending: %v", w.hosts[e.host].name, e.err)
@@ -241,7 +241,7 @@ func (b *boss) findHung() any {
 	b.excuseItself()
 	for i := range b.heard {
 		if b.w.now-b.heard[i] > hungTime && !b.core.settled(i) {
-			return eventGone{i, fmt.Errorf("no word from the agent for %v", hungTime)}
+			return eventHostLost{i, fmt.Errorf("no word from the agent for %v", hungTime)}
 		}
 	}
 	return eventTick{}

@@ -153,7 +153,7 @@ func (h *simHost) stall(at time.Duration, which int, d time.Duration, forever bo
 	w.until(at+netTime+w.upTo(1500*time.Millisecond), func() {
 		if began && w.now < over && !w.boss.over {
 			dead, h.up.cut = true, true
-			w.boss.post(h.index, eventGone{h.index, errors.New("connection timed out")})
+			w.boss.post(h.index, eventHostLost{h.index, errors.New("connection timed out")})
 			if which == 2 {
 				h.parted()
 			}
@@ -196,7 +196,7 @@ func (h *simHost) crash() {
 	h.lives, h.off, h.suspect, h.stuck = false, true, true, false
 	h.up.cut, h.down.cut = true, true
 	w.until(w.now+netTime+w.upTo(1500*time.Millisecond), func() {
-		w.boss.post(h.index, eventGone{h.index, errors.New("connection timed out")})
+		w.boss.post(h.index, eventHostLost{h.index, errors.New("connection timed out")})
 	})
 	if w.oneIn(2) {
 		h.parted()

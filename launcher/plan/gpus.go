@@ -47,11 +47,11 @@ func SharedGPUs(plan Plan, places [][]Placement) (lines []string) {
 	return lines
 }
 
-// GpuUsers are the slots that have had a GPU, by host and GPU: the agents of an elastic job know one each.
-type GpuUsers map[[2]string][]int
+// GPUUsers are the slots that have had a GPU, by host and GPU: the agents of an elastic job know one each.
+type GPUUsers map[[2]string][]int
 
 // Add is what is to be said when a slot gets GPUs that others have: once about each GPU.
-func (u GpuUsers) Add(host string, slot int, gpus []string) (text string) {
+func (u GPUUsers) Add(host string, slot int, gpus []string) (text string) {
 	for _, gpu := range gpus {
 		slots := u[[2]string{host, gpu}]
 		if slices.Contains(slots, slot) {
@@ -103,8 +103,8 @@ func ranksText(ranks []int) string {
 	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
 
-// GpusText is one line about the GPUs of hosts, said of each; "" where there are none. It is pure.
-func GpusText(hosts []Host, said []string) string {
+// GPUsText is one line about the GPUs of hosts, said of each; "" where there are none. It is pure.
+func GPUsText(hosts []Host, said []string) string {
 	var by alike
 	for i, h := range hosts {
 		if said[i] != "" {

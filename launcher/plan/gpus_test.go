@@ -51,13 +51,13 @@ func TestSharedGPUs(t *testing.T) {
 	if got := SharedGPUs(plan, make([][]Placement, 1)); got != nil {
 		t.Errorf("got %q", got)
 	}
-	if got, want := GpusText(plan.Hosts, []string{"2 GPUs\x07, which all ranks see"}), "there are 2 GPUs?, which all ranks see on f1"; got != want {
+	if got, want := GPUsText(plan.Hosts, []string{"2 GPUs\x07, which all ranks see"}), "there are 2 GPUs?, which all ranks see on f1"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
 func TestSlotsThatShareGPUs(t *testing.T) {
-	users := GpuUsers{}
+	users := GPUUsers{}
 	var said []string
 	for _, have := range []struct {
 		host string

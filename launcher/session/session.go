@@ -58,7 +58,7 @@ type Session struct {
 	gets   atomic.Int64 // requests that wait for keys
 
 	Contained string // what contains its ranks, in the agent's words
-	Gpus      string // what it has of them, in the same way
+	GPUs      string // what it has of them, in the same way
 	Places    []wire.Location
 	OpenMPI   string // a program of its that is linked with Open MPI
 
@@ -207,7 +207,7 @@ func (s *Session) Prepare(ctx context.Context, told wire.Job, program func() ([]
 				return wire.Ready{}, context.Cause(ctx)
 			}
 			ready.FreePort = max(0, min(ready.FreePort, 65535))
-			s.Contained, s.OpenMPI, s.Gpus, s.Places = ready.Contained, ready.OpenMPI, ready.GPUs, ready.Places
+			s.Contained, s.OpenMPI, s.GPUs, s.Places = ready.Contained, ready.OpenMPI, ready.GPUs, ready.Places
 			return ready, nil
 		case wire.TypeRefuse:
 			var refuse wire.Refuse

@@ -55,7 +55,7 @@ func layers() []layer {
 		{folder: "launcher/route", may: []string{"hostfile", "internal/prose", "internal/rankenv", "launcher/plan"}, why: "it is pure, and is told of addresses"},
 		{folder: "launcher/output", tests: []string{"hostfile"}, may: []string{"internal/prose", "internal/wire", "launcher/plan"}, why: "it writes bytes of ranks, whoever brings them; of the wire it uses the numbers of streams"},
 		{folder: "launcher/session", may: []string{"hostfile", "internal/kv", "internal/prose", "internal/wire", "internal/workdir", "launcher/plan"}, why: "it knows one host, and not the job"},
-		{folder: "launcher", large: "to be split", may: []string{"hostfile", "gpu", "internal/elastic", "internal/inventory", "internal/kv", "internal/pmi", "internal/prose", "internal/wire", "internal/workdir", "launcher/..."}, why: "the launcher is handed its hosts, and does not care how they are reached"},
+		{folder: "launcher", large: "one loop and its two policies, of which the elastic driver's hands are half", may: []string{"hostfile", "gpu", "internal/elastic", "internal/inventory", "internal/kv", "internal/pmi", "internal/prose", "internal/wire", "internal/workdir", "launcher/..."}, why: "the launcher is handed its hosts, and does not care how they are reached"},
 		{folder: "internal/cli/usage", why: leaf},
 		{folder: "internal/cli/exitcode", may: []string{"internal/cli/usage", "launcher"}, why: "one table turns errors into exit codes"},
 		{folder: "internal/cli/settings", may: []string{"hostfile", "launcher", "launcher/...", "internal/cli/dialect", "internal/cli/usage", "internal/elastic", "internal/wire"}, why: "it says what the user wants, and does nothing"},
