@@ -15,7 +15,10 @@ import (
 // line matches any lines, and within a line any text. The test of the world that a document has here runs its commands.
 func documentWorlds() map[string]string {
 	return map[string]string{
+		"CHANGELOG.md":                  "no commands",
+		"CONTRIBUTING.md":               "no commands",
 		"README.md":                     "two hosts",
+		"SECURITY.md":                   "no commands",
 		"docs/benchmarks.md":            "no commands",
 		"docs/c.md":                     "libring", // TestDocsOfC
 		"docs/compat.md":                "two hosts",
