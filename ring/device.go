@@ -11,24 +11,26 @@ import (
 	"github.com/gorun/gorun/ring/internal/nccl"
 )
 
-// ErrNoGPU is why a rank, or another one of the job, can have no [Device].
+// ErrNoGPU is returned by [NewDevice] when a rank of the job has no usable GPU.
 var ErrNoGPU = errors.New("ring: device: no GPU can be used")
 
-// Stream is a CUDA stream: a CUstream or cudaStream_t, which are the same. Zero is the default stream.
+// Stream is a CUDA stream: a CUstream or cudaStream_t, which are the same. Zero is the default
+// stream.
 type Stream uintptr
 
-// Device moves buffers in the memory of GPUs between the ranks of a [Comm]. Its calls enqueue their work on a stream and
-// return; it is done when the stream gets there. All ranks make the same calls in the same order, each on its own
-// device. NCCL does the work. Where a rank cannot load it, and for what it has no call for (reductions of int16, of the
-// bits of integers), the data goes through host memory: then a call waits until the stream has come to it and the
-// ranks have exchanged the data, and only the copy back is left to the stream.
+// Device runs collectives on buffers in GPU memory, among the ranks of a [Comm]. A call enqueues
+// its work on a stream and returns; the work is done when the stream reaches it. All ranks make the
+// same calls in the same order, each on its own GPU. Differences between ranks are not detected.
 //
-// When a rank dies, what is under way on the others is aborted: their streams go on, with undefined results, and
-// [Device.Err], [Device.Wait] and all later calls return the [*PeerError] that names it. A call that waits for longer than
-// RING_STALL is reported as one of a Comm is.
+// NCCL moves the data. Where a rank cannot load NCCL, and for operations that NCCL lacks
+// (reductions of int16 and of the bits of integers), the data goes through host memory: then a call
+// waits until the stream reaches it and the ranks have exchanged the data, and only the copy back
+// stays asynchronous.
 //
-// Unlike those of a Comm, calls that differ between ranks are not found out. Its methods may be called from
-// several goroutines.
+// When a rank dies, pending work on the others is aborted: their streams continue with undefined
+// results, and [Device.Err], [Device.Wait] and all later calls return the [*PeerError] that names
+// the rank. A call that waits longer than RING_STALL is reported as one on a Comm is. The methods
+// are safe for concurrent use.
 type Device struct {
 	comm *Comm // the device's own, of the same ranks
 	set  deviceSettings
@@ -61,24 +63,24 @@ type deviceSettings struct {
 	timeout time.Duration
 }
 
-// DeviceOption changes how a [Device] works.
+// DeviceOption configures [NewDevice].
 type DeviceOption func(*deviceSettings)
 
-// WithDeviceTimeout makes the job fail when what was launched on a rank's stream has not come to its end after so long without
-// another launch: with an error that names a rank that has not launched it, if there is one. Otherwise it waits for
-// good, and only a stall is reported.
+// WithDeviceTimeout fails the job when launched work has not finished, and nothing else was
+// launched, for the time after. The error names a rank that has not launched the work, if there is
+// one. Without this option such work waits without limit, and only a stall is reported.
 func WithDeviceTimeout(after time.Duration) DeviceOption {
 	return func(s *deviceSettings) { s.timeout = after }
 }
 
-// NewDevice joins the GPU with that number, among those that the process may see, with those of the other ranks of c. They all
-// call it, as they do with a collective on c. Ctx bounds only the call. Where a rank has no GPU or driver all get an
-// error that is [ErrNoGPU] and names it; c stays as it was.
+// NewDevice joins GPU ordinal of this process with those of the other ranks of c. It is a
+// collective on c. Ctx bounds only NewDevice. If a rank has no GPU or driver, all ranks get an
+// error that wraps [ErrNoGPU] and names it, and c stays usable.
 //
-// RING_DEVICE=host lets all data go through host memory, nccl makes it an error when it has to, auto is the default.
-// RING_NCCL_LIB and RING_CUDA_LIB are paths of libnccl.so.2 and libcuda.so.1.
+// RING_DEVICE=host moves all data through host memory; nccl makes that an error; auto is the
+// default. RING_NCCL_LIB and RING_CUDA_LIB are paths of libnccl.so.2 and libcuda.so.1.
 //
-// The Device ends with c, and is closed before it.
+// The Device ends with c; close it before c.
 func NewDevice(ctx context.Context, c *Comm, ordinal int, opts ...DeviceOption) (*Device, error) {
 	d := &Device{wake: make(chan struct{}, 1), ended: make(chan struct{})}
 	for _, opt := range opts {
@@ -105,13 +107,13 @@ func NewDevice(ctx context.Context, c *Comm, ordinal int, opts ...DeviceOption) 
 	return d, nil
 }
 
-// String says what moves the data, and why it is not NCCL.
+// String returns what moves the data, and the reason if it is not NCCL.
 func (d *Device) String() string { return d.how }
 
-// Native reports whether NCCL does what it can do. It is the same on all ranks.
+// Native reports whether NCCL moves the data where it can. All ranks get the same answer.
 func (d *Device) Native() bool { return d.lib != nil }
 
-// Err returns why the Device can no longer work, or nil.
+// Err returns the error that ended the Device, or nil.
 func (d *Device) Err() error {
 	if d.comm.life.Err() == nil {
 		return nil
@@ -119,7 +121,8 @@ func (d *Device) Err() error {
 	return during("device", context.Cause(d.comm.life))
 }
 
-// Wait returns when all is done that was launched. When ctx ends first, Wait returns ctx's error and the work goes on.
+// Wait returns when all launched work has finished. If ctx ends first, Wait returns ctx's error and
+// the work goes on.
 func (d *Device) Wait(ctx context.Context) error {
 	var p pause
 	for {
@@ -139,12 +142,12 @@ func (d *Device) Wait(ctx context.Context) error {
 	}
 }
 
-// closeTime is how long Close waits for what was launched.
+// closeTime bounds how long Close waits for launched work.
 const closeTime = 5 * time.Second
 
-// Close ends the Device. It gives what was launched some seconds to come to its end. Ranks that still wait for this
-// one get a [*PeerError], so close after the last call. A call that is being launched fails with [ErrClosed]. Closing
-// again does nothing.
+// Close ends the Device after waiting up to 5 s for launched work. Ranks that still wait for this
+// one get a [*PeerError], so close after the last call. A call that is being launched fails with
+// [ErrClosed]. Closing again does nothing.
 func (d *Device) Close() error {
 	if !d.order.TryLock() {
 		d.comm.end(ErrClosed)
@@ -161,7 +164,7 @@ func (d *Device) Close() error {
 	return errors.Join(err, d.release())
 }
 
-// finish ends the link to the other ranks, by good means if it can.
+// finish closes the link to the other ranks, or aborts it if closing takes too long.
 func (d *Device) finish() error {
 	by := time.Now().Add(closeTime)
 	d.stage.settle(d, by)
@@ -185,7 +188,7 @@ func (d *Device) finish() error {
 	return link.Destroy()
 }
 
-// release gives back all that the Device has.
+// release frees all resources of the Device.
 func (d *Device) release() error {
 	d.abort()
 	d.use.Lock()
@@ -209,7 +212,7 @@ func (d *Device) release() error {
 	return nil
 }
 
-// pause is a wait for what is over soon, or not so soon.
+// pause waits for an event that usually comes soon: it yields first, and then sleeps.
 type pause struct{ waits int }
 
 func (p *pause) wait() {

@@ -11,7 +11,8 @@ import (
 	"github.com/gorun/gorun/ring/internal/nccl"
 )
 
-// roll is who has come to a NewDevice: each rank leaves word that it has, which is read only when others wait in vain.
+// roll records which ranks have called NewDevice. Ranks that time out read it to name the missing
+// ones.
 type roll struct {
 	comm *Comm
 	key  string
@@ -27,7 +28,7 @@ func (c *Comm) arrive(ctx context.Context) roll {
 	return r
 }
 
-// name puts the ranks that have not come into err, if it is that ctx has ended.
+// name adds the missing ranks to err if ctx has ended.
 func (r roll) name(ctx context.Context, err error) error {
 	if ctx.Err() == nil || r.comm.door == nil {
 		return err
@@ -50,7 +51,7 @@ func (r roll) name(ctx context.Context, err error) error {
 	return fmt.Errorf("ring: device: %s has not come to it: %w", strings.Join(absent[:min(len(absent), maxNamed)], ", "), err)
 }
 
-// card is what a rank tells the others of its device, and later of how its NCCL has come up.
+// card describes a rank's device to the others, and later the result of its NCCL setup.
 type card struct {
 	state   uint8
 	strict  bool // host memory will not do
@@ -83,7 +84,7 @@ func decodeCard(b []byte) card {
 	return card{state: b[0], strict: b[1] == 1, version: int(binary.LittleEndian.Uint32(b[4:])), text: string(text)}
 }
 
-// swapCards gives all ranks' cards to all.
+// swapCards exchanges the cards of all ranks.
 func (c *Comm) swapCards(ctx context.Context, mine card) ([]card, error) {
 	all := make([]byte, cardSize*c.Size())
 	if err := AllGather(ctx, c, all, mine.encode()); err != nil {
@@ -96,8 +97,8 @@ func (c *Comm) swapCards(ctx context.Context, mine card) ([]card, error) {
 	return cards, nil
 }
 
-// decide finds from all cards, which are the same everywhere, whether NCCL is used, and if not, why. Where
-// names a rank.
+// decide returns whether NCCL is used, and if not, why. It depends only on the cards, so that all
+// ranks agree. Where describes a rank.
 func decide(cards []card, where func(rank int) string) (native bool, why string, err error) {
 	strict := false
 	for rank, c := range cards {
@@ -118,7 +119,7 @@ func decide(cards []card, where func(rank int) string) (native bool, why string,
 	return why == "", why, nil
 }
 
-// open takes the GPU and NCCL, and finds the other ranks of c.
+// open takes the GPU and NCCL, and connects to the other ranks of c.
 func (d *Device) open(ctx context.Context, c *Comm, ordinal int) error {
 	cards, err := c.swapCards(ctx, d.load(ordinal))
 	if err != nil {
@@ -147,7 +148,7 @@ func (d *Device) open(ctx context.Context, c *Comm, ordinal int) error {
 	return d.connect(ctx, c, where)
 }
 
-// load takes what is there on this rank.
+// load opens this rank's GPU and libraries, and describes them.
 func (d *Device) load(ordinal int) card {
 	lookup := d.comm.opts.lookup
 	mode, _ := lookup("RING_DEVICE")

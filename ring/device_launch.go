@@ -9,17 +9,18 @@ import (
 	"github.com/gorun/gorun/ring/internal/nccl"
 )
 
-// DeviceCall is a collective on buffers in a GPU's memory, which [Device.Do] makes.
+// DeviceCall is a collective on buffers in GPU memory, for [Device.Do].
 type DeviceCall struct {
 	Collective // of any kind but a barrier
 
-	// Scale, if not zero, is multiplied with each element before those of all ranks are combined. It wants Sum or Avg of
+	// Scale, if not zero, multiplies each element before the reduction. It needs Sum or Avg of
 	// floating point numbers.
 	Scale float64
 }
 
-// Do enqueues calls on s. NCCL makes several of them at once, which takes less time than one after the other: they must not
-// depend on each other. An error about an argument comes before anything is enqueued. Ctx bounds only the call.
+// Do enqueues calls on s. NCCL runs several of them together, which is faster than one after the
+// other; they must not depend on each other. If an argument is invalid nothing is enqueued. Ctx
+// bounds only Do; if it ends first, the job fails.
 func (d *Device) Do(ctx context.Context, s Stream, calls ...DeviceCall) error {
 	d.order.Lock()
 	defer d.order.Unlock()
@@ -74,7 +75,7 @@ func (d *Device) check(call *DeviceCall) error {
 
 func (w *DeviceCall) scaled() bool { return w.Scale != 0 && w.Scale != 1 }
 
-// launch enqueues the steps of calls, as one.
+// launch enqueues the steps of calls as one group.
 func (d *Device) launch(ctx context.Context, s Stream, calls []DeviceCall) error {
 	if len(calls) == 0 {
 		return nil
@@ -106,7 +107,7 @@ func (d *Device) launch(ctx context.Context, s Stream, calls []DeviceCall) error
 	return nil
 }
 
-// begin counts a launch, as the Comm counts its calls.
+// begin counts a launch, as a Comm counts its calls.
 func (d *Device) begin(w *DeviceCall) error {
 	c := d.comm
 	c.calls.Lock()
@@ -136,7 +137,8 @@ func (d *Device) enqueue(s Stream) (nccl.Result, error) {
 	return r, err
 }
 
-// until waits for what may need the other ranks. When ctx ends first the job does, as they can go on no more.
+// until waits for an event that may need the other ranks. If ctx ends first the job ends, because
+// the other ranks cannot go on.
 func (d *Device) until(ctx context.Context, over func() (bool, error)) error {
 	var p pause
 	for {
@@ -152,11 +154,12 @@ func (d *Device) until(ctx context.Context, over func() (bool, error)) error {
 	}
 }
 
-// mostUnderWay is how many launches may be under way. Driver and NCCL have room for some more, and then a launch waits in them for the
-// other ranks, with the link held: where one of those is gone nobody could end it.
+// mostUnderWay bounds pending launches. The driver and NCCL have room for some more; beyond that a
+// launch blocks inside them with the link held, and could not be aborted if a rank is lost.
 const mostUnderWay = 256
 
-// room reports whether there may be another launch. There may when all before are over, once there are too many.
+// room reports whether another launch may start. Once the bound is reached, all pending launches
+// must finish first.
 func (d *Device) room() (bool, error) {
 	d.mu.Lock()
 	few := d.underWay < mostUnderWay
@@ -168,7 +171,7 @@ func (d *Device) room() (bool, error) {
 	return !busy, err
 }
 
-// settled reports whether NCCL has enqueued what it was given.
+// settled reports whether NCCL has enqueued the last launch.
 func (d *Device) settled(s Stream) (bool, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -186,7 +189,7 @@ func (d *Device) settled(s Stream) (bool, error) {
 	}
 }
 
-// poll looks at what was launched: whether it goes on, and whether it has failed.
+// poll reports whether launched work is pending, and whether it has failed.
 func (d *Device) poll() (busy bool, err error) {
 	busy, err = d.look()
 	if err != nil {
@@ -222,10 +225,11 @@ func (d *Device) look() (bool, error) {
 	return !done, err
 }
 
-// pollTime is how long the watch leaves what was launched alone.
+// pollTime is the period at which the watch polls launched work.
 const pollTime = 10 * time.Millisecond
 
-// watch ends NCCL's communicator as soon as it, or the job, has failed: only that ends what waits for ranks that are gone.
+// watch aborts NCCL's communicator as soon as it or the job has failed: nothing else ends work that
+// waits for lost ranks.
 func (d *Device) watch() {
 	defer close(d.ended)
 	defer d.abort()
@@ -260,7 +264,7 @@ func (d *Device) watch() {
 	}
 }
 
-// late is the error that what was launched takes too long.
+// late returns the error of launched work that exceeds the timeout.
 func (d *Device) late(word uint64) error {
 	c := d.comm
 	mine := standingOf(word)
@@ -281,11 +285,11 @@ func (d *Device) late(word uint64) error {
 	return fmt.Errorf("call %d has not come to its end in %v, and all ranks have launched it", number(mine.place), d.set.timeout)
 }
 
-// kind is that of the last call.
+// kind returns the kind of the last call.
 func (p *post) kind() Kind { return Kind(p.word.Load() >> postKind & postKindMask) }
 
-// fail ends the Device, and with it the job: the other ranks cannot finish what this one cannot, and NCCL does not tell
-// them. If it has failed because another rank is gone, that rank is the cause, and the job says so in a moment.
+// fail ends the Device and the job: the other ranks cannot finish the failed work, and NCCL does
+// not notify them. If a lost rank is the cause, the job reports that rank instead.
 func (d *Device) fail(op Kind, err error) error {
 	c := d.comm
 	seen := &PeerError{Rank: c.inJob(c.Rank()), Host: c.place.Host, Cause: err}
@@ -309,7 +313,7 @@ func (d *Device) fail(op Kind, err error) error {
 	return c.fail(context.Background(), op.String(), err)
 }
 
-// abort ends the link, and with it what was launched.
+// abort ends the link, and with it all launched work.
 func (d *Device) abort() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

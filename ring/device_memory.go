@@ -7,7 +7,7 @@ import (
 	"github.com/gorun/gorun/ring/internal/nccl"
 )
 
-// hold keeps the GPU until release is called.
+// hold keeps the GPU open until release is called.
 func (d *Device) hold() (release func(), err error) {
 	d.use.RLock()
 	if d.gpu == nil {
@@ -17,7 +17,7 @@ func (d *Device) hold() (release func(), err error) {
 	return d.use.RUnlock, nil
 }
 
-// Alloc takes bytes of the GPU's memory, for programs that have no other way to.
+// Alloc allocates bytes of GPU memory and returns its device address. Free it with [Device.Free].
 func (d *Device) Alloc(bytes int) (uintptr, error) {
 	release, err := d.hold()
 	if err != nil {
@@ -27,7 +27,7 @@ func (d *Device) Alloc(bytes int) (uintptr, error) {
 	return d.gpu.Alloc(bytes)
 }
 
-// Free gives back what Alloc took. Nothing on a stream may use it any more.
+// Free frees memory of [Device.Alloc]. No work on a stream may still use it.
 func (d *Device) Free(at uintptr) error {
 	release, err := d.hold()
 	if err != nil {
@@ -37,7 +37,7 @@ func (d *Device) Free(at uintptr) error {
 	return d.gpu.Free(at)
 }
 
-// NewStream makes a stream, which does not wait for the default one.
+// NewStream makes a stream that does not synchronize with the default stream.
 func (d *Device) NewStream() (Stream, error) {
 	release, err := d.hold()
 	if err != nil {
@@ -48,7 +48,7 @@ func (d *Device) NewStream() (Stream, error) {
 	return Stream(s), err
 }
 
-// FreeStream ends a stream of NewStream.
+// FreeStream destroys a stream made by [Device.NewStream].
 func (d *Device) FreeStream(s Stream) error {
 	release, err := d.hold()
 	if err != nil {
@@ -67,7 +67,8 @@ func (d *Device) streamDone(s Stream) (bool, error) {
 	return d.gpu.StreamDone(nccl.Stream(s))
 }
 
-// Sync returns when all is done that was enqueued on s, by whomever. If the Device fails meanwhile, it is that error.
+// Sync returns when all work on s has finished, including work that others enqueued. If the Device
+// fails meanwhile, Sync returns its error.
 func (d *Device) Sync(ctx context.Context, s Stream) error {
 	var p pause
 	for {
@@ -85,12 +86,13 @@ func (d *Device) Sync(ctx context.Context, s Stream) error {
 	}
 }
 
-// CopyToDevice enqueues a copy of src to the memory of d's GPU at dst. When it returns src may be written again.
+// CopyToDevice enqueues a copy of src to the device address dst. Src may be reused when it returns.
 func CopyToDevice[T Elem](ctx context.Context, d *Device, s Stream, dst uintptr, src []T) error {
 	return d.copyIn(ctx, s, dst, bytesOf(src))
 }
 
-// CopyFromDevice copies from the memory of d's GPU at src, when s comes to it, and returns when that is done.
+// CopyFromDevice copies from the device address src to dst when s reaches the copy, and returns
+// when it is done.
 func CopyFromDevice[T Elem](ctx context.Context, d *Device, s Stream, dst []T, src uintptr) error {
 	return d.copyOut(ctx, s, bytesOf(dst), src)
 }

@@ -10,20 +10,20 @@ import (
 	"github.com/gorun/gorun/ring/internal/nccl"
 )
 
-// stage is the host memory through which data goes that NCCL does not move.
+// stage is the host memory for data that NCCL does not move.
 type stage struct {
 	src, dst pinned
 	event    nccl.Event // after the last copy
 	work     Collective // of the call that is made
 }
 
-// pinned is host memory that the GPU reads and writes.
+// pinned is host memory that the GPU can access.
 type pinned struct {
 	at   unsafe.Pointer
 	size int
 }
 
-// buffer is p with room for b.
+// buffer returns p with room for b.
 func (p *pinned) buffer(g *nccl.GPU, b Buffer, t Type) (Buffer, error) {
 	if need := b.Len * t.size(); need > p.size {
 		if err := p.free(g); err != nil {
@@ -59,7 +59,7 @@ func (st *stage) free(g *nccl.GPU) error {
 	return errors.Join(errs...)
 }
 
-// throughHost makes a call by copies in host memory.
+// throughHost makes a call through host memory.
 func (d *Device) throughHost(ctx context.Context, s Stream, w *DeviceCall) error {
 	if err := d.Err(); err != nil {
 		return err
@@ -90,14 +90,14 @@ func (d *Device) throughHost(ctx context.Context, s Stream, w *DeviceCall) error
 	return nil
 }
 
-// copies takes note of a copy to the GPU, for Wait.
+// copies records a copy to the GPU for Wait.
 func (d *Device) copies() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.copy = d.stage.event
 }
 
-// ready waits for what the last call has copied back.
+// ready waits for the copy back of the last call.
 func (st *stage) ready(ctx context.Context, d *Device) (err error) {
 	if st.event == 0 {
 		if st.event, err = d.gpu.NewEvent(); err != nil {
@@ -107,7 +107,8 @@ func (st *stage) ready(ctx context.Context, d *Device) (err error) {
 	return d.staged(ctx)
 }
 
-// bring copies what a call reads to host memory, when s comes to it. It returns what is to be copied back.
+// bring copies the input of a call to host memory when s reaches it. It returns the buffer to copy
+// back to.
 func (d *Device) bring(ctx context.Context, s Stream, w *Collective) (out Buffer, err error) {
 	st := &d.stage
 	if err := st.ready(ctx, d); err != nil {
@@ -136,7 +137,7 @@ func (d *Device) bring(ctx context.Context, s Stream, w *Collective) (out Buffer
 	return out, d.staged(ctx)
 }
 
-// ends are what a call reads and what it writes on a rank.
+// ends returns the input and output of a call on a rank.
 func ends(w *Collective, rank int) (in, out Buffer) {
 	in, out = w.Src, w.Dst
 	switch w.Kind {
@@ -164,7 +165,7 @@ func ends(w *Collective, rank int) (in, out Buffer) {
 	return in, out
 }
 
-// staged returns when the last copy is over.
+// staged waits for the last copy.
 func (d *Device) staged(ctx context.Context) error {
 	var p pause
 	for {
@@ -181,7 +182,7 @@ func (d *Device) staged(ctx context.Context) error {
 	}
 }
 
-// settle waits for the last copy, but not for long: after it the memory is given back.
+// settle waits for the last copy, at most until by, before the memory is freed.
 func (st *stage) settle(d *Device, by time.Time) {
 	if st.event == 0 {
 		return

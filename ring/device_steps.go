@@ -7,14 +7,15 @@ import (
 	"github.com/gorun/gorun/ring/internal/nccl"
 )
 
-// translator is what decides how a call is made by NCCL.
+// translator decides how NCCL makes a call.
 type translator struct {
 	rank, size int
 	version    int
 	scales     bool
 }
 
-// translate adds what NCCL does for a call to steps. It is false for a call that NCCL does not have.
+// translate appends the NCCL steps of a call to steps. It returns false if NCCL cannot make the
+// call.
 func (d *Device) translate(steps []nccl.Step, w *DeviceCall) ([]nccl.Step, bool) {
 	if d.lib == nil {
 		return steps, false
@@ -26,7 +27,7 @@ func (d *Device) translate(steps []nccl.Step, w *DeviceCall) ([]nccl.Step, bool)
 	return t.move(steps, w), true
 }
 
-// reduction is a call that combines elements.
+// reduction translates a call that combines elements.
 func (t translator) reduction(steps []nccl.Step, w *DeviceCall) ([]nccl.Step, bool) {
 	s := nccl.Step{Send: uintptr(w.Src.Ptr), Recv: uintptr(w.Dst.Ptr), Count: uintptr(w.Src.Len)}
 	var ok bool
@@ -61,7 +62,7 @@ func (t translator) reduction(steps []nccl.Step, w *DeviceCall) ([]nccl.Step, bo
 	return add(steps, s), true
 }
 
-// operation is a type and operation as NCCL has them.
+// operation converts a type and operation to NCCL's.
 func (t translator) operation(typ Type, op Op) (nccl.DataType, nccl.Op, bool) {
 	if typ == Bool { // whose bytes are 0 and 1
 		switch op {
@@ -83,7 +84,7 @@ func (t translator) operation(typ Type, op Op) (nccl.DataType, nccl.Op, bool) {
 	return types[typ], ops[op], true
 }
 
-// move is a call that only moves elements, as bytes: so does NCCL itself.
+// move translates a call that only moves elements. They travel as bytes.
 func (t translator) move(steps []nccl.Step, w *DeviceCall) []nccl.Step {
 	src, dst := uintptr(w.Src.Ptr), uintptr(w.Dst.Ptr)
 	switch {
@@ -121,7 +122,8 @@ func bytesStep(fn nccl.Fn, t Type, send, recv uintptr, elements, peer int) nccl.
 	return nccl.Step{Fn: fn, Type: nccl.Uint8, Send: send, Recv: recv, Count: uintptr(elements * t.size()), Peer: int32(peer)}
 }
 
-// between is how many elements this rank gives to another in a gather, scatter or alltoall, and gets from it.
+// between returns how many elements this rank sends to rank and receives from it in a gather,
+// scatter or alltoall.
 func (t translator) between(w *DeviceCall, rank int) (out, in int) {
 	part := func(counts []int, all Buffer) int {
 		if counts == nil {
@@ -150,7 +152,7 @@ func (t translator) between(w *DeviceCall, rank int) (out, in int) {
 	return out, in
 }
 
-// add leaves out what has nothing to do, which it has on no rank.
+// add appends s unless it is empty, as it then is on all ranks.
 func add(steps []nccl.Step, s nccl.Step) []nccl.Step {
 	if s.Count == 0 {
 		return steps
@@ -160,7 +162,7 @@ func add(steps []nccl.Step, s nccl.Step) []nccl.Step {
 
 func (t Type) floats() bool { return t >= Float32 && t <= BFloat16 }
 
-// scaleBits is a factor in the bits of type t.
+// scaleBits encodes factor in type t.
 func scaleBits(t Type, factor float64) uint64 {
 	switch t {
 	case Float64:

@@ -1,6 +1,6 @@
-// Package ring lets the ranks of a gorun job combine and exchange their numbers:
-// allreduce, reduce-scatter, allgather, broadcast and the other collectives, through
-// shared memory inside a host and authenticated TCP connections between hosts.
+// Package ring runs collectives among the ranks of a gorun job: allreduce, reduce-scatter,
+// allgather, broadcast and others, through shared memory inside a host and authenticated TCP
+// connections between hosts.
 //
 // Every rank runs the same program. It joins the others with [Init], and then all
 // ranks make the same calls in the same order:
@@ -26,42 +26,40 @@
 //
 // # Calls
 //
-// The collectives are functions, not methods, because Go has no generic methods.
-// A call returns when this rank's part is done. Calls on one Comm from several
-// goroutines run one after the other; since all ranks must make the same calls in
-// the same order, such goroutines have to agree on that order themselves. What a
-// call is (its place in the order, operation, type and length) is compared where
-// ranks meet, before data is taken. If it differs, the calls fail with a
-// [*MismatchError] where the difference was seen and with a [*PeerError] elsewhere.
+// The collectives are functions because Go has no generic methods; each has a file of its name.
+// Lengths and counts are in elements. A call returns when this rank's part is done. Calls on one
+// Comm from several goroutines run one after the other; the goroutines must agree on the order
+// that all ranks use. Ranks compare the position, operation, type and length of a call before data
+// moves. If these differ, the ranks that detect it fail with a [*MismatchError] and the others with
+// a [*PeerError].
 //
-// [Comm.Start] and the Async functions begin a call and return a [Handle] to wait for.
-// [Split] makes communicators of some of the ranks. [Comm.Do] takes types and lengths
-// that are known only at run time. A [Queue] takes calls by name, in any order,
-// and goes on when some ranks run out of data ([Queue.Join]).
+// [Comm.Start] and the Async functions begin a call and return a [Handle] to wait for. [Split] and
+// [Group] make communicators of some of the ranks. [Comm.Do] takes types and lengths that are known
+// only at run time. A [Queue] takes named tensors in any order, and continues when some ranks run
+// out of data ([Queue.Join]). A [Device] runs collectives on buffers in GPU memory.
 //
-// All ranks get the same bits, and get them again in every run with the same ranks on
-// the same hosts.
-//
-// A [Device] does the same with buffers in the memory of GPUs.
+// All ranks get the same bits, in every run with the same ranks on the same hosts.
 //
 // # Settings
 //
-// RING_TRANSPORT=tcp keeps ranks of one host from sharing memory, shm makes it an
-// error when they cannot, auto is the default. RING_STREAMS is the number of TCP
-// connections between two ranks, 1 by default; more help where one is limited by the
-// network. RING_CHECKSUM=1 checks what they carry for changes on the way, beyond what
-// TCP does; gorun --encrypt encrypts it. RING_CONGESTION is the congestion control of these connections. RING_STALL is how long a
-// call waits, 30s by default, until gorun names the ranks that have not come to it; 0 is never. All ranks
-// need the same settings. RING_SIMD=off, avx2 or avx512 limits the instructions that
-// combine elements; the results are the same bits.
+// All ranks need the same settings, from the environment:
+//
+//   - RING_TRANSPORT: auto (the default); tcp keeps ranks of one host from sharing memory; shm fails
+//     if they cannot share it.
+//   - RING_STREAMS: TCP connections between two ranks, 1 by default. More help if the network limits
+//     one connection.
+//   - RING_CHECKSUM=1: detect corrupted data beyond TCP's own checksum. gorun --encrypt encrypts it.
+//   - RING_CONGESTION: the congestion control of the connections.
+//   - RING_STALL: how long a call waits until gorun names the missing ranks, 30s by default; 0 is
+//     never.
+//   - RING_SIMD: off, avx2 or avx512 limits the instructions that combine elements. Results keep the
+//     same bits.
 //
 // # Failure
 //
-// When a rank dies, every pending and later call of every rank fails with a
-// [*PeerError] that names it. A call whose context ends fails with the context's
-// error, and takes the job with it: the other ranks cannot finish without it.
-// After the first error a Comm is broken for good, and every later call returns
-// that same error at once. The contents of a buffer that was to be written are then
-// undefined; buffers that are only read stay intact. Wrong arguments are an error
-// too, but nothing is sent and the Comm stays as it was.
+// When a rank dies, every pending and later call of every rank fails with a [*PeerError] that names
+// it. A call whose context ends fails with the context's error and ends the job, because the other
+// ranks cannot finish without it. The first error breaks a Comm permanently: every later call
+// returns that error at once. Output buffers are then undefined; input buffers keep their contents.
+// Invalid arguments are an error too, but nothing is sent and the Comm stays usable.
 package ring
