@@ -25,8 +25,8 @@ type task struct {
 
 // Start begins the call that w describes and returns at once. A goroutine of the Comm makes started
 // calls in their order; a later [Comm.Do] comes after them. The caller must not touch the memory,
-// Counts and Sends of w until the call has finished. An error means that w is invalid or the Comm
-// is unusable, and that nothing was started.
+// Counts and Sends of w until the call has finished. An error means that w is invalid,
+// and that nothing was started.
 //
 // Wait for each Handle once, which frees its resources.
 func (c *Comm) Start(w Collective) (Handle, error) {

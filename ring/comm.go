@@ -12,6 +12,7 @@ import (
 	"github.com/gorun/gorun/internal/rankenv"
 	"github.com/gorun/gorun/ring/internal/boot"
 	"github.com/gorun/gorun/ring/internal/engine"
+	"github.com/gorun/gorun/ring/internal/stall"
 )
 
 // Bounds on reporting a lost link, and on waiting for the launcher to name the rank that failed
@@ -44,7 +45,7 @@ type Comm struct {
 	broken  atomic.Bool // life has ended: what waits in shared memory looks here
 	work    sync.WaitGroup
 	later   backlog // calls that were started and not waited for
-	post    post
+	post    stall.Post
 
 	calls  sync.Mutex // held by the collective that is running; guards what follows
 	fabric *engine.Fabric
@@ -138,9 +139,9 @@ func (c *Comm) make(ctx context.Context, untie func() error, w *engine.Collectiv
 		c.seq++
 	}
 	call.Seq = c.seq
-	c.post.enter(call, w.To, w.From)
+	c.post.Enter(call, w.To, w.From)
 	err := errorOf(c.fabric.Run(w, call))
-	c.post.leave()
+	c.post.Leave()
 	if cerr := untie(); err == nil {
 		err = cerr
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/ring/internal/nccl"
+	"github.com/gorun/gorun/ring/internal/stall"
 )
 
 // ErrNoGPU is returned by [NewDevice] when a rank of the job has no usable GPU.
@@ -53,7 +54,7 @@ type Device struct {
 	link *nccl.Comm // nil when there is none, or no more
 	busy bool       // what was launched may go on
 	held bool       // NCCL has not enqueued it yet, so event is not after it
-	word uint64     // of it, in the post
+	word stall.Word // of it, in the post
 	copy nccl.Event // after the last copy from host memory; 0 when that is over
 
 	underWay int // launches since all were seen to be over

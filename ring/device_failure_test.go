@@ -82,7 +82,7 @@ func TestDeviceFailureReachesAllRanks(t *testing.T) {
 
 // A rank that does not launch what the others have is named: in a report after RING_STALL, and as the cause when the
 // device has a timeout.
-func TestDeviceNamesWhoDoesNotLaunch(t *testing.T) {
+func TestDeviceNamesTheRankThatDoesNotLaunch(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
@@ -135,7 +135,7 @@ func TestDeviceNamesWhoDoesNotLaunch(t *testing.T) {
 
 // NCCL connects ranks in their first launch, which is in progress until all of them have come: one that does not is named as
 // it is in later ones.
-func TestDeviceNamesWhoDoesNotConnect(t *testing.T) {
+func TestDeviceNamesTheRankThatDoesNotConnect(t *testing.T) {
 	t.Setenv("STANDIN_POLLS", "0:2000000000")
 	all := devices(t, newDeviceJob(t, 2).comms(t), ring.WithDeviceTimeout(500*time.Millisecond))
 	hear(t, all, 1, 8*time.Second, "it has not launched call 1 in 500ms", 1)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gorun/gorun/ring/internal/engine"
 	"github.com/gorun/gorun/ring/internal/nccl"
+	"github.com/gorun/gorun/ring/internal/stall"
 )
 
 // DeviceCall is a collective on buffers in GPU memory, for [Device.Do].
@@ -118,9 +119,9 @@ func (d *Device) begin(w *DeviceCall) error {
 	if w.Kind != KindMessage {
 		c.seq++
 	}
-	c.post.enter(engine.Call{Kind: engine.Kind(w.Kind), Seq: c.seq}, w.To, w.From)
+	c.post.Enter(engine.Call{Kind: engine.Kind(w.Kind), Seq: c.seq}, w.To, w.From)
 	if len(d.steps) == 0 {
-		c.post.leave()
+		c.post.Leave()
 	}
 	return nil
 }
@@ -133,7 +134,7 @@ func (d *Device) enqueue(s Stream) (nccl.Result, error) {
 	}
 	r, err := d.link.Launch(d.steps, nccl.Stream(s), d.event)
 	d.underWay++
-	d.busy, d.held, d.word = true, r == nccl.InProgress, d.comm.post.word.Load()
+	d.busy, d.held, d.word = true, r == nccl.InProgress, d.comm.post.Word()
 	return r, err
 }
 
@@ -193,7 +194,7 @@ func (d *Device) settled(s Stream) (bool, error) {
 func (d *Device) poll() (busy bool, err error) {
 	busy, err = d.look()
 	if err != nil {
-		return true, d.fail(d.comm.post.kind(), err)
+		return true, d.fail(Kind(d.comm.post.Word().Kind()), err)
 	}
 	return busy, nil
 }
@@ -220,7 +221,7 @@ func (d *Device) look() (bool, error) {
 	done, err := d.gpu.EventDone(d.event)
 	if done {
 		d.busy, d.underWay = false, 0
-		d.comm.post.word.CompareAndSwap(d.word, d.word&^inCall)
+		d.comm.post.LeaveIf(d.word)
 	}
 	return !done, err
 }
@@ -241,7 +242,7 @@ func (d *Device) watch() {
 			return
 		case <-d.wake:
 		}
-		word, since := d.comm.post.word.Load(), time.Now()
+		word, since := d.comm.post.Word(), time.Now()
 		for busy := true; busy; {
 			timer.Reset(pollTime)
 			select {
@@ -253,11 +254,11 @@ func (d *Device) watch() {
 			if busy, err = d.poll(); err != nil {
 				return
 			}
-			if now := d.comm.post.word.Load(); now != word {
+			if now := d.comm.post.Word(); now != word {
 				word, since = now, time.Now()
 			}
 			if busy && d.set.timeout > 0 && time.Since(since) > d.set.timeout {
-				_ = d.fail(d.comm.post.kind(), d.late(word)) // its own calls get it too
+				_ = d.fail(Kind(d.comm.post.Word().Kind()), d.late(word)) // its own calls get it too
 				return
 			}
 		}
@@ -265,28 +266,25 @@ func (d *Device) watch() {
 }
 
 // late returns the error of launched work that exceeds the timeout.
-func (d *Device) late(word uint64) error {
+func (d *Device) late(word stall.Word) error {
 	c := d.comm
-	mine := standingOf(word)
+	mine := word.Position()
 	for rank := range c.Size() {
 		if rank == c.Rank() {
 			continue
 		}
 		theirs, err := c.standing(c.postKey(rank))
-		if err != nil || theirs.come(mine) {
+		if err != nil || theirs.Reached(mine) {
 			continue
 		}
 		seen := ""
-		if theirs.place > 0 {
-			seen = fmt.Sprintf("; it was seen in call %d", number(theirs.place))
+		if theirs.Order > 0 {
+			seen = fmt.Sprintf("; it was seen in call %d", theirs.Call())
 		}
-		return &engine.LinkError{Rank: rank, Err: fmt.Errorf("it has not launched call %d in %v%s", number(mine.place), d.set.timeout, seen)}
+		return &engine.LinkError{Rank: rank, Err: fmt.Errorf("it has not launched call %d in %v%s", mine.Call(), d.set.timeout, seen)}
 	}
-	return fmt.Errorf("call %d has not come to its end in %v, and all ranks have launched it", number(mine.place), d.set.timeout)
+	return fmt.Errorf("call %d has not come to its end in %v, and all ranks have launched it", mine.Call(), d.set.timeout)
 }
-
-// kind returns the kind of the last call.
-func (p *post) kind() Kind { return Kind(p.word.Load() >> postKind & postKindMask) }
 
 // fail ends the Device and the job: the other ranks cannot finish the failed work, and NCCL does
 // not notify them. If a lost rank is the cause, the job reports that rank instead.

@@ -4,7 +4,6 @@ package ring_test
 
 import (
 	"bufio"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -14,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
@@ -45,22 +43,13 @@ func deviceChild(what string) error {
 	if err != nil {
 		return err
 	}
-	for i := 0; err == nil; i++ {
-		if i == 3 {
-			fmt.Println("running")
+	err = untilItFails(func() error {
+		if err := d.AllReduce(ctx, 0, at, at, 1<<18, ring.Float32, ring.Sum); err != nil {
+			return err
 		}
-		if err = d.AllReduce(ctx, 0, at, at, 1<<18, ring.Float32, ring.Sum); err == nil {
-			err = d.Wait(ctx)
-		}
-	}
-	v := verdict{Rank: -2, At: time.Now(), Text: err.Error()}
-	if peer := new(ring.PeerError); errors.As(err, &peer) {
-		v.Rank = peer.Rank
-	}
-	if err := errors.Join(d.Free(at), d.Close()); err != nil {
-		return err
-	}
-	return json.NewEncoder(os.Stdout).Encode(v)
+		return d.Wait(ctx)
+	})
+	return errors.Join(err, d.Free(at), d.Close())
 }
 
 // start makes the ranks processes. What they have not given back they write to the folder leaks.
@@ -128,31 +117,18 @@ func TestDeviceKilledRank(t *testing.T) {
 				leaks := t.TempDir()
 				j := newDeviceJob(t, 4, env)
 				ranks, outputs := j.start(t, "endless", leaks)
-				for rank, out := range outputs {
-					if !out.Scan() || out.Text() != "running" {
-						t.Fatalf("rank %d said %q", rank, out.Text())
-					}
+				for _, out := range outputs {
+					scanFor(t, out, "running")
 				}
-				killed := time.Now()
-				if err := ranks[victim].Process.Kill(); err != nil {
-					t.Fatal(err)
-				}
-				// What the agent does that has seen it end.
-				j.Abort(ringtest.Abort{Rank: victim, Host: ringtest.Host, Cause: "killed by the test"})
-				for rank, out := range outputs {
-					if rank == victim {
-						continue
-					}
-					var v verdict
-					if !out.Scan() || json.Unmarshal(out.Bytes(), &v) != nil {
-						t.Errorf("rank %d ended without a verdict: %q, %v", rank, out.Text(), ranks[rank].Wait())
-						continue
-					}
-					if took := v.At.Sub(killed); v.Rank != victim || took > told {
-						t.Errorf("rank %d says %q after %v", rank, v.Text, took)
-					}
-					if err := ranks[rank].Wait(); err != nil {
-						t.Errorf("rank %d: %v", rank, err)
+				// The agent that has seen it end aborts the job.
+				kill(t, ranks, outputs, victim, told, func() {
+					j.Abort(ringtest.Abort{Rank: victim, Host: ringtest.Host, Cause: "killed by the test"})
+				})
+				for rank, cmd := range ranks {
+					if rank != victim {
+						if err := cmd.Wait(); err != nil {
+							t.Errorf("rank %d: %v", rank, err)
+						}
 					}
 				}
 				noLeaks(t, leaks, 4, strconv.Itoa(ranks[victim].Process.Pid))

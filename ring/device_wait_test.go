@@ -14,7 +14,7 @@ import (
 
 // After Wait all is done that was launched, whoever looks. NCCL is slow here, and takes the second
 // launch only when the first is over.
-func TestDeviceWaitsForWhatWasLaunched(t *testing.T) {
+func TestDeviceWaitCoversLaunchedWork(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}

@@ -74,7 +74,7 @@ func TestAbortEndsPendingAndLaterCalls(t *testing.T) {
 	})
 }
 
-func TestLostRankIsToldToAll(t *testing.T) {
+func TestLostRankIsReportedToAll(t *testing.T) {
 	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
 		for _, size := range []int{2, 3, 5, 8} {
 			door := newDoor(t, size)
@@ -99,7 +99,7 @@ func TestLostRankIsToldToAll(t *testing.T) {
 	})
 }
 
-func TestAgentGoneIsAnAbort(t *testing.T) {
+func TestLostAgentIsAnAbort(t *testing.T) {
 	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
 		door := newDoor(t, 2)
 		comms := door.Join(t)

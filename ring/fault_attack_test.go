@@ -139,7 +139,7 @@ func pairOf(more ...string) ground {
 }
 
 // S3: who listens between two ranks sees what they send each other, unless they encrypt it.
-func TestS3WhatAListenerSees(t *testing.T) {
+func TestListenerSeesNoSecret(t *testing.T) {
 	for _, tt := range []struct {
 		more  string
 		clear bool
@@ -172,7 +172,7 @@ func TestS3WhatAListenerSees(t *testing.T) {
 
 // C11, S3: who changes what two ranks send each other makes the call fail on both, or changes
 // nothing: no result is wrong. Without a guard it may be, which this test shows as well.
-func TestC11ChangedOnTheWay(t *testing.T) {
+func TestChangedBytesAreDetected(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
@@ -283,7 +283,7 @@ func tamper(t *testing.T, g ground, random *rand.Rand) error {
 
 // S24: bytes of the hello that say which protocol this is, and how data travels, cannot be
 // changed on the way: the ranks do not get together.
-func TestS24NothingIsDowngraded(t *testing.T) {
+func TestGuardIsNotDowngraded(t *testing.T) {
 	for _, at := range []int{8, 9, 10, 49} { // version, purpose, guard
 		for _, dialer := range []bool{true, false} {
 			t.Run(fmt.Sprint(at, dialer), func(t *testing.T) {
@@ -315,7 +315,7 @@ func TestS24NothingIsDowngraded(t *testing.T) {
 }
 
 // S24: a rank that was not told to encrypt does not get into a job of those that were.
-func TestS24OneRankIsNotTold(t *testing.T) {
+func TestRanksMustAgreeOnTheGuard(t *testing.T) {
 	g := pairOf()
 	for name, more := range map[string][2]string{
 		"encrypt": {"GORUN_ENCRYPT=1", "GORUN_ENCRYPT=0"}, "checksum": {"RING_CHECKSUM=1", "RING_CHECKSUM=0"},
@@ -343,7 +343,7 @@ func TestS24OneRankIsNotTold(t *testing.T) {
 
 // R21: what a rank said to another at the start of one job opens nothing in the next, nor a
 // second time in the same one.
-func TestR21RecordingsAreWorthless(t *testing.T) {
+func TestReplayedRecordingIsRejected(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
@@ -386,4 +386,31 @@ func answerTo(addr string, text []byte) int {
 	_ = conn.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
 	n, _ := io.Copy(io.Discard, conn)
 	return int(n)
+}
+
+// R12: between two ranks every byte travels by itself, from their handshake on. All calls give what they should.
+func TestOneByteSegments(t *testing.T) {
+	for _, more := range []string{unguarded, "RING_CHECKSUM=1", "GORUN_ENCRYPT=1"} {
+		t.Run(more, func(t *testing.T) {
+			t.Parallel()
+			g := pairOf(more)
+			d, m := g.door(t), newMiddleman(t)
+			m.single = true
+			m.between(d, 1)
+			comms := g.join(t, d)
+			for _, f := range forms() {
+				for _, do := range []way{plainly, started} {
+					err := ringtest.Each(2, func(rank int) error { return f.once(comms[rank], seat{n: 100}, do) })
+					if err != nil {
+						t.Fatalf("%s: %v", f.name, err)
+					}
+				}
+			}
+			closeAll(comms)
+			m.end()
+			if m.heard.Len() < 10_000 {
+				t.Errorf("only %d bytes came by", m.heard.Len())
+			}
+		})
+	}
 }

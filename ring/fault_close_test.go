@@ -16,7 +16,8 @@ import (
 )
 
 // After an error every call of every kind fails at once and in the same way.
-func TestR3AfterAnErrorEverythingFails(t *testing.T) {
+// It is row R3 of the fault matrix.
+func TestEverythingFailsAfterAnError(t *testing.T) {
 	onGrounds(t, func(t *testing.T, g ground) {
 		d := g.door(t)
 		comms := g.join(t, d)
@@ -64,7 +65,8 @@ func resident(t *testing.T) int {
 
 // Jobs come and go in one process, some of them by an error, each with the next epoch: a
 // thousand of them with RING_FAULT_ROUNDS=5.
-func TestR3TwoHundredJobs(t *testing.T) {
+// It is row R3 of the fault matrix.
+func TestTwoHundredFailedJobsLeaveNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
@@ -116,7 +118,8 @@ func TestR3TwoHundredJobs(t *testing.T) {
 
 // Goroutines of each rank call at the same time, the whole and a part of it, plain and
 // started. Equal calls may overtake each other.
-func TestR8ManyCallers(t *testing.T) {
+// It is row R8 of the fault matrix.
+func TestConcurrentCallers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
@@ -149,7 +152,8 @@ func TestR8ManyCallers(t *testing.T) {
 }
 
 // A rank closes its Comm, from two goroutines, while calls of each kind are running.
-func TestR9CloseDuringEveryCall(t *testing.T) {
+// It is row R9 of the fault matrix.
+func TestCloseDuringEveryCall(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
@@ -212,7 +216,8 @@ func closeDuring(c *ring.Comm, f form, do way, closes bool, closer int) error {
 }
 
 // Started calls that nobody has waited for end with the Comm, in whatever state they are.
-func TestR9CloseWithStartedCalls(t *testing.T) {
+// It is row R9 of the fault matrix.
+func TestCloseWithStartedCalls(t *testing.T) {
 	onGrounds(t, func(t *testing.T, g ground) {
 		comms := g.join(t, g.door(t))
 		within(t, soon, func() {
@@ -253,7 +258,8 @@ func TestR9CloseWithStartedCalls(t *testing.T) {
 
 // The root of a large broadcast is late, so that the others have asked for it, and closes as
 // soon as it may: what is not sent by then still arrives.
-func TestR5LateRankClosesAtOnce(t *testing.T) {
+// It is row R5 of the fault matrix.
+func TestLateRankClosesAtOnce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}

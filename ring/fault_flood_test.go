@@ -86,7 +86,7 @@ func residentOf(t *testing.T, pid int) int {
 // R19, R20, S23: a rank is flooded while it waits for another one: thousands of connections are
 // half open, and more come and go than it can serve. It needs no more memory for that, and
 // the rank that it waits for gets in and gets the right results.
-func TestS23FloodWhileForming(t *testing.T) {
+func TestFloodDuringInit(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes many seconds")
 	}

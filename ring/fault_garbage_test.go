@@ -222,7 +222,7 @@ func beset(tb testing.TB, g ground) ([]*ring.Comm, *agent, *garbage) {
 const manyRanks = 18
 
 // S23: garbage at the doors of ranks and agents changes no bit of a result, and loses no rank.
-func TestS23GarbageChangesNoByte(t *testing.T) {
+func TestGarbageChangesNoByte(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}

@@ -120,7 +120,7 @@ func sumsOf(t *testing.T, g ground) string {
 
 // R6: sums of 1 to 33 ranks are as near to the exact ones as rounding allows, and the same bits as ever, on
 // every machine.
-func TestR6GoldenSums(t *testing.T) {
+func TestGoldenSums(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes many seconds")
 	}

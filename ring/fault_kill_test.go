@@ -19,7 +19,8 @@ import (
 // A rank is killed in the middle of calls of each kind: at a moment by chance, or when so
 // much of its own result has come. The others, which live in this process, check the
 // results of all calls that did not fail.
-func TestR1KilledInTheMiddle(t *testing.T) {
+// It is row R1 of the fault matrix.
+func TestRankKilledInEveryCall(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
@@ -104,7 +105,8 @@ func endsItself(d duty, rank, size int) bool {
 }
 
 // The cable of a host is pulled while data moves, and while all wait for one rank.
-func TestR2HostVanishes(t *testing.T) {
+// It is row R2 of the fault matrix.
+func TestVanishedHostIsDetected(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes 7 seconds")
 	}
@@ -202,7 +204,8 @@ func elsewhere(pid int, listen func() (net.Listener, error)) (net.Listener, erro
 }
 
 // A rank of many is killed; the blame goes round among the parts too.
-func TestR1KilledRankIsNamedInNestedParts(t *testing.T) {
+// It is row R1 of the fault matrix.
+func TestKilledRankIsNamedInNestedParts(t *testing.T) {
 	onGrounds(t, func(t *testing.T, g ground) {
 		comms := g.join(t, g.door(t))
 		halves := split(t, comms, func(c *ring.Comm) (color, key int) { return c.Rank() % 2, -c.Rank() })

@@ -15,7 +15,8 @@ import (
 
 // One vector is longer than a 32-bit number can count bytes. Under the race detector
 // this would take minutes, so it is left out there.
-func TestR7MoreThanTwoGigabytes(t *testing.T) {
+// It is row R7 of the fault matrix.
+func TestVectorOfMoreThanTwoGigabytes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes many seconds")
 	}

@@ -119,7 +119,8 @@ func tells(err error, words []string) error {
 const differing = 100 // elements
 
 // Every two kinds of calls, each rank in turn being the one that makes the other kind.
-func TestR4KindsDiffer(t *testing.T) {
+// It is row R4 of the fault matrix.
+func TestDifferentKindsAreReported(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
@@ -154,7 +155,8 @@ func filler(f form) func(s seat) ring.Collective {
 }
 
 // Calls of one kind that differ in a field, each rank being the odd one.
-func TestR4FieldsDiffer(t *testing.T) {
+// It is row R4 of the fault matrix.
+func TestDifferentFieldsAreReported(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
@@ -220,7 +222,8 @@ func twofold(fields [2]string, s seat) (w ring.Collective, words []string, err e
 
 // Calls that differ in two fields, every two of them, each rank being the odd one: one difference does not
 // hide the other.
-func TestR4PairsOfFieldsDiffer(t *testing.T) {
+// It is row R4 of the fault matrix.
+func TestPairsOfDifferentFieldsAreReported(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
@@ -251,7 +254,8 @@ func TestR4PairsOfFieldsDiffer(t *testing.T) {
 }
 
 // One rank leaves out the second of three calls, or makes the last two in the other order.
-func TestR5SkippedAndSwappedCalls(t *testing.T) {
+// It is row R5 of the fault matrix.
+func TestSkippedAndSwappedCallsAreReported(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
@@ -295,7 +299,8 @@ func TestR5SkippedAndSwappedCalls(t *testing.T) {
 }
 
 // A rank that makes fewer calls than the others, and leaves, is an error for them.
-func TestR5EarlyClose(t *testing.T) {
+// It is row R5 of the fault matrix.
+func TestEarlyCloseIsReported(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}

@@ -3,6 +3,7 @@ package ring_test
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"runtime"
@@ -22,7 +23,8 @@ import (
 )
 
 // Signals come a thousand times a second, by the clock and by the time used.
-func TestR11SignalStorm(t *testing.T) {
+// It is row R11 of the fault matrix.
+func TestSignalStorm(t *testing.T) {
 	came := make(chan os.Signal, 1)
 	signal.Notify(came, syscall.SIGALRM)
 	defer signal.Stop(came)
@@ -52,7 +54,8 @@ func TestR11SignalStorm(t *testing.T) {
 
 // All ranks are killed at each step of joining. Nothing with a name may stay behind, and
 // nobody else has the memory.
-func TestR13KilledWhileJoining(t *testing.T) {
+// It is row R13 of the fault matrix.
+func TestRankKilledDuringInit(t *testing.T) {
 	g := ground{name: "stacked", transport: "auto", hosts: []int{2, 1}, size: 3, streams: 1}
 	before := names(t, "/dev/shm")
 	steps := []string{"host", "shm/offer", "shm/leader", "shm/memory", "shm/have", "addr"}
@@ -165,7 +168,8 @@ func toDoor(fd, port int) bool {
 }
 
 // One of several connections between two ranks is cut while data moves.
-func TestR24OneStreamIsCut(t *testing.T) {
+// It is row R24 of the fault matrix.
+func TestOneCutStreamEndsTheJob(t *testing.T) {
 	g := ground{name: "four-streams", transport: "tcp", size: 3, streams: 4}
 	for round := range 8 {
 		d := g.door(t)
@@ -214,5 +218,47 @@ func TestR24OneStreamIsCut(t *testing.T) {
 		}
 		closeAll(comms)
 		d.Close()
+	}
+}
+
+// R10: a program that a rank starts, which is all that a Go program's fork can become, has none of the rank's sockets and
+// memory; and while it lives the rank's calls go on, and its end is seen.
+func TestStartedProgramsInheritNothing(t *testing.T) {
+	lab.Need(t, "ls", "sleep")
+	for _, g := range grounds() {
+		t.Run(g.name, func(t *testing.T) {
+			comms := g.join(t, g.door(t))
+			f, err := formOf("allreduce")
+			if err != nil {
+				t.Fatal(err)
+			}
+			call := func(rank int) error { return f.once(comms[rank], seat{n: 3000}, plainly) }
+			if err := ringtest.Each(g.size, call); err != nil {
+				t.Fatal(err)
+			}
+			child := exec.Command("sleep", "60")
+			if err := child.Start(); err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = child.Process.Kill(); _ = child.Wait() }()
+			out, err := exec.Command("ls", "-l", "/proc/self/fd").CombinedOutput()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(string(out), "socket:") || strings.Contains(string(out), "memfd:") {
+				t.Errorf("a program that a rank started has:\n%s", out)
+			}
+			if err := ringtest.Each(g.size, call); err != nil {
+				t.Error(err)
+			}
+			within(t, told, func() {
+				waiting := make(chan error, 1)
+				go func() { waiting <- ring.Barrier(ctx, comms[0]) }()
+				closeAll(comms[1:])
+				if err := <-waiting; err == nil {
+					t.Error("a barrier is over without the ranks that have closed")
+				}
+			})
+		})
 	}
 }

@@ -24,7 +24,7 @@ type absence struct {
 
 // R5: ranks that wait for one that does not come say so once, with the call and who is missing, and go on when it
 // comes. The goal is 30 s; how long it is until then is a setting.
-func TestR5StallReport(t *testing.T) {
+func TestStallNamesTheMissingRanks(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes many seconds")
 	}
@@ -122,7 +122,8 @@ func (a *agent) noted() []string {
 }
 
 // A program may have reports come to itself; nothing is said when all have come, or when it wants none.
-func TestR5StallReportOption(t *testing.T) {
+// It is row R5 of the fault matrix.
+func TestStallReportOption(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}

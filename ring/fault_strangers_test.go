@@ -135,7 +135,8 @@ func (s *strangers) end() {
 
 // All kinds of strangers call while the job forms, and go on while it works. The last
 // rank is held back until all of them are there.
-func TestR19StrangersDoNotDisturb(t *testing.T) {
+// It is row R19 of the fault matrix.
+func TestUnauthenticatedPeersDoNotDisturb(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
@@ -179,7 +180,8 @@ func TestR19StrangersDoNotDisturb(t *testing.T) {
 }
 
 // The ranks of a job try the doors of another job first, or of none but it.
-func TestR17CrossedJobs(t *testing.T) {
+// It is row R17 of the fault matrix.
+func TestCrossedJobsStayApart(t *testing.T) {
 	onGrounds(t, func(t *testing.T, g ground) {
 		if g.name == "shm" {
 			return
@@ -238,7 +240,8 @@ func TestR17CrossedJobs(t *testing.T) {
 }
 
 // Ranks of an earlier epoch of the same job, with the same key, are not let in.
-func TestR18StaleEpoch(t *testing.T) {
+// It is row R18 of the fault matrix.
+func TestStaleEpochIsRejected(t *testing.T) {
 	g := ground{name: "tcp", transport: "tcp", size: 2, streams: 1}
 	now, old := g.door(t), g.door(t)
 	old.Job, old.Key = now.Job, now.Key
@@ -289,7 +292,8 @@ func TestR18StaleEpoch(t *testing.T) {
 }
 
 // Two processes that say they are the same rank: one is refused, and never joins.
-func TestR18DuplicateRank(t *testing.T) {
+// It is row R18 of the fault matrix.
+func TestDuplicateRankIsRejected(t *testing.T) {
 	onGrounds(t, func(t *testing.T, g ground) {
 		d := g.door(t)
 		short, cancel := context.WithTimeout(ctx, 5*time.Second)

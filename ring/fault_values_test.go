@@ -189,7 +189,8 @@ func testValues(comms []*ring.Comm, typ ring.Type, op ring.Op, n int) error {
 
 // Whatever the bits, all ranks end with the same ones, every time; and where a result
 // can be exact, it is.
-func TestR6EveryBitIsTheSame(t *testing.T) {
+// It is row R6 of the fault matrix.
+func TestEveryRankGetsTheSameBits(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}

@@ -2,12 +2,12 @@ package ring_test
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -21,21 +21,26 @@ const childEnv = "RING_TEST_CHILD"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(childEnv) != "" {
-		os.Exit(child())
+		os.Exit(status(child()))
 	}
 	if what := os.Getenv(deviceEnv); what != "" {
-		if err := deviceChild(what); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
+		os.Exit(status(deviceChild(what)))
 	}
 	if os.Getenv(elasticEnv) != "" {
 		os.Exit(elasticChild())
 	}
-	status := m.Run()
+	code := m.Run()
 	os.RemoveAll(standin.dir)
-	os.Exit(status)
+	os.Exit(code)
+}
+
+// status prints err and returns the exit status of a rank.
+func status(err error) int {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
 }
 
 // standin is the folder of the stand-ins for the libraries of GPUs; see device_test.go.
@@ -52,32 +57,67 @@ type verdict struct {
 	Text string
 }
 
-// child allreduces until that fails. It prints a line when it has begun and a
-// verdict at the end.
-func child() int {
-	ctx := context.Background()
-	c, err := ring.Init(ctx)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer c.Close()
-	buf := make([]float32, 256<<10)
-	for i := 0; ; i++ {
+// untilItFails calls step until it fails, and prints a line when it has begun and a verdict at
+// the end.
+func untilItFails(step func() error) error {
+	var err error
+	for i := 0; err == nil; i++ {
 		if i == 3 {
 			fmt.Println("running")
 		}
-		if err := ring.AllReduce(ctx, c, buf, ring.Avg); err != nil {
-			v := verdict{Rank: -2, At: time.Now(), Text: err.Error()}
-			if peer := new(ring.PeerError); errors.As(err, &peer) {
-				v.Rank = peer.Rank
-			}
-			if json.NewEncoder(os.Stdout).Encode(v) != nil {
-				return 1
-			}
-			return 0
+		err = step()
+	}
+	v := verdict{Rank: -2, At: time.Now(), Text: err.Error()}
+	if peer := new(ring.PeerError); errors.As(err, &peer) {
+		v.Rank = peer.Rank
+	}
+	return json.NewEncoder(os.Stdout).Encode(v)
+}
+
+// child allreduces until that fails.
+func child() error {
+	c, err := ring.Init(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	buf := make([]float32, 256<<10)
+	return untilItFails(func() error { return ring.AllReduce(ctx, c, buf, ring.Avg) })
+}
+
+// kill ends the process of rank victim, calls then, and expects from all others a verdict about it
+// within bound.
+func kill(t *testing.T, ranks []*exec.Cmd, outputs []*bufio.Scanner, victim int, bound time.Duration, then func()) {
+	t.Helper()
+	killed := time.Now()
+	if err := ranks[victim].Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	then()
+	for rank, out := range outputs {
+		if rank == victim {
+			continue
+		}
+		var v verdict
+		if line := scanFor(t, out, "{"); json.Unmarshal([]byte(line), &v) != nil || v.Rank != victim {
+			t.Errorf("rank %d says %q, want an error about rank %d", rank, line, victim)
+		}
+		if took := v.At.Sub(killed); took > bound {
+			t.Errorf("rank %d knew after %v", rank, took)
 		}
 	}
+}
+
+// scanFor reads lines until one starts with prefix.
+func scanFor(t testing.TB, out *bufio.Scanner, prefix string) string {
+	t.Helper()
+	for out.Scan() {
+		if strings.HasPrefix(out.Text(), prefix) {
+			return out.Text()
+		}
+	}
+	t.Fatalf("a rank ended without a line %q", prefix)
+	return ""
 }
 
 func TestKilledRank(t *testing.T) {
@@ -101,30 +141,9 @@ func killOne(t *testing.T, door *ringtest.Door, victim int) {
 		ranks[rank], outputs[rank] = startChild(t, door, rank, childEnv)
 	}
 	for _, out := range outputs {
-		if !out.Scan() || out.Text() != "running" {
-			t.Fatalf("a rank said %q, want running", out.Text())
-		}
+		scanFor(t, out, "running")
 	}
-	killed := time.Now()
-	if err := ranks[victim].Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	for rank, out := range outputs {
-		if rank == victim {
-			continue
-		}
-		var v verdict
-		if !out.Scan() || json.Unmarshal(out.Bytes(), &v) != nil {
-			t.Errorf("rank %d ended without a verdict: %q", rank, out.Text())
-			continue
-		}
-		if v.Rank != victim {
-			t.Errorf("rank %d says %q, want an error about rank %d", rank, v.Text, victim)
-		}
-		if took := v.At.Sub(killed); took > told {
-			t.Errorf("rank %d knew after %v", rank, took)
-		}
-	}
+	kill(t, ranks, outputs, victim, told, func() {})
 }
 
 // startChild runs this test program as a rank: what it does there is up to the variable

@@ -1,9 +1,14 @@
 package ring_test
 
 import (
+	"bufio"
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"runtime"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -71,7 +76,7 @@ func TestQueueCloseIsClean(t *testing.T) {
 }
 
 // Who has closed a queue of a part is named by its number in the job.
-func TestQueueOfAPartNamesWhoLeft(t *testing.T) {
+func TestQueueOfAPartNamesTheClosedRank(t *testing.T) {
 	comms := ringtest.NewDoor(t, 3).Join(t)
 	parts := split(t, comms, func(c *ring.Comm) (color, key int) { return min(c.Rank(), 1) - 1, 0 })
 	queues := newQueues(t, parts[1:])
@@ -128,5 +133,56 @@ func TestQueueLeavesNothingBehind(t *testing.T) {
 			}
 			runtime.Gosched()
 		}
+	})
+}
+
+// queueChildEnv makes TestQueueChild act as one rank of TestQueueKilledRank.
+const queueChildEnv = "RING_TEST_QUEUE_CHILD"
+
+// TestQueueChild is a rank in a process of its own: it trains until that fails. It prints a
+// line when it has begun, one for each stall, and a verdict at the end.
+func TestQueueChild(t *testing.T) {
+	if os.Getenv(queueChildEnv) == "" {
+		return
+	}
+	c, err := ring.Init(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := ring.NewQueue(ctx, c, ring.WithStall(100*time.Millisecond, func(text string) { fmt.Println("stall:", text) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newStepper(q, 50, 1000)
+	err = untilItFails(s.step)
+	if err := errors.Join(err, q.Close(), c.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+// A rank that is stopped is reported as a stall, and one that is killed ends the queues.
+func TestQueueKilledRank(t *testing.T) {
+	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
+		const size, victim = 3, 1
+		door := newDoor(t, size)
+		ranks := make([]*exec.Cmd, size)
+		outputs := make([]*bufio.Scanner, size)
+		for rank := range size {
+			ranks[rank], outputs[rank] = startChild(t, door, rank, queueChildEnv, "-test.run=^TestQueueChild$")
+		}
+		for _, out := range outputs {
+			scanFor(t, out, "running")
+		}
+		if err := ranks[victim].Process.Signal(syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		for rank, out := range outputs {
+			if rank != victim {
+				if line := scanFor(t, out, "stall:"); !strings.Contains(line, "waits for the other ranks") && !strings.Contains(line, "has waited") {
+					t.Errorf("rank %d reports %q", rank, line)
+				}
+			}
+		}
+		kill(t, ranks, outputs, victim, 2*told, func() {})
 	})
 }

@@ -135,7 +135,7 @@ func TestQueueJoin(t *testing.T) {
 }
 
 // What ranks that have joined cannot take part in fails on those who submitted it.
-func TestQueueNeedsThoseWhoJoined(t *testing.T) {
+func TestCallsThatNeedJoinedRanksFail(t *testing.T) {
 	f32 := func(n int) ring.Buffer { return ring.BufferOf(make([]float32, n)) }
 	gather := func(q *ring.Queue) error {
 		g, err := ring.QueueAllGather(q, "x", make([]float32, 4))

@@ -8,7 +8,7 @@ import (
 
 // Whatever the sizes, batches, commits and restores, each pass deals each sample once, in shares that differ by one at most, and
 // in an order that only the seed and the pass decide.
-func TestSamplerDealsOnce(t *testing.T) {
+func TestSamplerTakesEachSampleOnce(t *testing.T) {
 	for seed := range uint64(300) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		n := random.IntN(50)
