@@ -32,19 +32,19 @@ type Comm struct {
 	key   []byte   // secret of the job and epoch
 	opts  options
 
-	// Life ends when the Comm can no longer work: by an abort of the job, a lost
-	// link, a cancelled call or Close, whichever comes first. Its cause says which.
+	// life ends when the Comm can no longer work: by an abort of the job, a lost link, a cancelled
+	// call or Close. Its cause is the first of these.
 	life context.Context
 	end  context.CancelCauseFunc
 
 	door  *boot.Door // nil in a world of one
 	owner bool       // of the door
-	// Updated is set when hosts have come or are to go; nil where the job is not elastic. Parts share it.
+	// updated is set when hosts have joined or will leave; nil where the job is not elastic. Parts share it.
 	updated *atomic.Bool
 	first   int         // epoch that Init tried to join
-	broken  atomic.Bool // life has ended: what waits in shared memory looks here
+	broken  atomic.Bool // life has ended; waits in shared memory poll it
 	work    sync.WaitGroup
-	later   backlog // calls that were started and not waited for
+	later   backlog // started calls
 	post    stall.Post
 
 	calls  sync.Mutex // held by the collective that is running; guards what follows
@@ -107,7 +107,7 @@ func (c *Comm) Do(ctx context.Context, w Collective) error {
 	if err != nil {
 		return err
 	}
-	untie := c.tie(ctx, call.Kind) // also while it waits for those before it
+	untie := c.tie(ctx, call.Kind) // also while it waits for earlier calls
 	c.later.drain()
 	return c.make(ctx, untie, &work, call)
 }
@@ -130,7 +130,7 @@ func (c *Comm) make(ctx context.Context, untie func() error, w *engine.Collectiv
 	c.calls.Lock()
 	defer c.calls.Unlock()
 	if err := c.over(call.Kind.String()); err != nil {
-		if cerr := untie(); cerr != nil && errors.Is(cerr, ctx.Err()) { // those before it were in vain
+		if cerr := untie(); cerr != nil && errors.Is(cerr, ctx.Err()) { // it will never run: the job cannot finish without it
 			c.report(c.inJob(c.Rank()), cerr)
 		}
 		return err

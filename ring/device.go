@@ -35,29 +35,29 @@ type Stream uintptr
 type Device struct {
 	comm *Comm // the device's own, of the same ranks
 	set  deviceSettings
-	use  sync.RWMutex // held by who gives the gpu back; others need it only where nothing else keeps Close out
+	use  sync.RWMutex // write-locked to release gpu; readers hold it only where no other lock keeps Close out
 	gpu  *nccl.GPU
-	lib  *nccl.Library // nil where all goes through host memory
+	lib  *nccl.Library // nil if all data goes through host memory
 	how  string
 
-	event nccl.Event    // after what was launched last
-	wake  chan struct{} // has an element when something was launched
+	event nccl.Event    // after the last launch
+	wake  chan struct{} // has an element after a launch
 	ended chan struct{} // closed when the watch has ended
 
-	order  sync.Mutex // held by the call that is launched; guards what follows
+	order  sync.Mutex // held by the call that is being launched; guards the fields below
 	steps  []nccl.Step
 	single [1]DeviceCall
 	stage  stage
 	closed bool
 
-	mu   sync.Mutex // held in every call on link; guards what follows
-	link *nccl.Comm // nil when there is none, or no more
-	busy bool       // what was launched may go on
-	held bool       // NCCL has not enqueued it yet, so event is not after it
+	mu   sync.Mutex // held in every call on link; guards the fields below
+	link *nccl.Comm // nil before it opens and after it closes
+	busy bool       // launched work may be pending
+	held bool       // NCCL has not enqueued it yet, so event does not cover it
 	word stall.Word // of it, in the post
 	copy nccl.Event // after the last copy from host memory; 0 when that is over
 
-	underWay int // launches since all were seen to be over
+	underWay int // launches since all were last seen finished
 }
 
 type deviceSettings struct {
@@ -97,7 +97,7 @@ func NewDevice(ctx context.Context, c *Comm, ordinal int, opts ...DeviceOption) 
 		return nil, roll.name(ctx, errors.Join(err, d.release()))
 	}
 	if t := d.set.timeout; t > 0 && (part.opts.stall < 0 || part.opts.stall > t/2) {
-		// So that every rank has left word of where it is when the time is up.
+		// Every rank must have published its position before the timeout.
 		if part.opts.stall < 0 {
 			part.opts.report = func(string) {}
 		}

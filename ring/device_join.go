@@ -23,7 +23,7 @@ func (c *Comm) arrive(ctx context.Context) roll {
 	r := roll{c, fmt.Sprintf("ring/%d/device%s/%d/", c.place.Epoch, c.name, c.splits)}
 	c.calls.Unlock()
 	if c.door != nil && c.Size() > 1 {
-		_ = c.door.Put(ctx, fmt.Sprint(r.key, c.Rank()), nil) // without it this rank is taken to be missing, which is said only if it is late too
+		_ = c.door.Put(ctx, fmt.Sprint(r.key, c.Rank()), nil) // without it this rank counts as missing, which matters only if the call times out
 	}
 	return r
 }
@@ -240,7 +240,7 @@ func (d *Device) meet(ctx context.Context, id [nccl.IDSize]byte) (err error) {
 		cancel(nil)
 		<-watching
 		if failed && c.door != nil {
-			_ = c.door.Put(c.life, key, []byte("1")) // else they wait until their contexts end
+			_ = c.door.Put(c.life, key, []byte("1")) // otherwise they wait until their contexts end
 		}
 	}()
 	d.mu.Lock()

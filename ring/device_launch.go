@@ -38,7 +38,7 @@ func (d *Device) do(ctx context.Context, s Stream, calls []DeviceCall) error {
 		}
 	}
 	d.steps = d.steps[:0]
-	first := 0 // of those that steps are of
+	first := 0 // of the calls that steps cover
 	for i := range calls {
 		steps, ok := d.translate(d.steps, &calls[i])
 		if ok {
@@ -94,7 +94,7 @@ func (d *Device) launch(ctx context.Context, s Stream, calls []DeviceCall) error
 	r, err := d.enqueue(s)
 	if err == nil {
 		select {
-		case d.wake <- struct{}{}: // before it has settled, which may take as long as another rank does
+		case d.wake <- struct{}{}: // before it has settled, which may wait for other ranks
 		default:
 		}
 	}
@@ -213,7 +213,7 @@ func (d *Device) look() (bool, error) {
 		return false, nil
 	}
 	if d.held {
-		return true, nil // who launches it looks
+		return true, nil // the launching goroutine polls it
 	}
 	if r := d.link.State(); r != nccl.Success && r != nccl.InProgress {
 		return true, d.link.Fault("while it ran", r)
@@ -258,7 +258,7 @@ func (d *Device) watch() {
 				word, since = now, time.Now()
 			}
 			if busy && d.set.timeout > 0 && time.Since(since) > d.set.timeout {
-				_ = d.fail(Kind(d.comm.post.Word().Kind()), d.late(word)) // its own calls get it too
+				_ = d.fail(Kind(d.comm.post.Word().Kind()), d.late(word)) // later calls return it too
 				return
 			}
 		}
@@ -316,7 +316,7 @@ func (d *Device) abort() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.link != nil {
-		_ = d.link.Abort() // there is nothing more to be done for it
+		_ = d.link.Abort() // the link has failed already
 		d.link = nil
 	}
 }

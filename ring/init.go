@@ -27,10 +27,10 @@ type options struct {
 	congestion string // control of TCP, or "" for the system's
 	shard      int    // bytes of a block that each leader exchanges
 	kernels    kernel.Set
-	stall      time.Duration  // after which a call is reported to wait in vain; less than 0 is never
-	report     func(string)   // of that; nil: the agent is told
+	stall      time.Duration  // after which a waiting call is reported; negative is never
+	report     func(string)   // takes the report; nil: the agent
 	left       int            // the epoch of an elastic job that this process was in; 0: none
-	sockets    secure.Sockets // nil: nobody asks
+	sockets    secure.Sockets // nil: no reports
 }
 
 // settings reads the RING_ variables, which the package comment describes.
@@ -163,7 +163,7 @@ func (c *Comm) enter(ctx context.Context, job *boot.Job) error {
 	ctx, cancel := c.within(ctx)
 	defer cancel(nil)
 
-	// What is wrong here alone is said before the others are made to wait.
+	// Local errors come before the other ranks wait for this one.
 	if _, err := c.addresses(); err != nil {
 		return c.initError(err)
 	}

@@ -140,7 +140,7 @@ func (c *Comm) addresses() ([]netip.Addr, error) {
 		texts = []string{c.place.Addr}
 	}
 	if len(texts) == 0 && c.place.LocalSize == c.place.Size {
-		texts = []string{"127.0.0.1"} // nobody comes from another host
+		texts = []string{"127.0.0.1"} // no other host connects
 	}
 	addrs := make([]netip.Addr, len(texts))
 	for i, text := range texts {

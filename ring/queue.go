@@ -43,26 +43,26 @@ type Queue struct {
 	talk       *Comm // for cycles
 	data       *Comm // for tensors
 	timeline   *timeline.Timeline
-	wake       chan struct{} // has an element when there is something new
+	wake       chan struct{} // has an element when the queue has news
 	ended      chan struct{} // closed when the queue's goroutine has ended
 
 	mu      sync.Mutex
-	changed sync.Cond // a ticket is over, or a Wait was cancelled
+	changed sync.Cond // a ticket is done, or a Wait was cancelled
 	box     *negotiate.Outbox
 	rules   *negotiate.Negotiator
 	tensors map[string]*tensor
 	joining *Joining // nil unless this rank has joined
-	cycling bool     // somebody makes a cycle
-	broken  error    // of a cycle that Do has made
+	cycling bool     // a cycle is in progress
+	broken  error    // of a cycle made by Do
 	closing bool
 	over    bool
-	err     error // of everything, when it is over
+	err     error // of every call, when over
 	doing   activity
 	gpu     gpuPlace
 
-	traceErr error // of the timeline when the queue had ended
+	traceErr error // of the timeline at the end of the queue
 
-	// Of who makes a cycle: the queue's goroutine, or Do.
+	// Owned by whichever makes a cycle: the queue's goroutine, or Do.
 	cycler
 	runner
 }
@@ -72,8 +72,8 @@ type queueSettings struct {
 	cache  int
 	stall  time.Duration
 	report func(text string)
-	once   bool          // tensors that wait are reported by rank 0 alone
-	idle   time.Duration // the least of a part of all ranks' stall and idleTime
+	once   bool          // only rank 0 reports waiting tensors
+	idle   time.Duration // idleTime, or less if a rank's stall is short
 }
 
 // QueueOption configures [NewQueue].

@@ -10,11 +10,11 @@ import (
 	"github.com/gorun/gorun/ring/internal/timeline"
 )
 
-// usualFused is how much memory for fusion is made at once, if the threshold is not less. More of it comes when it is needed,
-// for a threshold may be more than any machine has.
+// usualFused is how much fusion memory is made at once, unless the threshold is lower. More is made
+// on demand, since a threshold may exceed the machine's memory.
 const usualFused = negotiate.DefaultFusion
 
-// runner is what the queue's goroutine needs to run batches.
+// runner is the state of running batches.
 type runner struct {
 	ready  []*tensor // of all batches, in order; nil for one that this rank has joined
 	fused  []byte    // memory for tensors that run as one, once it was needed
@@ -44,7 +44,7 @@ func (q *Queue) collect(batches []negotiate.Batch) error {
 	return nil
 }
 
-// runAll runs batches in order. An error is of the Comm, and ends the queue.
+// runAll runs batches in order. An error is one of the Comm, and ends the queue.
 func (q *Queue) runAll(batches []negotiate.Batch) error {
 	defer func() { clear(q.ready) }() // names that do not come again are not ours to keep
 	rest := q.ready
@@ -69,8 +69,8 @@ func (q *Queue) runAll(batches []negotiate.Batch) error {
 	return nil
 }
 
-// runBatch runs one batch. Own is an error of its tensor on this rank, or on all ranks, that
-// leaves the ranks in step.
+// runBatch runs one batch. Own is an error of its tensor, on this rank or on all, that leaves the
+// ranks in step.
 func (q *Queue) runBatch(b negotiate.Batch, tensors []*tensor) (own, err error) {
 	q.mu.Lock()
 	q.doing = activity{what: b.Items[0].Kind.String(), name: b.Items[0].Name, since: time.Now()}
@@ -124,8 +124,7 @@ func unequal(item *negotiate.Item) error {
 	return nil
 }
 
-// swapSizes finds out how many elements of an alltoall come from each rank, when sends go
-// to each.
+// swapSizes exchanges how many elements of an alltoall come from each rank, when sends go to each.
 func (q *Queue) swapSizes(sends []int) error {
 	to, from := q.sizes[:q.size], q.sizes[q.size:]
 	for rank, n := range sends {
@@ -143,8 +142,8 @@ func (q *Queue) swapSizes(sends []int) error {
 	return nil
 }
 
-// runUnlike runs a collective of which q.counts elements come from each rank. If there is
-// no proper room for them, they go elsewhere, for the other ranks count on this one.
+// runUnlike runs a collective with q.counts elements from each rank. If its room does not fit, the
+// elements go to spare memory, because the other ranks depend on this one.
 func (q *Queue) runUnlike(t *tensor) (own, err error) {
 	w, total := t.work, sum(q.counts)
 	if most := memoryOfMachine(); total > most/w.Type.size() {
@@ -164,7 +163,7 @@ func (q *Queue) runUnlike(t *tensor) (own, err error) {
 	return own, q.move(w)
 }
 
-// runFused allreduces the tensors of b as one. Where this rank has joined, it gives zeros.
+// runFused allreduces the tensors of b as one. A rank that has joined contributes zeros.
 func (q *Queue) runFused(b negotiate.Batch, tensors []*tensor) error {
 	if int64(len(q.fused)) < b.Bytes {
 		q.fused = bytesOf(make([]uint64, max((b.Bytes+7)/8, min((q.set.fusion+7)/8, usualFused/8))))

@@ -17,7 +17,7 @@ const (
 	maxPause = time.Millisecond
 )
 
-// cycler is what cycles need. It belongs to who makes them.
+// cycler is the state of cycles. It belongs to the goroutine that makes them.
 type cycler struct {
 	timer  *time.Timer   // of the queue's goroutine
 	pause  time.Duration // before the next cycle, if tensors are in flight
@@ -53,7 +53,7 @@ func (q *Queue) run() {
 	q.traceErr = q.StopTimeline()
 }
 
-// cycles makes one cycle after the other. It returns why there are no more.
+// cycles makes one cycle after the other. It returns the reason for the end.
 func (q *Queue) cycles() error {
 	for {
 		if err := q.rest(); err != nil {
@@ -69,7 +69,7 @@ func (q *Queue) cycles() error {
 	}
 }
 
-// settle returns when nobody makes a cycle any more, and nobody will: a Do that does works on its tensor.
+// settle waits until no goroutine makes a cycle. A Do that makes one may still run its tensor.
 func (q *Queue) settle() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -79,7 +79,7 @@ func (q *Queue) settle() {
 	q.cycling = true
 }
 
-// explain is err as those who submitted see it.
+// explain converts err to the error of submitted tensors.
 func (q *Queue) explain(err error) error {
 	if peer := new(PeerError); errors.As(err, &peer) {
 		return &PeerError{Rank: peer.Rank, Host: peer.Host, Op: "queue", Cause: peer.Cause}
@@ -87,9 +87,9 @@ func (q *Queue) explain(err error) error {
 	return err
 }
 
-// rest returns when it is time for a cycle of the queue's goroutine: at once when there is something to say; soon
-// when tensors are in flight or it has joined, since other ranks may have something to say
-// about them; and else now and then, so that the others learn that this rank is alive and waited for.
+// rest waits until the queue's goroutine must make a cycle: at once if this rank has news; soon if
+// tensors are in flight or it has joined, because other ranks may have news about them; and
+// otherwise now and then, to show the other ranks that this rank is alive.
 func (q *Queue) rest() error {
 	for due := false; ; {
 		q.mu.Lock()
@@ -117,8 +117,7 @@ func (q *Queue) rest() error {
 	}
 }
 
-// cycle tells all ranks what is new here, hears what is new there, and runs what is
-// complete.
+// cycle exchanges news with all ranks and runs the tensors that are complete.
 func (q *Queue) cycle() error {
 	q.timeline.Cycle()
 	frame := (*negotiate.Frame)(q.frames[q.rank*negotiate.FrameSize:])
@@ -151,7 +150,7 @@ func (q *Queue) cycle() error {
 	return err
 }
 
-// fetch gets what did not fit the frames of some ranks. Rest is this rank's.
+// fetch exchanges what did not fit the frames of some ranks. Rest is this rank's.
 func (q *Queue) fetch(rest []byte) error {
 	clear(q.rests)
 	counts, err := q.rules.Rests(q.frames)
@@ -173,7 +172,7 @@ func (q *Queue) fetch(rest []byte) error {
 	return q.talk.Do(context.Background(), Collective{Kind: KindAllGather, Type: Uint8, Dst: BufferOf(all), Src: BufferOf(rest), Counts: counts})
 }
 
-// step finds out what is complete now, and ends what has failed.
+// step finds the complete tensors, and ends the failed ones.
 func (q *Queue) step() (negotiate.Outcome, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -213,8 +212,7 @@ func (q *Queue) step() (negotiate.Outcome, error) {
 	return out, q.collect(out.Batches)
 }
 
-// find returns this rank's own part of a tensor that no rank is waited for, or nil if it has joined
-// instead.
+// find returns this rank's part of a complete tensor, or nil if it has joined instead.
 func (q *Queue) find(name string) (*tensor, error) {
 	t := q.tensors[name]
 	switch {

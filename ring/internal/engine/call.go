@@ -34,7 +34,7 @@ func (k Kind) String() string {
 	return names[k]
 }
 
-// rooted reports whether one rank has a part of its own in the collective.
+// rooted reports whether one rank has a distinct role in the collective.
 func (k Kind) rooted() bool {
 	switch k {
 	case KindBroadcast, KindReduce, KindGather, KindScatter, KindMessage:
@@ -88,11 +88,11 @@ func (c Call) String() string {
 	return s
 }
 
-// callSize is the length of a call on the wire; unused bytes are zero.
+// callSize is the length of an encoded call; unused bytes are zero.
 const callSize = 64
 
-// callMagic is written in the machine's own byte order, as the data is: a rank
-// on a machine of the other order is found out before its data is taken.
+// callMagic is written in native byte order, as data is: a rank on a machine of the other order is
+// detected before data moves.
 const callMagic = 0x726e6732
 
 func (c Call) encode(b *[callSize]byte) {
@@ -125,8 +125,8 @@ func decodeCall(b *[callSize]byte) (Call, error) {
 	return c, nil
 }
 
-// Compare says whether two ranks in these calls can finish together, and which is the
-// later one.
+// Compare reports whether two ranks in these calls can finish together, and if not, which one is
+// later.
 func Compare(mine, theirs *flow.Sign) tcp.Relation {
 	a, aerr := decodeCall((*[callSize]byte)(mine))
 	b, berr := decodeCall((*[callSize]byte)(theirs))
@@ -151,8 +151,8 @@ func Compare(mine, theirs *flow.Sign) tcp.Relation {
 	return tcp.Together
 }
 
-// Order is the position of a call among all calls, as [shm.Group.Announce] takes it:
-// collectives are odd, and messages between two of them are all the same.
+// Order returns the position of a call among all calls, as [shm.Group.Announce] takes it:
+// collectives are odd, and all messages between two of them share one number.
 func (c Call) Order() uint64 {
 	if c.Kind == KindMessage {
 		return 2 * c.Seq
@@ -181,8 +181,8 @@ func (c Call) sign() uint64 {
 	return sign
 }
 
-// signed is the call that another rank made where this one made c. Its number is the
-// nearest one to c's.
+// signed decodes the call that another rank made where this one made c. Its number is the nearest
+// one to c's.
 func (c Call) signed(sign uint64) Call {
 	theirs := Call{Epoch: c.Epoch, Kind: Kind(sign >> kindShift), Type: Type(sign >> typeShift & 0xf), Op: Op(sign >> opShift & 0xf)}
 	ahead := (sign>>seqShift - c.Seq) & seqMask

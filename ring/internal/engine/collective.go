@@ -58,7 +58,7 @@ func (w *Collective) Check(rank, size int) (Call, error) {
 	return call, nil
 }
 
-// measure checks the lengths, and puts them into the call.
+// measure validates the lengths, and puts them into the call.
 func (c member) measure(w *Collective, call *Call) error {
 	call.Count = uint64(w.Dst.Len)
 	switch w.Kind {
@@ -181,7 +181,7 @@ func (c member) measureMessage(w *Collective, call *Call) error {
 	return w.apart(w.To == c.rank && w.Dst.Ptr == w.Src.Ptr)
 }
 
-// apart makes sure that the buffers share no memory, except in place.
+// apart returns an error if the buffers overlap without being in place.
 func (w *Collective) apart(inPlace bool) error {
 	if !inPlace && overlap(w.Dst.bytes(w.Type), w.Src.bytes(w.Type)) {
 		return fmt.Errorf("src overlaps dst")
@@ -197,7 +197,7 @@ func sum(counts []int) int {
 	return total
 }
 
-// shape is a number that stands for counts, and is not zero.
+// shape hashes counts to a number other than zero.
 func shape(counts []int) uint64 {
 	h := uint64(14695981039346656037) // FNV-1a, a word at a time
 	for _, n := range counts {

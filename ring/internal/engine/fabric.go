@@ -10,15 +10,14 @@ import (
 	"github.com/gorun/gorun/ring/internal/tcp"
 )
 
-// Fabric runs the collectives of a communicator on raw bytes, one call at a time. Every
-// rank makes the same calls in the same order; calls that differ end with a
-// [*MismatchError], and lost ranks with a [*LinkError]. It is not safe for concurrent use,
-// except for Interrupt.
+// Fabric runs the collectives of a communicator on raw bytes, one call at a time. Every rank makes
+// the same calls in the same order; calls that differ end with a [*MismatchError], and lost ranks
+// with a [*LinkError]. Only Interrupt may be called concurrently.
 //
-// Ranks that share memory are a domain. Where there is one domain, memory does it
-// all; where nobody shares, flows do. Else the two are stacked: ranks combine inside
-// their domains, each leader exchanges its shard with its counterparts in the other
-// domains, and what they got is shared inside the domains again.
+// Ranks that share memory are a domain. With one domain, shared memory does all the work; where no
+// two ranks share memory, the network does. Otherwise the two are stacked: ranks combine inside
+// their domains, each leader exchanges its shard with its counterparts in the other domains, and
+// the result is shared inside the domains.
 type Fabric struct {
 	Layout
 	shardMax int // bytes of a block that each leader exchanges
@@ -68,8 +67,8 @@ func New(l Layout, shared *shm.Group, net *tcp.Net, shard int, kernels kernel.Se
 	return f
 }
 
-// doubt looks for ranks in other calls on the links, while this rank waits in vain for one
-// that it shares memory with: the two may wait for each other around a circle.
+// doubt checks the links for ranks in other calls while this rank waits for one in shared memory:
+// the two may wait for each other around a circle.
 func (f *Fabric) doubt() error {
 	if f.relay != nil && f.relay.busy {
 		return nil // its flow does that
@@ -77,8 +76,8 @@ func (f *Fabric) doubt() error {
 	return f.net.Doubt(&f.sign)
 }
 
-// Close ends what New started, and leaves the domain and the network. Orderly is that
-// all calls have gone well: other ranks may still be in the last one.
+// Close ends what New started and leaves the domain and the network. Orderly means that all calls
+// have succeeded: other ranks may still be in the last one, and get this rank's data first.
 func (f *Fabric) Close(orderly bool) {
 	if f.net != nil && orderly {
 		f.net.Deliver()
@@ -97,8 +96,7 @@ func (f *Fabric) Close(orderly bool) {
 	}
 }
 
-// Interrupt makes what waits for the network return. Waiting for memory ends by the
-// Comm's own flag.
+// Interrupt ends waits for the network. Waits for shared memory end by the Comm's flag.
 func (f *Fabric) Interrupt() {
 	if f.net != nil {
 		f.net.Interrupt()
@@ -148,7 +146,7 @@ func (f *Fabric) Run(w *Collective, call Call) error {
 	return nil
 }
 
-// measure puts the places of all ranks' parts into offs: counts elements each, or n.
+// measure fills offs with the start of each rank's part in bytes: counts elements each, or n.
 func (f *Fabric) measure(offs, counts []int, t Type, n int) {
 	at := 0
 	for rank := range f.Size() {
@@ -161,12 +159,12 @@ func (f *Fabric) measure(offs, counts []int, t Type, n int) {
 	offs[f.Size()] = at
 }
 
-// part is rank's part of a vector that is cut at f.offs.
+// part returns rank's part of a vector that is cut at f.offs.
 func (f *Fabric) part(vector []byte, rank int) []byte {
 	return vector[f.offs[rank]:f.offs[rank+1]]
 }
 
-// reduction says how the elements of call are combined, and divided when they are all in.
+// reduction returns how the elements of call are combined, and divided at the end.
 func (f *Fabric) reduction(call Call) algorithms.Reduction {
 	r := algorithms.Reduction{Type: kernel.DType(call.Type), Op: call.Op.kernel()}
 	if call.Op == Avg {
@@ -175,8 +173,7 @@ func (f *Fabric) reduction(call Call) algorithms.Reduction {
 	return r
 }
 
-// room returns scratch memory of n bytes, aligned for every type. It is the same
-// memory at each call.
+// room returns n bytes of scratch memory, aligned for every type. Each call reuses it.
 func (f *Fabric) room(n int) []byte {
 	if cap(f.scratch) < n {
 		f.scratch = memory(max(n, 4096))
@@ -184,6 +181,7 @@ func (f *Fabric) room(n int) []byte {
 	return f.scratch[:n]
 }
 
+// barrier meets inside the domains, then among their first leaders, then inside again.
 func (f *Fabric) barrier(call Call) error {
 	if f.shared != nil {
 		if err := f.shared.Barrier(call.sign()); err != nil {
@@ -204,7 +202,7 @@ func (f *Fabric) barrier(call Call) error {
 	return nil
 }
 
-// explain turns the errors of memory and network into those of a communicator.
+// explain converts errors of memory and network to the engine's.
 func (f *Fabric) explain(call Call, err error) error {
 	var sign *shm.SignError
 	var length *shm.LengthError

@@ -6,8 +6,8 @@ import (
 	"github.com/gorun/gorun/ring/internal/algorithms"
 )
 
-// Layout is how the ranks of a communicator lie: in domains, each of which shares
-// memory. Ranks of different domains reach each other over the network only.
+// Layout is how the ranks of a communicator share memory: in domains. Ranks of different domains
+// reach each other only over the network.
 type Layout struct {
 	rank    int
 	domains [][]int // ranks, ascending
@@ -17,6 +17,8 @@ type Layout struct {
 	at      []int   // domain, by rank
 }
 
+// NewLayout returns the layout as rank sees it. Domains are lists of ascending ranks that cover all
+// ranks.
 func NewLayout(rank int, domains [][]int) Layout {
 	l := Layout{rank: rank, domains: domains, leaders: len(domains[0])}
 	for d, ranks := range domains {
@@ -34,20 +36,20 @@ func NewLayout(rank int, domains [][]int) Layout {
 	return l
 }
 
-// Size is the number of ranks.
+// Size returns the number of ranks.
 func (l Layout) Size() int { return len(l.at) }
 
-// mine is this rank's domain.
+// mine returns the ranks of this domain.
 func (l Layout) mine() []int { return l.domains[l.domain] }
 
 // Whole reports whether all ranks share memory.
 func (l Layout) Whole() bool { return len(l.domains) == 1 }
 
-// split reports whether no two ranks do.
+// split reports whether no two ranks share memory.
 func (l Layout) split() bool { return len(l.domains) == l.Size() }
 
-// contiguous reports whether every domain has consecutive ranks, so that its parts of a
-// vector lie side by side.
+// contiguous reports whether every domain has consecutive ranks, so that its parts of a vector are
+// adjacent.
 func (l Layout) contiguous() bool {
 	return !slices.ContainsFunc(l.domains, func(d []int) bool { return d[len(d)-1]-d[0] != len(d)-1 })
 }
@@ -60,14 +62,13 @@ func (l Layout) alike() bool {
 // Near reports whether rank shares memory with this one.
 func (l Layout) Near(rank int) bool { return rank >= 0 && l.at[rank] == l.domain }
 
-// place is where a rank of this domain is in it.
+// place returns the index of rank in this domain.
 func (l Layout) place(rank int) int {
 	place, _ := slices.BinarySearch(l.mine(), rank)
 	return place
 }
 
-// counterparts are the ranks of all domains at this rank's place, if every domain has
-// one, by domain.
+// counterparts returns the ranks at this rank's index in each domain, or nil if a domain has none.
 func (l Layout) counterparts() []int {
 	if l.index >= l.leaders {
 		return nil
@@ -79,11 +80,11 @@ func (l Layout) counterparts() []int {
 	return ranks
 }
 
-// fewRanks is how many ranks are all linked to each other from the start: it costs
-// little, and then ranks in different calls always find out.
+// fewRanks is how many ranks connect to all others from the start: it is cheap, and then differing
+// calls are always detected.
 const fewRanks = 8
 
-// Partners are the ranks that this one is linked to from the start.
+// Partners returns the ranks that this one connects to from the start.
 func (l Layout) Partners() []int {
 	if l.Size() <= fewRanks {
 		var others []int

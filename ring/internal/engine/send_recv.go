@@ -48,7 +48,7 @@ func (f *Fabric) swapFar(call Call, to int, out []byte, from int, in []byte) err
 	if call.Kind == KindMessage {
 		mine.Root, theirs.Root = uint32(f.rank), uint32(max(from, 0))
 	}
-	if call.Kind != KindReduce { // its parts are nobody's own
+	if call.Kind != KindReduce { // its parts belong to no rank
 		mine.Count, theirs.Count = uint64(len(out)/size), uint64(len(in)/size)
 	}
 	mine.encode((*[callSize]byte)(&f.sign))

@@ -7,7 +7,7 @@ import (
 	"github.com/gorun/gorun/ring/internal/flow"
 )
 
-// worker does one step at a time for a team, while its user does something else.
+// worker runs one step at a time of a team, on a goroutine, while its user works in memory.
 type worker struct {
 	team  *algorithms.Team
 	steps chan step
@@ -41,13 +41,13 @@ func (w *worker) carry(s step) error {
 	return w.team.AllReduce(s.sign, s.reduce, s.buf, s.buf)
 }
 
-// start hands over a step. Wait comes before the next one.
+// start begins a step. The caller waits for it before the next one.
 func (w *worker) start(s step) {
 	w.busy = true
 	w.steps <- s
 }
 
-// wait returns when the step is over.
+// wait returns when the step is done.
 func (w *worker) wait() error {
 	err := <-w.done
 	w.busy = false
