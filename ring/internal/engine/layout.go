@@ -54,11 +54,6 @@ func (l Layout) contiguous() bool {
 	return !slices.ContainsFunc(l.domains, func(d []int) bool { return d[len(d)-1]-d[0] != len(d)-1 })
 }
 
-// alike reports whether all domains have the same size.
-func (l Layout) alike() bool {
-	return !slices.ContainsFunc(l.domains, func(d []int) bool { return len(d) != l.leaders })
-}
-
 // Near reports whether rank shares memory with this one.
 func (l Layout) Near(rank int) bool { return rank >= 0 && l.at[rank] == l.domain }
 

@@ -9,28 +9,28 @@ import (
 
 func TestLayout(t *testing.T) {
 	tests := map[string]struct {
-		rank                            int
-		domains                         [][]int
-		domain, index, leaders          int
-		whole, split, contiguous, alike bool
-		counterparts                    []int
+		rank                     int
+		domains                  [][]int
+		domain, index, leaders   int
+		whole, split, contiguous bool
+		counterparts             []int
 	}{
-		"alone":                {0, [][]int{{0}}, 0, 0, 1, true, true, true, true, []int{0}},
-		"one host":             {1, [][]int{{0, 1, 2}}, 0, 1, 3, true, false, true, true, []int{1}},
-		"nobody shares":        {2, [][]int{{0}, {1}, {2}}, 2, 0, 1, false, true, true, true, []int{0, 1, 2}},
-		"two by two":           {3, [][]int{{0, 1}, {2, 3}}, 1, 1, 2, false, false, true, true, []int{1, 3}},
-		"round robin":          {2, [][]int{{0, 2}, {1, 3}}, 0, 1, 2, false, false, false, true, []int{2, 3}},
-		"a leader of unlike":   {3, [][]int{{0, 1, 2}, {3}}, 1, 0, 1, false, false, true, false, []int{0, 3}},
-		"no leader":            {1, [][]int{{0, 1, 2}, {3}}, 0, 1, 1, false, false, true, false, nil},
-		"one apart in between": {1, [][]int{{0, 2}, {1}}, 1, 0, 1, false, false, false, false, []int{0, 1}},
+		"alone":                {0, [][]int{{0}}, 0, 0, 1, true, true, true, []int{0}},
+		"one host":             {1, [][]int{{0, 1, 2}}, 0, 1, 3, true, false, true, []int{1}},
+		"nobody shares":        {2, [][]int{{0}, {1}, {2}}, 2, 0, 1, false, true, true, []int{0, 1, 2}},
+		"two by two":           {3, [][]int{{0, 1}, {2, 3}}, 1, 1, 2, false, false, true, []int{1, 3}},
+		"round robin":          {2, [][]int{{0, 2}, {1, 3}}, 0, 1, 2, false, false, false, []int{2, 3}},
+		"a leader of unlike":   {3, [][]int{{0, 1, 2}, {3}}, 1, 0, 1, false, false, true, []int{0, 3}},
+		"no leader":            {1, [][]int{{0, 1, 2}, {3}}, 0, 1, 1, false, false, true, nil},
+		"one apart in between": {1, [][]int{{0, 2}, {1}}, 1, 0, 1, false, false, false, []int{0, 1}},
 	}
 	for name, tt := range tests {
 		l := NewLayout(tt.rank, tt.domains)
 		if l.domain != tt.domain || l.index != tt.index || l.leaders != tt.leaders {
 			t.Errorf("%s: domain %d, index %d, %d leaders, want %d, %d, %d", name, l.domain, l.index, l.leaders, tt.domain, tt.index, tt.leaders)
 		}
-		if l.Whole() != tt.whole || l.split() != tt.split || l.contiguous() != tt.contiguous || l.alike() != tt.alike {
-			t.Errorf("%s: whole %v, split %v, contiguous %v, alike %v", name, l.Whole(), l.split(), l.contiguous(), l.alike())
+		if l.Whole() != tt.whole || l.split() != tt.split || l.contiguous() != tt.contiguous {
+			t.Errorf("%s: whole %v, split %v, contiguous %v", name, l.Whole(), l.split(), l.contiguous())
 		}
 		if got := l.counterparts(); !slices.Equal(got, tt.counterparts) {
 			t.Errorf("%s: counterparts %v, want %v", name, got, tt.counterparts)
