@@ -149,6 +149,7 @@ func startRemote(t *testing.T, c *lab.Cluster, idle bool) *remote {
 	g := ground{name: "stacked", transport: "auto", hosts: []int{2, 2}, size: 4, streams: 1}
 	d := g.door(t)
 	r := &remote{}
+	agents := map[string]string{} // by host
 	for rank := range g.size {
 		host := c.Host([]string{"f1", "f2"}[rank/2])
 		what := duty{Form: "allreduce", Way: "plain", N: 1 << 18}
@@ -156,7 +157,10 @@ func startRemote(t *testing.T, c *lab.Cluster, idle bool) *remote {
 			what = duty{Form: "barrier", Way: "plain", Wait: rank == 0}
 		}
 		place := d.Rank(rank, host.Addr)
-		place.Agent = listenIn(t, host.PID, d)
+		if agents[host.Name] == "" {
+			agents[host.Name] = listenIn(t, host.PID, d)
+		}
+		place.Agent = agents[host.Name]
 		p := begun(t, c.On(t.Context(), host.Name, rankCommand()...), place.Environ(), what)
 		r.ranks = append(r.ranks, p)
 	}
@@ -168,7 +172,8 @@ func startRemote(t *testing.T, c *lab.Cluster, idle bool) *remote {
 	return r
 }
 
-// listenIn serves d in the network of process pid, on its loopback address.
+// listenIn serves d in the network of process pid, on its loopback address. The port is that of d,
+// which refuses requests for another one.
 func listenIn(t *testing.T, pid int, d *ringtest.Door) string {
 	t.Helper()
 	l, err := elsewhere(pid, func() (net.Listener, error) { return net.Listen("tcp", d.Rank(0, "127.0.0.1").Agent) })
