@@ -225,7 +225,7 @@ func (j *elasticJob) discover() {
 		return
 	}
 	j.wg.Go(func() {
-		var seen elastic.Sightings
+		var seen elastic.Debouncer
 		sight := seen.Polled(j.settings.Hosts, nil, 0)
 		for {
 			select {

@@ -6,38 +6,38 @@ import (
 	"time"
 )
 
-// CodeNoRank is the exit code of a job that ended by no rank's own: a host was lost, or too few were there.
+// CodeNoRank is the exit code of a job that no rank's failure ended: a host was lost, or there were too few slots.
 const CodeNoRank = 125
 
-// Config is what a user wants of an elastic job. The zero value of a limit or a time is its default.
+// Config holds the settings of an elastic job. A zero limit or duration means its default.
 type Config struct {
-	NP, Min, Max int // ranks to begin with, at least, and at most (Max 0: as many as there are slots)
+	NP, Min, Max int // initial, minimum and maximum ranks; Max 0 means all slots
 
-	Elastic     time.Duration    // how long to wait for slots, and to try for an epoch: 600 s
-	ResetLimit  int              // epochs after the first that may begin; 0: any number
-	ResetWindow time.Duration    // in which they are counted; 0: the whole job
-	Budget      int              // failures of a host's processes within BudgetTime before it is set aside: 3
-	BudgetTime  time.Duration    // 10 min
-	Changes     int              // how often a host that comes and goes may change the job within an hour: 6
-	Cooldown    [2]time.Duration // for how long a host is set aside: first, doubling, at most; 10 s and 300 s
+	Elastic     time.Duration    // bounds the wait for slots and the attempts at an epoch; default 600 s
+	ResetLimit  int              // maximum number of resets (epochs after the first); 0 means no limit
+	ResetWindow time.Duration    // window in which resets count; 0 means the whole job
+	Budget      int              // failures of a host's processes within BudgetTime before it rests; default 3
+	BudgetTime  time.Duration    // default 10 min
+	Changes     int              // how often one host may leave and join within an hour; default 6
+	Cooldown    [2]time.Duration // first and longest cooldown of a host, doubling between; default 10 s and 300 s
 
-	Start  time.Duration // from Start to Ready: 120 s
-	Join   time.Duration // from Announce to Joined: 60 s
-	Park   time.Duration // from the first sign that an epoch is over until all have parked: 60 s
-	Call   time.Duration // from Interrupt until the first has parked: 10 min
-	Stop   time.Duration // from Stop to Exited, grace included: 8 s
-	Fence  time.Duration // from the loss of a host until nothing of the job is alive there, come what may: 12 s
-	Finish time.Duration // from trouble after a rank has finished with 0 until the others are ended: 10 s
+	Start  time.Duration // from Start to Ready; default 120 s
+	Join   time.Duration // from Announce to Joined; default 60 s
+	Park   time.Duration // from the first sign that an epoch is over until all have parked; default 60 s
+	Call   time.Duration // from Interrupt until the first has parked; default 10 min
+	Stop   time.Duration // from Stop to Exited, grace included; default 8 s
+	Fence  time.Duration // from the loss of a host until its agents' lease has certainly ended the job there; default 12 s
+	Finish time.Duration // from trouble after a rank has finished with 0 until the others are stopped; default 10 s
 
-	StartOver   bool   // when no rank with state is left, begin anew (as torchrun does) instead of ending
-	Together    bool   // ranks know nothing of epochs: all of one are new processes; implies StartOver
-	OneIsEnough bool   // ranks that ask for an epoch after another has finished with 0 do not spoil the job
-	Own         string // the launcher's host, if it may be among the job's: it is not removed
+	StartOver   bool   // start over if no rank with state is left, as torchrun does, instead of ending
+	Together    bool   // ranks are unaware of epochs: every epoch starts new processes; implies StartOver
+	OneIsEnough bool   // a rank that parks after another has finished with 0 does not fail the job
+	Own         string // the launcher's own host, which is never removed; "" means none
 
-	Random func() float64 // in [0, 1), for jitter; nil: none
+	Random func() float64 // in [0, 1), for jitter; nil means no jitter
 }
 
-// check fills in what is missing.
+// check validates c and sets defaults.
 func (c *Config) check() error {
 	if c.Min == 0 {
 		c.Min = c.NP
@@ -79,7 +79,7 @@ func (c *Config) check() error {
 	return nil
 }
 
-// usualBudget is how many failures of a host's processes are borne with.
+// usualBudget is the default number of failures of a host's processes that are tolerated.
 const usualBudget = 3
 
 // maxRanks bounds a job.

@@ -1,18 +1,17 @@
-// Package elastic decides what becomes of a job whose hosts come and go: which processes run where, who survives into
+// Package elastic decides the course of a job whose hosts come and go: which processes run where, which survive into
 // which epoch, and when the job ends.
 //
-// A [Driver] is a pure state machine like the launcher's core: events and times in, actions out. It needs no clock but the times
-// that it is handed, and a [Tick] at least every second. What is found out about hosts comes from a [Script], whose output
-// [Parse] reads and [Sightings] believes or not.
+// A [Driver] is a pure state machine like the launcher's core: events with times in, actions out. It needs a [Tick] at
+// least every second. Hosts come from a discovery [Script], whose output [Parse] reads and [Debouncer] filters.
 //
-// The driver speaks of slots: a host and a number on it, which a process there keeps for life. A
-// process is known by its slot and by the epoch that it was started for (Born): no two have both the same.
+// A slot is a host and a number on it, which a process keeps for life. A process is identified by its slot and the epoch
+// that it was started for (Born).
 //
-// What carries the actions out has duties of its own:
-//   - A [Start] is answered by [Ready] (the process waits to be let in), or by [Exited] or [StartFailed].
-//   - A [Stop] is answered by [Exited]: TERM, the grace, KILL. So is the end of any process, once.
-//   - A [Fence] is answered by [HostFenced] when nothing of the job can be alive on the host any more. Should no answer come, the lease
-//     must see to it within Config.Fence.
-//   - [Announce] lets the processes that wait into the epoch: the parked get their new numbers, the ready begin with those of
-//     their Start. [Joined] is said of each when it has found the others.
+// The caller carries the actions out, and owes the driver these events:
+//   - [Ready] after a [Start], when the process waits for its epoch; or [Exited] or [StartFailed].
+//   - [Exited] once for the end of each process, whether by a [Stop] (TERM, grace, KILL) or not.
+//   - [HostFenced] after a [Fence], when no process of the job can be alive on the host. Without it the driver relies on
+//     the agents' lease and waits Config.Fence.
+//   - [Joined] for each member after an [Announce], which admits parked processes with new numbers and ready ones with
+//     those of their Start.
 package elastic

@@ -8,54 +8,54 @@ import (
 	"github.com/gorun/gorun/internal/prose"
 )
 
-// Driver is the state of one elastic job. Events change what is known; settle then does what follows from it.
+// Driver is the state of one elastic job. Events change what is known; settle then decides the actions.
 type Driver struct {
 	cfg   Config
 	now   time.Duration
 	began bool
 	acts  []Action
-	hosts []*host // in the order in which they were first seen
+	hosts []*host // in the order of first appearance
 	named map[string]*host
-	procs []*process // see alive; nil: to be made again
+	procs []*process // cache of alive; nil after a change
 
 	places  int
-	epoch   int   // the highest number that was given to a plan
-	inForce *Plan // the epoch that was announced last
-	next    *Plan // the one that is being formed
+	epoch   int   // the highest epoch number given to a plan
+	inForce *Plan // the epoch announced last
+	next    *Plan // the epoch being formed
 	nextAll []*process
 
 	whole    bool // all of the epoch in force have joined
 	wholeAt  time.Duration
-	ever     bool // an epoch was whole once: there is state that can be lost
-	called   bool // its ranks were told to ask for another
+	ever     bool // an epoch was whole once, so there is state to lose
+	called   bool // its ranks were asked to park
 	calledAt time.Duration
-	wanted   bool          // they were called while nothing was wrong
-	broken   bool          // it cannot go on
+	wanted   bool          // they were called for growth or removal, not because of a failure
+	broken   bool          // the epoch in force cannot go on
 	brokenAt time.Duration // since when
 	idleAt   time.Duration // since when no epoch is whole
-	closed   bool          // all of it have parked or are gone
+	closed   bool          // all its members have parked or ended
 	closedAt time.Duration
-	tries    int // epochs in a row that ended for no reason of which we know
+	tries    int // consecutive epochs that ended without a known reason
 	growAt   time.Duration
-	held     bool // nothing is added
-	waiting  bool // for slots, and it was said
+	held     bool // growth is suspended
+	waiting  bool // for slots, and the user was told
 	resets   []time.Duration
 	quick    map[any]quick
 
-	finishing bool // a rank has finished
-	trouble   bool // and the others do not
+	finishing bool // a rank has exited with 0
+	trouble   bool // a rank failed or parked after another had finished
 	troubleAt time.Duration
 
-	first  *Failure // that which ends the job, if anything does
+	first  *Failure // the cause, if the job ends by a failure
 	ending bool
 	ended  bool
 	code   int
 	cause  string
 }
 
-// Failure is what went wrong.
+// Failure is the failure of a process or the loss of a host.
 type Failure struct {
-	Process // of a host that was lost only its name
+	Process // only Host is set for a lost host
 	Rank    int
 	Code    int
 	Victim  bool
@@ -70,7 +70,7 @@ func (f Failure) String() string {
 	return fmt.Sprintf("rank %d on %s %s", f.Rank, f.Host, f.Text)
 }
 
-// New makes a driver. It knows no hosts yet.
+// New returns a driver without hosts, or an error if cfg is invalid.
 func New(cfg Config) (*Driver, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
@@ -78,7 +78,7 @@ func New(cfg Config) (*Driver, error) {
 	return &Driver{cfg: cfg, named: map[string]*host{}, quick: map[any]quick{}}, nil
 }
 
-// Step takes one event at time now, which never goes back, and returns what to do, in order.
+// Step handles one event at time now, which must not decrease, and returns the actions in order.
 func (d *Driver) Step(event Event, now time.Duration) []Action {
 	if d.ended {
 		return nil
@@ -89,7 +89,7 @@ func (d *Driver) Step(event Event, now time.Duration) []Action {
 	d.now, d.acts = now, nil
 	switch e := event.(type) {
 	case Hosts:
-		d.believe(e)
+		d.setHosts(e)
 	case Ready:
 		if p := d.find(e.Process); p != nil && p.life == starting {
 			d.become(p, ready)
@@ -107,7 +107,7 @@ func (d *Driver) Step(event Event, now time.Duration) []Action {
 		d.exited(e)
 	case StartFailed:
 		if p := d.find(e.Process); p != nil {
-			d.gone(p)
+			d.forget(p)
 			d.failed(p, Failure{Code: max(e.Code, 1), Text: "did not start: " + e.Err.Error(), At: now})
 		}
 	case HostLost:
@@ -138,10 +138,10 @@ func (d *Driver) note(kind NoteKind, host, format string, args ...any) {
 	d.do(n)
 }
 
-// host is the host of that name, or nil.
+// host returns the host with a name, or nil.
 func (d *Driver) host(name string) *host { return d.named[name] }
 
-// find is the process of that name, or nil.
+// find returns a process, or nil.
 func (d *Driver) find(name Process) *process {
 	if h := d.host(name.Host); h != nil {
 		if p := h.procs[name.Local]; p != nil && p.Born == name.Born {
@@ -151,8 +151,8 @@ func (d *Driver) find(name Process) *process {
 	return nil
 }
 
-// alive are all processes, in the order of hosts and slots. The list is never changed: who goes through it may start processes
-// and forget them meanwhile. With thousands of them it is too dear to be made for every question of every event.
+// alive returns all processes in the order of hosts and slots. The list is immutable, so callers may start and forget
+// processes while they iterate. It is cached, because a large job asks for it many times per event.
 func (d *Driver) alive() []*process {
 	if d.procs == nil {
 		for _, h := range d.hosts {
@@ -164,16 +164,16 @@ func (d *Driver) alive() []*process {
 
 func (d *Driver) become(p *process, l life) { p.life, p.at = l, d.now }
 
-// member says whether a process is in the epoch in force.
+// member reports whether a process is in the epoch in force.
 func (d *Driver) member(p *process) bool { return d.inForce != nil && p.epoch == d.inForce.Epoch }
 
-// working says whether a process may still be at work in the epoch in force.
+// working reports whether a process may still be working in the epoch in force.
 func (p *process) working() bool {
 	return p.life == running || p.life == joining || p.life == stopping && !p.quiet
 }
 
-// believe takes the list of hosts.
-func (d *Driver) believe(e Hosts) {
+// setHosts applies a list of hosts.
+func (d *Driver) setHosts(e Hosts) {
 	listed := map[string]bool{}
 	for _, b := range e.List {
 		listed[b.Name] = true
@@ -200,7 +200,7 @@ func (d *Driver) believe(e Hosts) {
 			d.note(NoteHosts, h.name, "host %s is not on the list any more", h.name)
 			h.slots = 0
 			if len(h.procs) > 0 {
-				h.setAside(d.cfg.Cooldown, d.cfg.Random(), d.now) // it may be one that comes and goes
+				h.setAside(d.cfg.Cooldown, d.cfg.Random(), d.now) // it may leave and join repeatedly
 			}
 		}
 	}
@@ -219,7 +219,7 @@ func (d *Driver) exited(e Exited) {
 		at = d.now
 	}
 	begun := d.member(p) || d.inForce == nil && d.next != nil && p.epoch == d.next.Epoch
-	d.gone(p)
+	d.forget(p)
 	switch {
 	case p.life == stopping:
 	case code == 0 && begun:
@@ -238,15 +238,15 @@ func (d *Driver) exited(e Exited) {
 	}
 }
 
-// gone forgets a process.
-func (d *Driver) gone(p *process) {
+// forget removes a process that has ended.
+func (d *Driver) forget(p *process) {
 	if h := d.host(p.Host); h.procs[p.Local] == p {
 		delete(h.procs, p.Local)
 		d.procs = slices.DeleteFunc(slices.Clone(d.alive()), func(q *process) bool { return q == p })
 	}
 }
 
-// stop ends a process.
+// stop orders the end of a process.
 func (d *Driver) stop(p *process, now bool) {
 	if p.life == stopping && !now {
 		return
@@ -262,7 +262,7 @@ func (d *Driver) stop(p *process, now bool) {
 	}
 }
 
-// breakUp says that the epoch in force cannot go on.
+// breakUp records that the epoch in force cannot go on.
 func (d *Driver) breakUp() {
 	if d.broken || d.inForce == nil {
 		return
@@ -276,7 +276,7 @@ func (d *Driver) breakUp() {
 	}
 }
 
-// lose takes a host as lost. What ran there counts as alive until it is fenced.
+// lose records the loss of a host. Its processes count as alive until the host is fenced.
 func (d *Driver) lose(h *host, why string) {
 	if h.lost {
 		return
@@ -298,15 +298,15 @@ func (d *Driver) lose(h *host, why string) {
 	}
 }
 
-// fenced says that nothing is alive on a lost host.
+// fenced records that no process is alive on a lost host.
 func (d *Driver) fenced(h *host) {
 	h.lost = false
 	for _, p := range h.alive() {
-		d.gone(p)
+		d.forget(p)
 	}
 }
 
-// end stops everything. What comes to an end first is the cause.
+// end stops all processes. The first call determines the cause.
 func (d *Driver) end(code int, cause string, now bool) {
 	if !d.ending {
 		d.ending, d.code, d.cause = true, code, cause
@@ -317,7 +317,7 @@ func (d *Driver) end(code int, cause string, now bool) {
 	}
 }
 
-// endFailed ends the job with the code of what failed first, if anything has.
+// endFailed ends the job with the code of the first failure, if there was one.
 func (d *Driver) endFailed(cause string) {
 	code := CodeNoRank
 	if d.first != nil {

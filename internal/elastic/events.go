@@ -7,7 +7,7 @@ import (
 	"github.com/gorun/gorun/hostfile"
 )
 
-// Slot is a place for one process on a host, which keeps its number for life: cores and GPUs go by it.
+// Slot is room for one process on a host. A process keeps its slot for life; its cores and GPUs depend on it.
 type Slot struct {
 	Host  string
 	Local int
@@ -15,27 +15,27 @@ type Slot struct {
 
 func (s Slot) String() string { return fmt.Sprintf("slot %d of %s", s.Local, s.Host) }
 
-// Process names one process of a slot: the one started for the epoch Born.
+// Process identifies a process: the one started in a slot for the epoch Born.
 type Process struct {
 	Slot
 	Born int
 }
 
-// Event is what the driver is told.
+// Event is an input of the driver.
 type Event interface{ event() }
 
-// Events. Those of a process that is not there any more are ignored, and so are repetitions.
+// Events. The driver ignores repetitions, and events of processes that have ended.
 type (
-	// Hosts are those that are believed to be there now, known ones first, each name once.
+	// Hosts is the debounced list of hosts, known ones first, each name once.
 	Hosts struct{ List []hostfile.Host }
-	// Ready: a process that was started waits to be let into the epoch that it was started for.
+	// Ready: a started process waits for its epoch.
 	Ready struct{ Process }
-	// Joined: a process that was let into an epoch has found the others.
+	// Joined: a process admitted to an epoch has found the others.
 	Joined struct {
 		Process
 		Epoch int
 	}
-	// Parked: a process that was in the epoch Left asks for the next one, and does nothing else until it is answered.
+	// Parked: a process that was in the epoch Left waits for the next one.
 	Parked struct {
 		Process
 		Left int
@@ -44,28 +44,28 @@ type (
 	Exited struct {
 		Process
 		Code, Signal int
-		Victim       bool          // it had said before that it lost another
-		At           time.Duration // when, if that is known better than by the time of the event; 0: it is not
+		Victim       bool          // it had reported before that it lost another rank
+		At           time.Duration // when it ended; 0 means the time of the event
 	}
-	// StartFailed: a process never ran.
+	// StartFailed: a process could not be started.
 	StartFailed struct {
 		Process
-		Code int // 126, 127, or another that is not 0
+		Code int // 126, 127, or another nonzero code
 		Err  error
 	}
-	// HostLost: nothing is known of a host any more.
+	// HostLost: a host is unreachable.
 	HostLost struct {
 		Host string
 		Err  error
 	}
-	// HostFenced: nothing of the job is alive on a host that was lost.
+	// HostFenced: no process of the job is alive on a lost host.
 	HostFenced struct{ Host string }
-	// UserStop: the user, or a time limit, wants the end.
+	// UserStop: the user or a time limit ends the job.
 	UserStop struct {
 		Code int
 		Now  bool // without grace
 	}
-	// Hold: nothing is to be added until the contrary is said.
+	// Hold suspends growth, or resumes it.
 	Hold struct{ Hold bool }
 	// Tick: time has passed.
 	Tick struct{}
@@ -83,39 +83,39 @@ func (UserStop) event()    {}
 func (Hold) event()        {}
 func (Tick) event()        {}
 
-// Action is what the driver wants done.
+// Action is an output of the driver.
 type Action interface{ action() }
 
 // Actions.
 type (
-	// Start starts a new process with the numbers that it has in an epoch still to come.
+	// Start starts a process with the numbers that it will have in a coming epoch.
 	Start struct {
 		Epoch  int
 		Member Member
 	}
-	// Stop ends a process.
+	// Stop stops a process.
 	Stop struct {
 		Process
 		Now bool // without grace
 	}
-	// Fence cuts off a host that was lost, and makes sure that nothing is alive there.
+	// Fence disconnects a lost host and ensures that no process of the job is alive there.
 	Fence struct{ Host string }
 	// Announce begins an epoch.
 	Announce struct{ Plan Plan }
-	// Interrupt tells the ranks of the epoch that hosts have changed: at their next commit they are to ask for another
-	// epoch. It always means "added and removed" to Horovod (res=3): one who skips the sync while another does it waits for ever.
+	// Interrupt tells the ranks of an epoch that hosts have changed: at their next commit they park. To Horovod it always
+	// means "added and removed" (res=3), because a rank that skips the sync while another performs it would hang.
 	Interrupt struct{ Epoch int }
 	// Note is one line for the user and for the record of events.
 	Note struct {
 		Kind  NoteKind
-		Epoch int    // the latest that was announced
-		Host  string // "": none
+		Epoch int    // the latest announced epoch
+		Host  string // "" means none
 		Text  string
 	}
-	// End is the last action: every process is gone, or on a host that was fenced.
+	// End is the last action: every process has ended or is on a fenced host.
 	End struct {
 		Code  int
-		Cause string // why, where the code is not 0
+		Cause string // why, if Code is not 0
 	}
 )
 
@@ -127,19 +127,19 @@ func (Interrupt) action() {}
 func (Note) action()      {}
 func (End) action()       {}
 
-// NoteKind says what a note is about, for programs.
+// NoteKind classifies a note for programs.
 type NoteKind string
 
 // Kinds of notes.
 const (
-	NoteEpoch   NoteKind = "epoch"    // one began, and all have joined
-	NoteHosts   NoteKind = "hosts"    // hosts came or went by the list
+	NoteEpoch   NoteKind = "epoch"    // an epoch began, and all members have joined
+	NoteHosts   NoteKind = "hosts"    // the list of hosts changed
 	NoteLost    NoteKind = "lost"     // a host was lost
 	NoteFailed  NoteKind = "failed"   // a process failed
 	NoteAside   NoteKind = "aside"    // a host gets no processes for a while
 	NoteWaiting NoteKind = "waiting"  // there are too few slots
-	NoteRefused NoteKind = "refused"  // what the list wants is not done
-	NoteGaveUp  NoteKind = "gave up"  // a larger epoch did not come about
-	NoteEnding  NoteKind = "ending"   // the job is being ended
+	NoteRefused NoteKind = "refused"  // a change of the list is refused
+	NoteGaveUp  NoteKind = "gave up"  // an attempt to grow failed
+	NoteEnding  NoteKind = "ending"   // the job is being stopped
 	NoteSuccess NoteKind = "finished" // a rank has finished: no further epoch begins
 )

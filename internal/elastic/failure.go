@@ -7,20 +7,20 @@ import (
 )
 
 const (
-	// quickTime and quickTimes: a program that fails so early, so often and always alike will always fail.
+	// A program that fails quickTimes in a row, within quickTime of its start and with the same code, will fail again.
 	quickTime  = 30 * time.Second
 	quickTimes = 3
 )
 
-// quick is how often a rank or a slot failed early and alike, in a row.
+// quick counts consecutive early failures of a rank or a slot with the same code.
 type quick struct{ code, times int }
 
-// counts says whether the failure of a process can be what ends the job: those of newcomers are not, while the epoch in force goes on.
+// counts reports whether the failure of a process can end the job. Failures of newcomers cannot while the epoch in force goes on.
 func (d *Driver) counts(p *process) bool {
 	return p.life != stopping && (d.member(p) || d.inForce == nil || d.broken)
 }
 
-// failed takes note of a failure of a process that is about to be forgotten, or to be stopped.
+// failed records the failure of a process that is about to be forgotten or stopped.
 func (d *Driver) failed(p *process, f Failure) {
 	if p.life == stopping {
 		return
@@ -42,7 +42,7 @@ func (d *Driver) failed(p *process, f Failure) {
 		return
 	}
 	budget := d.cfg.Budget
-	if f.Code == CodeNoRank { // which no program has brought about: a large budget is for those that fail
+	if f.Code == CodeNoRank { // not a failure of the program, so a budget raised for failing programs does not apply
 		budget = min(budget, usualBudget)
 	}
 	if h := d.host(p.Host); h.overspent(budget, d.cfg.BudgetTime, d.now) {
@@ -51,12 +51,12 @@ func (d *Driver) failed(p *process, f Failure) {
 	}
 }
 
-// own says whether a process can have ended so by itself. SIGKILL and SIGTERM come from others: whoever sends them may stop to.
+// own reports whether the process could have failed by itself. SIGKILL and SIGTERM come from outside and may not recur.
 func own(code int) bool {
 	return code != CodeNoRank && code != 128+int(syscall.SIGKILL) && code != 128+int(syscall.SIGTERM)
 }
 
-// again counts a failure of a rank or a slot, and says whether it is the same for the last time.
+// again counts a failure of a rank or a slot, and reports whether it has recurred too often.
 func (d *Driver) again(key any, p *process, code int) bool {
 	if d.now-p.began >= quickTime {
 		delete(d.quick, key)
@@ -71,7 +71,7 @@ func (d *Driver) again(key any, p *process, code int) bool {
 	return q.times >= quickTimes
 }
 
-// blame keeps what failed first. A victim is only blamed when nothing else is known.
+// blame keeps the first failure. A victim is the cause only if no other failure is known.
 func (d *Driver) blame(f Failure) {
 	if first := d.first; first == nil || first.Victim && !f.Victim || first.Victim == f.Victim && f.At < first.At {
 		d.first = &f

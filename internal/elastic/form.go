@@ -2,7 +2,7 @@ package elastic
 
 import "slices"
 
-// leaving says whether a slot that can be used has a process still that is being ended. It will be free soon.
+// leaving reports whether a usable slot still has a process that is being stopped.
 func (d *Driver) leaving() bool {
 	return slices.ContainsFunc(d.alive(), func(p *process) bool {
 		h := d.host(p.Host)
@@ -10,13 +10,13 @@ func (d *Driver) leaving() bool {
 	})
 }
 
-// survivors are those of the epoch in force in that state of life who may stay.
+// survivors returns the members of the epoch in force that are in a state and may stay.
 func (d *Driver) survivors(l life) []*process {
 	return slices.DeleteFunc(slices.Clone(d.alive()), func(p *process) bool { return !d.member(p) || p.life != l || !d.welcome(p) })
 }
 
-// newcomers are the slots to fill, so that there are most ranks: first those below others of the same host, so that local
-// ranks have no gaps, then those of hosts in the order in which they came.
+// newcomers returns the slots to fill up to most ranks: first slots below others of the same host, so that local ranks have no
+// gaps, then those of hosts in order of arrival.
 func (d *Driver) newcomers(stay []*process, most int) []Slot {
 	highest := map[string]int{}
 	for _, p := range stay {
@@ -44,7 +44,7 @@ func (d *Driver) newcomers(stay []*process, most int) []Slot {
 	return all[:max(0, min(len(all), most-len(stay)))]
 }
 
-// form makes the plan of the next epoch, and starts its newcomers.
+// form plans the next epoch and starts its newcomers.
 func (d *Driver) form(stay []*process, slots []Slot) {
 	d.epoch++
 	var candidates []candidate
@@ -67,7 +67,7 @@ func (d *Driver) form(stay []*process, slots []Slot) {
 	}
 }
 
-// allReady says whether the newcomers of the next epoch wait to be let in.
+// allReady reports whether all newcomers of the next epoch are ready.
 func (d *Driver) allReady() bool {
 	return !slices.ContainsFunc(d.nextAll, func(p *process) bool { return p.life == starting })
 }
@@ -88,7 +88,7 @@ func (d *Driver) announce() {
 	d.do(Announce{Plan: *d.inForce})
 }
 
-// count notes what the next epoch changes, and that it is a reset unless it only puts back what failed in one.
+// count records the changes of the next epoch. It is a reset unless it only replaces processes that failed in a counted one.
 func (d *Driver) count() {
 	for _, h := range d.hosts {
 		was, is := d.inForce.has(h.name), d.next.has(h.name)
@@ -116,7 +116,7 @@ func (d *Driver) allOwed(slots []Slot) bool {
 	return !slices.ContainsFunc(slots, func(s Slot) bool { return !d.host(s.Host).owed[s.Local] })
 }
 
-// resetsSpent says whether no more epochs may begin.
+// resetsSpent reports whether the reset limit is reached.
 func (d *Driver) resetsSpent() bool {
 	if d.cfg.ResetLimit == 0 {
 		return false

@@ -5,53 +5,53 @@ import (
 	"time"
 )
 
-// changeTime is how long it is held against a host that it came or went.
+// changeTime is how long a host's arrivals and departures count against it.
 const changeTime = time.Hour
 
-// host is what is known of one host.
+// host is the state of one host.
 type host struct {
 	name  string
 	place int // in the order of arrival
-	slots int // by the list; 0: it is not on it
+	slots int // by the list; 0 if it is not listed
 	procs map[int]*process
 
-	lost      bool // and not fenced
+	lost      bool // lost and not yet fenced
 	lostAt    time.Duration
-	left      bool // the job, or is about to, not by a failure of its ranks
-	asides    int  // how often it was set aside, until it was well for long
+	left      bool // left the job or is leaving, not because its ranks failed
+	asides    int  // how often it was set aside since it was last well for long
 	asideAt   time.Duration
 	asideTill time.Duration
-	restTill  time.Duration   // no process is started there until then; those that work stay
+	restTill  time.Duration   // no process is started there until then; running ones stay
 	failures  []time.Duration // of its processes
-	changes   []time.Duration // when it went out of the job, not by a failure of its ranks, and when it came again
-	owed      map[int]bool    // slots whose process failed in an epoch that was counted, to be filled again
+	changes   []time.Duration // when it left, not because its ranks failed, and when it came back
+	owed      map[int]bool    // slots whose process failed in a counted epoch, to be refilled without a reset
 }
 
-// running is the life of a process.
+// life is the state of a process.
 type life int
 
 const (
-	starting life = iota // it was ordered
-	ready                // it waits to be let in for the first time
-	joining              // it was let in
-	running              // it works
-	parked               // it waits to be let in again
-	stopping             // it is being ended
+	starting life = iota // ordered
+	ready                // waits for its first epoch
+	joining              // admitted to an epoch
+	running              // working
+	parked               // waits for the next epoch
+	stopping             // being stopped
 )
 
-// process is one that may be alive.
+// process is a process that may be alive.
 type process struct {
 	Process
 	life  life
-	quiet bool          // it is being ended, and takes part in nothing since before
-	epoch int           // that it is in, or was started for
-	rank  int           // there
-	since int           // see candidate
-	at    time.Duration // of the last change of its life
+	quiet bool          // it is being stopped, and took no part in an epoch before
+	epoch int           // the epoch that it is in, or was started for
+	rank  int           // its rank in that epoch
+	since int           // as in candidate
+	at    time.Duration // when its state last changed
 	began time.Duration
 }
 
-// alive are the host's processes in the order of their slots.
+// alive returns the host's processes in slot order.
 func (h *host) alive() []*process {
 	var all []*process
 	for _, p := range h.procs {
@@ -61,24 +61,24 @@ func (h *host) alive() []*process {
 	return all
 }
 
-// usable says whether processes may be on the host.
+// usable reports whether the host may have processes.
 func (h *host) usable(now time.Duration) bool {
 	return h.slots > 0 && !h.lost && now >= h.asideTill
 }
 
-// within are the times that are not older than a span.
+// within returns the times that are not older than span.
 func within(times []time.Duration, span, now time.Duration) []time.Duration {
 	return slices.DeleteFunc(times, func(at time.Duration) bool { return at <= now-span })
 }
 
-// mayCome says whether a host that has been in the job before may come again. One that comes and goes must not keep the
-// job from working: it comes only if it may go again as well.
+// mayCome reports whether a host that was in the job before may join again. A flapping host must not keep the job from
+// working: it may join only if the limit also leaves room for its next departure.
 func (h *host) mayCome(most int, now time.Duration) bool {
 	h.changes = within(h.changes, changeTime, now)
 	return h.asides == 0 || len(h.changes) <= most-2
 }
 
-// setAside keeps processes off the host for a while, each time for longer. random is in [0, 1).
+// setAside keeps the host out of the job for a cooldown that grows each time. random is in [0, 1).
 func (h *host) setAside(cooldown [2]time.Duration, random float64, now time.Duration) time.Duration {
 	wait := h.cool(cooldown, random, now)
 	h.left = true
@@ -86,14 +86,14 @@ func (h *host) setAside(cooldown [2]time.Duration, random float64, now time.Dura
 	return wait
 }
 
-// rest starts nothing on the host for a while, likewise. Processes that work there go on: they may be the last with the job's state.
+// rest starts no process on the host for a cooldown. Running processes stay: they may be the last with the job's state.
 func (h *host) rest(cooldown [2]time.Duration, random float64, now time.Duration) time.Duration {
 	wait := h.cool(cooldown, random, now)
 	h.restTill = max(h.restTill, now+wait)
 	return wait
 }
 
-// cool is for how long, twice as long each time.
+// cool returns the next cooldown, which doubles each time.
 func (h *host) cool(cooldown [2]time.Duration, random float64, now time.Duration) time.Duration {
 	if h.asides > 0 && now-h.asideAt > changeTime {
 		h.asides = 0
@@ -106,7 +106,7 @@ func (h *host) cool(cooldown [2]time.Duration, random float64, now time.Duration
 	return wait
 }
 
-// overspent counts a failure, and says whether there were more than the budget allows.
+// overspent counts a failure and reports whether the budget is exceeded.
 func (h *host) overspent(budget int, span, now time.Duration) bool {
 	h.failures = append(within(h.failures, span, now), now)
 	return len(h.failures) > budget

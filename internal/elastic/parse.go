@@ -11,15 +11,15 @@ import (
 	"github.com/gorun/gorun/hostfile"
 )
 
-// Limits on what a discovery script may print.
+// Limits of a discovery script's output.
 const (
 	MaxOutput = 1 << 20 // bytes
-	MaxLines  = 10_000  // and hosts
+	MaxLines  = 10_000  // and at most as many hosts
 )
 
-// Parse reads what a discovery script printed: a host a line, as in a hostfile, mostly "host" or "host:slots". A
-// host without slots has as many as slots says. It is all or nothing: the first line that cannot be right is a [*hostfile.ParseError] with its
-// number. A host that is named again must be the same; nothing printed is no host, and no error.
+// Parse parses the output of a discovery script: one host per line in the hostfile's grammar, mostly "host" or
+// "host:slots". A host without slots gets slots. The first invalid line is a [*hostfile.ParseError] with its number, and
+// nothing of the output counts. A repeated host must be identical. Empty output is no host and no error.
 func Parse(name string, output []byte, slots int) ([]hostfile.Host, error) {
 	fault := func(line int, format string, args ...any) error {
 		return &hostfile.ParseError{File: name, Line: line, Msg: fmt.Sprintf(format, args...)}
@@ -58,7 +58,7 @@ func Parse(name string, output []byte, slots int) ([]hostfile.Host, error) {
 	return hosts, nil
 }
 
-// parseLine reads the hosts of one line: none where it is blank or a comment.
+// parseLine parses the hosts of one line; a blank line or a comment has none.
 func parseLine(name string, n int, text string, slots int) ([]hostfile.Host, error) {
 	text = strings.TrimSpace(text)
 	if n == 1 {
@@ -83,7 +83,7 @@ func parseLine(name string, n int, text string, slots int) ([]hostfile.Host, err
 	return hosts, err
 }
 
-// withSlots gives slots to a line that is a bare name or address.
+// withSlots appends slots to a line that is a bare name or address.
 func withSlots(line string, slots int) string {
 	if slots < 1 {
 		return line

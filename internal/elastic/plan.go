@@ -5,33 +5,32 @@ import (
 	"slices"
 )
 
-// Plan is one epoch: who is in it, in the order of their ranks.
+// Plan is one epoch: its members in rank order.
 type Plan struct {
 	Epoch   int
 	Members []Member
 }
 
-// Member is a process and its numbers in one epoch. It keeps its slot's number for life, whatever becomes of its neighbours; LocalRank has
-// no gaps, and is the same where there are none.
+// Member is a process and its numbers in one epoch. Its slot never changes; LocalRank is the slot's number without gaps.
 type Member struct {
 	Process
 	Rank, Size           int
 	LocalRank, LocalSize int
-	CrossRank, CrossSize int // among those of the same LocalRank
-	Node, Nodes          int // the host among those of the epoch
+	CrossRank, CrossSize int // among the members with the same LocalRank
+	Node, Nodes          int // index of the host among the hosts of the epoch, and their count
 }
 
-// candidate is a process for a plan.
+// candidate is a process that may be in a plan.
 type candidate struct {
 	Process
-	since int // the first epoch that it was in when all had joined; 0: it has no state
-	place int // of its host, in the order in which they came
+	since int // the first whole epoch that it was in; 0 if it has no state
+	place int // arrival order of its host
 	fresh bool
 }
 
 func (c candidate) hasState() bool { return !c.fresh && c.since > 0 }
 
-// senior orders candidates by how much they know: who has had state for longest comes first, newcomers last.
+// senior compares candidates by the age of their state, oldest first; newcomers come last.
 func senior(a, b candidate) int {
 	know := func(c candidate) int {
 		switch {
@@ -45,10 +44,10 @@ func senior(a, b candidate) int {
 	return cmp.Compare(know(a), know(b))
 }
 
-// number makes a plan of candidates: the ranks of a host are contiguous and in the order of their slots, hosts come in the order of
-// their most senior process and then of their arrival. Rank 0 must be one that has the job's state, if anybody has. So the first host is one
-// whose lowest slot has it; only where there is none does the most senior process come before those of lower slots on its host, which Horovod
-// bears with on one host alone.
+// number plans an epoch of candidates. The ranks of a host are contiguous and in slot order; hosts are ordered by their most
+// senior process, then by arrival. Rank 0 must have the job's state, if any process has. So the first host is one whose
+// lowest slot has it. If there is none, the most senior process precedes lower slots of its host, which Horovod accepts only
+// on a single host.
 func number(epoch int, candidates []candidate) Plan {
 	hosts := map[string][]candidate{}
 	for _, c := range candidates {
@@ -69,7 +68,7 @@ func number(epoch int, candidates []candidate) Plan {
 		slices.SortStableFunc(order[0], senior)
 	}
 	plan := Plan{Epoch: epoch}
-	cross := map[int]int{} // so far, by local rank
+	cross := map[int]int{} // count so far, by local rank
 	for node, own := range order {
 		var locals []int
 		for _, c := range own {

@@ -388,7 +388,7 @@ func TestVictimsAreNotTheCause(t *testing.T) {
 // A host is there for 2 s and away for 2 s, for two hours.
 func TestFlappingHost(t *testing.T) {
 	p := begun(t, Config{NP: 1, Min: 1, Max: 2}, "a:1")
-	var seen Sightings
+	var seen Debouncer
 	var began []time.Duration
 	for p.now < 2*time.Hour {
 		list := []hostfile.Host{{Name: "a", Slots: 1}, {Name: "b", Slots: 1}}

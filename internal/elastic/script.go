@@ -16,19 +16,19 @@ import (
 
 const (
 	scriptTimeout = 10 * time.Second
-	// drainTime is how long what a script left in another process group may hold its output open.
+	// drainTime bounds how long a process that the script left in another process group may hold its output open.
 	drainTime = time.Second
-	maxSaid   = 4 << 10 // of its stderr
+	maxSaid   = 4 << 10 // bytes of its stderr that are kept
 )
 
-// Script is the user's program that prints the hosts that there are now.
+// Script is the user's discovery program, which prints the current hosts.
 type Script struct {
-	Argv    []string      // no shell reads it; a file without #! is run by /bin/sh
-	Timeout time.Duration // 0: 10 s
+	Argv    []string      // run without a shell; a file without #! is run by /bin/sh
+	Timeout time.Duration // 0 means 10 s
 }
 
-// Run runs the script in a process group of its own and returns what it printed. When it has ended, at its timeout, when it printed
-// more than [MaxOutput] and when ctx ends, the whole group is killed.
+// Run runs the script in its own process group and returns its output. The group is killed when the script has ended, when
+// it times out, when it prints more than [MaxOutput], and when ctx ends.
 func (s Script) Run(ctx context.Context) ([]byte, error) {
 	timeout := s.Timeout
 	if timeout == 0 {
@@ -57,7 +57,7 @@ func (s Script) run(ctx context.Context, argv []string, stdout, stderr *capped) 
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	cmd.WaitDelay = drainTime
-	// Should gorun be killed, so is the script, whose parent is this thread.
+	// The parent death signal is tied to this thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
@@ -67,7 +67,7 @@ func (s Script) run(ctx context.Context, argv []string, stdout, stderr *capped) 
 	kill := func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	killed := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() { kill(); close(killed) })
-	// Until it is reaped nobody else can have its number, and so nobody else's group is killed.
+	// The pid cannot be reused before it is reaped, so the kill cannot hit another group.
 	awaitEnd(cmd.Process.Pid)
 	kill()
 	if !stop() {
@@ -83,7 +83,7 @@ func (s Script) run(ctx context.Context, argv []string, stdout, stderr *capped) 
 	return err
 }
 
-// awaitEnd waits for the end of a child and leaves it to be reaped.
+// awaitEnd waits for the end of a child without reaping it.
 func awaitEnd(pid int) {
 	for {
 		if err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil); !errors.Is(err, unix.EINTR) {
@@ -92,7 +92,7 @@ func awaitEnd(pid int) {
 	}
 }
 
-// capped keeps the first bytes that are written to it.
+// capped keeps the first bytes written to it.
 type capped struct {
 	kept  bytes.Buffer
 	limit int

@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	growPause = time.Minute // after a larger epoch did not come about
+	growPause = time.Minute // after a failed attempt to grow
 	maxHold   = 8 * time.Second
 )
 
-// settle does what follows from what is known, now.
+// settle decides the actions that follow from the current state.
 func (d *Driver) settle() {
 	d.expire()
 	d.complete()
@@ -34,7 +34,7 @@ func (d *Driver) settle() {
 	}
 }
 
-// expire sees to it that no state lasts for ever.
+// expire enforces the deadlines of all states.
 func (d *Driver) expire() {
 	for _, h := range d.hosts {
 		if h.lost && d.now >= h.lostAt+d.cfg.Fence {
@@ -68,7 +68,7 @@ func (d *Driver) hung(p *process, format string, limit time.Duration) {
 	d.stop(p, false)
 }
 
-// unheard is when ranks were called and go on regardless: those that must not are stopped, and nothing is added.
+// unheard handles an interrupt that nobody answered: it stops ranks that must leave and delays growth.
 func (d *Driver) unheard() {
 	d.called, d.wanted, d.growAt = false, false, d.now+growPause
 	if d.next != nil {
@@ -82,7 +82,7 @@ func (d *Driver) unheard() {
 	}
 }
 
-// complete sees that all of the epoch in force have joined.
+// complete marks the epoch in force whole when all members have joined.
 func (d *Driver) complete() {
 	if d.inForce == nil || d.whole || d.broken {
 		return
@@ -105,13 +105,13 @@ func (d *Driver) complete() {
 	d.note(NoteEpoch, "", "epoch %d: %s on %s", d.inForce.Epoch, prose.Count(len(all), "rank"), prose.Count(d.inForce.Members[0].Nodes, "host"))
 }
 
-// welcome says whether a process may stay.
+// welcome reports whether a process may stay.
 func (d *Driver) welcome(p *process) bool {
 	h := d.host(p.Host)
 	return p.life != stopping && h.usable(d.now) && p.Local < h.slots
 }
 
-// finish waits for the others when a rank has finished.
+// finish waits for the other ranks after one has exited with 0.
 func (d *Driver) finish() {
 	if d.inForce != nil {
 		d.drop()
@@ -141,7 +141,7 @@ func (d *Driver) finish() {
 	}
 }
 
-// drop gives up the epoch that is being formed; its newcomers cannot be used in another.
+// drop abandons the epoch being formed and stops its newcomers, whose numbers fit no other epoch.
 func (d *Driver) drop() {
 	if d.next == nil {
 		return
@@ -154,7 +154,7 @@ func (d *Driver) drop() {
 	d.next, d.nextAll = nil, nil
 }
 
-// dropInvalid gives up a plan one of whose members is gone, or may not stay.
+// dropInvalid abandons the plan if a member has ended or may not stay.
 func (d *Driver) dropInvalid() {
 	for _, p := range d.nextAll {
 		if d.find(p.Process) != p || !d.welcome(p) {
@@ -164,7 +164,7 @@ func (d *Driver) dropInvalid() {
 	}
 }
 
-// improve looks after an epoch that works: those who may not stay go, those who could come do.
+// improve removes and adds processes while a whole epoch runs.
 func (d *Driver) improve() {
 	if !d.whole || d.called {
 		return
@@ -192,7 +192,7 @@ func (d *Driver) improve() {
 	}
 }
 
-// call has the ranks ask for another epoch, or ends those that cannot.
+// call interrupts the ranks so that they park, or stops those that cannot.
 func (d *Driver) call() {
 	d.called, d.calledAt, d.wanted = true, d.now, !d.broken
 	if !d.cfg.Together {
@@ -206,7 +206,7 @@ func (d *Driver) call() {
 	}
 }
 
-// reform begins the next epoch when the last one is over, or the first one.
+// reform begins the first epoch, or the next one when the last is over.
 func (d *Driver) reform() {
 	if d.inForce != nil && !d.called {
 		d.call()
@@ -231,7 +231,7 @@ func (d *Driver) reform() {
 	}
 }
 
-// choose forms the next epoch, or ends the job where there cannot be one.
+// choose forms the next epoch, or ends the job if none is possible.
 func (d *Driver) choose() {
 	stay := d.survivors(parked)
 	lost := d.ever && !d.cfg.StartOver && !slices.ContainsFunc(stay, func(p *process) bool { return p.since > 0 })
@@ -247,7 +247,7 @@ func (d *Driver) choose() {
 	}
 }
 
-// over says whether nobody can be at work any more.
+// over reports whether no process can be working any more.
 func (d *Driver) over() bool {
 	for _, h := range d.hosts {
 		if h.lost {
@@ -262,7 +262,7 @@ func (d *Driver) over() bool {
 	return true
 }
 
-// judge counts epochs that ended without a reason that we know: after such, the next is held back.
+// judge counts epochs that ended without a known reason, and delays the next after them.
 func (d *Driver) judge() {
 	if d.inForce != nil && (!d.whole || d.first == nil && !d.wanted) {
 		d.tries++
@@ -278,7 +278,7 @@ func (d *Driver) hold() time.Duration {
 	return min(time.Second<<min(d.tries-2, 10), maxHold)
 }
 
-// begin forms an epoch of those who stay, and of others only if they are too few.
+// begin forms an epoch of the survivors, with newcomers only if they are too few.
 func (d *Driver) begin(stay []*process) {
 	least := d.cfg.Min
 	most := d.cfg.Max

@@ -23,7 +23,7 @@ type world struct {
 	fault error
 
 	hosts   []*simHost
-	seen    Sightings
+	seen    Debouncer
 	workEnd time.Duration // when the training is done
 	calm    time.Duration // when faults stop
 	crashes bool          // processes fail by themselves

@@ -25,7 +25,7 @@ func TestSightings(t *testing.T) {
 		"- = - | a:1 = - | a:1 = a:1",
 		"a:1 b:1 = a:1 b:1 | b:1 c:1 = a:1 b:1 | b:1 c:1 = b:1 c:1 | a:1 b:1 c:1 = b:1 c:1 | a:1 b:1 c:1 = b:1 c:1 a:1", // one that comes back is new
 	} {
-		var s Sightings
+		var s Debouncer
 		before := "nothing yet"
 		for i, poll := range strings.Split(polls, " | ") {
 			says, want, _ := strings.Cut(poll, " = ")
@@ -67,8 +67,8 @@ func TestSightingsAreConfirmedSoon(t *testing.T) {
 		{"a:1 b:2", false}, {"a:1 b:2 c:1", true}, {"a:2 b:2", true}, {"a:2 b:2 c:1", true},
 		{"a:1", false}, {"a:1 c:1", false}, {"a:1 b:1", false}, {"a:2 b:1", false}, {"", false},
 	} {
-		var s Sightings
-		poll := func(says string) Sight {
+		var s Debouncer
+		poll := func(says string) Debounced {
 			hosts, err := Parse("s", []byte(strings.ReplaceAll(says, " ", "\n")), 1)
 			if err != nil {
 				t.Fatal(err)
@@ -91,7 +91,7 @@ func TestSightingsAreConfirmedSoon(t *testing.T) {
 
 func TestSightingsOfAScriptThatFails(t *testing.T) {
 	no := errors.New("no")
-	var s Sightings
+	var s Debouncer
 	if sight := s.Polled(nil, no, 0); !errors.Is(sight.Fatal, no) {
 		t.Errorf("the first failure is %+v", sight)
 	}

@@ -1,0 +1,148 @@
+package elastic
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gorun/gorun/hostfile"
+)
+
+const (
+	pollEvery  = time.Second
+	pollAgain  = 200 * time.Millisecond // after a poll that only adds hosts or slots
+	maxBackoff = 30 * time.Second
+	emptyPolls = 3 // consecutive polls that confirm an empty list
+	equalPolls = 2 // consecutive polls that confirm a change of a host
+)
+
+// Debouncer filters the lists that a discovery script prints from poll to poll. The zero value has seen no poll. It is pure.
+type Debouncer struct {
+	list     []hostfile.Host
+	began    bool
+	failures int // consecutive
+	empty    int // consecutive
+	doubts   map[string]doubt
+}
+
+// doubt is a change of a host that is not confirmed yet.
+type doubt struct {
+	seen  hostfile.Host // zero if it was not listed
+	polls int
+}
+
+// Debounced is the list after a poll.
+type Debounced struct {
+	Hosts   []hostfile.Host // known hosts keep their position, new ones come last
+	Changed bool            // Hosts differ from the list before the poll
+	Next    time.Duration   // when to poll again
+	Warning string          // for the user, or ""
+	Fatal   error           // the first poll failed, so there are no hosts
+}
+
+// Polled handles the hosts or the error of a poll that ended now. The first list counts at once, and its error is fatal. A
+// later poll that fails keeps the list; a change of a host counts when a second poll confirms it, which follows soon if
+// hosts or slots are only added; an empty list counts when three consecutive polls return it.
+func (s *Debouncer) Polled(hosts []hostfile.Host, err error, now time.Duration) Debounced {
+	sight := Debounced{Next: now + pollEvery}
+	switch {
+	case err != nil && !s.began:
+		sight.Fatal = fmt.Errorf("find the job's hosts: %w", err)
+		return sight
+	case err != nil:
+		sight.Next = now + s.backoff()
+		if s.failures++; s.failures == 1 {
+			sight.Warning = fmt.Sprintf("cannot ask for hosts, and keep those that are known (%d): %v", len(s.list), err)
+		}
+	case !s.began:
+		s.began, s.list, sight.Changed = true, slices.Clone(hosts), true
+	default:
+		if s.failures > 0 {
+			sight.Warning = "the discovery script answers again"
+		}
+		s.failures = 0
+		sight.Changed = s.weigh(hosts)
+		if s.growing() {
+			sight.Next = now + pollAgain
+		}
+	}
+	sight.Hosts = slices.Clone(s.list)
+	return sight
+}
+
+// growing reports whether all unconfirmed changes add hosts or slots. Those are confirmed soon: a list that was read while it
+// was being written differs at once, and an extra host does no harm. A removed host has a full poll interval to come back.
+func (s *Debouncer) growing() bool {
+	known := byName(s.list)
+	for name, d := range s.doubts {
+		if d.seen.Slots <= known[name].Slots {
+			return false
+		}
+	}
+	return len(s.doubts) > 0
+}
+
+// backoff returns the wait after another failure.
+func (s *Debouncer) backoff() time.Duration {
+	return min(pollEvery<<min(s.failures+1, 10), maxBackoff)
+}
+
+func (s *Debouncer) weigh(hosts []hostfile.Host) (changed bool) {
+	if len(hosts) == 0 && len(s.list) > 0 {
+		if s.empty++; s.empty < emptyPolls {
+			return false
+		}
+		s.list, s.doubts = nil, nil
+		return true
+	}
+	s.empty = 0
+	doubts := map[string]doubt{}
+	seen, known := byName(hosts), byName(s.list)
+	var kept []hostfile.Host
+	for _, old := range s.list {
+		now, differs := s.doubted(old, seen[old.Name], doubts)
+		changed = changed || differs
+		if now.Name != "" {
+			kept = append(kept, now)
+		}
+	}
+	for _, h := range hosts {
+		if known[h.Name].Name == "" {
+			now, differs := s.doubted(hostfile.Host{}, h, doubts)
+			changed = changed || differs
+			if now.Name != "" {
+				kept = append(kept, now)
+			}
+		}
+	}
+	s.list, s.doubts = kept, doubts
+	return changed
+}
+
+// doubted returns the state of a host that was old and is now listed as seen. Unconfirmed changes go into doubts.
+func (s *Debouncer) doubted(old, seen hostfile.Host, doubts map[string]doubt) (now hostfile.Host, changed bool) {
+	if old == seen {
+		return old, false
+	}
+	name := old.Name + seen.Name
+	if old.Name != "" {
+		name = old.Name
+	}
+	d := s.doubts[name]
+	if d.seen != seen || d.polls == 0 {
+		d = doubt{seen: seen}
+	}
+	if d.polls++; d.polls >= equalPolls {
+		return seen, true
+	}
+	doubts[name] = d
+	return old, false
+}
+
+func byName(hosts []hostfile.Host) map[string]hostfile.Host {
+	m := make(map[string]hostfile.Host, len(hosts))
+	for _, h := range hosts {
+		m[h.Name] = h
+	}
+	return m
+}
