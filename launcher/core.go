@@ -233,9 +233,7 @@ func (c *core) settled(host int) bool {
 func (c *core) result() Result {
 	r := Result{Stopped: c.reason, Exits: c.exits}
 	for i, h := range c.hosts {
-		for _, p := range h.left {
-			r.Unkillable = append(r.Unkillable, p)
-		}
+		r.Unkillable = append(r.Unkillable, h.left...)
 		if h.lost != nil {
 			r.Lost = append(r.Lost, HostError{Host: h.name, Err: h.lost})
 		} else if !h.done {

@@ -89,7 +89,7 @@ func shell(t *testing.T, c *lab.Cluster, host, script string) {
 
 func TestGPUsCommandOfThisMachine(t *testing.T) {
 	start(t, nil, "gpus").want(0)
-	start(t, nil, "gpus", "f1").want(2, `what is "f1"?`, "gorun gpus -H f1")
+	start(t, nil, "gpus", "f1").want(2, "gorun gpus takes no program", "gorun gpus -H f1")
 }
 
 // keepGorunOnly checks that the caches of hosts hold nothing but gorun.
