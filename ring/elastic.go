@@ -49,6 +49,9 @@ func Elastic(ctx context.Context, state State, train func(ctx context.Context, c
 			return err
 		}
 		t.late = t.late || left == 0 && c.first > 1
+		if t.late && c.Epoch() > c.first { // other ranks may have trained in the epoch that this one failed to join
+			t.owns = max(t.owns, heard)
+		}
 		err = t.epoch(ctx, c)
 		c.Close()
 		left = c.Epoch()
