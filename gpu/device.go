@@ -2,52 +2,52 @@ package gpu
 
 import "encoding/json"
 
-// Device is one GPU. Only Index and BusID are always known: [List] fills what /proc and /sys say,
-// [Details] also what the driver says.
+// Device is one GPU. Only Index and BusID are always known. [List] fills the fields known from /proc and /sys,
+// [Details] also those known only to the driver.
 type Device struct {
-	// Index is the device's place in PCI bus order, from 0: what
-	// CUDA_VISIBLE_DEVICES means by a number under CUDA_DEVICE_ORDER=PCI_BUS_ID.
+	// Index is the device's 0-based index in PCI bus order, the number in
+	// CUDA_VISIBLE_DEVICES with CUDA_DEVICE_ORDER=PCI_BUS_ID.
 	Index int `json:"index"`
 
-	Minor int    `json:"minor"`  // the N of /dev/nvidiaN; -1 where not known
-	UUID  string `json:"uuid"`   // such as GPU-5d2f…; "" where not known
+	Minor int    `json:"minor"`  // the N of /dev/nvidiaN; -1 if unknown
+	UUID  string `json:"uuid"`   // such as GPU-5d2f…; "" if unknown
 	BusID string `json:"bus_id"` // PCI address as /sys spells it: 0000:3b:00.0
 	Name  string `json:"name"`   // product name
 
-	NUMANode int    `json:"numa_node"`      // the NUMA node it hangs on; -1 where not known
-	CPUs     string `json:"cpus,omitempty"` // the cores next to it, as /sys lists them: 0-15,32-47
+	NUMANode int    `json:"numa_node"`      // its NUMA node; -1 if unknown
+	CPUs     string `json:"cpus,omitempty"` // the nearest cores, in the format of /sys: 0-15,32-47
 
-	MemoryBytes uint64 `json:"memory_bytes"` // all of it, used or not; 0 where not known
+	MemoryBytes uint64 `json:"memory_bytes"` // total; 0 if unknown
 	MemoryUsed  uint64 `json:"memory_used"`  // bytes
-	Utilization int    `json:"utilization"`  // percent of the time that it computed; -1 where not known
+	Utilization int    `json:"utilization"`  // percent of time busy; -1 if unknown
 
-	MIGEnabled bool  `json:"mig_enabled,omitempty"` // programs get its instances, not the GPU itself
+	MIGEnabled bool  `json:"mig_enabled,omitempty"` // programs use its instances, not the GPU itself
 	MIG        []MIG `json:"mig,omitempty"`
 
 	NVLinks map[int]int  `json:"nvlinks,omitempty"` // a peer's Index → active NVLinks to it
-	Paths   map[int]Path `json:"paths,omitempty"`   // a peer's Index → how near it is over PCI
+	Paths   map[int]Path `json:"paths,omitempty"`   // a peer's Index → the PCI path to it
 
-	Processes []Process `json:"processes,omitempty"` // that hold memory of it
+	Processes []Process `json:"processes,omitempty"` // with memory on it
 }
 
-// MIG is an instance of a partitioned GPU: CUDA takes it for a GPU by its UUID.
+// MIG is an instance of a partitioned GPU, which CUDA addresses by its UUID like a GPU.
 type MIG struct {
 	UUID        string `json:"uuid"`    // such as MIG-5d2f…
 	Profile     string `json:"profile"` // such as 1g.5gb
 	MemoryBytes uint64 `json:"memory_bytes"`
 }
 
-// Process is one that has memory of a GPU.
+// Process is a process with memory on a GPU.
 type Process struct {
 	PID         int    `json:"pid"`
-	MemoryBytes uint64 `json:"memory_bytes"` // 0 where not known
+	MemoryBytes uint64 `json:"memory_bytes"` // 0 if unknown
 }
 
-// Path is what lies between two GPUs on the PCI tree, with the numbers and the meaning of NVML's
-// topology levels. Less is nearer.
+// Path is the distance of two GPUs on the PCI tree, with the numbers and meaning of NVML's
+// topology levels. A lower value is nearer.
 type Path int
 
-// What the way between two GPUs crosses at most.
+// The farthest component on the path between two GPUs.
 const (
 	Internal         Path = 0  // both are on one board
 	SingleSwitch     Path = 10 // one PCI switch
@@ -57,7 +57,7 @@ const (
 	System           Path = 50 // the link between NUMA nodes
 )
 
-// String is how nvidia-smi's topology matrix writes it.
+// String returns the abbreviation of nvidia-smi's topology matrix.
 func (p Path) String() string {
 	switch p {
 	case Internal:
@@ -76,10 +76,10 @@ func (p Path) String() string {
 	return "?"
 }
 
-// unknown is a device of which nothing is known yet.
+// unknown returns a device without known fields.
 func unknown() Device { return Device{Minor: -1, NUMANode: -1, Utilization: -1} }
 
-// UnmarshalJSON leaves unknown what text does not tell.
+// UnmarshalJSON leaves fields that are absent from text unknown.
 func (d *Device) UnmarshalJSON(text []byte) error {
 	type plain Device
 	p := plain(unknown())

@@ -1,9 +1,8 @@
-// Package gpu lists the GPUs of this machine and deals them to its local ranks.
+// Package gpu lists the GPUs of this machine and assigns them to local ranks.
 //
-// It needs no library: [List] reads what the NVIDIA driver shows in /proc and
-// /sys, and only where that shows nothing it asks a program, gorun-gpu or
-// nvidia-smi. [Details] asks them in any case. A machine without GPUs is the
-// normal case and no error: nothing is run there.
+// It needs no library. [List] reads /proc and /sys of the NVIDIA driver, and
+// runs gorun-gpu or nvidia-smi only if they show nothing. [Details] always runs
+// one of them. A machine without GPUs is no error, and nothing is run there.
 package gpu
 
 import (
@@ -15,46 +14,46 @@ import (
 	"slices"
 )
 
-// Sources are the places that know GPUs.
+// Sources are the sources of information on GPUs.
 type Sources struct {
 	Root   fs.FS    // the machine's root directory, for /proc, /sys and /dev
-	Helper string   // the gorun-gpu program; "" leaves it out
-	Memory *os.File // gorun-gpu's executable, which lies in no folder, in Helper's place; nil: there is none
-	SMI    string   // the nvidia-smi program, a path or a name on PATH; "" leaves it out
+	Helper string   // path of the gorun-gpu program; "" skips it
+	Memory *os.File // an open gorun-gpu executable to use instead of Helper; nil means none
+	SMI    string   // the nvidia-smi program, a path or a name in PATH; "" skips it
 }
 
 // Machine returns this machine's sources. helper is the path of gorun-gpu, or
-// "" where it is not installed.
+// "" if it is not installed.
 func Machine(helper string) Sources {
 	return Sources{Root: os.DirFS("/"), Helper: helper, SMI: "nvidia-smi"}
 }
 
-// Inventory is what is known of a machine's GPUs. The gorun-gpu program prints it as JSON.
+// Inventory is the known GPUs of a machine. gorun-gpu prints it as JSON.
 type Inventory struct {
 	Devices []Device `json:"devices"`
-	// Warnings are why less is known of the devices than could be.
+	// Warnings explain why fields of the devices are unknown.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// Present reports whether the machine shows any sign of an NVIDIA GPU that its kernel drives: nobody needs
-// to ask a program else.
+// Present reports whether the machine shows any sign of an NVIDIA GPU driven by its kernel. Without one there is no
+// reason to run a program.
 func Present(root fs.FS) bool {
 	if entries, err := fs.ReadDir(root, procDir); err == nil {
 		return len(entries) > 0
 	}
-	// Where /proc shows nothing: some sandboxes, and Windows' Linux.
+	// Some sandboxes and WSL show nothing in /proc.
 	return slices.ContainsFunc([]string{"dev/nvidiactl", "dev/dxg"}, func(name string) bool {
 		_, err := fs.Stat(root, name)
 		return err == nil
 	})
 }
 
-// List returns the GPUs of the machine in the order of their indices, none if
-// there are none, cheaply: no program is run where /proc shows the GPUs. The programs are killed when ctx ends.
+// List returns the GPUs of the machine in index order. It is cheap: no program
+// runs if /proc shows the GPUs. Programs are killed when ctx ends.
 //
-// A source that is not there, or that exits with a status because it finds no
-// driver, has no GPU to tell of. A source that breaks in another way is passed
-// over too; what happened to it is the error when no other source knows a GPU.
+// A missing source, or one that exits because it finds no driver, counts as no
+// GPU. A source that fails otherwise is skipped; its failure is the error if no
+// other source knows a GPU.
 func List(ctx context.Context, s Sources) ([]Device, error) {
 	devices, err := fromProc(s.Root)
 	if len(devices) > 0 {
@@ -65,10 +64,9 @@ func List(ctx context.Context, s Sources) ([]Device, error) {
 	return inv.Devices, errors.Join(prefixed("/proc/driver/nvidia", err), asked)
 }
 
-// Details is List with what only the driver knows: memory, utilization, MIG instances, NVLinks, processes. It
-// takes as long as the driver does, at most some seconds per program. When no program tells, it
-// returns what List would, and warnings. Devices that /proc shows and the driver does not let this
-// process use are left out.
+// Details returns the GPUs with the fields that only the driver knows: memory, utilization, MIG instances, NVLinks,
+// processes. It takes up to some seconds per program. If no program succeeds, it returns the result of List with
+// warnings. It omits devices that the driver does not let this process use.
 func Details(ctx context.Context, s Sources) (Inventory, error) {
 	shown, err := fromProc(s.Root)
 	inv, asked := ask(ctx, s)
@@ -93,7 +91,7 @@ func Details(ctx context.Context, s Sources) (Inventory, error) {
 	return inv, nil
 }
 
-// merge is what the driver's library says of a device, and what /proc says where that is silent.
+// merge returns the library's description of a device, completed from /proc.
 func merge(d, shown Device) Device {
 	if d.UUID == "" {
 		d.UUID = shown.UUID
@@ -107,8 +105,8 @@ func merge(d, shown Device) Device {
 	return d
 }
 
-// ask asks the programs, one after the other, until one knows a GPU. The warnings are about those before it;
-// err is what broke when none knows any.
+// ask runs the programs in order until one knows a GPU. The warnings are about earlier ones; err is the failure if none
+// knows a GPU.
 func ask(ctx context.Context, s Sources) (inv Inventory, err error) {
 	if !Present(s.Root) {
 		return inv, nil
@@ -152,7 +150,7 @@ func ask(ctx context.Context, s Sources) (inv Inventory, err error) {
 	return inv, errors.Join(errs...)
 }
 
-// prefixed says of which source err is.
+// prefixed adds the name of the source to err.
 func prefixed(source string, err error) error {
 	if err == nil {
 		return nil

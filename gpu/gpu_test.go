@@ -217,11 +217,11 @@ func FuzzParseInformation(f *testing.F) {
 	})
 }
 
-// checkDevices checks that devices can be dealt and that their addresses are
+// checkDevices checks that devices can be assigned and that their addresses are
 // spelt in the one way.
 func checkDevices(t *testing.T, devices []Device) {
-	if dealt, err := Deal(devices, Ask{Ranks: 1}); err != nil {
-		t.Fatalf("%+v, %v", dealt, err)
+	if assigned, err := Assign(devices, Request{Ranks: 1}); err != nil {
+		t.Fatalf("%+v, %v", assigned, err)
 	}
 	for _, d := range devices {
 		if again, err := parseBusID(d.BusID); again != d.BusID {

@@ -6,19 +6,19 @@ import (
 	"slices"
 )
 
-// nearness is how near two units are to each other. The zero value is two of which nothing is known.
+// nearness is how near two units are to each other. The zero value means unknown.
 type nearness struct {
-	same  int // 1: both are one GPU's
+	same  int // 1 if both are on one GPU
 	links int // NVLinks
-	path  int // what lies between them on PCI, negated, so that more is nearer
-	node  int // 1: they are of one NUMA node
+	path  int // the PCI path, negated, so that a larger value is nearer
+	node  int // 1 if both are on one NUMA node
 }
 
 func (a nearness) compare(b nearness) int {
 	return cmp.Or(cmp.Compare(a.same, b.same), cmp.Compare(a.links, b.links), cmp.Compare(a.path, b.path), cmp.Compare(a.node, b.node))
 }
 
-// near says how near two units are.
+// near returns the nearness of two units.
 func near(devices []Device, a, b unit) nearness {
 	n := nearness{path: math.MinInt32}
 	if a.device < 0 || b.device < 0 {
@@ -37,7 +37,7 @@ func near(devices []Device, a, b unit) nearness {
 	return n
 }
 
-// sum adds up how near a unit is to several.
+// sum adds the nearness of a unit to several others.
 func sum(devices []Device, a unit, all []unit) (total nearness) {
 	for _, b := range all {
 		n := near(devices, a, b)
@@ -46,8 +46,8 @@ func sum(devices []Device, a unit, all []unit) (total nearness) {
 	return total
 }
 
-// group cuts units into as many groups of each units as there are ranks: a group's units are near to each other, and
-// a group begins next to the one before it. What is as near stays in its order. There must be enough.
+// group divides units into one group of each units per rank. The units of a group are near each other, and each group
+// begins next to the previous one. Ties keep their order. There must be enough units.
 func group(devices []Device, units []unit, ranks, each int) (groups [][]unit) {
 	rest := slices.Clone(units)
 	take := func(nearTo []unit) unit {

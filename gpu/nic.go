@@ -7,13 +7,12 @@ import (
 	"strings"
 )
 
-// bondDepth is how many interfaces may stand on each other: a VLAN on a bond of ports.
+// bondDepth bounds the layers of interfaces, such as a VLAN on a bond of ports.
 const bondDepth = 3
 
-// NearestNICs chooses of a machine's network interfaces those that are nearest to GPUs with these PCI addresses: for each GPU
-// the ones with the least between it and them, and of these the whole. root is the machine's root directory, for /sys. What is
-// not known to be anywhere, as bridges and virtual cards are not, is as near as anything; so all are nearest where a GPU's
-// place is not known.
+// NearestNICs returns the network interfaces that are nearest to the GPUs with these PCI addresses: the union, over the GPUs,
+// of the interfaces with the shortest PCI path. root is the machine's root directory, for /sys. Interfaces without a known
+// location, such as bridges and virtual cards, count as nearest; so do all interfaces for a GPU without a known location.
 func NearestNICs(root fs.FS, busIDs, nics []string) (nearest []string) {
 	if len(busIDs) == 0 || len(nics) < 2 {
 		return nics
@@ -44,13 +43,13 @@ func NearestNICs(root fs.FS, busIDs, nics []string) (nearest []string) {
 	return nearest
 }
 
-// place is where a device hangs.
+// place is the location of a device.
 type place struct {
 	way  []string
-	node int // -1 where not known
+	node int // -1 if unknown
 }
 
-// placeAt follows a link in /sys to a PCI device, or to something that belongs to one.
+// placeAt follows a link in /sys to a PCI device, or to a child of one.
 func placeAt(root fs.FS, link string) (p place, known bool) {
 	target, err := fs.ReadLink(root, link)
 	if err != nil {
@@ -58,7 +57,7 @@ func placeAt(root fs.FS, link string) (p place, known bool) {
 	}
 	way := wayTo(target)
 	last := slices.IndexFunc(way, func(hop string) bool { return !strings.HasPrefix(hop, "pci") && !isAddress(hop) })
-	if last >= 0 { // net/eth0, or a driver's own devices, which are in no other place
+	if last >= 0 { // net/eth0, or a driver's own device, has the location of its PCI device
 		way = way[:last]
 	}
 	if len(way) < 2 {
@@ -67,13 +66,13 @@ func placeAt(root fs.FS, link string) (p place, known bool) {
 	return place{way: way, node: nodeAt(root, path.Join("sys/bus/pci/devices", way[len(way)-1]))}, true
 }
 
-// isAddress reports a PCI address: 0000:18:00.0.
+// isAddress reports whether s is a PCI address such as 0000:18:00.0.
 func isAddress(hop string) bool {
 	return strings.Count(hop, ":") == 2 && strings.Count(hop, ".") == 1
 }
 
-// portsOf are the places of the cards that an interface sends by: its own, or those of the interfaces below it. There are none
-// where it stands on nothing, or on something whose place is not known.
+// portsOf returns the locations of the cards that an interface sends through: its own, or those of the interfaces below it.
+// It returns none for an interface without a card, or if a location is unknown.
 func portsOf(root fs.FS, nic string, depth int) (ports []place) {
 	dir := path.Join("sys/class/net", nic)
 	if p, known := placeAt(root, dir); known {
@@ -93,7 +92,7 @@ func portsOf(root fs.FS, nic string, depth int) (ports []place) {
 	return ports
 }
 
-// nearestOf is what lies at least between a GPU and one of several cards.
+// nearestOf returns the shortest path between a GPU and one of several cards.
 func nearestOf(gpu place, ports []place) Path {
 	best := System
 	for _, p := range ports {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// addPlaces sets what /sys under root says of where the devices are: NUMA nodes, the cores next to them, and
-// what lies between them. It leaves alone what /sys does not say, and the paths that are known.
+// addPlaces sets the locations of the devices from /sys under root: NUMA nodes, nearest cores and paths. It leaves fields
+// that /sys does not have, and known paths, unchanged.
 func addPlaces(root fs.FS, devices []Device) {
 	ways := make([][]string, len(devices))
 	for i := range devices {
@@ -38,7 +38,7 @@ func addPlaces(root fs.FS, devices []Device) {
 	}
 }
 
-// nodeAt is the NUMA node of the PCI device whose folder dir is; -1 where not known.
+// nodeAt returns the NUMA node of the PCI device with the folder dir, or -1 if unknown.
 func nodeAt(root fs.FS, dir string) int {
 	if node, err := strconv.Atoi(line(root, path.Join(dir, "numa_node"))); err == nil {
 		return max(node, -1)
@@ -46,7 +46,7 @@ func nodeAt(root fs.FS, dir string) int {
 	return -1
 }
 
-// line is a small file's content without the line's end; "" where it cannot be read.
+// line returns the content of a one-line file, or "" if it cannot be read.
 func line(root fs.FS, name string) string {
 	text, err := fs.ReadFile(root, name)
 	if err != nil {
@@ -55,21 +55,21 @@ func line(root fs.FS, name string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// wayTo is the way from the host bridge to a device, both included, that the device's link in /sys spells:
-// ../../../devices/pci0000:17/0000:17:00.0/0000:18:00.0. It is nil if that is no PCI device's.
+// wayTo returns the path from the host bridge to a device, both included, from the device's link in /sys, such as
+// ../../../devices/pci0000:17/0000:17:00.0/0000:18:00.0. It returns nil for a link that is not a PCI device's.
 func wayTo(link string) []string {
 	_, way, _ := strings.Cut(link, "/devices/")
 	hops := strings.Split(way, "/")
 	for i, hop := range hops {
-		if strings.HasPrefix(hop, "pci") { // platforms may have parts of their own before it
+		if strings.HasPrefix(hop, "pci") { // platforms may have other components before it
 			return hops[i:]
 		}
 	}
 	return nil
 }
 
-// between is what two devices' ways cross. Ports of a switch are bridges, as is the port of the host bridge
-// that a switch hangs on: below the last common one, two devices of one switch have a port each.
+// between returns the path of two devices. Ports of a switch are bridges, as is the host bridge's port above a
+// switch: below the last common bridge, two devices of one switch have one port each.
 func between(a, b []string, sameNode bool) Path {
 	common := 0
 	for common < min(len(a), len(b))-1 && a[common] == b[common] {

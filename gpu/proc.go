@@ -13,8 +13,8 @@ import (
 
 const procDir = "proc/driver/nvidia/gpus"
 
-// fromProc reads the directory in which the driver describes every GPU it
-// holds. It knows no memory sizes.
+// fromProc reads the directory in which the driver describes its GPUs. It has
+// no memory sizes.
 func fromProc(root fs.FS) ([]Device, error) {
 	entries, err := fs.ReadDir(root, procDir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -44,8 +44,8 @@ func fromProc(root fs.FS) ([]Device, error) {
 	return devices, nil
 }
 
-// parseInformation reads one GPU's information file: lines of key, colon and
-// value. It reports false for a GPU that the administrator excluded from use.
+// parseInformation parses one GPU's information file: lines of key, colon and
+// value. It returns false for a GPU that the administrator has excluded.
 func parseInformation(text string) (d Device, usable bool) {
 	d, usable = unknown(), true
 	for line := range strings.Lines(text) {
@@ -55,7 +55,7 @@ func parseInformation(text string) (d Device, usable bool) {
 		case "Model":
 			d.Name = value
 		case "GPU UUID":
-			// Question marks stand where the GPU was never opened.
+			// A GPU that was never opened has question marks.
 			if !strings.Contains(value, "?") {
 				d.UUID = value
 			}
@@ -63,15 +63,15 @@ func parseInformation(text string) (d Device, usable bool) {
 			if minor, err := strconv.ParseUint(value, 10, 16); err == nil {
 				d.Minor = int(minor)
 			}
-		case "GPU Excluded", "Blacklisted": // the second is how older drivers say it
+		case "GPU Excluded", "Blacklisted": // the second in older drivers
 			usable = value != "Yes"
 		}
 	}
 	return d, usable
 }
 
-// parseBusID reads a PCI address and spells it as /sys does. The driver's
-// programs write the domain with eight digits and capitals: 00000000:3B:00.0.
+// parseBusID parses a PCI address and returns it in the format of /sys. The
+// driver's programs write an eight-digit domain in capitals: 00000000:3B:00.0.
 func parseBusID(s string) (string, error) {
 	domain, rest, _ := strings.Cut(s, ":")
 	bus, rest, _ := strings.Cut(rest, ":")
@@ -86,8 +86,8 @@ func parseBusID(s string) (string, error) {
 	return fmt.Sprintf("%04x:%02x:%02x.%x", n[0], n[1], n[2], n[3]), nil
 }
 
-// byBusID orders devices as the driver numbers them. A domain with more digits
-// comes after all the shorter ones.
+// byBusID compares devices in the driver's order. A domain with more digits
+// comes after all shorter ones.
 func byBusID(a, b Device) int {
 	return cmp.Or(cmp.Compare(len(a.BusID), len(b.BusID)), cmp.Compare(a.BusID, b.BusID))
 }

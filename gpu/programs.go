@@ -16,12 +16,12 @@ import (
 )
 
 const (
-	programTime = 5 * time.Second // for a program to tell; a driver that hangs does so for ever
-	killTime    = 2 * time.Second // for it to be gone when killed: one that waits in the driver may not be
+	programTime = 5 * time.Second // bounds a program, since a hanging driver never returns
+	killTime    = 2 * time.Second // bounds the wait for a killed program, which may be stuck in the driver
 	maxOutput   = 8 << 20
 )
 
-// fromHelper asks the gorun-gpu program, which asks the driver's own library.
+// fromHelper runs gorun-gpu, which uses the driver's library.
 func fromHelper(ctx context.Context, s Sources) ([]Device, error) {
 	out, err := output(ctx, s.Memory, s.Helper)
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() == 1 {
@@ -51,12 +51,12 @@ func parseInventory(text []byte) ([]Device, error) {
 	return inv.Devices, nil
 }
 
-// fromSMI asks nvidia-smi, which comes with the driver. Old ones refuse fields that they do not know.
+// fromSMI runs nvidia-smi, which comes with the driver. Old versions refuse unknown fields.
 func fromSMI(ctx context.Context, program string) ([]Device, error) {
 	const old = "index,uuid,pci.bus_id,name,memory.total,memory.used,utilization.gpu"
 	out, err := querySMI(ctx, program, old+",mig.mode.current")
 	exit := (*exec.ExitError)(nil)
-	if errors.As(err, &exit) && exit.ExitCode() == 2 { // as for any wrong argument
+	if errors.As(err, &exit) && exit.ExitCode() == 2 { // an invalid argument
 		out, err = querySMI(ctx, program, old)
 	}
 	if errors.As(err, &exit) && exit.Exited() {
@@ -72,8 +72,8 @@ func querySMI(ctx context.Context, program, fields string) ([]byte, error) {
 	return output(ctx, nil, program, "--query-gpu="+fields, "--format=csv,noheader,nounits")
 }
 
-// parseSMI reads one device a line, its values parted by commas. Memory is in
-// MiB, or text in brackets where the device does not tell.
+// parseSMI parses one device per line, with comma-separated values. Memory is in
+// MiB, or text in brackets if unknown.
 func parseSMI(text string) ([]Device, error) {
 	var devices []Device
 	for line := range strings.Lines(text) {
@@ -115,7 +115,7 @@ func parseSMI(text string) ([]Device, error) {
 	return devices, nil
 }
 
-// mebibytes is a size in MiB, 0 where the device does not tell.
+// mebibytes parses a size in MiB; it is 0 if unknown.
 func mebibytes(value string) (bytes uint64, err error) {
 	mib, err := strconv.ParseUint(value, 10, 32)
 	if err != nil && told(value) != "" {
@@ -124,7 +124,7 @@ func mebibytes(value string) (bytes uint64, err error) {
 	return mib << 20, nil
 }
 
-// told is a value that nvidia-smi prints, or "" for one such as [N/A].
+// told returns a value of nvidia-smi, or "" for one such as [N/A].
 func told(value string) string {
 	if strings.HasPrefix(value, "[") {
 		return ""
@@ -132,16 +132,16 @@ func told(value string) string {
 	return value
 }
 
-// noDriverError says that a program ended by itself because it finds no driver.
+// noDriverError reports that a program exited because it found no driver.
 type noDriverError struct{ err error }
 
 func (e *noDriverError) Error() string { return e.err.Error() }
 func (e *noDriverError) Unwrap() error { return e.err }
 
-// errAbsent says that a program does not exist.
+// errAbsent reports that a program does not exist.
 var errAbsent = errors.New("it is not there")
 
-// output runs a program, or the executable that a file holds, and returns what it printed.
+// output runs a program, or the executable in a file, and returns its output.
 func output(ctx context.Context, executable *os.File, program string, args ...string) ([]byte, error) {
 	late := fmt.Errorf("it did not end within %v", programTime)
 	ctx, cancel := context.WithTimeoutCause(ctx, programTime, late)
@@ -155,7 +155,7 @@ func output(ctx context.Context, executable *os.File, program string, args ...st
 		cmd.ExtraFiles = []*os.File{executable}
 	}
 	cmd.Stdout, cmd.Stderr = stdout, stderr
-	cmd.WaitDelay = killTime / 2 // for children that keep the pipe open
+	cmd.WaitDelay = killTime / 2 // for children that keep the pipe open after the program has ended
 	if err := cmd.Start(); errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
 		return nil, errAbsent
 	} else if err != nil {
@@ -191,7 +191,7 @@ func after(ctx context.Context, delay time.Duration) <-chan struct{} {
 	return over
 }
 
-// limited holds what a program prints, up to a limit.
+// limited keeps a program's output up to a limit.
 type limited struct {
 	held bytes.Buffer
 	full bool

@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// unit is what a program sees as one device: a GPU, or an instance of a partitioned one.
+// unit is one device as a program sees it: a GPU, or an instance of a partitioned GPU.
 type unit struct {
-	device int    // index into the devices; -1: it is named, and the inventory does not know it
-	token  string // what CUDA_VISIBLE_DEVICES calls it
+	device int    // index into the devices; -1 for a named one that the inventory lacks
+	token  string // its name in CUDA_VISIBLE_DEVICES
 	mig    bool
 }
 
-// unitsOf are the units that a program sees, in CUDA's order, where visible is its CUDA_VISIBLE_DEVICES; nil: it is
-// not set. It is pure.
+// unitsOf returns the units that a program sees, in CUDA's order. visible is its CUDA_VISIBLE_DEVICES, nil if unset.
+// It is pure.
 func unitsOf(devices []Device, visible *string) []unit {
 	if visible == nil {
 		return allUnits(devices)
@@ -32,8 +32,8 @@ func unitsOf(devices []Device, visible *string) []unit {
 	return unitsByNumber(devices, words)
 }
 
-// allUnits calls GPUs by their numbers, as most programs that read CUDA_VISIBLE_DEVICES expect. Where a GPU is
-// partitioned it is not sure how CUDA counts the others, so all are called by UUID.
+// allUnits names GPUs by number, as most programs that read CUDA_VISIBLE_DEVICES expect. With a partitioned GPU it is
+// uncertain how CUDA counts the others, so all are named by UUID.
 func allUnits(devices []Device) (units []unit) {
 	partitioned := slices.ContainsFunc(devices, func(d Device) bool { return d.MIGEnabled })
 	for i, d := range devices {
@@ -46,7 +46,7 @@ func allUnits(devices []Device) (units []unit) {
 	return units
 }
 
-// unitsIn are the units of one GPU: itself, called token, or its instances.
+// unitsIn returns the units of one GPU: itself, named token, or its instances.
 func unitsIn(devices []Device, i int, token string) (units []unit) {
 	if !devices[i].MIGEnabled {
 		return []unit{{i, token, false}}
@@ -57,8 +57,8 @@ func unitsIn(devices []Device, i int, token string) (units []unit) {
 	return units
 }
 
-// unitsByNumber reads numbers as the driver does: what stands behind the digits does not count, the first number that
-// there is no GPU of ends the list, and a number that comes twice leaves none.
+// unitsByNumber parses numbers as the driver does: text after the digits is ignored, the first number without a GPU ends
+// the list, and a duplicate number makes the list empty.
 func unitsByNumber(devices []Device, words []string) (units []unit) {
 	seen := map[int]bool{}
 	for _, word := range words {
@@ -75,7 +75,7 @@ func unitsByNumber(devices []Device, words []string) (units []unit) {
 	return units
 }
 
-// leadingNumber is strtol's reading of word; -1 where it does not begin with a number.
+// leadingNumber parses word like strtol, and returns -1 if it does not begin with a number.
 func leadingNumber(word string) int {
 	digits := strings.TrimPrefix(word, "+")
 	if end := strings.IndexFunc(digits, func(c rune) bool { return c < '0' || c > '9' }); end >= 0 {
@@ -88,7 +88,7 @@ func leadingNumber(word string) int {
 	return n
 }
 
-// unitsByUUID reads UUIDs of GPUs, or as much of their beginnings as tells them apart.
+// unitsByUUID parses UUIDs of GPUs, or unambiguous prefixes of them.
 func unitsByUUID(devices []Device, words []string) (units []unit) {
 	all := !slices.ContainsFunc(devices, func(d Device) bool { return d.UUID == "" })
 	seen := map[string]bool{}
@@ -111,7 +111,7 @@ func unitsByUUID(devices []Device, words []string) (units []unit) {
 			return units
 		case seen[name]:
 			return nil
-		case len(found) == 0: // one of those whose UUID is not known
+		case len(found) == 0: // perhaps a GPU whose UUID is unknown
 			units = append(units, unit{-1, word, false})
 		default:
 			units = append(units, unitsIn(devices, found[0], word)...)
@@ -121,7 +121,7 @@ func unitsByUUID(devices []Device, words []string) (units []unit) {
 	return units
 }
 
-// instancesByUUID reads UUIDs of instances. They are taken at their word: not every inventory knows instances.
+// instancesByUUID parses UUIDs of instances. It accepts unknown ones, since not every inventory has instances.
 func instancesByUUID(devices []Device, words []string) (units []unit) {
 	seen := map[string]bool{}
 	for _, word := range words {
@@ -134,7 +134,7 @@ func instancesByUUID(devices []Device, words []string) (units []unit) {
 		seen[word] = true
 		device := slices.IndexFunc(devices, func(d Device) bool {
 			return slices.ContainsFunc(d.MIG, func(m MIG) bool { return m.UUID == word }) ||
-				d.UUID != "" && strings.HasPrefix(word, "MIG-"+d.UUID+"/") // as drivers before R470 call them
+				d.UUID != "" && strings.HasPrefix(word, "MIG-"+d.UUID+"/") // the format of drivers before R470
 		})
 		units = append(units, unit{device, word, true})
 	}

@@ -129,14 +129,14 @@ func assign(request wire.GPUs, inherited []Visibility, devices []gpu.Device) (sh
 	shares = make([]gpu.Share, len(inherited))
 	have := 0
 	for _, kind := range kinds {
-		ask := gpu.Ask{Ranks: len(members[kind]), PerRank: request.PerRank, Order: kind.Order}
+		ask := gpu.Request{Ranks: len(members[kind]), PerRank: request.PerRank, Order: kind.Order}
 		if len(kinds) == 1 {
 			ask.Listed = request.Listed
 		}
 		if kind.Set {
 			ask.Visible = &kind.Visible
 		}
-		assigned, err := gpu.Deal(devices, ask)
+		assigned, err := gpu.Assign(devices, ask)
 		if err != nil {
 			return nil, "", err
 		}

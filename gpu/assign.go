@@ -6,59 +6,59 @@ import (
 	"strings"
 )
 
-// Ask is what the ranks of a host are to get, and what is said there already.
-type Ask struct {
-	Ranks   int     // on this host
-	PerRank int     // GPUs for each; 0: auto
-	Listed  int     // how many the host is said to have, of which ranks may use no more; 0: it is not said
-	Visible *string // CUDA_VISIBLE_DEVICES as ranks inherit it; nil: it is not set
-	Order   string  // CUDA_DEVICE_ORDER as they inherit it
+// Request is what the ranks of a host ask for, and what their environment says already.
+type Request struct {
+	Ranks   int     // ranks on this host
+	PerRank int     // GPUs for each rank; 0 means auto
+	Listed  int     // GPUs that the hostfile lists, which bounds those assigned; 0 means not listed
+	Visible *string // CUDA_VISIBLE_DEVICES as ranks inherit it; nil means unset
+	Order   string  // CUDA_DEVICE_ORDER as ranks inherit it
 }
 
-// byBus is the CUDA_DEVICE_ORDER under which Device.Index is CUDA's number.
+// byBus is the CUDA_DEVICE_ORDER for which Device.Index is CUDA's number.
 const byBus = "PCI_BUS_ID"
 
-// Dealt is who gets what.
-type Dealt struct {
-	Have   int     // GPUs and instances that ranks may use
-	Shares []Share // by local rank; nil: ranks have nothing to do with GPUs
+// Assignment is which rank gets which GPUs.
+type Assignment struct {
+	Have   int     // number of GPUs and instances that ranks may use
+	Shares []Share // by local rank; nil if ranks use no GPUs
 }
 
-// Share is what a rank gets.
+// Share is the GPUs of one rank.
 type Share struct {
-	GPUs []string // for people: indices of GPUs, UUIDs of instances
+	GPUs []string // for messages: indices of GPUs, UUIDs of instances
 
-	// Visible is the rank's CUDA_VISIBLE_DEVICES; "": what is there is left to the rank, which is expected to
-	// use the device of its local rank.
+	// Visible is the rank's CUDA_VISIBLE_DEVICES. "" leaves the variable alone; the rank is expected to use
+	// the device of its local rank.
 	Visible string
-	Order   string // its CUDA_DEVICE_ORDER; "": as it is there
+	Order   string // its CUDA_DEVICE_ORDER; "" leaves the variable alone
 
-	// Nodes are the NUMA nodes that it should run on; nil: any.
+	// Nodes are the NUMA nodes that the rank should run on; nil means any.
 	Nodes []int
 
-	// BusIDs are the PCI addresses of its GPUs; nil: it is not known which it will use.
+	// BusIDs are the PCI addresses of its GPUs; nil if unknown.
 	BusIDs []string
 }
 
-// Deal gives the ranks of a host its GPUs; devices are those that programs may open. It is pure. Its error is a
+// Assign assigns GPUs to the ranks of a host. devices are those that programs may open. It is pure. Its error is a
 // *[FewError] or a *[ListedError].
 //
-// With a number for each, a rank sees those only: the nearest to each other, and neighbours in rank get neighbours. A
-// CUDA_VISIBLE_DEVICES that is there is cut up as it is written.
+// With a number per rank, a rank sees only its GPUs. They are near each other, and neighbouring ranks get neighbouring
+// GPUs. An existing CUDA_VISIBLE_DEVICES is divided in its order.
 //
-// With auto, programs that take the device of their local rank must go on working: all ranks see all GPUs, and
-// nothing is set. Where that cannot work ranks see one device each, in turns: where there are more ranks than GPUs, and
-// where GPUs are partitioned, since CUDA shows a process one instance only. Ranks are sent to NUMA nodes if each has
-// GPUs of its own: a number for each, or as many ranks as GPUs.
-func Deal(devices []Device, ask Ask) (Dealt, error) {
+// With auto, all ranks see all GPUs and nothing is set, so that programs can use the device of their local rank. If that
+// cannot work, ranks see one device each, round robin: with more ranks than GPUs, and with partitioned GPUs, of which
+// CUDA shows a process one instance only. Ranks get NUMA nodes if each has its own GPUs: with a number per rank, or with as
+// many ranks as GPUs.
+func Assign(devices []Device, ask Request) (Assignment, error) {
 	units := unitsOf(devices, ask.Visible)
 	if ask.Listed > len(units) {
-		return Dealt{}, &ListedError{Listed: ask.Listed, Have: len(units), Hidden: len(allUnits(devices)) - len(units)}
+		return Assignment{}, &ListedError{Listed: ask.Listed, Have: len(units), Hidden: len(allUnits(devices)) - len(units)}
 	}
 	if ask.Listed > 0 {
 		units = units[:ask.Listed]
 	}
-	d := Dealt{Have: len(units)}
+	d := Assignment{Have: len(units)}
 	if ask.PerRank > 0 {
 		return d, d.cut(devices, units, ask)
 	}
@@ -84,8 +84,8 @@ func Deal(devices []Device, ask Ask) (Dealt, error) {
 	return d, nil
 }
 
-// cut gives each rank its number of units.
-func (d *Dealt) cut(devices []Device, units []unit, ask Ask) error {
+// cut assigns each rank its number of units.
+func (d *Assignment) cut(devices []Device, units []unit, ask Request) error {
 	partitioned := slices.ContainsFunc(units, func(u unit) bool { return u.mig })
 	if ask.Ranks > len(units)/ask.PerRank || partitioned && ask.PerRank > 1 {
 		return &FewError{Ranks: ask.Ranks, PerRank: ask.PerRank, Have: len(units),
@@ -111,9 +111,9 @@ func (d *Dealt) cut(devices []Device, units []unit, ask Ask) error {
 	return nil
 }
 
-// setting is what makes CUDA show these units and no others. Numbers mean what they mean in the list that ranks
-// inherit; where there is none they are ours, by the PCI bus.
-func setting(devices []Device, own []unit, ask Ask) (visible, order string) {
+// setting returns the variables by which CUDA shows exactly these units. Numbers have the meaning of the list that ranks
+// inherit; without one they are in PCI bus order.
+func setting(devices []Device, own []unit, ask Request) (visible, order string) {
 	var tokens []string
 	numbers := false
 	for _, u := range own {
@@ -126,15 +126,15 @@ func setting(devices []Device, own []unit, ask Ask) (visible, order string) {
 	return strings.Join(tokens, ","), order
 }
 
-// ordered reports whether it is known which GPUs the units are. Of unlike GPUs CUDA gives the fastest the number 0, unless
-// it is told not to; names are always the same GPU's.
-func ordered(devices []Device, units []unit, ask Ask) bool {
+// ordered reports whether the units' numbers identify GPUs. By default CUDA numbers the fastest of different GPUs 0; UUIDs
+// are always unambiguous.
+func ordered(devices []Device, units []unit, ask Request) bool {
 	alike := !slices.ContainsFunc(devices, func(d Device) bool { return d.Name != devices[0].Name })
 	named := ask.Visible != nil && !slices.ContainsFunc(units, func(u unit) bool { return leadingNumber(u.token) >= 0 })
 	return alike || named || ask.Order == byBus
 }
 
-// nodes are the NUMA nodes of units, nil if that of one is not known.
+// nodes returns the NUMA nodes of units, or nil if one is unknown.
 func nodes(devices []Device, units []unit) (nodes []int) {
 	for _, u := range units {
 		if u.device < 0 || devices[u.device].NUMANode < 0 {
@@ -146,7 +146,7 @@ func nodes(devices []Device, units []unit) (nodes []int) {
 	return slices.Compact(nodes)
 }
 
-// busIDs are the PCI addresses of units, nil if that of one is not known.
+// busIDs returns the PCI addresses of units, or nil if one is unknown.
 func busIDs(devices []Device, units []unit) (ids []string) {
 	for _, u := range units {
 		if u.device < 0 {
@@ -168,12 +168,12 @@ func names(devices []Device, units []unit) (names []string) {
 	return names
 }
 
-// FewError says that there are fewer GPUs than the ranks of a host are to get.
+// FewError reports that a host has fewer GPUs than its ranks need.
 type FewError struct {
 	Ranks, PerRank, Have int
-	Hidden               int  // GPUs that CUDA_VISIBLE_DEVICES or the hostfile leaves out
-	Partitioned          bool // they are instances
-	Unnamed              bool // a GPU is partitioned, and its instances are not known
+	Hidden               int  // GPUs that CUDA_VISIBLE_DEVICES or the hostfile excludes
+	Partitioned          bool // the units are instances
+	Unnamed              bool // a GPU is partitioned, and its instances are unknown
 }
 
 func (e *FewError) Error() string {
@@ -190,7 +190,7 @@ func (e *FewError) Error() string {
 	return fmt.Sprintf("%s %s, and there %s%s", who, all, are(e.Have), hidden(e.Hidden))
 }
 
-// Hint says what to write.
+// Hint returns what to change.
 func (e *FewError) Hint() string {
 	const share = "--gpus-per-rank auto, with which ranks may share GPUs"
 	most, each := e.Have/e.PerRank, e.Have/e.Ranks
@@ -211,14 +211,14 @@ func (e *FewError) Hint() string {
 	return "say " + share
 }
 
-// ListedError says that a host has fewer GPUs than the hostfile says.
+// ListedError reports that a host has fewer GPUs than the hostfile lists.
 type ListedError struct{ Listed, Have, Hidden int }
 
 func (e *ListedError) Error() string {
 	return fmt.Sprintf("the hostfile says gpus=%d, and there %s%s", e.Listed, are(e.Have), hidden(e.Hidden))
 }
 
-// Hint says what to write.
+// Hint returns what to change.
 func (e *ListedError) Hint() string {
 	return "correct gpus= in the hostfile, or say --gpus-per-rank none to leave GPUs alone"
 }
