@@ -7,7 +7,7 @@ import (
 	"github.com/gorun/gorun/launcher/session"
 )
 
-// What a plan is made of. See package plan, which makes plans.
+// Plans and their parts. Package plan makes them.
 type (
 	Plan        = plan.Plan
 	PlannedHost = plan.Host
@@ -23,7 +23,7 @@ type (
 	GPUsError   = plan.GPUsError
 )
 
-// Orders of ranks, and what ranks may be bound to.
+// Orders of ranks, and units of binding.
 const (
 	BySlot     = plan.BySlot
 	ByNode     = plan.ByNode
@@ -39,7 +39,7 @@ type (
 	NetworkError = route.NetworkError
 )
 
-// A host and what runs on it. See package session.
+// Hosts and sessions with their agents. See package session.
 type (
 	Host            = session.Host
 	Local           = session.Local

@@ -15,7 +15,7 @@ import (
 // Checked is the result of checking one host.
 type Checked struct {
 	Host    hostfile.Host
-	Machine string        // what the host calls itself
+	Machine string        // the host's own name
 	Address string        // host:port where its sshd was reached; "" where there is none
 	Took    time.Duration // until an agent had answered there, or the host had failed
 	Err     error         // nil: an agent of this build can be started there
@@ -39,8 +39,8 @@ func Check(ctx context.Context, hosts []hostfile.Host, opts Options) []Checked {
 	return checked
 }
 
-// onAll connects to all hosts side by side and calls look with each connection. done is told how that went, how long
-// it took, and of hosts that were not reached, too.
+// onAll connects to all hosts in parallel and calls look with each connection. It reports the outcome and duration for
+// every host to done, also for unreachable ones.
 func onAll(ctx context.Context, hosts []hostfile.Host, opts Options, look func(ctx context.Context, i int, conn Host, stager *session.Stager) error,
 	done func(i int, took time.Duration, err error)) {
 	opts.setDefaults()

@@ -10,8 +10,8 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// The core decides what a running job does; run.go acts. Events go in, actions
-// come out, and time is a value on the launcher's monotonic clock.
+// The core is the pure state machine of a job with fixed ranks: events in, actions
+// out. run.go acts. Time is a value on the launcher's monotonic clock.
 
 // stopMargin is how long after the grace the launcher waits for the agents' last reports.
 const stopMargin = 3 * time.Second
@@ -77,9 +77,9 @@ type core struct {
 	hostOf   func(rank int) string
 	exits    []Exit
 	victims  map[int]int // rank that was lost, by the rank that reported it before it ended itself
-	gaveUp   int         // the rank by whose own will the ranks were told to abort; -1: they were not, or by another reason
+	gaveUp   int         // rank that requested the abort, or -1
 	aborted  bool
-	told     string // why the ranks were told to abort
+	told     string // cause of the abort
 	reason   StopReason
 	stopping bool
 	giveUpAt time.Duration
@@ -99,7 +99,7 @@ func newCore(plan Plan, grace time.Duration) *core {
 	return c
 }
 
-// step takes one event at time now and returns what to do, in order.
+// step handles one event at time now and returns the actions in order.
 func (c *core) step(event any, now time.Duration) []any {
 	if c.finished {
 		return nil
@@ -129,7 +129,7 @@ func (c *core) step(event any, now time.Duration) []any {
 		acts = c.stop(grace, now)
 	case eventWoke:
 		c.giveUpAt = max(c.giveUpAt+e.still, now+coreTick)
-		return nil // what follows sees whether it is over
+		return nil // the next event checks whether the job is over
 	case eventTick:
 	}
 	if c.over(now) {
@@ -152,14 +152,14 @@ func (c *core) gone(e eventHostLost, now time.Duration) []any {
 	if c.settled(e.host) {
 		return nil
 	}
-	if h.lost != nil { // its agent has said why before
+	if h.lost != nil { // the agent has reported the cause before
 		h.ends = false
 		return nil
 	}
 	return c.lose(e.host, e.err, now)
 }
 
-// failing is an agent's word that it ends. Its ranks are still there until it has.
+// failing handles an agent's report that it is about to end. Its ranks run until it has ended.
 func (c *core) failing(e eventFailing, now time.Duration) []any {
 	if c.settled(e.host) || c.hosts[e.host].lost != nil {
 		return nil
@@ -175,8 +175,8 @@ func (c *core) lose(host int, err error, now time.Duration) []any {
 	return append(acts, c.stop(c.grace, now)...)
 }
 
-// lost aborts the job over a connection between two ranks. A rank that names
-// itself gives up by its own will, and is nobody's victim.
+// lost aborts the job because a connection between two ranks was lost. A rank that
+// names itself requests the abort, and is not a victim.
 func (c *core) lost(l wire.Lost) []any {
 	cause := l.Cause
 	switch {
@@ -189,7 +189,7 @@ func (c *core) lost(l wire.Lost) []any {
 	return c.abort(wire.Abort{Rank: l.Rank, Host: c.hostOf(l.Rank), Cause: cause})
 }
 
-// abort tells every rank, once.
+// abort tells all ranks to abort, once.
 func (c *core) abort(a wire.Abort) []any {
 	if c.aborted {
 		return nil
@@ -229,7 +229,7 @@ func (c *core) settled(host int) bool {
 	return h.done || h.lost != nil && !h.ends
 }
 
-// result is what the job came to.
+// result returns the outcome of the job.
 func (c *core) result() Result {
 	r := Result{Stopped: c.reason, Exits: c.exits}
 	for i, h := range c.hosts {
@@ -244,9 +244,9 @@ func (c *core) result() Result {
 	return r
 }
 
-// cause is the first failure in time that is nobody's consequence: not a rank
-// that we ended, and not one that had lost another rank or was told to abort, unless
-// there is no other.
+// cause returns the earliest failure that is no consequence of another: not of a rank
+// that gorun stopped, and of a victim (a rank that had lost another rank or was told to
+// abort) only if there is no other.
 func (c *core) cause() *Failure {
 	var first *Failure
 	var firstAt time.Duration

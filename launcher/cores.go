@@ -7,8 +7,8 @@ import (
 	"github.com/gorun/gorun/launcher/plan"
 )
 
-// Cores asks hosts how many cores ranks may keep busy on them. Of opts it needs how hosts are reached,
-// what is staged there, and Trace. Its error is a *[LaunchError] about the hosts that did not answer.
+// Cores returns how many cores ranks may keep busy on each host. It uses opts.Dial, opts.Exe and opts.Trace. The error
+// is a *[LaunchError] with the hosts that did not answer.
 func Cores(ctx context.Context, hosts []hostfile.Host, opts Options) ([]int, error) {
 	opts.setDefaults()
 	var plan Plan
@@ -30,8 +30,7 @@ func Cores(ctx context.Context, hosts []hostfile.Host, opts Options) ([]int, err
 	return cores, nil
 }
 
-// reportPlacements tells where ranks run on their hosts, if that was asked for, what contains them, and how many
-// threads they are told to start.
+// reportPlacements reports the ranks' bindings, if requested, and traces their cages and numbers of threads.
 func (j *job) reportPlacements() {
 	if j.opts.ReportBindings {
 		for _, line := range plan.BindingLines(j.plan, j.places) {

@@ -14,7 +14,7 @@ import (
 	"github.com/gorun/gorun/launcher/route"
 )
 
-// Elastic is what a job whose hosts come and go needs beside [Options]. The zero value of a limit or a time is its default.
+// Elastic holds the settings of an elastic job beside its [Options]. A zero limit or duration means its default.
 type Elastic struct {
 	Hosts []hostfile.Host // at the start
 	// Discover lists the hosts available now; it is called about once a second. nil: always Hosts.
@@ -56,13 +56,13 @@ type Membership struct {
 }
 
 const (
-	elasticTick    = 250 * time.Millisecond // how often the driver looks at the clock
-	elasticTimeout = 10 * time.Minute       // how long there may be too few slots, unless the user says
+	elasticTick    = 250 * time.Millisecond // interval of the driver's ticks
+	elasticTimeout = 10 * time.Minute       // default bound on the wait for enough slots
 )
 
-// RunElastic runs a job of one program as its driver decides: it connects to hosts when there is something to start there, has an
-// agent of its own on them for each process, and lets processes into one epoch after the other. Its error is that
-// the job cannot be.
+// RunElastic runs an elastic job of one program, as the elastic driver decides. It connects to a host when a process is to start
+// there, starts one agent per process, and admits processes to one epoch after another. An error means that the job could
+// not start.
 func RunElastic(ctx context.Context, settings Elastic, opts Options) (Result, error) {
 	opts.setDefaults()
 	if err := settings.checkFiles(); err != nil {
@@ -95,16 +95,16 @@ type elasticJob struct {
 	end     Result
 	unaware bool            // its ranks seem to know nothing of epochs
 	failed  *elasticProcess // that ended such a job; nil: none has
-	later   []elastic.Event // that follow from what the driver wants
+	later   []elastic.Event // events that follow from the driver's actions
 	ended   bool
 	endedAt time.Duration
-	short   bool // of files to connect to all hosts, and it was said
+	short   bool // too few file descriptors for all hosts, and the user was told
 	gpus    plan.GPUUsers
 	fatal   error         // ends the job before it was one
 	stood   time.Duration // still, of the time since the job began
 
 	mu       sync.Mutex
-	serials  []*elasticProcess        // by number, which stands for a rank in printers and files
+	serials  []*elasticProcess        // by serial number, which printers and files use as a rank
 	contacts map[string]route.Contact // hosts that have been reached, by name
 }
 
@@ -178,7 +178,7 @@ func (j *elasticJob) woke(gap time.Duration) {
 	}
 }
 
-// step tells the driver of an event and does what it wants done.
+// step passes an event to the driver and performs its actions.
 func (j *elasticJob) step(event elastic.Event) {
 	for _, act := range j.driver.Step(event, j.now()) {
 		switch act := act.(type) {
@@ -206,7 +206,7 @@ func (j *elasticJob) step(event elastic.Event) {
 	}
 }
 
-// note tells the user what the driver has to say. How the job begins, and that it ends, is no news.
+// note reports a note of the driver to the user. The normal start and end of a job are only traced.
 func (j *elasticJob) note(n elastic.Note) {
 	began := j.whole
 	j.whole = j.whole || n.Kind == elastic.NoteEpoch
@@ -244,7 +244,7 @@ func (j *elasticJob) discover() {
 	})
 }
 
-// close ends what there still is.
+// close ends the remaining sessions and connections.
 func (j *elasticJob) close() {
 	j.endLife(errOver)
 	for _, p := range j.procs { // of agents that took too long

@@ -32,7 +32,7 @@ func newElasticEpoch(plan elastic.Plan, store *kv.Store) *elasticEpoch {
 	return e
 }
 
-// announce lets the members of a plan into its epoch.
+// announce admits the members of a plan to its epoch.
 func (j *elasticJob) announce(plan elastic.Plan) {
 	j.epoch = newElasticEpoch(plan, j.store)
 	j.store.DeleteFunc(func(key string) bool { return isOver(key, plan.Epoch) })
@@ -81,7 +81,7 @@ func (j *elasticJob) addressesOf(plan elastic.Plan) map[string][]string {
 			names, contacts = append(names, m.Host), append(contacts, p.contact())
 		}
 	}
-	chosen, _ := route.Addresses(contacts, j.opts.Network) // what cannot be was found out when the process was started
+	chosen, _ := route.Addresses(contacts, j.opts.Network) // errors were reported when the process was started
 	texts := map[string][]string{}
 	for i, list := range chosen {
 		texts[names[i]] = route.AddrTexts(list)
@@ -130,7 +130,7 @@ type elasticAbort struct {
 	cause   string
 }
 
-// abort tells the ranks of the epoch in force that they cannot go on together, once, if the one at fault is among them.
+// abort tells the ranks of the epoch in force to abort, once, if the failed process or host is in it.
 func (j *elasticJob) abort(a elasticAbort) {
 	if j.epoch == nil || j.epoch.aborted {
 		return
@@ -173,7 +173,7 @@ func (j *elasticJob) fence(p *elasticProcess, f wire.Fence) error {
 	return nil
 }
 
-// memberOf is a process's place in the epoch in force, if it has one.
+// memberOf returns a process's member in the epoch in force, if it is in it.
 func (j *elasticJob) memberOf(p *elasticProcess) (elastic.Member, bool) {
 	if j.epoch == nil {
 		return elastic.Member{}, false

@@ -32,7 +32,7 @@ type elasticConn struct {
 	ended bool
 }
 
-// host is what is known under a name, which may be little.
+// host returns the host with a name, and creates it if it is new.
 func (j *elasticJob) host(name string) *elasticHost {
 	for _, h := range j.hosts {
 		if h.host.Name == name {
@@ -110,8 +110,8 @@ func (h *elasticHost) forget(c *elasticConn) {
 	}
 }
 
-// cut closes all connections at once: what runs there ends by itself. Later sessions get new ones. It reports whether anything can
-// run there. Nobody waits for the connections here but closing: their sessions' readers may wait for the loop.
+// cut closes all connections at once, which ends their agents. Later sessions get new connections. It reports whether anything
+// may still run there. Only closing waits for the connections, because their sessions' readers may wait for the loop.
 func (h *elasticHost) cut(closing *sync.WaitGroup) (may bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -123,8 +123,8 @@ func (h *elasticHost) cut(closing *sync.WaitGroup) (may bool) {
 	return h.reached
 }
 
-// fenceOff lets go of a host that was lost. Nothing more is heard from there. Each agent is told to end: where a program reaches
-// the host (rsh, srun), or it is this machine, sessions have no connection in common that can be closed.
+// fenceOff disconnects a lost host and ignores its later messages. It also tells each agent to end, since with rsh, srun and
+// local hosts the sessions share no connection that could be closed.
 func (j *elasticJob) fenceOff(h *elasticHost) {
 	for name, p := range j.procs {
 		if p.host == h {

@@ -39,7 +39,7 @@ func (j *elasticJob) serial(n int) *elasticProcess {
 	return j.serials[n]
 }
 
-// saveAs is the file of a process's stream: that of the rank that it was started as. One that takes its place goes on in it.
+// saveAs returns the file of a process's stream: that of the rank that it was started as. Its replacement appends to it.
 func (j *elasticJob) saveAs(serial, fd int) string {
 	born := j.serial(serial).born
 	if j.settings.SaveAs != nil {
@@ -78,7 +78,7 @@ func (j *elasticJob) setPrefix(p *elasticProcess) {
 		}
 		plan.Hosts = append(plan.Hosts, own)
 	}
-	if prefix, err := j.settings.Prefix(plan); err == nil && prefix != nil { // what cannot be was found out before
+	if prefix, err := j.settings.Prefix(plan); err == nil && prefix != nil { // errors were reported before the job started
 		both := func(_, fd int, at time.Time) []byte { return prefix(m.Rank, fd, at) }
 		p.prefix.Store(&both)
 	}

@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	// elasticLease is how long an agent lives on without a word from gorun, elasticParting what its process then gets to end. An agent that
-	// sees its connection needs no more (6.1 s). So after elasticFence nothing is alive on a host that was lost.
+	// elasticLease is the agents' lease, and elasticParting the time that their processes then get to end. An agent that watches its
+	// connection notices a dead network earlier (6.1 s). So after elasticFence nothing is alive on a lost host.
 	elasticLease   = 6500 * time.Millisecond
 	elasticParting = 2 * time.Second
 	elasticFence   = 9 * time.Second
-	// startedTime is how long a process that is not wanted any more may take to be started: then it is given up.
+	// startedTime bounds the start of a process that is no longer needed; after that it is abandoned.
 	startedTime = time.Second
-	// elasticSilence is how long an agent may say nothing while its connection stands.
+	// elasticSilence is how long a connected agent may be silent.
 	elasticSilence = 10 * time.Second
 )
 
@@ -32,17 +32,17 @@ type elasticProcess struct {
 	born    elastic.Member // its numbers when it was started; its agent and its streams go by that rank
 	serial  int
 	host    *elasticHost
-	cancel  context.CancelCauseFunc // gives up starting it
+	cancel  context.CancelCauseFunc // abandons its start
 	session *session.Session        // nil: not yet
 	local   bool
 	port    int           // that was free on its host
 	upAt    time.Duration // when it was started
-	asked   bool          // to be let into an epoch
+	asked   bool          // asked for an epoch
 	exited  bool
 	stops   bool
 	hasty   bool // it is to end without grace
-	gone    bool // nobody asks for it any more: its host was lost
-	lostBy  int  // the epoch in which it said that it had lost another rank
+	gone    bool // its host was lost, and its messages are ignored
+	lostBy  int  // the epoch in which it reported the loss of another rank
 
 	conn   atomic.Pointer[elasticConn] // nil: none yet
 	rank   atomic.Int64                // now
@@ -86,25 +86,25 @@ func (j *elasticJob) start(act elastic.Start) {
 // number notes which rank the process has now.
 func (p *elasticProcess) number(m elastic.Member) { p.rank.Store(int64(m.Rank)) }
 
-// contact is what is known of its host's network.
+// contact returns the known addresses of its host.
 func (p *elasticProcess) contact() route.Contact { return contactOf(p.session) }
 
-// describe is the job as the process's agent is told it.
+// describe returns the job message for the process's agent.
 func (j *elasticJob) describe(h hostfile.Host, conn Host, m elastic.Member) wire.Job {
 	w := j.opts.wire(j.id, h, conn)
-	w.Epoch, w.Key, w.Size, w.Hosts = m.Born, make([]byte, 32), m.Size, 1 // the key comes with the epoch
+	w.Epoch, w.Key, w.Size, w.Hosts = m.Born, make([]byte, 32), m.Size, 1 // the epoch message carries the key
 	w.Ranks = wireRanks([]Rank{rankOf(m)})
 	w.Elastic = &wire.Elastic{Slot: m.Local, Slots: max(h.Slots, m.Local+1), LocalSize: m.LocalSize, Node: m.Node, Nodes: m.Nodes,
 		Lease: elasticLease, Parting: elasticParting, Timeout: j.settings.Timeout}
 	_, local := conn.(Local)
-	if local { // nothing can come between
+	if local { // a local agent shares the launcher's fate
 		w.Elastic.Lease = hungTime
 	}
 	w.Programs = wirePrograms([]Program{j.opts.Programs[0].On(local)})
 	return w
 }
 
-// live is a process's life: connect, stage, prepare, start, and read what its agent says until that ends.
+// live runs a process: connect, stage, prepare, start, and read its agent's frames until the session ends.
 func (j *elasticJob) live(ctx context.Context, p *elasticProcess, at hostfile.Host) {
 	conn, err := p.host.connect(ctx, at, j.dial)
 	if err != nil {
@@ -186,7 +186,7 @@ func (j *elasticJob) up(e processUp) {
 		p.session.Cancel()
 	case p.stops:
 		j.requestStop(p)
-	case j.settings.Together: // it is let in when it is started
+	case j.settings.Together: // the start message admits it to its epoch
 		j.step(elastic.Ready{Process: p.name})
 	}
 }
@@ -222,8 +222,8 @@ func (j *elasticJob) down(e processDown) {
 	}
 }
 
-// others reports whether a process that was not started says nothing about its host: others are up there, or are being started by
-// another connection. If the host is gone, they will tell.
+// others reports whether the failed start of a process says nothing about its host, because other processes run there or start
+// over another connection. They will show whether the host is lost.
 func (j *elasticJob) others(p *elasticProcess) bool {
 	for _, other := range j.procs {
 		if other == p || other.host != p.host || other.exited || other.gone {

@@ -8,7 +8,7 @@ import (
 	"github.com/gorun/gorun/launcher/session"
 )
 
-// handle does what follows from an event.
+// handle handles an event of the loop.
 func (j *elasticJob) handle(event any) {
 	switch e := event.(type) {
 	case elastic.Hosts:
@@ -38,7 +38,7 @@ func (j *elasticJob) expected(s *session.Session) bool { return !j.serial(s.Inde
 
 func (j *elasticJob) hung(s *session.Session, err error) { j.lost(s.Host.Name, err) }
 
-// check lets everything pass: what a process may say depends on the epoch, which the loop knows.
+// check accepts every message: validity depends on the epoch, which the loop checks.
 func (j *elasticJob) check(*session.Session, any) error { return nil }
 
 func (j *elasticJob) credit(*session.Session, wire.Frame) error { return nil } // no rank reads input
@@ -49,7 +49,7 @@ func (j *elasticJob) rank(s *session.Session, _ int) int { return int(j.serial(s
 
 func (j *elasticJob) author(s *session.Session, _ int) int { return s.Host.Ranks[0].Rank }
 
-// said is what a process or its agent has said.
+// said handles a message of a process or its agent.
 func (j *elasticJob) said(p *elasticProcess, message any) {
 	if p.gone {
 		return
@@ -79,7 +79,7 @@ func (j *elasticJob) said(p *elasticProcess, message any) {
 	}
 }
 
-// lostPeer is a rank's word that it cannot go on with another one. Who it was is in doubt: the end of a process, or of a host, shows by itself.
+// lostPeer handles a rank's report that it lost another one. It only aborts the epoch: the end of a process or of a host is detected separately.
 func (j *elasticJob) lostPeer(p *elasticProcess, l wire.Lost) {
 	m, member := j.memberOf(p)
 	if !member || l.Epoch != j.epoch.plan.Epoch || l.By != m.Rank || l.Rank < 0 || l.Rank >= m.Size {

@@ -6,11 +6,11 @@ import (
 	"github.com/gorun/gorun/internal/elastic"
 )
 
-// unawareTime is how long ranks may run without asking to be let into the first epoch until they count as programs that
-// never will. They found each other without us then, and all that gorun can do is what it does in other jobs.
+// unawareTime is how long ranks may run without asking for an epoch before they count as unaware of epochs. The job is then
+// handled like one that is not elastic.
 const unawareTime = 10 * time.Second
 
-// presume finds out that the ranks know nothing of epochs. Should one ask later, it is let in at once.
+// presume detects ranks that are unaware of epochs. A rank that asks later is admitted at once.
 func (j *elasticJob) presume() {
 	if j.epoch != nil || j.unaware || j.ended || len(j.procs) == 0 {
 		return
@@ -30,7 +30,7 @@ func (j *elasticJob) presume() {
 	}
 }
 
-// aware says that a rank has asked for an epoch.
+// aware records that a rank has asked for an epoch.
 func (j *elasticJob) aware() {
 	if j.unaware {
 		j.unaware = false
@@ -40,7 +40,7 @@ func (j *elasticJob) aware() {
 
 // failUnaware ends the job as any other ends when a rank fails.
 func (j *elasticJob) failUnaware(p *elasticProcess, e Exit) {
-	j.failed = p // what it has said last is known when all is written
+	j.failed = p // its last lines are known when all output is written
 	j.end.Cause = &Failure{Rank: e.Rank, Host: p.name.Host, Exit: e, At: e.At}
 	code := e.Code
 	if e.Signal != 0 {

@@ -9,7 +9,7 @@ type Exit struct {
 	Signal  int           // signal that ended it, or 0
 	Core    bool          // it dumped core
 	Stopped bool          // its agent had signalled it before it ended
-	Aborted bool          // it had been told to abort before it ended
+	Aborted bool          // the rank had been told to abort before it ended
 	At      time.Duration // since the job began
 	MPI     MPIEnd
 	Failed  string        // why it did not start, with Code 126 or 127; "": it did

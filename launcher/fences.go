@@ -12,7 +12,7 @@ import (
 type fences struct {
 	gather *kv.Gather
 	store  *kv.Store
-	ended  []int // ranks that can come to no fence any more
+	ended  []int // ranks that have ended and can reach no fence
 }
 
 // maxFenced bounds the values of one fence together: they go to every host in

@@ -13,7 +13,7 @@ import (
 	"github.com/gorun/gorun/launcher/session"
 )
 
-// InventoryCommand is the first argument that makes gorun tell of a host's GPUs; the second is the nonce.
+// InventoryCommand is the hidden command with which gorun reports a host's GPUs; its argument is the nonce.
 const InventoryCommand = "__gpus"
 
 // GPUs are those of one host.
@@ -48,7 +48,7 @@ func Inventory(ctx context.Context, hosts []hostfile.Host, opts Options) []GPUs 
 	return all
 }
 
-// sanitize makes what a host says fit to be shown.
+// sanitize removes control characters from a host's inventory.
 func sanitize(inv *gpu.Inventory) {
 	for i, w := range inv.Warnings {
 		inv.Warnings[i] = prose.Printable(w)

@@ -26,7 +26,7 @@ import (
 // Dialer connects to a host.
 type Dialer func(ctx context.Context, h hostfile.Host) (Host, error)
 
-// Options are the settings of a job beside its plan. Functions may be called by several goroutines unless they say otherwise.
+// Options are the settings of a job beside its plan. Functions may be called concurrently unless their comment says otherwise.
 type Options struct {
 	// Programs are run by the plan's ranks in turn.
 	Programs []Program
@@ -35,14 +35,14 @@ type Options struct {
 	Work *WorkDir
 	// Network selects the addresses that ranks may use.
 	Network Network
-	// Encrypt makes ranks encrypt what they send each other over networks.
+	// Encrypt makes ranks encrypt the data they exchange over networks.
 	Encrypt bool
 	// OpenMPI4 is the library through which programs of Open MPI up to 4.1 speak PMI-1, built for the hosts; nil: they are not supported.
 	OpenMPI4 []byte
-	// Binding is what ranks are bound to. ReportBindings passes a line about each rank to Note.
+	// Binding is the binding policy. ReportBindings passes a line about each rank to Note.
 	Binding        Binding
 	ReportBindings bool
-	// GPUs is what ranks get of their host's GPUs. The plan has the number of GPUs that the hostfile gives a host.
+	// GPUs is how GPUs are assigned to ranks. The plan has the number of GPUs that the hostfile lists for a host.
 	GPUs GPURequest
 	// GPUProgram returns gorun-gpu, compressed, for a host that lacks it; empty: there is none. It is called once for each such
 	// host. nil: it is never sent.
@@ -197,8 +197,8 @@ type StoppedError struct{ Reason StopReason }
 
 func (e *StoppedError) Error() string { return "stopped before the ranks had started" }
 
-// onEveryHost takes every host through the steps, all hosts side by side. When
-// any fails, all failures are returned together; the others are let go.
+// onEveryHost runs the steps on all hosts in parallel. It returns all failures
+// together; the caller's close then releases the other hosts.
 func (j *job) onEveryHost(ctx context.Context, steps ...step) error {
 	errs := make([]error, len(j.plan.Hosts))
 	setups := newSetups()
@@ -267,7 +267,7 @@ func (j *job) stage(ctx context.Context, i int) error {
 	return nil
 }
 
-// prepare sends the job and waits for the host's word that it can start there.
+// prepare sends the job and waits until the host is ready or refuses.
 func (j *job) prepare(ctx context.Context, i int) error {
 	s := j.sessions[i]
 	told := j.describe(s.Host, s.Conn)
@@ -281,7 +281,7 @@ func (j *job) prepare(ctx context.Context, i int) error {
 	return err
 }
 
-// describe is the job as one host is told it.
+// describe returns the job message for one host.
 func (j *job) describe(h *PlannedHost, conn Host) wire.Job {
 	w := j.opts.wire(j.id, h.Host, conn)
 	w.Key, w.Size, w.Hosts, w.Stdin, w.OpenMPI4 = j.key, j.plan.Size, len(j.plan.Hosts), j.opts.inputOf(h), j.opts.OpenMPI4
@@ -294,7 +294,7 @@ func (j *job) describe(h *PlannedHost, conn Host) wire.Job {
 	return w
 }
 
-// wire is what a host is told of any job.
+// wire returns the part of the job message that is common to all jobs.
 func (o *Options) wire(id string, h hostfile.Host, conn Host) wire.Job {
 	w := wire.Job{ID: id, Host: h.Name, Drop: plan.SessionNames(), Env: bytesOf(o.Env), Grace: o.Grace, Binding: wire.Binding(o.Binding),
 		GPUs: wire.GPUs{Leave: o.GPUs.Leave, PerRank: o.GPUs.PerRank, Listed: h.GPUs}, Encrypt: o.Encrypt}
@@ -304,7 +304,7 @@ func (o *Options) wire(id string, h hostfile.Host, conn Host) wire.Job {
 	return w
 }
 
-// chooseAddresses returns what every host is told of its own network, for the others to reach it.
+// chooseAddresses returns a start message for every host, with the addresses at which the others reach it.
 func (j *job) chooseAddresses() ([]wire.Start, error) {
 	contacts, openMPI := make([]route.Contact, len(j.sessions)), make([]string, len(j.sessions))
 	for i, s := range j.sessions {
@@ -335,7 +335,7 @@ func (j *job) chooseAddresses() ([]wire.Start, error) {
 	return starts, nil
 }
 
-// spawn lets every host start its ranks.
+// spawn tells every host to start its ranks.
 func (j *job) spawn(starts []wire.Start) {
 	master := slices.IndexFunc(j.plan.Hosts, func(h PlannedHost) bool { return h.Has(0) })
 	mapping := pmi.Mapping(j.plan.Nodes())
@@ -349,7 +349,7 @@ func (j *job) spawn(starts []wire.Start) {
 	j.opts.Trace("%s started on %s", prose.Count(j.plan.Size, "rank"), prose.Count(len(j.plan.Hosts), "host"))
 }
 
-// close lets go of every host, all at once: agents that still live end.
+// close closes all sessions and connections in parallel, which ends remaining agents.
 func (j *job) close() {
 	j.endLife(errOver)
 	var wg sync.WaitGroup
@@ -367,7 +367,7 @@ func (j *job) close() {
 	j.wg.Wait()
 }
 
-// printers write what how says to where a user wants stdout and stderr, which may be one place.
+// printers returns the printers of stdout and stderr, which may be the same.
 func (o *Options) printers(how output.Printing) (stdout, stderr *output.Printer) {
 	how.W, how.Cut, how.Screen = o.Stdout, o.CutMark, o.Screen[1]
 	stdout = output.NewPrinter(how)
@@ -383,7 +383,7 @@ type WorkDir struct {
 	Dir      string // absolute
 	Files    int
 	Bytes    int64
-	Warnings []string // what was left out that the user may miss, a line each
+	Warnings []string // skipped files that the user may miss, one line each
 
 	tree *workdir.Tree
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/gorun/gorun/internal/prose"
 )
 
-// FilesError says that the launcher may not open as many files as its connections need.
+// FilesError reports that the limit on open files is too low for the job's connections.
 type FilesError struct {
 	Hosts       int
 	Need, Limit uint64
@@ -21,12 +21,12 @@ func (e *FilesError) Error() string {
 	return fmt.Sprintf("connections to %s need about %d open files, and gorun may have %d", prose.Count(e.Hosts, "host"), e.Need, e.Limit)
 }
 
-// Hint says what to do about it.
+// Hint returns the command that raises the limit.
 func (e *FilesError) Hint() string {
 	return fmt.Sprintf("raise the limit before gorun is started: ulimit -n %d", e.Need)
 }
 
-// checkFiles looks whether this process may have the connections that a job needs.
+// checkFiles checks that the limit on open files allows a job's connections.
 func checkFiles(hosts int) error {
 	if short := filesFor(hosts, hosts, openFiles()); short != nil {
 		return short
@@ -38,13 +38,13 @@ func checkFiles(hosts int) error {
 func openFiles() uint64 {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		return math.MaxUint64 // nothing is refused for what is not known
+		return math.MaxUint64 // an unknown limit refuses nothing
 	}
 	return limit.Cur
 }
 
-// filesFor is checkFiles for a limit. What is needed is what a job cannot do without: its connections to the hosts
-// and a file to make each with. It is pure.
+// filesFor checks a limit. It counts only what a job needs for certain: its connections, and one file to open each. It
+// is pure.
 func filesFor(hosts, connections int, limit uint64) *FilesError {
 	const own, perConnection = 24, 2
 	if need := uint64(own + perConnection*connections); need > limit {
@@ -72,7 +72,7 @@ func reachable(hosts []hostfile.Host, most int, limit uint64) ([]hostfile.Host, 
 	return hosts[:n], short
 }
 
-// checkFiles looks whether the job may have the connections to begin with.
+// checkFiles checks that the limit on open files allows the initial connections.
 func (e *Elastic) checkFiles() error {
 	hosts, short := reachable(e.Hosts, e.most(), openFiles())
 	slots := 0

@@ -34,7 +34,7 @@ type loop struct {
 
 	events    chan any
 	early     chan Stop     // a stop request from before the ranks ran
-	over      chan struct{} // closed when the loop has ended: nobody takes events
+	over      chan struct{} // closed when the loop has ended and takes no more events
 	life      context.Context
 	endLife   context.CancelCauseFunc
 	wg        sync.WaitGroup
@@ -46,7 +46,7 @@ type loop struct {
 	requested bool          // the user wants the end
 }
 
-// policy decides what becomes of a job: the core of a fixed set of ranks, or the elastic driver.
+// policy decides the course of a job: the core for fixed ranks, or the elastic driver.
 type policy interface {
 	handle(event any)       // an event that the loop does not know
 	stop(Stop)              // the user, or lost output, ends the job
@@ -60,7 +60,7 @@ type policy interface {
 	result() Result
 
 	connected() []*session.Session  // with agents
-	expected(*session.Session) bool // more than its end will come from there
+	expected(*session.Session) bool // the session still has messages to send
 
 	// The others are for the readers of sessions, and safe for concurrent use.
 
@@ -80,7 +80,7 @@ type (
 		from    *session.Session
 		message any
 	}
-	suspended struct{}                    // its ranks stand still
+	suspended struct{}                    // its ranks are suspended
 	allDone   struct{ left []Unkillable } // its ranks have ended and are swept up
 )
 
@@ -104,7 +104,7 @@ func (l *loop) post(event any) {
 	}
 }
 
-// notify passes an event on to the caller. Events of different hosts come from different goroutines until Started.
+// notify passes an event to the caller. Until Started, events of different hosts come from different goroutines.
 func (l *loop) notify(e Event) {
 	if l.opts.Follow != nil {
 		l.opts.Follow(e)
@@ -176,8 +176,8 @@ func (l *loop) handle(event any) {
 	}
 }
 
-// wake finds out whether the launcher itself was suspended: agents are not blamed for their silence then, and what they sent
-// meanwhile is read before any host is given up.
+// wake detects that the launcher itself was suspended. The agents' silence is then forgiven, and their frames are read before any
+// host counts as lost.
 func (l *loop) wake() {
 	now := l.clock()
 	gap := now - l.looked
@@ -194,7 +194,7 @@ func (l *loop) resetSilence() {
 	}
 }
 
-// findHung reports each agent that has been silent for too long while its connection stands, once.
+// findHung reports, once, each connected agent that has been silent for longer than limit.
 func (l *loop) findHung(limit time.Duration) {
 	for _, s := range l.policy.connected() {
 		if silent := s.Silence(); silent > limit && l.policy.expected(s) {
@@ -291,7 +291,7 @@ func unexpected(t wire.Type) error {
 	return &wire.FormatError{Reason: fmt.Sprintf("the agent sent a %s frame", t)}
 }
 
-// forward hands a message to the loop, if the policy lets the host send it.
+// forward passes a message to the loop if the policy's check accepts it.
 func forward[T any](l *loop, s *session.Session, f wire.Frame) error {
 	return wire.Handle(f, func(message T) error {
 		err := l.policy.check(s, &message)
@@ -324,14 +324,14 @@ func (l *loop) output(s *session.Session, f wire.Frame) error {
 	return nil
 }
 
-// print begins to print the ranks' output as how says.
+// print starts the printers of the ranks' output.
 func (l *loop) print(how output.Printing) {
 	how.Files, how.Failed = l.files, func(err error) { l.post(eventOutput{err}) }
 	l.stdout, l.stderr = l.opts.printers(how)
 }
 
-// abandonStuckOutput abandons writes that nobody takes, once the user wants the end. A job that ends by itself waits: the user will
-// want to see its last lines.
+// abandonStuckOutput abandons blocked writes after a stop request. A job that ends normally waits for its reader, so that its
+// last lines are not lost.
 func (l *loop) abandonStuckOutput() {
 	if l.requested || l.policy.stopped() {
 		l.stdout.Writer.AbandonIfStuck()
@@ -339,7 +339,7 @@ func (l *loop) abandonStuckOutput() {
 	}
 }
 
-// closePrinters writes what is left. Nothing of the job is left, but the user may still want the end sooner.
+// closePrinters writes the remaining output. A stop request still cuts that short.
 func (l *loop) closePrinters() {
 	closed := make(chan struct{})
 	go func() {

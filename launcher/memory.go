@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// shortOf says which memory ran out for a rank: ": the host ran out of memory", or "".
+// shortOf returns which memory ran out for a rank, such as ": the host ran out of memory", or "".
 func shortOf(e Exit) string {
 	switch e.OutOfMemory {
 	case MemoryOfGroup:

@@ -2,11 +2,11 @@ package launcher
 
 import "github.com/gorun/gorun/internal/prose"
 
-// Noticer is a [Host] with something to tell the user once, such as an unusual way in which it is
-// reached; "" is nothing.
+// Noticer is a [Host] with a notice for the user, such as an unusual way of reaching it. "" means no
+// notice.
 type Noticer interface{ Notice() string }
 
-// notices are what hosts have to tell, those that tell the same in one line. It is pure.
+// notices returns the hosts' notices; hosts with equal notices share a line. It is pure.
 func notices(planned []PlannedHost, hosts []Host) (lines []string) {
 	var texts []string
 	names := map[string][]string{}

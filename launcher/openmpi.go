@@ -6,8 +6,8 @@ import (
 	"github.com/gorun/gorun/internal/prose"
 )
 
-// openMPINote is what the user should know of a job of size ranks, of which a program is linked with
-// Open MPI on some host; "": nothing.
+// openMPINote returns a notice for a job of size ranks if a program is linked with Open MPI on some
+// host, or "".
 func openMPINote(size int, programs []string) string {
 	for _, p := range programs {
 		if p != "" && size > 1 {

@@ -11,13 +11,13 @@ type Pause struct {
 	Told chan<- struct{}
 }
 
-// pausing is a pause that hosts are being told of.
+// pausing is a pause in progress.
 type pausing struct {
 	told    chan<- struct{}
 	waiting map[int]bool // hosts
 }
 
-// pauseOrResume has all ranks stand still with the launcher, or go on.
+// pauseOrResume suspends or resumes all ranks.
 func (l *loop) pauseOrResume(p Pause) {
 	if !p.Suspend {
 		l.resetSilence() // no agent was heard meanwhile

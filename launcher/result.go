@@ -24,7 +24,7 @@ const (
 
 // Result is how a job that was started ended.
 type Result struct {
-	Cause       *Failure   // what ended it; nil: nothing failed
+	Cause       *Failure   // the failure that ended the job; nil if nothing failed
 	Stopped     StopReason // why it was ended from outside, if it was
 	Exits       []Exit
 	Lost        []HostError // hosts that were lost
@@ -60,8 +60,8 @@ type Failure struct {
 	Host   string
 	Exit   Exit
 	Lost   error
-	Victim bool   // it had lost another rank before, whose failure is not known, or was told to abort
-	Told   string // why it was told to abort before; "": it was not
+	Victim bool   // it had lost another rank, whose failure is unknown, or was told to abort
+	Told   string // why it was told to abort, or ""
 	At     time.Duration
 	Stderr []string // the rank's last lines there, at most 3, safe for a terminal
 	Log    string   // the file with its stderr, or else its stdout; "": none
@@ -80,7 +80,7 @@ func (f Failure) String() string {
 	return fmt.Sprintf("rank %d%s on %s %s", f.Rank, which, f.Host, describe(f.Exit))
 }
 
-// describe says how a rank ended: "exited with code 3".
+// describe returns how a rank ended, such as "exited with code 3".
 func describe(e Exit) string {
 	switch {
 	case e.Failed != "":
@@ -133,7 +133,7 @@ func (r Result) Code() int {
 	}
 }
 
-// HostError is what went wrong with one host.
+// HostError is the failure of one host.
 type HostError struct {
 	Host string
 	Err  error
@@ -142,7 +142,7 @@ type HostError struct {
 func (e HostError) Error() string { return e.Host + ": " + e.Err.Error() }
 func (e HostError) Unwrap() error { return e.Err }
 
-// LaunchError says that a job was not started: every host that failed, with its
+// LaunchError reports that a job was not started, with every failed host and its
 // reason. Nothing is left running on any host.
 type LaunchError struct{ Hosts []HostError }
 
@@ -166,7 +166,7 @@ func (e *LaunchError) Code() int {
 		code = refused.Code
 	}
 	if code != 126 && code != 127 {
-		return CodeLaunch // whatever a host may say
+		return CodeLaunch // whatever code the host reported
 	}
 	return code
 }

@@ -30,7 +30,7 @@ func (j *job) listen(s *session.Session) {
 	if err != nil {
 		j.post(eventHostLost{s.Index, err})
 	}
-	for err == nil { // what comes after done has no meaning
+	for err == nil { // frames after done are ignored
 		_, err = s.Frames.Next()
 	}
 }
@@ -80,7 +80,7 @@ func (j *job) fence(host int, f wire.Fence) {
 	}
 }
 
-// apply steps the core and does what it says.
+// apply passes an event to the core and performs its actions.
 func (j *job) apply(event any) {
 	if e, ok := event.(eventHostLost); ok {
 		j.pause.without(e.host)
@@ -135,7 +135,7 @@ func (j *job) connected() []*session.Session { return j.sessions }
 
 func (j *job) expected(s *session.Session) bool { return !j.core.settled(s.Index) }
 
-// check validates what only the whole job can: that a host speaks for its own ranks, of ranks that exist.
+// check validates a message against the whole job: a host may speak only for its own ranks, about ranks that exist.
 func (j *job) check(s *session.Session, message any) error {
 	switch m := message.(type) {
 	case *wire.Lost:
@@ -155,7 +155,7 @@ func (j *job) number(_ *session.Session, rank int) int       { return rank }
 func (j *job) rank(_ *session.Session, rank int) int         { return rank }
 func (j *job) author(_ *session.Session, by int) int         { return by }
 
-// result adds to the core's result what the output says about its cause.
+// result completes the core's result with the last lines of the failed rank's output.
 func (j *job) result() Result {
 	const lines = 3
 	r := j.core.result()

@@ -9,7 +9,7 @@ import (
 	"github.com/gorun/gorun/internal/prose"
 )
 
-// slowTime is how long a step of the start may take a host before the user is told.
+// slowTime is how long a step of the start may take before the host is reported as slow.
 const slowTime = 5 * time.Second
 
 // step is a part of a job's start that every host goes through.
@@ -18,7 +18,7 @@ type step struct {
 	do    func(ctx context.Context, i int) error
 }
 
-// progress knows how far every host is. The user is told of slow ones, once for each step.
+// progress tracks the start of every host, and reports slow hosts once per step.
 type progress struct {
 	mu    sync.Mutex
 	hosts []hostProgress
@@ -59,7 +59,7 @@ func (p *progress) slow(now time.Time) (lines []string) {
 			steps = append(steps, h.doing)
 		}
 		names[h.doing] = append(names[h.doing], h.name)
-		h.doing = "" // told
+		h.doing = "" // reported
 	}
 	for _, doing := range steps {
 		lines = append(lines, fmt.Sprintf("%s: still %s after %d s", prose.List(names[doing]), doing, slowTime/time.Second))
@@ -67,7 +67,7 @@ func (p *progress) slow(now time.Time) (lines []string) {
 	return lines
 }
 
-// watch tells note of slow hosts until done is closed.
+// watch passes reports of slow hosts to note until done is closed.
 func (p *progress) watch(done <-chan struct{}, note func(string)) {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()

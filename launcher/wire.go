@@ -7,7 +7,7 @@ import (
 	"github.com/gorun/gorun/launcher/session"
 )
 
-// Everything of this package that goes to or comes from a host is translated here.
+// This file converts between the public types and the messages of package wire.
 
 func exitOf(e wire.Exit) Exit {
 	return Exit{Rank: e.Rank, Code: e.Code, Signal: e.Signal, Core: e.Core, Stopped: e.Stopped, Aborted: e.Aborted, At: e.At, MPI: MPIEnd(e.MPI),

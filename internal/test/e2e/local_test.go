@@ -67,11 +67,11 @@ func TestMistakesAreExplained(t *testing.T) {
 		code  int
 		words []string
 	}{
-		{nil, 2, []string{"which program", "hint:"}},
+		{nil, 2, []string{"no program given", "hint:"}},
 		{[]string{"-np", "0", "true"}, 2, []string{"at least 1"}},
 		{[]string{"-np", "two", "true"}, 2, []string{`"two"`}},
-		{[]string{"--hostfil", "x", "true"}, 2, []string{"no flag --hostfil", "did you mean --hostfile?"}},
-		{[]string{"-Y", "true"}, 2, []string{"no flag -Y"}},
+		{[]string{"--hostfil", "x", "true"}, 2, []string{"unknown flag --hostfil", "did you mean --hostfile?"}},
+		{[]string{"-Y", "true"}, 2, []string{"unknown flag -Y"}},
 		{[]string{"-H", "a:0", "true"}, 2, []string{`-H:1: "a:0"`}},
 		{[]string{"-H", "node1", "--hostfile", good, "true"}, 2, []string{"hostfile " + good + " has no host node1", "did you mean node1.example.com?"}},
 		{[]string{"--hostfile", hosts, "true"}, 2, []string{hosts + ":2:", `slots=two`}},
