@@ -19,7 +19,7 @@ type Files struct {
 	as    func(rank, fd int) string // other names, "" for none; nil: there are none
 	plan  plan.Plan
 	width int
-	note  func(string) // tells the user, once per file
+	note  func(string) // reports to the user, once per file
 
 	mu    sync.Mutex          // stdout's and stderr's printers share this
 	files map[string]*os.File // by path; nil: it could not be opened
@@ -41,13 +41,13 @@ func OpenFiles(dir string, as func(rank, fd int) string, plan plan.Plan, note fu
 	return f, nil
 }
 
-// OutputError says that the ranks' output cannot be saved where it was to be. Nothing was started.
+// OutputError reports that the ranks' output cannot be saved. Nothing was started.
 type OutputError struct{ Err error }
 
 func (e *OutputError) Error() string { return e.Err.Error() }
 func (e *OutputError) Unwrap() error { return e.Err }
 
-// Hint is what to do about it.
+// Hint returns what to change.
 func (e *OutputError) Hint() string {
 	return "--output-filename names a folder, new or old, in which you may write files"
 }
@@ -108,7 +108,7 @@ func (f *Files) write(rank, fd int, data []byte) {
 	f.saved[key] += int64(len(data))
 }
 
-// Close closes the files, lists them with what became of the ranks, and reports whether
+// Close closes the files, completes the index with the ends of the ranks, and reports whether
 // everything was written.
 func (f *Files) Close(r *Ended) error {
 	f.mu.Lock()
@@ -126,7 +126,7 @@ func (f *Files) Close(r *Ended) error {
 	return errors.Join(append(errs, f.writeIndex(r))...)
 }
 
-// Log is the file that says most about a rank's failure, or "".
+// Log returns the file that best explains a rank's failure, or "".
 func (f *Files) Log(rank int) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

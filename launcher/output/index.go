@@ -10,8 +10,8 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// index is the content of index.json beside the ranks' files: which is whose. It is
-// there from the start, and says at the end how the ranks ended.
+// index is the content of index.json, which lists the ranks' files. It exists from the
+// start of the job, and records at the end how the ranks ended.
 type index struct {
 	Version int         `json:"version"`        // 1
 	Code    *int        `json:"code,omitempty"` // gorun's exit code; absent while the job runs
@@ -82,7 +82,7 @@ func (f *Files) savedOf(rank, fd int) *saved {
 	return &saved{filepath.ToSlash(name), n}
 }
 
-// writeIndex puts the index in place at once: whoever reads it reads the whole.
+// writeIndex replaces the index atomically.
 func (f *Files) writeIndex(r *Ended) error {
 	if f.dir == "" {
 		return nil

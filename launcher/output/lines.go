@@ -9,8 +9,8 @@ import (
 	"github.com/gorun/gorun/internal/prose"
 )
 
-// maxLine is the longest line that is kept together; what is longer comes in
-// pieces, as does a line that is not ended for a while.
+// maxLine is the longest line that is kept together. A longer line is split, as is
+// one that stays incomplete for a while.
 const maxLine = 64 << 10
 
 // tailSize is how much of a rank's stderr is kept to explain its end.
@@ -21,10 +21,10 @@ type lineBuffer struct {
 	partial []byte
 }
 
-// add takes the next bytes of the stream and calls emit with each whole line,
-// its end (\n, \r or \r\n) included, and with pieces of lines that grow too long. A
-// \r at the end of data is held back: the \n that belongs to it may come next.
-// The slice given to emit is valid only during the call.
+// add takes the next bytes of the stream and calls emit with each complete line,
+// including its end (\n, \r or \r\n), and with pieces of lines that are too long. A
+// \r at the end of data is held back, because its \n may follow. The slice passed to
+// emit is valid only during the call.
 func (l *lineBuffer) add(data []byte, emit func(line []byte)) {
 	if n := len(l.partial); n > 0 && l.partial[n-1] == '\r' && len(data) > 0 {
 		if data[0] == '\n' {
@@ -72,7 +72,7 @@ func (l *lineBuffer) hold(data []byte, emit func([]byte)) {
 	}
 }
 
-// flush emits what there is of an unfinished line.
+// flush emits the beginning of an incomplete line.
 func (l *lineBuffer) flush(emit func([]byte)) {
 	if len(l.partial) > 0 {
 		emit(l.partial)
@@ -80,8 +80,8 @@ func (l *lineBuffer) flush(emit func([]byte)) {
 	}
 }
 
-// lastLines are the last n lines of text that say anything, without control bytes and
-// colours. Of a progress bar only the last state counts.
+// lastLines returns the last n nonempty lines of text, without control bytes and colours.
+// Of a progress bar it keeps only the last state.
 func lastLines(text string, n int) (lines []string) {
 	colours := regexp.MustCompile(`\x1b\[[0-9;?]*[A-Za-z]`)
 	all := strings.Split(text, "\n")

@@ -12,7 +12,7 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// eraseLine takes away what stands on the terminal's line.
+// eraseLine erases the current line of a terminal.
 const eraseLine = "\r\x1b[K"
 
 // Printing is where and how ranks' bytes are shown.
@@ -26,16 +26,16 @@ type Printing struct {
 	Failed func(error)                             // w does not take any more; called once
 }
 
-// Printer writes the ranks' bytes of one kind, stdout or stderr, or of both where they
-// go to one place, to the terminal and to files. Lines of different ranks never mix, and
-// every line starts with its rank's prefix. add never blocks: how much can wait here is
-// bounded by the streams' credit, which is returned when bytes have been written.
+// Printer writes the ranks' stdout or stderr, or both if they share a destination, to the
+// terminal and to files. Lines of different ranks never mix, and every line starts with
+// its rank's prefix. Add never blocks: queued bytes are bounded by the streams' credit,
+// which is returned when they have been written.
 type Printer struct {
 	Printing
 
 	mu     sync.Mutex
 	queue  []chunk
-	spare  [][]byte // for chunks to come
+	spare  [][]byte // buffers for later chunks
 	closed bool
 	wake   chan struct{}
 	done   chan struct{}
@@ -45,7 +45,7 @@ type Printer struct {
 	streams map[uint32]*stream // by number, see wire.OutputStream
 	out     bytes.Buffer
 	last    *stream // was printed last
-	open    *stream // its unfinished line, or progress bar, stands on the terminal; nil: none
+	open    *stream // the stream whose incomplete line or progress bar is on the terminal; nil means none
 	broken  bool
 }
 
@@ -56,7 +56,7 @@ type stream struct {
 	at       time.Time // when its last bytes came
 	midline  bool      // the last byte printed was no line end
 	afterCR  bool      // it was \r
-	bar      bool      // the line that stands is written over itself: a progress bar
+	bar      bool      // the incomplete line is a progress bar
 	tail     []byte    // the last bytes of stderr
 }
 
@@ -75,7 +75,7 @@ func NewPrinter(how Printing) *Printer {
 	return p
 }
 
-// Add queues a copy of data; written is called when it has been dealt with.
+// Add queues a copy of data, and calls written when it has been written.
 func (p *Printer) Add(stream uint32, data []byte, written func(n int)) {
 	p.mu.Lock()
 	var own []byte
@@ -89,7 +89,7 @@ func (p *Printer) Add(stream uint32, data []byte, written func(n int)) {
 // maxSpare is how many chunks' memory is kept for later ones.
 const maxSpare = 64
 
-// recycle keeps the memory of a chunk that has been dealt with.
+// recycle keeps the memory of a written chunk.
 func (p *Printer) recycle(data []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -193,7 +193,7 @@ func (p *Printer) emit(s *stream, line []byte) {
 	}
 }
 
-// begin writes what stands before a line, and reports whether the line is to be shown.
+// begin writes the prefix of a line, and reports whether the line is shown.
 func (p *Printer) begin(s *stream, line []byte) bool {
 	alone := len(line) == 1
 	switch {
@@ -201,8 +201,8 @@ func (p *Printer) begin(s *stream, line []byte) bool {
 		s.bar = true
 		return false
 	case alone && line[0] == '\n' && s.afterCR:
-		// The \n of a \r\n that came in two pieces belongs to the line above, and
-		// when another rank has come between, that line has ended.
+		// The \n of a split \r\n belongs to the previous line, which has ended if
+		// another rank has written since.
 		s.afterCR = false
 		return p.last == s
 	case p.open != nil && p.open != s:
@@ -216,8 +216,8 @@ func (p *Printer) begin(s *stream, line []byte) bool {
 	return true
 }
 
-// breakLine makes room where another rank's unfinished line stands. A progress
-// bar is taken off a terminal: it will be drawn again.
+// breakLine ends another rank's incomplete line. On a terminal it erases a progress
+// bar, which will be redrawn.
 func (p *Printer) breakLine() {
 	switch {
 	case p.open.bar && p.Screen:
@@ -231,7 +231,7 @@ func (p *Printer) breakLine() {
 	p.open = nil
 }
 
-// flush shows what there is of a rank's unfinished line.
+// flush shows the beginning of a rank's incomplete line.
 func (p *Printer) flush(s *stream) {
 	s.lines.flush(func(piece []byte) { p.emit(s, piece) })
 }

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// stuckTime is how long nobody may take output before a user who wants the end gets it.
+// stuckTime is how long a blocked write may delay exit after a stop request.
 const stuckTime = 500 * time.Millisecond
 
 var errGaveUp = errors.New("nobody takes the output")
 
-// Writer writes from a goroutine of its own, so that a write that never ends (a pager that is stopped) can be
-// given up. That goroutine then stays behind, in its write.
+// Writer writes in a separate goroutine, so that a write that never ends (to a stopped pager) can be
+// abandoned. That goroutine then remains in its write.
 type Writer struct {
 	data   chan []byte
 	result chan error

@@ -6,7 +6,7 @@ import (
 	"github.com/gorun/gorun/hostfile"
 )
 
-// Order is an order in which ranks are dealt to the slots of hosts, or numbered.
+// Order is an order in which ranks are assigned to slots, or numbered.
 type Order int
 
 // The orders.
@@ -22,7 +22,7 @@ func (o Order) String() string {
 	return "slot"
 }
 
-// orders are how a request's ranks are dealt, and numbered.
+// orders returns the orders of assignment and of numbering.
 func (r Request) orders() (mapBy, rankBy Order) {
 	mapBy = cmp.Or(r.MapBy, BySlot)
 	return mapBy, cmp.Or(r.RankBy, mapBy)

@@ -1,6 +1,6 @@
 package plan
 
-// What a rank may be bound to.
+// Units of binding.
 const (
 	BindThread = "hwthread"
 	BindCore   = "core"
@@ -8,16 +8,16 @@ const (
 	BindSocket = "socket"
 )
 
-// Binding is what every host binds its ranks to.
+// Binding is the binding policy of all hosts.
 type Binding struct {
 	To          string // one of the names above; "": ranks are not bound
 	Each        int    // cores per rank, or hardware threads with BindThread; 0: not given
-	Overload    bool   // ranks may share what they are bound to
+	Overload    bool   // ranks may share units
 	IfSupported bool   // ranks stay unbound where the system forbids binding
 	Near        bool   // unless they are bound otherwise, ranks run on the NUMA nodes of their GPUs
 }
 
-// GPUs is what ranks get of their host's GPUs. The zero value is automatic.
+// GPUs is how GPUs are assigned to ranks. The zero value means automatic.
 type GPUs struct {
 	Leave   bool // GPUs are neither assigned nor inspected
 	PerRank int  // for each rank; 0: automatic

@@ -8,17 +8,17 @@ import (
 	"github.com/gorun/gorun/internal/rankenv"
 )
 
-// Environment is what ranks get of the launcher's environment.
+// Environment is the part of the launcher's environment that ranks get.
 type Environment struct {
 	Set      []string // NAME=value
 	Exported []string // names of those that were asked for
-	Withheld []string // names that look like secrets and were not asked for
+	Withheld []string // names that look like secrets and were not exported
 	Warnings []string
 }
 
-// ForwardEnv chooses what of environ goes to the ranks: everything but what belongs to
-// this host, what another launcher set, and what looks like a secret. exports
-// are the user's -x words and always go: NAME, NAME=value or PREFIX*. It is pure.
+// ForwardEnv selects the variables of environ that ranks get: all but those bound to
+// this host, set by another launcher, or that look like secrets. exports are the
+// arguments of -x (NAME, NAME=value or PREFIX*) and are always forwarded. It is pure.
 func ForwardEnv(environ, exports []string) (Environment, error) {
 	var env Environment
 	forced := map[string]string{}
@@ -55,7 +55,7 @@ func ForwardEnv(environ, exports []string) (Environment, error) {
 	return env, nil
 }
 
-// export resolves one -x word.
+// export applies one argument of -x.
 func export(x string, names []string, values, forced map[string]string, env *Environment) error {
 	if name, value, given := strings.Cut(x, "="); given {
 		if name == "" {
@@ -85,8 +85,8 @@ func export(x string, names []string, values, forced map[string]string, env *Env
 	return nil
 }
 
-// hostBound reports names whose values mean something on one host only, or would
-// change what a program loads or a shell runs before it starts.
+// hostBound reports whether a variable is meaningful on one host only, or would change
+// what a program loads or what a shell runs.
 func hostBound(name string) bool {
 	switch name {
 	case "HOME", "USER", "LOGNAME", "SHELL", "MAIL", "PWD", "OLDPWD", "SHLVL", "_", "HOSTNAME", "HOST",
@@ -122,8 +122,8 @@ func secret(name string) bool {
 	return strings.HasPrefix(upper, "AWS_")
 }
 
-// SessionNames are what sshd and shells set for the session itself; a rank
-// must not see them.
+// SessionNames returns the variables that sshd and shells set for a session. Ranks
+// must not get them.
 func SessionNames() []string {
 	return []string{"SSH_CLIENT", "SSH_CONNECTION", "SSH_TTY", "_", "OLDPWD", "SHLVL"}
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/gorun/gorun/internal/prose"
 )
 
-// leaveGPUs is said where ranks share GPUs: they may not want any.
+// leaveGPUs is the hint for ranks that share GPUs, which may need none.
 const leaveGPUs = "; for ranks that use none: --gpus-per-rank none"
 
-// SharedGPUs has a line for every host with ranks that share GPUs, and one for all that share them in the same way. places
-// are by host. It is pure.
+// SharedGPUs returns a line for every host with ranks that share GPUs; hosts that share them in the same way have one line.
+// places are by host. It is pure.
 func SharedGPUs(plan Plan, places [][]Placement) (lines []string) {
 	var by alike
 	alone := map[string]string{} // the line of the one host with it
@@ -50,7 +50,7 @@ func SharedGPUs(plan Plan, places [][]Placement) (lines []string) {
 // GPUUsers are the slots that have had a GPU, by host and GPU: the agents of an elastic job know one each.
 type GPUUsers map[[2]string][]int
 
-// Add is what is to be said when a slot gets GPUs that others have: once about each GPU.
+// Add returns a notice if a slot gets GPUs that other slots have, once per GPU.
 func (u GPUUsers) Add(host string, slot int, gpus []string) (text string) {
 	for _, gpu := range gpus {
 		slots := u[[2]string{host, gpu}]
@@ -66,7 +66,7 @@ func (u GPUUsers) Add(host string, slot int, gpus []string) (text string) {
 	return text
 }
 
-// sharers is "ranks 0 and 4 share GPU 0, 1 and 5 GPU 1", cut after a few; "" where nobody shares.
+// sharers returns a text such as "ranks 0 and 4 share GPU 0, 1 and 5 GPU 1", cut after a few, or "" if no GPU is shared.
 func sharers(noun string, gpus []string, ranks map[string][]int) string {
 	const most = 4
 	var parts []string
@@ -103,7 +103,7 @@ func ranksText(ranks []int) string {
 	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
 
-// GPUsText is one line about the GPUs of hosts, said of each; "" where there are none. It is pure.
+// GPUsText joins the hosts' descriptions of their GPUs to one line, or "" if there are none. It is pure.
 func GPUsText(hosts []Host, said []string) string {
 	var by alike
 	for i, h := range hosts {

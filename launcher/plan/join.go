@@ -49,7 +49,7 @@ func Join(parts []Part, req Request) (Plan, error) {
 	return plan, nil
 }
 
-// place is where a host is: parts that say the same mean one host.
+// place returns the identity of a host: parts with equal ones share the host.
 func place(h hostfile.Host) hostfile.Host {
 	return hostfile.Host{Name: h.Name, User: h.User, Port: h.Port}
 }

@@ -12,16 +12,16 @@ import (
 	"github.com/gorun/gorun/internal/prose"
 )
 
-// Request is what a user asks for, once hosts are known.
+// Request is what the user asks of a plan.
 type Request struct {
 	NP              int // ranks to start; 0: one per slot
 	NoOversubscribe bool
-	MapBy           Order // how ranks are dealt to hosts; 0: BySlot
+	MapBy           Order // how ranks are assigned to hosts; 0 means BySlot
 	RankBy          Order // how they are numbered; 0: as MapBy
 }
 
-// Plan says which rank runs where. Hosts are in the order in which they were
-// given; those that get no rank are not in it.
+// Plan is which rank runs on which host. Hosts keep their given order; those
+// without ranks are omitted.
 type Plan struct {
 	Size     int
 	Hosts    []Host
@@ -66,7 +66,7 @@ func (h *Host) ranks() string {
 	return noun + " " + strings.Join(spans, ", ")
 }
 
-// SlotsError says that there are fewer slots than ranks, and may not be.
+// SlotsError reports more ranks than slots although that was forbidden.
 type SlotsError struct {
 	NP, Slots, Hosts int
 	MaxSlots         bool // the limit is the hosts' max_slots, which no flag lifts
@@ -87,7 +87,7 @@ func (e *SlotsError) Error() string {
 	return fmt.Sprintf("%s %s %s, but the %s %d", prose.Count(e.NP, "rank"), need, prose.Count(e.NP, kind), have, e.Slots)
 }
 
-// Hint says what to do about it.
+// Hint returns what to change.
 func (e *SlotsError) Hint() string {
 	if e.MaxSlots && e.Slots == 0 {
 		return "add hosts, or raise max_slots"
@@ -215,7 +215,7 @@ func (p Plan) Nodes() []int {
 	return nodes
 }
 
-// GPUsError says that a host is said to have fewer GPUs than its ranks are to get.
+// GPUsError reports that a host lists fewer GPUs than its ranks need.
 type GPUsError struct {
 	Host                 string
 	Ranks, PerRank, Have int
@@ -225,7 +225,7 @@ func (e *GPUsError) Error() string {
 	return fmt.Sprintf("%s: %s with --gpus-per-rank %d, and the hostfile says gpus=%d", e.Host, prose.Count(e.Ranks, "rank"), e.PerRank, e.Have)
 }
 
-// Hint says what to do about it.
+// Hint returns what to change.
 func (e *GPUsError) Hint() string {
 	if most := e.Have / e.PerRank; most > 0 {
 		return fmt.Sprintf("give it slots=%d, or each rank fewer GPUs", most)
@@ -233,8 +233,8 @@ func (e *GPUsError) Hint() string {
 	return fmt.Sprintf("give each rank %s at most, or correct gpus= in the hostfile", prose.Count(e.Have, "GPU"))
 }
 
-// CheckGPUs finds hosts that are said to have too few GPUs for their ranks: its error is a *[GPUsError]. The others find
-// out by themselves. It is pure.
+// CheckGPUs returns a *[GPUsError] if a host lists too few GPUs for its ranks. Hosts without a listed number check
+// themselves. It is pure.
 func (p Plan) CheckGPUs(perRank int) error {
 	for _, h := range p.Hosts {
 		if h.GPUs > 0 && perRank*len(h.Ranks) > h.GPUs {

@@ -4,7 +4,7 @@ import (
 	"slices"
 )
 
-// Program is what consecutive ranks of a job run.
+// Program is the program of consecutive ranks of a job.
 type Program struct {
 	Argv  []string // its name and its arguments
 	Env   []string // NAME=value, laid over the job's
@@ -23,8 +23,8 @@ func Shares(programs []Program) []int {
 	return out
 }
 
-// ProgramsFor are the programs that a host's ranks run, and the ranks with their index into them.
-// ranks are in ascending order; local says that the host is this machine. It is pure.
+// ProgramsFor returns the programs that a host's ranks run, and the ranks with their index into them.
+// ranks are in ascending order; local means that the host is this machine. It is pure.
 func ProgramsFor(ranks []Rank, programs []Program, local bool) ([]Program, []Rank) {
 	var needed []Program
 	told := make([]Rank, 0, len(ranks))

@@ -9,7 +9,7 @@ import (
 	"github.com/gorun/gorun/internal/prose"
 )
 
-// BindingLines has a line for every rank, in order. places are by host. It is pure.
+// BindingLines returns a line for every rank, in rank order. places are by host. It is pure.
 func BindingLines(plan Plan, places [][]Placement) []string {
 	lines := make([]string, plan.Size)
 	for i, h := range plan.Hosts {
@@ -25,7 +25,7 @@ func BindingLines(plan Plan, places [][]Placement) []string {
 	return lines
 }
 
-// cpuNoun is a list of hardware threads behind what it lists.
+// cpuNoun returns a list of hardware threads after its noun, such as "cpus 0-1".
 func cpuNoun(list string) string {
 	if strings.ContainsAny(list, ",-") {
 		return "cpus " + list
@@ -46,7 +46,7 @@ func ThreadsText(plan Plan, places [][]Placement) string {
 	return numbers.text("OMP_NUM_THREADS is not set; ranks get ")
 }
 
-// ContainedText is one line about what contains the ranks, said of each host; "" where none says. It is pure.
+// ContainedText joins the hosts' descriptions of their cages to one line, or "" if there are none. It is pure.
 func ContainedText(hosts []Host, said []string) string {
 	var by alike
 	for i, h := range hosts {
@@ -57,7 +57,7 @@ func ContainedText(hosts []Host, said []string) string {
 	return by.text("ranks are contained by ")
 }
 
-// alike puts hosts together of which the same is to be said.
+// alike groups hosts by their description.
 type alike struct {
 	words []string // in the order in which they are met
 	hosts map[string][]string
@@ -77,7 +77,7 @@ func (a *alike) add(word, host string) {
 	a.hosts[word] = append(named, host)
 }
 
-// text is what begins with start, "" where there is nothing to say.
+// text returns the groups as a text that begins with start, or "" if there are none.
 func (a *alike) text(start string) string {
 	var parts []string
 	for _, word := range a.words {

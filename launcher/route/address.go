@@ -9,7 +9,7 @@ import (
 	"github.com/gorun/gorun/internal/rankenv"
 )
 
-// Address is one IP address of a host, and what its interface is like.
+// Address is one IP address of a host, with the properties of its interface.
 type Address struct {
 	Interface string
 	Prefix    netip.Prefix // the address with the length of its subnet; invalid: the interface has no address
@@ -18,17 +18,17 @@ type Address struct {
 	Speed     int // Mbit/s; 0: unknown
 }
 
-// Contact is what the launcher knows about a host's network.
+// Contact is the launcher's knowledge of a host's network.
 type Contact struct {
 	Local    bool   // this machine, without SSH: its SSH_CONNECTION is the user's own login
 	Boot     string // identifies the running kernel: hosts with one Boot are one machine; "": unknown
-	Hostname string // what the host calls itself
+	Hostname string // the host's own name
 	// Reached is the address at which SSH reached the host, Caller the address it was reached from; empty without SSH.
 	Reached, Caller string
 	Addresses       []Address
 }
 
-// machine tells hosts apart that are not one machine under two names.
+// machine identifies the machine; names of one machine have equal values.
 func (c Contact) machine() string { return c.Boot + " " + c.Hostname }
 
 // reached is the address at which SSH did; invalid without SSH.
@@ -39,7 +39,7 @@ func (c Contact) reached() netip.Addr {
 	return parseAddr(c.Reached)
 }
 
-// parseAddr is invalid for what is no address.
+// parseAddr returns the zero Addr if text is not an address.
 func parseAddr(text string) netip.Addr {
 	ip, _ := netip.ParseAddr(text)
 	return ip.Unmap().WithZone("")
@@ -47,15 +47,14 @@ func parseAddr(text string) netip.Addr {
 
 func loopback() netip.Addr { return netip.AddrFrom4([4]byte{127, 0, 0, 1}) }
 
-// Addresses picks for every host the addresses at which the others should try
-// to reach it, best first. It never returns an empty list without an error for its
-// host, a *NetworkError. It is pure.
+// Addresses returns, for every host, the addresses at which the others should try
+// to reach it, best first. A host with an empty list has an error, a *NetworkError.
+// It is pure.
 //
-// The first is where SSH reached the host; for this machine, where the SSH hosts
-// were called from. Then come those in subnets that most hosts have in common,
-// faster interfaces first, and last the bridges that a host keeps for its own
-// containers. Where all hosts are this machine, loopback is the only one unless asked
-// names another.
+// The first address is the one at which SSH reached the host; for this machine, the
+// one from which SSH connections were made. Addresses in subnets shared by most hosts
+// follow, faster interfaces first, and then bridges for containers. If all hosts are
+// this machine, loopback is the only address unless asked names another.
 func Addresses(hosts []Contact, asked Network) ([][]Address, []error) {
 	return NewSurvey(hosts).Addresses(hosts, asked)
 }
@@ -77,7 +76,7 @@ func (s survey) Addresses(hosts []Contact, asked Network) ([][]Address, []error)
 	return chosen, errs
 }
 
-// lastResort is the address of a host that told of none that is any use.
+// lastResort returns the address of a host that reported no usable one.
 func lastResort(h Contact) Address {
 	if ip := h.reached(); ip.IsValid() {
 		return h.locate(ip)
@@ -85,7 +84,7 @@ func lastResort(h Contact) Address {
 	return h.locate(loopback())
 }
 
-// survey is what counts about all hosts together.
+// survey holds the facts about all hosts together.
 type survey struct {
 	Here    bool                    // all hosts are this machine
 	caller  []netip.Addr            // where the SSH hosts were called from
@@ -173,7 +172,7 @@ func (s survey) first(h Contact) netip.Addr {
 	return netip.Addr{}
 }
 
-// compare orders two addresses of one host. Equal ones stay as the host told them.
+// compare compares two addresses of one host. Equal ones keep the host's order.
 func (s survey) compare(a, b Address) int {
 	return cmp.Or(
 		-compareBool(a.Prefix.Addr().IsLoopback(), b.Prefix.Addr().IsLoopback()), // where all hosts are this machine
@@ -226,8 +225,8 @@ func AddrText(a Address) string {
 	return ip.String()
 }
 
-// locate finds an address of the host. One that it does not tell of may be any
-// of its loopback's, or come from outside.
+// locate returns the description of a host's address. One that the host did not
+// report may belong to its loopback, or be translated outside.
 func (c Contact) locate(ip netip.Addr) Address {
 	found := Address{Prefix: netip.PrefixFrom(ip, ip.BitLen()), Up: true, Loopback: ip.IsLoopback()}
 	for _, a := range c.Addresses {

@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// Interfaces are those of every host by which libraries with sockets of their own, such as NCCL, should reach the
-// others; chosen are the hosts' addresses, best first. Such a library takes all interfaces that it is given, and tries no other
-// address where one does not answer. So they are those with an address in a network that all hosts have in common, without the
-// networks that are slower than half of the fastest of these; where there is no such network, the one with the best
-// address. A host with ranks beside none has none: what is best there, its agent knows. It is pure.
+// Interfaces returns, for every host, the interfaces that libraries with their own sockets, such as NCCL, should use; chosen
+// are the hosts' addresses, best first. Such a library uses all interfaces that it is given, and tries no other address if one
+// does not answer. So the result is the interfaces with an address in a network shared by all hosts, without networks slower
+// than half of the fastest; without a shared network, the interface of the best address. It is empty if all ranks are on one
+// host, where the agent decides. It is pure.
 func (s survey) Interfaces(chosen [][]Address) [][]string {
 	names := make([][]string, len(chosen))
 	if len(chosen) == 1 {

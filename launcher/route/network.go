@@ -8,8 +8,8 @@ import (
 	"github.com/gorun/gorun/internal/prose"
 )
 
-// Network says which of the hosts' addresses ranks may use: those of named
-// interfaces, those in named subnets, or all but some. The zero value is all.
+// Network selects the addresses that ranks may use: those of named interfaces,
+// those in named subnets, or all but some. The zero value selects all.
 type Network struct {
 	text             string
 	include, exclude []networkItem
@@ -25,11 +25,11 @@ type networkItem struct {
 // maxInterface is the length of the longest interface name that Linux allows.
 const maxInterface = 15
 
-// ParseNetwork reads a comma-separated list of interface names (eth0, or eth*
-// for all that begin so) and subnets (10.0.0.0/8). A ^ before an item excludes what
-// it names; before the first item it does so for the whole list, as in
-// NCCL_SOCKET_IFNAME. A = before a name changes nothing: names are exact. An empty
-// text is the zero Network. It is pure.
+// ParseNetwork parses a comma-separated list of interface names (eth0, or eth* for
+// a prefix) and subnets (10.0.0.0/8). A ^ before an item excludes it; before the
+// first item it excludes the whole list, as in NCCL_SOCKET_IFNAME. A = before a name
+// has no effect, since names are exact. An empty text is the zero Network. It is
+// pure.
 func ParseNetwork(text string) (Network, error) {
 	n := Network{text: text}
 	if text == "" {
@@ -123,7 +123,7 @@ func (i networkItem) matches(a Address) bool {
 	return a.Interface == i.name
 }
 
-// NetworkError says that a host has no address of those that ranks may use.
+// NetworkError reports that a host has no address that ranks may use.
 type NetworkError struct {
 	Asked Network
 	Has   []Address
@@ -133,7 +133,7 @@ func (e *NetworkError) Error() string {
 	return fmt.Sprintf("no address for ranks to use: --network-interface asks for %s, and the host has %s", e.Asked, listInterfaces(e.Has))
 }
 
-// Hint says what to do about it.
+// Hint returns what to change.
 func (e *NetworkError) Hint() string {
 	return "name interfaces that are up on every host, or their subnet: --network-interface 10.0.0.0/8"
 }

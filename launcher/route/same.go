@@ -8,8 +8,8 @@ import (
 	"github.com/gorun/gorun/launcher/plan"
 )
 
-// SameMachine returns a line for every machine that several of the hosts are,
-// told by the boot it is in and the name it gives itself. It is pure.
+// SameMachine returns a line for every machine with several of the hosts' names.
+// Boot id and hostname identify a machine. It is pure.
 func SameMachine(hosts []plan.Host, contacts []Contact) (notes []string) {
 	byMachine := map[string][]string{}
 	var machines []Contact // those seen more than once, in order
@@ -30,7 +30,7 @@ func SameMachine(hosts []plan.Host, contacts []Contact) (notes []string) {
 	return notes
 }
 
-// loginName is the host with all that tells it from others of its name.
+// loginName returns the host with user and port, which distinguish it from others of its name.
 func loginName(h hostfile.Host) string {
 	name := h.Name
 	if h.User != "" {

@@ -5,15 +5,15 @@ import "time"
 // clockWindow is for how long a heartbeat counts. Clocks drift: by the hour it is enough to mistake the order of failures.
 const clockWindow = time.Minute
 
-// clock estimates how an agent's clock differs from ours. The fastest heartbeat of the last one or two windows is
-// the best estimate: what it took is in it.
+// clock estimates the offset between the launcher's clock and an agent's. The fastest heartbeat of the last one or two
+// windows gives the best estimate, because the offset includes its delay.
 type clock struct {
-	recent, before time.Duration // ours less the agent's, the least in the window and in the one before
+	recent, before time.Duration // smallest launcher time minus agent time, in this window and in the previous one
 	began          time.Duration // the window
 	windows        int           // seen, with this one; at most 2 count
 }
 
-// heard notes that the agent's heartbeat of its time at came at our time now.
+// heard records that a heartbeat sent at agent time at arrived at launcher time now.
 func (c *clock) heard(at, now time.Duration) {
 	switch {
 	case c.windows == 0:
@@ -25,7 +25,7 @@ func (c *clock) heard(at, now time.Duration) {
 	}
 }
 
-// Offset is what to add to the agent's clock to get ours.
+// Offset returns the duration to add to the agent's time to get the launcher's.
 func (c *clock) Offset() (time.Duration, bool) {
 	if c.windows == 2 {
 		return min(c.recent, c.before), true

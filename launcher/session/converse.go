@@ -53,7 +53,7 @@ func (s *Stager) Converse(ctx context.Context, conn Host, path, command string, 
 	return err
 }
 
-// mailbox holds what was written until it is read. Nobody waits to write.
+// mailbox is an unbounded pipe: writes never block.
 type mailbox struct {
 	mu     sync.Mutex
 	news   sync.Cond
@@ -67,7 +67,7 @@ func newMailbox() *mailbox {
 	return m
 }
 
-// mailboxSize is more than any host says unread.
+// mailboxSize bounds unread bytes, far above what any host sends.
 const mailboxSize = 256 << 20
 
 func (m *mailbox) Write(p []byte) (int, error) {

@@ -6,15 +6,15 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// wantsGPUProgram reports whether a host is to be sent gorun-gpu for a job: where it is missing, and GPUs are dealt by what
-// only the driver knows. It is pure.
-func wantsGPUProgram(h wire.Hello, wish wire.GPUs) bool {
-	return h.LacksGPUProgram && !wish.Leave && (wish.PerRank > 0 || h.Partitioned)
+// wantsGPUProgram reports whether a host needs gorun-gpu for a job: if it is missing there, and the assignment of GPUs needs
+// the driver. It is pure.
+func wantsGPUProgram(h wire.Hello, request wire.GPUs) bool {
+	return h.LacksGPUProgram && !request.Leave && (request.PerRank > 0 || h.Partitioned)
 }
 
-// sendGPUProgram sends the agent gorun-gpu if it is of use for the job. Without it GPUs are dealt by what /proc shows.
-func (s *Session) sendGPUProgram(host string, wish wire.GPUs, program func() ([]byte, error), trace func(format string, args ...any)) {
-	if program == nil || !wantsGPUProgram(s.Hello, wish) {
+// sendGPUProgram sends gorun-gpu to the agent if the job needs it. Without it GPUs are assigned by /proc.
+func (s *Session) sendGPUProgram(host string, request wire.GPUs, program func() ([]byte, error), trace func(format string, args ...any)) {
+	if program == nil || !wantsGPUProgram(s.Hello, request) {
 		return
 	}
 	packed, err := program()

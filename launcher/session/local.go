@@ -14,7 +14,7 @@ import (
 // Local is this machine as a Host, without SSH.
 type Local struct{}
 
-// Run runs argv in a session of its own, so that a Ctrl-C at the terminal
+// Run runs argv in a new session, so that a Ctrl-C at the terminal
 // reaches the launcher only. It returns when the process has ended, also while stdin has not.
 func (Local) Run(ctx context.Context, argv []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)

@@ -15,8 +15,8 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// LossReason says why a session ended too early, in words that name the cause
-// rather than the end of a stream.
+// LossReason returns why a session ended early: the cause, rather than the end
+// of a stream.
 func (s *Session) LossReason(err error) error {
 	select {
 	case <-s.ended:
@@ -32,11 +32,11 @@ const (
 	codeSignalBase = 128 // and the number of the signal that killed it
 )
 
-// agentSays begins what an agent prints when it ends by itself.
+// agentSays begins the last line of an agent that ends early.
 const agentSays = "gorun agent: "
 
-// explainLoss says why the frames ended with err: ran is how the agent's command ended, said what it had
-// on stderr. It is pure.
+// explainLoss returns why the frames ended with err. ran is the end of the agent's command, said its
+// stderr. It is pure.
 func explainLoss(err, ran error, said string) error {
 	var status interface{ ExitCode() int }
 	_, last, gaveUp := strings.Cut(said, agentSays)
@@ -58,7 +58,7 @@ func explainLoss(err, ran error, said string) error {
 	return err
 }
 
-// ExplainFailing says why an agent ends by its own word.
+// ExplainFailing returns the reason that an agent gave for its end.
 func ExplainFailing(f wire.Failing) error {
 	if f.GuardGone { // which nothing else ends before its agent
 		return &AgentEndedError{Code: codeSignalBase + int(syscall.SIGKILL)}
@@ -66,7 +66,7 @@ func ExplainFailing(f wire.Failing) error {
 	return fmt.Errorf("the agent was told to end there: %s", prose.Printable(f.Signal))
 }
 
-// AgentEndedError says that an agent ended while its host and the connection were well.
+// AgentEndedError reports that an agent ended while its host and the connection worked.
 type AgentEndedError struct {
 	Signal syscall.Signal // that ended it on this machine, or 0
 	Code   int            // its exit code elsewhere

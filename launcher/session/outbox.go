@@ -11,9 +11,9 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// outbox sends frames to one agent from a goroutine of its own: a host that
-// does not read holds up nobody but itself. What waits is bounded: stdin by its credit, answers
-// by what was sent before them, and all of it by maxWaits, beyond which the host is given up.
+// outbox sends frames to one agent in a separate goroutine, so that a host that does
+// not read blocks no other. Queued bytes are bounded: stdin by its credit, answers by
+// their requests, and the total by maxWaits, beyond which the host counts as lost.
 type outbox struct {
 	w    *wire.Writer
 	done chan struct{}
@@ -24,7 +24,7 @@ type outbox struct {
 	came   sync.Cond
 	sent   sync.Cond
 	queue  []wire.Frame
-	waits  int // bytes that are queued, or will be
+	waits  int // bytes queued or reserved
 	closed bool
 	owed   map[uint32]int // credit not yet returned, by stream
 	open   map[uint32]int // bytes that came since credit was returned, by stream
@@ -117,7 +117,7 @@ func (o *outbox) answer(v wire.Value) {
 	o.paid(size)
 }
 
-// CountReceived counts n bytes of a bulk stream that have come. More than there was credit for is a *[wire.FormatError].
+// CountReceived counts n received bytes of a bulk stream. Exceeding the credit is a *[wire.FormatError].
 func (o *outbox) CountReceived(stream uint32, n int) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -127,8 +127,7 @@ func (o *outbox) CountReceived(stream uint32, n int) error {
 	return nil
 }
 
-// beat queues a heartbeat, unless what was sent before still waits: then the
-// agent has more to read than signs of life.
+// beat queues a heartbeat, unless frames are still queued, which serve as well.
 func (o *outbox) beat(at time.Duration) {
 	o.mu.Lock()
 	idle := len(o.queue) == 0
@@ -173,6 +172,6 @@ func (o *outbox) shut() {
 	o.sent.Broadcast()
 }
 
-// close lets what is queued go out, if the agent reads it, and takes no more.
-// It does not wait: closing the session's stdin ends a stuck send.
+// close accepts no more frames. Queued ones are still sent if the agent reads them.
+// It does not wait: closing the session's stdin ends a blocked send.
 func (o *outbox) close() { o.shut() }

@@ -52,13 +52,13 @@ type Session struct {
 	stdout *io.PipeReader
 	stderr *tail
 	Cancel context.CancelFunc
-	ended  chan struct{} // the command has ended; runErr says how
+	ended  chan struct{} // closed when the command has ended with runErr
 	runErr error
 	said   record
 	gets   atomic.Int64 // requests that wait for keys
 
-	Contained string // what contains its ranks, in the agent's words
-	GPUs      string // what it has of them, in the same way
+	Contained string // the agent's description of its cage
+	GPUs      string // the agent's description of its GPUs
 	Places    []wire.Location
 	OpenMPI   string // a program of its that is linked with Open MPI
 
@@ -67,7 +67,7 @@ type Session struct {
 	Clock clock
 }
 
-// NoAgentError says that a command was run and no agent of our build answered.
+// NoAgentError reports that a command ran and no agent of this build answered.
 type NoAgentError struct {
 	Path   string
 	stderr string
@@ -84,7 +84,7 @@ func (e *NoAgentError) Error() string {
 
 func (e *NoAgentError) Unwrap() error { return e.Err }
 
-// Hint is about what a user can do something about.
+// Hint returns a remedy, if the user has one.
 func (e *NoAgentError) Hint() string {
 	var silent *silenceError
 	var inner interface{ Hint() string }
@@ -101,7 +101,7 @@ func (e *NoAgentError) Hint() string {
 	return ""
 }
 
-// silenceError says that a command was started and nothing came from it.
+// silenceError reports that a command was started and sent nothing.
 type silenceError struct{ after time.Duration }
 
 func (e *silenceError) Error() string { return fmt.Sprintf("no answer within %v", e.after) }
@@ -160,7 +160,7 @@ func (s *Session) greet(stdout io.Reader, nonce, build string) error {
 	if f.Type != wire.TypeHello {
 		return &wire.FormatError{Reason: "the agent did not say hello first"}
 	}
-	// What else another build says may be in another form.
+	// Another build may use another format for the other fields.
 	var version struct {
 		Protocol int
 		Build    string
@@ -181,7 +181,7 @@ func (s *Session) greet(stdout io.Reader, nonce, build string) error {
 	return wire.NewWriter(s.stdin).SendMessage(wire.TypeHello, wire.Hello{Protocol: wire.Protocol, Build: build})
 }
 
-// Prepare sends the job, and what the host lacks for it, and waits for the host's word that it can start there.
+// Prepare sends the job, and gorun-gpu if the host lacks it, and waits until the host is ready or refuses.
 func (s *Session) Prepare(ctx context.Context, told wire.Job, program func() ([]byte, error), trace func(format string, args ...any)) (wire.Ready, error) {
 	s.sendGPUProgram(told.Host, told.GPUs, program, trace)
 	s.Out.SendMessage(wire.TypeJob, told)
@@ -203,7 +203,7 @@ func (s *Session) Prepare(ctx context.Context, told wire.Job, program func() ([]
 			if err := f.Decode(&ready); err != nil {
 				return wire.Ready{}, err
 			}
-			if !stop() { // the word has come too late: the session is ended
+			if !stop() { // ready came too late: the session has been ended
 				return wire.Ready{}, context.Cause(ctx)
 			}
 			ready.FreePort = max(0, min(ready.FreePort, 65535))
@@ -232,7 +232,7 @@ func explain(err, ran error) error {
 	return ran
 }
 
-// abandon ends the command at once. What it still prints goes nowhere.
+// abandon ends the command at once and discards its remaining output.
 func (s *Session) abandon() {
 	s.stdin.Close()
 	s.stdout.Close()
@@ -240,15 +240,15 @@ func (s *Session) abandon() {
 	<-s.ended
 }
 
-// Close ends the session: the agent's stdin ends, which ends the agent and
-// what it has started. A command that does not end in time is cut off.
+// Close ends the session: closing the agent's stdin ends the agent and its ranks.
+// A command that does not end in time is cancelled.
 func (s *Session) Close() {
 	s.Out.close()
 	s.stdin.Close()
 	drained := make(chan struct{})
 	go func() {
 		defer close(drained)
-		_, _ = io.Copy(io.Discard, s.stdout) // nobody reads frames any more
+		_, _ = io.Copy(io.Discard, s.stdout) // frames are not read any more
 	}()
 	select {
 	case <-s.ended:
@@ -258,8 +258,8 @@ func (s *Session) Close() {
 	<-drained
 }
 
-// HangUp ends the agent and what it has started, as close does, and leaves it to the session's reader to see that it has
-// ended. Closing the connection would do, where there is one for each host.
+// HangUp ends the agent and its ranks as Close does, but does not wait; the session's reader sees the end. It is for sessions
+// that share a connection, which therefore cannot be closed.
 func (s *Session) HangUp() {
 	s.Out.close()
 	s.stdin.Close()
@@ -337,18 +337,18 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String is what was written last, on one line, safe for a terminal.
+// String returns the last bytes written, on one line, safe for a terminal.
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return prose.Printable(string(t.data))
 }
 
-// RefusedError is an agent's word that the job cannot run on its host.
+// RefusedError is an agent's report that the job cannot run on its host.
 type RefusedError struct {
 	Code   int    // the exit code that gorun ends with
-	What   string // what is wrong
-	Remedy string // what to do about it; may be empty
+	What   string // the reason
+	Remedy string // what to change; may be empty
 }
 
 func (e *RefusedError) Error() string { return e.What }
@@ -356,5 +356,5 @@ func (e *RefusedError) Error() string { return e.What }
 // ExitCode is the code gorun should end with.
 func (e *RefusedError) ExitCode() int { return e.Code }
 
-// Hint says what to do about it; it may be empty.
+// Hint returns what to change; it may be empty.
 func (e *RefusedError) Hint() string { return e.Remedy }

@@ -10,20 +10,20 @@ import (
 	"time"
 )
 
-// cacheDir is where gorun is on hosts, below the home directory; start.sh knows other places.
+// cacheDir is gorun's folder on hosts, relative to the home directory; start.sh has the alternatives.
 const cacheDir = ".cache/gorun"
 
-// Executable is the running gorun: what is staged on hosts.
+// Executable is the running gorun, which is staged on hosts.
 type Executable struct {
 	Path  string                 // absolute
-	Build string                 // what an agent of the same build says in its hello
+	Build string                 // the build id that an agent of the same build sends
 	Hash  func() (string, error) // SHA-256 in hex, asked for only when the cache is needed
 }
 
-// Stager starts what gorun is on hosts, uploading the executable where it is missing.
+// Stager starts gorun on hosts, and uploads it where it is missing.
 type Stager struct {
 	exe     Executable
-	hello   time.Duration // until what was started answers
+	hello   time.Duration // timeout for a started command to answer
 	uploads *uploads
 	known   sync.Map // from Host to the path where gorun is there
 }
@@ -33,7 +33,7 @@ func NewStager(exe Executable, startTimeout time.Duration, trace func(format str
 	return &Stager{exe: exe, hello: max(helloTime, startTimeout/6), uploads: newUploads(trace)}
 }
 
-// Agent returns a session with an agent of our own build on conn.
+// Agent returns a session with an agent of this build on conn.
 func (s *Stager) Agent(ctx context.Context, conn Host) (opened *Session, err error) {
 	err = s.Start(ctx, conn, func(path string) error {
 		opened, err = Open(ctx, conn, path, s.exe.Build, s.hello)
@@ -42,8 +42,8 @@ func (s *Stager) Agent(ctx context.Context, conn Host) (opened *Session, err err
 	return opened, err
 }
 
-// Start opens what gorun is on conn, trying the paths where it may be and uploading it where it is
-// missing. open's error tells by isNoAgent that another path may do better.
+// Start calls open with each path where gorun may be on conn, and uploads gorun if all fail. It tries the
+// next path if isNoAgent reports open's error.
 func (s *Stager) Start(ctx context.Context, conn Host, open func(path string) error) error {
 	another := func(err error) bool { return err != nil && isNoAgent(err) && ctx.Err() == nil }
 	if _, local := conn.(Local); local {
@@ -76,8 +76,8 @@ func (s *Stager) Start(ctx context.Context, conn Host, open func(path string) er
 	return nil
 }
 
-// isNoAgent reports that the command ran and was not our agent: another path
-// may be. One that somebody has killed may well have been.
+// isNoAgent reports that the command ran and was not an agent of this build, so
+// another path may have one. A killed command may have been an agent.
 func isNoAgent(err error) bool {
 	var no *NoAgentError
 	if !errors.As(err, &no) {

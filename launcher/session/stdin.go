@@ -14,8 +14,8 @@ func (s *Session) EndInput() {
 	}
 }
 
-// FeedStdin carries standard input to hosts, as far as all of them have room. It reads no more when
-// nobody is left who takes it.
+// FeedStdin copies standard input to hosts, as far as all of them have credit. It stops reading when
+// no host takes input any more.
 func FeedStdin(stdin io.Reader, hosts []*Session) {
 	buf := make([]byte, 16<<10)
 	for {
@@ -53,7 +53,7 @@ func FeedStdin(stdin io.Reader, hosts []*Session) {
 	}
 }
 
-// Credit lets more of standard input go to a host, or no more of it.
+// Credit handles a credit frame for standard input: more credit, or 0 for no more input.
 func (s *Session) Credit(f wire.Frame) error {
 	n, err := f.Credit()
 	switch {

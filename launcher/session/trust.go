@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// codeUnsafe is the exit code of the scripts where another user could change what would run.
+// codeUnsafe is the scripts' exit code if another user could change the program.
 const codeUnsafe = 83
 
-// Shell that runs on hosts. See the files for what each does.
+// Shell scripts that run on hosts. Each file says what it does.
 var (
 	//go:embed trust.sh
 	trustFile string
@@ -25,8 +25,8 @@ var (
 func startScript() string  { return oneLine(trustFile, basesFile, wholeFile, startFile) }
 func uploadScript() string { return oneLine(trustFile, basesFile, uploadFile) }
 
-// oneLine joins scripts without their comments to a single line, which must have no ' \\ and !: so every login shell hands it to sh
-// unchanged. What varies comes as arguments. Scripts need a POSIX shell, ls and what else they name.
+// oneLine joins scripts, without comments, to a single line. It must not contain ' \\ or !, so that every login shell passes it
+// to sh unchanged. Variable parts are arguments. Scripts need a POSIX shell, ls and the commands that they name.
 func oneLine(files ...string) string {
 	var words []string
 	for _, file := range files {
@@ -39,7 +39,7 @@ func oneLine(files ...string) string {
 	return strings.Join(words, " ")
 }
 
-// onHost is the command that runs the gorun at path on conn, if nobody else could have put it there.
+// onHost returns the command that runs the gorun at path on conn, if no other user could have put it there.
 func onHost(conn Host, path string, args ...string) []string {
 	if _, local := conn.(Local); local {
 		return append([]string{path}, args...)

@@ -27,11 +27,11 @@ const (
 	codeUploaded = 81 // another host of this launch has put it there
 	codeTaken    = 82 // another host of this launch is about to
 	codeForeign  = 84 // the executable is for other machines
-	codeFull     = 90 // and the number of the place that could not hold it
+	codeFull     = 90 // plus the index of the folder that could not hold it
 )
 
-// machines are what uname may call machines that this executable is for; "": any. A kernel may show programs
-// another than its own, to please those of 32 bits.
+// machines returns uname's names of machines that run this executable, or "" for any. A kernel may report another
+// machine to 32-bit programs.
 func machines(goarch string) string {
 	switch goarch {
 	case "amd64":
@@ -44,7 +44,7 @@ func machines(goarch string) string {
 	return ""
 }
 
-// foreignError says that a host is a machine that the executable is not for.
+// foreignError reports a host with another processor architecture.
 type foreignError struct{ said string }
 
 func (e *foreignError) Error() string {
@@ -73,7 +73,7 @@ func newUploads(trace func(string, ...any)) *uploads {
 	return &uploads{trace: trace, mark: rand.Text(), packed: sync.OnceValues(packSelf), over: make(chan struct{})}
 }
 
-// packSelf compresses this executable: not by its path, where a new build may stand by now.
+// packSelf compresses the running executable. It does not use its path, which may have a newer build.
 func packSelf() ([]byte, error) {
 	file, err := os.Open("/proc/self/exe")
 	if err != nil {
@@ -91,12 +91,11 @@ func pack(r io.Reader) ([]byte, error) {
 	return packed.Bytes(), err
 }
 
-// upload puts the executable at name below the home directory of conn, or in another place where that cannot
-// hold it, or waits for another host that does so in the same home. Without gzip there, or a shell like others,
-// the host's own way must do.
+// upload writes the executable to name below the home directory of conn, or to an alternative folder, or waits for another
+// host that uploads to the same home. Without gzip or a usual shell it uses conn.Put.
 func (u *uploads) upload(ctx context.Context, conn Host, name string) error {
 	var skip int
-	var why []string // places that did not do
+	var why []string // folders that failed
 	for {
 		over := u.next()
 		said, err := u.byShell(ctx, conn, name, skip)
@@ -121,7 +120,7 @@ func (u *uploads) upload(ctx context.Context, conn Host, name string) error {
 		case <-over:
 		case <-time.After(leaderTime):
 			if !u.busy() {
-				return u.put(ctx, conn, name) // whoever began has gone
+				return u.put(ctx, conn, name) // the host that began has failed
 			}
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -166,7 +165,7 @@ func (u *uploads) end() {
 	u.over = make(chan struct{})
 }
 
-// byShell runs the script, and returns what it says on stderr. The executable is sent only if the script asks for it.
+// byShell runs the script and returns its stderr. It sends the executable only if the script asks for it.
 func (u *uploads) byShell(ctx context.Context, conn Host, name string, skip int) (said string, err error) {
 	stderr := &tail{}
 	in, feed := io.Pipe()
@@ -215,7 +214,7 @@ func (u *uploads) put(ctx context.Context, conn Host, name string) error {
 	return nil
 }
 
-// cue waits for a word in what is written to it.
+// cue waits for a word in the bytes written to it.
 type cue struct {
 	word  []byte
 	heard chan struct{} // closed when it came

@@ -9,18 +9,17 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// A host may be in other hands than the user's. What its agent says is data: it is about the agent's own
-// ranks, it has bounds, and text that people will see has no control bytes. An agent that breaks that has its host
-// counted as lost, and nobody else's.
+// A host may be compromised, so its agent's messages are data: they concern only its own ranks, are bounded, and texts
+// for people have no control bytes. A host whose agent violates that counts as lost; others are unaffected.
 
 const (
 	maxText = 4 << 10 // bytes of one text of a host's
 	maxGets = 1 << 13 // requests of one host that wait for keys
-	// maxNotes is how many lines of a host's ranks the user is shown; what a program has to say goes to its output.
+	// maxNotes bounds the notes per host that are shown. Programs should use their output instead.
 	maxNotes = 100
 )
 
-// record is what a session's reader remembers of what the agent has said.
+// record is what a session's reader remembers of the agent's messages.
 type record struct {
 	exited map[int]bool
 	notes  int
@@ -69,7 +68,7 @@ func (s *Session) CheckLost(l *wire.Lost, size int) error {
 	return nil
 }
 
-// CheckNote makes sure that a line is of one of the agent's ranks, and says whether the user is to see it.
+// CheckNote validates that a note is from one of the agent's ranks, and reports whether to show it.
 func (s *Session) CheckNote(n *wire.Note) (worth bool, err error) {
 	if !s.Owns(n.By) {
 		return false, ForeignRank(n.By)
@@ -102,8 +101,8 @@ func checkGet(g wire.Get) error {
 	return nil
 }
 
-// Clamp puts an agent's time between two of ours: ranks end after they were started, and not after now. So
-// a clock that lies can only make its own ranks the first to fail.
+// Clamp limits an agent's time to the interval between from and to: ranks end after they were started, and not after
+// now. A wrong clock can then only make its own ranks the first to fail.
 func Clamp(at, from, to time.Duration) time.Duration { return max(from, min(at, to)) }
 
 func ForeignRank(rank int) error {

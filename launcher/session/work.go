@@ -25,7 +25,7 @@ type Work struct {
 	stager *Stager
 	note   func(string)
 	trace  func(format string, args ...any)
-	waits  sync.Once // the user was told that another launch has the copy
+	waits  sync.Once // the user was told that another launch holds the copy
 
 	mu     sync.Mutex
 	copies map[int]string // by host: its copy; those that are not here see the folder itself
@@ -49,7 +49,7 @@ func NewWork(tree *workdir.Tree, programs []plan.Program, stager *Stager, note f
 		note: note, trace: stager.uploads.trace, copies: map[int]string{}}, nil
 }
 
-// CopyTo makes the folder's copy on host i what the folder is, unless the host sees the folder itself.
+// CopyTo updates the folder's copy on host i, unless the host sees the folder itself.
 func (w *Work) CopyTo(ctx context.Context, i int, name string, conn Host) error {
 	if w == nil {
 		return nil
