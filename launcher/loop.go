@@ -161,10 +161,14 @@ func (l *loop) run(ctx context.Context) Result {
 func (l *loop) handle(event any) {
 	switch e := event.(type) {
 	case eventOutput:
-		if !errors.Is(e.err, syscall.EPIPE) {
+		reason := OutputClosed
+		switch {
+		case errors.Is(e.err, syscall.EIO) && (l.opts.Screen[1] || l.opts.Screen[2]):
+			reason = HungUp // the terminal has closed, and its SIGHUP may come later
+		case !errors.Is(e.err, syscall.EPIPE):
 			l.opts.Note(fmt.Sprintf("cannot write output any more: %v", e.err))
 		}
-		l.policy.stop(Stop{Reason: OutputClosed})
+		l.policy.stop(Stop{Reason: reason})
 	case reported:
 		if _, ok := e.message.(suspended); ok {
 			l.pause.without(e.from.Index)
