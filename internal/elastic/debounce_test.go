@@ -10,8 +10,8 @@ import (
 	"github.com/gorun/gorun/hostfile"
 )
 
-// TestSightings polls once per line: what the script says ("!" fails, "-" nothing) and what is believed then.
-func TestSightings(t *testing.T) {
+// TestDebouncer polls once per line: what the script says ("!" fails, "-" nothing) and what is believed then.
+func TestDebouncer(t *testing.T) {
 	for _, polls := range []string{
 		"a:1 b:2 = a:1 b:2 | b:2 a:1 = a:1 b:2",                                         // known hosts keep their place
 		"a:1 = a:1 | c:1 a:1 = a:1 | c:1 a:1 = a:1 c:1",                                 // two equal polls add
@@ -59,7 +59,7 @@ func TestSightings(t *testing.T) {
 }
 
 // Whoever comes is not kept waiting for a second; whoever goes is.
-func TestSightingsAreConfirmedSoon(t *testing.T) {
+func TestAddedHostsAreConfirmedSoon(t *testing.T) {
 	for _, tc := range []struct {
 		says string
 		soon bool
@@ -89,7 +89,7 @@ func TestSightingsAreConfirmedSoon(t *testing.T) {
 	}
 }
 
-func TestSightingsOfAScriptThatFails(t *testing.T) {
+func TestFailedPollsKeepTheList(t *testing.T) {
 	no := errors.New("no")
 	var s Debouncer
 	if sight := s.Polled(nil, no, 0); !errors.Is(sight.Fatal, no) {
