@@ -7,28 +7,28 @@ import (
 	"strings"
 )
 
-// Allocation is where a scheduler or an operator says that a job runs.
+// Allocation is the hosts that a scheduler or an operator has assigned to the job.
 type Allocation struct {
 	Hosts    []Host
-	NP       int      // ranks that the scheduler was asked for; 0: one per slot
-	Source   string   // what said so, with the names of its variables
+	NP       int      // ranks requested from the scheduler; 0 means one per slot
+	Source   string   // the scheduler, with the names of its variables
 	Warnings []string // one line each
 }
 
-// Default finds the hosts of a job where the user named none: those of the
-// first of these that is there.
+// Default returns the hosts of a job for which the user named none: those of the
+// first of these sources that is set.
 //
-//	Slurm           SLURM_STEP_NODELIST, SLURM_JOB_NODELIST and what belongs to them
+//	Slurm           SLURM_STEP_NODELIST, SLURM_JOB_NODELIST and their companions
 //	PBS, Torque     PBS_NODEFILE
 //	LSF             LSB_DJOB_HOSTFILE, LSB_MCPU_HOSTS, LSB_HOSTS
 //	Grid Engine     PE_HOSTFILE
 //	host files of   OMPI_MCA_orte_default_hostfile, PRTE_MCA_prte_default_hostfile,
 //	MPI launchers   HYDRA_HOST_FILE, I_MPI_HYDRA_HOST_FILE
-//	Kubernetes      /etc/mpi/hostfile where K_MPI_JOB_ROLE is launcher
+//	Kubernetes      /etc/mpi/hostfile if K_MPI_JOB_ROLE is launcher
 //
-// Everything it knows comes through lookup, the environment, and open. It returns nil where
-// there is none. A variable that is there and makes no sense, or names a file that cannot be
-// read, is an error: to go on without it would run the job in the wrong place.
+// It reads the environment through lookup, and files through open. It returns nil if no
+// source is set. A variable that is invalid, or names a file that cannot be read, is an
+// error: ignoring it would run the job on the wrong hosts.
 func Default(lookup func(string) (string, bool), open func(string) (io.ReadCloser, error)) (*Allocation, error) {
 	s := sources{open: open, get: func(name string) string {
 		value, _ := lookup(name)
@@ -54,7 +54,7 @@ func Default(lookup func(string) (string, bool), open func(string) (io.ReadClose
 	return found, wrap("K_MPI_JOB_ROLE", err)
 }
 
-// wrap says in err whose hosts were being read.
+// wrap adds the source of the hosts to err.
 func wrap(whose string, err error) error {
 	if err == nil {
 		return nil
@@ -62,16 +62,16 @@ func wrap(whose string, err error) error {
 	return fmt.Errorf("find the hosts of %s: %w", whose, err)
 }
 
-// sources reads what the environment points to.
+// sources reads the files and variables that the environment names.
 type sources struct {
 	get  func(string) string
 	open func(string) (io.ReadCloser, error)
 }
 
-// source is one variable that says where to run, and how to read it.
+// source is one variable that names hosts, and how to read it.
 type source struct {
 	name string
-	read func(name string) (*Allocation, error) // nil: it says nothing after all
+	read func(name string) (*Allocation, error) // returns nil if the variable names no hosts
 }
 
 func (s sources) variables() []source {
@@ -80,7 +80,7 @@ func (s sources) variables() []source {
 			hosts, err := parse(name, s.get(name))
 			var fault *ParseError
 			if errors.As(err, &fault) {
-				fault.Line = 0 // a variable has none
+				fault.Line = 0 // a variable has no lines
 			}
 			return allocated(name)(hosts, err)
 		}
@@ -108,7 +108,7 @@ func (s sources) variables() []source {
 	}
 }
 
-// allocated makes an allocation of hosts.
+// allocated returns an allocation of hosts.
 func allocated(source string) func([]Host, error) (*Allocation, error) {
 	return func(hosts []Host, err error) (*Allocation, error) {
 		if err != nil {
@@ -127,8 +127,8 @@ func (s sources) text(name string) (string, error) {
 	return readAll(name, file)
 }
 
-// mpiFile reads a hostfile as MPI launchers are pointed to it. Two words that
-// stand in place of its name mean that there is none.
+// mpiFile reads a hostfile named by a variable of an MPI launcher. Two special
+// names mean no hostfile.
 func (s sources) mpiFile(variable, name string) (*Allocation, error) {
 	if name == "none" || name == "HYDRA_USE_LOCALHOST" {
 		return nil, nil
@@ -160,7 +160,7 @@ func (s sources) mpiFile(variable, name string) (*Allocation, error) {
 	return found, nil
 }
 
-// hostPerSlot reads a host name per slot, with blanks or line breaks between them.
+// hostPerSlot parses one host name per slot, separated by blanks or line breaks.
 func hostPerSlot(name, text string) ([]Host, error) {
 	hosts := newTable()
 	err := eachLine(name, text, func(words []word) *ParseError {
@@ -174,7 +174,7 @@ func hostPerSlot(name, text string) ([]Host, error) {
 	return hosts.list, orEmpty(name, hosts, err)
 }
 
-// hostsAndSlots reads pairs of a host name and its slots.
+// hostsAndSlots parses pairs of a host name and its slots.
 func hostsAndSlots(name, text string) ([]Host, error) {
 	hosts := newTable()
 	err := eachLine(name, text, func(words []word) *ParseError {
@@ -191,7 +191,7 @@ func hostsAndSlots(name, text string) ([]Host, error) {
 	return hosts.list, orEmpty(name, hosts, err)
 }
 
-// gridEngine reads lines of a host, its slots, a queue and a range of processors.
+// gridEngine parses lines of a host, its slots, a queue and a processor range.
 func gridEngine(name, text string) ([]Host, error) {
 	hosts := newTable()
 	err := eachLine(name, text, func(words []word) *ParseError {
@@ -212,7 +212,7 @@ func addPair(hosts *table, name, slots word) *ParseError {
 	return addCounted(hosts, name, name.text, n)
 }
 
-// eachLine hands take the words of every line that has some.
+// eachLine calls take with the words of every line that is not blank.
 func eachLine(name, text string, take func(words []word) *ParseError) error {
 	n := 0
 	for line := range strings.SplitSeq(text, "\n") {
@@ -229,7 +229,7 @@ func eachLine(name, text string, take func(words []word) *ParseError) error {
 	return nil
 }
 
-// orEmpty is err, or that no host was found.
+// orEmpty returns err, or an error if no host was found.
 func orEmpty(name string, hosts *table, err error) error {
 	if err == nil && len(hosts.list) == 0 {
 		return &ParseError{File: name, Msg: "no host in it"}

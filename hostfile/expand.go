@@ -8,9 +8,9 @@ import (
 
 // Hostlist expands a hostlist expression of Slurm, such as n[08-11],m5 or r[1-2]n[1-2]:
 // items separated by commas or blanks, each a text with any number of number ranges
-// in brackets, of which the last runs fastest. The first number's width is kept. Order
-// and duplicates are kept, too. Text may follow a bracket. It stands for at most [MaxExpand] names, which are not
-// checked to be host names. name is what errors, each a [*ParseError], call the text.
+// in brackets, of which the last varies fastest. The first number's width is kept. Order
+// and duplicates are kept, too. Text may follow a bracket. It yields at most [MaxExpand] names, which are not
+// validated. name is the name of the text in errors, each a [*ParseError].
 func Hostlist(name, text string) ([]string, error) {
 	text = strings.NewReplacer(" ", ",", "\t", ",", "\r", ",", "\n", ",").Replace(text)
 	var names []string
@@ -44,8 +44,8 @@ const (
 	longName  = "a host name has at most 253 characters"
 )
 
-// expand returns the names that text with ranges stands for, at most limit. msg
-// is "" or says what is wrong.
+// expand returns the names of a text with ranges, at most limit. msg is "" or the
+// error.
 func expand(item string, limit int) (names []string, msg string) {
 	names = []string{""}
 	length, literal := 0, ""
@@ -82,7 +82,7 @@ func expand(item string, limit int) (names []string, msg string) {
 	}
 }
 
-// multiply puts each of the numbers behind each of the names.
+// multiply appends each number to each name.
 func multiply(names []string, literal string, numbers []string) []string {
 	all := make([]string, 0, len(names)*len(numbers))
 	for _, name := range names {
@@ -93,7 +93,7 @@ func multiply(names []string, literal string, numbers []string) []string {
 	return all
 }
 
-// expandRanges returns the numbers of lo-hi,lo-hi and the greatest width, in order.
+// expandRanges returns the numbers of lo-hi,lo-hi in order, and their greatest width.
 func expandRanges(inner string, limit int) (numbers []string, width int, msg string) {
 	for span := range strings.SplitSeq(inner, ",") {
 		first, last, isRange := strings.Cut(span, "-")
@@ -121,9 +121,9 @@ func expandRanges(inner string, limit int) (numbers []string, width int, msg str
 	return numbers, width, ""
 }
 
-// Counts expands a list of numbers with repetitions as Slurm writes it: 2(x3),1 is
-// 2, 2, 2 and 1. There are at most [MaxExpand], each from 0 to [MaxSlots]. name is what errors, each a
-// [*ParseError], call the text.
+// Counts expands a list of numbers with repetitions in Slurm's format: 2(x3),1 is
+// 2, 2, 2 and 1. It yields at most [MaxExpand] numbers from 0 to [MaxSlots]. name is the name of the
+// text in errors, each a [*ParseError].
 func Counts(name, text string) ([]int, error) {
 	var counts []int
 	col := 1

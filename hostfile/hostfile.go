@@ -1,9 +1,9 @@
 // Package hostfile turns text into hosts with slots: the value of -H
-// ([ParseList]), the lines of a hostfile ([Parse]) and what a scheduler says of
-// its allocation ([Default]). It only reads what is written: it resolves nothing, runs
-// nothing, and opens what it is handed.
+// ([ParseList]), the lines of a hostfile ([Parse]) and a scheduler's allocation
+// ([Default]). It resolves no names and runs no programs, and opens files only
+// through functions of the caller.
 //
-// A hostfile line is one host or several of a kind, in any of the spellings of
+// A hostfile line is one host, or several with ranges, in any of the spellings of
 // mpirun, mpiexec, horovodrun and Slurm:
 //
 //	a                            # 1 slot
@@ -24,8 +24,8 @@ import (
 	"strings"
 )
 
-// Limits on what is accepted. Slots count per host, after repeated mentions
-// are added up.
+// Limits of the input. Slots are per host, after repeated mentions have been
+// added up.
 const (
 	MaxBytes  = 4 << 20   // of text
 	MaxHosts  = 100_000   // different hosts
@@ -40,10 +40,10 @@ type Host struct {
 	Name     string // as written, domain included; an IPv6 address without its brackets
 	User     string // login name; "" leaves the choice to the user's SSH configuration
 	Port     int    // SSH port; 0 leaves the choice to the user's SSH configuration
-	Slots    int    // how many ranks it is meant to hold, 1 to [MaxSlots]
-	MaxSlots int    // how many ranks it may hold at most, at least Slots; 0 is no limit
-	GPUs     int    // what gpus= says; 0: nothing
-	Auto     bool   // the text wants as many slots as the host has cores; Slots is 1 until somebody counts them
+	Slots    int    // ranks that it is meant to hold, 1 to [MaxSlots]
+	MaxSlots int    // maximum ranks, at least Slots; 0 means no limit
+	GPUs     int    // the value of gpus=; 0 if absent
+	Auto     bool   // one slot per core is requested; Slots is 1 until the caller has counted the cores
 }
 
 // Format returns hosts as a hostfile, one line each. [Parse] turns it back
@@ -77,14 +77,13 @@ func Format(hosts []Host) string {
 	return b.String()
 }
 
-// ParseError says what is wrong with which word of a hostfile, of -H or of a
-// variable.
+// ParseError reports an invalid word of a hostfile, of -H or of a variable.
 type ParseError struct {
 	File string // the hostfile's name as given to [Parse]; "-H" from [ParseList]; a variable's name
-	Line int    // counted from 1; 0 in what is not a file, and where no single line is at fault
-	Col  int    // of Word's first byte, counted from 1; 0 where no single word is at fault
-	Word string // the word at fault as it is written; "" where none is
-	Msg  string // what is wrong with it and, where that helps, what to write instead
+	Line int    // 1-based; 0 outside of files, and if no single line is invalid
+	Col  int    // 1-based column of Word's first byte; 0 if no single word is invalid
+	Word string // the invalid word as written, or ""
+	Msg  string // the error and, if helpful, what to write instead
 }
 
 // Error returns file:line:col: "word": message, without the parts that are not

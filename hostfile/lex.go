@@ -2,12 +2,12 @@ package hostfile
 
 import "strings"
 
-// word is a piece of a line and where it stands.
+// word is a word of a line with its position.
 type word struct {
 	text string // without quotes, and without blanks around a =
-	raw  string // as it is written
-	line int    // counted from 1; 0: not in a file
-	col  int    // of the first byte, counted from 1
+	raw  string // as written
+	line int    // 1-based; 0 outside of files
+	col  int    // 1-based column of the first byte
 }
 
 func (w word) fault(msg string) *ParseError {
@@ -16,11 +16,11 @@ func (w word) fault(msg string) *ParseError {
 
 const blanks = " \t"
 
-// lexer takes a hostfile apart, line by line: into words, without comments. It
-// has the tokens of Open MPI's.
+// lexer splits a hostfile into words, line by line, and drops comments. Its tokens
+// are those of Open MPI's hostfile lexer.
 type lexer struct {
 	line  int
-	block *ParseError // where the /* comment begins that is still open; nil: none is
+	block *ParseError // position of the open /* comment, or nil
 }
 
 // words returns the words of the next line.
@@ -59,8 +59,8 @@ func (x *lexer) words(line string) ([]word, *ParseError) {
 
 func startsComment(s string) bool { return s[0] == '#' || strings.HasPrefix(s, "//") }
 
-// word returns the word that begins at a place of line. Double quotes keep
-// blanks and comment signs in it.
+// word returns the word that begins at a position of line. Double quotes protect
+// blanks and comment signs.
 func (x *lexer) word(line string, from int) (word, *ParseError) {
 	w := word{line: x.line, col: from + 1}
 	var text strings.Builder
@@ -83,8 +83,8 @@ func (x *lexer) word(line string, from int) (word, *ParseError) {
 	return w, nil
 }
 
-// joinPairs makes one word of key = value. The first word of a line is the
-// host's and takes no part.
+// joinPairs joins key = value to one word. It skips the first word of a line,
+// which is the host.
 func joinPairs(line string, words []word) []word {
 	if len(words) == 0 {
 		return nil
@@ -104,7 +104,7 @@ func joinPairs(line string, words []word) []word {
 	return joined
 }
 
-// fields splits a line of a scheduler's file or variable at blanks.
+// fields splits a line of a scheduler's file or variable into words.
 func fields(text string, line int) []word {
 	var words []word
 	for at := 0; at < len(text); {
@@ -121,7 +121,7 @@ func fields(text string, line int) []word {
 	return words
 }
 
-// trim drops the blanks around w.
+// trim removes the blanks around w.
 func trim(w word) word {
 	left := strings.TrimLeft(w.raw, blanks)
 	w.col += len(w.raw) - len(left)

@@ -2,20 +2,20 @@ package hostfile
 
 import "fmt"
 
-// List is what a hostfile or -H says, in the order of its words. The zero value
-// says nothing.
+// List is the parsed content of a hostfile or of -H, in order. The zero value is
+// an empty list.
 type List struct {
-	Warnings []string // file:line:col: what was let pass, one line each
+	Warnings []string // file:line:col: accepted irregularities, one line each
 	name     string
 	entries  []entry
 }
 
-// entry is one mention of a host, or of hosts by their place elsewhere.
+// entry is one mention of a host, or of hosts by their index in an allocation.
 type entry struct {
 	at   word
 	kind kind
-	host Host // of a host: Slots is 0 where none are written; of an exclude: the name
-	n    int  // of kindNth: the place; of kindRest: how many, 0 for all
+	host Host // for a host, with Slots 0 if none are written; for an exclude, the name
+	n    int  // for kindNth, the index; for kindRest, the number of hosts, 0 for all
 }
 
 type kind int
@@ -23,12 +23,12 @@ type kind int
 const (
 	kindHost    kind = iota
 	kindExclude      // ^name
-	kindNth          // +nK, the host at place K of the allocation
-	kindRest         // +e or +e:N, those that nothing else names
+	kindNth          // +nK, the host at index K of the allocation
+	kindRest         // +e or +e:N, hosts that no other entry names
 )
 
-// Relative reports whether l says nothing without other hosts to choose from: it has
-// a +n or a +e, or excludes only.
+// Relative reports whether l needs other hosts to select from: it has +n or +e, or
+// only excludes.
 func (l List) Relative() bool {
 	own := false
 	for _, e := range l.entries {
@@ -40,9 +40,9 @@ func (l List) Relative() bool {
 	return !own
 }
 
-// Hosts returns the hosts of a list that stands alone, in the order of their first mention,
-// without those that it excludes. An exclude that matches nothing is no mistake. An
-// error is a [*ParseError]; a list that is [List.Relative] is one.
+// Hosts returns the hosts of a list in the order of their first mention, without the
+// excluded ones. An exclude that matches nothing is valid. An error is a
+// [*ParseError]; a [List.Relative] list is an error.
 func (l List) Hosts() ([]Host, error) {
 	if l.Relative() {
 		return nil, l.needsOthers()
@@ -64,7 +64,7 @@ func (l List) Hosts() ([]Host, error) {
 	return left, nil
 }
 
-// needsOthers is the error about a list that has nothing to choose from.
+// needsOthers is the error for a relative list without other hosts.
 func (l List) needsOthers() error {
 	for _, e := range l.entries {
 		if e.kind == kindHost {
@@ -77,7 +77,7 @@ func (l List) needsOthers() error {
 	return &ParseError{File: l.name, Msg: "no host in it"}
 }
 
-// setDefaultSlots gives hosts that do not say how many slots they have this many.
+// setDefaultSlots sets the slots of hosts without a count.
 func (l List) setDefaultSlots(slots int) {
 	for i := range l.entries {
 		if h := &l.entries[i].host; h.Slots == 0 && !h.Auto && h.GPUs == 0 {
@@ -111,14 +111,14 @@ func (l List) without(hosts []Host) []Host {
 	return left
 }
 
-// table collects hosts in the order of their first mention.
+// table collects hosts in order of first mention.
 type table struct {
 	list    []Host
-	counted []bool           // by place in list: a number was written, or the host was named more than once
-	index   map[identity]int // place in list
+	counted []bool           // by index in list: a count was written, or the host was named more than once
+	index   map[identity]int // index in list
 }
 
-// identity is what makes two mentions the same host.
+// identity identifies a host: mentions with equal identities are one host.
 type identity struct {
 	name, user string
 	port       int
@@ -126,7 +126,7 @@ type identity struct {
 
 func newTable() *table { return &table{index: map[identity]int{}} }
 
-// defaultSlots is what a host has that does not say.
+// defaultSlots is the slots of a host without a count.
 func (h Host) defaultSlots() int {
 	switch {
 	case h.Auto || h.GPUs == 0:
@@ -137,9 +137,8 @@ func (h Host) defaultSlots() int {
 	return h.GPUs
 }
 
-// add puts h behind the others, or adds its slots to the mention that is there
-// already. Every max_slots that a host's mentions state holds, so the smallest
-// one counts. w is where h was written.
+// add appends h, or adds its slots to its earlier mention. All max_slots of a
+// host's mentions apply, so the smallest counts. w is the position of h.
 func (t *table) add(w word, h Host) *ParseError {
 	counted := h.Slots != 0
 	if h.Slots == 0 {

@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// mention is what the first word of a line says: one entry for each of its names.
+// mention is the parsed first word of a line: one entry per name.
 type mention struct {
 	entry
 	names []string
-	given map[string]bool // keys that are settled
+	given map[string]bool // keys that are set
 }
 
-// parseMention reads a host's own word: [user@]name[:slots], ^name, +nK or +e.
-// A name may have ranges in brackets, or be an IPv6 address in brackets. hasSlots
-// says that the slots are given elsewhere on the line, so that none can be meant here.
+// parseMention parses a host's word: [user@]name[:slots], ^name, +nK or +e. A name
+// may have ranges in brackets, or be an IPv6 address in brackets. hasSlots means that
+// the line gives the slots elsewhere, so this word has none.
 func parseMention(w word, hasSlots bool) (mention, *ParseError) {
 	m := mention{entry: entry{at: w}, given: map[string]bool{}}
 	switch {
@@ -39,7 +39,7 @@ func parseMention(w word, hasSlots bool) (mention, *ParseError) {
 	return m, m.setNames(w, rest, hasSlots)
 }
 
-// parseRelative reads +nK, +e and +e:N.
+// parseRelative parses +nK, +e and +e:N.
 func parseRelative(w word) (mention, *ParseError) {
 	m := mention{entry: entry{at: w}, names: []string{""}}
 	switch text := strings.ToLower(w.text); {
@@ -62,7 +62,7 @@ func parseRelative(w word) (mention, *ParseError) {
 	return m, w.fault("write +n0 for the first host of the allocation, +n1 for the second, +e for all that nothing else names or +e:2 for two of them")
 }
 
-// setNames reads name[:slots].
+// setNames parses name[:slots].
 func (m *mention) setNames(w word, s string, hasSlots bool) *ParseError {
 	name, count, counted, msg := splitCount(s, hasSlots)
 	if msg == "" {
@@ -88,7 +88,7 @@ func (m *mention) setNames(w word, s string, hasSlots bool) *ParseError {
 	return nil
 }
 
-// allNames checks a name and expands its ranges. msg is "" or says what is wrong.
+// allNames validates a name and expands its ranges. msg is "" or the error.
 func allNames(s string) (names []string, msg string) {
 	if !strings.ContainsAny(s, "[]") || strings.HasPrefix(s, "[") && !startsRange(s) {
 		name, msg := validName(s)
@@ -103,16 +103,16 @@ func allNames(s string) (names []string, msg string) {
 	return expanded, msg
 }
 
-// startsRange reports whether the bracket that s begins with holds numbers, and
-// not an IPv6 address.
+// startsRange reports whether the bracket at the beginning of s has numbers, not an
+// IPv6 address.
 func startsRange(s string) bool {
 	inner, _, _ := strings.Cut(s[1:], "]")
 	return inner != "" && strings.Trim(inner, digits+"-,") == ""
 }
 
-// splitCount parts name:count. A bare IPv6 address has colons of its own: it is
-// taken for an address where it can be nothing else, and refused where its last
-// group could also be a count. msg is "" or says what is wrong.
+// splitCount splits name:count. A bare IPv6 address has colons, too: it is accepted
+// if it is unambiguous, and refused if its last group could be a count. msg is "" or
+// the error.
 func splitCount(s string, hasSlots bool) (name, count string, counted bool, msg string) {
 	if strings.HasPrefix(s, "[") && !startsRange(s) {
 		end := strings.IndexByte(s, ']')
@@ -142,9 +142,9 @@ func splitCount(s string, hasSlots bool) (name, count string, counted bool, msg 
 	return "[" + s + "]", "", false, ""
 }
 
-// validName checks a host name (labels as in RFC 1123, where underscores are
-// let through because machines have them), an IPv4 address, or an IPv6 address
-// in brackets, which it takes off. msg is "" or says what is wrong.
+// validName validates a host name (labels as in RFC 1123, and underscores, which
+// machines have), an IPv4 address, or an IPv6 address in brackets, which it removes.
+// msg is "" or the error.
 func validName(s string) (name, msg string) {
 	if inner, ok := strings.CutPrefix(s, "["); ok {
 		inner = strings.TrimSuffix(inner, "]")
@@ -166,8 +166,8 @@ func validName(s string) (name, msg string) {
 		}
 		last = label
 	}
-	// A resolver reads a name that ends in a number as an IPv4 address, and a
-	// short one in surprising ways: 4 is 0.0.0.4.
+	// Resolvers parse a name that ends in a number as an IPv4 address, and short
+	// ones in surprising ways: 4 is 0.0.0.4.
 	if strings.Trim(last, digits) == "" {
 		if a, err := netip.ParseAddr(s); err != nil || !a.Is4() {
 			return "", "a name that ends in a number is an IPv4 address, and this is not a valid one"
@@ -192,8 +192,8 @@ func validUser(s string) bool {
 	return s != "" && s[0] != '-' && strings.Trim(s, letters+digits+"._-") == ""
 }
 
-// isIPv6 reports whether s is an IPv6 address without a zone. A zone names an
-// interface of one machine, which means nothing to the other hosts of a job.
+// isIPv6 reports whether s is an IPv6 address without a zone. A zone is an interface
+// of one machine and has no meaning on other hosts.
 func isIPv6(s string) bool {
 	a, err := netip.ParseAddr(s)
 	return err == nil && a.Is6() && a.Zone() == ""

@@ -47,11 +47,10 @@ func cutItem(s string) (item, rest string, more bool) {
 	return s, "", false
 }
 
-// Parse reads a hostfile; name is what errors call it. A host without a count
-// has as many slots as gpus= says, or else one. Blank lines, comments (# and // to the
-// line's end, /* to */), a byte order mark and carriage returns are skipped. A key that is
-// not known is a warning. What is wrong with the text is a [*ParseError]; a
-// file without any host is one too.
+// Parse parses a hostfile; name is its name in errors. A host without a count has as
+// many slots as gpus=, or one. Blank lines, comments (# and // to the end of the line,
+// /* to */), a byte order mark and carriage returns are skipped. An unknown key is a
+// warning. Invalid text, and a file without hosts, is a [*ParseError].
 func Parse(name string, r io.Reader) (List, error) {
 	text, err := readAll(name, r)
 	if err != nil {
@@ -78,7 +77,7 @@ func Parse(name string, r io.Reader) (List, error) {
 	return p.list, nil
 }
 
-// readAll reads a text of limited length and drops its byte order mark.
+// readAll reads a text of limited length and removes its byte order mark.
 func readAll(name string, r io.Reader) (string, error) {
 	text, err := io.ReadAll(io.LimitReader(r, MaxBytes+1))
 	if err != nil {
@@ -96,18 +95,18 @@ func readAll(name string, r io.Reader) (string, error) {
 
 const tooLong = "longer than 4 MiB, the limit for a list of hosts"
 
-// parser collects what a text says.
+// parser collects the hosts of a text.
 type parser struct {
 	lex     lexer
 	list    List
-	ignored map[string]bool // keys that are not known and were warned of
+	ignored map[string]bool // unknown keys with a warning
 }
 
 func newParser(name string) *parser {
 	return &parser{list: List{name: name}, ignored: map[string]bool{}}
 }
 
-// words takes one line, or one item of -H.
+// words parses one line, or one item of -H.
 func (p *parser) words(words []word) *ParseError {
 	hasSlots := false
 	for _, w := range words[1:] {
@@ -146,8 +145,8 @@ const (
 	keys        = "slots, max_slots, gpus, port and user"
 )
 
-// canonical is our name of a key in the spelling of any launcher, or "". The synonyms are
-// those of Open MPI's hostfile lexer.
+// canonical returns gorun's name of a key in any launcher's spelling, or "". The
+// synonyms are those of Open MPI's hostfile lexer.
 func canonical(key string) string {
 	switch strings.ReplaceAll(key, "-", "_") {
 	case "slots", "cpu", "count":
@@ -164,7 +163,7 @@ func canonical(key string) string {
 	return ""
 }
 
-// option sets what the word key=value says of m.
+// option applies the word key=value to m.
 func (p *parser) option(w word, m *mention) *ParseError {
 	key, value, ok := strings.Cut(w.text, "=")
 	if _, number := atoi(w.text, MaxSlots); number {
@@ -190,7 +189,7 @@ func (p *parser) option(w word, m *mention) *ParseError {
 	return m.set(w, k, value)
 }
 
-// set sets the field of m that a key stands for.
+// set sets the field of m for a key.
 func (m *mention) set(w word, key, value string) *ParseError {
 	h := &m.entry.host
 	number := func(field *int, limit int) *ParseError {
@@ -229,7 +228,7 @@ func (m *mention) set(w word, key, value string) *ParseError {
 
 func isAuto(value string) bool { return value == "*" || value == "auto" }
 
-// atoi reads a decimal number from 1 to limit, digits only.
+// atoi parses a decimal number from 1 to limit, digits only.
 func atoi(s string, limit int) (int, bool) {
 	n, err := strconv.ParseUint(s, 10, 31)
 	return int(n), err == nil && 1 <= n && n <= uint64(limit)

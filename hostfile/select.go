@@ -5,23 +5,22 @@ import (
 	"fmt"
 )
 
-// AbsentError says that a list names a host that is not among those it
-// chooses from.
+// AbsentError reports that a list names a host that is not among those it
+// selects from.
 type AbsentError struct {
 	ParseError
 	Host string   // the name
-	Have []string // the names there are
+	Have []string // the existing names
 }
 
 // Unwrap returns the error as a [*ParseError].
 func (e *AbsentError) Unwrap() error { return &e.ParseError }
 
-// Select chooses from hosts what l names, in l's order; whose is what errors call
-// them. A host without a count keeps its slots, one with a count is left that many,
-// which may not be more than there are. Names must be equal, and so must users and ports
-// where both say them. +nK is the host at place K, counted from 0, +e is every host that was not
-// chosen before, and a list of excludes chooses all others. An error is a [*ParseError] or
-// an [*AbsentError].
+// Select returns the hosts that l names, in l's order; whose is the name of hosts in
+// errors. A host without a count keeps its slots; one with a count gets that many, which
+// must not exceed its slots. Names must be equal, and users and ports if both are given.
+// +nK is the host at 0-based index K, +e is every host not yet selected, and a list of
+// excludes selects all others. An error is a [*ParseError] or an [*AbsentError].
 func (l List) Select(from []Host, whose string) ([]Host, error) {
 	s := selection{from: from, whose: whose, byName: map[string][]int{}, named: newTable(), done: map[identity]bool{},
 		excluded: l.excluded(), place: map[int]int{}}
@@ -55,7 +54,7 @@ func (l List) Select(from []Host, whose string) ([]Host, error) {
 	return left, nil
 }
 
-// named puts the name of a text into err.
+// named adds the name of a text to err.
 func named(err error, file string) error {
 	switch e := err.(type) {
 	case *ParseError:
@@ -66,16 +65,16 @@ func named(err error, file string) error {
 	return err
 }
 
-// selection is a list that is being applied.
+// selection is the state of applying a list.
 type selection struct {
 	from     []Host
 	whose    string
-	byName   map[string][]int  // places in from
+	byName   map[string][]int  // indices in from
 	named    *table            // the mentions of l, added up
-	done     map[identity]bool // mentions that were chosen
+	done     map[identity]bool // mentions that were selected
 	excluded map[string]bool
 	chosen   []Host
-	place    map[int]int // of a host of from in chosen
+	place    map[int]int // index in chosen of a host of from
 }
 
 func (s *selection) choose(e entry) error {
@@ -96,8 +95,8 @@ func (s *selection) choose(e entry) error {
 	return nil
 }
 
-// host chooses the hosts that a mention means. Mentions of one host count once,
-// with their slots added up.
+// host selects the hosts of a mention. Mentions of one host count once, with their
+// slots added up.
 func (s *selection) host(e entry) error {
 	id := identity{e.host.Name, e.host.User, e.host.Port}
 	if s.done[id] {
@@ -124,8 +123,8 @@ func (s *selection) host(e entry) error {
 	return nil
 }
 
-// matches are the places of the hosts that want means: the very same, or those with its user, or
-// else all of its name whose user and port it does not contradict.
+// matches returns the indices of the hosts that want means: the identical host, or those with its
+// user, or all of its name whose user and port do not differ.
 func (s *selection) matches(want Host) []int {
 	var all, users []int
 	for _, i := range s.byName[want.Name] {
@@ -146,8 +145,8 @@ func (s *selection) matches(want Host) []int {
 	return all
 }
 
-// narrow is h as want asks for it. Of counted slots it takes up to *left, and
-// says how many are left to take.
+// narrow returns h with the slots that want asks for. Of counted slots it takes up to
+// *left, and updates *left.
 func narrow(h, want Host, counted bool, left *int) Host {
 	h.User, h.Port, h.GPUs = cmp.Or(h.User, want.User), cmp.Or(h.Port, want.Port), cmp.Or(want.GPUs, h.GPUs)
 	if want.MaxSlots != 0 && (h.MaxSlots == 0 || want.MaxSlots < h.MaxSlots) {
@@ -184,7 +183,7 @@ func (s *selection) absent(e entry) error {
 	return &AbsentError{ParseError: *fault, Host: e.host.Name, Have: names}
 }
 
-// rest chooses hosts that were not chosen before.
+// rest selects hosts that were not selected before.
 func (s *selection) rest(e entry) error {
 	wanted := cmp.Or(e.n, len(s.from))
 	free := 0
@@ -204,7 +203,7 @@ func (s *selection) rest(e entry) error {
 	return nil
 }
 
-// take chooses h, which is the host at place i of from or a part of it. Parts add up.
+// take selects h, which is the host at index i of from or a part of it. Parts are added up.
 func (s *selection) take(i int, h Host) {
 	at, known := s.place[i]
 	if !known {

@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// slurmNames are the variables that together say where a Slurm job or step runs.
+// slurmNames are the variables that describe a Slurm job or step.
 type slurmNames struct {
 	what              string // for the user
 	nodes, tasks, np  string
 	cpus, cpusPerTask string
 }
 
-// slurm reads the allocation of a Slurm job or step; nil outside one. A step's node
-// list goes with the step's task counts, a job's with the job's: inside a step the
-// variables of both are there.
+// slurm returns the allocation of a Slurm job or step, or nil outside one. A step's
+// node list belongs to the step's task counts, a job's to the job's. Inside a step the
+// variables of both are set.
 func slurm(get func(string) string) (*Allocation, error) {
 	id := cmp.Or(get("SLURM_JOB_ID"), get("SLURM_JOBID"))
 	first := func(names ...string) string {
@@ -42,14 +42,14 @@ func slurm(get func(string) string) (*Allocation, error) {
 	return slurmGroups(get, []slurmNames{job})
 }
 
-// isStep reports whether a step's number is one of srun's. The last few numbers stand for a job's
-// batch script, its containers and interactive shells, which see the whole job.
+// isStep reports whether a step number is one of srun's. The highest numbers mean the batch script,
+// containers and interactive shells, which have the whole job.
 func isStep(id string) bool {
 	n, err := strconv.ParseUint(id, 10, 32)
 	return err == nil && n < 4294967290
 }
 
-// hetGroups are the components of a heterogeneous job; nil: it is not one.
+// hetGroups returns the components of a heterogeneous job, or nil for another job.
 func hetGroups(get func(string) string, id string) []slurmNames {
 	n, _ := atoi(get("SLURM_HET_SIZE"), MaxExpand)
 	var groups []slurmNames
@@ -80,7 +80,7 @@ func slurmGroups(get func(string) string, groups []slurmNames) (*Allocation, err
 		}
 		switch {
 		case warning != "":
-			a.Warnings = append(a.Warnings, warning) // the number of tasks is not to be trusted either
+			a.Warnings = append(a.Warnings, warning) // the number of tasks is doubtful, too
 		case len(groups) == 1 && get(g.np) != "":
 			if a.NP, err = number(g.np, get(g.np), maxWords); err != nil {
 				return nil, err
@@ -101,8 +101,8 @@ func slurmGroups(get func(string) string, groups []slurmNames) (*Allocation, err
 	return a, nil
 }
 
-// slots returns the slots of each of n nodes. Task counts that are of another list than the nodes
-// leave a guess, and a warning.
+// slots returns the slots of each of n nodes. If the task counts do not match the nodes, it guesses and
+// warns.
 func (g slurmNames) slots(get func(string) string, n int) (slots []int, warning string, err error) {
 	var lengths []string
 	for _, name := range []string{g.tasks, g.cpus} {
@@ -140,7 +140,7 @@ func (g slurmNames) slots(get func(string) string, n int) (slots []int, warning 
 	return slots, reason + ": " + warning, nil
 }
 
-// number reads a whole number from a variable.
+// number parses a whole number in a variable.
 func number(name, text string, limit int) (int, error) {
 	n, ok := atoi(text, limit)
 	if !ok {
@@ -149,7 +149,7 @@ func number(name, text string, limit int) (int, error) {
 	return n, nil
 }
 
-// addCounted adds a host that a scheduler names with its slots, of which there may be none.
+// addCounted adds a host with its slots from a scheduler, which may be 0.
 func addCounted(hosts *table, w word, name string, slots int) *ParseError {
 	valid, msg := validName(name)
 	if msg != "" {
