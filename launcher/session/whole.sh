@@ -9,8 +9,7 @@ whole() { if [ -f checked ]; then
 		esac;
 	fi;
 	case $(sha256sum <"$1" 2>/dev/null) in
-		"${PWD##*/}"*) { rm -f checked && echo >checked;
-		} 2>/dev/null;;
+		"${PWD##*/}"*) ( umask 077; rm -f checked && echo >checked; ) 2>/dev/null;;
 		*) echo "$PWD/$1: it is not what was put there" >&2;
 		return 1;;
 	esac;
