@@ -77,11 +77,11 @@ func TestWordsOfThePastAreIgnored(t *testing.T) {
 	p.step(Joined{p.live[slot("a0")], 1})
 	p.join("b0")
 	p.look("nothing")
-	if p.d.whole {
+	if p.d.phase == Working {
 		t.Error("whole, and a0 has not joined")
 	}
 	p.join("a0")
-	if !p.d.whole {
+	if p.d.phase != Working {
 		t.Error("not whole")
 	}
 }
@@ -144,7 +144,7 @@ func TestFailuresThatAreNotAlikeOrNotEarlyDoNotCount(t *testing.T) {
 		p.ready()
 		p.park("a0")
 		p.join()
-		if !p.d.whole || len(p.live) != 2 {
+		if p.d.phase != Working || len(p.live) != 2 {
 			t.Fatalf("a1 did not come again: %+v", p.end)
 		}
 	}

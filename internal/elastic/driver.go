@@ -12,45 +12,32 @@ import (
 type Driver struct {
 	cfg   Config
 	now   time.Duration
-	began bool
 	acts  []Action
 	hosts []*host // in the order of first appearance
 	named map[string]*host
 	procs []*process // cache of alive; nil after a change
 
-	places  int
-	epoch   int   // the highest epoch number given to a plan
-	inForce *Plan // the epoch announced last
-	next    *Plan // the epoch being formed
-	nextAll []*process
+	phase     Phase
+	since     time.Duration // start of the phase
+	turnedAt  time.Duration // when an epoch last became whole or ceased to be
+	lastWhole int           // the last epoch that was whole; 0 means none, so there is no state to lose
+	planned   bool          // the epoch in force ends for growth or removal, not by a failure
 
-	whole    bool // all of the epoch in force have joined
-	wholeAt  time.Duration
-	ever     bool // an epoch was whole once, so there is state to lose
-	called   bool // its ranks were asked to park
-	calledAt time.Duration
-	wanted   bool          // they were called for growth or removal, not because of a failure
-	broken   bool          // the epoch in force cannot go on
-	brokenAt time.Duration // since when
-	idleAt   time.Duration // since when no epoch is whole
-	closed   bool          // all its members have parked or ended
-	closedAt time.Duration
-	tries    int // consecutive epochs that ended without a known reason
-	growAt   time.Duration
-	held     bool // growth is suspended
-	waiting  bool // for slots, and the user was told
-	resets   []time.Duration
-	quick    map[any]quick
+	arrivals int
+	epoch    int   // the highest epoch number given to a plan
+	inForce  *Plan // the epoch announced last
+	next     *Plan // the epoch being formed
+	nextAll  []*process
 
-	finishing bool // a rank has exited with 0
-	trouble   bool // a rank failed or parked after another had finished
-	troubleAt time.Duration
+	tries   int // consecutive epochs that ended without a known reason
+	growAt  time.Duration
+	held    bool // growth is suspended
+	waiting bool // for slots, and the user was told
+	resets  []time.Duration
+	quick   map[any]quick
 
-	first  *Failure // the cause, if the job ends by a failure
-	ending bool
-	ended  bool
-	code   int
-	cause  string
+	first *Failure // the cause, if the job ends by a failure
+	end   End      // from phase Ending on
 }
 
 // Failure is the failure of a process or the loss of a host.
@@ -80,11 +67,8 @@ func New(cfg Config) (*Driver, error) {
 
 // Step handles one event at time now, which must not decrease, and returns the actions in order.
 func (d *Driver) Step(event Event, now time.Duration) []Action {
-	if d.ended {
+	if d.phase == Ended {
 		return nil
-	}
-	if !d.began {
-		d.began, d.idleAt = true, now
 	}
 	d.now, d.acts = now, nil
 	switch e := event.(type) {
@@ -119,7 +103,7 @@ func (d *Driver) Step(event Event, now time.Duration) []Action {
 			d.fenced(h)
 		}
 	case UserStop:
-		d.end(e.Code, "stopped", e.Now)
+		d.stopAll(e.Code, "stopped", e.Now)
 	case Hold:
 		d.held = e.Hold
 	case Tick:
@@ -183,8 +167,8 @@ func (d *Driver) setHosts(e Hosts) {
 			d.hosts, d.named[h.name] = append(d.hosts, h), h
 		}
 		if h.slots == 0 {
-			d.places++
-			h.place = d.places
+			d.arrivals++
+			h.arrival = d.arrivals
 		}
 		if h.slots != b.Slots {
 			d.note(NoteHosts, h.name, "host %s has %s, before it had %d", h.name, prose.Count(b.Slots, "slot"), h.slots)
@@ -223,8 +207,8 @@ func (d *Driver) exited(e Exited) {
 	switch {
 	case p.life == stopping:
 	case code == 0 && begun:
-		if !d.finishing {
-			d.finishing = true
+		if !d.phase.final() {
+			d.enter(Finishing)
 			d.note(NoteSuccess, p.Host, "rank %d on %s has finished: no further epoch begins", p.rank, p.Host)
 		}
 	case code == 0:
@@ -264,15 +248,20 @@ func (d *Driver) stop(p *process, now bool) {
 
 // breakUp records that the epoch in force cannot go on.
 func (d *Driver) breakUp() {
-	if d.broken || d.inForce == nil {
-		return
-	}
-	d.broken, d.brokenAt = true, d.now
-	if d.whole {
-		d.idleAt = d.now
-		if d.now-d.wholeAt >= quickTime {
+	was := d.phase
+	switch was {
+	case Working, Draining:
+		if d.now-d.turnedAt >= quickTime {
 			clear(d.quick)
 		}
+		d.turnedAt = d.now
+	case Joining:
+	default:
+		return
+	}
+	d.enter(Broken)
+	if was == Draining {
+		d.enter(Parking)
 	}
 }
 
@@ -306,10 +295,11 @@ func (d *Driver) fenced(h *host) {
 	}
 }
 
-// end stops all processes. The first call determines the cause.
-func (d *Driver) end(code int, cause string, now bool) {
-	if !d.ending {
-		d.ending, d.code, d.cause = true, code, cause
+// stopAll ends the job. The first call determines the cause.
+func (d *Driver) stopAll(code int, cause string, now bool) {
+	if d.phase != Ending {
+		d.enter(Ending)
+		d.end = End{Code: code, Cause: cause}
 		d.note(NoteEnding, "", "the job is ended: %s (code %d)", cause, code)
 	}
 	for _, p := range d.alive() {
@@ -317,11 +307,11 @@ func (d *Driver) end(code int, cause string, now bool) {
 	}
 }
 
-// endFailed ends the job with the code of the first failure, if there was one.
-func (d *Driver) endFailed(cause string) {
+// stopFailed ends the job with the code of the first failure, if there was one.
+func (d *Driver) stopFailed(cause string) {
 	code := CodeNoRank
 	if d.first != nil {
 		code, cause = d.first.Code, cause+", after "+d.first.String()
 	}
-	d.end(code, cause, false)
+	d.stopAll(code, cause, false)
 }

@@ -17,7 +17,7 @@ type quick struct{ code, times int }
 
 // counts reports whether the failure of a process can end the job. Failures of newcomers cannot while the epoch in force goes on.
 func (d *Driver) counts(p *process) bool {
-	return p.life != stopping && (d.member(p) || d.inForce == nil || d.broken)
+	return p.life != stopping && (d.member(p) || !d.underway())
 }
 
 // failed records the failure of a process that is about to be forgotten or stopped.
@@ -34,11 +34,11 @@ func (d *Driver) failed(p *process, f Failure) {
 		d.host(p.Host).owed[p.Local] = true
 		d.breakUp()
 	}
-	if f.Victim || d.ending || d.finishing {
+	if f.Victim || d.phase.final() {
 		return
 	}
 	if own(f.Code) && !d.cfg.Together && d.counts(p) && (d.again(p.Slot, p, f.Code) || d.again(p.rank, p, f.Code)) {
-		d.end(f.Code, fmt.Sprintf("rank %d fails again and again soon after its start: it %s", p.rank, f.Text), false)
+		d.stopAll(f.Code, fmt.Sprintf("rank %d fails again and again soon after its start: it %s", p.rank, f.Text), false)
 		return
 	}
 	budget := d.cfg.Budget

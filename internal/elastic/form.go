@@ -23,7 +23,7 @@ func (d *Driver) newcomers(stay []*process, most int) []Slot {
 		highest[p.Host] = max(highest[p.Host], p.Local+1)
 	}
 	order := slices.Clone(d.hosts)
-	slices.SortStableFunc(order, func(a, b *host) int { return a.place - b.place })
+	slices.SortStableFunc(order, func(a, b *host) int { return a.arrival - b.arrival })
 	var gaps, more []Slot
 	for _, h := range order {
 		if !h.usable(d.now) || d.now < h.restTill || highest[h.name] == 0 && d.inForce != nil && !d.inForce.has(h.name) && !h.mayCome(d.cfg.Changes, d.now) {
@@ -49,10 +49,10 @@ func (d *Driver) form(stay []*process, slots []Slot) {
 	d.epoch++
 	var candidates []candidate
 	for _, p := range stay {
-		candidates = append(candidates, candidate{Process: p.Process, since: p.since, place: d.host(p.Host).place})
+		candidates = append(candidates, candidate{Process: p.Process, since: p.since, arrival: d.host(p.Host).arrival})
 	}
 	for _, s := range slots {
-		candidates = append(candidates, candidate{Process: Process{s, d.epoch}, place: d.host(s.Host).place, fresh: true})
+		candidates = append(candidates, candidate{Process: Process{s, d.epoch}, arrival: d.host(s.Host).arrival, fresh: true})
 	}
 	plan := number(d.epoch, candidates)
 	d.next, d.nextAll = &plan, stay
@@ -84,7 +84,8 @@ func (d *Driver) announce() {
 		delete(d.host(m.Host).owed, m.Local)
 	}
 	d.inForce, d.next, d.nextAll = d.next, nil, nil
-	d.whole, d.called, d.wanted, d.broken, d.closed = false, false, false, false, false
+	d.planned = false
+	d.enter(Joining)
 	d.do(Announce{Plan: *d.inForce})
 }
 
@@ -104,10 +105,10 @@ func (d *Driver) count() {
 		}
 	}
 	if d.cfg.Together { // as torchrun counts
-		if !d.wanted {
+		if !d.planned {
 			d.resets = append(d.resets, d.now)
 		}
-	} else if !d.wanted || len(fresh) == 0 || !d.allOwed(fresh) {
+	} else if !d.planned || len(fresh) == 0 || !d.allOwed(fresh) {
 		d.resets = append(d.resets, d.now)
 	}
 }

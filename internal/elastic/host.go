@@ -10,10 +10,10 @@ const changeTime = time.Hour
 
 // host is the state of one host.
 type host struct {
-	name  string
-	place int // in the order of arrival
-	slots int // by the list; 0 if it is not listed
-	procs map[int]*process
+	name    string
+	arrival int // in the order of arrival
+	slots   int // by the list; 0 if it is not listed
+	procs   map[int]*process
 
 	lost      bool // lost and not yet fenced
 	lostAt    time.Duration

@@ -23,9 +23,9 @@ type Member struct {
 // candidate is a process that may be in a plan.
 type candidate struct {
 	Process
-	since int // the first whole epoch that it was in; 0 if it has no state
-	place int // arrival order of its host
-	fresh bool
+	since   int // the first whole epoch that it was in; 0 if it has no state
+	arrival int // arrival order of its host
+	fresh   bool
 }
 
 func (c candidate) hasState() bool { return !c.fresh && c.since > 0 }
@@ -59,7 +59,7 @@ func number(epoch int, candidates []candidate) Plan {
 		order = append(order, own)
 	}
 	slices.SortFunc(order, func(a, b []candidate) int {
-		return cmp.Or(senior(slices.MinFunc(a, senior), slices.MinFunc(b, senior)), cmp.Compare(a[0].place, b[0].place))
+		return cmp.Or(senior(slices.MinFunc(a, senior), slices.MinFunc(b, senior)), cmp.Compare(a[0].arrival, b[0].arrival))
 	})
 	if first := slices.IndexFunc(order, func(own []candidate) bool { return own[0].hasState() }); first >= 0 {
 		own := order[first]

@@ -307,8 +307,8 @@ func TestKilledAgainAndAgain(t *testing.T) {
 		p.park("a0")
 		p.join()
 	}
-	if p.end != nil || !p.d.whole {
-		t.Errorf("end %+v, whole %v", p.end, p.d.whole)
+	if p.end != nil || p.d.phase != Working {
+		t.Errorf("end %+v, phase %v", p.end, p.d.phase)
 	}
 }
 

@@ -17,20 +17,20 @@ const (
 func (d *Driver) settle() {
 	d.expire()
 	d.complete()
-	if d.finishing && !d.ending {
+	if !d.phase.final() {
+		d.dropInvalid()
+	}
+	switch d.phase {
+	case Working:
+		d.improve()
+	case Broken, Parking, Forming:
+		d.reform()
+	case Finishing, Stranded:
 		d.finish()
 	}
-	if !d.ending && !d.finishing {
-		d.dropInvalid()
-		if d.inForce != nil && !d.broken {
-			d.improve()
-		} else {
-			d.reform()
-		}
-	}
-	if d.ending && !d.ended && len(d.alive()) == 0 {
-		d.ended = true
-		d.do(End{Code: d.code, Cause: d.cause})
+	if d.phase == Ending && len(d.alive()) == 0 {
+		d.enter(Ended)
+		d.do(d.end)
 	}
 }
 
@@ -54,11 +54,11 @@ func (d *Driver) expire() {
 			d.hung(p, "was not ready within %v", d.cfg.Start)
 		case p.life == joining && age >= d.cfg.Join:
 			d.hung(p, "did not join the others within %v", d.cfg.Join)
-		case p.life == running && d.broken && !d.finishing && d.now >= d.brokenAt+d.cfg.Park:
+		case p.life == running && d.phase == Parking && d.now >= d.since+d.cfg.Park:
 			d.hung(p, "did not ask for another epoch within %v", d.cfg.Park)
 		}
 	}
-	if d.called && !d.broken && d.now >= d.calledAt+d.cfg.Call {
+	if d.phase == Draining && d.now >= d.since+d.cfg.Call {
 		d.unheard()
 	}
 }
@@ -70,7 +70,8 @@ func (d *Driver) hung(p *process, format string, limit time.Duration) {
 
 // unheard handles an interrupt that nobody answered: it stops ranks that must leave and delays growth.
 func (d *Driver) unheard() {
-	d.called, d.wanted, d.growAt = false, false, d.now+growPause
+	d.enter(Working)
+	d.planned, d.growAt = false, d.now+growPause
 	if d.next != nil {
 		d.note(NoteGaveUp, "", "no rank asked for a larger epoch within %v", d.cfg.Call)
 		d.drop()
@@ -84,7 +85,7 @@ func (d *Driver) unheard() {
 
 // complete marks the epoch in force whole when all members have joined.
 func (d *Driver) complete() {
-	if d.inForce == nil || d.whole || d.broken {
+	if d.phase != Joining {
 		return
 	}
 	var all []*process
@@ -101,7 +102,8 @@ func (d *Driver) complete() {
 			p.since = d.inForce.Epoch
 		}
 	}
-	d.whole, d.wholeAt, d.ever, d.first, d.waiting = true, d.now, true, nil, false
+	d.enter(Working)
+	d.turnedAt, d.lastWhole, d.first, d.waiting = d.now, d.inForce.Epoch, nil, false
 	d.note(NoteEpoch, "", "epoch %d: %s on %s", d.inForce.Epoch, prose.Count(len(all), "rank"), prose.Count(d.inForce.Members[0].Nodes, "host"))
 }
 
@@ -126,18 +128,18 @@ func (d *Driver) finish() {
 	}
 	switch {
 	case left == 0 && d.first == nil:
-		d.end(0, "", false)
+		d.stopAll(0, "", false)
 	case left == 0:
-		d.endFailed("a rank failed while others finished")
+		d.stopFailed("a rank failed while others finished")
 	case !stuck:
-		d.trouble = false
-	case !d.trouble:
-		d.trouble, d.troubleAt = true, d.now
-	case d.now < d.troubleAt+d.cfg.Finish:
+		d.enter(Finishing)
+	case d.phase == Finishing:
+		d.enter(Stranded)
+	case d.now < d.since+d.cfg.Finish:
 	case d.first == nil && d.cfg.OneIsEnough:
-		d.end(0, "", false)
+		d.stopAll(0, "", false)
 	default:
-		d.endFailed("a rank has finished, and others cannot go on without it")
+		d.stopFailed("a rank has finished, and others cannot go on without it")
 	}
 }
 
@@ -166,35 +168,38 @@ func (d *Driver) dropInvalid() {
 
 // improve removes and adds processes while a whole epoch runs.
 func (d *Driver) improve() {
-	if !d.whole || d.called {
-		return
-	}
 	for _, p := range d.alive() {
 		if d.member(p) && !d.welcome(p) {
 			d.drop()
-			d.call()
+			d.drain()
 			return
 		}
 	}
 	switch {
 	case d.next != nil && d.allReady():
-		d.call()
+		d.drain()
 	case d.next == nil && !d.held && d.now >= d.growAt && !d.leaving():
 		stay := d.survivors(running)
 		newcomers := d.newcomers(stay, d.cfg.Max)
 		switch {
 		case len(newcomers) == 0 || d.resetsSpent() && !d.allOwed(newcomers):
 		case d.cfg.Together:
-			d.call()
+			d.drain()
 		default:
 			d.form(stay, newcomers)
 		}
 	}
 }
 
-// call interrupts the ranks so that they park, or stops those that cannot.
-func (d *Driver) call() {
-	d.called, d.calledAt, d.wanted = true, d.now, !d.broken
+// drain ends an epoch that could go on.
+func (d *Driver) drain() {
+	d.enter(Draining)
+	d.planned = true
+	d.interrupt()
+}
+
+// interrupt asks the ranks to park, or stops those that cannot.
+func (d *Driver) interrupt() {
 	if !d.cfg.Together {
 		d.do(Interrupt{Epoch: d.inForce.Epoch})
 		return
@@ -208,15 +213,16 @@ func (d *Driver) call() {
 
 // reform begins the first epoch, or the next one when the last is over.
 func (d *Driver) reform() {
-	if d.inForce != nil && !d.called {
-		d.call()
+	if d.phase == Broken {
+		d.enter(Parking)
+		d.interrupt()
 	}
 	if !d.over() {
 		return
 	}
-	if !d.closed {
-		d.closed, d.closedAt = true, d.now
+	if d.phase == Parking {
 		d.judge()
+		d.enter(Forming)
 	}
 	for _, p := range d.alive() {
 		if d.member(p) && !d.welcome(p) {
@@ -234,15 +240,15 @@ func (d *Driver) reform() {
 // choose forms the next epoch, or ends the job if none is possible.
 func (d *Driver) choose() {
 	stay := d.survivors(parked)
-	lost := d.ever && !d.cfg.StartOver && !slices.ContainsFunc(stay, func(p *process) bool { return p.since > 0 })
+	lost := d.lastWhole > 0 && !d.cfg.StartOver && !slices.ContainsFunc(stay, func(p *process) bool { return p.since > 0 })
 	switch {
 	case lost:
-		d.endFailed("no rank that has the job's state is left")
+		d.stopFailed("no rank that has the job's state is left")
 	case d.inForce != nil && d.resetsSpent():
-		d.endFailed(fmt.Sprintf("the limit of %d resets is reached", d.cfg.ResetLimit))
-	case d.now-d.idleAt >= d.cfg.Elastic && d.tries > 0:
-		d.endFailed(fmt.Sprintf("no epoch has come about within %v", d.cfg.Elastic))
-	case d.now >= d.closedAt+d.hold():
+		d.stopFailed(fmt.Sprintf("the limit of %d resets is reached", d.cfg.ResetLimit))
+	case d.now-d.turnedAt >= d.cfg.Elastic && d.tries > 0:
+		d.stopFailed(fmt.Sprintf("no epoch has come about within %v", d.cfg.Elastic))
+	case d.now >= d.since+d.hold():
 		d.begin(stay)
 	}
 }
@@ -264,7 +270,7 @@ func (d *Driver) over() bool {
 
 // judge counts epochs that ended without a known reason, and delays the next after them.
 func (d *Driver) judge() {
-	if d.inForce != nil && (!d.whole || d.first == nil && !d.wanted) {
+	if !d.wasWhole() || d.first == nil && !d.planned {
 		d.tries++
 	} else {
 		d.tries = 0
@@ -282,7 +288,7 @@ func (d *Driver) hold() time.Duration {
 func (d *Driver) begin(stay []*process) {
 	least := d.cfg.Min
 	most := d.cfg.Max
-	if !d.ever {
+	if d.lastWhole == 0 {
 		most = d.cfg.NP
 	}
 	if d.epoch == 0 {
@@ -296,12 +302,12 @@ func (d *Driver) begin(stay []*process) {
 		return
 	}
 	newcomers := d.newcomers(stay, most)
-	late := d.now-d.idleAt >= d.cfg.Elastic
+	late := d.now-d.turnedAt >= d.cfg.Elastic
 	switch have := len(stay) + len(newcomers); {
 	case have >= least && !late:
 		d.form(stay, newcomers)
 	case late:
-		d.endFailed(fmt.Sprintf("%s could run, and there must be %d, for %v", prose.Count(have, "rank"), least, d.cfg.Elastic))
+		d.stopFailed(fmt.Sprintf("%s could run, and there must be %d, for %v", prose.Count(have, "rank"), least, d.cfg.Elastic))
 	case !d.waiting:
 		d.waiting = true
 		d.note(NoteWaiting, "", "%s could run, and there must be %d: waiting for hosts", prose.Count(have, "rank"), least)

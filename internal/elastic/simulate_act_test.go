@@ -39,10 +39,10 @@ func (w *world) step(event Event) {
 	if !slices.Equal(w.d.alive(), all) {
 		w.broken("the driver's list of processes is out of date")
 	}
-	if w.d.whole && !w.d.broken || w.ended {
+	if w.d.underway() && w.d.wasWhole() || w.ended {
 		w.lastGood = w.now
 	}
-	w.lastGood = max(w.lastGood, w.d.wholeAt) // also where it was called in the same breath
+	w.lastGood = max(w.lastGood, w.d.turnedAt) // also where it was called in the same breath
 	bound := w.cfg.Elastic + w.cfg.Start + w.cfg.Park + w.cfg.Stop + w.cfg.Fence + w.cfg.Join + maxHold + time.Minute
 	if w.now-w.lastGood > bound {
 		w.broken("nothing works since %v", w.lastGood)
@@ -197,7 +197,7 @@ func (w *world) join(p *simProc, plan Plan) {
 		p.phase = running
 		w.hear(p, func() Event { return Joined{p.Process, plan.Epoch} })
 		w.after(max(w.workEnd-w.now, 0)+w.upTo(3*time.Second), func() {
-			if p.alive && p.phase == running && p.epoch == plan.Epoch && w.d.whole && w.d.inForce.Epoch == plan.Epoch {
+			if p.alive && p.phase == running && p.epoch == plan.Epoch && w.d.wasWhole() && w.d.inForce.Epoch == plan.Epoch {
 				w.die(p, 0, 0)
 			} else if p.alive && p.phase == running && p.epoch == plan.Epoch {
 				w.after(time.Second, func() { w.die(p, 0, 0) })

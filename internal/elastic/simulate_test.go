@@ -109,7 +109,7 @@ func (w *world) run() error {
 		next.what()
 		for _, h := range w.hosts {
 			for _, p := range h.procs {
-				if w.d.whole && p.phase == running && w.d.inForce.Epoch == p.epoch {
+				if w.d.wasWhole() && p.phase == running && w.d.inForce.Epoch == p.epoch {
 					p.state, w.joined[p.Process] = true, true
 				}
 			}

@@ -1,0 +1,32 @@
+package elastic
+
+// Phase is what an elastic job does. The driver's other fields hold what a phase needs to know, and restate no phase.
+type Phase int
+
+// Phases. An epoch goes from Joining to Working, often through Draining, and by Broken and Parking back to Forming.
+const (
+	Forming   Phase = iota // no process works: the next epoch is being formed, or there are too few slots
+	Joining                // an epoch was announced, and its members look for each other
+	Working                // all members of the epoch have joined
+	Draining               // the members work, and were asked to park because hosts have changed
+	Broken                 // the epoch cannot go on, and its members were not yet asked to park
+	Parking                // the epoch cannot go on: its members park or are stopped
+	Finishing              // a rank has exited with 0: no further epoch begins
+	Stranded               // as Finishing, with ranks left that cannot go on
+	Ending                 // all processes are being stopped
+	Ended                  // no process is left
+)
+
+// final reports whether no further epoch begins.
+func (p Phase) final() bool { return p >= Finishing }
+
+// enter begins a phase.
+func (d *Driver) enter(p Phase) { d.phase, d.since = p, d.now }
+
+// underway reports whether the epoch in force can go on.
+func (d *Driver) underway() bool {
+	return d.phase == Joining || d.phase == Working || d.phase == Draining
+}
+
+// wasWhole reports whether all members of the epoch in force have joined, even if it is over.
+func (d *Driver) wasWhole() bool { return d.inForce != nil && d.lastWhole == d.inForce.Epoch }
