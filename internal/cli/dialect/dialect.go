@@ -1,11 +1,11 @@
-// Package dialect turns command lines of mpirun, mpiexec.hydra, horovodrun, srun and torchrun into
-// gorun's own flags. A table translates their words (words*.go); readers translate values that need
-// code (readers.go). The result is text for the flag parser,
-// which alone checks the values of gorun's flags.
+// Package dialect turns command lines of mpirun, mpiexec.hydra, horovodrun, srun and torchrun into gorun's own flags.
+// flags.txt is the table of translations; readers translate values that need code. The result is text for the flag
+// parser, which alone checks the values of gorun's flags.
 package dialect
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/gorun/gorun/internal/cli/usage"
@@ -27,18 +27,19 @@ const (
 // Launcher is a launcher and its names.
 type Launcher struct {
 	Dialect Dialect
-	Name    string // of its program
-	Title   string // for headings
+	Name    string   // of its program
+	Title   string   // for headings
+	aliases []string // other names of its program, and short names
 }
 
 // Launchers lists the launchers in the order of the documentation.
 func Launchers() []Launcher {
 	return []Launcher{
-		{OpenMPI, "mpirun", "mpirun (Open MPI 4 and 5)"},
-		{Hydra, "mpiexec.hydra", "mpiexec.hydra (MPICH, Intel MPI)"},
-		{Horovod, "horovodrun", "horovodrun"},
-		{Slurm, "srun", "srun"},
-		{Torch, "torchrun", "torchrun"},
+		{OpenMPI, "mpirun", "mpirun (Open MPI 4 and 5)", []string{"mpiexec", "mpirun.openmpi", "mpiexec.openmpi", "orterun", "prterun", "openmpi", "ompi"}},
+		{Hydra, "mpiexec.hydra", "mpiexec.hydra (MPICH, Intel MPI)", []string{"mpirun.hydra", "mpirun.mpich", "mpiexec.mpich", "hydra", "mpich"}},
+		{Horovod, "horovodrun", "horovodrun", []string{"horovod"}},
+		{Slurm, "srun", "srun", []string{"slurm"}},
+		{Torch, "torchrun", "torchrun", []string{"torch"}},
 	}
 }
 
@@ -58,21 +59,12 @@ func (d Dialect) String() string {
 
 // Named returns the dialect of a launcher's name, or Own if the name is unknown.
 func Named(name string) (dialect Dialect, known bool) {
-	switch name {
-	case "gorun":
-		return Own, true
-	case "mpirun", "mpiexec", "mpirun.openmpi", "mpiexec.openmpi", "orterun", "prterun", "openmpi", "ompi":
-		return OpenMPI, true
-	case "mpiexec.hydra", "mpirun.hydra", "mpirun.mpich", "mpiexec.mpich", "hydra", "mpich":
-		return Hydra, true
-	case "horovodrun", "horovod":
-		return Horovod, true
-	case "srun", "slurm":
-		return Slurm, true
-	case "torchrun", "torch":
-		return Torch, true
+	for _, l := range Launchers() {
+		if name == l.Name || slices.Contains(l.aliases, name) {
+			return l.Dialect, true
+		}
 	}
-	return Own, false
+	return Own, name == "gorun"
 }
 
 // Choose returns the dialect of GORUN_DIALECT, or else of the name that gorun was started by.

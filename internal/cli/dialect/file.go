@@ -22,19 +22,11 @@ type programFile struct {
 	dialect     Dialect // syntax: Slurm has ranks before each program, the others flags
 }
 
-// readOfProgram reads a flag that selects programs, or how they run.
-func (t *translator) readOfProgram(reader, typed, text string) {
-	switch reader {
-	case "app":
-		t.file = programFile{typed, text, OpenMPI}
-	case "configfile":
-		t.file = programFile{typed, text, Hydra}
-	case "multi-prog":
-		t.file = programFile{typed: typed, dialect: Slurm}
-	case "module":
-		t.module = true
-	case "no-python":
-		t.noPython = true
+// programs returns the reader of a flag that names a file of programs, written for a launcher.
+func programs(launcher Dialect) reader {
+	return func(t *translator, typed, text string) error {
+		t.file = programFile{typed, text, launcher}
+		return nil
 	}
 }
 

@@ -14,13 +14,13 @@ import (
 type meaning struct {
 	typed string // as the user wrote it
 	ours  string // the long name of gorun's flag, or ""
-	rows  []word
+	rows  []*word
 	args  int
 }
 
 // known reports whether a word without dashes is a flag of any launcher.
 func (t *translator) known(name string) bool {
-	return len(t.table[name]) > 0 || Lookup(t.flags, name) != nil
+	return len(t.table.flags[name]) > 0 || Lookup(t.flags, name) != nil
 }
 
 // Lookup returns gorun's flag of a name or letter without dashes, or nil.
@@ -37,7 +37,7 @@ func Lookup(flags *pflag.FlagSet, name string) *pflag.Flag {
 // meaning translates a word: by its dialect, else by gorun's choice among launchers, else as gorun's flag of that
 // name, else by the launchers that have it, if they agree.
 func (t *translator) meaning(name, typed string) (meaning, error) {
-	rows := t.table[name]
+	rows := t.table.flags[name]
 	for _, dialect := range []Dialect{t.dialect, Own} {
 		if of := rowsOf(rows, dialect); len(of) > 0 {
 			return meaning{typed: typed, rows: of, args: of[0].args}, nil
@@ -65,34 +65,22 @@ func (t *translator) meaning(name, typed string) (meaning, error) {
 // Takes returns how many values follow a launcher's flag, given without dashes, and whether it exists. The number is
 // negative if it depends on the typed text.
 func (d Dialect) Takes(name string) (values int, known bool) {
-	for _, w := range words() {
-		if w.of&d != 0 && slices.Contains(strings.Fields(w.names), name) {
-			return w.args, true
-		}
+	if rows := rowsOf(readTable().flags[name], d); len(rows) > 0 {
+		return rows[0].args, true
 	}
 	return 0, false
 }
 
-// rowsOf returns the rows of a word in any of the launchers.
-func rowsOf(rows []word, of Dialect) (out []word) {
-	for _, w := range rows {
-		if w.of&of != 0 {
-			out = append(out, w)
-		}
-	}
-	return out
-}
-
 // agree reports whether two launchers give a word the same meaning.
-func agree(a, b []word) bool {
-	return slices.EqualFunc(a, b, func(a, b word) bool {
-		sameText := a.to == b.to || a.does == b.does && (a.does == same || a.does == pending)
-		return a.args == b.args && a.is == b.is && a.does == b.does && sameText
+func agree(a, b []*word) bool {
+	return slices.EqualFunc(a, b, func(a, b *word) bool {
+		sameText := a.to == b.to && a.value == b.value || a.does == same || a.does == pending
+		return a.args == b.args && slices.Equal(a.is, b.is) && a.does == b.does && sameText
 	})
 }
 
 // ambiguous returns the error for a word with different meanings.
-func ambiguous(rows []word, typed string) error {
+func ambiguous(rows []*word, typed string) error {
 	var says, names []string
 	for _, n := range Launchers() {
 		of := rowsOf(rows, n.Dialect)
@@ -100,11 +88,8 @@ func ambiguous(rows []word, typed string) error {
 			continue
 		}
 		names = append(names, n.Name)
-		for name := range strings.FieldsSeq(of[0].names) {
-			if len(name) > 1 {
-				says = append(says, "--"+name+" ("+n.Name+")")
-				break
-			}
+		if i := slices.IndexFunc(of[0].names, func(name string) bool { return len(name) > 1 }); i >= 0 {
+			says = append(says, "--"+of[0].names[i]+" ("+n.Name+")")
 		}
 	}
 	return usage.Errorf("write "+strings.Join(says, " or ")+", or say --dialect "+strings.Join(names, " or "),
@@ -118,7 +103,7 @@ func (t *translator) unabbreviated(name string) string {
 		return name
 	}
 	whole := ""
-	for candidate, rows := range t.table {
+	for candidate, rows := range t.table.flags {
 		if !strings.HasPrefix(candidate, name) || len(rowsOf(rows, t.dialect)) == 0 {
 			continue
 		}
@@ -142,7 +127,7 @@ func (t *translator) unknown(arg string) error {
 	name := strings.TrimPrefix(typedWord(arg), dashes)
 	var ours, theirs []string
 	t.flags.VisitAll(func(f *pflag.Flag) { ours = append(ours, f.Name) })
-	for other := range t.table {
+	for other := range t.table.flags {
 		if len(other) > 2 {
 			theirs = append(theirs, other)
 		}

@@ -1,29 +1,76 @@
 package dialect
 
 import (
-	"errors"
+	"cmp"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gorun/gorun/internal/cli/usage"
 )
 
+// reader translates a word that the table alone cannot. typed is the word, text its value.
+type reader = func(t *translator, typed, text string) error
+
+// reader returns the reader of a name in flags.txt, or nil.
+func (t *translator) reader(name string) reader {
+	return map[string]reader{
+		"app":              programs(OpenMPI),
+		"bind-to":          (*translator).bindTo,
+		"configfile":       programs(Hydra),
+		"cpu-bind":         (*translator).cpuBind,
+		"cpus-per-task":    (*translator).cpusPerTask,
+		"default-hostfile": (*translator).defaultHostfile,
+		"default-slots":    (*translator).defaultSlots,
+		"display":          (*translator).display,
+		"envexcl":          emitEach("unset-env", ","),
+		"envlist":          (*translator).envList,
+		"fusion":           (*translator).fusionThreshold,
+		"gpu-bind":         (*translator).gpuBind,
+		"gpus-per-task":    (*translator).gpusPerTask,
+		"hydra-errfile":    saveAs(hydraMarks, "stderr-file"),
+		"hydra-outfile":    saveAs(hydraMarks, "stdout-file"),
+		"map-by":           (*translator).mapBy,
+		"mca":              (*translator).mca,
+		"mca-env-list":     emitEach("export", ";"),
+		"module":           (*translator).pythonModule,
+		"mpi-args":         (*translator).mpiArgs,
+		"multi-prog":       programs(Slurm),
+		"no-python":        (*translator).withoutPython,
+		"nodelist":         (*translator).nodeList,
+		"nodes":            (*translator).nodeCount,
+		"output":           (*translator).output,
+		"output-filename":  (*translator).outputDir,
+		"pattern":          (*translator).prefixPattern,
+		"prefix":           (*translator).prefix,
+		"redirects":        (*translator).redirects,
+		"rsh-agent":        (*translator).rshAgent,
+		"srun-error":       srunOutput("stderr-file"),
+		"srun-export":      (*translator).srunExport,
+		"srun-input":       (*translator).srunInput,
+		"srun-output":      srunOutput("stdout-file", "stderr-file"),
+		"srun-time":        (*translator).srunTime,
+		"ssh-args":         (*translator).sshArgs,
+		"tee":              (*translator).tee,
+	}[name]
+}
+
 // apply applies the row of a word to its values.
 func (t *translator) apply(m meaning, values []string) error {
 	value := strings.Join(values, " ")
-	i := slices.IndexFunc(m.rows, func(w word) bool {
-		return w.is == "" || slices.Contains(strings.Fields(w.is), strings.ReplaceAll(strings.ToLower(value), " ", ""))
+	i := slices.IndexFunc(m.rows, func(w *word) bool {
+		return w.is == nil || slices.Contains(w.is, strings.ReplaceAll(strings.ToLower(value), " ", ""))
 	})
 	row := m.rows[max(i, 0)]
 	switch row.does {
 	case means:
-		flag, template, valued := strings.Cut(row.to, "=")
-		if !valued {
-			return t.emit(flag, m.typed, nil)
+		if row.value == "" {
+			t.emit(row.to, m.typed)
+		} else {
+			t.emit(row.to, m.typed, strings.ReplaceAll(row.value, "VALUE", value))
 		}
-		return t.emit(flag, m.typed, []string{strings.ReplaceAll(template, "{}", value)})
 	case pending:
 		t.Pending = append(t.Pending, m.typed)
 	case instead:
@@ -32,108 +79,43 @@ func (t *translator) apply(m meaning, values []string) error {
 		if row.of == Own {
 			return usage.Errorf(row.to, "%s: its meaning differs between launchers", m.typed)
 		}
-		return usage.Errorf(row.to, "%s: gorun does not support it", strings.TrimSpace(m.typed+" "+value))
+		return unsupported(row.to, strings.TrimSpace(m.typed+" "+value))
 	case reads:
-		return t.read(row.to, m.typed, values)
+		return t.reader(row.to)(t, m.typed, value)
 	}
 	return nil
 }
 
-// read translates a word that needs more than the table.
-func (t *translator) read(reader, typed string, values []string) error {
-	value := values[max(len(values)-1, 0):]
-	text := strings.Join(value, "")
-	switch reader {
-	case "mca":
-		return t.mca(values[0], values[1], typed+" "+values[0])
-	case "mpi-args":
-		return t.words(typed, text)
-	case "ssh-args":
-		return errors.Join(t.emit("launch-agent-args", typed, value), t.sshArgs(typed, strings.Fields(text)))
-	case "rsh-agent":
-		return t.emit("launch-agent", typed, []string{strings.Join(strings.Split(text, ":"), " : ")})
-	case "map-by", "bind-to", "cpus-per-task", "cpu-bind", "gpus-per-task", "gpu-bind":
-		return t.readPlacement(reader, typed, text)
-	case "envlist":
-		return errors.Join(t.emit("no-env", typed, nil), t.emitEach("export", typed, strings.Split(text, ",")))
-	case "envexcl":
-		return t.emitEach("unset-env", typed, strings.Split(text, ","))
-	case "mca-env-list":
-		return t.emitEach("export", typed, strings.FieldsFunc(text, func(c rune) bool { return c == ';' }))
-	case "nodes":
-		return t.readNodes(typed, text)
-	case "srun-export":
-		return t.srunExport(typed, text)
-	case "srun-time":
-		return t.srunTime(typed, text)
-	case "fusion":
-		megabytes, err := strconv.Atoi(text)
-		if err != nil || megabytes < 0 || megabytes > 1<<20 {
-			return usage.Errorf("for example "+typed+" 64", "%s %q: expected a whole number of megabytes", typed, text)
-		}
-		return t.emit("export", typed, []string{"HOROVOD_FUSION_THRESHOLD=" + strconv.Itoa(megabytes<<20)})
-	case "pattern":
-		return t.pattern(typed, text)
-	case "prefix":
-		if path.IsAbs(text) {
-			t.Pending = append(t.Pending, typed)
-			return nil
-		}
-		return t.emit("prefix", typed, value)
-	case "nodelist":
-		if strings.Contains(text, "/") {
-			return t.emit("hostfile", typed, value)
-		}
-		return t.emit("hosts", typed, value)
-	case "output", "display":
-		return t.qualified(reader, typed, text)
-	case "default-hostfile":
-		if t.fromEnv || t.Typed["hosts"] != "" || t.Typed["hostfile"] != "" {
-			return nil
-		}
-		return t.emit("hostfile", typed, value)
-	case "default-slots":
-		if t.fromEnv { // part of the default hostfile
-			return nil
-		}
-		t.Pending = append(t.Pending, typed)
-	case "app", "configfile", "multi-prog", "module", "no-python":
-		t.readOfProgram(reader, typed, text)
-	default:
-		return t.readStreams(reader, typed, text)
-	}
-	return nil
+// unsupported returns the error for words that gorun has nothing for.
+func unsupported(hint, words string) error {
+	return usage.Errorf(hint, "%s: gorun does not support it", words)
 }
 
-func (t *translator) emitEach(flag, typed string, values []string) error {
-	for _, v := range values {
-		if v == "" {
-			continue
+// emitEach returns the reader of a list whose items are values of a flag.
+func emitEach(flag, separator string) reader {
+	return func(t *translator, typed, text string) error {
+		for item := range strings.SplitSeq(text, separator) {
+			if item != "" {
+				t.emit(flag, typed, item)
+			}
 		}
-		if err := t.emit(flag, typed, []string{v}); err != nil {
-			return err
-		}
+		return nil
 	}
-	return nil
 }
 
-// mca reads one setting of Open MPI.
-func (t *translator) mca(name, value, typed string) error {
-	var rows []word
-	for _, w := range mcaWords() {
-		if slices.Contains(strings.Fields(w.names), name) {
-			rows = append(rows, w)
-		}
-	}
-	if len(rows) == 0 {
+// mca reads NAME VALUE, one setting of Open MPI.
+func (t *translator) mca(typed, text string) error {
+	name, value, _ := strings.Cut(text, " ")
+	rows := t.table.settings[name]
+	if rows == nil {
 		t.ignored = append(t.ignored, name+"="+value)
 		return nil
 	}
-	return t.apply(meaning{typed: typed, rows: rows, args: 1}, []string{value})
+	return t.apply(meaning{typed: typed + " " + name, rows: rows, args: 1}, []string{value})
 }
 
-// words reads the mpirun options that horovodrun takes as one word.
-func (t *translator) words(typed, text string) error {
+// mpiArgs reads the mpirun options that horovodrun takes as one word.
+func (t *translator) mpiArgs(typed, text string) error {
 	list, err := usage.SplitShell(text)
 	if err != nil {
 		return usage.Errorf("", "%s %q: %w", typed, text, err)
@@ -149,5 +131,161 @@ func (t *translator) words(typed, text string) error {
 			return err
 		}
 	}
+	return nil
+}
+
+func (t *translator) nodeList(typed, text string) error {
+	flag := "hosts"
+	if strings.Contains(text, "/") {
+		flag = "hostfile"
+	}
+	t.emit(flag, typed, text)
+	return nil
+}
+
+func (t *translator) defaultHostfile(typed, text string) error {
+	if !t.fromEnv && t.Typed["hosts"] == "" && t.Typed["hostfile"] == "" {
+		t.emit("hostfile", typed, text)
+	}
+	return nil
+}
+
+func (t *translator) defaultSlots(typed, _ string) error {
+	if !t.fromEnv { // a variable is part of the default hostfile
+		t.Pending = append(t.Pending, typed)
+	}
+	return nil
+}
+
+func (t *translator) rshAgent(typed, text string) error {
+	t.emit("launch-agent", typed, strings.ReplaceAll(text, ":", " : "))
+	return nil
+}
+
+// sshArgs translates ssh options that describe a host.
+func (t *translator) sshArgs(typed, text string) error {
+	t.emit("launch-agent-args", typed, text)
+	flags := map[string]string{"p": "ssh-port", "i": "ssh-identity-file", "F": "ssh-config"}
+	for args := strings.Fields(text); len(args) > 0; {
+		arg := args[0]
+		args = args[1:]
+		if len(arg) < 2 || arg[0] != '-' {
+			return usage.Errorf("it holds options of ssh only", "%s: %q is no option", typed, arg)
+		}
+		letter, value := arg[1:2], arg[2:]
+		if strings.Contains("pilFo", letter) && value == "" {
+			if len(args) == 0 {
+				return usage.Errorf("", "%s: -%s needs a value", typed, letter)
+			}
+			value, args = args[0], args[1:]
+		}
+		switch {
+		case flags[letter] != "":
+			t.emit(flags[letter], typed, value)
+		case letter == "o":
+			t.sshOption(typed, value)
+		case !strings.Contains("xqTn", letter): // gorun never requests a display, terminal or input
+			t.Pending = append(t.Pending, typed+" "+arg)
+		}
+	}
+	return nil
+}
+
+// sshOption translates one -o NAME=value of ssh.
+func (t *translator) sshOption(typed, option string) {
+	name, value, _ := strings.Cut(option, "=")
+	switch strings.ToLower(name) {
+	case "port":
+		t.emit("ssh-port", typed, value)
+	case "identityfile":
+		t.emit("ssh-identity-file", typed, value)
+	case "stricthostkeychecking":
+		if value == "no" || value == "accept-new" || value == "off" {
+			t.emit("host-keys", typed, "accept-new")
+		}
+	case "batchmode", "connectionattempts", "connecttimeout", "loglevel":
+		// gorun never prompts, retries by itself, and has --start-timeout.
+	default:
+		t.Pending = append(t.Pending, typed+" -o "+option)
+	}
+}
+
+func (t *translator) envList(typed, text string) error {
+	t.emit("no-env", typed)
+	return emitEach("export", ",")(t, typed, text)
+}
+
+// srunExport translates ALL, NONE, and lists of names and NAME=value. Only ALL sends the rest of the environment.
+func (t *translator) srunExport(typed, list string) error {
+	items := strings.Split(list, ",")
+	if !slices.Contains(items, "ALL") {
+		t.emit("no-env", typed)
+	}
+	for _, item := range items {
+		if !slices.Contains([]string{"ALL", "NONE", "NIL", ""}, item) {
+			t.emit("export", typed, item)
+		}
+	}
+	return nil
+}
+
+// srunTime parses minutes, minutes:seconds, hours:minutes:seconds, and days-hours with the same suffixes.
+func (t *translator) srunTime(typed, text string) error {
+	days, clock, dashed := strings.Cut(text, "-")
+	if !dashed {
+		days, clock = "0", text
+	}
+	fields := strings.Split(clock, ":")
+	units := []time.Duration{time.Minute, time.Second}
+	if dashed || len(fields) == 3 {
+		units = []time.Duration{time.Hour, time.Minute, time.Second}
+	}
+	n, err := strconv.ParseUint(days, 10, 16)
+	total := time.Duration(n) * 24 * time.Hour
+	if len(fields) > len(units) {
+		err = strconv.ErrSyntax
+	}
+	for i, f := range fields[:min(len(fields), len(units))] {
+		n, fieldErr := strconv.ParseUint(f, 10, 22)
+		err = cmp.Or(err, fieldErr)
+		total += time.Duration(n) * units[i]
+	}
+	if err != nil {
+		return usage.Errorf("for example "+typed+" 90, or 1:30:00", "%s %q: want minutes, minutes:seconds, hours:minutes:seconds or days-hours", typed, text)
+	}
+	if total != 0 { // 0 means no limit
+		t.emit("timeout", typed, total.String())
+	}
+	return nil
+}
+
+// fusionThreshold translates horovodrun's number of megabytes to a variable in bytes.
+func (t *translator) fusionThreshold(typed, text string) error {
+	megabytes, err := strconv.Atoi(text)
+	if err != nil || megabytes < 0 || megabytes > 1<<20 {
+		return usage.Errorf("for example "+typed+" 64", "%s %q: expected a whole number of megabytes", typed, text)
+	}
+	t.emit("export", typed, "HOROVOD_FUSION_THRESHOLD="+strconv.Itoa(megabytes<<20))
+	return nil
+}
+
+// prefix reads Open MPI's directory of installation, which gorun needs not.
+func (t *translator) prefix(typed, text string) error {
+	if path.IsAbs(text) {
+		t.Pending = append(t.Pending, typed)
+	} else {
+		t.emit("prefix", typed, text)
+	}
+	return nil
+}
+
+// prefixPattern translates Hydra's prefix pattern.
+func (t *translator) prefixPattern(typed, text string) error {
+	for i := range len(text) {
+		if text[i] == '%' && (i+1 == len(text) || !strings.Contains("rh%", text[i+1:i+2])) && (i == 0 || text[i-1] != '%') {
+			return usage.Errorf("use %r for the rank and %h for the host", "%s %q: gorun knows no such part", typed, text)
+		}
+	}
+	t.emit("prefix", typed, text)
 	return nil
 }

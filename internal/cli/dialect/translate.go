@@ -85,9 +85,10 @@ func laterDialect(argv []string) (dialect Dialect, named bool) {
 
 // translateAs translates in a dialect that --dialect may have named.
 func translateAs(argv []string, dialect Dialect, flags *pflag.FlagSet, named bool) (Line, error) {
+	words := readTable()
 	var read []*translator // one per block
 	for rest, more := argv, true; more; {
-		t := newTranslator(dialect, flags)
+		t := newTranslator(dialect, flags, words)
 		t.rest = rest
 		if err := t.readFlags(); err != nil {
 			return t.Line, err
@@ -121,7 +122,7 @@ func (t *translator) readFlags() error {
 
 // TranslateWords translates for a command without a program, whose flags may stand anywhere.
 func TranslateWords(argv []string, flags *pflag.FlagSet) (Line, error) {
-	t := newTranslator(Own, flags)
+	t := newTranslator(Own, flags, readTable())
 	t.rest = argv
 	for len(t.rest) > 0 {
 		if isPositional(t.rest[0]) || t.rest[0] == "--" {
@@ -140,7 +141,7 @@ func isPositional(arg string) bool { return arg == "-" || !strings.HasPrefix(arg
 // TranslateFlag translates one flag of a launcher, without dashes, with as many values as Takes returns. typed is the
 // user's text.
 func TranslateFlag(dialect Dialect, name, typed string, values []string, flags *pflag.FlagSet) (Line, error) {
-	t := newTranslator(dialect, flags)
+	t := newTranslator(dialect, flags, readTable())
 	m, err := t.meaning(name, typed)
 	if err == nil {
 		err = t.take(m, values)
@@ -164,21 +165,14 @@ type translator struct {
 	// torchrun's --redirects and --tee
 	redirected, teed streams
 	fromEnv          bool // reads a variable, not a command line
-	table            map[string][]word
+	table            table
 	rest             []string
 	typedAs          []string // the words of args
 	program          []string
 }
 
-func newTranslator(dialect Dialect, flags *pflag.FlagSet) *translator {
-	t := &translator{flags: flags, dialect: dialect, asked: dialect, table: map[string][]word{}}
-	t.Typed = map[string]string{}
-	for _, w := range words() {
-		for name := range strings.FieldsSeq(w.names) {
-			t.table[name] = append(t.table[name], w)
-		}
-	}
-	return t
+func newTranslator(dialect Dialect, flags *pflag.FlagSet, words table) *translator {
+	return &translator{Line: Line{Typed: map[string]string{}}, flags: flags, dialect: dialect, asked: dialect, table: words}
 }
 
 // next reads the first flag of rest and its values.
@@ -276,30 +270,37 @@ func (t *translator) take(m meaning, values []string) error {
 	if m.ours == "" && m.args == 0 && len(values) > 0 {
 		return usage.Errorf("write "+m.typed+" alone", "%s takes no value", m.typed)
 	}
-	if m.ours != "" {
-		return t.emit(m.ours, m.typed, values)
+	if m.ours == "" {
+		return t.apply(m, values)
 	}
-	return t.apply(m, values)
+	if m.ours == "dialect" {
+		return t.chooseDialect(m.typed, values[0])
+	}
+	t.emit(m.ours, m.typed, values...)
+	return nil
 }
 
-// emit adds a flag of gorun.
-func (t *translator) emit(flag, typed string, values []string) error {
-	switch {
-	case flag == "version":
+// chooseDialect reads --dialect.
+func (t *translator) chooseDialect(typed, name string) error {
+	asked, known := Named(name)
+	if !known {
+		return Unknown("--dialect "+name, name)
+	}
+	t.asked, t.Typed["dialect"] = asked, typed
+	return nil
+}
+
+// emit adds a flag of gorun, with up to one value.
+func (t *translator) emit(flag, typed string, values ...string) {
+	if flag == "version" {
 		t.version = true
-		return nil
-	case flag == "dialect":
-		asked, known := Named(values[0])
-		if !known {
-			return Unknown("--dialect "+values[0], values[0])
-		}
-		t.asked, t.Typed[flag] = asked, typed
-		return nil
-	case flag == "hosts" && t.Typed["hosts"] != "":
+		return
+	}
+	if flag == "hosts" && t.Typed["hosts"] != "" {
 		for i, a := range t.Args { // host lists accumulate
 			if strings.HasPrefix(a, "--hosts=") {
 				t.Args[i] = a + "," + values[0]
-				return nil
+				return
 			}
 		}
 	}
@@ -309,8 +310,11 @@ func (t *translator) emit(flag, typed string, values []string) error {
 		arg += "=" + values[0]
 	}
 	t.Args, t.typedAs = append(t.Args, arg), append(t.typedAs, typed)
-	return nil
 }
+
+// pythonModule reads torchrun's --module, withoutPython its --no-python.
+func (t *translator) pythonModule(_, _ string) error  { t.module = true; return nil }
+func (t *translator) withoutPython(_, _ string) error { t.noPython = true; return nil }
 
 // asProgram returns the program's command line; torchrun runs scripts with Python.
 func (t *translator) asProgram(program []string) []string {

@@ -10,37 +10,29 @@ import (
 
 func TestTableIsWhole(t *testing.T) {
 	flags := flagSet(t)
-	for _, table := range [][]word{words(), mcaWords()} {
-		for _, w := range table {
-			flag, _, _ := strings.Cut(w.to, "=")
-			switch {
-			case w.names == "" || w.of == 0 || w.to == "":
-				t.Errorf("%+v lacks something", w)
-			case w.does == means && flag != "help" && flag != "version" && flags.Lookup(flag) == nil:
-				t.Errorf("%s: there is no flag %s", w.names, flag)
-			case w.does == means && strings.Contains(w.to, "{}") != (w.args != 0) && w.is == "" && w.args == 1 && flag != "no-oversubscribe":
-				t.Errorf("%s takes %d values, and %q uses them otherwise", w.names, w.args, w.to)
-			case w.does == reads && readerSays(w.to) == "":
-				t.Errorf("%s: nobody knows the reader %q", w.names, w.to)
-			}
+	for _, w := range readTable().rows {
+		switch {
+		case len(w.names) == 0 || w.of == 0 || w.to == "" || w.does == refuse && !strings.HasPrefix(w.right, "refused: "):
+			t.Errorf("%+v lacks something", w)
+		case w.does == means && w.to != "help" && w.to != "version" && flags.Lookup(w.to) == nil:
+			t.Errorf("%s: there is no flag %s", w.left, w.to)
+		case w.does == means && strings.Contains(w.value, "VALUE") != (w.args != 0) && w.is == nil && w.args == 1 && w.to != "no-oversubscribe":
+			t.Errorf("%s takes %d values, and %q uses them otherwise", w.left, w.args, w.right)
+		case w.does == reads && new(translator).reader(w.to) == nil:
+			t.Errorf("%s: there is no reader %q", w.left, w.to)
 		}
 	}
 }
 
 // Of a launcher's rows of a word, the last accepts all values, and all take the same number.
 func TestTableIsTotal(t *testing.T) {
-	for _, table := range [][]word{words(), mcaWords()} {
-		rows := map[string][]word{}
-		for _, w := range table {
-			for name := range strings.FieldsSeq(w.names) {
-				rows[name] = append(rows[name], w)
-			}
-		}
-		for name, all := range rows {
-			for _, launcher := range []Dialect{OpenMPI, Hydra, Horovod, Slurm, Torch, Own} {
+	table := readTable()
+	for _, byName := range []map[string][]*word{table.flags, table.settings} {
+		for name, all := range byName {
+			for _, launcher := range []Dialect{OpenMPI, Hydra, Horovod, Slurm, Torch, Own, mca} {
 				of := rowsOf(all, launcher)
 				for i, w := range of {
-					if w.args != of[0].args || (w.is == "") != (i == len(of)-1) {
+					if w.args != of[0].args || (w.is == nil) != (i == len(of)-1) {
 						t.Errorf("%s of %v: row %d of %d is %+v", name, launcher, i, len(of), w)
 					}
 				}
@@ -104,7 +96,7 @@ func TestInventoryIsKnown(t *testing.T) {
 		for args, names := range byArity {
 			for name := range strings.FieldsSeq(names) {
 				flags := flagSet(t)
-				tr := newTranslator(launcher, flags)
+				tr := newTranslator(launcher, flags, readTable())
 				if !tr.known(name) {
 					t.Errorf("%v: %s is not known", launcher, name)
 					continue
@@ -122,18 +114,18 @@ func TestInventoryIsKnown(t *testing.T) {
 // a notice, or an error with a hint.
 func TestEveryWordOfEveryLauncher(t *testing.T) {
 	for _, n := range Launchers() {
-		for _, w := range rowsOf(words(), n.Dialect) {
-			for name := range strings.FieldsSeq(w.names) {
+		for _, w := range rowsOf(readTable().rows, n.Dialect) {
+			for _, name := range w.names {
 				dashes := "--"
 				if len(name) == 1 {
 					dashes = "-"
 				}
 				argv := []string{dashes + name}
 				switch {
-				case w.is != "" && w.args == attached:
-					argv[0] += "=" + strings.Fields(w.is)[0]
-				case w.is != "":
-					argv = append(argv, strings.Fields(w.is)[0])
+				case w.is != nil && w.args == attached:
+					argv[0] += "=" + w.is[0]
+				case w.is != nil:
+					argv = append(argv, w.is[0])
 				case w.args == pair:
 					argv = append(argv, "A", "1")
 				default:
@@ -166,16 +158,10 @@ func TestEveryWordOfEveryLauncher(t *testing.T) {
 // In gorun's own dialect some letters must be written out.
 func TestWordsThatOnlyADialectDecides(t *testing.T) {
 	var got []string
-	seen := map[string]bool{}
-	for _, w := range words() {
-		for name := range strings.FieldsSeq(w.names) {
-			flags := flagSet(t)
-			tr := newTranslator(Own, flags)
-			_, err := tr.meaning(name, name)
-			if err != nil && !seen[name] {
-				got = append(got, name)
-				seen[name] = true
-			}
+	table := readTable()
+	for name := range table.flags {
+		if _, err := newTranslator(Own, flagSet(t), table).meaning(name, name); err != nil {
+			got = append(got, name)
 		}
 	}
 	slices.Sort(got)
