@@ -48,11 +48,8 @@ type (
 	AgentEndedError = session.AgentEndedError
 )
 
-// First arguments that make gorun serve the launcher on a host; the second is the nonce.
-const (
-	AgentCommand = session.AgentCommand
-	StageCommand = session.StageCommand
-)
+// AgentCommand is the first argument that makes gorun an agent's guard; the second is the nonce.
+const AgentCommand = session.AgentCommand
 
 // OutputError reports that the ranks' output cannot be saved where it should be.
 type OutputError = output.OutputError

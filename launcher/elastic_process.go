@@ -127,15 +127,16 @@ func (j *elasticJob) live(ctx context.Context, p *elasticProcess, at hostfile.Ho
 
 // launch has an agent start the process, or get ready to.
 func (j *elasticJob) launch(ctx context.Context, p *elasticProcess, at hostfile.Host, conn Host) (s *session.Session, port int, err error) {
-	if err := j.work.CopyTo(ctx, p.host.index, at.Name, conn); err != nil {
-		return nil, 0, err
-	}
-	told := j.describe(at, conn, p.born)
-	told.Programs[0].Wdir = []byte(j.work.Dir(p.host.index, string(told.Programs[0].Wdir)))
 	if s, err = j.stager.Agent(ctx, conn); err != nil {
 		return nil, 0, err
 	}
+	told := j.describe(at, conn, p.born)
 	s.Index, s.Host = p.serial, &PlannedHost{Host: at, Ranks: []Rank{Rank(told.Ranks[0])}}
+	if err := j.work.CopyTo(ctx, p.host.index, s); err != nil {
+		s.Close()
+		return nil, 0, err
+	}
+	told.Programs[0].Wdir = []byte(j.work.Dir(p.host.index, string(told.Programs[0].Wdir)))
 	ready, err := s.Prepare(ctx, told, j.opts.GPUProgram, j.opts.Trace)
 	chosen, wrong := j.addressesAlone(at.Name, contactOf(s))
 	if err = cmp.Or(err, wrong); err != nil {

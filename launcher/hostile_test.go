@@ -152,12 +152,12 @@ func TestHostileAgentBeforeTheStart(t *testing.T) {
 		"output before its start": {&fake.Machine{Serve: func(a *fake.Agent) error {
 			_ = a.Print(2, 1, "early")
 			return a.UntilEOF()
-		}}, "sent a output frame before it was ready"},
+		}}, "output came where ready was due"},
 		"refuses in colours": {&fake.Machine{Serve: func(a *fake.Agent) error {
 			_ = a.Out.SendMessage(wire.TypeRefuse, wire.Refuse{Code: -7, What: "no" + evil, Hint: evil})
 			return a.UntilEOF()
 		}}, "no?]0;owned"},
-		"noise in colours": {&fake.Machine{Noise: evil, Serve: func(a *fake.Agent) error { return fake.ExitStatus(3) }}, "the agent ended"},
+		"noise in colours": {&fake.Machine{Noise: evil, Serve: func(a *fake.Agent) error { return fake.ExitStatus(3) }}, "the agent was killed or failed (exit code 3)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			started := false

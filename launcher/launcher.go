@@ -111,8 +111,8 @@ func Run(ctx context.Context, plan Plan, opts Options) (Result, error) {
 	defer job.close()
 	startCtx, cancel := job.startContext(ctx)
 	defer cancel(nil)
-	if err := job.onEveryHost(startCtx, step{"connecting", job.connect}, step{"bringing the work folder", job.bringWork},
-		step{"starting its agent", job.stage}, step{"getting ready", job.prepare}); err != nil {
+	if err := job.onEveryHost(startCtx, step{"connecting", job.connect}, step{"starting its agent", job.stage},
+		step{"bringing the work folder", job.bringWork}, step{"getting ready", job.prepare}); err != nil {
 		return Result{}, err
 	}
 	for _, note := range notices(plan.Hosts, job.hosts) {
@@ -252,10 +252,6 @@ func (j *job) connect(ctx context.Context, i int) (err error) {
 	return err
 }
 
-func (j *job) bringWork(ctx context.Context, i int) error {
-	return j.work.CopyTo(ctx, i, j.plan.Hosts[i].Name, j.hosts[i])
-}
-
 func (j *job) stage(ctx context.Context, i int) error {
 	s, err := j.stager.Agent(ctx, j.hosts[i])
 	if err != nil {
@@ -265,6 +261,10 @@ func (j *job) stage(ctx context.Context, i int) error {
 	j.sessions[i] = s
 	j.opts.Trace("%s: agent %d on %s", s.Host.Name, s.Hello.PID, s.Hello.Hostname)
 	return nil
+}
+
+func (j *job) bringWork(ctx context.Context, i int) error {
+	return j.work.CopyTo(ctx, i, j.sessions[i])
 }
 
 // prepare sends the job and waits until the host is ready or refuses.

@@ -90,7 +90,7 @@ func newLoop(opts Options) (*loop, error) {
 		events: make(chan any, 256), early: make(chan Stop, 1), over: make(chan struct{})}
 	l.life, l.endLife = context.WithCancelCause(context.Background())
 	var err error
-	l.work, err = session.NewWork(opts.Work.scanned(), opts.Programs, l.stager, opts.Note)
+	l.work, err = session.NewWork(opts.Work.scanned(), opts.Programs, opts.Note, opts.Trace)
 	return l, err
 }
 

@@ -3,19 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"runtime"
 	"syscall"
-	"time"
 
-	"github.com/gorun/gorun/gpu"
 	"github.com/gorun/gorun/internal/agent"
 	"github.com/gorun/gorun/internal/bench"
-	"github.com/gorun/gorun/internal/inventory"
 	"github.com/gorun/gorun/internal/transport/srun"
-	"github.com/gorun/gorun/internal/workdir"
 	"github.com/gorun/gorun/launcher"
 )
 
@@ -60,40 +55,6 @@ func agentCode(code int, err error) int {
 	return code
 }
 
-// runStage receives the folder of --stage on a host.
-func runStage(args []string) int {
-	if len(args) != 2 {
-		fmt.Fprintln(os.Stderr, "gorun: this command is internal to gorun")
-		return 2
-	}
-	build, err := agent.Build("/proc/self/exe")
-	var home string
-	if err == nil {
-		home, err = os.UserHomeDir()
-	}
-	if err == nil {
-		err = workdir.Serve(leased{os.Stdin}, os.Stdout, workdir.Options{Nonce: args[1], Build: build, Home: home})
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "gorun:", err)
-		return launcher.CodeLaunch
-	}
-	return 0
-}
-
-// leased is standard input that ends the process after agent.Lease without data: a launcher that lost its network
-// never closes it.
-type leased struct{ in io.Reader }
-
-func (l leased) Read(p []byte) (int, error) {
-	silence := time.AfterFunc(agent.Lease, func() {
-		fmt.Fprintf(os.Stderr, "gorun: no word from the launcher for %v\n", agent.Lease)
-		os.Exit(launcher.CodeLaunch)
-	})
-	defer silence.Stop()
-	return l.in.Read(p)
-}
-
 // benchRank is the hidden command that runs one rank of a benchmark.
 const benchRank = "__bench"
 
@@ -102,25 +63,6 @@ func runBenchRank(args []string) int {
 	if err := bench.Rank(context.Background(), args, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "gorun bench:", err)
 		return 1
-	}
-	return 0
-}
-
-// runInventory lists the GPUs of a host for the launcher.
-func runInventory(args []string) int {
-	if len(args) != 2 {
-		fmt.Fprintln(os.Stderr, "gorun: this command is internal to gorun")
-		return 2
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
-	defer stop()
-	build, err := agent.Build("/proc/self/exe")
-	if err == nil {
-		err = inventory.Serve(ctx, leased{os.Stdin}, os.Stdout, inventory.Options{Nonce: args[1], Build: build, Sources: gpu.Machine("")})
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "gorun:", err)
-		return launcher.CodeLaunch
 	}
 	return 0
 }

@@ -26,12 +26,6 @@ func main() {
 	if len(args) > 0 && (args[0] == launcher.AgentCommand || args[0] == serveCommand) {
 		os.Exit(runAgent(args))
 	}
-	if len(args) > 0 && args[0] == launcher.StageCommand {
-		os.Exit(runStage(args))
-	}
-	if len(args) > 0 && args[0] == launcher.InventoryCommand {
-		os.Exit(runInventory(args))
-	}
 	if len(args) > 0 && args[0] == benchRank {
 		os.Exit(runBenchRank(args[1:]))
 	}

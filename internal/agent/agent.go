@@ -3,7 +3,6 @@ package agent
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -22,7 +21,7 @@ import (
 )
 
 const (
-	helloTime = 10 * time.Second // for the launcher's first frame
+	helloTime = 10 * time.Second // for the launcher's next frame before the job starts
 	tickTime  = time.Second      // between heartbeats and ticks of the core
 	killPoll  = 20 * time.Millisecond
 	// manyRanks is the size of a job in which ranks may need more descriptors than they get by default: Horovod opens a socket for
@@ -52,7 +51,7 @@ type agent struct {
 	started chan struct{} // every rank was started
 	ended   chan struct{} // the loop is over: events are dropped
 	host    *seat.Host
-	sent    []byte // gorun-gpu, packed; nil: it was not
+	sent    []byte // gorun-gpu, compressed; nil: it was not sent
 	network seat.Interfaces
 	job     wire.Job
 	progs   []program
@@ -106,7 +105,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, opts Options) error
 			a.serves.Remove() // also where the job does not begin
 		}
 	}()
-	if err := a.takeJob(frames, opts); err != nil {
+	if err := a.setUp(ctx, frames, opts.Build); err != nil {
 		return err
 	}
 	err = a.run(ctx, frames)
@@ -123,59 +122,6 @@ func (a *agent) close() {
 }
 
 func (a *agent) now() time.Duration { return time.Since(a.began) }
-
-// takeJob reads the launcher's hello and job, validates the job, and reports ready or a refusal.
-func (a *agent) takeJob(frames *wire.Reader, opts Options) error {
-	// A launcher that sends nothing in time ends this process.
-	watchdog := time.AfterFunc(helloTime, func() { os.Exit(wire.CodeHostFailed) })
-	var hello wire.Hello
-	if err := expect(frames, wire.TypeHello, &hello); err != nil {
-		return err
-	}
-	if hello.Protocol != wire.Protocol || hello.Build != opts.Build {
-		return errors.New("the launcher is another build")
-	}
-	var err error
-	if a.job, a.sent, err = readJob(frames, a.host.LacksGPUProgram, func() { watchdog.Reset(helloTime) }); err != nil {
-		return err
-	}
-	watchdog.Stop() // the rest takes as long as this host's file systems need
-	err = checkRanks(a.job)
-	if err == nil {
-		a.progs, err = prepare(a.job, os.Environ())
-	}
-	if err == nil {
-		err = a.sit()
-	}
-	if err == nil {
-		err = a.openServices()
-	}
-	var no *wire.Refuse
-	switch {
-	case errors.As(err, &no):
-		return errors.Join(err, a.out.SendMessage(wire.TypeRefuse, *no))
-	case err != nil:
-		return errors.Join(err, a.out.SendMessage(wire.TypeRefuse, wire.Refuse{Code: wire.CodeHostFailed, What: err.Error()}))
-	}
-	a.master = seat.HoldPort()
-	return a.out.SendMessage(wire.TypeReady, wire.Ready{FreePort: a.master.Number, Places: a.locations(), Contained: a.cage.String(), OpenMPI: a.openMPI(), GPUs: a.host.GPUs})
-}
-
-// expect reads the frame that must come now; heartbeats may come before it.
-func expect(frames *wire.Reader, want wire.Type, message any) error {
-	for {
-		f, err := frames.Next()
-		switch {
-		case err != nil:
-			return fmt.Errorf("wait for the launcher's %s: %w", want, err)
-		case f.Type == wire.TypeHeartbeat:
-			continue
-		case f.Type != want:
-			return &wire.FormatError{Reason: fmt.Sprintf("%s came where %s was due", f.Type, want)}
-		}
-		return f.Decode(message)
-	}
-}
 
 // sit gives the ranks of every program their seats.
 func (a *agent) sit() error {

@@ -13,6 +13,7 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/gorun/gorun/internal/agent/seat"
 	"github.com/gorun/gorun/internal/contain"
 	"github.com/gorun/gorun/internal/memexec"
 	"github.com/gorun/gorun/internal/wire"
@@ -161,7 +162,7 @@ func stream(say func(w *wire.Writer)) io.Reader {
 	return &all
 }
 
-func TestProgramBeforeTheJob(t *testing.T) {
+func TestFramesBeforeTheJob(t *testing.T) {
 	job := func(w *wire.Writer) { _ = w.SendMessage(wire.TypeJob, wire.Job{ID: "j"}) }
 	piece := func(w *wire.Writer, n int) { _ = w.Send(wire.TypeProgram, 0, make([]byte, n)) }
 	for name, tt := range map[string]struct {
@@ -172,37 +173,36 @@ func TestProgramBeforeTheJob(t *testing.T) {
 	}{
 		"a job alone":         {true, job, 0, ""},
 		"a program":           {true, func(w *wire.Writer) { piece(w, wire.MaxData); _ = w.SendHeartbeat(1); piece(w, 7); job(w) }, wire.MaxData + 7, ""},
-		"nobody asked for it": {false, func(w *wire.Writer) { piece(w, 7); job(w) }, 0, "malformed frame: program came where job was due"},
-		"an empty piece":      {true, func(w *wire.Writer) { piece(w, 0); job(w) }, 0, "malformed frame: a piece of 0 bytes"},
+		"nobody asked for it": {false, func(w *wire.Writer) { piece(w, 7); job(w) }, 0, "malformed frame: unexpected piece of 7 bytes after 0"},
+		"an empty piece":      {true, func(w *wire.Writer) { piece(w, 0); job(w) }, 0, "malformed frame: unexpected piece of 0 bytes"},
 		"no end": {true, func(w *wire.Writer) {
 			for range memexec.MaxSize/wire.MaxData + 1 {
 				piece(w, wire.MaxData)
 			}
 			job(w)
-		}, 0, "malformed frame: a piece of 65536 bytes after 33488896 of a program"},
-		"the end within it": {true, func(w *wire.Writer) { piece(w, 7) }, 0, "wait for the launcher's job: EOF"},
-		"another frame":     {true, func(w *wire.Writer) { piece(w, 7); _ = w.SendMessage(wire.TypeStart, wire.Start{}); job(w) }, 0, "malformed frame: start came where job was due"},
-		"no job":            {true, func(w *wire.Writer) { piece(w, 7); _ = w.Send(wire.TypeJob, 0, []byte("x")) }, 0, "malformed frame: job message: "},
+		}, 33488896, "malformed frame: unexpected piece of 65536 bytes after 33488896 of a program"},
+		"the end within it": {true, func(w *wire.Writer) { piece(w, 7) }, 7, "wait for the launcher's job: EOF"},
+		"another frame":     {true, func(w *wire.Writer) { piece(w, 7); _ = w.SendMessage(wire.TypeStart, wire.Start{}); job(w) }, 7, "malformed frame: start came where job was due"},
+		"no job":            {true, func(w *wire.Writer) { piece(w, 7); _ = w.Send(wire.TypeJob, 0, []byte("x")) }, 7, "malformed frame: job message: "},
 	} {
-		pieces := 0
-		got, program, err := readJob(wire.NewReader(stream(tt.say)), tt.lacks, func() { pieces++ })
-		if tt.want == "" && (err != nil || got.ID != "j" || len(program) != tt.program || (pieces > 0) != (tt.program > 0)) {
-			t.Errorf("%s: %+v, %d bytes in %d pieces, %v", name, got, len(program), pieces, err)
-		}
-		if tt.want != "" && (err == nil || !strings.HasPrefix(err.Error(), tt.want) || program != nil) {
-			t.Errorf("%s: %v, want %s", name, err, tt.want)
+		a := agent{host: &seat.Host{LacksGPUProgram: tt.lacks}}
+		err := a.readJob(t.Context(), wire.NewReader(stream(tt.say)))
+		if (err == nil) != (tt.want == "") || err == nil && a.job.ID != "j" || err != nil && !strings.HasPrefix(err.Error(), tt.want) || len(a.sent) != tt.program {
+			t.Errorf("%s: %+v, %d bytes, %v, want %q", name, a.job, len(a.sent), err, tt.want)
 		}
 	}
 }
 
-// FuzzReadJob checks that nothing that a launcher says makes an agent take more than a program and a job.
+// FuzzReadJob checks that no launcher makes an agent keep more than a program and a job.
 func FuzzReadJob(f *testing.F) {
 	for _, say := range []func(w *wire.Writer){
 		func(w *wire.Writer) {
 			_ = w.Send(wire.TypeProgram, 0, []byte("x"))
+			_ = w.Send(wire.TypeListGPUs, 0, nil)
 			_ = w.SendMessage(wire.TypeJob, wire.Job{ID: "j"})
 		},
 		func(w *wire.Writer) { _ = w.SendHeartbeat(1); _ = w.Send(wire.TypeProgram, 0, nil) },
+		func(w *wire.Writer) { _ = w.Send(wire.TypeFolder, 0, []byte("\x1f\x8b")) },
 	} {
 		text, err := io.ReadAll(stream(say))
 		if err != nil {
@@ -211,11 +211,13 @@ func FuzzReadJob(f *testing.F) {
 		f.Add(text, true)
 		f.Add(text, false)
 	}
+	f.Setenv("HOME", f.TempDir())
 	f.Fuzz(func(t *testing.T, said []byte, lacks bool) {
-		took := 0
-		_, program, err := readJob(wire.NewReader(bytes.NewReader(said)), lacks, func() { took++ })
-		if !lacks && took > 0 || len(program) >= memexec.MaxSize || err != nil && program != nil || err == nil && (took > 0) != (len(program) > 0) {
-			t.Fatalf("%d pieces, %d bytes, %v", took, len(program), err)
+		a := agent{host: seat.Inspect(fstest.MapFS{}), out: wire.NewWriter(io.Discard)}
+		a.host.LacksGPUProgram = lacks
+		_ = a.readJob(t.Context(), wire.NewReader(bytes.NewReader(said)))
+		if !lacks && a.sent != nil || len(a.sent) >= memexec.MaxSize {
+			t.Fatalf("%d bytes of a program", len(a.sent))
 		}
 	})
 }

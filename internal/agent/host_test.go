@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/gpu"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/wire"
 )
@@ -88,6 +89,8 @@ type host struct {
 	beats  int
 	done   bool
 	left   []wire.Process // that could not be killed
+	gpus   *gpu.Inventory
+	folder chan wire.Frame // answers about a work folder
 }
 
 // startHost starts a guard and reads the agent's hello. The test fails if anything of
@@ -95,7 +98,7 @@ type host struct {
 func startHost(t *testing.T, env ...string) *host {
 	t.Helper()
 	nonce := rand.Text()
-	h := &host{t: t, mark: newMark(), cmd: exec.Command("/proc/self/exe", guardWord, nonce), gone: make(chan struct{}),
+	h := &host{t: t, mark: newMark(), cmd: exec.Command("/proc/self/exe", guardWord, nonce), gone: make(chan struct{}), folder: make(chan wire.Frame, 2),
 		stderr: filepath.Join(t.TempDir(), "stderr"), exits: map[int]wire.Exit{}, output: map[uint32][]byte{}, owed: map[uint32]int{}, credit: map[uint32]int{}}
 	h.cmd.Env = append(append(os.Environ(), env...), h.mark, quickExit)
 	log, err := os.Create(h.stderr)
@@ -118,7 +121,10 @@ func startHost(t *testing.T, env ...string) *host {
 	h.out = wire.NewWriter(h.stdin)
 	frames := wire.NewReader(stdout)
 	if _, err = wire.FindPreamble(stdout, nonce); err == nil {
-		err = expect(frames, wire.TypeHello, &h.hello)
+		var f wire.Frame
+		if f, err = frames.Next(); err == nil {
+			err = f.Expect(wire.TypeHello, &h.hello)
+		}
 	}
 	go func() {
 		defer close(h.gone)
@@ -294,6 +300,13 @@ func (h *host) frame(f wire.Frame) error {
 		return wire.Handle(f, func(m wire.Put) error { h.puts = append(h.puts, m); return nil })
 	case wire.TypeLost:
 		return wire.Handle(f, func(m wire.Lost) error { h.lost = append(h.lost, m); return nil })
+	case wire.TypeGPUs:
+		h.gpus = new(gpu.Inventory)
+		return f.Decode(h.gpus)
+	case wire.TypeWant, wire.TypeStaged:
+		f.Payload = bytes.Clone(f.Payload)
+		h.folder <- f
+		return nil
 	case wire.TypeDone:
 		h.done = true
 		return wire.Handle(f, func(d wire.Done) error { h.left = d.Unkillable; return nil })

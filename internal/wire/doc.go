@@ -15,11 +15,11 @@
 //	zero    uint16  0
 //	stream  uint32  which output or input stream, else 0
 //
-// Bulk data (output, stdin) travels raw in payloads of at most [MaxData] bytes, and
-// so does a program, which needs no credit: it comes before anything else does.
+// Bulk data (output, stdin) travels raw in payloads of at most [MaxData] bytes.
 // Control messages are JSON of at most [MaxControl] bytes. The sender of a bulk
 // stream starts with [Window] bytes of credit and may only send what credit it
 // holds; the receiver returns credit when the bytes have left its hands. So a
 // blocked terminal blocks the rank that writes to it and nothing else, and
-// neither side needs unbounded memory.
+// neither side needs unbounded memory. A program and a folder are bulk data
+// without credit: they come before the job, when nothing else can be held up.
 package wire

@@ -9,7 +9,7 @@ import (
 )
 
 // Protocol is the version of this format. Both sides must have the same.
-const Protocol = 3
+const Protocol = 4
 
 const (
 	// MaxData caps the payload of a bulk frame.
@@ -59,27 +59,32 @@ const (
 	TypeInterrupt                 // L: Interrupt, its ranks are to ask for another epoch
 	TypePark                      // A: Park, a rank asks for the next epoch
 	TypeJoined                    // A: Joined, a rank has found the others of an epoch
-	TypeProgram                   // L: raw bytes of gorun-gpu, compressed, before the Job: for an agent whose hello lacks it
+	TypeProgram                   // L: raw bytes of gorun-gpu, compressed, for an agent whose hello lacks it
+	TypeListGPUs                  // L: list the host's GPUs
+	TypeGPUs                      // A: gpu.Inventory, answers ListGPUs
+	TypeFolder                    // L: raw bytes of a work folder, see package workdir
+	TypeWaiting                   // A: another launch changes the copy of the folder
+	TypeWant                      // A: Want, files of the folder that the host lacks
+	TypeStaged                    // A: Staged, the host has the folder
 	typeEnd
 )
 
 func (t Type) String() string {
 	names := [...]string{"hello", "heartbeat", "job", "ready", "refuse", "start", "output", "stdin", "credit", "exit",
 		"stop", "signal", "abort", "lost", "put", "get", "value", "fence", "fenced", "done",
-		"suspend", "resume", "suspended", "failing", "note", "epoch", "interrupt", "park", "joined", "program"}
+		"suspend", "resume", "suspended", "failing", "note", "epoch", "interrupt", "park", "joined", "program",
+		"list GPUs", "GPUs", "folder", "waiting", "want", "staged"}
 	if t == 0 || t >= typeEnd {
 		return fmt.Sprintf("type %d", uint8(t))
 	}
 	return names[t-1]
 }
 
-func (t Type) bulk() bool { return t == TypeOutput || t == TypeStdin }
-
 func (t Type) maxPayload() int {
-	switch {
-	case t.bulk(), t == TypeProgram:
+	switch t {
+	case TypeOutput, TypeStdin, TypeProgram, TypeFolder:
 		return MaxData
-	case t == TypeHello:
+	case TypeHello:
 		return MaxHello
 	}
 	return MaxControl

@@ -103,7 +103,25 @@ type Ready struct {
 	GPUs string `json:",omitempty"`
 }
 
-// Refuse is why the job cannot start here, an error. Code is gorun's exit code.
+// Want asks for files of the offered folder, in the order of the offer.
+type Want struct {
+	Files []WantedFile
+	More  bool `json:",omitempty"` // another Want follows
+}
+
+// WantedFile is a file of the offered folder.
+type WantedFile struct {
+	Index int    // in the offer
+	Sum   []byte `json:",omitempty"` // SHA-256 of the host's file of the same size and another time; nil: it lacks the file
+}
+
+// Staged reports that ranks can start in the offered folder.
+type Staged struct {
+	Shared bool   `json:",omitempty"` // the host sees the folder itself
+	Dir    []byte `json:",omitempty"` // the copy, absolute, if it does not
+}
+
+// Refuse is why the agent cannot do what it was asked before the ranks start, an error. Code is gorun's exit code.
 type Refuse struct {
 	Code int
 	What string // what is wrong, for `gorun: error:`
@@ -273,6 +291,14 @@ func (f Frame) Decode(message any) error {
 		return &FormatError{fmt.Sprintf("%s message: %v", f.Type, err)}
 	}
 	return nil
+}
+
+// Expect decodes f into message, as Decode does. A frame of another type than want is a *FormatError.
+func (f Frame) Expect(want Type, message any) error {
+	if f.Type != want {
+		return &FormatError{fmt.Sprintf("%s came where %s was due", f.Type, want)}
+	}
+	return f.Decode(message)
 }
 
 // Handle decodes a control message and hands it to handle.

@@ -9,37 +9,37 @@ import (
 	"path/filepath"
 )
 
-// target is a copy that this process changes, holding its lock.
+// target is a copy that this process has locked.
 type target struct {
 	base *os.Root // ~/.cache/gorun/work
 	name string
 	lock *os.File
-	real map[string]bool // folders that are no links, by path in the copy, as far as compare has looked
+	real map[string]bool // whether a path in the copy is a folder, not a link; filled by isFolder
 }
 
-// state is what the file beside a copy tells.
+// state is the content of the JSON file beside a copy.
 type state struct {
 	Machine string   `json:"machine"`
 	Dir     Name     `json:"dir"`
 	Entries []Record `json:"entries"`
 }
 
-// close lets the next one have the copy.
+// close releases the lock.
 func (c *target) close() {
 	_ = c.base.RemoveAll(c.fresh(""))
 	c.lock.Close()
 }
 
-// path is where an entry of the copy stands, below base.
+// path returns the path of an entry of the copy, below base.
 func (c *target) path(rel string) string { return filepath.Join(c.name, rel) }
 
-// fresh is where a file is until it is whole: beside the copy, in the same file system.
+// fresh returns the path of an incomplete file: beside the copy, on the same file system.
 func (c *target) fresh(file string) string { return filepath.Join(c.name+".new", file) }
 
 func (c *target) stateFile() string { return c.name + ".json" }
 
-// records reads what was put into the copy. A file that makes no sense is one that knows nothing: all is
-// put there again, and nothing is taken away.
+// records returns what was staged in the copy. It returns nil if the record is missing or malformed: everything is then
+// staged again, and nothing is removed.
 func (c *target) records() map[Name]Record {
 	text, err := c.base.ReadFile(c.stateFile())
 	if err != nil {
@@ -63,7 +63,7 @@ func parseRecords(text []byte) map[Name]Record {
 	return records
 }
 
-// remember writes what is in the copy, in the order of the offer.
+// remember writes the copy's record, in the order of the offer.
 func (c *target) remember(o Offer, records map[Name]Record) error {
 	s := state{Machine: o.Machine, Dir: o.Dir}
 	for _, e := range o.Entries {
@@ -82,8 +82,8 @@ func (c *target) remember(o Offer, records map[Name]Record) error {
 	return c.base.Rename(temp, c.stateFile())
 }
 
-// there tells what stands at a path of the copy.
-func (c *target) there(rel string) Entry {
+// at returns what is at a path of the copy.
+func (c *target) at(rel string) Entry {
 	info, err := c.base.Lstat(c.path(rel))
 	if err != nil {
 		return Entry{}
@@ -96,13 +96,12 @@ func (c *target) there(rel string) Entry {
 	return e
 }
 
-// staged tells what stands at a path that leads through folders alone: a link that a rank has put in a
-// folder's place hides what is behind it.
+// staged is at for paths through folders only: it finds nothing behind a link that a rank has put in place of a folder.
 func (c *target) staged(rel string) Entry {
 	if !c.isFolder(filepath.Dir(rel)) {
 		return Entry{}
 	}
-	return c.there(rel)
+	return c.at(rel)
 }
 
 func (c *target) isFolder(rel string) bool {
@@ -111,29 +110,26 @@ func (c *target) isFolder(rel string) bool {
 	}
 	is, known := c.real[rel]
 	if !known {
-		is = c.isFolder(filepath.Dir(rel)) && c.there(rel).Kind == Dir
+		is = c.isFolder(filepath.Dir(rel)) && c.at(rel).Kind == Dir
 		c.real[rel] = is
 	}
 	return is
 }
 
-// remove takes away what was staged once. A folder that still holds something stays.
-func (c *target) remove(paths []string) (removed int, err error) {
+// remove removes paths. A folder that is not empty stays.
+func (c *target) remove(paths []string) error {
 	for _, p := range paths {
-		folder := c.there(p).Kind == Dir
-		switch err := c.base.Remove(c.path(p)); {
-		case err == nil:
-			removed++
-		case !folder && !errors.Is(err, fs.ErrNotExist):
-			return removed, err
+		folder := c.at(p).Kind == Dir
+		if err := c.base.Remove(c.path(p)); err != nil && !folder && !errors.Is(err, fs.ErrNotExist) {
+			return err
 		}
 	}
-	return removed, nil
+	return nil
 }
 
-// makeRoom takes away what stands where a file or link goes: another link, or an empty folder.
+// makeRoom removes an empty folder at the path of a file or link.
 func (c *target) makeRoom(e Entry) error {
-	now := c.there(string(e.Path))
+	now := c.at(string(e.Path))
 	if now.Kind != Dir || now.Kind == e.Kind {
 		return nil
 	}
@@ -144,15 +140,15 @@ func (c *target) makeRoom(e Entry) error {
 	return nil
 }
 
-// frame makes folders and links. Every folder is a real one afterwards: nothing that is written below
-// it goes through a link that a rank has made.
+// frame makes folders and links. It replaces links that ranks have put in place of folders, so that nothing is written
+// through them later.
 func (c *target) frame(entries []Entry) error {
 	for _, e := range entries {
-		p, now := c.path(string(e.Path)), c.there(string(e.Path))
+		p, now := c.path(string(e.Path)), c.at(string(e.Path))
 		switch {
 		case e.Kind == Dir:
 			if now.Kind != Dir {
-				_ = c.base.Remove(p) // a file or link; if it stays, Mkdir says so
+				_ = c.base.Remove(p) // a file or link; if that fails, so does Mkdir
 				if err := c.base.Mkdir(p, 0o700); err != nil {
 					return err
 				}
@@ -173,8 +169,8 @@ func (c *target) frame(entries []Entry) error {
 	return nil
 }
 
-// finishModes gives folders their modes, when nothing more is written below them. Their owner may
-// always write: the next time must be able to.
+// finishModes sets the modes of folders, after everything below them is written, and of files that only differ in mode.
+// The owner may always write to a folder, so that the next launch can.
 func (c *target) finishModes(entries []Entry, files []int) error {
 	for _, i := range files {
 		if err := c.base.Chmod(c.path(string(entries[i].Path)), entries[i].Mode); err != nil {
@@ -182,7 +178,7 @@ func (c *target) finishModes(entries []Entry, files []int) error {
 		}
 	}
 	for _, e := range entries {
-		if now := c.there(string(e.Path)); e.Kind == Dir && now.Mode != e.Mode|0o700 {
+		if now := c.at(string(e.Path)); e.Kind == Dir && now.Mode != e.Mode|0o700 {
 			if err := c.base.Chmod(c.path(string(e.Path)), e.Mode|0o700); err != nil {
 				return err
 			}
@@ -191,20 +187,11 @@ func (c *target) finishModes(entries []Entry, files []int) error {
 	return nil
 }
 
-// touch makes a file that has the content already have the rest, too. What a rank has written there since stays.
+// touch sets the mode and time of a file that has the right content. It leaves a file that a rank has written since.
 func (c *target) touch(e Entry, was Record) error {
-	if !c.there(string(e.Path)).sameContent(was.Entry) {
+	if !c.at(string(e.Path)).sameContent(was.Entry) {
 		return nil
 	}
 	p := c.path(string(e.Path))
 	return errors.Join(c.base.Chmod(p, e.Mode), c.base.Chtimes(p, timeOf(e), timeOf(e)))
-}
-
-// trouble is err without the words that only name our calls.
-func trouble(err error) error {
-	var path *fs.PathError
-	if errors.As(err, &path) {
-		return fmt.Errorf("%s: %w", path.Path, path.Err)
-	}
-	return err
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -60,66 +61,62 @@ func (s *site) stage(cut int64) (Sent, error) {
 func (s *site) send(tree *Tree, cut int64, waiting func()) (Sent, error) {
 	in, feed := io.Pipe()
 	out, say := io.Pipe()
-	served := make(chan error, 1)
 	var from io.Reader = in
 	if cut > 0 {
 		from = io.MultiReader(io.LimitReader(in, cut), broken{})
 	}
-	go func() {
-		err := Serve(from, say, Options{Nonce: "n", Build: "b", Home: s.home})
+	var host sync.WaitGroup
+	host.Go(func() {
+		frames, to := wire.NewReader(from), wire.NewWriter(say)
+		f, err := frames.Next()
+		if err == nil {
+			err = Receive(f.Payload, frames.Next, to, s.home)
+		}
+		if err != nil {
+			_ = to.SendMessage(wire.TypeRefuse, wire.Refuse{What: err.Error()})
+		}
 		in.CloseWithError(io.ErrClosedPipe)
 		say.Close()
-		served <- err
-	}()
-	if _, err := wire.FindPreamble(out, "n"); err != nil {
-		s.t.Error(err)
+	})
+	agent := connection{in: feed, out: out, frames: wire.NewReader(out)}
+	defer host.Wait()
+	defer agent.Cancel()
+	return NewSender(tree, "here").Send(agent, waiting)
+}
+
+// connection is the launcher's end of two pipes.
+type connection struct {
+	in     io.WriteCloser
+	out    io.Closer
+	frames *wire.Reader
+}
+
+func (c connection) Write(p []byte) (int, error) {
+	for piece := range slices.Chunk(p, wire.MaxData) {
+		if err := wire.NewWriter(c.in).Send(wire.TypeFolder, 0, piece); err != nil {
+			return 0, err
+		}
 	}
-	sent, err := NewSender(tree, "here", "b").Send(feed, &bufferedReader{r: out}, waiting)
-	feed.Close()
-	go io.Copy(io.Discard, out)
-	if told := <-served; err == nil && told != nil {
-		s.t.Error(told)
+	return len(p), nil
+}
+
+func (c connection) Next() (wire.Frame, error) {
+	f, err := c.frames.Next()
+	if err == nil && f.Type == wire.TypeRefuse {
+		err = wire.Handle(f, func(r wire.Refuse) error { return errors.New(r.What) })
 	}
-	return sent, err
+	return f, err
+}
+
+func (c connection) Cancel() {
+	c.in.Close()
+	c.out.Close()
 }
 
 // broken is a connection that is lost.
 type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
-
-// bufferedReader lets the writer go on, as a connection does.
-type bufferedReader struct {
-	r io.Reader
-	c chan []byte
-	b []byte
-}
-
-func (b *bufferedReader) Read(p []byte) (int, error) {
-	if b.c == nil {
-		b.c = make(chan []byte, 1<<10)
-		go func() {
-			defer close(b.c)
-			for {
-				buf := make([]byte, 4<<10)
-				n, err := b.r.Read(buf)
-				if b.c <- buf[:n]; err != nil {
-					return
-				}
-			}
-		}()
-	}
-	for len(b.b) == 0 {
-		next, ok := <-b.c
-		if !ok {
-			return 0, io.EOF
-		}
-		b.b = next
-	}
-	n := copy(p, b.b)
-	b.b = b.b[n:]
-	return n, nil
-}
 
 // mustStage stages and returns how many files went.
 func (s *site) mustStage() Sent {
@@ -175,7 +172,7 @@ func TestCopyFollowsTheFolder(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, info.Mode(), err)
 		}
 	}
-	if sent := s.mustStage(); sent.Files != 0 || sent.Removed != 0 {
+	if sent := s.mustStage(); sent.Files != 0 {
 		t.Errorf("nothing has changed, and yet %+v", sent)
 	}
 	// A new time alone sends nothing, and is taken over.
@@ -195,7 +192,7 @@ func TestCopyFollowsTheFolder(t *testing.T) {
 	check(os.Remove(s.local("relative")))
 	s.write(s.local("d"), "a file now")
 	s.write(s.local("empty/f"), "x")
-	if sent := s.mustStage(); sent.Files != 2 || sent.Removed != 5 {
+	if sent := s.mustStage(); sent.Files != 2 {
 		t.Errorf("%+v", sent)
 	}
 	s.want("d", "a file now")
@@ -215,7 +212,7 @@ func TestCopyKeepsWhatRanksWrite(t *testing.T) {
 	os.Remove(s.local("gone"))
 	os.RemoveAll(s.local("d"))
 	s.write(s.local("both"), "changed")
-	if sent := s.mustStage(); sent.Files != 2 || sent.Removed != 1 {
+	if sent := s.mustStage(); sent.Files != 2 {
 		t.Errorf("%+v", sent)
 	}
 	for name, text := range map[string]string{"log": "by a rank", "gone": "by a rank", "d/checkpoint": "by a rank", "d/f": "", "own/x": "by a rank", "both": "changed", "state": "staged"} {
@@ -394,32 +391,54 @@ func TestScanLimits(t *testing.T) {
 	}
 }
 
-func TestHostsThatLie(t *testing.T) {
+func TestHostAnswersAreValidated(t *testing.T) {
 	s := newSite(t)
-	s.write(s.local("a"), "text")
-	if err := os.Mkdir(s.local("d"), 0o755); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"a", "d/b", "d/c"} {
+		s.write(s.local(name), "text")
 	}
-	tree := s.scan()
-	for said, want := range map[string]string{
-		"":                                  "wait for the host's answer: EOF",
-		"x":                                 "wait for the host's answer: invalid character",
-		`{"build":"c"}`:                     ErrOtherBuild.Error(),
-		`{"build":"b"}{"error":"no space"}`: "no space",
-		`{"build":"b"}{"done":{}}`:          "did not say what it lacks",
-		`{"build":"b"}{"want":{"files":[{"index":7}]}}`:                                  "wants entry 7 of 2",
-		`{"build":"b"}{"want":{"files":[{"index":-1}]}}`:                                 "wants entry -1",
-		`{"build":"b"}{"want":{"files":[{"index":1}]}}`:                                  "wants entry 1",
-		`{"build":"b"}{"want":{}}{"done":{"dir":"relative"}}`:                            "did not say where",
-		`{"build":"b"}{"want":{"files":[{"index":0}]}}` + `{"error":"the disk is full"}`: "the disk is full",
+	tree := s.scan() // a, d, d/b, d/c
+	wants := func(more bool, files ...wire.WantedFile) func(w *wire.Writer) {
+		return func(w *wire.Writer) { _ = w.SendMessage(wire.TypeWant, wire.Want{Files: files, More: more}) }
+	}
+	staged := func(dir string) func(w *wire.Writer) {
+		return func(w *wire.Writer) { _ = w.SendMessage(wire.TypeStaged, wire.Staged{Dir: []byte(dir)}) }
+	}
+	refuse := func(w *wire.Writer) { _ = w.SendMessage(wire.TypeRefuse, wire.Refuse{What: "no space"}) }
+	type says []func(w *wire.Writer)
+	for name, tc := range map[string]struct {
+		says says
+		want string
+	}{
+		"nothing":                 {nil, "EOF"},
+		"no frame":                {says{func(w *wire.Writer) { _ = w.Send(wire.TypeWant, 0, []byte("x")) }}, "want message: invalid character"},
+		"an error":                {says{refuse}, "no space"},
+		"an error after the list": {says{wants(false, wire.WantedFile{Index: 0}), refuse}, "no space"},
+		"the end without a list":  {says{staged("/copy")}, "staged in \"/copy\", which cannot be"},
+		"no end":                  {says{wants(false), wants(false)}, "want came where staged was due"},
+		"a relative copy":         {says{wants(false), staged("copy")}, "staged in \"copy\", which cannot be"},
+		"an entry that is none":   {says{wants(false, wire.WantedFile{Index: 7})}, "wants entry 7 of 4"},
+		"entry -1":                {says{wants(false, wire.WantedFile{Index: -1})}, "wants entry -1"},
+		"a folder":                {says{wants(false, wire.WantedFile{Index: 1})}, "wants entry 1"},
+		"a file twice":            {says{wants(true, wire.WantedFile{Index: 2}), wants(false, wire.WantedFile{Index: 2})}, "wants entry 2"},
+		"a sum of another length": {says{wants(false, wire.WantedFile{Index: 0, Sum: make([]byte, 64)})}, "wants entry 0"},
+		"a list without end":      {says{wants(true), wants(true), wants(true)}, "EOF"},
+		"what it can":             {says{wants(true, wire.WantedFile{Index: 0}), wants(false, wire.WantedFile{Index: 2}), staged("/copy")}, ""},
+		"that it sees the folder": {says{func(w *wire.Writer) { _ = w.SendMessage(wire.TypeStaged, wire.Staged{Shared: true}) }}, ""},
+		"that, but after the list": {says{wants(false), func(w *wire.Writer) {
+			_ = w.SendMessage(wire.TypeStaged, wire.Staged{Shared: true, Dir: []byte("/copy")})
+		}}, "cannot be"},
 	} {
-		var sent bytes.Buffer
-		_, err := NewSender(tree, "here", "b").Send(&sent, strings.NewReader(said), func() {})
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %s", said, err, want)
+		var said bytes.Buffer
+		for _, say := range tc.says {
+			say(wire.NewWriter(&said))
+		}
+		_, err := NewSender(tree, "here").Send(connection{in: nopCloser{io.Discard}, out: nopCloser{}, frames: wire.NewReader(&said)}, func() {})
+		if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v, want %q", name, err, tc.want)
 		}
 	}
-	if i := slices.IndexFunc(tree.Entries, func(e Entry) bool { return e.Kind == Dir }); i != 1 {
-		t.Errorf("the folder is entry %d", i)
-	}
 }
+
+type nopCloser struct{ io.Writer }
+
+func (nopCloser) Close() error { return nil }

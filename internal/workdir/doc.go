@@ -1,18 +1,17 @@
-// Package workdir keeps a copy of a folder on another host: what --stage does. One side scans
-// the folder and packs what the other lacks; the other compares, unpacks and remembers.
+// Package workdir keeps a copy of a folder on another host, for --stage. The launcher scans the folder and
+// sends what the copy lacks ([Sender.Send]); the agent compares, unpacks and records it ([Receive]).
 //
-// They talk through one command. The host's half is [Serve]:
+// They exchange frames of package wire before the agent has its job:
 //
-//	host      → preamble with the nonce; a line {"build"}
-//	launcher  → a gzip member: the [Offer], in JSON
-//	host      → lines {"waiting"}, while another launch has the copy;
-//	            a line {"shared"}, and it is over; or a line {"want"}
-//	launcher  → a gzip member: a tar with the contents of what is wanted
-//	host      → a line {"done"}
+//	launcher  → folder…: a gzip member with the [Offer] in JSON
+//	agent     → waiting…, while another launch changes the copy
+//	agent     → staged, if the host sees the folder itself; else want…
+//	launcher  → folder…: a gzip member with a tar of the wanted files, if there are any
+//	agent     → staged
 //
-// or, at any time, a line {"error"} from the host. Names in the tar must be of the offer, and those
-// of the offer are checked once: nothing is ever written outside of the copy.
+// The agent reports an error by a refuse at any time. Paths are validated in the offer, and names in the tar must be
+// of the offer, so nothing is written outside the copy.
 //
-// A copy is a folder below ~/.cache/gorun/work. Beside it lie, with its name and an ending: .json, the
-// record of what was put there; .lock, held while it changes; .new, files that are not whole yet.
+// A copy is a folder below ~/.cache/gorun/work. Beside it are files with its name and an extension: .json records what
+// was staged; .lock is held while the copy changes; .new holds incomplete files.
 package workdir

@@ -10,10 +10,10 @@ import (
 	"unicode/utf8"
 )
 
-// MaxEntries bounds what any folder may hold, whatever limit the user sets.
+// MaxEntries bounds the entries of a folder, whatever limit the user sets.
 const MaxEntries = 1 << 20
 
-// Name is a path or the target of a link: any bytes without NUL, which JSON alone could not carry.
+// Name is a path or the target of a link: any bytes but NUL. Its JSON form keeps bytes that are not UTF-8.
 type Name string
 
 // MarshalText writes a % and bytes that are not UTF-8 as %XX.
@@ -38,7 +38,7 @@ func (n *Name) UnmarshalText(text []byte) error {
 	return err
 }
 
-// Kind is what stands at a path.
+// Kind is the kind of an entry.
 type Kind string
 
 // The kinds that are copied.
@@ -58,7 +58,7 @@ type Entry struct {
 	Target Name        `json:"target,omitempty"` // of a link
 }
 
-// sameContent reports whether a and b are alike but for their modes.
+// sameContent reports whether e and b differ at most in their modes.
 func (e Entry) sameContent(b Entry) bool {
 	return e.Kind == b.Kind && e.Size == b.Size && e.Mtime == b.Mtime && e.Target == b.Target
 }
@@ -67,11 +67,11 @@ func (e Entry) sameContent(b Entry) bool {
 type Record struct {
 	Entry
 	Sum     []byte `json:"sum,omitempty"`     // SHA-256 of a file
-	Pending bool   `json:"pending,omitempty"` // it was on its way, and may not have arrived
+	Pending bool   `json:"pending,omitempty"` // it may not have arrived
 }
 
-// check refuses entries that no scan makes: above all, paths that lead out of the folder. Every
-// folder comes before what it holds.
+// check validates the entries of an offer: no path leads out of the folder, none comes twice, and every folder comes
+// before its content.
 func check(entries []Entry) error {
 	if len(entries) > MaxEntries {
 		return fmt.Errorf("%d entries: at most %d", len(entries), MaxEntries)
@@ -111,7 +111,7 @@ func checkPath(p string) error {
 	return nil
 }
 
-// inside reports whether a link at p leads to a place in the folder, by its words alone.
+// inside reports whether the target of a link at p is in the folder. It does not read the file system.
 func inside(p, target string) bool {
 	if target == "" || path.IsAbs(target) || strings.IndexByte(target, 0) >= 0 {
 		return false
@@ -120,7 +120,7 @@ func inside(p, target string) bool {
 	return to != ".." && !strings.HasPrefix(to, "../")
 }
 
-// SizeText is n bytes for a reader: "3.4 MB".
+// SizeText formats n bytes for people: "3.4 MB".
 func SizeText(n int64) string {
 	if n < 1000 {
 		return fmt.Sprintf("%d bytes", n)

@@ -9,11 +9,12 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/gorun/gorun/internal/wire"
 )
 
-// FuzzServe lets anything be offered and sent to a host. Whatever comes, the host stays on its feet and
-// writes nothing outside of the folder of copies.
-func FuzzServe(f *testing.F) {
+// FuzzReceive checks that no offer and no tar makes a host write outside the folder of copies.
+func FuzzReceive(f *testing.F) {
 	archive := func(names ...string) []byte {
 		var b bytes.Buffer
 		w := tar.NewWriter(&b)
@@ -62,7 +63,8 @@ func FuzzServe(f *testing.F) {
 			_, _ = zip.Write(part)
 			zip.Close()
 		}
-		_ = Serve(&stream, io.Discard, Options{Nonce: "n", Build: "b", Home: home})
+		none := func() (wire.Frame, error) { return wire.Frame{}, io.EOF }
+		_ = Receive(stream.Bytes(), none, wire.NewWriter(io.Discard), home)
 		above, _ := os.ReadDir(filepath.Dir(base))
 		top, _ := os.ReadDir(filepath.Join(home, ".cache"))
 		text, err := os.ReadFile(filepath.Join(home, ".cache/outside"))

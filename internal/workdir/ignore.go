@@ -7,21 +7,21 @@ import (
 	"strings"
 )
 
-// IgnoreFile names, at the top of a folder, what of it is not staged.
+// IgnoreFile is the name of the file at the top of a folder that lists what is not staged.
 const IgnoreFile = ".gorunignore"
 
 // pattern is a line of the file.
 type pattern struct {
 	glob    string
-	whole   bool // it is matched with the whole path, else with the last name in it
+	whole   bool // matched with the whole path, else with its last name
 	dirOnly bool
 }
 
-// ignore is what is left out of a folder.
+// ignore lists what is not staged.
 type ignore []pattern
 
-// parseIgnore reads patterns, one a line: NAME and *.ext at any depth, /NAME and dir/NAME from the top,
-// NAME/ for folders only, # for comments. Errors tell the line.
+// parseIgnore parses patterns, one per line: NAME and *.ext at any depth, /NAME and dir/NAME from the top,
+// NAME/ for folders only, # for comments. Errors name the line.
 func parseIgnore(text string) (ignore, error) {
 	list := ignore{{glob: ".git"}}
 	n := 0
@@ -57,7 +57,7 @@ func parsePattern(text string) (p pattern, err error) {
 	return p, nil
 }
 
-// matches reports whether the path, relative to the folder, is left out.
+// matches reports whether the path, relative to the folder, is not staged.
 func (list ignore) matches(name string, dir bool) bool {
 	for _, p := range list {
 		subject := path.Base(name)

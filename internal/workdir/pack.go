@@ -2,6 +2,7 @@ package workdir
 
 import (
 	"archive/tar"
+	"bufio"
 	"compress/gzip"
 	"crypto/sha256"
 	"errors"
@@ -10,12 +11,15 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/gorun/gorun/internal/wire"
 )
 
-// pack writes the launcher's second member: the wanted files. It leaves out those that the host has under
-// another time. It returns how many it wrote and their bytes.
-func (t *Tree) pack(w io.Writer, files []want) (n int, bytes int64, err error) {
-	zip, _ := gzip.NewWriterLevel(w, gzip.BestSpeed)
+// pack writes the launcher's second gzip member: a tar of the wanted files, without those of which only the time
+// differs. It returns how many it wrote and their bytes.
+func (t *Tree) pack(w io.Writer, files []wire.WantedFile) (n int, bytes int64, err error) {
+	frames := bufio.NewWriterSize(w, wire.MaxData) // gzip writes little at a time
+	zip, _ := gzip.NewWriterLevel(frames, gzip.BestSpeed)
 	archive := tar.NewWriter(zip)
 	for _, f := range files {
 		e := t.Entries[f.Index]
@@ -34,7 +38,7 @@ func (t *Tree) pack(w io.Writer, files []want) (n int, bytes int64, err error) {
 		n++
 		bytes += e.Size
 	}
-	return n, bytes, errors.Join(archive.Close(), zip.Close())
+	return n, bytes, errors.Join(archive.Close(), zip.Close(), frames.Flush())
 }
 
 func (t *Tree) packFile(archive *tar.Writer, e Entry) error {
@@ -55,7 +59,7 @@ func (t *Tree) packFile(archive *tar.Writer, e Entry) error {
 	return nil
 }
 
-// sum is the SHA-256 of a file as it is now.
+// sum returns the SHA-256 of a file as it is now.
 func (t *Tree) sum(e Entry) ([]byte, error) {
 	f, err := t.open(e)
 	if err != nil {
@@ -69,7 +73,7 @@ func (t *Tree) sum(e Entry) ([]byte, error) {
 	return h.Sum(nil), nil
 }
 
-// open opens a file of the folder, which may have become something else since the scan.
+// open opens a file of the folder. It fails if the file has become something else since the scan.
 func (t *Tree) open(e Entry) (*os.File, error) {
 	full := filepath.Join(t.real, string(e.Path))
 	f, err := os.OpenFile(full, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
@@ -78,7 +82,7 @@ func (t *Tree) open(e Entry) (*os.File, error) {
 	}
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
 		f.Close()
-		return nil, fmt.Errorf("%s was a file when it was scanned, and is none now", full)
+		return nil, fmt.Errorf("%s was a file when it was scanned, and is no file now", full)
 	}
 	return f, nil
 }

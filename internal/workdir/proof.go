@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// maxProofs is how many entries a host looks at to see whether it sees the folder itself.
+	// maxProofs bounds the entries that a host compares, beside the folder itself.
 	maxProofs = 64
-	// recent is how long before the scan a job in the folder may have begun to change it; clocks differ, too.
+	// recent is how long before the scan, by the host's clock, a job may have changed an entry that still counts as the same.
 	recent = time.Minute
 )
 
-// proof is what tells a path of this file system from one that only has the same name. A copy has
-// another inode, and nobody can set the time of an inode's last change.
+// proof distinguishes a path of one file system from the same path of another. A copy has
+// other inodes, and no program can set an inode's change time.
 type proof struct {
 	Path  Name   `json:"path"`
 	Inode uint64 `json:"inode"`
@@ -34,8 +34,8 @@ func proofOf(rel string, info fs.FileInfo) proof {
 	return p
 }
 
-// newest chooses the proofs that tell most: what changed last would be the first to differ on a machine that
-// was once cloned from this one. The folder itself, the first of all, stays first.
+// newest returns the folder itself, which is the first of all, and the entries that changed last: they are the first to differ
+// on a machine that was cloned from this one.
 func newest(all []proof) []proof {
 	if len(all) == 0 {
 		return nil
@@ -45,12 +45,12 @@ func newest(all []proof) []proof {
 	return append(all[:1:1], rest[:min(len(rest), maxProofs)]...)
 }
 
-// same decides whether proofs, found as they are told by look, are of one and the same folder. Some may have
-// changed just now: another job may be writing there. It is pure.
-func same(proofs []proof, scanned time.Time, look func(path string) (proof, bool)) bool {
+// same reports whether the entries that find returns are those of the proofs. Some may have changed recently, because
+// another job may write there. It is pure.
+func same(proofs []proof, scanned time.Time, find func(path string) (proof, bool)) bool {
 	exact := 0
 	for i, p := range proofs {
-		q, found := look(string(p.Path))
+		q, found := find(string(p.Path))
 		switch {
 		case !found || i == 0 && q.Inode != p.Inode:
 			return false
@@ -63,9 +63,9 @@ func same(proofs []proof, scanned time.Time, look func(path string) (proof, bool
 	return exact > 0 && 2*exact >= len(proofs)
 }
 
-// lookIn looks at paths of dir. It opens what it can, which makes network file systems ask their server
-// instead of their memory.
-func lookIn(dir string) func(path string) (proof, bool) {
+// proofsIn returns a function that finds the proof of a path in dir. It opens files where it can, since network file systems
+// may answer a stat from their cache.
+func proofsIn(dir string) func(path string) (proof, bool) {
 	return func(path string) (proof, bool) {
 		full := filepath.Join(dir, path)
 		info, err := os.Lstat(full)

@@ -14,38 +14,38 @@ import (
 	"time"
 )
 
-// What a folder may hold unless the user says otherwise.
+// Default limits of a folder.
 const (
 	DefaultFiles = 10_000
 	DefaultBytes = 1 << 30
 )
 
-// Tree is a folder of this machine, as it was when it was scanned.
+// Tree is a scanned folder of this machine. It does not change.
 type Tree struct {
 	Dir      string // absolute, by the name the user gave
 	Entries  []Entry
 	Files    int      // among the entries
 	Bytes    int64    // of all files
-	Warnings []string // what was left out that the user may miss, a line each
+	Warnings []string // skipped files that the user may miss, one line each
 
 	real   string // Dir without links in it
 	began  time.Time
 	proofs []proof
 }
 
-// LimitError says that a folder holds more than it should.
+// LimitError reports a folder above a limit.
 type LimitError struct {
 	Dir     string
 	Over    string // "more than 1.1 GB"
-	Largest string // what holds most of it
+	Largest string // the entry at the top with the most
 }
 
 func (e *LimitError) Error() string {
 	return fmt.Sprintf("%s holds %s, most of it in %s", e.Dir, e.Over, e.Largest)
 }
 
-// Scan lists what is in dir, an absolute path, but for what [IgnoreFile] there names. It stops with a
-// *LimitError at more than files files or bytes bytes.
+// Scan lists the content of dir, an absolute path, without what its [IgnoreFile] excludes. It returns a
+// *LimitError for more than the given number of files or bytes.
 func Scan(dir string, files int, bytes int64) (*Tree, error) {
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -70,7 +70,7 @@ func Scan(dir string, files int, bytes int64) (*Tree, error) {
 	return s.Tree, nil
 }
 
-// weight is what a folder holds.
+// weight is the content of a folder.
 type weight struct {
 	files int
 	bytes int64
@@ -82,7 +82,7 @@ type scan struct {
 	left   ignore
 	files  int // limits
 	bytes  int64
-	within map[string]weight // by what stands at the top
+	within map[string]weight // by entry at the top
 	proofs []proof
 }
 
@@ -102,7 +102,7 @@ func (s *scan) visit(full string, d fs.DirEntry, err error) error {
 	}
 	info, err := d.Info()
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // it has gone since
+		return nil // removed since
 	}
 	if err != nil {
 		return err
@@ -119,7 +119,7 @@ func (s *scan) visit(full string, d fs.DirEntry, err error) error {
 	return s.weigh(e)
 }
 
-// entry describes what stands at a path; its kind is "" for what is not copied.
+// entry describes a path; its kind is "" if it is not copied.
 func (s *scan) entry(rel, full string, info fs.FileInfo) (Entry, error) {
 	e := entryOf(rel, info)
 	switch {
@@ -140,7 +140,7 @@ func (s *scan) entry(rel, full string, info fs.FileInfo) (Entry, error) {
 	return e, nil
 }
 
-// relative makes a link to an absolute path in the folder lead to the same place in a copy.
+// relative returns the relative form of a link to an absolute path in the folder, which is right in a copy, too.
 func (s *scan) relative(rel, target string) string {
 	for _, top := range []string{s.Dir, s.real} {
 		if to, err := filepath.Rel(top, target); err == nil && filepath.IsLocal(to) {
@@ -152,14 +152,14 @@ func (s *scan) relative(rel, target string) string {
 	return target
 }
 
-// LinkError says that a link leads to what a copy would not have.
+// LinkError reports a link out of the folder.
 type LinkError struct{ Path, Target string }
 
 func (e *LinkError) Error() string {
 	return fmt.Sprintf("the link %s leads to %s, which is not in the folder", e.Path, e.Target)
 }
 
-// weigh holds a new entry against the limits.
+// weigh checks the limits with a new entry.
 func (s *scan) weigh(e Entry) error {
 	if len(s.Entries) > MaxEntries {
 		return fmt.Errorf("%s holds more than %d files and folders", s.Dir, MaxEntries)
@@ -194,7 +194,7 @@ func (s *scan) weigh(e Entry) error {
 	return over
 }
 
-// entryOf is the entry of a path without a link's target; its kind is "" for sockets and the like.
+// entryOf describes a path, without the target of a link; its kind is "" for sockets and the like.
 func entryOf(rel string, info fs.FileInfo) Entry {
 	e := Entry{Path: Name(rel)}
 	switch info.Mode().Type() {
@@ -220,7 +220,7 @@ func special(mode fs.FileMode) string {
 	return "neither a file nor a folder"
 }
 
-// CopyName is the name of the folder's copy on hosts: telling, and nobody else's.
+// CopyName returns the name of the folder's copy on hosts, which no other folder has.
 func (t *Tree) CopyName(machine string) string {
 	sum := sha256.Sum256([]byte(machine + "\x00" + t.Dir))
 	base := strings.Map(func(r rune) rune {

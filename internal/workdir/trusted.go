@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// trusted fails where somebody other than this user and root could change what is below dir: ranks run it. It is the rule
-// by which gorun itself is run on a host (launcher/session/trust.go).
+// trusted returns an error if another user than this one and root could change files below dir, which ranks run. The rule is that of
+// launcher/session/trust.sh.
 func trusted(dir string) error {
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -21,7 +21,7 @@ func trusted(dir string) error {
 		d = filepath.Dir(d)
 		above = append(above, d)
 	}
-	for _, d := range slices.Backward(above) { // from the top: what was looked at cannot be exchanged later
+	for _, d := range slices.Backward(above) { // from the top, so that a checked folder cannot be exchanged later
 		info, err := os.Lstat(d)
 		if err != nil {
 			return err
@@ -33,7 +33,7 @@ func trusted(dir string) error {
 	return nil
 }
 
-// safe is the rule for one folder. A group with the owner's number is the owner's own.
+// safe reports whether only the user self and root can change one folder. A group with the owner's number is the owner's private group.
 func safe(mode fs.FileMode, owner, group uint32, self int) bool {
 	switch {
 	case !mode.IsDir(), owner != 0 && int(owner) != self:

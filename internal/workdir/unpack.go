@@ -2,7 +2,6 @@ package workdir
 
 import (
 	"archive/tar"
-	"bufio"
 	"compress/gzip"
 	"crypto/sha256"
 	"errors"
@@ -10,12 +9,14 @@ import (
 	"io"
 	"os"
 	"time"
+
+	"github.com/gorun/gorun/internal/wire"
 )
 
-// unpack puts the files of the launcher's second member into the copy, each when it is whole, and
-// keeps their sums in records. old is what the copy held before.
-func (c *target) unpack(r io.Reader, entries []Entry, files []want, records, old map[Name]Record) error {
-	wanted := make(map[Name]want, len(files))
+// unpack moves each file of a tar into the copy when it is complete, and its sum into records. old is what the copy
+// held before.
+func (c *target) unpack(r io.Reader, entries []Entry, files []wire.WantedFile, records, old map[Name]Record) error {
+	wanted := make(map[Name]wire.WantedFile, len(files))
 	for _, w := range files {
 		wanted[entries[w.Index].Path] = w
 	}
@@ -25,37 +26,36 @@ func (c *target) unpack(r io.Reader, entries []Entry, files []want, records, old
 			break
 		}
 		if err != nil {
-			return fmt.Errorf("read what is staged: %w", err)
+			return fmt.Errorf("read the staged files: %w", err)
 		}
 		w, asked := wanted[Name(header.Name)]
 		if !asked || header.Typeflag != tar.TypeReg || header.Size != entries[w.Index].Size {
-			return fmt.Errorf("%q was not asked for as it came", header.Name)
+			return fmt.Errorf("%q is not a wanted file of that size", header.Name)
 		}
 		delete(wanted, Name(header.Name))
 		e := entries[w.Index]
-		sum, err := c.place(archive, e)
+		sum, err := c.write(archive, e)
 		if err != nil {
 			return err
 		}
 		records[e.Path] = Record{Entry: e, Sum: sum}
 	}
-	// What the launcher has left out has the content that we told it of.
+	// The launcher leaves out files whose sum in the want is right.
 	for p, w := range wanted {
 		if w.Sum == nil {
-			return fmt.Errorf("%s did not come", p)
+			return fmt.Errorf("%s was wanted and did not come", p)
 		}
 		if err := c.touch(entries[w.Index], old[p]); err != nil {
 			return err
 		}
 		records[p] = Record{Entry: entries[w.Index], Sum: w.Sum}
 	}
-	// The rest of the member: its checksum.
-	_, err := io.Copy(io.Discard, r)
+	_, err := io.Copy(io.Discard, r) // verifies the member's checksum
 	return err
 }
 
-// place writes a file beside the copy and moves it to its place.
-func (c *target) place(r io.Reader, e Entry) (sum []byte, err error) {
+// write writes a file beside the copy and moves it into the copy.
+func (c *target) write(r io.Reader, e Entry) (sum []byte, err error) {
 	if err := c.makeRoom(e); err != nil {
 		return nil, err
 	}
@@ -77,9 +77,49 @@ func (c *target) place(r io.Reader, e Entry) (sum []byte, err error) {
 
 func timeOf(e Entry) time.Time { return time.Unix(0, e.Mtime) }
 
+// pieces reads the bytes of successive folder frames.
+type pieces struct {
+	next func() (wire.Frame, error)
+	rest []byte // unread bytes of the last frame
+}
+
+// fill waits until there are unread bytes.
+func (p *pieces) fill() error {
+	for len(p.rest) == 0 {
+		f, err := p.next()
+		if err != nil {
+			return err
+		}
+		if f.Type != wire.TypeFolder {
+			return &wire.FormatError{Reason: fmt.Sprintf("%s came where %s was due", f.Type, wire.TypeFolder)}
+		}
+		p.rest = f.Payload
+	}
+	return nil
+}
+
+func (p *pieces) Read(b []byte) (int, error) {
+	if err := p.fill(); err != nil {
+		return 0, err
+	}
+	n := copy(b, p.rest)
+	p.rest = p.rest[n:]
+	return n, nil
+}
+
+// ReadByte lets gzip read without a buffer of its own, which could take bytes that follow the member.
+func (p *pieces) ReadByte() (byte, error) {
+	if err := p.fill(); err != nil {
+		return 0, err
+	}
+	b := p.rest[0]
+	p.rest = p.rest[1:]
+	return b, nil
+}
+
 // member reads the gzip members of a stream one by one.
 type member struct {
-	from *bufio.Reader
+	from *pieces
 	zip  *gzip.Reader
 }
 

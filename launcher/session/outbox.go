@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,6 +35,7 @@ type outbox struct {
 const (
 	maxWaits   = 64 << 20 // bytes for an agent that does not read
 	maxAnswers = 8 << 20  // of them when answers begin to wait elsewhere
+	maxPieces  = 4 * wire.MaxData
 	frameCost  = 64
 )
 
@@ -100,21 +103,34 @@ func (o *outbox) paid(n int) {
 	o.sent.Broadcast()
 }
 
-// answer queues the answer to a request when not much else waits. It holds its caller up till then.
-func (o *outbox) answer(v wire.Value) {
-	size := len(v.Value)
+// reserve waits until at most limit bytes are queued or reserved, and reserves size bytes, which the caller gives back by paid. It
+// reports false if the outbox is closed.
+func (o *outbox) reserve(limit, size int) bool {
 	o.mu.Lock()
-	for o.waits > maxAnswers && !o.closed {
+	defer o.mu.Unlock()
+	for o.waits > limit && !o.closed {
 		o.sent.Wait()
 	}
 	o.waits += size
-	closed := o.closed
-	o.mu.Unlock()
-	if closed {
-		return
+	return !o.closed
+}
+
+// answer queues the answer to a request. It blocks while much is queued.
+func (o *outbox) answer(v wire.Value) {
+	if size := len(v.Value); o.reserve(maxAnswers, size) {
+		o.SendMessage(wire.TypeValue, v)
+		o.paid(size)
 	}
-	o.SendMessage(wire.TypeValue, v)
-	o.paid(size)
+}
+
+// sendPiece queues a copy of a piece of bulk data without credit. It blocks while several pieces are queued, and returns
+// io.ErrClosedPipe if the outbox is closed.
+func (o *outbox) sendPiece(t wire.Type, piece []byte) error {
+	if !o.reserve(maxPieces, 0) {
+		return io.ErrClosedPipe
+	}
+	o.send(t, 0, slices.Clone(piece))
+	return nil
 }
 
 // CountReceived counts n received bytes of a bulk stream. Exceeding the credit is a *[wire.FormatError].

@@ -181,43 +181,62 @@ func (s *Session) greet(stdout io.Reader, nonce, build string) error {
 	return wire.NewWriter(s.stdin).SendMessage(wire.TypeHello, wire.Hello{Protocol: wire.Protocol, Build: build})
 }
 
-// Prepare sends the job, and gorun-gpu if the host lacks it, and waits until the host is ready or refuses.
-func (s *Session) Prepare(ctx context.Context, told wire.Job, program func() ([]byte, error), trace func(format string, args ...any)) (wire.Ready, error) {
-	s.sendGPUProgram(told.Host, told.GPUs, program, trace)
-	s.Out.SendMessage(wire.TypeJob, told)
+// talk runs a conversation that comes before the ranks start. If ctx ends first, so does the session, and the cause is the error.
+func (s *Session) talk(ctx context.Context, conversation func() error) error {
 	stop := context.AfterFunc(ctx, s.Cancel)
-	defer stop()
+	err := conversation()
+	if !stop() {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// nextFrame returns the agent's next frame but heartbeats.
+func (s *Session) nextFrame() (wire.Frame, error) {
 	for {
 		f, err := s.Frames.Next()
 		if err != nil {
-			if ctx.Err() != nil {
-				return wire.Ready{}, context.Cause(ctx)
-			}
-			return wire.Ready{}, fmt.Errorf("the agent ended: %w", err)
+			return f, s.LossReason(err)
 		}
-		switch f.Type {
-		case wire.TypeHeartbeat:
-			continue
-		case wire.TypeReady:
-			var ready wire.Ready
-			if err := f.Decode(&ready); err != nil {
-				return wire.Ready{}, err
-			}
-			if !stop() { // ready came too late: the session has been ended
-				return wire.Ready{}, context.Cause(ctx)
-			}
-			ready.FreePort = max(0, min(ready.FreePort, 65535))
-			s.Contained, s.OpenMPI, s.GPUs, s.Places = ready.Contained, ready.OpenMPI, ready.GPUs, ready.Places
-			return ready, nil
-		case wire.TypeRefuse:
-			var refuse wire.Refuse
-			if err := f.Decode(&refuse); err != nil {
-				return wire.Ready{}, err
-			}
-			return wire.Ready{}, &RefusedError{refuse.Code, Clean(refuse.What), Clean(refuse.Hint)}
+		if f.Type != wire.TypeHeartbeat {
+			return f, nil
 		}
-		return wire.Ready{}, &wire.FormatError{Reason: fmt.Sprintf("the agent sent a %s frame before it was ready", f.Type)}
 	}
+}
+
+// answer returns the agent's answer to a request other than the job. A refusal is an error without an exit code: the host may be used again.
+func (s *Session) answer() (wire.Frame, error) {
+	f, err := s.nextFrame()
+	if err == nil && f.Type == wire.TypeRefuse {
+		err = wire.Handle(f, func(r wire.Refuse) error { return errors.New(Clean(r.What)) })
+	}
+	return f, err
+}
+
+// Prepare sends the job, and gorun-gpu if the host lacks it, and waits until the host is ready. A refusal is a *RefusedError.
+func (s *Session) Prepare(ctx context.Context, told wire.Job, program func() ([]byte, error), trace func(format string, args ...any)) (ready wire.Ready, err error) {
+	err = s.talk(ctx, func() error {
+		if wantsGPUProgram(s.Hello, told.GPUs) {
+			switch n, err := s.sendGPUProgram(program); {
+			case err != nil:
+				trace("%s: gorun-gpu is not sent: %v", told.Host, err) // the host assigns GPUs by /proc
+			case n > 0:
+				trace("%s: sent gorun-gpu: %d bytes", told.Host, n)
+			}
+		}
+		s.Out.SendMessage(wire.TypeJob, told)
+		f, err := s.nextFrame()
+		if err != nil {
+			return err
+		}
+		if f.Type == wire.TypeRefuse {
+			return wire.Handle(f, func(r wire.Refuse) error { return &RefusedError{r.Code, Clean(r.What), Clean(r.Hint)} })
+		}
+		return f.Expect(wire.TypeReady, &ready)
+	})
+	ready.FreePort = max(0, min(ready.FreePort, 65535))
+	s.Contained, s.OpenMPI, s.GPUs, s.Places = ready.Contained, ready.OpenMPI, ready.GPUs, ready.Places
+	return ready, err
 }
 
 // explain prefers ran, the command's own end, over the silence it caused.

@@ -107,8 +107,8 @@ func TestOpenSessionSaysWhyThereIsNoAgent(t *testing.T) {
 		}, 0, "start /gorun: another build of gorun is there", true},
 		{"our build, with an address that is none", func(_ context.Context, nonce string, stdin io.Reader, stdout, _ io.Writer) error {
 			stdout.Write(wire.Preamble(nonce))
-			hello := `{"Protocol":3,"Build":"one","Addresses":[{"Interface":"eth0","Prefix":"10.0.0.1"}]}`
-			wire.NewWriter(stdout).Send(wire.TypeHello, 0, []byte(hello))
+			hello := fmt.Appendf(nil, `{"Protocol":%d,"Build":"one","Addresses":[{"Interface":"eth0","Prefix":"10.0.0.1"}]}`, wire.Protocol)
+			wire.NewWriter(stdout).Send(wire.TypeHello, 0, hello)
 			_, err := io.Copy(io.Discard, stdin)
 			return err
 		}, 0, "start /gorun: malformed frame: hello message: ", false},

@@ -33,18 +33,9 @@ func NewStager(exe Executable, startTimeout time.Duration, trace func(format str
 	return &Stager{exe: exe, hello: max(helloTime, startTimeout/6), uploads: newUploads(trace)}
 }
 
-// Agent returns a session with an agent of this build on conn.
-func (s *Stager) Agent(ctx context.Context, conn Host) (opened *Session, err error) {
-	err = s.Start(ctx, conn, func(path string) error {
-		opened, err = Open(ctx, conn, path, s.exe.Build, s.hello)
-		return err
-	})
-	return opened, err
-}
-
-// Start calls open with each path where gorun may be on conn, and uploads gorun if all fail. It tries the
-// next path if isNoAgent reports open's error.
-func (s *Stager) Start(ctx context.Context, conn Host, open func(path string) error) error {
+// Agent returns a session with an agent of this build on conn. It tries each path where gorun may be, and uploads gorun if none has it.
+func (s *Stager) Agent(ctx context.Context, conn Host) (*Session, error) {
+	open := func(path string) (*Session, error) { return Open(ctx, conn, path, s.exe.Build, s.hello) }
 	another := func(err error) bool { return err != nil && isNoAgent(err) && ctx.Err() == nil }
 	if _, local := conn.(Local); local {
 		return open("/proc/self/exe")
@@ -53,27 +44,27 @@ func (s *Stager) Start(ctx context.Context, conn Host, open func(path string) er
 		return open(path.(string))
 	}
 	// The launcher's own path: file systems are often shared.
-	err := open(s.exe.Path)
+	opened, err := open(s.exe.Path)
 	if !another(err) {
 		s.known.Store(conn, s.exe.Path)
-		return err
+		return opened, err
 	}
 	hash, err := s.exe.Hash()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	cached := path.Join(cacheDir, hash[:16], "gorun")
 	s.known.Store(conn, cached)
-	if err := open(cached); !another(err) {
-		return err
+	if opened, err := open(cached); !another(err) {
+		return opened, err
 	}
 	if err := s.uploads.upload(ctx, conn, cached); err != nil {
-		return err
+		return nil, err
 	}
-	if err := open(cached); err != nil {
-		return fmt.Errorf("after the upload: %w", err)
+	if opened, err = open(cached); err != nil {
+		return nil, fmt.Errorf("after the upload: %w", err)
 	}
-	return nil
+	return opened, nil
 }
 
 // isNoAgent reports that the command ran and was not an agent of this build, so

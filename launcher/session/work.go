@@ -2,37 +2,32 @@ package session
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
 	"github.com/gorun/gorun/internal/prose"
+	"github.com/gorun/gorun/internal/wire"
 	"github.com/gorun/gorun/internal/workdir"
 	"github.com/gorun/gorun/launcher/plan"
 )
 
-// StageCommand is the first argument that makes gorun take a folder on a host; the second is
-// the nonce.
-const StageCommand = "__stage"
-
-// Work brings the folder that ranks start in to the hosts that do not see it. A nil work does nothing.
+// Work brings the folder that ranks start in to the hosts that do not see it. A nil *Work does nothing.
 type Work struct {
 	sender *workdir.Sender
-	stager *Stager
 	note   func(string)
 	trace  func(format string, args ...any)
-	waits  sync.Once // the user was told that another launch holds the copy
+	waits  sync.Once // for the note that another launch changes the copy
 
 	mu     sync.Mutex
-	copies map[int]string // by host: its copy; those that are not here see the folder itself
+	copies map[int]string // by index of the host; hosts that see the folder have none
 }
 
-// NewWork is for a job whose programs start in the folder.
-func NewWork(tree *workdir.Tree, programs []plan.Program, stager *Stager, note func(string)) (*Work, error) {
+// NewWork returns the work of a job whose programs start in the folder, or nil for a nil tree.
+func NewWork(tree *workdir.Tree, programs []plan.Program, note func(string), trace func(format string, args ...any)) (*Work, error) {
 	if tree == nil {
 		return nil, nil
 	}
@@ -45,24 +40,25 @@ func NewWork(tree *workdir.Tree, programs []plan.Program, stager *Stager, note f
 	if err != nil {
 		return nil, fmt.Errorf("find this machine's name: %w", err)
 	}
-	return &Work{sender: workdir.NewSender(tree, machine, stager.exe.Build), stager: stager,
-		note: note, trace: stager.uploads.trace, copies: map[int]string{}}, nil
+	return &Work{sender: workdir.NewSender(tree, machine), note: note, trace: trace, copies: map[int]string{}}, nil
 }
 
-// CopyTo updates the folder's copy on host i, unless the host sees the folder itself.
-func (w *Work) CopyTo(ctx context.Context, i int, name string, conn Host) error {
+// CopyTo updates the folder's copy on the host i of a session, unless the host sees the folder itself.
+func (w *Work) CopyTo(ctx context.Context, i int, s *Session) error {
 	if w == nil {
 		return nil
 	}
-	if _, local := conn.(Local); local {
+	if _, local := s.Conn.(Local); local {
 		return nil
 	}
+	name, tree := s.Host.Name, w.sender.Tree
 	var sent workdir.Sent
-	err := w.stager.Start(ctx, conn, func(path string) (err error) {
-		sent, err = w.send(ctx, name, conn, path)
+	err := s.talk(ctx, func() (err error) {
+		sent, err = w.sender.Send(folderAgent{s}, func() {
+			w.waits.Do(func() { w.note(name + " waits: another gorun stages " + tree.Dir + " there") })
+		})
 		return err
 	})
-	tree := w.sender.Tree
 	switch {
 	case err != nil:
 		return fmt.Errorf("stage %s: %w", tree.Dir, err)
@@ -80,7 +76,7 @@ func (w *Work) CopyTo(ctx context.Context, i int, name string, conn Host) error 
 	return nil
 }
 
-// Dir is where ranks of host i start that start in wdir here.
+// Dir returns the directory on host i that corresponds to wdir on this machine.
 func (w *Work) Dir(i int, wdir string) string {
 	if w == nil {
 		return wdir
@@ -93,18 +89,18 @@ func (w *Work) Dir(i int, wdir string) string {
 	return filepath.Join(w.copies[i], strings.TrimPrefix(wdir, w.sender.Tree.Dir))
 }
 
-// send runs the gorun at path on conn and has it take the folder.
-func (w *Work) send(ctx context.Context, name string, conn Host, path string) (sent workdir.Sent, err error) {
-	err = w.stager.Converse(ctx, conn, path, StageCommand, func(feed io.WriteCloser, out io.Reader) (err error) {
-		sent, err = w.sender.Send(feed, out, func() {
-			w.waits.Do(func() {
-				w.note(name + " waits: another gorun stages " + w.sender.Tree.Dir + " there")
-			})
-		})
-		if errors.Is(err, workdir.ErrOtherBuild) {
-			err = &NoAgentError{Path: path, Err: ErrOtherBuild}
+// folderAgent is a session as a [workdir.Agent].
+type folderAgent struct{ s *Session }
+
+func (a folderAgent) Write(data []byte) (n int, err error) {
+	for piece := range slices.Chunk(data, wire.MaxData) {
+		if err := a.s.Out.sendPiece(wire.TypeFolder, piece); err != nil {
+			return n, err
 		}
-		return err
-	})
-	return sent, err
+		n += len(piece)
+	}
+	return n, nil
 }
+
+func (a folderAgent) Next() (wire.Frame, error) { return a.s.answer() }
+func (a folderAgent) Cancel()                   { a.s.Cancel() }

@@ -273,6 +273,21 @@ func nearGPUs(h *Host, b wire.Binding, seats []Seat) []Seat {
 	return moved
 }
 
+// Inventory lists this host's GPUs with all that the driver knows. sent is gorun-gpu, compressed, or nil.
+func (h *Host) Inventory(ctx context.Context, sent []byte) (gpu.Inventory, error) {
+	program, unreceived := memexec.Receive(gpuProgram, bytes.NewReader(sent))
+	if program != nil {
+		defer program.Close()
+	}
+	from := h.sources
+	from.Memory = program
+	inventory, err := gpu.Details(ctx, from)
+	if unreceived != nil {
+		inventory.Warnings = append(inventory.Warnings, unreceived.Error())
+	}
+	return inventory, err
+}
+
 // listGPUs asks gorun-gpu if it was sent. Where it cannot be run, or breaks, the other sources answer.
 func (h *Host) listGPUs(near bool, sent []byte) ([]gpu.Device, error) {
 	program, _ := memexec.Receive(gpuProgram, bytes.NewReader(sent))

@@ -317,3 +317,43 @@ func TestSentProgramIsNotKept(t *testing.T) {
 		t.Errorf("%v; %d files while it ran, then %q", err, during, open())
 	}
 }
+
+func TestInventoryOfTheHost(t *testing.T) {
+	pack := func(script string) []byte {
+		text, err := memexec.Pack([]byte("#!/bin/sh\n" + script))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	t.Setenv("HOME", tmp)
+	const shown = "NVIDIA A100-SXM4-40GB"
+	for name, tt := range map[string]struct {
+		sent          []byte
+		want, warning string
+	}{
+		"gorun-gpu":        {pack(`echo '{"devices": [{"index": 0, "bus_id": "0000:07:00.0", "name": "H100", "nvlinks": {"3": 12}}]}'`), "H100 map[3:12]", ""},
+		"a crash":          {pack("kill -SEGV $$"), shown + " map[]", "list GPUs with gorun-gpu: signal: segmentation fault"},
+		"no inventory":     {pack("exit 0"), shown + " map[]", "list GPUs with gorun-gpu: read its inventory: unexpected end"},
+		"nothing was sent": {nil, shown + " map[]", "neither gorun-gpu nor nvidia-smi"},
+		"no gzip":          {[]byte("x"), shown + " map[]", "receive gorun-gpu: "},
+		"a file in memory": {pack("readlink /proc/self/fd/3 >&2; exit 1"), shown + " map[]", "memfd:gorun-gpu"},
+	} {
+		inv, err := inspect(gpu.Sources{Root: driver(0)}).Inventory(t.Context(), tt.sent)
+		if err != nil || len(inv.Devices) != 1 {
+			t.Errorf("%s: %+v, %v", name, inv, err)
+			continue
+		}
+		if got := fmt.Sprint(inv.Devices[0].Name, " ", inv.Devices[0].NVLinks); got != tt.want {
+			t.Errorf("%s: %s, want %s", name, got, tt.want)
+		}
+		if all := strings.Join(inv.Warnings, "\n"); (all == "") != (tt.warning == "") || !strings.Contains(all, tt.warning) {
+			t.Errorf("%s: warnings %q, want %q", name, all, tt.warning)
+		}
+	}
+	if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 {
+		t.Errorf("left on disk: %v, %v", left, err)
+	}
+}

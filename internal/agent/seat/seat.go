@@ -40,14 +40,15 @@ type Host struct {
 	try func(topology.Set) error
 	// list returns the GPUs that programs may open, with the links between them if near; sent is gorun-gpu, nil where it was not
 	// sent. A nil list finds no GPU.
-	list func(near bool, sent *os.File) ([]gpu.Device, error)
+	list    func(near bool, sent *os.File) ([]gpu.Device, error)
+	sources gpu.Sources
 }
 
 // Inspect finds this host's cores and where its GPUs are listed. root is where the machine shows its GPUs; nil is /.
 func Inspect(root fs.FS) *Host { return inspect(gpuSources(root)) }
 
 func inspect(from gpu.Sources) *Host {
-	h := &Host{Cores: topology.Cores(), try: tryAffinity}
+	h := &Host{Cores: topology.Cores(), try: tryAffinity, sources: from}
 	h.list = func(near bool, sent *os.File) ([]gpu.Device, error) {
 		from.Memory = sent
 		return listGPUs(from, near, func(path string) error { return unix.Access(path, unix.R_OK|unix.W_OK) })

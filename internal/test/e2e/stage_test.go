@@ -92,6 +92,16 @@ func TestStageBringsTheFolderOnce(t *testing.T) {
 	})
 }
 
+func TestStageToAFullDisk(t *testing.T) {
+	c := lab.MustNamespacesAs(t, 65534, lab.Specs(2)...)
+	dir := workFolder(t, c, "head -c 30000000 /dev/urandom >big")
+	full := `d=~/.cache/gorun/work; mkdir -p $d && mount -t tmpfs -o size=1m,mode=700,uid=65534 tmpfs $d`
+	if out, err := onAs(t, c, "f1", 0, strings.ReplaceAll(full, "~", userHome(t, c))).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	startStaged(t, c, "-H", "f1,f2", "--stage", dir, "true").want(125, "f1: stage "+dir+": ", "no space left on device")
+}
+
 func TestStageToASharedHomeAndHere(t *testing.T) {
 	c := lab.MustNamespacesAs(t, 65534, lab.Spec{Home: "shared"}, lab.Spec{Home: "shared"}, lab.Spec{Home: "shared"})
 	dir := workFolder(t, c, "echo hello >text")

@@ -160,9 +160,7 @@ func (s *Scene) command(d Injection) []string {
 func (s *Scene) reach(j *Job, d Injection) error {
 	ready := func() bool { return strings.HasPrefix(command(j.Launcher()), s.Gorun) } // nsenter has become it
 	switch d.Phase {
-	case Staging:
-		ready = func() bool { return len(j.On(d.Host, "__stage")) > 0 || s.allPrint(j) }
-	case Starting:
+	case Staging, Starting: // the agent receives the folder before it starts ranks
 		ready = func() bool { return len(j.On(d.Host, "__serve")) > 0 || s.allPrint(j) }
 	case Running, Ending:
 		ready = func() bool { return s.allPrint(j) }

@@ -10,52 +10,30 @@ import (
 	"time"
 )
 
-// Offer is what a host is told of a folder.
+// Offer describes a folder to a host.
 type Offer struct {
 	Copy    string    `json:"copy"`    // the name of the folder's copy
-	Machine string    `json:"machine"` // whose folder it is
+	Machine string    `json:"machine"` // the host name of the folder's machine
 	Dir     Name      `json:"dir"`     // its path there
 	Scanned time.Time `json:"scanned"`
 	Proofs  []proof   `json:"proofs"`
 	Entries []Entry   `json:"entries"`
 }
 
-// reply is a line of the host's. One field is set.
-type reply struct {
-	Build   string `json:"build,omitempty"`
-	Waiting bool   `json:"waiting,omitempty"` // another launch changes the copy
-	Shared  bool   `json:"shared,omitempty"`  // the host sees the folder itself
-	Want    *list  `json:"want,omitempty"`
-	Done    *done  `json:"done,omitempty"`
-	Error   string `json:"error,omitempty"`
-}
-
-// list is what the host asks for.
-type list struct {
-	Files []want `json:"files"`
-}
-
-// done is how a copy ended up.
-type done struct {
-	Dir     Name `json:"dir"` // absolute
-	Removed int  `json:"removed"`
-}
-
-// offer is the folder as a host is told of it.
 func (t *Tree) offer(machine string) Offer {
 	return Offer{Copy: t.CopyName(machine), Machine: machine, Dir: Name(t.Dir), Scanned: t.began, Proofs: t.proofs, Entries: t.Entries}
 }
 
-// writeOffer writes the launcher's first member.
+// writeOffer writes the launcher's first gzip member.
 func writeOffer(w io.Writer, o Offer) error {
 	zip, _ := gzip.NewWriterLevel(w, gzip.BestSpeed)
 	return errors.Join(json.NewEncoder(zip).Encode(o), zip.Close())
 }
 
-// maxOffer bounds what a host reads of an offer.
+// maxOffer bounds an offer in bytes, uncompressed.
 const maxOffer = 1 << 30
 
-// readOffer reads an offer that is fit to be followed.
+// readOffer reads and validates an offer.
 func readOffer(r io.Reader) (Offer, error) {
 	var o Offer
 	text, err := io.ReadAll(io.LimitReader(r, maxOffer))

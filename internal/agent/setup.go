@@ -1,0 +1,128 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"time"
+
+	"github.com/gorun/gorun/internal/agent/seat"
+	"github.com/gorun/gorun/internal/memexec"
+	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/internal/workdir"
+)
+
+// setUp answers the launcher until the job is ready to start. It refuses what this host cannot do.
+func (a *agent) setUp(ctx context.Context, frames *wire.Reader, build string) error {
+	f, err := nextFrame(frames, helloTime)
+	if err != nil {
+		return fmt.Errorf("wait for the launcher's %s: %w", wire.TypeHello, err)
+	}
+	var hello wire.Hello
+	if err := f.Expect(wire.TypeHello, &hello); err != nil {
+		return err
+	}
+	if hello.Protocol != wire.Protocol || hello.Build != build {
+		return errors.New("the launcher is another build")
+	}
+	if err := a.readJob(ctx, frames); err != nil {
+		return err
+	}
+	if err := a.prepareJob(); err != nil {
+		return a.refuse(err)
+	}
+	a.master = seat.HoldPort()
+	return a.out.SendMessage(wire.TypeReady, wire.Ready{FreePort: a.master.Number, Places: a.locations(), Contained: a.cage.String(), OpenMPI: a.openMPI(), GPUs: a.host.GPUs})
+}
+
+// readJob reads frames up to the job and handles those before it: gorun-gpu, GPU listings and a work folder.
+func (a *agent) readJob(ctx context.Context, frames *wire.Reader) error {
+	for {
+		f, err := nextFrame(frames, helloTime)
+		if err != nil {
+			return fmt.Errorf("wait for the launcher's %s: %w", wire.TypeJob, err)
+		}
+		switch f.Type {
+		case wire.TypeProgram:
+			if err := a.addProgram(f.Payload); err != nil {
+				return err
+			}
+		case wire.TypeListGPUs:
+			inventory, err := a.host.Inventory(ctx, a.sent)
+			if err != nil {
+				return a.refuse(err)
+			}
+			if err := a.out.SendMessage(wire.TypeGPUs, inventory); err != nil {
+				return err
+			}
+		case wire.TypeFolder:
+			if err := a.receiveFolder(ctx, f.Payload, frames); err != nil {
+				return a.refuse(err)
+			}
+		default:
+			return f.Expect(wire.TypeJob, &a.job)
+		}
+	}
+}
+
+// addProgram appends a piece of gorun-gpu, compressed.
+func (a *agent) addProgram(piece []byte) error {
+	if !a.host.LacksGPUProgram || len(piece) == 0 || len(a.sent)+len(piece) >= memexec.MaxSize {
+		return &wire.FormatError{Reason: fmt.Sprintf("unexpected piece of %d bytes after %d of a program", len(piece), len(a.sent))}
+	}
+	a.sent = append(a.sent, piece...)
+	return nil
+}
+
+// receiveFolder updates this host's copy of the work folder. first is the payload of the first frame.
+func (a *agent) receiveFolder(ctx context.Context, first []byte, frames *wire.Reader) error {
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { exit("was told to end: " + context.Cause(ctx).Error()) })
+	defer stop()
+	defer debug.FreeOSMemory() // the list of a large folder takes memory that ranks need
+	return workdir.Receive(first, func() (wire.Frame, error) { return nextFrame(frames, Lease) }, a.out, home)
+}
+
+// prepareJob validates the job and reserves what its ranks need.
+func (a *agent) prepareJob() (err error) {
+	if err := checkRanks(a.job); err != nil {
+		return err
+	}
+	if a.progs, err = prepare(a.job, os.Environ()); err != nil {
+		return err
+	}
+	if err := a.sit(); err != nil {
+		return err
+	}
+	return a.openServices()
+}
+
+// refuse reports err to the launcher and returns it.
+func (a *agent) refuse(err error) error {
+	refusal := &wire.Refuse{Code: wire.CodeHostFailed, What: err.Error()}
+	errors.As(err, &refusal)
+	return errors.Join(err, a.out.SendMessage(wire.TypeRefuse, refusal))
+}
+
+// nextFrame returns the launcher's next frame but heartbeats. The process exits if no frame comes within limit.
+func nextFrame(frames *wire.Reader, limit time.Duration) (wire.Frame, error) {
+	for {
+		watchdog := time.AfterFunc(limit, func() { exit(fmt.Sprintf("ended: no word from gorun for %v", limit)) })
+		f, err := frames.Next()
+		watchdog.Stop()
+		if err != nil || f.Type != wire.TypeHeartbeat {
+			return f, err
+		}
+	}
+}
+
+// exit ends the process with a reason for the launcher.
+func exit(reason string) {
+	fmt.Fprintln(os.Stderr, "gorun agent:", reason)
+	os.Exit(wire.CodeHostFailed)
+}

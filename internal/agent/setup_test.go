@@ -1,0 +1,186 @@
+package agent
+
+import (
+	"cmp"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/internal/workdir"
+)
+
+// greetOnly answers the agent's hello.
+func (h *host) greetOnly() {
+	h.t.Helper()
+	h.tell(wire.TypeHello, wire.Hello{Protocol: wire.Protocol, Build: testBuild})
+}
+
+func TestAgentListsGPUsWithoutAJob(t *testing.T) {
+	t.Parallel()
+	box := driver(0)
+	broken := fstest.MapFS{"proc/driver/nvidia/gpus/what/information": {Data: []byte("Model: A100\n")}}
+	program := packed(t, "#!/bin/sh\necho '{\"devices\": [{\"index\": 0, \"bus_id\": \"0000:07:00.0\", \"name\": \"by gorun-gpu\"}]}'\n")
+	for name, tt := range map[string]struct {
+		root    fstest.MapFS
+		program []byte
+		want    string
+	}{
+		"by the program that was sent": {box, program, "by gorun-gpu []"},
+		"by /proc":                     {box, nil, "NVIDIA A100-SXM4-40GB [neither gorun-gpu nor nvidia-smi is there to ask the driver]"},
+		"none":                         {fstest.MapFS{}, nil, ""},
+		"that cannot be listed":        {broken, nil, `refused: list GPUs with /proc/driver/nvidia: "what" is not a PCI address`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := startHost(t, "AGENT_TEST_ROOT="+lay(t, tt.root), "PATH=/no/nvidia-smi")
+			h.greetOnly()
+			h.send(tt.program)
+			h.tell(wire.TypeListGPUs, nil)
+			h.until("an answer", func() bool { return h.gpus != nil || h.refuse != nil })
+			got := ""
+			switch {
+			case h.refuse != nil:
+				got = "refused: " + h.refuse.What
+			case len(h.gpus.Devices) > 0:
+				got = h.gpus.Devices[0].Name + " [" + strings.Join(h.gpus.Warnings, " ") + "]"
+			}
+			if got != tt.want {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+// Write, Next and Cancel make a host a [workdir.Agent].
+func (h *host) Write(p []byte) (int, error) {
+	for piece := range slices.Chunk(p, wire.MaxData) {
+		if err := h.out.Send(wire.TypeFolder, 0, piece); err != nil {
+			return 0, io.ErrClosedPipe
+		}
+	}
+	return len(p), nil
+}
+
+func (h *host) Next() (wire.Frame, error) {
+	select {
+	case f := <-h.folder:
+		return f, nil
+	case <-h.gone:
+		if h.refuse != nil {
+			return wire.Frame{}, h.refuse
+		}
+		return wire.Frame{}, h.err
+	}
+}
+
+func (h *host) Cancel() { h.stdin.Close() }
+
+// folderOf makes a folder with one file and scans it. A host sees another folder of that name unless shared.
+func folderOf(t *testing.T, shared bool, content []byte) *workdir.Tree {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "file"), content, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	tree, err := workdir.Scan(dir, 10, 1<<30)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if old := filepath.Join(t.TempDir(), "old"); !shared {
+		if err := errors.Join(os.Rename(dir, old), os.CopyFS(dir, os.DirFS(old))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return tree
+}
+
+func TestAgentReceivesAFolderBeforeTheJob(t *testing.T) {
+	t.Parallel()
+	for name, shared := range map[string]bool{"a copy": false, "the folder itself": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			home := t.TempDir()
+			h := startHost(t, "HOME="+home)
+			h.greetOnly()
+			tree := folderOf(t, shared, []byte("text"))
+			sent, err := workdir.NewSender(tree, "here").Send(h, func() {})
+			if err != nil || sent.Shared != shared || strings.HasPrefix(sent.Dir, home) == shared {
+				t.Fatalf("%+v, %v: %s", sent, err, h.said())
+			}
+			job := script(1, "cat file")
+			job.Programs[0].Wdir = []byte(cmp.Or(sent.Dir, tree.Dir))
+			h.tell(wire.TypeJob, job)
+			h.until("ready", func() bool { return h.ready != nil })
+			h.tell(wire.TypeStart, wire.Start{Addrs: []string{"192.0.2.1"}, MasterAddr: "192.0.2.1", MasterPort: 4711})
+			h.finish()
+			if got := h.printed(2, 1); got != "text" {
+				t.Errorf("the rank printed %q", got)
+			}
+		})
+	}
+}
+
+func TestAgentRefusesAFolderThatItCannotKeep(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	work := filepath.Join(home, ".cache/gorun/work")
+	if err := errors.Join(os.MkdirAll(work, 0o700), os.Chmod(work, 0o777)); err != nil {
+		t.Fatal(err)
+	}
+	h := startHost(t, "HOME="+home)
+	h.greetOnly()
+	_, err := workdir.NewSender(folderOf(t, false, nil), "here").Send(h, func() {})
+	if err == nil || !strings.HasPrefix(err.Error(), "not safe, others can change "+work) {
+		t.Error(err)
+	}
+}
+
+// TestAgentEndsInTheMiddleOfAFolder checks that neither a lost launcher nor a signal leaves an agent that holds the copy's lock.
+func TestAgentEndsInTheMiddleOfAFolder(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(h *host){
+		"launcher lost": func(h *host) { h.stdin.Close() },
+		"signal":        func(h *host) { _ = syscall.Kill(h.cmd.Process.Pid, syscall.SIGTERM) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := startHost(t, "HOME="+t.TempDir())
+			h.greetOnly()
+			var offer wire.Frame
+			sender := workdir.NewSender(folderOf(t, false, make([]byte, 1<<20)), "here")
+			stopped := errors.New("stopped")
+			_, err := sender.Send(afterOffer{h, &offer, stopped}, func() {})
+			if !errors.Is(err, stopped) || offer.Type != wire.TypeWant {
+				t.Fatalf("%v, %v: %s", offer.Type, err, h.said())
+			}
+			end(h)
+			select {
+			case <-h.gone:
+			case <-time.After(timeout):
+				t.Error("the agent goes on")
+			}
+		})
+	}
+}
+
+// afterOffer is a host whose launcher sends nothing after the offer.
+type afterOffer struct {
+	*host
+	answer *wire.Frame
+	err    error
+}
+
+func (a afterOffer) Next() (f wire.Frame, err error) {
+	*a.answer, err = a.host.Next()
+	return *a.answer, cmp.Or(err, a.err)
+}
+
+func (afterOffer) Cancel() {}
