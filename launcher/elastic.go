@@ -90,13 +90,10 @@ type elasticJob struct {
 	driver  *elastic.Driver
 	hosts   []*elasticHost // in the order in which they were first seen
 	procs   map[elastic.Process]*elasticProcess
-	epoch   *elasticEpoch // in force; nil: none yet
-	whole   bool          // an epoch was, once
-	end     Result
-	unaware bool            // its ranks seem to know nothing of epochs
-	failed  *elasticProcess // that ended such a job; nil: none has
+	epoch   *elasticEpoch   // in force; nil: none yet
+	end     Result          // its Elastic is nil until the driver has ended the job
+	failed  *elasticProcess // that ended a job whose ranks are unaware of epochs; nil: none has
 	later   []elastic.Event // events that follow from the driver's actions
-	ended   bool
 	endedAt time.Duration
 	short   bool // too few file descriptors for all hosts, and the user was told
 	gpus    plan.GPUUsers
@@ -131,11 +128,10 @@ func (j *elasticJob) interval() time.Duration { return elasticTick }
 
 func (j *elasticJob) tick() {
 	j.findHung(elasticSilence)
-	j.presume()
 	j.step(elastic.Tick{})
 }
 
-func (j *elasticJob) finished() bool { return j.ended && j.drained() }
+func (j *elasticJob) finished() bool { return j.driver.Phase() == elastic.Ended && j.drained() }
 
 func (j *elasticJob) stopped() bool { return j.end.Stopped != NotStopped }
 
@@ -195,7 +191,7 @@ func (j *elasticJob) step(event elastic.Event) {
 		case elastic.Note:
 			j.note(act)
 		case elastic.End:
-			j.ended, j.endedAt = true, j.clock()
+			j.endedAt = j.clock()
 			j.end.Elastic = &ElasticEnd{Code: act.Code, Cause: act.Cause}
 		}
 	}
@@ -206,15 +202,15 @@ func (j *elasticJob) step(event elastic.Event) {
 	}
 }
 
-// note reports a note of the driver to the user. The normal start and end of a job are only traced.
+// note reports a note of the driver to the user.
 func (j *elasticJob) note(n elastic.Note) {
-	began := j.whole
-	j.whole = j.whole || n.Kind == elastic.NoteEpoch
-	switch {
-	case !began && (n.Kind == elastic.NoteHosts || n.Kind == elastic.NoteEpoch), n.Kind == elastic.NoteEnding, n.Kind == elastic.NoteSuccess:
+	if n.Routine {
 		j.opts.Trace("%s", n.Text)
-	default:
+	} else {
 		j.opts.Note(prose.Printable(n.Text))
+	}
+	if n.Kind == elastic.NoteUnaware {
+		return
 	}
 	j.notify(Membership{string(n.Kind), n.Epoch, n.Host, n.Text, j.clock()})
 }

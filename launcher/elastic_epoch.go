@@ -57,9 +57,6 @@ func (j *elasticJob) announce(plan elastic.Plan) {
 			begin.Addrs = addrs[m.Host]
 			p.session.Out.SendMessage(wire.TypeStart, begin)
 		}
-		if j.settings.Together || j.unaware {
-			j.later = append(j.later, elastic.Joined{Process: m.Process, Epoch: plan.Epoch})
-		}
 	}
 	j.opts.Trace("epoch %d begins: %s on %s", plan.Epoch, prose.Count(len(plan.Members), "rank"), prose.Count(plan.Members[0].Nodes, "host"))
 }

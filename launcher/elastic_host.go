@@ -128,7 +128,6 @@ func (h *elasticHost) cut(closing *sync.WaitGroup) (may bool) {
 func (j *elasticJob) fenceOff(h *elasticHost) {
 	for name, p := range j.procs {
 		if p.host == h {
-			p.gone = true
 			p.cancel(errStopped)
 			if p.session != nil {
 				p.session.HangUp()
@@ -153,7 +152,7 @@ func (j *elasticJob) lost(name string, err error) {
 // permanent reports a permanent user error before the first epoch: the job does not begin.
 func (j *elasticJob) permanent(p *elasticProcess, err error) bool {
 	var refused *RefusedError
-	if j.whole || !errors.As(err, &refused) {
+	if j.driver.Established() || !errors.As(err, &refused) {
 		return false
 	}
 	why := HostError{p.name.Host, err}

@@ -35,14 +35,9 @@ type elasticProcess struct {
 	cancel  context.CancelCauseFunc // abandons its start
 	session *session.Session        // nil: not yet
 	local   bool
-	port    int           // that was free on its host
-	upAt    time.Duration // when it was started
-	asked   bool          // asked for an epoch
+	port    int // that was free on its host
 	exited  bool
-	stops   bool
-	hasty   bool // it is to end without grace
-	gone    bool // its host was lost, and its messages are ignored
-	lostBy  int  // the epoch in which it reported the loss of another rank
+	lostBy  int // the epoch in which it reported the loss of another rank
 
 	conn   atomic.Pointer[elasticConn] // nil: none yet
 	rank   atomic.Int64                // now
@@ -155,7 +150,6 @@ func (j *elasticJob) stopProcess(act elastic.Stop) {
 	if p == nil {
 		return
 	}
-	p.stops, p.hasty = true, p.hasty || act.Now
 	j.abort(elasticAbort{process: p, host: p.name.Host, cause: "it is being ended: its host or slot is not the job's any more, or it did not answer"})
 	if p.session == nil { // one that is about to be there is ended as others are
 		time.AfterFunc(startedTime, func() { p.cancel(errStopped) })
@@ -164,10 +158,10 @@ func (j *elasticJob) stopProcess(act elastic.Stop) {
 	j.requestStop(p)
 }
 
-// requestStop has a process end as the user wants it by now.
+// requestStop has a process end, without grace if any stop request said so.
 func (j *elasticJob) requestStop(p *elasticProcess) {
 	grace := j.opts.Grace
-	if p.hasty {
+	if _, now := j.driver.Stopping(p.name); now {
 		grace = 0
 	}
 	p.session.Out.SendMessage(wire.TypeStop, wire.Stop{Grace: grace})
@@ -176,36 +170,38 @@ func (j *elasticJob) requestStop(p *elasticProcess) {
 // up is a process that was started.
 func (j *elasticJob) up(e processUp) {
 	p := e.process
-	p.session, p.local, p.port, p.upAt = e.session, e.local, e.port, j.now()
+	p.session, p.local, p.port = e.session, e.local, e.port
 	for _, place := range p.session.Places {
 		if text := j.gpus.Add(p.name.Host, p.born.Local, place.GPUs); text != "" {
 			j.opts.Note(text)
 		}
 	}
-	switch {
-	case p.gone:
+	if j.fenced(p) {
 		p.session.Cancel()
-	case p.stops:
+	} else if stopping, _ := j.driver.Stopping(p.name); stopping {
 		j.requestStop(p)
-	case j.settings.Together: // the start message admits it to its epoch
-		j.step(elastic.Ready{Process: p.name})
+	} else {
+		j.step(elastic.Spawned{Process: p.name})
 	}
 }
+
+// fenced reports whether the process's host was lost, so that its messages are ignored.
+func (j *elasticJob) fenced(p *elasticProcess) bool { return j.procs[p.name] != p }
 
 // down is a process whose agent is there no more, or never was.
 func (j *elasticJob) down(e processDown) {
 	p := e.process
 	started := p.session != nil
 	p.session = nil
-	defer func() {
-		if j.procs[p.name] == p {
-			delete(j.procs, p.name)
-		}
-	}()
+	if j.fenced(p) {
+		return
+	}
+	defer func() { delete(j.procs, p.name) }()
+	stopping, _ := j.driver.Stopping(p.name)
 	var refused *RefusedError
 	switch {
-	case p.exited, p.gone:
-	case p.stops && !started:
+	case p.exited:
+	case stopping && !started:
 		j.step(elastic.Exited{Process: p.name})
 	case errors.As(e.err, &refused):
 		if !j.permanent(p, e.err) {
@@ -227,7 +223,7 @@ func (j *elasticJob) down(e processDown) {
 // over another connection. They will show whether the host is lost.
 func (j *elasticJob) others(p *elasticProcess) bool {
 	for _, other := range j.procs {
-		if other == p || other.host != p.host || other.exited || other.gone {
+		if other == p || other.host != p.host || other.exited {
 			continue
 		}
 		if c := other.conn.Load(); other.session != nil || c != nil && c != p.conn.Load() {
@@ -248,10 +244,10 @@ func (j *elasticJob) exit(p *elasticProcess, e Exit) {
 	if member {
 		j.epoch.fences.rankEnded(m.Rank)
 	}
-	if e.failed() && !p.stops {
+	if stopping, _ := j.driver.Stopping(p.name); e.failed() && !stopping {
 		j.abort(elasticAbort{process: p, host: p.name.Host, cause: describe(e)})
-		if j.unaware {
-			defer j.failUnaware(p, e)
+		if j.driver.Unaware() { // the driver ends the job; the rank's last lines are known when all output is written
+			j.failed, j.end.Cause = p, &Failure{Rank: e.Rank, Host: p.name.Host, Exit: e, At: e.At}
 		}
 	}
 	victim := e.Aborted || j.epoch != nil && p.lostBy == j.epoch.plan.Epoch

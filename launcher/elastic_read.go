@@ -51,7 +51,7 @@ func (j *elasticJob) author(s *session.Session, _ int) int { return s.Host.Ranks
 
 // said handles a message of a process or its agent.
 func (j *elasticJob) said(p *elasticProcess, message any) {
-	if p.gone {
+	if j.fenced(p) {
 		return
 	}
 	switch m := message.(type) {
@@ -59,8 +59,6 @@ func (j *elasticJob) said(p *elasticProcess, message any) {
 		j.pause.without(p.serial)
 		j.exit(p, m)
 	case *wire.Park:
-		p.asked = true
-		j.aware()
 		if m.Left == 0 {
 			j.step(elastic.Ready{Process: p.name})
 		} else {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/elastic"
 	"github.com/gorun/gorun/internal/test/fake"
 	"github.com/gorun/gorun/internal/wire"
 	"github.com/gorun/gorun/launcher/plan"
@@ -97,7 +98,7 @@ func TestLastWordsOfRankThatAsksForNoEpoch(t *testing.T) {
 	m := serving(func(a *fake.Agent) error {
 		rank, began := a.Job.Ranks[0].Rank, time.Now()
 		beat := func() {
-			for time.Since(began) < unawareTime+time.Second {
+			for time.Since(began) < elastic.UnawareTime+time.Second {
 				_ = a.Out.SendHeartbeat(time.Since(began))
 				time.Sleep(time.Second)
 			}

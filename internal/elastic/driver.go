@@ -31,7 +31,7 @@ type Driver struct {
 
 	tries   int // consecutive epochs that ended without a known reason
 	growAt  time.Duration
-	held    bool // growth is suspended
+	unaware bool // the ranks seem to be unaware of epochs: the job neither grows nor survives a failure
 	waiting bool // for slots, and the user was told
 	resets  []time.Duration
 	quick   map[any]quick
@@ -74,7 +74,12 @@ func (d *Driver) Step(event Event, now time.Duration) []Action {
 	switch e := event.(type) {
 	case Hosts:
 		d.setHosts(e)
+	case Spawned:
+		if p := d.find(e.Process); p != nil && p.life == starting {
+			d.spawned(p)
+		}
 	case Ready:
+		d.unaware = false
 		if p := d.find(e.Process); p != nil && p.life == starting {
 			d.become(p, ready)
 		}
@@ -83,6 +88,7 @@ func (d *Driver) Step(event Event, now time.Duration) []Action {
 			d.become(p, running)
 		}
 	case Parked:
+		d.unaware = false
 		if p := d.find(e.Process); p != nil && (p.life == running || p.life == joining) && p.epoch == e.Left {
 			d.become(p, parked)
 			d.breakUp()
@@ -93,6 +99,9 @@ func (d *Driver) Step(event Event, now time.Duration) []Action {
 		if p := d.find(e.Process); p != nil {
 			d.forget(p)
 			d.failed(p, Failure{Code: max(e.Code, 1), Text: "did not start: " + e.Err.Error(), At: now})
+			if e.Code != CodeNoRank {
+				d.failUnaware(e.Code)
+			}
 		}
 	case HostLost:
 		if h := d.host(e.Host); h != nil {
@@ -104,8 +113,6 @@ func (d *Driver) Step(event Event, now time.Duration) []Action {
 		}
 	case UserStop:
 		d.stopAll(e.Code, "stopped", e.Now)
-	case Hold:
-		d.held = e.Hold
 	case Tick:
 	}
 	d.settle()
@@ -116,6 +123,12 @@ func (d *Driver) do(a Action) { d.acts = append(d.acts, a) }
 
 func (d *Driver) note(kind NoteKind, host, format string, args ...any) {
 	n := Note{Kind: kind, Host: host, Text: fmt.Sprintf(format, args...)}
+	switch kind {
+	case NoteHosts, NoteEpoch:
+		n.Routine = d.lastWhole == 0
+	case NoteEnding, NoteSuccess, NoteUnaware:
+		n.Routine = true
+	}
 	if d.inForce != nil {
 		n.Epoch = d.inForce.Epoch
 	}
@@ -153,7 +166,11 @@ func (d *Driver) member(p *process) bool { return d.inForce != nil && p.epoch ==
 
 // working reports whether a process may still be working in the epoch in force.
 func (p *process) working() bool {
-	return p.life == running || p.life == joining || p.life == stopping && !p.quiet
+	l := p.life
+	if l == stopping {
+		l = p.before
+	}
+	return l == running || l == joining
 }
 
 // setHosts applies a list of hosts.
@@ -215,6 +232,7 @@ func (d *Driver) exited(e Exited) {
 		d.failed(p, Failure{Code: 1, Text: "ended with 0 before it joined", At: at})
 	default:
 		d.failed(p, Failure{Code: code, Text: text, Victim: e.Victim, At: at})
+		d.failUnaware(code)
 	}
 	finished := code == 0 && begun && p.life != stopping
 	if d.member(p) && !finished {
@@ -236,12 +254,13 @@ func (d *Driver) stop(p *process, now bool) {
 		return
 	}
 	d.do(Stop{Process: p.Process, Now: now})
+	p.now = p.now || now
 	if p.life == stopping {
 		return
 	}
-	p.quiet = !p.working()
+	p.before = p.life
 	d.become(p, stopping)
-	if d.member(p) && !p.quiet {
+	if d.member(p) && p.working() {
 		d.breakUp()
 	}
 }

@@ -28,6 +28,8 @@ type Event interface{ event() }
 type (
 	// Hosts is the debounced list of hosts, known ones first, each name once.
 	Hosts struct{ List []hostfile.Host }
+	// Spawned: a started process runs. A program that never asks for an epoch is recognised by it.
+	Spawned struct{ Process }
 	// Ready: a started process waits for its epoch.
 	Ready struct{ Process }
 	// Joined: a process admitted to an epoch has found the others.
@@ -65,8 +67,6 @@ type (
 		Code int
 		Now  bool // without grace
 	}
-	// Hold suspends growth, or resumes it.
-	Hold struct{ Hold bool }
 	// Tick: time has passed.
 	Tick struct{}
 )
@@ -80,7 +80,7 @@ func (StartFailed) event() {}
 func (HostLost) event()    {}
 func (HostFenced) event()  {}
 func (UserStop) event()    {}
-func (Hold) event()        {}
+func (Spawned) event()     {}
 func (Tick) event()        {}
 
 // Action is an output of the driver.
@@ -107,10 +107,11 @@ type (
 	Interrupt struct{ Epoch int }
 	// Note is one line for the user and for the record of events.
 	Note struct {
-		Kind  NoteKind
-		Epoch int    // the latest announced epoch
-		Host  string // "" means none
-		Text  string
+		Kind    NoteKind
+		Epoch   int    // the latest announced epoch
+		Host    string // "" means none
+		Text    string
+		Routine bool // it happens in every job, so the user need not read it
 	}
 	// End is the last action: every process has ended or is on a fenced host.
 	End struct {
@@ -139,7 +140,8 @@ const (
 	NoteAside   NoteKind = "aside"    // a host gets no processes for a while
 	NoteWaiting NoteKind = "waiting"  // there are too few slots
 	NoteRefused NoteKind = "refused"  // a change of the list is refused
-	NoteGaveUp  NoteKind = "gave up"  // an attempt to grow failed
+	NoteGaveUp  NoteKind = "gave up"  // an attempt to grow was abandoned
 	NoteEnding  NoteKind = "ending"   // the job is being stopped
 	NoteSuccess NoteKind = "finished" // a rank has finished: no further epoch begins
+	NoteUnaware NoteKind = ""         // ranks are unaware of epochs; not for the record
 )

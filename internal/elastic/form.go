@@ -81,12 +81,16 @@ func (d *Driver) announce() {
 		p := d.find(m.Process)
 		p.epoch, p.rank = d.next.Epoch, m.Rank
 		d.become(p, joining)
+		if d.cfg.Together || d.unaware { // the ranks would not report it
+			d.become(p, running)
+		}
 		delete(d.host(m.Host).owed, m.Local)
 	}
 	d.inForce, d.next, d.nextAll = d.next, nil, nil
 	d.planned = false
 	d.enter(Joining)
 	d.do(Announce{Plan: *d.inForce})
+	d.complete()
 }
 
 // count records the changes of the next epoch. It is a reset unless it only replaces processes that failed in a counted one.

@@ -42,13 +42,16 @@ const (
 // process is a process that may be alive.
 type process struct {
 	Process
-	life  life
-	quiet bool          // it is being stopped, and took no part in an epoch before
-	epoch int           // the epoch that it is in, or was started for
-	rank  int           // its rank in that epoch
-	since int           // as in candidate
-	at    time.Duration // when its state last changed
-	began time.Duration
+	life   life
+	at     time.Duration // when life last changed
+	before life          // what it was before it was stopping
+	now    bool          // it is stopped without grace
+	epoch  int           // the epoch that it is in, or was started for
+	rank   int           // its rank in that epoch
+	since  int           // as in candidate
+	began  time.Duration
+	up     bool // it runs, since upAt
+	upAt   time.Duration
 }
 
 // alive returns the host's processes in slot order.

@@ -30,3 +30,18 @@ func (d *Driver) underway() bool {
 
 // wasWhole reports whether all members of the epoch in force have joined, even if it is over.
 func (d *Driver) wasWhole() bool { return d.inForce != nil && d.lastWhole == d.inForce.Epoch }
+
+// Phase returns what the job does.
+func (d *Driver) Phase() Phase { return d.phase }
+
+// Established reports whether an epoch was whole once.
+func (d *Driver) Established() bool { return d.lastWhole > 0 }
+
+// Unaware reports whether the ranks count as unaware of epochs: the first failure ends the job.
+func (d *Driver) Unaware() bool { return d.unaware }
+
+// Stopping reports whether a process is being stopped, and whether without grace.
+func (d *Driver) Stopping(name Process) (stops, now bool) {
+	p := d.find(name)
+	return p != nil && p.life == stopping, p != nil && p.now
+}

@@ -203,15 +203,29 @@ func TestTogether(t *testing.T) {
 	p.look("stop a0; stop b0; end 7")
 }
 
-// While a hold is on, slots that come are left alone.
-func TestHold(t *testing.T) {
-	p := begun(t, Config{NP: 1, Min: 1}, "a:1")
-	p.step(Hold{true})
-	p.hosts("a:1,b:1")
+func TestRanksThatAskForNoEpochRunAsInAnyJob(t *testing.T) {
+	unaware := func(hosts string) *play {
+		p := newPlay(t, Config{NP: 2, Min: 1}, hosts)
+		p.each(nil, func(q Process) { p.step(Spawned{q}) })
+		p.look("start a0 as 0/2; start a1 as 1/2")
+		p.wait(UnawareTime - time.Second)
+		p.look("nothing")
+		p.wait(time.Second)
+		p.look("epoch 1: a0 a1")
+		return p
+	}
+	p := unaware("a:2")
+	p.hosts("a:2,b:1")
 	p.wait(time.Minute)
-	p.look("")
-	p.step(Hold{})
-	p.look("start b0 as 1/2")
+	p.look("nothing")
+	p.step(Ready{p.live[slot("a1")]}) // it asks late
+	p.look("start b0 as 2/3")
+
+	p = unaware("a:3")
+	p.exit(4, "a1")
+	p.look("stop a0")
+	p.exit(143, "a0")
+	p.look("end 4")
 }
 
 func TestFailureWhileForming(t *testing.T) {

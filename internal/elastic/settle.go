@@ -16,6 +16,7 @@ const (
 // settle decides the actions that follow from the current state.
 func (d *Driver) settle() {
 	d.expire()
+	d.presume()
 	d.complete()
 	if !d.phase.final() {
 		d.dropInvalid()
@@ -102,9 +103,9 @@ func (d *Driver) complete() {
 			p.since = d.inForce.Epoch
 		}
 	}
+	d.note(NoteEpoch, "", "epoch %d: %s on %s", d.inForce.Epoch, prose.Count(len(all), "rank"), prose.Count(d.inForce.Members[0].Nodes, "host"))
 	d.enter(Working)
 	d.turnedAt, d.lastWhole, d.first, d.waiting = d.now, d.inForce.Epoch, nil, false
-	d.note(NoteEpoch, "", "epoch %d: %s on %s", d.inForce.Epoch, prose.Count(len(all), "rank"), prose.Count(d.inForce.Members[0].Nodes, "host"))
 }
 
 // welcome reports whether a process may stay.
@@ -178,7 +179,7 @@ func (d *Driver) improve() {
 	switch {
 	case d.next != nil && d.allReady():
 		d.drain()
-	case d.next == nil && !d.held && d.now >= d.growAt && !d.leaving():
+	case d.next == nil && !d.unaware && d.now >= d.growAt && !d.leaving():
 		stay := d.survivors(running)
 		newcomers := d.newcomers(stay, d.cfg.Max)
 		switch {
