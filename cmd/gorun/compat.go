@@ -87,7 +87,7 @@ func flagGroups() []flagGroup {
 	}
 }
 
-// groupUsage makes root show its flags in groups. Ungrouped flags come last.
+// groupUsage makes root show its flags in groups, each of which must have one.
 func groupUsage(root *cobra.Command) {
 	plain := root.UsageFunc()
 	root.SetUsageFunc(func(cmd *cobra.Command) error {
@@ -101,29 +101,13 @@ func groupUsage(root *cobra.Command) {
 				fmt.Fprintf(&b, "  %-11s %s\n", c.Name(), c.Short)
 			}
 		}
-		shown := map[string]bool{}
-		groups := flagGroups()
-		for i := range len(groups) + 1 {
-			title, set := "More", pflag.NewFlagSet("", pflag.ContinueOnError)
+		for _, group := range flagGroups() {
+			set := pflag.NewFlagSet("", pflag.ContinueOnError)
 			set.SortFlags = false
-			if i < len(groups) {
-				title = groups[i].title
-				for _, name := range groups[i].names {
-					if f := cmd.Flags().Lookup(name); f != nil {
-						set.AddFlag(f)
-						shown[f.Name] = true
-					}
-				}
-			} else {
-				cmd.Flags().VisitAll(func(f *pflag.Flag) {
-					if !shown[f.Name] {
-						set.AddFlag(f)
-					}
-				})
+			for _, name := range group.names {
+				set.AddFlag(cmd.Flags().Lookup(name))
 			}
-			if set.HasFlags() {
-				fmt.Fprintf(&b, "\n%s:\n%s", title, set.FlagUsages())
-			}
+			fmt.Fprintf(&b, "\n%s:\n%s", group.title, set.FlagUsages())
 		}
 		b.WriteString(`
 Flags of mpirun, mpiexec.hydra, horovodrun, srun and torchrun are understood too:

@@ -4,13 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/gorun/gorun/gpu"
-	"github.com/gorun/gorun/internal/cli/hosts"
 	"github.com/gorun/gorun/internal/cli/job"
 	"github.com/gorun/gorun/internal/cli/settings"
 	"github.com/gorun/gorun/internal/cli/ui"
@@ -21,9 +18,7 @@ import (
 
 // newGPUs returns the command gorun gpus, which lists the GPUs that a run with the same flags would find.
 func newGPUs(list listFunc) *cobra.Command {
-	var o settings.Options
-	var how hostsOptions
-	cmd := &cobra.Command{
+	return newListing(&cobra.Command{
 		Use:   "gpus [flags]",
 		Short: "Show the GPUs of the hosts that a run would use",
 		Long: `gpus asks the hosts that a run with the same flags would use for their NVIDIA GPUs, and
@@ -32,38 +27,19 @@ instances and processes. The exit code is 1 when a host cannot be asked.`,
 		Example: `  gorun gpus
   gorun gpus --hostfile hosts.txt
   gorun gpus -H f1,f2 --json`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usage.Errorf("name hosts with -H: gorun gpus -H "+strings.Join(args, ","), "gorun gpus takes no program: %q", args[0])
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return list(cmd.Flags(), &o, how) },
-	}
-	cmd.Flags().SortFlags = false
-	cmd.Flags().BoolVar(&how.json, "json", false, "print a JSON object instead of a table")
-	o.AddFlags(cmd.Flags())
-	return cmd
+	}, list, &listOptions{})
 }
 
 // listGPUs prints the GPUs of the hosts of a run. The code is 1 if a host could not be queried.
-func listGPUs(ctx context.Context, o *settings.Options, how hostsOptions, out io.Writer, console *ui.UI) (code int, err error) {
-	where, err := hosts.Find(ctx, o, hosts.NewFinder(job.CoreCounter(o, console)))
+func listGPUs(ctx context.Context, o *settings.Options, how listOptions, out io.Writer, console *ui.UI) (code int, err error) {
+	where, opts, err := findListed(ctx, o, console)
 	if err != nil {
 		return 0, err
 	}
-	for _, w := range where.Warnings {
-		console.Warningf("%s", w)
-	}
-	dial, err := transport.Dialer(o)
-	if err != nil {
+	if opts.Dial, err = transport.Dialer(o); err != nil {
 		return 0, err
 	}
-	exe, err := job.OwnExecutable()
-	if err != nil {
-		return 0, err
-	}
-	opts := launcher.Options{Dial: dial, Exe: exe, StartTimeout: time.Duration(o.StartTimeout), Trace: console.Tracef, GPUProgram: job.GPUProgram(exe.Path)}
+	opts.GPUProgram = job.GPUProgram(opts.Exe.Path)
 	all := launcher.Inventory(ctx, where.Hosts, opts)
 	if how.json {
 		err = writeGPUsJSON(out, all)
@@ -79,11 +55,7 @@ func listGPUs(ctx context.Context, o *settings.Options, how hostsOptions, out io
 			failed = append(failed, launcher.HostError{Host: g.Host.Name, Err: g.Err})
 		}
 	}
-	if len(failed) > 0 {
-		console.ReportHosts(failed)
-		code = 1
-	}
-	return code, err
+	return reportFailed(failed, console), err
 }
 
 // writeGPUsJSON writes one JSON object.

@@ -24,16 +24,53 @@ import (
 	"github.com/gorun/gorun/launcher"
 )
 
-// hostsOptions holds the flags of hosts and gpus, in addition to those of a run.
-type hostsOptions struct{ check, json bool }
+// listOptions holds the flags of hosts and gpus, in addition to those of a run.
+type listOptions struct{ check, json bool }
 
 // listFunc prints the hosts or GPUs of a run.
-type listFunc func(flags *pflag.FlagSet, o *settings.Options, how hostsOptions) error
+type listFunc func(flags *pflag.FlagSet, o *settings.Options, how listOptions) error
+
+// newListing completes a command that lists what a run with the same flags would use.
+func newListing(cmd *cobra.Command, list listFunc, how *listOptions) *cobra.Command {
+	var o settings.Options
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return usage.Errorf("name hosts with -H: "+cmd.CommandPath()+" -H "+strings.Join(args, ","), "%s takes no program: %q", cmd.CommandPath(), args[0])
+		}
+		return nil
+	}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return list(cmd.Flags(), &o, *how) }
+	cmd.Flags().SortFlags = false
+	cmd.Flags().BoolVar(&how.json, "json", false, "print a JSON object instead of a table")
+	o.AddFlags(cmd.Flags())
+	return cmd
+}
+
+// findListed finds the hosts of a run and the options to connect to them, except Dial.
+func findListed(ctx context.Context, o *settings.Options, console *ui.UI) (hosts.Selection, launcher.Options, error) {
+	where, err := hosts.Find(ctx, o, hosts.NewFinder(job.CoreCounter(o, console)))
+	if err != nil {
+		return where, launcher.Options{}, err
+	}
+	for _, w := range where.Warnings {
+		console.Warningf("%s", w)
+	}
+	exe, err := job.OwnExecutable()
+	return where, launcher.Options{Exe: exe, StartTimeout: time.Duration(o.StartTimeout), Trace: console.Tracef}, err
+}
+
+// reportFailed prints the hosts that failed and returns the exit code.
+func reportFailed(failed []launcher.HostError, console *ui.UI) (code int) {
+	if len(failed) == 0 {
+		return 0
+	}
+	console.ReportHosts(failed)
+	return 1
+}
 
 // newHosts returns the command gorun hosts, which lists the hosts that a run with the same flags would use.
 func newHosts(list listFunc) *cobra.Command {
-	var o settings.Options
-	var how hostsOptions
+	var how listOptions
 	cmd := &cobra.Command{
 		Use:   "hosts [flags]",
 		Short: "Show the hosts that a run would use, and check that they are reachable",
@@ -43,45 +80,28 @@ gorun's agent there, as a run does; the exit code is 1 when that fails anywhere.
 		Example: `  gorun hosts --hostfile hosts.txt
   gorun hosts --hostfile hosts.txt -H ^f3 --check
   gorun hosts -H f1:2,f2:2 --json`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usage.Errorf("name hosts with -H: gorun hosts -H "+strings.Join(args, ","), "gorun hosts takes no program: %q", args[0])
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return list(cmd.Flags(), &o, how) },
 	}
-	cmd.Flags().SortFlags = false
 	cmd.Flags().BoolVar(&how.check, "check", false, "connect to every host and start gorun's agent there")
-	cmd.Flags().BoolVar(&how.json, "json", false, "print a JSON object instead of a table")
-	o.AddFlags(cmd.Flags())
-	return cmd
+	return newListing(cmd, list, &how)
 }
 
 // listHosts prints the hosts of a run. The code is 1 if a checked host failed.
-func listHosts(ctx context.Context, o *settings.Options, how hostsOptions, out io.Writer, console *ui.UI) (code int, err error) {
-	where, err := hosts.Find(ctx, o, hosts.NewFinder(job.CoreCounter(o, console)))
+func listHosts(ctx context.Context, o *settings.Options, how listOptions, out io.Writer, console *ui.UI) (code int, err error) {
+	where, opts, err := findListed(ctx, o, console)
 	if err != nil {
 		return 0, err
 	}
-	way, err := transport.NewRoutes(o)
+	routes, err := transport.NewRoutes(o)
 	if err != nil {
 		return 0, err
-	}
-	for _, w := range where.Warnings {
-		console.Warningf("%s", w)
 	}
 	list := hostList{source: where.Source, np: where.NP, sshPort: o.SSHPort}
 	for _, h := range where.Hosts {
-		list.rows = append(list.rows, hostRow{host: h, by: way.Of(h)})
+		list.rows = append(list.rows, hostRow{host: h, by: routes.Of(h)})
 	}
 	var failed []launcher.HostError
 	if how.check {
-		exe, err := job.OwnExecutable()
-		if err != nil {
-			return 0, err
-		}
-		opts := launcher.Options{Dial: way.Dialer(o), Exe: exe, StartTimeout: time.Duration(o.StartTimeout), Trace: console.Tracef}
+		opts.Dial = routes.Dialer(o)
 		for i, c := range launcher.Check(ctx, where.Hosts, opts) {
 			list.rows[i].checked = &c
 			if c.Err != nil {
@@ -94,11 +114,7 @@ func listHosts(ctx context.Context, o *settings.Options, how hostsOptions, out i
 	} else {
 		err = list.writeTable(out)
 	}
-	if len(failed) > 0 {
-		console.ReportHosts(failed)
-		code = 1
-	}
-	return code, err
+	return reportFailed(failed, console), err
 }
 
 // hostList is the output of gorun hosts.

@@ -14,6 +14,7 @@ import (
 	"github.com/gorun/gorun/internal/cli/settings"
 	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/launcher"
+	"github.com/gorun/gorun/ssh"
 )
 
 // hinted replaces the hint of an error.
@@ -51,9 +52,9 @@ func programHint(program []string, missing bool, o *settings.Options, commands [
 	plain := !strings.ContainsAny(name, "/.")
 	switch _, number := strconv.Atoi(name); {
 	case strings.HasSuffix(name, ".py") && !(missing && strings.Contains(name, "/")):
-		return fmt.Sprintf("a Python script is run by python: write python %s", shellQuote(program))
+		return fmt.Sprintf("a Python script is run by python: write python %s", quoted(program...))
 	case strings.ContainsFunc(name, unicode.IsSpace):
-		return fmt.Sprintf("it is one word: write %s without quotes, or sh -c %s where a shell is needed", name, shellQuote([]string{name}))
+		return fmt.Sprintf("it is one word: write %s without quotes, or sh -c %s where a shell is needed", name, quoted(name))
 	case assigned && isVariable(variable) && len(o.Exports) > 0:
 		return fmt.Sprintf("repeat -x for each variable: -x %s -x %s", o.Exports[len(o.Exports)-1], name)
 	case assigned && isVariable(variable):
@@ -64,7 +65,7 @@ func programHint(program []string, missing bool, o *settings.Options, commands [
 		return fmt.Sprintf("if %s is a host, write hosts with commas: -H %s,%s", name, o.Hosts, name)
 	}
 	if slices.Contains(commands, name) {
-		return fmt.Sprintf("put gorun's command before its flags: gorun %s", shellQuote(program))
+		return fmt.Sprintf("put gorun's command before its flags: gorun %s", quoted(program...))
 	}
 	if command := usage.Nearest(name, commands); plain && command != "" {
 		return fmt.Sprintf("did you mean gorun %s? A program must be a path or in PATH", command)
@@ -88,16 +89,10 @@ func isVariable(text string) bool {
 	})
 }
 
-// shellQuote quotes words for a shell.
-func shellQuote(words []string) string {
-	out := make([]string, len(words))
-	for i, w := range words {
-		out[i] = w
-		if w == "" || strings.Trim(w, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@%^") != "" {
-			out[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
-		}
-	}
-	return strings.Join(out, " ")
+// quoted quotes words for a shell. Arguments hold no NUL byte, the only error.
+func quoted(words ...string) string {
+	line, _ := ssh.Quote(words)
+	return line
 }
 
 // strayFlags returns a hint if gorun's flags follow the program, else "".

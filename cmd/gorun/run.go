@@ -62,8 +62,8 @@ func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer) int {
 		return run(flags, o, program, stdout)
 	})
 	benchmarks := newBench(run)
-	inspect := func(list func(context.Context, *settings.Options, hostsOptions, io.Writer, *ui.UI) (int, error)) listFunc {
-		return func(flags *pflag.FlagSet, o *settings.Options, how hostsOptions) error {
+	inspect := func(list func(context.Context, *settings.Options, listOptions, io.Writer, *ui.UI) (int, error)) listFunc {
+		return func(flags *pflag.FlagSet, o *settings.Options, how listOptions) error {
 			_, err := complete(flags, o)
 			if err == nil {
 				code, err = list(context.Background(), o, how, stdout, console)

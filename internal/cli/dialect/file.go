@@ -130,7 +130,7 @@ func (t Line) withRanks(text string) (Line, error) {
 func programLines(text string) (lines [][]string, err error) {
 	text = strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\\\n", " ")
 	for line := range strings.Lines(text) {
-		words, err := usage.SplitShell(withoutComment(line))
+		words, err := usage.SplitScript(line)
 		if err != nil {
 			return nil, usage.Errorf("", "%q: %w", usage.Clipped(strings.TrimSpace(line)), err)
 		}
@@ -142,24 +142,6 @@ func programLines(text string) (lines [][]string, err error) {
 		return nil, usage.Errorf("", "it names no program")
 	}
 	return lines, nil
-}
-
-// withoutComment cuts a line where a word begins with #.
-func withoutComment(line string) string {
-	quote := byte(0)
-	for i := 0; i < len(line); i++ {
-		switch c := line[i]; {
-		case c == '\\' && quote != '\'':
-			i++
-		case quote != 0 && c == quote:
-			quote = 0
-		case quote == 0 && (c == '\'' || c == '"'):
-			quote = c
-		case quote == 0 && c == '#' && (i == 0 || line[i-1] == ' ' || line[i-1] == '\t'):
-			return line[:i]
-		}
-	}
-	return line
 }
 
 // blocksByRank returns the programs of np ranks from lines such as "0,2-3 prog %t %o": %t is the rank, %o its index in

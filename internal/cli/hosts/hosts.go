@@ -13,8 +13,8 @@ import (
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/cli/settings"
-	"github.com/gorun/gorun/internal/cli/ui"
 	"github.com/gorun/gorun/internal/cli/usage"
+	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/topology"
 )
 
@@ -168,7 +168,7 @@ func nearHosts(name string, have []string) string {
 	if len(near) > 0 {
 		return "did you mean " + strings.Join(near[:min(len(near), 3)], " or ") + "?"
 	}
-	return "it has " + ui.NameHosts(slices.Compact(slices.Clone(have)))
+	return "it has " + prose.List(slices.Compact(slices.Clone(have)))
 }
 
 // Summary describes hosts, slots and source for --dry-run and -v.

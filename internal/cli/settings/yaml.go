@@ -113,7 +113,7 @@ func (r *settingsReader) join() error {
 }
 
 // flag reads a key that is a long flag name.
-func (r *settingsReader) flag(e entry) error {
+func (r *settingsReader) flag(e entry) (err error) {
 	f := r.flags.Lookup(e.name)
 	switch {
 	case f == nil:
@@ -129,25 +129,16 @@ func (r *settingsReader) flag(e entry) error {
 	var values []string
 	switch {
 	case node.Kind == yaml.SequenceNode && (repeats || f.Name == "stage" || f.Name == "hosts" || kind == "list" || kind == "ranks"):
-		for _, item := range node.Content {
-			value, err := r.text(e, item)
-			if err != nil {
-				return err
-			}
-			values = append(values, value)
-		}
-		if !repeats && f.Name != "stage" {
+		if values, err = r.texts(e, node); err == nil && !repeats && f.Name != "stage" {
 			values = []string{strings.Join(values, ",")}
 		}
 	default:
-		value, err := r.text(e, node)
-		if err != nil {
-			return err
-		}
+		var value string
+		value, err = r.text(e, node)
 		values = []string{plainBool(f, node, value)}
 	}
 	r.list = append(r.list, setting{f.Name, values, e.line})
-	return nil
+	return err
 }
 
 // plainBool converts YAML's spellings of true and false to those of the flag parser.
@@ -164,17 +155,11 @@ func plainBool(f *pflag.Flag, node *yaml.Node, value string) string {
 
 // variables reads env: a map, or a list of NAME=value, NAME and PREFIX*. A NAME without a value is sent with its value
 // here.
-func (r *settingsReader) variables(e entry) error {
+func (r *settingsReader) variables(e entry) (err error) {
 	var values []string
 	switch node := resolved(e.value); node.Kind {
 	case yaml.SequenceNode:
-		for _, item := range node.Content {
-			word, err := r.text(e, item)
-			if err != nil {
-				return err
-			}
-			values = append(values, word)
-		}
+		values, err = r.texts(e, node)
 	case yaml.MappingNode:
 		for i := 0; i+1 < len(node.Content); i += 2 {
 			name, value := node.Content[i], resolved(node.Content[i+1])
@@ -196,32 +181,35 @@ func (r *settingsReader) variables(e entry) error {
 		return r.fault(e, "write NAME: value lines below it, or a list of NAME=value", "expected a map or a list")
 	}
 	r.list = append(r.list, setting{"export", values, e.line})
-	return nil
+	return err
 }
 
-// words are a list as it stands, or a text split as a shell does, without expanding anything.
+// words reads a list of words, or splits a text like a shell without expansion.
 func (r *settingsReader) words(e entry) (words []string, err error) {
 	node := resolved(e.value)
-	if node.Kind != yaml.SequenceNode {
-		line, err := r.text(e, node)
+	if node.Kind == yaml.SequenceNode {
+		return r.texts(e, node)
+	}
+	line, err := r.text(e, node)
+	if err != nil {
+		return nil, err
+	}
+	if words, err = usage.SplitShell(line); err != nil {
+		err = r.fault(e, "write a list: [./train, --name, it's]", "%w", err)
+	}
+	return words, err
+}
+
+// texts returns the scalar values of a list.
+func (r *settingsReader) texts(e entry, list *yaml.Node) (values []string, err error) {
+	for _, item := range list.Content {
+		value, err := r.text(e, item)
 		if err != nil {
 			return nil, err
 		}
-		words, err = usage.SplitShell(line)
-		if err != nil {
-			return nil, r.fault(e, "write a list: [./train, --name, it's]", "%w", err)
-		}
-		return words, nil
+		values = append(values, value)
 	}
-	for _, item := range node.Content {
-		word, err := r.text(e, item)
-		if err != nil {
-			return nil, err
-		}
-		// words reads a list of words, or splits a text like a shell without expansion.
-		words = append(words, word)
-	}
-	return words, nil
+	return values, nil
 }
 
 // text returns a scalar value.

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/launcher"
 )
 
@@ -27,7 +28,7 @@ func (u *UI) Conclude(r launcher.Result, size int) {
 		}
 	}
 	if len(r.Unconfirmed) > 0 {
-		u.Errorf("%s did not confirm that all ranks ended", NameHosts(r.Unconfirmed))
+		u.Errorf("%s did not confirm that all ranks ended", prose.List(r.Unconfirmed))
 	}
 	u.unkillable(r.Unkillable)
 	if r.Output != nil {

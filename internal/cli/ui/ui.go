@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/gorun/gorun/internal/cli/usage"
+	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/launcher"
 )
 
@@ -120,18 +121,9 @@ func (u *UI) ReportHosts(failed []launcher.HostError) {
 		if strings.HasPrefix(reason, "(") { // the host's address or port precedes the reason
 			colon = " "
 		}
-		u.Errorf("%s%s%s", NameHosts(hosts[reason]), colon, reason)
+		u.Errorf("%s%s%s", prose.List(hosts[reason]), colon, reason)
 	}
 	for _, h := range hints {
 		u.Hintf("%s", h)
 	}
-}
-
-// NameHosts lists up to eight hosts by name and counts the rest.
-func NameHosts(hosts []string) string {
-	const most = 8
-	if len(hosts) <= most {
-		return strings.Join(hosts, ", ")
-	}
-	return fmt.Sprintf("%s and %d more hosts", strings.Join(hosts[:most], ", "), len(hosts)-most)
 }

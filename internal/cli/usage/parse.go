@@ -7,33 +7,37 @@ import (
 )
 
 // SplitShell splits a line into words like a shell, without expansion.
-func SplitShell(line string) (words []string, err error) {
+func SplitShell(line string) ([]string, error) { return splitShell(line, false) }
+
+// SplitScript does the same for a line of a script: a word that begins with # begins a comment.
+func SplitScript(line string) ([]string, error) { return splitShell(line, true) }
+
+func splitShell(line string, comments bool) (words []string, err error) {
 	var word strings.Builder
-	inWord := false
-	quote := byte(0)
+	inWord, quote := false, byte(0)
 	for i := 0; i < len(line); i++ {
 		c := line[i]
 		switch {
 		case quote != 0 && c == quote:
 			quote = 0
-		case c == '\\' && quote != '\'' && i+1 < len(line):
-			i++
-			word.WriteByte(line[i])
-			inWord = true
-		case quote != 0:
-			word.WriteByte(c)
-		case c == '\'' || c == '"':
+			continue
+		case quote == 0 && (c == '\'' || c == '"'):
 			quote, inWord = c, true
-		case strings.IndexByte(" \t\n", c) >= 0:
+			continue
+		case quote == 0 && strings.IndexByte(" \t\n", c) >= 0:
 			if inWord {
 				words = append(words, word.String())
 				word.Reset()
 				inWord = false
 			}
-		default:
-			word.WriteByte(c)
-			inWord = true
+			continue
+		case comments && c == '#' && !inWord:
+			return words, nil
+		case c == '\\' && quote != '\'' && i+1 < len(line):
+			i++
 		}
+		word.WriteByte(line[i])
+		inWord = true
 	}
 	if quote != 0 {
 		return nil, errors.New("a quote is not closed")
