@@ -3,6 +3,7 @@ package dialect
 import (
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -170,10 +171,8 @@ func blocksByRank(lines [][]string, np int) ([]Block, error) {
 	if np == 0 {
 		np = len(named)
 	}
-	for rank := range named {
-		if rank >= np {
-			return nil, usage.Errorf(fmt.Sprintf("ranks go from 0 to %d", np-1), "there is no rank %d", rank)
-		}
+	if last := slices.Max(append(slices.Collect(maps.Keys(named)), 0)); last >= np {
+		return nil, usage.Errorf(fmt.Sprintf("ranks go from 0 to %d", np-1), "there is no rank %d", last)
 	}
 	var blocks []Block
 	place, ranks := 0, 0 // of *, and of the last block

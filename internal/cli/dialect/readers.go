@@ -250,10 +250,10 @@ func (t *translator) srunTime(typed, text string) error {
 		err = cmp.Or(err, fieldErr)
 		total += time.Duration(n) * units[i]
 	}
-	if err != nil {
+	if err != nil || total < 0 { // an overflow
 		return usage.Errorf("for example "+typed+" 90, or 1:30:00", "%s %q: want minutes, minutes:seconds, hours:minutes:seconds or days-hours", typed, text)
 	}
-	if total != 0 { // 0 means no limit
+	if total > 0 { // 0 means no limit
 		t.emit("timeout", typed, total.String())
 	}
 	return nil
