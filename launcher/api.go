@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"github.com/gorun/gorun/launcher/core"
 	"github.com/gorun/gorun/launcher/output"
 	"github.com/gorun/gorun/launcher/plan"
 	"github.com/gorun/gorun/launcher/route"
@@ -50,6 +51,45 @@ type (
 
 // AgentCommand is the first argument that makes gorun an agent's guard; the second is the nonce.
 const AgentCommand = session.AgentCommand
+
+// How a job ends, and its ranks. See package core.
+type (
+	Result      = core.Result
+	ElasticEnd  = core.ElasticEnd
+	Failure     = core.Failure
+	Exit        = core.Exit
+	MPIEnd      = core.MPIEnd
+	OutOfMemory = core.OutOfMemory
+	HostError   = core.HostError
+	Unkillable  = core.Unkillable
+	Process     = core.Process
+	StopReason  = core.StopReason
+)
+
+// Exit codes that gorun itself chooses.
+const (
+	CodeUnkillable = core.CodeUnkillable
+	CodeTimeout    = core.CodeTimeout
+	CodeLaunch     = core.CodeLaunch
+	CodeSignalBase = core.CodeSignalBase
+)
+
+// Reasons to stop a job, ends of MPI programs, and memory that may run out.
+const (
+	NotStopped   = core.NotStopped
+	Interrupted  = core.Interrupted
+	Terminated   = core.Terminated
+	HungUp       = core.HungUp
+	TimedOut     = core.TimedOut
+	OutputClosed = core.OutputClosed
+
+	MPIAborted    = core.MPIAborted
+	MPIUnfinished = core.MPIUnfinished
+
+	MemoryOfHost  = core.MemoryOfHost
+	MemoryOfGroup = core.MemoryOfGroup
+	MemoryLikely  = core.MemoryLikely
+)
 
 // OutputError reports that the ranks' output cannot be saved where it should be.
 type OutputError = output.OutputError

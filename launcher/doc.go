@@ -5,5 +5,5 @@
 // ranks have ended. [RunElastic] does the same for a job whose hosts come and go. The launcher does not depend on SSH: a [Host]
 // is anything that can run a command and take a file.
 //
-// Package plan makes plans, package route chooses networks, package output prints, and package session converses with one host.
+// Package plan makes plans, package core decides what a failure leads to, package route chooses networks, package output prints, and package session converses with one host.
 package launcher

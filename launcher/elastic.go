@@ -10,6 +10,7 @@ import (
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/elastic"
 	"github.com/gorun/gorun/internal/prose"
+	"github.com/gorun/gorun/launcher/core"
 	"github.com/gorun/gorun/launcher/plan"
 	"github.com/gorun/gorun/launcher/route"
 )
@@ -43,7 +44,7 @@ type Elastic struct {
 // config is the driver's part of the settings.
 func (e *Elastic) config(grace time.Duration) elastic.Config {
 	return elastic.Config{NP: e.NP, Min: e.Min, Max: e.Max, Elastic: e.Timeout, ResetLimit: e.ResetLimit, ResetWindow: e.ResetWindow, Budget: e.Budget,
-		Changes: e.Changes, Cooldown: e.Cooldown, Together: e.Together, Own: e.Own, Random: e.Random, Stop: grace + stopMargin, Fence: elasticFence}
+		Changes: e.Changes, Cooldown: e.Cooldown, Together: e.Together, Own: e.Own, Random: e.Random, Stop: grace + core.StopMargin, Fence: elasticFence}
 }
 
 // Membership is an [Event] of an elastic job: its hosts, ranks or epoch changed.
@@ -151,7 +152,7 @@ func (j *elasticJob) result() Result {
 
 // drained reports that every agent has swept up after its process and ended, or takes too long.
 func (j *elasticJob) drained() bool {
-	late := j.clock() > j.endedAt+stopMargin
+	late := j.clock() > j.endedAt+core.StopMargin
 	for _, p := range j.procs {
 		if late && !slices.Contains(j.end.Unconfirmed, p.name.Host) {
 			j.end.Unconfirmed = append(j.end.Unconfirmed, p.name.Host)
@@ -169,7 +170,7 @@ func (j *elasticJob) stop(s Stop) {
 }
 
 func (j *elasticJob) woke(gap time.Duration) {
-	if gap > stoppedTime {
+	if gap > core.SuspendedTime {
 		j.stood += gap
 	}
 }
@@ -252,10 +253,4 @@ func (j *elasticJob) close() {
 		h.cut(&j.wg)
 	}
 	j.wg.Wait()
-}
-
-// ElasticEnd is how an elastic job ended.
-type ElasticEnd struct {
-	Code  int
-	Cause string // why, where Code is not 0
 }

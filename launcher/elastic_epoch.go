@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/gorun/gorun/internal/elastic"
-	"github.com/gorun/gorun/internal/kv"
 	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/launcher/core"
 	"github.com/gorun/gorun/launcher/route"
 	"github.com/gorun/gorun/launcher/session"
 )
@@ -19,13 +19,12 @@ import (
 type elasticEpoch struct {
 	plan    elastic.Plan
 	members map[elastic.Process]elastic.Member
-	fences  *fences
+	fences  *core.Fences
 	aborted bool
 }
 
-func newElasticEpoch(plan elastic.Plan, store *kv.Store) *elasticEpoch {
-	e := &elasticEpoch{plan: plan, members: map[elastic.Process]elastic.Member{},
-		fences: &fences{gather: kv.NewGather(len(plan.Members)), store: store}}
+func newElasticEpoch(plan elastic.Plan) *elasticEpoch {
+	e := &elasticEpoch{plan: plan, members: map[elastic.Process]elastic.Member{}, fences: core.NewFences(len(plan.Members))}
 	for _, m := range plan.Members {
 		e.members[m.Process] = m
 	}
@@ -34,7 +33,7 @@ func newElasticEpoch(plan elastic.Plan, store *kv.Store) *elasticEpoch {
 
 // announce admits the members of a plan to its epoch.
 func (j *elasticJob) announce(plan elastic.Plan) {
-	j.epoch = newElasticEpoch(plan, j.store)
+	j.epoch = newElasticEpoch(plan)
 	j.store.DeleteFunc(func(key string) bool { return isOver(key, plan.Epoch) })
 	key := make([]byte, 32)
 	rand.Read(key)
@@ -157,12 +156,12 @@ func (j *elasticJob) fence(p *elasticProcess, f wire.Fence) error {
 	if err := session.CheckFence(f, func(rank int) bool { return rank == m.Rank }); err != nil {
 		return err
 	}
-	all, err := j.epoch.fences.add(f)
+	all, err := j.epoch.fences.Add(f)
 	if all != nil {
 		j.toMembers(wire.TypeFenced, wire.Fence{Epoch: f.Epoch, Name: f.Name, Values: all})
 	}
 	if err == nil {
-		err = j.epoch.fences.stuck()
+		err = j.epoch.fences.Stuck()
 	}
 	if err != nil {
 		j.abort(elasticAbort{process: p, host: p.name.Host, cause: err.Error()})

@@ -143,7 +143,7 @@ func (j *elasticJob) fenceOff(h *elasticHost) {
 
 // lost is the driver's event for a host that does not answer.
 func (j *elasticJob) lost(name string, err error) {
-	j.end.Lost = append(j.end.Lost, HostError{name, err})
+	j.end.Lost = append(j.end.Lost, HostError{Host: name, Err: err})
 	j.notify(HostLost{name, err, j.now()})
 	j.abort(elasticAbort{host: name, cause: err.Error()})
 	j.step(elastic.HostLost{Host: name, Err: err})
@@ -155,7 +155,7 @@ func (j *elasticJob) permanent(p *elasticProcess, err error) bool {
 	if j.driver.Established() || !errors.As(err, &refused) {
 		return false
 	}
-	why := HostError{p.name.Host, err}
+	why := HostError{Host: p.name.Host, Err: err}
 	if failed := new(LaunchError); errors.As(j.fatal, &failed) {
 		if !slices.ContainsFunc(failed.Hosts, func(h HostError) bool { return h.Host == why.Host }) {
 			failed.Hosts = append(failed.Hosts, why)

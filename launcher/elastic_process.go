@@ -10,6 +10,7 @@ import (
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/elastic"
 	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/launcher/core"
 	"github.com/gorun/gorun/launcher/route"
 	"github.com/gorun/gorun/launcher/session"
 )
@@ -93,7 +94,7 @@ func (j *elasticJob) describe(h hostfile.Host, conn Host, m elastic.Member) wire
 		Lease: elasticLease, Parting: elasticParting, Timeout: j.settings.Timeout}
 	_, local := conn.(Local)
 	if local { // a local agent shares the launcher's fate
-		w.Elastic.Lease = hungTime
+		w.Elastic.Lease = core.HungTime
 	}
 	w.Programs = wirePrograms([]Program{j.opts.Programs[0].On(local)})
 	return w
@@ -240,12 +241,12 @@ func (j *elasticJob) exit(p *elasticProcess, e Exit) {
 	e.Rank = int(p.rank.Load())
 	j.end.Exits = append(j.end.Exits, e)
 	j.notify(Exited{p.name.Host, e})
-	j.opts.Trace("rank %d on %s %s", e.Rank, p.name.Host, describe(e))
+	j.opts.Trace("rank %d on %s %s", e.Rank, p.name.Host, e.Describe())
 	if member {
-		j.epoch.fences.rankEnded(m.Rank)
+		j.epoch.fences.RankEnded(m.Rank)
 	}
-	if stopping, _ := j.driver.Stopping(p.name); e.failed() && !stopping {
-		j.abort(elasticAbort{process: p, host: p.name.Host, cause: describe(e)})
+	if stopping, _ := j.driver.Stopping(p.name); e.IsFailure() && !stopping {
+		j.abort(elasticAbort{process: p, host: p.name.Host, cause: e.Describe()})
 		if j.driver.Unaware() { // the driver ends the job; the rank's last lines are known when all output is written
 			j.failed, j.end.Cause = p, &Failure{Rank: e.Rank, Host: p.name.Host, Exit: e, At: e.At}
 		}

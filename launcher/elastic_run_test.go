@@ -2,7 +2,6 @@ package launcher
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -14,7 +13,6 @@ import (
 	"github.com/gorun/gorun/internal/elastic"
 	"github.com/gorun/gorun/internal/test/fake"
 	"github.com/gorun/gorun/internal/wire"
-	"github.com/gorun/gorun/launcher/plan"
 )
 
 // elasticOn runs an elastic job of two ranks on a machine, on a clock that does not wait.
@@ -164,34 +162,5 @@ func TestUserDoesNotWaitForTheLastOutput(t *testing.T) {
 			}
 		})
 		stop.Stop()
-	}
-}
-
-// The cause of a large job's end is found without a look at every host for every rank and host.
-func TestLostWithAsksForEachRankOnce(t *testing.T) {
-	var hosts []hostfile.Host
-	for i := range 50 {
-		hosts = append(hosts, hostfile.Host{Name: fmt.Sprint("h", i), Slots: 2})
-	}
-	plan, err := plan.New(hosts, Request{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := newCore(plan, grace)
-	asked, hostOf := 0, c.hostOf
-	c.hostOf = func(rank int) string {
-		asked++
-		return hostOf(rank)
-	}
-	for rank := range plan.Size {
-		c.victims[rank] = (rank + 1) % plan.Size
-		c.hosts[rank/2].done = true
-	}
-	if name := c.lostWith(); name != "" || asked > plan.Size {
-		t.Errorf("%q, and %d looks for %d ranks", name, asked, plan.Size)
-	}
-	c.hosts[7].done = false
-	if name := c.lostWith(); name != "h7" {
-		t.Errorf("%q, want h7", name)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/wire"
 	"github.com/gorun/gorun/internal/workdir"
+	"github.com/gorun/gorun/launcher/core"
 	"github.com/gorun/gorun/launcher/output"
 	"github.com/gorun/gorun/launcher/plan"
 	"github.com/gorun/gorun/launcher/route"
@@ -149,8 +150,8 @@ type job struct {
 	ports    []int         // a free port on each host
 	places   [][]Placement // where the ranks of each host run on it
 
-	core   *core
-	fences *fences
+	core   *core.Machine
+	fences *core.Fences
 }
 
 func newJob(plan Plan, opts Options) (*job, error) {
@@ -158,7 +159,7 @@ func newJob(plan Plan, opts Options) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &job{loop: l, plan: plan, key: make([]byte, 32), core: newCore(plan, opts.Grace),
+	j := &job{loop: l, plan: plan, key: make([]byte, 32), core: core.New(plan, opts.Grace),
 		hosts: make([]Host, len(plan.Hosts)), sessions: make([]*session.Session, len(plan.Hosts)),
 		ports: make([]int, len(plan.Hosts)), places: make([][]Placement, len(plan.Hosts))}
 	j.policy = j
@@ -234,7 +235,7 @@ func (j *job) launchError(errs []error) error {
 	var failed LaunchError
 	for i, err := range errs {
 		if err != nil {
-			failed.Hosts = append(failed.Hosts, HostError{j.plan.Hosts[i].Name, err})
+			failed.Hosts = append(failed.Hosts, HostError{Host: j.plan.Hosts[i].Name, Err: err})
 		}
 	}
 	if len(failed.Hosts) > 0 {

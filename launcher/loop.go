@@ -11,14 +11,9 @@ import (
 
 	"github.com/gorun/gorun/internal/kv"
 	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/launcher/core"
 	"github.com/gorun/gorun/launcher/output"
 	"github.com/gorun/gorun/launcher/session"
-)
-
-const (
-	coreTick = 100 * time.Millisecond
-	// stoppedTime is a gap between two turns of the loop that only a suspended launcher explains.
-	stoppedTime = 3 * time.Second
 )
 
 // loop runs a started job: it takes events from sessions, printers and the user, one at a time, and its policy decides.
@@ -153,7 +148,7 @@ func (l *loop) run(ctx context.Context) Result {
 	l.closePrinters()
 	result := l.policy.result()
 	if l.files != nil {
-		result.Output = l.files.Close(result.ended())
+		result.Output = l.files.Close(endedOf(result))
 	}
 	return result
 }
@@ -186,7 +181,7 @@ func (l *loop) wake() {
 	now := l.clock()
 	gap := now - l.looked
 	l.looked = now
-	if gap > stoppedTime {
+	if gap > core.SuspendedTime {
 		l.resetSilence()
 	}
 	l.policy.woke(gap)
@@ -245,7 +240,7 @@ func (l *loop) frame(s *session.Session, f wire.Frame) error {
 				return err
 			}
 			e.At = session.Clamp(s.ToLauncher(e.At, l.clock()), l.started, l.clock())
-			l.post(reported{s, exitOf(e)})
+			l.post(reported{s, core.ExitOf(e)})
 			return nil
 		})
 	case wire.TypeNote:
@@ -353,7 +348,7 @@ func (l *loop) closePrinters() {
 			l.stderr.Close()
 		}
 	}()
-	tick := time.NewTicker(coreTick)
+	tick := time.NewTicker(core.TickTime)
 	defer tick.Stop()
 	for {
 		select {

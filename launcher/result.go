@@ -1,146 +1,11 @@
 package launcher
 
 import (
-	"cmp"
 	"errors"
-	"fmt"
 	"strings"
-	"syscall"
-	"time"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/launcher/output"
 )
-
-// Exit codes that gorun itself chooses. See docs/exit-codes.md.
-const (
-	CodeUnkillable = 123 // nothing failed, but processes of the job cannot be killed
-	CodeTimeout    = 124
-	CodeLaunch     = 125 // a job could not be launched, or a host was lost
-	CodeSignalBase = 128
-)
-
-// Result is how a job that was started ended.
-type Result struct {
-	Cause       *Failure   // the failure that ended the job; nil if nothing failed
-	Stopped     StopReason // why it was ended from outside, if it was
-	Exits       []Exit
-	Lost        []HostError // hosts that were lost
-	Unconfirmed []string    // hosts that did not report the end of their ranks in time
-	Unkillable  []Unkillable
-	Output      error // why output was lost, if it was
-	// Elastic is how an elastic job ended; nil: the job was not elastic.
-	Elastic *ElasticEnd
-	// Started is when the ranks were released, Ended when all of them had ended, since the job began.
-	Started, Ended time.Duration
-}
-
-// Unkillable is a process of the job that waits in the kernel: SIGKILL ends it only when it leaves.
-type Unkillable struct {
-	Host string
-	Process
-}
-
-// Process is a process on a host.
-type Process struct {
-	PID   int
-	Name  string
-	State string // a letter as in proc(5): D waits in the kernel
-}
-
-func (u Unkillable) String() string {
-	return fmt.Sprintf("%s: process %d (%s) cannot be killed", u.Host, u.PID, prose.Printable(u.Name))
-}
-
-// Failure is the first failure of a job: of a rank, or of a host.
-type Failure struct {
-	Rank   int // -1: the host itself
-	Host   string
-	Exit   Exit
-	Lost   error
-	Victim bool   // it had lost another rank, whose failure is unknown, or was told to abort
-	Told   string // why it was told to abort, or ""
-	At     time.Duration
-	Stderr []string // the rank's last lines there, at most 3, safe for a terminal
-	Log    string   // the file with its stderr, or else its stdout; "": none
-
-	Program string // the name of the rank's program, where the job has several
-}
-
-func (f Failure) String() string {
-	if f.Lost != nil {
-		return fmt.Sprintf("host %s: %v", f.Host, f.Lost)
-	}
-	which := ""
-	if f.Program != "" {
-		which = " (" + f.Program + ")"
-	}
-	return fmt.Sprintf("rank %d%s on %s %s", f.Rank, which, f.Host, describe(f.Exit))
-}
-
-// describe returns how a rank ended, such as "exited with code 3".
-func describe(e Exit) string {
-	switch {
-	case e.Failed != "":
-		return "did not start: " + e.Failed
-	case e.MPI == MPIAborted:
-		return fmt.Sprintf("called MPI_Abort(%d)", e.Code)
-	case e.MPI == MPIUnfinished:
-		return "ended after MPI_Init without MPI_Finalize"
-	case e.Signal != 0:
-		text := fmt.Sprintf("was killed by signal %d (%s)", e.Signal, signalName(syscall.Signal(e.Signal)))
-		if e.Core {
-			text += ", core dumped"
-		}
-		return text + shortOf(e)
-	}
-	return fmt.Sprintf("exited with code %d%s", e.Code, shortOf(e))
-}
-
-// Code is the exit code gorun ends with: that of the first failing rank,
-// 128 + signal if a signal ended it, or one of gorun's own. It is pure.
-func (r Result) Code() int {
-	switch r.Stopped {
-	case Interrupted:
-		return CodeSignalBase + int(syscall.SIGINT)
-	case Terminated:
-		return CodeSignalBase + int(syscall.SIGTERM)
-	case HungUp:
-		return CodeSignalBase + int(syscall.SIGHUP)
-	case OutputClosed:
-		return CodeSignalBase + int(syscall.SIGPIPE)
-	case TimedOut:
-		return CodeTimeout
-	}
-	if r.Elastic != nil && (r.Elastic.Code != 0 || len(r.Unkillable) == 0) {
-		return r.Elastic.Code
-	}
-	switch f := r.Cause; {
-	case f == nil && len(r.Unconfirmed) == 0 && len(r.Unkillable) > 0:
-		return CodeUnkillable
-	case f == nil && len(r.Unconfirmed) == 0:
-		return 0
-	case f == nil || f.Lost != nil:
-		return CodeLaunch
-	case f.Exit.Signal != 0:
-		return CodeSignalBase + f.Exit.Signal
-	case f.Exit.MPI != "":
-		return max(f.Exit.Code, 1) // whatever the code, it was no success
-	default:
-		return f.Exit.Code
-	}
-}
-
-// HostError is the failure of one host.
-type HostError struct {
-	Host string
-	Err  error
-}
-
-func (e HostError) Error() string { return e.Host + ": " + e.Err.Error() }
-func (e HostError) Unwrap() error { return e.Err }
 
 // LaunchError reports that a job was not started, with every failed host and its
 // reason. Nothing is left running on any host.
@@ -171,11 +36,8 @@ func (e *LaunchError) Code() int {
 	return code
 }
 
-// signalName is the signal's common name, or its description.
-func signalName(s syscall.Signal) string { return cmp.Or(unix.SignalName(s), s.String()) }
-
-// ended is the result as the index of the output files has it.
-func (r *Result) ended() *output.Ended {
+// endedOf returns a result for the index of the output files.
+func endedOf(r Result) *output.Ended {
 	e := &output.Ended{Code: r.Code()}
 	for _, x := range r.Exits {
 		e.Ranks = append(e.Ranks, output.RankEnd{Rank: x.Rank, Code: x.Code, Signal: x.Signal, Stopped: x.Stopped, After: max(0, x.At-r.Started)})

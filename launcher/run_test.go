@@ -17,6 +17,7 @@ import (
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/test/fake"
 	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/launcher/core"
 	"github.com/gorun/gorun/launcher/plan"
 )
 
@@ -186,9 +187,9 @@ func TestRunStopsWhenTheUserWants(t *testing.T) {
 		left int
 	}{
 		"in order":                 {obey, []Stop{{Reason: Interrupted}}, 130, time.Second, 0},
-		"agents that do not obey":  {ignoreAll, []Stop{{Reason: Terminated}}, 143, time.Second + 5*time.Second + stopMargin, 2},
-		"the user does not wait":   {ignoreAll, []Stop{{Reason: Interrupted}, {Interrupted, true}}, 130, 2*time.Second + stopMargin, 2},
-		"a time limit, then ^C ^C": {ignoreAll, []Stop{{Reason: TimedOut}, {Interrupted, true}}, 124, 2*time.Second + stopMargin, 2},
+		"agents that do not obey":  {ignoreAll, []Stop{{Reason: Terminated}}, 143, time.Second + 5*time.Second + core.StopMargin, 2},
+		"the user does not wait":   {ignoreAll, []Stop{{Reason: Interrupted}, {Interrupted, true}}, 130, 2*time.Second + core.StopMargin, 2},
+		"a time limit, then ^C ^C": {ignoreAll, []Stop{{Reason: TimedOut}, {Interrupted, true}}, 124, 2*time.Second + core.StopMargin, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			runOn(t, []*fake.Machine{serving(tc.life), serving(tc.life)}, func(o *Options) {
@@ -204,7 +205,7 @@ func TestRunStopsWhenTheUserWants(t *testing.T) {
 				if err != nil || r.Code() != tc.code || len(r.Unconfirmed) != tc.left {
 					t.Errorf("%+v, %v", r, err)
 				}
-				if took < tc.took || took > tc.took+2*time.Second+2*coreTick {
+				if took < tc.took || took > tc.took+2*time.Second+2*core.TickTime {
 					t.Errorf("took %v, want %v and what it takes to part", took, tc.took)
 				}
 			})
@@ -287,7 +288,7 @@ func TestRunReportsALostHost(t *testing.T) {
 	}
 }
 
-// An agent that hangs while its connection stands is given up after hungTime, also
+// An agent that hangs while its connection stands is given up after core.HungTime, also
 // when it is the last one (run.go: beat drops apply's answer; Run never returns).
 func TestRunGivesUpAHungAgent(t *testing.T) {
 	stop := time.AfterFunc(20*time.Second, func() { panic("Run does not return") }) // outside the bubble, so in real time
@@ -297,7 +298,7 @@ func TestRunGivesUpAHungAgent(t *testing.T) {
 		if err != nil || r.Code() != CodeLaunch || r.Cause == nil || !strings.HasPrefix(r.Cause.String(), "host h0: no word from the agent for ") {
 			t.Errorf("%+v, %v", r, err)
 		}
-		if took < hungTime || took > hungTime+5*time.Second {
+		if took < core.HungTime || took > core.HungTime+5*time.Second {
 			t.Errorf("took %v", took)
 		}
 	})

@@ -9,11 +9,6 @@ import (
 
 // This file converts between the public types and the messages of package wire.
 
-func exitOf(e wire.Exit) Exit {
-	return Exit{Rank: e.Rank, Code: e.Code, Signal: e.Signal, Core: e.Core, Stopped: e.Stopped, Aborted: e.Aborted, At: e.At, MPI: MPIEnd(e.MPI),
-		Failed: e.Failed, MaxRSS: e.MaxRSS, CPU: e.CPU, OutOfMemory: OutOfMemory(e.OutOfMemory), MemoryLimit: e.MemoryLimit}
-}
-
 func contactOf(s *session.Session) route.Contact {
 	_, local := s.Conn.(Local)
 	h := s.Hello

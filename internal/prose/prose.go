@@ -47,3 +47,23 @@ func Printable(text string) string {
 		return r
 	}, strings.Join(lines, "; "))
 }
+
+// Size writes a number of bytes with about three digits: "64 MiB", "1.53 GiB".
+func Size(bytes int64) string {
+	n, unit := float64(bytes)/(1<<20), "MiB"
+	if bytes >= 1<<30 {
+		n, unit = float64(bytes)/(1<<30), "GiB"
+	}
+	digits := 0
+	switch {
+	case n < 10:
+		digits = 2
+	case n < 100:
+		digits = 1
+	}
+	text := fmt.Sprintf("%.*f", digits, n)
+	if strings.Contains(text, ".") {
+		text = strings.TrimRight(strings.TrimRight(text, "0"), ".")
+	}
+	return text + " " + unit
+}

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/launcher"
 )
 
@@ -26,7 +27,7 @@ func Summary(plan launcher.Plan, r launcher.Result) string {
 			if e, known := exits[rank.Rank]; known {
 				ended, ran = endOf(e), Seconds(max(0, e.At-r.Started))
 				if e.Failed == "" {
-					cpu, memory = Seconds(e.CPU), launcher.Size(e.MaxRSS)
+					cpu, memory = Seconds(e.CPU), prose.Size(e.MaxRSS)
 				}
 			}
 			if c := r.Cause; c != nil && c.Rank == rank.Rank {

@@ -52,6 +52,7 @@ func layers() []layer {
 		{folder: "internal/agent/seat", may: []string{"gpu", "internal/memexec", "internal/prose", "internal/rankenv", "internal/topology", "internal/wire"}, why: "it assigns what this host has, and serves nobody"},
 		{folder: "internal/agent/services", may: []string{"internal/contain", "internal/gloo", "internal/kv", "internal/pmi", "internal/rankenv", "internal/wire"}, why: "it answers ranks over the wire, and starts none"},
 		{folder: "launcher/plan", may: []string{"hostfile", "internal/prose", "internal/rankenv"}, why: "it is pure: hosts and a request in, ranks on hosts out"},
+		{folder: "launcher/core", may: []string{"internal/kv", "internal/prose", "internal/wire", "launcher/plan"}, tests: []string{"hostfile", "launcher/session"}, why: "it is pure: events in, actions out, whoever brings them"},
 		{folder: "launcher/route", may: []string{"hostfile", "internal/prose", "internal/rankenv", "launcher/plan"}, why: "it is pure, and is told of addresses"},
 		{folder: "launcher/output", tests: []string{"hostfile"}, may: []string{"internal/prose", "internal/wire", "launcher/plan"}, why: "it writes bytes of ranks, whoever brings them; of the wire it uses the numbers of streams"},
 		{folder: "launcher/session", may: []string{"gpu", "hostfile", "internal/kv", "internal/prose", "internal/wire", "internal/workdir", "launcher/plan"}, why: "it knows one host, and not the job"},

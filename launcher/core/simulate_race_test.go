@@ -1,6 +1,6 @@
 //go:build race
 
-package launcher
+package core
 
 // simulatedJobs are as many as take a few seconds, with the race detector.
 const simulatedJobs = 3_000

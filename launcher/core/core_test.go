@@ -1,4 +1,4 @@
-package launcher
+package core
 
 import (
 	"errors"
@@ -14,9 +14,9 @@ import (
 )
 
 // corePlan has ranks 0 and 1 on a, 2 and 3 on b, 4 on c.
-func corePlan(t testing.TB) Plan {
+func corePlan(t testing.TB) plan.Plan {
 	t.Helper()
-	plan, err := plan.New([]hostfile.Host{{Name: "a", Slots: 2}, {Name: "b", Slots: 2}, {Name: "c", Slots: 1}}, Request{})
+	plan, err := plan.New([]hostfile.Host{{Name: "a", Slots: 2}, {Name: "b", Slots: 2}, {Name: "c", Slots: 1}}, plan.Request{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,42 +32,42 @@ type at struct {
 }
 
 func exit(host, rank, code int, second float64) at {
-	return at{second, eventExit{host, Exit{Rank: rank, Code: code, At: time.Duration(second * float64(time.Second))}}}
+	return at{second, RankExited{host, Exit{Rank: rank, Code: code, At: time.Duration(second * float64(time.Second))}}}
 }
 
 // told is the end of a rank that had been told to abort.
 func told(host, rank, code int, second float64) at {
 	e := exit(host, rank, code, second)
-	told := e.event.(eventExit)
-	told.exit.Aborted = true
+	told := e.event.(RankExited)
+	told.Exit.Aborted = true
 	return at{second, told}
 }
 
 func stopped(host, rank, signal int, second float64) at {
-	return at{second, eventExit{host, Exit{Rank: rank, Signal: signal, Stopped: true, At: time.Duration(second * float64(time.Second))}}}
+	return at{second, RankExited{host, Exit{Rank: rank, Signal: signal, Stopped: true, At: time.Duration(second * float64(time.Second))}}}
 }
 
-func done(host int, second float64) at { return at{second, eventDone{host: host}} }
-func tick(second float64) at           { return at{second, eventTick{}} }
+func done(host int, second float64) at { return at{second, HostDone{Host: host}} }
+func tick(second float64) at           { return at{second, Tick{}} }
 
 // play steps a core through events and writes down what it does: "2s abort rank 1 on a".
-func play(t testing.TB, events []at) (*core, []string) {
+func play(t testing.TB, events []at) (*Machine, []string) {
 	t.Helper()
-	c := newCore(corePlan(t), grace)
+	c := New(corePlan(t), grace)
 	var did []string
 	for _, e := range events {
 		now := time.Duration(e.second * float64(time.Second))
 		was := c.finished
-		acts := c.step(e.event, now)
+		acts := c.Step(e.event, now)
 		if was && acts != nil {
 			t.Errorf("after the end: %v", acts)
 		}
 		for _, act := range acts {
 			switch act := act.(type) {
-			case actStop:
-				did = append(did, fmt.Sprintf("%v stop %v", now, act.grace))
-			case actAbort:
-				did = append(did, fmt.Sprintf("%v abort rank %d on %s", now, act.abort.Rank, act.abort.Host))
+			case StopRanks:
+				did = append(did, fmt.Sprintf("%v stop %v", now, act.Grace))
+			case AbortRanks:
+				did = append(did, fmt.Sprintf("%v abort rank %d on %s", now, act.Abort.Rank, act.Abort.Host))
 			}
 		}
 		if c.finished && !was {
@@ -79,10 +79,10 @@ func play(t testing.TB, events []at) (*core, []string) {
 
 func TestCore(t *testing.T) {
 	lost := func(by, rank int, second float64) at {
-		return at{second, eventLost{wire.Lost{By: by, Rank: rank, Cause: "reset"}}}
+		return at{second, RankLost{wire.Lost{By: by, Rank: rank, Cause: "reset"}}}
 	}
-	gone := func(host int, second float64) at { return at{second, eventHostLost{host, errors.New("no word")}} }
-	wish := func(why StopReason, now bool, second float64) at { return at{second, eventStop{why, now}} }
+	gone := func(host int, second float64) at { return at{second, HostLost{host, errors.New("no word")}} }
+	wish := func(why StopReason, now bool, second float64) at { return at{second, Stop{why, now}} }
 	tests := []struct {
 		name   string
 		events []at
@@ -100,13 +100,13 @@ func TestCore(t *testing.T) {
 			events: []at{exit(1, 3, 7, 1), stopped(0, 0, 15, 1.2), stopped(0, 1, 15, 1.2), done(0, 1.3), done(1, 1.3), done(2, 1.4)},
 			did:    "1s abort rank 3 on b; 1s stop 5s; 1.4s finish", code: 7, cause: "rank 3 on b exited with code 7"},
 		{name: "the first failure in time is the cause, whichever is heard first",
-			events: []at{exit(1, 3, 7, 1), {1.5, eventExit{0, Exit{Rank: 0, Code: 9, At: 900 * time.Millisecond}}}, done(0, 2), done(1, 2), done(2, 2)},
+			events: []at{exit(1, 3, 7, 1), {1.5, RankExited{0, Exit{Rank: 0, Code: 9, At: 900 * time.Millisecond}}}, done(0, 2), done(1, 2), done(2, 2)},
 			did:    "1s abort rank 3 on b; 1s stop 5s; 2s finish", code: 9, cause: "rank 0 on a exited with code 9"},
 		{name: "what we ended is not the cause",
 			events: []at{stopped(0, 0, 15, 0.1), exit(1, 3, 7, 1), done(0, 2), done(1, 2), done(2, 2)},
 			did:    "1s abort rank 3 on b; 1s stop 5s; 2s finish", code: 7, cause: "rank 3 on b exited with code 7"},
 		{name: "a rank that lost another is its victim, though it ended first",
-			events: []at{lost(4, 2, 0.9), exit(2, 4, 1, 1), {1.2, eventExit{1, Exit{Rank: 2, Signal: 9, At: 1100 * time.Millisecond}}}, done(0, 2), done(1, 2), done(2, 2)},
+			events: []at{lost(4, 2, 0.9), exit(2, 4, 1, 1), {1.2, RankExited{1, Exit{Rank: 2, Signal: 9, At: 1100 * time.Millisecond}}}, done(0, 2), done(1, 2), done(2, 2)},
 			did:    "900ms abort rank 2 on b; 1s stop 5s; 2s finish", code: 137, cause: "rank 2 on b was killed by signal 9 (SIGKILL)"},
 		{name: "a victim is the cause when there is no other",
 			events: []at{lost(4, 2, 0.9), exit(2, 4, 3, 1), done(0, 2), done(1, 2), done(2, 2)},
@@ -115,10 +115,10 @@ func TestCore(t *testing.T) {
 		{name: "a loss alone stops nobody: ranks may handle it",
 			events: []at{lost(0, 2, 1), lost(1, 2, 1.1), tick(60)}, did: "1s abort rank 2 on b"},
 		{name: "an agent that says that it ends is the cause from then on, and awaited",
-			events: []at{{1, eventFailing{1, errors.New("its guard is dead")}}, {1.1, eventFailing{1, errors.New("again")}}, gone(2, 1.5), done(0, 2), gone(1, 3)},
+			events: []at{{1, HostFailing{1, errors.New("its guard is dead")}}, {1.1, HostFailing{1, errors.New("again")}}, gone(2, 1.5), done(0, 2), gone(1, 3)},
 			did:    "1s abort rank -1 on b; 1s stop 5s; 3s finish", code: CodeLaunch, cause: "host b: its guard is dead"},
 		{name: "an agent that says that it ends, and does not, is given up like another",
-			events: []at{{1, eventFailing{1, errors.New("its guard is dead")}}, done(0, 2), done(2, 2), tick(8.9), tick(9)},
+			events: []at{{1, HostFailing{1, errors.New("its guard is dead")}}, done(0, 2), done(2, 2), tick(8.9), tick(9)},
 			did:    "1s abort rank -1 on b; 1s stop 5s; 9s finish", code: CodeLaunch, cause: "host b: its guard is dead"},
 		{name: "a lost host ends the job",
 			events: []at{gone(1, 2), stopped(0, 0, 15, 2.1), done(0, 2.5), done(2, 3)},
@@ -173,10 +173,10 @@ func TestCore(t *testing.T) {
 			events: []at{exit(0, 0, 2, 1), done(0, 2), tick(8.9), tick(9), tick(10)}, did: "1s abort rank 0 on a; 1s stop 5s; 9s finish", code: 2, cause: "rank 0 on a exited with code 2",
 			result: func(r Result) bool { return strings.Join(r.Unconfirmed, " ") == "b c" }},
 		{name: "who stood still reads before it gives up",
-			events: []at{exit(0, 0, 2, 1), {60, eventWoke{58 * time.Second}}, tick(60), done(0, 60.1), done(1, 60.1), done(2, 60.1)}, did: "1s abort rank 0 on a; 1s stop 5s; 1m0.1s finish", code: 2,
+			events: []at{exit(0, 0, 2, 1), {60, Woke{58 * time.Second}}, tick(60), done(0, 60.1), done(1, 60.1), done(2, 60.1)}, did: "1s abort rank 0 on a; 1s stop 5s; 1m0.1s finish", code: 2,
 			cause: "rank 0 on a exited with code 2", result: func(r Result) bool { return len(r.Unconfirmed) == 0 }},
 		{name: "who stood still waits no longer than that",
-			events: []at{exit(0, 0, 2, 1), {60, eventWoke{58 * time.Second}}, tick(66.9), tick(67)}, did: "1s abort rank 0 on a; 1s stop 5s; 1m7s finish", code: 2, cause: "rank 0 on a exited with code 2"},
+			events: []at{exit(0, 0, 2, 1), {60, Woke{58 * time.Second}}, tick(66.9), tick(67)}, did: "1s abort rank 0 on a; 1s stop 5s; 1m7s finish", code: 2, cause: "rank 0 on a exited with code 2"},
 		{name: "nothing happens after the end",
 			events: []at{done(0, 1), done(1, 1), done(2, 1), exit(0, 0, 7, 2), gone(1, 2), wish(Interrupted, false, 2), tick(9)}, did: "1s finish", code: 0},
 	}
@@ -189,7 +189,7 @@ func TestCore(t *testing.T) {
 			if !c.finished {
 				return
 			}
-			r := c.result()
+			r := c.Result()
 			if r.Code() != tc.code {
 				t.Errorf("code %d, want %d", r.Code(), tc.code)
 			}
@@ -212,13 +212,13 @@ func TestCoreTellsRanksWhatHappened(t *testing.T) {
 		event any
 		want  wire.Abort
 	}{
-		{eventExit{1, Exit{Rank: 3, Signal: 11, Core: true}}, wire.Abort{Rank: 3, Host: "b", Cause: "was killed by signal 11 (SIGSEGV), core dumped"}},
-		{eventExit{0, Exit{Rank: 0, Code: 127, Failed: "no such file"}}, wire.Abort{Rank: 0, Host: "a", Cause: "did not start: no such file"}},
-		{eventLost{wire.Lost{By: 0, Rank: 4, Cause: "reset"}}, wire.Abort{Rank: 4, Host: "c", Cause: "rank 0 lost it: reset"}},
-		{eventHostLost{2, errors.New("no route")}, wire.Abort{Rank: -1, Host: "c", Cause: "no route"}},
+		{RankExited{1, Exit{Rank: 3, Signal: 11, Core: true}}, wire.Abort{Rank: 3, Host: "b", Cause: "was killed by signal 11 (SIGSEGV), core dumped"}},
+		{RankExited{0, Exit{Rank: 0, Code: 127, Failed: "no such file"}}, wire.Abort{Rank: 0, Host: "a", Cause: "did not start: no such file"}},
+		{RankLost{wire.Lost{By: 0, Rank: 4, Cause: "reset"}}, wire.Abort{Rank: 4, Host: "c", Cause: "rank 0 lost it: reset"}},
+		{HostLost{2, errors.New("no route")}, wire.Abort{Rank: -1, Host: "c", Cause: "no route"}},
 	} {
-		acts := newCore(corePlan(t), grace).step(tc.event, time.Second)
-		if len(acts) == 0 || !reflect.DeepEqual(acts[0], actAbort{tc.want}) {
+		acts := New(corePlan(t), grace).Step(tc.event, time.Second)
+		if len(acts) == 0 || !reflect.DeepEqual(acts[0], AbortRanks{tc.want}) {
 			t.Errorf("%+v: %+v, want %+v first", tc.event, acts, tc.want)
 		}
 	}
@@ -226,8 +226,37 @@ func TestCoreTellsRanksWhatHappened(t *testing.T) {
 
 // Nothing that happens after the end changes it.
 func TestNothingHappensAfterTheEnd(t *testing.T) {
-	c, did := play(t, []at{done(0, 1), done(1, 1), done(2, 1), exit(1, 3, 7, 2), {2, eventHostLost{0, errors.New("no word")}}, {3, eventStop{Interrupted, true}}, tick(3600)})
-	if r := c.result(); r.Code() != 0 || len(did) != 1 || did[0] != "1s finish" {
+	c, did := play(t, []at{done(0, 1), done(1, 1), done(2, 1), exit(1, 3, 7, 2), {2, HostLost{0, errors.New("no word")}}, {3, Stop{Interrupted, true}}, tick(3600)})
+	if r := c.Result(); r.Code() != 0 || len(did) != 1 || did[0] != "1s finish" {
 		t.Errorf("%q, %+v", did, r)
+	}
+}
+
+// The cause of a large job's end is found without a look at every host for every rank and host.
+func TestLostWithAsksForEachRankOnce(t *testing.T) {
+	var hosts []hostfile.Host
+	for i := range 50 {
+		hosts = append(hosts, hostfile.Host{Name: fmt.Sprint("h", i), Slots: 2})
+	}
+	plan, err := plan.New(hosts, plan.Request{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := New(plan, grace)
+	asked, hostOf := 0, c.hostOf
+	c.hostOf = func(rank int) string {
+		asked++
+		return hostOf(rank)
+	}
+	for rank := range plan.Size {
+		c.victims[rank] = (rank + 1) % plan.Size
+		c.hosts[rank/2].done = true
+	}
+	if name := c.lostWith(); name != "" || asked > plan.Size {
+		t.Errorf("%q, and %d looks for %d ranks", name, asked, plan.Size)
+	}
+	c.hosts[7].done = false
+	if name := c.lostWith(); name != "h7" {
+		t.Errorf("%q, want h7", name)
 	}
 }

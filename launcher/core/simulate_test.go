@@ -1,4 +1,4 @@
-package launcher
+package core
 
 import (
 	"fmt"
@@ -17,7 +17,7 @@ func (w *world) verdict() error {
 	if !b.told {
 		return nil
 	}
-	r := b.core.result()
+	r := b.core.Result()
 	allWell := true
 	for _, rank := range w.ranks {
 		allWell = allWell && !rank.alive && rank.code == 0 && rank.killed == 0

@@ -1,4 +1,4 @@
-package launcher
+package core
 
 import (
 	"errors"
@@ -38,9 +38,9 @@ func TestEveryOrderInOneTick(t *testing.T) {
 		wish  int
 	}
 	const now = 10 * time.Millisecond
-	exit := func(host, rank int, at time.Duration, e Exit) eventExit {
+	exit := func(host, rank int, at time.Duration, e Exit) RankExited {
 		e.Rank, e.At = rank, at
-		return eventExit{host, e}
+		return RankExited{host, e}
 	}
 	happenings := []happening{
 		{name: "rank 0 exits 0", event: exit(0, 0, 1*time.Millisecond, Exit{})},
@@ -49,10 +49,10 @@ func TestEveryOrderInOneTick(t *testing.T) {
 		{name: "rank 3 is killed", event: exit(2, 3, 4*time.Millisecond, Exit{Signal: 9}), at: 4 * time.Millisecond, code: 137},
 		{name: "rank 4 is stopped", event: exit(3, 4, 1*time.Millisecond, Exit{Signal: 15, Stopped: true})},
 		{name: "rank 5 has been told to abort", event: exit(3, 5, 1*time.Millisecond, Exit{Code: 5, Aborted: true})},
-		{name: "host 4 is lost", event: eventHostLost{4, errors.New("gone")}, at: now, code: CodeLaunch},
-		{name: "Ctrl-C", event: eventStop{why: Interrupted}, wish: 130},
-		{name: "the time is up", event: eventStop{why: TimedOut}, wish: CodeTimeout},
-		{name: "rank 1 is lost by rank 5", event: eventLost{wire.Lost{By: 5, Rank: 1}}},
+		{name: "host 4 is lost", event: HostLost{4, errors.New("gone")}, at: now, code: CodeLaunch},
+		{name: "Ctrl-C", event: Stop{Why: Interrupted}, wish: 130},
+		{name: "the time is up", event: Stop{Why: TimedOut}, wish: CodeTimeout},
+		{name: "rank 1 is lost by rank 5", event: RankLost{wire.Lost{By: 5, Rank: 1}}},
 	}
 	tried := 0
 	orders(happenings, 4, func(order []happening) {
@@ -60,16 +60,16 @@ func TestEveryOrderInOneTick(t *testing.T) {
 		for i := range hosts {
 			hosts[i] = hostfile.Host{Name: fmt.Sprint("h", i), Slots: 2}
 		}
-		plan, err := plan.New(hosts, Request{NP: 10})
+		plan, err := plan.New(hosts, plan.Request{NP: 10})
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := newCore(plan, time.Second)
+		c := New(plan, time.Second)
 		want, first, victim, names := 0, time.Hour, 0, []string{}
 		stopping := false
 		for _, h := range order {
 			names = append(names, h.name)
-			c.step(h.event, now)
+			c.Step(h.event, now)
 			if h.wish != 0 && !stopping {
 				want, first = h.wish, 0
 			}
@@ -86,9 +86,9 @@ func TestEveryOrderInOneTick(t *testing.T) {
 			want = victim
 		}
 		for host := range hosts {
-			c.step(eventDone{host: host}, now)
+			c.Step(HostDone{Host: host}, now)
 		}
-		if r := c.result(); !c.finished || r.Code() != want {
+		if r := c.Result(); !c.finished || r.Code() != want {
 			t.Errorf("%q: code %d, want %d; finished: %v", names, r.Code(), want, c.finished)
 		}
 		tried++

@@ -1,6 +1,6 @@
 //go:build !race
 
-package launcher
+package core
 
 // simulatedJobs are as many as take a few seconds.
 const simulatedJobs = 20_000

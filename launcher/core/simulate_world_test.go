@@ -1,4 +1,4 @@
-package launcher
+package core
 
 import (
 	"container/heap"
@@ -23,7 +23,7 @@ type world struct {
 	log   []string
 	fault error // the first promise that was broken
 
-	plan     Plan
+	plan     plan.Plan
 	grace    time.Duration
 	ring     bool // ranks notice the loss of each other, and exit when told to abort
 	fences   int
@@ -76,7 +76,7 @@ func newWorld(d dice, tell bool) *world {
 		hosts[i] = hostfile.Host{Name: fmt.Sprint("h", i), Slots: 1 + d.IntN(3)}
 	}
 	var err error
-	if w.plan, err = plan.New(hosts, Request{}); err != nil {
+	if w.plan, err = plan.New(hosts, plan.Request{}); err != nil {
 		panic(err)
 	}
 	w.grace = w.upTo(8 * time.Second)
@@ -91,7 +91,7 @@ func newWorld(d dice, tell bool) *world {
 		r.live()
 	}
 	// Somebody loses patience with a job that nothing ends.
-	w.until(40*time.Second, func() { w.boss.post(-1, eventStop{why: TimedOut}) })
+	w.until(40*time.Second, func() { w.boss.post(-1, Stop{Why: TimedOut}) })
 	if !w.harmless {
 		for range 1 + d.IntN(4) {
 			w.goWrong()
@@ -134,7 +134,7 @@ func (w *world) broken(format string, args ...any) {
 
 // run plays the job to its end, and on until nothing of it is left.
 func (w *world) run() error {
-	bound := w.trouble + hungTime + 4*session.BeatTime + w.grace + stopMargin + 2*coreTick
+	bound := w.trouble + HungTime + 4*session.BeatTime + w.grace + StopMargin + 2*TickTime
 	for w.fault == nil && len(w.queue) > 0 {
 		m := heap.Pop(&w.queue).(*moment)
 		w.now = m.at

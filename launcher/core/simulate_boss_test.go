@@ -1,4 +1,4 @@
-package launcher
+package core
 
 import (
 	"encoding/binary"
@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gorun/gorun/internal/kv"
 	"github.com/gorun/gorun/internal/wire"
 	"github.com/gorun/gorun/launcher/session"
 )
@@ -15,8 +14,8 @@ import (
 // boss is the launcher's process: its core, and what run.go does around it.
 type boss struct {
 	w        *world
-	core     *core
-	fences   *fences
+	core     *Machine
+	fences   *Fences
 	sessions []*session.Session // for the hosts' clocks
 	heard    []time.Duration
 	done     []bool
@@ -36,7 +35,7 @@ type boss struct {
 }
 
 func newBoss(w *world) *boss {
-	b := &boss{w: w, core: newCore(w.plan, w.grace), fences: newFences(kv.NewStore(), w.plan.Size),
+	b := &boss{w: w, core: New(w.plan, w.grace), fences: NewFences(w.plan.Size),
 		known: map[int]Exit{}, unread: make([][]any, len(w.hosts)+1)}
 	for range w.hosts {
 		b.sessions = append(b.sessions, &session.Session{})
@@ -62,7 +61,7 @@ func (b *boss) post(host int, event any) {
 // read is what the readers and the loop do with one message.
 func (b *boss) read(host int, event any) {
 	if host >= 0 {
-		if _, lost := event.(eventHostLost); !lost {
+		if _, lost := event.(HostLost); !lost {
 			b.heard[host] = b.w.now
 		}
 	}
@@ -74,19 +73,19 @@ func (b *boss) read(host int, event any) {
 	case wire.Exit:
 		b.blur = max(b.blur, b.mistake(host))
 		e.At = b.sessions[host].ToLauncher(e.At, b.w.now)
-		b.apply(eventExit{host, exitOf(e)})
+		b.apply(RankExited{host, ExitOf(e)})
 	case wire.Lost:
-		b.apply(eventLost{e})
+		b.apply(RankLost{e})
 	case wire.Failing:
-		b.apply(eventFailing{host, session.ExplainFailing(e)})
+		b.apply(HostFailing{host, session.ExplainFailing(e)})
 	case wire.Fence:
 		b.fence(e)
 	case doneMessage:
 		b.done[host] = true
-		b.apply(eventDone{host: host})
+		b.apply(HostDone{Host: host})
 	case hangUp:
 		if !b.done[host] {
-			b.apply(eventHostLost{host, errors.New("the stream ended")})
+			b.apply(HostLost{host, errors.New("the stream ended")})
 		}
 	default:
 		b.apply(event)
@@ -104,15 +103,15 @@ func (b *boss) mistake(host int) time.Duration {
 }
 
 func (b *boss) fence(f wire.Fence) {
-	all, err := b.fences.add(f)
+	all, err := b.fences.Add(f)
 	if all != nil {
 		b.toAll(wire.Fence{Name: f.Name, Values: all})
 	}
 	if err == nil {
-		err = b.fences.stuck()
+		err = b.fences.Stuck()
 	}
 	if err != nil {
-		b.apply(eventAbort{wire.Abort{Rank: -1, Cause: err.Error()}})
+		b.apply(Abort{wire.Abort{Rank: -1, Cause: err.Error()}})
 	}
 }
 
@@ -130,34 +129,34 @@ func (b *boss) apply(event any) {
 	b.excuseItself()
 	w := b.w
 	switch e := event.(type) {
-	case eventTick:
-	case eventHostLost:
-		w.note("launcher: %s is gone: %v", w.hosts[e.host].name, e.err)
-	case eventFailing:
-		w.note("launcher: %s is ending: %v", w.hosts[e.host].name, e.err)
+	case Tick:
+	case HostLost:
+		w.note("launcher: %s is gone: %v", w.hosts[e.Host].name, e.Err)
+	case HostFailing:
+		w.note("launcher: %s is ending: %v", w.hosts[e.Host].name, e.Err)
 	default:
 		w.note("launcher: %T%+v", event, event)
 	}
-	if e, ok := event.(eventExit); ok {
-		b.known[e.exit.Rank] = e.exit
-		b.fences.rankEnded(e.exit.Rank)
-		if err := b.fences.stuck(); err != nil && !e.exit.failed() {
-			b.apply(eventAbort{wire.Abort{Rank: e.exit.Rank, Host: w.hosts[e.host].name, Cause: err.Error()}})
+	if e, ok := event.(RankExited); ok {
+		b.known[e.Exit.Rank] = e.Exit
+		b.fences.RankEnded(e.Exit.Rank)
+		if err := b.fences.Stuck(); err != nil && !e.Exit.IsFailure() {
+			b.apply(Abort{wire.Abort{Rank: e.Exit.Rank, Host: w.hosts[e.Host].name, Cause: err.Error()}})
 		}
 	}
-	for _, act := range b.core.step(event, w.now) {
+	for _, act := range b.core.Step(event, w.now) {
 		if b.over {
 			w.broken("%T after the end", act)
 		}
 		w.note("launcher: does %T%+v", act, act)
 		switch act := act.(type) {
-		case actStop:
-			b.stop(act.grace)
-		case actAbort:
+		case StopRanks:
+			b.stop(act.Grace)
+		case AbortRanks:
 			if b.aborts++; b.aborts > 1 {
 				w.broken("the ranks are told to abort twice")
 			}
-			b.toAll(act.abort)
+			b.toAll(act.Abort)
 		}
 	}
 	if b.core.finished && !b.over {
@@ -166,7 +165,7 @@ func (b *boss) apply(event any) {
 				w.broken("%s was done, and the launcher ends without having read it", w.hosts[i].name)
 			}
 		}
-		r := b.core.result()
+		r := b.core.Result()
 		b.told = true
 		b.end(r.Code())
 	}
@@ -176,7 +175,7 @@ func (b *boss) apply(event any) {
 }
 
 func (b *boss) stop(grace time.Duration) {
-	due := b.w.now + grace + stopMargin
+	due := b.w.now + grace + StopMargin
 	if b.ticking && due >= b.due {
 		b.w.broken("a later stop gives more time: %v after %v", due, b.due)
 	}
@@ -193,9 +192,9 @@ func (b *boss) tick() {
 		return
 	}
 	if !b.stopped {
-		b.apply(eventTick{})
+		b.apply(Tick{})
 	}
-	b.w.after(coreTick, b.tick)
+	b.w.after(TickTime, b.tick)
 }
 
 // end is that of the process: the agents' streams end with it.
@@ -224,14 +223,14 @@ func (b *boss) beat() {
 
 // excuseItself is job.excuseOurselves.
 func (b *boss) excuseItself() {
-	if !b.over && b.w.now-b.looked > stoppedTime {
+	if !b.over && b.w.now-b.looked > SuspendedTime {
 		for i := range b.heard {
 			b.heard[i] = b.w.now
 		}
 	}
-	if still := b.w.now - b.looked - coreTick; !b.over && still > coreTick {
-		b.core.step(eventWoke{still}, b.w.now)
-		b.due = max(b.due+still, b.w.now+coreTick)
+	if still := b.w.now - b.looked - TickTime; !b.over && still > TickTime {
+		b.core.Step(Woke{still}, b.w.now)
+		b.due = max(b.due+still, b.w.now+TickTime)
 	}
 	b.looked = b.w.now
 }
@@ -240,11 +239,11 @@ func (b *boss) excuseItself() {
 func (b *boss) findHung() any {
 	b.excuseItself()
 	for i := range b.heard {
-		if b.w.now-b.heard[i] > hungTime && !b.core.settled(i) {
-			return eventHostLost{i, fmt.Errorf("no word from the agent for %v", hungTime)}
+		if b.w.now-b.heard[i] > HungTime && !b.core.Settled(i) {
+			return HostLost{i, fmt.Errorf("no word from the agent for %v", HungTime)}
 		}
 	}
-	return eventTick{}
+	return Tick{}
 }
 
 // resume continues the launcher: it reads what has come meanwhile, the hosts in any order.

@@ -1,4 +1,4 @@
-package launcher
+package core
 
 import (
 	"errors"
@@ -22,7 +22,7 @@ func (w *world) goWrong() {
 	case 2, 3:
 		w.wish(at, StopReason(1+w.dice.IntN(3)))
 	case 4:
-		w.until(at, func() { w.boss.post(-1, eventStop{why: OutputClosed}) })
+		w.until(at, func() { w.boss.post(-1, Stop{Why: OutputClosed}) })
 	case 5:
 		w.until(at, h.kill)
 	case 6:
@@ -57,10 +57,10 @@ func (w *world) goWrong() {
 
 // wish is a user who wants the end once, twice or three times.
 func (w *world) wish(at time.Duration, why StopReason) {
-	w.until(at, func() { w.boss.post(-1, eventStop{why: why}) })
+	w.until(at, func() { w.boss.post(-1, Stop{Why: why}) })
 	if w.oneIn(2) {
 		at += w.upTo(3 * time.Second)
-		w.until(at, func() { w.boss.post(-1, eventStop{why: why, now: true}) })
+		w.until(at, func() { w.boss.post(-1, Stop{Why: why, Now: true}) })
 	}
 	if w.oneIn(3) {
 		w.until(at+w.upTo(2*time.Second), func() {
@@ -93,7 +93,7 @@ func (h *simHost) stopAgent(at, d time.Duration, forever bool) {
 		w.note("%s: the agent is stopped, for ever: %v", h.name, forever)
 		h.stopped = true
 		h.recovered = max(h.recovered, at+d)
-		h.suspect = h.suspect || forever || d > hungTime-5*time.Second
+		h.suspect = h.suspect || forever || d > HungTime-5*time.Second
 	})
 	if forever {
 		h.forever = true
@@ -153,7 +153,7 @@ func (h *simHost) stall(at time.Duration, which int, d time.Duration, forever bo
 	w.until(at+netTime+w.upTo(1500*time.Millisecond), func() {
 		if began && w.now < over && !w.boss.over {
 			dead, h.up.cut = true, true
-			w.boss.post(h.index, eventHostLost{h.index, errors.New("connection timed out")})
+			w.boss.post(h.index, HostLost{h.index, errors.New("connection timed out")})
 			if which == 2 {
 				h.parted()
 			}
@@ -196,7 +196,7 @@ func (h *simHost) crash() {
 	h.lives, h.off, h.suspect, h.stuck = false, true, true, false
 	h.up.cut, h.down.cut = true, true
 	w.until(w.now+netTime+w.upTo(1500*time.Millisecond), func() {
-		w.boss.post(h.index, eventHostLost{h.index, errors.New("connection timed out")})
+		w.boss.post(h.index, HostLost{h.index, errors.New("connection timed out")})
 	})
 	if w.oneIn(2) {
 		h.parted()

@@ -1,4 +1,4 @@
-package launcher
+package core
 
 import (
 	"syscall"
@@ -7,6 +7,7 @@ import (
 	"github.com/gorun/gorun/internal/agent"
 	"github.com/gorun/gorun/internal/kv"
 	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/launcher/plan"
 	"github.com/gorun/gorun/launcher/session"
 )
 
@@ -44,7 +45,7 @@ type simHost struct {
 	forever   bool          // the agent is stopped for good
 }
 
-func newSimHost(w *world, p *PlannedHost, index int) *simHost {
+func newSimHost(w *world, p *plan.Host, index int) *simHost {
 	h := &simHost{w: w, name: p.Name, index: index, began: w.upTo(time.Second) - 500*time.Millisecond, lives: true, gather: kv.NewGather(len(p.Ranks))}
 	h.up = &pipe{w: w, delay: w.upTo(100 * time.Millisecond), deliver: func(m any) { w.boss.post(index, m) }}
 	h.down = &pipe{w: w, delay: w.upTo(100 * time.Millisecond), deliver: h.frame}

@@ -1,0 +1,43 @@
+package prose
+
+import "testing"
+
+func TestSize(t *testing.T) {
+	for n, want := range map[int64]string{0: "0 MiB", 1 << 19: "0.5 MiB", 64 << 20: "64 MiB", 12_900_000: "12.3 MiB", 1023 << 20: "1023 MiB",
+		2 << 30: "2 GiB", 1_640_000_000: "1.53 GiB", 100 << 30: "100 GiB", 1200 << 30: "1200 GiB"} {
+		if got := Size(n); got != want {
+			t.Errorf("%d is %q, want %q", n, got, want)
+		}
+	}
+}
+
+func TestPrintable(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                        "",
+		" \r\n ":                  "",
+		"one line\n":              "one line",
+		"a\nb\r\n\nc":             "a; b; c",
+		"\x1b[31mred\x1b[0m\a":    "?[31mred?[0m?",
+		"tab\tdel\x7f":            "tab?del?",
+		"c1 \u009b31m":            "c1 ?31m",
+		"\x1b]0;title\x07":        "?]0;title?",
+		"Grüße \u00a0 日本":         "Grüße \u00a0 日本",
+		"\x00gorun-agent nonce\n": "?gorun-agent nonce",
+	} {
+		if got := Printable(text); got != want {
+			t.Errorf("Printable(%q) = %q, want %q", text, got, want)
+		}
+	}
+}
+
+// FuzzPrintable checks that nothing a host says can move the cursor.
+func FuzzPrintable(f *testing.F) {
+	f.Add("\x1b[2J\n\x9b\xff\u009b")
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, r := range Printable(text) {
+			if r < ' ' || r >= 0x7f && r < 0xa0 {
+				t.Fatalf("%q lets %q through", text, r)
+			}
+		}
+	})
+}

@@ -1,0 +1,330 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gorun/gorun/internal/prose"
+	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/launcher/plan"
+)
+
+// StopMargin is how long after the grace the launcher waits for the agents' last reports.
+const StopMargin = 3 * time.Second
+
+// HungTime is the silence after which a connected agent counts as hung.
+const HungTime = 30 * time.Second
+
+// SuspendedTime is a gap between two events that only a suspended launcher explains.
+const SuspendedTime = 3 * time.Second
+
+// TickTime is the interval at which a machine that stops its ranks needs a [Tick].
+const TickTime = 100 * time.Millisecond
+
+// Events. Hosts are indexes in the plan; times are on the launcher's monotonic clock.
+type (
+	// RankExited reports the end of a rank of a host.
+	RankExited struct {
+		Host int
+		Exit Exit
+	}
+	// RankLost reports that a rank lost its connection to another.
+	RankLost struct{ wire.Lost }
+	// HostDone reports that every rank of a host has ended and is swept up, except the processes left.
+	HostDone struct {
+		Host int
+		Left []Unkillable
+	}
+	// HostLost reports that a host or its agent is lost.
+	HostLost struct {
+		Host int
+		Err  error
+	}
+	// HostFailing reports that an agent is about to end its ranks and itself.
+	HostFailing struct {
+		Host int
+		Err  error
+	}
+	// Stop is a request of the user, or of a time limit, to end the job.
+	Stop struct {
+		Why StopReason
+		Now bool // without grace
+	}
+	// Abort reports that the ranks cannot go on together, though none has failed.
+	Abort struct{ wire.Abort }
+	// Woke reports that the launcher itself was suspended for a time: frames that came meanwhile are unread.
+	Woke struct{ Still time.Duration }
+	// Tick reports that time has passed.
+	Tick struct{}
+)
+
+// Actions for every host.
+type (
+	// StopRanks ends the ranks.
+	StopRanks struct{ Grace time.Duration }
+	// AbortRanks tells the ranks to abort.
+	AbortRanks struct{ wire.Abort }
+)
+
+// StopReason is why a job was ended from outside. The zero value: it was not.
+type StopReason int
+
+// Reasons to stop a job.
+const (
+	NotStopped StopReason = iota
+	Interrupted
+	Terminated
+	HungUp
+	TimedOut
+	OutputClosed
+)
+
+type hostState struct {
+	name string
+	done bool
+	left []Unkillable // cannot be killed
+	lost error
+	ends bool // its agent is lost, and has not ended yet
+	at   time.Duration
+}
+
+// Machine is the state of one job from the start of its ranks. It is pure, and not safe for concurrent use.
+type Machine struct {
+	grace    time.Duration
+	hosts    []hostState
+	hostOf   func(rank int) string
+	exits    []Exit
+	victims  map[int]int // rank that was lost, by the rank that reported it before it ended itself
+	aborter  int         // rank that requested the abort, or -1
+	aborted  bool
+	told     string // cause of the abort
+	reason   StopReason
+	stopping bool
+	deadline time.Duration // when hosts are no longer waited for, if stopping
+	finished bool
+}
+
+// New returns a machine for a plan whose ranks have just been started.
+func New(plan plan.Plan, grace time.Duration) *Machine {
+	c := &Machine{grace: grace, victims: map[int]int{}, aborter: -1, hostOf: func(rank int) string {
+		if h := plan.Host(rank); h != nil {
+			return h.Name
+		}
+		return ""
+	}}
+	for _, h := range plan.Hosts {
+		c.hosts = append(c.hosts, hostState{name: h.Name})
+	}
+	return c
+}
+
+// Step handles one event at time now, which must not decrease, and returns the actions in order.
+func (c *Machine) Step(event any, now time.Duration) []any {
+	if c.finished {
+		return nil
+	}
+	var acts []any
+	switch e := event.(type) {
+	case RankExited:
+		acts = c.exited(e, now)
+	case RankLost:
+		acts = c.lost(e.Lost)
+	case Abort:
+		acts = c.abort(e.Abort)
+	case HostDone:
+		c.hosts[e.Host].done, c.hosts[e.Host].left = true, e.Left
+	case HostLost:
+		acts = c.hostLost(e, now)
+	case HostFailing:
+		acts = c.failing(e, now)
+	case Stop:
+		if c.reason == NotStopped && !c.stopping {
+			c.reason = e.Why
+		}
+		grace := c.grace
+		if e.Now {
+			grace = 0
+		}
+		acts = c.stop(grace, now)
+	case Woke:
+		c.deadline = max(c.deadline+e.Still, now+TickTime)
+		return nil // the next event checks whether the job is over
+	case Tick:
+	}
+	if c.over(now) {
+		c.finished = true
+	}
+	return acts
+}
+
+func (c *Machine) exited(e RankExited, now time.Duration) []any {
+	c.exits = append(c.exits, e.Exit)
+	if !e.Exit.IsFailure() || e.Exit.Stopped {
+		return nil
+	}
+	acts := c.abort(wire.Abort{Rank: e.Exit.Rank, Host: c.hosts[e.Host].name, Cause: e.Exit.Describe()})
+	return append(acts, c.stop(c.grace, now)...)
+}
+
+func (c *Machine) hostLost(e HostLost, now time.Duration) []any {
+	h := &c.hosts[e.Host]
+	if c.Settled(e.Host) {
+		return nil
+	}
+	if h.lost != nil { // the agent has reported the cause before
+		h.ends = false
+		return nil
+	}
+	return c.lose(e.Host, e.Err, now)
+}
+
+// failing handles an agent's report that it is about to end. Its ranks run until it has ended.
+func (c *Machine) failing(e HostFailing, now time.Duration) []any {
+	if c.Settled(e.Host) || c.hosts[e.Host].lost != nil {
+		return nil
+	}
+	c.hosts[e.Host].ends = true
+	return c.lose(e.Host, e.Err, now)
+}
+
+func (c *Machine) lose(host int, err error, now time.Duration) []any {
+	h := &c.hosts[host]
+	h.lost, h.at = err, now
+	acts := c.abort(wire.Abort{Rank: -1, Host: h.name, Cause: err.Error()})
+	return append(acts, c.stop(c.grace, now)...)
+}
+
+// lost aborts the job because a connection between two ranks was lost. A rank that
+// names itself requests the abort, and is not a victim.
+func (c *Machine) lost(l wire.Lost) []any {
+	cause := l.Cause
+	switch {
+	case l.By != l.Rank:
+		c.victims[l.By] = l.Rank
+		cause = fmt.Sprintf("rank %d lost it: %s", l.By, l.Cause)
+	case !c.aborted:
+		c.aborter = l.Rank
+	}
+	return c.abort(wire.Abort{Rank: l.Rank, Host: c.hostOf(l.Rank), Cause: cause})
+}
+
+// abort tells all ranks to abort, once.
+func (c *Machine) abort(a wire.Abort) []any {
+	if c.aborted {
+		return nil
+	}
+	c.aborted, c.told = true, a.Cause
+	if a.Rank >= 0 {
+		c.told = fmt.Sprintf("rank %d on %s: %s", a.Rank, a.Host, a.Cause)
+	}
+	return []any{AbortRanks{Abort: a}}
+}
+
+// stop asks every host to end its ranks. Asked again it can only hurry.
+func (c *Machine) stop(grace, now time.Duration) []any {
+	deadline := now + grace + StopMargin
+	if c.stopping && deadline >= c.deadline {
+		return nil
+	}
+	c.stopping, c.deadline = true, deadline
+	return []any{StopRanks{Grace: grace}}
+}
+
+func (c *Machine) over(now time.Duration) bool {
+	if c.stopping && now >= c.deadline {
+		return true
+	}
+	for i := range c.hosts {
+		if !c.Settled(i) {
+			return false
+		}
+	}
+	return true
+}
+
+// Settled reports that nothing more is expected of a host.
+func (c *Machine) Settled(host int) bool {
+	h := c.hosts[host]
+	return h.done || h.lost != nil && !h.ends
+}
+
+// StopLate records why the user ended a job that was over except for its output. An earlier reason counts.
+func (c *Machine) StopLate(why StopReason) {
+	if c.reason == NotStopped && !c.stopping {
+		c.reason = why
+	}
+}
+
+// Stopped reports whether the job is being ended from outside.
+func (c *Machine) Stopped() bool { return c.reason != NotStopped }
+
+// Stopping reports whether the ranks are being stopped, for any reason.
+func (c *Machine) Stopping() bool { return c.stopping }
+
+// Finished reports that the job is over. Step then does nothing.
+func (c *Machine) Finished() bool { return c.finished }
+
+// Result returns the outcome of the job.
+func (c *Machine) Result() Result {
+	r := Result{Stopped: c.reason, Exits: c.exits}
+	for i, h := range c.hosts {
+		r.Unkillable = append(r.Unkillable, h.left...)
+		if h.lost != nil {
+			r.Lost = append(r.Lost, HostError{Host: h.name, Err: h.lost})
+		} else if !h.done {
+			r.Unconfirmed = append(r.Unconfirmed, c.hosts[i].name)
+		}
+	}
+	r.Cause = c.cause()
+	return r
+}
+
+// cause returns the earliest failure that is no consequence of another: not of a rank
+// that gorun stopped, and of a victim (a rank that had lost another rank or was told to
+// abort) only if there is no other.
+func (c *Machine) cause() *Failure {
+	var first *Failure
+	var firstAt time.Duration
+	consider := func(at time.Duration, f Failure) {
+		switch {
+		case first == nil, first.Victim && !f.Victim, first.Victim == f.Victim && at < firstAt:
+			first, firstAt = &f, at
+		}
+	}
+	for _, e := range c.exits {
+		if e.IsFailure() && !e.Stopped {
+			f := Failure{Rank: e.Rank, Host: c.hostOf(e.Rank), Exit: e, At: e.At}
+			if _, reported := c.victims[e.Rank]; reported {
+				f.Victim = true
+			} else if e.Aborted && e.Rank != c.aborter {
+				f.Victim, f.Told = true, prose.Printable(c.told)
+			}
+			consider(e.At, f)
+		}
+	}
+	for _, h := range c.hosts {
+		if h.lost != nil {
+			consider(h.at, Failure{Rank: -1, Host: h.name, Lost: h.lost, At: h.at})
+		}
+	}
+	if first != nil && first.Victim {
+		if host := c.lostWith(); host != "" {
+			return &Failure{Rank: -1, Host: host, At: first.At, Lost: errors.New("no word from it since other ranks lost their connections to its ranks")}
+		}
+	}
+	return first
+}
+
+// lostWith is a host of which nothing is known any more, with a rank that others lost; "" if there is none. The ranks
+// notice the end of a host before gorun does, and the job may end in between.
+func (c *Machine) lostWith() string {
+	for _, rank := range c.victims {
+		name := c.hostOf(rank)
+		if slices.ContainsFunc(c.hosts, func(h hostState) bool { return h.name == name && !h.done }) {
+			return name
+		}
+	}
+	return ""
+}

@@ -1,0 +1,94 @@
+package core
+
+import (
+	"cmp"
+	"fmt"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorun/gorun/internal/prose"
+	"github.com/gorun/gorun/internal/wire"
+)
+
+// Exit is how a rank ended.
+type Exit struct {
+	Rank    int
+	Code    int           // exit status; 0 when Signal is set
+	Signal  int           // signal that ended it, or 0
+	Core    bool          // it dumped core
+	Stopped bool          // its agent had signalled it before it ended
+	Aborted bool          // the rank had been told to abort before it ended
+	At      time.Duration // since the job began
+	MPI     MPIEnd
+	Failed  string        // why it did not start, with Code 126 or 127; "": it did
+	MaxRSS  int64         // its peak memory in bytes, or that of the largest process it waited for
+	CPU     time.Duration // user and system time that it and they used
+	// OutOfMemory is the memory whose end made the kernel kill it; "": none, as far as is known.
+	OutOfMemory OutOfMemory
+	MemoryLimit int64 // in bytes, of MemoryOfGroup
+}
+
+// MPIEnd is an end that only MPI reports.
+type MPIEnd string
+
+// Ends of MPI programs. The exit's Code is the one given to MPI_Abort, or 0.
+const (
+	MPIAborted    MPIEnd = "aborted"    // the rank called MPI_Abort
+	MPIUnfinished MPIEnd = "unfinished" // it ended after MPI_Init and before MPI_Finalize
+)
+
+// OutOfMemory is a memory that ran out.
+type OutOfMemory string
+
+// Memory that may run out.
+const (
+	MemoryOfHost  OutOfMemory = "host"
+	MemoryOfGroup OutOfMemory = "cgroup"   // a cgroup reached its limit
+	MemoryLikely  OutOfMemory = "probably" // the host's, but which process the kernel killed is unknown
+)
+
+// IsFailure reports whether the rank ended otherwise than with success.
+func (e Exit) IsFailure() bool { return e.Code != 0 || e.Signal != 0 || e.MPI != "" }
+
+// ExitOf returns the end of a rank as its agent reported it.
+func ExitOf(e wire.Exit) Exit {
+	return Exit{Rank: e.Rank, Code: e.Code, Signal: e.Signal, Core: e.Core, Stopped: e.Stopped, Aborted: e.Aborted, At: e.At, MPI: MPIEnd(e.MPI),
+		Failed: e.Failed, MaxRSS: e.MaxRSS, CPU: e.CPU, OutOfMemory: OutOfMemory(e.OutOfMemory), MemoryLimit: e.MemoryLimit}
+}
+
+// Describe returns how a rank ended, such as "exited with code 3".
+func (e Exit) Describe() string {
+	switch {
+	case e.Failed != "":
+		return "did not start: " + e.Failed
+	case e.MPI == MPIAborted:
+		return fmt.Sprintf("called MPI_Abort(%d)", e.Code)
+	case e.MPI == MPIUnfinished:
+		return "ended after MPI_Init without MPI_Finalize"
+	case e.Signal != 0:
+		text := fmt.Sprintf("was killed by signal %d (%s)", e.Signal, signalName(syscall.Signal(e.Signal)))
+		if e.Core {
+			text += ", core dumped"
+		}
+		return text + shortOf(e)
+	}
+	return fmt.Sprintf("exited with code %d%s", e.Code, shortOf(e))
+}
+
+// signalName is the signal's common name, or its description.
+func signalName(s syscall.Signal) string { return cmp.Or(unix.SignalName(s), s.String()) }
+
+// shortOf returns which memory ran out for a rank, such as ": the host ran out of memory", or "".
+func shortOf(e Exit) string {
+	switch e.OutOfMemory {
+	case MemoryOfGroup:
+		return fmt.Sprintf(": its cgroup's memory limit of %s was reached", prose.Size(e.MemoryLimit))
+	case MemoryOfHost:
+		return ": the host ran out of memory"
+	case MemoryLikely:
+		return ": the host ran out of memory, it seems"
+	}
+	return ""
+}

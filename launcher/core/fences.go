@@ -1,0 +1,44 @@
+package core
+
+import (
+	"fmt"
+
+	"github.com/gorun/gorun/internal/kv"
+	"github.com/gorun/gorun/internal/wire"
+)
+
+// Fences holds the open fences of a job, or of an epoch of an elastic one. It is not safe for concurrent use.
+type Fences struct {
+	gather *kv.Gather
+	ended  []int // ranks that have ended and can reach no fence
+}
+
+// maxFenced bounds the values of one fence together: they go to every host in one message.
+const maxFenced = wire.MaxControl / 2
+
+// NewFences returns the fences of size ranks.
+func NewFences(size int) *Fences { return &Fences{gather: kv.NewGather(size)} }
+
+// Add takes one host's values and returns all when they are complete.
+func (f *Fences) Add(part wire.Fence) (map[int][]byte, error) {
+	all, err := f.gather.Add(part.Name, part.Values)
+	bytes := 0
+	for _, value := range all {
+		bytes += len(value)
+	}
+	if bytes > maxFenced {
+		return nil, fmt.Errorf("fence %q: the values of all ranks are %d bytes, at most %d allowed", part.Name, bytes, maxFenced)
+	}
+	return all, err
+}
+
+// RankEnded records that a rank has ended.
+func (f *Fences) RankEnded(rank int) { f.ended = append(f.ended, rank) }
+
+// Stuck returns an error if ranks wait in a fence for one that has ended.
+func (f *Fences) Stuck() error {
+	if name, rank, stuck := f.gather.Stuck(f.ended); stuck {
+		return fmt.Errorf("rank %d ended while others waited for it in fence %q", rank, name)
+	}
+	return nil
+}

@@ -1,0 +1,124 @@
+package core
+
+import (
+	"fmt"
+	"syscall"
+	"time"
+
+	"github.com/gorun/gorun/internal/prose"
+)
+
+// Exit codes that gorun itself chooses. See docs/exit-codes.md.
+const (
+	CodeUnkillable = 123 // nothing failed, but processes of the job cannot be killed
+	CodeTimeout    = 124
+	CodeLaunch     = 125 // a job could not be launched, or a host was lost
+	CodeSignalBase = 128
+)
+
+// Result is how a job that was started ended.
+type Result struct {
+	Cause       *Failure   // the failure that ended the job; nil if nothing failed
+	Stopped     StopReason // why it was ended from outside, if it was
+	Exits       []Exit
+	Lost        []HostError // hosts that were lost
+	Unconfirmed []string    // hosts that did not report the end of their ranks in time
+	Unkillable  []Unkillable
+	Output      error // why output was lost, if it was
+	// Elastic is how an elastic job ended; nil: the job was not elastic.
+	Elastic *ElasticEnd
+	// Started is when the ranks were released, Ended when all of them had ended, since the job began.
+	Started, Ended time.Duration
+}
+
+// Unkillable is a process of the job that waits in the kernel: SIGKILL ends it only when it leaves.
+type Unkillable struct {
+	Host string
+	Process
+}
+
+// Process is a process on a host.
+type Process struct {
+	PID   int
+	Name  string
+	State string // a letter as in proc(5): D waits in the kernel
+}
+
+func (u Unkillable) String() string {
+	return fmt.Sprintf("%s: process %d (%s) cannot be killed", u.Host, u.PID, prose.Printable(u.Name))
+}
+
+// Failure is the first failure of a job: of a rank, or of a host.
+type Failure struct {
+	Rank   int // -1: the host itself
+	Host   string
+	Exit   Exit
+	Lost   error
+	Victim bool   // it had lost another rank, whose failure is unknown, or was told to abort
+	Told   string // why it was told to abort, or ""
+	At     time.Duration
+	Stderr []string // the rank's last lines there, at most 3, safe for a terminal
+	Log    string   // the file with its stderr, or else its stdout; "": none
+
+	Program string // the name of the rank's program, where the job has several
+}
+
+func (f Failure) String() string {
+	if f.Lost != nil {
+		return fmt.Sprintf("host %s: %v", f.Host, f.Lost)
+	}
+	which := ""
+	if f.Program != "" {
+		which = " (" + f.Program + ")"
+	}
+	return fmt.Sprintf("rank %d%s on %s %s", f.Rank, which, f.Host, f.Exit.Describe())
+}
+
+// Code is the exit code gorun ends with: that of the first failing rank,
+// 128 + signal if a signal ended it, or one of gorun's own. It is pure.
+func (r Result) Code() int {
+	switch r.Stopped {
+	case Interrupted:
+		return CodeSignalBase + int(syscall.SIGINT)
+	case Terminated:
+		return CodeSignalBase + int(syscall.SIGTERM)
+	case HungUp:
+		return CodeSignalBase + int(syscall.SIGHUP)
+	case OutputClosed:
+		return CodeSignalBase + int(syscall.SIGPIPE)
+	case TimedOut:
+		return CodeTimeout
+	}
+	if r.Elastic != nil && (r.Elastic.Code != 0 || len(r.Unkillable) == 0) {
+		return r.Elastic.Code
+	}
+	switch f := r.Cause; {
+	case f == nil && len(r.Unconfirmed) == 0 && len(r.Unkillable) > 0:
+		return CodeUnkillable
+	case f == nil && len(r.Unconfirmed) == 0:
+		return 0
+	case f == nil || f.Lost != nil:
+		return CodeLaunch
+	case f.Exit.Signal != 0:
+		return CodeSignalBase + f.Exit.Signal
+	case f.Exit.MPI != "":
+		return max(f.Exit.Code, 1) // whatever the code, it was no success
+	default:
+		return f.Exit.Code
+	}
+}
+
+// HostError is the failure of one host.
+type HostError struct {
+	Host string
+	Err  error
+}
+
+func (e HostError) Error() string { return e.Host + ": " + e.Err.Error() }
+func (e HostError) Unwrap() error { return e.Err }
+
+// ElasticEnd is how an elastic job ended.
+type ElasticEnd struct {
+	Code  int
+	Cause string // why, where Code is not 0
+}

@@ -1,0 +1,70 @@
+package core
+
+import (
+	"errors"
+	"testing"
+)
+
+func TestResultCode(t *testing.T) {
+	failure := func(e Exit) *Failure { return &Failure{Exit: e} }
+	lost := &Failure{Rank: -1, Lost: errors.New("gone")}
+	for _, tc := range []struct {
+		name   string
+		result Result
+		want   int
+	}{
+		{"success", Result{}, 0},
+		{"a rank's own code", Result{Cause: failure(Exit{Code: 42})}, 42},
+		{"a signal", Result{Cause: failure(Exit{Signal: 9})}, 137},
+		{"a signal with a core", Result{Cause: failure(Exit{Signal: 11, Core: true})}, 139},
+		{"a program that is not executable", Result{Cause: failure(Exit{Code: 126, Failed: "x"})}, 126},
+		{"a program that is not there", Result{Cause: failure(Exit{Code: 127, Failed: "x"})}, 127},
+		{"a lost host", Result{Cause: lost}, 125},
+		{"a host that never reported", Result{Unconfirmed: []string{"a"}}, 125},
+		{"a failure, and a host that never reported", Result{Cause: failure(Exit{Code: 3}), Unconfirmed: []string{"a"}}, 3},
+		{"a process that cannot be killed", Result{Unkillable: []Unkillable{{Host: "a"}}}, 123},
+		{"that, and a host that never reported", Result{Unkillable: []Unkillable{{Host: "a"}}, Unconfirmed: []string{"b"}}, 125},
+		{"a failure, and a process that cannot be killed", Result{Cause: failure(Exit{Code: 3}), Unkillable: []Unkillable{{Host: "a"}}}, 3},
+		{"Ctrl-C", Result{Stopped: Interrupted}, 130},
+		{"TERM", Result{Stopped: Terminated}, 143},
+		{"HUP", Result{Stopped: HungUp}, 129},
+		{"a closed pipe", Result{Stopped: OutputClosed}, 141},
+		{"a time limit", Result{Stopped: TimedOut}, 124},
+		{"Ctrl-C wins over what it caused", Result{Stopped: Interrupted, Cause: failure(Exit{Code: 1}), Unconfirmed: []string{"a"}}, 130},
+	} {
+		if got := tc.result.Code(); got != tc.want {
+			t.Errorf("%s: %d, want %d", tc.name, got, tc.want)
+		}
+	}
+}
+
+func TestDescribe(t *testing.T) {
+	for want, e := range map[string]Exit{
+		"exited with code 3":                                 {Code: 3},
+		"was killed by signal 9 (SIGKILL)":                   {Signal: 9},
+		"was killed by signal 6 (SIGABRT), core dumped":      {Signal: 6, Core: true},
+		"did not start: start /x: exec format error":         {Code: 126, Failed: "start /x: exec format error"},
+		"was killed by signal 31 (SIGSYS)":                   {Signal: 31},
+		"was killed by signal 40 (signal 40)":                {Signal: 40},
+		"was killed by signal 24 (SIGXCPU)":                  {Signal: 24},
+		"was killed by signal 11 (SIGSEGV)":                  {Signal: 11},
+		"did not start: a message, whatever the code may be": {Failed: "a message, whatever the code may be"},
+	} {
+		if got := e.Describe(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestDescribeSaysThatMemoryRanOut(t *testing.T) {
+	for want, e := range map[string]Exit{
+		"was killed by signal 9 (SIGKILL): the host ran out of memory":                     {Signal: 9, OutOfMemory: MemoryOfHost},
+		"was killed by signal 9 (SIGKILL): its cgroup's memory limit of 2 GiB was reached": {Signal: 9, OutOfMemory: MemoryOfGroup, MemoryLimit: 2 << 30},
+		"exited with code 137: the host ran out of memory, it seems":                       {Code: 137, OutOfMemory: MemoryLikely},
+		"exited with code 137": {Code: 137},
+	} {
+		if got := e.Describe(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
