@@ -156,13 +156,10 @@ func TestTheNextGorunEndsWhatIsLeft(t *testing.T) {
 		defer func() { _ = stranger.Process.Kill(); _ = stranger.Wait() }()
 		other := start(t)
 		other.run(script(1, `GORUN_GUARD=`+guard+` sleep 1000 & echo $!; wait`))
-		other.until("the other rank", func() bool { return len(other.output[wire.OutputStream(2, 1)]) > 0 })
+		other.awaitOutput(2)
 
-		for _, pid := range []int{h.cmd.Process.Pid, h.hello.PID} {
-			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
-		}
+		kill(t, h.cmd.Process.Pid, syscall.SIGKILL)
+		kill(t, h.hello.PID, syscall.SIGKILL)
 		<-h.gone
 		_ = h.cmd.Wait()
 		next := start(t)
@@ -189,18 +186,12 @@ func TestAnAgentWithoutGuardIsNoLeftover(t *testing.T) {
 		job := script(1, `trap 'sleep 1; echo saved; exit 0' TERM; echo ready; while :; do sleep 0.05; done`)
 		job.Grace = 4 * time.Second
 		h.run(job)
-		h.until("the rank", func() bool { return h.output[wire.OutputStream(2, 1)] != nil })
-		if err := syscall.Kill(h.cmd.Process.Pid, syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
+		h.awaitOutput(2)
+		kill(t, h.cmd.Process.Pid, syscall.SIGKILL)
 		next := start(t)
 		next.run(script(1, "exit 0"))
 		next.finish()
-		select {
-		case <-h.gone:
-		case <-time.After(timeout):
-			t.Fatal("the agent goes on")
-		}
+		h.awaitEnd()
 		if e, ended := h.exits[2]; ended && e.Signal != 0 {
 			t.Errorf("the rank, which wanted to end by itself, ended as %+v", e)
 		}

@@ -95,14 +95,14 @@ func TestSentProgramDecidesTheDealing(t *testing.T) {
 			}
 			job := script(2, "echo $CUDA_VISIBLE_DEVICES; ls -l /proc/self/fd | grep -c memfd:gorun-gpu")
 			job.GPUs.PerRank, job.Env = 2, [][]byte{[]byte("PATH=/usr/bin:/bin")}
-			h.tell(wire.TypeHello, wire.Hello{Protocol: wire.Protocol, Build: testBuild})
+			h.answerHello()
 			h.send(tt.program)
 			h.tell(wire.TypeJob, job)
 			h.until("an answer", func() bool { return h.ready != nil || h.refuse != nil })
 			if h.ready == nil {
 				t.Fatalf("refused: %+v", h.refuse)
 			}
-			h.tell(wire.TypeStart, wire.Start{Addrs: []string{"192.0.2.1"}, MasterAddr: "192.0.2.1", MasterPort: 4711})
+			h.start()
 			h.finish()
 			got := "[["
 			for i, p := range h.ready.Places {
@@ -142,13 +142,12 @@ func TestSentProgramNamesInstances(t *testing.T) {
 	if !h.hello.LacksGPUProgram || !h.hello.Partitioned {
 		t.Fatalf("hello %+v", h.hello)
 	}
-	h.tell(wire.TypeHello, wire.Hello{Protocol: wire.Protocol, Build: testBuild})
+	h.answerHello()
 	h.send(packed(t, `#!/bin/sh
 echo '{"devices": [{"index": 0, "bus_id": "0000:07:00.0", "mig_enabled": true, "mig": [{"uuid": "MIG-a"}, {"uuid": "MIG-b"}]}]}'
 `))
 	h.tell(wire.TypeJob, script(2, "echo $CUDA_VISIBLE_DEVICES"))
-	h.until("ready", func() bool { return h.ready != nil })
-	h.tell(wire.TypeStart, wire.Start{Addrs: []string{"192.0.2.1"}, MasterAddr: "192.0.2.1", MasterPort: 4711})
+	h.start()
 	h.finish()
 	if a, b := h.printed(2, 1), h.printed(3, 1); a != "MIG-a\n" || b != "MIG-b\n" {
 		t.Errorf("ranks see %q and %q", a, b)
@@ -259,12 +258,9 @@ func runBesideReaper(times string) int {
 
 // A program may take longer to come than an agent waits for a word, as long as it comes.
 func TestSlowProgram(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes many seconds")
-	}
-	t.Parallel()
+	slow(t)
 	h := startHost(t, "AGENT_TEST_ROOT="+lay(t, driver(0)), "PATH=/no/nvidia-smi")
-	h.tell(wire.TypeHello, wire.Hello{Protocol: wire.Protocol, Build: testBuild})
+	h.answerHello()
 	program := packed(t, knowsNVLinks)
 	for i := range 3 {
 		h.send(program[i*len(program)/3 : (i+1)*len(program)/3])

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/gorun/gorun/internal/agent/services"
 	"github.com/gorun/gorun/internal/wire"
@@ -18,16 +17,17 @@ import (
 // session and its group.
 const stubborn = `trap '' TERM HUP INT; (setsid sleep 1000 &); setsid sleep 1000 & sleep 1000 & echo ready; while :; do sleep 0.1; done`
 
+func kill(t *testing.T, pid int, sig syscall.Signal) {
+	t.Helper()
+	if err := syscall.Kill(pid, sig); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestNothingOutlivesAnAgent takes an agent or its guard away in every way, under ranks that
 // do not want to end.
 func TestNothingOutlivesAnAgent(t *testing.T) {
 	t.Parallel()
-	kill := func(t *testing.T, pid int, sig syscall.Signal) {
-		t.Helper()
-		if err := syscall.Kill(pid, sig); err != nil {
-			t.Fatal(err)
-		}
-	}
 	for name, tc := range map[string]struct {
 		do   func(t *testing.T, h *host)
 		code int // the guard's; -1: it was killed
@@ -49,17 +49,10 @@ func TestNothingOutlivesAnAgent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := startHost(t)
-			h.run(script(2, stubborn))
-			h.until("both ranks", func() bool {
-				return len(h.output[wire.OutputStream(2, 1)]) > 0 && len(h.output[wire.OutputStream(3, 1)]) > 0
-			})
+			h := running(t, script(2, stubborn))
+			h.awaitOutput(2, 3)
 			tc.do(t, h)
-			select {
-			case <-h.gone:
-			case <-time.After(timeout):
-				t.Error("the agent goes on")
-			}
+			h.awaitEnd()
 			h.stop() // which fails if anything is left
 			if h.code != tc.code {
 				t.Errorf("the guard ended with %d, want %d", h.code, tc.code)
@@ -71,16 +64,10 @@ func TestNothingOutlivesAnAgent(t *testing.T) {
 // TestRanksDieWithGuardAndAgent kills both at once: what is left to end the ranks is the kernel.
 func TestRanksDieWithGuardAndAgent(t *testing.T) {
 	t.Parallel()
-	h := startHost(t)
-	h.run(script(2, "trap '' TERM; echo ready; while :; do read x </dev/zero; done"))
-	h.until("both ranks", func() bool {
-		return len(h.output[wire.OutputStream(2, 1)]) > 0 && len(h.output[wire.OutputStream(3, 1)]) > 0
-	})
-	for _, pid := range []int{h.cmd.Process.Pid, h.hello.PID} {
-		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
-	}
+	h := running(t, script(2, "trap '' TERM; echo ready; while :; do read x </dev/zero; done"))
+	h.awaitOutput(2, 3)
+	kill(t, h.cmd.Process.Pid, syscall.SIGKILL)
+	kill(t, h.hello.PID, syscall.SIGKILL)
 	<-h.gone
 	h.stop()
 }
@@ -89,8 +76,7 @@ func TestRanksStandAlone(t *testing.T) {
 	t.Parallel()
 	// In the shell itself: a pipe to another program is open there for a moment.
 	const files = `for f in /proc/$$/fd/*; do printf '%s ' "${f##*/}"; done; echo; `
-	h := startHost(t)
-	h.run(script(1, files+`cat /proc/$$/oom_score_adj; cat /proc/$$/stat; exec grep -E 'Sig(Blk|Ign)' /proc/self/status`))
+	h := running(t, script(1, files+`cat /proc/$$/oom_score_adj; cat /proc/$$/stat; exec grep -E 'Sig(Blk|Ign)' /proc/self/status`))
 	h.finish()
 	lines := strings.Split(h.printed(2, 1), "\n")
 	if len(lines) != 6 {

@@ -34,6 +34,15 @@ func until(t testing.TB, what string, is func() bool) {
 	}
 }
 
+// slow runs a test that takes seconds in parallel with others, and skips it with -short.
+func slow(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	t.Parallel()
+}
+
 // quickExit keeps a process under the race detector from lingering a second at its end.
 const quickExit = "GORACE=atexit_sleep_ms=0"
 
@@ -169,19 +178,39 @@ func (h *host) said() string {
 	return string(text)
 }
 
+// answerHello answers the agent's hello.
+func (h *host) answerHello() {
+	h.t.Helper()
+	h.tell(wire.TypeHello, wire.Hello{Protocol: wire.Protocol, Build: testBuild})
+}
+
 // greet answers the agent's hello and gives it a job.
 func (h *host) greet(job wire.Job) {
 	h.t.Helper()
-	h.tell(wire.TypeHello, wire.Hello{Protocol: wire.Protocol, Build: testBuild})
+	h.answerHello()
 	h.tell(wire.TypeJob, job)
+}
+
+// start starts the job when the agent is ready.
+func (h *host) start() {
+	h.t.Helper()
+	h.until("ready", func() bool { return h.ready != nil })
+	h.tell(wire.TypeStart, wire.Start{Addrs: []string{"192.0.2.1", "10.1.1.1"}, MasterAddr: "192.0.2.1", MasterPort: 4711})
 }
 
 // run gives the agent a job and starts it.
 func (h *host) run(job wire.Job) {
 	h.t.Helper()
 	h.greet(job)
-	h.until("ready", func() bool { return h.ready != nil })
-	h.tell(wire.TypeStart, wire.Start{Addrs: []string{"192.0.2.1", "10.1.1.1"}, MasterAddr: "192.0.2.1", MasterPort: 4711})
+	h.start()
+}
+
+// running starts a host with a job that has started.
+func running(t *testing.T, job wire.Job, env ...string) *host {
+	t.Helper()
+	h := startHost(t, env...)
+	h.run(job)
+	return h
 }
 
 // jobOf is a job of n ranks, numbered from 2, that all run argv.
@@ -224,6 +253,24 @@ func (h *host) until(what string, is func() bool) {
 	defer h.mu.Unlock()
 	if !is() {
 		h.t.Fatalf("the agent ended (%v) before %s: %s", h.err, what, h.said())
+	}
+}
+
+// awaitOutput waits until each of the ranks has printed something.
+func (h *host) awaitOutput(ranks ...int) {
+	h.t.Helper()
+	for _, rank := range ranks {
+		h.until(fmt.Sprintf("output of rank %d", rank), func() bool { return len(h.output[wire.OutputStream(rank, 1)]) > 0 })
+	}
+}
+
+// awaitEnd waits until the agent has ended.
+func (h *host) awaitEnd() {
+	h.t.Helper()
+	select {
+	case <-h.gone:
+	case <-time.After(timeout):
+		h.t.Error("the agent goes on")
 	}
 }
 

@@ -21,6 +21,7 @@ func TestMadLauncherLeavesNoRanks(t *testing.T) {
 	for name, say := range map[string]func(h *host){
 		"no frame":         func(h *host) { raw(h, []byte(strings.Repeat("GET / HTTP/1.1\r\n", 10))...) },
 		"a frame of 4 GiB": func(h *host) { raw(h, 0xff, 0xff, 0xff, 0xff, byte(wire.TypeStop), 0, 0, 0, 0, 0, 0, 0) },
+		"the end":          func(h *host) { h.stdin.Close() },
 		"half a frame, then nothing": func(h *host) {
 			raw(h, 0, 0, 1, 0, byte(wire.TypeStop), 0, 0, 0, 0, 0, 0, 0, '{')
 			h.stdin.Close()
@@ -58,9 +59,7 @@ func TestMadLauncherLeavesNoRanks(t *testing.T) {
 			job := script(2, deaf)
 			job.Stdin = []int{2}
 			h.run(job)
-			h.until("both ranks", func() bool {
-				return len(h.output[wire.OutputStream(2, 1)]) > 0 && len(h.output[wire.OutputStream(3, 1)]) > 0
-			})
+			h.awaitOutput(2, 3)
 			say(h)
 			select {
 			case <-h.gone:

@@ -2,8 +2,7 @@ package agent
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
+	"maps"
 	"testing"
 	"time"
 
@@ -116,19 +115,8 @@ func TestReadMemory(t *testing.T) {
 		}, "[{0 2 0} {536870912 0 5}] 3"},
 		"nonsense": {map[string]string{"proc/self/cgroup": "x\n::\n0:\n", "proc/self/mountinfo": "a b - c\n - \n" + v2}, "[] 3"},
 	} {
-		root := t.TempDir()
-		for _, files := range []map[string]string{proc, tc.files} {
-			for file, text := range files {
-				path := filepath.Join(root, file)
-				if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		r := readMemory(root)
+		maps.Copy(tc.files, proc)
+		r := readMemory(place(t, tc.files))
 		if got := fmt.Sprint(append([]groupReading{}, r.groups...), " ", r.kills); got != tc.want || r.total != 24684176<<10 {
 			t.Errorf("%s: %s of %d, want %s", name, got, r.total, tc.want)
 		}

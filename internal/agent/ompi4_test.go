@@ -5,7 +5,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/gorun/gorun/internal/wire"
 )
@@ -24,14 +23,8 @@ func TestOpenMPI4LeavesNothingWithoutItsAgent(t *testing.T) {
 	if text, err := os.ReadFile(folder + "/vader_segment"); string(text) != "shared\n" || err != nil {
 		t.Fatalf("%q, %v", text, err)
 	}
-	if err := syscall.Kill(h.hello.PID, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case <-h.gone:
-	case <-time.After(timeout):
-		t.Error("the guard goes on")
-	}
+	kill(t, h.hello.PID, syscall.SIGKILL)
+	h.awaitEnd()
 	h.stop()
 	if _, err := os.Stat(folder); !os.IsNotExist(err) {
 		t.Errorf("the folder is still there: %v", err)

@@ -2,12 +2,15 @@ package agent
 
 import (
 	"errors"
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/gpu"
 	"github.com/gorun/gorun/internal/agent/seat"
 	"github.com/gorun/gorun/internal/rankenv"
 	"github.com/gorun/gorun/internal/wire"
@@ -107,14 +110,16 @@ func TestShebang(t *testing.T) {
 }
 
 func TestInterpretersMustBeThere(t *testing.T) {
-	dir := place(t, map[string]string{"good": "+#!/bin/sh\n", "bad": "+#!/no/such/python3 -u\n"})
+	dir := place(t, map[string]string{"good": "+#!/bin/sh\n", "bad": "+#!/no/such/python3 -u\n", "DOS line ends": "+#!/bin/sh\r\necho\r\n"})
 	if err := checkProgram(dir + "/good"); err != nil {
 		t.Error(err)
 	}
-	var no *wire.Refuse
-	err := checkProgram(dir + "/bad")
-	if !errors.As(err, &no) || no.Code != 127 || no.What != "the interpreter \"/no/such/python3\" of "+dir+"/bad does not exist" {
-		t.Errorf("%+v", err)
+	for name, interpreter := range map[string]string{"bad": "/no/such/python3", "DOS line ends": "/bin/sh\r"} {
+		var no *wire.Refuse
+		err := checkProgram(dir + "/" + name)
+		if !errors.As(err, &no) || no.Code != 127 || no.What != fmt.Sprintf("the interpreter %q of %s/%s does not exist", interpreter, dir, name) {
+			t.Errorf("%s: %+v", name, err)
+		}
 	}
 }
 
@@ -162,20 +167,39 @@ func TestBaseEnv(t *testing.T) {
 	}
 }
 
-func TestRankEnvSaysEverythingOnce(t *testing.T) {
-	p := program{env: map[string]string{"RANK": "lie", "GORUN_TOKEN": "lie", "A": "1", "MASTER_PORT": "1"}}
-	env := p.rankEnv(rankenv.Rank{Rank: 3, Size: 4, Token: "secret", MasterAddr: "10.0.0.1", MasterPort: 5})
-	seen := map[string]string{}
-	for _, kv := range env {
+// environment returns a rank's environment by name. No name may occur twice.
+func environment(t *testing.T, p program, r rankenv.Rank) map[string]string {
+	t.Helper()
+	env := map[string]string{}
+	for _, kv := range p.rankEnv(r) {
 		name, value, _ := strings.Cut(kv, "=")
-		if old, twice := seen[name]; twice {
+		if old, twice := env[name]; twice {
 			t.Errorf("%s is %q and %q", name, old, value)
 		}
-		seen[name] = value
+		env[name] = value
 	}
-	for name, want := range map[string]string{"RANK": "3", "GORUN_TOKEN": "secret", "A": "1", "MASTER_PORT": "1", "MASTER_ADDR": "10.0.0.1"} {
-		if seen[name] != want {
-			t.Errorf("%s is %q, want %q", name, seen[name], want)
+	return env
+}
+
+func TestRankEnv(t *testing.T) {
+	for name, tc := range map[string]struct {
+		env  map[string]string
+		rank rankenv.Rank
+		want map[string]string
+	}{
+		"the rank's own values": {map[string]string{"RANK": "lie", "GORUN_TOKEN": "lie", "A": "1", "MASTER_PORT": "1"},
+			rankenv.Rank{Rank: 3, Size: 4, Token: "secret", MasterAddr: "10.0.0.1", MasterPort: 5},
+			map[string]string{"RANK": "3", "GORUN_TOKEN": "secret", "A": "1", "MASTER_PORT": "1", "MASTER_ADDR": "10.0.0.1"}},
+		"the user's choice for Horovod, also an empty one": {map[string]string{"NCCL_SOCKET_IFNAME": "", "HOROVOD_GLOO_IFACE": "ib0", "HOROVOD_GLOO_RENDEZVOUS_PORT": "1"},
+			rankenv.Rank{Size: 1, GlooPort: 4711, Interface: "eth0"},
+			map[string]string{"NCCL_SOCKET_IFNAME": "", "HOROVOD_GLOO_IFACE": "ib0", "HOROVOD_CONTROLLER": "gloo",
+				"HOROVOD_CPU_OPERATIONS": "gloo", "HOROVOD_GLOO_RENDEZVOUS_ADDR": "127.0.0.1", "HOROVOD_GLOO_RENDEZVOUS_PORT": "4711"}},
+	} {
+		got := environment(t, program{env: tc.env}, tc.rank)
+		for variable, want := range tc.want {
+			if value, set := got[variable]; !set || value != want {
+				t.Errorf("%s: %s is %q, %v; want %q", name, variable, value, set, want)
+			}
 		}
 	}
 }
@@ -252,6 +276,79 @@ func TestThreadsOfARank(t *testing.T) {
 		slices.Sort(got)
 		if !slices.Equal(got, tc.want) {
 			t.Errorf("%+v: %q", tc, got)
+		}
+	}
+}
+
+func TestNoProxyForLoopback(t *testing.T) {
+	const local = "127.0.0.1,localhost"
+	for have, want := range map[string]string{
+		"A=1":                                "A=1",
+		"no_proxy=a":                         "no_proxy=a",
+		"http_proxy=":                        "http_proxy=",
+		"http_proxy=p":                       "NO_PROXY=" + local + " http_proxy=p no_proxy=" + local,
+		"ALL_PROXY=p no_proxy=a":             "ALL_PROXY=p no_proxy=a," + local,
+		"HTTPS_PROXY=p NO_PROXY=":            "HTTPS_PROXY=p NO_PROXY=" + local,
+		"http_proxy=p no_proxy=*":            "http_proxy=p no_proxy=*",
+		"http_proxy=p no_proxy=a NO_PROXY=b": "NO_PROXY=b," + local + " http_proxy=p no_proxy=a," + local,
+	} {
+		env := map[string]string{}
+		for _, kv := range strings.Fields(have) {
+			name, value, _ := strings.Cut(kv, "=")
+			env[name] = value
+		}
+		spareLoopback(env)
+		var got []string
+		for _, name := range slices.Sorted(maps.Keys(env)) {
+			got = append(got, name+"="+env[name])
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s became %s, want %s", have, got, want)
+		}
+	}
+}
+
+func TestRanksInSingularityGetPrefixedVariables(t *testing.T) {
+	dir := place(t, map[string]string{"singularity": "+x"})
+	env := func(inherited string, argv ...string) map[string]string {
+		job := wire.Job{Programs: []wire.Program{{Wdir: []byte(dir)}}, Env: [][]byte{[]byte("PATH=" + dir + ":/usr/bin:/bin"), []byte("A=1"), []byte("SINGULARITYENV_RANK=lie")}}
+		for _, a := range argv {
+			job.Programs[0].Argv = append(job.Programs[0].Argv, []byte(a))
+		}
+		p, err := prepare(job, strings.Fields(inherited))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p[0].sit(slices.Repeat([]seat.Seat{{Threads: 1, GPUs: gpu.Share{Visible: "1", Order: "PCI_BUS_ID"}}}, 4))
+		return environment(t, p[0], rankenv.Rank{Rank: 3, Size: 4, MasterAddr: "10.0.0.1", Encrypt: true, Elastic: true, GlooPort: 4711, Interface: "eth0",
+			NCCLInterfaces: "eth0", PMIFD: 3, PMIPort: "127.0.0.1:1", Addr: "10.0.0.2"})
+	}
+	got := env("SINGULARITYENV_HOROVOD_SIZE=9", "env", "B=1", "singularity", "exec", "-e", "image", "true")
+	for _, name := range rankenv.Names() {
+		for _, prefix := range []string{"APPTAINERENV_", "SINGULARITYENV_"} {
+			if value, set := got[prefix+name]; !set || value != got[name] {
+				t.Errorf("%s%s is %q, %v; want %q", prefix, name, value, set, got[name])
+			}
+		}
+	}
+	for name, want := range map[string]string{"APPTAINERENV_RANK": "3", "SINGULARITYENV_HOROVOD_SIZE": "4", "APPTAINERENV_PYTHONUNBUFFERED": "1", "A": "1"} {
+		if got[name] != want {
+			t.Errorf("%s is %q, want %q", name, got[name], want)
+		}
+	}
+	if _, set := got["APPTAINERENV_A"]; set {
+		t.Error("APPTAINERENV_A is set, which nobody asked for")
+	}
+	for name, chosen := range map[string]string{"PYTHONUNBUFFERED": "", "NCCL_SOCKET_IFNAME": "ib0"} {
+		got = env("SINGULARITYENV_"+name+"="+chosen, "./singularity")
+		if value, set := got["APPTAINERENV_"+name]; set || got["SINGULARITYENV_"+name] != chosen {
+			t.Errorf("%s is %q in containers, and the user chose %q", name, value, chosen)
+		}
+	}
+	got = env("A=1", "true")
+	for _, name := range slices.Concat(rankenv.Names(), []string{"A"}) {
+		if _, set := got["APPTAINERENV_"+name]; set {
+			t.Errorf("APPTAINERENV_%s is set although there is no container", name)
 		}
 	}
 }

@@ -3,9 +3,8 @@ package agent
 import (
 	"bytes"
 	"fmt"
-	"maps"
+	"os"
 	"runtime"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -46,8 +45,7 @@ func TestServeRunsAJob(t *testing.T) {
 
 func TestServeReportsHowRanksEnd(t *testing.T) {
 	t.Parallel()
-	h := startHost(t)
-	h.run(script(5, `case $LOCAL_RANK in 0) exit 0;; 1) exit 255;; 2) kill -KILL $$;; 3) kill -TERM $$;; 4) exec /dev/null/x;; esac`))
+	h := running(t, script(5, `case $LOCAL_RANK in 0) exit 0;; 1) exit 255;; 2) kill -KILL $$;; 3) kill -TERM $$;; 4) exec /dev/null/x;; esac`))
 	for rank, e := range h.finish() {
 		want := []wire.Exit{{Code: 0}, {Code: 255}, {Signal: 9}, {Signal: 15}, {Code: 126}}[rank-2]
 		if e.Code == 127 && rank == 6 {
@@ -111,10 +109,7 @@ func TestServeCarriesEveryByte(t *testing.T) {
 }
 
 func TestServeStopsReadingWithoutCredit(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
-	t.Parallel()
+	slow(t)
 	h := startHost(t)
 	h.hoard = true
 	h.run(script(2, `[ $LOCAL_RANK = 1 ] && { echo free; exit; }; head -c 1000000 /dev/zero; echo end >&2`))
@@ -182,7 +177,7 @@ func TestServeDropsInputThatNobodyReads(t *testing.T) {
 			job := script(1, text)
 			job.Stdin = []int{2}
 			h.run(job)
-			h.until("the rank", func() bool { return len(h.output[wire.OutputStream(2, 1)]) > 0 })
+			h.awaitOutput(2)
 			for range 4 { // the agent may have ended by now
 				_ = h.out.Send(wire.TypeStdin, inputStream, make([]byte, wire.Window/4))
 			}
@@ -210,11 +205,8 @@ func TestServeStops(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := startHost(t)
-			h.run(script(2, tc.text))
-			h.until("both ranks", func() bool {
-				return len(h.output[wire.OutputStream(2, 1)]) > 0 && len(h.output[wire.OutputStream(3, 1)]) > 0
-			})
+			h := running(t, script(2, tc.text))
+			h.awaitOutput(2, 3)
 			began := time.Now()
 			h.tell(wire.TypeStop, wire.Stop{Grace: tc.grace})
 			for rank, e := range h.finish() {
@@ -243,12 +235,9 @@ func TestServeStopsBeforeTheStart(t *testing.T) {
 
 func TestServeStartsOnce(t *testing.T) {
 	t.Parallel()
-	h := startHost(t)
-	h.run(script(2, "echo once; exec sleep 1000"))
+	h := running(t, script(2, "echo once; exec sleep 1000"))
 	h.tell(wire.TypeStart, wire.Start{})
-	h.until("both ranks", func() bool {
-		return len(h.output[wire.OutputStream(2, 1)]) > 0 && len(h.output[wire.OutputStream(3, 1)]) > 0
-	})
+	h.awaitOutput(2, 3)
 	h.tell(wire.TypeStop, wire.Stop{Grace: time.Minute})
 	h.finish()
 	if got := h.printed(2, 1) + h.printed(3, 1); got != "once\nonce\n" {
@@ -258,58 +247,31 @@ func TestServeStartsOnce(t *testing.T) {
 
 func TestServePassesSignalsOn(t *testing.T) {
 	t.Parallel()
-	h := startHost(t)
-	h.run(script(1, `trap 'echo usr1; exit 3' USR1; echo ready; while :; do sleep 0.01; done`))
-	h.until("the rank", func() bool { return h.output[wire.OutputStream(2, 1)] != nil })
+	h := running(t, script(1, `trap 'echo usr1; exit 3' USR1; echo ready; while :; do sleep 0.01; done`))
+	h.awaitOutput(2)
 	h.tell(wire.TypeSignal, wire.Signal{Number: int(syscall.SIGUSR1)})
 	if e := h.finish()[2]; e.Code != 3 || e.Stopped || h.printed(2, 1) != "ready\nusr1\n" {
 		t.Errorf("%+v, printed %q", e, h.printed(2, 1))
 	}
 }
 
-func TestServeSweepsWhatRanksLeave(t *testing.T) {
-	t.Parallel()
-	h := startHost(t)
-	h.run(script(2, `for i in 1 2 3; do (setsid sleep 1000 </dev/null >/dev/null 2>&1 &); done; trap '' TERM HUP; (sleep 1000 >/dev/null 2>&1 &); exit 0`))
-	for rank, e := range h.finish() { // which fails if anything is left
-		if e.Code != 0 || e.Stopped {
-			t.Errorf("rank %d: %+v", rank, e)
-		}
-	}
-}
-
-// A SIGCHLD that never comes costs a second, and hangs nothing.
+// TestMissedSIGCHLD checks that agent and guard notice ends without the signal.
 func TestMissedSIGCHLD(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
-	t.Parallel()
-	h := startHost(t, "AGENT_TEST_DEAF=1")
-	h.run(script(1, "sleep 0.3; exit 5"))
+	slow(t)
+	h := running(t, script(1, "sleep 0.3; exit 5"), "AGENT_TEST_DEAF=1")
 	if e := h.finish()[2]; e.Code != 5 || e.Stopped {
 		t.Errorf("%+v", e)
 	}
-	h = startHost(t, "AGENT_TEST_DEAF=1")
-	h.run(script(1, "echo ready; exec sleep 1000"))
-	h.until("the rank", func() bool { return h.output[wire.OutputStream(2, 1)] != nil })
-	if err := syscall.Kill(h.hello.PID, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case <-h.gone:
-	case <-time.After(timeout):
-		t.Error("the guard does not notice its agent's end")
-	}
+	h = running(t, script(1, "echo ready; exec sleep 1000"), "AGENT_TEST_DEAF=1")
+	h.awaitOutput(2)
+	kill(t, h.hello.PID, syscall.SIGKILL)
+	h.awaitEnd()
 	h.stop()
 }
 
 func TestServeCutsAPipeThatIsHeldOpen(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
-	t.Parallel()
-	h := startHost(t)
-	h.run(script(1, `(setsid sh -c 'sleep 0.3; echo late; sleep 1000' &); echo early`))
+	slow(t)
+	h := running(t, script(1, `(setsid sh -c 'sleep 0.3; echo late; sleep 1000' &); echo early`))
 	h.until("the rank's end", func() bool { return len(h.exits) == 1 })
 	began := time.Now()
 	h.finish()
@@ -354,60 +316,101 @@ func TestServeCarriesWhatRanksAsk(t *testing.T) {
 	}
 }
 
-func TestServeEndsWhenTheLauncherMakesNoSense(t *testing.T) {
+func TestServeEndsWithoutASensibleJob(t *testing.T) {
 	t.Parallel()
-	running := func(send func(h *host)) func(h *host) {
-		return func(h *host) {
-			h.run(script(1, "trap '' TERM; while :; do sleep 0.1; done"))
-			send(h)
-		}
-	}
 	garbage := func(h *host) { _, _ = h.stdin.Write([]byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n")) }
-	cases := map[string]func(h *host){
-		"garbage for hello":     garbage,
-		"another build":         func(h *host) { h.tell(wire.TypeHello, wire.Hello{Protocol: wire.Protocol, Build: "other"}) },
-		"another protocol":      func(h *host) { h.tell(wire.TypeHello, wire.Hello{Protocol: wire.Protocol + 1, Build: testBuild}) },
-		"a job without a hello": func(h *host) { h.tell(wire.TypeJob, script(1, "exit")) },
-		"garbage for a job": func(h *host) {
-			h.tell(wire.TypeHello, wire.Hello{Protocol: wire.Protocol, Build: testBuild})
-			garbage(h)
-		},
-		"a job that is no JSON": func(h *host) {
-			h.tell(wire.TypeHello, wire.Hello{Protocol: wire.Protocol, Build: testBuild})
-			h.tell(wire.TypeJob, "x")
-		},
-		"the end before a job":       func(h *host) { h.stdin.Close() },
-		"garbage while ranks run":    running(garbage),
-		"an agent's frame":           running(func(h *host) { h.tell(wire.TypeExit, wire.Exit{}) }),
-		"a message that is no JSON":  running(func(h *host) { h.tell(wire.TypeStop, "soon") }),
-		"credit for no stream":       running(func(h *host) { _ = h.out.SendCredit(99, 1) }),
-		"credit that was never owed": running(func(h *host) { _ = h.out.SendCredit(wire.OutputStream(2, 1), wire.Window) }),
-		"the end while ranks run":    running(func(h *host) { h.stdin.Close() }),
+	hello := func(protocol int, build string) func(h *host) {
+		return func(h *host) { h.tell(wire.TypeHello, wire.Hello{Protocol: protocol, Build: build}) }
 	}
-	for _, name := range slices.Sorted(maps.Keys(cases)) {
+	for name, say := range map[string]func(h *host){
+		"garbage for hello":     garbage,
+		"another build":         hello(wire.Protocol, "other"),
+		"another protocol":      hello(wire.Protocol+1, testBuild),
+		"a job without a hello": func(h *host) { h.tell(wire.TypeJob, script(1, "exit")) },
+		"garbage for a job":     func(h *host) { h.answerHello(); garbage(h) },
+		"a job that is no JSON": func(h *host) { h.answerHello(); h.tell(wire.TypeJob, "x") },
+		"the end before a job":  func(h *host) { h.stdin.Close() },
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := startHost(t)
-			cases[name](h)
-			select {
-			case <-h.gone:
-			case <-time.After(timeout):
-				t.Error("the agent goes on")
-			}
-			h.stop() // which fails if anything is left
+			say(h)
+			h.awaitEnd()
+			h.stop() // fails if anything is left
 		})
 	}
 }
 
 func TestServeDoesNotWaitForASilentLauncher(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes many seconds")
-	}
-	t.Parallel()
+	slow(t)
 	h := startHost(t)
 	began := time.Now()
 	<-h.gone
 	if took := time.Since(began); took < helloTime/2 || took > 2*helloTime {
 		t.Errorf("ended after %v, want %v", took, helloTime)
+	}
+}
+
+func TestServeReportsRanksThatCannotStart(t *testing.T) {
+	t.Parallel()
+	path := place(t, map[string]string{"prog": "+\x7fELF and no more"}) + "/prog"
+	h := running(t, jobOf(3, path))
+	exits := h.finish()
+	for rank := 2; rank < 5; rank++ {
+		if e := exits[rank]; e.Code != 126 || e.Failed != "start "+path+": exec format error" || e.Stopped {
+			t.Errorf("rank %d: %+v", rank, e)
+		}
+	}
+}
+
+// TestRanksMayPrintAfterTheLauncher checks that ranks which print during their grace are not killed by SIGPIPE.
+func TestRanksMayPrintAfterTheLauncher(t *testing.T) {
+	t.Parallel()
+	h := startHost(t)
+	dir := t.TempDir()
+	job := script(1, `trap 'echo saving; sleep 0.2; echo saving; echo saved >checkpoint; exit 0' TERM; echo ready; while :; do sleep 0.05; done`)
+	job.Programs[0].Wdir, job.Grace = []byte(dir), 5*time.Second
+	h.run(job)
+	h.awaitOutput(2)
+	h.stdin.Close()
+	<-h.gone
+	if _, err := os.Stat(dir + "/checkpoint"); err != nil {
+		t.Error("killed by SIGPIPE within the grace")
+	}
+}
+
+// TestServeEndsWhileItsFramesAreStuck checks that the lease also ends an agent whose launcher reads nothing.
+func TestServeEndsWhileItsFramesAreStuck(t *testing.T) {
+	slow(t)
+	h := startHost(t)
+	still := make(chan struct{})
+	defer close(still)
+	h.mu.Lock()
+	h.other = func(f wire.Frame) {
+		if f.Type == wire.TypePut {
+			<-still
+		}
+	}
+	h.mu.Unlock()
+	value := strings.Repeat("v", 60<<10) // two are more than a pipe holds
+	job := jobOf(1, "/proc/self/exe", askWord, "GLOO-PUT /s/rank_0 "+value, "GLOO-PUT /s/rank_1 "+value, "GLOO-PUT /s/rank_2 "+value)
+	job.Epoch, job.Elastic = 1, &wire.Elastic{Slots: 1, LocalSize: 1, Nodes: 1, Lease: time.Second, Parting: 100 * time.Millisecond}
+	h.run(job)
+	until(t, "the agent's last word", func() bool { return strings.Contains(h.said(), "no word from gorun") })
+}
+
+// TestServeHorovodsRendezvous checks that each rank has a rendezvous that reaches the others, and that scopes of one host need no launcher.
+func TestServeHorovodsRendezvous(t *testing.T) {
+	t.Parallel()
+	h := startHost(t)
+	record := strings.Repeat("x", 136)
+	h.run(jobOf(2, "/proc/self/exe", askWord,
+		"GLOO-GET /local_h1/0", "GLOO-PUT /local_h1/LOCAL "+record, "GLOO-GET /local_h1/0", "GLOO-GET /local_h1/1", "GLOO-GET /local_h1/2",
+		"GLOO-PUT /local_h1/1 y", "GLOO-DELETE /local_h1/LOCAL", "GLOO-GET /local_h1/0"))
+	exits := h.finish()
+	for rank := 2; rank <= 3; rank++ {
+		if got, want := h.printed(rank, 1), "404 \n200 \n200 "+record+"\n200 "+record+"\n404 \n500 \n200 \n404 \n"; got != want || exits[rank].Code != 0 {
+			t.Errorf("rank %d: %+v, %q; want %q", rank, exits[rank], got, want)
+		}
 	}
 }

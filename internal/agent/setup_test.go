@@ -11,17 +11,10 @@ import (
 	"syscall"
 	"testing"
 	"testing/fstest"
-	"time"
 
 	"github.com/gorun/gorun/internal/wire"
 	"github.com/gorun/gorun/internal/workdir"
 )
-
-// greetOnly answers the agent's hello.
-func (h *host) greetOnly() {
-	h.t.Helper()
-	h.tell(wire.TypeHello, wire.Hello{Protocol: wire.Protocol, Build: testBuild})
-}
 
 func TestAgentListsGPUsWithoutAJob(t *testing.T) {
 	t.Parallel()
@@ -41,7 +34,7 @@ func TestAgentListsGPUsWithoutAJob(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := startHost(t, "AGENT_TEST_ROOT="+lay(t, tt.root), "PATH=/no/nvidia-smi")
-			h.greetOnly()
+			h.answerHello()
 			h.send(tt.program)
 			h.tell(wire.TypeListGPUs, nil)
 			h.until("an answer", func() bool { return h.gpus != nil || h.refuse != nil })
@@ -109,7 +102,7 @@ func TestAgentReceivesAFolderBeforeTheJob(t *testing.T) {
 			t.Parallel()
 			home := t.TempDir()
 			h := startHost(t, "HOME="+home)
-			h.greetOnly()
+			h.answerHello()
 			tree := folderOf(t, shared, []byte("text"))
 			sent, err := workdir.NewSender(tree, "here").Send(h, func() {})
 			if err != nil || sent.Shared != shared || strings.HasPrefix(sent.Dir, home) == shared {
@@ -118,8 +111,7 @@ func TestAgentReceivesAFolderBeforeTheJob(t *testing.T) {
 			job := script(1, "cat file")
 			job.Programs[0].Wdir = []byte(cmp.Or(sent.Dir, tree.Dir))
 			h.tell(wire.TypeJob, job)
-			h.until("ready", func() bool { return h.ready != nil })
-			h.tell(wire.TypeStart, wire.Start{Addrs: []string{"192.0.2.1"}, MasterAddr: "192.0.2.1", MasterPort: 4711})
+			h.start()
 			h.finish()
 			if got := h.printed(2, 1); got != "text" {
 				t.Errorf("the rank printed %q", got)
@@ -136,24 +128,24 @@ func TestAgentRefusesAFolderThatItCannotKeep(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := startHost(t, "HOME="+home)
-	h.greetOnly()
+	h.answerHello()
 	_, err := workdir.NewSender(folderOf(t, false, nil), "here").Send(h, func() {})
 	if err == nil || !strings.HasPrefix(err.Error(), "not safe, others can change "+work) {
 		t.Error(err)
 	}
 }
 
-// TestAgentEndsInTheMiddleOfAFolder checks that neither a lost launcher nor a signal leaves an agent that holds the copy's lock.
+// TestAgentEndsInTheMiddleOfAFolder checks that nothing keeps an agent, which holds the copy's lock.
 func TestAgentEndsInTheMiddleOfAFolder(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(h *host){
 		"launcher lost": func(h *host) { h.stdin.Close() },
-		"signal":        func(h *host) { _ = syscall.Kill(h.cmd.Process.Pid, syscall.SIGTERM) },
+		"signal":        func(h *host) { kill(h.t, h.cmd.Process.Pid, syscall.SIGTERM) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := startHost(t, "HOME="+t.TempDir())
-			h.greetOnly()
+			h.answerHello()
 			var offer wire.Frame
 			sender := workdir.NewSender(folderOf(t, false, make([]byte, 1<<20)), "here")
 			stopped := errors.New("stopped")
@@ -162,11 +154,7 @@ func TestAgentEndsInTheMiddleOfAFolder(t *testing.T) {
 				t.Fatalf("%v, %v: %s", offer.Type, err, h.said())
 			}
 			end(h)
-			select {
-			case <-h.gone:
-			case <-time.After(timeout):
-				t.Error("the agent goes on")
-			}
+			h.awaitEnd()
 		})
 	}
 }

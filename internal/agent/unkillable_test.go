@@ -53,7 +53,7 @@ func TestUnkillableProcessesAreNamed(t *testing.T) {
 			job := script(1, tc.script)
 			job.Stdin = []int{2}
 			h.run(job)
-			h.until("the rank", func() bool { return len(h.output[wire.OutputStream(2, 1)]) > 0 })
+			h.awaitOutput(2)
 			pid, err := strconv.Atoi(strings.TrimSpace(h.printed(2, 1)))
 			if err != nil {
 				t.Fatal(err)
@@ -106,7 +106,7 @@ func TestForkBombIsBounded(t *testing.T) {
 			bomb = `f() { [ $1 = 0 ] || { f $(($1-1)) & f $(($1-1)) & sleep 1000; }; }; f 6; while :; do sleep 1; done`
 		}
 		h.run(script(1, `sleep 0.5; echo boom; `+bomb))
-		h.until("the bomb", func() bool { return len(h.output[wire.OutputStream(2, 1)]) > 0 })
+		h.awaitOutput(2)
 		most := 0
 		for deadline := time.Now().Add(2 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 			groups, _ := filepath.Glob(filepath.Join(outer, "gorun-*", "cgroup.procs"))
@@ -134,9 +134,8 @@ func TestOrphansAreReaped(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	h := startHost(t)
-	h.run(script(1, `echo go; while :; do (: & : & : & : &); done`))
-	h.until("the rank", func() bool { return len(h.output[wire.OutputStream(2, 1)]) > 0 })
+	h := running(t, script(1, `echo go; while :; do (: & : & : & : &); done`))
+	h.awaitOutput(2)
 	most, samples := 0, 0
 	began := time.Now()
 	for time.Since(began) < 2*time.Second {
