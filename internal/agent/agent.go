@@ -106,6 +106,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, opts Options) error
 		}
 	}()
 	if err := a.setUp(ctx, frames, opts.Build); err != nil {
+		a.removeCage()
 		return err
 	}
 	err = a.run(ctx, frames)
@@ -113,6 +114,12 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, opts Options) error
 		a.close()
 	}
 	return err
+}
+
+// removeCage removes the cage before any rank was started. The guard does so too, unless it was killed.
+func (a *agent) removeCage() {
+	a.procs.leave()
+	a.cage.Remove()
 }
 
 // close ends every rank's request and waits until none is served.

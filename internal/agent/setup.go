@@ -16,7 +16,7 @@ import (
 
 // setUp answers the launcher until the job is ready to start. It refuses what this host cannot do.
 func (a *agent) setUp(ctx context.Context, frames *wire.Reader, build string) error {
-	f, err := nextFrame(frames, helloTime)
+	f, err := a.next(frames, helloTime)
 	if err != nil {
 		return fmt.Errorf("wait for the launcher's %s: %w", wire.TypeHello, err)
 	}
@@ -40,7 +40,7 @@ func (a *agent) setUp(ctx context.Context, frames *wire.Reader, build string) er
 // readJob reads frames up to the job and handles those before it: gorun-gpu, GPU listings and a work folder.
 func (a *agent) readJob(ctx context.Context, frames *wire.Reader) error {
 	for {
-		f, err := nextFrame(frames, helloTime)
+		f, err := a.next(frames, helloTime)
 		if err != nil {
 			return fmt.Errorf("wait for the launcher's %s: %w", wire.TypeJob, err)
 		}
@@ -82,10 +82,10 @@ func (a *agent) receiveFolder(ctx context.Context, first []byte, frames *wire.Re
 	if err != nil {
 		return err
 	}
-	stop := context.AfterFunc(ctx, func() { exit("was told to end: " + context.Cause(ctx).Error()) })
+	stop := context.AfterFunc(ctx, func() { a.exit("was told to end: " + context.Cause(ctx).Error()) })
 	defer stop()
 	defer debug.FreeOSMemory() // the list of a large folder takes memory that ranks need
-	return workdir.Receive(first, func() (wire.Frame, error) { return nextFrame(frames, Lease) }, a.out, home)
+	return workdir.Receive(first, func() (wire.Frame, error) { return a.next(frames, Lease) }, a.out, home)
 }
 
 // prepareJob validates the job and reserves what its ranks need.
@@ -109,10 +109,10 @@ func (a *agent) refuse(err error) error {
 	return errors.Join(err, a.out.SendMessage(wire.TypeRefuse, refusal))
 }
 
-// nextFrame returns the launcher's next frame but heartbeats. The process exits if no frame comes within limit.
-func nextFrame(frames *wire.Reader, limit time.Duration) (wire.Frame, error) {
+// next returns the launcher's next frame but heartbeats. The process exits if no frame comes within limit.
+func (a *agent) next(frames *wire.Reader, limit time.Duration) (wire.Frame, error) {
 	for {
-		watchdog := time.AfterFunc(limit, func() { exit(fmt.Sprintf("ended: no word from gorun for %v", limit)) })
+		watchdog := time.AfterFunc(limit, func() { a.exit(fmt.Sprintf("ended: no word from gorun for %v", limit)) })
 		f, err := frames.Next()
 		watchdog.Stop()
 		if err != nil || f.Type != wire.TypeHeartbeat {
@@ -122,7 +122,8 @@ func nextFrame(frames *wire.Reader, limit time.Duration) (wire.Frame, error) {
 }
 
 // exit ends the process with a reason for the launcher.
-func exit(reason string) {
+func (a *agent) exit(reason string) {
+	a.removeCage()
 	fmt.Fprintln(os.Stderr, "gorun agent:", reason)
 	os.Exit(wire.CodeHostFailed)
 }

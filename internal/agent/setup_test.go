@@ -135,12 +135,13 @@ func TestAgentRefusesAFolderThatItCannotKeep(t *testing.T) {
 	}
 }
 
-// TestAgentEndsInTheMiddleOfAFolder checks that nothing keeps an agent, which holds the copy's lock.
+// TestAgentEndsInTheMiddleOfAFolder checks that nothing keeps an agent, which holds the copy's lock, and that its cage goes.
 func TestAgentEndsInTheMiddleOfAFolder(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(h *host){
 		"launcher lost": func(h *host) { h.stdin.Close() },
 		"signal":        func(h *host) { kill(h.t, h.cmd.Process.Pid, syscall.SIGTERM) },
+		"guard killed":  func(h *host) { kill(h.t, h.cmd.Process.Pid, syscall.SIGKILL) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -155,6 +156,7 @@ func TestAgentEndsInTheMiddleOfAFolder(t *testing.T) {
 			}
 			end(h)
 			h.awaitEnd()
+			until(t, "the end of the cgroups", func() bool { return len(groupsOf(h.cmd.Process.Pid)) == 0 })
 		})
 	}
 }
