@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"github.com/gorun/gorun/launcher/connect"
 	"github.com/gorun/gorun/launcher/core"
 	"github.com/gorun/gorun/launcher/output"
 	"github.com/gorun/gorun/launcher/plan"
@@ -90,6 +91,9 @@ const (
 	MemoryOfGroup = core.MemoryOfGroup
 	MemoryLikely  = core.MemoryLikely
 )
+
+// FilesError reports that the limit on open files is too low for the job's connections.
+type FilesError = connect.FilesError
 
 // OutputError reports that the ranks' output cannot be saved where it should be.
 type OutputError = output.OutputError

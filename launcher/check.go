@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"sync"
 	"time"
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/prose"
+	"github.com/gorun/gorun/launcher/connect"
 	"github.com/gorun/gorun/launcher/session"
 )
 
@@ -51,26 +51,22 @@ func onAll(ctx context.Context, hosts []hostfile.Host, opts Options, look func(c
 		ctx = timed
 	}
 	stager := session.NewStager(opts.Exe, opts.StartTimeout, opts.Trace)
-	setups := newSetups()
-	var wg sync.WaitGroup
+	names, took := make([]string, len(hosts)), make([]time.Duration, len(hosts))
 	for i, h := range hosts {
-		wg.Go(func() {
-			err := setups.do(ctx, func() error {
-				began := time.Now()
-				conn, err := opts.Dial(ctx, h)
-				if err == nil {
-					defer conn.Close()
-					err = look(ctx, i, conn, stager)
-				}
-				done(i, time.Since(began), err)
-				return nil
-			})
-			if err != nil { // it was not its turn
-				done(i, 0, err)
-			}
-		})
+		names[i] = h.Name
 	}
-	wg.Wait()
+	for i, err := range connect.EveryHost(ctx, names, nil, connect.Step{Do: func(ctx context.Context, i int) error {
+		began := time.Now()
+		defer func() { took[i] = time.Since(began) }()
+		conn, err := opts.Dial(ctx, hosts[i])
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		return look(ctx, i, conn, stager)
+	}}) {
+		done(i, took[i], err)
+	}
 }
 
 // sshdAddress is the far end of a connection that knows it.

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/launcher/connect"
 	"github.com/gorun/gorun/launcher/plan"
 )
 
@@ -20,7 +21,7 @@ func Cores(ctx context.Context, hosts []hostfile.Host, opts Options) ([]int, err
 		return nil, err
 	}
 	defer job.close()
-	if err := job.onEveryHost(ctx, step{"connecting", job.connect}, step{"starting its agent", job.stage}); err != nil {
+	if err := job.onEveryHost(ctx, connect.Step{Doing: "connecting", Do: job.connect}, connect.Step{Doing: "starting its agent", Do: job.stage}); err != nil {
 		return nil, err
 	}
 	cores := make([]int, len(hosts))

@@ -3,6 +3,7 @@ package launcher
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/elastic"
 	"github.com/gorun/gorun/internal/prose"
+	"github.com/gorun/gorun/launcher/connect"
 	"github.com/gorun/gorun/launcher/core"
 	"github.com/gorun/gorun/launcher/plan"
 	"github.com/gorun/gorun/launcher/route"
@@ -86,7 +88,7 @@ func RunElastic(ctx context.Context, settings Elastic, opts Options) (Result, er
 type elasticJob struct {
 	*loop
 	settings Elastic
-	setups   setups
+	turns    connect.Turns
 
 	driver  *elastic.Driver
 	hosts   []*elasticHost // in the order in which they were first seen
@@ -116,7 +118,7 @@ func newElasticJob(settings Elastic, opts Options) (*elasticJob, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &elasticJob{loop: l, settings: settings, setups: newSetups(), driver: driver, procs: map[elastic.Process]*elasticProcess{},
+	j := &elasticJob{loop: l, settings: settings, turns: connect.NewTurns(), driver: driver, procs: map[elastic.Process]*elasticProcess{},
 		contacts: map[string]route.Contact{}, gpus: plan.GPUUsers{}}
 	j.policy = j
 	return j, nil
@@ -250,7 +252,23 @@ func (j *elasticJob) close() {
 		}
 	}
 	for _, h := range j.hosts {
-		h.cut(&j.wg)
+		h.pool.Cut(&j.wg)
 	}
 	j.wg.Wait()
 }
+
+// checkFiles checks that the limit on open files allows the initial connections.
+func (e *Elastic) checkFiles() error {
+	hosts, short := connect.Reachable(e.Hosts, e.most(), connect.OpenFiles())
+	slots := 0
+	for _, h := range hosts {
+		slots += h.Slots
+	}
+	if short != nil && slots < e.NP {
+		return short
+	}
+	return nil
+}
+
+// most is how many ranks there may be.
+func (e *Elastic) most() int { return cmp.Or(e.Max, math.MaxInt) }

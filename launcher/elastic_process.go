@@ -10,6 +10,7 @@ import (
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/elastic"
 	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/launcher/connect"
 	"github.com/gorun/gorun/launcher/core"
 	"github.com/gorun/gorun/launcher/route"
 	"github.com/gorun/gorun/launcher/session"
@@ -40,8 +41,8 @@ type elasticProcess struct {
 	exited  bool
 	lostBy  int // the epoch in which it reported the loss of another rank
 
-	conn   atomic.Pointer[elasticConn] // nil: none yet
-	rank   atomic.Int64                // now
+	conn   atomic.Pointer[connect.Conn] // nil: none yet
+	rank   atomic.Int64                 // now
 	prefix atomic.Pointer[func(rank, fd int, at time.Time) []byte]
 }
 
@@ -102,12 +103,12 @@ func (j *elasticJob) describe(h hostfile.Host, conn Host, m elastic.Member) wire
 
 // live runs a process: connect, stage, prepare, start, and read its agent's frames until the session ends.
 func (j *elasticJob) live(ctx context.Context, p *elasticProcess, at hostfile.Host) {
-	conn, err := p.host.connect(ctx, at, j.dial)
+	conn, err := j.connect(ctx, p.host, at)
 	if err != nil {
 		j.post(processDown{p, err})
 		return
 	}
-	defer p.host.release(conn)
+	defer p.host.pool.Release(conn)
 	p.conn.Store(conn)
 	s, port, err := j.launch(ctx, p, at, conn.Host)
 	if err != nil {

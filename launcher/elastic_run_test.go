@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -63,32 +62,6 @@ func TestFencedHostKeepsNoAgent(t *testing.T) {
 			t.Errorf("the other agent lived for %v", lived)
 		}
 	})
-}
-
-// The job's loop closed a lost host's connections, which wait until what came from there has been read; and who read it
-// waited for the loop to take what the host's agents had said.
-func TestLoopDoesNotWaitForLostConnections(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		conn := &closing{heard: make(chan struct{})}
-		h := &elasticHost{conns: []*elasticConn{{Host: conn}}, reached: true}
-		var wg sync.WaitGroup
-		if !h.cut(&wg) || len(h.conns) != 0 {
-			t.Errorf("%+v", h)
-		}
-		close(conn.heard) // the loop goes on to take it
-		wg.Wait()
-	})
-}
-
-// closing is a connection whose Close waits.
-type closing struct {
-	fake.Machine
-	heard chan struct{}
-}
-
-func (c *closing) Close() error {
-	<-c.heard
-	return nil
 }
 
 // In an elastic job whose ranks run as in any other, the last words of the one that fails are told also if they are still to be written.

@@ -17,6 +17,7 @@ import (
 	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/wire"
 	"github.com/gorun/gorun/internal/workdir"
+	"github.com/gorun/gorun/launcher/connect"
 	"github.com/gorun/gorun/launcher/core"
 	"github.com/gorun/gorun/launcher/output"
 	"github.com/gorun/gorun/launcher/plan"
@@ -102,7 +103,7 @@ func Run(ctx context.Context, plan Plan, opts Options) (Result, error) {
 	if err := plan.CheckPrograms(opts.Programs); err != nil {
 		return Result{}, err
 	}
-	if err := checkFiles(len(plan.Hosts)); err != nil {
+	if err := connect.CheckFiles(len(plan.Hosts)); err != nil {
 		return Result{}, err
 	}
 	job, err := newJob(plan, opts)
@@ -112,8 +113,9 @@ func Run(ctx context.Context, plan Plan, opts Options) (Result, error) {
 	defer job.close()
 	startCtx, cancel := job.startContext(ctx)
 	defer cancel(nil)
-	if err := job.onEveryHost(startCtx, step{"connecting", job.connect}, step{"starting its agent", job.stage},
-		step{"bringing the work folder", job.bringWork}, step{"getting ready", job.prepare}); err != nil {
+	if err := job.onEveryHost(startCtx, connect.Step{Doing: "connecting", Do: job.connect},
+		connect.Step{Doing: "bringing the work folder", Do: job.bringWork}, connect.Step{Doing: "starting its agent", Do: job.stage},
+		connect.Step{Doing: "getting ready", Do: job.prepare}); err != nil {
 		return Result{}, err
 	}
 	for _, note := range notices(plan.Hosts, job.hosts) {
@@ -200,29 +202,12 @@ func (e *StoppedError) Error() string { return "stopped before the ranks had sta
 
 // onEveryHost runs the steps on all hosts in parallel. It returns all failures
 // together; the caller's close then releases the other hosts.
-func (j *job) onEveryHost(ctx context.Context, steps ...step) error {
-	errs := make([]error, len(j.plan.Hosts))
-	setups := newSetups()
-	slow, done := newProgress(j.plan.Hosts), make(chan struct{})
-	var wg, watch sync.WaitGroup
-	watch.Go(func() { slow.watch(done, j.opts.Note) })
-	for i := range j.plan.Hosts {
-		wg.Go(func() {
-			errs[i] = setups.do(ctx, func() error {
-				defer slow.enter(i, "")
-				for _, step := range steps {
-					slow.enter(i, step.doing)
-					if err := step.do(ctx, i); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-		})
+func (j *job) onEveryHost(ctx context.Context, steps ...connect.Step) error {
+	var names []string
+	for _, h := range j.plan.Hosts {
+		names = append(names, h.Name)
 	}
-	wg.Wait()
-	close(done)
-	watch.Wait()
+	errs := connect.EveryHost(ctx, names, j.opts.Note, steps...)
 	var stopped *StoppedError
 	if errors.As(context.Cause(ctx), &stopped) {
 		return stopped

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -14,56 +13,8 @@ import (
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/test/fake"
+	"github.com/gorun/gorun/launcher/connect"
 )
-
-func TestFilesFor(t *testing.T) {
-	for _, tt := range []struct {
-		hosts int
-		limit uint64
-		want  string
-	}{
-		{256, 64, "connections to 256 hosts need about 536 open files, and gorun may have 64"},
-		{256, 1024, ""},
-		{20, 64, ""},
-		{1, 20, "connections to 1 host need about 26 open files, and gorun may have 20"},
-	} {
-		got := ""
-		if err := filesFor(tt.hosts, tt.hosts, tt.limit); err != nil {
-			got = err.Error()
-		}
-		if got != tt.want {
-			t.Errorf("%d hosts, limit %d: %q, want %q", tt.hosts, tt.limit, got, tt.want)
-		}
-	}
-}
-
-func TestReachable(t *testing.T) {
-	hosts := func(slots ...int) (all []hostfile.Host) {
-		for i, n := range slots {
-			all = append(all, hostfile.Host{Name: fmt.Sprint("h", i), Slots: n})
-		}
-		return all
-	}
-	for _, tt := range []struct {
-		hosts []hostfile.Host
-		most  int
-		limit uint64
-		want  int
-		need  uint64 // 0: there is enough
-	}{
-		{hosts(8, 8, 8), math.MaxInt, 30, 3, 0},
-		{hosts(8, 8, 8), math.MaxInt, 29, 2, 30},
-		{hosts(8, 9, 8), math.MaxInt, 30, 2, 32}, // the second takes two connections
-		{hosts(8, 9, 8), 3, 30, 3, 0},            // of which three are enough
-		{hosts(4096), math.MaxInt, 1000, 0, 1048},
-		{nil, math.MaxInt, 10, 0, 24},
-	} {
-		got, short := reachable(tt.hosts, tt.most, tt.limit)
-		if len(got) != tt.want || (short != nil) != (tt.need > 0) || short != nil && short.Need != tt.need {
-			t.Errorf("%v, at most %d, limit %d: %v, %v", tt.hosts, tt.most, tt.limit, got, short)
-		}
-	}
-}
 
 // Hosts for whose connections there were too few files counted as lost.
 func TestElasticJobNeedsFiles(t *testing.T) {
@@ -94,7 +45,7 @@ func TestElasticJobNeedsFiles(t *testing.T) {
 // A job of many hosts sets up as many connections at a time as any other, and not all at once.
 func TestConnectionsSetUpAtATime(t *testing.T) {
 	var hosts []hostfile.Host
-	for i := range 3 * dialLimit {
+	for i := range 3 * connect.Limit {
 		hosts = append(hosts, hostfile.Host{Name: fmt.Sprint("h", i), Slots: 1})
 	}
 	for _, kind := range []string{"plain", "elastic", "check"} {
@@ -133,21 +84,8 @@ func TestConnectionsSetUpAtATime(t *testing.T) {
 				}
 			})
 		}
-		if most.Load() != dialLimit {
-			t.Errorf("%s: %d at a time, want %d", kind, most.Load(), dialLimit)
+		if most.Load() != connect.Limit {
+			t.Errorf("%s: %d at a time, want %d", kind, most.Load(), connect.Limit)
 		}
-	}
-}
-
-// Who waits for a turn to connect and is not wanted any more does not wait on.
-func TestTurnToConnectIsGivenUp(t *testing.T) {
-	s := newSetups()
-	for range dialLimit {
-		s <- struct{}{}
-	}
-	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(errStopped)
-	if err := s.do(ctx, func() error { return nil }); !errors.Is(err, errStopped) {
-		t.Errorf("err is %v", err)
 	}
 }

@@ -1,0 +1,38 @@
+package connect
+
+import (
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/gorun/gorun/internal/test/fake"
+	"github.com/gorun/gorun/launcher/session"
+)
+
+// A job's loop cuts the connections of a lost host while their readers wait for the loop.
+func TestCutDoesNotWaitForConnections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		conn := &closing{heard: make(chan struct{})}
+		var pool Pool
+		if _, err := pool.Take(func() (session.Host, error) { return conn, nil }); err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		if !pool.Cut(&wg) || len(pool.conns) != 0 {
+			t.Errorf("%+v", pool.conns)
+		}
+		close(conn.heard) // the loop goes on to take it
+		wg.Wait()
+	})
+}
+
+// closing is a connection whose Close waits.
+type closing struct {
+	fake.Machine
+	heard chan struct{}
+}
+
+func (c *closing) Close() error {
+	<-c.heard
+	return nil
+}
