@@ -1,8 +1,7 @@
 package job
 
 import (
-	"os"
-	"path/filepath"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -12,40 +11,81 @@ import (
 	"github.com/gorun/gorun/internal/cli/settings"
 	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/internal/rankenv"
+	"github.com/gorun/gorun/internal/test/documents"
+	"github.com/gorun/gorun/internal/test/golden"
+	"github.com/gorun/gorun/launcher"
 	"github.com/gorun/gorun/launcher/plan"
 )
 
+// optionsOf reads flags as gorun does.
+func optionsOf(typed string) (dialect.Line, *settings.Options, error) {
+	flags, o := settings.NewFlags()
+	line, err := dialect.Translate(strings.Fields(typed), dialect.Own, flags, nil)
+	if err == nil {
+		err = flags.Parse(line.Args)
+	}
+	return line, o, err
+}
+
 func TestEnvironmentFlags(t *testing.T) {
 	environ := []string{"A=1", "AB=2", "B=3", "HOME=/h", "PATH=/bin", "MY_TOKEN=s", "=odd"}
-	for _, tc := range []struct {
-		argv, set, anywhere, here string
-	}{
-		{"", "A=1 AB=2 B=3 PATH=/bin", "", ""},
-		{"-x MY_TOKEN -x C=4", "A=1 AB=2 B=3 C=4 MY_TOKEN=s PATH=/bin", "", ""},
-		{"--unset-env A", "AB=2 B=3 PATH=/bin", "A", ""},
-		{"--unset-env A* -x AB", "AB=2 B=3 PATH=/bin", "A", ""},
-		{"--unset-env A* -x A*", "B=3 PATH=/bin", "A AB", ""},
-		{"--unset-env *", "", "A AB B MY_TOKEN", ""},
-		{"--unset-env ELSEWHERE --unset-env PATH", "A=1 AB=2 B=3", "ELSEWHERE", ""},
-		{"--no-env", "", "", "A AB B MY_TOKEN"},
-		{"--no-env -x A* -x C=4", "A=1 AB=2 C=4", "", "B MY_TOKEN"},
-		{"--no-env -x HOME", "HOME=/h", "", "A AB B MY_TOKEN"},
-		{"--no-env --unset-env AB -x A*", "A=1", "AB", "B MY_TOKEN"},
-	} {
-		flags, o := settings.NewFlags()
-		line, err := dialect.Translate(strings.Fields(tc.argv), dialect.Own, flags, nil)
-		if err == nil {
-			err = flags.Parse(line.Args)
-		}
+	golden.Cases(t, "testdata/environment.txt", func(typed string) (string, error) {
+		_, o, err := optionsOf(typed)
 		if err != nil {
-			t.Fatal(err)
+			return "", err
 		}
 		env, err := forwardEnv(environ, o)
-		if err != nil || strings.Join(env.Set, " ") != tc.set {
-			t.Errorf("%s: %q, %v; want %s", tc.argv, env.Set, err, tc.set)
+		anywhere, here := leftOut(environ, env, o)
+		return fmt.Sprintf("%s; not anywhere %v; not here %v", strings.Join(env.Set, " "), anywhere, here), err
+	})
+}
+
+func TestForContainer(t *testing.T) {
+	golden.Cases(t, "testdata/containers.txt", func(typed string) (string, error) {
+		env, exported := []string{"LD_LIBRARY_PATH=/lib", "SINGULARITYENV_B=mine", "B=2", "PATH=/bin", "A=1"}, []string{"B", "LD_LIBRARY_PATH", "PATH"}
+		program, odd := strings.CutSuffix(typed, " odd")
+		if odd {
+			exported = append(exported, "A B", "$(x)")
 		}
-		if anywhere, here := leftOut(environ, env, o); strings.Join(anywhere, " ") != tc.anywhere || strings.Join(here, " ") != tc.here {
-			t.Errorf("%s: %q and %q are taken away, want %s and %s", tc.argv, anywhere, here, tc.anywhere, tc.here)
+		set, notice := forContainer(strings.Fields(program), slices.Clone(env), exported)
+		if !slices.Equal(set[:len(env)], env) {
+			t.Errorf("%s: %q", typed, set)
+		}
+		exported, _ = typable(exported)
+		notice = strings.NewReplacer(envFlags(exported), "FLAGS", strings.Join(envNames(exported), ","), "NAMES").Replace(notice)
+		return strings.TrimSpace(strings.Join(set[len(env):], " ") + " " + notice), nil
+	})
+}
+
+func TestDryRunText(t *testing.T) {
+	golden.Cases(t, "testdata/dryrun.txt", func(typed string) (string, error) {
+		_, o, err := optionsOf(typed)
+		if err != nil {
+			return "", err
+		}
+		opts := launcher.Options{Programs: []launcher.Program{{Argv: []string{"a"}, Wdir: "/w", Ranks: 1}}, Binding: o.Binding(), Env: []string{"B=secret"}}
+		text, whole := strings.CutSuffix(NewDryRun(o, launcher.Plan{}, opts, "-H", nil).Text(o), "program    [\"a\"]\ndirectory  /w\nvariables  B\n")
+		if !whole {
+			t.Errorf("%s: %q", typed, text)
+		}
+		return strings.ReplaceAll(strings.TrimSpace(text), "\n", "; "), nil
+	})
+	hosts := []dryHost{{Host: "f0"}}
+	for i := range 6 {
+		hosts = append(hosts, dryHost{Host: fmt.Sprintf("f%d", i+1), GPUs: 4})
+	}
+	for _, tc := range []struct {
+		hosts         int
+		perRank, want string
+	}{
+		{1, "auto", ""},
+		{2, "auto", "auto, of 4 on f1, assigned on the hosts"},
+		{3, "2", "2 per rank, of 4 on f1, 4 on f2, assigned on the hosts"},
+		{7, "2", "2 per rank, of 4 on f1, 4 on f2, 4 on f3, 4 on f4, on 2 more hosts, assigned on the hosts"},
+		{7, "none", "left alone"},
+	} {
+		if got := (DryRun{Hosts: hosts[:tc.hosts], GPUsPerRank: tc.perRank}).GpusText(false); got != tc.want {
+			t.Errorf("got %q, want %q", got, tc.want)
 		}
 	}
 }
@@ -66,58 +106,39 @@ func TestEnvFile(t *testing.T) {
 	}
 }
 
-// The variables that the guide lists do not reach the ranks.
-func TestMigrationGuideOnTheEnvironment(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "migrating.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, _ := strings.Cut(string(text), "## The environment\n")
-	section, _, _ = strings.Cut(section, "\n| to | type |")
-	names := 0
-	for i, part := range strings.Split(section, "`") {
-		if i%2 == 0 {
-			continue
-		}
-		names++
-		name := part
-		switch {
-		case strings.HasPrefix(part, "_"): // a suffix
-			name = "E2E" + part
-		case strings.HasSuffix(part, "_"):
-			name = part + "E2E"
-		}
-		if env, err := plan.ForwardEnv([]string{name + "=1", "E2E_PLAIN=1"}, nil); err != nil || !slices.Equal(env.Set, []string{"E2E_PLAIN=1"}) {
-			t.Errorf("%s goes to the ranks: %q, %v", name, env.Set, err)
-		}
-	}
-	if names < 40 {
-		t.Errorf("%d names in %q", names, section)
-	}
-}
-
-// Variables that docs/environment.md excludes do not reach the ranks, and it lists all variables of a rank.
-func TestEnvironmentDocument(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "environment.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, _ := strings.Cut(string(text), "## What stays here\n")
-	section, _, _ = strings.Cut(section, "\n\n`PATH`")
+// stayHere reports the names between backquotes in a section of a document that reach the ranks nevertheless.
+func stayHere(t *testing.T, document, begin, end string, least int) (text string) {
+	t.Helper()
+	text = documents.Text(t, "../../..", document)
+	_, section, _ := strings.Cut(text, begin)
+	section, _, _ = strings.Cut(section, end)
 	names := strings.Split(section, "`")
 	for i := 1; i < len(names); i += 2 {
 		name := strings.ReplaceAll(names[i], "*", "E2E")
-		env, err := plan.ForwardEnv([]string{name + "=1", "E2E_PLAIN=1"}, nil)
-		if err != nil || !slices.Equal(env.Set, []string{"E2E_PLAIN=1"}) {
-			t.Errorf("%s goes to the ranks: %q, %v", name, env.Set, err)
+		switch {
+		case name == "_":
+		case strings.HasPrefix(name, "_"): // a suffix
+			name = "E2E" + name
+		case strings.HasSuffix(name, "_"):
+			name += "E2E"
+		}
+		if env, err := plan.ForwardEnv([]string{name + "=1", "E2E_PLAIN=1"}, nil); err != nil || !slices.Equal(env.Set, []string{"E2E_PLAIN=1"}) {
+			t.Errorf("%s: %s goes to the ranks: %q, %v", document, name, env.Set, err)
 		}
 	}
-	if len(names) < 150 {
-		t.Errorf("%d names in %q", len(names)/2, section)
+	if len(names)/2 < least {
+		t.Errorf("%s: %d names in %q", document, len(names)/2, section)
 	}
+	return text
+}
+
+// Variables that the documents exclude do not reach the ranks, and docs/environment.md lists all variables of a rank.
+func TestDocumentsOnTheEnvironment(t *testing.T) {
+	stayHere(t, "docs/migrating.md", "## The environment\n", "\n| to | type |", 40)
+	text := stayHere(t, "docs/environment.md", "## What stays here\n", "\n\n`PATH`", 75)
 	for _, name := range rankenv.Names() {
-		if !strings.Contains(string(text), "`"+name+"`") {
-			t.Errorf("it lacks %s", name)
+		if !strings.Contains(text, "`"+name+"`") {
+			t.Errorf("docs/environment.md lacks %s", name)
 		}
 	}
 }

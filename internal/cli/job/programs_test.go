@@ -1,37 +1,32 @@
 package job
 
 import (
-	"context"
 	"io"
 	"io/fs"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/gorun/gorun/internal/cli/dialect"
-	"github.com/gorun/gorun/internal/cli/exitcode"
 	"github.com/gorun/gorun/internal/cli/hosts"
 	"github.com/gorun/gorun/internal/cli/settings"
+	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/internal/test/environ"
+	"github.com/gorun/gorun/internal/test/golden"
+	"github.com/gorun/gorun/launcher"
 )
 
 // programsOf returns the programs of a command line and the job's options.
-func programsOf(t *testing.T, argv string) ([]program, *settings.Options, error) {
-	t.Helper()
-	flags, o := settings.NewFlags()
-	line, err := dialect.Translate(strings.Fields(argv), dialect.Own, flags, commands())
-	if err == nil {
-		err = flags.Parse(line.Args)
-	}
+func programsOf(typed string) ([]program, *settings.Options, error) {
+	line, o, err := optionsOf(typed)
 	if err != nil {
-		t.Fatal(err)
+		return nil, nil, err
 	}
-	programs, err := Programs(o, flags.Args(), line)
+	programs, err := Programs(o, line.Args[slices.Index(line.Args, "--")+1:], line)
 	return programs, o, err
 }
 
 func TestProgramsWithTheirOptions(t *testing.T) {
-	programs, o, err := programsOf(t, "--grace 7 --no-env -x A -np 1 --wdir /w a 1 : -np 3 -x B -x C=1 b")
+	programs, o, err := programsOf("--grace 7 --no-env -x A -np 1 --wdir /w a 1 : -np 3 -x B -x C=1 b")
 	if err != nil || o.NP != 4 || len(programs) != 2 {
 		t.Fatalf("%v, %d ranks of %d programs", err, o.NP, len(programs))
 	}
@@ -42,24 +37,12 @@ func TestProgramsWithTheirOptions(t *testing.T) {
 	if b.opts.NP != 3 || b.opts.Wdir != "" || !slices.Equal(b.opts.Exports, []string{"B", "C=1"}) || b.opts.Grace != a.opts.Grace || !b.opts.NoEnv {
 		t.Errorf("b: %+v", b.opts)
 	}
-	for argv, want := range map[string]string{
-		"-np 1 a : -np two b":                              `-np "two": expected a whole number`,
-		"-np 1 a : -np 0 b":                                "-np 0: a job has at least 1 rank",
-		"--min-np 5 -np 1 a : -np 3 b":                     "-np 4 is less than --min-np 5",
-		"-np 1 -n 1 a : -n 1048576 b":                      "-np 1048577: at most",
-		"-np 1 --host-discovery-script s a : -np 1 -H x b": "cannot be combined with -H or --hostfile",
-	} {
-		if _, _, err := programsOf(t, argv); !exitcode.IsUsage(err) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", argv, err, want)
-		}
-	}
 }
 
 // A program's own hosts replace hosts that the command line does not name.
 func TestHostsOfAProgramWinOverTheEnvironment(t *testing.T) {
 	for _, elsewhere := range []settings.Options{{Hosts: "y"}, {Hostfile: "f"}, {Elastic: settings.ElasticOptions{Discovery: "script"}}} {
-		flags, o := settings.NewFlags()
-		line, err := dialect.Translate(strings.Fields("-np 1 -H x a : -np 1 b"), dialect.Own, flags, commands())
+		line, o, err := optionsOf("-np 1 -H x a : -np 1 b")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,30 +60,31 @@ func TestHostsOfAProgramWinOverTheEnvironment(t *testing.T) {
 
 func TestPlanOfSeveralPrograms(t *testing.T) {
 	files := map[string]string{"f": "x slots=2\ny slots=2\n", "g": "z slots=4\n"}
-	slurmEnv := map[string]string{"SLURM_JOB_ID": "1", "SLURM_JOB_NODELIST": "n[1-2]", "SLURM_NNODES": "2", "SLURM_TASKS_PER_NODE": "2(x2)", "SLURM_JOB_NUM_NODES": "2", "SLURM_NTASKS": "4", "SLURM_JOB_CPUS_PER_NODE": "2(x2)"}
-	for _, tc := range []struct {
-		argv string
-		env  map[string]string
-		want string // hosts and their ranks
-	}{
-		{"-np 1 a : -np 3 b", nil, "localhost ranks 0-3"},
-		{"--hostfile f -np 1 a : -np 3 b", nil, "x ranks 0-1, y ranks 2-3"},
-		{"--hostfile f -np 1 -H y a : -np 3 b", nil, "y ranks 0, 3, x ranks 1-2"},
-		{"--hostfile f -np 1 a : -np 1 -H y b", nil, "x rank 0, y rank 1"},
-		{"--hostfile f -np 1 a : -np 1 --hostfile g b", nil, "x rank 0, z rank 1"},
-		{"-H x:2,y:2 -np 1 a : -np 3 b", nil, "x ranks 0-1, y ranks 2-3"},
-		{"-np 1 -H x a : -np 2 -H y:2 b", nil, "x rank 0, y ranks 1-2"},
-		{"-np 1 a : -np 2 -H y:2 b", nil, "localhost rank 0, y ranks 1-2"},
-		{"-np 1 -H n2 a : -np 3 b", slurmEnv, "n2 ranks 0, 3, n1 ranks 1-2"},
-	} {
-		programs, o, err := programsOf(t, tc.argv)
-		if err != nil {
-			t.Fatal(err)
+	open := func(name string) (io.ReadCloser, error) {
+		text, ok := files[name]
+		if !ok {
+			return nil, fs.ErrNotExist
 		}
-		where, plan, err := planJob(context.Background(), o, programs, hostsIn(files, tc.env))
+		return io.NopCloser(strings.NewReader(text)), nil
+	}
+	slurmEnv := map[string]string{"SLURM_JOB_ID": "1", "SLURM_JOB_NODELIST": "n[1-2]", "SLURM_NNODES": "2", "SLURM_TASKS_PER_NODE": "2(x2)", "SLURM_JOB_NUM_NODES": "2", "SLURM_NTASKS": "4", "SLURM_JOB_CPUS_PER_NODE": "2(x2)"}
+	golden.Cases(t, "testdata/plans.txt", func(typed string) (string, error) {
+		argv, inSlurm := strings.CutPrefix(typed, "slurm ")
+		env := map[string]string{}
+		if inSlurm {
+			env = slurmEnv
+		}
+		programs, o, err := programsOf(argv)
+		var where hosts.Selection
+		var plan launcher.Plan
+		if err == nil {
+			where, plan, err = planJob(t.Context(), o, programs, hosts.Finder{Lookup: environ.Lookup(env), Hostname: "here", Cores: func() int { return 6 }, Open: open})
+		}
 		if err != nil {
-			t.Errorf("%s: %v", tc.argv, err)
-			continue
+			if !usage.Is(err) {
+				t.Errorf("%s: %v is no usage error", typed, err)
+			}
+			return "", err
 		}
 		var got []string
 		for line := range strings.Lines(plan.String()) {
@@ -108,21 +92,15 @@ func TestPlanOfSeveralPrograms(t *testing.T) {
 				got = append(got, strings.Fields(host)[0]+" "+strings.TrimSpace(ranks))
 			}
 		}
-		if strings.Join(got, ", ") != tc.want || len(where.Hosts) < len(plan.Hosts) {
-			t.Errorf("%s: %s, want %s; %s", tc.argv, strings.Join(got, ", "), tc.want, where.Summary())
+		if len(where.Hosts) < len(plan.Hosts) {
+			t.Errorf("%s: %s", typed, where.Summary())
 		}
-	}
-	programs, o, err := programsOf(t, "--hostfile f -np 1 a : -np 1 -H z b")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := planJob(context.Background(), o, programs, hostsIn(files, nil)); !exitcode.IsUsage(err) || !strings.Contains(err.Error(), "hostfile f has no host z") {
-		t.Errorf("a host that the job's hostfile has not: %v", err)
-	}
+		return strings.Join(got, ", "), nil
+	})
 }
 
 func TestEnvironmentsOfSeveralPrograms(t *testing.T) {
-	programs, _, err := programsOf(t, "-np 1 -x A=1 singularity run x.sif : -np 2 -x A=2 -x SECRET_KEY b : -np 1 docker run i")
+	programs, _, err := programsOf("-np 1 -x A=1 singularity run x.sif : -np 2 -x A=2 -x SECRET_KEY b : -np 1 docker run i")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,17 +130,4 @@ func TestInCommon(t *testing.T) {
 	if !slices.Equal(shared, []string{"C=1"}) || !slices.Equal(own[0], []string{"A=1", "B=1"}) || !slices.Equal(own[1], []string{"A=2"}) || own[2] != nil {
 		t.Errorf("%q, %q", shared, own)
 	}
-}
-
-func commands() []string { return []string{"help", "version", "completion"} }
-
-// hostsIn returns a Finder with the given files and variables.
-func hostsIn(files, env map[string]string) hosts.Finder {
-	return hosts.Finder{Lookup: environ.Lookup(env), Hostname: "here", Cores: func() int { return 6 }, Open: func(name string) (io.ReadCloser, error) {
-		text, ok := files[name]
-		if !ok {
-			return nil, fs.ErrNotExist
-		}
-		return io.NopCloser(strings.NewReader(text)), nil
-	}}
 }

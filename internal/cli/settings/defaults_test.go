@@ -2,102 +2,61 @@ package settings
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/gorun/gorun/internal/cli/dialect"
 	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/internal/test/environ"
+	"github.com/gorun/gorun/internal/test/golden"
 )
 
-// fileOf returns a file with these flags, all on line 1.
-func fileOf(values map[string]string) settings {
-	s := settings{name: "f.yaml"}
-	for flag, value := range values {
-		s.list = append(s.list, setting{flag, []string{value}, 1})
-	}
-	return s
-}
-
-// TestDefaultsPrecedence sets -np in every combination of sources.
-func TestDefaultsPrecedence(t *testing.T) {
-	for _, tc := range []struct {
-		flag, env, file string
-		want            int
-		set             bool
-	}{
-		{"", "", "", 0, false},
-		{"", "", "3", 3, true},
-		{"", "2", "", 2, true},
-		{"", "2", "3", 2, true},
-		{"1", "", "", 1, true},
-		{"1", "", "3", 1, true},
-		{"1", "2", "", 1, true},
-		{"1", "2", "3", 1, true},
-		{"0", "2", "3", 0, true},
-	} {
+// TestPrecedence sets flags from every source, in the order of cmd/gorun.
+func TestPrecedence(t *testing.T) {
+	golden.Cases(t, "testdata/precedence.txt", func(input string) (string, error) {
+		words, err := usage.SplitShell(input)
+		if err != nil {
+			return "", err
+		}
+		var argv, variables []string
+		var jobText, fileText string
+		env := map[string]string{}
+		for _, w := range words {
+			switch text, isJob := strings.CutPrefix(w, "job"); {
+			case isJob:
+				jobText = text
+			case w[0] == '{':
+				fileText = w
+			case w[0] == '-':
+				argv = append(argv, w)
+			default:
+				name, value, _ := strings.Cut(w, "=")
+				env[name], variables = value, append(variables, w)
+			}
+		}
 		flags, o := NewFlags()
-		var argv []string
-		if tc.flag != "" {
-			argv = []string{"--np", tc.flag}
+		if err := ExplainUsage(flags.Parse(argv), nil); err != nil {
+			return "", err
 		}
-		if err := flags.Parse(argv); err != nil {
-			t.Fatal(err)
-		}
-		file := map[string]string{}
-		if tc.file != "" {
-			file["np"] = tc.file
-		}
-		// An empty variable counts as unset.
-		if err := SetDefaults(flags, environ.Lookup(map[string]string{"GORUN_NP": tc.env, "GORUN_HOSTS": ""}), nil, fileOf(file)); err != nil {
-			t.Fatal(err)
-		}
-		if o.NP != tc.want || flags.Changed("np") != tc.set {
-			t.Errorf("%+v: np is %d, set %v", tc, o.NP, flags.Changed("np"))
-		}
-	}
-}
-
-func TestDefaultsOfEveryKind(t *testing.T) {
-	flags, o := NewFlags()
-	env := map[string]string{"GORUN_SSH_CONFIG": "c", "GORUN_NO_OVERSUBSCRIBE": "true", "GORUN_EXPORT": "A", "GORUN_START_TIMEOUT": "1h30m", "GORUN_VERBOSE": "2",
-		"GORUN_RANK": "7", "GORUN_CONFIG": "not from here", "GORUN_HELP": "true"}
-	file := map[string]string{"host-keys": "accept-new", "grace": "2.5", "tag-output": "true", "ssh-identity-file": "k", "ssh-port": "2222"}
-	if err := SetDefaults(flags, environ.Lookup(env), nil, fileOf(file)); err != nil {
-		t.Fatal(err)
-	}
-	if o.SSHConfig != "c" || !o.noOversubscribe || fmt.Sprint(o.Exports, o.Identities) != "[A] [k]" || time.Duration(o.StartTimeout) != 90*time.Minute ||
-		o.Verbose != 2 || o.HostKeys != "accept-new" || time.Duration(o.Grace) != 2500*time.Millisecond || !o.TagOutput || o.SSHPort != 2222 || o.Config != "" {
-		t.Errorf("%+v", *o)
-	}
-}
-
-func TestDefaultsThatMakeNoSense(t *testing.T) {
-	for name, tc := range map[string]struct {
-		env  map[string]string
-		file string
-		want string
-		hint string
-	}{
-		"a bad variable":      {env: map[string]string{"GORUN_NP": "four"}, want: "GORUN_NP=four: expected a whole number"},
-		"a bad time":          {env: map[string]string{"GORUN_TIMEOUT": "soon"}, want: "GORUN_TIMEOUT=soon: expected seconds or"},
-		"a bad value":         {file: "grace: 1\nnp: x", want: "f.yaml:2: np=x: expected a whole number", hint: "for example np: 2"},
-		"a bad time in it":    {file: "timeout: soon", want: "f.yaml:1: timeout=soon: expected seconds or"},
-		"the environment too": {env: map[string]string{"GORUN_NP": "four"}, file: "grace: soon", want: "GORUN_NP=four: "},
-	} {
-		flags, _ := NewFlags()
-		file, err := parseSettings("f.yaml", []byte(tc.file), flags)
+		job, err := parseSettings("jobs/j.yaml", []byte(jobText), flags)
 		if err == nil {
-			err = SetDefaults(flags, environ.Lookup(tc.env), nil, file)
+			err = job.relativeTo("jobs", "/home/ada").Apply(flags)
 		}
-		var mistake *usage.Error
-		if !errors.As(err, &mistake) || !strings.HasPrefix(err.Error(), tc.want) || mistake.Hint() != tc.hint {
-			t.Errorf("%s: %v, hint %q", name, err, usage.Hint(err))
+		file, fileErr := parseSettings("f.yaml", []byte(fileText), flags)
+		mca, mcaErr := dialect.EnvironmentSettings(variables, flags)
+		if err = errors.Join(err, fileErr, mcaErr); err == nil {
+			err = SetDefaults(flags, environ.Lookup(env), mca.Args, file)
 		}
-	}
+		if err == nil {
+			err = o.Check(flags.Changed("np"))
+		}
+		if err != nil && !usage.Is(err) {
+			t.Errorf("%s: %v is no usage error", input, err)
+		}
+		return strings.TrimSpace(given(flags, o) + " " + mca.Notice()), err
+	})
 }
 
 func TestReadDefaults(t *testing.T) {

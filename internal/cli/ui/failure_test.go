@@ -93,7 +93,7 @@ func TestHostsThatFailForOneReason(t *testing.T) {
 	}
 }
 
-func TestSeconds3(t *testing.T) {
+func TestSecondsHasThreeDigits(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "0.00 s", 20 * time.Millisecond: "0.02 s", 1250 * time.Millisecond: "1.25 s", 12340 * time.Millisecond: "12.3 s", time.Hour: "3600 s",
 	} {

@@ -85,7 +85,7 @@ func (l LineStyle) text(plan launcher.Plan) (func(rank, fd int) string, error) {
 			return nil, usage.Errorf("choose host, rank, horovod, mpirun or none, or write your own with %r (rank), %h (host), %l (local rank), %p (program), %s (stdout or stderr) and %t (time)",
 				"--prefix %q is not a style", l.Style)
 		}
-		if mark := UnknownMark(l.Style); mark != "" {
+		if mark := unknownMark(l.Style); mark != "" {
 			return nil, usage.Errorf("write %r (rank), %h (host), %l (local rank), %p (program), %s (stdout or stderr), %t (time), or %% for a percent sign",
 				"--prefix %q: %s stands for nothing", l.Style, mark)
 		}
@@ -113,8 +113,8 @@ func (l LineStyle) programNames(plan launcher.Plan) []string {
 	return names
 }
 
-// UnknownMark returns the first unknown %-mark of a template, or "".
-func UnknownMark(template string) string {
+// unknownMark returns the first unknown %-mark of a template, or "".
+func unknownMark(template string) string {
 	for {
 		_, after, found := strings.Cut(template, "%")
 		if !found {
