@@ -6,16 +6,16 @@ import (
 )
 
 func (w *world) step(event Event) {
-	if w.ended || w.fault != nil {
+	if w.ended || w.Fault != nil {
 		return
 	}
 	if _, tick := event.(Tick); !tick {
-		w.say("event  %T%+v", event, event)
+		w.Note("event  %T%+v", event, event)
 	}
-	for _, act := range w.d.Step(event, w.now) {
-		w.say("action %T%+v", act, act)
+	for _, act := range w.d.Step(event, w.Now) {
+		w.Note("action %T%+v", act, act)
 		if w.ended {
-			w.broken("%T after the end", act)
+			w.Broken("%T after the end", act)
 		}
 		switch a := act.(type) {
 		case Start:
@@ -37,15 +37,15 @@ func (w *world) step(event Event) {
 		all = append(all, h.alive()...)
 	}
 	if !slices.Equal(w.d.alive(), all) {
-		w.broken("the driver's list of processes is out of date")
+		w.Broken("the driver's list of processes is out of date")
 	}
 	if w.d.underway() && w.d.wasWhole() || w.ended {
-		w.lastGood = w.now
+		w.lastGood = w.Now
 	}
 	w.lastGood = max(w.lastGood, w.d.turnedAt) // also where it was called in the same breath
 	bound := w.cfg.Elastic + w.cfg.Start + w.cfg.Park + w.cfg.Stop + w.cfg.Fence + w.cfg.Join + maxHold + time.Minute
-	if w.now-w.lastGood > bound {
-		w.broken("nothing works since %v", w.lastGood)
+	if w.Now-w.lastGood > bound {
+		w.Broken("nothing works since %v", w.lastGood)
 	}
 }
 
@@ -56,22 +56,22 @@ func (w *world) host(name string) *simHost {
 func (w *world) start(a Start) {
 	h, known := w.host(a.Member.Host), w.d.host(a.Member.Host)
 	if a.Epoch <= w.announced || a.Epoch < w.highest || a.Member.Born != a.Epoch {
-		w.broken("start for epoch %d after %d", a.Epoch, max(w.announced, w.highest))
+		w.Broken("start for epoch %d after %d", a.Epoch, max(w.announced, w.highest))
 	}
 	w.highest = a.Epoch
-	if till := max(known.asideTill, known.restTill); w.now < till || known.lost {
-		w.broken("start on %s, which is set aside until %v", h.name, till)
+	if till := max(known.asideTill, known.restTill); w.Now < till || known.lost {
+		w.Broken("start on %s, which is set aside until %v", h.name, till)
 	}
 	for _, p := range h.procs {
 		if p.Slot == a.Member.Slot {
-			w.broken("start of a second process on %v", p.Slot)
+			w.Broken("start of a second process on %v", p.Slot)
 		}
 	}
 	if a.Member.Size > w.cfg.Max || a.Member.Size < w.cfg.Min || a.Member.Rank >= a.Member.Size {
-		w.broken("start of rank %d of %d", a.Member.Rank, a.Member.Size)
+		w.Broken("start of rank %d of %d", a.Member.Rank, a.Member.Size)
 	}
 	if !h.up || h.cut {
-		w.after(6*time.Second, func() {
+		w.After(6*time.Second, func() {
 			if w.oneIn(4) {
 				w.step(StartFailed{a.Member.Process, CodeNoRank, errNoConnection})
 			} else {
@@ -84,11 +84,11 @@ func (w *world) start(a Start) {
 	p.deaf = w.crashes && w.oneIn(200)
 	h.procs = append(h.procs, p)
 	switch {
-	case w.crashes && w.oneIn(50) && w.now < w.calm: // never gets ready
-	case w.doomed, w.crashes && w.oneIn(30) && w.now < w.calm:
-		w.after(w.upTo(5*time.Second), func() { w.die(p, 3, 0) })
+	case w.crashes && w.oneIn(50) && w.Now < w.calm: // never gets ready
+	case w.doomed, w.crashes && w.oneIn(30) && w.Now < w.calm:
+		w.After(w.upTo(5*time.Second), func() { w.die(p, 3, 0) })
 	default:
-		w.after(time.Second/2+w.upTo(15*time.Second), func() {
+		w.After(time.Second/2+w.upTo(15*time.Second), func() {
 			if p.alive && p.phase == starting {
 				p.phase = ready
 				w.hear(p, func() Event { return Ready{p.Process} })
@@ -107,7 +107,7 @@ func (w *world) find(name Process) *simProc {
 }
 
 func (w *world) stop(a Stop) {
-	w.after(wire, func() {
+	w.After(wire, func() {
 		p := w.find(a.Process)
 		if p == nil || p.host.cut || p.link != p.host.link || p.deaf {
 			return
@@ -118,7 +118,7 @@ func (w *world) stop(a Stop) {
 		if a.Now {
 			grace = 0
 		}
-		w.after(grace, func() {
+		w.After(grace, func() {
 			if p.alive {
 				p.phase = was
 				w.die(p, 0, 15)
@@ -132,7 +132,7 @@ func (w *world) fence(a Fence) {
 	link, procs := h.link, slices.Clone(h.procs)
 	h.reported = true
 	cut := h.cut
-	w.after(w.upTo(w.cfg.Fence-wire), func() { // the agent's end, or the lease
+	w.After(w.upTo(w.cfg.Fence-wire), func() { // the agent's end, or the lease
 		for _, p := range procs {
 			w.vanish(p)
 		}
@@ -143,7 +143,7 @@ func (w *world) fence(a Fence) {
 			}
 		}
 		if !cut && w.oneIn(2) {
-			w.after(wire, func() { w.step(HostFenced{h.name}) })
+			w.After(wire, func() { w.step(HostFenced{h.name}) })
 		}
 	})
 }
@@ -156,7 +156,7 @@ func (w *world) interrupt(a Interrupt) {
 	for _, h := range w.hosts {
 		for _, p := range h.procs {
 			if p.epoch == a.Epoch {
-				w.after(at+w.upTo(time.Second), func() {
+				w.After(at+w.upTo(time.Second), func() {
 					if p.alive && p.epoch == a.Epoch && p.phase == running {
 						w.park(p)
 					}
@@ -172,7 +172,7 @@ func (w *world) announce(plan Plan) {
 		w.countChanges(plan)
 	}
 	w.plan, w.announced = &plan, plan.Epoch
-	w.after(wire, func() {
+	w.After(wire, func() {
 		for _, m := range plan.Members {
 			if p := w.find(m.Process); p != nil && p.link == p.host.link && !p.host.cut {
 				p.phase, p.epoch = joining, plan.Epoch
@@ -184,7 +184,7 @@ func (w *world) announce(plan Plan) {
 
 // join lets a process look for the others.
 func (w *world) join(p *simProc, plan Plan) {
-	w.after(w.upTo(2*time.Second), func() {
+	w.After(w.upTo(2*time.Second), func() {
 		if !p.alive || p.phase != joining || p.epoch != plan.Epoch {
 			return
 		}
@@ -196,11 +196,11 @@ func (w *world) join(p *simProc, plan Plan) {
 		}
 		p.phase = running
 		w.hear(p, func() Event { return Joined{p.Process, plan.Epoch} })
-		w.after(max(w.workEnd-w.now, 0)+w.upTo(3*time.Second), func() {
+		w.After(max(w.workEnd-w.Now, 0)+w.upTo(3*time.Second), func() {
 			if p.alive && p.phase == running && p.epoch == plan.Epoch && w.d.wasWhole() && w.d.inForce.Epoch == plan.Epoch {
 				w.die(p, 0, 0)
 			} else if p.alive && p.phase == running && p.epoch == plan.Epoch {
-				w.after(time.Second, func() { w.die(p, 0, 0) })
+				w.After(time.Second, func() { w.die(p, 0, 0) })
 			}
 		})
 	})

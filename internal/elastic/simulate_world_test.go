@@ -1,7 +1,6 @@
 package elastic
 
 import (
-	"container/heap"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -9,18 +8,15 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/test/simulate"
 )
 
 // world is a made-up job: hosts that come, go, crash and are cut off, their processes, a list of hosts that is polled, and a driver.
 type world struct {
-	dice  *rand.Rand
-	d     *Driver
-	cfg   Config
-	now   time.Duration
-	todo  queue
-	tell  bool
-	log   []string
-	fault error
+	simulate.Clock
+	dice *rand.Rand
+	d    *Driver
+	cfg  Config
 
 	hosts   []*simHost
 	seen    Debouncer
@@ -65,51 +61,14 @@ type simProc struct {
 	state bool
 }
 
-type timed struct {
-	at   time.Duration
-	n    int
-	what func()
-}
-type queue struct {
-	all []timed
-	n   int
-}
-
-func (q *queue) Len() int { return len(q.all) }
-func (q *queue) Less(i, j int) bool {
-	return q.all[i].at < q.all[j].at || q.all[i].at == q.all[j].at && q.all[i].n < q.all[j].n
-}
-func (q *queue) Swap(i, j int) { q.all[i], q.all[j] = q.all[j], q.all[i] }
-func (q *queue) Push(x any)    { q.all = append(q.all, x.(timed)) }
-func (q *queue) Pop() any {
-	last := q.all[len(q.all)-1]
-	q.all = q.all[:len(q.all)-1]
-	return last
-}
-
 const wire = 20 * time.Millisecond // to and from a host
 
-func (w *world) after(wait time.Duration, what func()) {
-	w.todo.n++
-	heap.Push(&w.todo, timed{w.now + wait, w.todo.n, what})
-}
 func (w *world) oneIn(n int) bool { return w.dice.IntN(n) == 0 }
 func (w *world) upTo(d time.Duration) time.Duration {
 	return time.Duration(w.dice.Int64N(int64(d) + 1))
 }
-func (w *world) say(format string, args ...any) {
-	if w.tell {
-		w.log = append(w.log, fmt.Sprintf("%10v ", w.now.Round(time.Millisecond))+fmt.Sprintf(format, args...))
-	}
-}
-func (w *world) broken(format string, args ...any) {
-	if w.fault == nil {
-		w.fault = fmt.Errorf("at %v: "+format, append([]any{w.now}, args...)...)
-	}
-}
-
 func newWorld(seed uint64, tell bool) *world {
-	w := &world{dice: rand.New(rand.NewPCG(seed, 9)), tell: tell, codes: map[int]bool{}, joined: map[Process]bool{}}
+	w := &world{Clock: simulate.Clock{Tell: tell}, dice: rand.New(rand.NewPCG(seed, 9)), codes: map[int]bool{}, joined: map[Process]bool{}}
 	slots := 0
 	for i := range 1 + w.dice.IntN(6) {
 		h := &simHost{name: fmt.Sprint("h", i), slots: 1 + w.dice.IntN(4), up: true, listed: i == 0 || !w.oneIn(4)}
@@ -136,13 +95,13 @@ func newWorld(seed uint64, tell bool) *world {
 	w.workEnd = w.calm + w.upTo(time.Hour)
 	d, err := New(w.cfg)
 	if err != nil {
-		w.broken("%v", err)
+		w.Broken("%v", err)
 	}
 	w.d, w.cfg = d, d.cfg
 	w.poll()
 	w.harm()
 	if w.oneIn(20) {
-		w.after(w.upTo(w.workEnd), func() { w.codes[130] = true; w.step(UserStop{Code: 130, Now: w.oneIn(2)}) })
+		w.After(w.upTo(w.workEnd), func() { w.codes[130] = true; w.step(UserStop{Code: 130, Now: w.oneIn(2)}) })
 	}
 	return w
 }
@@ -156,18 +115,18 @@ func (w *world) poll() {
 		}
 	}
 	var err error
-	if w.now > 0 && w.now < w.calm && w.oneIn(50) {
+	if w.Now > 0 && w.Now < w.calm && w.oneIn(50) {
 		err, list = errors.New("no luck"), nil
-	} else if w.now > 0 && w.now < w.calm && w.oneIn(50) {
+	} else if w.Now > 0 && w.Now < w.calm && w.oneIn(50) {
 		list = nil
 	}
-	sight := w.seen.Polled(list, err, w.now)
+	sight := w.seen.Polled(list, err, w.Now)
 	if sight.Changed {
 		w.step(Hosts{sight.Hosts})
 	} else {
 		w.step(Tick{})
 	}
-	w.after(min(sight.Next-w.now, time.Second), func() { w.poll() })
+	w.After(min(sight.Next-w.Now, time.Second), func() { w.poll() })
 }
 
 // harm does something to hosts and processes, again and again until it is calm.
@@ -176,8 +135,8 @@ func (w *world) harm() {
 	if w.oneIn(6) {
 		wait = w.upTo(3 * time.Second) // more of it, while the job still deals with the last
 	}
-	w.after(wait, func() {
-		if w.now >= w.calm || w.ended {
+	w.After(wait, func() {
+		if w.Now >= w.calm || w.ended {
 			for _, h := range w.hosts {
 				h.listed = true
 				w.restore(h)
@@ -188,10 +147,10 @@ func (w *world) harm() {
 		switch w.dice.IntN(6) {
 		case 0:
 			h.listed = !h.listed
-			w.say("world: %s listed: %v", h.name, h.listed)
+			w.Note("world: %s listed: %v", h.name, h.listed)
 		case 1:
 			h.slots = 1 + w.dice.IntN(4)
-			w.say("world: %s has %d slots", h.name, h.slots)
+			w.Note("world: %s has %d slots", h.name, h.slots)
 		case 2:
 			w.crashHost(h)
 		case 3:
@@ -209,7 +168,7 @@ func (w *world) harm() {
 func (w *world) restore(h *simHost) {
 	if !h.up || h.cut {
 		w.report(h, "back without its past")
-		w.say("world: %s is back", h.name)
+		w.Note("world: %s is back", h.name)
 		h.up, h.cut, h.reported = true, false, false
 		h.link++
 	}
@@ -227,39 +186,39 @@ func (w *world) crashHost(h *simHost) {
 	if !h.up {
 		return
 	}
-	w.say("world: %s crashes", h.name)
+	w.Note("world: %s crashes", h.name)
 	h.up = false
 	for _, p := range slices.Clone(h.procs) {
 		w.vanish(p)
 	}
 	link := h.link
-	w.after([]time.Duration{500 * time.Millisecond, 6500 * time.Millisecond}[w.dice.IntN(2)], func() {
+	w.After([]time.Duration{500 * time.Millisecond, 6500 * time.Millisecond}[w.dice.IntN(2)], func() {
 		if link == h.link {
 			w.report(h, "crashed")
 		}
 	})
-	w.after(10*time.Second+w.upTo(5*time.Minute), func() { w.restore(h) })
+	w.After(10*time.Second+w.upTo(5*time.Minute), func() { w.restore(h) })
 }
 
 func (w *world) cutOff(h *simHost) {
 	if !h.up || h.cut {
 		return
 	}
-	w.say("world: %s is cut off", h.name)
+	w.Note("world: %s is cut off", h.name)
 	h.cut = true
 	link := h.link
 	procs := slices.Clone(h.procs)
-	w.after(5*time.Second+w.upTo(7*time.Second), func() { // its agent ends itself
+	w.After(5*time.Second+w.upTo(7*time.Second), func() { // its agent ends itself
 		for _, p := range procs {
 			w.vanish(p)
 		}
 	})
-	w.after(6500*time.Millisecond, func() {
+	w.After(6500*time.Millisecond, func() {
 		if link == h.link {
 			w.report(h, "cut off")
 		}
 	})
-	w.after(13*time.Second+w.upTo(2*time.Minute), func() { w.restore(h) })
+	w.After(13*time.Second+w.upTo(2*time.Minute), func() { w.restore(h) })
 }
 
 // vanish ends a process of whose end nobody is told.
@@ -267,7 +226,7 @@ func (w *world) vanish(p *simProc) {
 	if !p.alive {
 		return
 	}
-	w.say("world: %v/%d vanishes", p.Slot, p.Born)
+	w.Note("world: %v/%d vanishes", p.Slot, p.Born)
 	p.alive = false
 	p.host.procs = slices.DeleteFunc(p.host.procs, func(q *simProc) bool { return q == p })
 	w.peers(p)
@@ -278,7 +237,7 @@ func (w *world) die(p *simProc, code, signal int) {
 	if !p.alive || p.phase == stopping && code != 0 && signal == 0 {
 		return
 	}
-	w.say("world: %v/%d ends with %d/%d", p.Slot, p.Born, code, signal)
+	w.Note("world: %v/%d ends with %d/%d", p.Slot, p.Born, code, signal)
 	if signal != 0 {
 		code = 0
 		w.codes[128+signal] = true
@@ -287,7 +246,7 @@ func (w *world) die(p *simProc, code, signal int) {
 	failed := code != 0 || signal != 0
 	p.alive = false
 	p.host.procs = slices.DeleteFunc(p.host.procs, func(q *simProc) bool { return q == p })
-	at := w.now
+	at := w.Now
 	w.hear(p, func() Event { return Exited{Process: p.Process, Code: code, Signal: signal, At: at} })
 	if failed {
 		w.peers(p)
@@ -296,7 +255,7 @@ func (w *world) die(p *simProc, code, signal int) {
 
 // hear has the driver hear of something on a host, unless the connection is gone by then.
 func (w *world) hear(p *simProc, event func() Event) {
-	w.after(wire, func() {
+	w.After(wire, func() {
 		if p.host.up && !p.host.cut && p.host.link == p.link {
 			w.step(event())
 		}
@@ -319,7 +278,7 @@ func (w *world) peers(gone *simProc) {
 
 func (w *world) alarm(p *simProc) {
 	epoch := p.epoch
-	w.after(w.upTo(6*time.Second), func() {
+	w.After(w.upTo(6*time.Second), func() {
 		if !p.alive || p.epoch != epoch || p.phase != running && p.phase != joining {
 			return
 		}

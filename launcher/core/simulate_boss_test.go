@@ -62,17 +62,17 @@ func (b *boss) post(host int, event any) {
 func (b *boss) read(host int, event any) {
 	if host >= 0 {
 		if _, lost := event.(HostLost); !lost {
-			b.heard[host] = b.w.now
+			b.heard[host] = b.w.Now
 		}
 	}
 	switch e := event.(type) {
 	case beatMessage:
 		var payload [8]byte
 		binary.BigEndian.PutUint64(payload[:], uint64(e.at))
-		b.sessions[host].Received(wire.Frame{Type: wire.TypeHeartbeat, Payload: payload[:]}, b.w.now)
+		b.sessions[host].Received(wire.Frame{Type: wire.TypeHeartbeat, Payload: payload[:]}, b.w.Now)
 	case wire.Exit:
 		b.blur = max(b.blur, b.mistake(host))
-		e.At = b.sessions[host].ToLauncher(e.At, b.w.now)
+		e.At = b.sessions[host].ToLauncher(e.At, b.w.Now)
 		b.apply(RankExited{host, ExitOf(e)})
 	case wire.Lost:
 		b.apply(RankLost{e})
@@ -99,7 +99,7 @@ func (b *boss) mistake(host int) time.Duration {
 	if offset, known := b.sessions[host].Clock.Offset(); known {
 		return offset - b.w.hosts[host].began + rest
 	}
-	return b.w.now
+	return b.w.Now
 }
 
 func (b *boss) fence(f wire.Fence) {
@@ -131,11 +131,11 @@ func (b *boss) apply(event any) {
 	switch e := event.(type) {
 	case Tick:
 	case HostLost:
-		w.note("launcher: %s is gone: %v", w.hosts[e.Host].name, e.Err)
+		w.Note("launcher: %s is gone: %v", w.hosts[e.Host].name, e.Err)
 	case HostFailing:
-		w.note("launcher: %s is ending: %v", w.hosts[e.Host].name, e.Err)
+		w.Note("launcher: %s is ending: %v", w.hosts[e.Host].name, e.Err)
 	default:
-		w.note("launcher: %T%+v", event, event)
+		w.Note("launcher: %T%+v", event, event)
 	}
 	if e, ok := event.(RankExited); ok {
 		b.known[e.Exit.Rank] = e.Exit
@@ -144,17 +144,17 @@ func (b *boss) apply(event any) {
 			b.apply(Abort{wire.Abort{Rank: e.Exit.Rank, Host: w.hosts[e.Host].name, Cause: err.Error()}})
 		}
 	}
-	for _, act := range b.core.Step(event, w.now) {
+	for _, act := range b.core.Step(event, w.Now) {
 		if b.over {
-			w.broken("%T after the end", act)
+			w.Broken("%T after the end", act)
 		}
-		w.note("launcher: does %T%+v", act, act)
+		w.Note("launcher: does %T%+v", act, act)
 		switch act := act.(type) {
 		case StopRanks:
 			b.stop(act.Grace)
 		case AbortRanks:
 			if b.aborts++; b.aborts > 1 {
-				w.broken("the ranks are told to abort twice")
+				w.Broken("the ranks are told to abort twice")
 			}
 			b.toAll(act.Abort)
 		}
@@ -162,22 +162,22 @@ func (b *boss) apply(event any) {
 	if b.core.finished && !b.over {
 		for i, events := range b.unread {
 			if slices.Contains(events, any(doneMessage{})) {
-				w.broken("%s was done, and the launcher ends without having read it", w.hosts[i].name)
+				w.Broken("%s was done, and the launcher ends without having read it", w.hosts[i].name)
 			}
 		}
 		r := b.core.Result()
 		b.told = true
 		b.end(r.Code())
 	}
-	if !b.over && b.core.stopping && w.now >= b.due {
-		w.broken("not over at %v, bound %v", w.now, b.due)
+	if !b.over && b.core.stopping && w.Now >= b.due {
+		w.Broken("not over at %v, bound %v", w.Now, b.due)
 	}
 }
 
 func (b *boss) stop(grace time.Duration) {
-	due := b.w.now + grace + StopMargin
+	due := b.w.Now + grace + StopMargin
 	if b.ticking && due >= b.due {
-		b.w.broken("a later stop gives more time: %v after %v", due, b.due)
+		b.w.Broken("a later stop gives more time: %v after %v", due, b.due)
 	}
 	b.due = due
 	b.toAll(wire.Stop{Grace: grace})
@@ -194,7 +194,7 @@ func (b *boss) tick() {
 	if !b.stopped {
 		b.apply(Tick{})
 	}
-	b.w.after(TickTime, b.tick)
+	b.w.After(TickTime, b.tick)
 }
 
 // end is that of the process: the agents' streams end with it.
@@ -202,8 +202,8 @@ func (b *boss) end(code int) {
 	if b.over {
 		return
 	}
-	b.w.note("launcher: ends with %d", code)
-	b.over, b.overAt, b.code = true, b.w.now, code
+	b.w.Note("launcher: ends with %d", code)
+	b.over, b.overAt, b.code = true, b.w.Now, code
 	for _, h := range b.w.hosts {
 		h.down.send(hangUp{})
 	}
@@ -215,31 +215,31 @@ func (b *boss) beat() {
 		return
 	}
 	if !b.stopped {
-		b.toAll(beatMessage{b.w.now})
+		b.toAll(beatMessage{b.w.Now})
 		b.apply(b.findHung())
 	}
-	b.w.after(session.BeatTime, b.beat)
+	b.w.After(session.BeatTime, b.beat)
 }
 
 // excuseItself is job.excuseOurselves.
 func (b *boss) excuseItself() {
-	if !b.over && b.w.now-b.looked > SuspendedTime {
+	if !b.over && b.w.Now-b.looked > SuspendedTime {
 		for i := range b.heard {
-			b.heard[i] = b.w.now
+			b.heard[i] = b.w.Now
 		}
 	}
-	if still := b.w.now - b.looked - TickTime; !b.over && still > TickTime {
-		b.core.Step(Woke{still}, b.w.now)
-		b.due = max(b.due+still, b.w.now+TickTime)
+	if still := b.w.Now - b.looked - TickTime; !b.over && still > TickTime {
+		b.core.Step(Woke{still}, b.w.Now)
+		b.due = max(b.due+still, b.w.Now+TickTime)
 	}
-	b.looked = b.w.now
+	b.looked = b.w.Now
 }
 
 // findHung is job.findHung.
 func (b *boss) findHung() any {
 	b.excuseItself()
 	for i := range b.heard {
-		if b.w.now-b.heard[i] > HungTime && !b.core.Settled(i) {
+		if b.w.Now-b.heard[i] > HungTime && !b.core.Settled(i) {
 			return HostLost{i, fmt.Errorf("no word from the agent for %v", HungTime)}
 		}
 	}
@@ -252,7 +252,7 @@ func (b *boss) resume() {
 		return
 	}
 	w := b.w
-	w.note("launcher: continued")
+	w.Note("launcher: continued")
 	b.stopped = false
 	if w.oneIn(2) {
 		b.apply(b.findHung())

@@ -61,7 +61,7 @@ func newSimHost(w *world, p *plan.Host, index int) *simHost {
 }
 
 // clock is the agent's.
-func (h *simHost) clock() time.Duration { return h.w.now - h.began }
+func (h *simHost) clock() time.Duration { return h.w.Now - h.began }
 
 func (h *simHost) beat() {
 	if !h.lives {
@@ -70,17 +70,17 @@ func (h *simHost) beat() {
 	if !h.stopped {
 		h.up.send(beatMessage{h.clock()})
 	}
-	h.w.after(session.BeatTime, h.beat)
+	h.w.After(session.BeatTime, h.beat)
 }
 
 // look sees to it that the agent looks at its clock in time.
 func (h *simHost) look() {
-	at := h.w.now + h.agent.Wait(h.clock())
-	if h.nextTick > h.w.now && h.nextTick <= at {
+	at := h.w.Now + h.agent.Wait(h.clock())
+	if h.nextTick > h.w.Now && h.nextTick <= at {
 		return
 	}
 	h.nextTick = at
-	h.w.at(at, func() {
+	h.w.At(at, func() {
 		if h.nextTick == at && h.lives && !h.stopped && !h.finishing {
 			h.agent.Tick(h.clock())
 			h.look()
@@ -106,7 +106,7 @@ func (h *simHost) do(pending *[]func(), what func()) {
 func (h *simHost) frame(message any) {
 	if _, ended := message.(hangUp); ended {
 		h.hungUp = true
-		h.w.after(guardPatience, h.kill) // the guard
+		h.w.After(guardPatience, h.kill) // the guard
 	}
 	h.do(&h.frames, func() {
 		switch message := message.(type) {
@@ -158,9 +158,9 @@ func (h *simHost) abort() {
 // The agent's hands.
 
 func (h *simHost) Signal(rank int, signal syscall.Signal) {
-	h.w.note("%s: signal %d to rank %d", h.name, signal, rank)
+	h.w.Note("%s: signal %d to rank %d", h.name, signal, rank)
 	if h.finishing {
-		h.w.broken("%s: a signal after the end", h.name)
+		h.w.Broken("%s: a signal after the end", h.name)
 	}
 	for _, r := range h.ranks {
 		if r.rank == rank {
@@ -177,7 +177,7 @@ func (h *simHost) KillTree() {
 }
 
 func (h *simHost) Report(e wire.Exit) {
-	h.w.note("%s: reports %+v", h.name, e)
+	h.w.Note("%s: reports %+v", h.name, e)
 	h.exited = append(h.exited, e.Rank)
 	if !h.gone {
 		h.up.send(e)
@@ -194,10 +194,10 @@ func (h *simHost) Abandon() {
 
 func (h *simHost) Finish() {
 	if h.finishing {
-		h.w.broken("%s: a second end", h.name)
+		h.w.Broken("%s: a second end", h.name)
 	}
 	h.finishing = true
-	h.w.after(h.w.upTo(20*time.Millisecond), func() {
+	h.w.After(h.w.upTo(20*time.Millisecond), func() {
 		if !h.lives {
 			return
 		}
@@ -220,10 +220,10 @@ func (h *simHost) kill() {
 	if !h.lives {
 		return
 	}
-	h.w.note("%s: the agent is killed", h.name)
+	h.w.Note("%s: the agent is killed", h.name)
 	h.suspect = true
 	h.end()
-	h.w.after(h.w.upTo(5*time.Millisecond), h.KillTree)
+	h.w.After(h.w.upTo(5*time.Millisecond), h.KillTree)
 }
 
 // resume continues the agent: what came from the launcher and what came from
@@ -251,7 +251,7 @@ func (h *simHost) join(r *simRank, name string) {
 	h.do(&h.own, func() {
 		all, err := h.gather.Add(name, map[int][]byte{r.rank: nil})
 		if err != nil {
-			h.w.broken("%s: %v", h.name, err)
+			h.w.Broken("%s: %v", h.name, err)
 		}
 		if all != nil {
 			h.up.send(wire.Fence{Name: name, Values: all})

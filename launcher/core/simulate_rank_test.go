@@ -56,14 +56,14 @@ func (r *simRank) world() *world { return r.host.w }
 // live plans the rank's life: fences, then its end.
 func (r *simRank) live() {
 	w := r.world()
-	w.after(w.upTo(4*time.Second), func() { r.join(0) })
+	w.After(w.upTo(4*time.Second), func() { r.join(0) })
 }
 
 func (r *simRank) join(fence int) {
 	w := r.world()
 	r.soon(func() {
 		if fence == w.fences || (!w.harmless && w.oneIn(40)) {
-			w.until(w.now+w.upTo(8*time.Second), r.finish)
+			w.until(w.Now+w.upTo(8*time.Second), r.finish)
 			return
 		}
 		r.waits = fmt.Sprint("f", fence)
@@ -78,7 +78,7 @@ func (r *simRank) fenced(name string) {
 	}
 	w := r.world()
 	r.waits = ""
-	w.after(w.upTo(time.Second), func() { r.join(int(name[1]-'0') + 1) })
+	w.After(w.upTo(time.Second), func() { r.join(int(name[1]-'0') + 1) })
 }
 
 // finish is the end that the rank planned.
@@ -118,23 +118,23 @@ func (r *simRank) end(code int, signal syscall.Signal) {
 		return
 	}
 	w, h := r.world(), r.host
-	r.alive, r.code, r.killed, r.endedAt = false, code, signal, w.now
+	r.alive, r.code, r.killed, r.endedAt = false, code, signal, w.Now
 	r.origin = (code != 0 || signal != 0) && (!r.touched || r.termed && signal == syscall.SIGKILL)
-	w.note("rank %d on %s ends: code %d signal %d origin %v", r.rank, h.name, code, signal, r.origin)
+	w.Note("rank %d on %s ends: code %d signal %d origin %v", r.rank, h.name, code, signal, r.origin)
 	zombie := w.upTo(5 * time.Millisecond) // its connections close before
 	if w.oneIn(5) {
 		zombie = w.upTo(200 * time.Millisecond)
 	}
-	r.zombieAt = w.now + zombie
+	r.zombieAt = w.Now + zombie
 	late := 2 * time.Millisecond
 	if w.oneIn(5) { // a SIGCHLD is missed
 		late = time.Second
 	}
-	w.after(zombie+w.upTo(late), func() { h.do(&h.own, r.reap) })
+	w.After(zombie+w.upTo(late), func() { h.do(&h.own, r.reap) })
 	if w.ring && (code != 0 || signal != 0) {
 		for _, other := range w.ranks {
 			if other != r && other.alive {
-				w.after(w.upTo(50*time.Millisecond), func() { other.loses(r.rank) })
+				w.After(w.upTo(50*time.Millisecond), func() { other.loses(r.rank) })
 			}
 		}
 	}
@@ -142,18 +142,18 @@ func (r *simRank) end(code int, signal syscall.Signal) {
 
 // reap is what the agent does with a process that has ended.
 func (r *simRank) reap() {
-	if r.alive || r.reaped || r.world().now < r.zombieAt {
+	if r.alive || r.reaped || r.world().Now < r.zombieAt {
 		return
 	}
 	w, h := r.world(), r.host
-	r.reaped, r.endedAt = true, w.now
+	r.reaped, r.endedAt = true, w.Now
 	h.agent.Exited(r.rank, r.code, int(r.killed), !r.asked, h.clock())
 	open := w.upTo(5 * time.Millisecond)
 	if r.daemons > 0 { // it holds the pipes
 		open = drainTime
 	}
 	for range 2 {
-		w.after(open, func() { h.do(&h.own, func() { h.agent.Drained(r.rank, h.clock()) }) })
+		w.After(open, func() { h.do(&h.own, func() { h.agent.Drained(r.rank, h.clock()) }) })
 	}
 }
 
@@ -164,7 +164,7 @@ func (r *simRank) loses(other int) {
 		r.touched, r.termed = true, false
 		h.do(&h.own, func() {
 			h.up.send(wire.Lost{By: r.rank, Rank: other, Cause: "reset"})
-			w.after(w.upTo(20*time.Millisecond), func() { r.exit(1) }) // having the agent's answer
+			w.After(w.upTo(20*time.Millisecond), func() { r.exit(1) }) // having the agent's answer
 		})
 	})
 }
@@ -178,7 +178,7 @@ func (r *simRank) abort() {
 	w := r.world()
 	if w.ring || r.waits != "" {
 		r.touched, r.termed = true, false
-		w.after(w.upTo(50*time.Millisecond), func() { r.exit(1) })
+		w.After(w.upTo(50*time.Millisecond), func() { r.exit(1) })
 	}
 }
 
@@ -210,9 +210,9 @@ func (r *simRank) term() {
 	case dies:
 		r.end(0, syscall.SIGTERM)
 	case cleansUp:
-		w.after(w.upTo(3*time.Second), func() { r.exit(0) })
+		w.After(w.upTo(3*time.Second), func() { r.exit(0) })
 	case fails:
-		w.after(w.upTo(3*time.Second), func() { r.exit(9) })
+		w.After(w.upTo(3*time.Second), func() { r.exit(9) })
 	}
 }
 

@@ -3,12 +3,11 @@ package core
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
+
+	"github.com/gorun/gorun/internal/test/simulate"
 )
 
 // verdict holds what the launcher says against what happened.
@@ -31,8 +30,8 @@ func (w *world) verdict() error {
 		return fmt.Errorf("code %d, and every rank ended well: %+v", b.code, r)
 	case b.code != 0 && w.harmless:
 		return fmt.Errorf("code %d, and nothing went wrong: %+v", b.code, r)
-	case len(r.Unconfirmed) > 0 && w.now < b.due:
-		return fmt.Errorf("gave up at %v, before %v", w.now, b.due)
+	case len(r.Unconfirmed) > 0 && w.Now < b.due:
+		return fmt.Errorf("gave up at %v, before %v", w.Now, b.due)
 	}
 	for _, lost := range r.Lost {
 		if i := slices.IndexFunc(w.hosts, func(h *simHost) bool { return h.name == lost.Host }); !w.hosts[i].suspect && !w.hosts[i].stuck {
@@ -85,80 +84,18 @@ func (w *world) blame(r Result) error {
 	return nil
 }
 
-func playJob(seed uint64, tell bool) *world {
+func playJob(seed uint64, tell bool) (code int, c *simulate.Clock) {
 	w := newWorld(rand.New(rand.NewPCG(seed, 3)), tell)
-	w.fault = w.run()
-	return w
+	w.Fault = w.run()
+	return w.boss.code, &w.Clock
 }
 
-// fromEnv is what a variable of the environment says, or usually.
-func fromEnv(t *testing.T, name string, usually uint64) uint64 {
-	text := os.Getenv(name)
-	if text == "" {
-		return usually
-	}
-	n, err := strconv.ParseUint(text, 10, 64)
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
-	return n
-}
-
-// TestWholeJobs plays made-up jobs, a seed each. make simulate plays more of them
-// (N=1000000), from another first one, or one with its log (SEED=7).
+// TestWholeJobs plays made-up jobs. make simulate plays more of them (N=1000000), or one with its log (SEED=7).
 func TestWholeJobs(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
-	if os.Getenv("SIMULATE_SEED") != "" {
-		seed := fromEnv(t, "SIMULATE_SEED", 0)
-		w := playJob(seed, true)
-		t.Logf("seed %d:\n%s\ncode %d, fault: %v", seed, strings.Join(w.log, "\n"), w.boss.code, w.fault)
-		if w.fault != nil {
-			t.Fail()
-		}
-		return
-	}
-	seeds, from := fromEnv(t, "SIMULATE_N", simulatedJobs), fromEnv(t, "SIMULATE_FROM", 0)
-	const workers = 4
-	codes := map[int]int{}
-	var mu sync.Mutex
-	var wg sync.WaitGroup
-	for worker := range uint64(workers) {
-		wg.Go(func() {
-			for seed := from + worker; seed < from+seeds && !t.Failed(); seed += workers {
-				w := playJob(seed, false)
-				mu.Lock()
-				codes[w.boss.code]++
-				mu.Unlock()
-				if w.fault != nil {
-					t.Errorf("%v\nSee it: make simulate SEED=%d", w.fault, seed)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	// A simulation that never sees an end of each kind tests less than it says.
-	for _, code := range []int{0, 1, CodeTimeout, CodeLaunch, 129, 130, 137, 139, 141, 143} {
-		if codes[code] == 0 {
-			t.Errorf("no job ended with %d: %v", code, codes)
-		}
-	}
-	t.Logf("%d jobs, %d different codes, %d of them 0", seeds, len(codes), codes[0])
+	simulate.Seeds(t, simulatedJobs, []int{0, 1, CodeTimeout, CodeLaunch, 129, 130, 137, 139, 141, 143}, playJob)
 }
 
-func TestWholeJobsOfOneSeedAreTheSame(t *testing.T) {
-	for seed := range uint64(300) {
-		if one, two := playJob(seed, true).log, playJob(seed, true).log; !slices.Equal(one, two) {
-			for i := range one {
-				if i >= len(two) || one[i] != two[i] {
-					t.Fatalf("seed %d, line %d:\n%s\n%s", seed, i, one[i], two[min(i, len(two)-1)])
-				}
-			}
-			t.Fatalf("seed %d: %d lines and %d", seed, len(one), len(two))
-		}
-	}
-}
+func TestWholeJobsOfOneSeedAreTheSame(t *testing.T) { simulate.Repeatable(t, 300, playJob) }
 
 // FuzzWholeJobs has the fuzzer choose what happens.
 func FuzzWholeJobs(f *testing.F) {
@@ -171,7 +108,7 @@ func FuzzWholeJobs(f *testing.F) {
 			again := byteDice(data)
 			w := newWorld(&again, true)
 			_ = w.run()
-			t.Fatalf("%v\n%s", err, strings.Join(w.log, "\n"))
+			t.Fatalf("%v\n%s", err, strings.Join(w.Log, "\n"))
 		}
 	})
 }

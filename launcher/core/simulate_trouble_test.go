@@ -73,15 +73,15 @@ func (w *world) wish(at time.Duration, why StopReason) {
 
 // stopBoss stops the launcher for some time.
 func (w *world) stopBoss(at, d time.Duration) {
-	w.at(at, func() {
-		w.note("launcher: stopped")
+	w.At(at, func() {
+		w.Note("launcher: stopped")
 		if !w.boss.stopped {
-			w.boss.stopped, w.boss.stoppedAt = true, w.now
+			w.boss.stopped, w.boss.stoppedAt = true, w.Now
 		}
 	})
 	w.until(at+d, func() {
 		for _, h := range w.hosts {
-			h.suspect = h.suspect || (w.boss.stopped && w.now-w.boss.stoppedAt > agent.Lease-5*time.Second)
+			h.suspect = h.suspect || (w.boss.stopped && w.Now-w.boss.stoppedAt > agent.Lease-5*time.Second)
 		}
 		w.boss.resume()
 	})
@@ -90,7 +90,7 @@ func (w *world) stopBoss(at, d time.Duration) {
 func (h *simHost) stopAgent(at, d time.Duration, forever bool) {
 	w := h.w
 	w.until(at, func() {
-		w.note("%s: the agent is stopped, for ever: %v", h.name, forever)
+		w.Note("%s: the agent is stopped, for ever: %v", h.name, forever)
 		h.stopped = true
 		h.recovered = max(h.recovered, at+d)
 		h.suspect = h.suspect || forever || d > HungTime-5*time.Second
@@ -100,7 +100,7 @@ func (h *simHost) stopAgent(at, d time.Duration, forever bool) {
 		return
 	}
 	w.until(at+d, func() {
-		w.note("%s: the agent is continued", h.name)
+		w.Note("%s: the agent is continued", h.name)
 		h.resume()
 	})
 }
@@ -108,7 +108,7 @@ func (h *simHost) stopAgent(at, d time.Duration, forever bool) {
 // killGuard has the agent hear of its guard's end.
 func (h *simHost) killGuard() {
 	if h.lives {
-		h.w.note("%s: the guard is killed", h.name)
+		h.w.Note("%s: the guard is killed", h.name)
 		h.suspect = true
 		h.do(&h.own, func() { h.agent.Failing(wire.Failing{GuardGone: true}, h.clock()) })
 	}
@@ -119,12 +119,12 @@ func (h *simHost) reset() {
 	if h.up.stalled || h.down.stalled {
 		return
 	}
-	h.w.note("%s: connection reset", h.name)
+	h.w.Note("%s: connection reset", h.name)
 	h.suspect = true
-	h.recovered = max(h.recovered, h.w.now)
+	h.recovered = max(h.recovered, h.w.Now)
 	h.up.send(hangUp{})
 	h.down.send(hangUp{})
-	h.up.last, h.down.last = h.w.now+time.Hour, h.w.now+time.Hour // nothing follows
+	h.up.last, h.down.last = h.w.Now+time.Hour, h.w.Now+time.Hour // nothing follows
 }
 
 // stall holds up one way, or both. A connection that is held up too long is dead
@@ -142,7 +142,7 @@ func (h *simHost) stall(at time.Duration, which int, d time.Duration, forever bo
 			return
 		}
 		began = true
-		w.note("%s: stalled %d for %v, for ever: %v", h.name, which, d, forever)
+		w.Note("%s: stalled %d for %v, for ever: %v", h.name, which, d, forever)
 		h.up.stalled, h.down.stalled = which != 0, which != 1
 		h.isolated = forever
 		if !forever {
@@ -151,7 +151,7 @@ func (h *simHost) stall(at time.Duration, which int, d time.Duration, forever bo
 		h.suspect = h.suspect || forever || d > netTime-time.Second
 	})
 	w.until(at+netTime+w.upTo(1500*time.Millisecond), func() {
-		if began && w.now < over && !w.boss.over {
+		if began && w.Now < over && !w.boss.over {
 			dead, h.up.cut = true, true
 			w.boss.post(h.index, HostLost{h.index, errors.New("connection timed out")})
 			if which == 2 {
@@ -182,8 +182,8 @@ func (h *simHost) parted() {
 	for _, here := range h.ranks {
 		for _, there := range h.w.ranks {
 			if there.host != h && here.alive && there.alive {
-				h.w.after(h.w.upTo(100*time.Millisecond), func() { here.loses(there.rank) })
-				h.w.after(h.w.upTo(100*time.Millisecond), func() { there.loses(here.rank) })
+				h.w.After(h.w.upTo(100*time.Millisecond), func() { here.loses(there.rank) })
+				h.w.After(h.w.upTo(100*time.Millisecond), func() { there.loses(here.rank) })
 			}
 		}
 	}
@@ -192,10 +192,10 @@ func (h *simHost) parted() {
 // crash ends a machine without a word.
 func (h *simHost) crash() {
 	w := h.w
-	w.note("%s: crashes", h.name)
+	w.Note("%s: crashes", h.name)
 	h.lives, h.off, h.suspect, h.stuck = false, true, true, false
 	h.up.cut, h.down.cut = true, true
-	w.until(w.now+netTime+w.upTo(1500*time.Millisecond), func() {
+	w.until(w.Now+netTime+w.upTo(1500*time.Millisecond), func() {
 		w.boss.post(h.index, HostLost{h.index, errors.New("connection timed out")})
 	})
 	if w.oneIn(2) {
@@ -204,7 +204,7 @@ func (h *simHost) crash() {
 	for _, r := range h.ranks {
 		r.daemons = 0
 		if r.alive {
-			r.alive, r.touched, r.killed, r.endedAt = false, true, syscall.SIGKILL, w.now
+			r.alive, r.touched, r.killed, r.endedAt = false, true, syscall.SIGKILL, w.Now
 		}
 	}
 }

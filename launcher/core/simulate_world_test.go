@@ -1,12 +1,12 @@
 package core
 
 import (
-	"container/heap"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/test/simulate"
 	"github.com/gorun/gorun/launcher/plan"
 	"github.com/gorun/gorun/launcher/session"
 )
@@ -15,13 +15,8 @@ import (
 // the agents, ranks, the connections between them, a user, and what goes wrong.
 // All that is left to chance comes from its dice, so the same dice make the same job.
 type world struct {
-	dice  dice
-	now   time.Duration
-	queue moments
-	count int
-	tell  bool // keep the log
-	log   []string
-	fault error // the first promise that was broken
+	simulate.Clock
+	dice dice
 
 	plan     plan.Plan
 	grace    time.Duration
@@ -48,29 +43,9 @@ func (d *byteDice) IntN(n int) int {
 	return v % n
 }
 
-type moment struct {
-	at    time.Duration
-	count int // of two at one time the older comes first
-	do    func()
-}
-
-type moments []*moment
-
-func (q moments) Len() int { return len(q) }
-func (q moments) Less(i, j int) bool {
-	return q[i].at < q[j].at || (q[i].at == q[j].at && q[i].count < q[j].count)
-}
-func (q moments) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *moments) Push(m any)   { *q = append(*q, m.(*moment)) }
-func (q *moments) Pop() any {
-	m := (*q)[len(*q)-1]
-	*q = (*q)[:len(*q)-1]
-	return m
-}
-
 // newWorld makes up a job and what happens to it.
 func newWorld(d dice, tell bool) *world {
-	w := &world{dice: d, tell: tell}
+	w := &world{Clock: simulate.Clock{Tell: tell}, dice: d}
 	hosts := make([]hostfile.Host, 1+d.IntN(4))
 	for i := range hosts {
 		hosts[i] = hostfile.Host{Name: fmt.Sprint("h", i), Slots: 1 + d.IntN(3)}
@@ -107,52 +82,30 @@ func (w *world) upTo(most time.Duration) time.Duration {
 	return time.Duration(w.dice.IntN(int(most/time.Microsecond)+1)) * time.Microsecond
 }
 
-func (w *world) after(d time.Duration, do func()) { w.at(w.now+d, do) }
-
-func (w *world) at(t time.Duration, do func()) {
-	w.count++
-	heap.Push(&w.queue, &moment{t, w.count, do})
-}
-
 // until is at, for what the end of the job may wait for.
 func (w *world) until(t time.Duration, do func()) {
 	w.trouble = max(w.trouble, t)
-	w.at(t, do)
-}
-
-func (w *world) note(format string, args ...any) {
-	if w.tell {
-		w.log = append(w.log, fmt.Sprintf("%11v ", w.now)+fmt.Sprintf(format, args...))
-	}
-}
-
-func (w *world) broken(format string, args ...any) {
-	if w.fault == nil {
-		w.fault = fmt.Errorf(format, args...)
-	}
+	w.At(t, do)
 }
 
 // run plays the job to its end, and on until nothing of it is left.
 func (w *world) run() error {
 	bound := w.trouble + HungTime + 4*session.BeatTime + w.grace + StopMargin + 2*TickTime
-	for w.fault == nil && len(w.queue) > 0 {
-		m := heap.Pop(&w.queue).(*moment)
-		w.now = m.at
-		m.do()
-		if !w.boss.over && w.now > bound {
-			return fmt.Errorf("not over at %v, bound %v", w.now, bound)
+	for w.Fault == nil && w.Next() {
+		if !w.boss.over && w.Now > bound {
+			return fmt.Errorf("not over at %v, bound %v", w.Now, bound)
 		}
 		if w.boss.over && w.clean() {
 			break
 		}
 	}
-	if w.fault == nil && !w.boss.over {
+	if w.Fault == nil && !w.boss.over {
 		return errors.New("nothing more happens, and it is not over")
 	}
-	if w.fault == nil {
-		w.fault = w.verdict()
+	if w.Fault == nil {
+		w.Fault = w.verdict()
 	}
-	return w.fault
+	return w.Fault
 }
 
 // clean reports that no process of the job is left, but for those that cannot be
@@ -167,8 +120,8 @@ func (w *world) clean() bool {
 		if ever {
 			clean = false
 		}
-		if ever && w.now > due {
-			w.broken("%s has processes at %v, and should have none since %v", h.name, w.now, due)
+		if ever && w.Now > due {
+			w.Broken("%s has processes at %v, and should have none since %v", h.name, w.Now, due)
 		}
 	}
 	return clean
@@ -189,8 +142,8 @@ type pipe struct {
 type hangUp struct{}
 
 func (p *pipe) send(message any) {
-	p.last = max(p.last, p.w.now+p.delay+p.w.upTo(3*time.Millisecond))
-	p.w.at(p.last, func() { p.arrive(message) })
+	p.last = max(p.last, p.w.Now+p.delay+p.w.upTo(3*time.Millisecond))
+	p.w.At(p.last, func() { p.arrive(message) })
 }
 
 func (p *pipe) arrive(message any) {

@@ -70,6 +70,7 @@ func layers() []layer {
 		{folder: "internal/test/golden", may: []string{"internal/cli/usage"}, why: "tests of any package compare texts"},
 		{folder: "internal/test/documents", why: "it reads documents"},
 		{folder: "internal/test/environ", why: leaf},
+		{folder: "internal/test/simulate", why: leaf},
 		{folder: "internal/test/e2e", tests: []string{"gpu", "hostfile"}, why: "it drives the built command from outside"},
 		{folder: "internal/cli/manual", why: leaf},
 		{folder: "internal/cli/dialect", may: []string{"internal/cli/usage"}, why: "it turns words into words, and knows nothing of what our flags do"},
