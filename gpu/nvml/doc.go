@@ -1,9 +1,9 @@
-// Package nvml lists GPUs through the NVIDIA driver's management library. It is
-// the one part of gorun that needs cgo, and a driver that misbehaves can take
-// the whole process down with it; so only the small gorun-gpu program uses it,
+// Package nvml lists GPUs through the NVIDIA driver's management library. It
+// needs cgo, and a faulty driver can crash
+// the process. So only the small gorun-gpu program uses it,
 // and gorun itself stays a static binary.
 //
-// The library's symbols are looked up at the first call. Where the C compiler
-// links for binding them at start (-z now), programs built on this package need
+// The library's symbols are looked up at the first call. If the C compiler
+// binds symbols at start by default (-z now), programs built on this package need
 // CGO_LDFLAGS=-Wl,-z,lazy, which the Makefile sets.
 package nvml

@@ -14,7 +14,7 @@ type link struct {
 	toward nvml.IntNvLinkDeviceType
 }
 
-// linksOf are a GPU's active NVLinks.
+// linksOf returns a GPU's active NVLinks.
 func (d *driver) linksOf(handle nvml.Device) (all []link) {
 	if !d.has("GetNvLinkState", "GetNvLinkRemotePciInfo") {
 		return nil
@@ -23,7 +23,7 @@ func (d *driver) linksOf(handle nvml.Device) (all []link) {
 	for i := range nvml.NVLINK_MAX_LINKS {
 		state, ret := handle.GetNvLinkState(i)
 		if ret == nvml.ERROR_NOT_SUPPORTED || ret == nvml.ERROR_INVALID_ARGUMENT {
-			break // it has no more
+			break // past its last link
 		}
 		if ret != nvml.SUCCESS || state != nvml.FEATURE_ENABLED {
 			continue
@@ -42,7 +42,7 @@ func (d *driver) linksOf(handle nvml.Device) (all []link) {
 	return all
 }
 
-// connect says of device i how it reaches the others, which have been described.
+// connect sets the links and paths from device i to the others, after all were described.
 func (d *driver) connect(i int) {
 	g := &d.devices[i]
 	ancestors := d.has("GetTopologyCommonAncestor")
@@ -68,8 +68,8 @@ func (d *driver) connect(i int) {
 	}
 }
 
-// linksBetween is how many NVLinks lead from one GPU to another at the address bus: its own, or through the
-// switches, which join every link of a box with every other.
+// linksBetween returns the number of NVLinks from one GPU to another at the address bus: direct ones, and those through
+// switches, which connect every link of a machine with every other.
 func linksBetween(from, to []link, bus string) int {
 	direct := 0
 	for _, l := range from {
@@ -80,7 +80,7 @@ func linksBetween(from, to []link, bus string) int {
 	return direct + min(switched(from), switched(to))
 }
 
-// switched is how many links lead to a switch.
+// switched returns the number of links to a switch.
 func switched(links []link) (n int) {
 	for _, l := range links {
 		if l.toward == nvml.NVLINK_DEVICE_TYPE_SWITCH {

@@ -14,18 +14,18 @@ import (
 	"github.com/gorun/gorun/gpu"
 )
 
-// numaNodes is as many as Linux may have.
+// numaNodes is the most that Linux supports.
 const numaNodes = 1024
 
-// List returns the GPUs that the driver lets this process use, in the order of their indices, with all that
-// it tells of them. It blocks as long as the driver does, and must not run twice at once.
+// List returns the GPUs that the driver lets this process use, in the order of their indices, with all fields that
+// the driver knows. It blocks as long as the driver does. It is not safe for concurrent use.
 func List() ([]gpu.Device, error) {
 	return list(nvml.New())
 }
 
-// list reads the inventory from lib. Until Init has succeeded no other call may
-// be made: the library's symbols are not there yet, and a missing one ends the
-// process. The calls made here and in describe exist in every driver since 2013; others go through a driver's has.
+// list reads the inventory from lib. No other call may precede Init, which loads
+// the library: a missing symbol ends the
+// process. The calls made here and in describe exist in every driver since 2013; has checks the others.
 func list(lib nvml.Interface) (devices []gpu.Device, err error) {
 	if ret := lib.Init(); ret == nvml.ERROR_LIBRARY_NOT_FOUND {
 		return nil, errors.New("no NVIDIA driver: libnvidia-ml.so.1 cannot be loaded")
@@ -50,7 +50,7 @@ func list(lib nvml.Interface) (devices []gpu.Device, err error) {
 	return d.devices, nil
 }
 
-// driver is what has been read so far.
+// driver collects what the driver reports.
 type driver struct {
 	symbols nvml.ExtendedInterface
 	handles []nvml.Device
@@ -58,7 +58,7 @@ type driver struct {
 	links   [][]link // by device
 }
 
-// has reports whether the driver has all of these functions. One that it lacks would end the process.
+// has reports whether the driver has all of these functions. Calling one that it lacks would end the process.
 func (d *driver) has(functions ...string) bool {
 	for _, f := range functions {
 		if d.symbols.LookupSymbol("nvmlDevice"+f) != nil {
@@ -68,9 +68,9 @@ func (d *driver) has(functions ...string) bool {
 	return true
 }
 
-// describe asks for everything about one GPU by itself. Only its handle and its PCI
-// address must be there; the rest stays unknown where a device does not tell. The library counts
-// those too that a control group or a file's mode closes to this process: they are left out, as CUDA leaves them out.
+// describe reads everything about one GPU but its links. Only its handle and its PCI
+// address are required. It omits a GPU that a control group or a file's mode closes to this process, as CUDA does, although the
+// library counts it.
 func (d *driver) describe(lib nvml.Interface, index int) error {
 	g := gpu.Device{Index: len(d.devices), Minor: -1, NUMANode: -1, Utilization: -1}
 	handle, ret := lib.DeviceGetHandleByIndex(index)
@@ -85,15 +85,9 @@ func (d *driver) describe(lib nvml.Interface, index int) error {
 		return err
 	}
 	g.BusID = busID(pci)
-	if uuid, ret := handle.GetUUID(); ret == nvml.SUCCESS {
-		g.UUID = uuid
-	}
-	if name, ret := handle.GetName(); ret == nvml.SUCCESS {
-		g.Name = name
-	}
-	if memory, ret := handle.GetMemoryInfo(); ret == nvml.SUCCESS {
-		g.MemoryBytes, g.MemoryUsed = memory.Total, memory.Used
-	}
+	g.UUID, g.Name = known(handle.GetUUID()), known(handle.GetName())
+	memory := known(handle.GetMemoryInfo())
+	g.MemoryBytes, g.MemoryUsed = memory.Total, memory.Used
 	if d.has("GetMinorNumber") {
 		if minor, ret := handle.GetMinorNumber(); ret == nvml.SUCCESS {
 			g.Minor = minor
@@ -113,18 +107,22 @@ func (d *driver) describe(lib nvml.Interface, index int) error {
 	return nil
 }
 
-// numaNode is the node whose memory is next to the GPU, -1 where that is not one. It is not the node that the
-// GPU's own memory makes where processor and GPU share their addresses.
+// known returns a value of the driver, or the zero value if the driver does not know it.
+func known[T any](value T, ret nvml.Return) (zero T) {
+	if ret == nvml.SUCCESS {
+		return value
+	}
+	return zero
+}
+
+// numaNode returns the node whose memory is nearest to the GPU, or -1 if that is not one node. It never returns the node of the
+// GPU's own memory, which exists where processor and GPU share addresses.
 func (d *driver) numaNode(handle nvml.Device) int {
 	if !d.has("GetMemoryAffinity") {
 		return -1
 	}
-	set, ret := handle.GetMemoryAffinity(numaNodes, nvml.AFFINITY_SCOPE_NODE)
-	if ret != nvml.SUCCESS {
-		return -1
-	}
 	node := -1
-	for i, word := range set {
+	for i, word := range known(handle.GetMemoryAffinity(numaNodes, nvml.AFFINITY_SCOPE_NODE)) {
 		switch {
 		case word == 0:
 		case node >= 0 || bits.OnesCount(word) > 1:
@@ -136,7 +134,7 @@ func (d *driver) numaNode(handle nvml.Device) int {
 	return node
 }
 
-// instances are those of a GPU that is partitioned.
+// instances returns the instances of a partitioned GPU.
 func (d *driver) instances(handle nvml.Device) (enabled bool, all []gpu.MIG) {
 	if !d.has("GetMigMode") {
 		return false, nil
@@ -148,34 +146,26 @@ func (d *driver) instances(handle nvml.Device) (enabled bool, all []gpu.MIG) {
 	if !d.has("GetMaxMigDeviceCount", "GetMigDeviceHandleByIndex") {
 		return true, nil
 	}
-	count, ret := handle.GetMaxMigDeviceCount()
-	if ret != nvml.SUCCESS {
-		return true, nil
-	}
-	for i := range count {
+	for i := range known(handle.GetMaxMigDeviceCount()) {
 		instance, ret := handle.GetMigDeviceHandleByIndex(i)
 		if ret != nvml.SUCCESS {
-			continue // there are places without an instance
+			continue // not every index has an instance
 		}
 		var m gpu.MIG
 		if m.UUID, ret = instance.GetUUID(); ret != nvml.SUCCESS {
-			continue // nobody could be given it
+			continue // it cannot be assigned
 		}
-		if memory, ret := instance.GetMemoryInfo(); ret == nvml.SUCCESS {
-			m.MemoryBytes = memory.Total
-		}
+		m.MemoryBytes = known(instance.GetMemoryInfo()).Total
 		m.Profile = d.profile(instance)
 		all = append(all, m)
 	}
 	return true, all
 }
 
-// profile is an instance's, which its name ends with, "" where it is not known.
+// profile returns the profile of an instance, with which its name ends, or "".
 func (d *driver) profile(instance nvml.Device) string {
-	if name, ret := instance.GetName(); ret == nvml.SUCCESS {
-		if _, profile, found := strings.Cut(name, " MIG "); found {
-			return profile
-		}
+	if _, profile, found := strings.Cut(known(instance.GetName()), " MIG "); found {
+		return profile
 	}
 	if !d.has("GetAttributes") {
 		return ""
@@ -191,18 +181,14 @@ func (d *driver) profile(instance nvml.Device) string {
 	return fmt.Sprintf("%s%dg.%dgb", compute, a.GpuInstanceSliceCount, (a.MemorySizeMB+1023)/1024)
 }
 
-// processes are those that compute on the GPU.
+// processes returns the processes that compute on the GPU.
 func (d *driver) processes(handle nvml.Device) (all []gpu.Process) {
 	if !d.has("GetComputeRunningProcesses") {
 		return nil
 	}
-	running, ret := handle.GetComputeRunningProcesses()
-	if ret != nvml.SUCCESS {
-		return nil
-	}
-	for _, p := range running {
+	for _, p := range known(handle.GetComputeRunningProcesses()) {
 		bytes := p.UsedGpuMemory
-		if bytes == math.MaxUint64 { // not told
+		if bytes == math.MaxUint64 { // unknown
 			bytes = 0
 		}
 		all = append(all, gpu.Process{PID: int(p.Pid), MemoryBytes: bytes})
@@ -210,12 +196,12 @@ func (d *driver) processes(handle nvml.Device) (all []gpu.Process) {
 	return all
 }
 
-// busID is a PCI address as /sys spells it. GPUs are function 0.
+// busID returns a PCI address in the format of /sys. GPUs are function 0.
 func busID(pci nvml.PciInfo) string {
 	return fmt.Sprintf("%04x:%02x:%02x.0", pci.Domain, pci.Bus, pci.Device)
 }
 
-// fault is the error that ret stands for, if any.
+// fault returns the error for ret, nil for success.
 func fault(doing string, ret nvml.Return) error {
 	if ret == nvml.SUCCESS {
 		return nil

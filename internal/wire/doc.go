@@ -1,11 +1,11 @@
 // Package wire is the framed stream between the launcher and the agent of one
 // host. It runs on the agent's stdin and stdout, inside one SSH session.
 //
-// The agent speaks first: a preamble line that holds a nonce chosen by the
-// launcher, so that whatever the login shell's start files printed before it
-// can be told apart and skipped ([FindPreamble]). Everything after the preamble
+// The agent first sends a preamble line with a nonce chosen by the
+// launcher, which skips whatever the login shell's start files printed before
+// it ([FindPreamble]). Everything after the preamble
 // is frames, in both directions. The launcher writes nothing before it has
-// seen the preamble, so start files that read stdin cannot eat frames.
+// read the preamble, so start files that read stdin cannot consume frames.
 //
 // A frame is a 12-byte header and a payload:
 //
@@ -21,5 +21,5 @@
 // holds; the receiver returns credit when the bytes have left its hands. So a
 // blocked terminal blocks the rank that writes to it and nothing else, and
 // neither side needs unbounded memory. A program and a folder are bulk data
-// without credit: they come before the job, when nothing else can be held up.
+// without credit: they are sent before the job, when they delay nothing else.
 package wire

@@ -2,19 +2,19 @@ package wire
 
 import "time"
 
-// Elastic is the location of a process of an elastic job on its host, when it is started.
+// Elastic describes a process of an elastic job at its start.
 type Elastic struct {
-	Slot, Slots int // it is bound like this local rank of so many, for life
+	Slot, Slots int // for its life it is bound like local rank Slot of Slots
 	// LocalSize, Node and Nodes are of the epoch that it was started for.
 	LocalSize, Node, Nodes int
-	// Lease is how long the agent lives on without a word from the launcher, unless it sees the state of its connection. Parting is how
-	// long its process then gets to end.
+	// Lease is how long the agent runs without a frame from the launcher, unless it can read the state of its connection. Parting is
+	// the grace of its process after that.
 	Lease, Parting time.Duration
-	// Timeout is how long it may take until there are enough slots, for programs that ask for that.
+	// Timeout bounds the wait for enough slots, for programs that ask for it.
 	Timeout time.Duration
 }
 
-// Epoch is one of an elastic job's, as a process is let into it.
+// Epoch admits a process to an epoch of an elastic job.
 type Epoch struct {
 	Number int
 	Key    []byte // 32 bytes, secret
@@ -26,11 +26,11 @@ type Epoch struct {
 	Addrs []string // this host's addresses as the other hosts should use them, best first
 }
 
-// Park is a rank's word that it has left an epoch, or has begun (0), and waits for the next.
+// Park reports that a rank has left an epoch (0: it has just started) and waits for the next.
 type Park struct{ Left int }
 
-// Joined is a rank's word that it has found the others of an epoch.
+// Joined reports that a rank has found the others of an epoch.
 type Joined struct{ Epoch int }
 
-// Interrupt has ranks ask for another epoch when they can.
+// Interrupt tells ranks to ask for another epoch as soon as they can.
 type Interrupt struct{ Epoch int }

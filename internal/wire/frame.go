@@ -22,7 +22,7 @@ const (
 	Window = 256 << 10
 
 	headerSize = 12
-	growStep   = 64 << 10 // a payload's buffer grows with what arrives, not with what is claimed
+	growStep   = 64 << 10 // a payload's buffer grows with the bytes that arrive, not with the length in the header
 )
 
 // Type is the meaning of a frame.
@@ -36,7 +36,7 @@ const (
 	TypeReady                     // A: Ready, the job can start here
 	TypeRefuse                    // A: Refuse, it cannot
 	TypeStart                     // L: Start
-	TypeOutput                    // A: raw bytes of a rank's stdout or stderr; none: it pauses, or ended, in the middle of a line
+	TypeOutput                    // A: raw bytes of a rank's stdout or stderr; none: it pauses, or ended, within a line
 	TypeStdin                     // L: raw bytes for the ranks of Job.Stdin; none: end of file
 	TypeCredit                    // L, A: uint32, credit returned for the stream
 	TypeExit                      // A: Exit
@@ -50,13 +50,13 @@ const (
 	TypeFence                     // A: Fence, the values of this host's ranks
 	TypeFenced                    // L: Fence, the values of all ranks
 	TypeDone                      // A: Done, or nothing: every rank that can be ended has ended, and all output is sent
-	TypeSuspend                   // L: the launcher will stand still: ranks are to, and silence means nothing
-	TypeResume                    // L: it goes on
-	TypeSuspended                 // A: the ranks stand still
-	TypeFailing                   // A: Failing, it ends its ranks without a request of the launcher
+	TypeSuspend                   // L: the launcher is being suspended: suspend the ranks, and expect no frames
+	TypeResume                    // L: the launcher continues
+	TypeSuspended                 // A: the ranks are suspended
+	TypeFailing                   // A: Failing, the agent ends its ranks without a request of the launcher
 	TypeNote                      // A: Note
-	TypeEpoch                     // L: Epoch, of an elastic job: its ranks may go on in it
-	TypeInterrupt                 // L: Interrupt, its ranks are to ask for another epoch
+	TypeEpoch                     // L: Epoch, which admits ranks of an elastic job
+	TypeInterrupt                 // L: Interrupt, ranks ask for another epoch
 	TypePark                      // A: Park, a rank asks for the next epoch
 	TypeJoined                    // A: Joined, a rank has found the others of an epoch
 	TypeProgram                   // L: raw bytes of gorun-gpu, compressed, for an agent whose hello lacks it
@@ -98,8 +98,8 @@ type Frame struct {
 	Payload []byte
 }
 
-// FormatError means that the peer sent something that is no frame of this
-// protocol. The stream cannot be used any more.
+// FormatError reports that the peer violated the protocol. The stream is of
+// no further use.
 type FormatError struct{ Reason string }
 
 func (e *FormatError) Error() string { return "malformed frame: " + e.Reason }

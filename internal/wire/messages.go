@@ -26,8 +26,8 @@ type Hello struct {
 	Boot string `json:",omitempty"`
 	// Cores is how many ranks the agent's host can keep busy: cores that the agent may use.
 	Cores int `json:",omitempty"`
-	// LacksGPUProgram: the host has an NVIDIA driver and no gorun-gpu to ask it; Partitioned that there are MIG instances,
-	// which nothing else names.
+	// LacksGPUProgram: the host has an NVIDIA driver and no gorun-gpu. Partitioned: besides, it has MIG instances, which only gorun-gpu
+	// can name.
 	LacksGPUProgram bool `json:",omitempty"`
 	Partitioned     bool `json:",omitempty"`
 }
@@ -44,9 +44,8 @@ type Address struct {
 	Speed     int          `json:",omitempty"` // Mbit/s; 0: unknown
 }
 
-// Job is everything a host must know to run its ranks. Strings that come from
-// the user are byte slices: they may hold any byte but NUL, and JSON strings
-// cannot.
+// Job describes the ranks of a host. Strings of the user are byte slices:
+// they may hold any byte but NUL, which JSON strings cannot.
 type Job struct {
 	ID    string
 	Epoch int
@@ -56,7 +55,7 @@ type Job struct {
 	Host  string   // this host's name as the user wrote it
 	Env   [][]byte // NAME=value, laid over the agent's own environment
 	Drop  []string `json:",omitempty"` // names to remove from the agent's own environment
-	// Programs are those that this host's ranks run.
+	// Programs are run by this host's ranks.
 	Programs []Program
 	// Shares are the numbers of ranks of all programs of the job, in the order of the ranks;
 	// empty: there is one program.
@@ -68,16 +67,16 @@ type Job struct {
 	Grace   time.Duration
 	Binding Binding
 	GPUs    GPUs
-	Encrypt bool `json:",omitempty"` // what ranks send each other over networks
-	// OpenMPI4 is the library by which programs of Open MPI up to 4.1 speak PMI-1; empty: they are not asked for.
+	Encrypt bool `json:",omitempty"` // the data that ranks send each other over networks
+	// OpenMPI4 is the library by which programs of Open MPI up to 4.1 use PMI-1; empty: there is none.
 	OpenMPI4 []byte `json:",omitempty"`
 	// SSH: the launcher is connected by SSH, so that SSH_CONNECTION describes the agent's connection.
 	SSH bool `json:",omitempty"`
-	// Elastic is what only a process of an elastic job needs; such a job has one rank. nil: the job is not elastic.
+	// Elastic is set for a process of an elastic job, which is the job's only rank here.
 	Elastic *Elastic `json:",omitempty"`
 }
 
-// Program is what some of a host's ranks run.
+// Program is run by some of a host's ranks.
 type Program struct {
 	Argv [][]byte
 	Env  [][]byte `json:",omitempty"` // NAME=value, laid over the job's
@@ -97,7 +96,7 @@ type Ready struct {
 	Places   []Location
 	// Contained describes the cage of the ranks.
 	Contained string `json:",omitempty"`
-	// OpenMPI is a program that is linked with Open MPI, whose ranks would not find each other.
+	// OpenMPI names a program that is linked with Open MPI, whose ranks would not find each other.
 	OpenMPI string `json:",omitempty"`
 	// GPUs describes the host's GPUs and their assignment; "": none.
 	GPUs string `json:",omitempty"`
@@ -145,14 +144,14 @@ const (
 // SignalCode is the exit code of a program that a signal ended, as shells have it.
 func SignalCode(signal syscall.Signal) int { return 128 + int(signal) }
 
-// Start lets the ranks begin: every host of the job is ready.
+// Start starts the ranks, when every host of the job is ready.
 type Start struct {
 	Addrs []string // this host's addresses as the other hosts should use them, best first
-	// Interfaces are those of this host's by which NCCL should reach the others; empty: the one with the first address, or
+	// Interfaces are this host's interfaces for NCCL; empty: the one with the first address, or
 	// loopback's where all ranks are on this host.
 	Interfaces []string `json:",omitempty"`
-	Asked      bool     `json:",omitempty"` // the user has named interfaces
-	MasterAddr string   // rank 0's host
+	Asked      bool     `json:",omitempty"` // the user has chosen them
+	MasterAddr string   // of rank 0's host
 	MasterPort int
 	Mapping    string // which ranks share a node, as MPICH has it
 }
@@ -166,20 +165,20 @@ type Exit struct {
 	Stopped bool          `json:",omitempty"` // the agent had signalled it before it ended
 	Aborted bool          `json:",omitempty"` // it was told to abort before it ended
 	At      time.Duration // agent's monotonic clock, same as in heartbeats
-	MPI     MPIEnd        `json:",omitempty"` // how MPI sees the end
+	MPI     MPIEnd        `json:",omitempty"`
 	// Start failures: errno text, with Code 126 or 127.
 	Failed string `json:",omitempty"`
 	// MaxRSS is its peak memory in bytes, or that of the largest process it waited for. CPU is
 	// the time, user and system, that it and they used.
 	MaxRSS int64         `json:",omitempty"`
 	CPU    time.Duration `json:",omitempty"`
-	// OutOfMemory: the kernel ended it because memory ran out; "" that it did not,
-	// as far as is known. MemoryLimit is the limit in bytes of MemoryOfGroup.
+	// OutOfMemory is set if the kernel killed it because memory ran out, as far as is
+	// known. MemoryLimit is the limit in bytes for MemoryOfGroup.
 	OutOfMemory OutOfMemory `json:",omitempty"`
 	MemoryLimit int64       `json:",omitempty"`
 }
 
-// MPIEnd is an end that only MPI knows.
+// MPIEnd is how a rank ended for MPI; "" is an end that its exit status describes.
 type MPIEnd string
 
 // Ends of MPI programs. Code is the one given to MPI_Abort, or 0.
@@ -188,17 +187,17 @@ const (
 	MPIUnfinished MPIEnd = "unfinished" // it ended after MPI_Init and before MPI_Finalize
 )
 
-// OutOfMemory is which memory ran out.
+// OutOfMemory names the memory that ran out.
 type OutOfMemory string
 
 // Memory that may run out.
 const (
 	MemoryOfHost  OutOfMemory = "host"
 	MemoryOfGroup OutOfMemory = "cgroup"   // a cgroup's limit was reached
-	MemoryLikely  OutOfMemory = "probably" // the host's, and whom the kernel killed is not known
+	MemoryLikely  OutOfMemory = "probably" // the host's, and the killed process is not known
 )
 
-// Done is an agent's last word. Without a payload nothing is left.
+// Done is an agent's last message. Without a payload no process is left.
 type Done struct {
 	// Unkillable are processes that SIGKILL did not end, at most MaxUnkillable.
 	Unkillable []Process `json:",omitempty"`
@@ -229,20 +228,20 @@ type Abort struct {
 	Cause string `json:"cause"`
 }
 
-// Lost is a rank's word that its connection to another rank ended.
+// Lost reports that a rank lost its connection to another rank.
 type Lost struct {
 	Epoch    int `json:",omitempty"` // of an elastic job
 	By, Rank int
 	Cause    string
 }
 
-// Failing is an agent's word that it ends its ranks and itself, not being asked to by the launcher.
+// Failing reports that an agent ends its ranks and itself without a request of the launcher.
 type Failing struct {
 	GuardGone bool   // its guard was killed
-	Signal    string // that it got; it gets one also when the guard has exited
+	Signal    string // the signal that it received, which it also does when the guard has exited
 }
 
-// Note is a line of a rank's for the user.
+// Note is a line of a rank for the user.
 type Note struct {
 	By   int
 	Text string
@@ -254,8 +253,8 @@ type Put struct {
 	Value []byte
 }
 
-// Get asks for a value; the answer, a Value with the same ID, comes when the
-// key is there or Wait is over.
+// Get asks for a value. The answer is a Value with the same ID, when the
+// key exists or after Wait.
 type Get struct {
 	ID   uint64
 	Key  string
@@ -269,7 +268,7 @@ type Value struct {
 	Value []byte
 }
 
-// Fence carries values by rank: one host's on the way up, all on the way down.
+// Fence carries values by rank: one host's to the launcher, all of them back.
 type Fence struct {
 	Epoch  int `json:",omitempty"` // of an elastic job
 	Name   string
@@ -310,8 +309,8 @@ func Handle[T any](f Frame, handle func(T) error) error {
 	return handle(message)
 }
 
-// SendCredit returns n bytes of credit for a bulk stream. 0 means that nobody takes
-// more of it.
+// SendCredit returns n bytes of credit for a bulk stream. 0 means that no rank reads
+// it any more.
 func (w *Writer) SendCredit(stream uint32, n int) error {
 	return w.Send(TypeCredit, stream, binary.BigEndian.AppendUint32(nil, uint32(n)))
 }
@@ -328,8 +327,8 @@ func (f Frame) Credit() (int, error) {
 	return int(n), nil
 }
 
-// SendHeartbeat tells the peer that the sender is alive; at is its own
-// monotonic clock.
+// SendHeartbeat sends a sign of life; at is the sender's monotonic
+// clock.
 func (w *Writer) SendHeartbeat(at time.Duration) error {
 	return w.Send(TypeHeartbeat, 0, binary.BigEndian.AppendUint64(nil, uint64(at)))
 }

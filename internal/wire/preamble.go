@@ -14,8 +14,8 @@ const MaxNoise = 64 << 10
 // a NUL byte, which no start file prints by accident, and holds the nonce.
 func Preamble(nonce string) []byte { return []byte("\x00gorun-agent " + nonce + "\n") }
 
-// NoiseError means that the preamble did not come: the stream ended, or more
-// than MaxNoise bytes came before it. Noise holds the beginning of what came.
+// NoiseError reports that the preamble did not come: the stream ended, or more
+// than MaxNoise bytes came before it. Noise holds what came.
 type NoiseError struct {
 	Noise []byte
 	Err   error // what ended the search
@@ -30,7 +30,7 @@ func (e *NoiseError) Error() string {
 
 func (e *NoiseError) Unwrap() error { return e.Err }
 
-// ErrTooNoisy is the cause in a NoiseError when MaxNoise was passed.
+// ErrTooNoisy is the cause in a NoiseError after more than MaxNoise bytes.
 var ErrTooNoisy = errors.New("the login shell printed more than 64 KiB first")
 
 // FindPreamble reads r up to and including the preamble with nonce and returns
@@ -61,7 +61,7 @@ func FindPreamble(r io.Reader, nonce string) (noise []byte, err error) {
 	}
 }
 
-// overlap is the length of the longest suffix of seen that begins want.
+// overlap returns the length of the longest suffix of seen that is a prefix of want.
 func overlap(seen, want []byte) int {
 	for n := min(len(seen), len(want)); n > 0; n-- {
 		if bytes.HasPrefix(want, seen[len(seen)-n:]) {

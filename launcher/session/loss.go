@@ -32,16 +32,15 @@ const (
 	codeSignalBase = 128 // and the number of the signal that killed it
 )
 
-// agentSays begins the last line of an agent that ends early.
+// agentSays is the prefix of the last line of an agent that ends early.
 const agentSays = "gorun agent: "
 
-// explainLoss returns why the frames ended with err. ran is the end of the agent's command, said its
-// stderr. It is pure.
-func explainLoss(err, ran error, said string) error {
+// explainLoss returns the reason why the frames ended with err. ran is the result of the agent's command. It is pure.
+func explainLoss(err, ran error, stderr string) error {
 	var status interface{ ExitCode() int }
-	_, last, gaveUp := strings.Cut(said, agentSays)
+	_, last, found := strings.Cut(stderr, agentSays)
 	switch {
-	case errors.As(ran, &status) && gaveUp && status.ExitCode() == codeEnded:
+	case errors.As(ran, &status) && found && status.ExitCode() == codeEnded:
 		return fmt.Errorf("the agent %s", last)
 	case killedBy(ran) != 0:
 		err = &AgentEndedError{Signal: killedBy(ran)}
@@ -52,15 +51,15 @@ func explainLoss(err, ran error, said string) error {
 	case errors.Is(err, io.EOF):
 		err = errors.New("the agent ended too early")
 	}
-	if said != "" {
-		err = fmt.Errorf("%w: %s", err, said)
+	if stderr != "" {
+		err = fmt.Errorf("%w: %s", err, stderr)
 	}
 	return err
 }
 
 // ExplainFailing returns the reason that an agent gave for its end.
 func ExplainFailing(f wire.Failing) error {
-	if f.GuardGone { // which nothing else ends before its agent
+	if f.GuardGone { // a guard that is not killed ends after its agent
 		return &AgentEndedError{Code: codeSignalBase + int(syscall.SIGKILL)}
 	}
 	return fmt.Errorf("the agent was told to end there: %s", prose.Printable(f.Signal))
@@ -84,7 +83,7 @@ func (e *AgentEndedError) Killed() bool {
 	return e.Signal == syscall.SIGKILL || e.Code == codeSignalBase+int(syscall.SIGKILL)
 }
 
-// killedBy is the signal that ended a command on this machine, or 0.
+// killedBy returns the signal that ended a command on this machine, or 0.
 func killedBy(err error) syscall.Signal {
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {

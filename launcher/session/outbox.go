@@ -15,7 +15,7 @@ import (
 
 // outbox sends frames to one agent in a separate goroutine, so that a host that does
 // not read blocks no other. Queued bytes are bounded: stdin by its credit, answers by
-// their requests, and the total by maxWaits, beyond which the host counts as lost.
+// their requests, pieces by maxPieces, and the total by maxWaits, beyond which the host counts as lost.
 type outbox struct {
 	w    *wire.Writer
 	done chan struct{}
@@ -33,9 +33,9 @@ type outbox struct {
 }
 
 const (
-	maxWaits   = 64 << 20 // bytes for an agent that does not read
-	maxAnswers = 8 << 20  // of them when answers begin to wait elsewhere
-	maxPieces  = 4 * wire.MaxData
+	maxWaits   = 64 << 20         // queued bytes for an agent that does not read
+	maxAnswers = 8 << 20          // queued bytes above which answers block
+	maxPieces  = 4 * wire.MaxData // queued bytes above which pieces block
 	frameCost  = 64
 )
 
@@ -68,7 +68,7 @@ func (o *outbox) run() {
 			o.paid(frameCost + len(f.Payload))
 			var tooLarge *wire.FormatError
 			if err != nil && !errors.As(err, &tooLarge) {
-				o.shut() // the session's reader sees the broken connection too
+				o.close() // the session's reader sees the broken connection too
 				return
 			}
 		}
@@ -95,7 +95,7 @@ func (o *outbox) send(t wire.Type, stream uint32, payload []byte) {
 	o.came.Signal()
 }
 
-// paid notes that n bytes do not wait any more.
+// paid records that n bytes are no longer queued or reserved.
 func (o *outbox) paid(n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -180,14 +180,12 @@ func (o *outbox) SendMessage(t wire.Type, message any) {
 	o.send(t, 0, payload)
 }
 
-func (o *outbox) shut() {
+// close accepts no more frames. Queued ones are still sent if the agent reads them.
+// It does not wait: closing the session's stdin ends a blocked send.
+func (o *outbox) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.closed = true
 	o.came.Signal()
 	o.sent.Broadcast()
 }
-
-// close accepts no more frames. Queued ones are still sent if the agent reads them.
-// It does not wait: closing the session's stdin ends a blocked send.
-func (o *outbox) close() { o.shut() }

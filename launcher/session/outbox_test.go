@@ -184,7 +184,7 @@ func TestHostWhoReadsNothingHoldsUpAnswers(t *testing.T) {
 			t.Errorf("closed %v, %d bytes wait", o.closed, o.waits)
 		}
 		o.mu.Unlock()
-		o.shut()
+		o.close()
 		r.CloseWithError(io.ErrClosedPipe)
 		<-o.done
 	})

@@ -31,7 +31,7 @@ type Host interface {
 const (
 	// BeatTime is short: TCP needs unacknowledged data in flight to detect a dead peer.
 	BeatTime    = time.Second / 2
-	helloTime   = 10 * time.Second // for an agent to answer; see newStager
+	helloTime   = 10 * time.Second // for an agent to answer; see NewStager
 	partingTime = 2 * time.Second  // for an agent to end after its stdin has
 )
 
@@ -39,7 +39,7 @@ const (
 // second is the nonce.
 const AgentCommand = "__agent"
 
-// Session is one agent, spoken to through one command on one host.
+// Session is the launcher's connection to one agent, through one command on one host.
 type Session struct {
 	Index  int // of the host in the plan
 	Host   *plan.Host
@@ -54,13 +54,13 @@ type Session struct {
 	Cancel context.CancelFunc
 	ended  chan struct{} // closed when the command has ended with runErr
 	runErr error
-	said   record
+	seen   record
 	gets   atomic.Int64 // requests that wait for keys
 
 	Contained string // the agent's description of its cage
 	GPUs      string // the agent's description of its GPUs
 	Places    []wire.Location
-	OpenMPI   string // a program of its that is linked with Open MPI
+	OpenMPI   string // one of its programs that is linked with Open MPI, or ""
 
 	mu    sync.Mutex
 	heard time.Time // the last frame
@@ -126,7 +126,7 @@ func Open(ctx context.Context, conn Host, path, build string, hello time.Duratio
 		stdoutWriter.CloseWithError(io.EOF)
 		stdinReader.CloseWithError(io.ErrClosedPipe)
 	}()
-	// Whatever the far side does, the hello is there in time or not at all.
+	// Open returns in time whatever the host does.
 	giveUp := func(err error) {
 		stdoutWriter.CloseWithError(err)
 		stdinReader.CloseWithError(err)
@@ -140,7 +140,7 @@ func Open(ctx context.Context, conn Host, path, build string, hello time.Duratio
 	}
 	if err == nil {
 		s.Out = newOutbox(wire.NewWriter(stdinWriter))
-		s.Out.full = cancel // a host that reads nothing is as good as lost
+		s.Out.full = cancel // a host that reads nothing counts as lost
 		go s.beat()
 		return s, nil
 	}
@@ -148,7 +148,7 @@ func Open(ctx context.Context, conn Host, path, build string, hello time.Duratio
 	return nil, &NoAgentError{Path: path, stderr: s.stderr.String(), Err: explain(err, s.runErr)}
 }
 
-// greet skips the shell's noise, reads the agent's hello and answers it.
+// greet skips the login shell's output, reads the agent's hello and answers it.
 func (s *Session) greet(stdout io.Reader, nonce, build string) error {
 	if _, err := wire.FindPreamble(stdout, nonce); err != nil {
 		return err
@@ -298,8 +298,7 @@ func (s *Session) Received(f wire.Frame, now time.Duration) {
 	}
 }
 
-// beat shows the agent every second that the launcher lives, until the session
-// has ended.
+// beat sends heartbeats until the session has ended.
 func (s *Session) beat() {
 	ticker := time.NewTicker(BeatTime)
 	defer ticker.Stop()
@@ -313,7 +312,7 @@ func (s *Session) beat() {
 	}
 }
 
-// ResetSilence forgives the silence so far.
+// ResetSilence makes Silence count from now.
 func (s *Session) ResetSilence() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -327,7 +326,7 @@ func (s *Session) Silence() time.Duration {
 	return time.Since(s.heard)
 }
 
-// ToLauncher turns an agent's time into the launcher's.
+// ToLauncher converts an agent's time to the launcher's.
 func (s *Session) ToLauncher(at, now time.Duration) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()

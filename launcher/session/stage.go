@@ -28,7 +28,7 @@ type Stager struct {
 	known   sync.Map // from Host to the path where gorun is there
 }
 
-// NewStager gives login shells that are slow to start a part of the time that the user allows.
+// NewStager returns a stager. The timeout for an agent's answer grows with startTimeout, for slow login shells.
 func NewStager(exe Executable, startTimeout time.Duration, trace func(format string, args ...any)) *Stager {
 	return &Stager{exe: exe, hello: max(helloTime, startTimeout/6), uploads: newUploads(trace)}
 }
@@ -67,7 +67,7 @@ func (s *Stager) Agent(ctx context.Context, conn Host) (*Session, error) {
 	return opened, nil
 }
 
-// isNoAgent reports that the command ran and was not an agent of this build, so
+// isNoAgent reports whether the command ran and was not an agent of this build, so that
 // another path may have one. A killed command may have been an agent.
 func isNoAgent(err error) bool {
 	var no *NoAgentError

@@ -7,15 +7,15 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// EndInput takes the host out of those that standard input goes to.
+// EndInput stops standard input for the host.
 func (s *Session) EndInput() {
 	if s.Input != nil {
 		s.Input.Close()
 	}
 }
 
-// FeedStdin copies standard input to hosts, as far as all of them have credit. It stops reading when
-// no host takes input any more.
+// FeedStdin copies standard input to hosts, limited by the smallest credit. It stops reading when
+// no host reads input any more.
 func FeedStdin(stdin io.Reader, hosts []*Session) {
 	buf := make([]byte, 16<<10)
 	for {

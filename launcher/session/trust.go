@@ -8,7 +8,7 @@ import (
 // codeUnsafe is the scripts' exit code if another user could change the program.
 const codeUnsafe = 83
 
-// Shell scripts that run on hosts. Each file says what it does.
+// Shell scripts that run on hosts. Each file begins with its description.
 var (
 	//go:embed trust.sh
 	trustFile string

@@ -18,14 +18,14 @@ import (
 	"time"
 )
 
-// leaderTime is how long a host waits for one with the same home directory that uploads, when none is known to
-// be at it any more.
+// leaderTime is how long a host waits for one with the same home directory to upload, if no upload is known to
+// be active.
 const leaderTime = 15 * time.Second
 
 // Exit codes of upload.sh when it has uploaded nothing.
 const (
 	codeUploaded = 81 // another host of this launch has put it there
-	codeTaken    = 82 // another host of this launch is about to
+	codeTaken    = 82 // another host of this launch is uploading
 	codeForeign  = 84 // the executable is for other machines
 	codeFull     = 90 // plus the index of the folder that could not hold it
 )
@@ -45,10 +45,10 @@ func machines(goarch string) string {
 }
 
 // foreignError reports a host with another processor architecture.
-type foreignError struct{ said string }
+type foreignError struct{ machine string } // as uname names it
 
 func (e *foreignError) Error() string {
-	return fmt.Sprintf("upload gorun: this gorun is for %s, and the host is another machine: %s", runtime.GOARCH, e.said)
+	return fmt.Sprintf("upload gorun: this gorun is for %s, and the host is another machine: %s", runtime.GOARCH, e.machine)
 }
 
 func (e *foreignError) Hint() string { return archHint() }
@@ -65,8 +65,8 @@ type uploads struct {
 	packed func() ([]byte, error) // gzip of the executable
 
 	mu     sync.Mutex
-	active int           // hosts that are at it
-	over   chan struct{} // closed when the next of them has ended
+	active int           // hosts that are uploading
+	over   chan struct{} // closed when the next of them has finished
 }
 
 func newUploads(trace func(string, ...any)) *uploads {
@@ -128,7 +128,7 @@ func (u *uploads) upload(ctx context.Context, conn Host, name string) error {
 	}
 }
 
-// exitCode is the status that a command has ended with.
+// exitCode returns the exit status of a command, if it has one.
 func exitCode(err error) (code int, ended bool) {
 	var status interface{ ExitCode() int }
 	if !errors.As(err, &status) {
@@ -137,7 +137,7 @@ func exitCode(err error) (code int, ended bool) {
 	return status.ExitCode(), true
 }
 
-// next is closed when one of the hosts that are uploading, now or later, has ended.
+// next returns a channel that is closed when the next upload, active now or later, has finished.
 func (u *uploads) next() <-chan struct{} {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -19,44 +19,44 @@ const (
 	maxNotes = 100
 )
 
-// record is what a session's reader remembers of the agent's messages.
+// record is the state of the checks of one agent's messages.
 type record struct {
 	exited map[int]bool
 	notes  int
 }
 
-// Clean is a host's text, short and safe for a terminal.
+// Clean returns a host's text, cut and safe for a terminal.
 func Clean(text string) string { return prose.Printable(text[:min(len(text), maxText)]) }
 
-// CheckExit makes sure that a rank ends once, as a process can.
+// CheckExit validates an exit: each rank of the agent ends once, with a code or signal that a process can have.
 func (s *Session) CheckExit(e *wire.Exit) error {
 	switch {
 	case !s.Owns(e.Rank):
 		return ForeignRank(e.Rank)
-	case s.said.exited[e.Rank]:
+	case s.seen.exited[e.Rank]:
 		return &wire.FormatError{Reason: fmt.Sprintf("the agent says twice that rank %d has ended", e.Rank)}
 	case e.Code < 0 || e.Code > 255 || e.Signal < 0 || e.Signal > 127:
 		return &wire.FormatError{Reason: fmt.Sprintf("the agent says that rank %d ended with code %d, signal %d", e.Rank, e.Code, e.Signal)}
 	}
-	if s.said.exited == nil {
-		s.said.exited = map[int]bool{}
+	if s.seen.exited == nil {
+		s.seen.exited = map[int]bool{}
 	}
-	s.said.exited[e.Rank] = true
+	s.seen.exited[e.Rank] = true
 	e.Failed, e.OutOfMemory = Clean(e.Failed), wire.OutOfMemory(Clean(string(e.OutOfMemory)))
 	return nil
 }
 
-// CheckDone makes sure that a host's end is the end of all its ranks.
+// CheckDone validates a done: all ranks of the agent have ended.
 func (s *Session) CheckDone() error {
 	for _, r := range s.Host.Ranks {
-		if !s.said.exited[r.Rank] {
+		if !s.seen.exited[r.Rank] {
 			return &wire.FormatError{Reason: fmt.Sprintf("the agent is done, and has not said how rank %d ended", r.Rank)}
 		}
 	}
 	return nil
 }
 
-// CheckLost makes sure that one of the agent's ranks lost one that there is.
+// CheckLost validates a lost: one of the agent's ranks lost a rank that exists.
 func (s *Session) CheckLost(l *wire.Lost, size int) error {
 	switch {
 	case !s.Owns(l.By):
@@ -74,11 +74,11 @@ func (s *Session) CheckNote(n *wire.Note) (worth bool, err error) {
 		return false, ForeignRank(n.By)
 	}
 	n.Text = Clean(n.Text)
-	s.said.notes++
-	return s.said.notes <= maxNotes, nil
+	s.seen.notes++
+	return s.seen.notes <= maxNotes, nil
 }
 
-// CheckFence makes sure that values are of the agent's ranks, and no larger than a door takes.
+// CheckFence validates a fence: its values are those of the agent's ranks, and within the rank server's bounds.
 func CheckFence(f wire.Fence, owns func(rank int) bool) error {
 	if len(f.Name) > kv.MaxKey {
 		return &wire.FormatError{Reason: fmt.Sprintf("a fence's name of %d bytes", len(f.Name))}
@@ -105,8 +105,10 @@ func checkGet(g wire.Get) error {
 // now. A wrong clock can then only make its own ranks the first to fail.
 func Clamp(at, from, to time.Duration) time.Duration { return max(from, min(at, to)) }
 
+// ForeignRank is the error for a message about a rank that is not the agent's.
 func ForeignRank(rank int) error {
 	return &wire.FormatError{Reason: fmt.Sprintf("the agent spoke for rank %d, which is not its own", rank)}
 }
 
+// Owns reports whether a rank is the agent's.
 func (s *Session) Owns(rank int) bool { return s.Host.Has(rank) }
