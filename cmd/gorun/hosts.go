@@ -95,7 +95,7 @@ func listHosts(ctx context.Context, o *settings.Options, how listOptions, out io
 	if err != nil {
 		return 0, err
 	}
-	list := hostList{source: where.Source, np: where.NP, sshPort: o.SSHPort}
+	list := hostList{where: where, sshPort: o.SSHPort}
 	for _, h := range where.Hosts {
 		list.rows = append(list.rows, hostRow{host: h, by: routes.Of(h)})
 	}
@@ -119,8 +119,7 @@ func listHosts(ctx context.Context, o *settings.Options, how listOptions, out io
 
 // hostList is the output of gorun hosts.
 type hostList struct {
-	source  string
-	np      int // ranks that the source requests; 0: one per slot
+	where   hosts.Selection
 	sshPort int // default port
 	rows    []hostRow
 }
@@ -137,14 +136,6 @@ func (l hostList) port(r hostRow) int {
 		return 0
 	}
 	return cmp.Or(r.host.Port, l.sshPort)
-}
-
-// slots returns the total of slots.
-func (l hostList) slots() (sum int) {
-	for _, r := range l.rows {
-		sum += r.host.Slots
-	}
-	return sum
 }
 
 // writeTable writes a line per host, with a dash for unknown values.
@@ -178,10 +169,10 @@ func (l hostList) writeTable(out io.Writer) error {
 		return err
 	}
 	asked := ""
-	if l.np > 0 {
-		asked = ", " + prose.Count(l.np, "rank")
+	if np := l.where.NP; np > 0 {
+		asked = ", " + prose.Count(np, "rank")
 	}
-	_, err = fmt.Fprintf(out, "%s, %s%s, from %s\n", prose.Count(len(l.rows), "host"), prose.Count(l.slots(), "slot"), asked, l.source)
+	_, err = fmt.Fprintf(out, "%s, %s%s, from %s\n", prose.Count(len(l.rows), "host"), prose.Count(l.where.Slots(), "slot"), asked, l.where.Source)
 	return err
 }
 
@@ -210,7 +201,7 @@ func (l hostList) writeJSON(out io.Writer) error {
 		Slots  int    `json:"slots"`
 		Ranks  int    `json:"ranks,omitempty"`
 		Hosts  []row  `json:"hosts"`
-	}{l.source, l.slots(), l.np, nil}
+	}{l.where.Source, l.where.Slots(), l.where.NP, nil}
 	for _, r := range l.rows {
 		h := row{Host: r.host.Name, Slots: r.host.Slots, MaxSlots: r.host.MaxSlots, GPUs: r.host.GPUs,
 			User: r.host.User, Port: l.port(r), By: r.by}

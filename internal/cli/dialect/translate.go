@@ -25,12 +25,12 @@ type Line struct {
 func (t Line) Notice() string {
 	var parts []string
 	if len(t.ignored) > 0 {
-		parts = append(parts, "ignored Open MPI settings: "+strings.Join(unique(t.ignored), " "))
+		parts = append(parts, "ignored Open MPI settings: "+strings.Join(usage.Unique(t.ignored), " "))
 	}
 	if len(t.Pending) > 0 {
-		parts = append(parts, "no effect yet: "+strings.Join(unique(t.Pending), " "))
+		parts = append(parts, "no effect yet: "+strings.Join(usage.Unique(t.Pending), " "))
 	}
-	return strings.Join(append(parts, unique(t.instead)...), "; ")
+	return strings.Join(append(parts, usage.Unique(t.instead)...), "; ")
 }
 
 // Add adds the unfulfilled requests of another line.
@@ -38,16 +38,6 @@ func (t *Line) Add(other Line) {
 	t.ignored = append(t.ignored, other.ignored...)
 	t.Pending = append(t.Pending, other.Pending...)
 	t.instead = append(t.instead, other.instead...)
-}
-
-// unique returns words without repetitions, in order.
-func unique(words []string) (out []string) {
-	for _, w := range words {
-		if !slices.Contains(out, w) {
-			out = append(out, w)
-		}
-	}
-	return out
 }
 
 // Translate translates a command line of any launcher. Flags end at the program or at --; only a colon that stands

@@ -70,10 +70,7 @@ func findHosts(o *settings.Options, s Finder) (p Selection, err error) {
 			p = Selection{Hosts: []hostfile.Host{{Name: "localhost", Slots: max(o.NP, 1)}}, Source: "nothing: this machine"}
 		}
 	}
-	if err != nil {
-		return Selection{}, err
-	}
-	return p, nil
+	return p, err
 }
 
 // Defaults returns the hosts that the environment names; none if it names none.
@@ -171,13 +168,17 @@ func nearHosts(name string, have []string) string {
 	return "it has " + prose.List(slices.Compact(slices.Clone(have)))
 }
 
+// Slots returns the slots of all hosts.
+func (p Selection) Slots() (sum int) {
+	for _, h := range p.Hosts {
+		sum += h.Slots
+	}
+	return sum
+}
+
 // Summary describes hosts, slots and source for --dry-run and -v.
 func (p Selection) Summary() string {
-	slots := 0
-	for _, h := range p.Hosts {
-		slots += h.Slots
-	}
-	text := fmt.Sprintf("%d with %d slots, from %s", len(p.Hosts), slots, p.Source)
+	text := fmt.Sprintf("%d with %d slots, from %s", len(p.Hosts), p.Slots(), p.Source)
 	if p.NP > 0 {
 		text += fmt.Sprintf(", which requests %d ranks", p.NP)
 	}

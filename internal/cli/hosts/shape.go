@@ -39,9 +39,7 @@ func bound(p Selection, o *settings.Options) (Selection, error) {
 		return p, nil
 	}
 	if p.NP == 0 {
-		for _, h := range p.Hosts {
-			p.NP += h.Slots
-		}
+		p.NP = p.Slots()
 	}
 	if o.Elastic.MaxNP > 0 {
 		p.NP = min(p.NP, o.Elastic.MaxNP)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gorun/gorun/internal/cli/ui"
+	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/internal/rankenv"
 )
 
@@ -90,7 +91,7 @@ func printEnvFlags(environ []string, programs []program, out io.Writer, console 
 		if err != nil {
 			return err
 		}
-		exported, warnings = unique(append(exported, env.Exported...)), unique(append(warnings, env.Warnings...))
+		exported, warnings = usage.Unique(append(exported, env.Exported...)), usage.Unique(append(warnings, env.Warnings...))
 	}
 	names, odd := typable(exported)
 	for _, w := range warnings {

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -26,17 +27,8 @@ func planElastic(ctx context.Context, o *settings.Options, programs []program, s
 	if err != nil {
 		return hosts.Selection{}, launcher.Plan{}, err
 	}
-	slots := 0
-	for _, h := range where.Hosts {
-		slots += h.Slots
-	}
-	np := o.NP
-	if np == 0 {
-		np = where.NP
-	}
-	if np == 0 {
-		np = max(slots, o.Elastic.MinNP)
-	}
+	slots := where.Slots()
+	np := cmp.Or(o.NP, where.NP, max(slots, o.Elastic.MinNP))
 	if np == 0 {
 		return hosts.Selection{}, launcher.Plan{}, usage.Errorf("give -np", "%s names no host, and no number of ranks is given", where.Source)
 	}
@@ -47,30 +39,14 @@ func planElastic(ctx context.Context, o *settings.Options, programs []program, s
 	return where, plan, err
 }
 
-// launchElastic runs an elastic job and forwards the user's signals to it.
-func launchElastic(ctx context.Context, o *settings.Options, where hosts.Selection, plan launcher.Plan, opts launcher.Options, io Streams, console *ui.UI) (int, error) {
-	requests := ui.Listen(time.Duration(o.Timeout), console)
-	defer requests.Close()
-	opts.Stops, opts.Signals, opts.Pauses = requests.Stops, requests.Signals, requests.Pauses
-	steps, err := ui.OpenEvents(o.JSONEvents, console)
-	if err != nil {
-		return 0, err
-	}
-	defer steps.Close()
-	steps.Plan(plan, opts.Programs)
-	opts.Follow = steps.Follow
+// runElastic runs an elastic job. The console has reported lost hosts during the job, so the result names none.
+func runElastic(ctx context.Context, o *settings.Options, where hosts.Selection, plan launcher.Plan, opts launcher.Options, io Streams, console *ui.UI) (launcher.Result, error) {
 	result, err := launcher.RunElastic(ctx, elasticRequest(o, where, plan, opts, io), opts)
-	if err != nil {
-		steps.Failed(err)
-		return 0, err
-	}
-	if result.Stopped == launcher.NotStopped && result.Elastic.Code != 0 && result.Cause == nil {
+	if err == nil && result.Stopped == launcher.NotStopped && result.Elastic.Code != 0 && result.Cause == nil {
 		console.Errorf("the job ended: %s", result.Elastic.Cause)
 	}
-	result.Lost = nil // already reported during the job
-	console.Conclude(result, plan.Size)
-	steps.Result(result)
-	return result.Code(), nil
+	result.Lost = nil
+	return result, err
 }
 
 // elasticRequest converts options to a launcher.Elastic.

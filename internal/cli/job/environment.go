@@ -67,7 +67,7 @@ func leftOut(environ []string, sent plan.Environment, o *settings.Options) (anyw
 		name, _, _ := strings.Cut(kv, "=")
 		names = append(names, name)
 	}
-	for _, name := range unique(names) {
+	for _, name := range usage.Unique(names) {
 		unset := slices.ContainsFunc(o.Unset, func(pattern string) bool { return matches(pattern, name) })
 		switch {
 		case name == "PATH" || name == "HOME" || name == "" || has(sent.Set, name):

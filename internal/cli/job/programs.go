@@ -10,6 +10,7 @@ import (
 	"github.com/gorun/gorun/internal/cli/dialect"
 	"github.com/gorun/gorun/internal/cli/hosts"
 	"github.com/gorun/gorun/internal/cli/settings"
+	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/launcher"
 	"github.com/gorun/gorun/launcher/plan"
 )
@@ -106,13 +107,13 @@ func planJob(ctx context.Context, o *settings.Options, programs []program, s hos
 		}
 		parts = append(parts, launcher.Part{NP: p.opts.NP, Hosts: at.Hosts})
 		sources = append(sources, at.Source)
-		where.Warnings = unique(append(where.Warnings, at.Warnings...))
+		where.Warnings = usage.Unique(append(where.Warnings, at.Warnings...))
 	}
 	plan, err := plan.Join(parts, req)
 	for _, h := range plan.Hosts {
 		where.Hosts = append(where.Hosts, h.Host)
 	}
-	where.Source = strings.Join(unique(sources), ", ")
+	where.Source = strings.Join(usage.Unique(sources), ", ")
 	return where, plan, err
 }
 
@@ -168,11 +169,11 @@ func prepareAll(environ []string, programs []program, size int) (environment, er
 		}
 		drop, here := leftOut(environ, env, p.opts)
 		e.programs = append(e.programs, launcher.Program{Argv: p.argv, Wdir: wdir, Ranks: ranks, Drop: drop, DropHere: here})
-		e.exported = unique(append(e.exported, env.Exported...))
-		e.withheld = unique(append(e.withheld, env.Withheld...))
-		e.warnings = unique(append(e.warnings, env.Warnings...))
+		e.exported = usage.Unique(append(e.exported, env.Exported...))
+		e.withheld = usage.Unique(append(e.withheld, env.Withheld...))
+		e.warnings = usage.Unique(append(e.warnings, env.Warnings...))
 		if notice != "" {
-			e.notices = unique(append(e.notices, notice))
+			e.notices = usage.Unique(append(e.notices, notice))
 		}
 	}
 	var own [][]string
@@ -187,7 +188,7 @@ func prepareAll(environ []string, programs []program, size int) (environment, er
 func inCommon(sets [][]string) (shared []string, own [][]string) {
 	holders := map[string]int{}
 	for _, set := range sets {
-		for _, kv := range unique(set) {
+		for _, kv := range usage.Unique(set) {
 			holders[kv]++
 		}
 	}
@@ -221,16 +222,6 @@ func names(env []string) (out []string) {
 	for _, kv := range env {
 		name, _, _ := strings.Cut(kv, "=")
 		out = append(out, name)
-	}
-	return out
-}
-
-// unique returns words without repetitions, in order.
-func unique(words []string) (out []string) {
-	for _, w := range words {
-		if !slices.Contains(out, w) {
-			out = append(out, w)
-		}
 	}
 	return out
 }

@@ -67,46 +67,30 @@ func Run(ctx context.Context, o *settings.Options, programs []program, io Stream
 			console.Table(programsText(opts.Programs))
 		}
 	}
-	if o.Elastic.Given() {
-		code, err = launchElastic(ctx, o, where, plan, opts, io, console)
-	} else {
-		code, err = launch(ctx, o, plan, opts, io, console)
-	}
+	code, err = launch(ctx, o, where, plan, opts, io, console)
 	if code > 0 && code < launcher.CodeTimeout && len(env.withheld) > 0 && leavesMachine(plan) {
 		console.Hintf("variables that look like secrets were not sent: %s (send one with -x NAME)", strings.Join(env.withheld, ", "))
 	}
 	return code, err
 }
 
-// launch runs the plan and forwards the user's signals to it.
-func launch(ctx context.Context, o *settings.Options, plan launcher.Plan, opts launcher.Options, io Streams, console *ui.UI) (int, error) {
+// launch runs the job and forwards the user's signals to it.
+func launch(ctx context.Context, o *settings.Options, where hosts.Selection, plan launcher.Plan, opts launcher.Options, io Streams, console *ui.UI) (int, error) {
 	requests := ui.Listen(time.Duration(o.Timeout), console)
 	defer requests.Close()
 	opts.Stops, opts.Signals, opts.Pauses = requests.Stops, requests.Signals, requests.Pauses
-	if o.Stdin != "none" && io.In != nil {
-		in, err := ui.NewInput(io.In)
-		if err != nil {
-			return 0, err
-		}
-		defer in.Close()
-		opts.Stdin = in
-	}
 	steps, err := ui.OpenEvents(o.JSONEvents, console)
 	if err != nil {
 		return 0, err
 	}
 	defer steps.Close()
 	steps.Plan(plan, opts.Programs)
-	var start *ui.Footer
-	if isTerminal(io.Err) && !o.Quiet {
-		start = ui.NewFooter(console, len(plan.Hosts))
+	opts.Follow = steps.Follow
+	run := runFixed
+	if o.Elastic.Given() {
+		run = runElastic
 	}
-	opts.Follow = func(e launcher.Event) {
-		start.Follow(e)
-		steps.Follow(e)
-	}
-	result, err := launcher.Run(ctx, plan, opts)
-	start.Close()
+	result, err := run(ctx, o, where, plan, opts, io, console)
 	if err != nil {
 		steps.Failed(err)
 		return 0, err
@@ -118,4 +102,25 @@ func launch(ctx context.Context, o *settings.Options, plan launcher.Plan, opts l
 	}
 	steps.Result(result)
 	return result.Code(), nil
+}
+
+// runFixed runs a job of a fixed number of ranks.
+func runFixed(ctx context.Context, o *settings.Options, _ hosts.Selection, plan launcher.Plan, opts launcher.Options, io Streams, console *ui.UI) (launcher.Result, error) {
+	if o.Stdin != "none" && io.In != nil {
+		in, err := ui.NewInput(io.In)
+		if err != nil {
+			return launcher.Result{}, err
+		}
+		defer in.Close()
+		opts.Stdin = in
+	}
+	if isTerminal(io.Err) && !o.Quiet {
+		start, follow := ui.NewFooter(console, len(plan.Hosts)), opts.Follow
+		defer start.Close()
+		opts.Follow = func(e launcher.Event) {
+			start.Follow(e)
+			follow(e)
+		}
+	}
+	return launcher.Run(ctx, plan, opts)
 }

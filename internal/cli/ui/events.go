@@ -206,9 +206,6 @@ func (l *eventLog) Result(r launcher.Result) {
 
 // Failed writes the end of a job that did not start.
 func (l *eventLog) Failed(err error) {
-	if l == nil {
-		return
-	}
 	code := exitcode.Of(err)
 	l.write(jobEvent{Event: "done", Code: &code, Error: err.Error(), Hint: usage.Hint(err)})
 }

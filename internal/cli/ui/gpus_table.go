@@ -1,8 +1,10 @@
 package ui
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,7 +31,7 @@ func WriteGPUs(out io.Writer, all []launcher.GPUs, more bool) error {
 			}
 			for _, d := range g.Devices {
 				fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", g.Host.Name, d.Index, orDash(d.Name), usedText(d), gib(d.MemoryBytes),
-					percent(d.Utilization), known(d.NUMANode), migText(d), shortUUID(d.UUID), linksText(d))
+					known(d.Utilization, " %"), known(d.NUMANode, ""), migText(d), shortUUID(d.UUID), linksText(d))
 			}
 		}
 	})
@@ -97,22 +99,11 @@ func linksText(d gpu.Device) string {
 		}
 	}
 	var parts []string
-	for n := range peers {
+	for _, n := range slices.Backward(slices.Sorted(maps.Keys(peers))) {
 		slices.Sort(peers[n])
-	}
-	for _, n := range sortedDown(peers) {
 		parts = append(parts, fmt.Sprintf("%d to %s", n, ranges(peers[n])))
 	}
 	return orDash(strings.Join(parts, ", "))
-}
-
-func sortedDown(peers map[int][]int) (numbers []int) {
-	for n := range peers {
-		numbers = append(numbers, n)
-	}
-	slices.Sort(numbers)
-	slices.Reverse(numbers)
-	return numbers
 }
 
 // ranges formats ascending numbers: 1-3,5.
@@ -169,18 +160,12 @@ func gib(bytes uint64) string {
 	return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30))
 }
 
-func percent(n int) string {
+// known formats a number, or a dash if it is negative: unknown.
+func known(n int, unit string) string {
 	if n < 0 {
 		return "-"
 	}
-	return fmt.Sprintf("%d %%", n)
-}
-
-func known(n int) string {
-	if n < 0 {
-		return "-"
-	}
-	return strconv.Itoa(n)
+	return strconv.Itoa(n) + unit
 }
 
 // shortUUID returns the first part of a UUID. CUDA_VISIBLE_DEVICES accepts it after GPU-.
@@ -189,12 +174,7 @@ func shortUUID(uuid string) string {
 	return orDash(short)
 }
 
-func orDash(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
-}
+func orDash(text string) string { return cmp.Or(text, "-") }
 
 // WriteColumns aligns tab-separated columns.
 func WriteColumns(out io.Writer, fill func(table io.Writer)) error {

@@ -90,9 +90,9 @@ func (l LineStyle) text(plan launcher.Plan) (func(rank, fd int) string, error) {
 				"--prefix %q: %s stands for nothing", l.Style, mark)
 		}
 	}
-	hosts, local, programs := hostsByRank(plan), localRanks(plan), l.programNames(plan)
+	ranks, programs := seats(plan), l.programNames(plan)
 	return func(rank, fd int) string {
-		return strings.NewReplacer("%r", strconv.Itoa(rank), "%h", hosts[rank], "%l", strconv.Itoa(local[rank]),
+		return strings.NewReplacer("%r", strconv.Itoa(rank), "%h", ranks[rank].host, "%l", strconv.Itoa(ranks[rank].local),
 			"%p", programs[rank], "%s", streamName(fd), "%t", timeMark, "%%", "%").Replace(template)
 	}, nil
 }
@@ -131,18 +131,13 @@ func unknownMark(template string) string {
 // colored gives the prefixes of each host a color in turn.
 func (l LineStyle) colored(plan launcher.Plan, text func(rank, fd int) string) func(rank, fd int) string {
 	palette := []int{36, 33, 32, 35, 34, 96, 93, 92, 95, 94} // ECMA-48 colors readable on light and dark backgrounds
-	colors := make([]int, plan.Size)
-	for i, h := range plan.Hosts {
-		for _, r := range h.Ranks {
-			colors[r.Rank] = palette[i%len(palette)]
-		}
-	}
+	ranks := seats(plan)
 	return func(rank, fd int) string {
 		t := text(rank, fd)
 		if !l.Color[fd] || t == "" {
 			return t
 		}
-		return fmt.Sprintf("\x1b[%dm%s\x1b[0m", colors[rank], t)
+		return fmt.Sprintf("\x1b[%dm%s\x1b[0m", palette[ranks[rank].hostIndex%len(palette)], t)
 	}
 }
 
@@ -155,35 +150,32 @@ func UseColor(mode string, terminal bool, lookup func(string) (string, bool)) bo
 
 // hostPrefix returns prefixes "f1:0: " padded to one width.
 func hostPrefix(plan launcher.Plan) func(rank, fd int) string {
-	hosts := hostsByRank(plan)
-	width := 0
-	for rank, host := range hosts {
-		width = max(width, len(host)+len(strconv.Itoa(rank)))
+	ranks, width := seats(plan), 0
+	for rank, r := range ranks {
+		width = max(width, len(r.host)+len(strconv.Itoa(rank)))
 	}
 	return func(rank, _ int) string {
-		name := fmt.Sprintf("%s:%d:", shortName(hosts[rank]), rank)
+		name := fmt.Sprintf("%s:%d:", ranks[rank].host, rank)
 		return fmt.Sprintf("%-*s ", width+2, name)
 	}
 }
 
-func localRanks(plan launcher.Plan) []int {
-	local := make([]int, plan.Size)
-	for _, h := range plan.Hosts {
-		for _, r := range h.Ranks {
-			local[r.Rank] = r.LocalRank
-		}
-	}
-	return local
+// seat is where a rank runs.
+type seat struct {
+	host      string // without its domain
+	hostIndex int    // in the plan
+	local     int    // local rank
 }
 
-func hostsByRank(plan launcher.Plan) []string {
-	hosts := make([]string, plan.Size)
-	for _, h := range plan.Hosts {
+// seats returns the seat of each rank.
+func seats(plan launcher.Plan) []seat {
+	all := make([]seat, plan.Size)
+	for i, h := range plan.Hosts {
 		for _, r := range h.Ranks {
-			hosts[r.Rank] = shortName(h.Name)
+			all[r.Rank] = seat{shortName(h.Name), i, r.LocalRank}
 		}
 	}
-	return hosts
+	return all
 }
 
 // shortName returns a host's name without its domain; addresses stay whole.

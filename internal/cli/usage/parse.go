@@ -2,6 +2,7 @@ package usage
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -46,6 +47,16 @@ func splitShell(line string, comments bool) (words []string, err error) {
 		words = append(words, word.String())
 	}
 	return words, nil
+}
+
+// Unique returns words without repetitions, in order.
+func Unique(words []string) (out []string) {
+	for _, w := range words {
+		if !slices.Contains(out, w) {
+			out = append(out, w)
+		}
+	}
+	return out
 }
 
 // ParseRanks parses a set of ranks such as 0,8-11 into pairs of first and last rank.
