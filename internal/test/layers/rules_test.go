@@ -114,7 +114,7 @@ func outsiders() []outside {
 	}
 }
 
-// maxPackage is how many lines a package may have, without its tests and generated files.
+// maxPackage is how many lines a package may have, without its tests.
 const maxPackage = 2500
 
 // topLevel lists the names allowed at the top of the repository besides those that start with a dot. The last ones are build

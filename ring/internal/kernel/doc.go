@@ -28,5 +28,3 @@
 //     quiet. Widening F16 makes it quiet, widening BF16 leaves it as it is.
 //   - One source is copied as it is, and so is scaling by 1 or dividing by 1.
 package kernel
-
-//go:generate go -C gen run . ..

@@ -1,13 +1,14 @@
 package kernel
 
 import (
+	"math"
 	"unsafe"
 
 	"golang.org/x/sys/cpu"
 )
 
-// detect asks the processor. The bits of package cpu also say that the operating
-// system saves the vector registers.
+// detect returns the best tier of the processor. The bits of package cpu also say that the
+// operating system saves the vector registers.
 func detect() tier {
 	const f16c = 1 << 29
 	x := &cpu.X86
@@ -21,56 +22,92 @@ func detect() tier {
 	return avx512
 }
 
-// The methods of tier do what the methods of Set of the same name do, from one
-// offset towards another, and return how far they came. The Go tier does the
-// rest. Offsets are bytes, for convert elements.
+func cpuid(leaf, subleaf uint32) (a, b, c, d uint32)
 
-func (t tier) reduce(dtype DType, op Op, dst unsafe.Pointer, srcs []unsafe.Pointer, from, to int) int {
+// What the assembly does beside the operations of Reduce.
+const (
+	opScale  = BXor + 1 + iota // of a type
+	opDivide                   // of a type
+	opWiden                    // from a type to F32
+	opNarrow                   // from F32 to a type
+	opStream                   // CopyNT
+)
+
+// A kernel's number is its type's times typeStride plus its operation's.
+const (
+	typeStride = 16
+	kernels    = (int(Bool) + 1) * typeStride
+)
+
+// runAVX2 runs a kernel between two offsets and returns the offset it reached, which is from if
+// there is no such kernel. X is the number of sources, of which src is the array, or the bits of
+// the number to multiply or divide by.
+//
+//go:noescape
+func runAVX2(number int, dst, src unsafe.Pointer, x uint64, from, to int) (done int)
+
+// runAVX512 is runAVX2 with AVX-512.
+//
+//go:noescape
+func runAVX512(number int, dst, src unsafe.Pointer, x uint64, from, to int) (done int)
+
+func (t tier) run(op Op, dtype DType, dst, src unsafe.Pointer, x uint64, from, to int) int {
+	number := int(dtype)*typeStride + int(op)
 	switch t {
 	case avx2:
-		return avx2Reduce(dtype, op, dst, &srcs[0], len(srcs), from, to)
+		return runAVX2(number, dst, src, x, from, to)
 	case avx512:
-		return avx512Reduce(dtype, op, dst, &srcs[0], len(srcs), from, to)
+		return runAVX512(number, dst, src, x, from, to)
 	}
 	return from
+}
+
+// The methods of tier do what the methods of Set of the same name do, from one offset towards
+// another, and return the offset they reached. The Go tier does the rest. Offsets are bytes, for
+// convert elements.
+
+func (t tier) reduce(dtype DType, op Op, dst unsafe.Pointer, srcs []unsafe.Pointer, from, to int) int {
+	return t.run(op, alike(dtype, op), dst, unsafe.Pointer(&srcs[0]), uint64(len(srcs)), from, to)
+}
+
+// alike returns the type whose kernel serves t: the sign of integers does not matter to sums and
+// products, nor the type to operations on bits.
+func alike(t DType, op Op) DType {
+	switch {
+	case op.bitwise():
+		return I8
+	case op != Sum && op != Prod:
+	case t == U8:
+		return I8
+	case t == U64:
+		return I64
+	}
+	return t
 }
 
 func (t tier) scale(dtype DType, dst, src unsafe.Pointer, factor float64, from, to int) int {
-	switch t {
-	case avx2:
-		return avx2Mul(dtype, dst, src, factor, from, to)
-	case avx512:
-		return avx512Mul(dtype, dst, src, factor, from, to)
-	}
-	return from
+	return t.run(opScale, dtype, dst, src, bitsOf(dtype, factor), from, to)
 }
 
 func (t tier) divide(dtype DType, dst, src unsafe.Pointer, divisor int, from, to int) int {
-	switch t {
-	case avx2:
-		return avx2Div(dtype, dst, src, float64(divisor), from, to)
-	case avx512:
-		return avx512Div(dtype, dst, src, float64(divisor), from, to)
+	return t.run(opDivide, dtype, dst, src, bitsOf(dtype, float64(divisor)), from, to)
+}
+
+// bitsOf returns the bits of x in the type in which dtype is computed.
+func bitsOf(dtype DType, x float64) uint64 {
+	if dtype == F64 {
+		return math.Float64bits(x)
 	}
-	return from
+	return uint64(math.Float32bits(float32(x)))
 }
 
 func (t tier) convert(dstType DType, dst unsafe.Pointer, srcType DType, src unsafe.Pointer, from, to int) int {
-	switch t {
-	case avx2:
-		return avx2Convert(dstType, srcType, dst, src, from, to)
-	case avx512:
-		return avx512Convert(dstType, srcType, dst, src, from, to)
+	if dstType == F32 {
+		return t.run(opWiden, srcType, dst, src, 0, from, to)
 	}
-	return from
+	return t.run(opNarrow, dstType, dst, src, 0, from, to)
 }
 
 func (t tier) copyNT(dst, src unsafe.Pointer, from, to int) int {
-	switch t {
-	case avx2:
-		return avx2CopyNT(dst, src, from, to)
-	case avx512:
-		return avx512CopyNT(dst, src, from, to)
-	}
-	return from
+	return t.run(opStream, 0, dst, src, 0, from, to)
 }

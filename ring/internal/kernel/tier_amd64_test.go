@@ -1,0 +1,34 @@
+package kernel
+
+import "testing"
+
+// A missing kernel shows in speed alone, because the Go tier does what is left.
+func TestEveryKernelIsInTheTable(t *testing.T) {
+	for _, set := range sets(t)[1:] {
+		dst, srcs := benchArrays(2, 1<<10)
+		reached := func(what string, dtype DType, done int) {
+			if want := 1 << 10; done != want {
+				t.Errorf("%v: %s of %v reached %d of %d", set, what, dtype, done, want)
+			}
+		}
+		for _, dtype := range types() {
+			for _, op := range ops() {
+				narrowInteger := dtype == I8 || dtype == U8
+				wideInteger := dtype == I64 || dtype == U64
+				if !Valid(dtype, op) || canonical(dtype, op) != op || op == Prod && narrowInteger || op != Sum && !op.bitwise() && wideInteger && set.tier == avx2 {
+					continue
+				}
+				reached(op.String(), dtype, set.tier.reduce(dtype, op, dst, srcs, 0, 1<<10))
+			}
+			if dtype.float() {
+				reached("scale", dtype, set.tier.scale(dtype, dst, srcs[0], 2, 0, 1<<10))
+				reached("divide", dtype, set.tier.divide(dtype, dst, srcs[0], 2, 0, 1<<10))
+			}
+			if dtype.half() {
+				reached("widen", dtype, 4*set.tier.convert(F32, dst, dtype, srcs[0], 0, 1<<8))
+				reached("narrow", dtype, 4*set.tier.convert(dtype, dst, F32, srcs[0], 0, 1<<8))
+			}
+		}
+		reached("copy", 0, set.tier.copyNT(dst, srcs[0], 0, 1<<10))
+	}
+}
