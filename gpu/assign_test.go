@@ -86,7 +86,7 @@ func partition(devices []Device, i, instances int) []Device {
 	return devices
 }
 
-// show writes what ranks get: their GPUs, what they are told, and where they run.
+// show formats an assignment: each rank's GPUs, variables and nodes.
 func show(d Assignment) string {
 	var parts []string
 	for _, s := range d.Shares {
@@ -275,7 +275,7 @@ func TestVisible(t *testing.T) {
 	}
 }
 
-// Any list can be assigned, and what ranks are then told shows them what they were assigned.
+// FuzzVisible checks that any list can be assigned, and that ranks see the GPUs that they were assigned.
 func FuzzVisible(f *testing.F) {
 	for _, seed := range []string{"0,1", "3,-1", "GPU-1,GPU-0", "MIG-0a,MIG-0b", "NoDevFiles", "GPU-0,,", "+1x,2"} {
 		f.Add(seed, uint8(3))

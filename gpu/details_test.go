@@ -14,7 +14,7 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// inventory is a gorun-gpu that prints what the driver says of the GPUs of two-sockets.txt that may be used.
+// inventory is a gorun-gpu that prints the usable GPUs of two-sockets.txt.
 const inventory = `echo '{"devices": [
 {"index": 0, "uuid": "GPU-1", "bus_id": "0000:07:00.0", "name": "A100", "memory_bytes": 1024, "memory_used": 512, "utilization": 7, "nvlinks": {"1": 12}},
 {"index": 1, "bus_id": "00000000:3B:00.0", "mig_enabled": true, "mig": [{"uuid": "MIG-1", "profile": "1g.5gb", "memory_bytes": 128}], "processes": [{"pid": 7}]}]}'`
@@ -32,8 +32,8 @@ func TestDetailsJoinTheDriverAndProc(t *testing.T) {
 	}
 }
 
-// Whatever becomes of a program, the next is asked, and what is known without either stays known. The goal for one that
-// hangs is 5 s.
+// TestDetailsOutliveTheDriver checks that after a program fails the next one is run, and that fields known without either stay known.
+// A program that hangs should end in 5 s.
 func TestDetailsOutliveTheDriver(t *testing.T) {
 	t.Parallel()
 	csv, err := filepath.Abs("testdata/smi.csv")

@@ -64,8 +64,8 @@ func TestListReadsProc(t *testing.T) {
 	}
 }
 
-// Minors follow the order in which the driver finds the GPUs, which need not be that of their addresses: these are of
-// a machine with two EPYC processors. Old drivers have another word for excluded GPUs.
+// Minors follow the order in which the driver finds the GPUs, not that of their addresses. These are of
+// a machine with two EPYC processors. Old drivers name excluded GPUs differently.
 func TestMinorsAreNotIndices(t *testing.T) {
 	root := fstest.MapFS{}
 	for bus, rest := range map[string]string{"0000:07": "2", "0000:0b": "3", "0000:48": "0", "0000:4c": "1", "0000:88": "6\nBlacklisted:\t No", "0000:8b": "7\nBlacklisted:\t Yes"} {

@@ -21,7 +21,7 @@ import (
 	"github.com/gorun/gorun/gpu"
 )
 
-// boxes are go-nvml's own, with what they say of each: the name, the memory in MiB, and the NVLinks of a GPU, all of which lead to switches.
+// boxes are go-nvml's mocks with their expected values: name, memory in MiB, and the NVLinks of a GPU, which all lead to switches.
 func boxes() map[string]struct {
 	make     func() *server.Server
 	name     string
@@ -67,7 +67,7 @@ func TestBoxesAsTheyAre(t *testing.T) {
 	}
 }
 
-// furnish gives a box what go-nvml's leaves out: addresses, NUMA nodes, links to switches, processes, and a MIG instance on the last GPU.
+// furnish adds to a box what the mock lacks: addresses, NUMA nodes, links to switches, processes, and a MIG instance on the last GPU.
 func furnish(s *server.Server, nvlinks int, profile string) *server.Server {
 	for i, handle := range s.Devices {
 		d := handle.(*server.Device)

@@ -58,7 +58,7 @@ func newer() []string {
 		"GetComputeRunningProcesses GetNvLinkState GetNvLinkRemotePciInfo GetNvLinkRemoteDeviceType GetTopologyCommonAncestor")
 }
 
-// a100 is one GPU of an old driver: it answers what every driver does, and the mock panics where it is asked for more.
+// a100 is one GPU of an old driver. The mock panics on calls that not every driver has.
 func a100(bus uint32) *mock.Device {
 	return &mock.Device{
 		GetPciInfoFunc: func() (nvml.PciInfo, nvml.Return) { return nvml.PciInfo{Bus: bus}, nvml.SUCCESS },
@@ -70,7 +70,7 @@ func a100(bus uint32) *mock.Device {
 	}
 }
 
-// mute is a GPU that tells its address and nothing else.
+// mute is a GPU that reports its address only.
 func mute(bus uint32) *mock.Device {
 	d := a100(bus)
 	d.GetUUIDFunc = func() (string, nvml.Return) { return "", nvml.ERROR_NO_PERMISSION }

@@ -15,7 +15,7 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// rungs are the ways to contain ranks, by what a ready says of them.
+// rungs are the kinds of cages, by their description in a ready.
 func rungs() map[string]contain.Rung {
 	return map[string]contain.Rung{"cgroup v2": contain.GroupV2, "cgroup v1 freezer": contain.FreezerV1, "their process tree": contain.Tree}
 }
@@ -147,7 +147,7 @@ func TestTheNextGorunEndsWhatIsLeft(t *testing.T) {
 		h.waitDaemon(dir)
 		guard := strings.TrimSpace(h.printed(2, 1))
 
-		// Who has the environment only, or lives under a younger agent, is nobody's leftover.
+		// A process that only has the environment, or runs below a younger agent, is no leftover.
 		stranger := exec.Command("sleep", "1000")
 		stranger.Env = append(os.Environ(), contain.Variable+"="+guard)
 		if err := stranger.Start(); err != nil {

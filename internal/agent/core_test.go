@@ -54,8 +54,8 @@ func drained(rank int, second float64) at { return at{second, eventDrained{rank}
 
 func TestCore(t *testing.T) {
 	const stop = "1s TERM 4, 1s CONT 4, 1s TERM 5, 1s CONT 5"
-	wish := func(grace time.Duration, second float64) at { return at{second, eventStop{grace}} }
-	gone := func(second float64) at { return at{second, eventLost{"EOF"}} }
+	stopAt := func(grace time.Duration, second float64) at { return at{second, eventStop{grace}} }
+	lost := func(second float64) at { return at{second, eventLost{"EOF"}} }
 	look := func(r link.Reading, second float64) at { return at{second, eventReading{r}} }
 	killed := func(rank int, second float64) at { return at{second, eventExited{rank: rank, signal: 9}} }
 	tests := []struct {
@@ -71,24 +71,24 @@ func TestCore(t *testing.T) {
 			"1s report 4 code 0 signal 0 stopped false, 1s report 5 code 0 signal 0 stopped false"},
 		{"a rank that never started has no output", []at{{1, eventExited{rank: 4, code: 127, failed: "x", outputFinished: true}}, exited(5, 0, 1), drained(5, 1), drained(5, 1)},
 			"1s report 4 code 127 signal 0 stopped false, 1s report 5 code 0 signal 0 stopped false, 1s finish"},
-		{"a stop asks first", []at{wish(3*time.Second, 1), {3.9, eventTick{}}, {4, eventTick{}}, {4.5, eventTick{}}},
+		{"a stop asks first", []at{stopAt(3*time.Second, 1), {3.9, eventTick{}}, {4, eventTick{}}, {4.5, eventTick{}}},
 			stop + ", 4s killtree, 4.5s killtree"},
-		{"a stop without grace kills too", []at{wish(0, 1)}, stop + ", 1s killtree"},
-		{"a second stop can only hurry", []at{wish(3*time.Second, 1), wish(9*time.Second, 2), {3.9, eventTick{}}, wish(0, 3.95)},
+		{"a stop without grace kills too", []at{stopAt(0, 1)}, stop + ", 1s killtree"},
+		{"a second stop can only hurry", []at{stopAt(3*time.Second, 1), stopAt(9*time.Second, 2), {3.9, eventTick{}}, stopAt(0, 3.95)},
 			stop + ", 3.95s killtree"},
-		{"who ends after a stop was stopped", []at{exited(4, 1, 0.5), wish(3*time.Second, 1), exited(5, 1, 1.5)},
+		{"a rank that ends after a stop was stopped", []at{exited(4, 1, 0.5), stopAt(3*time.Second, 1), exited(5, 1, 1.5)},
 			"500ms report 4 code 1 signal 0 stopped false, 1s TERM 5, 1s CONT 5, 1.5s report 5 code 1 signal 0 stopped true"},
-		{"who ended before the TERM was not stopped", []at{wish(3*time.Second, 1), {1.1, eventExited{rank: 4, code: 3, early: true}}},
+		{"a rank that ended before the TERM was not stopped", []at{stopAt(3*time.Second, 1), {1.1, eventExited{rank: 4, code: 3, early: true}}},
 			stop + ", 1.1s report 4 code 3 signal 0 stopped false"},
-		{"nor who was killed before our KILL", []at{wish(3*time.Second, 1), killed(4, 1.1), {4, eventTick{}}, killed(5, 4.5)},
+		{"nor a rank that was killed before our KILL", []at{stopAt(3*time.Second, 1), killed(4, 1.1), {4, eventTick{}}, killed(5, 4.5)},
 			stop + ", 1.1s report 4 code 0 signal 9 stopped false, 4s killtree, 4.5s report 5 code 0 signal 9 stopped true"},
-		{"the guard is gone: the launcher hears of it", []at{{1, eventFailing{}}, {1.5, eventFailing{}}, {6, eventTick{}}, killed(4, 6.1), killed(5, 6.1)},
+		{"the guard has ended: the launcher is informed", []at{{1, eventFailing{}}, {1.5, eventFailing{}}, {6, eventTick{}}, killed(4, 6.1), killed(5, 6.1)},
 			"1s fail, 1s abandon, 1s TERM 4, 1s CONT 4, 1s TERM 5, 1s CONT 5, 6s killtree, 6.1s report 4 code 0 signal 9 stopped true, 6.1s report 5 code 0 signal 9 stopped true, 6.1s finish"},
-		{"the launcher is gone: nobody needs the output", []at{gone(1), {5.9, eventTick{}}, {6, eventTick{}}, killed(4, 6.1), killed(5, 6.1)},
+		{"the launcher is lost: output is not awaited", []at{lost(1), {5.9, eventTick{}}, {6, eventTick{}}, killed(4, 6.1), killed(5, 6.1)},
 			"1s abandon, " + stop + ", 6s killtree, 6.1s report 4 code 0 signal 9 stopped true, 6.1s report 5 code 0 signal 9 stopped true, 6.1s finish"},
-		{"gone once", []at{gone(1), gone(2)}, "1s abandon, " + stop},
-		{"gone while stopping", []at{wish(time.Second, 1), gone(1.5), {2, eventTick{}}}, stop + ", 1.5s abandon, 2s killtree"},
-		{"gone with all ended but the output", []at{exited(4, 0, 1), exited(5, 0, 1), gone(2)},
+		{"lost once", []at{lost(1), lost(2)}, "1s abandon, " + stop},
+		{"lost while stopping", []at{stopAt(time.Second, 1), lost(1.5), {2, eventTick{}}}, stop + ", 1.5s abandon, 2s killtree"},
+		{"lost when only output is left", []at{exited(4, 0, 1), exited(5, 0, 1), lost(2)},
 			"1s report 4 code 0 signal 0 stopped false, 1s report 5 code 0 signal 0 stopped false, 2s abandon, 2s finish"},
 		{"silence within the lease", []at{{60, eventTick{}}, {60, eventHeard{}}, {120, eventTick{}}}, ""},
 		{"silence beyond it", []at{{0.5, eventHeard{}}, {60.5, eventTick{}}, {61, eventTick{}}},
@@ -97,22 +97,22 @@ func TestCore(t *testing.T) {
 			"1s report 4 code 0 signal 0 stopped false, 1s USR1 5"},
 		{"a dead network", []at{look(link.Reading{Acked: 1, Received: 1}, 1), look(link.Reading{Acked: 1, Received: 1, Unacked: 1, Retries: 3, Heard: 6 * time.Second}, 7.5)},
 			"7.5s abandon, 7.5s TERM 4, 7.5s CONT 4, 7.5s TERM 5, 7.5s CONT 5"},
-		{"stand still, beyond the lease, and go on", []at{{1, eventSuspend{}}, {200, eventTick{}}, {201, eventResume{}}, {260, eventTick{}}},
+		{"suspended beyond the lease, and resumed", []at{{1, eventSuspend{}}, {200, eventTick{}}, {201, eventResume{}}, {260, eventTick{}}},
 			"1s STOP 4, 1s STOP 5, 1s stopped, 3m21s CONT 4, 3m21s CONT 5"},
-		{"the lease counts anew after that", []at{{1, eventSuspend{}}, {201, eventResume{}}, {262, eventTick{}}},
+		{"the lease begins again after that", []at{{1, eventSuspend{}}, {201, eventResume{}}, {262, eventTick{}}},
 			"1s STOP 4, 1s STOP 5, 1s stopped, 3m21s CONT 4, 3m21s CONT 5, 4m22s abandon, 4m22s TERM 4, 4m22s CONT 4, 4m22s TERM 5, 4m22s CONT 5"},
-		{"told twice", []at{{1, eventSuspend{}}, {1.5, eventSuspend{}}, {2, eventResume{}}, {3, eventResume{}}},
+		{"suspended twice", []at{{1, eventSuspend{}}, {1.5, eventSuspend{}}, {2, eventResume{}}, {3, eventResume{}}},
 			"1s STOP 4, 1s STOP 5, 1s stopped, 1.5s stopped, 2s CONT 4, 2s CONT 5"},
-		{"a stop while still lets ranks see it", []at{{1, eventSuspend{}}, wish(3*time.Second, 2), {2.5, eventSuspend{}}},
+		{"a stop resumes suspended ranks", []at{{1, eventSuspend{}}, stopAt(3*time.Second, 2), {2.5, eventSuspend{}}},
 			"1s STOP 4, 1s STOP 5, 1s stopped, 2s TERM 4, 2s CONT 4, 2s TERM 5, 2s CONT 5, 2.5s stopped"},
-		{"the launcher dies while all stand still", []at{{1, eventSuspend{}}, gone(2), {7, eventTick{}}},
+		{"the launcher is lost while ranks are suspended", []at{{1, eventSuspend{}}, lost(2), {7, eventTick{}}},
 			"1s STOP 4, 1s STOP 5, 1s stopped, 2s abandon, 2s TERM 4, 2s CONT 4, 2s TERM 5, 2s CONT 5, 7s killtree"},
-		{"the network dies while all stand still", []at{{1, eventSuspend{}}, look(link.Reading{}, 2), look(link.Reading{Unacked: 1, Retries: 3, Heard: 9 * time.Second}, 11)},
+		{"the network dies while ranks are suspended", []at{{1, eventSuspend{}}, look(link.Reading{}, 2), look(link.Reading{Unacked: 1, Retries: 3, Heard: 9 * time.Second}, 11)},
 			"1s STOP 4, 1s STOP 5, 1s stopped, 11s abandon, 11s TERM 4, 11s CONT 4, 11s TERM 5, 11s CONT 5"},
 		{"an agent that was stopped itself", []at{{90, eventExcuse{}}, {91, eventTick{}}, {151, eventTick{}}},
 			"2m31s abandon, 2m31s TERM 4, 2m31s CONT 4, 2m31s TERM 5, 2m31s CONT 5"},
-		{"what nobody knows is nothing", []at{exited(9, 1, 1), drained(9, 1), {1, "?"}}, ""},
-		{"nobody ends twice", []at{exited(4, 0, 1), exited(4, 1, 2)}, "1s report 4 code 0 signal 0 stopped false"},
+		{"unknown events and ranks are ignored", []at{exited(9, 1, 1), drained(9, 1), {1, "?"}}, ""},
+		{"a second exit of a rank is ignored", []at{exited(4, 0, 1), exited(4, 1, 2)}, "1s report 4 code 0 signal 0 stopped false"},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -190,7 +190,7 @@ func newSimulation(seed uint64) *simulation {
 	return s
 }
 
-// next is what happens now. Ranks end by themselves seldom, and soon once TERM came.
+// next draws the next event. Ranks rarely end by themselves, and soon after a TERM.
 func (s *simulation) next() any {
 	rank := 10 + s.rnd.IntN(len(s.open))
 	switch n := s.rnd.IntN(100); {
@@ -359,15 +359,14 @@ func TestCoreInAnyOrderOfEvents(t *testing.T) {
 			stuck++
 		}
 	}
-	// A simulation that never kills, loses its launcher or has a rank that cannot be killed tests less than it says.
+	// Without kills, lost launchers and unkillable ranks the simulation tests little.
 	if kills < 100 || gone < 100 || stuck < 100 {
 		t.Errorf("%d kills, %d lost launchers and %d times unkillable ranks", kills, gone, stuck)
 	}
 }
 
-// An exit says whether the rank had been told to abort before it: then nobody can say that it failed by itself. Who was
-// ending already was not told in time.
-func TestExitTellsOfAnAbortBefore(t *testing.T) {
+// TestExitReportsAnEarlierAbort checks that an exit reports an abort that the rank received before it began to end.
+func TestExitReportsAnEarlierAbort(t *testing.T) {
 	c := newCore(time.Second)
 	c.step(eventRunning{[]int{4, 5, 6}}, 0)
 	var told []bool

@@ -67,8 +67,8 @@ func (h *host) send(program []byte) {
 	}
 }
 
-// The dealing follows NVLinks that only the program knows which was sent. One that breaks is done without.
-func TestSentProgramDecidesTheDealing(t *testing.T) {
+// TestSentProgramDecidesTheAssignment checks that GPUs are assigned by NVLinks, which only gorun-gpu knows, and without them if it fails.
+func TestSentProgramDecidesTheAssignment(t *testing.T) {
 	t.Parallel()
 	root := lay(t, driver(0, 0, 0, 0))
 	near, far := "[[0 2] [1 3]]", "[[0 1] [2 3]]"
@@ -133,7 +133,7 @@ func rawNoise(n int) string {
 	return string(text)
 }
 
-// Instances are dealt by their names, which only the program knows, when nobody asked for a number of GPUs too.
+// TestSentProgramNamesInstances checks that instances are assigned by their names, which only gorun-gpu knows.
 func TestSentProgramNamesInstances(t *testing.T) {
 	t.Parallel()
 	root := driver(0)
@@ -154,7 +154,7 @@ echo '{"devices": [{"index": 0, "bus_id": "0000:07:00.0", "mig_enabled": true, "
 	}
 }
 
-// stream is what a launcher says.
+// stream returns the frames that say sends.
 func stream(say func(w *wire.Writer)) io.Reader {
 	var all bytes.Buffer
 	say(wire.NewWriter(&all))
@@ -221,8 +221,8 @@ func FuzzReadJob(f *testing.F) {
 	})
 }
 
-// The end of a program that the agent waits for is not taken away by who reaps what ranks leave. It would be now and then: the tries
-// are many, in a process of their own, since whatever ends in it is reaped.
+// TestProgramsOfTheAgentAreNotReaped checks that the reaper of ranks does not take the exit of a program that the agent waits for. It
+// tries many times, in a process of its own, because it reaps every child.
 func TestProgramsOfTheAgentAreNotReaped(t *testing.T) {
 	t.Parallel()
 	if said, err := exec.Command("/proc/self/exe", reapWord, "500").CombinedOutput(); err != nil {
@@ -256,7 +256,7 @@ func runBesideReaper(times string) int {
 	return 1
 }
 
-// A program may take longer to come than an agent waits for a word, as long as it comes.
+// TestSlowProgram checks that the timeout applies to each frame, not to the whole program.
 func TestSlowProgram(t *testing.T) {
 	slow(t)
 	h := startHost(t, "AGENT_TEST_ROOT="+lay(t, driver(0)), "PATH=/no/nvidia-smi")

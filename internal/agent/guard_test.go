@@ -61,7 +61,7 @@ func TestNothingOutlivesAnAgent(t *testing.T) {
 	}
 }
 
-// TestRanksDieWithGuardAndAgent kills both at once: what is left to end the ranks is the kernel.
+// TestRanksDieWithGuardAndAgent kills both at once: only the kernel can end the ranks.
 func TestRanksDieWithGuardAndAgent(t *testing.T) {
 	t.Parallel()
 	h := running(t, script(2, "trap '' TERM; echo ready; while :; do read x </dev/zero; done"))

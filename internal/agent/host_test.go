@@ -285,7 +285,7 @@ func (h *host) finish() map[int]wire.Exit {
 	return maps.Clone(h.exits)
 }
 
-// printed is what a rank has printed so far.
+// printed returns the output of a rank so far.
 func (h *host) printed(rank, fd int) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -361,7 +361,7 @@ func (h *host) frame(f wire.Frame) error {
 	return fmt.Errorf("the agent sent a %s frame", f.Type)
 }
 
-// outputFrame keeps what a rank printed and gives the credit back, unless it is hoarded.
+// outputFrame records output and returns its credit, unless the host hoards it.
 func (h *host) outputFrame(f wire.Frame) error {
 	h.output[f.Stream] = append(h.output[f.Stream], f.Payload...)
 	if h.owed[f.Stream] += len(f.Payload); h.owed[f.Stream] > wire.Window {

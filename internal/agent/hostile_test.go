@@ -9,13 +9,13 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// A launcher is trusted, but one that goes mad must not leave ranks behind: whatever it says, the
-// agent ends and its ranks are gone. host.stop looks for what is left.
+// A launcher is trusted, but a faulty one must not leave ranks behind: the
+// agent ends and kills its ranks. host.stop checks that none is left.
 
 // deaf is a rank that ends by force only, and has a child of its own session that does.
 const deaf = `trap '' TERM; setsid sh -c "trap '' TERM; while :; do sleep 1; done" & echo ready; while :; do sleep 1; done`
 
-func TestMadLauncherLeavesNoRanks(t *testing.T) {
+func TestFaultyLauncherLeavesNoRanks(t *testing.T) {
 	t.Parallel()
 	raw := func(h *host, bytes ...byte) { _, _ = h.stdin.Write(bytes) }
 	for name, say := range map[string]func(h *host){
@@ -76,8 +76,8 @@ func TestMadLauncherLeavesNoRanks(t *testing.T) {
 	}
 }
 
-// Jobs that make no sense are refused, or end, and leave nothing.
-func TestMadJobsLeaveNothing(t *testing.T) {
+// TestInvalidJobsLeaveNothing checks that invalid jobs are refused, or end, and leave no process.
+func TestInvalidJobsLeaveNothing(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(j *wire.Job){
 		"no ranks":                func(j *wire.Job) { j.Ranks = nil },

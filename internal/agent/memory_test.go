@@ -66,7 +66,7 @@ func TestCoreBlamesMemoryOnce(t *testing.T) {
 	}
 }
 
-// Trees as they were found: what /proc and the mounts of cgroups say in several places.
+// TestReadMemory reads /proc and cgroups as found on several systems.
 func TestReadMemory(t *testing.T) {
 	proc := map[string]string{"proc/vmstat": "pgfault 12\noom_kill 3\n", "proc/meminfo": "MemTotal:       24684176 kB\nMemFree: 1 kB\n"}
 	v2 := "35 24 0:30 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate,memory_recursiveprot\n"

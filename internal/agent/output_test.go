@@ -14,13 +14,13 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// sink is the launcher's end of a pump: it keeps what came, and gives no credit.
+// sink is the launcher's end of a pump: it records frames, and returns no credit.
 type sink struct {
 	mu   sync.Mutex
 	data bytes.Buffer
 	err  error
 	done chan struct{}
-	// pauses are all bytes that had come when the pump said that there are no more for now.
+	// pauses are the bytes that had come at each reported pause.
 	pauses []string
 }
 
@@ -82,8 +82,8 @@ func (s *sink) paused() int {
 	return len(s.pauses)
 }
 
-// A pause is told once, and only in the middle of a line.
-func TestPumpTellsOfPauses(t *testing.T) {
+// TestPumpReportsPauses checks that a pause is reported once, and only within a line.
+func TestPumpReportsPauses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}

@@ -14,7 +14,7 @@ import (
 // limit stands for MaxSize where that would take long.
 const limit = 100_000
 
-// run runs what was received, as its readers do: by a number that the program inherits.
+// run runs a received file as its users do: by an inherited descriptor.
 func run(file *os.File) (string, error) {
 	cmd := exec.Command("/proc/self/fd/3")
 	cmd.ExtraFiles = []*os.File{file}

@@ -2,6 +2,7 @@ package workdir
 
 import (
 	"bytes"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -26,14 +27,18 @@ type site struct {
 
 func newSite(t *testing.T) *site { return &site{t, t.TempDir(), t.TempDir()} }
 
+// must ends the test with the first error.
+func (s *site) must(errs ...error) {
+	s.t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 func (s *site) write(name, text string) {
 	s.t.Helper()
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		s.t.Fatal(err)
-	}
-	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-		s.t.Fatal(err)
-	}
+	s.must(os.MkdirAll(filepath.Dir(name), 0o755))
+	s.must(os.WriteFile(name, []byte(text), 0o644))
 }
 
 func (s *site) local(name string) string { return filepath.Join(s.dir, name) }
@@ -41,9 +46,7 @@ func (s *site) local(name string) string { return filepath.Join(s.dir, name) }
 func (s *site) scan() *Tree {
 	s.t.Helper()
 	tree, err := Scan(s.dir, DefaultFiles, DefaultBytes)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	s.must(err)
 	tree.proofs = nil // a host here would see the folder itself
 	return tree
 }
@@ -122,21 +125,21 @@ func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 func (s *site) mustStage() Sent {
 	s.t.Helper()
 	sent, err := s.stage(0)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	s.must(err)
 	if left, _ := filepath.Glob(filepath.Join(s.home, ".cache/gorun/work/*.new")); len(left) > 0 {
 		s.t.Errorf("left: %q", left)
 	}
 	return sent
 }
 
-// want checks what a file of the copy holds; "" stands for no file.
-func (s *site) want(name, text string) {
+// wants checks the content of files of the copy; "" stands for no file.
+func (s *site) wants(files map[string]string) {
 	s.t.Helper()
-	got, err := os.ReadFile(s.remote(name))
-	if err != nil && (text != "" || !errors.Is(err, fs.ErrNotExist)) || string(got) != text {
-		s.t.Errorf("%s holds %q, want %q: %v", name, got, text, err)
+	for name, text := range files {
+		got, err := os.ReadFile(s.remote(name))
+		if err != nil && (text != "" || !errors.Is(err, fs.ErrNotExist)) || string(got) != text {
+			s.t.Errorf("%s holds %q, want %q: %v", name, got, text, err)
+		}
 	}
 }
 
@@ -146,27 +149,15 @@ func TestCopyFollowsTheFolder(t *testing.T) {
 	for name, text := range map[string]string{"a": "one", "d/b": "two", "d/\xff\n%": "odd", long + "f": "deep"} {
 		s.write(s.local(name), text)
 	}
-	check := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	check(os.Symlink("d/b", s.local("relative")))
-	check(os.Symlink(s.local("a"), s.local("d/absolute")))
-	check(os.Mkdir(s.local("empty"), 0o555))
-	check(os.Chmod(s.local("a"), 0o751))
-	check(syscall.Mkfifo(s.local("pipe"), 0o600))
+	s.must(os.Symlink("d/b", s.local("relative")), os.Symlink(s.local("a"), s.local("d/absolute")), os.Mkdir(s.local("empty"), 0o555),
+		os.Chmod(s.local("a"), 0o751), syscall.Mkfifo(s.local("pipe"), 0o600))
 	if w := s.scan().Warnings; len(w) != 1 || w[0] != s.local("pipe")+" is not staged: it is a named pipe" {
 		t.Errorf("warnings %q", w)
 	}
 	if sent := s.mustStage(); sent.Files != 4 || sent.Bytes != 13 || sent.Dir != s.remote("") {
 		t.Errorf("%+v", sent)
 	}
-	s.want("relative", "two")
-	s.want("d/absolute", "one")
-	s.want("d/\xff\n%", "odd")
-	s.want(long+"f", "deep")
+	s.wants(map[string]string{"relative": "two", "d/absolute": "one", "d/\xff\n%": "odd", long + "f": "deep"})
 	for name, mode := range map[string]fs.FileMode{"a": 0o751, "empty": 0o755 | fs.ModeDir, "d": 0o755 | fs.ModeDir} {
 		if info, err := os.Stat(s.remote(name)); err != nil || info.Mode() != mode {
 			t.Errorf("%s: %v, %v", name, info.Mode(), err)
@@ -177,8 +168,7 @@ func TestCopyFollowsTheFolder(t *testing.T) {
 	}
 	// A new time alone sends nothing, and is taken over.
 	later := time.Now().Add(time.Hour).Truncate(time.Millisecond)
-	check(os.Chtimes(s.local("a"), later, later))
-	check(os.Chmod(s.local("d/b"), 0o600))
+	s.must(os.Chtimes(s.local("a"), later, later), os.Chmod(s.local("d/b"), 0o600))
 	if sent := s.mustStage(); sent.Files != 0 {
 		t.Errorf("%+v", sent)
 	}
@@ -188,15 +178,13 @@ func TestCopyFollowsTheFolder(t *testing.T) {
 	if info, _ := os.Stat(s.remote("d/b")); info.Mode() != 0o600 {
 		t.Errorf("the mode is %v", info.Mode())
 	}
-	check(os.RemoveAll(s.local("d")))
-	check(os.Remove(s.local("relative")))
+	s.must(os.RemoveAll(s.local("d")), os.Remove(s.local("relative")))
 	s.write(s.local("d"), "a file now")
 	s.write(s.local("empty/f"), "x")
 	if sent := s.mustStage(); sent.Files != 2 {
 		t.Errorf("%+v", sent)
 	}
-	s.want("d", "a file now")
-	s.want("relative", "")
+	s.wants(map[string]string{"d": "a file now", "relative": ""})
 }
 
 func TestCopyKeepsWhatRanksWrite(t *testing.T) {
@@ -215,14 +203,12 @@ func TestCopyKeepsWhatRanksWrite(t *testing.T) {
 	if sent := s.mustStage(); sent.Files != 2 {
 		t.Errorf("%+v", sent)
 	}
-	for name, text := range map[string]string{"log": "by a rank", "gone": "by a rank", "d/checkpoint": "by a rank", "d/f": "", "own/x": "by a rank", "both": "changed", "state": "staged"} {
-		s.want(name, text)
-	}
+	s.wants(map[string]string{"log": "by a rank", "gone": "by a rank", "d/checkpoint": "by a rank", "d/f": "", "own/x": "by a rank", "both": "changed", "state": "staged"})
 	s.write(s.local("own"), "a file")
 	if _, err := s.stage(0); err == nil || !strings.HasPrefix(err.Error(), s.remote("own")+" is a folder with files of earlier jobs") {
 		t.Errorf("a folder in the way: %v", err)
 	}
-	s.want("own/x", "by a rank")
+	s.wants(map[string]string{"own/x": "by a rank"})
 }
 
 func TestCopyFollowsNoLinksOfRanks(t *testing.T) {
@@ -233,9 +219,7 @@ func TestCopyFollowsNoLinksOfRanks(t *testing.T) {
 	outside := t.TempDir()
 	s.write(filepath.Join(outside, "e/f"), "precious")
 	s.write(filepath.Join(outside, "g"), "precious")
-	if err := errors.Join(os.RemoveAll(s.remote("d")), os.Symlink(outside, s.remote("d")), os.Remove(s.remote("g")), os.Symlink(filepath.Join(outside, "g"), s.remote("g"))); err != nil {
-		t.Fatal(err)
-	}
+	s.must(os.RemoveAll(s.remote("d")), os.Symlink(outside, s.remote("d")), os.Remove(s.remote("g")), os.Symlink(filepath.Join(outside, "g"), s.remote("g")))
 	s.write(s.local("d/e/new"), "new")
 	s.write(s.local("g"), "changed")
 	s.mustStage()
@@ -247,27 +231,19 @@ func TestCopyFollowsNoLinksOfRanks(t *testing.T) {
 	if list, _ := os.ReadDir(filepath.Join(outside, "e")); len(list) != 1 {
 		t.Errorf("outside now holds %v", list)
 	}
-	for name, text := range map[string]string{"d/e/f": "staged", "d/e/new": "new", "g": "changed"} {
-		s.want(name, text)
-	}
-}
-
-// random are bytes that do not shrink.
-func random(n int) string {
-	b := make([]byte, n)
-	state := uint32(1)
-	for i := range b {
-		state = state*1664525 + 1013904223
-		b[i] = byte(state >> 24)
-	}
-	return string(b)
+	s.wants(map[string]string{"d/e/f": "staged", "d/e/new": "new", "g": "changed"})
 }
 
 func TestTransferThatIsCutOff(t *testing.T) {
 	for _, cut := range []int64{1, 100, 2000, 70_000, 150_000} {
 		t.Run(fmt.Sprint(cut), func(t *testing.T) {
 			s := newSite(t)
-			texts := map[string]string{"a": random(60_000), "b": random(60_001), "c": random(60_002)}
+			texts := map[string]string{}
+			for i, name := range []string{"a", "b", "c"} {
+				random := make([]byte, 60_000+i) // it does not compress
+				rand.Read(random)
+				texts[name] = string(random)
+			}
 			for name, text := range texts {
 				s.write(s.local(name), text)
 			}
@@ -281,10 +257,9 @@ func TestTransferThatIsCutOff(t *testing.T) {
 			}
 			// What has come is known to be staged.
 			os.Remove(s.local("a"))
+			texts["a"] = ""
 			s.mustStage()
-			s.want("a", "")
-			s.want("b", texts["b"])
-			s.want("c", texts["c"])
+			s.wants(texts)
 			if left, _ := os.ReadDir(s.remote("")); len(left) != 2 {
 				t.Errorf("the copy has %v", left)
 			}
@@ -300,34 +275,28 @@ func TestCopyIsChangedByOneAtATime(t *testing.T) {
 	s.write(s.local("a"), "text")
 	s.mustStage()
 	lock, err := os.OpenFile(s.remote("")+".lock", os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s.must(err)
 	defer lock.Close()
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
+	s.must(syscall.Flock(int(lock.Fd()), syscall.LOCK_EX))
 	s.write(s.local("a"), "text 2")
 	waited := 0
 	sent, err := s.send(s.scan(), 0, func() {
 		if waited++; waited == 1 {
-			s.want("a", "text")
+			s.wants(map[string]string{"a": "text"})
 			syscall.Flock(int(lock.Fd()), syscall.LOCK_UN)
 		}
 	})
 	if err != nil || sent.Files != 1 || waited == 0 {
 		t.Errorf("%+v after %d notes: %v", sent, waited, err)
 	}
-	s.want("a", "text 2")
+	s.wants(map[string]string{"a": "text 2"})
 }
 
 func TestHostThatSeesTheFolder(t *testing.T) {
 	s := newSite(t)
 	s.write(s.local("a"), "text")
 	tree, err := Scan(s.dir, 10, 10)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s.must(err)
 	if sent, err := s.send(tree, 0, nil); err != nil || !sent.Shared {
 		t.Errorf("%+v, %v", sent, err)
 	}
@@ -355,15 +324,13 @@ func TestFilesThatChangeMeanwhile(t *testing.T) {
 			s := newSite(t)
 			s.write(s.local("a"), "text")
 			tree := s.scan()
-			if err := tc.change(s.local("a")); err != nil {
-				t.Fatal(err)
-			}
+			s.must(tc.change(s.local("a")))
 			_, err := s.send(tree, 0, nil)
 			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 				t.Error(err)
 			}
 			if tc.want == "" {
-				s.want("a", "text")
+				s.wants(map[string]string{"a": "text"})
 			}
 		})
 	}
@@ -442,3 +409,26 @@ func TestHostAnswersAreValidated(t *testing.T) {
 type nopCloser struct{ io.Writer }
 
 func (nopCloser) Close() error { return nil }
+
+func TestLongListOfFilesIsSplit(t *testing.T) {
+	var out bytes.Buffer
+	files := make([]wire.WantedFile, 2*wantStep+1)
+	for i := range files {
+		files[i] = wire.WantedFile{Index: i, Sum: make([]byte, 32)}
+	}
+	if err := (&receiver{out: wire.NewWriter(&out)}).want(files); err != nil {
+		t.Fatal(err)
+	}
+	var got []wire.WantedFile
+	for frames, more := wire.NewReader(&out), true; more; {
+		f, err := frames.Next()
+		var w wire.Want
+		if err := errors.Join(err, f.Expect(wire.TypeWant, &w)); err != nil {
+			t.Fatal(err)
+		}
+		got, more = append(got, w.Files...), w.More
+	}
+	if len(got) != len(files) || got[wantStep].Index != wantStep {
+		t.Errorf("%d files of %d", len(got), len(files))
+	}
+}

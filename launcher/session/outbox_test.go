@@ -39,7 +39,7 @@ func TestOutboxKeepsTheOrder(t *testing.T) {
 	})
 }
 
-func TestOutboxNeverHoldsItsCallersUp(t *testing.T) {
+func TestOutboxNeverBlocksItsCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe() // which nobody reads
 		o := newOutbox(wire.NewWriter(w))
@@ -94,7 +94,7 @@ func TestOutboxGivesCreditInSteps(t *testing.T) {
 				got[f.Stream] = append(got[f.Stream], n)
 			}
 		}()
-		// Creditors of one stream share what is owed; streams do not.
+		// Creditors of one stream share its unreturned credit.
 		for range 10 {
 			o.Creditor(1)(creditStep / 4)
 			o.Creditor(2)(creditStep + 1)
@@ -150,7 +150,7 @@ func TestOutboxOutlivesAMessageThatIsTooLarge(t *testing.T) {
 	})
 }
 
-func TestOutboxGivesUpAHostThatReadsNothing(t *testing.T) {
+func TestOutboxEndsForAHostThatReadsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()
 		o := newOutbox(wire.NewWriter(w))
@@ -170,8 +170,8 @@ func TestOutboxGivesUpAHostThatReadsNothing(t *testing.T) {
 	})
 }
 
-// Answers that a host does not read make those who bring more wait: the host is not given up for them.
-func TestHostWhoReadsNothingHoldsUpAnswers(t *testing.T) {
+// TestUnreadAnswersBlockFurtherAnswers checks that a host that does not read answers is not lost.
+func TestUnreadAnswersBlockFurtherAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()
 		o := newOutbox(wire.NewWriter(w))

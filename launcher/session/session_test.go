@@ -16,7 +16,7 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// command is a Host that runs one function whatever it is told to run.
+// command is a Host that runs one function for every command.
 type command func(ctx context.Context, nonce string, stdin io.Reader, stdout, stderr io.Writer) error
 
 func (c command) Run(ctx context.Context, argv []string, stdin io.Reader, stdout, stderr io.Writer) error {
@@ -260,7 +260,6 @@ func TestSessionClock(t *testing.T) {
 	}
 }
 
-// A command that says hello and reads nothing must not hold its session up.
 func TestOpenSessionDoesNotWaitForAnAgentThatDoesNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -277,8 +276,7 @@ func TestOpenSessionDoesNotWaitForAnAgentThatDoesNotRead(t *testing.T) {
 	})
 }
 
-// An agent's word that it is ready comes just when nobody wants it any more: its session has been ended, which
-// was taken for the loss of its host once it was believed to run.
+// TestReadyTooLate checks that a ready that comes after the start was cancelled does not count: the session has been ended.
 func TestReadyTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -317,7 +315,7 @@ func TestTailKeepsTheEnd(t *testing.T) {
 	}
 }
 
-func TestWhoIsSentTheGPUProgram(t *testing.T) {
+func TestHostsThatNeedTheGPUProgram(t *testing.T) {
 	for _, tt := range []struct {
 		lacks, partitioned bool
 		wish               wire.GPUs

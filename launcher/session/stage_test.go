@@ -177,7 +177,7 @@ func TestStagerGoesOnWithoutItsLeader(t *testing.T) {
 	})
 }
 
-// D20: who gives a job more time to start gives slow login shells more, too.
+// D20: a longer --start-timeout gives slow login shells more time.
 func TestHelloTimeGrowsWithTheStartTimeout(t *testing.T) {
 	for start, want := range map[time.Duration]time.Duration{0: helloTime, time.Minute: helloTime, 3 * time.Minute: 30 * time.Second} {
 		if got := NewStager(Executable{}, start, nil).hello; got != want {

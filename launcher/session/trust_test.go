@@ -14,7 +14,7 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// home is a directory to play in, with what a test makes in it, owned by the user.
+// home makes a directory with the files of a test, owned by the user.
 func home(t *testing.T, make func(root string) error) string {
 	t.Helper()
 	old := syscall.Umask(0)

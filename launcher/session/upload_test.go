@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// inHome is this machine with another home directory, and counts what is sent to it.
+// inHome is this machine with another home directory. It counts sent bytes.
 type inHome struct {
 	Local
 	home string

@@ -12,7 +12,7 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// connect opens a connection on loopback, from port (0: any), and returns SSH's word for it.
+// connect opens a connection on loopback, from port (0: any), and returns its SSH_CONNECTION.
 func connect(t *testing.T, l net.Listener, from int) (client, server *net.TCPConn, sshConnection string) {
 	t.Helper()
 	local := &net.TCPAddr{IP: l.Addr().(*net.TCPAddr).IP, Port: from}
@@ -110,7 +110,7 @@ func openFiles(t *testing.T) []os.DirEntry {
 	return entries
 }
 
-// until waits for what must come.
+// until waits for a condition.
 func until(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); !is(); time.Sleep(time.Millisecond) {

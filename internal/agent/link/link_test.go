@@ -11,7 +11,7 @@ type line struct {
 	heardAt         time.Duration
 }
 
-// playLine looks at a connection for a minute; change tells what it has become. It returns when it counted as dead, or 0.
+// playLine reads a connection for a minute; change returns its state at a time. It returns when the connection counted as dead, or 0.
 func playLine(change func(l *line, now time.Duration) Reading) time.Duration {
 	var n Monitor
 	l := &line{}

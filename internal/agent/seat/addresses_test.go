@@ -60,7 +60,7 @@ func TestOwnAddressesAreTheHosts(t *testing.T) {
 	}
 }
 
-// An interface to one other host tells of that host's address, too.
+// The kernel also reports the far address of a point-to-point interface.
 func TestParseAddress(t *testing.T) {
 	message := func(kind uint16, data ...byte) syscall.NetlinkMessage {
 		index := binary.NativeEndian.AppendUint32(nil, 7)

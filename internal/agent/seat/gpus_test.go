@@ -211,7 +211,7 @@ func TestSlotsOfElasticJobsGetGPUs(t *testing.T) {
 	}
 }
 
-// The driver is asked where there is one, and only for what /proc does not show.
+// TestWhenTheDriverIsAsked checks that programs run only if there is a driver, and only for what /proc does not show.
 func TestWhenTheDriverIsAsked(t *testing.T) {
 	instance := driver(0)
 	instance["proc/driver/nvidia/capabilities/gpu0/mig/gi1/access"] = &fstest.MapFile{}

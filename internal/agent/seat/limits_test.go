@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What is refused is what the kernel refuses, to the byte; and all of it is said before anything starts.
+// The limits are the kernel's, to the byte, and are checked before anything starts.
 func TestTheKernelsLimitsAreKnown(t *testing.T) {
 	long := func(n int) string { return strings.Repeat("x", n) }
 	many := map[string]string{}

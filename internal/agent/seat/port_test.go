@@ -19,7 +19,7 @@ func TestHeldPort(t *testing.T) {
 	if other.Number == held.Number {
 		t.Errorf("two hold port %d", held.Number)
 	}
-	// Who does not ask to share the port is refused, as everybody is who asks for any port and could get this one.
+	// A listener without SO_REUSEPORT is refused, and so is one on any port.
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
 	if err != nil {
 		t.Fatal(err)

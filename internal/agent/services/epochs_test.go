@@ -14,7 +14,7 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// elasticPair is the relay of a process of an elastic job, and what comes out of it.
+// elasticPair returns the relay of a process of an elastic job, and its frames.
 func elasticPair(t *testing.T) (*epochs, *wire.Reader) {
 	t.Helper()
 	r, w := io.Pipe()
@@ -40,7 +40,7 @@ func TestEpochs(t *testing.T) {
 		e.begin(wire.Epoch{Number: 1, Rank: 2, Size: 3})
 		wg.Wait()
 
-		// What belongs to the epoch ends with it; who has left asks again.
+		// Requests of the epoch end with it; a rank that has left asks again.
 		aborted, interrupted, failed := e.Aborted(), e.Interrupted(1), e.Failed(1)
 		e.interrupt(wire.Interrupt{Epoch: 2}) // not this one
 		e.abort(wire.Abort{Epoch: 2})

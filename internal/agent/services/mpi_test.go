@@ -21,9 +21,9 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// At PMI_PORT and at Horovod's rendezvous the job's own user is answered, and root, which ranks in containers may be;
-// nobody else is.
-func TestWhoIsAnsweredWithoutAToken(t *testing.T) {
+// TestUsersAreCheckedWithoutAToken checks that PMI_PORT and Horovod's rendezvous answer only the job's user and root, which
+// ranks in containers may be.
+func TestUsersAreCheckedWithoutAToken(t *testing.T) {
 	if os.Getuid() != 0 {
 		lab.Skip(t, "needs root to be somebody else")
 	}
@@ -60,7 +60,7 @@ func TestWhoIsAnsweredWithoutAToken(t *testing.T) {
 	}
 }
 
-// askAs sends a line to a port on loopback as another user, and returns the beginning of what comes back.
+// askAs sends a line to a port on loopback as another user, and returns the beginning of the answer.
 func askAs(t *testing.T, uid, port int, line string) string {
 	t.Helper()
 	answer := make(chan string)

@@ -16,7 +16,7 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// relayPair is a relay for 2 local ranks of 4, and what comes out of it.
+// relayPair returns a relay for 2 local ranks of 4, and its frames.
 func relayPair(t *testing.T) (*relay, *wire.Reader) {
 	t.Helper()
 	r, w := io.Pipe()
@@ -82,8 +82,8 @@ func TestRelayTellsARankThatComesTwice(t *testing.T) {
 	})
 }
 
-// A rank that gave up waiting for a fence and posts again is told that it has posted: the launcher would take a second word of all ranks of this
-// host for a host gone mad.
+// TestRelayPostsToAFenceOnce checks that a rank which repeats an abandoned post gets an error: the launcher ends hosts that post
+// twice.
 func TestRelayPostsToAFenceOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out, w := io.Pipe()
@@ -168,9 +168,8 @@ func TestRelayAsksAgain(t *testing.T) {
 	})
 }
 
-// A rank that asks and gives up, over and over, does not have the launcher take its host for one gone mad: questions that it still waits
-// with count until they are answered.
-func TestRelayBoundsQuestions(t *testing.T) {
+// TestRelayBoundsGets checks that abandoned requests for keys count until they are answered: the launcher ends hosts with too many.
+func TestRelayBoundsGets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out, w := io.Pipe()
 		defer out.Close()
