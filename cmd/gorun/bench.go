@@ -94,15 +94,15 @@ func newBench(run func(flags *pflag.FlagSet, o *settings.Options, program []stri
 		Use:   "bench {" + strings.Join(bench.Collectives(), "|") + "} [flags]",
 		Short: "Time ring's collectives on hosts of your choice",
 		Long: `bench starts ranks as a run does and times a collective on them, with checked
-results and the columns of nccl-tests. The size is that of the whole vector: what
-a rank gets or brings in an allreduce, broadcast, reduce and sendrecv, and the parts of
-all ranks together in the others.`,
+results and the columns of nccl-tests. The size is that of the whole vector: one rank's
+data in allreduce, broadcast, reduce and sendrecv, the data of all ranks together in the
+others.`,
 		Example: `  gorun bench allreduce -np 4
   gorun bench allreduce -np 4 --type half,float --op all --max 1M
   gorun bench alltoall -np 2 --transport tcp --streams 2
   gorun bench allreduce -np 8 --device cuda
   gorun bench allreduce -np 8 -H f1:4,f2:4 --max 256M --plot allreduce.svg`,
-		Args: oneWord(bench.Collectives()),
+		Args: oneArgument(bench.Collectives()),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opts, err := b.options(args[0])
 			if err != nil {

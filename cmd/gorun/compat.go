@@ -16,7 +16,7 @@ func newCompat() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compat [launcher]",
 		Short: "Show what mpirun's, mpiexec's, horovodrun's, srun's and torchrun's flags mean to gorun",
-		Args:  upToOneWord,
+		Args:  upToOneArgument,
 	}
 	show := func(cmd *cobra.Command, args []string) error {
 		only := dialect.Own
@@ -40,7 +40,11 @@ func newCompat() *cobra.Command {
 // compatText formats the translation table of one launcher, or of all.
 func compatText(only dialect.Dialect) string {
 	var b strings.Builder
-	b.WriteString("Other launchers' flags, and what they mean to gorun. Where launchers differ, gorun started as\nmpirun, mpiexec, mpiexec.hydra, horovodrun, srun or torchrun (a link to it) means what that one\nmeans; so do --dialect NAME and GORUN_DIALECT.\nA colon that stands alone parts programs: gorun -np 1 ./server : -np 4 ./worker\n")
+	b.WriteString(`Other launchers' flags, and what they mean to gorun. Where launchers differ, gorun follows the one
+whose name it is started by (a link named mpirun, mpiexec, mpiexec.hydra, horovodrun, srun or
+torchrun), or that --dialect NAME or GORUN_DIALECT names.
+A colon that stands alone separates programs: gorun -np 1 ./server : -np 4 ./worker
+`)
 	for _, n := range dialect.Launchers() {
 		if only != dialect.Own && only != n.Dialect {
 			continue

@@ -88,7 +88,7 @@ func readTyped(t *testing.T, typed string, flag bool) error {
 }
 
 // Both columns of docs/migrating.md's table of lines request the same job.
-func TestTheSameJob(t *testing.T) {
+func TestMigrationGuideColumnsMeanTheSameJob(t *testing.T) {
 	environ.Quiet(t)
 	row, rows := regexp.MustCompile("(?m)^\\| `([^`]+)` \\| `(gorun [^`]+)` \\|$"), 0
 	for _, pair := range row.FindAllStringSubmatch(documents.Text(t, "../..", "docs/migrating.md"), -1) {

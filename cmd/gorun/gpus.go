@@ -22,8 +22,8 @@ func newGPUs(list listFunc) *cobra.Command {
 		Use:   "gpus [flags]",
 		Short: "Show the GPUs of the hosts that a run would use",
 		Long: `gpus asks the hosts that a run with the same flags would use for their NVIDIA GPUs, and
-prints a line for each GPU. With -v it also prints what lies between them, MIG
-instances and processes. The exit code is 1 when a host cannot be asked.`,
+prints a line for each GPU. With -v it also prints their links, MIG instances and
+processes. The exit code is 1 if a host cannot be asked.`,
 		Example: `  gorun gpus
   gorun gpus --hostfile hosts.txt
   gorun gpus -H f1,f2 --json`,

@@ -74,9 +74,9 @@ func newHosts(list listFunc) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "hosts [flags]",
 		Short: "Show the hosts that a run would use, and check that they are reachable",
-		Long: `hosts prints the hosts that a run with the same flags would use: slots, login, how
-they are reached, and who named them. With --check it also connects to all of them and starts
-gorun's agent there, as a run does; the exit code is 1 when that fails anywhere.`,
+		Long: `hosts prints the hosts that a run with the same flags would use: slots, login, transport
+and source. With --check it also connects to all of them and starts
+gorun's agent there, as a run does; the exit code is 1 if that fails on any host.`,
 		Example: `  gorun hosts --hostfile hosts.txt
   gorun hosts --hostfile hosts.txt -H ^f3 --check
   gorun hosts -H f1:2,f2:2 --json`,

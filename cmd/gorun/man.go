@@ -17,7 +17,7 @@ func newMan() *cobra.Command {
 		Use:                   "man [command]",
 		Short:                 "Print the manual page, for man -l -",
 		Example:               "  gorun man | man -l -\n  gorun man bench >gorun-bench.1",
-		Args:                  upToOneWord,
+		Args:                  upToOneArgument,
 		DisableFlagsInUseLine: true,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -54,7 +54,7 @@ func manualPage(cmd *cobra.Command) manual.Page {
 	}
 	page.Sections = append(page.Sections, flagSections(cmd)...)
 	if root {
-		page.Sections = append(page.Sections, places()...)
+		page.Sections = append(page.Sections, referenceSections()...)
 	}
 	if cmd.Example != "" {
 		page.Sections = append(page.Sections, manual.Section{Title: "Examples", Plain: cmd.Example})
@@ -105,10 +105,10 @@ func flagTerm(f *pflag.Flag) manual.Term {
 	return manual.Term{Word: word, Text: text}
 }
 
-// places returns the sections on exit status, environment and files.
-func places() []manual.Section {
+// referenceSections returns the sections on exit status, environment and files.
+func referenceSections() []manual.Section {
 	return []manual.Section{
-		{Title: "Exit status", Text: "The code of what went wrong first:", Terms: []manual.Term{
+		{Title: "Exit status", Text: "The first failure sets the code:", Terms: []manual.Term{
 			{Word: "0", Text: "every rank ended with 0"},
 			{Word: "2", Text: "mistake on the command line, in a hostfile or in the configuration; nothing was started"},
 			{Word: "124", Text: "the job ran longer than --timeout"},
@@ -121,15 +121,15 @@ func places() []manual.Section {
 			{Word: "others", Text: "the code of the first rank that failed"},
 		}},
 		{Title: "Environment", Terms: []manual.Term{
-			{Word: "GORUN_NAME", Text: "the value of the flag --name where the command line does not give it: GORUN_NP, GORUN_SSH_CONFIG"},
-			{Word: "GORUN_DIALECT", Text: "the launcher whose meaning words have first"},
-			{Word: "SLURM_JOB_NODELIST, PBS_NODEFILE, LSB_DJOB_HOSTFILE, PE_HOSTFILE", Text: "the hosts of a scheduler's job, where -H and --hostfile name none"},
-			{Word: "NO_COLOR", Text: "no colours before output lines"},
+			{Word: "GORUN_NAME", Text: "the value of the flag --name if the command line does not give it: GORUN_NP, GORUN_SSH_CONFIG"},
+			{Word: "GORUN_DIALECT", Text: "the launcher whose flags are accepted first"},
+			{Word: "SLURM_JOB_NODELIST, PBS_NODEFILE, LSB_DJOB_HOSTFILE, PE_HOSTFILE", Text: "the hosts of a scheduler's job, if -H and --hostfile name none"},
+			{Word: "NO_COLOR", Text: "no colors in prefixes of output lines"},
 		}},
 		{Title: "Files", Terms: []manual.Term{
 			{Word: "~/.config/gorun/config.yaml", Text: "values of flags, below the command line and GORUN_ variables"},
-			{Word: "~/.ssh/config, ~/.ssh/known_hosts", Text: "how hosts are reached, and who they are"},
-			{Word: "~/.cache/gorun", Text: "on hosts: gorun, where its own path does not lead to it"},
+			{Word: "~/.ssh/config, ~/.ssh/known_hosts", Text: "addresses, logins and keys of hosts"},
+			{Word: "~/.cache/gorun", Text: "on hosts: gorun, if its own path does not exist there"},
 		}},
 		{Title: "See also", Text: "ssh(1), ssh_config(5), srun(1). Every command prints its own page: gorun man COMMAND."},
 	}

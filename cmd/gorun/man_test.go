@@ -27,7 +27,7 @@ func TestManualIsComplete(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range places() {
+	for _, s := range referenceSections() {
 		for _, term := range s.Terms {
 			if s.Title == "Exit status" && term.Word != "others" && !strings.Contains(string(doc), "| "+term.Word+" |") {
 				t.Errorf("docs/exit-codes.md has no %s", term.Word)

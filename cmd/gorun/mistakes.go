@@ -103,8 +103,8 @@ func strayFlags(program []string) string {
 	return fmt.Sprintf("%s was given to %s: gorun's flags go before the program", program[1], filepath.Base(program[0]))
 }
 
-// noWords rejects arguments.
-func noWords(cmd *cobra.Command, args []string) error {
+// noArguments rejects arguments.
+func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return usage.Errorf("write "+cmd.CommandPath()+" alone", "%s: %q unexpected argument", cmd.CommandPath(), args[0])
 	}
@@ -112,17 +112,17 @@ func noWords(cmd *cobra.Command, args []string) error {
 }
 
 // oneWord requires one of choices.
-func oneWord(choices []string) cobra.PositionalArgs {
+func oneArgument(choices []string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return usage.Errorf("choose one: "+strings.Join(choices, ", "), "%s: missing argument", cmd.CommandPath())
 		}
-		return upToOneWord(cmd, args)
+		return upToOneArgument(cmd, args)
 	}
 }
 
-// upToOneWord rejects more than one argument.
-func upToOneWord(cmd *cobra.Command, args []string) error {
+// upToOneArgument rejects more than one argument.
+func upToOneArgument(cmd *cobra.Command, args []string) error {
 	if len(args) > 1 {
 		return usage.Errorf("write "+cmd.CommandPath()+" "+args[0], "%s: %q unexpected argument", cmd.CommandPath(), args[1])
 	}
@@ -138,7 +138,7 @@ func refuseUnknownShells(root *cobra.Command) {
 		var shells []string
 		for _, s := range c.Commands() {
 			shells = append(shells, s.Name())
-			s.Args = noWords
+			s.Args = noArguments
 		}
 		c.Args = cobra.ArbitraryArgs
 		c.RunE = func(cmd *cobra.Command, args []string) error {

@@ -209,8 +209,8 @@ func completeOptions(flags *pflag.FlagSet, o *settings.Options) (command []strin
 	if err := settings.SetDefaults(flags, os.LookupEnv, rest.Args, file); err != nil {
 		return nil, rest, err
 	}
-	rest.Add(job.Undone)
-	rest.Add(file.Undone)
+	rest.Add(job.Unfulfilled)
+	rest.Add(file.Unfulfilled)
 	return job.Command, rest, job.Blame(o.Check(flags.Changed("np")), typed)
 }
 

@@ -59,7 +59,7 @@ func cutAtColon(words []string) (program, after []string, found bool) {
 func joinBlocks(read []*translator, flags *pflag.FlagSet) (Line, error) {
 	first := read[0]
 	if len(read) == 1 {
-		if err := first.fileOf(); err != nil {
+		if err := first.takeProgramFile(); err != nil {
 			return first.Line, err
 		}
 		if first.program != nil {

@@ -17,7 +17,7 @@ import (
 // maxProgramFile is the largest size of a file of programs in bytes.
 const maxProgramFile = 16 << 20
 
-// programFile is a file that lists a job's programs.
+// programFile is a file that lists a job's programs. The zero value is none.
 type programFile struct {
 	typed, name string
 	dialect     Dialect // syntax: Slurm has ranks before each program, the others flags
@@ -31,22 +31,23 @@ func programs(launcher Dialect) reader {
 	}
 }
 
-// fileOf takes the program file that a word named out of its block, which then has no program.
-func (t *translator) fileOf() error {
+// takeProgramFile checks that a block with a program file has no program. The name of a file in srun's form stands in
+// the program's place.
+func (t *translator) takeProgramFile() error {
 	switch {
 	case t.file.typed == "":
 		return nil
 	case t.file.dialect != Slurm && t.program != nil:
 		return usage.Errorf("leave one of them out", "%s %s says which programs run, and %s stands after it", t.file.typed, t.file.name, t.program[0])
 	case t.file.dialect == Slurm && len(t.program) != 1:
-		return usage.Errorf("for example: gorun -np 4 --multi-prog programs.conf", "%s wants one word after the flags, the name of its file", t.file.typed)
+		return usage.Errorf("for example: gorun -np 4 --multi-prog programs.conf", "%s needs one word after the flags, the name of its file", t.file.typed)
 	case t.file.dialect == Slurm:
 		t.file.name, t.program = t.program[0], nil
 	}
 	return nil
 }
 
-// WithFile adds the programs of the file that the command line names.
+// WithFile adds the programs of the file that the command line names, if any. flags are gorun's.
 func (t Line) WithFile(flags *pflag.FlagSet) (Line, error) {
 	if t.file.typed == "" {
 		return t, nil
@@ -161,7 +162,7 @@ func blocksByRank(lines [][]string, np int) ([]Block, error) {
 			others = line[1:]
 			continue
 		}
-		if err := nameRanks(named, line); err != nil {
+		if err := assignRanks(named, line); err != nil {
 			return nil, err
 		}
 	}
@@ -175,15 +176,15 @@ func blocksByRank(lines [][]string, np int) ([]Block, error) {
 		return nil, usage.Errorf(fmt.Sprintf("ranks go from 0 to %d", np-1), "there is no rank %d", last)
 	}
 	var blocks []Block
-	place, ranks := 0, 0 // of *, and of the last block
+	index, ranks := 0, 0 // of the next rank in *, and in the last block
 	for rank := range np {
 		program, known := named[rank]
 		if !known {
 			if others == nil {
 				return nil, usage.Errorf("add a line for it, or one for all others: * ./program", "no line for rank %d", rank)
 			}
-			program = withPlace(others, rank, place)
-			place++
+			program = withRank(others, rank, index)
+			index++
 		}
 		if len(blocks) == 0 || !slices.Equal(blocks[len(blocks)-1].Program, program) {
 			blocks, ranks = append(blocks, Block{Program: program}), 0
@@ -194,28 +195,28 @@ func blocksByRank(lines [][]string, np int) ([]Block, error) {
 	return blocks, nil
 }
 
-// nameRanks assigns a line's program to its ranks.
-func nameRanks(named map[int][]string, line []string) error {
+// assignRanks assigns a line's program to its ranks.
+func assignRanks(named map[int][]string, line []string) error {
 	set, err := usage.ParseRanks(line[0])
 	if err != nil {
 		return usage.Errorf("for example: 0,2-3 ./worker %t", "%q: %w", line[0], err)
 	}
-	place := 0
+	index := 0
 	for _, span := range set {
 		for rank := span[0]; rank <= span[1]; rank++ {
 			if named[rank] != nil {
 				return usage.Errorf("", "two lines for rank %d", rank)
 			}
-			named[rank] = withPlace(line[1:], rank, place)
-			place++
+			named[rank] = withRank(line[1:], rank, index)
+			index++
 		}
 	}
 	return nil
 }
 
-// withPlace replaces %t and %o in a program's words for one rank.
-func withPlace(words []string, rank, place int) []string {
-	replacer := strings.NewReplacer("%t", strconv.Itoa(rank), "%o", strconv.Itoa(place), "%%", "%")
+// withRank replaces %t and %o, the rank and its index in the line, in a program's words.
+func withRank(words []string, rank, index int) []string {
+	replacer := strings.NewReplacer("%t", strconv.Itoa(rank), "%o", strconv.Itoa(index), "%%", "%")
 	out := make([]string, len(words))
 	for i, w := range words {
 		out[i] = replacer.Replace(w)

@@ -135,14 +135,14 @@ func (t *translator) unknown(arg string) error {
 	slices.Sort(theirs)
 	h := "see gorun --help; flags of your program go after its name"
 	all := append(ours, theirs...)
-	if n := cmp.Or(usage.Nearest(normalizeDashes(name), all), begunWith(normalizeDashes(name), all)); n != "" {
+	if n := cmp.Or(usage.Nearest(normalizeDashes(name), all), shortestWithPrefix(normalizeDashes(name), all)); n != "" {
 		h = "did you mean --" + n + "?"
 	}
 	return usage.Errorf(h, "unknown flag %s%s", dashes, name)
 }
 
-// begunWith returns the shortest candidate that begins with word, or "" for short words.
-func begunWith(word string, candidates []string) string {
+// shortestWithPrefix returns the shortest candidate that begins with word, or "" for short words.
+func shortestWithPrefix(word string, candidates []string) string {
 	shortest := ""
 	for _, c := range candidates {
 		if len(word) > 3 && strings.HasPrefix(c, word) && (shortest == "" || len(c) < len(shortest)) {

@@ -73,8 +73,8 @@ func (t *translator) apply(m meaning, values []string) error {
 		}
 	case pending:
 		t.Pending = append(t.Pending, m.typed)
-	case instead:
-		t.instead = append(t.instead, m.typed+" is not needed: "+row.to)
+	case replaced:
+		t.replaced = append(t.replaced, m.typed+" is not needed: "+row.to)
 	case refuse:
 		if row.of == Own {
 			return usage.Errorf(row.to, "%s: its meaning differs between launchers", m.typed)
@@ -120,9 +120,9 @@ func (t *translator) mpiArgs(typed, text string) error {
 	if err != nil {
 		return usage.Errorf("", "%s %q: %w", typed, text, err)
 	}
-	rest, dialect, asked := t.rest, t.dialect, t.asked
-	defer func() { t.rest, t.dialect, t.asked = rest, dialect, asked }()
-	t.rest, t.dialect, t.asked = list, OpenMPI, OpenMPI
+	rest, dialect, requested := t.rest, t.dialect, t.requested
+	defer func() { t.rest, t.dialect, t.requested = rest, dialect, requested }()
+	t.rest, t.dialect, t.requested = list, OpenMPI, OpenMPI
 	for len(t.rest) > 0 {
 		if isPositional(t.rest[0]) || t.rest[0] == "--" {
 			return usage.Errorf("it holds options of mpirun only, each with its values", "%s: %q is no option", typed, t.rest[0])
@@ -251,7 +251,7 @@ func (t *translator) srunTime(typed, text string) error {
 		total += time.Duration(n) * units[i]
 	}
 	if err != nil || total < 0 { // an overflow
-		return usage.Errorf("for example "+typed+" 90, or 1:30:00", "%s %q: want minutes, minutes:seconds, hours:minutes:seconds or days-hours", typed, text)
+		return usage.Errorf("for example "+typed+" 90, or 1:30:00", "%s %q: expected minutes, minutes:seconds, hours:minutes:seconds or days-hours", typed, text)
 	}
 	if total > 0 { // 0 means no limit
 		t.emit("timeout", typed, total.String())
@@ -269,7 +269,7 @@ func (t *translator) fusionThreshold(typed, text string) error {
 	return nil
 }
 
-// prefix reads Open MPI's directory of installation, which gorun needs not.
+// prefix reads --prefix: a path is Open MPI's directory of installation, which gorun does not need.
 func (t *translator) prefix(typed, text string) error {
 	if path.IsAbs(text) {
 		t.Pending = append(t.Pending, typed)

@@ -13,12 +13,12 @@ var flagsText string
 type action uint8
 
 const (
-	means   action = iota // it is a flag of gorun
-	reads                 // a reader translates it
-	same                  // gorun does so by default
-	pending               // accepted without effect
-	instead               // accepted, gorun works differently
-	refuse                // rejected: the job would behave differently
+	means    action = iota // it is a flag of gorun
+	reads                  // a reader translates it
+	same                   // gorun does so by default
+	pending                // accepted without effect
+	replaced               // accepted, gorun works differently
+	refuse                 // rejected: the job would behave differently
 )
 
 // Numbers of values that are not fixed.
@@ -126,7 +126,7 @@ func (w *word) readMeaning() {
 	case "no effect yet":
 		w.does = pending
 	case "not needed":
-		w.does = instead
+		w.does = replaced
 	default:
 		w.does = refuse
 	}

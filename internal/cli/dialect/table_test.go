@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestTableIsWhole(t *testing.T) {
+func TestTableRowsAreComplete(t *testing.T) {
 	for _, w := range readTable().rows {
 		switch {
 		case len(w.names) == 0 || w.of == 0 || w.to == "" || w.does == refuse && !strings.HasPrefix(w.right, "refused: "):
@@ -19,7 +19,7 @@ func TestTableIsWhole(t *testing.T) {
 }
 
 // Of a launcher's rows of a word, the last accepts all values, and all take the same number.
-func TestTableIsTotal(t *testing.T) {
+func TestTableCoversEveryValue(t *testing.T) {
 	table := readTable()
 	for _, byName := range []map[string][]*word{table.flags, table.settings} {
 		for name, all := range byName {

@@ -12,13 +12,13 @@ import (
 
 // Line is a command line in gorun's own flags.
 type Line struct {
-	Args    []string          // for the flag parser: flags as --flag or --flag=value, then -- and the program
-	Typed   map[string]string // a flag of ours → the word it was typed as
-	Pending []string          // accepted words without effect
-	Blocks  []Block           // several programs; Args then hold the job's flags
-	instead []string          // notices about words that gorun replaces
-	ignored []string          // settings of Open MPI without meaning to gorun: pml=ob1
-	file    programFile       // file of programs; the zero value is none
+	Args     []string          // for the flag parser: flags as --flag or --flag=value, then -- and the program
+	Typed    map[string]string // gorun's flag → the word that the user typed
+	Pending  []string          // accepted words without effect
+	Blocks   []Block           // several programs; Args then hold the job's flags
+	replaced []string          // notices about words that gorun replaces
+	ignored  []string          // settings of Open MPI without meaning to gorun: pml=ob1
+	file     programFile
 }
 
 // Notice returns one line about requests that gorun does not fulfil, or "".
@@ -30,14 +30,14 @@ func (t Line) Notice() string {
 	if len(t.Pending) > 0 {
 		parts = append(parts, "no effect yet: "+strings.Join(usage.Unique(t.Pending), " "))
 	}
-	return strings.Join(append(parts, usage.Unique(t.instead)...), "; ")
+	return strings.Join(append(parts, usage.Unique(t.replaced)...), "; ")
 }
 
 // Add adds the unfulfilled requests of another line.
 func (t *Line) Add(other Line) {
 	t.ignored = append(t.ignored, other.ignored...)
 	t.Pending = append(t.Pending, other.Pending...)
-	t.instead = append(t.instead, other.instead...)
+	t.replaced = append(t.replaced, other.replaced...)
 }
 
 // Translate translates a command line of any launcher. Flags end at the program or at --; only a colon that stands
@@ -84,10 +84,10 @@ func translateAs(argv []string, dialect Dialect, flags *pflag.FlagSet, named boo
 			return t.Line, err
 		}
 		switch {
-		case t.asked != t.dialect && named:
-			return t.Line, usage.Errorf("leave one of them out", "--dialect is given twice: %v and %v", t.dialect, t.asked)
-		case t.asked != t.dialect: // --dialect stood among the flags: read them again
-			return translateAs(argv, t.asked, flags, true)
+		case t.requested != t.dialect && named:
+			return t.Line, usage.Errorf("leave one of them out", "--dialect is given twice: %v and %v", t.dialect, t.requested)
+		case t.requested != t.dialect: // --dialect stood among the flags: read them again
+			return translateAs(argv, t.requested, flags, true)
 		case t.version:
 			return Line{Args: []string{"version"}}, nil
 		}
@@ -102,7 +102,7 @@ func translateAs(argv []string, dialect Dialect, flags *pflag.FlagSet, named boo
 
 // readFlags reads the flags before a program. It stops at a flag that changes how all flags are read.
 func (t *translator) readFlags() error {
-	for len(t.rest) > 0 && !isPositional(t.rest[0]) && t.rest[0] != "--" && t.asked == t.dialect && !t.version {
+	for len(t.rest) > 0 && !isPositional(t.rest[0]) && t.rest[0] != "--" && t.requested == t.dialect && !t.version {
 		if err := t.next(); err != nil {
 			return err
 		}
@@ -145,24 +145,24 @@ func TranslateFlag(dialect Dialect, name, typed string, values []string, flags *
 // translator reads flags one by one.
 type translator struct {
 	Line
-	flags    *pflag.FlagSet
-	dialect  Dialect
-	asked    Dialect // the dialect that --dialect named, or dialect
-	version  bool
-	noPython bool // torchrun's
-	module   bool // torchrun's
-	nodes    nodeRange
-	// torchrun's --redirects and --tee
+	flags     *pflag.FlagSet
+	dialect   Dialect
+	requested Dialect // named by --dialect, else dialect
+	version   bool
+	fromEnv   bool // reads a variable, not a command line
+	table     table
+	rest      []string // unread words
+	typedAs   []string // for each of Args, the word that the user typed
+	program   []string
+
+	// torchrun's --nnodes, --no-python, --module, --redirects and --tee
+	nodes            nodeRange
+	noPython, module bool
 	redirected, teed streams
-	fromEnv          bool // reads a variable, not a command line
-	table            table
-	rest             []string
-	typedAs          []string // the words of args
-	program          []string
 }
 
 func newTranslator(dialect Dialect, flags *pflag.FlagSet, words table) *translator {
-	return &translator{Line: Line{Typed: map[string]string{}}, flags: flags, dialect: dialect, asked: dialect, table: words}
+	return &translator{Line: Line{Typed: map[string]string{}}, flags: flags, dialect: dialect, requested: dialect, table: words}
 }
 
 // next reads the first flag of rest and its values.
@@ -272,11 +272,11 @@ func (t *translator) take(m meaning, values []string) error {
 
 // chooseDialect reads --dialect.
 func (t *translator) chooseDialect(typed, name string) error {
-	asked, known := Named(name)
+	requested, known := Named(name)
 	if !known {
 		return Unknown("--dialect "+name, name)
 	}
-	t.asked, t.Typed["dialect"] = asked, typed
+	t.requested, t.Typed["dialect"] = requested, typed
 	return nil
 }
 

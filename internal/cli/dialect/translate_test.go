@@ -83,7 +83,7 @@ func quoted(words []string) string {
 }
 
 // A command without a program accepts flags anywhere.
-func TestTranslateWordsAnywhere(t *testing.T) {
+func TestCommandFlagsMayStandAnywhere(t *testing.T) {
 	flags, _ := settings.NewFlags()
 	got, err := dialect.TranslateWords([]string{"allreduce", "-np", "4", "-membind", "numa", "x", "-Ha:2", "--"}, flags)
 	if err != nil || shown(got) != "allreduce --np=4 x --hosts=a:2 --; notice: no effect yet: -membind" {

@@ -30,7 +30,7 @@ func forContainer(program, env, exported []string) (set []string, notice string)
 
 // containerNotice returns how to pass the ranks' variables to the container, or "" if they arrive anyway.
 func containerNotice(c rankenv.Container, exported []string) string {
-	exported, _ = typable(exported)
+	exported, _ = shellWords(exported)
 	flags := "$(gorun --print-env-flags"
 	for _, name := range exported {
 		flags += " -x " + name
@@ -69,8 +69,8 @@ func envFlags(exported []string) string {
 	return strings.Join(words, " ")
 }
 
-// typable splits names into those that a shell takes as one unquoted word, and the others.
-func typable(names []string) (plain, odd []string) {
+// shellWords splits names into those that a shell takes as one unquoted word, and the others.
+func shellWords(names []string) (plain, odd []string) {
 	for _, name := range names {
 		if strings.ContainsFunc(name, func(c rune) bool {
 			return c != '_' && c != '.' && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9')
@@ -93,7 +93,7 @@ func printEnvFlags(environ []string, programs []program, out io.Writer, console 
 		}
 		exported, warnings = usage.Unique(append(exported, env.Exported...)), usage.Unique(append(warnings, env.Warnings...))
 	}
-	names, odd := typable(exported)
+	names, odd := shellWords(exported)
 	for _, w := range warnings {
 		console.Warningf("%s", w)
 	}

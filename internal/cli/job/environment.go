@@ -28,7 +28,7 @@ func forwardEnv(environ []string, o *settings.Options) (plan.Environment, error)
 		exports, warnings = append(exports, more...), append(warnings, odd...)
 	}
 	exports = append(exports, o.Exports...) // -x wins over a file
-	env, err := plan.ForwardEnv(chosen(environ, exports, o), exports)
+	env, err := plan.ForwardEnv(selectVariables(environ, exports, o), exports)
 	if err != nil {
 		return env, usage.Errorf("for example -x NAME=value, or -x NAME for its value here", "%w", err)
 	}
@@ -36,9 +36,9 @@ func forwardEnv(environ []string, o *settings.Options) (plan.Environment, error)
 	return env, nil
 }
 
-// chosen returns environ without the variables of --unset-env, and with --no-env only those in exports. A variable
+// selectVariables returns environ without the variables of --unset-env, and with --no-env only those in exports. A variable
 // named in exports always stays.
-func chosen(environ, exports []string, o *settings.Options) []string {
+func selectVariables(environ, exports []string, o *settings.Options) []string {
 	return slices.DeleteFunc(slices.Clone(environ), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
 		switch {
@@ -51,9 +51,9 @@ func chosen(environ, exports []string, o *settings.Options) []string {
 	})
 }
 
-// leftOut returns the variables that ranks must not inherit: on any host those of --unset-env; on this machine, where
+// notInherited returns the variables that ranks must not inherit: on any host those of --unset-env; on this machine, where
 // ranks inherit gorun's environment, also those that --no-env excludes. PATH and HOME stay.
-func leftOut(environ []string, sent plan.Environment, o *settings.Options) (anywhere, here []string) {
+func notInherited(environ []string, sent plan.Environment, o *settings.Options) (anywhere, here []string) {
 	if !o.NoEnv && len(o.Unset) == 0 {
 		return nil, nil
 	}

@@ -35,7 +35,7 @@ func TestEnvironmentFlags(t *testing.T) {
 			return "", err
 		}
 		env, err := forwardEnv(environ, o)
-		anywhere, here := leftOut(environ, env, o)
+		anywhere, here := notInherited(environ, env, o)
 		return fmt.Sprintf("%s; not anywhere %v; not here %v", strings.Join(env.Set, " "), anywhere, here), err
 	})
 }
@@ -51,7 +51,7 @@ func TestForContainer(t *testing.T) {
 		if !slices.Equal(set[:len(env)], env) {
 			t.Errorf("%s: %q", typed, set)
 		}
-		exported, _ = typable(exported)
+		exported, _ = shellWords(exported)
 		notice = strings.NewReplacer(envFlags(exported), "FLAGS", strings.Join(envNames(exported), ","), "NAMES").Replace(notice)
 		return strings.TrimSpace(strings.Join(set[len(env):], " ") + " " + notice), nil
 	})
@@ -143,7 +143,7 @@ func TestDocumentsOnTheEnvironment(t *testing.T) {
 	}
 }
 
-func TestRanksAreNotToldOfOtherNodes(t *testing.T) {
+func TestVariablesOfANodeAreNotForwarded(t *testing.T) {
 	env := []string{"A=1", "SLURMD_NODENAME=n1", "SLURM_JOB_ID=7", "SLURM_STEP_ID=1", "SLURM_CPUS_ON_NODE=2", "SLURM_NTASKS=3"}
 	if got := ForRanks(env, nil); !slices.Equal(got, []string{"A=1", "SLURM_JOB_ID=7", "SLURM_NTASKS=3"}) {
 		t.Errorf("got %q", got)

@@ -23,7 +23,7 @@ import (
 
 // launchOptions converts options and environment to the launcher's Options.
 func launchOptions(o *settings.Options, plan launcher.Plan, env environment, io Streams, console *ui.UI) (launcher.Options, error) {
-	tree, err := stagedFolder(o, o.Launcher != "local" && (leavesMachine(plan) || o.Elastic.Discovery != ""))
+	tree, err := stagedFolder(o, o.Launcher != "local" && (hasRemoteHost(plan) || o.Elastic.Discovery != ""))
 	if err != nil {
 		return launcher.Options{}, err
 	}
@@ -49,7 +49,7 @@ func launchOptions(o *settings.Options, plan launcher.Plan, env environment, io 
 	return opts, outputOptions(&opts, o, plan, io)
 }
 
-func leavesMachine(plan launcher.Plan) bool {
+func hasRemoteHost(plan launcher.Plan) bool {
 	hostname, _ := os.Hostname()
 	for _, h := range plan.Hosts {
 		if !hosts.IsLocal(h.Host, hostname) {

@@ -33,7 +33,7 @@ func outputOptions(opts *launcher.Options, o *settings.Options, plan launcher.Pl
 		return err
 	}
 	opts.Show = settings.Shown(ranks, o.Hide|o.Save.Hidden())
-	opts.SaveAs, err = o.Save.Places(plan, os.Getenv("SLURM_JOB_ID"))
+	opts.SaveAs, err = o.Save.Paths(plan, os.Getenv("SLURM_JOB_ID"))
 	return err
 }
 

@@ -31,7 +31,7 @@ func Programs(o *settings.Options, argv []string, line dialect.Line) ([]program,
 	var programs []program
 	total := 0
 	for _, b := range line.Blocks {
-		p, err := layOver(o, b, line.Typed)
+		p, err := override(o, b, line.Typed)
 		if err != nil {
 			return nil, err
 		}
@@ -42,9 +42,9 @@ func Programs(o *settings.Options, argv []string, line dialect.Line) ([]program,
 	return programs, o.Check(true)
 }
 
-// layOver overrides the job's options o with those of a block. The block's -H selects among the hosts of a typed
+// override overrides the job's options o with those of a block. The block's -H selects among the hosts of a typed
 // --hostfile and replaces hosts from any other source.
-func layOver(o *settings.Options, b dialect.Block, typed map[string]string) (program, error) {
+func override(o *settings.Options, b dialect.Block, typed map[string]string) (program, error) {
 	flags, own := settings.NewFlags()
 	if err := flags.Parse(b.Args); err != nil {
 		return program{}, settings.ExplainUsage(err, b.Typed)
@@ -167,7 +167,7 @@ func prepareAll(environ []string, programs []program, size int) (environment, er
 		if len(programs) > 1 {
 			ranks = p.opts.NP
 		}
-		drop, here := leftOut(environ, env, p.opts)
+		drop, here := notInherited(environ, env, p.opts)
 		e.programs = append(e.programs, launcher.Program{Argv: p.argv, Wdir: wdir, Ranks: ranks, Drop: drop, DropHere: here})
 		e.exported = usage.Unique(append(e.exported, env.Exported...))
 		e.withheld = usage.Unique(append(e.withheld, env.Withheld...))
@@ -177,15 +177,15 @@ func prepareAll(environ []string, programs []program, size int) (environment, er
 		}
 	}
 	var own [][]string
-	e.shared, own = inCommon(sets)
+	e.shared, own = splitShared(sets)
 	for i := range own {
 		e.programs[i].Env = own[i]
 	}
 	return e, nil
 }
 
-// inCommon splits sets into what all share and what each has in addition, in order.
-func inCommon(sets [][]string) (shared []string, own [][]string) {
+// splitShared splits sets into what all share and what each has in addition, in order.
+func splitShared(sets [][]string) (shared []string, own [][]string) {
 	holders := map[string]int{}
 	for _, set := range sets {
 		for _, kv := range usage.Unique(set) {

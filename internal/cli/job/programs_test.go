@@ -126,7 +126,7 @@ func TestEnvironmentsOfSeveralPrograms(t *testing.T) {
 }
 
 func TestInCommon(t *testing.T) {
-	shared, own := inCommon([][]string{{"A=1", "B=1", "C=1"}, {"C=1", "A=2"}, {"C=1"}})
+	shared, own := splitShared([][]string{{"A=1", "B=1", "C=1"}, {"C=1", "A=2"}, {"C=1"}})
 	if !slices.Equal(shared, []string{"C=1"}) || !slices.Equal(own[0], []string{"A=1", "B=1"}) || !slices.Equal(own[1], []string{"A=2"}) || own[2] != nil {
 		t.Errorf("%q, %q", shared, own)
 	}

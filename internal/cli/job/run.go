@@ -68,7 +68,7 @@ func Run(ctx context.Context, o *settings.Options, programs []program, io Stream
 		}
 	}
 	code, err = launch(ctx, o, where, plan, opts, io, console)
-	if code > 0 && code < launcher.CodeTimeout && len(env.withheld) > 0 && leavesMachine(plan) {
+	if code > 0 && code < launcher.CodeTimeout && len(env.withheld) > 0 && hasRemoteHost(plan) {
 		console.Hintf("variables that look like secrets were not sent: %s (send one with -x NAME)", strings.Join(env.withheld, ", "))
 	}
 	return code, err

@@ -41,7 +41,7 @@ func setAll(flags *pflag.FlagSet, args []string) (errs []error) {
 			value = f.NoOptDefVal
 		}
 		if err := flags.Set(name, value); err != nil {
-			errs = append(errs, usage.Errorf("an Open MPI variable in the environment sets it", "--%s %q: %w", name, value, refused(err)))
+			errs = append(errs, usage.Errorf("an Open MPI variable in the environment sets it", "--%s %q: %w", name, value, rejection(err)))
 		}
 	}
 	return errs
@@ -49,9 +49,9 @@ func setAll(flags *pflag.FlagSet, args []string) (errs []error) {
 
 // setFromVariables sets flags that are still unset from GORUN_ variables.
 func setFromVariables(flags *pflag.FlagSet, lookup func(string) (string, bool)) (errs []error) {
-	where := placed(flags)
+	where := hostsChosen(flags)
 	flags.VisitAll(func(f *pflag.Flag) {
-		if f.Changed || (isPlace(f.Name) && where) || f.Name == "help" || f.Name == "config" || f.Name == "config-file" {
+		if f.Changed || (choosesHosts(f.Name) && where) || f.Name == "help" || f.Name == "config" || f.Name == "config-file" {
 			return
 		}
 		variable := "GORUN_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
@@ -61,7 +61,7 @@ func setFromVariables(flags *pflag.FlagSet, lookup func(string) (string, bool)) 
 		}
 		if err := flags.Set(f.Name, value); err != nil {
 			// The value did not come from a flag, so the error names the variable.
-			errs = append(errs, usage.Errorf("", "%s=%s: %w", variable, value, refused(err)))
+			errs = append(errs, usage.Errorf("", "%s=%s: %w", variable, value, rejection(err)))
 		}
 	})
 	return errs

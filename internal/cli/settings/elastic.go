@@ -30,7 +30,7 @@ func (e *ElasticOptions) addFlags(flags *pflag.FlagSet) {
 	e.slotsPerHost, e.Wait = 1, Seconds(10*time.Minute)
 	flags.StringVar(&e.Discovery, "host-discovery-script", "", "elastic job: program that prints the available hosts, one per line: f1:2; runs every second")
 	flags.Var(&e.slotsPerHost, "slots-per-host", "slots of discovered hosts that come without a number")
-	flags.IntVar(&e.MinNP, "min-np", 0, "elastic job: least ranks to run with (default: as -np)")
+	flags.IntVar(&e.MinNP, "min-np", 0, "elastic job: fewest ranks to run with (default: as -np)")
 	flags.IntVar(&e.MaxNP, "max-np", 0, "elastic job: most ranks to grow to (default: all slots)")
 	flags.Var(&e.Resets, "reset-limit", "elastic job: fail after this many resets: 10, or 10/1h within an hour (default: no limit)")
 	flags.Var(&e.Restarts, "max-restarts", "restart all ranks up to this many times when one fails, as torchrun does")

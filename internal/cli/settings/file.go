@@ -19,7 +19,7 @@ type settings struct {
 	Command []string  // the program and its arguments; nil: the file names none
 	line    int       // of the program
 
-	Undone dialect.Line // requests of horovodrun's keys that gorun does not fulfil
+	Unfulfilled dialect.Line // requests of horovodrun's keys that gorun does not fulfil
 }
 
 // setting is a flag and its values; a repeatable flag may have several.
@@ -29,8 +29,8 @@ type setting struct {
 	line   int
 }
 
-// addsUp reports flags that keep a file's values next to those on the command line, which come later and win.
-func addsUp(flag string) bool {
+// accumulates reports flags that keep a file's values next to those on the command line, which come later and win.
+func accumulates(flag string) bool {
 	switch flag {
 	case "export", "env-file", "unset-env", "stage":
 		return true
@@ -38,13 +38,13 @@ func addsUp(flag string) bool {
 	return false
 }
 
-// isPlace reports the flags that choose the hosts.
-func isPlace(flag string) bool {
+// choosesHosts reports the flags that choose the hosts.
+func choosesHosts(flag string) bool {
 	return flag == "hosts" || flag == "hostfile" || flag == "host-discovery-script"
 }
 
-// placed reports whether a flag that chooses the hosts is set.
-func placed(flags *pflag.FlagSet) bool {
+// hostsChosen reports whether a flag that chooses the hosts is set.
+func hostsChosen(flags *pflag.FlagSet) bool {
 	return flags.Changed("hosts") || flags.Changed("hostfile") || flags.Changed("host-discovery-script")
 }
 
@@ -57,14 +57,14 @@ func Given(flags *pflag.FlagSet) map[string]bool {
 
 // Apply sets the flags that are still unset from the file. The flags that choose the hosts count as one setting.
 func (s settings) Apply(flags *pflag.FlagSet) error {
-	where, set := placed(flags), Given(flags)
+	where, set := hostsChosen(flags), Given(flags)
 	later := map[string][]string{} // values of lists that the command line extends
 	for _, v := range s.list {
 		f := flags.Lookup(v.flag)
 		switch {
-		case isPlace(v.flag) && where:
+		case choosesHosts(v.flag) && where:
 			continue
-		case set[v.flag] && !addsUp(v.flag):
+		case set[v.flag] && !accumulates(v.flag):
 			continue
 		}
 		if list, ok := f.Value.(pflag.SliceValue); ok && set[v.flag] && later[v.flag] == nil {
@@ -75,7 +75,7 @@ func (s settings) Apply(flags *pflag.FlagSet) error {
 		}
 		for _, value := range v.values {
 			if err := flags.Set(v.flag, value); err != nil {
-				return usage.Errorf(wants(f), "%s:%d: %s=%s: %w", s.name, v.line, v.flag, value, refused(err))
+				return usage.Errorf(exampleHint(f), "%s:%d: %s=%s: %w", s.name, v.line, v.flag, value, rejection(err))
 			}
 		}
 	}
@@ -104,8 +104,8 @@ func (s settings) Blame(err error, typed map[string]bool) error {
 	return err
 }
 
-// refused returns why a flag rejects a value, without the flag's name.
-func refused(err error) error {
+// rejection returns why a flag rejects a value, without the flag's name.
+func rejection(err error) error {
 	var invalid *pflag.InvalidValueError
 	if errors.As(err, &invalid) {
 		return reason(invalid)
@@ -113,8 +113,8 @@ func refused(err error) error {
 	return err
 }
 
-// wants returns a hint with an example value for a flag.
-func wants(f *pflag.Flag) string {
+// exampleHint returns a hint with an example value for a flag.
+func exampleHint(f *pflag.Flag) string {
 	if f.Value.Type() == "int" {
 		return fmt.Sprintf("for example %s: 2", f.Name)
 	}

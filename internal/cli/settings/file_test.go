@@ -39,7 +39,7 @@ func TestParseSettings(t *testing.T) {
 }
 
 // Files can set every variable that horovodrun's flags set, and each key has a flag.
-func TestHorovodsFileSaysWhatItsFlagsSay(t *testing.T) {
+func TestHorovodFileKeysMatchItsFlags(t *testing.T) {
 	reached := map[string]bool{}
 	for _, s := range horovodSections() {
 		for _, key := range s.keys {

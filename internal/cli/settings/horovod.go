@@ -116,7 +116,7 @@ func (r *settingsReader) take(e entry, flag, typed string, values []string) erro
 		}
 		r.list = append(r.list, setting{flag, []string{value}, e.line})
 	}
-	r.Undone.Add(line)
+	r.Unfulfilled.Add(line)
 	return nil
 }
 

@@ -61,7 +61,7 @@ type Options struct {
 	Hide           hidden
 	MergeStderr    bool
 	OutputFilename string
-	Save           savings
+	Save           saveFiles
 	Summary        bool
 	Quiet          bool
 	JSONEvents     string

@@ -11,11 +11,11 @@ import (
 	"github.com/gorun/gorun/launcher"
 )
 
-// savings holds the name patterns of --stdout-file and --stderr-file, by fd; "" saves nothing.
-type savings [3]string
+// saveFiles holds the name patterns of --stdout-file and --stderr-file, by fd; "" saves nothing.
+type saveFiles [3]string
 
 // Hidden returns the streams that are saved and therefore not shown.
-func (s savings) Hidden() (h hidden) {
+func (s saveFiles) Hidden() (h hidden) {
 	for fd, pattern := range s {
 		if pattern != "" {
 			h |= 1 << (fd - 1)
@@ -24,9 +24,9 @@ func (s savings) Hidden() (h hidden) {
 	return h
 }
 
-// Places returns the file of each rank and fd. Two ranks with the same file are an error. job is the scheduler's job
+// Paths returns the file of each rank and fd. Two ranks with the same file are an error. job is the scheduler's job
 // number, or "".
-func (s savings) Places(plan launcher.Plan, job string) (func(rank, fd int) string, error) {
+func (s saveFiles) Paths(plan launcher.Plan, job string) (func(rank, fd int) string, error) {
 	if s.Hidden() == 0 {
 		return nil, nil
 	}
@@ -55,7 +55,7 @@ func (s savings) Places(plan launcher.Plan, job string) (func(rank, fd int) stri
 }
 
 // Path returns the file of a rank's stream, or "".
-func (s savings) Path(fd, rank, local int, host, job string) (string, error) {
+func (s saveFiles) Path(fd, rank, local int, host, job string) (string, error) {
 	path, err := expand(s[fd], map[byte]string{'r': strconv.Itoa(rank), 'l': strconv.Itoa(local), 'h': host, 'j': job})
 	if err != nil {
 		return "", usage.Errorf("%r is the rank, %h the host, %l the rank on its host, %j the job's number in Slurm; %3r is three digits", "%s %s: %w", saveFlag(fd), s[fd], err)

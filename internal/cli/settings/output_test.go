@@ -28,25 +28,25 @@ func TestExpand(t *testing.T) {
 	}
 }
 
-func TestPlacesOfSavedOutput(t *testing.T) {
+func TestPathsOfSavedOutput(t *testing.T) {
 	plan, err := plan.New([]hostfile.Host{{Name: "f1", Slots: 2}, {Name: "f2", Slots: 2}}, launcher.Request{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, tc := range []struct {
-		save savings
+		save saveFiles
 		want string // of ranks 1 and 2, stdout and stderr
 	}{
-		{savings{1: "o.%r", 2: "e.%h.%l"}, "o.1 e.f1.1 o.2 e.f2.0"},
-		{savings{1: "%r", 2: "%r"}, "1 1 2 2"},
-		{savings{2: "job%j_%2r"}, " job99_01  job99_02"},
-		{savings{1: "/dev/null"}, "/dev/null  /dev/null "},
-		{savings{1: "out.%l"}, "--stdout-file out.%l: ranks 0 and 2 would have one file"},
-		{savings{2: "err"}, "--stderr-file err: ranks 0 and 1 would have one file"},
-		{savings{1: "x%l", 2: "x%r"}, "--stdout-file x%l: ranks 0 and 2 would have one file"},
-		{savings{1: "%s"}, "--stdout-file %s: there is no %s here"},
+		{saveFiles{1: "o.%r", 2: "e.%h.%l"}, "o.1 e.f1.1 o.2 e.f2.0"},
+		{saveFiles{1: "%r", 2: "%r"}, "1 1 2 2"},
+		{saveFiles{2: "job%j_%2r"}, " job99_01  job99_02"},
+		{saveFiles{1: "/dev/null"}, "/dev/null  /dev/null "},
+		{saveFiles{1: "out.%l"}, "--stdout-file out.%l: ranks 0 and 2 would have one file"},
+		{saveFiles{2: "err"}, "--stderr-file err: ranks 0 and 1 would have one file"},
+		{saveFiles{1: "x%l", 2: "x%r"}, "--stdout-file x%l: ranks 0 and 2 would have one file"},
+		{saveFiles{1: "%s"}, "--stdout-file %s: there is no %s here"},
 	} {
-		places, err := tc.save.Places(plan, "99")
+		places, err := tc.save.Paths(plan, "99")
 		got := ""
 		if err != nil {
 			got = err.Error()
@@ -57,7 +57,7 @@ func TestPlacesOfSavedOutput(t *testing.T) {
 			t.Errorf("%q: %q, want %q", tc.save, got, tc.want)
 		}
 	}
-	if places, err := (savings{}).Places(plan, ""); places != nil || err != nil {
+	if places, err := (saveFiles{}).Paths(plan, ""); places != nil || err != nil {
 		t.Error("nothing is saved, and there are places for it")
 	}
 }

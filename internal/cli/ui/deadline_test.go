@@ -15,7 +15,7 @@ func (w stuckWriter) Write(p []byte) (int, error) {
 }
 
 // Writes block without a limit until the user asks gorun to end; then they are abandoned.
-func TestPatientWriter(t *testing.T) {
+func TestBlockedWriteIsAbandonedAfterAStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, deadline := stuckWriter{make(chan struct{})}, NewWriteDeadline()
 		defer close(w.release)

@@ -102,11 +102,11 @@ func (l *eventLog) Close() {
 		return
 	}
 	if err := l.file.Close(); err != nil {
-		l.lost(err)
+		l.fail(err)
 	}
 }
 
-func (l *eventLog) lost(err error) {
+func (l *eventLog) fail(err error) {
 	if l.broken != nil {
 		l.broken(err)
 		l.broken = nil
@@ -126,7 +126,7 @@ func (l *eventLog) write(e jobEvent) {
 		_, err = l.out.Write(append(line, '\n'))
 	}
 	if err != nil {
-		l.lost(err)
+		l.fail(err)
 	}
 }
 
@@ -172,7 +172,7 @@ func (l *eventLog) Follow(event launcher.Event) {
 	}
 }
 
-// fill sets the fields that console how a rank ended.
+// fill sets the fields that say how a rank ended.
 func (l *eventLog) fill(step *jobEvent, e launcher.Exit) {
 	step.Rank, step.Code, step.Stopped, step.Seconds = &e.Rank, &e.Code, e.Stopped, l.since(e.At)
 	step.CPU, step.MaxRSS, step.Memory, step.Limit = e.CPU.Seconds(), e.MaxRSS, string(e.OutOfMemory), e.MemoryLimit

@@ -89,7 +89,7 @@ func TestEventsToADescriptor(t *testing.T) {
 	}
 }
 
-func TestEventsThatCannotBeWritten(t *testing.T) {
+func TestUnwritableEventsWarnOnce(t *testing.T) {
 	var said bytes.Buffer
 	log, err := OpenEvents("/dev/full", &UI{W: &said})
 	if err != nil {

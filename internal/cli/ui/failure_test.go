@@ -80,7 +80,7 @@ func TestFailureTexts(t *testing.T) {
 	golden.File(t, filepath.Join("testdata", "failures.txt"), all.String())
 }
 
-func TestHostsThatFailForOneReason(t *testing.T) {
+func TestFailedHostsAreGroupedByReason(t *testing.T) {
 	at := func(host, trouble string) launcher.HostError {
 		return launcher.HostError{Host: host, Err: errors.New(host + trouble)}
 	}

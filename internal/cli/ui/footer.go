@@ -23,14 +23,14 @@ type Footer struct {
 	mu               sync.Mutex
 	connected, ready int
 
-	once sync.Once
-	done chan struct{}
-	gone chan struct{}
+	once    sync.Once
+	done    chan struct{}
+	removed chan struct{}
 }
 
 // NewFooter shows a footer until Close or the start of the ranks.
 func NewFooter(console *UI, hosts int) *Footer {
-	f := &Footer{console: console, hosts: hosts, began: time.Now(), done: make(chan struct{}), gone: make(chan struct{})}
+	f := &Footer{console: console, hosts: hosts, began: time.Now(), done: make(chan struct{}), removed: make(chan struct{})}
 	go f.run()
 	return f
 }
@@ -41,11 +41,11 @@ func (f *Footer) Close() {
 		return
 	}
 	f.once.Do(func() { close(f.done) })
-	<-f.gone
+	<-f.removed
 }
 
 func (f *Footer) run() {
-	defer close(f.gone)
+	defer close(f.removed)
 	defer f.console.status("")
 	tick := time.NewTicker(footerTick)
 	defer tick.Stop()

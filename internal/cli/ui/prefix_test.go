@@ -63,7 +63,7 @@ func TestPrefixes(t *testing.T) {
 	})
 }
 
-func TestUseColour(t *testing.T) {
+func TestUseColor(t *testing.T) {
 	for _, tc := range []struct {
 		mode     string
 		terminal bool

@@ -63,20 +63,20 @@ func (w *Requests) run(timeout time.Duration, console *UI) {
 			switch s {
 			case syscall.SIGCONT: // after SIGSTOP, which cannot be caught
 			case syscall.SIGTSTP:
-				w.standStill()
+				w.suspend()
 			case syscall.SIGPIPE: // the failed write returns an error
 			case syscall.SIGUSR1, syscall.SIGUSR2:
-				w.pass(int(s.(syscall.Signal)))
+				w.forward(int(s.(syscall.Signal)))
 			default:
 				asked++
 				console.Deadline.Start()
-				w.askedToStop(s, asked, console)
+				w.requestStop(s, asked, console)
 			}
 		}
 	}
 }
 
-func (w *Requests) askedToStop(s os.Signal, times int, console *UI) {
+func (w *Requests) requestStop(s os.Signal, times int, console *UI) {
 	reasons := map[os.Signal]launcher.StopReason{syscall.SIGINT: launcher.Interrupted,
 		syscall.SIGTERM: launcher.Terminated, syscall.SIGHUP: launcher.HungUp}
 	switch times {
@@ -99,7 +99,7 @@ func (w *Requests) stop(s launcher.Stop) {
 	}
 }
 
-func (w *Requests) pass(n int) {
+func (w *Requests) forward(n int) {
 	select {
 	case w.Signals <- n:
 	default: // signals may be merged
@@ -109,8 +109,8 @@ func (w *Requests) pass(n int) {
 // pauseTimeout is how long gorun waits for hosts to stop their ranks before it stops itself.
 const pauseTimeout = 500 * time.Millisecond
 
-// standStill stops the ranks and then gorun itself, and resumes the ranks when the shell resumes gorun.
-func (w *Requests) standStill() {
+// suspend stops the ranks and then gorun itself, and resumes the ranks when the shell resumes gorun.
+func (w *Requests) suspend() {
 	continued := make(chan os.Signal, 1)
 	signal.Notify(continued, syscall.SIGCONT)
 	defer signal.Stop(continued)

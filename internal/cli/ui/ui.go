@@ -31,11 +31,11 @@ func (u *UI) line(kind, format string, args ...any) {
 	if u.footer != "" {
 		erase, footer = "\r\x1b[K", "gorun: "+u.footer
 	}
-	fmt.Fprintf(u.W, "%sgorun: %s%s\n%s", erase, kind, harmless(fmt.Sprintf(format, args...)), footer)
+	fmt.Fprintf(u.W, "%sgorun: %s%s\n%s", erase, kind, printable(fmt.Sprintf(format, args...)), footer)
 }
 
-// harmless replaces control characters, since parts of text come from hosts and the environment.
-func harmless(text string) string {
+// printable replaces control characters, since parts of text come from hosts and the environment.
+func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\n' && r != '\t' || r >= 0x7f && r < 0xa0 {
 			return '?'
@@ -48,13 +48,13 @@ func harmless(text string) string {
 func (u *UI) status(text string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if harmless(text) == u.footer {
+	if printable(text) == u.footer {
 		return
 	}
 	if u.footer != "" {
 		fmt.Fprint(u.W, "\r\x1b[K")
 	}
-	if u.footer = harmless(text); text != "" {
+	if u.footer = printable(text); text != "" {
 		fmt.Fprintf(u.W, "gorun: %s", text)
 	}
 }

@@ -69,7 +69,7 @@ func ParseRanks(text string) (set [][2]int, err error) {
 		from, err := strconv.ParseUint(first, 10, 20)
 		to, lastErr := strconv.ParseUint(last, 10, 20)
 		if err != nil || lastErr != nil || to < from {
-			return nil, errors.New("want ranks such as 0,8-11")
+			return nil, errors.New("expected ranks such as 0,8-11")
 		}
 		set = append(set, [2]int{int(from), int(to)})
 	}

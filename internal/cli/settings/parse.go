@@ -42,7 +42,7 @@ func parseSettings(name string, text []byte, flags *pflag.FlagSet) (settings, er
 	case errors.Is(err, io.EOF):
 		return r.settings, nil
 	case err != nil:
-		return r.settings, r.broken(err)
+		return r.settings, r.invalidYAML(err)
 	}
 	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		return r.settings, usage.Errorf("keep one of them", "%s: the file holds more than one document", name)
@@ -295,8 +295,8 @@ func (r *settingsReader) keys() []string {
 	return append(known, "controller")
 }
 
-// broken returns a usage error for text that is not YAML. The parser's error begins with the line.
-func (r *settingsReader) broken(err error) error {
+// invalidYAML returns a usage error for text that is not YAML. The parser's error begins with the line.
+func (r *settingsReader) invalidYAML(err error) error {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
 	where := r.name
 	if rest, numbered := strings.CutPrefix(text, "line "); numbered {

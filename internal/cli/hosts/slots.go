@@ -22,7 +22,7 @@ func Find(ctx context.Context, o *settings.Options, s Finder) (Selection, error)
 	if err != nil {
 		return Selection{}, err
 	}
-	p, err = shape(p, o)
+	p, err = applySlotFlags(p, o)
 	if err != nil {
 		return Selection{}, err
 	}
@@ -30,11 +30,11 @@ func Find(ctx context.Context, o *settings.Options, s Finder) (Selection, error)
 	if err != nil {
 		return Selection{}, err
 	}
-	return bound(p, o)
+	return limitRanks(p, o)
 }
 
-// bound limits the default number of ranks to --min-np and --max-np.
-func bound(p Selection, o *settings.Options) (Selection, error) {
+// limitRanks limits the default number of ranks to --min-np and --max-np.
+func limitRanks(p Selection, o *settings.Options) (Selection, error) {
 	if o.NP > 0 || o.Elastic.MinNP == 0 && o.Elastic.MaxNP == 0 {
 		return p, nil
 	}
@@ -53,8 +53,8 @@ func bound(p Selection, o *settings.Options) (Selection, error) {
 	return p, nil
 }
 
-// shape applies --nodes and --ppn to the slots of p. --nodes alone shares the ranks evenly, one per host without -np.
-func shape(p Selection, o *settings.Options) (Selection, error) {
+// applySlotFlags applies --nodes and --ppn to the slots of p. --nodes alone shares the ranks evenly, one per host without -np.
+func applySlotFlags(p Selection, o *settings.Options) (Selection, error) {
 	if o.Nodes == 0 && o.Ppn == 0 {
 		return p, nil
 	}
