@@ -114,7 +114,7 @@ func Run(ctx context.Context, plan Plan, opts Options) (Result, error) {
 	startCtx, cancel := job.startContext(ctx)
 	defer cancel(nil)
 	if err := job.onEveryHost(startCtx, connect.Step{Doing: "connecting", Do: job.connect},
-		connect.Step{Doing: "bringing the work folder", Do: job.bringWork}, connect.Step{Doing: "starting its agent", Do: job.stage},
+		connect.Step{Doing: "starting its agent", Do: job.stage}, connect.Step{Doing: "bringing the work folder", Do: job.bringWork},
 		connect.Step{Doing: "getting ready", Do: job.prepare}); err != nil {
 		return Result{}, err
 	}

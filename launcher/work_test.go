@@ -1,0 +1,50 @@
+package launcher
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/test/fake"
+	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/internal/workdir"
+)
+
+func TestRunBringsTheWorkFolderBeforeTheJob(t *testing.T) {
+	dir, old := t.TempDir(), filepath.Join(t.TempDir(), "old")
+	if err := os.WriteFile(filepath.Join(dir, "train.py"), []byte("1"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	work, err := ScanWorkDir(dir, 10, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Rename(dir, old), os.CopyFS(dir, os.DirFS(old))); err != nil { // the host sees another folder
+		t.Fatal(err)
+	}
+	home := t.TempDir()
+	m := &fake.Machine{Serve: func(a *fake.Agent) error {
+		next := func() (wire.Frame, error) { return a.Expect(wire.TypeFolder) }
+		first, err := next()
+		if err == nil {
+			err = workdir.Receive(first.Payload, next, a.Out, home)
+		}
+		if err = errors.Join(err, a.Ready()); err != nil {
+			return err
+		}
+		if wdir := string(a.Job.Programs[0].Wdir); !strings.HasPrefix(wdir, home) {
+			t.Errorf("ranks start in %s", wdir)
+		}
+		return succeed(a)
+	}}
+	runOn(t, []*fake.Machine{m}, func(o *Options) {
+		o.Work, o.Programs[0].Wdir = work, dir
+	}, func(t *testing.T, _ string, r Result, _ time.Duration, err error) {
+		if err != nil || r.Code() != 0 {
+			t.Errorf("%+v, %v", r, err)
+		}
+	})
+}
