@@ -29,7 +29,7 @@ type Config struct {
 	// ssh -i. They serve for jump hosts too.
 	IdentityFiles []string
 
-	// Resolver, if set, is shared by the hosts of a job.
+	// Resolver, if set, is shared by the hosts of a job, so that files are read once.
 	Resolver *Resolver
 
 	// AcceptNew lets a host that no known_hosts file knows in and remembers its

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/ssh/internal/config"
 )
 
 func testMachine() environment {
@@ -20,8 +21,14 @@ func testMachine() environment {
 }
 
 func lookup(lines ...string) func(string) []string {
-	values := parseDump([]byte(strings.Join(lines, "\n")))
-	return func(keyword string) []string { return values[keyword] }
+	return func(keyword string) (values []string) {
+		for _, line := range lines {
+			if name, value, _ := strings.Cut(line, " "); name == keyword {
+				values = append(values, value)
+			}
+		}
+		return values
+	}
 }
 
 func TestMerge(t *testing.T) {
@@ -103,47 +110,68 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-const sampleConfig = `
-Include more
-Match final all
-  User wrong
-Host f1
-  HostName 127.0.0.9
-  Port 2201
-  User rank
-  IdentityFile /keys/a
-  IdentityFile /keys/b
-Host *
-  ConnectTimeout 3
-  UserKnownHostsFile /known/one /known/two
-`
-
-// TestFilesLikeSSH holds the parser that stands in for ssh against ssh itself.
-func TestFilesLikeSSH(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "config")
-	writeFile(t, file, sampleConfig)
-	c := Config{Host: "f1", ConfigFile: file}
-	get, err := c.readFiles("/home/me")
-	if err != nil {
-		t.Fatal(err)
-	}
-	fallback, err := c.merge(get, testMachine())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if fallback.hostname != "127.0.0.9" || fallback.port != 2201 || fallback.user != "rank" || len(fallback.identityFiles) != 2 ||
-		fallback.connectTimeout != 3*time.Second || len(fallback.userKnownHosts) != 2 {
-		t.Errorf("got %+v", fallback)
-	}
+// TestOptionsLikeSSH compares what the files say of hosts with what ssh says.
+func TestOptionsLikeSSH(t *testing.T) {
 	lab.Need(t, "ssh")
-	values, err := c.askSSH(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	asked, err := c.merge(func(k string) []string { return values[k] }, testMachine())
-	asked.hashKnownHosts = fallback.hashKnownHosts // the distributions differ in this default
-	if err != nil || !reflect.DeepEqual(asked, fallback) {
-		t.Errorf("ssh says  %+v\nfiles say %+v: %v", asked, fallback, err)
+	hosts := []string{"f1", "f2", "f3", "f10", "g1", "g1.x", "n-7", "gate", "F1", "10.0.0.1", "::1"}
+	dir := t.TempDir()
+	writeFile(t, filepath.Join(dir, "more.conf"), "Host f?\n  Port 2222\nHost g*\n  HostName gate\n  ProxyJump me@gate\nMatch all\n")
+	writeFile(t, filepath.Join(dir, "plain.conf"), "Port 4\nHost f?\n  Port 2222\nHost *\nUser any\n")
+	odd := 2 // hosts of which only ssh knows: F1 and ::1
+	for name, test := range map[string]struct {
+		config string
+		asked  int // hosts for which ssh is asked
+	}{
+		"empty":       {"", odd},
+		"star":        {"Host *\n  User me\n  ConnectTimeout 3\n", odd},
+		"blocks":      {"Host f1 f2\n User a\nHost f*\n  User b\n IdentityFile ~/%h\nHost * !gate\n Port=7\n", odd},
+		"aliases":     {"Host f1\n HostName 10.0.0.1\nHost f2\n HostName f1\nHost f3 f10\n  HostName f3\n", odd},
+		"included":    {"include " + dir + "/plain.conf\nHost *\n  ProxyCommand nc -o \"a b\" %h %p\n", odd},
+		"in a block":  {"Host f1\n  Include " + dir + "/plain.conf\nHost f2 f3\n Port 5\n", odd},
+		"match":       {"Match host f1\n  User x\n", len(hosts)},
+		"match below": {"Include " + dir + "/more.conf\n", len(hosts)},
+		"name of all": {"Host f*\n  HostName %h.cluster\n", odd},
+		"tokens":      {"Host f*\n  HostName %%h.cluster\n", len(hosts)},
+		"canonical":   {"CanonicalizeHostname always\n", len(hosts)},
+		"quoted":      {"Host \"f1\"\n  User x\n", len(hosts)},
+		"commented":   {"User x # not y\n", len(hosts)},
+		"not there":   {"Include " + dir + "/nothing*\n", odd},
+		"tabs":        {"HOST\tF1\n\tUser big\nhost = f1\n\tUser small\n", odd},
+		"first wins":  {"Port 1\nPort 2\nProxyCommand a\nProxyJump b\nUserKnownHostsFile /one /two\nUserKnownHostsFile /three\n", odd},
+		"all keys":    {"IdentityFile a\nIdentityFile b\nIdentityFile a\nCertificateFile c\nCertificateFile d\nIdentitiesOnly yes\nIdentityAgent none\n", odd},
+		"the rest": {"HostKeyAlias k\nHashKnownHosts yes\nStrictHostKeyChecking accept-new\nGlobalKnownHostsFile none\n" +
+			"GSSAPIAuthentication yes\nHostbasedAuthentication yes\nSendEnv LANG LC_*\nProxyJump none\n", odd},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "config")
+			writeFile(t, file, test.config)
+			var r Resolver
+			asked := 0
+			for _, host := range hosts {
+				c := Config{Host: host, ConfigFile: file, Resolver: &r}
+				read, err := r.read(file, "/nonexistent")
+				if err != nil {
+					t.Fatal(err)
+				}
+				values, unsure := read.Values(host)
+				if unsure != nil {
+					asked++
+					continue
+				}
+				said, err := config.Ask(t.Context(), c.arguments()...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, gotErr := c.merge(func(k string) []string { return values[k] }, thisMachine())
+				want, wantErr := c.merge(func(k string) []string { return said[k] }, thisMachine())
+				if !reflect.DeepEqual(got, want) || (gotErr == nil) != (wantErr == nil) {
+					t.Errorf("%s: got %+v, %v\nssh says %+v, %v", host, got, gotErr, want, wantErr)
+				}
+			}
+			if asked != test.asked {
+				t.Errorf("ssh is asked for %d hosts, want %d", asked, test.asked)
+			}
+		})
 	}
 }
 
@@ -194,48 +222,6 @@ func TestSplitHop(t *testing.T) {
 	}
 }
 
-func FuzzParseDump(f *testing.F) {
-	f.Add("host h\nuser me\nidentityfile a\nidentityfile b c\n")
-	f.Add("proxycommand none\n\nport\nport 22\r\n")
-	f.Add("userknownhostsfile ~/${X} ${Y\nidentityagent $\nhostname %h%%%d\nconnecttimeout 99999999999999999999")
-	f.Add("connecttimeout 99999999999999999\n")
-	f.Fuzz(func(t *testing.T, text string) {
-		values := parseDump([]byte(text))
-		for keyword, list := range values {
-			if keyword == "" || strings.ContainsAny(keyword, " \n") || len(list) == 0 {
-				t.Errorf("keyword %q has %q", keyword, list)
-			}
-			for _, v := range list {
-				if strings.ContainsRune(v, '\n') || !strings.Contains(text, v) {
-					t.Errorf("%s has the value %q", keyword, v)
-				}
-			}
-		}
-		s, err := Config{Host: "h"}.merge(func(k string) []string { return values[k] }, testMachine())
-		if err != nil {
-			return
-		}
-		if s.port < 1 || s.port > 65535 || s.connectTimeout <= 0 || checkWord("host", s.hostname) != nil || checkWord("user", s.user) != nil {
-			t.Errorf("got %+v", s)
-		}
-	})
-}
-
-func FuzzDropMatch(f *testing.F) {
-	f.Add(sampleConfig)
-	f.Add("match all\nHost\t*\nMATCH x")
-	f.Add("\r\r")
-	f.Fuzz(func(t *testing.T, text string) {
-		out := string(dropMatch([]byte(text)))
-		if got, want := strings.Count(out, "\n"), strings.Count(text, "\n"); got < want {
-			t.Errorf("%d lines of %d are left", got, want)
-		}
-		if again := string(dropMatch([]byte(out))); again != out {
-			t.Errorf("a second pass changes %q to %q", out, again)
-		}
-	})
-}
-
 // A command of a Match exec that hangs (nc to a bastion that is not there) outlives ssh -G, and has its stderr. Whoever gives the
 // host up does not wait for it.
 func TestHangingMatchExec(t *testing.T) {
@@ -250,10 +236,24 @@ func TestHangingMatchExec(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	began := time.Now()
-	if _, err := (Config{Host: "f1"}).askSSH(ctx); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := config.Ask(ctx, "--", "f1"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v", err)
 	}
 	if took := time.Since(began); took > 6*time.Second { // the goal is 1.2 s
 		t.Errorf("took %v", took)
 	}
+}
+
+func FuzzMerge(f *testing.F) {
+	f.Add("userknownhostsfile ~/${X} ${Y\nidentityagent $\nhostname %h%%%d\nconnecttimeout 99999999999999999999")
+	f.Add("connecttimeout 99999999999999999\nidentityfile a\nidentityfile b c\nproxycommand none\nport\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		s, err := Config{Host: "h"}.merge(lookup(strings.Split(text, "\n")...), testMachine())
+		if err != nil {
+			return
+		}
+		if s.port < 1 || s.port > 65535 || s.connectTimeout <= 0 || checkWord("host", s.hostname) != nil || checkWord("user", s.user) != nil {
+			t.Errorf("got %+v", s)
+		}
+	})
 }

@@ -6,53 +6,35 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/gorun/gorun/ssh/internal/config"
 )
 
-// KnownNames are the hosts that a user has names for, sorted: those of Host lines in the
-// configuration file and the files that it includes, and those of ~/.ssh/known_hosts that are not hashed. An
-// empty config is ~/.ssh/config. It is for completion: files that cannot be read are left out.
-func KnownNames(config string) []string {
+// KnownNames returns the hosts that a user has names for, sorted: those on Host lines of the
+// configuration file and the files that it includes, and those of ~/.ssh/known_hosts that are not
+// hashed. An empty file means ~/.ssh/config. It is for completion: files that cannot be read are
+// left out.
+func KnownNames(file string) []string {
 	home, err := os.UserHomeDir()
 	if err != nil {
 		return nil
 	}
-	folder := filepath.Join(home, ".ssh")
-	if config == "" {
-		config = filepath.Join(folder, "config")
+	if file == "" {
+		file = filepath.Join(home, ".ssh", "config")
 	}
-	names := configNames(config, folder, 4)
-	eachLine(filepath.Join(folder, "known_hosts"), func(line string) { names = append(names, knownHostNames(line)...) })
+	var names []string
+	if c, err := config.Read(file, home); err == nil {
+		names = c.Hosts()
+	}
+	known, err := os.Open(filepath.Join(home, ".ssh", "known_hosts"))
+	if err == nil {
+		defer known.Close()
+		for lines := bufio.NewScanner(known); lines.Scan(); {
+			names = append(names, knownHostNames(strings.TrimSpace(lines.Text()))...)
+		}
+	}
 	slices.Sort(names)
 	return slices.Compact(names)
-}
-
-// configNames are the names in a configuration file that stand for one host each. depth bounds how far files
-// that include files are followed.
-func configNames(file, folder string, depth int) (names []string) {
-	eachLine(file, func(line string) {
-		words := strings.FieldsFunc(line, func(c rune) bool { return strings.ContainsRune(" \t=\"", c) })
-		if len(words) < 2 {
-			return
-		}
-		switch strings.ToLower(words[0]) {
-		case "host":
-			for _, name := range words[1:] {
-				if !strings.ContainsAny(name, "*?!#") {
-					names = append(names, name)
-				}
-			}
-		case "include":
-			for _, pattern := range words[1:] {
-				found, _ := included(pattern, folder, filepath.Dir(folder))
-				for _, f := range found {
-					if depth > 0 {
-						names = append(names, configNames(f, folder, depth-1)...)
-					}
-				}
-			}
-		}
-	})
-	return names
 }
 
 // knownHostNames are the names that a line of known_hosts has a key for, without ports.
@@ -70,16 +52,4 @@ func knownHostNames(line string) (names []string) {
 		}
 	}
 	return names
-}
-
-// eachLine calls use for every line of a file.
-func eachLine(file string, use func(line string)) {
-	f, err := os.Open(file)
-	if err != nil {
-		return
-	}
-	defer f.Close()
-	for scanner := bufio.NewScanner(f); scanner.Scan(); {
-		use(strings.TrimSpace(scanner.Text()))
-	}
 }

@@ -27,7 +27,7 @@ func layers() []layer {
 	leaf := "it is a leaf, usable and testable on its own"
 	return []layer{
 		{folder: "hostfile", why: leaf},
-		{folder: "ssh", large: "to be split", why: leaf + "; it knows nothing of ranks"},
+		{folder: "ssh", large: "one connection from its configuration to its end, whose phases share one public set of errors", why: leaf + "; it knows nothing of ranks"},
 		{folder: "gpu", why: leaf},
 		{folder: "gpu/nvml", may: []string{"gpu"}, why: "it only fills in gpu's types"},
 		{folder: "internal/rankenv", why: leaf},

@@ -1,0 +1,77 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Comparison with ssh itself is in package ssh.
+
+func write(t testing.TB, name, text string) string {
+	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func TestDoubtfulFilesAreForSSH(t *testing.T) {
+	for text, sure := range map[string]bool{
+		"Host f*\n  User me\n": true, "Match all\n": false, "NoSuchOption yes\n": false, "Port\n": false,
+		"Include config\n": false, "IdentityFile \"a b\"\n": false, "ProxyCommand sh -c 'x'\n": true, "CanonicalizeHostname NO\n": true,
+	} {
+		home := t.TempDir()
+		file := write(t, filepath.Join(home, ".ssh", "config"), text)
+		for _, mode := range []os.FileMode{0o600, 0o620} {
+			if err := os.Chmod(file, mode); err != nil {
+				t.Fatal(err)
+			}
+			c, err := Read("", home)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.files = c.files[:1] // without the machine's
+			if _, err := c.Values("f1"); (err == nil) != (sure && mode == 0o600) {
+				t.Errorf("%q with mode %o: %v", text, mode, err)
+			}
+		}
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add("match all\nHost\t*\nMATCH x\nInclude")
+	f.Add("Host f1 !f2\n=\nport==\n\r\r\nIdentityFile \"a\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		c, err := Read(write(t, filepath.Join(t.TempDir(), "config"), strings.ReplaceAll(strings.ToLower(text), "include", "")), "/nonexistent")
+		if err != nil {
+			t.Fatal(err)
+		}
+		values, _ := c.Values("f1")
+		for keyword, list := range values {
+			if strings.ContainsAny(keyword, " \t=") || len(list) == 0 {
+				t.Errorf("keyword %q has %q", keyword, list)
+			}
+		}
+	})
+}
+
+func FuzzParseDump(f *testing.F) {
+	f.Add("host h\nuser me\nidentityfile a\nidentityfile b c\n")
+	f.Add("proxycommand none\n\nport\nport 22\r\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		for keyword, list := range parseDump([]byte(text)) {
+			if keyword == "" || strings.ContainsAny(keyword, " \n") || len(list) == 0 {
+				t.Errorf("keyword %q has %q", keyword, list)
+			}
+			for _, v := range list {
+				if strings.ContainsRune(v, '\n') || !strings.Contains(text, v) {
+					t.Errorf("%s has the value %q", keyword, v)
+				}
+			}
+		}
+	})
+}
