@@ -100,7 +100,7 @@ func TestDaemonsEndWithTheJob(t *testing.T) {
 				case <-h.whenDone():
 				}
 				h.stop()
-				noneLeft(t, hidden)
+				lab.NoneLeft(t, hidden)
 				until(t, "the end of the cgroups", func() bool { return len(groupsOf(h.cmd.Process.Pid)) == 0 })
 			})
 		}
@@ -165,7 +165,7 @@ func TestTheNextGorunEndsWhatIsLeft(t *testing.T) {
 		next := start(t)
 		next.run(script(1, "exit 0"))
 		next.finish()
-		noneLeft(t, hidden)
+		lab.NoneLeft(t, hidden)
 		until(t, "the end of the cgroups", func() bool { return len(groupsOf(h.cmd.Process.Pid)) == 0 })
 		if err := syscall.Kill(stranger.Process.Pid, 0); err != nil {
 			t.Error("a stranger was killed for its environment")

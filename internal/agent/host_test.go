@@ -49,25 +49,6 @@ const quickExit = "GORACE=atexit_sleep_ms=0"
 // newMark is a variable for the environment of all processes of one test.
 func newMark() string { return "AGENT_TEST_MARK=" + rand.Text() }
 
-// noneLeft fails the test if processes with the mark do not end soon, and kills them.
-func noneLeft(t testing.TB, mark string) {
-	t.Helper()
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		left := lab.Processes(mark)
-		if len(left) == 0 {
-			return
-		}
-		if time.Now().After(deadline) {
-			for _, pid := range left {
-				line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-				t.Errorf("left behind: %d %q", pid, bytes.ReplaceAll(line, []byte{0}, []byte{' '}))
-				_ = syscall.Kill(pid, syscall.SIGKILL)
-			}
-			return
-		}
-	}
-}
-
 // host is a guard and its agent, seen from the launcher's end of the wire.
 type host struct {
 	t      *testing.T
@@ -167,7 +148,7 @@ func (h *host) stop() {
 		_ = h.cmd.Wait()
 		h.code = h.cmd.ProcessState.ExitCode()
 	}
-	noneLeft(h.t, h.mark)
+	lab.NoneLeft(h.t, h.mark)
 	if h.t.Failed() {
 		h.t.Logf("stderr: %s", h.said())
 	}

@@ -1,7 +1,6 @@
 package contain
 
 import (
-	"bytes"
 	"crypto/rand"
 	"fmt"
 	"io"
@@ -12,8 +11,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/gorun/gorun/internal/test/lab"
 )
 
 // treeWord makes this test binary the root of a process tree.
@@ -72,22 +69,3 @@ const quickExit = "GORACE=atexit_sleep_ms=0"
 
 // newMark is a variable for the environment of all processes of one test.
 func newMark() string { return "CONTAIN_TEST_MARK=" + rand.Text() }
-
-// noneLeft fails the test if processes with the mark do not end soon, and kills them.
-func noneLeft(t testing.TB, mark string) {
-	t.Helper()
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		left := lab.Processes(mark)
-		if len(left) == 0 {
-			return
-		}
-		if time.Now().After(deadline) {
-			for _, pid := range left {
-				line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-				t.Errorf("left behind: %d %q", pid, bytes.ReplaceAll(line, []byte{0}, []byte{' '}))
-				_ = syscall.Kill(pid, syscall.SIGKILL)
-			}
-			return
-		}
-	}
-}

@@ -135,7 +135,7 @@ func startTree(t *testing.T, script string, size int) tree {
 		if err := cmd.Wait(); err != nil {
 			t.Error(err)
 		}
-		noneLeft(t, mark)
+		lab.NoneLeft(t, mark)
 	})
 	root := tree{cmd.Process.Pid, mark, stdin, bufio.NewReader(stdout)}
 	until(t, fmt.Sprintf("%d processes below the root", size), func() bool { return len(Descendants(root.root)) >= size })

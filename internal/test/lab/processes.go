@@ -2,9 +2,13 @@ package lab
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
+	"syscall"
+	"testing"
+	"time"
 )
 
 // Processes returns the processes of this machine whose environment holds mark as a whole NAME=value entry, or whose command
@@ -68,4 +72,23 @@ func (c *Cluster) Inside(hosts ...string) []int {
 		}
 	}
 	return pids
+}
+
+// NoneLeft fails the test if [Processes] with the mark do not end within 5 s, and kills them.
+func NoneLeft(t testing.TB, mark string) {
+	t.Helper()
+	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		left := Processes(mark)
+		if len(left) == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			for _, pid := range left {
+				line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+				t.Errorf("left behind: %d %q", pid, bytes.ReplaceAll(line, []byte{0}, []byte{' '}))
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+			return
+		}
+	}
 }
