@@ -11,9 +11,9 @@ import (
 )
 
 func TestStartedCallsAreMadeInOrder(t *testing.T) {
-	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
+	onTransports(t, func(t *testing.T, l layout) {
 		const size, calls, n = 3, 20, 5000
-		comms := newDoor(t, size).Join(t)
+		comms := l.of(size).job(t).Join(t)
 		err := ringtest.Each(size, func(rank int) error {
 			c := comms[rank]
 			var handles []ring.Handle
@@ -51,7 +51,7 @@ func TestStartedCallsAreMadeInOrder(t *testing.T) {
 }
 
 func TestWaitEndsWithItsContextAndTheCallGoesOn(t *testing.T) {
-	comms := ringtest.NewDoor(t, 2).Join(t)
+	comms := ringtest.NewJob(t, 2).Join(t)
 	v := []float32{1}
 	h, err := ring.AllReduceAsync(comms[0], v, v, ring.Sum)
 	if err != nil {
@@ -78,8 +78,8 @@ func TestWaitEndsWithItsContextAndTheCallGoesOn(t *testing.T) {
 
 // A call with a time limit that stands behind a started one, which never ends, ends in time too, and takes the job with it.
 func TestBehindAStartedCallAContextEnds(t *testing.T) {
-	door := ringtest.NewDoor(t, 2)
-	comms := door.Join(t)
+	job := ringtest.NewJob(t, 2)
+	comms := job.Join(t)
 	v := []float32{1}
 	h, err := ring.AllReduceAsync(comms[0], v, v, ring.Sum) // the other rank does not come
 	if err != nil {
@@ -96,14 +96,14 @@ func TestBehindAStartedCallAContextEnds(t *testing.T) {
 		}
 	case <-time.After(10 * told):
 		t.Error("the call goes on after its context has ended")
-		door.Abort(ringtest.Abort{Rank: 1, Host: ringtest.Host, Cause: "the test is over"})
+		job.Abort(ringtest.Abort{Rank: 1, Host: ringtest.Host, Cause: "the test is over"})
 		<-ended
 		return
 	}
 	if err := h.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("the started call ended with %v", err)
 	}
-	if lost := door.Losses(); len(lost) != 1 || lost[0].Rank != 0 {
+	if lost := job.Losses(); len(lost) != 1 || lost[0].Rank != 0 {
 		t.Errorf("the job was told %v", lost)
 	}
 	err = ring.AllReduce(ctx, comms[1], []float32{2}, ring.Sum)
@@ -117,7 +117,7 @@ func TestBehindAStartedCallAContextEnds(t *testing.T) {
 
 // Who waits for a call that somebody else has waited for before him waits for no other call, and holds nobody up.
 func TestWaitingAgainWaitsForNoOtherCall(t *testing.T) {
-	comms := ringtest.NewDoor(t, 2).Join(t)
+	comms := ringtest.NewJob(t, 2).Join(t)
 	v, w := []float32{1}, []float32{1}
 	h, err := ring.AllReduceAsync(comms[0], v, v, ring.Sum)
 	if err == nil {
@@ -157,7 +157,7 @@ func TestWaitingAgainWaitsForNoOtherCall(t *testing.T) {
 }
 
 func TestWrongArgumentsAreNotStarted(t *testing.T) {
-	comms := ringtest.NewDoor(t, 1).Join(t)
+	comms := ringtest.NewJob(t, 1).Join(t)
 	h, err := ring.AllReduceAsync(comms[0], make([]float32, 2), make([]float32, 3), ring.Sum)
 	if err == nil || !h.Done() || h.Wait(ctx) != nil {
 		t.Errorf("error %v, handle done %v", err, h.Done())
@@ -165,8 +165,8 @@ func TestWrongArgumentsAreNotStarted(t *testing.T) {
 }
 
 func TestStartedCallsFailWithTheComm(t *testing.T) {
-	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
-		comms := newDoor(t, 2).Join(t)
+	onTransports(t, func(t *testing.T, l layout) {
+		comms := l.of(2).job(t).Join(t)
 		var handles []ring.Handle
 		for range 3 {
 			h, err := ring.BroadcastAsync(comms[1], make([]float32, 10), 0)
@@ -195,7 +195,7 @@ func TestStartedCallsFailWithTheComm(t *testing.T) {
 
 // A handle that was waited for makes room for the next one.
 func TestStartingDoesNotAllocate(t *testing.T) {
-	comms := ringtest.NewDoor(t, 1).Join(t)
+	comms := ringtest.NewJob(t, 1).Join(t)
 	v := make([]float32, 100)
 	got := testing.AllocsPerRun(100, func() {
 		h, err := ring.AllReduceAsync(comms[0], v, v, ring.Sum)

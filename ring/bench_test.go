@@ -16,7 +16,7 @@ func BenchmarkAllReduce(b *testing.B) {
 	for _, size := range []int{2, 4} {
 		for _, bytes := range []int{8, 1 << 10, 32 << 10, 160 << 10, 1 << 20, 16 << 20, 64 << 20} {
 			b.Run(fmt.Sprintf("ranks=%d/bytes=%d", size, bytes), func(b *testing.B) {
-				comms := ringtest.NewDoor(b, size).Join(b)
+				comms := ringtest.NewJob(b, size).Join(b)
 				b.ReportAllocs()
 				timeAllReduce(b, comms, bytes)
 			})
@@ -103,7 +103,7 @@ func BenchmarkGuards(b *testing.B) {
 			var contestants []func() time.Duration
 			for _, more := range []string{unguarded, "RING_CHECKSUM=1", "GORUN_ENCRYPT=1"} {
 				g := pairOf(more)
-				reduce := reducer(g.join(b, g.door(b)), bytes)
+				reduce := reducer(g.join(b, g.job(b)), bytes)
 				rounds := roundsIn(b, time.Second/4, reduce)
 				contestants = append(contestants, func() time.Duration { return timed(b, rounds, reduce) })
 			}

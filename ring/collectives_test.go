@@ -130,8 +130,8 @@ func TestCollectives(t *testing.T) {
 	}
 	for _, size := range []int{1, 2, 3, 5, 8} {
 		t.Run(fmt.Sprintf("ranks=%d", size), func(t *testing.T) {
-			onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
-				comms := newDoor(t, size).Join(t)
+			onTransports(t, func(t *testing.T, l layout) {
+				comms := l.of(size).job(t).Join(t)
 				testAllReduce[float32](t, comms, 50000, 1e-5)
 				testAllReduce[float64](t, comms, 20000, 1e-14)
 				testOthers[float32](t, comms, 30000)
@@ -141,32 +141,10 @@ func TestCollectives(t *testing.T) {
 	}
 }
 
-type newDoor func(tb testing.TB, size int) *ringtest.Door
-
-// onEveryTransport runs test over TCP, in shared memory, and with both: on hosts of two
-// ranks and a last one of what is left.
-func onEveryTransport(t *testing.T, test func(t *testing.T, newDoor newDoor)) {
-	for _, transport := range []string{"tcp", "shm", "stacked"} {
-		t.Run(transport, func(t *testing.T) {
-			test(t, func(tb testing.TB, size int) *ringtest.Door {
-				door := ringtest.NewDoor(tb, size)
-				door.Transport = transport
-				if transport == "stacked" {
-					door.Transport = "auto"
-					for left := size; left > 0; left -= 2 {
-						door.Hosts = append(door.Hosts, min(2, left))
-					}
-				}
-				return door
-			})
-		})
-	}
-}
-
 func TestBarrierWaitsForAll(t *testing.T) {
-	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
+	onTransports(t, func(t *testing.T, l layout) {
 		for _, size := range sizes {
-			comms := newDoor(t, size).Join(t)
+			comms := l.of(size).job(t).Join(t)
 			for late := range size {
 				entered := make(chan int, size)
 				release := make(chan struct{})
@@ -196,7 +174,7 @@ func TestBarrierWaitsForAll(t *testing.T) {
 }
 
 func TestSpecialValues(t *testing.T) {
-	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
+	onTransports(t, func(t *testing.T, l layout) {
 		nan, inf := math.NaN(), math.Inf(1)
 		inputs := [][]float64{{nan, inf, math.Copysign(0, -1), 1}, {1, -inf, 0, 5e-324}, {2, 3, 0, 5e-324}}
 		tests := []struct {
@@ -207,7 +185,7 @@ func TestSpecialValues(t *testing.T) {
 			{ring.Min, []float64{nan, -inf, math.Copysign(0, -1), 5e-324}},
 			{ring.Max, []float64{nan, inf, 0, 1}},
 		}
-		comms := newDoor(t, 3).Join(t)
+		comms := l.of(3).job(t).Join(t)
 		for _, test := range tests {
 			got := make([][]float64, 3)
 			err := ringtest.Each(3, func(rank int) error {
@@ -230,8 +208,8 @@ func TestSpecialValues(t *testing.T) {
 }
 
 func TestArguments(t *testing.T) {
-	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
-		comms := newDoor(t, 2).Join(t)
+	onTransports(t, func(t *testing.T, l layout) {
+		comms := l.of(2).job(t).Join(t)
 		c, buf := comms[0], make([]float32, 8)
 		for name, err := range map[string]error{
 			"op":      ring.AllReduce(ctx, c, buf, 0),
@@ -253,9 +231,9 @@ func TestArguments(t *testing.T) {
 }
 
 func TestCallsAreSerialised(t *testing.T) {
-	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
+	onTransports(t, func(t *testing.T, l layout) {
 		const size, callers, calls = 3, 8, 200
-		comms := newDoor(t, size).Join(t)
+		comms := l.of(size).job(t).Join(t)
 		err := ringtest.Each(size*callers, func(i int) error {
 			for range calls {
 				buf := []float64{1}
@@ -278,8 +256,8 @@ func TestNoAllocation(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
-		comms := newDoor(t, 2).Join(t)
+	onTransports(t, func(t *testing.T, l layout) {
+		comms := l.of(2).job(t).Join(t)
 		const runs = 50
 		for _, n := range []int{1, 1000, 1 << 20} {
 			a, b := make([]float32, n), make([]float32, n)
@@ -314,7 +292,7 @@ func TestNoAllocation(t *testing.T) {
 
 // What a rank sends to itself must be what it expects of itself: it is told so, and the Comm works on.
 func TestAllToAllToItself(t *testing.T) {
-	comms := ringtest.NewDoor(t, 2).Join(t)
+	comms := ringtest.NewJob(t, 2).Join(t)
 	err := ringtest.Each(2, func(rank int) error {
 		counts, sends := []int{2, 2}, []int{2, 2}
 		if rank == 0 {

@@ -25,7 +25,7 @@ const (
 // Comm is this rank's membership in its job, or in a part of it made by [Split] or [Group]. Its
 // methods and the collectives are safe for concurrent use.
 type Comm struct {
-	place rankenv.Rank
+	self  rankenv.Rank
 	name  string   // empty for the whole job
 	hosts []string // names of the hosts, by rank
 	ranks []int    // in the whole job, by rank; nil when they are the same
@@ -37,8 +37,8 @@ type Comm struct {
 	life context.Context
 	end  context.CancelCauseFunc
 
-	door  *boot.Door // nil in a world of one
-	owner bool       // of the door
+	agent *boot.Client // nil in a world of one
+	owner bool         // of agent
 	// updated is set when hosts have joined or will leave; nil where the job is not elastic. Parts share it.
 	updated *atomic.Bool
 	first   int         // epoch that Init tried to join
@@ -55,8 +55,8 @@ type Comm struct {
 	broke atomic.Pointer[error] // of the first call that failed; stored while calls is held
 }
 
-func newComm(parent context.Context, place rankenv.Rank, o options) *Comm {
-	c := &Comm{place: place, opts: o}
+func newComm(parent context.Context, self rankenv.Rank, o options) *Comm {
+	c := &Comm{self: self, opts: o}
 	c.life, c.end = context.WithCancelCause(parent)
 	context.AfterFunc(c.life, func() { c.broken.Store(true) })
 	c.later.init(c)
@@ -64,25 +64,25 @@ func newComm(parent context.Context, place rankenv.Rank, o options) *Comm {
 }
 
 // Rank returns this rank's number, from 0.
-func (c *Comm) Rank() int { return c.place.Rank }
+func (c *Comm) Rank() int { return c.self.Rank }
 
 // Size returns the number of ranks.
-func (c *Comm) Size() int { return c.place.Size }
+func (c *Comm) Size() int { return c.self.Size }
 
 // LocalRank returns this rank's number among the ranks of its host, from 0.
-func (c *Comm) LocalRank() int { return c.place.LocalRank }
+func (c *Comm) LocalRank() int { return c.self.LocalRank }
 
 // LocalSize returns the number of ranks on this host.
-func (c *Comm) LocalSize() int { return c.place.LocalSize }
+func (c *Comm) LocalSize() int { return c.self.LocalSize }
 
 // CrossRank returns this host's number among the hosts that have a rank with this LocalRank.
-func (c *Comm) CrossRank() int { return c.place.CrossRank }
+func (c *Comm) CrossRank() int { return c.self.CrossRank }
 
 // CrossSize returns the number of hosts that have a rank with this LocalRank.
-func (c *Comm) CrossSize() int { return c.place.CrossSize }
+func (c *Comm) CrossSize() int { return c.self.CrossSize }
 
 // Host is the name of this rank's host, as the user wrote it.
-func (c *Comm) Host() string { return c.place.Host }
+func (c *Comm) Host() string { return c.self.Host }
 
 // Close leaves the job, or the part of it. Running and started calls fail with [ErrClosed]. Ranks
 // that still wait for this one get a [*PeerError], so close after the last call. Closing again does
@@ -95,7 +95,7 @@ func (c *Comm) Close() error {
 	c.calls.Unlock()
 	c.work.Wait()
 	if c.owner {
-		c.door.Close()
+		c.agent.Close()
 	}
 	return nil
 }
@@ -116,7 +116,7 @@ func (c *Comm) Do(ctx context.Context, w Collective) error {
 func (c *Comm) check(w *Collective) (engine.Collective, engine.Call, error) {
 	work := w.engine()
 	call, err := work.Check(c.Rank(), c.Size())
-	call.Epoch = uint64(c.place.Epoch)
+	call.Epoch = uint64(c.self.Epoch)
 	return work, call, err
 }
 
@@ -236,12 +236,12 @@ func (c *Comm) inJob(rank int) int {
 // report notifies the job through the agent that rank is lost. If the agent cannot be reached,
 // closed links inform the neighbours.
 func (c *Comm) report(rank int, cause error) {
-	if c.door == nil {
+	if c.agent == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), reportTimeout)
 	defer cancel()
-	_ = c.door.Lost(ctx, rank, strings.TrimPrefix(cause.Error(), "ring: "))
+	_ = c.agent.Lost(ctx, rank, strings.TrimPrefix(cause.Error(), "ring: "))
 }
 
 // verdict waits briefly for the job's own report of the first failure: the rank lost here may

@@ -329,9 +329,9 @@ func TestDeviceInitHangs(t *testing.T) {
 
 // A launch allocates nothing once its like has been made.
 func TestDeviceAllocatesNothing(t *testing.T) {
-	for _, way := range deviceWays() {
-		t.Run(way.name, func(t *testing.T) {
-			d := devices(t, newDeviceJob(t, 1, way.env...).comms(t))[0]
+	for _, caller := range deviceWays() {
+		t.Run(caller.name, func(t *testing.T) {
+			d := devices(t, newDeviceJob(t, 1, caller.env...).comms(t))[0]
 			at := memory(t, d, 4096)
 			two := []ring.DeviceCall{{Collective: ring.Collective{Kind: ring.KindAllReduce, Type: ring.Float32, Op: ring.Sum, Dst: ring.DeviceBuffer(at, 100), Src: ring.DeviceBuffer(at, 100)}, Scale: 0.5}, {}}
 			two[1] = two[0]

@@ -20,24 +20,24 @@ type roll struct {
 
 func (c *Comm) arrive(ctx context.Context) roll {
 	c.calls.Lock()
-	r := roll{c, fmt.Sprintf("ring/%d/device%s/%d/", c.place.Epoch, c.name, c.splits)}
+	r := roll{c, fmt.Sprintf("ring/%d/device%s/%d/", c.self.Epoch, c.name, c.splits)}
 	c.calls.Unlock()
-	if c.door != nil && c.Size() > 1 {
-		_ = c.door.Put(ctx, fmt.Sprint(r.key, c.Rank()), nil) // without it this rank counts as missing, which matters only if the call times out
+	if c.agent != nil && c.Size() > 1 {
+		_ = c.agent.Put(ctx, fmt.Sprint(r.key, c.Rank()), nil) // without it this rank counts as missing, which matters only if the call times out
 	}
 	return r
 }
 
 // name adds the missing ranks to err if ctx has ended.
 func (r roll) name(ctx context.Context, err error) error {
-	if ctx.Err() == nil || r.comm.door == nil {
+	if ctx.Err() == nil || r.comm.agent == nil {
 		return err
 	}
 	ask, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTimeout)
 	defer cancel()
 	var absent []string
 	for rank := range r.comm.Size() {
-		_, found, gerr := r.comm.door.Get(ask, fmt.Sprint(r.key, rank))
+		_, found, gerr := r.comm.agent.Get(ask, fmt.Sprint(r.key, rank))
 		if gerr != nil {
 			return err
 		}
@@ -131,8 +131,8 @@ func (d *Device) open(ctx context.Context, c *Comm, ordinal int) error {
 		return err
 	}
 	if !native {
-		if mode, _ := c.opts.lookup("RING_DEVICE"); mode != "host" && c.Rank() == 0 && c.door != nil {
-			_ = c.door.Note(ctx, "GPU buffers go through host memory, for "+why)
+		if mode, _ := c.opts.lookup("RING_DEVICE"); mode != "host" && c.Rank() == 0 && c.agent != nil {
+			_ = c.agent.Note(ctx, "GPU buffers go through host memory, for "+why)
 		}
 		d.how = "host memory, for " + why
 		if d.lib != nil {
@@ -223,15 +223,15 @@ var errGaveUp = errors.New("another rank could not begin")
 // meet waits until NCCL on all ranks has come up. A rank on which it fails lets the others know, which would wait for it.
 func (d *Device) meet(ctx context.Context, id [nccl.IDSize]byte) (err error) {
 	c := d.comm
-	key := fmt.Sprintf("ring/%d/device%s/failed", c.place.Epoch, c.name)
+	key := fmt.Sprintf("ring/%d/device%s/failed", c.self.Epoch, c.name)
 	ctx, cancel := c.within(ctx)
 	watching := make(chan struct{})
 	go func() {
 		defer close(watching)
-		if c.door == nil || c.Size() == 1 {
+		if c.agent == nil || c.Size() == 1 {
 			return
 		}
-		if _, werr := c.door.Wait(ctx, key); werr == nil {
+		if _, werr := c.agent.Wait(ctx, key); werr == nil {
 			cancel(errGaveUp)
 		}
 	}()
@@ -239,8 +239,8 @@ func (d *Device) meet(ctx context.Context, id [nccl.IDSize]byte) (err error) {
 		failed := err != nil && context.Cause(ctx) == nil
 		cancel(nil)
 		<-watching
-		if failed && c.door != nil {
-			_ = c.door.Put(c.life, key, []byte("1")) // otherwise they wait until their contexts end
+		if failed && c.agent != nil {
+			_ = c.agent.Put(c.life, key, []byte("1")) // otherwise they wait until their contexts end
 		}
 	}()
 	d.mu.Lock()

@@ -290,7 +290,7 @@ func (d *Device) late(word stall.Word) error {
 // not notify them. If a lost rank is the cause, the job reports that rank instead.
 func (d *Device) fail(op Kind, err error) error {
 	c := d.comm
-	seen := &PeerError{Rank: c.inJob(c.Rank()), Host: c.place.Host, Cause: err}
+	seen := &PeerError{Rank: c.inJob(c.Rank()), Host: c.self.Host, Cause: err}
 	lost, late := err.(*engine.LinkError)
 	if late {
 		seen = &PeerError{Rank: c.inJob(lost.Rank), Host: c.host(lost.Rank), Cause: lost.Err}

@@ -35,7 +35,7 @@ func standins(t testing.TB, flags ...string) string {
 
 // deviceJob is a job whose ranks have devices.
 type deviceJob struct {
-	*ringtest.Door
+	*ringtest.Job
 	dir  string   // of the stand-ins
 	more []string // of the environment of all ranks
 	own  map[int][]string
@@ -43,7 +43,7 @@ type deviceJob struct {
 
 func newDeviceJob(t testing.TB, size int, more ...string) *deviceJob {
 	t.Helper()
-	j := &deviceJob{Door: ringtest.NewDoor(t, size), dir: standins(t), more: more, own: map[int][]string{}}
+	j := &deviceJob{Job: ringtest.NewJob(t, size), dir: standins(t), more: more, own: map[int][]string{}}
 	j.Transport = "shm"
 	t.Setenv("STANDIN_DIR", t.TempDir())
 	return j
@@ -135,18 +135,18 @@ func deviceWays() []deviceWay {
 
 // onDevices runs test on every way, with some numbers of ranks.
 func onDevices(t *testing.T, sizes []int, test func(t *testing.T, all []*ring.Device)) {
-	for _, way := range deviceWays() {
+	for _, caller := range deviceWays() {
 		for i, size := range sizes {
-			if way.name == "nccl-in-progress" && i != len(sizes)/2 || raceEnabled && way.harm != nil && i != len(sizes)/2 {
+			if caller.name == "nccl-in-progress" && i != len(sizes)/2 || raceEnabled && caller.harm != nil && i != len(sizes)/2 {
 				continue // all of them would take long
 			}
-			t.Run(fmt.Sprintf("%s/ranks=%d", way.name, size), func(t *testing.T) {
-				for name, value := range way.harm {
+			t.Run(fmt.Sprintf("%s/ranks=%d", caller.name, size), func(t *testing.T) {
+				for name, value := range caller.harm {
 					t.Setenv(name, value)
 				}
-				all := devices(t, newDeviceJob(t, size, way.env...).comms(t))
+				all := devices(t, newDeviceJob(t, size, caller.env...).comms(t))
 				for rank, d := range all {
-					if d.Native() != way.native {
+					if d.Native() != caller.native {
 						t.Errorf("rank %d goes by %v", rank, d)
 					}
 				}

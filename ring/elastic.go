@@ -56,7 +56,7 @@ func Elastic(ctx context.Context, state State, train func(ctx context.Context, c
 		c.Close()
 		left = c.Epoch()
 		switch {
-		case err == nil, !c.place.Elastic:
+		case err == nil, !c.self.Elastic:
 			return err
 		case errors.Is(err, ErrHostsUpdated):
 		case errors.As(err, new(*PeerError)):

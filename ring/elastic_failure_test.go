@@ -228,7 +228,7 @@ func TestStates(t *testing.T) {
 
 // The samples and seeds of all ranks are the same, or Sync says so.
 func TestSamplersDiffer(t *testing.T) {
-	d := ringtest.NewDoor(t, 2)
+	d := ringtest.NewJob(t, 2)
 	comms := d.Join(t)
 	for _, other := range []*ring.Sampler{ring.NewSampler(11, 1), ring.NewSampler(10, 2)} {
 		err := ringtest.Each(2, func(rank int) error {

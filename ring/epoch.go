@@ -21,21 +21,21 @@ func AfterEpoch(number int) Option { return func(o *options) { o.left = number }
 
 // Epoch returns the number of the epoch of an elastic job, from 1, or 0 where the job is not
 // elastic.
-func (c *Comm) Epoch() int { return c.place.Epoch }
+func (c *Comm) Epoch() int { return c.self.Epoch }
 
 // joinEpoch waits for the next epoch and joins it. If the epoch fails while its ranks join, it
 // waits for another.
-func joinEpoch(ctx context.Context, place rankenv.Rank, o options) (*Comm, error) {
-	for left, first := o.left, 0; ; left = place.Epoch {
-		job, err := park(ctx, place, left)
+func joinEpoch(ctx context.Context, self rankenv.Rank, o options) (*Comm, error) {
+	for left, first := o.left, 0; ; left = self.Epoch {
+		job, err := park(ctx, self, left)
 		if err != nil {
 			return nil, err
 		}
 		if first == 0 {
 			first = job.Epoch
 		}
-		place = moved(place, job)
-		c, err := joinJob(ctx, place, o, &job)
+		self = moved(self, job)
+		c, err := joinJob(ctx, self, o, &job)
 		if err == nil {
 			err = c.joined(ctx)
 		}
@@ -50,10 +50,10 @@ func joinEpoch(ctx context.Context, place rankenv.Rank, o options) (*Comm, error
 }
 
 // park asks the agent for the epoch after left, and waits for it.
-func park(ctx context.Context, place rankenv.Rank, left int) (boot.Job, error) {
-	door := boot.NewDoor(place.Agent, place.Token)
-	defer door.Close()
-	job, err := door.Park(ctx, left)
+func park(ctx context.Context, self rankenv.Rank, left int) (boot.Job, error) {
+	agent := boot.NewClient(self.Agent, self.Token)
+	defer agent.Close()
+	job, err := agent.Park(ctx, left)
 	if abort := new(boot.Abort); errors.As(err, &abort) {
 		return job, &PeerError{Rank: abort.Rank, Host: abort.Host, Op: "init", Cause: errors.New(abort.Cause)}
 	}
@@ -64,26 +64,26 @@ func park(ctx context.Context, place rankenv.Rank, left int) (boot.Job, error) {
 }
 
 // moved returns a rank's description in another epoch. Its host stays.
-func moved(place rankenv.Rank, job boot.Job) rankenv.Rank {
-	place.Epoch, place.Rank, place.Size = job.Epoch, job.Rank, job.Size
-	place.LocalRank, place.LocalSize = job.LocalRank, job.LocalSize
-	place.CrossRank, place.CrossSize = job.CrossRank, job.CrossSize
+func moved(self rankenv.Rank, job boot.Job) rankenv.Rank {
+	self.Epoch, self.Rank, self.Size = job.Epoch, job.Rank, job.Size
+	self.LocalRank, self.LocalSize = job.LocalRank, job.LocalSize
+	self.CrossRank, self.CrossSize = job.CrossRank, job.CrossSize
 	if len(job.Addrs) > 0 {
-		place.Addr, place.Addrs = job.Addrs[0], job.Addrs
+		self.Addr, self.Addrs = job.Addrs[0], job.Addrs
 	}
-	return place
+	return self
 }
 
 // joined reports to the launcher that this rank has joined the epoch, and starts to watch for
 // changes of the hosts.
 func (c *Comm) joined(ctx context.Context) error {
-	if err := c.door.Joined(ctx); err != nil {
+	if err := c.agent.Joined(ctx); err != nil {
 		c.Close()
 		return fmt.Errorf("ring: init: %w", err)
 	}
 	c.updated = new(atomic.Bool)
 	c.work.Go(func() {
-		if c.door.WatchInterrupt(c.life, c.place.Epoch) {
+		if c.agent.WatchInterrupt(c.life, c.self.Epoch) {
 			c.updated.Store(true)
 		}
 	})

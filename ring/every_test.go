@@ -9,38 +9,36 @@ import (
 	"github.com/gorun/gorun/ring"
 )
 
-// layouts are ways in which ranks can lie on hosts.
-func layouts() map[string]func(t *testing.T) []*ring.Comm {
-	door := func(transport string, hosts ...int) func(t *testing.T) []*ring.Comm {
+// worlds are the ranks of jobs and of parts of jobs, on all kinds of layouts.
+func worlds() map[string]func(t *testing.T) []*ring.Comm {
+	join := func(transport string, streams int, hosts ...int) func(t *testing.T) []*ring.Comm {
 		return func(t *testing.T) []*ring.Comm {
-			size := 0
+			l := layout{transport: transport, hosts: hosts, streams: streams, opts: []ring.Option{ring.WithShards(16 << 10)}}
 			for _, n := range hosts {
-				size += n
+				l.size += n
 			}
-			d := ringtest.NewDoor(t, size)
-			d.Transport, d.Hosts = transport, hosts
-			return d.Join(t, ring.WithShards(16<<10))
+			return l.join(t, l.job(t))
 		}
 	}
 	return map[string]func(t *testing.T) []*ring.Comm{
-		"alone":            door("auto", 1),
-		"shm/2":            door("shm", 2),
-		"shm/3":            door("shm", 3),
-		"tcp/2":            door("tcp", 2),
-		"tcp/5":            door("tcp", 5),
-		"stacked/2+2":      door("auto", 2, 2),
-		"stacked/3+1":      door("auto", 3, 1),
-		"stacked/1+2+2":    door("auto", 1, 2, 2),
-		"stacked/2+3":      door("auto", 2, 3),
-		"interleaved/2+2":  interleaved(door("auto", 2, 2)),
-		"interleaved/3+2":  interleaved(door("auto", 3, 2)),
-		"three streams/2":  streams(3, 2),
-		"two streams/2+1":  streams(2, 2, 1),
-		"part of a larger": part(door("auto", 3, 2)),
+		"alone":            join("auto", 1, 1),
+		"shm/2":            join("shm", 1, 2),
+		"shm/3":            join("shm", 1, 3),
+		"tcp/2":            join("tcp", 1, 2),
+		"tcp/5":            join("tcp", 1, 5),
+		"stacked/2+2":      join("auto", 1, 2, 2),
+		"stacked/3+1":      join("auto", 1, 3, 1),
+		"stacked/1+2+2":    join("auto", 1, 1, 2, 2),
+		"stacked/2+3":      join("auto", 1, 2, 3),
+		"interleaved/2+2":  interleaved(join("auto", 1, 2, 2)),
+		"interleaved/3+2":  interleaved(join("auto", 1, 3, 2)),
+		"three streams/2":  join("tcp", 3, 2),
+		"two streams/2+1":  join("auto", 2, 2, 1),
+		"part of a larger": part(join("auto", 1, 3, 2)),
 	}
 }
 
-// interleaved numbers the ranks of base by their place in their hosts.
+// interleaved numbers the ranks of base by their LocalRank.
 func interleaved(base func(t *testing.T) []*ring.Comm) func(t *testing.T) []*ring.Comm {
 	return func(t *testing.T) []*ring.Comm {
 		return split(t, base(t), func(c *ring.Comm) (color, key int) { return 0, c.LocalRank() })
@@ -55,38 +53,8 @@ func part(base func(t *testing.T) []*ring.Comm) func(t *testing.T) []*ring.Comm 
 	}
 }
 
-func streams(n int, hosts ...int) func(t *testing.T) []*ring.Comm {
-	return func(t *testing.T) []*ring.Comm {
-		size := 0
-		for _, n := range hosts {
-			size += n
-		}
-		d := ringtest.NewDoor(t, size)
-		d.Transport, d.Hosts = "auto", hosts
-		if len(hosts) == 1 {
-			d.Transport = "tcp"
-		}
-		comms := make([]*ring.Comm, size)
-		err := ringtest.Each(size, func(rank int) error {
-			environ := append(d.Environ(rank), fmt.Sprintf("RING_STREAMS=%d", n))
-			c, err := ring.Init(ctx, ring.WithEnviron(ringtest.Lookup(environ)))
-			comms[rank] = c
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			for _, c := range comms {
-				c.Close()
-			}
-		})
-		return comms
-	}
-}
-
 // split makes all comms call Split, and returns the parts in the order of their ranks.
-// A rank without a part has nil, and goes first.
+// Ranks without a part come first, as nil.
 func split(t *testing.T, comms []*ring.Comm, of func(c *ring.Comm) (color, key int)) []*ring.Comm {
 	t.Helper()
 	parts := make([]*ring.Comm, len(comms))
@@ -99,26 +67,20 @@ func split(t *testing.T, comms []*ring.Comm, of func(c *ring.Comm) (color, key i
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		for _, c := range parts {
-			if c != nil {
-				c.Close()
-			}
-		}
-	})
-	place := func(c *ring.Comm) int {
+	t.Cleanup(func() { closeAll(parts) })
+	number := func(c *ring.Comm) int {
 		if c == nil {
 			return -1
 		}
 		return c.Rank()
 	}
-	slices.SortStableFunc(parts, func(a, b *ring.Comm) int { return place(a) - place(b) })
+	slices.SortStableFunc(parts, func(a, b *ring.Comm) int { return number(a) - number(b) })
 	return parts
 }
 
-// lesson is one rank's part in a test of a collective: it makes the call on vectors of
+// check is one rank's part in a test of a collective: it makes the call on vectors of
 // about n elements and says what is wrong.
-type lesson func(c *ring.Comm, n int) error
+type check func(c *ring.Comm, n int) error
 
 // at is element i of what rank brings. Sums of it over ranks are exact.
 func at(rank, i int) float32 { return float32((rank + 1) * (i%1009 + 1)) }
@@ -186,8 +148,8 @@ func begin(counts []int, rank int) int {
 	return from
 }
 
-func lessons() map[string]lesson {
-	return map[string]lesson{
+func checks() map[string]check {
+	return map[string]check{
 		"allreduce": func(c *ring.Comm, n int) error {
 			src := vector(n, func(i int) float32 { return at(c.Rank(), i) })
 			dst := make([]float32, n)
@@ -359,11 +321,11 @@ func TestEveryCollectiveOnEveryLayout(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	for name, join := range layouts() {
+	for name, join := range worlds() {
 		t.Run(name, func(t *testing.T) {
 			comms := join(t)
 			for _, n := range []int{0, 1, 100, 12_000, 40_001} {
-				for what, learn := range lessons() {
+				for what, learn := range checks() {
 					err := ringtest.Each(len(comms), func(rank int) error { return learn(comms[rank], n) })
 					if err != nil {
 						t.Fatalf("%s of %d: %v", what, n, err)

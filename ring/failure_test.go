@@ -41,9 +41,9 @@ func within(t *testing.T, limit time.Duration, f func()) {
 }
 
 func TestAbortEndsPendingAndLaterCalls(t *testing.T) {
-	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
-		door := newDoor(t, 4)
-		comms := door.Join(t)
+	onTransports(t, func(t *testing.T, l layout) {
+		job := l.of(4).job(t)
+		comms := job.Join(t)
 		waiting := make(chan error, 1)
 		go func() { // rank 0 does not come
 			waiting <- ringtest.Each(3, func(i int) error {
@@ -56,7 +56,7 @@ func TestAbortEndsPendingAndLaterCalls(t *testing.T) {
 			})
 		}()
 		within(t, told, func() {
-			door.Abort(ringtest.Abort{Rank: 2, Host: "f2", Cause: "killed by signal 9"})
+			job.Abort(ringtest.Abort{Rank: 2, Host: "f2", Cause: "killed by signal 9"})
 			if err := <-waiting; err != nil {
 				t.Error(err)
 			}
@@ -75,10 +75,10 @@ func TestAbortEndsPendingAndLaterCalls(t *testing.T) {
 }
 
 func TestLostRankIsReportedToAll(t *testing.T) {
-	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
+	onTransports(t, func(t *testing.T, l layout) {
 		for _, size := range []int{2, 3, 5, 8} {
-			door := newDoor(t, size)
-			comms := door.Join(t)
+			job := l.of(size).job(t)
+			comms := job.Join(t)
 			victim := size - 1
 			within(t, told, func() {
 				err := ringtest.Each(size, func(rank int) error {
@@ -92,7 +92,7 @@ func TestLostRankIsReportedToAll(t *testing.T) {
 					t.Errorf("%d ranks: %v", size, err)
 				}
 			})
-			if lost := door.Losses(); len(lost) == 0 || lost[0].Rank != victim {
+			if lost := job.Losses(); len(lost) == 0 || lost[0].Rank != victim {
 				t.Errorf("%d ranks: lost reports %v, want rank %d first", size, lost, victim)
 			}
 		}
@@ -100,11 +100,11 @@ func TestLostRankIsReportedToAll(t *testing.T) {
 }
 
 func TestLostAgentIsAnAbort(t *testing.T) {
-	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
-		door := newDoor(t, 2)
-		comms := door.Join(t)
+	onTransports(t, func(t *testing.T, l layout) {
+		job := l.of(2).job(t)
+		comms := job.Join(t)
 		within(t, told, func() {
-			door.Close()
+			job.Close()
 			err := ring.Barrier(ctx, comms[0]) // rank 1 does not come
 			if err := wantPeer(err, -1); err != nil {
 				t.Error(err)
@@ -114,9 +114,9 @@ func TestLostAgentIsAnAbort(t *testing.T) {
 }
 
 func TestCancelledCallBreaksTheJob(t *testing.T) {
-	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
-		door := newDoor(t, 3)
-		comms := door.Join(t)
+	onTransports(t, func(t *testing.T, l layout) {
+		job := l.of(3).job(t)
+		comms := job.Join(t)
 		input := []float32{1, 2, 3}
 		within(t, told, func() {
 			err := ringtest.Each(2, func(rank int) error { // rank 2 does not come
@@ -154,15 +154,15 @@ func TestCancelledCallBreaksTheJob(t *testing.T) {
 }
 
 func TestClose(t *testing.T) {
-	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
-		comms := newDoor(t, 2).Join(t)
+	onTransports(t, func(t *testing.T, l layout) {
+		comms := l.of(2).job(t).Join(t)
 		waiting := make(chan error, 1)
-		started := make(chan struct{})
+		asynchronously := make(chan struct{})
 		go func() {
-			close(started)
+			close(asynchronously)
 			waiting <- ring.Barrier(ctx, comms[0])
 		}()
-		<-started
+		<-asynchronously
 		within(t, told, func() {
 			if err := comms[0].Close(); err != nil {
 				t.Error(err)
@@ -205,13 +205,13 @@ func TestMismatchNamesBothRanks(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes many seconds")
 	}
-	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
+	onTransports(t, func(t *testing.T, l layout) {
 		for field, call := range odd {
 			for _, size := range []int{2, 3, 4} {
 				for culprit := range size {
 					t.Run(fmt.Sprintf("%s/ranks=%d/culprit=%d", field, size, culprit), func(t *testing.T) {
 						t.Parallel()
-						testMismatch(t, newDoor(t, size), culprit, call)
+						testMismatch(t, l.of(size).job(t), culprit, call)
 					})
 				}
 			}
@@ -219,8 +219,8 @@ func TestMismatchNamesBothRanks(t *testing.T) {
 	})
 }
 
-func testMismatch(t *testing.T, door *ringtest.Door, culprit int, call func(*ring.Comm) error) {
-	size, comms := door.Size, door.Join(t)
+func testMismatch(t *testing.T, job *ringtest.Job, culprit int, call func(*ring.Comm) error) {
+	size, comms := job.Size, job.Join(t)
 	errs := make([]error, size)
 	within(t, 3*told, func() {
 		ringtest.Each(size, func(rank int) error {
@@ -254,20 +254,20 @@ func testMismatch(t *testing.T, door *ringtest.Door, culprit int, call func(*rin
 }
 
 func TestInitErrors(t *testing.T) {
-	door := ringtest.NewDoor(t, 2)
+	job := ringtest.NewJob(t, 2)
 	tests := map[string]struct {
 		change string
 		want   string
 	}{
 		"token":    {"GORUN_TOKEN=wrong", "agent does not know this rank's token"},
 		"size":     {"GORUN_SIZE=3", "agent knows rank 0 of 2"},
-		"epoch":    {"GORUN_EPOCH=7", "environment says rank 0 of 2 of job " + door.Job + " epoch 7"},
+		"epoch":    {"GORUN_EPOCH=7", "environment says rank 0 of 2 of job " + job.ID + " epoch 7"},
 		"number":   {"GORUN_RANK=x", "not a number"},
 		"address":  {"GORUN_ADDR=f1.example", "GORUN_ADDR"},
 		"wildcard": {"GORUN_ADDR=0.0.0.0", "one address"},
 	}
 	for name, test := range tests {
-		environ := append([]string{test.change}, door.Environ(0)...)
+		environ := append([]string{test.change}, job.Environ(0)...)
 		if addr, found := strings.CutPrefix(test.change, "GORUN_ADDR="); found {
 			environ = append([]string{"GORUN_ADDRS=" + addr}, environ...)
 		}
@@ -282,30 +282,30 @@ func TestInitErrors(t *testing.T) {
 }
 
 func TestInitEndsWithTheJobAndWithItsContext(t *testing.T) {
-	door := ringtest.NewDoor(t, 2)
+	job := ringtest.NewJob(t, 2)
 	failed := make(chan error, 1)
 	go func() { // rank 1 does not come
-		_, err := ring.Init(ctx, ring.WithEnviron(ringtest.Lookup(door.Environ(0))))
+		_, err := ring.Init(ctx, ring.WithEnviron(ringtest.Lookup(job.Environ(0))))
 		failed <- err
 	}()
-	door.Abort(ringtest.Abort{Rank: 1, Host: "f2", Cause: "exit code 3"})
+	job.Abort(ringtest.Abort{Rank: 1, Host: "f2", Cause: "exit code 3"})
 	within(t, told, func() {
 		if err := wantPeer(<-failed, 1); err != nil {
 			t.Error(err)
 		}
 	})
-	door = ringtest.NewDoor(t, 2)
+	job = ringtest.NewJob(t, 2)
 	short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
 	defer cancel()
-	if _, err := ring.Init(short, ring.WithEnviron(ringtest.Lookup(door.Environ(0)))); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := ring.Init(short, ring.WithEnviron(ringtest.Lookup(job.Environ(0)))); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error is %v, want the context's", err)
 	}
 }
 
 func TestIPv6(t *testing.T) {
-	door := ringtest.NewDoor(t, 3)
+	job := ringtest.NewJob(t, 3)
 	err := ringtest.Each(3, func(rank int) error {
-		c, err := ring.Init(ctx, ring.WithEnviron(ringtest.Lookup(door.Rank(rank, "::1").Environ())))
+		c, err := ring.Init(ctx, ring.WithEnviron(ringtest.Lookup(job.Rank(rank, "::1").Environ())))
 		if err != nil {
 			return err
 		}
@@ -333,7 +333,7 @@ func TestLateRankIsWaitedFor(t *testing.T) {
 		t.Skip("takes 6 seconds")
 	}
 	t.Parallel()
-	comms := ringtest.NewDoor(t, 3).Join(t)
+	comms := ringtest.NewJob(t, 3).Join(t)
 	err := ringtest.Each(3, func(rank int) error {
 		if rank == 2 {
 			time.Sleep(6 * time.Second) // the time itself is under test
@@ -349,7 +349,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
+	onTransports(t, func(t *testing.T, l layout) {
 		files := func() int {
 			entries, err := os.ReadDir("/proc/self/fd")
 			if err != nil {
@@ -358,8 +358,8 @@ func TestNothingIsLeftBehind(t *testing.T) {
 			return len(entries)
 		}
 		round := func() {
-			door := newDoor(t, 4)
-			comms := door.Join(t)
+			job := l.of(4).job(t)
+			comms := job.Join(t)
 			ringtest.Each(4, func(rank int) error {
 				if rank == 3 {
 					return comms[3].Close()
@@ -367,7 +367,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 				defer comms[rank].Close()
 				return ring.Barrier(ctx, comms[rank])
 			})
-			door.Close()
+			job.Close()
 		}
 		round()
 		goroutines, open := runtime.NumGoroutine(), files()

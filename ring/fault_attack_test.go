@@ -47,7 +47,7 @@ func newMiddleman(tb testing.TB) *middleman {
 }
 
 // between makes d's ranks reach rank through m.
-func (m *middleman) between(d *ringtest.Door, rank int) {
+func (m *middleman) between(d *ringtest.Job, rank int) {
 	d.OnPost(func(name string, from int, value []byte) []byte {
 		var c card
 		if !isAddr(name) || from != rank || json.Unmarshal(value, &c) != nil || len(c.Addrs) == 0 {
@@ -134,8 +134,8 @@ func (m *middleman) end() {
 // canary is a number whose bytes are found in nothing else.
 const canary = float32(-7.4505806e-09)
 
-func pairOf(more ...string) ground {
-	return ground{name: "pair", transport: "tcp", size: 2, streams: 2, more: more}
+func pairOf(more ...string) layout {
+	return layout{name: "pair", transport: "tcp", size: 2, streams: 2, more: more}
 }
 
 // S3: who listens between two ranks sees what they send each other, unless they encrypt it.
@@ -144,10 +144,10 @@ func TestListenerSeesNoSecret(t *testing.T) {
 		more  string
 		clear bool
 	}{{"GORUN_ENCRYPT=0", true}, {"RING_CHECKSUM=1", true}, {"GORUN_ENCRYPT=1", false}} {
-		g := pairOf(tt.more)
-		d, m := g.door(t), newMiddleman(t)
+		l := pairOf(tt.more)
+		d, m := l.job(t), newMiddleman(t)
 		m.between(d, 1)
-		comms := g.join(t, d)
+		comms := l.join(t, d)
 		vector := make([]float32, 200_000)
 		for i := range vector {
 			vector[i] = canary
@@ -205,12 +205,12 @@ var errWrong = errors.New("wrong result")
 
 // tamper turns one bit between two ranks, after they have joined, and returns how their
 // calls ended.
-func tamper(t *testing.T, g ground, random *rand.Rand) error {
-	d, m := g.door(t), newMiddleman(t)
+func tamper(t *testing.T, l layout, random *rand.Rand) error {
+	d, m := l.job(t), newMiddleman(t)
 	defer d.Close()
 	defer m.end()
 	var mu sync.Mutex
-	left, conn, dialer, done := -1, random.IntN(g.streams), random.IntN(2) == 0, time.Time{}
+	left, conn, dialer, done := -1, random.IntN(l.streams), random.IntN(2) == 0, time.Time{}
 	m.touch = func(c int, from bool, _ int, b []byte) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -224,31 +224,31 @@ func tamper(t *testing.T, g ground, random *rand.Rand) error {
 		left -= len(b)
 	}
 	m.between(d, 1)
-	comms := g.join(t, d)
+	comms := l.join(t, d)
 	defer closeAll(comms)
-	f, err := formOf("allreduce")
+	f, err := specOf("allreduce")
 	if err != nil {
 		return err
 	}
-	if err := ringtest.Each(2, func(rank int) error { return f.once(comms[rank], seat{n: 100_000}, plainly) }); err != nil {
+	if err := ringtest.Each(2, func(rank int) error { return f.once(comms[rank], position{n: 100_000}, synchronously) }); err != nil {
 		t.Fatal(err)
 	}
 	mu.Lock()
 	left = random.IntN(130_000)
 	mu.Unlock()
-	errs := make([]error, g.size)
+	errs := make([]error, l.size)
 	// Without a guard a changed description of a call may be waited on.
 	patience, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	if len(g.more) > 0 && g.more[0] == unguarded {
+	if len(l.more) > 0 && l.more[0] == unguarded {
 		patience, cancel = context.WithTimeout(ctx, time.Second)
 		defer cancel()
 	}
-	_ = ringtest.Each(g.size, func(rank int) error {
-		s := seat{n: 100_000}.at(comms[rank])
+	_ = ringtest.Each(l.size, func(rank int) error {
+		s := position{n: 100_000}.at(comms[rank])
 		for range 3 { // a rank that has what it needs hears of it in the next call
 			w := f.fill(s, heap)
-			if errs[rank] = plainly(patience, comms[rank], w); errs[rank] != nil {
+			if errs[rank] = synchronously(patience, comms[rank], w); errs[rank] != nil {
 				break
 			}
 			if errs[rank] = f.check(s, w); errs[rank] != nil {
@@ -265,7 +265,7 @@ func tamper(t *testing.T, g ground, random *rand.Rand) error {
 		if errors.Is(err, errWrong) {
 			return err
 		}
-		if g.more[0] == unguarded {
+		if l.more[0] == unguarded {
 			continue // whatever it is
 		}
 		if peer := new(ring.PeerError); err != nil && !errors.As(err, &peer) && !errors.As(err, new(*ring.MismatchError)) {
@@ -275,7 +275,7 @@ func tamper(t *testing.T, g ground, random *rand.Rand) error {
 	if done.IsZero() || errs[0] == nil || errs[1] == nil {
 		return nil
 	}
-	if g.more[0] != unguarded && took > soon { // the goal is 1 s
+	if l.more[0] != unguarded && took > soon { // the goal is 1 s
 		t.Errorf("both ranks knew after %v", took)
 	}
 	return errs[0]
@@ -288,8 +288,8 @@ func TestGuardIsNotDowngraded(t *testing.T) {
 		for _, dialer := range []bool{true, false} {
 			t.Run(fmt.Sprint(at, dialer), func(t *testing.T) {
 				t.Parallel()
-				g := pairOf("GORUN_ENCRYPT=1")
-				d, m := g.door(t), newMiddleman(t)
+				l := pairOf("GORUN_ENCRYPT=1")
+				d, m := l.job(t), newMiddleman(t)
 				m.touch = func(_ int, from bool, offset int, b []byte) {
 					if i := at - offset; from == dialer && i >= 0 && i < len(b) {
 						b[i] ^= 2
@@ -299,7 +299,7 @@ func TestGuardIsNotDowngraded(t *testing.T) {
 				short, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
 				defer cancel()
 				err := ringtest.Each(2, func(rank int) error {
-					c, err := g.enter(short, d, rank)
+					c, err := l.enter(short, d, rank)
 					if err == nil {
 						c.Close()
 						return nil
@@ -316,13 +316,13 @@ func TestGuardIsNotDowngraded(t *testing.T) {
 
 // S24: a rank that was not told to encrypt does not get into a job of those that were.
 func TestRanksMustAgreeOnTheGuard(t *testing.T) {
-	g := pairOf()
+	l := pairOf()
 	for name, more := range map[string][2]string{
 		"encrypt": {"GORUN_ENCRYPT=1", "GORUN_ENCRYPT=0"}, "checksum": {"RING_CHECKSUM=1", "RING_CHECKSUM=0"},
 	} {
-		d := g.door(t)
+		d := l.job(t)
 		err := ringtest.Each(2, func(rank int) error {
-			c, err := ring.Init(ctx, ring.WithEnviron(ringtest.Lookup(append(g.environ(d, rank), more[rank]))))
+			c, err := ring.Init(ctx, ring.WithEnviron(ringtest.Lookup(append(l.environ(d, rank), more[rank]))))
 			if err == nil {
 				c.Close()
 			}
@@ -332,9 +332,9 @@ func TestRanksMustAgreeOnTheGuard(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	d := g.door(t)
+	d := l.job(t)
 	for _, bad := range []string{"GORUN_ENCRYPT=yes", "RING_CHECKSUM=2"} {
-		_, err := ring.Init(ctx, ring.WithEnviron(ringtest.Lookup(append(g.environ(d, 0), bad))))
+		_, err := ring.Init(ctx, ring.WithEnviron(ringtest.Lookup(append(l.environ(d, 0), bad))))
 		if err == nil || !strings.Contains(err.Error(), "ring: ") {
 			t.Errorf("%s: %v", bad, err)
 		}
@@ -347,16 +347,16 @@ func TestReplayedRecordingIsRejected(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	g := pairOf()
-	g.streams = 1
-	first, m := g.door(t), newMiddleman(t)
+	l := pairOf()
+	l.streams = 1
+	first, m := l.job(t), newMiddleman(t)
 	m.between(first, 1)
-	comms := g.join(t, first)
+	comms := l.join(t, first)
 	closeAll(comms)
 	m.end()
 	recording := m.heard.Bytes()
-	second := g.door(t)
-	second.Job, second.Key = first.Job, first.Key // as near as another run can be
+	second := l.job(t)
+	second.ID, second.Key = first.ID, first.Key // as near as another run can be
 	second.OnPost(func(name string, rank int, value []byte) []byte {
 		var c card
 		if isAddr(name) && rank == 1 && json.Unmarshal(value, &c) == nil {
@@ -368,7 +368,7 @@ func TestReplayedRecordingIsRejected(t *testing.T) {
 		}
 		return value
 	})
-	for rank, c := range g.join(t, second) {
+	for rank, c := range l.join(t, second) {
 		if c.Rank() != rank {
 			t.Errorf("rank %d is %d", rank, c.Rank())
 		}
@@ -393,14 +393,14 @@ func TestOneByteSegments(t *testing.T) {
 	for _, more := range []string{unguarded, "RING_CHECKSUM=1", "GORUN_ENCRYPT=1"} {
 		t.Run(more, func(t *testing.T) {
 			t.Parallel()
-			g := pairOf(more)
-			d, m := g.door(t), newMiddleman(t)
+			l := pairOf(more)
+			d, m := l.job(t), newMiddleman(t)
 			m.single = true
 			m.between(d, 1)
-			comms := g.join(t, d)
-			for _, f := range forms() {
-				for _, do := range []way{plainly, started} {
-					err := ringtest.Each(2, func(rank int) error { return f.once(comms[rank], seat{n: 100}, do) })
+			comms := l.join(t, d)
+			for _, f := range specs() {
+				for _, do := range []caller{synchronously, asynchronously} {
+					err := ringtest.Each(2, func(rank int) error { return f.once(comms[rank], position{n: 100}, do) })
 					if err != nil {
 						t.Fatalf("%s: %v", f.name, err)
 					}

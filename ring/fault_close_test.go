@@ -18,20 +18,20 @@ import (
 // After an error every call of every kind fails at once and in the same way.
 // It is row R3 of the fault matrix.
 func TestEverythingFailsAfterAnError(t *testing.T) {
-	onGrounds(t, func(t *testing.T, g ground) {
-		d := g.door(t)
-		comms := g.join(t, d)
+	onLayouts(t, func(t *testing.T, l layout) {
+		d := l.job(t)
+		comms := l.join(t, d)
 		d.Abort(ringtest.Abort{Rank: 1, Host: "f1", Cause: "exit code 3"})
-		err := ringtest.Each(g.size, func(rank int) error {
+		err := ringtest.Each(l.size, func(rank int) error {
 			c := comms[rank]
 			first := error(nil)
 			for first == nil {
 				first = ring.Barrier(ctx, c)
 			}
 			begin := time.Now()
-			for _, f := range forms() {
-				for _, do := range []way{plainly, started} {
-					if err := f.once(c, seat{n: 1000}, do); err != first {
+			for _, f := range specs() {
+				for _, do := range []caller{synchronously, asynchronously} {
+					if err := f.once(c, position{n: 1000}, do); err != first {
 						return fmt.Errorf("%s: %v, want %v", f.name, err, first)
 					}
 				}
@@ -70,7 +70,7 @@ func TestTwoHundredFailedJobsLeaveNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	g := ground{name: "stacked", transport: "auto", hosts: []int{2, 1}, size: 3, streams: 2}
+	l := layout{name: "stacked", transport: "auto", hosts: []int{2, 1}, size: 3, streams: 2}
 	before := [3]int{}
 	now := func() [3]int {
 		files, err := os.ReadDir("/proc/self/fd")
@@ -80,13 +80,13 @@ func TestTwoHundredFailedJobsLeaveNothing(t *testing.T) {
 		return [3]int{len(files), runtime.NumGoroutine(), resident(t)}
 	}
 	for epoch := range rounds(200) {
-		d := g.door(t)
+		d := l.job(t)
 		d.Epoch = epoch
-		comms := g.join(t, d)
-		err := ringtest.Each(g.size, func(rank int) error {
-			f, err := formOf("allreduce")
+		comms := l.join(t, d)
+		err := ringtest.Each(l.size, func(rank int) error {
+			f, err := specOf("allreduce")
 			if err == nil {
-				err = f.once(comms[rank], seat{n: 3000}, plainly)
+				err = f.once(comms[rank], position{n: 3000}, synchronously)
 			}
 			if err == nil && epoch%10 == 1 {
 				if rank == 1 {
@@ -123,23 +123,23 @@ func TestConcurrentCallers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	onGrounds(t, func(t *testing.T, g ground) {
-		comms := g.join(t, g.door(t))
+	onLayouts(t, func(t *testing.T, l layout) {
+		comms := l.join(t, l.job(t))
 		parts := split(t, comms, func(*ring.Comm) (color, key int) { return 0, 0 })
-		f, err := formOf("allreduce")
+		f, err := specOf("allreduce")
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = ringtest.Each(8*g.size, func(i int) error {
-			c, do := comms[i%g.size], plainly
-			if i/g.size%2 == 1 {
-				c = parts[i%g.size]
+		err = ringtest.Each(8*l.size, func(i int) error {
+			c, do := comms[i%l.size], synchronously
+			if i/l.size%2 == 1 {
+				c = parts[i%l.size]
 			}
-			if i/g.size/2%2 == 1 {
-				do = started
+			if i/l.size/2%2 == 1 {
+				do = asynchronously
 			}
 			for range 30 {
-				if err := f.once(c, seat{n: 777}, do); err != nil {
+				if err := f.once(c, position{n: 777}, do); err != nil {
 					return err
 				}
 			}
@@ -157,16 +157,16 @@ func TestCloseDuringEveryCall(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	onGrounds(t, func(t *testing.T, g ground) {
+	onLayouts(t, func(t *testing.T, l layout) {
 		t.Parallel()
-		for i, f := range forms() {
-			if !sampled(i + g.size + len(g.hosts)) {
+		for i, f := range specs() {
+			if !sampled(i + l.size + len(l.hosts)) {
 				continue
 			}
-			comms := g.join(t, g.door(t))
-			closer := i % g.size
-			err := ringtest.Each(g.size, func(rank int) error {
-				return closeDuring(comms[rank], f, []way{plainly, started}[i%2], rank == closer, closer)
+			comms := l.join(t, l.job(t))
+			closer := i % l.size
+			err := ringtest.Each(l.size, func(rank int) error {
+				return closeDuring(comms[rank], f, []caller{synchronously, asynchronously}[i%2], rank == closer, closer)
 			})
 			if err != nil {
 				t.Errorf("%s: %v", f.name, err)
@@ -177,7 +177,7 @@ func TestCloseDuringEveryCall(t *testing.T) {
 }
 
 // closeDuring makes calls on c until they fail. One rank closes itself meanwhile.
-func closeDuring(c *ring.Comm, f form, do way, closes bool, closer int) error {
+func closeDuring(c *ring.Comm, f spec, do caller, closes bool, closer int) error {
 	closed := make(chan error, 2)
 	begin := time.Time{}
 	var err error
@@ -188,7 +188,7 @@ func closeDuring(c *ring.Comm, f form, do way, closes bool, closer int) error {
 				go func() { closed <- c.Close() }()
 			}
 		}
-		err = f.once(c, seat{n: 100_000}, do)
+		err = f.once(c, position{n: 100_000}, do)
 	}
 	if !closes {
 		return wantPeer(err, closer)
@@ -202,9 +202,9 @@ func closeDuring(c *ring.Comm, f form, do way, closes bool, closer int) error {
 	if !errors.Is(err, ring.ErrClosed) || took > soon {
 		return fmt.Errorf("the running call ended after %v with %w", took, err)
 	}
-	for _, again := range forms() {
-		for _, do := range []way{plainly, started} {
-			if err := again.once(c, seat{n: 10}, do); !errors.Is(err, ring.ErrClosed) {
+	for _, again := range specs() {
+		for _, do := range []caller{synchronously, asynchronously} {
+			if err := again.once(c, position{n: 10}, do); !errors.Is(err, ring.ErrClosed) {
 				return fmt.Errorf("%s after close: %w", again.name, err)
 			}
 		}
@@ -218,15 +218,15 @@ func closeDuring(c *ring.Comm, f form, do way, closes bool, closer int) error {
 // Started calls that nobody has waited for end with the Comm, in whatever state they are.
 // It is row R9 of the fault matrix.
 func TestCloseWithStartedCalls(t *testing.T) {
-	onGrounds(t, func(t *testing.T, g ground) {
-		comms := g.join(t, g.door(t))
+	onLayouts(t, func(t *testing.T, l layout) {
+		comms := l.join(t, l.job(t))
 		within(t, soon, func() {
-			err := ringtest.Each(g.size, func(rank int) error {
+			err := ringtest.Each(l.size, func(rank int) error {
 				c := comms[rank]
 				var handles []ring.Handle
 				for range 3 {
-					for _, f := range forms() {
-						h, err := c.Start(f.fill(seat{n: 20_000}.at(c), heap))
+					for _, f := range specs() {
+						h, err := c.Start(f.fill(position{n: 20_000}.at(c), heap))
 						if err != nil {
 							return err
 						}
@@ -263,9 +263,9 @@ func TestLateRankClosesAtOnce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	onGrounds(t, func(t *testing.T, g ground) {
-		comms := g.join(t, g.door(t))
-		err := ringtest.Each(g.size, func(rank int) error {
+	onLayouts(t, func(t *testing.T, l layout) {
+		comms := l.join(t, l.job(t))
+		err := ringtest.Each(l.size, func(rank int) error {
 			data := make([]uint64, 4<<20)
 			if rank == 0 {
 				time.Sleep(600 * time.Millisecond)

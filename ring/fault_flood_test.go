@@ -49,7 +49,7 @@ func (f *flood) pour(addr string) {
 		}
 		conn, err := net.Dial("tcp", addr)
 		if err != nil {
-			time.Sleep(time.Millisecond) // out of ports, or the doors are closed
+			time.Sleep(time.Millisecond) // out of ports, or the listeners are closed
 			continue
 		}
 		n := f.made.Add(1)
@@ -92,22 +92,22 @@ func TestFloodDuringInit(t *testing.T) {
 	}
 	for _, more := range []string{unguarded, "GORUN_ENCRYPT=1"} {
 		t.Run(more, func(t *testing.T) {
-			g := ground{name: "tcp", transport: "tcp", size: 2, streams: 1, more: []string{more}}
-			d, m := g.door(t), newMiddleman(t)
+			l := layout{name: "tcp", transport: "tcp", size: 2, streams: 1, more: []string{more}}
+			d, m := l.job(t), newMiddleman(t)
 			m.gate = make(chan struct{})
 			m.between(d, 1)
-			flooded := startRank(t, g, d, 1, duty{Form: "allreduce", N: 3000})
+			flooded := startRank(t, l, d, 1, duty{Form: "allreduce", N: 3000})
 			joined := make(chan error, 1)
 			go func() {
-				comm, err := g.enter(ctx, d, 0)
+				comm, err := l.enter(ctx, d, 0)
 				if err != nil {
 					joined <- err
 					return
 				}
 				defer comm.Close()
-				f, err := formOf("allreduce")
+				f, err := specOf("allreduce")
 				if err == nil {
-					err = f.once(comm, seat{n: 3000}, plainly)
+					err = f.once(comm, position{n: 3000}, synchronously)
 				}
 				joined <- err
 			}()

@@ -19,7 +19,7 @@ import (
 	"github.com/gorun/gorun/ring"
 )
 
-// agent stands behind a true agent's door, to which the ranks of one job in this process come. It
+// agent stands behind a true agent's job, to which the ranks of one job in this process come. It
 // keeps the addresses at which they listen.
 type agent struct {
 	gather *kv.Gather
@@ -34,14 +34,14 @@ type agent struct {
 	notes     []string
 }
 
-// openAgent opens the door, and returns the environment of a rank that comes there.
-func openAgent(tb testing.TB, g ground) (a *agent, door string, environ func(rank int) []string) {
+// openAgent opens the job, and returns the environment of a rank that comes there.
+func openAgent(tb testing.TB, l layout) (a *agent, job string, environ func(rank int) []string) {
 	tb.Helper()
-	d := g.door(tb) // for its names and key alone
-	a = &agent{gather: kv.NewGather(g.size), store: kv.NewStore(), never: make(chan struct{}), fences: map[string]chan struct{}{}, values: map[string][][]byte{}}
+	d := l.job(tb) // for its names and key alone
+	a = &agent{gather: kv.NewGather(l.size), store: kv.NewStore(), never: make(chan struct{}), fences: map[string]chan struct{}{}, values: map[string][][]byte{}}
 	ranks := map[string]kv.JobInfo{}
-	for rank := range g.size {
-		ranks["token-"+strconv.Itoa(rank)] = kv.JobInfo{Job: d.Job, Rank: rank, Size: g.size, Key: d.Key}
+	for rank := range l.size {
+		ranks["token-"+strconv.Itoa(rank)] = kv.JobInfo{Job: d.ID, Rank: rank, Size: l.size, Key: d.Key}
 	}
 	opened, err := kv.OpenServer(ranks, a)
 	if err != nil {
@@ -51,7 +51,7 @@ func openAgent(tb testing.TB, g ground) (a *agent, door string, environ func(ran
 	return a, opened.Addr(), func(rank int) []string {
 		place := d.Rank(rank, "127.0.0.1")
 		place.Agent = opened.Addr()
-		return append(append(place.Environ(), "RING_TRANSPORT="+g.transport), g.more...)
+		return append(append(place.Environ(), "RING_TRANSPORT="+l.transport), l.more...)
 	}
 }
 
@@ -116,7 +116,7 @@ func (a *agent) Lost(by, rank int, cause string) {
 	a.lost = append(a.lost, fmt.Sprintf("rank %d lost rank %d: %s", by, rank, cause))
 }
 
-// garbageRate is what the agent's door is sent, and the listeners of ranks together, in bytes a
+// garbageRate is what the agent's job is sent, and the listeners of ranks together, in bytes a
 // second.
 const garbageRate = 10 << 20
 
@@ -129,11 +129,11 @@ type garbage struct {
 	sent    []atomic.Int64 // by address
 }
 
-func garbageAt(tb testing.TB, door string, listeners []string) *garbage {
+func garbageAt(tb testing.TB, job string, listeners []string) *garbage {
 	s := &garbage{stop: make(chan struct{}), sent: make([]atomic.Int64, 1+len(listeners))}
 	waste := make([]byte, 64<<10)
 	rand.Read(waste)
-	s.running.Go(func() { s.pour(door, waste, garbageRate, &s.sent[0]) })
+	s.running.Go(func() { s.pour(job, waste, garbageRate, &s.sent[0]) })
 	for i, addr := range listeners {
 		s.running.Go(func() { s.pour(addr, waste, garbageRate/float64(len(listeners)), &s.sent[1+i]) })
 	}
@@ -155,7 +155,7 @@ func (s *garbage) pour(addr string, waste []byte, rate float64, sent *atomic.Int
 		for owed > 0 && s.on.Load() {
 			var n int
 			if conn, n = throw(conn, addr, waste[:min(owed, len(waste))]); conn == nil && n == 0 {
-				break // the door is closed, which is its answer
+				break // the job is closed, which is its answer
 			}
 			owed -= n
 			sent.Add(int64(n))
@@ -201,27 +201,27 @@ func (s *garbage) amount() (first, others int64) {
 	return first, others - first
 }
 
-// beset starts a job whose listeners, and its agent's door, get garbage when that is on.
-func beset(tb testing.TB, g ground) ([]*ring.Comm, *agent, *garbage) {
+// beset starts a job whose listeners, and its agent's job, get garbage when that is on.
+func beset(tb testing.TB, l layout) ([]*ring.Comm, *agent, *garbage) {
 	tb.Helper()
-	a, door, environ := openAgent(tb, g)
-	comms := make([]*ring.Comm, g.size)
+	a, job, environ := openAgent(tb, l)
+	comms := make([]*ring.Comm, l.size)
 	tb.Cleanup(func() { closeAll(comms) })
-	err := ringtest.Each(g.size, func(rank int) (err error) {
+	err := ringtest.Each(l.size, func(rank int) (err error) {
 		comms[rank], err = ring.Init(ctx, ring.WithEnviron(ringtest.Lookup(environ(rank))))
 		return err
 	})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return comms, a, garbageAt(tb, door, a.listeners)
+	return comms, a, garbageAt(tb, job, a.listeners)
 }
 
 // manyRanks are so many that some do not dial each other when they join, so that their
 // listeners stay open.
 const manyRanks = 18
 
-// S23: garbage at the doors of ranks and agents changes no bit of a result, and loses no rank.
+// S23: garbage at the listeners of ranks and agents changes no bit of a result, and loses no rank.
 func TestGarbageChangesNoByte(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -231,14 +231,14 @@ func TestGarbageChangesNoByte(t *testing.T) {
 			continue // less of the same
 		}
 		t.Run(more, func(t *testing.T) {
-			comms, a, s := beset(t, ground{name: "tcp", transport: "tcp", size: manyRanks, streams: 1, more: []string{more}})
+			comms, a, s := beset(t, layout{name: "tcp", transport: "tcp", size: manyRanks, streams: 1, more: []string{more}})
 			results := [2][]byte{}
 			for i := range results {
 				s.on.Store(i == 1)
 				for begun, n := time.Now(), 0; n == 0 || i == 1 && time.Since(begun) < time.Second; n++ {
 					vectors := make([][]byte, len(comms))
 					for rank := range vectors {
-						vectors[rank] = awful(ring.Float32, rank, 20_000)
+						vectors[rank] = awkwardVector(ring.Float32, rank, 20_000)
 					}
 					if err := combine(comms, ring.Float32, ring.Sum, vectors); err != nil {
 						t.Fatal(err)
@@ -253,14 +253,14 @@ func TestGarbageChangesNoByte(t *testing.T) {
 					}
 				}
 			}
-			for _, f := range forms() {
-				if err := ringtest.Each(len(comms), func(rank int) error { return f.once(comms[rank], seat{n: 3000}, plainly) }); err != nil {
+			for _, f := range specs() {
+				if err := ringtest.Each(len(comms), func(rank int) error { return f.once(comms[rank], position{n: 3000}, synchronously) }); err != nil {
 					t.Errorf("%s: %v", f.name, err)
 				}
 			}
-			door, listeners := s.amount()
-			t.Logf("%d KiB at the agent's door, %d KiB at ranks", door>>10, listeners>>10)
-			if door == 0 || listeners == 0 {
+			job, listeners := s.amount()
+			t.Logf("%d KiB at the agent's job, %d KiB at ranks", job>>10, listeners>>10)
+			if job == 0 || listeners == 0 {
 				t.Error("no garbage was sent, so nothing is shown")
 			}
 			if len(a.lost) > 0 {
@@ -270,7 +270,7 @@ func TestGarbageChangesNoByte(t *testing.T) {
 	}
 }
 
-// sinks are as many plain listeners in this process as take the garbage of ranks and door, in whose place they stand: each
+// sinks are as many plain listeners in this process as take the garbage of ranks and job, in whose place they stand: each
 // cuts a stranger off after as many bytes as a rank reads of one.
 func sinks(tb testing.TB, n int) (addrs []string) {
 	var serving sync.WaitGroup
@@ -299,13 +299,13 @@ func sinks(tb testing.TB, n int) (addrs []string) {
 
 // BenchmarkGarbage compares allreduces, in turns, without and with 10 MiB/s of garbage at every
 // listener, and with the same garbage at listeners that are none of the job's: who sends takes its time from the same
-// cores, and that is not our cost. Of four ranks all listeners are closed by then, but for the agent's door; of many
+// cores, and that is not our cost. Of four ranks all listeners are closed by then, but for the agent's job; of many
 // some are open.
 func BenchmarkGarbage(b *testing.B) {
 	for _, size := range []int{4, manyRanks} {
 		for _, bytes := range []int{64 << 10, 4 << 20} {
 			b.Run(fmt.Sprintf("ranks=%d/%dKiB", size, bytes>>10), func(b *testing.B) {
-				comms, a, s := beset(b, ground{name: "tcp", transport: "tcp", size: size, streams: 1})
+				comms, a, s := beset(b, layout{name: "tcp", transport: "tcp", size: size, streams: 1})
 				open := answering(a.listeners)
 				elsewhere := sinks(b, 1+open)
 				sink := garbageAt(b, elsewhere[0], elsewhere[1:])
@@ -325,12 +325,12 @@ func BenchmarkGarbage(b *testing.B) {
 					func() time.Duration { return timed(b, rounds, reduce) }, during(sink, &beside), during(s, &beset),
 				})
 				report := func(s *garbage, took time.Duration, names ...string) {
-					door, listeners := s.amount()
-					b.ReportMetric(float64(door)/(1<<20)/took.Seconds(), names[0]+"-MiB/s")
+					job, listeners := s.amount()
+					b.ReportMetric(float64(job)/(1<<20)/took.Seconds(), names[0]+"-MiB/s")
 					b.ReportMetric(float64(listeners)/(1<<20)/took.Seconds(), names[1]+"-MiB/s")
 				}
-				report(s, beset, "door", "ranks")
-				report(sink, beside, "sink-door", "sink-ranks")
+				report(s, beset, "job", "ranks")
+				report(sink, beside, "sink-job", "sink-ranks")
 				if len(a.lost) > 0 {
 					b.Errorf("lost: %q", a.lost)
 				}

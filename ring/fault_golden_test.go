@@ -95,27 +95,27 @@ func addUp(comms []*ring.Comm, transport string, typ ring.Type, n int) ([]byte, 
 }
 
 // sumsOf is a line on the bits that come out, for all floating point types and for short and long vectors.
-func sumsOf(t *testing.T, g ground) string {
-	comms := g.join(t, g.door(t))
+func sumsOf(t *testing.T, l layout) string {
+	comms := l.join(t, l.job(t))
 	defer closeAll(comms)
 	sum := crc32.NewIEEE()
 	for _, typ := range []ring.Type{ring.Float32, ring.Float64, ring.Float16, ring.BFloat16} {
 		lengths := []int{57, 20_011} // short and long vectors are added in two ways
 		switch {
-		case g.transport == "shm" && g.size > 5: // goroutines that share memory wait for each other's processors
+		case l.transport == "shm" && l.size > 5: // goroutines that share memory wait for each other's processors
 			lengths = lengths[:1]
-		case g.size > 9:
+		case l.size > 9:
 			lengths[1] = 8501
 		}
 		for _, n := range lengths {
-			v, err := addUp(comms, g.transport, typ, n)
+			v, err := addUp(comms, l.transport, typ, n)
 			if err != nil {
-				t.Errorf("%s, %d ranks, %d %v: %v", g.transport, g.size, n, typ, err)
+				t.Errorf("%s, %d ranks, %d %v: %v", l.transport, l.size, n, typ, err)
 			}
 			_, _ = sum.Write(v)
 		}
 	}
-	return fmt.Sprintf("%s %d ranks: %08x", g.transport, g.size, sum.Sum32())
+	return fmt.Sprintf("%s %d ranks: %08x", l.transport, l.size, sum.Sum32())
 }
 
 // R6: sums of 1 to 33 ranks are as near to the exact ones as rounding allows, and the same bits as ever, on
@@ -136,7 +136,7 @@ func TestGoldenSums(t *testing.T) {
 			if raceEnabled && size%8 != 1 && size != 2 && size != 6 && !*update {
 				continue
 			}
-			line := sumsOf(t, ground{name: transport, transport: transport, size: size, streams: 1})
+			line := sumsOf(t, layout{name: transport, transport: transport, size: size, streams: 1})
 			lines = append(lines, line)
 			if !*update && !slices.Contains(golden, line) {
 				t.Errorf("%s: other bits than in %s", line, file)

@@ -24,22 +24,22 @@ func TestRankKilledInEveryCall(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	for i, g := range grounds() {
-		t.Run(g.name, func(t *testing.T) {
+	for i, l := range layouts() {
+		t.Run(l.name, func(t *testing.T) {
 			t.Parallel()
-			for k, f := range forms() {
+			for k, f := range specs() {
 				if !sampled(i + k) {
 					continue
 				}
 				for round := range rounds(1) {
-					random := rand.New(rand.NewPCG(uint64(i*len(forms())+k), uint64(round)))
+					random := rand.New(rand.NewPCG(uint64(i*len(specs())+k), uint64(round)))
 					what := duty{Form: f.name, Way: []string{"plain", "started", "part"}[random.IntN(3)]}
 					what.N = []int{1, 3000, 70_001, 400_000}[random.IntN(4)]
-					what.Root = random.IntN(g.size)
+					what.Root = random.IntN(l.size)
 					if random.IntN(2) == 0 {
 						what.Reach = 1 + random.IntN(1000)
 					}
-					killRank(t, g, random, what)
+					killRank(t, l, random, what)
 				}
 			}
 		})
@@ -47,17 +47,17 @@ func TestRankKilledInEveryCall(t *testing.T) {
 }
 
 // killRank runs a job in which one rank is a process that is killed.
-func killRank(t *testing.T, g ground, random *rand.Rand, what duty) {
-	d := g.door(t)
-	victim := random.IntN(g.size)
-	p := startRank(t, g, d, victim, what)
-	comms := g.join(t, d, victim)
+func killRank(t *testing.T, l layout, random *rand.Rand, what duty) {
+	d := l.job(t)
+	victim := random.IntN(l.size)
+	p := startRank(t, l, d, victim, what)
+	comms := l.join(t, d, victim)
 	others := what
 	others.Reach = 0
-	noticed := make([]time.Time, g.size)
+	noticed := make([]time.Time, l.size)
 	over := make(chan error, 1)
 	go func() {
-		over <- ringtest.Each(g.size, func(rank int) error {
+		over <- ringtest.Each(l.size, func(rank int) error {
 			if rank == victim {
 				return nil
 			}
@@ -69,14 +69,14 @@ func killRank(t *testing.T, g ground, random *rand.Rand, what duty) {
 	if err := p.hears("running"); err != nil && what.Reach == 0 {
 		t.Errorf("%+v, victim %d: %v", what, victim, err)
 	}
-	patience := time.Duration(random.IntN(15_000)) * time.Microsecond
+	deadline := time.Duration(random.IntN(15_000)) * time.Microsecond
 	if what.Reach > 0 {
-		patience = 2 * time.Second // for a rank that has no result to wait for
-		if !endsItself(what, victim, g.size) {
-			patience = 0
+		deadline = 2 * time.Second // for a rank that has no result to wait for
+		if !endsItself(what, victim, l.size) {
+			deadline = 0
 		}
 	}
-	timer := time.AfterFunc(patience, func() { _ = p.Process.Kill() })
+	timer := time.AfterFunc(deadline, func() { _ = p.Process.Kill() })
 	defer timer.Stop()
 	state, err := p.Process.Wait()
 	died := time.Now()
@@ -96,11 +96,11 @@ func killRank(t *testing.T, g ground, random *rand.Rand, what duty) {
 
 // endsItself reports whether a rank gets a result by which it can know when to die.
 func endsItself(d duty, rank, size int) bool {
-	f, err := formOf(d.Form)
+	f, err := specOf(d.Form)
 	if d.Way == "part" {
 		rank = size - 1 - rank
 	}
-	s := seat{rank: rank, size: size, root: d.Root, n: d.N}
+	s := position{rank: rank, size: size, root: d.Root, n: d.N}
 	return err == nil && f.out(s) > 0 && !(d.Form == "broadcast" && rank == d.Root)
 }
 
@@ -146,11 +146,11 @@ type remote struct{ ranks []*process }
 // startRemote starts a job, and returns when its calls are under way. In an idle one rank 0
 // does not make the call that the others are in.
 func startRemote(t *testing.T, c *lab.Cluster, idle bool) *remote {
-	g := ground{name: "stacked", transport: "auto", hosts: []int{2, 2}, size: 4, streams: 1}
-	d := g.door(t)
+	l := layout{name: "stacked", transport: "auto", hosts: []int{2, 2}, size: 4, streams: 1}
+	d := l.job(t)
 	r := &remote{}
 	agents := map[string]string{} // by host
-	for rank := range g.size {
+	for rank := range l.size {
 		host := c.Host([]string{"f1", "f2"}[rank/2])
 		what := duty{Form: "allreduce", Way: "plain", N: 1 << 18}
 		if idle {
@@ -174,7 +174,7 @@ func startRemote(t *testing.T, c *lab.Cluster, idle bool) *remote {
 
 // listenIn serves d in the network of process pid, on its loopback address. The port is that of d,
 // which refuses requests for another one.
-func listenIn(t *testing.T, pid int, d *ringtest.Door) string {
+func listenIn(t *testing.T, pid int, d *ringtest.Job) string {
 	t.Helper()
 	l, err := elsewhere(pid, func() (net.Listener, error) { return net.Listen("tcp", d.Rank(0, "127.0.0.1").Agent) })
 	if err != nil {
@@ -211,15 +211,15 @@ func elsewhere(pid int, listen func() (net.Listener, error)) (net.Listener, erro
 // A rank of many is killed; the blame goes round among the parts too.
 // It is row R1 of the fault matrix.
 func TestKilledRankIsNamedInNestedParts(t *testing.T) {
-	onGrounds(t, func(t *testing.T, g ground) {
-		comms := g.join(t, g.door(t))
+	onLayouts(t, func(t *testing.T, l layout) {
+		comms := l.join(t, l.job(t))
 		halves := split(t, comms, func(c *ring.Comm) (color, key int) { return c.Rank() % 2, -c.Rank() })
 		all := split(t, comms, func(c *ring.Comm) (color, key int) { return 0, -c.Rank() })
 		again := split(t, all, func(c *ring.Comm) (color, key int) { return 0, -c.Rank() })
 		_ = halves
-		victim := g.size - 2
+		victim := l.size - 2
 		within(t, soon, func() {
-			err := ringtest.Each(g.size, func(i int) error {
+			err := ringtest.Each(l.size, func(i int) error {
 				c := again[i] // twice turned round
 				if i == victim {
 					return comms[victim].Close()

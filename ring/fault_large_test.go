@@ -30,7 +30,7 @@ func TestVectorOfMoreThanTwoGigabytes(t *testing.T) {
 	}
 	for _, transport := range []string{"shm", "tcp"} {
 		t.Run(transport, func(t *testing.T) {
-			d := ringtest.NewDoor(t, 2)
+			d := ringtest.NewJob(t, 2)
 			d.Transport = transport
 			comms := d.Join(t)
 			places := []int{0, 1, 1<<31 - 2, 1<<31 - 1, 1 << 31, 1<<31 + 1, n - 1}

@@ -65,14 +65,14 @@ func TestBuffersAtGuardPagesAndOddAddresses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	onGrounds(t, func(t *testing.T, g ground) {
+	onLayouts(t, func(t *testing.T, l layout) {
 		t.Parallel()
-		comms := g.join(t, g.door(t))
+		comms := l.join(t, l.job(t))
 		for name, room := range (fenced{t, os.Getpagesize()}).rooms() {
 			for _, n := range []int{1, 2, 3, 17, 4099, 30_001} {
-				for _, f := range forms() {
-					err := ringtest.Each(g.size, func(rank int) error {
-						s := seat{root: n % g.size, n: n}.at(comms[rank])
+				for _, f := range specs() {
+					err := ringtest.Each(l.size, func(rank int) error {
+						s := position{root: n % l.size, n: n}.at(comms[rank])
 						w := f.fill(s, room)
 						if err := comms[rank].Do(ctx, w); err != nil {
 							return err
@@ -90,17 +90,17 @@ func TestBuffersAtGuardPagesAndOddAddresses(t *testing.T) {
 
 // It is row R7 of the fault matrix.
 func TestEmptyCalls(t *testing.T) {
-	onGrounds(t, func(t *testing.T, g ground) {
+	onLayouts(t, func(t *testing.T, l layout) {
 		t.Parallel()
-		comms := g.join(t, g.door(t))
-		for _, f := range forms() {
-			err := ringtest.Each(g.size, func(rank int) error {
-				for _, s := range []seat{{n: 0}, {n: 5}, {n: 0}} { // the next call must not be disturbed
-					if err := f.once(comms[rank], s, plainly); err != nil {
+		comms := l.join(t, l.job(t))
+		for _, f := range specs() {
+			err := ringtest.Each(l.size, func(rank int) error {
+				for _, s := range []position{{n: 0}, {n: 5}, {n: 0}} { // the next call must not be disturbed
+					if err := f.once(comms[rank], s, synchronously); err != nil {
 						return err
 					}
 				}
-				w := f.fill(seat{}.at(comms[rank]), heap)
+				w := f.fill(position{}.at(comms[rank]), heap)
 				w.Dst, w.Src = ring.Buffer{}, ring.Buffer{}
 				return comms[rank].Do(ctx, w)
 			})
@@ -114,13 +114,13 @@ func TestEmptyCalls(t *testing.T) {
 // Overlapping buffers are refused on every rank before anything moves.
 // It is row R7 of the fault matrix.
 func TestOverlapIsRefused(t *testing.T) {
-	onGrounds(t, func(t *testing.T, g ground) {
+	onLayouts(t, func(t *testing.T, l layout) {
 		t.Parallel()
-		comms := g.join(t, g.door(t))
-		for _, f := range forms() {
-			err := ringtest.Each(g.size, func(rank int) error {
+		comms := l.join(t, l.job(t))
+		for _, f := range specs() {
+			err := ringtest.Each(l.size, func(rank int) error {
 				c := comms[rank]
-				s := seat{n: 64}.at(c)
+				s := position{n: 64}.at(c)
 				w := f.fill(s, heap)
 				if w.Dst.Len == 0 || w.Src.Len == 0 {
 					return nil
@@ -138,7 +138,7 @@ func TestOverlapIsRefused(t *testing.T) {
 				return nil
 			})
 			if err == nil {
-				err = ringtest.Each(g.size, func(rank int) error { return ring.Barrier(ctx, comms[rank]) })
+				err = ringtest.Each(l.size, func(rank int) error { return ring.Barrier(ctx, comms[rank]) })
 			}
 			if err != nil {
 				t.Fatalf("%s: %v", f.name, err)
@@ -153,12 +153,12 @@ func TestFullDevShm(t *testing.T) {
 	if out, err := exec.Command(full[0], append(full[1:], "true")...).CombinedOutput(); err != nil {
 		lab.Skip(t, "no mount namespaces here: "+string(out))
 	}
-	g := ground{name: "shm", transport: "shm", size: 2, streams: 1}
-	d := g.door(t)
+	l := layout{name: "shm", transport: "shm", size: 2, streams: 1}
+	d := l.job(t)
 	var ranks []*process
-	for rank := range g.size {
+	for rank := range l.size {
 		argv := append(full, rankCommand()...)
-		ranks = append(ranks, begun(t, exec.Command(argv[0], argv[1:]...), g.environ(d, rank), duty{Form: "allreduce", N: 300_000}))
+		ranks = append(ranks, begun(t, exec.Command(argv[0], argv[1:]...), l.environ(d, rank), duty{Form: "allreduce", N: 300_000}))
 	}
 	for rank, p := range ranks {
 		if err := p.hears("running"); err != nil {
@@ -214,8 +214,8 @@ func TestImpossibleLengthsAreRefused(t *testing.T) {
 		{name: "gathered, more than there is", honest: gathering(3), lying: gathering(1 << 39), says: "more than this machine's memory"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			g := ground{name: "tcp", transport: "tcp", size: 2, streams: 1}
-			comms := g.join(t, g.door(t))
+			l := layout{name: "tcp", transport: "tcp", size: 2, streams: 1}
+			comms := l.join(t, l.job(t))
 			err := ringtest.Each(2, func(rank int) error {
 				if rank == 1 {
 					_ = tt.lying(comms[1])

@@ -15,36 +15,36 @@ import (
 // rank must tell of it.
 type oddity struct {
 	field  string
-	change func(f form, s seat, w *ring.Collective) bool // false where f has no such field
+	change func(f spec, s position, w *ring.Collective) bool // false where f has no such field
 	words  []string
 }
 
 func oddities() []oddity {
 	return []oddity{
-		{"type", func(f form, s seat, w *ring.Collective) bool {
+		{"type", func(f spec, s position, w *ring.Collective) bool {
 			w.Type = ring.Int32
 			return f.kind != ring.KindBarrier
 		}, []string{"float32", "int32"}},
-		{"op", func(f form, s seat, w *ring.Collective) bool {
+		{"op", func(f spec, s position, w *ring.Collective) bool {
 			w.Op = ring.Max
 			return f.op != 0
 		}, []string{"sum", "max"}},
-		{"root", func(f form, s seat, w *ring.Collective) bool {
+		{"root", func(f spec, s position, w *ring.Collective) bool {
 			switch f.kind {
 			case ring.KindBroadcast, ring.KindReduce, ring.KindGather, ring.KindScatter:
 			default:
 				return false
 			}
-			other := seat{root: 1, rank: s.rank, size: s.size, n: s.n}
+			other := position{root: 1, rank: s.rank, size: s.size, n: s.n}
 			*w = f.fill(other, heap)
 			return true
 		}, []string{"rank 0", "rank 1"}},
-		{"count", func(f form, s seat, w *ring.Collective) bool {
+		{"count", func(f spec, s position, w *ring.Collective) bool {
 			s.n += 2
 			*w = f.fill(s, heap)
 			return f.kind != ring.KindBarrier
 		}, nil},
-		{"parts", func(f form, s seat, w *ring.Collective) bool {
+		{"parts", func(f spec, s position, w *ring.Collective) bool {
 			if !f.unlike || f.kind != ring.KindAllGather {
 				return false
 			}
@@ -63,25 +63,25 @@ func oddities() []oddity {
 
 // disagree runs a job in which rank culprit makes the call odd where the others make
 // normal, and then all make others. Every rank must be soon of both, and soon.
-func disagree(t *testing.T, g ground, culprit int, normal, odd func(s seat) ring.Collective, words []string) {
+func disagree(t *testing.T, l layout, culprit int, normal, odd func(s position) ring.Collective, words []string) {
 	t.Helper()
-	comms := g.join(t, g.door(t))
-	every, err := formOf("alltoall") // in which every two ranks meet
+	comms := l.join(t, l.job(t))
+	every, err := specOf("alltoall") // in which every two ranks meet
 	if err != nil {
 		t.Fatal(err)
 	}
-	patience, cancel := context.WithTimeout(ctx, 5*soon) // a wait without end would hide which calls it was
+	deadline, cancel := context.WithTimeout(ctx, 5*soon) // a wait without end would hide which calls it was
 	defer cancel()
-	seen := make(chan error, g.size)
+	seen := make(chan error, l.size)
 	within(t, soon, func() {
-		err := ringtest.Each(g.size, func(rank int) error {
+		err := ringtest.Each(l.size, func(rank int) error {
 			c, make := comms[rank], normal
 			if rank == culprit {
 				make = odd
 			}
-			err := c.Do(patience, make(seat{}.at(c)))
+			err := c.Do(deadline, make(position{}.at(c)))
 			for err == nil { // a rank that only sends may be through
-				err = c.Do(patience, every.fill(seat{n: 1}.at(c), heap))
+				err = c.Do(deadline, every.fill(position{n: 1}.at(c), heap))
 			}
 			if mismatch, ok := err.(*ring.MismatchError); ok {
 				seen <- err
@@ -125,21 +125,21 @@ func TestDifferentKindsAreReported(t *testing.T) {
 		t.Skip("takes seconds")
 	}
 	turn := 0
-	for _, g := range grounds() {
-		for i, normal := range forms() {
-			for _, odd := range forms()[i+1:] {
+	for _, l := range layouts() {
+		for i, normal := range specs() {
+			for _, odd := range specs()[i+1:] {
 				if normal.kind == odd.kind {
 					continue
 				}
 				for range rounds(1) {
 					turn++
-					culprit := turn % g.size
+					culprit := turn % l.size
 					if !sampled(turn) {
 						continue
 					}
-					t.Run(fmt.Sprintf("%s/%s/%s/culprit=%d", g.name, normal.name, odd.name, culprit), func(t *testing.T) {
+					t.Run(fmt.Sprintf("%s/%s/%s/culprit=%d", l.name, normal.name, odd.name, culprit), func(t *testing.T) {
 						t.Parallel()
-						disagree(t, g, culprit, filler(normal), filler(odd), []string{normal.kind.String(), odd.kind.String()})
+						disagree(t, l, culprit, filler(normal), filler(odd), []string{normal.kind.String(), odd.kind.String()})
 					})
 				}
 			}
@@ -147,8 +147,8 @@ func TestDifferentKindsAreReported(t *testing.T) {
 	}
 }
 
-func filler(f form) func(s seat) ring.Collective {
-	return func(s seat) ring.Collective {
+func filler(f spec) func(s position) ring.Collective {
+	return func(s position) ring.Collective {
 		s.n = differing
 		return f.fill(s, heap)
 	}
@@ -160,19 +160,19 @@ func TestDifferentFieldsAreReported(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	for k, g := range grounds() {
-		for j, f := range forms() {
+	for k, l := range layouts() {
+		for j, f := range specs() {
 			for i, odd := range oddities() {
-				for culprit := range g.size {
-					s := seat{rank: culprit, size: g.size, n: differing}
+				for culprit := range l.size {
+					s := position{rank: culprit, size: l.size, n: differing}
 					w := f.fill(s, heap)
 					if !odd.change(f, s, &w) || !sampled(i+j+k+culprit) {
 						continue
 					}
 					words := append([]string{f.kind.String()}, odd.words...)
-					t.Run(fmt.Sprintf("%s/%s/%s/culprit=%d", g.name, f.name, odd.field, culprit), func(t *testing.T) {
+					t.Run(fmt.Sprintf("%s/%s/%s/culprit=%d", l.name, f.name, odd.field, culprit), func(t *testing.T) {
 						t.Parallel()
-						disagree(t, g, culprit, filler(f), func(seat) ring.Collective { return w }, words)
+						disagree(t, l, culprit, filler(f), func(position) ring.Collective { return w }, words)
 					})
 				}
 			}
@@ -182,7 +182,7 @@ func TestDifferentFieldsAreReported(t *testing.T) {
 
 // twofold is a reduce of sums to rank 0 in which two fields are changed, and the words in which both
 // are told of.
-func twofold(fields [2]string, s seat) (w ring.Collective, words []string, err error) {
+func twofold(fields [2]string, s position) (w ring.Collective, words []string, err error) {
 	has := func(field string) bool { return slices.Contains(fields[:], field) }
 	name := "reduce"
 	switch {
@@ -191,7 +191,7 @@ func twofold(fields [2]string, s seat) (w ring.Collective, words []string, err e
 	case has("kind"):
 		name = "broadcast" // has no op
 	}
-	f, err := formOf(name)
+	f, err := specOf(name)
 	if err != nil {
 		return w, nil, err
 	}
@@ -227,25 +227,25 @@ func TestPairsOfDifferentFieldsAreReported(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	normal, err := formOf("reduce")
+	normal, err := specOf("reduce")
 	if err != nil {
 		t.Fatal(err)
 	}
 	fields := []string{"kind", "type", "op", "root", "count"}
-	for k, g := range grounds() {
+	for k, l := range layouts() {
 		for i, one := range fields {
 			for j, other := range fields[i+1:] {
-				for culprit := range g.size {
+				for culprit := range l.size {
 					if !sampled(i + j + k + culprit) {
 						continue
 					}
-					w, words, err := twofold([2]string{one, other}, seat{rank: culprit, size: g.size})
+					w, words, err := twofold([2]string{one, other}, position{rank: culprit, size: l.size})
 					if err != nil {
 						t.Fatal(err)
 					}
-					t.Run(fmt.Sprintf("%s/%s+%s/culprit=%d", g.name, one, other, culprit), func(t *testing.T) {
+					t.Run(fmt.Sprintf("%s/%s+%s/culprit=%d", l.name, one, other, culprit), func(t *testing.T) {
 						t.Parallel()
-						disagree(t, g, culprit, filler(normal), func(seat) ring.Collective { return w }, words)
+						disagree(t, l, culprit, filler(normal), func(position) ring.Collective { return w }, words)
 					})
 				}
 			}
@@ -263,26 +263,26 @@ func TestSkippedAndSwappedCallsAreReported(t *testing.T) {
 		"skipped": {"allreduce", "allgather", "barrier"},
 		"swapped": {"allreduce", "allgather", "broadcast", "barrier"},
 	}
-	onGrounds(t, func(t *testing.T, g ground) {
+	onLayouts(t, func(t *testing.T, l layout) {
 		for name, order := range orders {
-			for culprit := range g.size {
-				if !sampled(culprit + len(g.hosts) + g.streams) {
+			for culprit := range l.size {
+				if !sampled(culprit + len(l.hosts) + l.streams) {
 					continue
 				}
-				comms := g.join(t, g.door(t))
+				comms := l.join(t, l.job(t))
 				within(t, soon, func() {
-					err := ringtest.Each(g.size, func(rank int) error {
+					err := ringtest.Each(l.size, func(rank int) error {
 						mine := []string{"allreduce", "broadcast", "allgather", "barrier"}
 						if rank == culprit {
 							mine = order
 						}
 						var err error
 						for _, call := range mine {
-							f, ferr := formOf(call)
+							f, ferr := specOf(call)
 							if ferr != nil {
 								return ferr
 							}
-							if err = f.once(comms[rank], seat{n: 3000, root: culprit}, plainly); err != nil {
+							if err = f.once(comms[rank], position{n: 3000, root: culprit}, synchronously); err != nil {
 								break
 							}
 						}
@@ -304,22 +304,22 @@ func TestEarlyCloseIsReported(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	onGrounds(t, func(t *testing.T, g ground) {
-		for i, f := range forms() {
-			if !sampled(i + g.size + len(g.hosts) + g.streams) {
+	onLayouts(t, func(t *testing.T, l layout) {
+		for i, f := range specs() {
+			if !sampled(i + l.size + len(l.hosts) + l.streams) {
 				continue
 			}
-			comms := g.join(t, g.door(t))
-			culprit := g.size - 1
+			comms := l.join(t, l.job(t))
+			culprit := l.size - 1
 			within(t, soon, func() {
-				err := ringtest.Each(g.size, func(rank int) error {
+				err := ringtest.Each(l.size, func(rank int) error {
 					c := comms[rank]
 					var err error
 					for call := 0; err == nil; call++ {
 						if rank == culprit && call == 2 {
 							return c.Close()
 						}
-						err = f.once(c, seat{n: 3000, root: 0}, plainly)
+						err = f.once(c, position{n: 3000, root: 0}, synchronously)
 						if f.kind == ring.KindScatter || f.kind == ring.KindBroadcast || f.kind == ring.KindMessage {
 							if err == nil && call > 2 {
 								err = ring.Barrier(ctx, c) // who only sends need not notice by itself

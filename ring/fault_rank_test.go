@@ -67,14 +67,14 @@ func TestFaultRank(t *testing.T) {
 
 // work does the duty until it fails, and returns that error.
 func (d duty) work(c *ring.Comm, in io.Reader, running func()) error {
-	f, err := formOf(d.Form)
+	f, err := specOf(d.Form)
 	if err != nil {
 		return err
 	}
-	do := plainly
+	do := synchronously
 	switch d.Way {
 	case "started":
-		do = started
+		do = asynchronously
 	case "part":
 		part, err := ring.Split(ctx, c, 0, -c.Rank())
 		if err != nil {
@@ -90,7 +90,7 @@ func (d duty) work(c *ring.Comm, in io.Reader, running func()) error {
 				_, _ = in.Read(make([]byte, 1)) // its end will do as well
 			}
 		}
-		s := seat{n: d.N, root: d.Root}.at(c)
+		s := position{n: d.N, root: d.Root}.at(c)
 		room := heap
 		if d.Reach > 0 && call == dutyCalls {
 			room = outside
@@ -183,9 +183,9 @@ func (p *process) verdict() (v verdict, err error) {
 	return v, errors.New("the rank ended without a verdict")
 }
 
-// startRank starts one rank of d on g.
-func startRank(t *testing.T, g ground, d *ringtest.Door, rank int, what duty) *process {
+// startRank starts one rank of d on l.
+func startRank(t *testing.T, l layout, d *ringtest.Job, rank int, what duty) *process {
 	t.Helper()
 	argv := rankCommand()
-	return begun(t, exec.Command(argv[0], argv[1:]...), g.environ(d, rank), what)
+	return begun(t, exec.Command(argv[0], argv[1:]...), l.environ(d, rank), what)
 }

@@ -36,12 +36,12 @@ func TestSignalStorm(t *testing.T) {
 		defer unix.Setitimer(which, unix.Itimerval{})
 	}
 	<-came
-	onGrounds(t, func(t *testing.T, g ground) {
-		comms := g.join(t, g.door(t))
+	onLayouts(t, func(t *testing.T, l layout) {
+		comms := l.join(t, l.job(t))
 		for range rounds(1) {
-			for _, f := range forms() {
+			for _, f := range specs() {
 				for _, n := range []int{10, 30_000} {
-					err := ringtest.Each(g.size, func(rank int) error { return f.once(comms[rank], seat{n: n}, plainly) })
+					err := ringtest.Each(l.size, func(rank int) error { return f.once(comms[rank], position{n: n}, synchronously) })
 					if err != nil {
 						t.Fatalf("%s: %v", f.name, err)
 					}
@@ -56,12 +56,12 @@ func TestSignalStorm(t *testing.T) {
 // nobody else has the memory.
 // It is row R13 of the fault matrix.
 func TestRankKilledDuringInit(t *testing.T) {
-	g := ground{name: "stacked", transport: "auto", hosts: []int{2, 1}, size: 3, streams: 1}
+	l := layout{name: "stacked", transport: "auto", hosts: []int{2, 1}, size: 3, streams: 1}
 	before := names(t, "/dev/shm")
 	steps := []string{"host", "shm/offer", "shm/leader", "shm/memory", "shm/have", "addr"}
 	for _, step := range append(steps, "joined") {
-		d := g.door(t)
-		reached, killed := make(chan struct{}, g.size), make(chan struct{})
+		d := l.job(t)
+		reached, killed := make(chan struct{}, l.size), make(chan struct{})
 		d.OnPost(func(name string, rank int, value []byte) []byte {
 			if strings.HasSuffix(name, "/"+step) {
 				reached <- struct{}{}
@@ -70,8 +70,8 @@ func TestRankKilledDuringInit(t *testing.T) {
 			return value
 		})
 		var ranks []*process
-		for rank := range g.size {
-			ranks = append(ranks, startRank(t, g, d, rank, duty{Form: "allreduce", Way: "plain", N: 100_000}))
+		for rank := range l.size {
+			ranks = append(ranks, startRank(t, l, d, rank, duty{Form: "allreduce", Way: "plain", N: 100_000}))
 		}
 		for _, p := range ranks {
 			if step != "joined" {
@@ -89,7 +89,7 @@ func TestRankKilledDuringInit(t *testing.T) {
 			_ = p.Wait() // it was killed
 		}
 		close(killed)
-		if left := lab.Processes("GORUN_JOB_ID=" + d.Job); len(left) > 0 {
+		if left := lab.Processes("GORUN_JOB_ID=" + d.ID); len(left) > 0 {
 			t.Errorf("%s: processes %v are left", step, left)
 		}
 		if holders := holding(t); len(holders) > 0 {
@@ -153,8 +153,8 @@ func sockets() []int {
 	return all
 }
 
-// toDoor reports whether either end of a connection is port.
-func toDoor(fd, port int) bool {
+// toAgent reports whether either end of a connection is port.
+func toAgent(fd, port int) bool {
 	for _, name := range []func(int) (unix.Sockaddr, error){unix.Getsockname, unix.Getpeername} {
 		addr, err := name(fd)
 		if err != nil {
@@ -170,19 +170,19 @@ func toDoor(fd, port int) bool {
 // One of several connections between two ranks is cut while data moves.
 // It is row R24 of the fault matrix.
 func TestOneCutStreamEndsTheJob(t *testing.T) {
-	g := ground{name: "four-streams", transport: "tcp", size: 3, streams: 4}
+	l := layout{name: "four-streams", transport: "tcp", size: 3, streams: 4}
 	for round := range 8 {
-		d := g.door(t)
+		d := l.job(t)
 		old := sockets()
-		comms := g.join(t, d)
+		comms := l.join(t, d)
 		_, port, _ := strings.Cut(d.Rank(0, "").Agent, ":")
-		doorPort, err := strconv.Atoi(port)
+		agentPort, err := strconv.Atoi(port)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var streams []int
 		for _, fd := range sockets() {
-			if !slices.Contains(old, fd) && !toDoor(fd, doorPort) {
+			if !slices.Contains(old, fd) && !toAgent(fd, agentPort) {
 				streams = append(streams, fd)
 			}
 		}
@@ -190,11 +190,11 @@ func TestOneCutStreamEndsTheJob(t *testing.T) {
 			t.Fatalf("%d ends of streams, want at least 16", len(streams))
 		}
 		var running sync.WaitGroup
-		running.Add(g.size)
+		running.Add(l.size)
 		cut := time.Time{}
 		over := make(chan error, 1)
 		go func() {
-			over <- ringtest.Each(g.size, func(rank int) error {
+			over <- ringtest.Each(l.size, func(rank int) error {
 				err := duty{Form: "allreduce", N: 300_000}.work(comms[rank], nil, running.Done)
 				if peer := new(ring.PeerError); !errors.As(err, &peer) {
 					return err
@@ -225,15 +225,15 @@ func TestOneCutStreamEndsTheJob(t *testing.T) {
 // memory; and while it lives the rank's calls go on, and its end is seen.
 func TestStartedProgramsInheritNothing(t *testing.T) {
 	lab.Need(t, "ls", "sleep")
-	for _, g := range grounds() {
-		t.Run(g.name, func(t *testing.T) {
-			comms := g.join(t, g.door(t))
-			f, err := formOf("allreduce")
+	for _, l := range layouts() {
+		t.Run(l.name, func(t *testing.T) {
+			comms := l.join(t, l.job(t))
+			f, err := specOf("allreduce")
 			if err != nil {
 				t.Fatal(err)
 			}
-			call := func(rank int) error { return f.once(comms[rank], seat{n: 3000}, plainly) }
-			if err := ringtest.Each(g.size, call); err != nil {
+			call := func(rank int) error { return f.once(comms[rank], position{n: 3000}, synchronously) }
+			if err := ringtest.Each(l.size, call); err != nil {
 				t.Fatal(err)
 			}
 			child := exec.Command("sleep", "60")
@@ -248,7 +248,7 @@ func TestStartedProgramsInheritNothing(t *testing.T) {
 			if strings.Contains(string(out), "socket:") || strings.Contains(string(out), "memfd:") {
 				t.Errorf("a program that a rank started has:\n%s", out)
 			}
-			if err := ringtest.Each(g.size, call); err != nil {
+			if err := ringtest.Each(l.size, call); err != nil {
 				t.Error(err)
 			}
 			within(t, told, func() {

@@ -15,7 +15,7 @@ import (
 
 // absence is a job in which one rank stays away from the third and last call until the others' wait was reported.
 type absence struct {
-	g       ground
+	l       layout
 	call    string // the kind that is made
 	culprit int
 	part    bool // in a part without rank 0
@@ -30,23 +30,23 @@ func TestStallNamesTheMissingRanks(t *testing.T) {
 	}
 	const patience = 3200 * time.Millisecond
 	var absences []absence
-	for i, g := range grounds() {
-		absences = append(absences, absence{g: g, call: "allreduce", culprit: i % g.size, want: "allreduce, call 3, has waited 3.2s for rank %d on %s"})
+	for i, l := range layouts() {
+		absences = append(absences, absence{l: l, call: "allreduce", culprit: i % l.size, want: "allreduce, call 3, has waited 3.2s for rank %d on %s"})
 	}
-	tcp, shm, stacked := grounds()[0], grounds()[1], grounds()[2]
+	tcp, shm, stacked := layouts()[0], layouts()[1], layouts()[2]
 	absences = append(absences,
-		absence{g: tcp, call: "broadcast", culprit: 1, want: "broadcast, call 3, has waited 3.2s for rank %d on %s"}, // the root is through
-		absence{g: shm, call: "broadcast", culprit: 0, want: "broadcast, call 3, has waited 3.2s for rank %d on %s"},
-		absence{g: tcp.of(2), call: "message", culprit: 1, want: "a message after call 0, has waited 3.2s for rank %d on %s"},
-		absence{g: shm.of(2), call: "message", culprit: 0, want: "a message after call 0, has waited 3.2s for rank %d on %s"},
-		absence{g: stacked, call: "barrier", culprit: 2, part: true, want: "barrier, call 3 of a part of 3 ranks, has waited 3.2s for rank %d on %s"})
+		absence{l: tcp, call: "broadcast", culprit: 1, want: "broadcast, call 3, has waited 3.2s for rank %d on %s"}, // the root is through
+		absence{l: shm, call: "broadcast", culprit: 0, want: "broadcast, call 3, has waited 3.2s for rank %d on %s"},
+		absence{l: tcp.of(2), call: "message", culprit: 1, want: "a message after call 0, has waited 3.2s for rank %d on %s"},
+		absence{l: shm.of(2), call: "message", culprit: 0, want: "a message after call 0, has waited 3.2s for rank %d on %s"},
+		absence{l: stacked, call: "barrier", culprit: 2, part: true, want: "barrier, call 3 of a part of 3 ranks, has waited 3.2s for rank %d on %s"})
 	var running sync.WaitGroup
 	for _, a := range absences {
-		a.g.more = append(slices.Clone(a.g.more), "RING_STALL="+patience.String())
-		door, _, environ := openAgent(t, a.g)
-		comms := make([]*ring.Comm, a.g.size)
+		a.l.more = append(slices.Clone(a.l.more), "RING_STALL="+patience.String())
+		job, _, environ := openAgent(t, a.l)
+		comms := make([]*ring.Comm, a.l.size)
 		t.Cleanup(func() { closeAll(comms) })
-		err := ringtest.Each(a.g.size, func(rank int) (err error) {
+		err := ringtest.Each(a.l.size, func(rank int) (err error) {
 			comms[rank], err = ring.Init(ctx, ring.WithEnviron(ringtest.Lookup(append(environ(rank), "RING_STREAMS=1"))))
 			return err
 		})
@@ -54,8 +54,8 @@ func TestStallNamesTheMissingRanks(t *testing.T) {
 			t.Fatal(err)
 		}
 		running.Go(func() {
-			if err := a.happen(comms, door); err != nil {
-				t.Errorf("%s, %s, without rank %d: %v", a.g.name, a.call, a.culprit, err)
+			if err := a.happen(comms, job); err != nil {
+				t.Errorf("%s, %s, without rank %d: %v", a.l.name, a.call, a.culprit, err)
 			}
 		})
 	}
@@ -63,8 +63,8 @@ func TestStallNamesTheMissingRanks(t *testing.T) {
 }
 
 // happen makes the calls of all ranks, and compares what was reported.
-func (a absence) happen(comms []*ring.Comm, door *agent) error {
-	f, err := formOf(a.call)
+func (a absence) happen(comms []*ring.Comm, job *agent) error {
+	f, err := specOf(a.call)
 	if err != nil {
 		return err
 	}
@@ -84,11 +84,11 @@ func (a absence) happen(comms []*ring.Comm, door *agent) error {
 		for call := range 3 { // the root of a broadcast stays where it is, through with it
 			if call == 2 && rank == a.culprit {
 				for reported := 0; reported == 0 && patience.Err() == nil; time.Sleep(10 * time.Millisecond) {
-					reported = len(door.noted())
+					reported = len(job.noted())
 				}
 				time.Sleep(time.Second) // for those who would report it again
 			}
-			s := seat{n: 3000}.at(c)
+			s := position{n: 3000}.at(c)
 			w := f.fill(s, heap)
 			if err := c.Do(patience, w); err != nil {
 				return err
@@ -100,7 +100,7 @@ func (a absence) happen(comms []*ring.Comm, door *agent) error {
 		return nil
 	})
 	want := fmt.Sprintf(a.want, a.culprit, comms[a.culprit].Host())
-	if got := door.noted(); len(got) != 1 || got[0] != want {
+	if got := job.noted(); len(got) != 1 || got[0] != want {
 		err = errors.Join(err, fmt.Errorf("reported %q, want only %q", got, want))
 	}
 	return err
@@ -128,8 +128,8 @@ func TestStallReportOption(t *testing.T) {
 		t.Skip("takes seconds")
 	}
 	const patience = 800 * time.Millisecond
-	g := grounds()[0].of(2)
-	door, _, environ := openAgent(t, g)
+	l := layouts()[0].of(2)
+	job, _, environ := openAgent(t, l)
 	var mu sync.Mutex
 	var got []string
 	report := func(text string) {
@@ -137,9 +137,9 @@ func TestStallReportOption(t *testing.T) {
 		defer mu.Unlock()
 		got = append(got, text)
 	}
-	comms := make([]*ring.Comm, g.size)
+	comms := make([]*ring.Comm, l.size)
 	t.Cleanup(func() { closeAll(comms) })
-	err := ringtest.Each(g.size, func(rank int) (err error) {
+	err := ringtest.Each(l.size, func(rank int) (err error) {
 		after := patience
 		if rank == 1 {
 			after = -1 // it leaves no word, and tells of nobody
@@ -151,7 +151,7 @@ func TestStallReportOption(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, late := range []int{0, 1} {
-		err := ringtest.Each(g.size, func(rank int) error {
+		err := ringtest.Each(l.size, func(rank int) error {
 			if rank == late {
 				time.Sleep(3 * patience)
 			}
@@ -166,7 +166,7 @@ func TestStallReportOption(t *testing.T) {
 	if want := "barrier, call 2, has waited 800ms for rank 1 on " + comms[1].Host(); len(got) != 1 || got[0] != want {
 		t.Errorf("reported %q, want %q", got, want)
 	}
-	if notes := door.noted(); len(notes) > 0 {
+	if notes := job.noted(); len(notes) > 0 {
 		t.Errorf("gorun was told %q", notes)
 	}
 	for _, bad := range []string{"soon", "-1s", "5"} {

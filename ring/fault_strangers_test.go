@@ -92,7 +92,7 @@ func (s *strangers) at(addr string) error {
 					return
 				default:
 					if greet(addr, text) != nil {
-						return // the doors are closed
+						return // the listeners are closed
 					}
 				}
 			}
@@ -133,25 +133,25 @@ func (s *strangers) end() {
 	s.running.Wait()
 }
 
-// All kinds of strangers call while the job forms, and go on while it works. The last
+// All kinds of strangers connect while the ranks join, and while they work. The last
 // rank is held back until all of them are there.
 // It is row R19 of the fault matrix.
 func TestUnauthenticatedPeersDoNotDisturb(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	for _, g := range grounds() {
-		if g.name == "shm" {
-			continue // has no doors
+	for _, l := range layouts() {
+		if l.name == "shm" {
+			continue // has no listeners
 		}
-		t.Run(g.name, func(t *testing.T) {
+		t.Run(l.name, func(t *testing.T) {
 			t.Parallel()
 			s := &strangers{stop: make(chan struct{})}
 			defer s.end()
-			d := g.door(t)
-			troubled := make(chan error, g.size)
+			d := l.job(t)
+			troubled := make(chan error, l.size)
 			d.OnPost(func(name string, rank int, value []byte) []byte {
-				if isAddr(name) && rank == g.size-1 {
+				if isAddr(name) && rank == l.size-1 {
 					var mine card
 					err := json.Unmarshal(value, &mine)
 					if err == nil {
@@ -162,15 +162,15 @@ func TestUnauthenticatedPeersDoNotDisturb(t *testing.T) {
 				return value
 			})
 			begin := time.Now()
-			comms := g.join(t, d)
+			comms := l.join(t, d)
 			if took := time.Since(begin); took > 10*time.Second {
 				t.Errorf("joining took %v", took)
 			}
 			if err := <-troubled; err != nil {
 				t.Fatal(err)
 			}
-			for _, f := range forms() {
-				err := ringtest.Each(g.size, func(rank int) error { return f.once(comms[rank], seat{n: 3000}, plainly) })
+			for _, f := range specs() {
+				err := ringtest.Each(l.size, func(rank int) error { return f.once(comms[rank], position{n: 3000}, synchronously) })
 				if err != nil {
 					t.Errorf("%s: %v", f.name, err)
 				}
@@ -179,28 +179,28 @@ func TestUnauthenticatedPeersDoNotDisturb(t *testing.T) {
 	}
 }
 
-// The ranks of a job try the doors of another job first, or of none but it.
+// The ranks of a job call the listeners of another job, first or only.
 // It is row R17 of the fault matrix.
 func TestCrossedJobsStayApart(t *testing.T) {
-	onGrounds(t, func(t *testing.T, g ground) {
-		if g.name == "shm" {
+	onLayouts(t, func(t *testing.T, l layout) {
+		if l.name == "shm" {
 			return
 		}
 		t.Parallel()
-		other, others := g.door(t), make(chan card, g.size)
-		own, proceed := g.door(t), make(chan struct{})
+		other, others := l.job(t), make(chan card, l.size)
+		own, proceed := l.job(t), make(chan struct{})
 		other.OnPost(func(name string, rank int, value []byte) []byte {
-			if isAddr(name) && rank == g.size-1 {
+			if isAddr(name) && rank == l.size-1 {
 				var c card
 				if json.Unmarshal(value, &c) == nil {
 					others <- c
 				}
-				<-proceed // its doors stay open until the first job has tried them
+				<-proceed // its listeners stay open until the first job has tried them
 			}
 			return value
 		})
 		own.OnPost(func(name string, rank int, value []byte) []byte {
-			if !isAddr(name) || rank != g.size-1 {
+			if !isAddr(name) || rank != l.size-1 {
 				return value
 			}
 			var mine card
@@ -213,11 +213,11 @@ func TestCrossedJobsStayApart(t *testing.T) {
 			return text
 		})
 		err := ringtest.Each(2, func(i int) error {
-			d := []*ringtest.Door{own, other}[i]
-			comms := make([]*ring.Comm, g.size)
+			d := []*ringtest.Job{own, other}[i]
+			comms := make([]*ring.Comm, l.size)
 			defer closeAll(comms)
-			err := ringtest.Each(g.size, func(rank int) error {
-				c, err := g.enter(ctx, d, rank)
+			err := ringtest.Each(l.size, func(rank int) error {
+				c, err := l.enter(ctx, d, rank)
 				comms[rank] = c
 				return err
 			})
@@ -227,11 +227,11 @@ func TestCrossedJobsStayApart(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			f, err := formOf("allreduce")
+			f, err := specOf("allreduce")
 			if err != nil {
 				return err
 			}
-			return ringtest.Each(g.size, func(rank int) error { return f.once(comms[rank], seat{n: 3000}, plainly) })
+			return ringtest.Each(l.size, func(rank int) error { return f.once(comms[rank], position{n: 3000}, synchronously) })
 		})
 		if err != nil {
 			t.Error(err)
@@ -242,9 +242,9 @@ func TestCrossedJobsStayApart(t *testing.T) {
 // Ranks of an earlier epoch of the same job, with the same key, are not let in.
 // It is row R18 of the fault matrix.
 func TestStaleEpochIsRejected(t *testing.T) {
-	g := ground{name: "tcp", transport: "tcp", size: 2, streams: 1}
-	now, old := g.door(t), g.door(t)
-	old.Job, old.Key = now.Job, now.Key
+	l := layout{name: "tcp", transport: "tcp", size: 2, streams: 1}
+	now, old := l.job(t), l.job(t)
+	old.ID, old.Key = now.ID, now.Key
 	now.Epoch = 1
 	addr, tried := make(chan []byte, 1), make(chan struct{})
 	now.OnPost(func(name string, rank int, value []byte) []byte {
@@ -266,7 +266,7 @@ func TestStaleEpochIsRejected(t *testing.T) {
 			return ringtest.Each(2, func(rank int) error {
 				short, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
 				defer cancel()
-				c, err := g.enter(short, old, rank)
+				c, err := l.enter(short, old, rank)
 				if err == nil {
 					c.Close()
 					return errors.New("a rank of an old epoch got in")
@@ -277,7 +277,7 @@ func TestStaleEpochIsRejected(t *testing.T) {
 		comms := make([]*ring.Comm, 2)
 		defer closeAll(comms)
 		err := ringtest.Each(2, func(rank int) error {
-			c, err := g.enter(ctx, now, rank)
+			c, err := l.enter(ctx, now, rank)
 			comms[rank] = c
 			return err
 		})
@@ -294,15 +294,15 @@ func TestStaleEpochIsRejected(t *testing.T) {
 // Two processes that say they are the same rank: one is refused, and never joins.
 // It is row R18 of the fault matrix.
 func TestDuplicateRankIsRejected(t *testing.T) {
-	onGrounds(t, func(t *testing.T, g ground) {
-		d := g.door(t)
+	onLayouts(t, func(t *testing.T, l layout) {
+		d := l.job(t)
 		short, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
-		comms := make([]*ring.Comm, g.size+1)
+		comms := make([]*ring.Comm, l.size+1)
 		defer closeAll(comms)
 		refused := make(chan error, 2)
-		err := ringtest.Each(g.size+1, func(i int) error {
-			c, err := g.enter(short, d, i%g.size)
+		err := ringtest.Each(l.size+1, func(i int) error {
+			c, err := l.enter(short, d, i%l.size)
 			comms[i] = c
 			if err != nil && strings.Contains(err.Error(), "already done once by this rank") {
 				refused <- err

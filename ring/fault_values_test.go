@@ -65,8 +65,8 @@ func awkward(typ ring.Type) []uint64 {
 	return []uint64{0, 1, 2, math.MaxUint64, 1 << 7, 1 << 15, 1 << 31, 1 << 63, 1<<63 - 1, 1<<31 - 1}
 }
 
-// awful is a vector of n elements, many of them awkward and the others random bits.
-func awful(typ ring.Type, rank, n int) []byte {
+// awkwardVector is a vector of n elements, many of them awkward and the others random bits.
+func awkwardVector(typ ring.Type, rank, n int) []byte {
 	random := rand.New(rand.NewPCG(uint64(typ), uint64(rank)))
 	hard := awkward(typ)
 	all := make([]byte, 0, n*width(typ)+8)
@@ -159,7 +159,7 @@ func testValues(comms []*ring.Comm, typ ring.Type, op ring.Op, n int) error {
 	for run := range 2 {
 		vectors := make([][]byte, len(comms))
 		for rank := range vectors {
-			v := awful(typ, rank, n)
+			v := awkwardVector(typ, rank, n)
 			for i := range n {
 				v = binary.LittleEndian.AppendUint64(v, bitsOf(typ, small(typ, rank, i)))[:len(v)+width(typ)]
 			}
@@ -194,7 +194,7 @@ func TestEveryRankGetsTheSameBits(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	for _, base := range grounds() {
+	for _, base := range layouts() {
 		if base.name == "stacked-3+1" {
 			continue // it comes as stacked, by size
 		}
@@ -205,10 +205,10 @@ func TestEveryRankGetsTheSameBits(t *testing.T) {
 			if raceEnabled && size != 2 && size != 3 && size != 6 && size != 9 {
 				continue
 			}
-			g := base.of(size)
-			t.Run(fmt.Sprintf("%s/ranks=%d", g.name, size), func(t *testing.T) {
+			l := base.of(size)
+			t.Run(fmt.Sprintf("%s/ranks=%d", l.name, size), func(t *testing.T) {
 				t.Parallel()
-				comms := g.join(t, g.door(t))
+				comms := l.join(t, l.job(t))
 				for typ := ring.Float32; typ <= ring.Bool; typ++ {
 					for op := ring.Sum; op <= ring.BXor; op++ {
 						// in the large worlds, half of them: others have the other half

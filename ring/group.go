@@ -24,7 +24,7 @@ func Group(ctx context.Context, c *Comm, name string, ranks []int) (*Comm, error
 	}
 	ctx, cancel := c.within(ctx)
 	defer cancel(nil)
-	meet := meeting{ctx: ctx, comm: c, members: s.members, name: fmt.Sprintf("ring/%d/%s/group/%s/", c.place.Epoch, c.name, name)}
+	meet := meeting{ctx: ctx, comm: c, members: s.members, name: fmt.Sprintf("ring/%d/%s/group/%s/", c.self.Epoch, c.name, name)}
 	part, err := s.build(fmt.Sprintf("%s/%s", c.name, name), meet.exchange)
 	if err == nil {
 		_, err = meet.exchange("ready", nil)
@@ -74,11 +74,11 @@ func (m *meeting) exchange(what string, value []byte) ([][]byte, error) {
 		values[0] = value
 		return values, nil
 	}
-	if err := m.comm.door.Put(m.ctx, key(m.comm.Rank()), value); err != nil {
+	if err := m.comm.agent.Put(m.ctx, key(m.comm.Rank()), value); err != nil {
 		return nil, err
 	}
 	for i, rank := range m.members {
-		v, err := m.comm.door.Wait(m.ctx, key(rank))
+		v, err := m.comm.agent.Wait(m.ctx, key(rank))
 		if errors.Is(err, context.DeadlineExceeded) {
 			err = fmt.Errorf("rank %d on %s has not come to it: %w", m.comm.inJob(rank), m.comm.host(rank), err)
 		}
@@ -93,15 +93,15 @@ func (m *meeting) exchange(what string, value []byte) ([][]byte, error) {
 // build makes the part of the members, who exchange values by swap.
 func (s *splitter) build(name string, swap exchange) (*Comm, error) {
 	c := s.comm
-	place := s.place()
-	part := newComm(c.life, place, c.opts)
+	self := s.self()
+	part := newComm(c.life, self, c.opts)
 	part.name = name
-	part.door, part.key, part.updated = c.door, c.key, c.updated
+	part.agent, part.key, part.updated = c.agent, c.key, c.updated
 	for _, member := range s.members {
 		part.ranks = append(part.ranks, c.inJob(member))
 	}
-	self := secure.Identity{Job: place.Job, Epoch: place.Epoch, Rank: place.Rank, Size: place.Size, Key: c.key, Comm: part.name}
+	identity := secure.Identity{Job: self.Job, Epoch: self.Epoch, Rank: self.Rank, Size: self.Size, Key: c.key, Comm: part.name}
 	ctx, cancel := c.within(s.ctx)
 	defer cancel(nil)
-	return part, part.initError(part.join(ctx, self, swap))
+	return part, part.initError(part.join(ctx, identity, swap))
 }

@@ -14,8 +14,8 @@ import (
 
 // Groups that overlap are made at once, only by their members, and work beside each other.
 func TestGroups(t *testing.T) {
-	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
-		comms := newDoor(t, 4).Join(t)
+	onTransports(t, func(t *testing.T, l layout) {
+		comms := l.of(4).job(t).Join(t)
 		groups := map[string][]int{"pair": {2, 0}, "odd": {1, 3}, "most": {3, 2, 1}, "all": {0, 1, 2, 3}, "one": {2}}
 		type membership struct {
 			name string
@@ -57,7 +57,7 @@ func TestGroups(t *testing.T) {
 
 // What is wrong with a group is said at once, and breaks nothing.
 func TestGroupMistakes(t *testing.T) {
-	comms := ringtest.NewDoor(t, 3).Join(t)
+	comms := ringtest.NewJob(t, 3).Join(t)
 	for want, ranks := range map[string][]int{"comes once": {0, 1, 1}, "from 0 to 2": {0, 3}, "not among its ranks": {1, 2}} {
 		if _, err := ring.Group(ctx, comms[0], "g", ranks); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("ranks %v: %v", ranks, err)
@@ -78,7 +78,7 @@ func TestGroupMistakes(t *testing.T) {
 
 // The end of the job ends the wait for members, and names who failed.
 func TestGroupEndsWithTheJob(t *testing.T) {
-	d := ringtest.NewDoor(t, 2)
+	d := ringtest.NewJob(t, 2)
 	comms := d.Join(t)
 	within(t, told, func() {
 		time.AfterFunc(50*time.Millisecond, func() { d.Abort(ringtest.Abort{Rank: 1, Host: "testhost", Cause: "killed by a test"}) })

@@ -106,27 +106,27 @@ func Init(ctx context.Context, opts ...Option) (*Comm, error) {
 	if err := o.settings(); err != nil {
 		return nil, err
 	}
-	place, launched, err := rankenv.FromEnviron(o.lookup)
+	self, launched, err := rankenv.FromEnviron(o.lookup)
 	if err != nil {
 		return nil, fmt.Errorf("ring: %w", err)
 	}
 	if !launched {
 		return alone(o), nil
 	}
-	if place.Encrypt {
+	if self.Encrypt {
 		o.guard = secure.Encrypted // which checks too
 	}
-	if place.Elastic {
-		return joinEpoch(ctx, place, o)
+	if self.Elastic {
+		return joinEpoch(ctx, self, o)
 	}
-	return joinJob(ctx, place, o, nil)
+	return joinJob(ctx, self, o, nil)
 }
 
-// joinJob makes this process the rank at place. Job is the agent's description of it, or nil to ask
+// joinJob makes this process the rank at self. Job is the agent's description of it, or nil to ask
 // for it.
-func joinJob(ctx context.Context, place rankenv.Rank, o options, job *boot.Job) (*Comm, error) {
-	c := newComm(context.Background(), place, o)
-	c.door, c.owner = boot.NewDoor(place.Agent, place.Token), true
+func joinJob(ctx context.Context, self rankenv.Rank, o options, job *boot.Job) (*Comm, error) {
+	c := newComm(context.Background(), self, o)
+	c.agent, c.owner = boot.NewClient(self.Agent, self.Token), true
 	c.work.Go(c.watch)
 	if err := c.enter(ctx, job); err != nil {
 		err = c.fail(ctx, "init", err)
@@ -149,7 +149,7 @@ func alone(o options) *Comm {
 
 // watch ends the Comm when the job fails. It returns when the Comm ends.
 func (c *Comm) watch() {
-	if abort := c.door.WatchAbort(c.life); abort != nil {
+	if abort := c.agent.WatchAbort(c.life); abort != nil {
 		c.end(c.aborted(abort))
 	}
 }
@@ -168,7 +168,7 @@ func (c *Comm) enter(ctx context.Context, job *boot.Job) error {
 		return c.initError(err)
 	}
 	if job == nil {
-		said, err := c.door.Job(ctx)
+		said, err := c.agent.Job(ctx)
 		if err != nil {
 			return c.initError(err)
 		}
@@ -179,13 +179,13 @@ func (c *Comm) enter(ctx context.Context, job *boot.Job) error {
 		return c.initError(err)
 	}
 	return c.initError(c.join(ctx, self, func(name string, value []byte) ([][]byte, error) {
-		return c.door.Fence(ctx, fmt.Sprintf("ring/%d/%s", c.place.Epoch, name), value)
+		return c.agent.Fence(ctx, fmt.Sprintf("ring/%d/%s", c.self.Epoch, name), value)
 	}))
 }
 
 // identify takes the job's key, and checks that agent and environment describe the same rank.
 func (c *Comm) identify(job boot.Job) (secure.Identity, error) {
-	p := c.place
+	p := c.self
 	if job.ID != p.Job || job.Epoch != p.Epoch || job.Rank != p.Rank || job.Size != p.Size {
 		return secure.Identity{}, fmt.Errorf("agent knows rank %d of %d of job %s epoch %d, environment says rank %d of %d of job %s epoch %d",
 			job.Rank, job.Size, job.ID, job.Epoch, p.Rank, p.Size, p.Job, p.Epoch)

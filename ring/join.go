@@ -65,7 +65,7 @@ func (c *Comm) share(swap exchange) (*shm.Group, [][]int, error) {
 	if c.Size() == 1 {
 		return nil, [][]int{{0}}, nil
 	}
-	hosts, err := swap("host", []byte(c.place.Host))
+	hosts, err := swap("host", []byte(c.self.Host))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -77,7 +77,7 @@ func (c *Comm) share(swap exchange) (*shm.Group, [][]int, error) {
 		values, err := swap("shm/"+name, value)
 		if name == "offer" {
 			for rank := range values {
-				if rank < len(c.hosts) && c.hosts[rank] != c.place.Host {
+				if rank < len(c.hosts) && c.hosts[rank] != c.self.Host {
 					values[rank] = nil
 				}
 			}
@@ -90,7 +90,7 @@ func (c *Comm) share(swap exchange) (*shm.Group, [][]int, error) {
 // sharesHost reports whether all ranks of this host are in this rank's domain.
 func (c *Comm) sharesHost(l engine.Layout) bool {
 	for rank, host := range c.hosts {
-		if host == c.place.Host && !l.Near(rank) {
+		if host == c.self.Host && !l.Near(rank) {
 			return false
 		}
 	}
@@ -108,7 +108,7 @@ func (c *Comm) connect(ctx context.Context, self secure.Identity, l engine.Layou
 		Config:  secure.Config{Stripes: c.opts.stripes, Congestion: c.opts.congestion, Guard: c.opts.guard, Sockets: c.opts.sockets},
 		Kernels: c.opts.kernels, Compare: engine.Compare,
 	}
-	if c.place.LocalSize <= runtime.GOMAXPROCS(0) {
+	if c.self.LocalSize <= runtime.GOMAXPROCS(0) {
 		cfg.Spin = spinFor
 	}
 	network, err := tcp.Listen(ctx, addrs, cfg)
@@ -135,11 +135,11 @@ func (c *Comm) connect(ctx context.Context, self secure.Identity, l engine.Layou
 
 // addresses returns the addresses at which the launcher says this rank can be reached.
 func (c *Comm) addresses() ([]netip.Addr, error) {
-	texts := c.place.Addrs
-	if len(texts) == 0 && c.place.Addr != "" {
-		texts = []string{c.place.Addr}
+	texts := c.self.Addrs
+	if len(texts) == 0 && c.self.Addr != "" {
+		texts = []string{c.self.Addr}
 	}
-	if len(texts) == 0 && c.place.LocalSize == c.place.Size {
+	if len(texts) == 0 && c.self.LocalSize == c.self.Size {
 		texts = []string{"127.0.0.1"} // no other host connects
 	}
 	addrs := make([]netip.Addr, len(texts))
@@ -158,7 +158,7 @@ func (c *Comm) addresses() ([]netip.Addr, error) {
 
 // meet sends this rank's record to every rank, and returns those of all.
 func (c *Comm) meet(network *tcp.Net, swap exchange) ([]secure.Peer, error) {
-	own := record{Host: c.place.Host, Addrs: network.Addrs(), Stripes: c.opts.stripes, Guard: c.opts.guard.String()}
+	own := record{Host: c.self.Host, Addrs: network.Addrs(), Stripes: c.opts.stripes, Guard: c.opts.guard.String()}
 	if c.opts.guard == secure.Encrypted {
 		cert := network.Cert()
 		own.Cert = cert[:]
@@ -198,7 +198,7 @@ func (c *Comm) meet(network *tcp.Net, swap exchange) ([]secure.Peer, error) {
 func (c *Comm) use(f *engine.Fabric) {
 	c.fabric = f
 	if c.hosts == nil {
-		c.hosts = slices.Repeat([]string{c.place.Host}, c.place.Size)
+		c.hosts = slices.Repeat([]string{c.self.Host}, c.self.Size)
 	}
 	c.work.Add(1)
 	context.AfterFunc(c.life, func() {

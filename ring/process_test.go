@@ -124,21 +124,21 @@ func TestKilledRank(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
+	onTransports(t, func(t *testing.T, l layout) {
 		for _, size := range []int{2, 3, 4} {
 			for victim := range size {
-				t.Run(fmt.Sprintf("ranks=%d/victim=%d", size, victim), func(t *testing.T) { killOne(t, newDoor(t, size), victim) })
+				t.Run(fmt.Sprintf("ranks=%d/victim=%d", size, victim), func(t *testing.T) { killOne(t, l.of(size).job(t), victim) })
 			}
 		}
 	})
 }
 
-func killOne(t *testing.T, door *ringtest.Door, victim int) {
-	size := door.Size
+func killOne(t *testing.T, job *ringtest.Job, victim int) {
+	size := job.Size
 	outputs := make([]*bufio.Scanner, size)
 	ranks := make([]*exec.Cmd, size)
 	for rank := range size {
-		ranks[rank], outputs[rank] = startChild(t, door, rank, childEnv)
+		ranks[rank], outputs[rank] = startChild(t, job, rank, childEnv)
 	}
 	for _, out := range outputs {
 		scanFor(t, out, "running")
@@ -148,15 +148,15 @@ func killOne(t *testing.T, door *ringtest.Door, victim int) {
 
 // startChild runs this test program as a rank: what it does there is up to the variable
 // and the arguments.
-func startChild(t testing.TB, door *ringtest.Door, rank int, variable string, args ...string) (*exec.Cmd, *bufio.Scanner) {
+func startChild(t testing.TB, job *ringtest.Job, rank int, variable string, args ...string) (*exec.Cmd, *bufio.Scanner) {
 	t.Helper()
-	return startChildWith(t, door, rank, variable+"=1", args...)
+	return startChildWith(t, job, rank, variable+"=1", args...)
 }
 
 // startChildWith is startChild with a setting that says more.
-func startChildWith(t testing.TB, door *ringtest.Door, rank int, setting string, args ...string) (*exec.Cmd, *bufio.Scanner) {
+func startChildWith(t testing.TB, job *ringtest.Job, rank int, setting string, args ...string) (*exec.Cmd, *bufio.Scanner) {
 	t.Helper()
-	return startProcess(t, append(door.Environ(rank), setting), args...)
+	return startProcess(t, append(job.Environ(rank), setting), args...)
 }
 
 // startProcess runs this test program with more in its environment.

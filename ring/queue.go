@@ -107,8 +107,8 @@ func NewQueue(ctx context.Context, c *Comm, opts ...QueueOption) (*Queue, error)
 	for _, opt := range opts {
 		opt(&set)
 	}
-	if set.report == nil && c.door != nil {
-		set.once, set.report = true, func(text string) { _ = c.door.Note(c.life, text) }
+	if set.report == nil && c.agent != nil {
+		set.once, set.report = true, func(text string) { _ = c.agent.Note(c.life, text) }
 	}
 	q := &Queue{
 		set: set, rank: c.Rank(), size: c.Size(), timeline: timeline.New(), box: negotiate.NewOutbox(c.Rank(), c.Size()),

@@ -18,9 +18,9 @@ import (
 )
 
 func TestQueueCloseWithWork(t *testing.T) {
-	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
-		door := newDoor(t, 3)
-		comms := door.Join(t)
+	onTransports(t, func(t *testing.T, l layout) {
+		job := l.of(3).job(t)
+		comms := job.Join(t)
 		queues := newQueues(t, comms)
 		err := ringtest.Each(3, func(rank int) error {
 			ticket, err := ring.QueueBarrier(queues[rank], fmt.Sprint("of rank ", rank))
@@ -48,16 +48,16 @@ func TestQueueCloseWithWork(t *testing.T) {
 		if err := ringtest.Each(3, func(rank int) error { return ring.Barrier(ctx, comms[rank]) }); err != nil {
 			t.Error(err)
 		}
-		if lost := door.Losses(); len(lost) > 0 {
+		if lost := job.Losses(); len(lost) > 0 {
 			t.Errorf("lost: %v", lost)
 		}
 	})
 }
 
 func TestQueueCloseIsClean(t *testing.T) {
-	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
-		door := newDoor(t, 4)
-		comms := door.Join(t)
+	onTransports(t, func(t *testing.T, l layout) {
+		job := l.of(4).job(t)
+		comms := job.Join(t)
 		for i := range 8 {
 			queues := newQueues(t, comms)
 			if err := ringtest.Each(4, func(rank int) error {
@@ -69,7 +69,7 @@ func TestQueueCloseIsClean(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if lost := door.Losses(); len(lost) > 0 {
+		if lost := job.Losses(); len(lost) > 0 {
 			t.Errorf("lost: %v", lost)
 		}
 	})
@@ -77,7 +77,7 @@ func TestQueueCloseIsClean(t *testing.T) {
 
 // Who has closed a queue of a part is named by its number in the job.
 func TestQueueOfAPartNamesTheClosedRank(t *testing.T) {
-	comms := ringtest.NewDoor(t, 3).Join(t)
+	comms := ringtest.NewJob(t, 3).Join(t)
 	parts := split(t, comms, func(c *ring.Comm) (color, key int) { return min(c.Rank(), 1) - 1, 0 })
 	queues := newQueues(t, parts[1:])
 	ticket, err := ring.QueueBarrier(queues[0], "alone")
@@ -93,7 +93,7 @@ func TestQueueOfAPartNamesTheClosedRank(t *testing.T) {
 }
 
 func TestQueueLeavesNothingBehind(t *testing.T) {
-	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
+	onTransports(t, func(t *testing.T, l layout) {
 		files := func() int {
 			entries, err := os.ReadDir("/proc/self/fd")
 			if err != nil {
@@ -102,8 +102,8 @@ func TestQueueLeavesNothingBehind(t *testing.T) {
 			return len(entries)
 		}
 		round := func(i int) {
-			door := newDoor(t, 3)
-			comms := door.Join(t)
+			job := l.of(3).job(t)
+			comms := job.Join(t)
 			queues := make([]*ring.Queue, 3)
 			err := ringtest.Each(3, func(rank int) (err error) {
 				if queues[rank], err = ring.NewQueue(ctx, comms[rank], ring.WithStall(0, func(string) {})); err != nil {
@@ -118,7 +118,7 @@ func TestQueueLeavesNothingBehind(t *testing.T) {
 				closeQueues(t, queues)
 			}
 			ringtest.Each(3, func(rank int) error { return comms[rank].Close() })
-			door.Close()
+			job.Close()
 		}
 		round(0)
 		round(1)
@@ -162,13 +162,13 @@ func TestQueueChild(t *testing.T) {
 
 // A rank that is stopped is reported as a stall, and one that is killed ends the queues.
 func TestQueueKilledRank(t *testing.T) {
-	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
+	onTransports(t, func(t *testing.T, l layout) {
 		const size, victim = 3, 1
-		door := newDoor(t, size)
+		job := l.of(size).job(t)
 		ranks := make([]*exec.Cmd, size)
 		outputs := make([]*bufio.Scanner, size)
 		for rank := range size {
-			ranks[rank], outputs[rank] = startChild(t, door, rank, queueChildEnv, "-test.run=^TestQueueChild$")
+			ranks[rank], outputs[rank] = startChild(t, job, rank, queueChildEnv, "-test.run=^TestQueueChild$")
 		}
 		for _, out := range outputs {
 			scanFor(t, out, "running")

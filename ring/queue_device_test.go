@@ -63,13 +63,13 @@ func TestQueueDevice(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	for _, way := range deviceWays() {
-		t.Run(way.name, func(t *testing.T) {
-			for name, value := range way.harm {
+	for _, caller := range deviceWays() {
+		t.Run(caller.name, func(t *testing.T) {
+			for name, value := range caller.harm {
 				t.Setenv(name, value)
 			}
 			const size, tensors = 3, 24
-			ranks := gpuRanks(t, newDeviceJob(t, size, way.env...))
+			ranks := gpuRanks(t, newDeviceJob(t, size, caller.env...))
 			err := ringtest.Each(size, func(rank int) error {
 				r := ranks[rank]
 				for round := range 3 {
@@ -203,12 +203,12 @@ func TestQueueDeviceLostRank(t *testing.T) {
 	ranks := gpuRanks(t, j)
 	err := ringtest.Each(size, func(rank int) error {
 		r := ranks[rank]
+		w, _ := r.sum(t, rank, size, 7, "x") // before the end of the job, which ends the copy too
 		for i := 0; ; i++ {
 			if rank == victim && i == 5 {
 				j.Abort(ringtest.Abort{Rank: victim, Host: ringtest.Host, Cause: "killed by the test"})
 				return nil
 			}
-			w, _ := r.sum(t, rank, size, 7, "x")
 			tickets, err := r.q.SubmitDevice(nil, rank, r.stream, []string{"x"}, []ring.Collective{w})
 			if err == nil {
 				within, cancel := context.WithTimeout(ctx, 10*time.Second) // the goal is one

@@ -25,10 +25,10 @@ func TestQueueDo(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
+	onTransports(t, func(t *testing.T, l layout) {
 		const size = 3
 		// With so short a limit an idle queue makes a cycle each ms, which Do may meet.
-		queues := newQueues(t, newDoor(t, size).Join(t), ring.WithStall(4*time.Millisecond, func(string) {}))
+		queues := newQueues(t, l.of(size).job(t).Join(t), ring.WithStall(4*time.Millisecond, func(string) {}))
 		many := func(name string, count int, pause time.Duration) error {
 			return ringtest.Each(size, func(rank int) error {
 				ctx, cancel := context.WithCancel(ctx)
@@ -65,8 +65,8 @@ func TestQueueDo(t *testing.T) {
 }
 
 func TestQueueDoFails(t *testing.T) {
-	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
-		comms := newDoor(t, 2).Join(t)
+	onTransports(t, func(t *testing.T, l layout) {
+		comms := l.of(2).job(t).Join(t)
 		queues := newQueues(t, comms)
 		err := ringtest.Each(2, func(rank int) error {
 			q := queues[rank]
@@ -132,7 +132,7 @@ func TestQueueSubmitHere(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	queues := newQueues(t, ringtest.NewDoor(t, 2).Join(t))
+	queues := newQueues(t, ringtest.NewJob(t, 2).Join(t))
 	sum := func(rank int) (ring.Ticket, []float32, error) {
 		x := []float32{float32(rank + 1)}
 		ticket, err := queues[rank].SubmitHere("x", ring.Collective{Kind: ring.KindAllReduce, Type: ring.Float32, Op: ring.Sum, Dst: ring.BufferOf(x), Src: ring.BufferOf(x)})
@@ -169,7 +169,7 @@ func TestQueueSubmitHere(t *testing.T) {
 
 // A job fails while Do makes a cycle: the queue's goroutine does not end the tensor under its hands.
 func TestQueueEndsAfterDo(t *testing.T) {
-	comms := ringtest.NewDoor(t, 2).Join(t)
+	comms := ringtest.NewJob(t, 2).Join(t)
 	q := newQueues(t, comms)[0]
 	through := q.Cycling() // as Do is
 	ticket, err := ring.QueueBarrier(q, "in its hands")

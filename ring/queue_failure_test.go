@@ -93,8 +93,8 @@ func TestQueueMismatch(t *testing.T) {
 			`allgather of 2 f32 in shape "equal parts"`},
 		"counts": {scatter(1, 2, 3), scatter(3, 2, 1), "reducescatter sum of 6 f32 in shape", "reducescatter sum of 6 f32 in shape"},
 	}
-	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
-		queues := newQueues(t, newDoor(t, 3).Join(t))
+	onTransports(t, func(t *testing.T, l layout) {
+		queues := newQueues(t, l.of(3).job(t).Join(t))
 		for name, test := range tests {
 			err := ringtest.Each(3, func(rank int) error {
 				f := test.right
@@ -132,7 +132,7 @@ func TestQueueMismatch(t *testing.T) {
 }
 
 func TestQueueArguments(t *testing.T) {
-	queues := newQueues(t, ringtest.NewDoor(t, 2).Join(t))
+	queues := newQueues(t, ringtest.NewJob(t, 2).Join(t))
 	q, buf := queues[0], make([]float32, 6)
 	b := ring.BufferOf(buf)
 	room := func([]int) ring.Buffer { return ring.Buffer{} }
@@ -175,7 +175,7 @@ func TestQueueArguments(t *testing.T) {
 }
 
 func TestQueueDuplicate(t *testing.T) {
-	queues := newQueues(t, ringtest.NewDoor(t, 2).Join(t))
+	queues := newQueues(t, ringtest.NewJob(t, 2).Join(t))
 	first, err := ring.QueueBarrier(queues[0], "x")
 	if err != nil {
 		t.Fatal(err)
@@ -200,7 +200,7 @@ func TestQueueDuplicate(t *testing.T) {
 
 // Outcomes that nobody has waited for yet stay what they are when the name comes again.
 func TestQueueTicketsKeepTheirOutcome(t *testing.T) {
-	queues := newQueues(t, ringtest.NewDoor(t, 2).Join(t))
+	queues := newQueues(t, ringtest.NewJob(t, 2).Join(t))
 	var tickets []ring.Ticket
 	for i := range 3 {
 		if err := ringtest.Each(2, func(rank int) error {
@@ -227,19 +227,19 @@ func TestQueueTicketsKeepTheirOutcome(t *testing.T) {
 }
 
 func TestQueueRankIsLost(t *testing.T) {
-	lose := map[string]func(door *ringtest.Door, comms []*ring.Comm){
-		"closed": func(_ *ringtest.Door, comms []*ring.Comm) { comms[1].Close() },
-		"aborted": func(door *ringtest.Door, _ []*ring.Comm) {
-			door.Abort(ringtest.Abort{Rank: 1, Host: "f1", Cause: "exit code 1"})
+	lose := map[string]func(job *ringtest.Job, comms []*ring.Comm){
+		"closed": func(_ *ringtest.Job, comms []*ring.Comm) { comms[1].Close() },
+		"aborted": func(job *ringtest.Job, _ []*ring.Comm) {
+			job.Abort(ringtest.Abort{Rank: 1, Host: "f1", Cause: "exit code 1"})
 		},
 	}
-	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
+	onTransports(t, func(t *testing.T, l layout) {
 		for name, f := range lose {
-			door := newDoor(t, 3)
-			comms := door.Join(t)
+			job := l.of(3).job(t)
+			comms := job.Join(t)
 			queues := newQueues(t, comms)
 			list := mixed(60)
-			go f(door, comms)
+			go f(job, comms)
 			within(t, 2*told, func() {
 				err := ringtest.Each(3, func(rank int) error {
 					for step := 0; ; step++ {
@@ -279,7 +279,7 @@ func TestQueueRankIsLost(t *testing.T) {
 }
 
 func TestQueueWaitNamesTheMissing(t *testing.T) {
-	queues := newQueues(t, ringtest.NewDoor(t, 3).Join(t), ring.WithStall(time.Millisecond, func(string) {}))
+	queues := newQueues(t, ringtest.NewJob(t, 3).Join(t), ring.WithStall(time.Millisecond, func(string) {}))
 	ticket, err := ring.QueueBarrier(queues[1], "x")
 	if err != nil {
 		t.Fatal(err)
@@ -306,7 +306,7 @@ func TestQueueWaitNamesTheMissing(t *testing.T) {
 }
 
 func TestQueueOptionsMustAgree(t *testing.T) {
-	comms := ringtest.NewDoor(t, 2).Join(t)
+	comms := ringtest.NewJob(t, 2).Join(t)
 	for want, opts := range map[string][2]ring.QueueOption{
 		"give all ranks the same options": {ring.WithFusion(5), ring.WithFusion(6)},
 		"names":                           {ring.WithCache(5), ring.WithCache(6)},

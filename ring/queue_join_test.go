@@ -102,9 +102,9 @@ func TestQueueJoin(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
+	onTransports(t, func(t *testing.T, l layout) {
 		for size, opts := range map[int][]ring.QueueOption{1: nil, 3: nil, 4: {ring.WithFusion(0), ring.WithCache(3)}} {
-			queues := newQueues(t, newDoor(t, size).Join(t), opts...)
+			queues := newQueues(t, l.of(size).job(t).Join(t), opts...)
 			u := &uneven{sizes: []int{1, 1000, 0, 7, 100, 40_000, 400, 0, 33, 600_000}} // the last one in two pieces
 			for round := range 2 {
 				longest := round % size
@@ -153,8 +153,8 @@ func TestCallsThatNeedJoinedRanksFail(t *testing.T) {
 		"alltoall of 4 f32 in shape":      submit(ring.Collective{Kind: ring.KindAllToAll, Type: ring.Float32, Dst: f32(4), Src: f32(4)}),
 		"allgather of 4 f32 cannot run, ": gather,
 	}
-	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
-		queues := newQueues(t, newDoor(t, 4).Join(t))
+	onTransports(t, func(t *testing.T, l layout) {
+		queues := newQueues(t, l.of(4).job(t).Join(t))
 		var joinings []*ring.Joining
 		for _, rank := range []int{1, 3} {
 			j, err := queues[rank].Join()
@@ -214,8 +214,8 @@ func TestQueueJoinEnds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes many seconds")
 	}
-	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
-		comms := newDoor(t, 3).Join(t)
+	onTransports(t, func(t *testing.T, l layout) {
+		comms := l.of(3).job(t).Join(t)
 		queues := newQueues(t, comms)
 		ran := make(chan struct{})
 		err := ringtest.Each(3, func(rank int) error {
@@ -267,7 +267,7 @@ func TestQueueJoinEnds(t *testing.T) {
 // Timeline and stall report of ranks that have joined, and of those that have not.
 func TestQueueJoinIsSeen(t *testing.T) {
 	lines := make(chan string, 10000)
-	queues := newQueues(t, ringtest.NewDoor(t, 4).Join(t), ring.WithStall(80*time.Millisecond, func(text string) { lines <- text }))
+	queues := newQueues(t, ringtest.NewJob(t, 4).Join(t), ring.WithStall(80*time.Millisecond, func(text string) { lines <- text }))
 	var text bytes.Buffer
 	if err := queues[1].StartTimeline(&text, ring.TimelineOptions{}); err != nil {
 		t.Fatal(err)
@@ -309,7 +309,7 @@ func TestQueueJoinIsSeen(t *testing.T) {
 // A rank that has joined needs little memory for a large tensor.
 func TestQueueJoinMemory(t *testing.T) {
 	const n = 16 << 20 // float32s
-	queues := newQueues(t, ringtest.NewDoor(t, 2).Join(t))
+	queues := newQueues(t, ringtest.NewJob(t, 2).Join(t))
 	buf := slices.Repeat([]float32{1}, n)
 	j, err := queues[1].Join()
 	if err != nil {

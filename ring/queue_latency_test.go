@@ -29,13 +29,13 @@ type latencies struct {
 func BenchmarkQueueLatency(b *testing.B) {
 	for _, bytes := range []int{4, 4 << 10, 64 << 10} {
 		b.Run(fmt.Sprintf("%dB", bytes), func(b *testing.B) {
-			door := ringtest.NewDoor(b, 2)
-			door.Transport = "shm"
+			job := ringtest.NewJob(b, 2)
+			job.Transport = "shm"
 			text := fmt.Sprintf("%s=%d %d", latencyChildEnv, bytes, b.N)
 			var got latencies
 			b.ResetTimer()
-			_, first := startChildWith(b, door, 0, text, "-test.run=^TestQueueLatencyChild$")
-			_, second := startChildWith(b, door, 1, text, "-test.run=^TestQueueLatencyChild$")
+			_, first := startChildWith(b, job, 0, text, "-test.run=^TestQueueLatencyChild$")
+			_, second := startChildWith(b, job, 1, text, "-test.run=^TestQueueLatencyChild$")
 			if err := json.Unmarshal([]byte(scanFor(b, first, "{")), &got); err != nil {
 				b.Fatal(err)
 			}

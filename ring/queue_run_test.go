@@ -18,9 +18,9 @@ import (
 // Two queues and the comm itself work at the same time, and what goroutines of one rank
 // submit to one queue comes out as well.
 func TestQueuesAtOnce(t *testing.T) {
-	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
+	onTransports(t, func(t *testing.T, l layout) {
 		const size = 3
-		comms := newDoor(t, size).Join(t)
+		comms := l.of(size).job(t).Join(t)
 		list := mixed(60)
 		first, second := newQueues(t, comms), newQueues(t, comms)
 		err := ringtest.Each(4, func(i int) error {
@@ -115,8 +115,8 @@ func phases(events []event, tensor string) string {
 }
 
 func TestQueueGroupAndTimeline(t *testing.T) {
-	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
-		comms := newDoor(t, 2).Join(t)
+	onTransports(t, func(t *testing.T, l layout) {
+		comms := l.of(2).job(t).Join(t)
 		fused := "ALLREDUCE QUEUE / MEMCPY_IN_FUSION_BUFFER / RING_ALLREDUCE / MEMCPY_OUT_FUSION_BUFFER / / "
 		alone := "ALLREDUCE QUEUE / RING_ALLREDUCE / / "
 		for fusion, want := range map[int64]string{1 << 20: fused, 0: alone, 8000: fused} {
@@ -148,7 +148,7 @@ func TestQueueGroupAndTimeline(t *testing.T) {
 
 // The phases of all other kinds, and of a tensor that fails.
 func TestQueueTimelineOfAllKinds(t *testing.T) {
-	queues := newQueues(t, ringtest.NewDoor(t, 2).Join(t))
+	queues := newQueues(t, ringtest.NewJob(t, 2).Join(t))
 	var text bytes.Buffer
 	if err := queues[1].StartTimeline(&text, ring.TimelineOptions{}); err != nil {
 		t.Fatal(err)
@@ -183,9 +183,9 @@ func TestQueueTimelineOfAllKinds(t *testing.T) {
 
 // It is R5, for named tensors, of the fault matrix.
 func TestQueueStall(t *testing.T) {
-	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
+	onTransports(t, func(t *testing.T, l layout) {
 		const size = 4
-		comms := newDoor(t, size).Join(t)
+		comms := l.of(size).job(t).Join(t)
 		lines := make(chan string, 10000)
 		queues := make([]*ring.Queue, size)
 		err := ringtest.Each(size, func(rank int) (err error) {
@@ -228,7 +228,7 @@ func TestQueueStall(t *testing.T) {
 
 // A rank that does not come to a cycle, or not to the collective itself, is missed.
 func TestQueueStallOfARank(t *testing.T) {
-	comms := ringtest.NewDoor(t, 2).Join(t)
+	comms := ringtest.NewJob(t, 2).Join(t)
 	lines := make(chan string, 10000)
 	queues := newQueues(t, comms, ring.WithStall(50*time.Millisecond, func(text string) { lines <- text }))
 	release := make(chan struct{})
@@ -262,7 +262,7 @@ func TestQueueStallOfARank(t *testing.T) {
 
 // Room of a wrong length is this rank's fault alone, and the others do not notice.
 func TestQueueWrongRoom(t *testing.T) {
-	queues := newQueues(t, ringtest.NewDoor(t, 3).Join(t))
+	queues := newQueues(t, ringtest.NewJob(t, 3).Join(t))
 	for _, kind := range []ring.Kind{ring.KindAllGather, ring.KindAllToAll} {
 		err := ringtest.Each(3, func(rank int) error {
 			src := make([]float32, 60)[:6]
@@ -343,8 +343,8 @@ func TestQueueNoAllocation(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
-		queues := newQueues(t, newDoor(t, 2).Join(t), ring.WithFusion(1<<20))
+	onTransports(t, func(t *testing.T, l layout) {
+		queues := newQueues(t, l.of(2).job(t).Join(t), ring.WithFusion(1<<20))
 		const warm, runs, tries = 20, 50, 3
 		one, other := newStepper(queues[0], 100, 50), newStepper(queues[1], 100, 50)
 		done := make(chan error, 1)
@@ -383,9 +383,9 @@ func BenchmarkQueue(b *testing.B) {
 		for _, count := range []int{1, 100} {
 			for _, fusion := range []int64{0, 64 << 20} {
 				b.Run(fmt.Sprintf("%s/tensors=%d/fusion=%d", transport, count, fusion), func(b *testing.B) {
-					door := ringtest.NewDoor(b, 2)
-					door.Transport = transport
-					queues := newQueues(b, door.Join(b), ring.WithFusion(fusion))
+					job := ringtest.NewJob(b, 2)
+					job.Transport = transport
+					queues := newQueues(b, job.Join(b), ring.WithFusion(fusion))
 					b.ReportAllocs()
 					err := ringtest.Each(2, func(rank int) error {
 						s := newStepper(queues[rank], count, 1000)

@@ -283,16 +283,16 @@ func TestQueueAnyOrder(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
+	onTransports(t, func(t *testing.T, l layout) {
 		list := mixed(200)
 		for size, opts := range map[int][]ring.QueueOption{
 			1: nil, 2: nil, 3: {ring.WithFusion(10000), ring.WithCache(50)}, 4: {ring.WithFusion(0), ring.WithCache(0)}, 5: nil,
 		} {
-			door := newDoor(t, size)
-			if door.Transport != "tcp" && size%2 == 0 {
+			job := l.of(size).job(t)
+			if job.Transport != "tcp" && size%2 == 0 {
 				continue // ranks that share memory take a core each while they wait
 			}
-			comms := door.Join(t)
+			comms := job.Join(t)
 			queues := newQueues(t, comms, opts...)
 			if err := train(queues, list, 2); err != nil {
 				t.Fatalf("%d ranks: %v", size, err)

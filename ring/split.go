@@ -48,7 +48,7 @@ type splitter struct {
 	comm    *Comm
 	color   int
 	members []int // ranks in comm, by rank in the part
-	serial  int   // how-manieth Split of comm it is
+	serial  int   // 1-based number of the Split of comm
 }
 
 // muster finds the members of this rank's part.
@@ -76,9 +76,9 @@ func (s *splitter) make() (*Comm, error) {
 	return s.build(fmt.Sprintf("%s/%d.%d", s.comm.name, s.serial, s.color), s.exchange)
 }
 
-// place returns this rank's description in its part.
-func (s *splitter) place() rankenv.Rank {
-	p := s.comm.place
+// self returns this rank's description in its part.
+func (s *splitter) self() rankenv.Rank {
+	p := s.comm.self
 	p.Rank, p.Size = slices.Index(s.members, s.comm.Rank()), len(s.members)
 	var hosts []string // in the order of their first rank
 	local := map[string]int{}

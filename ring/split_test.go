@@ -14,8 +14,8 @@ import (
 )
 
 func TestSplitPlacesRanks(t *testing.T) {
-	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
-		comms := newDoor(t, 5).Join(t)
+	onTransports(t, func(t *testing.T, l layout) {
+		comms := l.of(5).job(t).Join(t)
 		// odd and even ranks, the even ones in turn
 		parts := make([]*ring.Comm, 5)
 		err := ringtest.Each(5, func(rank int) error {
@@ -69,7 +69,7 @@ func TestSplitPlacesRanks(t *testing.T) {
 }
 
 func TestSplitWithoutAPart(t *testing.T) {
-	comms := ringtest.NewDoor(t, 3).Join(t)
+	comms := ringtest.NewJob(t, 3).Join(t)
 	err := ringtest.Each(3, func(rank int) error {
 		part, err := ring.Split(ctx, comms[rank], []int{0, -1, 0}[rank], 0)
 		if err != nil {
@@ -93,12 +93,12 @@ func TestSplitWithoutAPart(t *testing.T) {
 }
 
 func TestPartsOfParts(t *testing.T) {
-	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
-		comms := newDoor(t, 4).Join(t)
+	onTransports(t, func(t *testing.T, l layout) {
+		comms := l.of(4).job(t).Join(t)
 		halves := split(t, comms, func(*ring.Comm) (color, key int) { return 0, 0 })
 		quarters := split(t, halves, func(c *ring.Comm) (color, key int) { return c.Rank() / 2, 0 })
 		err := ringtest.Each(4, func(i int) error {
-			all := lessons()
+			all := checks()
 			for _, what := range slices.Sorted(maps.Keys(all)) {
 				if err := all[what](quarters[i], 3000); err != nil {
 					return fmt.Errorf("%s: %w", what, err)
@@ -113,8 +113,8 @@ func TestPartsOfParts(t *testing.T) {
 }
 
 func TestPartEndsWithTheWhole(t *testing.T) {
-	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
-		comms := newDoor(t, 2).Join(t)
+	onTransports(t, func(t *testing.T, l layout) {
+		comms := l.of(2).job(t).Join(t)
 		parts := split(t, comms, func(*ring.Comm) (color, key int) { return 0, 0 })
 		waiting := make(chan error, 1)
 		go func() { waiting <- ring.Barrier(ctx, parts[0]) }()
@@ -133,8 +133,8 @@ func TestSplitWhereARankDies(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	door := ringtest.NewDoor(t, 2)
-	comms := door.Join(t)
+	job := ringtest.NewJob(t, 2)
+	comms := job.Join(t)
 	deaf, err := net.Listen("tcp", "127.0.0.1:0") // takes connections, and says nothing
 	if err != nil {
 		t.Fatal(err)
@@ -161,7 +161,7 @@ func TestSplitWhereARankDies(t *testing.T) {
 			return err
 		}
 		defer conn.Close()
-		door.Abort(ringtest.Abort{Rank: 1, Host: ringtest.Host, Cause: "signal: killed"})
+		job.Abort(ringtest.Abort{Rank: 1, Host: ringtest.Host, Cause: "signal: killed"})
 		<-time.After(2 * told) // nobody hangs up
 		return nil
 	}

@@ -31,7 +31,7 @@ func WithStallReport(after time.Duration, report func(text string)) Option {
 
 // postSentry starts the Comm's sentry.
 func (c *Comm) postSentry() {
-	if c.opts.stall > 0 && c.door != nil && c.Size() > 1 {
+	if c.opts.stall > 0 && c.agent != nil && c.Size() > 1 {
 		c.work.Go(c.stand)
 	}
 }
@@ -50,7 +50,7 @@ func (c *Comm) stand() {
 		}
 		news, report := watch.Sample(c.post.Word())
 		if news != nil {
-			_ = c.door.Put(c.life, c.postKey(c.Rank()), news.Encode()) // an unknown position counts as absence
+			_ = c.agent.Put(c.life, c.postKey(c.Rank()), news.Encode()) // an unknown position counts as absence
 		}
 		if report {
 			watch.Reported(c.reportStall(watch.Word(), watch.Late()) == nil)
@@ -61,7 +61,7 @@ func (c *Comm) stand() {
 // postKey is the key under which a rank publishes its position.
 func (c *Comm) postKey(rank int) string { return fmt.Sprintf("%s/%d", c.stallKey(), rank) }
 
-func (c *Comm) stallKey() string { return fmt.Sprintf("ring/%d/stall%s", c.place.Epoch, c.name) }
+func (c *Comm) stallKey() string { return fmt.Sprintf("ring/%d/stall%s", c.self.Epoch, c.name) }
 
 // reportStall finds the ranks that have not reached the call of word, and reports them unless
 // another rank does. It returns an error if that is not decided yet; late forces a decision.
@@ -79,7 +79,7 @@ func (c *Comm) reportStall(word stall.Word, late bool) error {
 		c.opts.report(text)
 		return nil
 	}
-	return c.door.Note(c.life, text)
+	return c.agent.Note(c.life, text)
 }
 
 // absent returns the ranks that have not reached the collective in which this rank has stalled, or
@@ -94,7 +94,7 @@ func (c *Comm) absent(mine stall.Position, late bool) ([]stall.Absent, error) {
 	if err != nil || len(absent) == 0 {
 		return nil, err
 	}
-	return absent, c.door.Put(c.life, told, mine.Encode())
+	return absent, c.agent.Put(c.life, told, mine.Encode())
 }
 
 // absentPartners returns the partners of this rank's message that are in none.
@@ -119,7 +119,7 @@ func (c *Comm) absentPartners(mine stall.Position) ([]stall.Absent, error) {
 func (c *Comm) standing(key string) (stall.Position, error) {
 	ctx, cancel := context.WithTimeout(c.life, c.opts.stall)
 	defer cancel()
-	text, found, err := c.door.Get(ctx, key)
+	text, found, err := c.agent.Get(ctx, key)
 	if err != nil || !found {
 		return stall.Position{}, err
 	}

@@ -46,8 +46,8 @@ func integers[T int8 | uint8 | int16 | int32 | int64 | uint64](t *testing.T, com
 }
 
 func TestEveryType(t *testing.T) {
-	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
-		comms := newDoor(t, 3).Join(t)
+	onTransports(t, func(t *testing.T, l layout) {
+		comms := l.of(3).job(t).Join(t)
 		integers[int8](t, comms)
 		integers[uint8](t, comms)
 		integers[int16](t, comms)
@@ -70,8 +70,8 @@ func TestEveryType(t *testing.T) {
 }
 
 func TestAllReduceIntoKeepsItsInput(t *testing.T) {
-	onEveryTransport(t, func(t *testing.T, newDoor newDoor) {
-		comms := newDoor(t, 3).Join(t)
+	onTransports(t, func(t *testing.T, l layout) {
+		comms := l.of(3).job(t).Join(t)
 		for _, n := range []int{0, 1, 5000, 300000} {
 			err := ringtest.Each(3, func(rank int) error {
 				src, dst := make([]float32, n), make([]float32, n)

@@ -26,7 +26,7 @@ var finalLine = regexp.MustCompile(`(?m)^rank (\d+) of (\d+) on \S+: final loss 
 // last line that all ranks must have in common.
 func trainOn(t *testing.T, size int, args ...string) (string, final) {
 	t.Helper()
-	door := ringtest.NewDoor(t, size)
+	door := ringtest.NewJob(t, size)
 	outputs := make([]strings.Builder, size)
 	err := ringtest.Each(size, func(rank int) error {
 		lookup := ringtest.Lookup(door.Environ(rank))

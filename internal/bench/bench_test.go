@@ -16,7 +16,7 @@ import (
 )
 
 // rowsOf runs opts on ranks in this process.
-func rowsOf(t *testing.T, door *ringtest.Door, opts Options) [][]Row {
+func rowsOf(t *testing.T, door *ringtest.Job, opts Options) [][]Row {
 	t.Helper()
 	comms := door.Join(t)
 	rows := make([][]Row, door.Size)
@@ -33,7 +33,7 @@ func TestRunTimesAndChecksEverySize(t *testing.T) {
 	single := map[string]bool{"broadcast": true, "alltoall": true, "sendrecv": true}
 	for _, collective := range Collectives() {
 		for _, ranks := range []int{1, 2, 3} {
-			rows := rowsOf(t, ringtest.NewDoor(t, ranks), Options{Collective: collective, Min: 24, Max: 100, Budget: time.Millisecond})
+			rows := rowsOf(t, ringtest.NewJob(t, ranks), Options{Collective: collective, Min: 24, Max: 100, Budget: time.Millisecond})
 			sizes := []int{24, 24, 48, 48, 96, 96}
 			if single[collective] {
 				sizes = []int{24, 48, 96}
@@ -62,7 +62,7 @@ func TestEveryTypeAndOperationIsChecked(t *testing.T) {
 			opts.Ops = []string{"all"}
 			combos = 4*5 + 6*8 + 7 // floats, integers, bool
 		}
-		door := ringtest.NewDoor(t, 5)
+		door := ringtest.NewJob(t, 5)
 		door.Hosts = []int{2, 3}
 		seen := map[[2]string]bool{}
 		for _, r := range rowsOf(t, door, opts)[0] {
@@ -78,7 +78,7 @@ func TestEveryTypeAndOperationIsChecked(t *testing.T) {
 }
 
 func TestWrongResultsAreCounted(t *testing.T) {
-	comms := ringtest.NewDoor(t, 2).Join(t)
+	comms := ringtest.NewJob(t, 2).Join(t)
 	err := ringtest.Each(2, func(rank int) error {
 		what, combos, err := Options{Collective: "allreduce", Min: 4, Max: 4}.resolve()
 		if err != nil {
@@ -124,7 +124,7 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 	if err := good.Check(); err != nil {
 		t.Error(err)
 	}
-	comms := ringtest.NewDoor(t, 1).Join(t)
+	comms := ringtest.NewJob(t, 1).Join(t)
 	if err := Run(t.Context(), comms[0], Options{Collective: "allgather", Min: 1, Max: 3}, nil); err == nil || !strings.Contains(err.Error(), "larger") {
 		t.Errorf("3 bytes of float: %v", err)
 	}

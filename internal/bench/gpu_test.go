@@ -25,7 +25,7 @@ func TestRunOnDevices(t *testing.T) {
 	}
 	t.Setenv("STANDIN_DIR", t.TempDir())
 	const ranks = 3
-	door := ringtest.NewDoor(t, ranks)
+	door := ringtest.NewJob(t, ranks)
 	comms := make([]*ring.Comm, ranks)
 	err := ringtest.Each(ranks, func(rank int) (err error) {
 		env := append(door.Environ(rank), "RING_CUDA_LIB="+filepath.Join(dir, "libcuda.so.1"), "RING_NCCL_LIB="+filepath.Join(dir, "libnccl.so.2"))

@@ -17,12 +17,12 @@ import (
 	"github.com/gorun/gorun/internal/rankenv"
 )
 
-// Host is the name of the host that all ranks of a Door are on, unless it has several.
+// Host is the name of the host that all ranks of a Job are on, unless it has several.
 const Host = "testhost"
 
-// Door is a job with a fixed set of ranks, in memory. Change its fields before the first rank joins. It ends with the test.
-type Door struct {
-	Job       string
+// Job is a job with a fixed set of ranks, in memory. Change its fields before the first rank joins. It ends with the test.
+type Job struct {
+	ID        string
 	Epoch     int
 	Key       []byte
 	Size      int
@@ -43,50 +43,50 @@ type Door struct {
 	lost   []Abort
 }
 
-// NewDoor makes a job of size ranks.
-func NewDoor(tb testing.TB, size int) *Door {
-	d := &Door{
-		Job: "job-" + rand.Text(), Key: make([]byte, 32), Size: size, Transport: "tcp",
+// NewJob makes a job of size ranks.
+func NewJob(tb testing.TB, size int) *Job {
+	j := &Job{
+		ID: "job-" + rand.Text(), Key: make([]byte, 32), Size: size, Transport: "tcp",
 		group: newGroup(size), store: store{kv.NewStore()}, named: map[int]string{},
 	}
-	rand.Read(d.Key)
-	d.open = sync.OnceValue(func() *kv.Server {
+	rand.Read(j.Key)
+	j.open = sync.OnceValue(func() *kv.Server {
 		ranks := map[string]kv.JobInfo{}
-		for rank := range d.Size {
-			ranks[token(rank)] = kv.JobInfo{Job: d.Job, Epoch: d.Epoch, Rank: rank, Size: d.Size, Key: d.Key}
+		for rank := range j.Size {
+			ranks[token(rank)] = kv.JobInfo{Job: j.ID, Epoch: j.Epoch, Rank: rank, Size: j.Size, Key: j.Key}
 		}
-		server, err := kv.OpenServer(ranks, d)
+		server, err := kv.OpenServer(ranks, j)
 		if err != nil {
 			tb.Fatal(err)
 		}
 		return server
 	})
-	tb.Cleanup(d.Close)
-	return d
+	tb.Cleanup(j.Close)
+	return j
 }
 
 func token(rank int) string { return "token-" + strconv.Itoa(rank) }
 
 // OnPost sets a function that replaces the value that a rank brings to a fence. The rank waits meanwhile.
-func (d *Door) OnPost(change func(name string, rank int, value []byte) []byte) {
-	d.own.Lock()
-	defer d.own.Unlock()
-	d.onPost = change
+func (j *Job) OnPost(change func(name string, rank int, value []byte) []byte) {
+	j.own.Lock()
+	defer j.own.Unlock()
+	j.onPost = change
 }
 
 // Listen relays connections that l accepts to the rank server, until the job ends. l must have the rank server's
 // address, in another network.
-func (d *Door) Listen(l net.Listener) {
-	d.listeners = append(d.listeners, l)
-	d.relays.Go(func() {
+func (j *Job) Listen(l net.Listener) {
+	j.listeners = append(j.listeners, l)
+	j.relays.Go(func() {
 		for {
 			from, err := l.Accept()
 			if err != nil {
 				return
 			}
-			d.relays.Go(func() {
+			j.relays.Go(func() {
 				defer from.Close()
-				to, err := net.Dial("tcp", d.open().Addr())
+				to, err := net.Dial("tcp", j.open().Addr())
 				if err != nil {
 					return
 				}
@@ -101,35 +101,35 @@ func (d *Door) Listen(l net.Listener) {
 }
 
 // Close closes the rank server and every connection to it, as when an agent is killed.
-func (d *Door) Close() {
-	for _, l := range d.listeners {
+func (j *Job) Close() {
+	for _, l := range j.listeners {
 		l.Close()
 	}
-	d.open().Close()
-	d.relays.Wait()
+	j.open().Close()
+	j.relays.Wait()
 }
 
 // Rank returns the location of a rank that listens on addr, an IP address.
-func (d *Door) Rank(rank int, addr string) rankenv.Rank {
+func (j *Job) Rank(rank int, addr string) rankenv.Rank {
 	r := rankenv.Rank{
-		Job: d.Job, Epoch: d.Epoch, Rank: rank, Size: d.Size, LocalRank: rank, LocalSize: d.Size, CrossSize: 1,
-		Host: Host, Addr: addr, Agent: d.open().Addr(), Token: token(rank),
+		Job: j.ID, Epoch: j.Epoch, Rank: rank, Size: j.Size, LocalRank: rank, LocalSize: j.Size, CrossSize: 1,
+		Host: Host, Addr: addr, Agent: j.open().Addr(), Token: token(rank),
 	}
 	first := 0
-	for i, n := range d.Hosts {
+	for i, n := range j.Hosts {
 		if rank >= first && rank < first+n {
 			r.Host, r.LocalRank, r.LocalSize = Host+strconv.Itoa(i), rank-first, n
 		}
 		first += n
 	}
-	d.own.Lock()
-	d.named[rank] = r.Host
-	d.own.Unlock()
-	if d.Hosts == nil {
+	j.own.Lock()
+	j.named[rank] = r.Host
+	j.own.Unlock()
+	if j.Hosts == nil {
 		return r
 	}
 	r.CrossRank, r.CrossSize = 0, 0
-	for i, n := range d.Hosts {
+	for i, n := range j.Hosts {
 		if n <= r.LocalRank {
 			continue
 		}
@@ -142,8 +142,8 @@ func (d *Door) Rank(rank int, addr string) rankenv.Rank {
 }
 
 // Environ returns the environment of a rank on 127.0.0.1, as NAME=value.
-func (d *Door) Environ(rank int) []string {
-	return append(d.Rank(rank, "127.0.0.1").Environ(), "RING_TRANSPORT="+d.Transport)
+func (j *Job) Environ(rank int) []string {
+	return append(j.Rank(rank, "127.0.0.1").Environ(), "RING_TRANSPORT="+j.Transport)
 }
 
 // Lookup is [os.LookupEnv] in environ.
@@ -159,34 +159,34 @@ func Lookup(environ []string) func(string) (string, bool) {
 }
 
 // Abort ends the job, as the launcher does when a rank fails. Only the first call has an effect.
-func (d *Door) Abort(a Abort) { d.abort(a) }
+func (j *Job) Abort(a Abort) { j.abort(a) }
 
 // Losses returns the reports of lost ranks so far, oldest first.
-func (d *Door) Losses() []Abort {
-	d.own.Lock()
-	defer d.own.Unlock()
-	return slices.Clone(d.lost)
+func (j *Job) Losses() []Abort {
+	j.own.Lock()
+	defer j.own.Unlock()
+	return slices.Clone(j.lost)
 }
 
 // Fence implements [kv.Backend].
-func (d *Door) Fence(ctx context.Context, name string, rank int, value []byte) ([][]byte, error) {
-	d.own.Lock()
-	change := d.onPost
-	d.own.Unlock()
+func (j *Job) Fence(ctx context.Context, name string, rank int, value []byte) ([][]byte, error) {
+	j.own.Lock()
+	change := j.onPost
+	j.own.Unlock()
 	if change != nil {
 		value = change(name, rank, value)
 	}
-	return d.group.fence(ctx, name, rank, value)
+	return j.group.fence(ctx, name, rank, value)
 }
 
 // Lost implements [kv.Backend]: it aborts the job.
-func (d *Door) Lost(_, rank int, cause string) {
-	d.own.Lock()
-	a := Abort{Rank: rank, Host: d.named[rank], Cause: cause}
-	d.lost = append(d.lost, a)
-	d.own.Unlock()
-	d.abort(a)
+func (j *Job) Lost(_, rank int, cause string) {
+	j.own.Lock()
+	a := Abort{Rank: rank, Host: j.named[rank], Cause: cause}
+	j.lost = append(j.lost, a)
+	j.own.Unlock()
+	j.abort(a)
 }
 
 // Note implements [kv.Backend]: a fixed job prints no notes.
-func (d *Door) Note(int, string) {}
+func (j *Job) Note(int, string) {}

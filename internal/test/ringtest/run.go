@@ -12,11 +12,11 @@ import (
 
 // Join starts all ranks of the job, as goroutines, and returns their Comms by
 // rank. They are closed when the test ends.
-func (d *Door) Join(tb testing.TB, opts ...ring.Option) []*ring.Comm {
+func (j *Job) Join(tb testing.TB, opts ...ring.Option) []*ring.Comm {
 	tb.Helper()
-	comms := make([]*ring.Comm, d.Size)
-	err := Each(d.Size, func(rank int) error {
-		environ := append([]ring.Option{ring.WithEnviron(Lookup(d.Environ(rank)))}, opts...)
+	comms := make([]*ring.Comm, j.Size)
+	err := Each(j.Size, func(rank int) error {
+		environ := append([]ring.Option{ring.WithEnviron(Lookup(j.Environ(rank)))}, opts...)
 		c, err := ring.Init(context.Background(), environ...)
 		comms[rank] = c
 		return err

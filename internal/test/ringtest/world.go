@@ -36,7 +36,7 @@ type World struct {
 type Member struct {
 	world   *World
 	host    string
-	door    *kv.Server
+	server  *kv.Server
 	token   string
 	waiting bool
 	round   *round // the last epoch that it joined
@@ -61,12 +61,12 @@ func NewWorld(tb testing.TB, need int) *World {
 // Add adds a process on a host. When it waits for an epoch, it interrupts the ranks of the current one.
 func (w *World) Add(host string) *Member {
 	m := &Member{world: w, host: host, token: rand.Text()}
-	door, err := kv.OpenServer(map[string]kv.JobInfo{m.token: {Job: w.Job}}, m)
+	server, err := kv.OpenServer(map[string]kv.JobInfo{m.token: {Job: w.Job}}, m)
 	if err != nil {
 		w.tb.Fatal(err)
 	}
-	m.door = door
-	w.tb.Cleanup(door.Close)
+	m.server = server
+	w.tb.Cleanup(server.Close)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.members = append(w.members, m)
@@ -76,7 +76,7 @@ func (w *World) Add(host string) *Member {
 // Environ returns the environment of the process, as NAME=value.
 func (m *Member) Environ() []string {
 	r := rankenv.Rank{Job: m.world.Job, Epoch: 1, Size: 1, LocalSize: 1, CrossSize: 1, Host: m.host, Addr: "127.0.0.1",
-		Agent: m.door.Addr(), Token: m.token, Elastic: true}
+		Agent: m.server.Addr(), Token: m.token, Elastic: true}
 	return append(r.Environ(), "RING_TRANSPORT="+m.world.Transport)
 }
 

@@ -9,8 +9,8 @@ import (
 	"strconv"
 )
 
-// Place is what a rank of an elastic job learns of its place in an epoch, besides rank and size.
-type Place struct {
+// Location is what a rank of an elastic job learns of its place in an epoch, besides rank and size.
+type Location struct {
 	LocalRank int      `json:"local_rank"`
 	LocalSize int      `json:"local_size"`
 	CrossRank int      `json:"cross_rank"`
@@ -20,7 +20,7 @@ type Place struct {
 
 // Park says that the rank has left an epoch, 0 if it was in none, and returns who it is in the next one, when that
 // begins. A job that has no more epochs ends the wait with an [*Abort].
-func (d *Door) Park(ctx context.Context, left int) (Job, error) {
+func (d *Client) Park(ctx context.Context, left int) (Job, error) {
 	body, err := json.Marshal(struct {
 		Left int `json:"left"`
 	}{left})
@@ -39,7 +39,7 @@ func (d *Door) Park(ctx context.Context, left int) (Job, error) {
 }
 
 // Joined says that the rank has found the others of its epoch.
-func (d *Door) Joined(ctx context.Context) error {
+func (d *Client) Joined(ctx context.Context) error {
 	if _, err := d.call(ctx, http.MethodPost, "joined", nil); err != nil {
 		return fmt.Errorf("tell agent that the ranks have met: %w", err)
 	}
@@ -48,7 +48,7 @@ func (d *Door) Joined(ctx context.Context) error {
 
 // WatchInterrupt blocks until the ranks of an epoch are to ask for another one, as hosts have come or are to go, and
 // returns true; or until ctx ends or the agent is gone, and returns false.
-func (d *Door) WatchInterrupt(ctx context.Context, epoch int) bool {
+func (d *Client) WatchInterrupt(ctx context.Context, epoch int) bool {
 	_, err := d.call(ctx, http.MethodGet, "interrupt?"+url.Values{"epoch": {strconv.Itoa(epoch)}}.Encode(), nil)
 	return err == nil
 }

@@ -13,12 +13,12 @@ import (
 	"github.com/gorun/gorun/ring/internal/boot"
 )
 
-func memberClient(t *testing.T, m *ringtest.Member) *boot.Door {
+func memberClient(t *testing.T, m *ringtest.Member) *boot.Client {
 	place, _, err := rankenv.FromEnviron(ringtest.Lookup(m.Environ()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	door := boot.NewDoor(place.Agent, place.Token)
+	door := boot.NewClient(place.Agent, place.Token)
 	t.Cleanup(door.Close)
 	return door
 }
@@ -26,7 +26,7 @@ func memberClient(t *testing.T, m *ringtest.Member) *boot.Door {
 func TestEpochs(t *testing.T) {
 	ctx := testContext(t)
 	w := ringtest.NewWorld(t, 2)
-	doors := []*boot.Door{memberClient(t, w.Add("host0")), memberClient(t, w.Add("host1"))}
+	doors := []*boot.Client{memberClient(t, w.Add("host0")), memberClient(t, w.Add("host1"))}
 	for epoch := 1; epoch <= 2; epoch++ {
 		err := ringtest.Each(2, func(i int) error {
 			job, err := doors[i].Park(ctx, epoch-1)
@@ -67,14 +67,14 @@ func TestBadEpochs(t *testing.T) {
 	for _, body := range []string{`{"epoch":3,"rank":0,"size":1,` + key + `}`, `{"epoch":4,"rank":1,"size":1,` + key + `}`,
 		`{"epoch":4,"rank":-1,"size":1,` + key + `}`, `{"epoch":4,"rank":0,"size":1}`, "hello"} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte(body)) }))
-		door := boot.NewDoor(server.Listener.Addr().String(), "t")
+		door := boot.NewClient(server.Listener.Addr().String(), "t")
 		if job, err := door.Park(testContext(t), 3); err == nil {
 			t.Errorf("%s: let into %+v", body, job)
 		}
 		door.Close()
 		server.Close()
 	}
-	door := boot.NewDoor("127.0.0.1:1", "t")
+	door := boot.NewClient("127.0.0.1:1", "t")
 	if door.WatchInterrupt(testContext(t), 1) || door.Joined(testContext(t)) == nil {
 		t.Error("an agent that is not there has interrupted, or heard")
 	}

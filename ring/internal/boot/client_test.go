@@ -13,9 +13,9 @@ import (
 	"github.com/gorun/gorun/ring/internal/boot"
 )
 
-func client(t *testing.T, d *ringtest.Door, rank int) *boot.Door {
+func client(t *testing.T, d *ringtest.Job, rank int) *boot.Client {
 	place := d.Rank(rank, "127.0.0.1")
-	door := boot.NewDoor(place.Agent, place.Token)
+	door := boot.NewClient(place.Agent, place.Token)
 	t.Cleanup(door.Close)
 	return door
 }
@@ -27,12 +27,12 @@ func testContext(t *testing.T) context.Context {
 }
 
 func TestJob(t *testing.T) {
-	d := ringtest.NewDoor(t, 3)
+	d := ringtest.NewJob(t, 3)
 	job, err := client(t, d, 2).Job(testContext(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if job.ID != d.Job || job.Rank != 2 || job.Size != 3 || string(job.Key) != string(d.Key) {
+	if job.ID != d.ID || job.Rank != 2 || job.Size != 3 || string(job.Key) != string(d.Key) {
 		t.Errorf("job is %+v", job)
 	}
 	if _, err := client(t, d, 3).Job(testContext(t)); err == nil || !strings.Contains(err.Error(), "token") {
@@ -41,8 +41,8 @@ func TestJob(t *testing.T) {
 }
 
 func TestFence(t *testing.T) {
-	d, ctx := ringtest.NewDoor(t, 3), testContext(t)
-	doors := []*boot.Door{client(t, d, 0), client(t, d, 1), client(t, d, 2)}
+	d, ctx := ringtest.NewJob(t, 3), testContext(t)
+	doors := []*boot.Client{client(t, d, 0), client(t, d, 1), client(t, d, 2)}
 	values := [][]byte{[]byte("a"), {}, {0, 0xff}}
 	err := ringtest.Each(3, func(rank int) error {
 		got, err := doors[rank].Fence(ctx, "ring/0/a b%", values[rank])
@@ -70,7 +70,7 @@ func TestFence(t *testing.T) {
 }
 
 func TestWatchAbort(t *testing.T) {
-	d, ctx := ringtest.NewDoor(t, 2), testContext(t)
+	d, ctx := ringtest.NewJob(t, 2), testContext(t)
 	door := client(t, d, 0)
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
@@ -92,7 +92,7 @@ func TestWatchAbort(t *testing.T) {
 func TestBadAnswers(t *testing.T) {
 	for name, body := range map[string]string{"no json": "hello", "short key": `{"job":"j","key":"AAAA"}`} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte(body)) }))
-		door := boot.NewDoor(server.Listener.Addr().String(), "t")
+		door := boot.NewClient(server.Listener.Addr().String(), "t")
 		if _, err := door.Job(testContext(t)); err == nil {
 			t.Errorf("%s: taken for a job", name)
 		}

@@ -1,4 +1,4 @@
-// Package boot is a rank's client of its agent's door: the HTTP service on
+// Package boot is a rank's client of its agent's rank server: the HTTP service on
 // loopback through which a rank learns its job, meets the other ranks and hears
 // that the job has failed.
 package boot
@@ -22,19 +22,19 @@ const KeySize = 32
 const (
 	answerLimit = 64 << 20 // a fence of 64 KiB records from a large job
 	dialTimeout = 10 * time.Second
-	patience    = 10 * time.Second // of one request for a value that is not there yet
+	keyTimeout  = 10 * time.Second // of one request for a value that is not there yet
 )
 
 var errNotFound = errors.New("agent knows nothing under that name")
 
 // Job is what the agent says about the job and the caller's place in it.
 type Job struct {
-	ID    string `json:"job"`
-	Epoch int    `json:"epoch"`
-	Rank  int    `json:"rank"`
-	Size  int    `json:"size"`
-	Key   []byte `json:"key"` // secret of this epoch, KeySize bytes
-	Place        // of an elastic job, as its ranks have another one in each epoch
+	ID       string `json:"job"`
+	Epoch    int    `json:"epoch"`
+	Rank     int    `json:"rank"`
+	Size     int    `json:"size"`
+	Key      []byte `json:"key"` // secret of this epoch, KeySize bytes
+	Location        // of an elastic job, as its ranks have another one in each epoch
 }
 
 // Abort says why the job has ended early. It is the error of every call that
@@ -52,20 +52,20 @@ func (a *Abort) Error() string {
 	return fmt.Sprintf("job aborted: rank %d on %s: %s", a.Rank, a.Host, a.Cause)
 }
 
-// Door speaks to one agent in the name of one rank. Its methods may be called
+// Client speaks to one agent in the name of one rank. Its methods may be called
 // from several goroutines.
-type Door struct {
+type Client struct {
 	base   string
 	token  string
 	client *http.Client
 }
 
-// NewDoor returns a client of the agent that listens on addr, a host:port on
+// NewClient returns a client of the agent that listens on addr, a host:port on
 // loopback. Token is the rank's own.
-func NewDoor(addr, token string) *Door {
+func NewClient(addr, token string) *Client {
 	dialer := &net.Dialer{Timeout: dialTimeout}
 	dialer.SetMultipathTCP(false)
-	return &Door{
+	return &Client{
 		base:  "http://" + addr + "/v1/",
 		token: token,
 		// A proxy from the environment must not stand between a rank and its agent.
@@ -74,10 +74,10 @@ func NewDoor(addr, token string) *Door {
 }
 
 // Close drops idle connections. It does not interrupt calls: their contexts do.
-func (d *Door) Close() { d.client.CloseIdleConnections() }
+func (d *Client) Close() { d.client.CloseIdleConnections() }
 
 // Job asks which job and rank the token stands for.
-func (d *Door) Job(ctx context.Context) (Job, error) {
+func (d *Client) Job(ctx context.Context) (Job, error) {
 	body, err := d.call(ctx, http.MethodGet, "job", nil)
 	if err != nil {
 		return Job{}, fmt.Errorf("ask agent for the job: %w", err)
@@ -99,7 +99,7 @@ func decodeJob(body []byte) (Job, error) {
 // Fence gives value to all ranks of the job and returns every rank's value,
 // indexed by rank. It blocks until all have called Fence with the same name.
 // An aborted job ends the wait with an [*Abort].
-func (d *Door) Fence(ctx context.Context, name string, value []byte) ([][]byte, error) {
+func (d *Client) Fence(ctx context.Context, name string, value []byte) ([][]byte, error) {
 	body, err := d.call(ctx, http.MethodPost, "fence/"+(&url.URL{Path: name}).EscapedPath(), value)
 	if err != nil {
 		return nil, fmt.Errorf("fence %s: %w", name, err)
@@ -113,7 +113,7 @@ func (d *Door) Fence(ctx context.Context, name string, value []byte) ([][]byte, 
 
 // Lost reports that the caller lost rank, and why, so that the launcher ends
 // the whole job and every rank hears of it.
-func (d *Door) Lost(ctx context.Context, rank int, cause string) error {
+func (d *Client) Lost(ctx context.Context, rank int, cause string) error {
 	body, err := json.Marshal(struct {
 		Rank  int    `json:"rank"`
 		Cause string `json:"cause"`
@@ -128,7 +128,7 @@ func (d *Door) Lost(ctx context.Context, rank int, cause string) error {
 }
 
 // Put leaves value under key for all ranks of the job, over what was there.
-func (d *Door) Put(ctx context.Context, key string, value []byte) error {
+func (d *Client) Put(ctx context.Context, key string, value []byte) error {
 	if _, err := d.call(ctx, http.MethodPut, "kv/"+(&url.URL{Path: key}).EscapedPath(), value); err != nil {
 		return fmt.Errorf("put %s: %w", key, err)
 	}
@@ -136,7 +136,7 @@ func (d *Door) Put(ctx context.Context, key string, value []byte) error {
 }
 
 // Get returns what is under key now.
-func (d *Door) Get(ctx context.Context, key string) (value []byte, found bool, err error) {
+func (d *Client) Get(ctx context.Context, key string) (value []byte, found bool, err error) {
 	value, err = d.call(ctx, http.MethodGet, "kv/"+(&url.URL{Path: key}).EscapedPath(), nil)
 	if errors.Is(err, errNotFound) {
 		return nil, false, nil
@@ -148,9 +148,9 @@ func (d *Door) Get(ctx context.Context, key string) (value []byte, found bool, e
 }
 
 // Wait returns what is under key as soon as there is something.
-func (d *Door) Wait(ctx context.Context, key string) ([]byte, error) {
+func (d *Client) Wait(ctx context.Context, key string) ([]byte, error) {
 	for {
-		value, err := d.call(ctx, http.MethodGet, "kv/"+(&url.URL{Path: key}).EscapedPath()+"?wait="+patience.String(), nil)
+		value, err := d.call(ctx, http.MethodGet, "kv/"+(&url.URL{Path: key}).EscapedPath()+"?wait="+keyTimeout.String(), nil)
 		if err == nil {
 			return value, nil
 		}
@@ -161,7 +161,7 @@ func (d *Door) Wait(ctx context.Context, key string) ([]byte, error) {
 }
 
 // Note tells the job's user a line about the caller.
-func (d *Door) Note(ctx context.Context, text string) error {
+func (d *Client) Note(ctx context.Context, text string) error {
 	body, err := json.Marshal(struct {
 		Text string `json:"text"`
 	}{text})
@@ -177,7 +177,7 @@ func (d *Door) Note(ctx context.Context, text string) error {
 // WatchAbort blocks until the job is aborted and returns why, or until ctx ends
 // and returns nil. An agent that goes away without an answer has taken the job
 // with it, so that is an abort too.
-func (d *Door) WatchAbort(ctx context.Context) *Abort {
+func (d *Client) WatchAbort(ctx context.Context) *Abort {
 	body, err := d.call(ctx, http.MethodGet, "abort", nil)
 	if ctx.Err() != nil {
 		return nil
@@ -197,7 +197,7 @@ func decodeAbort(body []byte) *Abort {
 }
 
 // call does one request and returns the body of a good answer.
-func (d *Door) call(ctx context.Context, method, path string, body []byte) ([]byte, error) {
+func (d *Client) call(ctx context.Context, method, path string, body []byte) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, method, d.base+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
