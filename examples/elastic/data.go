@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 )
 
-// images is labelled images.
+// images is a set of labelled images.
 type images struct {
 	pixels int // of one
 	values []float32

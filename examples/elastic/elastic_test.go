@@ -22,7 +22,7 @@ const digits = "../mnist/data"
 
 var finalLine = regexp.MustCompile(`(?m)rank \d of (\d): accuracy (\S+) % after (\d+) steps$`)
 
-// final checks the last lines of so many ranks: all have the accuracy that one process comes to, in as many steps.
+// final checks the last lines of all ranks: the accuracy and steps of a job with one process.
 func final(t *testing.T, out string, ranks int) {
 	t.Helper()
 	lines := finalLine.FindAllStringSubmatch(out, -1)
@@ -45,7 +45,7 @@ func TestAlone(t *testing.T) {
 	final(t, out.String(), 1)
 }
 
-// shared is what several processes print.
+// shared is the output of several processes.
 type shared struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -57,8 +57,8 @@ func (s *shared) Write(p []byte) (int, error) {
 	return s.text.Write(p)
 }
 
-// Processes come one after the other, and all learn what one alone does.
-func TestProcessesCome(t *testing.T) {
+// Processes join one after the other, and all learn what one alone does.
+func TestProcessesJoin(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
@@ -75,7 +75,7 @@ func TestProcessesCome(t *testing.T) {
 	}
 	final(t, out.text.String(), 3)
 	if !strings.Contains(out.text.String(), ": size 3, at step ") {
-		t.Errorf("they were not all there:\n%s", out.text.String())
+		t.Errorf("the three were never in one epoch:\n%s", out.text.String())
 	}
 }
 
@@ -104,8 +104,8 @@ func ranksOf(t *testing.T, program string) (pids []int) {
 	return pids
 }
 
-// Ranks of gorun are killed, one after the other, and those that are left go on; others come in their place.
-func TestRanksOfGorunAreKilled(t *testing.T) {
+// Ranks are killed one after the other. The survivors continue, and new ranks replace the killed.
+func TestKilledRanksAreReplaced(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes many seconds")
 	}
@@ -134,7 +134,7 @@ func TestRanksOfGorunAreKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines, text := bufio.NewScanner(stdout), ""
-	size := func(want string) {
+	awaitLine := func(want string) {
 		t.Helper()
 		for lines.Scan() {
 			text += lines.Text() + "\n"
@@ -143,22 +143,22 @@ func TestRanksOfGorunAreKilled(t *testing.T) {
 			}
 		}
 		cmd.Wait()
-		t.Fatalf("nobody said %q:\n%s%s", want, text, complaints.String())
+		t.Fatalf("no rank printed %q:\n%s%s", want, text, complaints.String())
 	}
-	size("size 3")
+	awaitLine("size 3")
 	for range 2 {
 		time.Sleep(100 * time.Millisecond)
 		killed := time.Now()
 		if err := syscall.Kill(ranksOf(t, program)[1], syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		size("size 2")
+		awaitLine("size 2")
 		if took := time.Since(killed); took > 6*time.Second { // the goal is 2 s
 			t.Errorf("the others went on after %v", took)
 		} else {
 			t.Logf("the others went on after %v", took)
 		}
-		size("size 3")
+		awaitLine("size 3")
 	}
 	for lines.Scan() {
 		text += lines.Text() + "\n"

@@ -1,11 +1,10 @@
-// Elastic trains a small network on images of handwritten digits while ranks fail, come and go: ring.Elastic brings those that
-// are there together again, with what they have learned.
+// Elastic trains a small network on images of handwritten digits while ranks fail, leave and join. After each change
+// ring.Elastic calls train again, with the state of the last commit.
 //
 //	gorun -np 4 --min-np 2 -H localhost:4 bin/examples/elastic
 //	gorun -np 4 --min-np 2 --max-np 8 --host-discovery-script ./hosts.sh bin/examples/elastic
 //
-// Each step takes as many images as the last one, however many ranks share them, so the result is that of a job without
-// faults, but for rounding.
+// A step takes as many images as any other, however many ranks share them, so faults change the result only by rounding.
 package main
 
 import (
@@ -32,7 +31,7 @@ func main() {
 type config struct {
 	data   string
 	passes int
-	batch  int // images all ranks take in a step
+	batch  int // images that all ranks together take in a step
 	commit int // steps from one commit to the next
 	rate   float64
 	pause  time.Duration // after each step
@@ -47,7 +46,7 @@ func parse(args []string) (config, error) {
 	flags.IntVar(&c.batch, "batch", 96, "images all ranks together take in a step")
 	flags.IntVar(&c.commit, "commit", 5, "steps from one commit to the next")
 	flags.Float64Var(&c.rate, "rate", 0.1, "learning rate")
-	flags.DurationVar(&c.pause, "pause", 0, "after each step, to have time to look")
+	flags.DurationVar(&c.pause, "pause", 0, "pause after each step")
 	flags.Uint64Var(&c.seed, "seed", 1, "start of all random numbers")
 	if err := flags.Parse(args); err != nil {
 		return c, err

@@ -12,8 +12,8 @@ const classes = 10
 type network struct {
 	params, grads  []float32
 	inputs, hidden int
-	act, back      []float32 // of the hidden units
-	out            []float32
+	act, back      []float32 // outputs of the hidden units, and their gradients
+	out            []float32 // probabilities of the classes
 }
 
 func newNetwork(inputs, hidden int, random *rand.Rand) *network {
@@ -30,12 +30,12 @@ func newNetwork(inputs, hidden int, random *rand.Rand) *network {
 	return n
 }
 
-// layers cuts a vector of all parameters, or gradients, into those of the two layers.
+// layers splits a vector of all parameters, or all gradients, by layer.
 func (n *network) layers(all []float32) (hidden, output []float32) {
 	return all[:n.hidden*(n.inputs+1)], all[n.hidden*(n.inputs+1):]
 }
 
-// forward leaves the probabilities of the classes in n.out.
+// forward computes n.act and n.out for an image.
 func (n *network) forward(x []float32) {
 	w, v := n.layers(n.params)
 	for u := range n.act {
@@ -51,7 +51,7 @@ func (n *network) forward(x []float32) {
 	}
 }
 
-// dot is the weighted sum of x, and the bias after the weights.
+// dot returns the weighted sum of x plus the bias, which follows the weights.
 func dot(weights, x []float32) float32 {
 	sum := weights[len(x)]
 	for i, v := range x {
@@ -60,6 +60,7 @@ func dot(weights, x []float32) float32 {
 	return sum
 }
 
+// guess returns the likeliest class of an image.
 func (n *network) guess(x []float32) int {
 	n.forward(x)
 	best := 0

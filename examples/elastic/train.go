@@ -10,17 +10,17 @@ import (
 	"github.com/gorun/gorun/ring"
 )
 
-// trainer is a process's part of the training, over all epochs.
+// trainer is one process's part of the training, over all epochs of the job.
 type trainer struct {
 	cfg          config
 	images, test *images
 	out          io.Writer
 
 	net      *network
-	velocity []float32 // of the parameters: gradients of the past, fading
+	velocity []float32 // of the parameters, for momentum
 	steps    int64
 	sampler  *ring.Sampler
-	state    ring.State // of all four
+	state    ring.State // parameters, velocity, steps and sampler
 }
 
 func newTrainer(cfg config, out io.Writer) (*trainer, error) {
@@ -39,7 +39,7 @@ func newTrainer(cfg config, out io.Writer) (*trainer, error) {
 	return t, nil
 }
 
-// train goes on from where the state is, in one epoch of the job.
+// train continues from the state in one epoch of the job.
 func (t *trainer) train(ctx context.Context, c *ring.Comm) error {
 	if c.Rank() == 0 {
 		fmt.Fprintf(t.out, "epoch %d: size %d, at step %d, pass %d\n", c.Epoch(), c.Size(), t.steps, t.sampler.Pass())
@@ -83,7 +83,7 @@ func (t *trainer) step(ctx context.Context, c *ring.Comm, mine []int, all int) e
 	return nil
 }
 
-// evaluate is the share of the test images that the network knows, each rank looking at its part of them.
+// evaluate returns the share of test images that are classified correctly. Each rank tests its part.
 func (t *trainer) evaluate(ctx context.Context, c *ring.Comm) (float64, error) {
 	right, n := []float64{0}, len(t.test.labels)
 	for i := n * c.Rank() / c.Size(); i < n*(c.Rank()+1)/c.Size(); i++ {

@@ -1,15 +1,18 @@
 package main
 
 import (
+	"bytes"
+	"compress/gzip"
 	"embed"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 )
 
-// The built-in data set travels in the program, so that it runs on hosts where
-// nothing is installed. See data/README.md.
+// builtin is a small data set in the program itself, so that hosts need no files. See data/README.md.
 //
 //go:embed data/*.gz
 var builtin embed.FS
@@ -25,8 +28,7 @@ type dataset struct {
 
 func (d *dataset) len() int { return len(d.labels) }
 
-// image puts image i into x, scaled to 0..1, with a border of one pixel that stays
-// as it is.
+// image puts image i into x, scaled to 0..1, inside a border of one pixel that stays as it is.
 func (d *dataset) image(i int, x []float32) {
 	pixels := d.pixels[i*d.rows*d.cols:]
 	for row := range d.rows {
@@ -37,62 +39,81 @@ func (d *dataset) image(i int, x []float32) {
 	}
 }
 
-// load reads both sets from a folder, or the built-in ones if it is empty.
+// load reads both sets from a folder with MNIST's four files, or the built-in sets if folder is empty.
 func load(folder string) (train, test *dataset, err error) {
-	var files fs.FS = os.DirFS(folder)
+	files := os.DirFS(folder)
 	if folder == "" {
-		folder = "built-in data"
 		if files, err = fs.Sub(builtin, "data"); err != nil {
 			return nil, nil, err
 		}
 	}
-	if train, err = loadSet(files, folder, "train"); err != nil {
+	if train, err = loadSet(files, "train"); err != nil {
 		return nil, nil, err
 	}
-	if test, err = loadSet(files, folder, "t10k"); err != nil {
+	if test, err = loadSet(files, "t10k"); err != nil {
 		return nil, nil, err
 	}
 	if train.rows != test.rows || train.cols != test.cols {
-		return nil, nil, fmt.Errorf("%s: training images have %d×%d pixels, test images %d×%d",
-			folder, train.rows, train.cols, test.rows, test.cols)
+		return nil, nil, fmt.Errorf("training images have %d×%d pixels, test images %d×%d", train.rows, train.cols, test.rows, test.cols)
 	}
 	return train, test, nil
 }
 
-// loadSet reads the images and labels of one set, by the names that MNIST gives them.
-func loadSet(files fs.FS, folder, set string) (*dataset, error) {
-	_, size, pixels, err := loadFile(files, folder, set+"-images-idx3-ubyte", 3)
+func loadSet(files fs.FS, set string) (*dataset, error) {
+	size, pixels, err := readIDX(files, set+"-images-idx3-ubyte", 3)
 	if err != nil {
 		return nil, err
 	}
-	name, count, labels, err := loadFile(files, folder, set+"-labels-idx1-ubyte", 1)
+	_, labels, err := readIDX(files, set+"-labels-idx1-ubyte", 1)
 	if err != nil {
 		return nil, err
 	}
-	if count[0] != size[0] {
-		return nil, &idxError{name, 4, fmt.Errorf("%d labels for %d images", count[0], size[0])}
+	if len(labels) != size[0] {
+		return nil, fmt.Errorf("%s: %d labels for %d images", set, len(labels), size[0])
 	}
 	for i, label := range labels {
 		if label >= classes {
-			return nil, &idxError{name, int64(8 + i), fmt.Errorf("label %d, want one below %d", label, classes)}
+			return nil, fmt.Errorf("%s: label %d is %d, not below %d", set, i, label, classes)
 		}
 	}
 	return &dataset{rows: size[1], cols: size[2], pixels: pixels, labels: labels}, nil
 }
 
-// loadFile reads a file that may have .gz at the end of its name.
-func loadFile(files fs.FS, folder, name string, dimensions int) (path string, sizes []int, data []byte, err error) {
-	path = folder + "/" + name
-	f, err := files.Open(name)
+// readIDX reads an array of bytes from a file, plain or gzipped, whose name may end in .gz. The format is MNIST's: two zeros,
+// the element type, the number of dimensions, the size of each as a big-endian word, and the elements.
+func readIDX(files fs.FS, name string, dimensions int) (sizes []int, data []byte, err error) {
+	file, err := fs.ReadFile(files, name)
 	if errors.Is(err, fs.ErrNotExist) {
-		if f, err = files.Open(name + ".gz"); err == nil {
-			path += ".gz"
-		}
+		file, err = fs.ReadFile(files, name+".gz")
+	}
+	if err == nil && bytes.HasPrefix(file, []byte{0x1f, 0x8b}) {
+		file, err = unzip(file)
 	}
 	if err != nil {
-		return path, nil, nil, fmt.Errorf("%s, plain or .gz: %w", path, err)
+		return nil, nil, fmt.Errorf("%s, plain or .gz: %w", name, err)
 	}
-	defer f.Close()
-	sizes, data, err = readIDX(path, f, dimensions)
-	return path, sizes, data, err
+	header := 4 + 4*dimensions
+	if len(file) < header || !bytes.Equal(file[:4], []byte{0, 0, 8, byte(dimensions)}) {
+		return nil, nil, fmt.Errorf("%s: not an IDX file of bytes in %d dimensions", name, dimensions)
+	}
+	data, total := file[header:], 1
+	for i := range dimensions {
+		size := int(binary.BigEndian.Uint32(file[4+4*i:]))
+		if sizes = append(sizes, size); total > len(data) {
+			break // the product may overflow
+		}
+		total *= size
+	}
+	if total == 0 || total != len(data) {
+		return nil, nil, fmt.Errorf("%s: %d bytes of data for sizes %v", name, len(data), sizes)
+	}
+	return sizes, data, nil
+}
+
+func unzip(file []byte) ([]byte, error) {
+	z, err := gzip.NewReader(bytes.NewReader(file))
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(z)
 }

@@ -1,12 +1,12 @@
 package main
 
-// weights are a layer's part of the parameters or of the gradients.
+// weights is a layer's part of the parameters or of the gradients.
 type weights struct {
 	rows [][]float32 // of each unit, one for each input
 	bias []float32   // of each unit
 }
 
-// cut lays weights over the start of all.
+// cut returns the start of all as weights.
 func cut(all []float32, units, inputs int) (w weights) {
 	for i := range units {
 		w.rows = append(w.rows, all[i*inputs:(i+1)*inputs])
@@ -33,7 +33,7 @@ func (d *dense) forward() {
 	}
 }
 
-// backward adds to the layer's gradients, and works out those of its input.
+// backward adds to the layer's gradients, and computes those of its input.
 func (d *dense) backward() {
 	clear(d.inGrad)
 	for i, grad := range d.outGrad {
@@ -49,13 +49,13 @@ func (d *dense) backward() {
 const filterSize = 3 * 3
 
 // filters move over an image with a border of zeros. Of each 2×2 answers of a filter,
-// only the largest counts, if it is above zero.
+// only the largest counts, if it is positive.
 type filters struct {
 	p, g         weights
 	rows, cols   int       // of the image
 	in           []float32 // the image with its border: rows+2 by cols+2
-	out, outGrad []float32 // of each place, all filters
-	from         []int     // where in the image each out has its answer from
+	out, outGrad []float32 // of each position, all filters
+	from         []int     // the position in the image that gave each out
 }
 
 func newFilters(rows, cols int, p, g weights) *filters {
@@ -96,7 +96,7 @@ func (f *filters) answer(w []float32, corner int) float32 {
 	return a[0]*w[0] + a[1]*w[1] + a[2]*w[2] + b[0]*w[3] + b[1]*w[4] + b[2]*w[5] + c[0]*w[6] + c[1]*w[7] + c[2]*w[8]
 }
 
-// backward adds to the filters' gradients. Nobody needs those of the image.
+// backward adds to the filters' gradients. The image needs none.
 func (f *filters) backward() {
 	width, units := f.cols+2, len(f.p.rows)
 	for i, grad := range f.outGrad {

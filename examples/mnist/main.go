@@ -28,7 +28,7 @@ func main() {
 	}
 }
 
-// run is one rank's whole program.
+// run is the whole program of one rank.
 func run(ctx context.Context, args []string, out io.Writer, opts ...ring.Option) error {
 	cfg, err := parse(args)
 	if err != nil {

@@ -5,8 +5,7 @@ import (
 	"math/rand/v2"
 )
 
-// network looks at an image through small filters, keeps the strongest answer of
-// each 2×2 pixels, and decides by two dense layers:
+// network is a convolution with max pooling and two dense layers:
 //
 //	pixels → filters of 3×3 (ReLU) → pool 2×2 → hidden units (ReLU) → classes (softmax)
 //
@@ -54,7 +53,7 @@ func (n *network) randomize(random *rand.Rand) {
 	}
 }
 
-// predict works out the probabilities of the classes for the image that is in the
+// predict computes the probabilities of the classes for the image that is in the
 // filters' input. It returns the cross-entropy loss and whether label is the likeliest.
 func (n *network) predict(label byte) (loss float64, right bool) {
 	n.filters.forward()

@@ -19,11 +19,11 @@ type trainer struct {
 	out         io.Writer
 
 	net      *network
-	velocity []float32 // of the parameters: gradients of the past, fading
-	global   int       // images all ranks take in a step
+	velocity []float32 // of the parameters: for momentum
+	global   int       // images that all ranks together take in a step
 }
 
-// result is how good the network is on the test images. It is the same on all ranks.
+// result is the network's quality on the test images. It is the same on all ranks.
 type result struct{ loss, accuracy float64 }
 
 func newTrainer(comm *ring.Comm, cfg config, train, test *dataset, out io.Writer) *trainer {
@@ -86,7 +86,7 @@ func (t *trainer) epoch(ctx context.Context, epoch int) (float64, error) {
 	return sum[0] / float64(len(order)), err
 }
 
-// gradient works out this rank's part of the mean gradient over batch, and returns
+// gradient computes this rank's part of the mean gradient over batch, and returns
 // the sum of the losses of its images.
 func (t *trainer) gradient(batch []int) (loss float64) {
 	clear(t.net.grads)
