@@ -37,18 +37,17 @@ func TestHasteHoldsForProcessesToCome(t *testing.T) {
 			told <- stop.Grace
 			return a.Finish(wire.Exit{Signal: 15, Stopped: true})
 		}}
-		elasticOn(t, m, func(o *Options) {
+		r, err := elasticOn(t, m, func(o *Options) {
 			stops := make(chan Stop, 2)
 			o.Stops = stops
 			time.AfterFunc(300*time.Millisecond, func() { stops <- Stop{Reason: Interrupted} })
 			if tc.second {
 				time.AfterFunc(600*time.Millisecond, func() { stops <- Stop{Reason: Interrupted, Now: true} })
 			}
-		}, func(t *testing.T, r Result, err error) {
-			if err != nil || r.Stopped != Interrupted || len(told) != 2 || <-told != tc.want || <-told != tc.want {
-				t.Errorf("%+v, %v, want a grace of %v", r, err, tc.want)
-			}
 		})
+		if err != nil || r.Stopped != Interrupted || len(told) != 2 || <-told != tc.want || <-told != tc.want {
+			t.Errorf("%+v, %v, want a grace of %v", r, err, tc.want)
+		}
 	}
 }
 
@@ -100,7 +99,7 @@ func TestOneProcessNotStartedIsNoLostHost(t *testing.T) {
 				}
 				return []hostfile.Host{{Name: "h0", Slots: tc.after}}, nil
 			}
-			elasticJobOn(t, m, settings, func(o *Options) {
+			r, err := elasticJobOn(t, m, settings, func(o *Options) {
 				began = time.Now()
 				o.Dial = func(context.Context, hostfile.Host) (Host, error) {
 					if dials++; dials <= len(tc.dials) && tc.dials[dials-1] != nil {
@@ -108,19 +107,18 @@ func TestOneProcessNotStartedIsNoLostHost(t *testing.T) {
 					}
 					return host, nil
 				}
-			}, func(t *testing.T, r Result, err error) {
-				well, ended := 0, 0
-				for _, e := range r.Exits {
-					if e.Signal != 0 {
-						ended++
-					} else if e.Code == 0 {
-						well++
-					}
-				}
-				if err != nil || r.Code() != 0 || len(r.Lost) != 0 || well != tc.after || ended != tc.ended || dials <= len(tc.dials) {
-					t.Errorf("%+v, %v; %d ended well, %d were ended, %d dials", r, err, well, ended, dials)
-				}
 			})
+			well, ended := 0, 0
+			for _, e := range r.Exits {
+				if e.Signal != 0 {
+					ended++
+				} else if e.Code == 0 {
+					well++
+				}
+			}
+			if err != nil || r.Code() != 0 || len(r.Lost) != 0 || well != tc.after || ended != tc.ended || dials <= len(tc.dials) {
+				t.Errorf("%+v, %v; %d ended well, %d were ended, %d dials", r, err, well, ended, dials)
+			}
 		})
 	}
 }
@@ -135,11 +133,10 @@ func TestHostWithoutConnectionIsLost(t *testing.T) {
 			return &flaky{Machine: m, runs: slices.Repeat([]error{errors.New("no route to host")}, 1000)}, nil
 		},
 	} {
-		elasticJobOn(t, m, settings, func(o *Options) { o.Dial = dial }, func(t *testing.T, r Result, err error) {
-			if err != nil || r.Code() != CodeLaunch || len(r.Lost) == 0 || r.Lost[0].Host != "h0" {
-				t.Errorf("%s: %+v, %v", name, r, err)
-			}
-		})
+		r, err := elasticJobOn(t, m, settings, func(o *Options) { o.Dial = dial })
+		if err != nil || r.Code() != CodeLaunch || len(r.Lost) == 0 || r.Lost[0].Host != "h0" {
+			t.Errorf("%s: %+v, %v", name, r, err)
+		}
 	}
 }
 
@@ -148,16 +145,15 @@ func TestFirstHostsAreDialledAsListed(t *testing.T) {
 	want := hostfile.Host{Name: "h0", User: "alice", Port: 2222, Slots: 2, GPUs: 3}
 	settings := Elastic{Hosts: []hostfile.Host{want}, NP: 2}
 	m := serving(succeed)
-	elasticJobOn(t, m, settings, func(o *Options) {
+	r, err := elasticJobOn(t, m, settings, func(o *Options) {
 		o.Dial = func(_ context.Context, got hostfile.Host) (Host, error) {
 			if got != want {
 				t.Errorf("dialled as %+v, want %+v", got, want)
 			}
 			return m, nil
 		}
-	}, func(t *testing.T, r Result, err error) {
-		if err != nil || len(r.Exits) != 2 {
-			t.Errorf("%+v, %v", r, err)
-		}
 	})
+	if err != nil || len(r.Exits) != 2 {
+		t.Errorf("%+v, %v", r, err)
+	}
 }

@@ -15,28 +15,25 @@ import (
 )
 
 // elasticOn runs an elastic job of two ranks on a machine, on a clock that does not wait.
-func elasticOn(t *testing.T, m *fake.Machine, change func(*Options), check func(t *testing.T, r Result, err error)) {
+func elasticOn(t *testing.T, m *fake.Machine, change func(*Options)) (Result, error) {
 	t.Helper()
-	settings := Elastic{Hosts: []hostfile.Host{{Name: "h0", Slots: 2}}, NP: 2, Min: 1}
-	elasticJobOn(t, m, settings, change, check)
+	return elasticJobOn(t, m, Elastic{Hosts: []hostfile.Host{{Name: "h0", Slots: 2}}, NP: 2, Min: 1}, change)
 }
 
 // elasticJobOn runs any elastic job so.
-func elasticJobOn(t *testing.T, m *fake.Machine, settings Elastic, change func(*Options), check func(t *testing.T, r Result, err error)) {
+func elasticJobOn(t *testing.T, m *fake.Machine, settings Elastic, change func(*Options)) (r Result, err error) {
 	t.Helper()
 	stop := time.AfterFunc(time.Minute, func() { panic("RunElastic does not return") }) // outside the bubble, so in real time
 	defer stop.Stop()
 	synctest.Test(t, func(t *testing.T) {
 		m.Disk = fake.NewDisk(map[string]string{"/opt/gorun": "build one"})
-		var out fake.Terminal
-		opts := Options{Grace: 5 * time.Second, Programs: []Program{{Argv: []string{"./train"}, Wdir: "/work", Ranks: settings.NP}}, Exe: testExecutable(), Stdout: &out, Stderr: &out,
-			Dial: func(context.Context, hostfile.Host) (Host, error) { return m, nil }}
+		opts := testOptions(settings.NP, &fake.Terminal{}, func(context.Context, hostfile.Host) (Host, error) { return m, nil })
 		if change != nil {
 			change(&opts)
 		}
-		r, err := RunElastic(t.Context(), settings, opts)
-		check(t, r, err)
+		r, err = RunElastic(t.Context(), settings, opts)
 	})
+	return r, err
 }
 
 // An agent of this machine, or of a host that a program reaches, was killed. The host counted as lost and fenced, and its other agents
@@ -54,14 +51,13 @@ func TestFencedHostKeepsNoAgent(t *testing.T) {
 		lived = a.BeatOn(5 * time.Minute)
 		return nil
 	})
-	elasticOn(t, m, nil, func(t *testing.T, r Result, err error) {
-		if err != nil || r.Code() != CodeLaunch || len(r.Lost) != 1 {
-			t.Errorf("%+v, %v", r, err)
-		}
-		if lived < 4*time.Second || lived > 5*time.Second+elasticFence {
-			t.Errorf("the other agent lived for %v", lived)
-		}
-	})
+	r, err := elasticOn(t, m, nil)
+	if err != nil || r.Code() != CodeLaunch || len(r.Lost) != 1 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if lived < 4*time.Second || lived > 5*time.Second+elasticFence {
+		t.Errorf("the other agent lived for %v", lived)
+	}
 }
 
 // In an elastic job whose ranks run as in any other, the last words of the one that fails are told also if they are still to be written.
@@ -89,11 +85,10 @@ func TestLastWordsOfRankThatAsksForNoEpoch(t *testing.T) {
 		}
 		return a.Finish(wire.Exit{Code: 5})
 	})
-	elasticOn(t, m, func(o *Options) { o.Stderr = slowTerminal{} }, func(t *testing.T, r Result, err error) {
-		if err != nil || r.Code() != 5 || r.Cause == nil || !slices.Equal(r.Cause.Stderr, []string{"begins", "works", "fails"}) {
-			t.Errorf("%+v, %+v, %v", r, r.Cause, err)
-		}
-	})
+	r, err := elasticOn(t, m, func(o *Options) { o.Stderr = slowTerminal{} })
+	if err != nil || r.Code() != 5 || r.Cause == nil || !slices.Equal(r.Cause.Stderr, []string{"begins", "works", "fails"}) {
+		t.Errorf("%+v, %+v, %v", r, r.Cause, err)
+	}
 }
 
 // slowTerminal takes a while for whatever it shows.
@@ -123,17 +118,15 @@ func TestUserDoesNotWaitForTheLastOutput(t *testing.T) {
 			}
 			return a.Finish(tc.exit)
 		}
-		runOn(t, []*fake.Machine{serving(talk)}, func(o *Options) {
+		r, err := runOn(t, []*fake.Machine{serving(talk)}, func(o *Options) {
 			w.Release = make(chan struct{})
 			stops := make(chan Stop, 1)
 			o.Stdout, o.Stops = w, stops
 			time.AfterFunc(tc.at, func() { stops <- Stop{Reason: TimedOut} })
-		}, func(t *testing.T, _ string, r Result, took time.Duration, err error) {
-			defer close(w.Release)
-			if err != nil || r.Code() != tc.code || took < tc.at || took > tc.at+2*time.Second {
-				t.Errorf("%+v, %v, after %v", r, err, took)
-			}
 		})
+		if err != nil || r.Code() != tc.code || r.took < tc.at || r.took > tc.at+2*time.Second {
+			t.Errorf("%+v, %v, after %v", r, err, r.took)
+		}
 		stop.Stop()
 	}
 }

@@ -114,22 +114,21 @@ func TestHostileAgentIsBlamed(t *testing.T) {
 				obeyed = err == nil
 				return err
 			}
-			runOn(t, []*fake.Machine{serving(good), serving(hostile)}, func(o *Options) {
+			r, err := runOn(t, []*fake.Machine{serving(good), serving(hostile)}, func(o *Options) {
 				o.Stdout = slow{o.Stdout}
-			}, func(t *testing.T, out string, r Result, took time.Duration, err error) {
-				if err != nil || r.Code() != CodeLaunch || r.Cause == nil || r.Cause.Host != "h1" || !strings.Contains(r.Cause.String(), tc.want) {
-					t.Errorf("%v: %.300v, code %d", err, r.Cause, r.Code())
-				}
-				if !obeyed || !strings.Contains(out, "0/1> good work\n") || len(r.Exits) < 2 {
-					t.Errorf("the other host: obeyed %v, %.200q, %v", obeyed, out, r.Exits)
-				}
-				if safe := r.Cause.String(); prose.Printable(safe) != safe {
-					t.Errorf("not fit for a terminal: %q", safe)
-				}
-				if took > 4*time.Second {
-					t.Errorf("took %v", took)
-				}
 			})
+			if err != nil || r.Code() != CodeLaunch || r.Cause == nil || r.Cause.Host != "h1" || !strings.Contains(r.Cause.String(), tc.want) {
+				t.Errorf("%v: %.300v, code %d", err, r.Cause, r.Code())
+			}
+			if !obeyed || !strings.Contains(r.out, "0/1> good work\n") || len(r.Exits) < 2 {
+				t.Errorf("the other host: obeyed %v, %.200q, %v", obeyed, r.out, r.Exits)
+			}
+			if safe := r.Cause.String(); prose.Printable(safe) != safe {
+				t.Errorf("not fit for a terminal: %q", safe)
+			}
+			if r.took > 4*time.Second {
+				t.Errorf("took %v", r.took)
+			}
 		})
 	}
 }
@@ -168,26 +167,25 @@ func TestHostileAgentBeforeTheStart(t *testing.T) {
 			}}
 			var mu sync.Mutex
 			var said []string
-			runOn(t, []*fake.Machine{good, tc.m}, func(o *Options) {
+			_, err := runOn(t, []*fake.Machine{good, tc.m}, func(o *Options) {
 				o.Trace = func(format string, args ...any) {
 					mu.Lock()
 					defer mu.Unlock()
 					said = append(said, fmt.Sprintf(format, args...))
 				}
-			}, func(t *testing.T, _ string, _ Result, _ time.Duration, err error) {
-				var failed *LaunchError
-				if !errors.As(err, &failed) || len(failed.Hosts) != 1 || failed.Hosts[0].Host != "h1" || !strings.Contains(err.Error(), tc.want) || started {
-					t.Fatalf("%v; the good host started: %v", err, started)
-				}
-				if code := failed.Code(); code < 1 || code > 127 {
-					t.Errorf("exit code %d", code)
-				}
-				for _, text := range append(said, err.Error()) {
-					if prose.Printable(text) != text {
-						t.Errorf("not fit for a terminal: %q", text)
-					}
-				}
 			})
+			var failed *LaunchError
+			if !errors.As(err, &failed) || len(failed.Hosts) != 1 || failed.Hosts[0].Host != "h1" || !strings.Contains(err.Error(), tc.want) || started {
+				t.Fatalf("%v; the good host started: %v", err, started)
+			}
+			if code := failed.Code(); code < 1 || code > 127 {
+				t.Errorf("exit code %d", code)
+			}
+			for _, text := range append(said, err.Error()) {
+				if prose.Printable(text) != text {
+					t.Errorf("not fit for a terminal: %q", text)
+				}
+			}
 		})
 	}
 }
@@ -220,19 +218,18 @@ func TestHostileClock(t *testing.T) {
 				_ = errors.Join(a.Exit(wire.Exit{Rank: 2, Code: 9, At: at[1]}), a.Exit(wire.Exit{Rank: 3, Signal: 15, Stopped: true}), a.Out.Send(wire.TypeDone, 0, nil))
 				return a.UntilEOF()
 			}
-			runOn(t, []*fake.Machine{serving(first), serving(liar)}, nil, func(t *testing.T, _ string, r Result, _ time.Duration, err error) {
-				if err != nil || r.Cause == nil {
-					t.Fatalf("%+v, %v", r, err)
+			r, err := runOn(t, []*fake.Machine{serving(first), serving(liar)}, nil)
+			if err != nil || r.Cause == nil {
+				t.Fatalf("%+v, %v", r, err)
+			}
+			for _, e := range r.Exits {
+				if e.At < r.Started || e.At > r.Ended {
+					t.Errorf("rank %d ended at %v, of a job from %v to %v", e.Rank, e.At, r.Started, r.Ended)
 				}
-				for _, e := range r.Exits {
-					if e.At < r.Started || e.At > r.Ended {
-						t.Errorf("rank %d ended at %v, of a job from %v to %v", e.Rank, e.At, r.Started, r.Ended)
-					}
-				}
-				if r.Cause.Rank != 0 && r.Cause.Rank != 2 {
-					t.Errorf("the cause is rank %d, of neither", r.Cause.Rank)
-				}
-			})
+			}
+			if r.Cause.Rank != 0 && r.Cause.Rank != 2 {
+				t.Errorf("the cause is rank %d, of neither", r.Cause.Rank)
+			}
 		})
 	}
 }
@@ -295,20 +292,19 @@ func TestHostileFloods(t *testing.T) {
 					}
 				}
 			}
-			runOn(t, []*fake.Machine{serving(work), serving(flood)}, listen, func(t *testing.T, out string, r Result, _ time.Duration, err error) {
-				if err != nil || r.Code() != 0 || strings.Count(out, "0/1> line ") != 100 {
-					t.Errorf("%v, %v, %d lines", err, r.Cause, strings.Count(out, "0/1> line "))
-				}
-				if name == "lost" && (!strings.Contains(told, "owned") || strings.Contains(told, `\u001b`)) {
-					t.Errorf("ranks were told %q", told)
-				}
-				if name == "notes" && notes != 100 {
-					t.Errorf("the user was told %d lines", notes)
-				}
-				if more := heapSize() - before; more > 64<<20 {
-					t.Errorf("%d MiB more are kept", more>>20)
-				}
-			})
+			r, err := runOn(t, []*fake.Machine{serving(work), serving(flood)}, listen)
+			if err != nil || r.Code() != 0 || strings.Count(r.out, "0/1> line ") != 100 {
+				t.Errorf("%v, %v, %d lines", err, r.Cause, strings.Count(r.out, "0/1> line "))
+			}
+			if name == "lost" && (!strings.Contains(told, "owned") || strings.Contains(told, `\u001b`)) {
+				t.Errorf("ranks were told %q", told)
+			}
+			if name == "notes" && notes != 100 {
+				t.Errorf("the user was told %d lines", notes)
+			}
+			if more := heapSize() - before; more > 64<<20 {
+				t.Errorf("%d MiB more are kept", more>>20)
+			}
 		})
 	}
 }
@@ -338,12 +334,9 @@ func TestHostWhoReadsNothingCostsLittle(t *testing.T) {
 		during = heapSize()
 		return succeed(a)
 	}
-	runOn(t, []*fake.Machine{serving(succeed), serving(deaf)}, nil, func(t *testing.T, _ string, r Result, _ time.Duration, err error) {
-		if err != nil || r.Code() != 0 {
-			t.Errorf("%+v, %v", r, err)
-		}
-		if more := during - before; more > 100<<20 {
-			t.Errorf("%d MiB for answers that nobody reads", more>>20)
-		}
-	})
+	r, err := runOn(t, []*fake.Machine{serving(succeed), serving(deaf)}, nil)
+	succeeds(t, r.Result, err)
+	if more := during - before; more > 100<<20 {
+		t.Errorf("%d MiB for answers that nobody reads", more>>20)
+	}
 }

@@ -27,7 +27,7 @@ func TestElasticJobNeedsFiles(t *testing.T) {
 	var notes []string
 	settings := Elastic{Hosts: []hostfile.Host{small, large}, NP: 2}
 	m := serving(succeed)
-	elasticJobOn(t, m, settings, func(o *Options) {
+	r, err := elasticJobOn(t, m, settings, func(o *Options) {
 		o.Note = func(text string) { notes = append(notes, text) }
 		o.Dial = func(_ context.Context, h hostfile.Host) (Host, error) {
 			if h.Name != "h0" {
@@ -35,11 +35,10 @@ func TestElasticJobNeedsFiles(t *testing.T) {
 			}
 			return m, nil
 		}
-	}, func(t *testing.T, r Result, err error) {
-		if err != nil || r.Code() != 0 || len(r.Exits) != 2 || len(notes) != 1 || !strings.Contains(notes[0], "the last 1 host of the list") {
-			t.Errorf("%+v, %v, %q", r, err, notes)
-		}
 	})
+	if err != nil || r.Code() != 0 || len(r.Exits) != 2 || len(notes) != 1 || !strings.Contains(notes[0], "the last 1 host of the list") {
+		t.Errorf("%+v, %v, %q", r, err, notes)
+	}
 }
 
 // A job of many hosts sets up as many connections at a time as any other, and not all at once.
@@ -61,17 +60,14 @@ func TestConnectionsSetUpAtATime(t *testing.T) {
 				return m, nil
 			}
 		}
-		ended := func(t *testing.T, r Result, err error) {
-			if err != nil || r.Code() != 0 {
-				t.Errorf("%s: %+v, %v", kind, r, err)
-			}
-		}
 		switch kind {
 		case "plain":
 			machines := slices.Repeat([]*fake.Machine{m}, len(hosts))
-			runOn(t, machines, set, func(t *testing.T, _ string, r Result, _ time.Duration, err error) { ended(t, r, err) })
+			r, err := runOn(t, machines, set)
+			succeeds(t, r.Result, err)
 		case "elastic":
-			elasticJobOn(t, m, Elastic{Hosts: hosts, NP: len(hosts)}, set, ended)
+			r, err := elasticJobOn(t, m, Elastic{Hosts: hosts, NP: len(hosts)}, set)
+			succeeds(t, r, err)
 		case "check":
 			synctest.Test(t, func(t *testing.T) {
 				m.Disk = fake.NewDisk(map[string]string{"/opt/gorun": "build one"})

@@ -24,7 +24,7 @@ func TestRunStandsStill(t *testing.T) {
 		return succeed(a)
 	}
 	var told time.Duration
-	runOn(t, []*fake.Machine{serving(stand), serving(succeed), serving(stand)}, func(o *Options) {
+	r, err := runOn(t, []*fake.Machine{serving(stand), serving(succeed), serving(stand)}, func(o *Options) {
 		pauses := make(chan Pause)
 		o.Pauses = pauses
 		go func() {
@@ -36,14 +36,11 @@ func TestRunStandsStill(t *testing.T) {
 			time.Sleep(20 * time.Second)
 			pauses <- Pause{}
 		}()
-	}, func(t *testing.T, _ string, r Result, took time.Duration, err error) {
-		if err != nil || r.Code() != 0 {
-			t.Errorf("%+v, %v", r, err)
-		}
-		if told < 100*time.Millisecond || told > 200*time.Millisecond || took < 30*time.Second || took > 33*time.Second {
-			t.Errorf("told after %v, ended after %v", told, took)
-		}
 	})
+	succeeds(t, r.Result, err)
+	if told < 100*time.Millisecond || told > 200*time.Millisecond || r.took < 30*time.Second || r.took > 33*time.Second {
+		t.Errorf("told after %v, ended after %v", told, r.took)
+	}
 }
 
 // A host that does not answer a pause, and ends instead, holds up nobody.
@@ -55,18 +52,17 @@ func TestPauseOfAHostThatEnds(t *testing.T) {
 		return fake.ExitStatus(137)
 	}
 	told := make(chan struct{})
-	runOn(t, []*fake.Machine{serving(leave)}, func(o *Options) {
+	r, err := runOn(t, []*fake.Machine{serving(leave)}, func(o *Options) {
 		pauses := make(chan Pause, 1)
 		pauses <- Pause{Suspend: true, Told: told}
 		o.Pauses = pauses
-	}, func(t *testing.T, _ string, r Result, _ time.Duration, err error) {
-		select {
-		case <-told:
-		default:
-			t.Error("nobody was told")
-		}
-		if err != nil || r.Code() != CodeLaunch {
-			t.Errorf("%+v, %v", r, err)
-		}
 	})
+	select {
+	case <-told:
+	default:
+		t.Error("nobody was told")
+	}
+	if err != nil || r.Code() != CodeLaunch {
+		t.Errorf("%+v, %v", r, err)
+	}
 }

@@ -36,18 +36,17 @@ func TestRunStartsNothingUnlessEveryHostIsReady(t *testing.T) {
 		mu.Unlock()
 		return err
 	}}
-	runOn(t, []*fake.Machine{ready, refuse(127, "no program"), refuse(127, "none here")}, nil, func(t *testing.T, _ string, _ Result, _ time.Duration, err error) {
-		var launch *LaunchError
-		if !errors.As(err, &launch) || launch.Code() != 127 || len(launch.Hosts) != 2 {
-			t.Fatal(err)
-		}
-		if got, want := err.Error(), "cannot start the job: h1: no program; h2: none here"; got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
-		if len(ends) != 1 || !errors.Is(ends[0], io.EOF) {
-			t.Errorf("the host that was ready: %v, want the end of its stdin", ends)
-		}
-	})
+	_, err := runOn(t, []*fake.Machine{ready, refuse(127, "no program"), refuse(127, "none here")}, nil)
+	var launch *LaunchError
+	if !errors.As(err, &launch) || launch.Code() != 127 || len(launch.Hosts) != 2 {
+		t.Fatal(err)
+	}
+	if got, want := err.Error(), "cannot start the job: h1: no program; h2: none here"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if len(ends) != 1 || !errors.Is(ends[0], io.EOF) {
+		t.Errorf("the host that was ready: %v, want the end of its stdin", ends)
+	}
 }
 
 // TestRunEndsThoughAReadyAgentGoesOnTalking guards against a wait for an agent whose
@@ -66,19 +65,18 @@ func TestRunEndsThoughAReadyAgentGoesOnTalking(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		return fake.ExitStatus(3)
 	}}
-	runOn(t, []*fake.Machine{chatty, slow}, nil, func(t *testing.T, _ string, _ Result, took time.Duration, err error) {
-		var launch *LaunchError
-		if !errors.As(err, &launch) || len(launch.Hosts) != 1 || launch.Hosts[0].Host != "h1" {
-			t.Error(err)
-		}
-		if took > 7*time.Second {
-			t.Errorf("took %v", took)
-		}
-	})
+	r, err := runOn(t, []*fake.Machine{chatty, slow}, nil)
+	var launch *LaunchError
+	if !errors.As(err, &launch) || len(launch.Hosts) != 1 || launch.Hosts[0].Host != "h1" {
+		t.Error(err)
+	}
+	if r.took > 7*time.Second {
+		t.Errorf("took %v", r.took)
+	}
 }
 
 func TestRunListsHostsThatCannotBeReached(t *testing.T) {
-	runOn(t, []*fake.Machine{serving(succeed), {}, {}}, func(o *Options) {
+	_, err := runOn(t, []*fake.Machine{serving(succeed), {}, {}}, func(o *Options) {
 		dial := o.Dial
 		o.Dial = func(ctx context.Context, h hostfile.Host) (Host, error) {
 			if h.Name != "h0" {
@@ -86,38 +84,35 @@ func TestRunListsHostsThatCannotBeReached(t *testing.T) {
 			}
 			return dial(ctx, h)
 		}
-	}, func(t *testing.T, _ string, _ Result, _ time.Duration, err error) {
-		var launch *LaunchError
-		if !errors.As(err, &launch) || launch.Code() != CodeLaunch || err.Error() != "cannot start the job: h1: no route; h2: no route" {
-			t.Error(err)
-		}
 	})
+	var launch *LaunchError
+	if !errors.As(err, &launch) || launch.Code() != CodeLaunch || err.Error() != "cannot start the job: h1: no route; h2: no route" {
+		t.Error(err)
+	}
 }
 
 func TestRunGivesUpOnASlowStart(t *testing.T) {
 	mute := &fake.Machine{Serve: func(a *fake.Agent) error { return a.UntilEOF() }} // never ready
-	runOn(t, []*fake.Machine{serving(succeed), mute}, func(o *Options) { o.StartTimeout = 20 * time.Second }, func(t *testing.T, _ string, _ Result, took time.Duration, err error) {
-		if err == nil || err.Error() != "cannot start the job: h1: not started within 20s (--start-timeout)" {
-			t.Error(err)
-		}
-		if took != 20*time.Second {
-			t.Errorf("took %v", took)
-		}
-	})
+	r, err := runOn(t, []*fake.Machine{serving(succeed), mute}, func(o *Options) { o.StartTimeout = 20 * time.Second })
+	if err == nil || err.Error() != "cannot start the job: h1: not started within 20s (--start-timeout)" {
+		t.Error(err)
+	}
+	if r.took != 20*time.Second {
+		t.Errorf("took %v", r.took)
+	}
 }
 
 func TestRunStopsBeforeTheStart(t *testing.T) {
 	mute := &fake.Machine{Serve: func(a *fake.Agent) error { return a.UntilEOF() }}
 	stops := make(chan Stop, 1)
-	runOn(t, []*fake.Machine{serving(succeed), mute}, func(o *Options) {
+	r, err := runOn(t, []*fake.Machine{serving(succeed), mute}, func(o *Options) {
 		o.Stops = stops
 		stops <- Stop{Reason: Interrupted}
-	}, func(t *testing.T, _ string, _ Result, took time.Duration, err error) {
-		var stopped *StoppedError
-		if !errors.As(err, &stopped) || stopped.Reason != Interrupted || took != 0 {
-			t.Errorf("%v after %v", err, took)
-		}
 	})
+	var stopped *StoppedError
+	if !errors.As(err, &stopped) || stopped.Reason != Interrupted || r.took != 0 {
+		t.Errorf("%v after %v", err, r.took)
+	}
 }
 
 // networked is a machine with two interfaces, which SSH reached on the first; it keeps
@@ -156,19 +151,18 @@ func TestRunTellsEveryHostItsAddresses(t *testing.T) {
 			}
 		}
 		first, second := networked(t, 1, &starts[0]), networked(t, 2, &starts[1])
-		runOn(t, []*fake.Machine{first, second}, change, func(t *testing.T, _ string, r Result, _ time.Duration, err error) {
-			if err != nil || r.Code() != 0 {
-				t.Fatalf("%+v, %v", r, err)
+		r, err := runOn(t, []*fake.Machine{first, second}, change)
+		if err != nil || r.Code() != 0 {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		for i, start := range starts {
+			if got := strings.Join(start.Addrs, " "); got != want[i] || start.MasterAddr != want[2] || start.MasterPort != 4000 {
+				t.Errorf("%q: host %d got %q: %+v", asked, i, got, start)
 			}
-			for i, start := range starts {
-				if got := strings.Join(start.Addrs, " "); got != want[i] || start.MasterAddr != want[2] || start.MasterPort != 4000 {
-					t.Errorf("%q: host %d got %q: %+v", asked, i, got, start)
-				}
-			}
-			if line := "h1: ranks reach it at 10.9.0.2 (ib0)"; asked == "ib0" && !slices.Contains(traced, line) {
-				t.Errorf("%q lacks %q", traced, line)
-			}
-		})
+		}
+		if line := "h1: ranks reach it at 10.9.0.2 (ib0)"; asked == "ib0" && !slices.Contains(traced, line) {
+			t.Errorf("%q lacks %q", traced, line)
+		}
 	}
 }
 
@@ -179,20 +173,19 @@ func TestRunNeedsTheNetworkOnEveryHost(t *testing.T) {
 	machines := []*fake.Machine{networked(t, 1, &starts[0]), networked(t, 2, &starts[1]), networked(t, 3, &starts[2])}
 	machines[0].Addresses = interfaces("ib7", "10.7.0.1/16", "eth0", "10.0.0.1/16")
 	change := func(o *Options) { o.Network, _ = route.ParseNetwork("ib7") }
-	runOn(t, machines, change, func(t *testing.T, _ string, _ Result, _ time.Duration, err error) {
-		var launch *LaunchError
-		if !errors.As(err, &launch) || len(launch.Hosts) != 2 || launch.Hosts[0].Host != "h1" || launch.Hosts[1].Host != "h2" || launch.Code() != CodeLaunch {
-			t.Fatalf("%v", err)
+	_, err := runOn(t, machines, change)
+	var launch *LaunchError
+	if !errors.As(err, &launch) || len(launch.Hosts) != 2 || launch.Hosts[0].Host != "h1" || launch.Hosts[1].Host != "h2" || launch.Code() != CodeLaunch {
+		t.Fatalf("%v", err)
+	}
+	if want := "h2: no address for ranks to use: --network-interface asks for ib7, and the host has lo 127.0.0.1/8, eth0 10.0.0.3/16, ib0 10.9.0.3/16"; !strings.Contains(err.Error(), want) {
+		t.Errorf("%v; want %q", err, want)
+	}
+	for i, start := range starts {
+		if start.Addrs != nil {
+			t.Errorf("host %d was started: %+v", i, start)
 		}
-		if want := "h2: no address for ranks to use: --network-interface asks for ib7, and the host has lo 127.0.0.1/8, eth0 10.0.0.3/16, ib0 10.9.0.3/16"; !strings.Contains(err.Error(), want) {
-			t.Errorf("%v; want %q", err, want)
-		}
-		for i, start := range starts {
-			if start.Addrs != nil {
-				t.Errorf("host %d was started: %+v", i, start)
-			}
-		}
-	})
+	}
 }
 
 // A machine that is listed twice runs all the same, and the user is told.
@@ -203,13 +196,12 @@ func TestMachineUnderTwoNamesIsReported(t *testing.T) {
 			m.Boot = boot
 		}
 		var notes []string
-		runOn(t, machines, func(o *Options) {
+		r, err := runOn(t, machines, func(o *Options) {
 			o.Note = func(text string) { notes = append(notes, text) }
-		}, func(t *testing.T, _ string, r Result, _ time.Duration, err error) {
-			if err != nil || r.Code() != 0 {
-				t.Errorf("%v, %v", r, err)
-			}
 		})
+		if err != nil || r.Code() != 0 {
+			t.Errorf("%v, %v", r, err)
+		}
 		if len(notes) != want || want == 1 && !strings.HasPrefix(notes[0], "h0 and h1 are one machine (machine)") {
 			t.Errorf("boot %q: %q", boot, notes)
 		}

@@ -59,47 +59,16 @@ func TestRunPassesOnWhatRanksTellEachOther(t *testing.T) {
 		}
 		return succeed(a)
 	}
-	runOn(t, []*fake.Machine{serving(talk), serving(talk)}, nil, func(t *testing.T, _ string, r Result, took time.Duration, err error) {
-		if err != nil || r.Code() != 0 || took < 6*time.Second || took > 7*time.Second {
-			t.Errorf("%+v (%v), %v, after %v", r, r.Cause, err, took)
-		}
-	})
+	r, err := runOn(t, []*fake.Machine{serving(talk), serving(talk)}, nil)
+	if err != nil || r.Code() != 0 || r.took < 6*time.Second || r.took > 7*time.Second {
+		t.Errorf("%+v (%v), %v, after %v", r, r.Cause, err, r.took)
+	}
 }
 
 func TestRunFeedsStdinWithinItsCredit(t *testing.T) {
 	input := bytes.Repeat([]byte("0123456789abcdef"), 3*wire.Window/16+1)
-	eat := func(a *fake.Agent) error {
-		var got []byte
-		owed := 0
-		for {
-			f, err := a.Expect(wire.TypeStdin)
-			if err != nil {
-				return err
-			}
-			if len(f.Payload) == 0 {
-				break
-			}
-			got = append(got, f.Payload...)
-			if owed += len(f.Payload); owed > wire.Window {
-				return fmt.Errorf("%d bytes beyond the credit", owed-wire.Window)
-			}
-			if owed == wire.Window { // as late as can be
-				if err := a.Out.SendCredit(f.Stream, owed); err != nil {
-					return err
-				}
-				owed = 0
-			}
-		}
-		if !bytes.Equal(got, input) {
-			return fmt.Errorf("%d bytes came of %d, or not the same", len(got), len(input))
-		}
-		return succeed(a)
-	}
-	runOn(t, []*fake.Machine{serving(eat)}, func(o *Options) { o.Stdin = iotest.HalfReader(bytes.NewReader(input)) }, func(t *testing.T, _ string, r Result, _ time.Duration, err error) {
-		if err != nil || r.Code() != 0 {
-			t.Errorf("%+v (%v), %v", r, r.Cause, err)
-		}
-	})
+	r, err := runOn(t, []*fake.Machine{serving(eat(input))}, func(o *Options) { o.Stdin = iotest.HalfReader(bytes.NewReader(input)) })
+	succeeds(t, r.Result, err)
 }
 
 // TestRunCarriesOutputWithinItsCredit sends much more than a window, as a pump
@@ -130,15 +99,14 @@ func TestRunCarriesOutputWithinItsCredit(t *testing.T) {
 		return succeed(a)
 	}
 	dir := t.TempDir()
-	runOn(t, []*fake.Machine{serving(flood)}, func(o *Options) { o.Prefix, o.OutputDir = nil, dir }, func(t *testing.T, out string, r Result, _ time.Duration, err error) {
-		if err != nil || r.Code() != 0 || r.Output != nil || out != strings.Repeat("z", total) {
-			t.Errorf("%d bytes of %d; %+v, %v", len(out), total, r, err)
-		}
-		saved, err := os.ReadFile(filepath.Join(dir, "rank.1", "stderr"))
-		if err != nil || string(saved) != out {
-			t.Errorf("%d bytes saved of %d, %v", len(saved), total, err)
-		}
-	})
+	r, err := runOn(t, []*fake.Machine{serving(flood)}, func(o *Options) { o.Prefix, o.OutputDir = nil, dir })
+	if err != nil || r.Code() != 0 || r.Output != nil || r.out != strings.Repeat("z", total) {
+		t.Errorf("%d bytes of %d; %+v, %v", len(r.out), total, r, err)
+	}
+	saved, err := os.ReadFile(filepath.Join(dir, "rank.1", "stderr"))
+	if err != nil || string(saved) != r.out {
+		t.Errorf("%d bytes saved of %d, %v", len(saved), total, err)
+	}
 }
 
 func TestRunPassesSignalsOn(t *testing.T) {
@@ -154,25 +122,21 @@ func TestRunPassesSignalsOn(t *testing.T) {
 		return succeed(a)
 	}
 	signals <- 10
-	runOn(t, []*fake.Machine{serving(wait), serving(wait)}, func(o *Options) { o.Signals = signals }, func(t *testing.T, _ string, r Result, _ time.Duration, err error) {
-		if err != nil || r.Code() != 0 {
-			t.Errorf("%+v, %v", r, err)
-		}
-	})
+	r, err := runOn(t, []*fake.Machine{serving(wait), serving(wait)}, func(o *Options) { o.Signals = signals })
+	succeeds(t, r.Result, err)
 }
 
 func TestRunStopsWhenNobodyTakesItsOutput(t *testing.T) {
 	talk := func(a *fake.Agent) error { return errors.Join(a.Print(0, 1, "hello\n"), obey(a)) }
 	var notes []string
-	runOn(t, []*fake.Machine{serving(talk)}, func(o *Options) {
+	r, err := runOn(t, []*fake.Machine{serving(talk)}, func(o *Options) {
 		o.Stdout = &fake.Terminal{Err: errors.New("disk full")}
 		o.Note = func(text string) { notes = append(notes, text) }
-	}, func(t *testing.T, _ string, r Result, _ time.Duration, err error) {
-		if err != nil || r.Code() != 141 {
-			t.Errorf("%+v, %v", r, err)
-		}
-		if len(notes) != 1 || notes[0] != "cannot write output any more: disk full" {
-			t.Errorf("notes %q", notes)
-		}
 	})
+	if err != nil || r.Code() != 141 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if len(notes) != 1 || notes[0] != "cannot write output any more: disk full" {
+		t.Errorf("notes %q", notes)
+	}
 }

@@ -21,9 +21,16 @@ import (
 	"github.com/gorun/gorun/launcher/plan"
 )
 
-// runOn runs two ranks on each of the machines, named h0, h1, …, on a clock that does not
-// wait. change may be nil. Goroutines that Run leaves behind fail the test.
-func runOn(t *testing.T, machines []*fake.Machine, change func(*Options), check func(t *testing.T, out string, r Result, took time.Duration, err error)) {
+// ran is how a job of a test went.
+type ran struct {
+	Result
+	out  string
+	took time.Duration
+}
+
+// runOn runs two ranks on each of the machines, named h0, h1, …, on a clock that does not wait. change may be nil.
+// Goroutines that Run leaves behind fail the test.
+func runOn(t *testing.T, machines []*fake.Machine, change func(*Options)) (r ran, err error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		var hosts []hostfile.Host
@@ -33,22 +40,22 @@ func runOn(t *testing.T, machines []*fake.Machine, change func(*Options), check 
 				m.Disk = fake.NewDisk(map[string]string{"/opt/gorun": "build one"})
 			}
 		}
-		plan, err := plan.New(hosts, Request{})
-		if err != nil {
-			t.Fatal(err)
+		p, failed := plan.New(hosts, Request{})
+		if failed != nil {
+			t.Fatal(failed)
 		}
 		var out fake.Terminal
-		opts := Options{Grace: 5 * time.Second, Programs: []Program{{Argv: []string{"./train"}, Wdir: "/work", Ranks: plan.Size}}, Exe: testExecutable(), Stdout: &out, Stderr: &out, Prefix: func(rank, fd int, _ time.Time) []byte {
-			return fmt.Appendf(nil, "%d/%d> ", rank, fd)
-		}, Dial: func(_ context.Context, h hostfile.Host) (Host, error) {
-			return machines[h.Name[1]-'0'], nil
-		}}
+		opts := testOptions(p.Size, &out, func(_ context.Context, h hostfile.Host) (Host, error) { return machines[h.Name[1]-'0'], nil })
+		opts.Prefix = func(rank, fd int, _ time.Time) []byte { return fmt.Appendf(nil, "%d/%d> ", rank, fd) }
 		if change != nil {
 			change(&opts)
 		}
 		began := time.Now()
-		r, err := Run(t.Context(), plan, opts)
-		check(t, out.String(), r, time.Since(began), err)
+		r.Result, err = Run(t.Context(), p, opts)
+		r.took, r.out = time.Since(began), out.String()
+		if stuck, is := opts.Stdout.(*fake.StuckTerminal); is {
+			close(stuck.Release)
+		}
 		synctest.Wait()
 		for i, m := range machines {
 			if m.Mu.Lock(); len(m.Ran) > 0 && !m.Closed {
@@ -57,6 +64,21 @@ func runOn(t *testing.T, machines []*fake.Machine, change func(*Options), check 
 			m.Mu.Unlock()
 		}
 	})
+	return r, err
+}
+
+// testOptions are those of a job of one program, whose agent is on every host.
+func testOptions(ranks int, out io.Writer, dial Dialer) Options {
+	return Options{Grace: 5 * time.Second, Programs: []Program{{Argv: []string{"./train"}, Wdir: "/work", Ranks: ranks}},
+		Exe: testExecutable(), Stdout: out, Stderr: out, Dial: dial}
+}
+
+// succeeds checks that a job ended well.
+func succeeds(t *testing.T, r Result, err error) {
+	t.Helper()
+	if err != nil || r.Code() != 0 {
+		t.Errorf("%+v (%v), %v", r, r.Cause, err)
+	}
 }
 
 // serving is a machine whose agent gets ready and, once started, does what it is told.
@@ -103,50 +125,53 @@ func TestRunSuccess(t *testing.T) {
 		}
 		return succeed(a)
 	}
-	runOn(t, []*fake.Machine{serving(hello), serving(hello)}, nil, func(t *testing.T, out string, r Result, _ time.Duration, err error) {
-		if err != nil || r.Code() != 0 || r.Cause != nil || len(r.Exits) != 4 {
-			t.Fatalf("%+v, %v", r, err)
-		}
-		lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
-		slices.Sort(lines)
-		want := []string{"0/1> hello from 0 of 4 on h0", "0/2> no end", "1/1> hello from 1 of 4 on h0", "1/2> no end",
-			"2/1> hello from 2 of 4 on h1", "2/2> no end", "3/1> hello from 3 of 4 on h1", "3/2> no end"}
-		if !slices.Equal(lines, want) {
-			t.Errorf("output %q", lines)
-		}
-	})
+	r, err := runOn(t, []*fake.Machine{serving(hello), serving(hello)}, nil)
+	if err != nil || r.Code() != 0 || r.Cause != nil || len(r.Exits) != 4 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	lines := strings.Split(strings.TrimSuffix(r.out, "\n"), "\n")
+	slices.Sort(lines)
+	want := []string{"0/1> hello from 0 of 4 on h0", "0/2> no end", "1/1> hello from 1 of 4 on h0", "1/2> no end",
+		"2/1> hello from 2 of 4 on h1", "2/2> no end", "3/1> hello from 3 of 4 on h1", "3/2> no end"}
+	if !slices.Equal(lines, want) {
+		t.Errorf("output %q", lines)
+	}
 }
 
-func TestRunDescribesTheJobToEveryHost(t *testing.T) {
+// recordJobs returns an agent that succeeds, and the jobs that it was sent, by host.
+func recordJobs() (jobs map[string]wire.Job, agent func(a *fake.Agent) error) {
 	var mu sync.Mutex
-	jobs := map[string]wire.Job{}
-	note := func(a *fake.Agent) error {
+	jobs = map[string]wire.Job{}
+	return jobs, func(a *fake.Agent) error {
 		mu.Lock()
 		jobs[a.Job.Host] = a.Job
 		mu.Unlock()
 		return succeed(a)
 	}
-	runOn(t, []*fake.Machine{serving(note), serving(note)}, func(o *Options) {
+}
+
+func TestRunDescribesTheJobToEveryHost(t *testing.T) {
+	jobs, note := recordJobs()
+	_, err := runOn(t, []*fake.Machine{serving(note), serving(note)}, func(o *Options) {
 		o.Programs[0].Argv, o.Env, o.Stdin = []string{"a\xff", ""}, []string{"A=\xfe"}, strings.NewReader("")
 		o.Programs[0].Drop, o.Programs[0].DropHere = []string{"UNSET"}, []string{"OF_THIS_MACHINE"}
-	}, func(t *testing.T, _ string, _ Result, _ time.Duration, err error) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		a, b := jobs["h0"], jobs["h1"]
-		if a.ID == "" || a.ID != b.ID || len(a.Key) != 32 || !bytes.Equal(a.Key, b.Key) || bytes.Equal(a.Key, make([]byte, 32)) {
-			t.Errorf("ids %q and %q, keys %x and %x", a.ID, b.ID, a.Key, b.Key)
-		}
-		if !slices.Equal(a.Stdin, []int{0}) || b.Stdin != nil {
-			t.Errorf("stdin goes to ranks %d on h0 and %d on h1", a.Stdin, b.Stdin)
-		}
-		if p := a.Programs[0]; string(p.Argv[0]) != "a\xff" || len(p.Argv) != 2 || string(a.Env[0]) != "A=\xfe" || string(p.Wdir) != "/work" || !slices.Contains(a.Drop, "SSH_CONNECTION") || !slices.Equal(p.Drop, []string{"UNSET"}) {
-			t.Errorf("h0 was told %q %q, drop %q", a.Programs, a.Env, a.Drop)
-		}
-		if a.Size != 4 || a.Hosts != 2 || a.Grace != 5*time.Second || fmt.Sprint(b.Ranks) != "[{2 0 1 2 0} {3 1 1 2 0}]" {
-			t.Errorf("h0 was told %+v", a)
-		}
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := jobs["h0"], jobs["h1"]
+	if a.ID == "" || a.ID != b.ID || len(a.Key) != 32 || !bytes.Equal(a.Key, b.Key) || bytes.Equal(a.Key, make([]byte, 32)) {
+		t.Errorf("ids %q and %q, keys %x and %x", a.ID, b.ID, a.Key, b.Key)
+	}
+	if !slices.Equal(a.Stdin, []int{0}) || b.Stdin != nil {
+		t.Errorf("stdin goes to ranks %d on h0 and %d on h1", a.Stdin, b.Stdin)
+	}
+	if p := a.Programs[0]; string(p.Argv[0]) != "a\xff" || len(p.Argv) != 2 || string(a.Env[0]) != "A=\xfe" || string(p.Wdir) != "/work" || !slices.Contains(a.Drop, "SSH_CONNECTION") || !slices.Equal(p.Drop, []string{"UNSET"}) {
+		t.Errorf("h0 was told %q %q, drop %q", a.Programs, a.Env, a.Drop)
+	}
+	if a.Size != 4 || a.Hosts != 2 || a.Grace != 5*time.Second || fmt.Sprint(b.Ranks) != "[{2 0 1 2 0} {3 1 1 2 0}]" {
+		t.Errorf("h0 was told %+v", a)
+	}
 }
 
 func TestRunEndsEveryHostWhenOneRankFails(t *testing.T) {
@@ -168,14 +193,13 @@ func TestRunEndsEveryHostWhenOneRankFails(t *testing.T) {
 		told.Store(string(f.Payload))
 		return obey(a)
 	}
-	runOn(t, []*fake.Machine{serving(fail), serving(watch)}, nil, func(t *testing.T, _ string, r Result, _ time.Duration, err error) {
-		if err != nil || r.Code() != 42 || r.Cause == nil || r.Cause.Rank != 1 || r.Cause.Host != "h0" {
-			t.Errorf("%+v, %v", r, err)
-		}
-		if got, want := told.Load(), `{"rank":1,"host":"h0","cause":"exited with code 42"}`; got != want {
-			t.Errorf("the other host was told %v", got)
-		}
-	})
+	r, err := runOn(t, []*fake.Machine{serving(fail), serving(watch)}, nil)
+	if err != nil || r.Code() != 42 || r.Cause == nil || r.Cause.Rank != 1 || r.Cause.Host != "h0" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if got, want := told.Load(), `{"rank":1,"host":"h0","cause":"exited with code 42"}`; got != want {
+		t.Errorf("the other host was told %v", got)
+	}
 }
 
 func TestRunStopsWhenTheUserWants(t *testing.T) {
@@ -192,7 +216,7 @@ func TestRunStopsWhenTheUserWants(t *testing.T) {
 		"a time limit, then ^C ^C": {ignoreAll, []Stop{{Reason: TimedOut}, {Interrupted, true}}, 124, 2*time.Second + core.StopMargin, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			runOn(t, []*fake.Machine{serving(tc.life), serving(tc.life)}, func(o *Options) {
+			r, err := runOn(t, []*fake.Machine{serving(tc.life), serving(tc.life)}, func(o *Options) {
 				stops := make(chan Stop)
 				o.Stops = stops
 				go func() {
@@ -201,42 +225,33 @@ func TestRunStopsWhenTheUserWants(t *testing.T) {
 						stops <- s
 					}
 				}()
-			}, func(t *testing.T, _ string, r Result, took time.Duration, err error) {
-				if err != nil || r.Code() != tc.code || len(r.Unconfirmed) != tc.left {
-					t.Errorf("%+v, %v", r, err)
-				}
-				if took < tc.took || took > tc.took+2*time.Second+2*core.TickTime {
-					t.Errorf("took %v, want %v and what it takes to part", took, tc.took)
-				}
 			})
+			if err != nil || r.Code() != tc.code || len(r.Unconfirmed) != tc.left {
+				t.Errorf("%+v, %v", r, err)
+			}
+			if r.took < tc.took || r.took > tc.took+2*time.Second+2*core.TickTime {
+				t.Errorf("took %v, want %v and what it takes to part", r.took, tc.took)
+			}
 		})
 	}
 }
 
 // Every host is told of the programs that its own ranks run, and of the shares of all.
 func TestHostsAreToldOfTheirPrograms(t *testing.T) {
-	var mu sync.Mutex
-	jobs := map[string]wire.Job{}
-	note := func(a *fake.Agent) error {
-		mu.Lock()
-		jobs[a.Job.Host] = a.Job
-		mu.Unlock()
-		return succeed(a)
-	}
-	runOn(t, []*fake.Machine{serving(note), serving(note)}, func(o *Options) {
+	jobs, note := recordJobs()
+	_, err := runOn(t, []*fake.Machine{serving(note), serving(note)}, func(o *Options) {
 		o.Programs = []Program{{Argv: []string{"a"}, Wdir: "/a", Ranks: 1}, {Argv: []string{"b"}, Env: []string{"B=1"}, Wdir: "/b", Ranks: 3}}
-	}, func(t *testing.T, _ string, _ Result, _ time.Duration, err error) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		a, b := jobs["h0"], jobs["h1"]
-		if len(a.Programs) != 2 || fmt.Sprint(a.Ranks) != "[{0 0 0 2 0} {1 1 0 2 1}]" || fmt.Sprint(a.Shares, b.Shares) != "[1 3] [1 3]" {
-			t.Errorf("h0 was told %q, %v, %v", a.Programs, a.Ranks, a.Shares)
-		}
-		if len(b.Programs) != 1 || string(b.Programs[0].Argv[0]) != "b" || string(b.Programs[0].Env[0]) != "B=1" || string(b.Programs[0].Wdir) != "/b" {
-			t.Errorf("h1 was told %q", b.Programs)
-		}
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := jobs["h0"], jobs["h1"]
+	if len(a.Programs) != 2 || fmt.Sprint(a.Ranks) != "[{0 0 0 2 0} {1 1 0 2 1}]" || fmt.Sprint(a.Shares, b.Shares) != "[1 3] [1 3]" {
+		t.Errorf("h0 was told %q, %v, %v", a.Programs, a.Ranks, a.Shares)
+	}
+	if len(b.Programs) != 1 || string(b.Programs[0].Argv[0]) != "b" || string(b.Programs[0].Env[0]) != "B=1" || string(b.Programs[0].Wdir) != "/b" {
+		t.Errorf("h1 was told %q", b.Programs)
+	}
 }
 
 func TestRunEndsWithItsContext(t *testing.T) {
@@ -276,14 +291,13 @@ func TestRunReportsALostHost(t *testing.T) {
 		"it returns credit it never had": {func(a *fake.Agent) error { _ = a.Out.SendCredit(7, 1); return a.UntilEOF() }, "host h1: lost the connection to the agent: malformed frame: credit for a stream"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			runOn(t, []*fake.Machine{serving(obey), serving(tc.life)}, nil, func(t *testing.T, _ string, r Result, took time.Duration, err error) {
-				if err != nil || r.Code() != CodeLaunch || r.Cause == nil || !strings.HasPrefix(r.Cause.String(), tc.want) {
-					t.Errorf("%v: %v, code %d", err, r.Cause, r.Code())
-				}
-				if took > 3*time.Second {
-					t.Errorf("took %v", took)
-				}
-			})
+			r, err := runOn(t, []*fake.Machine{serving(obey), serving(tc.life)}, nil)
+			if err != nil || r.Code() != CodeLaunch || r.Cause == nil || !strings.HasPrefix(r.Cause.String(), tc.want) {
+				t.Errorf("%v: %v, code %d", err, r.Cause, r.Code())
+			}
+			if r.took > 3*time.Second {
+				t.Errorf("took %v", r.took)
+			}
 		})
 	}
 }
@@ -294,14 +308,13 @@ func TestRunGivesUpAHungAgent(t *testing.T) {
 	stop := time.AfterFunc(20*time.Second, func() { panic("Run does not return") }) // outside the bubble, so in real time
 	defer stop.Stop()
 	silent := func(a *fake.Agent) error { return a.UntilEOF() }
-	runOn(t, []*fake.Machine{serving(silent)}, nil, func(t *testing.T, _ string, r Result, took time.Duration, err error) {
-		if err != nil || r.Code() != CodeLaunch || r.Cause == nil || !strings.HasPrefix(r.Cause.String(), "host h0: no word from the agent for ") {
-			t.Errorf("%+v, %v", r, err)
-		}
-		if took < core.HungTime || took > core.HungTime+5*time.Second {
-			t.Errorf("took %v", took)
-		}
-	})
+	r, err := runOn(t, []*fake.Machine{serving(silent)}, nil)
+	if err != nil || r.Code() != CodeLaunch || r.Cause == nil || !strings.HasPrefix(r.Cause.String(), "host h0: no word from the agent for ") {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if r.took < core.HungTime || r.took > core.HungTime+5*time.Second {
+		t.Errorf("took %v", r.took)
+	}
 }
 
 // Agents that are ready must hear from the launcher while slow hosts get ready, or
@@ -333,11 +346,10 @@ func TestRunBeatsWhileHostsGetReady(t *testing.T) {
 		}
 		return succeed(a)
 	}}
-	runOn(t, []*fake.Machine{ready, slow}, func(o *Options) { o.StartTimeout = 300 * time.Second }, func(t *testing.T, _ string, _ Result, _ time.Duration, err error) {
-		if err != nil || longest > 10*time.Second {
-			t.Errorf("%v; an agent heard nothing for %v", err, longest)
-		}
-	})
+	_, err := runOn(t, []*fake.Machine{ready, slow}, func(o *Options) { o.StartTimeout = 300 * time.Second })
+	if err != nil || longest > 10*time.Second {
+		t.Errorf("%v; an agent heard nothing for %v", err, longest)
+	}
 }
 
 // testExecutable is gorun itself, build one.

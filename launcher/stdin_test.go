@@ -15,7 +15,27 @@ import (
 // closed it, and one that is done, hold up nobody.
 func TestRunFeedsStdinToAllHosts(t *testing.T) {
 	input := bytes.Repeat([]byte("0123456789abcdef"), 5*wire.Window/16+1)
-	eat := func(a *fake.Agent) error {
+	machines := []*fake.Machine{serving(refuseInput), serving(eat(input)), serving(succeed), serving(eat(input))}
+	r, err := runOn(t, machines, func(o *Options) {
+		o.Stdin, o.StdinRank = iotest.HalfReader(bytes.NewReader(input)), StdinAll
+	})
+	if err != nil || r.Code() != 0 || r.took > 2*time.Second {
+		t.Errorf("%+v (%v), %v, after %v", r, r.Cause, err, r.took)
+	}
+}
+
+// Input that nobody takes any more is not read: it may be another program's.
+func TestRunLeavesInputThatNobodyTakes(t *testing.T) {
+	input := bytes.NewReader(make([]byte, 10*wire.Window))
+	r, err := runOn(t, []*fake.Machine{serving(refuseInput)}, func(o *Options) { o.Stdin = input })
+	if err != nil || r.Code() != 0 || input.Len() < 9*wire.Window {
+		t.Errorf("%d bytes are left; %+v, %v", input.Len(), r, err)
+	}
+}
+
+// eat is an agent that takes exactly this input, and returns credit as late as it can.
+func eat(input []byte) func(a *fake.Agent) error {
+	return func(a *fake.Agent) error {
 		var got []byte
 		for owed := 0; ; {
 			f, err := a.Expect(wire.TypeStdin)
@@ -30,7 +50,7 @@ func TestRunFeedsStdinToAllHosts(t *testing.T) {
 				return fmt.Errorf("%d bytes beyond the credit", owed-wire.Window)
 			}
 			if owed == wire.Window { // as late as can be
-				if err := a.Out.SendCredit(0, owed); err != nil {
+				if err := a.Out.SendCredit(f.Stream, owed); err != nil {
 					return err
 				}
 				owed = 0
@@ -41,38 +61,15 @@ func TestRunFeedsStdinToAllHosts(t *testing.T) {
 		}
 		return succeed(a)
 	}
-	refuse := func(a *fake.Agent) error {
-		if err := a.Out.SendCredit(0, 0); err != nil {
-			return err
-		}
-		time.Sleep(time.Second)
-		return succeed(a)
-	}
-	machines := []*fake.Machine{serving(refuse), serving(eat), serving(succeed), serving(eat)}
-	runOn(t, machines, func(o *Options) {
-		o.Stdin, o.StdinRank = iotest.HalfReader(bytes.NewReader(input)), StdinAll
-	}, func(t *testing.T, _ string, r Result, took time.Duration, err error) {
-		if err != nil || r.Code() != 0 || took > 2*time.Second {
-			t.Errorf("%+v (%v), %v, after %v", r, r.Cause, err, took)
-		}
-	})
 }
 
-// Input that nobody takes any more is not read: it may be another program's.
-func TestRunLeavesInputThatNobodyTakes(t *testing.T) {
-	input := bytes.NewReader(make([]byte, 10*wire.Window))
-	refuse := func(a *fake.Agent) error {
-		if err := a.Out.SendCredit(0, 0); err != nil {
-			return err
-		}
-		time.Sleep(time.Second)
-		return succeed(a)
+// refuseInput is an agent whose ranks have closed their input.
+func refuseInput(a *fake.Agent) error {
+	if err := a.Out.SendCredit(0, 0); err != nil {
+		return err
 	}
-	runOn(t, []*fake.Machine{serving(refuse)}, func(o *Options) { o.Stdin = input }, func(t *testing.T, _ string, r Result, _ time.Duration, err error) {
-		if err != nil || r.Code() != 0 || input.Len() < 9*wire.Window {
-			t.Errorf("%d bytes are left; %+v, %v", input.Len(), r, err)
-		}
-	})
+	time.Sleep(time.Second)
+	return succeed(a)
 }
 
 func TestInputOf(t *testing.T) {
