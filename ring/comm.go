@@ -41,7 +41,7 @@ type Comm struct {
 	owner bool         // of agent
 	// updated is set when hosts have joined or will leave; nil where the job is not elastic. Parts share it.
 	updated *atomic.Bool
-	first   int         // epoch that Init tried to join
+	first   int         // epoch that Init first tried to join
 	broken  atomic.Bool // life has ended; waits in shared memory poll it
 	work    sync.WaitGroup
 	later   backlog // started calls

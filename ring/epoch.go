@@ -23,6 +23,11 @@ func AfterEpoch(number int) Option { return func(o *options) { o.left = number }
 // elastic.
 func (c *Comm) Epoch() int { return c.self.Epoch }
 
+// FirstEpoch returns the number of the epoch that [Init] first tried to join, or 0 where the job is
+// not elastic. It is below Epoch if that epoch failed while its ranks joined: ranks that had joined
+// it may have trained.
+func (c *Comm) FirstEpoch() int { return c.first }
+
 // joinEpoch waits for the next epoch and joins it. If the epoch fails while its ranks join, it
 // waits for another.
 func joinEpoch(ctx context.Context, self rankenv.Rank, o options) (*Comm, error) {

@@ -247,7 +247,7 @@ func goRingInfo(comm C.ring_comm, info *C.ring_info, told *C.ring_told) (code C.
 	info.cross_rank, info.cross_ranks = C.int32_t(c.CrossRank()), C.int32_t(c.CrossSize())
 	putText(&info.host[0], C.size_t(len(info.host)), c.Host())
 	if info.size >= C.sizeof_ring_info {
-		info.epoch = C.int32_t(c.Epoch())
+		info.epoch, info.first_epoch = C.int32_t(c.Epoch()), C.int32_t(c.FirstEpoch())
 	}
 	return C.RING_OK
 }

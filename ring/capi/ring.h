@@ -156,6 +156,7 @@ typedef struct ring_info {
 	int32_t cross_rank, cross_ranks; /* hosts that have this local rank */
 	char host[256];                  /* as the user wrote it */
 	int32_t epoch;                   /* of an elastic job, from 1; 0: it is none */
+	int32_t first_epoch;             /* that ring_init first tried to join: below epoch if it failed meanwhile */
 } ring_info;
 int ring_comm_info(ring_comm comm, ring_info *info);
 

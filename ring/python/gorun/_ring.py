@@ -76,6 +76,7 @@ class Info(ctypes.Structure):
         ("cross_ranks", c_int32),
         ("host", ctypes.c_char * 256),
         ("epoch", c_int32),
+        ("first_epoch", c_int32),
     ]
 
 
@@ -294,6 +295,7 @@ class Comm:
         self.cross_rank, self.cross_size = info.cross_rank, info.cross_ranks
         self.host = info.host.decode("utf-8", "replace")
         self.epoch = info.epoch  # 0: the job is not elastic
+        self.first_epoch = info.first_epoch  # below epoch: that one failed while its ranks joined
 
     def run(self, work: Call, timeout: Optional[float] = None) -> None:
         """Makes a call and waits for it, in this thread: Ctrl-C does not end it."""

@@ -145,7 +145,9 @@ class _Trip:
         job = _job.joined()
         if job is not None and job.epoch > 0:
             if not self.begun:
-                self.begun, self.late = True, job.epoch > 1
+                self.begun, self.late = True, job.first_epoch > 1
+            if self.late and job.epoch > job.first_epoch:  # others may have trained in the epoch that this one failed to join
+                self.owns = max(self.owns, _HEARD)
             try:
                 said = allgather_object(self.owns, "elastic.state")
             except errors.PeerError:

@@ -1,5 +1,7 @@
 """What states of an elastic job save, restore and give to other ranks, and what ElasticSampler deals out. No rank fails here."""
 
+from types import SimpleNamespace
+
 import torch
 
 import gorun
@@ -161,4 +163,22 @@ for error in (gorun.PeerError("x"), hvd.HorovodInternalError("x"), ValueError("x
 assert calls == [3, 5, 5, 5]
 assert issubclass(hvd.HostsUpdatedInterrupt, RuntimeError) and hvd.HostsUpdatedInterrupt(True).skip_sync
 hvd.shutdown()
+
+# A process that failed to join its first epoch of a job that had begun before does not start the job anew: others may have trained.
+class Empty(gorun.elastic.State):
+    def sync(self):
+        pass
+
+
+def starts_anew(epoch, first_epoch):
+    gorun.elastic._job = SimpleNamespace(joined=lambda: SimpleNamespace(epoch=epoch, first_epoch=first_epoch))
+    gorun.elastic.allgather_object = lambda mine, name: [mine]
+    try:
+        gorun.elastic._Trip().enter(Empty())
+    except gorun.elastic.StateLostError:
+        return False
+    return True
+
+
+assert starts_anew(1, 1) and starts_anew(2, 1) and starts_anew(2, 2) and not starts_anew(3, 2)
 print("all right")
