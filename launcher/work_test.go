@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gorun/gorun/internal/test/fake"
 	"github.com/gorun/gorun/internal/wire"
@@ -40,11 +39,8 @@ func TestRunBringsTheWorkFolderBeforeTheJob(t *testing.T) {
 		}
 		return succeed(a)
 	}}
-	runOn(t, []*fake.Machine{m}, func(o *Options) {
-		o.Work, o.Programs[0].Wdir = work, dir
-	}, func(t *testing.T, _ string, r Result, _ time.Duration, err error) {
-		if err != nil || r.Code() != 0 {
-			t.Errorf("%+v, %v", r, err)
-		}
-	})
+	r, err := runOn(t, []*fake.Machine{m}, func(o *Options) { o.Work, o.Programs[0].Wdir = work, dir })
+	if err != nil || r.Code() != 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
 }
