@@ -90,18 +90,18 @@ type elasticJob struct {
 	settings Elastic
 	turns    connect.Turns
 
-	driver  *elastic.Driver
-	hosts   []*elasticHost // in the order in which they were first seen
-	procs   map[elastic.Process]*elasticProcess
-	epoch   *elasticEpoch   // in force; nil: none yet
-	end     Result          // its Elastic is nil until the driver has ended the job
-	failed  *elasticProcess // that ended a job whose ranks are unaware of epochs; nil: none has
-	later   []elastic.Event // events that follow from the driver's actions
-	endedAt time.Duration
-	short   bool // too few file descriptors for all hosts, and the user was told
-	gpus    plan.GPUUsers
-	fatal   error         // ends the job before it was one
-	stood   time.Duration // still, of the time since the job began
+	driver    *elastic.Driver
+	hosts     []*elasticHost // in the order in which they were first seen
+	procs     map[elastic.Process]*elasticProcess
+	epoch     *elasticEpoch   // in force; nil: none yet
+	end       Result          // its Elastic is nil until the driver has ended the job
+	failed    *elasticProcess // that ended a job whose ranks are unaware of epochs; nil: none has
+	later     []elastic.Event // events that follow from the driver's actions
+	endedAt   time.Duration
+	short     bool // too few file descriptors for all hosts, and the user was told
+	gpus      plan.GPUUsers
+	fatal     error         // ends the job before it was one
+	suspended time.Duration // how long the launcher was suspended since the job began
 
 	mu       sync.Mutex
 	serials  []*elasticProcess        // by serial number, which printers and files use as a rank
@@ -125,7 +125,7 @@ func newElasticJob(settings Elastic, opts Options) (*elasticJob, error) {
 }
 
 // now is the time that counts: without the time for which the launcher was suspended.
-func (j *elasticJob) now() time.Duration { return j.clock() - j.stood }
+func (j *elasticJob) now() time.Duration { return j.clock() - j.suspended }
 
 func (j *elasticJob) interval() time.Duration { return elasticTick }
 
@@ -173,7 +173,7 @@ func (j *elasticJob) stop(s Stop) {
 
 func (j *elasticJob) woke(gap time.Duration) {
 	if gap > core.SuspendedTime {
-		j.stood += gap
+		j.suspended += gap
 	}
 }
 
@@ -225,19 +225,19 @@ func (j *elasticJob) discover() {
 	}
 	j.wg.Go(func() {
 		var seen elastic.Debouncer
-		sight := seen.Polled(j.settings.Hosts, nil, 0)
+		polled := seen.Polled(j.settings.Hosts, nil, 0)
 		for {
 			select {
-			case <-time.After(sight.Next - j.clock()):
+			case <-time.After(polled.Next - j.clock()):
 			case <-j.over:
 				return
 			}
 			hosts, err := j.settings.Discover(j.life)
-			if sight = seen.Polled(hosts, err, j.clock()); sight.Warning != "" {
-				j.opts.Note(prose.Printable(sight.Warning))
+			if polled = seen.Polled(hosts, err, j.clock()); polled.Warning != "" {
+				j.opts.Note(prose.Printable(polled.Warning))
 			}
-			if sight.Changed {
-				j.post(elastic.Hosts{List: sight.Hosts})
+			if polled.Changed {
+				j.post(elastic.Hosts{List: polled.Hosts})
 			}
 		}
 	})

@@ -46,7 +46,7 @@ type elasticProcess struct {
 	prefix atomic.Pointer[func(rank, fd int, at time.Time) []byte]
 }
 
-var errStopped = errors.New("it is not wanted any more")
+var errStopped = errors.New("its start was abandoned")
 
 type (
 	processUp struct { // its agent has started it

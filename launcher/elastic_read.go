@@ -21,7 +21,7 @@ func (j *elasticJob) handle(event any) {
 		j.pause.without(e.process.serial)
 		j.down(e)
 	case reported:
-		j.said(j.serial(e.from.Index), e.message)
+		j.reported(j.serial(e.from.Index), e.message)
 	}
 }
 
@@ -49,8 +49,8 @@ func (j *elasticJob) rank(s *session.Session, _ int) int { return int(j.serial(s
 
 func (j *elasticJob) author(s *session.Session, _ int) int { return s.Host.Ranks[0].Rank }
 
-// said handles a message of a process or its agent.
-func (j *elasticJob) said(p *elasticProcess, message any) {
+// reported handles a message of a process or its agent.
+func (j *elasticJob) reported(p *elasticProcess, message any) {
 	if j.fenced(p) {
 		return
 	}

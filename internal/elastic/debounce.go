@@ -22,11 +22,11 @@ type Debouncer struct {
 	began    bool
 	failures int // consecutive
 	empty    int // consecutive
-	doubts   map[string]doubt
+	pending  map[string]unconfirmed
 }
 
-// doubt is a change of a host that is not confirmed yet.
-type doubt struct {
+// unconfirmed is a change of a host that is not confirmed yet.
+type unconfirmed struct {
 	seen  hostfile.Host // zero if it was not listed
 	polls int
 }
@@ -44,42 +44,42 @@ type Debounced struct {
 // later poll that fails keeps the list; a change of a host counts when a second poll confirms it, which follows soon if
 // hosts or slots are only added; an empty list counts when three consecutive polls return it.
 func (s *Debouncer) Polled(hosts []hostfile.Host, err error, now time.Duration) Debounced {
-	sight := Debounced{Next: now + pollEvery}
+	polled := Debounced{Next: now + pollEvery}
 	switch {
 	case err != nil && !s.began:
-		sight.Fatal = fmt.Errorf("find the job's hosts: %w", err)
-		return sight
+		polled.Fatal = fmt.Errorf("find the job's hosts: %w", err)
+		return polled
 	case err != nil:
-		sight.Next = now + s.backoff()
+		polled.Next = now + s.backoff()
 		if s.failures++; s.failures == 1 {
-			sight.Warning = fmt.Sprintf("cannot ask for hosts, and keep those that are known (%d): %v", len(s.list), err)
+			polled.Warning = fmt.Sprintf("cannot ask for hosts, and keep those that are known (%d): %v", len(s.list), err)
 		}
 	case !s.began:
-		s.began, s.list, sight.Changed = true, slices.Clone(hosts), true
+		s.began, s.list, polled.Changed = true, slices.Clone(hosts), true
 	default:
 		if s.failures > 0 {
-			sight.Warning = "the discovery script answers again"
+			polled.Warning = "the discovery script answers again"
 		}
 		s.failures = 0
-		sight.Changed = s.weigh(hosts)
+		polled.Changed = s.weigh(hosts)
 		if s.growing() {
-			sight.Next = now + pollAgain
+			polled.Next = now + pollAgain
 		}
 	}
-	sight.Hosts = slices.Clone(s.list)
-	return sight
+	polled.Hosts = slices.Clone(s.list)
+	return polled
 }
 
 // growing reports whether all unconfirmed changes add hosts or slots. Those are confirmed soon: a list that was read while it
 // was being written differs at once, and an extra host does no harm. A removed host has a full poll interval to come back.
 func (s *Debouncer) growing() bool {
 	known := byName(s.list)
-	for name, d := range s.doubts {
+	for name, d := range s.pending {
 		if d.seen.Slots <= known[name].Slots {
 			return false
 		}
 	}
-	return len(s.doubts) > 0
+	return len(s.pending) > 0
 }
 
 // backoff returns the wait after another failure.
@@ -92,15 +92,15 @@ func (s *Debouncer) weigh(hosts []hostfile.Host) (changed bool) {
 		if s.empty++; s.empty < emptyPolls {
 			return false
 		}
-		s.list, s.doubts = nil, nil
+		s.list, s.pending = nil, nil
 		return true
 	}
 	s.empty = 0
-	doubts := map[string]doubt{}
+	pending := map[string]unconfirmed{}
 	seen, known := byName(hosts), byName(s.list)
 	var kept []hostfile.Host
 	for _, old := range s.list {
-		now, differs := s.doubted(old, seen[old.Name], doubts)
+		now, differs := s.confirm(old, seen[old.Name], pending)
 		changed = changed || differs
 		if now.Name != "" {
 			kept = append(kept, now)
@@ -108,19 +108,19 @@ func (s *Debouncer) weigh(hosts []hostfile.Host) (changed bool) {
 	}
 	for _, h := range hosts {
 		if known[h.Name].Name == "" {
-			now, differs := s.doubted(hostfile.Host{}, h, doubts)
+			now, differs := s.confirm(hostfile.Host{}, h, pending)
 			changed = changed || differs
 			if now.Name != "" {
 				kept = append(kept, now)
 			}
 		}
 	}
-	s.list, s.doubts = kept, doubts
+	s.list, s.pending = kept, pending
 	return changed
 }
 
-// doubted returns the state of a host that was old and is now listed as seen. Unconfirmed changes go into doubts.
-func (s *Debouncer) doubted(old, seen hostfile.Host, doubts map[string]doubt) (now hostfile.Host, changed bool) {
+// confirm returns the state of a host that was old and is now listed as seen. Unconfirmed changes go into pending.
+func (s *Debouncer) confirm(old, seen hostfile.Host, pending map[string]unconfirmed) (now hostfile.Host, changed bool) {
 	if old == seen {
 		return old, false
 	}
@@ -128,14 +128,14 @@ func (s *Debouncer) doubted(old, seen hostfile.Host, doubts map[string]doubt) (n
 	if old.Name != "" {
 		name = old.Name
 	}
-	d := s.doubts[name]
+	d := s.pending[name]
 	if d.seen != seen || d.polls == 0 {
-		d = doubt{seen: seen}
+		d = unconfirmed{seen: seen}
 	}
 	if d.polls++; d.polls >= equalPolls {
 		return seen, true
 	}
-	doubts[name] = d
+	pending[name] = d
 	return old, false
 }
 

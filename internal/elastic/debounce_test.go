@@ -10,7 +10,7 @@ import (
 	"github.com/gorun/gorun/hostfile"
 )
 
-// TestDebouncer polls once per line: what the script says ("!" fails, "-" nothing) and what is believed then.
+// TestDebouncer polls a script whose output is left of each "=" ("!" is a failure, "-" no host). Right of it is the list after that poll.
 func TestDebouncer(t *testing.T) {
 	for _, polls := range []string{
 		"a:1 b:2 = a:1 b:2 | b:2 a:1 = a:1 b:2",                                         // known hosts keep their place
@@ -18,10 +18,10 @@ func TestDebouncer(t *testing.T) {
 		"a:1 b:1 = a:1 b:1 | b:1 = a:1 b:1 | b:1 = b:1",                                 // and remove
 		"a:1 b:1 = a:1 b:1 | b:1 = a:1 b:1 | a:1 b:1 = a:1 b:1 | b:1 = a:1 b:1",         // in a row
 		"a:1 = a:1 | a:2 = a:1 | a:3 = a:1 | a:3 = a:3",                                 // and the same
-		"a:1 = a:1 | a:1 b:1 = a:1 | a:1 b:1 c:1 = a:1 b:1 | a:1 b:1 c:1 = a:1 b:1 c:1", // each host by itself
+		"a:1 = a:1 | a:1 b:1 = a:1 | a:1 b:1 c:1 = a:1 b:1 | a:1 b:1 c:1 = a:1 b:1 c:1", // each host is confirmed by itself
 		"a:1 = a:1 | - = a:1 | - = a:1 | - = - | a:1 = - | a:1 = a:1",                   // an empty list
 		"a:1 = a:1 | - = a:1 | - = a:1 | a:1 = a:1 | - = a:1 | - = a:1",                 // three in a row
-		"a:1 = a:1 | b:1 = a:1 | ! = a:1 | b:1 = b:1",                                   // a failure says nothing
+		"a:1 = a:1 | b:1 = a:1 | ! = a:1 | b:1 = b:1",                                   // a failure confirms nothing
 		"- = - | a:1 = - | a:1 = a:1",
 		"a:1 b:1 = a:1 b:1 | b:1 c:1 = a:1 b:1 | b:1 c:1 = b:1 c:1 | a:1 b:1 c:1 = b:1 c:1 | a:1 b:1 c:1 = b:1 c:1 a:1", // one that comes back is new
 	} {
@@ -39,26 +39,25 @@ func TestDebouncer(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			sight := s.Polled(hosts, err, 0)
+			polled := s.Polled(hosts, err, 0)
 			got := ""
-			for _, h := range sight.Hosts {
+			for _, h := range polled.Hosts {
 				got += fmt.Sprintf(" %s:%d", h.Name, h.Slots)
 			}
 			if got == "" {
 				got = " -"
 			}
-			if got = got[1:]; got != want || sight.Fatal != nil {
-				t.Errorf("%s\npoll %d: %s, %v\nwant %s", polls, i, got, sight.Fatal, want)
+			if got = got[1:]; got != want || polled.Fatal != nil {
+				t.Errorf("%s\npoll %d: %s, %v\nwant %s", polls, i, got, polled.Fatal, want)
 			}
-			if sight.Changed != (got != before) {
-				t.Errorf("%s\npoll %d: changed %v", polls, i, sight.Changed)
+			if polled.Changed != (got != before) {
+				t.Errorf("%s\npoll %d: changed %v", polls, i, polled.Changed)
 			}
 			before = got
 		}
 	}
 }
 
-// Whoever comes is not kept waiting for a second; whoever goes is.
 func TestAddedHostsAreConfirmedSoon(t *testing.T) {
 	for _, tc := range []struct {
 		says string
@@ -81,10 +80,10 @@ func TestAddedHostsAreConfirmedSoon(t *testing.T) {
 			want = pollAgain
 		}
 		if got := poll(tc.says).Next - time.Minute; got != want {
-			t.Errorf("%q is asked for again after %v, want %v", tc.says, got, want)
+			t.Errorf("%q: polled again after %v, want %v", tc.says, got, want)
 		}
 		if got := poll(tc.says).Next - time.Minute; got != pollEvery {
-			t.Errorf("%q is believed, or empty, and asked for again after %v", tc.says, got)
+			t.Errorf("%q: polled again after %v, though confirmed or empty", tc.says, got)
 		}
 	}
 }
@@ -92,17 +91,17 @@ func TestAddedHostsAreConfirmedSoon(t *testing.T) {
 func TestFailedPollsKeepTheList(t *testing.T) {
 	no := errors.New("no")
 	var s Debouncer
-	if sight := s.Polled(nil, no, 0); !errors.Is(sight.Fatal, no) {
-		t.Errorf("the first failure is %+v", sight)
+	if polled := s.Polled(nil, no, 0); !errors.Is(polled.Fatal, no) {
+		t.Errorf("the first failure is %+v", polled)
 	}
 	s.Polled([]hostfile.Host{{Name: "a", Slots: 1}}, nil, 0)
 	for i, want := range []int{2, 4, 8, 16, 30, 30} {
-		sight := s.Polled(nil, no, time.Minute)
-		if sight.Fatal != nil || len(sight.Hosts) != 1 || sight.Next != time.Minute+time.Duration(want)*time.Second || (sight.Warning != "") != (i == 0) {
-			t.Errorf("failure %d: %+v", i, sight)
+		polled := s.Polled(nil, no, time.Minute)
+		if polled.Fatal != nil || len(polled.Hosts) != 1 || polled.Next != time.Minute+time.Duration(want)*time.Second || (polled.Warning != "") != (i == 0) {
+			t.Errorf("failure %d: %+v", i, polled)
 		}
 	}
-	if sight := s.Polled(nil, nil, 0); sight.Next != time.Second || sight.Warning == "" {
-		t.Errorf("after failures: %+v", sight)
+	if polled := s.Polled(nil, nil, 0); polled.Next != time.Second || polled.Warning == "" {
+		t.Errorf("after failures: %+v", polled)
 	}
 }

@@ -28,7 +28,7 @@ func TestCooldown(t *testing.T) {
 	}
 }
 
-func TestBudgetIsOfTime(t *testing.T) {
+func TestOldFailuresDoNotCountAgainstTheBudget(t *testing.T) {
 	h := &host{}
 	for i := range 20 {
 		if h.overspent(3, 10*time.Minute, time.Duration(i)*4*time.Minute) {
@@ -45,38 +45,38 @@ func TestGapsAreFilledFirst(t *testing.T) {
 	p.exit(1, "a0")
 	p.park()
 	p.join()
-	p.look("interrupt; epoch 2: a1 b0; start a0 as 1/3")
+	p.expect("interrupt; epoch 2: a1 b0; start a0 as 1/3")
 }
 
-func TestEpochsThatEndForNoReasonArePaused(t *testing.T) {
+func TestEpochsThatEndForNoReasonAreDelayed(t *testing.T) {
 	p := begun(t, Config{NP: 1, Max: 1}, "a:1")
 	p.park()
 	p.join()
-	p.look("interrupt; epoch 2: a0")
+	p.expect("interrupt; epoch 2: a0")
 	p.park()
-	p.look("interrupt")
+	p.expect("interrupt")
 	p.wait(time.Second)
-	p.look("epoch 3: a0")
+	p.expect("epoch 3: a0")
 	p.park() // before it has joined
 	p.wait(time.Second)
-	p.look("interrupt")
+	p.expect("interrupt")
 	p.wait(time.Second)
-	p.look("epoch 4: a0")
+	p.expect("epoch 4: a0")
 }
 
-func TestWordsOfThePastAreIgnored(t *testing.T) {
+func TestEventsOfEarlierEpochsAreIgnored(t *testing.T) {
 	p := begun(t, Config{NP: 2, Min: 2, Max: 2}, "a:1,b:1")
 	old := p.live[slot("b0")]
 	p.exit(1, "b0")
 	p.park("a0")
 	p.ready()
-	p.look("interrupt; start b0 as 1/2; epoch 2: a0 b0")
+	p.expect("interrupt; start b0 as 1/2; epoch 2: a0 b0")
 	p.step(Exited{Process: old, Code: 1})
 	p.step(StartFailed{Process: old, Err: errNoConnection})
 	p.step(Parked{p.live[slot("a0")], 1})
 	p.step(Joined{p.live[slot("a0")], 1})
 	p.join("b0")
-	p.look("nothing")
+	p.expect("nothing")
 	if p.d.phase == Working {
 		t.Error("whole, and a0 has not joined")
 	}
@@ -89,17 +89,17 @@ func TestWordsOfThePastAreIgnored(t *testing.T) {
 func TestParkedOnALostHost(t *testing.T) {
 	p := begun(t, Config{NP: 2, Min: 1}, "a:1,b:1")
 	p.park()
-	p.look("interrupt; epoch 2: a0 b0")
+	p.expect("interrupt; epoch 2: a0 b0")
 	p.park("b0")
 	p.step(HostLost{"b", errNoConnection})
 	p.park("a0")
-	p.look("interrupt; fence b")
+	p.expect("interrupt; fence b")
 	p.step(HostFenced{"b"})
 	p.wait(2 * time.Second)
-	p.look("epoch 3: a0") // which has state since the first
+	p.expect("epoch 3: a0") // it has state since epoch 1
 }
 
-func TestWhoIsStoppedHasNotFailed(t *testing.T) {
+func TestStoppedProcessHasNotFailed(t *testing.T) {
 	p := begun(t, Config{NP: 2, Min: 1}, "a:1,b:1")
 	p.hosts("a:1")
 	p.park()
@@ -114,7 +114,7 @@ func TestWhoIsStoppedHasNotFailed(t *testing.T) {
 	}
 }
 
-func TestFailuresThatAreNotAlikeOrNotEarlyDoNotCount(t *testing.T) {
+func TestDifferentOrLateFailuresDoNotEndTheJob(t *testing.T) {
 	cfg := Config{NP: 1, Min: 1, Max: 1, Elastic: time.Hour, Budget: 100}
 	p := newPlay(t, cfg, "a:1")
 	for range 5 {
@@ -133,11 +133,11 @@ func TestFailuresThatAreNotAlikeOrNotEarlyDoNotCount(t *testing.T) {
 	p.d.quick[1] = quick{4, 2}
 	p.wait(time.Minute)
 	if p.park(); len(p.d.quick) > 0 {
-		t.Error("what was before a minute that went well still counts")
+		t.Error("failures from before a whole minute still count")
 	}
 	p = begun(t, cfg, "a:2")
 	for range 4 {
-		p.exit(4, "a1") // early, but between two of them all is well for a minute
+		p.exit(4, "a1") // early, but each epoch between is whole for a minute
 		p.park("a0")
 		p.join()
 		p.wait(time.Minute)
@@ -145,21 +145,21 @@ func TestFailuresThatAreNotAlikeOrNotEarlyDoNotCount(t *testing.T) {
 		p.park("a0")
 		p.join()
 		if p.d.phase != Working || len(p.live) != 2 {
-			t.Fatalf("a1 did not come again: %+v", p.end)
+			t.Fatalf("a1 was not replaced: %+v", p.end)
 		}
 	}
 }
 
-func TestWhoIsStoppedAndEndsWithZeroHasNotFinished(t *testing.T) {
+func TestStoppedProcessThatExitsWithZeroHasNotFinished(t *testing.T) {
 	p := begun(t, Config{NP: 2, Min: 1}, "a:1,b:1")
 	p.hosts("a:1")
-	p.wait(10 * time.Minute) // nobody answers the call
+	p.wait(10 * time.Minute) // no rank answers the interrupt
 	p.exit(0, "b0")
 	p.park("a0")
-	p.look("interrupt; stop b0; interrupt; epoch 2: a0")
+	p.expect("interrupt; stop b0; interrupt; epoch 2: a0")
 }
 
-// In a job of thousands, each event had all processes listed and sorted several times, which made it slow to begin.
+// Listing all processes for each event would make a job of thousands slow to start.
 func TestStepDoesNotListAllProcesses(t *testing.T) {
 	var hosts []string
 	for i := range 500 {
@@ -179,21 +179,21 @@ func TestStepDoesNotListAllProcesses(t *testing.T) {
 	}
 }
 
-// Processes of a job whose programs may fail at will could not be started, and so it tried again and again without a pause.
-func TestStartsThatFailAreNotTriedWithoutEnd(t *testing.T) {
+// An unlimited budget is for failing programs, not for hosts where no process starts.
+func TestFailingStartsRestTheHost(t *testing.T) {
 	for _, tc := range []struct {
 		code int
 		want string // after the fourth time
 	}{{CodeNoRank, "nothing"}, {127, "start a0 as 0/1"}} {
 		p := newPlay(t, Config{NP: 1, Together: true, Budget: math.MaxInt}, "a:1")
 		for range 4 {
-			p.look("start a0 as 0/1")
+			p.expect("start a0 as 0/1")
 			p.step(StartFailed{p.live[slot("a0")], tc.code, errors.New("no session")})
 		}
-		p.look(tc.want)
+		p.expect(tc.want)
 		p.wait(10 * time.Second)
 		if tc.code == CodeNoRank {
-			p.look("start a0 as 0/1")
+			p.expect("start a0 as 0/1")
 		}
 	}
 }

@@ -133,15 +133,15 @@ type NoteKind string
 
 // Kinds of notes.
 const (
-	NoteEpoch   NoteKind = "epoch"    // an epoch began, and all members have joined
-	NoteHosts   NoteKind = "hosts"    // the list of hosts changed
-	NoteLost    NoteKind = "lost"     // a host was lost
-	NoteFailed  NoteKind = "failed"   // a process failed
-	NoteAside   NoteKind = "aside"    // a host gets no processes for a while
-	NoteWaiting NoteKind = "waiting"  // there are too few slots
-	NoteRefused NoteKind = "refused"  // a change of the list is refused
-	NoteGaveUp  NoteKind = "gave up"  // an attempt to grow was abandoned
-	NoteEnding  NoteKind = "ending"   // the job is being stopped
-	NoteSuccess NoteKind = "finished" // a rank has finished: no further epoch begins
-	NoteUnaware NoteKind = ""         // ranks are unaware of epochs; not for the record
+	NoteEpoch     NoteKind = "epoch"    // an epoch began, and all members have joined
+	NoteHosts     NoteKind = "hosts"    // the list of hosts changed
+	NoteLost      NoteKind = "lost"     // a host was lost
+	NoteFailed    NoteKind = "failed"   // a process failed
+	NoteAside     NoteKind = "aside"    // a host gets no processes for a while
+	NoteWaiting   NoteKind = "waiting"  // there are too few slots
+	NoteRefused   NoteKind = "refused"  // a change of the list is refused
+	NoteAbandoned NoteKind = "gave up"  // an attempt to grow was abandoned
+	NoteEnding    NoteKind = "ending"   // the job is being stopped
+	NoteSuccess   NoteKind = "finished" // a rank has finished: no further epoch begins
+	NoteUnaware   NoteKind = ""         // ranks are unaware of epochs; not for the record
 )

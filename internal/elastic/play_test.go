@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// play is a driver with somebody who answers when asked to.
+// play is a driver, and the processes that it has started, which report what a test says.
 type play struct {
 	t    *testing.T
 	d    *Driver
 	now  time.Duration
-	acts []Action // since the last look
+	acts []Action // since the last expect
 	live map[Slot]Process
 	plan Plan
 	end  *End
@@ -30,13 +30,13 @@ func newPlay(t *testing.T, cfg Config, hosts string) *play {
 	return p
 }
 
-// begun is a play whose first epoch is whole.
+// begun returns a play whose first epoch is whole.
 func begun(t *testing.T, cfg Config, hosts string) *play {
 	t.Helper()
 	p := newPlay(t, cfg, hosts)
 	p.ready()
 	p.join()
-	p.look("")
+	p.expect("")
 	return p
 }
 
@@ -76,7 +76,7 @@ func slot(s string) Slot {
 	return Slot{s[:1], local}
 }
 
-// each does something for some slots such as "a0 b1", or all.
+// each calls what for the processes of slots such as "a0" and "b1"; no slots means all.
 func (p *play) each(slots []string, what func(Process)) {
 	if len(slots) == 0 {
 		for s := range p.live {
@@ -101,8 +101,8 @@ func (p *play) exit(code int, slots ...string) {
 	p.each(slots, func(q Process) { delete(p.live, q.Slot); p.step(Exited{Process: q, Code: code}) })
 }
 
-// look holds what was done since the last look against want, "" being anything. Notes do not count.
-func (p *play) look(want string) {
+// expect compares the actions since the last expect, without notes, with want. "" accepts any.
+func (p *play) expect(want string) {
 	p.t.Helper()
 	var got []string
 	for _, act := range p.acts {

@@ -10,68 +10,68 @@ import (
 	"github.com/gorun/gorun/hostfile"
 )
 
-func TestFirstEpochHasAsManyAsAskedFor(t *testing.T) {
+func TestFirstEpochHasNPRanks(t *testing.T) {
 	p := newPlay(t, Config{NP: 3, Min: 1, Max: 4}, "a:2")
-	p.look("nothing")
+	p.expect("nothing")
 	p.hosts("a:2,b:3")
-	p.look("start a0 as 0/3; start a1 as 1/3; start b0 as 2/3")
+	p.expect("start a0 as 0/3; start a1 as 1/3; start b0 as 2/3")
 	p.ready("a0", "b0")
-	p.look("nothing")
+	p.expect("nothing")
 	p.ready("a1")
-	p.look("epoch 1: a0 a1 b0")
+	p.expect("epoch 1: a0 a1 b0")
 	p.join()
-	p.look("start b1 as 3/4") // and then it grows
+	p.expect("start b1 as 3/4") // and then it grows
 }
 
-func TestFailureGoesOnWithSurvivorsAndFillsTheSlotAgain(t *testing.T) {
+func TestSurvivorsContinueAndTheSlotIsRefilled(t *testing.T) {
 	p := begun(t, Config{NP: 4, Min: 2}, "a:2,b:2")
 	p.exit(1, "a0")
-	p.look("interrupt")
+	p.expect("interrupt")
 	p.park("a1", "b0")
 	p.park("b0") // asked twice
-	p.look("nothing")
+	p.expect("nothing")
 	p.park("b1")
-	p.look("epoch 2: a1 b0 b1")
+	p.expect("epoch 2: a1 b0 b1")
 	if m := p.plan.Members[0]; m.Local != 1 || m.LocalRank != 0 || m.LocalSize != 1 || m.CrossRank != 0 || m.CrossSize != 2 {
 		t.Errorf("a1 is %+v", m)
 	}
 	p.join()
-	p.look("start a0 as 2/4")
+	p.expect("start a0 as 2/4")
 	p.ready("a0")
-	p.look("interrupt")
+	p.expect("interrupt")
 	p.park("a1", "b0", "b1")
-	p.look("epoch 3: b0 b1 a0 a1")
+	p.expect("epoch 3: b0 b1 a0 a1")
 	if got := len(p.d.resets); got != 1 {
-		t.Errorf("%d resets, want 1: the slot was only filled again", got)
+		t.Errorf("%d resets, want 1: the slot was only refilled", got)
 	}
 	p.join()
 	p.exit(0)
-	p.look("end 0")
+	p.expect("end 0")
 }
 
 func TestGrowthStartsNewcomersFirst(t *testing.T) {
 	p := begun(t, Config{NP: 2, Min: 2, Max: 3}, "a:2")
 	p.hosts("a:2,b:4")
-	p.look("start b0 as 2/3")
+	p.expect("start b0 as 2/3")
 	p.wait(20 * time.Second)
-	p.look("nothing")
-	p.exit(1, "b0") // it failed, and nobody was disturbed
-	p.look("start b0 as 2/3")
+	p.expect("nothing")
+	p.exit(1, "b0") // its failure disturbs no other rank
+	p.expect("start b0 as 2/3")
 	p.ready("b0")
-	p.look("interrupt")
+	p.expect("interrupt")
 	p.park("a0", "a1")
-	p.look("epoch 3: a0 a1 b0")
+	p.expect("epoch 3: a0 a1 b0")
 }
 
-func TestGrowthIsGivenUpWhenNobodyCommits(t *testing.T) {
+func TestGrowthIsAbandonedWithoutACommit(t *testing.T) {
 	p := begun(t, Config{NP: 1, Max: 2, Call: time.Minute}, "a:2")
 	p.acts = nil
 	p.ready("a1")
 	p.wait(61 * time.Second)
-	p.look("interrupt; stop a1")
+	p.expect("interrupt; stop a1")
 	p.exit(143, "a1")
 	p.wait(61 * time.Second)
-	p.look("start a1 as 1/2")
+	p.expect("start a1 as 1/2")
 }
 
 func TestRankZeroIsTheMostSenior(t *testing.T) {
@@ -80,30 +80,30 @@ func TestRankZeroIsTheMostSenior(t *testing.T) {
 	p.park("b0")
 	p.join()
 	p.ready("a0")
-	p.look("interrupt; epoch 2: b0; start a0 as 1/2; interrupt")
+	p.expect("interrupt; epoch 2: b0; start a0 as 1/2; interrupt")
 	p.park("b0")
 	p.join()
-	p.look("epoch 3: b0 a0")
+	p.expect("epoch 3: b0 a0")
 	p.step(HostLost{"b", errors.New("gone")})
 	p.step(HostFenced{"b"})
 	p.park("a0")
-	p.look("fence b; interrupt; epoch 4: a0")
+	p.expect("fence b; interrupt; epoch 4: a0")
 }
 
 func TestRemovedHost(t *testing.T) {
 	p := begun(t, Config{NP: 4, Min: 2, Max: 4}, "a:2,b:2")
 	p.hosts("b:2")
-	p.look("interrupt")
+	p.expect("interrupt")
 	p.park("a0", "b0", "b1")
-	p.look("nothing")
+	p.expect("nothing")
 	p.park("a1")
-	p.look("stop a0; stop a1; epoch 2: b0 b1")
+	p.expect("stop a0; stop a1; epoch 2: b0 b1")
 	p.exit(143, "a0", "a1")
 	p.join()
 	p.hosts("b:2,a:2")
-	p.look("nothing") // it is set aside
+	p.expect("nothing") // it is set aside
 	p.wait(10 * time.Second)
-	p.look("start a0 as 2/4; start a1 as 3/4")
+	p.expect("start a0 as 2/4; start a1 as 3/4")
 }
 
 func TestOwnHostStays(t *testing.T) {
@@ -112,9 +112,9 @@ func TestOwnHostStays(t *testing.T) {
 	if n, ok := p.acts[0].(Note); !ok || n.Kind != NoteRefused {
 		t.Errorf("got %+v", p.acts)
 	}
-	p.look("nothing")
+	p.expect("nothing")
 	p.hosts("")
-	p.look("interrupt") // b may go
+	p.expect("interrupt") // b may go
 }
 
 func TestLostHostIsFencedBeforeTheNextEpoch(t *testing.T) {
@@ -122,161 +122,161 @@ func TestLostHostIsFencedBeforeTheNextEpoch(t *testing.T) {
 		p := begun(t, Config{NP: 2, Min: 1}, "a:1,b:1")
 		p.step(HostLost{"b", errors.New("silent")})
 		p.park("a0")
-		p.look("fence b; interrupt")
+		p.expect("fence b; interrupt")
 		p.wait(11 * time.Second)
-		p.look("nothing")
+		p.expect("nothing")
 		if told {
 			p.step(HostFenced{"b"})
 		} else {
 			p.wait(time.Second)
 		}
-		p.look("epoch 2: a0")
+		p.expect("epoch 2: a0")
 		p.join()
 		p.wait(time.Minute)
-		p.look("start b0 as 1/2")
+		p.expect("start b0 as 1/2")
 	}
 }
 
-func TestBelowTheLeastWaitsThenEndsWithTheFailuresCode(t *testing.T) {
+func TestTooFewRanksEndTheJobWithTheFailuresCode(t *testing.T) {
 	p := begun(t, Config{NP: 2, Min: 2, Elastic: 30 * time.Second, Budget: 1, Cooldown: [2]time.Duration{time.Hour, time.Hour}}, "a:1,b:1")
 	p.exit(7, "b0")
 	p.park("a0")
-	p.look("interrupt; start b0 as 1/2")
+	p.expect("interrupt; start b0 as 1/2")
 	p.exit(9, "b0")
-	p.look("nothing") // b is set aside
+	p.expect("nothing") // b is set aside
 	p.wait(29 * time.Second)
-	p.look("nothing")
+	p.expect("nothing")
 	p.wait(time.Second)
-	p.look("stop a0")
+	p.expect("stop a0")
 	p.exit(143, "a0")
-	p.look("end 7")
+	p.expect("end 7")
 }
 
-func TestRemovedBelowTheLeastAndBack(t *testing.T) {
+func TestJobWaitsForRemovedHost(t *testing.T) {
 	p := begun(t, Config{NP: 2, Min: 2}, "a:1,b:1")
 	p.hosts("a:1")
 	p.park()
-	p.look("interrupt; stop b0")
+	p.expect("interrupt; stop b0")
 	p.exit(143, "b0")
 	p.wait(5 * time.Minute)
 	p.hosts("a:1,b:1")
-	p.look("start b0 as 1/2")
+	p.expect("start b0 as 1/2")
 	p.ready("b0")
-	p.look("epoch 2: a0 b0")
+	p.expect("epoch 2: a0 b0")
 }
 
-func TestNoStateLeft(t *testing.T) {
+func TestLostStateEndsOrRestartsTheJob(t *testing.T) {
 	p := begun(t, Config{NP: 2, Min: 1}, "a:2")
 	p.exit(5, "a0")
 	p.exit(6, "a1")
-	p.look("interrupt; end 5")
+	p.expect("interrupt; end 5")
 	p = begun(t, Config{NP: 2, Min: 1, StartOver: true}, "a:2")
 	p.exit(5, "a0")
 	p.exit(6, "a1")
-	p.look("interrupt; start a0 as 0/2; start a1 as 1/2")
+	p.expect("interrupt; start a0 as 0/2; start a1 as 1/2")
 }
 
-// Programs that know nothing of epochs are all started again. What is counted is how often they failed.
-func TestTogether(t *testing.T) {
+// Only failures count as resets, not growth.
+func TestTogetherRestartsAllProcesses(t *testing.T) {
 	p := begun(t, Config{NP: 2, Min: 1, Together: true, ResetLimit: 2}, "a:1,b:1")
 	p.exit(5, "b0")
-	p.look("stop a0")
+	p.expect("stop a0")
 	p.exit(143, "a0")
-	p.look("start a0 as 0/2; start b0 as 1/2")
+	p.expect("start a0 as 0/2; start b0 as 1/2")
 	p.ready()
 	p.join()
-	p.look("epoch 2: a0 b0")
+	p.expect("epoch 2: a0 b0")
 	p.hosts("a:1,b:1,c:1")
-	p.look("stop a0; stop b0")
+	p.expect("stop a0; stop b0")
 	p.exit(143, "a0", "b0")
-	p.look("start a0 as 0/3; start b0 as 1/3; start c0 as 2/3")
+	p.expect("start a0 as 0/3; start b0 as 1/3; start c0 as 2/3")
 	p.ready()
 	p.join()
-	p.look("epoch 3: a0 b0 c0")
+	p.expect("epoch 3: a0 b0 c0")
 	p.exit(6, "c0")
 	p.exit(143, "a0", "b0")
 	p.ready()
 	p.join()
-	p.look("stop a0; stop b0; start a0 as 0/3; start b0 as 1/3; start c0 as 2/3; epoch 4: a0 b0 c0")
+	p.expect("stop a0; stop b0; start a0 as 0/3; start b0 as 1/3; start c0 as 2/3; epoch 4: a0 b0 c0")
 	p.exit(7, "c0")
 	p.exit(143, "a0", "b0")
-	p.look("stop a0; stop b0; end 7")
+	p.expect("stop a0; stop b0; end 7")
 }
 
-func TestRanksThatAskForNoEpochRunAsInAnyJob(t *testing.T) {
+func TestRanksUnawareOfEpochsRunAsInAnyJob(t *testing.T) {
 	unaware := func(hosts string) *play {
 		p := newPlay(t, Config{NP: 2, Min: 1}, hosts)
 		p.each(nil, func(q Process) { p.step(Spawned{q}) })
-		p.look("start a0 as 0/2; start a1 as 1/2")
+		p.expect("start a0 as 0/2; start a1 as 1/2")
 		p.wait(UnawareTime - time.Second)
-		p.look("nothing")
+		p.expect("nothing")
 		p.wait(time.Second)
-		p.look("epoch 1: a0 a1")
+		p.expect("epoch 1: a0 a1")
 		return p
 	}
 	p := unaware("a:2")
 	p.hosts("a:2,b:1")
 	p.wait(time.Minute)
-	p.look("nothing")
+	p.expect("nothing")
 	p.step(Ready{p.live[slot("a1")]}) // it asks late
-	p.look("start b0 as 2/3")
+	p.expect("start b0 as 2/3")
 
 	p = unaware("a:3")
 	p.exit(4, "a1")
-	p.look("stop a0")
+	p.expect("stop a0")
 	p.exit(143, "a0")
-	p.look("end 4")
+	p.expect("end 4")
 }
 
 func TestFailureWhileForming(t *testing.T) {
 	p := begun(t, Config{NP: 3, Min: 3, Max: 3}, "a:2,b:1")
 	p.exit(1, "b0")
 	p.park("a0", "a1")
-	p.look("interrupt; start b0 as 2/3")
-	p.exit(1, "a1") // a survivor: the newcomer's numbers are no good any more
-	p.look("stop b0")
+	p.expect("interrupt; start b0 as 2/3")
+	p.exit(1, "a1") // a survivor: the newcomer's numbers are no longer valid
+	p.expect("stop b0")
 	p.exit(143, "b0")
-	p.look("start a1 as 1/3; start b0 as 2/3")
+	p.expect("start a1 as 1/3; start b0 as 2/3")
 	p.ready()
-	p.look("epoch 3: a0 a1 b0")
+	p.expect("epoch 3: a0 a1 b0")
 	p.exit(1, "b0") // before the others have joined
 	p.park()
-	p.look("interrupt; start b0 as 2/3")
+	p.expect("interrupt; start b0 as 2/3")
 	p.ready()
 	p.join()
-	p.look("epoch 4: a0 a1 b0")
+	p.expect("epoch 4: a0 a1 b0")
 }
 
-func TestSlotsAreStoppedWhenTheyHang(t *testing.T) {
+func TestHungProcessesAreStopped(t *testing.T) {
 	p := newPlay(t, Config{NP: 2, Min: 1}, "a:2")
 	p.ready("a0")
-	p.look("")
+	p.expect("")
 	p.wait(2 * time.Minute)
-	p.look("stop a1; stop a0") // a1 was never ready
+	p.expect("stop a1; stop a0") // a1 was never ready
 	p.exit(143)
-	p.look("start a0 as 0/2; start a1 as 1/2")
+	p.expect("start a0 as 0/2; start a1 as 1/2")
 	p.ready()
 	p.join("a0")
 	p.wait(time.Minute)
-	p.look("epoch 2: a0 a1; stop a1; interrupt") // it never joined
+	p.expect("epoch 2: a0 a1; stop a1; interrupt") // it never joined
 	p.exit(143, "a1")
 	p.park("a0")
 	p.join()
-	p.look("start a1 as 1/2") // a0 has no state, and goes on all the same: nobody has
+	p.expect("start a1 as 1/2") // a0 continues without state, because no rank has any
 }
 
 func TestProcessesThatDoNotEndLoseTheirHost(t *testing.T) {
 	p := begun(t, Config{NP: 2, Min: 1, Max: 2}, "a:1,b:1")
 	p.exit(1, "a0")
-	p.wait(time.Minute) // b0 never asks for another epoch, and does not end when it is told to
-	p.look("interrupt; stop b0")
+	p.wait(time.Minute) // b0 never asks for another epoch, and ignores the stop
+	p.expect("interrupt; stop b0")
 	p.wait(8 * time.Second)
-	p.look("fence b")
+	p.expect("fence b")
 	p.wait(12 * time.Second)
-	p.look("end 1")
+	p.expect("end 1")
 }
 
-func TestBudgetOfAHost(t *testing.T) {
+func TestHostOverItsBudgetRests(t *testing.T) {
 	p := begun(t, Config{NP: 3, Min: 1, Max: 3}, "a:1,b:2")
 	fail := func() {
 		p.wait(time.Minute)
@@ -289,28 +289,28 @@ func TestBudgetOfAHost(t *testing.T) {
 		p.ready("b1")
 		p.park("a0", "b0")
 		p.join()
-		p.look("")
+		p.expect("")
 	}
 	fail()
-	p.look("interrupt; epoch 8: a0 b0") // b0 is well, and stays
+	p.expect("interrupt; epoch 8: a0 b0") // b0 works, and stays
 	p.wait(9 * time.Second)
-	p.look("nothing")
+	p.expect("nothing")
 	p.wait(time.Second)
-	p.look("start b1 as 2/3")
+	p.expect("start b1 as 2/3")
 }
 
-func TestAlwaysTheSameFailureEndsTheJob(t *testing.T) {
+func TestRepeatedEarlyFailureEndsTheJob(t *testing.T) {
 	p := newPlay(t, Config{NP: 2, Min: 1, Max: 2}, "a:2")
 	for range 3 {
 		p.ready("a0")
 		p.exit(4, "a1")
 		p.exit(143, "a0")
 	}
-	p.look("start a0 as 0/2; start a1 as 1/2; stop a0; start a0 as 0/2; start a1 as 1/2; stop a0; start a0 as 0/2; start a1 as 1/2; stop a0; end 4")
+	p.expect("start a0 as 0/2; start a1 as 1/2; stop a0; start a0 as 0/2; start a1 as 1/2; stop a0; start a0 as 0/2; start a1 as 1/2; stop a0; end 4")
 }
 
-// Who is killed by somebody else is not to blame for it, however often that happens.
-func TestKilledAgainAndAgain(t *testing.T) {
+// SIGKILL comes from outside, so it never counts as the program's repeated failure.
+func TestRepeatedKillsDoNotEndTheJob(t *testing.T) {
 	p := begun(t, Config{NP: 2, Min: 1, Max: 2, Budget: 100}, "a:2")
 	for range 20 {
 		p.wait(2 * time.Second)
@@ -326,7 +326,7 @@ func TestKilledAgainAndAgain(t *testing.T) {
 	}
 }
 
-func TestABadNewHostDoesNotEndAJobThatWorks(t *testing.T) {
+func TestFailingNewHostDoesNotEndAWorkingJob(t *testing.T) {
 	p := begun(t, Config{NP: 1, Min: 1, Max: 2}, "a:1")
 	p.hosts("a:1,b:1")
 	for range 20 {
@@ -345,19 +345,19 @@ func TestResetLimit(t *testing.T) {
 		p.ready("a1")
 		p.park("a0")
 		p.join()
-		p.look("start a1 as 1/2; interrupt; epoch 2: a0 a1")
+		p.expect("start a1 as 1/2; interrupt; epoch 2: a0 a1")
 		p.hosts("a:3")
-		p.look("nothing") // growth is a reset too
+		p.expect("nothing") // growth is a reset too
 		p.wait(time.Hour)
 		p.exit(3, "a1")
 		p.park("a0")
 		if window > 0 {
-			p.look("start a2 as 2/3; stop a2; interrupt; epoch 4: a0")
+			p.expect("start a2 as 2/3; stop a2; interrupt; epoch 4: a0")
 			continue
 		}
-		p.look("interrupt; stop a0")
+		p.expect("interrupt; stop a0")
 		p.exit(143, "a0")
-		p.look("end 3")
+		p.expect("end 3")
 	}
 }
 
@@ -368,7 +368,7 @@ func TestNoEpochBeginsOnceARankHasFinished(t *testing.T) {
 		want   string
 	}{
 		{false, func(p *play) { p.exit(0, "a1") }, "end 0"},
-		{false, func(p *play) { p.wait(time.Hour); p.exit(0, "a1") }, "end 0"}, // it has its time
+		{false, func(p *play) { p.wait(time.Hour); p.exit(0, "a1") }, "end 0"}, // there is no deadline
 		{false, func(p *play) { p.exit(3, "a1") }, "end 3"},
 		{false, func(p *play) { p.park("a1"); p.wait(10 * time.Second); p.exit(143, "a1") }, "stop a1; end 125"},
 		{true, func(p *play) { p.park("a1"); p.wait(10 * time.Second); p.exit(143, "a1") }, "stop a1; end 0"},
@@ -377,29 +377,29 @@ func TestNoEpochBeginsOnceARankHasFinished(t *testing.T) {
 		p := begun(t, Config{NP: 2, Min: 1, OneIsEnough: tt.enough}, "a:2")
 		p.exit(0, "a0")
 		tt.then(p)
-		p.look(tt.want)
+		p.expect(tt.want)
 	}
 }
 
 func TestUserStops(t *testing.T) {
 	p := begun(t, Config{NP: 2, Min: 1}, "a:1,b:1")
 	p.step(UserStop{Code: 130})
-	p.look("stop a0; stop b0")
+	p.expect("stop a0; stop b0")
 	p.exit(0, "a0")
 	p.step(UserStop{Code: 130, Now: true})
-	p.look("stop b0")
+	p.expect("stop b0")
 	p.wait(20 * time.Second) // b0 does not end
-	p.look("fence b; end 130")
+	p.expect("fence b; end 130")
 }
 
 func TestVictimsAreNotTheCause(t *testing.T) {
 	p := begun(t, Config{NP: 2, Min: 2}, "a:1,b:1")
 	p.step(Exited{Process: p.live[slot("a0")], Code: 1, Victim: true})
 	p.step(Exited{Process: p.live[slot("b0")], Signal: 11})
-	p.look("interrupt; end 139")
+	p.expect("interrupt; end 139")
 }
 
-// A host is there for 2 s and away for 2 s, for two hours.
+// The host is listed for 2 s and missing for 2 s, for two hours.
 func TestFlappingHost(t *testing.T) {
 	p := begun(t, Config{NP: 1, Min: 1, Max: 2}, "a:1")
 	var seen Debouncer
@@ -409,8 +409,8 @@ func TestFlappingHost(t *testing.T) {
 		if p.now/time.Second%4 >= 2 {
 			list = list[:1]
 		}
-		if sight := seen.Polled(list, nil, p.now); sight.Changed {
-			p.step(Hosts{sight.Hosts})
+		if polled := seen.Polled(list, nil, p.now); polled.Changed {
+			p.step(Hosts{polled.Hosts})
 		}
 		p.wait(time.Second)
 		p.ready()

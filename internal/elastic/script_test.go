@@ -29,7 +29,7 @@ func TestScript(t *testing.T) {
 		{"#!/bin/sh\nkill -9 $$\n", "", "signal: killed"},
 		{"#!/does/not/exist\n", "", "no such file"},
 		{"#!/bin/sh\nyes\n", "", "printed more than 1048576 bytes"},
-		{"#!/bin/sh\nsleep 1000 & echo a\n", "a\n", ""}, // and leaves one that holds its output
+		{"#!/bin/sh\nsleep 1000 & echo a\n", "a\n", ""}, // leaves a process that keeps the output open
 	}
 	for _, tt := range tests {
 		out, err := script(t, tt.text).Run(t.Context())
@@ -52,7 +52,7 @@ func TestScriptThatCannotBeRun(t *testing.T) {
 	}
 }
 
-// What a script left in its group is gone when Run returns, however the script ended.
+// Run kills all processes of the script's group, however the script ends.
 func TestScriptLeavesNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -67,7 +67,7 @@ func TestScriptLeavesNothing(t *testing.T) {
 		if hangs := end == "wait" || end == "sleep 1000"; hangs && (err == nil || !strings.Contains(err.Error(), "within 1s")) {
 			t.Errorf("%s: %v", end, err)
 		}
-		if took := time.Since(began); took > 8*time.Second { // 1 s, and this machine's
+		if took := time.Since(began); took > 8*time.Second { // 1 s, and delays of this machine
 			t.Errorf("%s: took %v", end, took)
 		}
 		text, err := os.ReadFile(pids)
@@ -84,7 +84,7 @@ func TestScriptLeavesNothing(t *testing.T) {
 	}
 }
 
-// isGone waits for the kernel to be done with a process that was killed; nobody may have reaped it.
+// isGone waits until a killed process has ended; it may remain a zombie.
 func isGone(pid int) bool {
 	for range 300 {
 		stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
@@ -96,7 +96,7 @@ func isGone(pid int) bool {
 	return false
 }
 
-// One who left the group holds the output open, and is not waited for.
+// A process that left the group keeps the output open; Run does not wait for it.
 func TestScriptWhoseChildEscaped(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")

@@ -74,7 +74,7 @@ func (d *Driver) unheard() {
 	d.enter(Working)
 	d.planned, d.growAt = false, d.now+growPause
 	if d.next != nil {
-		d.note(NoteGaveUp, "", "no rank asked for a larger epoch within %v", d.cfg.Call)
+		d.note(NoteAbandoned, "", "no rank asked for a larger epoch within %v", d.cfg.Call)
 		d.drop()
 	}
 	for _, p := range d.alive() {

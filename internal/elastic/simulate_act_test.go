@@ -42,7 +42,7 @@ func (w *world) step(event Event) {
 	if w.d.underway() && w.d.wasWhole() || w.ended {
 		w.lastGood = w.Now
 	}
-	w.lastGood = max(w.lastGood, w.d.turnedAt) // also where it was called in the same breath
+	w.lastGood = max(w.lastGood, w.d.turnedAt) // also if it ended in the same step
 	bound := w.cfg.Elastic + w.cfg.Start + w.cfg.Park + w.cfg.Stop + w.cfg.Fence + w.cfg.Join + maxHold + time.Minute
 	if w.Now-w.lastGood > bound {
 		w.Broken("nothing works since %v", w.lastGood)
@@ -150,7 +150,7 @@ func (w *world) fence(a Fence) {
 
 func (w *world) interrupt(a Interrupt) {
 	if w.oneIn(30) {
-		return // nobody ever commits
+		return // no rank ever commits
 	}
 	at := w.upTo(20 * time.Second)
 	for _, h := range w.hosts {
@@ -182,7 +182,7 @@ func (w *world) announce(plan Plan) {
 	})
 }
 
-// join lets a process look for the others.
+// join makes a process connect to the others.
 func (w *world) join(p *simProc, plan Plan) {
 	w.After(w.upTo(2*time.Second), func() {
 		if !p.alive || p.phase != joining || p.epoch != plan.Epoch {

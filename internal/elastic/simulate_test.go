@@ -10,7 +10,7 @@ import (
 
 var errNoConnection = errors.New("no connection")
 
-// checkPlan holds an epoch that begins against the promises.
+// checkPlan checks what the driver promises of an epoch that begins.
 func (w *world) checkPlan(plan Plan) {
 	if plan.Epoch <= w.announced {
 		w.Broken("epoch %d after %d", plan.Epoch, w.announced)
@@ -68,8 +68,8 @@ func (w *world) checkPlan(plan Plan) {
 	}
 }
 
-// countChanges sees to it that a host does not come and go more than 6 times an hour. In worlds where processes
-// fail by themselves a host with one slot may, and where all processes are started again, whoever has slots just then comes.
+// countChanges checks that no host changes the job more than 6 times an hour. Exceptions are worlds where processes fail by
+// themselves, because of hosts with one slot, and where every epoch restarts all processes on all usable hosts.
 func (w *world) countChanges(plan Plan) {
 	for _, h := range w.hosts {
 		if w.plan.has(h.name) != plan.has(h.name) {

@@ -11,7 +11,7 @@ import (
 	"github.com/gorun/gorun/internal/test/simulate"
 )
 
-// world is a made-up job: hosts that come, go, crash and are cut off, their processes, a list of hosts that is polled, and a driver.
+// world is a made-up job: hosts that join, leave, crash and are cut off, their processes, a polled list of hosts, and a driver.
 type world struct {
 	simulate.Clock
 	dice *rand.Rand
@@ -23,21 +23,21 @@ type world struct {
 	workEnd time.Duration // when the training is done
 	calm    time.Duration // when faults stop
 	crashes bool          // processes fail by themselves
-	doomed  bool          // and always alike
+	doomed  bool          // each fails in the same way
 	codes   map[int]bool  // that something ended with
 
 	plan      *Plan // announced last
 	announced int
 	highest   int // epoch that something was started for
 	joined    map[Process]bool
-	lastGood  time.Duration // when an epoch was last whole and nothing was amiss
+	lastGood  time.Duration // when an epoch last worked
 	ended     bool
 	end       End
 	endAt     time.Duration
-	often     time.Duration // how often harm is done
+	often     time.Duration // mean time between faults, about
 }
 
-// simHost is a host and what runs there.
+// simHost is a host and its processes.
 type simHost struct {
 	name     string
 	slots    int
@@ -45,9 +45,9 @@ type simHost struct {
 	up       bool
 	cut      bool // the launcher does not reach it
 	reported bool // as lost
-	link     int  // a connection; what comes by an old one is not heard
+	link     int  // the connection's number; messages of earlier ones are dropped
 	procs    []*simProc
-	changes  []time.Duration // when it came into the plan or went
+	changes  []time.Duration // when it joined or left the plan
 }
 
 type simProc struct {
@@ -116,24 +116,24 @@ func (w *world) poll() {
 	}
 	var err error
 	if w.Now > 0 && w.Now < w.calm && w.oneIn(50) {
-		err, list = errors.New("no luck"), nil
+		err, list = errors.New("the script failed"), nil
 	} else if w.Now > 0 && w.Now < w.calm && w.oneIn(50) {
 		list = nil
 	}
-	sight := w.seen.Polled(list, err, w.Now)
-	if sight.Changed {
-		w.step(Hosts{sight.Hosts})
+	polled := w.seen.Polled(list, err, w.Now)
+	if polled.Changed {
+		w.step(Hosts{polled.Hosts})
 	} else {
 		w.step(Tick{})
 	}
-	w.After(min(sight.Next-w.Now, time.Second), func() { w.poll() })
+	w.After(min(polled.Next-w.Now, time.Second), func() { w.poll() })
 }
 
-// harm does something to hosts and processes, again and again until it is calm.
+// harm schedules faults of hosts and processes until the world is calm.
 func (w *world) harm() {
 	wait := w.upTo(w.often)
 	if w.oneIn(6) {
-		wait = w.upTo(3 * time.Second) // more of it, while the job still deals with the last
+		wait = w.upTo(3 * time.Second) // while the job still handles the last fault
 	}
 	w.After(wait, func() {
 		if w.Now >= w.calm || w.ended {
@@ -167,7 +167,7 @@ func (w *world) harm() {
 
 func (w *world) restore(h *simHost) {
 	if !h.up || h.cut {
-		w.report(h, "back without its past")
+		w.report(h, "back after a restart")
 		w.Note("world: %s is back", h.name)
 		h.up, h.cut, h.reported = true, false, false
 		h.link++
@@ -221,7 +221,7 @@ func (w *world) cutOff(h *simHost) {
 	w.After(13*time.Second+w.upTo(2*time.Minute), func() { w.restore(h) })
 }
 
-// vanish ends a process of whose end nobody is told.
+// vanish ends a process without a report.
 func (w *world) vanish(p *simProc) {
 	if !p.alive {
 		return
@@ -232,7 +232,7 @@ func (w *world) vanish(p *simProc) {
 	w.peers(p)
 }
 
-// die ends a process, and its agent tells.
+// die ends a process, which its agent reports.
 func (w *world) die(p *simProc, code, signal int) {
 	if !p.alive || p.phase == stopping && code != 0 && signal == 0 {
 		return
@@ -253,7 +253,7 @@ func (w *world) die(p *simProc, code, signal int) {
 	}
 }
 
-// hear has the driver hear of something on a host, unless the connection is gone by then.
+// hear delivers an event of a process to the driver, unless the connection has ended by then.
 func (w *world) hear(p *simProc, event func() Event) {
 	w.After(wire, func() {
 		if p.host.up && !p.host.cut && p.host.link == p.link {
@@ -262,7 +262,7 @@ func (w *world) hear(p *simProc, event func() Event) {
 	})
 }
 
-// peers notice that one of them is gone: they ask for the next epoch, or fail themselves, or hang.
+// peers makes the members of an epoch notice the end of one: they park, fail or hang.
 func (w *world) peers(gone *simProc) {
 	if gone.phase == parked || gone.phase == ready || gone.phase == starting {
 		return

@@ -12,7 +12,7 @@ import (
 	"github.com/gorun/gorun/launcher/plan"
 )
 
-// orders calls each with every order of some of the items, of up to most of them.
+// orders calls each with every ordering of every selection of up to most items.
 func orders[T any](items []T, most int, each func([]T)) {
 	var extend func(done, left []T)
 	extend = func(done, left []T) {
@@ -27,15 +27,15 @@ func orders[T any](items []T, most int, each func([]T)) {
 	extend(nil, items)
 }
 
-// Whatever comes in one tick, in any order, the code is the documented one: that of the user's wish if it
-// came before any failure, else that of the failure that was first on the hosts' clocks, whichever was heard of first.
+// Events of one tick give the documented code in any order: that of the stop request if it came before any failure, else
+// that of the failure that was first on the hosts' clocks.
 func TestEveryOrderInOneTick(t *testing.T) {
 	type happening struct {
 		name  string
 		event any
 		at    time.Duration // when it failed; 0: it is no failure
 		code  int
-		wish  int
+		stop  int
 	}
 	const now = 10 * time.Millisecond
 	exit := func(host, rank int, at time.Duration, e Exit) RankExited {
@@ -50,8 +50,8 @@ func TestEveryOrderInOneTick(t *testing.T) {
 		{name: "rank 4 is stopped", event: exit(3, 4, 1*time.Millisecond, Exit{Signal: 15, Stopped: true})},
 		{name: "rank 5 has been told to abort", event: exit(3, 5, 1*time.Millisecond, Exit{Code: 5, Aborted: true})},
 		{name: "host 4 is lost", event: HostLost{4, errors.New("gone")}, at: now, code: CodeLaunch},
-		{name: "Ctrl-C", event: Stop{Why: Interrupted}, wish: 130},
-		{name: "the time is up", event: Stop{Why: TimedOut}, wish: CodeTimeout},
+		{name: "Ctrl-C", event: Stop{Why: Interrupted}, stop: 130},
+		{name: "the time is up", event: Stop{Why: TimedOut}, stop: CodeTimeout},
 		{name: "rank 1 is lost by rank 5", event: RankLost{wire.Lost{By: 5, Rank: 1}}},
 	}
 	tried := 0
@@ -70,8 +70,8 @@ func TestEveryOrderInOneTick(t *testing.T) {
 		for _, h := range order {
 			names = append(names, h.name)
 			c.Step(h.event, now)
-			if h.wish != 0 && !stopping {
-				want, first = h.wish, 0
+			if h.stop != 0 && !stopping {
+				want, first = h.stop, 0
 			}
 			if h.at > 0 && h.at < first && first != 0 {
 				want, first = h.code, h.at
@@ -80,7 +80,7 @@ func TestEveryOrderInOneTick(t *testing.T) {
 			if aborted {
 				victim = 5
 			}
-			stopping = stopping || h.wish != 0 || h.at > 0 || aborted
+			stopping = stopping || h.stop != 0 || h.at > 0 || aborted
 		}
 		if want == 0 {
 			want = victim

@@ -35,7 +35,7 @@ func exit(host, rank, code int, second float64) at {
 	return at{second, RankExited{host, Exit{Rank: rank, Code: code, At: time.Duration(second * float64(time.Second))}}}
 }
 
-// told is the end of a rank that had been told to abort.
+// told returns the end of a rank that had been told to abort.
 func told(host, rank, code int, second float64) at {
 	e := exit(host, rank, code, second)
 	told := e.event.(RankExited)
@@ -82,7 +82,7 @@ func TestCore(t *testing.T) {
 		return at{second, RankLost{wire.Lost{By: by, Rank: rank, Cause: "reset"}}}
 	}
 	gone := func(host int, second float64) at { return at{second, HostLost{host, errors.New("no word")}} }
-	wish := func(why StopReason, now bool, second float64) at { return at{second, Stop{why, now}} }
+	stop := func(why StopReason, now bool, second float64) at { return at{second, Stop{why, now}} }
 	tests := []struct {
 		name   string
 		events []at
@@ -102,7 +102,7 @@ func TestCore(t *testing.T) {
 		{name: "the first failure in time is the cause, whichever is heard first",
 			events: []at{exit(1, 3, 7, 1), {1.5, RankExited{0, Exit{Rank: 0, Code: 9, At: 900 * time.Millisecond}}}, done(0, 2), done(1, 2), done(2, 2)},
 			did:    "1s abort rank 3 on b; 1s stop 5s; 2s finish", code: 9, cause: "rank 0 on a exited with code 9"},
-		{name: "what we ended is not the cause",
+		{name: "a rank that gorun stopped is not the cause",
 			events: []at{stopped(0, 0, 15, 0.1), exit(1, 3, 7, 1), done(0, 2), done(1, 2), done(2, 2)},
 			did:    "1s abort rank 3 on b; 1s stop 5s; 2s finish", code: 7, cause: "rank 3 on b exited with code 7"},
 		{name: "a rank that lost another is its victim, though it ended first",
@@ -117,7 +117,7 @@ func TestCore(t *testing.T) {
 		{name: "an agent that says that it ends is the cause from then on, and awaited",
 			events: []at{{1, HostFailing{1, errors.New("its guard is dead")}}, {1.1, HostFailing{1, errors.New("again")}}, gone(2, 1.5), done(0, 2), gone(1, 3)},
 			did:    "1s abort rank -1 on b; 1s stop 5s; 3s finish", code: CodeLaunch, cause: "host b: its guard is dead"},
-		{name: "an agent that says that it ends, and does not, is given up like another",
+		{name: "an agent that says that it ends, and does not, is abandoned like another",
 			events: []at{{1, HostFailing{1, errors.New("its guard is dead")}}, done(0, 2), done(2, 2), tick(8.9), tick(9)},
 			did:    "1s abort rank -1 on b; 1s stop 5s; 9s finish", code: CodeLaunch, cause: "host b: its guard is dead"},
 		{name: "a lost host ends the job",
@@ -137,48 +137,48 @@ func TestCore(t *testing.T) {
 		{name: "a lost host's victims are not the cause",
 			events: []at{lost(0, 2, 1), exit(0, 0, 1, 1.1), gone(1, 6), done(0, 7), done(2, 7)},
 			did:    "1s abort rank 2 on b; 1.1s stop 5s; 7s finish", code: CodeLaunch, cause: "host b: no word"},
-		{name: "who gives up because others lost a rank is a victim, too",
+		{name: "a rank that aborts because others lost a rank is a victim, too",
 			events: []at{lost(0, 2, 1), told(0, 1, 1, 1.1), exit(0, 0, 1, 1.2), gone(1, 6), done(0, 7), done(2, 7)},
 			did:    "1s abort rank 2 on b; 1.1s stop 5s; 7s finish", code: CodeLaunch, cause: "host b: no word"},
 		{name: "a lost rank whose end is reported late is the cause all the same",
 			events: []at{lost(0, 2, 1), told(0, 1, 1, 1.1), exit(1, 2, 9, 1.2), done(0, 3), done(1, 3), done(2, 3)},
 			did:    "1s abort rank 2 on b; 1.1s stop 5s; 3s finish", code: 9, cause: "rank 2 on b exited with code 9"},
-		{name: "a rank that gives up is the cause, not those who hear it and are quicker",
+		{name: "a rank that requests the abort is the cause, not ranks that obey faster",
 			events: []at{lost(2, 2, 1), told(0, 0, 1, 1.1), told(1, 2, 6, 1.3), done(0, 3), done(1, 3), done(2, 3)},
 			did:    "1s abort rank 2 on b; 1.1s stop 5s; 3s finish", code: 6, cause: "rank 2 on b exited with code 6"},
-		{name: "who fails by itself after a loss that it knew nothing of is the cause",
+		{name: "a rank that fails by itself after an unrelated loss is the cause",
 			events: []at{lost(0, 2, 1), told(0, 0, 1, 1.1), exit(2, 4, 5, 1.2), done(0, 3), done(1, 3), done(2, 3)},
 			did:    "1s abort rank 2 on b; 1.1s stop 5s; 3s finish", code: 5, cause: "rank 4 on c exited with code 5"},
-		{name: "a host without a word, whose ranks others lost, is the cause",
+		{name: "a silent host, whose ranks others lost, is the cause",
 			events: []at{lost(0, 2, 1), exit(0, 0, 1, 1.1), told(0, 1, 1, 1.1), done(0, 2), done(2, 2), tick(9.2)},
 			did:    "1s abort rank 2 on b; 1.1s stop 5s; 9.2s finish", code: CodeLaunch, cause: "host b: no word from it since other ranks lost their connections to its ranks"},
 		{name: "Ctrl-C",
-			events: []at{wish(Interrupted, false, 1), stopped(0, 0, 15, 1.1), done(0, 2), done(1, 2), done(2, 2)}, did: "1s stop 5s; 2s finish", code: 130},
+			events: []at{stop(Interrupted, false, 1), stopped(0, 0, 15, 1.1), done(0, 2), done(1, 2), done(2, 2)}, did: "1s stop 5s; 2s finish", code: 130},
 		{name: "Ctrl-C, and a rank's failure because of it",
-			events: []at{wish(Interrupted, false, 1), exit(0, 0, 1, 1.1), done(0, 2), done(1, 2), done(2, 2)},
+			events: []at{stop(Interrupted, false, 1), exit(0, 0, 1, 1.1), done(0, 2), done(1, 2), done(2, 2)},
 			did:    "1s stop 5s; 1.1s abort rank 0 on a; 2s finish", code: 130, cause: "rank 0 on a exited with code 1"},
 		{name: "Ctrl-C twice kills",
-			events: []at{wish(Interrupted, false, 1), wish(Interrupted, true, 2), tick(4.9), tick(5)}, did: "1s stop 5s; 2s stop 0s; 5s finish", code: 130,
+			events: []at{stop(Interrupted, false, 1), stop(Interrupted, true, 2), tick(4.9), tick(5)}, did: "1s stop 5s; 2s stop 0s; 5s finish", code: 130,
 			result: func(r Result) bool { return strings.Join(r.Unconfirmed, " ") == "a b c" }},
-		{name: "a second wish to stop can only hurry",
-			events: []at{wish(Terminated, true, 1), wish(Interrupted, false, 1.1), tick(4)}, did: "1s stop 0s; 4s finish", code: 143},
+		{name: "a second stop request can only shorten the grace",
+			events: []at{stop(Terminated, true, 1), stop(Interrupted, false, 1.1), tick(4)}, did: "1s stop 0s; 4s finish", code: 143},
 		{name: "Ctrl-C while a failed job is being stopped leaves the cause alone",
-			events: []at{exit(0, 1, 7, 1), wish(Interrupted, true, 2), done(0, 3), done(1, 3), done(2, 3)},
+			events: []at{exit(0, 1, 7, 1), stop(Interrupted, true, 2), done(0, 3), done(1, 3), done(2, 3)},
 			did:    "1s abort rank 1 on a; 1s stop 5s; 2s stop 0s; 3s finish", code: 7, cause: "rank 1 on a exited with code 7"},
 		{name: "a time limit",
-			events: []at{wish(TimedOut, false, 10), done(0, 11), done(1, 11), done(2, 11)}, did: "10s stop 5s; 11s finish", code: CodeTimeout},
-		{name: "nobody reads our output",
-			events: []at{wish(OutputClosed, false, 1), done(0, 2), done(1, 2), done(2, 2)}, did: "1s stop 5s; 2s finish", code: 141},
-		{name: "agents that never answer are given up after the grace and a margin",
+			events: []at{stop(TimedOut, false, 10), done(0, 11), done(1, 11), done(2, 11)}, did: "10s stop 5s; 11s finish", code: CodeTimeout},
+		{name: "the output has no reader",
+			events: []at{stop(OutputClosed, false, 1), done(0, 2), done(1, 2), done(2, 2)}, did: "1s stop 5s; 2s finish", code: 141},
+		{name: "agents that never answer are abandoned after the grace and a margin",
 			events: []at{exit(0, 0, 2, 1), done(0, 2), tick(8.9), tick(9), tick(10)}, did: "1s abort rank 0 on a; 1s stop 5s; 9s finish", code: 2, cause: "rank 0 on a exited with code 2",
 			result: func(r Result) bool { return strings.Join(r.Unconfirmed, " ") == "b c" }},
-		{name: "who stood still reads before it gives up",
+		{name: "a suspended launcher reads before it abandons hosts",
 			events: []at{exit(0, 0, 2, 1), {60, Woke{58 * time.Second}}, tick(60), done(0, 60.1), done(1, 60.1), done(2, 60.1)}, did: "1s abort rank 0 on a; 1s stop 5s; 1m0.1s finish", code: 2,
 			cause: "rank 0 on a exited with code 2", result: func(r Result) bool { return len(r.Unconfirmed) == 0 }},
-		{name: "who stood still waits no longer than that",
+		{name: "a suspended launcher waits no longer than that",
 			events: []at{exit(0, 0, 2, 1), {60, Woke{58 * time.Second}}, tick(66.9), tick(67)}, did: "1s abort rank 0 on a; 1s stop 5s; 1m7s finish", code: 2, cause: "rank 0 on a exited with code 2"},
 		{name: "nothing happens after the end",
-			events: []at{done(0, 1), done(1, 1), done(2, 1), exit(0, 0, 7, 2), gone(1, 2), wish(Interrupted, false, 2), tick(9)}, did: "1s finish", code: 0},
+			events: []at{done(0, 1), done(1, 1), done(2, 1), exit(0, 0, 7, 2), gone(1, 2), stop(Interrupted, false, 2), tick(9)}, did: "1s finish", code: 0},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -207,7 +207,7 @@ func TestCore(t *testing.T) {
 	}
 }
 
-func TestCoreTellsRanksWhatHappened(t *testing.T) {
+func TestRanksGetTheCauseOfAnAbort(t *testing.T) {
 	for _, tc := range []struct {
 		event any
 		want  wire.Abort
@@ -232,7 +232,7 @@ func TestNothingHappensAfterTheEnd(t *testing.T) {
 	}
 }
 
-// The cause of a large job's end is found without a look at every host for every rank and host.
+// Finding the cause must stay linear in the number of ranks.
 func TestLostWithAsksForEachRankOnce(t *testing.T) {
 	var hosts []hostfile.Host
 	for i := range 50 {
@@ -253,7 +253,7 @@ func TestLostWithAsksForEachRankOnce(t *testing.T) {
 		c.hosts[rank/2].done = true
 	}
 	if name := c.lostWith(); name != "" || asked > plan.Size {
-		t.Errorf("%q, and %d looks for %d ranks", name, asked, plan.Size)
+		t.Errorf("%q, and %d lookups for %d ranks", name, asked, plan.Size)
 	}
 	c.hosts[7].done = false
 	if name := c.lostWith(); name != "h7" {

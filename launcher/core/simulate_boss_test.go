@@ -11,7 +11,7 @@ import (
 	"github.com/gorun/gorun/launcher/session"
 )
 
-// boss is the launcher's process: its core, and what run.go does around it.
+// boss is the launcher's process: its core, with the loop of package launcher around it.
 type boss struct {
 	w        *world
 	core     *Machine
@@ -25,10 +25,10 @@ type boss struct {
 	stopped, over bool
 	stoppedAt     time.Duration
 	overAt        time.Duration
-	code          int           // what it ended with
-	told          bool          // it ended by itself, so the code counts
-	known         map[int]Exit  // what it has heard of
-	blur          time.Duration // how wrong it may be about the time of any of that
+	code          int           // its exit code
+	told          bool          // it ended by itself, so the code is checked
+	known         map[int]Exit  // by rank, as reported to it
+	blur          time.Duration // bound on the error of their times
 	due           time.Duration // when it must be over, once it is being stopped
 	ticking       bool
 	aborts        int
@@ -58,7 +58,7 @@ func (b *boss) post(host int, event any) {
 	}
 }
 
-// read is what the readers and the loop do with one message.
+// read handles one message as the readers and the loop do.
 func (b *boss) read(host int, event any) {
 	if host >= 0 {
 		if _, lost := event.(HostLost); !lost {
@@ -92,8 +92,7 @@ func (b *boss) read(host int, event any) {
 	}
 }
 
-// mistake is by how much it may be wrong, at present, about the time of what happened on a host: as much as the
-// fastest heartbeat so far took.
+// mistake bounds the error of a host's times: the delay of the fastest heartbeat so far.
 func (b *boss) mistake(host int) time.Duration {
 	const rest = 10 * time.Millisecond
 	if offset, known := b.sessions[host].Clock.Offset(); known {
@@ -121,17 +120,17 @@ func (b *boss) toAll(message any) {
 	}
 }
 
-// apply is job.apply.
+// apply passes an event to the core and performs its actions, as the launcher does.
 func (b *boss) apply(event any) {
 	if b.over {
 		return
 	}
-	b.excuseItself()
+	b.forgive()
 	w := b.w
 	switch e := event.(type) {
 	case Tick:
 	case HostLost:
-		w.Note("launcher: %s is gone: %v", w.hosts[e.Host].name, e.Err)
+		w.Note("launcher: %s is lost: %v", w.hosts[e.Host].name, e.Err)
 	case HostFailing:
 		w.Note("launcher: %s is ending: %v", w.hosts[e.Host].name, e.Err)
 	default:
@@ -197,7 +196,7 @@ func (b *boss) tick() {
 	b.w.After(TickTime, b.tick)
 }
 
-// end is that of the process: the agents' streams end with it.
+// end ends the process, and with it the agents' streams.
 func (b *boss) end(code int) {
 	if b.over {
 		return
@@ -209,7 +208,7 @@ func (b *boss) end(code int) {
 	}
 }
 
-// beat is each second's: a word for the agents, and a look at their silence.
+// beat sends a heartbeat each second and checks for silent agents.
 func (b *boss) beat() {
 	if b.over {
 		return
@@ -221,8 +220,8 @@ func (b *boss) beat() {
 	b.w.After(session.BeatTime, b.beat)
 }
 
-// excuseItself is job.excuseOurselves.
-func (b *boss) excuseItself() {
+// forgive resets the agents' silence after the launcher itself was suspended.
+func (b *boss) forgive() {
 	if !b.over && b.w.Now-b.looked > SuspendedTime {
 		for i := range b.heard {
 			b.heard[i] = b.w.Now
@@ -235,9 +234,9 @@ func (b *boss) excuseItself() {
 	b.looked = b.w.Now
 }
 
-// findHung is job.findHung.
+// findHung returns the loss of a silent host, or a tick.
 func (b *boss) findHung() any {
-	b.excuseItself()
+	b.forgive()
 	for i := range b.heard {
 		if b.w.Now-b.heard[i] > HungTime && !b.core.Settled(i) {
 			return HostLost{i, fmt.Errorf("no word from the agent for %v", HungTime)}
@@ -246,7 +245,7 @@ func (b *boss) findHung() any {
 	return Tick{}
 }
 
-// resume continues the launcher: it reads what has come meanwhile, the hosts in any order.
+// resume continues the launcher, which reads the messages that came meanwhile, hosts in any order.
 func (b *boss) resume() {
 	if !b.stopped {
 		return

@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	goneGrace     = 5 * time.Second // the agent's own
-	guardPatience = goneGrace + 2*time.Second
-	drainTime     = 2 * time.Second
-	netTime       = 5 * time.Second // after which a connection that answers nothing is dead
+	lostGrace = 5 * time.Second // the agent's own
+	guardTime = lostGrace + 2*time.Second
+	drainTime = 2 * time.Second
+	netTime   = 5 * time.Second // after which a connection that answers nothing is dead
 )
 
 // simHost is a host with its guard, its agent and their ranks.
@@ -32,15 +32,15 @@ type simHost struct {
 
 	lives, stopped bool // the agent
 	off            bool // the machine
-	gone           bool // the agent has given up the launcher
+	gone           bool // the agent has abandoned the launcher
 	finishing      bool
-	frames, own    []func() // what a stopped agent has not seen yet
+	frames, own    []func() // queued while the agent is stopped
 	nextTick       time.Duration
 
-	isolated  bool          // the launcher cannot be told from here, nor tell
+	isolated  bool          // cut off from the launcher in both directions, or one
 	hungUp    bool          // the stream from the launcher has ended
-	suspect   bool          // there is a reason to lose it
-	recovered time.Duration // when what was wrong here is over
+	suspect   bool          // its loss is justified
+	recovered time.Duration // when its last fault is over
 	stuck     bool          // a rank cannot be killed
 	forever   bool          // the agent is stopped for good
 }
@@ -60,7 +60,7 @@ func newSimHost(w *world, p *plan.Host, index int) *simHost {
 	return h
 }
 
-// clock is the agent's.
+// clock returns the agent's time.
 func (h *simHost) clock() time.Duration { return h.w.Now - h.began }
 
 func (h *simHost) beat() {
@@ -73,7 +73,7 @@ func (h *simHost) beat() {
 	h.w.After(session.BeatTime, h.beat)
 }
 
-// look sees to it that the agent looks at its clock in time.
+// look schedules the agent's next tick.
 func (h *simHost) look() {
 	at := h.w.Now + h.agent.Wait(h.clock())
 	if h.nextTick > h.w.Now && h.nextTick <= at {
@@ -88,7 +88,7 @@ func (h *simHost) look() {
 	})
 }
 
-// do has the agent do something, when it can.
+// do runs a function of the agent, or queues it while the agent is stopped.
 func (h *simHost) do(pending *[]func(), what func()) {
 	switch {
 	case !h.lives || h.finishing:
@@ -102,18 +102,18 @@ func (h *simHost) do(pending *[]func(), what func()) {
 	}
 }
 
-// frame is what the launcher sent.
+// frame delivers a message of the launcher.
 func (h *simHost) frame(message any) {
 	if _, ended := message.(hangUp); ended {
 		h.hungUp = true
-		h.w.After(guardPatience, h.kill) // the guard
+		h.w.After(guardTime, h.kill) // the guard
 	}
 	h.do(&h.frames, func() {
 		switch message := message.(type) {
 		case hangUp:
 			h.agent.Lost(h.clock())
 		case wire.Stop:
-			if h.w.oneIn(2) { // or ranks end between that and the signal
+			if h.w.oneIn(2) { // ranks end before the signal
 				h.reap()
 			}
 			h.agent.Frame(message, h.clock())
@@ -138,7 +138,7 @@ func (h *simHost) reap() {
 	}
 }
 
-// ending are the ranks whose processes end, and cannot be reaped yet.
+// ending returns the ranks whose processes have ended and cannot be reaped yet.
 func (h *simHost) ending() []int {
 	var ranks []int
 	for _, r := range h.ranks {
@@ -155,7 +155,7 @@ func (h *simHost) abort() {
 	}
 }
 
-// The agent's hands.
+// These methods perform the agent's actions.
 
 func (h *simHost) Signal(rank int, signal syscall.Signal) {
 	h.w.Note("%s: signal %d to rank %d", h.name, signal, rank)
@@ -209,13 +209,13 @@ func (h *simHost) Finish() {
 	})
 }
 
-// end is that of the agent and its guard.
+// end ends the agent and its guard.
 func (h *simHost) end() {
 	h.lives = false
 	h.up.send(hangUp{})
 }
 
-// kill ends the agent, whatever it does; its guard ends the rest.
+// kill ends the agent at once; its guard ends the ranks.
 func (h *simHost) kill() {
 	if !h.lives {
 		return
@@ -226,8 +226,7 @@ func (h *simHost) kill() {
 	h.w.After(h.w.upTo(5*time.Millisecond), h.KillTree)
 }
 
-// resume continues the agent: what came from the launcher and what came from
-// its ranks meet in any order.
+// resume continues the agent, which gets the messages of launcher and ranks in any order.
 func (h *simHost) resume() {
 	if !h.stopped {
 		return
@@ -266,7 +265,7 @@ func (h *simHost) checkFences() {
 	}
 }
 
-// anybody reports that a process is left.
+// anybody reports whether a process is left.
 func (h *simHost) anybody() bool {
 	for _, r := range h.ranks {
 		if r.alive || r.daemons > 0 {
@@ -276,15 +275,14 @@ func (h *simHost) anybody() bool {
 	return h.lives && !h.off
 }
 
-// cleanBy is when no process may be left after the launcher's end; ever is false
-// where that cannot be promised.
+// cleanBy returns when the last process must have ended after the launcher's end. ever is false if that is not promised.
 func (h *simHost) cleanBy() (due time.Duration, ever bool) {
 	from := max(h.w.boss.overAt, h.recovered)
 	switch {
 	case h.stuck, h.forever && h.isolated && !h.hungUp:
 		return 0, false
 	case h.isolated:
-		return from + agent.Lease + goneGrace + 3*time.Second, true
+		return from + agent.Lease + lostGrace + 3*time.Second, true
 	}
-	return from + guardPatience + time.Second, true
+	return from + guardTime + time.Second, true
 }

@@ -8,31 +8,31 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// simRank is a process that comes to some fences, ends, and minds signals or not.
+// simRank is a process that enters some fences, handles or ignores signals, and ends.
 type simRank struct {
 	host *simHost
 	rank int
 
 	alive, stopped bool
 	stuck          bool // no signal ends it
-	daemons        int  // processes that it leaves
+	daemons        int  // processes that it leaves behind
 	onTerm         int
 	waits          string // the fence it is in
 	pending        []func()
 	zombieAt       time.Duration // it can be reaped from then on
 	reaped         bool
 
-	told    bool // that the job cannot go on: nobody can tell why it ends after that
+	told    bool // to abort, so the cause of a later end is unknown
 	touched bool // its end may be a consequence from now on
-	termed  bool // because of the agent's SIGTERM alone: a SIGKILL is still nobody's doing but its own
+	termed  bool // only because of the agent's SIGTERM, so a SIGKILL is still its own failure
 	asked   bool // the agent's signal to end reached it while it ran
 	origin  bool // it failed by itself
 	code    int
 	killed  syscall.Signal
-	endedAt time.Duration // as its agent saw it
+	endedAt time.Duration // as its agent observed it
 }
 
-// What a rank does about TERM.
+// What a rank does on SIGTERM.
 const (
 	dies = iota
 	ignores
@@ -53,7 +53,7 @@ func newSimRank(h *simHost, rank int) *simRank {
 
 func (r *simRank) world() *world { return r.host.w }
 
-// live plans the rank's life: fences, then its end.
+// live schedules the rank's fences and its end.
 func (r *simRank) live() {
 	w := r.world()
 	w.After(w.upTo(4*time.Second), func() { r.join(0) })
@@ -71,7 +71,7 @@ func (r *simRank) join(fence int) {
 	})
 }
 
-// fenced lets the rank go on.
+// fenced releases the rank from a fence.
 func (r *simRank) fenced(name string) {
 	if r.waits != name {
 		return
@@ -81,7 +81,7 @@ func (r *simRank) fenced(name string) {
 	w.After(w.upTo(time.Second), func() { r.join(int(name[1]-'0') + 1) })
 }
 
-// finish is the end that the rank planned.
+// finish ends the rank as chosen by the dice.
 func (r *simRank) finish() {
 	w := r.world()
 	n := 99
@@ -93,7 +93,7 @@ func (r *simRank) finish() {
 		r.exit(1 + w.dice.IntN(255))
 	case n < 9:
 		r.soon(func() { r.end(0, []syscall.Signal{syscall.SIGSEGV, syscall.SIGKILL, syscall.SIGABRT}[w.dice.IntN(3)]) })
-	case n < 11: // it goes on for ever
+	case n < 11: // it runs for ever
 	default:
 		r.exit(0)
 	}
@@ -101,7 +101,7 @@ func (r *simRank) finish() {
 
 func (r *simRank) exit(code int) { r.soon(func() { r.end(code, 0) }) }
 
-// soon has the rank do something when it is not stopped.
+// soon runs a function of the rank, or queues it while the rank is stopped.
 func (r *simRank) soon(do func()) {
 	switch {
 	case !r.alive || r.stuck:
@@ -112,7 +112,7 @@ func (r *simRank) soon(do func()) {
 	}
 }
 
-// end is the end of the process. Its agent hears of it soon, and of its output.
+// end ends the process. Its agent notices soon, and then drains its output.
 func (r *simRank) end(code int, signal syscall.Signal) {
 	if !r.alive {
 		return
@@ -140,7 +140,7 @@ func (r *simRank) end(code int, signal syscall.Signal) {
 	}
 }
 
-// reap is what the agent does with a process that has ended.
+// reap makes the agent reap the process, if it has ended.
 func (r *simRank) reap() {
 	if r.alive || r.reaped || r.world().Now < r.zombieAt {
 		return
@@ -157,19 +157,19 @@ func (r *simRank) reap() {
 	}
 }
 
-// loses is what a rank does that notices the loss of another: it says so, and exits.
+// loses makes the rank report the loss of another, and exit.
 func (r *simRank) loses(other int) {
 	r.soon(func() {
 		w, h := r.world(), r.host
 		r.touched, r.termed = true, false
 		h.do(&h.own, func() {
 			h.up.send(wire.Lost{By: r.rank, Rank: other, Cause: "reset"})
-			w.After(w.upTo(20*time.Millisecond), func() { r.exit(1) }) // having the agent's answer
+			w.After(w.upTo(20*time.Millisecond), func() { r.exit(1) }) // after the agent's answer
 		})
 	})
 }
 
-// abort is the word that the job cannot go on.
+// abort tells the rank to abort.
 func (r *simRank) abort() {
 	if !r.alive {
 		return
@@ -190,7 +190,7 @@ func (r *simRank) kill() {
 	}
 }
 
-// signal is the agent's.
+// signal delivers a signal of the agent.
 func (r *simRank) signal(signal syscall.Signal) {
 	switch signal {
 	case syscall.SIGTERM:

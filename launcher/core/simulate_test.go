@@ -10,7 +10,7 @@ import (
 	"github.com/gorun/gorun/internal/test/simulate"
 )
 
-// verdict holds what the launcher says against what happened.
+// verdict compares the launcher's result with the course of the job.
 func (w *world) verdict() error {
 	b := w.boss
 	if !b.told {
@@ -35,15 +35,15 @@ func (w *world) verdict() error {
 	}
 	for _, lost := range r.Lost {
 		if i := slices.IndexFunc(w.hosts, func(h *simHost) bool { return h.name == lost.Host }); !w.hosts[i].suspect && !w.hosts[i].stuck {
-			return fmt.Errorf("nothing was wrong with %s, and it is lost: %v", lost.Host, lost.Err)
+			return fmt.Errorf("%s is lost without a fault: %v", lost.Host, lost.Err)
 		}
 	}
 	return w.blame(r)
 }
 
-// blame holds the first cause against what happened.
+// blame compares the result's cause with the course of the job.
 func (w *world) blame(r Result) error {
-	var first *simRank // of those that failed by themselves, as the launcher heard
+	var first *simRank // of the failures that the launcher knows and that have no cause
 	for _, rank := range w.ranks {
 		e, known := w.boss.known[rank.rank]
 		if known && e.Stopped && rank.origin && !rank.termed { // a SIGKILL of another's may be reaped after the agent's own
@@ -97,7 +97,7 @@ func TestWholeJobs(t *testing.T) {
 
 func TestWholeJobsOfOneSeedAreTheSame(t *testing.T) { simulate.Repeatable(t, 300, playJob) }
 
-// FuzzWholeJobs has the fuzzer choose what happens.
+// FuzzWholeJobs takes the dice from the fuzzer.
 func FuzzWholeJobs(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte("a job of many hosts, and much that goes wrong with it"))

@@ -9,7 +9,7 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// goWrong makes something happen at some time.
+// goWrong schedules a random fault or request.
 func (w *world) goWrong() {
 	at := w.upTo(16 * time.Second)
 	h := w.hosts[w.dice.IntN(len(w.hosts))]
@@ -20,7 +20,7 @@ func (w *world) goWrong() {
 	case 1:
 		w.stopBoss(at, w.upTo(80*time.Second))
 	case 2, 3:
-		w.wish(at, StopReason(1+w.dice.IntN(3)))
+		w.requestStop(at, StopReason(1+w.dice.IntN(3)))
 	case 4:
 		w.until(at, func() { w.boss.post(-1, Stop{Why: OutputClosed}) })
 	case 5:
@@ -55,8 +55,8 @@ func (w *world) goWrong() {
 	}
 }
 
-// wish is a user who wants the end once, twice or three times.
-func (w *world) wish(at time.Duration, why StopReason) {
+// requestStop schedules one to three stop requests of the user.
+func (w *world) requestStop(at time.Duration, why StopReason) {
 	w.until(at, func() { w.boss.post(-1, Stop{Why: why}) })
 	if w.oneIn(2) {
 		at += w.upTo(3 * time.Second)
@@ -105,7 +105,7 @@ func (h *simHost) stopAgent(at, d time.Duration, forever bool) {
 	})
 }
 
-// killGuard has the agent hear of its guard's end.
+// killGuard ends the guard, which the agent notices.
 func (h *simHost) killGuard() {
 	if h.lives {
 		h.w.Note("%s: the guard is killed", h.name)
@@ -127,8 +127,8 @@ func (h *simHost) reset() {
 	h.up.last, h.down.last = h.w.Now+time.Hour, h.w.Now+time.Hour // nothing follows
 }
 
-// stall holds up one way, or both. A connection that is held up too long is dead
-// for the launcher; the host learns of that when it is reachable again.
+// stall delays one direction of the connection, or both. After netTime the launcher counts it as dead; the host learns that
+// when it is reachable again.
 func (h *simHost) stall(at time.Duration, which int, d time.Duration, forever bool) {
 	w := h.w
 	dead := false
@@ -174,7 +174,7 @@ func (h *simHost) stall(at time.Duration, which int, d time.Duration, forever bo
 	})
 }
 
-// parted is what the ranks notice of a host that cannot be reached.
+// parted makes ranks notice that a host is unreachable.
 func (h *simHost) parted() {
 	if !h.w.ring {
 		return
@@ -189,7 +189,7 @@ func (h *simHost) parted() {
 	}
 }
 
-// crash ends a machine without a word.
+// crash ends a machine.
 func (h *simHost) crash() {
 	w := h.w
 	w.Note("%s: crashes", h.name)

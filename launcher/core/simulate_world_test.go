@@ -11,9 +11,8 @@ import (
 	"github.com/gorun/gorun/launcher/session"
 )
 
-// A world is one whole job on a clock of its own: the launcher's core, the cores of
-// the agents, ranks, the connections between them, a user, and what goes wrong.
-// All that is left to chance comes from its dice, so the same dice make the same job.
+// world is one whole job on a clock of its own: the launcher's core, the agents' cores, ranks, connections, a user and faults.
+// All randomness comes from its dice, so equal dice make equal jobs.
 type world struct {
 	simulate.Clock
 	dice dice
@@ -25,14 +24,14 @@ type world struct {
 	boss     *boss
 	hosts    []*simHost
 	ranks    []*simRank
-	trouble  time.Duration // when the last thing is over that may hold up the end
+	trouble  time.Duration // when the last fault is over
 	harmless bool          // nothing goes wrong
 }
 
-// dice are where chance comes from: a seed, or a fuzzer's bytes.
+// dice are the source of randomness: a seed, or a fuzzer's bytes.
 type dice interface{ IntN(n int) int }
 
-// byteDice end with zeros.
+// byteDice continue with zeros after their last byte.
 type byteDice []byte
 
 func (d *byteDice) IntN(n int) int {
@@ -43,7 +42,7 @@ func (d *byteDice) IntN(n int) int {
 	return v % n
 }
 
-// newWorld makes up a job and what happens to it.
+// newWorld makes up a job and its faults.
 func newWorld(d dice, tell bool) *world {
 	w := &world{Clock: simulate.Clock{Tell: tell}, dice: d}
 	hosts := make([]hostfile.Host, 1+d.IntN(4))
@@ -65,7 +64,7 @@ func newWorld(d dice, tell bool) *world {
 	for _, r := range w.ranks {
 		r.live()
 	}
-	// Somebody loses patience with a job that nothing ends.
+	// A time limit ends a job that would run for ever.
 	w.until(40*time.Second, func() { w.boss.post(-1, Stop{Why: TimedOut}) })
 	if !w.harmless {
 		for range 1 + d.IntN(4) {
@@ -77,18 +76,18 @@ func newWorld(d dice, tell bool) *world {
 
 func (w *world) oneIn(n int) bool { return w.dice.IntN(n) == 0 }
 
-// upTo is any time from 0 to most.
+// upTo returns a random duration from 0 to most.
 func (w *world) upTo(most time.Duration) time.Duration {
 	return time.Duration(w.dice.IntN(int(most/time.Microsecond)+1)) * time.Microsecond
 }
 
-// until is at, for what the end of the job may wait for.
+// until is At for an event that may delay the end of the job.
 func (w *world) until(t time.Duration, do func()) {
 	w.trouble = max(w.trouble, t)
 	w.At(t, do)
 }
 
-// run plays the job to its end, and on until nothing of it is left.
+// run plays the job until its last process has ended.
 func (w *world) run() error {
 	bound := w.trouble + HungTime + 4*session.BeatTime + w.grace + StopMargin + 2*TickTime
 	for w.Fault == nil && w.Next() {
@@ -108,8 +107,7 @@ func (w *world) run() error {
 	return w.Fault
 }
 
-// clean reports that no process of the job is left, but for those that cannot be
-// killed. Where there is one, it must not be there too long.
+// clean reports whether no process is left except those that cannot be killed, and checks when the last must have ended.
 func (w *world) clean() bool {
 	clean := true
 	for _, h := range w.hosts {
@@ -127,10 +125,10 @@ func (w *world) clean() bool {
 	return clean
 }
 
-// pipe carries messages one way in their order.
+// pipe carries messages in one direction, in order.
 type pipe struct {
 	w       *world
-	delay   time.Duration // least
+	delay   time.Duration // minimum
 	last    time.Duration // when the latest message comes
 	stalled bool
 	cut     bool
@@ -169,5 +167,5 @@ func (p *pipe) flow() {
 // beatMessage is a heartbeat, with the sender's clock.
 type beatMessage struct{ at time.Duration }
 
-// doneMessage is an agent's last word.
+// doneMessage is an agent's last message.
 type doneMessage struct{}

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Clock runs functions at their times. Of two at one time the older runs first. Logged and Fault record the course.
+// Clock runs functions at their times. Of two at one time the older runs first.
 type Clock struct {
 	Now   time.Duration
 	Tell  bool // keep the log
