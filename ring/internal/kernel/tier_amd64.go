@@ -10,19 +10,15 @@ import (
 // detect returns the best tier of the processor. The bits of package cpu also say that the
 // operating system saves the vector registers.
 func detect() tier {
-	const f16c = 1 << 29
 	x := &cpu.X86
-	_, _, features, _ := cpuid(1, 0)
 	switch {
-	case !x.HasAVX2 || features&f16c == 0:
+	case !x.HasAVX2 || !x.HasF16C:
 		return plain
 	case !x.HasAVX512F || !x.HasAVX512BW || !x.HasAVX512DQ || !x.HasAVX512VL || !x.HasBMI2:
 		return avx2
 	}
 	return avx512
 }
-
-func cpuid(leaf, subleaf uint32) (a, b, c, d uint32)
 
 // What the assembly does beside the operations of Reduce.
 const (
