@@ -219,6 +219,15 @@ func checks() map[string]check {
 				if err := same(dst, gathered(lengths)); err != nil {
 					return err
 				}
+				clear(dst)
+				own := dst[begin(lengths, c.Rank()):][:len(src)]
+				copy(own, src)
+				if err := ring.AllGatherV(ctx, c, dst, own, parts); err != nil {
+					return err
+				}
+				if err := same(dst, gathered(lengths)); err != nil {
+					return fmt.Errorf("in place: %w", err)
+				}
 			}
 			return nil
 		},

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -180,79 +178,6 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// calls that differ from an allreduce of 10 float32, each in one field.
-var odd = map[string]func(*ring.Comm) error{
-	"kind": func(c *ring.Comm) error { return ring.Barrier(ctx, c) },
-	"op":   func(c *ring.Comm) error { return ring.AllReduce(ctx, c, make([]float32, 10), ring.Max) },
-	"type": func(c *ring.Comm) error { return ring.AllReduce(ctx, c, make([]float64, 10), ring.Sum) },
-	"count": func(c *ring.Comm) error {
-		return ring.AllReduce(ctx, c, make([]float32, 11), ring.Sum)
-	},
-	"long":      func(c *ring.Comm) error { return ring.AllReduce(ctx, c, make([]float32, 1<<20), ring.Sum) },
-	"broadcast": func(c *ring.Comm) error { return ring.Broadcast(ctx, c, make([]float32, 10), 0) },
-	"gather": func(c *ring.Comm) error {
-		return ring.Gather(ctx, c, make([]float32, 10*c.Size()), make([]float32, 10), c.Rank())
-	},
-	"alltoall": func(c *ring.Comm) error {
-		return ring.AllToAll(ctx, c, make([]float32, 10*c.Size()), make([]float32, 10*c.Size()))
-	},
-	"receive": func(c *ring.Comm) error {
-		return ring.Recv(ctx, c, make([]float32, 10), (c.Rank()+1)%c.Size())
-	},
-}
-
-func TestMismatchNamesBothRanks(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes many seconds")
-	}
-	onTransports(t, func(t *testing.T, l layout) {
-		for field, call := range odd {
-			for _, size := range []int{2, 3, 4} {
-				for culprit := range size {
-					t.Run(fmt.Sprintf("%s/ranks=%d/culprit=%d", field, size, culprit), func(t *testing.T) {
-						t.Parallel()
-						testMismatch(t, l.of(size).job(t), culprit, call)
-					})
-				}
-			}
-		}
-	})
-}
-
-func testMismatch(t *testing.T, job *ringtest.Job, culprit int, call func(*ring.Comm) error) {
-	size, comms := job.Size, job.Join(t)
-	errs := make([]error, size)
-	within(t, 3*told, func() {
-		ringtest.Each(size, func(rank int) error {
-			if rank == culprit {
-				errs[rank] = call(comms[rank])
-			} else {
-				errs[rank] = ring.AllReduce(ctx, comms[rank], make([]float32, 10), ring.Sum)
-			}
-			if errs[rank] == nil { // it has only sent: the next call knows
-				errs[rank] = ring.Barrier(ctx, comms[rank])
-			}
-			return nil
-		})
-	})
-	seen := 0
-	for rank, err := range errs {
-		mismatch, peer := new(ring.MismatchError), new(ring.PeerError)
-		switch {
-		case errors.As(err, &mismatch):
-			seen++
-			if mismatch.Rank != rank || (mismatch.Peer != culprit && rank != culprit) || mismatch.Mine == mismatch.Theirs {
-				t.Errorf("rank %d: %v", rank, err)
-			}
-		case !errors.As(err, &peer) || !strings.Contains(err.Error(), "calls differ"):
-			t.Errorf("rank %d: %v", rank, err)
-		}
-	}
-	if seen == 0 {
-		t.Error("nobody saw the difference")
-	}
-}
-
 func TestInitErrors(t *testing.T) {
 	job := ringtest.NewJob(t, 2)
 	tests := map[string]struct {
@@ -343,43 +268,4 @@ func TestLateRankIsWaitedFor(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-}
-
-func TestNothingIsLeftBehind(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
-	onTransports(t, func(t *testing.T, l layout) {
-		files := func() int {
-			entries, err := os.ReadDir("/proc/self/fd")
-			if err != nil {
-				lab.Skip(t, "no /proc here")
-			}
-			return len(entries)
-		}
-		round := func() {
-			job := l.of(4).job(t)
-			comms := job.Join(t)
-			ringtest.Each(4, func(rank int) error {
-				if rank == 3 {
-					return comms[3].Close()
-				}
-				defer comms[rank].Close()
-				return ring.Barrier(ctx, comms[rank])
-			})
-			job.Close()
-		}
-		round()
-		goroutines, open := runtime.NumGoroutine(), files()
-		for range 25 {
-			round()
-		}
-		deadline := time.Now().Add(5 * time.Second) // net/http ends its goroutines a little later
-		for runtime.NumGoroutine() > goroutines || files() > open {
-			if time.Now().After(deadline) {
-				t.Fatalf("%d goroutines and %d files, were %d and %d", runtime.NumGoroutine(), files(), goroutines, open)
-			}
-			runtime.Gosched()
-		}
-	})
 }

@@ -16,13 +16,7 @@ import (
 	"github.com/gorun/gorun/ring"
 )
 
-// childEnv makes the test binary act as one rank of TestKilledRank.
-const childEnv = "RING_TEST_CHILD"
-
 func TestMain(m *testing.M) {
-	if os.Getenv(childEnv) != "" {
-		os.Exit(status(child()))
-	}
 	if what := os.Getenv(deviceEnv); what != "" {
 		os.Exit(status(deviceChild(what)))
 	}
@@ -74,17 +68,6 @@ func untilItFails(step func() error) error {
 	return json.NewEncoder(os.Stdout).Encode(v)
 }
 
-// child allreduces until that fails.
-func child() error {
-	c, err := ring.Init(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	buf := make([]float32, 256<<10)
-	return untilItFails(func() error { return ring.AllReduce(ctx, c, buf, ring.Avg) })
-}
-
 // kill ends the process of rank victim, calls then, and expects from all others a verdict about it
 // within bound.
 func kill(t *testing.T, ranks []*exec.Cmd, outputs []*bufio.Scanner, victim int, bound time.Duration, then func()) {
@@ -118,32 +101,6 @@ func scanFor(t testing.TB, out *bufio.Scanner, prefix string) string {
 	}
 	t.Fatalf("a rank ended without a line %q", prefix)
 	return ""
-}
-
-func TestKilledRank(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
-	onTransports(t, func(t *testing.T, l layout) {
-		for _, size := range []int{2, 3, 4} {
-			for victim := range size {
-				t.Run(fmt.Sprintf("ranks=%d/victim=%d", size, victim), func(t *testing.T) { killOne(t, l.of(size).job(t), victim) })
-			}
-		}
-	})
-}
-
-func killOne(t *testing.T, job *ringtest.Job, victim int) {
-	size := job.Size
-	outputs := make([]*bufio.Scanner, size)
-	ranks := make([]*exec.Cmd, size)
-	for rank := range size {
-		ranks[rank], outputs[rank] = startChild(t, job, rank, childEnv)
-	}
-	for _, out := range outputs {
-		scanFor(t, out, "running")
-	}
-	kill(t, ranks, outputs, victim, told, func() {})
 }
 
 // startChild runs this test program as a rank: what it does there is up to the variable
