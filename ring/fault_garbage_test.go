@@ -22,7 +22,7 @@ import (
 // agent stands behind a true agent's job, to which the ranks of one job in this process come. It
 // keeps the addresses at which they listen.
 type agent struct {
-	gather *kv.Gather
+	gather *kv.Fences
 	store  *kv.Store
 	never  chan struct{} // the job is not aborted
 
@@ -38,7 +38,7 @@ type agent struct {
 func openAgent(tb testing.TB, l layout) (a *agent, job string, environ func(rank int) []string) {
 	tb.Helper()
 	d := l.job(tb) // for its names and key alone
-	a = &agent{gather: kv.NewGather(l.size), store: kv.NewStore(), never: make(chan struct{}), fences: map[string]chan struct{}{}, values: map[string][][]byte{}}
+	a = &agent{gather: kv.NewFences(l.size), store: kv.NewStore(), never: make(chan struct{}), fences: map[string]chan struct{}{}, values: map[string][][]byte{}}
 	ranks := map[string]kv.JobInfo{}
 	for rank := range l.size {
 		ranks["token-"+strconv.Itoa(rank)] = kv.JobInfo{Job: d.ID, Rank: rank, Size: l.size, Key: d.Key}

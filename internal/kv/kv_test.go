@@ -15,7 +15,7 @@ import (
 )
 
 func TestGatherCompletesOnceAllAreIn(t *testing.T) {
-	g := NewGather(3)
+	g := NewFences(3)
 	if all, err := g.Add("a", map[int][]byte{0: []byte("x"), 2: []byte("z")}); all != nil || err != nil {
 		t.Fatalf("two of three: %v, %v", all, err)
 	}
@@ -36,7 +36,7 @@ func TestGatherCompletesOnceAllAreIn(t *testing.T) {
 }
 
 func TestGatherIsBounded(t *testing.T) {
-	g := NewGather(2)
+	g := NewFences(2)
 	for i := range maxOpen {
 		if _, err := g.Add(fmt.Sprint(i), map[int][]byte{0: nil}); err != nil {
 			t.Fatal(err)
@@ -110,7 +110,7 @@ func TestStoreWaitsForAKey(t *testing.T) {
 // backend is a whole job's backend in this process.
 type backend struct {
 	mu      sync.Mutex
-	gather  *Gather
+	gather  *Fences
 	size    int
 	waiting map[string]chan map[int][]byte
 	store   *Store
@@ -119,7 +119,7 @@ type backend struct {
 }
 
 func newBackend(size int) *backend {
-	return &backend{gather: NewGather(size), size: size, waiting: map[string]chan map[int][]byte{}, store: NewStore(),
+	return &backend{gather: NewFences(size), size: size, waiting: map[string]chan map[int][]byte{}, store: NewStore(),
 		aborted: make(chan struct{}), lost: make(chan string, 1)}
 }
 

@@ -46,7 +46,7 @@ func TestStoreForgetsWaits(t *testing.T) {
 }
 
 func TestGatherBoundsValues(t *testing.T) {
-	g := NewGather(2)
+	g := NewFences(2)
 	if _, err := g.Add("a", map[int][]byte{0: make([]byte, MaxFence+1)}); err == nil {
 		t.Error("no bound on a value")
 	}
@@ -66,11 +66,11 @@ func TestGatherBoundsValues(t *testing.T) {
 	for m := range 40 {
 		big[m] = value
 	}
-	g = NewGather(41)
+	g = NewFences(41)
 	for n = 0; err == nil && n < maxOpen; n++ {
 		_, err = g.Add(fmt.Sprint(n), big)
 	}
-	if err == nil || g.bytes > maxGather {
+	if err == nil || g.bytes > maxFenceBytes {
 		t.Errorf("%d bytes in open fences, %v", g.bytes, err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 // Fences holds the open fences of a job, or of an epoch of an elastic one. It is not safe for concurrent use.
 type Fences struct {
-	gather *kv.Gather
+	gather *kv.Fences
 	ended  []int // ranks that have ended and can reach no fence
 }
 
@@ -17,7 +17,7 @@ type Fences struct {
 const maxFenced = wire.MaxControl / 2
 
 // NewFences returns the fences of size ranks.
-func NewFences(size int) *Fences { return &Fences{gather: kv.NewGather(size)} }
+func NewFences(size int) *Fences { return &Fences{gather: kv.NewFences(size)} }
 
 // Add takes one host's values and returns all when they are complete.
 func (f *Fences) Add(part wire.Fence) (map[int][]byte, error) {

@@ -27,7 +27,7 @@ type simHost struct {
 	up, down *pipe
 	agent    *agent.Machine
 	ranks    []*simRank
-	gather   *kv.Gather
+	gather   *kv.Fences
 	exited   []int
 
 	lives, stopped bool // the agent
@@ -46,7 +46,7 @@ type simHost struct {
 }
 
 func newSimHost(w *world, p *plan.Host, index int) *simHost {
-	h := &simHost{w: w, name: p.Name, index: index, began: w.upTo(time.Second) - 500*time.Millisecond, lives: true, gather: kv.NewGather(len(p.Ranks))}
+	h := &simHost{w: w, name: p.Name, index: index, began: w.upTo(time.Second) - 500*time.Millisecond, lives: true, gather: kv.NewFences(len(p.Ranks))}
 	h.up = &pipe{w: w, delay: w.upTo(100 * time.Millisecond), deliver: func(m any) { w.boss.post(index, m) }}
 	h.down = &pipe{w: w, delay: w.upTo(100 * time.Millisecond), deliver: h.frame}
 	var ranks []int

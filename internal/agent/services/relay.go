@@ -22,7 +22,7 @@ type relay struct {
 	rank    int   // of this host in the epoch, if epoch is not 0
 	size    int   // ranks in the job
 	exited  []int // ranks that post to no fence any more
-	gather  *kv.Gather
+	gather  *kv.Fences
 	fences  map[string]*fenceWait
 	gets    map[uint64]chan wire.Value // until they are answered
 	lastGet uint64
@@ -38,7 +38,7 @@ type fenceWait struct {
 }
 
 func newRelay(out *wire.Writer, localSize, size int) *relay {
-	return &relay{out: out, size: size, ended: make(chan struct{}), gather: kv.NewGather(localSize),
+	return &relay{out: out, size: size, ended: make(chan struct{}), gather: kv.NewFences(localSize),
 		fences: map[string]*fenceWait{}, gets: map[uint64]chan wire.Value{}, aborted: make(chan struct{})}
 }
 
@@ -49,7 +49,7 @@ func (r *relay) begin(epoch, rank, size int) {
 	if r.info == nil {
 		close(r.aborted)
 	}
-	r.epoch, r.rank, r.size, r.exited, r.gather = epoch, rank, size, nil, kv.NewGather(1)
+	r.epoch, r.rank, r.size, r.exited, r.gather = epoch, rank, size, nil, kv.NewFences(1)
 	r.fences, r.aborted, r.info = map[string]*fenceWait{}, make(chan struct{}), nil
 }
 

@@ -9,24 +9,23 @@ import (
 const MaxFence = 64 << 10
 
 const (
-	maxOpen   = 1024     // open fences
-	maxGather = 64 << 20 // bytes of all their values together
+	maxOpen       = 1024     // open fences
+	maxFenceBytes = 64 << 20 // bytes of all their values together
 )
 
-// Gather collects one value per member under each name until all members are
-// in. It is not safe for concurrent use.
-type Gather struct {
+// Fences holds open fences: each collects one value from every member under its name. It is not safe for concurrent use.
+type Fences struct {
 	want  int
 	open  map[string]map[int][]byte
 	bytes int // of the values in open
 }
 
-// NewGather returns a Gather that waits for want members under each name.
-func NewGather(want int) *Gather {
-	return &Gather{want: want, open: map[string]map[int][]byte{}}
+// NewFences returns fences of want members each.
+func NewFences(want int) *Fences {
+	return &Fences{want: want, open: map[string]map[int][]byte{}}
 }
 
-// DuplicateError means that a member posted a second value to an open fence.
+// DuplicateError reports that a member posted a second value to an open fence.
 type DuplicateError struct {
 	Name   string
 	Member int
@@ -36,10 +35,9 @@ func (e *DuplicateError) Error() string {
 	return fmt.Sprintf("fence %q: rank %d came twice", e.Name, e.Member)
 }
 
-// Stuck reports an open name that can never complete, because a member that has ended is not in it. Of several names it is the first in
-// alphabetical order.
-func (g *Gather) Stuck(ended []int) (name string, member int, stuck bool) {
-	for open, got := range g.open {
+// Stuck reports an open fence that cannot end, because a member that has ended is not in it: of several the first by name.
+func (f *Fences) Stuck(ended []int) (name string, member int, stuck bool) {
+	for open, got := range f.open {
 		if stuck && name <= open {
 			continue
 		}
@@ -50,17 +48,16 @@ func (g *Gather) Stuck(ended []int) (name string, member int, stuck bool) {
 	return name, member, stuck
 }
 
-// Add adds values by member. When they complete the name, it returns all
-// values and forgets the name, which may then be used again. The values are
-// kept, not copied.
-func (g *Gather) Add(name string, values map[int][]byte) (all map[int][]byte, err error) {
+// Add adds values by member. The fence ends when all members have one: Add then returns all values, and the name may be used
+// again. The values are kept, not copied.
+func (f *Fences) Add(name string, values map[int][]byte) (all map[int][]byte, err error) {
 	size, err := sizeOf(name, values)
 	if err != nil {
 		return nil, err
 	}
-	got := g.open[name]
+	got := f.open[name]
 	if got == nil {
-		if len(g.open) >= maxOpen {
+		if len(f.open) >= maxOpen {
 			return nil, fmt.Errorf("fence %.40q: %d fences are open already", name, maxOpen)
 		}
 		got = map[int][]byte{}
@@ -70,24 +67,24 @@ func (g *Gather) Add(name string, values map[int][]byte) (all map[int][]byte, er
 			return nil, &DuplicateError{name, member}
 		}
 	}
-	if g.bytes+size > maxGather {
-		return nil, fmt.Errorf("fence %.40q: the values in open fences are more than %d bytes", name, maxGather)
+	if f.bytes+size > maxFenceBytes {
+		return nil, fmt.Errorf("fence %.40q: the values in open fences are more than %d bytes", name, maxFenceBytes)
 	}
-	g.bytes += size
-	g.open[name] = got
+	f.bytes += size
+	f.open[name] = got
 	for member, value := range values {
 		got[member] = value
 	}
-	if len(got) < g.want {
+	if len(got) < f.want {
 		return nil, nil
 	}
-	delete(g.open, name)
+	delete(f.open, name)
 	size, _ = sizeOf(name, got)
-	g.bytes -= size
+	f.bytes -= size
 	return got, nil
 }
 
-// sizeOf adds up values, and refuses those that are too large.
+// sizeOf returns the bytes of values, or an error if one is too large.
 func sizeOf(name string, values map[int][]byte) (size int, err error) {
 	if len(name) > MaxKey {
 		return 0, fmt.Errorf("fence %.40q: a name of %d bytes, at most %d allowed", name, len(name), MaxKey)

@@ -103,25 +103,6 @@ func hostBound(name string) bool {
 	return false
 }
 
-// secret reports names that usually hold credentials.
-func secret(name string) bool {
-	upper := strings.ToUpper(name)
-	if upper == "TOKEN" || upper == "KEY" {
-		return true
-	}
-	for _, s := range []string{"_TOKEN", "_KEY", "APIKEY", "_PAT", "_PASS", "_PWD"} {
-		if strings.HasSuffix(upper, s) {
-			return true
-		}
-	}
-	for _, s := range []string{"SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL"} {
-		if strings.Contains(upper, s) {
-			return true
-		}
-	}
-	return strings.HasPrefix(upper, "AWS_")
-}
-
 // SessionNames returns the variables that sshd and shells set for a session. Ranks
 // must not get them.
 func SessionNames() []string {
