@@ -27,20 +27,20 @@ const (
 
 var errNotFound = errors.New("agent knows nothing under that name")
 
-// Job is what the agent says about the job and the caller's place in it.
+// Job describes the job and the caller's rank in it.
 type Job struct {
 	ID       string `json:"job"`
 	Epoch    int    `json:"epoch"`
 	Rank     int    `json:"rank"`
 	Size     int    `json:"size"`
 	Key      []byte `json:"key"` // secret of this epoch, KeySize bytes
-	Location        // of an elastic job, as its ranks have another one in each epoch
+	Location        // set only in elastic jobs, where it changes with each epoch
 }
 
-// Abort says why the job has ended early. It is the error of every call that
-// the end of the job interrupts.
+// Abort is the reason why the job ended early, and the error of every call that this
+// interrupts.
 type Abort struct {
-	Rank  int    `json:"rank"` // who failed; -1 when it was no rank
+	Rank  int    `json:"rank"` // that failed, or -1
 	Host  string `json:"host"`
 	Cause string `json:"cause"`
 }
@@ -52,16 +52,15 @@ func (a *Abort) Error() string {
 	return fmt.Sprintf("job aborted: rank %d on %s: %s", a.Rank, a.Host, a.Cause)
 }
 
-// Client speaks to one agent in the name of one rank. Its methods may be called
-// from several goroutines.
+// Client makes one rank's requests to its agent. Its methods are safe for concurrent use.
 type Client struct {
 	base   string
 	token  string
 	client *http.Client
 }
 
-// NewClient returns a client of the agent that listens on addr, a host:port on
-// loopback. Token is the rank's own.
+// NewClient returns a client of the rank server at addr, a host:port on loopback. Token
+// identifies the rank.
 func NewClient(addr, token string) *Client {
 	dialer := &net.Dialer{Timeout: dialTimeout}
 	dialer.SetMultipathTCP(false)
@@ -73,12 +72,12 @@ func NewClient(addr, token string) *Client {
 	}
 }
 
-// Close drops idle connections. It does not interrupt calls: their contexts do.
-func (d *Client) Close() { d.client.CloseIdleConnections() }
+// Close drops idle connections. It does not interrupt calls.
+func (c *Client) Close() { c.client.CloseIdleConnections() }
 
-// Job asks which job and rank the token stands for.
-func (d *Client) Job(ctx context.Context) (Job, error) {
-	body, err := d.call(ctx, http.MethodGet, "job", nil)
+// Job returns the job and rank that the token identifies.
+func (c *Client) Job(ctx context.Context) (Job, error) {
+	body, err := c.call(ctx, http.MethodGet, "job", nil)
 	if err != nil {
 		return Job{}, fmt.Errorf("ask agent for the job: %w", err)
 	}
@@ -96,11 +95,11 @@ func decodeJob(body []byte) (Job, error) {
 	return job, nil
 }
 
-// Fence gives value to all ranks of the job and returns every rank's value,
-// indexed by rank. It blocks until all have called Fence with the same name.
-// An aborted job ends the wait with an [*Abort].
-func (d *Client) Fence(ctx context.Context, name string, value []byte) ([][]byte, error) {
-	body, err := d.call(ctx, http.MethodPost, "fence/"+(&url.URL{Path: name}).EscapedPath(), value)
+// Fence gives value to all ranks of the job and returns their values, by rank. It blocks
+// until all have called Fence with the same name. If the job is aborted, the error is an
+// [*Abort].
+func (c *Client) Fence(ctx context.Context, name string, value []byte) ([][]byte, error) {
+	body, err := c.call(ctx, http.MethodPost, "fence/"+(&url.URL{Path: name}).EscapedPath(), value)
 	if err != nil {
 		return nil, fmt.Errorf("fence %s: %w", name, err)
 	}
@@ -111,9 +110,8 @@ func (d *Client) Fence(ctx context.Context, name string, value []byte) ([][]byte
 	return answer.Values, nil
 }
 
-// Lost reports that the caller lost rank, and why, so that the launcher ends
-// the whole job and every rank hears of it.
-func (d *Client) Lost(ctx context.Context, rank int, cause string) error {
+// Lost reports that the caller lost rank, and why. The launcher then aborts the job.
+func (c *Client) Lost(ctx context.Context, rank int, cause string) error {
 	body, err := json.Marshal(struct {
 		Rank  int    `json:"rank"`
 		Cause string `json:"cause"`
@@ -121,23 +119,23 @@ func (d *Client) Lost(ctx context.Context, rank int, cause string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := d.call(ctx, http.MethodPost, "lost", body); err != nil {
+	if _, err := c.call(ctx, http.MethodPost, "lost", body); err != nil {
 		return fmt.Errorf("report rank %d as lost: %w", rank, err)
 	}
 	return nil
 }
 
-// Put leaves value under key for all ranks of the job, over what was there.
-func (d *Client) Put(ctx context.Context, key string, value []byte) error {
-	if _, err := d.call(ctx, http.MethodPut, "kv/"+(&url.URL{Path: key}).EscapedPath(), value); err != nil {
+// Put sets the value of key for all ranks of the job.
+func (c *Client) Put(ctx context.Context, key string, value []byte) error {
+	if _, err := c.call(ctx, http.MethodPut, "kv/"+(&url.URL{Path: key}).EscapedPath(), value); err != nil {
 		return fmt.Errorf("put %s: %w", key, err)
 	}
 	return nil
 }
 
-// Get returns what is under key now.
-func (d *Client) Get(ctx context.Context, key string) (value []byte, found bool, err error) {
-	value, err = d.call(ctx, http.MethodGet, "kv/"+(&url.URL{Path: key}).EscapedPath(), nil)
+// Get returns the current value of key.
+func (c *Client) Get(ctx context.Context, key string) (value []byte, found bool, err error) {
+	value, err = c.call(ctx, http.MethodGet, "kv/"+(&url.URL{Path: key}).EscapedPath(), nil)
 	if errors.Is(err, errNotFound) {
 		return nil, false, nil
 	}
@@ -147,10 +145,10 @@ func (d *Client) Get(ctx context.Context, key string) (value []byte, found bool,
 	return value, true, nil
 }
 
-// Wait returns what is under key as soon as there is something.
-func (d *Client) Wait(ctx context.Context, key string) ([]byte, error) {
+// Wait returns the value of key as soon as it has one.
+func (c *Client) Wait(ctx context.Context, key string) ([]byte, error) {
 	for {
-		value, err := d.call(ctx, http.MethodGet, "kv/"+(&url.URL{Path: key}).EscapedPath()+"?wait="+keyTimeout.String(), nil)
+		value, err := c.call(ctx, http.MethodGet, "kv/"+(&url.URL{Path: key}).EscapedPath()+"?wait="+keyTimeout.String(), nil)
 		if err == nil {
 			return value, nil
 		}
@@ -160,25 +158,24 @@ func (d *Client) Wait(ctx context.Context, key string) ([]byte, error) {
 	}
 }
 
-// Note tells the job's user a line about the caller.
-func (d *Client) Note(ctx context.Context, text string) error {
+// Note shows the user a line about the caller.
+func (c *Client) Note(ctx context.Context, text string) error {
 	body, err := json.Marshal(struct {
 		Text string `json:"text"`
 	}{text})
 	if err != nil {
 		return err
 	}
-	if _, err := d.call(ctx, http.MethodPost, "note", body); err != nil {
+	if _, err := c.call(ctx, http.MethodPost, "note", body); err != nil {
 		return fmt.Errorf("tell the user %q: %w", text, err)
 	}
 	return nil
 }
 
-// WatchAbort blocks until the job is aborted and returns why, or until ctx ends
-// and returns nil. An agent that goes away without an answer has taken the job
-// with it, so that is an abort too.
-func (d *Client) WatchAbort(ctx context.Context) *Abort {
-	body, err := d.call(ctx, http.MethodGet, "abort", nil)
+// WatchAbort blocks until the job is aborted and returns the reason, or nil if ctx ends
+// first. A lost connection counts as an abort, since ranks do not outlive their agent.
+func (c *Client) WatchAbort(ctx context.Context) *Abort {
+	body, err := c.call(ctx, http.MethodGet, "abort", nil)
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -196,14 +193,14 @@ func decodeAbort(body []byte) *Abort {
 	return a
 }
 
-// call does one request and returns the body of a good answer.
-func (d *Client) call(ctx context.Context, method, path string, body []byte) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, method, d.base+path, bytes.NewReader(body))
+// call makes one request and returns the body of a successful answer.
+func (c *Client) call(ctx context.Context, method, path string, body []byte) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
-	req.Header.Set("Authorization", "Bearer "+d.token)
-	resp, err := d.client.Do(req)
+	req.Header.Set("Authorization", "Bearer "+c.token)
+	resp, err := c.client.Do(req)
 	if err != nil {
 		return nil, err
 	}

@@ -14,10 +14,10 @@ import (
 )
 
 func client(t *testing.T, d *ringtest.Job, rank int) *boot.Client {
-	place := d.Rank(rank, "127.0.0.1")
-	door := boot.NewClient(place.Agent, place.Token)
-	t.Cleanup(door.Close)
-	return door
+	identity := d.Rank(rank, "127.0.0.1")
+	c := boot.NewClient(identity.Agent, identity.Token)
+	t.Cleanup(c.Close)
+	return c
 }
 
 func testContext(t *testing.T) context.Context {
@@ -42,10 +42,10 @@ func TestJob(t *testing.T) {
 
 func TestFence(t *testing.T) {
 	d, ctx := ringtest.NewJob(t, 3), testContext(t)
-	doors := []*boot.Client{client(t, d, 0), client(t, d, 1), client(t, d, 2)}
+	clients := []*boot.Client{client(t, d, 0), client(t, d, 1), client(t, d, 2)}
 	values := [][]byte{[]byte("a"), {}, {0, 0xff}}
 	err := ringtest.Each(3, func(rank int) error {
-		got, err := doors[rank].Fence(ctx, "ring/0/a b%", values[rank])
+		got, err := clients[rank].Fence(ctx, "ring/0/a b%", values[rank])
 		if err != nil {
 			return err
 		}
@@ -59,32 +59,32 @@ func TestFence(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := doors[0].Fence(ctx, "ring/0/a b%", nil); err == nil || !strings.Contains(err.Error(), "already") {
+	if _, err := clients[0].Fence(ctx, "ring/0/a b%", nil); err == nil || !strings.Contains(err.Error(), "already") {
 		t.Errorf("same fence again: %v", err)
 	}
 	d.Abort(ringtest.Abort{Rank: 1, Host: "f1", Cause: "exit code 1"})
 	abort := new(boot.Abort)
-	if _, err := doors[0].Fence(ctx, "other", nil); !errors.As(err, &abort) || abort.Rank != 1 || abort.Host != "f1" {
+	if _, err := clients[0].Fence(ctx, "other", nil); !errors.As(err, &abort) || abort.Rank != 1 || abort.Host != "f1" {
 		t.Errorf("fence of an aborted job: %v", err)
 	}
 }
 
 func TestWatchAbort(t *testing.T) {
 	d, ctx := ringtest.NewJob(t, 2), testContext(t)
-	door := client(t, d, 0)
+	c := client(t, d, 0)
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
-	if a := door.WatchAbort(ended); a != nil {
+	if a := c.WatchAbort(ended); a != nil {
 		t.Errorf("abort %v, but it was the watch that ended", a)
 	}
 	if err := client(t, d, 1).Lost(ctx, 0, "connection closed"); err != nil {
 		t.Fatal(err)
 	}
-	if a := door.WatchAbort(ctx); a == nil || a.Rank != 0 || a.Host != ringtest.Host || a.Cause != "connection closed" {
+	if a := c.WatchAbort(ctx); a == nil || a.Rank != 0 || a.Host != ringtest.Host || a.Cause != "connection closed" {
 		t.Errorf("abort is %v", a)
 	}
 	d.Close()
-	if a := door.WatchAbort(ctx); a == nil || a.Rank != -1 {
+	if a := c.WatchAbort(ctx); a == nil || a.Rank != -1 {
 		t.Errorf("abort is %v, want one by nobody: the agent is gone", a)
 	}
 }
@@ -92,14 +92,14 @@ func TestWatchAbort(t *testing.T) {
 func TestBadAnswers(t *testing.T) {
 	for name, body := range map[string]string{"no json": "hello", "short key": `{"job":"j","key":"AAAA"}`} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte(body)) }))
-		door := boot.NewClient(server.Listener.Addr().String(), "t")
-		if _, err := door.Job(testContext(t)); err == nil {
+		c := boot.NewClient(server.Listener.Addr().String(), "t")
+		if _, err := c.Job(testContext(t)); err == nil {
 			t.Errorf("%s: taken for a job", name)
 		}
-		if a := door.WatchAbort(testContext(t)); a == nil || a.Rank != -1 {
+		if a := c.WatchAbort(testContext(t)); a == nil || a.Rank != -1 {
 			t.Errorf("%s: abort is %v", name, a)
 		}
-		door.Close()
+		c.Close()
 		server.Close()
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"strconv"
 )
 
-// Location is what a rank of an elastic job learns of its place in an epoch, besides rank and size.
+// Location describes a rank in an epoch of an elastic job, in addition to rank and size.
 type Location struct {
 	LocalRank int      `json:"local_rank"`
 	LocalSize int      `json:"local_size"`
@@ -18,16 +18,16 @@ type Location struct {
 	Addrs     []string `json:"addrs"`
 }
 
-// Park says that the rank has left an epoch, 0 if it was in none, and returns who it is in the next one, when that
-// begins. A job that has no more epochs ends the wait with an [*Abort].
-func (d *Client) Park(ctx context.Context, left int) (Job, error) {
+// Park reports that the rank left an epoch, or 0 for none, blocks until the next one begins, and returns its job and
+// rank there. If the job has no further epoch, the error is an [*Abort].
+func (c *Client) Park(ctx context.Context, left int) (Job, error) {
 	body, err := json.Marshal(struct {
 		Left int `json:"left"`
 	}{left})
 	if err != nil {
 		return Job{}, err
 	}
-	answer, err := d.call(ctx, http.MethodPost, "park", body)
+	answer, err := c.call(ctx, http.MethodPost, "park", body)
 	if err != nil {
 		return Job{}, fmt.Errorf("wait for the epoch after %d: %w", left, err)
 	}
@@ -38,17 +38,17 @@ func (d *Client) Park(ctx context.Context, left int) (Job, error) {
 	return job, err
 }
 
-// Joined says that the rank has found the others of its epoch.
-func (d *Client) Joined(ctx context.Context) error {
-	if _, err := d.call(ctx, http.MethodPost, "joined", nil); err != nil {
+// Joined reports that the rank is connected to the others of its epoch.
+func (c *Client) Joined(ctx context.Context) error {
+	if _, err := c.call(ctx, http.MethodPost, "joined", nil); err != nil {
 		return fmt.Errorf("tell agent that the ranks have met: %w", err)
 	}
 	return nil
 }
 
-// WatchInterrupt blocks until the ranks of an epoch are to ask for another one, as hosts have come or are to go, and
-// returns true; or until ctx ends or the agent is gone, and returns false.
-func (d *Client) WatchInterrupt(ctx context.Context, epoch int) bool {
-	_, err := d.call(ctx, http.MethodGet, "interrupt?"+url.Values{"epoch": {strconv.Itoa(epoch)}}.Encode(), nil)
+// WatchInterrupt blocks until the ranks of an epoch should park because hosts come or leave, and returns true. It
+// returns false if ctx ends or the agent is unreachable.
+func (c *Client) WatchInterrupt(ctx context.Context, epoch int) bool {
+	_, err := c.call(ctx, http.MethodGet, "interrupt?"+url.Values{"epoch": {strconv.Itoa(epoch)}}.Encode(), nil)
 	return err == nil
 }

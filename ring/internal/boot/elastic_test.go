@@ -14,28 +14,28 @@ import (
 )
 
 func memberClient(t *testing.T, m *ringtest.Member) *boot.Client {
-	place, _, err := rankenv.FromEnviron(ringtest.Lookup(m.Environ()))
+	member, _, err := rankenv.FromEnviron(ringtest.Lookup(m.Environ()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	door := boot.NewClient(place.Agent, place.Token)
-	t.Cleanup(door.Close)
-	return door
+	c := boot.NewClient(member.Agent, member.Token)
+	t.Cleanup(c.Close)
+	return c
 }
 
 func TestEpochs(t *testing.T) {
 	ctx := testContext(t)
 	w := ringtest.NewWorld(t, 2)
-	doors := []*boot.Client{memberClient(t, w.Add("host0")), memberClient(t, w.Add("host1"))}
+	clients := []*boot.Client{memberClient(t, w.Add("host0")), memberClient(t, w.Add("host1"))}
 	for epoch := 1; epoch <= 2; epoch++ {
 		err := ringtest.Each(2, func(i int) error {
-			job, err := doors[i].Park(ctx, epoch-1)
+			job, err := clients[i].Park(ctx, epoch-1)
 			if err == nil && (job.ID != w.Job || job.Epoch != epoch || job.Rank != i || job.Size != 2 || len(job.Key) != boot.KeySize ||
 				job.LocalSize != 1 || job.CrossRank != i || job.CrossSize != 2 || len(job.Addrs) != 1) {
 				t.Errorf("let into %+v", job)
 			}
 			if err == nil {
-				err = doors[i].Joined(ctx)
+				err = clients[i].Joined(ctx)
 			}
 			return err
 		})
@@ -43,20 +43,20 @@ func TestEpochs(t *testing.T) {
 			t.Fatalf("%d have joined, %v", w.Joined(), err)
 		}
 		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
-		if doors[0].WatchInterrupt(short, epoch) {
+		if clients[0].WatchInterrupt(short, epoch) {
 			t.Error("interrupted for no reason")
 		}
 		cancel()
 		w.Interrupt()
-		if !doors[0].WatchInterrupt(ctx, epoch) || epoch == 2 && !doors[1].WatchInterrupt(ctx, 1) {
+		if !clients[0].WatchInterrupt(ctx, epoch) || epoch == 2 && !clients[1].WatchInterrupt(ctx, 1) {
 			t.Error("not interrupted, or not in an epoch that is over")
 		}
 	}
 	w.End("too few slots")
-	if a := doors[1].WatchAbort(ctx); a == nil || a.Cause != "too few slots" {
+	if a := clients[1].WatchAbort(ctx); a == nil || a.Cause != "too few slots" {
 		t.Errorf("abort is %v", a)
 	}
-	if _, err := doors[0].Park(ctx, 2); !errors.As(err, new(*boot.Abort)) {
+	if _, err := clients[0].Park(ctx, 2); !errors.As(err, new(*boot.Abort)) {
 		t.Errorf("after the last epoch: %v", err)
 	}
 }
@@ -67,15 +67,15 @@ func TestBadEpochs(t *testing.T) {
 	for _, body := range []string{`{"epoch":3,"rank":0,"size":1,` + key + `}`, `{"epoch":4,"rank":1,"size":1,` + key + `}`,
 		`{"epoch":4,"rank":-1,"size":1,` + key + `}`, `{"epoch":4,"rank":0,"size":1}`, "hello"} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte(body)) }))
-		door := boot.NewClient(server.Listener.Addr().String(), "t")
-		if job, err := door.Park(testContext(t), 3); err == nil {
+		c := boot.NewClient(server.Listener.Addr().String(), "t")
+		if job, err := c.Park(testContext(t), 3); err == nil {
 			t.Errorf("%s: let into %+v", body, job)
 		}
-		door.Close()
+		c.Close()
 		server.Close()
 	}
-	door := boot.NewClient("127.0.0.1:1", "t")
-	if door.WatchInterrupt(testContext(t), 1) || door.Joined(testContext(t)) == nil {
+	c := boot.NewClient("127.0.0.1:1", "t")
+	if c.WatchInterrupt(testContext(t), 1) || c.Joined(testContext(t)) == nil {
 		t.Error("an agent that is not there has interrupted, or heard")
 	}
 }

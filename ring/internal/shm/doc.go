@@ -1,9 +1,8 @@
 // Package shm moves data between ranks that share memory, through one piece of it.
 //
-// [Join] finds out which ranks those are. It believes neither host names nor
-// addresses: a rank shares memory with another when it has mapped what that one
-// made, and read there the number that it was told. The ranks that do are a
-// domain; each domain of two or more is a [Group].
+// [Join] determines which ranks those are, regardless of host names and addresses: two
+// ranks share memory if one has mapped the other's and read the expected nonce in it.
+// Ranks that share memory are a domain; each domain of two or more is a [Group].
 //
 // # Collectives
 //
@@ -15,10 +14,10 @@
 // staging stays in cache, all ranks add at the same time, and a rank copies in
 // the next block while the others still reduce this one. A reduce-scatter ends
 // before the last step; an all-gather is the last step alone. What fits a cell
-// of 8 KiB takes one round: every rank shows all it has, and reads all others.
+// of 8 KiB takes one round: every rank publishes its data and reads the others'.
 //
-// Ranks tell each other how far they are by counters that only grow, each on
-// cache lines of its own; nothing is ever reset, so no second barrier is needed.
+// Ranks publish their progress in counters that only grow, each on cache lines of its own.
+// Nothing is ever reset, so no second barrier is needed.
 //
 // # Messages
 //
@@ -29,19 +28,18 @@
 //
 // # Waiting
 //
-// A rank that waits looks without pause for some microseconds, if the ranks have
-// a core each; then between yields of the processor; then it sleeps, and looks
-// now and then whether the other still lives. With more ranks than cores it yields
-// at once: it costs one switch of processes where a futex costs two and a wake.
-// To look for longer is no gain: two ranks may be on one core however many there
-// are, and then each look is time that the other needs.
+// A waiting rank spins for some microseconds if every rank has a core; then it polls
+// between yields of the processor; then it sleeps, and checks at intervals that the other
+// rank is alive. With more ranks than cores it yields at once, which costs one process
+// switch where a futex costs two and a wakeup. Spinning longer is no gain: two ranks may
+// be on one core even if there are enough, and then spinning delays the other.
 //
 // # The memory
 //
-// The memory is a memfd: it has no name that could be left behind, and the
-// size of /dev/shm does not limit it. The other ranks open it through
+// The memory is a memfd: no name can be left behind, and the size of /dev/shm does not
+// limit it. The other ranks open it through
 // /proc/PID/fd, which works for the same user in the same process namespace.
-// It is all reserved at the start and sealed against shrinking, so that no access
-// is a SIGBUS. What other ranks write there may spoil a result, but never tells
-// this rank where to write, or how much.
+// It is reserved at the start and sealed against shrinking, so that no access raises
+// SIGBUS. Other ranks can corrupt a result, but cannot make this rank write elsewhere or
+// more.
 package shm

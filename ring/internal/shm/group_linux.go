@@ -11,8 +11,8 @@ import (
 // all ranks must make the same collectives in the same order, which the calls'
 // signs check.
 //
-// What the others write is never trusted with more than the bytes of a result:
-// places and lengths are this rank's own, or checked before use.
+// Only the bytes of results come from other ranks unchecked: offsets and lengths are this
+// rank's own, or checked before use.
 type Group struct {
 	rank, size int
 	seg        *segment
@@ -26,10 +26,10 @@ type Group struct {
 	posted []uint32    // blocks put in Swaps, by rank
 	taken  []uint32    // blocks taken in Swaps, by rank
 	boxed  uint32      // boxes used so far, over all Swaps
-	loans  [boxes]loan // who has yet to empty each box
+	loans  [boxes]loan // by box: the rank that must still empty it
 }
 
-// Close leaves the group and gives the memory back. No call may be running.
+// Close leaves the group and unmaps the memory. No call may be running.
 func (g *Group) Close() error {
 	g.seg.controls[g.rank].left.Store(1)
 	return g.seg.close()
@@ -41,8 +41,8 @@ func (g *Group) Barrier(sign uint64) error {
 	return g.exchange(sign)
 }
 
-// begin starts a small message of at most bytes from every rank, and returns where
-// this rank's goes. Bytes must be equal on all ranks, and at most cellSize.
+// begin starts a small message from every rank, and returns the memory of this rank's.
+// Bytes must be equal on all ranks, and at most cellSize.
 func (g *Group) begin(bytes int) unsafe.Pointer {
 	g.message++
 	which := int(g.message % cells)
@@ -52,11 +52,9 @@ func (g *Group) begin(bytes int) unsafe.Pointer {
 	return g.srcs[g.rank]
 }
 
-// exchange shows this rank's message to all and waits for theirs, which are at
-// g.srcs, by rank, until the next begin.
-// One round: every rank writes its cell, then reads all. A cell is written again two
-// messages later; by then its readers have sent the message between, which
-// they do after reading.
+// exchange publishes this rank's message and waits for the others', which are at g.srcs,
+// by rank, until the next begin. A cell is written again two messages later: by then its
+// readers have sent the message between, which they do after reading.
 func (g *Group) exchange(sign uint64) error {
 	which := int(g.message % cells)
 	mine := &g.seg.controls[g.rank].cell[which]
@@ -91,8 +89,8 @@ func (g *Group) advance(blocks int) (first uint32) {
 	return first
 }
 
-// settle ends a call: it moves on the counters of steps that this rank did not
-// have. One left behind would seem ahead once the numbers have wrapped around.
+// settle ends a call: it advances the counters of steps that this rank did not have. One
+// left behind would seem ahead once the numbers have wrapped around.
 func (g *Group) settle() {
 	mine := g.seg.controls[g.rank]
 	mine.in.set(g.block)
@@ -100,15 +98,14 @@ func (g *Group) settle() {
 	mine.done.set(g.block)
 }
 
-// put shows the others that block n of a call is in this rank's slot.
+// put publishes that block n of a call is in this rank's slot.
 func (g *Group) put(n uint32, sign uint64) {
 	mine := g.seg.controls[g.rank]
 	mine.signs[n%slots] = sign
 	mine.in.set(n + 1)
 }
 
-// hear waits until block n is in rank q's slot, and checks that it is of the same
-// call.
+// hear waits until block n is in rank q's slot, and checks that it belongs to this call.
 func (g *Group) hear(q int, n uint32, sign uint64) error {
 	if q == g.rank {
 		return nil
@@ -123,7 +120,7 @@ func (g *Group) hear(q int, n uint32, sign uint64) error {
 	return nil
 }
 
-// free waits until nobody needs what is in this rank's slot for block n.
+// free waits until no rank needs the content of this rank's slot for block n.
 func (g *Group) free(n uint32) error {
 	for q := range g.size {
 		if q == g.rank {
@@ -136,7 +133,7 @@ func (g *Group) free(n uint32) error {
 	return nil
 }
 
-// slot is where block n stands in rank q's staging.
+// slot returns the memory of block n in rank q's staging.
 func (g *Group) slot(q int, n uint32) unsafe.Pointer {
 	return unsafe.Add(g.seg.staging[q], int(n%slots)*slotSize)
 }
@@ -158,8 +155,8 @@ func copyPart(dst unsafe.Pointer, dstOff int, src unsafe.Pointer, srcOff, n int)
 	}
 }
 
-// tuned runs a call of so many bytes with the staging that rank 0 has found to be
-// faster. Ranks may for once see its word at different times: it changes no result.
+// tuned runs a call of so many bytes with the staging that rank 0 measured as faster. Ranks
+// may see rank 0's choice at different times, which changes no result.
 func (g *Group) tuned(k kind, bytes int, run func(staging) error) error {
 	class := class(bytes)
 	word := &g.seg.controls[0].stage[k][class]
@@ -173,5 +170,5 @@ func (g *Group) tuned(k kind, bytes int, run func(staging) error) error {
 	return err
 }
 
-// ceil is n / size, rounded up.
+// ceil returns n / size, rounded up.
 func ceil(n, size int) int { return (n + size - 1) / size }

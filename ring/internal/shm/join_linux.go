@@ -13,17 +13,17 @@ import (
 
 const probeSize = 4096 // bytes of the memory by which ranks find each other
 
-// Join finds out which ranks really share memory, and makes a Group of those that
-// share it with this rank; in it, ranks are numbered by their place in their
-// domain. Every rank of the communicator calls it at once, with its rank and the
-// communicator's size. A rank that is not willing shares with nobody.
+// Join determines which ranks share memory, and makes a Group of those that share it with
+// this rank, numbered by their order in the domain. Every rank of the communicator calls
+// it, with its rank and the communicator's size. A rank that is not willing shares with
+// no other.
 //
 // Domains are all sets of ranks that share memory, each ascending, ordered by
 // their first rank; every rank is in exactly one. They are the same on all ranks.
-// g is nil when this rank shares with nobody. broken ends every wait of g.
+// g is nil if this rank is alone in its domain. broken ends every wait of g.
 //
-// A rank that says nonsense is as one that is not willing. Errors are those of
-// exchange only.
+// A rank that sends an invalid answer counts as not willing. The only errors are those of
+// exchange.
 func Join(rank, size int, willing bool, exchange Exchange, kernels kernel.Set, broken *atomic.Bool) (g *Group, domains [][]int, err error) {
 	j := joiner{rank, size, exchange}
 	leaders, err := j.leaders(willing)
@@ -42,13 +42,13 @@ func Join(rank, size int, willing bool, exchange Exchange, kernels kernel.Set, b
 	return newGroup(place, seg, kernels, broken), domains, nil
 }
 
-// joiner is one rank that looks for others.
+// joiner is one rank during Join.
 type joiner struct {
 	rank, size int
 	exchange   Exchange
 }
 
-// ask brings a value and returns those of all ranks.
+// ask exchanges this rank's value for those of all ranks.
 func (j joiner) ask(name string, value []byte) ([][]byte, error) {
 	values, err := j.exchange(name, value)
 	if err != nil {
@@ -60,14 +60,14 @@ func (j joiner) ask(name string, value []byte) ([][]byte, error) {
 	return values, nil
 }
 
-// leaders is every rank's leader. Each shows a little memory, and looks for the
-// lowest rank whose memory it can map.
+// leaders returns every rank's leader. Each rank offers a little memory, and determines
+// the lowest rank whose memory it can map.
 func (j joiner) leaders(willing bool) ([]int, error) {
 	var text []byte
 	if willing {
 		if m, offer, err := makeMemory(probeSize); err == nil {
 			defer unix.Munmap(m.bytes)
-			defer m.file.Close() // not before all have looked
+			defer m.file.Close() // after all have tried to map it
 			text = offer
 		}
 	}
@@ -92,8 +92,7 @@ func (j joiner) leaders(willing bool) ([]int, error) {
 	return leaders, nil
 }
 
-// leader is the lowest rank whose memory this rank can map: itself, if it offers
-// any and there is no lower one.
+// leader returns the lowest rank whose memory this rank can map, which may be itself.
 func (j joiner) leader(offers [][]byte, offered bool) int {
 	for q, text := range offers[:j.rank] {
 		if m, err := openMemory(text, probeSize); err == nil {
@@ -107,7 +106,7 @@ func (j joiner) leader(offers [][]byte, offered bool) int {
 	return None
 }
 
-// parseLeader reads a rank's answer. Whether it is a rank, partition sees.
+// parseLeader parses a rank's answer. partition checks that it is a rank.
 func parseLeader(text []byte) int {
 	if len(text) > 10 {
 		return None
@@ -120,8 +119,8 @@ func parseLeader(text []byte) int {
 }
 
 // share lets the first rank of each domain make the memory and the others map it.
-// A domain in which one fails falls apart. The segment is nil if this rank shares
-// with nobody.
+// If one rank of a domain fails, all of them are alone. The segment is nil if this rank
+// is alone.
 func (j joiner) share(domains [][]int) (*segment, [][]int, error) {
 	domain, place := domainOf(domains, j.rank)
 	ranks := len(domain)
@@ -129,13 +128,13 @@ func (j joiner) share(domains [][]int) (*segment, [][]int, error) {
 	var text []byte
 	if ranks > 1 && place == 0 {
 		if made, offer, err := makeMemory(segmentSize(ranks)); err == nil {
-			defer made.file.Close() // not before all have it
+			defer made.file.Close() // after all have mapped it
 			m, text = made, offer
 		}
 	}
 	offers, err := j.ask("memory", text)
 	if err == nil && ranks > 1 && place > 0 {
-		m.bytes, _ = openMemory(offers[domain[0]], segmentSize(ranks)) // not to be had: the others learn of it next
+		m.bytes, _ = openMemory(offers[domain[0]], segmentSize(ranks)) // on failure nil, which agree reports
 	}
 	var have []byte
 	var seg *segment
@@ -158,7 +157,7 @@ func (j joiner) share(domains [][]int) (*segment, [][]int, error) {
 }
 
 // agree tells all ranks whether this one has its domain's memory, and returns the
-// domains that are left.
+// remaining domains.
 func (j joiner) agree(domains [][]int, have []byte) ([][]int, error) {
 	all, err := j.ask("have", have)
 	if err != nil {
@@ -171,8 +170,8 @@ func (j joiner) agree(domains [][]int, have []byte) ([][]int, error) {
 	return standing(domains, ok), nil
 }
 
-// introduce says which process this rank is, and where it may run. It comes before
-// the others may wait for the rank.
+// introduce publishes this rank's process and its cores, before another rank can wait for
+// it.
 func (c *control) introduce() {
 	pid := procPID()
 	_, c.born, _ = processState(pid)

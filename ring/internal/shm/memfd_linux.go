@@ -15,13 +15,13 @@ import (
 
 const (
 	memfdName   = "gorun-ring"
-	recordLimit = 1 << 10 // bytes of what a rank says of itself
+	recordLimit = 1 << 10 // bytes of an offer
 	noShrink    = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW
 )
 
-// offer is how a rank finds the memory that another has made.
+// offer identifies memory to the other ranks.
 type offer struct {
-	Boot  string // of the kernel; elsewhere the other numbers mean nothing
+	Boot  string // of the kernel, within which the other numbers are valid
 	PID   int    // as /proc has it
 	FD    int
 	Nonce []byte // also at the start of the memory
@@ -33,8 +33,8 @@ type memory struct {
 	file  *os.File // open until all ranks that want it have it
 }
 
-// makeMemory makes and maps size bytes, and says where they are. The caller closes
-// the file, and unmaps the bytes.
+// makeMemory makes and maps size bytes, and returns the offer of them. The caller closes
+// the file and unmaps the bytes.
 func makeMemory(size int) (memory, []byte, error) {
 	fd, err := unix.MemfdCreate(memfdName, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
@@ -62,8 +62,8 @@ func makeMemory(size int) (memory, []byte, error) {
 	return m, text, err
 }
 
-// openMemory maps the size bytes that text offers. Text may say anything: only
-// memory that holds its nonce, and that nobody can take away again, is mapped.
+// openMemory maps the size bytes that text offers. Text is untrusted: the memory must hold
+// the nonce, and be sealed so that no rank can shrink it.
 func openMemory(text []byte, size int) ([]byte, error) {
 	o, err := parseOffer(text)
 	if err != nil {
@@ -73,7 +73,7 @@ func openMemory(text []byte, size int) ([]byte, error) {
 		return nil, errors.New("the memory offered is another machine's")
 	}
 	path := fmt.Sprintf("/proc/%d/fd/%d", o.PID, o.FD)
-	// Looked at before it is opened: with that number there may be a device here.
+	// Checked before it is opened, since opening a device can have effects.
 	name, err := os.Readlink(path)
 	if err != nil {
 		return nil, err
@@ -100,7 +100,7 @@ func openMemory(text []byte, size int) ([]byte, error) {
 	return m, nil
 }
 
-// parseOffer reads what a rank says of its memory.
+// parseOffer parses and checks a rank's offer.
 func parseOffer(text []byte) (offer, error) {
 	var o offer
 	if len(text) > recordLimit {
@@ -115,8 +115,8 @@ func parseOffer(text []byte) (offer, error) {
 	return o, nil
 }
 
-// lasting fails unless the file is size bytes of memory, all there, that cannot
-// shrink: to touch what is gone would be a SIGBUS.
+// lasting fails unless the file is size bytes of allocated memory that cannot shrink:
+// access to missing memory would raise SIGBUS.
 func lasting(fd, size int) error {
 	var stat unix.Stat_t
 	if err := unix.Fstat(fd, &stat); err != nil {

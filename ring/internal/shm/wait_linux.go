@@ -14,28 +14,27 @@ import (
 )
 
 const (
-	spinFor  = 5 * time.Microsecond  // of looking without pause
-	pauses   = 4                     // processor pauses between two looks: 10 to 140 cycles each
-	clocked  = 16                    // looks between two looks at the clock
-	yields   = 50                    // looks between which other processes may run
-	idle     = 6                     // times as many if every rank has a core, and nobody has to run first
-	sleepMax = 50 * time.Millisecond // asleep before we look whether the job still lives
+	spinFor  = 5 * time.Microsecond  // of spinning
+	pauses   = 4                     // processor pauses between two polls: 10 to 140 cycles each
+	clocked  = 16                    // polls between two readings of the clock
+	yields   = 50                    // polls with a yield after each
+	idle     = 6                     // times as many yields if every rank has a core
+	sleepMax = 50 * time.Millisecond // one sleep, before the next check that the job is alive
 )
 
-// waiter waits for counters, in the way that fits the machine: while every rank
-// has a core of its own it looks without pause for a while, else it lets the
-// others run at once; after a while it sleeps.
+// waiter waits for counters: it spins at first if every rank has a core, then yields to
+// other processes, then sleeps.
 type waiter struct {
 	spin     bool
 	broken   *atomic.Bool // the job is over: every wait ends
 	controls []*control
 	place    uint64 // of this rank's call, and its sign: see Group.Announce
 	sign     uint64
-	idle     func() error // what else to look at in vain, or nil
+	idle     func() error // a check of the rest of the job while waiting, or nil
 }
 
-// until returns when c, a counter of rank q, has reached at least target. It
-// fails with ErrBroken when the job is over, and with a *GoneError when q is gone.
+// until returns when c, a counter of rank q, has reached at least target. The error is
+// ErrBroken if the job is over, or a *GoneError if q has ended.
 func (w *waiter) until(c *counter, target uint32, q int) error {
 	if c.reached(target) || w.look(func() bool { return c.reached(target) }) {
 		return nil
@@ -43,7 +42,7 @@ func (w *waiter) until(c *counter, target uint32, q int) error {
 	for !w.broken.Load() {
 		var err error
 		if c.sleep(target) {
-			// Looked at before the counter: a rank may end right after its last step.
+			// Read before the counter, since a rank may end right after its last step.
 			err = w.vain(q)
 		}
 		switch {
@@ -56,8 +55,8 @@ func (w *waiter) until(c *counter, target uint32, q int) error {
 	return ErrBroken
 }
 
-// vain says why it is in vain to wait for rank q, if it is: q is gone, or makes another
-// call.
+// vain returns an error if rank q will not make the awaited step, because it has ended or
+// is in another call.
 func (w *waiter) vain(q int) error {
 	if w.gone(q) {
 		return &GoneError{q}
@@ -68,7 +67,7 @@ func (w *waiter) vain(q int) error {
 	return w.idle()
 }
 
-// look looks for a while whether ready is true.
+// look polls ready for a while and returns its last result.
 func (w *waiter) look(ready func() bool) bool {
 	looks := yields
 	if w.spin {
@@ -89,9 +88,8 @@ func (w *waiter) look(ready func() bool) bool {
 	return false
 }
 
-// spin looks without pause. It goes by the clock, since a processor's pause is
-// short or long; and it ends soon, since even where there are cores enough, the
-// rank that is waited for may be on this one.
+// spin polls without yielding. It is bounded by the clock, since the length of a
+// processor's pause varies, and short, since the other rank may be on this core.
 func spin(ready func() bool) bool {
 	var begun time.Time
 	for looks := 1; ; looks++ {
@@ -108,8 +106,8 @@ func spin(ready func() bool) bool {
 	}
 }
 
-// listen sleeps until ready is true, or sleepMax is over, which it reports. Who
-// makes ready true rings the bell. It fails with ErrBroken when the job is over.
+// listen sleeps until ready is true, or sleepMax is over, which it reports. The rank that
+// makes ready true rings the bell. The error is ErrBroken if the job is over.
 func (w *waiter) listen(bell *counter, ready func() bool) (silent bool, err error) {
 	bell.waiters.Add(1)
 	defer bell.waiters.Add(^uint32(0))
@@ -127,14 +125,13 @@ func (w *waiter) listen(bell *counter, ready func() bool) (silent bool, err erro
 	}
 }
 
-// gone reports that rank q can make no step any more.
+// gone reports whether rank q has ended or left.
 func (w *waiter) gone(q int) bool {
 	control := w.controls[q]
 	return control.left.Load() != 0 || ended(int(control.pid.Load()), control.born)
 }
 
-// ended reports that a process, which began at born, is no more, or waits only
-// to be reaped.
+// ended reports whether the process that began at born has ended, reaped or not.
 func ended(pid int, born uint64) bool {
 	state, since, err := processState(pid)
 	if err != nil {
@@ -170,7 +167,7 @@ func yield() { _, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
 // reached compares counters that may wrap around.
 func (c *counter) reached(target uint32) bool { return int32(c.value.Load()-target) >= 0 }
 
-// set moves the counter on and wakes who sleeps for it.
+// set stores the counter and wakes the ranks that sleep on it.
 func (c *counter) set(value uint32) {
 	c.value.Store(value)
 	if c.waiters.Load() > 0 {
@@ -178,7 +175,7 @@ func (c *counter) set(value uint32) {
 	}
 }
 
-// ring wakes who listens to the counter as a bell.
+// ring wakes the rank that listens to the counter as a bell.
 func (c *counter) ring() {
 	if c.waiters.Load() > 0 {
 		c.value.Add(1)
@@ -210,12 +207,12 @@ func (c *counter) wait(now uint32) (silent bool) {
 		_, _, errno := unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&c.value)), futexWait, uintptr(now), uintptr(unsafe.Pointer(&timeout)), 0, 0)
 		if errno != unix.EINTR {
 			return errno == unix.ETIMEDOUT
-		} // a program may get signals all the time, as from a timer: they are not a sign of life of the other rank
+		} // a signal is no sign of life of the other rank: a profiler's timer sends them all the time
 	}
 }
 
-// usableCores is how many processors the ranks have together: those that any of
-// them may run on, but no more than this one's control groups leave it time for.
+// usableCores returns the number of processors that the ranks have together: those in any
+// rank's affinity, limited by the CPU quota of this rank's control groups.
 func usableCores(controls []*control) float64 {
 	var all unix.CPUSet
 	for _, c := range controls {
