@@ -7,7 +7,7 @@ import (
 	"github.com/gorun/gorun/ring/internal/kernel"
 )
 
-// Reduction says how vectors are combined: as elements of Type with Op, and divided by
+// Reduction describes how vectors are combined: as elements of Type with Op, and divided by
 // Divisor at the end if it is more than 1.
 type Reduction struct {
 	Type    kernel.DType
@@ -34,8 +34,8 @@ func (t *Team) AllReduce(sign *flow.Sign, r Reduction, dst, src []byte) error {
 	return t.ring(sign, r, dst, src)
 }
 
-// ring sends every block around twice: once it grows by each member's part, the second
-// time it is done. Block me goes out first; all others go out as they come in.
+// ring sends every block around twice: in the first round members add their parts, in the
+// second the block is done. Block me is sent first; all others are relayed as they arrive.
 func (t *Team) ring(sign *flow.Sign, r Reduction, dst, src []byte) error {
 	n, elem := t.Size(), r.Type.Size()
 	f := t.begin(sign, t.away(1), t.away(-1))
@@ -51,11 +51,11 @@ func (t *Team) ring(sign *flow.Sign, r Reduction, dst, src []byte) error {
 		}
 		relay(f, part)
 	}
-	f.Send = f.Send[:len(f.Send)-1] // the last block has come home
+	f.Send = f.Send[:len(f.Send)-1] // the last block has arrived at its origin
 	return t.run(f)
 }
 
-// circulant is a reduce-scatter into dst and an all-gather. Block i of the comments is
+// circulant does a reduce-scatter into dst and an all-gather. Block i of the comments is
 // the one that member me+i is responsible for.
 func (t *Team) circulant(sign *flow.Sign, r Reduction, dst, src []byte) error {
 	for i := range t.Size() {
@@ -69,7 +69,7 @@ func (t *Team) circulant(sign *flow.Sign, r Reduction, dst, src []byte) error {
 	return err
 }
 
-// span is block i, counted from this member's own.
+// span returns block i, counted from this member's own.
 func (t *Team) span(vector []byte, r Reduction, i int) []byte {
 	return Span(vector, r.Type.Size(), t.away(i), t.Size())
 }

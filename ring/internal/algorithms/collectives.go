@@ -72,7 +72,8 @@ func (t *Team) Broadcast(sign *flow.Sign, buf []byte, root int) error {
 	return t.run(f)
 }
 
-// tree is a binomial tree: in round k members below 2^k send to those 2^k further.
+// tree broadcasts on a binomial tree: in round k members below 2^k send to those 2^k
+// further.
 func (t *Team) tree(sign *flow.Sign, buf []byte, place int) error {
 	for distance := 1; distance < t.Size(); distance *= 2 {
 		var err error
@@ -94,7 +95,7 @@ func (t *Team) tree(sign *flow.Sign, buf []byte, place int) error {
 const scatterMax = 256 << 10
 
 // ReduceScatter leaves in dst the combination of all members' part for this one.
-// parts[i] is what this member has for member i; it stays as it is, but dst may be this
+// parts[i] is this member's part for member i. Parts are not changed, but dst may be this
 // member's own.
 func (t *Team) ReduceScatter(sign *flow.Sign, r Reduction, dst []byte, parts [][]byte) error {
 	t.flow.Type, t.flow.Op = r.Type, r.Op
@@ -127,7 +128,7 @@ func (t *Team) ReduceScatter(sign *flow.Sign, r Reduction, dst []byte, parts [][
 	return nil
 }
 
-// scatterParts is the circulant reduce-scatter, with sums under way in scratch memory.
+// scatterParts does the circulant reduce-scatter, with partial sums in scratch memory.
 func (t *Team) scatterParts(sign *flow.Sign, r Reduction, dst []byte, parts [][]byte, total int) error {
 	for i := range parts {
 		t.blocks[i] = parts[t.away(i)]

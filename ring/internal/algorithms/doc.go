@@ -1,6 +1,5 @@
 // Package algorithms has the collectives of ranks that reach each other by flows: over the
-// network. Every algorithm is a few flows; what they are is decided here, how their
-// bytes move is the carrier's business.
+// network. An algorithm is a sequence of flows; a Carrier moves their bytes.
 //
 //	allreduce       small: recursive doubling, the whole vector in log2 N rounds
 //	                medium: reduce-scatter and all-gather on a circulant graph, 2 log2 N rounds

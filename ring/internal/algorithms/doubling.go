@@ -40,7 +40,7 @@ func (t *Team) doubling(sign *flow.Sign, r Reduction, dst, src []byte) error {
 	return nil
 }
 
-// doubler is a vector that grows by what others have.
+// doubler is the vector of partial sums during a doubling.
 type doubler struct {
 	t        *Team
 	sign     *flow.Sign
@@ -62,7 +62,7 @@ func (d *doubler) combine(to, from int, last bool) error {
 	part := flow.Part{Into: into, With: d.cur, TheirsFirst: from < d.t.me}
 	if last {
 		if same(d.cur, d.dst) {
-			copy(into, d.cur) // what goes out must stay while the result comes in
+			copy(into, d.cur) // the sent vector must stay while the result arrives
 			part.With = into
 		}
 		d.cur, part.Into, part.Divisor = part.With, d.dst, d.r.Divisor

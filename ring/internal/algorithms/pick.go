@@ -19,7 +19,7 @@ func (a Algorithm) String() string {
 	return [...]string{"", "doubling", "circulant", "ring"}[a]
 }
 
-// Where one algorithm hands over to the next, in bytes of the vector. Doubling sends the
+// The limits between algorithms, in bytes of the vector. Doubling sends the
 // whole vector log2 N times; the circulant graph sends it twice in twice as many rounds. A
 // ring has 2(N-1) hops but no pause between them, so it pays once each hop carries enough.
 const (
@@ -39,7 +39,7 @@ func Pick(members, bytes int) Algorithm {
 	return Circulant
 }
 
-// skips are the distances on the circulant graph of n members, ascending: from n down
+// skips returns the distances on the circulant graph of n members, ascending: from n down
 // each is half of the one above, rounded up. The last one is n itself.
 func skips(n int) []int {
 	s := []int{n}
@@ -49,7 +49,7 @@ func skips(n int) []int {
 	return s
 }
 
-// pow2 is the largest power of two that is not above n.
+// pow2 returns the largest power of two that is not above n.
 func pow2(n int) int {
 	p := 1
 	for 2*p <= n {
@@ -58,9 +58,8 @@ func pow2(n int) int {
 	return p
 }
 
-// Partners are the members that member me of n talks to in the algorithms that need few
-// links: all but the pairwise ones. If one member has another for a partner, so has that
-// one it.
+// Partners returns the members that member me of n exchanges data with in all algorithms but
+// the pairwise ones. The relation is symmetric.
 func Partners(n, me int) []int {
 	set := map[int]bool{}
 	around := func(distance int) {
@@ -84,8 +83,7 @@ func Partners(n, me int) []int {
 	return slices.Sorted(maps.Keys(set))
 }
 
-// place is a member's number among the full ones of a recursive doubling, -1 if it is
-// not one of them.
+// place returns a member's number among the full ones of a recursive doubling, or -1.
 func place(member, extra int) int {
 	switch {
 	case member >= 2*extra:

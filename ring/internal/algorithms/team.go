@@ -10,7 +10,7 @@ type Carrier interface {
 	Run(f *flow.Flow) error
 }
 
-// Team is some ranks of a communicator, as one of them sees it. Its members are
+// Team is a subset of a communicator's ranks, as one of them sees it. Its members are
 // numbered from 0. All members make the same calls in the same order, one at a time.
 // In steady state no call allocates.
 type Team struct {
@@ -30,7 +30,7 @@ func New(carrier Carrier, ranks []int, me int, kernels kernel.Set) *Team {
 	return &Team{me: me, ranks: ranks, carrier: carrier, kernels: kernels, skips: skips(len(ranks)), blocks: make([][]byte, len(ranks))}
 }
 
-// Size is the number of members.
+// Size returns the number of members.
 func (t *Team) Size() int { return len(t.ranks) }
 
 // begin clears the flow for the next step, from member from to member to.
@@ -73,14 +73,14 @@ func (t *Team) wrap(member int) int {
 	return ((member % t.Size()) + t.Size()) % t.Size()
 }
 
-// away is the member so many places after this one, or before it.
+// away returns the member so many numbers after this one, or before it.
 func (t *Team) away(distance int) int { return t.wrap(t.me + distance) }
 
 // room returns scratch memory of n bytes, aligned for every type. It is the same
 // memory at each call.
 func (t *Team) room(n int) []byte {
 	if cap(t.scratch) < n {
-		t.scratch = make([]byte, max(n, 4096)) // the allocator aligns what is this large
+		t.scratch = make([]byte, max(n, 4096)) // the allocator aligns memory of this size
 	}
 	return t.scratch[:n]
 }
@@ -92,9 +92,9 @@ func Span(vector []byte, elem, i, n int) []byte {
 	return vector[lo:hi]
 }
 
-// Bounds is where block i of n begins and ends in a vector of so many bytes, of elements
-// of elem bytes: the first blocks are one element longer when it does not come out
-// even.
+// Bounds returns where block i of n begins and ends in a vector of so many bytes, of elements
+// of elem bytes: the first blocks are one element longer if the division has a
+// remainder.
 func Bounds(bytes, elem, i, n int) (lo, hi int) {
 	count := bytes / elem
 	short, longer := count/n, count%n

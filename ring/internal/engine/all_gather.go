@@ -56,7 +56,7 @@ func (f *Fabric) gatherNear(call Call, dst []byte) error {
 	return f.shared.AllGatherV(call.sign(), pointer(dst), pointer(f.part(dst, f.rank)), f.regions)
 }
 
-// territory is the part of a vector, cut at f.offs, that belongs to the ranks of domain d.
+// territory returns the part of a vector, cut at f.offs, that belongs to the ranks of domain d.
 // Their ranks are consecutive.
 func (f *Fabric) territory(vector []byte, d int) []byte {
 	ranks := f.domains[d]

@@ -9,7 +9,7 @@ import (
 	"github.com/gorun/gorun/ring/internal/tcp"
 )
 
-// Kind is which collective a call is.
+// Kind identifies a collective.
 type Kind uint8
 
 // The collectives. KindMessage is a point-to-point message.

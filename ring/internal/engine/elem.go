@@ -33,16 +33,16 @@ func (t Type) String() string {
 	return names[t]
 }
 
-// Size is the length of one element in bytes.
+// Size returns the length of one element in bytes.
 func (t Type) Size() int { return kernel.DType(t).Size() }
 
-// memory is n bytes, aligned for every type.
+// memory returns n bytes, aligned for every type.
 func memory(n int) []byte {
 	words := make([]uint64, (n+7)/8)
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), 8*len(words))
 }
 
-// pointer is where b begins.
+// pointer returns the address of b's first byte.
 func pointer(b []byte) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(b)) }
 
 // overlap reports whether a and b share memory.

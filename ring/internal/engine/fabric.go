@@ -25,7 +25,7 @@ type Fabric struct {
 	shared *shm.Group       // with the ranks of this domain; nil for a domain of one
 	net    *tcp.Net         // nil when there is only one domain
 	all    *algorithms.Team // all ranks; nil when there is only one domain
-	peers  *algorithms.Team // the leaders in this rank's place; nil when it is none
+	peers  *algorithms.Team // leaders of this rank's number in each domain; nil if it is no leader
 	relay  *worker          // carries for the peers while memory goes on; nil without peers
 
 	sign, expect flow.Sign // of the call under way
@@ -89,10 +89,10 @@ func (f *Fabric) Close(orderly bool) {
 		f.relay.close()
 	}
 	if f.shared != nil {
-		_ = f.shared.Close() // nothing can be done about memory that cannot be given back
+		_ = f.shared.Close() // an unmap that fails has no remedy
 	}
 	if f.net != nil {
-		_ = f.net.Close() // what cannot be sent is of no use to anyone
+		_ = f.net.Close() // after a failure, unsent data is useless
 	}
 }
 
@@ -139,7 +139,7 @@ func (f *Fabric) Run(w *Collective, call Call) error {
 	case KindMessage:
 		err = f.message(call, w.To, src, w.From, dst)
 	}
-	clear(f.parts) // the caller's memory is not ours to keep
+	clear(f.parts) // do not keep the caller's memory alive
 	if err != nil {
 		return f.explain(call, err)
 	}

@@ -29,7 +29,7 @@ func (o Op) String() string {
 	return names[o]
 }
 
-// kernel is the operation on two elements that o is made of. Avg adds; the
+// kernel returns the operation on two elements that o is made of. Avg adds; the
 // division comes once, at the end.
 func (o Op) kernel() kernel.Op {
 	return [...]kernel.Op{0, kernel.Sum, kernel.Sum, kernel.Min, kernel.Max, kernel.Prod, kernel.BAnd, kernel.BOr, kernel.BXor}[o]

@@ -75,7 +75,7 @@ func (f *Fabric) cut(n, elem int) []shm.Region {
 	return f.regions
 }
 
-// shard is this leader's shard of a vector whose elements have elem bytes.
+// shard returns this leader's shard of a vector whose elements have elem bytes.
 func (f *Fabric) shard(vector []byte, elem int) []byte {
 	own := f.cut(len(vector), elem)[f.index]
 	return vector[own.Off : own.Off+own.Len]

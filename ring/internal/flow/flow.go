@@ -1,6 +1,6 @@
-// Package flow describes how bytes move in one step of a collective: what a rank
-// sends to one other rank, what it gets from one, and what it does with it. Flows are
-// plain data: package algorithms makes them, package tcp carries them out.
+// Package flow describes one step of a collective: the data that a rank sends to one
+// rank, the data that it receives from one, and how it combines them. Flows are plain
+// data: package algorithms makes them, package tcp carries them out.
 package flow
 
 import "github.com/gorun/gorun/ring/internal/kernel"
@@ -8,23 +8,22 @@ import "github.com/gorun/gorun/ring/internal/kernel"
 // SignSize is the length of a [Sign] in bytes.
 const SignSize = 64
 
-// Sign says what the flow belongs to. It goes ahead of the bytes, and must be the
-// same at both ends: a receiver takes no byte of a flow that has another.
+// Sign identifies the call that a flow belongs to. It precedes the bytes, and must be the
+// same at both ends: a receiver stores no byte of a flow with another sign.
 type Sign [SignSize]byte
 
-// None is the rank of a flow that sends to nobody, or gets from nobody.
+// None is the To of a flow that does not send, or the From of one that does not receive.
 const None = -1
 
 // Flow is one step of a collective as one rank sees it. Sending and receiving go on
 // at the same time. To and From may be the same rank. A flow with a To sends at
 // least the sign, and one with a From waits for it.
 //
-// The first Lead parts of Send go out as fast as they can. Part Lead+i is as long as
-// Recv[i] and goes out as that one is done, byte after byte: so a vector streams
-// through a chain of ranks.
+// The first Lead parts of Send are sent at once. Part Lead+i is as long as Recv[i] and is
+// sent while that is received, so that a vector streams through a chain of ranks.
 type Flow struct {
 	Sign     *Sign
-	Expect   *Sign // what comes from From, where that is another; nil: the same
+	Expect   *Sign // of the flow from From; nil: Sign
 	To, From int
 
 	Send [][]byte
@@ -35,23 +34,22 @@ type Flow struct {
 	Op   kernel.Op
 }
 
-// Part is a piece of what is received.
+// Part is a piece of the received data.
 type Part struct {
-	// Into is where the result goes. It may be the memory of Send part Lead+i, or of
-	// an earlier Send part whose bytes are on their way before these can come, because
-	// these are made from them. With all other memory of the flow it has nothing in
-	// common, but for With.
+	// Into gets the result. It may be the memory of With, of Send part Lead+i, or of an
+	// earlier Send part whose bytes are sent before these arrive, because these are made
+	// from them. It must not overlap other memory of the flow.
 	Into []byte
-	// With is nil when what comes is the result. Else the result is With op what
-	// comes. It is as long as Into, and may be the same memory.
+	// With, if not nil, is combined with the received bytes: the result is With op
+	// received. It is as long as Into, and may be the same memory.
 	With []byte
-	// TheirsFirst makes what comes the first operand.
+	// TheirsFirst makes the received bytes the first operand.
 	TheirsFirst bool
-	// Divisor, when it is more than 1, divides what was combined.
+	// Divisor, if more than 1, divides the combined elements.
 	Divisor int
 }
 
-// align is what stripes are cut at, in bytes: a cache line, which is a whole number of
+// align is the alignment of stripes in bytes: a cache line, which is a whole number of
 // elements of every type.
 const align = 64
 

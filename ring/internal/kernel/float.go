@@ -17,14 +17,13 @@ func first[T number](a, b T) bool {
 	return a < b || a != a || a == b && a == 0 && math.Signbit(float64(a))
 }
 
-// last is first for Max.
+// last reports whether Max takes a rather than b.
 func last[T number](a, b T) bool {
 	return a > b || a != a || a == b && a == 0 && !math.Signbit(float64(a))
 }
 
-// nan is the result of an operation on a and b that is not a number. Go leaves
-// open which NaN an operation gives; x86 vector instructions do not, and this is
-// what they do.
+// nan returns the NaN that x86 vector instructions give for an operation on a and b. Go
+// does not define which one an operation gives.
 func nan[T number](a, b T) T {
 	switch {
 	case a != a:
@@ -46,7 +45,7 @@ func quiet[T number](a T) T {
 	return a
 }
 
-// invalid is the NaN of an operation whose operands were numbers.
+// invalid returns the NaN of an operation whose operands were numbers.
 func invalid[T number]() (a T) {
 	if p := unsafe.Pointer(&a); unsafe.Sizeof(a) == 4 {
 		*(*uint32)(p) = 0xffc00000

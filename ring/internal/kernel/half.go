@@ -15,7 +15,7 @@ const (
 	rebias   = 112 << 23  // the exponent of a float32 less that of an f16: 127 - 15
 )
 
-// widen is the float32 with the value of h.
+// widen returns the float32 with the value of h.
 func widen(h f16) float32 {
 	sign, rest := uint32(h)&0x8000<<16, uint32(h)&0x7fff<<13
 	switch {
@@ -31,7 +31,7 @@ func widen(h f16) float32 {
 	return math.Float32frombits(sign | rest)
 }
 
-// narrow is the f16 nearest to x.
+// narrow returns the f16 nearest to x.
 func narrow(x float32) f16 {
 	bits := math.Float32bits(x)
 	sign, rest := f16(bits>>16)&0x8000, bits&signless
@@ -50,7 +50,7 @@ func narrow(x float32) f16 {
 
 func widenBrain(h bf16) float32 { return math.Float32frombits(uint32(h) << 16) }
 
-// narrowBrain is the bf16 nearest to x.
+// narrowBrain returns the bf16 nearest to x.
 func narrowBrain(x float32) bf16 {
 	bits := math.Float32bits(x)
 	if bits&signless > infinity {
@@ -87,8 +87,8 @@ func narrowAllBrain(dst []bf16, src []float32) {
 	}
 }
 
-// Half is the bits of the F16 nearest to x.
+// Half returns the bits of the F16 nearest to x.
 func Half(x float32) uint16 { return uint16(narrow(x)) }
 
-// Brain is the bits of the BF16 nearest to x.
+// Brain returns the bits of the BF16 nearest to x.
 func Brain(x float32) uint16 { return uint16(narrowBrain(x)) }

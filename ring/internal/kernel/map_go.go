@@ -70,7 +70,7 @@ func quotient[T float](x, divisor T) T {
 	return y
 }
 
-// pair is the elements of dst and src between two byte offsets.
+// pair returns the elements of dst and src between two byte offsets.
 func pair[T any](dst, src unsafe.Pointer, from, to int) (out, in []T) {
 	var zero T
 	n := (to - from) / int(unsafe.Sizeof(zero))
@@ -109,8 +109,8 @@ type integer interface {
 	int8 | uint8 | int16 | int32 | int64 | uint64
 }
 
-// mulInt clamps to low and high before it converts, because Go leaves open what
-// a number out of range converts to.
+// mulInt clamps to low and high before it converts, because Go does not define the
+// conversion of a number out of range.
 func mulInt[T integer](dst, src unsafe.Pointer, factor float64, from, to int, low, high T) {
 	out, in := pair[T](dst, src, from, to)
 	for i, x := range in {

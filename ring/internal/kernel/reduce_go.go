@@ -2,13 +2,12 @@ package kernel
 
 import "unsafe"
 
-// blockLen is how many elements the Go tier works on at a time. What is not yet
-// the result of all sources stays in a block on the stack, because the destination
-// may be one of the sources.
+// blockLen is the number of elements that the Go tier combines at a time. Intermediate
+// results stay in a block on the stack, because the destination may be a source.
 const blockLen = 256
 
-// array is the n elements that start from bytes after p. Where there are none, that
-// may be past the end of what p points to, where no pointer may go.
+// array returns the n elements that start from bytes after p. If n is 0, that may be past
+// the end of the memory, where a pointer is invalid.
 func array[T any](p unsafe.Pointer, from, n int) []T {
 	if n == 0 {
 		return nil
@@ -99,8 +98,8 @@ func reduceBits[T uint8 | uint64](op Op, dst unsafe.Pointer, srcs []unsafe.Point
 	}
 }
 
-// fold is out = a op b. No integer is unequal to itself, so the compiler leaves
-// that test out for them.
+// fold sets out to a op b. The compiler removes the test for NaN from instances for
+// integers.
 func fold[T number](op Op, out, a, b []T) {
 	a, b = a[:len(out)], b[:len(out)]
 	switch op {

@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// tier is one of the implementations; a higher one is faster.
+// tier identifies an implementation; a higher one is faster.
 type tier uint8
 
 const (
@@ -16,8 +16,8 @@ const (
 
 func (t tier) String() string { return [...]string{"off", "avx2", "avx512"}[t] }
 
-// Set is the kernels of one tier. It is a small value: copy it freely. The zero
-// Set is plain Go.
+// Set is the kernels of one tier. The zero Set is
+// plain Go.
 type Set struct{ tier tier }
 
 // Detect returns the best kernels that this processor and its operating system
@@ -36,11 +36,10 @@ func Detect(limit string) (Set, error) {
 	return Set{}, fmt.Errorf("no SIMD level %q: want off, avx2 or avx512", limit)
 }
 
-// String is the word that limits Detect to this set.
+// String returns the word that limits Detect to this set.
 func (s Set) String() string { return s.tier.String() }
 
-// Work is cut in pieces: the runtime cannot stop a goroutine inside assembly, and
-// must be able to soon, so one call reads and writes little.
+// Work is cut into pieces, because the runtime cannot preempt a goroutine inside assembly.
 const (
 	maxPiece = 256 << 10 // bytes of the destination
 	maxRead  = 1 << 20   // bytes of all sources together
@@ -71,8 +70,7 @@ func (s Set) Reduce(t DType, op Op, dst unsafe.Pointer, srcs []unsafe.Pointer, n
 // Scale sets the n elements of dst to those of src times factor. dst may be src,
 // but must not overlap it partly. F32, F16 and BF16 are multiplied by the float32
 // nearest to factor. Integers are multiplied as float64, cut towards zero, and
-// kept within their type: what is too large becomes the largest value, NaN
-// becomes 0. It panics for Bool.
+// clamped to their type; NaN becomes 0. It panics for Bool.
 func (s Set) Scale(t DType, dst, src unsafe.Pointer, n int, factor float64) {
 	mustBeNumber(t)
 	total := n * t.Size()
@@ -121,7 +119,7 @@ func Convertible(to, from DType) bool {
 }
 
 // Convert sets the n elements of dst to those of src in another type. The arrays
-// must not overlap, unless their type and place are the same. It panics if
+// must not overlap, unless their types and addresses are the same. It panics if
 // Convertible(to, from) is false.
 func (s Set) Convert(to DType, dst unsafe.Pointer, from DType, src unsafe.Pointer, n int) {
 	if !Convertible(to, from) {
@@ -152,8 +150,8 @@ func Copy(dst, src unsafe.Pointer, n int) {
 	}
 }
 
-// CopyNT copies n bytes past the cache: for results larger than it, which nobody
-// reads soon. Other threads see them after any later atomic store. The arrays
+// CopyNT copies n bytes past the cache: for results that are larger than it, or not read
+// soon. Other threads see them after any later atomic store. The arrays
 // must not overlap partly.
 func (s Set) CopyNT(dst, src unsafe.Pointer, n int) {
 	if dst == src {

@@ -2,7 +2,7 @@ package kernel
 
 import "testing"
 
-// A missing kernel shows in speed alone, because the Go tier does what is left.
+// A missing kernel would only cost speed, because the Go tier completes the work.
 func TestEveryKernelIsInTheTable(t *testing.T) {
 	for _, set := range sets(t)[1:] {
 		dst, srcs := benchArrays(2, 1<<10)

@@ -20,7 +20,7 @@ const (
 	Bool
 )
 
-// Size is the length of an element in bytes, 0 for what is not a type.
+// Size returns the length of an element in bytes, or 0 if t is not a type.
 func (t DType) Size() int {
 	switch t {
 	case I8, U8, Bool:
@@ -48,7 +48,7 @@ func (t DType) float() bool { return t >= F32 && t <= BF16 }
 // half reports whether t is computed in float32.
 func (t DType) half() bool { return t == F16 || t == BF16 }
 
-// Op says how [Set.Reduce] combines elements. The zero value is none.
+// Op is an operation of [Set.Reduce] on two elements. The zero value is none.
 type Op uint8
 
 // The operations. Sums and products of integers wrap around. For Bool, Sum and
@@ -71,16 +71,16 @@ func (o Op) String() string {
 	return names[o]
 }
 
-// bitwise reports whether o works on bits, whatever they stand for.
+// bitwise reports whether o is an operation on bits.
 func (o Op) bitwise() bool { return o >= BAnd && o <= BXor }
 
-// Valid reports whether op is defined for t: everything is, but for bit
-// operations on floating point.
+// Valid reports whether op is defined for t: all are, except bit operations on floating
+// point.
 func Valid(t DType, op Op) bool {
 	return t.Size() > 0 && op >= Sum && op <= BXor && !(t.float() && op.bitwise())
 }
 
-// canonical replaces arithmetic on Bool by the bit operation it means.
+// canonical replaces arithmetic on Bool by the equivalent bit operation.
 func canonical(t DType, op Op) Op {
 	if t != Bool {
 		return op

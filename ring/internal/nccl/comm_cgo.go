@@ -48,7 +48,7 @@ func (c *Comm) Launch(steps []Step, s Stream, e Event) (Result, error) {
 	return r, c.lib.fault("launch", r, c.cuda, c.comm)
 }
 
-// Fault is a state as an error.
+// Fault returns a state as an error.
 func (c *Comm) Fault(doing string, r Result) error { return c.lib.fault(doing, r, 0, c.comm) }
 
 // Finalize lets all that was launched come to its end. It goes on while State is [InProgress].

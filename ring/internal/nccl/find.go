@@ -50,7 +50,7 @@ func candidates(lookup func(string) (string, bool), maps string, glob func(strin
 	return append(found, candidate{path: soname})
 }
 
-// mappedPackages are the folders of Python packages out of which the process has files mapped.
+// mappedPackages returns the folders of Python packages out of which the process has files mapped.
 func mappedPackages(maps string) []string {
 	var folders []string
 	for line := range strings.Lines(maps) {

@@ -136,7 +136,7 @@ func (l *Library) UniqueID() (id [IDSize]byte, err error) {
 	return id, nil
 }
 
-// fault is a result as an error. Comm may be 0.
+// fault returns a result as an error. Comm may be 0.
 func (l *Library) fault(doing string, r Result, cuda C.int, comm C.uintptr_t) error {
 	if cuda != 0 {
 		return fmt.Errorf("%v: %s: CUDA error %d", l, doing, int(cuda))

@@ -2,20 +2,20 @@ package negotiate
 
 import "time"
 
-// entry is what is known about one name: what ranks have said of it since it was last
-// complete, and what they agreed on then.
+// entry is the state of one name: the requests since it was last complete, and the request
+// that was agreed on then.
 type entry struct {
 	name string
 
-	// Of the cache; agreed means something only while id is not negative.
+	// Of the cache; agreed is valid only while id is not negative.
 	id           int
 	agreed       Request
 	newer, older *entry // in order of use
 
-	// By rank, what it said last; nil until there is a request whose count may vary.
+	// By rank, its last request; nil until there is a request whose count may vary.
 	counts []uint64
 
-	// Of the round that is open.
+	// Of the open round.
 	round
 }
 
@@ -24,8 +24,8 @@ type round struct {
 	open    bool
 	missing int      // ranks that have not made their request, nor joined
 	made    []uint64 // a bit for each rank that has
-	want    Request  // what the first of them said
-	first   int      // and who it was
+	want    Request  // of the first of them
+	first   int      // that rank
 	odd     int      // the first rank whose request does not agree, -1 if all do
 	oddSaid Request
 	since   time.Time
@@ -35,13 +35,13 @@ type round struct {
 // has reports whether rank has made its request.
 func (r *round) has(rank int) bool { return r.made[rank/64]>>(rank%64)&1 != 0 }
 
-// mark notes that rank has.
+// mark records that rank has made its request.
 func (r *round) mark(rank int) {
 	r.made[rank/64] |= 1 << (rank % 64)
 	r.missing--
 }
 
-// agreedBy is the request that rank stands for when it sends e's id.
+// agreedBy returns the request that rank stands for when it sends e's id.
 func (e *entry) agreedBy(rank int) Request {
 	r := e.agreed
 	if r.Kind.varies() {
@@ -59,7 +59,7 @@ type cache struct {
 	oldest *entry
 }
 
-// get returns the entry with an id, nil if there is none.
+// get returns the entry with an id, or nil.
 func (c *cache) get(id uint64) *entry {
 	if id >= uint64(len(c.slots)) {
 		return nil

@@ -2,11 +2,11 @@ package negotiate
 
 import "slices"
 
-// Align is what tensors in a fusion buffer start at, in bytes: a cache line, which
-// is a whole number of elements of every type.
+// Align is the alignment of tensors in a fusion buffer in bytes: a cache line, which is a
+// whole number of elements of every type.
 const Align = 64
 
-// Item is one operation that all ranks have submitted, but for those that have joined.
+// Item is one operation that all ranks that have not joined have submitted.
 type Item struct {
 	// Request is the same on all ranks: where counts vary, Count is their sum.
 	Request
@@ -15,8 +15,8 @@ type Item struct {
 	Offset int64    // in the fusion buffer, in bytes
 }
 
-// Batch is what runs as one operation: one item of any kind, or several allreduces of
-// one type and op, whose tensors lie in one buffer, each at its Offset.
+// Batch runs as one operation: one item of any kind, or several allreduces of one type and
+// op, whose tensors are in one buffer, each at its Offset.
 type Batch struct {
 	Items []Item
 	// Bytes is the length of the fusion buffer: to the end of the last item. Between
@@ -24,8 +24,8 @@ type Batch struct {
 	Bytes int64
 }
 
-// fuser groups what is ready into batches. Its fields are only memory that is used
-// again: a result depends on nothing but the arguments.
+// fuser groups ready items into batches. Its slices are reused memory: results depend only
+// on large and the arguments.
 type fuser struct {
 	large   int64 // bytes from which a tensor runs alone; 0: none does
 	taken   []bool
@@ -33,12 +33,11 @@ type fuser struct {
 	batches []Batch
 }
 
-// fuse takes ready apart into batches, in order. An allreduce takes with it those of
-// its type and op that come later, as long as the buffer stays within threshold
-// bytes. Others in between do not end a batch, as they would where types of tensors
-// alternate, unless they are more than threshold bytes themselves: they should not
-// wait for ever longer batches. That is the rule of Horovod's FuseResponses. The
-// result is valid until the next call.
+// fuse splits ready into batches, in order. A batch takes later allreduces of its type and
+// op while the buffer stays within threshold bytes. Other items in between do not end it,
+// so that alternating types fuse, unless they exceed threshold bytes in total and would
+// wait for ever longer batches. That is the rule of Horovod's FuseResponses. The result is
+// valid until the next call.
 func (f *fuser) fuse(ready []Item, threshold int64) []Batch {
 	f.taken = slices.Grow(f.taken[:0], len(ready))[:len(ready)]
 	clear(f.taken)
@@ -58,7 +57,7 @@ func (f *fuser) fuse(ready []Item, threshold int64) []Batch {
 	return f.batches
 }
 
-// gather appends what goes into one buffer with ready[i], and returns its length.
+// gather appends the items that share a buffer with ready[i], and returns its length.
 func (f *fuser) gather(ready []Item, i int, threshold int64) int64 {
 	end, skipped := ready[i].Bytes(), int64(0)
 	for j := i + 1; j < len(ready) && skipped < threshold; j++ {
@@ -79,7 +78,7 @@ func (f *fuser) gather(ready []Item, i int, threshold int64) int64 {
 	return end
 }
 
-// alone reports whether a tensor of that many bytes is not worth the copying.
+// alone reports whether a tensor of that many bytes is not worth copying.
 func (f *fuser) alone(bytes int64) bool { return f.large > 0 && bytes >= f.large }
 
 // fits reports whether a and b may be reduced as one vector.

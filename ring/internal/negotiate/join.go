@@ -2,13 +2,13 @@ package negotiate
 
 import "errors"
 
-// Join makes this rank say that it joins, with the frame that takes the last of its
-// requests. From that step on it takes part in barriers and allreduces of sum and avg
-// without submitting them, and it must submit nothing, until all ranks have joined. Ranks
-// that join in one step have done so in their order.
+// Join announces that this rank joins, with the frame that has the last of its requests.
+// From that step on it takes part in barriers and allreduces of sum and avg without
+// submitting them, and must not submit, until all ranks have joined. Ranks that join in
+// the same step do so in rank order.
 func (n *Negotiator) Join() { n.joining = true }
 
-// Joining reports whether the frame that says so is still to come.
+// Joining reports whether that frame has not been sent yet.
 func (n *Negotiator) Joining() bool { return n.joining }
 
 // NotJoined lists the ranks that have not joined.
@@ -22,7 +22,7 @@ func (n *Negotiator) NotJoined() []int {
 	return ranks
 }
 
-// join notes that rank has joined: tensors do not wait for it any more.
+// join records that rank has joined: tensors no longer wait for it.
 func (n *Negotiator) join(rank int) error {
 	if n.joined[rank] {
 		return errors.New("joins again before all ranks have joined")
@@ -40,7 +40,7 @@ func (n *Negotiator) join(rank int) error {
 	return nil
 }
 
-// part ends all joins, if all ranks have joined, and says which was the last to.
+// part ends all joins if all ranks have joined, and returns the last one.
 func (n *Negotiator) part() (last int, all bool) {
 	n.mix(uint32(n.joins))
 	n.mix(uint32(n.last))
@@ -52,8 +52,8 @@ func (n *Negotiator) part() (last int, all bool) {
 	return n.last, true
 }
 
-// fault is why the round cannot run without the ranks that have joined, or at all; nil if
-// it can.
+// fault returns why the round cannot run without the ranks that have joined, or at all, or
+// nil.
 func (e *entry) fault(joined []int) error {
 	switch {
 	case e.odd >= 0:

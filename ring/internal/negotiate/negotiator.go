@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// What a Config holds unless someone has a reason.
+// Defaults of a Config.
 const (
 	DefaultCache      = 1024
 	DefaultFusion     = 64 << 20
@@ -16,17 +16,17 @@ const (
 
 const maxCache = 1 << 20
 
-// Config says who negotiates, and how. Size, Cache, Fusion and Large must be the same
-// on all ranks.
+// Config configures a Negotiator. Size, Cache, Fusion and Large must be the same on all
+// ranks.
 type Config struct {
 	Rank, Size int
 	Cache      int           // names that have an id; 0: none
 	Fusion     int64         // bytes in a fusion buffer; 0: never fuse
 	Large      int64         // bytes from which a tensor is not fused; 0: no limit
-	StallAfter time.Duration // when a tensor counts as stalled; 0: never
+	StallAfter time.Duration // after which a tensor counts as stalled; 0: never
 
-	// Arrived is told in a step of each request of each rank, and whether it is the first
-	// one of its name. It may be nil.
+	// Arrived, if not nil, is called in a step for each request of each rank, with
+	// whether it is the first one of its name.
 	Arrived func(name string, kind Kind, rank int, first bool)
 }
 
@@ -52,15 +52,15 @@ type Negotiator struct {
 	cache   cache
 	waiting []*entry // with an open round, the oldest first
 	digest  uint32   // of all steps so far
-	leaving bool     // this rank says so in its next frame
+	leaving bool     // this rank's next frame says that it leaves
 	left    []int    // the ranks that have left
-	joining bool     // this rank says so when its requests are sent
+	joining bool     // this rank's last frame of requests says that it joins
 	joined  []bool   // by rank, whether it has joined
 	joins   int      // how many have
 	last    int      // the last of them
 	err     error    // of the first step that failed
 
-	// Memory that is used again.
+	// Reused memory.
 	out      records
 	rests    []int
 	list     []byte
@@ -70,7 +70,7 @@ type Negotiator struct {
 	fuser    fuser
 }
 
-// New makes the negotiator of one rank.
+// New returns the negotiator of one rank.
 func New(c Config) (*Negotiator, error) {
 	if err := c.check(); err != nil {
 		return nil, err
@@ -86,45 +86,45 @@ func New(c Config) (*Negotiator, error) {
 
 func (n *Negotiator) mix(v uint32) { n.digest = (n.digest ^ v) * 16777619 }
 
-// Failure is a tensor that all ranks have submitted, but for those that have joined, and
-// that cannot run.
+// Failure is a tensor that all ranks that have not joined have submitted, and that cannot
+// run.
 type Failure struct {
 	Name string
 	Kind Kind  // of the first request
 	Err  error // a *MismatchError or *JoinedError
 }
 
-// Outcome is what a step came to, the same on all ranks: batches to run, in this
-// order, and tensors that failed. It is valid until the next step.
+// Outcome is the result of a step, the same on all ranks: batches to run, in this order,
+// and tensors that failed. It is valid until the next step.
 type Outcome struct {
 	Batches  []Batch
 	Failures []Failure
-	// Left are the ranks that leave. When there are any, the negotiation is over: there
-	// are no batches and no further steps.
+	// Left are the ranks that leave. If there are any, the negotiation is over: there are
+	// no batches and no further steps.
 	Left []int
-	// Joined says that all ranks have joined, Last being the last one to; after this step none
-	// has any more.
+	// Joined reports that all ranks have joined, Last being the last one. After this step
+	// no rank is joined.
 	Joined bool
 	Last   int
 }
 
-// Leave makes this rank's next frame say that it leaves. With the step that gets the
-// frame the negotiation is over on all ranks, whatever waits.
+// Leave makes this rank's next frame say that it leaves. The step that gets the frame ends
+// the negotiation on all ranks, whether tensors wait or not.
 func (n *Negotiator) Leave() { n.leaving = true }
 
-// Waiting is how many tensors some ranks have submitted and others have not.
+// Waiting returns the number of tensors that some ranks have submitted and others have not.
 func (n *Negotiator) Waiting() int { return len(n.waiting) }
 
-// Open reports whether a rank has submitted the tensor of that name, and another has not.
+// Open reports whether some rank has submitted the tensor of that name, and another has not.
 func (n *Negotiator) Open(name string) bool {
 	e := n.names[name]
 	return e != nil && e.open
 }
 
-// Encode packs a rank's new requests, as [Outbox.List] has them, for the next step.
-// It fills the frame, and returns what did not fit, which is valid until the next
-// call, and how many requests went in: fewer than all only if they are megabytes. No
-// step may come between Encode and the step that gets the frame.
+// Encode packs a rank's new requests, from [Outbox.List], for the next step. It fills the
+// frame, and returns the rest, which is valid until the next call, and the number of
+// requests packed: fewer than all only if they are megabytes. No step may come between
+// Encode and the step that gets the frame.
 func (n *Negotiator) Encode(frame *Frame, list []Request) (rest []byte, sent int) {
 	n.out.reset()
 	for i := range list {
@@ -151,8 +151,8 @@ func (n *Negotiator) Encode(frame *Frame, list []Request) (rest []byte, sent int
 	return rest, sent
 }
 
-// Rests says how many bytes each rank has beyond its frame. Frames are those of all
-// ranks, one after the other. The result is valid until the next call.
+// Rests returns the bytes that each rank has beyond its frame. Frames are those of all
+// ranks, concatenated. The result is valid until the next call.
 func (n *Negotiator) Rests(frames []byte) (byRank []int, err error) {
 	if len(frames) != n.config.Size*FrameSize {
 		return nil, fmt.Errorf("negotiate: %d bytes are not the frames of %d ranks", len(frames), n.config.Size)
@@ -165,10 +165,9 @@ func (n *Negotiator) Rests(frames []byte) (byRank []int, err error) {
 	return n.rests, nil
 }
 
-// Step takes the frames of all ranks, one after the other, and by rank what they have
-// beyond; rests may be nil if no rank has any. The only errors are of ranks that
-// break the protocol, and that there is a step after one in which ranks left. They come
-// to all ranks, and end the negotiation: all later steps fail as well.
+// Step takes the frames of all ranks, concatenated, and their rests, by rank; rests may be
+// nil if no rank has any. It fails if a rank breaks the protocol, or after a step in which
+// ranks left. All ranks get the error, and all later steps fail as well.
 func (n *Negotiator) Step(now time.Time, frames []byte, rests [][]byte) (Outcome, error) {
 	if n.err == nil {
 		n.err = n.gather(now, frames, rests)
@@ -201,7 +200,7 @@ func (n *Negotiator) Step(now time.Time, frames []byte, rests [][]byte) (Outcome
 	return out, nil
 }
 
-// gather notes the requests of all ranks. It changes no id.
+// gather records the requests of all ranks. It changes no id.
 func (n *Negotiator) gather(now time.Time, frames []byte, rests [][]byte) error {
 	if _, err := n.Rests(frames); err != nil {
 		return err
@@ -227,7 +226,7 @@ func (n *Negotiator) gather(now time.Time, frames []byte, rests [][]byte) error 
 	return nil
 }
 
-// whole puts the two parts of a rank's list together.
+// whole joins the two parts of a rank's list.
 func (n *Negotiator) whole(list []byte, rests [][]byte, rank, more int) ([]byte, error) {
 	if rank >= len(rests) || len(rests[rank]) != more {
 		return nil, fmt.Errorf("%d more bytes of requests are announced, and others came", more)
@@ -236,7 +235,7 @@ func (n *Negotiator) whole(list []byte, rests [][]byte, rank, more int) ([]byte,
 	return n.list, nil
 }
 
-// read notes the requests of one rank.
+// read records the requests of one rank.
 func (n *Negotiator) read(now time.Time, rank int, list []byte) error {
 	in := reader{b: list}
 	var rec record
@@ -263,7 +262,7 @@ func (n *Negotiator) read(now time.Time, rank int, list []byte) error {
 	return nil
 }
 
-// readFull notes a request that came in full.
+// readFull records a request that was sent in full.
 func (n *Negotiator) readFull(now time.Time, rank int, rec *record) error {
 	r, e := rec.request, n.names[string(rec.name)]
 	if e != nil {
@@ -327,7 +326,7 @@ func (e *entry) begin(now time.Time, rank, missing int, r Request) {
 	}
 }
 
-// finish closes a round that no rank is missing in: the tensor is ready, or failed.
+// finish closes a round in which no rank is missing: the tensor is ready, or failed.
 func (n *Negotiator) finish(e *entry) {
 	e.open = false
 	var joined []int

@@ -2,12 +2,12 @@ package negotiate
 
 import "fmt"
 
-// idleNames is how many names of finished operations an outbox keeps, so that names
-// that come again cost no allocation.
+// idleNames is the number of names of finished operations that an outbox keeps, so that
+// repeated names cost no allocation.
 const idleNames = 4096
 
-// Outbox holds what this rank has submitted and not sent yet, and knows which of its
-// names are in flight. It is not safe for concurrent use.
+// Outbox holds this rank's requests that are not sent yet, and the names in flight. It is
+// not safe for concurrent use.
 type Outbox struct {
 	rank, size int
 	list       []Request
@@ -15,7 +15,7 @@ type Outbox struct {
 	flying     int
 }
 
-// NewOutbox makes the outbox of rank in a world of size ranks.
+// NewOutbox returns the outbox of rank in a world of size ranks.
 func NewOutbox(rank, size int) *Outbox {
 	return &Outbox{rank: rank, size: size, names: make(map[string]bool)}
 }
@@ -35,11 +35,11 @@ func (o *Outbox) Submit(r Request) error {
 	return nil
 }
 
-// List is what has not been sent, in the order of submission. It is valid until the
-// next call of Submit or Sent.
+// List returns the requests that are not sent yet, in the order of submission. It is valid
+// until the next call of Submit or Sent.
 func (o *Outbox) List() []Request { return o.list }
 
-// Sent takes the first n requests off the list. Their names stay in flight.
+// Sent removes the first n requests from the list. Their names stay in flight.
 func (o *Outbox) Sent(n int) {
 	rest := copy(o.list, o.list[n:])
 	clear(o.list[rest:])
@@ -54,7 +54,7 @@ func (o *Outbox) Withdraw(n int) {
 	o.list = o.list[:keep]
 }
 
-// Done frees a name: its operation has ended on this rank, well or badly.
+// Done releases a name whose operation has ended on this rank.
 func (o *Outbox) Done(name string) {
 	if !o.names[name] {
 		return
@@ -71,5 +71,5 @@ func (o *Outbox) Done(name string) {
 	}
 }
 
-// InFlight is how many names are submitted and not done.
+// InFlight returns the number of names that are submitted and not done.
 func (o *Outbox) InFlight() int { return o.flying }

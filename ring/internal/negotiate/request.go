@@ -13,7 +13,7 @@ const (
 	MaxCount = 1 << 40 // elements of one rank
 )
 
-// Kind is which collective a request is for.
+// Kind identifies a collective.
 type Kind uint8
 
 // The collectives.
@@ -40,7 +40,8 @@ func (k Kind) known() bool { return k >= Barrier && k <= AllToAll }
 func (k Kind) combines() bool { return k == AllReduce || k == ReduceScatter }
 
 // joinable reports whether ranks that have joined can take part in r: with zeros, which
-// change no sum, or in a barrier. They may have no GPU, so not there.
+// change no sum, or in a barrier. Operations on GPUs are excluded, since those ranks may
+// have none.
 func (r Request) joinable() bool {
 	return r.Kind == Barrier || r.Kind == AllReduce && (r.Op == opSum || r.Op == opAvg) && !r.GPU
 }
@@ -51,7 +52,7 @@ func (k Kind) varies() bool { return k == AllGather || k == AllToAll }
 // Op is the number of a ring.Op, zero for none. It is compared and named here.
 type Op uint8
 
-// Those to which a rank can give zeros.
+// Operations to which a rank can contribute zeros.
 const (
 	opSum Op = 1 + iota
 	opAvg
@@ -65,13 +66,13 @@ func (o Op) String() string {
 	return names[o]
 }
 
-// Request is what one rank says about one named collective. Requests of a name agree
+// Request is one rank's request for one named collective. Requests of a name agree
 // when they are equal, except that ranks may give different counts to an allgather
 // and an alltoall.
 type Request struct {
 	Name  string // of the tensor; the same on all ranks
 	Shape string // optional, such as "32x16"; of an allgather and alltoall without the first dimension
-	Count uint64 // elements that this rank gives
+	Count uint64 // elements that this rank contributes
 	Root  int32  // of a broadcast, else zero
 	Kind  Kind
 	Type  kernel.DType // zero for a barrier
@@ -100,10 +101,10 @@ func (r Request) String() string {
 	return s
 }
 
-// Bytes is the length of Count elements.
+// Bytes returns the length of Count elements.
 func (r Request) Bytes() int64 { return int64(r.Count) * int64(r.Type.Size()) }
 
-// agrees reports whether r and other, made by two ranks, are one operation.
+// agrees reports whether r and other, made by two ranks, are the same operation.
 func (r Request) agrees(other Request) bool {
 	if r.Kind.varies() {
 		r.Count = other.Count
@@ -111,8 +112,7 @@ func (r Request) agrees(other Request) bool {
 	return r == other
 }
 
-// check says what is wrong with r in a world of size ranks, as far as one request
-// alone can tell. The error does not name the tensor.
+// check validates r by itself in a world of size ranks. The error does not name the tensor.
 func (r Request) check(size int) error {
 	switch {
 	case r.Name == "":
@@ -141,13 +141,13 @@ func (r Request) check(size int) error {
 	return nil
 }
 
-// MismatchError says that all ranks have submitted a tensor, but not the same
-// collective on it. It comes to all ranks in the same step. Nothing has moved, and
-// the name is free again.
+// MismatchError reports that all ranks have submitted a tensor, but for different
+// collectives. All ranks get it in the same step. No data has moved, and the name is free
+// again.
 type MismatchError struct {
 	Name  string
 	Ranks [2]int     // two ranks that differ, the lower one first
-	Said  [2]Request // what each of them submitted
+	Said  [2]Request // their requests
 }
 
 func (e *MismatchError) Error() string {
@@ -155,11 +155,11 @@ func (e *MismatchError) Error() string {
 		e.Name, e.Ranks[0], e.Said[0], e.Ranks[1], e.Said[1])
 }
 
-// JoinedError says that a tensor, submitted by all ranks that have not joined, needs those
-// that have. It comes to all ranks in the same step. Nothing has moved, and the name is
+// JoinedError reports that a tensor, submitted by all ranks that have not joined, needs
+// those that have. All ranks get it in the same step. No data has moved, and the name is
 // free again.
 type JoinedError struct {
-	Request       // what the ranks submitted
+	Request       // of the ranks
 	Joined  []int // ranks that have joined and had not submitted it
 }
 
@@ -172,8 +172,8 @@ func (e *JoinedError) Error() string {
 		e.Name, e.Request, RankList(e.Joined), verb)
 }
 
-// DuplicateError says that a rank submitted a name again before the operation of
-// that name was done.
+// DuplicateError reports that a rank submitted a name again before the operation of that
+// name was done.
 type DuplicateError struct {
 	Name string
 	Rank int

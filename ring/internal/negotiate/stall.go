@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// namedRanks is how many ranks a stall's line names.
+// namedRanks is the number of ranks that a stall's line names.
 const namedRanks = 8
 
-// Stall is a tensor that some ranks have submitted and others have not, for long.
+// Stall is a tensor that some ranks submitted longer ago than the limit, and others have not.
 type Stall struct {
-	Request // what the first rank said
+	Request // of the first rank
 	Since   time.Time
 	Missing []int // ranks that have to submit it and have not
 	Ready   []int // ranks that have submitted it
-	Joined  []int // ranks that need not
+	Joined  []int // ranks that need not submit it
 }
 
-// Stalled lists the tensors that wait for longer than the limit of the Config, the
-// longest first. One that was listed is listed again when the limit has gone by once
-// more. It changes nothing that steps depend on, so ranks may call it when they like.
+// Stalled lists the tensors that wait for longer than the limit of the Config, the longest
+// first. A listed tensor is listed again after the limit has passed once more. It changes
+// no state that steps depend on, so ranks may call it at any time.
 func (n *Negotiator) Stalled(now time.Time) []Stall {
 	limit := n.config.StallAfter
 	if limit <= 0 {
@@ -42,8 +42,8 @@ func (n *Negotiator) Stalled(now time.Time) []Stall {
 	return stalls
 }
 
-// Missing lists the ranks that have not submitted the tensor of that name, of which at
-// least one other has; else nil.
+// Missing lists the ranks that have not submitted the tensor of that name, or nil if no
+// rank has.
 func (n *Negotiator) Missing(name string) []int {
 	if !n.Open(name) {
 		return nil
@@ -52,7 +52,8 @@ func (n *Negotiator) Missing(name string) []int {
 	return missing
 }
 
-// split is which ranks have submitted e, which still have to, and which have joined instead.
+// split returns the ranks that have submitted e, that still have to, and that have joined
+// instead.
 func (n *Negotiator) split(e *entry) (ready, missing, joined []int) {
 	for rank := range n.config.Size {
 		switch {
@@ -67,8 +68,8 @@ func (n *Negotiator) split(e *entry) (ready, missing, joined []int) {
 	return ready, missing, joined
 }
 
-// Line is the stall as one line of a report: the tensor, for how long it waits, and
-// for whom.
+// Line returns the stall as one line of a report: the tensor, how long it has waited, and
+// the missing ranks.
 func (s Stall) Line(now time.Time) string {
 	joined := ""
 	if len(s.Joined) > 0 {

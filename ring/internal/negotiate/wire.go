@@ -23,7 +23,7 @@ import (
 //	2+2·id n                                      those with ids id … id+n+1
 const (
 	FrameSize = 256
-	MaxRest   = 4 << 20 // bytes of one rank in one cycle; what is more waits for the next
+	MaxRest   = 4 << 20 // bytes of one rank in one cycle; others wait for the next
 
 	version  = 3
 	headSize = 10
@@ -33,11 +33,10 @@ const (
 	maxRecord = MaxName + MaxShape + 64
 )
 
-// Frame is what a rank brings to a cycle.
+// Frame is one rank's fixed-size contribution to a cycle.
 type Frame [FrameSize]byte
 
-// seal writes the head, and the start of records, into the frame. It returns what
-// did not fit.
+// seal writes the head and the start of records into the frame, and returns the rest.
 func (f *Frame) seal(digest uint32, records []byte) (rest []byte) {
 	f[0], f[1] = version, 0
 	binary.LittleEndian.PutUint32(f[2:], digest)
@@ -47,8 +46,8 @@ func (f *Frame) seal(digest uint32, records []byte) (rest []byte) {
 	return records[n:]
 }
 
-// openFrame checks the head of a frame, and returns the records in it and how many
-// bytes of others belong to them.
+// openFrame checks the head of a frame, and returns the records in it and the length of
+// the rest.
 func openFrame(frame []byte, digest uint32) (records []byte, rest int, err error) {
 	if frame[0] != version || frame[1] > leaveFlag|joinFlag {
 		return nil, 0, fmt.Errorf("speaks version %d.%d of the negotiation, not %d: run the same build on all ranks", frame[0], frame[1], version)
@@ -65,7 +64,7 @@ func openFrame(frame []byte, digest uint32) (records []byte, rest int, err error
 	return frame[headSize : headSize+n], int(length) - n, nil
 }
 
-// What a frame says of its sender.
+// The announcements in a frame.
 const (
 	leaveFlag = 1 << iota
 	joinFlag
@@ -74,10 +73,10 @@ const (
 // leaves reports whether the sender of a frame leaves.
 func leaves(frame []byte) bool { return frame[1]&leaveFlag != 0 }
 
-// joins reports whether it joins when it has made the requests that come with the frame.
+// joins reports whether the sender joins after the requests of this frame.
 func joins(frame []byte) bool { return frame[1]&joinFlag != 0 }
 
-// records is a rank's list being put together. Ids in order become one record.
+// records encodes a rank's list. Ids in order become one record.
 type records struct {
 	b        []byte
 	from, to uint64 // ids of the run that has not been written: from ≤ id < to
@@ -123,7 +122,7 @@ func (w *records) flush() {
 	w.from, w.to = 0, 0
 }
 
-// record is one record as it was read: a run of ids, or a request in full.
+// record is one decoded record: a run of ids, or a request in full.
 type record struct {
 	from, n     uint64 // n is zero when the request is in full
 	name, shape []byte
@@ -165,8 +164,8 @@ func (r *reader) byte() byte {
 	return 0
 }
 
-// next reads one record into rec, and reports whether it is whole. Whether it makes
-// sense is for others to say.
+// next reads one record into rec, and reports whether it is complete. It does not validate
+// the values.
 func (r *reader) next(rec *record) bool {
 	*rec = record{}
 	switch v := r.uvarint(); {

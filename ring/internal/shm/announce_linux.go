@@ -2,16 +2,16 @@ package shm
 
 import "sync/atomic"
 
-// announcement is what a rank says it does. Only that rank writes it.
+// announcement is the call that a rank is in. Only that rank writes it.
 type announcement struct {
 	place atomic.Uint64 // 0 while sign changes
 	sign  atomic.Uint64
 }
 
-// Announce says which call this rank is in, so that one that waits in vain for a rank in
-// another call finds out, even where the two would not meet. Place numbers the calls:
-// 2k-1 is the k-th collective, in which all ranks are together, and 2k all messages
-// between it and the next. Signs are those of the collectives, equal on all ranks.
+// Announce publishes the call that this rank is in, so that ranks in different calls that
+// wait for each other find out. Place numbers the calls: 2k-1 is the k-th collective, which
+// all ranks make, and 2k all messages between it and the next. Signs are those of the
+// collectives, equal on all ranks.
 func (g *Group) Announce(place, sign uint64) {
 	g.wait.place, g.wait.sign = place, sign
 	mine := &g.seg.controls[g.rank].call
@@ -20,14 +20,13 @@ func (g *Group) Announce(place, sign uint64) {
 	mine.place.Store(place)
 }
 
-// Meanwhile sets what a rank does every now and then while it waits for another one in
-// vain. Its error ends the wait.
+// Meanwhile sets a check that this rank makes at intervals while it waits. An error of look
+// ends the wait.
 func (g *Group) Meanwhile(look func() error) { g.wait.idle = look }
 
-// differs returns a *SignError if rank q, which this one waits for, is in a call from
-// which it will not come back: another collective in the same place, or a later
-// call. What q did for this rank before that, it did before it said so: the caller
-// looks once more.
+// differs returns a *SignError if rank q is in another collective of the same number, or in
+// a later call, so that a wait for it cannot end. The caller must read q's counters once
+// more: q may have made the awaited step before it announced that call.
 func (w *waiter) differs(q int) error {
 	theirs := &w.controls[q].call
 	place := theirs.place.Load()

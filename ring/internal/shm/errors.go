@@ -5,27 +5,26 @@ import (
 	"fmt"
 )
 
-// None is the rank of nobody.
+// None stands for no rank.
 const None = -1
 
 // Region is a range of bytes of a vector.
 type Region struct{ Off, Len int }
 
-// Exchange is how ranks learn of each other before they share memory: every rank
-// of the communicator brings a value and gets those of all, by rank.
+// Exchange is an all-gather of one value per rank of the communicator, by which ranks find
+// each other before they share memory.
 type Exchange func(name string, value []byte) ([][]byte, error)
 
-// ErrBroken says that the job ended while a rank waited.
+// ErrBroken reports that the job ended while a rank waited.
 var ErrBroken = errors.New("the job is over")
 
-// GoneError says that another rank has ended, or closed the group, and is waited
-// for in vain. Rank is its number in the group.
+// GoneError reports that another rank ended or closed the group before a step that this
+// rank waits for. Rank is its number in the group.
 type GoneError struct{ Rank int }
 
 func (e *GoneError) Error() string { return fmt.Sprintf("rank %d is gone", e.Rank) }
 
-// SignError says that another rank makes another call. Rank is its number in the
-// group.
+// SignError reports that another rank is in another call. Rank is its number in the group.
 type SignError struct {
 	Rank         int
 	Mine, Theirs uint64
@@ -35,8 +34,8 @@ func (e *SignError) Error() string {
 	return fmt.Sprintf("rank %d makes another call (%x, here %x)", e.Rank, e.Theirs, e.Mine)
 }
 
-// LengthError says that a rank sends a message of another length than this one
-// expects from it. Rank is its number in the group; lengths are in bytes.
+// LengthError reports that a rank sends a message of another length than this one expects.
+// Rank is its number in the group; lengths are in bytes.
 type LengthError struct{ Rank, Mine, Theirs int }
 
 func (e *LengthError) Error() string {

@@ -71,7 +71,7 @@ type gathering struct {
 	stage    staging
 }
 
-// region is rank q's.
+// region returns rank q's region.
 func (c *gathering) region(q int) Region {
 	if c.regions == nil {
 		return Region{q * c.each, c.each}
@@ -117,14 +117,14 @@ func (c *gathering) run(stage staging) error {
 	return nil
 }
 
-// block is the part of rank q's region that is in block b.
+// block returns the part of rank q's region that is in block b.
 func (c *gathering) block(q, b int) (r Region, off, length int) {
 	r = c.region(q)
 	off = b * slotSize
 	return r, off, max(0, min(slotSize, r.Len-off))
 }
 
-// copyIn puts a part of this rank's region into its slot, and where it belongs.
+// copyIn copies a part of this rank's region into its slot, and to its offset in buf.
 func (c *gathering) copyIn(first uint32, b int) error {
 	g, n := c.g, first+uint32(b)
 	if err := g.free(n); err != nil {
@@ -139,11 +139,11 @@ func (c *gathering) copyIn(first uint32, b int) error {
 	return nil
 }
 
-// copyOut takes the others' parts.
+// copyOut copies the others' parts.
 func (c *gathering) copyOut(first uint32, b int) error {
 	g, n := c.g, first+uint32(b)
 	for i := 1; i < g.size; i++ {
-		q := (g.rank + i) % g.size // not all at the same rank's slot at once
+		q := (g.rank + i) % g.size // so that ranks do not all read the same slot at once
 		if err := g.hear(q, n, c.sign); err != nil {
 			return err
 		}

@@ -156,7 +156,7 @@ func bootID() string {
 	return strings.TrimSpace(string(text))
 }
 
-// procPID is this process's number in /proc, which may be mounted for another
+// procPID returns this process's number in /proc, which may be mounted for another
 // process namespace than this one.
 func procPID() int {
 	if name, err := os.Readlink("/proc/self"); err == nil {

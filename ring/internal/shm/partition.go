@@ -2,14 +2,14 @@ package shm
 
 import "slices"
 
-// partition is the sets of ranks that share memory, from every rank's leader: the
-// lowest rank whose memory it can map, itself included, or None. A rank belongs
-// to its leader if that is its own leader, else it is alone. A leader above the
-// rank is no true answer, and makes it alone too. Every rank is in exactly one
-// set; sets are ascending, and ordered by their first rank, which leads them.
+// partition returns the sets of ranks that share memory. leaders has, by rank, the lowest
+// rank whose memory it can map, itself included, or None. A rank belongs to its leader if
+// that leads itself, else it is alone, as is a rank with an invalid leader above itself.
+// Every rank is in exactly one set; sets are ascending, and ordered by their first rank,
+// which leads them.
 func partition(leaders []int) [][]int {
 	var domains [][]int
-	led := make([]int, len(leaders)) // by leader: its set's place in domains
+	led := make([]int, len(leaders)) // by leader: the index of its set
 	for q, p := range leaders {
 		if p >= 0 && p < q && leaders[p] == p {
 			domains[led[p]] = append(domains[led[p]], q)
@@ -21,8 +21,7 @@ func partition(leaders []int) [][]int {
 	return domains
 }
 
-// standing is domains without the sets in which a rank has failed: those fall
-// apart into single ranks.
+// standing returns domains with each set in which a rank failed split into single ranks.
 func standing(domains [][]int, ok []bool) [][]int {
 	var left [][]int
 	for _, d := range domains {
@@ -43,7 +42,7 @@ func shared(domains [][]int) bool {
 	return slices.ContainsFunc(domains, func(d []int) bool { return len(d) > 1 })
 }
 
-// domainOf is the set that holds rank, and its place in it.
+// domainOf returns the set that holds rank, and its index there.
 func domainOf(domains [][]int, rank int) (domain []int, place int) {
 	for _, d := range domains {
 		if i, found := slices.BinarySearch(d, rank); found {

@@ -8,12 +8,11 @@ import (
 	"strings"
 )
 
-// quota is how many processors' worth of time the control groups leave to this
-// process: the least of its group's and of those above. +Inf is no limit. fsys is
-// the root of the file system.
+// quota returns the CPU limit of this process in processors: the lowest of its control
+// group and those above. +Inf is no limit. fsys is the root of the file system.
 //
-// Where a container sees only its own groups, at the root of the mount, the path
-// in /proc/self/cgroup leads nowhere; the walk up ends at the root, which has them.
+// If a container sees only its own groups, at the root of the mount, the path in
+// /proc/self/cgroup does not exist; the walk up ends at the root, which has them.
 func quota(fsys fs.FS) float64 {
 	text, err := fs.ReadFile(fsys, "proc/self/cgroup")
 	if err != nil {
@@ -55,7 +54,7 @@ func parseCgroups(text string) (unified, cpu string) {
 	return unified, cpu
 }
 
-// upwards calls f for a group and all above it. No group is none.
+// upwards calls f for a group and all above it, or not at all if group is empty.
 func upwards(group string, f func(group string)) {
 	if group == "" {
 		return
@@ -70,7 +69,7 @@ func upwards(group string, f func(group string)) {
 	}
 }
 
-// read is a file's text, or "" if there is none.
+// read returns a file's text, or "" if it cannot be read.
 func read(fsys fs.FS, elem ...string) string {
 	text, err := fs.ReadFile(fsys, path.Join(elem...))
 	if err != nil {
@@ -80,7 +79,7 @@ func read(fsys fs.FS, elem ...string) string {
 }
 
 // parseCPUMax reads a cpu.max: "QUOTA PERIOD" in microseconds, where QUOTA may be
-// "max". What is no limit, or no such text, is +Inf.
+// "max". No limit and malformed text are +Inf.
 func parseCPUMax(text string) float64 {
 	fields := strings.Fields(text)
 	if len(fields) != 2 {
@@ -89,7 +88,7 @@ func parseCPUMax(text string) float64 {
 	return parseQuota(fields[0], fields[1])
 }
 
-// parseQuota is quota / period, of numbers in microseconds. A quota below 1 is no
+// parseQuota returns quota / period, of numbers in microseconds. A quota below 1 is no
 // limit.
 func parseQuota(quota, period string) float64 {
 	q, err1 := strconv.ParseInt(strings.TrimSpace(quota), 10, 64)

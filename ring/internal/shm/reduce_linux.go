@@ -95,7 +95,7 @@ func (g *Group) scatterSmall(sign uint64, t kernel.DType, op kernel.Op, dst, src
 	return nil
 }
 
-// Who takes the results of a reduction out of the slots, if not one rank.
+// The ranks that copy the results of a reduction out of the slots, if not one rank.
 const (
 	everyone = -1
 	nobody   = -2 // every rank keeps its own
@@ -116,7 +116,7 @@ type reduction struct {
 	dst, src unsafe.Pointer
 	divisor  int
 	bytes    int // in all
-	root     int // who takes the others' stripes: a rank, everyone or nobody
+	root     int // copies the others' stripes: a rank, everyone or nobody
 	stage    staging
 
 	regions []Region // by rank, of a reduce-scatter; else nil
@@ -160,7 +160,7 @@ func (r *reduction) blocks() int {
 	return ceil(longest(r.regions), r.per)
 }
 
-// longest is the length of the longest region.
+// longest returns the length of the longest region.
 func longest(regions []Region) int {
 	most := 0
 	for _, r := range regions {
@@ -169,8 +169,8 @@ func longest(regions []Region) int {
 	return most
 }
 
-// stripe is rank q's part of block b of an allreduce: where it is in the vector
-// and in a slot, and its length, in bytes.
+// stripe returns rank q's part of block b of an allreduce: its offsets in the vector and in
+// a slot, and its length, in bytes.
 func (r *reduction) stripe(q, b int) (at, place, length int) {
 	size := min(slotSize, r.bytes-b*slotSize)
 	per := (ceil(size, r.g.size) + 63) &^ 63
@@ -178,14 +178,14 @@ func (r *reduction) stripe(q, b int) (at, place, length int) {
 	return b*slotSize + from, from, to - from
 }
 
-// piece is the part of block b that is a region's, of a reduce-scatter: where it
-// is in the vector, and its length, in bytes.
+// piece returns a region's part of block b of a reduce-scatter: its offset in the vector,
+// and its length, in bytes.
 func (r *reduction) piece(region Region, b int) (at, length int) {
 	return region.Off + b*r.per, max(0, min(r.per, region.Len-b*r.per))
 }
 
-// copyIn puts what the others reduce into this rank's slot, once nobody needs
-// what was there before.
+// copyIn copies this rank's elements of the others' stripes into its slot, once no rank
+// needs the slot's previous content.
 func (r *reduction) copyIn(first uint32, b int) error {
 	g, n := r.g, first+uint32(b)
 	if err := g.free(n); err != nil {
@@ -213,7 +213,7 @@ func (r *reduction) copyIn(first uint32, b int) error {
 	return nil
 }
 
-// put copies length bytes of the vector to their place in a slot.
+// put copies length bytes of the vector to their offset in a slot.
 func (r *reduction) put(slot unsafe.Pointer, place, at, length int) {
 	if length > 0 {
 		r.g.write(r.stage, unsafe.Add(slot, place), unsafe.Add(r.src, at), length)
@@ -254,7 +254,7 @@ func (r *reduction) reduce(first uint32, b int) error {
 	return nil
 }
 
-// mine is this rank's part of block b.
+// mine returns this rank's part of block b.
 func (r *reduction) mine(b int) (at, place, length int) {
 	if r.regions == nil {
 		return r.stripe(r.g.rank, b)
@@ -277,17 +277,17 @@ func (r *reduction) combine(dst unsafe.Pointer, off, at, length int) {
 	g := r.g
 	g.srcs[g.rank] = unsafe.Add(r.src, at)
 	g.combine(r.t, r.op, unsafe.Add(dst, off), length/r.t.Size(), r.divisor)
-	g.srcs[g.rank] = nil // the caller's memory is not ours to keep
+	g.srcs[g.rank] = nil // do not keep the caller's memory alive
 }
 
-// copyOut takes the others' stripes, if this rank is to have them.
+// copyOut copies the others' stripes, if this rank gets them.
 func (r *reduction) copyOut(first uint32, b int) error {
 	g, n := r.g, first+uint32(b)
 	if r.root != everyone && r.root != g.rank {
 		return nil
 	}
 	for i := 1; i < g.size; i++ {
-		q := (g.rank + i) % g.size // not all at the same rank's slot at once
+		q := (g.rank + i) % g.size // so that ranks do not all read the same slot at once
 		if err := g.wait.until(&g.seg.controls[q].out, n+1, q); err != nil {
 			return err
 		}

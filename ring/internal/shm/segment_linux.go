@@ -28,26 +28,26 @@ type control struct {
 	cell [cells]counter // its message is in the cell
 	bell counter        // rung for it while it sleeps in a Swap
 
-	signs [slots]uint64                 // what the rank does with the block in each slot; valid when in is
-	born  uint64                        // when the rank's process began: a pid may be used again
-	cpus  unix.CPUSet                   // where the rank may run
-	call  announcement                  // what the rank does, for those that wait in vain
+	signs [slots]uint64                 // of the call whose block is in each slot; valid when in is
+	born  uint64                        // when the rank's process began, since a pid is reused
+	cpus  unix.CPUSet                   // the rank's affinity
+	call  announcement                  // the call that the rank is in
 	pid   atomic.Int32                  // of the rank
 	left  atomic.Uint32                 // 1: it has closed the group
-	stage [kinds][classes]atomic.Uint32 // rank 0's word on the staging that all should use
+	stage [kinds][classes]atomic.Uint32 // the staging that rank 0 chose for all
 	_     [2*lineSize - 8*slots - 32 - 4*kinds*classes - unsafe.Sizeof(unix.CPUSet{})]byte
 }
 
 type counter struct {
 	value   atomic.Uint32
 	waiters atomic.Uint32 // ranks that sleep until value changes
-	sign    uint64        // what the rank does; valid when value is
+	sign    uint64        // of the rank's call; valid when value is
 	data    [inline]byte  // a message so small that it fits here; valid when value is
 	_       [lineSize - 64]byte
 }
 
-// pair is what one rank tells another in Swaps; only that one writes it. What a
-// tiny message needs is on the first cache line.
+// pair is the state of one rank's messages to another; only the sender writes it. All that
+// a tiny message needs is on the first cache line.
 type pair struct {
 	posted atomic.Uint32 // blocks it has put for the other, over all messages
 	brief  uint32        // of the message under way: see briefOf; valid when posted is
@@ -68,7 +68,7 @@ type segment struct {
 	outbox   []unsafe.Pointer // by rank, boxes × boxSize bytes
 }
 
-// headSize is what comes before the large parts: all but staging and outboxes.
+// headSize returns the bytes before the large parts, which are staging and outboxes.
 func headSize(ranks int) int {
 	perRank := int(unsafe.Sizeof(control{})) + ranks*int(unsafe.Sizeof(pair{})) + cells*cellSize
 	return pageUp(lineSize + ranks*perRank)
@@ -78,7 +78,7 @@ func segmentSize(ranks int) int { return headSize(ranks) + ranks*(slots*slotSize
 
 func pageUp(n int) int { return (n + 4095) &^ 4095 }
 
-// layOut finds the parts of a mapping of segmentSize(ranks) bytes.
+// layOut returns the parts of a mapping of segmentSize(ranks) bytes.
 func layOut(memory []byte, ranks int) *segment {
 	s := &segment{memory: memory}
 	at := lineSize
@@ -105,7 +105,7 @@ func layOut(memory []byte, ranks int) *segment {
 	return s
 }
 
-// pair is what rank from tells rank to.
+// pair returns the state of rank from's messages to rank to.
 func (s *segment) pair(from, to int) *pair { return &s.pairs[from*len(s.controls)+to] }
 
 func (s *segment) close() error { return unix.Munmap(s.memory) }

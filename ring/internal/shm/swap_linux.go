@@ -36,7 +36,7 @@ func (g *Group) Swap(sign uint64, to int, out unsafe.Pointer, outLen int, from i
 	return s.run()
 }
 
-// keep is a Swap of a rank with itself.
+// keep does a Swap of a rank with itself.
 func (g *Group) keep(to int, out unsafe.Pointer, outLen int, from int, in unsafe.Pointer, inLen int) error {
 	switch {
 	case to != from:
@@ -48,11 +48,11 @@ func (g *Group) keep(to int, out unsafe.Pointer, outLen int, from int, in unsafe
 	return nil
 }
 
-// parts is how many blocks a message of so many bytes has. An empty one has a
-// block too, by which the other end sees that it is empty.
+// parts returns the number of blocks of a message. An empty message has one block, which
+// tells the receiver that it is empty.
 func parts(length int) int { return max(1, ceil(length, boxSize)) }
 
-// half is what a Swap does with one partner.
+// half is one direction of a Swap.
 type half struct {
 	rank        int
 	data        unsafe.Pointer
@@ -64,7 +64,7 @@ type half struct {
 // over reports that nothing is left to do, or never was.
 func (h *half) over() bool { return h.next == h.parts }
 
-// part is where the next block is in the message.
+// part returns the offset of the next block in the message, and its length.
 func (h *half) part() (off, length int) {
 	off = h.next * boxSize
 	return off, min(boxSize, h.length-off)
@@ -74,10 +74,10 @@ func (h *half) part() (off, length int) {
 type loan struct {
 	lent  bool
 	rank  int
-	until uint32 // what the rank has taken of this one's blocks when the box is empty
+	until uint32 // count of blocks that the rank has taken once the box is empty
 }
 
-// swap is one Swap.
+// swap is the state of one Swap.
 type swap struct {
 	g       *Group
 	sign    uint64
@@ -113,7 +113,7 @@ func (s *swap) ready() bool { return s.free() || s.come() }
 // free reports whether there is a block to put, and room for it.
 func (s *swap) free() bool { return !s.out.over() && s.blocker() == None }
 
-// blocker is the rank that has to take something before the next block can be
+// blocker returns the rank that has to take something before the next block can be
 // put, or None.
 func (s *swap) blocker() int {
 	g := s.g
@@ -121,7 +121,7 @@ func (s *swap) blocker() int {
 		return None
 	}
 	if to := s.out.rank; s.out.next == 0 && !g.took(to, g.posted[to]) {
-		return to // what is said of a message holds until all of it is taken
+		return to // the pair describes a message until all of it is taken
 	}
 	if s.out.length <= inline {
 		return None
@@ -137,8 +137,8 @@ func (g *Group) took(q int, blocks uint32) bool {
 	return int32(g.seg.pair(q, g.rank).taken.Load()-blocks) >= 0
 }
 
-// returned ends the loans to rank q, which has taken all. Their numbers would mean
-// something else after many tiny messages.
+// returned ends the loans to rank q, which has taken all blocks: after many tiny messages
+// their counts would wrap around.
 func (g *Group) returned(q int) {
 	for i := range g.loans {
 		if g.loans[i].rank == q {
@@ -200,7 +200,7 @@ func (s *swap) take() error {
 	return nil
 }
 
-// check looks whether the message that has come is the one that is waited for.
+// check compares the arrived message with the expected one.
 func (s *swap) check(p *pair) error {
 	if p.sign != s.sign {
 		return &SignError{Rank: s.in.rank, Mine: s.sign, Theirs: p.sign}
@@ -218,7 +218,7 @@ const briefMost = 1<<30 - 1
 // block.
 func briefOf(length, box int) uint32 { return uint32(min(length, briefMost))*boxes + uint32(box) }
 
-// wait returns when either half can go on, or never will.
+// wait returns when either half can go on, or with the reason why neither will.
 func (s *swap) wait() error {
 	g := s.g
 	bell := &g.seg.controls[g.rank].bell
@@ -230,7 +230,7 @@ func (s *swap) wait() error {
 		if err != nil || !silent {
 			return err
 		}
-		// Looked at before the counters: a rank may end right after its last step.
+		// Read before the counters, since a rank may end right after its last step.
 		blocker := s.blocker()
 		if blocker != None {
 			err = g.wait.vain(blocker)

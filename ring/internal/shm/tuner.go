@@ -1,14 +1,14 @@
 package shm
 
-// staging is how bytes are put into a slot.
+// staging is a way to write bytes to a slot.
 type staging uint32
 
 const (
-	// throughCache leaves them in the writer's cache: best where the reader
-	// shares that cache, or has a fast way to it.
+	// throughCache leaves them in the writer's cache: best if the reader shares that
+	// cache, or reaches it fast.
 	throughCache staging = iota
-	// pastCache writes them to memory: best where processors are far apart,
-	// since dirty lines of another's cache come one by one and memory comes in streams.
+	// pastCache writes them to memory: best if processors are far apart, since dirty
+	// lines of another's cache come one by one and memory comes in streams.
 	pastCache
 	stagings
 )
@@ -30,7 +30,7 @@ const kinds = 3
 // depends on the size.
 const classes = 3
 
-// class is the size class of a vector of so many bytes.
+// class returns the size class of a vector of so many bytes.
 func class(bytes int) int {
 	switch {
 	case bytes < 128<<10:
@@ -41,20 +41,20 @@ func class(bytes int) int {
 	return 2
 }
 
-// tuner learns which staging is faster on this machine, now: virtual processors
-// are moved about. It looks at whole calls, and tries the other way once in a while.
+// tuner finds the faster staging by the time of whole calls. It tries the other one at
+// intervals, since virtual processors move.
 type tuner struct {
 	cost  [stagings]float64 // time per byte, a moving average; 0: not known
 	calls int
 }
 
-// next takes what a call with used cost per byte, and says what the next call
-// should use. It is pure but for the tuner itself.
+// next records the cost per byte of a call with used, and returns the staging for the next
+// call.
 func (t *tuner) next(used staging, perByte float64) staging {
 	if t.cost[used] == 0 {
 		t.cost[used] = perByte
 	} else {
-		// One call in which a rank did not run says little.
+		// Clamped, since a rank may have been descheduled during this call.
 		t.cost[used] = (t.cost[used] + min(perByte, 2*t.cost[used])) / 2
 	}
 	t.calls++

@@ -140,7 +140,7 @@ func ended(pid int, born uint64) bool {
 	return state == 'Z' || state == 'X' || since != born
 }
 
-// processState is a process's state and when it began, in clock ticks.
+// processState returns a process's state and when it began, in clock ticks.
 func processState(pid int) (state byte, born uint64, err error) {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {

@@ -6,18 +6,18 @@ import (
 	"unicode/utf8"
 )
 
-// what is the kind of an event.
+// what identifies the kind of an event.
 type what uint8
 
 const (
-	beginTop  what = 1 + iota // ends all that is open in the row
-	beginNest                 // within what is open
+	beginTop  what = 1 + iota // ends all open phases of the row
+	beginNest                 // within the open phase
 	end
 	ready
 	cycle
 )
 
-// event is what a caller hands over to the writer.
+// event is one event on its way from a caller to the writer.
 type event struct {
 	at     time.Duration // since the start
 	what   what
@@ -28,16 +28,15 @@ type event struct {
 	args   Args // of end
 }
 
-// Args describe the tensor of an operation that has ended. Fields that are zero are
-// left out.
+// Args describe the tensor of an operation that has ended. Zero fields are omitted.
 type Args struct {
 	DType string
 	Shape string // such as "[32, 16]"
 	Count uint64 // elements
 }
 
-// start begins the JSON of an event that is not the first one. The rest of it and
-// the closing brace are for the caller to add.
+// start begins the JSON of an event that is not the first one. The caller adds the rest
+// and the closing brace.
 func start(b []byte, ph byte, at time.Duration, pid int) []byte {
 	b = append(b, ",\n{\"ph\":\""...)
 	b = append(b, ph)
@@ -92,7 +91,7 @@ func appendArgs(b []byte, a Args) []byte {
 		b = append(b, `"count":`...)
 		b = append(strconv.AppendUint(b, a.Count, 10), ',')
 	}
-	b[len(b)-1] = '}' // for the last comma
+	b[len(b)-1] = '}' // replaces the last comma
 	return b
 }
 
@@ -100,8 +99,7 @@ func appendString(b []byte, s string) []byte {
 	return append(appendText(append(b, '"'), s), '"')
 }
 
-// appendText writes s as the inside of a JSON string. What is not UTF-8 becomes
-// U+FFFD.
+// appendText writes s as the inside of a JSON string. Invalid UTF-8 becomes U+FFFD.
 func appendText(b []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	for _, r := range s {

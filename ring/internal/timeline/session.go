@@ -8,14 +8,14 @@ import (
 )
 
 const (
-	tail       = "\n]\n"                // how a trace ends
-	flushBytes = 64 << 10               // what the writer collects,
-	flushEvery = 200 * time.Millisecond // and for how long: a killed process loses no more
+	tail       = "\n]\n"                // the end of a trace
+	flushBytes = 64 << 10               // that the writer collects at most
+	flushEvery = 200 * time.Millisecond // bounds what a killed process loses
 	maxRows    = 1 << 16                // tensors; events of others are dropped
 	maxDepth   = 16                     // phases within phases
 )
 
-// session is a timeline from one start to the next stop.
+// session is a timeline from a Start to the next Stop.
 type session struct {
 	w      io.Writer
 	clock  func() time.Time
@@ -34,7 +34,7 @@ type session struct {
 	err  error
 }
 
-// put hands ev to the writer, unless that would mean to wait.
+// put hands ev to the writer, or drops it if that would wait.
 func (s *session) put(ev event) {
 	ev.at = s.clock().Sub(s.began)
 	select {
@@ -44,7 +44,7 @@ func (s *session) put(ev event) {
 	}
 }
 
-// loop is the writer.
+// loop runs the writer until quit.
 func (s *session) loop() {
 	defer close(s.done)
 	tick := time.NewTicker(flushEvery)
@@ -62,7 +62,7 @@ func (s *session) loop() {
 	}
 }
 
-// finish writes what waits, and the end.
+// finish writes the remaining events and the end of the trace.
 func (s *session) finish() {
 	for range len(s.events) {
 		s.take(<-s.events)
@@ -79,7 +79,7 @@ func (s *session) finish() {
 	s.flush()
 }
 
-// take turns one event into text.
+// take converts one event to text.
 func (s *session) take(ev event) {
 	b, ok := s.rows.add(s.buf, ev)
 	if !ok {
@@ -107,15 +107,15 @@ func (s *session) flush() {
 	s.buf, s.held = s.buf[:0], 0
 }
 
-// appendHead writes what a trace begins with. The first event is about the trace
-// itself; all others come with a comma before them.
+// appendHead writes the start of a trace. The first event is about the trace itself; all
+// others begin with a comma.
 func appendHead(b []byte, began time.Time) []byte {
 	b = append(b, "[\n"...)
 	b = appendMeta(b, 0, "process_name", "start_time_since_epoch_in_micros", strconv.FormatInt(began.UnixMicro(), 10))
 	return append(b, ",\n"+`{"ph":"M","pid":0,"name":"process_sort_index","args":{"sort_index":-1}}`...)
 }
 
-// rows turn events into text, and see to it that those of a tensor nest.
+// rows convert events to text, and ensure that those of a tensor nest.
 type rows struct {
 	byTensor map[string]*row
 	order    []*row
@@ -127,13 +127,13 @@ func newRows(limit int) *rows { return &rows{byTensor: make(map[string]*row), li
 // row is one tensor.
 type row struct {
 	pid  int
-	last time.Duration // time of the last event: ends do not come before begins
+	last time.Duration // time of the last event, so that no end precedes its begin
 	open []phase       // the innermost is the last
 }
 
 type phase struct{ prefix, name string }
 
-// add appends the text of ev to b. It reports false if ev has to be dropped.
+// add appends the text of ev to b. It returns false if ev must be dropped.
 func (rs *rows) add(b []byte, ev event) ([]byte, bool) {
 	if ev.what == cycle {
 		b = start(b, 'i', ev.at, 0)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Names of phases inside an operation. The one that moves the data is RING_ and the
+// Names of phases inside an operation. The phase that moves the data is RING_ and the
 // operation's name, such as RING_ALLREDUCE.
 const (
 	Queue     = "QUEUE"
@@ -21,40 +21,40 @@ const negotiate = "NEGOTIATE_"
 
 const defaultBuffer = 1 << 14
 
-// ErrRunning means that a timeline was started that runs already.
+// ErrRunning reports a Start of a running timeline.
 var ErrRunning = errors.New("timeline: it runs already; stop it first")
 
-// Options say how a timeline is written.
+// Options configure a timeline.
 type Options struct {
 	Buffer     int  // events that may wait for the writer; 0: 16384, of about 130 bytes each
 	MarkCycles bool // write a mark for each Cycle
-	// Append goes on with what this Timeline wrote to the same writer before it was
-	// stopped: same rows, same clock. The writer must be an io.Seeker, such as a file
-	// that was not opened to append.
+	// Append continues the trace that this Timeline wrote to the same writer before it was
+	// stopped, with the same rows and clock. The writer must be an io.Seeker, such as a
+	// file that was not opened to append.
 	Append bool
 }
 
-// Timeline takes notes of events while it runs, and does next to nothing while it
-// does not. Its methods may be called from any goroutine. Those that note an event
-// never wait: when the writer falls behind, events are dropped and counted. The calls
-// for one tensor should come one after the other.
+// Timeline records events while it runs, and costs almost nothing while it does not. Its
+// methods are safe for concurrent use. Those that record an event never wait: if the
+// writer falls behind, events are dropped and counted. The calls for one tensor should be
+// sequential.
 //
-// Begins and ends match in what is written, whatever is dropped: an end without its
-// begin is left out, and what has lost its end is ended with what is around it.
+// Written begins and ends match even if events are dropped: an end without its begin is
+// omitted, and a phase that lost its end ends with the enclosing one.
 type Timeline struct {
 	clock func() time.Time
 	run   atomic.Pointer[session] // nil: off
 
-	control sync.Mutex // held by Start and Stop; guards what follows
+	control sync.Mutex // held by Start and Stop; guards the fields below
 	began   time.Time
-	rows    *rows // of the last session, nil if it could not be finished
+	rows    *rows // of the last session; nil if its end was not written
 }
 
 // New returns a timeline that is off.
 func New() *Timeline { return &Timeline{clock: time.Now} }
 
-// Start begins to write events to w, from a goroutine of its own, as a new trace. w
-// is not closed. A w that fails ends the writing, and [Timeline.Stop] says so.
+// Start begins to write events to w as a new trace, on a goroutine of its own. w is not
+// closed. A failed write ends the trace, and [Timeline.Stop] returns its error.
 func (t *Timeline) Start(w io.Writer, o Options) error {
 	t.control.Lock()
 	defer t.control.Unlock()
@@ -82,7 +82,7 @@ func (t *Timeline) Start(w io.Writer, o Options) error {
 	return nil
 }
 
-// reopen puts w before the end of the trace that t has written to it.
+// reopen seeks w to before the end of the trace that t has written to it.
 func (t *Timeline) reopen(w io.Writer) error {
 	seeker, ok := w.(io.Seeker)
 	switch {
@@ -97,9 +97,9 @@ func (t *Timeline) reopen(w io.Writer) error {
 	return nil
 }
 
-// Stop writes what was noted before, ends what is open, closes the trace, and returns
-// when that is done: it waits for the writer. The error is of the writer. Events that
-// are noted while Stop runs may be lost. Without a Start before, it does nothing.
+// Stop writes the recorded events, ends open phases, closes the trace, and waits for the
+// writer, whose error it returns. Events recorded while Stop runs may be lost. Without a
+// Start before, it does nothing.
 func (t *Timeline) Stop() error {
 	t.control.Lock()
 	defer t.control.Unlock()
@@ -116,8 +116,7 @@ func (t *Timeline) Stop() error {
 	return nil
 }
 
-// On reports whether the timeline runs: whether it is worth to collect what an event
-// needs.
+// On reports whether the timeline runs, so that callers can skip preparing events.
 func (t *Timeline) On() bool { return t.run.Load() != nil }
 
 // Negotiate begins the negotiation of a tensor: a rank has submitted op on it, such
@@ -142,14 +141,14 @@ func (t *Timeline) Negotiated(tensor, op string) {
 	}
 }
 
-// Begin begins the operation op on a tensor. What is open in its row ends.
+// Begin begins the operation op on a tensor. Open phases of its row end.
 func (t *Timeline) Begin(tensor, op string) {
 	if s := t.run.Load(); s != nil {
 		s.put(event{what: beginTop, tensor: tensor, name: op})
 	}
 }
 
-// Enter begins a phase of the operation, or of the phase that is open.
+// Enter begins a phase of the operation, or of the open phase.
 func (t *Timeline) Enter(tensor, phase string) {
 	if s := t.run.Load(); s != nil {
 		s.put(event{what: beginNest, tensor: tensor, name: phase})
