@@ -1,15 +1,12 @@
-// Package gloo is the job's store as stock Horovod reads it: the HTTP rendezvous by which the Gloo
-// library of each rank tells the others its addresses, and learns theirs.
+// Package gloo serves the HTTP rendezvous of stock Horovod, through which the Gloo libraries of the ranks exchange their
+// addresses.
 //
-// Horovod's client opens a connection for each request and sends no more than a request line, a host
-// and a length; N ranks make 2.5·N² requests. So this is no net/http server, whose cost is
-// in what the client lacks: it reads one request, answers and closes.
+// Horovod's client opens a connection for each request and sends only a request line, a host and a length. N ranks make 2.5·N²
+// requests. A net/http server costs too much for that: this one reads one request, answers and closes.
 //
-// Its answers make the client's polling needless. A rank asks for another's addresses every 10 ms until
-// they are there, for 30 s at most, but it waits for an answer for as long as that takes. Every such question is
-// held here until all ranks of its scope have published: ranks that are slow to start
-// hold up the others, and end nobody.
+// The client polls for another rank's addresses every 10 ms, for 30 s at most, but waits for each answer without limit. So the
+// server answers only when all ranks of the scope have published: a slow rank delays the others and fails none.
 //
-// The client cannot prove who it is. Each rank has a port of its own on loopback, which takes connections
-// of the job's user only, and only its own rank's addresses, once.
+// The client cannot authenticate itself. Each rank has its own port on loopback. The port admits connections of the job's user
+// only, and accepts its own rank's addresses only, once.
 package gloo

@@ -12,69 +12,69 @@ import (
 	"time"
 )
 
-// Epoch is one of an elastic job's, as a process is let into it.
+// Epoch is an epoch of an elastic job and a process's rank in it.
 type Epoch struct {
 	Number, Rank, Size, LocalRank, LocalSize, CrossRank, CrossSize int
 }
 
-// Epochs is how a process of an elastic job goes from one epoch to the next.
+// Epochs moves a process of an elastic job from epoch to epoch.
 type Epochs interface {
-	// Park reports that the process has left an epoch, 0 if it has been in none, and waits for a later one.
+	// Park reports that the process has left an epoch (0 if it was in none) and waits for a later one.
 	Park(ctx context.Context, left int) (Epoch, error)
-	// Joined reports that the process has found the others of an epoch.
+	// Joined reports that the process is connected to the others of an epoch.
 	Joined(epoch int)
-	// Interrupted returns a channel that is closed when the process is to leave an epoch as soon as it can.
+	// Interrupted returns a channel that is closed when the process must leave an epoch as soon as it can.
 	Interrupted(epoch int) <-chan struct{}
-	// Failed returns a channel that is closed when an epoch cannot go on: one of its ranks is lost.
+	// Failed returns a channel that is closed when an epoch has lost a rank.
 	Failed(epoch int) <-chan struct{}
 	// Sever shuts down the connections of the process that have one of the addresses at either end.
 	Sever(addrs map[netip.AddrPort]bool)
-	// Note shows the job's user a line about the process.
+	// Note prints a line about the process for the job's user.
 	Note(text string)
 }
 
-// What elastic workers ask for besides.
+// Scopes that only elastic workers use.
 const (
 	rankAndSize     = "rank_and_size"    // GET HOST:LOCAL-RANK: the numbers in the next epoch
 	workerAddresses = "worker_addresses" // PUT HOST:LOCAL-RANK: where the worker takes notices
 )
 
-// removeTime is how long a worker that asks for an epoch which will never be may live on before it is told so, which it does not survive. It should have been
-// ended by then, without its cries.
+// removeTime delays the answer to a worker that asks for an epoch that will never begin. The answer makes it fail with a
+// traceback; until then the job should have ended it.
 const removeTime = 5 * time.Second
 
 var errLate = errors.New("the epoch that the process was started for has passed")
 
-// Elastic is one process of an elastic job as it speaks to its own port. Its methods may be called concurrently.
+// Elastic answers one process of an elastic job. It is safe for concurrent use.
 type Elastic struct {
 	ctx    context.Context // ends with the job
 	store  Store
 	epochs Epochs
-	local  func(netip.Addr) bool // whether an address is this host's
+	local  func(netip.Addr) bool // reports whether an address is this host's
 	wg     sync.WaitGroup
 
 	mu      sync.Mutex
 	stay    *stay
 	asked   *next         // the process waits for the next epoch
-	worker  *worker       // nil: it takes no notices, as far as is known
-	noted   bool          // the user knows that it could not say where
+	worker  *worker       // nil: it has registered no address for notices
+	noted   bool          // the user was told that the worker's address is unusable
 	changed chan struct{} // closed when there is another worker
 }
 
-// stay is the time of a process in one epoch.
+// stay is a process's membership in one epoch.
 type stay struct {
 	number int
 	rank   *Rank
 	ctx    context.Context // ends when the process leaves
 	leave  context.CancelFunc
-	inside sync.WaitGroup // what is being answered in it
-	used   bool           // the process has begun to meet the others
+	inside sync.WaitGroup // requests of the epoch that are being answered
+	used   bool           // the process has begun to connect to the others
 	joined bool
-	before int  // the epoch before that it has used, 0 for none
-	let    bool // it was let in before it came
+	before int  // the epoch that it used before, or 0
+	let    bool // it was admitted before its first request
 	begun  chan struct{}
-	err    error         // once begun: the epoch is not to be
-	silent chan struct{} // closed when the process gets no notice of this epoch any more
+	err    error         // once begun: why the epoch did not begin
+	silent chan struct{} // closed when no more notices of this epoch are sent
 	ends   *ends
 }
 
@@ -85,8 +85,8 @@ type next struct {
 	err   error
 }
 
-// NewElastic answers a process that is started for the epoch born until ctx ends; local reports whether an address is
-// this host's own.
+// NewElastic answers a process that was started for the epoch born, until ctx ends. Local reports whether an address is this
+// host's own.
 func NewElastic(ctx context.Context, store Store, epochs Epochs, born int, local func(netip.Addr) bool) *Elastic {
 	e := &Elastic{ctx: ctx, store: store, epochs: epochs, local: local, changed: make(chan struct{})}
 	e.stay = e.newStay(born, 0)
@@ -102,7 +102,7 @@ func (e *Elastic) newStay(number, before int) *stay {
 	return s
 }
 
-// epochStore keeps what is published in one epoch apart from all others'.
+// epochStore separates the keys of one epoch from those of others.
 type epochStore struct {
 	Store
 	*stay
@@ -110,7 +110,7 @@ type epochStore struct {
 
 func (s *epochStore) key(key string) string { return "epoch/" + strconv.Itoa(s.number) + "/" + key }
 
-// Put does not wait for the epoch: that a new process publishes something is how others know that it lives.
+// Put does not wait for the epoch, because a process proves by it that it runs.
 func (s *epochStore) Put(key string, value []byte) error { return s.Store.Put(s.key(key), value) }
 
 func (s *epochStore) Get(ctx context.Context, key string, wait time.Duration) ([]byte, bool, error) {
@@ -130,7 +130,7 @@ func (e *Elastic) Serve(listener net.Listener, admit func(net.Conn) bool) {
 	serve(e.ctx, e, newBuffers(), listener, admit)
 }
 
-// Wait returns when nothing is asked of anybody any more. The context must have ended, and Serve have returned.
+// Wait waits for all goroutines. The context must have ended, and Serve must have returned.
 func (e *Elastic) Wait() {
 	e.wg.Wait()
 	e.stay.leave()
@@ -145,7 +145,7 @@ func (e *Elastic) reply(ctx context.Context, req request, body []byte, wait func
 		return e.next(ctx)
 	case req.scope == workerAddresses && req.method == "PUT":
 		e.register(body)
-		return ok() // a worker does not live on without
+		return ok() // a worker fails without it
 	}
 	s := e.enter()
 	defer s.inside.Done()
@@ -157,14 +157,14 @@ func (e *Elastic) reply(ctx context.Context, req request, body []byte, wait func
 	return a
 }
 
-// isLast reports whether a scope is the last in which Horovod meets when it begins.
+// isLast reports whether a scope is the last one that Horovod connects when it initializes.
 func isLast(scope string) bool {
 	number, is := strings.CutPrefix(scope, "cross_")
 	_, isRank := rankOf(number)
 	return is && isRank
 }
 
-// enter notes that the process meets the others of its epoch, and is inside until who called is through. The first time it says that it lives.
+// enter begins a request of the process in its epoch, until the caller ends it. The first one proves that the process runs.
 func (e *Elastic) enter() *stay {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -183,7 +183,7 @@ func (e *Elastic) enter() *stay {
 	return s
 }
 
-// begin lets the process into the epoch that it stays in.
+// begin admits the process to its epoch.
 func (e *Elastic) begin(s *stay, epoch Epoch, err error) {
 	s.err = err
 	close(s.begun)
@@ -205,7 +205,7 @@ func (e *Elastic) join(s *stay) {
 	}
 }
 
-// next waits for the next epoch. A process that asks again before it has made use of the answer gets the same.
+// next waits for the next epoch. A process that asks again before it has used the answer gets the same one.
 func (e *Elastic) next(ctx context.Context) answer {
 	e.mu.Lock()
 	n := e.asked
@@ -233,7 +233,7 @@ func (e *Elastic) next(ctx context.Context) answer {
 	return a
 }
 
-// ask has the process leave its epoch, and go on in the next.
+// ask makes the process leave its epoch and wait for the next.
 func (e *Elastic) ask(n *next) {
 	e.mu.Lock()
 	s, used, left := e.stay, e.stay.used, e.stay.before
@@ -245,20 +245,20 @@ func (e *Elastic) ask(n *next) {
 	n.epoch, n.err = e.epochs.Park(e.ctx, left)
 	if n.err == nil && n.epoch.Number != s.number {
 		s.leave()
-		if used || s.let { // and so it has begun, or will
-			<-s.silent // a late notice would be taken for one of the new epoch
+		if used || s.let { // so it has begun, or will begin
+			<-s.silent // a late notice would count for the new epoch
 		}
 		old := s
 		s = e.newStay(n.epoch.Number, left)
 		s.let = true
 		e.begin(s, n.epoch, nil)
-		defer e.wg.Go(func() { // nobody enters it any more
+		defer e.wg.Go(func() { // no request enters it any more
 			old.inside.Wait()
 			old.rank.host.Wait()
 		})
 	}
 	e.mu.Lock()
-	if n.err == nil { // else there is nothing left to ask
+	if n.err == nil { // otherwise there is no next epoch
 		e.stay, e.asked = s, nil
 	}
 	e.mu.Unlock()

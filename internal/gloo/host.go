@@ -11,29 +11,29 @@ import (
 	"time"
 )
 
-// Store is the job's, as much of it as the rendezvous needs.
+// Store is the part of the job's store that the rendezvous needs.
 type Store interface {
 	Put(key string, value []byte) error
 	// Get waits for the key at most wait, and while ctx lasts.
 	Get(ctx context.Context, key string, wait time.Duration) (value []byte, found bool, err error)
 }
 
-// Limits of one host's share.
+// Limits of one host.
 const (
 	maxScopes = 1 << 10
 	maxName   = 255     // of a scope, or a key
 	maxRanks  = 1 << 14 // of a scope
 	maxValues = 4 * maxRanks
-	maxValue  = 64 << 10  // of a value that is no rank's addresses
-	getWait   = time.Hour // one question to the store; it is asked again
+	maxValue  = 64 << 10  // of a value other than addresses
+	getWait   = time.Hour // one request to the store; it is repeated
 )
 
-// Host answers the ranks of one host. Its methods may be called concurrently.
+// Host answers the ranks of one host. It is safe for concurrent use.
 type Host struct {
 	store Store
 	ctx   context.Context // ends with the job
-	wg    sync.WaitGroup  // of the questions to the store
-	apart bool            // the other ranks of the host are answered by others
+	wg    sync.WaitGroup  // requests to the store
+	apart bool            // other Hosts answer the other ranks of the host
 
 	buffers *sync.Pool
 
@@ -46,32 +46,32 @@ func NewHost(ctx context.Context, store Store) *Host {
 	return &Host{store: store, ctx: ctx, scopes: map[string]*scope{}, buffers: newBuffers()}
 }
 
-// Wait returns when nothing is asked of the store any more. The context must have ended, and the ranks' ports been closed.
+// Wait waits for all requests to the store. The context must have ended, and the ranks' ports must be closed.
 func (h *Host) Wait() { h.wg.Wait() }
 
-// Rank is one process of this host as it speaks to its own port.
+// Rank answers one process of this host.
 type Rank struct {
 	host *Host
 
 	mu    sync.Mutex
-	times map[string]int // how often it has left a scope, by name: it may come to it again
+	times map[string]int // how often it has left a scope, by name; it may enter it again
 }
 
-// Rank is for a process that is about to start.
+// Rank returns the Rank of a process that is about to start.
 func (h *Host) Rank() *Rank { return &Rank{host: h, times: map[string]int{}} }
 
-// scope is a group of ranks that find each other, once: all of the job, of a host, or of a process set.
+// scope is a group of ranks that exchange addresses once: of the job, of a host, or of a process set.
 type scope struct {
-	key     string             // its name, and how often there was one of that name
-	local   bool               // all its ranks are answered here
+	key     string             // its name, and the number of earlier scopes of that name
+	local   bool               // all its ranks are on this host
 	size    int                // ranks; 0: no rank of this host has published its addresses
-	named   bool               // ranks publish their hosts' names, as they do since Horovod 0.23
+	named   bool               // ranks publish their hosts' names (Horovod 0.23 and later)
 	members map[*Rank]int      // ranks of this host that have published and not left, as the scope numbers them
 	values  map[string]*future // by key
-	all     *future            // done when the addresses of all ranks are here
+	all     *future            // done when the addresses of all ranks have arrived
 }
 
-// future is a value on its way.
+// future is a value that may not have arrived yet.
 type future struct {
 	done  chan struct{}
 	once  sync.Once
@@ -84,7 +84,7 @@ type future struct {
 
 func newFuture() *future { return &future{done: make(chan struct{})} }
 
-// set is for the first who knows; the word of others is lost.
+// set sets the value unless it is set.
 func (f *future) set(value []byte, err error) {
 	f.once.Do(func() {
 		f.value, f.err = value, err
@@ -92,14 +92,14 @@ func (f *future) set(value []byte, err error) {
 	})
 }
 
-// offer is set, and reports whether the value is the one that counts.
+// offer is set that reports whether it set the value.
 func (f *future) offer(value []byte) bool {
 	f.set(value, nil)
 	<-f.done
 	return bytes.Equal(f.value, value)
 }
 
-// get waits for the value while ctx lasts. It calls wait before that.
+// get returns the value. If it must wait, until ctx ends, it first calls wait.
 func (f *future) get(ctx context.Context, wait func()) ([]byte, error) {
 	select {
 	case <-f.done:
@@ -120,7 +120,7 @@ var (
 	errTwice   = errors.New("it is published already")
 )
 
-// open returns a scope as r is in it, made if need be. The caller holds the host's lock.
+// open returns r's scope of a name, and makes it if needed. The caller holds the host's lock.
 func (r *Rank) open(name string) (*scope, error) {
 	key := r.key(name)
 	s := r.host.scopes[key]
@@ -134,14 +134,14 @@ func (r *Rank) open(name string) (*scope, error) {
 	return s, nil
 }
 
-// key is what r's scope of that name has in the store.
+// key returns the key prefix of r's scope of a name in the store.
 func (r *Rank) key(name string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return "gloo/" + strconv.Itoa(r.times[name]) + "/" + name
 }
 
-// put publishes a value for everybody in the scope.
+// put publishes a value for all ranks of the scope.
 func (r *Rank) put(name, key string, value []byte) error {
 	s, value, err := r.publish(name, key, value)
 	if err != nil || s.local {
@@ -150,7 +150,7 @@ func (r *Rank) put(name, key string, value []byte) error {
 	return r.host.store.Put(s.key+"/"+key, value)
 }
 
-// publish puts a value where the ranks of this host find it, and returns it as it is to travel.
+// publish stores a value for the ranks of this host, and returns its packed form for other hosts.
 func (r *Rank) publish(name, key string, value []byte) (*scope, []byte, error) {
 	r.host.mu.Lock()
 	defer r.host.mu.Unlock()
@@ -184,8 +184,8 @@ func (r *Rank) publish(name, key string, value []byte) (*scope, []byte, error) {
 	return s, value, nil
 }
 
-// join notes where a rank awaits each other rank of the scope. How many there are tells how many ranks
-// the scope has. Publishing the same again, after an answer that was lost, does no harm.
+// join records where a rank awaits each other rank of the scope; their number is the size of the scope. Publishing the same
+// again, after a lost answer, is harmless.
 func (s *scope) join(r *Rank, rank int, body []byte) (packed []byte, err error) {
 	if packed, err = pack(body); err != nil {
 		return nil, err
@@ -209,7 +209,7 @@ func (s *scope) join(r *Rank, rank int, body []byte) (packed []byte, err error) 
 	return packed, nil
 }
 
-// gather brings the addresses of all ranks of a scope to this host.
+// gather fetches the addresses of all ranks of a scope.
 func (h *Host) gather(s *scope) {
 	var first error
 	for rank := range s.size {
@@ -220,7 +220,7 @@ func (h *Host) gather(s *scope) {
 	s.all.set(nil, first)
 }
 
-// fetch asks for a value once for all ranks of this host.
+// fetch requests a value once for all ranks of this host.
 func (h *Host) fetch(s *scope, key string) *future {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -231,7 +231,7 @@ func (h *Host) fetch(s *scope, key string) *future {
 	f = newFuture()
 	s.values[key] = f
 	if s.local {
-		return f // a rank of this host will bring it
+		return f // a rank of this host will publish it
 	}
 	h.wg.Go(func() {
 		for {
@@ -245,8 +245,8 @@ func (h *Host) fetch(s *scope, key string) *future {
 	return f
 }
 
-// get waits for what r asks for, where others are to publish it; it calls wait before that. found is false for what nobody will, and for the addresses
-// of others while r has not published its own, which they may wait for.
+// get returns the value of a key. If it must wait for another rank, it first calls wait. found is false for a key that no rank
+// will publish, and for other ranks' addresses while r has not published its own.
 func (r *Rank) get(ctx context.Context, name, key string, wait func()) (a answer, found bool, err error) {
 	h := r.host
 	h.mu.Lock()
@@ -279,7 +279,7 @@ func (r *Rank) get(ctx context.Context, name, key string, wait func()) (a answer
 	return a, value.damage == nil, value.damage
 }
 
-// leave handles a rank that has found all others. The last one here ends the scope.
+// leave ends a rank's part in a scope. The last rank of this host ends the scope.
 func (r *Rank) leave(name, key string) {
 	rank, isRank := rankOf(key)
 	h := r.host
@@ -300,7 +300,7 @@ func (r *Rank) leave(name, key string) {
 	r.mu.Unlock()
 }
 
-// rankOf is the rank that a key names: a number as the client writes it.
+// rankOf returns the rank that a key names, in the client's spelling.
 func rankOf(key string) (rank int, is bool) {
 	rank, err := strconv.Atoi(key)
 	return rank, err == nil && rank >= 0 && addressOf(rank) == key

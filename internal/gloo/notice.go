@@ -16,22 +16,22 @@ import (
 )
 
 const (
-	// noticeEvery is how often a worker is told of hosts that have changed. It says that it has heard also while nobody there listens: before its
-	// training function has begun, and when it has just begun anew.
+	// noticeEvery is the interval of notices about changed hosts. A worker confirms a notice even if nothing in it reacts yet:
+	// before its training function begins, and just after it has restarted.
 	noticeEvery = time.Second
-	noticeTime  = 2 * time.Second // for one notice, with the answer
-	// deafAfter is how many notices in a row are lost before the user gets a note.
+	noticeTime  = 2 * time.Second // for one notice and its answer
+	// deafAfter is the number of lost notices in a row after which the user gets a note.
 	deafAfter = 10
 	maxFrame  = 64 << 10 // of a worker's answer
 )
 
-// worker is where a process takes notices, and the key that shows who they are from.
+// worker is the address at which a process takes notices, and the key that authenticates them.
 type worker struct {
 	addrs []netip.AddrPort // best first
 	key   []byte
 }
 
-// register notes where the process takes notices.
+// register records where the process takes notices.
 func (e *Elastic) register(body []byte) {
 	w, err := parseWorker(body)
 	if err != nil {
@@ -52,7 +52,7 @@ func (e *Elastic) register(body []byte) {
 	e.changed = make(chan struct{})
 }
 
-// reachable are those of a worker's addresses that are on this host, and last loopback's, for the worker listens at all of them.
+// reachable returns the worker's addresses that are on this host, and loopback last: the worker listens on all addresses.
 func (e *Elastic) reachable(addrs []netip.AddrPort) (own []netip.AddrPort) {
 	for _, a := range addrs {
 		if a.Addr().IsLoopback() || e.local(a.Addr()) {
@@ -69,7 +69,7 @@ func (e *Elastic) reachable(addrs []netip.AddrPort) (own []netip.AddrPort) {
 	return append(own, loopback)
 }
 
-// notify tells the process of rank 0 to leave the epoch, repeatedly until it has left.
+// notify asks the process of rank 0 to leave the epoch, repeatedly until it has left.
 func (e *Elastic) notify(s *stay) {
 	defer close(s.silent)
 	select {
@@ -83,7 +83,7 @@ func (e *Elastic) notify(s *stay) {
 		w, changed := e.worker, e.changed
 		e.mu.Unlock()
 		if w != nil {
-			// Not cut short when the process leaves: what it has been sent must have been taken by then.
+			// Not cancelled when the process leaves: a notice that was sent must be consumed first.
 			err := w.send(e.ctx, stamp(s.number, n))
 			if lost++; err == nil {
 				lost = 0
@@ -101,8 +101,8 @@ func (e *Elastic) notify(s *stay) {
 	}
 }
 
-// stamp is the time of an epoch's nth notice. Workers heed notices later than all that any rank 0 had before, on whatever host: no
-// clock can tell.
+// stamp returns the time of an epoch's nth notice. Workers obey only notices that are later than any before, from any host, so it
+// is no clock's time.
 func stamp(epoch, n int) float64 { return float64(epoch) + float64(min(n, 1<<20-1))/(1<<20) }
 
 // send sends the notice and waits until the worker confirms it.
@@ -134,8 +134,8 @@ func (w *worker) tellAt(ctx context.Context, addr netip.AddrPort, stamp float64)
 	return err
 }
 
-// notice is a HostsUpdatedRequest of Horovod's as Python pickles it. It says that hosts were both added and removed: of
-// removed ones alone workers would not make their states the same again, and new ones would wait for that in vain.
+// notice returns a pickled HostsUpdatedRequest of Horovod that reports both added and removed hosts. After removed hosts alone
+// workers skip the sync, for which new workers would wait forever.
 func notice(stamp float64) []byte {
 	b := []byte("\x80\x02chorovod.runner.elastic.worker\nHostsUpdatedRequest\n)\x81}(U\x09timestampG")
 	b = binary.BigEndian.AppendUint64(b, math.Float64bits(stamp))
@@ -153,7 +153,7 @@ func seal(key, body []byte) []byte {
 
 var errFrame = errors.New("no answer of Horovod's")
 
-// unseal reads a frame that somebody with the key has sent.
+// unseal reads a frame and checks that its sender has the key.
 func unseal(key []byte, r io.Reader) (body []byte, err error) {
 	var head [frameHead]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {

@@ -9,7 +9,7 @@ import (
 	"net/netip"
 )
 
-// Limits of a worker's description of itself.
+// Limits of a worker's registration.
 const (
 	maxPickle  = 32 << 10
 	maxItems   = 1 << 10 // values of a pickle, and addresses
@@ -18,7 +18,7 @@ const (
 
 var errPickle = errors.New("not what Python's pickle makes of addresses and a key")
 
-// parseWorker takes from a worker's registration where it takes notices. It is base64 of a pickled ({interface: [(address, port), ...]}, key).
+// parseWorker parses a worker's registration: base64 of a pickled ({interface: [(address, port), ...]}, key).
 func parseWorker(body []byte) (*worker, error) {
 	if len(body) > maxPickle {
 		return nil, fmt.Errorf("%w: %d bytes", errPickle, len(body))
@@ -57,7 +57,7 @@ func parseWorker(body []byte) (*worker, error) {
 	return w, nil
 }
 
-// addressIn is the address and port of an unpickled pair.
+// addressIn returns the address and port of an unpickled pair.
 func addressIn(v any) (at netip.AddrPort, is bool) {
 	pair, _ := v.([2]any)
 	host, isText := pair[0].(string)
@@ -66,11 +66,11 @@ func addressIn(v any) (at netip.AddrPort, is bool) {
 	return netip.AddrPortFrom(addr, uint16(port)), isText && isPort && err == nil && port > 0 && port <= math.MaxUint16
 }
 
-// mark is where on the stack the items of a list or dict begin.
+// mark is the stack index at which the items of a list or dict begin.
 type mark struct{}
 
-// unpickler runs those of pickle's instructions (protocol 4 and 5) that make up strings, bytes, small numbers, pairs, lists and dicts. It calls nothing, unlike
-// Python's. A dict is a list of names and values in turn.
+// unpickler runs the instructions of pickle (protocols 4 and 5) that build strings, bytes, small numbers, pairs, lists and dicts.
+// Unlike Python's it calls nothing. A dict is a list of alternating names and values.
 type unpickler struct {
 	in    []byte
 	stack []any
@@ -107,7 +107,7 @@ func (p *unpickler) take(n int) ([]byte, bool) {
 	return taken, true
 }
 
-// number takes one of size bytes.
+// number reads a number of size bytes.
 func (p *unpickler) number(size int) (int, bool) {
 	b, ok := p.take(size)
 	if !ok {
@@ -129,7 +129,7 @@ func (p *unpickler) frame(op byte) bool {
 	case 0x80: // PROTO
 		version, ok := p.number(1)
 		return ok && (version == 4 || version == 5)
-	case 0x95: // FRAME: what follows, which is all there anyway
+	case 0x95: // FRAME: its length is not needed
 		_, ok := p.take(8)
 		return ok
 	}
@@ -212,7 +212,7 @@ func (p *unpickler) extend(items []any) bool {
 	return is
 }
 
-// remember handles values that occur again.
+// remember handles repeated values.
 func (p *unpickler) remember(op byte) bool {
 	size := 1
 	switch op {

@@ -10,15 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// port is a listener without the system calls of the net package that a connection which lives for one request
-// has no use for.
+// port is a listener that omits system calls of package net that a connection for one request does not need.
 type port struct {
 	file *os.File
 	raw  syscall.RawConn
 	addr net.Addr
 }
 
-// lean takes the place of a listener.
+// lean replaces a listener.
 func lean(listener net.Listener) (net.Listener, error) {
 	defer listener.Close() // the file is the same socket
 	file, err := listener.(*net.TCPListener).File()
@@ -41,10 +40,10 @@ func (p *port) Accept() (net.Conn, error) {
 	var from syscall.Sockaddr
 	var failed error
 	if err := p.raw.Read(func(port uintptr) bool {
-		fd, from, failed = syscall.Accept4(int(port), unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC) // unix.Accept4 asks for the protocol, too
+		fd, from, failed = syscall.Accept4(int(port), unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC) // unix.Accept4 also queries the protocol
 		return failed != syscall.EAGAIN
 	}); err != nil {
-		return nil, net.ErrClosed // there is no deadline, so it cannot be anything else
+		return nil, net.ErrClosed // the only error, since there is no deadline
 	}
 	if failed != nil {
 		return nil, os.NewSyscallError("accept4", failed)
@@ -56,10 +55,10 @@ func (p *port) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// conn is a connection of which Go's poller learns only when there is something to wait for.
+// conn is a connection that is registered with Go's poller only when it must wait.
 type conn struct {
 	fd     int
-	polled *os.File // fd, from then on
+	polled *os.File // replaces fd once registered
 	local  net.Addr
 	remote net.TCPAddr
 	limit  time.Time
@@ -68,7 +67,7 @@ type conn struct {
 
 func (c *conn) beforeWait(wait func()) { c.wait = wait }
 
-// poll has the poller wait for c.
+// poll registers c with the poller.
 func (c *conn) poll() error {
 	c.wait()
 	c.polled = os.NewFile(uintptr(c.fd), "rank")

@@ -4,5 +4,5 @@ package gloo
 
 import "net"
 
-// lean is the listener as it is: what it saves on Linux is not needed to work.
+// lean returns the listener; on Linux it is an optimization.
 func lean(listener net.Listener) (net.Listener, error) { return listener, nil }

@@ -7,8 +7,8 @@ import (
 )
 
 // A rank publishes one record for each other rank, in their order: the address of the socket on which
-// it awaits that rank (a sockaddr_storage, 128 bytes) and a sequence number of 8 bytes, which is -1. All
-// but a few of those bytes mean nothing.
+// it awaits that rank (a sockaddr_storage, 128 bytes) and a sequence number of 8 bytes, which is -1. Most of those bytes are
+// unused.
 const recordSize = 136
 
 // Kinds of packed records.
@@ -23,7 +23,7 @@ const (
 	familyIPv6 = 10 // AF_INET6
 )
 
-// pack leaves out what means nothing in a rank's records.
+// pack drops the unused bytes of a rank's records.
 func pack(body []byte) ([]byte, error) {
 	if len(body)%recordSize != 0 {
 		return nil, errors.New("the addresses are no whole number of records")
@@ -45,7 +45,7 @@ func pack(body []byte) ([]byte, error) {
 	return packed, nil
 }
 
-// packedSize is how much follows the kind of a packed record.
+// packedSize returns the bytes after the kind of a packed record.
 func packedSize(kind byte) (size int, known bool) {
 	switch kind {
 	case packedIPv4:
@@ -58,7 +58,7 @@ func packedSize(kind byte) (size int, known bool) {
 	return 0, false
 }
 
-// check reports whether packed is want records.
+// check reports whether packed holds exactly want records.
 func check(packed []byte, want int) error {
 	for ; want > 0 && len(packed) > 0; want-- {
 		size, known := packedSize(packed[0])
@@ -73,7 +73,7 @@ func check(packed []byte, want int) error {
 	return nil
 }
 
-// unpack appends to dst the records that were packed, which have been checked.
+// unpack appends packed records, which check has accepted, to dst.
 func unpack(dst, packed []byte) []byte {
 	for len(packed) > 0 {
 		kind := packed[0]

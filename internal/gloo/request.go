@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// maxHead bounds what comes before a request's body.
+// maxHead bounds the bytes before a request's body.
 const maxHead = 4 << 10
 
-// request is what Horovod's client sends.
+// request is a request of Horovod's client.
 type request struct {
 	method     string
 	scope, key string
@@ -21,8 +21,7 @@ type request struct {
 
 var errHead = errors.New("a request that no client sends")
 
-// readHead reads to the end of a request's head; what came of the body after it is
-// returned as well. buf must hold maxHead bytes.
+// readHead reads a request's head, and returns it with the part of the body that came with it. buf must hold maxHead bytes.
 func readHead(conn io.Reader, buf []byte) (r request, rest []byte, err error) {
 	n := 0
 	for {
@@ -40,7 +39,7 @@ func readHead(conn io.Reader, buf []byte) (r request, rest []byte, err error) {
 	}
 }
 
-// parseHead takes the request line and the length from a head. The path is /SCOPE/KEY.
+// parseHead parses the request line and the length. The path is /SCOPE/KEY.
 func parseHead(head string) (r request, err error) {
 	line, fields, _ := strings.Cut(head, "\r\n")
 	words := strings.Split(line, " ")
@@ -70,10 +69,10 @@ func parseHead(head string) (r request, err error) {
 type answer struct {
 	status  string
 	value   []byte
-	records int // value is so many packed records, which the client gets unpacked; 0: it is what the client gets
+	records int // number of packed records in value, sent unpacked; 0: value is sent unchanged
 }
 
-// append adds the answer as it is sent.
+// append appends the answer's bytes.
 func (a answer) append(dst []byte) []byte {
 	length := len(a.value)
 	if a.records > 0 {

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	requestTime = 5 * time.Second // for a request to come in whole
-	maxOpen     = 1 << 10         // connections of one rank at a time, which opens one at a time
+	requestTime = 5 * time.Second // for a whole request to arrive
+	maxOpen     = 1 << 10         // connections of one rank at a time; the client opens one
 )
 
 // Listen opens a port for a rank, on loopback.
@@ -25,13 +25,13 @@ func Listen() (net.Listener, error) {
 	return lean(listener)
 }
 
-// replier does what a request asks for. It calls wait before it waits for others.
+// replier answers requests. It calls wait before it waits for other ranks.
 type replier interface {
 	reply(ctx context.Context, req request, body []byte, wait func()) answer
 }
 
-// server is one rank's port. At any time one goroutine leads: it takes connections and answers them one after the
-// other. Before it waits for anything it has another one lead. Most requests wait for nothing, and so need no goroutine of their own.
+// server serves one rank's port. One goroutine leads: it accepts connections and answers them in turn. Before it waits it passes
+// the lead to another goroutine. Most requests do not wait, so they need no goroutine of their own.
 type server struct {
 	rank    replier
 	ctx     context.Context // ends with the port
@@ -39,15 +39,15 @@ type server struct {
 	port    net.Listener
 	admit   func(net.Conn) bool
 	wg      sync.WaitGroup
-	slots   chan struct{} // of connections that do not lead
+	slots   chan struct{} // for goroutines that do not lead
 	writing sync.Mutex    // an answer
 	buffers *sync.Pool    // of answers, as *[]byte
 }
 
 func newBuffers() *sync.Pool { return &sync.Pool{New: func() any { return new([]byte) }} }
 
-// Serve answers a rank at its own port until the listener is closed, and returns when all connections
-// have ended. admit reports whether a connection's peer may ask.
+// Serve answers a rank at its own port until the listener is closed, and returns when all connections have ended. admit reports
+// whether a connection's peer is allowed.
 func (r *Rank) Serve(listener net.Listener, admit func(net.Conn) bool) {
 	serve(r.host.ctx, r, r.host.buffers, listener, admit)
 }
@@ -64,11 +64,11 @@ func (s *server) lead() {
 	for {
 		conn, err := s.port.Accept()
 		if errors.Is(err, net.ErrClosed) {
-			s.cancel() // nobody waits any longer
+			s.cancel() // ends all waits
 			return
 		}
 		if err != nil {
-			time.Sleep(10 * time.Millisecond) // no descriptors: some will be closed
+			time.Sleep(10 * time.Millisecond) // out of descriptors
 			continue
 		}
 		leads := true
@@ -112,8 +112,7 @@ func (s *server) answer(conn net.Conn, buf []byte, wait func()) {
 	s.write(conn, s.rank.reply(s.ctx, req, body, wait), wait)
 }
 
-// write sends an answer, in one piece. Those of a rank go one after the other: it asks for no more, and what the answers take of
-// memory does not grow with what it leaves unread.
+// write sends an answer. A rank's answers are sent one after the other, so unread answers do not accumulate.
 func (s *server) write(conn net.Conn, a answer, wait func()) {
 	if !s.writing.TryLock() {
 		wait()
@@ -147,7 +146,7 @@ func (r *Rank) reply(ctx context.Context, req request, body []byte, wait func())
 	}
 	switch req.method {
 	case "PUT":
-		wait() // the store may be far
+		wait() // the store may be on another host
 		switch err := r.put(req.scope, req.key, body); {
 		case errors.Is(err, errTwice):
 			return refused()

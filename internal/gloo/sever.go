@@ -9,15 +9,14 @@ import (
 	"time"
 )
 
-// settleTime is how long a process that has found the others is left alone: Horovod does not survive a connection that breaks while
-// it begins.
+// settleTime protects a process that has just connected: Horovod does not survive a broken connection while it initializes.
 const settleTime = 2 * time.Second
 
-// maxEnds bounds what is remembered of a process in one epoch.
+// maxEnds bounds the addresses kept for a process in one epoch.
 const maxEnds = 4 * maxRanks
 
-// ends are the addresses that tell a process's connections to the others of an epoch from all others it has: each is from where the process
-// has awaited one of them, or to where one of them has awaited it.
+// ends holds the addresses that identify a process's connections to the others of an epoch: where it listened for one of them, or
+// one of them for it.
 type ends struct {
 	mu    sync.Mutex
 	ranks map[string]int // the process's own, by scope
@@ -26,7 +25,7 @@ type ends struct {
 
 func newEnds() *ends { return &ends{ranks: map[string]int{}, addrs: map[netip.AddrPort]bool{}} }
 
-// note takes what there is of addresses in a request and the answer to it.
+// note records the addresses in a request and its answer.
 func (e *ends) note(req request, body []byte, a answer) {
 	rank, isRank := rankOf(req.key)
 	if !isRank || a.status != ok().status {
@@ -49,7 +48,7 @@ func (e *ends) note(req request, body []byte, a answer) {
 		if !known || own == rank || len(e.addrs) >= maxEnds {
 			return
 		}
-		if own > rank { // there is no record of the rank for itself
+		if own > rank { // a rank has no record for itself
 			own--
 		}
 		for i, addr := range addresses(a.value) {
@@ -61,14 +60,14 @@ func (e *ends) note(req request, body []byte, a answer) {
 	}
 }
 
-// all are the addresses so far.
+// all returns the addresses so far.
 func (e *ends) all() map[netip.AddrPort]bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return maps.Clone(e.addrs)
 }
 
-// addresses are those of packed records that can be told, by number.
+// addresses returns the addresses of packed records, by index.
 func addresses(packed []byte) iter.Seq2[int, netip.AddrPort] {
 	return func(yield func(int, netip.AddrPort) bool) {
 		for i := 0; len(packed) > 0; i++ {
@@ -97,8 +96,8 @@ func addresses(packed []byte) iter.Seq2[int, netip.AddrPort] {
 	}
 }
 
-// watch severs what the process has of connections in its epoch when that has failed. Gloo sees that a process is dead where it has a
-// connection to it in use; who waits for another that waits for the dead one would do so until Gloo's time is over.
+// watch severs the process's connections of its epoch when the epoch has failed. Gloo notices a dead process only on a connection
+// in use: a process that waits for one that waits for the dead one would wait until Gloo's timeout.
 func (e *Elastic) watch(s *stay) {
 	settled := time.After(settleTime)
 	select {
