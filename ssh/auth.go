@@ -13,13 +13,12 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// maxKeys bounds the keys offered to a server: sshd's MaxAuthTries is 6, and
-// each key it does not take is a try.
+// maxKeys bounds the keys offered to a server: sshd's MaxAuthTries is 6, and each refused key counts.
 const maxKeys = 6
 
 var errNoMoreKeys = errors.New("no more keys to offer")
 
-// clientConfig joins our policies into one configuration of the SSH library.
+// clientConfig returns the SSH library's configuration for a host.
 func clientConfig(ctx context.Context, s settings, w *wire, keys *hostKeys, auth *authenticator) *xssh.ClientConfig {
 	check := keys.callback(ctx)
 	algorithms := xssh.SupportedAlgorithms()
@@ -66,7 +65,7 @@ type Key struct {
 	Source      string // file or agent that it comes from
 	Type        string // "ssh-ed25519"
 	Fingerprint string // "SHA256:…"
-	Err         error  // why it could not sign, nil if the server did not want it
+	Err         error  // why it could not sign; nil if the server refused it
 }
 
 func (k Key) String() string {
@@ -86,8 +85,7 @@ type UnusableKey struct {
 
 func (k UnusableKey) String() string { return k.Source + ": " + k.Reason }
 
-// authenticator offers keys one by one and notes what became of each. It serves
-// one handshake and is not for concurrent use.
+// authenticator offers keys one by one and records the result of each, for one handshake. It is not safe for concurrent use.
 type authenticator struct {
 	settings settings
 	target   Target
@@ -102,8 +100,8 @@ type authenticator struct {
 	said     string   // the server's banner
 }
 
-// newAuthenticator does nothing before the server asks for a key. The agent, who
-// may in turn ask a person, is hung up on when ctx ends.
+// newAuthenticator returns an authenticator that does nothing until the server asks for a key. The connection to the agent, which
+// may wait for a person, is closed when ctx ends.
 func newAuthenticator(ctx context.Context, s settings, t Target) *authenticator {
 	a := &authenticator{settings: s, target: t, stop: func() bool { return true }}
 	if s.agent == "" {
@@ -134,7 +132,7 @@ func (a *authenticator) banner(text string) error {
 	return nil
 }
 
-// next is the callback of the SSH library: the method to try now.
+// next is the SSH library's callback: it returns the method to try now.
 func (a *authenticator) next(ctx *xssh.ClientAuthContext) (xssh.AuthMethod, error) {
 	a.methods = ctx.AllowedMethods
 	if !slices.Contains(a.methods, "publickey") {
@@ -169,7 +167,7 @@ func (a *authenticator) agentSigners() []xssh.Signer {
 	return signers
 }
 
-// failure makes the error of a refused authentication.
+// failure returns the error of a failed authentication.
 func (a *authenticator) failure(err error) error {
 	e := &AuthError{Target: a.target, User: a.settings.user, Unusable: a.unusable, Methods: a.methods, Said: printable(a.said)}
 	for _, method := range a.settings.others {
@@ -186,15 +184,14 @@ func (a *authenticator) failure(err error) error {
 	return e
 }
 
-// signer is a key to offer. It signs with nothing that needs SHA-1 and keeps the
-// error if it cannot sign.
+// signer is a key to offer. It never signs with SHA-1, and keeps the error if it cannot sign.
 type signer struct {
 	xssh.AlgorithmSigner
 	source string
 	err    error
 }
 
-// Algorithms makes it an xssh.MultiAlgorithmSigner.
+// Algorithms implements xssh.MultiAlgorithmSigner.
 func (s *signer) Algorithms() []string {
 	key := s.PublicKey()
 	if cert, ok := key.(*xssh.Certificate); ok {

@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// AuthError says that the server did not let the user in.
+// AuthError reports that the server refused the user.
 type AuthError struct {
 	Target
 	User     string
 	Tried    []Key         // offered, in order
 	Unusable []UnusableKey // not offered
-	Methods  []string      // what the server would take, if it said so
-	Others   []string      // those of Methods that the configuration lets ssh(1) use and this package lacks
+	Methods  []string      // that the server accepts, if it named them
+	Others   []string      // those of Methods that this package lacks and ssh(1) may use
 	Said     string        // the server's message, made printable
-	Err      error         // how the server broke off, nil if we ran out of keys
+	Err      error         // how the server ended the connection; nil if all keys were refused
 }
 
 func (e *AuthError) Error() string {
@@ -49,12 +49,12 @@ func list[K fmt.Stringer](b *strings.Builder, what string, keys []K) {
 
 func (e *AuthError) Unwrap() error { return e.Err }
 
-// takesKeys is true as well when the server has not said what it takes.
+// takesKeys is also true if the server has not named its methods.
 func (e *AuthError) takesKeys() bool {
 	return len(e.Methods) == 0 || slices.Contains(e.Methods, "publickey")
 }
 
-// brokenOff is true when the server left before it asked for a key.
+// brokenOff reports whether the server closed the connection before it asked for a key.
 func (e *AuthError) brokenOff() bool { return e.Err != nil && len(e.Methods) == 0 }
 
 func (e *AuthError) Hint() string {

@@ -23,32 +23,31 @@ const (
 
 var errBroken = errors.New("the server broke the SSH protocol")
 
-// Client is an authenticated connection to one host. Its methods may be called
-// concurrently; each Run or Put takes one session, of which servers allow few.
+// Client is an authenticated connection to one host. It is safe for concurrent use. Each Run or Put takes one session, of which
+// servers allow few.
 type Client struct {
 	target Target
 	wire   *wire
 	conn   *xssh.Client
 	ended  chan struct{}  // closed when the connection has ended
-	endErr error          // why, as the library says; valid once ended is closed
+	endErr error          // the library's error; valid once ended is closed
 	work   sync.WaitGroup // goroutines that end when the connection does
 
 	sessionTimeout, closeTimeout time.Duration // the constants; shorter in tests
-	reuse                        atomic.Bool   // a session has ended, and may be counted by the server still
+	reuse                        atomic.Bool   // a session has ended that the server may still count
 }
 
 func newClient(t Target, w *wire, conn *xssh.Client) *Client {
 	c := &Client{target: t, wire: w, conn: conn, ended: make(chan struct{}), sessionTimeout: sessionTimeout, closeTimeout: closeTimeout}
 	waited := make(chan error, 1)
-	// Not ours to wait for: it stays behind when the library is stuck, see end.
+	// Close cannot wait for it: it stays when the library is stuck, see end.
 	go func() { waited <- conn.Wait() }()
 	c.work.Go(func() { c.end(waited) })
 	return c
 }
 
-// end notes the end of the connection. The library closes the wire first, and then may wait for itself
-// for ever: if a server breaks the protocol and more than 16 packets have come behind that (x/crypto v0.58,
-// handshakeTransport.Close).
+// end records the end of the connection. The library closes the wire first and may then deadlock: if a server violates the
+// protocol and more than 16 packets follow (x/crypto v0.58, handshakeTransport.Close).
 func (c *Client) end(waited <-chan error) {
 	defer close(c.ended)
 	select {
@@ -63,11 +62,10 @@ func (c *Client) end(waited <-chan error) {
 	}
 }
 
-// LocalAddr is our end of the TCP connection, and nil when a jump host or a
-// proxy command is in between: there is no such connection to the host then.
+// LocalAddr returns this end of the TCP connection, or nil if a jump host or a proxy command carries it.
 func (c *Client) LocalAddr() net.Addr { return c.tcp(c.wire.LocalAddr()) }
 
-// RemoteAddr is the host's end of the TCP connection, or nil like LocalAddr.
+// RemoteAddr returns the host's end of the TCP connection, or nil as LocalAddr does.
 func (c *Client) RemoteAddr() net.Addr { return c.tcp(c.wire.RemoteAddr()) }
 
 func (c *Client) tcp(addr net.Addr) net.Addr {
@@ -77,11 +75,10 @@ func (c *Client) tcp(addr net.Addr) net.Addr {
 	return addr
 }
 
-// BySSH tells the launcher that SSH_CONNECTION on the host is of this connection.
+// BySSH reports that SSH_CONNECTION on the host describes this connection.
 func (c *Client) BySSH() bool { return true }
 
-// Close ends the connection, with it all that still runs on it, and the jump
-// hosts' connections below. It may be called at any time and more than once.
+// Close ends the connection, its sessions and the connections to its jump hosts. It may be called at any time and more than once.
 func (c *Client) Close() error {
 	err := c.wire.Close()
 	c.work.Wait()
@@ -106,8 +103,7 @@ func (c *Client) lost(err error) error {
 	return &LostError{c.target, foreign{err}}
 }
 
-// closeReason tells a server that broke the protocol, from which the library turns away, from
-// our own Close.
+// closeReason distinguishes a server that violated the protocol from our own Close.
 func (c *Client) closeReason() error {
 	<-c.ended
 	if err := c.endErr; err != nil && !errors.Is(err, io.EOF) {
@@ -116,25 +112,23 @@ func (c *Client) closeReason() error {
 	return net.ErrClosed
 }
 
-// session is one channel of the connection, on which the server runs something.
+// session is a channel on which the server runs a command or subsystem.
 type session struct {
 	client  *Client
 	channel xssh.Channel
-	exited  chan struct{} // closed when the status has come
+	exited  chan struct{} // closed when the status has arrived
 	closed  chan struct{} // closed when the server has closed the channel
 	status  *ExitError    // valid once exited is closed; nil for status 0
 }
 
-// refusedError is the server's "no" to an exec or subsystem request.
+// refusedError reports that the server refused an exec or subsystem request.
 type refusedError struct{ request string }
 
 func (e refusedError) Error() string { return "request " + e.request + " refused" }
 
-// start opens a session and asks the server to run something there: request
-// "exec" for a command, "subsystem" for a subsystem. If ctx ends, or the server does
-// not answer in time, the session is given up alone: others may be at work on the
-// connection, which is its owner's to close. The library cannot take a question
-// back, so who asked it stays behind until the answer comes, or the connection ends.
+// start opens a session and requests "exec" for a command or "subsystem" for a subsystem. If ctx ends, or the server does not
+// answer in time, only this session is abandoned: the connection may carry others. The library cannot cancel a request, so the
+// goroutine that made it stays until the answer comes or the connection ends.
 func (c *Client) start(ctx context.Context, request, what string) (*session, error) {
 	tctx, cancel := context.WithTimeoutCause(ctx, c.sessionTimeout, errTimeout)
 	defer cancel()
@@ -167,14 +161,13 @@ func (c *Client) start(ctx context.Context, request, what string) (*session, err
 	return nil, &SessionError{c.target, errTimeout}
 }
 
-// open is start, and waits until the server answers or the connection ends. When ctx has ended it closes
-// what the server opens.
+// open is start without a time limit. If ctx has ended, it closes the session that the server opens.
 func (c *Client) open(ctx context.Context, request, what string) (*session, error) {
 	channel, requests, err := c.openChannel()
 	var refused *xssh.OpenChannelError
 	if errors.As(err, &refused) && c.reuse.Load() {
-		// sshd frees an ended session only when it has worked off its input, in
-		// which our question came right behind the end. It is through with it now.
+		// sshd frees an ended session only after it has processed its input, in which this request followed the end. By now it
+		// has.
 		channel, requests, err = c.openChannel()
 	}
 	if errors.As(err, &refused) {
@@ -206,10 +199,8 @@ func (c *Client) open(ctx context.Context, request, what string) (*session, erro
 	return s, nil
 }
 
-// openChannel opens a session channel or fails when the connection ends. The
-// library's own call may then wait for ever: if the end comes just before the
-// question, no one is left to answer it. Such a call stays behind; looking for
-// the end first makes that rare.
+// openChannel opens a session channel, or fails when the connection ends. The library's call hangs if the connection ends just
+// before it. Such a call stays behind; checking for the end first makes that rare.
 func (c *Client) openChannel() (xssh.Channel, <-chan *xssh.Request, error) {
 	if _, _, fault := c.wire.state(); fault != nil {
 		return nil, nil, fault
@@ -232,7 +223,7 @@ func (c *Client) openChannel() (xssh.Channel, <-chan *xssh.Request, error) {
 	}
 }
 
-// listen takes what the server says about the session until it closes it.
+// listen handles the server's requests on the session until the server closes it.
 func (s *session) listen(requests <-chan *xssh.Request) {
 	defer close(s.closed)
 	defer s.client.reuse.Store(true)
@@ -253,8 +244,8 @@ func (s *session) listen(requests <-chan *xssh.Request) {
 	}
 }
 
-// end closes the session and waits until the server has, so that it no longer
-// counts there. A server that does not loses its connection.
+// end closes the session and waits until the server has closed it, so that the server no longer counts it. If the server does
+// not, end closes the connection.
 func (s *session) end() {
 	late := time.AfterFunc(s.client.closeTimeout, func() { s.client.wire.Close() })
 	defer late.Stop()

@@ -17,7 +17,7 @@ import (
 // maxJumps bounds a chain of jump hosts, which a configuration can make endless.
 const maxJumps = 8
 
-// lookupTimeout bounds the part of a dial in which the host's address is looked up.
+// lookupTimeout bounds the lookup of a host's address.
 const lookupTimeout = 5 * time.Second
 
 var (
@@ -25,16 +25,15 @@ var (
 	errLookup  = errors.New("name servers: no answer in time")
 )
 
-// UserTimeout is how long data may stay unacknowledged before the connection is given up. A network that was dead
-// for less than five seconds is tried once more by then.
+// UserTimeout is how long data may stay unacknowledged before the connection fails. After an outage of less than five seconds the
+// kernel has retransmitted by then.
 const UserTimeout = 5500 * time.Millisecond
 
-// Dial connects to a host and authenticates. ctx bounds the dialling only; the
-// Client lives until Close.
+// Dial connects to a host and authenticates. Ctx bounds only Dial; the Client lives until Close.
 func Dial(ctx context.Context, c Config) (*Client, error) { return dial(ctx, c, "", 0) }
 
-// dial is Dial by way of the given jump hosts, or of the configured ones if jump
-// is empty; depth counts the dials that wait for this one.
+// dial is Dial through the given jump hosts, or through the configured ones if jump is empty. Depth counts the dials that wait
+// for this one.
 func dial(ctx context.Context, c Config, jump string, depth int) (*Client, error) {
 	if depth > maxJumps {
 		return nil, &ConfigError{c.Host, fmt.Errorf("more than %d jump hosts in a row", maxJumps)}
@@ -61,7 +60,7 @@ func dial(ctx context.Context, c Config, jump string, depth int) (*Client, error
 	return client, nil
 }
 
-// connect opens the byte stream to the host in the way the configuration wants.
+// connect opens the byte stream to the host as configured.
 func connect(ctx context.Context, c Config, s settings, depth int) (*wire, error) {
 	switch {
 	case s.jump != "":
@@ -90,7 +89,7 @@ func connectTCP(ctx context.Context, s settings) (*wire, error) {
 		looking.Stop()
 		return nil
 	}}
-	dialer.SetMultipathTCP(false) // TCP_USER_TIMEOUT does not act on its subflows
+	dialer.SetMultipathTCP(false) // TCP_USER_TIMEOUT does not apply to its subflows
 	conn, err := dialer.DialContext(tctx, "tcp", s.address())
 	if err != nil {
 		if ctx.Err() != nil {
@@ -108,7 +107,7 @@ func connectTCP(ctx context.Context, s settings) (*wire, error) {
 	return newWire(conn, nil), nil
 }
 
-// dialError sorts a failed dial.
+// dialError classifies the error of a dial.
 func dialError(t Target, err error) error {
 	var dns *net.DNSError
 	var timeout net.Error
@@ -117,7 +116,7 @@ func dialError(t Target, err error) error {
 		return &UnresolvedError{t, err}
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return &RefusedError{t, err}
-	case errors.Is(err, syscall.ECONNRESET): // it stood for a moment
+	case errors.Is(err, syscall.ECONNRESET): // it was established for a moment
 		return &HandshakeError{t, PhaseBanner, "", endedError{err}}
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return &UnreachableError{t, errTimeout}
@@ -125,8 +124,7 @@ func dialError(t Target, err error) error {
 	return &UnreachableError{t, err}
 }
 
-// connectByJump opens the stream through the last hop of s.jump, which is itself
-// reached through the hops before it.
+// connectByJump opens the stream through the last hop of s.jump, which it reaches through the other hops.
 func connectByJump(ctx context.Context, c Config, s settings, depth int) (*wire, error) {
 	before, last := "", s.jump
 	if i := strings.LastIndexByte(s.jump, ','); i >= 0 {
@@ -157,8 +155,7 @@ func connectByJump(ctx context.Context, c Config, s settings, depth int) (*wire,
 	return nil, &UnreachableError{s.target(), fmt.Errorf("from jump host %s: %w", via.target, foreign{err})}
 }
 
-// splitHop splits one hop of ProxyJump: [user@]host[:port], or the same as an
-// ssh:// address.
+// splitHop splits one hop of ProxyJump: [user@]host[:port], or an ssh:// address.
 func splitHop(hop string) (user, host string, port int, err error) {
 	hop = strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(hop), "ssh://"), "/")
 	if i := strings.LastIndexByte(hop, '@'); i >= 0 {
@@ -177,8 +174,7 @@ func splitHop(hop string) (user, host string, port int, err error) {
 	return user, strings.Trim(host, "[]"), port, nil
 }
 
-// handshake makes an authenticated connection of an open stream. The caller
-// closes w when it fails.
+// handshake authenticates on an open stream. The caller closes w if it fails.
 func handshake(ctx context.Context, s settings, w *wire) (*Client, error) {
 	hctx, cancel := context.WithTimeoutCause(ctx, s.handshakeTimeout, errTimeout)
 	defer cancel()
@@ -199,18 +195,17 @@ func handshake(ctx context.Context, s settings, w *wire) (*Client, error) {
 	if err != nil {
 		return nil, handshakeError(ctx, hctx, target, w, keys, auth, err)
 	}
-	if !stop() { // the end came with the last byte; the stream is closed
+	if !stop() { // ctx ended with the last byte, and the stream is closed
 		xssh.NewClient(conn, channels, requests).Close()
 		return nil, handshakeError(ctx, hctx, target, w, keys, auth, hctx.Err())
 	}
 	return newClient(target, w, xssh.NewClient(conn, channels, requests)), nil
 }
 
-// handshakeError finds the words for a failed handshake: its own end of time
-// first, then what we refused, then what the server refused.
+// handshakeError returns the error of a failed handshake: a timeout first, then a refused host key, then a refused user.
 func handshakeError(ctx, hctx context.Context, t Target, w *wire, keys *hostKeys, auth *authenticator, err error) error {
 	if inner := errors.Unwrap(err); inner != nil {
-		err = inner // the library's "handshake failed" says nothing more
+		err = inner // the library's "handshake failed" adds nothing
 	}
 	phase, said, fault := w.state()
 	switch {

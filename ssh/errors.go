@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// Hinter is an error that knows what its reader can do about it.
+// Hinter is an error with a hint on what the user can do.
 type Hinter interface {
 	error
 	Hint() string // one or more whole lines, without a final line break
@@ -21,7 +21,7 @@ type Hinter interface {
 // Target names a host in errors.
 type Target struct {
 	Host string // as the user wrote it
-	Addr string // host:port that it stands for, numeric once connected
+	Addr string // its host:port, numeric once connected
 }
 
 func (t Target) String() string {
@@ -35,10 +35,10 @@ func (t Target) String() string {
 	return t.Host
 }
 
-// about makes errors that already name their host known as such.
+// about marks errors that already name their host.
 func (t Target) about() Target { return t }
 
-// hostPort is the target as two words, for commands in hints.
+// hostPort returns the target as two words, for commands in hints.
 func (t Target) hostPort() (host, port string) {
 	i := strings.LastIndexByte(t.Addr, ':')
 	if i < 0 {
@@ -47,7 +47,7 @@ func (t Target) hostPort() (host, port string) {
 	return strings.Trim(t.Addr[:i], "[]"), t.Addr[i+1:]
 }
 
-// ConfigError says that a host's configuration cannot be used.
+// ConfigError reports that a host's configuration cannot be used.
 type ConfigError struct {
 	Host string
 	Err  error
@@ -56,7 +56,7 @@ type ConfigError struct {
 func (e *ConfigError) Error() string { return e.Host + ": ssh configuration: " + e.Err.Error() }
 func (e *ConfigError) Unwrap() error { return e.Err }
 
-// UnresolvedError says that a host's name has no address.
+// UnresolvedError reports that a host's name has no address.
 type UnresolvedError struct {
 	Target
 	Err error
@@ -79,7 +79,7 @@ func (e *UnresolvedError) Hint() string {
 	return "check the spelling, add a Host entry to ~/.ssh/config, or see: getent hosts " + host
 }
 
-// RefusedError says that the host is up but nothing listens on the port.
+// RefusedError reports that the host is up but nothing listens on the port.
 type RefusedError struct {
 	Target
 	Err error
@@ -93,8 +93,7 @@ func (e *RefusedError) Hint() string {
 	return "start sshd on that host, or give the port it listens on instead of " + port
 }
 
-// UnreachableError says that nothing answered: the host is down, cut off, or
-// behind a firewall.
+// UnreachableError reports that nothing answered: the host is down, cut off or behind a firewall.
 type UnreachableError struct {
 	Target
 	Err error
@@ -117,12 +116,11 @@ const (
 	PhaseAuth   = "authentication"
 )
 
-// HandshakeError says that the connection stood but did not become an
-// authenticated one.
+// HandshakeError reports a failure between the TCP connection and authentication.
 type HandshakeError struct {
 	Target
 	Phase string // one of the Phase constants
-	Said  string // what the server sent in place of a banner, made printable
+	Said  string // what the server sent instead of a banner, made printable
 	Err   error
 }
 
@@ -135,13 +133,13 @@ func (e *HandshakeError) Error() string {
 }
 func (e *HandshakeError) Unwrap() error { return e.Err }
 
-// Temporary is true for a connection that was dropped before the banner, as a busy sshd does.
+// Temporary reports whether the connection was dropped before the banner, as by a busy sshd.
 func (e *HandshakeError) Temporary() bool {
 	ended := errors.Is(e.Err, io.EOF) || errors.Is(e.Err, syscall.ECONNRESET) || errors.Is(e.Err, syscall.EPIPE)
 	return e.Phase == PhaseBanner && ended && (e.Said == "" || e.busy())
 }
 
-// busy reports whether the server speaks of its limits: MaxStartups, or PerSourcePenalties.
+// busy reports whether the server's text names its limits: MaxStartups or PerSourcePenalties.
 func (e *HandshakeError) busy() bool {
 	return strings.HasPrefix(e.Said, "Exceeded MaxStartups") || strings.HasPrefix(e.Said, "Not allowed at this time")
 }
@@ -161,7 +159,7 @@ func (e *HandshakeError) Hint() string {
 	return "see the server's log: journalctl -u ssh"
 }
 
-// endedError is the end of a connection that the server or the network made.
+// endedError reports that the server or the network ended the connection.
 type endedError struct{ err error }
 
 func (e endedError) Error() string {
@@ -169,14 +167,14 @@ func (e endedError) Error() string {
 	switch {
 	case errors.Is(e.err, io.EOF):
 		return "the server closed the connection"
-	case errors.As(e.err, &errno): // without addresses, which the target has
+	case errors.As(e.err, &errno): // without addresses, which the target names
 		return "the connection ended: " + errno.Error()
 	}
 	return "the connection ended: " + e.err.Error()
 }
 func (e endedError) Unwrap() error { return e.err }
 
-// SessionError says that the host is connected but does not start commands.
+// SessionError reports that the connected host does not start commands.
 type SessionError struct {
 	Target
 	Err error
@@ -190,11 +188,10 @@ func (e *SessionError) Hint() string {
 	return "check MaxSessions, ForceCommand and the account's restrictions in its sshd_config and authorized_keys"
 }
 
-// LostError says that a connection or a command's channel ended without the
-// command's status, so nobody knows how the command ended.
+// LostError reports that a connection or channel ended without the command's status: how the command ended is unknown.
 type LostError struct {
 	Target
-	Err error // why, nil if the server closed the channel in good order
+	Err error // why; nil if the server closed the channel normally
 }
 
 func (e *LostError) Error() string {
@@ -205,14 +202,14 @@ func (e *LostError) Error() string {
 }
 func (e *LostError) Unwrap() error { return e.Err }
 
-// ExitError says that a command ran and ended with something else than 0.
+// ExitError reports a command that ended with another status than 0.
 type ExitError struct {
 	Target
 	Status int    // exit status; if Signal is set, 128 and the signal's number
 	Signal string // name without SIG, if a signal ended the command
 }
 
-// ExitCode is the status a shell would show.
+// ExitCode returns the status that a shell would report.
 func (e *ExitError) ExitCode() int { return e.Status }
 
 func (e *ExitError) Error() string {
@@ -225,8 +222,8 @@ func (e *ExitError) Error() string {
 // maxText bounds text from a server in an error.
 const maxText = 400
 
-// printable makes text from elsewhere fit for a terminal: control bytes and what
-// is no UTF-8 become escapes, line breaks become blanks, and the length is bounded.
+// printable makes untrusted text safe for a terminal: control bytes and invalid UTF-8 become escapes, line breaks become blanks,
+// and the length is bounded.
 func printable(text string) string {
 	var b strings.Builder
 	text = strings.TrimSpace(text)
@@ -252,7 +249,7 @@ func printable(text string) string {
 	return b.String()
 }
 
-// foreign wraps an error whose text may hold what a server sent.
+// foreign wraps an error whose text may contain data from a server.
 type foreign struct{ err error }
 
 func (e foreign) Error() string { return printable(e.err.Error()) }

@@ -6,8 +6,8 @@ import (
 	xssh "golang.org/x/crypto/ssh"
 )
 
-// parseExit reads the two requests that tell how a command ended (RFC 4254,
-// 6.10). ok is false for any other one, and for one that is cut short.
+// parseExit parses the two requests that report how a command ended (RFC 4254, 6.10). ok is false for others and for a truncated
+// one.
 func parseExit(request string, payload []byte) (e ExitError, ok bool) {
 	switch request {
 	case "exit-status":
@@ -30,8 +30,7 @@ func parseExit(request string, payload []byte) (e ExitError, ok bool) {
 	return e, false
 }
 
-// signalNumber is the number that the signals of RFC 4254 have on every POSIX
-// system, or 0.
+// signalNumber returns the number of a signal of RFC 4254, which all POSIX systems share, or 0.
 func signalNumber(name string) int {
 	numbers := map[string]int{
 		"HUP": 1, "INT": 2, "QUIT": 3, "ILL": 4, "ABRT": 6, "FPE": 8,

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// environment is what this machine adds to a configuration.
+// environment is the part of a configuration that depends on this machine.
 type environment struct {
 	home, user, hostname string
 	uid                  int
@@ -23,7 +23,7 @@ func thisMachine() environment {
 	env.home, _ = os.UserHomeDir()
 	env.user = os.Getenv("USER")
 	if u, err := user.Current(); err == nil {
-		// ssh goes by the account, whatever the environment says.
+		// ssh uses the account, whatever the environment says.
 		env.user = u.Username
 		env.home = or(u.HomeDir, env.home)
 	}
@@ -36,11 +36,11 @@ type expander struct {
 	tokenReplacer *strings.Replacer
 }
 
-// expander makes the one for s, whose host, port, user, jump and alias are set.
+// expander returns the expander for s, whose host, port, user, jump and alias are set.
 func (env environment) expander(s settings) expander {
 	short, _, _ := strings.Cut(env.hostname, ".")
 	port := strconv.Itoa(s.port)
-	// The hash names connections in paths; nothing secret hangs on it.
+	// The hash names connections in paths; it protects no secret.
 	hash := sha1.Sum([]byte(env.hostname + s.hostname + port + s.user + s.jump))
 	return expander{env, strings.NewReplacer(
 		"%%", "%", "%C", hex.EncodeToString(hash[:]), "%d", env.home, "%h", s.hostname, "%i", strconv.Itoa(env.uid),
@@ -92,8 +92,7 @@ func (x expander) variables(text string) string {
 	}
 }
 
-// agent returns the agent's socket: IdentityAgent may name a path, a variable or
-// "none", and without it SSH_AUTH_SOCK counts.
+// agent returns the agent's socket: IdentityAgent is a path, a variable or "none"; the default is SSH_AUTH_SOCK.
 func (x expander) agent(value string) string {
 	switch {
 	case value == "SSH_AUTH_SOCK" || value == "":

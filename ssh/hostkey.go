@@ -16,14 +16,13 @@ import (
 	xknownhosts "golang.org/x/crypto/ssh/knownhosts"
 )
 
-// hostKeys decides whether a host's key is the right one, by the known_hosts
-// files of its settings.
+// hostKeys verifies a host's key against the known_hosts files of its settings.
 type hostKeys struct {
 	settings settings
 	target   Target
 	files    []string // those that exist
 	db       *knownhosts.HostKeyDB
-	spare    map[string]string // a cleaned copy's path → the file it stands for
+	spare    map[string]string // original file by the path of its cleaned copy
 	refusal  error             // why the last key was refused
 }
 
@@ -35,9 +34,8 @@ func newHostKeys(s settings, t Target) (*hostKeys, error) {
 	return k, nil
 }
 
-// load reads the files. A line that the library cannot read, say of a key type
-// it does not know, makes it refuse the whole file; such a file is read from a
-// copy where the line is blank.
+// load reads the files. The library refuses a whole file for one line that it cannot parse, such as an unknown key type, so it
+// gets a copy in which such lines are blank.
 func (k *hostKeys) load() error {
 	k.files, k.spare = nil, map[string]string{}
 	var readable []string
@@ -74,7 +72,7 @@ func blankUnreadable(text []byte) []byte {
 	lines := bytes.SplitAfter(text, []byte("\n"))
 	for i, line := range lines {
 		end := bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r"))
-		trimmed := bytes.Trim(end, " \t") // no other space is one to the library
+		trimmed := bytes.Trim(end, " \t") // the library treats no other character as space
 		if len(trimmed) == 0 || trimmed[0] == '#' {
 			continue
 		}
@@ -85,7 +83,7 @@ func blankUnreadable(text []byte) []byte {
 	return bytes.Join(lines, nil)
 }
 
-// readable reports whether the library takes the line.
+// readable reports whether the library accepts the line.
 func readable(line []byte) bool {
 	const longest = 60 << 10
 	marker, _, key, _, _, err := xssh.ParseKnownHosts(line)
@@ -97,7 +95,7 @@ func readable(line []byte) bool {
 		return false
 	}
 	switch marker {
-	case "revoked": // for whatever host: the library looks no further
+	case "revoked": // the library does not parse its hosts
 		return true
 	case "", "cert-authority":
 		return readableHosts(words[0])
@@ -105,7 +103,7 @@ func readable(line []byte) bool {
 	return false
 }
 
-// readableHosts reports whether the library takes the hosts of a line.
+// readableHosts reports whether the library accepts the hosts of a line.
 func readableHosts(pattern string) bool {
 	if hash, hashed := strings.CutPrefix(pattern, "|1|"); hashed {
 		salt, sum, _ := strings.Cut(hash, "|")
@@ -136,8 +134,7 @@ func writeTemp(text []byte) (string, error) {
 	return f.Name(), nil
 }
 
-// name is what the host is called in the files, as host:port. HostKeyAlias
-// stands for host and port together.
+// name returns the host's name in the files, as host:port. HostKeyAlias replaces host and port.
 func (k *hostKeys) name() string {
 	if k.settings.hostKeyAlias != "" {
 		return strings.ToLower(net.JoinHostPort(k.settings.hostKeyAlias, "22"))
@@ -145,8 +142,8 @@ func (k *hostKeys) name() string {
 	return strings.ToLower(k.settings.address())
 }
 
-// known returns the entries for the host. Like ssh, it takes an entry without a
-// port for any port when there is none with it; loose then is true.
+// known returns the entries for the host. Like ssh, it accepts an entry without a port if there is none with the port; loose is
+// then true.
 func (k *hostKeys) known() (name string, keys []knownhosts.PublicKey, loose bool) {
 	name = k.name()
 	keys = k.db.HostKeys(name)
@@ -158,10 +155,8 @@ func (k *hostKeys) known() (name string, keys []knownhosts.PublicKey, loose bool
 	return plain, k.db.HostKeys(plain), true
 }
 
-// algorithms lists the host key algorithms to ask for: first those that the
-// files can judge, so that a server with several keys shows the known one, and
-// then the rest, so that a host without any gets an error about its key and not
-// about algorithms. Nothing signed with SHA-1 is among them.
+// algorithms lists the host key algorithms to request: first those of known keys, so that a server with several keys shows a
+// known one, then the rest, so that an unknown host fails because of its key and not because of algorithms. SHA-1 is excluded.
 func (k *hostKeys) algorithms() []string {
 	supported := xssh.SupportedAlgorithms().HostKeys
 	isCert := func(algorithm string) bool { return strings.Contains(algorithm, "-cert-") }
@@ -178,12 +173,12 @@ func (k *hostKeys) algorithms() []string {
 		}
 	}
 	if !slices.ContainsFunc(keys, func(key knownhosts.PublicKey) bool { return key.Cert }) {
-		certs = nil // without an authority no certificate can be judged
+		certs = nil // without an authority no certificate can be verified
 	}
 	return slices.Concat(certs, first, rest)
 }
 
-// signs reports whether keys of a type make signatures of an algorithm.
+// signs reports whether a key type can sign with an algorithm.
 func signs(keyType, algorithm string) bool {
 	if keyType == xssh.KeyAlgoRSA {
 		return algorithm == xssh.KeyAlgoRSASHA256 || algorithm == xssh.KeyAlgoRSASHA512
@@ -191,8 +186,7 @@ func signs(keyType, algorithm string) bool {
 	return keyType == algorithm
 }
 
-// callback judges the key that the server has proved to hold. ctx bounds the
-// wait for other writers of known_hosts.
+// callback verifies the key that the server has proved to own. Ctx bounds the wait for other writers of known_hosts.
 func (k *hostKeys) callback(ctx context.Context) xssh.HostKeyCallback {
 	return func(_ string, remote net.Addr, key xssh.PublicKey) error {
 		k.refusal = k.judge(remote, key)
@@ -239,7 +233,7 @@ func (k *hostKeys) unknown(key xssh.PublicKey) error {
 	return e
 }
 
-// plain drops the authorities: they are no keys that the host should have had.
+// plain drops certificate authorities, which are not keys of the host.
 func (k *hostKeys) plain(want []xknownhosts.KnownKey, known []knownhosts.PublicKey) []KnownHostKey {
 	var keys []KnownHostKey
 	for _, w := range want {

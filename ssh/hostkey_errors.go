@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// UnknownHostKeyError says that no known_hosts file knows the host.
+// UnknownHostKeyError reports that no known_hosts file has the host.
 type UnknownHostKeyError struct {
 	Target
 	Key   HostKey
-	Name  string   // what known_hosts files would call the host
-	Files []string // files that were looked in
+	Name  string   // the host's name in known_hosts files
+	Files []string // files that were read
 	Scan  string   // command that adds the host's keys, if there is one
 }
 
@@ -30,12 +30,11 @@ func (e *UnknownHostKeyError) Hint() string {
 	return hint
 }
 
-// ChangedHostKeyError says that the host shows another key than it used to: it
-// was set up anew, or someone stands between.
+// ChangedHostKeyError reports that the host has another key than before: it was reinstalled, or the connection is intercepted.
 type ChangedHostKeyError struct {
 	Target
 	Key   HostKey
-	Known []KnownHostKey // what the files hold, at least one
+	Known []KnownHostKey // the keys in the files, at least one
 }
 
 func (e *ChangedHostKeyError) Error() string {
@@ -51,7 +50,7 @@ func (e *ChangedHostKeyError) Hint() string {
 	return fmt.Sprintf("someone may be listening in. If the host was set up anew, remove its old key: sed -i %dd %s", first.Line, first.File)
 }
 
-// RevokedHostKeyError says that a known_hosts file forbids the host's key.
+// RevokedHostKeyError reports that a known_hosts file revokes the host's key.
 type RevokedHostKeyError struct {
 	Target
 	Key   HostKey
@@ -66,7 +65,7 @@ func (e *RevokedHostKeyError) Hint() string {
 	return "do not use this host before it has got a new key"
 }
 
-// HostCertificateError says that the host shows a certificate that does not hold.
+// HostCertificateError reports that the host's certificate is invalid.
 type HostCertificateError struct {
 	Target
 	Key HostKey

@@ -14,15 +14,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// learn adds the key of a host that nobody knows to the user's known_hosts file.
-// Other processes may be doing the same: the file is locked, and read again
-// before it is written to.
+// learn adds an unknown host's key to the user's known_hosts file. The file is locked and read again first, because other
+// processes may add the key too.
 func (k *hostKeys) learn(ctx context.Context, remote net.Addr, key xssh.PublicKey) error {
 	if cert, ok := key.(*xssh.Certificate); ok {
 		key = cert.Key
 	}
 	if len(k.settings.userKnownHosts) == 0 {
-		return nil // UserKnownHostsFile none: accepted and not remembered
+		return nil // UserKnownHostsFile none: accepted but not saved
 	}
 	file := k.settings.userKnownHosts[0]
 	if err := k.append(ctx, file, remote, key); err != nil {
@@ -52,7 +51,7 @@ func (k *hostKeys) append(ctx context.Context, file string, remote net.Addr, key
 	}
 	var unknown *UnknownHostKeyError
 	if err := k.judge(remote, key); !errors.As(err, &unknown) {
-		return err // someone else was first: the same key, or another one
+		return err // another process was first, with this key or another
 	}
 	line := k.line(key) + "\n"
 	if !endsLine(f) {
@@ -62,7 +61,7 @@ func (k *hostKeys) append(ctx context.Context, file string, remote net.Addr, key
 	return err
 }
 
-// line is the host's entry, with its name hashed if the user's others are.
+// line returns the host's entry, with a hashed name if HashKnownHosts is set.
 func (k *hostKeys) line(key xssh.PublicKey) string {
 	name := xknownhosts.Normalize(k.name())
 	if k.settings.hashKnownHosts {
@@ -82,8 +81,7 @@ func endsLine(f *os.File) bool {
 	return err != nil || last[0] == '\n'
 }
 
-// lock takes the file's exclusive lock, which ends with the file. It tries again
-// and again, since a blocking call would not end with ctx.
+// lock takes the file's exclusive lock, until the file is closed. It polls, because a blocking call would not end with ctx.
 func lock(ctx context.Context, f *os.File) error {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()

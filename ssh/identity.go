@@ -19,9 +19,8 @@ type collector struct {
 	unusable []UnusableKey
 }
 
-// collectKeys returns the keys to offer, best first: the agent's that stand for
-// a configured file, the files' own, and then, unless the configuration says
-// IdentitiesOnly, the agent's others. A certificate goes before its bare key.
+// collectKeys returns the keys to offer, in order: the agent's keys of configured files, the files' own keys, and without
+// IdentitiesOnly the agent's other keys. A certificate precedes its key.
 func collectKeys(s settings, agent []xssh.Signer) ([]*signer, []UnusableKey) {
 	c := &collector{agent: agent}
 	for _, path := range s.certificateFiles {
@@ -48,17 +47,16 @@ func collectKeys(s settings, agent []xssh.Signer) ([]*signer, []UnusableKey) {
 	return c.keys, c.unusable
 }
 
-// keyFile is an identity file that is there.
+// keyFile is an existing identity file.
 type keyFile struct {
 	path    string
-	public  xssh.PublicKey // nil if only the locked private key could tell
-	private xssh.Signer    // nil if it is locked, refused or not there
-	problem UnusableKey    // why, unless the agent can stand in
+	public  xssh.PublicKey // nil if only the encrypted private key has it
+	private xssh.Signer    // nil if it is encrypted, refused or missing
+	problem UnusableKey    // why it is unusable, unless the agent has it
 	inAgent bool
 }
 
-// readKeyFile reads a private key and its public half. It returns nil when
-// neither exists.
+// readKeyFile reads a private key and its public half, or returns nil if neither exists.
 func (c *collector) readKeyFile(identity identityFile) *keyFile {
 	f := &keyFile{path: identity.path, problem: UnusableKey{Source: identity.path}}
 	f.public = readPublicKey(identity.path + ".pub")
@@ -71,7 +69,7 @@ func (c *collector) readKeyFile(identity identityFile) *keyFile {
 		return f
 	}
 	if public, _, _, _, err := xssh.ParseAuthorizedKey(text); err == nil {
-		f.public = public // the file is a public key, whose private half the agent has
+		f.public = public // the file is a public key; the agent has the private half
 		f.problem.Reason = "a public key, and no agent holds its private key"
 		return f
 	}
@@ -91,7 +89,7 @@ func (c *collector) readKeyFile(identity identityFile) *keyFile {
 	return f
 }
 
-// readPrivate reads a key file that only its owner may read, like ssh.
+// readPrivate reads a key file. Like ssh it refuses one that others may read.
 func readPrivate(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -117,8 +115,7 @@ func readPublicKey(path string) xssh.PublicKey {
 	return key
 }
 
-// readCertificate adds a user certificate. Only one that the configuration names
-// is worth a word when it cannot be read.
+// readCertificate adds a user certificate. A missing one is reported only if the configuration names it.
 func (c *collector) readCertificate(path string, wanted bool) {
 	if cert, ok := readPublicKey(path).(*xssh.Certificate); ok {
 		c.certs = append(c.certs, cert)

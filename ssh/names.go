@@ -37,7 +37,7 @@ func KnownNames(file string) []string {
 	return slices.Compact(names)
 }
 
-// knownHostNames are the names that a line of known_hosts has a key for, without ports.
+// knownHostNames returns the hosts of a known_hosts line, without ports.
 func knownHostNames(line string) (names []string) {
 	first, _, _ := strings.Cut(line, " ")
 	if first == "" || strings.ContainsAny(first[:1], "#@|") {

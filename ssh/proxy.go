@@ -13,18 +13,17 @@ import (
 	"time"
 )
 
-// proxyConn is the stdin and stdout of a ProxyCommand as a connection. Close
-// kills the command with all it started in its group.
+// proxyConn is a connection over the stdin and stdout of a ProxyCommand. Close kills the command's process group.
 type proxyConn struct {
-	in     *os.File // the command's stdin, ours to write
-	out    *os.File // its stdout, ours to read
+	in     *os.File // the command's stdin
+	out    *os.File // its stdout
 	cmd    *exec.Cmd
 	ended  chan struct{} // closed when the command has been waited for
 	stderr *tail
 	once   sync.Once
 }
 
-// startProxy runs command in the way ssh does: by a shell that it replaces.
+// startProxy runs command as ssh does: by exec of the user's shell.
 func startProxy(command string) (*proxyConn, error) {
 	if !strings.HasPrefix(command, "exec ") {
 		command = "exec " + command
@@ -52,7 +51,7 @@ func startProxy(command string) (*proxyConn, error) {
 	}
 	p := &proxyConn{in: in, out: out, cmd: cmd, ended: make(chan struct{}), stderr: stderr}
 	go func() {
-		cmd.Wait() // what it said matters, not its status
+		cmd.Wait() // its stderr matters, not its status
 		close(p.ended)
 	}()
 	return p, nil
@@ -74,11 +73,11 @@ func (p *proxyConn) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// explain adds to the end of the stream what the command said on stderr.
+// explain adds the command's stderr to an error of the stream.
 func (p *proxyConn) explain(err error) error {
 	select {
 	case <-p.ended:
-	case <-time.After(time.Second): // closed the stream but lives on
+	case <-time.After(time.Second): // closed the stream but still runs
 	}
 	if text := p.stderr.String(); text != "" {
 		return fmt.Errorf("%w: the proxy command says %q", io.ErrUnexpectedEOF, text)
@@ -99,7 +98,7 @@ func (p *proxyConn) Close() error {
 type proxyAddr struct{}
 
 func (proxyAddr) Network() string { return "proxy" }
-func (proxyAddr) String() string  { return "0.0.0.0:0" } // known_hosts insists on host:port
+func (proxyAddr) String() string  { return "0.0.0.0:0" } // known_hosts requires host:port
 
 func (p *proxyConn) LocalAddr() net.Addr              { return proxyAddr{} }
 func (p *proxyConn) RemoteAddr() net.Addr             { return proxyAddr{} }
@@ -107,8 +106,7 @@ func (p *proxyConn) SetDeadline(time.Time) error      { return os.ErrNoDeadline 
 func (p *proxyConn) SetReadDeadline(time.Time) error  { return os.ErrNoDeadline }
 func (p *proxyConn) SetWriteDeadline(time.Time) error { return os.ErrNoDeadline }
 
-// tail keeps the beginning of what a helper says, as much as an error needs.
-// It may be read while it is written.
+// tail keeps the beginning of a helper's output, enough for an error. It is safe for concurrent use.
 type tail struct {
 	mu   sync.Mutex
 	text []byte

@@ -14,14 +14,11 @@ import (
 	"github.com/pkg/sftp"
 )
 
-// Put writes what r holds to a file on the host; a relative path begins at the
-// user's home. Directories that are missing are made, for the user alone. The
-// file appears under its name at once and whole, or not at all; one that was
-// there is replaced, and programs that run from it go on.
+// Put writes the bytes of r to a file on the host; a relative path begins at the user's home. Missing directories are created
+// with mode 0700. The file appears atomically, or not at all. It replaces an existing one; programs that run from that continue.
 //
-// SFTP carries it, or a shell with cat, mv and wc where the server has no SFTP.
-// Its session has ended when Put returns. If ctx ends before, the connection is
-// closed.
+// Put uses SFTP, or a shell with cat, mv and wc if the server has no SFTP. Its session has ended when Put returns. If ctx ends
+// first, the connection is closed.
 func (c *Client) Put(ctx context.Context, name string, mode fs.FileMode, r io.Reader) error {
 	stop := context.AfterFunc(ctx, func() { c.wire.Close() })
 	defer stop()
@@ -62,7 +59,7 @@ func (c *Client) put(ctx context.Context, name string, mode fs.FileMode, r io.Re
 		if c.wire.isClosed() {
 			return c.lost(err)
 		}
-		// A shell start file that prints something breaks SFTP, and only SFTP.
+		// A shell start file that prints breaks SFTP only.
 		return u.byShell(ctx, c.Run)
 	}
 	err = u.bySFTP(client)
@@ -74,16 +71,16 @@ func (c *Client) put(ctx context.Context, name string, mode fs.FileMode, r io.Re
 	return err
 }
 
-// halfCloser ends the writing half when it is closed, as SFTP ends a session.
+// halfCloser closes only the writing half, as SFTP ends a session.
 type halfCloser struct{ *session }
 
 func (h halfCloser) Write(p []byte) (int, error) { return h.channel.Write(p) }
 func (h halfCloser) Close() error                { return h.channel.CloseWrite() }
 
-// upload is one file on its way.
+// upload is the transfer of one file.
 type upload struct {
 	name string // where it goes
-	temp string // where it is until it is whole, in the same directory
+	temp string // temporary name, in the same directory
 	mark string // random, of letters and digits
 	mode fs.FileMode
 	from io.Reader
@@ -95,7 +92,7 @@ func newUpload(name string, mode fs.FileMode, r io.Reader) (upload, error) {
 	}
 	name = path.Clean(name)
 	if name[0] == '-' {
-		name = "./" + name // a program would take it for an option
+		name = "./" + name // otherwise it would look like an option
 	}
 	mark := rand.Text()[:12]
 	dir, base := path.Split(name)
@@ -112,7 +109,7 @@ func (u upload) bySFTP(client *sftp.Client) error {
 	}
 	if err := u.fill(client, f); err != nil {
 		f.Close()
-		client.Remove(u.temp) // in vain if the connection is gone; the temp file stays then
+		client.Remove(u.temp) // if the connection is lost, the temporary file stays
 		return foreign{err}
 	}
 	if err := replace(client, u.temp, u.name); err != nil {
@@ -124,7 +121,7 @@ func (u upload) bySFTP(client *sftp.Client) error {
 
 // fill writes the open temporary file and closes it.
 func (u upload) fill(client *sftp.Client, f *sftp.File) error {
-	if err := f.Chmod(0o600); err != nil { // SFTP creates by the umask
+	if err := f.Chmod(0o600); err != nil { // SFTP applies the umask
 		return err
 	}
 	if _, err := f.ReadFrom(u.from); err != nil {
@@ -141,7 +138,7 @@ func (u upload) fill(client *sftp.Client, f *sftp.File) error {
 	return f.Close()
 }
 
-// replace renames over an existing file, which plain SFTP cannot do at once.
+// replace renames over an existing file, which plain SFTP cannot do atomically.
 func replace(client *sftp.Client, from, to string) error {
 	if _, ok := client.HasExtension("posix-rename@openssh.com"); ok {
 		return client.PosixRename(from, to)
@@ -155,7 +152,7 @@ func replace(client *sftp.Client, from, to string) error {
 	return client.Rename(from, to)
 }
 
-// makeParents makes dir and what is missing above it.
+// makeParents creates dir and its missing parents.
 func makeParents(client *sftp.Client, dir string) error {
 	if dir == "." || dir == "/" {
 		return nil
@@ -171,7 +168,7 @@ func makeParents(client *sftp.Client, dir string) error {
 	}
 	if err := client.Mkdir(dir); err != nil {
 		if info, again := client.Stat(dir); again == nil && info.IsDir() {
-			return nil // another Put was faster
+			return nil // another Put created it
 		}
 		return foreign{fmt.Errorf("making %s: %w", dir, err)}
 	}

@@ -13,20 +13,18 @@ import (
 	"sync/atomic"
 )
 
-// The scripts that take SFTP's place. They are single lines without ' \ and !,
-// so that every login shell hands them to sh unharmed.
+// The scripts that replace SFTP. They are single lines without ' \ and !, so that every login shell passes them to sh unchanged.
 const (
 	// $1 directory, $2 temporary file, $3 mode, $4 word to mark the answer with.
 	// noclobber makes the shell create the file anew or fail.
 	receiveScript = `umask 077 && mkdir -p "$1" && (set -C && cat >"$2") && chmod "$3" "$2" && echo "$4:$(($(wc -c <"$2"))):"`
-	// $1 temporary file, $2 its place. mv would move into a directory.
+	// $1 temporary file, $2 final name. mv would move into a directory.
 	placeScript  = `if [ -d "$2" ]; then echo "$2 is a directory" >&2; exit 1; fi; mv -f "$1" "$2"`
 	removeScript = `rm -f "$1"`
 )
 
-// PutByShell writes what r holds to a file as [Client.Put] does, with nothing but a
-// POSIX shell's means on the other side. run is a connection's Run, such as
-// [Client.Run]; a relative path begins at the directory that its commands begin in.
+// PutByShell writes the bytes of r to a file as [Client.Put] does, with only a POSIX shell on the host. Run runs a command there,
+// as [Client.Run] does; a relative path begins at its working directory.
 func PutByShell(ctx context.Context, run RunFunc, name string, mode fs.FileMode, r io.Reader) error {
 	u, err := newUpload(name, mode, r)
 	if err != nil {
@@ -35,12 +33,11 @@ func PutByShell(ctx context.Context, run RunFunc, name string, mode fs.FileMode,
 	return u.byShell(ctx, run)
 }
 
-// RunFunc runs a command somewhere, under the terms of [Client.Run].
+// RunFunc runs a command with the contract of [Client.Run].
 type RunFunc func(ctx context.Context, argv []string, stdin io.Reader, stdout, stderr io.Writer) error
 
-// byShell writes the file with a shell's means. It is put in its place by a
-// second command, once the first has counted as many bytes as were sent: if the
-// connection breaks, the end of stdin looks like the end of the file.
+// byShell writes the file by shell commands. A second command renames it after the first has counted the bytes: a broken
+// connection looks like the end of the file.
 func (u upload) byShell(ctx context.Context, run RunFunc) error {
 	sent := &counter{from: u.from}
 	out := &lastBytes{}
@@ -52,13 +49,12 @@ func (u upload) byShell(ctx context.Context, run RunFunc) error {
 		err = run.script(ctx, placeScript, nil, io.Discard, u.temp, u.name)
 	}
 	if err != nil && ctx.Err() == nil {
-		run.script(ctx, removeScript, nil, io.Discard, u.temp) // as good as it gets
+		run.script(ctx, removeScript, nil, io.Discard, u.temp) // best effort
 	}
 	return err
 }
 
-// script runs a sh script with arguments. Its error ends with what the script
-// said on stderr.
+// script runs a sh script with arguments. Its error ends with the script's stderr.
 func (run RunFunc) script(ctx context.Context, script string, stdin io.Reader, stdout io.Writer, args ...string) error {
 	stderr := &tail{}
 	argv := append([]string{"sh", "-c", script, "gorun-put"}, args...)
@@ -69,7 +65,7 @@ func (run RunFunc) script(ctx context.Context, script string, stdin io.Reader, s
 	return err
 }
 
-// counter counts what was read from a reader, which may outlive the command.
+// counter counts the bytes read from a reader, which may be read after the command has ended.
 type counter struct {
 	from io.Reader
 	n    atomic.Int64
@@ -81,7 +77,7 @@ func (c *counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// compare looks for the script's answer among what shell start files may print.
+// compare finds the script's answer among the output of shell start files.
 func (c *counter) compare(out []byte, mark string) error {
 	answer := regexp.MustCompile(regexp.QuoteMeta(mark) + `:(\d+):`).FindSubmatch(out)
 	if answer == nil {
@@ -93,8 +89,7 @@ func (c *counter) compare(out []byte, mark string) error {
 	return nil
 }
 
-// lastBytes keeps the end of what is written to it; start files may print without
-// end before it.
+// lastBytes keeps the last bytes written to it: start files may print without limit first.
 type lastBytes struct{ kept []byte }
 
 func (l *lastBytes) Write(p []byte) (int, error) {

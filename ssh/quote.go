@@ -5,13 +5,10 @@ import (
 	"strings"
 )
 
-// Quote joins argv to one command line that the login shell of the remote user
-// splits into argv again. A word made only of letters, digits and ./_- stays as
-// it is, which every shell understands. Others are quoted such that sh and its
-// kin, csh, tcsh and fish agree: ' \ and ! stand behind a backslash outside of
-// quotes, because the shells differ on them inside; all else stands in single
-// quotes. The one disagreement left is a line break, which csh and tcsh cannot
-// take. The word must hold no NUL, since no program could receive it.
+// Quote joins argv to one command line that the remote user's login shell splits into argv again. A word of letters, digits and
+// ./_- is not quoted. Others are quoted so that sh and its relatives, csh, tcsh and fish agree: ' \ and ! follow a backslash
+// outside of quotes, because the shells differ on them inside, and the rest is in single quotes. A line break fails in csh and
+// tcsh. A NUL is an error.
 func Quote(argv []string) (string, error) {
 	if len(argv) == 0 {
 		return "", errors.New("no command to run")
@@ -57,7 +54,7 @@ func quoteWord(b *strings.Builder, word string) {
 	}
 }
 
-// special reports whether a shell might see more in r than itself.
+// special reports whether r may be special to a shell.
 func special(r rune) bool {
 	return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._/-", r))
 }

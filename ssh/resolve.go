@@ -36,7 +36,7 @@ func (r *Resolver) read(file, home string) (*config.Config, error) {
 	return c, nil
 }
 
-// resolve finds out how to reach c.Host.
+// resolve returns how to reach c.Host.
 func resolve(ctx context.Context, c Config) (settings, error) {
 	s, err := c.resolve(ctx)
 	if err != nil {
@@ -57,8 +57,8 @@ func (c Config) resolve(ctx context.Context) (settings, error) {
 	return c.merge(func(keyword string) []string { return values[keyword] }, env)
 }
 
-// options returns what the configuration says of the host. Ssh is asked where only ssh knows, which
-// takes milliseconds of a processor for each host. Without ssh, Match blocks do not count.
+// options returns the configured options of the host. It runs ssh only where the configuration needs it, because that costs
+// milliseconds of a processor for each host. Without ssh, Match blocks do not count.
 func (c Config) options(ctx context.Context, home string) (map[string][]string, error) {
 	read, err := c.Resolver.read(c.ConfigFile, home)
 	if err != nil {
@@ -69,7 +69,7 @@ func (c Config) options(ctx context.Context, home string) (map[string][]string, 
 	if err != nil {
 		return values, nil
 	}
-	// Another ssh than the system's has its system file elsewhere.
+	// An ssh other than the system's has its system file elsewhere.
 	if unsure == nil && (c.ConfigFile != "" || program == "/usr/bin/ssh") {
 		return values, nil
 	}
@@ -79,7 +79,7 @@ func (c Config) options(ctx context.Context, home string) (map[string][]string, 
 	return values, nil
 }
 
-// arguments are those that make ssh -G print the options of the host.
+// arguments returns the arguments of ssh -G for the host.
 func (c Config) arguments() []string {
 	var args []string
 	if c.ConfigFile != "" {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// drainTime is how long output may be silent after the command's end before it
-// is cut off: something the command left behind may hold it open for ever.
+// drainTime is how long output may be silent after the command's end before it is cut: a process that the command left may keep
+// it open.
 const drainTime = 2 * time.Second
 
 // Run runs argv on the host by the user's login shell and returns when the
@@ -38,7 +38,7 @@ func (c *Client) Run(ctx context.Context, argv []string, stdin io.Reader, stdout
 	return s.run(ctx, stdin, stdout, stderr)
 }
 
-// run moves the session's bytes until the command is over.
+// run copies the session's streams until the command has ended.
 func (s *session) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) error {
 	var traffic traffic
 	outputs := []*output{
@@ -50,7 +50,7 @@ func (s *session) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Wr
 		s.client.work.Go(func() { copied <- o.copy() })
 	}
 	fed := make(chan error, 1)
-	// Not ours to wait for: nobody can end a Read of the caller's reader.
+	// Run cannot wait for it: a Read of the caller's reader cannot be interrupted.
 	go func() { fed <- s.feed(stdin) }()
 
 	err := s.wait(ctx, copied, fed, &traffic)
@@ -66,9 +66,9 @@ func (s *session) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Wr
 	return err
 }
 
-// wait returns when the command is over or there is nothing more to wait for.
+// wait returns when the command and its output have ended, or cannot any more.
 func (s *session) wait(ctx context.Context, copied, fed <-chan error, traffic *traffic) error {
-	open := cap(copied) // outputs that may still bring something
+	open := cap(copied) // outputs that are still open
 	exited, closed := s.exited, s.closed
 	var tick <-chan time.Time
 	for open > 0 || closed != nil {
@@ -100,7 +100,7 @@ func (s *session) wait(ctx context.Context, copied, fed <-chan error, traffic *t
 	return s.result()
 }
 
-// result is the command's status, for a session that has come to its end.
+// result returns the command's status once the session has ended.
 func (s *session) result() error {
 	select {
 	case <-s.exited:
@@ -113,7 +113,7 @@ func (s *session) result() error {
 	}
 }
 
-// feed copies stdin into the session. The command may close it any time.
+// feed copies stdin into the session. The command may close it at any time.
 func (s *session) feed(stdin io.Reader) error {
 	if stdin == nil {
 		s.channel.CloseWrite()
@@ -135,7 +135,7 @@ func (s *session) feed(stdin io.Reader) error {
 	}
 }
 
-// output copies one of the session's streams to its writer until it is shut.
+// output copies a stream of the session to its writer until shut is called.
 type output struct {
 	from    io.Reader
 	to      io.Writer
@@ -145,7 +145,7 @@ type output struct {
 	isShut bool
 }
 
-// copy returns the writer's error; the stream has none but its end.
+// copy returns the writer's error.
 func (o *output) copy() error {
 	buf := make([]byte, 32<<10)
 	for {
@@ -176,18 +176,18 @@ func (o *output) write(p []byte) error {
 	return err
 }
 
-// shut waits for a write in progress and lets no other happen.
+// shut waits for a write in progress and prevents others.
 func (o *output) shut() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.isShut = true
 }
 
-// traffic tells silence from slow writers.
+// traffic distinguishes silence from slow writers.
 type traffic struct {
 	writing atomic.Int32
 	chunks  atomic.Int64
-	seen    int64 // chunks at the last look, for moved alone
+	seen    int64 // chunks at the last call of moved
 }
 
 func (t *traffic) begin() { t.writing.Add(1) }
@@ -197,7 +197,7 @@ func (t *traffic) done() {
 	t.writing.Add(-1)
 }
 
-// moved reports whether anything went through since the last call, or is now.
+// moved reports whether data moved since the last call, or is being written.
 func (t *traffic) moved() bool {
 	chunks := t.chunks.Load()
 	moved := chunks != t.seen || t.writing.Load() > 0

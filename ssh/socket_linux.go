@@ -7,9 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// setUserTimeout has the kernel give the connection up when data stays
-// unacknowledged for d. It is set on the open socket, since it would bound the
-// connect as well.
+// setUserTimeout makes the connection fail when data stays unacknowledged for d. It is set on the open socket, because it would
+// bound the connect too.
 func setUserTimeout(conn net.Conn, d time.Duration) error {
 	tcp, ok := conn.(*net.TCPConn)
 	if !ok {
@@ -22,8 +21,7 @@ func setUserTimeout(conn net.Conn, d time.Duration) error {
 	var set error
 	const tcpRTOMaxMS = 44
 	err = raw.Control(func(fd uintptr) {
-		// The kernel doubles its pauses between tries, and would miss a network that is back. Kernels
-		// before 6.15 do not know this.
+		// Otherwise the kernel doubles the interval of retransmissions and notices a restored network late. Needs Linux 6.15.
 		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, tcpRTOMaxMS, 1000)
 		set = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(d.Milliseconds()))
 	})

@@ -7,6 +7,5 @@ import (
 	"time"
 )
 
-// setUserTimeout does nothing where the kernel has no such bound; keepalive
-// probes find a dead connection later.
+// setUserTimeout does nothing on kernels without this option; keepalive finds a dead connection later.
 func setUserTimeout(net.Conn, time.Duration) error { return nil }

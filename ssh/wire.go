@@ -6,36 +6,34 @@ import (
 	"sync"
 )
 
-// maxPreface bounds what a server may say before its banner.
+// maxPreface bounds the bytes before a server's banner.
 const maxPreface = 1 << 20
 
 var errNoBanner = errors.New("no SSH banner in the first MiB of what it sends")
 
-// wire is the byte stream under a connection. It notes how far the handshake
-// got and why reading ended, which the SSH library does not tell. Closing it
-// unblocks everything above, also when the stream is a channel of a jump host
-// that no longer answers.
+// wire is the byte stream under a connection. It records the phase of the handshake and why reading ended, which the SSH library
+// does not report. Close unblocks everything above it, even if the stream is a channel of an unresponsive jump host.
 type wire struct {
 	net.Conn
-	via  *Client       // jump host that carries the stream, or nil. Owned
+	via  *Client       // jump host that carries the stream, or nil; owned
 	done chan struct{} // closed by Close
 
 	mu     sync.Mutex
 	closed bool
 	phase  string
-	line   []byte // the server's current line, its beginning, up to the banner
-	said   []byte // all that came before the banner, its beginning
-	before int    // bytes of that
-	banner []byte // what has been read from the banner on, and not been handed on yet
-	fault  error  // why Read or Write failed first, unless Close made it
+	line   []byte // beginning of the server's current line, before the banner
+	said   []byte // beginning of the text before the banner
+	before int    // bytes before the banner
+	banner []byte // read from the banner on and not yet returned
+	fault  error  // first error of Read or Write, unless Close caused it
 }
 
 func newWire(conn net.Conn, via *Client) *wire {
 	return &wire{Conn: conn, via: via, done: make(chan struct{}), phase: PhaseBanner}
 }
 
-// Read hands on what comes from the banner on. A server may send other lines before it
-// (RFC 4253, 4.2), which the library bounds by the length of a banner.
+// Read returns the stream from the banner on. A server may send other lines first (RFC 4253, 4.2), which the library would bound
+// by the length of a banner.
 func (w *wire) Read(p []byte) (int, error) {
 	for {
 		if n := w.kept(p); n > 0 || len(p) == 0 {
@@ -52,7 +50,7 @@ func (w *wire) Read(p []byte) (int, error) {
 	}
 }
 
-// Write notes why it failed, as Read does.
+// Write records its error, as Read does.
 func (w *wire) Write(p []byte) (int, error) {
 	n, err := w.Conn.Write(p)
 	if err != nil {
@@ -65,7 +63,7 @@ func (w *wire) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// kept moves what came together with the banner's beginning.
+// kept returns bytes that came together with the banner's beginning.
 func (w *wire) kept(p []byte) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -74,7 +72,7 @@ func (w *wire) kept(p []byte) int {
 	return n
 }
 
-// note looks at what was read and returns how much of it is for the library now.
+// note inspects the bytes read and returns how many of them the library gets now.
 func (w *wire) note(p []byte, err error) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -85,7 +83,7 @@ func (w *wire) note(p []byte, err error) (int, error) {
 		return len(p), err
 	}
 	if w.listen(p); w.phase != PhaseBanner {
-		return 0, nil // an error will come again
+		return 0, nil // an error will repeat
 	}
 	if w.before += len(p); w.before > maxPreface && err == nil {
 		err = errNoBanner
@@ -93,7 +91,7 @@ func (w *wire) note(p []byte, err error) (int, error) {
 	return 0, err
 }
 
-// listen looks for the line that begins with SSH-.
+// listen finds the line that begins with SSH-.
 func (w *wire) listen(p []byte) {
 	for i, b := range p {
 		if len(w.said) < maxText {
@@ -114,21 +112,21 @@ func (w *wire) listen(p []byte) {
 	}
 }
 
-// enter notes that a phase has begun.
+// enter records the start of a phase.
 func (w *wire) enter(phase string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.phase = phase
 }
 
-// state returns the phase, what came in place of a banner, and why reading ended.
+// state returns the phase, the text instead of a banner, and why reading ended.
 func (w *wire) state() (phase, said string, fault error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.phase, string(w.said), w.fault
 }
 
-// isClosed reports whether our side has closed the wire.
+// isClosed reports whether Close was called.
 func (w *wire) isClosed() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -146,7 +144,7 @@ func (w *wire) Close() error {
 	}
 	close(w.done)
 	if w.via != nil {
-		// A channel's own Close only asks the other end; a dead one never answers.
+		// A channel's Close only sends a request, which a dead peer never answers.
 		w.via.wire.Close()
 	}
 	return w.Conn.Close()
