@@ -20,8 +20,8 @@ func array[T any](p unsafe.Pointer, from, n int) []T {
 func reduceGo(t DType, op Op, dst unsafe.Pointer, srcs []unsafe.Pointer, from, to int) {
 	if op.bitwise() {
 		words := from + (to-from)&^7
-		reduceBits[uint64](op, dst, srcs, from, words)
-		reduceBits[uint8](op, dst, srcs, words, to)
+		reduceNumbers[uint64](op, dst, srcs, from, words)
+		reduceNumbers[uint8](op, dst, srcs, words, to)
 		return
 	}
 	switch t {
@@ -80,28 +80,20 @@ func reduceHalves(t DType, op Op, dst unsafe.Pointer, srcs []unsafe.Pointer, fro
 	}
 }
 
-func reduceBits[T uint8 | uint64](op Op, dst unsafe.Pointer, srcs []unsafe.Pointer, from, to int) {
-	var block [blockLen]T
-	size := int(unsafe.Sizeof(block[0]))
-	for from < to {
-		n := min((to-from)/size, blockLen)
-		acc := array[T](srcs[0], from, n)
-		for i, src := range srcs[1:] {
-			out := block[:n]
-			if i == len(srcs)-2 {
-				out = array[T](dst, from, n)
-			}
-			foldBits(op, out, acc, array[T](src, from, n))
-			acc = out
-		}
-		from += n * size
-	}
-}
-
 // fold sets out to a op b. The compiler removes the test for NaN from instances for
 // integers.
 func fold[T number](op Op, out, a, b []T) {
 	a, b = a[:len(out)], b[:len(out)]
+	switch out := any(out).(type) {
+	case []uint8:
+		if op.bitwise() {
+			foldBits(op, out, any(a).([]uint8), any(b).([]uint8))
+		}
+	case []uint64:
+		if op.bitwise() {
+			foldBits(op, out, any(a).([]uint64), any(b).([]uint64))
+		}
+	}
 	switch op {
 	case Sum:
 		for i, x := range a {
