@@ -20,8 +20,8 @@ func noise(n int) []byte {
 	return b
 }
 
-// Changes are what happens to bytes on their way: bits turn over, bytes are
-// lost, come twice or are added, and blocks change places.
+// change alters bytes as an accident may: bits flip, bytes are lost, repeated or added, and
+// blocks change places.
 func change(random *rand.Rand, b []byte) []byte {
 	b = bytes.Clone(b)
 	at := random.IntN(len(b))
@@ -41,7 +41,7 @@ func change(random *rand.Rand, b []byte) []byte {
 	return b
 }
 
-// drain opens all that has come.
+// drain opens all received data.
 func drain(layer io.Reader) (got []byte, err error) {
 	b := make([]byte, 512)
 	for {
@@ -53,9 +53,9 @@ func drain(layer io.Reader) (got []byte, err error) {
 	}
 }
 
-// C11: whatever an accident does to a connection that is checked, what comes out is the
-// start of what went in.
-func TestC11CheckedTakesNothingChanged(t *testing.T) {
+// An accidental change on a checked connection is detected: the receiver gets a prefix of
+// the sent data. C11 of the fault matrix.
+func TestChangedDataIsDetected(t *testing.T) {
 	silent, found, flips := 0, 0, 20_000
 	if os.Getenv("RING_FAULT_ROUNDS") != "" {
 		flips = 1_000_000
@@ -120,7 +120,7 @@ func newTestCredentials(t testing.TB) *credentials {
 	return c
 }
 
-// rawPair is both ends of a TCP connection.
+// rawPair returns both ends of a TCP connection.
 func rawPair(t testing.TB) (dialed, accepted *net.TCPConn) {
 	t.Helper()
 	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
@@ -138,8 +138,8 @@ func rawPair(t testing.TB) (dialed, accepted *net.TCPConn) {
 	return dialed, accepted
 }
 
-// forge hands on what is in out to in, changed by one who repairs the checksums, which
-// stop accidents only.
+// forge changes the data on its way from out to in and repairs the checksums, which detect
+// accidents only.
 func forge(t testing.TB, out, in *wire, touch func([]byte) []byte) (sent, touched []byte) {
 	t.Helper()
 	sum, came := out.sent, in.came
@@ -159,8 +159,9 @@ func forge(t testing.TB, out, in *wire, touch func([]byte) []byte) (sent, touche
 	return sent, touched
 }
 
-// S3: nor does it from one that is encrypted; and nothing that was said can be seen.
-func TestS3EncryptedTakesNothingChanged(t *testing.T) {
+// A forged change on an encrypted connection is detected, and no data is visible. S3 of the
+// fault matrix.
+func TestEncryptedDataIsHiddenAndChangesAreDetected(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 3))
 	said := bytes.Repeat([]byte("canary37"), 90)
 	for range 300 {
@@ -188,9 +189,9 @@ func TestS3EncryptedTakesNothingChanged(t *testing.T) {
 	}
 }
 
-// S24: ranks with unlike guards do not get together, whoever dials; nor do those whose
-// certificates are not the ones that were told of.
-func TestS24GuardsMustAgree(t *testing.T) {
+// The handshake fails between ranks with different guards, on either side, and with a
+// certificate other than the published one. S24 of the fault matrix.
+func TestGuardsMustAgree(t *testing.T) {
 	for mine := Plain; mine <= Encrypted; mine++ {
 		for theirs := Plain; theirs <= Encrypted; theirs++ {
 			for _, pinned := range []bool{true, false} {
@@ -220,8 +221,9 @@ func TestS24GuardsMustAgree(t *testing.T) {
 	}
 }
 
-// The dialer does not talk to a rank with another certificate than that one told of.
-func TestS3DialerChecksTheCertificate(t *testing.T) {
+// The dialer refuses a rank with a certificate other than the published one. S3 of the
+// fault matrix.
+func TestDialerChecksTheCertificate(t *testing.T) {
 	zero, one := open(t, Encrypted, 1), open(t, Encrypted, 1)
 	right := []Peer{{zero.Addrs(), zero.Cert()}, {one.Addrs(), one.Cert()}}
 	wrong := []Peer{right[0], {one.Addrs(), newTestCredentials(t).mark}}
@@ -233,8 +235,8 @@ func TestS3DialerChecksTheCertificate(t *testing.T) {
 	}
 }
 
-// A note that the kernel does not take at once goes ahead of the next flow; it is looked
-// at without being taken, as on a bare socket.
+// A note that the kernel does not accept at once precedes the next flow. Peek does not
+// consume it, as on a bare socket.
 func TestGuardsPeekAndNote(t *testing.T) {
 	for _, guard := range []Guard{Checked, Encrypted} {
 		t.Run(fmt.Sprint(guard), func(t *testing.T) {

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// FuzzTranscript puts a handshake together from pieces of a good one, said by either side, with
-// nonces that are fresh or not. Only what was said to a side, in its order and under its nonce, is accepted: nothing
-// reflected, repeated, left out or swapped. A stranger gets no answer.
+// FuzzTranscript assembles a handshake from pieces of valid ones, of either side, with nonces that are fresh or not.
+// A side accepts only the messages meant for it, in order and under its nonce: none reflected, repeated, omitted or
+// swapped. A stranger gets no answer.
 func FuzzTranscript(f *testing.F) {
 	dialer, acceptor, dialed, accepted := record(f)
 	frame := helloSize + macSize
@@ -15,7 +15,7 @@ func FuzzTranscript(f *testing.F) {
 		dialed[helloSize:frame], accepted[helloSize:frame], bytes.Repeat([]byte{0}, macSize)}
 	f.Add([]byte{0, 1}, true, false)
 	f.Add([]byte{2, 3}, false, false)
-	f.Add([]byte{0, 1}, false, false) // each side's own words
+	f.Add([]byte{0, 1}, false, false) // each side's own messages
 	f.Add([]byte{2, 3}, true, false)
 	f.Add([]byte{0, 1}, true, true)
 	f.Add([]byte{2, 3}, false, true)
@@ -42,7 +42,7 @@ func FuzzTranscript(f *testing.F) {
 		} else {
 			err = d.dial(answers, 1, 0)
 		}
-		// What stands behind the last word is not the handshake's.
+		// Bytes after the last message do not belong to the handshake.
 		if want := !fresh && bytes.HasPrefix(said, good); want != (err == nil) {
 			t.Fatalf("%v: accepted is %v, want %v", order, err == nil, want)
 		}

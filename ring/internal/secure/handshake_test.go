@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// recorder keeps what is written through it.
+// recorder keeps the bytes written through it.
 type recorder struct {
 	io.ReadWriter
 	sent bytes.Buffer
@@ -20,12 +20,12 @@ func (r *recorder) Write(b []byte) (int, error) {
 	return r.ReadWriter.Write(b)
 }
 
-// tape plays one side of a handshake, whatever the other says.
+// tape plays one side of a handshake regardless of the other side.
 type tape struct{ io.Reader }
 
 func (tape) Write(b []byte) (int, error) { return len(b), nil }
 
-// constant is a source of equal nonces, so that a recording fits once more.
+// constant is a source of equal nonces, so that a recording is valid again.
 type constant byte
 
 func (c constant) Read(b []byte) (int, error) {
@@ -35,8 +35,8 @@ func (c constant) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// record does one handshake between fixed nonces and returns both shakers and
-// what each side said.
+// record does one handshake with fixed nonces, and returns both handshakers and each side's
+// bytes.
 func record(t testing.TB) (dialer, acceptor *handshaker, dialed, accepted []byte) {
 	dialer, acceptor = handshakerOf(t, identity(0, 2)), handshakerOf(t, identity(1, 2))
 	dialer.random, acceptor.random = constant(1), constant(2)
@@ -57,8 +57,8 @@ func record(t testing.TB) (dialer, acceptor *handshaker, dialed, accepted []byte
 
 func everyone(slot) bool { return true }
 
-// FuzzHandshake changes what one side of a good handshake said. With the same
-// nonces the recording itself is accepted, and nothing else ever is.
+// FuzzHandshake changes one side's bytes of a valid handshake. With the same nonces only the
+// unchanged recording is accepted.
 //
 // It is R22 of the fault matrix.
 func FuzzHandshake(f *testing.F) {
@@ -71,7 +71,7 @@ func FuzzHandshake(f *testing.F) {
 	f.Add([]byte{}, uint16(0), uint16(1), true)                       // cut short
 	f.Add([]byte{1, 2, 3}, uint16(36), uint16(0), false)              // ranks
 	f.Add([]byte{1}, uint16(helloSize), uint16(0), false)             // acceptor's MAC
-	f.Add([]byte{1}, uint16(helloSize+macSize), uint16(0), false)     // its last word
+	f.Add([]byte{1}, uint16(helloSize+macSize), uint16(0), false)     // its last message
 	f.Add([]byte{0x80}, uint16(helloSize+2*macSize), uint16(3), true) // past the end
 	f.Fuzz(func(t *testing.T, change []byte, at, cut uint16, dialing bool) {
 		said := accepted
@@ -111,7 +111,7 @@ func FuzzHello(f *testing.F) {
 	})
 }
 
-// A fresh nonce makes the whole recording worthless, to either side.
+// A fresh nonce invalidates the whole recording, for either side.
 func TestRecordingDoesNotFitFreshNonce(t *testing.T) {
 	dialer, acceptor, dialed, accepted := record(t)
 	dialer.random, acceptor.random = constant(3), constant(4)
@@ -123,8 +123,8 @@ func TestRecordingDoesNotFitFreshNonce(t *testing.T) {
 	}
 }
 
-// The dialer does not trust an acceptor that is another rank than it dialed, even
-// though it has the key.
+// The dialer refuses an acceptor that is another rank than the dialed one, even if it has
+// the key.
 func TestDialerChecksWhoAnswers(t *testing.T) {
 	here, there := net.Pipe()
 	here.SetDeadline(time.Now().Add(handshakeTimeout))

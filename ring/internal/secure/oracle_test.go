@@ -6,9 +6,8 @@ import (
 	"testing"
 )
 
-// Whoever cannot prove the key hears nothing that only a holder of it can say (S4): a stranger who
-// dials not a byte, one who answers no more than the hello that opened the connection. Every byte of
-// every MAC counts.
+// A peer that cannot prove the key gets nothing that depends on it: a dialer gets no byte, an
+// acceptor only the dialer's hello. Every byte of every MAC counts. S4 of the fault matrix.
 func TestStrangersAreNoOracle(t *testing.T) {
 	dialer, acceptor, dialed, accepted := record(t)
 	for i := range macSize {

@@ -56,8 +56,8 @@ func flood(f *forming) (many, most int) {
 }
 
 // While a rank waits for another one, ten thousand half-open connections arrive. The rank
-// holds 256 of them at most, and the other rank joins.
-func TestR20TenThousandHalfOpen(t *testing.T) {
+// holds 256 of them at most, and the other rank joins. R20 of the fault matrix.
+func TestTenThousandHalfOpenConnections(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}

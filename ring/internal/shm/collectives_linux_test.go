@@ -11,7 +11,7 @@ import (
 	"github.com/gorun/gorun/ring/internal/kernel"
 )
 
-// noise is n bytes that follow from seed.
+// noise returns n bytes determined by seed.
 func noise(seed uint64, n int) []byte {
 	return bytes.Clone(unsafe.Slice((*byte)(pointer(table()[37*seed:])), n))
 }
@@ -23,8 +23,7 @@ func at(b []byte, r Region) unsafe.Pointer {
 	return unsafe.Pointer(&b[r.Off])
 }
 
-// cuts are ways to cut a vector of float32 into regions, by what they are, and the
-// length of the vector in elements.
+// cut is a way to cut a vector of float32 into regions.
 type cut struct {
 	what     string
 	elements int
@@ -41,7 +40,7 @@ func cuts(size int) []cut {
 		}
 		all = append(all, cut{fmt.Sprintf("even %d", n), n, even})
 		if n > 200_000 {
-			continue // one way is enough to fill all slots, and more take long
+			continue // one way fills all slots, and more take long
 		}
 		backwards := slices.Clone(even)
 		slices.Reverse(backwards)
@@ -190,8 +189,8 @@ func TestAllGatherAndBroadcast(t *testing.T) {
 	}
 }
 
-// everyCall makes each kind of call once, large and small, and fails where a result
-// is wrong. It calls after after each.
+// everyCall makes each kind of call once, large and small, and fails if a result is wrong. It
+// calls after after each call.
 func everyCall(g *Group, round int, after func(what string)) error {
 	for _, n := range []int{8, 3*slotSize/4 + 3} { // elements
 		regions := []Region{{0, 4}, {4, 0}, {8, 4 * (n - 2)}}

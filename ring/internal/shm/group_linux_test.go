@@ -81,7 +81,7 @@ func run(tb testing.TB, size int, broken *atomic.Bool, f func(g *Group)) {
 	wg.Wait()
 }
 
-// table is what values are taken from: to make them anew takes longer than to test.
+// table holds the values of all vectors: making them anew would take longer than the tests.
 var table = sync.OnceValue(func() []float32 {
 	r := rand.New(rand.NewPCG(1, 1))
 	v := make([]float32, 4<<20)

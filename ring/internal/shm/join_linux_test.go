@@ -21,11 +21,11 @@ import (
 	"github.com/gorun/gorun/ring/internal/kernel"
 )
 
-// joined is what a rank got from Join.
+// joined is one rank's result of Join.
 type joined struct {
 	domains [][]int
 	err     error
-	sum     string // see sum
+	sum     string // the result of sum
 	rank    int    // in the group
 }
 
@@ -55,7 +55,7 @@ func joinAll(size int, willing func(rank int) bool, change func(rank int, e Exch
 	return got
 }
 
-// sum adds 1<<rank over a group, so that the result tells who is in it.
+// sum adds 1<<rank over a group, and returns the ranks in it.
 func sum(g *Group, rank int) string {
 	if g == nil {
 		return "alone"
@@ -83,8 +83,8 @@ func always(int) bool { return true }
 
 func unchanged(_ int, e Exchange) Exchange { return e }
 
-// agree fails unless all ranks but liar have the domains, and groups of just
-// those ranks.
+// agree fails unless all ranks but liar have the domains, and are in groups of exactly those
+// ranks.
 func agree(t *testing.T, what string, got []joined, liar int, want [][]int) {
 	t.Helper()
 	for q, j := range got {
@@ -102,7 +102,7 @@ func agree(t *testing.T, what string, got []joined, liar int, want [][]int) {
 	}
 }
 
-func TestWhoIsNotWillingIsAlone(t *testing.T) {
+func TestUnwillingRankIsAlone(t *testing.T) {
 	for _, tt := range []struct {
 		unwilling []int
 		want      [][]int
@@ -119,7 +119,7 @@ func TestWhoIsNotWillingIsAlone(t *testing.T) {
 	}
 }
 
-// replace makes one rank say something else than the truth in one exchange.
+// replace makes one rank send a false value in one exchange.
 func replace(liar int, in string, lie []byte) func(int, Exchange) Exchange {
 	return func(rank int, e Exchange) Exchange {
 		return func(name string, value []byte) ([][]byte, error) {
@@ -131,8 +131,8 @@ func replace(liar int, in string, lie []byte) func(int, Exchange) Exchange {
 	}
 }
 
-// It is R15 of the fault matrix.
-func TestLiesAreNoOffers(t *testing.T) {
+// False offers share no memory and harm no other rank. R15 of the fault matrix.
+func TestFalseOffersAreRefused(t *testing.T) {
 	one, all, none := [][]int{{0}, {1, 2}}, [][]int{{0, 1, 2}}, [][]int{{0}, {1}, {2}}
 	fifo := filepath.Join(t.TempDir(), "fifo")
 	if err := unix.Mkfifo(fifo, 0o600); err != nil {
@@ -149,7 +149,7 @@ func TestLiesAreNoOffers(t *testing.T) {
 	}
 	loose, zero := looseMemory(t, probeSize, false), sealedZeroes(t, probeSize)
 	if _, err := openMemory([]byte(offer(procPID(), zero)), probeSize); err != nil {
-		t.Fatalf("the offers of this test are no good: %v", err)
+		t.Fatalf("the offers of this test are invalid: %v", err)
 	}
 	for _, text := range []string{
 		"", "{", "null", "[]", `{"PID":"x"}`, strings.Repeat("9", 5000), strings.Repeat("[", 900),
@@ -161,11 +161,11 @@ func TestLiesAreNoOffers(t *testing.T) {
 		strings.Replace(offer(procPID(), zero), bootID(), "elsewhere", 1),
 	} {
 		what := fmt.Sprintf("%.80q", text)
-		// Rank 0 leads itself, but nobody follows.
+		// Rank 0 leads itself, but no rank follows.
 		agree(t, "offer "+what, joinAll(3, always, replace(0, "offer", []byte(text))), 0, one)
-		// Nobody gets the segment.
+		// No rank gets the segment.
 		agree(t, "memory "+what, joinAll(3, always, replace(0, "memory", []byte(text))), 0, none)
-		// Those who have none say nothing of memory.
+		// Only the leader's value counts.
 		agree(t, "memory of another "+what, joinAll(3, always, replace(1, "memory", []byte(text))), None, all)
 	}
 	for text, want := range map[string][][]int{
@@ -179,7 +179,7 @@ func TestLiesAreNoOffers(t *testing.T) {
 	}
 }
 
-// looseMemory is a memfd that can shrink, or that is not all there.
+// looseMemory returns a memfd that can shrink, or that is not fully allocated.
 func looseMemory(t *testing.T, size int, sealed bool) (fd int) {
 	fd, err := unix.MemfdCreate(memfdName, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
@@ -198,7 +198,7 @@ func looseMemory(t *testing.T, size int, sealed bool) (fd int) {
 	return fd
 }
 
-// sealedZeroes is a memfd that may be taken, were its nonce offered.
+// sealedZeroes returns a memfd that is valid to map if its nonce is offered.
 func sealedZeroes(t *testing.T, size int) (fd int) {
 	fd = looseMemory(t, size, false)
 	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, noShrink); err != nil {
@@ -207,7 +207,7 @@ func sealedZeroes(t *testing.T, size int) (fd int) {
 	return fd
 }
 
-// A rank whose Exchange fails gets its error, and keeps nothing.
+// A rank whose Exchange fails returns its error, and leaks nothing.
 func TestExchangeFails(t *testing.T) {
 	before := held(t)
 	cause := errors.New("the agent is gone")
@@ -267,7 +267,7 @@ func TestNothingIsLeftOpen(t *testing.T) {
 	}
 }
 
-// checkFamily runs "join" in processes and compares what they find.
+// checkFamily runs "join" in processes and compares their domains.
 func checkFamily(t *testing.T, f family, want [][]int) {
 	t.Helper()
 	f.t = t
@@ -295,14 +295,13 @@ func TestProcessesJoin(t *testing.T) {
 	checkFamily(t, family{willing: []bool{true, false}}, [][]int{{0}, {1}})
 }
 
-// Processes that cannot see each other in /proc share nothing, however alike their
-// numbers are.
+// Processes in different PID namespaces share nothing, even if their PIDs are equal.
 func TestProcessNamespaces(t *testing.T) {
 	unshare := []string{"unshare", "--pid", "--fork", "--kill-child", "--mount-proc"}
 	if out, err := exec.Command(unshare[0], append(unshare[1:], "true")...).CombinedOutput(); err != nil {
 		lab.Skip(t, fmt.Sprintf("needs the right to make process namespaces: %v %s", err, out))
 	}
 	checkFamily(t, family{wrappers: [][]string{nil, unshare, nil, unshare}}, [][]int{{0, 2}, {1}, {3}})
-	// Without a /proc of their own they see each other after all.
+	// Without a /proc of their own they see each other.
 	checkFamily(t, family{wrappers: [][]string{nil, unshare[:4], unshare[:4]}}, [][]int{{0, 1, 2}})
 }

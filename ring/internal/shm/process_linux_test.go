@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// said is a line from a child.
+// said is one line from a child.
 type said struct {
 	Name    string // of an exchange; "" is a result
 	Value   []byte
@@ -39,7 +39,7 @@ type said struct {
 	Result  string
 }
 
-// rank is a child, as it sees itself.
+// rankProcess is the state of a child.
 type rankProcess struct {
 	rank, size int
 	domains    [][]int
@@ -62,7 +62,7 @@ func (c *rankProcess) exchange(name string, value []byte) ([][]byte, error) {
 
 func (c *rankProcess) tell(result string) { _ = c.out.Encode(said{Result: result, Domains: c.domains}) }
 
-// child joins, runs its program, and tells what that returns.
+// child joins, runs its program, and sends the program's result.
 func child(text string) error {
 	fields := strings.Fields(text)
 	c := &rankProcess{in: bufio.NewScanner(os.Stdin), out: json.NewEncoder(os.Stdout)}
@@ -82,14 +82,14 @@ func child(text string) error {
 		return fmt.Errorf("no program %q", fields[3])
 	}
 	c.tell(run(c, fields[4:]))
-	_, _ = c.exchange("end", nil) // nobody leaves while others still look
+	_, _ = c.exchange("end", nil) // so that no rank leaves during another's checks
 	if c.g == nil {
 		return nil
 	}
 	return c.g.Close()
 }
 
-// programs are what children can do, by name. Each returns its result.
+// programs are the programs of children by name. Each returns its result.
 func programs() map[string]func(c *rankProcess, args []string) string {
 	return map[string]func(c *rankProcess, args []string) string{
 		"join":    (*rankProcess).sum,
@@ -100,14 +100,14 @@ func programs() map[string]func(c *rankProcess, args []string) string {
 	}
 }
 
-// family is children with their pipes, and the exchanges between them.
+// family is a set of children with their pipes. It carries out their exchanges.
 type family struct {
 	t        testing.TB
 	ranks    []*exec.Cmd
 	in       []io.WriteCloser
 	out      []*bufio.Scanner
 	willing  []bool
-	wrappers [][]string // by rank: what the child is started with, such as unshare
+	wrappers [][]string // by rank: a command that starts the child, such as unshare
 }
 
 // start starts the children with their program.
@@ -144,7 +144,7 @@ func (f *family) start(size int, program string) {
 	}
 }
 
-// hear returns what a child says next.
+// hear returns a child's next line.
 func (f *family) hear(rank int) said {
 	f.t.Helper()
 	var s said
@@ -157,7 +157,7 @@ func (f *family) hear(rank int) said {
 	return s
 }
 
-// results passes values around until every child has told a result.
+// results carries out exchanges until every child has sent a result.
 func (f *family) results() []said {
 	f.t.Helper()
 	results := make([]said, len(f.ranks))
@@ -192,7 +192,7 @@ func (f *family) spread(values [][]byte) {
 	}
 }
 
-// finish lets the children leave, and fails for those that do not leave well.
+// finish lets the children leave, and fails if one exits with an error.
 func (f *family) finish() {
 	f.t.Helper()
 	for rank := range f.ranks {

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// halfway is "VICTIM STEP": barriers, in one of which the victim comes late, when the others sleep, gets as far as STEP
-// and kills itself: nobody is woken. It tells how that barrier and the next one end.
+// halfway is "VICTIM STEP": it makes barriers. In one of them the victim is late, so that the others sleep, does STEP and
+// kills itself before it wakes them. The result is how that barrier and the next one end.
 func (c *rankProcess) halfway(args []string) string {
 	victim, _ := strconv.Atoi(args[0])
 	for range 20 {
@@ -27,7 +27,7 @@ func (c *rankProcess) halfway(args []string) string {
 		mine.waiters.Add(1) // as if it slept itself
 		mine.sign = 7
 		if args[1] == "stored" {
-			mine.value.Store(c.g.message) // what set does before it wakes
+			mine.value.Store(c.g.message) // as set does before it wakes
 		}
 		_ = unix.Kill(os.Getpid(), unix.SIGKILL)
 	}
@@ -45,21 +45,17 @@ func (c *rankProcess) halfway(args []string) string {
 	return fmt.Sprint(gone.Rank, told)
 }
 
-// A rank is killed between the store that ends the others' wait and the wake that tells them, or just before that store:
-// nobody sleeps for good, and all hear of it at their next step.
-//
-// It is R16 of the fault matrix.
-func TestR16KilledBetweenStoreAndWake(t *testing.T) {
+// A rank is killed between the store that ends the others' wait and their wakeup, or just before the store. No rank
+// sleeps forever, and all report the killed rank at their next step. R16 of the fault matrix.
+func TestKilledBetweenStoreAndWake(t *testing.T) {
 	for _, step := range []string{"stored", "signed"} {
 		t.Run(step, func(t *testing.T) { killed(t, "halfway 1 "+step, 1) })
 	}
 }
 
-// The memory that ranks share cannot be made smaller or larger by one of them, nor be made so that it can; and where one
-// takes pages out of it, the others find zeros, not a SIGBUS.
-//
-// It is R15 of the fault matrix.
-func TestR15PeerTakesMemoryAway(t *testing.T) {
+// No rank can resize the shared memory or remove that protection. If one punches a hole in it, the others read zeros
+// and get no SIGBUS. R15 of the fault matrix.
+func TestPeerCannotTakeMemoryAway(t *testing.T) {
 	const size = 16 * probeSize
 	own, offer, err := makeMemory(size)
 	if err != nil {

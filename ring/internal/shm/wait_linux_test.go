@@ -58,7 +58,7 @@ func TestEnded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// It is not reaped before this test is over.
+	// The child is not reaped before this test ends.
 	for !ended(child.Process.Pid, born) { // else the test times out
 		yield()
 	}
@@ -92,8 +92,8 @@ func TestUsableCores(t *testing.T) {
 	}
 }
 
-// A program whose process gets a signal every few milliseconds, as from a profiler's timer, still finds out that it waits in
-// vain: signals are not taken for signs of life of the other rank.
+// A rank that gets a signal every few milliseconds, as from a profiler's timer, still notices that the other rank is
+// silent.
 func TestSignalsDoNotHideSilence(t *testing.T) {
 	c, silent, thread := new(counter), make(chan bool, 1), make(chan int, 1)
 	go func() {

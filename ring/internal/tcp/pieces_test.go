@@ -13,7 +13,7 @@ import (
 // The kernel takes a few kilobytes at a time, so that each chunk is written in parts.
 //
 // It is R12 of the fault matrix.
-func TestR12WritesInParts(t *testing.T) {
+func TestWritesInParts(t *testing.T) {
 	onEveryGuard(t, func(t *testing.T, guard secure.Guard) {
 		const size = 256 << 10
 		nets := guardedWorld(t, guard, 2, 2)
