@@ -59,58 +59,6 @@ func TestBenchChecksWhatItTimes(t *testing.T) {
 	}
 }
 
-func TestBenchTypesAndOperations(t *testing.T) {
-	rows := benchRows(t, start(t, nil, "bench", "reduce_scatter", "-np", "2", "--json", "--min", "1K", "--max", "1K", "--time", "0.001", "--type", "half,int8", "--op", "all").want(0))
-	seen := map[string]bool{}
-	for _, row := range rows {
-		seen[row.Type+" "+row.Op] = true
-		if row.Wrong != 0 {
-			t.Errorf("%+v", row)
-		}
-	}
-	// Half-precision values have no bitwise operations.
-	if len(rows) != 2*(5+8) || len(seen) != 5+8 || !seen["half avg"] || !seen["int8 bxor"] || seen["half bxor"] {
-		t.Errorf("%d rows, %v", len(rows), seen)
-	}
-}
-
-func TestBenchTableAndPlot(t *testing.T) {
-	plot := filepath.Join(t.TempDir(), "p.svg")
-	r := start(t, nil, "bench", "allreduce", "-np", "2", "--max", "64", "--time", "0.002", "--plot", plot).want(0)
-	if lines := r.lines(); len(lines) != 3+4 || !strings.Contains(lines[2], "busbw") || !strings.HasPrefix(strings.TrimSpace(lines[3]), "8 ") {
-		t.Errorf("table:\n%s", &r.out)
-	}
-	svg, err := os.ReadFile(plot)
-	if err != nil || !strings.HasPrefix(string(svg), "<svg") || strings.Count(string(svg), "<polyline") != 2 {
-		t.Errorf("plot: %v, %.100q", err, svg)
-	}
-	r = start(t, nil, "bench", "alltoall", "-np", "2", "--max", "8", "--time", "0.002").want(0)
-	if lines := r.lines(); len(lines) != 3+1 || strings.Count(lines[3], "N/A") != 5 {
-		t.Errorf("table:\n%s", &r.out)
-	}
-}
-
-func TestBenchUsage(t *testing.T) {
-	for _, tt := range []struct {
-		args []string
-		want []string
-	}{
-		{[]string{"alreduce"}, []string{"alreduce", "allreduce, allgather, broadcast"}},
-		{[]string{"allreduce", "--min", "0"}, []string{"--min"}},
-		{[]string{"allreduce", "--max", "big"}, []string{"bytes"}},
-		{[]string{"allreduce", "--stepfactor", "1"}, []string{"--stepfactor 1"}},
-		{[]string{"allreduce", "--streams", "0"}, []string{"--streams 0"}},
-		{[]string{"allreduce", "--transport", "ib"}, []string{`"ib"`, "shm"}},
-		{[]string{"allreduce", "--type", "quad"}, []string{`no type "quad"`}},
-		{[]string{"allreduce", "--op", "band"}, []string{"band is not defined for float"}},
-		{[]string{"broadcast", "--op", "sum"}, []string{"broadcast has no operation"}},
-		{[]string{"broadcast", "--device", "tpu"}, []string{`"tpu"`, "cuda"}},
-		{[]string{"broadcast", "--device", "cuda"}, []string{"gorun-bench", "make build"}},
-	} {
-		start(t, nil, append([]string{"bench"}, tt.args...)...).want(2, tt.want...)
-	}
-}
-
 // TestBenchDevice runs with stand-ins for the GPU libraries, whose device memory is the host's, and then without a driver.
 func TestBenchDevice(t *testing.T) {
 	lab.Need(t, "cc")

@@ -71,25 +71,6 @@ func TestA9UnkillableProcessIsNamed(t *testing.T) {
 	start(t, nil, "-np", "1", "true").want(0) // and removes the empty groups of the others
 }
 
-// gorun that runs as a rank of gorun or mpirun ends only its own ranks.
-func TestA14NestedLaunchersSpareTheirSiblings(t *testing.T) {
-	inner := binary("gorun") + ` -np 2 sh -c 'setsid sleep 1000 & [ $RANK = 0 ] && exit 3; sleep 1000'`
-	script := `sleep 1000 & sibling=$!; ` + inner + ` 2>/dev/null; code=$?; kill -0 $sibling && echo "inner ended with $code, its sibling lives"; kill $sibling`
-	const want = "inner ended with 3, its sibling lives"
-	r := start(t, nil, "-np", "2", "sh", "-c", script).want(0)
-	if n := strings.Count(r.out.String(), want); n != 2 {
-		t.Errorf("under gorun %d of 2 ranks say so:\n%s\n%s", n, &r.out, &r.err)
-	}
-	lab.Need(t, "mpirun.openmpi")
-	cmd := exec.CommandContext(t.Context(), "mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-np", "2", "sh", "-c", script)
-	cmd.Env = append(os.Environ(), r.mark)
-	out, err := cmd.CombinedOutput()
-	if n := strings.Count(string(out), want); err != nil || n != 2 {
-		t.Errorf("under mpirun %d of 2 ranks say so: %v\n%s", n, err, out)
-	}
-	r.nothingLeft(10 * time.Second)
-}
-
 // Process ids wrap around many times while jobs fail, in a namespace with few of them. Processes that started before the jobs or
 // beside them survive.
 func TestA13NumbersComeRoundAndNobodyElseIsKilled(t *testing.T) {

@@ -42,12 +42,13 @@ func documentWorlds() map[string]string {
 		"docs/ring.md":                  "no commands",
 		"docs/security.md":              "no commands",
 		"docs/signals.md":               "two hosts",
-		"docs/singularity.md":           "containers", // TestContainers
+		"docs/singularity.md":           "containers", // TestScripts/containers
 		"docs/slurm.md":                 "slurm",      // TestSlurm
 		"docs/ssh.md":                   "two hosts",
 		"docs/staging.md":               "two hosts",
 		"examples/kubernetes/README.md": "two hosts",
 		"examples/mnist/data/README.md": "no commands",
+		"internal/test/e2e/testdata/script/README.md": "no commands",
 	}
 }
 
@@ -63,7 +64,7 @@ func notRun() []struct{ file, command, why string } {
 		{"docs/gpu-checks.md", "make gpu-test", "it needs a GPU; internal/test/gpucheck has the tests of what does not"},
 		{"docs/kubernetes.md", "kubectl", "it needs a cluster; examples/kubernetes/check checks the manifests"},
 		{"docs/kubernetes.md", "gorun -np 4 --min-np 2 --slots-per-host 2", "it needs pods; TestElastic has hosts without slots"},
-		{"docs/kubernetes.md", "gorun -H worker-0:2", "it needs pods; TestPodsByKubexec runs kubexec.sh on hosts of the lab"},
+		{"docs/kubernetes.md", "gorun -H worker-0:2", "it needs pods; TestScripts/remote_shells runs kubexec.sh on hosts of the lab"},
 		{"docs/mapping.md", "gorun -np 2 -H f1:2 --cpus-per-rank 2", "it needs four cores"},
 		{"examples/kubernetes/README.md", "make build", "TestMain builds the same"},
 		{"examples/kubernetes/README.md", "docker", "it needs docker"},

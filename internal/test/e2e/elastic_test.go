@@ -325,23 +325,3 @@ func testElasticJobOfPlainProgram(t *testing.T) {
 		t.Errorf("the ranks said %s", text)
 	}
 }
-
-func TestElasticMistakes(t *testing.T) {
-	for _, tc := range []struct{ args, says string }{
-		{"-np 1 --min-np 2 true", "-np 1 is less than --min-np 2"},
-		{"-np 3 --max-np 2 true", "-np 3 is more than --max-np 2"},
-		{"--min-np 3 --max-np 2 true", "--min-np 3 is more than --max-np 2"},
-		{"-np 1 --reset-limit 3 true", "--reset-limit: the job is not elastic"},
-		{"-np 1 --min-np 1 --summary true", "--summary does not apply to elastic jobs"},
-		{"-np 1 --host-discovery-script false true", "--host-discovery-script false"},
-		{"-np 1 --min-np 1 --blacklist-cooldown-range 5 true", "expected MIN,MAX in seconds"},
-		{"-np 1 --min-np 1 --blacklist-cooldown-range 5,1 true", "MIN no larger than MAX"},
-		{"-np 1 --min-np 1 --reset-limit 0 true", "expected N or N/DURATION"},
-		{"-np 1 --min-np 1 --reset-limit 3/x true", "for example 10/1h"},
-		{"-np 1 --max-restarts 1 --reset-limit 3 true", "cannot be combined"},
-		{"-np 1 --min-np 1 true : -np 1 true", "an elastic job has one program"},
-	} {
-		start(t, nil, strings.Fields(tc.args)...).want(2, tc.says)
-	}
-	start(t, nil, "-np", "1", "--host-discovery-script", "echo a b c", "true").want(2, "what echo a b c prints:1:")
-}

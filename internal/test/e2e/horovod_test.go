@@ -164,3 +164,12 @@ func bigEndian(numbers ...int) (b []byte) {
 	}
 	return b
 }
+
+// addInterface gives a host another network interface, or a bridge, that is up and has an address.
+func addInterface(t *testing.T, c *lab.Cluster, host, name, prefix string) {
+	t.Helper()
+	script := `ip link add "$0" type veth peer name "peer-$0" && ip addr add "$1" dev "$0" && ip link set "peer-$0" up && ip link set "$0" up`
+	if out, err := c.On(t.Context(), host, "sh", "-c", script, name, prefix).CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v: %s", host, err, out)
+	}
+}

@@ -185,3 +185,13 @@ func TestEveryByteArrives(t *testing.T) {
 		})
 	}
 }
+
+// sshScript returns a program that calls the real ssh.
+func sshScript(t *testing.T, c *lab.Cluster) string {
+	t.Helper()
+	script := filepath.Join(t.TempDir(), "remote")
+	if err := os.WriteFile(script, []byte("#!/bin/sh\nssh -F "+c.ConfigFile+" \"$@\"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return script
+}

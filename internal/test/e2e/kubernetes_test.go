@@ -2,16 +2,13 @@ package e2e
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"gopkg.in/yaml.v3"
 
 	"github.com/gorun/gorun/internal/cli/usage"
-	"github.com/gorun/gorun/internal/test/lab"
 )
 
 // These tests run the commands of examples/kubernetes. The module examples/kubernetes/check compares its manifests with
@@ -88,60 +85,5 @@ func TestKubernetesDocument(t *testing.T) {
 		if want == "" || !strings.Contains(guide, want) {
 			t.Errorf("the guide lacks %s", want)
 		}
-	}
-}
-
-// kubexec.sh and kubectl exec -i pass on every byte.
-func TestKubernetesScriptReachesPods(t *testing.T) {
-	dir := pods(t, "/no/such/path")
-	script, err := filepath.Abs(kubernetesExamples + "kubexec.sh")
-	if err != nil {
-		t.Fatal(err)
-	}
-	env := []string{"PATH=" + dir + ":" + os.Getenv("PATH")}
-	r := startIn(t, nil, env, "-H", "job-worker-0:2,job-worker-1:2", "--launch-agent", script, "--wdir", "/", binary("allreduce")).want(0)
-	if strings.Count(r.out.String(), "the sum is 6\n") != 4 {
-		t.Errorf("output %q", &r.out)
-	}
-}
-
-// sshd accepts the pods' configuration, and one host key covers all pods of a service.
-func TestKubernetesKeys(t *testing.T) {
-	lab.Need(t, "ssh-keygen")
-	c := lab.MustNamespaces(t, lab.Spec{Name: "train-1.train"})
-	sshd, err := exec.LookPath("/usr/sbin/sshd")
-	if err != nil {
-		lab.Skip(t, "sshd is elsewhere")
-	}
-	key := filepath.Join(t.TempDir(), "host_key")
-	if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	config, err := filepath.Abs(kubernetesExamples + "sshd_config")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if out, err := c.On(t.Context(), "train-1.train", sshd, "-t", "-f", config, "-h", key).CombinedOutput(); err != nil || len(out) > 0 {
-		t.Errorf("sshd_config: %v: %s", err, out)
-	}
-	if err := os.WriteFile(c.KnownHosts, []byte("*.train "+c.Host("train-1.train").Keys[0]+"\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	ssh, err := os.ReadFile(c.ConfigFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	named := strings.ReplaceAll(string(ssh), c.Host("train-1.train").Addr, "train-1.train")
-	if err := os.WriteFile(c.ConfigFile, []byte(named), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	start(t, c, "-H", "train-1.train:2", "true").want(0)
-}
-
-// gorun retries a pod that does not exist yet until the start timeout.
-func TestPodsAreWaitedFor(t *testing.T) {
-	r := startIn(t, nil, []string{"KUBERNETES_SERVICE_HOST=10.0.0.1"}, "-H", "nohost.invalid", "--start-timeout", "6", "true").want(125, "nohost.invalid")
-	if r.took < 5*time.Second {
-		t.Errorf("gave up after %v", r.took)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -59,7 +58,8 @@ func buildAll(dir string) error {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return err
 	}
-	for _, target := range [][2]string{{filepath.Join(dir, "gorun"), "./cmd/gorun"}, {dir + "/", "./examples/..."}, {dir + "/", "./internal/test/lab/..."}} {
+	for _, target := range [][2]string{{filepath.Join(dir, "gorun"), "./cmd/gorun"}, {dir + "/", "./examples/..."}, {dir + "/", "./internal/test/lab/..."},
+		{dir + "/container/", "./internal/test/e2e/testdata/container/..."}} {
 		cmd := exec.Command("go", "build", "-trimpath", "-o", target[0], target[1])
 		cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {
@@ -128,31 +128,41 @@ func startPath(t *testing.T, c *lab.Cluster, path string, env []string, args ...
 // startWithin is startPath for a run that may take longer than others.
 func startWithin(t *testing.T, c *lab.Cluster, limit time.Duration, path string, env []string, args ...string) *run {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	t.Cleanup(cancel)
-	argv := append([]string{path}, args...)
-	r := &run{t: t, mark: fmt.Sprintf("E2E_MARK=%s-%d-%d", t.Name(), os.Getpid(), time.Now().UnixNano())}
-	if c == nil {
-		r.cmd = exec.CommandContext(ctx, argv[0], argv[1:]...)
-	} else {
-		flags := 1 // behind a command
-		if len(args) > 0 && args[0] == "gpus" {
-			flags = 2
-		}
-		argv = slices.Insert(argv, flags, "-F", c.ConfigFile)
-		r.cmd = c.Command(ctx, argv...)
+	r := command(t, c, limit, newMark(t), append([]string{path}, args...)...)
+	if c != nil {
+		r.cmd.Env = append(r.cmd.Env, "GORUN_SSH_CONFIG="+c.ConfigFile)
 	}
-	if r.cmd.Env == nil {
-		r.cmd.Env = os.Environ()
-	}
-	r.cmd.Env = append(append(r.cmd.Env, r.mark, "HOME="+t.TempDir()), env...)
-	r.cmd.Stdout, r.cmd.Stderr = &r.out, &r.err
-	r.cmd.WaitDelay = 5 * time.Second
-	r.started = time.Now()
-	if err := r.cmd.Start(); err != nil {
+	r.cmd.Env = append(append(r.cmd.Env, "HOME="+t.TempDir()), env...)
+	if err := r.start(); err != nil {
 		t.Fatal(err)
 	}
 	return r
+}
+
+// newMark returns a variable for the environment of all that a test starts.
+func newMark(t *testing.T) string {
+	return fmt.Sprintf("E2E_MARK=%s-%d-%d", t.Name(), os.Getpid(), time.Now().UnixNano())
+}
+
+// command returns a program to start on the launcher's side of c, or on this machine if c is nil.
+func command(t *testing.T, c *lab.Cluster, limit time.Duration, mark string, argv ...string) *run {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	t.Cleanup(cancel)
+	r := &run{t: t, mark: mark}
+	if c == nil {
+		r.cmd = exec.CommandContext(ctx, argv[0], argv[1:]...)
+	} else {
+		r.cmd = c.Command(ctx, argv...)
+	}
+	r.cmd.Env = append(os.Environ(), mark)
+	r.cmd.Stdout, r.cmd.Stderr = &r.out, &r.err
+	r.cmd.WaitDelay = 5 * time.Second
+	return r
+}
+
+func (r *run) start() error {
+	r.started = time.Now()
+	return r.cmd.Start()
 }
 
 // wait waits for the end and returns the exit code as a shell would see it.
@@ -195,6 +205,13 @@ const besideOthers = "beside-others"
 // nothingLeft checks from outside that all processes of the run end within limit.
 func (r *run) nothingLeft(limit time.Duration) {
 	r.t.Helper()
+	if err := r.left(limit); err != nil {
+		r.t.Error(err)
+	}
+}
+
+// left waits until all processes of the run have ended. After limit it returns an error that names those left.
+func (r *run) left(limit time.Duration) error {
 	deadline := time.Now().Add(limit)
 	for {
 		left := lab.Processes(r.mark)
@@ -202,13 +219,10 @@ func (r *run) nothingLeft(limit time.Duration) {
 			left = append(left, gorunProcesses()...)
 		}
 		if len(left) == 0 {
-			return
+			return nil
 		}
 		if time.Now().After(deadline) {
-			for _, pid := range left {
-				r.t.Errorf("left %v after the end: process %d: %q", limit, pid, procFile(pid, "cmdline"))
-			}
-			return
+			return fmt.Errorf("left %v after the end: %d processes, the first is %q", limit, len(left), procFile(left[0], "cmdline"))
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
@@ -237,12 +251,15 @@ func (r *run) lines() []string {
 	return strings.FieldsFunc(r.out.String(), func(c rune) bool { return c == '\n' })
 }
 
+// awaitLimit bounds how long a test waits for an event.
+const awaitLimit = 20 * time.Second
+
 // await polls until ok, or fails the test.
 func await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(awaitLimit); !ok(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("waited 20 s for %s", what)
+			t.Fatalf("waited %v for %s", awaitLimit, what)
 		}
 	}
 }

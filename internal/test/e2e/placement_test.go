@@ -12,16 +12,6 @@ import (
 	"github.com/gorun/gorun/internal/topology"
 )
 
-func TestMapByNode(t *testing.T) {
-	c := lab.MustLoopback(t, lab.Specs(2)...)
-	r := start(t, c, "-np", "4", "-H", "f1:2,f2:2", "--map-by", "node", "--prefix", "none", "sh", "-c", "echo $RANK $GORUN_HOSTNAME $LOCAL_RANK $GORUN_CROSS_RANK").want(0)
-	got := r.lines()
-	slices.Sort(got)
-	if want := "0 f1 0 0;1 f2 0 1;2 f1 1 0;3 f2 1 1"; strings.Join(got, ";") != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
 // allowed returns the cores that this process may use.
 func allowed(t *testing.T) topology.Machine {
 	t.Helper()

@@ -40,6 +40,9 @@ func TestTrainingOverSSHIsExactAndRepeatable(t *testing.T) {
 	if here := lossBits(t, startIn(t, nil, []string{"RING_TRANSPORT=tcp"}, "-np", "4", binary("mnist")).want(0), 4); here != far {
 		t.Errorf("losses over SSH and on one host: %s and %s", far, here)
 	}
+	if sealed := lossBits(t, start(t, c, "--encrypt", "-np", "4", "-H", "f1:2,f2:2", binary("mnist")).want(0), 4); sealed != first { // S3
+		t.Errorf("losses %s and, encrypted, %s", first, sealed)
+	}
 	shared := lossBits(t, startIn(t, nil, []string{"RING_TRANSPORT=shm"}, "-np", "4", binary("mnist")).want(0), 4)
 	if again := lossBits(t, start(t, nil, "-np", "4", binary("mnist")).want(0), 4); again != shared {
 		t.Errorf("two runs in shared memory ended with losses %s and %s", shared, again)

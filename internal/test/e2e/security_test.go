@@ -198,8 +198,11 @@ func TestNothingIsForwarded(t *testing.T) {
 // Files that gorun creates belong to the user alone, also with a umask of 0, and gorun never changes an owner.
 func TestFilesAreTheUsersOwn(t *testing.T) {
 	c := lab.MustNamespacesAs(t, 65534, lab.Specs(1)...)
-	dir := workFolder(t, c, "echo x >file && chmod 640 file")
 	home := userHome(t, c)
+	dir := filepath.Join(home, "work")
+	if out, err := c.Command(t.Context(), "sh", "-c", `mkdir "$0" && echo x >"$0/file" && chmod 640 "$0/file"`, dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
 	installed(t, c)
 	list := func(host string) map[string]string {
 		t.Helper()
@@ -258,4 +261,14 @@ func TestFilesAreTheUsersOwn(t *testing.T) {
 	if err != nil || seen < 10 {
 		t.Errorf("only %d new files, %v", seen, err)
 	}
+}
+
+// userHome returns the path of the home directory, the same on every host of c.
+func userHome(t *testing.T, c *lab.Cluster) string {
+	t.Helper()
+	home, err := c.Command(t.Context(), "sh", "-c", "cd && pwd").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(home))
 }

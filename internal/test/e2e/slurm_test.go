@@ -390,3 +390,10 @@ func (s slurmLab) testKill(t *testing.T) {
 	}
 	r.nothingLeft(15 * time.Second)
 }
+
+func signalRun(t *testing.T, r *run, s syscall.Signal) {
+	t.Helper()
+	if err := r.cmd.Process.Signal(s); err != nil {
+		t.Fatal(err)
+	}
+}

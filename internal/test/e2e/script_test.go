@@ -1,0 +1,351 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/sys/unix"
+	"gopkg.in/yaml.v3"
+
+	"github.com/gorun/gorun/internal/test/lab"
+)
+
+// TestScripts runs testdata/script/*.txtar. Their language is that of package testscript with the commands of
+// testdata/script/README.md.
+func TestScripts(t *testing.T) {
+	work := binary("scripts") // the users of the lab's hosts may enter it
+	if err := os.MkdirAll(work, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	shared := &sharedHosts{t: t, clusters: map[string]*lab.Cluster{}}
+	cmds := map[string]func(*testscript.TestScript, bool, []string){}
+	for name, command := range scriptCommands() {
+		cmds[name] = func(ts *testscript.TestScript, neg bool, args []string) {
+			s := ts.Value(scriptKey).(*script)
+			s.TestScript = ts
+			if err := command(s, neg, args); err != nil {
+				ts.Fatalf("%s: %v", name, err)
+			}
+		}
+	}
+	testscript.RunT(scriptT{t}, testscript.Params{
+		Dir: testdata("script"), WorkdirRoot: work, Cmds: cmds,
+		UpdateScripts: os.Getenv("UPDATE") == "1", RequireUniqueNames: true,
+		Setup: func(e *testscript.Env) error {
+			t := e.T().(scriptT).T
+			s := &script{t: t, shared: shared, mark: newMark(t)}
+			home := filepath.Join(e.WorkDir, ".home")
+			bin := filepath.Dir(binary("gorun"))
+			e.Vars = slices.Concat([]string{"WORK=" + e.WorkDir}, os.Environ(), []string{"HOME=" + home, "PATH=" + bin + ":" + os.Getenv("PATH"),
+				"BIN=" + bin, "ROOT=" + root, "TESTDATA=" + testdata(""), "$=$", s.mark})
+			s.env = slices.Clone(e.Vars)
+			e.Values[scriptKey] = s
+			return os.Mkdir(home, 0o700)
+		},
+	})
+}
+
+// scriptT runs scripts one after the other, since many look for processes left behind. A skip fails in CI.
+type scriptT struct{ *testing.T }
+
+func (t scriptT) Parallel()     {}
+func (t scriptT) Verbose() bool { return testing.Verbose() }
+
+func (t scriptT) Skip(args ...any) {
+	t.Helper()
+	lab.Skip(t.T, fmt.Sprint(args...))
+}
+
+func (t scriptT) Run(name string, f func(testscript.T)) {
+	t.T.Run(name, func(t *testing.T) { f(scriptT{t}) })
+}
+
+// sharedHosts are the clusters that several scripts use.
+type sharedHosts struct {
+	t        *testing.T // of all scripts
+	clusters map[string]*lab.Cluster
+}
+
+// scriptKey is where testscript keeps the script of a test.
+const scriptKey = "script"
+
+// script is the state of a running script.
+type script struct {
+	*testscript.TestScript
+	t       *testing.T
+	shared  *sharedHosts
+	cluster *lab.Cluster // where programs start; nil: this machine
+	mark    string
+	env     []string
+	started *run
+}
+
+// scriptCommands returns the commands that scripts have beside those of testscript. Only says and prints take "!".
+func scriptCommands() map[string]func(s *script, neg bool, args []string) error {
+	positive := func(f func(*script, []string) error) func(*script, bool, []string) error {
+		return func(s *script, neg bool, args []string) error {
+			if neg {
+				return errors.New("takes no !")
+			}
+			return f(s, args)
+		}
+	}
+	return map[string]func(*script, bool, []string) error{
+		"says":   func(s *script, neg bool, texts []string) error { return holdsTexts(s.ReadFile("stderr"), neg, texts) },
+		"prints": func(s *script, neg bool, texts []string) error { return holdsTexts(s.ReadFile("stdout"), neg, texts) },
+		"lines":  positive((*script).lines),
+		"needs":  positive(func(s *script, programs []string) error { lab.Need(s.t, programs...); return nil }),
+		"requires": positive(func(s *script, argv []string) error {
+			if err := exec.Command(argv[0], argv[1:]...).Run(); err != nil {
+				lab.Skip(s.t, fmt.Sprintf("%q: %v", argv, err))
+			}
+			return nil
+		}),
+		"documents": positive(func(s *script, args []string) error { s.documents(args[0]); return nil }),
+		"pi":        positive((*script).pi),
+		"hosts":     positive((*script).hosts),
+		"on":        positive((*script).on),
+		"wrongkey": positive(func(s *script, names []string) error {
+			for _, name := range names {
+				spoilHostKey(s.t, s.cluster, name)
+			}
+			return nil
+		}),
+		"cut": positive(func(s *script, hosts []string) error { return s.cluster.Cut(s.t.Context(), hosts[0]) }),
+		"export": positive(func(s *script, vars []string) error {
+			for _, kv := range vars {
+				name, value, _ := strings.Cut(kv, "=")
+				s.export(name, value)
+			}
+			return nil
+		}),
+		"gorun":  positive(func(s *script, args []string) error { return s.exits("0", append([]string{"gorun"}, args...)) }),
+		"exits":  positive(func(s *script, args []string) error { return s.exits(args[0], args[1:]) }),
+		"start":  positive(func(s *script, args []string) (err error) { s.started, err = s.launch(args); return err }),
+		"await":  positive((*script).await),
+		"signal": positive((*script).signal),
+		"ends":   positive((*script).ends),
+	}
+}
+
+// holdsTexts fails unless text contains every one of texts, or none of them with neg.
+func holdsTexts(text string, neg bool, texts []string) error {
+	for _, want := range texts {
+		if strings.Contains(text, want) == neg {
+			return fmt.Errorf("found %q: %v, want %v", want, neg, !neg)
+		}
+	}
+	return nil
+}
+
+// lines compares the lines of stdout, in any order, with want.
+func (s *script) lines(want []string) error {
+	got := strings.FieldsFunc(s.ReadFile("stdout"), func(c rune) bool { return c == '\n' })
+	slices.Sort(got)
+	if slices.Sort(want); !slices.Equal(got, want) {
+		return fmt.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	return nil
+}
+
+// hosts makes SSH hosts: "loopback", "namespaces" or "rank" (namespaces of user 65534), and how many. Scripts share them. A
+// file of specifications in place of the number makes hosts of the script's own.
+func (s *script) hosts(args []string) error {
+	kind, specs := args[0], args[1]
+	t, key := s.shared.t, kind+" "+specs
+	s.cluster = s.shared.clusters[key]
+	if s.cluster == nil {
+		n, err := strconv.Atoi(specs)
+		list := lab.Specs(n)
+		if err != nil {
+			t, list = s.t, nil
+			if err := yaml.Unmarshal([]byte(os.Expand(s.ReadFile(specs), s.Getenv)), &list); err != nil {
+				return err
+			}
+		}
+		switch kind {
+		case "loopback":
+			s.cluster = lab.MustLoopback(t, list...)
+		case "namespaces":
+			s.cluster = lab.MustNamespaces(t, list...)
+		case "rank":
+			s.cluster = lab.MustNamespacesAs(t, 65534, list...)
+		default:
+			return fmt.Errorf("no hosts %q", kind)
+		}
+		if t == s.shared.t {
+			s.shared.clusters[key] = s.cluster
+		}
+	}
+	s.export("GORUN_SSH_CONFIG", s.cluster.ConfigFile)
+	s.Setenv("HOSTS", s.cluster.Dir)
+	for _, h := range s.cluster.Hosts {
+		for name, value := range map[string]string{"addr": h.Addr, "home": h.Home, "log": h.Log, "sshd": strconv.Itoa(h.PID)} {
+			s.Setenv(h.Name+"_"+name, value)
+		}
+	}
+	return nil
+}
+
+// on runs a command on a host, without ssh.
+func (s *script) on(args []string) error {
+	cmd := s.cluster.On(s.t.Context(), args[0], args[1:]...)
+	cmd.Stdout, cmd.Stderr = s.Stdout(), s.Stderr()
+	return cmd.Run()
+}
+
+// export sets a variable for the script and the programs that it starts.
+func (s *script) export(name, value string) {
+	s.Setenv(name, value)
+	s.env = append(s.env, name+"="+value)
+}
+
+// launch starts a command line, "<FILE NAME=VALUE… PROGRAM ARG…", in the script's directory.
+func (s *script) launch(words []string) (*run, error) {
+	var input *os.File
+	if name, ok := strings.CutPrefix(words[0], "<"); ok {
+		var err error
+		if input, err = os.Open(s.MkAbs(name)); err != nil {
+			return nil, err
+		}
+		defer input.Close()
+		words = words[1:]
+	}
+	argv := slices.Concat([]string{"env", "-C", s.MkAbs(".")}, words)
+	r := command(s.t, s.cluster, runLimit, s.mark, argv...)
+	r.cmd.Env = s.env
+	if input != nil {
+		r.cmd.Stdin = input
+	}
+	return r, r.start()
+}
+
+// exits runs a command line to its end and compares the exit code.
+func (s *script) exits(code string, words []string) error {
+	r, err := s.launch(words)
+	if err != nil {
+		return err
+	}
+	return s.finish(r, code, 0)
+}
+
+// ends waits for the started program: "ends CODE [TIME]". Its processes may be left for TIME, of which the default is 0.
+func (s *script) ends(args []string) (err error) {
+	var limit time.Duration
+	if len(args) > 1 {
+		if limit, err = time.ParseDuration(args[1]); err != nil {
+			return err
+		}
+	}
+	return s.finish(s.started, args[0], limit)
+}
+
+// finish waits for a program and compares the exit code. All its processes must end within limit.
+func (s *script) finish(r *run, code string, limit time.Duration) error {
+	got := r.wait()
+	fmt.Fprint(s.Stdout(), r.out.String())
+	fmt.Fprint(s.Stderr(), r.err.String())
+	if fmt.Sprint(got) != code {
+		return fmt.Errorf("exit code %d, want %s", got, code)
+	}
+	return r.left(limit)
+}
+
+// await waits until the started program has printed a text so many times: "await [stderr] N TEXT".
+func (s *script) await(args []string) error {
+	out := &s.started.out
+	if args[0] == "stderr" {
+		out, args = &s.started.err, args[1:]
+	}
+	want, err := strconv.Atoi(args[0])
+	if err != nil {
+		return err
+	}
+	for deadline := time.Now().Add(awaitLimit); strings.Count(out.String(), args[1]) < want; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			return fmt.Errorf("waited %v for %d times %q:\n%s%s", awaitLimit, want, args[1], &s.started.out, &s.started.err)
+		}
+	}
+	return nil
+}
+
+// pi sets PI to a program of MPI, which it builds with the compiler in args, or with PyPI's MPICH, whose folder MPICH names.
+func (s *script) pi(args []string) error {
+	mpicc := args[0]
+	if mpicc == "mpich" {
+		tree := mpich(s.t)
+		s.export("MPICH", tree)
+		mpicc = tree + "/bin/mpicc"
+	}
+	s.export("PI", mpiProgram(s.t, mpicc, "pi"))
+	return nil
+}
+
+// documents runs the documents of a world in the script's directory, on the launcher's side of its hosts.
+func (s *script) documents(name string) {
+	w := world{name: name, dir: s.MkAbs("."), shell: func(ctx context.Context, _, line string) *exec.Cmd {
+		cmd := s.cluster.Command(ctx, "bash", "-c", line)
+		cmd.Env = s.env
+		return cmd
+	}}
+	w.run(s.t)
+}
+
+// signal sends a signal to the started program, to its agent or guard on some host, or to a rank whose command line begins with
+// a regular expression: "signal NAME [agent|guard|REGEXP]". A process with SETSID in its environment is no rank.
+func (s *script) signal(args []string) error {
+	victim := s.started.cmd.Process.Pid
+	if len(args) > 1 {
+		pids, word := gorunProcesses(), map[string]string{"agent": "__serve", "guard": "__agent"}[args[1]]
+		if word == "" {
+			pids = lab.Processes(s.mark)
+		}
+		begins, err := regexp.Compile("^(" + args[1] + ")")
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(pids, func(pid int) bool {
+			line := strings.ReplaceAll(procFile(pid, "cmdline"), "\x00", " ")
+			if word != "" {
+				return strings.Contains(line, word)
+			}
+			return begins.MatchString(line) && !strings.Contains(procFile(pid, "environ"), "SETSID")
+		})
+		if i < 0 {
+			return fmt.Errorf("no process %q", args[1])
+		}
+		victim = pids[i]
+	}
+	return unix.Kill(victim, unix.SignalNum("SIG"+args[0]))
+}
+
+// spoilHostKey replaces a host's key in known_hosts by another host's.
+func spoilHostKey(t *testing.T, c *lab.Cluster, name string) {
+	t.Helper()
+	text, err := os.ReadFile(c.KnownHosts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, other := c.Host(name), c.Host("f1")
+	if name == "f1" {
+		other = c.Host("f2")
+	}
+	spoilt := strings.ReplaceAll(string(text), host.Keys[0], other.Keys[0])
+	if spoilt == string(text) {
+		t.Fatal("known_hosts does not hold the key")
+	}
+	if err := os.WriteFile(c.KnownHosts, []byte(spoilt), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
