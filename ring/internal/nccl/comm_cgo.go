@@ -12,11 +12,11 @@ type Comm struct {
 	lib  *Library
 	gpu  C.ring_gpu
 	comm C.uintptr_t
-	cuda C.int // of the last call; here, so that it need not be made for each
+	cuda C.int // of the last call; reused, to avoid an allocation per call
 }
 
-// Init begins to make a communicator of n ranks, on g; without one (nil) it fails. It goes on until [Comm.State] is no
-// longer [InProgress]. An error comes with a Comm if there is one to abort.
+// Init begins to make a communicator of n ranks on g. It is done when [Comm.State] is no longer [InProgress]. A nil g is
+// an error. A Comm that is returned with an error must be aborted.
 func (l *Library) Init(g *GPU, n int, id [IDSize]byte, rank int) (*Comm, error) {
 	c := &Comm{lib: l}
 	if g != nil {
@@ -33,7 +33,7 @@ func (l *Library) Init(g *GPU, n int, id [IDSize]byte, rank int) (*Comm, error) 
 	return c, err
 }
 
-// State is how the communicator fares: [Success], [InProgress], or why it must be aborted.
+// State returns [Success], [InProgress], or the reason why the communicator must be aborted.
 func (c *Comm) State() Result {
 	return Result(C.ring_nccl_state(c.gpu, c.lib.table, c.comm, &c.cuda))
 }
@@ -51,7 +51,7 @@ func (c *Comm) Launch(steps []Step, s Stream, e Event) (Result, error) {
 // Fault returns a state as an error.
 func (c *Comm) Fault(doing string, r Result) error { return c.lib.fault(doing, r, 0, c.comm) }
 
-// Finalize lets all that was launched come to its end. It goes on while State is [InProgress].
+// Finalize waits for all launched steps in the background. It is done when State is no longer [InProgress].
 func (c *Comm) Finalize() Result {
 	if c.lib.table.ncclCommFinalize == nil {
 		return Success
@@ -62,7 +62,7 @@ func (c *Comm) Finalize() Result {
 // Destroy ends a communicator that was finalized.
 func (c *Comm) Destroy() error { return c.end("destroy", c.lib.table.ncclCommDestroy) }
 
-// Abort ends a communicator at once, with all that was launched.
+// Abort ends a communicator and its launched steps at once.
 func (c *Comm) Abort() error { return c.end("abort", c.lib.table.ncclCommAbort) }
 
 func (c *Comm) end(doing string, fn *[0]byte) error {

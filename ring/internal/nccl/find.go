@@ -11,13 +11,13 @@ const soname = "libnccl.so.2"
 // candidate is a place where NCCL may be.
 type candidate struct {
 	path   string
-	loaded bool // take it only if the process has it already
-	must   bool // if it is not there, that is an error, and no reason to look further
+	loaded bool // use it only if the process has loaded it
+	must   bool // if it is missing, the search ends with an error
 }
 
-// candidates are where to look for NCCL, in this order: where the user says, what the process has loaded (two copies
-// side by side would not do), in the wheel beside PyTorch or CUDA if those are loaded (maps is /proc/self/maps), in
-// the wheel of a Python, and where the system has libraries. Glob is [filepath.Glob].
+// candidates returns the paths to try for NCCL, in order: the user's choice; the library that the process has loaded
+// (two copies would conflict); the wheel beside PyTorch or CUDA if those are loaded (maps is /proc/self/maps); the wheel
+// of a Python; and the system's libraries. Glob is [filepath.Glob].
 func candidates(lookup func(string) (string, bool), maps string, glob func(string) ([]string, error)) []candidate {
 	if path, _ := lookup("RING_NCCL_LIB"); path != "" {
 		return []candidate{{path: path, must: true}}
@@ -26,7 +26,7 @@ func candidates(lookup func(string) (string, bool), maps string, glob func(strin
 	add := func(packages string) {
 		paths, err := glob(filepath.Join(packages, "nvidia/nccl/lib", soname))
 		if err != nil {
-			return // a folder's name that is no pattern
+			return // a folder's name is no valid pattern
 		}
 		for _, path := range paths {
 			if c := (candidate{path: path}); !slices.Contains(found, c) {

@@ -10,7 +10,7 @@ import (
 	"unsafe"
 )
 
-// notReady is the result of a query for what goes on.
+// notReady is the result of a query for unfinished work.
 const notReady = 600
 
 // GPU is a GPU's primary context, which is the one that PyTorch and the CUDA runtime use too.
@@ -26,7 +26,7 @@ type (
 	Event  uintptr
 )
 
-// OpenGPU takes the GPU with that number among those that the process may see.
+// OpenGPU retains the context of the GPU with that number among the visible ones.
 func OpenGPU(lookup func(string) (string, bool), ordinal int) (*GPU, error) {
 	d, err := loadDriver(lookup)
 	if err != nil {
@@ -45,7 +45,7 @@ func OpenGPU(lookup func(string) (string, bool), ordinal int) (*GPU, error) {
 	return g, nil
 }
 
-// Close gives the context back. What was made in it must be gone.
+// Close releases the context. All its memory, streams and events must have been freed.
 func (g *GPU) Close() error {
 	defer g.driver.free()
 	return g.fault("give it back", C.ring_gpu_close(g.gpu, C.int(g.ordinal)))
@@ -63,25 +63,25 @@ func (g *GPU) fault(doing string, rc C.int) error {
 	return fmt.Errorf("GPU %d: %s: CUDA error %d", g.ordinal, doing, int(rc))
 }
 
-// Alloc takes n bytes of the GPU's memory.
+// Alloc allocates n bytes of the GPU's memory.
 func (g *GPU) Alloc(n int) (uintptr, error) {
 	var at C.uint64_t
 	err := g.fault(fmt.Sprintf("take %d bytes of its memory", n), C.ring_alloc(g.gpu, C.size_t(n), &at))
 	return uintptr(at), err
 }
 
-// Free gives memory of the GPU back.
+// Free frees memory of the GPU.
 func (g *GPU) Free(at uintptr) error {
 	return g.fault("give back memory", C.ring_free(g.gpu, C.uint64_t(at)))
 }
 
-// AllocHost takes n bytes of host memory that the GPU reads and writes.
+// AllocHost allocates n bytes of pinned host memory, which the GPU can access.
 func (g *GPU) AllocHost(n int) (at unsafe.Pointer, err error) {
 	err = g.fault(fmt.Sprintf("pin %d bytes of host memory", n), C.ring_host_alloc(g.gpu, C.size_t(n), &at))
 	return at, err
 }
 
-// FreeHost gives back what AllocHost took.
+// FreeHost frees memory of AllocHost.
 func (g *GPU) FreeHost(at unsafe.Pointer) error {
 	return g.fault("give back host memory", C.ring_host_free(g.gpu, at))
 }
@@ -108,7 +108,7 @@ func (g *GPU) FreeStream(s Stream) error {
 	return g.fault("end a stream", C.ring_stream_free(g.gpu, C.uintptr_t(s)))
 }
 
-// StreamDone reports whether all that was enqueued on s is done.
+// StreamDone reports whether all work on s is done.
 func (g *GPU) StreamDone(s Stream) (bool, error) {
 	return g.done("ask for a stream", C.ring_stream_query(g.gpu, C.uintptr_t(s)))
 }
@@ -125,7 +125,7 @@ func (g *GPU) FreeEvent(e Event) error {
 	return g.fault("end an event", C.ring_event_free(g.gpu, C.uintptr_t(e)))
 }
 
-// Record makes e done when all is done that was enqueued on s.
+// Record makes e done when all work enqueued on s so far is done.
 func (g *GPU) Record(e Event, s Stream) error {
 	return g.fault("record an event", C.ring_event_record(g.gpu, C.uintptr_t(e), C.uintptr_t(s)))
 }

@@ -51,7 +51,7 @@ func flag(b bool) C.int {
 	return 0
 }
 
-// loadDriver loads libcuda, from where RING_CUDA_LIB says if it does.
+// loadDriver loads libcuda, from RING_CUDA_LIB if that is set.
 func loadDriver(lookup func(string) (string, bool)) (*driver, error) {
 	path, _ := lookup("RING_CUDA_LIB")
 	if path == "" {
@@ -76,7 +76,7 @@ func (d *driver) free() { C.free(unsafe.Pointer(d.table)) }
 func Find(lookup func(string) (string, bool)) (*Library, error) {
 	maps, err := os.ReadFile("/proc/self/maps")
 	if err != nil {
-		maps = nil // then nothing is known to be loaded
+		maps = nil // then no library counts as loaded
 	}
 	var last error
 	for _, c := range candidates(lookup, string(maps), filepath.Glob) {
@@ -85,7 +85,7 @@ func Find(lookup func(string) (string, bool)) (*Library, error) {
 		case err == nil:
 			return bind(library, c.path)
 		case c.must || strings.Contains(c.path, "/"):
-			return nil, err // it is there, and broken
+			return nil, err // it exists, but cannot be loaded
 		}
 		last = err
 	}
@@ -114,7 +114,7 @@ func bind(library unsafe.Pointer, path string) (*Library, error) {
 	return l, nil
 }
 
-// Close gives up what l is known by. The library stays loaded.
+// Close invalidates l. The library stays loaded.
 func (l *Library) Close() {
 	C.free(unsafe.Pointer(l.table))
 	l.table = nil
@@ -125,7 +125,7 @@ func (l *Library) CanScale() bool {
 	return l.table.ncclRedOpCreatePreMulSum != nil && l.table.ncclRedOpDestroy != nil
 }
 
-// UniqueID is what the ranks of one new communicator find each other by. The process in which it was made must live
+// UniqueID returns an id by which the ranks of a new communicator find each other. The process that made it must live
 // until all of them have.
 func (l *Library) UniqueID() (id [IDSize]byte, err error) {
 	var unique C.ring_nccl_id

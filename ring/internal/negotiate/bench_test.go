@@ -8,8 +8,7 @@ import (
 	"github.com/gorun/gorun/ring/internal/kernel"
 )
 
-// steady is one rank's view of a job in its steady state: all submit the same tensors
-// in every cycle.
+// steady is one rank of a job in its steady state: all submit the same tensors in every cycle.
 type steady struct {
 	n      *Negotiator
 	box    *Outbox
@@ -50,8 +49,8 @@ func newSteady(tb testing.TB, size, tensors int) *steady {
 	return s
 }
 
-// cycle is all that a rank does in a cycle, but for the allgather: the other ranks'
-// frames are copies of its own.
+// cycle does one rank's work in a cycle without the allgather: the other ranks' frames are
+// copies of its own.
 func (s *steady) cycle() error {
 	for _, r := range s.list {
 		if err := s.box.Submit(r); err != nil {

@@ -48,8 +48,8 @@ func TestFuse(t *testing.T) {
 	}
 }
 
-// checkBatches checks what holds for all batches: every item is in one of them,
-// once; tensors of one buffer are alike and do not touch; buffers are within bounds.
+// checkBatches checks the invariants of batches: every item is in exactly one; tensors of one
+// buffer are alike and do not overlap; buffers are within bounds.
 func checkBatches(t *testing.T, batches []Batch, ready []Item, threshold int64) {
 	t.Helper()
 	seen := map[string]bool{}

@@ -69,7 +69,8 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// What needs all ranks fails when all that have not joined have submitted it, and only then.
+// An operation that needs all ranks fails once all that have not joined have submitted it, and
+// not before.
 func TestNotWithoutThoseWhoJoined(t *testing.T) {
 	for want, r := range map[string]Request{
 		`tensor "x", broadcast of 1 f32 from rank 1: ranks 1, 3 have joined`: {Name: "x", Kind: Broadcast, Type: kernel.F32, Count: 1, Root: 1},
@@ -183,7 +184,7 @@ func TestBadJoins(t *testing.T) {
 	}
 }
 
-// Ranks that have heard of different joins find it out in the next step.
+// Ranks that have recorded different joins detect that in the next step.
 func TestJoinThatNotAllHeard(t *testing.T) {
 	for name, says := range map[string][2][3]byte{ // to rank 0 and to the others, by sender
 		"none":    {{joinFlag, 0, 0}, {0, 0, 0}},

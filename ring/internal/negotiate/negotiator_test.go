@@ -215,7 +215,7 @@ func TestOtherSettings(t *testing.T) {
 	}
 }
 
-// Frames that are packed before a step and used after it are found out.
+// Frames that are packed before a step and used after it are detected.
 func TestStaleFrame(t *testing.T) {
 	w := newWorld(t, 2, defaults())
 	frames, rests := w.pack()

@@ -12,9 +12,9 @@ import (
 	"github.com/gorun/gorun/ring/internal/kernel"
 )
 
-// simulation is a job in which every rank submits the same tensors in every step of
-// the job, in an order of its own and at times of its own. It goes on to the next
-// step of a tensor when the last one is done, whatever others are at.
+// simulation is a job in which every rank submits the same tensors in every step of the job,
+// in its own order and at its own times. A rank submits a tensor for the next step once the
+// last operation on it is done, regardless of other tensors.
 type simulation struct {
 	*world
 	random *rand.Rand
@@ -70,8 +70,7 @@ func newSimulation(t *testing.T, seed uint64, size, tensors, steps int, c Config
 	return s
 }
 
-// submitSome has a rank submit some of what it may. Now and then it says something
-// else than the others.
+// submitSome has a rank submit some of its possible tensors, now and then with a mismatch.
 func (s *simulation) submitSome(rank int) {
 	n := s.random.IntN(len(s.plan) + 1)
 	for _, i := range s.random.Perm(len(s.plan))[:n] {
@@ -90,7 +89,7 @@ func (s *simulation) submitSome(rank int) {
 	}
 }
 
-// without are the ranks that have no data for a step.
+// without returns the ranks that have no data for a step.
 func (s *simulation) without(step int) []int {
 	var ranks []int
 	for rank, until := range s.until {
@@ -101,7 +100,7 @@ func (s *simulation) without(step int) []int {
 	return ranks
 }
 
-// join has a rank join if it has submitted all it has data for.
+// join has a rank join if it has submitted all its data.
 func (s *simulation) join(rank int) {
 	if s.joined[rank] || slices.Min(s.used[rank]) < s.until[rank] {
 		return
@@ -110,7 +109,7 @@ func (s *simulation) join(rank int) {
 	s.joined[rank], s.last = true, rank
 }
 
-// epoch runs with data for as many steps as each rank happens to have, until all ranks have joined.
+// epoch gives each rank data for a random number of steps, and runs until all have joined.
 func (s *simulation) epoch() {
 	for rank := range s.ranks {
 		s.until[rank] = s.random.IntN(s.steps + 1)
@@ -135,7 +134,7 @@ func (s *simulation) epoch() {
 	}
 }
 
-// back notes that a tensor came back: it must be one that all ranks have submitted that have data for it.
+// back records that a tensor is complete. All ranks with data for it must have submitted it.
 func (s *simulation) back(name string, failed bool) {
 	i := s.index[name]
 	if (s.wrong[i] == s.done[i]) != failed {
@@ -158,7 +157,7 @@ func (s *simulation) run() {
 	}
 }
 
-// turn is what ranks do on their own, and a cycle.
+// turn has ranks submit, and runs a cycle.
 func (s *simulation) turn(joins bool) Outcome {
 	for rank := range s.ranks {
 		if s.random.IntN(3) > 0 {
@@ -167,7 +166,7 @@ func (s *simulation) turn(joins bool) Outcome {
 				s.join(rank)
 			}
 		}
-		if s.random.IntN(10) == 0 { // that a rank looks changes nothing
+		if s.random.IntN(10) == 0 { // listing stalls changes no state
 			s.stalls += len(s.ranks[rank].Stalled(s.now))
 		}
 	}
@@ -274,7 +273,7 @@ func TestSimulationOfJoins(t *testing.T) {
 	}
 }
 
-// The cache forgets what was used least recently, and is in order whatever happens.
+// The cache evicts the least recently used name, and stays consistent.
 func TestCacheForgets(t *testing.T) {
 	w := newWorld(t, 2, Config{Cache: 3})
 	use := func(names ...string) {

@@ -13,7 +13,7 @@ import (
 	"github.com/gorun/gorun/ring/internal/kernel"
 )
 
-// readAll is what a reader makes of a list, with no cache behind it.
+// readAll decodes a list without a cache.
 func readAll(list []byte) (all []record, ok bool) {
 	in := reader{b: list}
 	for in.more() {
@@ -109,7 +109,7 @@ func TestSteadyStateFitsFrame(t *testing.T) {
 	}
 }
 
-// What is too much for one cycle comes with the next.
+// Requests beyond the limit of one cycle are sent in the next.
 func TestMoreThanMegabytes(t *testing.T) {
 	w := newWorld(t, 2, defaults())
 	const tensors = 1100
@@ -178,8 +178,8 @@ func TestRestThatWasNotAnnounced(t *testing.T) {
 	}
 }
 
-// Any bytes from one rank are an error or a list of requests, on all ranks alike, and
-// what other ranks said still stands.
+// Any bytes from one rank are an error or a list of requests, equally on all ranks, and the
+// other ranks' requests remain.
 func FuzzStep(f *testing.F) {
 	full := func(r Request) []byte {
 		var w records

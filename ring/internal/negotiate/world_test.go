@@ -40,7 +40,7 @@ func (w *world) submit(rank int, r Request) {
 	}
 }
 
-// pack has every rank encode what it has.
+// pack has every rank encode its requests.
 func (w *world) pack() (frames []byte, rests [][]byte) {
 	w.bytes = 0
 	for rank, n := range w.ranks {

@@ -51,7 +51,7 @@ func (w *twosome) time(b *testing.B, n int) time.Duration {
 	return time.Since(start) / time.Duration(n)
 }
 
-// rawPair is both ends of a TCP connection.
+// rawPair returns both ends of a TCP connection.
 func rawPair(t testing.TB) (dialed, accepted *net.TCPConn) {
 	t.Helper()
 	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})

@@ -18,8 +18,8 @@ import (
 	"github.com/gorun/gorun/ring/internal/flow"
 )
 
-// TestRankProcess is not a test of its own: TestCut runs it on two hosts. It is a rank
-// that says where it is, hears where the other one is, and runs flows until they fail.
+// TestRankProcess is the process that TestCut runs on two hosts: a rank that prints its
+// address, reads the other's, and runs flows until they fail.
 func TestRankProcess(t *testing.T) {
 	var rank int
 	var own netip.Addr
@@ -66,7 +66,7 @@ func TestRankProcess(t *testing.T) {
 	fmt.Println("ended:", err)
 }
 
-// pair is rank 0 and 1 on the two hosts of a cluster.
+// pair holds ranks 0 and 1 on the two hosts of a cluster.
 type pair struct {
 	said [2]*bufio.Scanner
 	in   [2]io.Writer
@@ -104,9 +104,8 @@ func startPair(t *testing.T, c *lab.Cluster, how string) *pair {
 	return p
 }
 
-// A cable that is pulled is an error 5 seconds after the last sign of life: while data
-// is moving, while one rank waits for the other, and while one sends and the other does
-// not read.
+// A dead network is an error some seconds after the last sign of life: while data moves, while
+// one rank waits for the other, and while one sends and the other does not read.
 func TestCut(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {
@@ -139,7 +138,7 @@ func TestCut(t *testing.T) {
 	waiting.Wait()
 }
 
-// hear waits for a line that begins so, and returns the rest of it.
+// hear waits for a line with the prefix begin, and returns the rest of it.
 func hear(t *testing.T, lines *bufio.Scanner, begin string) string {
 	t.Helper()
 	for lines.Scan() {

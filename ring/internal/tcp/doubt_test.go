@@ -9,10 +9,10 @@ import (
 	"github.com/gorun/gorun/ring/internal/secure"
 )
 
-// numbered is the sign of a call with a number and a kind.
+// numbered returns the sign of a call with a number and a kind.
 func numbered(number, kind byte) *flow.Sign { return &flow.Sign{0: number, 1: kind} }
 
-// compareNumbered is how such calls stand to each other.
+// compareNumbered relates such signs.
 func compareNumbered(mine, theirs *flow.Sign) Relation {
 	switch {
 	case mine[0] < theirs[0]:
@@ -33,8 +33,8 @@ func doubters(t *testing.T, guard secure.Guard, size int) []*Net {
 	return nets
 }
 
-// Everybody waits for the next one and sends nothing, but the last one is in another
-// call. Whoever finds out first makes the others end.
+// Every rank waits for the next one and sends nothing, and the last one is in another call.
+// The first rank that detects this ends the others' calls.
 func TestRanksInDifferentCallsFindOut(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -81,8 +81,8 @@ func TestRanksInDifferentCallsFindOut(t *testing.T) {
 	})
 }
 
-// A rank that is late is asked, and finds the question ahead of the flow that it then
-// takes part in; so does one that sent before it was asked.
+// A late rank gets a note before the flow, and takes part in the flow all the same. So does one
+// that sent its data before the note.
 func TestLateRankIsNotInDoubt(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")

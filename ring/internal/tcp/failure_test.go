@@ -18,10 +18,10 @@ import (
 	"github.com/gorun/gorun/ring/internal/secure"
 )
 
-// soon is how long an error may take that is known at once.
-const soon = 2 * time.Second
+// soon bounds errors that need no check of the network, which takes silence.
+const soon = silence * 2 / 3
 
-// within fails the test if what was started takes longer.
+// within returns the result of done, or fails the test after limit.
 func within(t testing.TB, limit time.Duration, what string, done <-chan error) error {
 	t.Helper()
 	select {
@@ -40,7 +40,7 @@ func started(do func() error) <-chan error {
 	return done
 }
 
-// closedBy checks that err says that a rank is gone.
+// closedBy checks that err reports that rank closed its link.
 func closedBy(t testing.TB, what string, err error, rank int) {
 	t.Helper()
 	var peer *PeerError
@@ -49,8 +49,8 @@ func closedBy(t testing.TB, what string, err error, rank int) {
 	}
 }
 
-// A rank that ends after any number of bytes, by FIN or by reset, while the other one
-// sends to it or not.
+// A rank ends after any number of bytes, by FIN or by reset, while the other one sends to it
+// or not.
 func TestPeerDies(t *testing.T) {
 	const size = 3 << 20
 	sign := flow.Sign{1}
@@ -79,7 +79,7 @@ func TestPeerDies(t *testing.T) {
 	}
 }
 
-// One of several stripes breaks.
+// A link fails if one of its stripes breaks.
 func TestStripeDies(t *testing.T) {
 	n := rankTwo(t, 3)
 	conns := dialAs(t, n, 0, 3)
@@ -90,7 +90,7 @@ func TestStripeDies(t *testing.T) {
 	closedBy(t, "stripe 2", within(t, soon, "the flow", done), 0)
 }
 
-// A rank that has come and gone before anybody looked.
+// A rank connects and closes before the other one makes the link.
 func TestPeerDiesBeforeTheFirstFlow(t *testing.T) {
 	nets := world(t, 2, 2)
 	linkUp(t, nets)
@@ -105,8 +105,8 @@ func TestPeerDiesBeforeTheFirstFlow(t *testing.T) {
 	}
 }
 
-// Both ends learn of a wrong sign, whoever sends how much, even if the other one
-// closes at once; and no byte is taken.
+// Both ends report a wrong sign, in either direction and at any length, even if the other one
+// closes at once. No byte is stored.
 func TestWrongSign(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -141,7 +141,7 @@ func TestWrongSign(t *testing.T) {
 	})
 }
 
-// A member of the job that speaks nonsense after its handshake.
+// A rank sends garbage after its handshake.
 func TestGarbage(t *testing.T) {
 	n := rankTwo(t, 1)
 	conn := dialAs(t, n, 0, 1)[0]
@@ -156,7 +156,7 @@ func TestGarbage(t *testing.T) {
 	}
 }
 
-// Interrupt ends calls at whatever they are.
+// Interrupt ends a call in any state.
 func TestInterruptWhileJoining(t *testing.T) {
 	mute, err := net.Listen("tcp", "127.0.0.1:0") // answers nothing
 	if err != nil {
@@ -189,8 +189,8 @@ func TestInterruptWhileJoining(t *testing.T) {
 	}
 }
 
-// Ranks are interrupted in the middle of flows that never end. The first one may
-// take others with it only by closing.
+// Ranks are interrupted in the middle of endless flows. An interrupted rank ends others' calls
+// only by closing.
 func TestInterruptFlows(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -228,8 +228,8 @@ func TestInterruptFlows(t *testing.T) {
 	})
 }
 
-// A rank that has only to send, to one that does not receive, is interrupted at once
-// as well, not with the next tick.
+// A rank that only sends, to one that does not receive, is also interrupted at once, not at
+// the next tick.
 func TestInterruptSender(t *testing.T) {
 	best := time.Hour
 	for range 5 {
@@ -250,7 +250,7 @@ func TestInterruptSender(t *testing.T) {
 	}
 }
 
-// An interrupted rank does not look like a dead one to the others.
+// The others do not take an interrupted rank for a dead one.
 func TestInterruptIsNotHeard(t *testing.T) {
 	nets := world(t, 2, 1)
 	linkUp(t, nets)
@@ -268,8 +268,8 @@ func TestInterruptIsNotHeard(t *testing.T) {
 	closedBy(t, "then it closes", within(t, soon, "the flow", waiting), 0)
 }
 
-// A rank that has seen a wrong sign says its own before it goes, and that is what an
-// interrupted rank reports.
+// A rank that sees a wrong sign sends its own before it closes, and an interrupted rank
+// reports that sign.
 func TestLastWords(t *testing.T) {
 	n := rankTwo(t, 1)
 	conn := dialAs(t, n, 0, 1)[0]
@@ -294,8 +294,8 @@ func descriptors(t testing.TB) int {
 	return len(list)
 }
 
-// settles waits until a count is not above a limit, as the runtime lets go of things
-// a little later than their owner.
+// settles waits until a count is at most limit, since the runtime releases resources a little
+// after their owner.
 func settles(t testing.TB, what string, limit int, count func() int) {
 	t.Helper()
 	for deadline := time.Now().Add(5 * time.Second); count() > limit; runtime.Gosched() {

@@ -10,9 +10,8 @@ import (
 	"github.com/gorun/gorun/ring/internal/secure"
 )
 
-// The kernel takes a few kilobytes at a time, so that each chunk is written in parts.
-//
-// It is R12 of the fault matrix.
+// The kernel accepts a few kilobytes at a time, so that each chunk is written in parts. R12 of
+// the fault matrix.
 func TestWritesInParts(t *testing.T) {
 	onEveryGuard(t, func(t *testing.T, guard secure.Guard) {
 		const size = 256 << 10

@@ -13,7 +13,7 @@ import (
 	"github.com/gorun/gorun/ring/internal/secure"
 )
 
-// noise is bytes that are the same in every run.
+// noise returns bytes that are the same in every run.
 func noise(seed uint64, n int) []byte {
 	random := rand.New(rand.NewPCG(seed, 1))
 	words := make([]uint64, (n+7)/8)
@@ -40,8 +40,8 @@ func TestExchange(t *testing.T) {
 	})
 }
 
-// ringAllReduce is a rank's flow of a ring that sums int64 vectors in place: one that
-// reduces and scatters, and then gathers, as in Patarasuk and Yuan, 2009. Chunk i is
+// ringAllReduce returns a rank's flow of a ring that sums int64 vectors in place: a
+// reduce-scatter and an all-gather, as in Patarasuk and Yuan, 2009. Chunk i is
 // cuts[i] to cuts[i+1], in bytes.
 func ringAllReduce(rank, size int, vector []byte, cuts []int) *flow.Flow {
 	chunk := func(i int) []byte {
@@ -158,7 +158,7 @@ func TestFlowOfNothing(t *testing.T) {
 	}
 }
 
-// reduction is one way to combine what comes.
+// reduction is a way to combine received elements.
 type reduction struct {
 	t       kernel.DType
 	op      kernel.Op
@@ -183,7 +183,7 @@ func reductions() []reduction {
 	return all
 }
 
-// values is n elements of any bits that the type allows.
+// values returns n elements of random bits that the type allows.
 func (r reduction) values(seed uint64, n int) []byte {
 	b := noise(seed, n*r.t.Size())
 	if r.t == kernel.Bool {
@@ -194,7 +194,7 @@ func (r reduction) values(seed uint64, n int) []byte {
 	return b
 }
 
-// want is what the kernels make of whole vectors.
+// want returns the kernels' result for whole vectors.
 func (r reduction) want(kernels kernel.Set, with, theirs []byte) []byte {
 	out, n := make([]byte, len(with)), len(with)/r.t.Size()
 	pair := []unsafe.Pointer{unsafe.Pointer(&with[0]), unsafe.Pointer(&theirs[0])}
@@ -208,8 +208,7 @@ func (r reduction) want(kernels kernel.Set, with, theirs []byte) []byte {
 	return out
 }
 
-// The bits are those that the kernels make, NaN included, so the order of the
-// operands counts.
+// The bits equal those of the kernels, NaN included, so the order of operands matters.
 func TestReductions(t *testing.T) {
 	onEveryGuard(t, func(t *testing.T, guard secure.Guard) {
 		nets := guardedWorld(t, guard, 2, 2)
@@ -240,9 +239,8 @@ func TestReductions(t *testing.T) {
 	})
 }
 
-// Bytes that come one at a time, so that every element and the sign are split.
-//
-// It is R12 of the fault matrix.
+// Bytes arrive one at a time, so that every element and the sign are split. R12 of the fault
+// matrix.
 func TestDribble(t *testing.T) {
 	n := rankTwo(t, 1)
 	conn := dialAs(t, n, 0, 1)[0]

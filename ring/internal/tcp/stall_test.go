@@ -32,8 +32,8 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// A rank that is busy with something else for longer than a network may be dead does
-// not break the link, however much is sent to it.
+// A rank that does not read for longer than silence does not break the link, however much is
+// sent to it.
 func TestPeerDoesNotRead(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes many seconds")

@@ -27,7 +27,7 @@ func testContext(t testing.TB) context.Context {
 	return ctx
 }
 
-// open makes a Net that has met nobody yet. It is closed with the test.
+// open returns a Net before Meet. It closes with the test.
 func open(t testing.TB, stripes int, addrs ...netip.Addr) *Net {
 	t.Helper()
 	return openGuarded(t, secure.Plain, stripes, addrs...)
@@ -50,7 +50,7 @@ func openGuarded(t testing.TB, guard secure.Guard, stripes int, addrs ...netip.A
 	return n
 }
 
-// peersAt are ranks that have told of their addresses alone.
+// peersAt returns peers with addresses only.
 func peersAt(addrs [][]netip.AddrPort) []secure.Peer {
 	peers := make([]secure.Peer, len(addrs))
 	for rank := range addrs {
@@ -59,21 +59,20 @@ func peersAt(addrs [][]netip.AddrPort) []secure.Peer {
 	return peers
 }
 
-// world is ranks that know each other, in this process.
+// world returns ranks of this process that have met.
 func world(t testing.TB, size, stripes int) []*Net {
 	t.Helper()
 	return guardedWorld(t, secure.Plain, size, stripes)
 }
 
-// onEveryGuard runs test with data that travels as it is, that is checked, and that is
-// encrypted.
+// onEveryGuard runs test with bare, checked and encrypted data.
 func onEveryGuard(t *testing.T, test func(t *testing.T, guard secure.Guard)) {
 	for guard, name := range []string{"plain", "checked", "encrypted"} {
 		t.Run(name, func(t *testing.T) { test(t, secure.Guard(guard)) })
 	}
 }
 
-// world is the same with a guard.
+// guardedWorld is world with a guard.
 func guardedWorld(t testing.TB, guard secure.Guard, size, stripes int) []*Net {
 	t.Helper()
 	nets := make([]*Net, size)
@@ -101,7 +100,7 @@ func each(nets []*Net, do func(rank int, n *Net) error) []error {
 	return errs
 }
 
-// run is one flow on every rank, which must not fail.
+// run runs one flow on every rank, which must not fail.
 func run(t testing.TB, nets []*Net, flows []*flow.Flow) {
 	t.Helper()
 	errs := each(nets, func(rank int, n *Net) error { return n.Run(flows[rank]) })
@@ -110,12 +109,12 @@ func run(t testing.TB, nets []*Net, flows []*flow.Flow) {
 	}
 }
 
-// exchange is a flow that swaps one part with another rank.
+// exchange returns a flow that swaps one part with another rank.
 func exchange(peer int, out, in []byte) *flow.Flow {
 	return &flow.Flow{Sign: &flow.Sign{1}, To: peer, From: peer, Send: [][]byte{out}, Lead: 1, Recv: []flow.Part{{Into: in}}}
 }
 
-// linkUp joins all pairs that are given.
+// linkUp links all pairs of nets.
 func linkUp(t testing.TB, nets []*Net) {
 	t.Helper()
 	errs := each(nets, func(rank int, n *Net) error {
@@ -140,7 +139,7 @@ func payload(n int) []byte {
 	return b
 }
 
-// rankTwo is rank 2 of 3, which nobody has dialed.
+// rankTwo returns rank 2 of 3, which no rank has dialed.
 func rankTwo(t testing.TB, stripes int) *Net {
 	t.Helper()
 	n := open(t, stripes)

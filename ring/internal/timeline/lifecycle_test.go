@@ -82,7 +82,7 @@ func TestAppend(t *testing.T) {
 	}
 }
 
-// Starts and stops from one goroutine while others note events: every trace is whole.
+// One goroutine starts and stops while others record events. Every trace is complete.
 func TestStopWhileBusy(t *testing.T) {
 	tl := New()
 	quit := make(chan struct{})
@@ -120,7 +120,7 @@ func TestStopWhileBusy(t *testing.T) {
 	}
 }
 
-// broken fails the first time, and no one may ask a second time.
+// broken fails the first write, and fails the test on a second one.
 type broken struct{ asked int }
 
 func (w *broken) Write([]byte) (int, error) {

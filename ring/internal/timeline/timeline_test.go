@@ -29,8 +29,8 @@ func parse(t *testing.T, text []byte) []record {
 	return all
 }
 
-// nest fails unless begins and ends match in every row, and times do not go back. It
-// returns how many operations there are, and what the file says was dropped.
+// nest fails unless begins and ends match in every row, and times do not decrease. It returns
+// the number of operations, and the number of dropped events that the file reports.
 func nest(t *testing.T, all []record) (begins, dropped int) {
 	t.Helper()
 	open, last := map[int][]string{}, map[int]float64{}
@@ -70,10 +70,10 @@ func nest(t *testing.T, all []record) (begins, dropped int) {
 	return begins, dropped
 }
 
-// begun is how often allreduce begins something.
+// begun is the number of begins in allreduce.
 const begun = 6
 
-// allreduce notes all events of one operation.
+// allreduce records all events of one operation.
 func allreduce(tl *Timeline, tensor string) {
 	tl.Negotiate(tensor, "ALLREDUCE")
 	tl.Ready(tensor, 0)
@@ -88,7 +88,7 @@ func allreduce(tl *Timeline, tensor string) {
 	tl.Cycle()
 }
 
-// ticking returns a timeline whose clock goes on by 1500 ns each time it is read.
+// ticking returns a timeline whose clock advances by 1500 ns at each reading.
 func ticking() *Timeline {
 	var mu sync.Mutex
 	now := time.UnixMicro(1_700_000_000_000_000)
@@ -144,7 +144,7 @@ func TestTranscript(t *testing.T) {
 	nest(t, parse(t, out.Bytes()))
 }
 
-// writes keeps every Write apart.
+// writes keeps each Write separately.
 type writes struct{ chunks [][]byte }
 
 func (w *writes) Write(b []byte) (int, error) {
@@ -152,8 +152,7 @@ func (w *writes) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// A process can be killed between any two writes; what is in the file then lacks only
-// the bracket.
+// A process can be killed between any two writes. The file then lacks only the bracket.
 func TestCutAnywhere(t *testing.T) {
 	tl := New()
 	var out writes
@@ -195,7 +194,7 @@ func TestCutAnywhere(t *testing.T) {
 	}
 }
 
-// gate is a writer that is stuck until it is opened.
+// gate is a writer that blocks until it is opened.
 type gate struct {
 	open chan struct{}
 	bytes.Buffer
@@ -206,8 +205,8 @@ func (g *gate) Write(b []byte) (int, error) {
 	return g.Buffer.Write(b)
 }
 
-// A stuck writer costs events, and no caller waits for it: here it is opened only when
-// all callers are through.
+// A blocked writer costs events, and no caller waits for it: it is opened only after all
+// callers have returned.
 func TestSlowWriter(t *testing.T) {
 	tl := New()
 	out := &gate{open: make(chan struct{})}
