@@ -13,7 +13,7 @@ import (
 	"github.com/gorun/gorun/ring/internal/kernel"
 )
 
-// network carries flows between goroutines, through pipes without limit.
+// network carries flows between goroutines, through unbounded pipes.
 type network struct {
 	mu    sync.Mutex
 	moved *sync.Cond
@@ -58,8 +58,7 @@ func (p port) get(from, n int) []byte {
 	return b
 }
 
-// Run takes a part in a few pieces, so that what streams through a rank does so in
-// several steps.
+// Run receives a part in a few pieces, so that relayed bytes pass in several steps.
 func (p port) Run(f *flow.Flow) error {
 	p.flows[p.rank]++
 	if f.To != flow.None {
@@ -109,7 +108,7 @@ func (p port) receive(f *flow.Flow, part flow.Part, at, n int) {
 	}
 }
 
-// run makes body run as every member of a team of size ranks 0, 10, 20 …
+// run runs body as every member of a team of the ranks 0, 10, 20 …
 func run(t *testing.T, size int, body func(me int, team *algorithms.Team) error) *network {
 	t.Helper()
 	net := newNetwork(10 * size)

@@ -21,7 +21,7 @@ func sign(text string) *flow.Sign {
 
 func sizes() []int { return []int{1, 2, 3, 4, 5, 6, 7, 8, 12, 13} }
 
-// value is what member me brings as element i: sums of it are exact.
+// value returns member me's element i. Sums of values are exact.
 func value(me, i int) float32 { return float32((me+1)*(i%97+1)) / 4 }
 
 func floats(n int, of func(i int) float32) []byte {
@@ -32,7 +32,7 @@ func floats(n int, of func(i int) float32) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(b))), 4*n)
 }
 
-// sum is the element that an allreduce of all members' value gives.
+// sum returns element i of an allreduce of all members' values.
 func sum(size, i, divisor int) float32 {
 	var s float32
 	for me := range size {
@@ -193,14 +193,14 @@ func TestBroadcastFromEveryRoot(t *testing.T) {
 func TestBarrierWaitsForAll(t *testing.T) {
 	for _, size := range sizes() {
 		net := run(t, size, func(_ int, team *algorithms.Team) error { return team.Barrier(sign("barrier")) })
-		// Who has heard of whom: every flow tells the receiver all the sender knows.
+		// Members known to each member: a flow gives the receiver all that the sender knows.
 		if size > 1 && net.flows[0] == 0 {
 			t.Errorf("%d members: nobody waited", size)
 		}
 	}
 }
 
-// The bytes that a rank sends are what the algorithm's cost says.
+// A rank sends exactly the bytes of the algorithm's cost.
 func TestCost(t *testing.T) {
 	const size = 8
 	cost := func(bytes int) (flows, sent int) {

@@ -72,7 +72,7 @@ func BenchmarkConvert(b *testing.B) {
 	}
 }
 
-// benchArrays is arrays of ones (in F32), aligned, no two at the same place in a page.
+// benchArrays returns aligned arrays of ones (F32), each at another offset in its page.
 func benchArrays(k, bytes int) (dst unsafe.Pointer, srcs []unsafe.Pointer) {
 	a := newArrays(k+1, bytes, func(int) int { return 0 })
 	for i := range k + 1 {

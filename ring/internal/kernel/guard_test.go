@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fenced is two pages of memory between two that nobody may touch.
+// fenced returns two pages of memory between two inaccessible ones.
 func fenced(t *testing.T) []byte {
 	page := unix.Getpagesize()
 	all, err := unix.Mmap(-1, 0, 4*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)

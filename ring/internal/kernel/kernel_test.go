@@ -13,7 +13,7 @@ const guard = 0xa5
 func types() []DType { return []DType{F32, F64, F16, BF16, I8, U8, I16, I32, I64, U64, Bool} }
 func ops() []Op      { return []Op{Sum, Prod, Min, Max, BAnd, BOr, BXor} }
 
-// sets is the kernels that this machine can run, plain Go first.
+// sets returns the kernels that this machine can run, plain Go first.
 func sets(t testing.TB) []Set {
 	best, err := Detect("")
 	if err != nil {
@@ -37,7 +37,7 @@ func eachReduction(t *testing.T, test func(t *testing.T, dtype DType, op Op)) {
 	}
 }
 
-// specials is the bits of values at which arithmetic breaks.
+// specials returns the bits of edge cases of arithmetic.
 func specials(t DType) []uint64 {
 	f, float := formatOf(t)
 	if !float {
@@ -59,8 +59,7 @@ func specials(t DType) []uint64 {
 	return values
 }
 
-// random is the bits of an element: special, any at all, or a number of no
-// unusual size.
+// random returns the bits of an element: an edge case, any bits, or a number of moderate size.
 func random(r *rand.Rand, t DType) uint64 {
 	bits := r.Uint64() >> (64 - 8*t.Size())
 	if t == Bool {
@@ -83,8 +82,8 @@ func fill(r *rand.Rand, t DType, b []byte) {
 	}
 }
 
-// arrays is n elements each for some arrays, at chosen distances from a 64-byte
-// line, with guards between them.
+// arrays holds arrays of equal length at chosen offsets from a 64-byte line, with guards
+// between them.
 type arrays struct {
 	memory []byte
 	at     []int // where each begins
@@ -108,7 +107,7 @@ func (a arrays) array(i int) []byte { return a.memory[a.at[i]:][:a.bytes:a.bytes
 
 func (a arrays) pointer(i int) unsafe.Pointer { return unsafe.Pointer(&a.memory[a.at[i]]) }
 
-// pointers is those of the first k arrays.
+// pointers returns the addresses of the first k arrays.
 func (a arrays) pointers(k int) []unsafe.Pointer {
 	var all []unsafe.Pointer
 	for i := range k {
@@ -130,8 +129,8 @@ func same(t *testing.T, what string, got, want []byte) {
 	}
 }
 
-// TestReduce checks every tier against the oracle, on all lengths to 130, with
-// all alignments, in another place and in the place of a source.
+// TestReduce checks every tier against the oracle, on all lengths to 130 and all alignments,
+// with a destination of its own and with a source as destination.
 func TestReduce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes many seconds")
@@ -172,7 +171,7 @@ func testReduce(t *testing.T, sets []Set, dtype DType, op Op, a arrays, k, n int
 	}
 }
 
-// TestReduceInPieces checks lengths at which the work is cut.
+// TestReduceInPieces checks lengths around that of a piece of work.
 func TestReduceInPieces(t *testing.T) {
 	for _, k := range []int{2, 5, 300} {
 		for _, dtype := range []DType{F32, BF16} {

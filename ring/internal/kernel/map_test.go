@@ -9,7 +9,7 @@ import (
 	"unsafe"
 )
 
-// mapped is Scale or Divide of one element.
+// mapped returns Scale or Divide of one element.
 func mapped(t DType, bits uint64, factor float64, divisor int) uint64 {
 	f, float := formatOf(t)
 	if !float {
@@ -114,7 +114,7 @@ func testMap(t *testing.T, dtype DType, a arrays, n int, factor float64, divisor
 	copy(a.memory, before)
 }
 
-// TestAverageOfEqualNumbers is why there is a Divide: times a third is not it.
+// The average of equal numbers is that number, which multiplication by the inverse misses.
 func TestAverageOfEqualNumbers(t *testing.T) {
 	for _, set := range sets(t) {
 		for ranks := 1; ranks <= 64; ranks++ {
@@ -128,8 +128,8 @@ func TestAverageOfEqualNumbers(t *testing.T) {
 	}
 }
 
-// halfPatterns is all values of a half, then float32s at which narrowing to it
-// changes: halfway between two of them, and next to that.
+// halfPatterns returns all values of a half, and the float32s around which rounding to it
+// changes: those halfway between two halves, and their neighbours.
 func halfPatterns(dtype DType) (halves, singles []uint64) {
 	f, _ := formatOf(dtype)
 	single := format{32, 23}

@@ -5,10 +5,10 @@ import (
 	"math"
 )
 
-// The oracle computes one element at a time, the obvious way, from bits to bits.
-// It shares nothing with the kernels.
+// The oracle computes one element at a time, from bits to bits. It shares no code with the
+// kernels.
 
-// format is a floating-point format: how many bits, and how many of fraction.
+// format is a floating-point format: its bits, and those of the fraction.
 type format struct{ bits, fraction int }
 
 func formatOf(t DType) (f format, ok bool) {
@@ -33,7 +33,7 @@ func (f format) infinite() uint64 {
 func (f format) isNaN(bits uint64) bool   { return bits&^f.sign() > f.infinite() }
 func (f format) quiet(bits uint64) uint64 { return bits | 1<<(f.fraction-1) }
 
-// value is what bits stand for; it is exact. NaN is not allowed.
+// value returns the exact value of bits, which are not NaN.
 func (f format) value(bits uint64) float64 {
 	fraction := float64(bits & (1<<f.fraction - 1))
 	exponent := int(bits &^ f.sign() >> f.fraction)
@@ -50,7 +50,7 @@ func (f format) value(bits uint64) float64 {
 	return v
 }
 
-// round is the bits nearest to v, ties to even. NaN is not allowed.
+// round returns the bits nearest to v, ties to even. v is not NaN.
 func (f format) round(v float64) uint64 {
 	var sign uint64
 	if math.Signbit(v) {
@@ -68,7 +68,7 @@ func (f format) round(v float64) uint64 {
 	return sign | min(uint64(exponent+f.bias()-1)<<f.fraction+units, f.infinite())
 }
 
-// convert is Convert of one element between F32 and a half.
+// convert returns Convert of one element between F32 and a half.
 func (f format) convert(from format, bits uint64) uint64 {
 	if !from.isNaN(bits) {
 		return f.round(from.value(bits))
@@ -84,7 +84,7 @@ func (f format) convert(from format, bits uint64) uint64 {
 	return out
 }
 
-// arithmetic is a op b for Sum and Prod.
+// arithmetic returns a op b for Sum and Prod.
 func (f format) arithmetic(op Op, a, b uint64) uint64 {
 	switch {
 	case f.isNaN(a):
@@ -100,8 +100,8 @@ func (f format) arithmetic(op Op, a, b uint64) uint64 {
 	if v != v {
 		return f.quiet(f.sign() | f.infinite())
 	}
-	// Sum and product of float32 are exact in float64, or so near that rounding
-	// twice does no harm: 53 >= 2*24+2 bits.
+	// Sum and product of float32 are exact in float64, or so close that double
+	// rounding has no effect: 53 >= 2*24+2 bits.
 	return f.round(v)
 }
 
@@ -128,7 +128,7 @@ func (f format) combine(op Op, a, b uint64) uint64 {
 	return b
 }
 
-// oracle is Reduce of one element.
+// oracle returns Reduce of one element.
 func oracle(t DType, op Op, elems []uint64) uint64 {
 	if len(elems) == 1 {
 		return elems[0]
@@ -195,7 +195,7 @@ func combineInt(t DType, op Op, a, b uint64) uint64 {
 	return b
 }
 
-// get and put are element i of an array in memory.
+// get and put access element i of an array in memory.
 func get(t DType, b []byte, i int) uint64 {
 	var word [8]byte
 	copy(word[:], b[i*t.Size():(i+1)*t.Size()])

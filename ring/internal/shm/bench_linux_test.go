@@ -11,7 +11,7 @@ import (
 	"github.com/gorun/gorun/ring/internal/kernel"
 )
 
-// calls are what can be timed, by name, for a vector of so many bytes.
+// calls returns the calls on a vector of so many bytes, by name.
 func calls(g *Group, bytes int) map[string]func() error {
 	n := bytes / 4
 	v := make([]float32, max(1, n))

@@ -149,8 +149,8 @@ func (f fenced) broken() bool {
 	return slices.ContainsFunc(f.all[:fence], outside) || slices.ContainsFunc(f.all[len(f.all)-fence:], outside)
 }
 
-// A peer that writes anything anywhere in the shared memory may corrupt results and fail
-// calls. No rank crashes or writes past a result. R15 of the fault matrix.
+// A peer that writes anything anywhere in the shared memory corrupts results and fails calls.
+// No rank crashes or writes past a result. R15 of the fault matrix.
 func TestScribblingPeer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -160,7 +160,6 @@ func TestScribblingPeer(t *testing.T) {
 		var finished atomic.Int32
 		var calling sync.WaitGroup
 		calling.Add(2)
-		errs := make([]int, 3)
 		run(t, 3, &broken, func(g *Group) {
 			if g.rank == 2 {
 				scribble(g.seg, rand.New(rand.NewPCG(seed, 5)), func() bool { return finished.Load() == 2 })
@@ -168,9 +167,10 @@ func TestScribblingPeer(t *testing.T) {
 			}
 			defer finished.Add(1)
 			deadline := time.Now().Add(200 * time.Millisecond)
-			for i := 0; time.Now().Before(deadline); i++ {
+			failed := false
+			for i := 0; !failed || time.Now().Before(deadline); i++ {
 				if hostileRound(t, g, i) != nil {
-					errs[g.rank]++
+					failed = true
 				}
 				if g.rank == 0 && i%50 == 49 {
 					broken.Store(!broken.Load()) // else ranks may wait for each other for long
@@ -180,9 +180,6 @@ func TestScribblingPeer(t *testing.T) {
 			calling.Done()
 			calling.Wait()
 		})
-		if errs[0]+errs[1] == 0 {
-			t.Errorf("seed %d: no call failed", seed)
-		}
 	}
 }
 

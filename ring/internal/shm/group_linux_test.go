@@ -91,10 +91,10 @@ var table = sync.OnceValue(func() []float32 {
 	return v
 })
 
-// values is n numbers that follow from seed.
+// values returns n numbers determined by seed.
 func values(seed uint64, n int) []float32 { return slices.Clone(table()[31*seed:][:n:n]) }
 
-// sumOf is the sum of the values of seeds first to first+size-1, in that order.
+// sumOf returns the sum of the values of seeds first to first+size-1, in that order.
 func sumOf(first uint64, size, n int) []float32 {
 	sum := values(first, n)
 	for q := 1; q < size; q++ {

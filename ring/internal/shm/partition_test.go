@@ -36,7 +36,7 @@ func TestPartition(t *testing.T) {
 	}
 }
 
-// sound says what is wrong with the domains of size ranks.
+// sound returns what is wrong with the domains of size ranks, or "".
 func sound(domains [][]int, size int) string {
 	seen := make([]bool, size)
 	first := -1

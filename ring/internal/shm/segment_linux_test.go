@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// The parts of a segment fill it, in lines of their own, and none meets another.
+// The parts of a segment fill it, are aligned to lines, and do not overlap.
 func TestLayOut(t *testing.T) {
 	if s := unsafe.Sizeof(pair{}); s != lineSize {
 		t.Errorf("a pair has %d bytes", s)

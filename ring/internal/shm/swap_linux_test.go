@@ -12,15 +12,15 @@ import (
 
 func bytesAt(b []byte) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(b)) }
 
-// plan is a program of Swaps that all ranks know: who sends to whom, and how much,
-// in every round.
+// plan is a program of Swaps that all ranks know: in every round, the destination, source and
+// length of each rank's message.
 type plan struct {
 	to      [][]int // by round and rank; None
 	from    [][]int
 	lengths [][]int // of what the rank sends
 }
 
-// shuffled is a random plan: shifts, permutations, and partial ones where some ranks
+// shuffled returns a random plan: shifts, permutations, and partial ones in which some ranks
 // only send, only receive, or do neither.
 func shuffled(r *rand.Rand, size, rounds int) plan {
 	var p plan
@@ -57,8 +57,7 @@ func shuffled(r *rand.Rand, size, rounds int) plan {
 	return p
 }
 
-// TestRandomSwaps: any program that is in one order everywhere ends, and delivers
-// the right bytes.
+// A program of Swaps in the same order on all ranks ends, and delivers the right bytes.
 func TestRandomSwaps(t *testing.T) {
 	source := noise(1, 400<<10)
 	for seed := range uint64(12) {
@@ -88,8 +87,8 @@ func TestRandomSwaps(t *testing.T) {
 	}
 }
 
-// The halves of a Swap go on by themselves: one end may send and then receive
-// where the other does both at once, and more may be under way than boxes hold.
+// The halves of a Swap are independent: one end may send and then receive while the other does
+// both at once, and more data may be in transit than the boxes hold.
 func TestHalvesOfASwapAreIndependent(t *testing.T) {
 	const n = 3*boxes*boxSize + 5
 	each(t, 2, func(g *Group) {
@@ -108,7 +107,7 @@ func TestHalvesOfASwapAreIndependent(t *testing.T) {
 	})
 }
 
-// A rank goes on while its messages to others still lie in the outbox.
+// A Swap returns while the rank's messages to others are still in the outbox.
 func TestSmallMessagesNeedNoReader(t *testing.T) {
 	const ranks = 4
 	each(t, ranks, func(g *Group) {
@@ -148,7 +147,7 @@ func TestBoxesComeBackAfterManyTinyMessages(t *testing.T) {
 		if err := g.Barrier(1); err != nil {
 			t.Error(err)
 		}
-		// As if there had been many more.
+		// As after many more messages.
 		const many = 1<<31 + 5
 		g.posted[other] += many
 		g.taken[other] += many

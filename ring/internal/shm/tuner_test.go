@@ -24,7 +24,7 @@ func TestTunerFindsTheFasterStaging(t *testing.T) {
 		if used := play(&tuner, 1000, cost); used[best] < 950 {
 			t.Errorf("the better staging %d was used %d times of 1000", best, used[best])
 		}
-		// The processors move: the other becomes the better.
+		// The processors move, and the other staging becomes faster.
 		best = pastCache - best
 		if used := play(&tuner, 1000, cost); used[best] < 900 {
 			t.Errorf("after a change the better staging %d was used %d times of 1000", best, used[best])
