@@ -1,8 +1,8 @@
-// Command capi is package ring for C: built with -buildmode=c-shared it is libring.so, and ring.h is its header.
+// Command capi exports package ring to C. Built with -buildmode=c-shared it is libring.so; ring.h is its header.
 //
-// A call comes in through a function of ring.c, which refuses it in a forked child, where Go code could hang, and
-// goes on here to an exported function whose name begins with goRing. That one turns handles and structs into what package
-// ring takes (convert.go), makes the call, and turns the error into a number and a text. No panic leaves it.
+// A function of ring.c receives a call and refuses it in a forked child, where Go code could hang. It calls an exported function
+// here, named goRing…, which converts handles and structs (convert.go), calls package ring, and converts the error to a number
+// and a text. Panics become errors.
 package main
 
 // #include <stdlib.h>
@@ -22,10 +22,10 @@ import (
 	"github.com/gorun/gorun/ring"
 )
 
-func main() {} // never called; buildmode c-shared wants it
+func main() {} // never called; buildmode c-shared requires it
 
-// object is what a handle of C stands for: a communicator, a queue or a device. Handles are those of runtime/cgo, which gives out
-// none twice. An object is there until it is closed and its last request is gone.
+// object is the target of a C handle: a communicator, a queue or a device. Handles are of runtime/cgo, which never reuses one. An
+// object lives until it is closed and its last request is freed.
 type object struct {
 	failures
 	comm     *ring.Comm
@@ -36,17 +36,17 @@ type object struct {
 	names    names
 }
 
-// lookup finds the object of a handle.
+// lookup returns the object of a handle.
 func lookup(handle C.uint64_t) (o *object, err error) {
 	defer func() {
-		if recover() != nil { // what cgo.Handle does with one that is none
+		if recover() != nil { // cgo.Handle panics for an invalid handle
 			o, err = nil, missing(handle)
 		}
 	}()
 	return cgo.Handle(handle).Value().(*object), nil
 }
 
-// missing is the error of a handle that no object has.
+// missing returns the error of an invalid handle.
 func missing(handle C.uint64_t) error {
 	if handle > 0 && uint64(handle) <= atomic.LoadUint64((*uint64)(&C.given)) {
 		return fmt.Errorf("%w (%d)", ring.ErrClosed, uint64(handle))
@@ -54,7 +54,7 @@ func missing(handle C.uint64_t) error {
 	return invalid("there is no communicator, queue or device %d", uint64(handle))
 }
 
-// lookupOpen finds an object that is not closed.
+// lookupOpen returns the object of a handle unless it is closed.
 func lookupOpen(handle C.uint64_t) (*object, error) {
 	o, err := lookup(handle)
 	if err == nil && o.requests.closed.Load() {
@@ -63,7 +63,7 @@ func lookupOpen(handle C.uint64_t) (*object, error) {
 	return o, err
 }
 
-// what is what an object is.
+// what returns the kind of an object, for errors.
 func (o *object) what() string {
 	switch {
 	case o.queue != nil:
@@ -86,7 +86,7 @@ func lookupComm(handle C.ring_comm) (*object, error)     { return lookupA("commu
 func lookupQueue(handle C.ring_queue) (*object, error)   { return lookupA("queue", handle) }
 func lookupDevice(handle C.ring_device) (*object, error) { return lookupA("device", handle) }
 
-// keep gives an object its handle.
+// keep creates the handle of an object.
 func keep(o *object) C.uint64_t {
 	h := uint64(cgo.NewHandle(o))
 	o.requests.owner = h
@@ -97,12 +97,12 @@ func keep(o *object) C.uint64_t {
 	}
 }
 
-// span is so many milliseconds, or the most there can be; all that is less than 0 is alike.
+// span converts milliseconds to a duration, without overflow. All negative values are the same.
 func span(ms C.int64_t) time.Duration {
 	return time.Duration(max(min(int64(ms), math.MaxInt64/int64(time.Millisecond)), -1)) * time.Millisecond
 }
 
-// bounded is a context that ends after ms milliseconds, if that is more than 0.
+// bounded returns a context that ends after ms milliseconds if ms is positive.
 func bounded(ms C.int64_t) (context.Context, context.CancelFunc) {
 	if ms <= 0 {
 		return context.Background(), func() {}
@@ -110,7 +110,7 @@ func bounded(ms C.int64_t) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), span(ms))
 }
 
-// getenv looks in the environment as it is now: the runtime has copied that of the time when the library was loaded.
+// getenv reads the present environment: os.Getenv has a copy from when the library was loaded.
 func getenv(name string) (string, bool) {
 	key := C.CString(name)
 	defer C.free(unsafe.Pointer(key))
@@ -135,7 +135,7 @@ func goRingInit(comm *C.ring_comm, options *C.ring_init_options, told *C.ring_to
 	case comm == nil:
 		return tell(told, nil, nowhere("communicator"))
 	case options == nil:
-	case options.size < C.sizeof_ring_init_options && options.size != C.size_t(unsafe.Offsetof(o.left_epoch)): // that was all before there were epochs
+	case options.size < C.sizeof_ring_init_options && options.size != C.size_t(unsafe.Offsetof(o.left_epoch)): // the struct before epochs
 		return tell(told, nil, invalid("options without their size: set it to sizeof(ring_init_options), which is %d", C.sizeof_ring_init_options))
 	default:
 		o.timeout_ms, o.stall_ms = options.timeout_ms, options.stall_ms
@@ -160,7 +160,7 @@ func goRingInit(comm *C.ring_comm, options *C.ring_init_options, told *C.ring_to
 	return C.RING_OK
 }
 
-// hold keeps a socket from forked children.
+// hold closes a socket in forked children.
 func hold(fd int, open bool) {
 	now := C.int(0)
 	if open {
@@ -235,7 +235,7 @@ func goRingSplit(comm C.ring_comm, color, key C.int32_t, part *C.ring_comm, told
 func goRingInfo(comm C.ring_comm, info *C.ring_info, told *C.ring_told) (code C.int) {
 	defer guard(&code, told)
 	o, err := lookupComm(comm)
-	if err == nil && (info == nil || info.size < C.sizeof_ring_info && info.size != C.size_t(unsafe.Offsetof(info.epoch))) { // the same
+	if err == nil && (info == nil || info.size < C.size_t(unsafe.Offsetof(info.first_epoch)) && info.size != C.size_t(unsafe.Offsetof(info.epoch))) { // the same
 		err = invalid("a ring_info without its size: set it to sizeof(ring_info), which is %d", C.sizeof_ring_info)
 	}
 	if err != nil {
@@ -246,8 +246,11 @@ func goRingInfo(comm C.ring_comm, info *C.ring_info, told *C.ring_told) (code C.
 	info.local_rank, info.local_ranks = C.int32_t(c.LocalRank()), C.int32_t(c.LocalSize())
 	info.cross_rank, info.cross_ranks = C.int32_t(c.CrossRank()), C.int32_t(c.CrossSize())
 	putText(&info.host[0], C.size_t(len(info.host)), c.Host())
-	if info.size >= C.sizeof_ring_info {
-		info.epoch, info.first_epoch = C.int32_t(c.Epoch()), C.int32_t(c.FirstEpoch())
+	if info.size > C.size_t(unsafe.Offsetof(info.epoch)) {
+		info.epoch = C.int32_t(c.Epoch())
+	}
+	if info.size >= C.sizeof_ring_info { // where the last member was padding, it may be written
+		info.first_epoch = C.int32_t(c.FirstEpoch())
 	}
 	return C.RING_OK
 }
@@ -288,10 +291,10 @@ func goRingStart(comm C.ring_comm, call *C.ring_call, id *C.ring_request, told *
 	}))
 }
 
-// invalid is the error of wrong arguments.
+// invalid returns the error of wrong arguments.
 func invalid(format string, args ...any) error { return fmt.Errorf("ring: "+format, args...) }
 
-// nowhere is the error of a NULL where a result was to go.
+// nowhere returns the error of a NULL in place of a result.
 func nowhere(what string) error {
 	return invalid("there is nowhere to put the %s: its address is NULL", what)
 }

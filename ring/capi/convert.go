@@ -16,7 +16,7 @@ type element struct {
 	size int // in bytes
 }
 
-// elementOf knows the types by the numbers of ring.h.
+// elementOf converts the type numbers of ring.h.
 func elementOf(dtype C.int32_t) (element, bool) {
 	switch dtype {
 	case C.RING_INT8:
@@ -67,13 +67,13 @@ func opOf(op C.int32_t) (ring.Op, bool) {
 	return 0, false
 }
 
-// kindOf knows the collectives by their numbers, which are those of package ring.
+// kindOf converts the kinds of ring.h, whose numbers are those of package ring.
 func kindOf(kind C.int32_t) (ring.Kind, bool) {
 	k := ring.Kind(kind)
 	return k, kind >= C.RING_BARRIER && kind <= C.RING_MESSAGE
 }
 
-// collective is a call on so many ranks as package ring takes it.
+// collective converts a call among a number of ranks.
 func collective(call *C.ring_call, ranks int) (ring.Collective, error) {
 	if call == nil || call.size < C.sizeof_ring_call {
 		return ring.Collective{}, invalid("a call without its size: set it to sizeof(ring_call), which is %d", C.sizeof_ring_call)
@@ -108,7 +108,7 @@ func collective(call *C.ring_call, ranks int) (ring.Collective, error) {
 	return w, nil
 }
 
-// buffer is so many elements of memory.
+// buffer converts memory of count elements.
 func buffer(kind ring.Kind, name string, ptr unsafe.Pointer, count C.uint64_t, size int) (ring.Buffer, error) {
 	const most = 1 << 47 // more than a process can have
 	if uint64(count) > most/uint64(size) {

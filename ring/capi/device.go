@@ -70,7 +70,7 @@ func goRingDeviceInfo(device C.ring_device, info *C.ring_device_info, told *C.ri
 	return C.RING_OK
 }
 
-// The stream is no pointer to Go: 1 and 2 are streams of CUDA's, and bad pointers.
+// The stream is passed as an integer: CUDA's streams 1 and 2 are invalid pointers.
 //
 //export goRingDeviceRun
 func goRingDeviceRun(device C.ring_device, stream C.uintptr_t, count C.size_t, calls *C.ring_call, scales *C.double, told *C.ring_told) (code C.int) {
@@ -81,7 +81,7 @@ func goRingDeviceRun(device C.ring_device, stream C.uintptr_t, count C.size_t, c
 		return tell(told, nil, err)
 	case count == 0:
 		return C.RING_OK
-	case count > placeMask:
+	case count > slotMask:
 		return tell(told, o, invalid("a group of %d", uint64(count)))
 	case calls == nil:
 		return tell(told, o, invalid("the calls are NULL"))

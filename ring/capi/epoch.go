@@ -39,7 +39,7 @@ func goRingHostsUpdated(comm C.ring_comm, updated *C.int, told *C.ring_told) (co
 	return C.RING_OK
 }
 
-// lookupHosts is lookupComm for what answers yes or no.
+// lookupHosts is lookupComm for functions with a yes or no answer.
 func lookupHosts(comm C.ring_comm, updated *C.int) (*object, error) {
 	o, err := lookupComm(comm)
 	if err == nil && updated == nil {

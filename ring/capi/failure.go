@@ -14,10 +14,10 @@ import (
 	"github.com/gorun/gorun/ring"
 )
 
-// errInternal marks what should not happen.
+// errInternal marks bugs.
 var errInternal = errors.New("ring: internal error")
 
-// errBroken marks a request that failed because a timeout has broken its communicator. For the one who waits it is no timeout.
+// errBroken marks a request that failed because a timeout broke its communicator: for its waiter that is no timeout.
 var errBroken = errors.New("a call ran out of time, and nothing works any more")
 
 // failures keeps the text of an object's last error.
@@ -38,7 +38,7 @@ func (f *failures) last() string {
 	return f.text
 }
 
-// codeOf is the number of an error.
+// codeOf returns the number of an error.
 func codeOf(err error) C.int {
 	var peer *ring.PeerError
 	switch {
@@ -62,7 +62,7 @@ func codeOf(err error) C.int {
 	return C.RING_INVALID
 }
 
-// tell leaves the text of err, if there is one, for the calling thread and with the object it is of, if there is one.
+// tell stores the text of err, if not nil, for the calling thread and with its object, if any.
 func tell(told *C.ring_told, o *object, err error) C.int {
 	if err == nil {
 		return C.RING_OK
@@ -78,14 +78,14 @@ func tell(told *C.ring_told, o *object, err error) C.int {
 	return codeOf(err)
 }
 
-// guard makes an error of a panic, which must not reach the caller's language.
+// guard converts a panic to an error.
 func guard(code *C.int, told *C.ring_told) {
 	if p := recover(); p != nil {
 		*code = tell(told, nil, fmt.Errorf("%w: %v\n%s", errInternal, p, debug.Stack()))
 	}
 }
 
-// putText copies text, or what of it fits, and ends it with 0.
+// putText copies text, truncated to fit, with a final 0.
 func putText(to *C.char, size C.size_t, text string) {
 	if to == nil || size == 0 {
 		return

@@ -90,19 +90,19 @@ func goRingSubmitHere(queue C.ring_queue, name *C.char, call *C.ring_call, id *C
 	if err != nil {
 		return tell(told, o, err)
 	}
-	place, err := o.requests.take()
+	slot, err := o.requests.take()
 	if err != nil {
 		return tell(told, o, err)
 	}
 	t, err := o.queue.SubmitHere(key, w)
 	if err == nil && !t.Done() {
-		o.requests.fill(place, request{ticket: t})
-		*id = place
+		o.requests.fill(slot, request{ticket: t})
+		*id = slot
 		return C.RING_OK
 	}
-	o.requests.giveBack(place)
+	o.requests.giveBack(slot)
 	if *id = 0; err == nil {
-		err = t.Wait(context.Background()) // which is over
+		err = t.Wait(context.Background()) // which is done
 	}
 	return tell(told, o, err)
 }
@@ -123,7 +123,7 @@ func goRingJoin(queue C.ring_queue, last *C.int32_t, id *C.ring_request, told *C
 	}))
 }
 
-// submission is what a call on a queue is about.
+// submission holds the arguments of a call on a queue.
 func submission(queue C.ring_queue, name *C.char, call *C.ring_call, id *C.ring_request) (*object, string, ring.Collective, error) {
 	o, err := lookupQueue(queue)
 	if err != nil {
@@ -148,7 +148,7 @@ func goRingSubmitGroup(queue C.ring_queue, count C.size_t, keys **C.char, calls 
 	})
 }
 
-// submitGroup submits calls as one, in the way that submit does.
+// submitGroup submits calls together by the function submit.
 func submitGroup(queue C.ring_queue, count C.size_t, keys **C.char, calls *C.ring_call, ids *C.ring_request, told *C.ring_told,
 	submit func(*ring.Queue, []string, []ring.Collective) ([]ring.Ticket, error)) C.int {
 	o, err := lookupQueue(queue)
@@ -157,7 +157,7 @@ func submitGroup(queue C.ring_queue, count C.size_t, keys **C.char, calls *C.rin
 		return tell(told, nil, err)
 	case count == 0:
 		return C.RING_OK
-	case count > placeMask:
+	case count > slotMask:
 		return tell(told, o, invalid("a group of %d", uint64(count)))
 	case keys == nil || calls == nil:
 		return tell(told, o, invalid("the group's names or calls are NULL"))
@@ -168,28 +168,28 @@ func submitGroup(queue C.ring_queue, count C.size_t, keys **C.char, calls *C.rin
 	if err != nil {
 		return tell(told, o, err)
 	}
-	places := make([]C.ring_request, 0, count)
+	slots := make([]C.ring_request, 0, count)
 	for range count {
-		place, err := o.requests.take()
+		slot, err := o.requests.take()
 		if err != nil {
-			o.requests.giveBack(places...)
+			o.requests.giveBack(slots...)
 			return tell(told, o, err)
 		}
-		places = append(places, place)
+		slots = append(slots, slot)
 	}
 	tickets, err := submit(o.queue, texts, work)
 	if err != nil {
-		o.requests.giveBack(places...)
+		o.requests.giveBack(slots...)
 		return tell(told, o, err)
 	}
 	for i, t := range tickets {
-		o.requests.fill(places[i], request{ticket: t})
+		o.requests.fill(slots[i], request{ticket: t})
 	}
-	copy(unsafe.Slice(ids, count), places)
+	copy(unsafe.Slice(ids, count), slots)
 	return C.RING_OK
 }
 
-// callOf is a call of several. A program that was built for a later ring.h has larger ones, and all are alike.
+// callOf returns one call of an array. A program built for a later ring.h has larger ones, all of one size.
 func callOf(calls *C.ring_call, i int) (*C.ring_call, error) {
 	step := calls.size
 	call := (*C.ring_call)(unsafe.Add(unsafe.Pointer(calls), uintptr(i)*uintptr(step)))
@@ -199,7 +199,7 @@ func callOf(calls *C.ring_call, i int) (*C.ring_call, error) {
 	return call, nil
 }
 
-// group takes names and calls.
+// group converts names and calls.
 func (o *object) group(keys []*C.char, calls *C.ring_call) (texts []string, work []ring.Collective, err error) {
 	texts, work = make([]string, len(keys)), make([]ring.Collective, len(keys))
 	for i, key := range keys {
@@ -217,23 +217,23 @@ func (o *object) group(keys []*C.char, calls *C.ring_call) (texts []string, work
 	return texts, work, nil
 }
 
-// names keeps the names that came, so that one that comes again costs no memory.
+// names caches names, so that a repeated one allocates nothing.
 type names struct {
 	mu    sync.Mutex
 	texts map[string]string
 }
 
-// maxNames is how many names are kept, and maxKept how long they may be.
+// maxNames is the number of cached names, and maxKept their greatest length.
 const maxNames, maxKept = 8192, 1024
 
-// name is a name as Go has it.
+// name returns a C name as a Go string.
 func (n *names) name(of *C.char) (string, error) {
 	if of == nil {
 		return "", invalid("the name is NULL")
 	}
 	bytes := unsafe.Slice((*byte)(unsafe.Pointer(of)), C.strlen(of))
 	if len(bytes) > maxKept {
-		return string(bytes), nil // to be refused
+		return string(bytes), nil // which Submit refuses
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -249,7 +249,7 @@ func (n *names) name(of *C.char) (string, error) {
 	return text, nil
 }
 
-// result is what came of a call with parts of unlike lengths, in memory of C.
+// result is the result of a call with parts of different lengths, in C memory.
 type result struct {
 	data   unsafe.Pointer
 	count  int
@@ -257,7 +257,7 @@ type result struct {
 	size   int            // of an element
 }
 
-// room makes the memory. It is called by the queue, once.
+// room allocates the memory. The queue calls it once.
 func (r *result) room(counts []int) ring.Buffer {
 	r.counts = C.malloc(C.size_t(len(counts)) * 8)
 	copy(unsafe.Slice((*int)(r.counts), len(counts)), counts)
@@ -314,7 +314,7 @@ func goRingResult(id C.ring_request, data *unsafe.Pointer, count *C.uint64_t, co
 	return C.RING_OK
 }
 
-// trace is the file of a queue's timeline, while there is one.
+// trace is the file of a queue's running timeline.
 type trace struct {
 	mu   sync.Mutex
 	file *os.File

@@ -14,55 +14,55 @@ import (
 	"github.com/gorun/gorun/ring"
 )
 
-// A request's handle is the handle of its communicator or queue in the upper bits, then how often its place was used
-// before, then the number of that place, from 1.
+// A request's handle consists of the handle of its communicator or queue in the upper bits, the number of earlier uses of its
+// slot, and the slot's number from 1.
 const (
-	ownerBits, turnBits, placeBits = 40, 20, 20 // of the turn and place together; the owner has the rest
+	ownerBits, turnBits, slotBits = 40, 20, 20 // of the turn and slot together; the owner has the rest
 
-	placeMask = 1<<placeBits - 1
-	turnMask  = 1<<turnBits - 1
-	ownerMax  = 1<<(64-ownerBits) - 1
+	slotMask = 1<<slotBits - 1
+	turnMask = 1<<turnBits - 1
+	ownerMax = 1<<(64-ownerBits) - 1
 )
 
-// request is a call that was started or submitted, until it was waited for or released.
+// request is a started or submitted call until it is freed.
 type request struct {
-	handle ring.Handle // one of them is zero, and over
+	handle ring.Handle // one of them is zero, and done
 	ticket ring.Ticket
-	result *result // of a call with a result of a length of its own, else nil
+	result *result // of ring_submit_v, else nil
 
 	joining *ring.Joining // of ring_join, else nil
-	last    *C.int32_t    // where it tells who was the last to join
+	last    *C.int32_t    // where the rank that joined last is written
 
 	turn     uint64
 	used     bool
-	waits    int // threads that look at it now: none takes it from the other
+	waits    int // threads that use it now; the last one frees it
 	outcome  outcome
 	released bool
 }
 
-// outcome is what is known of a request.
+// outcome is the known state of a request.
 type outcome struct {
 	over bool
-	err  error // of the request when it is over, else of the wait
+	err  error // of the request when it is done, else of the wait
 }
 
 func (r *request) done() bool {
 	return r.handle.Done() && r.ticket.Done() && (r.joining == nil || r.joining.Done())
 }
 
-// wait waits until the request is over or ctx ends. It is pure but for that: leave keeps what it returns.
+// wait waits until the request is done or ctx ends. It changes nothing: leave keeps the outcome.
 func (r *request) wait(ctx context.Context) outcome {
 	err := r.waitOnce(ctx)
 	if !errors.Is(err, context.DeadlineExceeded) {
 		return outcome{true, err}
 	}
 	if !r.done() {
-		if err == context.DeadlineExceeded { // of a call without a name
+		if err == context.DeadlineExceeded { // of a started call
 			err = fmt.Errorf("ring: the request is not over: %w", err)
 		}
 		return outcome{err: err}
 	}
-	// It came to its end as the wait did, or it is a timeout that is its end.
+	// It ended together with the wait, or a timeout ended it.
 	if err = r.waitOnce(context.Background()); errors.Is(err, context.DeadlineExceeded) {
 		err = fmt.Errorf("%w: %w", err, errBroken)
 	}
@@ -83,23 +83,23 @@ func (r *request) waitOnce(ctx context.Context) error {
 	return r.ticket.Wait(ctx)
 }
 
-// finished reports whether there is nothing more to say about the request.
+// finished reports whether the request can be freed.
 func (r *request) finished() bool {
 	return r.released || r.outcome.over && r.outcome.err == nil && r.result == nil
 }
 
-// requests are those of one communicator or queue.
+// requests holds the requests of one communicator or queue.
 type requests struct {
 	owner  uint64
 	closed atomic.Bool // of the communicator or queue; changed with the lock held
 
-	mu     sync.Mutex
-	places []request
-	free   []uint32
-	live   int
+	mu    sync.Mutex
+	slots []request
+	free  []uint32
+	live  int
 }
 
-// take reserves a place.
+// take reserves a slot.
 func (t *requests) take() (C.ring_request, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -108,46 +108,45 @@ func (t *requests) take() (C.ring_request, error) {
 		return 0, ring.ErrClosed
 	case t.owner > ownerMax:
 		return 0, invalid("this process has made too many communicators and queues")
-	case len(t.free) == 0 && len(t.places) == placeMask:
+	case len(t.free) == 0 && len(t.slots) == slotMask:
 		return 0, invalid("there are %d requests already: wait for them", t.live)
 	}
 	if len(t.free) == 0 {
-		t.places = append(t.places, request{})
-		t.free = append(t.free, uint32(len(t.places)-1))
+		t.slots = append(t.slots, request{})
+		t.free = append(t.free, uint32(len(t.slots)-1))
 	}
 	at := t.free[len(t.free)-1]
 	t.free = t.free[:len(t.free)-1]
-	t.places[at].used = true
+	t.slots[at].used = true
 	t.live++
-	return C.ring_request(t.owner<<ownerBits | t.places[at].turn<<placeBits | uint64(at+1)), nil
+	return C.ring_request(t.owner<<ownerBits | t.slots[at].turn<<slotBits | uint64(at+1)), nil
 }
 
-// fill puts a request in its place.
+// fill puts a request into its slot.
 func (t *requests) fill(id C.ring_request, r request) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	p := &t.places[uint64(id)&placeMask-1]
+	p := &t.slots[uint64(id)&slotMask-1]
 	p.handle, p.ticket, p.result, p.joining, p.last = r.handle, r.ticket, r.result, r.joining, r.last
 }
 
-// begin starts a call that has a place, and puts its handle into id: the place first, because a call that has
-// begun cannot be taken back.
+// begin starts a call and puts its handle into id. It reserves the slot first, because a started call cannot be undone.
 func (t *requests) begin(id *C.ring_request, start func() (request, error)) error {
-	place, err := t.take()
+	slot, err := t.take()
 	if err != nil {
 		return err
 	}
 	r, err := start()
 	if err != nil {
-		t.giveBack(place)
+		t.giveBack(slot)
 		return err
 	}
-	t.fill(place, r)
-	*id = place
+	t.fill(slot, r)
+	*id = slot
 	return nil
 }
 
-// giveBack frees places that were not filled.
+// giveBack frees slots that were not filled.
 func (t *requests) giveBack(ids ...C.ring_request) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -156,16 +155,16 @@ func (t *requests) giveBack(ids ...C.ring_request) {
 	}
 }
 
-// at is the place of a request. The lock is held.
+// at returns the slot of a request. The lock is held.
 func (t *requests) at(id C.ring_request) (*request, error) {
-	place, turn := uint64(id)&placeMask, uint64(id)>>placeBits&turnMask
-	if place == 0 || place > uint64(len(t.places)) || !t.places[place-1].used || t.places[place-1].turn != turn || t.places[place-1].finished() {
+	slot, turn := uint64(id)&slotMask, uint64(id)>>slotBits&turnMask
+	if slot == 0 || slot > uint64(len(t.slots)) || !t.slots[slot-1].used || t.slots[slot-1].turn != turn || t.slots[slot-1].finished() {
 		return nil, invalid("there is no request %#x: it was waited for or released", uint64(id))
 	}
-	return &t.places[place-1], nil
+	return &t.slots[slot-1], nil
 }
 
-// enter returns a request, which stays in its place until leave.
+// enter returns a request, which keeps its slot until leave.
 func (t *requests) enter(id C.ring_request) (request, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -177,19 +176,19 @@ func (t *requests) enter(id C.ring_request) (request, error) {
 	return *r, nil
 }
 
-// leave keeps what was found out about a request, and lets go of it; if nothing more is to be said, so is its place. What
-// was found out first stays true: later the name may be in use again. It returns the error of that.
+// leave records the outcome of a request and ends its use; a finished request is freed. The first outcome counts, because later
+// the name may be in use again. It returns that outcome's error.
 func (t *requests) leave(id C.ring_request, found outcome) error {
 	return t.let(id, found, false)
 }
 
-// release is leave for the last time.
+// release is leave that frees the request.
 func (t *requests) release(id C.ring_request, found outcome) { _ = t.let(id, found, true) }
 
 func (t *requests) let(id C.ring_request, found outcome, release bool) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	r := &t.places[uint64(id)&placeMask-1]
+	r := &t.slots[uint64(id)&slotMask-1]
 	if !r.outcome.over {
 		r.outcome = found
 	}
@@ -203,12 +202,11 @@ func (t *requests) let(id C.ring_request, found outcome, release bool) error {
 	return err
 }
 
-// remove frees a place. The lock is held. A place that has had all of its turns is not used again, so that no
-// request ever has the handle of an old one.
+// remove frees a slot. The lock is held. A slot that has used up its turns is not used again, so that no handle repeats.
 func (t *requests) remove(id C.ring_request) {
-	at := uint32(uint64(id)&placeMask - 1)
-	turn := t.places[at].turn + 1
-	t.places[at] = request{turn: turn}
+	at := uint32(uint64(id)&slotMask - 1)
+	turn := t.slots[at].turn + 1
+	t.slots[at] = request{turn: turn}
 	if turn <= turnMask {
 		t.free = append(t.free, at)
 	}
@@ -216,7 +214,7 @@ func (t *requests) remove(id C.ring_request) {
 	t.forget()
 }
 
-// close refuses requests from now on. It reports whether it was first to do so.
+// close makes later requests fail. It reports whether it was the first call.
 func (t *requests) close() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -227,14 +225,14 @@ func (t *requests) close() bool {
 	return true
 }
 
-// forget gives up the handle of the communicator or queue when it is closed and no request is left. The lock is held.
+// forget deletes the handle of the communicator or queue when it is closed and has no requests. The lock is held.
 func (t *requests) forget() {
 	if t.closed.Load() && t.live == 0 {
 		cgo.Handle(t.owner).Delete()
 	}
 }
 
-// enterRequest finds a request and what it belongs to, for leave.
+// enterRequest returns a request and its object; the caller calls leave.
 func enterRequest(id C.ring_request) (*object, request, error) {
 	o, err := lookup(C.uint64_t(id >> ownerBits))
 	if err != nil {
@@ -288,7 +286,7 @@ func goRingRelease(id C.ring_request, told *C.ring_told) (code C.int) {
 		_ = o.requests.leave(id, outcome{})
 		return tell(told, nil, invalid("the request is not over: wait for it"))
 	}
-	o.requests.release(id, r.wait(context.Background())) // it is over, and what it holds is free after that
+	o.requests.release(id, r.wait(context.Background())) // it is done, and its memory is freed then
 	return C.RING_OK
 }
 
