@@ -72,7 +72,6 @@ const (
 	CodeUnkillable = core.CodeUnkillable
 	CodeTimeout    = core.CodeTimeout
 	CodeLaunch     = core.CodeLaunch
-	CodeSignalBase = core.CodeSignalBase
 )
 
 // Reasons to stop a job, ends of MPI programs, and memory that may run out.

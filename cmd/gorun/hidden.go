@@ -10,6 +10,7 @@ import (
 
 	"github.com/gorun/gorun/internal/agent"
 	"github.com/gorun/gorun/internal/bench"
+	"github.com/gorun/gorun/internal/cli/exitcode"
 	"github.com/gorun/gorun/internal/transport/srun"
 	"github.com/gorun/gorun/launcher"
 )
@@ -21,7 +22,7 @@ const serveCommand = "__serve"
 func runAgent(args []string) int {
 	if want := map[string]int{launcher.AgentCommand: 2, serveCommand: 3}; len(args) != want[args[0]] {
 		fmt.Fprintln(os.Stderr, "gorun: this command is internal to gorun")
-		return 2
+		return exitcode.Usage
 	}
 	// Signals are caught, not ignored, since ranks inherit ignored ones. SIGPIPE comes when the launcher is lost,
 	// which must not end the agent before the ranks.
@@ -50,7 +51,7 @@ func agentCode(code int, err error) int {
 	}
 	fmt.Fprintln(os.Stderr, "gorun agent:", err)
 	if code == 0 {
-		code = launcher.CodeLaunch
+		code = exitcode.Launch
 	}
 	return code
 }

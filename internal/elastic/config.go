@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/gorun/gorun/internal/wire"
 )
 
 // CodeNoRank is the exit code of a job that no rank's failure ended: a host was lost, or there were too few slots.
-const CodeNoRank = 125
+const CodeNoRank = wire.CodeHostFailed
 
 // Config holds the settings of an elastic job. A zero limit or duration means its default.
 type Config struct {

@@ -3,9 +3,11 @@ package elastic
 import (
 	"fmt"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/gorun/gorun/internal/prose"
+	"github.com/gorun/gorun/internal/wire"
 )
 
 // Driver is the state of one elastic job. Events change what is known; settle then decides the actions.
@@ -214,7 +216,7 @@ func (d *Driver) exited(e Exited) {
 	}
 	code, text, at := e.Code, fmt.Sprintf("exited with code %d", e.Code), e.At
 	if e.Signal != 0 {
-		code, text = 128+e.Signal, fmt.Sprintf("was killed by signal %d", e.Signal)
+		code, text = wire.SignalCode(syscall.Signal(e.Signal)), fmt.Sprintf("was killed by signal %d", e.Signal)
 	}
 	if at == 0 {
 		at = d.now

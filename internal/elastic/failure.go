@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"syscall"
 	"time"
+
+	"github.com/gorun/gorun/internal/wire"
 )
 
 const (
@@ -53,7 +55,7 @@ func (d *Driver) failed(p *process, f Failure) {
 
 // own reports whether the process could have failed by itself. SIGKILL and SIGTERM come from outside and may not recur.
 func own(code int) bool {
-	return code != CodeNoRank && code != 128+int(syscall.SIGKILL) && code != 128+int(syscall.SIGTERM)
+	return code != CodeNoRank && code != wire.SignalCode(syscall.SIGKILL) && code != wire.SignalCode(syscall.SIGTERM)
 }
 
 // again counts a failure of a rank or a slot, and reports whether it has recurred too often.

@@ -107,7 +107,7 @@ func (w *world) find(name Process) *simProc {
 }
 
 func (w *world) stop(a Stop) {
-	w.After(wire, func() {
+	w.After(latency, func() {
 		p := w.find(a.Process)
 		if p == nil || p.host.cut || p.link != p.host.link || p.deaf {
 			return
@@ -132,7 +132,7 @@ func (w *world) fence(a Fence) {
 	link, procs := h.link, slices.Clone(h.procs)
 	h.reported = true
 	cut := h.cut
-	w.After(w.upTo(w.cfg.Fence-wire), func() { // the agent's end, or the lease
+	w.After(w.upTo(w.cfg.Fence-latency), func() { // the agent's end, or the lease
 		for _, p := range procs {
 			w.vanish(p)
 		}
@@ -143,7 +143,7 @@ func (w *world) fence(a Fence) {
 			}
 		}
 		if !cut && w.oneIn(2) {
-			w.After(wire, func() { w.step(HostFenced{h.name}) })
+			w.After(latency, func() { w.step(HostFenced{h.name}) })
 		}
 	})
 }
@@ -172,7 +172,7 @@ func (w *world) announce(plan Plan) {
 		w.countChanges(plan)
 	}
 	w.plan, w.announced = &plan, plan.Epoch
-	w.After(wire, func() {
+	w.After(latency, func() {
 		for _, m := range plan.Members {
 			if p := w.find(m.Process); p != nil && p.link == p.host.link && !p.host.cut {
 				p.phase, p.epoch = joining, plan.Epoch

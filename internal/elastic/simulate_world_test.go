@@ -61,7 +61,7 @@ type simProc struct {
 	state bool
 }
 
-const wire = 20 * time.Millisecond // to and from a host
+const latency = 20 * time.Millisecond // to and from a host
 
 func (w *world) oneIn(n int) bool { return w.dice.IntN(n) == 0 }
 func (w *world) upTo(d time.Duration) time.Duration {
@@ -255,7 +255,7 @@ func (w *world) die(p *simProc, code, signal int) {
 
 // hear delivers an event of a process to the driver, unless the connection has ended by then.
 func (w *world) hear(p *simProc, event func() Event) {
-	w.After(wire, func() {
+	w.After(latency, func() {
 		if p.host.up && !p.host.cut && p.host.link == p.link {
 			w.step(event())
 		}

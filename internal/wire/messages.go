@@ -139,10 +139,11 @@ const (
 	CodeHostFailed    = 125
 	CodeNotExecutable = 126
 	CodeNotFound      = 127
+	CodeSignalBase    = 128 // plus the number of the signal that ended it
 )
 
 // SignalCode is the exit code of a program that a signal ended, as shells have it.
-func SignalCode(signal syscall.Signal) int { return 128 + int(signal) }
+func SignalCode(signal syscall.Signal) int { return CodeSignalBase + int(signal) }
 
 // Start starts the ranks, when every host of the job is ready.
 type Start struct {

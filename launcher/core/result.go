@@ -6,14 +6,14 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/prose"
+	"github.com/gorun/gorun/internal/wire"
 )
 
 // Exit codes that gorun itself chooses. See docs/exit-codes.md.
 const (
 	CodeUnkillable = 123 // nothing failed, but processes of the job cannot be killed
 	CodeTimeout    = 124
-	CodeLaunch     = 125 // a job could not be launched, or a host was lost
-	CodeSignalBase = 128
+	CodeLaunch     = wire.CodeHostFailed // a job could not be launched, or a host was lost
 )
 
 // Result is how a job that was started ended.
@@ -79,13 +79,13 @@ func (f Failure) String() string {
 func (r Result) Code() int {
 	switch r.Stopped {
 	case Interrupted:
-		return CodeSignalBase + int(syscall.SIGINT)
+		return wire.SignalCode(syscall.SIGINT)
 	case Terminated:
-		return CodeSignalBase + int(syscall.SIGTERM)
+		return wire.SignalCode(syscall.SIGTERM)
 	case HungUp:
-		return CodeSignalBase + int(syscall.SIGHUP)
+		return wire.SignalCode(syscall.SIGHUP)
 	case OutputClosed:
-		return CodeSignalBase + int(syscall.SIGPIPE)
+		return wire.SignalCode(syscall.SIGPIPE)
 	case TimedOut:
 		return CodeTimeout
 	}
@@ -100,7 +100,7 @@ func (r Result) Code() int {
 	case f == nil || f.Lost != nil:
 		return CodeLaunch
 	case f.Exit.Signal != 0:
-		return CodeSignalBase + f.Exit.Signal
+		return wire.SignalCode(syscall.Signal(f.Exit.Signal))
 	case f.Exit.MPI != "":
 		return max(f.Exit.Code, 1) // whatever the code, it was no success
 	default:

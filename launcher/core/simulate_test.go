@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/test/simulate"
+	"github.com/gorun/gorun/internal/wire"
 )
 
 // verdict compares the launcher's result with the course of the job.
@@ -69,7 +70,7 @@ func (w *world) blame(r Result) error {
 	cause := w.ranks[i]
 	want := cause.code
 	if cause.killed != 0 {
-		want = CodeSignalBase + int(cause.killed)
+		want = wire.SignalCode(cause.killed)
 	}
 	switch {
 	case !r.Cause.Victim && !cause.origin:

@@ -65,7 +65,7 @@ func (w *world) requestStop(at time.Duration, why StopReason) {
 	if w.oneIn(3) {
 		w.until(at+w.upTo(2*time.Second), func() {
 			if !w.boss.stopped {
-				w.boss.end(CodeSignalBase + int(syscall.SIGINT))
+				w.boss.end(wire.SignalCode(syscall.SIGINT))
 			}
 		})
 	}

@@ -26,12 +26,6 @@ func (s *Session) LossReason(err error) error {
 	return explainLoss(err, s.runErr, s.stderr.String())
 }
 
-// Exit codes of an agent's command.
-const (
-	codeEnded      = 125 // it ended its ranks and itself, and printed why
-	codeSignalBase = 128 // and the number of the signal that killed it
-)
-
 // agentSays is the prefix of the last line of an agent that ends early.
 const agentSays = "gorun agent: "
 
@@ -40,7 +34,7 @@ func explainLoss(err, ran error, stderr string) error {
 	var status interface{ ExitCode() int }
 	_, last, found := strings.Cut(stderr, agentSays)
 	switch {
-	case errors.As(ran, &status) && found && status.ExitCode() == codeEnded:
+	case errors.As(ran, &status) && found && status.ExitCode() == wire.CodeHostFailed:
 		return fmt.Errorf("the agent %s", last)
 	case killedBy(ran) != 0:
 		err = &AgentEndedError{Signal: killedBy(ran)}
@@ -60,7 +54,7 @@ func explainLoss(err, ran error, stderr string) error {
 // ExplainFailing returns the reason that an agent gave for its end.
 func ExplainFailing(f wire.Failing) error {
 	if f.GuardGone { // a guard that is not killed ends after its agent
-		return &AgentEndedError{Code: codeSignalBase + int(syscall.SIGKILL)}
+		return &AgentEndedError{Code: wire.SignalCode(syscall.SIGKILL)}
 	}
 	return fmt.Errorf("the agent was told to end there: %s", prose.Printable(f.Signal))
 }
@@ -80,7 +74,7 @@ func (e *AgentEndedError) Error() string {
 
 // Killed reports whether SIGKILL ended it.
 func (e *AgentEndedError) Killed() bool {
-	return e.Signal == syscall.SIGKILL || e.Code == codeSignalBase+int(syscall.SIGKILL)
+	return e.Signal == syscall.SIGKILL || e.Code == wire.SignalCode(syscall.SIGKILL)
 }
 
 // killedBy returns the signal that ended a command on this machine, or 0.

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/gorun/gorun/internal/wire"
 )
 
 // cacheDir is gorun's folder on hosts, relative to the home directory; start.sh has the alternatives.
@@ -74,7 +76,6 @@ func isNoAgent(err error) bool {
 	if !errors.As(err, &no) {
 		return false
 	}
-	const killed = 128 + int(syscall.SIGKILL)
 	code, ended := exitCode(no.Err)
-	return ended && code != killed || errors.Is(no.Err, ErrOtherBuild)
+	return ended && code != wire.SignalCode(syscall.SIGKILL) || errors.Is(no.Err, ErrOtherBuild)
 }

@@ -10,6 +10,12 @@ import (
 	"github.com/gorun/gorun/launcher"
 )
 
+// Exit codes of errors that end gorun before any rank fails.
+const (
+	Usage  = 2                   // a mistake in the command line, the settings or the hosts
+	Launch = launcher.CodeLaunch // 125: the job could not be launched, or a host was lost
+)
+
 // Of returns the exit code for an error of a job or command. docs/exit-codes.md has the table.
 func Of(err error) int {
 	var launch *launcher.LaunchError
@@ -23,9 +29,9 @@ func Of(err error) int {
 	case errors.As(err, &stopped):
 		return launcher.Result{Stopped: stopped.Reason}.Code()
 	case errors.As(err, &slots), errors.As(err, &gpus), errors.As(err, &output), IsUsage(err):
-		return 2
+		return Usage
 	}
-	return launcher.CodeLaunch
+	return Launch
 }
 
 // IsUsage reports whether err is a mistake in what the user typed or configured.

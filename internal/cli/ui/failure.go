@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorun/gorun/internal/prose"
+	"github.com/gorun/gorun/internal/wire"
 	"github.com/gorun/gorun/launcher"
 )
 
@@ -135,8 +136,8 @@ func failureHint(f launcher.Failure) string {
 		return signalHint(syscall.Signal(e.Signal), e, f.Host)
 	case e.Code == 126 || e.Code == 127:
 		return fmt.Sprintf("shells exit with %d when they cannot run or find a command: check PATH on %s", e.Code, f.Host)
-	case e.Code > launcher.CodeSignalBase && unix.SignalName(syscall.Signal(e.Code-launcher.CodeSignalBase)) != "":
-		return fmt.Sprintf("shells exit with this code when signal %d (%s) ended their command", e.Code-launcher.CodeSignalBase, signalText(e.Code-launcher.CodeSignalBase))
+	case e.Code > wire.CodeSignalBase && unix.SignalName(syscall.Signal(e.Code-wire.CodeSignalBase)) != "":
+		return fmt.Sprintf("shells exit with this code when signal %d (%s) ended their command", e.Code-wire.CodeSignalBase, signalText(e.Code-wire.CodeSignalBase))
 	}
 	return ""
 }

@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/gorun/gorun/internal/wire"
 	"github.com/gorun/gorun/launcher"
 )
 
@@ -88,7 +89,7 @@ func (w *Requests) requestStop(s os.Signal, times int, console *UI) {
 		console.Notef("killing the job")
 	default:
 		// Agents finish the kill when they lose the connection.
-		os.Exit(launcher.CodeSignalBase + int(s.(syscall.Signal)))
+		os.Exit(wire.SignalCode(s.(syscall.Signal)))
 	}
 }
 

@@ -45,7 +45,7 @@ func layers() []layer {
 		{folder: "internal/prose", why: leaf},
 		{folder: "internal/topology", may: []string{"internal/prose"}, why: leaf},
 		{folder: "internal/contain", why: leaf},
-		{folder: "internal/elastic", may: []string{"hostfile", "internal/prose"}, why: "it decides, and is told of hosts and processes; of the hostfile it uses the grammar"},
+		{folder: "internal/elastic", may: []string{"hostfile", "internal/prose", "internal/wire"}, why: "it decides, and is told of hosts and processes; of the hostfile it uses the grammar, of the wire the exit codes"},
 		{folder: "internal/gloo", why: leaf + "; it is handed the store"},
 		{folder: "internal/agent", may: []string{"internal/agent/link", "internal/agent/seat", "internal/agent/services", "internal/contain", "internal/wire", "internal/rankenv", "internal/memexec", "internal/topology", "internal/workdir"}, tests: []string{"gpu"}, why: "the agent hears of its job only through the wire"},
 		{folder: "internal/agent/link", why: leaf},
