@@ -270,5 +270,5 @@ func (e *Elastic) checkFiles() error {
 	return nil
 }
 
-// most is how many ranks there may be.
+// most returns the greatest number of ranks.
 func (e *Elastic) most() int { return cmp.Or(e.Max, math.MaxInt) }

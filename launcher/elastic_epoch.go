@@ -85,8 +85,8 @@ func (j *elasticJob) addressesOf(plan elastic.Plan) map[string][]string {
 	return texts
 }
 
-// addressesAlone are those that a host's process is started with, when little may be known of other hosts. Stock Horovod stays with the first one's
-// interface, so it is not loopback where there are other hosts, or may be.
+// addressesAlone returns the addresses with which a host's process starts, before other hosts are known. Stock Horovod keeps the
+// first one's interface, so it is not loopback if there may be other hosts.
 func (j *elasticJob) addressesAlone(name string, c route.Contact) ([]route.Address, error) {
 	j.mu.Lock()
 	j.contacts[name] = c
@@ -119,7 +119,7 @@ func (j *elasticJob) toMembers(t wire.Type, message any) {
 	}
 }
 
-// elasticAbort is why an epoch cannot go on.
+// elasticAbort is why an epoch has failed.
 type elasticAbort struct {
 	process *elasticProcess // nil: it is the host
 	host    string

@@ -160,7 +160,7 @@ func (j *elasticJob) stopProcess(act elastic.Stop) {
 	j.requestStop(p)
 }
 
-// requestStop has a process end, without grace if any stop request said so.
+// requestStop ends a process, without grace if any stop request asked for that.
 func (j *elasticJob) requestStop(p *elasticProcess) {
 	grace := j.opts.Grace
 	if _, now := j.driver.Stopping(p.name); now {
@@ -190,7 +190,7 @@ func (j *elasticJob) up(e processUp) {
 // fenced reports whether the process's host was lost, so that its messages are ignored.
 func (j *elasticJob) fenced(p *elasticProcess) bool { return j.procs[p.name] != p }
 
-// down is a process whose agent is there no more, or never was.
+// down is a process without an agent.
 func (j *elasticJob) down(e processDown) {
 	p := e.process
 	started := p.session != nil
@@ -221,7 +221,7 @@ func (j *elasticJob) down(e processDown) {
 	}
 }
 
-// others reports whether the failed start of a process says nothing about its host, because other processes run there or start
+// others reports whether the failed start of a process is not its host's fault, because other processes run there or start
 // over another connection. They will show whether the host is lost.
 func (j *elasticJob) others(p *elasticProcess) bool {
 	for _, other := range j.procs {

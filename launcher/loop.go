@@ -70,7 +70,7 @@ var errOver = errors.New("the job is over")
 
 type (
 	eventOutput struct{ err error } // the terminal does not take output any more
-	// reported is what an agent sent: an Exit, suspended, allDone or a message of package wire.
+	// reported is a report of an agent: an Exit, suspended, allDone or a message of package wire.
 	reported struct {
 		from    *session.Session
 		message any

@@ -15,7 +15,7 @@ const (
 	whole        // everything
 )
 
-// collective is what a kind of call looks like to a benchmark.
+// collective describes a kind of call to a benchmark.
 type collective struct {
 	name     string
 	kind     ring.Kind
@@ -143,7 +143,7 @@ func buffer(b []byte, width int) ring.Buffer {
 	return ring.Buffer{Ptr: unsafe.Pointer(unsafe.SliceData(b)), Len: len(b) / width}
 }
 
-// values are what memory holds before a call, and what dst must hold after it.
+// values are the contents of memory before a call, and the expected contents of dst after it.
 func (c collective) values(combo combination, rank, n int, dst, src []byte) (begin, want []segment) {
 	moved := func(seed int) []byte { return combo.typ.tile(func(i int) int64 { return element(i, seed) }) }
 	// blocks is one segment for each part of b.

@@ -2,7 +2,7 @@ package bench
 
 import "github.com/gorun/gorun/ring"
 
-// element is a value that is moved as it is: 0 to 126, and other ones for other
+// element is a value that is only moved: 0 to 126, different for different
 // seeds.
 func element(i, seed int) int64 { return int64(i*5+seed*11+seed/127) % 127 }
 
@@ -14,7 +14,7 @@ const few = 48
 // chosen reports whether rank is one of about limit ranks out of n at element i.
 func chosen(i, rank, n, limit int) bool { return (i+rank)%min((n+limit-1)/limit, period) == 0 }
 
-// contribution is what rank of n brings to element i.
+// contribution returns element i of a rank's input, of n ranks.
 func (c combination) contribution(i, rank, n int) int64 {
 	v := c.signed(i, rank, n)
 	if c.typ.unsigned() || c.typ.id == ring.Bool {
@@ -74,12 +74,12 @@ func (c combination) operation() ring.Op {
 	return c.op
 }
 
-// tile is what rank of n brings.
+// tile returns the input of a rank of n.
 func (c combination) tile(rank, n int) []byte {
 	return c.typ.tile(func(i int) int64 { return c.contribution(i, rank, n) })
 }
 
-// combined is what must come of all ranks' tiles.
+// combined returns the expected result of all ranks' tiles.
 func (c combination) combined(n int) []byte {
 	return c.typ.tile(func(i int) int64 {
 		v := c.contribution(i, 0, n)

@@ -1,4 +1,4 @@
-// Package bench times ring's collectives, and shows what came of it.
+// Package bench times ring's collectives and prints the results.
 //
 // The ranks run [Run] and print a [Row] for each size; whoever started them
 // reads the rows and shows them as a [Table] or a [Plot]. Sizes, columns and bandwidths

@@ -37,7 +37,7 @@ func newGPU(ctx context.Context, c *ring.Comm, host [2][]byte) (g *gpu, err erro
 	return g, nil
 }
 
-// ordinal is the number of a rank's GPU among those that it may see: that of its local rank, in turns where there are fewer.
+// ordinal returns the number of a rank's GPU among the visible ones: its local rank, modulo their number.
 func ordinal(localRank int, visible string, set bool) int {
 	if !set {
 		return localRank

@@ -11,7 +11,7 @@ import (
 	"github.com/gorun/gorun/ring"
 )
 
-// Options say what to time.
+// Options selects the calls to time.
 type Options struct {
 	Collective string        // one of [Collectives]
 	Types, Ops []string      // names, or "all"; empty: float, and sum where elements are combined
@@ -53,7 +53,7 @@ func (o Options) Check() error {
 	return err
 }
 
-// resolve finds what the names stand for.
+// resolve converts the names of collectives, types and operations.
 func (o Options) resolve() (collective, []combination, error) {
 	c, known := find(o.Collective)
 	switch {

@@ -44,7 +44,7 @@ func (t *Table) Add(row Row) error {
 	return nil
 }
 
-// Flush writes a row whose other half has not come.
+// Flush writes a row that lacks its other half.
 func (t *Table) Flush() error {
 	if t.pending == nil {
 		return nil

@@ -169,7 +169,7 @@ func half16(v int64) uint16 {
 // the wrong place is seen.
 const period = 251
 
-// unwritten is what memory is filled with that a call must write.
+// unwritten fills memory that a call must overwrite.
 const unwritten = 0xa5
 
 // tile is the first values of a vector, over and over up to twice the period.

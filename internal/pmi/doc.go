@@ -1,4 +1,4 @@
-// Package pmi serves PMI-1, by which MPICH and its derivatives find their peers, to the ranks of one host.
+// Package pmi serves PMI-1, with which MPICH and its derivatives find their peers, to the ranks of one host.
 //
 // A rank sends lines of key=value words and gets one line for each, over a socket that it inherited
 // (PMI_FD) or one that it opened (PMI_PORT). After the next barrier, every rank of the job can get what

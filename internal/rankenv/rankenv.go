@@ -1,4 +1,4 @@
-// Package rankenv encodes what a rank knows of its job into environment
+// Package rankenv encodes a rank's position in its job into environment
 // variables, and decodes it again. The agent encodes a [Rank]; package ring
 // decodes it.
 //
@@ -18,7 +18,7 @@ import (
 // MaxAddrs is the maximum number of addresses in GORUN_ADDRS.
 const MaxAddrs = 64
 
-// Rank is what one process of a job knows of its position in the job.
+// Rank is the position of a process in its job.
 type Rank struct {
 	Job   string // job id, unique per launch
 	Epoch int    // membership generation, 0 at start; elastic jobs count up

@@ -51,7 +51,7 @@ func (e *epochs) begin(epoch wire.Epoch) {
 	e.began = make(chan struct{})
 }
 
-// Park waits for an epoch after left, and asks the launcher for one if need be.
+// Park waits for an epoch after left, and requests one from the launcher if needed.
 func (e *epochs) Park(ctx context.Context, left int) (kv.JobInfo, error) {
 	asked := false
 	for {
@@ -88,7 +88,7 @@ func (e *epochs) Joined(epoch int) {
 	_ = e.out.SendMessage(wire.TypeJoined, wire.Joined{Epoch: epoch}) // the loop notices a lost launcher
 }
 
-// Interrupted is closed at once for an epoch that is over.
+// The channel of Interrupted is closed for an epoch that has ended.
 func (e *epochs) Interrupted(epoch int) <-chan struct{} {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -110,7 +110,7 @@ func (e *epochs) interrupt(i wire.Interrupt) {
 	}
 }
 
-// abort tells the rank that an epoch cannot go on, or that none will follow.
+// abort informs the rank that an epoch has failed, or that none will follow.
 func (e *epochs) abort(a wire.Abort) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -1,4 +1,4 @@
-// Package services is what an agent serves its ranks on loopback: the rank server with the job's store and epochs, PMI-1 for MPI
+// Package services serves an agent's ranks on loopback: the rank server with the job's store and epochs, PMI-1 for MPI
 // programs, and Horovod's rendezvous. What they cannot answer themselves goes to the launcher as frames.
 package services
 
@@ -26,7 +26,7 @@ type Services struct {
 	tokens map[int]string // by rank
 }
 
-// Options are what services depend on beside the job.
+// Options are the settings of services beside the job.
 type Options struct {
 	Out       *wire.Writer
 	Addresses []wire.Address // this host's
@@ -101,7 +101,7 @@ func (s *Services) Frame(f wire.Frame) error {
 	return wire.Handle(f, func(e wire.Epoch) error { s.epochs.begin(e); return nil })
 }
 
-// Abort tells the ranks that they cannot go on.
+// Abort informs the ranks that the job has failed.
 func (s *Services) Abort(why wire.Abort) {
 	if s.epochs != nil {
 		s.epochs.abort(why)
@@ -110,7 +110,7 @@ func (s *Services) Abort(why wire.Abort) {
 	}
 }
 
-// RankEnded notes that a rank comes to no fence any more, and closes its PMI socket, which its children may hold open.
+// RankEnded records that a rank reaches no more fences, and closes its PMI socket, which its children may keep open.
 func (s *Services) RankEnded(rank int) {
 	s.relay.rankEnded(rank)
 	s.mpi.rankEnded(rank)
