@@ -45,7 +45,7 @@ func (c *rankProcess) allocs([]string) string {
 	return strings.Join(bad, "; ")
 }
 
-func TestNoAllocationsAcrossProcesses(t *testing.T) {
+func TestNoAllocations(t *testing.T) {
 	f := family{t: t}
 	f.start(3, "allocs")
 	for rank, s := range f.results() {
@@ -54,34 +54,4 @@ func TestNoAllocationsAcrossProcesses(t *testing.T) {
 		}
 	}
 	f.finish()
-}
-
-func TestNoAllocations(t *testing.T) {
-	const runs = 20
-	each(t, 3, func(g *Group) {
-		for _, bytes := range []int{4, 4000, 30_000, 600_000} {
-			all := calls(g, bytes)
-			for _, name := range slices.Sorted(maps.Keys(all)) {
-				// The count includes all ranks, so all must be in this call.
-				if err := g.Barrier(1); err != nil {
-					t.Error(err)
-				}
-				call := func() {
-					if err := all[name](); err != nil {
-						t.Error(err)
-					}
-				}
-				if g.rank > 0 {
-					for range runs + 1 {
-						call()
-					}
-				} else if a := testing.AllocsPerRun(runs, call); a > 0 {
-					t.Errorf("%s of %d bytes: %v allocations", name, bytes, a)
-				}
-				if err := g.Barrier(2); err != nil {
-					t.Error(err)
-				}
-			}
-		}
-	})
 }
