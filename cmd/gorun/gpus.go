@@ -36,7 +36,7 @@ func listGPUs(ctx context.Context, o *settings.Options, how listOptions, out io.
 	if err != nil {
 		return 0, err
 	}
-	if opts.Dial, err = transport.Dialer(o); err != nil {
+	if opts.Dial, err = transport.Dialer(o.Options); err != nil {
 		return 0, err
 	}
 	opts.GPUProgram = job.GPUProgram(opts.Exe.Path)

@@ -91,7 +91,7 @@ func listHosts(ctx context.Context, o *settings.Options, how listOptions, out io
 	if err != nil {
 		return 0, err
 	}
-	routes, err := transport.NewRoutes(o)
+	routes, err := transport.NewRoutes(o.Options)
 	if err != nil {
 		return 0, err
 	}
@@ -101,7 +101,7 @@ func listHosts(ctx context.Context, o *settings.Options, how listOptions, out io
 	}
 	var failed []launcher.HostError
 	if how.check {
-		opts.Dial = routes.Dialer(o)
+		opts.Dial = routes.Dialer(o.Options)
 		for i, c := range launcher.Check(ctx, where.Hosts, opts) {
 			list.rows[i].checked = &c
 			if c.Err != nil {

@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/hostfile"
-	"github.com/gorun/gorun/internal/cli/hosts"
-	"github.com/gorun/gorun/internal/cli/settings"
 	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/internal/transport/rsh"
 	"github.com/gorun/gorun/internal/transport/srun"
@@ -42,7 +40,7 @@ func busyPause(tries int, since time.Duration, luck float64) (pause time.Duratio
 }
 
 // Dialer returns the function that connects to hosts by the transport that o selects.
-func Dialer(o *settings.Options) (launcher.Dialer, error) {
+func Dialer(o Options) (launcher.Dialer, error) {
 	if o.SSHConfig != "" && o.SSHConfig != "none" {
 		if _, err := os.Stat(o.SSHConfig); err != nil {
 			return nil, usage.Errorf("check the name after -F, or in GORUN_SSH_CONFIG", "open the SSH configuration: %w", err)
@@ -65,7 +63,7 @@ type routes struct {
 }
 
 // NewRoutes finds the transports that o and the environment offer.
-func NewRoutes(o *settings.Options) (routes, error) {
+func NewRoutes(o Options) (routes, error) {
 	hostname, _ := os.Hostname()
 	steps, err := srun.FindSteps(o.Method(), os.LookupEnv, os.Environ())
 	if err != nil {
@@ -78,11 +76,11 @@ func NewRoutes(o *settings.Options) (routes, error) {
 // Of returns local, srun, ssh, or the name of the program.
 func (r routes) Of(h hostfile.Host) string {
 	switch {
-	case r.launcher == "local" || hosts.IsLocal(h, ""):
+	case r.launcher == "local" || IsLocal(h, ""):
 		return "local"
 	case r.launcher == "srun" || r.steps != nil && r.steps.Job.Has(h.Name) && h.User == "" && h.Port == 0:
 		return "srun"
-	case hosts.IsLocal(h, r.hostname):
+	case IsLocal(h, r.hostname):
 		return "local"
 	case r.program != nil:
 		return filepath.Base(r.program[0])
@@ -90,7 +88,7 @@ func (r routes) Of(h hostfile.Host) string {
 	return "ssh"
 }
 
-func (r routes) Dialer(o *settings.Options) launcher.Dialer {
+func (r routes) Dialer(o Options) launcher.Dialer {
 	resolver := &ssh.Resolver{}
 	return func(ctx context.Context, h hostfile.Host) (launcher.Host, error) {
 		switch by := r.Of(h); {
@@ -114,7 +112,7 @@ func dialProgram(ctx context.Context, config rsh.Config) (launcher.Host, error) 
 
 // dialSSH connects by the built-in client and retries while the host comes up. If the host denies access, it tries the
 // system's ssh where that knows another way.
-func dialSSH(ctx context.Context, o *settings.Options, h hostfile.Host, resolver *ssh.Resolver) (launcher.Host, error) {
+func dialSSH(ctx context.Context, o Options, h hostfile.Host, resolver *ssh.Resolver) (launcher.Host, error) {
 	config := ssh.Config{Host: h.Name, User: h.User, Port: h.Port, ConfigFile: o.SSHConfig,
 		IdentityFiles: o.Identities, Resolver: resolver, AcceptNew: o.HostKeys == "accept-new"}
 	if config.Port == 0 {

@@ -7,14 +7,13 @@ import (
 	"strings"
 
 	"github.com/gorun/gorun/hostfile"
-	"github.com/gorun/gorun/internal/cli/settings"
 	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/internal/transport/rsh"
 )
 
 // findRemoteShell returns the program to reach hosts by, with its arguments; nil for the built-in client. look finds
 // programs.
-func findRemoteShell(o *settings.Options, look func(string) (string, error)) ([]string, error) {
+func findRemoteShell(o Options, look func(string) (string, error)) ([]string, error) {
 	var argv []string
 	var err error
 	switch o.Method() {
@@ -37,7 +36,7 @@ func findRemoteShell(o *settings.Options, look func(string) (string, error)) ([]
 }
 
 // firstAgent returns the first installed program of --launch-agent; nil for the built-in client.
-func firstAgent(o *settings.Options, look func(string) (string, error)) ([]string, error) {
+func firstAgent(o Options, look func(string) (string, error)) ([]string, error) {
 	agents := o.RSHAgent
 	if agents == "" && o.Launcher == "rsh" {
 		agents = "rsh"
@@ -53,7 +52,7 @@ func firstAgent(o *settings.Options, look func(string) (string, error)) ([]strin
 			return nil, usage.Errorf("", "--launch-agent %q: %w", agents, err)
 		case len(argv) == 0:
 			return nil, usage.Errorf("name a program that is run as PROGRAM HOST COMMAND", "--launch-agent %q: no program", agents)
-		case settings.NamesOwnSSH(agent) && o.Launcher != "rsh":
+		case namesOwnSSH(agent) && o.Launcher != "rsh":
 			return nil, nil
 		}
 		if argv[0], err = look(argv[0]); err == nil {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/cli/exitcode"
-	"github.com/gorun/gorun/internal/cli/settings"
 	"github.com/gorun/gorun/internal/test/environ"
 	"github.com/gorun/gorun/ssh"
 )
@@ -50,7 +49,7 @@ func TestWhichRemoteShell(t *testing.T) {
 		{launcher: "auto", agent: "kube 'a", method: "rsh", wrong: "a quote is not closed"},
 		{launcher: "auto", agent: " ", method: "rsh", wrong: "no program"},
 	} {
-		o := &settings.Options{Launcher: tc.launcher, RSHAgent: tc.agent, RSHArgs: tc.args}
+		o := Options{Launcher: tc.launcher, RSHAgent: tc.agent, RSHArgs: tc.args}
 		argv, err := findRemoteShell(o, lookAmong("ssh", "rsh", "kube"))
 		if o.Method() != tc.method {
 			t.Errorf("%+v: method %s", tc, o.Method())
@@ -65,7 +64,7 @@ func TestWhichRemoteShell(t *testing.T) {
 			t.Errorf("%+v: %q, %v", tc, got, err)
 		}
 	}
-	if _, err := findRemoteShell(&settings.Options{Launcher: "system-ssh"}, lookAmong()); !exitcode.IsUsage(err) {
+	if _, err := findRemoteShell(Options{Launcher: "system-ssh"}, lookAmong()); !exitcode.IsUsage(err) {
 		t.Errorf("no ssh: %v", err)
 	}
 }
@@ -75,7 +74,7 @@ func TestHowAProgramIsCalledForAHost(t *testing.T) {
 	if c.Host != "ada@f1" || !slices.Equal(c.After, []string{"-p", "2222"}) || c.Notice != "" {
 		t.Errorf("%+v", c)
 	}
-	o := &settings.Options{SSHConfig: "conf", Identities: []string{"k1", "k2"}, SSHPort: 7}
+	o := Options{SSHConfig: "conf", Identities: []string{"k1", "k2"}, SSHPort: 7}
 	c = systemSSHConfig([]string{"/bin/ssh", "-T"}, o, hostfile.Host{Name: "fd00::1", User: "ada"})
 	want := "/bin/ssh -o StrictHostKeyChecking=yes -T -F conf -i k1 -i k2 -p 7 -l ada -o ServerAliveInterval=2 -o ServerAliveCountMax=2"
 	if got := strings.Join(c.Argv, " "); got != want || c.Host != "fd00::1" || c.After != nil {
@@ -100,7 +99,7 @@ func TestWhenTheSystemsSSHMayGetIn(t *testing.T) {
 		{[]string{"hostbased"}, false, true},
 		{[]string{"gssapi-with-mic", "hostbased"}, false, true},
 	} {
-		c, ok := otherWay(&ssh.AuthError{Others: tc.others}, []string{"/bin/ssh"}, &settings.Options{}, hostfile.Host{Name: "f1"}, tc.kerberos)
+		c, ok := otherWay(&ssh.AuthError{Others: tc.others}, []string{"/bin/ssh"}, Options{}, hostfile.Host{Name: "f1"}, tc.kerberos)
 		if ok != tc.want || ok != (c.Notice != "") {
 			t.Errorf("%+v: %v, %+v", tc, ok, c)
 		}

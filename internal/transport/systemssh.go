@@ -6,7 +6,6 @@ import (
 	"strconv"
 
 	"github.com/gorun/gorun/hostfile"
-	"github.com/gorun/gorun/internal/cli/settings"
 	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/internal/transport/rsh"
 	"github.com/gorun/gorun/ssh"
@@ -22,7 +21,7 @@ func systemSSH(look func(string) (string, error)) ([]string, error) {
 }
 
 // systemSSHConfig returns how to call the system's ssh, argv, for a host.
-func systemSSHConfig(argv []string, o *settings.Options, h hostfile.Host) rsh.Config {
+func systemSSHConfig(argv []string, o Options, h hostfile.Host) rsh.Config {
 	keys := "yes"
 	if o.HostKeys == "accept-new" {
 		keys = o.HostKeys
@@ -51,7 +50,7 @@ func systemSSHConfig(argv []string, o *settings.Options, h hostfile.Host) rsh.Co
 
 // otherWay returns how the system's ssh may log in by GSSAPI or host-based authentication, which the built-in client
 // lacks. ok is false if the host offers neither; kerberos says whether there may be a ticket.
-func otherWay(denied *ssh.AuthError, argv []string, o *settings.Options, h hostfile.Host, kerberos bool) (c rsh.Config, ok bool) {
+func otherWay(denied *ssh.AuthError, argv []string, o Options, h hostfile.Host, kerberos bool) (c rsh.Config, ok bool) {
 	for _, method := range denied.Others {
 		if method != "gssapi-with-mic" || kerberos {
 			c = systemSSHConfig(argv, o, h)

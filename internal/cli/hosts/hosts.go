@@ -56,7 +56,7 @@ func findHosts(o *settings.Options, s Finder) (p Selection, err error) {
 	case o.Hosts != "":
 		list, err := hostfile.ParseList(o.Hosts)
 		if err != nil {
-			return Selection{}, HostsError(err)
+			return Selection{}, hostsError(err)
 		}
 		if p, err = s.ofSlurmJob(list, o.Method()); p.Hosts == nil && err == nil {
 			p, err = s.resolve(list, "-H")
@@ -97,7 +97,7 @@ func (s Finder) readHostfile(name string) (Selection, error) {
 		return Selection{}, usage.Errorf("check the name after --hostfile", "read the hostfile: %w", read)
 	}
 	if err != nil {
-		return Selection{}, HostsError(err)
+		return Selection{}, hostsError(err)
 	}
 	return s.resolve(list, "hostfile "+name)
 }
@@ -108,7 +108,7 @@ func (s Finder) resolve(list hostfile.List, source string) (Selection, error) {
 	var err error
 	if !list.Relative() {
 		p.Hosts, err = list.Hosts()
-		return p, HostsError(err)
+		return p, hostsError(err)
 	}
 	others, err := s.Defaults()
 	switch {
@@ -120,22 +120,22 @@ func (s Finder) resolve(list hostfile.List, source string) (Selection, error) {
 		p.Hosts, err = list.Select(others.Hosts, others.Source)
 		p.Source, p.Warnings = source+" among "+others.Source, slices.Concat(others.Warnings, p.Warnings)
 	}
-	return p, HostsError(err)
+	return p, hostsError(err)
 }
 
 // narrow returns the hosts of p that -H selects.
 func (s Finder) narrow(p Selection, hosts string) (Selection, error) {
 	list, err := hostfile.ParseList(hosts)
 	if err != nil {
-		return Selection{}, HostsError(err)
+		return Selection{}, hostsError(err)
 	}
 	p.Hosts, err = list.Select(p.Hosts, p.Source)
 	p.Source = "-H among " + p.Source
-	return p, HostsError(err)
+	return p, hostsError(err)
 }
 
-// HostsError turns an error in a list of hosts into a usage error with the nearest names as hint.
-func HostsError(err error) error {
+// hostsError turns an error in a list of hosts into a usage error with the nearest names as hint.
+func hostsError(err error) error {
 	var absent *hostfile.AbsentError
 	var parse *hostfile.ParseError
 	switch {
@@ -191,16 +191,4 @@ func hostsHint(name string) string {
 		return "for example -H f1:2,ada@f2:2, without blanks"
 	}
 	return "a line names one host, for example: f1 slots=2"
-}
-
-// IsLocal reports whether h is this machine, without a user or port that require a login.
-func IsLocal(h hostfile.Host, hostname string) bool {
-	if h.User != "" || h.Port != 0 || h.Name == "" {
-		return false
-	}
-	switch h.Name {
-	case "localhost", "127.0.0.1", "::1", hostname:
-		return true
-	}
-	return false
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/cli/settings"
 	"github.com/gorun/gorun/internal/cli/usage"
+	"github.com/gorun/gorun/internal/transport"
 )
 
 // Find returns the hosts for a run, with slots from --ppn, --nodes or their cores.
@@ -121,7 +122,7 @@ func (s Finder) countCores(ctx context.Context, p Selection, perRank int) (Selec
 	for i := range hosts {
 		switch {
 		case !hosts[i].Auto:
-		case IsLocal(hosts[i], s.Hostname):
+		case transport.IsLocal(hosts[i], s.Hostname):
 			hosts[i].Slots = autoSlots(hosts[i], s.Cores(), perRank)
 		default:
 			others = append(others, i)

@@ -14,6 +14,7 @@ import (
 	"github.com/gorun/gorun/internal/cli/settings"
 	"github.com/gorun/gorun/internal/cli/ui"
 	"github.com/gorun/gorun/internal/cli/usage"
+	"github.com/gorun/gorun/internal/transport"
 	"github.com/gorun/gorun/launcher"
 	"github.com/gorun/gorun/launcher/plan"
 )
@@ -72,7 +73,7 @@ func elasticRequest(o *settings.Options, where hosts.Selection, plan launcher.Pl
 	}
 	hostname, _ := os.Hostname()
 	for _, h := range where.Hosts {
-		if o.Launcher == "local" || hosts.IsLocal(h, hostname) {
+		if o.Launcher == "local" || transport.IsLocal(h, hostname) {
 			w.Own = h.Name
 		}
 	}

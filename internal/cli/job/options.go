@@ -12,7 +12,6 @@ import (
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/agent"
-	"github.com/gorun/gorun/internal/cli/hosts"
 	"github.com/gorun/gorun/internal/cli/settings"
 	"github.com/gorun/gorun/internal/cli/ui"
 	"github.com/gorun/gorun/internal/memexec"
@@ -31,7 +30,7 @@ func launchOptions(o *settings.Options, plan launcher.Plan, env environment, io 
 	if err != nil {
 		return launcher.Options{}, err
 	}
-	dial, err := transport.Dialer(o)
+	dial, err := transport.Dialer(o.Options)
 	if err != nil {
 		return launcher.Options{}, err
 	}
@@ -52,7 +51,7 @@ func launchOptions(o *settings.Options, plan launcher.Plan, env environment, io 
 func hasRemoteHost(plan launcher.Plan) bool {
 	hostname, _ := os.Hostname()
 	for _, h := range plan.Hosts {
-		if !hosts.IsLocal(h.Host, hostname) {
+		if !transport.IsLocal(h.Host, hostname) {
 			return true
 		}
 	}
@@ -93,7 +92,7 @@ func CoreCounter(o *settings.Options, console *ui.UI) func(context.Context, []ho
 		if err != nil {
 			return nil, err
 		}
-		dial, err := transport.Dialer(o)
+		dial, err := transport.Dialer(o.Options)
 		if err != nil {
 			return nil, err
 		}

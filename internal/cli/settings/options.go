@@ -13,6 +13,7 @@ import (
 
 	"github.com/gorun/gorun/internal/cli/dialect"
 	"github.com/gorun/gorun/internal/cli/usage"
+	"github.com/gorun/gorun/internal/transport"
 	"github.com/gorun/gorun/launcher"
 	"github.com/gorun/gorun/launcher/route"
 )
@@ -37,13 +38,7 @@ type Options struct {
 	Stage      string
 	StageLimit ByteSize
 
-	Launcher   string
-	RSHAgent   string
-	RSHArgs    []string
-	SSHConfig  string
-	SSHPort    int
-	Identities []string
-	HostKeys   string
+	transport.Options
 
 	Network network
 	Encrypt bool
@@ -98,7 +93,8 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.Var(&o.Stdin, "stdin", "ranks that read gorun's standard input: a rank, all or none (default: rank 0)")
 
 	flags.StringVar(&o.Launcher, "launcher", "auto", "transport to hosts: ssh, srun, system-ssh (the ssh program), rsh (the --launch-agent program), local (run every host here), or auto (srun in a Slurm job, else ssh)")
-	addRemoteShellFlags(o, flags)
+	flags.StringVar(&o.RSHAgent, "launch-agent", "", "program that replaces the built-in SSH client, run as PROGRAM ARGS HOST COMMAND")
+	flags.StringArrayVar(&o.RSHArgs, "launch-agent-args", nil, "more arguments for --launch-agent, or for ssh with --launcher system-ssh; may be repeated")
 	flags.StringVarP(&o.SSHConfig, "ssh-config", "F", "", "SSH configuration file (default: ~/.ssh/config and the system's)")
 	flags.IntVar(&o.SSHPort, "ssh-port", 0, "SSH port of hosts that do not name one")
 	flags.StringArrayVarP(&o.Identities, "ssh-identity-file", "i", nil, "private key to try first; may be repeated")

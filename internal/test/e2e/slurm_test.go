@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gorun/gorun/internal/cli/hosts"
 	"github.com/gorun/gorun/internal/transport/srun"
 
 	"github.com/gorun/gorun/hostfile"
@@ -271,7 +270,7 @@ func (s slurmLab) testUpload(t *testing.T) {
 // testSteps runs commands on a node without a launcher.
 func (s slurmLab) testSteps(t *testing.T) {
 	id, env := s.allocate(t, "-N3 -n3")
-	job := hosts.SlurmJob{ID: id, Nodes: map[string]int{"n1": 0, "n2": 0, "n3": 0}}
+	job := srun.Job{ID: id, Nodes: map[string]int{"n1": 0, "n2": 0, "n3": 0}}
 	home := t.TempDir()
 	environ := slices.Concat(os.Environ(), env, []string{"SLURM_CONF=" + s.Conf, "HOME=" + home, "E2E_SECRET=canary"})
 	program, err := exec.LookPath("srun")

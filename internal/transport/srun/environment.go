@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gorun/gorun/internal/cli/hosts"
 	"github.com/gorun/gorun/internal/cli/usage"
 )
 
@@ -16,11 +15,11 @@ func FindSteps(method string, lookup func(string) (string, bool), environ []stri
 	if method != "auto" && method != "srun" {
 		return nil, nil
 	}
-	job, inside, err := hosts.FindSlurmJob(lookup)
+	job, inside, err := FindJob(lookup)
 	srun, missing := exec.LookPath("srun")
 	switch {
 	case err != nil && method == "srun":
-		return nil, hosts.HostsError(err)
+		return nil, usage.Errorf("start gorun inside sbatch or salloc, or leave --launcher out", "%w", err)
 	case method == "srun" && !inside:
 		return nil, usage.Errorf("start gorun inside sbatch or salloc, or leave --launcher out", "%w", errNoSrun)
 	case method == "srun" && missing != nil:

@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/hostfile"
-	"github.com/gorun/gorun/internal/cli/hosts"
 	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/launcher"
 	"github.com/gorun/gorun/ssh"
@@ -33,7 +32,7 @@ const (
 // Steps is the transport to the nodes of a Slurm job. Each command is a step with one task and its own srun, since
 // srun passes only a single task's streams unchanged.
 type Steps struct {
-	Job   hosts.SlurmJob
+	Job   Job
 	srun  string // path
 	env   []string
 	share func() (string, error)   // option that lets a step share the job's resources
@@ -41,7 +40,7 @@ type Steps struct {
 	slots chan struct{}
 }
 
-func New(job hosts.SlurmJob, srun string, environ []string) *Steps {
+func New(job Job, srun string, environ []string) *Steps {
 	s := &Steps{Job: job, srun: srun, env: srunEnv(environ, homeDir), slots: make(chan struct{}, sruns)}
 	s.share, s.gpus = sync.OnceValues(s.askShare), sync.OnceValue(s.askGPUs)
 	return s

@@ -17,7 +17,6 @@ import (
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/cli/exitcode"
-	"github.com/gorun/gorun/internal/cli/hosts"
 	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/internal/test/environ"
 )
@@ -39,7 +38,7 @@ func TestFindSlurmJob(t *testing.T) {
 			id: "7", nodes: map[string]int{"a1": 0, "b1": 1, "b2": 1}, hetero: true},
 		{env: map[string]string{"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n[1"}, id: "7", err: "SLURM_JOB_NODELIST"},
 	} {
-		job, ok, err := hosts.FindSlurmJob(environ.Lookup(tc.env))
+		job, ok, err := FindJob(environ.Lookup(tc.env))
 		switch {
 		case tc.err != "":
 			if err == nil || !strings.Contains(err.Error(), tc.err) {
@@ -71,7 +70,7 @@ func TestFindStepsTellsWhereSrunIsNotMeant(t *testing.T) {
 }
 
 func TestSrunArguments(t *testing.T) {
-	job := hosts.SlurmJob{ID: "7", Nodes: map[string]int{"n1": 0, "n2": 1}}
+	job := Job{ID: "7", Nodes: map[string]int{"n1": 0, "n2": 1}}
 	h := &srunHost{steps: &Steps{Job: job}, node: "n2", share: shareOption("... --overlap ...")}
 	want := "--job-name=gorun --nodes=1 --ntasks=1 --ntasks-per-node=1 --nodelist=n2 --mpi=none --cpu-bind=none --mem-bind=none " +
 		"--export=ALL --kill-on-bad-exit=1 --unbuffered --input=all --chdir=/ --overlap"
@@ -141,7 +140,7 @@ func TestStepsStartInTurn(t *testing.T) {
 	if err := os.WriteFile(srun, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	s := New(hosts.SlurmJob{ID: "7", Nodes: map[string]int{"n1": 0}}, srun, os.Environ())
+	s := New(Job{ID: "7", Nodes: map[string]int{"n1": 0}}, srun, os.Environ())
 	s.slots = make(chan struct{}, 1)
 	node, err := s.Dial(hostfile.Host{Name: "n1"})
 	if err != nil {

@@ -1,0 +1,45 @@
+package transport
+
+import (
+	"strings"
+
+	"github.com/gorun/gorun/hostfile"
+)
+
+// Options select the transport to hosts and configure it. Their zero values stand for defaults, except for Launcher.
+type Options struct {
+	Launcher   string   // auto, ssh, system-ssh, rsh, srun or local
+	RSHAgent   string   // programs to reach hosts by, separated by " : "; the first that is installed counts
+	RSHArgs    []string // more arguments for the program, in a shell's words
+	SSHConfig  string   // file, or none
+	SSHPort    int      // of hosts that name none
+	Identities []string // files of private keys
+	HostKeys   string   // accept-new accepts unknown host keys
+}
+
+// Method returns the transport that the options select: a value of Launcher.
+func (o Options) Method() string {
+	if o.Launcher == "auto" && o.RSHAgent != "" && !namesOwnSSH(o.RSHAgent) {
+		return "rsh"
+	}
+	return o.Launcher
+}
+
+// namesOwnSSH reports whether the first of agents is plain ssh, which the built-in client replaces.
+func namesOwnSSH(agents string) bool {
+	first, _, _ := strings.Cut(agents, " : ")
+	first = strings.TrimSpace(first)
+	return first == "ssh" || first == "/usr/bin/ssh"
+}
+
+// IsLocal reports whether h is this machine, without a user or port that require a login.
+func IsLocal(h hostfile.Host, hostname string) bool {
+	if h.User != "" || h.Port != 0 || h.Name == "" {
+		return false
+	}
+	switch h.Name {
+	case "localhost", "127.0.0.1", "::1", hostname:
+		return true
+	}
+	return false
+}
