@@ -1,4 +1,4 @@
-"""Calls on a queue with as little Python as can be: what a training step does hundreds of times.
+"""Calls on a queue with minimal Python: a training step makes hundreds of them.
 
 A call is packed into bytes, with no objects of ctypes made for it, and submitted without giving up the interpreter's
 lock, as that takes a microsecond and waits for nothing. Only what waits gives it up.
@@ -21,7 +21,7 @@ assert _SIZE == ctypes.sizeof(_ring.Call)
 
 
 class Handle(_ring.Request):
-    """An operation under way: what ``poll`` and ``synchronize`` take. One that is dropped goes on all the same."""
+    """A pending operation, for ``poll`` and ``synchronize``. An operation whose handle is dropped goes on."""
 
     __slots__ = ("channel", "output", "finish", "error")
     error: Optional[errors.GorunError]
@@ -31,7 +31,7 @@ class Handle(_ring.Request):
         self.channel, self.output, self.finish, self.error = channel, output, finish, None
 
     def synchronize(self) -> Any:
-        """Waits until it is over, and returns its output or raises its error."""
+        """Waits until the operation is done, and returns its output or raises its error."""
         if not self.over:
             try:
                 self.wait()
@@ -53,30 +53,30 @@ class Handle(_ring.Request):
 
 
 class Lane:
-    """A stream of a GPU, on which a channel's operations are enqueued beside those of the program."""
+    """A GPU stream for a channel's operations, beside the program's stream."""
 
     ordinal: int  # of the GPU
     stream: int
 
     def begin(self, arrays: Sequence[Any]) -> None:
-        """What comes on the lane comes after what the program has enqueued so far, and uses these arrays."""
+        """Orders later work of the lane, which uses these arrays, after the program's enqueued work."""
         raise NotImplementedError
 
     def mark(self) -> Any:
-        """Where the lane is now."""
+        """The present position of the lane."""
         raise NotImplementedError
 
     def passed(self, mark: Any) -> bool:
-        """Whether the GPU has come to a mark."""
+        """Whether the GPU has reached a mark."""
         raise NotImplementedError
 
     def follow(self, mark: Any) -> None:
-        """What the program enqueues from now on comes after a mark."""
+        """Orders later work of the program after a mark."""
         raise NotImplementedError
 
 
 class LaneHandle(Handle):
-    """An operation on a lane. Its call is over when it is enqueued; the GPU may come to it later.
+    """An operation on a lane. Its call is done when it is enqueued; the GPU may execute it later.
 
     Nobody waits for the GPU to synchronize: what the program enqueues after that has the output.
     """
@@ -89,7 +89,7 @@ class LaneHandle(Handle):
         self.place: Any = None
 
     def marked(self) -> Any:
-        """A mark after the operation, which is enqueued."""
+        """A mark after the enqueued operation."""
         if self.place is None:
             self.place = self.lane.mark()
         return self.place
@@ -110,7 +110,7 @@ class LaneHandle(Handle):
 
 
 class Group:
-    """Operations that were submitted together."""
+    """Operations submitted together."""
 
     __slots__ = ("handles",)
 
@@ -118,7 +118,7 @@ class Group:
         self.handles = handles
 
     def done(self) -> bool:
-        """Whether all are over."""
+        """Whether all operations are done."""
         return all(h.done() for h in self.handles)
 
     def synchronize(self) -> List[Any]:
@@ -135,13 +135,13 @@ class Group:
 
 
 class Shapes:
-    """Shapes as C takes them. One that comes again costs a look into a dictionary."""
+    """Shapes as C strings. A repeated one costs a dictionary lookup."""
 
     def __init__(self) -> None:
         self.known: Dict[Tuple[int, ...], Tuple[int, c_char_p]] = {}
 
     def __call__(self, shape: Tuple[int, ...]) -> "Tuple[int, c_char_p]":
-        """The address of the text, and what keeps it."""
+        """The address of the text, and the object that owns it."""
         known = self.known.get(shape)
         if known is None:
             text = c_char_p("x".join(map(str, shape))[:200].encode() or b"scalar")
@@ -153,7 +153,7 @@ class Shapes:
 
 
 class Channel:
-    """The queue of a process set, and the names of what has none."""
+    """The queue of a process set, and names for unnamed operations."""
 
     def __init__(self, comm: _ring.Comm, queue: _ring.Queue) -> None:
         self.comm, self.queue, self.library = comm, queue, comm.library
@@ -175,7 +175,7 @@ class Channel:
         self.lanes: Dict[int, Lane] = {}  # by GPU
 
     def name(self, verb: str, name: Optional[str]) -> bytes:
-        """The name of an operation: that which was given, or one that counts the calls."""
+        """The name of an operation: the given one, or one with the number of the call."""
         if name is not None:
             return ("%s.%s" % (verb, name)).encode()
         return b"%s.noname.%d.%d" % (verb.encode(), self.joins, next(self.numbers))
@@ -199,7 +199,7 @@ class Channel:
         here: bool = False,
         lane: Optional[Lane] = None,
     ) -> Handle:
-        """Submits a call. dst and src are addresses of memory that ``keep`` or ``output`` keeps.
+        """Submits a call. dst and src are addresses of memory that ``keep`` or ``output`` owns.
 
         With ``here`` it is made in this thread as far as that goes: for those who wait for it at once. With a lane the
         memory is a GPU's, and ``keep`` are the arrays.
@@ -233,7 +233,7 @@ class Channel:
         keep: object,
         finish: Callable[[Handle], Any],
     ) -> Handle:
-        """Submits a call whose result has a length that is found when it runs."""
+        """Submits a call whose result length is known only when it runs."""
         if self.abandoned:
             self.sweep()
         id, lengths, (text, kept) = c_uint64(), _ring.integers(sends), self.shapes(shape)
@@ -246,7 +246,7 @@ class Channel:
         return Handle(self, id.value, keep, None, finish, True)
 
     def submit_group(self, names: Sequence[bytes], calls: Sequence[Dict[str, Any]]) -> Group:
-        """Submits calls as one. Each has the arguments of :meth:`submit` but for the name."""
+        """Submits calls together. Each has the arguments of :meth:`submit` without the name."""
         lanes = {c["lane"] for c in calls}
         if len(lanes) > 1:
             raise errors.InvalidError("gorun: the tensors of a group are not all on one device: submit those of each device by themselves")
@@ -257,14 +257,14 @@ class Channel:
         return Group([Handle(self, id, c["keep"], c["output"], c["finish"], False) for id, c in zip(ids, calls)])
 
     def _launch(self, lane: Lane, names: Sequence[bytes], calls: Sequence[Dict[str, Any]]) -> List[Handle]:
-        """Submits calls on memory of a GPU as one."""
+        """Submits calls on GPU memory together."""
         packed, ids, keys, kept = self._pack(names, calls)
         lane.begin([array for c in calls for array in (*c["keep"], c["output"])])
         self.library.check(self._submit_device(self.queue.handle, lane.ordinal, lane.stream, len(names), keys, packed, ids))
         return [LaneHandle(self, id, c) for id, c in zip(ids, calls)]
 
     def _pack(self, names: Sequence[bytes], calls: Sequence[Dict[str, Any]]) -> Tuple[bytes, Any, Any, object]:
-        """Calls, room for their requests, and names as C takes them; and what keeps their memory."""
+        """Calls, their requests and names as C arrays, and the owners of their memory."""
         if self.abandoned:
             self.sweep()
         n, packed, kept = len(names), [], []
@@ -278,7 +278,7 @@ class Channel:
         return b"".join(packed), (c_uint64 * n)(), (c_char_p * n)(*names), kept
 
     def join(self) -> int:
-        """Takes part with zeros until all ranks have joined; the last one to."""
+        """Contributes zeros until all ranks have joined. Returns the rank that joined last."""
         id, last = c_uint64(), ctypes.c_int32()
         self.library.check(self.library.c.ring_join(self.queue.handle, byref(last), byref(id)))
         Handle(self, id.value, last, None, None, False).synchronize()
@@ -286,13 +286,13 @@ class Channel:
         return last.value
 
     def abandon(self, id: int, keep: object, output: object) -> None:
-        """Keeps the memory of what nobody will wait for until it is over. While one is there, so is the library's queue."""
+        """Keeps the memory of dropped operations until they are done. The library's queue lives as long."""
         self.abandoned.append((id, keep, output))
         if self.closed:  # nothing is submitted any more, which would sweep
             self.sweep()
 
     def sweep(self) -> None:
-        """Frees what was dropped and is over."""
+        """Frees dropped operations that are done."""
         if not self.sweeping.acquire(blocking=False):
             return
         try:
@@ -308,7 +308,7 @@ class Channel:
             self.sweeping.release()
 
     def close(self) -> None:
-        """Ends the queue and its communicator. What is in flight fails."""
+        """Ends the queue and its communicator. Pending operations fail."""
         try:
             self.queue.close()
         finally:

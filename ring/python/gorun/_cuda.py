@@ -1,4 +1,4 @@
-"""CUDA's streams as PyTorch has them. All that is said to torch.cuda is said here."""
+"""PyTorch's CUDA streams. Only this module uses torch.cuda."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ._calls import Lane
 
 
 class CudaLane(Lane):
-    """A stream beside PyTorch's current one, so that what is computed goes on while data moves."""
+    """A stream beside PyTorch's current one, so that computation continues while data moves."""
 
     def __init__(self, ordinal: int) -> None:
         self.ordinal = ordinal
@@ -30,11 +30,11 @@ class CudaLane(Lane):
         return self.side.record_event()
 
     def inside(self) -> Any:
-        """In it the lane is the current stream."""
+        """A context in which the lane is the current stream."""
         return torch.cuda.stream(self.side)
 
     def future(self, value: Any) -> "torch.futures.Future[Any]":
-        """A future that has the value, for which a stream that takes it waits for the lane."""
+        """A finished future of the value. A stream that uses it waits for the lane."""
         future: "torch.futures.Future[Any]" = torch.futures.Future(devices=[torch.device("cuda", self.ordinal)])
         with self.inside():
             future.set_result(value)

@@ -33,7 +33,7 @@ os.register_at_fork(after_in_child=_in_fork)
 
 
 def join(timeout_ms: int = 0, stall_ms: int = 0) -> _ring.Comm:
-    """The Comm of all ranks of the job. The first call joins the job, with these options; more calls only count."""
+    """The Comm of all ranks of the job. The first call joins the job with these options; later calls only count."""
     with _job.lock:
         if _job.comm is None:
             _job.comm = _ring.Library().init(timeout_ms, stall_ms, _job.left)
@@ -42,7 +42,7 @@ def join(timeout_ms: int = 0, stall_ms: int = 0) -> _ring.Comm:
 
 
 def leave() -> None:
-    """Ends what one join began. The last one closes the Comm."""
+    """Reverts one join. The last one closes the Comm."""
     with _job.lock:
         if _job.users == 0:
             raise errors.NotInitializedError("gorun: leave was called more often than join")
@@ -55,7 +55,7 @@ def leave() -> None:
 
 
 def left() -> int:
-    """The epoch of an elastic job that this process has left last; 0 if none."""
+    """The last epoch of an elastic job that this process has left; 0 if none."""
     return _job.left
 
 

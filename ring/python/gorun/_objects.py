@@ -25,7 +25,7 @@ def _dump(thing: Any) -> bytes:
 
 
 def broadcast_object(obj: Any, root_rank: int = 0, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> Any:
-    """The root's object, on all ranks. Objects of other ranks are not looked at."""
+    """Returns the root's object on all ranks. Objects of other ranks are ignored."""
     channel = process_set.channel_or_raise()
     root = process_set.index(root_rank)
     data = _dump(obj) if channel.rank == root else b""
@@ -44,7 +44,7 @@ def broadcast_object(obj: Any, root_rank: int = 0, name: Optional[str] = None, p
 
 
 def allgather_object(obj: Any, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> List[Any]:
-    """The objects of all ranks, by rank."""
+    """Returns the objects of all ranks, by rank."""
     channel = process_set.channel_or_raise()
     data = _dump(obj)
     memory = ctypes.create_string_buffer(data, len(data))

@@ -142,7 +142,7 @@ FUNCTIONS = {
 
 
 def find_library() -> str:
-    """The path of libring.so: what GORUN_RING names, that of the wheel, or that of a checkout."""
+    """The path of libring.so: from GORUN_RING, in the wheel, or in a checkout."""
     here = Path(__file__).resolve()
     places = [here.parent / "_native" / "libring.so"]
     if len(here.parents) > 3:
@@ -179,12 +179,12 @@ class Library:
             raise errors.GorunError("gorun: %s has ABI %d, and this package wants %d" % (self.path, abi, ABI))
 
     def check(self, code: int) -> None:
-        """Raises the error of a code that is not OK."""
+        """Raises the error of a code other than OK."""
         if code != OK:
             raise self.error(code)
 
     def error(self, code: int) -> errors.GorunError:
-        """The exception of the error that the library has just returned to this thread."""
+        """The exception for the error that the library just returned to this thread."""
         text = self.c.ring_last_error().decode("utf-8", "replace")
         if code == PEER:
             return errors.PeerError(text, self.c.ring_failed_rank())
@@ -208,7 +208,7 @@ class Library:
 
 
 class Request:
-    """A call that was started or submitted. What it works on (``keep``) stays alive until it is over."""
+    """A started or submitted call. It owns its memory (``keep``) until it is done."""
 
     __slots__ = ("library", "id", "keep", "over", "has_result")
 
@@ -216,7 +216,7 @@ class Request:
         self.library, self.id, self.keep, self.over, self.has_result = library, id, keep, False, has_result
 
     def done(self) -> bool:
-        """Whether it is over. It does not wait."""
+        """Whether it is done. Does not wait."""
         if self.over:
             return True
         done = c_int()
@@ -224,7 +224,7 @@ class Request:
         return done.value != 0
 
     def wait(self, timeout: Optional[float] = None) -> None:
-        """Waits until it is over, and raises its error. Ctrl-C ends the wait, not the call. timeout is in seconds."""
+        """Waits until it is done, and raises its error. Ctrl-C ends the wait, not the call. timeout is in seconds."""
         if self.over:
             return
         c, code, left = self.library.c, TIMEOUT, timeout
@@ -245,7 +245,7 @@ class Request:
             self.keep = None
 
     def result(self, ranks: int) -> Tuple[int, int, List[int]]:
-        """Address, elements and elements of each rank of what came. It is valid until :meth:`release`."""
+        """Address, length and length from each rank of the result, in elements. Valid until :meth:`release`."""
         data, count, counts = c_void_p(), c_uint64(), POINTER(c_int64)()
         self.library.check(self.library.c.ring_result(self.id, byref(data), byref(count), byref(counts)))
         return data.value or 0, count.value, counts[:ranks]
@@ -298,35 +298,35 @@ class Comm:
         self.first_epoch = info.first_epoch  # below epoch: that one failed while its ranks joined
 
     def run(self, work: Call, timeout: Optional[float] = None) -> None:
-        """Makes a call and waits for it, in this thread: Ctrl-C does not end it."""
+        """Makes a call in this thread and waits. Ctrl-C does not end it."""
         self.library.check(self.library.c.ring_run(self.handle, byref(work), 0 if timeout is None else int(timeout * 1000)))
 
     def hosts_updated(self) -> bool:
-        """Whether this rank of an elastic job has heard that hosts have come or are to go. It asks nobody."""
+        """Whether this rank of an elastic job knows that hosts have joined or will leave. Sends nothing."""
         updated = c_int()
         self.library.check(self.library.c.ring_hosts_updated(self.handle, byref(updated)))
         return updated.value != 0
 
     def start(self, work: Call, keep: object = None) -> Request:
-        """Begins a call. Calls are made in the order in which they are started."""
+        """Starts a call. Calls run in the order in which they are started."""
         id = c_uint64()
         self.library.check(self.library.c.ring_start(self.handle, byref(work), byref(id)))
         return Request(self.library, id.value, keep)
 
     def split(self, color: int, key: int = 0) -> "Optional[Comm]":
-        """The part of the ranks that give this color, in the order of key; None for a negative color."""
+        """A communicator of the ranks with this color, in the order of key; None for a negative color."""
         part = c_uint64()
         self.library.check(self.library.c.ring_split(self.handle, color, key, byref(part)))
         return Comm(self.library, part.value) if part.value else None
 
     def dup(self) -> "Comm":
-        """A communicator of the same ranks, whose calls have an order of their own."""
+        """A communicator of the same ranks with its own order of calls."""
         same = self.split(0)
         assert same is not None  # only a negative color has no part
         return same
 
     def group(self, name: str, ranks: Sequence[int], timeout: Optional[float] = None) -> "Comm":
-        """A communicator of these ranks, in this order. Only they call it. No other group has had its name."""
+        """A communicator of these ranks, in this order. Only they call it, with a name that no other group had."""
         part = c_uint64()
         members = (c_int32 * len(ranks))(*ranks)
         ms = 0 if timeout is None else max(1, int(timeout * 1000))
@@ -341,7 +341,7 @@ class Comm:
         return Queue(self, handle.value)
 
     def device(self, ordinal: int, timeout: Optional[float] = None) -> "Device":
-        """The GPU with that number, joined with those of the other ranks. All ranks call it."""
+        """Joins a GPU, by number, with those of the other ranks. All ranks call it."""
         handle = c_uint64()
         options = DeviceOptions(ctypes.sizeof(DeviceOptions), 0 if timeout is None else max(1, int(timeout * 1000)), 0)
         self.library.check(self.library.c.ring_device_open(self.handle, ordinal, byref(options), byref(handle)))
@@ -355,7 +355,7 @@ class Comm:
 
 
 class Device:
-    """Enqueues calls on memory of a GPU. All ranks make the same ones in the same order."""
+    """Enqueues calls on GPU memory. All ranks make the same calls in the same order."""
 
     def __init__(self, comm: Comm, handle: int) -> None:
         self.comm, self.library, self.handle = comm, comm.library, handle
@@ -369,11 +369,11 @@ class Device:
         self.library.check(self.library.c.ring_device_run(self.handle, stream, len(work), calls, None))
 
     def check(self) -> None:
-        """Raises why it no longer works, if so."""
+        """Raises the error that broke the device, if any."""
         self.library.check(self.library.c.ring_device_error(self.handle))
 
     def wait(self, timeout: Optional[float] = None) -> None:
-        """Waits until all is done that was enqueued. timeout is in seconds."""
+        """Waits until all enqueued work is done. timeout is in seconds."""
         c, code, left = self.library.c, TIMEOUT, timeout
         while code == TIMEOUT:
             slice_ms = PATIENCE_MS if left is None else max(0, min(PATIENCE_MS, int(left * 1000)))
@@ -385,14 +385,14 @@ class Device:
         self.library.check(code)
 
     def close(self) -> None:
-        """Ends it. Closing again does nothing."""
+        """Closes the device. Closing again does nothing."""
         handle, self.handle = self.handle, 0
         if handle:
             self.library.check(self.library.c.ring_device_close(handle))
 
 
 class Queue:
-    """Takes calls by name, in any order: each runs when all ranks have submitted it."""
+    """A queue of named calls, in any order. Each runs when all ranks have submitted it."""
 
     def __init__(self, comm: Comm, handle: int) -> None:
         self.comm, self.library, self.handle = comm, comm.library, handle
@@ -404,13 +404,13 @@ class Queue:
         return Request(self.library, id.value, keep)
 
     def submit_v(self, name: str, work: Call, keep: object = None) -> Request:
-        """Submits an allgather or alltoall whose result has a length that is found when it runs."""
+        """Submits an allgather or alltoall whose result length is known only when it runs."""
         id = c_uint64()
         self.library.check(self.library.c.ring_submit_v(self.handle, name.encode(), byref(work), byref(id)))
         return Request(self.library, id.value, keep, has_result=True)
 
     def submit_group(self, names: Sequence[str], work: Sequence[Call], keep: Sequence[object] = ()) -> List[Request]:
-        """Submits calls as one."""
+        """Submits calls together."""
         n = len(names)
         ids = (c_uint64 * n)()
         keys = (c_char_p * n)(*[name.encode() for name in names])
@@ -420,11 +420,11 @@ class Queue:
         return [Request(self.library, id, k) for id, k in zip(ids, keep)]
 
     def start_timeline(self, path: str, mark_cycles: bool = False) -> None:
-        """Begins to write Chrome trace events to a file."""
+        """Starts writing Chrome trace events to a file."""
         self.library.check(self.library.c.ring_timeline_start(self.handle, os.fsencode(path), mark_cycles))
 
     def stop_timeline(self) -> None:
-        """Ends the timeline, if there is one."""
+        """Stops the timeline, if one runs."""
         self.library.check(self.library.c.ring_timeline_stop(self.handle))
 
     def close(self) -> None:

@@ -24,7 +24,7 @@ LINE_BYTES = 2 << 10  # as base64 in a line that goes into a pipe as one: longer
 
 
 class JobError(errors.GorunError):
-    """The job failed. ``code`` is gorun's exit code; ``rank`` raised what ``traceback`` tells of, or is -1."""
+    """The job failed. ``code`` is gorun's exit code; ``rank`` raised the exception of ``traceback``, or is -1."""
 
     def __init__(self, text: str, code: int, rank: int = -1, traceback: str = "") -> None:
         super().__init__(text)
@@ -32,7 +32,7 @@ class JobError(errors.GorunError):
 
 
 def find_gorun() -> str:
-    """The path of gorun: what GORUN_PROGRAM names, that of this Python, that of a checkout, or the one on the PATH."""
+    """The path of gorun: from GORUN_PROGRAM, beside this Python, in a checkout, or on the PATH."""
     named = os.environ.get("GORUN_PROGRAM")
     if named:
         return named
@@ -61,7 +61,7 @@ def run(
     options: Sequence[str] = (),
     python: Optional[str] = None,
 ) -> List[Any]:
-    """Calls func(*args, **kwargs) on each rank of a job, and returns what they returned, in the order of ranks.
+    """Calls func(*args, **kwargs) on each rank of a job, and returns the results in the order of ranks.
 
     np, hosts and hostfile are those of gorun's command line, options its other flags; env are more variables for the
     ranks, timeout is in seconds. func and what it works on are pickled, by cloudpickle if that is installed: then it may be
@@ -94,7 +94,7 @@ def _pickle(task: Tuple[Any, ...]) -> bytes:
 
 
 class Outcomes:
-    """What the ranks have said so far: for each the parts of a pickled (well, value), by number."""
+    """The received parts of each rank's pickled (well, value), by number."""
 
     def __init__(self, word: str) -> None:
         self.word = word
@@ -102,7 +102,7 @@ class Outcomes:
         self.total: Dict[int, int] = {}
 
     def take(self, line: str) -> Optional[str]:
-        """Takes what is a rank's outcome out of a line, and returns what else there is to show, if anything."""
+        """Removes a part of an outcome from a line, and returns the rest of the line, if any."""
         before, found, rest = line.partition(self.word)
         if not found:
             return line
@@ -117,7 +117,7 @@ class Outcomes:
         return unfinished + "\n" if unfinished else None
 
     def of(self, rank: int) -> "Optional[Tuple[bool, Any]]":
-        """What a rank has said, if it was all of it."""
+        """The outcome of a rank, if all parts have come."""
         parts = self.parts.get(rank, {})
         if rank not in self.total or len(parts) != self.total[rank]:
             return None
@@ -126,7 +126,7 @@ class Outcomes:
 
 
 def _launch(words: List[str], env: Mapping[str, str], payload: bytes, word: str) -> Tuple[Outcomes, int]:
-    """Runs gorun to its end."""
+    """Runs gorun and waits for it."""
     outcomes = Outcomes(word)
     try:
         job = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=dict(env), start_new_session=True)

@@ -1,4 +1,4 @@
-"""What gorun, or horovodrun's options, say about a queue by environment variables."""
+"""Settings of queues from the environment variables of gorun and horovodrun."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Settings(NamedTuple):
 
 
 def settings(environment: Mapping[str, str]) -> Settings:
-    """The settings that these variables stand for. Raises InvalidError where one is no number."""
+    """The settings in these variables. Raises InvalidError if one is not a number."""
 
     def number(name: str, default: float) -> float:
         text = environment.get(name, "").strip()

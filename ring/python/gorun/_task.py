@@ -13,7 +13,7 @@ from ._run import LINE_BYTES
 
 
 def main() -> int:
-    """Calls the function and says what came of it. The exit code is 0 if it returned."""
+    """Calls the function and reports the outcome. The exit code is 0 if it returned."""
     word = sys.stdin.buffer.readline().strip().decode()
     if not word:
         print("gorun._task is a part of gorun.run(), and no program of its own", file=sys.stderr)
@@ -33,7 +33,7 @@ def main() -> int:
 
 
 def tell(word: str, data: bytes) -> None:
-    """Writes an outcome in lines that gorun.run() takes out of the output."""
+    """Writes an outcome in lines that gorun.run() removes from the output."""
     rank = os.environ.get("GORUN_RANK", "0")
     parts = [data[i : i + LINE_BYTES] for i in range(0, len(data), LINE_BYTES)]
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""The operations, for any kind of array: gorun.torch and gorun.numpy say how theirs are read and made.
+"""The operations on any kind of array; gorun.torch and gorun.numpy implement :class:`Arrays` for theirs.
 
 An array's elements are used where they are if it is contiguous; else, and for factors, a copy is. Outputs are written
 directly. Each function here returns a handle at once, so the arrays must not be touched until it is over.
@@ -31,18 +31,18 @@ class View(NamedTuple):
 
 
 class Arrays:
-    """What a kind of arrays can do. Raises InvalidError for arrays it does not know."""
+    """Access to a kind of arrays. Raises InvalidError for unsupported arrays."""
 
     def view(self, array: Any) -> View:
-        """The memory of an array, which :meth:`is_contiguous` says is one piece."""
+        """The memory of a contiguous array (see :meth:`is_contiguous`)."""
         raise NotImplementedError
 
     def is_contiguous(self, array: Any) -> bool:
-        """Whether its elements lie in order without gaps."""
+        """Whether the elements are in order without gaps."""
         raise NotImplementedError
 
     def contiguous(self, array: Any) -> Any:
-        """It, or a contiguous copy."""
+        """The array, or a contiguous copy."""
         raise NotImplementedError
 
     def empty(self, shape: Sequence[int], like: Any) -> Any:
@@ -54,7 +54,7 @@ class Arrays:
         raise NotImplementedError
 
     def scaled(self, array: Any, factor: float) -> Any:
-        """A new array of its elements times factor: integers are multiplied as float64, float16 as float32."""
+        """A new array of the elements times factor. Integers are multiplied in float64, float16 in float32."""
         raise NotImplementedError
 
     # What follows is called for views of a GPU's memory only.
@@ -83,19 +83,19 @@ def op_number(op: int, verb: str) -> int:
 
 
 def barrier(process_set: ProcessSet = global_process_set, name: Optional[str] = None) -> None:
-    """Returns when all ranks of the set have called it."""
+    """Waits until all ranks of the set have called it."""
     channel = process_set.channel_or_raise()
     channel.submit(channel.name("barrier", name), _ring.BARRIER, here=True).synchronize()
 
 
 class Verbs:
-    """The operations on one kind of arrays. ``output`` is where the result goes, None for a new array."""
+    """The operations on one kind of arrays. ``output`` receives the result; None makes a new array."""
 
     def __init__(self, arrays: Arrays) -> None:
         self.arrays = arrays
 
     def _lane(self, channel: Channel, view: View) -> Optional[Lane]:
-        """Where operations on a view are enqueued; None if its memory is the host's."""
+        """The lane of a view's GPU; None for host memory."""
         if view.gpu < 0:
             return None
         lane = channel.lanes.get(view.gpu)
@@ -114,7 +114,7 @@ class Verbs:
         process_set: ProcessSet,
         here: bool = False,
     ) -> Handle:
-        """Combines arrays of one shape. ``here``: the caller waits for it at once."""
+        """Combines arrays of one shape. ``here``: the caller waits at once."""
         channel = process_set.channel or process_set.channel_or_raise()
         call = self._reduction(channel, array, output, op, prescale, postscale)  # before a name is taken, as it may raise
         return channel.submit(channel.name("allreduce", name), here=here, **call)
@@ -129,7 +129,7 @@ class Verbs:
         postscale: float,
         process_set: ProcessSet,
     ) -> Group:
-        """Allreduces that are submitted as one."""
+        """Allreduces submitted together."""
         channel = process_set.channel_or_raise()
         calls = [
             self._reduction(channel, a, None if outputs is None else outputs[i], op, prescale, postscale) for i, a in enumerate(arrays)
@@ -176,7 +176,7 @@ class Verbs:
     def broadcast(
         self, array: Any, output: Any, root_rank: int, name: Optional[str], process_set: ProcessSet, here: bool = False
     ) -> Handle:
-        """Gives all ranks the root's elements."""
+        """Copies the root's elements to all ranks."""
         channel = process_set.channel_or_raise()
         x, root = self.arrays, process_set.index(root_rank)
         direct = output is not None and x.is_contiguous(output)
@@ -208,7 +208,7 @@ class Verbs:
         )
 
     def allgather(self, array: Any, name: Optional[str], process_set: ProcessSet, lengths: Optional[List[int]] = None) -> Handle:
-        """Joins arrays along their first dimension, which may differ. ``lengths`` gets that of each rank."""
+        """Concatenates arrays along the first dimension, which may differ. ``lengths`` receives that of each rank."""
         channel = process_set.channel_or_raise()
         return self._gather(channel, array, lengths, None)(channel.name("allgather", name))
 
@@ -224,7 +224,7 @@ class Verbs:
     def alltoall(
         self, array: Any, splits: Optional[Sequence[int]], name: Optional[str], process_set: ProcessSet, lengths: Optional[List[int]] = None
     ) -> Handle:
-        """Sends splits[i] rows to rank i, or as many to each. ``lengths`` gets how many rows came from each rank."""
+        """Sends splits[i] rows to rank i, or equal parts. ``lengths`` receives the number of rows from each rank."""
         channel = process_set.channel_or_raise()
         shape = self.arrays.view(self.arrays.contiguous(array)).shape
         if not shape:
@@ -244,7 +244,7 @@ class Verbs:
     def _gather(
         self, channel: Channel, array: Any, lengths: Optional[List[int]], splits: Optional[Sequence[int]]
     ) -> Callable[[bytes], Handle]:
-        """What submits, by a name, an allgather, or with splits an alltoall, of parts of unlike lengths."""
+        """Returns a function that submits, by name, an allgather (with splits an alltoall) of parts of different lengths."""
         x = self.arrays
         source = x.contiguous(array)
         view = x.view(source)
@@ -288,7 +288,7 @@ class Verbs:
     def grouped_reducescatter(
         self, arrays: Sequence[Any], name: Optional[str], op: int, prescale: float, postscale: float, process_set: ProcessSet
     ) -> Group:
-        """Reduce-scatters that are submitted as one."""
+        """Reduce-scatters submitted together."""
         channel = process_set.channel_or_raise()
         calls = [self._scatter(channel, a, op, prescale, postscale) for a in arrays]
         return channel.submit_group(_names(channel, "grouped_reducescatter", name, len(calls)), calls)

@@ -14,7 +14,7 @@ from ._settings import Settings, settings
 
 
 class ProcessSet:
-    """Some of the ranks, which can have operations of their own.
+    """A set of ranks with its own operations.
 
     Make it with a list of ranks and give it to :func:`init` or :func:`add_process_set`; then it has an id.
     """
@@ -31,12 +31,12 @@ class ProcessSet:
             raise errors.InvalidError("gorun: %s was not added, or was removed: call add_process_set on all ranks" % self)
 
     def size(self) -> int:
-        """How many ranks it has."""
+        """The number of its ranks."""
         self._added()
         return len(self.ranks)
 
     def rank(self) -> int:
-        """The place of this rank among them."""
+        """The index of this rank in the set."""
         self._added()
         return self.channel_or_raise().rank
 
@@ -46,7 +46,7 @@ class ProcessSet:
         return self.channel is not None
 
     def channel_or_raise(self) -> Channel:
-        """Its queue. Raises where there is none, saying why."""
+        """Its queue. Raises an error with the reason if there is none."""
         channel = self.channel
         if channel is None:
             self._added()
@@ -54,7 +54,7 @@ class ProcessSet:
         return channel
 
     def index(self, rank: int) -> int:
-        """The place of a rank of the job. Raises InvalidError if it is not in the set."""
+        """The index of a rank of the job. Raises InvalidError if it is not in the set."""
         self._added()
         try:
             return rank if self.process_set_id == 0 and 0 <= rank < len(self.ranks) else self.ranks.index(rank)
@@ -139,7 +139,7 @@ def _enter(chosen: Settings, process_sets: "Union[None, str, Sequence[Union[Proc
 
 
 def shutdown() -> None:
-    """Leaves the job. Operations in flight fail, here and on ranks that wait for this one. Doing it again does nothing.
+    """Leaves the job. Pending operations fail, here and on ranks that wait for this one. Calling it again does nothing.
 
     After it init() may be called again, by all ranks. In an elastic job this is how they come into the next epoch.
     """
@@ -149,7 +149,7 @@ def shutdown() -> None:
 
 
 def is_initialized() -> bool:
-    """Whether init() was called, and shutdown() not since."""
+    """Whether init() was called, without shutdown() since."""
     return _world.comm is not None
 
 
@@ -267,14 +267,14 @@ def process_set_ids() -> List[int]:
 
 
 def start_timeline(file_path: str, mark_cycles: bool = False) -> None:
-    """Begins to write what happens to each operation as Chrome trace events. Only rank 0 writes."""
+    """Starts writing the events of each operation in Chrome's trace format. Only rank 0 writes."""
     channel = global_process_set.channel_or_raise()
     if channel.rank == 0:
         channel.queue.start_timeline(file_path, mark_cycles)
 
 
 def stop_timeline() -> None:
-    """Ends the timeline."""
+    """Stops the timeline."""
     channel = global_process_set.channel_or_raise()
     if channel.rank == 0:
         channel.queue.stop_timeline()
@@ -286,7 +286,7 @@ def rank() -> int:
 
 
 def size() -> int:
-    """How many ranks the job has."""
+    """The number of ranks of the job."""
     return _comm().size
 
 
@@ -296,17 +296,17 @@ def local_rank() -> int:
 
 
 def local_size() -> int:
-    """How many ranks this host has."""
+    """The number of ranks on this host."""
     return _comm().local_size
 
 
 def cross_rank() -> int:
-    """The number of this host among those that have this local rank."""
+    """The number of this host among those with this local rank."""
     return _comm().cross_rank
 
 
 def cross_size() -> int:
-    """How many hosts have this local rank."""
+    """The number of hosts with this local rank."""
     return _comm().cross_size
 
 
@@ -316,6 +316,6 @@ def in_epochs() -> bool:
 
 
 def is_homogeneous() -> bool:
-    """Whether all hosts have as many ranks."""
+    """Whether all hosts have the same number of ranks."""
     _comm()
     return len(set(_world.local_sizes)) == 1

@@ -1,4 +1,4 @@
-"""Elastic jobs: ranks fail, come and go, and the others go on with what they have learned. The names are horovod's.
+"""Elastic jobs: ranks fail, join and leave, and the others continue with the state. The names are horovod's.
 
     hvd.init()
     state = gorun.elastic.ObjectState(weights=weights, step=0)
@@ -33,7 +33,7 @@ Result = TypeVar("Result")
 
 
 class State:
-    """What a rank has learned. Subclasses say what it is by :meth:`save`, :meth:`restore` and :meth:`sync`."""
+    """The state of a rank. Subclasses implement :meth:`save`, :meth:`restore` and :meth:`sync`."""
 
     def __init__(self, bcast_object: Optional[Callable[..., Any]] = None, get_rank: Optional[Callable[[], int]] = None) -> None:
         self._bcast_object = bcast_object or broadcast_object
@@ -42,7 +42,7 @@ class State:
         self._host_messages = _Messages()
 
     def register_reset_callbacks(self, callbacks: List[Callable[[], None]]) -> None:
-        """Has these called after each change of the ranks, before :meth:`sync`: to fit a learning rate to size(), for one."""
+        """Registers functions to call after each change of the ranks, before :meth:`sync`: to adapt a learning rate to size(), for example."""
         self._reset_callbacks.extend(callbacks)
 
     def on_reset(self) -> None:
@@ -52,15 +52,15 @@ class State:
             callback()
 
     def commit(self) -> None:
-        """Saves the state, and raises HostsUpdatedInterrupt if hosts have come or are to go.
+        """Saves the state, and raises HostsUpdatedInterrupt if hosts have joined or will leave.
 
-        All ranks call it at the same point of their work, as often as it is worth: what was done since is lost when a rank fails.
+        All ranks call it at the same point. A failed rank costs the work since the last commit.
         """
         self.save()
         self.check_host_updates()
 
     def check_host_updates(self) -> None:
-        """Raises HostsUpdatedInterrupt, on all ranks alike, if hosts have come or are to go. All call it at the same point."""
+        """Raises HostsUpdatedInterrupt on all ranks if hosts have joined or will leave. All ranks call it at the same point."""
         if _hosts_updated():
             raise HostsUpdatedInterrupt(False)
 
@@ -69,19 +69,19 @@ class State:
         raise NotImplementedError()
 
     def restore(self) -> None:
-        """Makes the state what it was at the last save."""
+        """Returns the state to the last save."""
         raise NotImplementedError()
 
     def sync(self) -> None:
-        """Gives all ranks the state of rank 0, as it is there now, and saves it."""
+        """Copies the present state of rank 0 to all ranks, and saves it."""
         raise NotImplementedError()
 
     def reset(self) -> None:
-        """Does what is to be done after a change of the ranks, before the callbacks."""
+        """Called after a change of the ranks, before the callbacks."""
 
 
 class _Messages:
-    """What scripts that look into horovod's State find there: whether news of hosts have come to this rank."""
+    """A replacement for horovod's queue of host messages, which scripts inspect."""
 
     def empty(self) -> bool:
         job = _job.joined()
@@ -89,7 +89,7 @@ class _Messages:
 
 
 class ObjectState(State):
-    """Python objects, given by name. They become attributes, are copied by save and restore, and pickled by sync."""
+    """Named Python objects. They become attributes; save and restore copy them, sync pickles them."""
 
     def __init__(self, bcast_object: Optional[Callable[..., Any]] = None, get_rank: Optional[Callable[[], int]] = None, **kwargs: Any) -> None:
         self._saved_state: Dict[str, Any] = {}
@@ -117,7 +117,7 @@ class ObjectState(State):
 
 
 def _hosts_updated() -> bool:
-    """Whether any rank has heard that hosts have come or are to go. A collective in elastic jobs."""
+    """Whether any rank knows that hosts have joined or will leave. A collective in elastic jobs."""
     job = _job.joined()
     if job is None or job.epoch == 0:
         return False
@@ -131,17 +131,17 @@ def _hosts_updated() -> bool:
 
 
 # What a process knows of the job's state.
-_UNBORN, _HEARD, _OWNED = range(3)  # nobody has had any; others had, and it was not given; it has it
+_UNBORN, _HEARD, _OWNED = range(3)  # no rank had any; others had it and this one did not get it; this one has it
 
 
 class _Trip:
-    """A process's way through the epochs."""
+    """The course of a process through the epochs."""
 
     def __init__(self) -> None:
         self.owns, self.late, self.begun = _UNBORN, False, False
 
     def enter(self, state: State) -> None:
-        """Gives all ranks the state of rank 0, who must not be one that has come and was left before it got any."""
+        """Copies the state of rank 0 to all ranks. Raises StateLostError if rank 0 joined later and never received it."""
         job = _job.joined()
         if job is not None and job.epoch > 0:
             if not self.begun:
@@ -163,18 +163,18 @@ class _Trip:
 
 
 def _broken(error: errors.GorunError) -> bool:
-    """Whether it says that a rank has failed, or was raised by a script for that: others would come again."""
+    """Whether the error reports a failed rank, or a script raised it as such. Other errors would repeat."""
     job = _job.joined()
     return job is not None and job.epoch > 0 and (isinstance(error, errors.PeerError) or type(error) is errors.GorunError)
 
 
 def run(func: Callable[..., Result]) -> Callable[..., Result]:
-    """A decorator for a function of a :class:`State`: it is called once in each epoch of an elastic job.
+    """Decorates a function of a :class:`State`: it is called once in each epoch of an elastic job.
 
-    When another rank fails (PeerError, or a HorovodInternalError that the function raises itself) the state is restored to its
-    last save, and when hosts come or go (HostsUpdatedInterrupt) it stays as it is. Then the ranks meet again, with other
-    numbers, the callbacks are called, all get the state of rank 0, and the function begins anew. Other errors are raised: they
-    would come again. So they are in a job that is not elastic, where the function is called once.
+    When another rank fails (PeerError, or a HorovodInternalError that the function raises), the state is restored to the last save; when
+    hosts change (HostsUpdatedInterrupt), it is kept. Then the ranks join the next epoch with new numbers, the callbacks run, rank 0's state
+    is copied to all, and the function is called again. Other errors are raised, because they would repeat. In a job that is not elastic the
+    function is called once, and all errors are raised.
     """
 
     @functools.wraps(func)

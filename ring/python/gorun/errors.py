@@ -1,22 +1,22 @@
-"""What can go wrong. Every error of this package is a :class:`GorunError`."""
+"""The errors of this package. Each is a :class:`GorunError`."""
 
 from __future__ import annotations
 
 
 class GorunError(RuntimeError):
-    """An operation failed. The text says which one, on which rank, and what to do."""
+    """An operation failed. The text names the operation, the rank and what to do."""
 
 
 class InvalidError(GorunError, ValueError):
-    """Wrong arguments. Nothing was sent, and all goes on."""
+    """Wrong arguments. Nothing was sent."""
 
 
 class MismatchError(GorunError):
-    """The ranks called different things, or the same with other shapes or types. Only this operation fails."""
+    """Ranks called different operations, or one with different shapes or types. Only this operation fails."""
 
 
 class PeerError(GorunError):
-    """A rank or a host has failed, and nothing works any more. ``rank`` is the one that failed first, or -1."""
+    """A rank or host failed; all later operations fail too. ``rank`` is the rank that failed first, or -1."""
 
     def __init__(self, text: str, rank: int = -1) -> None:
         super().__init__(text)
@@ -24,15 +24,15 @@ class PeerError(GorunError):
 
 
 class ClosedError(GorunError):
-    """This rank has shut down, or closed what it calls."""
+    """This rank has shut down, or has closed the object."""
 
 
 class TimeoutExpired(GorunError, TimeoutError):
-    """The time is over, and the operation goes on."""
+    """The timeout has passed. The operation goes on."""
 
 
 class DuplicateError(GorunError, ValueError):
-    """The name is in use by an operation that is not over."""
+    """A pending operation uses the name."""
 
 
 class ForkedError(GorunError):
@@ -40,7 +40,7 @@ class ForkedError(GorunError):
 
 
 class InternalError(GorunError):
-    """A fault of the library."""
+    """A bug in the library."""
 
 
 class NotInitializedError(GorunError, ValueError):
@@ -48,15 +48,15 @@ class NotInitializedError(GorunError, ValueError):
 
 
 class NoGPUError(GorunError):
-    """This rank, or another one, has no GPU or no driver for it. All goes on, with tensors of the CPU."""
+    """This rank or another has no GPU or driver. CPU tensors still work."""
 
 
 class StateLostError(GorunError):
-    """No rank of an elastic job is left that has its state. Start it again, from a checkpoint if there is one."""
+    """No remaining rank has the state of the elastic job. Start it again, from a checkpoint if there is one."""
 
 
 class HostsUpdatedInterrupt(RuntimeError):
-    """Hosts of an elastic job have come or are to go, and the ranks meet again in another epoch. No fault."""
+    """Hosts of an elastic job have joined or will leave: the ranks continue in another epoch. Not a failure."""
 
     def __init__(self, skip_sync: bool = False) -> None:
         super().__init__("gorun: the job's hosts have changed: let this reach the function that elastic.run calls")

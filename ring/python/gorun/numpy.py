@@ -4,9 +4,9 @@
     hvd.init()
     total = hvd.allreduce(x, op=hvd.Sum)
 
-Arrays of bool, int8 to int64, uint8, uint64, float16 to float64 and ml_dtypes' bfloat16 are taken. All functions raise
-NotInitializedError before init(), MismatchError where the ranks' arrays differ in shape or type, PeerError where a rank
-has failed, InvalidError for wrong arguments and ForkedError in a fork. Those whose name ends in _async return a handle
+Arrays are of bool, int8 to int64, uint8, uint64, float16 to float64 or ml_dtypes' bfloat16. All functions raise
+NotInitializedError before init(), MismatchError if the ranks' arrays differ in shape or type, PeerError if a rank has failed, InvalidError
+for wrong arguments and ForkedError in a fork. Those whose name ends in _async return a handle
 for :func:`synchronize`; the arrays must not be touched until then. Those whose name ends in _ write to their array.
 """
 
@@ -97,7 +97,7 @@ def allreduce_async(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> Handle:
-    """Begins :func:`allreduce`."""
+    """Starts :func:`allreduce`."""
     return _verbs.allreduce(tensor, None, name, op, prescale_factor, postscale_factor, process_set)
 
 
@@ -109,7 +109,7 @@ def allreduce(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> Array:
-    """The ranks' arrays, which have one shape, combined: their average if op is not given. The result has that shape."""
+    """Combines the ranks' arrays of one shape, by average if op is not given. The result has that shape."""
     return _verbs.allreduce(tensor, None, name, op, prescale_factor, postscale_factor, process_set, True).synchronize()
 
 
@@ -121,7 +121,7 @@ def allreduce_async_(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> Handle:
-    """Begins :func:`allreduce_`."""
+    """Starts :func:`allreduce_`."""
     return _verbs.allreduce(tensor, tensor, name, op, prescale_factor, postscale_factor, process_set)
 
 
@@ -145,17 +145,17 @@ def grouped_allreduce(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> List[Array]:
-    """:func:`allreduce` of several arrays, as one."""
+    """:func:`allreduce` of several arrays, submitted together."""
     return _verbs.grouped_allreduce(tensors, None, name, op, prescale_factor, postscale_factor, process_set).synchronize()
 
 
 def allgather_async(tensor: Array, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> Handle:
-    """Begins :func:`allgather`."""
+    """Starts :func:`allgather`."""
     return _verbs.allgather(tensor, name, process_set)
 
 
 def allgather(tensor: Array, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> Array:
-    """The ranks' arrays one after the other along the first dimension, in which alone they may differ."""
+    """Concatenates the ranks' arrays along the first dimension. Only that dimension may differ."""
     return allgather_async(tensor, name, process_set).synchronize()
 
 
@@ -165,7 +165,7 @@ def grouped_allgather(tensors: Sequence[Array], name: Optional[str] = None, proc
 
 
 def broadcast(tensor: Array, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> Array:
-    """The root's array, on all ranks; theirs have its shape and type. root_rank is a rank of the job."""
+    """Returns the root's array on all ranks. All arrays have its shape and type. root_rank is a rank of the job."""
     return _verbs.broadcast(tensor, None, root_rank, name, process_set, True).synchronize()
 
 
@@ -177,9 +177,9 @@ def broadcast_(tensor: Array, root_rank: int, name: Optional[str] = None, proces
 def alltoall(
     tensor: Array, splits: Optional[Sequence[int]] = None, name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> Union[Array, Tuple[Array, Array]]:
-    """Sends splits[i] rows of the array to rank i, and returns the rows that came, with how many from each rank.
+    """Sends splits[i] rows of the array to rank i. Returns the received rows, and their number from each rank.
 
-    Without splits each rank gets as many, and only the rows are returned. Arrays may differ in the first dimension.
+    Without splits the parts are equal, and only the rows are returned. Arrays may differ in the first dimension.
     """
     lengths: List[int] = []
     chosen = None if splits is None else [int(n) for n in splits]
@@ -195,7 +195,7 @@ def reducescatter(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> Array:
-    """This rank's rows of the arrays combined. Of n rows and s ranks each gets n // s, the first n % s one more."""
+    """Combines the arrays and returns this rank's rows: n // s of n rows for s ranks, one more for the first n % s."""
     return _verbs.reducescatter(tensor, name, op, prescale_factor, postscale_factor, process_set).synchronize()
 
 
@@ -207,21 +207,20 @@ def grouped_reducescatter(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> List[Array]:
-    """:func:`reducescatter` of several arrays, as one."""
+    """:func:`reducescatter` of several arrays, submitted together."""
     return _verbs.grouped_reducescatter(tensors, name, op, prescale_factor, postscale_factor, process_set).synchronize()
 
 
 def join() -> int:
-    """Says that this rank has no more data, and returns when all ranks have said so: the last one to.
+    """Declares that this rank has no more data. Returns when all ranks have joined, with the rank that joined last.
 
-    Until then allreduces of Sum and Average of the others take zeros from this rank; what else they call raises
-    MismatchError there.
+    Until then this rank contributes zeros to the others' allreduces of Sum and Average; their other operations raise MismatchError.
     """
     return global_process_set.channel_or_raise().join()
 
 
 def poll(handle: Union[Handle, Group]) -> bool:
-    """Whether an operation is over, so that :func:`synchronize` would not wait."""
+    """Whether an operation is done, so that :func:`synchronize` would not wait."""
     return handle.done()
 
 

@@ -65,12 +65,12 @@ class Tensors(Arrays):
 
 
 def lazy(tensor: Any) -> bool:
-    """Whether the memory is not yet what the tensor says."""
+    """Whether the tensor is a lazy view (conjugated or negated), so that its memory differs."""
     return bool(tensor.is_neg())
 
 
 def refused(tensor: Any) -> errors.InvalidError:
-    """Why a tensor is not taken."""
+    """Why a tensor is not supported."""
     if not isinstance(tensor, torch.Tensor):
         return errors.InvalidError("gorun: %s is no tensor" % type(tensor).__name__)
     if tensor.device.type != "cpu" and not tensor.is_cuda:

@@ -14,7 +14,7 @@ from .ops import AnyHandle, verbs
 
 
 def allgather_async(tensor: torch.Tensor, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> AnyHandle:
-    """Begins :func:`allgather`, without a gradient."""
+    """Starts :func:`allgather`, without a gradient."""
     return verbs.allgather(tensor, name, process_set)
 
 
@@ -29,7 +29,7 @@ def allgather(tensor: torch.Tensor, name: Optional[str] = None, process_set: Pro
 def grouped_allgather_async(
     tensors: Sequence[torch.Tensor], name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> AnyHandle:
-    """Begins :func:`grouped_allgather`, without gradients."""
+    """Starts :func:`grouped_allgather`, without gradients."""
     return verbs.grouped_allgather(tensors, name, process_set)
 
 
@@ -57,7 +57,7 @@ def grouped(gather: Any, tensors: Sequence[torch.Tensor], process_set: ProcessSe
 def alltoall_async(
     tensor: torch.Tensor, splits: Optional[Any] = None, name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> AnyHandle:
-    """Begins :func:`alltoall`, without a gradient."""
+    """Starts :func:`alltoall`, without a gradient."""
     rows: List[int] = []
     handle = verbs.alltoall(tensor, splits_of(splits), name, process_set, rows)
     if splits is not None:
@@ -96,7 +96,7 @@ def reducescatter_async(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> AnyHandle:
-    """Begins :func:`reducescatter`, without a gradient."""
+    """Starts :func:`reducescatter`, without a gradient."""
     return verbs.reducescatter(tensor, name, op, prescale_factor, postscale_factor, process_set)
 
 
@@ -131,7 +131,7 @@ def grouped_reducescatter_async(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> AnyHandle:
-    """Begins :func:`grouped_reducescatter`, without gradients."""
+    """Starts :func:`grouped_reducescatter`, without gradients."""
     return verbs.grouped_reducescatter(tensors, name, op, prescale_factor, postscale_factor, process_set)
 
 

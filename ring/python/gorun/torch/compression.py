@@ -1,4 +1,4 @@
-"""How gradients are made smaller for the way."""
+"""Compression of gradients for transfer."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ import torch
 
 
 class Compressor:
-    """Makes a tensor smaller, and what came of it as it was."""
+    """Compresses tensors, and decompresses results."""
 
     @staticmethod
     def compress(tensor: torch.Tensor) -> Tuple[torch.Tensor, Any]:
-        """The tensor to send, and what :meth:`decompress` needs to know."""
+        """The tensor to send, and a context for :meth:`decompress`."""
         raise NotImplementedError
 
     @staticmethod
     def decompress(tensor: torch.Tensor, ctx: Any) -> torch.Tensor:
-        """The tensor in the form that it had."""
+        """The tensor in its original form."""
         raise NotImplementedError
 
 
 class NoneCompressor(Compressor):
-    """Sends tensors as they are."""
+    """Sends tensors unchanged."""
 
     @staticmethod
     def compress(tensor: torch.Tensor) -> Tuple[torch.Tensor, Any]:

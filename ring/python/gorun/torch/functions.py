@@ -1,4 +1,4 @@
-"""Parameters, optimizers and objects of one rank for all."""
+"""Broadcasts of parameters, optimizer states and objects."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .ops import broadcast_async_
 def broadcast_parameters(
     params: Union[Mapping[str, Any], Iterable[Any]], root_rank: int, process_set: ProcessSet = global_process_set
 ) -> None:
-    """Gives all ranks the root's values of a model's ``state_dict()``, ``named_parameters()`` or ``parameters()``.
+    """Copies to all ranks the root's values of a model's ``state_dict()``, ``named_parameters()`` or ``parameters()``.
 
     Tensors are written in place. Entries of a dictionary that are no tensors are left alone. Raises MismatchError where
     the ranks' tensors of one name differ in shape or type.
@@ -32,14 +32,14 @@ def broadcast_parameters(
 
 
 class _Place:
-    """Stands for a tensor in a state that is sent as an object."""
+    """A placeholder for a tensor in a state that is sent as an object."""
 
     def __init__(self, number: int, tensor: torch.Tensor) -> None:
         self.number, self.shape, self.dtype = number, tuple(tensor.shape), tensor.dtype
 
 
 def _changed(state: Any, change: Callable[[Any], Any]) -> Any:
-    """The same state with its tensors and places changed."""
+    """A copy of the state with tensors and placeholders replaced."""
     if isinstance(state, (torch.Tensor, _Place)):
         return change(state)
     if isinstance(state, dict):
@@ -52,7 +52,7 @@ def _changed(state: Any, change: Callable[[Any], Any]) -> Any:
 def broadcast_optimizer_state(
     optimizer: torch.optim.Optimizer, root_rank: int, model: Any = None, process_set: ProcessSet = global_process_set
 ) -> None:
-    """Gives all ranks the root's state of an optimizer: its options, and what it keeps for each parameter.
+    """Copies the root's state of an optimizer to all ranks: its options, and the values for each parameter.
 
     The optimizers have parameters of the same shapes in the same groups. Raises ValueError for LBFGS, whose state is
     not kept by parameter.
@@ -84,7 +84,7 @@ def broadcast_optimizer_state(
 
 
 def named(pairs: Iterable[Tuple[str, Any]]) -> List[Tuple[str, Any]]:
-    """The pairs, if that is what they are and no name comes twice. Raises ValueError."""
+    """The pairs, after a check that names are unique. Raises ValueError."""
     result = list(pairs)
     if any(not isinstance(p, tuple) or len(p) != 2 for p in result):
         raise ValueError("gorun: named_parameters are pairs of name and parameter, as model.named_parameters() gives them")

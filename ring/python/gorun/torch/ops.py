@@ -1,10 +1,10 @@
 """Allreduce, broadcast and barrier on tensors; collect.py has the operations whose result has another shape.
 
-Tensors are dense ones of the CPU or of one CUDA GPU of each rank, of bool, int8 to int64, uint8, float16, bfloat16, float32 or float64. Contiguous ones
-are used where they are. An operation runs when all ranks of the process set have submitted one of that name; without a
-name it is the how-many-th call on the set. What works on a GPU's tensor is enqueued beside the current stream of PyTorch, after
-what is there; synchronize() makes the current stream wait for it, not the caller. All functions raise NotInitializedError before init(), MismatchError where
-the ranks' tensors differ in shape or type, DuplicateError for a name in flight, PeerError where a rank has failed,
+Tensors are dense, on the CPU or on one CUDA GPU of each rank, of bool, int8 to int64, uint8, float16, bfloat16, float32 or float64.
+Contiguous ones are not copied. An operation runs when all ranks of the process set have submitted its name; unnamed ones are numbered in
+order. Operations on GPU tensors run after the work already on PyTorch's current stream, on another stream; synchronize() makes the current
+stream wait, not the caller. All functions raise NotInitializedError before init(), MismatchError if the ranks' tensors differ in shape or
+type, DuplicateError for a pending name, PeerError if a rank has failed,
 InvalidError for wrong arguments, and ForkedError in a fork. Those whose name ends in _async or _async_ return a handle
 for :func:`synchronize`; their tensors must not be touched until then. Those whose name ends in _ write to their tensor.
 """
@@ -34,7 +34,7 @@ verbs = Verbs(Tensors())
 
 
 def _op(average: Optional[bool], op: Optional[int]) -> int:
-    """The operation that op, or average in its place, stands for."""
+    """The operation selected by op or by the deprecated average."""
     if average is None:
         return Average if op is None else op
     if op is not None:
@@ -52,7 +52,7 @@ def allreduce_async(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> AnyHandle:
-    """Begins :func:`allreduce`, without a gradient."""
+    """Starts :func:`allreduce`, without a gradient."""
     return verbs.allreduce(tensor, None, name, _op(average, op), prescale_factor, postscale_factor, process_set)
 
 
@@ -66,9 +66,9 @@ def allreduce(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> torch.Tensor:
-    """The ranks' tensors, which have one shape, combined: their average if op is not given. The result has that shape.
+    """Combines the ranks' tensors of one shape, by average if op is not given. The result has that shape.
 
-    The tensors are multiplied by prescale_factor, the result by postscale_factor. The gradient is allreduced alike.
+    The tensors are multiplied by prescale_factor, the result by postscale_factor. The gradient is allreduced in the same way.
     """
     number = _op(average, op)
 
@@ -95,7 +95,7 @@ def allreduce_async_(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> AnyHandle:
-    """Begins :func:`allreduce_`."""
+    """Starts :func:`allreduce_`."""
     return verbs.allreduce(tensor, tensor, name, _op(average, op), prescale_factor, postscale_factor, process_set)
 
 
@@ -121,7 +121,7 @@ def grouped_allreduce_async(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> AnyHandle:
-    """Begins :func:`grouped_allreduce`, without gradients."""
+    """Starts :func:`grouped_allreduce`, without gradients."""
     return verbs.grouped_allreduce(tensors, None, name, _op(average, op), prescale_factor, postscale_factor, process_set)
 
 
@@ -135,7 +135,7 @@ def grouped_allreduce(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> List[torch.Tensor]:
-    """:func:`allreduce` of several tensors, submitted as one, so that those of one type run as one."""
+    """:func:`allreduce` of several tensors, submitted together, so that those of one type are fused."""
     number = _op(average, op)
 
     def send(ts: Sequence[torch.Tensor], label: Optional[str]) -> List[torch.Tensor]:
@@ -157,7 +157,7 @@ def grouped_allreduce_async_(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> AnyHandle:
-    """Begins :func:`grouped_allreduce_`."""
+    """Starts :func:`grouped_allreduce_`."""
     return verbs.grouped_allreduce(tensors, tensors, name, _op(average, op), prescale_factor, postscale_factor, process_set)
 
 
@@ -177,9 +177,9 @@ def grouped_allreduce_(
 def sparse_allreduce_async(
     tensor: torch.Tensor, name: str, op: int, process_set: ProcessSet = global_process_set
 ) -> Callable[[], torch.Tensor]:
-    """Begins to add sparse tensors of one shape, or to average them; the function that comes back waits for the result.
+    """Starts adding or averaging sparse tensors of one shape. The returned function waits for the result.
 
-    All ranks' indices and values are gathered, so that the result is as large as all of them.
+    All ranks' indices and values are gathered, so the result is as large as all of them together.
     """
     if not tensor.is_sparse:
         raise ValueError("gorun: sparse_allreduce_async of a dense tensor: use allreduce_async")
@@ -200,16 +200,16 @@ def sparse_allreduce_async(
 def broadcast_async(
     tensor: torch.Tensor, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> AnyHandle:
-    """Begins :func:`broadcast`, without a gradient."""
+    """Starts :func:`broadcast`, without a gradient."""
     return verbs.broadcast(tensor, None, root_rank, name, process_set)
 
 
 def broadcast(
     tensor: torch.Tensor, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> torch.Tensor:
-    """The root's tensor, on all ranks; theirs have its shape and type. root_rank is a rank of the job.
+    """Returns the root's tensor on all ranks. All tensors have its shape and type. root_rank is a rank of the job.
 
-    The gradient of the root is the average of all ranks' gradients, that of the others zero.
+    The root's gradient is the average of all ranks' gradients; the others' is zero.
     """
 
     def run(t: torch.Tensor) -> Sequence[torch.Tensor]:
@@ -225,7 +225,7 @@ def broadcast(
 def broadcast_async_(
     tensor: torch.Tensor, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> AnyHandle:
-    """Begins :func:`broadcast_`."""
+    """Starts :func:`broadcast_`."""
     return verbs.broadcast(tensor, tensor, root_rank, name, process_set)
 
 
@@ -237,16 +237,16 @@ def broadcast_(
 
 
 def join(device: int = -1) -> int:
-    """Says that this rank has no more data, and returns when all ranks have said so: the last one to.
+    """Declares that this rank has no more data. Returns when all ranks have joined, with the rank that joined last.
 
-    Until then allreduces of Sum and Average of the others take zeros from this rank, and Average divides by the number of
-    all ranks. What else they call raises MismatchError there. device has no meaning.
+    Until then this rank contributes zeros to the others' allreduces of Sum and Average, which divides by the number of all ranks. Their
+    other operations raise MismatchError. device is ignored.
     """
     return global_process_set.channel_or_raise().join()
 
 
 def poll(handle: AnyHandle) -> bool:
-    """Whether an operation is over, so that :func:`synchronize` would not wait."""
+    """Whether an operation is done, so that :func:`synchronize` would not wait."""
     return handle.done()
 
 

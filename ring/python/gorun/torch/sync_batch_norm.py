@@ -48,7 +48,7 @@ def _by_channel(t: torch.Tensor) -> Tuple[List[int], List[int]]:
 
 
 class _Normalize(torch.autograd.Function):
-    """Sums are kept as count, mean and squared deviations, so that nothing cancels out."""
+    """Sums are kept as count, mean and squared deviations, to avoid cancellation."""
 
     # torch's types know nothing of the arguments: they are those of apply, and the gradients of what forward returns.
     @staticmethod

@@ -17,7 +17,7 @@ __all__ = ["Group", "ddp_hook"]
 
 
 class _Registry:
-    """What this process has made of groups."""
+    """The groups of this process."""
 
     def __init__(self) -> None:
         self.worlds = 0  # how many groups of all ranks: names of groups are used once
@@ -30,7 +30,7 @@ class _Registry:
         dist.Backend.register_backend("gorun", self.create, extended_api=True, **more)
 
     def create(self, options: Any, _: Any = None) -> Group:
-        """Makes a group for torch: of all ranks if options name none, else of those, which alone call it."""
+        """Makes a group for torch: of the ranks in options, which alone call it, or of all ranks."""
         ranks = list(options.global_ranks_in_group)
         if not ranks:
             return self.world(seconds(options.timeout), (options.group_rank, options.group_size))
@@ -43,7 +43,7 @@ class _Registry:
             raise
 
     def world(self, timeout: Optional[float], place: Optional[Tuple[int, int]] = None) -> Group:
-        """Makes a group of all ranks. place is the rank and their number as torch knows them."""
+        """Makes a group of all ranks. place is torch's rank and world size."""
         comm = _job.join(timeout_ms=int((timeout or 0) * 1000))
         try:
             if place is not None and place != (comm.rank, comm.size):
@@ -65,7 +65,7 @@ _registry.register()
 
 # Its parameters have no annotations: DDP compares them with types, which those of later Pythons are not.
 def ddp_hook(state, bucket):
-    """Averages gradients by the ring. state is a group of backend gorun, or None for all ranks."""
+    """Averages gradients by ring. state is a group of backend gorun, or None for all ranks."""
     group = state
     if group is None:
         if _registry.hook is None:

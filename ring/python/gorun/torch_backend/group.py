@@ -1,4 +1,4 @@
-"""The process group: torch's collectives as calls of the ring."""
+"""The process group: torch's collectives as calls of ring."""
 
 # In torch's types each collective can also be called with single tensors; torch itself never calls a group so.
 # mypy: disable-error-code="override"
@@ -37,7 +37,7 @@ OPERATIONS = {
 
 
 def operation(op: Any) -> int:
-    """The ring's number of a dist.ReduceOp, or of its RedOpType."""
+    """ring's number of a dist.ReduceOp, or of its RedOpType."""
     name = getattr(op, "op", op).name
     if name not in OPERATIONS:
         raise errors.InvalidError("gorun: %s is not a reduction of this backend: it has %s" % (name, ", ".join(OPERATIONS)))
@@ -45,7 +45,7 @@ def operation(op: Any) -> int:
 
 
 class Engine:
-    """A communicator, and what was started on it. It outlives the group until all of it is over."""
+    """A communicator and its started calls. It outlives the group until all calls are done."""
 
     def __init__(self, comm: ring.Comm, ranks: List[int], name: str, timeout: Optional[float]) -> None:
         self.comm, self.ranks, self.name, self.timeout = comm, ranks, name, timeout
@@ -88,7 +88,7 @@ class Engine:
 
 
 class Group(dist.ProcessGroup):
-    """A process group whose ranks meet by the ring. It ends when nothing refers to it, by shutdown(), or with the interpreter."""
+    """A process group over ring. It ends by shutdown(), when nothing refers to it, or with the interpreter."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine.comm.rank, engine.comm.size)  # type: ignore[call-arg]  # torch's types lack them

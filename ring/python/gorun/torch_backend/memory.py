@@ -1,4 +1,4 @@
-"""Tensors as memory of a call: as they are where they lie in one piece, by copies where not."""
+"""Tensors as memory of a call: directly if contiguous, else by copies."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def in_one_piece(t: torch.Tensor) -> bool:
 
 
 def adjacent(tensors: Sequence[torch.Tensor]) -> bool:
-    """Whether they lie one after the other, as those of chunk() do."""
+    """Whether they are adjacent, as those of chunk() are."""
     end = whole = None
     for t in tensors:
         if t.numel() == 0:
@@ -63,7 +63,7 @@ def adjacent(tensors: Sequence[torch.Tensor]) -> bool:
 
 
 class Part:
-    """What a call reads or writes: count elements at an address. keep holds the memory, which is of a GPU or, if that is -1, of the host."""
+    """Memory of a call: count elements at an address, on a GPU or, if gpu is -1, on the host. keep owns it."""
 
     __slots__ = ("address", "count", "dtype", "keep", "copy_back", "gpu")
 
@@ -129,7 +129,7 @@ def _copy(to: torch.Tensor, data: torch.Tensor) -> None:
 
 
 def counts_of(tensors: Sequence[torch.Tensor], part: Part) -> Optional[List[int]]:
-    """The lengths of tensors that make up part, if they are unlike."""
+    """The lengths of tensors that make up part, if they differ."""
     counts = [t.numel() for t in tensors]
     total = sum(counts)
     if len(set(counts)) == 1:
@@ -138,7 +138,7 @@ def counts_of(tensors: Sequence[torch.Tensor], part: Part) -> Optional[List[int]
 
 
 def rows(what: str, t: torch.Tensor, splits: Sequence[int], ranks: int) -> List[int]:
-    """How many elements of t belong to each rank if splits says how many rows do."""
+    """The number of elements of t for each rank, given its rows in splits."""
     first = t.shape[0] if t.dim() else 0
     if not splits:
         if first % ranks:

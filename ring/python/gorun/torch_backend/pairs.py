@@ -1,4 +1,4 @@
-"""Messages between two ranks. They have an order of their own for each peer, tag and direction, beside that of the collectives."""
+"""Messages between two ranks. Each peer, tag and direction has its own order, independent of collectives."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Meet = Callable[[str, Sequence[int], Optional[float]], ring.Comm]
 
 
 class Message(Work):
-    """A message. It waits until the other rank has come for the first time, and is then a request like others."""
+    """A message. It waits until the other rank has connected, and is then a request like others."""
 
     def __init__(self, keeper: Keeper, what: str, outputs: object, part: Part) -> None:
         self.begun = threading.Event()
@@ -43,7 +43,7 @@ class Message(Work):
 
 
 class Line:
-    """Messages of one tag from one rank to another. Its thread makes a communicator of the two, and starts what has come till then."""
+    """Messages of one tag from one rank to another. Its thread makes a communicator of the two and starts pending messages."""
 
     def __init__(self, name: str, ranks: Tuple[int, int], me: int, meet: Meet, timeout: Optional[float]) -> None:
         self.name, self.ranks, self.sends, self.meet, self.timeout = name, ranks, ranks[0] == me, meet, timeout
@@ -88,7 +88,7 @@ class Line:
         message.begin(self.comm, call)
 
     def close(self) -> None:
-        """The thread may still wait for a rank that never comes: that ends with the process's part in the job."""
+        """The thread may still wait for an absent rank; that wait ends when the process leaves the job."""
         with self.lock:
             comm, self.comm, self.failed = self.comm, None, errors.ClosedError("gorun: the group is destroyed")
             for message in self.waiting:

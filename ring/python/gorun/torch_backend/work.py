@@ -1,4 +1,4 @@
-"""Calls that torch has started: Work, and the thread that completes futures."""
+"""Started calls of torch: Work, and the thread that completes futures."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ UNWAITED = 4096
 
 
 class Keeper:
-    """What the Works of a group share.
+    """The shared state of a group's Works.
 
     The C++ of torch 1.13 to 2.5 keeps the C++ half of a Work that Python has returned to it, and lets go of the Python
     half; and whoever drops a Work does not end what writes into his tensors. So Works are held here until they are
@@ -49,7 +49,7 @@ class Keeper:
         self.held.pop(id(work), None)
 
     def complete(self, work: "Work") -> None:
-        """Has the thread wait for work, and then complete its future."""
+        """Makes the thread wait for work and complete its future."""
         with self.lock:
             if self.closed:
                 raise errors.ClosedError("gorun: group %s is destroyed" % self.name)
@@ -70,7 +70,7 @@ class Keeper:
             del work  # and its tensors, before the next one comes
 
     def close(self) -> None:
-        """Ends the thread. What is under way has been made to fail before."""
+        """Ends the thread. Pending work must have failed before."""
         with self.lock:
             self.closed, thread, self.thread = True, self.thread, None
         if thread is not None:
@@ -83,7 +83,7 @@ class Keeper:
 
 
 class Work(_Base):  # type: ignore[misc,valid-type]
-    """Calls of a group that were started as one. Whoever waits first finishes it: copies back what did not go directly."""
+    """Calls of a group that were started together. The first waiter copies back indirect results."""
 
     def __init__(
         self, keeper: Keeper, what: str, requests: Sequence[ring.Request], outputs: object = None, after: Sequence[Callable[[], None]] = ()
@@ -97,7 +97,7 @@ class Work(_Base):  # type: ignore[misc,valid-type]
         keeper.hold(self)
 
     def settle(self, timeout: Optional[float]) -> bool:
-        """Waits until it is over, at most for timeout seconds. Returns whether it is. Its error is in failed."""
+        """Waits until it is done, at most timeout seconds, and returns whether it is. Its error is in failed."""
         if self.over:
             return True
         if not self.lock.acquire(timeout=-1 if timeout is None else timeout):
@@ -156,7 +156,7 @@ class Work(_Base):  # type: ignore[misc,valid-type]
         return self.outputs
 
     def get_future(self) -> torch.futures.Future:
-        """A future of the tensors. Its error is that of a callback: torch's C++ does not see those of set_exception."""
+        """A future of the tensors. A callback raises its error, because torch's C++ ignores set_exception."""
         promise: torch.futures.Future = torch.futures.Future()
         future = promise.then(self._outcome)
         with self.lock:
@@ -178,7 +178,7 @@ class Work(_Base):  # type: ignore[misc,valid-type]
 
 
 class LaneWork(Work):
-    """Calls that are enqueued on a lane. To wait for it makes the current stream wait, as with nccl, and not the caller."""
+    """Calls enqueued on a lane. Waiting makes the current stream wait, as with nccl, not the caller."""
 
     def __init__(self, keeper: Keeper, what: str, device: ring.Device, lane: CudaLane, outputs: object, after: Sequence[Callable[[], None]]) -> None:
         self.device, self.lane = device, lane
