@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -249,6 +250,16 @@ func procFile(pid int, name string) string {
 // lines returns the lines of stdout.
 func (r *run) lines() []string {
 	return strings.FieldsFunc(r.out.String(), func(c rune) bool { return c == '\n' })
+}
+
+// wantLines compares the lines of stdout, in any order, with want.
+func (r *run) wantLines(want ...string) {
+	r.t.Helper()
+	got := r.lines()
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		r.t.Errorf("got %q, want %q", got, want)
+	}
 }
 
 // awaitLimit bounds how long a test waits for an event.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 	"gopkg.in/yaml.v3"
 
+	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
@@ -28,6 +30,10 @@ func TestScripts(t *testing.T) {
 	if err := os.MkdirAll(work, 0o755); err != nil {
 		t.Fatal(err)
 	}
+	// Under nohup SIGHUP would be ignored in all programs, but not if it is caught here.
+	caught := make(chan os.Signal, 1)
+	signal.Notify(caught, unix.SIGHUP)
+	defer signal.Stop(caught)
 	shared := &sharedHosts{t: t, clusters: map[string]*lab.Cluster{}}
 	cmds := map[string]func(*testscript.TestScript, bool, []string){}
 	for name, command := range scriptCommands() {
@@ -112,6 +118,11 @@ func scriptCommands() map[string]func(s *script, neg bool, args []string) error 
 			}
 			return nil
 		}),
+		"slurm": positive(func(s *script, args []string) error {
+			n, err := strconv.Atoi(args[0])
+			s.export("SLURM_CONF", lab.MustSlurm(s.t, n).Conf)
+			return err
+		}),
 		"documents": positive(func(s *script, args []string) error { s.documents(args[0]); return nil }),
 		"pi":        positive((*script).pi),
 		"hosts":     positive((*script).hosts),
@@ -130,6 +141,7 @@ func scriptCommands() map[string]func(s *script, neg bool, args []string) error 
 			}
 			return nil
 		}),
+		"cases":  positive((*script).cases),
 		"gorun":  positive(func(s *script, args []string) error { return s.exits("0", append([]string{"gorun"}, args...)) }),
 		"exits":  positive(func(s *script, args []string) error { return s.exits(args[0], args[1:]) }),
 		"start":  positive(func(s *script, args []string) (err error) { s.started, err = s.launch(args); return err }),
@@ -238,6 +250,43 @@ func (s *script) exits(code string, words []string) error {
 		return err
 	}
 	return s.finish(r, code, 0)
+}
+
+// cases runs a command line for every line "WORDS => ANSWER" of a file, with WORDS in place of {}, and prints the same lines with the
+// answers that it gets: "(CODE) stdout | … ! stderr | …" with the lines of stdout in order. cmp compares them.
+func (s *script) cases(args []string) error {
+	place, times := slices.Index(args, "{}"), regexp.MustCompile(`\(after [0-9.]+ s, at [0-9:]+\)`)
+	for line := range strings.Lines(s.ReadFile(args[0])) {
+		typed, _, _ := strings.Cut(strings.TrimSpace(line), " =>")
+		words, err := usage.SplitShell(typed)
+		if err != nil {
+			return err
+		}
+		r, err := s.launch(slices.Concat(args[1:place], words, args[place+1:]))
+		if err != nil {
+			return err
+		}
+		answer := ""
+		if code := r.wait(); code != 0 {
+			answer += fmt.Sprintf(" (%d)", code)
+		}
+		if out := slices.Sorted(slices.Values(linesOf(r.out.String()))); len(out) > 0 {
+			answer += " " + strings.Join(out, " | ")
+		}
+		if said := linesOf(r.err.String()); len(said) > 0 {
+			answer += " ! " + strings.Join(said, " | ")
+		}
+		for _, name := range []string{"PATH", "WORK", "HOSTS", "BIN"} {
+			if value := s.Getenv(name); value != "" {
+				answer = strings.ReplaceAll(answer, value, "$"+name)
+			}
+		}
+		fmt.Fprintf(s.Stdout(), "%s =>%s\n", typed, times.ReplaceAllString(answer, "(after ...)"))
+		if err := r.left(0); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // ends waits for the started program: "ends CODE [TIME]". Its processes may be left for TIME, of which the default is 0.
