@@ -13,9 +13,9 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// A rank's child sits in a frozen cgroup v1, where no signal reaches it, as on a dead file system. gorun must end 13 s
+// A9: a rank's child sits in a frozen cgroup v1, where no signal reaches it, as on a dead file system. gorun must end 13 s
 // after the stop request (T_exit and 5 s).
-func TestA9UnkillableProcessIsNamed(t *testing.T) {
+func TestUnkillableProcessIsNamed(t *testing.T) {
 	group := fmt.Sprintf("/sys/fs/cgroup/freezer/test-%d", os.Getpid())
 	if err := os.Mkdir(group, 0o755); err != nil {
 		lab.Skip(t, err.Error())
@@ -71,9 +71,9 @@ func TestA9UnkillableProcessIsNamed(t *testing.T) {
 	start(t, nil, "-np", "1", "true").want(0) // and removes the empty groups of the others
 }
 
-// Process ids wrap around many times while jobs fail, in a namespace with few of them. Processes that started before the jobs or
+// A13: process ids wrap around many times while jobs fail, in a namespace with few of them. Processes that started before the jobs or
 // beside them survive.
-func TestA13NumbersComeRoundAndNobodyElseIsKilled(t *testing.T) {
+func TestReusedProcessIDsAreSpared(t *testing.T) {
 	lab.Need(t, "unshare")
 	const script = `
 		echo 500 >/proc/sys/kernel/pid_max || exit 77

@@ -79,8 +79,8 @@ func notRun() []struct{ file, command, why string } {
 	}
 }
 
-// TestEveryDocumentHasAWorld finds documents and commands that no test runs, and rows without a document.
-func TestEveryDocumentHasAWorld(t *testing.T) {
+// TestEveryDocumentIsRun finds documents and commands that no test runs, and rows without a document.
+func TestEveryDocumentIsRun(t *testing.T) {
 	worlds, names := documentWorlds(), documents.Names(t, root)
 	for name := range worlds {
 		if !slices.Contains(names, name) {

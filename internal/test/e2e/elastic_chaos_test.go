@@ -81,7 +81,7 @@ type havoc struct {
 	dice   *rand.Rand
 	list   string
 	vanish bool
-	gone   time.Time // since when f3 is cut off; zero: it is not
+	cutAt  time.Time // when f3 was cut off; zero: it is connected
 	harms  int
 }
 
@@ -99,8 +99,8 @@ func (h *havoc) say(hosts string) {
 // wreak does one harm, some seconds after the last.
 func (h *havoc) wreak() {
 	time.Sleep(time.Second + time.Duration(h.dice.IntN(2500))*time.Millisecond)
-	if !h.gone.IsZero() && time.Since(h.gone) > 20*time.Second {
-		h.gone = time.Time{}
+	if !h.cutAt.IsZero() && time.Since(h.cutAt) > 20*time.Second {
+		h.cutAt = time.Time{}
 		if err := h.c.Restore(h.t.Context(), "f3"); err != nil {
 			h.t.Fatal(err)
 		}
@@ -109,8 +109,8 @@ func (h *havoc) wreak() {
 	switch n := h.dice.IntN(10); {
 	case n < 4:
 		h.say("f1:2\n" + h.maybe("f2", 2) + h.maybe("f3", 2))
-	case n == 9 && h.vanish && h.gone.IsZero():
-		h.gone = time.Now()
+	case n == 9 && h.vanish && h.cutAt.IsZero():
+		h.cutAt = time.Now()
 		if err := h.c.Cut(h.t.Context(), "f3"); err != nil {
 			h.t.Fatal(err)
 		}

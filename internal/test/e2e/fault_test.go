@@ -12,7 +12,7 @@ import (
 )
 
 // R2: a host's link is cut while ranks of all hosts train. The other ranks end by themselves, before gorun ends them.
-func TestR2RanksHearThatAHostVanished(t *testing.T) {
+func TestRanksReportALostHost(t *testing.T) {
 	c := lab.MustNamespaces(t, lab.Specs(2)...)
 	script := `trap '' TERM; echo up; ` + binary("mnist") + ` --epochs 100000 >/dev/null; echo ended`
 	r := start(t, c, "-np", "4", "-H", "f1:2,f2:2", "--grace", "20", "sh", "-c", script)
@@ -42,8 +42,8 @@ func TestR2RanksHearThatAHostVanished(t *testing.T) {
 	r.wait()
 }
 
-// A job is killed as a whole at random steps, many times. It leaves nothing with a name.
-func TestR13KilledJobLeavesNothing(t *testing.T) {
+// R13: a job is killed as a whole at random steps, many times. It leaves nothing with a name.
+func TestKilledJobLeavesNothing(t *testing.T) {
 	before := shared(t)
 	for round := range 6 {
 		r := start(t, nil, "-np", "3", binary("mnist"), "--epochs", "100000")

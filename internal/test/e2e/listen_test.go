@@ -90,13 +90,13 @@ func portsOf(t *testing.T, c *lab.Cluster, host string) map[netip.AddrPort]bool 
 
 // scan connects from f3 to every port of a host, on the host's own address. It counts the rank servers on loopback, which
 // must not answer there, and the open ports.
-func scan(t *testing.T, c *lab.Cluster, host string) (doors, open int) {
+func scan(t *testing.T, c *lab.Cluster, host string) (servers, open int) {
 	t.Helper()
 	var addrs []string
 	for at, loopback := range portsOf(t, c, host) {
 		switch {
 		case loopback:
-			doors++
+			servers++
 		case at.Addr().IsUnspecified():
 			t.Errorf("%s: something listens on every address: %s", host, at)
 		}
@@ -121,12 +121,12 @@ func scan(t *testing.T, c *lab.Cluster, host string) (doors, open int) {
 			t.Errorf("%s answers a stranger %q", made.Addr, made.Reply)
 		}
 	}
-	return doors, open
+	return servers, open
 }
 
 // S1: a job listens only on the agents' and Horovod's rank servers, on loopback, and on the ranks' own ports, some of which
 // stay open with so many ranks. An unauthenticated peer on the network gets no byte from either, and the job goes on.
-func TestS1StrangersGetNothing(t *testing.T) {
+func TestUnauthenticatedPeersGetNothing(t *testing.T) {
 	c := lab.MustNamespaces(t, lab.Specs(3)...)
 	for _, encrypt := range []string{"--encrypt", "--encrypt=false"} {
 		r := start(t, c, encrypt, "-np", "18", "-H", "f1:9,f2:9", "-x", "RING_TRANSPORT=tcp", binary("mnist"), "--epochs", "100000")
@@ -142,9 +142,9 @@ func TestS1StrangersGetNothing(t *testing.T) {
 		trained()
 		ports := 0
 		for _, host := range []string{"f1", "f2"} {
-			doors, open := scan(t, c, host)
-			if doors != 1+9 {
-				t.Errorf("%s: %d doors on loopback, want the agent's, and Horovod's of 9 ranks", host, doors)
+			servers, open := scan(t, c, host)
+			if servers != 1+9 {
+				t.Errorf("%s: %d rank servers on loopback, want the agent's and Horovod's of 9 ranks", host, servers)
 			}
 			ports += open
 		}

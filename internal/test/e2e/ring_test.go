@@ -49,7 +49,7 @@ func TestTrainingOverSSHIsExactAndRepeatable(t *testing.T) {
 	}
 }
 
-func TestEveryRankHearsOfADeath(t *testing.T) {
+func TestKilledRankIsReportedByAllOthers(t *testing.T) {
 	c := lab.MustLoopback(t, lab.Specs(2)...)
 	// The ranks ignore TERM, so that their report of the death is seen.
 	script := `trap '' TERM; echo up; ` + binary("mnist") + ` --epochs 100000 >/dev/null; echo ended`
@@ -78,14 +78,14 @@ func TestEveryRankHearsOfADeath(t *testing.T) {
 	for _, rank := range []string{"f1:0: ", "f1:1: ", "f2:3: "} {
 		lines := strings.Split(r.err.String(), "\n")
 		if !slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, rank) && strings.Contains(l, "rank 2") }) {
-			t.Errorf("%sdid not say that rank 2 is gone:\n%s", rank, &r.err)
+			t.Errorf("%sdid not say that rank 2 was lost:\n%s", rank, &r.err)
 		}
 	}
 }
 
-// R5: a rank that stays away from a call is reported to the user once, and the job goes on when it comes. A rank that
+// R5: a rank that does not join a call is reported to the user once, and the job goes on when it joins. A rank that
 // exits before its last call is an error whatever its exit code. The goal is 30 s, here 4.
-func TestR5RankThatStaysAway(t *testing.T) {
+func TestStragglerIsReportedOnce(t *testing.T) {
 	c := lab.MustLoopback(t, lab.Specs(2)...)
 	r := start(t, c, "-np", "4", "-H", "f1:2,f2:2", "-x", "RING_STALL=4s", binary("mnist"), "--epochs", "100000")
 	var away int

@@ -255,14 +255,14 @@ func (s *script) exits(code string, words []string) error {
 // cases runs a command line for every line "WORDS => ANSWER" of a file, with WORDS in place of {}, and prints the same lines with the
 // answers that it gets: "(CODE) stdout | … ! stderr | …" with the lines of stdout in order. cmp compares them.
 func (s *script) cases(args []string) error {
-	place, times := slices.Index(args, "{}"), regexp.MustCompile(`\(after [0-9.]+ s, at [0-9:]+\)`)
+	at, times := slices.Index(args, "{}"), regexp.MustCompile(`\(after [0-9.]+ s, at [0-9:]+\)`)
 	for line := range strings.Lines(s.ReadFile(args[0])) {
 		typed, _, _ := strings.Cut(strings.TrimSpace(line), " =>")
 		words, err := usage.SplitShell(typed)
 		if err != nil {
 			return err
 		}
-		r, err := s.launch(slices.Concat(args[1:place], words, args[place+1:]))
+		r, err := s.launch(slices.Concat(args[1:at], words, args[at+1:]))
 		if err != nil {
 			return err
 		}

@@ -116,7 +116,7 @@ func TestStagingAgainstAnotherUser(t *testing.T) {
 }
 
 // Where the home cannot hold gorun, other places are tried; only if none works is it an error.
-func TestStagingFindsAnotherPlace(t *testing.T) {
+func TestStagingFallsBackToOtherFolders(t *testing.T) {
 	c := lab.MustNamespacesAs(t, 65534, lab.Specs(1)...)
 	home := userHome(t, c)
 	hash := installed(t, c)

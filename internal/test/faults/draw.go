@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"syscall"
 	"time"
 )
 
@@ -55,48 +56,49 @@ const (
 	Ending     Phase = "ending"
 )
 
-// kindInfo is the consequence of a fault that docs/reliability.md promises.
+// kindInfo says how a fault is made, and its consequence that docs/reliability.md promises.
 type kindInfo struct {
 	kind   Kind
-	code   int           // the launcher's exit code; 0: the fault passes
-	cause  string        // what the launcher says of it, with HOST for the host; "": nothing is to be said
-	detect time.Duration // until the launcher knows
-	rank   bool          // it needs a rank, so it cannot happen before
+	victim string         // the processes that get the signal, see Testbed.victims; "": it is no signal
+	signal syscall.Signal // SIGSTOP: and SIGCONT later
+	code   int            // the launcher's exit code; 0: the job goes on
+	cause  string         // regular expression of the launcher's error, with HOST for the host; "": it prints none
+	detect time.Duration  // until the launcher knows
 }
 
 func kinds() []kindInfo {
 	const (
 		network = 6500 * time.Millisecond
 		lost    = `\bHOST( \([0-9.:]+\))?: `
+		rank    = `rank \d on HOST `
 	)
-	rank := func(how string) string { return `rank \d on HOST ` + how }
 	return []kindInfo{
-		{RankKill, 137, rank(`was killed by signal 9`), 0, true},
-		{RankTerm, 143, rank(`was killed by signal 15`), 0, true},
-		{RankHup, 129, rank(`was killed by signal 1 `), 0, true},
-		{RankExit, 3, rank(`exited with code 3`), 0, true},
-		{AgentKill, 125, lost, 0, false},
-		{GuardKill, 125, lost, 0, false},
-		{BothKill, 125, lost, 0, false},
-		{SessionKill, 125, lost, 0, false},
-		{LauncherKill, 137, "", 0, false},
-		{LauncherTerm, 143, "", 0, false},
-		{LauncherInt, 130, "", 0, false},
-		{LauncherIntInt, 130, "", 0, false},
-		{LauncherHup, 129, "", 0, false},
-		{OutputClosed, 141, "", 0, false},
-		{Reset, 125, lost, 0, false},
-		{HostCut, 125, lost, network, false},
-		{DropToHost, 125, lost, network, false},
-		{DropFromHost, 125, lost, network, false},
-		{RankStop, 0, "", 0, true},
-		{AgentStop, 0, "", 0, false},
-		{GuardStop, 0, "", 0, false},
-		{SessionStop, 0, "", 0, false},
-		{LauncherStop, 0, "", 0, false},
-		{HostBlip, 0, "", 0, false},
-		{BlipToHost, 0, "", 0, false},
-		{BlipFromHost, 0, "", 0, false},
+		{RankKill, "rank", syscall.SIGKILL, 137, rank + `was killed by signal 9`, 0},
+		{RankTerm, "rank", syscall.SIGTERM, 143, rank + `was killed by signal 15`, 0},
+		{RankHup, "rank", syscall.SIGHUP, 129, rank + `was killed by signal 1 `, 0},
+		{RankExit, "rank", syscall.SIGUSR2, 3, rank + `exited with code 3`, 0},
+		{AgentKill, "agent", syscall.SIGKILL, 125, lost, 0},
+		{GuardKill, "guard", syscall.SIGKILL, 125, lost, 0},
+		{BothKill, "agent and guard", syscall.SIGKILL, 125, lost, 0},
+		{SessionKill, "session", syscall.SIGKILL, 125, lost, 0},
+		{LauncherKill, "launcher", syscall.SIGKILL, 137, "", 0},
+		{LauncherTerm, "launcher", syscall.SIGTERM, 143, "", 0},
+		{LauncherInt, "launcher", syscall.SIGINT, 130, "", 0},
+		{LauncherIntInt, "launcher", syscall.SIGINT, 130, "", 0},
+		{LauncherHup, "launcher", syscall.SIGHUP, 129, "", 0},
+		{OutputClosed, "", 0, 141, "", 0},
+		{Reset, "", 0, 125, lost, 0},
+		{HostCut, "", 0, 125, lost, network},
+		{DropToHost, "", 0, 125, lost, network},
+		{DropFromHost, "", 0, 125, lost, network},
+		{RankStop, "rank", syscall.SIGSTOP, 0, "", 0},
+		{AgentStop, "agent", syscall.SIGSTOP, 0, "", 0},
+		{GuardStop, "guard", syscall.SIGSTOP, 0, "", 0},
+		{SessionStop, "session", syscall.SIGSTOP, 0, "", 0},
+		{LauncherStop, "launcher", syscall.SIGSTOP, 0, "", 0},
+		{HostBlip, "", 0, 0, "", 0},
+		{BlipToHost, "", 0, 0, "", 0},
+		{BlipFromHost, "", 0, 0, "", 0},
 	}
 }
 
@@ -157,11 +159,11 @@ func Draw(seed uint64) Injection {
 func (d Injection) mayBe(k kindInfo) bool {
 	early := d.Phase == Connecting || d.Phase == Staging || d.Phase == Starting
 	switch {
-	case k.rank && early:
+	case k.victim == "rank" && early:
 		return false
 	case k.kind == RankTerm && d.Ignore:
 		return false
-	case k.kind == OutputClosed && d.Phase != Running: // nobody would notice: nothing is printed
+	case k.kind == OutputClosed && d.Phase != Running: // nothing is printed, so the launcher would not notice
 		return false
 	}
 	return true

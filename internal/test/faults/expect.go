@@ -58,9 +58,9 @@ func Expected(d Injection, b Bounds) Expect {
 		e.Codes = e.Codes[1:] // the second ends it
 	}
 	if e.Cause != "" {
-		e.Also = `no word from |: host f[12]: |\bf[12]( \([0-9.:]+\))?: `
+		e.Also = `did not confirm that |no word from |: host f[12]: |\bf[12]( \([0-9.:]+\))?: `
 		if second.kind == None && !early {
-			e.Also = `no word from `
+			e.Also = `did not confirm that |no word from `
 		}
 	}
 	return e

@@ -35,7 +35,7 @@ func TestExpected(t *testing.T) {
 		{"a pause, and then a death", Injection{Fault: AgentStop, Phase: Running, Host: "f2", Lasts: time.Second, Second: RankKill, Gap: 700 * ms}, []int{137}, []string{rank}, []string{host2}, 3 * time.Second, 3 * time.Second},
 		{"two deaths, near", Injection{Fault: RankKill, Phase: Running, Host: "f1", Second: AgentKill, Gap: 100 * ms}, []int{137, 125}, []string{rank, host2}, []string{host1}, 500 * ms, 500 * ms},
 		{"two deaths, apart", Injection{Fault: RankKill, Phase: Running, Host: "f1", Second: AgentKill, Gap: 700 * ms}, []int{137}, []string{rank}, []string{host2}, 500 * ms, 500 * ms},
-		{"a death and a wish", Injection{Fault: RankKill, Phase: Running, Host: "f1", Second: LauncherTerm, Gap: 100 * ms}, []int{137, 143}, nil, nil, 500 * ms, 500 * ms},
+		{"a death and a stop request", Injection{Fault: RankKill, Phase: Running, Host: "f1", Second: LauncherTerm, Gap: 100 * ms}, []int{137, 143}, nil, nil, 500 * ms, 500 * ms},
 	} {
 		e := Expected(tt.d, Bounds{Fence: 12 * time.Second})
 		if !slices.Equal(e.Codes, tt.codes) || e.End != tt.end || e.Clean != tt.clean {

@@ -139,7 +139,7 @@ func (j *Job) wait() {
 	j.at = time.Now()
 	select {
 	case <-j.read:
-	case <-time.After(5 * time.Second): // somebody else holds it
+	case <-time.After(5 * time.Second): // another process holds it
 		_ = j.stdout.Close()
 		<-j.read
 	}

@@ -46,26 +46,56 @@ func buildAll(dir string) error {
 
 func binary(name string) string { return filepath.Join(os.Getenv("GORUN_E2E_BIN"), name) }
 
-// bench is a cluster (nil: this machine) and its oracle.
-type bench struct {
+// harness runs jobs on a cluster (nil: on this machine) and judges them.
+type harness struct {
 	t     *testing.T
 	c     *lab.Cluster
 	marks *Marks
 }
 
-func newBench(t *testing.T, c *lab.Cluster) *bench { return &bench{t, c, &Marks{}} }
+// loopback and namespaces return a harness with n hosts.
+func loopback(t *testing.T, n int) *harness {
+	t.Helper()
+	return newHarness(t, lab.MustLoopback(t, lab.Specs(n)...))
+}
+
+func namespaces(t *testing.T, n int) *harness {
+	t.Helper()
+	return newHarness(t, lab.MustNamespaces(t, lab.Specs(n)...))
+}
+
+func newHarness(t *testing.T, c *lab.Cluster) *harness { return &harness{t, c, &Marks{}} }
+
+// row runs a subtest on the same hosts.
+func (b *harness) row(name string, test func(t *testing.T, b *harness)) {
+	b.t.Run(name, func(t *testing.T) { test(t, &harness{t, b.c, b.marks}) })
+}
+
+// must ends the test at an error.
+func (b *harness) must(err error) {
+	b.t.Helper()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
 
 // gorun starts a job and its watch.
-func (b *bench) gorun(args ...string) (*Job, *Watch) {
+func (b *harness) gorun(args ...string) (*Job, *Watch) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
-	watch := NewWatch(b.c)
-	watch.Alone = b.c != nil && len(b.c.Inside()) > 0
 	argv := []string{binary("gorun")}
 	if b.c != nil {
 		argv = append(argv, "-F", "{config}")
 	}
-	j, err := b.marks.Start(ctx, b.c, nil, append(argv, args...)...)
+	return b.run(append(argv, args...)...)
+}
+
+// run is gorun for another command line.
+func (b *harness) run(argv ...string) (*Job, *Watch) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	watch := NewWatch(b.c)
+	watch.Alone = b.c != nil && len(b.c.Inside()) > 0
+	j, err := b.marks.Start(ctx, b.c, nil, argv...)
 	if err != nil {
 		cancel()
 		b.t.Fatal(err)
@@ -80,7 +110,7 @@ func (b *bench) gorun(args ...string) (*Job, *Watch) {
 }
 
 // await waits for the state that a fault needs.
-func (b *bench) await(j *Job, what string, ready func() bool) {
+func (b *harness) await(j *Job, what string, ready func() bool) {
 	b.t.Helper()
 	if !j.Await(20*time.Second, ready) {
 		b.t.Fatalf("waited in vain for %s; stdout %q, stderr %q", what, &j.Out, &j.Err)
@@ -88,7 +118,7 @@ func (b *bench) await(j *Job, what string, ready func() bool) {
 }
 
 // judge reports every broken invariant as an error.
-func (b *bench) judge(w *Watch, j *Job, injected time.Time, e Expect) Verdict {
+func (b *harness) judge(w *Watch, j *Job, injected time.Time, e Expect) Verdict {
 	b.t.Helper()
 	// Eight of these tests run at a time. docs/reliability.md has the figures of an idle machine.
 	const slack = 2 * time.Second

@@ -32,7 +32,7 @@ func allIn(letter string, pids []int) bool {
 }
 
 // ticking starts ranks that print "up" and continue to print.
-func (b *bench) ticking(args ...string) (*Job, *Watch) {
+func (b *harness) ticking(args ...string) (*Job, *Watch) {
 	b.t.Helper()
 	j, w := b.gorun(append(args, binary("rank"), "-every", "20ms")...)
 	b.await(j, "the ranks", func() bool { return strings.Count(j.Out.String(), "line") > 200 })
@@ -40,7 +40,7 @@ func (b *bench) ticking(args ...string) (*Job, *Watch) {
 }
 
 // end tells the ranks to exit with 0 and judges the job.
-func (b *bench) end(w *Watch, j *Job) {
+func (b *harness) end(w *Watch, j *Job) {
 	b.t.Helper()
 	at := time.Now()
 	if err := j.Cmd.Process.Signal(syscall.SIGUSR1); err != nil {
@@ -49,7 +49,7 @@ func (b *bench) end(w *Watch, j *Job) {
 	b.judge(w, j, at, Expect{Codes: []int{0}, End: 5 * time.Second, Clean: 5 * time.Second})
 }
 
-func (b *bench) signal(j *Job, s syscall.Signal) time.Time {
+func (b *harness) signal(j *Job, s syscall.Signal) time.Time {
 	b.t.Helper()
 	if err := j.Cmd.Process.Signal(s); err != nil {
 		b.t.Fatal(err)
@@ -58,7 +58,7 @@ func (b *bench) signal(j *Job, s syscall.Signal) time.Time {
 }
 
 // within is await with a promised bound.
-func (b *bench) within(limit time.Duration, what string, is func() bool) {
+func (b *harness) within(limit time.Duration, what string, is func() bool) {
 	b.t.Helper()
 	began := time.Now()
 	for !is() {
@@ -73,7 +73,7 @@ func (b *bench) within(limit time.Duration, what string, is func() bool) {
 }
 
 // suspend presses Ctrl-Z. Goal: the ranks are stopped within 1 s.
-func (b *bench) suspend(j *Job) {
+func (b *harness) suspend(j *Job) {
 	b.t.Helper()
 	b.signal(j, syscall.SIGTSTP)
 	b.within(4*time.Second, "standing still", func() bool {
@@ -82,9 +82,9 @@ func (b *bench) suspend(j *Job) {
 }
 
 // B6: Ctrl-Z stops the ranks and gorun, and fg continues them. The lease is for launchers that stop without notice.
-func TestB6CtrlZ(t *testing.T) {
+func TestCtrlZStopsAndContinuesTheJob(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, lab.MustLoopback(t, lab.Specs(2)...))
+	b := loopback(t, 2)
 	j, w := b.ticking("-np", "4", "-H", "f1:2,f2:2", "--prefix", "none")
 	for range 2 {
 		b.suspend(j)
@@ -100,9 +100,9 @@ func TestB6CtrlZ(t *testing.T) {
 }
 
 // B6: gorun is killed while it is stopped.
-func TestB6KilledWhileStill(t *testing.T) {
+func TestLauncherKilledWhileStopped(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, lab.MustLoopback(t, lab.Specs(2)...))
+	b := loopback(t, 2)
 	j, w := b.ticking("-np", "4", "-H", "f1:2,f2:2", "--prefix", "none")
 	b.suspend(j)
 	at := b.signal(j, syscall.SIGKILL)
@@ -110,18 +110,16 @@ func TestB6KilledWhileStill(t *testing.T) {
 }
 
 // B6: a host is cut off while gorun is stopped. Its agent notices on its own.
-func TestB6CutWhileStill(t *testing.T) {
+func TestHostCutOffWhileLauncherIsStopped(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, lab.MustNamespaces(t, lab.Specs(2)...))
+	b := namespaces(t, 2)
 	j, w := b.gorun("-np", "2", "-H", "f1,f2", "sh", "-c", dies)
 	b.await(j, "the ranks", func() bool { return strings.Count(j.Out.String(), "up\n") == 2 })
 	b.signal(j, syscall.SIGTSTP)
 	b.within(4*time.Second, "standing still", func() bool {
 		return state(j.Launcher()) == "T" && allIn("T", j.Processes("sleep 300"))
 	})
-	if err := b.c.Cut(t.Context(), "f2"); err != nil {
-		t.Fatal(err)
-	}
+	b.must(b.c.Cut(t.Context(), "f2"))
 	b.within(12*time.Second, "the end of the far side", func() bool { return len(j.Processes("sleep 300")) == 1 })
 	at := b.signal(j, syscall.SIGCONT)
 	v := w.judge(j, at, Expect{Codes: []int{125}, Cause: "host f2: lost the connection", End: 8 * time.Second, Clean: 8 * time.Second})
@@ -131,9 +129,9 @@ func TestB6CutWhileStill(t *testing.T) {
 }
 
 // B7: a launcher is stopped without notice, for less than the lease.
-func TestB7LauncherStops(t *testing.T) {
+func TestStoppedLauncherKeepsTheJob(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, lab.MustLoopback(t, lab.Specs(2)...))
+	b := loopback(t, 2)
 	j, w := b.ticking("-np", "4", "-H", "f1:2,f2:2", "--prefix", "none")
 	b.signal(j, syscall.SIGSTOP)
 	time.Sleep(10 * time.Second)
@@ -144,16 +142,14 @@ func TestB7LauncherStops(t *testing.T) {
 }
 
 // C2: a launcher waits for an agent that is stopped for 20 s; after 30 s the agent counts as hung, and ends itself when it continues.
-func TestC2AgentStops(t *testing.T) {
+func TestStoppedAgentCountsAsHung(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, lab.MustLoopback(t, lab.Specs(2)...))
+	b := loopback(t, 2)
 	j, w := b.gorun("-np", "2", "-H", "f1,f2", "sh", "-c", dies)
 	b.await(j, "the ranks", func() bool { return strings.Count(j.Out.String(), "up\n") == 2 })
 	agent := agentOf(j)
 	at := time.Now()
-	if err := syscall.Kill(agent, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	b.must(syscall.Kill(agent, syscall.SIGSTOP))
 	select {
 	case <-j.Ended():
 		t.Errorf("ended after %v:\n%s", time.Since(at), &j.Err)
@@ -165,9 +161,9 @@ func TestC2AgentStops(t *testing.T) {
 }
 
 // C1: the processes that carry the job on a host are killed. Goal: noticed and named within 0.5 s.
-func TestC1CarriersAreKilled(t *testing.T) {
+func TestKilledAgentGuardOrSessionIsNamed(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, lab.MustLoopback(t, lab.Specs(2)...))
+	b := loopback(t, 2)
 	for _, tc := range []struct {
 		name  string
 		args  []string
@@ -182,7 +178,7 @@ func TestC1CarriersAreKilled(t *testing.T) {
 			`host f[12]: lost the connection to the agent: the ssh to f[12] was killed by signal 9 \(SIGKILL\) on this machine`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			b := newBench(t, b.c)
+			b := newHarness(t, b.c)
 			ranks, late := dies, time.Duration(0)
 			if len(tc.args) > 0 && tc.args[0] == "--grace" {
 				ranks, late = "trap '' TERM; echo up; exec sleep 300", 2*time.Second
@@ -190,9 +186,7 @@ func TestC1CarriersAreKilled(t *testing.T) {
 			j, w := b.gorun(append(tc.args, "-np", "4", "-H", "f1:2,f2:2", "sh", "-c", ranks)...)
 			b.await(j, "the ranks", func() bool { return strings.Count(j.Out.String(), "up\n") == 4 })
 			at := time.Now()
-			if err := syscall.Kill(tc.pid(j), syscall.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
+			b.must(syscall.Kill(tc.pid(j), syscall.SIGKILL))
 			v := b.judge(w, j, at, Expect{Codes: []int{125}, Cause: tc.cause, End: late + 1500*time.Millisecond, Clean: late + 2500*time.Millisecond})
 			t.Logf("%d ms, clean after %d ms: %s", v.EndMS, v.CleanMS, v.Cause)
 		})
@@ -213,8 +207,8 @@ func parent(pid int) int {
 
 // A2: ranks of two hosts fail one after the other, and the first is the cause. The goal is 99.5 % for 20 ms or more between them.
 // The test runs alone, since ranks that wait for a core end late.
-func TestA2FirstOfTwoFailures(t *testing.T) {
-	b := newBench(t, lab.MustLoopback(t, lab.Specs(2)...))
+func TestFirstOfTwoFailuresIsTheCause(t *testing.T) {
+	b := loopback(t, 2)
 	// Both read this machine's clock and print when they end.
 	script := `at=$(($(date +%s%N) / 1000000000 + 1)); at=$((at * 1000 + RANK * 60)); while [ $(($(date +%s%N) / 1000000)) -lt $at ]; do :; done; date +"$RANK %s%N"; exit $((3 + RANK))`
 	wrong, rounds := 0, 0
@@ -248,8 +242,8 @@ func TestA2FirstOfTwoFailures(t *testing.T) {
 	}
 }
 
-// B9: nobody reads gorun's output. The ranks block, heartbeats continue, and Ctrl-C works. Goal: within 1 s.
-func TestB9OutputIsBlocked(t *testing.T) {
+// B9: gorun's output has no reader. The ranks block, heartbeats continue, and Ctrl-C works. Goal: within 1 s.
+func TestCtrlCWhileOutputIsBlocked(t *testing.T) {
 	t.Parallel()
 	c := lab.MustLoopback(t, lab.Specs(1)...)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -269,7 +263,7 @@ func TestB9OutputIsBlocked(t *testing.T) {
 		t.Fatal(err)
 	}
 	j := &Job{Mark: mark, Cmd: cmd}
-	b := newBench(t, c)
+	b := newHarness(t, c)
 	used := func() (n int) {
 		for _, pid := range j.Processes("yes") {
 			text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
@@ -296,8 +290,8 @@ func TestB9OutputIsBlocked(t *testing.T) {
 }
 
 // C13: ranks overload a host twenty times, and no agent or rank counts as dead. The test runs alone.
-func TestC13BusyHosts(t *testing.T) {
-	b := newBench(t, lab.MustLoopback(t, lab.Specs(2)...))
+func TestOverloadedHostIsNotLost(t *testing.T) {
+	b := loopback(t, 2)
 	ranks := 20 * runtime.NumCPU()
 	j, w := b.gorun("-np", fmt.Sprint(ranks), "-H", fmt.Sprintf("f1:%d,f2:%d", ranks/2, ranks/2), "--start-timeout", "2m", "sh", "-c", "trap 'exit 0' USR1; echo up; while :; do :; done")
 	if !j.Await(time.Minute, func() bool { return strings.Count(j.Out.String(), "up\n") == ranks }) {

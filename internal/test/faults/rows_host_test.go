@@ -18,26 +18,21 @@ import (
 
 // C7: a host disappears silently: its network fails, then all of its processes die at once. Goal: noticed within 6 s, T_net and
 // a heartbeat, whether ranks print or not.
-func TestC7HostVanishes(t *testing.T) {
+func TestVanishedHostIsNamed(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, lab.MustNamespaces(t, lab.Specs(3)...))
+	b := namespaces(t, 3)
 	for _, tc := range []struct{ name, host, script string }{
 		{"with data in flight", "f2", "echo up; while echo more; do sleep .01; done"},
 		{"in silence", "f3", dies},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			b := b.in(t)
+		b.row(tc.name, func(t *testing.T, b *harness) {
 			j, w := b.gorun("-np", "2", "-H", "f1,"+tc.host, "--prefix", "none", "sh", "-c", tc.script)
 			b.ups(j, 2)
 			groups := fmt.Sprintf("gorun-%s-*", namespace(b.c.Host(tc.host).PID, "pid"))
 			time.Sleep(1100 * time.Millisecond) // heartbeats go both ways
-			if err := b.c.Cut(t.Context(), tc.host); err != nil {
-				t.Fatal(err)
-			}
+			b.must(b.c.Cut(t.Context(), tc.host))
 			at := time.Now()
-			if err := send(b.c.Inside(tc.host), syscall.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
+			b.must(send(b.c.Inside(tc.host), syscall.SIGKILL))
 			for _, group := range cgroups(groups) { // of a machine of its own they would go with it
 				b.within(5*time.Second, "an empty cgroup", func() bool { return os.Remove(strings.TrimPrefix(group, "cgroup ")) == nil })
 			}
@@ -48,26 +43,20 @@ func TestC7HostVanishes(t *testing.T) {
 }
 
 // G4: the launcher's machine loses power: no FIN, no RST, no gorun. Goal: its hosts are clean within 12 s, the grace of 5 s included.
-func TestG4LauncherLosesPower(t *testing.T) {
+func TestHostsCleanUpAfterPowerLossOfTheLauncher(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, lab.MustNamespaces(t, lab.Specs(2)...))
+	b := namespaces(t, 2)
 	hosts := []string{"f1", "f2"}
 	j, w := b.gorun("-np", "4", "-H", "f1:2,f2:2", "--prefix", "none", binary("rank"), "-ignore-term", "-daemon")
 	b.await(j, "the ranks", func() bool { return strings.Count(j.Out.String(), "line") > 100 })
 	for _, host := range hosts {
-		if err := b.c.Part(t.Context(), "f0", host); err != nil {
-			t.Fatal(err)
-		}
+		b.must(b.c.Part(t.Context(), "f0", host))
 	}
 	at := time.Now()
-	if err := j.Cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	b.must(j.Cmd.Process.Kill())
 	v := w.judge(j, at, Expect{Codes: []int{137}, End: soon, Clean: 15 * time.Second, Ranks: 4, Torn: true})
 	for _, host := range hosts { // what sshd's own sessions do on a dead line is not gorun's affair
-		if err := errors.Join(b.c.Unpart(t.Context(), "f0", host), b.c.Reset(t.Context(), "f0", host)); err != nil {
-			t.Fatal(err)
-		}
+		b.must(errors.Join(b.c.Unpart(t.Context(), "f0", host), b.c.Reset(t.Context(), "f0", host)))
 	}
 	for _, broken := range append(v.Violations, w.residue(j, 15*time.Second)...) {
 		t.Errorf("%s", broken)
@@ -94,26 +83,19 @@ func terminal(t *testing.T) (master *os.File, name string) {
 }
 
 // B3: the terminal that gorun reads from and writes to is closed. Goal: the grace and 3 s.
-func TestB3TerminalCloses(t *testing.T) {
+func TestClosedTerminalStopsTheJob(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, lab.MustNamespaces(t, lab.Specs(2)...))
+	b := namespaces(t, 2)
 	// The launcher leads a session on the terminal, as after exec in a shell.
 	on := func(t *testing.T, redirections string, words ...string) (*Job, *Watch, *os.File) {
 		t.Helper()
 		master, tty := terminal(t)
-		w := NewWatch(b.c)
-		w.Alone = true
 		become := `tty=$1; shift; exec setsid --ctty sh -c 'exec "$@" ` + redirections + `' sh "$@" <"$tty" 3>&1 4>&2 >"$tty" 2>&1`
 		argv := append([]string{"sh", "-c", become, "sh", tty}, words...)
-		j, err := b.marks.Start(t.Context(), b.c, nil, append(argv, "-F", "{config}", "-np", "4", "-H", "f1:2,f2:2", "--prefix", "none", "--grace", "2", binary("rank"), "-ignore-term")...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = j.Close() })
+		j, w := b.run(append(argv, "-F", "{config}", "-np", "4", "-H", "f1:2,f2:2", "--prefix", "none", "--grace", "2", binary("rank"), "-ignore-term")...)
 		return j, w, master
 	}
-	t.Run("and that is the end", func(t *testing.T) {
-		b := b.in(t)
+	b.row("and that is the end", func(t *testing.T, b *harness) {
 		j, w, master := on(t, "3>&- 4>&-", binary("gorun"))
 		var seen bytes.Buffer
 		for page := make([]byte, 4096); strings.Count(seen.String(), "line") < 100; {
@@ -130,8 +112,7 @@ func TestB3TerminalCloses(t *testing.T) {
 			t.Errorf("it ended after %d ms, before its ranks had their grace", v.EndMS)
 		}
 	})
-	t.Run("under nohup it goes on", func(t *testing.T) {
-		b := b.in(t)
+	b.row("under nohup it goes on", func(t *testing.T, b *harness) {
 		j, w, master := on(t, ">&3 2>&4 3>&- 4>&-", "nohup", binary("gorun"))
 		lines := func() int { return strings.Count(j.Out.String(), "line") }
 		b.await(j, "the ranks", func() bool { return lines() > 100 })
@@ -174,23 +155,15 @@ func memoryGroup(t *testing.T, bytes int) string {
 }
 
 // B12: gorun's memory is bounded. 32 MiB suffice for a flood through it; with too little the kernel kills it, which is B1.
-func TestB12LauncherLacksMemory(t *testing.T) {
+func TestLauncherMemoryIsBounded(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, lab.MustNamespaces(t, lab.Specs(2)...))
+	b := namespaces(t, 2)
 	in := func(t *testing.T, group string, words ...string) (*Job, *Watch) {
 		t.Helper()
-		w := NewWatch(b.c)
-		w.Alone = true
 		argv := []string{"sh", "-c", `echo $$ >"$0/cgroup.procs" && exec "$@"`, group, binary("gorun"), "-F", "{config}", "-np", "4", "-H", "f1:2,f2:2", "--prefix", "none"}
-		j, err := b.marks.Start(t.Context(), b.c, nil, append(argv, words...)...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = j.Close() })
-		return j, w
+		return b.run(append(argv, words...)...)
 	}
-	t.Run("32 MiB", func(t *testing.T) {
-		b := b.in(t)
+	b.row("32 MiB", func(t *testing.T, b *harness) {
 		j, w := in(t, memoryGroup(t, 32<<20), "sh", "-c", "yes 0123456789abcdef | head -c 17000000; echo last")
 		at := time.Now()
 		v := b.judge(w, j, at, Expect{Codes: []int{0}, End: 60 * time.Second, Clean: 60 * time.Second})
@@ -198,8 +171,7 @@ func TestB12LauncherLacksMemory(t *testing.T) {
 			t.Errorf("%d bytes came, with a peak of %d KiB: %s", n, v.RSS, &j.Err)
 		}
 	})
-	t.Run("5 MiB", func(t *testing.T) {
-		b := b.in(t)
+	b.row("5 MiB", func(t *testing.T, b *harness) {
 		j, w := in(t, memoryGroup(t, 5<<20), "sh", "-c", "trap '' TERM; yes")
 		b.await(j, "the kernel to kill it", func() bool {
 			select {

@@ -1,7 +1,6 @@
 package faults
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,29 +17,24 @@ const trap = `trap "" TERM; echo up; while :; do sleep .05; done`
 
 // Rows B4, B5, B8, B9 and G1: requests to stop, and readers that leave or stall.
 func TestLauncherRows(t *testing.T) {
-	b := newBench(t, lab.MustNamespaces(t, lab.Specs(2)...))
-	t.Run("B4 one Ctrl-C", func(t *testing.T) { // goal: the grace and 0.5 s
-		b := b.in(t)
+	b := namespaces(t, 2)
+	b.row("B4 one Ctrl-C", func(t *testing.T, b *harness) { // goal: the grace and 0.5 s
 		j, w := b.shell([]string{"--grace", "1"}, trap)
 		b.ups(j, 4)
-		at := time.Now()
-		_ = syscall.Kill(j.Launcher(), syscall.SIGINT)
-		b.await(j, "a word of gorun's", func() bool { return strings.Contains(j.Err.String(), "again to kill") })
+		at := b.signal(j, syscall.SIGINT)
+		b.await(j, "gorun's answer", func() bool { return strings.Contains(j.Err.String(), "again to kill") })
 		if took := time.Since(at); took > soon { // goal 0.1 s
 			t.Errorf("it answered after %v", took)
 		}
 		b.judge(w, j, at, Expect{Codes: []int{130}, End: time.Second + soon, Clean: time.Second + soon})
 	})
-	t.Run("B5 two and three, with a host cut off", func(t *testing.T) { // goals 1 s for the host that is there, 0.1 s to the third
-		b := b.in(t)
+	b.row("B5 two and three, with a host cut off", func(t *testing.T, b *harness) { // goals 1 s for the host that is there, 0.1 s to the third
 		j, w := b.shell([]string{"--grace", "60"}, trap)
 		b.ups(j, 4)
-		if err := b.c.Cut(t.Context(), "f2"); err != nil {
-			t.Fatal(err)
-		}
+		b.must(b.c.Cut(t.Context(), "f2"))
 		press := func(word string) {
 			_ = syscall.Kill(j.Launcher(), syscall.SIGINT)
-			b.await(j, "a word of gorun's", func() bool { return strings.Contains(j.Err.String(), word) })
+			b.await(j, "gorun's answer", func() bool { return strings.Contains(j.Err.String(), word) })
 		}
 		press("again to kill")
 		at := time.Now()
@@ -49,27 +43,20 @@ func TestLauncherRows(t *testing.T) {
 		if took := time.Since(at); took > 2*soon {
 			t.Errorf("f1's ranks ended after %v", took)
 		}
-		at = time.Now()
-		_ = syscall.Kill(j.Launcher(), syscall.SIGINT)
+		at = b.signal(j, syscall.SIGINT)
 		<-j.Ended()
-		if err := b.c.Restore(t.Context(), "f2"); err != nil {
-			t.Fatal(err)
-		}
-		if err := b.c.Reset(t.Context(), "f0", "f2"); err != nil {
-			t.Fatal(err)
-		}
+		b.must(b.c.Restore(t.Context(), "f2"))
+		b.must(b.c.Reset(t.Context(), "f0", "f2"))
 		b.judge(w, j, at, Expect{Codes: []int{130}, End: soon, Clean: 15 * time.Second})
 	})
-	t.Run("B8 nobody reads", func(t *testing.T) {
-		b := b.in(t)
+	b.row("B8 the output has no reader", func(t *testing.T, b *harness) {
 		j, w := b.shell(nil, `while :; do echo up; sleep .05; done`)
 		b.await(j, "the ranks", func() bool { return strings.Count(j.Out.String(), "up\n") > 4 })
 		at := time.Now()
 		j.CloseOutput()
 		b.judge(w, j, at, Expect{Codes: []int{141}, End: 2 * soon, Clean: 2 * soon, Torn: true})
 	})
-	t.Run("B9 the reader sleeps", func(t *testing.T) {
-		b := b.in(t)
+	b.row("B9 the reader sleeps", func(t *testing.T, b *harness) {
 		j, w := b.shell(nil, `exec yes "$(printf '%0100d' 0)"`)
 		release := j.Out.Hold()
 		time.Sleep(4 * time.Second) // of silence, in which heartbeats go on
@@ -91,8 +78,7 @@ func TestLauncherRows(t *testing.T) {
 			t.Errorf("the launcher had %d KiB", v.RSS)
 		}
 	})
-	t.Run("G1 a storm of signals", func(t *testing.T) {
-		b := b.in(t)
+	b.row("G1 a storm of signals", func(t *testing.T, b *harness) {
 		j, w := b.gorun("-np", "4", "-H", "f1:2,f2:2", "--prefix", "none", "--grace", "1", "sh", "-c", `trap '' USR1 USR2 TERM; echo up; while :; do sleep .05; done`)
 		b.ups(j, 4)
 		for i := range 200 {
@@ -114,45 +100,34 @@ func TestLauncherRows(t *testing.T) {
 }
 
 // B1: the launcher is killed at twelve stages of a job.
-func TestB1LauncherKilled(t *testing.T) {
-	b := newBench(t, lab.MustNamespaces(t, lab.Specs(2)...))
+func TestKilledLauncherLeavesNothing(t *testing.T) {
+	b := namespaces(t, 2)
 	for i := range 12 {
 		j, w := b.shell(nil, `echo up; exec sleep 300`)
 		time.Sleep(time.Duration(i*i) * 5 * time.Millisecond) // the moment is what differs
-		at := time.Now()
-		_ = syscall.Kill(j.Launcher(), syscall.SIGKILL)
+		at := b.signal(j, syscall.SIGKILL)
 		// An agent waits 10 s for its launcher's hello.
 		b.judge(w, j, at, Expect{Codes: []int{137}, End: soon, Clean: 11 * time.Second})
 	}
 	j, w := b.shell(nil, trap) // goal 7 s
 	b.ups(j, 4)
-	at := time.Now()
-	_ = syscall.Kill(j.Launcher(), syscall.SIGKILL)
+	at := b.signal(j, syscall.SIGKILL)
 	b.judge(w, j, at, Expect{Codes: []int{137}, End: soon, Clean: 9 * time.Second})
 }
 
 // B2: the launcher is killed while it uploads gorun. A partial upload never runs.
-func TestB2LauncherKilledWhileItUploads(t *testing.T) {
-	b := newBench(t, lab.MustNamespaces(t, lab.Specs(2)...))
+func TestPartialUploadNeverRuns(t *testing.T) {
+	b := namespaces(t, 2)
 	gorun := b.hideGorun()
 	start := func() (*Job, *Watch) {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		t.Cleanup(cancel)
-		w := NewWatch(b.c)
-		w.Alone = true
-		j, err := b.marks.Start(ctx, b.c, nil, gorun, "-F", "{config}", "-np", "2", "-H", "f1,f2", "--prefix", "none", "echo", "up")
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = j.Close() })
-		return j, w
+		return b.run(gorun, "-F", "{config}", "-np", "2", "-H", "f1,f2", "--prefix", "none", "echo", "up")
 	}
 	for i := range 4 {
 		j, w := start()
 		b.await(j, "the upload", func() bool { return partial(b.c) })
 		time.Sleep(time.Duration(i*15) * time.Millisecond)
 		at := time.Now()
-		_ = syscall.Kill(j.Launcher(), syscall.SIGKILL)
+		_ = syscall.Kill(j.Launcher(), syscall.SIGKILL) // it may be over
 		b.judge(w, j, at, Expect{Codes: []int{137, 0}, End: soon, Clean: 12 * time.Second})
 		for i := range b.c.Hosts {
 			_ = os.RemoveAll(filepath.Join(b.c.Hosts[i].Home, ".cache/gorun"))
@@ -168,7 +143,7 @@ func TestB2LauncherKilledWhileItUploads(t *testing.T) {
 }
 
 // hideGorun puts gorun where only the launcher's host sees it.
-func (b *bench) hideGorun() string {
+func (b *harness) hideGorun() string {
 	b.t.Helper()
 	dir := filepath.Join(b.c.Dir, "only-here")
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -195,15 +170,11 @@ func partial(c *lab.Cluster) bool {
 }
 
 // B10: the disk of an output folder fills up. The job goes on, and the loss is reported once.
-func TestB10OutputDiskFull(t *testing.T) {
-	b := newBench(t, lab.MustNamespaces(t, lab.Specs(2)...))
+func TestFullOutputDiskIsReportedOnce(t *testing.T) {
+	b := namespaces(t, 2)
 	dir := filepath.Join(b.c.Dir, "full")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.c.Disk(t.Context(), "f0", dir, 64); err != nil {
-		t.Fatal(err)
-	}
+	b.must(os.Mkdir(dir, 0o755))
+	b.must(b.c.Disk(t.Context(), "f0", dir, 64))
 	at := time.Now()
 	j, w := b.shell([]string{"--output-filename", dir}, `head -c 200000 /dev/zero | tr '\0' x; echo; echo last`)
 	<-j.Ended()
@@ -215,8 +186,8 @@ func TestB10OutputDiskFull(t *testing.T) {
 }
 
 // B13: one user starts many jobs at once on the same hosts.
-func TestB13ManyJobsAtOnce(t *testing.T) {
-	b := newBench(t, lab.MustLoopback(t, lab.Specs(2)...))
+func TestConcurrentJobsStayApart(t *testing.T) {
+	b := loopback(t, 2)
 	const jobs = 20
 	w := NewWatch(b.c)
 	var wg sync.WaitGroup

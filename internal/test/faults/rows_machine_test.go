@@ -15,9 +15,9 @@ import (
 
 // D11: a host has, or seems to have, another architecture. The error names it with both architectures, and nothing is sent to it. f3
 // sees a gorun for another architecture at the launcher's own path.
-func TestD11OtherMachine(t *testing.T) {
+func TestOtherArchitectureIsRefused(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, lab.MustNamespaces(t, lab.Specs(3)...))
+	b := namespaces(t, 3)
 	gorun := b.install()
 	foreign, err := os.ReadFile(binary("gorun"))
 	if err != nil {
@@ -25,15 +25,11 @@ func TestD11OtherMachine(t *testing.T) {
 	}
 	copy(foreign[18:], []byte{0xf7, 0}) // the machine of its ELF header: one with few friends
 	there := filepath.Join(b.c.Host("f3").Home, "bin/gorun")
-	if err := firstOf(os.Mkdir(filepath.Dir(there), 0o755), os.WriteFile(there, foreign, 0o755)); err != nil {
-		t.Fatal(err)
-	}
+	b.must(firstOf(os.Mkdir(filepath.Dir(there), 0o755), os.WriteFile(there, foreign, 0o755)))
 	for _, host := range []string{"f2", "f3"} {
 		b.on(host, `printf '#!/bin/sh\necho s390x\n' >/run/uname && chmod 755 /run/uname && mount --bind /run/uname "$(command -v uname)"`)
-		w := NewWatch(b.c)
-		w.Alone = true
-		j := b.start(gorun, "--wdir", "/", "-H", "f1,"+host, "echo", "ran")
-		b.refused(j, w, 20*time.Second, gone, "(?m)^gorun: error: "+host+": .*this gorun is for "+runtime.GOARCH+", and the host is another machine: uname says s390x",
+		j, w := b.run(gorun, "-F", "{config}", "--wdir", "/", "-H", "f1,"+host, "echo", "ran")
+		b.refused(j, w, 20*time.Second, lingering, "(?m)^gorun: error: "+host+": .*this gorun is for "+runtime.GOARCH+", and the host is another machine: uname says s390x",
 			"hint: this gorun is for linux/"+runtime.GOARCH+" machines, and so must all hosts of a job be")
 		if found, _ := filepath.Glob(filepath.Join(b.c.Host(host).Home, ".cache/gorun/*/*")); found != nil {
 			t.Errorf("%s got %q", host, found)
@@ -43,7 +39,7 @@ func TestD11OtherMachine(t *testing.T) {
 
 // D11: a host has a kernel, busybox and nothing else: no glibc, no bash, no GNU tools. gorun is sent to it, verified after a
 // change, and its ranks are ended.
-func TestD11BusyboxOnly(t *testing.T) {
+func TestHostWithBusyBoxOnly(t *testing.T) {
 	t.Parallel()
 	lab.Need(t, "busybox")
 	if out, err := exec.Command("busybox", "--list").CombinedOutput(); err != nil || !strings.Contains(string(out), "sha256sum") {
@@ -53,15 +49,13 @@ func TestD11BusyboxOnly(t *testing.T) {
 	if err := os.WriteFile(shell, []byte("#!/bin/sh\nexec chroot /run/root /bin/sh \"$@\"\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	b := newBench(t, lab.MustNamespaces(t, lab.Spec{Shell: shell}))
+	b := newHarness(t, lab.MustNamespaces(t, lab.Spec{Shell: shell}))
 	b.on("f1", `set -e; cd /run; mkdir -p root/bin root/proc root/dev "root$HOME" root/tmp; cp "$(command -v busybox)" root/bin/busybox
 		mount -t proc proc root/proc; mount --rbind /dev root/dev; mount --bind "$HOME" "root$HOME"; chroot root /bin/busybox --install -s /bin`)
 	gorun := b.install()
 	job := func(uploads int, script string, e Expect) *Job {
 		t.Helper()
-		w := NewWatch(b.c)
-		w.Alone = true
-		j := b.start(gorun, "-v", "--wdir", "/", "--prefix", "none", "--grace", "1", "-np", "2", "-H", "f1:2", "sh", "-c", script)
+		j, w := b.run(gorun, "-F", "{config}", "-v", "--wdir", "/", "--prefix", "none", "--grace", "1", "-np", "2", "-H", "f1:2", "sh", "-c", script)
 		at := time.Now()
 		<-j.Ended()
 		b.judge(w, j, at, e)
@@ -85,10 +79,10 @@ func TestD11BusyboxOnly(t *testing.T) {
 
 // D11: a kernel lacks features of newer ones, or a sandbox denies them. Ranks are contained and ended all the same, also those
 // that ignore SIGTERM, and daemons. The test runs alone, since strace is slow.
-func TestD11OldKernel(t *testing.T) {
+func TestOldKernelContainsRanks(t *testing.T) {
 	lab.Need(t, "strace", "unshare")
 	const old = "clone3,pidfd_open,pidfd_send_signal,openat2,close_range,faccessat2,epoll_pwait2,memfd_create,getrandom"
-	b := newBench(t, lab.MustNamespaces(t, lab.Specs(1)...))
+	b := namespaces(t, 1)
 	without := []string{"unshare", "--mount", "sh", "-c", `mount -t tmpfs tmpfs /sys/fs/cgroup && exec "$@"`, "sh"}
 	for _, tc := range []struct {
 		name, calls, errno, contained string
@@ -99,17 +93,10 @@ func TestD11OldKernel(t *testing.T) {
 		{"an old kernel without cgroups", old, "ENOSYS", "process tree", without},
 		{"a sandbox without cgroups", "pidfd_open,pidfd_send_signal,clone3", "EPERM", "process tree", without},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			b := b.in(t)
+		b.row(tc.name, func(t *testing.T, b *harness) {
 			argv := append(tc.before, "strace", "-f", "--seccomp-bpf", "-qq", "-o", "/dev/null", "-e", "trace="+tc.calls, "-e", "inject="+tc.calls+":error="+tc.errno,
 				binary("gorun"), "-v", "-np", "2", "--prefix", "none", "--grace", "1", binary("rank"), "-ignore-term", "-daemon")
-			w := NewWatch(b.c)
-			w.Alone = true
-			j, err := b.marks.Start(t.Context(), b.c, nil, argv...)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = j.Close() })
+			j, w := b.run(argv...)
 			b.await(j, "the ranks", func() bool {
 				return strings.Count(j.Out.String(), "line") > 20 && len(j.On("f0", "[idle] daemon-2")) == 2
 			})

@@ -52,24 +52,20 @@ func cutCases() []cutCase {
 	}
 }
 
-func TestC3C4C8HostIsCutOff(t *testing.T) {
+func TestHostCutOffIsNamed(t *testing.T) {
 	for _, tc := range cutCases() {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, lab.MustNamespaces(t, lab.Specs(2)...))
+			b := namespaces(t, 2)
 			j, w := b.gorun("-np", "4", "-H", "f1:2,f2:2", "sh", "-c", tc.script)
 			b.await(j, "the ranks", func() bool { return strings.Count(j.Out.String(), "up\n") == 4 })
 			time.Sleep(500 * time.Millisecond) // heartbeats go both ways
 			at := time.Now()
-			if err := tc.cut(t.Context(), b.c); err != nil {
-				t.Fatal(err)
-			}
+			b.must(tc.cut(t.Context(), b.c))
 			v := w.judge(j, at, tc.expect)
 			if tc.heal != nil {
 				// gorun does not answer for sshd's sessions over a cut link.
-				if err := errors.Join(tc.heal(t.Context(), b.c), b.c.Reset(t.Context(), "f2", "f0")); err != nil {
-					t.Fatal(err)
-				}
+				b.must(errors.Join(tc.heal(t.Context(), b.c), b.c.Reset(t.Context(), "f2", "f0")))
 			}
 			for _, broken := range append(v.Violations, w.residue(j, 5*time.Second)...) {
 				t.Errorf("%s; stderr:\n%s", broken, &j.Err)
@@ -80,18 +76,14 @@ func TestC3C4C8HostIsCutOff(t *testing.T) {
 }
 
 // C3: detection time, eight cuts at once. Goal: 99 % within 6.5 s.
-func TestC3Noticed(t *testing.T) {
+func TestCutOffIsDetectedInTime(t *testing.T) {
 	t.Parallel()
 	const hosts = 8
-	b := newBench(t, lab.MustNamespaces(t, lab.Specs(hosts)...))
+	b := namespaces(t, hosts)
 	took := make(chan time.Duration, hosts)
 	for i := range hosts {
 		host := fmt.Sprint("f", i+1)
-		j, err := b.marks.Start(t.Context(), b.c, nil, binary("gorun"), "-F", "{config}", "-np", "1", "-H", host, "sh", "-c", dies)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = j.Close() })
+		j, _ := b.gorun("-np", "1", "-H", host, "sh", "-c", dies)
 		go func() {
 			j.Await(20*time.Second, func() bool { return strings.Contains(j.Out.String(), "up\n") })
 			time.Sleep(time.Duration(2000+i*73) * time.Millisecond) // at any moment between two heartbeats
@@ -115,7 +107,7 @@ func TestC3Noticed(t *testing.T) {
 }
 
 // A transient fault ends nothing: the job goes on, and its result is right.
-func TestC6C9C10C12NetworkIsBadForAWhile(t *testing.T) {
+func TestTransientNetworkFaultEndsNothing(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		harm func(ctx context.Context, c *lab.Cluster, host string) error
@@ -140,18 +132,14 @@ func TestC6C9C10C12NetworkIsBadForAWhile(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, lab.MustNamespaces(t, lab.Specs(2)...))
+			b := namespaces(t, 2)
 			j, w := b.gorun("-np", "4", "-H", "f1:2,f2:2", binary("rank"), "-reduce", "-every", "50ms")
 			b.await(j, "sums", func() bool { return strings.Count(j.Out.String(), "\n") > 20 })
 			for _, d := range tc.last {
 				began := time.Now()
-				if err := tc.harm(t.Context(), b.c, "f2"); err != nil {
-					t.Fatal(err)
-				}
+				b.must(tc.harm(t.Context(), b.c, "f2"))
 				time.Sleep(d)
-				if err := tc.heal(t.Context(), b.c, "f2"); err != nil {
-					t.Fatal(err)
-				}
+				b.must(tc.heal(t.Context(), b.c, "f2"))
 				if took := time.Since(began); d < 5*time.Second && took > 5*time.Second {
 					t.Logf("a blip of %v took %v on this busy machine: not judged", d, took)
 					return
@@ -167,9 +155,7 @@ func TestC6C9C10C12NetworkIsBadForAWhile(t *testing.T) {
 			default:
 			}
 			at := time.Now()
-			if err := j.Cmd.Process.Signal(syscall.SIGUSR1); err != nil {
-				t.Fatal(err)
-			}
+			b.must(j.Cmd.Process.Signal(syscall.SIGUSR1))
 			b.judge(w, j, at, Expect{Codes: []int{0}, End: 10 * time.Second, Clean: 10 * time.Second})
 			if strings.Contains(j.Out.String()+j.Err.String(), "WRONG") {
 				t.Errorf("a sum was wrong:\n%s", &j.Err)
@@ -179,15 +165,13 @@ func TestC6C9C10C12NetworkIsBadForAWhile(t *testing.T) {
 }
 
 // C5: two workers cannot reach each other while gorun reaches both. The error of each names both ends.
-func TestC5WorkersArePartedFromEachOther(t *testing.T) {
+func TestPartitionBetweenWorkersNamesBothEnds(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, lab.MustNamespaces(t, lab.Specs(2)...))
+	b := namespaces(t, 2)
 	j, w := b.gorun("-np", "2", "-H", "f1,f2", binary("rank"), "-reduce", "-every", "20ms")
 	b.await(j, "sums", func() bool { return strings.Count(j.Out.String(), "\n") > 20 })
 	at := time.Now()
-	if err := b.c.Part(t.Context(), "f1", "f2"); err != nil {
-		t.Fatal(err)
-	}
+	b.must(b.c.Part(t.Context(), "f1", "f2"))
 	v := b.judge(w, j, at, Expect{Codes: []int{1}, Cause: "rank [01] on f[12] ", End: 9 * time.Second, Clean: 12 * time.Second})
 	t.Logf("%d ms: %s", v.EndMS, &j.Err)
 }

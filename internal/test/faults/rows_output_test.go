@@ -5,15 +5,12 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/gorun/gorun/internal/test/lab"
 )
 
 // Rows E5 and G3: the last output of ranks.
 func TestOutputRows(t *testing.T) {
-	b := newBench(t, lab.MustNamespaces(t, lab.Specs(2)...))
-	t.Run("E5 the last bytes before the end", func(t *testing.T) {
-		b := b.in(t)
+	b := namespaces(t, 2)
+	b.row("E5 the last bytes before the end", func(t *testing.T, b *harness) {
 		const size = 64 << 10
 		for end, code := range map[string]int{"exit 0": 0, "kill -9 $$": 137} {
 			for range 5 {
@@ -27,13 +24,11 @@ func TestOutputRows(t *testing.T) {
 			}
 		}
 	})
-	t.Run("G3 many ranks say their last at once", func(t *testing.T) {
-		b := b.in(t)
+	b.row("G3 many ranks say their last at once", func(t *testing.T, b *harness) {
 		const ranks = 64
 		j, w := b.gorun("-np", "64", "-H", "f1:32,f2:32", "--prefix", "none", binary("rank"), "-every", "1s")
 		b.await(j, "the ranks", func() bool { return strings.Count(j.Out.String(), " line ") >= ranks })
-		at := time.Now()
-		_ = syscall.Kill(j.Launcher(), syscall.SIGUSR1)
+		at := b.signal(j, syscall.SIGUSR1)
 		b.judge(w, j, at, Expect{Codes: []int{0}, End: 15 * time.Second, Clean: 15 * time.Second, Ranks: ranks, Complete: true})
 	})
 }

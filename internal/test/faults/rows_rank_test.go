@@ -8,34 +8,28 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/gorun/gorun/internal/test/lab"
 )
 
 // The goals are a third of these bounds, or less: other tests may share the machine.
 const soon = 1500 * time.Millisecond
 
 // ups waits until n ranks have printed "up".
-func (b *bench) ups(j *Job, n int) {
+func (b *harness) ups(j *Job, n int) {
 	b.t.Helper()
 	b.await(j, "the ranks", func() bool { return strings.Count(j.Out.String(), "up\n") == n })
 }
 
 // shell starts four ranks on two hosts that run a script.
-func (b *bench) shell(flags []string, script string) (*Job, *Watch) {
+func (b *harness) shell(flags []string, script string) (*Job, *Watch) {
 	b.t.Helper()
 	args := append([]string{"-np", "4", "-H", "f1:2,f2:2", "--prefix", "none"}, flags...)
 	return b.gorun(append(args, "sh", "-c", script)...)
 }
 
-// in returns a bench for a subtest.
-func (b *bench) in(t *testing.T) *bench { return &bench{t, b.c, b.marks} }
-
 // Rows A1 to A5 and A7: faults of ranks.
 func TestRankRows(t *testing.T) {
-	b := newBench(t, lab.MustNamespaces(t, lab.Specs(2)...))
-	t.Run("A1 a rank exits", func(t *testing.T) { // goal 0.5 s
-		b := b.in(t)
+	b := namespaces(t, 2)
+	b.row("A1 a rank exits", func(t *testing.T, b *harness) { // goal 0.5 s
 		for _, culprit := range []string{"0", "1", "2", "3"} {
 			j, w := b.shell(nil, `echo up; exec sleep 30$RANK`)
 			b.ups(j, 4)
@@ -48,12 +42,10 @@ func TestRankRows(t *testing.T) {
 		b.ups(j, 4)
 		b.judge(w, j, time.Now().Add(500*time.Millisecond), Expect{Codes: []int{3}, Cause: "rank 2 on f2 exited with code 3", End: soon, Clean: soon})
 	})
-	t.Run("A2 two ranks fail at once", func(t *testing.T) {
-		b := b.in(t)
+	b.row("A2 two ranks fail at once", func(t *testing.T, b *harness) {
 		j, w := b.shell(nil, `trap 'exit $((3 + RANK))' USR1; echo up; while :; do sleep .02; done`)
 		b.ups(j, 4)
-		at := time.Now()
-		_ = syscall.Kill(j.Launcher(), syscall.SIGUSR1)
+		at := b.signal(j, syscall.SIGUSR1)
 		v := b.judge(w, j, at, Expect{Codes: []int{3, 4, 5, 6}, Cause: `rank \d on f\d exited with code`, End: soon, Clean: soon})
 		if want := "exited with code " + string(rune('0'+v.Exit)); !strings.Contains(v.Cause, want) {
 			t.Errorf("exit code %d, but %q", v.Exit, v.Cause)
@@ -65,16 +57,14 @@ func TestRankRows(t *testing.T) {
 		_ = syscall.Kill(w.find(j, binary("rank"), "RANK=2"), syscall.SIGKILL)
 		b.judge(w, j, at, Expect{Codes: []int{137}, Cause: "rank 2 on f2 was killed by signal 9", End: soon, Clean: soon, Ranks: 4})
 	})
-	t.Run("A3 a rank crashes", func(t *testing.T) {
-		b := b.in(t)
+	b.row("A3 a rank crashes", func(t *testing.T, b *harness) {
 		for signal, code := range map[string]int{"SEGV": 139, "ABRT": 134, "ILL": 132} {
 			j, w := b.shell(nil, `ulimit -c 0; [ $RANK != 1 ] || { sleep 0.2; kill -`+signal+` $$; }; exec sleep 300`)
 			<-j.Ended()
 			b.judge(w, j, time.Now(), Expect{Codes: []int{code}, Cause: `rank 1 on f1 was killed by signal \d+ \(SIG` + signal, End: soon, Clean: soon})
 		}
 	})
-	t.Run("A4 TERM is ignored, or takes a while", func(t *testing.T) { // goal: the grace and 0.5 s
-		b := b.in(t)
+	b.row("A4 TERM is ignored, or takes a while", func(t *testing.T, b *harness) { // goal: the grace and 0.5 s
 		j, w := b.shell([]string{"--grace", "2"}, `case $RANK in
 			1) echo up; sleep 0.3; exit 3;;
 			2) trap 'sleep 1; echo saved; exit 0' TERM;;
@@ -86,8 +76,7 @@ func TestRankRows(t *testing.T) {
 			t.Errorf("ended after %d ms, less than the grace, or nothing was saved: %q", v.EndMS, &j.Out)
 		}
 	})
-	t.Run("A5 a stopped rank is ended", func(t *testing.T) {
-		b := b.in(t)
+	b.row("A5 a stopped rank is ended", func(t *testing.T, b *harness) {
 		j, w := b.shell(nil, `echo up; exec sleep 30$RANK`)
 		b.ups(j, 4)
 		at := time.Now()
@@ -97,8 +86,7 @@ func TestRankRows(t *testing.T) {
 		_ = syscall.Kill(w.find(j, "sleep 301", "RANK"), syscall.SIGKILL)
 		b.judge(w, j, at, Expect{Codes: []int{137}, Cause: "rank 1 on f1 was killed by signal 9", End: soon, Clean: soon})
 	})
-	t.Run("A7 a child keeps the output open", func(t *testing.T) { // goal 2 s
-		b := b.in(t)
+	b.row("A7 a child keeps the output open", func(t *testing.T, b *harness) { // goal 2 s
 		j, w := b.shell(nil, `echo up; sleep 300 & exit 0`)
 		b.ups(j, 4)
 		at := time.Now()
@@ -128,14 +116,12 @@ func (w *Watch) find(j *Job, word, entry string) (found int) {
 }
 
 // A12: a program that cannot be executed is reported with its host, and nothing starts.
-func TestA12CannotBeExecuted(t *testing.T) {
-	b := newBench(t, lab.MustNamespaces(t, lab.Specs(2)...))
+func TestUnexecutableProgramIsNamed(t *testing.T) {
+	b := namespaces(t, 2)
 	dir := b.c.Dir
 	write := func(name, text string, mode os.FileMode) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), mode); err != nil {
-			t.Fatal(err)
-		}
+		b.must(os.WriteFile(path, []byte(text), mode))
 		return path
 	}
 	busy := write("busy", "", 0o755)
@@ -173,20 +159,14 @@ func TestA12CannotBeExecuted(t *testing.T) {
 }
 
 // A14: processes beside gorun, in its session and process group, are not the job's. Local ranks are gorun's own children.
-func TestA14NeighboursSurvive(t *testing.T) {
-	marks := &Marks{}
+func TestProcessesBesideGorunSurvive(t *testing.T) {
 	script := `sleep 300 & neighbour=$!
 		"$0" -np 2 sh -c '[ $RANK = 0 ] || exit 3; exec sleep 300'; echo code $?
 		"$0" -np 2 sleep 300 & victim=$!; sleep 0.5; kill -9 $victim; wait $victim; sleep 1
 		kill $neighbour && echo neighbour lived`
-	w := NewWatch(nil)
-	j, err := marks.Start(t.Context(), nil, nil, "sh", "-c", script, binary("gorun"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer j.Close()
+	b := newHarness(t, nil)
+	j, w := b.run("sh", "-c", script, binary("gorun"))
 	<-j.Ended()
-	b := newBench(t, nil)
 	b.judge(w, j, time.Now(), Expect{Codes: []int{0}, End: soon, Clean: 10 * time.Second})
 	if out := j.Out.String(); out != "code 3\nneighbour lived\n" {
 		t.Errorf("%q; stderr %q", out, &j.Err)

@@ -21,7 +21,7 @@ import (
 
 // D5: known_hosts has one of a host's keys, and the host prefers another. All pairs of kinds, by name and by address, in the
 // clear and hashed, on port 22 and on another.
-func TestD5OneKindOfKeyIsKnown(t *testing.T) {
+func TestOneKnownHostKeyTypeSuffices(t *testing.T) {
 	t.Parallel()
 	lab.Need(t, "ssh-keygen")
 	kinds := []string{"ed25519", "ecdsa", "rsa"}
@@ -31,16 +31,14 @@ func TestD5OneKindOfKeyIsKnown(t *testing.T) {
 		order := []string{algorithms[kinds[i/3]], algorithms[kinds[(i/3+1)%3]], algorithms[kinds[(i/3+2)%3]]}
 		specs = append(specs, lab.Spec{Keys: kinds, Options: []string{"Port 22", "Port 2222", "HostKeyAlgorithms " + strings.Join(order, ",")}})
 	}
-	b := newBench(t, lab.MustNamespaces(t, specs...))
+	b := newHarness(t, lab.MustNamespaces(t, specs...))
 	write := func(line func(i int, h *lab.Host) string) {
 		t.Helper()
 		var text strings.Builder
 		for i := range b.c.Hosts {
 			fmt.Fprintln(&text, line(i, &b.c.Hosts[i]))
 		}
-		if err := os.WriteFile(b.c.KnownHosts, []byte(text.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		b.must(os.WriteFile(b.c.KnownHosts, []byte(text.String()), 0o644))
 	}
 	for _, port := range []string{"22", "2222"} {
 		for _, byName := range []bool{true, false} {
@@ -81,7 +79,7 @@ func TestD5OneKindOfKeyIsKnown(t *testing.T) {
 			// With the key of another host the alarm is real.
 			write(func(i int, h *lab.Host) string { return known(h) + " " + b.c.Hosts[(i+1)%9].Keys[i%3] })
 			j, w := job()
-			b.refused(j, w, 30*time.Second, gone, "changed")
+			b.refused(j, w, 30*time.Second, lingering, "changed")
 			for _, h := range b.c.Hosts {
 				if !strings.Contains(j.Err.String(), called(&h)) {
 					t.Errorf("%s is not named: %s", called(&h), &j.Err)
@@ -92,7 +90,7 @@ func TestD5OneKindOfKeyIsKnown(t *testing.T) {
 }
 
 // onPort returns the cluster's ssh configuration for another port.
-func (b *bench) onPort(port string) (config string) {
+func (b *harness) onPort(port string) (config string) {
 	b.t.Helper()
 	text, err := os.ReadFile(b.c.ConfigFile)
 	if err == nil {
@@ -227,9 +225,9 @@ func (s *slowHost) wake() {
 }
 
 // slowCluster has a host for each point, and f8, which is not slow.
-func slowCluster(t *testing.T, lasts time.Duration) (b *bench, names []string, wake func()) {
+func slowCluster(t *testing.T, lasts time.Duration) (b *harness, names []string, wake func()) {
 	t.Helper()
-	b = newBench(t, lab.MustLoopback(t, lab.Specs(len(slowPoints())+1)...))
+	b = newHarness(t, lab.MustLoopback(t, lab.Specs(len(slowPoints())+1)...))
 	var config, known strings.Builder
 	var all []*slowHost
 	for i, point := range slowPoints() {
@@ -258,10 +256,10 @@ func slowCluster(t *testing.T, lasts time.Duration) (b *bench, names []string, w
 
 // D12: sshd stalls at some point of a connection. If it continues, the job runs, meanwhile the user sees which hosts are slow, and
 // the others do not wait. Otherwise the host is named in time.
-func TestD12SlowSSHD(t *testing.T) {
+func TestStalledSSHDIsNamed(t *testing.T) {
 	t.Parallel()
 	const fast = "f8"
-	ready := func(t *testing.T, b *bench, j *Job) { // goal: 1 s
+	ready := func(t *testing.T, b *harness, j *Job) { // goal: 1 s
 		t.Helper()
 		b.within(4*time.Second, fast+" to be ready", func() bool {
 			log, _ := os.ReadFile(b.c.Host(fast).Log)
@@ -300,7 +298,7 @@ func TestD12SlowSSHD(t *testing.T) {
 		ready(t, b, j)
 		<-j.Ended()
 		wake() // what stands still cannot end
-		b.judge(w, j, j.at, Expect{Codes: []int{125}, End: 2 * time.Second, Clean: gone})
+		b.judge(w, j, j.at, Expect{Codes: []int{125}, End: 2 * time.Second, Clean: lingering})
 		if took := j.at.Sub(j.began); took > 34*time.Second { // goal: the 30 s
 			t.Errorf("took %v", took)
 		}

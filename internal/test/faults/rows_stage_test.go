@@ -17,11 +17,11 @@ import (
 )
 
 // evil is a program that leaves a trace when it runs.
-const evil = "#!/bin/sh\ntouch $HOME/ran-what-nobody-sent\n"
+const evil = "#!/bin/sh\ntouch $HOME/ran-a-foreign-program\n"
 
 // stock is the cache of a host, and the user's files beside it.
 type stock struct {
-	*bench
+	*harness
 	gorun string // on the launcher's host alone
 	sent  []byte
 	home  string // of host f1, from outside
@@ -30,9 +30,9 @@ type stock struct {
 
 func newStock(t *testing.T, specs ...lab.Spec) *stock {
 	t.Helper()
-	b := newBench(t, lab.MustNamespaces(t, specs...))
-	s := &stock{bench: b, gorun: b.install(), home: b.c.Host("f1").Home}
-	if err := b.c.Disk(t.Context(), "f1", "/var/tmp", 64<<10); err != nil { // the next place, where home will not do
+	b := newHarness(t, lab.MustNamespaces(t, specs...))
+	s := &stock{harness: b, gorun: b.install(), home: b.c.Host("f1").Home}
+	if err := b.c.Disk(t.Context(), "f1", "/var/tmp", 64<<10); err != nil { // gorun's next choice where the home does not do
 		t.Fatal(err)
 	}
 	b.on("f1", "chmod 1777 /var/tmp")
@@ -47,19 +47,10 @@ func newStock(t *testing.T, specs ...lab.Spec) *stock {
 	return s
 }
 
-func (s *stock) must(err error) {
-	s.t.Helper()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-}
-
 // job runs a job on f1 and checks that nothing but gorun was run or changed. It returns how often gorun was sent.
 func (s *stock) job(codes ...int) (uploads int, j *Job) {
 	s.t.Helper()
-	w := NewWatch(s.c)
-	w.Alone = true
-	j = s.start(s.gorun, "-v", "--wdir", "/", "--prefix", "none", "-H", "f1", "echo", "ran")
+	j, w := s.run(s.gorun, "-F", "{config}", "-v", "--wdir", "/", "--prefix", "none", "-H", "f1", "echo", "ran")
 	beside := names(filepath.Join(s.home, "thesis"))
 	at := time.Now()
 	<-j.Ended()
@@ -70,7 +61,7 @@ func (s *stock) job(codes ...int) (uploads int, j *Job) {
 	if now := names(filepath.Join(s.home, "thesis")); now != beside {
 		s.t.Errorf("the user's folder had %s and has %s", beside, now)
 	}
-	if _, err := os.Lstat(filepath.Join(s.home, "ran-what-nobody-sent")); err == nil {
+	if _, err := os.Lstat(filepath.Join(s.home, "ran-a-foreign-program")); err == nil {
 		s.t.Error("another program was run")
 	}
 	if ran := j.Out.String() == "ran\n"; ran != (j.Code() == 0) {
@@ -85,7 +76,7 @@ func names(dir string) string {
 }
 
 // D15: the file under gorun's name in the cache is not gorun, or cannot run. It never runs: gorun is sent again, and the job runs.
-func TestD15CacheIsNotWhatWasSent(t *testing.T) {
+func TestChangedCacheNeverRuns(t *testing.T) {
 	t.Parallel()
 	s := newStock(t, lab.Specs(1)...)
 	if n, _ := s.job(0); n != 1 {
@@ -153,7 +144,7 @@ func firstOf(errs ...error) error {
 }
 
 // G5: the cache is full of foreign files. gorun works or names the obstacle, and no foreign file is run or lost.
-func TestG5AnythingInTheCache(t *testing.T) {
+func TestForeignFilesInTheCacheNeverRun(t *testing.T) {
 	t.Parallel()
 	s := newStock(t, lab.Specs(1)...)
 	ran := 0

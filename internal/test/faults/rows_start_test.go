@@ -18,7 +18,7 @@ import (
 // Rows D: no rank starts anywhere until every agent is ready, and the failures of all hosts are reported together.
 
 // on runs a program as root on a host, to harm it.
-func (b *bench) on(host, script string) {
+func (b *harness) on(host, script string) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
@@ -27,12 +27,12 @@ func (b *bench) on(host, script string) {
 	}
 }
 
-// gone is how long agents of healthy hosts may remain. Goal: 1 s.
-const gone = 3 * time.Second
+// lingering is how long agents of healthy hosts may remain. Goal: 1 s.
+const lingering = 3 * time.Second
 
 // refused checks that a job does not start, that all of its error lines have the expected text, and that nothing
 // ran or remains for longer than clean.
-func (b *bench) refused(j *Job, w *Watch, limit, clean time.Duration, says ...string) {
+func (b *harness) refused(j *Job, w *Watch, limit, clean time.Duration, says ...string) {
 	b.t.Helper()
 	began := time.Now()
 	<-j.Ended()
@@ -52,20 +52,16 @@ func (b *bench) refused(j *Job, w *Watch, limit, clean time.Duration, says ...st
 
 // D1: hosts are unreachable in five ways. Goals: silent 10 s, unreachable 3.5 s, refused 5 s, no such name 5 s, hanging name
 // servers 5 s.
-func TestD1HostsThatCannotBeReached(t *testing.T) {
+func TestUnreachableHostsAreNamedInTime(t *testing.T) {
 	t.Parallel()
 	lab.Need(t, "nft")
-	b := newBench(t, lab.MustNamespaces(t, lab.Specs(4)...))
+	b := namespaces(t, 4)
 	b.on("f2", "nft add table inet t && nft 'add chain inet t in { type filter hook input priority 0; policy drop; }'")
-	if err := b.c.Cut(t.Context(), "f3"); err != nil {
-		t.Fatal(err)
-	}
+	b.must(b.c.Cut(t.Context(), "f3"))
 	b.on("f4", fmt.Sprintf("kill $(cat %s/f4/sshd.pid)", b.c.Dir))
 	// f0 has no name server; the one that hangs is f2.
 	resolv := filepath.Join(b.c.Dir, "resolv.conf")
-	if err := os.WriteFile(resolv, []byte("nameserver "+b.c.Host("f2").Addr+"\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	b.must(os.WriteFile(resolv, []byte("nameserver "+b.c.Host("f2").Addr+"\n"), 0o644))
 	if out, err := b.c.Command(t.Context(), "mount", "--bind", resolv, "/etc/resolv.conf").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -98,32 +94,30 @@ func TestD1HostsThatCannotBeReached(t *testing.T) {
 	}
 	wg.Wait()
 	j, w := b.gorun("-H", "f1,f4", "echo", "ran")
-	b.refused(j, w, 10*time.Second, gone, refused)
+	b.refused(j, w, 10*time.Second, lingering, refused)
 	noName(b)
 }
 
 // noName is D1's unknown name, where name servers answer.
-func noName(b *bench) {
+func noName(b *harness) {
 	b.on("f1", "true")
 	j, w := b.gorun("-H", "f1,bogus.invalid", "--start-timeout", "30", "echo", "ran")
-	b.refused(j, w, 10*time.Second, gone, `bogus\.invalid: `)
+	b.refused(j, w, 10*time.Second, lingering, `bogus\.invalid: `)
 	if n := strings.Count(strings.SplitN(j.Err.String(), "\n", 2)[0], "bogus.invalid:"); n != 1 {
 		b.t.Errorf("the host is named %d times: %s", n, &j.Err)
 	}
 }
 
 // D3: 50 jobs add five hosts to known_hosts at once, and the file has each of them once.
-func TestD3AcceptNewInParallel(t *testing.T) {
-	b := newBench(t, lab.MustLoopback(t, lab.Specs(5)...))
+func TestConcurrentAcceptNewKeepsKnownHosts(t *testing.T) {
+	b := loopback(t, 5)
 	want, err := os.ReadFile(b.c.KnownHosts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(b.c.KnownHosts, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	b.must(os.WriteFile(b.c.KnownHosts, nil, 0o600))
 	j, w := b.gorun("-H", "f1,f2", "echo", "ran")
-	b.refused(j, w, 20*time.Second, gone, "SHA256:", "ssh-keyscan -p [0-9]+ 127", "--host-keys=accept-new")
+	b.refused(j, w, 20*time.Second, lingering, "SHA256:", "ssh-keyscan -p [0-9]+ 127", "--host-keys=accept-new")
 	var jobs []*Job
 	for i := range 50 {
 		j, _ := b.gorun("--host-keys=accept-new", "--start-timeout", "150", "-H", fmt.Sprintf("f%d", i%5+1), "true")
@@ -146,7 +140,7 @@ func TestD3AcceptNewInParallel(t *testing.T) {
 }
 
 // aliases makes n names for the cluster's first host and returns them for -H.
-func (b *bench) aliases(n int) string {
+func (b *harness) aliases(n int) string {
 	b.t.Helper()
 	config, err := os.ReadFile(b.c.ConfigFile)
 	if err != nil {
@@ -164,15 +158,10 @@ func (b *bench) aliases(n int) string {
 }
 
 // B11: gorun may not open as many files as its hosts need. It reports so before it connects to any.
-func TestB11TooFewFiles(t *testing.T) {
-	b := newBench(t, lab.MustLoopback(t, lab.Specs(1)...))
+func TestTooFewOpenFilesIsReportedFirst(t *testing.T) {
+	b := loopback(t, 1)
 	names := b.aliases(256)
-	w := NewWatch(b.c)
-	j, err := b.marks.Start(t.Context(), b.c, nil, "sh", "-c", `ulimit -n 64 && exec "$@"`, "sh", binary("gorun"), "-F", "{config}", "-H", names, "echo", "ran")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer j.Close()
+	j, w := b.run("sh", "-c", `ulimit -n 64 && exec "$@"`, "sh", binary("gorun"), "-F", "{config}", "-H", names, "echo", "ran")
 	<-j.Ended()
 	b.judge(w, j, j.at, Expect{Codes: []int{125}, Cause: "256 hosts need about 536 open files, and gorun may have 64", End: soon, Clean: soon})
 	if log, err := os.ReadFile(b.c.Hosts[0].Log); err != nil || strings.Contains(string(log), "Connection from") {
@@ -181,8 +170,8 @@ func TestB11TooFewFiles(t *testing.T) {
 }
 
 // D13: 64 hosts are one sshd that accepts 2 to 4 connections at a time. Goal: all start within 30 s.
-func TestD13BusySSHD(t *testing.T) {
-	b := newBench(t, lab.MustLoopback(t, lab.Spec{Options: []string{"MaxStartups 2:50:4", "MaxSessions 1", "MaxAuthTries 2"}}))
+func TestBusySSHDIsRetried(t *testing.T) {
+	b := newHarness(t, lab.MustLoopback(t, lab.Spec{Options: []string{"MaxStartups 2:50:4", "MaxSessions 1", "MaxAuthTries 2"}}))
 	const hosts = 64
 	names := b.aliases(hosts)
 	j, w := b.gorun("--prefix", "none", "--start-timeout", "150", "-H", names, "echo", "ran")
@@ -195,17 +184,15 @@ func TestD13BusySSHD(t *testing.T) {
 }
 
 // D14: the jump host's sshd is killed during a job. Goal: noticed in 0.5 s, nothing left in 12 s.
-func TestD14JumpHostDies(t *testing.T) {
+func TestLostJumpHostIsNamed(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, lab.MustNamespaces(t, lab.Specs(2)...))
+	b := namespaces(t, 2)
 	config := filepath.Join(b.c.Dir, "jump_config")
 	text, err := os.ReadFile(b.c.ConfigFile)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(config, append([]byte("Host f2\n  ProxyJump f1\n"), text...), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	b.must(os.WriteFile(config, append([]byte("Host f2\n  ProxyJump f1\n"), text...), 0o644))
 	j, w := b.gorun("-F", config, "-H", "f2:2", "sh", "-c", "echo up; exec sleep 300")
 	b.await(j, "the ranks", func() bool { return strings.Count(j.Out.String(), "up\n") == 2 })
 	killed := time.Now()
@@ -214,25 +201,23 @@ func TestD14JumpHostDies(t *testing.T) {
 }
 
 // D19: the directory is missing on one of three hosts.
-func TestD19DirectoryMissingOnOneHost(t *testing.T) {
+func TestMissingDirectoryNamesItsHost(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, lab.MustNamespaces(t, lab.Specs(3)...))
+	b := namespaces(t, 3)
 	for _, host := range []string{"f1", "f2"} {
-		if err := os.Mkdir(filepath.Join(b.c.Host(host).Home, "work"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		b.must(os.Mkdir(filepath.Join(b.c.Host(host).Home, "work"), 0o755))
 	}
 	j, w := b.gorun("-H", "f1,f2,f3", "--wdir", filepath.Join(b.c.Dir, "home", "work"), "echo", "ran")
-	b.refused(j, w, 10*time.Second, gone, "^gorun: error: f3: .*home/work")
+	b.refused(j, w, 10*time.Second, lingering, "^gorun: error: f3: .*home/work")
 }
 
 // D7, D20: login shells print much text or endless text, sleep long or read input before the agent starts.
-func TestD20LoginShells(t *testing.T) {
+func TestLoginShellsThatPrintSleepOrRead(t *testing.T) {
 	t.Parallel()
 	host := func(name, script string) lab.Spec {
 		return lab.Spec{Name: name, Shell: "/bin/bash", Files: map[string]string{".bashrc": script + "\n"}}
 	}
-	b := newBench(t, lab.MustNamespaces(t, lab.Specs(1)[0],
+	b := newHarness(t, lab.MustNamespaces(t, lab.Specs(1)[0],
 		host("text", "for i in $(seq 500); do echo welcome to the machine number $i; done"),
 		host("binary", "head -c 50000 /dev/urandom"),
 		host("mebibyte", "head -c 1048576 /dev/zero | tr '\\0' x"),
@@ -255,14 +240,15 @@ func TestD20LoginShells(t *testing.T) {
 }
 
 // D16: many jobs put the agent into one new home at once, and every upload is complete.
-func TestD16StagesAtOnce(t *testing.T) {
+func TestConcurrentUploadsAreComplete(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, lab.MustNamespaces(t, lab.Spec{Home: "shared"}, lab.Spec{Home: "shared"}))
+	b := newHarness(t, lab.MustNamespaces(t, lab.Spec{Home: "shared"}, lab.Spec{Home: "shared"}))
 	gorun := b.install()
 	var jobs []*Job
 	const n = 10 // each packs and unpacks 10 MB
 	for i := range n {
-		jobs = append(jobs, b.start(gorun, "-H", fmt.Sprintf("f%d", i%2+1), "--wdir", "/", "true"))
+		j, _ := b.run(gorun, "-F", "{config}", "-H", fmt.Sprintf("f%d", i%2+1), "--wdir", "/", "true")
+		jobs = append(jobs, j)
 	}
 	for _, j := range jobs {
 		if <-j.Ended(); j.code != 0 {
@@ -285,7 +271,7 @@ func TestD16StagesAtOnce(t *testing.T) {
 }
 
 // install puts gorun where the hosts do not see it, so that it must be staged.
-func (b *bench) install() string {
+func (b *harness) install() string {
 	b.t.Helper()
 	script := `mkdir -p ~/bin && cp "$0" ~/bin/gorun && cd && pwd`
 	home, err := b.c.Command(b.t.Context(), "sh", "-c", script, binary("gorun")).Output()
@@ -293,22 +279,4 @@ func (b *bench) install() string {
 		b.t.Fatal(err)
 	}
 	return filepath.Join(strings.TrimSpace(string(home)), "bin/gorun")
-}
-
-// start starts gorun at another path.
-func (b *bench) start(program string, args ...string) *Job {
-	b.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
-	j, err := b.marks.Start(ctx, b.c, nil, append([]string{program, "-F", "{config}"}, args...)...)
-	if err != nil {
-		cancel()
-		b.t.Fatal(err)
-	}
-	b.t.Cleanup(func() {
-		if err := j.Close(); err != nil {
-			b.t.Error(err)
-		}
-		cancel()
-	})
-	return j
 }

@@ -3,7 +3,6 @@ package faults
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"syscall"
 	"time"
@@ -12,100 +11,63 @@ import (
 )
 
 // strike does one fault. A transient fault is over when it returns.
-func (s *Scene) strike(ctx context.Context, j *Job, kind Kind, host string, lasts time.Duration) error {
-	signal := func(word string, signals ...syscall.Signal) error { return send(s.victims(j, word, host), signals...) }
-	pause := func(word string) error {
-		pids := s.victims(j, word, host)
-		if err := send(pids, syscall.SIGSTOP); err != nil {
-			return err
-		}
-		time.Sleep(lasts)
-		_ = send(pids, syscall.SIGCONT) // a stopped process may have been killed
-		return nil
-	}
-	switch kind {
-	case RankKill:
-		return signal("rank", syscall.SIGKILL)
-	case RankTerm:
-		return signal("rank", syscall.SIGTERM)
-	case RankHup:
-		return signal("rank", syscall.SIGHUP)
-	case RankExit:
-		return signal("rank", syscall.SIGUSR2)
-	case AgentKill:
-		return signal("agent", syscall.SIGKILL)
-	case GuardKill:
-		return signal("guard", syscall.SIGKILL)
-	case BothKill:
-		return send(append(s.victims(j, "guard", host), s.victims(j, "agent", host)...), syscall.SIGKILL)
-	case SessionKill:
-		return signal("session", syscall.SIGKILL)
-	case LauncherKill:
-		return signal("launcher", syscall.SIGKILL)
-	case LauncherTerm:
-		return signal("launcher", syscall.SIGTERM)
-	case LauncherInt:
-		return signal("launcher", syscall.SIGINT)
-	case LauncherIntInt:
-		if err := signal("launcher", syscall.SIGINT); err != nil {
-			return err
-		}
-		time.Sleep(20 * time.Millisecond) // signals that wait become one
-		_ = signal("launcher", syscall.SIGINT)
-		return nil
-	case LauncherHup:
-		return signal("launcher", syscall.SIGHUP)
-	case OutputClosed:
+func (s *Testbed) strike(ctx context.Context, j *Job, kind Kind, host string, lasts time.Duration) error {
+	k := infoOf(kind)
+	switch {
+	case kind == OutputClosed:
 		j.CloseOutput()
 		return nil
-	case RankStop:
-		return pause("rank")
-	case AgentStop:
-		return pause("agent")
-	case GuardStop:
-		return pause("guard")
-	case SessionStop:
-		return pause("session")
-	case LauncherStop:
-		return pause("launcher")
-	}
-	return s.disturb(ctx, kind, host, lasts)
-}
-
-// disturb does a network fault.
-func (s *Scene) disturb(ctx context.Context, kind Kind, host string, lasts time.Duration) error {
-	blip := func(err error, undo func() error) error {
-		if err != nil {
+	case kind == Reset && !s.c.Connected(ctx, "f0", host):
+		return errNoVictim
+	case kind == Reset:
+		return s.c.Reset(ctx, "f0", host)
+	case k.victim == "":
+		if err := s.isolate(ctx, kind, host); err != nil || !k.passes() {
 			return err
 		}
 		time.Sleep(lasts)
-		return undo()
+		return s.reconnect(ctx, kind, host)
 	}
+	pids := s.victims(j, k.victim, host)
+	if err := send(pids, k.signal); err != nil {
+		return err
+	}
+	switch {
+	case kind == LauncherIntInt:
+		time.Sleep(20 * time.Millisecond) // pending signals of one kind become one
+		_ = send(pids, syscall.SIGINT)
+	case k.passes():
+		time.Sleep(lasts)
+		_ = send(pids, syscall.SIGCONT) // a stopped process may have been killed
+	}
+	return nil
+}
+
+// isolate cuts a host off from the launcher, in one direction or both.
+func (s *Testbed) isolate(ctx context.Context, kind Kind, host string) error {
 	switch kind {
-	case Reset:
-		if !s.c.Connected(ctx, "f0", host) {
-			return errNobody
-		}
-		return s.c.Reset(ctx, "f0", host)
-	case HostCut:
-		return s.c.Cut(ctx, host)
-	case DropToHost:
+	case DropToHost, BlipToHost:
 		return s.c.Drop(ctx, "f0", host)
-	case DropFromHost:
+	case DropFromHost, BlipFromHost:
 		return s.c.Drop(ctx, host, "f0")
-	case HostBlip:
-		return blip(s.c.Cut(ctx, host), func() error { return s.c.Restore(ctx, host) })
-	case BlipToHost:
-		return blip(s.c.Drop(ctx, "f0", host), func() error { return s.c.Undrop(ctx, "f0", host) })
-	case BlipFromHost:
-		return blip(s.c.Drop(ctx, host, "f0"), func() error { return s.c.Undrop(ctx, host, "f0") })
 	}
-	return fmt.Errorf("no fault is called %q", kind)
+	return s.c.Cut(ctx, host)
+}
+
+// reconnect undoes isolate.
+func (s *Testbed) reconnect(ctx context.Context, kind Kind, host string) error {
+	switch kind {
+	case DropToHost, BlipToHost:
+		return s.c.Undrop(ctx, "f0", host)
+	case DropFromHost, BlipFromHost:
+		return s.c.Undrop(ctx, host, "f0")
+	}
+	return s.c.Restore(ctx, host)
 }
 
 // victims returns the processes that a fault hits: one rank, or all of another kind.
-func (s *Scene) victims(j *Job, word, host string) []int {
-	switch word {
+func (s *Testbed) victims(j *Job, kind, host string) []int {
+	switch kind {
 	case "launcher":
 		select {
 		case <-j.ended:
@@ -117,34 +79,27 @@ func (s *Scene) victims(j *Job, word, host string) []int {
 		return j.On(host, "__serve")
 	case "guard":
 		return j.On(host, "__agent")
+	case "agent and guard":
+		return append(s.victims(j, "guard", host), s.victims(j, "agent", host)...)
 	case "session":
-		return sessions(s.c.Host(host))
+		return lab.Children(s.c.Host(host).PID) // sshd processes that carry connections
 	}
 	for _, pid := range j.On(host, s.Rank) {
-		if !strings.HasPrefix(command(pid), s.Rank) {
-			continue // an agent that starts it
+		if strings.HasPrefix(command(pid), s.Rank) { // not an agent that starts it
+			return []int{pid}
 		}
-		return []int{pid}
 	}
 	return nil
 }
 
-// sessions returns the sshd processes that carry connections.
-func sessions(h *lab.Host) []int { return lab.Children(h.PID) }
-
-// send signals processes, and returns errNobody if there are none.
-func send(pids []int, signals ...syscall.Signal) error {
-	if len(pids) == 0 {
-		return errNobody
-	}
-	result := errNobody
+// send signals processes, and returns errNoVictim if there are none.
+func send(pids []int, signal syscall.Signal) error {
+	result := errNoVictim
 	for _, pid := range pids {
-		for _, s := range signals {
-			if err := syscall.Kill(pid, s); err == nil {
-				result = nil
-			} else if !errors.Is(err, syscall.ESRCH) {
-				return err
-			}
+		if err := syscall.Kill(pid, signal); err == nil {
+			result = nil
+		} else if !errors.Is(err, syscall.ESRCH) {
+			return err
 		}
 	}
 	return result

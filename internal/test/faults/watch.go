@@ -22,7 +22,7 @@ type Expect struct {
 
 	Ranks    int  // that run internal/test/faults/rank without prefixes, so that their output can be judged; 0: others
 	Complete bool // all of their output is there
-	Torn     bool // it may end in a part of a line: the launcher itself was ended, or nobody reads
+	Torn     bool // it may end in a part of a line: the launcher itself was ended, or its output has no reader
 }
 
 // Verdict is how it ended. As JSON it is one line of a campaign.
@@ -39,9 +39,9 @@ type Verdict struct {
 	Exit       int      `json:"exit"`
 	Cause      string   `json:"cause,omitempty"`
 	RSS        int      `json:"rss_kib"`              // the launcher's, at most
-	Missed     bool     `json:"missed,omitempty"`     // nobody was there for the fault to happen to
+	Missed     bool     `json:"missed,omitempty"`     // the fault found no process
 	Patient    bool     `json:"patient,omitempty"`    // the ranks ignored SIGTERM, so that the end took the grace
-	Silent     bool     `json:"silent,omitempty"`     // nothing tells of the fault: it shows by what does not come
+	Silent     bool     `json:"silent,omitempty"`     // the fault shows by silence only
 	Passes     bool     `json:"passes,omitempty"`     // the fault went by, and the job with it to its own end
 	Judged     bool     `json:"judged,omitempty"`     // a cause had to be named
 	Violations []string `json:"violations,omitempty"` // "I1: 2 processes left: …"
@@ -203,8 +203,8 @@ func (w *Watch) onHosts() (pids []int) {
 }
 
 // residue returns what is new since before the job, after a moment for it to disappear.
-func (w *Watch) residue(j *Job, patience time.Duration) []string {
-	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+func (w *Watch) residue(j *Job, limit time.Duration) []string {
+	for deadline := time.Now().Add(limit); ; time.Sleep(20 * time.Millisecond) {
 		var more []string
 		for _, thing := range residue(w.cluster, j) {
 			if !slices.Contains(w.before, thing) {

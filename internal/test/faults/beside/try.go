@@ -19,8 +19,8 @@ const (
 	endLimit   = 30 * time.Second // "never" in the table is: not within this
 )
 
-// scene is one job on its hosts, before its fault.
-type scene struct {
+// trial is one job on its hosts, before its fault.
+type trial struct {
 	*faults.Job
 	c       *lab.Cluster
 	l       launcher
@@ -73,7 +73,7 @@ func try(ctx context.Context, l launcher, f fault) (o outcome, err error) {
 		return o, err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }() // takes along what is left
-	s := &scene{c: c, l: l, trigger: filepath.Join(c.Dir, "go")}
+	s := &trial{c: c, l: l, trigger: filepath.Join(c.Dir, "go")}
 	program := strings.ReplaceAll(strings.ReplaceAll(f.program, "GO", s.trigger), "MYRANK", "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}")
 	if s.Job, err = new(faults.Marks).Start(ctx, c, l.env, l.argv(c, f.system, program)...); err != nil {
 		return o, err
@@ -91,7 +91,7 @@ func try(ctx context.Context, l launcher, f fault) (o outcome, err error) {
 }
 
 // watch waits until launcher and ranks have ended, or the limit is reached.
-func (s *scene) watch(began time.Time, f fault) outcome {
+func (s *trial) watch(began time.Time, f fault) outcome {
 	o := outcome{known: true, end: endLimit, clean: endLimit}
 	for time.Since(began) < endLimit && (o.end == endLimit || o.clean == endLimit) {
 		select {
@@ -125,10 +125,10 @@ func firstWords(text string) string {
 	return ""
 }
 
-func (s *scene) ranks() []int { return s.Processes(rankWord) }
+func (s *trial) ranks() []int { return s.Processes(rankWord) }
 
 // on reports whether a process runs in the host's network.
-func (s *scene) on(host string, pid int) bool {
+func (s *trial) on(host string, pid int) bool {
 	ours, err1 := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", s.c.Host(host).PID))
 	its, err2 := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", pid))
 	return err1 == nil && err2 == nil && ours == its

@@ -82,12 +82,12 @@ func (c *campaign) run(ctx context.Context, gorun, rank string) (err error) {
 
 // work does one injection after the other, on one cluster while it is intact.
 func (c *campaign) work(ctx context.Context) {
-	var scene *faults.Scene
+	var bed *faults.Testbed
 	done := func() {
-		if scene != nil {
-			c.note(scene.Close())
+		if bed != nil {
+			c.note(bed.Close())
 		}
-		scene = nil
+		bed = nil
 	}
 	defer done()
 	for {
@@ -95,14 +95,14 @@ func (c *campaign) work(ctx context.Context) {
 		if !ok {
 			return
 		}
-		if scene == nil {
+		if bed == nil {
 			var err error
-			if scene, err = faults.NewScene(ctx, c.gorun, c.rank, c.bounds); err != nil {
+			if bed, err = faults.NewTestbed(ctx, c.gorun, c.rank, c.bounds); err != nil {
 				c.note(err)
 				return
 			}
 		}
-		v, err := scene.Inject(ctx, faults.Draw(seed))
+		v, err := bed.Inject(ctx, faults.Draw(seed))
 		if err != nil {
 			c.note(err)
 		} else {

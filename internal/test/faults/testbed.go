@@ -14,8 +14,8 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// Scene is a cluster of two hosts for one injection after another.
-type Scene struct {
+// Testbed is a cluster of two hosts for one injection after another.
+type Testbed struct {
 	Gorun, Rank string // programs
 	Bounds      Bounds
 
@@ -24,13 +24,13 @@ type Scene struct {
 	work  string // a folder that only the launcher's host sees
 }
 
-// NewScene starts the hosts.
-func NewScene(ctx context.Context, gorun, rank string, b Bounds) (*Scene, error) {
+// NewTestbed starts the hosts.
+func NewTestbed(ctx context.Context, gorun, rank string, b Bounds) (*Testbed, error) {
 	c, err := lab.Namespaces(ctx, lab.Specs(2)...)
 	if err != nil {
 		return nil, err
 	}
-	s := &Scene{Gorun: gorun, Rank: rank, Bounds: b, c: c, marks: &Marks{}, work: filepath.Join(c.Dir, "work")}
+	s := &Testbed{Gorun: gorun, Rank: rank, Bounds: b, c: c, marks: &Marks{}, work: filepath.Join(c.Dir, "work")}
 	if err := s.furnish(ctx); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
@@ -38,7 +38,7 @@ func NewScene(ctx context.Context, gorun, rank string, b Bounds) (*Scene, error)
 }
 
 // furnish makes the work folder, which is empty on the hosts.
-func (s *Scene) furnish(ctx context.Context) error {
+func (s *Testbed) furnish(ctx context.Context) error {
 	if err := os.Mkdir(s.work, 0o755); err != nil {
 		return err
 	}
@@ -53,13 +53,13 @@ func (s *Scene) furnish(ctx context.Context) error {
 }
 
 // Close takes the hosts down.
-func (s *Scene) Close() error { return s.c.Close() }
+func (s *Testbed) Close() error { return s.c.Close() }
 
-// errNobody reports that a fault found no process: the job had ended or not begun.
-var errNobody = errors.New("nobody there")
+// errNoVictim reports that a fault found no process: the job had ended or not begun.
+var errNoVictim = errors.New("the fault found no process")
 
 // Inject runs a job, harms it and judges the result.
-func (s *Scene) Inject(ctx context.Context, d Injection) (Verdict, error) {
+func (s *Testbed) Inject(ctx context.Context, d Injection) (Verdict, error) {
 	for i := range s.c.Hosts {
 		if err := os.RemoveAll(filepath.Join(s.c.Hosts[i].Home, ".cache/gorun/work")); err != nil {
 			return Verdict{}, err
@@ -118,7 +118,7 @@ const nextTime = 3 * time.Second
 
 // next starts another job, which cleans a host that lost its agent and guard. Until then daemons live on and an empty cgroup
 // stays. nil: there is no such host.
-func (s *Scene) next(ctx context.Context, d Injection) func() error {
+func (s *Testbed) next(ctx context.Context, d Injection) func() error {
 	host := d.unwatched()
 	if host == "" {
 		return nil
@@ -142,7 +142,7 @@ func tailOf(o *Output) string {
 }
 
 // command returns the job of d.
-func (s *Scene) command(d Injection) []string {
+func (s *Testbed) command(d Injection) []string {
 	words := []string{s.Gorun, "-F", "{config}", "-np", strconv.Itoa(injected), "-H", "f1:2,f2:2", "--prefix", "none", "--grace", graceOfDraws.String()}
 	if d.Phase == Staging {
 		words = append(words, "--stage", s.work)
@@ -157,7 +157,7 @@ func (s *Scene) command(d Injection) []string {
 }
 
 // reach waits until the job is in d's phase.
-func (s *Scene) reach(j *Job, d Injection) error {
+func (s *Testbed) reach(j *Job, d Injection) error {
 	ready := func() bool { return strings.HasPrefix(command(j.Launcher()), s.Gorun) } // nsenter has become it
 	switch d.Phase {
 	case Staging, Starting: // the agent receives the folder before it starts ranks
@@ -176,7 +176,7 @@ func (s *Scene) reach(j *Job, d Injection) error {
 }
 
 // allPrint reports whether every rank has printed a line.
-func (s *Scene) allPrint(j *Job) bool {
+func (s *Testbed) allPrint(j *Job) bool {
 	out := "\n" + j.Out.String()
 	for rank := range injected {
 		if !strings.Contains(out, fmt.Sprintf("\n%d 0 ", rank)) {
@@ -187,17 +187,17 @@ func (s *Scene) allPrint(j *Job) bool {
 }
 
 // harm does the faults of d and returns when it did. After a transient fault it tells the job to stop.
-func (s *Scene) harm(ctx context.Context, j *Job, d Injection) (at time.Time, missed bool, err error) {
+func (s *Testbed) harm(ctx context.Context, j *Job, d Injection) (at time.Time, missed bool, err error) {
 	at = time.Now()
 	err = s.strike(ctx, j, d.Fault, d.Host, d.Lasts)
-	missed = errors.Is(err, errNobody)
+	missed = errors.Is(err, errNoVictim)
 	if err != nil && !missed {
 		return at, false, err
 	}
 	if d.Second != None {
 		time.Sleep(d.Gap)
 		at = time.Now()
-		if err := s.strike(ctx, j, d.Second, d.other(), 0); err != nil && !errors.Is(err, errNobody) {
+		if err := s.strike(ctx, j, d.Second, d.other(), 0); err != nil && !errors.Is(err, errNoVictim) {
 			return at, false, err
 		}
 	}
@@ -209,18 +209,9 @@ func (s *Scene) harm(ctx context.Context, j *Job, d Injection) (at time.Time, mi
 }
 
 // heal undoes d's network faults. It resets connections over a cut link, since gorun does not answer for sshd's sessions.
-func (s *Scene) heal(ctx context.Context, d Injection) error {
+func (s *Testbed) heal(ctx context.Context, d Injection) error {
 	if infoOf(d.Fault).detect == 0 {
 		return nil
 	}
-	var err error
-	switch d.Fault {
-	case HostCut:
-		err = s.c.Restore(ctx, d.Host)
-	case DropToHost:
-		err = s.c.Undrop(ctx, "f0", d.Host)
-	case DropFromHost:
-		err = s.c.Undrop(ctx, d.Host, "f0")
-	}
-	return errors.Join(err, s.c.Reset(ctx, "f0", d.Host))
+	return errors.Join(s.reconnect(ctx, d.Fault, d.Host), s.c.Reset(ctx, "f0", d.Host))
 }
