@@ -2,10 +2,7 @@ package main
 
 import (
 	"bytes"
-	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -108,41 +105,6 @@ func TestPublishedCommandLines(t *testing.T) {
 			}
 		}
 	}
-}
-
-// docs/migrating.md has the table of `gorun help compat`.
-func TestMigrationGuideHasTheTable(t *testing.T) {
-	name := filepath.Join("..", "..", "docs", "migrating.md")
-	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const begin, end = "<!-- the tables: UPDATE=1 go test -run TestMigrationGuide ./cmd/gorun -->\n", "<!-- end of the tables -->\n"
-	before, rest, found := strings.Cut(string(text), begin)
-	_, after, ended := strings.Cut(rest, end)
-	if !found || !ended {
-		t.Fatal("the marks around the tables are gone")
-	}
-	golden.File(t, name, before+begin+compatMarkdown()+end+after)
-}
-
-// compatMarkdown formats the table for the guide.
-func compatMarkdown() string {
-	var b strings.Builder
-	section := func(title string, rows [][2]string) {
-		fmt.Fprintf(&b, "\n### %s\n\n| you type | gorun |\n|---|---|\n", title)
-		for _, row := range rows {
-			fmt.Fprintf(&b, "| `%s` | %s |\n", strings.ReplaceAll(row[0], "|", `\|`), strings.ReplaceAll(row[1], "|", `\|`))
-		}
-	}
-	for _, n := range dialect.Launchers() {
-		section(n.Title, dialect.Rows(n.Dialect))
-		if n.Dialect == dialect.OpenMPI {
-			section("Settings of Open MPI: -mca NAME VALUE, OMPI_MCA_NAME, PRTE_MCA_NAME", dialect.SettingRows())
-		}
-	}
-	b.WriteString("\n")
-	return b.String()
 }
 
 func TestHelp(t *testing.T) {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -22,30 +23,9 @@ func TestMain(m *testing.M) {
 	if _, err := exec.LookPath("gcc"); err != nil {
 		os.Exit(m.Run()) // all tests skip
 	}
-	dir, err := os.MkdirTemp("", "gorun-capi-")
-	if err == nil {
-		err = build(dir)
-	}
-	code := 1
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "build libring.so for the tests:", err)
-	} else {
-		code = m.Run()
-	}
-	os.RemoveAll(dir)
-	os.Exit(code)
-}
-
-func build(dir string) error {
-	if err := lab.BuildLibring("../..", dir); err != nil {
-		return err
-	}
-	cmd := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(dir, "gorun"), "../../cmd/gorun")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%w: %s", err, out)
-	}
-	return os.Setenv(binEnv, dir)
+	os.Exit(lab.RunBuilt(m, func(dir string) error {
+		return errors.Join(lab.BuildLibring("../..", dir), lab.BuildStatic("../..", dir, "./cmd/gorun"), os.Setenv(binEnv, dir))
+	}))
 }
 
 // bin is the folder of gorun, libring.so and ring.h.

@@ -3,7 +3,7 @@ package python
 import (
 	"bytes"
 	"context"
-	"fmt"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,36 +18,12 @@ import (
 const interpreter = "/usr/bin/python3"
 
 // TestMain builds gorun and libring.so, and leads the tests and their ranks there by environment variables.
-func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "gorun-python-")
-	if err == nil {
-		err = build(dir)
-	}
-	code := 1
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "build gorun for the tests:", err)
-	} else {
-		code = m.Run()
-	}
-	os.RemoveAll(dir)
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(lab.RunBuilt(m, build)) }
 
 func build(dir string) error {
-	if err := os.Chmod(dir, 0o755); err != nil {
-		return err
-	}
 	here, err := os.Getwd()
-	if err != nil {
+	if err = errors.Join(err, lab.BuildLibring("../..", dir), lab.BuildStatic("../..", dir, "./cmd/gorun")); err != nil {
 		return err
-	}
-	if err := lab.BuildLibring("../..", dir); err != nil {
-		return err
-	}
-	cmd := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(dir, "gorun"), "../../cmd/gorun")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%w: %s", err, out)
 	}
 	for name, value := range map[string]string{"GORUN_TEST_BIN": dir, "GORUN_RING": filepath.Join(dir, "libring.so"), "PYTHONPATH": here,
 		"PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"} {

@@ -39,35 +39,11 @@ func TestMain(m *testing.M) {
 	if os.Getenv(strangerEnv) != "" {
 		os.Exit(m.Run())
 	}
-	dir, err := os.MkdirTemp("", "gorun-e2e-")
-	if err == nil {
-		err = errors.Join(buildAll(dir), os.Chdir(dir))
-	}
-	code := 1
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "build gorun for the tests:", err)
-	} else {
-		code = m.Run()
-	}
-	os.RemoveAll(dir)
-	os.Exit(code)
-}
-
-// buildAll builds gorun, the examples and the tools of the lab into dir, which GORUN_E2E_BIN names.
-func buildAll(dir string) error {
-	// Some hosts of the lab run as other users.
-	if err := os.Chmod(dir, 0o755); err != nil {
-		return err
-	}
-	for _, target := range [][2]string{{filepath.Join(dir, "gorun"), "./cmd/gorun"}, {dir + "/", "./examples/..."}, {dir + "/", "./internal/test/lab/..."},
-		{dir + "/container/", "./internal/test/e2e/testdata/container/..."}} {
-		cmd := exec.Command("go", "build", "-trimpath", "-o", target[0], target[1])
-		cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("%w: %s", err, out)
-		}
-	}
-	return os.Setenv("GORUN_E2E_BIN", dir)
+	os.Exit(lab.RunBuilt(m, func(dir string) error {
+		return errors.Join(lab.BuildStatic(root, dir, "./cmd/gorun", "./examples/...", "./internal/test/lab/..."),
+			lab.BuildStatic(root, dir+"/container", "./internal/test/e2e/testdata/container/..."),
+			os.Setenv("GORUN_E2E_BIN", dir), os.Chdir(dir))
+	}))
 }
 
 // binary returns the path of a program that TestMain built.

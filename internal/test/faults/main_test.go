@@ -2,10 +2,9 @@ package faults
 
 import (
 	"context"
+	"errors"
 	"flag"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -15,33 +14,10 @@ import (
 
 // TestMain builds the static gorun that users run, and the programs that the tests harm.
 func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "gorun-e2e-")
-	if err == nil {
-		err = buildAll(dir)
-	}
-	code := 1
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "build gorun for the tests:", err)
-	} else {
-		_ = flag.Set("test.parallel", "8") // these tests wait more than they work
-		code = m.Run()
-	}
-	os.RemoveAll(dir)
-	os.Exit(code)
-}
-
-func buildAll(dir string) error {
-	if err := os.Chmod(dir, 0o755); err != nil {
-		return err
-	}
-	for _, target := range []string{"../../../cmd/gorun", "../../../examples/...", "./rank"} {
-		cmd := exec.Command("go", "build", "-trimpath", "-o", dir+"/", target)
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("%w: %s", err, out)
-		}
-	}
-	return os.Setenv("GORUN_E2E_BIN", dir)
+	_ = flag.Set("test.parallel", "8") // these tests wait more than they work
+	os.Exit(lab.RunBuilt(m, func(dir string) error {
+		return errors.Join(lab.BuildStatic("../../..", dir, "./cmd/gorun", "./examples/...", "./internal/test/faults/rank"), os.Setenv("GORUN_E2E_BIN", dir))
+	}))
 }
 
 func binary(name string) string { return filepath.Join(os.Getenv("GORUN_E2E_BIN"), name) }
@@ -120,7 +96,7 @@ func (b *harness) await(j *Job, what string, ready func() bool) {
 // judge reports every broken invariant as an error.
 func (b *harness) judge(w *Watch, j *Job, injected time.Time, e Expect) Verdict {
 	b.t.Helper()
-	// Eight of these tests run at a time. docs/reliability.md has the figures of an idle machine.
+	// Eight of these tests run at a time. docs/benchmarks.md has the figures of an idle machine.
 	const slack = 2 * time.Second
 	e.End, e.Clean = e.End+slack, e.Clean+slack
 	v := w.Judge(j, injected, e)

@@ -1,8 +1,8 @@
 package main
 
 import (
+	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,21 +13,11 @@ import (
 // B13 and V12, as far as CI has time; `make soak` runs longer.
 func TestSoak(t *testing.T) {
 	lab.Need(t, "sshd")
-	dir, err := os.MkdirTemp("", "gorun-e2e-")
-	if err != nil {
+	dir := t.TempDir()
+	if err := errors.Join(lab.BuildStatic("../../../..", dir, "./cmd/gorun"), os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(dir, 0o755)); err != nil {
 		t.Fatal(err)
 	}
-	defer os.RemoveAll(dir)
-	gorun := filepath.Join(dir, "gorun")
-	build := exec.Command("go", "build", "-trimpath", "-o", gorun, "../../../../cmd/gorun")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := run(t.Context(), gorun, 50, 50); err != nil {
+	if err := run(t.Context(), filepath.Join(dir, "gorun"), 50, 50); err != nil {
 		t.Error(err)
 	}
 }

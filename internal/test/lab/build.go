@@ -1,0 +1,58 @@
+package lab
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// BuildLibring builds libring.so into dir, as make build does, with ring.h beside it. root is the repository's.
+func BuildLibring(root, dir string) error {
+	root, err := filepath.Abs(root)
+	if err != nil {
+		return err
+	}
+	capi := filepath.Join(root, "ring/capi")
+	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-trimpath", "-tags", "netgo,osusergo",
+		"-ldflags", "-extldflags '-Wl,-soname,libring.so -Wl,--version-script="+filepath.Join(capi, "exports.map")+"'",
+		"-o", filepath.Join(dir, "libring.so"), ".")
+	cmd.Dir = capi
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build libring.so: %w: %s", err, out)
+	}
+	header, err := os.ReadFile(filepath.Join(capi, "ring.h"))
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "ring.h"), header, 0o644)
+}
+
+// BuildStatic builds programs of the repository at root into dir, without cgo, as make build does.
+func BuildStatic(root, dir string, packages ...string) error {
+	cmd := exec.Command("go", append([]string{"build", "-trimpath", "-o", dir + "/"}, packages...)...)
+	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %v: %w: %s", packages, err, out)
+	}
+	return nil
+}
+
+// RunBuilt runs the tests of m after build has put programs into a folder, which all users may enter and which is removed at the
+// end. It returns the exit status.
+func RunBuilt(m *testing.M, build func(dir string) error) int {
+	dir, err := os.MkdirTemp("", "gorun-test-")
+	if err == nil {
+		defer os.RemoveAll(dir)
+		if err = os.Chmod(dir, 0o755); err == nil {
+			err = build(dir)
+		}
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "build programs for the tests:", err)
+		return 1
+	}
+	return m.Run()
+}
