@@ -124,7 +124,7 @@ func mebibytes(value string) (bytes uint64, err error) {
 	return mib << 20, nil
 }
 
-// told returns a value of nvidia-smi, or "" for one such as [N/A].
+// told returns a value of nvidia-smi, or "" if it is [N/A] or the like.
 func told(value string) string {
 	if strings.HasPrefix(value, "[") {
 		return ""

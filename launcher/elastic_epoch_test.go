@@ -31,7 +31,7 @@ func TestOldEpochsKeysAreForgotten(t *testing.T) {
 	}
 }
 
-// A process of this machine is started with an address that other hosts can use, where there are others or may be.
+// A process of this machine starts with an address that other hosts can use if there may be others.
 func TestAddressesAlone(t *testing.T) {
 	here := route.Contact{Local: true, Boot: "a", Addresses: []route.Address{
 		{Interface: "lo", Loopback: true, Up: true, Prefix: netip.MustParsePrefix("127.0.0.1/8")},

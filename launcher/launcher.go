@@ -187,7 +187,7 @@ func (j *job) startContext(ctx context.Context) (context.Context, context.Cancel
 		case <-expired:
 			cancel(fmt.Errorf("not started within %v (--start-timeout)", j.opts.StartTimeout))
 		case stop := <-j.opts.Stops:
-			j.early <- stop // should the ranks be running by now, reap must know
+			j.early <- stop // if the ranks already run, reap must know
 			cancel(&StoppedError{stop.Reason})
 		case <-ctx.Done():
 		}

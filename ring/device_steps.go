@@ -7,7 +7,7 @@ import (
 	"github.com/gorun/gorun/ring/internal/nccl"
 )
 
-// translator decides how NCCL makes a call.
+// translator converts calls to steps of NCCL.
 type translator struct {
 	rank, size int
 	version    int

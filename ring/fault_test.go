@@ -149,7 +149,7 @@ func (f spec) check(s position, w ring.Collective) error {
 	return nil
 }
 
-// heap is room in the ordinary memory of the program.
+// heap allocates room in Go's memory.
 func heap(elements int) []float32 { return make([]float32, elements) }
 
 // way is how a rank makes a call.

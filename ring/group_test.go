@@ -76,7 +76,7 @@ func TestGroupMistakes(t *testing.T) {
 	}
 }
 
-// The end of the job ends the wait for members, and names who failed.
+// The end of the job ends the wait for members, with an error that names the failed rank.
 func TestGroupEndsWithTheJob(t *testing.T) {
 	d := ringtest.NewJob(t, 2)
 	comms := d.Join(t)

@@ -220,9 +220,8 @@ func knownHostsFiles(values []string, byDefault string) []string {
 	return files
 }
 
-// identities lists c's files, then the configured ones; without any of those,
-// the ones ssh tries by habit. ssh -G lists the latter as if they had been
-// configured, so they are known by name.
+// identities lists c's files, then the configured ones, or else ssh's default files. ssh -G lists the defaults as if configured,
+// so they are recognized by name.
 func (c Config) identities(configured []string, x expander) []identityFile {
 	habit := map[string]bool{}
 	var habits []string

@@ -193,8 +193,7 @@ func TestDialCancelled(t *testing.T) {
 	})
 }
 
-// stallConn passes a number of writes and then none, until it is closed; or it
-// closes at that point.
+// stallConn passes a number of writes, then blocks until it is closed, or closes itself.
 type stallConn struct {
 	net.Conn
 	left *atomic.Int64

@@ -110,7 +110,7 @@ type hostileCase struct {
 	begin      func(r *rawServer)
 }
 
-// hostileCases is S6 of the threat model.
+// hostileCases are the hostile servers of row S6 of the threat model.
 func hostileCases() []hostileCase {
 	all := []hostileCase{
 		{"nothing", "data", nil, func(*rawServer) {}},

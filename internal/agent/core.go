@@ -46,7 +46,7 @@ type (
 	eventLost    struct{ why string }           // the launcher is lost
 	eventFailing struct{ failing wire.Failing } // the guard has exited, or the agent was signalled
 	eventEpoch   struct{}                       // an elastic job goes on after an abort
-	eventAborted struct{ ending []int }         // ranks are told to abort; some of them are ending already
+	eventAborted struct{ ending []int }         // ranks are told to abort, and some are ending
 	eventHeard   struct{}                       // any frame from the launcher
 	eventTick    struct{}                       // time passed
 	eventReading struct{ reading link.Reading } // of the connection to the launcher

@@ -267,7 +267,7 @@ func (d *Driver) stop(p *process, now bool) {
 	}
 }
 
-// breakUp records that the epoch in force cannot go on.
+// breakUp records that the current epoch has failed.
 func (d *Driver) breakUp() {
 	was := d.phase
 	switch was {

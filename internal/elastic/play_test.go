@@ -30,7 +30,7 @@ func newPlay(t *testing.T, cfg Config, hosts string) *play {
 	return p
 }
 
-// begun returns a play whose first epoch is whole.
+// begun returns a play whose first epoch is complete.
 func begun(t *testing.T, cfg Config, hosts string) *play {
 	t.Helper()
 	p := newPlay(t, cfg, hosts)

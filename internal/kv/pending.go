@@ -38,8 +38,8 @@ func newListener(l net.Listener, ranks int) *listener {
 	return &listener{Listener: l, own: ownUser, ranks: ranks, pending: map[bool][]*connection{}}
 }
 
-// ownUser reports whether this process's user, or root, has the other end of conn. Where the kernel
-// does not know, the token alone decides.
+// ownUser reports whether this process's user, or root, has the other end of conn. If the kernel does not know, only the token
+// counts.
 func ownUser(conn net.Conn) bool {
 	uid, err := PeerUID(conn)
 	if err != nil {

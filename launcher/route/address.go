@@ -193,9 +193,8 @@ func compareBool(a, b bool) int {
 	return 1
 }
 
-// inside reports addresses that hardly lead to their host from outside: those of
-// bridges for its containers and virtual machines, those that its loopback
-// interface has beside the usual one, and any that another machine has, too.
+// inside reports whether an address is probably unreachable from other hosts: one of a bridge for containers or virtual machines,
+// an extra one of the loopback interface, or one that another machine has too.
 func (s survey) inside(a Address) bool {
 	if a.Loopback {
 		return true

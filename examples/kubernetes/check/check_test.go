@@ -41,7 +41,7 @@ func decode(t *testing.T, name string, into ...any) {
 	}
 }
 
-// strict decodes a document as kubectl apply --validate=strict has it decoded.
+// strict decodes a document as kubectl apply --validate=strict does.
 func strict(document string, into any) error {
 	text, err := yaml.YAMLToJSONStrict([]byte(document))
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 const (
 	// Period is how often the agent reads its connection.
 	Period = 250 * time.Millisecond
-	// deadTime is how long a connection may make no progress while something was sent. It is longer than the
-	// launcher's own bound (ssh.UserTimeout), by the time in which a network that is back shows it.
+	// deadTime is how long a connection may make no progress with unacknowledged data. It exceeds the launcher's bound
+	// (ssh.UserTimeout) by the time that a restored network needs to deliver.
 	deadTime = 6100 * time.Millisecond
 	// minTries is how often the kernel must have sent again without an answer by then.
 	minTries = 2

@@ -171,8 +171,8 @@ func (s *script) lines(want []string) error {
 	return nil
 }
 
-// hosts makes SSH hosts: "loopback", "namespaces" or "rank" (namespaces of user 65534), and how many. Scripts share them. A
-// file of specifications in place of the number makes hosts of the script's own.
+// hosts makes a number of SSH hosts of a kind: "loopback", "namespaces" or "rank" (namespaces of user 65534). Scripts share them.
+// With a file of specifications instead of the number the script gets its own hosts.
 func (s *script) hosts(args []string) error {
 	kind, specs := args[0], args[1]
 	t, key := s.shared.t, kind+" "+specs

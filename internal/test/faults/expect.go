@@ -86,7 +86,7 @@ func (d Injection) end(k kindInfo) time.Duration {
 		if d.Phase != Running { // connections are tried again at growing intervals
 			wait += d.Lasts + time.Second
 		}
-		if d.Phase == Staging { // and there is a folder to bring
+		if d.Phase == Staging { // and a folder is staged
 			wait += 6 * time.Second
 		}
 	case k.kind == LauncherKill:

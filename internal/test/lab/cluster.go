@@ -34,7 +34,7 @@ type Host struct {
 	Addr string // IP address
 	Port int
 	PID  int      // of its sshd, as seen by this process
-	Home string   // namespaces: where this host's home directory is to be found from outside
+	Home string   // namespaces: the path of this host's home directory on this machine
 	Log  string   // file with sshd's log
 	Keys []string // public host keys, as known_hosts holds them: "type base64"
 

@@ -5,9 +5,8 @@ import (
 	"github.com/gorun/gorun/ring/internal/shm"
 )
 
-// Vectors of at most smallStack bytes go through one leader of each domain, whole. Longer
-// ones go in blocks of ShardSize for each leader: while the network has a block, memory
-// works on the one before and the one behind.
+// Vectors of at most smallStack bytes go through one leader of each domain, whole. Longer ones go in blocks of ShardSize for each
+// leader: while a block is on the network, its neighbours are combined in memory.
 const (
 	smallStack = 32 << 10
 	ShardSize  = 1 << 20
@@ -59,7 +58,7 @@ func (f *Fabric) stacked(n int, before func(lo, hi int) error, across func(lo, h
 func (f *Fabric) recall(underWay int) {
 	if underWay >= 0 && f.relay != nil {
 		f.net.Interrupt()
-		_ = f.relay.wait() // the error that is known came first
+		_ = f.relay.wait() // the known error came first
 	}
 }
 
