@@ -8,7 +8,7 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// The user wants the job to stand still, for longer than the lease and than a silent agent counts as living.
+// The user suspends the job for longer than the lease, and longer than an agent may be silent.
 func TestRunStandsStill(t *testing.T) {
 	stand := func(a *fake.Agent) error {
 		if _, err := a.Expect(wire.TypeSuspend); err != nil {

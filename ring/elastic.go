@@ -79,7 +79,7 @@ func Commit(ctx context.Context, c *Comm, state State) error {
 	return c.CheckHosts(ctx)
 }
 
-// trip is a process's way through the epochs.
+// trip is the course of a process through the epochs.
 type trip struct {
 	state State
 	train func(ctx context.Context, c *Comm) error
@@ -87,7 +87,7 @@ type trip struct {
 	late  bool // the job had started before this process joined
 }
 
-// ownership is what a process knows about the job's state.
+// ownership is whether a process has the job's state.
 type ownership int32
 
 const (

@@ -31,7 +31,7 @@ func environ(m *ringtest.Member) ring.Option {
 	return ring.WithEnviron(ringtest.Lookup(m.Environ()))
 }
 
-// A program that knows of no epochs is in the first one that its ranks can join.
+// A program without elastic support joins the first epoch that its ranks can join.
 func TestElasticInit(t *testing.T) {
 	w := ringtest.NewWorld(t, 2)
 	late := w.Add("host1")
@@ -266,7 +266,7 @@ func elasticChild() int {
 	return 0
 }
 
-// A process stops in the middle of a call, and its epoch is given up: the others do not wait for it to leave.
+// A process stops in the middle of a call, and its epoch is aborted: the others do not wait for it.
 func TestElasticStoppedProcess(t *testing.T) {
 	for _, transport := range []string{"tcp", "auto"} {
 		t.Run(transport, func(t *testing.T) {

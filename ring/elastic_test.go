@@ -177,7 +177,7 @@ func TestElasticGrows(t *testing.T) {
 	}
 }
 
-// Whatever comes and goes, each sample is counted once in each pass, as long as somebody is left who has the state.
+// Whatever joins and leaves, each sample is counted once in each pass, as long as a rank with the state remains.
 func TestElasticAtRandom(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")

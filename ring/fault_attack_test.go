@@ -131,7 +131,7 @@ func (m *middleman) end() {
 	m.serving.Wait()
 }
 
-// canary is a number whose bytes are found in nothing else.
+// canary is a number whose bytes occur nowhere else.
 const canary = float32(-7.4505806e-09)
 
 func pairOf(more ...string) layout {

@@ -234,7 +234,7 @@ func TestImpossibleLengthsAreRefused(t *testing.T) {
 	}
 }
 
-// few says that it is so many elements, and is one.
+// few claims to have n elements and has one.
 func few(elements int) ring.Buffer {
 	return ring.Buffer{Ptr: unsafe.Pointer(new(float64)), Len: elements}
 }

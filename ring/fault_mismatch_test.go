@@ -253,7 +253,7 @@ func TestPairsOfDifferentFieldsAreReported(t *testing.T) {
 	}
 }
 
-// One rank leaves out the second of three calls, or makes the last two in the other order.
+// One rank omits the second of three calls, or swaps the last two.
 // It is row R5 of the fault matrix.
 func TestSkippedAndSwappedCallsAreReported(t *testing.T) {
 	if testing.Short() {

@@ -150,7 +150,7 @@ func (q *Queue) cycle() error {
 	return err
 }
 
-// fetch exchanges what did not fit the frames of some ranks. Rest is this rank's.
+// fetch exchanges the bytes that did not fit the frames. Rest is this rank's.
 func (q *Queue) fetch(rest []byte) error {
 	clear(q.rests)
 	counts, err := q.rules.Rests(q.frames)

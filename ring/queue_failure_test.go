@@ -123,7 +123,7 @@ func TestQueueMismatch(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-			// The queue works on, with this name as with others.
+			// The queue stays usable, also with this name.
 			if err := ringtest.Each(3, func(rank int) error { return sumOf(7)(queues[rank]) }); err != nil {
 				t.Fatalf("after a mismatch of %s: %v", name, err)
 			}

@@ -127,8 +127,8 @@ func TestPartEndsWithTheWhole(t *testing.T) {
 	})
 }
 
-// A rank dies when it has told the others of its part where it is, before they have linked up: they hear it at once, as
-// in a call, so that those of an elastic job meet again. It used to take half a minute, and to be no PeerError.
+// A rank dies after it has sent its addresses and before the others of its part have connected: they get a PeerError at once, as
+// in a call.
 func TestSplitWhereARankDies(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")

@@ -180,7 +180,7 @@ func stalledRun(t *testing.T, point stallPoint, how string, config Config, stall
 		if point.after == "window=0" {
 			stdin = endless{}
 		}
-		// What comes after the exec is bounded by who runs it: gorun by heartbeats.
+		// The caller bounds the time after the exec; gorun does so by heartbeats.
 		enough := errors.New("enough of it")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		defer cancel(nil)

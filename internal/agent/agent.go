@@ -263,7 +263,7 @@ func (a *agent) send(t wire.Type, message any) {
 
 func (a *agent) sendHeartbeat() {
 	if a.beating.Swap(true) {
-		return // the last one still waits for room
+		return // the last chunk still waits for room
 	}
 	at := a.now()
 	a.wg.Go(func() {

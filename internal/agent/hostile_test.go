@@ -12,7 +12,7 @@ import (
 // A launcher is trusted, but a faulty one must not leave ranks behind: the
 // agent ends and kills its ranks. host.stop checks that none is left.
 
-// deaf is a rank that ends by force only, and has a child of its own session that does.
+// deaf is a rank that ends only by SIGKILL, with such a child in another session.
 const deaf = `trap '' TERM; setsid sh -c "trap '' TERM; while :; do sleep 1; done" & echo ready; while :; do sleep 1; done`
 
 func TestFaultyLauncherLeavesNoRanks(t *testing.T) {

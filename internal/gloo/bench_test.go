@@ -156,8 +156,8 @@ func (p *player) end(b *testing.B) {
 	}
 }
 
-// benchmarkRendezvous has the ranks of a job meet. They are in processes of their own, so what is said of the hosts is
-// theirs alone; only the time that it takes is that of both, for they share the processors.
+// benchmarkRendezvous makes the ranks of a job connect. Ranks are other processes, so memory and CPU are the hosts' alone; the
+// time includes both, because they share the processors.
 func benchmarkRendezvous(b *testing.B, size, perHost int) {
 	const parts = 8
 	var took, cpu time.Duration

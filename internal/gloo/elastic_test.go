@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// driven are the epochs of one process, as a test says.
+// driven are the epochs of one process, as a test determines.
 type driven struct {
 	mu          sync.Mutex
 	epoch       Epoch

@@ -257,7 +257,7 @@ func TestServerStore(t *testing.T) {
 	}
 }
 
-// A rank that asks for a key that is too long had its whole host given up, and a fence whose name JSON cannot carry was never answered.
+// A request for a key that is too long must not fail the host, and a fence whose name JSON cannot represent must be answered.
 func TestServerTakesOnlyNamesThatTravel(t *testing.T) {
 	d, _ := openTestServer(t, 1)
 	for _, path := range []string{"fence/", "kv/"} {

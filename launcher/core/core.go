@@ -54,7 +54,7 @@ type (
 	}
 	// Abort reports that the ranks cannot go on together, though none has failed.
 	Abort struct{ wire.Abort }
-	// Woke reports that the launcher itself was suspended for a time: frames that came meanwhile are unread.
+	// Woke reports that the launcher was suspended: frames of that time are unread.
 	Woke struct{ Still time.Duration }
 	// Tick reports that time has passed.
 	Tick struct{}

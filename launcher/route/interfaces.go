@@ -29,8 +29,8 @@ func (s survey) Interfaces(chosen [][]Address) [][]string {
 	return names
 }
 
-// sharedNetworks are the subnets that all hosts have an address in, without the slow ones. IPv6 counts where no other is
-// shared: a library that meets both may try to connect the one to the other.
+// sharedNetworks returns the subnets in which all hosts have an address, without slow ones. IPv6 counts only if no IPv4 subnet is
+// shared: a library that sees both may try to connect one to the other.
 func (s survey) sharedNetworks(chosen [][]Address) (shared []netip.Prefix) {
 	speeds, hosts := map[netip.Prefix]int{}, map[netip.Prefix]int{}
 	for _, list := range chosen {

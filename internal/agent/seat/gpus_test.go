@@ -188,7 +188,7 @@ func TestCoresNearGPUs(t *testing.T) {
 	}
 }
 
-// A slot of an elastic job has its GPU for life; which GPU its rank takes by the local rank it does not know.
+// A slot of an elastic job keeps its GPU; with auto it cannot know which GPU its rank takes.
 func TestSlotsOfElasticJobsGetGPUs(t *testing.T) {
 	for _, tt := range []struct {
 		gpus  wire.GPUs

@@ -156,7 +156,7 @@ func TestForeignFilesInTheCacheNeverRun(t *testing.T) {
 		var did []string
 		for _, path := range []string{filepath.Join(s.home, ".cache"), filepath.Dir(s.dir), s.dir, s.dir + "/gorun", s.dir + "/checked", s.dir + "/other"} {
 			if strings.HasPrefix(s.dir, path) && rnd.IntN(6) > 0 { // mostly what is further down
-				_ = os.MkdirAll(path, 0o700) // unless there is something else above
+				_ = os.MkdirAll(path, 0o700) // unless another file is above
 			} else if what := clutter(rnd, path); what != "" {
 				did = append(did, filepath.Base(path)+": "+what)
 			}

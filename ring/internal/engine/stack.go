@@ -53,8 +53,7 @@ func (f *Fabric) stacked(n int, before func(lo, hi int) error, across func(lo, h
 	return finish()
 }
 
-// recall waits for the block that the worker has, after an error: nothing may touch the
-// caller's memory once the call has returned.
+// recall waits for the worker's block after an error: nothing may touch the caller's memory after the call.
 func (f *Fabric) recall(underWay int) {
 	if underWay >= 0 && f.relay != nil {
 		f.net.Interrupt()

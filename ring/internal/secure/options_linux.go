@@ -37,8 +37,8 @@ func (c Config) setCongestion(fd int, local bool) error {
 }
 
 // rtoMax bounds the kernel's wait before it retransmits or probes a full receiver, in
-// milliseconds. It makes enough retries for package tcp to detect a dead network within
-// six seconds, and lets a network that is back be noticed soon.
+// milliseconds. It allows enough retries for package tcp to detect a dead network within six seconds, and to notice a restored
+// one soon.
 const rtoMax = 1000
 
 // setOptions sets options that only Linux has. Kernels before 6.15 lack rtoMax and, after

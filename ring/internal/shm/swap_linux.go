@@ -137,8 +137,7 @@ func (g *Group) took(q int, blocks uint32) bool {
 	return int32(g.seg.pair(q, g.rank).taken.Load()-blocks) >= 0
 }
 
-// returned ends the loans to rank q, which has taken all blocks: after many tiny messages
-// their counts would wrap around.
+// returned resets the loans to rank q, which has taken all blocks: their counts would wrap around after many tiny messages.
 func (g *Group) returned(q int) {
 	for i := range g.loans {
 		if g.loans[i].rank == q {
