@@ -118,7 +118,7 @@ func describe(a *Allocation, err error) string {
 	return "source: " + a.Source + "\n" + np + Format(a.Hosts) + warningLines(a.Warnings)
 }
 
-// TestSourcesAreDocumented holds docs/hosts.md to the order in which places are asked.
+// TestSourcesAreDocumented compares docs/hosts.md with the order of sources.
 func TestSourcesAreDocumented(t *testing.T) {
 	text, err := os.ReadFile("../docs/hosts.md")
 	if err != nil {

@@ -85,7 +85,7 @@ func (j *elasticJob) lost(name string, err error) {
 	j.step(elastic.HostLost{Host: name, Err: err})
 }
 
-// permanent reports a permanent user error before the first epoch: the job does not begin.
+// permanent reports a permanent user error before the first epoch, for which the job does not start.
 func (j *elasticJob) permanent(p *elasticProcess, err error) bool {
 	var refused *RefusedError
 	if j.driver.Established() || !errors.As(err, &refused) {

@@ -60,7 +60,7 @@ func TestFencedHostKeepsNoAgent(t *testing.T) {
 	}
 }
 
-// In an elastic job whose ranks run as in any other, the last words of the one that fails are told also if they are still to be written.
+// In an elastic job without elastic ranks, a failed rank's last lines are reported even if they are not written yet.
 func TestLastWordsOfRankThatAsksForNoEpoch(t *testing.T) {
 	m := serving(func(a *fake.Agent) error {
 		rank, began := a.Job.Ranks[0].Rank, time.Now()

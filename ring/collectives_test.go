@@ -207,8 +207,7 @@ func TestNoAllocation(t *testing.T) {
 					panic("a call failed")
 				}
 			}
-			// What else the process does, such as looking after a call that takes long, counts as well: a call that
-			// allocates does so every time.
+			// Other work of the process, such as the stall watch, counts too; a call that allocates does so every time.
 			least := math.Inf(1)
 			for try := 0; try < 3 && least > 0; try++ {
 				done := make(chan struct{})

@@ -327,7 +327,7 @@ func TestDeviceInitHangs(t *testing.T) {
 	}
 }
 
-// A launch allocates nothing once its like has been made.
+// A launch allocates nothing after an equal one was made.
 func TestDeviceAllocatesNothing(t *testing.T) {
 	for _, caller := range deviceWays() {
 		t.Run(caller.name, func(t *testing.T) {

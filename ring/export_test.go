@@ -12,7 +12,7 @@ func (q *Queue) Stop() (goOn func()) {
 	return q.mu.Unlock
 }
 
-// Cycling waits until the queue is idle, and is then what makes its cycles, until through is called.
+// Cycling waits until the queue is idle, and keeps it from cycles until through is called.
 func (q *Queue) Cycling() (through func()) {
 	q.mu.Lock()
 	for q.cycling {

@@ -14,8 +14,7 @@ import (
 // The tests of this file's family go by the names of the fault matrix, R1 to R24: each
 // does one kind of harm to a job, on every layout.
 
-// rounds is how often a test does its random harm: as often as usual, or as many times
-// that as RING_FAULT_ROUNDS says, for a long run.
+// rounds returns the number of random faults of a test: usual, times RING_FAULT_ROUNDS if set.
 func rounds(usual int) int {
 	if n, err := strconv.Atoi(os.Getenv("RING_FAULT_ROUNDS")); err == nil {
 		return n * usual

@@ -18,8 +18,8 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// guardTimeout is how long the guard waits after the launcher is lost for the agent to exit, which it does soon after lostGrace unless
-// it is stopped or hangs.
+// guardTimeout is how long the guard waits after the launcher is lost for the agent to exit, which happens soon after lostGrace
+// unless it is stopped or hangs.
 const guardTimeout = lostGrace + 2*time.Second
 
 // GuardOptions are how a guard starts its agent.
@@ -55,7 +55,7 @@ func Guard(ctx context.Context, opts GuardOptions) (code int, err error) {
 	if err != nil {
 		return wire.CodeHostFailed, fmt.Errorf("start the agent: %w", err)
 	}
-	// Sweep what guards and agents that were killed together have left here, while this agent starts.
+	// Remove what killed guards and agents have left here, while this agent starts.
 	var stale sync.WaitGroup
 	stale.Go(func() { cage.KillStale(ctx) })
 	defer stale.Wait()

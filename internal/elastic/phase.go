@@ -23,7 +23,7 @@ func (p Phase) final() bool { return p >= Finishing }
 // enter begins a phase.
 func (d *Driver) enter(p Phase) { d.phase, d.since = p, d.now }
 
-// underway reports whether the epoch in force can go on.
+// underway reports whether the current epoch can continue.
 func (d *Driver) underway() bool {
 	return d.phase == Joining || d.phase == Working || d.phase == Draining
 }

@@ -36,7 +36,7 @@ func dialects() map[string][]string {
 	return map[string][]string{"c": {"gcc", "-x", "c", "-std=c11"}, "c++": {"g++", "-x", "c++", "-std=c++17"}}
 }
 
-// compile builds a program of testdata, with more words for the compiler.
+// compile builds a program of testdata, with more arguments for the compiler.
 func compile(t testing.TB, language, source string, more ...string) (program string) {
 	t.Helper()
 	argv := dialects()[language]

@@ -100,7 +100,7 @@ func (e *epochs) Interrupted(epoch int) <-chan struct{} {
 	return e.interrupted
 }
 
-// interrupt makes the rank ask for another epoch.
+// interrupt makes the rank request another epoch.
 func (e *epochs) interrupt(i wire.Interrupt) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

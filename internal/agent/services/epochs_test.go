@@ -120,8 +120,8 @@ func TestEpochs(t *testing.T) {
 	})
 }
 
-// A request for a fence that was let in at the door in one epoch, and comes here when the next has begun with other numbers, is not passed on:
-// the launcher gives up a host that speaks for another's rank.
+// A request for a fence that was accepted in one epoch and arrives when the next has begun with other numbers is not forwarded:
+// the launcher fails a host that posts for another's rank.
 func TestFenceOfAnEpochThatIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()

@@ -84,7 +84,7 @@ from .probes import (
 )
 from .sync_batch_norm import SyncBatchNorm
 
-#: What scripts written for horovod catch when a rank fails. elastic.run goes on after one that is a PeerError, or is
+#: Scripts written for horovod catch this when a rank fails. elastic.run continues after a PeerError, and after one that is
 #: raised by the script itself.
 HorovodInternalError = GorunError
 
