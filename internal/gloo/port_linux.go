@@ -1,6 +1,7 @@
 package gloo
 
 import (
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -114,6 +115,27 @@ func (c *conn) Close() error {
 
 func (c *conn) LocalAddr() net.Addr  { return c.local }
 func (c *conn) RemoteAddr() net.Addr { return &c.remote }
+
+// SyscallConn returns the socket, for options only.
+func (c *conn) SyscallConn() (syscall.RawConn, error) { return socketOf{c}, nil }
+
+// socketOf is the socket of a connection, for calls that neither read nor write.
+type socketOf struct{ c *conn }
+
+func (s socketOf) Control(f func(fd uintptr)) error {
+	if s.c.polled == nil {
+		f(uintptr(s.c.fd))
+		return nil
+	}
+	raw, err := s.c.polled.SyscallConn()
+	if err != nil {
+		return err
+	}
+	return raw.Control(f)
+}
+
+func (socketOf) Read(func(fd uintptr) bool) error  { return errors.ErrUnsupported }
+func (socketOf) Write(func(fd uintptr) bool) error { return errors.ErrUnsupported }
 
 // SetDeadline is for reads and writes alike.
 func (c *conn) SetDeadline(t time.Time) error {

@@ -12,7 +12,7 @@ import (
 // The kernel knows who opened the other end of a loopback connection. It is asked through
 // netlink (sock_diag(7)), which every user may do; SO_PEERCRED is for Unix sockets only.
 
-// ErrPeerUnknown means that the kernel has no live socket at the other end: it was closed, or
+// ErrPeerUnknown means that the kernel has no established socket at the other end: it was closed, or
 // is not on this machine.
 var ErrPeerUnknown = errors.New("nobody on this machine has the other end of the connection open")
 
@@ -25,6 +25,7 @@ const (
 	protocolTCP      = 6
 	familyIPv4       = 2
 	familyIPv6       = 10
+	stateEstablished = 1
 )
 
 // diagRequest asks for the one TCP socket that is bound to local and connected to remote. It is pure.
@@ -70,20 +71,20 @@ func parseDiag(b []byte) (uid uint32, err error) {
 	if len(message) < diagMessageSize {
 		return 0, errors.New("answer of the kernel cut short")
 	}
-	uid, inode := binary.NativeEndian.Uint32(message[64:]), binary.NativeEndian.Uint32(message[68:])
-	if inode == 0 { // closed: the uid of such a socket reads as root's
+	state, uid, inode := message[1], binary.NativeEndian.Uint32(message[64:]), binary.NativeEndian.Uint32(message[68:])
+	if state != stateEstablished || inode == 0 { // the uid of a closed socket reads as root's
 		return 0, ErrPeerUnknown
 	}
 	return uid, nil
 }
 
-// parseTable finds whose the socket is that is bound to local and connected to remote, in the text of
+// parseTable finds whose the established socket is that is bound to local and connected to remote, in the text of
 // /proc/net/tcp or tcp6 (proc_net_tcp(5)). It is pure.
 func parseTable(text string, local, remote netip.AddrPort) (uid uint32, found bool) {
-	const localField, remoteField, uidField, inodeField = 1, 2, 7, 9
+	const localField, remoteField, stateField, uidField, inodeField = 1, 2, 3, 7, 9
 	for line := range strings.Lines(text) {
 		f := strings.Fields(line)
-		if len(f) <= inodeField || f[inodeField] == "0" || !isEntry(f[localField], local) || !isEntry(f[remoteField], remote) {
+		if len(f) <= inodeField || f[inodeField] == "0" || f[stateField] != "01" || !isEntry(f[localField], local) || !isEntry(f[remoteField], remote) {
 			continue
 		}
 		n, err := strconv.ParseUint(f[uidField], 10, 32)

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"sync"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -48,12 +49,45 @@ func (p *Peers) UID(conn net.Conn) (uid uint32, err error) {
 	if !ok1 || !ok2 {
 		return 0, fmt.Errorf("ask who is at %v: not a TCP connection", conn.RemoteAddr())
 	}
-	// The remote address of conn is the local one of the peer's socket.
-	uid, err = p.socketUID(unmapped(peer), unmapped(own))
+	if uid, err = p.addressUID(unmapped(peer), unmapped(own)); err != nil {
+		return 0, err
+	}
+	// The peer may have reset the connection, and another user's socket may have taken its address before the look-up. As
+	// long as conn is established, the only established socket at that address is the other end of conn.
+	switch alive, err := established(conn); {
+	case err != nil:
+		return 0, fmt.Errorf("ask for the state of the connection with %v: %w", peer, err)
+	case !alive:
+		return 0, ErrPeerUnknown
+	}
+	return uid, nil
+}
+
+// addressUID returns the owner of the established socket that is bound to local and connected to remote.
+func (p *Peers) addressUID(local, remote netip.AddrPort) (uid uint32, err error) {
+	uid, err = p.socketUID(local, remote)
 	if err == nil || errors.Is(err, ErrPeerUnknown) {
 		return uid, err
 	}
-	return tableUID(unmapped(peer), unmapped(own))
+	return tableUID(local, remote)
+}
+
+// established reports whether both ends of a TCP connection are open.
+func established(conn net.Conn) (alive bool, err error) {
+	socket, ok := conn.(syscall.Conn)
+	if !ok {
+		return false, errors.ErrUnsupported
+	}
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return false, err
+	}
+	var info *unix.TCPInfo
+	var failed error
+	if err := raw.Control(func(fd uintptr) { info, failed = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO) }); err != nil {
+		return false, err
+	}
+	return failed == nil && info.State == stateEstablished, failed
 }
 
 // tableUID reads the kernel's tables of all connections, which takes longer and needs no netlink.

@@ -80,6 +80,47 @@ func TestPeerUIDOfAnotherUser(t *testing.T) {
 	cmd.stop()
 }
 
+// A peer that sends, resets its connection and leaves its address to another socket is not taken for that socket's owner.
+func TestPeerUIDOfAResetConnection(t *testing.T) {
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	want := []error{}
+	for len(want) < 20 { // until no other process takes the address in between
+		first, err := net.DialTCP("tcp4", nil, l.Addr().(*net.TCPAddr))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := first.Write([]byte("from the first")); err != nil {
+			t.Fatal(err)
+		}
+		at := first.LocalAddr().(*net.TCPAddr)
+		_ = first.SetLinger(0) // Close sends a reset
+		first.Close()
+		want = append(want, ErrPeerUnknown)
+		if next, err := net.DialTCP("tcp4", at, l.Addr().(*net.TCPAddr)); err == nil {
+			defer next.Close()
+			want = append(want, nil)
+			break
+		}
+	}
+	if want[len(want)-1] != nil {
+		t.Fatal("no address could be used twice")
+	}
+	for _, want := range want {
+		conn, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if uid, err := PeerUID(conn); !errors.Is(err, want) {
+			t.Errorf("uid %d, %v; want %v", uid, err, want)
+		}
+		conn.Close()
+	}
+}
+
 func FuzzParseDiag(f *testing.F) {
 	f.Add(diagRequest(netip.MustParseAddrPort("127.0.0.1:1"), netip.MustParseAddrPort("127.0.0.1:2")))
 	f.Add(make([]byte, 200))
