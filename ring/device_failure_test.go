@@ -276,6 +276,46 @@ func TestDeviceWithoutLibraries(t *testing.T) {
 	}
 }
 
+// With --encrypt, GPU data crosses hosts through ring's encrypted connections, and never through NCCL.
+func TestDeviceEncrypted(t *testing.T) {
+	for name, tt := range map[string]struct {
+		hosts  []int
+		env    []string
+		native bool
+		fails  string
+	}{
+		"two hosts":            {hosts: []int{1, 1}},
+		"one host":             {hosts: []int{2}, native: true},
+		"two hosts, with NCCL": {hosts: []int{1, 1}, env: []string{"RING_DEVICE=nccl"}, fails: "RING_DEVICE=nccl, and rank 0 on " + ringtest.Host + "0: NCCL would send data between hosts unencrypted"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := newDeviceJob(t, 2, append(tt.env, "GORUN_ENCRYPT=1")...)
+			j.Hosts, j.Transport = tt.hosts, "auto"
+			comms := j.comms(t)
+			all := make([]*ring.Device, 2)
+			defer func() { closeDevices(t, all) }()
+			err := ringtest.Each(2, func(rank int) error {
+				d, err := ring.NewDevice(ctx, comms[rank], rank)
+				all[rank] = d
+				if tt.fails != "" {
+					if err == nil || !strings.Contains(err.Error(), tt.fails) {
+						return fmt.Errorf("rank %d: %w, want %q", rank, err, tt.fails)
+					}
+					return nil
+				}
+				if err != nil || d.Native() != tt.native {
+					return fmt.Errorf("rank %d: %v, %w", rank, d, err)
+				}
+				_, err = deviceValues(d, rank, 2)
+				return err
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // When NCCL does not begin on one rank all ranks hear why, and the Comm works on.
 func TestDeviceInitFails(t *testing.T) {
 	t.Setenv("STANDIN_INIT_ERROR", "2:1")

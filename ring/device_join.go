@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/gorun/gorun/ring/internal/nccl"
+	"github.com/gorun/gorun/ring/internal/secure"
 )
 
 // roll records which ranks have called NewDevice. Ranks that time out read it to name the missing
@@ -165,6 +166,10 @@ func (d *Device) load(ordinal int) card {
 	mine.state = hostOnly
 	if mode == "host" {
 		mine.text = "RING_DEVICE=host"
+		return mine
+	}
+	if c := d.comm; c.opts.guard == secure.Encrypted && c.LocalSize() < c.Size() {
+		mine.text = "NCCL would send data between hosts unencrypted, in spite of --encrypt"
 		return mine
 	}
 	if d.lib, err = nccl.Find(lookup); err != nil {
