@@ -69,6 +69,7 @@ type settings struct {
 
 	userKnownHosts   []string
 	globalKnownHosts []string
+	revokedHostKeys  []string // lists of keys that no host may show
 	hostKeyAlias     string
 	acceptNew        bool
 	hashKnownHosts   bool
@@ -179,6 +180,7 @@ func (c Config) merge(get func(keyword string) []string, env environment) (setti
 	s.certificateFiles = x.paths(get("certificatefile"))
 	s.userKnownHosts = x.paths(knownHostsFiles(get("userknownhostsfile"), "~/.ssh/known_hosts ~/.ssh/known_hosts2"))
 	s.globalKnownHosts = x.paths(knownHostsFiles(get("globalknownhostsfile"), "/etc/ssh/ssh_known_hosts /etc/ssh/ssh_known_hosts2"))
+	s.revokedHostKeys = x.paths(get("revokedhostkeys"))
 	return s, nil
 }
 

@@ -27,6 +27,9 @@ func thisMachine() environment {
 		env.user = u.Username
 		env.home = or(u.HomeDir, env.home)
 	}
+	if !filepath.IsAbs(env.home) {
+		env.home = "/" // never the current directory, in which others may have put a .ssh
+	}
 	return env
 }
 

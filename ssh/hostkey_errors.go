@@ -65,6 +65,20 @@ func (e *RevokedHostKeyError) Hint() string {
 	return "do not use this host before it has got a new key"
 }
 
+// RevocationListError reports that a file of RevokedHostKeys cannot be read. Then no host key is trusted, as with ssh.
+type RevocationListError struct {
+	Target
+	Err error
+}
+
+func (e *RevocationListError) Error() string {
+	return fmt.Sprintf("%s: read RevokedHostKeys: %v", e.Target, e.Err)
+}
+func (e *RevocationListError) Unwrap() error { return e.Err }
+func (e *RevocationListError) Hint() string {
+	return "correct the file, or RevokedHostKeys in the ssh configuration: without it no host key is trusted"
+}
+
 // HostCertificateError reports that the host's certificate is invalid.
 type HostCertificateError struct {
 	Target

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -16,7 +15,7 @@ import (
 
 // learn adds an unknown host's key to the user's known_hosts file. The file is locked and read again first, because other
 // processes may add the key too.
-func (k *hostKeys) learn(ctx context.Context, remote net.Addr, key xssh.PublicKey) error {
+func (k *hostKeys) learn(ctx context.Context, key xssh.PublicKey) error {
 	if cert, ok := key.(*xssh.Certificate); ok {
 		key = cert.Key
 	}
@@ -24,7 +23,7 @@ func (k *hostKeys) learn(ctx context.Context, remote net.Addr, key xssh.PublicKe
 		return nil // UserKnownHostsFile none: accepted but not saved
 	}
 	file := k.settings.userKnownHosts[0]
-	if err := k.append(ctx, file, remote, key); err != nil {
+	if err := k.append(ctx, file, key); err != nil {
 		var refused Hinter
 		if errors.As(err, &refused) {
 			return err
@@ -34,7 +33,7 @@ func (k *hostKeys) learn(ctx context.Context, remote net.Addr, key xssh.PublicKe
 	return nil
 }
 
-func (k *hostKeys) append(ctx context.Context, file string, remote net.Addr, key xssh.PublicKey) error {
+func (k *hostKeys) append(ctx context.Context, file string, key xssh.PublicKey) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return err
 	}
@@ -50,7 +49,7 @@ func (k *hostKeys) append(ctx context.Context, file string, remote net.Addr, key
 		return err
 	}
 	var unknown *UnknownHostKeyError
-	if err := k.judge(remote, key); !errors.As(err, &unknown) {
+	if err := k.judge(ctx, key); !errors.As(err, &unknown) {
 		return err // another process was first, with this key or another
 	}
 	line := k.line(key) + "\n"
@@ -63,7 +62,7 @@ func (k *hostKeys) append(ctx context.Context, file string, remote net.Addr, key
 
 // line returns the host's entry, with a hashed name if HashKnownHosts is set.
 func (k *hostKeys) line(key xssh.PublicKey) string {
-	name := xknownhosts.Normalize(k.name())
+	name := k.names()[0]
 	if k.settings.hashKnownHosts {
 		name = xknownhosts.HashHostname(name)
 	}

@@ -16,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/skeema/knownhosts"
 	xssh "golang.org/x/crypto/ssh"
 	xknownhosts "golang.org/x/crypto/ssh/knownhosts"
 )
@@ -276,29 +275,4 @@ func TestHostCertificates(t *testing.T) {
 		}
 		s.close()
 	}
-}
-
-func FuzzBlankUnreadable(f *testing.F) {
-	signer := newSigner(f)
-	f.Add("h " + publicLine(signer))
-	f.Add("@revoked * " + publicLine(signer) + "|1|x|y ssh-ed25519 AAAA\n@cert-authority")
-	f.Add(xknownhosts.HashHostname("h") + " " + publicLine(signer))
-	f.Add("! ssh-rsa AAAA\n\v")
-	for _, hosts := range []string{"@unheard-of h", "@revoked @revoked h", "@revoked |1|x", "|1|bad|hash", "|2|AAAA|AAAA", "a,!", "[a", "a,|1|", ",", "h:1:2", "@cert-authority [::1"} {
-		f.Add(hosts + " " + publicLine(signer))
-	}
-	file := filepath.Join(f.TempDir(), "known")
-	f.Fuzz(func(t *testing.T, text string) {
-		clean := blankUnreadable([]byte(text))
-		if bytes.Count(clean, []byte("\n")) < strings.Count(text, "\n") {
-			t.Errorf("lines were lost: %q", clean)
-		}
-		if again := blankUnreadable(clean); !bytes.Equal(again, clean) {
-			t.Errorf("%q becomes %q", clean, again)
-		}
-		writeFile(t, file, string(clean))
-		if _, err := knownhosts.NewDB(file); err != nil {
-			t.Errorf("%q is left, and still cannot be read: %v", clean, err)
-		}
-	})
 }

@@ -1,0 +1,164 @@
+package ssh
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	xssh "golang.org/x/crypto/ssh"
+
+	"github.com/gorun/gorun/internal/test/lab"
+)
+
+// hostKeyLab has servers with one host key and several certificates for it.
+type hostKeyLab struct {
+	host, authority, other xssh.Signer
+	servers                map[string]*clientFiles
+	ports                  map[string]int
+}
+
+func newHostKeyLab(t *testing.T) *hostKeyLab {
+	t.Helper()
+	l := &hostKeyLab{host: newSigner(t), authority: newSigner(t), other: newSigner(t), servers: map[string]*clientFiles{}, ports: map[string]int{}}
+	for kind, mangle := range map[string]func(*xssh.Certificate){
+		"none":       nil,
+		"good":       func(*xssh.Certificate) {},
+		"expired":    func(c *xssh.Certificate) { c.ValidBefore = uint64(time.Now().Add(-time.Hour).Unix()) },
+		"future":     func(c *xssh.Certificate) { c.ValidAfter = uint64(time.Now().Add(time.Hour).Unix()) },
+		"other name": func(c *xssh.Certificate) { c.ValidPrincipals = []string{"elsewhere"} },
+		"any name":   func(c *xssh.Certificate) { c.ValidPrincipals = nil },
+		"user's":     func(c *xssh.Certificate) { c.CertType = xssh.UserCert },
+		"options":    func(c *xssh.Certificate) { c.CriticalOptions = map[string]string{"force-command": "x"} },
+	} {
+		s, files := newServer(t, func(s *server) {
+			s.hostKey = l.host
+			s.config.AddHostKey(l.host)
+			if mangle == nil {
+				return
+			}
+			cert := &xssh.Certificate{Key: l.host.PublicKey(), Serial: 7, KeyId: "node", CertType: xssh.HostCert, ValidPrincipals: []string{"127.0.0.1"}, ValidBefore: xssh.CertTimeInfinity}
+			mangle(cert)
+			if err := cert.SignCert(rand.Reader, l.authority); err != nil {
+				t.Fatal(err)
+			}
+			signer, err := xssh.NewCertSigner(cert, l.host)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.config.AddHostKey(signer)
+		})
+		l.servers[kind], l.ports[kind] = files, s.listen.Addr().(*net.TCPAddr).Port
+	}
+	return l
+}
+
+// Host keys, certificates and revocations are judged as OpenSSH judges them, case by case.
+func TestHostKeysAreJudgedAsByOpenSSH(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	lab.Need(t, "ssh", "ssh-keygen")
+	l := newHostKeyLab(t)
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		writeFile(t, path, text)
+		return path
+	}
+	host, authority, other := publicLine(l.host), publicLine(l.authority), publicLine(l.other)
+	revocationList := func(name string, args ...string) string {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if out, err := exec.Command("ssh-keygen", append([]string{"-q", "-k", "-f", path}, args...)...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		return path
+	}
+	hostFile, authorityFile, otherFile := file("host.pub", host), file("authority.pub", authority), file("other.pub", other)
+	for _, tt := range []struct {
+		name    string
+		server  string // its certificate
+		known   string // NAME is [127.0.0.1]:port
+		revoked string // RevokedHostKeys
+		accept  bool
+	}{
+		{"known", "none", "NAME " + host, "", true},
+		{"unknown", "none", "", "", false},
+		{"changed", "none", "NAME " + other, "", false},
+		{"one of two", "none", "NAME " + other + "NAME " + host, "", true},
+		{"known without the port", "none", "127.0.0.1 " + host, "", true},
+		{"changed without the port", "none", "127.0.0.1 " + other, "", false},
+		{"changed with the port, known without", "none", "NAME " + other + "127.0.0.1 " + host, "", false},
+		{"pattern", "none", "[127.*]:* " + host, "", true},
+		{"negated", "none", "!NAME,!127.*,* " + host, "", false},
+		{"revoked", "none", "NAME " + host + "@revoked * " + host, "", false},
+		{"revoked by name", "none", "NAME " + host + "@revoked NAME " + host, "", false},
+		{"revoked for another host", "none", "NAME " + host + "@revoked elsewhere " + host, "", true},
+		{"another key revoked", "none", "NAME " + host + "@revoked * " + other, "", true},
+		{"key of the authority of others", "none", "@cert-authority * " + host, "", false},
+		{"in a list of revoked keys", "none", "NAME " + host, file("list", "# lost\n\n"+other+host), false},
+		{"not in the list", "none", "NAME " + host, file("others", other), true},
+		{"list that is no list", "none", "NAME " + host, file("no-list", "what is this\n"), false},
+		{"list that is not there", "none", "NAME " + host, filepath.Join(dir, "nothing"), false},
+		{"in a KRL", "none", "NAME " + host, revocationList("krl", hostFile), false},
+		{"not in the KRL", "none", "NAME " + host, revocationList("krl-other", otherFile), true},
+		{"in a KRL by SHA-256", "none", "NAME " + host, revocationList("krl-hash", file("spec", "sha256: "+host)), false},
+		{"broken KRL", "none", "NAME " + host, file("krl-broken", "SSHKRL\n\x00\x00\x00\x00\x01"), false},
+
+		{"certificate", "good", "@cert-authority 127.0.0.1 " + authority, "", true},
+		{"certificate by pattern", "good", "@cert-authority *.1 " + authority, "", true},
+		{"no authority", "good", "", "", false},
+		{"another authority", "good", "@cert-authority * " + other, "", false},
+		{"authority of other hosts", "good", "@cert-authority elsewhere " + authority, "", false},
+		{"authority as a host's key", "good", "* " + authority, "", false},
+		{"authority revoked", "good", "@cert-authority * " + authority + "@revoked * " + authority, "", false},
+		{"authority revoked, key known", "good", "@cert-authority * " + authority + "@revoked * " + authority + "NAME " + host, "", false},
+		{"authority revoked for others", "good", "@cert-authority * " + authority + "@revoked elsewhere " + authority, "", true},
+		{"certified key revoked", "good", "@cert-authority * " + authority + "@revoked * " + host, "", false},
+		{"certificate and another key", "good", "@cert-authority * " + authority + "NAME " + other, "", true},
+		{"expired", "expired", "@cert-authority * " + authority, "", false},
+		{"expired, key known", "expired", "@cert-authority * " + authority + "NAME " + host, "", true},
+		{"not valid yet", "future", "@cert-authority * " + authority, "", false},
+		{"for another host", "other name", "@cert-authority * " + authority, "", false},
+		{"for another host, key known", "other name", "@cert-authority * " + authority + "NAME " + host, "", true},
+		{"a user's", "user's", "@cert-authority * " + authority, "", false},
+		{"unknown options", "options", "@cert-authority * " + authority, "", false},
+		{"authority in a list of revoked keys", "good", "@cert-authority * " + authority, file("list-ca", authority), false},
+		{"certified key in the list", "good", "@cert-authority * " + authority, file("list-key", host), false},
+		{"authority in a KRL", "good", "@cert-authority * " + authority, revocationList("krl-ca", authorityFile), false},
+		{"certified key in a KRL", "good", "@cert-authority * " + authority, revocationList("krl-key", hostFile), false},
+		{"serial in a KRL", "good", "@cert-authority * " + authority, revocationList("krl-serial", "-s", authorityFile, file("serial", "serial: 5-9\n")), false},
+		{"serial not in the KRL", "good", "@cert-authority * " + authority, revocationList("krl-serials", "-s", authorityFile, file("serials", "serial: 8-9\n")), true},
+		{"name of the certificate in a KRL", "good", "@cert-authority * " + authority, revocationList("krl-id", "-s", authorityFile, file("id", "id: node\n")), false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			files := l.servers[tt.server]
+			writeFile(t, files.known, strings.ReplaceAll(tt.known, "NAME", fmt.Sprintf("[127.0.0.1]:%d", l.ports[tt.server])))
+			config := fmt.Sprintf("Host *\n  RevokedHostKeys %s\nHost h\n  HostName 127.0.0.1\n  Port %d\n  User someone\n  IdentityFile %s\n  IdentitiesOnly yes\n"+
+				"  IdentityAgent none\n  UserKnownHostsFile %s\n  GlobalKnownHostsFile /dev/null\n", or(tt.revoked, "none"), l.ports[tt.server], files.identity, files.known)
+			writeFile(t, files.config, config)
+			c, err := Dial(t.Context(), files.Config())
+			if err == nil {
+				c.Close()
+			}
+			out, theirs := exec.Command("ssh", "-F", files.config, "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes", "h", "true").CombinedOutput()
+			if (theirs == nil) != tt.accept {
+				t.Errorf("OpenSSH: %v: %s", theirs, out)
+			}
+			if (err == nil) != tt.accept {
+				t.Errorf("we: %v", err)
+			}
+			var hinter Hinter
+			if err != nil && !errors.As(err, &hinter) {
+				t.Errorf("no hint: %v", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,132 @@
+// Package knownhosts reads known_hosts files and decides by them on a host's key, as OpenSSH does (sshd(8), "SSH_KNOWN_HOSTS FILE
+// FORMAT").
+package knownhosts
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha1"
+	"encoding/base64"
+	"os"
+	"strings"
+
+	xssh "golang.org/x/crypto/ssh"
+)
+
+// Marker says what an entry's key is to its hosts.
+type Marker string
+
+const (
+	Key       Marker = ""               // one of their keys
+	Authority Marker = "cert-authority" // a key that signs their certificates
+	Revoked   Marker = "revoked"        // not to be trusted, as a key nor as an authority
+)
+
+// Entry is one line of a known_hosts file.
+type Entry struct {
+	Marker Marker
+	Key    xssh.PublicKey
+	File   string
+	Line   int // from 1
+	hosts  string
+}
+
+// Read returns the entries of a file. It leaves out lines that do not parse, as ssh does.
+func Read(file string) ([]Entry, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var entries []Entry
+	number := 0
+	for line := range bytes.Lines(text) {
+		number++
+		if e, ok := parse(line); ok {
+			e.File, e.Line = file, number
+			entries = append(entries, e)
+		}
+	}
+	return entries, nil
+}
+
+// parse parses one line.
+func parse(line []byte) (e Entry, ok bool) {
+	line = bytes.Trim(line, " \t\r\n")
+	if len(line) == 0 || line[0] == '#' {
+		return Entry{}, false
+	}
+	words := strings.FieldsFunc(string(line), func(r rune) bool { return r == ' ' || r == '\t' })
+	marker, marked := strings.CutPrefix(words[0], "@")
+	if marked {
+		if words = words[1:]; marker != string(Authority) && marker != string(Revoked) {
+			return Entry{}, false
+		}
+	} else {
+		marker = ""
+	}
+	if len(words) < 3 {
+		return Entry{}, false
+	}
+	blob, err := base64.StdEncoding.DecodeString(words[2])
+	if err != nil {
+		return Entry{}, false
+	}
+	key, err := xssh.ParsePublicKey(blob)
+	if err != nil || key.Type() != words[1] {
+		return Entry{}, false
+	}
+	return Entry{Marker: Marker(marker), Key: key, hosts: words[0]}, true
+}
+
+// Matches reports whether the entry is about a host. A name is in lower case, and of the form [host]:port for a port other than 22.
+func (e Entry) Matches(name string) bool {
+	if hash, hashed := strings.CutPrefix(e.hosts, "|1|"); hashed {
+		return hashedAs(hash, name)
+	}
+	found := false
+	for pattern := range strings.SplitSeq(strings.ToLower(e.hosts), ",") {
+		pattern, negated := strings.CutPrefix(pattern, "!")
+		if !like(pattern, name) {
+			continue
+		}
+		if negated {
+			return false
+		}
+		found = true
+	}
+	return found
+}
+
+// hashedAs reports whether salt|hash, in base64, is of name.
+func hashedAs(text, name string) bool {
+	first, second, _ := strings.Cut(text, "|")
+	salt, err1 := base64.StdEncoding.DecodeString(first)
+	sum, err2 := base64.StdEncoding.DecodeString(second)
+	if err1 != nil || err2 != nil || len(sum) != sha1.Size {
+		return false
+	}
+	mac := hmac.New(sha1.New, salt)
+	mac.Write([]byte(name))
+	return hmac.Equal(mac.Sum(nil), sum)
+}
+
+// like reports whether name matches a pattern, in which * stands for any bytes and ? for one.
+func like(pattern, name string) bool {
+	star, next := -1, 0 // the last star, and where the name goes on if it stands for one byte more
+	p, n := 0, 0
+	for n < len(name) {
+		switch {
+		case p < len(pattern) && pattern[p] == '*':
+			star, next = p, n
+			p++
+		case p < len(pattern) && (pattern[p] == '?' || pattern[p] == name[n]):
+			p, n = p+1, n+1
+		case star >= 0:
+			next++
+			p, n = star+1, next
+		default:
+			return false
+		}
+	}
+	return strings.Trim(pattern[p:], "*") == ""
+}

@@ -1,0 +1,63 @@
+package knownhosts
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+const publicKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIO7ZVcbYJ4IVfYzVgkyl3Cl6aWtSmVjfA9K+TkSzXAbt"
+
+func TestEntries(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "known")
+	text := "\n# comment\nh " + publicKey + "\n@revoked\th\t" + publicKey + " a comment\r\n@cert-authority *.x " + publicKey +
+		"\n@unheard-of h " + publicKey + "\nh ssh-rsa " + strings.Fields(publicKey)[1] + "\nh 1024 35 1234\nh ssh-ed25519 AAAA\n@revoked " + publicKey + "\nlast " + publicKey
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := Read(file)
+	if err != nil || len(entries) != 4 {
+		t.Fatalf("%d entries, %v", len(entries), err)
+	}
+	for i, want := range []struct {
+		marker Marker
+		line   int
+		name   string
+	}{{Key, 3, "h"}, {Revoked, 4, "h"}, {Authority, 5, "a.x"}, {Key, 11, "last"}} {
+		if e := entries[i]; e.Marker != want.marker || e.Line != want.line || e.File != file || !e.Matches(want.name) || e.Matches("other") {
+			t.Errorf("entry %d is %+v", i, e)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, line := range []string{"h " + publicKey, "@revoked * " + publicKey, "|1|AAAA|AAAA " + publicKey, "|1| " + publicKey, "@ " + publicKey, "a,!b,[c*]:2? " + publicKey} {
+		f.Add(line, "h")
+	}
+	f.Fuzz(func(t *testing.T, line, name string) {
+		if e, ok := parse([]byte(line)); ok {
+			e.Matches(name)
+			if e.Key == nil {
+				t.Errorf("%q has no key", line)
+			}
+		}
+	})
+}
+
+// Patterns mean what the same regular expressions do.
+func FuzzPattern(f *testing.F) {
+	f.Add("f*", "f1")
+	f.Add("*.1?7.*", "10.117.1")
+	f.Add("**a*b", "ab")
+	f.Fuzz(func(t *testing.T, pattern, name string) {
+		if strings.ContainsFunc(pattern+name, func(r rune) bool { return r < ' ' || r > '~' }) || len(pattern)+len(name) > 60 {
+			return
+		}
+		same := regexp.MustCompile("^" + strings.NewReplacer(`\*`, ".*", `\?`, ".").Replace(regexp.QuoteMeta(pattern)) + "$")
+		if got, want := like(pattern, name), same.MatchString(name); got != want {
+			t.Errorf("like(%q, %q) is %v", pattern, name, got)
+		}
+	})
+}

@@ -1,0 +1,60 @@
+package knownhosts
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+
+	xssh "golang.org/x/crypto/ssh"
+)
+
+// RevokedIn reports whether a RevokedHostKeys file revokes a key: a list of public keys, one a line, or a key revocation list in OpenSSH's
+// binary format, which ssh-keygen is asked to read. If the file cannot be read, no key can be trusted.
+func RevokedIn(ctx context.Context, file string, key xssh.PublicKey) (bool, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return false, err
+	}
+	if bytes.HasPrefix(text, []byte("SSHKRL\n\x00")) {
+		return inRevocationList(ctx, file, key)
+	}
+	for number, line := range bytes.Split(text, []byte("\n")) {
+		line = bytes.TrimSpace(line)
+		if len(line) == 0 || line[0] == '#' {
+			continue
+		}
+		listed, _, _, _, err := xssh.ParseAuthorizedKey(line)
+		if err != nil {
+			return false, fmt.Errorf("%s:%d: not a public key: %w", file, number+1, err)
+		}
+		if revokes(listed, key) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// inRevocationList asks ssh-keygen.
+func inRevocationList(ctx context.Context, file string, key xssh.PublicKey) (bool, error) {
+	public, err := os.CreateTemp("", "gorun-host-key-")
+	if err != nil {
+		return false, err
+	}
+	defer os.Remove(public.Name())
+	_, err = public.Write(xssh.MarshalAuthorizedKey(key))
+	if err := errors.Join(err, public.Close()); err != nil {
+		return false, err
+	}
+	out, err := exec.CommandContext(ctx, "ssh-keygen", "-Q", "-f", file, public.Name()).CombinedOutput()
+	if err == nil {
+		return false, nil
+	}
+	if bytes.Contains(out, []byte("REVOKED")) {
+		return true, nil
+	}
+	return false, fmt.Errorf("ssh-keygen -Q -f %s: %w: %s", file, err, strings.TrimSpace(string(out)))
+}
