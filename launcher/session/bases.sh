@@ -2,22 +2,24 @@
 # Defines enter, which goes to the cache in the $1-th of its possible places, if that is safe. With a second argument
 # it creates the cache.
 
-enter() { case $1 in
-		1) r=$HOME s=.cache/gorun;;
-		2) r=$XDG_RUNTIME_DIR s=gorun;;
-		*) r=/var/tmp s=gorun-$u;;
-	esac;
+enter() {
+	case $1 in
+	1) r=$HOME s=.cache/gorun ;;
+	2) r=$XDG_RUNTIME_DIR s=gorun ;;
+	*) r=/var/tmp s=gorun-$u ;;
+	esac
 	case $r in
-		/*) ;;
-		*) return 1;;
-	esac;
-	cd -P "$r" && trusted "${PWD%/}" || return 1;
+	/*) ;;
+	*) return 1 ;;
+	esac
+	cd -P "$r" && trusted "${PWD%/}" || return 1
 	if [ "$2" ]; then
-		mkdir -p "$s" || return 1;
-	else [ -d "$s" ] || return 1;
-	fi;
+		mkdir -p "$s" || return 1
+	else
+		[ -d "$s" ] || return 1
+	fi
 	cd -P "$s" && case $1$PWD in
-		[12]*|3*/gorun-$u) trusted "$PWD";;
-		*) false;;
-	esac;
-};
+	[12]* | 3*/gorun-$u) trusted "$PWD" ;;
+	*) false ;;
+	esac
+}

@@ -26,17 +26,33 @@ func startScript() string  { return oneLine(trustFile, basesFile, wholeFile, sta
 func uploadScript() string { return oneLine(trustFile, basesFile, uploadFile) }
 
 // oneLine joins scripts, without comments, to a single line. It must not contain ' \\ or !, so that every login shell passes it
-// to sh unchanged. Variable parts are arguments. Scripts need a POSIX shell, ls and the commands that they name.
+// to sh unchanged. Variable parts are arguments. Scripts need a POSIX shell, ls, grep and the commands that they name.
 func oneLine(files ...string) string {
-	var words []string
+	var b strings.Builder
 	for _, file := range files {
 		for line := range strings.Lines(file) {
-			if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
-				words = append(words, line)
+			if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
+				continue
 			}
+			b.WriteString(line)
+			if endsCommand(line) {
+				b.WriteByte(';')
+			}
+			b.WriteByte(' ')
 		}
 	}
-	return strings.Join(words, " ")
+	return b.String()
+}
+
+// endsCommand reports whether a line of a script ends with a command, and not within a compound one. A line that ends with a
+// pattern of case has no parenthesis before its last.
+func endsCommand(line string) bool {
+	words := strings.Fields(line)
+	switch words[len(words)-1] {
+	case "{", "(", "|", "&&", "||", ";;", "in", "do", "then", "else", "while":
+		return false
+	}
+	return line == ")" || line[len(line)-1] != ')' || strings.Contains(line, "(")
 }
 
 // onHost returns the command that runs the gorun at path on conn, if no other user could have put it there.

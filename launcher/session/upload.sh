@@ -5,67 +5,75 @@
 # asks for its stdin by printing the mark. The file checked names the launch that uploaded, and is newer than the executable.
 # Links are removed, not followed. The second round of the inner loop is for a launch that ended after the first.
 
-umask 077;
-m=$(uname -m 2>/dev/null);
+umask 077
+m=$(uname -m 2>/dev/null)
 case "${5:+$m}" in
-	"") ;;
-	*) case " $5 " in
-		*" $m "*) ;;
-		*) echo "uname says $m" >&2;
-		exit 84;;
-	esac;;
-esac;
-command -v gzip >/dev/null || exit 1;
-i=$4;
-while i=$((i+1));
-[ $i -le 3 ]; do
-	enter $i make && b=${PWD%/}/$1 && mkdir -p "$b" && cd -P "$b" || continue;
-	[ "$PWD" = "$b" ] || { echo "$b: a link is in
-		the way" >&2;
-		continue;
-	};
+"") ;;
+*)
+	case " $5 " in
+	*" $m "*) ;;
+	*)
+		echo "uname says $m" >&2
+		exit 84
+		;;
+	esac
+	;;
+esac
+command -v gzip >/dev/null || exit 1
+i=$4
+while
+	i=$((i + 1))
+	[ $i -le 3 ]
+do
+	enter $i make && b=${PWD%/}/$1 && mkdir -p "$b" && cd -P "$b" || continue
+	[ "$PWD" = "$b" ] || {
+		echo "$b: a link is in the way" >&2
+		continue
+	}
 	if [ -h "$3" ]; then
-		rm -f "$3";
-	fi;
-	[ -d "$3" ] && { echo "$b/$3: a directory is in
-		the way" >&2;
-		continue;
-	};
-	mine=;
+		rm -f "$3"
+	fi
+	[ -d "$3" ] && {
+		echo "$b/$3: a directory is in the way" >&2
+		continue
+	}
+	mine=
 	if mkdir ".$2"; then
-		mine=1;
-	fi 2>/dev/null;
+		mine=1
+	fi 2>/dev/null
 	for look in 1 2; do
 		if [ -f checked ] && [ "$(cat checked 2>/dev/null)" = "$2" ]; then
 			if [ "$mine" ]; then
-				rmdir ".$2";
-			fi;
-			exit 81;
-		fi;
+				rmdir ".$2"
+			fi
+			exit 81
+		fi
 		if [ "$mine" ]; then
-			break;
-			elif [ -d ".$2" ]; then
-			exit 82;
-		fi;
-	done;
-	[ "$mine" ] || { echo "$PWD: cannot be written" >&2;
-		continue;
-	};
+			break
+		elif [ -d ".$2" ]; then
+			exit 82
+		fi
+	done
+	[ "$mine" ] || {
+		echo "$PWD: cannot be written" >&2
+		continue
+	}
 	if : >".$2/new" && chmod 700 ".$2/new" && ".$2/new"; then
-		:;
-	else rm -rf ".$2";
-		echo "$PWD: programs cannot run there" >&2;
-		continue;
-	fi;
-	echo "$2:go";
-	if gzip -dc >".$2/new" && chmod 500 ".$2/new" && { sync -d ".$2/new" 2>/dev/null || :;
-		} && mv -f ".$2/new" "$3"; then
-		{ rm -f checked && echo "$2" >checked;
-			rm -rf ".$2";
-		} 2>/dev/null;
-		exit 0;
-	fi;
-	rm -rf ".$2";
-	exit $((90+i));
-done;
+		:
+	else
+		rm -rf ".$2"
+		echo "$PWD: programs cannot run there" >&2
+		continue
+	fi
+	echo "$2:go"
+	if gzip -dc >".$2/new" && chmod 500 ".$2/new" && { sync -d ".$2/new" 2>/dev/null || :; } && mv -f ".$2/new" "$3"; then
+		{
+			rm -f checked && echo "$2" >checked
+			rm -rf ".$2"
+		} 2>/dev/null
+		exit 0
+	fi
+	rm -rf ".$2"
+	exit $((90 + i))
+done
 exit 83
