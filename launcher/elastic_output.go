@@ -12,13 +12,8 @@ import (
 // stream begins to carry output. Printers and files know processes by their serial numbers: a process's rank changes.
 func (j *elasticJob) stream() error {
 	if j.opts.OutputDir != "" || j.settings.SaveAs != nil {
-		if j.opts.OutputDir != "" {
-			if err := os.MkdirAll(j.opts.OutputDir, 0o700); err != nil {
-				return &OutputError{Err: fmt.Errorf("make the output directory: %w", err)}
-			}
-		}
 		var err error
-		if j.files, err = output.OpenFiles("", j.saveAs, Plan{Size: 1}, j.opts.Note); err != nil {
+		if j.files, err = output.OpenFiles(j.opts.OutputDir, j.saveAs, Plan{}, j.opts.Note); err != nil {
 			return err
 		}
 	}

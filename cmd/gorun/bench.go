@@ -2,9 +2,9 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
-	"os"
-	"path/filepath"
+	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
@@ -144,9 +144,12 @@ func benchProgram(device string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	program := filepath.Join(filepath.Dir(gorun.Path), "gorun-bench")
-	if _, err := os.Stat(program); err != nil {
+	program, err := job.Sibling(gorun.Path, "gorun-bench")
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, usage.Errorf("make build makes it where there is a C compiler; all hosts need it at that path", "--device cuda: %w", err)
+	}
+	if err != nil {
+		return nil, usage.Errorf(usage.Hint(err), "--device cuda: %w", err)
 	}
 	return []string{program}, nil
 }

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/gorun/gorun/internal/trust"
 	"github.com/gorun/gorun/internal/wire"
 )
 
@@ -51,7 +52,7 @@ func (r *receiver) receive(base string) error {
 	if err := os.MkdirAll(base, 0o700); err != nil {
 		return err
 	}
-	if err := trusted(base); err != nil {
+	if err := trust.Check(base); err != nil {
 		return err
 	}
 	root, err := os.OpenRoot(base)

@@ -2,7 +2,6 @@ package workdir
 
 import (
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,22 +10,6 @@ import (
 	"testing/fstest"
 	"time"
 )
-
-func TestSafe(t *testing.T) {
-	for _, tc := range []struct {
-		mode         fs.FileMode
-		owner, group uint32
-		want         bool
-	}{
-		{fs.ModeDir | 0o755, 0, 0, true}, {fs.ModeDir | 0o700, 7, 9, true}, {fs.ModeDir | 0o775, 7, 7, true}, {fs.ModeDir | fs.ModeSticky | 0o777, 0, 0, true},
-		{fs.ModeDir | 0o775, 7, 9, false}, {fs.ModeDir | 0o757, 7, 7, false}, {fs.ModeDir | 0o755, 8, 8, false}, {fs.ModeDir | fs.ModeSticky | 0o777, 8, 0, false},
-		{fs.ModeSymlink | 0o755, 7, 7, false}, {0o700, 7, 7, false},
-	} {
-		if got := safe(tc.mode, tc.owner, tc.group, 7); got != tc.want {
-			t.Errorf("%v of %d:%d: %v", tc.mode, tc.owner, tc.group, got)
-		}
-	}
-}
 
 func TestNothingIsStagedWhereOthersCanWrite(t *testing.T) {
 	s := newSite(t)

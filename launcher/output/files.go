@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 
+	"github.com/gorun/gorun/internal/trust"
 	"github.com/gorun/gorun/internal/wire"
 	"github.com/gorun/gorun/launcher/plan"
 )
@@ -27,9 +29,12 @@ type Files struct {
 	lost  map[uint32]int      // bytes that could not be written, by stream
 }
 
+// OpenFiles begins to save output below dir, and in the files that as names. It writes an index unless the plan has no ranks. The error
+// is an *OutputError.
 func OpenFiles(dir string, as func(rank, fd int) string, plan plan.Plan, note func(string)) (*Files, error) {
 	if dir != "" {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
+		dir = filepath.Clean(dir)
+		if err := trust.MakeDir(dir); err != nil {
 			return nil, &OutputError{fmt.Errorf("make the output directory: %w", err)}
 		}
 	}
@@ -49,6 +54,10 @@ func (e *OutputError) Unwrap() error { return e.Err }
 
 // Hint returns what to change.
 func (e *OutputError) Hint() string {
+	var foreign *trust.Error
+	if errors.As(e.Err, &foreign) {
+		return foreign.Hint()
+	}
 	return "--output-filename names a folder, new or old, in which you may write files"
 }
 
@@ -73,11 +82,16 @@ func (f *Files) name(rank, fd int) (path string, own bool) {
 	return filepath.Join(fmt.Sprintf("rank.%0*d", f.width, rank), [...]string{1: "stdout", 2: "stderr"}[fd]), true
 }
 
-func open(path string) (*os.File, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+// open creates a file. Its directory may be another user's unless it is below dir.
+func (f *Files) open(path string) (*os.File, error) {
+	create, dir := os.MkdirAll, filepath.Dir(path)
+	if f.dir != "" && strings.HasPrefix(path, f.dir+"/") {
+		create = func(dir string, _ os.FileMode) error { return trust.MakeDir(dir) }
+	}
+	if err := create(dir, 0o700); err != nil {
 		return nil, err
 	}
-	return os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	return trust.Create(path)
 }
 
 // write appends data. A file that fails is reported once and the job goes on.
@@ -92,7 +106,7 @@ func (f *Files) write(rank, fd int, data []byte) {
 	file, known := f.files[path]
 	var err error
 	if !known {
-		file, err = open(path)
+		file, err = f.open(path)
 		f.files[path] = file
 	}
 	if file != nil && f.lost[key] == 0 {

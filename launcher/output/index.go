@@ -2,11 +2,13 @@ package output
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"time"
 
+	"github.com/gorun/gorun/internal/trust"
 	"github.com/gorun/gorun/internal/wire"
 )
 
@@ -82,9 +84,9 @@ func (f *Files) savedOf(rank, fd int) *saved {
 	return &saved{filepath.ToSlash(name), n}
 }
 
-// writeIndex replaces the index atomically.
+// writeIndex replaces the index, if there is to be one, atomically.
 func (f *Files) writeIndex(r *Ended) error {
-	if f.dir == "" {
+	if f.dir == "" || f.plan.Size == 0 {
 		return nil
 	}
 	text, err := json.MarshalIndent(f.indexOf(r), "", "  ")
@@ -92,7 +94,12 @@ func (f *Files) writeIndex(r *Ended) error {
 		return fmt.Errorf("list the output files: %w", err)
 	}
 	name := filepath.Join(f.dir, "index.json")
-	if err := os.WriteFile(name+".new", append(text, '\n'), 0o600); err != nil {
+	file, err := trust.Create(name + ".new")
+	if err == nil {
+		_, err = file.Write(append(text, '\n'))
+		err = errors.Join(err, file.Close())
+	}
+	if err != nil {
 		return fmt.Errorf("list the output files: %w", err)
 	}
 	if err := os.Rename(name+".new", name); err != nil {

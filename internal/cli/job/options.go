@@ -2,9 +2,7 @@ package job
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -14,7 +12,6 @@ import (
 	"github.com/gorun/gorun/internal/agent"
 	"github.com/gorun/gorun/internal/cli/settings"
 	"github.com/gorun/gorun/internal/cli/ui"
-	"github.com/gorun/gorun/internal/memexec"
 	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/transport"
 	"github.com/gorun/gorun/launcher"
@@ -34,9 +31,11 @@ func launchOptions(o *settings.Options, plan launcher.Plan, env environment, io 
 	if err != nil {
 		return launcher.Options{}, err
 	}
-	library, err := o.MPI.Library(exe.Path)
-	if err != nil {
-		return launcher.Options{}, err
+	var library []byte
+	if o.MPI.OpenMPI4 {
+		if library, err = openMPILibrary(exe.Path); err != nil {
+			return launcher.Options{}, err
+		}
 	}
 	opts := launcher.Options{Programs: env.programs, Env: env.shared, Work: tree, Network: o.Network.Network, Encrypt: o.Encrypt, OpenMPI4: library, Binding: o.Binding(),
 		ReportBindings: o.ReportBindings, GPUs: o.GPUsPerRank.GPURequest, GPUProgram: GPUProgram(exe.Path), Dial: dial, Exe: exe,
@@ -105,19 +104,4 @@ func CoreCounter(o *settings.Options, console *ui.UI) func(context.Context, []ho
 		console.Tracef("counting the cores of %s", prose.Count(len(hosts), "host"))
 		return launcher.Cores(ctx, hosts, launcher.Options{Dial: dial, Exe: exe, Trace: console.Tracef})
 	}
-}
-
-// GPUProgram returns a function that loads the gorun-gpu next to gorun, for hosts with GPUs; nil content if there is
-// none.
-func GPUProgram(gorun string) func() ([]byte, error) {
-	return sync.OnceValues(func() ([]byte, error) {
-		program, err := os.ReadFile(filepath.Join(filepath.Dir(gorun), "gorun-gpu"))
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read gorun-gpu: %w", err)
-		}
-		return memexec.Pack(program)
-	})
 }

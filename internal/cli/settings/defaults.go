@@ -1,9 +1,11 @@
 package settings
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"os"
+	"os/user"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/gorun/gorun/internal/cli/usage"
+	"github.com/gorun/gorun/internal/trust"
 )
 
 // maxConfig is the largest size of a configuration file in bytes.
@@ -67,26 +70,43 @@ func setFromVariables(flags *pflag.FlagSet, lookup func(string) (string, bool)) 
 	return errs
 }
 
-// ReadDefaults reads the named file of defaults, or else ~/.config/gorun/config.yaml if it exists. Relative paths
-// start at the current directory.
+// ReadDefaults reads the named file of defaults, or else ~/.config/gorun/config.yaml if it exists. Like ssh it refuses the
+// latter if another user can change it. Relative paths start at the current directory.
 func ReadDefaults(named string, flags *pflag.FlagSet, lookup func(string) (string, bool)) (settings, error) {
-	name := named
+	name := cmp.Or(named, defaultsFile(lookup))
 	if name == "" {
-		dir, ok := lookup("XDG_CONFIG_HOME")
-		if !ok || dir == "" {
-			home, _ := lookup("HOME")
-			dir = filepath.Join(home, ".config")
+		return settings{}, nil
+	}
+	if named == "" {
+		switch err := trust.Check(name); {
+		case errors.Is(err, fs.ErrNotExist):
+			return settings{name: name}, nil
+		case err != nil:
+			return settings{}, usage.Errorf(usage.Hint(err), "read the configuration: %w", err)
 		}
-		name = filepath.Join(dir, "gorun", "config.yaml")
 	}
 	s, err := readSettings(name, flags)
 	switch {
-	case named == "" && errors.Is(err, fs.ErrNotExist):
-		return settings{name: name}, nil
 	case err == nil && s.Command != nil:
 		return s, usage.Errorf("name the file with --config-file", "%s:%d: only a job file may name a program", name, s.line)
 	}
 	return s, err
+}
+
+// defaultsFile returns the path of the user's file of defaults, or "" for a user without a home directory.
+func defaultsFile(lookup func(string) (string, bool)) string {
+	dir, _ := lookup("XDG_CONFIG_HOME")
+	if !filepath.IsAbs(dir) {
+		home, _ := lookup("HOME")
+		if account, err := user.Current(); home == "" && err == nil {
+			home = account.HomeDir
+		}
+		dir = filepath.Join(home, ".config")
+	}
+	if !filepath.IsAbs(dir) {
+		return "" // not below the current directory
+	}
+	return filepath.Join(dir, "gorun", "config.yaml")
 }
 
 // ReadJobFile reads a job file; an empty name gives no settings. Relative paths start at the file's folder.

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"encoding/json"
 	"io"
 	"os"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/gorun/gorun/internal/cli/exitcode"
 	"github.com/gorun/gorun/internal/cli/usage"
+	"github.com/gorun/gorun/internal/trust"
 	"github.com/gorun/gorun/launcher"
 )
 
@@ -74,9 +76,9 @@ func OpenEvents(name string, console *UI) (*eventLog, error) {
 	log := &eventLog{now: time.Now, broken: func(err error) { console.Warningf("writing the job's steps stopped: %v", err) }}
 	number, numbered := strings.CutPrefix(name, "fd:")
 	if !numbered {
-		file, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+		file, err := trust.Create(name)
 		if err != nil {
-			return nil, usage.Errorf("name a file in an existing folder that you may write to", "open the file of --json-events: %w", err)
+			return nil, usage.Errorf(cmp.Or(usage.Hint(err), "name a file in an existing folder that you may write to"), "open the file of --json-events: %w", err)
 		}
 		return log.to(file, console), nil
 	}

@@ -1,0 +1,215 @@
+package trust
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Create opens the file at path for writing, and empties it. A new file is accessible to this user only. Create follows only links
+// of this user and root. It refuses, with an *Error, an existing file of another user, and one with a second name, which another user may have
+// given it.
+func Create(path string) (*os.File, error) {
+	dir, name, err := locate(path)
+	if err != nil {
+		return nil, asPathError("open", path, err)
+	}
+	defer unix.Close(dir)
+	var file *os.File
+	switch inProc, perr := isProc(dir); {
+	case perr != nil:
+		err = perr
+	case inProc: // the kernel's link to an open descriptor, behind /dev/stdout
+		file, err = openAt(dir, name, unix.O_WRONLY|unix.O_TRUNC, path)
+	default:
+		file, err = createAt(dir, name, path)
+	}
+	return file, asPathError("open", path, err)
+}
+
+// MakeDir creates a directory, and those above it that are missing, for this user only. It follows only links of this user and root, and
+// refuses, with an *Error, an existing directory of another user.
+func MakeDir(path string) error {
+	dir, name, err := locate(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := MakeDir(filepath.Dir(path)); err != nil {
+			return err
+		}
+		dir, name, err = locate(path)
+	}
+	if errors.Is(err, unix.EISDIR) { // the top, or the current directory
+		return nil
+	}
+	if err != nil {
+		return asPathError("mkdir", path, err)
+	}
+	defer unix.Close(dir)
+	if err := unix.Mkdirat(dir, name, 0o700); err != unix.EEXIST {
+		return asPathError("mkdir", path, err)
+	}
+	fd, err := unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return asPathError("open", path, err)
+	}
+	made := os.NewFile(uintptr(fd), path)
+	defer made.Close()
+	info, err := made.Stat()
+	if err != nil {
+		return err
+	}
+	return ownedBy(path, info, os.Geteuid())
+}
+
+// locate resolves the links of a path and returns the directory that the file is in, or is to be in, and its name there.
+func locate(path string) (dir int, name string, err error) {
+	self, top := os.Geteuid(), "."
+	if filepath.IsAbs(path) {
+		top = "/"
+	}
+	if dir, err = openDir(top); err != nil {
+		return -1, "", err
+	}
+	defer func() {
+		if err != nil {
+			unix.Close(dir)
+		}
+	}()
+	rest := words(path)
+	for links := 0; len(rest) > 0; {
+		name, rest = rest[0], rest[1:]
+		if inProc, err := isProc(dir); err != nil || inProc && len(rest) == 0 {
+			return dir, name, err
+		}
+		fd, err := unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		if err == unix.ENOENT && len(rest) == 0 {
+			return dir, name, nil
+		}
+		if err != nil {
+			return dir, "", err
+		}
+		step := os.NewFile(uintptr(fd), name)
+		info, err := step.Stat()
+		switch {
+		case err != nil:
+		case info.Mode()&fs.ModeSymlink != 0:
+			if links++; links > maxLinks {
+				err = unix.ELOOP
+			} else if err = ownedBy(path, info, self); err == nil {
+				rest, err = follow(fd, &dir, rest)
+			}
+		case len(rest) == 0:
+			step.Close()
+			return dir, name, nil
+		case !info.IsDir():
+			err = unix.ENOTDIR
+		default:
+			err = unix.Dup3(fd, dir, unix.O_CLOEXEC)
+		}
+		step.Close()
+		if err != nil {
+			return dir, "", err
+		}
+	}
+	return dir, "", unix.EISDIR
+}
+
+// follow returns the rest of the path behind a link, which begins at dir. It changes dir to / for an absolute link.
+func follow(link int, dir *int, rest []string) ([]string, error) {
+	target := make([]byte, unix.PathMax)
+	n, err := unix.Readlinkat(link, "", target)
+	if err != nil {
+		return nil, err
+	}
+	if n > 0 && target[0] == '/' {
+		top, err := openDir("/")
+		if err != nil {
+			return nil, err
+		}
+		unix.Close(*dir)
+		*dir = top
+	}
+	return slices.Concat(words(string(target[:n])), rest), nil
+}
+
+func openDir(path string) (int, error) {
+	return unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+}
+
+func words(path string) []string {
+	return strings.FieldsFunc(path, func(r rune) bool { return r == '/' })
+}
+
+// createAt opens or creates the file, which is no link.
+func createAt(dir int, name, path string) (*os.File, error) {
+	file, err := openAt(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, path)
+	if err == nil || !errors.Is(err, fs.ErrExist) {
+		return file, err
+	}
+	if file, err = openAt(dir, name, unix.O_WRONLY, path); err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	if err == nil && info.Mode()&fs.ModeDevice == 0 {
+		err = overwritable(path, info)
+	}
+	if err == nil && info.Mode().IsRegular() {
+		err = file.Truncate(0)
+	}
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	return file, nil
+}
+
+// overwritable returns an error unless an existing file is this user's and has one name.
+func overwritable(path string, info fs.FileInfo) error {
+	if err := ownedBy(path, info, os.Geteuid()); err != nil {
+		return err
+	}
+	if names := info.Sys().(*syscall.Stat_t).Nlink; info.Mode().IsRegular() && names > 1 {
+		return &Error{path, fmt.Sprintf("%v, with %d names", info.Mode(), names), "rm " + path}
+	}
+	return nil
+}
+
+func openAt(dir int, name string, flags int, path string) (*os.File, error) {
+	if inProc, _ := isProc(dir); !inProc {
+		flags |= unix.O_NOFOLLOW
+	}
+	fd, err := unix.Openat(dir, name, flags|unix.O_CLOEXEC, 0o600)
+	for err == unix.EINTR {
+		fd, err = unix.Openat(dir, name, flags|unix.O_CLOEXEC, 0o600)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), path), nil
+}
+
+// isProc reports whether a directory is one of the kernel's about processes, whose links lead to open files and not to paths.
+func isProc(dir int) (bool, error) {
+	var fsys unix.Statfs_t
+	err := unix.Fstatfs(dir, &fsys)
+	return fsys.Type == unix.PROC_SUPER_MAGIC, err
+}
+
+// hasACL reports whether a file has an access control list, by which its mode says less than everything.
+func hasACL(path string) bool {
+	n, err := unix.Lgetxattr(path, "system.posix_acl_access", nil)
+	return err == nil && n > 0
+}
+
+func asPathError(op, path string, err error) error {
+	if _, plain := err.(unix.Errno); plain {
+		return &fs.PathError{Op: op, Path: path, Err: err}
+	}
+	return err
+}

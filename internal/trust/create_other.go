@@ -1,0 +1,19 @@
+//go:build !linux
+
+package trust
+
+import (
+	"os"
+	"syscall"
+)
+
+// Create opens the file at path for writing, and empties it. A new file is accessible to this user only. It follows no link at the end of
+// the path.
+func Create(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY|syscall.O_NOFOLLOW, 0o600)
+}
+
+// MakeDir creates a directory, and those above it that are missing, for this user only.
+func MakeDir(path string) error { return os.MkdirAll(path, 0o700) }
+
+func hasACL(string) bool { return false }

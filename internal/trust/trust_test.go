@@ -1,0 +1,228 @@
+package trust
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/gorun/gorun/internal/test/lab"
+)
+
+const stranger = 65533
+
+// needRoot skips the test where it cannot make files of another user.
+func needRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		lab.Skip(t, "needs root to be another user too")
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// folder returns a folder that is safe, whatever the umask and TMPDIR are.
+func folder(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	must(t, os.Chmod(dir, 0o755))
+	if err := Check(dir); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestCheck(t *testing.T) {
+	needRoot(t)
+	dir := folder(t)
+	file := func(name string, mode os.FileMode, owner, group int) {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must(t, os.WriteFile(path, nil, 0o600))
+		must(t, os.Chmod(path, mode))
+		must(t, os.Chown(path, owner, group))
+	}
+	folder := func(name string, mode os.FileMode, owner, group int) {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		must(t, os.MkdirAll(path, 0o755))
+		must(t, os.Chmod(path, mode))
+		must(t, os.Chown(path, owner, group))
+	}
+	link := func(target, name string, owner int) {
+		t.Helper()
+		must(t, os.Symlink(target, filepath.Join(dir, name)))
+		must(t, os.Lchown(filepath.Join(dir, name), owner, owner))
+	}
+	file("own", 0o755, 0, 0)
+	file("theirs", 0o755, stranger, stranger)
+	file("for-all", 0o757, 0, 0)
+	file("for-a-group", 0o775, 0, stranger)
+	file("for-the-private-group", 0o775, 0, 0)
+	file("open/own", 0o755, 0, 0)
+	folder("open", 0o777, 0, 0)
+	file("sticky/own", 0o755, 0, 0)
+	file("sticky/theirs", 0o755, stranger, stranger)
+	link("../own", "sticky/own-link", 0)
+	link("../own", "sticky/their-link", stranger)
+	folder("sticky", 0o777|os.ModeSticky, 0, 0)
+	file("their-folder/own", 0o755, 0, 0)
+	folder("their-folder", 0o755, stranger, stranger)
+	link("own", "link", 0)
+	link(dir+"/theirs", "link-to-theirs", 0)
+	link("open", "link-to-open", 0)
+	link("loop", "loop", 0)
+	for name, unsafe := range map[string]string{
+		"own": "", "link": "", "sticky/own": "", "sticky/own-link": "", "for-the-private-group": "",
+		"theirs": "theirs", "for-all": "for-all", "for-a-group": "for-a-group", "open/own": "open", "sticky/theirs": "sticky/theirs",
+		"sticky/their-link": "sticky/their-link", "their-folder/own": "their-folder", "link-to-theirs": "theirs", "link-to-open/own": "open",
+		"link-to-open/../own": "open", // open could have been anywhere, when .. was looked up
+	} {
+		var refused *Error
+		switch err := Check(dir + "/" + name); {
+		case unsafe == "" && err != nil:
+			t.Errorf("%s: %v", name, err)
+		case unsafe != "" && (!errors.As(err, &refused) || refused.Path != filepath.Join(dir, unsafe)):
+			t.Errorf("%s: %v, want one about %s", name, err, unsafe)
+		}
+	}
+	for _, name := range []string{"loop", "nothing", "own/below"} {
+		var refused *Error
+		if err := Check(dir + "/" + name); err == nil || errors.As(err, &refused) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	t.Chdir(dir)
+	if err := Check("own"); err != nil {
+		t.Error(err)
+	}
+	if err := Check("theirs"); err == nil {
+		t.Error("a relative path to another user's file is taken")
+	}
+}
+
+func TestForeignMounts(t *testing.T) {
+	const text = `22 1 254:1 / / rw,relatime shared:1 - ext4 /dev/vda rw
+40 22 0:41 / /home/ada/mine rw,nosuid,nodev - fuse.sshfs h:/ rw,user_id=1000,group_id=1000,allow_other
+41 22 0:42 / /var/tmp/gorun-1000 rw,nosuid,nodev shared:7 master:2 - fuse.evil evil rw,user_id=1001,group_id=1001,allow_other
+42 22 0:43 / /mnt/a\040b rw - fuse evil rw,allow_other,user_id=1001
+43 22 0:44 / /mnt/root rw - fuseblk /dev/sdb rw,user_id=0,group_id=0
+44 22 0:45 / /mnt/odd rw - fuse evil rw,user_id=
+`
+	found := foreignMounts(text, 1000)
+	if len(found) != 3 || found["/var/tmp/gorun-1000"] != 1001 || found["/mnt/a b"] != 1001 {
+		t.Errorf("%v", found)
+	}
+	if _, odd := found["/mnt/odd"]; !odd {
+		t.Error("a mount without a number is taken for the user's own")
+	}
+	if all := foreignMounts(text, 1001); len(all) != 2 {
+		t.Errorf("%v", all)
+	}
+}
+
+// Create writes to new files and the user's own, and through links of the user, and never to what is another user's.
+func TestCreate(t *testing.T) {
+	needRoot(t)
+	dir := folder(t)
+	in := func(name string) string { return filepath.Join(dir, name) }
+	must(t, os.Mkdir(in("shared"), 0o755))
+	must(t, os.Chmod(in("shared"), 0o777)) // not sticky: others may exchange what they like
+	write := func(name, text string, owner int) {
+		t.Helper()
+		must(t, os.WriteFile(in(name), []byte(text), 0o666))
+		must(t, os.Chown(in(name), owner, owner))
+	}
+	write("own", "old", 0)
+	write("precious", "old", 0)
+	write("theirs", "old", stranger)
+	must(t, os.Symlink("own", in("link")))
+	must(t, os.Symlink("new-behind-link", in("link-to-new")))
+	must(t, os.Symlink("../precious", in("shared/their-link")))
+	must(t, os.Lchown(in("shared/their-link"), stranger, stranger))
+	must(t, os.Symlink("..", in("shared/their-folder")))
+	must(t, os.Lchown(in("shared/their-folder"), stranger, stranger))
+	must(t, os.Link(in("precious"), in("shared/second-name")))
+
+	for _, name := range []string{"own", "link", "new", "link-to-new", "shared/new", "./shared/../other"} {
+		f, err := Create(dir + "/" + name)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		_, err = io.WriteString(f, "ours")
+		must(t, errors.Join(err, f.Close()))
+		if text, err := os.ReadFile(dir + "/" + name); err != nil || string(text) != "ours" {
+			t.Errorf("%s: %q, %v", name, text, err)
+		}
+	}
+	if info, err := os.Stat(in("new-behind-link")); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("a new file is %v, %v", info, err)
+	}
+	for _, name := range []string{"theirs", "shared/their-link", "shared/their-folder/new", "shared/second-name"} {
+		var refused *Error
+		if f, err := Create(in(name)); !errors.As(err, &refused) {
+			t.Errorf("%s: %v", name, err)
+			f.Close()
+		}
+	}
+	for _, name := range []string{"precious", "theirs"} {
+		if text, err := os.ReadFile(in(name)); err != nil || string(text) != "old" {
+			t.Errorf("%s has %q, %v", name, text, err)
+		}
+	}
+	if _, err := Create(in("none/new")); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+	if _, err := Create(dir); err == nil {
+		t.Error("a folder is a file")
+	}
+}
+
+// Devices, pipes of the user and open descriptors are written to as they are.
+func TestCreateSpecialFiles(t *testing.T) {
+	null, err := Create(os.DevNull)
+	must(t, err)
+	null.Close()
+	r, w, err := os.Pipe()
+	must(t, err)
+	defer r.Close()
+	f, err := Create(filepath.Join("/dev/fd", strconv.Itoa(int(w.Fd()))))
+	must(t, err)
+	w.Close()
+	_, err = io.WriteString(f, "through a pipe")
+	must(t, errors.Join(err, f.Close()))
+	if text, err := io.ReadAll(r); err != nil || string(text) != "through a pipe" {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
+func TestMakeDir(t *testing.T) {
+	needRoot(t)
+	dir := folder(t)
+	t.Chdir(dir)
+	must(t, os.MkdirAll("theirs/in", 0o755))
+	must(t, os.Chown("theirs", stranger, stranger))
+	must(t, os.Mkdir("real", 0o755))
+	must(t, os.Symlink("real", "link"))
+	for _, name := range []string{"a/b/c", "a", "link/d", dir + "/e", ".", "real"} {
+		if err := MakeDir(name); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if info, err := os.Stat("real/d"); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v", info, err)
+	}
+	var refused *Error
+	if err := MakeDir("theirs"); !errors.As(err, &refused) {
+		t.Errorf("another user's folder: %v", err)
+	}
+}
