@@ -7,10 +7,11 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"os"
 	"testing"
 	"time"
+
+	"github.com/gorun/gorun/internal/test/lab"
 )
 
 // noise returns n random bytes, the same each time.
@@ -95,7 +96,7 @@ func sealedPair(t testing.TB) (sender *tls.Conn, out *wire, receiver *tls.Conn, 
 	t.Helper()
 	zero, one := newTestCredentials(t), newTestCredentials(t)
 	ends := [2]*wire{}
-	here, there := rawPair(t)
+	here, there := lab.TCPPair(t)
 	ends[0], ends[1] = newWire(here), newWire(there)
 	done := make(chan error, 1)
 	go func() {
@@ -118,24 +119,6 @@ func newTestCredentials(t testing.TB) *credentials {
 		t.Fatal(err)
 	}
 	return c
-}
-
-// rawPair returns both ends of a TCP connection.
-func rawPair(t testing.TB) (dialed, accepted *net.TCPConn) {
-	t.Helper()
-	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	if dialed, err = net.DialTCP("tcp", nil, l.Addr().(*net.TCPAddr)); err != nil {
-		t.Fatal(err)
-	}
-	if accepted, err = l.AcceptTCP(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { dialed.Close(); accepted.Close() })
-	return dialed, accepted
 }
 
 // forge changes the data on its way from out to in and repairs the checksums, which detect

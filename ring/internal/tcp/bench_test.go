@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/ring/internal/flow"
 	"github.com/gorun/gorun/ring/internal/kernel"
 	"github.com/gorun/gorun/ring/internal/secure"
@@ -51,29 +52,11 @@ func (w *twosome) time(b *testing.B, n int) time.Duration {
 	return time.Since(start) / time.Duration(n)
 }
 
-// rawPair returns both ends of a TCP connection.
-func rawPair(t testing.TB) (dialed, accepted *net.TCPConn) {
-	t.Helper()
-	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	if dialed, err = net.DialTCP("tcp", nil, l.Addr().(*net.TCPAddr)); err != nil {
-		t.Fatal(err)
-	}
-	if accepted, err = l.AcceptTCP(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { dialed.Close(); accepted.Close() })
-	return dialed, accepted
-}
-
 // rawSwap is what sockets can do: both ends send and receive so many bytes at the
 // same time, by the means of package net, and nothing is done to the bytes. A swap
 // that fits into the sockets needs one goroutine at each end, others two.
 func rawSwap(b *testing.B, size int) *twosome {
-	dialed, accepted := rawPair(b)
+	dialed, accepted := lab.TCPPair(b)
 	ends := [2]net.Conn{dialed, accepted}
 	var out, in [2][]byte
 	for end := range out {
