@@ -30,8 +30,9 @@ type task struct {
 //
 // Wait for each Handle once, which frees its resources.
 func (c *Comm) Start(w Collective) (Handle, error) {
-	work, call, err := c.check(&w)
-	if err != nil {
+	work := w.engine()
+	var call engine.Call
+	if err := c.check(&work, &call); err != nil {
 		return Handle{}, err
 	}
 	return c.later.add(work, call), nil
@@ -116,7 +117,7 @@ func (b *backlog) make() {
 		}
 		t := b.queue[0]
 		b.mu.Unlock()
-		err := b.comm.run(context.Background(), &t.work, t.call)
+		err := b.comm.run(context.Background(), &t.work, &t.call)
 		b.mu.Lock()
 		t.work = engine.Collective{} // the caller's memory is not ours to keep
 		t.over, t.err = true, err

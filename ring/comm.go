@@ -103,33 +103,39 @@ func (c *Comm) Close() error {
 // Do makes the call that w describes and returns when this rank's part is done. It returns an
 // error, and sends nothing, if w is invalid.
 func (c *Comm) Do(ctx context.Context, w Collective) error {
-	work, call, err := c.check(&w)
-	if err != nil {
+	work := w.engine()
+	var call engine.Call
+	if err := c.check(&work, &call); err != nil {
 		return err
 	}
 	untie := c.tie(ctx, call.Kind) // also while it waits for earlier calls
 	c.later.drain()
-	return c.make(ctx, untie, &work, call)
+	return c.make(ctx, untie, &work, &call)
 }
 
-// check validates w on this Comm, and returns it and its description as the engine takes them.
-func (c *Comm) check(w *Collective) (engine.Collective, engine.Call, error) {
-	work := w.engine()
-	call, err := work.Check(c.Rank(), c.Size())
+// check validates w on this Comm, and sets call to its description.
+func (c *Comm) check(w *engine.Collective, call *engine.Call) error {
+	err := w.Check(c.Rank(), c.Size(), call)
 	call.Epoch = uint64(c.self.Epoch)
-	return work, call, err
+	return err
+}
+
+// valid returns what is wrong with w on this Comm, or nil.
+func (c *Comm) valid(w *Collective) error {
+	work := w.engine()
+	return c.check(&work, new(engine.Call))
 }
 
 // run makes one call after the running one has returned.
-func (c *Comm) run(ctx context.Context, w *engine.Collective, call engine.Call) error {
+func (c *Comm) run(ctx context.Context, w *engine.Collective, call *engine.Call) error {
 	return c.make(ctx, c.tie(ctx, call.Kind), w, call)
 }
 
 // make is run for a call that is tied to ctx.
-func (c *Comm) make(ctx context.Context, untie func() error, w *engine.Collective, call engine.Call) error {
+func (c *Comm) make(ctx context.Context, untie func() error, w *engine.Collective, call *engine.Call) error {
 	c.calls.Lock()
 	defer c.calls.Unlock()
-	if err := c.over(call.Kind.String()); err != nil {
+	if err := c.over(call.Kind); err != nil {
 		if cerr := untie(); cerr != nil && errors.Is(cerr, ctx.Err()) { // it will never run: the job cannot finish without it
 			c.report(c.inJob(c.Rank()), cerr)
 		}
@@ -159,12 +165,12 @@ func (c *Comm) failure() error {
 	return nil
 }
 
-// over returns the error of call op if the Comm is broken, or nil.
-func (c *Comm) over(op string) error {
+// over returns the error of a call if the Comm is broken, or nil.
+func (c *Comm) over(kind engine.Kind) error {
 	if err := c.failure(); err != nil || c.life.Err() == nil {
 		return err
 	}
-	err := during(op, context.Cause(c.life))
+	err := during(kind.String(), context.Cause(c.life))
 	c.broke.Store(&err)
 	c.leave()
 	return err

@@ -65,7 +65,7 @@ func (d *Device) check(call *DeviceCall) error {
 			return fmt.Errorf("ring: %v: a buffer of %d elements at %p", call.Kind, b.Len, b.Ptr)
 		}
 	}
-	if _, _, err := d.comm.check(&call.Collective); err != nil {
+	if err := d.comm.valid(&call.Collective); err != nil {
 		return err
 	}
 	if call.scaled() && (!call.Kind.reduces() || call.Op != Sum && call.Op != Avg || !call.Type.floats()) {
@@ -113,13 +113,13 @@ func (d *Device) begin(w *DeviceCall) error {
 	c := d.comm
 	c.calls.Lock()
 	defer c.calls.Unlock()
-	if err := c.over(w.Kind.String()); err != nil {
+	if err := c.over(engine.Kind(w.Kind)); err != nil {
 		return err
 	}
 	if w.Kind != KindMessage {
 		c.seq++
 	}
-	c.post.Enter(engine.Call{Kind: engine.Kind(w.Kind), Seq: c.seq}, w.To, w.From)
+	c.post.Enter(&engine.Call{Kind: engine.Kind(w.Kind), Seq: c.seq}, w.To, w.From)
 	if len(d.steps) == 0 {
 		c.post.Leave()
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/gorun/gorun/ring/internal/engine"
 	"github.com/gorun/gorun/ring/internal/kernel"
 	"github.com/gorun/gorun/ring/internal/nccl"
 )
@@ -69,11 +70,12 @@ func (d *Device) throughHost(ctx context.Context, s Stream, w *DeviceCall) error
 		return d.fail(w.Kind, err)
 	}
 	work := &d.stage.work
-	host, call, err := d.comm.check(work)
-	if err != nil {
+	host := work.engine()
+	var call engine.Call
+	if err := d.comm.check(&host, &call); err != nil {
 		return err
 	}
-	if err := d.comm.run(ctx, &host, call); err != nil {
+	if err := d.comm.run(ctx, &host, &call); err != nil {
 		d.abort()
 		return err
 	}

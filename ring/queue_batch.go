@@ -153,7 +153,7 @@ func (q *Queue) runUnlike(t *tensor) (own, err error) {
 	w.Dst = t.room(q.counts)
 	if w.Dst.Len != total {
 		own = fmt.Errorf("ring: %v: tensor %q: room for %d elements, and %d come", w.Kind, t.name, w.Dst.Len, total)
-	} else if _, _, cerr := q.data.check(&w); cerr != nil {
+	} else if cerr := q.data.valid(&w); cerr != nil {
 		own = fmt.Errorf("%w (tensor %q)", cerr, t.name)
 	}
 	if own != nil {

@@ -116,8 +116,9 @@ func (q *Queue) request(name string, w *Collective) (negotiate.Request, error) {
 	if !ok {
 		return negotiate.Request{}, fmt.Errorf("ring: queue: tensor %.80q: a queue has no %v", name, w.Kind)
 	}
-	_, call, err := q.data.check(w)
-	if err != nil {
+	work := w.engine()
+	var call engine.Call
+	if err := q.data.check(&work, &call); err != nil {
 		return negotiate.Request{}, fmt.Errorf("%w (tensor %.80q)", err, name)
 	}
 	r := negotiate.Request{Name: name, Kind: kind, Type: kernel.DType(call.Type), Op: negotiate.Op(call.Op), Root: int32(call.Root), Shape: w.Shape}

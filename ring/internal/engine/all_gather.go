@@ -5,7 +5,7 @@ import (
 )
 
 // allGather puts every rank's src into its part of dst.
-func (f *Fabric) allGather(call Call, dst, src []byte) error {
+func (f *Fabric) allGather(call *Call, dst, src []byte) error {
 	own := f.part(dst, f.rank)
 	if len(own) > 0 && &own[0] != &src[0] {
 		copy(own, src)
@@ -46,7 +46,7 @@ func (f *Fabric) allGather(call Call, dst, src []byte) error {
 }
 
 // gatherNear gives each part of this domain to all its ranks.
-func (f *Fabric) gatherNear(call Call, dst []byte) error {
+func (f *Fabric) gatherNear(call *Call, dst []byte) error {
 	if f.shared == nil {
 		return nil
 	}

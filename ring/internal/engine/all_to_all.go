@@ -2,7 +2,7 @@ package engine
 
 // allToAll exchanges with the ranks at each distance in turn, first inside the domain, then
 // beyond it.
-func (f *Fabric) allToAll(call Call, dst, src []byte) error {
+func (f *Fabric) allToAll(call *Call, dst, src []byte) error {
 	to := func(rank int) []byte { return src[f.sends[rank]:f.sends[rank+1]] }
 	copy(f.part(dst, f.rank), to(f.rank))
 	near := f.mine()

@@ -8,7 +8,7 @@ import (
 // where all ranks share it, the network alone (algorithms.Team.AllReduce picks by length)
 // where no two do, else both stacked, whole for short vectors and in blocks for long ones.
 // Dst and src are the same, or share no memory.
-func (f *Fabric) allReduce(call Call, dst, src []byte) error {
+func (f *Fabric) allReduce(call *Call, dst, src []byte) error {
 	r := f.reduction(call)
 	switch {
 	case f.Size() == 1:
@@ -32,7 +32,7 @@ func (f *Fabric) allReduce(call Call, dst, src []byte) error {
 
 // allReduceSmall reduces the whole vector at the first leader of each domain, combines the
 // leaders' vectors over the network, and broadcasts the result inside the domains.
-func (f *Fabric) allReduceSmall(call Call, r algorithms.Reduction, dst, src []byte) error {
+func (f *Fabric) allReduceSmall(call *Call, r algorithms.Reduction, dst, src []byte) error {
 	if f.shared == nil {
 		copy(dst, src)
 	} else if err := f.shared.AllReduce(call.sign(), r.Type, r.Op, pointer(dst), pointer(src), len(src)/r.Type.Size(), 1); err != nil {

@@ -1,7 +1,7 @@
 package engine
 
 // broadcast copies the root's buf to all ranks.
-func (f *Fabric) broadcast(call Call, buf []byte) error {
+func (f *Fabric) broadcast(call *Call, buf []byte) error {
 	root := int(call.Root)
 	switch {
 	case f.Size() == 1:
@@ -33,7 +33,7 @@ func (f *Fabric) broadcast(call Call, buf []byte) error {
 
 // broadcastSmall sends the whole vector to the first leader of each domain, which
 // broadcasts it inside.
-func (f *Fabric) broadcastSmall(call Call, buf []byte, home int, within func(lo, hi int) error) error {
+func (f *Fabric) broadcastSmall(call *Call, buf []byte, home int, within func(lo, hi int) error) error {
 	if err := within(0, len(buf)); err != nil {
 		return err
 	}

@@ -28,13 +28,13 @@ type Collective struct {
 // member is one rank of a communicator of size ranks.
 type member struct{ rank, size int }
 
-// Check validates w for rank of size ranks and returns its description for the other ranks,
-// without its number and epoch. It touches no memory.
-func (w *Collective) Check(rank, size int) (Call, error) {
+// Check validates w for rank of size ranks and sets call to its description for the other ranks, without its number and epoch. It
+// touches no memory of w.
+func (w *Collective) Check(rank, size int, call *Call) error {
 	c := member{rank, size}
-	call := Call{Kind: w.Kind, Type: w.Type}
-	bad := func(format string, args ...any) (Call, error) {
-		return Call{}, fmt.Errorf("ring: %v: %s", w.Kind, fmt.Sprintf(format, args...))
+	*call = Call{Kind: w.Kind, Type: w.Type}
+	bad := func(format string, args ...any) error {
+		return fmt.Errorf("ring: %v: %s", w.Kind, fmt.Sprintf(format, args...))
 	}
 	switch {
 	case w.Kind < KindBarrier || w.Kind > KindMessage:
@@ -52,10 +52,10 @@ func (w *Collective) Check(rank, size int) (Call, error) {
 	if w.Kind.rooted() && w.Kind != KindMessage {
 		call.Root = uint32(w.Root)
 	}
-	if err := c.measure(w, &call); err != nil {
-		return Call{}, fmt.Errorf("ring: %v: %w", w.Kind, err)
+	if err := c.measure(w, call); err != nil {
+		return fmt.Errorf("ring: %v: %w", w.Kind, err)
 	}
-	return call, nil
+	return nil
 }
 
 // measure validates the lengths, and puts them into the call.

@@ -103,8 +103,8 @@ func (f *Fabric) Interrupt() {
 	}
 }
 
-// Run makes one call.
-func (f *Fabric) Run(w *Collective, call Call) error {
+// Run makes one call, which it does not keep.
+func (f *Fabric) Run(w *Collective, call *Call) error {
 	call.encode((*[callSize]byte)(&f.sign))
 	if f.shared != nil {
 		f.shared.Announce(call.Order(), call.sign())
@@ -165,7 +165,7 @@ func (f *Fabric) part(vector []byte, rank int) []byte {
 }
 
 // reduction returns how the elements of call are combined, and divided at the end.
-func (f *Fabric) reduction(call Call) algorithms.Reduction {
+func (f *Fabric) reduction(call *Call) algorithms.Reduction {
 	r := algorithms.Reduction{Type: kernel.DType(call.Type), Op: call.Op.kernel()}
 	if call.Op == Avg {
 		r.Divisor = f.Size()
@@ -182,7 +182,7 @@ func (f *Fabric) room(n int) []byte {
 }
 
 // barrier meets inside the domains, then among their first leaders, then inside again.
-func (f *Fabric) barrier(call Call) error {
+func (f *Fabric) barrier(call *Call) error {
 	if f.shared != nil {
 		if err := f.shared.Barrier(call.sign()); err != nil {
 			return err
@@ -203,7 +203,7 @@ func (f *Fabric) barrier(call Call) error {
 }
 
 // explain converts errors of memory and network to the engine's.
-func (f *Fabric) explain(call Call, err error) error {
+func (f *Fabric) explain(call *Call, err error) error {
 	var sign *shm.SignError
 	var length *shm.LengthError
 	var gone *shm.GoneError
@@ -211,11 +211,11 @@ func (f *Fabric) explain(call Call, err error) error {
 	var peer *tcp.PeerError
 	switch {
 	case errors.As(err, &sign):
-		return &MismatchError{Rank: f.rank, Peer: f.mine()[sign.Rank], Mine: call, Theirs: call.signed(sign.Theirs)}
+		return &MismatchError{Rank: f.rank, Peer: f.mine()[sign.Rank], Mine: *call, Theirs: call.signed(sign.Theirs)}
 	case errors.As(err, &length):
-		theirs := call
-		call.Count, theirs.Count = uint64(length.Mine/call.Type.Size()), uint64(length.Theirs/call.Type.Size())
-		return &MismatchError{Rank: f.rank, Peer: f.mine()[length.Rank], Mine: call, Theirs: theirs}
+		mine, theirs := *call, *call
+		mine.Count, theirs.Count = uint64(length.Mine/call.Type.Size()), uint64(length.Theirs/call.Type.Size())
+		return &MismatchError{Rank: f.rank, Peer: f.mine()[length.Rank], Mine: mine, Theirs: theirs}
 	case errors.As(err, &gone):
 		return &LinkError{f.mine()[gone.Rank], errors.New("it has ended or left")}
 	case errors.As(err, &flowSign):
@@ -223,10 +223,11 @@ func (f *Fabric) explain(call Call, err error) error {
 		if derr != nil {
 			return &LinkError{flowSign.Rank, derr}
 		}
-		if mine, derr := decodeCall((*[callSize]byte)(&f.expect)); derr == nil && call.Kind == mine.Kind && mine.Kind == theirs.Kind {
-			call = mine
+		mine := *call
+		if expected, derr := decodeCall((*[callSize]byte)(&f.expect)); derr == nil && mine.Kind == expected.Kind && expected.Kind == theirs.Kind {
+			mine = expected
 		}
-		return &MismatchError{Rank: f.rank, Peer: flowSign.Rank, Mine: call, Theirs: theirs}
+		return &MismatchError{Rank: f.rank, Peer: flowSign.Rank, Mine: mine, Theirs: theirs}
 	case errors.As(err, &peer):
 		return &LinkError{peer.Rank, peer.Err}
 	}

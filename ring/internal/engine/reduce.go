@@ -6,7 +6,7 @@ import (
 
 // reduce combines src of all ranks into dst of the root. A short vector is an allreduce that
 // only the root keeps; a long one is a reduce-scatter and a gather.
-func (f *Fabric) reduce(call Call, dst, src []byte) error {
+func (f *Fabric) reduce(call *Call, dst, src []byte) error {
 	r, root := f.reduction(call), int(call.Root)
 	switch {
 	case f.Size() == 1:

@@ -6,7 +6,7 @@ import (
 )
 
 // reduceScatter combines src of all ranks and puts this rank's part of the result into dst.
-func (f *Fabric) reduceScatter(call Call, dst, src []byte) error {
+func (f *Fabric) reduceScatter(call *Call, dst, src []byte) error {
 	r := f.reduction(call)
 	switch {
 	case f.Size() == 1:
@@ -28,7 +28,7 @@ func (f *Fabric) reduceScatter(call Call, dst, src []byte) error {
 
 // reduceScatterStacked gives every leader its shard of each domain's parts from its own
 // domain, combines the leaders' shards over the network, and shares the result inside the domain.
-func (f *Fabric) reduceScatterStacked(call Call, r algorithms.Reduction, dst, src []byte) error {
+func (f *Fabric) reduceScatterStacked(call *Call, r algorithms.Reduction, dst, src []byte) error {
 	elem := call.Type.Size()
 	home := len(f.territory(src, f.domain))
 	room := f.room(home + 64 + len(src)/f.leaders + len(f.domains)*(elem+64))

@@ -9,7 +9,7 @@ const none = -1
 
 // message sends out to one rank while in is filled by another. Either may be none; both may be
 // this rank.
-func (f *Fabric) message(call Call, to int, out []byte, from int, in []byte) error {
+func (f *Fabric) message(call *Call, to int, out []byte, from int, in []byte) error {
 	if to == f.rank {
 		copy(in, out)
 		return nil
@@ -19,7 +19,7 @@ func (f *Fabric) message(call Call, to int, out []byte, from int, in []byte) err
 
 // swap sends out to rank to while in is filled by rank from; either may be none. Ranks of this
 // domain come first on every rank, so that no circle of waits can form.
-func (f *Fabric) swap(call Call, to int, out []byte, from int, in []byte) error {
+func (f *Fabric) swap(call *Call, to int, out []byte, from int, in []byte) error {
 	farTo, farFrom := to, from
 	if f.Near(to) || f.Near(from) {
 		nearTo, nearFrom := shm.None, shm.None
@@ -42,7 +42,7 @@ func (f *Fabric) swap(call Call, to int, out []byte, from int, in []byte) error 
 }
 
 // swapFar exchanges over the network. The two directions may carry different calls.
-func (f *Fabric) swapFar(call Call, to int, out []byte, from int, in []byte) error {
+func (f *Fabric) swapFar(call *Call, to int, out []byte, from int, in []byte) error {
 	size := call.Type.Size()
 	mine, theirs := call, call
 	if call.Kind == KindMessage {

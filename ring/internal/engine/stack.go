@@ -80,7 +80,7 @@ func (f *Fabric) shard(vector []byte, elem int) []byte {
 }
 
 // reduceShard combines the domain's src into this rank's shard of dst.
-func (f *Fabric) reduceShard(call Call, r algorithms.Reduction, dst, src []byte) error {
+func (f *Fabric) reduceShard(call *Call, r algorithms.Reduction, dst, src []byte) error {
 	if f.shared == nil {
 		copy(dst, src)
 		return nil
@@ -90,7 +90,7 @@ func (f *Fabric) reduceShard(call Call, r algorithms.Reduction, dst, src []byte)
 }
 
 // spread gives the leaders' shards of a vector to the whole domain.
-func (f *Fabric) spread(call Call, vector []byte, elem int) error {
+func (f *Fabric) spread(call *Call, vector []byte, elem int) error {
 	if f.shared == nil {
 		return nil
 	}

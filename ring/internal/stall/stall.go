@@ -38,7 +38,7 @@ const (
 )
 
 // Enter records the start of call. To and From are the partners of a message.
-func (p *Post) Enter(call engine.Call, to, from int) {
+func (p *Post) Enter(call *engine.Call, to, from int) {
 	p.turn++
 	if call.Kind == engine.KindMessage {
 		p.partners.Store(uint64(uint32(to))<<32 | uint64(uint32(from)))
