@@ -86,7 +86,7 @@ func (a absence) happen(comms []*ring.Comm, job *agent) error {
 				for reported := 0; reported == 0 && patience.Err() == nil; time.Sleep(10 * time.Millisecond) {
 					reported = len(job.noted())
 				}
-				time.Sleep(time.Second) // for those who would report it again
+				time.Sleep(time.Second) // a second report would come by then
 			}
 			s := position{n: 3000}.at(c)
 			w := f.fill(s, heap)

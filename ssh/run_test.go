@@ -252,8 +252,7 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// TestNosyServer has the server ask for what it must not get. It must be answered,
-// for servers wait, and answered with no.
+// TestNosyServer has the server open channels that it must not have. The client refuses each, since servers wait for an answer.
 func TestNosyServer(t *testing.T) {
 	answers := make(chan error, 4)
 	_, files := newServer(t, func(s *server) {

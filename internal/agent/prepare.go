@@ -295,7 +295,7 @@ func spareLoopback(env map[string]string) {
 	_, hasUpper := env[upper]
 	for name, has := range map[string]bool{lower: hasLower, upper: hasUpper} {
 		switch value := env[name]; {
-		case !has && (hasLower || hasUpper), strings.TrimSpace(value) == "*": // the other name counts alone, or nothing uses the proxy
+		case !has && (hasLower || hasUpper), strings.TrimSpace(value) == "*": // only the other name is set, or no host uses the proxy
 		case value == "":
 			env[name] = local
 		default:

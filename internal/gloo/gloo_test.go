@@ -89,7 +89,7 @@ func newWorld(t testing.TB, size, perHost int) *world {
 	return w
 }
 
-// record is where rank awaits peer: of IPv4, of IPv6, or of something else, with garbage where nothing means anything.
+// record is the address at which rank awaits peer, of IPv4, IPv6 or an unknown family. Bytes without a meaning are random.
 func record(dice *rand.Rand, rank, peer, round int) []byte {
 	r := make([]byte, recordSize)
 	for i := range r {

@@ -144,7 +144,7 @@ func TestFenceOfAnEpochThatIsOver(t *testing.T) {
 	})
 }
 
-// Who still waits for an epoch's abort when the next one begins gets an answer that can be read.
+// A request that waits for an epoch's abort gets a valid answer when the next epoch begins.
 func TestAbortOfAnEpochThatIsOver(t *testing.T) {
 	e, _ := elasticPair(t)
 	e.begin(wire.Epoch{Number: 1, Rank: 2, Size: 3})

@@ -117,7 +117,7 @@ func compare(ctx context.Context, s settings) (err error) {
 		}
 		sides = append(sides, c)
 	}
-	about := machine(ctx, g) // its load before ours
+	about := machine(ctx, g) // reads the load before the benchmark adds to it
 	samples, err := rounds(ctx, sides, s.runs)
 	if err != nil {
 		return err

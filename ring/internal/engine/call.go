@@ -194,7 +194,7 @@ func (c Call) signed(sign uint64) Call {
 	if sign>>unlikeShift&1 == 0 {
 		return theirs
 	}
-	// How many there are in all is known only if they are as many as here.
+	// Their total is known only if it is this rank's.
 	theirs.Count, theirs.Shape = 0, sign&countMask
 	if theirs.Kind == c.Kind && c.Shape != 0 {
 		theirs.Count, theirs.Shape = c.Count, (sign^c.Count)&countMask

@@ -179,7 +179,7 @@ KERNEL(op, type, name) \
 
 // The table must be filled in the order of types, and of operations for each.
 
-// There is no store past the cache with a mask, so the rest is left to the caller.
+// Masked stores cannot bypass the cache, so the caller computes the rest.
 KERNEL(const_opStream, 0, stream)
 	MAP(LOAD, NOTHING, , STREAM, 1, 1, BYTES, , , 0)
 	SFENCE

@@ -60,4 +60,4 @@ class HostsUpdatedInterrupt(RuntimeError):
 
     def __init__(self, skip_sync: bool = False) -> None:
         super().__init__("gorun: the job's hosts have changed: let this reach the function that elastic.run calls")
-        self.skip_sync = skip_sync  # no new rank comes, so nobody needs the state; gorun always says False
+        self.skip_sync = skip_sync  # ranks keep their state, since no new one comes; gorun always passes False
