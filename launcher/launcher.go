@@ -39,6 +39,9 @@ type Options struct {
 	Network Network
 	// Encrypt makes ranks encrypt the data they exchange over networks.
 	Encrypt bool
+	// NoNewPrivileges keeps ranks and their children from gaining privileges by programs with setuid bits or file capabilities, such as
+	// sudo.
+	NoNewPrivileges bool
 	// OpenMPI4 is the library through which programs of Open MPI up to 4.1 speak PMI-1, built for the hosts; nil: they are not supported.
 	OpenMPI4 []byte
 	// Binding is the binding policy. ReportBindings passes a line about each rank to Note.
@@ -283,7 +286,7 @@ func (j *job) describe(h *PlannedHost, conn Host) wire.Job {
 // wire returns the part of the job message that is common to all jobs.
 func (o *Options) wire(id string, h hostfile.Host, conn Host) wire.Job {
 	w := wire.Job{ID: id, Host: h.Name, Drop: plan.SessionNames(), Env: bytesOf(o.Env), Grace: o.Grace, Binding: wire.Binding(o.Binding),
-		GPUs: wire.GPUs{Leave: o.GPUs.Leave, PerRank: o.GPUs.PerRank, Listed: h.GPUs}, Encrypt: o.Encrypt}
+		GPUs: wire.GPUs{Leave: o.GPUs.Leave, PerRank: o.GPUs.PerRank, Listed: h.GPUs}, Encrypt: o.Encrypt, NoNewPrivileges: o.NoNewPrivileges}
 	if h, ok := conn.(interface{ BySSH() bool }); ok {
 		w.SSH = h.BySSH()
 	}

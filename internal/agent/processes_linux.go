@@ -211,6 +211,15 @@ func hasEnded(parent int) bool {
 	return false
 }
 
+// dropPrivileges keeps this process and its future children from gaining privileges by an exec (PR_SET_NO_NEW_PRIVS). The setting belongs
+// to a thread, and any thread may start a rank.
+func dropPrivileges() error {
+	if _, _, errno := syscall.AllThreadsSyscall6(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0); errno != 0 {
+		return fmt.Errorf("set no_new_privs: %w", errno)
+	}
+	return nil
+}
+
 // becomeSubreaper makes orphans below this process its children.
 func becomeSubreaper() error {
 	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)

@@ -93,6 +93,11 @@ func (a *agent) prepareJob() (err error) {
 	if err := checkRanks(a.job); err != nil {
 		return err
 	}
+	if a.job.NoNewPrivileges {
+		if err := dropPrivileges(); err != nil {
+			return err
+		}
+	}
 	if a.progs, err = prepare(a.job, os.Environ()); err != nil {
 		return err
 	}

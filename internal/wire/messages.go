@@ -68,6 +68,8 @@ type Job struct {
 	Binding Binding
 	GPUs    GPUs
 	Encrypt bool `json:",omitempty"` // the data that ranks send each other over networks
+	// NoNewPrivileges: the ranks and their children gain none by programs with setuid bits or file capabilities.
+	NoNewPrivileges bool `json:",omitempty"`
 	// OpenMPI4 is the library by which programs of Open MPI up to 4.1 use PMI-1; empty: there is none.
 	OpenMPI4 []byte `json:",omitempty"`
 	// SSH: the launcher is connected by SSH, so that SSH_CONNECTION describes the agent's connection.

@@ -37,7 +37,7 @@ func launchOptions(o *settings.Options, plan launcher.Plan, env environment, io 
 			return launcher.Options{}, err
 		}
 	}
-	opts := launcher.Options{Programs: env.programs, Env: env.shared, Work: tree, Network: o.Network.Network, Encrypt: o.Encrypt, OpenMPI4: library, Binding: o.Binding(),
+	opts := launcher.Options{Programs: env.programs, Env: env.shared, Work: tree, Network: o.Network.Network, Encrypt: o.Encrypt, NoNewPrivileges: o.NoNewPrivileges, OpenMPI4: library, Binding: o.Binding(),
 		ReportBindings: o.ReportBindings, GPUs: o.GPUsPerRank.GPURequest, GPUProgram: GPUProgram(exe.Path), Dial: dial, Exe: exe,
 		StartTimeout: time.Duration(o.StartTimeout), Grace: time.Duration(o.Grace),
 		Note: func(text string) { console.Notef("%s", text) }, Trace: console.Tracef}

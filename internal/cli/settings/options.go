@@ -40,9 +40,10 @@ type Options struct {
 
 	transport.Options
 
-	Network network
-	Encrypt bool
-	MPI     mpiFlag
+	Network         network
+	Encrypt         bool
+	NoNewPrivileges bool
+	MPI             mpiFlag
 
 	StartTimeout Seconds
 	Timeout      Seconds
@@ -103,6 +104,8 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.Var(&o.Network, "network-interface", "interfaces or subnets for traffic between ranks: eth0, ib*, 10.0.0.0/8, ^docker0 (default: all, the address SSH uses first)")
 	flags.Var(&o.MPI, "mpi", "programs' MPI: pmi1 (MPICH and derivatives, the default), or ompi4 (Open MPI up to 4.1)")
 	flags.BoolVar(&o.Encrypt, "encrypt", false, "encrypt ring's traffic between hosts with TLS 1.3 (default: authenticated, not encrypted)")
+
+	flags.BoolVar(&o.NoNewPrivileges, "no-new-privileges", false, "keep ranks and their children from gaining privileges, by sudo for example (default: they may)")
 
 	flags.Var(&o.StartTimeout, "start-timeout", "fail unless all ranks run by then")
 	flags.Var(&o.Timeout, "timeout", "stop the job after this time (exit code 124)")
