@@ -66,7 +66,7 @@ func checkCertificate(entries []Entry, cert *xssh.Certificate, principal string,
 		return errors.New("no authority of the host has signed it")
 	case cert.CertType != xssh.HostCert:
 		return errors.New("it is not a host's certificate")
-	case cert.Signature.Format == xssh.KeyAlgoRSA || cert.Signature.Format == xssh.InsecureKeyAlgoDSA:
+	case cert.Signature.Format == xssh.KeyAlgoRSA || cert.Signature.Format == "ssh-dss":
 		return errors.New("it is signed with SHA-1")
 	}
 	checker := xssh.CertChecker{Clock: func() time.Time { return now }}
