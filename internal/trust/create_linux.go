@@ -56,7 +56,7 @@ func MakeDir(path string) error {
 	}
 	fd, err := unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return asPathError("open", path, err)
+		return asPathError("mkdir", path, err)
 	}
 	made := os.NewFile(uintptr(fd), path)
 	defer made.Close()
