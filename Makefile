@@ -17,7 +17,7 @@ export CGO_CFLAGS  ?= -g -O2 -Wno-deprecated-declarations
 export CGO_LDFLAGS ?= -g -O2 -Wl,-z,lazy
 
 .DEFAULT_GOAL := help
-.PHONY: help build wheel man install demo check test fresh gpu-test lint fuzz simulate simulate-elastic sweep faults faults-peers faults-elastic soak bench bench-peers clean
+.PHONY: help build wheel man dist install demo check test fresh gpu-test lint fuzz simulate simulate-elastic sweep faults faults-peers faults-elastic soak bench bench-peers clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -47,6 +47,9 @@ wheel: build ## dist/gorun-*.whl for Python, with the programs and the library i
 	@rm -f $(WHEELS)/gorun-*.whl
 	$(PYTHON) -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir $(WHEELS) ./ring/python
 	@ls $(WHEELS)/gorun-*.whl
+
+dist: man ## dist/: archives of gorun, their parts lists and checksums; RELEASE=1 SIGNING_KEY=FILE signs them and checks more
+	@.ci/dist
 
 PREFIX      ?= /usr/local
 install: build man ## gorun, libring.so, ring.h, the manual and completions in PREFIX (/usr/local), below DESTDIR if that is set
