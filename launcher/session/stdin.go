@@ -45,11 +45,7 @@ func FeedStdin(stdin io.Reader, hosts []*Session) {
 			if err != nil {
 				s.Out.send(wire.TypeStdin, 0, nil)
 			}
-			if n > 0 {
-				_ = s.Input.Add(room - n)
-			} else {
-				_ = s.Input.Add(wire.Cost(room))
-			}
+			_ = s.Input.Add(room - n)
 		}
 		if err != nil {
 			return
