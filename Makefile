@@ -78,7 +78,7 @@ check: ## the fast tier, for while you work: build, vet, staticcheck, and the te
 	@$(GO) build ./...
 	$(GO) vet $(PKG)
 	$(GO) run $(STATICCHECK) $(PKG)
-	$(GO) test -short -timeout 2m $$($(GO) list ./... | grep -vE '/internal/test/(e2e|faults)|/ring/(capi|python)$$')
+	$(GO) test -short -timeout 2m $$($(GO) list ./... | grep -vE '/internal/test/(attacks|e2e|faults)|/ring/(capi|python)$$')
 
 test: ## all checks and tests; FUZZ=1 (or CI=true) adds 14 s of fuzzing for a third of the targets
 	@.ci/test

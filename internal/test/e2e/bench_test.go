@@ -10,14 +10,15 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/bench"
+	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/ringtest"
 )
 
 // benchRows returns the rows that a benchmark printed as JSON.
-func benchRows(t *testing.T, r *run) (rows []bench.Row) {
+func benchRows(t *testing.T, r *command.Run) (rows []bench.Row) {
 	t.Helper()
-	for _, line := range r.lines() {
+	for _, line := range r.Lines() {
 		var row bench.Row
 		if err := json.Unmarshal([]byte(line), &row); err != nil {
 			t.Fatalf("%q: %v", line, err)
@@ -42,7 +43,7 @@ func TestBenchChecksWhatItTimes(t *testing.T) {
 		}
 		for _, args := range runs {
 			args = append([]string{"bench", collective, "--json", "--min", "48", "--max", "512K", "--stepfactor", "64", "--time", "0.002"}, args...)
-			rows := benchRows(t, start(t, nil, args...).want(0))
+			rows := benchRows(t, command.Start(t, nil, args...).Want(0))
 			want := 3 * 2 // 48, 3K and 192K
 			if slices.Contains(single, collective) {
 				want = 3
@@ -67,7 +68,7 @@ func TestBenchDevice(t *testing.T) {
 		t.Fatal(err)
 	}
 	gorun := filepath.Join(dir, "gorun")
-	if err := os.Link(binary("gorun"), gorun); err != nil {
+	if err := os.Link(command.Binary("gorun"), gorun); err != nil {
 		t.Fatal(err)
 	}
 	build := exec.Command("go", "build", "-o", filepath.Join(dir, "gorun-bench"), "./cmd/gorun-bench")
@@ -78,9 +79,9 @@ func TestBenchDevice(t *testing.T) {
 	}
 	program := []string{"bench", "allreduce", "-np", "2", "--gpus-per-rank", "none", "--device", "cuda", "--max", "64", "--time", "0.002"}
 	env := []string{"RING_CUDA_LIB=" + filepath.Join(dir, "libcuda.so.1"), "RING_NCCL_LIB=" + filepath.Join(dir, "libnccl.so.2"), "STANDIN_DIR=" + t.TempDir()}
-	r := startPath(t, nil, gorun, env, program...).want(0)
-	if lines := r.lines(); len(lines) != 4+4 || !strings.HasPrefix(lines[0], "# memory of GPUs, by NCCL ") {
-		t.Errorf("table:\n%s", &r.out)
+	r := command.StartPath(t, nil, gorun, env, program...).Want(0)
+	if lines := r.Lines(); len(lines) != 4+4 || !strings.HasPrefix(lines[0], "# memory of GPUs, by NCCL ") {
+		t.Errorf("table:\n%s", &r.Out)
 	}
-	startPath(t, nil, gorun, []string{"RING_CUDA_LIB=/nowhere/libcuda.so.1"}, program...).want(1, "no GPU can be used")
+	command.StartPath(t, nil, gorun, []string{"RING_CUDA_LIB=/nowhere/libcuda.so.1"}, program...).Want(1, "no GPU can be used")
 }

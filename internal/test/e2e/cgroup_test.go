@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gorun/gorun/internal/test/command"
 )
 
 // A rank reaches a real memory limit. The test needs root and a writable cgroup tree with the memory controller, so it runs on
@@ -31,13 +33,13 @@ func TestRealMemoryLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = os.WriteFile(filepath.Join(group, "memory.swap.max"), []byte("0"), 0o644) // v1 has none
-	r := start(t, nil, "version").want(0)                                         // only for its mark
+	r := command.Start(t, nil, "version").Want(0)                                 // only for its mark
 	for what, script := range map[string]string{
 		"rank 1 on localhost was killed by signal 9 (SIGKILL)": "exec tail /dev/zero",
 		"rank 1 on localhost exited with code 137":             "tail /dev/zero; exit $?",
 	} {
-		cmd := exec.Command("sh", "-c", `echo $$ >"$1/cgroup.procs"; exec "$0" -np 2 --summary sh -c "[ \$RANK = 0 ] && exec sleep 60; $2"`, binary("gorun"), group, script)
-		cmd.Env = append(os.Environ(), r.mark)
+		cmd := exec.Command("sh", "-c", `echo $$ >"$1/cgroup.procs"; exec "$0" -np 2 --summary sh -c "[ \$RANK = 0 ] && exec sleep 60; $2"`, command.Binary("gorun"), group, script)
+		cmd.Env = append(os.Environ(), r.Mark)
 		said, _ := cmd.CombinedOutput()
 		for _, want := range []string{what + ": its cgroup's memory limit of 64 MiB was reached (", "hint: its peak was ", "out of memory, the first to fail"} {
 			if cmd.ProcessState.ExitCode() != 137 || !strings.Contains(string(said), want) {

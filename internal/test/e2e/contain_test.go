@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
@@ -28,7 +29,7 @@ func TestUnkillableProcessIsNamed(t *testing.T) {
 	}
 	t.Cleanup(func() {
 		put("THAWED", "freezer.state")
-		await(t, "the end of "+group, func() bool { return os.Remove(group) == nil })
+		command.Await(t, "the end of "+group, func() bool { return os.Remove(group) == nil })
 	})
 	for name, tc := range map[string]struct {
 		script string
@@ -39,11 +40,11 @@ func TestUnkillableProcessIsNamed(t *testing.T) {
 	} {
 		put("THAWED", "freezer.state")
 		flag := filepath.Join(t.TempDir(), "go")
-		r := start(t, nil, "-np", "1", "--grace", "1", "sh", "-c", "sleep 1000 & echo $!; while [ ! -e "+flag+" ]; do sleep 0.1; done; "+tc.script)
-		await(t, "the rank's child", func() bool { return strings.Contains(r.out.String(), "\n") })
-		_, text, _ := strings.Cut(strings.TrimSpace(r.out.String()), ": ")
+		r := command.Start(t, nil, "-np", "1", "--grace", "1", "sh", "-c", "sleep 1000 & echo $!; while [ ! -e "+flag+" ]; do sleep 0.1; done; "+tc.script)
+		command.Await(t, "the rank's child", func() bool { return strings.Contains(r.Out.String(), "\n") })
+		_, text, _ := strings.Cut(strings.TrimSpace(r.Out.String()), ": ")
 		if text == "" {
-			text = strings.TrimSpace(r.out.String())
+			text = strings.TrimSpace(r.Out.String())
 		}
 		pid, err := strconv.Atoi(text)
 		if err != nil {
@@ -55,20 +56,20 @@ func TestUnkillableProcessIsNamed(t *testing.T) {
 		if err := os.WriteFile(flag, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if code := r.wait(); code != tc.code {
-			t.Errorf("%s: ended with %d, want %d: %s", name, code, tc.code, &r.err)
+		if code := r.Wait(); code != tc.code {
+			t.Errorf("%s: ended with %d, want %d: %s", name, code, tc.code, &r.Err)
 		}
 		if took := time.Since(began); took > 20*time.Second {
 			t.Errorf("%s: it took %v", name, took)
 		}
 		for _, want := range []string{fmt.Sprintf("localhost: process %d (s", pid), ") cannot be killed", "hint: SIGKILL is pending"} {
-			if !strings.Contains(r.err.String(), want) {
-				t.Errorf("%s: want %q in:\n%s", name, want, &r.err)
+			if !strings.Contains(r.Err.String(), want) {
+				t.Errorf("%s: want %q in:\n%s", name, want, &r.Err)
 			}
 		}
 	}
 	put("THAWED", "freezer.state")
-	start(t, nil, "-np", "1", "true").want(0) // and removes the empty groups of the others
+	command.Start(t, nil, "-np", "1", "true").Want(0) // and removes the empty groups of the others
 }
 
 // A13: process ids wrap around many times while jobs fail, in a namespace with few of them. Processes that started before the jobs or
@@ -90,7 +91,7 @@ func TestReusedProcessIDsAreSpared(t *testing.T) {
 		for p in /proc/[0-9]*; do [ "$(cat $p/comm 2>/dev/null)" = sleep ] && n=$((n+1)); done
 		echo $n sleep`
 	mark := "E2E_MARK=" + t.Name()
-	cmd := exec.CommandContext(t.Context(), "unshare", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c", script, binary("gorun"))
+	cmd := exec.CommandContext(t.Context(), "unshare", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c", script, command.Binary("gorun"))
 	cmd.Env = append(os.Environ(), mark)
 	limit := "/proc/sys/kernel/pid_max"
 	before, _ := os.ReadFile(limit)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/documents"
 	"github.com/gorun/gorun/internal/test/lab"
 )
@@ -45,9 +46,9 @@ func (w world) document(t *testing.T, name string) {
 		if w.before != nil {
 			w.before(t, c.Line)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), runLimit)
+		ctx, cancel := context.WithTimeout(t.Context(), command.Limit)
 		cmd := w.shell(ctx, dir, exitWith(status)+c.Line)
-		var said output
+		var said command.Output
 		cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = dir, &said, &said, 5*time.Second
 		err := cmd.Run()
 		cancel()
@@ -103,7 +104,7 @@ func furnished(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
-	links := map[string]string{"bin/gorun": binary("gorun"), "bin/examples": filepath.Dir(binary("gorun")), "examples": filepath.Join(root, "examples")}
+	links := map[string]string{"bin/gorun": command.Binary("gorun"), "bin/examples": filepath.Dir(command.Binary("gorun")), "examples": filepath.Join(root, "examples")}
 	if python, err := exec.LookPath("python3"); err == nil {
 		links["shims/python"] = python
 	}

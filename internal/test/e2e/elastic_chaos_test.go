@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/golden"
 	"github.com/gorun/gorun/internal/test/lab"
 )
@@ -36,8 +37,8 @@ func testElasticChaos(t *testing.T) {
 	t.Logf("ELASTIC_SEED=%d", seed)
 	const pause = 50 * time.Millisecond
 	passes := strconv.Itoa(max(int(span/pause/15), 10)) // of 15 steps
-	train := []string{binary("elastic"), "--data", root + "/examples/mnist/data", "--passes", passes}
-	want := learned.FindStringSubmatch(start(t, nil, append([]string{"-np", "1"}, train...)...).want(0).out.String())
+	train := []string{command.Binary("elastic"), "--data", root + "/examples/mnist/data", "--passes", passes}
+	want := learned.FindStringSubmatch(command.Start(t, nil, append([]string{"-np", "1"}, train...)...).Want(0).Out.String())
 	if want == nil {
 		t.Fatal("one rank has learned nothing")
 	}
@@ -46,16 +47,16 @@ func testElasticChaos(t *testing.T) {
 	h := &havoc{t: t, c: c, dice: rand.New(rand.NewPCG(seed, 1)), list: filepath.Join(t.TempDir(), "hosts"), vanish: span > time.Minute}
 	h.say("f1:2\nf2:2\n")
 	began := time.Now()
-	h.run = startWithin(t, c, 2*span+time.Minute, binary("gorun"), nil, append([]string{"-np", "4", "--min-np", "1", "--max-np", "6",
+	h.run = command.StartWithin(t, c, 2*span+time.Minute, command.Binary("gorun"), nil, append([]string{"-np", "4", "--min-np", "1", "--max-np", "6",
 		"--host-discovery-script", "cat " + h.list, "--blacklist-cooldown-range", "1,2"}, append(train, "--pause", pause.String())...)...)
 	awaitOutput(t, h.run, "epoch 1:")
-	for time.Since(began) < span && !strings.Contains(h.run.err.String(), "the job ended") {
+	for time.Since(began) < span && !strings.Contains(h.run.Err.String(), "the job ended") {
 		h.wreak()
 	}
 	h.say("f1:2\nf2:2\nf3:2\n")
-	h.run.want(0)
-	t.Logf("%d harms in %v; %d epochs", h.harms, time.Since(began).Round(time.Second), strings.Count(h.run.err.String(), "gorun: epoch "))
-	ends := learned.FindAllStringSubmatch(h.run.out.String(), -1)
+	h.run.Want(0)
+	t.Logf("%d harms in %v; %d epochs", h.harms, time.Since(began).Round(time.Second), strings.Count(h.run.Err.String(), "gorun: epoch "))
+	ends := learned.FindAllStringSubmatch(h.run.Out.String(), -1)
 	reference, _ := strconv.ParseFloat(want[1], 64)
 	for _, end := range ends {
 		if got, err := strconv.ParseFloat(end[1], 64); err != nil || got < reference-0.5 || got > reference+0.5 || end[2] != want[2] {
@@ -63,21 +64,21 @@ func testElasticChaos(t *testing.T) {
 		}
 	}
 	if len(ends) == 0 {
-		t.Errorf("no rank has come to an end:\n%s\n%s", golden.Clip(h.run.out.String()), golden.Clip(h.run.err.String()))
+		t.Errorf("no rank has come to an end:\n%s\n%s", golden.Clip(h.run.Out.String()), golden.Clip(h.run.Err.String()))
 	}
-	h.run.nothingLeft(10 * time.Second)
+	h.run.NothingLeft(10 * time.Second)
 }
 
-func awaitOutput(t *testing.T, r *run, text string) {
+func awaitOutput(t *testing.T, r *command.Run, text string) {
 	t.Helper()
-	await(t, text, func() bool { return strings.Contains(r.out.String(), text) })
+	command.Await(t, text, func() bool { return strings.Contains(r.Out.String(), text) })
 }
 
 // havoc harms a job.
 type havoc struct {
 	t      *testing.T
 	c      *lab.Cluster
-	run    *run
+	run    *command.Run
 	dice   *rand.Rand
 	list   string
 	vanish bool
@@ -116,8 +117,8 @@ func (h *havoc) wreak() {
 		}
 	default:
 		var ranks []int
-		for _, pid := range lab.Processes(h.run.mark) {
-			if strings.HasPrefix(procFile(pid, "cmdline"), binary("elastic")) {
+		for _, pid := range lab.Processes(h.run.Mark) {
+			if strings.HasPrefix(command.ProcFile(pid, "cmdline"), command.Binary("elastic")) {
 				ranks = append(ranks, pid)
 			}
 		}

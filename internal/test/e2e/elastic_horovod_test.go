@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/golden"
 	"github.com/gorun/gorun/internal/test/lab"
 )
@@ -21,7 +22,7 @@ type stint struct {
 
 // training is a job of stock elastic Horovod.
 type training struct {
-	*run
+	*command.Run
 	t      *testing.T
 	folder string
 	read   int // lines that told of epochs before
@@ -37,7 +38,7 @@ func startTraining(t *testing.T, c *lab.Cluster, hosts string, words string, fau
 		t.Fatal(err)
 	}
 	env := []string{lab.Horovod(t), "OMP_NUM_THREADS=1", "PYTHONDONTWRITEBYTECODE=1"}
-	j.run = startIn(t, c, env, append(args, faults...)...)
+	j.Run = command.StartIn(t, c, env, append(args, faults...)...)
 	return j
 }
 
@@ -58,7 +59,7 @@ func (j *training) await(size int) map[int]stint {
 	line := regexp.MustCompile(`^(\S+):\d+: rank (\d+) of (\d+) local (\d+) of (\d+) sum (\d+) batch (\d+) pid (\d+)$`)
 	for deadline := time.Now().Add(90 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		found := map[int]stint{}
-		lines := inOrder(j.out.String())
+		lines := inOrder(j.Out.String())
 		for i, text := range lines[j.read:] {
 			m := line.FindStringSubmatch(text)
 			if m == nil {
@@ -80,7 +81,7 @@ func (j *training) await(size int) map[int]stint {
 			}
 		}
 		if time.Now().After(deadline) {
-			j.t.Fatalf("there is no epoch of %d ranks:\n%s%s", size, golden.Clip(j.out.String()), golden.Clip(j.err.String()))
+			j.t.Fatalf("there is no epoch of %d ranks:\n%s%s", size, golden.Clip(j.Out.String()), golden.Clip(j.Err.String()))
 		}
 	}
 }
@@ -106,22 +107,22 @@ func (j *training) end(says ...string) {
 // ends waits for the job's end and checks that nothing is left. Other jobs run on the same hosts.
 func (j *training) ends(code int, says ...string) {
 	j.t.Helper()
-	if got := j.wait(); got != code {
-		j.t.Errorf("exit code %d, want %d\nstdout:\n%s\nstderr:\n%s", got, code, golden.Clip(j.out.String()), golden.Clip(j.err.String()))
+	if got := j.Wait(); got != code {
+		j.t.Errorf("exit code %d, want %d\nstdout:\n%s\nstderr:\n%s", got, code, golden.Clip(j.Out.String()), golden.Clip(j.Err.String()))
 	}
 	for _, text := range says {
-		if !strings.Contains(j.err.String(), text) {
-			j.t.Errorf("stderr lacks %q:\n%s", text, golden.Clip(j.err.String()))
+		if !strings.Contains(j.Err.String(), text) {
+			j.t.Errorf("stderr lacks %q:\n%s", text, golden.Clip(j.Err.String()))
 		}
 	}
-	await(j.t, "the end of all processes", func() bool { return len(lab.Processes(j.mark)) == 0 })
+	command.Await(j.t, "the end of all processes", func() bool { return len(lab.Processes(j.Mark)) == 0 })
 }
 
 // kill ends a rank as a crash does.
 func (j *training) kill(s stint) time.Time {
 	j.t.Helper()
 	at := time.Now()
-	if err := syscall.Kill(insideOf(j.t, j.run, s.host, s.pid, python), syscall.SIGKILL); err != nil {
+	if err := syscall.Kill(insideOf(j.t, j.Run, s.host, s.pid, python), syscall.SIGKILL); err != nil {
 		j.t.Fatal(err)
 	}
 	return at
@@ -248,7 +249,7 @@ func testHorovodHere(t *testing.T, c *lab.Cluster) {
 	}
 	j.end("epoch 2: 2 ranks on 2 hosts")
 	// Gloo on loopback reaches hosts of lower addresses only, as the lab's are.
-	if out := j.out.String(); !strings.Contains(out, "localhost:0: interface ") || strings.Contains(out, "interface lo\n") {
+	if out := j.Out.String(); !strings.Contains(out, "localhost:0: interface ") || strings.Contains(out, "interface lo\n") {
 		t.Errorf("a process is on loopback:\n%s", golden.Clip(out))
 	}
 }

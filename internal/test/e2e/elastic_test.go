@@ -12,13 +12,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/golden"
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
 // The tests run side by side, since elastic jobs mostly wait.
 func TestElastic(t *testing.T) {
-	t.Run(besideOthers, func(t *testing.T) {
+	t.Run(command.BesideOthers, func(t *testing.T) {
 		for name, test := range map[string]func(*testing.T){
 			"rank is killed": testElasticRankIsKilled, "hosts come and go": testElasticHostsComeAndGo, "host vanishes": testElasticHostVanishes,
 			"agent stands still": testElasticAgentStandsStill, "ends": testElasticEnds, "max-restarts": testMaxRestarts,
@@ -31,7 +32,7 @@ func TestElastic(t *testing.T) {
 			})
 		}
 	})
-	if left := gorunProcesses(); len(left) > 0 {
+	if left := command.Processes(); len(left) > 0 {
 		t.Errorf("processes are left: %v", left)
 	}
 }
@@ -50,10 +51,10 @@ type member struct {
 }
 
 // members returns, by rank, the ranks of an epoch that have printed their line.
-func members(r *run, epoch int) map[int]member {
+func members(r *command.Run, epoch int) map[int]member {
 	line := regexp.MustCompile(`^(\S+):\d+: +epoch (\d+) rank (\d+) of (\d+) local (\d+) of (\d+) addrs (\S+) pid (\d+)$`)
 	found := map[int]member{}
-	for _, text := range r.lines() {
+	for _, text := range r.Lines() {
 		m := line.FindStringSubmatch(text)
 		if m == nil {
 			continue
@@ -70,7 +71,7 @@ func members(r *run, epoch int) map[int]member {
 }
 
 // awaitEpoch waits until all ranks of an epoch have reported, and returns them.
-func awaitEpoch(t *testing.T, r *run, epoch, size int, limit time.Duration) map[int]member {
+func awaitEpoch(t *testing.T, r *command.Run, epoch, size int, limit time.Duration) map[int]member {
 	t.Helper()
 	for deadline := time.Now().Add(limit); ; time.Sleep(10 * time.Millisecond) {
 		found := members(r, epoch)
@@ -78,7 +79,7 @@ func awaitEpoch(t *testing.T, r *run, epoch, size int, limit time.Duration) map[
 			return found
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("epoch %d of %d ranks did not come about within %v:\n%s%s", epoch, size, limit, golden.Clip(r.out.String()), golden.Clip(r.err.String()))
+			t.Fatalf("epoch %d of %d ranks did not come about within %v:\n%s%s", epoch, size, limit, golden.Clip(r.Out.String()), golden.Clip(r.Err.String()))
 		}
 	}
 }
@@ -86,7 +87,7 @@ func awaitEpoch(t *testing.T, r *run, epoch, size int, limit time.Duration) map[
 // A killed rank ends its epoch and returns in another one. The other processes live on.
 func testElasticRankIsKilled(t *testing.T) {
 	c := lab.MustNamespaces(t, lab.Specs(2)...)
-	r := start(t, c, append([]string{"-np", "4", "--min-np", "2", "-H", "f1:2,f2:2"}, elasticRank(t, 10)...)...)
+	r := command.Start(t, c, append([]string{"-np", "4", "--min-np", "2", "-H", "f1:2,f2:2"}, elasticRank(t, 10)...)...)
 	first := awaitEpoch(t, r, 1, 4, 20*time.Second)
 	killed := time.Now()
 	if err := syscall.Kill(victimOf(t, r, first[3]), syscall.SIGKILL); err != nil {
@@ -104,23 +105,25 @@ func testElasticRankIsKilled(t *testing.T) {
 	if third[3].host != first[3].host || third[3].pid == first[3].pid || third[3].local != 1 || third[3].inHost != 2 {
 		t.Errorf("in the place of %+v there is %+v", first[3], third[3])
 	}
-	r.want(0, "rank 3 on f2 was killed by signal 9", "epoch 2: 3 ranks on 2 hosts", "epoch 3: 4 ranks on 2 hosts")
-	r.nothingLeft(5 * time.Second)
+	r.Want(0, "rank 3 on f2 was killed by signal 9", "epoch 2: 3 ranks on 2 hosts", "epoch 3: 4 ranks on 2 hosts")
+	r.NothingLeft(5 * time.Second)
 }
 
 // victimOf returns the process of a rank.
-func victimOf(t *testing.T, r *run, m member) int { return insideOf(t, r, m.host, m.pid, "python3") }
+func victimOf(t *testing.T, r *command.Run, m member) int {
+	return insideOf(t, r, m.host, m.pid, "python3")
+}
 
 // insideOf returns the process of this job's program with the id pid in its host's namespace. Processes of other hosts may have the
 // same id.
-func insideOf(t *testing.T, r *run, host string, pid int, program string) int {
+func insideOf(t *testing.T, r *command.Run, host string, pid int, program string) int {
 	t.Helper()
-	for _, p := range lab.Processes(r.mark) {
-		name, _, _ := strings.Cut(procFile(p, "cmdline"), "\x00")
-		if !strings.HasSuffix(name, program) || !strings.Contains(procFile(p, "environ"), "\x00GORUN_HOSTNAME="+host+"\x00") {
+	for _, p := range lab.Processes(r.Mark) {
+		name, _, _ := strings.Cut(command.ProcFile(p, "cmdline"), "\x00")
+		if !strings.HasSuffix(name, program) || !strings.Contains(command.ProcFile(p, "environ"), "\x00GORUN_HOSTNAME="+host+"\x00") {
 			continue
 		}
-		for line := range strings.Lines(procFile(p, "status")) {
+		for line := range strings.Lines(command.ProcFile(p, "status")) {
 			if ids := strings.Fields(line); len(ids) > 1 && ids[0] == "NSpid:" && ids[len(ids)-1] == strconv.Itoa(pid) {
 				return p
 			}
@@ -146,7 +149,7 @@ func testElasticHostsComeAndGo(t *testing.T) {
 	}
 	say("f1:1\nf2\n")
 	events := filepath.Join(t.TempDir(), "events")
-	r := start(t, c, append([]string{"-np", "3", "--min-np", "1", "--max-np", "5", "--slots-per-host", "2", "--host-discovery-script", "cat " + list,
+	r := command.Start(t, c, append([]string{"-np", "3", "--min-np", "1", "--max-np", "5", "--slots-per-host", "2", "--host-discovery-script", "cat " + list,
 		"--json-events", events}, elasticRank(t, 15)...)...)
 	first := awaitEpoch(t, r, 1, 3, 20*time.Second)
 	at := say("f1:1\nf2\nf3:4\n")
@@ -162,7 +165,7 @@ func testElasticHostsComeAndGo(t *testing.T) {
 	if third[0].pid != first[1].pid || third[0].host != "f2" {
 		t.Errorf("rank 0 is %+v after its host went, want %+v", third[0], first[1])
 	}
-	r.want(0, "host f3 has 4 slots", "host f1 is not on the list any more")
+	r.Want(0, "host f3 has 4 slots", "host f1 is not on the list any more")
 	text, err := os.ReadFile(events)
 	if err != nil {
 		t.Fatal(err)
@@ -180,13 +183,13 @@ func testElasticHostsComeAndGo(t *testing.T) {
 	if got := strings.Join(kinds, "; "); !strings.HasPrefix(got, "1 epoch 1: 3 ranks on 2 hosts; 2 epoch 2: 5 ranks on 3 hosts; 3 epoch 3: ") {
 		t.Errorf("the events say %s", got)
 	}
-	r.nothingLeft(5 * time.Second)
+	r.NothingLeft(5 * time.Second)
 }
 
 // A silent host is lost and fenced, and the others go on.
 func testElasticHostVanishes(t *testing.T) {
 	c := lab.MustNamespaces(t, lab.Specs(2)...)
-	r := start(t, c, append([]string{"-np", "2", "--min-np", "1", "-H", "f1,f2"}, elasticRank(t, 38)...)...)
+	r := command.Start(t, c, append([]string{"-np", "2", "--min-np", "1", "-H", "f1,f2"}, elasticRank(t, 38)...)...)
 	first := awaitEpoch(t, r, 1, 2, 20*time.Second)
 	cut := time.Now()
 	if err := c.Cut(t.Context(), "f2"); err != nil {
@@ -199,7 +202,7 @@ func testElasticHostVanishes(t *testing.T) {
 	}
 	if left := c.Inside("f2"); len(left) > 0 {
 		for _, pid := range left {
-			if strings.Contains(procFile(pid, "cmdline"), "rank.py") {
+			if strings.Contains(command.ProcFile(pid, "cmdline"), "rank.py") {
 				t.Errorf("the rank of f2 is alive in the next epoch: %d", pid)
 			}
 		}
@@ -208,19 +211,19 @@ func testElasticHostVanishes(t *testing.T) {
 		t.Fatal(err)
 	}
 	awaitEpoch(t, r, 3, 2, 40*time.Second) // it was set aside for 10 s
-	r.want(0, "host f2: ", "epoch 3: 2 ranks on 2 hosts")
-	r.nothingLeft(10 * time.Second)
+	r.Want(0, "host f2: ", "epoch 3: 2 ranks on 2 hosts")
+	r.NothingLeft(10 * time.Second)
 }
 
 // A stopped agent loses its host. When it continues, its rank takes part in nothing any more, and ends.
 func testElasticAgentStandsStill(t *testing.T) {
 	c := lab.MustNamespaces(t, lab.Specs(2)...)
-	r := start(t, c, append([]string{"-np", "2", "--min-np", "1", "-H", "f1,f2"}, elasticRank(t, 30)...)...)
+	r := command.Start(t, c, append([]string{"-np", "2", "--min-np", "1", "-H", "f1,f2"}, elasticRank(t, 30)...)...)
 	first := awaitEpoch(t, r, 1, 2, 20*time.Second)
 	rank := victimOf(t, r, first[1])
 	var agent int
 	for pid := rank; agent == 0 && pid > 1; pid = parentOf(t, pid) {
-		if strings.Contains(procFile(pid, "cmdline"), "__serve") {
+		if strings.Contains(command.ProcFile(pid, "cmdline"), "__serve") {
 			agent = pid
 		}
 	}
@@ -229,17 +232,17 @@ func testElasticAgentStandsStill(t *testing.T) {
 	}
 	awaitEpoch(t, r, 2, 1, 40*time.Second)
 	_ = syscall.Kill(agent, syscall.SIGCONT)
-	await(t, "the end of the rank that was left", func() bool { return procFile(rank, "stat") == "" })
+	command.Await(t, "the end of the rank that was left", func() bool { return command.ProcFile(rank, "stat") == "" })
 	if got := members(r, 2); len(got) != 1 || got[0].pid != first[0].pid {
 		t.Errorf("epoch 2 is %+v", got)
 	}
-	r.want(0, "host f2: no word from the agent for 10")
-	r.nothingLeft(10 * time.Second)
+	r.Want(0, "host f2: no word from the agent for 10")
+	r.NothingLeft(10 * time.Second)
 }
 
 func parentOf(t *testing.T, pid int) int {
 	t.Helper()
-	for line := range strings.Lines(procFile(pid, "status")) {
+	for line := range strings.Lines(command.ProcFile(pid, "status")) {
 		if text, is := strings.CutPrefix(line, "PPid:"); is {
 			parent, _ := strconv.Atoi(strings.TrimSpace(text))
 			return parent
@@ -253,46 +256,46 @@ func testElasticEnds(t *testing.T) {
 	c := lab.MustNamespaces(t, lab.Specs(2)...)
 	t.Run("failing rank", func(t *testing.T) {
 		began := time.Now()
-		start(t, c, append([]string{"-np", "2", "--min-np", "2", "-H", "f1,f2"}, elasticRank(t, 2, "7")...)...).want(7, "exited with code 7").nothingLeft(5 * time.Second)
+		command.Start(t, c, append([]string{"-np", "2", "--min-np", "2", "-H", "f1,f2"}, elasticRank(t, 2, "7")...)...).Want(7, "exited with code 7").NothingLeft(5 * time.Second)
 		if took := time.Since(began); took > 40*time.Second {
 			t.Errorf("it took %v", took)
 		}
 	})
 	t.Run("no such program", func(t *testing.T) {
-		start(t, c, "-np", "2", "--min-np", "1", "-H", "f1,f2", "no-such-program").want(127, `the program "no-such-program" was not found`).nothingLeft(5 * time.Second)
+		command.Start(t, c, "-np", "2", "--min-np", "1", "-H", "f1,f2", "no-such-program").Want(127, `the program "no-such-program" was not found`).NothingLeft(5 * time.Second)
 	})
 	t.Run("too few slots", func(t *testing.T) {
-		start(t, c, "-np", "2", "--min-np", "1", "--elastic-timeout", "2", "--host-discovery-script", "echo f1", "true").
-			want(125, "there are 1 slots for 2 ranks", "waiting for hosts").nothingLeft(5 * time.Second)
+		command.Start(t, c, "-np", "2", "--min-np", "1", "--elastic-timeout", "2", "--host-discovery-script", "echo f1", "true").
+			Want(125, "there are 1 slots for 2 ranks", "waiting for hosts").NothingLeft(5 * time.Second)
 	})
 	t.Run("host that is none", func(t *testing.T) { // nothing can run there, so nobody waits for its end
-		r := start(t, c, append([]string{"-np", "2", "--min-np", "1", "-H", "f1,no-such-host"}, elasticRank(t, 8)...)...)
+		r := command.Start(t, c, append([]string{"-np", "2", "--min-np", "1", "-H", "f1,no-such-host"}, elasticRank(t, 8)...)...)
 		awaitEpoch(t, r, 2, 1, 7*time.Second)
-		r.want(0, "host no-such-host: ").nothingLeft(5 * time.Second)
+		r.Want(0, "host no-such-host: ").NothingLeft(5 * time.Second)
 	})
 	t.Run("reset limit", func(t *testing.T) {
-		r := start(t, c, append([]string{"-np", "2", "--min-np", "1", "--reset-limit", "1", "-H", "f1,f2"}, elasticRank(t, 60)...)...)
+		r := command.Start(t, c, append([]string{"-np", "2", "--min-np", "1", "--reset-limit", "1", "-H", "f1,f2"}, elasticRank(t, 60)...)...)
 		first := awaitEpoch(t, r, 1, 2, 20*time.Second)
 		_ = syscall.Kill(victimOf(t, r, first[1]), syscall.SIGKILL)
 		second := awaitEpoch(t, r, 3, 2, 20*time.Second) // what puts back the lost rank is no reset
 		_ = syscall.Kill(victimOf(t, r, second[1]), syscall.SIGKILL)
-		r.want(137, "the limit of 1 resets is reached").nothingLeft(5 * time.Second)
+		r.Want(137, "the limit of 1 resets is reached").NothingLeft(5 * time.Second)
 	})
 	t.Run("Ctrl-C", func(t *testing.T) {
-		r := start(t, c, append([]string{"-np", "2", "--min-np", "1", "-H", "f1,f2"}, elasticRank(t, 60)...)...)
+		r := command.Start(t, c, append([]string{"-np", "2", "--min-np", "1", "-H", "f1,f2"}, elasticRank(t, 60)...)...)
 		awaitEpoch(t, r, 1, 2, 20*time.Second)
-		_ = r.cmd.Process.Signal(syscall.SIGINT)
-		r.want(130).nothingLeft(5 * time.Second)
+		_ = r.Cmd.Process.Signal(syscall.SIGINT)
+		r.Want(130).NothingLeft(5 * time.Second)
 	})
 	t.Run("killed launcher", func(t *testing.T) {
-		r := start(t, c, append([]string{"-np", "2", "--min-np", "1", "-H", "f1,f2"}, elasticRank(t, 60)...)...)
+		r := command.Start(t, c, append([]string{"-np", "2", "--min-np", "1", "-H", "f1,f2"}, elasticRank(t, 60)...)...)
 		awaitEpoch(t, r, 1, 2, 20*time.Second)
-		_ = r.cmd.Process.Kill()
-		r.wait()
-		r.nothingLeft(15 * time.Second)
+		_ = r.Cmd.Process.Kill()
+		r.Wait()
+		r.NothingLeft(15 * time.Second)
 	})
 	t.Run("program that is not elastic", func(t *testing.T) {
-		start(t, c, "-np", "3", "--min-np", "1", "-H", "f1:2,f2:2", "sh", "-c", "echo rank $RANK").want(0).nothingLeft(5 * time.Second)
+		command.Start(t, c, "-np", "3", "--min-np", "1", "-H", "f1:2,f2:2", "sh", "-c", "echo rank $RANK").Want(0).NothingLeft(5 * time.Second)
 	})
 }
 
@@ -303,25 +306,25 @@ func testMaxRestarts(t *testing.T) {
 		return fmt.Sprintf(`echo rank $RANK of $WORLD_SIZE, restart $TORCHELASTIC_RESTART_COUNT, $MASTER_ADDR $LOCAL_RANK $GROUP_RANK
 			[ $RANK = 2 -a $TORCHELASTIC_RESTART_COUNT -lt %d ] && sleep 1 && exit 9; [ $TORCHELASTIC_RESTART_COUNT = %d ] || sleep 60`, succeeds, succeeds)
 	}
-	r := start(t, c, "-np", "3", "-H", "f1,f2:2", "--max-restarts", "3", "sh", "-c", script(2)).want(0, "rank 2 on f2 exited with code 9", "epoch 3: 3 ranks on 2 hosts")
+	r := command.Start(t, c, "-np", "3", "-H", "f1,f2:2", "--max-restarts", "3", "sh", "-c", script(2)).Want(0, "rank 2 on f2 exited with code 9", "epoch 3: 3 ranks on 2 hosts")
 	for count := range 3 {
 		for rank, where := range []string{"0 0", "0 1", "1 1"} {
 			want := fmt.Sprintf("rank %d of 3, restart %d, %s %s", rank, count, "10.77.0.11", where)
-			if strings.Count(r.out.String(), want+"\n") != 1 {
-				t.Errorf("%q is not there once in\n%s", want, r.out.String())
+			if strings.Count(r.Out.String(), want+"\n") != 1 {
+				t.Errorf("%q is not there once in\n%s", want, r.Out.String())
 			}
 		}
 	}
-	r.nothingLeft(5 * time.Second)
-	start(t, c, "-np", "3", "-H", "f1,f2:2", "--max-restarts", "1", "sh", "-c", script(5)).
-		want(9, "the limit of 1 resets is reached, after rank 2 on f2 exited with code 9").nothingLeft(5 * time.Second)
+	r.NothingLeft(5 * time.Second)
+	command.Start(t, c, "-np", "3", "-H", "f1,f2:2", "--max-restarts", "1", "sh", "-c", script(5)).
+		Want(9, "the limit of 1 resets is reached, after rank 2 on f2 exited with code 9").NothingLeft(5 * time.Second)
 }
 
 // A program that never asks for an epoch runs and fails as in a fixed job.
 func testElasticJobOfPlainProgram(t *testing.T) {
-	r := start(t, nil, "-np", "2", "--min-np", "1", "sh", "-c", "sleep 12; echo was there; exit $((RANK*5))")
-	r.want(5, "rank 1 on localhost exited with code 5 (after 12").nothingLeft(5 * time.Second)
-	if text := r.out.String(); strings.Count(text, "was there") == 0 {
+	r := command.Start(t, nil, "-np", "2", "--min-np", "1", "sh", "-c", "sleep 12; echo was there; exit $((RANK*5))")
+	r.Want(5, "rank 1 on localhost exited with code 5 (after 12").NothingLeft(5 * time.Second)
+	if text := r.Out.String(); strings.Count(text, "was there") == 0 {
 		t.Errorf("the ranks said %s", text)
 	}
 }

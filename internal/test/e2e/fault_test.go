@@ -8,51 +8,52 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
 // R2: a host's link is cut while ranks of all hosts train. The other ranks end by themselves, before gorun ends them.
 func TestRanksReportALostHost(t *testing.T) {
 	c := lab.MustNamespaces(t, lab.Specs(2)...)
-	script := `trap '' TERM; echo up; ` + binary("mnist") + ` --epochs 100000 >/dev/null; echo ended`
-	r := start(t, c, "-np", "4", "-H", "f1:2,f2:2", "--grace", "20", "sh", "-c", script)
-	await(t, "the ranks to train", func() bool {
+	script := `trap '' TERM; echo up; ` + command.Binary("mnist") + ` --epochs 100000 >/dev/null; echo ended`
+	r := command.Start(t, c, "-np", "4", "-H", "f1:2,f2:2", "--grace", "20", "sh", "-c", script)
+	command.Await(t, "the ranks to train", func() bool {
 		training := 0
-		for _, pid := range lab.Processes(r.mark) {
-			if strings.HasPrefix(procFile(pid, "cmdline"), binary("mnist")) {
+		for _, pid := range lab.Processes(r.Mark) {
+			if strings.HasPrefix(command.ProcFile(pid, "cmdline"), command.Binary("mnist")) {
 				training++
 			}
 		}
-		return training == 4 && strings.Count(r.out.String(), "up") == 4
+		return training == 4 && strings.Count(r.Out.String(), "up") == 4
 	})
 	time.Sleep(500 * time.Millisecond) // into the middle of the training
 	cut := time.Now()
 	if err := c.Cut(t.Context(), "f2"); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the ranks of f1 to end", func() bool { return strings.Count(r.out.String(), "ended") == 2 })
+	command.Await(t, "the ranks of f1 to end", func() bool { return strings.Count(r.Out.String(), "ended") == 2 })
 	if took := time.Since(cut); took > 8500*time.Millisecond {
 		t.Errorf("the ranks that were left heard after %v", took)
 	}
 	for _, rank := range []string{"f1:0: ", "f1:1: "} {
-		if !strings.Contains(r.err.String(), rank) {
-			t.Errorf("%sdid not say why it ended:\n%s", rank, &r.err)
+		if !strings.Contains(r.Err.String(), rank) {
+			t.Errorf("%sdid not say why it ended:\n%s", rank, &r.Err)
 		}
 	}
-	r.wait()
+	r.Wait()
 }
 
 // R13: a job is killed as a whole at random steps, many times. It leaves nothing with a name.
 func TestKilledJobLeavesNothing(t *testing.T) {
 	before := shared(t)
 	for round := range 6 {
-		r := start(t, nil, "-np", "3", binary("mnist"), "--epochs", "100000")
+		r := command.Start(t, nil, "-np", "3", command.Binary("mnist"), "--epochs", "100000")
 		time.Sleep(time.Duration(40*round) * time.Millisecond) // the moment is what differs
-		for _, pid := range append(lab.Processes(r.mark), r.cmd.Process.Pid) {
+		for _, pid := range append(lab.Processes(r.Mark), r.Cmd.Process.Pid) {
 			_ = syscall.Kill(pid, syscall.SIGKILL) // it may be over
 		}
-		r.wait()
-		r.nothingLeft(10 * time.Second)
+		r.Wait()
+		r.NothingLeft(10 * time.Second)
 	}
 	if after := shared(t); after != before {
 		t.Errorf("/dev/shm has %s, had %s", after, before)

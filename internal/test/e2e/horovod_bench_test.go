@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
@@ -37,7 +38,7 @@ func BenchmarkHorovodLaunch(b *testing.B) {
 	}
 	const horovodrun = "from horovod.runner.launch import run_commandline; run_commandline()"
 	by := []side{
-		{name: "gorun", argv: []string{binary("gorun"), "-F", c.ConfigFile, "-np", "4", "-H", "f1:2,f2:2", python}, env: env},
+		{name: "gorun", argv: []string{command.Binary("gorun"), "-F", c.ConfigFile, "-np", "4", "-H", "f1:2,f2:2", python}, env: env},
 		{name: "horovodrun", argv: []string{python, "-c", horovodrun, "-np", "4", "-H", "f1:2,f2:2", python}, env: env},
 		{name: "alone", argv: []string{"sh", "-c", `for i in 1 2 3 4; do "$0" "$@" & done; wait`, python}, env: env},
 	}

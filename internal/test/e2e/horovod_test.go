@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/golden"
 	"github.com/gorun/gorun/internal/test/lab"
 )
@@ -29,31 +30,31 @@ func TestHorovod(t *testing.T) {
 		addInterface(t, c, h, "docker0", "172.17.0.1/16")
 	}
 	t.Run("benchmark", func(t *testing.T) {
-		r := startIn(t, c, env, "-np", "4", "-H", "f1:2,f2:2", python, lab.HorovodSource(t, "examples/pytorch/pytorch_synthetic_benchmark.py"), "--no-cuda",
-			"--model", "squeezenet1_1", "--batch-size", "1", "--num-warmup-batches", "1", "--num-batches-per-iter", "1", "--num-iters", "1").want(0)
-		if !regexp.MustCompile(`f1:0: Total img/sec on 4 CPU\(s\): [0-9.]+`).MatchString(r.out.String()) {
-			t.Errorf("%q", &r.out)
+		r := command.StartIn(t, c, env, "-np", "4", "-H", "f1:2,f2:2", python, lab.HorovodSource(t, "examples/pytorch/pytorch_synthetic_benchmark.py"), "--no-cuda",
+			"--model", "squeezenet1_1", "--batch-size", "1", "--num-warmup-batches", "1", "--num-batches-per-iter", "1", "--num-iters", "1").Want(0)
+		if !regexp.MustCompile(`f1:0: Total img/sec on 4 CPU\(s\): [0-9.]+`).MatchString(r.Out.String()) {
+			t.Errorf("%q", &r.Out)
 		}
 	})
 	t.Run("mnist", func(t *testing.T) {
 		dir := t.TempDir()
 		writeDigits(t, filepath.Join(dir, "MNIST/raw"))
-		r := startIn(t, c, env, "-np", "4", "-H", "f1:2,f2:2", python, lab.HorovodSource(t, "examples/pytorch/pytorch_mnist.py"), "--no-cuda", "--epochs", "1",
-			"--batch-size", "16", "--test-batch-size", "32", "--data-dir", dir).want(0)
-		if !regexp.MustCompile(`(?m)^f1:0: Test set: Average loss: [0-9.]+, Accuracy: [0-9.]+%`).MatchString(r.out.String()) {
-			t.Errorf("%q", &r.out)
+		r := command.StartIn(t, c, env, "-np", "4", "-H", "f1:2,f2:2", python, lab.HorovodSource(t, "examples/pytorch/pytorch_mnist.py"), "--no-cuda", "--epochs", "1",
+			"--batch-size", "16", "--test-batch-size", "32", "--data-dir", dir).Want(0)
+		if !regexp.MustCompile(`(?m)^f1:0: Test set: Average loss: [0-9.]+, Accuracy: [0-9.]+%`).MatchString(r.Out.String()) {
+			t.Errorf("%q", &r.Out)
 		}
 	})
 	t.Run("collectives", func(t *testing.T) { testHorovodCollectives(t, c, env) })
 	t.Run("late", func(t *testing.T) {
 		// Gloo's timeout is 30 s; here it is 2.
 		const late = "import time, os; time.sleep(5 * (os.environ['HOROVOD_RANK'] == '3'))\n" + hello
-		r := startIn(t, c, append(env, "HOROVOD_GLOO_TIMEOUT_SECONDS=2"), "-np", "4", "-H", "f1:2,f2:2", python, "-c", late).want(0)
-		r.wantLines("f1:0: 6.0", "f1:1: 6.0", "f2:2: 6.0", "f2:3: 6.0")
+		r := command.StartIn(t, c, append(env, "HOROVOD_GLOO_TIMEOUT_SECONDS=2"), "-np", "4", "-H", "f1:2,f2:2", python, "-c", late).Want(0)
+		r.WantLines("f1:0: 6.0", "f1:1: 6.0", "f2:2: 6.0", "f2:3: 6.0")
 	})
 	t.Run("death", func(t *testing.T) { testHorovodDeath(t, c, env) })
 	t.Run("one host", func(t *testing.T) {
-		startIn(t, nil, env, "-np", "2", python, "-c", hello).want(0).wantLines("localhost:0: 1.0", "localhost:1: 1.0")
+		command.StartIn(t, nil, env, "-np", "2", python, "-c", hello).Want(0).WantLines("localhost:0: 1.0", "localhost:1: 1.0")
 	})
 }
 
@@ -67,10 +68,10 @@ func TestHorovodsOwnTests(t *testing.T) {
 	for _, family := range []string{"allreduce", "allgather or broadcast"} {
 		t.Run(family, func(t *testing.T) {
 			// GPU tests skip by themselves; tests of huge tensors take a minute each.
-			r := startIn(t, c, env, "-np", "2", "-H", "f1,f2", python, "-m", "pytest", "-q", "-p", "no:cacheprovider",
-				lab.HorovodSource(t, "test/parallel/test_torch.py"), "-k", "("+family+") and not cuda and not gpu").want(0)
-			if n := len(regexp.MustCompile(`(?m)^f[12]:[01]: [0-9]+ passed`).FindAllString(r.out.String(), -1)); n != 2 {
-				t.Errorf("%d ranks say that tests passed:\n%s", n, golden.Clip(r.out.String()))
+			r := command.StartIn(t, c, env, "-np", "2", "-H", "f1,f2", python, "-m", "pytest", "-q", "-p", "no:cacheprovider",
+				lab.HorovodSource(t, "test/parallel/test_torch.py"), "-k", "("+family+") and not cuda and not gpu").Want(0)
+			if n := len(regexp.MustCompile(`(?m)^f[12]:[01]: [0-9]+ passed`).FindAllString(r.Out.String(), -1)); n != 2 {
+				t.Errorf("%d ranks say that tests passed:\n%s", n, golden.Clip(r.Out.String()))
 			}
 		})
 	}
@@ -106,7 +107,7 @@ for turn in range(2):
 		}
 	}
 	slices.Sort(want)
-	startIn(t, c, env, "-np", "4", "-H", "f1:2,f2:2", python, "-c", program).want(0).wantLines(want...)
+	command.StartIn(t, c, env, "-np", "4", "-H", "f1:2,f2:2", python, "-c", program).Want(0).WantLines(want...)
 }
 
 // A killed rank is named, and no other rank goes on without it. The goal is 2 s.
@@ -115,11 +116,11 @@ func testHorovodDeath(t *testing.T, c *lab.Cluster, env []string) {
 while True:
     hvd.allreduce(torch.ones(1000))
 `
-	r := startIn(t, c, env, "-np", "4", "-H", "f1:2,f2:2", python, "-c", program)
-	await(t, "the ranks to train", func() bool { return strings.Count(r.out.String(), "6.0") == 4 })
+	r := command.StartIn(t, c, env, "-np", "4", "-H", "f1:2,f2:2", python, "-c", program)
+	command.Await(t, "the ranks to train", func() bool { return strings.Count(r.Out.String(), "6.0") == 4 })
 	var victim int
-	for _, pid := range lab.Processes(r.mark) {
-		if strings.Contains(procFile(pid, "environ"), "HOROVOD_RANK=2\x00") && strings.HasPrefix(procFile(pid, "cmdline"), python) {
+	for _, pid := range lab.Processes(r.Mark) {
+		if strings.Contains(command.ProcFile(pid, "environ"), "HOROVOD_RANK=2\x00") && strings.HasPrefix(command.ProcFile(pid, "cmdline"), python) {
 			victim = pid
 		}
 	}
@@ -127,7 +128,7 @@ while True:
 		t.Fatalf("kill rank 2, process %d: %v", victim, err)
 	}
 	killed := time.Now()
-	r.want(137, "gorun: error: rank 2 on f2 was killed by signal 9 (SIGKILL)")
+	r.Want(137, "gorun: error: rank 2 on f2 was killed by signal 9 (SIGKILL)")
 	took := time.Since(killed)
 	t.Logf("over in %v", took)
 	if took > 5*time.Second {

@@ -9,6 +9,8 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/gorun/gorun/internal/cli/usage"
+
+	"github.com/gorun/gorun/internal/test/command"
 )
 
 // These tests run the commands of examples/kubernetes. The module examples/kubernetes/check compares its manifests with
@@ -51,21 +53,21 @@ func TestKubernetesCommandsArePlanned(t *testing.T) {
 	operator := []string{"K_MPI_JOB_ROLE=launcher", "OMPI_MCA_orte_keep_fqdn_hostnames=true", "OMPI_MCA_orte_default_hostfile=" + hostfile,
 		"OMPI_MCA_plm_rsh_args=-o ConnectionAttempts=10", "OMPI_MCA_orte_set_default_slots=2", "KUBERNETES_SERVICE_HOST=10.0.0.1"}
 	args := read("mpijob.yaml", 0).Replicas["Launcher"].Template.Spec.Containers[0].Args
-	r := startIn(t, nil, operator, append([]string{"--dry-run"}, args...)...).want(0)
-	if !strings.HasPrefix(r.out.String(), "4 ranks on 2 hosts\n  train-worker-0.train.default.svc  2 slots, ranks 0-1\n") || r.err.Len() > 0 {
-		t.Errorf("plan %s, stderr %s", &r.out, &r.err)
+	r := command.StartIn(t, nil, operator, append([]string{"--dry-run"}, args...)...).Want(0)
+	if !strings.HasPrefix(r.Out.String(), "4 ranks on 2 hosts\n  train-worker-0.train.default.svc  2 slots, ranks 0-1\n") || r.Err.Len() > 0 {
+		t.Errorf("plan %s, stderr %s", &r.Out, &r.Err)
 	}
 
-	command := read("job.yaml", 1).Template.Spec.Containers[0].Command
-	_, line, found := strings.Cut(command[len(command)-1], "exec gorun ")
+	script := read("job.yaml", 1).Template.Spec.Containers[0].Command
+	_, line, found := strings.Cut(script[len(script)-1], "exec gorun ")
 	line, _, _ = strings.Cut(line, "\n")
 	args, err := usage.SplitShell(line)
 	if err != nil || !found {
-		t.Fatalf("%q: %v", command, err)
+		t.Fatalf("%q: %v", script, err)
 	}
-	r = start(t, nil, append([]string{"--dry-run"}, args...)...).want(0)
-	if !strings.HasPrefix(r.out.String(), "6 ranks on 3 hosts\n  train-0") || r.err.Len() > 0 {
-		t.Errorf("plan %s, stderr %s", &r.out, &r.err)
+	r = command.Start(t, nil, append([]string{"--dry-run"}, args...)...).Want(0)
+	if !strings.HasPrefix(r.Out.String(), "6 ranks on 3 hosts\n  train-0") || r.Err.Len() > 0 {
+		t.Errorf("plan %s, stderr %s", &r.Out, &r.Err)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
@@ -30,7 +31,7 @@ func BenchmarkLaunch(b *testing.B) {
 
 // BenchmarkLaunchLocal starts `true` on two ranks of this machine.
 func BenchmarkLaunchLocal(b *testing.B) {
-	sides := []side{{name: "gorun", argv: []string{binary("gorun"), "-np", "2", "true"}}}
+	sides := []side{{name: "gorun", argv: []string{command.Binary("gorun"), "-np", "2", "true"}}}
 	for name, argv := range map[string][]string{
 		"mpirun":        {"mpirun.openmpi", "--allow-run-as-root", "-np", "2", "--oversubscribe", "true"},
 		"mpiexec.hydra": {"mpiexec.hydra", "-np", "2", "true"},
@@ -57,8 +58,8 @@ func sidesOn(c *lab.Cluster, perHost int, program string) []side {
 	}
 	np := fmt.Sprint(perHost * len(c.Hosts))
 	sides := []side{
-		{name: "gorun", argv: []string{binary("gorun"), "-F", c.ConfigFile, "-H", strings.Join(slots, ","), program}},
-		{name: "bare-ssh", argv: append([]string{binary("fanout"), c.Identity, "root", c.KnownHosts, program}, addrs...)},
+		{name: "gorun", argv: []string{command.Binary("gorun"), "-F", c.ConfigFile, "-H", strings.Join(slots, ","), program}},
+		{name: "bare-ssh", argv: append([]string{command.Binary("fanout"), c.Identity, "root", c.KnownHosts, program}, addrs...)},
 		{name: "mpirun", argv: []string{"mpirun.openmpi", "--allow-run-as-root", "-np", np, "--mca", "plm_rsh_args", "-F " + c.ConfigFile, "-H", strings.Join(slots, ","), program}},
 		{name: "mpiexec.hydra", argv: []string{"mpiexec.hydra", "-launcher", "ssh", "-np", np, "-hosts", strings.Join(slots, ","), program},
 			env: []string{"HYDRA_LAUNCHER_EXTRA_ARGS=-F " + c.ConfigFile}},

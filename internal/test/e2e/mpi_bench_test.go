@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"slices"
 	"testing"
+
+	"github.com/gorun/gorun/internal/test/command"
 )
 
 // BenchmarkMPICH compares two ranks on one host under gorun and mpiexec.hydra in turn. Its metrics are medians of gorun's values
@@ -14,7 +16,7 @@ func BenchmarkMPICH(b *testing.B) {
 	tree := mpich(b)
 	program := mpiProgram(b, tree+"/bin/mpicc", "speed")
 	launchers := [2][]string{
-		{binary("gorun"), "--prefix", "none", "-np", "2", "-H", "localhost:2", program},
+		{command.Binary("gorun"), "--prefix", "none", "-np", "2", "-H", "localhost:2", program},
 		{tree + "/bin/mpiexec.hydra", "-n", "2", program},
 	}
 	names := [3]string{"latency", "allreduce", "bandwidth"}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
@@ -15,7 +16,7 @@ import (
 func mpich(t testing.TB) string {
 	t.Helper()
 	lab.Need(t, "python3", "pip3", "cc")
-	dir := binary("mpich")
+	dir := command.Binary("mpich")
 	if tree := mpichTree(dir); tree != "" {
 		return tree
 	}
@@ -43,7 +44,7 @@ func mpichTree(dir string) string {
 func mpiProgram(t testing.TB, mpicc, name string) string {
 	t.Helper()
 	lab.Need(t, mpicc)
-	program := binary(name + strings.ReplaceAll(mpicc, "/", "-"))
+	program := command.Binary(name + strings.ReplaceAll(mpicc, "/", "-"))
 	if out, err := exec.Command(mpicc, "-O2", "-o", program, testdata("mpi/"+name+".c")).CombinedOutput(); err != nil {
 		t.Fatalf("build %s: %v: %s", name, err, out)
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
@@ -26,7 +27,7 @@ func BenchmarkOutput(b *testing.B) {
 	script := fmt.Sprintf("yes %s | head -n %d", strings.Repeat("x", benchLine-1), benchLines)
 	hosts := "f1:2,f2:2"
 	sides := []side{
-		{name: "gorun", argv: []string{binary("gorun"), "-F", c.ConfigFile, "-H", hosts, "--prefix", "mpirun", "sh", "-c", script}},
+		{name: "gorun", argv: []string{command.Binary("gorun"), "-F", c.ConfigFile, "-H", hosts, "--prefix", "mpirun", "sh", "-c", script}},
 		{name: "mpirun", argv: []string{"mpirun.openmpi", "--allow-run-as-root", "--tag-output", "--mca", "plm_rsh_args", "-F " + c.ConfigFile, "-H", hosts, "sh", "-c", script}},
 		{name: "mpiexec.hydra", argv: []string{"mpiexec.hydra", "-l", "-launcher", "ssh", "-np", "4", "-hosts", hosts, "sh", "-c", script},
 			env: []string{"HYDRA_LAUNCHER_EXTRA_ARGS=-F " + c.ConfigFile}},
@@ -109,7 +110,7 @@ func checkLines(b *testing.B, out io.Reader) {
 func BenchmarkIdle(b *testing.B) {
 	c := lab.MustNamespaces(b, lab.Specs(2)...)
 	const wait = 10 * time.Second
-	cmd := c.Command(b.Context(), binary("gorun"), "-F", c.ConfigFile, "-H", "f1:2,f2:2", "sleep", "1000")
+	cmd := c.Command(b.Context(), command.Binary("gorun"), "-F", c.ConfigFile, "-H", "f1:2,f2:2", "sleep", "1000")
 	if err := cmd.Start(); err != nil {
 		b.Fatal(err)
 	}

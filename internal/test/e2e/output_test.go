@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gorun/gorun/internal/test/command"
 )
 
 // TestOutputDocument runs the example of docs/output.md and finds gorun's messages there.
@@ -20,9 +22,9 @@ func TestOutputDocument(t *testing.T) {
 	if !found {
 		t.Fatal("docs/output.md has no example")
 	}
-	r := start(t, nil, "version").want(0) // only for its mark
-	cmd := exec.Command("sh", "-c", `exec "$0" `+example, binary("gorun"))
-	cmd.Dir, cmd.Env = t.TempDir(), append(os.Environ(), r.mark)
+	r := command.Start(t, nil, "version").Want(0) // only for its mark
+	cmd := exec.Command("sh", "-c", `exec "$0" `+example, command.Binary("gorun"))
+	cmd.Dir, cmd.Env = t.TempDir(), append(os.Environ(), r.Mark)
 	said, _ := cmd.CombinedOutput()
 	steps, err := os.ReadFile(filepath.Join(cmd.Dir, "steps.json"))
 	if cmd.ProcessState.ExitCode() != 1 || strings.Count(string(steps), "\n") != 8 {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/topology"
 )
@@ -29,19 +30,19 @@ func TestRanksAreBound(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Children of a rank inherit its binding.
-	r := start(t, nil, "-np", "2", "--bind-to", "core:overload-allowed", "--report-bindings", "--prefix", "none", "--unset-env", "OMP_NUM_THREADS",
+	r := command.Start(t, nil, "-np", "2", "--bind-to", "core:overload-allowed", "--report-bindings", "--prefix", "none", "--unset-env", "OMP_NUM_THREADS",
 		"sh", "-c", `echo "$RANK $(sed -n 's/^Cpus_allowed_list:\t//p' /proc/self/status) $OMP_NUM_THREADS"`)
-	r.want(0)
+	r.Want(0)
 	for rank, set := range sets {
 		noun := "cpu"
 		if len(set) > 1 {
 			noun = "cpus"
 		}
-		if line := fmt.Sprintf("gorun: rank %d on localhost: %s (%s %s)\n", rank, m.Describe(set), noun, set); !strings.Contains(r.err.String(), line) {
-			t.Errorf("stderr lacks %q:\n%s", line, r.err.String())
+		if line := fmt.Sprintf("gorun: rank %d on localhost: %s (%s %s)\n", rank, m.Describe(set), noun, set); !strings.Contains(r.Err.String(), line) {
+			t.Errorf("stderr lacks %q:\n%s", line, r.Err.String())
 		}
-		if line := fmt.Sprintf("%d %s 1", rank, set); !slices.Contains(r.lines(), line) {
-			t.Errorf("stdout lacks %q:\n%s", line, r.out.String())
+		if line := fmt.Sprintf("%d %s 1", rank, set); !slices.Contains(r.Lines(), line) {
+			t.Errorf("stdout lacks %q:\n%s", line, r.Out.String())
 		}
 	}
 }
@@ -50,7 +51,7 @@ func TestTooFewCoresToBindTo(t *testing.T) {
 	ranks := allowed(t).Room(0) + 1
 	c := lab.MustLoopback(t, lab.Specs(2)...)
 	file := t.TempDir() + "/started"
-	start(t, c, "-H", fmt.Sprintf("f1:%d,f2", ranks), "--bind-to", "core", "touch", file).want(125,
+	command.Start(t, c, "-H", fmt.Sprintf("f1:%d,f2", ranks), "--bind-to", "core", "touch", file).Want(125,
 		fmt.Sprintf("gorun: error: f1: ranks cannot be bound: %d ranks need %d cores, and there", ranks, ranks), "gorun: hint: give the host ", "--bind-to core:overload-allowed")
 	if _, err := os.Stat(file); err == nil {
 		t.Error("a rank was started on the host that could bind its own")
@@ -60,8 +61,8 @@ func TestTooFewCoresToBindTo(t *testing.T) {
 func TestThreadsOfRanks(t *testing.T) {
 	echo := []string{"--prefix", "none", "sh", "-c", "echo $OMP_NUM_THREADS"}
 	said := func(env []string, args ...string) string {
-		r := startIn(t, nil, env, append(append([]string{}, args...), echo...)...).want(0)
-		return strings.TrimSpace(r.out.String()) + "|" + r.err.String()
+		r := command.StartIn(t, nil, env, append(append([]string{}, args...), echo...)...).Want(0)
+		return strings.TrimSpace(r.Out.String()) + "|" + r.Err.String()
 	}
 	cores := fmt.Sprint(topology.Cores())
 	if got := said(nil, "-np", "1", "--unset-env", "OMP_NUM_THREADS"); got != cores+"|" {
@@ -85,7 +86,7 @@ func TestThreadsOfRanks(t *testing.T) {
 func TestAutoSlotsOfOtherHosts(t *testing.T) {
 	c := lab.MustLoopback(t, lab.Specs(2)...)
 	cores := topology.Cores()
-	r := start(t, c, "-H", "f1:auto,f2:1", "--dry-run", "--json", "--map-by", "node", "--bind-to", "numa", "true").want(0)
+	r := command.Start(t, c, "-H", "f1:auto,f2:1", "--dry-run", "--json", "--map-by", "node", "--bind-to", "numa", "true").Want(0)
 	var d struct {
 		Ranks int
 		Hosts []struct {
@@ -96,11 +97,11 @@ func TestAutoSlotsOfOtherHosts(t *testing.T) {
 		RankBy string `json:"rank_by"`
 		BindTo string `json:"bind_to"`
 	}
-	if err := json.Unmarshal(r.out.Bytes(), &d); err != nil {
-		t.Fatalf("%v: %s", err, r.out.String())
+	if err := json.Unmarshal(r.Out.Bytes(), &d); err != nil {
+		t.Fatalf("%v: %s", err, r.Out.String())
 	}
 	if d.Ranks != cores+1 || d.Hosts[0].Slots != cores || d.Hosts[1].Ranks[0].Rank != 1 || d.MapBy != "node" || d.RankBy != "node" || d.BindTo != "numa" {
 		t.Errorf("with %d cores: %+v", cores, d)
 	}
-	start(t, c, "-H", "f1:auto,nowhere.invalid:auto", "--dry-run", "true").want(125, "gorun: error: nowhere.invalid: ")
+	command.Start(t, c, "-H", "f1:auto,nowhere.invalid:auto", "--dry-run", "true").Want(125, "gorun: error: nowhere.invalid: ")
 }

@@ -8,15 +8,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
 // lossBits returns the bits of the final loss that every rank of examples/mnist prints.
-func lossBits(t *testing.T, r *run, ranks int) string {
+func lossBits(t *testing.T, r *command.Run, ranks int) string {
 	t.Helper()
-	found := regexp.MustCompile(`bits ([0-9a-f]{16})\), accuracy ([0-9.]+)`).FindAllStringSubmatch(r.out.String(), -1)
+	found := regexp.MustCompile(`bits ([0-9a-f]{16})\), accuracy ([0-9.]+)`).FindAllStringSubmatch(r.Out.String(), -1)
 	if len(found) != ranks {
-		t.Fatalf("%d ranks printed a final loss, want %d:\n%s", len(found), ranks, &r.out)
+		t.Fatalf("%d ranks printed a final loss, want %d:\n%s", len(found), ranks, &r.Out)
 	}
 	for _, f := range found {
 		if f[1] != found[0][1] {
@@ -31,20 +32,20 @@ func lossBits(t *testing.T, r *run, ranks int) string {
 
 func TestTrainingOverSSHIsExactAndRepeatable(t *testing.T) {
 	c := lab.MustLoopback(t, lab.Specs(2)...)
-	first := lossBits(t, start(t, c, "-np", "4", "-H", "f1:2,f2:2", binary("mnist")).want(0), 4)
-	if again := lossBits(t, start(t, c, "-np", "4", "-H", "f1:2,f2:2", binary("mnist")).want(0), 4); again != first {
+	first := lossBits(t, command.Start(t, c, "-np", "4", "-H", "f1:2,f2:2", command.Binary("mnist")).Want(0), 4)
+	if again := lossBits(t, command.Start(t, c, "-np", "4", "-H", "f1:2,f2:2", command.Binary("mnist")).Want(0), 4); again != first {
 		t.Errorf("two runs with one seed ended with losses %s and %s", first, again)
 	}
 	// The result depends on the transport's order of additions, not on where the ranks are.
-	far := lossBits(t, start(t, c, "-np", "4", "-H", "f1:2,f2:2", "-x", "RING_TRANSPORT=tcp", binary("mnist")).want(0), 4)
-	if here := lossBits(t, startIn(t, nil, []string{"RING_TRANSPORT=tcp"}, "-np", "4", binary("mnist")).want(0), 4); here != far {
+	far := lossBits(t, command.Start(t, c, "-np", "4", "-H", "f1:2,f2:2", "-x", "RING_TRANSPORT=tcp", command.Binary("mnist")).Want(0), 4)
+	if here := lossBits(t, command.StartIn(t, nil, []string{"RING_TRANSPORT=tcp"}, "-np", "4", command.Binary("mnist")).Want(0), 4); here != far {
 		t.Errorf("losses over SSH and on one host: %s and %s", far, here)
 	}
-	if sealed := lossBits(t, start(t, c, "--encrypt", "-np", "4", "-H", "f1:2,f2:2", binary("mnist")).want(0), 4); sealed != first { // S3
+	if sealed := lossBits(t, command.Start(t, c, "--encrypt", "-np", "4", "-H", "f1:2,f2:2", command.Binary("mnist")).Want(0), 4); sealed != first { // S3
 		t.Errorf("losses %s and, encrypted, %s", first, sealed)
 	}
-	shared := lossBits(t, startIn(t, nil, []string{"RING_TRANSPORT=shm"}, "-np", "4", binary("mnist")).want(0), 4)
-	if again := lossBits(t, start(t, nil, "-np", "4", binary("mnist")).want(0), 4); again != shared {
+	shared := lossBits(t, command.StartIn(t, nil, []string{"RING_TRANSPORT=shm"}, "-np", "4", command.Binary("mnist")).Want(0), 4)
+	if again := lossBits(t, command.Start(t, nil, "-np", "4", command.Binary("mnist")).Want(0), 4); again != shared {
 		t.Errorf("two runs in shared memory ended with losses %s and %s", shared, again)
 	}
 }
@@ -52,33 +53,33 @@ func TestTrainingOverSSHIsExactAndRepeatable(t *testing.T) {
 func TestKilledRankIsReportedByAllOthers(t *testing.T) {
 	c := lab.MustLoopback(t, lab.Specs(2)...)
 	// The ranks ignore TERM, so that their report of the death is seen.
-	script := `trap '' TERM; echo up; ` + binary("mnist") + ` --epochs 100000 >/dev/null; echo ended`
-	r := start(t, c, "-np", "4", "-H", "f1:2,f2:2", "--grace", "20", "sh", "-c", script)
+	script := `trap '' TERM; echo up; ` + command.Binary("mnist") + ` --epochs 100000 >/dev/null; echo ended`
+	r := command.Start(t, c, "-np", "4", "-H", "f1:2,f2:2", "--grace", "20", "sh", "-c", script)
 	var victim int
-	await(t, "rank 2 to train", func() bool {
-		for _, pid := range lab.Processes(r.mark) {
-			if strings.Contains(procFile(pid, "environ"), "GORUN_RANK=2\x00") && strings.HasPrefix(procFile(pid, "cmdline"), binary("mnist")) {
+	command.Await(t, "rank 2 to train", func() bool {
+		for _, pid := range lab.Processes(r.Mark) {
+			if strings.Contains(command.ProcFile(pid, "environ"), "GORUN_RANK=2\x00") && strings.HasPrefix(command.ProcFile(pid, "cmdline"), command.Binary("mnist")) {
 				victim = pid
 			}
 		}
-		return victim != 0 && strings.Count(r.out.String(), "up") == 4
+		return victim != 0 && strings.Count(r.Out.String(), "up") == 4
 	})
 	time.Sleep(300 * time.Millisecond) // into the middle of the training
 	if err := syscall.Kill(victim, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	killed := time.Now()
-	await(t, "the other ranks to end", func() bool { return strings.Count(r.out.String(), "ended") == 4 })
+	command.Await(t, "the other ranks to end", func() bool { return strings.Count(r.Out.String(), "ended") == 4 })
 	if took := time.Since(killed); took > 1500*time.Millisecond {
 		t.Errorf("the last rank heard after %v", took)
 	}
-	if code := r.wait(); code != 0 {
+	if code := r.Wait(); code != 0 {
 		t.Errorf("exit code %d; the scripts all end with 0", code)
 	}
 	for _, rank := range []string{"f1:0: ", "f1:1: ", "f2:3: "} {
-		lines := strings.Split(r.err.String(), "\n")
+		lines := strings.Split(r.Err.String(), "\n")
 		if !slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, rank) && strings.Contains(l, "rank 2") }) {
-			t.Errorf("%sdid not say that rank 2 was lost:\n%s", rank, &r.err)
+			t.Errorf("%sdid not say that rank 2 was lost:\n%s", rank, &r.Err)
 		}
 	}
 }
@@ -87,35 +88,35 @@ func TestKilledRankIsReportedByAllOthers(t *testing.T) {
 // exits before its last call is an error whatever its exit code. The goal is 30 s, here 4.
 func TestStragglerIsReportedOnce(t *testing.T) {
 	c := lab.MustLoopback(t, lab.Specs(2)...)
-	r := start(t, c, "-np", "4", "-H", "f1:2,f2:2", "-x", "RING_STALL=4s", binary("mnist"), "--epochs", "100000")
+	r := command.Start(t, c, "-np", "4", "-H", "f1:2,f2:2", "-x", "RING_STALL=4s", command.Binary("mnist"), "--epochs", "100000")
 	var away int
-	await(t, "rank 2 to train", func() bool {
-		for _, pid := range lab.Processes(r.mark) {
-			if strings.Contains(procFile(pid, "environ"), "GORUN_RANK=2\x00") && strings.HasPrefix(procFile(pid, "cmdline"), binary("mnist")) {
+	command.Await(t, "rank 2 to train", func() bool {
+		for _, pid := range lab.Processes(r.Mark) {
+			if strings.Contains(command.ProcFile(pid, "environ"), "GORUN_RANK=2\x00") && strings.HasPrefix(command.ProcFile(pid, "cmdline"), command.Binary("mnist")) {
 				away = pid
 			}
 		}
-		return away != 0 && strings.Contains(r.out.String(), "epoch 1:")
+		return away != 0 && strings.Contains(r.Out.String(), "epoch 1:")
 	})
 	if err := syscall.Kill(away, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "a report", func() bool { return strings.Contains(r.err.String(), "has waited") })
+	command.Await(t, "a report", func() bool { return strings.Contains(r.Err.String(), "has waited") })
 	time.Sleep(time.Second) // for those who would report it again
 	line := regexp.MustCompile(`(?m)^gorun: rank [013] on f[12]: allreduce, call \d+, has waited 4s for rank 2 on f2$`)
-	if text := r.err.String(); !line.MatchString(text) || strings.Count(text, "has waited") != 1 {
-		t.Errorf("reported:\n%s", &r.err)
+	if text := r.Err.String(); !line.MatchString(text) || strings.Count(text, "has waited") != 1 {
+		t.Errorf("reported:\n%s", &r.Err)
 	}
-	epochs := strings.Count(r.out.String(), "epoch ")
+	epochs := strings.Count(r.Out.String(), "epoch ")
 	if err := syscall.Kill(away, syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the training to go on", func() bool { return strings.Count(r.out.String(), "epoch ") > epochs+1 })
-	if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+	command.Await(t, "the training to go on", func() bool { return strings.Count(r.Out.String(), "epoch ") > epochs+1 })
+	if err := r.Cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	r.wait()
+	r.Wait()
 
-	early := `[ $GORUN_RANK = 2 ] && exec ` + binary("mnist") + ` --epochs 1; exec ` + binary("mnist") + ` --epochs 100000`
-	start(t, c, "-np", "4", "-H", "f1:2,f2:2", "sh", "-c", early).want(1, "mnist: ring: allreduce: rank 2 on f2")
+	early := `[ $GORUN_RANK = 2 ] && exec ` + command.Binary("mnist") + ` --epochs 1; exec ` + command.Binary("mnist") + ` --epochs 100000`
+	command.Start(t, c, "-np", "4", "-H", "f1:2,f2:2", "sh", "-c", early).Want(1, "mnist: ring: allreduce: rank 2 on f2")
 }

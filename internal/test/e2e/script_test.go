@@ -20,13 +20,14 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/gorun/gorun/internal/cli/usage"
+	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
 // TestScripts runs testdata/script/*.txtar. Their language is that of package testscript with the commands of
 // testdata/script/README.md.
 func TestScripts(t *testing.T) {
-	work := binary("scripts") // the users of the lab's hosts may enter it
+	work := command.Binary("scripts") // the users of the lab's hosts may enter it
 	if err := os.MkdirAll(work, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -36,11 +37,11 @@ func TestScripts(t *testing.T) {
 	defer signal.Stop(caught)
 	shared := &sharedHosts{t: t, clusters: map[string]*lab.Cluster{}}
 	cmds := map[string]func(*testscript.TestScript, bool, []string){}
-	for name, command := range scriptCommands() {
+	for name, do := range scriptCommands() {
 		cmds[name] = func(ts *testscript.TestScript, neg bool, args []string) {
 			s := ts.Value(scriptKey).(*script)
 			s.TestScript = ts
-			if err := command(s, neg, args); err != nil {
+			if err := do(s, neg, args); err != nil {
 				ts.Fatalf("%s: %v", name, err)
 			}
 		}
@@ -50,9 +51,9 @@ func TestScripts(t *testing.T) {
 		UpdateScripts: os.Getenv("UPDATE") == "1", RequireUniqueNames: true,
 		Setup: func(e *testscript.Env) error {
 			t := e.T().(scriptT).T
-			s := &script{t: t, shared: shared, mark: newMark(t)}
+			s := &script{t: t, shared: shared, mark: command.NewMark(t)}
 			home := filepath.Join(e.WorkDir, ".home")
-			bin := filepath.Dir(binary("gorun"))
+			bin := filepath.Dir(command.Binary("gorun"))
 			e.Vars = slices.Concat([]string{"WORK=" + e.WorkDir}, os.Environ(), []string{"HOME=" + home, "PATH=" + bin + ":" + os.Getenv("PATH"),
 				"BIN=" + bin, "ROOT=" + root, "TESTDATA=" + testdata(""), "$=$", s.mark})
 			s.env = slices.Clone(e.Vars)
@@ -94,7 +95,7 @@ type script struct {
 	cluster *lab.Cluster // where programs start; nil: this machine
 	mark    string
 	env     []string
-	started *run
+	started *command.Run
 }
 
 // scriptCommands returns the commands that scripts have beside those of testscript. Only says and prints take "!".
@@ -224,7 +225,7 @@ func (s *script) export(name, value string) {
 }
 
 // launch starts a command line, "<FILE NAME=VALUE… PROGRAM ARG…", in the script's directory.
-func (s *script) launch(words []string) (*run, error) {
+func (s *script) launch(words []string) (*command.Run, error) {
 	var input *os.File
 	if name, ok := strings.CutPrefix(words[0], "<"); ok {
 		var err error
@@ -235,12 +236,12 @@ func (s *script) launch(words []string) (*run, error) {
 		words = words[1:]
 	}
 	argv := slices.Concat([]string{"env", "-C", s.MkAbs(".")}, words)
-	r := command(s.t, s.cluster, runLimit, s.mark, argv...)
-	r.cmd.Env = s.env
+	r := command.New(s.t, s.cluster, command.Limit, s.mark, argv...)
+	r.Cmd.Env = s.env
 	if input != nil {
-		r.cmd.Stdin = input
+		r.Cmd.Stdin = input
 	}
-	return r, r.start()
+	return r, r.Start()
 }
 
 // exits runs a command line to its end and compares the exit code.
@@ -267,13 +268,13 @@ func (s *script) cases(args []string) error {
 			return err
 		}
 		answer := ""
-		if code := r.wait(); code != 0 {
+		if code := r.Wait(); code != 0 {
 			answer += fmt.Sprintf(" (%d)", code)
 		}
-		if out := slices.Sorted(slices.Values(linesOf(r.out.String()))); len(out) > 0 {
+		if out := slices.Sorted(slices.Values(linesOf(r.Out.String()))); len(out) > 0 {
 			answer += " " + strings.Join(out, " | ")
 		}
-		if said := linesOf(r.err.String()); len(said) > 0 {
+		if said := linesOf(r.Err.String()); len(said) > 0 {
 			answer += " ! " + strings.Join(said, " | ")
 		}
 		for _, name := range []string{"PATH", "WORK", "HOSTS", "BIN"} {
@@ -282,7 +283,7 @@ func (s *script) cases(args []string) error {
 			}
 		}
 		fmt.Fprintf(s.Stdout(), "%s =>%s\n", typed, times.ReplaceAllString(answer, "(after ...)"))
-		if err := r.left(0); err != nil {
+		if err := r.Left(0); err != nil {
 			return err
 		}
 	}
@@ -301,29 +302,29 @@ func (s *script) ends(args []string) (err error) {
 }
 
 // finish waits for a program and compares the exit code. All its processes must end within limit.
-func (s *script) finish(r *run, code string, limit time.Duration) error {
-	got := r.wait()
-	fmt.Fprint(s.Stdout(), r.out.String())
-	fmt.Fprint(s.Stderr(), r.err.String())
+func (s *script) finish(r *command.Run, code string, limit time.Duration) error {
+	got := r.Wait()
+	fmt.Fprint(s.Stdout(), r.Out.String())
+	fmt.Fprint(s.Stderr(), r.Err.String())
 	if fmt.Sprint(got) != code {
 		return fmt.Errorf("exit code %d, want %s", got, code)
 	}
-	return r.left(limit)
+	return r.Left(limit)
 }
 
 // await waits until the started program has printed a text so many times: "await [stderr] N TEXT".
 func (s *script) await(args []string) error {
-	out := &s.started.out
+	out := &s.started.Out
 	if args[0] == "stderr" {
-		out, args = &s.started.err, args[1:]
+		out, args = &s.started.Err, args[1:]
 	}
 	want, err := strconv.Atoi(args[0])
 	if err != nil {
 		return err
 	}
-	for deadline := time.Now().Add(awaitLimit); strings.Count(out.String(), args[1]) < want; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(command.AwaitLimit); strings.Count(out.String(), args[1]) < want; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			return fmt.Errorf("waited %v for %d times %q:\n%s%s", awaitLimit, want, args[1], &s.started.out, &s.started.err)
+			return fmt.Errorf("waited %v for %d times %q:\n%s%s", command.AwaitLimit, want, args[1], &s.started.Out, &s.started.Err)
 		}
 	}
 	return nil
@@ -354,9 +355,9 @@ func (s *script) documents(name string) {
 // signal sends a signal to the started program, to its agent or guard on some host, or to a rank whose command line begins with
 // a regular expression: "signal NAME [agent|guard|REGEXP]". A process with SETSID in its environment is no rank.
 func (s *script) signal(args []string) error {
-	victim := s.started.cmd.Process.Pid
+	victim := s.started.Cmd.Process.Pid
 	if len(args) > 1 {
-		pids, word := gorunProcesses(), map[string]string{"agent": "__serve", "guard": "__agent"}[args[1]]
+		pids, word := command.Processes(), map[string]string{"agent": "__serve", "guard": "__agent"}[args[1]]
 		if word == "" {
 			pids = lab.Processes(s.mark)
 		}
@@ -365,11 +366,11 @@ func (s *script) signal(args []string) error {
 			return err
 		}
 		i := slices.IndexFunc(pids, func(pid int) bool {
-			line := strings.ReplaceAll(procFile(pid, "cmdline"), "\x00", " ")
+			line := strings.ReplaceAll(command.ProcFile(pid, "cmdline"), "\x00", " ")
 			if word != "" {
 				return strings.Contains(line, word)
 			}
-			return begins.MatchString(line) && !strings.Contains(procFile(pid, "environ"), "SETSID")
+			return begins.MatchString(line) && !strings.Contains(command.ProcFile(pid, "environ"), "SETSID")
 		})
 		if i < 0 {
 			return fmt.Errorf("no process %q", args[1])

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/transport/srun"
 )
@@ -24,7 +25,7 @@ import (
 func TestSlurm(t *testing.T) {
 	s := lab.MustSlurm(t, 3)
 	t.Setenv("SLURM_CONF", s.Conf)
-	t.Setenv("PATH", filepath.Dir(binary("gorun"))+":"+os.Getenv("PATH"))
+	t.Setenv("PATH", filepath.Dir(command.Binary("gorun"))+":"+os.Getenv("PATH"))
 	warned := warnedBeforeTheLimit(t, s)
 	t.Run("steps", testSlurmSteps)
 	t.Run("elastic job", testSlurmElastic)
@@ -55,7 +56,7 @@ func allocate(t *testing.T) (id string, env []string) {
 // awaitNoJob waits until squeue lists no job with these options.
 func awaitNoJob(t *testing.T, options ...string) {
 	t.Helper()
-	await(t, "the end of jobs", func() bool {
+	command.Await(t, "the end of jobs", func() bool {
 		out, err := exec.Command("squeue", append(options, "-h")...).CombinedOutput()
 		return err != nil && strings.Contains(string(out), "Invalid job id") || strings.TrimSpace(string(out)) == ""
 	})
@@ -64,7 +65,7 @@ func awaitNoJob(t *testing.T, options ...string) {
 // awaitFile waits until a file has a text n times.
 func awaitFile(t *testing.T, file, text string, n int) {
 	t.Helper()
-	await(t, text, func() bool {
+	command.Await(t, text, func() bool {
 		got, _ := os.ReadFile(file)
 		return strings.Count(string(got), text) >= n
 	})
@@ -74,7 +75,7 @@ func awaitFile(t *testing.T, file, text string, n int) {
 // a copy of gorun, which no other test counts as left behind.
 func warnedBeforeTheLimit(t *testing.T, s *lab.Slurm) func(*testing.T) {
 	dir := t.TempDir()
-	text, err := os.ReadFile(binary("gorun"))
+	text, err := os.ReadFile(command.Binary("gorun"))
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, "gorun"), text, 0o755)
 	}
@@ -140,7 +141,7 @@ func testSlurmSteps(t *testing.T) {
 	if err := node.Run(ctx, []string{"/bin/sleep", "971.5"}, nil, &out, &stderr); !errors.Is(err, cause) || time.Since(begun) > srun.CancelTimeout {
 		t.Errorf("cancelled: %v after %v", err, time.Since(begun))
 	}
-	await(t, "the end of the step", func() bool { return len(lab.Processes("sleep 971.5")) == 0 })
+	command.Await(t, "the end of the step", func() bool { return len(lab.Processes("sleep 971.5")) == 0 })
 	slurmCommand(t, "scancel", id)
 	awaitNoJob(t, "-j", id)
 	var refused *srun.StepError
@@ -181,7 +182,7 @@ func testSlurmDocs(t *testing.T) {
 // testSlurmElastic kills a rank, then ends a node's step as if the node were lost. The job goes on in its allocation.
 func testSlurmElastic(t *testing.T) {
 	id, env := allocate(t)
-	r := startIn(t, nil, env, append([]string{"--min-np", "2", "--blacklist-cooldown-range", "1,1"}, elasticRank(t, 40)...)...)
+	r := command.StartIn(t, nil, env, append([]string{"--min-np", "2", "--blacklist-cooldown-range", "1,1"}, elasticRank(t, 40)...)...)
 	first := awaitEpoch(t, r, 1, 3, 20*time.Second)
 	if err := syscall.Kill(first[1].pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -198,6 +199,6 @@ func testSlurmElastic(t *testing.T) {
 	slurmCommand(t, "scancel", "--signal=KILL", step)
 	awaitEpoch(t, r, 4, 2, 25*time.Second) // when it is sure that nothing is left there
 	awaitEpoch(t, r, 5, 3, 25*time.Second)
-	r.want(0, "host "+lost.host+": ")
-	r.nothingLeft(15 * time.Second)
+	r.Want(0, "host "+lost.host+": ")
+	r.NothingLeft(15 * time.Second)
 }

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/golden"
 	"github.com/gorun/gorun/internal/test/lab"
 )
@@ -34,7 +35,7 @@ func (f failing) String() string {
 const sweepScript = `echo "one $GORUN_RANK" && echo "two $GORUN_RANK"`
 
 func sweptCommand(strace []string) []string {
-	return slices.Concat([]string{"strace", "-f", "-qq"}, strace, []string{binary("gorun"), "-np", "2", "sh", "-c", sweepScript})
+	return slices.Concat([]string{"strace", "-f", "-qq"}, strace, []string{command.Binary("gorun"), "-np", "2", "sh", "-c", sweepScript})
 }
 
 // TestEveryCallMayFail fails single system calls of a small job. Every time the job ends, nothing of it is left, and 0 means
@@ -127,7 +128,7 @@ func sweepOne(t *testing.T, f failing) (code int, err error) {
 	defer os.RemoveAll(dir)
 	mark := fmt.Sprintf("E2E_MARK=%s-%d-%v-%d", t.Name(), os.Getpid(), f, time.Now().UnixNano())
 	argv := sweptCommand([]string{"-o", filepath.Join(dir, "trace"), "-e", "trace=" + f.call, "-e", f.String()})
-	var out, stderr output
+	var out, stderr command.Output
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Env = append(os.Environ(), mark, "HOME="+dir)
 	cmd.Stdout, cmd.Stderr = &out, &stderr
@@ -155,7 +156,7 @@ func sweepOne(t *testing.T, f failing) (code int, err error) {
 			break
 		}
 		if time.Now().After(deadline) {
-			return code, fmt.Errorf("%v: process %d is left: %q", f, left[0], procFile(left[0], "cmdline"))
+			return code, fmt.Errorf("%v: process %d is left: %q", f, left[0], command.ProcFile(left[0], "cmdline"))
 		}
 	}
 	return code, sweepVerdict(f, code, out.String(), stderr.String())

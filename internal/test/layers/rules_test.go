@@ -73,6 +73,8 @@ func layers() []layer {
 		{folder: "internal/test/environ", why: leaf},
 		{folder: "internal/test/simulate", why: leaf},
 		{folder: "internal/test/e2e", tests: []string{"gpu", "hostfile"}, why: "it drives the built command from outside"},
+		{folder: "internal/test/attacks", may: []string{"internal/test/lab"}, why: "it attacks the built command from outside"},
+		{folder: "internal/test/command", may: []string{"internal/test/golden", "internal/test/lab"}, why: "it starts the built command for the tests of several folders"},
 		{folder: "internal/cli/manual", why: leaf},
 		{folder: "internal/cli/dialect", may: []string{"internal/cli/usage"}, why: "it turns words into words, and knows nothing of what our flags do"},
 		{

@@ -1,4 +1,4 @@
-package e2e
+package attacks
 
 import (
 	"crypto/rand"
@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
@@ -81,10 +82,10 @@ func TestSecretsAreNowhere(t *testing.T) {
 	found.add("the variable", []byte(mine))
 	before := files(t, os.TempDir(), "/dev/shm", "/var/tmp")
 
-	r := startIn(t, c, []string{"MY_SECRET=" + mine, "AWS_OTHER=" + mine, "GOTRACEBACK=crash"}, "-vv", "--json-events", filepath.Join(logs, "events"), "--output-filename", filepath.Join(logs, "out"),
+	r := command.StartIn(t, c, []string{"MY_SECRET=" + mine, "AWS_OTHER=" + mine, "GOTRACEBACK=crash"}, "-vv", "--json-events", filepath.Join(logs, "events"), "--output-filename", filepath.Join(logs, "out"),
 		"--timestamp-output", "-x", "MY_SECRET", "-np", "4", "-H", "f1:2,f2:2", "bash", "-c", askKey, told)
 	stop := sampleArguments()
-	await(t, "the ranks", func() bool { all, _ := filepath.Glob(told + "/told.*"); return len(all) == 4 })
+	command.Await(t, "the ranks", func() bool { all, _ := filepath.Glob(told + "/told.*"); return len(all) == 4 })
 	found.add("the job's key", jobKey(t, told+"/answer.0"))
 	for rank := range 4 {
 		token, err := os.ReadFile(told + "/token." + strconv.Itoa(rank))
@@ -93,26 +94,26 @@ func TestSecretsAreNowhere(t *testing.T) {
 		}
 		found[strings.TrimSpace(string(token))] = "the token of a rank"
 	}
-	gorun := gorunProcesses()
+	gorun := command.Processes()
 	if len(gorun) < 5 { // the launcher, two guards, two agents
 		t.Fatalf("only %d processes of gorun", len(gorun))
 	}
 	for _, pid := range gorun {
 		for _, secret := range []string{"mem", "environ", "auxv"} {
 			if err := asUser(65534, filepath.Join("/proc", strconv.Itoa(pid), secret)); err == nil {
-				t.Errorf("another process of the user reads %s of %q", secret, procFile(pid, "cmdline"))
+				t.Errorf("another process of the user reads %s of %q", secret, command.ProcFile(pid, "cmdline"))
 			}
 		}
 	}
-	for _, pid := range lab.Processes(r.mark) {
+	for _, pid := range lab.Processes(r.Mark) {
 		if err := asUser(attacker, filepath.Join("/proc", strconv.Itoa(pid), "environ")); err == nil {
-			t.Errorf("another user reads the environment of %q", procFile(pid, "cmdline"))
+			t.Errorf("another user reads the environment of %q", command.ProcFile(pid, "cmdline"))
 		}
 	}
 	if err := os.WriteFile(told+"/go", nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	r.want(3)
+	r.Want(3)
 	argv := stop()
 	for line := range argv {
 		if what := found.in(line); what != "" {
@@ -122,8 +123,8 @@ func TestSecretsAreNowhere(t *testing.T) {
 	if len(argv) < 5 {
 		t.Errorf("only %d command lines were seen", len(argv))
 	}
-	if what := found.in(r.err.String() + r.out.String()); what != "" {
-		t.Errorf("%s is printed: %s", what, &r.err)
+	if what := found.in(r.Err.String() + r.Out.String()); what != "" {
+		t.Errorf("%s is printed: %s", what, &r.Err)
 	}
 	for _, path := range files(t, os.TempDir(), "/dev/shm", "/var/tmp") {
 		if slices.Contains(before, path) && !strings.HasPrefix(path, c.Dir) || strings.HasPrefix(path, told) {
@@ -141,16 +142,16 @@ func TestSecretsAreNowhere(t *testing.T) {
 func TestLauncherLeavesNoCore(t *testing.T) {
 	lab.Need(t, "prlimit")
 	t.Chdir(t.TempDir())
-	r := startPath(t, nil, "/usr/bin/prlimit", []string{"GOTRACEBACK=crash"}, "--core=unlimited", binary("gorun"), "-np", "1", "sh", "-c", "echo up; exec sleep 60")
-	await(t, "the rank", func() bool { return strings.Contains(r.out.String(), "up") })
-	if err := r.cmd.Process.Signal(syscall.SIGABRT); err != nil {
+	r := command.StartPath(t, nil, "/usr/bin/prlimit", []string{"GOTRACEBACK=crash"}, "--core=unlimited", command.Binary("gorun"), "-np", "1", "sh", "-c", "echo up; exec sleep 60")
+	command.Await(t, "the rank", func() bool { return strings.Contains(r.Out.String(), "up") })
+	if err := r.Cmd.Process.Signal(syscall.SIGABRT); err != nil {
 		t.Fatal(err)
 	}
-	_ = r.cmd.Wait()
-	if status := r.cmd.ProcessState.Sys().(syscall.WaitStatus); !status.Signaled() || status.CoreDump() {
-		t.Errorf("the launcher ended with %v", r.cmd.ProcessState)
+	_ = r.Cmd.Wait()
+	if status := r.Cmd.ProcessState.Sys().(syscall.WaitStatus); !status.Signaled() || status.CoreDump() {
+		t.Errorf("the launcher ended with %v", r.Cmd.ProcessState)
 	}
-	r.nothingLeft(7 * time.Second)
+	r.NothingLeft(7 * time.Second)
 }
 
 // files returns all regular files below the directories.
@@ -187,10 +188,4 @@ func sampleArguments() (stop func() map[string]bool) {
 		}
 	})
 	return func() map[string]bool { close(done); sampling.Wait(); return all }
-}
-
-// asUser reads a file as a user, in another process.
-func asUser(uid int, path string) error {
-	cmd := userCommand(uid, "head", "-c", "1", path)
-	return cmd.Run()
 }

@@ -1,4 +1,4 @@
-package e2e
+package attacks
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
@@ -45,9 +46,9 @@ func TestFloodDoesNotHoldUpOthers(t *testing.T) {
 	script := fmt.Sprintf(`[ $LOCAL_RANK = 0 ] && exec yes "$(printf '%%080d' 0)"
 		[ $RANK = 1 ] || exec sleep 60
 		for i in $(seq %d); do date '+tick %%s.%%N'; sleep .1; done; exit 7`, ticks)
-	ctx, cancel := context.WithTimeout(t.Context(), runLimit)
+	ctx, cancel := context.WithTimeout(t.Context(), command.Limit)
 	defer cancel()
-	cmd := c.Command(ctx, binary("gorun"), "-F", c.ConfigFile, "-np", "4", "-H", "f1:2,f2:2", "sh", "-c", script)
+	cmd := c.Command(ctx, command.Binary("gorun"), "-F", c.ConfigFile, "-np", "4", "-H", "f1:2,f2:2", "sh", "-c", script)
 	var l lateness
 	cmd.Stdout, cmd.Stderr = &l, io.Discard
 	_ = cmd.Run() // it ends with 7: the others would not

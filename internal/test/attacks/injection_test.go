@@ -1,4 +1,4 @@
-package e2e
+package attacks
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
@@ -51,12 +52,12 @@ func TestHostsAreNoCommands(t *testing.T) {
 	}
 	refused := func(evil string, env []string, args ...string) {
 		t.Helper()
-		r := startIn(t, c, env, append(args, "true")...)
-		if code := r.wait(); code != 2 && code != 125 {
-			t.Errorf("%q in %q, %q: exit code %d: %s", evil, env, args, code, &r.err)
+		r := command.StartIn(t, c, env, append(args, "true")...)
+		if code := r.Wait(); code != 2 && code != 125 {
+			t.Errorf("%q in %q, %q: exit code %d: %s", evil, env, args, code, &r.Err)
 		}
-		if strings.ContainsAny(r.err.String(), "\x1b\a") {
-			t.Errorf("%q: control bytes are printed: %q", evil, &r.err)
+		if strings.ContainsAny(r.Err.String(), "\x1b\a") {
+			t.Errorf("%q: control bytes are printed: %q", evil, &r.Err)
 		}
 		noMark(t, mark)
 	}
@@ -77,7 +78,7 @@ func TestHostsAreNoCommands(t *testing.T) {
 			if err := os.WriteFile(spoilt, []byte("Host f1\n  "+line+"\n"+string(config)), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if r := start(t, nil, "-F", spoilt, "-H", "f1", "true"); r.wait() == 0 && !strings.HasPrefix(line, "Identity") && !strings.HasPrefix(line, "UserKnown") {
+			if r := command.Start(t, nil, "-F", spoilt, "-H", "f1", "true"); r.Wait() == 0 && !strings.HasPrefix(line, "Identity") && !strings.HasPrefix(line, "UserKnown") {
 				t.Errorf("%q: it works", line)
 			}
 			noMark(t, mark)
@@ -112,13 +113,13 @@ func TestTextsOfTheUserAreNoCommands(t *testing.T) {
 		t.Run(way, func(t *testing.T) {
 			args := slices.Concat(how, []string{"--prefix", "none", "-H", "f1", "--wdir", wdir, "-x", "E2E_X" + evil[2], "-x", "E2E_Y=" + evil[3], "--output-filename", filepath.Join(wdir, evil[2])},
 				[]string{"sh", "-c", "cat /proc/$$/cmdline; pwd"}, evil)
-			r := startIn(t, c, env, args...).want(0)
-			if want := "sh\x00-c\x00cat /proc/$$/cmdline; pwd\x00" + strings.Join(evil, "\x00") + "\x00" + wdir + "\n"; r.out.String() != want {
-				t.Errorf("the rank has %q, want %q", &r.out, want)
+			r := command.StartIn(t, c, env, args...).Want(0)
+			if want := "sh\x00-c\x00cat /proc/$$/cmdline; pwd\x00" + strings.Join(evil, "\x00") + "\x00" + wdir + "\n"; r.Out.String() != want {
+				t.Errorf("the rank has %q, want %q", &r.Out, want)
 			}
-			r = startIn(t, c, env, slices.Concat(how, []string{"--prefix", "none", "-H", "f1", "--stage", wdir, "sh", "-c", "pwd"})...)
-			if r.wait() != 0 {
-				t.Errorf("--stage: %s", &r.err)
+			r = command.StartIn(t, c, env, slices.Concat(how, []string{"--prefix", "none", "-H", "f1", "--stage", wdir, "sh", "-c", "pwd"})...)
+			if r.Wait() != 0 {
+				t.Errorf("--stage: %s", &r.Err)
 			}
 			for _, dir := range []string{base, wdir} {
 				noMark(t, filepath.Join(dir, mark))
@@ -127,12 +128,12 @@ func TestTextsOfTheUserAreNoCommands(t *testing.T) {
 	}
 	flags := []string{"--config-file", "--env-file", "--network-interface", "--launcher", "--stage-limit", "--hostfile", "--config"}
 	for i, text := range evil {
-		if flag := flags[i%len(flags)]; start(t, c, flag, text, "-H", "f1", "true").wait() == 0 {
+		if flag := flags[i%len(flags)]; command.Start(t, c, flag, text, "-H", "f1", "true").Wait() == 0 {
 			t.Errorf("%s %q is taken", flag, text)
 		}
 		noMark(t, mark)
 	}
-	start(t, c, "-i", evil[2], "-i", evil[0], "-H", "f1", "true").wait()
+	command.Start(t, c, "-i", evil[2], "-i", evil[0], "-H", "f1", "true").Wait()
 	noMark(t, mark)
 }
 
@@ -168,8 +169,8 @@ func TestEveryByteArrives(t *testing.T) {
 				t.Fatal(err)
 			}
 			args := slices.Concat(how, []string{"--prefix", "none", "-H", "f1", "--wdir", dir, "sh", "-c", "cat /proc/$$/cmdline; echo E2E-SEAM; cat /proc/$$/environ; readlink -n /proc/$$/cwd"}, argv)
-			r := startIn(t, c, env, args...).want(0)
-			cmdline, rest, _ := bytes.Cut(r.out.Bytes(), []byte("\x00E2E-SEAM\n"))
+			r := command.StartIn(t, c, env, args...).Want(0)
+			cmdline, rest, _ := bytes.Cut(r.Out.Bytes(), []byte("\x00E2E-SEAM\n"))
 			if got := strings.Split(string(cmdline), "\x00"); !slices.Equal(got[3:], argv) {
 				t.Errorf("arguments differ: %d of %d", len(got)-3, len(argv))
 			}

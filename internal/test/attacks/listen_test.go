@@ -1,4 +1,4 @@
-package e2e
+package attacks
 
 import (
 	"encoding/hex"
@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
@@ -129,13 +130,13 @@ func scan(t *testing.T, c *lab.Cluster, host string) (servers, open int) {
 func TestUnauthenticatedPeersGetNothing(t *testing.T) {
 	c := lab.MustNamespaces(t, lab.Specs(3)...)
 	for _, encrypt := range []string{"--encrypt", "--encrypt=false"} {
-		r := start(t, c, encrypt, "-np", "18", "-H", "f1:9,f2:9", "-x", "RING_TRANSPORT=tcp", binary("mnist"), "--epochs", "100000")
+		r := command.Start(t, c, encrypt, "-np", "18", "-H", "f1:9,f2:9", "-x", "RING_TRANSPORT=tcp", command.Binary("mnist"), "--epochs", "100000")
 		trained := func() {
 			t.Helper()
-			before := r.out.Len()
-			for begun := time.Now(); r.out.Len() == before; time.Sleep(20 * time.Millisecond) {
-				if time.Since(begun) > runLimit/2 {
-					t.Fatalf("the ranks do not train:\n%s", &r.err)
+			before := r.Out.Len()
+			for begun := time.Now(); r.Out.Len() == before; time.Sleep(20 * time.Millisecond) {
+				if time.Since(begun) > command.Limit/2 {
+					t.Fatalf("the ranks do not train:\n%s", &r.Err)
 				}
 			}
 		}
@@ -153,10 +154,10 @@ func TestUnauthenticatedPeersGetNothing(t *testing.T) {
 		}
 		t.Logf("%s: %d calls came through to ranks", encrypt, ports)
 		trained()
-		if err := r.cmd.Process.Signal(os.Interrupt); err != nil {
+		if err := r.Cmd.Process.Signal(os.Interrupt); err != nil {
 			t.Fatal(err)
 		}
-		r.wait()
-		r.nothingLeft(10 * time.Second)
+		r.Wait()
+		r.NothingLeft(10 * time.Second)
 	}
 }

@@ -1,0 +1,80 @@
+package attacks
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/gorun/gorun/internal/test/command"
+	"github.com/gorun/gorun/internal/test/lab"
+)
+
+// Files that gorun creates belong to the user alone, also with a umask of 0, and gorun never changes an owner.
+func TestFilesAreTheUsersOwn(t *testing.T) {
+	c := lab.MustNamespacesAs(t, 65534, lab.Specs(1)...)
+	home := userHome(t, c)
+	dir := filepath.Join(home, "work")
+	if out, err := c.Command(t.Context(), "sh", "-c", `mkdir "$0" && echo x >"$0/file" && chmod 640 "$0/file"`, dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	installed(t, c)
+	list := func(host string) map[string]string {
+		t.Helper()
+		out, err := onAs(t, c, host, 0, `find "$1" /var/tmp /dev/shm -printf '%p\t%m %U %G %y\n'`, home).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		all := map[string]string{}
+		for line := range strings.Lines(string(out)) {
+			name, what, _ := strings.Cut(strings.TrimSpace(line), "\t")
+			all[name] = what
+		}
+		return all
+	}
+	if out, err := onAs(t, c, "f1", 0, `mkdir "$1/others" && echo x >"$1/others/file" && chown -R 65533:65533 "$1/others"`, home).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	logs := filepath.Join(c.Dir, "logs")
+	if err := os.Mkdir(logs, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(logs, 65534, 65534); err != nil {
+		t.Fatal(err)
+	}
+	before := list("f1")
+	old := syscall.Umask(0)
+	r := command.StartPath(t, c, filepath.Join(home, "bin/gorun"), nil, "-H", "f1", "--stage", dir, "--json-events", logs+"/events",
+		"--output-filename", logs+"/out", "--stdout-file", logs+"/all", "echo", "hello")
+	syscall.Umask(old)
+	r.Want(0)
+	seen := 0
+	for name, what := range list("f1") {
+		switch was, known := before[name]; {
+		case known && was != what:
+			t.Errorf("%s was %s and is %s", name, was, what)
+		case !known:
+			seen++
+			mode, owner, _ := strings.Cut(what, " ")
+			staged := filepath.Base(name) == "file" && mode == "640"
+			if !strings.HasPrefix(owner, "65534 65534 ") || !strings.HasSuffix(mode, "00") && !staged {
+				t.Errorf("%s is %s", name, what)
+			}
+		}
+	}
+	err := filepath.WalkDir(logs, func(path string, _ os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		seen++
+		info, err := os.Lstat(path)
+		if err == nil && info.Mode().Perm()&0o77 != 0 {
+			t.Errorf("%s is %v", path, info.Mode())
+		}
+		return err
+	})
+	if err != nil || seen < 10 {
+		t.Errorf("only %d new files, %v", seen, err)
+	}
+}

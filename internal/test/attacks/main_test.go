@@ -1,0 +1,26 @@
+package attacks
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/gorun/gorun/internal/test/command"
+)
+
+// attacker is a user on the hosts who has no relation to the ranks' account, which is victim.
+const (
+	victim   = 65534
+	attacker = 65533
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(strangerEnv) != "" {
+		os.Exit(m.Run())
+	}
+	root, err := filepath.Abs("../../..")
+	if err != nil {
+		panic(err)
+	}
+	os.Exit(command.Main(m, root, func(string) error { return nil }))
+}

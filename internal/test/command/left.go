@@ -1,0 +1,59 @@
+package command
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gorun/gorun/internal/test/lab"
+)
+
+// BesideOthers names subtests that run in parallel: a gorun process may belong to another one.
+const BesideOthers = "beside-others"
+
+// NothingLeft checks from outside that all processes of the run end within limit.
+func (r *Run) NothingLeft(limit time.Duration) {
+	r.t.Helper()
+	if err := r.Left(limit); err != nil {
+		r.t.Error(err)
+	}
+}
+
+// Left waits until all processes of the run have ended. After limit it returns an error that names those left.
+func (r *Run) Left(limit time.Duration) error {
+	deadline := time.Now().Add(limit)
+	for {
+		left := lab.Processes(r.Mark)
+		if !strings.Contains(r.t.Name(), "/"+BesideOthers+"/") {
+			left = append(left, Processes()...)
+		}
+		if len(left) == 0 {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("left %v after the end: %d processes, the first is %q", limit, len(left), ProcFile(left[0], "cmdline"))
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// Processes returns the processes that run the built gorun: launchers, guards and agents.
+func Processes() (pids []int) {
+	links, _ := filepath.Glob("/proc/[0-9]*/exe")
+	for _, link := range links {
+		if exe, err := os.Readlink(link); err == nil && exe == Binary("gorun") {
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(link)))
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// ProcFile returns a file of a process in /proc, or "".
+func ProcFile(pid int, name string) string {
+	text, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), name))
+	return string(text)
+}
