@@ -239,7 +239,12 @@ func TestHostileFloods(t *testing.T) {
 	const frames = 30_000
 	for name, send := range map[string]func(a *fake.Agent, i int) error{
 		"heartbeats": func(a *fake.Agent, i int) error { return a.Out.SendHeartbeat(time.Duration(i) * math.MaxInt32) },
-		"pauses":     func(a *fake.Agent, _ int) error { return a.Out.Send(wire.TypeOutput, wire.OutputStream(2, 1), nil) },
+		"pauses": func(a *fake.Agent, i int) error {
+			if i >= wire.Window/wire.FrameCost {
+				return nil // they cost credit
+			}
+			return a.Out.Send(wire.TypeOutput, wire.OutputStream(2, 1), nil)
+		},
 		"lost": func(a *fake.Agent, i int) error {
 			return a.Out.SendMessage(wire.TypeLost, wire.Lost{By: 2, Rank: i % 4, Cause: evil})
 		},
@@ -304,6 +309,50 @@ func TestHostileFloods(t *testing.T) {
 			}
 			if more := heapSize() - before; more > 64<<20 {
 				t.Errorf("%d MiB more are kept", more>>20)
+			}
+		})
+	}
+}
+
+// While a terminal takes nothing, a host can make gorun keep no more than its ranks' credit, however small its frames are.
+func TestBlockedOutputBoundsTinyFrames(t *testing.T) {
+	for name, text := range map[string]string{"no bytes": "", "one byte": "x"} {
+		t.Run(name, func(t *testing.T) {
+			sent := 0
+			flood := func(a *fake.Agent) error {
+				go a.UntilEOF()
+				if err := a.Print(0, 1, "the terminal does not take this\n"); err != nil {
+					return err
+				}
+				time.Sleep(time.Second)
+				for sent < 4*wire.Window {
+					for _, rank := range a.Job.Ranks {
+						if err := errors.Join(a.Print(rank.Rank, 1, text), a.Print(rank.Rank, 2, text)); err != nil {
+							return err
+						}
+						sent += 2
+					}
+				}
+				return errors.New("all was taken")
+			}
+			before := heapSize()
+			var during int64
+			r, err := runOn(t, []*fake.Machine{serving(flood)}, func(o *Options) {
+				stuck := &fake.StuckTerminal{Release: make(chan struct{})}
+				stops := make(chan Stop, 1)
+				o.Stdout, o.Stderr, o.Stops = stuck, stuck, stops
+				o.Follow = func(e Event) {
+					if _, lost := e.(HostLost); lost {
+						during = heapSize()
+						stops <- Stop{Reason: Terminated} // nobody will take the output
+					}
+				}
+			})
+			if err != nil || r.Cause == nil || !strings.Contains(r.Cause.String(), "output beyond its credit") {
+				t.Errorf("%v, %v after %d frames", err, r.Cause, sent)
+			}
+			if more := during - before; more > 4*wire.Window {
+				t.Errorf("%d frames made gorun keep %d KiB", sent, more>>10)
 			}
 		})
 	}

@@ -316,7 +316,7 @@ func (l *loop) output(s *session.Session, f wire.Frame) error {
 	}
 	shown := wire.OutputStream(l.policy.number(s, rank), fd)
 	if len(f.Payload) == 0 {
-		p.Pause(shown)
+		p.Pause(shown, s.Out.Creditor(f.Stream))
 		return nil
 	}
 	p.Add(shown, f.Payload, s.Out.Creditor(f.Stream))

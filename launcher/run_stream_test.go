@@ -78,8 +78,8 @@ func TestRunCarriesOutputWithinItsCredit(t *testing.T) {
 	flood := func(a *fake.Agent) error {
 		left := wire.Window
 		for sent := 0; sent < total; {
-			n := min(32<<10, left, total-sent)
-			if n == 0 {
+			n := min(32<<10, left-wire.FrameCost, total-sent)
+			if n <= 0 {
 				f, err := a.Expect(wire.TypeCredit)
 				if err != nil {
 					return err
@@ -94,7 +94,7 @@ func TestRunCarriesOutputWithinItsCredit(t *testing.T) {
 			if err := a.Print(1, 2, strings.Repeat("z", n)); err != nil {
 				return err
 			}
-			sent, left = sent+n, left-n
+			sent, left = sent+n, left-wire.Cost(n)
 		}
 		return succeed(a)
 	}

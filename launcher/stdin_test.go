@@ -46,10 +46,10 @@ func eat(input []byte) func(a *fake.Agent) error {
 				break
 			}
 			got = append(got, f.Payload...)
-			if owed += len(f.Payload); owed > wire.Window {
-				return fmt.Errorf("%d bytes beyond the credit", owed-wire.Window)
+			if owed += wire.Cost(len(f.Payload)); owed > wire.Window {
+				return fmt.Errorf("%d beyond the credit", owed-wire.Window)
 			}
-			if owed == wire.Window { // as late as can be
+			if owed >= wire.Window-wire.FrameCost { // as late as can be
 				if err := a.Out.SendCredit(f.Stream, owed); err != nil {
 					return err
 				}

@@ -345,8 +345,8 @@ func (h *host) frame(f wire.Frame) error {
 // outputFrame records output and returns its credit, unless the host hoards it.
 func (h *host) outputFrame(f wire.Frame) error {
 	h.output[f.Stream] = append(h.output[f.Stream], f.Payload...)
-	if h.owed[f.Stream] += len(f.Payload); h.owed[f.Stream] > wire.Window {
-		return fmt.Errorf("%d bytes of stream %d beyond its credit", h.owed[f.Stream]-wire.Window, f.Stream)
+	if h.owed[f.Stream] += wire.Cost(len(f.Payload)); h.owed[f.Stream] > wire.Window {
+		return fmt.Errorf("%d of stream %d beyond its credit", h.owed[f.Stream]-wire.Window, f.Stream)
 	}
 	if h.hoard {
 		return nil

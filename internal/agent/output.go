@@ -39,42 +39,25 @@ type pump struct {
 func (p *pump) run(buf []byte) {
 	defer p.file.Close()
 	midline := false
-	pause := func() {
-		if midline && p.out.Send(wire.TypeOutput, p.stream, nil) != nil {
-			p.credit.Close()
-		}
-		midline = false
-	}
-	defer pause()
 	for {
 		limit := p.credit.Take(len(buf))
 		nobody := limit == 0
 		if nobody {
-			limit = len(buf)
+			limit, midline = len(buf), false
 		}
 		n, err := p.read(buf[:limit], midline)
-		if errors.Is(err, errPause) {
-			_ = p.credit.Add(limit)
-			pause()
-			continue
-		}
-		if nobody {
-			midline = false
-			if err != nil {
-				return
+		ended := err != nil && !errors.Is(err, errPause)
+		pauses := err != nil && midline
+		if !nobody && (n > 0 || pauses) {
+			if p.out.Send(wire.TypeOutput, p.stream, buf[:n]) != nil {
+				p.credit.Close()
 			}
-			continue
+			_ = p.credit.Add(limit - n)
+			midline = n > 0 && buf[n-1] != '\n'
+		} else if !nobody {
+			_ = p.credit.Add(wire.Cost(limit))
 		}
-		if n > 0 && p.out.Send(wire.TypeOutput, p.stream, buf[:n]) != nil {
-			p.credit.Close()
-		}
-		if n > 0 {
-			midline = buf[n-1] != '\n'
-		}
-		if n < limit {
-			_ = p.credit.Add(limit - max(n, 0))
-		}
-		if err != nil {
+		if ended {
 			return
 		}
 	}

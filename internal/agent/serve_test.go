@@ -115,13 +115,13 @@ func TestServeStopsReadingWithoutCredit(t *testing.T) {
 	h.run(script(2, `[ $LOCAL_RANK = 1 ] && { echo free; exit; }; head -c 1000000 /dev/zero; echo end >&2`))
 	stream := wire.OutputStream(2, 1)
 	h.until("the whole window, and the other rank's line", func() bool {
-		return len(h.output[stream]) == wire.Window && len(h.output[wire.OutputStream(3, 1)]) == 5
+		return wire.Window-h.owed[stream] <= wire.FrameCost && len(h.output[wire.OutputStream(3, 1)]) == 5
 	})
 	h.mu.Lock()
-	beats := h.beats
+	beats, taken := h.beats, len(h.output[stream])
 	h.mu.Unlock()
 	h.until("two heartbeats more", func() bool { return h.beats >= beats+2 })
-	if got := h.printed(2, 2); got != "" || len(h.printed(2, 1)) != wire.Window {
+	if got := h.printed(2, 2); got != "" || len(h.printed(2, 1)) != taken {
 		t.Errorf("the rank went on: %q, %d bytes", got, len(h.printed(2, 1)))
 	}
 	h.mu.Lock()
@@ -141,9 +141,11 @@ func TestServeFeedsOneRank(t *testing.T) {
 	job.Stdin = []int{2}
 	h.run(job)
 	var sent []byte
+	cost := 0
 	for i := 0; len(sent) < 3*wire.Window; i++ {
 		chunk := bytes.Repeat([]byte(fmt.Sprintf("%d\n", i)), 3000)
-		h.until("credit for stdin", func() bool { return wire.Window-len(sent)+h.credit[inputStream] >= len(chunk) })
+		cost += wire.Cost(len(chunk))
+		h.until("credit for stdin", func() bool { return cost-h.credit[inputStream] <= wire.Window })
 		if err := h.out.Send(wire.TypeStdin, inputStream, chunk); err != nil {
 			t.Fatal(err)
 		}
@@ -159,8 +161,8 @@ func TestServeFeedsOneRank(t *testing.T) {
 	if got := h.printed(3, 1); got != " end\n" {
 		t.Errorf("the other rank read %q", got)
 	}
-	if h.credit[inputStream] != len(sent) {
-		t.Errorf("%d bytes of credit came back, want %d", h.credit[inputStream], len(sent))
+	if h.credit[inputStream] != cost {
+		t.Errorf("credit of %d came back, want %d", h.credit[inputStream], cost)
 	}
 }
 
@@ -179,7 +181,7 @@ func TestServeDropsInputThatNobodyReads(t *testing.T) {
 			h.run(job)
 			h.awaitOutput(2)
 			for range 4 { // the agent may have ended by now
-				_ = h.out.Send(wire.TypeStdin, inputStream, make([]byte, wire.Window/4))
+				_ = h.out.Send(wire.TypeStdin, inputStream, make([]byte, wire.Window/4-wire.FrameCost))
 			}
 			_ = h.out.SendMessage(wire.TypeStop, wire.Stop{Grace: 300 * time.Millisecond})
 			h.finish()

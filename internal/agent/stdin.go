@@ -19,7 +19,7 @@ type stdin struct {
 
 	mu      sync.Mutex
 	readers map[int]*inputReader // by rank
-	queued  int                  // bytes that some reader has not taken
+	queued  int                  // cost of the pieces that some reader has not taken
 	eof     bool
 }
 
@@ -57,11 +57,11 @@ func (s *stdin) push(data []byte) error {
 	if s.eof || len(s.readers) == 0 {
 		return nil // no rank reads it
 	}
-	if s.queued+len(data) > wire.Window {
-		return &wire.FormatError{Reason: "stdin beyond its credit"}
+	if s.eof = len(data) == 0; !s.eof {
+		if s.queued += wire.Cost(len(data)); s.queued > wire.Window {
+			return &wire.FormatError{Reason: "stdin beyond its credit"}
+		}
 	}
-	s.eof = len(data) == 0
-	s.queued += len(data)
 	piece := &inputPiece{append([]byte(nil), data...), len(s.readers)}
 	for _, r := range s.readers {
 		if !s.eof {
@@ -115,13 +115,13 @@ func (s *stdin) next(r *inputReader) *inputPiece {
 	return piece
 }
 
-// taken notes that a reader has taken pieces, and returns how many bytes no reader needs any more.
+// taken notes that a reader has taken pieces, and returns the cost of those that no reader needs any more.
 func (s *stdin) taken(pieces ...*inputPiece) (n int, owed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range pieces {
 		if p.readers--; p.readers == 0 {
-			n += len(p.data)
+			n += wire.Cost(len(p.data))
 		}
 	}
 	s.queued -= n

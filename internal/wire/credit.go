@@ -2,8 +2,15 @@ package wire
 
 import "sync"
 
-// Credit is the sender's side of one bulk stream's flow control: how many
-// bytes it may still send. Safe for concurrent use.
+// FrameCost is what a frame of a bulk stream costs beside its bytes: more than a receiver needs to queue it. So what waits on one
+// stream is bounded whatever the size of its frames.
+const FrameCost = 256
+
+// Cost is the credit that a frame with n bytes takes.
+func Cost(n int) int { return FrameCost + n }
+
+// Credit is the sender's side of one bulk stream's flow control: what its frames
+// may still cost. Safe for concurrent use.
 type Credit struct {
 	mu     sync.Mutex
 	filled sync.Cond
@@ -18,23 +25,23 @@ func NewCredit() *Credit {
 	return c
 }
 
-// Take waits until there is credit and takes at most limit bytes of it. It returns
-// 0 once the credit is closed.
+// Take waits until there is credit for a frame with a byte, takes that of one with at most limit bytes, and returns how
+// many bytes it may have. It returns 0 once the credit is closed.
 func (c *Credit) Take(limit int) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for c.left == 0 && !c.closed {
+	for c.left <= FrameCost && !c.closed {
 		c.filled.Wait()
 	}
 	if c.closed {
 		return 0
 	}
-	n := min(c.left, limit)
-	c.left -= n
+	n := min(c.left-FrameCost, limit)
+	c.left -= Cost(n)
 	return n
 }
 
-// Add gives n bytes back. More than was taken is a *FormatError: the peer
+// Add gives n of credit back. More than was taken is a *FormatError: the peer
 // returned credit it never had.
 func (c *Credit) Add(n int) error {
 	c.mu.Lock()

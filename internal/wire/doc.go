@@ -17,8 +17,8 @@
 //
 // Bulk data (output, stdin) travels raw in payloads of at most [MaxData] bytes.
 // Control messages are JSON of at most [MaxControl] bytes. The sender of a bulk
-// stream starts with [Window] bytes of credit and may only send what credit it
-// holds; the receiver returns credit when the bytes have left its hands. So a
+// stream starts with a [Window] of credit and may only send frames that it covers: a frame takes
+// its bytes and [FrameCost]. The receiver returns that when the frame has left its hands. So a
 // blocked terminal blocks the rank that writes to it and nothing else, and
 // neither side needs unbounded memory. A program and a folder are bulk data
 // without credit: they are sent before the job, when they delay nothing else.

@@ -9,7 +9,7 @@ import (
 )
 
 // Protocol is the version of this format. Both sides must have the same.
-const Protocol = 4
+const Protocol = 5
 
 const (
 	// MaxData caps the payload of a bulk frame.
@@ -18,7 +18,7 @@ const (
 	MaxControl = 16 << 20
 	// MaxHello caps the payload of a hello, which comes before either side trusts the other.
 	MaxHello = 64 << 10
-	// Window is the credit in bytes that every bulk stream starts with.
+	// Window is the credit that every bulk stream starts with; see Cost.
 	Window = 256 << 10
 
 	headerSize = 12

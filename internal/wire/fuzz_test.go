@@ -126,12 +126,12 @@ func FuzzCredit(f *testing.F) {
 		for _, m := range moves {
 			n := int(m&0x7f) * int(m&0x7f) * 40
 			if m&0x80 == 0 {
-				if out < Window { // else it would wait
+				if Window-out > FrameCost { // else it would wait
 					got := c.Take(n)
-					if got < 0 || got > n || (got < n && out+got != Window) {
+					if got < 0 || got > n || (got < n && out+Cost(got) != Window) {
 						t.Fatalf("%d taken of %d, with %d left", got, n, Window-out)
 					}
-					out += got
+					out += Cost(got)
 				}
 			} else if err := c.Add(n); (err == nil) != (n <= out) {
 				t.Fatalf("%d given back of %d: %v", n, out, err)

@@ -312,7 +312,7 @@ func Handle[T any](f Frame, handle func(T) error) error {
 	return handle(message)
 }
 
-// SendCredit returns n bytes of credit for a bulk stream. 0 means that no rank reads
+// SendCredit returns credit for frames of a bulk stream that cost n together. 0 means that no rank reads
 // it any more.
 func (w *Writer) SendCredit(stream uint32, n int) error {
 	return w.Send(TypeCredit, stream, binary.BigEndian.AppendUint32(nil, uint32(n)))
@@ -325,7 +325,7 @@ func (f Frame) Credit() (int, error) {
 	}
 	n := binary.BigEndian.Uint32(f.Payload)
 	if n > Window {
-		return 0, &FormatError{fmt.Sprintf("credit of %d bytes, at most %d allowed", n, Window)}
+		return 0, &FormatError{fmt.Sprintf("credit of %d, at most %d allowed", n, Window)}
 	}
 	return int(n), nil
 }

@@ -204,7 +204,7 @@ func TestMissingPreambleShowsWhatCame(t *testing.T) {
 
 func TestCreditBlocksAndReturns(t *testing.T) {
 	c := NewCredit()
-	if n := c.Take(Window + 1); n != Window {
+	if n := c.Take(Window + 1); n != Window-FrameCost {
 		t.Fatalf("took %d, want the whole window", n)
 	}
 	took := make(chan int)
@@ -214,8 +214,10 @@ func TestCreditBlocksAndReturns(t *testing.T) {
 		t.Fatalf("took %d bytes without credit", n)
 	case <-time.After(10 * time.Millisecond):
 	}
-	if err := c.Add(4); err != nil {
-		t.Fatal(err)
+	for _, n := range []int{FrameCost, 4} {
+		if err := c.Add(n); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if n := <-took; n != 4 {
 		t.Errorf("took %d, want the 4 returned", n)

@@ -98,8 +98,10 @@ func (p *Printer) recycle(data []byte) {
 	}
 }
 
-// Pause shows the unfinished line of a rank that is not about to go on with it.
-func (p *Printer) Pause(stream uint32) { p.enqueue(chunk{stream: stream}) }
+// Pause shows the unfinished line of a rank that is not about to go on with it, and calls written(0).
+func (p *Printer) Pause(stream uint32, written func(n int)) {
+	p.enqueue(chunk{stream: stream, written: written})
+}
 
 func (p *Printer) enqueue(c chunk) {
 	p.mu.Lock()
@@ -160,6 +162,7 @@ func (p *Printer) print(c chunk) {
 	}
 	if len(c.data) == 0 {
 		p.flush(s)
+		c.written(0)
 		return
 	}
 	if p.Files != nil {

@@ -22,7 +22,7 @@ func playSteps(t *testing.T, how Printing, steps string) (text string, p *Printe
 		for _, step := range strings.Fields(steps) {
 			if step == "idle" {
 				for stream := range wire.OutputStream(4, 1) {
-					p.Pause(stream)
+					p.Pause(stream, ignore)
 				}
 				time.Sleep(200 * time.Millisecond)
 				continue

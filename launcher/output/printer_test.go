@@ -61,7 +61,7 @@ func TestPrinterPrintsWholeLines(t *testing.T) {
 				for _, step := range strings.Fields(tc.steps) {
 					if step == "idle" {
 						for rank := range 2 {
-							p.Pause(wire.OutputStream(rank, 1))
+							p.Pause(wire.OutputStream(rank, 1), ignore)
 						}
 						continue
 					}
@@ -84,7 +84,7 @@ func TestPrinterShowsAPromptInTime(t *testing.T) {
 		if got := w.String(); got != "" {
 			t.Errorf("shown at once: %q", got)
 		}
-		p.Pause(wire.OutputStream(3, 1))
+		p.Pause(wire.OutputStream(3, 1), ignore)
 		synctest.Wait()
 		if got := w.String(); got != "3> name? " {
 			t.Errorf("in a pause: %q", got)
@@ -125,7 +125,7 @@ func TestPrinterKeepsRanksApart(t *testing.T) {
 				sent[rank].WriteString(text)
 				p.Add(wire.OutputStream(rank, 1), []byte(text), ignore)
 				if rnd.IntN(10) == 0 {
-					p.Pause(wire.OutputStream(rank, 1))
+					p.Pause(wire.OutputStream(rank, 1), ignore)
 				}
 			}
 		})
@@ -166,7 +166,7 @@ func TestPrinterWithoutPrefixChangesNothing(t *testing.T) {
 			p.Add(wire.OutputStream(0, 1), rest[:n], ignore)
 			rest = rest[n:]
 			if rnd.IntN(4) == 0 {
-				p.Pause(wire.OutputStream(0, 1))
+				p.Pause(wire.OutputStream(0, 1), ignore)
 			}
 		}
 	})
@@ -255,7 +255,7 @@ func TestPrinterShowsAPromptBesideABusyRank(t *testing.T) {
 		p.Add(wire.OutputStream(0, 1), []byte("name? "), ignore)
 		for range 100 {
 			p.Add(wire.OutputStream(1, 1), []byte("step\n"), ignore)
-			p.Pause(wire.OutputStream(0, 1))
+			p.Pause(wire.OutputStream(0, 1), ignore)
 			time.Sleep(50 * time.Millisecond)
 		}
 		synctest.Wait()

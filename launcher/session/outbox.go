@@ -29,7 +29,7 @@ type outbox struct {
 	waits  int // bytes queued or reserved
 	closed bool
 	owed   map[uint32]int // credit not yet returned, by stream
-	open   map[uint32]int // bytes that came since credit was returned, by stream
+	open   map[uint32]int // cost of the frames that came since credit was returned, by stream
 }
 
 const (
@@ -133,11 +133,11 @@ func (o *outbox) sendPiece(t wire.Type, piece []byte) error {
 	return nil
 }
 
-// CountReceived counts n received bytes of a bulk stream. Exceeding the credit is a *[wire.FormatError].
+// CountReceived counts a received frame of a bulk stream with n bytes. Exceeding the credit is a *[wire.FormatError].
 func (o *outbox) CountReceived(stream uint32, n int) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.open[stream] += n; o.open[stream] > wire.Window {
+	if o.open[stream] += wire.Cost(n); o.open[stream] > wire.Window {
 		return &wire.FormatError{Reason: fmt.Sprintf("output beyond its credit, of stream %d", stream)}
 	}
 	return nil
@@ -153,12 +153,12 @@ func (o *outbox) beat(at time.Duration) {
 	}
 }
 
-// Creditor returns a function that gives credit back for a bulk stream, in
+// Creditor returns a function that gives back the credit of a frame of a bulk stream with n bytes, in
 // steps: a credit frame per line would cost more than the line.
 func (o *outbox) Creditor(stream uint32) func(n int) {
 	return func(n int) {
 		o.mu.Lock()
-		o.owed[stream] += n
+		o.owed[stream] += wire.Cost(n)
 		n = o.owed[stream]
 		if n >= creditStep {
 			delete(o.owed, stream)

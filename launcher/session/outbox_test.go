@@ -48,7 +48,7 @@ func TestOutboxNeverBlocksItsCallers(t *testing.T) {
 			wg.Go(func() {
 				for range 100 {
 					o.SendMessage(wire.TypeSignal, wire.Signal{Number: 10})
-					o.Creditor(1)(creditStep)
+					o.Creditor(1)(creditStep - wire.FrameCost)
 				}
 			})
 		}
@@ -96,8 +96,8 @@ func TestOutboxGivesCreditInSteps(t *testing.T) {
 		}()
 		// Creditors of one stream share its unreturned credit.
 		for range 10 {
-			o.Creditor(1)(creditStep / 4)
-			o.Creditor(2)(creditStep + 1)
+			o.Creditor(1)(creditStep/4 - wire.FrameCost)
+			o.Creditor(2)(creditStep + 1 - wire.FrameCost)
 		}
 		o.close()
 		<-o.done

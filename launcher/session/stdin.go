@@ -45,7 +45,11 @@ func FeedStdin(stdin io.Reader, hosts []*Session) {
 			if err != nil {
 				s.Out.send(wire.TypeStdin, 0, nil)
 			}
-			_ = s.Input.Add(room - n)
+			if n > 0 {
+				_ = s.Input.Add(room - n)
+			} else {
+				_ = s.Input.Add(wire.Cost(room))
+			}
 		}
 		if err != nil {
 			return

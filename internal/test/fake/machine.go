@@ -242,7 +242,7 @@ func (a *Agent) Ready() error {
 	return f.Decode(&a.Start)
 }
 
-// Print sends output of a rank, as much as its first credit covers.
+// Print sends output of a rank, which its first credit must cover.
 func (a *Agent) Print(rank, fd int, text string) error {
 	return a.Out.Send(wire.TypeOutput, wire.OutputStream(rank, fd), []byte(text))
 }
