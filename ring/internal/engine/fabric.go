@@ -103,7 +103,7 @@ func (f *Fabric) Interrupt() {
 	}
 }
 
-// Run makes one call, which it does not keep.
+// Run makes one call. It neither changes nor keeps the description.
 func (f *Fabric) Run(w *Collective, call *Call) error {
 	call.encode((*[callSize]byte)(&f.sign))
 	if f.shared != nil {

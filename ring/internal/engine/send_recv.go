@@ -29,7 +29,7 @@ func (f *Fabric) swap(call *Call, to int, out []byte, from int, in []byte) error
 		if f.Near(from) {
 			nearFrom, farFrom = f.place(from), none
 		}
-		same := call
+		same := *call
 		same.Count = 0 // lengths are compared on the way
 		if err := f.shared.Swap(same.sign(), nearTo, pointer(out), len(out), nearFrom, pointer(in), len(in)); err != nil {
 			return err
@@ -44,7 +44,7 @@ func (f *Fabric) swap(call *Call, to int, out []byte, from int, in []byte) error
 // swapFar exchanges over the network. The two directions may carry different calls.
 func (f *Fabric) swapFar(call *Call, to int, out []byte, from int, in []byte) error {
 	size := call.Type.Size()
-	mine, theirs := call, call
+	mine, theirs := *call, *call
 	if call.Kind == KindMessage {
 		mine.Root, theirs.Root = uint32(f.rank), uint32(max(from, 0))
 	}
