@@ -22,7 +22,7 @@ func newGPUs(list listFunc) *cobra.Command {
 		Use:   "gpus [flags]",
 		Short: "Show the GPUs of the hosts that a run would use",
 		Long: `gpus asks the hosts that a run with the same flags would use for their NVIDIA GPUs, and
-prints a line for each GPU. With -v it also prints their links, MIG instances and
+prints a line for each GPU. It runs the discovery script if there is one. With -v it also prints their links, MIG instances and
 processes. The exit code is 1 if a host cannot be asked.`,
 		Example: `  gorun gpus
   gorun gpus --hostfile hosts.txt
@@ -32,7 +32,7 @@ processes. The exit code is 1 if a host cannot be asked.`,
 
 // listGPUs prints the GPUs of the hosts of a run. The code is 1 if a host could not be queried.
 func listGPUs(ctx context.Context, o *settings.Options, how listOptions, out io.Writer, console *ui.UI) (code int, err error) {
-	where, opts, err := findListed(ctx, o, console)
+	where, opts, err := findListed(ctx, o, true, console)
 	if err != nil {
 		return 0, err
 	}

@@ -46,9 +46,13 @@ func newListing(cmd *cobra.Command, list listFunc, how *listOptions) *cobra.Comm
 	return cmd
 }
 
-// findListed finds the hosts of a run and the options to connect to them, except Dial.
-func findListed(ctx context.Context, o *settings.Options, console *ui.UI) (hosts.Selection, launcher.Options, error) {
-	where, err := hosts.Find(ctx, o, hosts.NewFinder(job.CoreCounter(o, console)))
+// findListed finds the hosts of a run and the options to connect to them, except Dial. Unless ask is set, it starts nothing for that.
+func findListed(ctx context.Context, o *settings.Options, ask bool, console *ui.UI) (hosts.Selection, launcher.Options, error) {
+	finder := hosts.NewFinder(nil)
+	if ask {
+		finder = hosts.NewFinder(job.CoreCounter(o, console))
+	}
+	where, err := hosts.Find(ctx, o, finder)
 	if err != nil {
 		return where, launcher.Options{}, err
 	}
@@ -75,19 +79,20 @@ func newHosts(list listFunc) *cobra.Command {
 		Use:   "hosts [flags]",
 		Short: "Show the hosts that a run would use, and check that they are reachable",
 		Long: `hosts prints the hosts that a run with the same flags would use: slots, login, transport
-and source. With --check it also connects to all of them and starts
-gorun's agent there, as a run does; the exit code is 1 if that fails on any host.`,
+and source. It starts nothing, here or there. With --check it runs a discovery script, counts
+the cores of hosts that have a slot for each, connects to all hosts and starts gorun's agent
+there, as a run does; the exit code is 1 if that fails on any host.`,
 		Example: `  gorun hosts --hostfile hosts.txt
   gorun hosts --hostfile hosts.txt -H ^f3 --check
   gorun hosts -H f1:2,f2:2 --json`,
 	}
-	cmd.Flags().BoolVar(&how.check, "check", false, "connect to every host and start gorun's agent there")
+	cmd.Flags().BoolVar(&how.check, "check", false, "run the discovery script, connect to every host and start gorun's agent there")
 	return newListing(cmd, list, &how)
 }
 
 // listHosts prints the hosts of a run. The code is 1 if a checked host failed.
 func listHosts(ctx context.Context, o *settings.Options, how listOptions, out io.Writer, console *ui.UI) (code int, err error) {
-	where, opts, err := findListed(ctx, o, console)
+	where, opts, err := findListed(ctx, o, how.check, console)
 	if err != nil {
 		return 0, err
 	}
@@ -108,6 +113,9 @@ func listHosts(ctx context.Context, o *settings.Options, how listOptions, out io
 				failed = append(failed, launcher.HostError{Host: c.Host.Name, Err: c.Err})
 			}
 		}
+	}
+	if where.Unasked != nil {
+		console.Hintf("to ask now, add --check")
 	}
 	if how.json {
 		err = list.writeJSON(out)
@@ -154,7 +162,11 @@ func (l hostList) writeTable(out io.Writer) error {
 		fmt.Fprintln(table, columns)
 		for _, r := range l.rows {
 			h := r.host
-			fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\t%s", h.Name, h.Slots, number(h.MaxSlots), cmp.Or(h.User, "-"), number(l.port(r)), r.by)
+			slots := strconv.Itoa(h.Slots)
+			if h.Auto {
+				slots = "auto"
+			}
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s", h.Name, slots, number(h.MaxSlots), cmp.Or(h.User, "-"), number(l.port(r)), r.by)
 			if c := r.checked; c != nil {
 				state := "ok"
 				if c.Err != nil {
@@ -166,6 +178,10 @@ func (l hostList) writeTable(out io.Writer) error {
 		}
 	})
 	if err != nil {
+		return err
+	}
+	if l.where.Unasked != nil {
+		_, err = fmt.Fprintln(out, l.where.Summary())
 		return err
 	}
 	asked := ""
@@ -189,6 +205,7 @@ func (l hostList) writeJSON(out io.Writer) error {
 	type row struct {
 		Host     string   `json:"host"`
 		Slots    int      `json:"slots"`
+		Auto     bool     `json:"auto,omitempty"`
 		MaxSlots int      `json:"max_slots,omitempty"`
 		GPUs     int      `json:"gpus,omitempty"`
 		User     string   `json:"user,omitempty"`
@@ -197,13 +214,14 @@ func (l hostList) writeJSON(out io.Writer) error {
 		Check    *outcome `json:"check,omitempty"`
 	}
 	all := struct {
-		Source string `json:"source"`
-		Slots  int    `json:"slots"`
-		Ranks  int    `json:"ranks,omitempty"`
-		Hosts  []row  `json:"hosts"`
-	}{l.where.Source, l.where.Slots(), l.where.NP, nil}
+		Source  string   `json:"source"`
+		Unasked []string `json:"unasked,omitempty"`
+		Slots   int      `json:"slots"`
+		Ranks   int      `json:"ranks,omitempty"`
+		Hosts   []row    `json:"hosts"`
+	}{l.where.Source, l.where.Unasked, l.where.Slots(), l.where.NP, []row{}}
 	for _, r := range l.rows {
-		h := row{Host: r.host.Name, Slots: r.host.Slots, MaxSlots: r.host.MaxSlots, GPUs: r.host.GPUs,
+		h := row{Host: r.host.Name, Slots: r.host.Slots, Auto: r.host.Auto, MaxSlots: r.host.MaxSlots, GPUs: r.host.GPUs,
 			User: r.host.User, Port: l.port(r), By: r.by}
 		if c := r.checked; c != nil {
 			h.Check = &outcome{OK: c.Err == nil, Seconds: c.Took.Seconds(), Sshd: c.Address, Machine: c.Machine}

@@ -24,6 +24,9 @@ type Selection struct {
 	NP       int // ranks to start without -np; 0: one per slot
 	Source   string
 	Warnings []string
+	// Unasked says what a run does first to find its hosts and slots, which a Finder that asks nothing leaves out. Hosts that are still
+	// marked Auto have an unknown number of slots then, shown as 0, and without Hosts all are unknown.
+	Unasked []string
 }
 
 // Finder holds the surroundings that hosts are found in.
@@ -32,11 +35,12 @@ type Finder struct {
 	Open     func(string) (io.ReadCloser, error)
 	Hostname string
 	Cores    func() int // usable cores of this machine
-	// count asks remote hosts for their cores.
+	// count asks remote hosts for their cores; nil: neither a host nor a discovery script may be asked.
 	count func(ctx context.Context, hosts []hostfile.Host) ([]int, error)
 }
 
-// NewFinder returns a Finder for this process. count asks remote hosts for their cores.
+// NewFinder returns a Finder for this process. count asks remote hosts for their cores. If it is nil, the Finder starts nothing: it
+// reports in Selection.Unasked what it would have to ask.
 func NewFinder(count func(context.Context, []hostfile.Host) ([]int, error)) Finder {
 	hostname, _ := os.Hostname()
 	open := func(name string) (io.ReadCloser, error) { return os.Open(name) }
@@ -178,12 +182,21 @@ func (p Selection) Slots() (sum int) {
 
 // Summary describes hosts, slots and source for --dry-run and -v.
 func (p Selection) Summary() string {
+	if p.Hosts == nil && p.Unasked != nil {
+		return "not known: " + p.first()
+	}
 	text := fmt.Sprintf("%d with %d slots, from %s", len(p.Hosts), p.Slots(), p.Source)
+	if p.Unasked != nil {
+		text = fmt.Sprintf("%d, from %s; %s", len(p.Hosts), p.Source, p.first())
+	}
 	if p.NP > 0 {
 		text += fmt.Sprintf(", which requests %d ranks", p.NP)
 	}
 	return text
 }
+
+// first says what a run does before it knows its hosts and slots.
+func (p Selection) first() string { return "a run first " + strings.Join(p.Unasked, ", and ") }
 
 // hostsHint shows the syntax of hosts in name: -H, a variable or a file.
 func hostsHint(name string) string {

@@ -8,6 +8,7 @@ import (
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/cli/settings"
 	"github.com/gorun/gorun/internal/cli/usage"
+	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/transport"
 )
 
@@ -15,9 +16,13 @@ import (
 func Find(ctx context.Context, o *settings.Options, s Finder) (Selection, error) {
 	var p Selection
 	var err error
-	if o.Elastic.Discovery != "" {
+	switch {
+	case o.Elastic.Discovery != "" && s.count == nil:
+		script := "the discovery script " + o.Elastic.Discovery
+		return Selection{Source: script, Unasked: []string{"runs " + script}}, nil
+	case o.Elastic.Discovery != "":
 		p, err = discover(ctx, o)
-	} else {
+	default:
 		p, err = findHosts(o, s)
 	}
 	if err != nil {
@@ -28,8 +33,8 @@ func Find(ctx context.Context, o *settings.Options, s Finder) (Selection, error)
 		return Selection{}, err
 	}
 	p, err = s.countCores(ctx, p, int(o.CPUsPerRank))
-	if err != nil {
-		return Selection{}, err
+	if err != nil || p.Unasked != nil {
+		return p, err
 	}
 	return limitRanks(p, o)
 }
@@ -115,7 +120,7 @@ func discover(ctx context.Context, o *settings.Options) (Selection, error) {
 }
 
 // countCores sets the slots of hosts marked Auto to the number of ranks that their cores hold. It asks remote hosts
-// for their cores.
+// for their cores, or leaves them marked if it may not ask.
 func (s Finder) countCores(ctx context.Context, p Selection, perRank int) (Selection, error) {
 	hosts := append([]hostfile.Host(nil), p.Hosts...)
 	var others []int // indexes into hosts
@@ -123,13 +128,22 @@ func (s Finder) countCores(ctx context.Context, p Selection, perRank int) (Selec
 		switch {
 		case !hosts[i].Auto:
 		case transport.IsLocal(hosts[i], s.Hostname):
-			hosts[i].Slots = autoSlots(hosts[i], s.Cores(), perRank)
+			hosts[i].Slots, hosts[i].Auto = autoSlots(hosts[i], s.Cores(), perRank), false
 		default:
 			others = append(others, i)
 		}
 	}
 	p.Hosts = hosts
 	if len(others) == 0 {
+		return p, nil
+	}
+	if s.count == nil {
+		var names []string
+		for _, at := range others {
+			hosts[at].Slots = 0
+			names = append(names, hosts[at].Name)
+		}
+		p.Unasked = append(p.Unasked, "counts the cores of "+prose.And(names))
 		return p, nil
 	}
 	asked := make([]hostfile.Host, len(others))
@@ -141,7 +155,7 @@ func (s Finder) countCores(ctx context.Context, p Selection, perRank int) (Selec
 		return Selection{}, err
 	}
 	for i, at := range others {
-		hosts[at].Slots = autoSlots(hosts[at], cores[i], perRank)
+		hosts[at].Slots, hosts[at].Auto = autoSlots(hosts[at], cores[i], perRank), false
 	}
 	return p, nil
 }

@@ -7,7 +7,9 @@ import (
 	"io"
 	"strings"
 
+	"github.com/gorun/gorun/internal/cli/hosts"
 	"github.com/gorun/gorun/internal/cli/settings"
+	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/workdir"
 	"github.com/gorun/gorun/launcher"
 	"github.com/gorun/gorun/launcher/plan"
@@ -15,9 +17,10 @@ import (
 
 // DryRun is the JSON document of --dry-run --json, which docs/mapping.md describes.
 type DryRun struct {
-	Ranks       int          `json:"ranks"`
+	Ranks       int          `json:"ranks"` // 0: one per slot, and the slots are not known
 	Hosts       []dryHost    `json:"hosts"`
-	Source      string       `json:"source"` // of the hosts
+	Source      string       `json:"source"`            // of the hosts
+	Unasked     []string     `json:"unasked,omitempty"` // what a run does first; no rank has a place yet
 	MapBy       string       `json:"map_by"`
 	RankBy      string       `json:"rank_by"`
 	BindTo      string       `json:"bind_to"`
@@ -53,6 +56,7 @@ type dryHost struct {
 	User  string    `json:"user,omitempty"`
 	Port  int       `json:"port,omitempty"`
 	Slots int       `json:"slots"`
+	Auto  bool      `json:"auto,omitempty"` // as many slots as cores, which are not counted
 	GPUs  int       `json:"gpus,omitempty"` // from the hostfile
 	Ranks []dryRank `json:"ranks"`
 }
@@ -65,11 +69,11 @@ type dryRank struct {
 }
 
 // NewDryRun describes a run without starting it.
-func NewDryRun(o *settings.Options, plan launcher.Plan, opts launcher.Options, source string, warnings []string) DryRun {
+func NewDryRun(o *settings.Options, plan launcher.Plan, opts launcher.Options, where hosts.Selection, warnings []string) DryRun {
 	mapBy := cmp.Or(o.MapBy.Order, launcher.BySlot)
 	binding := o.BindTo
 	binding.Binding, binding.Given = opts.Binding, true
-	d := DryRun{Ranks: plan.Size, Source: source, MapBy: mapBy.String(), RankBy: cmp.Or(o.RankBy.Order, mapBy).String(),
+	d := DryRun{Ranks: plan.Size, Hosts: []dryHost{}, Source: where.Source, Unasked: where.Unasked, MapBy: mapBy.String(), RankBy: cmp.Or(o.RankBy.Order, mapBy).String(),
 		BindTo: binding.String(), CPUsPerRank: opts.Binding.Each, GPUsPerRank: cmp.Or(o.GPUsPerRank.String(), "auto"),
 		Network: opts.Network.String(), Variables: append([]string{}, names(opts.Env)...), Warnings: append([]string{}, warnings...)}
 	if one := opts.Programs; len(one) == 1 {
@@ -85,13 +89,36 @@ func NewDryRun(o *settings.Options, plan launcher.Plan, opts launcher.Options, s
 		d.Staged = &dryStaged{w.Dir, w.Files, w.Bytes}
 	}
 	for _, h := range plan.Hosts {
-		host := dryHost{Host: h.Name, User: h.User, Port: h.Port, Slots: h.Slots, GPUs: h.GPUs}
+		host := dryHost{Host: h.Name, User: h.User, Port: h.Port, Slots: h.Slots, Auto: h.Auto, GPUs: h.GPUs, Ranks: []dryRank{}}
 		for _, r := range h.Ranks {
 			host.Ranks = append(host.Ranks, dryRank{r.Rank, r.LocalRank, r.CrossRank, r.CrossSize})
 		}
 		d.Hosts = append(d.Hosts, host)
 	}
 	return d
+}
+
+// planText shows the plan, or the hosts of a job whose ranks have no places yet.
+func (d DryRun) planText(plan launcher.Plan) string {
+	if d.Unasked == nil {
+		return plan.String()
+	}
+	text := "a rank for each slot\n"
+	if d.Ranks > 0 {
+		text = prose.Count(d.Ranks, "rank") + "\n"
+	}
+	width := 0
+	for _, h := range d.Hosts {
+		width = max(width, len(h.Host))
+	}
+	for _, h := range d.Hosts {
+		slots := prose.Count(h.Slots, "slot")
+		if h.Auto {
+			slots = "one slot per core"
+		}
+		text += fmt.Sprintf("  %-*s  %s\n", width, h.Host, slots)
+	}
+	return text
 }
 
 // writeJSON writes d as one JSON document.

@@ -28,6 +28,9 @@ func planElastic(ctx context.Context, o *settings.Options, programs []program, s
 	if err != nil {
 		return hosts.Selection{}, launcher.Plan{}, err
 	}
+	if where.Unasked != nil {
+		return where, unplanned(where, o.NP), nil
+	}
 	slots := where.Slots()
 	np := cmp.Or(o.NP, where.NP, max(slots, o.Elastic.MinNP))
 	if np == 0 {

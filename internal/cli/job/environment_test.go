@@ -8,6 +8,7 @@ import (
 
 	"github.com/gorun/gorun/internal/cli/dialect"
 	"github.com/gorun/gorun/internal/cli/exitcode"
+	"github.com/gorun/gorun/internal/cli/hosts"
 	"github.com/gorun/gorun/internal/cli/settings"
 	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/internal/rankenv"
@@ -64,15 +65,15 @@ func TestDryRunText(t *testing.T) {
 			return "", err
 		}
 		opts := launcher.Options{Programs: []launcher.Program{{Argv: []string{"a"}, Wdir: "/w", Ranks: 1}}, Binding: o.Binding(), Env: []string{"B=secret"}}
-		text, whole := strings.CutSuffix(NewDryRun(o, launcher.Plan{}, opts, "-H", nil).Text(o), "program    [\"a\"]\ndirectory  /w\nvariables  B\n")
+		text, whole := strings.CutSuffix(NewDryRun(o, launcher.Plan{}, opts, hosts.Selection{Source: "-H"}, nil).Text(o), "program    [\"a\"]\ndirectory  /w\nvariables  B\n")
 		if !whole {
 			t.Errorf("%s: %q", typed, text)
 		}
 		return strings.ReplaceAll(strings.TrimSpace(text), "\n", "; "), nil
 	})
-	hosts := []dryHost{{Host: "f0"}}
+	listed := []dryHost{{Host: "f0"}}
 	for i := range 6 {
-		hosts = append(hosts, dryHost{Host: fmt.Sprintf("f%d", i+1), GPUs: 4})
+		listed = append(listed, dryHost{Host: fmt.Sprintf("f%d", i+1), GPUs: 4})
 	}
 	for _, tc := range []struct {
 		hosts         int
@@ -84,7 +85,7 @@ func TestDryRunText(t *testing.T) {
 		{7, "2", "2 per rank, of 4 on f1, 4 on f2, 4 on f3, 4 on f4, on 2 more hosts, assigned on the hosts"},
 		{7, "none", "left alone"},
 	} {
-		if got := (DryRun{Hosts: hosts[:tc.hosts], GPUsPerRank: tc.perRank}).GpusText(false); got != tc.want {
+		if got := (DryRun{Hosts: listed[:tc.hosts], GPUsPerRank: tc.perRank}).GpusText(false); got != tc.want {
 			t.Errorf("got %q, want %q", got, tc.want)
 		}
 	}

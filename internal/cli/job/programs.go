@@ -67,6 +67,27 @@ func override(o *settings.Options, b dialect.Block, typed map[string]string) (pr
 	return p, all.Check(true)
 }
 
+// unplanned lists the hosts of a job whose slots, and so its ranks' places, are known only when it starts.
+func unplanned(where hosts.Selection, np int) launcher.Plan {
+	plan := launcher.Plan{Size: np}
+	listed := map[string]bool{}
+	for _, h := range where.Hosts {
+		if !listed[h.Name] {
+			listed[h.Name] = true
+			plan.Hosts = append(plan.Hosts, launcher.PlannedHost{Host: h})
+		}
+	}
+	return plan
+}
+
+// bounded replaces an unknown number of ranks by the largest, so that no option names a rank beyond it.
+func bounded(p launcher.Plan) launcher.Plan {
+	if p.Size == 0 {
+		p.Size = plan.MaxRanks
+	}
+	return p
+}
+
 // planJob plans the ranks of all programs. Programs without hosts of their own share the job's hosts, or else those of
 // the first program.
 func planJob(ctx context.Context, o *settings.Options, programs []program, s hosts.Finder) (hosts.Selection, launcher.Plan, error) {
@@ -80,6 +101,9 @@ func planJob(ctx context.Context, o *settings.Options, programs []program, s hos
 			return hosts.Selection{}, launcher.Plan{}, err
 		}
 		req.NP = cmp.Or(o.NP, where.NP)
+		if where.Unasked != nil {
+			return where, unplanned(where, req.NP), nil
+		}
 		plan, err := plan.New(where.Hosts, req)
 		return where, plan, err
 	}
@@ -108,13 +132,19 @@ func planJob(ctx context.Context, o *settings.Options, programs []program, s hos
 		parts = append(parts, launcher.Part{NP: p.opts.NP, Hosts: at.Hosts})
 		sources = append(sources, at.Source)
 		where.Warnings = usage.Unique(append(where.Warnings, at.Warnings...))
-	}
-	plan, err := plan.Join(parts, req)
-	for _, h := range plan.Hosts {
-		where.Hosts = append(where.Hosts, h.Host)
+		where.Unasked = usage.Unique(append(where.Unasked, at.Unasked...))
+		where.Hosts = append(where.Hosts, at.Hosts...)
 	}
 	where.Source = strings.Join(usage.Unique(sources), ", ")
-	return where, plan, err
+	all := unplanned(where, o.NP)
+	if where.Unasked == nil {
+		all, err = plan.Join(parts, req)
+	}
+	where.Hosts = nil
+	for _, h := range all.Hosts {
+		where.Hosts = append(where.Hosts, h.Host)
+	}
+	return where, all, err
 }
 
 // sharedHosts returns the options that select the hosts of programs without their own.

@@ -27,7 +27,11 @@ func Run(ctx context.Context, o *settings.Options, programs []program, io Stream
 	if o.EnvFlags {
 		return 0, printEnvFlags(os.Environ(), programs, io.Out, console)
 	}
-	where, plan, err := planJob(ctx, o, programs, hosts.NewFinder(CoreCounter(o, console)))
+	finder := hosts.NewFinder(CoreCounter(o, console))
+	if o.DryRun {
+		finder = hosts.NewFinder(nil)
+	}
+	where, plan, err := planJob(ctx, o, programs, finder)
 	if err != nil {
 		return 0, err
 	}
@@ -39,7 +43,7 @@ func Run(ctx context.Context, o *settings.Options, programs []program, io Stream
 	if err != nil {
 		return 0, err
 	}
-	opts, err := launchOptions(o, plan, env, io, console)
+	opts, err := launchOptions(o, bounded(plan), env, io, console)
 	if err != nil {
 		return 0, err
 	}
@@ -54,11 +58,14 @@ func Run(ctx context.Context, o *settings.Options, programs []program, io Stream
 		console.Warningf("%s", w)
 	}
 	if o.DryRun {
-		would := NewDryRun(o, plan, opts, where.Source, warnings)
+		would := NewDryRun(o, plan, opts, where, warnings)
+		if where.Unasked != nil {
+			console.Hintf("to ask now, without the job: gorun hosts --check with the same flags")
+		}
 		if o.JSON {
 			return 0, would.writeJSON(io.Out)
 		}
-		_, err := fmt.Fprintf(io.Out, "%vhosts      %s\n%s", plan, where.Summary(), would.Text(o))
+		_, err := fmt.Fprintf(io.Out, "%shosts      %s\n%s", would.planText(plan), where.Summary(), would.Text(o))
 		return 0, err
 	}
 	if o.DisplayMap {

@@ -86,8 +86,17 @@ func TestThreadsOfRanks(t *testing.T) {
 func TestAutoSlotsOfOtherHosts(t *testing.T) {
 	c := lab.MustLoopback(t, lab.Specs(2)...)
 	cores := topology.Cores()
-	r := command.Start(t, c, "-H", "f1:auto,f2:1", "--dry-run", "--json", "--map-by", "node", "--bind-to", "numa", "true").Want(0)
-	var d struct {
+	r := command.Start(t, c, "-H", "f1:auto,f2:1", "--map-by", "node", "--display-map", "true").Want(0)
+	if got := r.Err.String(); !strings.Contains(got, fmt.Sprintf("%d ranks on 2 hosts", cores+1)) || !strings.Contains(got, "f2  1 slot, rank 1\n") {
+		t.Errorf("with %d cores: %s", cores, got)
+	}
+	r = command.Start(t, c, "hosts", "--check", "--json", "-H", "f1:auto,f2:1").Want(0)
+	var d struct{ Hosts []struct{ Slots int } }
+	if err := json.Unmarshal(r.Out.Bytes(), &d); err != nil || d.Hosts[0].Slots != cores {
+		t.Errorf("with %d cores: %v: %s", cores, err, r.Out.String())
+	}
+	r = command.Start(t, c, "-H", "f1:3,f2:1", "--dry-run", "--json", "--map-by", "node", "--bind-to", "numa", "true").Want(0)
+	var plan struct {
 		Ranks int
 		Hosts []struct {
 			Slots int
@@ -97,11 +106,11 @@ func TestAutoSlotsOfOtherHosts(t *testing.T) {
 		RankBy string `json:"rank_by"`
 		BindTo string `json:"bind_to"`
 	}
-	if err := json.Unmarshal(r.Out.Bytes(), &d); err != nil {
+	if err := json.Unmarshal(r.Out.Bytes(), &plan); err != nil {
 		t.Fatalf("%v: %s", err, r.Out.String())
 	}
-	if d.Ranks != cores+1 || d.Hosts[0].Slots != cores || d.Hosts[1].Ranks[0].Rank != 1 || d.MapBy != "node" || d.RankBy != "node" || d.BindTo != "numa" {
-		t.Errorf("with %d cores: %+v", cores, d)
+	if plan.Ranks != 4 || plan.Hosts[0].Slots != 3 || plan.Hosts[1].Ranks[0].Rank != 1 || plan.MapBy != "node" || plan.RankBy != "node" || plan.BindTo != "numa" {
+		t.Errorf("%+v", plan)
 	}
-	command.Start(t, c, "-H", "f1:auto,nowhere.invalid:auto", "--dry-run", "true").Want(125, "gorun: error: nowhere.invalid: ")
+	command.Start(t, c, "-H", "f1:auto,nowhere.invalid:auto", "true").Want(125, "gorun: error: nowhere.invalid: ")
 }
