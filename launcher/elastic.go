@@ -146,7 +146,7 @@ func (j *elasticJob) stopLate(s Stop) {
 
 func (j *elasticJob) result() Result {
 	if j.failed != nil {
-		j.end.Cause.Stderr = j.stderr.LastLines(j.failed.serial, 3)
+		j.end.Cause.Stderr = j.streams.LastLines(j.failed.serial, 3)
 	}
 	j.end.Ended = j.clock()
 	return j.end

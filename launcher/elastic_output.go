@@ -4,12 +4,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/gorun/gorun/launcher/output"
 )
 
-// stream begins to carry output. Printers and files know processes by their serial numbers: a process's rank changes.
+// stream begins to carry output and results. Printers and files know processes by their serial numbers: a process's rank changes.
 func (j *elasticJob) stream() error {
 	if j.opts.OutputDir != "" || j.settings.SaveAs != nil {
 		var err error
@@ -46,6 +47,23 @@ func (j *elasticJob) saveAs(serial, fd int) string {
 		return os.DevNull
 	}
 	return filepath.Join(j.opts.OutputDir, fmt.Sprintf("rank.%d", born.Rank), [...]string{1: "stdout", 2: "stderr"}[fd])
+}
+
+// numbers returns the serial numbers of the last epoch's ranks, or of the ranks at the start if there was no epoch.
+func (j *elasticJob) numbers() (all []int) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for serial, p := range j.serials { // a later process replaces one that did not start
+		m, member := j.memberOf(p)
+		if j.epoch == nil {
+			m, member = p.born, true
+		}
+		if member {
+			all = append(all, slices.Repeat([]int{-1}, max(0, m.Size-len(all)))...)
+			all[m.Rank] = serial
+		}
+	}
+	return all
 }
 
 func (j *elasticJob) prefix(serial, fd int, at time.Time) []byte {

@@ -77,6 +77,10 @@ type Options struct {
 	// has its own name.
 	SaveAs func(rank, fd int) string
 
+	// ResultDir, if set, gets the result of each rank, what it writes to its result descriptor, of at most ResultLimit bytes.
+	ResultDir   string
+	ResultLimit int64
+
 	StartTimeout time.Duration // until every rank runs; 0: no limit
 	Grace        time.Duration // between TERM and KILL; 0: KILL at once
 	// Stops carries requests to end the job. Each value counts once.
@@ -286,7 +290,7 @@ func (j *job) describe(h *PlannedHost, conn Host) wire.Job {
 // wire returns the part of the job message that is common to all jobs.
 func (o *Options) wire(id string, h hostfile.Host, conn Host) wire.Job {
 	w := wire.Job{ID: id, Host: h.Name, Drop: plan.SessionNames(), Env: bytesOf(o.Env), Grace: o.Grace, Binding: wire.Binding(o.Binding),
-		GPUs: wire.GPUs{Leave: o.GPUs.Leave, PerRank: o.GPUs.PerRank, Listed: h.GPUs}, Encrypt: o.Encrypt, NoNewPrivileges: o.NoNewPrivileges}
+		GPUs: wire.GPUs{Leave: o.GPUs.Leave, PerRank: o.GPUs.PerRank, Listed: h.GPUs}, Encrypt: o.Encrypt, Results: o.ResultDir != "", NoNewPrivileges: o.NoNewPrivileges}
 	if h, ok := conn.(interface{ BySSH() bool }); ok {
 		w.SSH = h.BySSH()
 	}
@@ -354,17 +358,6 @@ func (j *job) close() {
 	}
 	wg.Wait()
 	j.wg.Wait()
-}
-
-// printers returns the printers of stdout and stderr, which may be the same.
-func (o *Options) printers(how output.Printing) (stdout, stderr *output.Printer) {
-	how.W, how.Cut, how.Screen = o.Stdout, o.CutMark, o.Screen[1]
-	stdout = output.NewPrinter(how)
-	if o.OneOutput {
-		return stdout, stdout
-	}
-	how.W, how.Screen = o.Stderr, o.Screen[2]
-	return stdout, output.NewPrinter(how)
 }
 
 // WorkDir is a folder of this machine, as it was when [ScanWorkDir] read it.

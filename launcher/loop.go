@@ -33,9 +33,9 @@ type loop struct {
 	life      context.Context
 	endLife   context.CancelCauseFunc
 	wg        sync.WaitGroup
-	stdout    *output.Printer
-	stderr    *output.Printer
 	files     *output.Files
+	results   *output.Results // nil: the job has none
+	streams   *output.Streams
 	pause     pausing
 	looked    time.Duration // the last turn
 	requested bool          // the user wants the end
@@ -53,6 +53,7 @@ type policy interface {
 	interval() time.Duration // between ticks
 	finished() bool
 	result() Result
+	numbers() []int // the numbers of the ranks in printers and files at the end, by rank; -1: none
 
 	connected() []*session.Session  // with agents
 	expected(*session.Session) bool // the session still has messages to send
@@ -85,6 +86,9 @@ func newLoop(opts Options) (*loop, error) {
 		events: make(chan any, 256), early: make(chan Stop, 1), over: make(chan struct{})}
 	l.life, l.endLife = context.WithCancelCause(context.Background())
 	var err error
+	if l.results, err = output.OpenResults(opts.ResultDir, opts.ResultLimit); err != nil {
+		return nil, err
+	}
 	l.work, err = session.NewWork(opts.Work.scanned(), opts.Programs, opts.Note, opts.Trace)
 	return l, err
 }
@@ -149,6 +153,9 @@ func (l *loop) run(ctx context.Context) Result {
 	result := l.policy.result()
 	if l.files != nil {
 		result.Output = l.files.Close(endedOf(result))
+	}
+	if l.results != nil {
+		result.Output = errors.Join(result.Output, l.results.Close(l.policy.numbers()))
 	}
 	return result
 }
@@ -307,9 +314,9 @@ func (l *loop) output(s *session.Session, f wire.Frame) error {
 	if !s.Owns(rank) {
 		return session.ForeignRank(rank)
 	}
-	p := l.stdout
-	if fd == 2 {
-		p = l.stderr
+	p := l.streams.Of(fd)
+	if p == nil || fd == wire.Result && len(f.Payload) == 0 {
+		return &wire.FormatError{Reason: fmt.Sprintf("%d bytes in output stream %d of rank %d", len(f.Payload), fd, rank)}
 	}
 	if err := s.Out.CountReceived(f.Stream, len(f.Payload)); err != nil {
 		return err
@@ -325,16 +332,20 @@ func (l *loop) output(s *session.Session, f wire.Frame) error {
 
 // print starts the printers of the ranks' output.
 func (l *loop) print(how output.Printing) {
-	how.Files, how.Failed = l.files, func(err error) { l.post(eventOutput{err}) }
-	l.stdout, l.stderr = l.opts.printers(how)
+	how.Files, how.Failed, how.Cut = l.files, func(err error) { l.post(eventOutput{err}) }, l.opts.CutMark
+	stdout, stderr := how, how
+	stdout.W, stdout.Screen = l.opts.Stdout, l.opts.Screen[1]
+	if !l.opts.OneOutput {
+		stderr.W, stderr.Screen = l.opts.Stderr, l.opts.Screen[2]
+	}
+	l.streams = output.NewStreams(stdout, stderr, l.results)
 }
 
 // abandonStuckOutput abandons blocked writes after a stop request. A job that ends normally waits for its reader, so that its
 // last lines are not lost.
 func (l *loop) abandonStuckOutput() {
 	if l.requested || l.policy.stopped() {
-		l.stdout.Writer.AbandonIfStuck()
-		l.stderr.Writer.AbandonIfStuck()
+		l.streams.AbandonIfStuck()
 	}
 }
 
@@ -343,10 +354,7 @@ func (l *loop) closePrinters() {
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
-		l.stdout.Close()
-		if l.stderr != l.stdout {
-			l.stderr.Close()
-		}
+		l.streams.Close()
 	}()
 	tick := time.NewTicker(core.TickTime)
 	defer tick.Stop()

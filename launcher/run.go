@@ -149,6 +149,7 @@ func (j *job) credit(s *session.Session, f wire.Frame) error { return s.Credit(f
 func (j *job) number(_ *session.Session, rank int) int       { return rank }
 func (j *job) rank(_ *session.Session, rank int) int         { return rank }
 func (j *job) author(_ *session.Session, by int) int         { return by }
+func (j *job) numbers() []int                                { return j.plan.Numbers() }
 
 // result completes the core's result with the last lines of the failed rank's output.
 func (j *job) result() Result {
@@ -161,7 +162,7 @@ func (j *job) result() Result {
 	if len(j.opts.Programs) > 1 {
 		r.Cause.Program = plan.ProgramOf(r.Cause.Rank, j.opts.Programs).Argv[0]
 	}
-	r.Cause.Stderr = j.stderr.LastLines(r.Cause.Rank, lines)
+	r.Cause.Stderr = j.streams.LastLines(r.Cause.Rank, lines)
 	if j.files != nil {
 		r.Cause.Log = j.files.Log(r.Cause.Rank)
 	}

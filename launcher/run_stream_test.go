@@ -71,35 +71,38 @@ func TestRunFeedsStdinWithinItsCredit(t *testing.T) {
 	succeeds(t, r.Result, err)
 }
 
+// flood sends total bytes of a stream, as a pump does: within its credit.
+func flood(a *fake.Agent, rank, fd, total int) error {
+	left := wire.Window
+	for sent := 0; sent < total; {
+		n := min(32<<10, left-wire.FrameCost, total-sent)
+		if n <= 0 {
+			f, err := a.Expect(wire.TypeCredit)
+			if err != nil {
+				return err
+			}
+			back, err := f.Credit()
+			if err != nil || f.Stream != wire.OutputStream(rank, fd) {
+				return fmt.Errorf("credit for stream %d, %w", f.Stream, err)
+			}
+			left += back
+			continue
+		}
+		if err := a.Print(rank, fd, strings.Repeat("z", n)); err != nil {
+			return err
+		}
+		sent, left = sent+n, left-wire.Cost(n)
+	}
+	return nil
+}
+
 // TestRunCarriesOutputWithinItsCredit sends much more than a window, as a pump
 // does: credit must come back, and every byte must arrive.
 func TestRunCarriesOutputWithinItsCredit(t *testing.T) {
 	const total = 5 * wire.Window
-	flood := func(a *fake.Agent) error {
-		left := wire.Window
-		for sent := 0; sent < total; {
-			n := min(32<<10, left-wire.FrameCost, total-sent)
-			if n <= 0 {
-				f, err := a.Expect(wire.TypeCredit)
-				if err != nil {
-					return err
-				}
-				back, err := f.Credit()
-				if err != nil || f.Stream != wire.OutputStream(1, 2) {
-					return fmt.Errorf("credit for stream %d, %w", f.Stream, err)
-				}
-				left += back
-				continue
-			}
-			if err := a.Print(1, 2, strings.Repeat("z", n)); err != nil {
-				return err
-			}
-			sent, left = sent+n, left-wire.Cost(n)
-		}
-		return succeed(a)
-	}
+	talk := func(a *fake.Agent) error { return errors.Join(flood(a, 1, 2, total), succeed(a)) }
 	dir := t.TempDir()
-	r, err := runOn(t, []*fake.Machine{serving(flood)}, func(o *Options) { o.Prefix, o.OutputDir = nil, dir })
+	r, err := runOn(t, []*fake.Machine{serving(talk)}, func(o *Options) { o.Prefix, o.OutputDir = nil, dir })
 	if err != nil || r.Code() != 0 || r.Output != nil || r.out != strings.Repeat("z", total) {
 		t.Errorf("%d bytes of %d; %+v, %v", len(r.out), total, r, err)
 	}

@@ -84,7 +84,7 @@ func flagGroups() []flagGroup {
 		{"Hosts that come and go", []string{"min-np", "max-np", "host-discovery-script", "slots-per-host", "reset-limit", "max-restarts", "elastic-timeout", "blacklist-cooldown-range"}},
 		{"Where on a host", []string{"bind-to", "cpus-per-rank", "gpus-per-rank", "report-bindings"}},
 		{"What the ranks get", []string{"export", "env-file", "unset-env", "no-env", "wdir", "stage", "stage-limit", "stdin", "mpi", "no-new-privileges"}},
-		{"Output", []string{"prefix", "tag-output", "timestamp", "color", "show", "hide", "merge-stderr", "output-filename", "stdout-file", "stderr-file", "summary", "quiet", "json-events"}},
+		{"Output", []string{"prefix", "tag-output", "timestamp", "color", "show", "hide", "merge-stderr", "output-filename", "stdout-file", "stderr-file", "result-dir", "result-limit", "summary", "quiet", "json-events"}},
 		{"How long", []string{"start-timeout", "timeout", "grace"}},
 		{"Connections", []string{"launcher", "launch-agent", "launch-agent-args", "ssh-config", "ssh-port", "ssh-identity-file", "host-keys", "network-interface", "encrypt"}},
 		{"gorun itself", []string{"dry-run", "json", "display-map", "print-env-flags", "config-file", "config", "dialect", "verbose", "help"}},

@@ -71,7 +71,7 @@ func completeFlags(cmd *cobra.Command) {
 			complete = cobra.FixedCompletions(choices[f.Name], cobra.ShellCompDirectiveNoFileComp)
 		case f.Name == "hosts":
 			complete = completeHosts
-		case f.Name == "wdir" || f.Name == "output-filename":
+		case f.Name == "wdir" || f.Name == "output-filename" || f.Name == "result-dir":
 			complete = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs)
 		case f.Name == "export" || f.Name == "unset-env":
 			complete = completeVariables

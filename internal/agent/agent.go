@@ -272,10 +272,18 @@ func (a *agent) sendHeartbeat() {
 	})
 }
 
+// streams are the output streams of each rank.
+func (a *agent) streams() []int {
+	if a.job.Results {
+		return []int{wire.Stdout, wire.Stderr, wire.Result}
+	}
+	return []int{wire.Stdout, wire.Stderr}
+}
+
 func (a *agent) rankEnded(rank int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, fd := range []int{1, 2} {
+	for _, fd := range a.streams() {
 		if p := a.pumps[wire.OutputStream(rank, fd)]; p != nil {
 			p.rankEnded()
 		}

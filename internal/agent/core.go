@@ -40,7 +40,7 @@ type (
 		early          bool           // it ended before a signal to end reached it
 		memory         *memoryReading // after an end that lack of memory may have caused, else nil
 	}
-	eventDrained struct{ rank int }             // one of a rank's two output streams ended
+	eventDrained struct{ rank int }             // one of a rank's output streams ended
 	eventStop    struct{ grace time.Duration }  // the launcher wants the job ended
 	eventSignal  struct{ signal int }           // the launcher passes a signal on
 	eventLost    struct{ why string }           // the launcher is lost
@@ -53,7 +53,10 @@ type (
 	eventSuspend struct{}                       // the launcher is about to be suspended
 	eventResume  struct{}                       // the launcher goes on
 	eventExcuse  struct{}                       // the agent itself was suspended, and read no frame
-	eventRunning struct{ ranks []int }          // these ranks were started, or an eventExited follows
+	eventRunning struct {                       // these ranks were started, or an eventExited follows
+		ranks   []int
+		streams int // output streams of each
+	}
 )
 
 type (
@@ -112,7 +115,7 @@ func (c *core) step(event any, now time.Duration) []any {
 	switch e := event.(type) {
 	case eventRunning:
 		for _, r := range e.ranks {
-			c.ranks[r] = &rankState{streams: 2}
+			c.ranks[r] = &rankState{streams: e.streams}
 		}
 	case eventHeard:
 		c.heard = now

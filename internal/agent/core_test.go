@@ -24,7 +24,7 @@ type at struct {
 // does: "1s TERM 4".
 func play(events []at) (*core, []string) {
 	c := newCore(5 * time.Second)
-	c.step(eventRunning{[]int{4, 5}}, 0)
+	c.step(eventRunning{[]int{4, 5}, 2}, 0)
 	var did []string
 	for _, e := range events {
 		now := time.Duration(e.second * float64(time.Second))
@@ -186,7 +186,7 @@ func newSimulation(seed uint64) *simulation {
 		ranks = append(ranks, rank)
 		s.open[rank], s.running[rank], s.ignores[rank] = 2, true, rnd.IntN(3) == 0
 	}
-	s.core.step(eventRunning{ranks}, 0)
+	s.core.step(eventRunning{ranks, 2}, 0)
 	return s
 }
 
@@ -368,7 +368,7 @@ func TestCoreInAnyOrderOfEvents(t *testing.T) {
 // TestExitReportsAnEarlierAbort checks that an exit reports an abort that the rank received before it began to end.
 func TestExitReportsAnEarlierAbort(t *testing.T) {
 	c := newCore(time.Second)
-	c.step(eventRunning{[]int{4, 5, 6}}, 0)
+	c.step(eventRunning{[]int{4, 5, 6}, 2}, 0)
 	var told []bool
 	for _, event := range []any{eventExited{rank: 4, code: 1}, eventAborted{[]int{6}}, eventExited{rank: 5, code: 1}, eventExited{rank: 6, code: 1}} {
 		for _, act := range c.step(event, time.Second) {

@@ -70,6 +70,7 @@ type host struct {
 	refuse *wire.Refuse
 	exits  map[int]wire.Exit
 	output map[uint32][]byte
+	pauses map[uint32]int // frames without bytes
 	owed   map[uint32]int
 	credit map[uint32]int // for stdin
 	fences []wire.Fence
@@ -89,7 +90,7 @@ func startHost(t *testing.T, env ...string) *host {
 	t.Helper()
 	nonce := rand.Text()
 	h := &host{t: t, mark: newMark(), cmd: exec.Command("/proc/self/exe", guardWord, nonce), gone: make(chan struct{}), folder: make(chan wire.Frame, 2),
-		stderr: filepath.Join(t.TempDir(), "stderr"), exits: map[int]wire.Exit{}, output: map[uint32][]byte{}, owed: map[uint32]int{}, credit: map[uint32]int{}}
+		stderr: filepath.Join(t.TempDir(), "stderr"), exits: map[int]wire.Exit{}, output: map[uint32][]byte{}, pauses: map[uint32]int{}, owed: map[uint32]int{}, credit: map[uint32]int{}}
 	h.cmd.Env = append(append(os.Environ(), env...), h.mark, quickExit)
 	log, err := os.Create(h.stderr)
 	if err != nil {
@@ -345,6 +346,9 @@ func (h *host) frame(f wire.Frame) error {
 // outputFrame records output and returns its credit, unless the host hoards it.
 func (h *host) outputFrame(f wire.Frame) error {
 	h.output[f.Stream] = append(h.output[f.Stream], f.Payload...)
+	if len(f.Payload) == 0 {
+		h.pauses[f.Stream]++
+	}
 	if h.owed[f.Stream] += wire.Cost(len(f.Payload)); h.owed[f.Stream] > wire.Window {
 		return fmt.Errorf("%d of stream %d beyond its credit", h.owed[f.Stream]-wire.Window, f.Stream)
 	}

@@ -28,7 +28,7 @@ type Hands interface {
 func NewMachine(grace time.Duration, ranks []int, hands Hands, now time.Duration) *Machine {
 	m := &Machine{newCore(grace), hands}
 	m.core.heard = now
-	m.step(eventRunning{ranks}, now)
+	m.step(eventRunning{ranks, 2}, now)
 	return m
 }
 

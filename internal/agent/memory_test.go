@@ -48,7 +48,7 @@ func TestCoreBlamesMemoryOnce(t *testing.T) {
 	c := newCore(time.Second)
 	c.memory = memoryReading{groups: []groupReading{{limit: gib}}}
 	now := &memoryReading{groups: []groupReading{{limit: gib, kills: 1, full: 1}}}
-	c.step(eventRunning{[]int{0, 1, 2}}, 0)
+	c.step(eventRunning{[]int{0, 1, 2}, 2}, 0)
 	var got string
 	report := func(acts []any) {
 		for _, a := range acts {

@@ -19,13 +19,14 @@ const drainTime = 2 * time.Second
 // pauseTime is how long a rank is silent in the middle of a line before the agent reports a pause.
 const pauseTime = 100 * time.Millisecond
 
-// pump carries one rank's stdout or stderr to the launcher. It reads only what it
+// pump carries one output stream of a rank to the launcher. It reads only what it
 // has credit for, so a launcher that cannot print stops the rank, not the agent.
 type pump struct {
 	file   *os.File
 	stream uint32
 	credit *wire.Credit
 	out    *wire.Writer
+	lines  bool // of text, whose pauses are reported
 	late   bool // the rank's deadline has passed
 	last   int  // bytes that were in the pipe at the deadline and are not read yet
 
@@ -53,7 +54,7 @@ func (p *pump) run(buf []byte) {
 				p.credit.Close()
 			}
 			_ = p.credit.Add(limit - n)
-			midline = n > 0 && buf[n-1] != '\n'
+			midline = p.lines && n > 0 && buf[n-1] != '\n'
 		} else if !nobody {
 			_ = p.credit.Add(wire.Cost(limit))
 		}

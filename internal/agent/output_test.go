@@ -61,7 +61,7 @@ func startPump(t *testing.T, buffer int) (p *pump, into *os.File, s *sink, ended
 		t.Fatal(err)
 	}
 	r, w := io.Pipe()
-	p = &pump{file: file, stream: 5, credit: wire.NewCredit(), out: wire.NewWriter(w)}
+	p = &pump{file: file, stream: 5, lines: true, credit: wire.NewCredit(), out: wire.NewWriter(w)}
 	s = &sink{done: make(chan struct{})}
 	ended = make(chan struct{})
 	go s.read(wire.NewReader(r))
@@ -210,7 +210,7 @@ func TestPumpEndsWithItsLauncher(t *testing.T) {
 	defer into.Close()
 	r, w := io.Pipe()
 	r.Close()
-	p := &pump{file: file, stream: 5, credit: wire.NewCredit(), out: wire.NewWriter(w)}
+	p := &pump{file: file, stream: 5, lines: true, credit: wire.NewCredit(), out: wire.NewWriter(w)}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

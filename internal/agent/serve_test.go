@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
@@ -110,27 +111,81 @@ func TestServeCarriesEveryByte(t *testing.T) {
 
 func TestServeStopsReadingWithoutCredit(t *testing.T) {
 	slow(t)
-	h := startHost(t)
-	h.hoard = true
-	h.run(script(2, `[ $LOCAL_RANK = 1 ] && { echo free; exit; }; head -c 1000000 /dev/zero; echo end >&2`))
-	stream := wire.OutputStream(2, 1)
-	h.until("the whole window, and the other rank's line", func() bool {
-		return wire.Window-h.owed[stream] <= wire.FrameCost && len(h.output[wire.OutputStream(3, 1)]) == 5
-	})
-	h.mu.Lock()
-	beats, taken := h.beats, len(h.output[stream])
-	h.mu.Unlock()
-	h.until("two heartbeats more", func() bool { return h.beats >= beats+2 })
-	if got := h.printed(2, 2); got != "" || len(h.printed(2, 1)) != taken {
-		t.Errorf("the rank went on: %q, %d bytes", got, len(h.printed(2, 1)))
+	for name, fd := range map[string]int{"1": wire.Stdout, "$GORUN_RESULT_FD": wire.Result} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := startHost(t)
+			h.hoard = true
+			job := script(2, `[ $LOCAL_RANK = 1 ] && { echo free; exit; }; head -c 1000000 /dev/zero >&`+name+`; echo end >&2`)
+			job.Results = true
+			h.run(job)
+			stream := wire.OutputStream(2, fd)
+			h.until("the whole window, and the other rank's line", func() bool {
+				return wire.Window-h.owed[stream] <= wire.FrameCost && len(h.output[wire.OutputStream(3, 1)]) == 5
+			})
+			h.mu.Lock()
+			beats, taken := h.beats, len(h.output[stream])
+			h.mu.Unlock()
+			h.until("two heartbeats more", func() bool { return h.beats >= beats+2 })
+			if got := h.printed(2, 2); got != "" || len(h.printed(2, fd)) != taken {
+				t.Errorf("the rank went on: %q, %d bytes", got, len(h.printed(2, fd)))
+			}
+			h.mu.Lock()
+			h.hoard = false
+			_ = h.payBack(stream)
+			h.mu.Unlock()
+			h.finish()
+			if got := h.printed(2, fd); got != strings.Repeat("\x00", 1000000) || h.printed(2, 2) != "end\n" {
+				t.Errorf("%d bytes in the end, and %q", len(got), h.printed(2, 2))
+			}
+		})
 	}
-	h.mu.Lock()
-	h.hoard = false
-	_ = h.payBack(stream)
-	h.mu.Unlock()
+}
+
+func TestServeCarriesResults(t *testing.T) {
+	t.Parallel()
+	const size = 1 << 20
+	text := fmt.Sprintf(`head -c %d /dev/urandom >$RANK; printf out; cat $RANK >&$GORUN_RESULT_FD; cat $RANK >&2`, size)
+	job := script(2, text)
+	job.Programs[0].Wdir, job.Results, job.Size = []byte(t.TempDir()), true, 4
+	h := running(t, job, "GORUN_RESULT_FD=77")
 	h.finish()
-	if got := h.printed(2, 1); got != strings.Repeat("\x00", 1000000) || h.printed(2, 2) != "end\n" {
-		t.Errorf("%d bytes in the end, and %q", len(got), h.printed(2, 2))
+	for rank := 2; rank <= 3; rank++ {
+		result, copied := h.printed(rank, wire.Result), h.printed(rank, wire.Stderr)
+		if len(result) != size || result != copied || h.printed(rank, wire.Stdout) != "out" {
+			t.Errorf("rank %d: %d bytes of %d, the same: %v, and %q", rank, len(result), size, result == copied, h.printed(rank, wire.Stdout))
+		}
+		if n := h.pauses[wire.OutputStream(rank, wire.Result)]; n != 0 {
+			t.Errorf("rank %d: %d pauses in a result", rank, n)
+		}
+	}
+}
+
+// A rank has no descriptor more in a job without results, and in a container that would not inherit it.
+func TestServeOpensNoResultUnasked(t *testing.T) {
+	t.Parallel()
+	const text = `[ ! -e /proc/$$/fd/4 ] || printf 'has 4, '; echo ${GORUN_RESULT_FD-none}`
+	open := func(job wire.Job) string {
+		h := running(t, job, "GORUN_RESULT_FD=77")
+		h.finish()
+		return h.printed(2, 1)
+	}
+	job := script(1, text)
+	if got := open(job); got != "none\n" {
+		t.Errorf("without results: %q", got)
+	}
+	job.Results = true
+	if got := open(job); got != "has 4, 4\n" {
+		t.Errorf("with results: %q", got)
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "docker"), []byte("#!/bin/sh\n"+text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	apart := jobOf(1, filepath.Join(dir, "docker"), "run")
+	apart.Results = true
+	if got := open(apart); got != "none\n" {
+		t.Errorf("in a container: %q", got)
 	}
 }
 

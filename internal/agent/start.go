@@ -58,7 +58,7 @@ func (a *agent) start(start wire.Start) (finished bool) {
 	for _, r := range a.job.Ranks {
 		ranks = append(ranks, r.Rank)
 	}
-	a.apply(eventRunning{ranks})
+	a.apply(eventRunning{ranks, len(a.streams())})
 	defer a.procs.leave()
 	defer raiseScore()()
 	for _, r := range a.job.Ranks {
@@ -86,11 +86,11 @@ func (a *agent) bound() {
 
 func (a *agent) startRank(r wire.Rank, start wire.Start) (err error) {
 	var opened []*os.File // the child's ends, closed here when the child has them
-	var outputs [2]*os.File
+	var outputs []*os.File
 	stdinFile, ours, err := a.stdinFor(r.Rank)
 	defer func() {
 		if err != nil {
-			opened = append(opened, ours, outputs[0], outputs[1])
+			opened = append(append(opened, ours), outputs...)
 		}
 		for _, f := range opened {
 			f.Close() // nil for what was not opened
@@ -100,16 +100,17 @@ func (a *agent) startRank(r wire.Rank, start wire.Start) (err error) {
 		return err
 	}
 	opened = append(opened, stdinFile)
-	for i := range outputs {
-		var writer *os.File
-		if outputs[i], writer, err = os.Pipe(); err != nil {
+	for range a.streams() {
+		output, writer, err := os.Pipe()
+		if err != nil {
 			return err
 		}
-		opened = append(opened, writer)
+		outputs, opened = append(outputs, output), append(opened, writer)
 	}
-	p := &a.progs[r.Program]
+	p, place := &a.progs[r.Program], a.rankOf(r, start)
 	files := []uintptr{opened[0].Fd(), opened[1].Fd(), opened[2].Fd()}
 	if !p.apart {
+		result := opened[3:]
 		socket, library, err := a.serves.Files(r.Rank)
 		if err != nil {
 			return err
@@ -119,9 +120,13 @@ func (a *agent) startRank(r wire.Rank, start wire.Start) (err error) {
 		if library != nil {
 			files = append(files, library.Fd())
 		}
+		if len(result) > 0 {
+			place.ResultFD = len(files)
+			files = append(files, result[0].Fd())
+		}
 	}
 	err = a.procs.start(startRequest{rank: r.Rank, path: p.path, argv: p.argv, dir: p.dir,
-		env:   append(p.rankEnv(a.rankOf(r, start)), contain.Variable+"="+a.guard.String()),
+		env:   append(p.rankEnv(place), contain.Variable+"="+a.guard.String()),
 		cpus:  p.seat(r.LocalRank).CPUs,
 		files: files})
 	if err != nil {
@@ -159,11 +164,12 @@ func (a *agent) stdinFor(rank int) (theirs, ours *os.File, err error) {
 }
 
 // attach connects a started rank's input and output with the launcher.
-func (a *agent) attach(rank int, input *os.File, outputs [2]*os.File) {
+func (a *agent) attach(rank int, input *os.File, outputs []*os.File) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i, file := range outputs {
-		p := &pump{file: file, stream: wire.OutputStream(rank, i+1), credit: wire.NewCredit(), out: a.out}
+		fd := a.streams()[i]
+		p := &pump{file: file, stream: wire.OutputStream(rank, fd), credit: wire.NewCredit(), out: a.out, lines: fd != wire.Result}
 		a.pumps[p.stream] = p
 		a.wg.Go(func() {
 			p.run(make([]byte, pumpBuffer))

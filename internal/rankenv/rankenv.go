@@ -64,6 +64,8 @@ type Rank struct {
 	Flux          uint32
 	OpenMPIFolder string
 
+	ResultFD int // the descriptor to which the rank writes its result, or 0
+
 	MasterAddr string // IP address of rank 0's host, for programs that rendezvous by themselves
 	MasterPort int    // a port that the agent of rank 0 keeps free for it
 }
@@ -118,6 +120,9 @@ func (r Rank) Environ() []string {
 	if r.Encrypt {
 		env = append(env, Encrypt+"=1")
 	}
+	if r.ResultFD != 0 {
+		env = append(env, resultFD+"="+n(r.ResultFD))
+	}
 	if r.Elastic {
 		env = append(env, elastic+"=1", "HOROVOD_ELASTIC=1", "HOROVOD_ELASTIC_TIMEOUT="+n(int(r.ElasticTimeout.Seconds())))
 	}
@@ -152,6 +157,9 @@ func (r Rank) Defaults() (env []string) {
 
 // Encrypt is set to 1 if ranks encrypt what they send each other over networks.
 const Encrypt = "GORUN_ENCRYPT"
+
+// resultFD is the number of the descriptor to which a rank writes its result.
+const resultFD = "GORUN_RESULT_FD"
 
 // elastic is set to 1 if a rank's numbers may change between epochs.
 const elastic = "GORUN_ELASTIC"
@@ -288,7 +296,7 @@ func Stale(name string) bool {
 		"HOROVOD_CROSS_RANK", "HOROVOD_CROSS_SIZE", "HOROVOD_HOSTNAME",
 		"HOROVOD_GLOO_RENDEZVOUS_ADDR", "HOROVOD_GLOO_RENDEZVOUS_PORT",
 		"GORUN_JOB_ID", "GORUN_EPOCH", "GORUN_RANK", "GORUN_SIZE", "GORUN_LOCAL_RANK", "GORUN_LOCAL_SIZE",
-		"GORUN_CROSS_RANK", "GORUN_CROSS_SIZE", "GORUN_HOSTNAME", "GORUN_ADDR", "GORUN_ADDRS", "GORUN_AGENT", "GORUN_TOKEN", "GORUN_GUARD", Encrypt, elastic, "HOROVOD_ELASTIC", "HOROVOD_ELASTIC_TIMEOUT",
+		"GORUN_CROSS_RANK", "GORUN_CROSS_SIZE", "GORUN_HOSTNAME", "GORUN_ADDR", "GORUN_ADDRS", "GORUN_AGENT", "GORUN_TOKEN", "GORUN_GUARD", Encrypt, resultFD, elastic, "HOROVOD_ELASTIC", "HOROVOD_ELASTIC_TIMEOUT",
 		"FLUX_JOB_ID", "FLUX_PMI_LIBRARY_PATH",
 		"OMPI_NUM_APP_CTX", "OMPI_APP_CTX_NUM_PROCS", "OMPI_FIRST_RANKS",
 		"SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_GTIDS",

@@ -32,7 +32,7 @@ func TestRoundTrip(t *testing.T) {
 }
 
 func TestEveryVariableSetIsDroppedWhenInherited(t *testing.T) {
-	for _, kv := range (Rank{Size: 1, MasterAddr: "10.0.0.1", MasterPort: 1, GlooPort: 1}).Environ() {
+	for _, kv := range (Rank{Size: 1, MasterAddr: "10.0.0.1", MasterPort: 1, GlooPort: 1, PMIFD: 3, ResultFD: 4}).Environ() {
 		name, _, _ := strings.Cut(kv, "=")
 		if !Stale(name) {
 			t.Errorf("%s is set for ranks but an inherited value would be kept", name)

@@ -36,7 +36,7 @@ const (
 	TypeReady                     // A: Ready, the job can start here
 	TypeRefuse                    // A: Refuse, it cannot
 	TypeStart                     // L: Start
-	TypeOutput                    // A: raw bytes of a rank's stdout or stderr; none: it pauses, or ended, within a line
+	TypeOutput                    // A: raw bytes of a rank's stdout, stderr or result; none: it pauses, or ended, within a line
 	TypeStdin                     // L: raw bytes for the ranks of Job.Stdin; none: end of file
 	TypeCredit                    // L, A: uint32, credit returned for the stream
 	TypeExit                      // A: Exit

@@ -72,6 +72,8 @@ type Job struct {
 	NoNewPrivileges bool `json:",omitempty"`
 	// OpenMPI4 is the library by which programs of Open MPI up to 4.1 use PMI-1; empty: there is none.
 	OpenMPI4 []byte `json:",omitempty"`
+	// Results: each rank gets a descriptor for its result, which is an output stream.
+	Results bool `json:",omitempty"`
 	// SSH: the launcher is connected by SSH, so that SSH_CONNECTION describes the agent's connection.
 	SSH bool `json:",omitempty"`
 	// Elastic is set for a process of an elastic job, which is the job's only rank here.
@@ -344,8 +346,15 @@ func (f Frame) Heartbeat() (time.Duration, error) {
 	return time.Duration(binary.BigEndian.Uint64(f.Payload)), nil
 }
 
-// OutputStream numbers a rank's stdout (fd 1) or stderr (fd 2).
-func OutputStream(rank, fd int) uint32 { return uint32(rank)<<1 | uint32(fd-1)&1 }
+// The output streams of a rank. A rank has a result stream only if its job has results; its descriptor has another number in the rank.
+const (
+	Stdout = 1
+	Stderr = 2
+	Result = 3
+)
 
-// RankFD is the inverse of OutputStream.
-func RankFD(stream uint32) (rank, fd int) { return int(stream >> 1), int(stream&1) + 1 }
+// OutputStream numbers a rank's stdout, stderr or result.
+func OutputStream(rank, fd int) uint32 { return uint32(rank)<<2 | uint32(fd)&3 }
+
+// RankFD is the inverse of OutputStream. fd is 0 for a number that is no output stream's.
+func RankFD(stream uint32) (rank, fd int) { return int(stream >> 2), int(stream & 3) }

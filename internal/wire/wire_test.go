@@ -233,7 +233,7 @@ func TestCreditBlocksAndReturns(t *testing.T) {
 
 func TestStreamNumbers(t *testing.T) {
 	for rank := range 5 {
-		for _, fd := range []int{1, 2} {
+		for _, fd := range []int{Stdout, Stderr, Result} {
 			if r, f := RankFD(OutputStream(rank, fd)); r != rank || f != fd {
 				t.Errorf("rank %d fd %d came back as rank %d fd %d", rank, fd, r, f)
 			}

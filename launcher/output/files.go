@@ -17,11 +17,10 @@ import (
 // N padded with zeros to the width of the highest rank, as horovodrun names
 // them; or files of other names. They hold the ranks' bytes unchanged.
 type Files struct {
-	dir   string                    // "": none
-	as    func(rank, fd int) string // other names, "" for none; nil: there are none
-	plan  plan.Plan
-	width int
-	note  func(string) // reports to the user, once per file
+	dir  string                    // "": none
+	as   func(rank, fd int) string // other names, "" for none; nil: there are none
+	plan plan.Plan
+	note func(string) // reports to the user, once per file
 
 	mu    sync.Mutex          // stdout's and stderr's printers share this
 	files map[string]*os.File // by path; nil: it could not be opened
@@ -35,19 +34,22 @@ func OpenFiles(dir string, as func(rank, fd int) string, plan plan.Plan, note fu
 	if dir != "" {
 		dir = filepath.Clean(dir)
 		if err := trust.MakeDir(dir); err != nil {
-			return nil, &OutputError{fmt.Errorf("make the output directory: %w", err)}
+			return nil, &OutputError{fmt.Errorf("make the output directory: %w", err), "--output-filename"}
 		}
 	}
-	f := &Files{dir: dir, as: as, plan: plan, width: len(fmt.Sprint(plan.Size - 1)), note: note,
+	f := &Files{dir: dir, as: as, plan: plan, note: note,
 		files: map[string]*os.File{}, saved: map[uint32]int64{}, lost: map[uint32]int{}}
 	if err := f.writeIndex(nil); err != nil {
-		return nil, &OutputError{err}
+		return nil, &OutputError{err, "--output-filename"}
 	}
 	return f, nil
 }
 
 // OutputError reports that the ranks' output cannot be saved. Nothing was started.
-type OutputError struct{ Err error }
+type OutputError struct {
+	Err  error
+	flag string // that named the folder
+}
 
 func (e *OutputError) Error() string { return e.Err.Error() }
 func (e *OutputError) Unwrap() error { return e.Err }
@@ -58,7 +60,7 @@ func (e *OutputError) Hint() string {
 	if errors.As(e.Err, &foreign) {
 		return foreign.Hint()
 	}
-	return "--output-filename names a folder, new or old, in which you may write files"
+	return e.flag + " names a folder, new or old, in which you may write files"
 }
 
 // path is where a stream is saved; "": nowhere.
@@ -79,7 +81,12 @@ func (f *Files) name(rank, fd int) (path string, own bool) {
 			return path, false
 		}
 	}
-	return filepath.Join(fmt.Sprintf("rank.%0*d", f.width, rank), [...]string{1: "stdout", 2: "stderr"}[fd]), true
+	return filepath.Join(rankFolder(rank, f.plan.Size), [...]string{1: "stdout", 2: "stderr"}[fd]), true
+}
+
+// rankFolder is the folder for the files of a rank in a job of size ranks.
+func rankFolder(rank, size int) string {
+	return fmt.Sprintf("rank.%0*d", len(fmt.Sprint(size-1)), rank)
 }
 
 // open creates a file. Its directory may be another user's unless it is below dir.

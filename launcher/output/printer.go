@@ -24,6 +24,8 @@ type Printing struct {
 	Screen bool                                    // w is a terminal that can erase a line
 	Files  *Files                                  // nil: none
 	Failed func(error)                             // w does not take any more; called once
+
+	results *Results // gets all bytes instead of Files; nil: none
 }
 
 // Printer writes the ranks' stdout or stderr, or both if they share a destination, to the
@@ -165,7 +167,10 @@ func (p *Printer) print(c chunk) {
 		c.written(0)
 		return
 	}
-	if p.Files != nil {
+	switch {
+	case p.results != nil:
+		p.results.write(s.rank, c.data)
+	case p.Files != nil:
 		p.Files.write(s.rank, s.fd, c.data)
 	}
 	s.keep(c.data)
@@ -282,9 +287,9 @@ func (s *stream) keep(data []byte) {
 	s.tail = append(s.tail, data...)
 }
 
-// LastLines are the last lines of a rank's stderr, at most n, safe for a terminal.
+// lastLines are the last lines of a rank's stderr, at most n, safe for a terminal.
 // Only after close.
-func (p *Printer) LastLines(rank, n int) []string {
+func (p *Printer) lastLines(rank, n int) []string {
 	s := p.streams[wire.OutputStream(rank, 2)]
 	if s == nil {
 		return nil

@@ -92,7 +92,7 @@ func TestPrinterShowsSomeRanks(t *testing.T) {
 	if n := files.saved[wire.OutputStream(2, 1)]; n != 2 {
 		t.Errorf("%d bytes of a rank that is not shown are in its file, want 2", n)
 	}
-	if lines := p.LastLines(2, 3); len(lines) != 1 || lines[0] != "bad" {
+	if lines := p.lastLines(2, 3); len(lines) != 1 || lines[0] != "bad" {
 		t.Errorf("its last lines are %q", lines)
 	}
 	if err := files.Close(&Ended{}); err != nil {
@@ -125,7 +125,7 @@ func TestLastLines(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, p := playSteps(t, Printing{}, tc.steps)
-			if got := strings.Join(p.LastLines(0, 3), "|"); got != tc.want {
+			if got := strings.Join(p.lastLines(0, 3), "|"); got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})
@@ -140,12 +140,12 @@ func TestLastLinesOfMuchOutput(t *testing.T) {
 	}
 	s.keep([]byte("the last line\n"))
 	p := &Printer{streams: map[uint32]*stream{wire.OutputStream(0, 2): s}}
-	got := p.LastLines(0, 2)
+	got := p.lastLines(0, 2)
 	if len(got) != 2 || got[1] != "the last line" || got[0] != strings.Repeat("l", 99) || len(s.tail) != tailSize {
 		t.Errorf("%q of %d bytes", got, len(s.tail))
 	}
 	s.keep(bytes.Repeat([]byte("long "), tailSize))
-	if got := p.LastLines(0, 2); len(got) != 1 || len(got[0]) > tailSize {
+	if got := p.lastLines(0, 2); len(got) != 1 || len(got[0]) > tailSize {
 		t.Errorf("a line longer than what is kept: %q", got)
 	}
 	line := []byte("a warning that comes again and again\n")

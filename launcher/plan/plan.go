@@ -204,6 +204,15 @@ func (p Plan) Host(rank int) *Host {
 	return nil
 }
 
+// Numbers returns the ranks in order.
+func (p Plan) Numbers() []int {
+	all := make([]int, p.Size)
+	for rank := range all {
+		all[rank] = rank
+	}
+	return all
+}
+
 // Nodes are the hosts of all ranks, by rank, counted from 0.
 func (p Plan) Nodes() []int {
 	nodes := make([]int, p.Size)

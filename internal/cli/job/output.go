@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"io"
 	"os"
 
@@ -12,6 +13,9 @@ import (
 	"github.com/gorun/gorun/launcher"
 )
 
+// defaultResult is the --result-limit in bytes.
+const defaultResult = 1 << 30
+
 // outputOptions sets how and where the launcher shows and saves the ranks' output.
 func outputOptions(opts *launcher.Options, o *settings.Options, plan launcher.Plan, io Streams) (err error) {
 	l := lineStyle(o, opts.Programs, io)
@@ -20,6 +24,7 @@ func outputOptions(opts *launcher.Options, o *settings.Options, plan launcher.Pl
 	opts.Screen = [3]bool{1: out, 2: errs}
 	widenPipe(io.Out)
 	opts.Stdout, opts.Stderr, opts.OutputDir, opts.CutMark = io.Out, io.Err, o.OutputFilename, ui.CutMark
+	opts.ResultDir, opts.ResultLimit = o.ResultDir, cmp.Or(int64(o.ResultLimit), defaultResult)
 	if l.Ctime() { // readers of these styles do not know the mark
 		opts.CutMark = ""
 	}

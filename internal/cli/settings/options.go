@@ -58,6 +58,8 @@ type Options struct {
 	MergeStderr    bool
 	OutputFilename string
 	Save           saveFiles
+	ResultDir      string
+	ResultLimit    ByteSize
 	Summary        bool
 	Quiet          bool
 	JSONEvents     string
@@ -134,6 +136,8 @@ func (o *Options) addOutputFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.OutputFilename, "output-filename", "", "also save output to DIR/rank.N/stdout and stderr, listed in DIR/index.json")
 	flags.StringVar(&o.Save[1], "stdout-file", "", "save stdout to files instead of showing it: a name with %r %h %l %j, such as out.%r")
 	flags.StringVar(&o.Save[2], "stderr-file", "", "save stderr to files instead of showing it; may be the same name as --stdout-file")
+	flags.StringVar(&o.ResultDir, "result-dir", "", "save what each rank writes to the descriptor GORUN_RESULT_FD in DIR/rank.N/result")
+	flags.Var(&o.ResultLimit, "result-limit", "largest result of a rank: 64M, 8G (default 1G)")
 	flags.BoolVar(&o.Summary, "summary", false, "print a table of ranks at the end: host, exit, time, peak memory")
 	flags.BoolVar(&o.Quiet, "quiet", false, "print only errors and the ranks' output")
 	flags.StringVar(&o.JSONEvents, "json-events", "", "write the job's steps as JSON lines to FILE or fd:N")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strconv"
 	"syscall"
 )
 
@@ -22,6 +23,15 @@ func main() {
 	case last == "--env":
 		fmt.Printf("%s: %s/%s %s/%s %s/%s %s lib=%s plain=%s asked=%s master=%t\n", get("GORUN_RANK"), get("HOROVOD_RANK"), get("HOROVOD_SIZE"), get("LOCAL_RANK"),
 			get("LOCAL_WORLD_SIZE"), get("OMPI_COMM_WORLD_RANK"), get("GORUN_CROSS_SIZE"), get("PYTHONUNBUFFERED"), get("LD_LIBRARY_PATH"), get("E2E_PLAIN"), get("E2E_ASKED"), get("MASTER_ADDR") != "")
+	case last == "--result":
+		fd, err := strconv.Atoi(get("GORUN_RESULT_FD"))
+		if err == nil {
+			_, err = fmt.Fprintf(os.NewFile(uintptr(fd), "result"), "result of rank %s", get("RANK"))
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
 	case last == "--fail" && get("RANK") == "1":
 		os.Exit(3)
 	case last == "--die" && get("RANK") == "1":

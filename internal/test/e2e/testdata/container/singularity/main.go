@@ -42,7 +42,11 @@ func main() {
 	if err != nil {
 		fatal(err)
 	}
-	os.Exit(run(program, command, append(env, "PATH="+standardPath)))
+	var files []*os.File
+	if name != "docker" {
+		files = inherited()
+	}
+	os.Exit(run(program, command, append(env, "PATH="+standardPath), files))
 }
 
 func fatal(err error) {
@@ -177,13 +181,24 @@ func find(image, program string) (string, error) {
 	return "", fmt.Errorf("%q: executable file not found in $PATH", program)
 }
 
+// inherited are the open files after the standard ones, which Apptainer leaves open.
+func inherited() (files []*os.File) {
+	for fd := uintptr(3); ; fd++ {
+		flags, _, failed := syscall.Syscall(syscall.SYS_FCNTL, fd, syscall.F_GETFD, 0)
+		if failed != 0 || flags&syscall.FD_CLOEXEC != 0 {
+			return files
+		}
+		files = append(files, os.NewFile(fd, "inherited"))
+	}
+}
+
 // run is the monitor: it hands signals on and ends as the program does.
-func run(program string, argv, env []string) int {
+func run(program string, argv, env []string, files []*os.File) int {
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
 	cmd := exec.Command(program, argv[1:]...)
 	cmd.Args[0], cmd.Env = argv[0], env
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = os.Stdin, os.Stdout, os.Stderr, files
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	runtime.LockOSThread() // the program dies with the thread that started it
 	if err := cmd.Start(); err != nil {

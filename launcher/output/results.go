@@ -1,0 +1,123 @@
+package output
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/gorun/gorun/internal/trust"
+)
+
+// Results are the files of --result-dir: DIR/rank.N/result, with N padded as in [Files]. What a process writes is saved under the
+// process's number until the job ends, since its rank may change before.
+type Results struct {
+	dir   string
+	limit int64 // bytes of one result
+
+	mu    sync.Mutex
+	parts map[int]*part // by the number of the process
+}
+
+// part is what a process has written.
+type part struct {
+	file  *os.File // nil: it could not be created
+	bytes int64
+	err   error // why the result is lost; nil: it is not
+}
+
+// OpenResults begins to save results below dir, of at most limit bytes each; nil without a dir. The error is an *OutputError.
+func OpenResults(dir string, limit int64) (*Results, error) {
+	if dir == "" {
+		return nil, nil
+	}
+	dir = filepath.Clean(dir)
+	if err := trust.MakeDir(dir); err != nil {
+		return nil, &OutputError{fmt.Errorf("make the result directory: %w", err), "--result-dir"}
+	}
+	return &Results{dir: dir, limit: limit, parts: map[int]*part{}}, nil
+}
+
+// printer returns a printer that shows nothing and saves its streams as results.
+func (r *Results) printer() *Printer {
+	return NewPrinter(Printing{W: io.Discard, Show: func(int, int) bool { return false }, results: r})
+}
+
+// write appends data to the result of a process. The job goes on when that fails.
+func (r *Results) write(process int, data []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := r.parts[process]
+	if p == nil {
+		p = &part{}
+		p.file, p.err = trust.Create(r.unnamed(process))
+		r.parts[process] = p
+	}
+	p.bytes += int64(len(data))
+	switch {
+	case p.err != nil:
+	case p.bytes > r.limit:
+		p.err = cmp.Or(p.file.Truncate(0), fmt.Errorf("it has more than %d bytes; raise --result-limit", r.limit))
+	default:
+		_, p.err = p.file.Write(data)
+	}
+}
+
+// unnamed is the path of a process's result until the job ends.
+func (r *Results) unnamed(process int) string {
+	return filepath.Join(r.dir, fmt.Sprintf(".process.%d", process))
+}
+
+// Close names the results by rank: processes[N] is the number of the process that is rank N at the end, or -1 if there is none. The file of
+// a rank that wrote nothing is empty. A lost result is an error, and its folder has no file. Results of other processes are removed.
+func (r *Results) Close(processes []int) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range r.parts {
+		if p.file != nil {
+			p.err = cmp.Or(p.err, p.file.Close())
+		}
+	}
+	var errs []error
+	for rank, process := range processes {
+		if err := r.name(process, filepath.Join(r.dir, rankFolder(rank, len(processes)))); err != nil {
+			errs = append(errs, fmt.Errorf("the result of rank %d is lost: %w", rank, err))
+			if p := r.parts[process]; p != nil {
+				p.err = err
+			}
+		}
+	}
+	for process, p := range r.parts {
+		if p.file != nil && (p.err != nil || !slices.Contains(processes, process)) {
+			errs = append(errs, os.Remove(r.unnamed(process)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// name gives the result of a process its place in a folder. An older one there is replaced.
+func (r *Results) name(process int, folder string) error {
+	if err := trust.MakeDir(folder); err != nil {
+		return err
+	}
+	path, p := filepath.Join(folder, "result"), r.parts[process]
+	switch {
+	case p == nil:
+		file, err := trust.Create(path)
+		if err != nil {
+			return err
+		}
+		return file.Close()
+	case p.err != nil:
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return errors.Join(p.err, err)
+		}
+		return p.err
+	}
+	return os.Rename(r.unnamed(process), path)
+}

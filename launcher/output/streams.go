@@ -1,0 +1,51 @@
+package output
+
+import "github.com/gorun/gorun/internal/wire"
+
+// Streams are the printers of a job's output streams.
+type Streams struct{ stdout, stderr, results *Printer }
+
+// NewStreams starts the printers. Without a W, stderr goes to stdout's printer. Without results there is no such stream.
+func NewStreams(stdout, stderr Printing, results *Results) *Streams {
+	s := &Streams{stdout: NewPrinter(stdout)}
+	if s.stderr = s.stdout; stderr.W != nil {
+		s.stderr = NewPrinter(stderr)
+	}
+	if results != nil {
+		s.results = results.printer()
+	}
+	return s
+}
+
+// Of returns the printer of a stream; nil: the job has no such stream.
+func (s *Streams) Of(fd int) *Printer {
+	switch fd {
+	case wire.Stdout:
+		return s.stdout
+	case wire.Stderr:
+		return s.stderr
+	case wire.Result:
+		return s.results
+	}
+	return nil
+}
+
+// LastLines are the last lines of a rank's stderr, at most n, safe for a terminal. Only after Close.
+func (s *Streams) LastLines(rank, n int) []string { return s.stderr.lastLines(rank, n) }
+
+// AbandonIfStuck ends writes to the terminal that make no headway.
+func (s *Streams) AbandonIfStuck() {
+	s.stdout.Writer.AbandonIfStuck()
+	s.stderr.Writer.AbandonIfStuck()
+}
+
+// Close writes all that is left, and waits for that.
+func (s *Streams) Close() {
+	s.stdout.Close()
+	if s.stderr != s.stdout {
+		s.stderr.Close()
+	}
+	if s.results != nil {
+		s.results.Close()
+	}
+}

@@ -1,0 +1,145 @@
+package launcher
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/test/fake"
+	"github.com/gorun/gorun/internal/wire"
+)
+
+// resultsIn reads the results below dir, by the name of the rank's folder. Nothing else may be there.
+func resultsIn(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if found[filepath.Base(filepath.Dir(path))] = string(text); entry.Name() != "result" {
+			t.Errorf("%s is there", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	return found
+}
+
+// wantResults checks the results below dir.
+func wantResults(t *testing.T, dir string, want map[string]string) {
+	t.Helper()
+	if got := resultsIn(t, dir); !maps.Equal(got, want) {
+		t.Errorf("results %.300q, want %.300q", got, want)
+	}
+}
+
+func TestResultsAreSavedByRank(t *testing.T) {
+	const large = 3 * wire.Window
+	talk := func(a *fake.Agent) error {
+		if a.Job.Ranks[0].Rank == 0 {
+			return errors.Join(flood(a, 1, wire.Result, large), succeed(a))
+		}
+		return errors.Join(a.Print(3, wire.Result, "three"), a.Print(3, wire.Stdout, "shown\n"), a.Print(3, wire.Result, "!"), succeed(a))
+	}
+	dir := filepath.Join(t.TempDir(), "new", "results")
+	r, err := runOn(t, []*fake.Machine{serving(talk), serving(talk)}, func(o *Options) { o.ResultDir, o.ResultLimit = dir, large })
+	succeeds(t, r.Result, errors.Join(err, r.Output))
+	if r.out != "3/1> shown\n" {
+		t.Errorf("shown: %q", r.out)
+	}
+	wantResults(t, dir, map[string]string{"rank.0": "", "rank.1": strings.Repeat("z", large), "rank.2": "", "rank.3": "three!"})
+}
+
+// A result above the limit is an error, uses no disk and leaves no older file behind; the job goes on.
+func TestTooLargeResultIsLost(t *testing.T) {
+	dir := t.TempDir()
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "rank.1"), 0o700), os.WriteFile(filepath.Join(dir, "rank.1", "result"), []byte("old"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	talk := func(a *fake.Agent) error {
+		return errors.Join(a.Print(0, wire.Result, "0123456789"), flood(a, 1, wire.Result, 2*wire.Window), succeed(a))
+	}
+	r, err := runOn(t, []*fake.Machine{serving(talk)}, func(o *Options) { o.ResultDir, o.ResultLimit = dir, 10 })
+	succeeds(t, r.Result, err)
+	if r.Output == nil || !strings.Contains(r.Output.Error(), "the result of rank 1 is lost: it has more than 10 bytes; raise --result-limit") {
+		t.Errorf("%v", r.Output)
+	}
+	wantResults(t, dir, map[string]string{"rank.0": "0123456789"})
+	if _, err := os.Stat(filepath.Join(dir, "rank.1")); err != nil {
+		t.Error(err)
+	}
+}
+
+// A host speaks for its own ranks, and only in a job that has results.
+func TestHostileResults(t *testing.T) {
+	for name, tc := range map[string]struct {
+		say  func(a *fake.Agent) error
+		none bool // the job has no results
+		want string
+	}{
+		"of another's rank":   {say: func(a *fake.Agent) error { return a.Print(1, wire.Result, "x") }, want: "spoke for rank 1"},
+		"that pauses":         {say: func(a *fake.Agent) error { return a.Print(2, wire.Result, "") }, want: "0 bytes in output stream 3 of rank 2"},
+		"on a missing stream": {say: func(a *fake.Agent) error { return a.Print(2, 0, "x") }, want: "1 bytes in output stream 0 of rank 2"},
+		"in a job without":    {say: func(a *fake.Agent) error { return a.Print(2, wire.Result, "x") }, none: true, want: "1 bytes in output stream 3 of rank 2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			hostile := func(a *fake.Agent) error {
+				_ = tc.say(a)
+				return a.UntilEOF()
+			}
+			good := func(a *fake.Agent) error { return errors.Join(a.Print(0, wire.Stdout, "good\n"), obey(a)) }
+			dir := t.TempDir()
+			r, err := runOn(t, []*fake.Machine{serving(good), serving(hostile)}, func(o *Options) {
+				if !tc.none {
+					o.ResultDir, o.ResultLimit = dir, 100
+				}
+			})
+			if err != nil || r.Code() != CodeLaunch || r.Cause == nil || r.Cause.Host != "h1" || !strings.Contains(r.Cause.String(), tc.want) {
+				t.Errorf("%v: %.300v, code %d", err, r.Cause, r.Code())
+			}
+		})
+	}
+}
+
+// In an elastic job a result belongs to the rank that its process is at the end. Those of earlier processes are removed.
+func TestElasticResultsBelongToTheLastRanks(t *testing.T) {
+	m := serving(func(a *fake.Agent) error {
+		rank, until := a.Job.Ranks[0].Rank, time.Now().Add(time.Minute)
+		if err := a.Print(rank, wire.Result, fmt.Sprintf("rank %d of epoch %d", rank, a.Job.Epoch)); err != nil {
+			return err
+		}
+		if rank > 0 || a.Job.Epoch > 1 {
+			return a.Live(until)
+		}
+		if err := a.Join(); err != nil {
+			return err
+		}
+		time.Sleep(time.Second)
+		return a.Finish(wire.Exit{Code: 1})
+	})
+	dir := t.TempDir()
+	r, err := elasticOn(t, m, func(o *Options) { o.ResultDir, o.ResultLimit = dir, 100 })
+	succeeds(t, r, errors.Join(err, r.Output))
+	wantResults(t, dir, map[string]string{"rank.0": "rank 1 of epoch 1", "rank.1": "rank 1 of epoch 3"})
+}
+
+// Ranks that ask for no epoch keep the numbers with which they were started.
+func TestElasticResultsOfRanksUnawareOfEpochs(t *testing.T) {
+	m := serving(func(a *fake.Agent) error {
+		rank := a.Job.Ranks[0].Rank
+		return errors.Join(a.Print(rank, wire.Result, fmt.Sprint("rank ", rank)), a.Finish(wire.Exit{}))
+	})
+	dir := t.TempDir()
+	r, err := elasticOn(t, m, func(o *Options) { o.ResultDir, o.ResultLimit = dir, 100 })
+	succeeds(t, r, errors.Join(err, r.Output))
+	wantResults(t, dir, map[string]string{"rank.0": "rank 0", "rank.1": "rank 1"})
+}
