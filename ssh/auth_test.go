@@ -171,7 +171,7 @@ func TestAuthStuckAgent(t *testing.T) {
 	files.write(t, s, "IdentityAgent "+l.Addr().String())
 	config := files.Config()
 	config.HandshakeTimeout = 300 * time.Millisecond
-	within(t, 3*time.Second, "Dial", func() {
+	within(t, hangLimit, "Dial", func() {
 		_, err = Dial(t.Context(), config)
 	})
 	var handshake *HandshakeError

@@ -78,7 +78,7 @@ func TestDialUnanswered(t *testing.T) {
 	writeFile(t, files.config, fmt.Sprintf("Host h\n  HostName 127.0.0.1\n  Port %d\n", port))
 	config.ConnectTimeout = 200 * time.Millisecond
 	var err error
-	within(t, 3*time.Second, "Dial", func() { _, err = Dial(t.Context(), config) })
+	within(t, hangLimit, "Dial", func() { _, err = Dial(t.Context(), config) })
 	var unreachable *UnreachableError
 	if !errors.As(err, &unreachable) || !errors.Is(err, errTimeout) {
 		t.Fatalf("err is %v", err)
@@ -186,7 +186,7 @@ func TestDialCancelled(t *testing.T) {
 	cause := errors.New("the user had enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	go func() { <-arrived; cancel(cause) }()
-	within(t, 2*time.Second, "Dial", func() {
+	within(t, hangLimit, "Dial", func() {
 		if _, err := Dial(ctx, files.Config()); !errors.Is(err, cause) {
 			t.Errorf("err is %v", err)
 		}
@@ -246,7 +246,7 @@ func stallAfter(t *testing.T, n int64, drop bool, phases map[string]int) (finish
 	defer s.close()
 	config := files.Config()
 	config.HandshakeTimeout = 300 * time.Millisecond
-	within(t, 4*time.Second, fmt.Sprintf("stall after %d", n), func() {
+	within(t, hangLimit, fmt.Sprintf("stall after %d", n), func() {
 		c, err := Dial(t.Context(), config)
 		var handshake *HandshakeError
 		if err != nil {

@@ -169,7 +169,7 @@ func TestLockedKnownHosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer other.Close()
-	within(t, 2*time.Second, "lock", func() {
+	within(t, hangLimit, "lock", func() {
 		if err := lock(timeout(t, 50*time.Millisecond), other); err == nil {
 			t.Error("two have the lock")
 		}

@@ -119,7 +119,7 @@ func TestOpenSSHCutOff(t *testing.T) {
 		t.Errorf("it took %v to notice", took)
 	}
 	var unreachable *UnreachableError
-	within(t, 3*time.Second, "Dial", func() {
+	within(t, hangLimit, "Dial", func() {
 		_, err = Dial(t.Context(), Config{Host: "f1", ConfigFile: config, ConnectTimeout: time.Second})
 	})
 	if !errors.As(err, &unreachable) {

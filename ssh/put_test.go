@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	xssh "golang.org/x/crypto/ssh"
 )
@@ -149,7 +148,7 @@ func TestPutEndsWithContext(t *testing.T) {
 			c := dialTest(t, files)
 			ctx, cancel := context.WithCancel(t.Context())
 			endless := readerFunc(func(p []byte) (int, error) { cancel(); return len(p), nil })
-			within(t, 5*time.Second, "Put", func() {
+			within(t, hangLimit, "Put", func() {
 				if err := c.Put(ctx, "f", 0o600, endless); !errors.Is(err, context.Canceled) {
 					t.Errorf("err is %v", err)
 				}

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	xssh "golang.org/x/crypto/ssh"
 )
@@ -59,7 +58,7 @@ func TestRunReturnsWhileStdinIsOpen(t *testing.T) {
 	c := dialTest(t, files)
 	stdin, never := io.Pipe()
 	defer never.Close()
-	within(t, 5*time.Second, "Run", func() {
+	within(t, hangLimit, "Run", func() {
 		err := c.Run(t.Context(), sh("exit 4"), stdin, nil, nil)
 		var exit *ExitError
 		if !errors.As(err, &exit) || exit.ExitCode() != 4 {
@@ -103,7 +102,7 @@ func TestRunEndsWithContext(t *testing.T) {
 	cause := errors.New("the user had enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	up := writerFunc(func(p []byte) (int, error) { cancel(cause); return len(p), nil })
-	within(t, 2*time.Second, "Run", func() {
+	within(t, hangLimit, "Run", func() {
 		if err := c.Run(ctx, []string{"wait"}, blocked{t}, up, nil); !errors.Is(err, cause) {
 			t.Errorf("err is %v, want the cause", err)
 		}

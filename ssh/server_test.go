@@ -348,6 +348,9 @@ func noLeaks(t testing.TB) {
 	})
 }
 
+// hangLimit is a time after which what should have ended counts as hanging, on a busy machine too.
+const hangLimit = 15 * time.Second
+
 // within fails the test when f takes longer than d.
 func within(t testing.TB, d time.Duration, what string, f func()) {
 	t.Helper()
