@@ -108,6 +108,9 @@ others.`,
 			if err != nil {
 				return err
 			}
+			if err := ui.CheckPlot(b.plot); err != nil {
+				return err
+			}
 			text, err := json.Marshal(opts)
 			if err != nil {
 				return err

@@ -34,6 +34,22 @@ func Create(path string) (*os.File, error) {
 	return file, asPathError("open", path, err)
 }
 
+// CheckOutput returns the *Error that Create would, and changes nothing. Other mistakes are left to Create.
+func CheckOutput(path string) error {
+	dir, name, err := locate(path)
+	if err == nil {
+		defer unix.Close(dir)
+		if inProc, _ := isProc(dir); !inProc {
+			err = overwritableAt(dir, name, path)
+		}
+	}
+	var foreign *Error
+	if errors.As(err, &foreign) {
+		return foreign
+	}
+	return nil
+}
+
 // MakeDir creates a directory, and those above it that are missing, for this user only. It follows only links of this user and root, and
 // refuses, with an *Error, an existing directory of another user.
 func MakeDir(path string) error {
@@ -152,12 +168,16 @@ func createAt(dir int, name, path string) (*os.File, error) {
 	if err == nil || !errors.Is(err, fs.ErrExist) {
 		return file, err
 	}
+	// Before the open, which waits for a reader where another user has made a pipe.
+	if err := overwritableAt(dir, name, path); err != nil {
+		return nil, err
+	}
 	if file, err = openAt(dir, name, unix.O_WRONLY, path); err != nil {
 		return nil, err
 	}
 	info, err := file.Stat()
-	if err == nil && info.Mode()&fs.ModeDevice == 0 {
-		err = overwritable(path, info)
+	if err == nil {
+		err = overwritable(path, info) // it may be another file by now
 	}
 	if err == nil && info.Mode().IsRegular() {
 		err = file.Truncate(0)
@@ -169,8 +189,25 @@ func createAt(dir int, name, path string) (*os.File, error) {
 	return file, nil
 }
 
-// overwritable returns an error unless an existing file is this user's and has one name.
+// overwritableAt is overwritable for a file that is not open.
+func overwritableAt(dir int, name, path string) error {
+	file, err := openAt(dir, name, unix.O_PATH, path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	return overwritable(path, info)
+}
+
+// overwritable returns an error unless an existing file is this user's and has one name, or is a device.
 func overwritable(path string, info fs.FileInfo) error {
+	if info.Mode()&fs.ModeDevice != 0 {
+		return nil
+	}
 	if err := ownedBy(path, info, os.Geteuid()); err != nil {
 		return err
 	}

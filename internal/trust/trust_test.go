@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"testing"
 
 	"github.com/gorun/gorun/internal/test/lab"
@@ -151,8 +152,13 @@ func TestCreate(t *testing.T) {
 	must(t, os.Symlink("..", in("shared/their-folder")))
 	must(t, os.Lchown(in("shared/their-folder"), stranger, stranger))
 	must(t, os.Link(in("precious"), in("shared/second-name")))
+	must(t, syscall.Mkfifo(in("shared/their-pipe"), 0o666)) // to open it would take a reader
+	must(t, os.Chown(in("shared/their-pipe"), stranger, stranger))
 
 	for _, name := range []string{"own", "link", "new", "link-to-new", "shared/new", "./shared/../other"} {
+		if err := CheckOutput(dir + "/" + name); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 		f, err := Create(dir + "/" + name)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -167,8 +173,11 @@ func TestCreate(t *testing.T) {
 	if info, err := os.Stat(in("new-behind-link")); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("a new file is %v, %v", info, err)
 	}
-	for _, name := range []string{"theirs", "shared/their-link", "shared/their-folder/new", "shared/second-name"} {
+	for _, name := range []string{"theirs", "shared/their-link", "shared/their-folder/new", "shared/second-name", "shared/their-pipe"} {
 		var refused *Error
+		if err := CheckOutput(in(name)); !errors.As(err, &refused) {
+			t.Errorf("%s: %v", name, err)
+		}
 		if f, err := Create(in(name)); !errors.As(err, &refused) {
 			t.Errorf("%s: %v", name, err)
 			f.Close()

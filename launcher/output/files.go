@@ -3,6 +3,7 @@ package output
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -39,10 +40,46 @@ func OpenFiles(dir string, as func(rank, fd int) string, plan plan.Plan, note fu
 	}
 	f := &Files{dir: dir, as: as, plan: plan, note: note,
 		files: map[string]*os.File{}, saved: map[uint32]int64{}, lost: map[uint32]int{}}
+	if err := f.check(); err != nil {
+		return nil, &OutputError{fmt.Errorf("save the ranks' output: %w", err), "--output-filename"}
+	}
 	if err := f.writeIndex(nil); err != nil {
 		return nil, &OutputError{err, "--output-filename"}
 	}
 	return f, nil
+}
+
+// check returns an error if another user has made, in the place of a file that will be written, what trust.Create refuses. The ranks
+// of an elastic job are not known yet.
+func (f *Files) check() error {
+	checked := map[string]bool{} // ranks may share files
+	for rank := range f.plan.Size {
+		for fd := 1; fd <= 2; fd++ {
+			path, own := f.name(rank, fd)
+			if own {
+				if f.dir == "" {
+					continue
+				}
+				path = filepath.Join(f.dir, path)
+				folder := filepath.Dir(path)
+				if _, err := os.Lstat(folder); errors.Is(err, fs.ErrNotExist) {
+					continue // as usual, and cheaper than a check
+				}
+				var foreign *trust.Error
+				if err := trust.MakeDir(folder); errors.As(err, &foreign) {
+					return err
+				}
+			}
+			if checked[path] {
+				continue
+			}
+			checked[path] = true
+			if err := trust.CheckOutput(path); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // OutputError reports that the ranks' output cannot be saved. Nothing was started.
@@ -91,12 +128,12 @@ func rankFolder(rank, size int) string {
 
 // open creates a file. Its directory may be another user's unless it is below dir.
 func (f *Files) open(path string) (*os.File, error) {
-	create, dir := os.MkdirAll, filepath.Dir(path)
-	if f.dir != "" && strings.HasPrefix(path, f.dir+"/") {
-		create = func(dir string, _ os.FileMode) error { return trust.MakeDir(dir) }
-	}
-	if err := create(dir, 0o700); err != nil {
-		return nil, err
+	dir := filepath.Dir(path)
+	_, err := os.Lstat(dir)
+	if missing := errors.Is(err, fs.ErrNotExist); missing || f.dir != "" && strings.HasPrefix(path, f.dir+"/") {
+		if err := trust.MakeDir(dir); err != nil {
+			return nil, err
+		}
 	}
 	return trust.Create(path)
 }

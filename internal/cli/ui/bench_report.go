@@ -3,12 +3,14 @@ package ui
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 
 	"github.com/gorun/gorun/internal/bench"
+	"github.com/gorun/gorun/internal/cli/usage"
+	"github.com/gorun/gorun/internal/trust"
 )
 
 // BenchReport is a writer for rank 0's JSON rows. It prints them as a table or as JSON lines.
@@ -47,6 +49,26 @@ func (r *BenchReport) show(line []byte) error {
 	return r.Table.Add(row)
 }
 
+// CheckPlot returns an error if another user has made what is in the place of the plot.
+func CheckPlot(plot string) error {
+	if plot == "" {
+		return nil
+	}
+	if err := trust.CheckOutput(plot); err != nil {
+		return usage.Errorf(usage.Hint(err), "--plot: %w", err)
+	}
+	return nil
+}
+
+func writeFile(name string, text []byte) error {
+	file, err := trust.Create(name)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(text)
+	return errors.Join(err, file.Close())
+}
+
 // Finish completes the table and draws the plot. Wrong results are an error.
 func (r *BenchReport) Finish(plot string) error {
 	if err := r.Table.Flush(); err != nil {
@@ -58,7 +80,7 @@ func (r *BenchReport) Finish(plot string) error {
 		if err := bench.Plot(&svg, title, benchSeries(r.rows)); err != nil {
 			return fmt.Errorf("draw the plot: %w", err)
 		}
-		if err := os.WriteFile(plot, svg.Bytes(), 0o644); err != nil {
+		if err := writeFile(plot, svg.Bytes()); err != nil {
 			return fmt.Errorf("write the plot: %w", err)
 		}
 	}
