@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -80,5 +79,5 @@ func writeGPUsJSON(out io.Writer, all []launcher.GPUs) error {
 		}
 		list.Hosts = append(list.Hosts, r)
 	}
-	return json.NewEncoder(out).Encode(list)
+	return ui.WriteJSON(out, list, "")
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
@@ -231,5 +230,5 @@ func (l hostList) writeJSON(out io.Writer) error {
 		}
 		all.Hosts = append(all.Hosts, h)
 	}
-	return json.NewEncoder(out).Encode(all)
+	return ui.WriteJSON(out, all, "")
 }

@@ -22,6 +22,7 @@ import (
 func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer) int {
 	deadline := ui.NewWriteDeadline()
 	console := &ui.UI{W: &ui.DeadlineWriter{W: stderr, Deadline: deadline}, Deadline: deadline}
+	own := ui.Plain(stdout) // of all that is not the ranks'
 	code := 0
 	var line dialect.Line
 	var shown []string // visible commands
@@ -66,15 +67,15 @@ func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer) int {
 		return func(flags *pflag.FlagSet, o *settings.Options, how listOptions) error {
 			_, err := complete(flags, o)
 			if err == nil {
-				code, err = list(context.Background(), o, how, stdout, console)
+				code, err = list(context.Background(), o, how, own, console)
 			}
 			return err
 		}
 	}
 	gpus, listing := newGPUs(inspect(listGPUs)), newHosts(inspect(listHosts))
 	root.AddCommand(benchmarks, gpus, listing)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
+	root.SetOut(own)
+	root.SetErr(ui.Plain(stderr))
 	shown = visible(root)
 	var err error
 	line, err = readLine(argv, root, benchmarks, gpus, listing)

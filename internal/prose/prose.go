@@ -37,17 +37,6 @@ func List(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// Printable folds text into one line and replaces control characters, so that a terminal can show text from another machine.
-func Printable(text string) string {
-	lines := strings.FieldsFunc(strings.TrimSpace(text), func(r rune) bool { return r == '\n' || r == '\r' })
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || (r >= 0x80 && r < 0xa0) {
-			return '?'
-		}
-		return r
-	}, strings.Join(lines, "; "))
-}
-
 // Size writes a number of bytes with about three digits: "64 MiB", "1.53 GiB".
 func Size(bytes int64) string {
 	n, unit := float64(bytes)/(1<<20), "MiB"

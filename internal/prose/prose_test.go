@@ -1,6 +1,10 @@
 package prose
 
-import "testing"
+import (
+	"encoding/json"
+	"testing"
+	"unicode"
+)
 
 func TestSize(t *testing.T) {
 	for n, want := range map[int64]string{0: "0 MiB", 1 << 19: "0.5 MiB", 64 << 20: "64 MiB", 12_900_000: "12.3 MiB", 1023 << 20: "1023 MiB",
@@ -20,6 +24,14 @@ func TestPrintable(t *testing.T) {
 		"\x1b[31mred\x1b[0m\a":    "?[31mred?[0m?",
 		"tab\tdel\x7f":            "tab?del?",
 		"c1 \u009b31m":            "c1 ?31m",
+		"cc\u202eexe.nur":         "cc?exe.nur",
+		"\u2066a\u2069\u200f":     "?a??",
+		"a\u2028b\u2029c":         "a?b?c",
+		"zero\u200bwidth\ufeff":   "zero?width?",
+		"soft\u00adhyphen":        "soft?hyphen",
+		"tag \U000e0041, \u3164":  "tag ?, ?",
+		"\x9b31m":                 "\ufffd31m",
+		"👍 e\u0301 \u05d0\u05d1":  "👍 e\u0301 \u05d0\u05d1",
 		"\x1b]0;title\x07":        "?]0;title?",
 		"Grüße \u00a0 日本":         "Grüße \u00a0 日本",
 		"\x00gorun-agent nonce\n": "?gorun-agent nonce",
@@ -30,12 +42,31 @@ func TestPrintable(t *testing.T) {
 	}
 }
 
-// FuzzPrintable checks that nothing a host says can move the cursor.
+func TestPlainKeepsLinesAndTabs(t *testing.T) {
+	if got := Plain("a\tb\r\n\u202e\n"); got != "a\tb?\n?\n" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestPlainJSONKeepsItsMeaning(t *testing.T) {
+	text := "a\u202e\u009b\x7f\u2028\U000e0041\x1b\tß"
+	document, err := json.MarshalIndent(text, "", "\t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := PlainJSON(append(document, '\n'))
+	var got string
+	if err := json.Unmarshal(plain, &got); err != nil || got != text || Plain(string(plain)) != string(plain) {
+		t.Errorf("%q: %q, %v", plain, got, err)
+	}
+}
+
+// FuzzPrintable checks that nothing a host says can move the cursor, be invisible, or change the order of other characters.
 func FuzzPrintable(f *testing.F) {
-	f.Add("\x1b[2J\n\x9b\xff\u009b")
+	f.Add("\x1b[2J\n\x9b\xff\u009b\u202e")
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, r := range Printable(text) {
-			if r < ' ' || r >= 0x7f && r < 0xa0 {
+			if r < ' ' || r >= 0x7f && r < 0xa0 || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp) {
 				t.Fatalf("%q lets %q through", text, r)
 			}
 		}

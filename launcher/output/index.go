@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/trust"
 	"github.com/gorun/gorun/internal/wire"
 )
@@ -96,7 +97,7 @@ func (f *Files) writeIndex(r *Ended) error {
 	name := filepath.Join(f.dir, "index.json")
 	file, err := trust.Create(name + ".new")
 	if err == nil {
-		_, err = file.Write(append(text, '\n'))
+		_, err = file.Write(append(prose.PlainJSON(text), '\n'))
 		err = errors.Join(err, file.Close())
 	}
 	if err != nil {

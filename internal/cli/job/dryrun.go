@@ -2,9 +2,7 @@ package job
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/gorun/gorun/internal/cli/hosts"
@@ -119,14 +117,6 @@ func (d DryRun) planText(plan launcher.Plan) string {
 		text += fmt.Sprintf("  %-*s  %s\n", width, h.Host, slots)
 	}
 	return text
-}
-
-// writeJSON writes d as one JSON document.
-func (d DryRun) writeJSON(w io.Writer) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	encoder.SetEscapeHTML(false)
-	return encoder.Encode(d)
 }
 
 // Text formats d for a terminal, below the plan. Settings that the user did not give are left out.

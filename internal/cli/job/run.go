@@ -63,9 +63,9 @@ func Run(ctx context.Context, o *settings.Options, programs []program, io Stream
 			console.Hintf("to ask now, without the job: gorun hosts --check with the same flags")
 		}
 		if o.JSON {
-			return 0, would.writeJSON(io.Out)
+			return 0, ui.WriteJSON(io.Out, would, "  ")
 		}
-		_, err := fmt.Fprintf(io.Out, "%shosts      %s\n%s", would.planText(plan), where.Summary(), would.Text(o))
+		_, err := fmt.Fprintf(ui.Plain(io.Out), "%shosts      %s\n%s", would.planText(plan), where.Summary(), would.Text(o))
 		return 0, err
 	}
 	if o.DisplayMap {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gorun/gorun/internal/bench"
 	"github.com/gorun/gorun/internal/cli/usage"
+	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/trust"
 )
 
@@ -43,7 +44,7 @@ func (r *BenchReport) show(line []byte) error {
 	}
 	r.rows = append(r.rows, row)
 	if r.JSON {
-		_, err := fmt.Fprintf(r.Out, "%s\n", line)
+		_, err := fmt.Fprintf(r.Out, "%s\n", prose.PlainJSON(line))
 		return err
 	}
 	return r.Table.Add(row)

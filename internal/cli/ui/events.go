@@ -14,6 +14,7 @@ import (
 
 	"github.com/gorun/gorun/internal/cli/exitcode"
 	"github.com/gorun/gorun/internal/cli/usage"
+	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/trust"
 	"github.com/gorun/gorun/launcher"
 )
@@ -125,7 +126,7 @@ func (l *eventLog) write(e jobEvent) {
 	e.Time = l.now()
 	line, err := json.Marshal(e)
 	if err == nil && l.broken != nil {
-		_, err = l.out.Write(append(line, '\n'))
+		_, err = l.out.Write(append(prose.PlainJSON(line), '\n'))
 	}
 	if err != nil {
 		l.fail(err)

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/gorun/gorun/internal/cli/usage"
+	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/launcher"
 )
 
@@ -65,7 +66,7 @@ func (l LineStyle) Ctime() bool {
 
 // text is the prefixes' text with marks for times, or nil for none.
 func (l LineStyle) text(plan launcher.Plan) (func(rank, fd int) string, error) {
-	template := l.Style
+	template := prose.Plain(l.Style)
 	switch l.Style {
 	case "none":
 		if !l.Timestamp {
@@ -106,7 +107,7 @@ func (l LineStyle) programNames(plan launcher.Plan) []string {
 			ranks = plan.Size
 		}
 		for range min(ranks, plan.Size-next) {
-			names[next] = path.Base(p.Argv[0])
+			names[next] = prose.Printable(path.Base(p.Argv[0]))
 			next++
 		}
 	}

@@ -31,30 +31,20 @@ func (u *UI) line(kind, format string, args ...any) {
 	if u.footer != "" {
 		erase, footer = "\r\x1b[K", "gorun: "+u.footer
 	}
-	fmt.Fprintf(u.W, "%sgorun: %s%s\n%s", erase, kind, printable(fmt.Sprintf(format, args...)), footer)
-}
-
-// printable replaces control characters, since parts of text come from hosts and the environment.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' && r != '\n' && r != '\t' || r >= 0x7f && r < 0xa0 {
-			return '?'
-		}
-		return r
-	}, text)
+	fmt.Fprintf(u.W, "%sgorun: %s%s\n%s", erase, kind, prose.Plain(fmt.Sprintf(format, args...)), footer)
 }
 
 // status shows text as the last line of a terminal; "" removes it.
 func (u *UI) status(text string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if printable(text) == u.footer {
+	if text = prose.Plain(text); text == u.footer {
 		return
 	}
 	if u.footer != "" {
 		fmt.Fprint(u.W, "\r\x1b[K")
 	}
-	if u.footer = printable(text); text != "" {
+	if u.footer = text; text != "" {
 		fmt.Fprintf(u.W, "gorun: %s", text)
 	}
 }

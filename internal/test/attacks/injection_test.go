@@ -2,6 +2,7 @@ package attacks
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
@@ -82,6 +84,54 @@ func TestHostsAreNoCommands(t *testing.T) {
 				t.Errorf("%q: it works", line)
 			}
 			noMark(t, mark)
+		}
+	}
+}
+
+// What gorun itself prints holds nothing that a terminal obeys, hides or reorders, whatever file or variable it comes from.
+func TestOwnOutputIsPlain(t *testing.T) {
+	const evil = "\x1b]0;owned\a\x1b[2J\u009b31m\x7f\u202ecod.exe\u2066\u2028\u200b\U000e0041"
+	dir := t.TempDir()
+	hosts := filepath.Join(dir, "hosts"+evil)
+	folder := filepath.Join(dir, "folder"+evil)
+	job := filepath.Join(dir, "job.yaml")
+	if err := errors.Join(os.WriteFile(hosts, []byte("f1:2\n"), 0o600), os.Mkdir(folder, 0o700),
+		os.WriteFile(job, []byte(fmt.Sprintf("prefix: %q\ncommand: [./absent, %q]\n", "[%r]"+evil, evil)), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	env := []string{"EVIL" + evil + "=1"}
+	for _, args := range [][]string{
+		{"--dry-run", "--wdir", folder, "true", evil},
+		{"--dry-run", "--json", "--wdir", folder, "true", evil},
+		{"--dry-run", "--hostfile", hosts, "true"},
+		{"--dry-run", "--json", "--hostfile", hosts, "true"},
+		{"--dry-run", "--stage", folder, "-H", "f1", "true"},
+		{"--dry-run", "--host-discovery-script", evil, "true"},
+		{"--dry-run", "-np", "1", "true", evil, ":", "-np", "1", "--wdir", folder, "true"},
+		{"hosts", "--hostfile", hosts},
+		{"hosts", "--json", "--hostfile", hosts},
+		{"hosts", "--host-discovery-script", evil},
+		{"hosts", "--launch-agent", "/bin/sh " + evil, "-H", "f1"},
+		{"--print-env-flags", "-x", "EVIL" + evil},
+		{"help", evil},
+		{"help", "compat", evil},
+		{"completion", evil},
+		{"--config-file", job},
+		{"--" + evil, "true"},
+		{"-np", "1", "-v", "--display-map", "--summary", filepath.Join(folder, "absent")},
+		{"-np", "1", "--report-bindings", "--wdir", folder, "true"},
+		{"-np", "1", "--prefix", "%p ", "sh", "-c", "echo hello"},
+		{"-np", "1", "--prefix", evil + "%r ", "sh", "-c", "echo hello"},
+		{"-np", "1", "--json-events", "fd:2", "sh", "-c", "exit 3", evil},
+	} {
+		r := command.StartIn(t, nil, env, args...)
+		r.Wait()
+		shown := r.Out.String() + r.Err.String()
+		for _, c := range shown {
+			if c != '\n' && c != '\t' && unicode.In(c, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {
+				t.Errorf("gorun %q prints %q in %q", args, c, shown)
+				break
+			}
 		}
 	}
 }

@@ -1,0 +1,51 @@
+package prose
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+)
+
+// hidden reports whether a terminal would obey r, show nothing for it, or show other characters in another order: control characters,
+// format characters (the bidirectional ones among them), separators of lines and paragraphs, and letters without ink.
+func hidden(r rune) bool {
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point)
+}
+
+// Plain replaces every character that a terminal would obey or hide by a question mark, except line ends and tabs. All that gorun itself
+// prints passes through it, since parts of it come from hosts, files and the environment.
+func Plain(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && r != '\t' && hidden(r) {
+			return '?'
+		}
+		return r
+	}, text)
+}
+
+// Printable is Plain for text from another machine, which it also folds into one line.
+func Printable(text string) string {
+	lines := strings.FieldsFunc(strings.TrimSpace(text), func(r rune) bool { return r == '\n' || r == '\r' })
+	return strings.ReplaceAll(Plain(strings.Join(lines, "; ")), "\t", "?")
+}
+
+// PlainJSON escapes, in a JSON document, the characters that Plain replaces. Its meaning stays the same.
+func PlainJSON(document []byte) []byte {
+	if !strings.ContainsFunc(string(document), hidden) {
+		return document
+	}
+	var b strings.Builder
+	for _, r := range string(document) {
+		switch {
+		case r == '\n' || r == '\t' || !hidden(r):
+			b.WriteRune(r)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return []byte(b.String())
+}
