@@ -19,6 +19,7 @@ import (
 	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/rankenv"
 	"github.com/gorun/gorun/internal/topology"
+	"github.com/gorun/gorun/internal/trust"
 	"github.com/gorun/gorun/internal/wire"
 )
 
@@ -27,11 +28,11 @@ const (
 	gpuTime    = 10 * time.Second // for all programs that list GPUs
 )
 
-// gpuSources are this host's; gorun-gpu is searched beside gorun. Only tests set root.
+// gpuSources are this host's. The gorun-gpu beside gorun is one of them if no other user can have put it there. Only tests set root.
 func gpuSources(root fs.FS) gpu.Sources {
 	helper := ""
 	if own, err := os.Executable(); err == nil {
-		if beside := filepath.Join(filepath.Dir(own), gpuProgram); unix.Access(beside, unix.X_OK) == nil {
+		if beside := filepath.Join(filepath.Dir(own), gpuProgram); unix.Access(beside, unix.X_OK) == nil && trust.Check(beside) == nil {
 			helper = beside
 		}
 	}

@@ -17,7 +17,10 @@ import (
 // that is an fs.ErrNotExist if there is none, and one if another user could have put it there.
 func Sibling(gorun, name string) (string, error) {
 	path := filepath.Join(filepath.Dir(gorun), name)
-	if err := trust.Check(path); err != nil {
+	switch err := trust.Check(path); {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", err // which names the path
+	case err != nil:
 		return "", fmt.Errorf("use %s: %w", path, err)
 	}
 	return path, nil

@@ -50,7 +50,7 @@ func layers() []layer {
 		{folder: "internal/gloo", why: leaf + "; it is handed the store"},
 		{folder: "internal/agent", may: []string{"internal/agent/link", "internal/agent/seat", "internal/agent/services", "internal/contain", "internal/wire", "internal/rankenv", "internal/memexec", "internal/topology", "internal/workdir"}, tests: []string{"gpu"}, why: "the agent hears of its job only through the wire"},
 		{folder: "internal/agent/link", why: leaf},
-		{folder: "internal/agent/seat", may: []string{"gpu", "internal/memexec", "internal/prose", "internal/rankenv", "internal/topology", "internal/wire"}, why: "it assigns what this host has, and serves nobody"},
+		{folder: "internal/agent/seat", may: []string{"gpu", "internal/memexec", "internal/prose", "internal/rankenv", "internal/topology", "internal/trust", "internal/wire"}, why: "it assigns what this host has, and serves nobody"},
 		{folder: "internal/agent/services", may: []string{"internal/contain", "internal/gloo", "internal/kv", "internal/pmi", "internal/rankenv", "internal/wire"}, why: "it answers ranks over the wire, and starts none"},
 		{folder: "launcher/plan", may: []string{"hostfile", "internal/prose", "internal/rankenv"}, why: "it is pure: hosts and a request in, ranks on hosts out"},
 		{folder: "launcher/connect", may: []string{"hostfile", "internal/prose", "launcher/session"}, why: "it is handed its hosts, and knows nothing of ranks"},
