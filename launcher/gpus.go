@@ -6,7 +6,6 @@ import (
 
 	"github.com/gorun/gorun/gpu"
 	"github.com/gorun/gorun/hostfile"
-	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/launcher/session"
 )
 
@@ -31,23 +30,6 @@ func Inventory(ctx context.Context, hosts []hostfile.Host, opts Options) []GPUs 
 		return err
 	}, func(i int, _ time.Duration, err error) {
 		all[i].Host, all[i].Err = hosts[i], err
-		sanitize(&all[i].Inventory)
 	})
 	return all
-}
-
-// sanitize removes control characters from a host's inventory.
-func sanitize(inv *gpu.Inventory) {
-	for i, w := range inv.Warnings {
-		inv.Warnings[i] = prose.Printable(w)
-	}
-	for i := range inv.Devices {
-		d := &inv.Devices[i]
-		for _, text := range []*string{&d.UUID, &d.BusID, &d.Name, &d.CPUs} {
-			*text = prose.Printable(*text)
-		}
-		for j := range d.MIG {
-			d.MIG[j].UUID, d.MIG[j].Profile = prose.Printable(d.MIG[j].UUID), prose.Printable(d.MIG[j].Profile)
-		}
-	}
 }

@@ -94,6 +94,10 @@ func TestHostileAgentIsBlamed(t *testing.T) {
 		"reserved bits":            {func(a *fake.Agent) error { return raw(a, 0, byte(wire.TypeHeartbeat), 1, "") }, "reserved bits"},
 		"no JSON":                  {func(a *fake.Agent) error { return raw(a, 5, byte(wire.TypeExit), 0, evil[:5]) }, "exit message: "},
 		"deep JSON":                {func(a *fake.Agent) error { return a.Out.Send(wire.TypeExit, 0, []byte(strings.Repeat("[", 1<<20))) }, "exit message: "},
+		"ends in a way of its own": {message(wire.TypeExit, wire.Exit{Rank: 2, MPI: wire.MPIEnd(strings.Repeat("x", 1<<20))}), "rank 2 ended as"},
+		"a number without an end": {func(a *fake.Agent) error {
+			return a.Out.Send(wire.TypeExit, 0, []byte(`{"Rank":`+strings.Repeat("9", 1<<22)+`}`))
+		}, "exit message: "},
 		"hello again":              {message(wire.TypeHello, wire.Hello{}), "sent a hello frame"},
 		"orders":                   {message(wire.TypeStop, wire.Stop{}), "sent a stop frame"},
 		"orders others to abort":   {message(wire.TypeAbort, wire.Abort{}), "sent a abort frame"},
@@ -123,8 +127,8 @@ func TestHostileAgentIsBlamed(t *testing.T) {
 			if !obeyed || !strings.Contains(r.out, "0/1> good work\n") || len(r.Exits) < 2 {
 				t.Errorf("the other host: obeyed %v, %.200q, %v", obeyed, r.out, r.Exits)
 			}
-			if safe := r.Cause.String(); prose.Printable(safe) != safe {
-				t.Errorf("not fit for a terminal: %q", safe)
+			if safe := r.Cause.String(); prose.Printable(safe) != safe || len(safe) > 5<<10 {
+				t.Errorf("not fit for a terminal: %d bytes, %.1000q", len(safe), safe)
 			}
 			if r.took > 4*time.Second {
 				t.Errorf("took %v", r.took)

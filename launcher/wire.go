@@ -28,6 +28,7 @@ func placementsOf(places []wire.Location) (all []Placement) {
 
 func unkillableOn(host string, left []wire.Process) (all []Unkillable) {
 	for _, p := range left[:min(len(left), wire.MaxUnkillable)] {
+		p.Name, p.State = session.Clean(p.Name), session.Clean(p.State)
 		all = append(all, Unkillable{Host: host, Process: Process(p)})
 	}
 	return all

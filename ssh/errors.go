@@ -244,7 +244,7 @@ func printable(text string) string {
 		text = text[size:]
 	}
 	if text != "" {
-		b.WriteString("…")
+		fmt.Fprintf(&b, "… (%d bytes left out)", len(text))
 	}
 	return b.String()
 }

@@ -110,17 +110,24 @@ func (p *proxyConn) SetWriteDeadline(time.Time) error { return os.ErrNoDeadline 
 type tail struct {
 	mu   sync.Mutex
 	text []byte
+	left int // bytes that came after text
 }
 
 func (t *tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.text = append(t.text, p[:min(len(p), maxText-len(t.text))]...)
+	room := min(len(p), maxText-len(t.text))
+	t.text = append(t.text, p[:room]...)
+	t.left += len(p) - room
 	return len(p), nil
 }
 
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return printable(string(t.text))
+	text := printable(string(t.text))
+	if t.left > 0 {
+		text += fmt.Sprintf(" ... (%d bytes left out)", t.left)
+	}
+	return text
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // hidden reports whether a terminal would obey r, show nothing for it, or show other characters in another order: control characters,
@@ -24,8 +25,18 @@ func Plain(text string) string {
 	}, text)
 }
 
-// Printable is Plain for text from another machine, which it also folds into one line.
+// maxText is how many bytes of one text from another machine are shown.
+const maxText = 4 << 10
+
+// Printable is Plain for text from another machine, which it also folds into one line and bounds. It says how much it leaves out.
 func Printable(text string) string {
+	if len(text) > maxText {
+		end := maxText
+		for end > maxText-utf8.UTFMax && !utf8.RuneStart(text[end]) {
+			end--
+		}
+		return fmt.Sprintf("%s ... (%d bytes left out)", Printable(text[:end]), len(text)-end)
+	}
 	lines := strings.FieldsFunc(strings.TrimSpace(text), func(r rune) bool { return r == '\n' || r == '\r' })
 	return strings.ReplaceAll(Plain(strings.Join(lines, "; ")), "\t", "?")
 }

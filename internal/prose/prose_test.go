@@ -2,6 +2,7 @@ package prose
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"unicode"
 )
@@ -39,6 +40,16 @@ func TestPrintable(t *testing.T) {
 		if got := Printable(text); got != want {
 			t.Errorf("Printable(%q) = %q, want %q", text, got, want)
 		}
+	}
+}
+
+func TestPrintableIsBounded(t *testing.T) {
+	got := Printable(strings.Repeat("ö", 1<<20) + "\x1b[2J")
+	if want := strings.Repeat("ö", maxText/2) + " ... (2093060 bytes left out)"; got != want {
+		t.Errorf("%d bytes: %.20q ... %q", len(got), got, got[max(0, len(got)-40):])
+	}
+	if got := Printable(strings.Repeat("\xbf", 3*maxText)); len(got) > 4*maxText {
+		t.Errorf("%d bytes of what is no text", len(got))
 	}
 }
 

@@ -292,7 +292,7 @@ func (w *Writer) SendMessage(t Type, message any) error {
 // Decode reads a control message out of f into message.
 func (f Frame) Decode(message any) error {
 	if err := json.Unmarshal(f.Payload, message); err != nil {
-		return &FormatError{fmt.Sprintf("%s message: %v", f.Type, err)}
+		return &FormatError{fmt.Sprintf("%s message: %.200s", f.Type, err.Error())} // which may quote the message
 	}
 	return nil
 }

@@ -2,9 +2,11 @@ package session
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/gorun/gorun/gpu"
+	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/wire"
 )
 
@@ -29,7 +31,7 @@ func (s *Session) sendGPUProgram(program func() ([]byte, error)) (int, error) {
 	return len(packed), nil
 }
 
-// ListGPUs returns the GPUs of the host, with texts as the host sent them. It sends gorun-gpu, as [Session.Prepare] does, where it is
+// ListGPUs returns the GPUs of the host. It sends gorun-gpu, as [Session.Prepare] does, where it is
 // missing.
 func (s *Session) ListGPUs(ctx context.Context, program func() ([]byte, error)) (list gpu.Inventory, err error) {
 	err = s.talk(ctx, func() error {
@@ -45,5 +47,28 @@ func (s *Session) ListGPUs(ctx context.Context, program func() ([]byte, error)) 
 		}
 		return f.Expect(wire.TypeGPUs, &list)
 	})
+	sanitize(&list)
 	return list, err
+}
+
+// maxWarnings is how many warnings of one host are shown.
+const maxWarnings = 16
+
+// sanitize bounds what a host's inventory says, and removes control characters from it.
+func sanitize(inv *gpu.Inventory) {
+	if more := len(inv.Warnings) - maxWarnings; more > 0 {
+		inv.Warnings = append(inv.Warnings[:maxWarnings:maxWarnings], fmt.Sprintf("%s left out", prose.Count(more, "more warning")))
+	}
+	for i, w := range inv.Warnings {
+		inv.Warnings[i] = Clean(w)
+	}
+	for i := range inv.Devices {
+		d := &inv.Devices[i]
+		for _, text := range []*string{&d.UUID, &d.BusID, &d.Name, &d.CPUs} {
+			*text = Clean(*text)
+		}
+		for j := range d.MIG {
+			d.MIG[j].UUID, d.MIG[j].Profile = Clean(d.MIG[j].UUID), Clean(d.MIG[j].Profile)
+		}
+	}
 }

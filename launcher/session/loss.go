@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/wire"
 )
 
@@ -56,7 +55,7 @@ func ExplainFailing(f wire.Failing) error {
 	if f.GuardGone { // a guard that is not killed ends after its agent
 		return &AgentEndedError{Code: wire.SignalCode(syscall.SIGKILL)}
 	}
-	return fmt.Errorf("the agent was told to end there: %s", prose.Printable(f.Signal))
+	return fmt.Errorf("the agent was told to end there: %s", Clean(f.Signal))
 }
 
 // AgentEndedError reports that an agent ended while its host and the connection worked.

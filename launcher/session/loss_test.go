@@ -4,9 +4,11 @@ import (
 	"errors"
 	"io"
 	"os/exec"
+	"strings"
 	"testing"
 
 	"github.com/gorun/gorun/internal/test/fake"
+	"github.com/gorun/gorun/internal/wire"
 )
 
 func TestExplainLoss(t *testing.T) {
@@ -29,5 +31,12 @@ func TestExplainLoss(t *testing.T) {
 		if got := explainLoss(tc.err, tc.ran, tc.said).Error(); got != tc.explained {
 			t.Errorf("%s: %q, want %q", tc.name, got, tc.explained)
 		}
+	}
+}
+
+func TestAgentsStoryIsBounded(t *testing.T) {
+	err := ExplainFailing(wire.Failing{Signal: strings.Repeat("once upon a time\x1b[2J\n", 1<<18)})
+	if text := err.Error(); len(text) > 5<<10 || strings.Contains(text, "\x1b") || !strings.Contains(text, " bytes left out)") {
+		t.Errorf("%d bytes: %.100q ... %q", len(text), text, text[max(0, len(text)-40):])
 	}
 }

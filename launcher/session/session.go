@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -341,6 +342,7 @@ func (s *Session) ToLauncher(at, now time.Duration) time.Duration {
 type tail struct {
 	mu   sync.Mutex
 	data []byte
+	left int // bytes that came before data
 }
 
 const stderrSize = 2 << 10
@@ -350,16 +352,24 @@ func (t *tail) Write(p []byte) (int, error) {
 	defer t.mu.Unlock()
 	t.data = append(t.data, p...)
 	if len(t.data) > stderrSize {
+		t.left += len(t.data) - stderrSize
 		t.data = append([]byte(nil), t.data[len(t.data)-stderrSize:]...)
 	}
 	return len(p), nil
 }
 
-// String returns the last bytes written, on one line, safe for a terminal.
+// String returns the last bytes written, on one line, safe for a terminal, and says how much came before them.
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return prose.Printable(string(t.data))
+	if t.left == 0 {
+		return prose.Printable(string(t.data))
+	}
+	left, end := t.left, t.data
+	if _, lines, found := bytes.Cut(end, []byte("\n")); found && len(bytes.TrimSpace(lines)) > 0 {
+		left, end = left+len(end)-len(lines), lines // from the beginning of a line
+	}
+	return fmt.Sprintf("(%d bytes left out) ... %s", left, prose.Printable(string(end)))
 }
 
 // RefusedError is an agent's report that the job cannot run on its host.

@@ -13,7 +13,6 @@ import (
 // for people have no control bytes. A host whose agent violates that counts as lost; others are unaffected.
 
 const (
-	maxText = 4 << 10 // bytes of one text of a host's
 	maxGets = 1 << 13 // requests of one host that wait for keys
 	// maxNotes bounds the notes per host that are shown. Programs should use their output instead.
 	maxNotes = 100
@@ -25,8 +24,8 @@ type record struct {
 	notes  int
 }
 
-// Clean returns a host's text, cut and safe for a terminal.
-func Clean(text string) string { return prose.Printable(text[:min(len(text), maxText)]) }
+// Clean returns a host's text, bounded and safe for a terminal.
+func Clean(text string) string { return prose.Printable(text) }
 
 // CheckExit validates an exit: each rank of the agent ends once, with a code or signal that a process can have.
 func (s *Session) CheckExit(e *wire.Exit) error {
@@ -37,6 +36,8 @@ func (s *Session) CheckExit(e *wire.Exit) error {
 		return &wire.FormatError{Reason: fmt.Sprintf("the agent says twice that rank %d has ended", e.Rank)}
 	case e.Code < 0 || e.Code > 255 || e.Signal < 0 || e.Signal > 127:
 		return &wire.FormatError{Reason: fmt.Sprintf("the agent says that rank %d ended with code %d, signal %d", e.Rank, e.Code, e.Signal)}
+	case e.MPI != "" && e.MPI != wire.MPIAborted && e.MPI != wire.MPIUnfinished:
+		return &wire.FormatError{Reason: fmt.Sprintf("the agent says that rank %d ended as %.40q", e.Rank, e.MPI)}
 	}
 	if s.seen.exited == nil {
 		s.seen.exited = map[int]bool{}

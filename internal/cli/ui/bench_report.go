@@ -23,10 +23,16 @@ type BenchReport struct {
 	rows    []bench.Row
 }
 
+// maxRow is the longest row of a benchmark, of any rank.
+const maxRow = 64 << 10
+
 func (r *BenchReport) Write(p []byte) (int, error) {
 	r.partial = append(r.partial, p...)
 	for {
 		line, rest, whole := bytes.Cut(r.partial, []byte("\n"))
+		if !whole && len(r.partial) > maxRow {
+			return 0, fmt.Errorf("a rank printed a row of more than %d bytes", maxRow)
+		}
 		if !whole {
 			return len(p), nil
 		}
@@ -40,7 +46,7 @@ func (r *BenchReport) Write(p []byte) (int, error) {
 func (r *BenchReport) show(line []byte) error {
 	var row bench.Row
 	if err := json.Unmarshal(line, &row); err != nil {
-		return fmt.Errorf("a rank printed %q", line)
+		return fmt.Errorf("a rank printed %q", prose.Printable(string(line)))
 	}
 	r.rows = append(r.rows, row)
 	if r.JSON {
