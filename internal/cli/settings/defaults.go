@@ -97,16 +97,26 @@ func ReadDefaults(named string, flags *pflag.FlagSet, lookup func(string) (strin
 func defaultsFile(lookup func(string) (string, bool)) string {
 	dir, _ := lookup("XDG_CONFIG_HOME")
 	if !filepath.IsAbs(dir) {
-		home, _ := lookup("HOME")
-		if account, err := user.Current(); home == "" && err == nil {
-			home = account.HomeDir
+		home := homeDir(lookup)
+		if home == "" {
+			return ""
 		}
 		dir = filepath.Join(home, ".config")
 	}
-	if !filepath.IsAbs(dir) {
-		return "" // not below the current directory
-	}
 	return filepath.Join(dir, "gorun", "config.yaml")
+}
+
+// homeDir returns the user's home directory, or "" if there is none. It is never relative: others may have prepared the current
+// directory.
+func homeDir(lookup func(string) (string, bool)) string {
+	home, _ := lookup("HOME")
+	if account, err := user.Current(); home == "" && err == nil {
+		home = account.HomeDir
+	}
+	if !filepath.IsAbs(home) {
+		return ""
+	}
+	return home
 }
 
 // ReadJobFile reads a job file; an empty name gives no settings. Relative paths start at the file's folder.
@@ -115,8 +125,7 @@ func ReadJobFile(name string, flags *pflag.FlagSet, lookup func(string) (string,
 		return settings{}, nil
 	}
 	s, err := readSettings(name, flags)
-	home, _ := lookup("HOME")
-	return s.relativeTo(filepath.Dir(name), home), err
+	return s.relativeTo(filepath.Dir(name), homeDir(lookup)), err
 }
 
 // readSettings reads one configuration file.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -31,6 +32,9 @@ func TestDoubtfulFilesAreForSSH(t *testing.T) {
 				t.Fatal(err)
 			}
 			c, err := Read("", home)
+			if mode == 0o620 && os.Getuid() != os.Getgid() {
+				continue // then the group is not the user's own, and the file is refused
+			}
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -38,6 +42,38 @@ func TestDoubtfulFilesAreForSSH(t *testing.T) {
 			if _, err := c.Values("f1"); (err == nil) != (sure && mode == 0o600) {
 				t.Errorf("%q with mode %o: %v", text, mode, err)
 			}
+		}
+	}
+}
+
+// As with ssh, another user must not be able to write the user's file, nor one that it or a named file includes.
+func TestFilesThatOthersCanWriteAreRefused(t *testing.T) {
+	for name, tc := range map[string]struct {
+		user, included os.FileMode
+		named, refused bool
+	}{
+		"nobody else":                      {0o600, 0o644, false, false},
+		"the user's file":                  {0o602, 0o600, false, true},
+		"an included file":                 {0o600, 0o602, false, true},
+		"a named file":                     {0o602, 0o600, true, false}, // the user chose it
+		"a file that a named one includes": {0o600, 0o606, true, true},
+	} {
+		home := t.TempDir()
+		user := write(t, filepath.Join(home, ".ssh", "config"), "Host elsewhere\nInclude more\n")
+		more := write(t, filepath.Join(home, ".ssh", "more"), "ProxyCommand evil\n")
+		for file, mode := range map[string]os.FileMode{user: tc.user, more: tc.included} {
+			if err := os.Chmod(file, mode); err != nil {
+				t.Fatal(err)
+			}
+		}
+		file := ""
+		if tc.named {
+			file = user
+		}
+		_, err := Read(file, home)
+		var refused *PermissionError
+		if errors.As(err, &refused) != tc.refused {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

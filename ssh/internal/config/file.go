@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -22,6 +23,8 @@ type Config struct {
 	files []file
 	// unsure is why ssh may understand the files otherwise than this package, or nil.
 	unsure error
+	// refused is the first file that another user could have written, or nil.
+	refused error
 }
 
 type file []line
@@ -33,36 +36,76 @@ type line struct {
 }
 
 // Read parses the named file, or without a name ~/.ssh/config and the system's file. Only a named
-// file must exist.
+// file must exist. As with ssh, no other user may be able to write ~/.ssh/config and the files that it or
+// a named one includes: the error is a *PermissionError.
 func Read(name, home string) (*Config, error) {
 	c := &Config{}
 	userDir := filepath.Join(home, ".ssh")
 	if name != "" {
-		f, err := c.read(name, userDir, home, 0)
+		f, err := c.read(source{name: name, dir: userDir, home: home})
 		if err != nil {
 			return nil, err
 		}
 		c.files = []file{f}
-		return c, nil
+		return c, c.refused
 	}
-	user := filepath.Join(userDir, "config")
-	for _, source := range []struct{ name, dir string }{{user, userDir}, {systemFile, filepath.Dir(systemFile)}} {
-		f, err := c.read(source.name, source.dir, home, 0)
+	for _, from := range []source{
+		{name: filepath.Join(userDir, "config"), dir: userDir, home: home, private: true},
+		{name: systemFile, dir: filepath.Dir(systemFile), home: home, system: true},
+	} {
+		f, err := c.read(from)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			c.doubt(err)
 		}
 		c.files = append(c.files, f)
 	}
-	if info, err := os.Stat(user); err == nil && !ownersOnly(info) {
-		c.doubt(fmt.Errorf("%s: others may write it", user)) // ssh refuses it, and says so
-	}
-	return c, nil
+	return c, c.refused
 }
 
-// ownersOnly reports whether nobody but the user and root may write a file.
-func ownersOnly(info fs.FileInfo) bool {
-	owner, ok := info.Sys().(*syscall.Stat_t)
-	return ok && (owner.Uid == 0 || int(owner.Uid) == os.Getuid()) && info.Mode().Perm()&0o022 == 0
+// source is a file to read.
+type source struct {
+	name, dir, home string // files that it includes are relative to dir
+	depth           int    // of Include
+	private         bool   // another user must not be able to write it
+	system          bool   // the administrator answers for it and what it includes
+}
+
+// PermissionError reports that another user could have written a file.
+type PermissionError struct {
+	Path  string
+	Mode  fs.FileMode
+	Owner uint32
+}
+
+func (e *PermissionError) Error() string {
+	return fmt.Sprintf("others can change %s (%v, user %d)", e.Path, e.Mode, e.Owner)
+}
+
+// Hint returns what to do.
+func (e *PermissionError) Hint() string {
+	if int(e.Owner) != os.Getuid() && e.Owner != 0 {
+		return "use a file that belongs to you"
+	}
+	return "if it is yours alone: chmod go-w " + e.Path
+}
+
+// judge refuses a file that another user could have written. Where only a group with the owner's number may write, which is the
+// owner's private group on usual systems, ssh decides.
+func (c *Config) judge(name string, info fs.FileInfo) error {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	mode := info.Mode().Perm()
+	switch {
+	case !ok || mode&0o022 == 0 && (stat.Uid == 0 || int(stat.Uid) == os.Getuid()):
+		return nil
+	case mode&0o002 == 0 && stat.Uid == stat.Gid && int(stat.Uid) == os.Getuid():
+		c.doubt(fmt.Errorf("%s: a group may write it", name))
+		return nil
+	}
+	err := &PermissionError{name, info.Mode(), stat.Uid}
+	if c.refused == nil {
+		c.refused = err
+	}
+	return err
 }
 
 func (c *Config) doubt(err error) {
@@ -71,9 +114,23 @@ func (c *Config) doubt(err error) {
 	}
 }
 
-// read parses one file, and those that it includes relative to dir.
-func (c *Config) read(name, dir, home string, depth int) (file, error) {
-	text, err := os.ReadFile(name)
+// read parses one file, and those that it includes.
+func (c *Config) read(from source) (file, error) {
+	opened, err := os.Open(from.name)
+	if err != nil {
+		return nil, err
+	}
+	defer opened.Close()
+	if from.private {
+		info, err := opened.Stat()
+		if err != nil {
+			return nil, err
+		}
+		if err := c.judge(from.name, info); err != nil {
+			return nil, err
+		}
+	}
+	text, err := io.ReadAll(opened)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +143,7 @@ func (c *Config) read(name, dir, home string, depth int) (file, error) {
 		l := c.parse(text)
 		if l.keyword == "include" {
 			for _, pattern := range l.args {
-				l.included = append(l.included, c.include(pattern, dir, home, depth+1)...)
+				l.included = append(l.included, c.include(pattern, from)...)
 			}
 		}
 		lines = append(lines, l)
@@ -94,23 +151,25 @@ func (c *Config) read(name, dir, home string, depth int) (file, error) {
 	return lines, nil
 }
 
-// include parses the files that an Include of pattern means.
-func (c *Config) include(pattern, dir, home string, depth int) (files []file) {
-	if depth > maxIncludes {
+// include parses the files that an Include of pattern in a file means.
+func (c *Config) include(pattern string, in source) (files []file) {
+	if in.depth == maxIncludes {
 		c.doubt(fmt.Errorf("more than %d includes deep", maxIncludes))
 		return nil
 	}
 	if rest, ok := strings.CutPrefix(pattern, "~/"); ok {
-		pattern = filepath.Join(home, rest)
+		pattern = filepath.Join(in.home, rest)
 	} else if !filepath.IsAbs(pattern) {
-		pattern = filepath.Join(dir, pattern)
+		pattern = filepath.Join(in.dir, pattern)
 	}
 	names, err := filepath.Glob(pattern)
 	if err != nil {
 		c.doubt(err)
 	}
 	for _, name := range names {
-		f, err := c.read(name, dir, home, depth)
+		next := in
+		next.name, next.depth, next.private = name, in.depth+1, !in.system
+		f, err := c.read(next)
 		if err != nil {
 			c.doubt(err)
 		}
