@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import base64
 import os
 import pickle
-import secrets
 import shutil
 import signal
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import threading
 from pathlib import Path
-from typing import IO, Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import IO, Any, Callable, List, Mapping, Optional, Sequence, Tuple
 
-from . import errors
+from . import _data, errors
 
-# What a rank says of its outcome goes through its standard output, in lines that begin with a word that nobody can guess: so
-# it takes the one way that there is from any host. The same word stands before the function on the rank's standard input.
-WORD_BYTES = 16
-LINE_BYTES = 2 << 10  # as base64 in a line that goes into a pipe as one: longer ones may be broken off where another rank writes
+RESULTS = ("data", "pickle")  # how results travel; the first line of a rank's standard input names one
+TEXT_SIZE = 64 << 10  # of an error, at most
 
 
 class JobError(errors.GorunError):
@@ -60,6 +57,7 @@ def run(
     timeout: Optional[float] = None,
     options: Sequence[str] = (),
     python: Optional[str] = None,
+    results: str = "data",
 ) -> List[Any]:
     """Calls func(*args, **kwargs) on each rank of a job, and returns the results in the order of ranks.
 
@@ -68,19 +66,25 @@ def run(
     a lambda or stand in a notebook. The hosts need the same Python (this one's path, or that of python) with the
     modules that func uses and this package. What the ranks print appears as that of gorun does.
 
+    Results are data: None, numbers, texts, bytes, lists, tuples, dicts and sets of those, NumPy arrays, and tensors, which return on
+    the CPU. Reading them runs no code of the ranks. With results="pickle" they may be anything that pickle takes, and every host
+    of the job can run code on this machine.
+
     Raises :class:`JobError` if the job fails, with the traceback of the rank that failed. KeyboardInterrupt ends the job.
     """
-    word = secrets.token_hex(WORD_BYTES)
-    payload = word.encode() + b"\n" + _pickle((func, tuple(args), dict(kwargs or {})))
+    if results not in RESULTS:
+        raise errors.InvalidError("gorun: results=%r: it is one of %s" % (results, ", ".join(map(repr, RESULTS))))
+    payload = results.encode() + b"\n" + _pickle((func, tuple(args), dict(kwargs or {})))
     words = [find_gorun(), "--stdin", "all"]
     for flag, value in (("-np", np), ("-H", hosts), ("--hostfile", hostfile), ("--timeout", timeout and "%gs" % timeout)):
         if value is not None:
             words += [flag, str(value)]
     for name in sorted(env or {}):
         words += ["-x", name]  # its value is not for the list of processes
-    words += [*options, python or sys.executable, "-m", "gorun._task"]
-    outcomes, code = _launch(words, {**os.environ, **(env or {})}, payload, word)
-    return _results(outcomes, code)
+    with tempfile.TemporaryDirectory(prefix="gorun-") as folder:
+        words += [*options, "--result-dir", folder, python or sys.executable, "-m", "gorun._task"]
+        code = _launch(words, {**os.environ, **(env or {})}, payload)
+        return _results(Path(folder), code, results)
 
 
 def _pickle(task: Tuple[Any, ...]) -> bytes:
@@ -93,41 +97,8 @@ def _pickle(task: Tuple[Any, ...]) -> bytes:
     return cloudpickle.dumps(task)
 
 
-class Outcomes:
-    """The received parts of each rank's pickled (well, value), by number."""
-
-    def __init__(self, word: str) -> None:
-        self.word = word
-        self.parts: Dict[int, Dict[int, bytes]] = {}
-        self.total: Dict[int, int] = {}
-
-    def take(self, line: str) -> Optional[str]:
-        """Removes a part of an outcome from a line, and returns the rest of the line, if any."""
-        before, found, rest = line.partition(self.word)
-        if not found:
-            return line
-        try:
-            rank, part, total, data, end = rest.split()
-            if end == self.word:
-                self.parts.setdefault(int(rank), {})[int(part)] = base64.b64decode(data)
-                self.total[int(rank)] = int(total)
-        except ValueError:
-            pass  # the rank was killed in the middle of it
-        unfinished = before if before and not before.endswith(": ") else ""  # a line that had no end, and not gorun's prefix
-        return unfinished + "\n" if unfinished else None
-
-    def of(self, rank: int) -> "Optional[Tuple[bool, Any]]":
-        """The outcome of a rank, if all parts have come."""
-        parts = self.parts.get(rank, {})
-        if rank not in self.total or len(parts) != self.total[rank]:
-            return None
-        well, value = pickle.loads(b"".join(parts[i] for i in range(len(parts))))
-        return well, value
-
-
-def _launch(words: List[str], env: Mapping[str, str], payload: bytes, word: str) -> Tuple[Outcomes, int]:
-    """Runs gorun and waits for it."""
-    outcomes = Outcomes(word)
+def _launch(words: List[str], env: Mapping[str, str], payload: bytes) -> int:
+    """Runs gorun and returns its exit code."""
     try:
         job = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=dict(env), start_new_session=True)
     except OSError as e:
@@ -135,8 +106,8 @@ def _launch(words: List[str], env: Mapping[str, str], payload: bytes, word: str)
     assert job.stdin and job.stdout and job.stderr
     threads = [
         threading.Thread(target=_feed, args=(job.stdin, payload)),
-        threading.Thread(target=_show, args=(job.stderr, None, sys.stderr)),
-        threading.Thread(target=_show, args=(job.stdout, outcomes, sys.stdout)),
+        threading.Thread(target=_show, args=(job.stderr, sys.stderr)),
+        threading.Thread(target=_show, args=(job.stdout, sys.stdout)),
     ]
     for thread in threads:
         thread.start()
@@ -149,7 +120,7 @@ def _launch(words: List[str], env: Mapping[str, str], payload: bytes, word: str)
     finally:
         for thread in threads:
             thread.join()
-    return outcomes, code
+    return code
 
 
 def _feed(pipe: IO[bytes], payload: bytes) -> None:
@@ -160,31 +131,64 @@ def _feed(pipe: IO[bytes], payload: bytes) -> None:
         pass  # gorun has ended, and says why
 
 
-def _show(pipe: IO[bytes], outcomes: Optional[Outcomes], to: Any) -> None:
+def _show(pipe: IO[bytes], to: Any) -> None:
     with pipe:
         for line in pipe:
-            text = line.decode("utf-8", "replace")
-            shown = text if outcomes is None else outcomes.take(text)
-            if shown is not None:
-                encoding = getattr(to, "encoding", None) or "utf-8"
-                to.write(shown.encode(encoding, "replace").decode(encoding))
-                to.flush()
+            encoding = getattr(to, "encoding", None) or "utf-8"
+            to.write(line.decode("utf-8", "replace").encode(encoding, "replace").decode(encoding))
+            to.flush()
 
 
-def _results(outcomes: Outcomes, code: int) -> List[Any]:
-    said = {rank: outcomes.of(rank) for rank in sorted(outcomes.total)}
-    for rank, outcome in said.items():
-        if outcome is not None and not outcome[0]:
-            text = str(outcome[1])
+def _results(folder: Path, code: int, results: str) -> List[Any]:
+    """The results of a job by rank. gorun has made a folder for each rank."""
+    values = []
+    for rank, path in enumerate(sorted(folder.glob("rank.*"))):  # the numbers in the names have as many digits
+        try:
+            kind, value = _outcome(path / "result")
+            if code == 0 and kind != "error":
+                values.append(_value(kind, value, results))
+        except _data.DataError as e:
+            if code == 0:
+                raise JobError("gorun: rank %d has no result: %s" % (rank, _printable(str(e))), code, rank) from None
+            continue  # its job has failed, of which another rank may know more
+        if kind == "error":
+            text = _printable(value)
             raise JobError("gorun: rank %d failed: %s\n%s" % (rank, text.strip().rsplit("\n", 1)[-1], text), code, rank, text)
     if code != 0:
         raise JobError("gorun: the job failed with exit code %d; gorun has said why" % code, code)
-    results = []
-    for rank in range(len(said)):
-        outcome = said.get(rank)
-        if outcome is None:
-            raise JobError("gorun: rank %d ended without a result" % rank, code, rank)
-        results.append(outcome[1])
-    if not results:
+    if not values:
         raise JobError("gorun: no rank had a result", code)
-    return results
+    return values
+
+
+def _outcome(path: Path) -> Tuple[str, Any]:
+    """What a rank has sent: a value, a pickle or an error, the text of a traceback. A rank may have sent anything, so all else is a DataError."""
+    try:
+        message = path.read_bytes()
+    except FileNotFoundError:
+        raise _data.DataError("it is lost; gorun has said why") from None
+    if not message:
+        raise _data.DataError("it ended without one")
+    outcome = _data.load(message)
+    if type(outcome) is tuple and len(outcome) == 2 and type(outcome[0]) is str:
+        kind, value = outcome
+        if kind == "value" or kind == "pickle" and type(value) is bytes or kind == "error" and type(value) is str and len(value) <= TEXT_SIZE:
+            return kind, value
+    raise _data.DataError("it is no outcome of a function")
+
+
+def _value(kind: str, value: Any, results: str) -> Any:
+    """The result of a rank, in the way that the caller has asked for. Another one is a DataError."""
+    if kind != {"data": "value", "pickle": "pickle"}[results]:
+        raise _data.DataError('it is a %s, and results is "%s"' % (kind, results))
+    if kind == "value":
+        return value
+    try:
+        return pickle.loads(value)  # which the caller has allowed
+    except Exception as e:
+        raise _data.DataError("unpickle it: %s: %s" % (type(e).__name__, e)) from e
+
+
+def _printable(text: str) -> str:
+    """A text of a rank without what controls a terminal."""
+    return "".join(c if c.isprintable() or c in "\n\t" else "?" for c in text)

@@ -1,44 +1,45 @@
-"""A rank of gorun.run(): python -m gorun._task, with the function on standard input."""
+"""A rank of gorun.run(): python -m gorun._task, with the function on standard input and its outcome on a descriptor of gorun's."""
 
 from __future__ import annotations
 
-import base64
 import os
 import pickle
 import sys
 import traceback
-from typing import Any
+from typing import Tuple
 
-from ._run import LINE_BYTES
+from . import _data
+from ._run import RESULTS, TEXT_SIZE
 
 
 def main() -> int:
     """Calls the function and reports the outcome. The exit code is 0 if it returned."""
-    word = sys.stdin.buffer.readline().strip().decode()
-    if not word:
+    results = sys.stdin.buffer.readline().strip().decode("ascii", "replace")
+    if results not in RESULTS:
         print("gorun._task is a part of gorun.run(), and no program of its own", file=sys.stderr)
         return 2
-    well = False
-    try:
-        func, args, kwargs = pickle.loads(sys.stdin.buffer.read())
-        sys.stdin.close()
-        sys.stdin = open(os.devnull)
-        value: Any = func(*args, **kwargs)
-        data = pickle.dumps((True, value))
-        well = True
-    except Exception:
-        data = pickle.dumps((False, traceback.format_exc()))
-    tell(word, data)
+    descriptor = os.environ.pop("GORUN_RESULT_FD", "")
+    if not descriptor:
+        print("gorun: this rank has no descriptor for its result: containers other than Singularity and Apptainer pass none on", file=sys.stderr)
+        return 2
+    os.set_inheritable(int(descriptor), False)  # programs that the function starts cannot speak for it
+    message, well = _call(results)
+    sys.stdout.flush()
+    with os.fdopen(int(descriptor), "wb") as out:
+        out.write(message)
     return 0 if well else 1
 
 
-def tell(word: str, data: bytes) -> None:
-    """Writes an outcome in lines that gorun.run() removes from the output."""
-    rank = os.environ.get("GORUN_RANK", "0")
-    parts = [data[i : i + LINE_BYTES] for i in range(0, len(data), LINE_BYTES)]
-    sys.stdout.flush()
-    for i, part in enumerate(parts):
-        print(word, rank, i, len(parts), base64.b64encode(part).decode(), word, flush=True)  # a line that lacks its end counts for nothing
+def _call(results: str) -> Tuple[bytes, bool]:
+    """The outcome of the function as a message, and whether it is its result."""
+    try:
+        func, args, kwargs = pickle.loads(sys.stdin.buffer.read())  # by gorun.run(), which could run any code here anyway
+        sys.stdin.close()
+        sys.stdin = open(os.devnull)
+        value = func(*args, **kwargs)
+        return _data.dump(("pickle", pickle.dumps(value)) if results == "pickle" else ("value", value)), True
+    except Exception:
+        return _data.dump(("error", traceback.format_exc()[-TEXT_SIZE:])), False
 
 
 if __name__ == "__main__":

@@ -3,23 +3,49 @@
 import os
 import signal
 import sys
+import tempfile
 import threading
 import time
 
 import gorun
 
 flags = sys.argv[1:]
+folder = tempfile.TemporaryDirectory()
+os.environ["TMPDIR"] = tempfile.tempdir = folder.name  # in which nothing may be left
 
 
 def place(word, more):
     print("hello from", os.environ["GORUN_RANK"])
     print("unfinished", end="")
+    assert "GORUN_RESULT_FD" not in os.environ
     return os.environ["GORUN_RANK"], word * more
 
 
 results = gorun.run(place, ("x",), {"more": 100000}, np=4, options=flags, env={"SOME": "thing"})
 assert results == [(str(rank), "x" * 100000) for rank in range(4)], [r[0] for r in results]
 assert gorun.run(lambda: os.environ["SOME"], np=1, env={"SOME": "thing"}) == ["thing"]
+
+large = os.urandom(20 << 20)
+returned = gorun.run(lambda data: (print("line\n" * 1000), data, {0.5: [data[:3]]})[1:], (large,), np=2, options=flags)
+assert returned == [(large, {0.5: [large[:3]]})] * 2
+
+
+class Thing:
+    def __eq__(self, other):
+        return type(other) is Thing
+
+
+try:
+    gorun.run(Thing, np=2)
+    raise SystemExit("it went well")
+except gorun.JobError as e:
+    assert "TypeError" in str(e) and "Thing" in str(e) and 'results="pickle"' in str(e) and e.code == 1, e
+assert gorun.run(lambda: __import__("datetime").date(2020, 1, 2), np=1, results="pickle") == [__import__("datetime").date(2020, 1, 2)]
+try:
+    gorun.run(Thing, np=2, results="json")
+    raise SystemExit("it went well")
+except gorun.InvalidError as e:
+    assert "'data', 'pickle'" in str(e), e
 
 
 def bad():
@@ -54,4 +80,5 @@ try:
     raise SystemExit("it went on")
 except KeyboardInterrupt:
     assert time.monotonic() - at < 30
+assert os.listdir(folder.name) == [], os.listdir(folder.name)
 print("all right")

@@ -1,0 +1,170 @@
+"""Values as bytes and back, as data: reading them runs no code of whoever wrote them.
+
+A message is MAGIC, the length of a text as 8 bytes, the text in JSON, and blobs. In the text a list is a list, and what JSON lacks is an
+object with one key, its kind: {"tuple": [1, 2]}, {"bytes": 3}, where 3 is the length of the next blob.
+"""
+
+from __future__ import annotations
+
+import collections
+import json
+import math
+import struct
+from typing import Any, Callable, Dict, List, NoReturn
+
+from . import _arrays
+from ._arrays import DataError
+
+MAGIC = b"gorun data 1\n"
+DEPTH = 100  # of values in values, at most
+
+_SMALL = range(-(2**63), 2**64)  # larger numbers are in hex, which takes no quadratic time
+_SMALL_DIGITS = 20
+
+
+def dump(value: Any) -> bytes:
+    """The message of a value. A value of another type is a TypeError, one that is nested too deep a ValueError."""
+    blobs: List[bytes] = []
+    text = json.dumps(_encode(value, blobs, DEPTH), separators=(",", ":"), allow_nan=False).encode()
+    return b"".join([MAGIC, struct.pack(">Q", len(text)), text, *blobs])
+
+
+def load(message: bytes) -> Any:
+    """The value of a message. Bytes that are no message are a DataError, which says what is wrong."""
+    begin = len(MAGIC) + 8
+    if not message.startswith(MAGIC) or len(message) < begin:
+        raise DataError("%d bytes that do not begin as results do" % len(message))
+    (length,) = struct.unpack(">Q", message[len(MAGIC) : begin])
+    if length > len(message) - begin:
+        raise DataError("it ends too early, after %d bytes" % len(message))
+    blobs = _Blobs(message, begin + length)
+    try:
+        text = json.loads(message[begin : begin + length].decode("ascii"), parse_int=_small, parse_constant=_no_constant)
+        value = _decode(text, blobs, DEPTH)
+    except DataError:
+        raise
+    except RecursionError:
+        raise DataError("it is nested too deep") from None
+    except (ValueError, TypeError, KeyError, OverflowError, MemoryError, RuntimeError) as e:
+        raise DataError("%s: %.200s" % (type(e).__name__, e)) from None
+    if blobs.at != len(message):
+        raise DataError("it has %d bytes too many" % (len(message) - blobs.at))
+    return value
+
+
+class _Blobs:
+    """The blobs of a message, which are taken in order."""
+
+    def __init__(self, message: bytes, at: int) -> None:
+        self.message, self.at = memoryview(message), at
+
+    def take(self, size: Any) -> memoryview:
+        if type(size) is not int or not 0 <= size <= len(self.message) - self.at:
+            raise DataError("it ends too early, before a part of %.20r bytes" % (size,))
+        self.at += size
+        return self.message[self.at - size : self.at]
+
+
+def _encode(value: Any, blobs: List[bytes], depth: int) -> Any:
+    if depth == 0:
+        raise ValueError("gorun: a result is nested more than %d deep, or contains itself" % DEPTH)
+    kind = type(value)
+    if value is None or kind in (bool, str):
+        return value
+    if kind is int:
+        return value if value in _SMALL else {"int": hex(value)}
+    if kind is float:
+        return value if math.isfinite(value) else {"float": repr(value)}
+    if kind is complex:
+        return {"complex": [_encode(value.real, blobs, 1), _encode(value.imag, blobs, 1)]}
+    if kind is list:
+        return [_encode(v, blobs, depth - 1) for v in value]
+    if kind in (tuple, set, frozenset):
+        return {kind.__name__: [_encode(v, blobs, depth - 1) for v in value]}
+    if kind in (dict, collections.OrderedDict):
+        return {kind.__name__: [[_encode(k, blobs, depth - 1), _encode(v, blobs, depth - 1)] for k, v in value.items()]}
+    if kind is bytes:
+        blobs.append(value)
+        return {"bytes": len(value)}
+    parts = _arrays.parts_of(value)
+    if parts is None:
+        _refuse(kind)
+    blobs.append(parts[3])
+    return {parts[0]: [parts[1], parts[2], len(parts[3])]}
+
+
+def _refuse(kind: type) -> NoReturn:
+    raise TypeError(
+        "gorun: a result cannot hold a %s.%s: return None, numbers, texts, bytes, lists, tuples, dicts, sets, NumPy arrays or tensors, "
+        'or call run(..., results="pickle"), which lets every host run code on the machine of the caller' % (kind.__module__, kind.__qualname__)
+    )
+
+
+def _small(digits: str) -> int:
+    if len(digits) > _SMALL_DIGITS:
+        raise DataError("a number has %d digits" % len(digits))
+    return int(digits)
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise DataError("%s is no number of a result" % name)
+
+
+def _decode(value: Any, blobs: _Blobs, depth: int) -> Any:
+    if depth == 0:
+        raise DataError("it is nested too deep")
+    if type(value) is list:
+        return [_decode(v, blobs, depth - 1) for v in value]
+    if type(value) is not dict:
+        return value
+    if len(value) != 1:
+        raise DataError("a part of it has %d kinds" % len(value))
+    ((kind, inside),) = value.items()
+    if kind not in _DECODERS:
+        raise DataError("a part of it is of the unknown kind %.20r" % (kind,))
+    return _DECODERS[kind](inside, blobs, depth - 1)
+
+
+def _items(make: Callable[[List[Any]], Any]) -> Callable[[Any, _Blobs, int], Any]:
+    return lambda inside, blobs, depth: make([_decode(v, blobs, depth) for v in _checked(inside, list)])
+
+
+def _pairs(make: Callable[..., Any]) -> Callable[[Any, _Blobs, int], Any]:
+    return lambda inside, blobs, depth: make([(_decode(k, blobs, depth), _decode(v, blobs, depth)) for k, v in _checked(inside, list)])
+
+
+def _complex(inside: Any, blobs: _Blobs, depth: int) -> complex:
+    real, imag = (_checked(_decode(v, blobs, 2), float) for v in _checked(inside, list))
+    return complex(real, imag)
+
+
+def _array(inside: Any, blobs: _Blobs, depth: int) -> Any:
+    name, shape, size = _checked(inside, list)
+    return _arrays.array_of(name, shape, blobs.take(size))
+
+
+def _tensor(inside: Any, blobs: _Blobs, depth: int) -> Any:
+    name, shape, size = _checked(inside, list)
+    return _arrays.tensor_of(name, shape, blobs.take(size))
+
+
+def _checked(value: Any, kind: type) -> Any:
+    if type(value) is not kind:
+        raise DataError("%.20r stands where a %s is due" % (value, kind.__name__))
+    return value
+
+
+_DECODERS: Dict[str, Callable[[Any, _Blobs, int], Any]] = {
+    "int": lambda inside, blobs, depth: int(_checked(inside, str), 16),
+    "float": lambda inside, blobs, depth: {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}[_checked(inside, str)],
+    "complex": _complex,
+    "bytes": lambda inside, blobs, depth: bytes(blobs.take(inside)),
+    "tuple": _items(tuple),
+    "set": _items(set),
+    "frozenset": _items(frozenset),
+    "dict": _pairs(dict),
+    "OrderedDict": _pairs(collections.OrderedDict),
+    "array": _array,
+    "scalar": lambda inside, blobs, depth: _array(inside, blobs, depth)[()],
+    "tensor": _tensor,
+}
