@@ -1,4 +1,8 @@
-"""Python objects between ranks: pickled, as bytes in a queue."""
+"""Python objects between ranks, as bytes in a queue.
+
+Objects of programs are pickled: whoever has one rank of a job can run code in those that receive from it. What this package exchanges for
+itself is data (:mod:`gorun._data`).
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import ctypes
 import pickle
 from typing import Any, List, Optional
 
-from . import _ring
+from . import _data, _ring, errors
 from ._calls import Handle
 from ._world import ProcessSet, global_process_set
 
@@ -25,12 +29,50 @@ def _dump(thing: Any) -> bytes:
 
 
 def broadcast_object(obj: Any, root_rank: int = 0, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> Any:
-    """Returns the root's object on all ranks. Objects of other ranks are ignored."""
+    """Returns the root's object on all ranks. Objects of other ranks are ignored.
+
+    The object is pickled: the root can run code on the other ranks.
+    """
+    data = _broadcast(_dump(obj) if _is_root(root_rank, process_set) else b"", root_rank, "broadcast_object", name, process_set)
+    return obj if _is_root(root_rank, process_set) else pickle.loads(data)
+
+
+def broadcast_data(value: Any, root_rank: int, name: str, process_set: ProcessSet = global_process_set) -> Any:
+    """Returns the root's value on all ranks. It is data, and receiving it runs no code."""
+    data = _broadcast(_data.dump(value) if _is_root(root_rank, process_set) else b"", root_rank, "broadcast_data", name, process_set)
+    return value if _is_root(root_rank, process_set) else _load(data, name, root_rank)
+
+
+def allgather_object(obj: Any, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> List[Any]:
+    """Returns the objects of all ranks, by rank.
+
+    Objects are pickled: every rank can run code on the others.
+    """
+    return [pickle.loads(data) for data in _allgather(_dump(obj), "allgather_object", name, process_set)]
+
+
+def allgather_data(value: Any, name: str) -> List[Any]:
+    """Returns the values of all ranks, by rank. They are data, and receiving them runs no code."""
+    return [_load(data, name, rank) for rank, data in enumerate(_allgather(_data.dump(value), "allgather_data", name, global_process_set))]
+
+
+def _load(data: bytes, name: str, rank: int) -> Any:
+    try:
+        return _data.load(data)
+    except _data.DataError as e:
+        raise errors.MismatchError("gorun: %s: what rank %d sent cannot be read: %s" % (name, rank, e)) from None
+
+
+def _is_root(root_rank: int, process_set: ProcessSet) -> bool:
+    return process_set.channel_or_raise().rank == process_set.index(root_rank)
+
+
+def _broadcast(data: bytes, root_rank: int, kind: str, name: Optional[str], process_set: ProcessSet) -> bytes:
+    """Returns the root's bytes on all ranks."""
     channel = process_set.channel_or_raise()
     root = process_set.index(root_rank)
-    data = _dump(obj) if channel.rank == root else b""
     length = ctypes.c_int64(len(data))
-    base = channel.name("broadcast_object", name)
+    base = channel.name(kind, name)
 
     def send(what: bytes, dtype: int, memory: Any, count: int) -> None:
         channel.submit(
@@ -40,24 +82,24 @@ def broadcast_object(obj: Any, root_rank: int = 0, name: Optional[str] = None, p
     send(b".size", _ring.INT64, length, 1)
     memory = ctypes.create_string_buffer(data, max(length.value, 1))
     send(b".data", _ring.UINT8, memory, length.value)
-    return obj if channel.rank == root else pickle.loads(memory.raw)
+    return data if channel.rank == root else memory.raw
 
 
-def allgather_object(obj: Any, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> List[Any]:
-    """Returns the objects of all ranks, by rank."""
+def _allgather(data: bytes, kind: str, name: Optional[str], process_set: ProcessSet) -> List[bytes]:
+    """Returns the bytes of all ranks, by rank."""
     channel = process_set.channel_or_raise()
-    data = _dump(obj)
     memory = ctypes.create_string_buffer(data, len(data))
 
-    def finish(h: Handle) -> List[Any]:
+    def finish(h: Handle) -> List[bytes]:
         at, _, counts = h.result(channel.size)
-        objects = []
+        parts = []
         for n in counts:
-            objects.append(pickle.loads(ctypes.string_at(at, n)))
+            parts.append(ctypes.string_at(at, n))
             at += n
         h.release()
-        return objects
+        return parts
 
-    return channel.submit_v(
-        channel.name("allgather_object", name), _ring.ALLGATHER, _ring.UINT8, ctypes.addressof(memory), len(data), None, (), memory, finish
+    parts: List[bytes] = channel.submit_v(
+        channel.name(kind, name), _ring.ALLGATHER, _ring.UINT8, ctypes.addressof(memory), len(data), None, (), memory, finish
     ).synchronize()
+    return parts

@@ -222,13 +222,13 @@ def add_process_set(process_set: Union[ProcessSet, Iterable[int]]) -> ProcessSet
 
     Raises InvalidError if the ranks are none of the job's or the set exists, MismatchError if ranks disagree.
     """
-    from ._objects import allgather_object
+    from ._objects import allgather_data
 
     with _world.lock:
         _not_forked()
         comm = _comm()
         s = process_set if isinstance(process_set, ProcessSet) else ProcessSet(process_set)
-        said = allgather_object(s.ranks, "add_process_set")
+        said = allgather_data(s.ranks, "add_process_set")
         for other, ranks in enumerate(said):
             if ranks != s.ranks:
                 raise errors.MismatchError(

@@ -23,7 +23,7 @@ import functools
 from typing import Any, Callable, Dict, List, Optional, TypeVar
 
 from . import _job, _ring, errors
-from ._objects import allgather_object, broadcast_object
+from ._objects import allgather_data, broadcast_object
 from ._world import global_process_set, init, rank, shutdown
 from .errors import HostsUpdatedInterrupt, StateLostError
 
@@ -149,7 +149,7 @@ class _Trip:
             if self.late and job.epoch > job.first_epoch:  # others may have trained in the epoch that this one failed to join
                 self.owns = max(self.owns, _HEARD)
             try:
-                said = allgather_object(self.owns, "elastic.state")
+                said = allgather_data(self.owns, "elastic.state")
             except errors.PeerError:
                 if self.late:
                     self.owns = max(self.owns, _HEARD)

@@ -12,7 +12,7 @@ from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Set,
 
 import torch
 
-from .._objects import broadcast_object
+from .._objects import broadcast_data
 from .._world import ProcessSet, global_process_set, in_epochs
 from .compression import Compression
 from .functions import named
@@ -83,7 +83,7 @@ class _Distributed(torch.optim.Optimizer):
             listed = [[p for p in group if p in wanted] for group in groups]
             loose = wanted.difference(*listed)
             return [g for g in listed if g] + [[p] for p in parameters if p in loose]
-        order = broadcast_object([self._parameter_names[p] for p in parameters], 0 if self.process_set.process_set_id == 0 else self.process_set.ranks[0], "optimizer.groups", self.process_set)
+        order = broadcast_data([self._parameter_names[p] for p in parameters], 0 if self.process_set.process_set_id == 0 else self.process_set.ranks[0], "optimizer.groups", self.process_set)
         place = {name: i for i, name in enumerate(order)}
         parameters = sorted(parameters, key=lambda p: place[self._parameter_names[p]])
         each, more = divmod(len(parameters), groups)

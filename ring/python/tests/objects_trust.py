@@ -1,0 +1,46 @@
+"""Only the calls that promise objects unpickle what other ranks send. Rank 1 tries to have rank 0 create the file of the argument."""
+
+import os
+import pickle
+import sys
+
+import numpy as np
+
+import gorun.numpy as ring
+from gorun import MismatchError, _objects
+
+mark = sys.argv[1]
+
+
+class Touch:
+    def __reduce__(self):
+        return open, (mark, "w")
+
+
+ring.init()
+rank = ring.rank()
+assert ring.allreduce(np.ones(3), op=ring.Sum).tolist() == [2, 2, 2]
+try:
+    if rank == 1:  # in the place of the ranks of a process set
+        _objects._allgather(pickle.dumps(Touch()), "allgather_data", "add_process_set", ring.global_process_set)
+    else:
+        ring.add_process_set([0])
+        raise SystemExit("rank 1 was believed")
+except MismatchError as e:
+    assert "add_process_set: what rank 1 sent cannot be read" in str(e), e
+try:
+    if rank == 1:  # in the place of names of parameters
+        _objects._broadcast(pickle.dumps(Touch()), 1, "broadcast_data", "optimizer.groups", ring.global_process_set)
+    else:
+        _objects.broadcast_data(None, 1, "optimizer.groups")
+        raise SystemExit("rank 1 was believed")
+except MismatchError as e:
+    assert "optimizer.groups: what rank 1 sent cannot be read" in str(e), e
+ring.add_process_set([0])
+assert not os.path.exists(mark)
+assert _objects.broadcast_data({"a": (1, rank)}, 1, "x") == {"a": (1, 1)} and _objects.allgather_data((rank, b"x"), "y") == [(0, b"x"), (1, b"x")]
+
+ring.broadcast_object(Touch() if rank == 1 else None, 1)  # as docs/python.md warns
+ring.barrier()
+assert os.path.exists(mark)
+print("all right")
