@@ -12,7 +12,7 @@ import (
 type Environment struct {
 	Set      []string // NAME=value
 	Exported []string // names of those that were asked for
-	Withheld []string // names that look like secrets and were not exported
+	Withheld []string // names of those that look like secrets and were not exported
 	Warnings []string
 }
 
@@ -40,7 +40,7 @@ func ForwardEnv(environ, exports []string) (Environment, error) {
 	for _, name := range names {
 		switch _, asked := forced[name]; {
 		case asked, hostBound(name), rankenv.Stale(name):
-		case secret(name):
+		case secret(name, values[name]):
 			env.Withheld = append(env.Withheld, name)
 		default:
 			env.Set = append(env.Set, name+"="+values[name])
@@ -66,7 +66,7 @@ func export(x string, names []string, values, forced map[string]string, env *Env
 	}
 	if prefix, glob := strings.CutSuffix(x, "*"); glob {
 		for _, name := range names {
-			all := prefix == "" && (hostBound(name) || secret(name)) // they want a name, or its beginning
+			all := prefix == "" && (hostBound(name) || secret(name, values[name])) // they want a name, or its beginning
 			if strings.HasPrefix(name, prefix) && !all && !rankenv.Stale(name) {
 				forced[name] = values[name]
 			}

@@ -1,25 +1,127 @@
 package plan
 
-import "strings"
+import (
+	"slices"
+	"strings"
+	"unicode"
+)
 
 // A variable that looks like a secret reaches no rank unless -x names it: ForwardEnv withholds it. How those that are sent stay out
 // of argv and logs is in docs/security.md.
 
-// secret reports names that usually hold credentials.
-func secret(name string) bool {
+// secret reports variables that usually hold credentials, by name or by value.
+func secret(name, value string) bool { return secretName(name) || secretValue(value) }
+
+// secretName reports names that usually belong to credentials. It compares whole words, so that COMPASS and TOKENIZERS are none.
+func secretName(name string) bool {
 	upper := strings.ToUpper(name)
-	if upper == "TOKEN" || upper == "KEY" {
+	squeezed := strings.NewReplacer("_", "", "-", "", ".", "").Replace(upper)
+	for _, part := range []string{"SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "PASSCODE", "CREDENTIAL", "APIKEY", "CONNECTIONSTRING", "CONNSTR"} {
+		if strings.Contains(squeezed, part) {
+			return true
+		}
+	}
+	if strings.HasPrefix(upper, "AWS_") || strings.HasSuffix(squeezed, "AUTHCONFIG") {
 		return true
 	}
-	for _, s := range []string{"_TOKEN", "_KEY", "APIKEY", "_PAT", "_PASS", "_PWD"} {
-		if strings.HasSuffix(upper, s) {
-			return true
+	words := wordsOf(name)
+	for len(words) > 1 && whichOne(words[len(words)-1]) {
+		words = words[:len(words)-1]
+	}
+	if len(words) == 0 {
+		return false
+	}
+	last, before := words[len(words)-1], words[:len(words)-1]
+	switch last {
+	case "TOKEN", "KEY", "PASS", "PWD", "PW", "PAT", "PSK", "CRED", "CREDS", "JWT", "JWTS", "DSN":
+		return true
+	case "TOKENS", "KEYS": // of a model, or of a table
+		return !slices.ContainsFunc(before, counts)
+	case "AUTH", "OAUTH", "COOKIE", "COOKIES":
+		return len(before) == 0 || !switches(before[0])
+	case "URL", "URI":
+		return slices.ContainsFunc(before, func(word string) bool { return slices.Contains([]string{"DATABASE", "DB", "WEBHOOK"}, word) })
+	}
+	return joined(last)
+}
+
+// joined reports a word such as ACCESSKEY or DBPASS: what a credential is for, and the credential.
+func joined(word string) bool {
+	for _, noun := range []string{"KEYS", "KEY", "TOKENS", "TOKEN", "PASS", "PWD", "CREDS", "AUTH", "COOKIE"} {
+		if use, found := strings.CutSuffix(word, noun); found {
+			return slices.Contains([]string{"ACCESS", "ACCOUNT", "ADMIN", "API", "APP", "AUTH", "BASIC", "BEARER", "BOT", "CLIENT", "DATABASE", "DB", "DEPLOY",
+				"DOCKER", "EMAIL", "ENCRYPTION", "FTP", "GITHUB", "GITLAB", "GPG", "HF", "HMAC", "HTTP", "KEYSTORE", "LDAP", "LICENSE", "LOGIN", "MAIL", "MASTER",
+				"MYSQL", "NPM", "PG", "PGP", "POSTGRES", "PRIVATE", "PROXY", "REDIS", "REFRESH", "REGISTRY", "ROOT", "RSA", "SERVICE", "SESSION", "SHARED",
+				"SIGNING", "SMTP", "SSH", "SSL", "STORAGE", "STORE", "SUDO", "TLS", "TRUSTSTORE", "USER", "VAULT", "VNC", "WEBHOOK"}, use)
 		}
 	}
-	for _, s := range []string{"SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL"} {
-		if strings.Contains(upper, s) {
-			return true
+	return false
+}
+
+// wordsOf splits a name into its words, in capitals and without numbers at their ends: apiKey_2 has API and KEY.
+func wordsOf(name string) (words []string) {
+	var spaced strings.Builder
+	lower := false
+	for _, r := range name {
+		if lower && unicode.IsUpper(r) {
+			spaced.WriteByte(' ')
+		}
+		lower = unicode.IsLower(r)
+		spaced.WriteRune(r)
+	}
+	for _, word := range strings.FieldsFunc(spaced.String(), func(r rune) bool { return r == '_' || r == '-' || r == '.' || r == ' ' }) {
+		if word = strings.ToUpper(strings.TrimRight(word, "0123456789")); word != "" {
+			words = append(words, word)
 		}
 	}
-	return strings.HasPrefix(upper, "AWS_")
+	return words
+}
+
+// whichOne reports words after a credential that tell which one it is, or how it is written.
+func whichOne(word string) bool {
+	return slices.Contains([]string{"PROD", "PRODUCTION", "DEV", "STAGING", "TEST", "LIVE", "OLD", "NEW", "PRIMARY", "SECONDARY", "BACKUP",
+		"JSON", "HEX", "B", "BASE", "ENCODED", "VALUE"}, word) // B64 and BASE64 without their numbers
+}
+
+// counts reports words that make tokens or keys a number of them.
+func counts(word string) bool {
+	return slices.Contains([]string{"MAX", "MIN", "NUM", "N", "NB", "NUMBER", "TOTAL", "COUNT", "PER", "BATCH", "INPUT", "OUTPUT", "PROMPT", "CONTEXT",
+		"COMPLETION", "TRAIN", "TRAINING", "EVAL", "VOCAB", "SPECIAL", "EXTRA", "STOP", "PAD", "CHUNK", "CACHE", "WARMUP"}, word)
+}
+
+// switches reports words that begin the name of something that is on or off.
+func switches(word string) bool {
+	return slices.Contains([]string{"NO", "USE", "ENABLE", "DISABLE", "REQUIRE", "SKIP", "ALLOW", "HAS", "IS", "WITH"}, word)
+}
+
+// secretValue reports values that are credentials whatever their names are: URLs with a password, and private keys.
+func secretValue(value string) bool {
+	if strings.Contains(value, "PRIVATE KEY-----") {
+		return true
+	}
+	for {
+		_, after, found := strings.Cut(value, "://")
+		if !found {
+			return false
+		}
+		if hasPassword(after) {
+			return true
+		}
+		value = after
+	}
+}
+
+// hasPassword reports whether what follows the scheme of a URL begins with a user and a password: user:password@. A password may
+// hold slashes that should have been escaped; a port is none.
+func hasPassword(rest string) bool {
+	if end := strings.IndexFunc(rest, func(r rune) bool { return unicode.IsSpace(r) || r == '"' || r == '\'' }); end >= 0 {
+		rest = rest[:end]
+	}
+	user, rest, found := strings.Cut(rest, ":")
+	password, _, at := strings.Cut(rest, "@")
+	if !found || !at || password == "" || strings.ContainsAny(user, "/?#@[") {
+		return false
+	}
+	port, _, path := strings.Cut(password, "/")
+	return !path || strings.Trim(port, "0123456789") != ""
 }
