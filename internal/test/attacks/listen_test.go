@@ -154,10 +154,6 @@ func TestUnauthenticatedPeersGetNothing(t *testing.T) {
 		}
 		t.Logf("%s: %d calls came through to ranks", encrypt, ports)
 		trained()
-		if err := r.Cmd.Process.Signal(os.Interrupt); err != nil {
-			t.Fatal(err)
-		}
-		r.Wait()
-		r.NothingLeft(10 * time.Second)
+		r.Stop()
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/test/command"
+	"github.com/gorun/gorun/internal/test/lab"
 )
 
 // attacker is a user on the hosts who has no relation to the ranks' account, which is victim.
@@ -22,5 +23,5 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
-	os.Exit(command.Main(m, root, func(string) error { return nil }))
+	os.Exit(command.Main(m, root, func(dir string) error { return lab.BuildStatic(root, dir, "./internal/test/attacks/...") }))
 }

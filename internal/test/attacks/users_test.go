@@ -15,7 +15,7 @@ import (
 func onAs(t *testing.T, c *lab.Cluster, host string, uid int, script string, args ...string) *exec.Cmd {
 	t.Helper()
 	id := strconv.Itoa(uid)
-	argv := append([]string{"-t", strconv.Itoa(c.Host(host).PID), "-m", "-p", "--", "setpriv", "--reuid", id, "--regid", id, "--clear-groups",
+	argv := append([]string{"-t", strconv.Itoa(c.Host(host).PID), "-m", "-n", "-p", "--", "setpriv", "--reuid", id, "--regid", id, "--clear-groups",
 		"--pdeathsig", "KILL", "sh", "-c", script, "sh"}, args...)
 	cmd := exec.CommandContext(t.Context(), "nsenter", argv...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -14,6 +14,16 @@ import (
 // BesideOthers names subtests that run in parallel: a gorun process may belong to another one.
 const BesideOthers = "beside-others"
 
+// Stop interrupts the run and waits for its end.
+func (r *Run) Stop() {
+	r.t.Helper()
+	if err := r.Cmd.Process.Signal(os.Interrupt); err != nil {
+		r.t.Fatal(err)
+	}
+	r.Wait()
+	r.NothingLeft(10 * time.Second)
+}
+
 // NothingLeft checks from outside that all processes of the run end within limit.
 func (r *Run) NothingLeft(limit time.Duration) {
 	r.t.Helper()

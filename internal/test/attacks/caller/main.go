@@ -1,0 +1,49 @@
+// Caller connects to ADDR, from the local port -from if it is not 0, sends its stdin and prints the local port on a line. With -reset it
+// resets the connection then, else it prints what it receives.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"time"
+)
+
+func main() {
+	from := flag.Int("from", 0, "local `port`")
+	reset := flag.Bool("reset", false, "reset the connection when all is sent")
+	flag.Parse()
+	if err := call(*from, *reset, flag.Arg(0)); err != nil {
+		fmt.Fprintln(os.Stderr, "caller:", err)
+		os.Exit(1)
+	}
+}
+
+func call(from int, reset bool, addr string) error {
+	text, err := io.ReadAll(os.Stdin)
+	if err != nil {
+		return err
+	}
+	dialer := net.Dialer{Timeout: 10 * time.Second, LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: from}}
+	dialer.SetMultipathTCP(false)
+	conn, err := dialer.Dial("tcp4", addr)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if _, err := conn.Write(text); err != nil {
+		return err
+	}
+	fmt.Println(conn.LocalAddr().(*net.TCPAddr).Port)
+	if reset {
+		return conn.(*net.TCPConn).SetLinger(0)
+	}
+	if _, err = io.Copy(os.Stdout, conn); errors.Is(err, syscall.ECONNRESET) {
+		return nil // the other end did not read all
+	}
+	return err
+}

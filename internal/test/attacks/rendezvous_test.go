@@ -1,0 +1,140 @@
+package attacks
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/gorun/gorun/internal/test/command"
+	"github.com/gorun/gorun/internal/test/lab"
+)
+
+// connection is a connection of a user of f1 to a port on loopback there.
+type connection struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	out  command.Output
+	from string // its own port
+}
+
+// connectAs connects as a user from a port, or from any for "0", sends a text and, with reset, resets the connection.
+func connectAs(t *testing.T, c *lab.Cluster, uid int, from, port, text string, reset bool) *connection {
+	t.Helper()
+	p := &connection{t: t, cmd: onAs(t, c, "f1", uid, `exec "$@"`, command.Binary("caller"), "-from", from, "-reset="+strconv.FormatBool(reset), "127.0.0.1:"+port)}
+	p.cmd.Stdin = strings.NewReader(text)
+	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	command.Await(t, "a connection of user "+strconv.Itoa(uid), func() bool {
+		line, _, sent := strings.Cut(p.out.String(), "\n")
+		p.from = line
+		return sent
+	})
+	if reset {
+		p.end()
+	}
+	return p
+}
+
+// end waits for the end of the connection and returns what came.
+func (p *connection) end() string {
+	p.t.Helper()
+	if err := p.cmd.Wait(); err != nil {
+		p.t.Errorf("%v: %s", err, &p.out)
+	}
+	_, answer, _ := strings.Cut(p.out.String(), "\n")
+	return answer
+}
+
+// stoppedAgent stops the agent of the job until the caller calls resume. Connections then wait for it to accept them.
+func stoppedAgent(t *testing.T) (resume func()) {
+	t.Helper()
+	for _, pid := range command.Processes() {
+		if strings.Contains(command.ProcFile(pid, "cmdline"), "__serve") {
+			send := func(signal syscall.Signal) {
+				if err := syscall.Kill(pid, signal); err != nil {
+					t.Fatal(err)
+				}
+			}
+			send(syscall.SIGSTOP)
+			return func() { send(syscall.SIGCONT) }
+		}
+	}
+	t.Fatal("no agent")
+	return nil
+}
+
+// ports waits until all ranks have printed "port RANK PORT" and returns the ports by rank.
+func ports(t *testing.T, r *command.Run, ranks int) []string {
+	t.Helper()
+	found := make([]string, ranks)
+	command.Await(t, "the ranks' ports:\n"+r.Err.String(), func() bool {
+		lines := regexp.MustCompile(`port (\d+) (\d+)\n`).FindAllStringSubmatch(r.Out.String(), -1)
+		for _, line := range lines {
+			rank, _ := strconv.Atoi(line[1])
+			found[rank] = line[2]
+		}
+		return len(lines) == ranks
+	})
+	return found
+}
+
+// Another user of the host publishes no address at Horovod's rendezvous. The agent asks the kernel who has the other end of a connection: here
+// the attacker sends, resets the connection, and the victim has the same port when the agent asks.
+func TestRendezvousTakesNoAddressOfAnotherUser(t *testing.T) {
+	c := lab.MustNamespacesAs(t, victim, lab.Specs(1)...)
+	r := command.Start(t, c, "--prefix", "none", "-np", "2", "-H", "f1:2", "sh", "-c", "echo port $RANK $HOROVOD_GLOO_RENDEZVOUS_PORT; exec sleep 1000")
+	port := ports(t, r, 2)
+	put := func(scope string, rank int, word string) string {
+		addresses := bytes.Repeat([]byte(word), 136/len(word)) // a record, which the agent takes as it is
+		return fmt.Sprintf("PUT /%s/%d HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", scope, rank, len(addresses), addresses)
+	}
+	if answer := connectAs(t, c, attacker, "0", port[0], put("plain", 0, "lies"), false).end(); answer != "" {
+		t.Errorf("the attacker gets %q", answer)
+	}
+	for round := range 5 {
+		scope := fmt.Sprintf("scope%d", round)
+		resume := stoppedAgent(t)
+		evil := connectAs(t, c, attacker, "0", port[0], put(scope, 0, "lies"), true)
+		good := connectAs(t, c, victim, evil.from, port[0], put(scope, 0, "true"), false)
+		resume()
+		if answer := good.end(); !strings.Contains(answer, "200 OK") {
+			t.Errorf("rank 0 publishes its addresses and gets %q", answer)
+		}
+		connectAs(t, c, victim, "0", port[1], put(scope, 1, "true"), false).end()
+		answer := connectAs(t, c, victim, "0", port[1], "GET /"+scope+"/0 HTTP/1.1\r\nHost: x\r\n\r\n", false).end()
+		if !strings.HasSuffix(answer, "truetrue") {
+			t.Errorf("rank 1 asks for the addresses of rank 0 and gets %q", answer)
+		}
+	}
+	r.Stop()
+}
+
+// Another user of the host does not speak for a rank at the port where MPI programs in containers find the others.
+func TestMPIPortAnswersNoOtherUser(t *testing.T) {
+	c := lab.MustNamespacesAs(t, victim, lab.Specs(1)...)
+	docker := filepath.Join(c.Dir, "docker") // ranks in docker get a port instead of a socket
+	if err := os.WriteFile(docker, []byte("#!/bin/sh\necho port $PMI_ID ${PMI_PORT#*:}; exec sleep 1000\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r := command.Start(t, c, "--prefix", "none", "-np", "2", "-H", "f1:2", docker, "run", "image", "program")
+	port := ports(t, r, 2)[0]
+	const hello, abort = "cmd=initack pmiid=0\n", "cmd=abort exitcode=9\n"
+	if answer := connectAs(t, c, attacker, "0", port, hello+abort, false).end(); answer != "" {
+		t.Errorf("the attacker gets %q", answer)
+	}
+	resume := stoppedAgent(t)
+	evil := connectAs(t, c, attacker, "0", port, hello+abort, true)
+	good := connectAs(t, c, victim, evil.from, port, hello, false)
+	resume()
+	command.Await(t, "an answer to rank 0", func() bool { return strings.Contains(good.out.String(), "cmd=set rank=0\n") })
+	r.Stop()
+}
