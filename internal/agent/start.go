@@ -50,9 +50,7 @@ func (a *agent) start(start wire.Start) (finished bool) {
 	a.sendHeartbeat() // dates the end of a rank that fails within a second
 	a.serves.SetMapping(start.Mapping)
 	a.network = a.host.Interfaces(a.addresses, a.job, start)
-	if !slices.ContainsFunc(a.job.Ranks, func(r wire.Rank) bool { return r.Rank == 0 }) {
-		a.master.Release()
-	}
+	a.openMaster()
 	a.cage.Limit(a.tasks * len(a.job.Ranks))
 	var ranks []int
 	for _, r := range a.job.Ranks {
@@ -125,8 +123,12 @@ func (a *agent) startRank(r wire.Rank, start wire.Start) (err error) {
 			files = append(files, result[0].Fd())
 		}
 	}
+	env := p.rankEnv(place)
+	if r.Rank == 0 && a.usesMaster(env) {
+		a.wg.Go(func() { a.watchMaster(a.master.Number) })
+	}
 	err = a.procs.start(startRequest{rank: r.Rank, path: p.path, argv: p.argv, dir: p.dir,
-		env:   append(p.rankEnv(place), contain.Variable+"="+a.guard.String()),
+		env:   append(env, contain.Variable+"="+a.guard.String()),
 		cpus:  p.seat(r.LocalRank).CPUs,
 		files: files})
 	if err != nil {

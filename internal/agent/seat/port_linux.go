@@ -1,12 +1,15 @@
 package seat
 
 import (
+	"fmt"
+
 	"golang.org/x/sys/unix"
 )
 
-// Port is a TCP port that is reserved for a rank that will listen on it: MASTER_PORT. A socket that is bound but does not listen keeps
-// the kernel from handing out the port as a free one. A server that binds this port with SO_REUSEADDR, as PyTorch and nearly every
-// other one does, still gets it: only a listener would prevent that.
+// Port is a TCP port that is reserved for a rank that will listen on it: MASTER_PORT. The reservation is a socket that is bound and does
+// not listen. Until Open, nobody can bind the port. From then on, servers that set SO_REUSEADDR can, as PyTorch and nearly every
+// other one does, whoever their user is: the kernel compares users only where both sockets set SO_REUSEPORT. Once one of them listens,
+// nobody else can bind the port.
 type Port struct {
 	fd     int
 	Number int
@@ -31,8 +34,7 @@ func bindAny(any unix.Sockaddr) (Port, error) {
 	if err != nil {
 		return Port{}, err
 	}
-	err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1)
-	if err == nil && family == unix.AF_INET6 {
+	if family == unix.AF_INET6 {
 		err = unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 0)
 	}
 	if err == nil {
@@ -54,6 +56,17 @@ func bindAny(any unix.Sockaddr) (Port, error) {
 		p.Number = at.Port
 	}
 	return p, nil
+}
+
+// Open lets servers that set SO_REUSEADDR bind the port. It still keeps the kernel from handing out the port as a free one.
+func (p *Port) Open() error {
+	if p.fd < 0 {
+		return nil
+	}
+	if err := unix.SetsockoptInt(p.fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
+		return fmt.Errorf("let the rank bind port %d: %w", p.Number, err)
+	}
+	return nil
 }
 
 // Release ends the reservation.

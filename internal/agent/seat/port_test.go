@@ -1,11 +1,17 @@
 package seat
 
 import (
+	"errors"
 	"fmt"
 	"net"
+	"runtime"
+	"slices"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gorun/gorun/internal/test/lab"
 )
 
 func TestHeldPort(t *testing.T) {
@@ -19,7 +25,15 @@ func TestHeldPort(t *testing.T) {
 	if other.Number == held.Number {
 		t.Errorf("two hold port %d", held.Number)
 	}
-	// A listener without SO_REUSEPORT is refused, and so is one on any port.
+	for _, host := range []string{"", "127.0.0.1"} {
+		if l, err := net.Listen("tcp", fmt.Sprintf("%s:%d", host, held.Number)); !errors.Is(err, syscall.EADDRINUSE) { // it sets SO_REUSEADDR
+			t.Errorf("before the ranks start, the port is bound on %q: %v, %v", host, l, err)
+		}
+	}
+	if err := held.Open(); err != nil {
+		t.Fatal(err)
+	}
+	// A server without SO_REUSEADDR is refused, and so is one on any port.
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -29,7 +43,10 @@ func TestHeldPort(t *testing.T) {
 		t.Errorf("a stranger binds the port: %v", err)
 	}
 	for _, host := range []string{"", "127.0.0.1"} {
-		l, err := net.Listen("tcp", fmt.Sprintf("%s:%d", host, held.Number)) // it sets SO_REUSEADDR
+		if uids, err := Listeners(held.Number); err != nil || len(uids) != 0 {
+			t.Errorf("users %d listen, %v", uids, err)
+		}
+		l, err := net.Listen("tcp", fmt.Sprintf("%s:%d", host, held.Number))
 		if err != nil {
 			t.Fatalf("its owner cannot listen on %q: %v", host, err)
 		}
@@ -39,6 +56,45 @@ func TestHeldPort(t *testing.T) {
 		} else {
 			conn.Close()
 		}
+		if uids, err := Listeners(held.Number); err != nil || !slices.Equal(uids, []uint32{uint32(unix.Getuid())}) {
+			t.Errorf("users %d listen, %v", uids, err)
+		}
 		l.Close()
+	}
+}
+
+// listenAs listens on a port as another user, with SO_REUSEADDR.
+func listenAs(uid, port int) (l net.Listener, err error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := unix.Setfsuid(uid); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, unix.Setfsuid(unix.Geteuid())) }()
+	return net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", port))
+}
+
+// Another user cannot take the port before the ranks start, and is seen afterwards.
+func TestHeldPortAgainstAnotherUser(t *testing.T) {
+	if unix.Getuid() != 0 {
+		lab.Skip(t, "needs root to be somebody else")
+	}
+	const nobody = 65534
+	held := HoldPort()
+	defer held.Release()
+	if l, err := listenAs(nobody, held.Number); err == nil {
+		l.Close()
+		t.Error("another user listens on the port before the ranks start")
+	}
+	if err := held.Open(); err != nil {
+		t.Fatal(err)
+	}
+	l, err := listenAs(nobody, held.Number)
+	if err != nil {
+		t.Skipf("the kernel keeps the port from other users: %v", err)
+	}
+	defer l.Close()
+	if uids, err := Listeners(held.Number); err != nil || !slices.Equal(uids, []uint32{nobody}) {
+		t.Errorf("users %d listen, %v", uids, err)
 	}
 }
