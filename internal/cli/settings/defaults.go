@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"io/fs"
+	"net/netip"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -59,7 +60,7 @@ func setFromVariables(flags *pflag.FlagSet, lookup func(string) (string, bool)) 
 		}
 		variable := "GORUN_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
 		value, ok := lookup(variable)
-		if !ok || value == "" {
+		if !ok || value == "" || serviceLink(variable, value) {
 			return
 		}
 		if err := flags.Set(f.Name, value); err != nil {
@@ -68,6 +69,18 @@ func setFromVariables(flags *pflag.FlagSet, lookup func(string) (string, bool)) 
 		}
 	})
 	return errs
+}
+
+// serviceLink reports a variable that describes a service, not a setting: Kubernetes sets GORUN_SSH_PORT=tcp://10.0.0.1:22 in every
+// pod if there is a Service named gorun-ssh, and so do container links of Docker. The other variables of a service, such as
+// GORUN_SSH_SERVICE_HOST, name no flag.
+func serviceLink(variable, value string) bool {
+	scheme, address, found := strings.Cut(value, "://")
+	if !found || !strings.HasSuffix(variable, "_PORT") || !slices.Contains([]string{"tcp", "udp", "sctp"}, scheme) {
+		return false
+	}
+	_, err := netip.ParseAddrPort(address)
+	return err == nil
 }
 
 // ReadDefaults reads the named file of defaults, or else ~/.config/gorun/config.yaml if it exists. Like ssh it refuses the

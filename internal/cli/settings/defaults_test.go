@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/pflag"
+
 	"github.com/gorun/gorun/internal/cli/dialect"
 	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/internal/test/environ"
@@ -104,6 +106,33 @@ func TestReadDefaults(t *testing.T) {
 		flags, _ := NewFlags()
 		if _, err := ReadDefaults(path, flags, environ.Lookup(nil)); !errors.As(err, &mistake) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// The variables that Kubernetes sets in every pod for a Service named gorun-FLAG are no settings, whatever the flag.
+func TestServicesAreNoSettings(t *testing.T) {
+	flags, _ := NewFlags()
+	flags.VisitAll(func(f *pflag.Flag) {
+		for _, name := range []string{f.Name, strings.TrimSuffix(f.Name, "-port"), strings.TrimSuffix(f.Name, "-host")} {
+			service := "GORUN_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+			env := map[string]string{
+				service + "_SERVICE_HOST": "10.0.0.1", service + "_SERVICE_PORT": "22", service + "_SERVICE_PORT_SSH": "22",
+				service + "_PORT": "tcp://10.0.0.1:22", service + "_PORT_22_TCP": "tcp://10.0.0.1:22", service + "_PORT_22_TCP_PROTO": "tcp",
+				service + "_PORT_22_TCP_PORT": "22", service + "_PORT_22_TCP_ADDR": "10.0.0.1",
+			}
+			fresh, _ := NewFlags()
+			if err := SetDefaults(fresh, environ.Lookup(env), nil, settings{}); err != nil || len(Given(fresh)) > 0 {
+				t.Errorf("a service named %s sets %v: %v", service, Given(fresh), err)
+			}
+		}
+	})
+	for value, want := range map[string]string{"2222": "", "tcp://[fd00::1]:22": "", "tcp://": "GORUN_SSH_PORT=tcp://: ", "tcp://host:22": "GORUN_SSH_PORT=tcp://host:22: ",
+		"http://10.0.0.1:22": "GORUN_SSH_PORT=http://10.0.0.1:22: "} {
+		fresh, _ := NewFlags()
+		err := SetDefaults(fresh, environ.Lookup(map[string]string{"GORUN_SSH_PORT": value}), nil, settings{})
+		if want == "" && err != nil || want != "" && (err == nil || !strings.HasPrefix(err.Error(), want)) {
+			t.Errorf("GORUN_SSH_PORT=%s: %v, want %q", value, err, want)
 		}
 	}
 }
