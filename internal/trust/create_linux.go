@@ -80,6 +80,9 @@ func MakeDir(path string) error {
 	if err != nil {
 		return err
 	}
+	if err := ownFileSystem(fd, path, os.Geteuid()); err != nil {
+		return err
+	}
 	return ownedBy(path, info, os.Geteuid())
 }
 
@@ -97,6 +100,9 @@ func locate(path string) (dir int, name string, err error) {
 			unix.Close(dir)
 		}
 	}()
+	if err = ownFileSystem(dir, path, self); err != nil {
+		return dir, "", err
+	}
 	rest := words(path)
 	for links := 0; len(rest) > 0; {
 		name, rest = rest[0], rest[1:]
@@ -126,7 +132,9 @@ func locate(path string) (dir int, name string, err error) {
 		case !info.IsDir():
 			err = unix.ENOTDIR
 		default:
-			err = unix.Dup3(fd, dir, unix.O_CLOEXEC)
+			if err = ownFileSystem(fd, path, self); err == nil {
+				err = unix.Dup3(fd, dir, unix.O_CLOEXEC)
+			}
 		}
 		step.Close()
 		if err != nil {
@@ -175,10 +183,7 @@ func createAt(dir int, name, path string) (*os.File, error) {
 	if file, err = openAt(dir, name, unix.O_WRONLY, path); err != nil {
 		return nil, err
 	}
-	info, err := file.Stat()
-	if err == nil {
-		err = overwritable(path, info) // it may be another file by now
-	}
+	info, err := overwritable(file, path) // it may be another file by now
 	if err == nil && info.Mode().IsRegular() {
 		err = file.Truncate(0)
 	}
@@ -196,25 +201,26 @@ func overwritableAt(dir int, name, path string) error {
 		return err
 	}
 	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return err
-	}
-	return overwritable(path, info)
+	_, err = overwritable(file, path)
+	return err
 }
 
 // overwritable returns an error unless an existing file is this user's and has one name, or is a device.
-func overwritable(path string, info fs.FileInfo) error {
-	if info.Mode()&fs.ModeDevice != 0 {
-		return nil
+func overwritable(file *os.File, path string) (fs.FileInfo, error) {
+	info, err := file.Stat()
+	if err != nil || info.Mode()&fs.ModeDevice != 0 {
+		return info, err
+	}
+	if err := ownFileSystem(int(file.Fd()), path, os.Geteuid()); err != nil {
+		return nil, err
 	}
 	if err := ownedBy(path, info, os.Geteuid()); err != nil {
-		return err
+		return nil, err
 	}
 	if names := info.Sys().(*syscall.Stat_t).Nlink; info.Mode().IsRegular() && names > 1 {
-		return &Error{path, fmt.Sprintf("%v, with %d names", info.Mode(), names), "rm " + path}
+		return nil, &Error{path, fmt.Sprintf("%v, with %d names", info.Mode(), names), "rm " + path}
 	}
-	return nil
+	return info, nil
 }
 
 func openAt(dir int, name string, flags int, path string) (*os.File, error) {
@@ -236,12 +242,6 @@ func isProc(dir int) (bool, error) {
 	var fsys unix.Statfs_t
 	err := unix.Fstatfs(dir, &fsys)
 	return fsys.Type == unix.PROC_SUPER_MAGIC, err
-}
-
-// hasACL reports whether a file has an access control list, by which its mode says less than everything.
-func hasACL(path string) bool {
-	n, err := unix.Lgetxattr(path, "system.posix_acl_access", nil)
-	return err == nil && n > 0
 }
 
 func asPathError(op, path string, err error) error {

@@ -3,13 +3,11 @@
 package trust
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 )
@@ -50,16 +48,11 @@ func Check(path string) error {
 		}
 		path = current + "/" + path // not cleaned: a/.. is not . where a is a link
 	}
-	mounts, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil && !errors.Is(err, fs.ErrNotExist) { // only Linux has it
-		return fmt.Errorf("list the mounted file systems: %w", err)
-	}
 	self := os.Geteuid()
-	foreign := foreignMounts(string(mounts), self)
 	// From the top down: nobody else can exchange what has been checked.
 	at, rest, links := "/", strings.Split(path, "/"), 0
 	for {
-		info, err := os.Lstat(at)
+		info, err := inspect(at, self)
 		if err != nil {
 			return err
 		}
@@ -79,7 +72,7 @@ func Check(path string) error {
 			} else {
 				at = filepath.Dir(at)
 			}
-		} else if err := judge(at, info, self, foreign); err != nil {
+		} else if err := judge(at, info, self); err != nil {
 			return err
 		}
 		if len(rest) == 0 {
@@ -90,10 +83,7 @@ func Check(path string) error {
 }
 
 // judge checks one component of a path that is no link.
-func judge(path string, info fs.FileInfo, self int, foreign map[string]int) error {
-	if user, mounted := foreign[path]; mounted {
-		return &Error{Path: path, Why: fmt.Sprintf("a file system of user %d", user)}
-	}
+func judge(path string, info fs.FileInfo, self int) error {
 	if err := ownedBy(path, info, self); err != nil {
 		return err
 	}
@@ -123,29 +113,4 @@ func ownedBy(path string, info fs.FileInfo, self int) error {
 func ids(info fs.FileInfo) (owner, group uint32) {
 	stat := info.Sys().(*syscall.Stat_t)
 	return stat.Uid, stat.Gid
-}
-
-// foreignMounts returns where file systems in user space are mounted that belong to another user than self and root, with that
-// user. The text is that of mountinfo (proc_pid_mountinfo(5)).
-func foreignMounts(mountinfo string, self int) map[string]int {
-	found := map[string]int{}
-	for line := range strings.Lines(mountinfo) {
-		mount, source, _ := strings.Cut(strings.TrimSpace(line), " - ")
-		at, what := strings.Fields(mount), strings.Fields(source)
-		if len(at) < 5 || len(what) < 3 || !strings.HasPrefix(what[0], "fuse") {
-			continue
-		}
-		for option := range strings.SplitSeq(what[2], ",") {
-			text, is := strings.CutPrefix(option, "user_id=")
-			if user, err := strconv.Atoi(text); is && (err != nil || user != 0 && user != self) {
-				found[unescape(at[4])] = user
-			}
-		}
-	}
-	return found
-}
-
-// unescape resolves the octal escapes of mountinfo.
-func unescape(text string) string {
-	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(text)
 }

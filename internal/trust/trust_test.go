@@ -110,23 +110,25 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-func TestForeignMounts(t *testing.T) {
+func TestServedBy(t *testing.T) {
 	const text = `22 1 254:1 / / rw,relatime shared:1 - ext4 /dev/vda rw
 40 22 0:41 / /home/ada/mine rw,nosuid,nodev - fuse.sshfs h:/ rw,user_id=1000,group_id=1000,allow_other
-41 22 0:42 / /var/tmp/gorun-1000 rw,nosuid,nodev shared:7 master:2 - fuse.evil evil rw,user_id=1001,group_id=1001,allow_other
-42 22 0:43 / /mnt/a\040b rw - fuse evil rw,allow_other,user_id=1001
+41 22 0:42 / /var/tmp/gorun-1000 rw,nosuid,nodev shared:7 master:2 - fuse.evil evil,user_id=0 rw,user_id=1001,group_id=1001,allow_other
 43 22 0:44 / /mnt/root rw - fuseblk /dev/sdb rw,user_id=0,group_id=0
 44 22 0:45 / /mnt/odd rw - fuse evil rw,user_id=
+45 22 0:46 / /mnt/host rw - virtiofs host rw
+46 22 0:47 / /mnt/cut rw
 `
-	found := foreignMounts(text, 1000)
-	if len(found) != 3 || found["/var/tmp/gorun-1000"] != 1001 || found["/mnt/a b"] != 1001 {
-		t.Errorf("%v", found)
+	for number, want := range map[string]struct {
+		user  int
+		known bool
+	}{"22": {0, true}, "40": {1000, true}, "41": {1001, true}, "43": {0, true}, "44": {-1, true}, "45": {0, true}, "46": {0, false}, "4": {0, false}, "": {0, false}} {
+		if user, known := servedBy(text, number); user != want.user || known != want.known {
+			t.Errorf("%s: %d, %v", number, user, known)
+		}
 	}
-	if _, odd := found["/mnt/odd"]; !odd {
-		t.Error("a mount without a number is taken for the user's own")
-	}
-	if all := foreignMounts(text, 1001); len(all) != 2 {
-		t.Errorf("%v", all)
+	if got := mountOf("pos:\t0\nflags:\t012100000\nmnt_id:\t41\nino:\t2\n"); got != "41" {
+		t.Error(got)
 	}
 }
 

@@ -1,0 +1,96 @@
+package attacks
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gorun/gorun/internal/test/command"
+	"github.com/gorun/gorun/internal/test/lab"
+)
+
+// mirage shows the files below a folder at a mount point on f1 as the victim's, by a process of the attacker. Every owner and mode that a program
+// asks for is the attacker's choice then.
+func mirage(t *testing.T, c *lab.Cluster, source, mount string) {
+	t.Helper()
+	if _, err := os.Stat("/dev/fuse"); err != nil {
+		lab.Skip(t, "needs /dev/fuse")
+	}
+	asOn(t, c, attacker, `mkdir -p "$1"`, mount) // as fusermount asks
+	var out command.Output
+	cmd := onAs(t, c, "f1", 0, `exec "$@"`, command.Binary("fuse"), source, mount, "65534", "65533")
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Cancel()
+		_ = cmd.Wait()
+	})
+	command.Await(t, "the mount", func() bool {
+		if strings.Contains(out.String(), "fuse: ") {
+			t.Fatal(out.String())
+		}
+		return strings.Contains(out.String(), "ready")
+	})
+	if got := asOn(t, c, victim, `stat -c '%u %a' "$1"`, mount); got != "65534 700\n" {
+		t.Fatalf("%s is of %q", mount, got)
+	}
+}
+
+// asOn runs a script on f1 as a user and returns its output.
+func asOn(t *testing.T, c *lab.Cluster, uid int, script string, args ...string) string {
+	t.Helper()
+	out, err := onAs(t, c, "f1", uid, script, args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v: %s", script, err, out)
+	}
+	return string(out)
+}
+
+// A gorun that another user's process shows as the victim's own, in the victim's own directory, is not run.
+func TestStagedGorunOfAnotherUsersFileSystemIsNotRun(t *testing.T) {
+	c := lab.MustNamespacesAs(t, victim, lab.Specs(1)...)
+	s := newCommons(t, c.Dir)
+	home, hash := userHome(t, c), installed(t, c)
+	s.as(0, `: >wins && chmod 666 wins`)
+	s.as(attacker, `mkdir theirs/`+hash+` && cd theirs/`+hash+` && printf '#!/bin/sh\nid -u >>`+c.Dir+`/wins\n' >gorun && chmod 755 gorun && sleep .1 && echo mark >checked`)
+	asOn(t, c, 0, "mount -t tmpfs -o mode=1777 tmpfs /var/tmp")
+	mirage(t, c, filepath.Join(c.Dir, "theirs"), "/var/tmp/gorun-65534")
+	asOn(t, c, victim, `/var/tmp/gorun-65534/$1/gorun && grep -x 65534 $2 && : >$2`, hash, filepath.Join(c.Dir, "wins")) // else nothing is shown
+
+	gorun := filepath.Join(home, "bin/gorun")
+	command.StartPath(t, c, gorun, nil, "--wdir", "/", "-H", "f1", "true").Want(0) // from the home
+	asOn(t, c, 0, `mount -t tmpfs -o ro,mode=755,uid=65534 tmpfs "$1"`, home)
+	command.StartPath(t, c, gorun, nil, "--wdir", "/", "-H", "f1", "true").Want(125, "f1: ", "not safe, others can change /var/tmp/gorun-65534 (a file system of another user)")
+	if wins := s.as(0, `cat wins`); wins != "" {
+		t.Errorf("the attacker's program was run by %q", wins)
+	}
+}
+
+// Configuration, programs beside gorun and output folders that another user's process shows as the victim's own are refused.
+func TestFileSystemsOfAnotherUserAreNotTrusted(t *testing.T) {
+	c := lab.MustNamespacesAs(t, victim, lab.Specs(1)...)
+	s := newCommons(t, c.Dir)
+	s.as(0, `chmod 1777 open && : >wins && chmod 666 wins`)
+	s.as(attacker, `mkdir theirs/gorun && cd theirs && printf '#!/bin/sh\nid -u >>`+c.Dir+`/wins\n' >gorun-bench && chmod 755 gorun-bench &&
+		printf 'launcher: rsh\nlaunch-agent: `+c.Dir+`/theirs/gorun-bench\n' >gorun/config.yaml && mkdir logs`)
+	mount := filepath.Join(c.Dir, "open/mirage")
+	mirage(t, c, filepath.Join(c.Dir, "theirs"), mount)
+	for _, tc := range []struct{ env, args string }{
+		{"XDG_CONFIG_HOME=" + mount, "-H elsewhere true"},
+		{"", "-np 1 --output-filename " + mount + "/logs true"},
+		{"", "-np 1 --result-dir " + mount + "/logs true"},
+		{"", "-np 1 --stdout-file " + mount + "/file true"},
+		{"", "-np 1 --json-events " + mount + "/new true"},
+	} {
+		out, err := onAs(t, c, "f1", victim, `exec env HOME=/nonexistent "$@"`, append(strings.Fields(tc.env), append([]string{command.Binary("gorun")}, strings.Fields(tc.args)...)...)...).CombinedOutput()
+		if err == nil || !strings.Contains(err.Error(), "exit status 2") || !strings.Contains(string(out), "not safe, others can change "+mount) || !strings.Contains(string(out), "a file system of user 65533") {
+			t.Errorf("%v: %v: %s", tc, err, out)
+		}
+	}
+	if wins := s.as(0, `cat wins`); wins != "" {
+		t.Errorf("the attacker's program was run by %q", wins)
+	}
+}

@@ -1,0 +1,90 @@
+package trust
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// inspect is os.Lstat that returns an *Error for what another user's file system shows.
+func inspect(path string, self int) (fs.FileInfo, error) {
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, asPathError("lstat", path, err)
+	}
+	file := os.NewFile(uintptr(fd), path)
+	defer file.Close()
+	if err := ownFileSystem(fd, path, self); err != nil {
+		return nil, err
+	}
+	return file.Stat()
+}
+
+// ownFileSystem returns an *Error if an open file belongs to a file system in user space (FUSE) whose process belongs to another user than
+// self and root. Such a process shows any owner and content. The file is open, so that nothing can be mounted or unmounted in between.
+func ownFileSystem(fd int, path string, self int) error {
+	var fsys unix.Statfs_t
+	if err := unix.Fstatfs(fd, &fsys); err == nil && fsys.Type != unix.FUSE_SUPER_MAGIC {
+		return nil
+	}
+	about, err := os.ReadFile("/proc/self/fdinfo/" + strconv.Itoa(fd))
+	if err != nil {
+		return fmt.Errorf("ask which file system has %s: %w", path, err)
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return fmt.Errorf("list the mounted file systems: %w", err)
+	}
+	switch user, known := servedBy(string(mounts), mountOf(string(about))); {
+	case !known:
+		return &Error{Path: path, Why: "a file system that is not mounted any more"}
+	case user != 0 && user != self:
+		return &Error{Path: path, Why: fmt.Sprintf("a file system of user %d", user)}
+	}
+	return nil
+}
+
+// mountOf returns the number of the mount in a text of /proc/PID/fdinfo (proc_pid_fdinfo(5)), or "".
+func mountOf(fdinfo string) string {
+	for line := range strings.Lines(fdinfo) {
+		if number, is := strings.CutPrefix(line, "mnt_id:"); is {
+			return strings.TrimSpace(number)
+		}
+	}
+	return ""
+}
+
+// servedBy returns the user whose process serves a mount; 0 if the kernel does, and -1 if mountinfo, a text as in
+// proc_pid_mountinfo(5), names nobody known.
+func servedBy(mountinfo, number string) (user int, known bool) {
+	for line := range strings.Lines(mountinfo) {
+		mount, source, _ := strings.Cut(strings.TrimSpace(line), " - ")
+		at, what := strings.Fields(mount), strings.Fields(source)
+		if len(at) == 0 || at[0] != number || len(what) < 3 {
+			continue
+		}
+		if !strings.HasPrefix(what[0], "fuse") {
+			return 0, true
+		}
+		for option := range strings.SplitSeq(what[2], ",") {
+			if text, is := strings.CutPrefix(option, "user_id="); is {
+				if user, err := strconv.Atoi(text); err == nil {
+					return user, true
+				}
+				return -1, true
+			}
+		}
+		return 0, true
+	}
+	return 0, false
+}
+
+// hasACL reports whether a file has an access control list, by which its mode says less than everything.
+func hasACL(path string) bool {
+	n, err := unix.Lgetxattr(path, "system.posix_acl_access", nil)
+	return err == nil && n > 0
+}
