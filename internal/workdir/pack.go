@@ -9,8 +9,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
-	"syscall"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/gorun/gorun/internal/wire"
 )
@@ -75,14 +75,13 @@ func (t *Tree) sum(e Entry) ([]byte, error) {
 
 // open opens a file of the folder. It fails if the file has become something else since the scan.
 func (t *Tree) open(e Entry) (*os.File, error) {
-	full := filepath.Join(t.real, string(e.Path))
-	f, err := os.OpenFile(full, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	f, err := openBelow(t.folder, string(e.Path), unix.O_RDONLY|unix.O_NONBLOCK)
 	if err != nil {
 		return nil, err
 	}
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
 		f.Close()
-		return nil, fmt.Errorf("%s was a file when it was scanned, and is no file now", full)
+		return nil, fmt.Errorf("%s was a file when it was scanned, and is no file now", f.Name())
 	}
 	return f, nil
 }

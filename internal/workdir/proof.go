@@ -4,10 +4,11 @@ import (
 	"cmp"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -63,24 +64,33 @@ func same(proofs []proof, scanned time.Time, find func(path string) (proof, bool
 	return exact > 0 && 2*exact >= len(proofs)
 }
 
-// proofsIn returns a function that finds the proof of a path in dir. It opens files where it can, since network file systems
-// may answer a stat from their cache.
-func proofsIn(dir string) func(path string) (proof, bool) {
+// proofsIn returns a function that finds the proof of a path in dir, and one that ends the search. It opens files where it can, since
+// network file systems may answer a stat from their cache, and follows no links below dir.
+func proofsIn(dir string) (find func(path string) (proof, bool), end func()) {
+	folder, err := os.OpenFile(dir, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return func(string) (proof, bool) { return proof{}, false }, func() {}
+	}
 	return func(path string) (proof, bool) {
-		full := filepath.Join(dir, path)
-		info, err := os.Lstat(full)
-		if path == "." {
-			info, err = os.Stat(full)
+		f := folder
+		if path != "." {
+			if f, err = openBelow(folder, path, unix.O_PATH); err != nil {
+				return proof{}, false
+			}
+			defer f.Close()
 		}
+		info, err := f.Stat()
 		if err != nil {
 			return proof{}, false
 		}
-		if f, err := os.OpenFile(full, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0); err == nil && info.Mode().Type()&^fs.ModeDir == 0 {
-			if now, err := f.Stat(); err == nil {
-				info = now
+		if path != "." && info.Mode().Type()&^fs.ModeDir == 0 {
+			if opened, err := openBelow(folder, path, unix.O_RDONLY|unix.O_NONBLOCK); err == nil {
+				if now, err := opened.Stat(); err == nil {
+					info = now
+				}
+				opened.Close()
 			}
-			f.Close()
 		}
 		return proofOf(path, info), true
-	}
+	}, func() { folder.Close() }
 }

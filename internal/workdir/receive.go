@@ -46,7 +46,7 @@ func (r *receiver) receive(base string) error {
 	if err != nil {
 		return fmt.Errorf("read the offer: %w", err)
 	}
-	if len(o.Proofs) > 0 && same(o.Proofs, o.Scanned, proofsIn(string(o.Dir))) {
+	if len(o.Proofs) > 0 && seen(o) {
 		return r.out.SendMessage(wire.TypeStaged, wire.Staged{Shared: true})
 	}
 	if err := os.MkdirAll(base, 0o700); err != nil {
@@ -66,6 +66,13 @@ func (r *receiver) receive(base string) error {
 	}
 	defer c.close()
 	return r.update(c, o)
+}
+
+// seen reports whether this host sees the offered folder itself.
+func seen(o Offer) bool {
+	find, end := proofsIn(string(o.Dir))
+	defer end()
+	return same(o.Proofs, o.Scanned, find)
 }
 
 // lock waits until no other launch changes the copy.

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Default limits of a folder.
@@ -28,7 +30,7 @@ type Tree struct {
 	Bytes    int64    // of all files
 	Warnings []string // skipped files that the user may miss, one line each
 
-	real   string // Dir without links in it
+	folder *os.File // Dir, as it was when it was scanned; its name has no links in it
 	began  time.Time
 	proofs []proof
 }
@@ -62,8 +64,18 @@ func Scan(dir string, files int, bytes int64) (*Tree, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s/%w", dir, err)
 	}
-	s := scan{Tree: &Tree{Dir: dir, real: real, began: time.Now()}, left: left, files: files, bytes: bytes, within: map[string]weight{}}
-	if err := filepath.WalkDir(real, s.visit); err != nil {
+	folder, err := os.OpenFile(real, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, err
+	}
+	s := scan{Tree: &Tree{Dir: dir, folder: folder, began: time.Now()}, left: left, files: files, bytes: bytes, within: map[string]weight{}}
+	info, err := folder.Stat()
+	if err == nil {
+		s.proofs = append(s.proofs, proofOf(".", info))
+		err = s.walk(folder, ".")
+	}
+	if err != nil {
+		folder.Close()
 		return nil, err
 	}
 	s.Tree.proofs = newest(s.proofs)
@@ -86,47 +98,57 @@ type scan struct {
 	proofs []proof
 }
 
-func (s *scan) visit(full string, d fs.DirEntry, err error) error {
+// walk visits what is in a folder, in order. rel is its path in the tree.
+func (s *scan) walk(folder *os.File, rel string) error {
+	names, err := namesIn(folder)
 	if err != nil {
 		return err
 	}
-	rel, err := filepath.Rel(s.real, full)
-	if err != nil {
-		return err
-	}
-	if rel != "." && s.left.matches(rel, d.IsDir()) {
-		if d.IsDir() {
-			return fs.SkipDir
+	for _, name := range names {
+		if err := s.visit(folder, name, filepath.Join(rel, name)); err != nil {
+			return err
 		}
-		return nil
 	}
-	info, err := d.Info()
+	return nil
+}
+
+// visit adds what has a name in a folder, and what is below it. rel is its path in the tree.
+func (s *scan) visit(folder *os.File, name, rel string) error {
+	f, err := openBelow(folder, name, unix.O_PATH)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // removed since
 	}
 	if err != nil {
 		return err
 	}
-	s.proofs = append(s.proofs, proofOf(rel, info))
-	if rel == "." {
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if s.left.matches(rel, info.IsDir()) {
 		return nil
 	}
-	e, err := s.entry(rel, full, info)
+	s.proofs = append(s.proofs, proofOf(rel, info))
+	e, err := s.entry(rel, f, info)
 	if err != nil || e.Kind == "" {
 		return err
 	}
 	s.Entries = append(s.Entries, e)
-	return s.weigh(e)
+	if err := s.weigh(e); err != nil || e.Kind != Dir {
+		return err
+	}
+	return s.walk(f, rel)
 }
 
-// entry describes a path; its kind is "" if it is not copied.
-func (s *scan) entry(rel, full string, info fs.FileInfo) (Entry, error) {
+// entry describes a path, opened with O_PATH; its kind is "" if it is not copied.
+func (s *scan) entry(rel string, f *os.File, info fs.FileInfo) (Entry, error) {
 	e := entryOf(rel, info)
 	switch {
 	case e.Kind == "":
 		s.Warnings = append(s.Warnings, fmt.Sprintf("%s is not staged: it is %s", filepath.Join(s.Dir, rel), special(info.Mode())))
 	case e.Kind == Link:
-		target, err := os.Readlink(full)
+		target, err := readLink(f)
 		if err != nil {
 			return e, err
 		}
@@ -142,7 +164,7 @@ func (s *scan) entry(rel, full string, info fs.FileInfo) (Entry, error) {
 
 // relative returns the relative form of a link to an absolute path in the folder, which is right in a copy, too.
 func (s *scan) relative(rel, target string) string {
-	for _, top := range []string{s.Dir, s.real} {
+	for _, top := range []string{s.Dir, s.folder.Name()} {
 		if to, err := filepath.Rel(top, target); err == nil && filepath.IsLocal(to) {
 			if short, err := filepath.Rel(filepath.Dir(rel), to); err == nil {
 				return short

@@ -1,14 +1,21 @@
 package workdir
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/fstest"
 	"time"
+
+	"github.com/gorun/gorun/internal/wire"
 )
 
 func TestNothingIsStagedWhereOthersCanWrite(t *testing.T) {
@@ -65,6 +72,92 @@ func TestRemovalFollowsNoLinks(t *testing.T) {
 	for name := range files {
 		if _, err := os.Stat(filepath.Join(canary, name)); err != nil || rounds < 10 {
 			t.Errorf("after %d rounds: %v", rounds, err)
+		}
+	}
+}
+
+// A folder that becomes a link after the scan is not followed when its files are packed, or compared by their sums.
+func TestPackingFollowsNoLinks(t *testing.T) {
+	for _, parent := range []string{"sub", "sub/deeper"} {
+		s := newSite(t)
+		canary := t.TempDir()
+		s.write(s.local("sub/deeper/file"), "mine")
+		s.write(filepath.Join(canary, "file"), "text of somebody else")
+		s.write(filepath.Join(canary, "deeper/file"), "text of somebody else")
+		tree := s.scan()
+		s.must(os.Rename(s.local(parent), s.local("aside")), os.Symlink(canary, s.local(parent)))
+		if sent, err := s.send(tree, 0, nil); err == nil {
+			t.Errorf("with %s as a link: %+v", parent, sent)
+		}
+		var packed bytes.Buffer
+		sum := sha256.Sum256([]byte("another"))
+		for _, wanted := range []wire.WantedFile{{Index: len(tree.Entries) - 1}, {Index: len(tree.Entries) - 1, Sum: sum[:]}} {
+			if n, _, err := tree.pack(&packed, []wire.WantedFile{wanted}); err == nil || n > 0 {
+				t.Errorf("with %s as a link, %d files are packed: %v", parent, n, err)
+			}
+		}
+	}
+}
+
+// Nor is one that becomes a link during the scan, and one that is renamed is still the folder that was scanned.
+func TestScanFollowsNoLinks(t *testing.T) {
+	s := newSite(t)
+	canary := t.TempDir()
+	for i := range 50 {
+		s.write(s.local(fmt.Sprintf("b/%d", i)), "mine")
+		s.write(filepath.Join(canary, fmt.Sprintf("secret-%d", i)), "text of somebody else")
+	}
+	stop := make(chan struct{})
+	var swapping sync.WaitGroup
+	swapping.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			_ = os.Rename(s.local("b"), filepath.Join(canary, "aside"))
+			_ = os.Symlink(canary, s.local("b"))
+			_ = os.Remove(s.local("b"))
+			_ = os.Rename(filepath.Join(canary, "aside"), s.local("b"))
+		}
+	})
+	for range 2000 {
+		tree, err := Scan(s.dir, DefaultFiles, DefaultBytes)
+		var link *LinkError
+		if err != nil && !errors.As(err, &link) && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+		if err == nil && slices.ContainsFunc(tree.Entries, func(e Entry) bool { return strings.Contains(string(e.Path), "secret") }) {
+			t.Fatal("a link was followed")
+		}
+	}
+	close(stop)
+	swapping.Wait()
+	tree := s.scan()
+	s.must(os.Rename(s.dir, s.dir+".moved"), os.Symlink(canary, s.dir))
+	if sent, err := s.send(tree, 0, nil); err != nil || sent.Files != 50 {
+		t.Errorf("%+v, %v", sent, err)
+	}
+	s.must(os.Remove(s.dir), os.Rename(s.dir+".moved", s.dir))
+}
+
+// A host does not take another folder, behind a link, for the one that is offered.
+func TestProofsFollowNoLinks(t *testing.T) {
+	dir, other := t.TempDir(), t.TempDir()
+	if err := errors.Join(os.WriteFile(filepath.Join(other, "file"), nil, 0o600), os.Symlink(other, filepath.Join(dir, "sub"))); err != nil {
+		t.Fatal(err)
+	}
+	find, end := proofsIn(dir)
+	defer end()
+	for _, path := range []string{"sub/file", "../" + filepath.Base(other) + "/file", other + "/file"} {
+		if p, found := find(path); found {
+			t.Errorf("%s: %+v", path, p)
+		}
+	}
+	for _, path := range []string{".", "sub"} {
+		if _, found := find(path); !found {
+			t.Errorf("%s is not found", path)
 		}
 	}
 }

@@ -1,0 +1,74 @@
+package workdir
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// openBelow opens a path below an open folder and follows no link in any part of it: whoever may write to the folder can replace parts
+// of it at any time.
+func openBelow(folder *os.File, rel string, flags int) (*os.File, error) {
+	defer runtime.KeepAlive(folder)
+	full := filepath.Join(folder.Name(), rel)
+	if !filepath.IsLocal(rel) {
+		return nil, &fs.PathError{Op: "open", Path: full, Err: fs.ErrInvalid}
+	}
+	at, above := int(folder.Fd()), -1 // above is closed here, as opposed to the folder
+	parts := strings.Split(rel, "/")
+	for i, part := range parts {
+		step := unix.O_PATH | unix.O_DIRECTORY
+		if i == len(parts)-1 {
+			step = flags
+		}
+		fd, err := openAt(at, part, step|unix.O_NOFOLLOW|unix.O_CLOEXEC)
+		if above >= 0 {
+			unix.Close(above)
+		}
+		if err != nil {
+			return nil, &fs.PathError{Op: "open", Path: full, Err: err}
+		}
+		at, above = fd, fd
+	}
+	return os.NewFile(uintptr(at), full), nil
+}
+
+// openAt is openat(2), repeated where a signal interrupts it.
+func openAt(at int, name string, flags int) (fd int, err error) {
+	for {
+		if fd, err = unix.Openat(at, name, flags, 0); !errors.Is(err, unix.EINTR) {
+			return fd, err
+		}
+	}
+}
+
+// readLink returns the target of a link that was opened with O_PATH.
+func readLink(link *os.File) (string, error) {
+	defer runtime.KeepAlive(link)
+	target := make([]byte, unix.PathMax)
+	n, err := unix.Readlinkat(int(link.Fd()), "", target)
+	if err != nil {
+		return "", &fs.PathError{Op: "readlink", Path: link.Name(), Err: err}
+	}
+	return string(target[:n]), nil
+}
+
+// namesIn returns the sorted names of a folder that was opened with O_PATH.
+func namesIn(folder *os.File) ([]string, error) {
+	defer runtime.KeepAlive(folder)
+	fd, err := openAt(int(folder.Fd()), ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: folder.Name(), Err: err}
+	}
+	f := os.NewFile(uintptr(fd), folder.Name())
+	defer f.Close()
+	names, err := f.Readdirnames(-1)
+	slices.Sort(names)
+	return names, err
+}
