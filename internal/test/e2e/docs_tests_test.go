@@ -1,0 +1,134 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/gorun/gorun/internal/test/documents"
+)
+
+// proof is what the documentation names as a test, and the folder that it is said to be in.
+type proof struct{ name, folder string }
+
+// proofs returns the tests that a cell names: "`A`, `B`; `C` in FOLDER", where A and B are in the folder usual. What begins with no Test is a path
+// of the repository.
+func proofs(cell, usual string) (found []proof) {
+	for part := range strings.SplitSeq(cell, ";") {
+		names, folder, named := strings.Cut(part, " in ")
+		if !named {
+			folder = usual
+		}
+		for _, name := range regexp.MustCompile("`([^`]*)`").FindAllStringSubmatch(names, -1) {
+			found = append(found, proof{name[1], strings.TrimSpace(folder)})
+		}
+	}
+	return found
+}
+
+// exists reports whether the repository has the test in the folder.
+func (p proof) exists(t *testing.T) bool {
+	t.Helper()
+	if !strings.HasPrefix(p.name, "Test") {
+		_, err := os.Stat(filepath.Join(root, p.name))
+		return err == nil
+	}
+	name, script, sub := strings.Cut(p.name, "/")
+	if sub {
+		if _, err := os.Stat(filepath.Join(root, p.folder, "testdata/script", script+".txtar")); err != nil {
+			return false
+		}
+	}
+	files, err := filepath.Glob(filepath.Join(root, p.folder, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(text), "\nfunc "+name+"(t *testing.T)") {
+			return true
+		}
+	}
+	return false
+}
+
+// Every promise of the threat model names tests, and those exist.
+func TestEveryPromiseHasATest(t *testing.T) {
+	const usual = "internal/test/attacks"
+	_, table, found := strings.Cut(documents.Text(t, root, "docs/security.md"), "\n## Threat model\n")
+	table, _, _ = strings.Cut(table, "\n## ")
+	rows := 0
+	for line := range strings.Lines(table) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), " | ")
+		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| attacker |") {
+			continue
+		}
+		if rows++; len(cells) != 5 {
+			t.Errorf("%d cells: %s", len(cells), line)
+			continue
+		}
+		named := proofs(cells[4], usual)
+		if len(named) == 0 {
+			t.Errorf("no test shows: %s", line)
+		}
+		for _, p := range named {
+			if !p.exists(t) {
+				t.Errorf("there is no %s in %s, which is to show: %s", p.name, p.folder, line)
+			}
+		}
+	}
+	if !found || rows < 20 {
+		t.Errorf("docs/security.md has a threat model of %d rows", rows)
+	}
+}
+
+// Tests that any document names exist somewhere.
+func TestDocumentsNameExistingTests(t *testing.T) {
+	have := map[string]bool{}
+	err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, name := range regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w*)\(`).FindAllStringSubmatch(string(text), -1) {
+			have[name[1]] = true
+		}
+		return err
+	})
+	if err != nil || len(have) < 100 {
+		t.Fatalf("%d tests: %v", len(have), err)
+	}
+	for _, name := range documents.Names(t, root) {
+		for _, word := range regexp.MustCompile(`\b(?:Test|Fuzz|Benchmark)[A-Z]\w*`).FindAllString(documents.Text(t, root, name), -1) {
+			if !have[word] {
+				t.Errorf("%s names %s, which is no test", name, word)
+			}
+		}
+	}
+}
+
+func TestProofsCanFail(t *testing.T) {
+	got := proofs("`TestA`, `TestB`; `TestC/x`, `TestD` in ring; `.ci/supply`", "usual")
+	want := []proof{{"TestA", "usual"}, {"TestB", "usual"}, {"TestC/x", "ring"}, {"TestD", "ring"}, {".ci/supply", "usual"}}
+	if len(got) != len(want) {
+		t.Fatalf("%v", got)
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("%v, want %v", got[i], want[i])
+		}
+	}
+	for p, want := range map[proof]bool{
+		{"TestProofsCanFail", "internal/test/e2e"}: true, {"TestProofsCanFail", "ring"}: false, {"TestNothingSuch", "internal/test/e2e"}: false,
+		{"TestScripts/ssh", "internal/test/e2e"}: true, {"TestScripts/none", "internal/test/e2e"}: false, {".ci/supply", ""}: true, {".ci/none", ""}: false,
+	} {
+		if p.exists(t) != want {
+			t.Errorf("%v: want %v", p, want)
+		}
+	}
+}
