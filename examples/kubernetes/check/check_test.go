@@ -16,12 +16,78 @@ import (
 	"github.com/kubeflow/mpi-operator/pkg/apis/kubeflow/validation"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/pod-security-admission/api"
+	"k8s.io/pod-security-admission/policy"
 	"sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 )
 
-// sshPort is where the pods' servers listen: sshd_config names no other.
-const sshPort = 22
+// sshPort is where the pods' servers listen, which run without root.
+const sshPort = 2222
+
+// home is the home of the image's user.
+const home = "/home/gorun"
+
+// checkRestricted holds a pod against the Pod Security Standard "restricted", and more: it has no token for Kubernetes' API, cannot
+// write to its image, and reads Secrets only.
+func checkRestricted(t *testing.T, name string, spec corev1.PodSpec) {
+	t.Helper()
+	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	level := api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}
+	if result := policy.AggregateCheckResults(evaluator.EvaluatePod(level, &metav1.ObjectMeta{}, &spec)); !result.Allowed {
+		t.Errorf("%s: %s", name, result.ForbiddenDetail())
+	}
+	if token := spec.AutomountServiceAccountToken; token == nil || *token {
+		t.Errorf("%s has a token for the API", name)
+	}
+	if links := spec.EnableServiceLinks; links == nil || *links {
+		t.Errorf("%s gets variables of all Services", name)
+	}
+	user := spec.SecurityContext
+	if user == nil || user.RunAsUser == nil || *user.RunAsUser == 0 || user.RunAsGroup == nil || *user.RunAsGroup == 0 || user.FSGroup == nil {
+		t.Errorf("%s runs as %+v", name, user)
+	}
+	secrets := map[string]bool{}
+	for _, v := range spec.Volumes {
+		secrets[v.Name] = v.Secret != nil
+		if v.Secret != nil && *v.Secret.DefaultMode&0o227 != 0 {
+			t.Errorf("%s: the files of Secret %s have mode %#o", name, v.Secret.SecretName, *v.Secret.DefaultMode)
+		}
+	}
+	for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
+		if own := c.SecurityContext; own == nil || own.ReadOnlyRootFilesystem == nil || !*own.ReadOnlyRootFilesystem {
+			t.Errorf("%s: %s may write to its image", name, c.Name)
+		}
+		for _, m := range c.VolumeMounts {
+			if secrets[m.Name] && !m.ReadOnly {
+				t.Errorf("%s: %s may write to %s", name, c.Name, m.MountPath)
+			}
+		}
+	}
+}
+
+// Both sides of the image's SSH use the port of the manifests, and neither needs root.
+func TestConfigurations(t *testing.T) {
+	for name, lines := range map[string][]string{
+		"ssh_config":  {fmt.Sprintf("  Port %d", sshPort)},
+		"sshd_config": {fmt.Sprintf("Port %d", sshPort), "PidFile none", "UsePAM no", "PermitRootLogin no", "PasswordAuthentication no", "DisableForwarding yes"},
+		"Dockerfile":  {"USER 1000:1000"},
+	} {
+		text, err := os.ReadFile(path.Join("..", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range lines {
+			if !slices.Contains(strings.Split(string(text), "\n"), line) {
+				t.Errorf("%s lacks %q", name, line)
+			}
+		}
+	}
+}
 
 // decode reads the documents of a manifest; a field that the type does not have is an error.
 func decode(t *testing.T, name string, into ...any) {
@@ -92,6 +158,9 @@ func TestMPIJob(t *testing.T) {
 		t.Error(errs.ToAggregate())
 	}
 	workers := job.Spec.MPIReplicaSpecs[v2beta1.MPIReplicaTypeWorker]
+	for role, replicas := range job.Spec.MPIReplicaSpecs {
+		checkRestricted(t, string(role), replicas.Template.Spec)
+	}
 	launcher := only(t, job.Spec.MPIReplicaSpecs[v2beta1.MPIReplicaTypeLauncher].Template.Spec)
 	worker := only(t, workers.Template.Spec)
 	if np, slots := option(t, launcher.Args, "-np"), *workers.Replicas**job.Spec.SlotsPerWorker; np != fmt.Sprint(slots) {
@@ -104,7 +173,7 @@ func TestMPIJob(t *testing.T) {
 	if got := option(t, launcher.Args, "--host-keys"); got != "accept-new" {
 		t.Errorf("--host-keys %s", got)
 	}
-	if job.Spec.MPIImplementation != v2beta1.MPIImplementationOpenMPI || job.Spec.SSHAuthMountPath != "/root/.ssh" {
+	if job.Spec.MPIImplementation != v2beta1.MPIImplementationOpenMPI || job.Spec.SSHAuthMountPath != home+"/.ssh" {
 		t.Errorf("%s, keys in %s", job.Spec.MPIImplementation, job.Spec.SSHAuthMountPath)
 	}
 	if launcher.Image != worker.Image || !listens(worker) || !strings.Contains(strings.Join(worker.Command, " "), "sshd -D") {
@@ -138,6 +207,7 @@ func TestJob(t *testing.T) {
 	if !listens(c) {
 		t.Errorf("ports %v", c.Ports)
 	}
+	checkRestricted(t, "the pod", pod)
 	checkHosts(t, c.Command[len(c.Command)-1], job.Name, service.Name, int(*spec.Completions))
 	checkKeys(t, pod, c)
 }
@@ -155,26 +225,43 @@ func checkHosts(t *testing.T, script, job, service string, pods int) {
 	}
 }
 
-// checkKeys checks that sshd and gorun find the Secret's files, and nobody else does. README.md makes it.
+// checkKeys checks that sshd and gorun find the files of the Secrets that README.md makes, and that the container of ranks sees only
+// those that an init container has picked for its pod.
 func checkKeys(t *testing.T, pod corev1.PodSpec, c corev1.Container) {
 	t.Helper()
-	if len(pod.Volumes) != 1 || pod.Volumes[0].Secret == nil || len(c.VolumeMounts) != 1 {
-		t.Fatalf("volumes %v, mounted %v", pod.Volumes, c.VolumeMounts)
+	volumes := map[string]corev1.Volume{}
+	for _, v := range pod.Volumes {
+		volumes[v.Name] = v
 	}
-	secret, mount := pod.Volumes[0].Secret, c.VolumeMounts[0]
-	if *secret.DefaultMode != 0o400 || mount.Name != pod.Volumes[0].Name || mount.MountPath != "/root/.ssh" || !mount.ReadOnly {
-		t.Errorf("mode %#o, mounted %+v", *secret.DefaultMode, mount)
+	if len(pod.InitContainers) != 1 {
+		t.Fatalf("%d init containers", len(pod.InitContainers))
 	}
+	picks := pod.InitContainers[0]
 	guide, err := os.ReadFile("../README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, made := range []string{"secret generic " + secret.SecretName, "id_ed25519", "authorized_keys=", "known_hosts", "host_key"} {
-		if !strings.Contains(string(guide), made) {
-			t.Errorf("README.md does not make %s", made)
+	picked := picks.Command[len(picks.Command)-1]
+	for name, files := range map[string]string{
+		"client": "train-client --from-file=id_ed25519 --from-file=known_hosts\n",
+		"server": "train-server --from-file=host_key --from-file=authorized_keys=id_ed25519.pub\n",
+	} {
+		mounted := func(m corev1.VolumeMount) bool { return m.Name == name }
+		if v := volumes[name]; v.Secret == nil || v.Secret.SecretName != "train-"+name || !strings.Contains(string(guide), "secret generic "+files) {
+			t.Errorf("volume %+v; README.md should make it of %s", v, files)
+		}
+		if !slices.ContainsFunc(picks.VolumeMounts, mounted) || slices.ContainsFunc(c.VolumeMounts, mounted) || !strings.Contains(picked, "from=/"+name) {
+			t.Errorf("keys of the %s: %+v and %+v, %s", name, picks.VolumeMounts, c.VolumeMounts, picked)
 		}
 	}
-	if !strings.Contains(c.Command[len(c.Command)-1], "-h "+mount.MountPath+"/host_key") {
-		t.Errorf("sshd has no host key: %s", c.Command)
+	i := slices.IndexFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == home+"/.ssh" })
+	if i < 0 || !c.VolumeMounts[i].ReadOnly {
+		t.Fatalf("no keys in %+v", c.VolumeMounts)
+	}
+	if v := volumes[c.VolumeMounts[i].Name]; v.EmptyDir == nil || v.EmptyDir.Medium != corev1.StorageMediumMemory {
+		t.Errorf("keys are copied to %+v", v)
+	}
+	if !strings.Contains(c.Command[len(c.Command)-1], "-h "+home+"/.ssh/host_key") || !strings.Contains(string(guide), fmt.Sprintf("'[*.train]:%d ", sshPort)) {
+		t.Errorf("sshd has no host key, or gorun does not know it: %s", c.Command)
 	}
 }
