@@ -124,6 +124,9 @@ others.`,
 			if err := b.setFlags(cmd.Flags()); err != nil {
 				return err
 			}
+			if o.DryRun {
+				return run(cmd.Flags(), &o, program, cmd.OutOrStdout())
+			}
 			if err := run(cmd.Flags(), &o, program, report); err != nil {
 				return err
 			}
