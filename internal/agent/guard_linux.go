@@ -29,8 +29,10 @@ type GuardOptions struct {
 }
 
 // Guard starts the agent with this process's stdin, stdout and stderr, waits for it, kills every process that it leaves and returns its
-// exit code. It never reads stdin, and only polls it for the launcher's end. A signal that ends ctx is passed on to the agent.
+// exit code. It never reads stdin, and only polls it for the launcher's end. A signal that ends ctx is passed on to the agent. It
+// changes to the directory that wire.StartDirectory names.
 func Guard(ctx context.Context, opts GuardOptions) (code int, err error) {
+	goToStart()
 	if err := becomeSubreaper(); err != nil {
 		return wire.CodeHostFailed, fmt.Errorf("become subreaper: %w", err)
 	}
@@ -63,6 +65,19 @@ func Guard(ctx context.Context, opts GuardOptions) (code int, err error) {
 	left := cage.Sweep(sweepTime, func() { reapUntil(pid) })
 	services.RemoveOpenMPI4(self)
 	return code, unkillable(left)
+}
+
+// goToStart changes to the directory in which the host started the session, or to the top if it is gone. The shell that started the guard
+// could not: it found gorun in the current directory.
+func goToStart() {
+	dir, set := os.LookupEnv(wire.StartDirectory)
+	if !set {
+		return
+	}
+	os.Unsetenv(wire.StartDirectory)
+	if os.Chdir(dir) != nil {
+		_ = os.Chdir("/")
+	}
 }
 
 // unkillable is the error that processes left cannot be killed, nil if left is empty.

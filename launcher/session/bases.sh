@@ -1,6 +1,6 @@
 # shellcheck shell=sh disable=SC2154,SC2034
 # Defines enter, which goes to the cache in the $1-th of its possible places, if that is safe. With a second argument
-# it creates the cache.
+# it creates the cache, and makes sure of the current directory.
 
 enter() {
 	case $1 in
@@ -19,7 +19,12 @@ enter() {
 		[ -d "$s" ] || return 1
 	fi
 	cd -P "$s" && case $1$PWD in
-	[12]* | 3*/gorun-$u) trusted "$PWD" ;;
+	[12]* | 3*/gorun-$u) ;;
 	*) false ;;
-	esac
+	esac || return 1
+	if [ "$2" ]; then
+		mine && trusted "$PWD" .
+	else
+		trusted "$PWD"
+	fi
 }

@@ -1,17 +1,19 @@
 # shellcheck shell=sh disable=SC2154,SC2034
-# Runs the gorun at $1 with the other arguments, if it is safe there. A relative path is one in the cache, in any of its places.
+# Runs the gorun at $1 with the other arguments, if it is safe there. A relative path is one in the cache, in any of its places. It is run from
+# the directory that was checked, since the path may lead elsewhere by then, and changes to GORUN_START_DIR.
 
 o=$PWD x=$1
 shift
 run() {
 	cd -P "$d" 2>/dev/null || return 127
-	p=${PWD%/}/${x##*/}
-	[ -f "$p" ] && [ -x "$p" ] || return 127
-	trusted "$p" || return 83
-	$w "${x##*/}" || return 127
-	cd "$o" 2>/dev/null || cd /
+	p=${x##*/}
+	[ -f "./$p" ] && [ -x "./$p" ] || return 127
+	mine && trusted "${PWD%/}/$p" . "./$p" || return 83
+	$w "$p" || return 127
+	GORUN_START_DIR=$o
+	export GORUN_START_DIR
 	shift
-	exec "$p" "$@"
+	exec "./$p" "$@"
 }
 case $x in
 /*)

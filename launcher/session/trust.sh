@@ -1,9 +1,12 @@
-# shellcheck shell=sh disable=SC2154,SC2034
+# shellcheck shell=sh disable=SC2034
 # Defines trusted, which succeeds when only the user u and root can change the file or directory at $1, a path
-# without links. Each component belongs to one of them and is not writable by others. A sticky directory may be, as /tmp is.
-# A group may write whose number equals the owner's: it is the owner's private group. Components are checked from the
-# top down, so that a checked one cannot be exchanged later. A file system in user space (FUSE) may show anything, so it
-# must be theirs too.
+# without links, and mine. Each component belongs to one of them and is not writable by others. A sticky directory
+# may be, as /tmp is. A group may write whose number equals the owner's: it is the owner's private group. Components are checked from the
+# top down, so that a checked one cannot be exchanged later. More arguments are files in the current directory, and . itself, which may not be sticky.
+#
+# A file system in user space (FUSE) may show any owner, and another user may mount one at a directory of theirs between any two
+# commands. So mine succeeds when no other user serves the current directory, which stays the same whatever is mounted. The kernel tells by a
+# descriptor of it which mount that is.
 
 u=
 while read -r k v r; do
@@ -15,29 +18,32 @@ while read -r k v r; do
 	esac
 done 2>/dev/null </proc/self/status
 : "${u:=$(id -u)}"
-fuse=$(grep -cs " - fuse" /proc/self/mountinfo)
-mounted() {
-	while read -r m d n s at v; do
-		case ,${v##* }, in
-		,, | *,user_id=0,* | *,user_id=$u,*) continue ;;
+mine() {
+	m=
+	while read -r k v; do
+		case $k in
+		mnt_id:) m=$v ;;
 		esac
-		at=$(printf %b "$at")
-		case $1/ in
-		"$at"/*)
-			echo "not safe, others can change $at (a file system of another user)" >&2
-			return 0
-			;;
-		esac
-	done
-	return 1
+	done 2>/dev/null 3<. </proc/self/fdinfo/3
+	case $m in
+	"") t=$(stat -f -c %T . 2>/dev/null) a= ;;
+	*)
+		t=$(grep "^$m " /proc/self/mountinfo)
+		a=${t##* } t=${t##* - }
+		;;
+	esac
+	[ -e /proc/self/mountinfo ] && : "${t:=fuse}"
+	case $t,$a, in
+	fuse*,user_id=0,* | fuse*,user_id=$u,*) ;;
+	fuse*)
+		echo "not safe, others can change $PWD (a file system of another user)" >&2
+		return 1
+		;;
+	esac
 }
 trusted() {
-	case ${fuse:-0} in
-	0) ;;
-	*) grep -s " - fuse" /proc/self/mountinfo | mounted "$1" && return 1 ;;
-	esac
 	q=$1
-	set --
+	shift
 	while [ "$q" ]; do
 		set -- "$q" "$@"
 		q=${q%/*}
@@ -53,9 +59,17 @@ trusted() {
 			esac
 			case $m in
 			l*) ok= ;;
-			d????????[tT]*) ;;
+			d????????[tT]*)
+				case $f$m in
+				.d????w* | .d???????w*) ok= ;;
+				esac
+				;;
 			????????w* | ?????w*+*) ok= ;;
 			?????w*) [ "$o" = "$g" ] || ok= ;;
+			esac
+			case $f in
+			.) f=$PWD ;;
+			./*) f=$PWD${f#.} ;;
 			esac
 			[ "$ok" ] || {
 				echo "not safe, others can change $f ($m, user $o)" >&2

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/wire"
 )
 
 // home makes a directory with the files of a test, owned by the user.
@@ -32,7 +33,7 @@ func home(t *testing.T, make func(root string) error) string {
 	return root
 }
 
-const program = "#!/bin/sh\necho ran $1\n"
+const program = "#!/bin/sh\ncd \"$" + wire.StartDirectory + "\" && echo ran $1 in $PWD\n"
 
 // inCache is the program's place in the cache of a home.
 func inCache() string {
@@ -76,8 +77,14 @@ func TestStartScriptRunsOnlyWhatNobodyElseCanChange(t *testing.T) {
 		{name: "all may write", file: "bin/gorun", code: 83, make: func(r string) error { return put(r+"/bin/gorun", 0o757) }},
 		{name: "all may write the directory", file: "bin/gorun", code: 83, make: func(r string) error { return firstOf(put(r+"/bin/gorun", 0o755), os.Chmod(r+"/bin", 0o777)) }},
 		{name: "a directory further up", file: "a/b/gorun", code: 83, make: func(r string) error { return firstOf(put(r+"/a/b/gorun", 0o755), os.Chmod(r+"/a", 0o757)) }},
-		{name: "sticky", file: "tmp/gorun", make: func(r string) error {
+		{name: "below a sticky directory", file: "tmp/a/gorun", make: func(r string) error {
+			return firstOf(put(r+"/tmp/a/gorun", 0o755), os.Chmod(r+"/tmp", 0o777|os.ModeSticky))
+		}},
+		{name: "in a sticky directory", file: "tmp/gorun", code: 83, make: func(r string) error { // see mine in trust.sh
 			return firstOf(put(r+"/tmp/gorun", 0o755), os.Chmod(r+"/tmp", 0o777|os.ModeSticky))
+		}},
+		{name: "in a sticky directory of the user alone", file: "tmp/gorun", make: func(r string) error {
+			return firstOf(put(r+"/tmp/gorun", 0o755), os.Chmod(r+"/tmp", 0o755|os.ModeSticky))
 		}},
 		{name: "a stranger's file in a sticky directory", root: true, file: "tmp/gorun", code: 83, make: func(r string) error {
 			return firstOf(put(r+"/tmp/gorun", 0o755), os.Chmod(r+"/tmp", 0o777|os.ModeSticky), os.Chown(r+"/tmp/gorun", 65534, 65534))
@@ -123,7 +130,7 @@ func TestStartScriptRunsOnlyWhatNobodyElseCanChange(t *testing.T) {
 				var out, stderr bytes.Buffer
 				cmd.Stdout, cmd.Stderr = &out, &stderr
 				_ = cmd.Run()
-				if code := cmd.ProcessState.ExitCode(); code != tc.code || (tc.code == 0) != (out.String() == "ran a b\n") {
+				if code := cmd.ProcessState.ExitCode(); code != tc.code || (tc.code == 0) != (out.String() == "ran a b in "+root+"\n") {
 					t.Errorf("%s: exit status %d, want %d; %q, %s", shell, code, tc.code, &out, &stderr)
 				}
 				if tc.code != 0 && !strings.Contains(stderr.String(), map[int]string{83: "others can change ", 127: "not found"}[tc.code]) {

@@ -1,8 +1,10 @@
 package attacks
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -18,16 +20,7 @@ func mirage(t *testing.T, c *lab.Cluster, source, mount string) {
 		lab.Skip(t, "needs /dev/fuse")
 	}
 	asOn(t, c, attacker, `mkdir -p "$1"`, mount) // as fusermount asks
-	var out command.Output
-	cmd := onAs(t, c, "f1", 0, `exec "$@"`, command.Binary("fuse"), source, mount, "65534", "65533")
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Cancel()
-		_ = cmd.Wait()
-	})
+	out := serveMirage(t, c, `exec "$@"`, source, mount)
 	command.Await(t, "the mount", func() bool {
 		if strings.Contains(out.String(), "fuse: ") {
 			t.Fatal(out.String())
@@ -37,6 +30,22 @@ func mirage(t *testing.T, c *lab.Cluster, source, mount string) {
 	if got := asOn(t, c, victim, `stat -c '%u %a' "$1"`, mount); got != "65534 700\n" {
 		t.Fatalf("%s is of %q", mount, got)
 	}
+}
+
+// serveMirage starts a script of root that ends in the program fuse, and ends it with the test.
+func serveMirage(t *testing.T, c *lab.Cluster, script, source, mount string) *command.Output {
+	t.Helper()
+	var out command.Output
+	cmd := onAs(t, c, "f1", 0, script, command.Binary("fuse"), source, mount, "65534", "65533")
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Cancel()
+		_ = cmd.Wait()
+	})
+	return &out
 }
 
 // asOn runs a script on f1 as a user and returns its output.
@@ -49,13 +58,26 @@ func asOn(t *testing.T, c *lab.Cluster, uid int, script string, args ...string) 
 	return string(out)
 }
 
+// evilGorun puts a program of the attacker in the place of a staged gorun below the folder theirs. It says who runs it in the file wins.
+func evilGorun(s *commons, hash string) {
+	s.Helper()
+	s.as(0, `: >wins && chmod 666 wins`)
+	s.as(attacker, `mkdir theirs/`+hash+` && cd theirs/`+hash+` && printf '#!/bin/sh\nid -u >>`+s.dir+`/wins\n' >gorun && chmod 755 gorun && sleep .1 && echo mark >checked`)
+}
+
+func noWins(s *commons) {
+	s.Helper()
+	if wins := s.as(0, `cat wins`); wins != "" {
+		s.Errorf("the attacker's program was run by %q", wins)
+	}
+}
+
 // A gorun that another user's process shows as the victim's own, in the victim's own directory, is not run.
 func TestStagedGorunOfAnotherUsersFileSystemIsNotRun(t *testing.T) {
 	c := lab.MustNamespacesAs(t, victim, lab.Specs(1)...)
 	s := newCommons(t, c.Dir)
 	home, hash := userHome(t, c), installed(t, c)
-	s.as(0, `: >wins && chmod 666 wins`)
-	s.as(attacker, `mkdir theirs/`+hash+` && cd theirs/`+hash+` && printf '#!/bin/sh\nid -u >>`+c.Dir+`/wins\n' >gorun && chmod 755 gorun && sleep .1 && echo mark >checked`)
+	evilGorun(s, hash)
 	asOn(t, c, 0, "mount -t tmpfs -o mode=1777 tmpfs /var/tmp")
 	mirage(t, c, filepath.Join(c.Dir, "theirs"), "/var/tmp/gorun-65534")
 	asOn(t, c, victim, `/var/tmp/gorun-65534/$1/gorun && grep -x 65534 $2 && : >$2`, hash, filepath.Join(c.Dir, "wins")) // else nothing is shown
@@ -64,8 +86,56 @@ func TestStagedGorunOfAnotherUsersFileSystemIsNotRun(t *testing.T) {
 	command.StartPath(t, c, gorun, nil, "--wdir", "/", "-H", "f1", "true").Want(0) // from the home
 	asOn(t, c, 0, `mount -t tmpfs -o ro,mode=755,uid=65534 tmpfs "$1"`, home)
 	command.StartPath(t, c, gorun, nil, "--wdir", "/", "-H", "f1", "true").Want(125, "f1: ", "not safe, others can change /var/tmp/gorun-65534 (a file system of another user)")
-	if wins := s.as(0, `cat wins`); wins != "" {
-		t.Errorf("the attacker's program was run by %q", wins)
+	noWins(s)
+}
+
+// striker is in the place of ls and grep on the host: at one of their calls it lets the attacker mount, before the real program runs. $0 is its
+// own path, and its folder has the number of the call.
+const striker = `#!/bin/sh
+dir=${0%/*}
+echo call >>$dir/calls
+if [ $(wc -l <$dir/calls) = $(cat $dir/when) ]; then
+	: >$dir/strike
+	until [ "$(stat -c %a /var/tmp/gorun-65534)" = 700 ]; do sleep .01; done
+fi
+PATH=/usr/bin:/bin exec ${0##*/} "$@"
+`
+
+// The attacker mounts in the middle of the checks on the host, between any two of its commands. Before, the path is the attacker's directory.
+func TestMountDuringTheChecksIsNotRun(t *testing.T) {
+	if _, err := os.Stat("/dev/fuse"); err != nil {
+		lab.Skip(t, "needs /dev/fuse")
+	}
+	tools := t.TempDir()
+	c := lab.MustNamespacesAs(t, victim, lab.Spec{Env: []string{"PATH=" + tools + ":/usr/bin:/bin"}})
+	s := newCommons(t, c.Dir)
+	s.as(0, fmt.Sprintf(`chmod 755 %[1]s/.. && chmod 777 %[1]s`, tools))
+	for _, tool := range []string{"ls", "grep"} {
+		if err := os.WriteFile(filepath.Join(tools, tool), []byte(striker), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	home, hash := userHome(t, c), installed(t, c)
+	evilGorun(s, hash)
+	asOn(t, c, 0, `mount -t tmpfs -o mode=1777 tmpfs /var/tmp && mount -t tmpfs -o ro,mode=755,uid=65534 tmpfs "$1"`, home)
+	for when := 1; ; when++ {
+		s.as(0, fmt.Sprintf(`cd %s && rm -f strike && : >calls && echo %d >when && chmod 666 calls`, tools, when))
+		asOn(t, c, attacker, `mkdir -m 755 /var/tmp/gorun-65534`)
+		serveMirage(t, c, `until [ -e `+tools+`/strike ]; do sleep .01; done; exec "$@"`, filepath.Join(c.Dir, "theirs"), "/var/tmp/gorun-65534")
+		r := command.StartPath(t, c, filepath.Join(home, "bin/gorun"), nil, "--wdir", "/", "-H", "f1", "true")
+		if code := r.Wait(); code != 125 || !strings.Contains(r.Err.String(), "not safe, others can change /var/tmp/gorun-65534 (") {
+			t.Errorf("a mount at call %d: exit code %d: %s", when, code, &r.Err)
+		}
+		noWins(s)
+		asOn(t, c, 0, `umount -l /var/tmp/gorun-65534 2>/dev/null; rmdir /var/tmp/gorun-65534`)
+		calls, err := strconv.Atoi(strings.TrimSpace(s.as(0, `wc -l <`+tools+`/calls`)))
+		if err != nil || t.Failed() {
+			t.Fatalf("%v, of %d calls", err, calls)
+		}
+		if calls < when {
+			t.Logf("%d calls", calls)
+			return
+		}
 	}
 }
 
@@ -90,7 +160,5 @@ func TestFileSystemsOfAnotherUserAreNotTrusted(t *testing.T) {
 			t.Errorf("%v: %v: %s", tc, err, out)
 		}
 	}
-	if wins := s.as(0, `cat wins`); wins != "" {
-		t.Errorf("the attacker's program was run by %q", wins)
-	}
+	noWins(s)
 }
