@@ -157,5 +157,5 @@ func benchProgram(device string) ([]string, error) {
 	if err != nil {
 		return nil, usage.Errorf(usage.Hint(err), "--device cuda: %w", err)
 	}
-	return []string{program}, nil
+	return []string{"/proc/self/exe", benchDeviceRank, program}, nil
 }

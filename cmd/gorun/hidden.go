@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime"
 	"syscall"
 
 	"github.com/gorun/gorun/internal/agent"
 	"github.com/gorun/gorun/internal/bench"
 	"github.com/gorun/gorun/internal/cli/exitcode"
+	"github.com/gorun/gorun/internal/cli/job"
 	"github.com/gorun/gorun/internal/transport/srun"
 	"github.com/gorun/gorun/launcher"
 )
@@ -66,4 +68,17 @@ func runBenchRank(args []string) int {
 		return 1
 	}
 	return 0
+}
+
+// benchDeviceRank is the hidden command that runs one rank of a benchmark of GPUs.
+const benchDeviceRank = "__bench-device"
+
+// runBenchDeviceRank becomes the gorun-bench at path, with the options. Every host has its own, and checks that no other user has put it there.
+func runBenchDeviceRank(path, options string) int {
+	program, err := job.Sibling(path, filepath.Base(path))
+	if err == nil {
+		err = syscall.Exec(program, []string{program, options}, os.Environ())
+	}
+	fmt.Fprintln(os.Stderr, "gorun bench: --device cuda:", err)
+	return exitcode.Launch
 }

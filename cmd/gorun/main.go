@@ -29,6 +29,9 @@ func main() {
 	if len(args) > 0 && args[0] == benchRank {
 		os.Exit(runBenchRank(args[1:]))
 	}
+	if len(args) == 3 && args[0] == benchDeviceRank {
+		os.Exit(runBenchDeviceRank(args[1], args[2]))
+	}
 	os.Exit(runCLI(os.Args, os.Stdin, os.Stdout, os.Stderr))
 }
 

@@ -48,3 +48,19 @@ func TestProgramsOfOthersBesideGorunAreNotRun(t *testing.T) {
 		t.Errorf("who ran the attacker's programs: %q", wins)
 	}
 }
+
+// The victim's own gorun-bench is on the launcher's machine, and the attacker has put another at its path on a host.
+func TestBenchmarkOfAnotherUserOnAHostIsNotRun(t *testing.T) {
+	c := lab.MustNamespacesAs(t, victim, lab.Specs(1)...)
+	s := newCommons(t, c.Dir)
+	s.as(0, `chmod 1777 open && : >wins && chmod 666 wins`)
+	s.as(victim, `mkdir open/bin && cp `+command.Binary("gorun")+` open/bin/gorun && printf '#!/bin/sh\nexit 9\n' >open/bin/gorun-bench && chmod 755 open/bin/gorun-bench`)
+	asOn(t, c, 0, `mount -t tmpfs -o mode=1777 tmpfs "$1"`, s.dir+"/open")
+	asOn(t, c, attacker, `mkdir "$1/open/bin" && printf '#!/bin/sh\nid -u >>%s/wins\n' "$1" >"$1/open/bin/gorun-bench" && chmod 755 "$1/open/bin/gorun-bench"`, s.dir)
+	gorun := filepath.Join(c.Dir, "open/bin/gorun")
+	bench := []string{"bench", "allreduce", "--device", "cuda", "-np", "1", "-H"}
+	command.StartPath(t, c, gorun, nil, append(bench, "f1")...).Want(125, "use "+gorun+"-bench: not safe, others can change "+filepath.Dir(gorun), "user 65533")
+	noWins(s)
+	asOn(t, c, 0, `umount "$1"`, s.dir+"/open")
+	command.StartPath(t, c, gorun, nil, append(bench, "f1")...).Want(9) // the victim's
+}
