@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import re
 import sys
 from typing import Any, List, Optional, Tuple
@@ -40,6 +39,8 @@ def parts_of(value: Any) -> Optional[Parts]:
                 tensor = getattr(tensor, resolve)()
         tensor = tensor.contiguous()
         size = tensor.numel() * tensor.element_size()
+        import ctypes  # here, so that importing gorun loads no library
+
         data = bytes((ctypes.c_char * size).from_address(tensor.data_ptr())) if size else b""
         return "tensor", name, list(tensor.shape), data
     return None
@@ -77,6 +78,8 @@ def tensor_of(name: Any, shape: Any, data: memoryview) -> Any:
     if name == "bool":
         _check_bools(data)
     tensor = torch.empty(shape, dtype=dtype)
+    import ctypes
+
     ctypes.memmove(tensor.data_ptr(), bytes(data), len(data))
     return tensor
 
