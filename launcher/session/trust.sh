@@ -6,7 +6,7 @@
 #
 # A file system in user space (FUSE) may show any owner, and another user may mount one at a directory of theirs between any two
 # commands. So mine succeeds when no other user serves the current directory, which stays the same whatever is mounted. The kernel tells by a
-# descriptor of it which mount that is.
+# descriptor of it which mount that is. In a chroot the mount of its root is not in the list; then the type of the file system counts.
 
 u=
 while read -r k v r; do
@@ -25,14 +25,16 @@ mine() {
 		mnt_id:) m=$v ;;
 		esac
 	done 2>/dev/null 3<. </proc/self/fdinfo/3
-	case $m in
-	"") t=$(stat -f -c %T . 2>/dev/null) a= ;;
-	*)
+	t= a=
+	if [ "$m" ]; then
 		t=$(grep "^$m " /proc/self/mountinfo)
 		a=${t##* } t=${t##* - }
-		;;
-	esac
-	[ -e /proc/self/mountinfo ] && : "${t:=fuse}"
+	fi
+	if [ -z "$t" ] && [ -e /proc/self/mountinfo ]; then
+		case $(stat -f -c %t . 2>/dev/null) in
+		"" | 65735546) t=fuse ;;
+		esac
+	fi
 	case $t,$a, in
 	fuse*,user_id=0,* | fuse*,user_id=$u,*) ;;
 	fuse*)
