@@ -185,6 +185,41 @@ KERNEL(const_opStream, 0, stream)
 	SFENCE
 	FINISH
 
+// CX is the array of the source and the destination in the cache.
+KERNEL(const_opTwice, 0, twice)
+	MOVQ (CX), R8
+	MOVQ 8(CX), R9
+four:
+	LEAQ (4*BYTES)(BX), DI
+	CMPQ DI, SI
+	JGT one
+	READ( , (0*BYTES)(R8)(BX*1), V0)
+	READ( , (1*BYTES)(R8)(BX*1), V1)
+	READ( , (2*BYTES)(R8)(BX*1), V2)
+	READ( , (3*BYTES)(R8)(BX*1), V3)
+	WRITE( , V0, (0*BYTES)(R9)(BX*1))
+	WRITE( , V1, (1*BYTES)(R9)(BX*1))
+	WRITE( , V2, (2*BYTES)(R9)(BX*1))
+	WRITE( , V3, (3*BYTES)(R9)(BX*1))
+	STREAM( , , V0, (0*BYTES)(AX)(BX*1))
+	STREAM( , , V1, (1*BYTES)(AX)(BX*1))
+	STREAM( , , V2, (2*BYTES)(AX)(BX*1))
+	STREAM( , , V3, (3*BYTES)(AX)(BX*1))
+	MOVQ DI, BX
+	JMP four
+one:
+	LEAQ BYTES(BX), DI
+	CMPQ DI, SI
+	JGT rest
+	READ( , (R8)(BX*1), V0)
+	WRITE( , V0, (R9)(BX*1))
+	STREAM( , , V0, (AX)(BX*1))
+	MOVQ DI, BX
+	JMP one
+rest:
+	SFENCE
+	FINISH
+
 REDUCE_F32(const_Sum, sumF32, SIMPLE, VADDPS)
 REDUCE_F32(const_Prod, prodF32, SIMPLE, VMULPS)
 REDUCE_F32(const_Min, minF32, MIN_PS, )

@@ -216,11 +216,13 @@ func TestCopies(t *testing.T) {
 		lengths = append(lengths, n)
 	}
 	for _, n := range lengths {
-		a := newArrays(2, n, func(array int) int { return n*7 + array*29 })
+		a := newArrays(3, n, func(array int) int { return n*7 + array*29 })
 		fill(r, U8, a.array(0))
 		before := bytes.Clone(a.memory)
 		expected := bytes.Clone(a.memory)
 		copy(expected[a.at[1]:], a.array(0))
+		both := bytes.Clone(expected)
+		copy(both[a.at[2]:], a.array(0))
 		Copy(a.pointer(1), a.pointer(0), n)
 		same(t, fmt.Sprintf("Copy of %d bytes", n), a.memory, expected)
 		for _, set := range sets(t) {
@@ -228,6 +230,10 @@ func TestCopies(t *testing.T) {
 			set.CopyNT(a.pointer(1), a.pointer(0), n)
 			set.CopyNT(a.pointer(1), a.pointer(1), n)
 			same(t, fmt.Sprintf("%v: CopyNT of %d bytes", set, n), a.memory, expected)
+			copy(a.memory, before)
+			set.CopyTwice(a.pointer(1), a.pointer(2), a.pointer(0), n)
+			set.CopyTwice(a.pointer(0), a.pointer(2), a.pointer(0), n)
+			same(t, fmt.Sprintf("%v: CopyTwice of %d bytes", set, n), a.memory, both)
 		}
 	}
 }
@@ -249,6 +255,7 @@ func TestNoAllocations(t *testing.T) {
 			set.Convert(F16, pc, F32, pa, 201)
 			set.Convert(F32, pc, BF16, pa, 201)
 			set.CopyNT(pc, pa, 801)
+			set.CopyTwice(pc, pb, pa, 801)
 		})
 		if allocs != 0 {
 			t.Errorf("%v: %v allocations", set, allocs)

@@ -169,5 +169,27 @@ func (s Set) CopyNT(dst, src unsafe.Pointer, n int) {
 	}
 }
 
+// CopyTwice copies n bytes to near, which is in the cache afterwards, and to far, past the
+// cache. It reads them once. The arrays must not overlap, but far may be src.
+func (s Set) CopyTwice(far, near, src unsafe.Pointer, n int) {
+	if far == src {
+		Copy(near, src, n)
+		return
+	}
+	copyBoth := func(from, to int) {
+		if from < to {
+			Copy(unsafe.Add(near, from), unsafe.Add(src, from), to-from)
+			Copy(unsafe.Add(far, from), unsafe.Add(src, from), to-from)
+		}
+	}
+	from := min(n, -int(uintptr(far))&(ntAlign-1))
+	copyBoth(0, from)
+	for from < n {
+		to := min(from+maxPiece, n)
+		copyBoth(s.tier.copyTwice(far, near, src, from, to), to)
+		from = to
+	}
+}
+
 // ntAlign is the alignment in bytes that stores past the cache need.
 const ntAlign = 64

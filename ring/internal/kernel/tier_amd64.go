@@ -27,6 +27,7 @@ const (
 	opWiden                    // from a type to F32
 	opNarrow                   // from F32 to a type
 	opStream                   // CopyNT
+	opTwice                    // CopyTwice
 )
 
 // A kernel's number is its type's times typeStride plus its operation's.
@@ -106,4 +107,9 @@ func (t tier) convert(dstType DType, dst unsafe.Pointer, srcType DType, src unsa
 
 func (t tier) copyNT(dst, src unsafe.Pointer, from, to int) int {
 	return t.run(opStream, 0, dst, src, 0, from, to)
+}
+
+func (t tier) copyTwice(far, near, src unsafe.Pointer, from, to int) int {
+	ends := [2]unsafe.Pointer{src, near}
+	return t.run(opTwice, 0, far, unsafe.Pointer(&ends), 0, from, to)
 }

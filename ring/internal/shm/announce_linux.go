@@ -4,9 +4,13 @@ import "sync/atomic"
 
 // announcement is the call that a rank is in. Only that rank writes it.
 type announcement struct {
-	place atomic.Uint64 // 0 while sign changes
-	sign  atomic.Uint64
+	place atomic.Uint64
+	// signs has the sign of a place at its last two bits: places grow by at most 2, so the
+	// sign of one is not overwritten before the rank has announced the next.
+	signs [4]atomic.Uint64
 }
+
+func (a *announcement) sign(place uint64) *atomic.Uint64 { return &a.signs[place%4] }
 
 // Announce publishes the call that this rank is in, so that ranks in different calls that
 // wait for each other find out. Place numbers the calls: 2k-1 is the k-th collective, which
@@ -15,9 +19,9 @@ type announcement struct {
 func (g *Group) Announce(place, sign uint64) {
 	g.wait.place, g.wait.sign = place, sign
 	mine := &g.seg.controls[g.rank].call
-	mine.place.Store(0)
-	mine.sign.Store(sign)
+	mine.sign(place).Store(sign)
 	mine.place.Store(place)
+	g.wait.crowd.locate()
 }
 
 // Meanwhile sets a check that this rank makes at intervals while it waits. An error of look
@@ -30,7 +34,7 @@ func (g *Group) Meanwhile(look func() error) { g.wait.idle = look }
 func (w *waiter) differs(q int) error {
 	theirs := &w.controls[q].call
 	place := theirs.place.Load()
-	sign := theirs.sign.Load()
+	sign := theirs.sign(place).Load()
 	if theirs.place.Load() != place {
 		return nil
 	}

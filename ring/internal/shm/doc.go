@@ -32,7 +32,8 @@
 // between yields of the processor; then it sleeps, and checks at intervals that the other
 // rank is alive. With more ranks than cores it yields at once, which costs one process
 // switch where a futex costs two and a wakeup. Spinning longer is no gain: two ranks may
-// be on one core even if there are enough, and then spinning delays the other.
+// be on one core even if there are enough, and then spinning delays the other, until one
+// of them moves (type crowd).
 //
 // # The memory
 //

@@ -97,7 +97,7 @@ func (c *gathering) small() error {
 }
 
 func (c *gathering) run(stage staging) error {
-	c.stage = stage
+	c.stage = stage.of(c.most * c.g.size)
 	blocks := ceil(c.most, slotSize)
 	first := c.g.advance(blocks)
 	if err := c.copyIn(first, 0); err != nil {
@@ -131,11 +131,17 @@ func (c *gathering) copyIn(first uint32, b int) error {
 		return err
 	}
 	mine, off, length := c.block(g.rank, b)
-	if length > 0 {
-		g.write(c.stage, g.slot(g.rank, n), unsafe.Add(c.src, off), length)
+	switch slot := g.slot(g.rank, n); {
+	case length == 0:
+		g.put(n, c.sign)
+	case c.stage == streamed:
+		g.kernels.CopyTwice(unsafe.Add(c.buf, mine.Off+off), slot, unsafe.Add(c.src, off), length)
+		g.put(n, c.sign)
+	default:
+		g.write(c.stage, slot, unsafe.Add(c.src, off), length)
+		g.put(n, c.sign)
+		copyPart(c.buf, mine.Off+off, c.src, off, length)
 	}
-	g.put(n, c.sign)
-	copyPart(c.buf, mine.Off+off, c.src, off, length)
 	return nil
 }
 
@@ -148,8 +154,17 @@ func (c *gathering) copyOut(first uint32, b int) error {
 			return err
 		}
 		r, off, length := c.block(q, b)
-		copyPart(c.buf, r.Off+off, g.slot(q, n), 0, length)
+		g.result(c.stage, c.buf, r.Off+off, g.slot(q, n), 0, length)
 	}
 	g.seg.controls[g.rank].done.set(n + 1)
 	return nil
+}
+
+// result copies the n bytes at their offsets to the caller's memory.
+func (g *Group) result(stage staging, dst unsafe.Pointer, dstOff int, src unsafe.Pointer, srcOff, n int) {
+	if stage == streamed && n > 0 {
+		g.kernels.CopyNT(unsafe.Add(dst, dstOff), unsafe.Add(src, srcOff), n)
+		return
+	}
+	copyPart(dst, dstOff, src, srcOff, n)
 }

@@ -2,6 +2,7 @@ package shm
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"sync/atomic"
 	"unsafe"
@@ -186,6 +187,6 @@ func newGroup(rank int, seg *segment, kernels kernel.Set, broken *atomic.Bool) *
 		srcs:   make([]unsafe.Pointer, ranks),
 		posted: make([]uint32, ranks),
 		taken:  make([]uint32, ranks),
-		wait:   waiter{spin: float64(ranks) <= usableCores(seg.controls), broken: broken, controls: seg.controls},
+		wait:   waiter{broken: broken, controls: seg.controls, crowd: crowd{fair: int(math.Ceil(float64(ranks) / usableCores(seg.controls))), rank: rank, all: seg.controls}},
 	}
 }

@@ -124,7 +124,10 @@ type reduction struct {
 }
 
 func (r *reduction) run(stage staging) error {
-	r.stage = stage
+	r.stage = stage.of(r.bytes)
+	if r.stage == streamed && r.dst == r.src {
+		r.stage = throughCache // the lines of the result were read a moment ago
+	}
 	blocks := r.blocks()
 	first := r.g.advance(blocks)
 	if err := r.copyIn(first, 0); err != nil {
@@ -249,7 +252,7 @@ func (r *reduction) reduce(first uint32, b int) error {
 	default:
 		r.combine(slot, 0, at, length)
 		own.out.set(n + 1)
-		copyPart(r.dst, at, slot, 0, length)
+		g.result(r.stage, r.dst, at, slot, 0, length)
 	}
 	return nil
 }
@@ -292,7 +295,7 @@ func (r *reduction) copyOut(first uint32, b int) error {
 			return err
 		}
 		at, place, length := r.stripe(q, b)
-		copyPart(r.dst, at, g.slot(q, n), place, length)
+		g.result(r.stage, r.dst, at, g.slot(q, n), place, length)
 	}
 	g.seg.controls[g.rank].done.set(n + 1)
 	return nil

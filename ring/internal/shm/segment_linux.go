@@ -35,7 +35,10 @@ type control struct {
 	pid   atomic.Int32                  // of the rank
 	left  atomic.Uint32                 // 1: it has closed the group
 	stage [kinds][classes]atomic.Uint32 // the staging that rank 0 chose for all
-	_     [2*lineSize - 8*slots - 32 - 4*kinds*classes - unsafe.Sizeof(unix.CPUSet{})]byte
+
+	yielding atomic.Uint32 // the processor that the rank yields while it waits, plus 1; 0: none
+	located  atomic.Uint32 // the processor on which the rank was lately, plus 1; 0: unknown
+	_        [3*lineSize - 8*slots - 64 - 4*kinds*classes - unsafe.Sizeof(unix.CPUSet{})]byte
 }
 
 type counter struct {

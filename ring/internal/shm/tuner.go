@@ -1,19 +1,33 @@
 package shm
 
-// staging is a way to write bytes to a slot.
+// staging is a way to write bytes to slots and results.
 type staging uint32
 
 const (
-	// throughCache leaves them in the writer's cache: best if the reader shares that
-	// cache, or reaches it fast.
+	// throughCache leaves both in the writer's cache: best if the reader shares that
+	// cache, or reaches it fast, and results fit the cache.
 	throughCache staging = iota
-	// pastCache writes them to memory: best if processors are far apart, since dirty
+	// streamed writes results to memory: best if they do not fit the cache, which would
+	// read their lines before they are written.
+	streamed
+	// pastCache writes slots to memory: best if processors are far apart, since dirty
 	// lines of another's cache come one by one and memory comes in streams.
 	pastCache
 	stagings
 )
 
-const exploreEvery = 32 // calls
+const exploreEvery = 40 // calls
+
+// minStreamed is the least result in bytes that may not fit the cache.
+const minStreamed = 4 << 20
+
+// of returns s for a result of so many bytes: a small one is not streamed.
+func (s staging) of(bytes int) staging {
+	if s == streamed && bytes < minStreamed {
+		return throughCache
+	}
+	return s
+}
 
 // kind is a kind of call that is tuned on its own.
 type kind int
@@ -41,29 +55,39 @@ func class(bytes int) int {
 	return 2
 }
 
-// tuner finds the faster staging by the time of whole calls. It tries the other one at
+// tuner finds the fastest staging by the time of whole calls. It tries the others in turn at
 // intervals, since virtual processors move.
 type tuner struct {
 	cost  [stagings]float64 // time per byte, a moving average; 0: not known
+	last  staging           // of the last call
 	calls int
+	tries int
 }
 
 // next records the cost per byte of a call with used, and returns the staging for the next
 // call.
 func (t *tuner) next(used staging, perByte float64) staging {
-	if t.cost[used] == 0 {
+	first := t.calls == 0 || used != t.last
+	t.last = used
+	t.calls++
+	switch {
+	case first:
+		return used // once more: this call found the cache as another staging had left it
+	case t.cost[used] == 0:
 		t.cost[used] = perByte
-	} else {
+	default:
 		// Clamped, since a rank may have been descheduled during this call.
 		t.cost[used] = (t.cost[used] + min(perByte, 2*t.cost[used])) / 2
 	}
-	t.calls++
-	other := pastCache - used
-	if t.cost[other] == 0 || t.calls%exploreEvery == 0 {
-		return other
+	if t.calls >= exploreEvery*(t.tries+1) {
+		t.tries++
+		return staging(t.tries % int(stagings))
 	}
-	if t.cost[other] < t.cost[used] {
-		return other
+	best := throughCache
+	for s, cost := range t.cost { // one that is not known comes first
+		if cost < t.cost[best] {
+			best = staging(s)
+		}
 	}
-	return used
+	return best
 }

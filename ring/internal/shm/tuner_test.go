@@ -13,7 +13,7 @@ func play(t *tuner, calls int, cost func(staging) float64) (used [stagings]int) 
 }
 
 func TestTunerFindsTheFasterStaging(t *testing.T) {
-	for _, best := range []staging{throughCache, pastCache} {
+	for best := range stagings {
 		var tuner tuner
 		cost := func(s staging) float64 {
 			if s == best {
@@ -24,9 +24,9 @@ func TestTunerFindsTheFasterStaging(t *testing.T) {
 		if used := play(&tuner, 1000, cost); used[best] < 950 {
 			t.Errorf("the better staging %d was used %d times of 1000", best, used[best])
 		}
-		// The processors move, and the other staging becomes faster.
-		best = pastCache - best
-		if used := play(&tuner, 1000, cost); used[best] < 900 {
+		// The processors move, and another staging becomes faster.
+		best = (best + 1) % stagings
+		if used := play(&tuner, 1000, cost); used[best] < 850 {
 			t.Errorf("after a change the better staging %d was used %d times of 1000", best, used[best])
 		}
 	}
@@ -47,5 +47,38 @@ func TestTunerSurvivesOutliers(t *testing.T) {
 	})
 	if used[pastCache] < 8500 {
 		t.Errorf("the better staging was used %d times of 10000", used[pastCache])
+	}
+}
+
+// The first call after a change finds the cache as another staging left it, and is slow whatever the staging.
+func TestTunerJudgesTheSecondCall(t *testing.T) {
+	for best := range stagings {
+		var tuner tuner
+		last := stagings
+		used := play(&tuner, 1000, func(s staging) float64 {
+			cost := 1.5
+			switch {
+			case s != last:
+				cost = 4
+			case s == best:
+				cost = 1
+			}
+			last = s
+			return cost
+		})
+		if used[best] < 900 {
+			t.Errorf("the better staging %d was used %d times of 1000", best, used[best])
+		}
+	}
+}
+
+func TestSmallResultsAreNotStreamed(t *testing.T) {
+	for s := range stagings {
+		if got := s.of(minStreamed); got != s {
+			t.Errorf("staging %d of a large result is %d", s, got)
+		}
+	}
+	if streamed.of(minStreamed-1) != throughCache || pastCache.of(1) != pastCache {
+		t.Error("a small result is streamed, or its slots are not written past the cache")
 	}
 }

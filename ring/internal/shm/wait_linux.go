@@ -15,19 +15,20 @@ import (
 
 const (
 	spinFor  = 5 * time.Microsecond  // of spinning
-	pauses   = 4                     // processor pauses between two polls: 10 to 140 cycles each
+	hurried  = 64                    // first polls, without a pause: about as long as a tiny message takes
+	pauses   = 4                     // processor pauses between two later polls: 10 to 140 cycles each
 	clocked  = 16                    // polls between two readings of the clock
 	yields   = 50                    // polls with a yield after each
 	idle     = 6                     // times as many yields if every rank has a core
 	sleepMax = 50 * time.Millisecond // one sleep, before the next check that the job is alive
 )
 
-// waiter waits for counters: it spins at first if every rank has a core, then yields to
-// other processes, then sleeps.
+// waiter waits for counters: it spins at first if every rank can have a core, then yields
+// to other processes, then sleeps.
 type waiter struct {
-	spin     bool
 	broken   *atomic.Bool // the job is over: every wait ends
 	controls []*control
+	crowd    crowd
 	place    uint64 // of this rank's call, and its sign: see Group.Announce
 	sign     uint64
 	idle     func() error // a check of the rest of the job while waiting, or nil
@@ -70,12 +71,27 @@ func (w *waiter) vain(q int) error {
 // look polls ready for a while and returns its last result.
 func (w *waiter) look(ready func() bool) bool {
 	looks := yields
-	if w.spin {
+	if w.crowd.fair == 1 {
 		if spin(ready) {
 			return true
 		}
 		looks *= idle
 	}
+	defer w.crowd.exit()
+	if w.crowd.enter() && w.crowd.disperse() {
+		return ready()
+	}
+	if w.poll(looks, ready) {
+		return true
+	}
+	if w.crowd.shared() {
+		w.crowd.disperse()
+	}
+	return ready()
+}
+
+// poll yields before each look.
+func (w *waiter) poll(looks int, ready func() bool) bool {
 	for range looks {
 		if w.broken.Load() {
 			return false
@@ -93,14 +109,16 @@ func (w *waiter) look(ready func() bool) bool {
 func spin(ready func() bool) bool {
 	var begun time.Time
 	for looks := 1; ; looks++ {
-		pause(pauses)
+		if looks > hurried {
+			pause(pauses)
+		}
 		if ready() {
 			return true
 		}
 		switch {
-		case looks == clocked:
+		case looks == hurried:
 			begun = time.Now()
-		case looks%clocked == 0 && time.Since(begun) > spinFor:
+		case looks > hurried && looks%clocked == 0 && time.Since(begun) > spinFor:
 			return false
 		}
 	}

@@ -1,0 +1,130 @@
+package shm
+
+import (
+	"runtime"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// keep makes this thread run on processors of its affinity alone, which it returns, until the test ends.
+func keep(t *testing.T) unix.CPUSet {
+	t.Helper()
+	runtime.LockOSThread()
+	var before unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &before); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.SchedSetaffinity(0, &before); err != nil {
+			t.Error(err)
+		}
+		runtime.UnlockOSThread()
+	})
+	return before
+}
+
+func TestLeave(t *testing.T) {
+	before := keep(t)
+	if before.Count() < 2 {
+		t.Skip("it needs two processors")
+	}
+	left := false
+	for range 100 { // the kernel may move it back before it looks
+		here := processor()
+		if !leave() {
+			t.Fatal("this thread may use two processors and did not leave one")
+		}
+		left = left || processor() != here
+		var after unix.CPUSet
+		if err := unix.SchedGetaffinity(0, &after); err != nil || after != before {
+			t.Fatalf("affinity %v, before %v (%v)", after, before, err)
+		}
+	}
+	if !left {
+		t.Error("100 times this thread was on the same processor after it had left it")
+	}
+}
+
+func TestLeaveTheOnlyProcessor(t *testing.T) {
+	keep(t)
+	var one, after unix.CPUSet
+	one.Set(int(processor()))
+	if err := unix.SchedSetaffinity(0, &one); err != nil {
+		t.Fatal(err)
+	}
+	if leave() {
+		t.Error("this thread left the only processor that it may use")
+	}
+	if err := unix.SchedGetaffinity(0, &after); err != nil || after != one {
+		t.Errorf("affinity %v, want %v (%v)", after, one, err)
+	}
+}
+
+// A rank that makes calls says on which processor, for those that wait for it there in vain.
+func TestLocated(t *testing.T) {
+	keep(t)
+	var one unix.CPUSet
+	one.Set(int(processor()))
+	if err := unix.SchedSetaffinity(0, &one); err != nil {
+		t.Fatal(err)
+	}
+	controls := []*control{new(control), new(control)}
+	busy, waiting := crowd{fair: 1, rank: 0, all: controls}, crowd{fair: 1, rank: 1, all: controls}
+	if waiting.shared() {
+		t.Error("a processor is shared with a rank that was never seen")
+	}
+	for range locateEvery {
+		busy.locate()
+		waiting.locate()
+	}
+	if !waiting.shared() || !busy.shared() {
+		t.Error("two ranks on one processor do not know of each other")
+	}
+	waiting.fair = 2
+	if waiting.shared() {
+		t.Error("two ranks of a processor are fair")
+	}
+}
+
+// Of the ranks that yield one processor to each other, all but the lowest leave it, and not
+// at every call.
+func TestCrowd(t *testing.T) {
+	before := keep(t)
+	var one unix.CPUSet
+	one.Set(int(processor()))
+	if err := unix.SchedSetaffinity(0, &one); err != nil {
+		t.Fatal(err)
+	}
+	controls := []*control{new(control), new(control), new(control)}
+	crowds := make([]crowd, len(controls))
+	for rank := range crowds {
+		crowds[rank] = crowd{fair: 1, rank: rank, all: controls}
+	}
+	if crowds[2].enter() || crowds[0].enter() {
+		t.Error("a rank leaves although no lower one yields its processor")
+	}
+	if !crowds[1].enter() {
+		t.Error("rank 1 stays on the processor that rank 0 yields")
+	}
+	crowds[0].exit()
+	crowds[1].exit()
+	if crowds[2].enter() {
+		t.Error("rank 2 leaves ranks that wait no more")
+	}
+	crowds[2].fair = 2
+	crowds[0].enter()
+	if crowds[2].enter() {
+		t.Error("rank 2 leaves although two ranks of a processor are fair")
+	}
+	crowds[1].enter()
+	if !crowds[2].enter() {
+		t.Error("rank 2 stays the third on a processor")
+	}
+	if err := unix.SchedSetaffinity(0, &before); err != nil {
+		t.Fatal(err)
+	}
+	if before.Count() > 1 && (!crowds[1].disperse() || crowds[1].disperse()) {
+		t.Error("a rank moves once in a while")
+	}
+}
