@@ -16,6 +16,7 @@ import (
 
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/ring/internal/flow"
+	"github.com/gorun/gorun/ring/internal/secure"
 )
 
 // TestRankProcess is the process that TestCut runs on two hosts: a rank that prints its
@@ -127,7 +128,7 @@ func TestCut(t *testing.T) {
 			why := hear(t, p.said[0], "failed: ")
 			took := time.Since(start)
 			t.Logf("%s: %s after %v", how, why, took)
-			if took < silence/2 || took > 6500*time.Millisecond {
+			if took < secure.Silence/2 || took > 6500*time.Millisecond {
 				t.Errorf("%s: failed after %v", how, took)
 			}
 			if !strings.Contains(why, unix.ETIMEDOUT.Error()) {

@@ -1,10 +1,6 @@
 package tcp
 
-import (
-	"time"
-
-	"github.com/gorun/gorun/ring/internal/secure"
-)
+import "time"
 
 // deliverTimeout bounds Deliver for ranks that do not read. After Close the kernel still
 // sends to such a rank, unless that rank has sent a note.
@@ -29,10 +25,10 @@ func (n *Net) Deliver() {
 
 // deliver waits for one connection. It discards received bytes, so that the kernel does
 // not reset the connection because of them.
-func deliver(c *secure.Conn, deadline time.Time, junk []byte) {
+func deliver(c conn, deadline time.Time, junk []byte) {
 	for pause := 20 * time.Microsecond; ; pause = min(2*pause, 10*time.Millisecond) {
 		c.Discard(junk)
-		if unsent(c.FD) == 0 || silent(c.FD) != nil || time.Now().After(deadline) {
+		if c.Unsent() == 0 || c.Silent() != nil || time.Now().After(deadline) {
 			return
 		}
 		time.Sleep(pause)

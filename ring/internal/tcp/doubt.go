@@ -6,7 +6,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorun/gorun/ring/internal/flow"
-	"github.com/gorun/gorun/ring/internal/secure"
 )
 
 // Ranks in different calls may wait for each other in a cycle in which no rank receives
@@ -124,7 +123,7 @@ func (n *Net) sendNote(l *link, f *flow.Flow) error {
 
 // peek returns the next sign on a connection, if one has arrived, and whether it is a note.
 // It does not consume the sign.
-func peek(c *secure.Conn) (theirs *flow.Sign, noted, ok bool) {
+func peek(c conn) (theirs *flow.Sign, noted, ok bool) {
 	theirs = new(flow.Sign)
 	n, err := c.Peek(theirs[:])
 	if err != nil || n < len(theirs) {

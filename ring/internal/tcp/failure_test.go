@@ -18,8 +18,8 @@ import (
 	"github.com/gorun/gorun/ring/internal/secure"
 )
 
-// soon bounds errors that need no check of the network, which takes silence.
-const soon = silence * 2 / 3
+// soon bounds errors that need no check of the network, which takes secure.Silence.
+const soon = secure.Silence * 2 / 3
 
 // within returns the result of done, or fails the test after limit.
 func within(t testing.TB, limit time.Duration, what string, done <-chan error) error {

@@ -51,7 +51,7 @@ func (s *stream) pull(wait bool) (dry bool, err error) {
 	s.inbox.space = s.room()
 	n, err := s.poll(wait)
 	if wait && err == unix.EAGAIN {
-		if werr := s.from.Raw.Read(s.tryRecv); werr != nil {
+		if werr := s.from.AwaitRecv(s.tryRecv); werr != nil {
 			return true, s.timeout(s.flow.From, werr, s.from.SetReadDeadline)
 		}
 		n, err = s.moved, s.failed

@@ -1,10 +1,9 @@
 package tcp
 
 import (
+	"cmp"
 	"fmt"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/gorun/gorun/ring/internal/secure"
 )
@@ -15,28 +14,30 @@ const tick = time.Second / 4
 // link is the connections to one rank, by stripe.
 type link struct {
 	rank  int
-	conns []*secure.Conn
+	conns []conn
 	noted uint64 // the flow during which a note was last sent: see doubt.go
 }
 
 // newLink makes a link of conns. On error it closes them.
 func newLink(rank int, conns []*secure.Conn) (*link, error) {
-	l := &link{rank, conns, 0}
+	l := &link{rank: rank}
+	var failed error
 	for _, c := range conns {
-		if err := c.SetDeadline(time.Now().Add(tick)); err != nil {
-			l.close()
-			return nil, fmt.Errorf("setting up the connection: %w", err)
-		}
+		s, err := newSocket(c)
+		l.conns = append(l.conns, s)
+		failed = cmp.Or(failed, err)
+	}
+	if failed != nil {
+		l.close()
+		return nil, fmt.Errorf("setting up the connection: %w", failed)
 	}
 	return l, nil
 }
 
-// wake ends all waits for this link: those to receive, and by the deadline those to
-// send. Received bytes can still be read, and the other rank notices nothing.
+// wake ends all waits for this link for good.
 func (l *link) wake() {
 	for _, c := range l.conns {
-		_ = unix.Shutdown(c.FD, unix.SHUT_RD)
-		_ = c.SetWriteDeadline(time.Unix(1, 0))
+		c.Wake()
 	}
 }
 

@@ -29,7 +29,7 @@ func congestionOf(t *testing.T, want string) []string {
 	var names []string
 	for rank, n := range nets {
 		for _, s := range n.links[1-rank].conns {
-			name, err := unix.GetsockoptString(s.FD, unix.IPPROTO_TCP, unix.TCP_CONGESTION)
+			name, err := unix.GetsockoptString(s.(socket).FD, unix.IPPROTO_TCP, unix.TCP_CONGESTION)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -32,7 +32,7 @@ type stream struct {
 	gate  chan bool     // reports to a worker whether the sign matches
 
 	flow     *flow.Flow
-	to, from *secure.Conn // nil: none
+	to, from conn // nil: none
 
 	signSent int // bytes
 	sendPart int // next to send
@@ -113,6 +113,9 @@ func (s *stream) run(workers []*stream) error {
 		s.net.fail(err)
 	}
 	s.flow = nil
+	if s.to != nil {
+		s.to.Release()
+	}
 	s.out.Clear()
 	s.inbox.drop()
 	return err
@@ -174,7 +177,8 @@ func (s *stream) pass() bool {
 	return !s.gated
 }
 
-// gather fills out with what can be sent now, and returns how many bytes that is.
+// gather fills out with what can be sent now, and returns how many bytes that is, with those
+// that the connection holds.
 func (s *stream) gather() int {
 	s.out.Clear()
 	total := flow.SignSize - s.signSent
@@ -193,6 +197,9 @@ func (s *stream) gather() int {
 			break
 		}
 		off = 0
+	}
+	if s.to != nil {
+		total += s.to.Held()
 	}
 	return total
 }
@@ -216,7 +223,7 @@ func (s *stream) push(wait bool) (int, error) {
 	var err error
 	if !wait {
 		n, err = s.to.Send(&s.out)
-	} else if werr := s.to.Raw.Write(s.trySend); werr != nil {
+	} else if werr := s.to.AwaitSend(s.trySend); werr != nil {
 		return 0, s.timeout(s.flow.To, werr, s.to.SetWriteDeadline)
 	} else {
 		n, err = s.moved, s.failed
@@ -248,31 +255,25 @@ func (s *stream) advance(n int) {
 
 // wait sleeps until the stream can send or receive, at most a tick.
 func (s *stream) wait() (full, dry bool, err error) {
-	const over = unix.POLLERR | unix.POLLHUP | hangup
-	fds := s.watch.fds[:1]
-	fds[0] = unix.PollFd{Fd: int32(s.to.FD), Events: unix.POLLOUT | hangup}
-	same := s.from == s.to
-	if same {
-		fds[0].Events |= unix.POLLIN
-	} else {
-		fds = s.watch.fds[:2]
-		fds[1] = unix.PollFd{Fd: int32(s.from.FD), Events: unix.POLLIN}
+	w, same := &s.watch, s.from == s.to
+	w.fds = s.to.Watch(w.fds[:0], true, same)
+	sending := len(w.fds)
+	if !same {
+		w.fds = s.from.Watch(w.fds, false, true)
 	}
-	if err := s.watch.poll(fds); err == unix.EINTR {
+	if err := w.poll(); err == unix.EINTR {
 		return true, true, s.probe()
 	} else if err != nil {
 		return false, false, s.broken(s.flow.To, err)
 	}
-	sender := fds[0].Revents
-	full = sender&(unix.POLLOUT|over) == 0
-	if same {
-		return full, sender&(unix.POLLIN|over) == 0, s.probe()
+	send, recv, err := s.to.Woken(w.fds[:sending])
+	if err == nil && !same {
+		_, recv, err = s.from.Woken(w.fds[sending:])
 	}
-	// A rank that has hung up receives no more.
-	if sender&hangup != 0 {
-		return full, false, s.broken(s.flow.To, ErrClosed)
+	if err != nil {
+		return false, false, s.broken(s.flow.To, err)
 	}
-	return full, fds[1].Revents == 0, s.probe()
+	return !send, !recv, s.probe()
 }
 
 // timeout handles the error of a wait by the runtime, most often the end of a tick.
@@ -294,12 +295,12 @@ func (s *stream) probe() error {
 	}
 	s.probed = now
 	if s.to != nil {
-		if err := silent(s.to.FD); err != nil {
+		if err := s.to.Silent(); err != nil {
 			return s.broken(s.flow.To, err)
 		}
 	}
 	if s.from != nil && s.from != s.to {
-		if err := silent(s.from.FD); err != nil {
+		if err := s.from.Silent(); err != nil {
 			return s.broken(s.flow.From, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package tcp
+package secure
 
 import (
 	"fmt"
@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// silence is how long a network may be dead before that is an error: five seconds plus the
+// Silence is how long a network may be dead before that is an error: five seconds plus the
 // longest interval between retries (a second), so that a shorter outage is no error.
-const silence = 6 * time.Second
+const Silence = 6 * time.Second
 
 // minTries is how many retransmissions or probes of a full receiver must fail before a
 // network counts as dead: the silence may include time without data to send.
@@ -27,7 +27,7 @@ type health struct {
 // acknowledges every probe; TCP_USER_TIMEOUT would end its connection too.
 func (h health) verdict() error {
 	resent := h.outstanding > 0 && h.retries >= minTries
-	if h.lastHeard >= silence && (resent || h.probes >= minTries) {
+	if h.lastHeard >= Silence && (resent || h.probes >= minTries) {
 		return fmt.Errorf("no sign of life for %v: %w", h.lastHeard.Round(time.Second), unix.ETIMEDOUT)
 	}
 	return nil
