@@ -3,6 +3,7 @@ package ring
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"github.com/gorun/gorun/ring/internal/engine"
 )
@@ -63,6 +64,7 @@ func (h Handle) Wait(ctx context.Context) error {
 type backlog struct {
 	comm *Comm
 
+	waiting atomic.Int32 // len(queue), for those that do not hold mu
 	mu      sync.Mutex
 	changed sync.Cond // a task was added or is over, or the backlog is closed
 	queue   []*task   // the first one is being made
@@ -87,6 +89,7 @@ func (b *backlog) add(w engine.Collective, call engine.Call) Handle {
 		return Handle{t, t.turn}
 	}
 	b.queue = append(b.queue, t)
+	b.waiting.Store(int32(len(b.queue)))
 	if !b.running {
 		b.running = true
 		b.ended.Go(b.make)
@@ -122,12 +125,16 @@ func (b *backlog) make() {
 		t.work = engine.Collective{} // the caller's memory is not ours to keep
 		t.over, t.err = true, err
 		b.queue = append(b.queue[:0], b.queue[1:]...)
+		b.waiting.Store(int32(len(b.queue)))
 		b.changed.Broadcast()
 	}
 }
 
 // drain waits until all calls started before it have finished.
 func (b *backlog) drain() {
+	if b.waiting.Load() == 0 {
+		return
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for len(b.queue) > 0 {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/rankenv"
+	"github.com/gorun/gorun/ring/internal/algorithms"
 	"github.com/gorun/gorun/ring/internal/boot"
 	"github.com/gorun/gorun/ring/internal/engine"
 	"github.com/gorun/gorun/ring/internal/stall"
@@ -31,6 +32,7 @@ type Comm struct {
 	ranks []int    // in the whole job, by rank; nil when they are the same
 	key   []byte   // secret of the job and epoch
 	opts  options
+	cost  *algorithms.Cost // of the network between domains; nil if it was not measured
 
 	// life ends when the Comm can no longer work: by an abort of the job, a lost link, a cancelled
 	// call or Close. Its cause is the first of these.

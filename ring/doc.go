@@ -38,7 +38,9 @@
 // only at run time. A [Queue] takes named tensors in any order, and continues when some ranks run
 // out of data ([Queue.Join]). A [Device] runs collectives on buffers in GPU memory.
 //
-// All ranks get the same bits, in every run with the same ranks on the same hosts.
+// All ranks get the same bits. Every run with the same ranks on the same hosts gets the same bits too if
+// there are at most two hosts, or RING_NETWORK is set: else the order in which ranks are
+// added depends on the measured speed of the network.
 //
 // # Settings
 //
@@ -50,6 +52,10 @@
 //     one connection.
 //   - RING_CHECKSUM=1: detect corrupted data beyond TCP's own checksum. gorun --encrypt encrypts it.
 //   - RING_CONGESTION: the congestion control of the connections.
+//   - RING_ALGORITHM: auto (the default), doubling, tree, circulant or ring: the algorithm over the
+//     network, for the collectives that it can do. By default what costs least.
+//   - RING_NETWORK: the latency and speed of the network, such as 20us,10Gb/s, for the choice of
+//     algorithms. By default they are measured.
 //   - RING_STALL: how long a call waits until gorun names the missing ranks, 30s by default; 0 is
 //     never.
 //   - RING_SIMD: off, avx2 or avx512 limits the instructions that combine elements. Results keep the

@@ -1,6 +1,10 @@
 package ring
 
-import "runtime"
+import (
+	"runtime"
+
+	"github.com/gorun/gorun/ring/internal/algorithms"
+)
 
 // WithShards makes the shards that leaders exchange small, so that small vectors reach
 // the code for many. Bytes is a multiple of 8.
@@ -29,3 +33,6 @@ func (q *Queue) Cycling() (through func()) {
 		q.changed.Broadcast()
 	}
 }
+
+// Cost is what the network between domains costs, in ps; nil if there is one domain.
+func (c *Comm) Cost() *algorithms.Cost { return c.cost }

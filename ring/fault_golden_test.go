@@ -119,7 +119,7 @@ func sumsOf(t *testing.T, l layout) string {
 }
 
 // R6: sums of 1 to 33 ranks are as near to the exact ones as rounding allows, and the same bits as ever, on
-// every machine.
+// every machine: which algorithm adds depends on nothing that is measured.
 func TestGoldenSums(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes many seconds")
@@ -136,7 +136,7 @@ func TestGoldenSums(t *testing.T) {
 			if raceEnabled && size%8 != 1 && size != 2 && size != 6 && !*update {
 				continue
 			}
-			line := sumsOf(t, layout{name: transport, transport: transport, size: size, streams: 1})
+			line := sumsOf(t, layout{name: transport, transport: transport, size: size, streams: 1, more: []string{"RING_NETWORK=20us,10Gb/s"}})
 			lines = append(lines, line)
 			if !*update && !slices.Contains(golden, line) {
 				t.Errorf("%s: other bits than in %s", line, file)

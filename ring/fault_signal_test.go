@@ -170,7 +170,7 @@ func toAgent(fd, port int) bool {
 // One of several connections between two ranks is cut while data moves.
 // It is row R24 of the fault matrix.
 func TestOneCutStreamEndsTheJob(t *testing.T) {
-	l := layout{name: "four-streams", transport: "tcp", size: 3, streams: 4}
+	l := layout{name: "four-streams", transport: "tcp", size: 3, streams: 4, more: []string{"RING_ALGORITHM=ring"}} // which uses all links
 	for round := range 8 {
 		d := l.job(t)
 		old := sockets()

@@ -95,7 +95,7 @@ func (s *splitter) build(name string, swap exchange) (*Comm, error) {
 	c := s.comm
 	self := s.self()
 	part := newComm(c.life, self, c.opts)
-	part.name = name
+	part.name, part.cost = name, c.costOf(s.members)
 	part.agent, part.key, part.updated = c.agent, c.key, c.updated
 	for _, member := range s.members {
 		part.ranks = append(part.ranks, c.inJob(member))

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/rankenv"
+	"github.com/gorun/gorun/ring/internal/algorithms"
 	"github.com/gorun/gorun/ring/internal/boot"
 	"github.com/gorun/gorun/ring/internal/engine"
 	"github.com/gorun/gorun/ring/internal/kernel"
@@ -23,9 +24,12 @@ type options struct {
 	lookup     func(string) (string, bool)
 	transport  string // auto, shm or tcp
 	guard      secure.Guard
-	stripes    int    // connections between two ranks
-	congestion string // control of TCP, or "" for the system's
-	shard      int    // bytes of a block that each leader exchanges
+	stripes    int                  // connections between two ranks
+	congestion string               // control of TCP, or "" for the system's
+	algorithm  algorithms.Algorithm // the only one that may be, or 0
+	network    string               // RING_NETWORK: what the network costs; empty: it is measured
+	cost       algorithms.Cost      // of network
+	shard      int                  // bytes of a block that each leader exchanges; 0: what costs least
 	kernels    kernel.Set
 	stall      time.Duration  // after which a waiting call is reported; negative is never
 	report     func(string)   // takes the report; nil: the agent
@@ -71,8 +75,17 @@ func (o *options) settings() error {
 		o.stall = defaultStall
 	}
 	o.congestion, _ = o.lookup("RING_CONGESTION")
-	limit, _ := o.lookup("RING_SIMD")
+	name, _ := o.lookup("RING_ALGORITHM")
 	var err error
+	if o.algorithm, err = algorithms.ParseAlgorithm(name); err != nil {
+		return fmt.Errorf("ring: RING_ALGORITHM: %w", err)
+	}
+	if o.network, _ = o.lookup("RING_NETWORK"); o.network != "" {
+		if o.cost, err = algorithms.ParseNetwork(o.network); err != nil {
+			return fmt.Errorf("ring: RING_NETWORK: %w", err)
+		}
+	}
+	limit, _ := o.lookup("RING_SIMD")
 	if o.kernels, err = kernel.Detect(limit); err != nil {
 		return fmt.Errorf("ring: RING_SIMD: %w", err)
 	}
@@ -99,7 +112,7 @@ func WithSockets(told func(fd int, open bool)) Option {
 // (see [Elastic]) Init waits for the next epoch, and for the one after it if a rank fails
 // meanwhile.
 func Init(ctx context.Context, opts ...Option) (*Comm, error) {
-	o := options{lookup: os.LookupEnv, shard: engine.ShardSize}
+	o := options{lookup: os.LookupEnv}
 	for _, opt := range opts {
 		opt(&o)
 	}

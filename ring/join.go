@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gorun/gorun/ring/internal/algorithms"
 	"github.com/gorun/gorun/ring/internal/engine"
 	"github.com/gorun/gorun/ring/internal/secure"
 	"github.com/gorun/gorun/ring/internal/shm"
@@ -29,11 +30,13 @@ type exchange func(name string, value []byte) ([][]byte, error)
 
 // record describes a rank to all others.
 type record struct {
-	Host    string           `json:"host"`
-	Addrs   []netip.AddrPort `json:"addrs"`
-	Stripes int              `json:"stripes"`
-	Guard   string           `json:"guard,omitempty"`
-	Cert    []byte           `json:"cert,omitempty"` // fingerprint
+	Host      string           `json:"host"`
+	Addrs     []netip.AddrPort `json:"addrs"`
+	Stripes   int              `json:"stripes"`
+	Algorithm string           `json:"algorithm,omitempty"` // the only one, if not auto
+	Network   string           `json:"network,omitempty"`
+	Guard     string           `json:"guard,omitempty"`
+	Cert      []byte           `json:"cert,omitempty"` // fingerprint
 }
 
 // join makes c a member: the ranks find out which of them share memory, and connect to the others.
@@ -56,8 +59,57 @@ func (c *Comm) join(ctx context.Context, self secure.Identity, swap exchange) er
 		}
 		return err
 	}
-	c.use(engine.New(l, shared, network, c.opts.shard, c.opts.kernels))
+	f := engine.New(l, shared, network, c.opts.shard, c.opts.kernels)
+	if err := c.weigh(ctx, f, swap); err != nil {
+		f.Close(false)
+		return err
+	}
+	c.use(f)
 	return nil
+}
+
+// weigh makes f choose algorithms by what its network costs. The ranks of a job measure that, unless the user
+// says it; a part of a job has the costs of the whole.
+func (c *Comm) weigh(ctx context.Context, f *engine.Fabric, swap exchange) error {
+	if f.Whole() {
+		return nil
+	}
+	if c.cost == nil && c.opts.network != "" {
+		c.cost = &c.opts.cost
+	}
+	if c.cost == nil {
+		stop := context.AfterFunc(ctx, f.Interrupt)
+		own, err := f.Measure(uint64(c.self.Epoch), c.crowded())
+		if !stop() && err != nil {
+			err = context.Cause(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		samples, err := swap("cost", own.Encode())
+		if err != nil {
+			return err
+		}
+		cost, err := engine.Agree(samples)
+		if err != nil {
+			return err
+		}
+		c.cost = &cost
+	}
+	f.Tune(*c.cost, c.opts.algorithm)
+	return nil
+}
+
+// costOf returns the costs among some ranks of c, or nil if they were not measured.
+func (c *Comm) costOf(members []int) *algorithms.Cost {
+	if c.cost == nil {
+		return nil
+	}
+	cost := *c.cost
+	if cost.Slowest = slices.Index(members, c.cost.Slowest); cost.Slowest < 0 {
+		cost.Slowest, cost.Slow = 0, cost.Beta
+	}
+	return &cost
 }
 
 // share finds the ranks that share memory. Ranks whose hosts have different names never do.
@@ -108,7 +160,7 @@ func (c *Comm) connect(ctx context.Context, self secure.Identity, l engine.Layou
 		Config:  secure.Config{Stripes: c.opts.stripes, Congestion: c.opts.congestion, Guard: c.opts.guard, Sockets: c.opts.sockets},
 		Kernels: c.opts.kernels, Compare: engine.Compare,
 	}
-	if c.self.LocalSize <= runtime.GOMAXPROCS(0) {
+	if !c.crowded() {
 		cfg.Spin = spinFor
 	}
 	network, err := tcp.Listen(ctx, addrs, cfg)
@@ -132,6 +184,9 @@ func (c *Comm) connect(ctx context.Context, self secure.Identity, l engine.Layou
 	}
 	return network, nil
 }
+
+// crowded reports whether this host has more ranks than processors.
+func (c *Comm) crowded() bool { return c.self.LocalSize > runtime.GOMAXPROCS(0) }
 
 // addresses returns the addresses at which the launcher says this rank can be reached.
 func (c *Comm) addresses() ([]netip.Addr, error) {
@@ -158,7 +213,10 @@ func (c *Comm) addresses() ([]netip.Addr, error) {
 
 // meet sends this rank's record to every rank, and returns those of all.
 func (c *Comm) meet(network *tcp.Net, swap exchange) ([]secure.Peer, error) {
-	own := record{Host: c.self.Host, Addrs: network.Addrs(), Stripes: c.opts.stripes, Guard: c.opts.guard.String()}
+	own := record{Host: c.self.Host, Addrs: network.Addrs(), Stripes: c.opts.stripes, Network: c.opts.network, Guard: c.opts.guard.String()}
+	if c.opts.algorithm != 0 {
+		own.Algorithm = c.opts.algorithm.String()
+	}
 	if c.opts.guard == secure.Encrypted {
 		cert := network.Cert()
 		own.Cert = cert[:]
@@ -182,6 +240,12 @@ func (c *Comm) meet(network *tcp.Net, swap exchange) ([]secure.Peer, error) {
 		}
 		if r.Stripes != c.opts.stripes {
 			return nil, fmt.Errorf("rank %d has RING_STREAMS=%d and rank %d %d: set it for all ranks, as with -x RING_STREAMS", c.Rank(), c.opts.stripes, rank, r.Stripes)
+		}
+		if r.Network != own.Network {
+			return nil, fmt.Errorf("rank %d has RING_NETWORK=%q and rank %d %q: set it for all ranks, as with -x RING_NETWORK", c.Rank(), own.Network, rank, r.Network)
+		}
+		if r.Algorithm != own.Algorithm {
+			return nil, fmt.Errorf("rank %d has RING_ALGORITHM=%q and rank %d %q: set it for all ranks, as with -x RING_ALGORITHM", c.Rank(), own.Algorithm, rank, r.Algorithm)
 		}
 		if r.Guard != own.Guard || len(r.Cert) != len(own.Cert) {
 			return nil, fmt.Errorf("data of rank %d is %s and that of rank %d %s: set GORUN_ENCRYPT and RING_CHECKSUM for all ranks, as gorun --encrypt and -x RING_CHECKSUM do",

@@ -19,19 +19,30 @@ type Reduction struct {
 // have the same length; src may be dst, and otherwise shares nothing with it. All members
 // get the same bits.
 func (t *Team) AllReduce(sign *flow.Sign, r Reduction, dst, src []byte) error {
-	t.flow.Type, t.flow.Op = r.Type, r.Op
-	if t.Size() == 1 {
-		copy(dst, src)
-		t.divide(r, dst)
+	if t.alone(r, dst, src) {
 		return nil
 	}
-	switch Pick(t.Size(), len(src)) {
+	switch t.choose(AllReduce, len(src), 0) {
 	case Doubling:
 		return t.doubling(sign, r, dst, src)
 	case Circulant:
 		return t.circulant(sign, r, dst, src)
 	}
 	return t.ring(sign, r, dst, src)
+}
+
+// alone begins a reduction. It does all the work where there is one member.
+func (t *Team) alone(r Reduction, dst, src []byte) bool {
+	t.flow.Type, t.flow.Op = r.Type, r.Op
+	if t.Size() > 1 {
+		return false
+	}
+	copy(dst, src)
+	if r.Divisor > 1 && len(dst) > 0 {
+		p := unsafe.Pointer(&dst[0])
+		t.kernels.Divide(r.Type, p, p, len(dst)/r.Type.Size(), r.Divisor)
+	}
+	return true
 }
 
 // ring sends every block around twice: in the first round members add their parts, in the
@@ -51,12 +62,11 @@ func (t *Team) ring(sign *flow.Sign, r Reduction, dst, src []byte) error {
 		}
 		relay(f, part)
 	}
-	f.Send = f.Send[:len(f.Send)-1] // the last block has arrived at its origin
+	last(f) // the last block has arrived at its origin
 	return t.run(f)
 }
 
-// circulant does a reduce-scatter into dst and an all-gather. Block i of the comments is
-// the one that member me+i is responsible for.
+// circulant does a reduce-scatter into dst and an all-gather.
 func (t *Team) circulant(sign *flow.Sign, r Reduction, dst, src []byte) error {
 	for i := range t.Size() {
 		t.blocks[i] = t.span(src, r, i)
@@ -69,54 +79,7 @@ func (t *Team) circulant(sign *flow.Sign, r Reduction, dst, src []byte) error {
 	return err
 }
 
-// span returns block i, counted from this member's own.
+// span returns the block of the member i numbers after this one.
 func (t *Team) span(vector []byte, r Reduction, i int) []byte {
 	return Span(vector, r.Type.Size(), t.away(i), t.Size())
-}
-
-// scatter combines t.blocks, which begin with this member's own, into the memory that
-// into names: all but the first go away, in ever shorter hops, and sums come in their
-// place. At the end block 0 is finished, in into(0).
-func (t *Team) scatter(sign *flow.Sign, r Reduction, into func(i int) []byte) error {
-	for k := len(t.skips) - 2; k >= 0; k-- {
-		near, far := t.skips[k], t.skips[k+1]
-		f := t.begin(sign, t.away(near), t.away(-near))
-		for i := near; i < far; i++ {
-			lead(f, t.blocks[i])
-			part := flow.Part{Into: into(i - near), With: t.blocks[i-near]}
-			if k == 0 {
-				part.Divisor = r.Divisor
-			}
-			f.Recv = append(f.Recv, part)
-			t.blocks[i-near] = part.Into
-		}
-		if err := t.run(f); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// gather brings the finished blocks of all members into the memory that at names, where
-// this member's own is number 0, in ever longer hops.
-func (t *Team) gather(sign *flow.Sign, at func(i int) []byte) error {
-	for k := range len(t.skips) - 1 {
-		near, far := t.skips[k], t.skips[k+1]
-		f := t.begin(sign, t.away(-near), t.away(near))
-		for i := near; i < far; i++ {
-			lead(f, at(i-near))
-			f.Recv = append(f.Recv, flow.Part{Into: at(i)})
-		}
-		if err := t.run(f); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (t *Team) divide(r Reduction, b []byte) {
-	if r.Divisor > 1 && len(b) > 0 {
-		p := unsafe.Pointer(&b[0])
-		t.kernels.Divide(r.Type, p, p, len(b)/r.Type.Size(), r.Divisor)
-	}
 }

@@ -1,12 +1,14 @@
 // Package algorithms has the collectives of ranks that reach each other by flows: over the
-// network. An algorithm is a sequence of flows; a Carrier moves their bytes.
+// network. An algorithm is a sequence of flows; a Carrier moves their bytes. A [Cost] predicts how long
+// each algorithm takes, and so picks one.
 //
-//	allreduce       small: recursive doubling, the whole vector in log2 N rounds
-//	                medium: reduce-scatter and all-gather on a circulant graph, 2 log2 N rounds
-//	                large: a ring through which the vector streams without a pause
-//	reduce-scatter  small: circulant graph; large: pairwise
-//	all-gather      circulant graph, log2 N rounds, every byte received once
-//	broadcast       small: binomial tree; large: a chain through which the bytes stream
+//	allreduce       doubling: the whole vector in log2 N rounds
+//	                circulant: reduce-scatter and all-gather on a circulant graph, 2 log2 N rounds
+//	                ring: the vector streams around twice without a pause
+//	reduce-scatter  circulant, log2 N rounds; ring
+//	all-gather      circulant, log2 N rounds; ring
+//	broadcast       tree: binomial; ring: a chain through which the bytes stream
+//	reduce          tree, ring: those of a broadcast backwards
 //	barrier         dissemination, log2 N rounds
 //
 // Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations
@@ -14,5 +16,7 @@
 // all-reduce algorithms for clusters of workstations", 2009, has the ring. Träff,
 // "Optimal, non-pipelined reduce-scatter and allreduce algorithms", 2024, has the
 // circulant graph, which needs no power of two. Hensgen, Finkel and Manber, "Two
-// algorithms for barrier synchronization", 1988, has dissemination.
+// algorithms for barrier synchronization", 1988, has dissemination. Culler and others, "LogP: towards a
+// realistic model of parallel computation", 1993, has latency, overhead and gap of a message, and Alexandrov and others,
+// "LogGP", 1995, the time per byte.
 package algorithms

@@ -1,42 +1,73 @@
 package algorithms
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 )
 
-// Algorithm is a way to do an allreduce.
+// Kind is a collective that can be done by several algorithms.
+type Kind uint8
+
+// The kinds.
+const (
+	AllReduce Kind = 1 + iota
+	ReduceScatter
+	AllGather
+	Broadcast
+	Reduce
+)
+
+func (k Kind) String() string {
+	return [...]string{"", "allreduce", "reduce-scatter", "allgather", "broadcast", "reduce"}[k]
+}
+
+// Algorithm is a way to do a collective; see the package comment.
 type Algorithm uint8
 
-// The algorithms; see the package comment.
+// The algorithms.
 const (
 	Doubling Algorithm = 1 + iota
+	Tree
 	Circulant
 	Ring
+
+	algorithms
 )
 
 func (a Algorithm) String() string {
-	return [...]string{"", "doubling", "circulant", "ring"}[a]
+	return [...]string{"auto", "doubling", "tree", "circulant", "ring"}[a]
 }
 
-// The limits between algorithms, in bytes of the vector. Doubling sends the
-// whole vector log2 N times; the circulant graph sends it twice in twice as many rounds. A
-// ring has 2(N-1) hops but no pause between them, so it pays once each hop carries enough.
-const (
-	doublingMax = 32 << 10
-	ringBlock   = 128 << 10
-)
-
-// Pick chooses the algorithm for an allreduce of so many bytes in a team. All members
-// come to the same choice.
-func Pick(members, bytes int) Algorithm {
-	switch {
-	case bytes <= doublingMax:
-		return Doubling
-	case members == 2 || bytes/members >= ringBlock:
-		return Ring
+// All returns the algorithms.
+func All() []Algorithm {
+	var all []Algorithm
+	for a := Algorithm(1); a < algorithms; a++ {
+		all = append(all, a)
 	}
-	return Circulant
+	return all
+}
+
+// ParseAlgorithm returns the algorithm of that name. The empty name and "auto" are 0.
+func ParseAlgorithm(name string) (Algorithm, error) {
+	if name == "" {
+		return 0, nil
+	}
+	for a := range algorithms {
+		if a.String() == name {
+			return a, nil
+		}
+	}
+	return 0, fmt.Errorf("%q is no algorithm: it must be auto, doubling, tree, circulant or ring", name)
+}
+
+// choose returns the algorithm for a collective of so many bytes. All members come to the
+// same choice.
+func (t *Team) choose(k Kind, bytes, root int) Algorithm {
+	if _, ok := t.cost.Time(k, t.only, t.Size(), bytes, root); ok && t.only != 0 {
+		return t.only
+	}
+	return t.cost.Pick(k, t.Size(), bytes, root)
 }
 
 // skips returns the distances on the circulant graph of n members, ascending: from n down
@@ -59,7 +90,7 @@ func pow2(n int) int {
 }
 
 // Partners returns the members that member me of n exchanges data with in all algorithms but
-// the pairwise ones. The relation is symmetric.
+// those from a root. The relation is symmetric.
 func Partners(n, me int) []int {
 	set := map[int]bool{}
 	around := func(distance int) {

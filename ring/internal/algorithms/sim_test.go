@@ -2,10 +2,9 @@ package algorithms_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
-	"math/rand/v2"
-	"sync"
-	"testing"
+	"iter"
 	"unsafe"
 
 	"github.com/gorun/gorun/ring/internal/algorithms"
@@ -13,127 +12,378 @@ import (
 	"github.com/gorun/gorun/ring/internal/kernel"
 )
 
-// network carries flows between goroutines, through unbounded pipes.
+// simulation carries the flows of all ranks in virtual time, on one goroutine. Each rank has one
+// port, full duplex. A message reaches the receiver's port after the latency, and the port takes
+// parts of messages in the order in which they come: those that send to one rank at once
+// share its port. Buffers are unlimited. Bytes are combined and relayed while they are received, and each
+// relayed part costs its overhead.
+type simulation struct {
+	network
+	ranks []rank
+	queue arrivals
+	limit int64 // virtual time at which the simulation is given up; 0: never
+	over  bool
+	count int64 // of arrivals, for their order
+}
+
+// network is what a simulation's network costs.
 type network struct {
-	mu    sync.Mutex
-	moved *sync.Cond
-	pipes map[[2]int][]byte // by sender and receiver
-	links map[[2]int]bool   // pipes that were ever used
-	flows []int             // by rank
-	bytes []int             // sent, by rank
+	algorithms.Cost
+	slow   int   // a rank with a slow port, if factor is more than 1
+	factor int64 // of the slow port's time per byte
 }
 
-func newNetwork(size int) *network {
-	n := &network{pipes: map[[2]int][]byte{}, links: map[[2]int]bool{}, flows: make([]int, size), bytes: make([]int, size)}
-	n.moved = sync.NewCond(&n.mu)
-	return n
-}
-
-// port is one rank's access to the network.
-type port struct {
-	*network
-	rank int
-	rng  *rand.Rand
-}
-
-func (p port) put(to int, b []byte) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	key := [2]int{p.rank, to}
-	p.pipes[key] = append(p.pipes[key], b...)
-	p.links[key] = true
-	p.bytes[p.rank] += len(b)
-	p.moved.Broadcast()
-}
-
-func (p port) get(from, n int) []byte {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	key := [2]int{from, p.rank}
-	for len(p.pipes[key]) < n {
-		p.moved.Wait()
+// beta is the time per byte of a rank's port.
+func (n network) beta(rank int) int64 {
+	if n.factor > 1 && rank == n.slow {
+		return n.Beta * n.factor
 	}
-	b := bytes.Clone(p.pipes[key][:n])
-	p.pipes[key] = p.pipes[key][n:]
-	return b
+	return n.Beta
 }
 
-// Run receives a part in a few pieces, so that relayed bytes pass in several steps.
+// rank is the state of one rank.
+type rank struct {
+	resume func() (*flow.Flow, bool) // runs until the next flow
+	stop   func()
+	err    error
+
+	clock    int64 // when the last flow ended
+	flow     *flow.Flow
+	begun    int64
+	done     int64         // when what was received so far was ready
+	signed   bool          // the sign has come
+	part     int           // next to receive
+	up, down int64         // when the port is free to send and to receive
+	busy     int64         // until when bytes are received that are combined
+	pipes    map[int]*pipe // by sender
+	from     *pipe         // of flow
+
+	flows, bytes int // sent
+	peers        map[int]bool
+}
+
+// pipe holds what one rank has sent to another and that has not received it.
+type pipe struct {
+	data   []byte
+	head   int     // of data
+	pieces []piece // that have arrived
+	next   int     // of pieces
+}
+
+// piece is bytes that came between two times.
+type piece struct {
+	begin, end int64
+	size       int
+}
+
+// arrival is a piece that reaches a port.
+type arrival struct {
+	begin, end int64
+	order      int64
+	from, to   int32
+	size       int32
+}
+
+// arrivals is a heap by time.
+type arrivals []arrival
+
+func (a arrivals) before(i, j int) bool {
+	return a[i].begin < a[j].begin || a[i].begin == a[j].begin && a[i].order < a[j].order
+}
+
+func (a *arrivals) push(x arrival) {
+	*a = append(*a, x)
+	h := *a
+	for i := len(h) - 1; i > 0; {
+		up := (i - 1) / 2
+		if !h.before(i, up) {
+			break
+		}
+		h[i], h[up] = h[up], h[i]
+		i = up
+	}
+}
+
+func (a *arrivals) pop() arrival {
+	h := *a
+	top := h[0]
+	h[0] = h[len(h)-1]
+	h = h[:len(h)-1]
+	for i := 0; ; {
+		low := 2*i + 1
+		if low >= len(h) {
+			break
+		}
+		if low+1 < len(h) && h.before(low+1, low) {
+			low++
+		}
+		if !h.before(low, i) {
+			break
+		}
+		h[i], h[low] = h[low], h[i]
+		i = low
+	}
+	*a = h
+	return top
+}
+
+// errOver ends the ranks of a simulation that was given up.
+var errOver = errors.New("the simulation is over")
+
+// port is one rank's access to the simulation.
+type port struct{ yield func(*flow.Flow) bool }
+
 func (p port) Run(f *flow.Flow) error {
-	p.flows[p.rank]++
-	if f.To != flow.None {
-		p.put(f.To, f.Sign[:])
-		for _, b := range f.Send[:f.Lead] {
-			p.put(f.To, b)
-		}
-	}
-	if f.From == flow.None {
-		return nil
-	}
-	if sign := p.get(f.From, flow.SignSize); !bytes.Equal(sign, f.Sign[:]) {
-		return fmt.Errorf("rank %d: sign %q from %d, want %q", p.rank, sign, f.From, f.Sign[:])
-	}
-	for i, part := range f.Recv {
-		elem := 1
-		if part.With != nil {
-			elem = f.Type.Size()
-		}
-		for at := 0; at < len(part.Into); {
-			n := min(elem*(1+p.rng.IntN(40+len(part.Into)/elem/3)), len(part.Into)-at)
-			p.receive(f, part, at, n)
-			if f.Lead+i < len(f.Send) {
-				p.put(f.To, f.Send[f.Lead+i][at:at+n])
-			}
-			at += n
-		}
+	if !p.yield(f) {
+		return errOver
 	}
 	return nil
 }
 
-func (p port) receive(f *flow.Flow, part flow.Part, at, n int) {
-	got, into := p.get(f.From, n), part.Into[at:at+n]
-	if part.With == nil {
-		copy(into, got)
+// simulate runs body as every member of a team of size ranks, whose numbers are multiples of
+// stride. Tune, if not nil, prepares each team.
+func simulate(net network, size, stride int, limit int64, tune func(*algorithms.Team), body func(me int, team *algorithms.Team) error) (*simulation, error) {
+	s := &simulation{network: net, ranks: make([]rank, size*stride), limit: limit}
+	numbers := make([]int, size)
+	for me := range size {
+		numbers[me] = me * stride
+	}
+	for me, number := range numbers {
+		r := &s.ranks[number]
+		r.pipes, r.peers = map[int]*pipe{}, map[int]bool{}
+		r.resume, r.stop = iter.Pull(func(yield func(*flow.Flow) bool) {
+			team := algorithms.New(port{yield}, numbers, me, kernel.Set{})
+			if tune != nil {
+				tune(team)
+			}
+			r.err = body(me, team)
+		})
+	}
+	for _, number := range numbers {
+		s.advance(number)
+	}
+	for len(s.queue) > 0 && !s.over {
+		s.arrive(s.queue.pop())
+	}
+	for _, number := range numbers {
+		r := &s.ranks[number]
+		waits := r.flow
+		r.stop()
+		switch {
+		case s.over:
+		case r.err != nil && !errors.Is(r.err, errOver):
+			return s, fmt.Errorf("rank %d: %w", number, r.err)
+		case waits != nil:
+			return s, fmt.Errorf("rank %d waits forever for rank %d", number, waits.From)
+		}
+		for from, p := range r.pipes {
+			if p.head < len(p.data) && !s.over {
+				return s, fmt.Errorf("%d bytes from rank %d to %d were never taken", len(p.data)-p.head, from, number)
+			}
+		}
+	}
+	return s, nil
+}
+
+// time returns when the last rank was done, and whether the simulation came so far.
+func (s *simulation) time() (ps int64, ok bool) {
+	for i := range s.ranks {
+		ps = max(ps, s.ranks[i].clock)
+	}
+	return ps, !s.over
+}
+
+// advance carries a rank as far as what has arrived allows.
+func (s *simulation) advance(number int) {
+	r := &s.ranks[number]
+	for !s.over {
+		if r.flow == nil {
+			f, ok := r.resume()
+			if !ok {
+				return
+			}
+			s.begin(number, f)
+		}
+		if !s.receive(number) {
+			return
+		}
+		r.clock = max(r.done, r.begun+s.Overhead)
+		r.flow = nil
+		s.over = s.limit > 0 && r.clock > s.limit
+	}
+}
+
+func (s *simulation) pipe(from, to int) *pipe {
+	r := &s.ranks[to]
+	p := r.pipes[from]
+	if p == nil {
+		p = &pipe{}
+		r.pipes[from] = p
+	}
+	return p
+}
+
+// begin sends what a flow sends at once.
+func (s *simulation) begin(number int, f *flow.Flow) {
+	r := &s.ranks[number]
+	r.flow, r.begun, r.done, r.signed, r.part = f, r.clock, r.clock, f.From == flow.None, 0
+	r.flows++
+	if f.From != flow.None {
+		r.from = s.pipe(f.From, number)
+	}
+	if f.To == flow.None {
 		return
 	}
-	with := bytes.Clone(part.With[at : at+n])
-	srcs := []unsafe.Pointer{unsafe.Pointer(&with[0]), unsafe.Pointer(&got[0])}
+	r.peers[f.To] = true
+	p := s.pipe(number, f.To)
+	p.data = append(p.data, f.Sign[:]...)
+	s.transmit(number, flow.SignSize, 0, r.clock, r.clock)
+	size := 0
+	for _, b := range f.Send[:f.Lead] {
+		p.data = append(p.data, b...)
+		size += len(b)
+	}
+	s.transmit(number, size, size, r.clock, r.clock)
+}
+
+// relay sends bytes on that came between two times.
+func (s *simulation) relay(number int, b []byte, first, last int64) {
+	s.ranks[number].up += s.Overhead
+	p := s.pipe(number, s.ranks[number].flow.To)
+	p.data = append(p.data, b...)
+	s.transmit(number, len(b), len(b), first, last)
+}
+
+// transmit puts size bytes that are ready between two times on the wire, where they count as so many.
+func (s *simulation) transmit(number, size, count int, first, last int64) {
+	if size == 0 {
+		return
+	}
+	r := &s.ranks[number]
+	begin := max(r.up, first)
+	r.up = begin + int64(count)*s.beta(number)
+	r.bytes += count
+	s.count++
+	s.queue.push(arrival{
+		begin: begin + s.Alpha, end: max(r.up, last) + s.Alpha, order: s.count,
+		from: int32(number), to: int32(r.flow.To), size: int32(size),
+	})
+}
+
+// arrive takes a piece through the receiver's port.
+func (s *simulation) arrive(a arrival) {
+	r := &s.ranks[a.to]
+	begin := max(r.down, a.begin)
+	r.down = begin
+	if a.begin < a.end { // not a sign
+		r.down += int64(a.size) * s.beta(int(a.to))
+	}
+	p := s.pipe(int(a.from), int(a.to))
+	p.pieces = append(p.pieces, piece{begin, max(r.down, a.end), int(a.size)})
+	if r.flow != nil && r.from == p && r.flow.From == int(a.from) {
+		s.advance(int(a.to))
+	}
+}
+
+// take returns the next size bytes and when the first and the last of them came, if they have.
+func (p *pipe) take(size int) (b []byte, first, last int64, ok bool) {
+	left := size
+	for i := p.next; left > 0; i++ {
+		if i == len(p.pieces) {
+			return nil, 0, 0, false
+		}
+		left -= p.pieces[i].size
+	}
+	first = p.pieces[p.next].begin
+	for left = size; left > 0; {
+		at := &p.pieces[p.next]
+		n := min(left, at.size)
+		last = at.begin + (at.end-at.begin)*int64(n)/int64(at.size) // bytes of a piece come one after the other
+		at.begin = last
+		at.size -= n
+		left -= n
+		if at.size == 0 {
+			p.next++
+		}
+	}
+	b = p.data[p.head:][:size]
+	p.head += size
+	if p.next == len(p.pieces) {
+		p.pieces, p.next = p.pieces[:0], 0
+	}
+	return b, first, last, true
+}
+
+// clean frees the room of what was taken.
+func (p *pipe) clean() {
+	if p.head == len(p.data) {
+		p.data, p.head = p.data[:0], 0
+	}
+}
+
+// receive takes what has come of a rank's flow, and sends on what it relays. It reports
+// whether the flow is complete.
+func (s *simulation) receive(number int) bool {
+	r := &s.ranks[number]
+	f := r.flow
+	if !r.signed {
+		sign, first, _, ok := r.from.take(flow.SignSize)
+		if !ok {
+			return false
+		}
+		if !bytes.Equal(sign, f.Sign[:]) {
+			panic(fmt.Sprintf("rank %d: sign %q from %d, want %q", number, sign, f.From, f.Sign[:]))
+		}
+		r.signed, r.done = true, max(r.done, first)
+	}
+	for ; r.part < len(f.Recv); r.part++ {
+		part := &f.Recv[r.part]
+		first, last := r.done, r.done
+		if len(part.Into) > 0 {
+			got, begin, end, ok := r.from.take(len(part.Into))
+			if !ok {
+				return false
+			}
+			first, last = max(r.begun, begin), max(r.done, end)
+			store(f, part, got)
+			if part.With != nil {
+				first, last = s.combine(number, int64(len(got)), begin, end)
+			}
+		}
+		r.done = last
+		if i := f.Lead + r.part; i < len(f.Send) {
+			s.relay(number, f.Send[i], first, last)
+		}
+	}
+	if f.From != flow.None {
+		r.from.clean()
+	}
+	return true
+}
+
+// combine is from when to when a rank combines bytes that come between two times.
+func (s *simulation) combine(number int, size, begin, end int64) (first, last int64) {
+	r := &s.ranks[number]
+	first = max(begin, r.begun, r.busy)
+	r.busy = max(end, first+size*s.Gamma)
+	return first, max(r.done, r.busy)
+}
+
+// store puts received bytes where a part wants them.
+func store(f *flow.Flow, part *flow.Part, got []byte) {
+	if part.With == nil {
+		copy(part.Into, got)
+		return
+	}
+	with := part.With
+	srcs := [2]unsafe.Pointer{unsafe.Pointer(&with[0]), unsafe.Pointer(&got[0])}
 	if part.TheirsFirst {
 		srcs[0], srcs[1] = srcs[1], srcs[0]
 	}
 	var plain kernel.Set
-	plain.Reduce(f.Type, f.Op, unsafe.Pointer(&into[0]), srcs, n/f.Type.Size())
+	n, into := len(got)/f.Type.Size(), unsafe.Pointer(&part.Into[0])
+	plain.Reduce(f.Type, f.Op, into, srcs[:], n)
 	if part.Divisor > 1 {
-		plain.Divide(f.Type, unsafe.Pointer(&into[0]), unsafe.Pointer(&into[0]), n/f.Type.Size(), part.Divisor)
+		plain.Divide(f.Type, into, into, n, part.Divisor)
 	}
-}
-
-// run runs body as every member of a team of the ranks 0, 10, 20 …
-func run(t *testing.T, size int, body func(me int, team *algorithms.Team) error) *network {
-	t.Helper()
-	net := newNetwork(10 * size)
-	ranks := make([]int, size)
-	for i := range ranks {
-		ranks[i] = 10 * i
-	}
-	var members sync.WaitGroup
-	errs := make([]error, size)
-	for me := range size {
-		members.Go(func() {
-			p := port{net, ranks[me], rand.New(rand.NewPCG(1, uint64(me)))}
-			errs[me] = body(me, algorithms.New(p, ranks, me, kernel.Set{}))
-		})
-	}
-	members.Wait()
-	for me, err := range errs {
-		if err != nil {
-			t.Fatalf("member %d: %v", me, err)
-		}
-	}
-	for pipe, rest := range net.pipes {
-		if len(rest) > 0 {
-			t.Fatalf("%d bytes from rank %d to %d were never taken", len(rest), pipe[0], pipe[1])
-		}
-	}
-	return net
 }

@@ -18,17 +18,25 @@ type Team struct {
 	ranks   []int // of the communicator, by member
 	carrier Carrier
 	kernels kernel.Set
+	cost    Cost
+	only    Algorithm // wherever it can do a collective; 0: the fastest
 
 	flow    flow.Flow // the one under way
 	skips   []int     // see skips
 	blocks  [][]byte  // where each member's block of the vector is now
+	offs    []int     // of blocks in scratch memory
 	scratch []byte
 }
 
 // New makes the team of ranks, of which this one is number me.
 func New(carrier Carrier, ranks []int, me int, kernels kernel.Set) *Team {
-	return &Team{me: me, ranks: ranks, carrier: carrier, kernels: kernels, skips: skips(len(ranks)), blocks: make([][]byte, len(ranks))}
+	n := len(ranks)
+	return &Team{me: me, ranks: ranks, carrier: carrier, kernels: kernels, skips: skips(n), blocks: make([][]byte, n), offs: make([]int, n)}
 }
+
+// Tune sets the costs by which algorithms are chosen, and the only algorithm that may be, or 0. All
+// members set the same, before the first collective that has a choice.
+func (t *Team) Tune(c Cost, only Algorithm) { t.cost, t.only = c, only }
 
 // Size returns the number of members.
 func (t *Team) Size() int { return len(t.ranks) }
@@ -60,6 +68,9 @@ func relay(f *flow.Flow, p flow.Part) {
 	f.Recv = append(f.Recv, p)
 	f.Send = append(f.Send, p.Into)
 }
+
+// last makes the part that relay added most recently stay here.
+func last(f *flow.Flow) { f.Send = f.Send[:len(f.Send)-1] }
 
 func (t *Team) rank(member int) int {
 	if member == flow.None {

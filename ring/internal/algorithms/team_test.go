@@ -21,6 +21,22 @@ func sign(text string) *flow.Sign {
 
 func sizes() []int { return []int{1, 2, 3, 4, 5, 6, 7, 8, 12, 13} }
 
+// kinds are all collectives that have a choice.
+func kinds() []algorithms.Kind {
+	return []algorithms.Kind{algorithms.AllReduce, algorithms.ReduceScatter, algorithms.AllGather, algorithms.Broadcast, algorithms.Reduce}
+}
+
+// candidates are the algorithms that can do a collective.
+func candidates(kind algorithms.Kind) []algorithms.Algorithm {
+	var all []algorithms.Algorithm
+	for _, a := range algorithms.All() {
+		if _, ok := lan().Time(kind, a, 3, 100, 0); ok {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
 // value returns member me's element i. Sums of values are exact.
 func value(me, i int) float32 { return float32((me+1)*(i%97+1)) / 4 }
 
@@ -34,196 +50,250 @@ func floats(n int, of func(i int) float32) []byte {
 
 // sum returns element i of an allreduce of all members' values.
 func sum(size, i, divisor int) float32 {
-	var s float32
-	for me := range size {
-		s += value(me, i)
-	}
-	return s / float32(divisor)
+	return value(size*(size+1)/2-1, i) / float32(divisor)
 }
 
-func TestAllReduceOfEverySizeByEveryAlgorithm(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
+// run runs body as every member of a team of the ranks 0, 10, 20 …, which has to use only.
+func run(t *testing.T, size int, only algorithms.Algorithm, body func(me int, team *algorithms.Team) error) *simulation {
+	t.Helper()
+	s, err := simulate(network{Cost: lan()}, size, 10, 0, func(team *algorithms.Team) { team.Tune(lan(), only) }, body)
+	if err != nil {
+		t.Fatalf("%d members, %v: %v", size, only, err)
 	}
-	used := map[algorithms.Algorithm]bool{}
-	for _, size := range sizes() {
-		for _, count := range []int{0, 1, 2, size, 1000, 20_011, size*32768 + 7} {
-			used[algorithms.Pick(size, 4*count)] = true
-			for _, inPlace := range []bool{false, true} {
-				run(t, size, func(me int, team *algorithms.Team) error {
-					src := floats(count, func(i int) float32 { return value(me, i) })
-					dst, before := src, bytes.Clone(src)
-					if !inPlace {
-						dst = floats(count, func(int) float32 { return 0 })
-					}
-					r := algorithms.Reduction{Type: kernel.F32, Op: kernel.Sum, Divisor: 2}
-					if err := team.AllReduce(sign("allreduce"), r, dst, src); err != nil {
-						return err
-					}
-					if !inPlace && !bytes.Equal(src, before) {
-						return fmt.Errorf("%d members, %d elements: src was changed", size, count)
-					}
-					if want := floats(count, func(i int) float32 { return sum(size, i, 2) }); !bytes.Equal(dst, want) {
-						return fmt.Errorf("%d members, %d elements, in place %v: wrong result", size, count, inPlace)
-					}
-					return nil
-				})
+	return s
+}
+
+// everyWay runs test for every algorithm of a collective.
+func everyWay(t *testing.T, kind algorithms.Kind, test func(t *testing.T, only algorithms.Algorithm)) {
+	for _, a := range candidates(kind) {
+		t.Run(a.String(), func(t *testing.T) { test(t, a) })
+	}
+}
+
+func average(divisor int) algorithms.Reduction {
+	return algorithms.Reduction{Type: kernel.F32, Op: kernel.Sum, Divisor: divisor}
+}
+
+func TestAllReduce(t *testing.T) {
+	everyWay(t, algorithms.AllReduce, func(t *testing.T, only algorithms.Algorithm) {
+		for _, size := range sizes() {
+			for _, count := range []int{0, 1, 2, size, 1000, 20_011} {
+				for _, inPlace := range []bool{false, true} {
+					want := floats(count, func(i int) float32 { return sum(size, i, 2) })
+					run(t, size, only, func(me int, team *algorithms.Team) error {
+						src := floats(count, func(i int) float32 { return value(me, i) })
+						dst, before := src, bytes.Clone(src)
+						if !inPlace {
+							dst = make([]byte, len(src))
+						}
+						if err := team.AllReduce(sign("allreduce"), average(2), dst, src); err != nil {
+							return err
+						}
+						if !inPlace && !bytes.Equal(src, before) {
+							return fmt.Errorf("%d elements: src was changed", count)
+						}
+						if !bytes.Equal(dst, want) {
+							return fmt.Errorf("%d elements, in place %v: wrong result", count, inPlace)
+						}
+						return nil
+					})
+				}
 			}
 		}
-	}
-	for _, a := range []algorithms.Algorithm{algorithms.Doubling, algorithms.Circulant, algorithms.Ring} {
-		if !used[a] {
-			t.Errorf("no case went through %v", a)
+	})
+}
+
+func TestReduceToEveryRoot(t *testing.T) {
+	everyWay(t, algorithms.Reduce, func(t *testing.T, only algorithms.Algorithm) {
+		for _, size := range sizes() {
+			for _, count := range []int{0, 1, size, 1000, 100_003} {
+				for root := range size {
+					if count > 1000 && root > 1 {
+						continue
+					}
+					want := floats(count, func(i int) float32 { return sum(size, i, 2) })
+					run(t, size, only, func(me int, team *algorithms.Team) error {
+						src := floats(count, func(i int) float32 { return value(me, i) })
+						before := bytes.Clone(src)
+						var dst []byte
+						switch {
+						case me == root && count%2 == 0:
+							dst, before = src, want
+						case me == root:
+							dst = make([]byte, len(src))
+						}
+						if err := team.Reduce(sign("reduce"), average(2), dst, src, root); err != nil {
+							return err
+						}
+						if !bytes.Equal(src, before) {
+							return fmt.Errorf("%d elements to %d: src was changed", count, root)
+						}
+						if me == root && !bytes.Equal(dst, want) {
+							return fmt.Errorf("%d elements to %d: wrong result", count, root)
+						}
+						return nil
+					})
+				}
+			}
 		}
-	}
+	})
 }
 
 // Sums of these depend on their order, and NaNs keep the payload of the first.
 func TestAllMembersGetTheSameBits(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
-	for _, size := range sizes()[1:] {
-		for _, count := range []int{7, 2000, 30_000, 300_000} {
-			results := make([][]byte, size)
-			run(t, size, func(me int, team *algorithms.Team) error {
-				buf := floats(count, func(i int) float32 {
-					if i%5 == 0 {
-						return math.Float32frombits(0x7fc00000 + uint32(me))
-					}
-					return float32(math.Exp(float64((i*31+me*17)%40) - 20))
+	everyWay(t, algorithms.AllReduce, func(t *testing.T, only algorithms.Algorithm) {
+		for _, size := range sizes()[1:] {
+			for _, count := range []int{7, 2000, 30_000} {
+				results := make([][]byte, size)
+				run(t, size, only, func(me int, team *algorithms.Team) error {
+					buf := floats(count, func(i int) float32 {
+						if i%5 == 0 {
+							return math.Float32frombits(0x7fc00000 + uint32(me))
+						}
+						return float32(math.Exp(float64((i*31+me*17)%40) - 20))
+					})
+					results[me] = buf
+					return team.AllReduce(sign("bits"), average(0), buf, buf)
 				})
-				results[me] = buf
-				return team.AllReduce(sign("bits"), algorithms.Reduction{Type: kernel.F32, Op: kernel.Sum}, buf, buf)
-			})
-			for me, got := range results {
-				if !bytes.Equal(got, results[0]) {
-					t.Fatalf("%d members, %d elements: member %d has other bits than member 0", size, count, me)
+				for me, got := range results {
+					if !bytes.Equal(got, results[0]) {
+						t.Fatalf("%d members, %d elements: member %d has other bits than member 0", size, count, me)
+					}
 				}
 			}
 		}
-	}
+	})
 }
 
 func TestReduceScatter(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
-	for _, size := range sizes() {
-		for _, count := range []int{0, 1, 100, 50_000} { // of a part, give or take
-			length := func(i int) int { return max(0, count+i%3-1) }
-			run(t, size, func(me int, team *algorithms.Team) error {
-				parts := make([][]byte, size)
-				for i := range parts {
-					parts[i] = floats(length(i), func(k int) float32 { return value(me, k+i) })
-				}
-				before := slices.Concat(parts...)
-				dst := floats(length(me), func(int) float32 { return 0 })
-				r := algorithms.Reduction{Type: kernel.F32, Op: kernel.Sum, Divisor: 2}
-				if err := team.ReduceScatter(sign("rs"), r, dst, parts); err != nil {
-					return err
-				}
-				if !bytes.Equal(slices.Concat(parts...), before) {
-					return fmt.Errorf("%d members, %d elements: what was given is changed", size, count)
-				}
-				if want := floats(length(me), func(k int) float32 { return sum(size, k+me, 2) }); !bytes.Equal(dst, want) {
-					return fmt.Errorf("%d members, about %d elements: wrong result", size, count)
-				}
-				return nil
-			})
-		}
-	}
-}
-
-func TestAllGatherOfUnlikeParts(t *testing.T) {
-	for _, size := range sizes() {
-		part := func(i int) []byte { return bytes.Repeat([]byte{byte('a' + i)}, i*i%5*100+i) }
-		net := run(t, size, func(me int, team *algorithms.Team) error {
-			parts := make([][]byte, size)
-			for i := range parts {
-				parts[i] = make([]byte, len(part(i)))
-			}
-			copy(parts[me], part(me))
-			if err := team.AllGather(sign("ag"), parts); err != nil {
-				return err
-			}
-			for i := range parts {
-				if !bytes.Equal(parts[i], part(i)) {
-					return fmt.Errorf("%d members: wrong part of member %d", size, i)
-				}
-			}
-			return nil
-		})
-		rounds := 0
-		for n := 1; n < size; n *= 2 {
-			rounds++
-		}
-		if net.flows[0] != rounds {
-			t.Errorf("%d members: %d rounds, want %d", size, net.flows[0], rounds)
-		}
-	}
-}
-
-func TestBroadcastFromEveryRoot(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
-	for _, size := range sizes() {
-		for _, count := range []int{0, 1, 5000, 200_000} {
-			for root := range size {
-				want := bytes.Repeat([]byte{byte(root + 1)}, count)
-				run(t, size, func(me int, team *algorithms.Team) error {
-					buf := make([]byte, count)
-					if me == root {
-						copy(buf, want)
+	everyWay(t, algorithms.ReduceScatter, func(t *testing.T, only algorithms.Algorithm) {
+		for _, size := range sizes() {
+			for _, count := range []int{0, 1, 100, 50_000, 1_200_000 / size} { // of a part, give or take
+				length := func(i int) int { return max(0, count+i%3-1) }
+				run(t, size, only, func(me int, team *algorithms.Team) error {
+					parts := make([][]byte, size)
+					for i := range parts {
+						parts[i] = floats(length(i), func(k int) float32 { return value(me, k+i) })
 					}
-					if err := team.Broadcast(sign("bc"), buf, root); err != nil {
+					before := slices.Concat(parts...)
+					dst := make([]byte, 4*length(me))
+					if err := team.ReduceScatter(sign("rs"), average(2), dst, parts); err != nil {
 						return err
 					}
-					if !bytes.Equal(buf, want) {
-						return fmt.Errorf("%d members, %d bytes from %d: wrong", size, count, root)
+					if !bytes.Equal(slices.Concat(parts...), before) {
+						return fmt.Errorf("%d elements: what was given is changed", count)
+					}
+					want := floats(length(me), func(k int) float32 { return sum(size, k+me, 2) })
+					if !bytes.Equal(dst, want) {
+						return fmt.Errorf("about %d elements: wrong result", count)
+					}
+					if err := team.ReduceScatter(sign("rs"), average(2), parts[me], parts); err != nil {
+						return err
+					}
+					if !bytes.Equal(parts[me], want) {
+						return fmt.Errorf("about %d elements: wrong result in place", count)
 					}
 					return nil
 				})
 			}
 		}
-	}
+	})
+}
+
+func TestAllGatherOfUnlikeParts(t *testing.T) {
+	everyWay(t, algorithms.AllGather, func(t *testing.T, only algorithms.Algorithm) {
+		for _, size := range sizes() {
+			part := func(i int) []byte { return bytes.Repeat([]byte{byte('a' + i)}, i*i%5*100+i) }
+			run(t, size, only, func(me int, team *algorithms.Team) error {
+				parts := make([][]byte, size)
+				for i := range parts {
+					parts[i] = make([]byte, len(part(i)))
+				}
+				copy(parts[me], part(me))
+				if err := team.AllGather(sign("ag"), parts); err != nil {
+					return err
+				}
+				for i := range parts {
+					if !bytes.Equal(parts[i], part(i)) {
+						return fmt.Errorf("wrong part of member %d", i)
+					}
+				}
+				return nil
+			})
+		}
+	})
+}
+
+func TestBroadcastFromEveryRoot(t *testing.T) {
+	everyWay(t, algorithms.Broadcast, func(t *testing.T, only algorithms.Algorithm) {
+		for _, size := range sizes() {
+			for _, count := range []int{0, 1, 5000, 200_000} {
+				for root := range size {
+					want := bytes.Repeat([]byte{byte(root + 1)}, count)
+					run(t, size, only, func(me int, team *algorithms.Team) error {
+						buf := make([]byte, count)
+						if me == root {
+							copy(buf, want)
+						}
+						if err := team.Broadcast(sign("bc"), buf, root); err != nil {
+							return err
+						}
+						if !bytes.Equal(buf, want) {
+							return fmt.Errorf("%d bytes from %d: wrong", count, root)
+						}
+						return nil
+					})
+				}
+			}
+		}
+	})
 }
 
 func TestBarrierWaitsForAll(t *testing.T) {
-	for _, size := range sizes() {
-		net := run(t, size, func(_ int, team *algorithms.Team) error { return team.Barrier(sign("barrier")) })
-		// Members known to each member: a flow gives the receiver all that the sender knows.
-		if size > 1 && net.flows[0] == 0 {
-			t.Errorf("%d members: nobody waited", size)
+	const late = 5e9
+	for _, size := range sizes()[1:] {
+		s, err := simulate(network{Cost: lan()}, size, 1, 0, nil, func(me int, team *algorithms.Team) error {
+			if me == size-1 && size > 2 {
+				// The last member waits for a message that arrives late.
+				if err := team.Swap(sign("wait"), nil, flow.None, nil, 0, make([]byte, late/1000)); err != nil {
+					return err
+				}
+			} else if me == 0 && size > 2 {
+				if err := team.Swap(sign("wait"), nil, size-1, make([]byte, late/1000), flow.None, nil); err != nil {
+					return err
+				}
+			}
+			return team.Barrier(sign("barrier"))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for me := range s.ranks {
+			if s.ranks[me].clock < s.ranks[size-1].clock-4*lan().Alpha {
+				t.Errorf("%d members: member %d left the barrier at %d, and the last one came at about %d", size, me, s.ranks[me].clock, s.ranks[size-1].clock)
+			}
 		}
 	}
 }
 
-// A rank sends exactly the bytes of the algorithm's cost.
-func TestCost(t *testing.T) {
-	const size = 8
-	cost := func(bytes int) (flows, sent int) {
-		net := run(t, size, func(me int, team *algorithms.Team) error {
-			buf := floats(bytes/4, func(i int) float32 { return value(me, i) })
-			return team.AllReduce(sign("cost"), algorithms.Reduction{Type: kernel.F32, Op: kernel.Sum}, buf, buf)
-		})
-		return net.flows[0], net.bytes[0] - net.flows[0]*flow.SignSize
-	}
+// A rank sends exactly the flows and bytes of the algorithm.
+func TestFlowsAndBytes(t *testing.T) {
+	const size, bytes = 8, 64 << 10
 	tests := []struct {
-		algorithm          algorithms.Algorithm
-		bytes, flows, sent int
+		algorithm   algorithms.Algorithm
+		flows, sent int
 	}{
-		{algorithms.Doubling, 1024, 3, 3 * 1024},
-		{algorithms.Circulant, 64 << 10, 6, 2 * 7 * 8 << 10},
-		{algorithms.Ring, 2 << 20, 1, 14 * 256 << 10},
+		{algorithms.Doubling, 3, 3 * bytes},
+		{algorithms.Circulant, 6, 2 * 7 * bytes / 8},
+		{algorithms.Ring, 1, 2 * 7 * bytes / 8},
 	}
 	for _, tt := range tests {
-		if got := algorithms.Pick(size, tt.bytes); got != tt.algorithm {
-			t.Fatalf("%d bytes: %v, want %v", tt.bytes, got, tt.algorithm)
-		}
-		if flows, sent := cost(tt.bytes); flows != tt.flows || sent != tt.sent {
-			t.Errorf("%v of %d bytes: %d flows with %d bytes, want %d with %d", tt.algorithm, tt.bytes, flows, sent, tt.flows, tt.sent)
+		s := run(t, size, tt.algorithm, func(me int, team *algorithms.Team) error {
+			buf := floats(bytes/4, func(i int) float32 { return value(me, i) })
+			return team.AllReduce(sign("cost"), average(0), buf, buf)
+		})
+		if flows, sent := s.ranks[0].flows, s.ranks[0].bytes; flows != tt.flows || sent != tt.sent {
+			t.Errorf("%v: %d flows with %d bytes, want %d with %d", tt.algorithm, flows, sent, tt.flows, tt.sent)
 		}
 	}
 }

@@ -6,6 +6,9 @@ import (
 
 // allGather puts every rank's src into its part of dst.
 func (f *Fabric) allGather(call *Call, dst, src []byte) error {
+	if f.Size() > 1 && f.Whole() {
+		return f.gatherNear(call, dst, src) // which puts src in its place too
+	}
 	own := f.part(dst, f.rank)
 	if len(own) > 0 && &own[0] != &src[0] {
 		copy(own, src)
@@ -13,8 +16,6 @@ func (f *Fabric) allGather(call *Call, dst, src []byte) error {
 	switch {
 	case f.Size() == 1:
 		return nil
-	case f.Whole():
-		return f.gatherNear(call, dst)
 	case f.split() || !f.contiguous():
 		for rank := range f.Size() {
 			f.parts[rank] = f.part(dst, rank)
@@ -22,7 +23,7 @@ func (f *Fabric) allGather(call *Call, dst, src []byte) error {
 		return f.all.AllGather(&f.sign, f.parts)
 	}
 	// the domain's parts to each of its ranks
-	if err := f.gatherNear(call, dst); err != nil {
+	if err := f.gatherNear(call, dst, own); err != nil {
 		return err
 	}
 	// each leader's shard of them to its counterparts
@@ -45,15 +46,15 @@ func (f *Fabric) allGather(call *Call, dst, src []byte) error {
 	return nil
 }
 
-// gatherNear gives each part of this domain to all its ranks.
-func (f *Fabric) gatherNear(call *Call, dst []byte) error {
+// gatherNear gives each part of this domain to all its ranks, this rank's from src.
+func (f *Fabric) gatherNear(call *Call, dst, src []byte) error {
 	if f.shared == nil {
 		return nil
 	}
 	for i, rank := range f.mine() {
 		f.regions[i] = shm.Region{Off: f.offs[rank], Len: f.offs[rank+1] - f.offs[rank]}
 	}
-	return f.shared.AllGatherV(call.sign(), pointer(dst), pointer(f.part(dst, f.rank)), f.regions)
+	return f.shared.AllGatherV(call.sign(), pointer(dst), pointer(src), f.regions)
 }
 
 // territory returns the part of a vector, cut at f.offs, that belongs to the ranks of domain d.

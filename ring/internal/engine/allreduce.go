@@ -18,13 +18,13 @@ func (f *Fabric) allReduce(call *Call, dst, src []byte) error {
 		return f.shared.AllReduce(call.sign(), r.Type, r.Op, pointer(dst), pointer(src), int(call.Count), max(1, r.Divisor))
 	case f.split():
 		return f.all.AllReduce(&f.sign, r, dst, src)
-	case len(src) <= smallStack:
+	case f.short(algorithms.AllReduce, len(src), 0):
 		return f.allReduceSmall(call, r, dst, src)
 	}
-	return f.stacked(len(src), func(lo, hi int) error {
+	return f.stacked(len(src), f.blockSize(algorithms.AllReduce, len(src), 0), func(lo, hi int) error {
 		return f.reduceShard(call, r, dst[lo:hi], src[lo:hi])
 	}, func(lo, hi int) step {
-		return step{sign: &f.sign, reduce: r, buf: f.shard(dst[lo:hi], r.Type.Size()), root: -1}
+		return step{kind: algorithms.AllReduce, sign: &f.sign, reduce: r, buf: f.shard(dst[lo:hi], r.Type.Size())}
 	}, func(lo, hi int) error {
 		return f.spread(call, dst[lo:hi], r.Type.Size())
 	})

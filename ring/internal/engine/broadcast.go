@@ -1,5 +1,7 @@
 package engine
 
+import "github.com/gorun/gorun/ring/internal/algorithms"
+
 // broadcast copies the root's buf to all ranks.
 func (f *Fabric) broadcast(call *Call, buf []byte) error {
 	root := int(call.Root)
@@ -18,11 +20,11 @@ func (f *Fabric) broadcast(call *Call, buf []byte) error {
 		}
 		return f.shared.Broadcast(call.sign(), pointer(buf[lo:hi]), hi-lo, f.place(root))
 	}
-	if len(buf) <= smallStack {
+	if f.short(algorithms.Broadcast, len(buf), home) {
 		return f.broadcastSmall(call, buf, home, within)
 	}
-	return f.stacked(len(buf), within, func(lo, hi int) step {
-		return step{sign: &f.sign, buf: f.shard(buf[lo:hi], 1), root: home}
+	return f.stacked(len(buf), f.blockSize(algorithms.Broadcast, len(buf), home), within, func(lo, hi int) step {
+		return step{kind: algorithms.Broadcast, sign: &f.sign, buf: f.shard(buf[lo:hi], 1), root: home}
 	}, func(lo, hi int) error {
 		if f.domain == home {
 			return nil

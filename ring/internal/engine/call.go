@@ -142,7 +142,7 @@ func Compare(mine, theirs *flow.Sign) tcp.Relation {
 	switch a.Kind {
 	case KindMessage:
 		return tcp.Together
-	case KindGather, KindScatter, KindAllToAll, KindReduce: // a long reduce ends with a gather
+	case KindGather, KindScatter, KindAllToAll:
 		a.Count, b.Count = 0, 0 // what each two ranks exchange
 	}
 	if a != b {

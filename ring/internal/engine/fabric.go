@@ -20,7 +20,9 @@ import (
 // the result is shared inside the domains.
 type Fabric struct {
 	Layout
-	shardMax int // bytes of a block that each leader exchanges
+	shardMax int // bytes of a block that each leader exchanges; 0: what costs least
+	kernels  kernel.Set
+	cost     algorithms.Cost // of the network between the domains
 
 	shared *shm.Group       // with the ranks of this domain; nil for a domain of one
 	net    *tcp.Net         // nil when there is only one domain
@@ -33,14 +35,13 @@ type Fabric struct {
 	parts        [][]byte
 	offs, sends  []int // where each rank's part begins, in bytes, and where the last one ends
 	scratch      []byte
-	own          []byte // this rank's part of a reduce
 }
 
 // New joins the ranks of l. Shared is nil for a domain of one, net where there is one domain.
-// Shard is the bytes of a block that each leader exchanges, a multiple of 8. The Fabric closes
-// shared and net.
+// Shard is the bytes of a block that each leader exchanges, a multiple of 8, or 0 for what costs
+// least. The Fabric closes shared and net.
 func New(l Layout, shared *shm.Group, net *tcp.Net, shard int, kernels kernel.Set) *Fabric {
-	f := &Fabric{Layout: l, shardMax: shard, shared: shared, net: net}
+	f := &Fabric{Layout: l, shardMax: shard, kernels: kernels, shared: shared, net: net}
 	f.regions = make([]shm.Region, len(l.mine()))
 	f.parts = make([][]byte, l.Size())
 	f.offs, f.sends = make([]int, l.Size()+1), make([]int, l.Size()+1)
@@ -105,7 +106,9 @@ func (f *Fabric) Interrupt() {
 
 // Run makes one call. It neither changes nor keeps the description.
 func (f *Fabric) Run(w *Collective, call *Call) error {
-	call.encode((*[callSize]byte)(&f.sign))
+	if f.net != nil {
+		call.encode((*[callSize]byte)(&f.sign))
+	}
 	if f.shared != nil {
 		f.shared.Announce(call.Order(), call.sign())
 	}

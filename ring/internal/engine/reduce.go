@@ -4,8 +4,8 @@ import (
 	"github.com/gorun/gorun/ring/internal/algorithms"
 )
 
-// reduce combines src of all ranks into dst of the root. A short vector is an allreduce that
-// only the root keeps; a long one is a reduce-scatter and a gather.
+// reduce combines src of all ranks into dst of the root, as an allreduce whose result stays in the
+// root's domain.
 func (f *Fabric) reduce(call *Call, dst, src []byte) error {
 	r, root := f.reduction(call), int(call.Root)
 	switch {
@@ -14,28 +14,50 @@ func (f *Fabric) reduce(call *Call, dst, src []byte) error {
 		return nil
 	case f.Whole():
 		return f.shared.Reduce(call.sign(), r.Type, r.Op, pointer(dst), pointer(src), int(call.Count), max(1, r.Divisor), f.place(root))
+	case f.split():
+		return f.all.Reduce(&f.sign, r, dst, src, root)
 	}
-	if len(src) <= smallStack {
-		if f.rank != root {
-			dst = f.room(len(src))
+	home := f.at[root]
+	if f.short(algorithms.Reduce, len(src), home) {
+		return f.reduceSmall(call, r, dst, src, home)
+	}
+	size := f.blockSize(algorithms.Reduce, len(src), home)
+	block := func(lo, hi int) []byte { return dst[lo:hi] }
+	if f.rank != root {
+		// Of three blocks one is combined, one is on the network, and one is on its way to the root.
+		room := f.room(3 * size)
+		block = func(lo, hi int) []byte { return room[lo/size%3*size:][:hi-lo] }
+	}
+	return f.stacked(len(src), size, func(lo, hi int) error {
+		return f.reduceShard(call, r, block(lo, hi), src[lo:hi])
+	}, func(lo, hi int) step {
+		return step{kind: algorithms.Reduce, sign: &f.sign, reduce: r, buf: f.shard(block(lo, hi), r.Type.Size()), root: home}
+	}, func(lo, hi int) error {
+		if f.domain != home {
+			return nil
 		}
-		if f.split() {
-			return f.all.AllReduce(&f.sign, r, dst, src)
-		}
-		return f.allReduceSmall(call, r, dst, src)
+		return f.spread(call, block(lo, hi), r.Type.Size())
+	})
+}
+
+// reduceSmall reduces the whole vector at the first leader of each domain, and over the network at
+// that of the root's, which gives it to its domain.
+func (f *Fabric) reduceSmall(call *Call, r algorithms.Reduction, dst, src []byte, home int) error {
+	if f.rank != int(call.Root) {
+		dst = f.room(len(src))
 	}
-	// Everybody finishes a part, and the root collects them.
-	elem := call.Type.Size()
-	f.offs[0] = 0
-	for rank := range f.Size() {
-		f.offs[rank+1] = f.offs[rank] + len(algorithms.Span(src, elem, rank, f.Size()))
-	}
-	if n := len(f.part(src, f.rank)); cap(f.own) < n {
-		f.own = memory(n)
-	}
-	mine := f.own[:len(f.part(src, f.rank))]
-	if err := f.reduceScatter(call, mine, src); err != nil {
+	if f.shared == nil {
+		copy(dst, src)
+	} else if err := f.shared.Reduce(call.sign(), r.Type, r.Op, pointer(dst), pointer(src), len(src)/r.Type.Size(), 1, 0); err != nil {
 		return err
 	}
-	return f.gather(call, dst, mine)
+	if f.index == 0 {
+		if err := f.peers.Reduce(&f.sign, r, dst, dst, home); err != nil {
+			return err
+		}
+	}
+	if f.domain != home || f.shared == nil {
+		return nil
+	}
+	return f.shared.Broadcast(call.sign(), pointer(dst), len(dst), 0)
 }

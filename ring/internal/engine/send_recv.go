@@ -48,9 +48,7 @@ func (f *Fabric) swapFar(call *Call, to int, out []byte, from int, in []byte) er
 	if call.Kind == KindMessage {
 		mine.Root, theirs.Root = uint32(f.rank), uint32(max(from, 0))
 	}
-	if call.Kind != KindReduce { // its parts belong to no rank
-		mine.Count, theirs.Count = uint64(len(out)/size), uint64(len(in)/size)
-	}
+	mine.Count, theirs.Count = uint64(len(out)/size), uint64(len(in)/size)
 	mine.encode((*[callSize]byte)(&f.sign))
 	theirs.encode((*[callSize]byte)(&f.expect))
 	return f.all.Swap(&f.sign, &f.expect, to, out, from, in)

@@ -5,17 +5,49 @@ import (
 	"github.com/gorun/gorun/ring/internal/shm"
 )
 
-// Vectors of at most smallStack bytes go through one leader of each domain, whole. Longer ones go in blocks of ShardSize for each
-// leader: while a block is on the network, its neighbours are combined in memory.
-const (
-	smallStack = 32 << 10
-	ShardSize  = 1 << 20
-)
+// Where ranks of some domains share memory, a short vector goes through one leader of each domain,
+// whole. A longer one goes in blocks, of which each leader has a shard: while a block is on the network, its
+// neighbours are combined in memory.
 
-// stacked takes n bytes through three stages, block by block: before and after run in
+// memoryFactor is how much longer than combining a byte it takes to bring it into or out of a domain.
+const memoryFactor = 3
+
+// minShard is the least that a leader has of a block, in bytes.
+const minShard = 64 << 10
+
+// short reports whether a vector of n bytes goes through one leader of each domain.
+func (f *Fabric) short(k algorithms.Kind, n, root int) bool {
+	if f.shardMax > 0 {
+		return n <= 2*f.shardMax
+	}
+	whole := f.cost.Best(k, len(f.domains), n, root) + int64(n)*f.cost.Gamma*memoryFactor
+	return whole <= f.cost.Best(k, len(f.domains), n/f.leaders, root)+2*f.cost.Overhead
+}
+
+// blockSize returns how many bytes of a vector of n go through the stages at once: so many that
+// the whole takes the least time.
+func (f *Fabric) blockSize(k algorithms.Kind, n, root int) int {
+	if f.shardMax > 0 {
+		return f.leaders * f.shardMax
+	}
+	best, least := 0, int64(0)
+	for shard := minShard; ; shard *= 2 {
+		block := min(f.leaders*shard, n)
+		count := int64((n + block - 1) / block)
+		memory := 2 * int64(block) * f.cost.Gamma * memoryFactor
+		network := f.cost.Best(k, len(f.domains), block/f.leaders, root) + f.cost.Overhead
+		if t := memory + (count-1)*max(memory, network) + network; best == 0 || t <= least {
+			best, least = f.leaders*shard, t
+		}
+		if block == n {
+			return best
+		}
+	}
+}
+
+// stacked takes n bytes through three stages, in blocks of size: before and after run in
 // memory, and across runs between the leaders meanwhile.
-func (f *Fabric) stacked(n int, before func(lo, hi int) error, across func(lo, hi int) step, after func(lo, hi int) error) error {
-	size := f.leaders * f.shardMax
+func (f *Fabric) stacked(n, size int, before func(lo, hi int) error, across func(lo, hi int) step, after func(lo, hi int) error) error {
 	underWay := -1 // where the block begins that the worker has
 	finish := func() error {
 		lo := underWay

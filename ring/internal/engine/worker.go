@@ -16,12 +16,13 @@ type worker struct {
 	ended sync.WaitGroup
 }
 
-// step is an allreduce of buf in place, or a broadcast of it.
+// step is a collective on buf, in place.
 type step struct {
+	kind   algorithms.Kind // AllReduce, Broadcast or Reduce
 	sign   *flow.Sign
 	reduce algorithms.Reduction
 	buf    []byte
-	root   int // of a broadcast, else -1
+	root   int // of what has one
 }
 
 func newWorker(team *algorithms.Team) *worker {
@@ -35,8 +36,11 @@ func newWorker(team *algorithms.Team) *worker {
 }
 
 func (w *worker) carry(s step) error {
-	if s.root >= 0 {
+	switch s.kind {
+	case algorithms.Broadcast:
 		return w.team.Broadcast(s.sign, s.buf, s.root)
+	case algorithms.Reduce:
+		return w.team.Reduce(s.sign, s.reduce, s.buf, s.buf, s.root)
 	}
 	return w.team.AllReduce(s.sign, s.reduce, s.buf, s.buf)
 }
