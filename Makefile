@@ -136,7 +136,12 @@ endif
 bench: ## benchmarks of the collectives and of launching
 	$(GO) test -run '^$$' -bench . -benchmem ./ring/... ./launcher/... ./internal/test/e2e
 
-bench-peers: build ## ring beside others, tables and docs/allreduce-*.svg (packages libopenmpi-dev openmpi-bin libmpich-dev mpich libgloo-dev); PEERS='-runs 1 -max 1M' for a quick try
+bench-peers: build ## ring beside others, tables and docs/allreduce-*.svg (packages libopenmpi-dev openmpi-bin libmpich-dev mpich libgloo-dev); ROW=small-2 for one goal, ROW=slow for slow runs; PEERS='-runs 1 -max 1M' for a quick try
+ifeq ($(ROW),slow)
+	@$(GO) run ./internal/test/peers -slow 200 $(PEERS) bin/gorun
+else ifdef ROW
+	@$(GO) run ./internal/test/peers -row $(ROW) $(PEERS) bin/gorun
+else
 	@$(GO) run ./internal/test/peers -np 2 -svg docs/allreduce-2.svg $(PEERS) bin/gorun
 	@$(GO) run ./internal/test/peers -np 4 -svg docs/allreduce-4.svg $(PEERS) bin/gorun
 	@$(GO) run ./internal/test/peers -transport tcp -svg docs/allreduce-tcp.svg $(PEERS) bin/gorun
@@ -145,6 +150,7 @@ bench-peers: build ## ring beside others, tables and docs/allreduce-*.svg (packa
 	else \
 		echo "no root, so nothing between network namespaces"; \
 	fi
+endif
 
 faults-peers: build ## the same faults done to gorun, mpirun and mpiexec.hydra (packages openmpi-bin mpich); needs root
 	$(GO) run ./internal/test/faults/beside -n $(or $(N),1) bin/gorun

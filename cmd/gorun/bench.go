@@ -22,30 +22,36 @@ import (
 
 // benchOptions holds the flags of bench, in addition to those of a run.
 type benchOptions struct {
-	min, max   settings.ByteSize
-	factor     int
-	budget     settings.Seconds
-	types, ops []string
-	transport  string
-	streams    int
-	device     string
-	json       bool
-	plot       string
+	min, max    settings.ByteSize
+	factor      int
+	budget      settings.Seconds
+	types, ops  []string
+	perHost     int
+	transport   string
+	streams     int
+	device      string
+	wire        bool
+	percentiles bool
+	json        bool
+	plot        string
 }
 
 func (o *benchOptions) addFlags(flags *pflag.FlagSet) {
 	o.min, o.max, o.budget = 8, 64<<20, settings.Seconds(200*time.Millisecond)
-	flags.Var(&o.min, "min", "smallest vector in bytes: 8, 4K, 1M")
-	flags.Var(&o.max, "max", "largest vector in bytes")
-	flags.IntVar(&o.factor, "stepfactor", 2, "factor between sizes")
+	flags.VarP(&o.min, "min", "b", "smallest vector in bytes: 8, 4K, 1M")
+	flags.VarP(&o.max, "max", "e", "largest vector in bytes")
+	flags.IntVarP(&o.factor, "stepfactor", "f", 2, "factor between sizes")
 	flags.Var(&o.budget, "time", "time for each size")
 	flags.StringSliceVar(&o.types, "type", nil, "types of elements, or all: "+strings.Join(bench.Types(), ", ")+" (default float)")
 	flags.StringSliceVar(&o.ops, "op", nil, "operations, or all: "+strings.Join(bench.Ops(), ", ")+" (default sum)")
+	flags.IntVar(&o.perHost, "ranks-per-host", 0, "ranks on each host, regardless of its slots; there are as many in all")
 	flags.StringVar(&o.transport, "transport", "auto", "auto, shm or tcp")
 	flags.IntVar(&o.streams, "streams", 1, "TCP connections between two ranks (RING_STREAMS)")
 	flags.StringVar(&o.device, "device", "cpu", "memory to use: cpu, or cuda for NVIDIA GPUs")
+	flags.BoolVar(&o.wire, "wire", false, "also time one plain TCP connection between two hosts, in turns with the collective")
+	flags.BoolVar(&o.percentiles, "percentiles", false, "also print median, 99th percentile and maximum")
 	flags.BoolVar(&o.json, "json", false, "print JSON lines instead of a table")
-	flags.StringVar(&o.plot, "plot", "", "also plot time by size to this SVG file")
+	flags.StringVar(&o.plot, "plot", "", "also plot bus bandwidth by size, beside that of --wire, to this SVG file")
 }
 
 // options converts the flags to the options of each rank.
@@ -53,7 +59,7 @@ func (o *benchOptions) options(collective string) (bench.Options, error) {
 	// Accept the spellings of nccl-tests and MPI (reduce_scatter) and of ring (reduce-scatter).
 	collective = strings.NewReplacer("-", "", "_", "").Replace(collective)
 	opts := bench.Options{Collective: collective, Types: o.types, Ops: o.ops, Min: int(o.min), Max: int(o.max),
-		Factor: o.factor, Budget: time.Duration(o.budget), Device: o.device}
+		Factor: o.factor, Budget: time.Duration(o.budget), Wire: o.wire || o.plot != "", Device: o.device}
 	switch names := bench.Collectives(); {
 	case !slices.Contains(names, collective):
 		return opts, usage.Errorf("choose "+strings.Join(names, ", "), "unknown benchmark %q", collective)
@@ -70,6 +76,20 @@ func (o *benchOptions) options(collective string) (bench.Options, error) {
 		return opts, usage.Errorf("see gorun bench --help", "%w", err)
 	}
 	return opts, nil
+}
+
+// setRanks makes the run start perHost ranks on each host.
+func (o *benchOptions) setRanks(flags *pflag.FlagSet) error {
+	if !flags.Changed("ranks-per-host") {
+		return nil
+	}
+	if flags.Changed("np") || flags.Changed("ppn") {
+		return usage.Errorf("leave -np and --ppn out", "--ranks-per-host %d says how many ranks there are", o.perHost)
+	}
+	if err := flags.Set("ppn", strconv.Itoa(o.perHost)); err != nil {
+		return usage.Errorf("for example --ranks-per-host 4", "--ranks-per-host %d: it must be at least 1", o.perHost)
+	}
+	return nil
 }
 
 // setFlags sets the run's flags that a benchmark depends on, so that files and variables cannot change them.
@@ -96,9 +116,11 @@ func newBench(run func(flags *pflag.FlagSet, o *settings.Options, program []stri
 		Long: `bench starts ranks as a run does and times a collective on them, with checked
 results and the columns of nccl-tests. The size is that of the whole vector: one rank's
 data in allreduce, broadcast, reduce and sendrecv, the data of all ranks together in the
-others.`,
+others. Time is the average of all calls; algbw is size by time, and busbw what a link
+carries by time.`,
 		Example: `  gorun bench allreduce -np 4
   gorun bench allreduce -np 4 --type half,float --op all --max 1M
+  gorun bench allgather --ranks-per-host 4 -H f1,f2 -b 1K -e 64M -f 4 --percentiles
   gorun bench alltoall -np 2 --transport tcp --streams 2
   gorun bench allreduce -np 8 --device cuda
   gorun bench allreduce -np 8 -H f1:4,f2:4 --max 256M --plot allreduce.svg`,
@@ -115,13 +137,15 @@ others.`,
 			if err != nil {
 				return err
 			}
-			report := &ui.BenchReport{Table: bench.NewTable(cmd.OutOrStdout()), Out: cmd.OutOrStdout(), JSON: b.json}
+			table := bench.NewTable(cmd.OutOrStdout())
+			table.Percentiles, table.Wire = b.percentiles, b.wire
+			report := &ui.BenchReport{Table: table, Out: cmd.OutOrStdout(), JSON: b.json}
 			program, err := benchProgram(b.device)
 			if err != nil {
 				return err
 			}
 			program = append(program, string(text))
-			if err := b.setFlags(cmd.Flags()); err != nil {
+			if err := errors.Join(b.setRanks(cmd.Flags()), b.setFlags(cmd.Flags())); err != nil {
 				return err
 			}
 			if o.DryRun {

@@ -35,14 +35,17 @@ func TestRunTimesAndChecksEverySize(t *testing.T) {
 		for _, ranks := range []int{1, 2, 3} {
 			rows := rowsOf(t, ringtest.NewJob(t, ranks), Options{Collective: collective, Min: 24, Max: 100, Budget: time.Millisecond})
 			sizes := []int{24, 24, 48, 48, 96, 96}
-			if single[collective] {
+			switch {
+			case single[collective]:
 				sizes = []int{24, 48, 96}
+			case collective == Barrier:
+				sizes = []int{0}
 			}
 			if len(rows[0]) != len(sizes) {
 				t.Fatalf("%s: %d rows, want %d", collective, len(rows[0]), len(sizes))
 			}
 			for i, r := range rows[0] {
-				if r.Wrong != 0 || r.Median <= 0 || r.P99 < r.Median || r.Bytes != 4*r.Count || r.Bytes != sizes[i] ||
+				if r.Wrong != 0 || r.Time <= 0 || r.Median <= 0 || r.P99 < r.Median || r.Max < r.P99 || r.WireTime != 0 || r.Bytes != 4*r.Count || r.Bytes != sizes[i] ||
 					r.Iterations < minIterations || r.Ranks != ranks || r != rows[ranks-1][i] {
 					t.Errorf("%+v on rank 0, %+v on rank %d", r, rows[ranks-1][i], ranks-1)
 				}
@@ -58,6 +61,9 @@ func TestEveryTypeAndOperationIsChecked(t *testing.T) {
 	for _, collective := range Collectives() {
 		opts := Options{Collective: collective, Types: []string{"all"}, Min: 9000, Max: 9000, Budget: time.Microsecond}
 		combos := len(Types())
+		if collective == Barrier {
+			opts.Types, combos = nil, 1
+		}
 		if what, _ := find(collective); what.combines() {
 			opts.Ops = []string{"all"}
 			combos = 4*5 + 6*8 + 7 // floats, integers, bool
@@ -114,6 +120,10 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 		"no operation \"xor\"":          func(o *Options) { o.Ops = []string{"xor"} },
 		"band is not defined for float": func(o *Options) { o.Ops = []string{"band"} },
 		"has no operation":              func(o *Options) { o.Collective, o.Ops = "gather", []string{"sum"} },
+		"has no type":                   func(o *Options) { o.Collective, o.Types = Barrier, []string{"float"} },
+		"has no bandwidth":              func(o *Options) { o.Collective, o.Wire = Barrier, true },
+		"uses no memory":                func(o *Options) { o.Collective, o.Device = Barrier, "cuda" },
+		"timed together":                func(o *Options) { o.Batch = -1 },
 	} {
 		o := good
 		change(&o)
@@ -134,12 +144,41 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 	}
 }
 
+// The factors are those of nccl-tests' doc/PERFORMANCE.md and, for gather, scatter and sendrecv, of its sources.
 func TestFactors(t *testing.T) {
-	want := map[string]float64{"allreduce": 1.5, "broadcast": 1, "reduce": 1, "sendrecv": 1,
-		"allgather": .75, "reducescatter": .75, "alltoall": .75, "gather": .75, "scatter": .75}
-	for _, c := range collectives() {
-		if got := c.factor(4); got != want[c.name] {
-			t.Errorf("%s of 4 ranks: %v, want %v", c.name, got, want[c.name])
+	for name, want := range map[string][2]float64{ // of 2 and of 8 ranks
+		"allreduce": {1, 1.75}, "reducescatter": {.5, .875}, "allgather": {.5, .875}, "broadcast": {1, 1}, "reduce": {1, 1},
+		"alltoall": {.5, .875}, "gather": {.5, .875}, "scatter": {.5, .875}, "sendrecv": {1, 1},
+	} {
+		c, known := find(name)
+		if got := [2]float64{c.factor(2), c.factor(8)}; !known || got != want {
+			t.Errorf("%s of 2 and 8 ranks: %v, want %v", name, got, want)
+		}
+	}
+	r := Row{Bytes: 4000, Time: 2, Median: 1, WireTime: 0.5}
+	r.bandwidths(1.5)
+	if r.AlgBW != 2 || r.BusBW != 3 || r.WireBW != 8 || r.WireShare != 0.75 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// The first calls of a process are many times as slow as the others, and must not decide how many there are.
+func TestBudgetIsUsed(t *testing.T) {
+	begun := time.Now()
+	const budget = 50 * time.Millisecond
+	for _, r := range rowsOf(t, ringtest.NewJob(t, 2), Options{Collective: "allreduce", Min: 8, Max: 8, Budget: budget})[0] {
+		if used := time.Duration(float64(r.Iterations) * r.Time * 1e3); used < budget/10 && r.Iterations < maxIterations/2 {
+			t.Errorf("%d calls of %v µs use %v of %v, after %v", r.Iterations, r.Time, used, budget, time.Since(begun))
+		}
+	}
+}
+
+func TestBatchIsTimedTogether(t *testing.T) {
+	for _, batch := range []int{1, 7} {
+		for _, r := range rowsOf(t, ringtest.NewJob(t, 2), Options{Collective: "allreduce", Min: 8, Max: 8, Budget: time.Millisecond, Batch: batch})[0] {
+			if r.Iterations%batch != 0 || r.Iterations < batch*minIterations {
+				t.Errorf("%d calls in samples of %d", r.Iterations, batch)
+			}
 		}
 	}
 }
@@ -243,37 +282,75 @@ func TestSegments(t *testing.T) {
 	}
 }
 
+// TestTable compares with what all_reduce_perf of nccl-tests prints for such figures.
 func TestTable(t *testing.T) {
 	var out bytes.Buffer
 	table := NewTable(&out)
-	row := Row{Collective: "allreduce", Ranks: 2, Bytes: 8, Count: 2, Type: "float", Op: "sum", Median: 1.234, P99: 150.6, AlgBW: 2, BusBW: 2}
+	row := Row{Collective: "allreduce", Ranks: 2, Bytes: 8, Count: 2, Type: "float", Op: "sum", Root: -1, Time: 21.624, AlgBW: 0.001, BusBW: 0.001}
 	inPlace := row
-	inPlace.InPlace, inPlace.Median, inPlace.Wrong = true, 45.67, 9
-	for _, r := range []Row{row, inPlace, {InPlace: true, Bytes: 16, Type: "float"}, {Collective: "alltoall", Bytes: 24, Type: "half"}, {Bytes: 32, Op: "sum"}} {
+	inPlace.InPlace, inPlace.Time, inPlace.Wrong = true, 12345.67, 9
+	for _, r := range []Row{row, inPlace,
+		{InPlace: true, Bytes: 16, Type: "float", Root: 3, BusBW: 123.4},
+		{Collective: "alltoall", Bytes: 24, Type: "half", Root: -1, Time: 123456, AlgBW: 1234.5},
+		{Collective: Barrier, Root: -1, Time: 0.5}} {
 		if err := table.Add(r); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(table.Flush(), table.Flush()); err != nil {
+	if err := errors.Join(table.Finish(), NewTable(nil).Finish()); err != nil {
 		t.Fatal(err)
 	}
-	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	want := []string{
-		"8 2 float sum | 1.23 151 2.00 2.00 0 | 45.7 151 2.00 2.00 9",
-		"16 0 float - | N/A N/A N/A N/A N/A | 0.00 0.00 0.00 0.00 0",
-		"24 0 half - | 0.00 0.00 0.00 0.00 0 | N/A N/A N/A N/A N/A",
-		"32 0 sum | 0.00 0.00 0.00 0.00 0 | N/A N/A N/A N/A N/A",
-	}
-	if len(lines) != 3+len(want) {
-		t.Fatalf("%d lines:\n%s", len(lines), &out)
-	}
-	for i, w := range want {
-		if got := strings.Join(strings.Fields(lines[3+i]), " "); got != w {
-			t.Errorf("got %q, want %q", got, w)
-		}
+	want := `# allreduce, 2 ranks; time: average of all calls and ranks
+#
+#                                                             out-of-place                       in-place
+#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong
+#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s)
+           8             2     float     sum      -1    21.62    0.00    0.00       0  12345.7    0.00    0.00       9
+          16             0     float    none       3      N/A     N/A     N/A     N/A     0.00    0.00  123.40       0
+          24             0      half    none      -1   123456  1234.5    0.00       0      N/A     N/A     N/A     N/A
+           0             0      none    none      -1     0.50    0.00    0.00       0      N/A     N/A     N/A     N/A
+# Out of bounds values : 9 FAILED
+# Avg bus bandwidth    : 24.6804
+#
+`
+	if out.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", &out, want)
 	}
 	if err := NewTable(broken{}).Add(row); err == nil {
 		t.Error("a table that cannot be written is no error")
+	}
+}
+
+// The columns of nccl-tests come first in each form, with more behind them.
+func TestTableHasMoreColumns(t *testing.T) {
+	var out bytes.Buffer
+	table := NewTable(&out)
+	table.Percentiles, table.Wire = true, true
+	row := Row{Collective: "broadcast", Ranks: 2, Bytes: 8, Count: 2, Type: "float", Time: 1, AlgBW: 2, BusBW: 3, Median: 4, P99: 5, Max: 6, WireBW: 7, WireShare: 0.875}
+	row.InPlace = true
+	if err := errors.Join(table.Add(row), table.Finish()); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(out.String(), "\n")
+	columns := "time algbw busbw #wrong p50 p99 max wire /wire"
+	for i, want := range map[int]string{
+		3: "# size count type redop root " + columns + " " + columns,
+		5: "8 2 float none 0 " + strings.Repeat("N/A ", 9) + "1.00 2.00 3.00 0 4.00 5.00 6.00 7.00 0.88",
+	} {
+		if got := strings.Join(strings.Fields(lines[i]), " "); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	if len(lines[3]) != len(lines[5]) {
+		t.Errorf("titles and values are not in line:\n%s\n%s", lines[3], lines[5])
+	}
+}
+
+func TestNumber(t *testing.T) {
+	for value, want := range map[float64]string{0.004: "0.00", 9.999: "10.00", 999.99: "999.99", 9999.99: "9999.99", 9999.996: "10000.0", 99999.9: "99999.9", 1e6: "1000000", 1e7: "1.0e+07"} {
+		if got := number(value, 7); got != want {
+			t.Errorf("%v: %q, want %q", value, got, want)
+		}
 	}
 }
 
@@ -283,14 +360,17 @@ func (broken) Write([]byte) (int, error) { return 0, errors.New("full") }
 
 func TestPlotIsWellFormed(t *testing.T) {
 	series := []Series{
-		{"a <b> & c", []Row{{Bytes: 8, Median: 0.2}, {Bytes: 64 << 20, Median: 6700}}},
-		{"one point", []Row{{Bytes: 1024, Median: 3}}},
-		{"none", nil},
+		{Name: "a <b> & c", Points: []Point{{8, 0.2}, {64 << 20, 6700}}},
+		{Name: "one point and none", Points: []Point{{1024, 3}, {2048, 0}}, Dashed: true},
+		{Name: "none"},
 	}
 	for _, s := range [][]Series{series, series[2:], nil} {
 		var out bytes.Buffer
-		if err := Plot(&out, "title", s); err != nil {
+		if err := Plot(&out, Picture{Title: "title", Quantity: "bus bandwidth", Unit: Speed, Series: s}); err != nil {
 			t.Fatal(err)
+		}
+		if strings.Count(out.String(), "<polyline") != len(s) || strings.Contains(out.String(), "Inf") {
+			t.Errorf("%d series are\n%s", len(s), &out)
 		}
 		for d := xml.NewDecoder(&out); ; {
 			if _, err := d.Token(); err == io.EOF {
@@ -300,7 +380,7 @@ func TestPlotIsWellFormed(t *testing.T) {
 			}
 		}
 	}
-	x, _ := axes(series)
+	x, _ := Picture{Series: series}.axes()
 	if x.at(8) < 0 || x.at(64<<20) > 1 || x.at(8) >= x.at(1024) {
 		t.Errorf("8 B at %v, 1 KiB at %v, 64 MiB at %v", x.at(8), x.at(1024), x.at(64<<20))
 	}
@@ -308,9 +388,14 @@ func TestPlotIsWellFormed(t *testing.T) {
 
 // TestRowKeys pins the keys of gorun bench --json, which scripts read.
 func TestRowKeys(t *testing.T) {
-	got, err := json.Marshal(Row{Collective: "allreduce", Ranks: 2, Bytes: 8, Count: 2, Type: "float", Op: "sum", Median: 1.5, P99: 2, AlgBW: 3, BusBW: 4, Iterations: 5, Device: "nccl"})
-	want := `{"collective":"allreduce","ranks":2,"bytes":8,"count":2,"type":"float","op":"sum","in_place":false,"median_us":1.5,"p99_us":2,"algbw_gb_s":3,"busbw_gb_s":4,"wrong":0,"iterations":5,"device":"nccl"}`
-	if err != nil || string(got) != want {
+	row := Row{Collective: "allreduce", Ranks: 2, Bytes: 8, Count: 2, Type: "float", Op: "sum", Root: -1, Time: 1, Median: 1.5, P99: 2, Max: 2.5, AlgBW: 3, BusBW: 4, Iterations: 5}
+	want := `{"collective":"allreduce","ranks":2,"bytes":8,"count":2,"type":"float","op":"sum","root":-1,"in_place":false,"time_us":1,"algbw_gb_s":3,"busbw_gb_s":4,"median_us":1.5,"p99_us":2,"max_us":2.5,"wrong":0,"iterations":5}`
+	if got, err := json.Marshal(row); err != nil || string(got) != want {
+		t.Errorf("got %s, %v\nwant %s", got, err, want)
+	}
+	row.Device, row.WireTime, row.WireBW, row.WireShare = "nccl", 6, 7, 8
+	want = strings.TrimSuffix(want, "}") + `,"device":"nccl","wire_us":6,"wire_gb_s":7,"busbw_of_wire":8}`
+	if got, err := json.Marshal(row); err != nil || string(got) != want {
 		t.Errorf("got %s, %v\nwant %s", got, err, want)
 	}
 }

@@ -38,8 +38,12 @@ func collectives() []collective {
 		{name: "gather", kind: ring.KindGather, dst: whole, dstAtRoot: true, src: part, outOfPlace: true, inPlace: true, perLink: true},
 		{name: "scatter", kind: ring.KindScatter, dst: part, src: whole, srcAtRoot: true, outOfPlace: true, inPlace: true, perLink: true},
 		{name: "sendrecv", kind: ring.KindMessage, dst: whole, src: whole, outOfPlace: true},
+		{name: Barrier, kind: ring.KindBarrier, outOfPlace: true},
 	}
 }
+
+// Barrier is the name of the collective that moves nothing.
+const Barrier = "barrier"
 
 // Collectives are the names that Options may have.
 func Collectives() []string {
@@ -61,6 +65,14 @@ func find(name string) (collective, bool) {
 
 // root is the rank that broadcasts, reduces, gathers and scatters.
 const root = 0
+
+// noRoot stands in the place of a root where there is none.
+const noRoot = -1
+
+// rooted reports whether one rank has another part than the others.
+func (c collective) rooted() bool {
+	return c.kind == ring.KindBroadcast || c.dstAtRoot || c.srcAtRoot
+}
 
 func (c collective) combines() bool {
 	return c.kind == ring.KindAllReduce || c.kind == ring.KindReduce || c.kind == ring.KindReduceScatter
@@ -92,14 +104,22 @@ func newTrial(c *ring.Comm, what collective, combo combination, memory [2][]byte
 	if what.divides() {
 		count = count / n * n
 	}
-	if count == 0 || inPlace && !what.inPlace || !inPlace && !what.outOfPlace {
+	if count == 0 && what.dst != none || inPlace && !what.inPlace || !inPlace && !what.outOfPlace {
 		return nil
 	}
 	bytes = count * width
 	t := &trial{c: c, factor: what.factor(n), width: width}
-	t.row = Row{Collective: what.name, Ranks: n, Bytes: bytes, Count: count, Type: combo.typ.name, InPlace: inPlace}
+	t.row = Row{Collective: what.name, Ranks: n, Bytes: bytes, Count: count, Type: combo.typ.name, Root: noRoot, InPlace: inPlace}
 	if what.combines() {
 		t.row.Op = combo.op.String()
+	}
+	if what.rooted() {
+		t.row.Root = root
+	}
+	if what.kind == ring.KindBarrier {
+		t.row.Type = ""
+		t.call = ring.Collective{Kind: what.kind}
+		return t
 	}
 	dst, src := what.buffers(rank, n, memory, bytes, inPlace)
 	t.call = ring.Collective{Kind: what.kind, Type: combo.typ.id, Root: root, Dst: buffer(dst, width), Src: buffer(src, width)}

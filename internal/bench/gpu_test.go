@@ -36,6 +36,9 @@ func TestRunOnDevices(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, collective := range Collectives() {
+		if collective == Barrier {
+			continue // it has no memory
+		}
 		opts := Options{Collective: collective, Types: []string{"all"}, Min: 96, Max: 480, Factor: 5, Budget: time.Microsecond, Device: "cuda"}
 		rows := make([]int, ranks)
 		err := ringtest.Each(ranks, func(rank int) error {

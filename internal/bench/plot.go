@@ -7,10 +7,25 @@ import (
 	"strings"
 )
 
-// Series is one line of a plot.
+// Picture is a plot of a quantity by size.
+type Picture struct {
+	Title    string
+	Quantity string
+	Unit     func(value float64) string // shows a value of the quantity
+	Series   []Series
+}
+
+// Series is one line of a Picture.
 type Series struct {
-	Name string
-	Rows []Row
+	Name   string
+	Points []Point
+	Dashed bool
+}
+
+// Point is a value at a size in bytes. Only positive ones are drawn.
+type Point struct {
+	Bytes int
+	Value float64
 }
 
 const (
@@ -19,30 +34,37 @@ const (
 	plotAreaWidth, plotAreaHeight = plotWidth - left - right, plotHeight - top - bottom
 )
 
-// Plot writes an SVG picture of time by size, both axes logarithmic.
-func Plot(w io.Writer, title string, series []Series) error {
+// Plot writes p as SVG, both axes logarithmic.
+func Plot(w io.Writer, p Picture) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" font-size="12">`+"\n", plotWidth, plotHeight)
-	fmt.Fprintf(&b, `<rect width="100%%" height="100%%" fill="white"/><text x="%d" y="24" font-size="15">%s</text>`+"\n", left, escape(title))
-	x, y := axes(series)
+	fmt.Fprintf(&b, `<rect width="100%%" height="100%%" fill="white"/><text x="%d" y="24" font-size="15">%s</text>`+"\n", left, escape(p.Title))
+	x, y := p.axes()
 	x.draw(&b, true)
 	y.draw(&b, false)
 	colours := []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"}
-	for i, s := range series {
-		colour := colours[i%len(colours)]
-		var points []string
-		for _, r := range s.Rows {
-			points = append(points, fmt.Sprintf("%.1f,%.1f", left+x.at(float64(r.Bytes))*plotAreaWidth, top+(1-y.at(r.Median))*plotAreaHeight))
+	for i, s := range p.Series {
+		pen := fmt.Sprintf(`stroke="%s"`, colours[i%len(colours)])
+		if s.Dashed {
+			pen += ` stroke-dasharray="6 4"`
 		}
-		fmt.Fprintf(&b, `<polyline fill="none" stroke="%s" stroke-width="2" points="%s"/>`+"\n", colour, strings.Join(points, " "))
+		var points []string
+		for _, point := range s.Points {
+			if point.drawn() {
+				points = append(points, fmt.Sprintf("%.1f,%.1f", left+x.at(float64(point.Bytes))*plotAreaWidth, top+(1-y.at(point.Value))*plotAreaHeight))
+			}
+		}
+		fmt.Fprintf(&b, `<polyline fill="none" %s stroke-width="2" points="%s"/>`+"\n", pen, strings.Join(points, " "))
 		at := top + 10 + 20*i
-		fmt.Fprintf(&b, `<line x1="%d" y1="%d" x2="%d" y2="%d" stroke="%s" stroke-width="3"/><text x="%d" y="%d">%s</text>`+"\n",
-			plotWidth-right+12, at, plotWidth-right+32, at, colour, plotWidth-right+38, at+4, escape(s.Name))
+		fmt.Fprintf(&b, `<line x1="%d" y1="%d" x2="%d" y2="%d" %s stroke-width="3"/><text x="%d" y="%d">%s</text>`+"\n",
+			plotWidth-right+12, at, plotWidth-right+32, at, pen, plotWidth-right+38, at+4, escape(s.Name))
 	}
 	b.WriteString("</svg>\n")
 	_, err := io.WriteString(w, b.String())
 	return err
 }
+
+func (p Point) drawn() bool { return p.Bytes > 0 && p.Value > 0 }
 
 func escape(s string) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(s)
@@ -57,13 +79,15 @@ type axis struct {
 	name      string
 }
 
-func axes(series []Series) (x, y axis) {
+func (p Picture) axes() (x, y axis) {
 	x = axis{low: math.Inf(1), high: math.Inf(-1), base: 16, label: sizeLabel, name: "bytes"}
-	y = axis{low: math.Inf(1), high: math.Inf(-1), base: 10, label: timeLabel, name: "time"}
-	for _, s := range series {
-		for _, r := range s.Rows {
-			x.include(float64(r.Bytes))
-			y.include(r.Median)
+	y = axis{low: math.Inf(1), high: math.Inf(-1), base: 10, label: p.Unit, name: p.Quantity}
+	for _, s := range p.Series {
+		for _, point := range s.Points {
+			if point.drawn() {
+				x.include(float64(point.Bytes))
+				y.include(point.Value)
+			}
 		}
 	}
 	x.finish()
@@ -72,9 +96,7 @@ func axes(series []Series) (x, y axis) {
 }
 
 func (a *axis) include(v float64) {
-	if v > 0 {
-		a.low, a.high = min(a.low, math.Log(v)), max(a.high, math.Log(v))
-	}
+	a.low, a.high = min(a.low, math.Log(v)), max(a.high, math.Log(v))
 }
 
 // finish widens the axis to whole powers of its base and puts ticks there.
@@ -126,7 +148,8 @@ func sizeLabel(v float64) string {
 	return fmt.Sprintf("%.4g B", v)
 }
 
-func timeLabel(us float64) string {
+// Micros shows a time in µs.
+func Micros(us float64) string {
 	switch {
 	case us >= 1e6:
 		return fmt.Sprintf("%.4g s", us/1e6)
@@ -134,4 +157,15 @@ func timeLabel(us float64) string {
 		return fmt.Sprintf("%.4g ms", us/1e3)
 	}
 	return fmt.Sprintf("%.4g µs", us)
+}
+
+// Speed shows a bandwidth in GB/s.
+func Speed(gbs float64) string {
+	switch {
+	case gbs >= 1:
+		return fmt.Sprintf("%.4g GB/s", gbs)
+	case gbs >= 1e-3:
+		return fmt.Sprintf("%.4g MB/s", gbs*1e3)
+	}
+	return fmt.Sprintf("%.4g kB/s", gbs*1e6)
 }

@@ -78,13 +78,14 @@ func writeFile(name string, text []byte) error {
 
 // Finish completes the table and draws the plot. Wrong results are an error.
 func (r *BenchReport) Finish(plot string) error {
-	if err := r.Table.Flush(); err != nil {
+	if err := r.Table.Finish(); err != nil {
 		return err
 	}
 	if plot != "" && len(r.rows) > 0 {
 		var svg bytes.Buffer
-		title := fmt.Sprintf("%s, %d ranks", r.rows[0].Collective, r.rows[0].Ranks)
-		if err := bench.Plot(&svg, title, benchSeries(r.rows)); err != nil {
+		picture := bench.Picture{Title: fmt.Sprintf("%s, %d ranks", r.rows[0].Collective, r.rows[0].Ranks),
+			Quantity: "bus bandwidth", Unit: bench.Speed, Series: benchSeries(r.rows)}
+		if err := bench.Plot(&svg, picture); err != nil {
 			return fmt.Errorf("draw the plot: %w", err)
 		}
 		if err := writeFile(plot, svg.Bytes()); err != nil {
@@ -101,9 +102,10 @@ func (r *BenchReport) Finish(plot string) error {
 	return nil
 }
 
-// benchSeries groups rows into the series of a plot: one per type, operation and in-place form.
+// benchSeries returns the bus bandwidths of a plot: a series per type, operation and in-place form, and the wire.
 func benchSeries(rows []bench.Row) []bench.Series {
 	var all []bench.Series
+	wire := bench.Series{Name: "plain socket", Dashed: true}
 	for _, row := range rows {
 		name := row.Type
 		if row.Op != "" {
@@ -117,7 +119,13 @@ func benchSeries(rows []bench.Row) []bench.Series {
 			i = len(all)
 			all = append(all, bench.Series{Name: name})
 		}
-		all[i].Rows = append(all[i].Rows, row)
+		all[i].Points = append(all[i].Points, bench.Point{Bytes: row.Bytes, Value: row.BusBW})
+		if i == 0 && row.WireBW > 0 {
+			wire.Points = append(wire.Points, bench.Point{Bytes: row.Bytes, Value: row.WireBW})
+		}
+	}
+	if len(wire.Points) > 0 {
+		all = append(all, wire)
 	}
 	return all
 }

@@ -1,11 +1,16 @@
-// Command peers times ring and other libraries on this machine, on the same sizes and in a new order each round. It prints a
-// Markdown table of the medians and draws them. A side that cannot be built is left out, with the reason.
+// Command peers times a collective of ring and of other libraries on this machine. Each size is measured by processes of its own,
+// in rounds in which the sides take turns. It prints a Markdown table of the medians and draws them. A side that cannot be
+// built is left out, with the reason.
 //
-//	go run ./internal/test/peers [-transport shm|tcp|veth] [-np 2] [-min 4] [-max 64M] [-runs 3] [-svg FILE] GORUN
+//	go run ./internal/test/peers -row NAME GORUN
+//	go run ./internal/test/peers [-collective allreduce] [-transport shm|tcp|veth] [-np 2] [-min 4] [-max 64M] [-runs 5] [-svg FILE] GORUN
+//	go run ./internal/test/peers -slow 200 GORUN
 //
-// Transport shm is allreduce within one host, compared with Open MPI, MPICH and Gloo. Transport tcp runs over loopback TCP,
-// compared with Gloo and, with two ranks, a plain socket that carries as many bytes both ways at once, which is the limit of TCP
-// here. Transport veth is tcp between two network namespaces joined by a veth pair, and needs root.
+// A row is a comparison with a goal; without a name -row lists them. Transport shm is within one host, compared with Open MPI,
+// MPICH and Gloo. Transport tcp runs over loopback TCP, compared with Open MPI over TCP, Gloo and, with two ranks, a plain
+// socket that ring's processes time in turns with the collective. Transport veth is tcp between two network namespaces
+// joined by a veth pair, and needs root. -slow counts the measurements of small vectors that take several times the median of
+// all.
 package main
 
 import (
@@ -13,6 +18,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"slices"
@@ -24,37 +30,32 @@ import (
 
 // settings is the command line.
 type settings struct {
-	gorun     string
-	transport string
-	np        int
-	min, max  size
-	runs      int
-	streams   int
-	pin       bool
-	svg       string
+	gorun      string
+	row        string
+	collective string
+	transport  string
+	np         int
+	min, max   size
+	step       int
+	runs       int
+	streams    int
+	slow       int
+	without    string
+	pin        bool
+	svg        string
 }
 
 func main() {
-	s := settings{min: 4, max: 64 << 20}
-	flag.StringVar(&s.transport, "transport", "shm", "shm, tcp or veth")
-	flag.IntVar(&s.np, "np", 2, "ranks")
-	flag.Var(&s.min, "min", "smallest vector in bytes: 4, 1K, 1M; the next ones are 4 times as large each")
-	flag.Var(&s.max, "max", "largest vector in bytes")
-	flag.IntVar(&s.runs, "runs", 3, "times everything is run")
-	flag.IntVar(&s.streams, "streams", 1, "TCP connections of ring between two ranks")
-	flag.BoolVar(&s.pin, "pin", false, "keep each rank on one processor, on all sides; Gloo, with two threads a rank, is slow then")
-	flag.StringVar(&s.svg, "svg", "", "also draw the medians into this file")
-	flag.Parse()
-	if flag.NArg() != 1 {
-		flag.Usage()
+	s, err := parse(os.Args[1:], os.Stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "peers:", err)
 		os.Exit(2)
 	}
-	s.gorun = flag.Arg(0)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := s.check()
-	if err == nil {
-		err = compare(ctx, s)
-	}
+	err = compare(ctx, s)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "peers:", err)
@@ -62,8 +63,57 @@ func main() {
 	}
 }
 
+// parse reads the command line. Flags change the settings of a row.
+func parse(args []string, usage io.Writer) (settings, error) {
+	s := settings{collective: "allreduce", transport: "shm", np: 2, min: 4, max: 64 << 20, step: 4, runs: 5, streams: 1}
+	typed := s.flags(usage)
+	if err := typed.Parse(args); err != nil {
+		return s, err
+	}
+	if s.row != "" {
+		row, err := find(s.row)
+		if err != nil {
+			return s, err
+		}
+		named := row.settings
+		again := named.flags(usage)
+		typed.Visit(func(f *flag.Flag) { err = errors.Join(err, again.Set(f.Name, f.Value.String())) })
+		if err != nil {
+			return s, err
+		}
+		s = named
+	}
+	if typed.NArg() != 1 {
+		return s, errors.New("give the path of gorun, such as bin/gorun")
+	}
+	s.gorun = typed.Arg(0)
+	return s, s.check()
+}
+
+// flags returns flags that set s and have its values as defaults.
+func (s *settings) flags(usage io.Writer) *flag.FlagSet {
+	f := flag.NewFlagSet("peers", flag.ContinueOnError)
+	f.SetOutput(usage)
+	f.StringVar(&s.row, "row", s.row, "a comparison with a goal: "+strings.Join(names(), ", "))
+	f.StringVar(&s.collective, "collective", s.collective, "allreduce, allgather, reducescatter or alltoall")
+	f.StringVar(&s.transport, "transport", s.transport, "shm, tcp or veth")
+	f.IntVar(&s.np, "np", s.np, "ranks")
+	f.Var(&s.min, "min", "smallest vector in bytes: 4, 1K, 1M")
+	f.Var(&s.max, "max", "largest vector in bytes")
+	f.IntVar(&s.step, "step", s.step, "factor between sizes")
+	f.IntVar(&s.runs, "runs", s.runs, "rounds")
+	f.IntVar(&s.streams, "streams", s.streams, "TCP connections of ring between two ranks")
+	f.IntVar(&s.slow, "slow", s.slow, "count slow measurements of ring among so many, instead")
+	f.StringVar(&s.without, "without", s.without, "sides to leave out: openmpi, mpich, gloo")
+	f.BoolVar(&s.pin, "pin", s.pin, "keep each rank on one processor, on all sides; Gloo, with two threads a rank, is slow then")
+	f.StringVar(&s.svg, "svg", s.svg, "also draw the medians into this file")
+	return f
+}
+
 func (s settings) check() error {
 	switch {
+	case !slices.Contains([]string{"allreduce", "allgather", "reducescatter", "alltoall"}, s.collective):
+		return fmt.Errorf("-collective %q: it must be allreduce, allgather, reducescatter or alltoall", s.collective)
 	case !slices.Contains([]string{"shm", "tcp", "veth"}, s.transport):
 		return fmt.Errorf("-transport %q: it must be shm, tcp or veth", s.transport)
 	case s.np < 2:
@@ -72,22 +122,21 @@ func (s settings) check() error {
 		return fmt.Errorf("-np %d: -transport veth has 2 ranks, one in each namespace", s.np)
 	case s.min < 4 || s.max < s.min || s.min%4 != 0:
 		return fmt.Errorf("-min %d -max %d: sizes are multiples of 4 bytes", s.min, s.max)
-	case s.runs < 1 || s.streams < 1:
-		return fmt.Errorf("-runs %d -streams %d: there is at least 1", s.runs, s.streams)
+	case s.step < 2:
+		return fmt.Errorf("-step %d: it must be at least 2", s.step)
+	case s.runs < 1 || s.streams < 1 || s.slow < 0:
+		return fmt.Errorf("-runs %d -streams %d -slow %d: there is at least 1", s.runs, s.streams, s.slow)
 	}
 	return nil
 }
 
 // sizes returns the vectors to time, in bytes.
 func (s settings) sizes() (all []int) {
-	for bytes := int(s.min); bytes <= int(s.max); bytes *= step {
+	for bytes := int(s.min); bytes <= int(s.max); bytes *= s.step {
 		all = append(all, bytes)
 	}
 	return all
 }
-
-// step is the factor between sizes. The programs use the same.
-const step = 4
 
 // compare runs all sides and reports.
 func compare(ctx context.Context, s settings) (err error) {
@@ -109,6 +158,10 @@ func compare(ctx context.Context, s settings) (err error) {
 			return fmt.Errorf("-pin: %w", err)
 		}
 	}
+	about := machine(ctx, g) // reads the load before the benchmark adds to it
+	if s.slow > 0 {
+		return countSlow(ctx, os.Stdout, s, g, about)
+	}
 	var sides []side
 	for _, c := range contestants(s, g) {
 		if err := c.build(ctx); err != nil {
@@ -117,36 +170,39 @@ func compare(ctx context.Context, s settings) (err error) {
 		}
 		sides = append(sides, c)
 	}
-	about := machine(ctx, g) // reads the load before the benchmark adds to it
-	samples, err := rounds(ctx, sides, s.runs)
+	results, err := measure(ctx, s, sides)
 	if err != nil {
 		return err
 	}
-	return report{settings: s, about: about, sides: sides, samples: samples}.write(os.Stdout)
+	return report{settings: s, about: about, sides: sides, results: results}.write(os.Stdout)
 }
 
-// rounds runs all sides in turn, each round starting with another one, so that none always follows the same. It returns the
-// times of each side by size, one per round.
-func rounds(ctx context.Context, sides []side, runs int) ([]map[int][]float64, error) {
-	samples := make([]map[int][]float64, len(sides))
-	for i := range samples {
-		samples[i] = map[int][]float64{}
+// measure returns the results of each side by size. All sides measure a size before the next one, and each round starts with
+// another side, so that none always follows the same.
+func measure(ctx context.Context, s settings, sides []side) ([]map[int]result, error) {
+	results := make([]map[int]result, len(sides))
+	for i := range results {
+		results[i] = map[int]result{}
 	}
-	for round := range runs {
-		for turn := range sides {
-			i := (round + turn) % len(sides)
-			ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
-			got, err := sides[i].run(ctx)
-			cancel()
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", sides[i].name, err)
-			}
-			for bytes, us := range got {
-				samples[i][bytes] = append(samples[i][bytes], us)
+	for _, bytes := range s.sizes() {
+		rounds := make([][]result, len(sides))
+		for round := range s.runs {
+			for turn := range sides {
+				i := (round + turn) % len(sides)
+				ctx, cancel := context.WithTimeout(ctx, time.Minute)
+				got, err := sides[i].run(ctx, bytes)
+				cancel()
+				if err != nil {
+					return nil, fmt.Errorf("%s, %d bytes: %w", sides[i].name, bytes, err)
+				}
+				rounds[i] = append(rounds[i], got)
 			}
 		}
+		for i := range sides {
+			results[i][bytes] = middle(rounds[i])
+		}
 	}
-	return samples, nil
+	return results, nil
 }
 
 // size is a number of bytes on the command line.

@@ -56,6 +56,11 @@ func (n *network) start(ctx context.Context, dir string) error {
 			return err
 		}
 	}
+	for _, h := range n.hosts { // a link is up a moment after its other end
+		if err := inside(ctx, h.pid, "sh", "-c", "until ip link show eth0 | grep -q 'state UP'; do sleep 0.01; done"); err != nil {
+			return err
+		}
+	}
 	return n.openSSH(ctx, dir)
 }
 

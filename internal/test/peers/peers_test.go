@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,7 +16,7 @@ import (
 )
 
 func TestSettings(t *testing.T) {
-	good := settings{transport: "tcp", np: 2, min: 4, max: 100, runs: 1, streams: 1}
+	good := settings{collective: "alltoall", transport: "tcp", np: 2, min: 4, max: 100, step: 4, runs: 1, streams: 1}
 	if err := good.check(); err != nil {
 		t.Error(err)
 	}
@@ -22,11 +24,13 @@ func TestSettings(t *testing.T) {
 		t.Errorf("sizes %v", got)
 	}
 	for i, change := range []func(s *settings){
+		func(s *settings) { s.collective = "scan" },
 		func(s *settings) { s.transport = "udp" },
 		func(s *settings) { s.np = 1 },
 		func(s *settings) { s.transport, s.np = "veth", 3 },
 		func(s *settings) { s.min = 6 },
 		func(s *settings) { s.max = 3 },
+		func(s *settings) { s.step = 1 },
 		func(s *settings) { s.runs = 0 },
 	} {
 		s := good
@@ -46,64 +50,104 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-func TestRoundsAlternate(t *testing.T) {
+func TestRowsAreSettings(t *testing.T) {
+	for _, r := range rows() {
+		s, err := parse([]string{"-row", r.name, "gorun"}, io.Discard)
+		if err != nil || s.row != r.name || s.gorun != "gorun" || r.goal <= 0 {
+			t.Errorf("%s: %+v, %v", r.name, s, err)
+		}
+	}
+	s, err := parse([]string{"-runs", "2", "-row", "alltoall-8", "-np", "3", "gorun"}, io.Discard)
+	if err != nil || s.runs != 2 || s.np != 3 || s.collective != "alltoall" || s.transport != "tcp" {
+		t.Errorf("flags do not change a row: %+v, %v", s, err)
+	}
+	for _, args := range [][]string{{"-row", "small-3", "gorun"}, {}, {"-np", "1", "gorun"}, {"-np", "many", "gorun"}} {
+		if _, err := parse(args, io.Discard); err == nil {
+			t.Errorf("%q is taken", args)
+		}
+	}
+}
+
+func TestSidesTakeTurns(t *testing.T) {
 	var order string
 	said := errors.New("said so")
 	sides := make([]side, 3)
 	for i, name := range []string{"a", "b", "c"} {
-		sides[i] = side{name: name, run: func(context.Context) (map[int]float64, error) {
+		sides[i] = side{name: name, run: func(_ context.Context, bytes int) (result, error) {
 			order += name
-			return map[int]float64{4: float64(len(order))}, nil
+			return result{median: float64(len(order)), p99: float64(bytes)}, nil
 		}}
 	}
-	samples, err := rounds(t.Context(), sides, 3)
-	if err != nil || order != "abcbcacab" || !slices.Equal(samples[0][4], []float64{1, 6, 8}) {
-		t.Errorf("%s: %v, %v", order, samples, err)
+	results, err := measure(t.Context(), settings{min: 4, max: 16, step: 4, runs: 3}, sides)
+	if err != nil || order != "abcbcacababcbcacab" || results[0][4] != (result{median: 6, p99: 4}) || results[0][16] != (result{median: 15, p99: 16}) {
+		t.Errorf("%s: %v, %v", order, results, err)
 	}
-	sides[1].run = func(context.Context) (map[int]float64, error) { return nil, said }
-	if _, err := rounds(t.Context(), sides, 1); !errors.Is(err, said) || !strings.HasPrefix(err.Error(), "b: ") {
+	sides[1].run = func(context.Context, int) (result, error) { return result{}, said }
+	if _, err := measure(t.Context(), settings{min: 4, max: 4, step: 4, runs: 1}, sides); !errors.Is(err, said) || !strings.HasPrefix(err.Error(), "b, 4 bytes: ") {
 		t.Errorf("%v", err)
 	}
 }
 
 func TestReport(t *testing.T) {
 	r := report{
-		settings: settings{transport: "tcp", np: 2, min: 1000, max: 4000, runs: 3, svg: filepath.Join(t.TempDir(), "p.svg")},
+		settings: settings{row: "wire", collective: "allreduce", transport: "tcp", np: 2, min: 1000, max: 4000, step: 4, runs: 3, svg: filepath.Join(t.TempDir(), "p.svg")},
 		about:    "here",
-		sides:    []side{{name: "ring"}, {name: "sendrecv", moves: true}, {name: "Gloo"}, {name: "plain", moves: true, source: []string{"go"}}},
-		samples: []map[int][]float64{
-			{1000: {3, 1, 2}, 4000: {4}}, {1000: {1}}, {1000: {20}, 4000: {40}}, {1000: {1}, 4000: {2}},
+		sides:    []side{{name: "ring"}, {name: "Open MPI"}, {name: "Gloo"}},
+		results: []map[int]result{
+			{1000: {2, 3, 1}, 4000: {4, 5, 2}}, {1000: {5, 6, 0}, 4000: {50, 60, 0}}, {1000: {20, 30, 0}, 4000: {3, 4, 0}},
 		},
 	}
 	var out strings.Builder
 	if err := r.write(&out); err != nil {
 		t.Fatal(err)
 	}
-	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	want := []string{
-		"| bytes | ring | sendrecv | Gloo | plain | best peer / ring | ring GB/s | sendrecv GB/s | Gloo GB/s | plain GB/s | ring / plain, speed |",
-		"|---|---|---|---|---|---|---|---|---|---|---|",
-		"| 1000 | 2 | 1 | 20 | 1 | 10.0 | 0.50 | 1.00 | 0.05 | 1.00 | 0.50 |",
-		"| 4000 | 4 | | 40 | 2 | 10.0 | 1.00 | | 0.10 | 2.00 | 0.50 |",
-	}
-	if got := lines[len(lines)-4:]; !slices.Equal(got, want) {
-		t.Errorf("got\n%s", strings.Join(got, "\n"))
+	want := `
+| bytes | ring | p99 | Open MPI | p99 | Gloo | p99 | best peer / ring | its p99 / ring's | plain socket | ring GB/s | plain socket GB/s | ring / plain socket, speed |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|
+| 1000 | 2 | 3 | 5 | 6 | 20 | 30 | 2.50 | 2.00 | 1 | 0.50 | 1.00 | 0.50 |
+| 4000 | 4 | 5 | 50 | 60 | 3 | 4 | 0.75 | 0.80 | 2 | 1.00 | 2.00 | 0.50 |
+
+wire: 0.75 times as fast at worst, at 4000 bytes; the goal is 0.92; p99 0.80 at worst
+`
+	if !strings.HasSuffix(out.String(), want) {
+		t.Errorf("got\n%s", out.String())
 	}
 	if svg, err := os.ReadFile(r.svg); err != nil || strings.Count(string(svg), "<polyline") != 4 {
 		t.Errorf("%v, %.100s", err, svg)
 	}
-	r.transport, r.sides, r.samples, r.svg = "shm", r.sides[:3], r.samples[:3], ""
-	if got := r.table(); !strings.Contains(got, "| 1000 | 2 | 1 | 20 | 10.0 |\n") {
+	r.sides = r.sides[:1]
+	if got := r.verdict(); got != "\nwire: 0.50 times as fast at worst, at 1000 bytes; the goal is 0.92\n" {
+		t.Errorf("alone: %s", got)
+	}
+	r.transport, r.row, r.svg = "shm", "", ""
+	if got := r.table(); !strings.HasSuffix(got, "| 1000 | 2 | 3 |\n| 4000 | 4 | 5 |\n") || r.verdict() != "" {
 		t.Errorf("got\n%s", got)
 	}
 }
 
+func TestSlowRunsAreCounted(t *testing.T) {
+	runs := make([]map[int]float64, 5)
+	for i := range runs {
+		runs[i] = map[int]float64{}
+		for bytes := slowFrom; bytes <= slowTo; bytes *= slowStep {
+			runs[i][bytes] = 1
+		}
+	}
+	runs[1][4], runs[1][64], runs[3][64], runs[4][16] = 20, 6, 5.1, 5
+	got := slowTable(runs)
+	for _, want := range []string{"| 4 | 1 | 20 | 1 |", "| 16 | 1 | 5 | 0 |", "| 64 | 1 | 6 | 2 |", "\n2 of 5 runs are slow"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+}
+
 func TestReading(t *testing.T) {
-	if got, err := parse("4 1.5\n16 2\n"); err != nil || len(got) != 2 || got[4] != 1.5 || got[16] != 2 {
+	if got, err := read(exec.Command("echo", "1.5 2")); err != nil || got != (result{median: 1.5, p99: 2}) {
 		t.Errorf("%v, %v", got, err)
 	}
-	if _, err := parse("4 fast\n"); err == nil {
-		t.Error("a line without a time is taken")
+	if _, err := read(exec.Command("echo", "fast")); err == nil {
+		t.Error("a line without times is taken")
 	}
 	if got, err := cpuList("0-2,5"); err != nil || !slices.Equal(got, []string{"0", "1", "2", "5"}) {
 		t.Errorf("%v, %v", got, err)

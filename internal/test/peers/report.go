@@ -11,41 +11,46 @@ import (
 	"github.com/gorun/gorun/internal/bench"
 )
 
-// report is the result of a comparison.
+// report is the outcome of a comparison.
 type report struct {
 	settings
 	about   string // the machine
-	sides   []side
-	samples []map[int][]float64 // of each side, µs by size, one a round
+	sides   []side // ring is the first
+	results []map[int]result
 }
 
 // write prints the table and draws the picture.
 func (r report) write(w io.Writer) error {
-	if _, err := fmt.Fprintf(w, "%s\n\n%s\n%s", r.title(), r.conditions(), r.table()); err != nil {
+	if _, err := fmt.Fprintf(w, "%s\n\n%s\n%s%s", r.title(), r.conditions(), r.table(), r.verdict()); err != nil {
 		return err
 	}
 	if r.svg == "" {
 		return nil
 	}
-	series := make([]bench.Series, len(r.sides))
+	picture := bench.Picture{Title: r.title(), Quantity: "time", Unit: bench.Micros, Series: make([]bench.Series, len(r.sides))}
+	wire := bench.Series{Name: "plain socket", Dashed: true}
 	for i, s := range r.sides {
-		series[i].Name = s.name
+		picture.Series[i].Name = s.name
 		for _, size := range r.sizes() {
-			if us := median(r.samples[i][size]); us > 0 {
-				series[i].Rows = append(series[i].Rows, bench.Row{Bytes: size, Median: us})
+			picture.Series[i].Points = append(picture.Series[i].Points, bench.Point{Bytes: size, Value: r.results[i][size].median})
+			if i == 0 {
+				wire.Points = append(wire.Points, bench.Point{Bytes: size, Value: r.results[0][size].wire})
 			}
 		}
 	}
-	var picture bytes.Buffer
-	if err := bench.Plot(&picture, r.title(), series); err != nil {
+	if r.wire() {
+		picture.Series = append(picture.Series, wire)
+	}
+	var svg bytes.Buffer
+	if err := bench.Plot(&svg, picture); err != nil {
 		return err
 	}
-	return os.WriteFile(r.svg, picture.Bytes(), 0o644)
+	return os.WriteFile(r.svg, svg.Bytes(), 0o644)
 }
 
 func (r report) title() string {
 	where := map[string]string{"shm": "on one host", "tcp": "over loopback TCP", "veth": "over TCP between two network namespaces"}[r.transport]
-	return fmt.Sprintf("allreduce of float32, %d ranks %s", r.np, where)
+	return fmt.Sprintf("%s of float32, %d ranks %s", r.collective, r.np, where)
 }
 
 // conditions describes how the figures were measured.
@@ -55,93 +60,102 @@ func (r report) conditions() string {
 		kept = "rank r is kept on processor r modulo their number, on all sides"
 	}
 	notes := ""
-	if r.limit() >= 0 {
-		notes = fmt.Sprintf("; %s is rank 0's median", r.sides[r.limit()].name)
-	}
 	if r.streams > 1 {
 		notes += fmt.Sprintf("; ring has %d connections between two ranks, the others one", r.streams)
 	}
-	return fmt.Sprintf("%s; µs, sum out of place, the slowest rank's median, of which the median of rounds that alternate (%d); %s%s.\n", r.about, r.runs, kept, notes)
+	return fmt.Sprintf("%s; µs, out of place, bytes of the whole vector, median and 99th percentile of the slowest rank, of which the medians of %d rounds in which the sides take turns; up to 4 KiB 20 calls are timed together; %s%s.\n",
+		r.about, r.runs, kept, notes)
 }
 
-// table has a line per size: times, and ring relative to the others. Over TCP with two ranks every side sends and receives the
-// vector once, so speeds are comparable too.
+// table has a line per size: times, and ring relative to the others.
 func (r report) table() string {
-	var b strings.Builder
-	b.WriteString("| bytes |")
+	titles := []string{"bytes"}
 	for _, s := range r.sides {
-		fmt.Fprintf(&b, " %s |", s.name)
+		titles = append(titles, s.name, "p99")
 	}
-	b.WriteString(" best peer / ring |")
-	speeds := r.transport != "shm" && r.np == 2
-	columns := len(r.sides) + 2
-	if speeds {
-		for _, s := range r.sides {
-			fmt.Fprintf(&b, " %s GB/s |", s.name)
-		}
-		columns += len(r.sides)
-		if r.limit() >= 0 {
-			fmt.Fprintf(&b, " ring / %s, speed |", r.sides[r.limit()].name)
-			columns++
-		}
+	if len(r.sides) > 1 {
+		titles = append(titles, "best peer / ring", "its p99 / ring's")
 	}
-	fmt.Fprintf(&b, "\n|%s\n", strings.Repeat("---|", columns))
+	if r.wire() {
+		titles = append(titles, "plain socket", "ring GB/s", "plain socket GB/s", "ring / plain socket, speed")
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "| %s |\n|%s\n", strings.Join(titles, " | "), strings.Repeat("---|", len(titles)))
 	for _, size := range r.sizes() {
+		ours := r.results[0][size]
 		fmt.Fprintf(&b, "| %d |", size)
 		for i := range r.sides {
-			b.WriteString(cell("%.4g", median(r.samples[i][size])))
+			fmt.Fprintf(&b, " %.4g | %.4g |", r.results[i][size].median, r.results[i][size].p99)
 		}
-		b.WriteString(cell("%.1f", ratio(r.best(size), r.ours(size))))
-		if speeds {
-			for i := range r.sides {
-				b.WriteString(cell("%.2f", ratio(float64(size)/1e3, median(r.samples[i][size]))))
-			}
-			if r.limit() >= 0 {
-				b.WriteString(cell("%.2f", ratio(median(r.samples[r.limit()][size]), r.ours(size))))
-			}
+		if len(r.sides) > 1 {
+			best := r.best(size)
+			fmt.Fprintf(&b, " %.2f | %.2f |", best.median/ours.median, best.p99/ours.p99)
+		}
+		if r.wire() {
+			speed := func(us float64) float64 { return float64(size) / us / 1e3 }
+			fmt.Fprintf(&b, " %.4g | %.2f | %.2f | %.2f |", ours.wire, speed(ours.median), speed(ours.wire), ours.wire/ours.median)
 		}
 		b.WriteString("\n")
 	}
 	return b.String()
 }
 
-func (r report) ours(size int) float64 { return median(r.samples[0][size]) }
-
-// best returns the time of the fastest peer that does the same as ring.
-func (r report) best(size int) float64 {
-	best := 0.0
-	for i, s := range r.sides {
-		if us := median(r.samples[i][size]); i > 0 && !s.moves && us > 0 && (best == 0 || us < best) {
-			best = us
+// best returns the result of the peer with the least median.
+func (r report) best(size int) (best result) {
+	for _, results := range r.results[1:] {
+		if got := results[size]; best.median == 0 || got.median < best.median {
+			best = got
 		}
 	}
 	return best
 }
 
-// limit returns the side that shows TCP's limit, or -1.
-func (r report) limit() int {
-	return slices.IndexFunc(r.sides, func(s side) bool { return s.moves && s.source != nil })
+// verdict compares a row with its goal.
+func (r report) verdict() string {
+	goal, err := find(r.row)
+	if err != nil {
+		return ""
+	}
+	least, at, p99 := 0.0, 0, 0.0
+	for _, size := range r.sizes() {
+		ours, speed, tail := r.results[0][size], 0.0, 0.0
+		if len(r.sides) > 1 {
+			best := r.best(size)
+			speed, tail = best.median/ours.median, best.p99/ours.p99
+		} else {
+			speed = ours.wire / ours.median
+		}
+		if at == 0 || speed < least {
+			least, at = speed, size
+		}
+		if p99 == 0 || tail < p99 {
+			p99 = tail
+		}
+	}
+	text := fmt.Sprintf("\n%s: %.2f times as fast at worst, at %d bytes; the goal is %g", r.row, least, at, goal.goal)
+	if p99 > 0 {
+		text += fmt.Sprintf("; p99 %.2f at worst", p99)
+	}
+	return text + "\n"
 }
 
-// cell returns an empty text where nothing was measured.
-func cell(format string, v float64) string {
-	if v == 0 {
-		return " |"
+// middle returns the medians of rounds.
+func middle(rounds []result) result {
+	of := func(value func(result) float64) float64 {
+		var all []float64
+		for _, r := range rounds {
+			all = append(all, value(r))
+		}
+		return median(all)
 	}
-	return fmt.Sprintf(" "+format+" |", v)
-}
-
-func ratio(a, b float64) float64 {
-	if b == 0 {
-		return 0
+	return result{
+		median: of(func(r result) float64 { return r.median }),
+		p99:    of(func(r result) float64 { return r.p99 }),
+		wire:   of(func(r result) float64 { return r.wire }),
 	}
-	return a / b
 }
 
 func median(v []float64) float64 {
-	if len(v) == 0 {
-		return 0
-	}
 	v = slices.Sorted(slices.Values(v))
 	return v[len(v)/2]
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -9,9 +8,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/gorun/gorun/internal/bench"
 )
@@ -20,10 +21,25 @@ import (
 type side struct {
 	name   string
 	source []string // argv that builds it; nil: nothing to build
-	// run returns the median time of one call in µs by size in bytes.
-	run func(ctx context.Context) (map[int]float64, error)
-	// moves says that it is no allreduce, but moves as many bytes both ways.
-	moves bool
+	// run measures one size in bytes.
+	run func(ctx context.Context, bytes int) (result, error)
+}
+
+// result is what processes of one side measured, in µs of one call.
+type result struct {
+	median, p99 float64 // of the slowest rank
+	wire        float64 // of a plain socket that carries as many bytes both ways; 0: not measured
+}
+
+// budget is the time for which a side measures one size in a round.
+const budget = 200 * time.Millisecond
+
+// batch returns how many calls are timed together, the same on all sides.
+func batch(bytes int) int {
+	if bytes <= 4<<10 {
+		return 20
+	}
+	return 1
 }
 
 func (s side) build(ctx context.Context) error {
@@ -36,61 +52,63 @@ func (s side) build(ctx context.Context) error {
 	return nil
 }
 
-// contestants are the sides that a transport has. Ring is the first.
+// contestants are the sides of a comparison. Ring is the first.
 func contestants(s settings, g *ground) []side {
 	program := func(name string) string { return filepath.Join("internal/test/peers/programs", name) }
 	built := func(name string) string { return filepath.Join(g.dir, name) }
-	limits := []string{strconv.Itoa(int(s.min)), strconv.Itoa(int(s.max))}
-	ring := func(name, collective string) side {
-		return side{name: name, moves: collective != "allreduce", run: func(ctx context.Context) (map[int]float64, error) {
-			return runRing(g.command(ctx, ringArgs(s, g, collective)))
-		}}
+	task := func(bytes int) []string {
+		return []string{s.collective, strconv.Itoa(bytes), strconv.Itoa(batch(bytes)), strconv.FormatFloat(budget.Seconds(), 'f', -1, 64)}
 	}
+	ring := side{name: "ring", run: func(ctx context.Context, bytes int) (result, error) {
+		opts := bench.Options{Collective: s.collective, Min: bytes, Max: bytes, Budget: budget, Batch: batch(bytes), Wire: s.wire()}
+		rows, err := runRing(g.command(ctx, ringArgs(s, g, opts)))
+		if err != nil {
+			return result{}, err
+		}
+		return result{rows[0].Median, rows[0].P99, rows[0].WireTime}, nil
+	}}
 	mpi := func(name, suffix string, start ...string) side {
 		return side{
 			name:   name,
-			source: []string{"mpicc." + suffix, "-O2", "-o", built(suffix), program("mpi_allreduce.c")},
-			run: func(ctx context.Context) (map[int]float64, error) {
-				argv := append(start, "-np", strconv.Itoa(s.np))
-				return lines(g.command(ctx, append(append(argv, g.wrapper()...), append([]string{built(suffix)}, limits...)...)))
+			source: []string{"mpicc." + suffix, "-O2", "-o", built(suffix), program("mpi.c")},
+			run: func(ctx context.Context, bytes int) (result, error) {
+				argv := slices.Concat(start, []string{"-np", strconv.Itoa(s.np)}, g.wrapper(), []string{built(suffix)}, task(bytes))
+				return read(g.command(ctx, argv))
 			},
 		}
 	}
+	openMPI := []string{"mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"}
+	if s.transport == "tcp" {
+		openMPI = append(openMPI, "--mca", "pml", "ob1", "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "lo")
+	}
 	gloo := side{
 		name:   "Gloo",
-		source: []string{"g++", "-O2", "-o", built("gloo"), program("gloo_allreduce.cc"), "-lgloo", "-lpthread"},
-		run:    func(ctx context.Context) (map[int]float64, error) { return runGloo(ctx, g, built("gloo"), limits) },
-	}
-	raw := side{
-		name: "plain socket", moves: true,
-		source: []string{"go", "build", "-o", built("duplex"), "./internal/test/peers/duplex"},
-		run: func(ctx context.Context) (map[int]float64, error) {
-			return runDuplex(ctx, g, built("duplex"), limits)
+		source: []string{"g++", "-O2", "-o", built("gloo"), program("gloo.cc"), "-lgloo", "-lpthread"},
+		run: func(ctx context.Context, bytes int) (result, error) {
+			return runGloo(ctx, g, built("gloo"), task(bytes))
 		},
 	}
+	all := []side{ring}
+	if s.transport != "veth" {
+		all = append(all, mpi("Open MPI", "openmpi", openMPI...))
+	}
 	if s.transport == "shm" {
-		return []side{
-			ring("ring", "allreduce"),
-			mpi("Open MPI", "openmpi", "mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"),
-			mpi("MPICH", "mpich", "mpiexec.mpich", "-bind-to", "none"),
-			gloo,
-		}
+		all = append(all, mpi("MPICH", "mpich", "mpiexec.mpich", "-bind-to", "none"))
 	}
-	all := []side{ring("ring", "allreduce"), ring("ring sendrecv", "sendrecv"), gloo}
-	if s.np == 2 {
-		all = append(all, raw)
-	}
-	return all
+	all = append(all, gloo)
+	return slices.DeleteFunc(all, func(c side) bool {
+		return slices.Contains(strings.Split(s.without, ","), strings.ToLower(strings.ReplaceAll(c.name, " ", "")))
+	})
 }
 
-// ringArgs starts a benchmark of ring. Pinned ranks are what `gorun bench` starts, with
-// the wrapper before.
-func ringArgs(s settings, g *ground, collective string) []string {
-	argv := []string{s.gorun}
-	if len(g.cpus) == 0 {
-		argv = append(argv, "bench", collective, "--json", "--min", s.min.String(), "--max", s.max.String(), "--stepfactor", strconv.Itoa(step))
-	}
-	argv = append(argv, "-np", strconv.Itoa(s.np))
+// wire reports whether ring's speed can be compared with that of a plain socket: both send and receive the vector once.
+func (s settings) wire() bool {
+	return s.transport != "shm" && s.np == 2 && s.collective == "allreduce"
+}
+
+// ringArgs starts what `gorun bench` starts.
+func ringArgs(s settings, g *ground, opts bench.Options) []string {
+	argv := []string{s.gorun, "-np", strconv.Itoa(s.np)}
 	if g.network != nil {
 		argv = append(argv, g.network.flags()...)
 	}
@@ -98,29 +116,21 @@ func ringArgs(s settings, g *ground, collective string) []string {
 	if transport != "shm" {
 		transport = "tcp"
 	}
-	argv = append(argv, "-x", "RING_TRANSPORT="+transport)
-	if s.streams > 1 {
-		argv = append(argv, "-x", "RING_STREAMS="+strconv.Itoa(s.streams))
-	}
-	if len(g.cpus) == 0 {
-		return append(argv, "--transport", transport)
-	}
-	opts, _ := json.Marshal(bench.Options{Collective: collective, Min: int(s.min), Max: int(s.max), Factor: step, Budget: 200e6}) // strings and numbers
+	argv = append(argv, "-x", "RING_TRANSPORT="+transport, "-x", "RING_STREAMS="+strconv.Itoa(s.streams), "--prefix", "none", "--stdin", "none", "--")
+	text, _ := json.Marshal(opts) // strings and numbers
 	path, err := filepath.Abs(s.gorun)
 	if err != nil {
 		path = s.gorun
 	}
-	argv = append(argv, "--prefix", "none", "--stdin", "none", "--")
-	return append(append(argv, g.wrapper()...), path, "__bench", string(opts))
+	return append(append(argv, g.wrapper()...), path, "__bench", string(text))
 }
 
-// runRing keeps the out-of-place times, which the others measure too.
-func runRing(cmd *exec.Cmd) (map[int]float64, error) {
+// runRing returns the rows of calls out of place, which the others make too.
+func runRing(cmd *exec.Cmd) (rows []bench.Row, err error) {
 	out, err := output(cmd)
 	if err != nil {
 		return nil, err
 	}
-	times := map[int]float64{}
 	for line := range bytes.Lines(out) {
 		var row bench.Row
 		if err := json.Unmarshal(line, &row); err != nil {
@@ -130,10 +140,13 @@ func runRing(cmd *exec.Cmd) (map[int]float64, error) {
 			return nil, fmt.Errorf("%d wrong results of %d bytes", row.Wrong, row.Bytes)
 		}
 		if !row.InPlace {
-			times[row.Bytes] = row.Median
+			rows = append(rows, row)
 		}
 	}
-	return times, nil
+	if len(rows) == 0 {
+		return nil, fmt.Errorf("printed no row")
+	}
+	return rows, nil
 }
 
 func output(cmd *exec.Cmd) ([]byte, error) {
@@ -146,36 +159,26 @@ func output(cmd *exec.Cmd) ([]byte, error) {
 	return out, nil
 }
 
-// lines reads "bytes µs" lines.
-func lines(cmd *exec.Cmd) (map[int]float64, error) {
+// read runs a program that prints its median and its 99th percentile.
+func read(cmd *exec.Cmd) (r result, err error) {
 	out, err := output(cmd)
 	if err != nil {
-		return nil, err
+		return r, err
 	}
-	return parse(string(out))
+	if _, err := fmt.Sscan(string(out), &r.median, &r.p99); err != nil {
+		return r, fmt.Errorf("printed %q", out)
+	}
+	return r, nil
 }
 
-func parse(out string) (map[int]float64, error) {
-	times := map[int]float64{}
-	for line := range strings.Lines(out) {
-		var size int
-		var us float64
-		if _, err := fmt.Sscan(line, &size, &us); err != nil {
-			return nil, fmt.Errorf("printed %q", line)
-		}
-		times[size] = us
-	}
-	return times, nil
-}
-
-func runGloo(ctx context.Context, g *ground, program string, limits []string) (map[int]float64, error) {
+func runGloo(ctx context.Context, g *ground, program string, task []string) (result, error) {
 	store, err := os.MkdirTemp(g.dir, "store-")
 	if err != nil {
-		return nil, err
+		return result{}, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	rank := func(r int) *exec.Cmd {
-		return g.rank(ctx, r, append([]string{program, strconv.Itoa(r), strconv.Itoa(len(g.addrs)), store, g.addrs[r]}, limits...))
+		return g.rank(ctx, r, append([]string{program, strconv.Itoa(r), strconv.Itoa(len(g.addrs)), store, g.addrs[r]}, task...))
 	}
 	var others sync.WaitGroup
 	for r := 1; r < len(g.addrs); r++ {
@@ -185,55 +188,11 @@ func runGloo(ctx context.Context, g *ground, program string, limits []string) (m
 			}
 		})
 	}
-	times, err := lines(rank(0))
+	got, err := read(rank(0))
 	if err != nil {
 		cancel()
 	}
 	others.Wait()
 	cancel()
-	return times, err
-}
-
-// runDuplex starts the end that listens, and when it says where, the other one.
-func runDuplex(ctx context.Context, g *ground, program string, limits []string) (map[int]float64, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	congestion := "reno" // as ring has it inside a host
-	if g.network != nil {
-		congestion = "-"
-	}
-	listener := g.rank(ctx, 0, append([]string{program, "listen", g.addrs[0] + ":0", congestion}, limits...))
-	var stderr bytes.Buffer
-	listener.Stderr = &stderr
-	pipe, err := listener.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := listener.Start(); err != nil {
-		return nil, err
-	}
-	out := bufio.NewReader(pipe)
-	addr, err := out.ReadString('\n')
-	if err != nil {
-		cancel()
-		return nil, fmt.Errorf("listen: %w: %s", listener.Wait(), &stderr)
-	}
-	failed := make(chan error, 1)
-	go func() {
-		_, err := output(g.rank(ctx, 1, append([]string{program, "dial", strings.TrimSpace(addr), congestion}, limits...)))
-		if err != nil {
-			cancel()
-		}
-		failed <- err
-	}()
-	var text bytes.Buffer
-	_, _ = text.ReadFrom(out) // what fails here fails in Wait too
-	err = listener.Wait()
-	if err != nil {
-		cancel()
-	}
-	if other := <-failed; other != nil || err != nil {
-		return nil, fmt.Errorf("listen: %v %s; dial: %v", err, &stderr, other)
-	}
-	return parse(text.String())
+	return got, err
 }

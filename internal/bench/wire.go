@@ -1,0 +1,224 @@
+package bench
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorun/gorun/ring"
+)
+
+const (
+	joinTimeout  = 10 * time.Second // for both ends to connect
+	proofTimeout = 2 * time.Second  // for whoever connects to show the nonce
+	inline       = 64 << 10         // what fits the socket's buffers is written before it is read
+	nonceSize    = 16
+	helloSize    = nonceSize + 64 // and an address
+	minSwaps     = 2              // in a turn
+)
+
+// wire is one end of a plain TCP connection between two ranks: the yardstick for what a network, or loopback, can carry
+// both ways at once. It writes and reads whole vectors. On ranks that are no end conn is nil.
+type wire struct {
+	conn    net.Conn
+	leads   bool // decides how many swaps there are
+	out, in []byte
+	begin   chan int // sizes for the goroutine that writes
+	sent    chan error
+}
+
+// newWire connects rank 0 and the first rank of another host, or of this one if there is no other. All ranks of c call
+// it. The wire uses the memory of the benchmark, so that both read and write the same.
+func newWire(ctx context.Context, c *ring.Comm, memory [2][]byte) (*wire, error) {
+	peer, local, err := opposite(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	w := &wire{leads: c.Rank() == 0, in: memory[0], out: memory[1]}
+	hello := make([]byte, helloSize)
+	var l net.Listener
+	if w.leads {
+		if l, err = listen(ctx, local, hello); err != nil {
+			return nil, err
+		}
+		defer l.Close()
+	}
+	if err := ring.Broadcast(ctx, c, hello, 0); err != nil {
+		return nil, err
+	}
+	switch c.Rank() {
+	case 0:
+		w.conn, err = accept(l, hello[:nonceSize])
+	case peer:
+		w.conn, err = dial(ctx, local, hello)
+	default:
+		return w, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	w.begin, w.sent = make(chan int), make(chan error)
+	go func() {
+		for size := range w.begin {
+			_, err := w.conn.Write(w.out[:size])
+			w.sent <- err
+		}
+	}()
+	return w, nil
+}
+
+// opposite returns the rank that is the other end of rank 0's wire, and whether they are on one host.
+func opposite(ctx context.Context, c *ring.Comm) (peer int, local bool, err error) {
+	hosts := make([]int64, 2*c.Size())
+	if err := ring.AllGather(ctx, c, hosts, []int64{int64(c.LocalRank()), int64(c.CrossRank())}); err != nil {
+		return 0, false, err
+	}
+	for rank := range c.Size() {
+		if hosts[2*rank] == 0 && hosts[2*rank+1] == 1 {
+			return rank, false, nil
+		}
+	}
+	return 1, true, nil
+}
+
+// listen opens a socket and puts a nonce and its address into hello.
+func listen(ctx context.Context, local bool, hello []byte) (net.Listener, error) {
+	host := os.Getenv("GORUN_ADDR")
+	if local || host == "" {
+		host = "127.0.0.1"
+	}
+	l, err := (&net.ListenConfig{Control: congestion(local)}).Listen(ctx, "tcp", net.JoinHostPort(host, "0"))
+	if err != nil {
+		return nil, err
+	}
+	copy(hello[nonceSize:], l.Addr().String())
+	_, err = rand.Read(hello[:nonceSize])
+	return l, err
+}
+
+// accept returns the connection of the rank that knows the nonce. Others are closed.
+func accept(l net.Listener, nonce []byte) (net.Conn, error) {
+	if err := l.(*net.TCPListener).SetDeadline(time.Now().Add(joinTimeout)); err != nil {
+		return nil, err
+	}
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return nil, err
+		}
+		shown := make([]byte, len(nonce))
+		err = conn.SetReadDeadline(time.Now().Add(proofTimeout))
+		if err == nil {
+			_, err = io.ReadFull(conn, shown)
+		}
+		if err == nil && subtle.ConstantTimeCompare(shown, nonce) == 1 {
+			return conn, conn.SetReadDeadline(time.Time{})
+		}
+		_ = conn.Close() // nothing was promised to it
+	}
+}
+
+func dial(ctx context.Context, local bool, hello []byte) (net.Conn, error) {
+	nonce, addr := hello[:nonceSize], hello[nonceSize:]
+	for len(addr) > 0 && addr[len(addr)-1] == 0 {
+		addr = addr[:len(addr)-1]
+	}
+	d := net.Dialer{Timeout: joinTimeout, Control: congestion(local)}
+	conn, err := d.DialContext(ctx, "tcp", string(addr))
+	if err != nil {
+		return nil, err
+	}
+	if _, err := conn.Write(nonce); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return conn, nil
+}
+
+// congestion gives a socket the congestion control that ring's have.
+func congestion(local bool) func(_, _ string, raw syscall.RawConn) error {
+	name := os.Getenv("RING_CONGESTION")
+	if name == "" && local {
+		name = "reno"
+	}
+	return func(_, _ string, raw syscall.RawConn) (err error) {
+		if name == "" {
+			return nil
+		}
+		cerr := raw.Control(func(fd uintptr) { err = unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION, name) })
+		return errors.Join(cerr, err)
+	}
+}
+
+// time appends µs of swaps of size bytes to samples, for about as long as the budget. On ranks that are no end of the
+// wire it does nothing.
+func (w *wire) time(samples []float64, size int, budget time.Duration) ([]float64, error) {
+	if w.conn == nil {
+		return samples, nil
+	}
+	begun := time.Now()
+	if err := w.swap(size); err != nil {
+		return samples, err
+	}
+	swaps, err := w.agree(min(max(int(budget/max(time.Since(begun), 1)), minSwaps), maxIterations))
+	if err != nil {
+		return samples, err
+	}
+	for range swaps {
+		begun := time.Now()
+		if err := w.swap(size); err != nil {
+			return samples, err
+		}
+		samples = append(samples, micros(begun, 1))
+	}
+	return samples, nil
+}
+
+// agree returns the n of the end that leads.
+func (w *wire) agree(n int) (int, error) {
+	var word [4]byte
+	if w.leads {
+		binary.LittleEndian.PutUint32(word[:], uint32(n))
+		_, err := w.conn.Write(word[:])
+		return n, err
+	}
+	_, err := io.ReadFull(w.conn, word[:])
+	return min(int(binary.LittleEndian.Uint32(word[:])), maxIterations), err
+}
+
+// swap sends and receives size bytes at the same time.
+func (w *wire) swap(size int) error {
+	if size <= inline {
+		if _, err := w.conn.Write(w.out[:size]); err != nil {
+			return err
+		}
+		_, err := io.ReadFull(w.conn, w.in[:size])
+		return err
+	}
+	w.begin <- size
+	_, err := io.ReadFull(w.conn, w.in[:size])
+	if err != nil {
+		_ = w.conn.Close() // so that writing ends
+	}
+	if err = errors.Join(err, <-w.sent); err != nil {
+		return fmt.Errorf("plain socket: %w", err)
+	}
+	return nil
+}
+
+func (w *wire) close() error {
+	if w.conn == nil {
+		return nil
+	}
+	close(w.begin)
+	return w.conn.Close()
+}

@@ -1,0 +1,98 @@
+package bench
+
+import (
+	"bytes"
+	"net"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/test/ringtest"
+)
+
+// On every layout one pair of ranks is timed, and all ranks print the same.
+func TestWireIsTimedBetweenCalls(t *testing.T) {
+	for _, hosts := range [][]int{{2}, {1, 1}, {2, 1}, {1, 2}} {
+		job := ringtest.NewJob(t, sum(hosts))
+		job.Hosts = hosts
+		rows := rowsOf(t, job, Options{Collective: "allreduce", Min: 1 << 10, Max: 256 << 10, Factor: 256, Budget: time.Millisecond, Wire: true})
+		if len(rows[0]) != 4 {
+			t.Fatalf("hosts %v: %d rows, want 4", hosts, len(rows[0]))
+		}
+		for i, r := range rows[0] {
+			if r.Wrong != 0 || r.WireTime <= 0 || r.WireBW <= 0 || r.WireShare <= 0 || r != rows[1][i] {
+				t.Errorf("hosts %v: %+v on rank 0, %+v on rank 1", hosts, r, rows[1][i])
+			}
+		}
+	}
+	for _, r := range rowsOf(t, ringtest.NewJob(t, 1), Options{Collective: "allreduce", Min: 8, Max: 8, Budget: time.Microsecond, Wire: true})[0] {
+		if r.WireTime != 0 {
+			t.Errorf("a rank alone has a wire: %+v", r)
+		}
+	}
+}
+
+func sum(v []int) (n int) {
+	for _, x := range v {
+		n += x
+	}
+	return n
+}
+
+// Both ends are on different hosts where there are several.
+func TestWireJoinsTwoHosts(t *testing.T) {
+	job := ringtest.NewJob(t, 5)
+	job.Hosts = []int{3, 2}
+	comms := job.Join(t)
+	ends := make([]bool, 5)
+	err := ringtest.Each(5, func(rank int) error {
+		memory := [2][]byte{make([]byte, 1<<20), bytes.Repeat([]byte{byte(rank)}, 1<<20)}
+		w, err := newWire(t.Context(), comms[rank], memory)
+		if err != nil {
+			return err
+		}
+		ends[rank] = w.conn != nil
+		for _, size := range []int{1, inline, 1 << 20} {
+			if _, err := w.time(nil, size, time.Microsecond); err != nil {
+				return err
+			}
+			if ends[rank] && (w.in[0] != byte(3-rank) || w.in[size-1] != byte(3-rank)) {
+				t.Errorf("rank %d got other bytes than rank %d sent", rank, 3-rank)
+			}
+		}
+		return w.close()
+	})
+	if err != nil || !slices.Equal(ends, []bool{true, false, false, true, false}) {
+		t.Errorf("ends %v, %v; want ranks 0 and 3", ends, err)
+	}
+}
+
+func TestWireIsClosedToStrangers(t *testing.T) {
+	hello := make([]byte, helloSize)
+	l, err := listen(t.Context(), true, hello)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	stranger, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stranger.Close()
+	if _, err := stranger.Write(make([]byte, nonceSize)); err != nil {
+		t.Fatal(err)
+	}
+	knows, err := dial(t.Context(), true, hello)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer knows.Close()
+	accepted, err := accept(l, hello[:nonceSize])
+	if err != nil || accepted.RemoteAddr().String() != knows.LocalAddr().String() {
+		t.Fatalf("accepted %v, %v", accepted, err)
+	}
+	defer accepted.Close()
+	if n, err := stranger.Read(make([]byte, 1)); n > 0 || err == nil {
+		t.Error("the stranger's connection is open")
+	}
+}

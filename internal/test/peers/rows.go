@@ -1,0 +1,52 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// row is a comparison with a goal: how many times as fast as the best peer, or as the plain socket, ring shall be.
+type row struct {
+	name string
+	settings
+	goal float64
+}
+
+// rows returns those of the goals.
+func rows() []row {
+	shm := func(name, collective string, np int, low, high size, without string, goal float64) row {
+		return row{name, settings{row: name, collective: collective, transport: "shm", np: np, min: low, max: high, step: 4, runs: 5, streams: 1, without: without}, goal}
+	}
+	tcp := func(name, collective, transport string, np int, low, high size, step int, without string, goal float64) row {
+		r := shm(name, collective, np, low, high, without, goal)
+		r.transport, r.step = transport, step
+		return r
+	}
+	return []row{
+		shm("small-2", "allreduce", 2, 4, 256, "gloo", 1),
+		shm("small-4", "allreduce", 4, 4, 1<<10, "mpich,gloo", 1), // MPICH takes milliseconds with more ranks than processors
+		shm("allgather-2", "allgather", 2, 16<<20, 16<<20, "mpich", 2),
+		shm("allgather-4", "allgather", 4, 16<<20, 16<<20, "mpich", 2),
+		shm("reducescatter-2", "reducescatter", 2, 16<<20, 16<<20, "mpich", 2),
+		shm("reducescatter-4", "reducescatter", 4, 16<<20, 16<<20, "mpich", 2),
+		tcp("alltoall-8", "alltoall", "tcp", 8, 1<<20, 8<<20, 8, "", 1.5), // 1 MiB of each rank, and 1 MiB for each
+		tcp("wire", "allreduce", "tcp", 2, 4<<20, 64<<20, 4, "openmpi,gloo", 0.92),
+		tcp("wire-veth", "allreduce", "veth", 2, 4<<20, 64<<20, 4, "gloo", 0.92),
+	}
+}
+
+func names() (all []string) {
+	for _, r := range rows() {
+		all = append(all, r.name)
+	}
+	return all
+}
+
+func find(name string) (row, error) {
+	for _, r := range rows() {
+		if r.name == name {
+			return r, nil
+		}
+	}
+	return row{}, fmt.Errorf("-row %q: it must be %s", name, strings.Join(names(), ", "))
+}
