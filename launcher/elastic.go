@@ -33,8 +33,10 @@ type Elastic struct {
 	Cooldown [2]time.Duration
 	// Together replaces all processes in each epoch: the ranks know nothing of epochs.
 	Together bool
-	Own      string         // the launcher's host, if the job may use it: it is never removed
-	Random   func() float64 // in [0, 1), for jitter; nil: none
+	// Horovodrun decides as horovodrun does: see [elastic.Config].
+	Horovodrun bool
+	Own        string         // the launcher's host, if the job may use it: it is never removed
+	Random     func() float64 // in [0, 1), for jitter; nil: none
 
 	// Prefix returns Options.Prefix for a plan that holds one rank; nil: there are no prefixes.
 	Prefix func(Plan) (func(rank, fd int, at time.Time) []byte, error)
@@ -46,7 +48,7 @@ type Elastic struct {
 // config is the driver's part of the settings.
 func (e *Elastic) config(grace time.Duration) elastic.Config {
 	return elastic.Config{NP: e.NP, Min: e.Min, Max: e.Max, Elastic: e.Timeout, ResetLimit: e.ResetLimit, ResetWindow: e.ResetWindow, Budget: e.Budget,
-		Changes: e.Changes, Cooldown: e.Cooldown, Together: e.Together, Own: e.Own, Random: e.Random, Stop: grace + core.StopMargin, Fence: elasticFence}
+		Changes: e.Changes, Cooldown: e.Cooldown, Together: e.Together, Horovodrun: e.Horovodrun, Own: e.Own, Random: e.Random, Stop: grace + core.StopMargin, Fence: elasticFence}
 }
 
 // Membership is an [Event] of an elastic job: its hosts, ranks or epoch changed.
@@ -224,7 +226,7 @@ func (j *elasticJob) discover() {
 		return
 	}
 	j.wg.Go(func() {
-		var seen elastic.Debouncer
+		seen := elastic.Debouncer{Prompt: j.settings.Horovodrun}
 		polled := seen.Polled(j.settings.Hosts, nil, 0)
 		for {
 			select {

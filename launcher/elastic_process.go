@@ -93,6 +93,9 @@ func (j *elasticJob) describe(h hostfile.Host, conn Host, m elastic.Member) wire
 	w.Ranks = wireRanks([]Rank{rankOf(m)})
 	w.Elastic = &wire.Elastic{Slot: m.Local, Slots: max(h.Slots, m.Local+1), LocalSize: m.LocalSize, Node: m.Node, Nodes: m.Nodes,
 		Lease: elasticLease, Parting: elasticParting, Timeout: j.settings.Timeout}
+	if j.settings.Together {
+		w.Elastic.MaxRestarts = j.settings.ResetLimit
+	}
 	_, local := conn.(Local)
 	if local { // a local agent shares the launcher's fate
 		w.Elastic.Lease = core.HungTime

@@ -31,6 +31,7 @@ func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer) int {
 		if err != nil {
 			return nil, err
 		}
+		o.Elastic.Horovodrun = line.Dialect == dialect.Horovod && o.Elastic.Restarts == 0
 		console.Verbose, console.Quiet = o.Verbose, o.Quiet
 		line.Add(settings)
 		if text := line.Notice(); text != "" {

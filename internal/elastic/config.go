@@ -31,8 +31,11 @@ type Config struct {
 	Fence  time.Duration // from the loss of a host until its agents' lease has certainly ended the job there; default 12 s
 	Finish time.Duration // from trouble after a rank has finished with 0 until the others are stopped; default 10 s
 
-	StartOver   bool   // start over if no rank with state is left, as torchrun does, instead of ending
-	Together    bool   // ranks are unaware of epochs: every epoch starts new processes; implies StartOver
+	StartOver bool // start over if no rank with state is left, as torchrun does, instead of ending
+	Together  bool // ranks are unaware of epochs: every epoch starts new processes; implies StartOver
+	// Horovodrun decides as horovodrun does: the job starts with all slots up to Max, a host with a failed process gets no more,
+	// and the ranks are called as soon as a host is found, before its processes are ready.
+	Horovodrun  bool
 	OneIsEnough bool   // a rank that parks after another has finished with 0 does not fail the job
 	Own         string // the launcher's own host, which is never removed; "" means none
 
@@ -49,8 +52,13 @@ func (c *Config) check() error {
 		return errors.New("an elastic job needs at least 1 rank")
 	case c.Min > c.NP:
 		return fmt.Errorf("%d ranks to begin with are fewer than the least, %d", c.NP, c.Min)
+	case c.Horovodrun && c.Together:
+		return errors.New("ranks that are replaced together cannot follow horovodrun's rules")
 	case c.Max != 0 && c.Max < c.NP:
 		return fmt.Errorf("%d ranks to begin with are more than the most, %d", c.NP, c.Max)
+	}
+	if c.Horovodrun && c.Cooldown[0] == 0 {
+		c.Cooldown = [2]time.Duration{forever, forever}
 	}
 	for _, d := range []struct {
 		at      *time.Duration
@@ -83,6 +91,9 @@ func (c *Config) check() error {
 
 // usualBudget is the default number of failures of a host's processes that are tolerated.
 const usualBudget = 3
+
+// forever is a cooldown that does not end: 292 years would overflow when it is added to a time.
+const forever = 100 * 365 * 24 * time.Hour
 
 // maxRanks bounds a job.
 const maxRanks = 1 << 20

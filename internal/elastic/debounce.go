@@ -9,8 +9,9 @@ import (
 )
 
 const (
-	pollEvery  = time.Second
+	pollEvery  = 750 * time.Millisecond // so that a change counts within a second
 	pollAgain  = 200 * time.Millisecond // after a poll that only adds hosts or slots
+	minBackoff = 2 * time.Second
 	maxBackoff = 30 * time.Second
 	emptyPolls = 3 // consecutive polls that confirm an empty list
 	equalPolls = 2 // consecutive polls that confirm a change of a host
@@ -18,6 +19,8 @@ const (
 
 // Debouncer filters the lists that a discovery script prints from poll to poll. The zero value has seen no poll. It is pure.
 type Debouncer struct {
+	Prompt bool // confirm removals as soon as additions
+
 	list     []hostfile.Host
 	began    bool
 	failures int // consecutive
@@ -62,7 +65,7 @@ func (s *Debouncer) Polled(hosts []hostfile.Host, err error, now time.Duration) 
 		}
 		s.failures = 0
 		polled.Changed = s.weigh(hosts)
-		if s.growing() {
+		if s.growing() || s.Prompt && len(s.pending) > 0 {
 			polled.Next = now + pollAgain
 		}
 	}
@@ -84,7 +87,7 @@ func (s *Debouncer) growing() bool {
 
 // backoff returns the wait after another failure.
 func (s *Debouncer) backoff() time.Duration {
-	return min(pollEvery<<min(s.failures+1, 10), maxBackoff)
+	return min(minBackoff<<min(s.failures, 10), maxBackoff)
 }
 
 func (s *Debouncer) weigh(hosts []hostfile.Host) (changed bool) {

@@ -101,7 +101,7 @@ func TestFailedPollsKeepTheList(t *testing.T) {
 			t.Errorf("failure %d: %+v", i, polled)
 		}
 	}
-	if polled := s.Polled(nil, nil, 0); polled.Next != time.Second || polled.Warning == "" {
+	if polled := s.Polled(nil, nil, 0); polled.Next != pollEvery || polled.Warning == "" {
 		t.Errorf("after failures: %+v", polled)
 	}
 }

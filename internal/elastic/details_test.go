@@ -130,12 +130,6 @@ func TestDifferentOrLateFailuresDoNotEndTheJob(t *testing.T) {
 	}
 	cfg.NP, cfg.Max = 2, 2
 	p = begun(t, cfg, "a:2")
-	p.d.quick[1] = quick{4, 2}
-	p.wait(time.Minute)
-	if p.park(); len(p.d.quick) > 0 {
-		t.Error("failures from before a whole minute still count")
-	}
-	p = begun(t, cfg, "a:2")
 	for range 4 {
 		p.exit(4, "a1") // early, but each epoch between is whole for a minute
 		p.park("a0")

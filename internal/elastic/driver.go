@@ -36,7 +36,7 @@ type Driver struct {
 	unaware bool // the ranks seem to be unaware of epochs: the job neither grows nor survives a failure
 	waiting bool // for slots, and the user was told
 	resets  []time.Duration
-	quick   map[any]quick
+	quick   map[Slot]quick
 
 	first *Failure // the cause, if the job ends by a failure
 	end   End      // from phase Ending on
@@ -64,7 +64,7 @@ func New(cfg Config) (*Driver, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	return &Driver{cfg: cfg, named: map[string]*host{}, quick: map[any]quick{}}, nil
+	return &Driver{cfg: cfg, named: map[string]*host{}, quick: map[Slot]quick{}}, nil
 }
 
 // Step handles one event at time now, which must not decrease, and returns the actions in order.
@@ -191,6 +191,7 @@ func (d *Driver) setHosts(e Hosts) {
 		}
 		if h.slots != b.Slots {
 			d.note(NoteHosts, h.name, "host %s has %s, before it had %d", h.name, prose.Count(b.Slots, "slot"), h.slots)
+			h.found = b.Slots > h.slots
 		}
 		h.slots = b.Slots
 	}
@@ -202,7 +203,7 @@ func (d *Driver) setHosts(e Hosts) {
 		default:
 			d.note(NoteHosts, h.name, "host %s is not on the list any more", h.name)
 			h.slots = 0
-			if len(h.procs) > 0 {
+			if len(h.procs) > 0 && !d.cfg.Horovodrun {
 				h.setAside(d.cfg.Cooldown, d.cfg.Random(), d.now) // it may leave and join repeatedly
 			}
 		}
@@ -272,9 +273,6 @@ func (d *Driver) breakUp() {
 	was := d.phase
 	switch was {
 	case Working, Draining:
-		if d.now-d.turnedAt >= quickTime {
-			clear(d.quick)
-		}
 		d.turnedAt = d.now
 	case Joining:
 	default:
@@ -291,8 +289,12 @@ func (d *Driver) lose(h *host, why string) {
 	if h.lost {
 		return
 	}
-	wait := h.setAside(d.cfg.Cooldown, d.cfg.Random(), d.now)
-	d.note(NoteLost, h.name, "host %s: %s; it gets no ranks for %v", h.name, why, wait.Round(time.Second))
+	setAside := h.setAside
+	if d.cfg.Horovodrun {
+		setAside = h.exclude
+	}
+	wait := setAside(d.cfg.Cooldown, d.cfg.Random(), d.now)
+	d.note(NoteLost, h.name, "host %s: %s; it gets no ranks%s", h.name, why, forTime(wait))
 	if len(h.procs) == 0 {
 		return
 	}
@@ -308,6 +310,14 @@ func (d *Driver) lose(h *host, why string) {
 	}
 }
 
+// forTime is how long a host is set aside, for a note.
+func forTime(wait time.Duration) string {
+	if wait >= forever {
+		return " any more"
+	}
+	return fmt.Sprintf(" for %v", wait.Round(time.Second))
+}
+
 // fenced records that no process is alive on a lost host.
 func (d *Driver) fenced(h *host) {
 	h.lost = false
@@ -321,7 +331,11 @@ func (d *Driver) stopAll(code int, cause string, now bool) {
 	if d.phase != Ending {
 		d.enter(Ending)
 		d.end = End{Code: code, Cause: cause}
-		d.note(NoteEnding, "", "the job is ended: %s (code %d)", cause, code)
+		if code == 0 {
+			d.note(NoteEnding, "", "the job is over: its ranks have finished")
+		} else {
+			d.note(NoteEnding, "", "the job is ended: %s (code %d)", cause, code)
+		}
 	}
 	for _, p := range d.alive() {
 		d.stop(p, now)

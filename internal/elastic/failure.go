@@ -2,6 +2,7 @@ package elastic
 
 import (
 	"fmt"
+	"slices"
 	"syscall"
 	"time"
 
@@ -9,13 +10,20 @@ import (
 )
 
 const (
-	// A program that fails quickTimes in a row, within quickTime of its start and with the same code, will fail again.
-	quickTime  = 30 * time.Second
-	quickTimes = 3
+	// A process that ends within quickTime of its start, with the same code as those started in its slot before it, will end so
+	// again: quickTimes in a row if it exits, quickSignals if a signal kills it, which others may send. Failures that are quickMemory
+	// apart are not in a row.
+	quickTime    = 30 * time.Second
+	quickTimes   = 3
+	quickSignals = 10
+	quickMemory  = 2 * time.Minute
 )
 
-// quick counts consecutive early failures of a rank or a slot with the same code.
-type quick struct{ code, times int }
+// quick counts consecutive early failures in a slot with the same code.
+type quick struct {
+	code, times int
+	at          time.Duration // of the last one
+}
 
 // counts reports whether the failure of a process can end the job. Failures of newcomers cannot while the epoch in force goes on.
 func (d *Driver) counts(p *process) bool {
@@ -39,7 +47,12 @@ func (d *Driver) failed(p *process, f Failure) {
 	if f.Victim || d.phase.final() {
 		return
 	}
-	if own(f.Code) && !d.cfg.Together && d.counts(p) && (d.again(p.Slot, p, f.Code) || d.again(p.rank, p, f.Code)) {
+	h := d.host(p.Host)
+	if d.cfg.Horovodrun {
+		d.exclude(h)
+		return
+	}
+	if !d.cfg.Together && d.again(p, f.Code) {
 		d.stopAll(f.Code, fmt.Sprintf("rank %d fails again and again soon after its start: it %s", p.rank, f.Text), false)
 		return
 	}
@@ -47,9 +60,22 @@ func (d *Driver) failed(p *process, f Failure) {
 	if f.Code == CodeNoRank { // not a failure of the program, so a budget raised for failing programs does not apply
 		budget = min(budget, usualBudget)
 	}
-	if h := d.host(p.Host); h.overspent(budget, d.cfg.BudgetTime, d.now) {
+	if h.overspent(budget, d.cfg.BudgetTime, d.now) {
 		wait := h.rest(d.cfg.Cooldown, d.cfg.Random(), d.now)
 		d.note(NoteAside, h.name, "host %s: more than %d failures within %v; it gets no new ranks for %v", h.name, budget, d.cfg.BudgetTime, wait.Round(time.Second))
+	}
+}
+
+// exclude sets a host aside after a failure, as horovodrun does, with its other processes. A job whose hosts are all set aside ends.
+func (d *Driver) exclude(h *host) {
+	wait := h.exclude(d.cfg.Cooldown, d.cfg.Random(), d.now)
+	d.note(NoteAside, h.name, "host %s is set aside after a failure: it gets no ranks%s", h.name, forTime(wait))
+	if !slices.ContainsFunc(d.hosts, func(h *host) bool { return h.usable(d.now) }) {
+		d.stopFailed("every host was set aside after a failure")
+		return
+	}
+	for _, p := range h.alive() {
+		d.stop(p, false)
 	}
 }
 
@@ -58,18 +84,24 @@ func own(code int) bool {
 	return code != CodeNoRank && code != wire.SignalCode(syscall.SIGKILL) && code != wire.SignalCode(syscall.SIGTERM)
 }
 
-// again counts a failure of a rank or a slot, and reports whether it has recurred too often.
-func (d *Driver) again(key any, p *process, code int) bool {
-	if d.now-p.began >= quickTime {
-		delete(d.quick, key)
+// again counts a failure in a slot, and reports whether it has recurred too often.
+func (d *Driver) again(p *process, code int) bool {
+	if d.now-p.began >= quickTime || !own(code) {
+		delete(d.quick, p.Slot)
 		return false
 	}
-	q := d.quick[key]
-	if q.code != code {
+	q := d.quick[p.Slot]
+	if q.code != code || d.now-q.at >= quickMemory {
 		q = quick{code: code}
 	}
-	q.times++
-	d.quick[key] = q
+	if d.counts(p) {
+		q.times++
+	}
+	q.at = d.now
+	d.quick[p.Slot] = q
+	if code > wire.CodeSignalBase {
+		return q.times >= quickSignals
+	}
 	return q.times >= quickTimes
 }
 

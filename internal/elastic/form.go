@@ -84,7 +84,9 @@ func (d *Driver) announce() {
 		if d.cfg.Together || d.unaware { // the ranks would not report it
 			d.become(p, running)
 		}
-		delete(d.host(m.Host).owed, m.Local)
+		h := d.host(m.Host)
+		delete(h.owed, m.Local)
+		h.found = false
 	}
 	d.inForce, d.next, d.nextAll = d.next, nil, nil
 	d.planned = false
@@ -112,7 +114,7 @@ func (d *Driver) count() {
 		if !d.planned {
 			d.resets = append(d.resets, d.now)
 		}
-	} else if !d.planned || len(fresh) == 0 || !d.allOwed(fresh) {
+	} else if !d.planned || len(fresh) == 0 || !d.allOwed(fresh) || d.cfg.Horovodrun {
 		d.resets = append(d.resets, d.now)
 	}
 }

@@ -24,6 +24,7 @@ type host struct {
 	restTill  time.Duration   // no process is started there until then; running ones stay
 	failures  []time.Duration // of its processes
 	changes   []time.Duration // when it left, not because its ranks failed, and when it came back
+	found     bool            // it was listed, or got slots, since the epoch in force began
 	owed      map[int]bool    // slots whose process failed in a counted epoch, to be refilled without a reset
 }
 
@@ -85,6 +86,18 @@ func (h *host) mayCome(most int, now time.Duration) bool {
 func (h *host) setAside(cooldown [2]time.Duration, random float64, now time.Duration) time.Duration {
 	wait := h.cool(cooldown, random, now)
 	h.left = true
+	h.asideTill = max(h.asideTill, now+wait)
+	return wait
+}
+
+// exclude keeps the host out of the job after a failure, as horovodrun does: 2, 4, 8 … times the first cooldown, plus up to once that
+// for jitter, at most the longest one.
+func (h *host) exclude(cooldown [2]time.Duration, random float64, now time.Duration) time.Duration {
+	wait := cooldown[1]
+	if h.asides++; h.asides < 20 && cooldown[0] < forever {
+		wait = min(cooldown[0]<<h.asides+time.Duration(random*float64(cooldown[0])), cooldown[1])
+	}
+	h.asideAt = now
 	h.asideTill = max(h.asideTill, now+wait)
 	return wait
 }

@@ -19,7 +19,7 @@ const (
 
 // Parse parses the output of a discovery script: one host per line in the hostfile's grammar, mostly "host" or
 // "host:slots". A host without slots gets slots. The first invalid line is a [*hostfile.ParseError] with its number, and
-// nothing of the output counts. A repeated host must be identical. Empty output is no host and no error.
+// nothing of the output counts. The slots of a repeated host add up, as in a hostfile. Empty output is no host and no error.
 func Parse(name string, output []byte, slots int) ([]hostfile.Host, error) {
 	fault := func(line int, format string, args ...any) error {
 		return &hostfile.ParseError{File: name, Line: line, Msg: fmt.Sprintf(format, args...)}
@@ -50,8 +50,14 @@ func Parse(name string, output []byte, slots int) ([]hostfile.Host, error) {
 			case !known:
 				first[h.Name] = mention{n, len(hosts)}
 				hosts = append(hosts, h)
-			case hosts[before.index] != h:
-				return nil, fault(n, "%s is on line %d too, and differs; name each host once", h.Name, before.line)
+			default:
+				same := &hosts[before.index]
+				if same.User != h.User || same.Port != h.Port {
+					return nil, fault(n, "%s is on line %d too, with another user or port; name each host once", h.Name, before.line)
+				}
+				if same.Slots += h.Slots; same.Slots > hostfile.MaxSlots {
+					return nil, fault(n, "the slots of %s add up to more than %d", h.Name, hostfile.MaxSlots)
+				}
 			}
 		}
 	}

@@ -101,6 +101,18 @@ func (p *play) exit(code int, slots ...string) {
 	p.each(slots, func(q Process) { delete(p.live, q.Slot); p.step(Exited{Process: q, Code: code}) })
 }
 
+// recover has the ranks take part in new epochs until all slots are used that may be.
+func (p *play) recover() {
+	for range 4 {
+		if phase := p.d.Phase(); phase == Draining || phase == Parking {
+			left := p.plan.Epoch
+			p.each(nil, func(q Process) { p.step(Parked{q, left}) })
+		}
+		p.join()
+		p.ready()
+	}
+}
+
 // expect compares the actions since the last expect, without notes, with want. "" accepts any.
 func (p *play) expect(want string) {
 	p.t.Helper()

@@ -449,3 +449,50 @@ func TestConfigIsChecked(t *testing.T) {
 		}
 	}
 }
+
+// Every failure hits another process, and numbers change. None recurs.
+func TestUnrelatedFailuresDoNotEndTheJob(t *testing.T) {
+	p := begun(t, Config{NP: 3, Min: 1, Max: 3, Budget: 100}, "a:1,b:1,c:1")
+	for _, harm := range []struct {
+		slot   string
+		signal int
+	}{{"c0", 6}, {"b0", 9}, {"b0", 6}, {"a0", 9}, {"a0", 6}} {
+		p.wait(7 * time.Second)
+		p.each([]string{harm.slot}, func(q Process) { delete(p.live, q.Slot); p.step(Exited{Process: q, Signal: harm.signal}) })
+		p.recover()
+		if p.end != nil || len(p.plan.Members) != 3 {
+			t.Fatalf("after signal %d on %s: %+v, %+v", harm.signal, harm.slot, p.end, p.plan.Members)
+		}
+	}
+}
+
+func TestRepeatedFailureIsForgotten(t *testing.T) {
+	for _, tc := range []struct {
+		budget int // after which the host rests for 3 min
+		ends   bool
+	}{{100, true}, {1, false}} {
+		p := begun(t, Config{NP: 2, Min: 1, Max: 2, Budget: tc.budget, Cooldown: [2]time.Duration{3 * time.Minute, 3 * time.Minute}}, "a:1,b:1")
+		for range 400 {
+			p.wait(time.Second)
+			p.exit(4, "b0")
+			p.recover()
+		}
+		if ended := p.d.Phase() >= Ending; ended != tc.ends {
+			t.Errorf("%+v: phase %v", tc, p.d.Phase())
+		}
+	}
+}
+
+// Signals come from outside too, so it takes more of them.
+func TestRepeatedSignalEndsTheJob(t *testing.T) {
+	p := begun(t, Config{NP: 2, Min: 1, Max: 2, Budget: 100}, "a:2")
+	times := 0
+	for ; p.d.Phase() < Ending && times < 2*quickSignals; times++ {
+		p.wait(5 * time.Second)
+		p.each([]string{"a1"}, func(q Process) { delete(p.live, q.Slot); p.step(Exited{Process: q, Signal: 11}) })
+		p.recover()
+	}
+	if times != quickSignals {
+		t.Errorf("ended after %d times", times)
+	}
+}

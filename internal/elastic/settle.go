@@ -188,6 +188,9 @@ func (d *Driver) improve() {
 			d.drain()
 		default:
 			d.form(stay, newcomers)
+			if d.cfg.Horovodrun && slices.ContainsFunc(newcomers, func(s Slot) bool { return d.host(s.Host).found }) {
+				d.drain()
+			}
 		}
 	}
 }
@@ -246,12 +249,20 @@ func (d *Driver) choose() {
 	case lost:
 		d.stopFailed("no rank that has the job's state is left")
 	case d.inForce != nil && d.resetsSpent():
-		d.stopFailed(fmt.Sprintf("the limit of %d resets is reached", d.cfg.ResetLimit))
+		d.stopFailed(fmt.Sprintf("the limit of %s is reached", d.limit()))
 	case d.now-d.turnedAt >= d.cfg.Elastic && d.tries > 0:
 		d.stopFailed(fmt.Sprintf("no epoch has come about within %v", d.cfg.Elastic))
 	case d.now >= d.since+d.hold():
 		d.begin(stay)
 	}
+}
+
+// limit describes the reset limit. A job whose ranks are replaced together counts restarts.
+func (d *Driver) limit() string {
+	if d.cfg.Together {
+		return prose.Count(d.cfg.ResetLimit, "restart")
+	}
+	return prose.Count(d.cfg.ResetLimit, "reset")
 }
 
 // over reports whether no process can be working any more.
@@ -289,7 +300,7 @@ func (d *Driver) hold() time.Duration {
 func (d *Driver) begin(stay []*process) {
 	least := d.cfg.Min
 	most := d.cfg.Max
-	if d.lastWhole == 0 {
+	if d.lastWhole == 0 && !d.cfg.Horovodrun {
 		most = d.cfg.NP
 	}
 	if d.epoch == 0 {

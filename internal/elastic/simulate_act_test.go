@@ -88,7 +88,11 @@ func (w *world) start(a Start) {
 	case w.doomed, w.crashes && w.oneIn(30) && w.Now < w.calm:
 		w.After(w.upTo(5*time.Second), func() { w.die(p, 3, 0) })
 	default:
-		w.After(time.Second/2+w.upTo(15*time.Second), func() {
+		begin := 15 * time.Second
+		if w.storm {
+			begin = 2 * time.Second
+		}
+		w.After(time.Second/2+w.upTo(begin), func() {
 			if p.alive && p.phase == starting {
 				p.phase = ready
 				w.hear(p, func() Event { return Ready{p.Process} })

@@ -2,6 +2,7 @@ package elastic
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,7 +17,7 @@ func (w *world) checkPlan(plan Plan) {
 		w.Broken("epoch %d after %d", plan.Epoch, w.announced)
 	}
 	n := len(plan.Members)
-	if n < w.cfg.Min || n > w.cfg.Max || w.announced == 0 && n > w.cfg.NP {
+	if n < w.cfg.Min || n > w.cfg.Max || w.announced == 0 && n > w.cfg.NP && !w.cfg.Horovodrun {
 		w.Broken("epoch %d has %d ranks; at least %d, at first %d, at most %d", plan.Epoch, n, w.cfg.Min, w.cfg.NP, w.cfg.Max)
 	}
 	slots, hosts, before := map[Slot]bool{}, map[string]bool{}, ""
@@ -75,7 +76,7 @@ func (w *world) countChanges(plan Plan) {
 		if w.plan.has(h.name) != plan.has(h.name) {
 			h.changes = append(within(h.changes, time.Hour, w.Now), w.Now)
 		}
-		if len(h.changes) > 6 && !w.crashes && !w.cfg.Together {
+		if len(h.changes) > 6 && !w.crashes && !w.storm && !w.cfg.Together && !w.cfg.Horovodrun {
 			w.Broken("%s changes the job at %v", h.name, h.changes)
 		}
 	}
@@ -93,6 +94,8 @@ func (w *world) finish(a End) {
 		w.Broken("code %d, with which nothing ended", a.Code)
 	case a.Code == 0 && w.Now < w.workEnd:
 		w.Broken("code 0 before the work was done")
+	case a.Code > 128 && !w.doomed && strings.Contains(a.Cause, "again and again"):
+		w.Broken("code %d: %s", a.Code, a.Cause)
 	case a.Code != 0 && a.Cause == "":
 		w.Broken("code %d without a cause", a.Code)
 	}
@@ -127,3 +130,14 @@ func TestWholeElasticJobs(t *testing.T) {
 }
 
 func TestElasticJobsOfOneSeedAreTheSame(t *testing.T) { simulate.Repeatable(t, 10, playJob) }
+
+// No mix of signals ends a job whose program works.
+func TestStormOfSignals(t *testing.T) {
+	simulate.Seeds(t, 60, []int{0}, func(seed uint64, tell bool) (code int, c *simulate.Clock) {
+		w := newStorm(seed, tell)
+		if w.run(); w.end.Code != 0 {
+			w.Broken("ended with %+v", w.end)
+		}
+		return w.end.Code, &w.Clock
+	})
+}

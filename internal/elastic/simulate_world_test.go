@@ -34,6 +34,7 @@ type world struct {
 	ended     bool
 	end       End
 	endAt     time.Duration
+	storm     bool          // of signals, and processes are ready soon
 	often     time.Duration // mean time between faults, about
 }
 
@@ -91,6 +92,12 @@ func newWorld(seed uint64, tell bool) *world {
 	if w.oneIn(4) {
 		w.cfg.Own = "h0"
 	}
+	if !w.cfg.Together && w.oneIn(4) {
+		w.cfg.Horovodrun, w.cfg.Own = true, ""
+		if w.oneIn(2) {
+			w.cfg.Cooldown = [2]time.Duration{time.Second, time.Minute}
+		}
+	}
 	w.calm = 10*time.Minute + w.upTo(2*time.Hour)
 	w.workEnd = w.calm + w.upTo(time.Hour)
 	d, err := New(w.cfg)
@@ -129,6 +136,37 @@ func (w *world) poll() {
 	w.After(min(polled.Next-w.Now, time.Second), func() { w.poll() })
 }
 
+// signal returns a signal that ends a process.
+func (w *world) signal() int { return []int{6, 9, 11, 15}[w.dice.IntN(4)] }
+
+// newStorm is a job of 6 ranks on 3 hosts, of which each 5 s one is killed by some signal, for 10 min. Nothing else fails.
+func newStorm(seed uint64, tell bool) *world {
+	w := &world{Clock: simulate.Clock{Tell: tell}, dice: rand.New(rand.NewPCG(seed, 9)), codes: map[int]bool{}, joined: map[Process]bool{}}
+	for i := range 3 {
+		w.hosts = append(w.hosts, &simHost{name: fmt.Sprint("h", i), slots: 2, up: true, listed: true})
+	}
+	w.calm, w.workEnd, w.storm = 10*time.Minute, 15*time.Minute, true
+	cfg := Config{NP: 6, Min: 1, StartOver: true, Cooldown: [2]time.Duration{time.Second, 2 * time.Second}, Random: w.dice.Float64}
+	d, err := New(cfg)
+	if err != nil {
+		w.Broken("%v", err)
+	}
+	w.d, w.cfg = d, d.cfg
+	w.poll()
+	var strike func()
+	strike = func() {
+		h := w.hosts[w.dice.IntN(len(w.hosts))]
+		if len(h.procs) > 0 {
+			w.die(h.procs[w.dice.IntN(len(h.procs))], 0, w.signal())
+		}
+		if w.Now < w.calm {
+			w.After(5*time.Second, strike)
+		}
+	}
+	w.After(20*time.Second, strike)
+	return w
+}
+
 // harm schedules faults of hosts and processes until the world is calm.
 func (w *world) harm() {
 	wait := w.upTo(w.often)
@@ -158,7 +196,7 @@ func (w *world) harm() {
 		default:
 			if len(h.procs) > 0 && w.crashes {
 				p := h.procs[w.dice.IntN(len(h.procs))]
-				w.die(p, 1+w.dice.IntN(255), w.dice.IntN(2)*9)
+				w.die(p, 1+w.dice.IntN(127), w.signal()*w.dice.IntN(2))
 			}
 		}
 		w.harm()

@@ -44,6 +44,7 @@ type Rank struct {
 	// ElasticTimeout bounds the wait for enough slots.
 	Elastic        bool
 	ElasticTimeout time.Duration
+	MaxRestarts    int // of a job that replaces all its processes, as torchrun does; else 0
 
 	// Shares are the numbers of ranks of the job's programs, in rank order. Environ reads
 	// an empty list as one program.
@@ -107,7 +108,7 @@ func (r Rank) Environ() []string {
 		"ROLE_WORLD_SIZE=" + n(r.Size),
 		"TORCHELASTIC_RUN_ID=" + r.Job,
 		"TORCHELASTIC_RESTART_COUNT=" + n(max(r.Epoch-1, 0)),
-		"TORCHELASTIC_MAX_RESTARTS=0",
+		"TORCHELASTIC_MAX_RESTARTS=" + n(r.MaxRestarts),
 		"TORCHELASTIC_USE_AGENT_STORE=False", // rank 0 opens the store at MASTER_PORT
 
 		"OMPI_COMM_WORLD_RANK=" + n(r.Rank),

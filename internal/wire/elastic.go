@@ -12,6 +12,8 @@ type Elastic struct {
 	Lease, Parting time.Duration
 	// Timeout bounds the wait for enough slots, for programs that ask for it.
 	Timeout time.Duration
+	// MaxRestarts is the number of failures that a job survives in which every epoch replaces all processes; else 0.
+	MaxRestarts int
 }
 
 // Epoch admits a process to an epoch of an elastic job.

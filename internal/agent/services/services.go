@@ -132,7 +132,7 @@ func (s *Services) Describe(r rankenv.Rank, apart bool) rankenv.Rank {
 	if s.epochs != nil {
 		e := s.job.Elastic
 		r.LocalSize, r.Node, r.Nodes = e.LocalSize, e.Node, e.Nodes
-		r.Elastic, r.ElasticTimeout = true, e.Timeout
+		r.Elastic, r.ElasticTimeout, r.MaxRestarts = true, e.Timeout, e.MaxRestarts
 	}
 	return r
 }

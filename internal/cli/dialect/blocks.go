@@ -67,7 +67,7 @@ func joinBlocks(read []*translator, flags *pflag.FlagSet) (Line, error) {
 		}
 		return first.Line, nil
 	}
-	job := Line{Typed: map[string]string{}}
+	job := Line{Typed: map[string]string{}, Dialect: first.Dialect}
 	for i, t := range read {
 		job.Add(t.Line)
 		b, err := t.split(&job, i == 0, flags)

@@ -16,6 +16,7 @@ type Line struct {
 	Typed    map[string]string // gorun's flag → the word that the user typed
 	Pending  []string          // accepted words without effect
 	Blocks   []Block           // several programs; Args then hold the job's flags
+	Dialect  Dialect           // in which it was read
 	replaced []string          // notices about words that gorun replaces
 	ignored  []string          // settings of Open MPI without meaning to gorun: pml=ob1
 	file     programFile
@@ -162,7 +163,7 @@ type translator struct {
 }
 
 func newTranslator(dialect Dialect, flags *pflag.FlagSet, words table) *translator {
-	return &translator{Line: Line{Typed: map[string]string{}}, flags: flags, dialect: dialect, requested: dialect, table: words}
+	return &translator{Line: Line{Typed: map[string]string{}, Dialect: dialect}, flags: flags, dialect: dialect, requested: dialect, table: words}
 }
 
 // next reads the first flag of rest and its values.

@@ -58,9 +58,10 @@ func elasticRequest(o *settings.Options, where hosts.Selection, plan launcher.Pl
 	e := o.Elastic
 	w := launcher.Elastic{Hosts: where.Hosts, NP: plan.Size, Min: e.MinNP, Max: e.MaxNP, Timeout: time.Duration(e.Wait),
 		ResetLimit: e.Resets.Limit, ResetWindow: e.Resets.Within, Cooldown: e.Cooldown, Random: rand.Float64}
-	if e.Cooldown[0] > 0 { // an explicit cooldown replaces the limit on changes
+	if e.Cooldown[0] > 0 || e.Horovodrun { // an explicit cooldown replaces the limit on changes
 		w.Changes = math.MaxInt
 	}
+	w.Horovodrun = e.Horovodrun
 	if e.Restarts > 0 {
 		w.Together, w.ResetLimit, w.Budget = true, int(e.Restarts), math.MaxInt
 	}
@@ -76,6 +77,9 @@ func elasticRequest(o *settings.Options, where hosts.Selection, plan launcher.Pl
 	}
 	hostname, _ := os.Hostname()
 	for _, h := range where.Hosts {
+		if e.Horovodrun { // it takes the ranks of any host that leaves the list
+			break
+		}
 		if o.Launcher == "local" || transport.IsLocal(h, hostname) {
 			w.Own = h.Name
 		}

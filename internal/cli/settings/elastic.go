@@ -24,11 +24,12 @@ type ElasticOptions struct {
 	Restarts     count
 	Wait         Seconds
 	Cooldown     cooldown
+	Horovodrun   bool // decide as horovodrun does, by whose words the job was started
 }
 
 func (e *ElasticOptions) addFlags(flags *pflag.FlagSet) {
 	e.slotsPerHost, e.Wait = 1, Seconds(10*time.Minute)
-	flags.StringVar(&e.Discovery, "host-discovery-script", "", "elastic job: program that prints the available hosts, one per line: f1:2; runs every second")
+	flags.StringVar(&e.Discovery, "host-discovery-script", "", "elastic job: program that prints the available hosts, one per line: f1:2; runs every 0.75 s")
 	flags.Var(&e.slotsPerHost, "slots-per-host", "slots of discovered hosts that come without a number")
 	flags.IntVar(&e.MinNP, "min-np", 0, "elastic job: fewest ranks to run with (default: as -np)")
 	flags.IntVar(&e.MaxNP, "max-np", 0, "elastic job: most ranks to grow to (default: all slots)")

@@ -153,7 +153,7 @@ func TestElasticHorovod(t *testing.T) {
 				t.Errorf("of %+v became %+v", first, alone)
 			}
 			j.kill(j.await(2)[1]) // what put back the lost rank was no reset
-			j.ends(137, "the limit of 1 resets is reached")
+			j.ends(137, "the limit of 1 reset is reached")
 		})
 		t.Run("too few slots", func(t *testing.T) {
 			t.Parallel()

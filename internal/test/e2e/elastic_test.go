@@ -279,7 +279,7 @@ func testElasticEnds(t *testing.T) {
 		_ = syscall.Kill(victimOf(t, r, first[1]), syscall.SIGKILL)
 		second := awaitEpoch(t, r, 3, 2, 20*time.Second) // what puts back the lost rank is no reset
 		_ = syscall.Kill(victimOf(t, r, second[1]), syscall.SIGKILL)
-		r.Want(137, "the limit of 1 resets is reached").NothingLeft(5 * time.Second)
+		r.Want(137, "the limit of 1 reset is reached").NothingLeft(5 * time.Second)
 	})
 	t.Run("Ctrl-C", func(t *testing.T) {
 		r := command.Start(t, c, append([]string{"-np", "2", "--min-np", "1", "-H", "f1,f2"}, elasticRank(t, 60)...)...)
@@ -317,7 +317,7 @@ func testMaxRestarts(t *testing.T) {
 	}
 	r.NothingLeft(5 * time.Second)
 	command.Start(t, c, "-np", "3", "-H", "f1,f2:2", "--max-restarts", "1", "sh", "-c", script(5)).
-		Want(9, "the limit of 1 resets is reached, after rank 2 on f2 exited with code 9").NothingLeft(5 * time.Second)
+		Want(9, "the limit of 1 restart is reached, after rank 2 on f2 exited with code 9").NothingLeft(5 * time.Second)
 }
 
 // A program that never asks for an epoch runs and fails as in a fixed job.

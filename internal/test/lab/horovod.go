@@ -49,11 +49,16 @@ func UnpackHorovod(ctx context.Context, dir string) (variable string, err error)
 // HorovodSource returns a file of Horovod's repository, which .ci/horovod has fetched. A machine without it skips the test.
 func HorovodSource(t testing.TB, path string) string {
 	t.Helper()
-	name, err := builtHorovod("horovod-0.28.1/" + path)
+	name, err := FetchedHorovodSource(path)
 	if err != nil {
 		Skip(t, err.Error())
 	}
 	return name
+}
+
+// FetchedHorovodSource is [HorovodSource] for a test that may lack the file.
+func FetchedHorovodSource(path string) (name string, err error) {
+	return builtHorovod("horovod-0.28.1/" + path)
 }
 
 // builtHorovod returns a file of those that .ci/horovod keeps.

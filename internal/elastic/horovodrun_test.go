@@ -1,0 +1,104 @@
+package elastic
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func asHorovodrun(cfg Config) Config {
+	cfg.Horovodrun = true
+	return cfg
+}
+
+func TestHorovodrunStartsOnAllSlots(t *testing.T) {
+	p := newPlay(t, asHorovodrun(Config{NP: 3, Min: 2, Max: 4}), "a:2")
+	p.expect("nothing")
+	p.hosts("a:2,b:3")
+	p.expect("start a0 as 0/4; start a1 as 1/4; start b0 as 2/4; start b1 as 3/4")
+}
+
+func TestHorovodrunSetsFailedHostsAside(t *testing.T) {
+	p := begun(t, asHorovodrun(Config{NP: 2, Min: 2, Max: 4}), "a:2,b:2")
+	p.exit(1, "a0")
+	p.expect("stop a1; interrupt")
+	p.exit(143, "a1")
+	p.park("b0", "b1")
+	p.expect("epoch 2: b0 b1")
+	p.join()
+	p.wait(10 * time.Hour)
+	p.expect("nothing")
+	p.exit(0)
+	p.expect("end 0")
+}
+
+func TestHorovodrunEndsWithoutHosts(t *testing.T) {
+	p := begun(t, asHorovodrun(Config{NP: 2, Min: 2}), "a:2,b:2")
+	p.exit(5, "a0")
+	p.exit(6, "b0")
+	p.exit(143, "a1", "b1")
+	p.expect("stop a1; interrupt; stop b1; end 5")
+	if !strings.Contains(p.end.Cause, "every host was set aside after a failure") {
+		t.Error(p.end.Cause)
+	}
+}
+
+func TestHorovodrunCooldown(t *testing.T) {
+	cfg := asHorovodrun(Config{NP: 2, Min: 1, Max: 2, Cooldown: [2]time.Duration{10 * time.Second, 50 * time.Second}})
+	p := begun(t, cfg, "a:1,b:1")
+	for _, wait := range []time.Duration{20 * time.Second, 40 * time.Second, 50 * time.Second, 50 * time.Second} {
+		p.exit(1, "b0")
+		p.park("a0")
+		p.join()
+		p.expect("")
+		p.wait(wait - time.Second)
+		p.expect("nothing")
+		p.wait(time.Second)
+		p.expect("start b0 as 1/2") // the others train on until it is ready
+		p.ready("b0")
+		p.expect("interrupt")
+		p.park("a0")
+		p.join()
+		p.expect("")
+	}
+}
+
+func TestHorovodrunCallsRanksWhenAHostIsFound(t *testing.T) {
+	p := begun(t, asHorovodrun(Config{NP: 1, Min: 1, Max: 4}), "a:1")
+	p.hosts("a:1,b:1")
+	p.expect("start b0 as 1/2; interrupt")
+	p.park("a0")
+	p.expect("nothing")
+	p.ready("b0")
+	p.expect("epoch 2: a0 b0")
+	p.join()
+	p.hosts("b:1")
+	p.park("a0", "b0")
+	p.expect("interrupt; stop a0; epoch 3: b0")
+	p.exit(134, "a0")
+	p.join()
+	p.hosts("a:1,b:1") // which has left on request, and may return
+	p.expect("start a0 as 1/2; interrupt")
+	p.park("b0")
+	p.exit(3, "a0") // before it is ready
+	p.expect("epoch 5: b0")
+	p.join()
+	if p.d.Phase() != Working || len(p.plan.Members) != 1 {
+		t.Errorf("phase %v, plan %+v", p.d.Phase(), p.plan)
+	}
+}
+
+func TestHorovodrunCountsEveryReset(t *testing.T) {
+	p := begun(t, asHorovodrun(Config{NP: 1, Min: 1, ResetLimit: 1}), "a:1")
+	p.hosts("a:1,b:1")
+	p.park("a0")
+	p.ready("b0")
+	p.join()
+	p.expect("")
+	p.hosts("b:1")
+	p.park("a0", "b0")
+	p.exit(143)
+	if p.end == nil || p.end.Cause != "the limit of 1 reset is reached" {
+		t.Errorf("%+v", p.end)
+	}
+}
