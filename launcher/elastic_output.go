@@ -25,6 +25,11 @@ func (j *elasticJob) stream() error {
 	if j.opts.Show != nil {
 		how.Show = func(serial, fd int) bool { return j.opts.Show(int(j.serial(serial).rank.Load()), fd) }
 	}
+	if j.opts.Tap != nil {
+		how.Tap = func(serial, fd int, at time.Time, data []byte) {
+			j.opts.Tap(int(j.serial(serial).rank.Load()), fd, at, data)
+		}
+	}
 	j.print(how)
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 
 // stream begins to carry output, input and requests between hosts and launcher.
 func (j *job) stream() {
-	j.print(output.Printing{Prefix: j.opts.Prefix, Show: j.opts.Show})
+	j.print(output.Printing{Prefix: j.opts.Prefix, Show: j.opts.Show, Tap: j.opts.Tap})
 	j.fences = core.NewFences(j.plan.Size)
 	j.openInput()
 	for _, s := range j.sessions {

@@ -20,7 +20,7 @@ func TestMistakes(t *testing.T) {
 	environ.Quiet(t)
 	golden.Transcript(t, "testdata/mistakes.txt", 20, func(argv []string) string {
 		var out, complaint bytes.Buffer
-		code := runCLI(argv, nil, &out, &complaint)
+		code := runCLI(argv, nil, &out, &complaint, nil)
 		if code != 2 || out.Len() > 0 || strings.Count(complaint.String(), "gorun: error: ") != 1 {
 			t.Errorf("%q: code %d, stdout %q, stderr %q", argv, code, &out, &complaint)
 		}
@@ -111,7 +111,7 @@ func TestHelp(t *testing.T) {
 	environ.Quiet(t)
 	said := func(argv ...string) string {
 		var out, complaint bytes.Buffer
-		if code := runCLI(append([]string{"gorun"}, argv...), nil, &out, &complaint); code != 0 || complaint.Len() > 0 {
+		if code := runCLI(append([]string{"gorun"}, argv...), nil, &out, &complaint, nil); code != 0 || complaint.Len() > 0 {
 			t.Errorf("%q: code %d, %s", argv, code, &complaint)
 		}
 		return out.String()

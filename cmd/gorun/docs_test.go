@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/gorun/gorun/hostfile"
@@ -63,6 +64,8 @@ func readTyped(t *testing.T, typed string, flag bool) error {
 		return errors.Join(err, o.Check(flags.Changed("np")))
 	}), newBench(nil)
 	root.AddCommand(benchmarks)
+	others := newJobs(jobsIO{out: io.Discard, errs: io.Discard})
+	root.AddCommand(others...)
 	root.SetOut(io.Discard)
 	if len(argv) < 2 {
 		return nil // gorun ... program
@@ -71,6 +74,12 @@ func readTyped(t *testing.T, typed string, flag bool) error {
 	switch args := argv[1:]; {
 	case slices.Contains([]string{"help", "completion", "man", "compat", "version"}, args[0]) && argv[0] == "gorun":
 		return nil // takes no flags
+	case slices.ContainsFunc(others, func(c *cobra.Command) bool { return c.Name() == args[0] && argv[0] == "gorun" }):
+		command, rest, err := root.Find(args)
+		if err == nil {
+			err = command.ParseFlags(rest)
+		}
+		return err
 	case args[0] == "bench":
 		if line, err = dialect.TranslateWords(args[1:], benchmarks.Flags()); err == nil {
 			err = benchmarks.ParseFlags(line.Args)

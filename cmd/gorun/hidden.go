@@ -3,16 +3,21 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/gorun/gorun/internal/agent"
 	"github.com/gorun/gorun/internal/bench"
 	"github.com/gorun/gorun/internal/cli/exitcode"
 	"github.com/gorun/gorun/internal/cli/job"
+	"github.com/gorun/gorun/internal/cli/ui"
 	"github.com/gorun/gorun/internal/transport/srun"
 	"github.com/gorun/gorun/launcher"
 )
@@ -56,6 +61,32 @@ func agentCode(code int, err error) int {
 		code = exitcode.Launch
 	}
 	return code
+}
+
+// runDetached runs a detached job. Its argv is the user's, with the hidden command as the first argument.
+func runDetached(argv []string) int {
+	const pipe = 3
+	unix.CloseOnExec(pipe) // ranks must not hold it
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "gorun: error:", err)
+		return exitcode.Launch
+	}
+	return runCLI(slices.Concat(argv[:1], argv[2:]), null, null, os.Stderr, os.NewFile(pipe, "pipe"))
+}
+
+// detach starts a detached job and prints its id when its ranks run.
+func detach(argv []string, out io.Writer, console *ui.UI) (code int, err error) {
+	caught := make(chan os.Signal, 4)
+	signal.Notify(caught, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(caught)
+	id, code, err := job.Detach(argv, os.Stderr, caught)
+	if err != nil || id == "" {
+		return code, err
+	}
+	console.Notef("the job runs in the background: gorun logs -f %s shows its output, gorun attach %s takes it back", id, id)
+	_, err = fmt.Fprintln(out, id)
+	return 0, err
 }
 
 // benchRank is the hidden command that runs one rank of a benchmark.

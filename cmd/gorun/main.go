@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorun/gorun/internal/cli/job"
 	"github.com/gorun/gorun/launcher"
 )
 
@@ -32,7 +33,10 @@ func main() {
 	if len(args) == 3 && args[0] == benchDeviceRank {
 		os.Exit(runBenchDeviceRank(args[1], args[2]))
 	}
-	os.Exit(runCLI(os.Args, os.Stdin, os.Stdout, os.Stderr))
+	if len(args) > 0 && args[0] == job.DetachedCommand {
+		os.Exit(runDetached(os.Args))
+	}
+	os.Exit(runCLI(os.Args, os.Stdin, os.Stdout, os.Stderr, nil))
 }
 
 // keepSecrets keeps the job's key and the environment out of core files and away from other processes of the user.

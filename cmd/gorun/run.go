@@ -18,8 +18,9 @@ import (
 	"github.com/gorun/gorun/internal/cli/usage"
 )
 
-// runCLI runs gorun with argv, its name and arguments, and returns the exit code.
-func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer) int {
+// runCLI runs gorun with argv, its name and arguments, and returns the exit code. waiting is the pipe to the gorun that detaches this job; nil:
+// this one was started by the user.
+func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer, waiting *os.File) int {
 	deadline := ui.NewWriteDeadline()
 	console := &ui.UI{W: &ui.DeadlineWriter{W: stderr, Deadline: deadline}, Deadline: deadline}
 	own := ui.Plain(stdout) // of all that is not the ranks'
@@ -39,6 +40,7 @@ func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer) int {
 		}
 		return command, nil
 	}
+	typed := argv
 	run := func(flags *pflag.FlagSet, o *settings.Options, argv []string, out io.Writer) error {
 		command, err := complete(flags, o)
 		if err != nil {
@@ -51,7 +53,14 @@ func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer) int {
 		if err != nil {
 			return err
 		}
-		code, err = job.Run(context.Background(), o, programs, job.Streams{In: stdin, Out: out, Err: stderr}, console)
+		if o.Control.Detach && waiting == nil && !o.DryRun && !o.EnvFlags {
+			if out != stdout {
+				return usage.Errorf("redirect its table instead: gorun bench ... >FILE &", "--detach is for programs, not for gorun bench")
+			}
+			code, err = detach(typed, own, console)
+			return err
+		}
+		code, err = job.Run(context.Background(), o, programs, job.Streams{In: stdin, Out: out, Err: stderr, Waiting: waiting}, console)
 		if h := strayFlags(argv); h != "" && err == nil && code != 0 {
 			console.Hintf("%s", h)
 		}
@@ -75,6 +84,7 @@ func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer) int {
 	}
 	gpus, listing := newGPUs(inspect(listGPUs)), newHosts(inspect(listHosts))
 	root.AddCommand(benchmarks, gpus, listing)
+	root.AddCommand(newJobs(jobsIO{stdin, stdout, stderr, console, &code})...)
 	root.SetOut(own)
 	root.SetErr(ui.Plain(stderr))
 	shown = visible(root)

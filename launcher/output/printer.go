@@ -24,6 +24,8 @@ type Printing struct {
 	Screen bool                                    // w is a terminal that can erase a line
 	Files  *Files                                  // nil: none
 	Failed func(error)                             // w does not take any more; called once
+	// Tap gets all bytes of ranks' output before anything else does, and nothing for a pause; nil: none. It must not keep data.
+	Tap func(rank, fd int, at time.Time, data []byte)
 
 	results *Results // gets all bytes instead of Files; nil: none
 }
@@ -79,13 +81,18 @@ func NewPrinter(how Printing) *Printer {
 
 // Add queues a copy of data, and calls written when it has been written.
 func (p *Printer) Add(stream uint32, data []byte, written func(n int)) {
+	p.AddAt(time.Now(), stream, data, written)
+}
+
+// AddAt is Add for data that came at a time in the past.
+func (p *Printer) AddAt(at time.Time, stream uint32, data []byte, written func(n int)) {
 	p.mu.Lock()
 	var own []byte
 	if last := len(p.spare) - 1; last >= 0 {
 		own, p.spare = p.spare[last], p.spare[:last]
 	}
 	p.mu.Unlock()
-	p.enqueue(chunk{stream, append(own[:0], data...), time.Now(), written})
+	p.enqueue(chunk{stream, append(own[:0], data...), at, written})
 }
 
 // maxSpare is how many chunks' memory is kept for later ones.
@@ -102,7 +109,7 @@ func (p *Printer) recycle(data []byte) {
 
 // Pause shows the unfinished line of a rank that is not about to go on with it, and calls written(0).
 func (p *Printer) Pause(stream uint32, written func(n int)) {
-	p.enqueue(chunk{stream: stream, written: written})
+	p.enqueue(chunk{stream: stream, at: time.Now(), written: written})
 }
 
 func (p *Printer) enqueue(c chunk) {
@@ -161,6 +168,9 @@ func (p *Printer) print(c chunk) {
 		s = &stream{}
 		s.rank, s.fd = wire.RankFD(c.stream)
 		p.streams[c.stream] = s
+	}
+	if p.Tap != nil && p.results == nil {
+		p.Tap(s.rank, s.fd, c.at, c.data)
 	}
 	if len(c.data) == 0 {
 		p.flush(s)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gorun/gorun/internal/cli/exitcode"
 	"github.com/gorun/gorun/internal/cli/hosts"
 	"github.com/gorun/gorun/internal/cli/settings"
 	"github.com/gorun/gorun/internal/cli/ui"
@@ -20,6 +21,7 @@ import (
 type Streams struct {
 	In       *os.File
 	Out, Err io.Writer
+	Waiting  *os.File // of a detached job: the pipe to the gorun that waits for its start; nil: the job is not detached
 }
 
 // Run plans and runs a job, and returns gorun's exit code.
@@ -92,7 +94,15 @@ func launch(ctx context.Context, o *settings.Options, where hosts.Selection, pla
 	}
 	defer steps.Close()
 	steps.Plan(plan, opts.Programs)
-	opts.Follow = steps.Follow
+	shared, err := share(o, plan, opts.Programs, requests, io, console)
+	if err != nil {
+		return 0, err
+	}
+	defer shared.close()
+	opts.Tap, opts.Follow = shared.tap(), func(e launcher.Event) {
+		steps.Follow(e)
+		shared.follow(e)
+	}
 	run := runFixed
 	if o.Elastic.Given() {
 		run = runElastic
@@ -100,6 +110,7 @@ func launch(ctx context.Context, o *settings.Options, where hosts.Selection, pla
 	result, err := run(ctx, o, where, plan, opts, io, console)
 	if err != nil {
 		steps.Failed(err)
+		shared.finish(exitcode.Of(err), err.Error())
 		return 0, err
 	}
 	console.Unseen = (o.Hide | o.Save.Hidden()).Of(2)
@@ -108,6 +119,7 @@ func launch(ctx context.Context, o *settings.Options, where hosts.Selection, pla
 		console.Table(ui.Summary(plan, result))
 	}
 	steps.Result(result)
+	shared.finish(result.Code(), ui.Ending(result))
 	return result.Code(), nil
 }
 

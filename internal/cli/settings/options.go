@@ -64,6 +64,8 @@ type Options struct {
 	Quiet          bool
 	JSONEvents     string
 
+	Control Control
+
 	Config     string
 	JobFile    string
 	dialect    string
@@ -114,6 +116,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.Var(&o.Grace, "grace", "time between SIGTERM and SIGKILL when the job is stopped")
 
 	o.addOutputFlags(flags)
+	o.Control.addFlags(flags)
 
 	flags.StringVar(&o.Config, "config", "", "YAML file with defaults for these flags (default: ~/.config/gorun/config.yaml)")
 	flags.StringVar(&o.JobFile, "config-file", "", "YAML file with a job: flags, env and command, or horovodrun's settings; flags on the command line win")
@@ -164,6 +167,9 @@ func (o *Options) Check(npSet bool) error {
 		return usage.Errorf("to record the steps of a running job, use --json-events FILE", "--json requires --dry-run")
 	}
 	if err := o.checkElastic(npSet); err != nil {
+		return err
+	}
+	if err := o.Control.check(); err != nil {
 		return err
 	}
 	return o.placement.check()

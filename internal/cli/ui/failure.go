@@ -176,3 +176,21 @@ func countStopped(r launcher.Result) (n int) {
 	}
 	return n
 }
+
+// Ending says in a few words why a job did not end well, or returns "".
+func Ending(r launcher.Result) string {
+	switch reasons := map[launcher.StopReason]string{launcher.Interrupted: "stopped by SIGINT", launcher.Terminated: "stopped by SIGTERM",
+		launcher.HungUp: "stopped by SIGHUP", launcher.TimedOut: "ran longer than --timeout", launcher.OutputClosed: "the reader of its output has gone"}; {
+	case r.Stopped != launcher.NotStopped:
+		return reasons[r.Stopped]
+	case r.Cause != nil:
+		return r.Cause.String()
+	case r.Elastic != nil && r.Elastic.Code != 0:
+		return r.Elastic.Cause
+	case len(r.Unconfirmed) > 0:
+		return prose.List(r.Unconfirmed) + " did not confirm that all ranks ended"
+	case r.Code() != 0 && len(r.Unkillable) > 0:
+		return r.Unkillable[0].String()
+	}
+	return ""
+}

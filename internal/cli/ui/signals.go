@@ -93,6 +93,17 @@ func (w *Requests) requestStop(s os.Signal, times int, console *UI) {
 	}
 }
 
+// Stop requests the end of the job for another process of the user.
+func (w *Requests) Stop(s launcher.Stop, console *UI) {
+	console.Deadline.Start()
+	if s.Now {
+		console.Notef("killing the job, as requested by gorun kill or attach")
+	} else {
+		console.Notef("stopping the job, as requested by gorun kill or attach")
+	}
+	w.stop(s)
+}
+
 func (w *Requests) stop(s launcher.Stop) {
 	select {
 	case w.Stops <- s:

@@ -22,6 +22,14 @@ type UI struct {
 	Quiet    bool   // errors only
 	Unseen   bool   // the ranks' stderr is not shown
 	footer   string // last line on a terminal
+	copy     func(line string)
+}
+
+// Copy also passes each line to a function, without the marks of a terminal; nil: no more. The function may not print.
+func (u *UI) Copy(to func(line string)) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.copy = to
 }
 
 func (u *UI) line(kind, format string, args ...any) {
@@ -31,7 +39,11 @@ func (u *UI) line(kind, format string, args ...any) {
 	if u.footer != "" {
 		erase, footer = "\r\x1b[K", "gorun: "+u.footer
 	}
-	fmt.Fprintf(u.W, "%sgorun: %s%s\n%s", erase, kind, prose.Plain(fmt.Sprintf(format, args...)), footer)
+	text := fmt.Sprintf("gorun: %s%s\n", kind, prose.Plain(fmt.Sprintf(format, args...)))
+	fmt.Fprint(u.W, erase+text+footer)
+	if u.copy != nil {
+		u.copy(text)
+	}
 }
 
 // status shows text as the last line of a terminal; "" removes it.

@@ -34,6 +34,7 @@ func documentWorlds() map[string]string {
 		"docs/kubernetes.md":            "two hosts",
 		"docs/mapping.md":               "two hosts",
 		"docs/migrating.md":             "two hosts",
+		"docs/operating.md":             "two hosts",
 		"docs/output.md":                "two hosts",
 		"docs/protocol.md":              "no commands",
 		"docs/python.md":                "two hosts",

@@ -1,4 +1,4 @@
-// Caller connects to ADDR, from the local port -from if it is not 0, sends its stdin and prints the local port on a line. With -reset it
+// Caller connects to ADDR, a unix socket if it is an absolute path, from the local port -from if it is not 0, sends its stdin and prints the local port on a line. With -reset it
 // resets the connection then, else it prints what it receives.
 package main
 
@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"syscall"
 	"time"
 )
@@ -28,9 +29,12 @@ func call(from int, reset bool, addr string) error {
 	if err != nil {
 		return err
 	}
-	dialer := net.Dialer{Timeout: 10 * time.Second, LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: from}}
+	network, dialer := "unix", net.Dialer{Timeout: 10 * time.Second}
+	if !filepath.IsAbs(addr) {
+		network, dialer.LocalAddr = "tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: from}
+	}
 	dialer.SetMultipathTCP(false)
-	conn, err := dialer.Dial("tcp4", addr)
+	conn, err := dialer.Dial(network, addr)
 	if err != nil {
 		return err
 	}
@@ -38,7 +42,9 @@ func call(from int, reset bool, addr string) error {
 	if _, err := conn.Write(text); err != nil {
 		return err
 	}
-	fmt.Println(conn.LocalAddr().(*net.TCPAddr).Port)
+	if own, is := conn.LocalAddr().(*net.TCPAddr); is {
+		fmt.Println(own.Port)
+	}
 	if reset {
 		return conn.(*net.TCPConn).SetLinger(0)
 	}

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
+
+	"github.com/gorun/gorun/internal/cli/jobs"
+	"github.com/gorun/gorun/internal/cli/settings"
+	"github.com/gorun/gorun/internal/cli/ui"
+	"github.com/gorun/gorun/internal/cli/usage"
+	"github.com/gorun/gorun/internal/control"
+)
+
+// jobsIO is what the commands about running jobs read and write.
+type jobsIO struct {
+	in        *os.File
+	out, errs io.Writer
+	console   *ui.UI
+	code      *int // exit code
+}
+
+// newJobs returns the commands about running jobs.
+func newJobs(io jobsIO) []*cobra.Command {
+	return []*cobra.Command{newPs(io), newLogs(io), newAttach(io), newWait(io), newKill(io)}
+}
+
+// oneJob makes a command take the id or name of a job, and complete it.
+func oneJob(cmd *cobra.Command) *cobra.Command {
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return usage.Errorf("name one job: "+cmd.CommandPath()+" g7k2; gorun ps lists them", "%s takes the id or name of a job", cmd.CommandPath())
+		}
+		return nil
+	}
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
+		if len(args) == 0 {
+			found, _ := control.FindPlace(os.Getenv).List(context.Background(), cmd.Name() == "logs" || cmd.Name() == "wait")
+			for _, f := range found {
+				names = append(names, f.ID)
+				if f.Name != "" {
+					names = append(names, f.Name)
+				}
+			}
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+	cmd.Flags().SortFlags = false
+	return cmd
+}
+
+func newPs(io jobsIO) *cobra.Command {
+	var all, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "ps [flags]",
+		Short: "List your running jobs on this machine",
+		Long: `ps lists the jobs whose gorun you have started on this machine, and detached jobs of other machines with the same
+home. -a adds jobs that have ended within seven days, with exit code and cause.`,
+		Example: `  gorun ps
+  gorun ps -a --json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return jobs.List(cmd.Context(), control.FindPlace(os.Getenv), all, asJSON, ui.Plain(io.out))
+		},
+	}
+	cmd.Flags().BoolVarP(&all, "all", "a", false, "also jobs that have ended, for 7 days")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object instead of a table")
+	return cmd
+}
+
+// addView adds the flags of a view. since is the default time.
+func addView(cmd *cobra.Command, view *jobs.View, io jobsIO, since settings.Seconds) func() jobs.View {
+	ranks, after := new(settings.Ranks), new(settings.Seconds)
+	*after = since
+	cmd.Flags().Var(ranks, "rank", "only the output of these ranks: 3, 0,8-11")
+	cmd.Flags().Var(after, "since", "only output that is not older: 30s, 5m, 2h")
+	cmd.Flags().BoolVar(&view.Stderr, "stderr", false, "only stderr")
+	cmd.Flags().StringVar(&view.Style.Style, "prefix", "host", "prefix of lines, as gorun --prefix")
+	cmd.Flags().BoolVar(&view.Style.Timestamp, "timestamp", false, "start lines with the time at which they came")
+	return func() jobs.View {
+		view.Ranks, view.Since = *ranks, time.Duration(*after)
+		for fd, w := range []any{1: io.out, 2: io.errs} {
+			f, is := w.(*os.File)
+			view.Screen[fd] = is && term.IsTerminal(int(f.Fd()))
+			view.Style.Color[fd] = ui.UseColor("auto", view.Screen[fd], os.LookupEnv)
+		}
+		return *view
+	}
+}
+
+func newLogs(io jobsIO) *cobra.Command {
+	var view jobs.View
+	var follow bool
+	cmd := oneJob(&cobra.Command{
+		Use:   "logs [flags] JOB",
+		Short: "Print the output of a job",
+		Long: `logs prints the output of a job: of a detached job all that is kept, the last 64 MiB, also for seven days after its
+end; of a running job with a terminal the last 2 MiB.`,
+		Example: `  gorun logs g7k2
+  gorun logs -f --rank 3 train
+  gorun logs --since 5m --stderr train`,
+	})
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with new output until the job ends")
+	complete := addView(cmd, &view, io, 0)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return jobs.Logs(cmd.Context(), control.FindPlace(os.Getenv), args[0], complete(), follow, io.out, io.errs)
+	}
+	return cmd
+}
+
+func newAttach(io jobsIO) *cobra.Command {
+	var view jobs.View
+	cmd := oneJob(&cobra.Command{
+		Use:   "attach [flags] JOB",
+		Short: "Show a running job as if it had been started here",
+		Long: `attach prints the output of a running job, from the last ten seconds on, and ends with the job, with its exit code.
+Ctrl-C stops the job. Ctrl-P Ctrl-Q, or an end of attach by any signal, leaves it running.`,
+		Example: `  gorun attach g7k2
+  gorun attach --since 5m train`,
+	})
+	complete := addView(cmd, &view, io, settings.Seconds(10*time.Second))
+	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
+		*io.code, err = jobs.Attach(cmd.Context(), control.FindPlace(os.Getenv), args[0], complete(), io.in, io.out, io.errs, io.console)
+		return err
+	}
+	return cmd
+}
+
+func newWait(io jobsIO) *cobra.Command {
+	cmd := oneJob(&cobra.Command{
+		Use:   "wait JOB",
+		Short: "Wait for the end of a job",
+		Long:  "wait waits until a job has ended, and exits with its exit code, also if it has ended within the last seven days.",
+	})
+	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
+		*io.code, err = jobs.Wait(cmd.Context(), control.FindPlace(os.Getenv), args[0], io.console)
+		return err
+	}
+	return cmd
+}
+
+func newKill(io jobsIO) *cobra.Command {
+	signal := "TERM"
+	cmd := oneJob(&cobra.Command{
+		Use:   "kill [flags] JOB",
+		Short: "Stop a running job",
+		Long: `kill stops a job as a signal to its gorun does: TERM, INT and HUP end it with the grace of --grace, KILL at once. It
+does not wait for the end: gorun wait does.`,
+		Example: `  gorun kill g7k2
+  gorun kill --signal KILL train`,
+	})
+	cmd.Flags().StringVar(&signal, "signal", signal, "TERM, INT, HUP or KILL, or its number")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		number, err := signalNumber(signal)
+		if err != nil {
+			return err
+		}
+		return jobs.Kill(cmd.Context(), control.FindPlace(os.Getenv), args[0], number)
+	}
+	return cmd
+}
+
+// signalNumber returns the signal that a user names: TERM, SIGTERM or 15.
+func signalNumber(text string) (syscall.Signal, error) {
+	var n int
+	if _, err := fmt.Sscanf(text, "%d", &n); err == nil && n > 0 && n < 65 {
+		return syscall.Signal(n), nil
+	}
+	name := strings.ToUpper(text)
+	if s := unix.SignalNum("SIG" + strings.TrimPrefix(name, "SIG")); s != 0 {
+		return s, nil
+	}
+	return 0, usage.Errorf("for example TERM, KILL or USR1", "--signal %q: there is no such signal", text)
+}

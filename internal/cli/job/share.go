@@ -1,0 +1,200 @@
+package job
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorun/gorun/internal/cli/settings"
+	"github.com/gorun/gorun/internal/cli/ui"
+	"github.com/gorun/gorun/internal/cli/usage"
+	"github.com/gorun/gorun/internal/control"
+	"github.com/gorun/gorun/launcher"
+)
+
+// shared is a job that the user's other processes can see and direct. A nil shared does nothing.
+type shared struct {
+	server  *control.Server
+	console *ui.UI
+	waiting *os.File // see Streams
+	started time.Duration
+}
+
+// share makes the job's socket. A job with a terminal goes on without one; a detached job does not.
+func share(o *settings.Options, plan launcher.Plan, programs []launcher.Program, requests *ui.Requests, io Streams, console *ui.UI) (*shared, error) {
+	if o.Control.Off {
+		return nil, nil
+	}
+	stop := func(s control.Stop) {
+		reasons := map[syscall.Signal]launcher.StopReason{syscall.SIGINT: launcher.Interrupted, syscall.SIGHUP: launcher.HungUp}
+		reason, known := reasons[syscall.Signal(s.Signal)]
+		if !known {
+			reason = launcher.Terminated
+		}
+		requests.Stop(launcher.Stop{Reason: reason, Now: s.Now}, console)
+	}
+	failed := func(err error) { console.Warningf("keeping the job's output for gorun logs stopped: %v", err) }
+	server, err := control.Open(control.Options{Place: control.FindPlace(os.Getenv), Job: describe(o, plan, programs, io),
+		Actions: control.Actions{Stop: stop}, Failed: failed})
+	switch {
+	case err != nil && io.Waiting != nil:
+		return nil, usage.Errorf("set XDG_STATE_HOME to a folder of yours on a local disk", "detach the job: %w", err)
+	case err != nil:
+		console.Tracef("gorun ps and its like will not find this job: %v", err)
+		return nil, nil
+	}
+	console.Tracef("job %s: see gorun ps", server.ID())
+	s := &shared{server: server, console: console, waiting: io.Waiting}
+	console.Copy(func(line string) { server.Add(control.Own, 2, time.Now(), []byte(line)) })
+	return s, nil
+}
+
+// describe returns what is known before the job starts.
+func describe(o *settings.Options, plan launcher.Plan, programs []launcher.Program, io Streams) control.Job {
+	j := control.Job{Name: o.Control.Name, PID: os.Getpid(), Size: plan.Size, Elastic: o.Elastic.Given(), Detached: io.Waiting != nil}
+	j.Dir, _ = os.Getwd()
+	if len(programs) > 0 {
+		j.Program = programs[0].Argv
+	}
+	for _, h := range plan.Hosts {
+		host := control.Host{Host: h.Name}
+		for _, r := range h.Ranks {
+			host.Ranks = append(host.Ranks, r.Rank)
+		}
+		j.Hosts = append(j.Hosts, host)
+	}
+	return j
+}
+
+// tap returns a launcher.Options.Tap.
+func (s *shared) tap() func(rank, fd int, at time.Time, data []byte) {
+	if s == nil {
+		return nil
+	}
+	return s.server.Add
+}
+
+// follow takes a step of the job.
+func (s *shared) follow(event launcher.Event) {
+	if s == nil {
+		return
+	}
+	switch e := event.(type) {
+	case launcher.Started:
+		s.run(e.At)
+	case launcher.Membership:
+		s.run(e.At)
+	case launcher.Exited:
+		s.run(0)
+		exit := control.Exit{Rank: e.Exit.Rank, Host: e.Host, Code: e.Exit.Code, Signal: e.Exit.Signal, Stopped: e.Exit.Stopped,
+			Seconds: max(0, e.Exit.At-s.started).Seconds()}
+		s.server.Update(func(j *control.Job) { j.Exits = append(j.Exits, exit) })
+	}
+}
+
+// run records that ranks run, and tells the gorun that waits for that.
+func (s *shared) run(at time.Duration) {
+	first := false
+	s.server.Update(func(j *control.Job) {
+		if first = j.State == control.Starting; first {
+			j.State, j.Running = control.Running, time.Now()
+		}
+	})
+	if !first {
+		return
+	}
+	s.started = at
+	if s.waiting != nil {
+		s.leave()
+	}
+}
+
+// leave gives up the terminal of a detached job.
+func (s *shared) leave() {
+	job := s.server.Job()
+	_ = json.NewEncoder(s.waiting).Encode(Detached{ID: job.ID}) // that gorun may have been killed
+	s.waiting.Close()
+	if null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0); err == nil {
+		_ = unix.Dup3(int(null.Fd()), 2, 0)
+		null.Close()
+	}
+}
+
+// finish records the end of the job.
+func (s *shared) finish(code int, cause string) {
+	if s == nil {
+		return
+	}
+	s.console.Copy(nil)
+	if err := s.server.Finish(code, cause); err != nil {
+		s.console.Tracef("gorun ps -a will not show this job: %v", err)
+	}
+}
+
+func (s *shared) close() {
+	if s == nil {
+		return
+	}
+	s.console.Copy(nil)
+	_ = s.server.Close() // the next gorun ps removes what is left
+}
+
+// Detached is what a detached job's gorun tells the one that started it.
+type Detached struct {
+	ID string `json:"id"`
+}
+
+// DetachedCommand is the hidden command of a detached job's gorun: the words of the job follow. File 3 is the pipe on which it sends a
+// Detached when the ranks run.
+const DetachedCommand = "__detached"
+
+// Detach starts a gorun of its own session with the words of this one, and waits until its ranks run. Signals are passed on to it until
+// then. code is its exit code if it ended before.
+func Detach(argv []string, stderr *os.File, caught <-chan os.Signal) (id string, code int, err error) {
+	read, write, err := os.Pipe()
+	if err != nil {
+		return "", 0, fmt.Errorf("start a detached job: %w", err)
+	}
+	defer read.Close()
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		write.Close()
+		return "", 0, fmt.Errorf("start a detached job: %w", err)
+	}
+	defer null.Close()
+	child, err := os.StartProcess("/proc/self/exe", slices.Concat(argv[:1], []string{DetachedCommand}, argv[1:]), &os.ProcAttr{
+		Files: []*os.File{null, null, stderr, write}, Sys: &syscall.SysProcAttr{Setsid: true}})
+	write.Close()
+	if err != nil {
+		return "", 0, fmt.Errorf("start a detached job: %w", err)
+	}
+	heard := make(chan Detached, 1)
+	go func() {
+		var d Detached
+		_ = json.NewDecoder(read).Decode(&d) // the end of the pipe is an answer too
+		heard <- d
+	}()
+	for {
+		select {
+		case s := <-caught:
+			_ = child.Signal(s)
+		case d := <-heard:
+			if d.ID != "" {
+				return d.ID, 0, child.Release()
+			}
+			state, err := child.Wait()
+			if err != nil {
+				return "", 0, fmt.Errorf("wait for the detached job: %w", err)
+			}
+			if status := state.Sys().(syscall.WaitStatus); status.Signaled() {
+				return "", 128 + int(status.Signal()), nil
+			}
+			return "", state.ExitCode(), nil
+		}
+	}
+}

@@ -1,0 +1,31 @@
+package settings
+
+import (
+	"github.com/spf13/pflag"
+
+	"github.com/gorun/gorun/internal/cli/usage"
+	"github.com/gorun/gorun/internal/control"
+)
+
+// Control is how other processes of the user find and direct the job.
+type Control struct {
+	Name   string // "": the job has only an id
+	Detach bool   // the job runs without this terminal
+	Off    bool   // nothing is served
+}
+
+func (c *Control) addFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&c.Name, "name", "", "name of the job for gorun ps, logs, attach, kill and wait")
+	flags.BoolVar(&c.Detach, "detach", false, "run the job in the background, print its id, and keep its output for gorun logs")
+	flags.BoolVar(&c.Off, "no-control", false, "make no socket by which gorun ps and its like find the job")
+}
+
+func (c *Control) check() error {
+	switch {
+	case c.Name != "" && !control.ValidName(c.Name):
+		return usage.Errorf("for example --name train-7", "--name %q: expected at most 64 letters, digits, dots, dashes and underscores", usage.Clipped(c.Name))
+	case c.Detach && c.Off:
+		return usage.Errorf("leave out one of them", "--detach with --no-control: nobody could find the job again")
+	}
+	return nil
+}

@@ -1,0 +1,254 @@
+package control
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Client is a way to a running job.
+type Client struct {
+	http *http.Client
+	dir  string
+	name string
+}
+
+func newClient(dir, name string) *Client {
+	c := &Client{dir: dir, name: name}
+	c.http = &http.Client{Transport: &http.Transport{DisableCompression: true, DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return c.Dial(ctx) }}}
+	return c
+}
+
+// Dial connects to the job.
+func (c *Client) Dial(ctx context.Context) (net.Conn, error) { return dial(ctx, c.dir, c.name) }
+
+// Get requests a path, such as /v1/job. The caller closes the body.
+func (c *Client) Get(ctx context.Context, path string) (io.ReadCloser, error) {
+	return c.do(ctx, http.MethodGet, path, nil)
+}
+
+// Post sends a message as JSON.
+func (c *Client) Post(ctx context.Context, path string, message any) error {
+	body, err := c.do(ctx, http.MethodPost, path, message)
+	if err == nil {
+		err = body.Close()
+	}
+	return err
+}
+
+func (c *Client) do(ctx context.Context, method, path string, message any) (io.ReadCloser, error) {
+	var body io.Reader
+	if message != nil {
+		text, err := json.Marshal(message)
+		if err != nil {
+			return nil, err
+		}
+		body = bytes.NewReader(text)
+	}
+	r, err := http.NewRequestWithContext(ctx, method, "http://gorun"+path, body)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := c.http.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	if answer.StatusCode/100 != 2 {
+		defer answer.Body.Close()
+		text, _ := io.ReadAll(io.LimitReader(answer.Body, 4<<10))
+		return nil, &AnswerError{answer.StatusCode, strings.TrimSpace(string(text))}
+	}
+	return answer.Body, nil
+}
+
+// AnswerError is an answer of a job's gorun that is no success.
+type AnswerError struct {
+	Status int // of HTTP
+	Text   string
+}
+
+func (e *AnswerError) Error() string { return cmp.Or(e.Text, http.StatusText(e.Status)) }
+
+// Job returns the description of the job.
+func (c *Client) Job(ctx context.Context) (Job, error) { return c.describe(ctx, "/v1/job") }
+
+// Wait returns the description of the job when it has ended.
+func (c *Client) Wait(ctx context.Context) (Job, error) { return c.describe(ctx, "/v1/wait") }
+
+func (c *Client) describe(ctx context.Context, path string) (job Job, err error) {
+	body, err := c.Get(ctx, path)
+	if err != nil {
+		return job, err
+	}
+	defer body.Close()
+	err = json.NewDecoder(io.LimitReader(body, 256<<20)).Decode(&job)
+	return job, err
+}
+
+// Stop asks for the end of the job.
+func (c *Client) Stop(ctx context.Context, stop Stop) error { return c.Post(ctx, "/v1/stop", stop) }
+
+// Output streams records from a position on; -1 is the oldest that the job keeps. With follow the stream goes on to the end of the job.
+func (c *Client) Output(ctx context.Context, from int64, follow bool) (io.ReadCloser, error) {
+	path := "/v1/output?"
+	if from >= 0 {
+		path += fmt.Sprintf("from=%d&", from)
+	}
+	if follow {
+		path += "follow=1"
+	}
+	return c.Get(ctx, path)
+}
+
+// askTime bounds the wait for a job's description: its gorun may be stopped.
+const askTime = 2 * time.Second
+
+// ask returns the description of the job. A job that is about to end may cut connections off; then errDead or fs.ErrNotExist follows.
+func (c *Client) ask(ctx context.Context) (job Job, err error) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	for range 50 {
+		job, err = c.Job(ctx)
+		if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE) {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	return job, err
+}
+
+// Found is a job, and a way to it if it runs on this machine.
+type Found struct {
+	Job
+	Client *Client // nil: it has ended, or belongs to another machine
+}
+
+// List returns the user's jobs, in the order in which they began: those that run, and with ended those that ended in the last seven
+// days. It removes what dead ones have left.
+func (p Place) List(ctx context.Context, ended bool) ([]Found, error) {
+	var all []Found
+	var ids []string
+	for _, dir := range p.folders() {
+		entries, err := os.ReadDir(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		for _, e := range entries {
+			id, host, is := socketOf(e.Name())
+			if !is || host != p.Host {
+				continue
+			}
+			c := newClient(dir, e.Name())
+			job, err := c.ask(ctx)
+			switch {
+			case errors.Is(err, errDead) || errors.Is(err, fs.ErrNotExist):
+				continue
+			case err != nil:
+				job = Job{ID: id, State: Unknown, Machine: host, Cause: "its gorun does not answer: " + err.Error()}
+			}
+			all, ids = append(all, Found{job, c}), append(ids, id)
+		}
+	}
+	past, err := p.past(time.Now())
+	if err != nil {
+		return nil, err
+	}
+	for _, job := range slices.Backward(past) {
+		if slices.Contains(ids, job.ID) {
+			continue
+		}
+		ids = append(ids, job.ID)
+		if ended {
+			all = append(all, Found{Job: job})
+		}
+	}
+	for _, job := range p.detached() {
+		if slices.Contains(ids, job.ID) {
+			continue
+		}
+		job.State = Unknown
+		if job.Machine == p.Host {
+			job.Cause = "its gorun was killed"
+		} else {
+			job.Cause = "it was started on " + job.Machine
+		}
+		if ended || job.Machine != p.Host {
+			all = append(all, Found{Job: job})
+		}
+	}
+	p.prune(runningIDs(all), time.Now())
+	slices.SortStableFunc(all, func(a, b Found) int { return a.Began.Compare(b.Began) })
+	return all, nil
+}
+
+func runningIDs(all []Found) (ids []string) {
+	for _, f := range all {
+		if f.Client != nil {
+			ids = append(ids, f.ID)
+		}
+	}
+	return ids
+}
+
+// NoJobError reports that no job, or several, are called so.
+type NoJobError struct {
+	Name  string
+	Among []string // the jobs with that name; none: there is no such job
+}
+
+func (e *NoJobError) Error() string {
+	if len(e.Among) > 0 {
+		return fmt.Sprintf("%d jobs are called %q: %s", len(e.Among), e.Name, strings.Join(e.Among, ", "))
+	}
+	return fmt.Sprintf("no job %q", e.Name)
+}
+
+// Hint returns what to do.
+func (e *NoJobError) Hint() string {
+	if len(e.Among) > 0 {
+		return "use the id of one"
+	}
+	return "gorun ps -a lists your jobs of this machine and the last 7 days"
+}
+
+// Find returns the job with an id or name: of several with the name the one that runs, else the last that ended.
+func (p Place) Find(ctx context.Context, name string) (Found, error) {
+	all, err := p.List(ctx, true)
+	if err != nil {
+		return Found{}, err
+	}
+	var run, over []Found
+	for _, f := range all {
+		switch {
+		case f.ID == name:
+			return f, nil
+		case f.Name != name:
+		case f.Client != nil:
+			run = append(run, f)
+		default:
+			over = append(over, f)
+		}
+	}
+	switch {
+	case len(run) > 1:
+		return Found{}, &NoJobError{name, runningIDs(run)}
+	case len(run) == 1:
+		return run[0], nil
+	case len(over) > 0:
+		return over[len(over)-1], nil
+	}
+	return Found{}, &NoJobError{Name: name}
+}

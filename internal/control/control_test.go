@@ -1,0 +1,294 @@
+package control
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// placeIn is a user's folders below dir.
+func placeIn(dir string) Place {
+	return Place{Runtime: filepath.Join(dir, "run", "gorun"), State: filepath.Join(dir, "state", "gorun"), Host: "here"}
+}
+
+// open serves a job until the test ends.
+func open(t *testing.T, o Options) *Server {
+	t.Helper()
+	if o.Failed == nil {
+		o.Failed = func(err error) { t.Error(err) }
+	}
+	s, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func TestJobIsFoundUntilItEnds(t *testing.T) {
+	p := placeIn(t.TempDir())
+	stops := make(chan Stop, 1)
+	s := open(t, Options{Place: p, Job: Job{Name: "train", Size: 2, Program: []string{"a", "b"}}, Actions: Actions{Stop: func(s Stop) { stops <- s }}})
+	for _, name := range []string{"train", s.ID()} {
+		f, err := p.Find(t.Context(), name)
+		if err != nil || f.Client == nil || f.State != Starting || f.Size != 2 || f.Machine != "here" {
+			t.Fatalf("%s: %+v, %v", name, f, err)
+		}
+	}
+	f, _ := p.Find(t.Context(), "train")
+	if err := f.Client.Stop(t.Context(), Stop{Signal: 2, Now: true}); err != nil || <-stops != (Stop{2, true}) {
+		t.Error(err)
+	}
+	waited := make(chan Job, 1)
+	go func() {
+		job, err := f.Client.Wait(context.Background())
+		if err != nil {
+			t.Error(err)
+		}
+		waited <- job
+	}()
+	s.Update(func(j *Job) { j.Exits = append(j.Exits, Exit{Rank: 1, Code: 3}) })
+	if err := s.Finish(3, "rank 1 exited"); err != nil {
+		t.Fatal(err)
+	}
+	if job := <-waited; job.State != Ended || *job.Code != 3 || len(job.Exits) != 1 {
+		t.Errorf("%+v", job)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	f, err := p.Find(t.Context(), "train")
+	if err != nil || f.Client != nil || f.State != Ended || *f.Code != 3 || f.Cause != "rank 1 exited" {
+		t.Errorf("%+v, %v", f, err)
+	}
+	if running, err := p.List(t.Context(), false); len(running) != 0 || err != nil {
+		t.Errorf("%+v, %v", running, err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(p.Runtime, "*")); len(left) != 0 {
+		t.Errorf("left %q", left)
+	}
+}
+
+func TestNamesOfSeveralJobs(t *testing.T) {
+	p := placeIn(t.TempDir())
+	open(t, Options{Place: p, Job: Job{Name: "a"}})
+	open(t, Options{Place: p, Job: Job{Name: "a"}})
+	var none *NoJobError
+	if _, err := p.Find(t.Context(), "a"); !errors.As(err, &none) || len(none.Among) != 2 || none.Hint() == "" {
+		t.Errorf("%v", err)
+	}
+	if _, err := p.Find(t.Context(), "b"); !errors.As(err, &none) || len(none.Among) != 0 || none.Hint() == "" {
+		t.Errorf("%v", err)
+	}
+}
+
+// The path of a socket has at most 107 bytes, that of a folder 4095.
+func TestLongFolders(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), strings.Repeat("long/", 60))
+	p := placeIn(dir)
+	s := open(t, Options{Place: p, Job: Job{Size: 1}})
+	if f, err := p.Find(t.Context(), s.ID()); err != nil || f.Client == nil {
+		t.Errorf("%+v, %v", f, err)
+	}
+}
+
+func TestFoldersThatCannotBeUsed(t *testing.T) {
+	dir := t.TempDir()
+	p := placeIn(dir)
+	if err := os.MkdirAll(filepath.Join(dir, "run"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(p.Runtime, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, Options{Place: p})
+	if found, _ := filepath.Glob(filepath.Join(p.State, s.ID()+"@here.sock")); len(found) != 1 {
+		t.Error("the state folder was not used")
+	}
+	for _, none := range []Place{{}, {Runtime: p.Runtime}} {
+		if _, err := Open(Options{Place: none}); err == nil {
+			t.Errorf("%+v can be used", none)
+		}
+	}
+}
+
+func TestFoldersAndSocketsAreTheUsersAlone(t *testing.T) {
+	old := unix.Umask(0)
+	defer unix.Umask(old)
+	p := placeIn(t.TempDir())
+	if err := os.MkdirAll(p.Runtime, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, Options{Place: p, Job: Job{Detached: true}})
+	if err := s.Finish(0, ""); err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	err := filepath.Walk(filepath.Dir(p.State), func(path string, info os.FileInfo, err error) error {
+		if err == nil && path != filepath.Dir(p.State) {
+			if seen++; info.Mode().Perm()&0o77 != 0 {
+				t.Errorf("%s is %v", path, info.Mode())
+			}
+		}
+		return err
+	})
+	if err != nil || seen < 4 {
+		t.Errorf("%d files, %v", seen, err)
+	}
+	s = open(t, Options{Place: p})
+	if info, err := os.Stat(p.Runtime); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v", info, err)
+	}
+	if info, err := os.Stat(filepath.Join(p.Runtime, s.ID()+"@here.sock")); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+}
+
+// A socket that nobody listens on is removed by whoever lists jobs, but only on the machine that made it.
+func TestDeadSockets(t *testing.T) {
+	p := placeIn(t.TempDir())
+	if err := os.MkdirAll(p.Runtime, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"a2b3@here.sock", "a2b3@there.sock"} {
+		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(p.Runtime, name), Net: "unix"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.SetUnlinkOnClose(false)
+		l.Close()
+	}
+	if found, err := p.List(t.Context(), true); len(found) != 0 || err != nil {
+		t.Errorf("%+v, %v", found, err)
+	}
+	left, _ := filepath.Glob(filepath.Join(p.Runtime, "*"))
+	if len(left) != 1 || filepath.Base(left[0]) != "a2b3@there.sock" {
+		t.Errorf("left %q", left)
+	}
+}
+
+func TestPagesOfTheWebAreRefused(t *testing.T) {
+	p := placeIn(t.TempDir())
+	s := open(t, Options{Place: p})
+	f, err := p.Find(t.Context(), s.ID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, _ := http.NewRequest(http.MethodPost, "http://gorun/v1/stop", strings.NewReader("{}"))
+	r.Header.Set("Origin", "https://example.com")
+	answer, err := f.Client.http.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusForbidden {
+		t.Errorf("%v", answer.Status)
+	}
+}
+
+func TestHistoryIsBounded(t *testing.T) {
+	p := placeIn(t.TempDir())
+	code := 0
+	program := []string{strings.Repeat("x", 1<<20)}
+	for i := range 9 {
+		if err := p.remember(Job{ID: fmt.Sprint(i), Ended: time.Now(), Code: &code, Program: program}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	jobs, err := p.past(time.Now())
+	if err != nil || len(jobs) < 1 || len(jobs) > 4 || jobs[len(jobs)-1].ID != "8" {
+		t.Errorf("%d jobs, %v", len(jobs), err)
+	}
+	if info, err := os.Stat(filepath.Join(p.State, historyName)); err != nil || info.Size() > historySize {
+		t.Errorf("%v, %v", info.Size(), err)
+	}
+	if jobs, err := p.past(time.Now().Add(keepTime)); len(jobs) != 0 || err != nil {
+		t.Errorf("%d jobs after %v, %v", len(jobs), keepTime, err)
+	}
+}
+
+func TestOldLogsAreRemoved(t *testing.T) {
+	p := placeIn(t.TempDir())
+	s := open(t, Options{Place: p, Job: Job{Detached: true}, Failed: func(error) {}})
+	s.Add(0, 1, time.Now(), []byte("x"))
+	dir := s.Job().Log
+	p.prune([]string{s.ID()}, time.Now().Add(2*keepTime))
+	if _, err := os.Stat(dir); err != nil {
+		t.Fatal("the log of a running job was removed")
+	}
+	p.prune(nil, time.Now())
+	if _, err := os.Stat(dir); err != nil {
+		t.Fatal("a fresh log was removed")
+	}
+	p.prune(nil, time.Now().Add(2*keepTime))
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("an old log is left: %v", err)
+	}
+}
+
+func TestKilledDetachedJobIsListed(t *testing.T) {
+	p := placeIn(t.TempDir())
+	s := open(t, Options{Place: p, Job: Job{Detached: true}})
+	if err := s.Close(); err != nil { // without Finish
+		t.Fatal(err)
+	}
+	f, err := p.Find(t.Context(), s.ID())
+	if err != nil || f.State != Unknown || f.Cause == "" || f.Log == "" {
+		t.Errorf("%+v, %v", f, err)
+	}
+}
+
+func TestOutputReachesReadersAndLog(t *testing.T) {
+	p := placeIn(t.TempDir())
+	s := open(t, Options{Place: p, Job: Job{Detached: true, Size: 4}})
+	f, err := p.Find(t.Context(), s.ID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := f.Client.Output(t.Context(), -1, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer body.Close()
+	var want bytes.Buffer
+	for i := range 1000 {
+		line := fmt.Sprintf("line %d\n", i)
+		want.WriteString(line)
+		s.Add(i%4, 1, time.Now(), []byte(line))
+	}
+	if err := s.Finish(0, ""); err != nil {
+		t.Fatal(err)
+	}
+	var got bytes.Buffer
+	for records := NewRecordReader(body); ; {
+		r, err := records.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got.Write(r.Data)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if got.String() != want.String() {
+		t.Errorf("read %d bytes, want %d", got.Len(), want.Len())
+	}
+	var kept bytes.Buffer
+	if _, err := ReadLog(s.Job().Log, 0, func(r Record) error { kept.Write(r.Data); return nil }); err != nil || kept.String() != want.String() {
+		t.Errorf("the log has %d bytes, want %d, %v", kept.Len(), want.Len(), err)
+	}
+}

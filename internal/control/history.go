@@ -1,0 +1,162 @@
+package control
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorun/gorun/internal/prose"
+)
+
+const (
+	keepTime = 7 * 24 * time.Hour // how long an ended job and its log are kept
+	// historySize is when the history is shortened to what must be kept, at most half of this.
+	historySize = 4 << 20
+	historyName = "history.jsonl"
+)
+
+// remember appends an ended job to the history, a file of a JSON object per line.
+func (p Place) remember(job Job) error {
+	if p.State == "" {
+		return errNoFolder
+	}
+	line, err := json.Marshal(job)
+	if err != nil {
+		return err
+	}
+	dir, err := openFolder(p.State, true)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	file, err := lockHistory(dir, unix.LOCK_EX)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if _, err = file.Write(append(prose.PlainJSON(line), '\n')); err != nil {
+		return err
+	}
+	if info, err := file.Stat(); err != nil || info.Size() < historySize {
+		return err
+	}
+	return shorten(file)
+}
+
+// lockHistory opens the history for reading and appending.
+func lockHistory(dir *folder, how int) (*os.File, error) {
+	fd, err := unix.Openat(int(dir.Fd()), historyName, unix.O_RDWR|unix.O_APPEND|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: filepath.Join(dir.path, historyName), Err: err}
+	}
+	file := os.NewFile(uintptr(fd), filepath.Join(dir.path, historyName))
+	// A stopped process may hold the lock. Without it two lines may be lost, which is less harm than waiting.
+	for end := time.Now().Add(time.Second); unix.Flock(fd, how|unix.LOCK_NB) == unix.EWOULDBLOCK && time.Now().Before(end); {
+		time.Sleep(10 * time.Millisecond)
+	}
+	return file, nil
+}
+
+// shorten removes the oldest jobs from the history.
+func shorten(file *os.File) error {
+	text, err := io.ReadAll(io.NewSectionReader(file, 0, 2*historySize))
+	if err != nil {
+		return err
+	}
+	if over := len(text) - historySize/2; over > 0 {
+		text = text[over:]
+		text = text[bytes.IndexByte(text, '\n')+1:]
+	}
+	if err := file.Truncate(0); err != nil {
+		return err
+	}
+	_, err = file.Write(text)
+	return err
+}
+
+// past returns the jobs that ended within keepTime, the oldest first.
+func (p Place) past(now time.Time) (jobs []Job, err error) {
+	if p.State == "" {
+		return nil, nil
+	}
+	dir, err := openFolder(p.State, false)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	file, err := lockHistory(dir, unix.LOCK_SH)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, 2*historySize))
+	for line := range bytes.Lines(text) {
+		var job Job
+		if json.Unmarshal(line, &job) == nil && now.Sub(job.Ended) < keepTime {
+			jobs = append(jobs, job)
+		}
+	}
+	return jobs, err
+}
+
+// jobFile is the description of a detached job in its folder.
+const jobFile = "job.json"
+
+// writeJob writes the description of a detached job, which is found even if its gorun has ended without a trace.
+func writeJob(job Job) error {
+	text, err := json.Marshal(job)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(job.Log, jobFile), append(prose.PlainJSON(text), '\n'), 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("describe the job in %s: %w", job.Log, err)
+	}
+	return nil
+}
+
+// detached returns the jobs that have folders.
+func (p Place) detached() (jobs []Job) {
+	if p.State == "" {
+		return nil
+	}
+	names, _ := filepath.Glob(filepath.Join(p.State, "*", jobFile))
+	for _, name := range names {
+		var job Job
+		if text, err := os.ReadFile(name); err == nil && json.Unmarshal(text, &job) == nil && job.ID == filepath.Base(filepath.Dir(name)) {
+			job.Log = filepath.Dir(name)
+			jobs = append(jobs, job)
+		}
+	}
+	return jobs
+}
+
+// prune removes the folders of detached jobs that ended long ago. running are those that have not ended.
+func (p Place) prune(running []string, now time.Time) {
+	for _, job := range p.detached() {
+		if slices.Contains(running, job.ID) {
+			continue
+		}
+		files, _ := logFiles(job.Log)
+		last := job.Began
+		for _, f := range append(files, logFile{path: filepath.Join(job.Log, jobFile)}) {
+			if info, err := os.Stat(f.path); err == nil && info.ModTime().After(last) {
+				last = info.ModTime()
+			}
+		}
+		if now.Sub(last) > keepTime {
+			_ = os.RemoveAll(job.Log) // another process may do so as well
+		}
+	}
+}

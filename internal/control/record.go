@@ -1,0 +1,93 @@
+package control
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// Record is a piece of a job's output, as it came from a rank.
+type Record struct {
+	At   time.Time
+	Rank int // Own for gorun's own messages
+	FD   int // 1 for stdout, 2 for stderr, or Gap
+	// Data is nothing if the rank pauses in the middle of a line. It is valid until the next record is read.
+	Data []byte
+	Lost int64 // bytes of records that are missing here; only of a Gap
+}
+
+// Size is how far the record moves the position in the stream.
+func (r Record) Size() int64 {
+	if r.FD == Gap {
+		return r.Lost
+	}
+	return int64(recordHead + len(r.Data))
+}
+
+const (
+	// Own is the rank of gorun's own messages.
+	Own = -1
+	// Gap is the stream of a record that stands for lost ones.
+	Gap = 0
+)
+
+// recordHead is the size of a record's head: time in nanoseconds (8 bytes), rank (4), stream (1), three zeros, and the length of
+// the data (4), all in network order. The data of a gap is the number of lost bytes, in 8 bytes.
+const recordHead = 20
+
+// maxRecord bounds the data of a record.
+const maxRecord = 64 << 10
+
+func appendHead(to []byte, at time.Time, rank, fd, size int) []byte {
+	to = binary.BigEndian.AppendUint64(to, uint64(at.UnixNano()))
+	to = binary.BigEndian.AppendUint32(to, uint32(int32(rank)))
+	to = append(to, byte(fd), 0, 0, 0)
+	return binary.BigEndian.AppendUint32(to, uint32(size))
+}
+
+// appendGap appends a gap of lost bytes.
+func appendGap(to []byte, lost int64) []byte {
+	to = appendHead(to, time.Now(), Own, Gap, 8)
+	return binary.BigEndian.AppendUint64(to, uint64(lost))
+}
+
+// RecordReader reads records from a stream.
+type RecordReader struct {
+	r    io.Reader
+	head [recordHead]byte
+	data []byte
+}
+
+// NewRecordReader returns a reader of records.
+func NewRecordReader(r io.Reader) *RecordReader { return &RecordReader{r: r} }
+
+var errRecord = errors.New("malformed record of output")
+
+// Next returns the next record, or io.EOF.
+func (r *RecordReader) Next() (rec Record, err error) {
+	if _, err = io.ReadFull(r.r, r.head[:]); err != nil {
+		return rec, err
+	}
+	size := int(binary.BigEndian.Uint32(r.head[16:]))
+	if size > maxRecord {
+		return rec, fmt.Errorf("%w: %d bytes", errRecord, size)
+	}
+	if cap(r.data) < size {
+		r.data = make([]byte, size)
+	}
+	r.data = r.data[:size]
+	if _, err = io.ReadFull(r.r, r.data); err != nil {
+		return rec, io.ErrUnexpectedEOF
+	}
+	rec = Record{At: time.Unix(0, int64(binary.BigEndian.Uint64(r.head[:]))), Rank: int(int32(binary.BigEndian.Uint32(r.head[8:]))),
+		FD: int(r.head[12]), Data: r.data}
+	if rec.FD == Gap {
+		if size != 8 {
+			return rec, fmt.Errorf("%w: gap of %d bytes", errRecord, size)
+		}
+		rec.Lost = int64(binary.BigEndian.Uint64(r.data))
+	}
+	return rec, nil
+}

@@ -1,0 +1,220 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// lingerTime is how long an ended job's socket stays for clients that read the rest of the output.
+const lingerTime = time.Second
+
+// Stop asks for the end of a job.
+type Stop struct {
+	Signal int  `json:"signal"` // SIGINT, SIGTERM or SIGHUP: which signal to gorun this stands for
+	Now    bool `json:"now"`    // without grace
+}
+
+// Actions are what clients can do to a job. They are called concurrently.
+type Actions struct {
+	Stop func(Stop)
+	// Talk hands a connection to a request that is more than one answer, at /v1/PATH. It reports whether there is such a path. nil: there are
+	// none.
+	Talk func(w http.ResponseWriter, r *http.Request, path string) bool
+}
+
+// Options are how a job is served.
+type Options struct {
+	Place   Place
+	Job     Job // ID, Machine, Log and times are set by Open
+	Actions Actions
+	// Failed is called once when the log of a detached job cannot be written any more.
+	Failed func(error)
+}
+
+// Server serves one job until Close. It is safe for concurrent use.
+type Server struct {
+	place  Place
+	act    Actions
+	socket *socket
+	http   http.Server
+	life   context.Context
+	end    context.CancelFunc
+	wg     sync.WaitGroup // of the listener and the log
+	tail   *Tail
+
+	mu    sync.Mutex
+	job   Job
+	ended chan struct{}
+}
+
+// Open makes the socket of a new job, and a folder for the log of a detached one.
+func Open(o Options) (*Server, error) {
+	folders := o.Place.folders()
+	if o.Job.Detached { // the runtime folder ends with the user's last session
+		slices.Reverse(folders)
+	}
+	socket, err := o.Place.listen(folders)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{place: o.Place, act: o.Actions, socket: socket, job: o.Job, ended: make(chan struct{}), tail: NewTail(o.Job.Detached)}
+	s.job.Version, s.job.ID, s.job.Machine, s.job.State, s.job.Began = Version, socket.id, o.Place.Host, Starting, time.Now()
+	s.life, s.end = context.WithCancel(context.Background())
+	if s.job.Detached {
+		if err := s.openLog(o.Failed); err != nil {
+			return nil, errors.Join(err, socket.Close())
+		}
+	}
+	s.http = http.Server{Handler: s.handler(), ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 64 << 10,
+		BaseContext: func(net.Listener) context.Context { return s.life }}
+	s.wg.Go(func() { _ = s.http.Serve(socket) }) // ends with Close
+	return s, nil
+}
+
+func (s *Server) openLog(failed func(error)) error {
+	if s.place.State == "" {
+		return fmt.Errorf("keep the output of a detached job: %w", errNoFolder)
+	}
+	dir, err := openFolder(s.place.State, true)
+	if err != nil {
+		return err
+	}
+	dir.Close()
+	s.job.Log = filepath.Join(s.place.State, s.job.ID)
+	if err := os.Mkdir(s.job.Log, 0o700); err != nil {
+		return err
+	}
+	if err := writeJob(s.job); err != nil {
+		return err
+	}
+	path := s.job.Log
+	s.wg.Go(func() {
+		// What failed prints may become output, which the log must go on to take.
+		writeLog(s.life, path, s.tail, func(err error) { s.wg.Go(func() { failed(err) }) })
+	})
+	return nil
+}
+
+// ID returns the job's name.
+func (s *Server) ID() string { return s.socket.id }
+
+// Add takes a piece of a rank's output.
+func (s *Server) Add(rank, fd int, at time.Time, data []byte) { s.tail.Add(at, rank, fd, data) }
+
+// Update changes the description of the job.
+func (s *Server) Update(change func(*Job)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(&s.job)
+}
+
+// Job returns the description of the job.
+func (s *Server) Job() Job {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	job := s.job
+	job.Exits = slices.Clone(job.Exits)
+	return job
+}
+
+// Finish records the end of the job. No output comes after it.
+func (s *Server) Finish(code int, cause string) error {
+	s.Update(func(j *Job) { j.State, j.Ended, j.Code, j.Cause = Ended, time.Now(), &code, cause })
+	s.tail.Close()
+	close(s.ended)
+	job := s.Job()
+	job.Exits = nil // they would make long lines of large jobs
+	return s.place.remember(job)
+}
+
+// Close removes the socket. Clients get a moment to read what is left.
+func (s *Server) Close() error {
+	s.tail.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), lingerTime)
+	defer cancel()
+	if s.http.Shutdown(ctx) != nil {
+		_ = s.http.Close()
+	}
+	err := s.socket.Close()
+	if s.job.Log == "" {
+		s.end()
+	} else {
+		stop := time.AfterFunc(lingerTime, s.end) // the log writes the rest of the tail
+		defer stop.Stop()
+	}
+	s.wg.Wait()
+	s.end()
+	return err
+}
+
+func (s *Server) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/job", func(w http.ResponseWriter, _ *http.Request) { s.describe(w) })
+	mux.HandleFunc("GET /v1/wait", func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-s.ended:
+			s.describe(w)
+		case <-r.Context().Done():
+		}
+	})
+	mux.HandleFunc("GET /v1/output", s.output)
+	mux.HandleFunc("POST /v1/stop", func(w http.ResponseWriter, r *http.Request) {
+		var stop Stop
+		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 4<<10)).Decode(&stop); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		s.act.Stop(stop)
+		w.WriteHeader(http.StatusNoContent)
+	})
+	mux.HandleFunc("/v1/{path}", func(w http.ResponseWriter, r *http.Request) {
+		if s.act.Talk == nil || !s.act.Talk(w, r, r.PathValue("path")) {
+			http.NotFound(w, r)
+		}
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Origin") != "" { // no browser has business here
+			http.Error(w, "no pages of the web", http.StatusForbidden)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+func (s *Server) describe(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(s.Job()) // the client may have gone
+}
+
+// output streams records: from a position, to the end of the job with follow=1, else to what there is.
+func (s *Server) output(w http.ResponseWriter, r *http.Request) {
+	from, _ := strconv.ParseInt(r.FormValue("from"), 10, 64)
+	if r.FormValue("from") == "" {
+		from = s.tail.Start()
+	}
+	follow := r.FormValue("follow") == "1"
+	w.Header().Set("Content-Type", "application/octet-stream")
+	flush := http.NewResponseController(w)
+	_ = flush.Flush()
+	buf := make([]byte, 0, 128<<10)
+	for {
+		records, next := s.tail.Read(r.Context(), max(from, 0), buf, follow)
+		if len(records) == 0 {
+			return
+		}
+		if _, err := w.Write(records); err != nil || flush.Flush() != nil {
+			return
+		}
+		from = next
+	}
+}

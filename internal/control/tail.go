@@ -1,0 +1,175 @@
+package control
+
+import (
+	"context"
+	"encoding/binary"
+	"sync"
+	"time"
+)
+
+// tailSize is how many bytes of records a running job keeps for readers that come later or are slow.
+const tailSize = 2 << 20
+
+// paceTime is how long a log that makes no progress may hold up the output, once.
+const paceTime = time.Second
+
+// Tail keeps the last output of a job for any number of readers. A reader that is slower than the output loses records; it never holds the
+// job up. It is safe for concurrent use.
+type Tail struct {
+	mu         sync.Mutex
+	buf        []byte
+	start, end int64         // positions in the stream of all records; start is the beginning of one
+	more       chan struct{} // closed when there is more, or no more will come; nil: nobody waits
+	closed     bool
+
+	logged  int64         // the position up to which the log has taken records
+	logs    bool          // there is a log
+	stuck   bool          // the log makes no progress: it is not waited for
+	written chan struct{} // closed when the log makes progress; nil: nobody waits
+}
+
+// NewTail returns an empty tail. With paced, output waits for a log that is slower, but not for one that is stuck.
+func NewTail(paced bool) *Tail { return &Tail{buf: make([]byte, tailSize), logs: paced} }
+
+// Add appends a record. Data longer than 64 KiB is split.
+func (t *Tail) Add(at time.Time, rank, fd int, data []byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for first := true; first || len(data) > 0; first = false {
+		piece := data[:min(len(data), maxRecord)]
+		data = data[len(piece):]
+		t.pace()
+		if t.closed {
+			return
+		}
+		t.add(at, rank, fd, piece)
+	}
+	if t.more != nil {
+		close(t.more)
+		t.more = nil
+	}
+}
+
+// pace waits for the log.
+func (t *Tail) pace() {
+	for t.logs && !t.stuck && !t.closed && t.end-t.logged > tailSize/2 {
+		if t.written == nil {
+			t.written = make(chan struct{})
+		}
+		progress := t.written
+		if t.more != nil {
+			close(t.more)
+			t.more = nil
+		}
+		t.mu.Unlock()
+		select {
+		case <-progress:
+			t.mu.Lock()
+		case <-time.After(paceTime):
+			t.mu.Lock()
+			t.stuck = true
+		}
+	}
+}
+
+func (t *Tail) add(at time.Time, rank, fd int, data []byte) {
+	size := int64(recordHead + len(data))
+	for t.end+size-t.start > tailSize {
+		var length [4]byte
+		t.copyOut(length[:], t.start+recordHead-4)
+		t.start += recordHead + int64(binary.BigEndian.Uint32(length[:]))
+	}
+	var head [recordHead]byte
+	t.copyIn(appendHead(head[:0], at, rank, fd, len(data)))
+	t.copyIn(data)
+}
+
+func (t *Tail) copyIn(data []byte) {
+	n := copy(t.buf[t.end%tailSize:], data)
+	copy(t.buf, data[n:])
+	t.end += int64(len(data))
+}
+
+func (t *Tail) copyOut(to []byte, from int64) {
+	n := copy(to, t.buf[from%tailSize:])
+	copy(to[n:], t.buf)
+}
+
+// Read appends records from a position on to buf[:0], at most cap(buf) bytes but at least one record, and returns them with the next position.
+// A gap takes the place of records that are no longer there. With wait it waits for the first one. Nothing is returned when there are
+// no more, or ctx has ended.
+func (t *Tail) Read(ctx context.Context, from int64, buf []byte, wait bool) (records []byte, next int64) {
+	for {
+		t.mu.Lock()
+		if from < t.end {
+			break
+		}
+		if t.closed || !wait {
+			t.mu.Unlock()
+			return nil, from
+		}
+		if t.more == nil {
+			t.more = make(chan struct{})
+		}
+		more := t.more
+		t.mu.Unlock()
+		select {
+		case <-more:
+		case <-ctx.Done():
+			return nil, from
+		}
+	}
+	defer t.mu.Unlock()
+	records = buf[:0]
+	if from < t.start {
+		records = appendGap(records, t.start-from)
+		from = t.start
+	}
+	for first := true; from < t.end; first = false {
+		var length [4]byte
+		t.copyOut(length[:], from+recordHead-4)
+		size := recordHead + int(binary.BigEndian.Uint32(length[:]))
+		if size > recordHead+maxRecord || from+int64(size) > t.end { // from is no record's beginning
+			return records, t.end
+		}
+		if !first && len(records)+size > cap(buf) {
+			break
+		}
+		at := len(records)
+		records = append(records, make([]byte, size)...)
+		t.copyOut(records[at:], from)
+		from += int64(size)
+	}
+	return records, from
+}
+
+// Start returns the position of the oldest record that is kept.
+func (t *Tail) Start() int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.start
+}
+
+// Close ends the stream: readers get what is left.
+func (t *Tail) Close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.closed = true
+	for _, c := range []*chan struct{}{&t.more, &t.written} {
+		if *c != nil {
+			close(*c)
+			*c = nil
+		}
+	}
+}
+
+// took records that the log has taken all records before a position.
+func (t *Tail) took(position int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.logged, t.stuck = position, t.stuck && position < t.end
+	if t.written != nil {
+		close(t.written)
+		t.written = nil
+	}
+}
