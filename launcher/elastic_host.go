@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"syscall"
+	"time"
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/elastic"
@@ -17,6 +20,9 @@ type elasticHost struct {
 	index int
 	host  hostfile.Host // the loop's: slots may change
 	pool  connect.Pool
+
+	losses int
+	loss   error // the last one
 }
 
 // host returns the host with a name, and creates it if it is new.
@@ -62,6 +68,10 @@ func (j *elasticJob) connect(ctx context.Context, h *elasticHost, at hostfile.Ho
 // fenceOff disconnects a lost host and ignores its later messages. It also tells each agent to end, since with rsh, srun and
 // local hosts the sessions share no connection that could be closed.
 func (j *elasticJob) fenceOff(h *elasticHost) {
+	if wait, known := j.fencedIn(h); known {
+		losses := h.losses
+		time.AfterFunc(wait, func() { j.post(hostFenced{h, losses}) })
+	}
 	for name, p := range j.procs {
 		if p.host == h {
 			p.cancel(errStopped)
@@ -77,8 +87,46 @@ func (j *elasticJob) fenceOff(h *elasticHost) {
 	}
 }
 
+// hostFenced says that nothing is alive on a host after its loss of a number.
+type hostFenced struct {
+	host *elasticHost
+	loss int
+}
+
+// fencedIn returns when nothing is alive on a host, if its network is dead and its agents know by themselves.
+func (j *elasticJob) fencedIn(h *elasticHost) (wait time.Duration, known bool) {
+	if !networkDied(h.loss) {
+		return 0, false
+	}
+	heard := time.Duration(math.MaxInt64)
+	for _, p := range j.procs {
+		if p.host != h {
+			continue
+		}
+		if p.agent == nil || !p.agent.Line {
+			return 0, false
+		}
+		heard = min(heard, p.agent.Silence())
+	}
+	return max(0, elasticFence-heard), heard < math.MaxInt64
+}
+
+// networkDied reports whether a connection ended because nothing was acknowledged. The kernel may say why, such as that nobody answers
+// for the host's address.
+func networkDied(err error) bool {
+	for _, errno := range []syscall.Errno{syscall.ETIMEDOUT, syscall.EHOSTUNREACH, syscall.ENETUNREACH} {
+		if errors.Is(err, errno) {
+			return true
+		}
+	}
+	return false
+}
+
 // lost is the driver's event for a host that does not answer.
 func (j *elasticJob) lost(name string, err error) {
+	h := j.host(name)
+	h.losses++
+	h.loss = err
 	j.end.Lost = append(j.end.Lost, HostError{Host: name, Err: err})
 	j.notify(HostLost{name, err, j.now()})
 	j.abort(elasticAbort{host: name, cause: err.Error()})

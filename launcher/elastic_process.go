@@ -18,9 +18,10 @@ import (
 
 const (
 	// elasticLease is the agents' lease, and elasticParting the time that their processes then get to end. An agent that watches its
-	// connection notices a dead network earlier (6.1 s). So after elasticFence nothing is alive on a lost host.
+	// connection notices a dead network 6.1 s after the first heartbeat that is not acknowledged, 0.5 s after the last that is. So nothing
+	// is alive on a lost host elasticFence after its loss, nor as long after its last heartbeats if its network is dead.
 	elasticLease   = 6500 * time.Millisecond
-	elasticParting = 2 * time.Second
+	elasticParting = 1500 * time.Millisecond
 	elasticFence   = 9 * time.Second
 	// startedTime bounds the start of a process that is no longer needed; after that it is abandoned.
 	startedTime = time.Second
@@ -35,7 +36,8 @@ type elasticProcess struct {
 	serial  int
 	host    *elasticHost
 	cancel  context.CancelCauseFunc // abandons its start
-	session *session.Session        // nil: not yet
+	session *session.Session        // nil: not yet, or it has ended
+	agent   *session.Session        // the same, also after its end
 	local   bool
 	port    int // that was free on its host
 	exited  bool
@@ -175,7 +177,7 @@ func (j *elasticJob) requestStop(p *elasticProcess) {
 // up is a process that was started.
 func (j *elasticJob) up(e processUp) {
 	p := e.process
-	p.session, p.local, p.port = e.session, e.local, e.port
+	p.session, p.agent, p.local, p.port = e.session, e.session, e.local, e.port
 	for _, place := range p.session.Places {
 		if text := j.gpus.Add(p.name.Host, p.born.Local, place.GPUs); text != "" {
 			j.opts.Note(text)
@@ -204,6 +206,7 @@ func (j *elasticJob) down(e processDown) {
 	defer func() { delete(j.procs, p.name) }()
 	stopping, _ := j.driver.Stopping(p.name)
 	var refused *RefusedError
+	var ended *session.AgentEndedError
 	switch {
 	case p.exited:
 	case stopping && !started:
@@ -213,6 +216,8 @@ func (j *elasticJob) down(e processDown) {
 			j.step(elastic.StartFailed{Process: p.name, Code: refused.ExitCode(), Err: e.err})
 		}
 		j.step(elastic.Exited{Process: p.name})
+	case started && errors.As(e.err, &ended) && ended.Swept:
+		j.endedWithAgent(p, ended)
 	case !started && j.others(p):
 		j.step(elastic.StartFailed{Process: p.name, Code: elastic.CodeNoRank, Err: e.err})
 	default:
@@ -222,6 +227,17 @@ func (j *elasticJob) down(e processDown) {
 		}
 		j.lost(p.name.Host, err)
 	}
+}
+
+// endedWithAgent is the end of a process whose agent was killed. The host is not lost: the guard has ended all that belonged to the process.
+func (j *elasticJob) endedWithAgent(p *elasticProcess, ended *session.AgentEndedError) {
+	if m, member := j.memberOf(p); member {
+		j.epoch.fences.RankEnded(m.Rank)
+	}
+	if stopping, _ := j.driver.Stopping(p.name); !stopping {
+		j.abort(elasticAbort{process: p, host: p.name.Host, cause: ended.Error()})
+	}
+	j.step(elastic.Exited{Process: p.name, Code: elastic.CodeNoRank, Text: "has ended with its agent: " + ended.Error()})
 }
 
 // others reports whether the failed start of a process is not its host's fault, because other processes run there or start

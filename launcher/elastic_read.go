@@ -17,6 +17,10 @@ func (j *elasticJob) handle(event any) {
 		j.step(e)
 	case processUp:
 		j.up(e)
+	case hostFenced:
+		if e.host.losses == e.loss {
+			j.step(elastic.HostFenced{Host: e.host.host.Name})
+		}
 	case processDown:
 		j.pause.without(e.process.serial)
 		j.down(e)

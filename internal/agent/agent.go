@@ -181,10 +181,10 @@ func (a *agent) run(ctx context.Context, frames *wire.Reader) error {
 	a.procs.beginReaping()
 	parent := os.Getppid()
 	go a.read(frames) // ends with in, which the caller closes
-	beat := time.NewTicker(tickTime)
+	beat := time.NewTicker(a.beatTime())
 	defer beat.Stop()
-	readings, closeLine := a.openLine()
-	defer closeLine()
+	readings, endReadings := a.readings()
+	defer endReadings()
 	if e := a.job.Elastic; e != nil {
 		a.core.parting = e.Parting
 		if readings == nil { // otherwise the connection shows that the agent is cut off
@@ -214,6 +214,15 @@ func (a *agent) run(ctx context.Context, frames *wire.Reader) error {
 		}
 	}
 	return a.finish()
+}
+
+// beatTime is the time between heartbeats. Those of an elastic job are closer: the launcher fences a silent host as long after the
+// last one as its ranks may live.
+func (a *agent) beatTime() time.Duration {
+	if a.job.Elastic != nil {
+		return tickTime / 2
+	}
+	return tickTime
 }
 
 // killTimer fires when the core needs a tick before the next heartbeat: the kill is due, or has to be repeated.

@@ -29,7 +29,7 @@ type GuardOptions struct {
 }
 
 // Guard starts the agent with this process's stdin, stdout and stderr, waits for it, kills every process that it leaves and returns its
-// exit code. It never reads stdin, and only polls it for the launcher's end. A signal that ends ctx is passed on to the agent. It
+// exit code, or wire.CodeSweptBase and the signal that killed it. It never reads stdin, and only polls it for the launcher's end. A signal that ends ctx is passed on to the agent. It
 // changes to the directory that wire.StartDirectory names.
 func Guard(ctx context.Context, opts GuardOptions) (code int, err error) {
 	goToStart()
@@ -64,6 +64,9 @@ func Guard(ctx context.Context, opts GuardOptions) (code int, err error) {
 	code = await(ctx, pid, sigchld)
 	left := cage.Sweep(sweepTime, func() { reapUntil(pid) })
 	services.RemoveOpenMPI4(self)
+	if code > wire.CodeSignalBase && len(left) == 0 {
+		code += wire.CodeSweptBase - wire.CodeSignalBase
+	}
 	return code, unkillable(left)
 }
 

@@ -30,10 +30,10 @@ func TestNothingOutlivesAnAgent(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		do   func(t *testing.T, h *host)
-		code int // the guard's; -1: it was killed
+		code int // the guard's; 201: it swept up after a killed agent; -1: it was killed
 	}{
 		"the launcher ends":                      {func(_ *testing.T, h *host) { h.stdin.Close() }, 0},
-		"the agent is killed":                    {func(t *testing.T, h *host) { kill(t, h.hello.PID, syscall.SIGKILL) }, 137},
+		"the agent is killed":                    {func(t *testing.T, h *host) { kill(t, h.hello.PID, syscall.SIGKILL) }, 201},
 		"the agent gets TERM":                    {func(t *testing.T, h *host) { kill(t, h.hello.PID, syscall.SIGTERM) }, 0},
 		"the guard is killed":                    {func(t *testing.T, h *host) { kill(t, h.cmd.Process.Pid, syscall.SIGKILL) }, -1},
 		"the guard gets TERM":                    {func(t *testing.T, h *host) { kill(t, h.cmd.Process.Pid, syscall.SIGTERM) }, 0},
@@ -41,11 +41,11 @@ func TestNothingOutlivesAnAgent(t *testing.T) {
 		"the agent is stopped, then the launcher ends": {func(t *testing.T, h *host) {
 			kill(t, h.hello.PID, syscall.SIGSTOP)
 			h.stdin.Close()
-		}, 137},
+		}, 201},
 		"the agent is stopped, then killed": {func(t *testing.T, h *host) {
 			kill(t, h.hello.PID, syscall.SIGSTOP)
 			kill(t, h.hello.PID, syscall.SIGKILL)
-		}, 137},
+		}, 201},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

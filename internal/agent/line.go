@@ -7,21 +7,26 @@ import (
 	"github.com/gorun/gorun/internal/agent/link"
 )
 
-// openLine finds the SSH connection to the launcher, and returns a channel that fires when it must be read. Without SSH, or in another
-// network namespace than sshd's, the channel is nil: only the lease ends the ranks then.
-func (a *agent) openLine() (readings <-chan time.Time, closeLine func()) {
+// openLine finds the SSH connection to the launcher. Without SSH, or in another network namespace than sshd's, there is none: only the
+// lease ends the ranks then.
+func (a *agent) openLine() {
 	if !a.job.SSH {
+		return
+	}
+	if line, err := link.Open(os.Getenv("SSH_CONNECTION")); err == nil {
+		a.line = line
+	}
+}
+
+// readings returns a channel that fires when the connection must be read, nil without one. The caller ends it.
+func (a *agent) readings() (readings <-chan time.Time, end func()) {
+	if a.line == nil {
 		return nil, func() {}
 	}
-	line, err := link.Open(os.Getenv("SSH_CONNECTION"))
-	if err != nil {
-		return nil, func() {}
-	}
-	a.line = line
 	ticker := time.NewTicker(link.Period)
 	return ticker.C, func() {
 		ticker.Stop()
-		line.Close()
+		a.line.Close()
 	}
 }
 

@@ -34,7 +34,9 @@ func (a *agent) setUp(ctx context.Context, frames *wire.Reader, build string) er
 		return a.refuse(err)
 	}
 	a.master = seat.HoldPort()
-	return a.out.SendMessage(wire.TypeReady, wire.Ready{FreePort: a.master.Number, Places: a.locations(), Contained: a.cage.String(), OpenMPI: a.openMPI(), GPUs: a.host.GPUs})
+	a.openLine()
+	return a.out.SendMessage(wire.TypeReady, wire.Ready{FreePort: a.master.Number, Places: a.locations(), Contained: a.cage.String(), OpenMPI: a.openMPI(),
+		GPUs: a.host.GPUs, Line: a.line != nil})
 }
 
 // readJob reads frames up to the job and handles those before it: gorun-gpu, GPU listings and a work folder.

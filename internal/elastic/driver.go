@@ -219,6 +219,9 @@ func (d *Driver) exited(e Exited) {
 	if e.Signal != 0 {
 		code, text = wire.SignalCode(syscall.Signal(e.Signal)), fmt.Sprintf("was killed by signal %d", e.Signal)
 	}
+	if e.Text != "" {
+		text = e.Text
+	}
 	if at == 0 {
 		at = d.now
 	}

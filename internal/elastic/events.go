@@ -46,6 +46,7 @@ type (
 	Exited struct {
 		Process
 		Code, Signal int
+		Text         string        // how it ended; "" means that Code or Signal says it
 		Victim       bool          // it had reported before that it lost another rank
 		At           time.Duration // when it ended; 0 means the time of the event
 	}

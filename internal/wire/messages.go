@@ -104,6 +104,8 @@ type Ready struct {
 	OpenMPI string `json:",omitempty"`
 	// GPUs describes the host's GPUs and their assignment; "": none.
 	GPUs string `json:",omitempty"`
+	// Line: the agent watches its SSH connection, and ends its ranks when nothing of what it sends is acknowledged.
+	Line bool `json:",omitempty"`
 }
 
 // Want asks for files of the offered folder, in the order of the offer.
@@ -144,6 +146,7 @@ const (
 	CodeNotExecutable = 126
 	CodeNotFound      = 127
 	CodeSignalBase    = 128 // plus the number of the signal that ended it
+	CodeSweptBase     = 192 // of a guard: plus the number of the signal that ended its agent, of which no process is left
 )
 
 // SignalCode is the exit code of a program that a signal ended, as shells have it.

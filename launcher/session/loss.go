@@ -37,6 +37,8 @@ func explainLoss(err, ran error, stderr string) error {
 		return fmt.Errorf("the agent %s", last)
 	case killedBy(ran) != 0:
 		err = &AgentEndedError{Signal: killedBy(ran)}
+	case errors.As(ran, &status) && status.ExitCode() > wire.CodeSweptBase:
+		err = &AgentEndedError{Signal: syscall.Signal(status.ExitCode() - wire.CodeSweptBase), Swept: true}
 	case errors.As(ran, &status):
 		err = &AgentEndedError{Code: status.ExitCode()}
 	case ran != nil:
@@ -60,8 +62,9 @@ func ExplainFailing(f wire.Failing) error {
 
 // AgentEndedError reports that an agent ended while its host and the connection worked.
 type AgentEndedError struct {
-	Signal syscall.Signal // that ended it on this machine, or 0
+	Signal syscall.Signal // that ended it, or 0 if only its exit code is known
 	Code   int            // its exit code elsewhere
+	Swept  bool           // its guard has ended its ranks and all that they started
 }
 
 func (e *AgentEndedError) Error() string {

@@ -21,6 +21,7 @@ func TestExplainLoss(t *testing.T) {
 	}{
 		{"the lease", io.EOF, fake.ExitStatus(125), "gorun agent: ended the ranks: no word from gorun for 1m0s", "the agent ended the ranks: no word from gorun for 1m0s"},
 		{"the lease, after noise", io.EOF, fake.ExitStatus(125), "Warning: x; gorun agent: ended the ranks: y", "the agent ended the ranks: y"},
+		{"killed, and its guard swept up", io.EOF, fake.ExitStatus(201), "", "the agent was killed by signal 9 (SIGKILL)"},
 		{"killed on another host", io.EOF, fake.ExitStatus(137), "", "the agent was killed or failed (exit code 137)"},
 		{"failed, with a word", io.EOF, fake.ExitStatus(1), "no space", "the agent was killed or failed (exit code 1): no space"},
 		{"killed on this machine", io.EOF, killed, "", "the agent was killed by signal 9 (SIGKILL)"},

@@ -61,6 +61,7 @@ type Session struct {
 	Contained string // the agent's description of its cage
 	GPUs      string // the agent's description of its GPUs
 	Places    []wire.Location
+	Line      bool   // the agent watches its connection
 	OpenMPI   string // one of its programs that is linked with Open MPI, or ""
 
 	mu    sync.Mutex
@@ -236,7 +237,7 @@ func (s *Session) Prepare(ctx context.Context, told wire.Job, program func() ([]
 		return f.Expect(wire.TypeReady, &ready)
 	})
 	ready.FreePort = max(0, min(ready.FreePort, 65535))
-	s.Contained, s.OpenMPI, s.GPUs, s.Places = ready.Contained, ready.OpenMPI, ready.GPUs, ready.Places
+	s.Contained, s.Line, s.OpenMPI, s.GPUs, s.Places = ready.Contained, ready.Line, ready.OpenMPI, ready.GPUs, ready.Places
 	return ready, err
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/test/golden"
+	"github.com/gorun/gorun/internal/test/lab"
 
 	"github.com/gorun/gorun/internal/test/command"
 )
@@ -41,15 +42,51 @@ func testElasticOutput(t *testing.T) {
 	}
 }
 
-// Killing the agent of one of two local ranks loses its host. The other agent must end although it has no connection to close.
-func testElasticLocalAgentIsKilled(t *testing.T) {
+// Killing guard and agent of one of two local ranks loses their host: nobody is left who knows what else they had started. The other
+// agent must end although it has no connection to close.
+func testElasticLocalGuardIsKilled(t *testing.T) {
 	r := command.Start(t, nil, append([]string{"-np", "2", "--min-np", "1", "-H", "localhost:2"}, elasticRank(t, 60)...)...)
 	first := awaitEpoch(t, r, 1, 2, 20*time.Second)
-	for pid := first[1].pid; pid > 1; pid = parentOf(t, pid) {
-		if strings.Contains(command.ProcFile(pid, "cmdline"), "__serve") {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
-			break
-		}
+	agent := agentOf(t, first[1].pid)
+	for _, pid := range []int{parentOf(t, agent), agent} {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
 	r.Want(125, "host localhost: ", "no rank that has the job's state is left").NothingLeft(5 * time.Second)
+}
+
+// Killing the agent of one rank is as a failure of that rank.
+func testElasticAgentIsKilled(t *testing.T) {
+	for _, hosts := range []string{"localhost:2", "f1,f2"} {
+		var c *lab.Cluster
+		if hosts != "localhost:2" {
+			c = lab.MustNamespaces(t, lab.Specs(2)...)
+		}
+		r := command.Start(t, c, append([]string{"-np", "2", "--min-np", "1", "-H", hosts}, elasticRank(t, 12)...)...)
+		first := awaitEpoch(t, r, 1, 2, 20*time.Second)
+		killed := time.Now()
+		rank := first[1].pid
+		if c != nil {
+			rank = victimOf(t, r, first[1])
+		}
+		_ = syscall.Kill(agentOf(t, rank), syscall.SIGKILL)
+		second := awaitEpoch(t, r, 2, 1, 8*time.Second) // the goal is 2 s; a lost host takes 9 s
+		t.Logf("on %s the other went on after %v", hosts, time.Since(killed))
+		third := awaitEpoch(t, r, 3, 2, 10*time.Second)
+		if second[0].pid != first[0].pid || third[0].pid != first[0].pid || third[1].host != first[1].host {
+			t.Errorf("of %+v became %+v and %+v", first, second, third)
+		}
+		r.Want(0, "rank 1 on "+first[1].host+" has ended with its agent: the agent was killed by signal 9 (SIGKILL)").NothingLeft(5 * time.Second)
+	}
+}
+
+// agentOf returns the agent of a process.
+func agentOf(t *testing.T, pid int) int {
+	t.Helper()
+	for ; pid > 1; pid = parentOf(t, pid) {
+		if strings.Contains(command.ProcFile(pid, "cmdline"), "__serve") {
+			return pid
+		}
+	}
+	t.Fatal("the process has no agent")
+	return 0
 }

@@ -24,7 +24,8 @@ func TestElastic(t *testing.T) {
 			"rank is killed": testElasticRankIsKilled, "hosts come and go": testElasticHostsComeAndGo, "host vanishes": testElasticHostVanishes,
 			"agent stands still": testElasticAgentStandsStill, "ends": testElasticEnds, "max-restarts": testMaxRestarts,
 			"plain program": testElasticJobOfPlainProgram, "chaos": testElasticChaos,
-			"output": testElasticOutput, "local agent is killed": testElasticLocalAgentIsKilled,
+			"output": testElasticOutput, "local guard is killed": testElasticLocalGuardIsKilled,
+			"agent is killed": testElasticAgentIsKilled,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -221,12 +222,7 @@ func testElasticAgentStandsStill(t *testing.T) {
 	r := command.Start(t, c, append([]string{"-np", "2", "--min-np", "1", "-H", "f1,f2"}, elasticRank(t, 30)...)...)
 	first := awaitEpoch(t, r, 1, 2, 20*time.Second)
 	rank := victimOf(t, r, first[1])
-	var agent int
-	for pid := rank; agent == 0 && pid > 1; pid = parentOf(t, pid) {
-		if strings.Contains(command.ProcFile(pid, "cmdline"), "__serve") {
-			agent = pid
-		}
-	}
+	agent := agentOf(t, rank)
 	if err := syscall.Kill(agent, syscall.SIGSTOP); err != nil {
 		t.Fatalf("stop agent %d: %v", agent, err)
 	}

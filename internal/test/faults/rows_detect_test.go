@@ -170,7 +170,7 @@ func TestKilledAgentGuardOrSessionIsNamed(t *testing.T) {
 		pid   func(j *Job) int
 		cause string
 	}{
-		{"agent", nil, agentOf, `host f[12]: the agent was killed or failed \(exit code 137\)`},
+		{"agent", nil, agentOf, `host f[12]: the agent was killed by signal 9 \(SIGKILL\)`},
 		{"guard", nil, func(j *Job) int { return parent(agentOf(j)) }, `host f[12]: the agent was killed`},
 		{"guard, and ranks take their time", []string{"--grace", "2s"}, func(j *Job) int { return parent(agentOf(j)) }, `host f[12]: the agent was killed .*\(after [01]\.`},
 		{"sshd's session", nil, func(j *Job) int { return parent(parent(agentOf(j))) }, `host f[12]: lost the connection to the agent: .*(without a status|connection lost)`},
