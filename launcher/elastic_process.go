@@ -41,7 +41,8 @@ type elasticProcess struct {
 	local   bool
 	port    int // that was free on its host
 	exited  bool
-	lostBy  int // the epoch in which it reported the loss of another rank
+	failing error // why its agent said that it ends; nil: it did not
+	lostBy  int   // the epoch in which it reported the loss of another rank
 
 	conn   atomic.Pointer[connect.Conn] // nil: none yet
 	rank   atomic.Int64                 // now
@@ -217,7 +218,7 @@ func (j *elasticJob) down(e processDown) {
 		}
 		j.step(elastic.Exited{Process: p.name})
 	case started && errors.As(e.err, &ended) && ended.Swept:
-		j.endedWithAgent(p, ended)
+		j.endedWithAgent(p, cmp.Or(p.failing, error(ended)))
 	case !started && j.others(p):
 		j.step(elastic.StartFailed{Process: p.name, Code: elastic.CodeNoRank, Err: e.err})
 	default:
@@ -229,8 +230,8 @@ func (j *elasticJob) down(e processDown) {
 	}
 }
 
-// endedWithAgent is the end of a process whose agent was killed. The host is not lost: the guard has ended all that belonged to the process.
-func (j *elasticJob) endedWithAgent(p *elasticProcess, ended *session.AgentEndedError) {
+// endedWithAgent is the end of a process whose agent has ended. The host is not lost: the guard has ended all that belonged to the process.
+func (j *elasticJob) endedWithAgent(p *elasticProcess, ended error) {
 	if m, member := j.memberOf(p); member {
 		j.epoch.fences.RankEnded(m.Rank)
 	}

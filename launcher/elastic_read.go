@@ -74,6 +74,8 @@ func (j *elasticJob) reported(p *elasticProcess, message any) {
 		j.lostPeer(p, *m)
 	case *allDone:
 		j.end.Unkillable = append(j.end.Unkillable, m.left...)
+	case *wire.Failing:
+		p.failing = session.ExplainFailing(*m)
 	case *wire.Fence:
 		if err := j.fence(p, *m); err != nil && p.session != nil {
 			j.lost(p.name.Host, err)

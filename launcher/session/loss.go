@@ -37,19 +37,25 @@ func explainLoss(err, ran error, stderr string) error {
 		return fmt.Errorf("the agent %s", last)
 	case killedBy(ran) != 0:
 		err = &AgentEndedError{Signal: killedBy(ran)}
-	case errors.As(ran, &status) && status.ExitCode() > wire.CodeSweptBase:
-		err = &AgentEndedError{Signal: syscall.Signal(status.ExitCode() - wire.CodeSweptBase), Swept: true}
 	case errors.As(ran, &status):
-		err = &AgentEndedError{Code: status.ExitCode()}
+		err = endedWith(status.ExitCode())
 	case ran != nil:
 		err = fmt.Errorf("lost the connection to the agent: %w", ran)
 	case errors.Is(err, io.EOF):
-		err = errors.New("the agent ended too early")
+		err = endedWith(0)
 	}
 	if stderr != "" {
 		err = fmt.Errorf("%w: %s", err, stderr)
 	}
 	return err
+}
+
+// endedWith explains the exit code of an agent's guard. 255 is that of ssh programs that lost their connection.
+func endedWith(code int) *AgentEndedError {
+	if wire.CodeSweptBase < code && code < 255 {
+		return &AgentEndedError{Signal: syscall.Signal(code - wire.CodeSweptBase), Swept: true}
+	}
+	return &AgentEndedError{Code: code, Swept: code < wire.CodeHostFailed}
 }
 
 // ExplainFailing returns the reason that an agent gave for its end.
@@ -70,6 +76,9 @@ type AgentEndedError struct {
 func (e *AgentEndedError) Error() string {
 	if e.Signal != 0 {
 		return fmt.Sprintf("the agent was killed by signal %d (%s)", e.Signal, unix.SignalName(e.Signal))
+	}
+	if e.Code == 0 {
+		return "the agent ended too early"
 	}
 	return fmt.Sprintf("the agent was killed or failed (exit code %d)", e.Code)
 }

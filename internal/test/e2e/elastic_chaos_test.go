@@ -23,32 +23,14 @@ var learned = regexp.MustCompile(`(?m)rank \d+ of \d+: accuracy (\S+) % after (\
 // Ranks are killed and hosts join, leave and vanish at random during a training, which ends with the accuracy and the number of
 // steps of an undisturbed one. ELASTIC_CHAOS=10m runs for 10 minutes, ELASTIC_SEED=7 repeats an order.
 func testElasticChaos(t *testing.T) {
-	span := 25 * time.Second
-	if text := os.Getenv("ELASTIC_CHAOS"); text != "" {
-		var err error
-		if span, err = time.ParseDuration(text); err != nil {
-			t.Fatal(err)
-		}
-	}
-	seed := uint64(time.Now().UnixNano())
-	if text := os.Getenv("ELASTIC_SEED"); text != "" {
-		seed, _ = strconv.ParseUint(text, 10, 64)
-	}
-	t.Logf("ELASTIC_SEED=%d", seed)
-	const pause = 50 * time.Millisecond
-	passes := strconv.Itoa(max(int(span/pause/15), 10)) // of 15 steps
-	train := []string{command.Binary("elastic"), "--data", root + "/examples/mnist/data", "--passes", passes}
-	want := learned.FindStringSubmatch(command.Start(t, nil, append([]string{"-np", "1"}, train...)...).Want(0).Out.String())
-	if want == nil {
-		t.Fatal("one rank has learned nothing")
-	}
-
+	span := spanOf(t, "ELASTIC_CHAOS")
 	c := lab.MustNamespaces(t, lab.Specs(3)...)
-	h := &havoc{t: t, c: c, dice: rand.New(rand.NewPCG(seed, 1)), list: filepath.Join(t.TempDir(), "hosts"), vanish: span > time.Minute}
+	train := learn(t, span)
+	h := &havoc{t: t, c: c, dice: seeded(t), list: filepath.Join(t.TempDir(), "hosts"), vanish: span > time.Minute}
 	h.say("f1:2\nf2:2\n")
 	began := time.Now()
 	h.run = command.StartWithin(t, c, 2*span+time.Minute, command.Binary("gorun"), nil, append([]string{"-np", "4", "--min-np", "1", "--max-np", "6",
-		"--host-discovery-script", "cat " + h.list, "--blacklist-cooldown-range", "1,2"}, append(train, "--pause", pause.String())...)...)
+		"--host-discovery-script", "cat " + h.list, "--blacklist-cooldown-range", "1,2"}, train.argv...)...)
 	awaitOutput(t, h.run, "epoch 1:")
 	for time.Since(began) < span && !strings.Contains(h.run.Err.String(), "the job ended") {
 		h.wreak()
@@ -56,17 +38,67 @@ func testElasticChaos(t *testing.T) {
 	h.say("f1:2\nf2:2\nf3:2\n")
 	h.run.Want(0)
 	t.Logf("%d harms in %v; %d epochs", h.harms, time.Since(began).Round(time.Second), strings.Count(h.run.Err.String(), "gorun: epoch "))
-	ends := learned.FindAllStringSubmatch(h.run.Out.String(), -1)
-	reference, _ := strconv.ParseFloat(want[1], 64)
+	train.judge(t, h.run)
+}
+
+// spanOf returns for how long a job is harmed: 25 s, or as a variable says.
+func spanOf(t *testing.T, variable string) time.Duration {
+	t.Helper()
+	text := os.Getenv(variable)
+	if text == "" {
+		return 25 * time.Second
+	}
+	span, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return span
+}
+
+// seeded returns random numbers of ELASTIC_SEED, or of a new seed, which it prints.
+func seeded(t *testing.T) *rand.Rand {
+	t.Helper()
+	seed := uint64(time.Now().UnixNano())
+	if text := os.Getenv("ELASTIC_SEED"); text != "" {
+		seed, _ = strconv.ParseUint(text, 10, 64)
+	}
+	t.Logf("ELASTIC_SEED=%d", seed)
+	return rand.New(rand.NewPCG(seed, 1))
+}
+
+// lesson is a training of examples/elastic, and the last line of one rank alone.
+type lesson struct {
+	argv []string
+	want []string // line, accuracy, steps
+}
+
+// learn returns a training that takes at least span.
+func learn(t *testing.T, span time.Duration) lesson {
+	t.Helper()
+	const pause = 50 * time.Millisecond
+	passes := strconv.Itoa(max(int(span/pause/15), 10)) // of 15 steps
+	argv := []string{command.Binary("elastic"), "--data", root + "/examples/mnist/data", "--passes", passes}
+	want := learned.FindStringSubmatch(command.Start(t, nil, append([]string{"-np", "1"}, argv...)...).Want(0).Out.String())
+	if want == nil {
+		t.Fatal("one rank has learned nothing")
+	}
+	return lesson{append(argv, "--pause", pause.String()), want}
+}
+
+// judge checks that a job that has ended learned as much in as many steps as one rank alone, and that nothing is left.
+func (l lesson) judge(t *testing.T, r *command.Run) {
+	t.Helper()
+	ends := learned.FindAllStringSubmatch(r.Out.String(), -1)
+	reference, _ := strconv.ParseFloat(l.want[1], 64)
 	for _, end := range ends {
-		if got, err := strconv.ParseFloat(end[1], 64); err != nil || got < reference-0.5 || got > reference+0.5 || end[2] != want[2] {
-			t.Errorf("%q, and one rank alone %q", end[0], want[0])
+		if got, err := strconv.ParseFloat(end[1], 64); err != nil || got < reference-0.5 || got > reference+0.5 || end[2] != l.want[2] {
+			t.Errorf("%q, and one rank alone %q", end[0], l.want[0])
 		}
 	}
 	if len(ends) == 0 {
-		t.Errorf("no rank has come to an end:\n%s\n%s", golden.Clip(h.run.Out.String()), golden.Clip(h.run.Err.String()))
+		t.Errorf("no rank has come to an end:\n%s\n%s", golden.Clip(r.Out.String()), golden.Clip(r.Err.String()))
 	}
-	h.run.NothingLeft(10 * time.Second)
+	r.NothingLeft(10 * time.Second)
 }
 
 func awaitOutput(t *testing.T, r *command.Run, text string) {

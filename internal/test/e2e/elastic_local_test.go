@@ -48,7 +48,7 @@ func testElasticLocalGuardIsKilled(t *testing.T) {
 	r := command.Start(t, nil, append([]string{"-np", "2", "--min-np", "1", "-H", "localhost:2"}, elasticRank(t, 60)...)...)
 	first := awaitEpoch(t, r, 1, 2, 20*time.Second)
 	agent := agentOf(t, first[1].pid)
-	for _, pid := range []int{parentOf(t, agent), agent} {
+	for _, pid := range []int{parent(agent), agent} {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
 	r.Want(125, "host localhost: ", "no rank that has the job's state is left").NothingLeft(5 * time.Second)
@@ -82,11 +82,9 @@ func testElasticAgentIsKilled(t *testing.T) {
 // agentOf returns the agent of a process.
 func agentOf(t *testing.T, pid int) int {
 	t.Helper()
-	for ; pid > 1; pid = parentOf(t, pid) {
-		if strings.Contains(command.ProcFile(pid, "cmdline"), "__serve") {
-			return pid
-		}
+	agent := serving(pid)
+	if agent == 0 {
+		t.Fatal("the process has no agent")
 	}
-	t.Fatal("the process has no agent")
-	return 0
+	return agent
 }

@@ -25,7 +25,7 @@ func TestElastic(t *testing.T) {
 			"agent stands still": testElasticAgentStandsStill, "ends": testElasticEnds, "max-restarts": testMaxRestarts,
 			"plain program": testElasticJobOfPlainProgram, "chaos": testElasticChaos,
 			"output": testElasticOutput, "local guard is killed": testElasticLocalGuardIsKilled,
-			"agent is killed": testElasticAgentIsKilled,
+			"agent is killed": testElasticAgentIsKilled, "storm": testElasticStorm,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -236,8 +236,8 @@ func testElasticAgentStandsStill(t *testing.T) {
 	r.NothingLeft(10 * time.Second)
 }
 
-func parentOf(t *testing.T, pid int) int {
-	t.Helper()
+// parent returns a process's parent, or 0 if it has ended.
+func parent(pid int) int {
 	for line := range strings.Lines(command.ProcFile(pid, "status")) {
 		if text, is := strings.CutPrefix(line, "PPid:"); is {
 			parent, _ := strconv.Atoi(strings.TrimSpace(text))
