@@ -44,6 +44,7 @@ type (
 // Hosts and sessions with their agents. See package session.
 type (
 	Host            = session.Host
+	Roster          = session.Roster
 	Local           = session.Local
 	Executable      = session.Executable
 	RefusedError    = session.RefusedError

@@ -123,7 +123,7 @@ func (j *elasticJob) live(ctx context.Context, p *elasticProcess, at hostfile.Ho
 	}
 	_, local := conn.Host.(Local)
 	j.post(processUp{p, s, local, port})
-	err = j.read(s)
+	err = j.opts.Roster.During(s, j.read)
 	s.Close()
 	j.post(processDown{p, err})
 }

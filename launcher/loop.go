@@ -263,6 +263,8 @@ func (l *loop) frame(s *session.Session, f wire.Frame) error {
 		return wire.Handle(f, func(p wire.Put) error { return l.store.Put(p.Key, p.Value) })
 	case wire.TypeGet:
 		return wire.Handle(f, func(g wire.Get) error { return s.Get(l.life, l.store, g) })
+	case wire.TypeTell:
+		return s.Told(f)
 	case wire.TypeSuspended:
 		l.post(reported{s, suspended{}})
 		return nil

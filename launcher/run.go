@@ -25,7 +25,7 @@ func (j *job) stream() {
 // listen reads an agent's frames until its session ends.
 func (j *job) listen(s *session.Session) {
 	defer s.EndInput()
-	err := j.read(s)
+	err := j.opts.Roster.During(s, j.read)
 	if err != nil {
 		j.post(core.HostLost{Host: s.Index, Err: err})
 	}

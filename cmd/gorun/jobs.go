@@ -30,7 +30,7 @@ type jobsIO struct {
 
 // newJobs returns the commands about running jobs.
 func newJobs(io jobsIO) []*cobra.Command {
-	return []*cobra.Command{newPs(io), newLogs(io), newAttach(io), newWait(io), newKill(io)}
+	return []*cobra.Command{newPs(io), newLogs(io), newAttach(io), newWait(io), newKill(io), newExec(io)}
 }
 
 // oneJob makes a command take the id or name of a job, and complete it.
@@ -41,20 +41,24 @@ func oneJob(cmd *cobra.Command) *cobra.Command {
 		}
 		return nil
 	}
-	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
-		if len(args) == 0 {
-			found, _ := control.FindPlace(os.Getenv).List(context.Background(), cmd.Name() == "logs" || cmd.Name() == "wait")
-			for _, f := range found {
-				names = append(names, f.ID)
-				if f.Name != "" {
-					names = append(names, f.Name)
-				}
-			}
-		}
-		return names, cobra.ShellCompDirectiveNoFileComp
-	}
+	cmd.ValidArgsFunction = completeJobs
 	cmd.Flags().SortFlags = false
 	return cmd
+}
+
+// completeJobs completes the first word with ids and names.
+func completeJobs(cmd *cobra.Command, args []string, _ string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	found, _ := control.FindPlace(os.Getenv).List(context.Background(), cmd.Name() == "logs" || cmd.Name() == "wait")
+	for _, f := range found {
+		names = append(names, f.ID)
+		if f.Name != "" {
+			names = append(names, f.Name)
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
 func newPs(io jobsIO) *cobra.Command {
@@ -148,23 +152,64 @@ func newWait(io jobsIO) *cobra.Command {
 }
 
 func newKill(io jobsIO) *cobra.Command {
-	signal := "TERM"
+	signal, ranks := "TERM", new(settings.Ranks)
 	cmd := oneJob(&cobra.Command{
 		Use:   "kill [flags] JOB",
-		Short: "Stop a running job",
+		Short: "Stop a running job, or signal its ranks",
 		Long: `kill stops a job as a signal to its gorun does: TERM, INT and HUP end it with the grace of --grace, KILL at once. It
-does not wait for the end: gorun wait does.`,
+does not wait for the end: gorun wait does. Other signals go to the process groups of all ranks, and with --rank any
+signal goes to those of some. A rank that such a signal ends has failed, and the job with it.`,
 		Example: `  gorun kill g7k2
-  gorun kill --signal KILL train`,
+  gorun kill --signal KILL train
+  gorun kill --signal USR1 --rank 3 train`,
 	})
-	cmd.Flags().StringVar(&signal, "signal", signal, "TERM, INT, HUP or KILL, or its number")
+	cmd.Flags().StringVar(&signal, "signal", signal, "a signal by name or number")
+	cmd.Flags().Var(ranks, "rank", "only these ranks: 3, 0,8-11")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		number, err := signalNumber(signal)
 		if err != nil {
 			return err
 		}
-		return jobs.Kill(cmd.Context(), control.FindPlace(os.Getenv), args[0], number)
+		return jobs.Kill(cmd.Context(), control.FindPlace(os.Getenv), args[0], number, *ranks)
 	}
+	return cmd
+}
+
+func newExec(io jobsIO) *cobra.Command {
+	rank, host := 0, ""
+	cmd := &cobra.Command{
+		Use:   "exec [flags] JOB COMMAND [ARGUMENTS]",
+		Short: "Run a command where a rank of a running job runs",
+		Long: `exec runs a command on the host of a rank, in the rank's environment and directory, over the connection that the job
+has already. It has a terminal if gorun has one. No shell reads its words. The exit code is the command's. It ends with
+the job, and with this gorun.`,
+		Example: `  gorun exec g7k2 nvidia-smi
+  gorun exec --rank 3 train bash
+  gorun exec --host f2 train sh -c 'df -h $TMPDIR'`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) < 2 {
+				return usage.Errorf("for example gorun exec --rank 3 g7k2 bash", "gorun exec takes a job and a command")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			what := control.Exec{Rank: rank, Host: host}
+			if host != "" {
+				what.Rank = -1
+			}
+			for _, word := range args[1:] {
+				what.Argv = append(what.Argv, []byte(word))
+			}
+			*io.code, err = jobs.Exec(cmd.Context(), control.FindPlace(os.Getenv), args[0], what, io.in, io.out, io.errs, io.console)
+			return err
+		},
+	}
+	cmd.ValidArgsFunction = completeJobs
+	cmd.Flags().SetInterspersed(false)
+	cmd.Flags().SortFlags = false
+	cmd.Flags().IntVar(&rank, "rank", 0, "the rank whose host, environment and directory it gets")
+	cmd.Flags().StringVar(&host, "host", "", "a host by its name in the job, instead of a rank")
+	cmd.MarkFlagsMutuallyExclusive("rank", "host")
 	return cmd
 }
 

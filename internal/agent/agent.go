@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/gorun/gorun/internal/agent/errand"
 	"github.com/gorun/gorun/internal/agent/link"
 	"github.com/gorun/gorun/internal/agent/seat"
 	"github.com/gorun/gorun/internal/agent/services"
@@ -56,6 +57,7 @@ type agent struct {
 	job     wire.Job
 	progs   []program
 	serves  *services.Services
+	errands *errand.Desk
 	// addresses are this host's.
 	addresses []wire.Address
 	procs     *processes
@@ -89,6 +91,10 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, opts Options) error
 	}
 	a.cage = contain.Open(a.guard)
 	a.procs = newProcesses(a.cage, func(rank int, status syscall.WaitStatus, used syscall.Rusage, asked bool) {
+		if rank < 0 {
+			a.errands.Exited(rank, status)
+			return
+		}
 		event := exitEvent(rank, status, used)
 		event.early = !asked
 		event.mpi, event.code, event.signal = a.serves.MPIEnd(rank, event.code, event.signal)
@@ -109,6 +115,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, opts Options) error
 		a.removeCage()
 		return err
 	}
+	a.errands = errand.New(a.out, a.errandHost())
 	err = a.run(ctx, frames)
 	if !a.core.lost { // otherwise services may block for ever on a launcher that reads nothing: the process ends now
 		a.close()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/gorun/gorun/internal/agent/errand"
 	"github.com/gorun/gorun/internal/contain"
 	"github.com/gorun/gorun/internal/wire"
 )
@@ -11,6 +12,7 @@ import (
 // finish kills what the ranks left behind and reports done.
 func (a *agent) finish() error {
 	close(a.ended)
+	a.errands.Close()
 	a.procs.leave()
 	limit := sweepTime
 	if a.core.killed { // this is not the first kill
@@ -30,7 +32,19 @@ func (a *agent) finish() error {
 	a.discard()
 	a.cutOutput()
 	a.wg.Wait()
+	a.errands.Wait()
 	return errors.Join(unkillable(left), a.out.SendMessage(wire.TypeDone, doneOf(left)))
+}
+
+// errandHost is what errands need.
+func (a *agent) errandHost() errand.Host {
+	h := errand.Host{Ready: a.started, Signal: a.procs.pass, PID: a.procs.pid, Find: findProgram, Start: func(p errand.Process) error {
+		return a.procs.start(startRequest{rank: p.Key, path: p.Path, argv: p.Argv, env: p.Env, dir: p.Dir, files: p.Files, terminal: p.Terminal})
+	}}
+	for _, r := range a.job.Ranks {
+		h.Ranks = append(h.Ranks, r.Rank)
+	}
+	return h
 }
 
 // doneOf is the last report of a host.

@@ -42,6 +42,7 @@ type startRequest struct {
 	dir       string
 	files     []uintptr
 	cpus      topology.Set // that the rank is bound to; nil: all that the agent may use
+	terminal  bool         // file 0 becomes its controlling terminal
 	answer    chan error
 }
 
@@ -96,7 +97,7 @@ func (p *processes) fork(r startRequest) error {
 	}
 	p.mu.Lock() // reaping must not see the pid before the table does
 	defer p.mu.Unlock()
-	sys := &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+	sys := &syscall.SysProcAttr{Setsid: true, Setctty: r.terminal, Pdeathsig: syscall.SIGKILL}
 	p.cage.Attach(sys)
 	pid, err := syscall.ForkExec(r.path, r.argv, &syscall.ProcAttr{Dir: r.dir, Env: r.env, Files: r.files, Sys: sys})
 	if err != nil {
@@ -140,6 +141,25 @@ func (p *processes) signal(rank int, sig syscall.Signal) {
 		p.asked[rank] = p.asked[rank] || ((sig == syscall.SIGTERM || sig == syscall.SIGKILL) && !contain.Ending(pid))
 		_ = syscall.Kill(-pid, sig)
 	}
+}
+
+// pass sends sig as signal does, without a claim that gorun ended the rank.
+func (p *processes) pass(rank int, sig syscall.Signal) (running bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	pid, running := p.pids[rank]
+	if running {
+		_ = syscall.Kill(-pid, sig)
+	}
+	return running
+}
+
+// pid returns the process of a rank that runs.
+func (p *processes) pid(rank int) (pid int, running bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	pid, running = p.pids[rank]
+	return pid, running
 }
 
 // ending lists the ranks that have ended and are not reaped.

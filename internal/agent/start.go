@@ -233,6 +233,8 @@ func (a *agent) frame(f wire.Frame) error {
 		return a.serves.Frame(f)
 	case wire.TypeInterrupt, wire.TypeFenced, wire.TypeValue:
 		return a.serves.Frame(f)
+	case wire.TypeAsk, wire.TypeTell:
+		return a.errands.Frame(f)
 	case wire.TypeStdin:
 		return a.input(f.Payload)
 	case wire.TypeCredit:

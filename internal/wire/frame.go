@@ -9,7 +9,7 @@ import (
 )
 
 // Protocol is the version of this format. Both sides must have the same.
-const Protocol = 5
+const Protocol = 6
 
 const (
 	// MaxData caps the payload of a bulk frame.
@@ -66,6 +66,8 @@ const (
 	TypeWaiting                   // A: another launch changes the copy of the folder
 	TypeWant                      // A: Want, files of the folder that the host lacks
 	TypeStaged                    // A: Staged, the host has the folder
+	TypeAsk                       // L: Ask, which begins an errand
+	TypeTell                      // L, A: a Tell and its bytes, of the errand that the stream numbers
 	typeEnd
 )
 
@@ -73,7 +75,7 @@ func (t Type) String() string {
 	names := [...]string{"hello", "heartbeat", "job", "ready", "refuse", "start", "output", "stdin", "credit", "exit",
 		"stop", "signal", "abort", "lost", "put", "get", "value", "fence", "fenced", "done",
 		"suspend", "resume", "suspended", "failing", "note", "epoch", "interrupt", "park", "joined", "program",
-		"list GPUs", "GPUs", "folder", "waiting", "want", "staged"}
+		"list GPUs", "GPUs", "folder", "waiting", "want", "staged", "ask", "tell"}
 	if t == 0 || t >= typeEnd {
 		return fmt.Sprintf("type %d", uint8(t))
 	}
@@ -82,7 +84,7 @@ func (t Type) String() string {
 
 func (t Type) maxPayload() int {
 	switch t {
-	case TypeOutput, TypeStdin, TypeProgram, TypeFolder:
+	case TypeOutput, TypeStdin, TypeProgram, TypeFolder, TypeTell:
 		return MaxData
 	case TypeHello:
 		return MaxHello

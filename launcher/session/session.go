@@ -42,21 +42,22 @@ const AgentCommand = "__agent"
 
 // Session is the launcher's connection to one agent, through one command on one host.
 type Session struct {
-	Index  int // of the host in the plan
-	Host   *plan.Host
-	Conn   Host
-	Hello  wire.Hello
-	Frames *wire.Reader
-	Out    *outbox
-	Input  *wire.Credit // for standard input; nil: none of the ranks reads it
-	stdin  *io.PipeWriter
-	stdout *io.PipeReader
-	stderr *tail
-	Cancel context.CancelFunc
-	ended  chan struct{} // closed when the command has ended with runErr
-	runErr error
-	seen   record
-	gets   atomic.Int64 // requests that wait for keys
+	Index   int // of the host in the plan
+	Host    *plan.Host
+	Conn    Host
+	Hello   wire.Hello
+	Frames  *wire.Reader
+	Out     *outbox
+	Input   *wire.Credit // for standard input; nil: none of the ranks reads it
+	stdin   *io.PipeWriter
+	stdout  *io.PipeReader
+	stderr  *tail
+	Cancel  context.CancelFunc
+	ended   chan struct{} // closed when the command has ended with runErr
+	runErr  error
+	seen    record
+	gets    atomic.Int64 // requests that wait for keys
+	errands errands
 
 	Contained string // the agent's description of its cage
 	GPUs      string // the agent's description of its GPUs

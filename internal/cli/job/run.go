@@ -94,7 +94,8 @@ func launch(ctx context.Context, o *settings.Options, where hosts.Selection, pla
 	}
 	defer steps.Close()
 	steps.Plan(plan, opts.Programs)
-	shared, err := share(o, plan, opts.Programs, requests, io, console)
+	opts.Roster = &launcher.Roster{}
+	shared, err := share(o, plan, opts.Programs, requests, opts.Roster, io, console)
 	if err != nil {
 		return 0, err
 	}

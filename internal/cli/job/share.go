@@ -26,7 +26,7 @@ type shared struct {
 }
 
 // share makes the job's socket. A job with a terminal goes on without one; a detached job does not.
-func share(o *settings.Options, plan launcher.Plan, programs []launcher.Program, requests *ui.Requests, io Streams, console *ui.UI) (*shared, error) {
+func share(o *settings.Options, plan launcher.Plan, programs []launcher.Program, requests *ui.Requests, roster *launcher.Roster, io Streams, console *ui.UI) (*shared, error) {
 	if o.Control.Off {
 		return nil, nil
 	}
@@ -40,7 +40,7 @@ func share(o *settings.Options, plan launcher.Plan, programs []launcher.Program,
 	}
 	failed := func(err error) { console.Warningf("keeping the job's output for gorun logs stopped: %v", err) }
 	server, err := control.Open(control.Options{Place: control.FindPlace(os.Getenv), Job: describe(o, plan, programs, io),
-		Actions: control.Actions{Stop: stop}, Failed: failed})
+		Actions: control.Actions{Stop: stop, Talk: talks{roster}.talk}, Failed: failed})
 	switch {
 	case err != nil && io.Waiting != nil:
 		return nil, usage.Errorf("set XDG_STATE_HOME to a folder of yours on a local disk", "detach the job: %w", err)

@@ -39,11 +39,19 @@ func codeOf(j control.Job, console *ui.UI) (int, error) {
 	return *j.Code, nil
 }
 
-// Kill asks for the end of a job.
-func Kill(ctx context.Context, place control.Place, name string, signal syscall.Signal) error {
+// Kill asks for the end of a job by TERM, INT, HUP or KILL, or sends another signal to its ranks. With ranks it sends any signal to these
+// alone.
+func Kill(ctx context.Context, place control.Place, name string, signal syscall.Signal, ranks [][2]int) error {
 	f, err := running(ctx, place, name)
 	if err != nil {
 		return err
+	}
+	some, err := each(ranks, f.Job)
+	if err != nil {
+		return err
+	}
+	if len(some) > 0 {
+		return send(ctx, f, signal, some)
 	}
 	stop := control.Stop{Signal: int(signal)}
 	switch signal {
@@ -51,10 +59,31 @@ func Kill(ctx context.Context, place control.Place, name string, signal syscall.
 	case syscall.SIGKILL:
 		stop = control.Stop{Signal: int(syscall.SIGTERM), Now: true}
 	default:
-		return usage.Errorf("TERM and INT stop it with the grace, KILL without", "kill %s: a job is not stopped by signal %d", f.ID, signal)
+		return send(ctx, f, signal, nil)
 	}
 	if err := f.Client.Stop(ctx, stop); err != nil {
 		return fmt.Errorf("stop job %s: %w", f.ID, err)
+	}
+	return nil
+}
+
+// each returns the ranks of a set.
+func each(ranks [][2]int, job control.Job) (all []int, err error) {
+	for _, part := range ranks {
+		if part[1] >= job.Size {
+			return nil, usage.Errorf(fmt.Sprintf("this job's ranks go from 0 to %d", job.Size-1), "job %s has no rank %d", job.ID, part[1])
+		}
+		for rank := part[0]; rank <= part[1]; rank++ {
+			all = append(all, rank)
+		}
+	}
+	return all, nil
+}
+
+// send sends a signal to ranks; none: all.
+func send(ctx context.Context, f control.Found, signal syscall.Signal, ranks []int) error {
+	if err := f.Client.Post(ctx, "/v1/signal", control.Signal{Signal: int(signal), Ranks: ranks}); err != nil {
+		return fmt.Errorf("signal the ranks of job %s: %w", f.ID, err)
 	}
 	return nil
 }

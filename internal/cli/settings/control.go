@@ -15,7 +15,7 @@ type Control struct {
 }
 
 func (c *Control) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&c.Name, "name", "", "name of the job for gorun ps, logs, attach, kill and wait")
+	flags.StringVar(&c.Name, "name", "", "name of the job for gorun ps, logs, attach, exec and the like")
 	flags.BoolVar(&c.Detach, "detach", false, "run the job in the background, print its id, and keep its output for gorun logs")
 	flags.BoolVar(&c.Off, "no-control", false, "make no socket by which gorun ps and its like find the job")
 }

@@ -1,0 +1,280 @@
+package session
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/gorun/gorun/internal/wire"
+)
+
+// Roster holds the sessions whose ranks run, for those who want something of hosts beside the job. A nil Roster takes none. It is safe for
+// concurrent use.
+type Roster struct {
+	mu       sync.Mutex
+	sessions []*Session
+}
+
+// During holds a session while run reads it, and then ends its errands.
+func (r *Roster) During(s *Session, run func(*Session) error) error {
+	if r == nil {
+		return run(s)
+	}
+	r.mu.Lock()
+	r.sessions = append(r.sessions, s)
+	r.mu.Unlock()
+	defer func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.sessions = slices.DeleteFunc(r.sessions, func(other *Session) bool { return other == s })
+		s.errands.close()
+	}()
+	return run(s)
+}
+
+// Of returns the session of a rank, or nil.
+func (r *Roster) Of(rank int) *Session {
+	return r.find(func(s *Session) bool { return s.Owns(rank) })
+}
+
+// On returns a session with a host, or nil.
+func (r *Roster) On(host string) *Session {
+	return r.find(func(s *Session) bool { return s.Host.Name == host })
+}
+
+func (r *Roster) find(is func(*Session) bool) *Session {
+	for _, s := range r.All() {
+		if is(s) {
+			return s
+		}
+	}
+	return nil
+}
+
+// All returns all sessions.
+func (r *Roster) All() []*Session {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.sessions)
+}
+
+// errands are the errands of a session.
+type errands struct {
+	mu     sync.Mutex
+	last   uint32
+	open   map[uint32]*Errand
+	closed bool
+}
+
+// Errand is something that a host does beside the job. It is safe for concurrent use.
+type Errand struct {
+	session *Session
+	id      uint32
+	input   *wire.Credit
+
+	mu     sync.Mutex
+	tells  []tell
+	unpaid int           // the cost of output whose credit was not returned
+	more   chan struct{} // has an element when there are tells, or it is over
+	over   error         // why there are no more; nil: there may be
+}
+
+type tell struct {
+	what wire.Tell
+	data []byte
+}
+
+var errHostGone = errors.New("the host's ranks have ended, or the host was lost")
+
+// Ask begins an errand. ask needs no ID. The caller closes it.
+func (s *Session) Ask(ask wire.Ask) (*Errand, error) {
+	s.errands.mu.Lock()
+	defer s.errands.mu.Unlock()
+	if s.errands.closed {
+		return nil, errHostGone
+	}
+	if s.errands.open == nil {
+		s.errands.open = map[uint32]*Errand{}
+	}
+	if len(s.errands.open) >= maxErrands {
+		return nil, fmt.Errorf("%s: %d requests are open already", s.Host.Name, maxErrands)
+	}
+	s.errands.last++
+	ask.ID = s.errands.last
+	e := &Errand{session: s, id: ask.ID, input: wire.NewCredit(), more: make(chan struct{}, 1)}
+	s.errands.open[ask.ID] = e
+	s.Out.SendMessage(wire.TypeAsk, ask)
+	return e, nil
+}
+
+// maxErrands bounds the errands of a session at a time, below the agent's bound: it learns later of an end.
+const maxErrands = 32
+
+// Told takes a tell of the agent.
+func (s *Session) Told(f wire.Frame) error {
+	what, data, err := f.Tell()
+	if err != nil {
+		return err
+	}
+	s.errands.mu.Lock()
+	e, known := s.errands.open[f.Stream], f.Stream > 0 && f.Stream <= s.errands.last
+	s.errands.mu.Unlock()
+	switch {
+	case !known:
+		return &wire.FormatError{Reason: fmt.Sprintf("tell of errand %d, which was not begun", f.Stream)}
+	case e == nil:
+		return nil // it was closed
+	}
+	return e.told(what, data)
+}
+
+func (e *Errand) told(what wire.Tell, data []byte) error {
+	if what == wire.TellCredit {
+		n, err := (wire.Frame{Type: wire.TypeCredit, Payload: data}).Credit()
+		if err != nil {
+			return err
+		}
+		return e.input.Add(n)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch what {
+	case wire.TellOut, wire.TellErr:
+		if e.unpaid += wire.Cost(len(data)); e.unpaid > wire.Window {
+			return &wire.FormatError{Reason: "output of an errand beyond its credit"}
+		}
+	case wire.TellEnd:
+	default:
+		return &wire.FormatError{Reason: fmt.Sprintf("the agent told %d of an errand", what)}
+	}
+	if e.over == nil {
+		e.tells = append(e.tells, tell{what, slices.Clone(data)})
+		e.wake()
+	}
+	return nil
+}
+
+func (e *Errand) wake() {
+	select {
+	case e.more <- struct{}{}:
+	default:
+	}
+}
+
+// Next returns the next tell: wire.TellOut, wire.TellErr or wire.TellEnd, which is the last. Only one goroutine may call it.
+func (e *Errand) Next(ctx context.Context) (what wire.Tell, data []byte, err error) {
+	for {
+		e.mu.Lock()
+		if len(e.tells) > 0 {
+			t := e.tells[0]
+			e.tells = e.tells[1:]
+			if t.what != wire.TellEnd {
+				cost := wire.Cost(len(t.data))
+				e.unpaid -= cost
+				e.send(wire.TellCredit, binary.BigEndian.AppendUint32(nil, uint32(cost)))
+			}
+			e.mu.Unlock()
+			return t.what, t.data, nil
+		}
+		err = e.over
+		e.mu.Unlock()
+		if err != nil {
+			return 0, nil, err
+		}
+		select {
+		case <-e.more:
+		case <-ctx.Done():
+			return 0, nil, context.Cause(ctx)
+		}
+	}
+}
+
+// Result waits for the end of the errand and returns its standard output, of at most limit bytes.
+func (e *Errand) Result(ctx context.Context, limit int) (out []byte, err error) {
+	for {
+		what, data, err := e.Next(ctx)
+		switch {
+		case err != nil:
+			return nil, err
+		case what == wire.TellOut && len(out)+len(data) > limit:
+			return nil, fmt.Errorf("%s: an answer of more than %d bytes", e.session.Host.Name, limit)
+		case what == wire.TellOut:
+			out = append(out, data...)
+		case what == wire.TellEnd:
+			end, err := ParseEnd(data)
+			if err == nil && end.Error != "" {
+				err = fmt.Errorf("%s: %s", e.session.Host.Name, end.Error)
+			}
+			return out, err
+		}
+	}
+}
+
+// ParseEnd reads the bytes of a wire.TellEnd, which come from a host.
+func ParseEnd(data []byte) (end wire.ErrandEnd, err error) {
+	err = json.Unmarshal(data, &end)
+	end.Code, end.Error = max(0, min(end.Code, 255)), Clean(end.Error)
+	return end, err
+}
+
+func (e *Errand) send(what wire.Tell, data []byte) {
+	e.session.Out.send(wire.TypeTell, e.id, append([]byte{byte(what)}, data...))
+}
+
+// Input sends bytes to standard input when there is credit; none: its end.
+func (e *Errand) Input(data []byte) error {
+	for first := true; first || len(data) > 0; first = false {
+		n := e.input.Take(min(max(len(data), 1), wire.MaxTell))
+		if n == 0 {
+			return errHostGone
+		}
+		piece := data[:min(n, len(data))]
+		if len(piece) < n {
+			_ = e.input.Add(n - len(piece))
+		}
+		e.send(wire.TellIn, piece)
+		data = data[len(piece):]
+	}
+	return nil
+}
+
+// Resize changes the size of the errand's terminal.
+func (e *Errand) Resize(t wire.Terminal) {
+	if text, err := json.Marshal(t); err == nil {
+		e.send(wire.TellSize, text)
+	}
+}
+
+// Close ends the errand.
+func (e *Errand) Close() {
+	e.session.errands.mu.Lock()
+	_, open := e.session.errands.open[e.id]
+	delete(e.session.errands.open, e.id)
+	e.session.errands.mu.Unlock()
+	if open {
+		e.send(wire.TellEnd, nil)
+	}
+	e.end()
+}
+
+// end lets Next and Input return.
+func (e *Errand) end() {
+	e.input.Close()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.over = errHostGone
+	e.wake()
+}
+
+func (all *errands) close() {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.closed = true
+	for _, e := range all.open {
+		e.end()
+	}
+}

@@ -1,0 +1,111 @@
+package session
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/launcher/plan"
+)
+
+// newAsked returns a session whose agent reads everything, and one errand.
+func newAsked(t *testing.T) (*Session, *Errand) {
+	t.Helper()
+	s := &Session{Host: &plan.Host{Host: hostfile.Host{Name: "f1"}, Ranks: []plan.Rank{{Rank: 3}}}, Out: newOutbox(wire.NewWriter(io.Discard))}
+	t.Cleanup(s.Out.close)
+	e, err := s.Ask(wire.Ask{Kind: wire.AskExec})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, e
+}
+
+func tellFrame(errand uint32, what wire.Tell, data []byte) wire.Frame {
+	return wire.Frame{Type: wire.TypeTell, Stream: errand, Payload: append([]byte{byte(what)}, data...)}
+}
+
+// A host that breaks the rules of errands violates the protocol; one that answers an errand that was closed does not.
+func TestHostileTells(t *testing.T) {
+	for name, frames := range map[string][]wire.Frame{
+		"no kind":             {{Type: wire.TypeTell, Stream: 1}},
+		"unknown kind":        {tellFrame(1, 99, nil)},
+		"a launcher's kind":   {tellFrame(1, wire.TellIn, []byte("x"))},
+		"an unknown errand":   {tellFrame(2, wire.TellOut, nil)},
+		"errand 0":            {tellFrame(0, wire.TellOut, nil)},
+		"credit from nowhere": {tellFrame(1, wire.TellCredit, binary.BigEndian.AppendUint32(nil, 100))},
+		"short credit":        {tellFrame(1, wire.TellCredit, []byte{1})},
+		"too much output":     manyTells(5, 60<<10),
+		"many small frames":   manyTells(2000, 0),
+	} {
+		s, _ := newAsked(t)
+		var err error
+		for _, f := range frames {
+			err = errors.Join(err, s.Told(f))
+		}
+		if malformed := new(wire.FormatError); !errors.As(err, &malformed) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	s, e := newAsked(t)
+	e.Close()
+	if err := s.Told(tellFrame(1, wire.TellOut, []byte("late"))); err != nil {
+		t.Error(err)
+	}
+}
+
+func manyTells(n, size int) (frames []wire.Frame) {
+	for range n {
+		frames = append(frames, tellFrame(1, wire.TellOut, make([]byte, size)))
+	}
+	return frames
+}
+
+func TestErrandResult(t *testing.T) {
+	s, e := newAsked(t)
+	for range 100 { // more than the window, since what is read returns credit
+		if err := s.Told(tellFrame(1, wire.TellOut, make([]byte, 10<<10))); err != nil {
+			t.Fatal(err)
+		}
+		if what, data, err := e.Next(t.Context()); what != wire.TellOut || len(data) != 10<<10 || err != nil {
+			t.Fatal(what, err)
+		}
+	}
+	for _, f := range []wire.Frame{tellFrame(1, wire.TellOut, []byte("out")), tellFrame(1, wire.TellErr, []byte("err")),
+		tellFrame(1, wire.TellEnd, []byte(`{"code":7,"error":"bad\u001b[31m"}`))} {
+		if err := s.Told(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, err := e.Result(t.Context(), 10)
+	if string(out) != "out" || err == nil || !strings.HasPrefix(err.Error(), "f1: bad") || strings.Contains(err.Error(), "\x1b") {
+		t.Errorf("%q, %v", out, err)
+	}
+}
+
+func TestErrandsEndWithTheirSession(t *testing.T) {
+	s, e := newAsked(t)
+	var r Roster
+	ended := make(chan error, 2)
+	err := r.During(s, func(*Session) error {
+		if r.Of(3) != s || r.Of(2) != nil || r.On("f1") != s || len(r.All()) != 1 {
+			t.Error("the session is not found")
+		}
+		go func() {
+			_, _, err := e.Next(context.Background())
+			ended <- err
+		}()
+		go func() { ended <- e.Input(make([]byte, 2*wire.Window)) }()
+		return nil
+	})
+	if err != nil || <-ended == nil || <-ended == nil {
+		t.Errorf("an errand goes on: %v", err)
+	}
+	if _, err := s.Ask(wire.Ask{}); err == nil || r.Of(3) != nil {
+		t.Error("an errand begins")
+	}
+}
