@@ -1,12 +1,16 @@
 package launcher
 
 import (
+	"context"
+
+	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/launcher/connect"
 	"github.com/gorun/gorun/launcher/core"
 	"github.com/gorun/gorun/launcher/output"
 	"github.com/gorun/gorun/launcher/plan"
 	"github.com/gorun/gorun/launcher/route"
 	"github.com/gorun/gorun/launcher/session"
+	"github.com/gorun/gorun/launcher/survey"
 )
 
 // Plans and their parts. Package plan makes them.
@@ -97,3 +101,24 @@ type FilesError = connect.FilesError
 
 // OutputError reports that the ranks' output cannot be saved where it should be.
 type OutputError = output.OutputError
+
+// What hosts say without a job. See package survey.
+type (
+	Checked = survey.Checked
+	GPUs    = survey.GPUs
+)
+
+// Check is [survey.Check] with opts' Dial, Exe, StartTimeout and Trace.
+func Check(ctx context.Context, hosts []hostfile.Host, opts Options) []Checked {
+	return survey.Check(ctx, hosts, opts.survey())
+}
+
+// Inventory is [survey.Inventory] with opts' Dial, Exe, StartTimeout, Trace and GPUProgram.
+func Inventory(ctx context.Context, hosts []hostfile.Host, opts Options) []GPUs {
+	return survey.Inventory(ctx, hosts, opts.survey())
+}
+
+func (o Options) survey() survey.Options {
+	o.setDefaults()
+	return survey.Options{Dial: o.Dial, Exe: o.Exe, StartTimeout: o.StartTimeout, Trace: o.Trace, GPUProgram: o.GPUProgram}
+}

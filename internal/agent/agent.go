@@ -15,6 +15,7 @@ import (
 
 	"github.com/gorun/gorun/internal/agent/errand"
 	"github.com/gorun/gorun/internal/agent/link"
+	"github.com/gorun/gorun/internal/agent/memory"
 	"github.com/gorun/gorun/internal/agent/seat"
 	"github.com/gorun/gorun/internal/agent/services"
 	"github.com/gorun/gorun/internal/contain"
@@ -183,7 +184,7 @@ func (a *agent) openServices() (err error) {
 // run is the agent's loop, from Ready to the end of its ranks.
 func (a *agent) run(ctx context.Context, frames *wire.Reader) error {
 	a.core = newCore(a.job.Grace)
-	a.core.heard, a.core.memory = a.now(), readMemory("/")
+	a.core.heard, a.core.memory = a.now(), memory.Read("/")
 	a.ticked = a.now()
 	a.procs.beginReaping()
 	parent := os.Getppid()
@@ -324,9 +325,9 @@ func (a *agent) abandon() {
 
 func exitEvent(rank int, status syscall.WaitStatus, used syscall.Rusage) eventExited {
 	e := eventExited{rank: rank, maxRSS: used.Maxrss << 10, cpu: time.Duration(used.Utime.Nano() + used.Stime.Nano())}
-	if mayLackMemory(status) {
-		memory := readMemory("/")
-		e.memory = &memory
+	if memory.MayLack(status) {
+		reading := memory.Read("/")
+		e.memory = &reading
 	}
 	if status.Signaled() {
 		e.signal, e.core = int(status.Signal()), status.CoreDump()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/agent/link"
+	"github.com/gorun/gorun/internal/agent/memory"
 	"github.com/gorun/gorun/internal/wire"
 )
 
@@ -37,8 +38,8 @@ type (
 		maxRSS         int64
 		cpu            time.Duration
 		mpi            wire.MPIEnd
-		early          bool           // it ended before a signal to end reached it
-		memory         *memoryReading // after an end that lack of memory may have caused, else nil
+		early          bool            // it ended before a signal to end reached it
+		memory         *memory.Reading // after an end that lack of memory may have caused, else nil
 	}
 	eventDrained struct{ rank int }             // one of a rank's output streams ended
 	eventStop    struct{ grace time.Duration }  // the launcher wants the job ended
@@ -96,10 +97,10 @@ type core struct {
 	killAt   time.Duration // when stopping
 	heard    time.Duration // the launcher's last frame
 	network  link.Monitor
-	still    bool          // the user has suspended the launcher, and with it the ranks
-	lapsed   string        // why the launcher counts as lost although its stream has not ended
-	memory   memoryReading // before the ranks
-	blamed   int64         // ranks that ran out of memory
+	still    bool           // the user has suspended the launcher, and with it the ranks
+	lapsed   string         // why the launcher counts as lost although its stream has not ended
+	memory   memory.Reading // before the ranks
+	blamed   int64          // ranks that ran out of memory
 }
 
 func newCore(grace time.Duration) *core {
@@ -177,7 +178,7 @@ func (c *core) exited(e eventExited, now time.Duration) []any {
 	exit := wire.Exit{Rank: e.rank, Code: e.code, Signal: e.signal, Core: e.core,
 		Stopped: stopped, Aborted: r.aborted, MPI: e.mpi, At: now, Failed: e.failed, MaxRSS: e.maxRSS, CPU: e.cpu}
 	if e.memory != nil && !stopped {
-		exit.OutOfMemory, exit.MemoryLimit = outOfMemory(c.memory, *e.memory, c.blamed, e.maxRSS)
+		exit.OutOfMemory, exit.MemoryLimit = memory.OutOfMemory(c.memory, *e.memory, c.blamed, e.maxRSS)
 		if exit.OutOfMemory != "" {
 			c.blamed++
 		}

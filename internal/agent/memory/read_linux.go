@@ -1,4 +1,4 @@
-package agent
+package memory
 
 import (
 	"os"
@@ -12,18 +12,18 @@ import (
 // noLimit is cgroup v1's number for no limit, rounded down to pages.
 const noLimit = 1 << 60
 
-// readMemory reads the kernel's counters about memory that ran out. root is /, or a copy of it.
-func readMemory(root string) memoryReading {
-	r := memoryReading{
-		kills: readCount(filepath.Join(root, "proc/vmstat"), "oom_kill"),
-		total: readCount(filepath.Join(root, "proc/meminfo"), "MemTotal:") << 10,
+// Read reads the kernel's counters about memory that ran out. root is /, or a copy of it.
+func Read(root string) Reading {
+	r := Reading{
+		Kills: readCount(filepath.Join(root, "proc/vmstat"), "oom_kill"),
+		Total: readCount(filepath.Join(root, "proc/meminfo"), "MemTotal:") << 10,
 	}
 	own, _ := os.ReadFile(filepath.Join(root, "proc/self/cgroup"))
 	mounts, _ := os.ReadFile(filepath.Join(root, "proc/self/mountinfo"))
 	for _, m := range contain.Mounts(string(mounts), "memory") {
 		for _, folder := range m.Folders(string(own)) {
 			if g, found := readGroup(m.V1, filepath.Join(root, folder)); found {
-				r.groups = append(r.groups, g)
+				r.Groups = append(r.Groups, g)
 			}
 		}
 	}
@@ -31,22 +31,22 @@ func readMemory(root string) memoryReading {
 }
 
 // readGroup reads one cgroup, if it counts memory: the topmost does not, and one without the controller.
-func readGroup(v1 bool, folder string) (g groupReading, found bool) {
+func readGroup(v1 bool, folder string) (g Group, found bool) {
 	file := func(name string) string { return filepath.Join(folder, name) }
 	if v1 {
 		if _, err := os.Stat(file("memory.oom_control")); err != nil {
 			return g, false
 		}
-		g = groupReading{limit: readNumber(file("memory.limit_in_bytes")), kills: readCount(file("memory.oom_control"), "oom_kill"), full: readNumber(file("memory.failcnt"))}
-		if g.limit >= noLimit {
-			g.limit = 0
+		g = Group{Limit: readNumber(file("memory.limit_in_bytes")), Kills: readCount(file("memory.oom_control"), "oom_kill"), Full: readNumber(file("memory.failcnt"))}
+		if g.Limit >= noLimit {
+			g.Limit = 0
 		}
 		return g, true
 	}
 	if _, err := os.Stat(file("memory.events")); err != nil {
 		return g, false
 	}
-	return groupReading{limit: readNumber(file("memory.max")), kills: readCount(file("memory.events"), "oom_kill"), full: readCount(file("memory.events"), "oom")}, true
+	return Group{Limit: readNumber(file("memory.max")), Kills: readCount(file("memory.events"), "oom_kill"), Full: readCount(file("memory.events"), "oom")}, true
 }
 
 // readNumber is the number in a file, and 0 for a word such as max.

@@ -1,4 +1,5 @@
-package launcher
+// Package survey asks hosts what they are without a job: whether an agent can start there, and which GPUs they have.
+package survey
 
 import (
 	"context"
@@ -12,6 +13,16 @@ import (
 	"github.com/gorun/gorun/launcher/session"
 )
 
+// Options are how hosts are reached.
+type Options struct {
+	Dial         func(ctx context.Context, h hostfile.Host) (session.Host, error)
+	Exe          session.Executable
+	StartTimeout time.Duration // until an agent has answered; 0: no limit
+	Trace        func(format string, args ...any)
+	// GPUProgram returns gorun-gpu, compressed, for a host that lacks it; empty: there is none. nil: it is never sent.
+	GPUProgram func() ([]byte, error)
+}
+
 // Checked is the result of checking one host.
 type Checked struct {
 	Host    hostfile.Host
@@ -21,11 +32,10 @@ type Checked struct {
 	Err     error         // nil: an agent of this build can be started there
 }
 
-// Check connects to all hosts side by side and starts an agent on each, as Run does, with opts' Dial, Exe,
-// StartTimeout and Trace. Nothing is left running. The answer is in the order of hosts.
+// Check connects to all hosts side by side and starts an agent on each. Nothing is left running. The answer is in the order of hosts.
 func Check(ctx context.Context, hosts []hostfile.Host, opts Options) []Checked {
 	checked := make([]Checked, len(hosts))
-	onAll(ctx, hosts, opts, func(ctx context.Context, i int, conn Host, stager *session.Stager) error {
+	onAll(ctx, hosts, opts, func(ctx context.Context, i int, conn session.Host, stager *session.Stager) error {
 		checked[i].Address = sshdAddress(conn)
 		s, err := stager.Agent(ctx, conn)
 		if err == nil {
@@ -41,9 +51,8 @@ func Check(ctx context.Context, hosts []hostfile.Host, opts Options) []Checked {
 
 // onAll connects to all hosts in parallel and calls look with each connection. It reports the outcome and duration for
 // every host to done, also for unreachable ones.
-func onAll(ctx context.Context, hosts []hostfile.Host, opts Options, look func(ctx context.Context, i int, conn Host, stager *session.Stager) error,
+func onAll(ctx context.Context, hosts []hostfile.Host, opts Options, look func(ctx context.Context, i int, conn session.Host, stager *session.Stager) error,
 	done func(i int, took time.Duration, err error)) {
-	opts.setDefaults()
 	if opts.StartTimeout > 0 {
 		late := fmt.Errorf("no answer within %v (--start-timeout)", opts.StartTimeout)
 		timed, cancel := context.WithTimeoutCause(ctx, opts.StartTimeout, late)
@@ -70,7 +79,7 @@ func onAll(ctx context.Context, hosts []hostfile.Host, opts Options, look func(c
 }
 
 // sshdAddress is the far end of a connection that knows it.
-func sshdAddress(conn Host) string {
+func sshdAddress(conn session.Host) string {
 	known, ok := conn.(interface{ RemoteAddr() net.Addr })
 	if !ok {
 		return ""

@@ -1,4 +1,4 @@
-package launcher
+package survey
 
 import (
 	"context"
@@ -16,11 +16,10 @@ type GPUs struct {
 	Err error // nil: the host was asked, and has these
 }
 
-// Inventory lists the GPUs of all hosts in parallel. Of opts it uses Dial, Exe, StartTimeout, Trace and GPUProgram, which it sends to
-// hosts with GPUs that lack it. It leaves nothing running, and no file but gorun. The result is in the order of hosts.
+// Inventory lists the GPUs of all hosts in parallel. Hosts with GPUs that lack gorun-gpu get it. It leaves nothing running, and no file but gorun. The result is in the order of hosts.
 func Inventory(ctx context.Context, hosts []hostfile.Host, opts Options) []GPUs {
 	all := make([]GPUs, len(hosts))
-	onAll(ctx, hosts, opts, func(ctx context.Context, i int, conn Host, stager *session.Stager) error {
+	onAll(ctx, hosts, opts, func(ctx context.Context, i int, conn session.Host, stager *session.Stager) error {
 		s, err := stager.Agent(ctx, conn)
 		if err != nil {
 			return err
