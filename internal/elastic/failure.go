@@ -2,6 +2,7 @@ package elastic
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"syscall"
 	"time"
@@ -11,12 +12,12 @@ import (
 
 const (
 	// A process that ends within quickTime of its start, with the same code as those started in its slot before it, will end so
-	// again: quickTimes in a row if it exits, quickSignals if a signal kills it, which others may send. Failures that are quickMemory
-	// apart are not in a row.
-	quickTime    = 30 * time.Second
-	quickTimes   = 3
-	quickSignals = 10
-	quickMemory  = 2 * time.Minute
+	// again: after quickTimes in a row before the job's first whole epoch. Later the program works, and others may have caused it:
+	// after provenTimes between which no other slot failed. Failures that are quickMemory apart are not in a row.
+	quickTime   = 30 * time.Second
+	quickTimes  = 3
+	provenTimes = 10
+	quickMemory = 2 * time.Minute
 )
 
 // quick counts consecutive early failures in a slot with the same code.
@@ -44,12 +45,14 @@ func (d *Driver) failed(p *process, f Failure) {
 		d.host(p.Host).owed[p.Local] = true
 		d.breakUp()
 	}
-	if f.Victim || d.phase.final() {
-		return
-	}
 	h := d.host(p.Host)
-	if d.cfg.Horovodrun {
+	switch {
+	case d.phase.final():
+		return
+	case d.cfg.Horovodrun: // any failure counts, as there
 		d.exclude(h)
+		return
+	case f.Victim:
 		return
 	}
 	if !d.cfg.Together && d.again(p, f.Code) {
@@ -86,6 +89,9 @@ func own(code int) bool {
 
 // again counts a failure in a slot, and reports whether it has recurred too often.
 func (d *Driver) again(p *process, code int) bool {
+	if d.lastWhole > 0 {
+		maps.DeleteFunc(d.quick, func(other Slot, _ quick) bool { return other != p.Slot })
+	}
 	if d.now-p.began >= quickTime || !own(code) {
 		delete(d.quick, p.Slot)
 		return false
@@ -99,8 +105,8 @@ func (d *Driver) again(p *process, code int) bool {
 	}
 	q.at = d.now
 	d.quick[p.Slot] = q
-	if code > wire.CodeSignalBase {
-		return q.times >= quickSignals
+	if d.lastWhole > 0 {
+		return q.times >= provenTimes
 	}
 	return q.times >= quickTimes
 }

@@ -94,7 +94,7 @@ func (w *world) finish(a End) {
 		w.Broken("code %d, with which nothing ended", a.Code)
 	case a.Code == 0 && w.Now < w.workEnd:
 		w.Broken("code 0 before the work was done")
-	case a.Code > 128 && !w.doomed && strings.Contains(a.Cause, "again and again"):
+	case len(w.joined) > 0 && a.Code > 128 && !w.doomed && strings.Contains(a.Cause, "again and again"):
 		w.Broken("code %d: %s", a.Code, a.Cause)
 	case a.Code != 0 && a.Cause == "":
 		w.Broken("code %d without a cause", a.Code)

@@ -157,7 +157,12 @@ func newStorm(seed uint64, tell bool) *world {
 	strike = func() {
 		h := w.hosts[w.dice.IntN(len(w.hosts))]
 		if len(h.procs) > 0 {
-			w.die(h.procs[w.dice.IntN(len(h.procs))], 0, w.signal())
+			p := h.procs[w.dice.IntN(len(h.procs))]
+			if signal := w.signal(); signal == 6 || signal == 11 { // as Go and many others end by them
+				w.die(p, 2, 0)
+			} else {
+				w.die(p, 0, signal)
+			}
 		}
 		if w.Now < w.calm {
 			w.After(5*time.Second, strike)
