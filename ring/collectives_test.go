@@ -245,3 +245,31 @@ func TestAllToAllToItself(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Slow messages make equal parts travel together, and slow bytes make them travel alone.
+func TestAllToAllByCost(t *testing.T) {
+	for _, network := range []string{"1s,10Gb/s", "1ns,1Mb/s"} {
+		for _, hosts := range [][]int{{1, 1, 1, 1, 1}, {2, 2}, {3, 3, 3}, {3, 1}} {
+			for _, order := range []string{"by host", "interleaved"} {
+				t.Run(fmt.Sprint(network, hosts, order), func(t *testing.T) {
+					l := layout{transport: "auto", hosts: hosts, more: []string{"RING_NETWORK=" + network}}
+					for _, n := range hosts {
+						l.size += n
+					}
+					join := func(t *testing.T) []*ring.Comm { return l.join(t, l.job(t)) }
+					if order == "interleaved" {
+						join = interleaved(join)
+					}
+					comms := join(t)
+					for _, n := range []int{0, 1, 100, 20_000} {
+						for _, what := range []string{"alltoall", "alltoall of unlike parts"} {
+							if err := ringtest.Each(len(comms), func(rank int) error { return checks()[what](comms[rank], n) }); err != nil {
+								t.Errorf("%s of %d: %v", what, n, err)
+							}
+						}
+					}
+				})
+			}
+		}
+	}
+}

@@ -65,7 +65,7 @@ func (c Cost) Clamp() Cost {
 }
 
 // Time returns how long a collective takes by an algorithm, and whether it can be done by it. Bytes
-// are those of the whole vector: of all parts of an all-gather or a reduce-scatter. Root matters
+// are those of the whole vector: of all parts of an all-gather, a reduce-scatter or an all-to-all. Root matters
 // where the collective has one.
 //
 // Bytes stream: a part is sent on while it is received. So a chain of hops costs its latencies, and the
@@ -105,6 +105,13 @@ func (c Cost) Time(k Kind, a Algorithm, members, bytes, root int) (ps int64, ok 
 		}
 	case Broadcast, Reduce:
 		return s.fromRoot(k, a, root)
+	case AllToAll:
+		switch a {
+		case Circulant:
+			return s.rounds*c.Alpha + s.relayed()*s.block*c.Slow, true
+		case Ring:
+			return (s.n - 1) * (c.Alpha + s.block*c.Slow), true
+		}
 	}
 	return 0, false
 }
@@ -139,6 +146,15 @@ func (s sizes) halving(perByte, slow int64) int64 {
 	return t
 }
 
+// relayed is how many blocks a member sends in an all-to-all whose blocks travel in hops: a hop for each bit of
+// their distances.
+func (s sizes) relayed() (blocks int64) {
+	for hop := int64(1); hop < s.n; hop *= 2 {
+		blocks += s.n/(2*hop)*hop + max(0, s.n%(2*hop)-hop)
+	}
+	return blocks
+}
+
 // circle is the time of n-1 hops around the ring, in so many flows.
 func (s sizes) circle(perByte, flows int64) int64 {
 	return (s.n-2)*s.hop(perByte, flows) + flows*s.Alpha + s.block*perByte
@@ -149,10 +165,13 @@ func (s sizes) hop(perByte, flows int64) int64 {
 	return max(flows*s.Alpha, flows*s.Overhead+s.block*s.Slow, s.block*perByte)
 }
 
+// cached is the length of a vector in bytes above which memory slows doubling.
+const cached = 512 << 10
+
 // doubling is the time of a recursive doubling. It combines more bytes than others, in more memory: a
 // quarter of the time to combine them once makes a ring of two members win where vectors are long.
 func (s sizes) doubling() int64 {
-	t := s.full*(s.Alpha+s.bytes*s.fold) + s.bytes*s.Gamma/4
+	t := s.full*(s.Alpha+s.bytes*s.fold) + max(0, s.bytes-cached)*s.Gamma/4
 	extra := int(s.n) - 1<<s.full
 	before, after := s.Alpha+s.bytes*s.fold, s.Alpha+s.bytes*s.Beta // of members that are not among the full ones
 	switch {

@@ -9,6 +9,7 @@
 //	all-gather      circulant, log2 N rounds; ring
 //	broadcast       tree: binomial; ring: a chain through which the bytes stream
 //	reduce          tree, ring: those of a broadcast backwards
+//	all-to-all      circulant: blocks travel in hops of 1, 2, 4 … members, log2 N rounds; ring: to each distance in turn
 //	barrier         dissemination, log2 N rounds
 //
 // Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations
@@ -16,7 +17,8 @@
 // all-reduce algorithms for clusters of workstations", 2009, has the ring. Träff,
 // "Optimal, non-pipelined reduce-scatter and allreduce algorithms", 2024, has the
 // circulant graph, which needs no power of two. Hensgen, Finkel and Manber, "Two
-// algorithms for barrier synchronization", 1988, has dissemination. Culler and others, "LogP: towards a
+// algorithms for barrier synchronization", 1988, has dissemination. Bruck and others, "Efficient algorithms for
+// all-to-all communications in multiport message-passing systems", 1997, has the hops of an all-to-all. Culler and others, "LogP: towards a
 // realistic model of parallel computation", 1993, has latency, overhead and gap of a message, and Alexandrov and others,
 // "LogGP", 1995, the time per byte.
 package algorithms

@@ -16,10 +16,11 @@ const (
 	AllGather
 	Broadcast
 	Reduce
+	AllToAll
 )
 
 func (k Kind) String() string {
-	return [...]string{"", "allreduce", "reduce-scatter", "allgather", "broadcast", "reduce"}[k]
+	return [...]string{"", "allreduce", "reduce-scatter", "allgather", "broadcast", "reduce", "alltoall"}[k]
 }
 
 // Algorithm is a way to do a collective; see the package comment.

@@ -23,7 +23,7 @@ func sizes() []int { return []int{1, 2, 3, 4, 5, 6, 7, 8, 12, 13} }
 
 // kinds are all collectives that have a choice.
 func kinds() []algorithms.Kind {
-	return []algorithms.Kind{algorithms.AllReduce, algorithms.ReduceScatter, algorithms.AllGather, algorithms.Broadcast, algorithms.Reduce}
+	return []algorithms.Kind{algorithms.AllReduce, algorithms.ReduceScatter, algorithms.AllGather, algorithms.Broadcast, algorithms.Reduce, algorithms.AllToAll}
 }
 
 // candidates are the algorithms that can do a collective.
@@ -56,7 +56,10 @@ func sum(size, i, divisor int) float32 {
 // run runs body as every member of a team of the ranks 0, 10, 20 …, which has to use only.
 func run(t *testing.T, size int, only algorithms.Algorithm, body func(me int, team *algorithms.Team) error) *simulation {
 	t.Helper()
-	s, err := simulate(network{Cost: lan()}, size, 10, 0, func(team *algorithms.Team) { team.Tune(lan(), only) }, body)
+	s, err := newWorld(size, 10).simulate(network{Cost: lan()}, 0, func(me int, team *algorithms.Team) error {
+		team.Tune(lan(), only)
+		return body(me, team)
+	})
 	if err != nil {
 		t.Fatalf("%d members, %v: %v", size, only, err)
 	}
@@ -224,6 +227,47 @@ func TestAllGatherOfUnlikeParts(t *testing.T) {
 	})
 }
 
+func TestAllToAll(t *testing.T) {
+	everyWay(t, algorithms.AllToAll, func(t *testing.T, only algorithms.Algorithm) {
+		for _, size := range append(sizes(), 33) {
+			for _, pieces := range []int{1, 3} {
+				for _, length := range []int{0, 1, 100} {
+					block := func(from, to int) []byte {
+						b := make([]byte, pieces*length)
+						for i := range b {
+							b[i] = byte(7*from + 31*to + i)
+						}
+						return b
+					}
+					cut := func(vector []byte) (all [][]byte) {
+						for i := range size * pieces {
+							all = append(all, vector[i*length:(i+1)*length])
+						}
+						return all
+					}
+					run(t, size, only, func(me int, team *algorithms.Team) error {
+						var out, want []byte
+						for i := range size {
+							out, want = append(out, block(me, i)...), append(want, block(i, me)...)
+						}
+						in, before := make([]byte, len(out)), bytes.Clone(out)
+						if err := team.AllToAll(sign("a2a"), cut(in), cut(out)); err != nil {
+							return err
+						}
+						if !bytes.Equal(out, before) {
+							return fmt.Errorf("%d pieces of %d bytes: what was given is changed", pieces, length)
+						}
+						if !bytes.Equal(in, want) {
+							return fmt.Errorf("%d pieces of %d bytes: wrong result", pieces, length)
+						}
+						return nil
+					})
+				}
+			}
+		}
+	})
+}
+
 func TestBroadcastFromEveryRoot(t *testing.T) {
 	everyWay(t, algorithms.Broadcast, func(t *testing.T, only algorithms.Algorithm) {
 		for _, size := range sizes() {
@@ -252,7 +296,7 @@ func TestBroadcastFromEveryRoot(t *testing.T) {
 func TestBarrierWaitsForAll(t *testing.T) {
 	const late = 5e9
 	for _, size := range sizes()[1:] {
-		s, err := simulate(network{Cost: lan()}, size, 1, 0, nil, func(me int, team *algorithms.Team) error {
+		s, err := newWorld(size, 1).simulate(network{Cost: lan()}, 0, func(me int, team *algorithms.Team) error {
 			if me == size-1 && size > 2 {
 				// The last member waits for a message that arrives late.
 				if err := team.Swap(sign("wait"), nil, flow.None, nil, 0, make([]byte, late/1000)); err != nil {

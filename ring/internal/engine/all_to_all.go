@@ -1,14 +1,36 @@
 package engine
 
-// allToAll exchanges with the ranks at each distance in turn, first inside the domain, then
-// beyond it.
+import "github.com/gorun/gorun/ring/internal/algorithms"
+
+// allToAll sends each rank its part of src, and puts what it gets into its parts of dst.
 func (f *Fabric) allToAll(call *Call, dst, src []byte) error {
-	to := func(rank int) []byte { return src[f.sends[rank]:f.sends[rank+1]] }
-	copy(f.part(dst, f.rank), to(f.rank))
+	switch {
+	case f.Whole() || call.Shape != 0 || !f.even():
+		return f.allToAllDirect(call, dst, src)
+	case f.split():
+		for rank := range f.Size() {
+			f.parts[rank], f.given[rank] = f.part(dst, rank), f.toRank(src, rank)
+		}
+		return f.allToAllPeers()
+	case f.bundles(len(src)):
+		return f.allToAllBundled(call, dst, src)
+	}
+	return f.allToAllDirect(call, dst, src)
+}
+
+// toRank returns the part of a vector, cut at f.sends, that goes to rank.
+func (f *Fabric) toRank(vector []byte, rank int) []byte {
+	return vector[f.sends[rank]:f.sends[rank+1]]
+}
+
+// allToAllDirect exchanges with the ranks at each distance in turn, first inside the domain, then
+// beyond it.
+func (f *Fabric) allToAllDirect(call *Call, dst, src []byte) error {
+	copy(f.part(dst, f.rank), f.toRank(src, f.rank))
 	near := f.mine()
 	for i := 1; i < len(near); i++ {
 		next, last := near[(f.index+i)%len(near)], near[(f.index-i+len(near))%len(near)]
-		if err := f.swap(call, next, to(next), last, f.part(dst, last)); err != nil {
+		if err := f.swap(call, next, f.toRank(src, next), last, f.part(dst, last)); err != nil {
 			return err
 		}
 	}
@@ -18,7 +40,7 @@ func (f *Fabric) allToAll(call *Call, dst, src []byte) error {
 		if f.Near(next) {
 			next = none
 		} else {
-			out = to(next)
+			out = f.toRank(src, next)
 		}
 		if f.Near(last) {
 			last = none
@@ -30,4 +52,49 @@ func (f *Fabric) allToAll(call *Call, dst, src []byte) error {
 		}
 	}
 	return nil
+}
+
+// bundles reports whether an all-to-all of vectors of n bytes, in equal parts, takes less time if the parts between
+// two domains travel together.
+func (f *Fabric) bundles(n int) bool {
+	ranks, far := int64(f.Size()), int64(f.Size()-len(f.mine()))
+	direct := far * (f.cost.Alpha + int64(n)/ranks*f.cost.Slow)
+	memory := 2 * int64(n) * f.cost.Gamma * memoryFactor
+	return memory+f.cost.Best(algorithms.AllToAll, len(f.domains), n, 0) < direct
+}
+
+// allToAllBundled first gives every rank of the domain what its ranks send to that rank's counterparts. Then counterparts
+// exchange what all ranks of their domains send to them: fewer and longer messages than between all ranks.
+func (f *Fabric) allToAllBundled(call *Call, dst, src []byte) error {
+	near, domains, part := f.mine(), len(f.domains), len(src)/f.Size()
+	bundle := domains * part // what one rank of this domain sends to all ranks of one number
+	room := f.room((len(near) + 1) * bundle)
+	came, out := room[:len(near)*bundle], room[len(near)*bundle:]
+	for i := 1; i < len(near); i++ {
+		next, last := (f.index+i)%len(near), (f.index-i+len(near))%len(near)
+		for d, ranks := range f.domains {
+			copy(out[d*part:], f.toRank(src, ranks[next]))
+		}
+		in := came[last*bundle:][:bundle]
+		// The sign has the length, unlike that of a direct exchange, which a rank with other lengths may be in.
+		if err := f.shared.Swap(call.sign(), next, pointer(out), len(out), last, pointer(in), len(in)); err != nil {
+			return err
+		}
+	}
+	for d, ranks := range f.domains {
+		for i, rank := range ranks {
+			at := d*len(near) + i
+			f.parts[at], f.given[at] = f.part(dst, rank), came[i*bundle+d*part:][:part]
+			if i == f.index {
+				f.given[at] = f.toRank(src, ranks[i])
+			}
+		}
+	}
+	return f.allToAllPeers()
+}
+
+// allToAllPeers exchanges f.given for f.parts.
+func (f *Fabric) allToAllPeers() error {
+	f.expect = f.sign // for the error of a rank in another call
+	return f.peers.AllToAll(&f.sign, f.parts, f.given)
 }

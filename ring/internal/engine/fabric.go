@@ -32,7 +32,7 @@ type Fabric struct {
 
 	sign, expect flow.Sign // of the call under way
 	regions      []shm.Region
-	parts        [][]byte
+	parts, given [][]byte
 	offs, sends  []int // where each rank's part begins, in bytes, and where the last one ends
 	scratch      []byte
 }
@@ -43,7 +43,7 @@ type Fabric struct {
 func New(l Layout, shared *shm.Group, net *tcp.Net, shard int, kernels kernel.Set) *Fabric {
 	f := &Fabric{Layout: l, shardMax: shard, kernels: kernels, shared: shared, net: net}
 	f.regions = make([]shm.Region, len(l.mine()))
-	f.parts = make([][]byte, l.Size())
+	f.parts, f.given = make([][]byte, l.Size()), make([][]byte, l.Size())
 	f.offs, f.sends = make([]int, l.Size()+1), make([]int, l.Size()+1)
 	if l.Whole() {
 		return f
@@ -143,6 +143,7 @@ func (f *Fabric) Run(w *Collective, call *Call) error {
 		err = f.message(call, w.To, src, w.From, dst)
 	}
 	clear(f.parts) // do not keep the caller's memory alive
+	clear(f.given)
 	if err != nil {
 		return f.explain(call, err)
 	}

@@ -48,6 +48,9 @@ func (l Layout) Whole() bool { return len(l.domains) == 1 }
 // split reports whether no two ranks share memory.
 func (l Layout) split() bool { return len(l.domains) == l.Size() }
 
+// even reports whether all domains have as many ranks.
+func (l Layout) even() bool { return l.leaders*len(l.domains) == l.Size() }
+
 // contiguous reports whether every domain has consecutive ranks, so that its parts of a vector are
 // adjacent.
 func (l Layout) contiguous() bool {

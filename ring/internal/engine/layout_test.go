@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/gorun/gorun/ring/internal/algorithms"
 	"github.com/gorun/gorun/ring/internal/shm"
 )
 
@@ -62,5 +63,19 @@ func TestShardsCoverTheVector(t *testing.T) {
 				t.Fatalf("%d bytes: shards end at %d", n, end)
 			}
 		}
+	}
+}
+
+// Parts between two domains travel together where messages are slow and the parts short.
+func TestShortPartsTravelInBundles(t *testing.T) {
+	f := &Fabric{Layout: NewLayout(0, [][]int{{0, 1, 2, 3}, {4, 5, 6, 7}, {8, 9, 10, 11}})}
+	f.cost = algorithms.Cost{Alpha: 20e6, Overhead: 4e6, Beta: 800, Slow: 800, Gamma: 50}
+	for part, want := range map[int]bool{8: true, 4 << 10: true, 1 << 20: false} {
+		if got := f.bundles(part * f.Size()); got != want {
+			t.Errorf("parts of %d bytes: %v", part, got)
+		}
+	}
+	if !f.even() || NewLayout(0, [][]int{{0, 1}, {2}}).even() {
+		t.Error("domains of 2 ranks and of 1 are even")
 	}
 }
