@@ -22,7 +22,7 @@ export CGO_LDFLAGS ?= -g -O2 -Wl,-z,lazy
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-build: ## bin/gorun (static), bin/examples/*; with a C compiler bin/gorun-gpu, bin/gorun-bench, bin/gorun-ompi4.so, lib/libring.so and ring.h
+build: ## bin/gorun (static), bin/examples/*; with a C compiler bin/gorun-gpu, bin/gorun-bench, bin/gorun-ompi4.so, bin/gorun-pmix, lib/libring.so and ring.h
 	$(STATIC) -o bin/gorun ./cmd/gorun
 	$(STATIC) -o bin/examples/ ./examples/...
 	@if command -v "$$($(GO) env CC)" >/dev/null; then \
@@ -30,6 +30,11 @@ build: ## bin/gorun (static), bin/examples/*; with a C compiler bin/gorun-gpu, b
 		CGO_ENABLED=1 $(GO) build -trimpath -ldflags='-s -w' -o bin/gorun-bench ./cmd/gorun-bench && \
 		$$($(GO) env CC) -std=c11 -Wall -Wextra -O2 -shared -fPIC -s -o bin/gorun-ompi4.so internal/pmi/ompi4/libpmi.c && \
 		$(LIBRING) && cp ring/capi/ring.h lib/ && rm -f lib/libring.h; \
+		if pkg-config --exists pmix; then \
+			$$($(GO) env CC) -std=gnu11 -Wall -Wextra -O2 -rdynamic -s -o bin/gorun-pmix internal/pmix/helper/*.c $$(pkg-config --cflags pmix) -ldl -lpthread; \
+		else \
+			echo "no libpmix-dev, so no bin/gorun-pmix: gorun does not start programs of Open MPI 5"; \
+		fi; \
 	else \
 		echo "no C compiler, so no bin/gorun-gpu, bin/gorun-bench, bin/gorun-ompi4.so and lib/libring.so: gorun asks /proc and nvidia-smi for GPUs, and has no bench --device cuda, --mpi ompi4, C or Python"; \
 	fi
@@ -54,7 +59,7 @@ dist: man ## dist/: archives of gorun, their parts lists and checksums; RELEASE=
 PREFIX      ?= /usr/local
 install: build man ## gorun, libring.so, ring.h, the manual and completions in PREFIX (/usr/local), below DESTDIR if that is set
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1
-	install bin/gorun $$(ls bin/gorun-gpu bin/gorun-bench bin/gorun-ompi4.so 2>/dev/null) $(DESTDIR)$(PREFIX)/bin
+	install bin/gorun $$(ls bin/gorun-gpu bin/gorun-bench bin/gorun-ompi4.so bin/gorun-pmix 2>/dev/null) $(DESTDIR)$(PREFIX)/bin
 	install -m 644 dist/man/man1/*.1 $(DESTDIR)$(PREFIX)/share/man/man1
 	@if [ -e lib/libring.so ]; then set -x; \
 		install -D -m 644 lib/libring.so $(DESTDIR)$(PREFIX)/lib/libring.so && \

@@ -42,8 +42,7 @@ type Options struct {
 	// NoNewPrivileges keeps ranks and their children from gaining privileges by programs with setuid bits or file capabilities, such as
 	// sudo.
 	NoNewPrivileges bool
-	// OpenMPI4 is the library through which programs of Open MPI up to 4.1 speak PMI-1, built for the hosts; nil: they are not supported.
-	OpenMPI4 []byte
+	MPI             wire.MPI
 	// Binding is the binding policy. ReportBindings passes a line about each rank to Note.
 	Binding        Binding
 	ReportBindings bool
@@ -280,7 +279,7 @@ func (j *job) prepare(ctx context.Context, i int) error {
 // describe returns the job message for one host.
 func (j *job) describe(h *PlannedHost, conn Host) wire.Job {
 	w := j.opts.wire(j.id, h.Host, conn)
-	w.Key, w.Size, w.Hosts, w.Stdin, w.OpenMPI4 = j.key, j.plan.Size, len(j.plan.Hosts), j.opts.inputOf(h), j.opts.OpenMPI4
+	w.Key, w.Size, w.Hosts, w.Stdin = j.key, j.plan.Size, len(j.plan.Hosts), j.opts.inputOf(h)
 	_, local := conn.(Local)
 	programs, ranks := plan.ProgramsFor(h.Ranks, j.opts.Programs, local)
 	w.Programs, w.Ranks = wirePrograms(programs), wireRanks(ranks)
@@ -293,7 +292,8 @@ func (j *job) describe(h *PlannedHost, conn Host) wire.Job {
 // wire returns the part of the job message that is common to all jobs.
 func (o *Options) wire(id string, h hostfile.Host, conn Host) wire.Job {
 	w := wire.Job{ID: id, Host: h.Name, Drop: plan.SessionNames(), Env: bytesOf(o.Env), Grace: o.Grace, Binding: wire.Binding(o.Binding),
-		GPUs: wire.GPUs{Leave: o.GPUs.Leave, PerRank: o.GPUs.PerRank, Listed: h.GPUs}, Encrypt: o.Encrypt, Results: o.ResultDir != "", NoNewPrivileges: o.NoNewPrivileges}
+		GPUs: wire.GPUs{Leave: o.GPUs.Leave, PerRank: o.GPUs.PerRank, Listed: h.GPUs}, Encrypt: o.Encrypt, Results: o.ResultDir != "", NoNewPrivileges: o.NoNewPrivileges,
+		MPI: o.MPI}
 	if h, ok := conn.(interface{ BySSH() bool }); ok {
 		w.SSH = h.BySSH()
 	}
@@ -302,13 +302,13 @@ func (o *Options) wire(id string, h hostfile.Host, conn Host) wire.Job {
 
 // chooseAddresses returns a start message for every host, with the addresses at which the others reach it.
 func (j *job) chooseAddresses() ([]wire.Start, error) {
-	contacts, openMPI := make([]route.Contact, len(j.sessions)), make([]string, len(j.sessions))
+	contacts, note := make([]route.Contact, len(j.sessions)), ""
 	for i, s := range j.sessions {
-		openMPI[i] = s.OpenMPI
 		contacts[i] = contactOf(s)
+		note = cmp.Or(note, prose.Printable(s.Note))
 	}
 	notes := route.SameMachine(j.plan.Hosts, contacts)
-	if note := openMPINote(j.plan.Size, openMPI); note != "" && j.opts.OpenMPI4 == nil {
+	if note != "" {
 		notes = append(notes, note)
 	}
 	for _, note := range notes {
@@ -338,6 +338,9 @@ func (j *job) spawn(starts []wire.Start) {
 	for i, s := range j.sessions {
 		start := starts[i]
 		start.Mapping, start.MasterAddr, start.MasterPort = mapping, starts[master].Addrs[0], j.ports[master]
+		if s.PMIx {
+			start.Hosts, start.HostOf = j.plan.Names(), j.plan.Nodes()
+		}
 		s.Out.SendMessage(wire.TypeStart, start)
 	}
 	j.started = j.clock()

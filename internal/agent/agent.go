@@ -57,6 +57,7 @@ type agent struct {
 	network seat.Interfaces
 	job     wire.Job
 	progs   []program
+	needs   services.MPI
 	serves  *services.Services
 	errands *errand.Desk
 	// addresses are this host's.
@@ -97,8 +98,12 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, opts Options) error
 			return
 		}
 		event := exitEvent(rank, status, used)
-		event.early = !asked
-		event.mpi, event.code, event.signal = a.serves.MPIEnd(rank, event.code, event.signal)
+		end := a.serves.End(rank, event.code, event.signal)
+		event.mpi, event.code, event.signal = end.MPI, end.Code, end.Signal
+		event.early = !asked || end.MPI == wire.MPIAborted
+		if !end.Aborted.IsZero() { // others fail because of it, and may end before it
+			event.at = end.Aborted.Sub(a.began)
+		}
 		a.post(event)
 	})
 	defer a.procs.close()
@@ -161,23 +166,15 @@ func (a *agent) locations() []wire.Location {
 	return all
 }
 
-// openMPI is the first program that is linked with Open MPI, or "".
-func (a *agent) openMPI() string {
-	for _, p := range a.progs {
-		if services.LinksOpenMPI(p.path) {
-			return p.argv[0]
-		}
-	}
-	return ""
-}
-
 func (a *agent) openServices() (err error) {
 	if a.job.Size > manyRanks {
 		seat.RaiseDescriptors()
 	}
 	apart := slices.ContainsFunc(a.progs, func(p program) bool { return p.apart })
-	a.serves, err = services.Open(a.job, services.Options{Out: a.out, Addresses: a.addresses, Guard: a.guard, Apart: apart,
-		Kill: func(rank int) { a.procs.signal(rank, syscall.SIGKILL) }})
+	a.serves, err = services.Open(a.job, services.Options{Out: a.out, Addresses: a.addresses, Guard: a.guard, Apart: apart, MPI: a.needs,
+		Start:  a.startHelper,
+		Kill:   func(rank int) { a.procs.signal(rank, syscall.SIGKILL) },
+		Broken: func(err error) { a.post(eventFailing{wire.Failing{Broken: err.Error()}}) }})
 	return err
 }
 

@@ -63,7 +63,7 @@ func Guard(ctx context.Context, opts GuardOptions) (code int, err error) {
 	defer stale.Wait()
 	code = await(ctx, pid, sigchld)
 	left := cage.Sweep(sweepTime, func() { reapUntil(pid) })
-	services.RemoveOpenMPI4(self)
+	services.RemoveFolder(self)
 	if code > wire.CodeSignalBase && len(left) == 0 {
 		code += wire.CodeSweptBase - wire.CodeSignalBase
 	}

@@ -14,7 +14,7 @@ func TestOpenMPI4LeavesNothingWithoutItsAgent(t *testing.T) {
 	t.Parallel()
 	h := startHost(t)
 	job := script(1, `d=$OMPI_MCA_btl_vader_backing_directory; echo shared >$d/vader_segment; echo $d; while :; do sleep 0.1; done`)
-	job.OpenMPI4 = []byte("library")
+	job.MPI = wire.MPI{Way: wire.MPIOpenMPI4, OpenMPI4: []byte("library")}
 	h.run(job)
 	stream := wire.OutputStream(2, 1)
 	h.until("the rank", func() bool { return strings.HasSuffix(string(h.output[stream]), "\n") })

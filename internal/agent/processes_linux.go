@@ -35,8 +35,10 @@ type processes struct {
 	wg      sync.WaitGroup
 }
 
+const noRank = -1
+
 type startRequest struct {
-	rank      int
+	rank      int // noRank: the process serves ranks
 	path      string
 	argv, env []string
 	dir       string
@@ -103,7 +105,9 @@ func (p *processes) fork(r startRequest) error {
 	if err != nil {
 		return err
 	}
-	p.ranks[pid], p.pids[r.rank] = r.rank, pid
+	if r.rank != noRank {
+		p.ranks[pid], p.pids[r.rank] = r.rank, pid
+	}
 	return nil
 }
 

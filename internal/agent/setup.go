@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/agent/seat"
+	"github.com/gorun/gorun/internal/agent/services"
 	"github.com/gorun/gorun/internal/memexec"
 	"github.com/gorun/gorun/internal/wire"
 	"github.com/gorun/gorun/internal/workdir"
@@ -30,13 +31,13 @@ func (a *agent) setUp(ctx context.Context, frames *wire.Reader, build string) er
 	if err := a.readJob(ctx, frames); err != nil {
 		return err
 	}
-	if err := a.prepareJob(); err != nil {
+	if err := a.prepareJob(ctx); err != nil {
 		return a.refuse(err)
 	}
 	a.master = seat.HoldPort()
 	a.openLine()
-	return a.out.SendMessage(wire.TypeReady, wire.Ready{FreePort: a.master.Number, Places: a.locations(), Contained: a.cage.String(), OpenMPI: a.openMPI(),
-		GPUs: a.host.GPUs, Line: a.line != nil})
+	return a.out.SendMessage(wire.TypeReady, wire.Ready{FreePort: a.master.Number, Places: a.locations(), Contained: a.cage.String(),
+		Note: a.needs.Note, PMIx: a.needs.PMIx, GPUs: a.host.GPUs, Line: a.line != nil})
 }
 
 // readJob reads frames up to the job and handles those before it: gorun-gpu, GPU listings and a work folder.
@@ -91,7 +92,7 @@ func (a *agent) receiveFolder(ctx context.Context, first []byte, frames *wire.Re
 }
 
 // prepareJob validates the job and reserves what its ranks need.
-func (a *agent) prepareJob() (err error) {
+func (a *agent) prepareJob(ctx context.Context) (err error) {
 	if err := checkRanks(a.job); err != nil {
 		return err
 	}
@@ -102,6 +103,10 @@ func (a *agent) prepareJob() (err error) {
 	}
 	if a.progs, err = prepare(a.job, os.Environ()); err != nil {
 		return err
+	}
+	for i, p := range a.progs {
+		a.progs[i].mpi = services.FindMPI(ctx, a.job, p.path, p.env)
+		a.needs.Add(a.job, p.argv[0], a.progs[i].mpi, p.apart, p.env)
 	}
 	if err := a.sit(); err != nil {
 		return err

@@ -48,7 +48,9 @@ func (a *agent) start(start wire.Start) (finished bool) {
 	}
 	defer close(a.started)
 	a.sendHeartbeat() // dates the end of a rank that fails within a second
-	a.serves.SetMapping(start.Mapping)
+	if err := a.serves.Begin(start); err != nil {
+		return a.apply(eventFailing{wire.Failing{Broken: err.Error()}})
+	}
 	a.network = a.host.Interfaces(a.addresses, a.job, start)
 	a.openMaster()
 	a.cage.Limit(a.tasks * len(a.job.Ranks))
@@ -109,7 +111,7 @@ func (a *agent) startRank(r wire.Rank, start wire.Start) (err error) {
 	files := []uintptr{opened[0].Fd(), opened[1].Fd(), opened[2].Fd()}
 	if !p.apart {
 		result := opened[3:]
-		socket, library, err := a.serves.Files(r.Rank)
+		socket, library, err := a.serves.Files(r.Rank, p.mpi.MPI)
 		if err != nil {
 			return err
 		}
@@ -123,7 +125,7 @@ func (a *agent) startRank(r wire.Rank, start wire.Start) (err error) {
 			files = append(files, result[0].Fd())
 		}
 	}
-	env := p.rankEnv(place)
+	env := append(p.rankEnv(place), a.serves.Environ(r.Rank, p.mpi.MPI)...)
 	if r.Rank == 0 && a.usesMaster(env) {
 		a.wg.Go(func() { a.watchMaster(a.master.Number) })
 	}
@@ -153,7 +155,7 @@ func (a *agent) rankOf(r wire.Rank, start wire.Start) rankenv.Rank {
 		}
 	}
 	place.Interface, place.NCCLInterfaces = a.network.Name, a.network.NCCL
-	return a.serves.Describe(place, a.progs[r.Program].apart)
+	return a.serves.Describe(place, a.progs[r.Program].apart, a.progs[r.Program].mpi.MPI)
 }
 
 // stdinFor opens a rank's standard input: a pipe for ranks that get the launcher's, /dev/null for the others.

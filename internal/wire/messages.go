@@ -70,8 +70,7 @@ type Job struct {
 	Encrypt bool `json:",omitempty"` // the data that ranks send each other over networks
 	// NoNewPrivileges: the ranks and their children gain none by programs with setuid bits or file capabilities.
 	NoNewPrivileges bool `json:",omitempty"`
-	// OpenMPI4 is the library by which programs of Open MPI up to 4.1 use PMI-1; empty: there is none.
-	OpenMPI4 []byte `json:",omitempty"`
+	MPI             MPI
 	// Results: each rank gets a descriptor for its result, which is an output stream.
 	Results bool `json:",omitempty"`
 	// SSH: the launcher is connected by SSH, so that SSH_CONNECTION describes the agent's connection.
@@ -79,6 +78,26 @@ type Job struct {
 	// Elastic is set for a process of an elastic job, which is the job's only rank here.
 	Elastic *Elastic `json:",omitempty"`
 }
+
+// MPI is how ranks of MPI programs find each other.
+type MPI struct {
+	// Way is that of all programs; "" is the one of the MPI that each is linked with.
+	Way MPIWay `json:",omitempty"`
+	// OpenMPI4 is the library by which programs of Open MPI up to 4.1 use PMI-1, PMIx the program that serves those of later ones,
+	// compressed, both built for the host; empty: there is none.
+	OpenMPI4 []byte `json:",omitempty"`
+	PMIx     []byte `json:",omitempty"`
+}
+
+// MPIWay is a way of MPI programs.
+type MPIWay string
+
+// The ways.
+const (
+	MPIPMI1     MPIWay = "pmi1"  // MPICH and its derivatives
+	MPIOpenMPI4 MPIWay = "ompi4" // Open MPI up to 4.1
+	MPIPMIx     MPIWay = "pmix"  // Open MPI from 5.0 on
+)
 
 // Program is run by some of a host's ranks.
 type Program struct {
@@ -100,8 +119,10 @@ type Ready struct {
 	Places   []Location
 	// Contained describes the cage of the ranks.
 	Contained string `json:",omitempty"`
-	// OpenMPI names a program that is linked with Open MPI, whose ranks would not find each other.
-	OpenMPI string `json:",omitempty"`
+	// Note is a sentence for the user about what the job lacks; "": nothing.
+	Note string `json:",omitempty"`
+	// PMIx: the host needs to know where all ranks are.
+	PMIx bool `json:",omitempty"`
 	// GPUs describes the host's GPUs and their assignment; "": none.
 	GPUs string `json:",omitempty"`
 	// Line: the agent watches its SSH connection, and ends its ranks when nothing of what it sends is acknowledged.
@@ -162,6 +183,9 @@ type Start struct {
 	MasterAddr string   // of rank 0's host
 	MasterPort int
 	Mapping    string // which ranks share a node, as MPICH has it
+	// Hosts are those with ranks, and HostOf the index of each rank's among them, for a host that is ready for PMIx.
+	Hosts  []string `json:",omitempty"`
+	HostOf []int    `json:",omitempty"`
 }
 
 // Exit reports a rank's end.
@@ -247,6 +271,7 @@ type Lost struct {
 type Failing struct {
 	GuardGone bool   // its guard was killed
 	Signal    string // the signal that it received, which it also does when the guard has exited
+	Broken    string `json:",omitempty"` // what it needs and has failed
 }
 
 // Note is a line of a rank for the user.

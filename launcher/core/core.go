@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/gorun/gorun/internal/prose"
@@ -300,6 +301,8 @@ func (c *Machine) cause() *Failure {
 				f.Victim = true
 			} else if e.Aborted && e.Rank != c.aborter {
 				f.Victim, f.Told = true, prose.Printable(c.told)
+			} else if e.MPI == MPIAborted {
+				f.Victim = c.leftMPI(e.At)
 			}
 			consider(e.At, f)
 		}
@@ -315,6 +318,17 @@ func (c *Machine) cause() *Failure {
 		}
 	}
 	return first
+}
+
+// abortLag is how much later the end of a rank may be seen than another rank's MPI has noticed it.
+const abortLag = time.Second
+
+// leftMPI reports whether a rank had left its MPI without a word when another one aborted: libraries abort when they lose a connection. A
+// rank that fails because of the abort ends otherwise.
+func (c *Machine) leftMPI(aborted time.Duration) bool {
+	return slices.ContainsFunc(c.exits, func(e Exit) bool {
+		return !e.Stopped && (e.MPI == MPIUnfinished || e.Signal == int(syscall.SIGKILL)) && e.At < aborted+abortLag
+	})
 }
 
 // lostWith is a host of which nothing is known any more, with a rank that others lost; "" if there is none. The ranks

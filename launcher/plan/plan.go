@@ -224,6 +224,15 @@ func (p Plan) Nodes() []int {
 	return nodes
 }
 
+// Names returns the hosts' names, in the order of [Plan.Nodes].
+func (p Plan) Names() []string {
+	names := make([]string, len(p.Hosts))
+	for i, h := range p.Hosts {
+		names[i] = h.Host.Name
+	}
+	return names
+}
+
 // GPUsError reports that a host lists fewer GPUs than its ranks need.
 type GPUsError struct {
 	Host                 string

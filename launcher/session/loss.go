@@ -63,6 +63,9 @@ func ExplainFailing(f wire.Failing) error {
 	if f.GuardGone { // a guard that is not killed ends after its agent
 		return &AgentEndedError{Code: wire.SignalCode(syscall.SIGKILL)}
 	}
+	if f.Broken != "" {
+		return errors.New(Clean(f.Broken))
+	}
 	return fmt.Errorf("the agent was told to end there: %s", Clean(f.Signal))
 }
 

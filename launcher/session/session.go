@@ -63,7 +63,8 @@ type Session struct {
 	GPUs      string // the agent's description of its GPUs
 	Places    []wire.Location
 	Line      bool   // the agent watches its connection
-	OpenMPI   string // one of its programs that is linked with Open MPI, or ""
+	Note      string // about what the job lacks there, or ""
+	PMIx      bool   // it needs to know where all ranks are
 
 	mu    sync.Mutex
 	heard time.Time // the last frame
@@ -238,7 +239,7 @@ func (s *Session) Prepare(ctx context.Context, told wire.Job, program func() ([]
 		return f.Expect(wire.TypeReady, &ready)
 	})
 	ready.FreePort = max(0, min(ready.FreePort, 65535))
-	s.Contained, s.Line, s.OpenMPI, s.GPUs, s.Places = ready.Contained, ready.Line, ready.OpenMPI, ready.GPUs, ready.Places
+	s.Contained, s.Line, s.Note, s.PMIx, s.GPUs, s.Places = ready.Contained, ready.Line, ready.Note, ready.PMIx, ready.GPUs, ready.Places
 	return ready, err
 }
 

@@ -7,13 +7,13 @@ import (
 	"net"
 	"os"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/gorun/gorun/internal/kv"
 	"github.com/gorun/gorun/internal/pmi"
+	"github.com/gorun/gorun/internal/pmix"
 	"github.com/gorun/gorun/internal/wire"
 )
 
@@ -28,20 +28,38 @@ type mpi struct {
 	stop context.CancelFunc
 	wg   sync.WaitGroup
 
+	aborted func(rank, code int) // a rank called MPI_Abort
+
 	mu     sync.Mutex
 	conns  map[int]net.Conn // the agent's ends, by rank
-	aborts map[int]int      // codes of ranks that called MPI_Abort
+	aborts map[int]abort    // of ranks that called MPI_Abort
+}
+
+// abort is a rank's call of MPI_Abort.
+type abort struct {
+	code int
+	at   time.Time
+}
+
+// End is how a rank has ended.
+type End struct {
+	MPI          wire.MPIEnd
+	Code, Signal int
+	Aborted      time.Time // when it called MPI_Abort, if it did
 }
 
 // newMPI serves the ranks of job; kill ends a rank that called MPI_Abort.
 func newMPI(job wire.Job, store pmi.Store, port bool, kill func(rank int)) (*mpi, error) {
-	m := &mpi{conns: map[int]net.Conn{}, aborts: map[int]int{}}
-	m.host = &pmi.Host{Name: "kvs_" + job.ID, Size: job.Size, Programs: map[int]int{}, Store: store, Aborted: func(rank, code int) {
+	m := &mpi{conns: map[int]net.Conn{}, aborts: map[int]abort{}}
+	m.aborted = func(rank, code int) {
 		m.mu.Lock()
-		m.aborts[rank] = code
+		if _, before := m.aborts[rank]; !before {
+			m.aborts[rank] = abort{code, time.Now()}
+		}
 		m.mu.Unlock()
 		kill(rank)
-	}}
+	}
+	m.host = &pmi.Host{Name: "kvs_" + job.ID, Size: job.Size, Programs: map[int]int{}, Store: store, Aborted: m.aborted}
 	for _, r := range job.Ranks {
 		m.host.Programs[r.Rank] = programOf(job, r.Rank)
 	}
@@ -138,18 +156,18 @@ func (m *mpi) rankEnded(rank int) {
 	}
 }
 
-// end is how MPI sees the end of a rank.
-func (m *mpi) end(rank, code, signal int) (end wire.MPIEnd, newCode, newSignal int) {
+// end is how MPI sees the end of a rank. PMIx may know it to be inside of MPI. A rank that called MPI_Abort may crash on its way out.
+func (m *mpi) end(rank, code, signal int, server *pmix.Server) End {
 	m.mu.Lock()
 	asked, aborted := m.aborts[rank]
 	m.mu.Unlock()
 	switch {
-	case aborted && signal == int(syscall.SIGKILL):
-		return wire.MPIAborted, asked & 0xff, 0
-	case code == 0 && signal == 0 && m.host.Inside(rank):
-		return wire.MPIUnfinished, code, signal
+	case aborted:
+		return End{MPI: wire.MPIAborted, Code: asked.code & 0xff, Aborted: asked.at}
+	case code == 0 && signal == 0 && (m.host.Inside(rank) || server != nil && server.Inside(rank)):
+		return End{MPI: wire.MPIUnfinished}
 	}
-	return "", code, signal
+	return End{Code: code, Signal: signal}
 }
 
 func (m *mpi) close() {

@@ -1,33 +1,125 @@
 package services
 
 import (
-	"debug/elf"
+	"bytes"
+	"errors"
+	"fmt"
+	"hash/fnv"
 	"os"
-	"slices"
-	"strings"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorun/gorun/internal/contain"
+	"github.com/gorun/gorun/internal/linkage"
+	"github.com/gorun/gorun/internal/memexec"
+	"github.com/gorun/gorun/internal/pmix"
+	"github.com/gorun/gorun/internal/wire"
 )
 
-// LinksOpenMPI reports whether a program is linked with Open MPI: its ranks would not find each other. A library that an interpreter
-// loads later is not seen.
-func LinksOpenMPI(path string) bool { return slices.ContainsFunc(librariesOf(path), ofOpenMPI) }
+// libraryFD is the number of Open MPI 4's library in a rank: the first after its PMI socket.
+const libraryFD = FirstFD + 1
 
-// librariesOf lists the libraries that a program is linked with, none for a script.
-func librariesOf(path string) []string {
-	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+// openMPI opens what programs of Open MPI need beside PMI-1: up to 4.1 a library that speaks it, in a file in memory that
+// ranks inherit, and later a server of PMIx; and a folder for their shared memory, which they leave behind when they are killed.
+func (s *Services) openMPI(o Options) (err error) {
+	if !o.MPI.OpenMPI4 && !o.MPI.PMIx {
 		return nil
 	}
-	f, err := elf.Open(path)
+	if s.folder, err = newFolder(o.Guard); err != nil {
+		return err
+	}
+	if o.MPI.OpenMPI4 {
+		if s.ompi4, err = inMemory("gorun-ompi4.so", s.job.MPI.OpenMPI4); err != nil {
+			return err
+		}
+	}
+	if !o.MPI.PMIx {
+		return nil
+	}
+	program, err := memexec.Receive("gorun-pmix", bytes.NewReader(s.job.MPI.PMIx))
 	if err != nil {
-		return nil
+		return err
 	}
-	defer f.Close()
-	names, _ := f.ImportedLibraries()
-	return names
+	defer program.Close() // the process has it
+	s.pmix, err = pmix.Open(pmix.Options{Program: program, Library: o.MPI.Library, Env: o.MPI.Env, Start: o.Start, Store: s.relay, Aborted: s.mpi.aborted, Broken: o.Broken})
+	if err != nil {
+		return wire.Refusef(wire.CodeHostFailed, "install libpmix2 (Debian), pmix (Fedora, RHEL), or set LD_LIBRARY_PATH so that it is found", "Open MPI needs PMIx here: %v", err)
+	}
+	return nil
 }
 
-// ofOpenMPI reports names like libmpi.so.40 and libmpi_mpifh.so.40, which Open MPI has had since 2.0; MPICH's is libmpi.so.12.
-func ofOpenMPI(library string) bool {
-	name, version, _ := strings.Cut(library, ".so.")
-	version, _, _ = strings.Cut(version, ".")
-	return (name == "libmpi" || strings.HasPrefix(name, "libmpi_")) && (version == "20" || version == "40")
+// inMemory makes a file in memory.
+func inMemory(name string, content []byte) (*os.File, error) {
+	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("make a file in memory for Open MPI's library: %w", err)
+	}
+	file := os.NewFile(uintptr(fd), name)
+	if _, err := file.Write(content); err != nil {
+		return nil, errors.Join(fmt.Errorf("write Open MPI's library: %w", err), file.Close())
+	}
+	return file, nil
+}
+
+// Begin tells MPI programs where the job's ranks are. Ranks may be started then.
+func (s *Services) Begin(start wire.Start) error {
+	s.mpi.host.Mapping = start.Mapping
+	if s.pmix == nil {
+		return nil
+	}
+	layout := pmix.Layout{Job: "gorun-" + s.job.ID, Folder: s.folder, Hosts: start.Hosts, HostOf: start.HostOf, Programs: make([]int, s.job.Size)}
+	if len(start.HostOf) != s.job.Size || start.HostOf[s.job.Ranks[0].Rank] >= len(start.Hosts) {
+		return errors.New("the launcher did not say where the ranks are")
+	}
+	layout.Host = start.HostOf[s.job.Ranks[0].Rank]
+	for rank := range layout.Programs {
+		layout.Programs[rank] = programOf(s.job, rank)
+	}
+	return s.pmix.Begin(layout)
+}
+
+// Environ returns variables of a rank that no other program's have, NAME=value.
+func (s *Services) Environ(rank int, mpi linkage.MPI) []string {
+	if s.pmix == nil || mpi != linkage.OpenMPI {
+		return nil
+	}
+	return append(s.pmix.Environ(rank), "OMPI_MCA_btl_sm_backing_directory="+s.folder)
+}
+
+// newFolder makes a folder for the shared memory of this host's ranks. Its name has the guard.
+func newFolder(guard contain.Guard) (folder string, err error) {
+	for _, parent := range folderParents() {
+		if folder, err = os.MkdirTemp(parent, folderPrefix(guard)); err == nil {
+			return folder, nil
+		}
+	}
+	return "", fmt.Errorf("make a folder for Open MPI: %w", err)
+}
+
+func folderParents() []string { return []string{"/dev/shm", os.TempDir()} }
+
+// folderPrefix differs by guard and is short, as Open MPI makes long names below it.
+func folderPrefix(guard contain.Guard) string {
+	h := fnv.New32a()
+	h.Write([]byte(guard.String()))
+	return fmt.Sprintf("gorun-mpi-%08x-", h.Sum32())
+}
+
+// RemoveFolder removes the folder that a guard's agent has left because it was killed.
+func RemoveFolder(guard contain.Guard) {
+	for _, parent := range folderParents() {
+		left, _ := filepath.Glob(filepath.Join(parent, folderPrefix(guard)+"*")) // the pattern is valid
+		for _, folder := range left {
+			_ = os.RemoveAll(folder)
+		}
+	}
+}
+
+// numberOf is a job's number for Open MPI: two halves of 16 bits each, neither of which may be negative: communicators could not
+// be split.
+func numberOf(job string) uint32 {
+	h := fnv.New32a()
+	h.Write([]byte(job))
+	return h.Sum32()&0x7fff7fff | 1
 }

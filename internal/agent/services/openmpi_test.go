@@ -1,45 +1,106 @@
 package services
 
 import (
+	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
 	"testing"
 
-	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/linkage"
+	"github.com/gorun/gorun/internal/wire"
 )
 
-func TestLibrariesOfOpenMPI(t *testing.T) {
-	for name, want := range map[string]bool{
-		"libmpi.so.40": true, "libmpi.so.20": true, "libmpi_mpifh.so.40.30.1": true,
-		"libmpi.so.12": false, "libmpich.so.12": false, "libmpi.so": false, "libmpifort.so.12": false, "libc.so.6": false, "libmpich.so.40": false,
+func TestOpenMPI4LeavesNothing(t *testing.T) {
+	s := &Services{job: wire.Job{MPI: wire.MPI{OpenMPI4: []byte("library")}}}
+	if err := s.openMPI(Options{MPI: MPI{OpenMPI4: true}}); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/self/fd/%d", s.ompi4.Fd()))
+	if string(text) != "library" || err != nil {
+		t.Errorf("ranks would load %q, %v", text, err)
+	}
+	if err := os.WriteFile(s.folder+"/vader_segment", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.Remove()
+	if _, err := os.Stat(s.folder); !os.IsNotExist(err) {
+		t.Errorf("the folder is still there: %v", err)
+	}
+}
+
+func TestWhatProgramsNeed(t *testing.T) {
+	four, five := linkage.Use{MPI: linkage.OpenMPI4}, linkage.Use{MPI: linkage.OpenMPI, PMIx: "/lib/libpmix.so.2"}
+	both := wire.MPI{OpenMPI4: []byte("library"), PMIx: []byte("program")}
+	for name, tt := range map[string]struct {
+		sent  wire.MPI
+		size  int
+		uses  []linkage.Use
+		apart bool
+		want  MPI
+		note  string
+	}{
+		"nothing":        {sent: both, size: 2, uses: []linkage.Use{{}, {MPI: linkage.MPICH}}},
+		"one of each":    {sent: both, size: 2, uses: []linkage.Use{five, four, {MPI: linkage.OpenMPI, PMIx: "/other"}}, want: MPI{OpenMPI4: true, PMIx: true, Library: "/lib/libpmix.so.2"}},
+		"no library":     {size: 2, uses: []linkage.Use{four}, note: "gorun needs gorun-ompi4.so in"},
+		"no server":      {size: 2, uses: []linkage.Use{five}, note: "x is linked with Open MPI"},
+		"a rank alone":   {size: 1, uses: []linkage.Use{five}},
+		"in a container": {sent: both, size: 2, uses: []linkage.Use{five}, apart: true},
 	} {
-		if got := ofOpenMPI(name); got != want {
-			t.Errorf("%s: %v, want %v", name, got, want)
+		var got MPI
+		for _, use := range tt.uses {
+			got.Add(wire.Job{MPI: tt.sent, Size: tt.size}, "x", use, tt.apart, map[string]string{"A": "1"})
+		}
+		if note := got.Note; !strings.Contains(note, tt.note) || (note == "") != (tt.note == "") {
+			t.Errorf("%s: note %q", name, note)
+		}
+		if got.PMIx != slices.Equal(got.Env, []string{"A=1"}) {
+			t.Errorf("%s: environment %q", name, got.Env)
+		}
+		if got.Note, got.Env = "", nil; !reflect.DeepEqual(got, tt.want) {
+			t.Errorf("%s: %+v, want %+v", name, got, tt.want)
 		}
 	}
 }
 
-func TestOpenMPIProgramsAreFound(t *testing.T) {
-	lab.Need(t, "cc")
-	dir := t.TempDir()
-	path := func(name string) string { return filepath.Join(dir, name) }
-	source := path("main.c")
-	if err := os.WriteFile(source, []byte("int main(void) { return 0; }\n"), 0o644); err != nil {
+// A job without Open MPI gets no folder.
+func TestOpenMPIIsNotPrepared(t *testing.T) {
+	s := &Services{job: wire.Job{MPI: wire.MPI{OpenMPI4: []byte("library"), PMIx: []byte("program")}}}
+	if err := s.openMPI(Options{}); err != nil || s.folder != "" || s.ompi4 != nil || s.pmix != nil {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+func TestNumbersOfJobs(t *testing.T) {
+	seen := map[uint32]bool{}
+	for i := range 1000 {
+		n := numberOf(fmt.Sprint("job", i))
+		if int16(n) <= 0 || int16(n>>16) < 0 {
+			t.Fatalf("job %d has number %#x", i, n)
+		}
+		seen[n] = true
+	}
+	if len(seen) < 990 {
+		t.Errorf("1000 jobs have %d numbers", len(seen))
+	}
+}
+
+// A rank that called MPI_Abort ended with that code, however it ended then.
+func TestAbortWins(t *testing.T) {
+	m, err := newMPI(wire.Job{}, nil, false, func(int) {})
+	if err != nil {
 		t.Fatal(err)
 	}
-	for _, argv := range [][]string{
-		{"cc", "-shared", "-x", "c", "/dev/null", "-Wl,-soname,libmpi.so.40", "-o", path("libmpi.so")},
-		{"cc", source, "-Wl,--no-as-needed", path("libmpi.so"), "-o", path("linked")},
-		{"cc", source, "-o", path("plain")},
-	} {
-		if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %v: %s", argv, err, out)
+	defer m.close()
+	m.aborted(1, 6)
+	m.aborted(1, 300)
+	for _, end := range []struct{ code, signal int }{{0, 9}, {0, 11}, {1, 0}, {0, 0}} {
+		if got := m.end(1, end.code, end.signal, nil); got.MPI != wire.MPIAborted || got.Code != 6 || got.Signal != 0 || got.Aborted.IsZero() {
+			t.Errorf("%+v: %+v", end, got)
 		}
 	}
-	for name, want := range map[string]bool{"linked": true, "plain": false, "main.c": false, "none": false, "": false} {
-		if got := LinksOpenMPI(path(name)); got != want {
-			t.Errorf("%q: %v, want %v", name, got, want)
-		}
+	if got := m.end(2, 0, 11, nil); got != (End{Signal: 11}) {
+		t.Errorf("another rank: %+v", got)
 	}
 }

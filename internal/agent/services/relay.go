@@ -56,17 +56,24 @@ func (r *relay) begin(epoch, rank, size int) {
 // Fence waits for all ranks of the job; the last one of this host sends the
 // values of all of them.
 func (r *relay) Fence(ctx context.Context, name string, rank int, value []byte) ([][]byte, error) {
+	return r.FenceAll(ctx, name, map[int][]byte{rank: value})
+}
+
+// FenceAll is Fence for several ranks of this host.
+func (r *relay) FenceAll(ctx context.Context, name string, values map[int][]byte) ([][]byte, error) {
 	r.mu.Lock()
-	if r.epoch > 0 && rank != r.rank { // the request is of an epoch that is over, where this host's rank had another number
-		r.mu.Unlock()
-		return nil, kv.ErrAborted
-	}
 	wait := r.fences[name]
-	if wait != nil && wait.came[rank] { // it repeats an abandoned request: the launcher fails a host that posts twice
-		r.mu.Unlock()
-		return nil, &kv.DuplicateError{Name: name, Member: rank}
+	for rank := range values {
+		if r.epoch > 0 && rank != r.rank { // the request is of an epoch that is over, where this host's rank had another number
+			r.mu.Unlock()
+			return nil, kv.ErrAborted
+		}
+		if wait != nil && wait.came[rank] { // it repeats an abandoned request: the launcher fails a host that posts twice
+			r.mu.Unlock()
+			return nil, &kv.DuplicateError{Name: name, Member: rank}
+		}
 	}
-	local, err := r.gather.Add(name, map[int][]byte{rank: value})
+	local, err := r.gather.Add(name, values)
 	if err != nil {
 		r.mu.Unlock()
 		return nil, err
@@ -75,7 +82,9 @@ func (r *relay) Fence(ctx context.Context, name string, rank int, value []byte) 
 		wait = &fenceWait{done: make(chan struct{}), came: map[int]bool{}}
 		r.fences[name] = wait
 	}
-	wait.came[rank] = true
+	for rank := range values {
+		wait.came[rank] = true
+	}
 	epoch, aborted := r.epoch, r.aborted
 	r.mu.Unlock()
 	r.checkFences()

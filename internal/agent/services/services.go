@@ -10,6 +10,8 @@ import (
 
 	"github.com/gorun/gorun/internal/contain"
 	"github.com/gorun/gorun/internal/kv"
+	"github.com/gorun/gorun/internal/linkage"
+	"github.com/gorun/gorun/internal/pmix"
 	"github.com/gorun/gorun/internal/rankenv"
 	"github.com/gorun/gorun/internal/wire"
 )
@@ -22,7 +24,9 @@ type Services struct {
 	server *kv.Server
 	gloo   *rendezvous
 	mpi    *mpi
-	ompi4  *openMPI4      // nil: no programs of Open MPI 4's are asked for
+	folder string         // where MPI's ranks share memory, or ""
+	ompi4  *os.File       // the library for Open MPI 4's ranks, or nil
+	pmix   *pmix.Server   // or nil
 	tokens map[int]string // by rank
 }
 
@@ -33,6 +37,9 @@ type Options struct {
 	Guard     contain.Guard
 	Apart     bool           // some rank is in a container that inherits no open files
 	Kill      func(rank int) // ends a rank that called MPI_Abort
+	MPI       MPI
+	Start     func(path string, argv, env []string, files []*os.File) error // a process that serves ranks
+	Broken    func(error)                                                   // such a process has failed
 }
 
 // Open serves the ranks of job until Close.
@@ -57,8 +64,8 @@ func Open(job wire.Job, o Options) (*Services, error) {
 		s.server.Close()
 		return nil, err
 	}
-	if s.gloo, err = openRendezvous(job, s.relay, s.epochs, o.Addresses); err == nil && len(job.OpenMPI4) > 0 {
-		s.ompi4, err = newOpenMPI4(job.OpenMPI4, o.Guard)
+	if s.gloo, err = openRendezvous(job, s.relay, s.epochs, o.Addresses); err == nil {
+		err = s.openMPI(o)
 	}
 	if err != nil {
 		s.Close()
@@ -69,6 +76,9 @@ func Open(job wire.Job, o Options) (*Services, error) {
 
 // Close ends every request of a rank and waits until none is served.
 func (s *Services) Close() {
+	if s.pmix != nil {
+		s.pmix.Close()
+	}
 	s.Remove()
 	s.relay.end()
 	if s.gloo != nil {
@@ -79,10 +89,14 @@ func (s *Services) Close() {
 }
 
 // Remove removes what the services have put on this host's file systems. It waits for no request.
-func (s *Services) Remove() { s.ompi4.close() }
-
-// SetMapping tells MPI programs which ranks share a host.
-func (s *Services) SetMapping(mapping string) { s.mpi.host.Mapping = mapping }
+func (s *Services) Remove() {
+	if s.ompi4 != nil {
+		s.ompi4.Close()
+	}
+	if s.folder != "" {
+		_ = os.RemoveAll(s.folder)
+	}
+}
 
 // Frame handles a launcher's frame that answers or leads ranks.
 func (s *Services) Frame(f wire.Frame) error {
@@ -116,18 +130,18 @@ func (s *Services) RankEnded(rank int) {
 	s.mpi.rankEnded(rank)
 }
 
-// MPIEnd reports how MPI sees the end of a rank with an exit code or signal: a rank that called MPI_Abort ended with another code.
-func (s *Services) MPIEnd(rank, code, signal int) (end wire.MPIEnd, newCode, newSignal int) {
-	return s.mpi.end(rank, code, signal)
-}
+// End reports how MPI sees the end of a rank with an exit code or signal: a rank that called MPI_Abort ended with another code.
+func (s *Services) End(rank, code, signal int) End { return s.mpi.end(rank, code, signal, s.pmix) }
 
 // Describe adds to a rank's description where it reaches the services. apart ranks inherit no open files.
-func (s *Services) Describe(r rankenv.Rank, apart bool) rankenv.Rank {
+func (s *Services) Describe(r rankenv.Rank, apart bool, mpi linkage.MPI) rankenv.Rank {
 	r.Agent, r.Token, r.GlooPort = s.server.Addr(), s.tokens[r.Rank], s.gloo.ports[r.Rank]
 	if r.PMIFD = FirstFD; apart {
 		r.PMIFD, r.PMIPort = 0, s.mpi.address()
-	} else if s.ompi4 != nil {
-		r.OpenMPI4, r.Flux, r.OpenMPIFolder = libraryFD, numberOf(s.job.ID), s.ompi4.folder
+	} else {
+		if r.OpenMPIFolder = s.folder; s.ompi4 != nil && mpi == linkage.OpenMPI4 {
+			r.OpenMPI4, r.Flux = libraryFD, numberOf(s.job.ID)
+		}
 	}
 	if s.epochs != nil {
 		e := s.job.Elastic
@@ -139,12 +153,12 @@ func (s *Services) Describe(r rankenv.Rank, apart bool) rankenv.Rank {
 
 // Files opens what a rank inherits after the standard files: its PMI socket, which the caller closes when the rank has it, and Open
 // MPI's library, which stays open and is nil where none is needed.
-func (s *Services) Files(rank int) (socket, library *os.File, err error) {
+func (s *Services) Files(rank int, mpi linkage.MPI) (socket, library *os.File, err error) {
 	if socket, err = s.mpi.connect(rank); err != nil {
 		return nil, nil, err
 	}
-	if s.ompi4 != nil {
-		library = s.ompi4.library
+	if mpi == linkage.OpenMPI4 {
+		library = s.ompi4
 	}
 	return socket, library, nil
 }

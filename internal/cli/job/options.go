@@ -31,13 +31,11 @@ func launchOptions(o *settings.Options, plan launcher.Plan, env environment, io 
 	if err != nil {
 		return launcher.Options{}, err
 	}
-	var library []byte
-	if o.MPI.OpenMPI4 {
-		if library, err = openMPILibrary(exe.Path); err != nil {
-			return launcher.Options{}, err
-		}
+	mpi, err := openMPI(exe.Path, o.MPI.Way, console.Tracef)
+	if err != nil {
+		return launcher.Options{}, err
 	}
-	opts := launcher.Options{Programs: env.programs, Env: env.shared, Work: tree, Network: o.Network.Network, Encrypt: o.Encrypt, NoNewPrivileges: o.NoNewPrivileges, OpenMPI4: library, Binding: o.Binding(),
+	opts := launcher.Options{Programs: env.programs, Env: env.shared, Work: tree, Network: o.Network.Network, Encrypt: o.Encrypt, NoNewPrivileges: o.NoNewPrivileges, MPI: mpi, Binding: o.Binding(),
 		ReportBindings: o.ReportBindings, GPUs: o.GPUsPerRank.GPURequest, GPUProgram: GPUProgram(exe.Path), Dial: dial, Exe: exe,
 		StartTimeout: time.Duration(o.StartTimeout), Grace: time.Duration(o.Grace),
 		Note: func(text string) { console.Notef("%s", text) }, Trace: console.Tracef}

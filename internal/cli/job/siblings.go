@@ -11,6 +11,7 @@ import (
 	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/internal/memexec"
 	"github.com/gorun/gorun/internal/trust"
+	"github.com/gorun/gorun/internal/wire"
 )
 
 // Sibling returns the path of a program or library that is installed in the directory of gorun. It returns an error
@@ -45,18 +46,44 @@ func GPUProgram(gorun string) func() ([]byte, error) {
 	})
 }
 
-// openMPILibrary reads the library that programs of Open MPI 4 preload.
-func openMPILibrary(gorun string) ([]byte, error) {
-	path, err := Sibling(gorun, "gorun-ompi4.so")
+// openMPI reads the library that programs of Open MPI 4 preload, and the program that serves those of later ones, as far as they may be
+// needed. A job goes on without one that the user has not asked for; trace says why.
+func openMPI(gorun string, way wire.MPIWay, trace func(format string, args ...any)) (mpi wire.MPI, err error) {
+	mpi.Way = way
+	if way == "" || way == wire.MPIOpenMPI4 {
+		if mpi.OpenMPI4, err = readSibling(gorun, "gorun-ompi4.so"); err != nil && way != "" {
+			return mpi, needed(way, err)
+		} else if err != nil {
+			trace("without Open MPI 4: %v", err)
+		}
+	}
+	if way == "" || way == wire.MPIPMIx {
+		program, err := readSibling(gorun, "gorun-pmix")
+		if err == nil {
+			mpi.PMIx, err = memexec.Pack(program)
+		}
+		if err != nil && way != "" {
+			return mpi, needed(way, err)
+		} else if err != nil {
+			trace("without Open MPI 5: %v", err)
+		}
+	}
+	return mpi, nil
+}
+
+func readSibling(gorun, name string) ([]byte, error) {
+	path, err := Sibling(gorun, name)
+	if err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
+}
+
+// needed is the error for a file that --mpi needs.
+func needed(way wire.MPIWay, err error) error {
+	hint := usage.Hint(err)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, usage.Errorf("make build makes it where there is a C compiler; it must be in the directory of gorun", "--mpi ompi4 needs it: %w", err)
+		hint = "make build makes it where its compiler and headers are; it must be in the directory of gorun"
 	}
-	if err != nil {
-		return nil, usage.Errorf(usage.Hint(err), "--mpi ompi4: %w", err)
-	}
-	library, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("read Open MPI's library: %w", err)
-	}
-	return library, nil
+	return usage.Errorf(hint, "--mpi %s needs it: %w", way, err)
 }

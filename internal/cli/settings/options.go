@@ -106,7 +106,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.HostKeys, "host-keys", "strict", "strict, or accept-new to trust a host on first connection")
 
 	flags.Var(&o.Network, "network-interface", "interfaces or subnets for traffic between ranks: eth0, ib*, 10.0.0.0/8, ^docker0 (default: all, the address SSH uses first)")
-	flags.Var(&o.MPI, "mpi", "programs' MPI: pmi1 (MPICH and derivatives, the default), or ompi4 (Open MPI up to 4.1)")
+	flags.Var(&o.MPI, "mpi", "programs' MPI: auto (what they are linked with, the default), pmi1 (MPICH and derivatives), ompi4 (Open MPI up to 4.1), or pmix (Open MPI 5)")
 	flags.BoolVar(&o.Encrypt, "encrypt", false, "encrypt ring's traffic between hosts with TLS 1.3 (default: authenticated, not encrypted)")
 
 	flags.BoolVar(&o.NoNewPrivileges, "no-new-privileges", false, "keep ranks and their children from gaining privileges, by sudo for example (default: they may)")

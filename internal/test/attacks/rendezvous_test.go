@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
@@ -136,5 +137,36 @@ func TestMPIPortAnswersNoOtherUser(t *testing.T) {
 	good := connectAs(t, c, victim, evil.from, port, hello, false)
 	resume()
 	command.Await(t, "an answer to rank 0", func() bool { return strings.Contains(good.out.String(), "cmd=set rank=0\n") })
+	r.Stop()
+}
+
+// libpmix believes the user that a client claims to be. gorun-pmix closes connections of other users before libpmix sees them.
+func TestPMIxServerAnswersNoOtherUser(t *testing.T) {
+	lab.Need(t, "cc", "pkg-config")
+	helper := command.Binary("gorun-pmix")
+	build := `cc -std=gnu11 -O2 -rdynamic -o "$1" ../../pmix/helper/*.c $(pkg-config --cflags pmix) -ldl -lpthread`
+	if out, err := exec.Command("sh", "-c", build, "sh", helper).CombinedOutput(); err != nil {
+		lab.Skip(t, fmt.Sprintf("needs libpmix-dev: %v: %s", err, out))
+	}
+	defer os.Remove(helper) // other tests do without
+	c := lab.MustNamespacesAs(t, victim, lab.Specs(1)...)
+	r := command.Start(t, c, "--prefix", "none", "--mpi", "pmix", "-np", "1", "-H", "f1", "sh", "-c", "echo port $RANK ${PMIX_SERVER_URI41##*:}; exec sleep 1000")
+	port := ports(t, r, 1)[0]
+	// A client's first message has a length of its own; half of it keeps libpmix waiting.
+	if answer := connectAs(t, c, attacker, "0", port, "half", false).end(); answer != "" {
+		t.Errorf("the attacker gets %q", answer)
+	}
+	own := connectAs(t, c, victim, "0", port, "half", false)
+	ended := make(chan struct{})
+	go func() { _ = own.cmd.Wait(); close(ended) }()
+	select {
+	case <-ended:
+		t.Errorf("the user's own connection was closed: %s", &own.out)
+	case <-time.After(500 * time.Millisecond):
+	}
+	if err := own.cmd.Process.Kill(); err != nil {
+		t.Error(err)
+	}
+	<-ended
 	r.Stop()
 }

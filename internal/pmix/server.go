@@ -1,0 +1,299 @@
+package pmix
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Store is the part of the job's store that PMIx needs.
+type Store interface {
+	// FenceAll contributes values of ranks of this host, all of which are in it, and waits for the values of all ranks.
+	FenceAll(ctx context.Context, name string, values map[int][]byte) ([][]byte, error)
+	Put(key string, value []byte) error
+	Get(ctx context.Context, key string, wait time.Duration) (value []byte, found bool, err error)
+}
+
+// Options are what a server needs.
+type Options struct {
+	// Program is the helper. Library is the path of the libpmix that the ranks' MPI loads; "" is the system's.
+	Program *os.File
+	Library string
+	// Start runs a program with these open files, of which the first is descriptor 0. It needs not wait for its end.
+	Start func(path string, argv, env []string, files []*os.File) error
+	Env   []string // of the helper
+	Store Store
+	// Aborted is called when a rank asks to end the job with an exit code, Broken when the helper ends before Close.
+	Aborted func(rank, code int)
+	Broken  func(err error)
+}
+
+// Server serves the ranks of one host. It is safe for concurrent use.
+type Server struct {
+	opts   Options
+	conn   net.Conn
+	in     *bufio.Reader
+	layout Layout
+	ctx    context.Context
+	stop   context.CancelFunc
+	wg     sync.WaitGroup
+
+	writing sync.Mutex
+
+	mu       sync.Mutex
+	environ  map[int][]string
+	inside   map[int]bool // ranks between PMIx_Init and PMIx_Finalize
+	fences   int
+	wants    int
+	echoes   int
+	echoed   map[int]chan struct{} // closed when the echo has come
+	promised map[int]string        // keys of the answers that other hosts wait for, by the number of the question
+	asked    map[int]int           // questions to each host
+}
+
+// loadTime bounds the start of the helper and the loading of libpmix.
+const loadTime = 20 * time.Second
+
+// Open starts the helper. The error says why libpmix cannot be loaded.
+func Open(opts Options) (*Server, error) {
+	conn, theirs, err := socketpair()
+	if err != nil {
+		return nil, fmt.Errorf("make a socket for gorun-pmix: %w", err)
+	}
+	defer theirs.Close()
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	defer null.Close()
+	s := &Server{opts: opts, conn: conn, in: bufio.NewReader(conn), environ: map[int][]string{}, inside: map[int]bool{}, promised: map[int]string{}, asked: map[int]int{}, echoed: map[int]chan struct{}{}}
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	err = opts.Start("/proc/self/fd/4", []string{"gorun-pmix", opts.Library}, opts.Env, []*os.File{null, null, null, theirs, opts.Program})
+	if err == nil {
+		theirs.Close() // so that the helper's end is seen
+		_, err = s.next(loaded)
+	}
+	if err != nil {
+		s.Close()
+		return nil, fmt.Errorf("start gorun-pmix: %w", err)
+	}
+	return s, nil
+}
+
+func socketpair() (ours net.Conn, theirs *os.File, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	own := os.NewFile(uintptr(fds[0]), "pmix")
+	defer own.Close()
+	theirs = os.NewFile(uintptr(fds[1]), "pmix")
+	if ours, err = net.FileConn(own); err != nil {
+		theirs.Close()
+	}
+	return ours, theirs, err
+}
+
+// errEnded is what the other end of a helper that has ended says.
+var errEnded = errors.New("it has ended")
+
+// next returns the helper's next message, which must be of that kind.
+func (s *Server) next(k kind) (message, error) {
+	if err := s.conn.SetReadDeadline(time.Now().Add(loadTime)); err != nil {
+		return message{}, err
+	}
+	m, err := receive(s.in)
+	switch {
+	case err != nil:
+		return m, fmt.Errorf("%w: %w", errEnded, err)
+	case m.kind == failed:
+		return m, errors.New(string(m.text()))
+	case m.kind != k:
+		return m, fmt.Errorf("it sent a message of type %q where %q was due", m.kind, k)
+	}
+	return m, nil
+}
+
+// Begin describes the job, after which [Server.Environ] is known and ranks may be started. It is called once.
+func (s *Server) Begin(layout Layout) error {
+	s.layout = layout
+	if err := s.send(layout.frame()); err != nil {
+		return fmt.Errorf("describe the job to gorun-pmix: %w", err)
+	}
+	for range layout.here() {
+		m, err := s.next(environment)
+		if err != nil {
+			return fmt.Errorf("describe the job to gorun-pmix: %w", err)
+		}
+		rank, text := m.number(), m.text()
+		s.environ[rank] = strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00")
+	}
+	if _, err := s.next(ready); err != nil {
+		return fmt.Errorf("describe the job to gorun-pmix: %w", err)
+	}
+	if err := s.conn.SetReadDeadline(time.Time{}); err != nil {
+		return err
+	}
+	s.wg.Go(s.serve)
+	if len(layout.Hosts) > 1 {
+		s.wg.Go(s.share)
+	}
+	return nil
+}
+
+// Environ returns the variables, NAME=value, by which a rank finds the server.
+func (s *Server) Environ(rank int) []string { return s.environ[rank] }
+
+// Inside reports whether a rank that has ended was between PMIx_Init and PMIx_Finalize. The helper has sent word of both before the rank
+// went on, which may not have been read yet.
+func (s *Server) Inside(rank int) bool {
+	s.mu.Lock()
+	if !s.inside[rank] {
+		s.mu.Unlock()
+		return false
+	}
+	came := make(chan struct{})
+	s.echoes++
+	id := s.echoes
+	s.echoed[id] = came
+	s.mu.Unlock()
+	f := newFrame(echo)
+	f.number(id)
+	if s.send(f) == nil {
+		select {
+		case <-came:
+		case <-s.ctx.Done():
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.echoed, id)
+	return s.inside[rank]
+}
+
+// Close ends the helper and all requests.
+func (s *Server) Close() {
+	s.stop()
+	s.conn.Close()
+	s.wg.Wait()
+}
+
+func (s *Server) send(f frame) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	return f.send(s.conn)
+}
+
+// serve handles the helper's messages until it ends.
+func (s *Server) serve() {
+	for {
+		m, err := receive(s.in)
+		if err == nil {
+			err = s.handle(&m)
+		}
+		if err != nil {
+			if s.ctx.Err() == nil {
+				s.stop()
+				s.opts.Broken(fmt.Errorf("gorun-pmix, which serves the ranks of this host: %w", err))
+			}
+			return
+		}
+	}
+}
+
+// handle handles one message. What waits for others runs beside.
+func (s *Server) handle(m *message) error {
+	switch m.kind {
+	case failed:
+		return errors.New(string(m.text()))
+	case entered, left:
+		s.mu.Lock()
+		s.inside[m.number()] = m.kind == entered
+		s.mu.Unlock()
+	case abort:
+		rank, code := m.number(), m.number()
+		s.opts.Aborted(rank, int(int32(code)))
+	case echo:
+		s.mu.Lock()
+		id := m.number()
+		if came := s.echoed[id]; came != nil {
+			close(came)
+			delete(s.echoed, id)
+		}
+		s.mu.Unlock()
+	case held:
+		s.deliver(m.number(), m.number() == 0, m.text())
+	case fence:
+		id, data := m.number(), m.text()
+		s.mu.Lock()
+		s.fences++
+		name := "pmix/" + strconv.Itoa(s.fences)
+		s.mu.Unlock()
+		s.request(id, func() ([]byte, status) { return s.fence(name, data) })
+	case fetch:
+		id, rank, item := m.number(), m.number(), string(m.text())
+		s.request(id, func() ([]byte, status) { return s.fetch(rank, item) })
+	case publish:
+		id, names := m.number(), map[string][]byte{}
+		for range m.count() {
+			name := string(m.text())
+			names[name] = m.text()
+		}
+		s.request(id, func() ([]byte, status) { return nil, s.publish(names) })
+	case lookup:
+		id, wait := m.number(), time.Duration(m.number())*time.Second
+		names := m.names()
+		s.request(id, func() ([]byte, status) { return s.lookup(names, wait) })
+	case unpublish:
+		id, names := m.number(), m.names()
+		s.request(id, func() ([]byte, status) { return nil, s.unpublish(names) })
+	default:
+		return fmt.Errorf("it sent a message of type %q", m.kind)
+	}
+	if m.err != nil {
+		return fmt.Errorf("a message of type %q: %w", m.kind, m.err)
+	}
+	return nil
+}
+
+// count is a number of items that follow, as many as can be there at most.
+func (m *message) count() int { return min(m.number(), len(m.rest)) }
+
+func (m *message) names() (names []string) {
+	for range m.count() {
+		names = append(names, string(m.text()))
+	}
+	return names
+}
+
+// status is how a request ended, for the helper.
+type status int
+
+const (
+	done status = iota
+	notFound
+	duplicate
+	broken
+)
+
+// request answers the helper with what do returns.
+func (s *Server) request(id int, do func() ([]byte, status)) {
+	s.wg.Go(func() {
+		data, status := do()
+		f := newFrame(answer)
+		f.number(id)
+		f.number(int(status))
+		f.text(data)
+		_ = s.send(f) // serve sees that the helper has ended
+	})
+}

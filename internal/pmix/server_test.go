@@ -1,0 +1,325 @@
+package pmix
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// store is a job's store within one process.
+type store struct {
+	hosts int
+	mu    sync.Mutex
+	cond  *sync.Cond
+	kept  map[string][]byte
+	open  map[string]map[int][]byte
+	came  map[string]int
+	ranks int
+}
+
+func newStore(hosts, ranks int) *store {
+	s := &store{hosts: hosts, ranks: ranks, kept: map[string][]byte{}, open: map[string]map[int][]byte{}, came: map[string]int{}}
+	s.cond = sync.NewCond(&s.mu)
+	return s
+}
+
+func (s *store) FenceAll(ctx context.Context, name string, values map[int][]byte) ([][]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open[name] == nil {
+		s.open[name] = map[int][]byte{}
+	}
+	for rank, v := range values {
+		s.open[name][rank] = slices.Clone(v)
+	}
+	s.came[name]++
+	s.cond.Broadcast()
+	defer context.AfterFunc(ctx, func() { s.mu.Lock(); s.cond.Broadcast(); s.mu.Unlock() })()
+	for s.came[name] < s.hosts && ctx.Err() == nil {
+		s.cond.Wait()
+	}
+	all := make([][]byte, s.ranks)
+	for rank, v := range s.open[name] {
+		all[rank] = v
+	}
+	return all, ctx.Err()
+}
+
+func (s *store) Put(key string, value []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kept[key] = slices.Clone(value)
+	s.cond.Broadcast()
+	return nil
+}
+
+func (s *store) Get(ctx context.Context, key string, wait time.Duration) ([]byte, bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer context.AfterFunc(ctx, func() { s.mu.Lock(); s.cond.Broadcast(); s.mu.Unlock() })()
+	for ; ; s.cond.Wait() {
+		if v, found := s.kept[key]; found || wait == 0 || ctx.Err() != nil {
+			return v, found, ctx.Err()
+		}
+	}
+}
+
+// helper plays gorun-pmix for the server of one host.
+type helper struct {
+	net.Conn
+	t       *testing.T
+	server  *Server
+	aborted chan [2]int
+	broken  chan error
+}
+
+// startHelper opens a server whose helper first sends greeting.
+func startHelper(t *testing.T, s Store, greeting frame) (*helper, error) {
+	t.Helper()
+	h := &helper{t: t, aborted: make(chan [2]int, 1), broken: make(chan error, 1)}
+	server, err := Open(Options{Library: "/lib/libpmix.so.2", Store: s, Start: func(path string, argv, _ []string, files []*os.File) error {
+		if path != "/proc/self/fd/4" || !slices.Equal(argv, []string{"gorun-pmix", "/lib/libpmix.so.2"}) {
+			t.Errorf("it started %s %q", path, argv)
+		}
+		var err error
+		if h.Conn, err = net.FileConn(files[3]); err == nil && greeting != nil {
+			err = greeting.send(h)
+		} else if err == nil {
+			err = h.Conn.Close()
+		}
+		return err
+	}, Aborted: func(rank, code int) { h.aborted <- [2]int{rank, code} }, Broken: func(err error) { h.broken <- err }})
+	h.server = server
+	return h, err
+}
+
+func (h *helper) send(k kind, numbers []int, texts ...string) {
+	h.t.Helper()
+	f := newFrame(k)
+	for _, n := range numbers {
+		f.number(n)
+	}
+	f.texts(texts...)
+	if err := f.send(h); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// next returns what the server sends, which must be of that kind.
+func (h *helper) next(k kind) *message {
+	h.t.Helper()
+	m, err := receive(h)
+	if err != nil || m.kind != k {
+		h.t.Fatalf("a message of type %q, %v; want %q", m.kind, err, k)
+	}
+	return &m
+}
+
+// answered returns the answer to a request.
+func (h *helper) answered(id int) (status, string) {
+	h.t.Helper()
+	m := h.next(answer)
+	if got := m.number(); got != id {
+		h.t.Fatalf("an answer to %d, want %d", got, id)
+	}
+	return status(m.number()), string(m.text())
+}
+
+// pair is a job of four ranks: 0 and 2 on host a, 1 and 3 on host b.
+func pair(t *testing.T) [2]*helper {
+	t.Helper()
+	shared := newStore(2, 4)
+	var helpers [2]*helper
+	for host := range helpers {
+		greeting := newFrame(loaded)
+		greeting.texts("5.0")
+		h, err := startHelper(t, shared, greeting)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { h.server.Close(); h.Conn.Close() })
+		begun := make(chan error, 1)
+		go func() {
+			begun <- h.server.Begin(Layout{Job: "j", Folder: "/f", Hosts: []string{"a", "b"}, Host: host, HostOf: []int{0, 1, 0, 1}, Programs: []int{0, 0, 1, 1}})
+		}()
+		m := h.next(begin)
+		var texts []string
+		for range 6 {
+			texts = append(texts, string(m.text()))
+		}
+		if want := []string{"j", []string{"a", "b"}[host], "/f", "a,b", "0,2;1,3", []string{"0,2", "1,3"}[host]}; !slices.Equal(texts, want) {
+			t.Errorf("the job is %q, want %q", texts, want)
+		}
+		var numbers []int
+		for len(m.rest) > 0 {
+			numbers = append(numbers, m.number())
+		}
+		want := []int{host, 4, 2, 2, 2, host, host + 2, 0, 0, 0, 0, 1, 0, 0, 1, 0, 1, 1, 0, 1, 1, 1, 1}
+		if !slices.Equal(numbers, want) {
+			t.Errorf("the job is %v, want %v", numbers, want)
+		}
+		h.send(environment, []int{host}, "A=1\x00B=\x00")
+		h.send(environment, []int{host + 2}, "A=2\x00")
+		h.send(ready, nil)
+		if err := <-begun; err != nil {
+			t.Fatal(err)
+		}
+		if got := h.server.Environ(host); !slices.Equal(got, []string{"A=1", "B="}) {
+			t.Errorf("environment %q", got)
+		}
+		helpers[host] = h
+	}
+	return helpers
+}
+
+// A fence joins the data of hosts, in their order, however long it is.
+func TestFence(t *testing.T) {
+	helpers := pair(t)
+	for _, data := range [][2]string{{"first", "second"}, {"", "x"}, {strings.Repeat("a", maxValue+5), "b"}} {
+		for host, h := range helpers {
+			h.send(fence, []int{7}, data[host])
+		}
+		for _, h := range helpers {
+			if s, got := h.answered(7); s != done || got != data[0]+data[1] {
+				t.Errorf("status %d, %d bytes, want %d", s, len(got), len(data[0])+len(data[1]))
+			}
+		}
+	}
+	helpers[0].send(fence, []int{8}, strings.Repeat("a", 2*maxValue+1))
+	if s, _ := helpers[0].answered(8); s != broken {
+		t.Errorf("too much data: status %d", s)
+	}
+}
+
+// Data of a rank elsewhere is asked for at its host.
+func TestFetch(t *testing.T) {
+	helpers := pair(t)
+	for n, tt := range []struct {
+		item string
+		good int
+		data string
+		want status
+	}{{"", 0, "three", done}, {"address", 0, "and more", done}, {"address", 1, "", notFound}} {
+		helpers[0].send(fetch, []int{9 + n, 3}, tt.item)
+		m := helpers[1].next(want)
+		id, rank, item := m.number(), m.number(), string(m.text())
+		if rank != 3 || item != tt.item {
+			t.Errorf("host b is asked for %q of rank %d", item, rank)
+		}
+		helpers[1].send(held, []int{id, tt.good}, tt.data)
+		if s, got := helpers[0].answered(9 + n); s != tt.want || got != tt.data {
+			t.Errorf("status %d, %q", s, got)
+		}
+	}
+	helpers[0].send(fetch, []int{10, 4}, "")
+	if s, _ := helpers[0].answered(10); s != notFound {
+		t.Errorf("a rank that there is not: status %d", s)
+	}
+}
+
+func TestNames(t *testing.T) {
+	helpers := pair(t)
+	a, b := helpers[0], helpers[1]
+	ask := func(h *helper, k kind, numbers []int, texts ...string) (status, string) {
+		t.Helper()
+		h.send(k, append([]int{5}, numbers...), texts...)
+		return h.answered(5)
+	}
+	text := func(values ...string) string {
+		var f frame
+		f.texts(values...)
+		return string(f)
+	}
+	for i, step := range []struct {
+		h       *helper
+		k       kind
+		numbers []int
+		texts   []string
+		want    status
+		answer  string
+	}{
+		{b, lookup, []int{0, 1}, []string{"ocean"}, done, text("")},
+		{a, unpublish, []int{1}, []string{"ocean"}, notFound, ""},
+		{a, publish, []int{1}, []string{"ocean", "port"}, done, ""},
+		{b, publish, []int{1}, []string{"ocean", "other"}, duplicate, ""},
+		{b, lookup, []int{0, 2}, []string{"ocean", "sea"}, done, text("port", "")},
+		{b, unpublish, []int{1}, []string{"ocean"}, done, ""},
+		{a, lookup, []int{0, 1}, []string{"ocean"}, done, text("")},
+	} {
+		if s, got := ask(step.h, step.k, step.numbers, step.texts...); s != step.want || got != step.answer {
+			t.Errorf("step %d: status %d, %q, want %d, %q", i, s, got, step.want, step.answer)
+		}
+	}
+	// A look-up can wait for a name.
+	b.send(lookup, []int{6, 60, 1}, "late")
+	ask(a, publish, []int{1}, "late", "here")
+	if s, got := b.answered(6); s != done || got != text("here") {
+		t.Errorf("status %d, %q", s, got)
+	}
+}
+
+func TestAbortAndEnds(t *testing.T) {
+	h := pair(t)[0]
+	h.send(entered, []int{0})
+	h.send(abort, []int{0, -3}, "why")
+	if got := <-h.aborted; got != [2]int{0, -3} {
+		t.Errorf("aborted %v", got)
+	}
+	// Word that a rank has left MPI may come just before its end is noticed.
+	inside := make(chan bool)
+	go func() { inside <- h.server.Inside(0) }()
+	m := h.next(echo)
+	h.send(left, []int{0})
+	h.send(echo, []int{m.number()})
+	if <-inside {
+		t.Error("rank 0 is inside after it has left")
+	}
+	if h.server.Inside(2) {
+		t.Error("rank 2 is inside before it has entered")
+	}
+}
+
+// A helper that ends, or does not keep to the protocol, is reported once.
+func TestBrokenHelper(t *testing.T) {
+	for name, tt := range map[string]struct {
+		does func(h *helper)
+		want string
+	}{
+		"ends":            {func(h *helper) { h.Conn.Close() }, "EOF"},
+		"says why":        {func(h *helper) { h.send(failed, nil, "no memory") }, "no memory"},
+		"unknown message": {func(h *helper) { h.send('?', nil) }, "type '?'"},
+		"short message":   {func(h *helper) { h.send(fence, nil) }, "too short"},
+		"no size":         {func(h *helper) { _, _ = h.Write(make([]byte, 5)) }, "0 bytes"},
+	} {
+		h := pair(t)[0]
+		tt.does(h)
+		if err := <-h.broken; !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want %q", name, err, tt.want)
+		}
+	}
+}
+
+func TestHelperThatDoesNotStart(t *testing.T) {
+	said := newFrame(failed)
+	said.texts("libpmix.so.2: cannot open shared object file")
+	if _, err := startHelper(t, nil, said); err == nil || !strings.Contains(err.Error(), "cannot open") {
+		t.Errorf("%v", err)
+	}
+	if _, err := startHelper(t, nil, nil); !errors.Is(err, io.EOF) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestHostNames(t *testing.T) {
+	l := Layout{Hosts: []string{"a", "a,b;c[1]", "a", ""}}
+	if got, want := l.names(), []string{"a", "a_b_c_1_", "a-2", "-3"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
