@@ -45,6 +45,7 @@ type Comm struct {
 	updated *atomic.Bool
 	first   int         // epoch that Init first tried to join
 	broken  atomic.Bool // life has ended; waits in shared memory poll it
+	private atomic.Bool // a rank that leaves it is no failure of the job
 	work    sync.WaitGroup
 	later   backlog // started calls
 	post    stall.Post
@@ -215,7 +216,7 @@ func (c *Comm) fail(ctx context.Context, op string, err error) error {
 	cancelled := ctx.Err() != nil && errors.Is(context.Cause(c.life), ctx.Err())
 	switch {
 	case errors.As(err, &mismatch):
-		c.report(c.inJob(mismatch.Peer), err)
+		c.tell(c.inJob(mismatch.Peer), err)
 		c.end(err)
 	case cancelled:
 		err = context.Cause(c.life)
@@ -241,9 +242,21 @@ func (c *Comm) inJob(rank int) int {
 	return c.ranks[rank]
 }
 
-// report notifies the job through the agent that rank is lost. If the agent cannot be reached,
-// closed links inform the neighbours.
+// Private makes the loss of a rank in c an error of its calls only: c reports it to no other rank. So
+// ranks may leave c while others wait for them, and the job goes on. The job still notices that a
+// process has ended, and still learns of mismatches. Call it before c's first call.
+func (c *Comm) Private() { c.private.Store(true) }
+
+// report is tell, unless c is private.
 func (c *Comm) report(rank int, cause error) {
+	if !c.private.Load() {
+		c.tell(rank, cause)
+	}
+}
+
+// tell notifies the job through the agent that rank is lost. If the agent cannot be reached,
+// closed links inform the neighbours.
+func (c *Comm) tell(rank int, cause error) {
 	if c.agent == nil {
 		return
 	}

@@ -210,6 +210,17 @@ func goRingGroup(comm C.ring_comm, name *C.char, ranks *C.int32_t, count C.size_
 	return C.RING_OK
 }
 
+//export goRingPrivate
+func goRingPrivate(comm C.ring_comm, told *C.ring_told) (code C.int) {
+	defer guard(&code, told)
+	o, err := lookupComm(comm)
+	if err != nil {
+		return tell(told, nil, err)
+	}
+	o.comm.Private()
+	return C.RING_OK
+}
+
 //export goRingSplit
 func goRingSplit(comm C.ring_comm, color, key C.int32_t, part *C.ring_comm, told *C.ring_told) (code C.int) {
 	defer guard(&code, told)

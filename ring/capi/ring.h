@@ -149,6 +149,10 @@ int ring_split(ring_comm comm, int32_t color, int32_t key, ring_comm *part);
  * error. */
 int ring_group(ring_comm comm, const char *name, const int32_t *ranks, size_t count, int64_t timeout_ms, ring_comm *part);
 
+/* Makes the loss of a rank in comm an error of comm's calls only: ranks may leave comm while others wait for them, and
+ * the job goes on. gorun still notices processes that end. Call it before comm's first call. */
+int ring_private(ring_comm comm);
+
 typedef struct ring_info {
 	size_t size;
 	int32_t rank, ranks;

@@ -31,7 +31,7 @@ func wantEach(t *testing.T, out, text string, n int) {
 func TestBackend(t *testing.T) {
 	needs(t, "torch")
 	c := lab.MustNamespaces(t, lab.Specs(2)...)
-	for _, argv := range [][]string{{"backend_collectives.py"}, {"backend_ddp.py"}, {"backend_errors.py", "survivable"}} {
+	for _, argv := range [][]string{{"backend_collectives.py"}, {"backend_ddp.py"}, {"backend_hooks.py"}, {"backend_errors.py", "survivable"}} {
 		t.Run(strings.TrimSuffix(argv[0], ".py"), func(t *testing.T) {
 			out := strings.Join(succeed(t, c, onTwoHosts(t, argv[0], argv[1:]...)...), "\n")
 			wantEach(t, out, "all right", 4)
@@ -127,6 +127,7 @@ import threading
 from gorun.torch_backend.work import Keeper
 
 class Call:
+    ordered = True
     def settle(self, timeout):
         pass
     @property

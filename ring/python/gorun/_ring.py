@@ -104,6 +104,7 @@ FUNCTIONS = {
     "ring_close": (c_int, [c_uint64]),
     "ring_split": (c_int, [c_uint64, c_int32, c_int32, POINTER(c_uint64)]),
     "ring_group": (c_int, [c_uint64, c_char_p, POINTER(c_int32), c_size_t, c_int64, POINTER(c_uint64)]),
+    "ring_private": (c_int, [c_uint64]),
     "ring_comm_info": (c_int, [c_uint64, POINTER(Info)]),
     "ring_check_hosts": (c_int, [c_uint64, POINTER(c_int)]),
     "ring_hosts_updated": (c_int, [c_uint64, POINTER(c_int)]),
@@ -332,6 +333,11 @@ class Comm:
         ms = 0 if timeout is None else max(1, int(timeout * 1000))
         self.library.check(self.library.c.ring_group(self.handle, name.encode(), members, len(ranks), ms, byref(part)))
         return Comm(self.library, part.value)
+
+    def private(self) -> "Comm":
+        """Lets ranks leave while others wait for them, without a failure of the job. Call it before the first call. Returns itself."""
+        self.library.check(self.library.c.ring_private(self.handle))
+        return self
 
     def queue(self, fusion_bytes: int = -1, cache_names: int = -1, stall_ms: int = 0) -> "Queue":
         """A queue of this communicator. All ranks call it, with equal options."""

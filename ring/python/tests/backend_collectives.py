@@ -69,6 +69,10 @@ def reductions():
     dist.all_reduce_coalesced(xs)
     same(xs[0], reduced("SUM", torch.float32), "coalesced")
     same(xs[2], torch.tensor(6.0), "coalesced 0-d")
+    for dtype in (torch.float32, torch.int64):  # of different lengths, and of none
+        x = torch.sparse_coo_tensor([[rank, 4, 4][: 3 - rank], [0, 1, 1][: 3 - rank]], [1.0, 2.0, 3.0][: 3 - rank], (5, 2), dtype=dtype)
+        dist.all_reduce(x)
+        same(x.to_dense().to(torch.float32), torch.tensor([[1.0, 0], [1, 0], [1, 0], [0, 0], [0, 7]]), "a sparse one")
     big = torch.full((1_000_003,), float(rank))
     dist.all_reduce(big)
     same(big, torch.full_like(big, 6.0), "a large one")
@@ -135,6 +139,17 @@ def messages():
     for work in dist.batch_isend_irecv([dist.P2POp(dist.isend, a, rank ^ 1), dist.P2POp(dist.irecv, b, rank ^ 1)]):
         work.wait()
     same(b, torch.full((5,), float(rank ^ 1)), "batch_isend_irecv")
+    # From whichever rank sends first; what the others send next is for a recv that names the rank.
+    for named in (False, True):
+        if rank == 0:
+            heard = []
+            for r in range(1, size):
+                heard.append(dist.recv(b, r if named else None, tag=9))
+                same(b, torch.full((5,), float(heard[-1] + 10 * named)), "recv from rank %d" % heard[-1])
+            assert sorted(heard) == list(range(1, size)), heard
+        else:
+            dist.send(a + 10 * named, 0, tag=9)
+        dist.barrier()
     # More are awaited than may be left alone, before any is sent, which another thread does as well.
     works.UNWAITED, most = 3, works.UNWAITED
     into = [torch.zeros(2) for _ in range(8)]

@@ -43,7 +43,7 @@ def mistakes():
     begin()
     rank, size = dist.get_rank(), dist.get_world_size()
     invalid = errors.InvalidError
-    refused(invalid, "layout torch.sparse_coo", lambda: dist.all_reduce(torch.eye(3).to_sparse()))
+    refused(invalid, "layout torch.sparse_coo", lambda: dist.broadcast(torch.eye(3).to_sparse(), 0))
     refused(invalid, "on meta.*those of the CPU", lambda: dist.all_reduce(torch.empty(3, device="meta")))
     scaled = SimpleNamespace(reduceOp=dist.ReduceOp.PREMUL_SUM)
     refused(invalid, "not a reduction", lambda: dist.group.WORLD.allreduce([torch.ones(3)], scaled))
@@ -52,12 +52,11 @@ def mistakes():
     refused(invalid, "both torch.float32 and torch.float64", lambda: dist._all_gather_base(torch.ones(4), torch.ones(1).double()))
     refused(invalid, "3 rows are not equal parts", lambda: dist.all_to_all_single(torch.ones(3), torch.ones(3)))
     refused(invalid, r"splits \[1, 1, 1, 1\] of 5 rows", lambda: dist.all_to_all_single(torch.ones(5), torch.ones(5), [1] * 4, [1] * 4))
-    refused(NotImplementedError, "say from which rank", lambda: dist.recv(torch.ones(3)))
     refused(invalid, "dst of|elements|length", lambda: dist._all_gather_base(torch.ones(9), torch.ones(2)))
     # One that no other rank has called yet: the wait ends, the call does not.
     if rank == 0:
         late = dist.barrier(async_op=True)
-        refused(errors.TimeoutExpired, r"barrier of group torch1 is not over after 0\.2 s", lambda: late.wait(timedelta(seconds=0.2)))
+        refused(errors.TimeoutExpired, r"barrier of group torch1 timed out: the timeout of 0\.2 s is over", lambda: late.wait(timedelta(seconds=0.2)))
         refused(errors.TimeoutExpired, "recv from rank 1", lambda: dist.irecv(torch.ones(1), 1).wait(timedelta(seconds=0.2)))
         time.sleep(0.1)
     if rank == 1:
@@ -132,6 +131,31 @@ def unended():
     print("all right", flush=True)
 
 
+def reinit():
+    """A rank raises; all abort what they have, and begin again in the same processes."""
+    for attempt in range(2):
+        begin()
+        rank, size = dist.get_rank(), dist.get_world_size()
+        x = torch.ones(4)
+        try:
+            if rank == 1:
+                raise RuntimeError("trouble of rank 1")
+            dist.all_reduce(x)
+            raise SystemExit("it has gone well")
+        except RuntimeError as e:
+            assert rank == 1 or isinstance(e, errors.PeerError), repr(e)  # of rank 1, or of one that has left because of it
+        if attempt == 0 and hasattr(dist.distributed_c10d, "_abort_process_group"):
+            dist.distributed_c10d._abort_process_group()
+        else:
+            dist.group.WORLD.shutdown()  # PyTorch 1.13 only forgets it, and this exception may still refer to it
+            dist.destroy_process_group()
+    begin()
+    x = torch.ones(4)
+    dist.all_reduce(x)
+    assert x[0] == size
+    dist.destroy_process_group()
+
+
 def threads():
     """The thread of a group ends with it, and so does the part in the job."""
     import gc
@@ -156,6 +180,7 @@ def threads():
 def survivable():
     wrong_rank()
     mistakes()
+    reinit()
     threads()
     unended()
 

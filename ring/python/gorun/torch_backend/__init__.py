@@ -10,8 +10,11 @@ from typing import Any, Optional, Tuple
 import torch
 import torch.distributed as dist
 
-from .. import _job, errors
-from .group import Engine, Group, seconds
+from .. import _cuda, _job, _ring, errors
+from . import collectives, dynamo, engine, group, memory, pairs, sparse, work
+from .collectives import seconds
+from .engine import Engine
+from .group import Group, make
 
 __all__ = ["Group", "ddp_hook"]
 
@@ -24,26 +27,29 @@ class _Registry:
         self.hook: Optional[Group] = None
 
     def register(self) -> None:
+        if "GORUN" in getattr(dist.Backend, "_plugins", {}):
+            return
         more = {}
         if "devices" in inspect.signature(dist.Backend.register_backend).parameters:  # torch 2.0
             more["devices"] = ["cpu", "cuda"]
         dist.Backend.register_backend("gorun", self.create, extended_api=True, **more)
 
-    def create(self, options: Any, _: Any = None) -> Group:
-        """Makes a group for torch: of the ranks in options, which alone call it, or of all ranks."""
+    def create(self, options: Any, _: Any = None) -> Any:
+        """Makes a group or a backend for torch: of the ranks in options, which alone call it, or of all ranks."""
         ranks = list(options.global_ranks_in_group)
-        if not ranks:
-            return self.world(seconds(options.timeout), (options.group_rank, options.group_size))
         timeout = seconds(options.timeout)
+        store = getattr(options, "store", None)
+        if not ranks:
+            return make(self.engine(timeout, (options.group_rank, options.group_size), store), _alone(options))
         world, name = _job.join(), "torch%d/%s" % (self.worlds, options.group_id)
         try:
-            return Group(Engine(world.group(name, ranks, timeout), ranks, name, timeout))
+            return make(Engine(world.group(name, ranks, timeout), ranks, name, timeout, store), _alone(options))
         except BaseException:
             _job.leave()
             raise
 
-    def world(self, timeout: Optional[float], place: Optional[Tuple[int, int]] = None) -> Group:
-        """Makes a group of all ranks. place is torch's rank and world size."""
+    def engine(self, timeout: Optional[float], place: Optional[Tuple[int, int]] = None, store: Any = None) -> Engine:
+        """Makes an engine of all ranks. place is torch's rank and world size."""
         comm = _job.join(timeout_ms=int((timeout or 0) * 1000))
         try:
             if place is not None and place != (comm.rank, comm.size):
@@ -56,11 +62,27 @@ class _Registry:
             _job.leave()
             raise
         self.worlds += 1
-        return Group(Engine(part, list(range(comm.size)), "torch%d" % self.worlds, timeout))
+        return Engine(part, list(range(comm.size)), "torch%d" % self.worlds, timeout, store)
+
+
+def _alone(options: Any) -> bool:
+    """Whether the group that torch makes is to have this backend only, so that it may be a group of this package.
+
+    Torch's own group, which has several backends ("cpu:gorun,cuda:nccl"), has the type of another one as its default, or has a backend
+    already. With TORCH_DISTRIBUTED_DEBUG=DETAIL torch puts checks between its group and its backends.
+    """
+    group = getattr(options, "process_group", None)
+    if group is None:
+        return True
+    detail = getattr(dist, "get_debug_level", None)
+    if detail is not None and detail() == dist.DebugLevel.DETAIL:
+        return False
+    return not group._device_types and group.name() == "custom"
 
 
 _registry = _Registry()
 _registry.register()
+dynamo.leave_alone(_cuda, _job, _ring, collectives, engine, group, memory, pairs, sparse, work)
 
 
 # Its parameters have no annotations: DDP compares them with types, which those of later Pythons are not.
@@ -69,7 +91,7 @@ def ddp_hook(state, bucket):
     group = state
     if group is None:
         if _registry.hook is None:
-            _registry.hook = _registry.world(None)
+            _registry.hook = Group(_registry.engine(None))
         group = _registry.hook
     options = dist.AllreduceOptions()
     options.reduceOp = dist.ReduceOp.AVG

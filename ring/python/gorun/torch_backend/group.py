@@ -1,99 +1,50 @@
-"""The process group: torch's collectives as calls of ring."""
+"""The process group, and the backend that newer PyTorch registers in it.
+
+PyTorch up to 2.14 has only C++ backends, so all of a group is Group there. Later it has both: Python that calls a group reaches Group, and what asks
+the group for its backend, such as C++ code and split groups, gets Backend. Both make the same calls on one engine.
+"""
 
 # In torch's types each collective can also be called with single tensors; torch itself never calls a group so.
-# mypy: disable-error-code="override"
+# mypy: disable-error-code="override,misc"
 
 from __future__ import annotations
 
 import weakref
 from datetime import timedelta
-from typing import Any, Callable, List, Optional, Sequence, Tuple
+from typing import Any, List, Optional
 
 import torch
 import torch.distributed as dist
 
-from .. import _job
-from .. import _ring as ring
-from .. import errors
-from .._cuda import CudaLane
-from . import memory
-from .memory import NOTHING, Part
-from .pairs import Message, Pairs
-from .work import Keeper, LaneWork, Work
+from .collectives import Collectives, seconds
+from .engine import Engine
+from .work import Work
 
-Tensors = Sequence[torch.Tensor]
+_CBackend: Any = getattr(torch._C._distributed_c10d, "Backend", object)
 
 
-OPERATIONS = {
-    "SUM": ring.SUM,
-    "AVG": ring.AVG,
-    "MAX": ring.MAX,
-    "MIN": ring.MIN,
-    "PRODUCT": ring.PROD,
-    "BAND": ring.BAND,
-    "BOR": ring.BOR,
-    "BXOR": ring.BXOR,
-}
+def _python_may_subclass(backend: Any) -> bool:
+    class Probe(backend):  # type: ignore[misc,valid-type]
+        pass
+
+    try:
+        Probe(0, 1)
+    except TypeError:  # no constructor
+        return False
+    return True
 
 
-def operation(op: Any) -> int:
-    """ring's number of a dist.ReduceOp, or of its RedOpType."""
-    name = getattr(op, "op", op).name
-    if name not in OPERATIONS:
-        raise errors.InvalidError("gorun: %s is not a reduction of this backend: it has %s" % (name, ", ".join(OPERATIONS)))
-    return OPERATIONS[name]
+# Whether torch takes a backend of Python: from 2.15.
+HAS_BACKENDS = _python_may_subclass(_CBackend)
 
 
-class Engine:
-    """A communicator and its started calls. It outlives the group until all calls are done."""
-
-    def __init__(self, comm: ring.Comm, ranks: List[int], name: str, timeout: Optional[float]) -> None:
-        self.comm, self.ranks, self.name, self.timeout = comm, ranks, name, timeout
-        self.keeper = Keeper(name, timeout)
-        self.pairs = Pairs(comm.rank, self._meet, timeout)
-        self.make_lane: Callable[[int], CudaLane] = CudaLane
-        self.gpu: Optional[Tuple[ring.Device, CudaLane]] = None
-
-    def _meet(self, name: str, ranks: Sequence[int], timeout: Optional[float]) -> ring.Comm:
-        world = _job.joined()
-        if world is None:
-            raise errors.ClosedError("gorun: this process has left its job")
-        return world.group("%s/%s" % (self.name, name), [self.ranks[r] for r in ranks], timeout)
-
-    def start(self, what: str, calls: Sequence[ring.Call], parts: Sequence[Part], outputs: object) -> Work:
-        gpu = max((p.gpu for p in parts), default=-1)  # memory.check wants one device
-        if gpu >= 0:
-            return self._launch(gpu, what, calls, parts, outputs)
-        keep = [p.keep for p in parts]
-        requests = [self.comm.start(call, keep) for call in calls]
-        return Work(self.keeper, what, requests, outputs, [p.copy_back for p in parts if p.copy_back])
-
-    def _launch(self, gpu: int, what: str, calls: Sequence[ring.Call], parts: Sequence[Part], outputs: object) -> Work:
-        if self.gpu is None:  # on all ranks, as they make the same calls
-            self.gpu = self.comm.device(gpu, self.timeout), self.make_lane(gpu)
-        device, lane = self.gpu
-        if lane.ordinal != gpu:
-            raise errors.InvalidError("gorun: %s: a tensor is on GPU %d, and those before it were on GPU %d: a group has one for each rank" % (what, gpu, lane.ordinal))
-        lane.begin([t for p in parts for t in p.keep])
-        device.run(lane.stream, calls)
-        return LaneWork(self.keeper, what, device, lane, outputs, [p.copy_back for p in parts if p.copy_back])
-
-    def close(self) -> None:
-        if self.gpu is not None:
-            self.gpu[0].close()
-        self.comm.close()  # what is under way fails
-        self.pairs.close()
-        self.keeper.close()
-        _job.leave()
-
-
-class Group(dist.ProcessGroup):
-    """A process group over ring. It ends by shutdown(), when nothing refers to it, or with the interpreter."""
+class Backend(Collectives, _CBackend):
+    """A backend over ring. It ends by shutdown(), or with the interpreter: torch's C++ does not keep the Python half of it, so it keeps itself."""
 
     def __init__(self, engine: Engine) -> None:
-        super().__init__(engine.comm.rank, engine.comm.size)  # type: ignore[call-arg]  # torch's types lack them
+        super().__init__(engine.comm.rank, engine.comm.size)
         self.engine = engine
-        self._name = self._description = ""
+        engine.users.append(self)
         self._end = weakref.finalize(self, engine.close)
 
     def shutdown(self) -> None:
@@ -101,172 +52,54 @@ class Group(dist.ProcessGroup):
 
     abort = shutdown
 
-    # One call of the ring.
-
-    def _start(self, what: str, kind: int, dst: Part = NOTHING, src: Part = NOTHING, outputs: object = None, **more: Any) -> Work:
-        dtype = src.dtype if dst is NOTHING else dst.dtype
-        work = ring.call(kind, dtype, dst=dst.address, dst_count=dst.count, src=src.address, src_count=src.count, **more)
-        return self.engine.start(what, [work], [dst, src], outputs)
-
-    def _one(self, what: str, tensors: Tensors, reduces: bool = False) -> torch.Tensor:
-        if len(tensors) != 1:
-            raise errors.InvalidError("gorun: %s: %d tensors: this backend takes one a call" % (what, len(tensors)))
-        memory.check(what, tensors, reduces)
-        return tensors[0]
-
-    def _of_all(self, what: str, tensors: Tensors, like: torch.Tensor) -> Tensors:
-        if len(tensors) != self.engine.comm.size:
-            raise errors.InvalidError("gorun: %s: a list of %d tensors for %d ranks" % (what, len(tensors), self.engine.comm.size))
-        memory.check(what, [like, *tensors])
-        return tensors
-
-    def allreduce(self, tensors: Tensors, opts: Any = None) -> Work:
-        return self._allreduce("allreduce", tensors, opts)
-
-    def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> Work:
-        return self._allreduce("allreduce_coalesced", tensors, opts)
-
-    def _allreduce(self, what: str, tensors: Tensors, opts: Any) -> Work:
-        op = operation(opts.reduceOp) if opts is not None else ring.SUM
-        parts, calls = [], []
-        for t in tensors:
-            memory.check(what, [t], reduces=True)
-            p = memory.writes(t, filled=True)
-            parts.append(p)
-            calls.append(ring.call(ring.ALLREDUCE, p.dtype, op, dst=p.address, dst_count=p.count, src=p.address, src_count=p.count))
-        return self.engine.start(what, calls, parts, list(tensors))
-
-    def broadcast(self, tensors: Tensors, opts: Any = None) -> Work:
-        t = self._one("broadcast", tensors)
-        part = memory.writes(t, filled=True)
-        return self._start("broadcast", ring.BROADCAST, part, outputs=list(tensors), root=opts.rootRank if opts is not None else 0)
-
-    def reduce(self, tensors: Tensors, opts: Any) -> Work:
-        t = self._one("reduce", tensors, reduces=True)
-        mine = opts.rootRank == self.engine.comm.rank
-        dst = memory.writes(t, filled=True) if mine else NOTHING
-        src = dst if mine else memory.reads(t)
-        return self._start("reduce", ring.REDUCE, dst, src, list(tensors), op=operation(opts.reduceOp), root=opts.rootRank)
-
-    def allgather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> Work:
-        t = self._one("allgather", inputs)
-        lists = self._of_all("allgather", outputs[0], t)
-        dst = memory.writes_all(lists)
-        return self._start("allgather", ring.ALLGATHER, dst, memory.reads(t), list(outputs), counts=memory.counts_of(lists, dst))
-
-    def allgather_coalesced(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> Work:
-        """outputs are, by rank, a tensor for each input."""
-        return self._together("allgather_coalesced", [self.allgather([[of[i] for of in outputs]], [t]) for i, t in enumerate(inputs)], outputs)
-
-    def _allgather_base(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work:
-        memory.check("all_gather_into_tensor", [output, input])
-        return self._start("all_gather_into_tensor", ring.ALLGATHER, memory.writes(output), memory.reads(input), output)
-
-    all_gather_single = _allgather_base
-
-    def allgather_into_tensor_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work:
-        works = [self._allgather_base(o, i) for o, i in zip(outputs, inputs)]
-        return self._together("allgather_into_tensor_coalesced", works, list(outputs))
-
-    all_gather_single_coalesced = allgather_into_tensor_coalesced
-
-    def gather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> Work:
-        t = self._one("gather", inputs)
-        dst, counts = NOTHING, None
-        if opts.rootRank == self.engine.comm.rank:
-            lists = self._of_all("gather", outputs[0] if outputs else [], t)
-            dst = memory.writes_all(lists)
-        return self._start("gather", ring.GATHER, dst, memory.reads(t), list(outputs), root=opts.rootRank, counts=counts)
-
-    def scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any) -> Work:
-        t = self._one("scatter", outputs)
-        src = NOTHING
-        if opts.rootRank == self.engine.comm.rank:
-            src = memory.reads_all(self._of_all("scatter", inputs[0] if inputs else [], t))
-        return self._start("scatter", ring.SCATTER, memory.writes(t), src, list(outputs), root=opts.rootRank)
-
-    def reduce_scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any = None) -> Work:
-        t = self._one("reduce_scatter", outputs, reduces=True)
-        lists = self._of_all("reduce_scatter", inputs[0], t)
-        src = memory.reads_all(lists)
-        op = operation(opts.reduceOp) if opts is not None else ring.SUM
-        return self._start("reduce_scatter", ring.REDUCE_SCATTER, memory.writes(t), src, list(outputs), op=op, counts=memory.counts_of(lists, src))
-
-    def _reduce_scatter_base(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work:
-        memory.check("reduce_scatter_tensor", [output, input], reduces=True)
-        op = operation(opts.reduceOp) if opts is not None else ring.SUM
-        return self._start("reduce_scatter_tensor", ring.REDUCE_SCATTER, memory.writes(output), memory.reads(input), output, op=op)
-
-    reduce_scatter_single = _reduce_scatter_base
-
-    def reduce_scatter_tensor_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work:
-        works = [self._reduce_scatter_base(o, i, opts) for o, i in zip(outputs, inputs)]
-        return self._together("reduce_scatter_tensor_coalesced", works, list(outputs))
-
-    reduce_scatter_single_coalesced = reduce_scatter_tensor_coalesced
-
-    def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work:
-        self._of_all("all_to_all", outputs, inputs[0] if inputs else torch.empty(0))
-        self._of_all("all_to_all", inputs, outputs[0])
-        dst, src = memory.writes_all(outputs), memory.reads_all(inputs)
-        counts, sends = memory.counts_of(outputs, dst), memory.counts_of(inputs, src)
-        # Whether parts are unlike is not known of other ranks, so lengths are always given.
-        counts = counts or [dst.count // len(outputs)] * len(outputs)
-        sends = sends or [src.count // len(inputs)] * len(inputs)
-        return self._start("all_to_all", ring.ALLTOALL, dst, src, list(outputs), counts=counts, sends=sends)
-
-    def alltoall_base(self, output: torch.Tensor, input: torch.Tensor, output_splits: Sequence[int], input_splits: Sequence[int], opts: Any = None) -> Work:
-        what, ranks = "all_to_all_single", self.engine.comm.size
-        memory.check(what, [output, input])
-        dst, src = memory.writes(output), memory.reads(input)
-        counts, sends = memory.rows(what, output, output_splits, ranks), memory.rows(what, input, input_splits, ranks)
-        wide = dst.count // output.numel() if output.numel() else src.count // input.numel() if input.numel() else 1
-        return self._start(what, ring.ALLTOALL, dst, src, output, counts=[n * wide for n in counts], sends=[n * wide for n in sends])
-
-    all_to_all_single = alltoall_base
-
-    def barrier(self, opts: Any = None) -> Work:
-        return self._start("barrier", ring.BARRIER)
-
-    def _together(self, what: str, works: Sequence[Work], outputs: object) -> Work:
-        """One Work of several."""
-        lanes = [w for w in works if isinstance(w, LaneWork)]
-        if lanes:
-            return LaneWork(self.engine.keeper, what, lanes[0].device, lanes[0].lane, outputs, ())
-        requests = [r for w in works for r in w.requests]
-        after = [f for w in works for f in w.after]
-        for w in works:
-            self.engine.keeper.drop(w)
-        return Work(self.engine.keeper, what, requests, outputs, after)
-
-    # Messages.
-
-    def send(self, tensors: Tensors, to: int, tag: int = 0) -> Work:
-        return self._message("send to rank %d" % to, tensors, memory.reads(self._one("send", tensors)), self.engine.comm.rank, to, tag)
-
-    def recv(self, tensors: Tensors, source: int, tag: int = 0) -> Work:
-        return self._message("recv from rank %d" % source, tensors, memory.writes(self._one("recv", tensors)), source, self.engine.comm.rank, tag)
-
-    def _message(self, what: str, tensors: Tensors, part: Part, sender: int, receiver: int, tag: int) -> Work:
-        if part.gpu >= 0:
-            raise errors.InvalidError("gorun: %s: a tensor of a GPU: send and receive tensor.cpu()" % what)
-        message = Message(self.engine.keeper, what, list(tensors), part)
-        self.engine.pairs.add(sender, receiver, tag, message)
-        return message
-
-    def recv_anysource(self, tensors: Tensors, tag: int = 0) -> Work:
-        raise NotImplementedError("gorun: recv without a source is not supported: say from which rank, as recv(tensor, src=1)")
-
-    # What torch asks about a group.
-
-    def getBackendName(self) -> str:
+    def name(self) -> str:
         return "gorun"
 
-    def getRank(self) -> int:
-        return self.engine.comm.rank
+    @property
+    def options(self) -> Any:
+        made = _CBackend.Options("gorun", timedelta(seconds=self.engine.timeout or 1800.0))
+        made.global_ranks_in_group = self.engine.ranks
+        return made
 
-    def getSize(self) -> int:
-        return self.engine.comm.size
+    @property
+    def supports_splitting(self) -> bool:
+        return True
+
+    # Torch 2.15 calls itself without end unless Python answers these.
+    supports_coalescing = supports_shrinking = supports_reconfigure = supports_window = _supports_time_estimate = property(lambda self: False)
+
+    def split(self, store: Any, ranks: List[int], options: Any) -> Optional["Backend"]:
+        """Makes the backend of some ranks. The others get None."""
+        if self.engine.comm.rank not in ranks:
+            return None
+        timeout = seconds(options._timeout) if options is not None else self.engine.timeout
+        return Backend(self.engine.part("split/" + options.group_name, ranks, timeout, store))
+
+
+class Group(Collectives, dist.ProcessGroup):
+    """A process group over ring. It ends by shutdown(), when nothing refers to it, or with the interpreter."""
+
+    def __init__(self, engine: Engine) -> None:
+        rank, size = engine.comm.rank, engine.comm.size
+        if HAS_BACKENDS and engine.store is not None:
+            super().__init__(engine.store, rank, size)  # type: ignore[call-arg]
+        else:
+            super().__init__(rank, size)  # type: ignore[call-arg]  # torch's types lack them
+        self.engine = engine
+        self._name = self._description = ""
+        self._end = weakref.finalize(self, engine.close)
+        if HAS_BACKENDS:
+            base: Any = super()
+            custom = base.BackendType.CUSTOM
+            base._set_default_backend(custom)
+            backend = Backend(engine)
+            for device in ("cpu", "cuda"):
+                base._register_backend(torch.device(device), custom, backend)
+
+    def shutdown(self) -> None:
+        self._end()
+
+    abort = shutdown
 
     def setGroupName(self, name: str) -> None:
         self._name = name
@@ -280,6 +113,35 @@ class Group(dist.ProcessGroup):
     def getGroupDesc(self) -> str:
         return self._description
 
+    def split_group(
+        self,
+        new_ranks: List[int],
+        timeout: Optional[timedelta] = None,
+        opts: Any = None,
+        group_name: Optional[str] = None,
+        group_desc: Optional[str] = None,
+        device_types: Any = None,
+    ) -> Optional["Group"]:
+        """Makes a group of some ranks. The others get None."""
+        if self.engine.comm.rank not in new_ranks:
+            return None
+        name = group_name or "%s:split:%s" % (self._name, "_".join(map(str, new_ranks)))
+        limit = seconds(timeout) or self.engine.timeout
+        store = dist.PrefixStore(name + "/", self.engine.store)
+        part: Any = Group(self.engine.part("split/" + name, new_ranks, limit, store))
+        part._set_group_name(name)
+        part._set_group_desc(group_desc or "%s:split" % self._description)
+        return part  # type: ignore[no-any-return]
 
-def seconds(timeout: Optional[timedelta]) -> Optional[float]:
-    return timeout.total_seconds() if timeout else None
+    def _start_coalescing(self, device: Any = None) -> None:
+        self.start_coalescing()
+
+    def _end_coalescing(self, device: Any = None) -> Work:
+        return self.end_coalescing()
+
+
+def make(engine: Engine, only: bool) -> Any:
+    """What torch gets: a group, or one of several backends of torch's own group (only is False)."""
+    if HAS_BACKENDS and not only:
+        return Backend(engine)
+    return Group(engine)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import queue
 import threading
+import time
 from collections import OrderedDict
 from datetime import timedelta
-from typing import Callable, List, Optional, Sequence
+from typing import Callable, Optional, Sequence, Set
 
 import torch
 import torch.distributed as dist
@@ -34,7 +36,9 @@ class Keeper:
         self.held: "OrderedDict[int, Work]" = OrderedDict()
         self.lock = threading.Lock()
         self.line: "queue.SimpleQueue[Optional[Work]]" = queue.SimpleQueue()
-        self.thread: Optional[threading.Thread] = None
+        self.leading = threading.Lock()  # of the thread that waits for the next work
+        self.threads: Set[threading.Thread] = set()
+        self.ready = 0  # threads that wait for a work, or for their turn to; the others run callbacks
         self.closed = False
 
     def hold(self, work: "Work") -> None:
@@ -49,32 +53,63 @@ class Keeper:
         self.held.pop(id(work), None)
 
     def complete(self, work: "Work") -> None:
-        """Makes the thread wait for work and complete its future."""
+        """Makes a thread wait for work and complete its future.
+
+        Callbacks run in that thread, and may wait for other futures; so another one waits for the next work meanwhile.
+        """
         with self.lock:
             if self.closed:
-                raise errors.ClosedError("gorun: group %s is destroyed" % self.name)
-            if self.thread is None:
-                # A daemon, since the interpreter waits for others before it lets anybody end them.
-                self.thread = threading.Thread(target=self._run, name="gorun-" + self.name, daemon=True)
-                self.thread.start()
-        self.line.put(work)
+                raise errors.ClosedError("gorun: group %s is closed" % self.name)
+            if not work.ordered:  # it may take longer than those that are started after it
+                self._start(self._run_one, work)
+                return
+            self.line.put(work)
+            if self.ready == 0:
+                self.ready = 1
+                self._start(self._run)
+
+    def _start(self, run: Callable[..., None], *args: object) -> None:
+        # A daemon, since the interpreter waits for others before it lets anybody end them.
+        thread = threading.Thread(target=run, args=args, name="gorun-" + self.name, daemon=True)
+        self.threads.add(thread)
+        thread.start()
 
     def _run(self) -> None:
         while True:
-            work = self.line.get()
-            if work is None:
-                return
-            work.settle(None)
+            with self.leading:
+                work = self.line.get()
+                if work is None:
+                    self.line.put(None)  # for the other threads
+                    return
+                work.settle(None)
+            with self.lock:
+                self.ready -= 1
+                if self.ready == 0 and not self.line.empty():
+                    self.ready = 1
+                    self._start(self._run)
             assert work.promise is not None  # complete() is for those that have one
             work.promise.set_result(None)
             del work  # and its tensors, before the next one comes
+            with self.lock:
+                if self.ready > 0 and not self.closed:  # there is another one: this was needed for a moment
+                    self.threads.discard(threading.current_thread())
+                    return
+                self.ready += 1
+
+    def _run_one(self, work: "Work") -> None:
+        work.settle(None)
+        assert work.promise is not None
+        work.promise.set_result(None)
+        with self.lock:
+            if not self.closed:
+                self.threads.discard(threading.current_thread())
 
     def close(self) -> None:
-        """Ends the thread. Pending work must have failed before."""
+        """Ends the threads. Pending work must have failed before."""
         with self.lock:
-            self.closed, thread, self.thread = True, self.thread, None
-        if thread is not None:
-            self.line.put(None)
+            self.closed, threads = True, list(self.threads)
+        self.line.put(None)
+        for thread in threads:
             if thread is not threading.current_thread():  # a group may end in a callback of its own
                 thread.join()
         for work in list(self.held.values()):
@@ -84,6 +119,8 @@ class Keeper:
 
 class Work(_Base):  # type: ignore[misc,valid-type]
     """Calls of a group that were started together. The first waiter copies back indirect results."""
+
+    ordered = True  # it is over before those of its group that are started after it
 
     def __init__(
         self, keeper: Keeper, what: str, requests: Sequence[ring.Request], outputs: object = None, after: Sequence[Callable[[], None]] = ()
@@ -132,11 +169,11 @@ class Work(_Base):  # type: ignore[misc,valid-type]
         seconds = timeout.total_seconds() if timeout else self.keeper.timeout
         if not self.settle(seconds):
             raise errors.TimeoutExpired(
-                "gorun: %s of group %s is not over after %g s: some rank has not called it; the call goes on" % (self.what, self.keeper.name, seconds or 0)
+                "gorun: %s of group %s timed out: the timeout of %g s is over, and some rank has not called it; the call goes on" % (self.what, self.keeper.name, seconds or 0)
             )
         self.keeper.drop(self)
         if self.failed is not None:
-            raise self.failed
+            raise copy.copy(self.failed)  # whose traceback has the caller's frames, and so the group, which would not end while this work exists
         return True
 
     def synchronize(self) -> None:
@@ -200,3 +237,25 @@ class LaneWork(Work):
 
     def get_future(self) -> torch.futures.Future:
         return self.lane.future(self.outputs)
+
+
+class Together(Work):
+    """Several works as one."""
+
+    ordered = False
+
+    def __init__(self, keeper: Keeper, what: str, works: Sequence[Work], outputs: object) -> None:
+        self.works = works
+        super().__init__(keeper, what, (), outputs)
+        for work in works:
+            keeper.drop(work)
+
+    def _finish(self, timeout: Optional[float]) -> None:
+        end = None if timeout is None else time.monotonic() + timeout
+        for work in self.works:
+            if not work.settle(None if end is None else max(0.0, end - time.monotonic())):
+                raise errors.TimeoutExpired(work.what)
+        for work in self.works:
+            if work.failed is not None:
+                raise work.failed
+        self._end(None)

@@ -1,0 +1,51 @@
+"""The sum of sparse tensors: all ranks get all elements."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import List
+
+import torch
+
+from .. import _ring as ring
+from .. import errors
+from . import memory
+from .engine import Engine
+from .work import Work
+
+
+def allreduce(engine: Engine, tensor: torch.Tensor) -> Work:
+    """Adds the tensors of all ranks, of one shape and type, into each. It waits until that is done."""
+    if tensor.device.type != "cpu":
+        raise errors.InvalidError("gorun: allreduce: a sparse tensor on %s: use tensor.cpu()" % tensor.device)
+    mine = tensor.detach().coalesce()
+    ranks, width = engine.comm.size, mine.sparse_dim()
+    counts = (ctypes.c_int64 * ranks)()
+    count = ctypes.c_int64(mine._nnz())
+    call = ring.call(ring.ALLGATHER, ring.INT64, dst=ctypes.addressof(counts), dst_count=ranks, src=ctypes.addressof(count), src_count=1)
+    _wait(engine, engine.start("allreduce of sparse tensors", [call], [], (counts, count)))
+    lengths = list(counts)
+    indices = _gather(engine, mine.indices().t().contiguous(), lengths)
+    values = _gather(engine, mine.values().contiguous(), lengths)
+    total = torch.sparse_coo_tensor(indices.reshape(-1, width).t(), values, mine.shape, dtype=mine.dtype).coalesce()
+    with torch.no_grad():
+        tensor.copy_(total)
+    return Work(engine.keeper, "allreduce of sparse tensors", (), [tensor])
+
+
+def _gather(engine: Engine, rows: torch.Tensor, lengths: List[int]) -> torch.Tensor:
+    """The rows of all ranks, by rank. A row of lengths is one of the tensor."""
+    all_rows = rows.new_empty((sum(lengths),) + tuple(rows.shape[1:]))
+    dst, src = memory.writes(all_rows), memory.reads(rows)
+    wide = dst.count // sum(lengths) if sum(lengths) else 0
+    call = ring.call(
+        ring.ALLGATHER, dst.dtype, dst=dst.address, dst_count=dst.count, src=src.address, src_count=src.count, counts=[n * wide for n in lengths]
+    )
+    _wait(engine, engine.start("allreduce of sparse tensors", [call], [dst, src], all_rows))
+    return all_rows
+
+
+def _wait(engine: Engine, work: Work) -> None:
+    if engine.coalescing is not None:
+        engine.coalescing.remove(work)
+    work.wait()

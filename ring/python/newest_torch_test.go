@@ -1,0 +1,69 @@
+package python
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gorun/gorun/internal/test/lab"
+)
+
+const newestTorch = "2.15.0"
+
+// newest returns the Python that has the newest PyTorch, or skips the test.
+func newest(t testing.TB) string {
+	t.Helper()
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := filepath.Join(cache, "gorun-ci/pytorch-"+newestTorch) // .ci/torch makes it
+	if _, err := os.Stat(filepath.Join(env, "ready")); err != nil {
+		lab.Skip(t, "needs PyTorch "+newestTorch+": run .ci/torch")
+	}
+	return filepath.Join(env, "bin/python")
+}
+
+// PyTorch's own tests of torch.distributed pass with backend gorun if they pass with gloo, of which testdata has the list.
+func TestPyTorchsTests(t *testing.T) {
+	python := newest(t)
+	for _, ranks := range []string{"2", "4"} {
+		t.Run(ranks, func(t *testing.T) {
+			text, err := os.ReadFile("testdata/torch-" + newestTorch + "-gloo-" + ranks + ".txt")
+			if err != nil {
+				t.Fatal(err)
+			}
+			names := strings.Split(strings.TrimSpace(string(text)), "\n")[1:]
+			args := []string{"-np", ranks, "--oversubscribe", "--prefix", "none", python, script(t, "torch_suite.py"), "gorun", t.TempDir()}
+			out, code := job(t, nil, append(args, names...)...)
+			lines := strings.Split(out, "\n")
+			for _, name := range names {
+				if !slices.Contains(lines, "ok "+name) {
+					t.Errorf("%s does not pass", name)
+				}
+			}
+			if code != 0 || t.Failed() {
+				t.Errorf("exit code %d\n%s", code, out)
+			}
+		})
+	}
+}
+
+// The newest PyTorch trains, compiled and by pipelines, and finds the backend in groups.
+func TestNewestPyTorch(t *testing.T) {
+	python := newest(t)
+	for _, c := range []struct{ program, ranks string }{
+		{"backend_registered.py", "4"}, {"backend_compile.py", "2"}, {"backend_hooks.py", "2"}, {"backend_collectives.py", "4"}, {"backend_ddp.py", "4"},
+	} {
+		t.Run(strings.TrimSuffix(c.program, ".py"), func(t *testing.T) {
+			out := strings.Join(succeed(t, nil, "-np", c.ranks, "--oversubscribe", "--prefix", "none", python, script(t, c.program), filepath.Join(t.TempDir(), "store")), "\n")
+			wantEach(t, out, "all right", int(c.ranks[0]-'0'))
+		})
+	}
+	t.Run("survivable errors", func(t *testing.T) {
+		out := strings.Join(succeed(t, nil, "-np", "4", "--oversubscribe", "--prefix", "none", python, script(t, "backend_errors.py"), "survivable"), "\n")
+		wantEach(t, out, "all right", 4)
+	})
+}
