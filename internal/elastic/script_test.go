@@ -14,7 +14,10 @@ import (
 
 func script(t *testing.T, text string) Script {
 	file := filepath.Join(t.TempDir(), "hosts.sh")
-	if err := os.WriteFile(file, []byte(text), 0o755); err != nil {
+	syscall.ForkLock.RLock() // a child that another test forks now would keep it open for writing, so that it could not be run
+	err := os.WriteFile(file, []byte(text), 0o755)
+	syscall.ForkLock.RUnlock()
+	if err != nil {
 		t.Fatal(err)
 	}
 	return Script{Argv: []string{file}}
