@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"os/signal"
 	"runtime"
@@ -35,10 +36,11 @@ type processes struct {
 	wg      sync.WaitGroup
 }
 
-const noRank = -1
+// noRank is the number of processes that serve ranks. Errands have their negative numbers.
+const noRank = math.MinInt
 
 type startRequest struct {
-	rank      int // noRank: the process serves ranks
+	rank      int
 	path      string
 	argv, env []string
 	dir       string
