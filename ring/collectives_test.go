@@ -273,3 +273,24 @@ func TestAllToAllByCost(t *testing.T) {
 		}
 	}
 }
+
+func TestEveryAlgorithm(t *testing.T) {
+	for _, name := range []string{"doubling", "tree", "circulant", "ring"} {
+		for _, hosts := range [][]int{{1, 1, 1, 1, 1}, {2, 2, 2}} {
+			t.Run(fmt.Sprint(name, hosts), func(t *testing.T) {
+				l := layout{transport: "auto", hosts: hosts, more: []string{"RING_ALGORITHM=" + name}}
+				for _, n := range hosts {
+					l.size += n
+				}
+				comms := l.join(t, l.job(t))
+				for what, learn := range checks() {
+					for _, n := range []int{1, 3000} {
+						if err := ringtest.Each(len(comms), func(rank int) error { return learn(comms[rank], n) }); err != nil {
+							t.Errorf("%s of %d: %v", what, n, err)
+						}
+					}
+				}
+			})
+		}
+	}
+}

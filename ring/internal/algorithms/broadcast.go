@@ -8,8 +8,11 @@ func (t *Team) Broadcast(sign *flow.Sign, buf []byte, root int) error {
 		return nil
 	}
 	place := t.wrap(t.me - root)
-	if t.choose(Broadcast, len(buf), root) == Tree {
+	switch t.choose(Broadcast, len(buf), root) {
+	case Tree:
 		return t.tree(sign, buf, place)
+	case Circulant:
+		return t.scatterGather(sign, buf, place)
 	}
 	return t.chain(sign, buf, place)
 }
@@ -43,4 +46,39 @@ func (t *Team) chain(sign *flow.Sign, buf []byte, place int) error {
 	f := t.begin(sign, t.away(1), t.away(-1))
 	relay(f, flow.Part{Into: buf})
 	return t.run(f)
+}
+
+// scatterGather gives every member its block of the vector, down a binomial tree, and then all blocks to all.
+func (t *Team) scatterGather(sign *flow.Sign, buf []byte, place int) error {
+	block := func(i int) []byte { return Span(buf, 1, t.away(i), t.Size()) }
+	for distance := topDistance(t.Size()); distance > 0; distance /= 2 {
+		var f *flow.Flow
+		switch {
+		case place%(2*distance) == 0 && place+distance < t.Size():
+			f = t.begin(sign, t.away(distance), flow.None)
+			for i := distance; i < 2*distance && place+i < t.Size(); i++ {
+				lead(f, block(i))
+			}
+		case place%(2*distance) == distance:
+			f = t.begin(sign, flow.None, t.away(-distance))
+			for i := 0; i < distance && place+i < t.Size(); i++ {
+				f.Recv = append(f.Recv, flow.Part{Into: block(i)})
+			}
+		default:
+			continue
+		}
+		if err := t.run(f); err != nil {
+			return err
+		}
+	}
+	return t.gather(sign, block)
+}
+
+// topDistance is the longest hop of a binomial tree of n members.
+func topDistance(n int) int {
+	distance := 1
+	for 2*distance < n {
+		distance *= 2
+	}
+	return distance
 }

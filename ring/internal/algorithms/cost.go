@@ -212,10 +212,33 @@ func (s sizes) fromRoot(k Kind, a Algorithm, root int) (ps int64, ok bool) {
 	case Tree:
 		last := int64(mostOnes(uint(s.n-1)))*s.Alpha + s.rounds*s.bytes*perByte
 		return max(s.full*(s.Alpha+s.bytes*perByte), last, s.slowInTree(k, place, perByte, slow)), true
+	case Circulant:
+		return s.throughBlocks(k, place, perByte, slow), s.n > 2
 	case Ring:
 		return (s.n-1)*s.Alpha + s.bytes*slow, true
 	}
 	return 0, false
+}
+
+// throughBlocks is the time of a broadcast or a reduce in which every member has a block in between. In a broadcast members
+// begin the second half at unlike times: latencies hide some of that where vectors are short. The slowest member is
+// busy with its own bytes while others go on, so that half of the latencies hide behind them.
+func (s sizes) throughBlocks(k Kind, place int, perByte, slow int64) int64 {
+	unlike := func(perByte int64) int64 {
+		if k == Reduce {
+			return 0
+		}
+		return max(0, s.others*perByte*3/4-s.rounds*s.Alpha)
+	}
+	t := 2*s.rounds*s.Alpha + s.others*(perByte+s.Beta) + unlike(s.Beta)
+	if s.Slow == s.Beta {
+		return t
+	}
+	if place == 0 {
+		return max(t, s.rounds*s.Alpha+s.others*(slow+s.Slow)+unlike(s.Slow))
+	}
+	carried := s.block << bits.TrailingZeros(uint(place)) // its blocks, and those that pass it on the tree
+	return max(t, s.rounds*s.Alpha+s.others*(perByte+s.Slow)+carried*slow+unlike(s.Slow))
 }
 
 // mostOnes returns how many bits the numbers up to n that are as long as n have set at most: the hops

@@ -135,7 +135,7 @@ func (sc scenario) grid(try func(w *world, net network, kind algorithms.Kind, le
 }
 
 // The algorithm that a Cost picks takes at most 10 % longer than the best one, in worlds of up to 1,024 ranks and for
-// vectors of 8 B to 1 GiB. Where one rank's link is slow it may take 25 % longer, but rarely more than 10.
+// vectors of 8 B to 1 GiB. Where one rank's link is slow it may take half as long again, but rarely more than 10 %.
 func TestPickIsNearTheBest(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(1000)) // what a simulation leaves is small
 	for _, sc := range scenarios() {
@@ -143,7 +143,7 @@ func TestPickIsNearTheBest(t *testing.T) {
 			t.Parallel()
 			bound, cases, far, worst := near, 0, 0, 1.0
 			if sc.factor > 1 {
-				bound = 1.25
+				bound = 1.5
 			}
 			sc.grid(func(w *world, net network, kind algorithms.Kind, length int) {
 				ratio := nearBest(t, w, net, kind, length, bound)

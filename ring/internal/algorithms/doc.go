@@ -7,8 +7,9 @@
 //	                ring: the vector streams around twice without a pause
 //	reduce-scatter  circulant, log2 N rounds; ring
 //	all-gather      circulant, log2 N rounds; ring
-//	broadcast       tree: binomial; ring: a chain through which the bytes stream
-//	reduce          tree, ring: those of a broadcast backwards
+//	broadcast       tree: binomial; circulant: blocks down a binomial tree, then an all-gather, 2 log2 N rounds; ring: a
+//	                chain through which the bytes stream
+//	reduce          tree, circulant, ring: those of a broadcast backwards
 //	all-to-all      circulant: blocks travel in hops of 1, 2, 4 … members, log2 N rounds; ring: to each distance in turn
 //	barrier         dissemination, log2 N rounds
 //

@@ -10,8 +10,11 @@ func (t *Team) Reduce(sign *flow.Sign, r Reduction, dst, src []byte, root int) e
 		return nil
 	}
 	place := t.wrap(t.me - root)
-	if t.choose(Reduce, len(src), root) == Tree {
+	switch t.choose(Reduce, len(src), root) {
+	case Tree:
 		return t.fold(sign, r, dst, src, place)
+	case Circulant:
+		return t.scatterFold(sign, r, dst, src, place)
 	}
 	return t.chainReduce(sign, r, dst, src, place)
 }
@@ -22,11 +25,7 @@ func (t *Team) fold(sign *flow.Sign, r Reduction, dst, src []byte, place int) er
 	if place > 0 {
 		into = t.room(len(src))
 	}
-	distance := 1
-	for 2*distance < t.Size() {
-		distance *= 2
-	}
-	for ; distance > 0; distance /= 2 {
+	for distance := topDistance(t.Size()); distance > 0; distance /= 2 {
 		if place >= distance {
 			return t.give(sign, sum, t.away(-distance))
 		}
@@ -66,6 +65,51 @@ func (t *Team) chainReduce(sign *flow.Sign, r Reduction, dst, src []byte, place 
 		}
 		if err := t.run(f); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// scatterFold gives every member its block of the sum, and then all blocks to the root, up a binomial tree.
+func (t *Team) scatterFold(sign *flow.Sign, r Reduction, dst, src []byte, place int) error {
+	n, size := t.Size(), 0
+	for i := range n {
+		t.blocks[i], t.offs[i] = t.span(src, r, i), size
+		size += align(len(t.blocks[i]))
+	}
+	defer clear(t.blocks)
+	room := t.room(size + len(src))
+	sums := dst
+	if place > 0 {
+		sums = room[size:]
+	}
+	block := func(i int) []byte { return t.span(sums, r, i) }
+	err := t.scatter(sign, r, func(i int) []byte {
+		if i == 0 {
+			return block(0)
+		}
+		return room[t.offs[i]:][:len(t.blocks[i])]
+	})
+	if err != nil {
+		return err
+	}
+	for distance := 1; distance < n; distance *= 2 {
+		var f *flow.Flow
+		switch {
+		case place%(2*distance) == distance:
+			f = t.begin(sign, t.away(-distance), flow.None)
+			for i := 0; i < distance && place+i < n; i++ {
+				lead(f, block(i))
+			}
+			return t.run(f)
+		case place+distance < n:
+			f = t.begin(sign, flow.None, t.away(distance))
+			for i := distance; i < 2*distance && place+i < n; i++ {
+				f.Recv = append(f.Recv, flow.Part{Into: block(i)})
+			}
+			if err := t.run(f); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
