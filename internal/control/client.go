@@ -159,7 +159,10 @@ func (p Place) List(ctx context.Context, ended bool) ([]Found, error) {
 			case err != nil:
 				job = Job{ID: id, State: Unknown, Machine: host, Cause: "its gorun does not answer: " + err.Error()}
 			}
-			all, ids = append(all, Found{job, c}), append(ids, id)
+			ids = append(ids, id)
+			if ended || job.State != Ended {
+				all = append(all, Found{job, c})
+			}
 		}
 	}
 	past, err := p.past(time.Now())

@@ -28,8 +28,8 @@ func open(t *testing.T, o Options) *Server {
 	if o.Failed == nil {
 		o.Failed = func(err error) { t.Error(err) }
 	}
-	s, err := Open(o)
-	if err != nil {
+	s := New(o)
+	if err := s.Listen(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
@@ -59,9 +59,7 @@ func TestJobIsFoundUntilItEnds(t *testing.T) {
 		waited <- job
 	}()
 	s.Update(func(j *Job) { j.Exits = append(j.Exits, Exit{Rank: 1, Code: 3}) })
-	if err := s.Finish(3, "rank 1 exited"); err != nil {
-		t.Fatal(err)
-	}
+	s.Finish(3, "rank 1 exited")
 	if job := <-waited; job.State != Ended || *job.Code != 3 || len(job.Exits) != 1 {
 		t.Errorf("%+v", job)
 	}
@@ -117,7 +115,7 @@ func TestFoldersThatCannotBeUsed(t *testing.T) {
 		t.Error("the state folder was not used")
 	}
 	for _, none := range []Place{{}, {Runtime: p.Runtime}} {
-		if _, err := Open(Options{Place: none}); err == nil {
+		if err := New(Options{Place: none}).Listen(); err == nil {
 			t.Errorf("%+v can be used", none)
 		}
 	}
@@ -131,9 +129,7 @@ func TestFoldersAndSocketsAreTheUsersAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := open(t, Options{Place: p, Job: Job{Detached: true}})
-	if err := s.Finish(0, ""); err != nil {
-		t.Fatal(err)
-	}
+	s.Finish(0, "")
 	seen := 0
 	err := filepath.Walk(filepath.Dir(p.State), func(path string, info os.FileInfo, err error) error {
 		if err == nil && path != filepath.Dir(p.State) {
@@ -267,9 +263,7 @@ func TestOutputReachesReadersAndLog(t *testing.T) {
 		want.WriteString(line)
 		s.Add(i%4, 1, time.Now(), []byte(line))
 	}
-	if err := s.Finish(0, ""); err != nil {
-		t.Fatal(err)
-	}
+	s.Finish(0, "")
 	var got bytes.Buffer
 	for records := NewRecordReader(body); ; {
 		r, err := records.Next()

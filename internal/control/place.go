@@ -67,12 +67,14 @@ var errNoFolder = errors.New("neither XDG_RUNTIME_DIR nor HOME names a folder")
 
 // openFolder opens a folder that only this user can enter. With make it creates one that is missing.
 func openFolder(path string, make bool) (*folder, error) {
-	if make {
+	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	fd, err := unix.Open(path, flags, 0)
+	if err == unix.ENOENT && make {
 		if err := trust.MakeDir(path); err != nil {
 			return nil, err
 		}
+		fd, err = unix.Open(path, flags, 0)
 	}
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}

@@ -35,16 +35,17 @@ type Actions struct {
 // Options are how a job is served.
 type Options struct {
 	Place   Place
-	Job     Job // ID, Machine, Log and times are set by Open
+	Job     Job // ID, Machine, Log and times are set by the server
 	Actions Actions
 	// Failed is called once when the log of a detached job cannot be written any more.
 	Failed func(error)
 }
 
-// Server serves one job until Close. It is safe for concurrent use.
+// Server serves one job until Close. It is safe for concurrent use, except that Listen must have succeeded before ID, Finish and Close.
 type Server struct {
 	place  Place
 	act    Actions
+	failed func(error)
 	socket *socket
 	http   http.Server
 	life   context.Context
@@ -55,30 +56,39 @@ type Server struct {
 	mu    sync.Mutex
 	job   Job
 	ended chan struct{}
+	lost  error // why the history lacks the job
 }
 
-// Open makes the socket of a new job, and a folder for the log of a detached one.
-func Open(o Options) (*Server, error) {
-	folders := o.Place.folders()
-	if o.Job.Detached { // the runtime folder ends with the user's last session
+// New returns a server that nobody can reach until Listen. It takes output and changes of the job at once.
+func New(o Options) *Server {
+	s := &Server{place: o.Place, act: o.Actions, failed: o.Failed, job: o.Job, ended: make(chan struct{}), tail: NewTail(o.Job.Detached)}
+	s.job.Version, s.job.Machine, s.job.State, s.job.Began = Version, o.Place.Host, Starting, time.Now()
+	s.life, s.end = context.WithCancel(context.Background())
+	return s
+}
+
+// Listen makes the job's socket, and a folder for the log of a detached job. The server has no other use after an error.
+func (s *Server) Listen() error {
+	folders := s.place.folders()
+	if s.job.Detached { // the runtime folder ends with the user's last session
 		slices.Reverse(folders)
 	}
-	socket, err := o.Place.listen(folders)
+	socket, err := s.place.listen(folders)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	s := &Server{place: o.Place, act: o.Actions, socket: socket, job: o.Job, ended: make(chan struct{}), tail: NewTail(o.Job.Detached)}
-	s.job.Version, s.job.ID, s.job.Machine, s.job.State, s.job.Began = Version, socket.id, o.Place.Host, Starting, time.Now()
-	s.life, s.end = context.WithCancel(context.Background())
+	s.socket = socket
+	s.Update(func(j *Job) { j.ID = socket.id })
 	if s.job.Detached {
-		if err := s.openLog(o.Failed); err != nil {
-			return nil, errors.Join(err, socket.Close())
+		if err := s.openLog(s.failed); err != nil {
+			return errors.Join(err, socket.Close())
 		}
 	}
-	s.http = http.Server{Handler: s.handler(), ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 64 << 10,
-		BaseContext: func(net.Listener) context.Context { return s.life }}
+	handler := sync.OnceValue(s.handler) // most jobs have no clients
+	s.http = http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { handler().ServeHTTP(w, r) }),
+		ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 64 << 10, BaseContext: func(net.Listener) context.Context { return s.life }}
 	s.wg.Go(func() { _ = s.http.Serve(socket) }) // ends with Close
-	return s, nil
+	return nil
 }
 
 func (s *Server) openLog(failed func(error)) error {
@@ -127,14 +137,14 @@ func (s *Server) Job() Job {
 	return job
 }
 
-// Finish records the end of the job. No output comes after it.
-func (s *Server) Finish(code int, cause string) error {
+// Finish records the end of the job. No output comes after it. Close returns the error of the record.
+func (s *Server) Finish(code int, cause string) {
 	s.Update(func(j *Job) { j.State, j.Ended, j.Code, j.Cause = Ended, time.Now(), &code, cause })
 	s.tail.Close()
 	close(s.ended)
 	job := s.Job()
-	job.Exits = nil // they would make long lines of large jobs
-	return s.place.remember(job)
+	job.Exits = nil                // they would make long lines of large jobs
+	s.lost = s.place.remember(job) // before the socket goes, so that the job is always found
 }
 
 // Close removes the socket. Clients get a moment to read what is left.
@@ -154,7 +164,7 @@ func (s *Server) Close() error {
 	}
 	s.wg.Wait()
 	s.end()
-	return err
+	return errors.Join(err, s.lost)
 }
 
 func (s *Server) handler() http.Handler {

@@ -54,7 +54,7 @@ func (p Place) listenIn(dir *folder) (*socket, error) {
 			continue
 		}
 		name := p.socketName(id)
-		fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+		fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 		if err != nil {
 			return nil, os.NewSyscallError("socket", err)
 		}

@@ -17,7 +17,7 @@ const paceTime = time.Second
 // job up. It is safe for concurrent use.
 type Tail struct {
 	mu         sync.Mutex
-	buf        []byte
+	buf        []byte        // a ring that grows up to tailSize: most jobs print little, and memory at the start costs a collection
 	start, end int64         // positions in the stream of all records; start is the beginning of one
 	more       chan struct{} // closed when there is more, or no more will come; nil: nobody waits
 	closed     bool
@@ -29,7 +29,7 @@ type Tail struct {
 }
 
 // NewTail returns an empty tail. With paced, output waits for a log that is slower, but not for one that is stuck.
-func NewTail(paced bool) *Tail { return &Tail{buf: make([]byte, tailSize), logs: paced} }
+func NewTail(paced bool) *Tail { return &Tail{logs: paced} }
 
 // Add appends a record. Data longer than 64 KiB is split.
 func (t *Tail) Add(at time.Time, rank, fd int, data []byte) {
@@ -74,6 +74,7 @@ func (t *Tail) pace() {
 
 func (t *Tail) add(at time.Time, rank, fd int, data []byte) {
 	size := int64(recordHead + len(data))
+	t.grow(size)
 	for t.end+size-t.start > tailSize {
 		var length [4]byte
 		t.copyOut(length[:], t.start+recordHead-4)
@@ -84,14 +85,37 @@ func (t *Tail) add(at time.Time, rank, fd int, data []byte) {
 	t.copyIn(data)
 }
 
+// grow makes room for size more bytes, within tailSize.
+func (t *Tail) grow(size int64) {
+	need := min(t.end-t.start+size, tailSize)
+	if int64(len(t.buf)) >= need {
+		return
+	}
+	room := int64(16 << 10)
+	for room < need {
+		room *= 2
+	}
+	kept := make([]byte, t.end-t.start)
+	t.copyOut(kept, t.start)
+	t.buf = make([]byte, min(room, tailSize))
+	t.end = t.start
+	t.copyIn(kept)
+}
+
 func (t *Tail) copyIn(data []byte) {
-	n := copy(t.buf[t.end%tailSize:], data)
+	if len(data) == 0 {
+		return
+	}
+	n := copy(t.buf[t.end%int64(len(t.buf)):], data)
 	copy(t.buf, data[n:])
 	t.end += int64(len(data))
 }
 
 func (t *Tail) copyOut(to []byte, from int64) {
-	n := copy(to, t.buf[from%tailSize:])
+	if len(to) == 0 {
+		return
+	}
+	n := copy(to, t.buf[from%int64(len(t.buf)):])
 	copy(to[n:], t.buf)
 }
 

@@ -22,6 +22,8 @@ type shared struct {
 	server  *control.Server
 	console *ui.UI
 	waiting *os.File // see Streams
+	opened  chan struct{}
+	usable  bool // the server listens; valid when opened is closed
 	started time.Duration
 }
 
@@ -39,19 +41,46 @@ func share(o *settings.Options, plan launcher.Plan, programs []launcher.Program,
 		requests.Stop(launcher.Stop{Reason: reason, Now: s.Now}, console)
 	}
 	failed := func(err error) { console.Warningf("keeping the job's output for gorun logs stopped: %v", err) }
-	server, err := control.Open(control.Options{Place: control.FindPlace(os.Getenv), Job: describe(o, plan, programs, io),
+	server := control.New(control.Options{Place: control.FindPlace(os.Getenv), Job: describe(o, plan, programs, io),
 		Actions: control.Actions{Stop: stop, Talk: talks{roster}.talk}, Failed: failed})
-	switch {
-	case err != nil && io.Waiting != nil:
-		return nil, usage.Errorf("set XDG_STATE_HOME to a folder of yours on a local disk", "detach the job: %w", err)
-	case err != nil:
-		console.Tracef("gorun ps and its like will not find this job: %v", err)
-		return nil, nil
+	s := &shared{server: server, console: console, waiting: io.Waiting, opened: make(chan struct{})}
+	if io.Waiting == nil {
+		go func() { // beside the connections to hosts, which take longer; ready waits for it
+			defer close(s.opened)
+			s.listen()
+		}()
+	} else {
+		defer close(s.opened)
+		if err := s.listen(); err != nil {
+			return nil, usage.Errorf("set XDG_STATE_HOME to a folder of yours on a local disk", "detach the job: %w", err)
+		}
 	}
-	console.Tracef("job %s: see gorun ps", server.ID())
-	s := &shared{server: server, console: console, waiting: io.Waiting}
 	console.Copy(func(line string) { server.Add(control.Own, 2, time.Now(), []byte(line)) })
 	return s, nil
+}
+
+// listen makes the socket.
+func (s *shared) listen() error {
+	err := s.server.Listen()
+	if s.usable = err == nil; s.usable {
+		s.console.Tracef("job %s: see gorun ps", s.server.ID())
+	} else {
+		s.console.Tracef("gorun ps and its like will not find this job: %v", err)
+	}
+	return err
+}
+
+// openTime bounds the wait for the socket: its folder may be on a file system that hangs.
+const openTime = time.Second
+
+// ready waits for the socket, and reports whether there is one.
+func (s *shared) ready() bool {
+	select {
+	case <-s.opened:
+		return s.usable
+	case <-time.After(openTime):
+		return false
+	}
 }
 
 // describe returns what is known before the job starts.
@@ -108,6 +137,7 @@ func (s *shared) run(at time.Duration) {
 	if !first {
 		return
 	}
+	s.ready() // so that a job whose ranks run is found
 	s.started = at
 	if s.waiting != nil {
 		s.leave()
@@ -131,9 +161,10 @@ func (s *shared) finish(code int, cause string) {
 		return
 	}
 	s.console.Copy(nil)
-	if err := s.server.Finish(code, cause); err != nil {
-		s.console.Tracef("gorun ps -a will not show this job: %v", err)
+	if !s.ready() {
+		return
 	}
+	s.server.Finish(code, cause)
 }
 
 func (s *shared) close() {
@@ -141,7 +172,12 @@ func (s *shared) close() {
 		return
 	}
 	s.console.Copy(nil)
-	_ = s.server.Close() // the next gorun ps removes what is left
+	if !s.ready() {
+		return
+	}
+	if err := s.server.Close(); err != nil {
+		s.console.Tracef("ending the job's socket: %v", err) // the next gorun ps removes what is left
+	}
 }
 
 // Detached is what a detached job's gorun tells the one that started it.
