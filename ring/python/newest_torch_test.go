@@ -51,6 +51,12 @@ func TestPyTorchsTests(t *testing.T) {
 	}
 }
 
+// JAX's ranks find each other by the arguments that docs/compat.md names.
+func TestJAX(t *testing.T) {
+	out := strings.Join(succeed(t, nil, "-np", "2", "--oversubscribe", "--prefix", "none", newest(t), script(t, "jax_distributed.py")), "\n")
+	wantEach(t, out, "all right", 2)
+}
+
 // The newest PyTorch trains, compiled and by pipelines, and finds the backend in groups.
 func TestNewestPyTorch(t *testing.T) {
 	python := newest(t)

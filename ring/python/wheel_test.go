@@ -40,6 +40,20 @@ func TestWheel(t *testing.T) {
 	if name := filepath.Base(wheels[0]); !regexp.MustCompile(`^gorun-[0-9.]+-py3-none-manylinux_2_\d+_(x86_64|aarch64)\.whl$`).MatchString(name) {
 		t.Errorf("the wheel is named %s", name)
 	}
+	member := func(name string) string {
+		return do(interpreter, "-c", "import sys, zipfile\nz = zipfile.ZipFile(sys.argv[1])\n"+
+			"print(*[z.read(n).decode() for n in z.namelist() if n.endswith('.dist-info/' + sys.argv[2])])", wheels[0], name)
+	}
+	for file, want := range map[string]string{"licenses/LICENSE": "Apache License", "METADATA": "takes the place of `horovod.torch`"} {
+		if text := member(file); !strings.Contains(text, want) {
+			t.Errorf("%s has no %q:\n%s", file, want, text)
+		}
+	}
+	for _, want := range []string{"Author: The gorun authors", "Project-URL: Repository, https://"} {
+		if text := member("METADATA"); !strings.Contains(text, want) {
+			t.Errorf("the metadata have no %q:\n%s", want, text)
+		}
+	}
 	env := filepath.Join(dir, "env")
 	do(interpreter, "-m", "venv", "--without-pip", "--system-site-packages", env) // for NumPy and PyTorch
 	do(interpreter, "-m", "pip", "--python", filepath.Join(env, "bin/python"), "install", "--quiet", "--no-deps", "--no-index", wheels[0])
@@ -56,4 +70,18 @@ func TestWheel(t *testing.T) {
 	if out := do(python, "-c", "import gorun; print(gorun.run(len, ('abc',), np=2))"); !strings.Contains(out, "[3, 3]") {
 		t.Errorf("run says %s", out)
 	}
+
+	t.Run("newest PyTorch", func(t *testing.T) { // which finds the backend by the wheel's entry points
+		python := newest(t)
+		tree := filepath.Join(dir, "tree")
+		do(interpreter, "-m", "zipfile", "-e", wheels[0], tree)
+		const check = "import torch, torch.distributed as dist, sys\n" +
+			"dist.init_process_group(*sys.argv[1:])\nx = torch.ones(2)\ndist.all_reduce(x)\n" +
+			"assert x[0] == 2 and dist.group.WORLD._get_backend(torch.device('cpu')).name() == 'gorun'\nprint('all right')"
+		for _, words := range [][]string{{"-x", "GORUN_TORCH_BACKEND=1", python, "-c", check}, {python, "-c", check, "gorun"}} {
+			if out := do(gorun, append([]string{"-np", "2", "-x", "PYTHONPATH=" + tree, "--prefix", "none"}, words...)...); strings.Count(out, "all right") != 2 {
+				t.Errorf("%v: %s", words, out)
+			}
+		}
+	})
 }
