@@ -13,6 +13,7 @@ import (
 	"github.com/gorun/gorun/ring/internal/boot"
 	"github.com/gorun/gorun/ring/internal/engine"
 	"github.com/gorun/gorun/ring/internal/kernel"
+	"github.com/gorun/gorun/ring/internal/rails"
 	"github.com/gorun/gorun/ring/internal/secure"
 	"github.com/gorun/gorun/ring/internal/tcp"
 )
@@ -24,7 +25,8 @@ type options struct {
 	lookup     func(string) (string, bool)
 	transport  string // auto, shm or tcp
 	guard      secure.Guard
-	stripes    int                  // connections between two ranks
+	stripes    int                  // connections between two ranks over each rail
+	rails      int                  // the most between two ranks; 0: all
 	congestion string               // control of TCP, or "" for the system's
 	algorithm  algorithms.Algorithm // the only one that may be, or 0
 	network    string               // RING_NETWORK: what the network costs; empty: it is measured
@@ -54,6 +56,13 @@ func (o *options) settings() error {
 			return fmt.Errorf("ring: RING_STREAMS=%q: it must be a number from 1 to %d", text, secure.MaxStripes)
 		}
 		o.stripes = n
+	}
+	if text, _ := o.lookup("RING_RAILS"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > rails.Most {
+			return fmt.Errorf("ring: RING_RAILS=%q: it must be a number from 1 to %d", text, rails.Most)
+		}
+		o.rails = n
 	}
 	switch checksum, _ := o.lookup("RING_CHECKSUM"); checksum {
 	case "", "0":

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gorun/gorun/ring/internal/algorithms"
 	"github.com/gorun/gorun/ring/internal/engine"
+	"github.com/gorun/gorun/ring/internal/rails"
 	"github.com/gorun/gorun/ring/internal/secure"
 	"github.com/gorun/gorun/ring/internal/shm"
 	"github.com/gorun/gorun/ring/internal/tcp"
@@ -37,6 +38,8 @@ type record struct {
 	Network   string           `json:"network,omitempty"`
 	Guard     string           `json:"guard,omitempty"`
 	Cert      []byte           `json:"cert,omitempty"` // fingerprint
+	Rails     []secure.Rail    `json:"rails,omitempty"`
+	MostRails int              `json:"most_rails,omitempty"` // if not the default
 }
 
 // join makes c a member: the ranks find out which of them share memory, and connect to the others.
@@ -158,7 +161,7 @@ func (c *Comm) connect(ctx context.Context, self secure.Identity, l engine.Layou
 	}
 	cfg := tcp.Config{
 		Config:  secure.Config{Stripes: c.opts.stripes, Congestion: c.opts.congestion, Guard: c.opts.guard, Sockets: c.opts.sockets},
-		Kernels: c.opts.kernels, Compare: engine.Compare,
+		Kernels: c.opts.kernels, Compare: engine.Compare, Rails: c.opts.rails,
 	}
 	if !c.crowded() {
 		cfg.Spin = spinFor
@@ -213,9 +216,13 @@ func (c *Comm) addresses() ([]netip.Addr, error) {
 
 // meet sends this rank's record to every rank, and returns those of all.
 func (c *Comm) meet(network *tcp.Net, swap exchange) ([]secure.Peer, error) {
-	own := record{Host: c.self.Host, Addrs: network.Addrs(), Stripes: c.opts.stripes, Network: c.opts.network, Guard: c.opts.guard.String()}
+	own := record{Host: c.self.Host, Addrs: network.Addrs(), Stripes: c.opts.stripes, Network: c.opts.network, Guard: c.opts.guard.String(), MostRails: c.opts.rails}
 	if c.opts.algorithm != 0 {
 		own.Algorithm = c.opts.algorithm.String()
+	}
+	var err error
+	if own.Rails, err = rails.Local(network.Addrs()); err != nil {
+		return nil, fmt.Errorf("listing the network interfaces: %w", err)
 	}
 	if c.opts.guard == secure.Encrypted {
 		cert := network.Cert()
@@ -241,6 +248,9 @@ func (c *Comm) meet(network *tcp.Net, swap exchange) ([]secure.Peer, error) {
 		if r.Stripes != c.opts.stripes {
 			return nil, fmt.Errorf("rank %d has RING_STREAMS=%d and rank %d %d: set it for all ranks, as with -x RING_STREAMS", c.Rank(), c.opts.stripes, rank, r.Stripes)
 		}
+		if r.MostRails != own.MostRails {
+			return nil, fmt.Errorf("rank %d has RING_RAILS=%d and rank %d %d: set it for all ranks, as with -x RING_RAILS", c.Rank(), own.MostRails, rank, r.MostRails)
+		}
 		if r.Network != own.Network {
 			return nil, fmt.Errorf("rank %d has RING_NETWORK=%q and rank %d %q: set it for all ranks, as with -x RING_NETWORK", c.Rank(), own.Network, rank, r.Network)
 		}
@@ -251,7 +261,7 @@ func (c *Comm) meet(network *tcp.Net, swap exchange) ([]secure.Peer, error) {
 			return nil, fmt.Errorf("data of rank %d is %s and that of rank %d %s: set GORUN_ENCRYPT and RING_CHECKSUM for all ranks, as gorun --encrypt and -x RING_CHECKSUM do",
 				c.Rank(), own.Guard, rank, r.Guard)
 		}
-		peers[rank].Addrs = r.Addrs
+		peers[rank].Addrs, peers[rank].Rails = r.Addrs, r.Rails
 		copy(peers[rank].Cert[:], r.Cert)
 	}
 	return peers, nil

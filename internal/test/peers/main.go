@@ -4,12 +4,13 @@
 //
 //	go run ./internal/test/peers -row NAME GORUN
 //	go run ./internal/test/peers [-collective allreduce] [-transport shm|tcp|veth] [-np 2] [-min 4] [-max 64M] [-runs 5] [-svg FILE] GORUN
+//	go run ./internal/test/peers -transport veth -rails 1gbit,400mbit [-min 4M] [-max 64M] [-runs 5] GORUN
 //	go run ./internal/test/peers -slow 200 GORUN
 //
 // A row is a comparison with a goal; without a name -row lists them. Transport shm is within one host, compared with Open MPI,
 // MPICH and Gloo. Transport tcp runs over loopback TCP, compared with Open MPI over TCP, Gloo and, with two ranks, a plain
 // socket that ring's processes time in turns with the collective. Transport veth is tcp between two network namespaces
-// joined by a veth pair, and needs root. -slow counts the measurements of small vectors that take several times the median of
+// joined by a veth pair, and needs root. -rails 1gbit,400mbit compares ring over several of them with ring over each. -slow counts the measurements of small vectors that take several times the median of
 // all.
 package main
 
@@ -40,6 +41,7 @@ type settings struct {
 	runs       int
 	streams    int
 	slow       int
+	rails      string
 	without    string
 	pin        bool
 	svg        string
@@ -104,6 +106,7 @@ func (s *settings) flags(usage io.Writer) *flag.FlagSet {
 	f.IntVar(&s.runs, "runs", s.runs, "rounds")
 	f.IntVar(&s.streams, "streams", s.streams, "TCP connections of ring between two ranks")
 	f.IntVar(&s.slow, "slow", s.slow, "count slow measurements of ring among so many, instead")
+	f.StringVar(&s.rails, "rails", s.rails, "rates of veth pairs, such as 1gbit,400mbit: compare ring over all of them with each, instead")
 	f.StringVar(&s.without, "without", s.without, "sides to leave out: openmpi, mpich, gloo")
 	f.BoolVar(&s.pin, "pin", s.pin, "keep each rank on one processor, on all sides; Gloo, with two threads a rank, is slow then")
 	f.StringVar(&s.svg, "svg", s.svg, "also draw the medians into this file")
@@ -122,6 +125,8 @@ func (s settings) check() error {
 		return fmt.Errorf("-np %d: -transport veth has 2 ranks, one in each namespace", s.np)
 	case s.min < 4 || s.max < s.min || s.min%4 != 0:
 		return fmt.Errorf("-min %d -max %d: sizes are multiples of 4 bytes", s.min, s.max)
+	case s.rails != "" && s.transport != "veth":
+		return errors.New("-rails needs -transport veth")
 	case s.step < 2:
 		return fmt.Errorf("-step %d: it must be at least 2", s.step)
 	case s.runs < 1 || s.streams < 1 || s.slow < 0:
@@ -147,7 +152,7 @@ func compare(ctx context.Context, s settings) (err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	g := &ground{dir: dir, addrs: slices.Repeat([]string{"127.0.0.1"}, s.np)}
 	if s.transport == "veth" {
-		if g.network, err = newNetwork(ctx, dir); err != nil {
+		if g.network, err = newNetwork(ctx, dir, strings.Split(s.rails, ",")...); err != nil {
 			return fmt.Errorf("two network namespaces: %w", err)
 		}
 		defer func() { err = errors.Join(err, g.network.close()) }()
@@ -161,6 +166,9 @@ func compare(ctx context.Context, s settings) (err error) {
 	about := machine(ctx, g) // reads the load before the benchmark adds to it
 	if s.slow > 0 {
 		return countSlow(ctx, os.Stdout, s, g, about)
+	}
+	if s.rails != "" {
+		return compareRails(ctx, os.Stdout, s, g, about)
 	}
 	var sides []side
 	for _, c := range contestants(s, g) {

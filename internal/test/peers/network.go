@@ -12,11 +12,12 @@ import (
 	"strings"
 )
 
-// network is two network namespaces joined by a veth pair. They have no names: they end with their processes, also when this
+// network is two network namespaces joined by one veth pair or several. They have no names: they end with their processes, also when this
 // process is killed.
 type network struct {
 	hosts  [2]*namespace
 	config string // ssh_config file that leads gorun to them, as f1 and f2
+	use    string // interfaces of ranks
 }
 
 // namespace is one of the two.
@@ -27,10 +28,17 @@ type namespace struct {
 	stdin  io.Closer // the holder ends with it
 }
 
-// newNetwork needs root, util-linux, iproute2 and OpenSSH.
-func newNetwork(ctx context.Context, dir string) (*network, error) {
-	n := &network{config: filepath.Join(dir, "ssh_config")}
+// newNetwork needs root, util-linux, iproute2 and OpenSSH. It makes a veth pair for each rate, which tc limits
+// to that unless it is empty.
+func newNetwork(ctx context.Context, dir string, rates ...string) (*network, error) {
+	n := &network{config: filepath.Join(dir, "ssh_config"), use: "eth0"}
 	err := n.start(ctx, dir)
+	for i, rate := range rates {
+		err = errors.Join(err, n.join(ctx, i, rate))
+	}
+	if err == nil {
+		err = n.openSSH(ctx, dir)
+	}
 	if err != nil {
 		return nil, errors.Join(err, n.close())
 	}
@@ -47,21 +55,30 @@ func (n *network) start(ctx context.Context, dir string) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// join makes a veth pair.
+func (n *network) join(ctx context.Context, number int, rate string) error {
+	name := fmt.Sprintf("eth%d", number)
 	for i, h := range n.hosts {
-		script := fmt.Sprintf("ip addr add %s/24 dev eth0 && ip link set eth0 up", h.addr)
+		script := fmt.Sprintf("ip addr add 10.78.%d.%d/24 dev %s && ip link set %[3]s up", number, i+1, name)
 		if i == 0 {
-			script = fmt.Sprintf("ip link add eth0 type veth peer name eth0 netns %d && ", n.hosts[1].pid) + script
+			script = fmt.Sprintf("ip link add %s type veth peer name %[1]s netns %d && ", name, n.hosts[1].pid) + script
+		}
+		if rate != "" {
+			script += fmt.Sprintf(" && tc qdisc add dev %s root tbf rate %s burst 256kb latency 20ms", name, rate)
 		}
 		if err := inside(ctx, h.pid, "sh", "-c", script); err != nil {
 			return err
 		}
 	}
 	for _, h := range n.hosts { // a link is up a moment after its other end
-		if err := inside(ctx, h.pid, "sh", "-c", "until ip link show eth0 | grep -q 'state UP'; do sleep 0.01; done"); err != nil {
+		if err := inside(ctx, h.pid, "sh", "-c", "until ip link show "+name+" | grep -q 'state UP'; do sleep 0.01; done"); err != nil {
 			return err
 		}
 	}
-	return n.openSSH(ctx, dir)
+	return nil
 }
 
 func newNamespace(addr string) (*namespace, error) {
@@ -124,9 +141,9 @@ func (n *network) openSSH(ctx context.Context, dir string) error {
 	)
 }
 
-// flags returns the options that lead gorun to the namespaces, and ranks to the pair between them.
+// flags returns the options that lead gorun to the namespaces, and ranks to the pairs between them.
 func (n *network) flags() []string {
-	return []string{"-F", n.config, "-H", "f1,f2", "--network-interface", "eth0"}
+	return []string{"-F", n.config, "-H", "f1,f2", "--network-interface", n.use}
 }
 
 // close ends the namespaces.

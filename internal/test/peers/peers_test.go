@@ -184,7 +184,7 @@ func TestNetworkComesAndGoes(t *testing.T) {
 	lab.Need(t, "unshare", "nsenter", "ip", "ssh-keygen")
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	n, err := newNetwork(ctx, t.TempDir())
+	n, err := newNetwork(ctx, t.TempDir(), "")
 	if err != nil {
 		t.Fatal(err)
 	}

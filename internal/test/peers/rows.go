@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// row is a comparison with a goal: how many times as fast as the best peer, or as the plain socket, ring shall be.
+// row is a comparison with a goal: how many times as fast as the best peer, or as the plain socket, or as the sum of its rails, ring shall be.
 type row struct {
 	name string
 	settings
@@ -22,6 +22,9 @@ func rows() []row {
 		r.transport, r.step = transport, step
 		return r
 	}
+	joined := func(name, rates string, goal float64) row {
+		return row{name, settings{row: name, collective: "allreduce", transport: "veth", np: 2, min: 4 << 20, max: 64 << 20, step: 4, runs: 5, streams: 1, rails: rates}, goal}
+	}
 	return []row{
 		shm("small-2", "allreduce", 2, 4, 256, "gloo", 1),
 		shm("small-4", "allreduce", 4, 4, 1<<10, "mpich,gloo", 1), // MPICH takes milliseconds with more ranks than processors
@@ -32,6 +35,8 @@ func rows() []row {
 		tcp("alltoall-8", "alltoall", "tcp", 8, 1<<20, 8<<20, 8, "", 1.5), // 1 MiB of each rank, and 1 MiB for each
 		tcp("wire", "allreduce", "tcp", 2, 4<<20, 64<<20, 4, "openmpi,gloo", 0.92),
 		tcp("wire-veth", "allreduce", "veth", 2, 4<<20, 64<<20, 4, "gloo", 0.92),
+		joined("rails", "1gbit,1gbit", 0.95), // of the sum: 1.9 times one
+		joined("rails-mixed", "1gbit,400mbit", 0.9),
 	}
 }
 

@@ -17,12 +17,13 @@ const (
 
 // acceptor authenticates incoming connections and keeps them until they are taken. It
 // accepts one connection per stripe from each lower rank, and closes the listeners when
-// all have arrived.
+// all have arrived, unless it accepts lanes.
 type acceptor struct {
 	handshaker *handshaker
 	listeners  []*listener
 	timeout    time.Duration // of a handshake
 	arrived    chan struct{} // see Endpoint.Arrived
+	lanes      Lanes         // nil: none are accepted
 
 	mu          sync.Mutex
 	pending     []*Conn   // oldest first
@@ -42,9 +43,9 @@ type inbound struct {
 }
 
 // newAcceptor starts to accept. It owns the listeners.
-func newAcceptor(h *handshaker, listeners []*listener, timeout time.Duration) *acceptor {
+func newAcceptor(h *handshaker, listeners []*listener, timeout time.Duration, lanes Lanes) *acceptor {
 	a := &acceptor{
-		handshaker: h, listeners: listeners, timeout: timeout, arrived: make(chan struct{}, 1),
+		handshaker: h, listeners: listeners, timeout: timeout, lanes: lanes, arrived: make(chan struct{}, 1),
 		inbound: make([]inbound, h.self.Rank), missing: h.self.Rank * h.stripes,
 	}
 	for _, l := range listeners {
@@ -89,7 +90,10 @@ func (a *acceptor) authenticate(conn *Conn) bool {
 	var got slot
 	reserved := false
 	_, err := a.handshaker.accept(conn, func(s slot) bool {
-		got, reserved = s, a.reserve(s, conn)
+		if got = s; s.lane > 0 {
+			return a.lanes != nil && a.admits(s, conn)
+		}
+		reserved = a.reserve(s, conn)
 		return reserved
 	})
 	if err == nil {
@@ -97,6 +101,9 @@ func (a *acceptor) authenticate(conn *Conn) bool {
 	}
 	if err == nil {
 		conn.detach()
+		if got.lane > 0 {
+			return a.lanes(got.rank, got.stripe, got.lane, conn)
+		}
 		a.confirm(got, conn)
 		return true
 	}
@@ -155,6 +162,17 @@ func (a *acceptor) reserve(s slot, conn *Conn) bool {
 	return true
 }
 
+// admits reports whether a rank may add a lane: its first connections must have been taken.
+func (a *acceptor) admits(s slot, conn *Conn) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed || s.rank >= len(a.inbound) || !a.inbound[s.rank].taken {
+		return false
+	}
+	a.removeLocked(conn) // no longer pending: a flood cannot evict it
+	return true
+}
+
 // release takes the slot back from a conn whose handshake failed at its last step.
 func (a *acceptor) release(s slot, conn *Conn) {
 	a.mu.Lock()
@@ -193,7 +211,7 @@ func (a *acceptor) confirm(s slot, conn *Conn) {
 }
 
 func (a *acceptor) shutIfComplete() {
-	if a.missing == 0 {
+	if a.missing == 0 && a.lanes == nil {
 		a.shut()
 	}
 }

@@ -329,3 +329,93 @@ func TestListenersCloseWithTheLast(t *testing.T) {
 		t.Error("the port is still open after all ranks have joined")
 	}
 }
+
+// welcoming returns rank 1 of 2 that accepts lanes, and rank 0.
+func welcoming(t *testing.T) (one, zero *Endpoint, taken chan int) {
+	t.Helper()
+	one, taken = open(t, Plain, 1), make(chan int, 10)
+	one.Welcome(func(rank, stripe, lane int, conn *Conn) bool {
+		taken <- lane
+		t.Cleanup(func() { conn.Close() })
+		return true
+	})
+	if err := one.Meet(identity(1, 2), make([]Peer, 2)); err != nil {
+		t.Fatal(err)
+	}
+	return one, meet(t, 0, 1, nil, one.Addrs()), taken
+}
+
+// The key's holder adds lanes once its first connection was taken, also the same one again.
+func TestLanes(t *testing.T) {
+	one, zero, taken := welcoming(t)
+	if _, err := zero.DialLane(testContext(t), 1, 0, 1, loopback(), one.Addrs()[0]); !errors.Is(err, ErrRefused) {
+		t.Errorf("a lane before the first connection: %v", err)
+	}
+	conns, err := zero.Dial(testContext(t), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeAll(conns) })
+	awaitConns(t, one, 0)
+	for _, lane := range []int{1, 2, 1} {
+		conn, err := zero.DialLane(testContext(t), 1, 0, lane, loopback(), one.Addrs()[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn.Close()
+		if got := <-taken; got != lane {
+			t.Errorf("lane %d came as %d", lane, got)
+		}
+	}
+}
+
+// A port that stays open for lanes answers nobody without the job's key, and no recording.
+func TestLanesNeedTheKey(t *testing.T) {
+	one, zero, taken := welcoming(t)
+	conns, err := zero.Dial(testContext(t), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeAll(conns) })
+	awaitConns(t, one, 0)
+	knock := func() net.Conn {
+		conn, err := net.Dial("tcp", one.Addrs()[0].String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		return conn
+	}
+	stranger := identity(0, 2)
+	stranger.Key = bytes.Repeat([]byte{8}, 32)
+	if err := handshakerOf(t, stranger).dialLane(knock(), 1, 0, 1); err == nil {
+		t.Error("another key opens a lane")
+	}
+	recorder := &recorder{ReadWriter: knock()}
+	if err := handshakerOf(t, identity(0, 2)).dialLane(recorder, 1, 0, 1); err != nil {
+		t.Fatal(err)
+	}
+	if lane := <-taken; lane != 1 {
+		t.Errorf("lane %d", lane)
+	}
+	again := knock()
+	if _, err := again.Write(recorder.sent.Bytes()); err != nil {
+		t.Fatal(err)
+	}
+	got, _ := io.ReadAll(again)
+	if len(got) > helloSize+macSize {
+		t.Errorf("a recording gets %d bytes", len(got))
+	}
+	if len(taken) > 0 {
+		t.Error("a recording becomes a lane")
+	}
+}
+
+// An endpoint without lanes refuses them.
+func TestLanesAreRefused(t *testing.T) {
+	f := form(t)
+	if err := handshakerOf(t, identity(0, 2)).dialLane(f.dial(), 1, 0, 1); err == nil {
+		t.Error("a lane was accepted")
+	}
+	f.finish()
+}

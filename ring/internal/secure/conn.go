@@ -3,6 +3,7 @@ package secure
 import (
 	"fmt"
 	"net"
+	"net/netip"
 	"syscall"
 	"time"
 
@@ -27,6 +28,9 @@ func (c *Conn) detach() {
 		c.guard.wire.detached = true
 	}
 }
+
+// Remote returns the address of the other end.
+func (c *Conn) Remote() netip.AddrPort { return plain(c.RemoteAddr()) }
 
 // prepare sets the socket's options for use. Keepalive ends a connection that is idle
 // while its network is dead for six seconds.

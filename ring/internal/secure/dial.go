@@ -157,7 +157,15 @@ func (d *dialer) retry(ctx context.Context, rank, stripe int, addr netip.AddrPor
 
 // once makes one connection and does the handshake.
 func (d *dialer) once(ctx context.Context, rank, stripe int, addr netip.AddrPort) (*Conn, error) {
+	return d.onceLane(ctx, rank, stripe, 0, netip.Addr{}, addr)
+}
+
+// onceLane makes one connection of a lane, from a local address if that is valid.
+func (d *dialer) onceLane(ctx context.Context, rank, stripe, lane int, from netip.Addr, addr netip.AddrPort) (*Conn, error) {
 	dialer := net.Dialer{Timeout: handshakeTimeout, Control: d.cfg.control(d.local(addr.Addr()))}
+	if from.IsValid() {
+		dialer.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0))
+	}
 	dialer.SetMultipathTCP(false)
 	c, err := dialer.DialContext(ctx, "tcp", addr.String())
 	if err != nil {
@@ -167,7 +175,7 @@ func (d *dialer) once(ctx context.Context, rank, stripe int, addr netip.AddrPort
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	err = conn.SetDeadline(time.Now().Add(handshakeTimeout))
 	if err == nil {
-		err = d.handshaker.dial(conn, rank, stripe)
+		err = d.handshaker.dialLane(conn, rank, stripe, lane)
 	}
 	if !stop() && err == nil {
 		err = ctx.Err()

@@ -46,7 +46,19 @@ type Identity struct {
 type Peer struct {
 	Addrs []netip.AddrPort // where it listens, best first
 	Cert  Fingerprint      // of its certificate, if data is encrypted
+	Rails []Rail           // those of Addrs by which lanes may reach it
 }
+
+// Rail is an address in the subnet of one of a rank's interfaces.
+type Rail struct {
+	Addr      netip.AddrPort `json:"addr"`
+	Bits      int            `json:"bits"`      // length of the subnet's prefix
+	Interface string         `json:"interface"` // its name on that host
+}
+
+// Lanes takes a connection that a lower rank adds to one of its stripes while they are in use,
+// as lane 1 or above, and reports whether it does. It then owns the connection.
+type Lanes func(rank, stripe, lane int, conn *Conn) bool
 
 // Endpoint makes one rank's connections to the others. After Meet, Dial may run for
 // several ranks at once, and higher ranks' dials are accepted in the background.
@@ -56,6 +68,7 @@ type Endpoint struct {
 	addrs     []netip.AddrPort
 	own       *credentials  // nil unless data is encrypted
 	timeout   time.Duration // of an incoming handshake
+	lanes     Lanes         // nil: none are accepted
 
 	dialer   *dialer   // nil before Meet
 	acceptor *acceptor // nil before Meet
@@ -104,6 +117,10 @@ func (e *Endpoint) Cert() Fingerprint {
 	return e.own.mark
 }
 
+// Welcome makes the endpoint accept lanes, until Close: without it the listeners close when all
+// lower ranks have connected. Call it before Meet.
+func (e *Endpoint) Welcome(lanes Lanes) { e.lanes = lanes }
+
 // Meet sets the identity of this rank and the peers, by rank, self included. From now on
 // connections of lower ranks are accepted.
 func (e *Endpoint) Meet(self Identity, peers []Peer) error {
@@ -119,7 +136,7 @@ func (e *Endpoint) Meet(self Identity, peers []Peer) error {
 	}
 	h.guard, h.credentials, h.peers = e.cfg.Guard, e.own, slices.Clone(peers)
 	e.dialer = &dialer{handshaker: h, cfg: e.cfg, own: e.addrs}
-	e.acceptor = newAcceptor(h, e.listeners, e.timeout)
+	e.acceptor = newAcceptor(h, e.listeners, e.timeout, e.welcome())
 	return nil
 }
 
@@ -130,6 +147,30 @@ func (e *Endpoint) Dial(ctx context.Context, rank int) ([]*Conn, error) {
 		return nil, err
 	}
 	return prepareAll(conns, e.cfg)
+}
+
+// welcome returns the function that prepares a lane's connection and hands it on.
+func (e *Endpoint) welcome() Lanes {
+	if e.lanes == nil {
+		return nil
+	}
+	return func(rank, stripe, lane int, conn *Conn) bool {
+		return conn.prepare(e.cfg) == nil && e.lanes(rank, stripe, lane, conn)
+	}
+}
+
+// DialLane tries once to add a connection to a stripe of a higher rank, from one of this rank's
+// addresses to one of the other's. Lane is 1 or above.
+func (e *Endpoint) DialLane(ctx context.Context, rank, stripe, lane int, from netip.Addr, to netip.AddrPort) (*Conn, error) {
+	conn, err := e.dialer.onceLane(ctx, rank, stripe, lane, from, to)
+	if err != nil {
+		return nil, err
+	}
+	conns, err := prepareAll([]*Conn{conn}, e.cfg)
+	if err != nil {
+		return nil, err
+	}
+	return conns[0], nil
 }
 
 // Take returns the connections of a lower rank, by stripe, or nil if not all have arrived.

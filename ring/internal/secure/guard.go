@@ -74,7 +74,7 @@ func (g *guard) seal(o *Outbox, skip int) (int, error) {
 	total := 0
 	g.small = g.small[:0]
 	for i := 0; i < o.count && total < chunk; i++ {
-		piece := o.piece(i)
+		piece := o.Piece(i)
 		if skip >= len(piece) {
 			skip -= len(piece)
 			continue
@@ -173,6 +173,9 @@ func (g *guard) peek(fd int, b []byte) (int, error) {
 	}
 	return copy(b, g.early), nil
 }
+
+// Len returns how many pieces o holds.
+func (o *Outbox) Len() int { return o.count }
 
 // Full reports whether the outbox has no room for another piece.
 func (o *Outbox) Full() bool { return o.count == maxPieces }

@@ -179,7 +179,7 @@ func TestGuardsMustAgree(t *testing.T) {
 		for theirs := Plain; theirs <= Encrypted; theirs++ {
 			for _, pinned := range []bool{true, false} {
 				zero, one := open(t, mine, 1), open(t, theirs, 1)
-				peers := []Peer{{zero.Addrs(), zero.Cert()}, {one.Addrs(), one.Cert()}}
+				peers := []Peer{{Addrs: zero.Addrs(), Cert: zero.Cert()}, {Addrs: one.Addrs(), Cert: one.Cert()}}
 				trusting := []Peer{peers[0], peers[1]}
 				if !pinned {
 					trusting[0].Cert[5] ^= 1 // the acceptor knows another certificate
@@ -208,8 +208,8 @@ func TestGuardsMustAgree(t *testing.T) {
 // fault matrix.
 func TestDialerChecksTheCertificate(t *testing.T) {
 	zero, one := open(t, Encrypted, 1), open(t, Encrypted, 1)
-	right := []Peer{{zero.Addrs(), zero.Cert()}, {one.Addrs(), one.Cert()}}
-	wrong := []Peer{right[0], {one.Addrs(), newTestCredentials(t).mark}}
+	right := []Peer{{Addrs: zero.Addrs(), Cert: zero.Cert()}, {Addrs: one.Addrs(), Cert: one.Cert()}}
+	wrong := []Peer{right[0], {Addrs: one.Addrs(), Cert: newTestCredentials(t).mark}}
 	if err := errors.Join(zero.Meet(identity(0, 2), wrong), one.Meet(identity(1, 2), right)); err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +224,7 @@ func TestGuardsPeekAndNote(t *testing.T) {
 	for _, guard := range []Guard{Checked, Encrypted} {
 		t.Run(fmt.Sprint(guard), func(t *testing.T) {
 			zero, one := open(t, guard, 1), open(t, guard, 1)
-			peers := []Peer{{zero.Addrs(), zero.Cert()}, {one.Addrs(), one.Cert()}}
+			peers := []Peer{{Addrs: zero.Addrs(), Cert: zero.Cert()}, {Addrs: one.Addrs(), Cert: one.Cert()}}
 			if err := errors.Join(zero.Meet(identity(0, 2), peers), one.Meet(identity(1, 2), peers)); err != nil {
 				t.Fatal(err)
 			}

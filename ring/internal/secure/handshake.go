@@ -48,6 +48,7 @@ type hello struct {
 	stripe   uint8 // number of this connection between the two ranks
 	stripes  uint8 // count of those connections
 	guard    Guard // protection of the data
+	lane     uint8 // 0: the stripe's first connection; else its number among those that came later
 	nonce    [nonceSize]byte
 }
 
@@ -61,7 +62,7 @@ func (h hello) encode() []byte {
 	b = binary.BigEndian.AppendUint32(b, h.from)
 	b = binary.BigEndian.AppendUint32(b, h.to)
 	b = binary.BigEndian.AppendUint32(b, h.size)
-	b = append(b, h.stripes, byte(h.guard))
+	b = append(b, h.stripes, byte(h.guard), h.lane)
 	b = append(b, make([]byte, helloSize-nonceSize-len(b))...)
 	return append(b, h.nonce[:]...)
 }
@@ -79,7 +80,7 @@ func decodeHello(b []byte) (h hello, err error) {
 	h.from = binary.BigEndian.Uint32(b[36:])
 	h.to = binary.BigEndian.Uint32(b[40:])
 	h.size = binary.BigEndian.Uint32(b[44:])
-	h.stripes, h.guard = b[48], Guard(b[49])
+	h.stripes, h.guard, h.lane = b[48], Guard(b[49]), b[50]
 	copy(h.nonce[:], b[helloSize-nonceSize:])
 	if !bytes.Equal(h.encode(), b) {
 		return hello{}, errors.New("hello with unknown fields")
@@ -118,10 +119,15 @@ func newHandshaker(self Identity, stripes int) (*handshaker, error) {
 // dial is the handshake of the side that connected, to rank to. The caller sets the
 // deadline of conn.
 func (s *handshaker) dial(conn io.ReadWriter, to, stripe int) error {
+	return s.dialLane(conn, to, stripe, 0)
+}
+
+func (s *handshaker) dialLane(conn io.ReadWriter, to, stripe, lane int) error {
 	mine, err := s.hello(to, stripe)
 	if err != nil {
 		return err
 	}
+	mine.lane = uint8(lane)
 	transcript := mine.encode()
 	transcript = append(transcript, mac(s.dialKey, 1, transcript)...)
 	if _, err := conn.Write(transcript); err != nil {
@@ -162,7 +168,7 @@ func (s *handshaker) dial(conn io.ReadWriter, to, stripe int) error {
 }
 
 // slot identifies one connection of an acceptor.
-type slot struct{ rank, stripe int }
+type slot struct{ rank, stripe, lane int }
 
 // accept is the handshake of the side that listens. It calls reserve once the dialer has
 // proven its rank, and confirms the connection to the dialer only if that returns true.
@@ -179,11 +185,12 @@ func (s *handshaker) accept(conn io.ReadWriter, reserve func(slot) bool) (slot, 
 	if err != nil {
 		return slot{}, ErrRefused
 	}
-	wanted := slot{int(theirs.from), int(theirs.stripe)}
+	wanted := slot{int(theirs.from), int(theirs.stripe), int(theirs.lane)}
 	mine, err := s.hello(wanted.rank, wanted.stripe)
 	if err != nil {
 		return slot{}, err
 	}
+	mine.lane = theirs.lane
 	if !theirs.answers(mine) || theirs.from >= theirs.size || theirs.stripe >= theirs.stripes {
 		return slot{}, ErrRefused
 	}

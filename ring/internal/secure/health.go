@@ -23,6 +23,19 @@ type health struct {
 	lastHeard   time.Duration // since the last acknowledgement, of data or of a probe
 }
 
+// stallTime and stallTries are when a network seems dead: after the second retransmission, some 0.6 s
+// after the first loss.
+const (
+	stallTime  = 500 * time.Millisecond
+	stallTries = 2
+)
+
+// stalled reports whether the network seems dead.
+func (h health) stalled() bool {
+	resent := h.outstanding > 0 && h.retries >= stallTries
+	return h.lastHeard >= stallTime && (resent || h.probes >= stallTries)
+}
+
 // verdict returns an error when the network is dead. A live receiver that does not read
 // acknowledges every probe; TCP_USER_TIMEOUT would end its connection too.
 func (h health) verdict() error {

@@ -20,7 +20,8 @@ func (o *Outbox) Add(b []byte) {
 	o.count++
 }
 
-func (o *Outbox) piece(i int) []byte { return unsafe.Slice(o.pieces[i].Base, o.pieces[i].Len) }
+// Piece returns the bytes that were added as number i, of Len.
+func (o *Outbox) Piece(i int) []byte { return unsafe.Slice(o.pieces[i].Base, o.pieces[i].Len) }
 
 // Clear drops all pieces and their memory.
 func (o *Outbox) Clear() {

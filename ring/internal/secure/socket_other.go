@@ -16,7 +16,8 @@ func (o *Outbox) Add(b []byte) {
 	o.count++
 }
 
-func (o *Outbox) piece(i int) []byte { return o.pieces[i] }
+// Piece returns the bytes that were added as number i, of Len.
+func (o *Outbox) Piece(i int) []byte { return o.pieces[i] }
 
 // Clear drops all pieces and their memory.
 func (o *Outbox) Clear() {

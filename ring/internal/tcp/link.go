@@ -2,9 +2,12 @@ package tcp
 
 import (
 	"cmp"
+	"context"
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/gorun/gorun/ring/internal/rails"
 	"github.com/gorun/gorun/ring/internal/secure"
 )
 
@@ -19,11 +22,11 @@ type link struct {
 }
 
 // newLink makes a link of conns. On error it closes them.
-func newLink(rank int, conns []*secure.Conn) (*link, error) {
+func (n *Net) newLink(rank int, conns []*secure.Conn) (*link, error) {
 	l := &link{rank: rank}
 	var failed error
-	for _, c := range conns {
-		s, err := newSocket(c)
+	for stripe, c := range conns {
+		s, err := n.newConn(rank, stripe, c)
 		l.conns = append(l.conns, s)
 		failed = cmp.Or(failed, err)
 	}
@@ -32,6 +35,28 @@ func newLink(rank int, conns []*secure.Conn) (*link, error) {
 		return nil, fmt.Errorf("setting up the connection: %w", failed)
 	}
 	return l, nil
+}
+
+// newConn makes a stripe of its first connection. Ranks that several rails join send over all of
+// them.
+func (n *Net) newConn(rank, stripe int, first *secure.Conn) (conn, error) {
+	pairs := n.pairs[rank]
+	if len(pairs) == 0 {
+		return newSocket(first)
+	}
+	cfg := rails.Config{Rails: len(pairs), First: -1}
+	if rank > n.rank {
+		cfg.First = slices.IndexFunc(pairs, func(p rails.Pairing) bool { return p.Theirs.Addr == first.Remote() })
+		cfg.Dial = func(ctx context.Context, rail int) (*secure.Conn, error) {
+			return n.endpoint.DialLane(ctx, rank, stripe, 1+rail, pairs[rail].Mine.Addr.Addr(), pairs[rail].Theirs.Addr)
+		}
+	}
+	s, err := rails.New(first, cfg)
+	if err != nil {
+		return socket{first}, err // so that it is closed
+	}
+	now := time.Now()
+	return s, cmp.Or(s.SetReadDeadline(now.Add(tick)), s.SetWriteDeadline(now.Add(tick)))
 }
 
 // wake ends all waits for this link for good.

@@ -4,6 +4,7 @@
 package tcp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/gorun/gorun/ring/internal/flow"
 	"github.com/gorun/gorun/ring/internal/kernel"
+	"github.com/gorun/gorun/ring/internal/rails"
 	"github.com/gorun/gorun/ring/internal/secure"
 )
 
@@ -28,6 +30,8 @@ type Config struct {
 	// Spin is how long a rank polls for bytes before it sleeps. Set it only if every rank
 	// has its own processor.
 	Spin time.Duration
+	// Rails is the most rails between two ranks; 0: all. It must be the same on all ranks.
+	Rails int
 	// Compare relates another rank's sign to this one's, so that ranks in different calls
 	// that wait for each other find out. Nil disables this. The last byte of a sign is
 	// reserved, and 0 in those of flows.
@@ -51,9 +55,10 @@ type Net struct {
 	end    context.CancelFunc
 	halted atomic.Bool // interrupted or failed: all streams stop
 
-	mu    sync.Mutex // for state that Interrupt and the workers share
-	links []*link    // by rank; nil before Meet
-	err   error      // why the Net is unusable
+	mu    sync.Mutex        // for state that Interrupt and the workers share
+	links []*link           // by rank; nil before Meet
+	pairs [][]rails.Pairing // by rank
+	err   error             // why the Net is unusable
 }
 
 // Listen opens a port on each of addrs: see [secure.Listen].
@@ -79,11 +84,46 @@ func (n *Net) Cert() secure.Fingerprint { return n.endpoint.Cert() }
 // Meet sets the identity of this rank and the peers, by rank, self included. From now on
 // connections of lower ranks are accepted.
 func (n *Net) Meet(self secure.Identity, peers []secure.Peer) error {
+	if self.Rank >= 0 && self.Rank < len(peers) {
+		n.plan(self.Rank, peers)
+	}
 	if err := n.endpoint.Meet(self, peers); err != nil {
 		return err
 	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	n.rank, n.links = self.Rank, make([]*link, self.Size)
 	return nil
+}
+
+// plan finds the rails to each rank. Lower ranks may add lanes.
+func (n *Net) plan(own int, peers []secure.Peer) {
+	welcome, limit := false, cmp.Or(n.cfg.Rails, rails.Most)
+	n.pairs = make([][]rails.Pairing, len(peers))
+	for rank := range peers {
+		low, high := min(own, rank), max(own, rank)
+		if low == high {
+			continue
+		}
+		if pairs := rails.Pair(peers[low].Rails, peers[high].Rails, limit); len(pairs) > 1 {
+			n.pairs[rank] = pairs
+			welcome = welcome || rank < own
+		}
+	}
+	if welcome {
+		n.endpoint.Welcome(n.addLane)
+	}
+}
+
+// addLane gives a lower rank's connection to the stream that it belongs to.
+func (n *Net) addLane(rank, stripe, lane int, conn *secure.Conn) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if rank >= len(n.links) || n.links[rank] == nil || n.err != nil {
+		return false
+	}
+	s, ok := n.links[rank].conns[stripe].(*rails.Stream)
+	return ok && s.Add(lane, conn)
 }
 
 // Connect returns when there is a link to each of ranks. Of two ranks the lower one
@@ -197,7 +237,7 @@ func (n *Net) accept(rank int) error {
 
 // adopt makes conns the link to a rank.
 func (n *Net) adopt(rank int, conns []*secure.Conn) error {
-	l, err := newLink(rank, conns)
+	l, err := n.newLink(rank, conns)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,136 @@
+package rails
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"testing"
+)
+
+// text is a stream; byte i follows from i.
+func text(off uint64, n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		at := off + uint64(i)
+		b[i] = byte(at ^ at>>8)
+	}
+	return b
+}
+
+func TestStash(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 300 {
+		var s stash
+		next, end := uint64(0), uint64(0)
+		for range 60 {
+			off := next + uint64(rng.IntN(400))
+			n := 1 + rng.IntN(100)
+			s.insert(off, text(off, n))
+			end = max(end, off+uint64(n))
+			sum, at := 0, uint64(0)
+			for _, p := range s {
+				if p.off < at || len(p.data) == 0 {
+					t.Fatalf("a piece of %d bytes at %d after %d", len(p.data), p.off, at)
+				}
+				at = p.off + uint64(len(p.data))
+				sum += len(p.data)
+			}
+			if uint64(sum) > end-next {
+				t.Fatalf("%d bytes are kept of %d", sum, end-next)
+			}
+			b := make([]byte, rng.IntN(150))
+			got := s.take(next, b)
+			if !bytes.Equal(b[:got], text(next, got)) {
+				t.Fatalf("other bytes at %d", next)
+			}
+			if got < len(b) && len(s) > 0 && s[0].off <= next+uint64(got) {
+				t.Fatal("bytes that are there are not taken")
+			}
+			next += uint64(got)
+		}
+	}
+}
+
+func TestSpans(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for range 300 {
+		var l spans
+		var set [600]bool
+		for range 40 {
+			off, n := rng.IntN(500), 1+rng.IntN(60)
+			l.add(span{uint64(off), n})
+			for i := range n {
+				set[off+i] = true
+			}
+			if rng.IntN(4) == 0 {
+				cut := rng.IntN(300)
+				l.drop(uint64(cut))
+				clear(set[:cut])
+			}
+			var got [600]bool
+			last := -1
+			for _, s := range l {
+				if int(s.off) <= last {
+					t.Fatalf("%v touch", l)
+				}
+				last = int(s.end())
+				for i := range s.size {
+					got[int(s.off)+i] = true
+				}
+			}
+			if got != set {
+				t.Fatalf("%v", l)
+			}
+		}
+	}
+}
+
+func TestWindow(t *testing.T) {
+	var w window
+	if w.room() != 0 || !w.grow() || w.room() != minWindow {
+		t.Fatalf("room for %d", w.room())
+	}
+	rng := rand.New(rand.NewPCG(5, 6))
+	for range 2000 {
+		n := min(rng.IntN(200<<10), w.room())
+		w.add(text(w.end, n))
+		if rng.IntN(500) == 0 {
+			w.grow()
+		}
+		off := w.acked + uint64(rng.IntN(int(w.end-w.acked)+1))
+		size := rng.IntN(int(w.end-off) + 1)
+		first, second := w.at(off, size)
+		if !bytes.Equal(append(bytes.Clone(first), second...), text(off, size)) {
+			t.Fatalf("other bytes at %d", off)
+		}
+		w.acked += uint64(rng.IntN(int(w.end-w.acked) + 1))
+	}
+	for w.grow() {
+	}
+	if len(w.memory) != maxWindow {
+		t.Errorf("it grows to %d", len(w.memory))
+	}
+}
+
+// A header that passes the check leads to no offset outside the windows.
+func FuzzHeader(f *testing.F) {
+	f.Add(make([]byte, headerSize), uint64(0), uint64(0))
+	f.Add(bytes.Repeat([]byte{255}, headerSize), uint64(1<<40), uint64(5))
+	f.Fuzz(func(t *testing.T, b []byte, next, sent uint64) {
+		next %= 1 << 60
+		if len(b) < headerSize {
+			return
+		}
+		h := decodeHeader(b)
+		var again [headerSize]byte
+		h.encode(&again)
+		if !bytes.Equal(again[:], b[:headerSize]) {
+			t.Errorf("%x becomes %x", b[:headerSize], again)
+		}
+		if h.check(next, sent) != nil {
+			return
+		}
+		if h.size < 0 || h.size > maxSegment || h.off+uint64(h.size) < h.off || h.off+uint64(h.size) > next+maxWindow || h.ack > sent {
+			t.Errorf("%+v passes", h)
+		}
+	})
+}

@@ -1,0 +1,655 @@
+package rails
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorun/gorun/ring/internal/secure"
+)
+
+const (
+	maxHeld   = 512 << 10             // accepted bytes that no lane has yet
+	ackEvery  = 256 << 10             // bytes
+	stallTime = 20 * time.Millisecond // after this long without progress, what lies ahead is taken out of the way
+)
+
+// Config configures a [Stream].
+type Config struct {
+	Rails int // between the two ranks, 2 to Most
+	// First is the rail of the first connection, or -1 if it is on none.
+	First int
+	// Dial tries once to make a connection over a rail, as lane 1 + rail. Nil: the other rank dials.
+	Dial func(ctx context.Context, rail int) (*secure.Conn, error)
+}
+
+// Stream carries bytes between two ranks in order and each once, over any number of lanes. Its
+// methods mean what those of a connection of package tcp do: one goroutine uses a Stream at a
+// time, and only Add and Wake may be called concurrently.
+type Stream struct {
+	cfg     Config
+	junk    []byte
+	life    context.Context // of the goroutines
+	end     context.CancelFunc
+	running sync.WaitGroup
+	bell    [2]int // a pipe that ends polls
+
+	readDeadline, writeDeadline time.Time
+	watched                     []*lane       // by Watch
+	fds                         []unix.PollFd // of waits of the Stream itself
+	prospects                   []prospect    // of lanes
+	dialing                     [Most]bool    // by rail
+
+	mu      sync.Mutex // for all below, and the lanes
+	lanes   []*lane
+	dead    []*lane // whose sockets must be closed once nothing polls them
+	waiting bool    // a poll may watch the lanes
+	rung    bool    // the bell rings
+	woken   bool    // for good
+	failed  error   // for good: what the lanes cannot mend
+	ended   error   // why no lane is left
+
+	window   window
+	lost     spans     // to be sent again
+	blocked  time.Time // since when the window has been full; zero: it is not
+	sinking  bool      // receive what acknowledgements may lie behind
+	next     uint64    // all before was received
+	told     uint64    // the last acknowledgement
+	owing    bool      // that may be lost
+	early    []byte    // peeked, not received yet
+	stash    stash
+	stalled  time.Time // since when nothing was received; zero: something was
+	draining bool      // receive what lies ahead
+}
+
+// New returns a stream that begins with one lane. Close closes it.
+func New(first *secure.Conn, cfg Config) (*Stream, error) {
+	s := &Stream{cfg: cfg, junk: make([]byte, maxSegment)}
+	if err := s.makeBell(); err != nil {
+		return nil, fmt.Errorf("making a pipe: %w", err)
+	}
+	l, err := newLane(first, 0, cfg.First)
+	if err != nil {
+		s.closeBell()
+		return nil, err
+	}
+	s.lanes = []*lane{l}
+	s.life, s.end = context.WithCancel(context.Background())
+	s.running.Go(s.keep)
+	return s, nil
+}
+
+// Add makes conn a lane and reports whether it does; it owns conn then. It replaces an earlier lane of that number.
+func (s *Stream) Add(number int, conn *secure.Conn) bool {
+	if number < 1 || number > s.cfg.Rails {
+		return false
+	}
+	rail := number - 1
+	l, err := newLane(conn, number, rail)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil || s.woken || s.failed != nil || len(s.lanes) == 0 {
+		return false
+	}
+	for _, old := range s.lanes {
+		if s.cfg.Dial != nil && old.rail == rail && !old.suspect {
+			return false // it works again
+		}
+	}
+	for _, old := range s.lanes {
+		if old.number == number || old.suspect && old.rail == rail {
+			s.bury(old)
+		}
+	}
+	s.lanes = append(s.lanes, l)
+	s.ring()
+	return true
+}
+
+// bury ends a lane. What it has not delivered goes to others.
+func (s *Stream) bury(l *lane) {
+	kept := s.lanes[:0:0]
+	for _, other := range s.lanes {
+		if other != l {
+			kept = append(kept, other)
+		}
+	}
+	s.lanes = kept
+	s.lose(l)
+	l.gone = true
+	_ = unix.Shutdown(l.conn.FD, unix.SHUT_RDWR)
+	s.dead = append(s.dead, l)
+	s.closeDead()
+}
+
+// closeDead closes sockets that no poll watches: a number must not be used again meanwhile.
+func (s *Stream) closeDead() {
+	if s.waiting {
+		return
+	}
+	for _, l := range s.dead {
+		l.conn.Close()
+	}
+	s.dead = nil
+}
+
+// lose queues what a lane has not delivered, to be sent on others.
+func (s *Stream) lose(l *lane) {
+	s.owing = true // it may have had an acknowledgement
+	for _, part := range l.lose() {
+		if part.end() > s.window.acked {
+			s.lost.add(part)
+		}
+	}
+	s.lost.drop(s.window.acked)
+}
+
+// fault handles an error of a lane. The lane ends, unless the error shows that data was changed,
+// which ends the stream.
+func (s *Stream) fault(l *lane, err error) {
+	if errors.Is(err, secure.ErrChanged) {
+		s.failed = err
+		return
+	}
+	s.bury(l)
+	if s.ended == nil || err != io.EOF {
+		s.ended = err
+	}
+	if !s.healthy() && (err == io.EOF || errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE)) {
+		s.ended = io.EOF // the other rank has left, and the end cannot pass the dead lanes
+		for _, rest := range s.lanes {
+			rest.dry = false
+			s.drain(rest)
+		}
+		for len(s.lanes) > 0 {
+			s.bury(s.lanes[0])
+		}
+	}
+}
+
+// healthy reports whether a lane works.
+func (s *Stream) healthy() bool {
+	for _, l := range s.lanes {
+		if !l.suspect {
+			return true
+		}
+	}
+	return false
+}
+
+// enter begins a call of the user.
+func (s *Stream) enter() {
+	s.mu.Lock()
+	s.waiting = false
+	s.closeDead()
+	for _, l := range s.lanes {
+		l.dry = false
+	}
+	s.checkBroken()
+}
+
+// checkBroken receives all from lanes that poll has seen broken: to keep them would end each poll
+// at once.
+func (s *Stream) checkBroken() {
+	for _, l := range s.lanes {
+		if l.broken {
+			l.broken = false
+			s.drain(l)
+			l.dry = false
+		}
+	}
+}
+
+// Send accepts bytes of o and sends what it can. It copies them, so that they can be sent again
+// when a lane fails.
+func (s *Stream) Send(o *secure.Outbox) (int, error) {
+	s.enter()
+	defer s.mu.Unlock()
+	if err := s.over(); err != nil {
+		return 0, err
+	}
+	if s.window.room() < len(s.window.memory)/2 {
+		s.readHeaders()
+	}
+	accepted, part, off := 0, 0, 0
+	progress := false
+	for {
+		n := 0
+		for part < o.Len() {
+			piece := o.Piece(part)[off:]
+			fit := min(len(piece), s.space())
+			if fit == 0 && len(piece) > 0 {
+				break
+			}
+			s.window.add(piece[:fit])
+			n += fit
+			if off += fit; fit == len(piece) {
+				part, off = part+1, 0
+			}
+		}
+		accepted += n
+		moved := s.pump()
+		if n == 0 && !moved {
+			break
+		}
+		progress = true
+	}
+	if err := s.over(); err != nil && accepted == 0 {
+		return 0, err
+	}
+	s.watchWindow(progress)
+	if !progress {
+		return 0, unix.EAGAIN
+	}
+	return accepted, nil
+}
+
+// space returns how many bytes can be accepted now. It makes the window larger if only that
+// limits the lanes.
+func (s *Stream) space() int {
+	held := int(s.window.end - s.window.cut)
+	if s.window.room() == 0 && held == 0 && len(s.lost) == 0 {
+		s.window.grow()
+	}
+	return max(0, min(s.window.room(), maxHeld-held))
+}
+
+// watchWindow makes room for acknowledgements if they may lie behind data that nobody receives.
+func (s *Stream) watchWindow(progress bool) {
+	switch {
+	case progress || s.window.room() > 0:
+		s.blocked, s.sinking = time.Time{}, false
+	case s.blocked.IsZero():
+		s.blocked = time.Now()
+	case time.Since(s.blocked) > stallTime:
+		s.sinking = true
+		s.drainAll()
+	}
+}
+
+// over returns the error of a stream that can send no more.
+func (s *Stream) over() error {
+	switch {
+	case s.failed != nil:
+		return s.failed
+	case len(s.lanes) > 0:
+		return nil
+	case s.ended == nil || s.ended == io.EOF:
+		return unix.EPIPE
+	}
+	return s.ended
+}
+
+// pump gives segments to lanes and sends, until the lane on which the next segment would arrive
+// first has one already. It reports whether anything was sent or given.
+func (s *Stream) pump() (moved bool) {
+	for _, l := range s.lanes {
+		if l.pending() > 0 {
+			moved = s.flush(l) || moved
+		}
+	}
+	s.lost.drop(s.window.acked)
+	var now time.Time
+	for len(s.lost) > 0 || s.window.cut < s.window.end {
+		part := span{s.window.cut, int(s.window.end - s.window.cut)}
+		again := len(s.lost) > 0
+		if again {
+			part = s.lost[0]
+		}
+		part.size = min(part.size, maxSegment)
+		if now.IsZero() {
+			now = time.Now()
+		}
+		l := s.best(now, part.size)
+		if l == nil || l.pending() > 0 {
+			break
+		}
+		if again {
+			s.lost.drop(part.end())
+		} else {
+			s.window.cut = part.end()
+		}
+		l.give(header{off: part.off, ack: s.next, size: part.size})
+		s.told = s.next
+		moved = true
+		s.flush(l)
+	}
+	return moved
+}
+
+// best returns the lane on which size bytes would arrive first, or nil.
+func (s *Stream) best(now time.Time, size int) *lane {
+	s.prospects = s.prospects[:0]
+	for _, l := range s.lanes {
+		queued := l.conn.Queued()
+		l.meter.note(now, l.written, queued)
+		s.prospects = append(s.prospects, prospect{usable: !l.suspect, queued: queued + l.pending(), rate: l.meter.rate, trip: l.trip})
+	}
+	if i := pick(s.prospects, size); i >= 0 {
+		return s.lanes[i]
+	}
+	return nil
+}
+
+// flush sends what a lane has, and reports whether it sent anything.
+func (s *Stream) flush(l *lane) bool {
+	sent, err := l.flush(&s.window)
+	if err == nil {
+		return sent
+	}
+	// A rank that has left may have sent its last data before.
+	l.dry = false
+	if s.drain(l); !l.gone {
+		s.fault(l, err)
+	}
+	return sent
+}
+
+// Held returns how many accepted bytes no lane's kernel has.
+func (s *Stream) Held() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.held()
+}
+
+func (s *Stream) held() int {
+	if len(s.lanes) == 0 {
+		return 0
+	}
+	sum := int(s.window.end-s.window.cut) + s.lost.total()
+	alive := s.healthy()
+	for _, l := range s.lanes {
+		if !alive || !l.suspect {
+			sum += l.pending()
+		}
+	}
+	return sum
+}
+
+// Release does nothing: Send has copied the bytes.
+func (s *Stream) Release() {}
+
+// Note sends a short text: all of it, or none.
+func (s *Stream) Note(text []byte) (int, error) {
+	s.enter()
+	defer s.mu.Unlock()
+	if err := s.over(); err != nil {
+		return 0, err
+	}
+	if s.space() < len(text) {
+		return 0, unix.EAGAIN
+	}
+	s.window.add(text)
+	s.pump()
+	return len(text), nil
+}
+
+// Recv receives available bytes into b.
+func (s *Stream) Recv(b []byte) (int, error) {
+	s.enter()
+	defer s.mu.Unlock()
+	return s.recv(b)
+}
+
+func (s *Stream) recv(b []byte) (int, error) {
+	n := copy(b, s.early)
+	s.early = s.early[:copy(s.early, s.early[n:])]
+	n += s.fill(b[n:])
+	if n == 0 && len(b) > 0 && s.lagging() {
+		s.drainAll()
+		n = s.fill(b)
+	}
+	if n > 0 {
+		s.stalled, s.draining = time.Time{}, false
+		s.acknowledge(ackEvery)
+		return n, nil
+	}
+	switch {
+	case s.failed != nil:
+		return 0, s.failed
+	case len(s.lanes) > 0:
+		return 0, unix.EAGAIN
+	case s.ended == nil || s.ended == io.EOF:
+		return 0, nil
+	}
+	return 0, s.ended
+}
+
+// lagging reports whether nothing has been received for so long that what lies ahead must be
+// taken out of the way.
+func (s *Stream) lagging() bool {
+	switch {
+	case len(s.lanes) == 0:
+		return false
+	case s.stalled.IsZero():
+		s.stalled = time.Now()
+	case !s.draining:
+		s.draining = time.Since(s.stalled) > stallTime
+	}
+	return s.draining
+}
+
+// fill receives the next bytes of the stream into b, from the stash or from the lanes.
+func (s *Stream) fill(b []byte) int {
+	n := 0
+	for n < len(b) && s.failed == nil {
+		if len(s.stash) > 0 {
+			if got := s.stash.take(s.next, b[n:]); got > 0 {
+				n += got
+				s.next += uint64(got)
+				continue
+			}
+		}
+		l := s.current()
+		if l == nil {
+			if !s.readHeaders() {
+				break
+			}
+			continue
+		}
+		if s.skip(l) {
+			continue
+		}
+		got, err := l.read(b[n:])
+		if err != nil {
+			s.fault(l, err)
+			continue
+		}
+		n += got
+		s.next += uint64(got)
+	}
+	return n
+}
+
+// current returns a lane that may have the next bytes of the stream, or ones that were received
+// before.
+func (s *Stream) current() *lane {
+	for _, l := range s.lanes {
+		if l.left > 0 && l.off <= s.next && (!l.dry || l.begin < l.end) {
+			return l
+		}
+	}
+	return nil
+}
+
+// skip drops bytes of a lane that were received before. It reports whether it did something.
+func (s *Stream) skip(l *lane) bool {
+	if l.left == 0 || l.off >= s.next {
+		return false
+	}
+	if _, err := l.read(s.junk[:min(uint64(len(s.junk)), s.next-l.off)]); err != nil {
+		s.fault(l, err)
+	}
+	return true
+}
+
+// readHeaders reads the headers of lanes without a segment under way, and what they acknowledge.
+// It reports whether a lane has the next bytes now.
+func (s *Stream) readHeaders() bool {
+	found := false
+	for _, l := range s.lanes {
+		if s.advance(l) && l.off <= s.next {
+			found = true
+		}
+	}
+	return found
+}
+
+// advance reads headers of a lane until one has a segment. It reports whether there is one now.
+func (s *Stream) advance(l *lane) bool {
+	for l.left == 0 {
+		h, ok, err := l.readHeader()
+		if err != nil {
+			s.fault(l, err)
+			return false
+		}
+		if !ok {
+			return false
+		}
+		if err := h.check(s.next, s.window.end); err != nil {
+			s.failed = fmt.Errorf("%w: %w", errBroken, err)
+			return false
+		}
+		s.acked(h.ack)
+		l.off, l.left = h.off, h.size
+		if h.size > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// errBroken reports headers that no rank sends.
+var errBroken = errors.New("the other rank broke the protocol of lanes")
+
+// acked frees what the other end has received.
+func (s *Stream) acked(ack uint64) {
+	if ack <= s.window.acked {
+		return
+	}
+	s.window.acked = ack
+	for _, l := range s.lanes {
+		l.flight.drop(ack)
+	}
+}
+
+// acknowledge tells the other end what was received, if that is at least so many bytes. A lane
+// that has no room now does it later.
+func (s *Stream) acknowledge(least uint64) {
+	if s.next-s.told < least && !s.owing {
+		return
+	}
+	for _, l := range s.lanes {
+		if !l.suspect && l.pending() == 0 {
+			l.give(header{ack: s.next})
+			s.told, s.owing = s.next, false
+			s.flush(l)
+			return
+		}
+	}
+}
+
+// drainAll receives what lies ahead of the next bytes, so that what is behind it can come.
+func (s *Stream) drainAll() {
+	for _, l := range s.lanes {
+		s.drain(l)
+	}
+}
+
+// drain stashes everything that a lane has now.
+func (s *Stream) drain(l *lane) {
+	for s.failed == nil {
+		if l.left == 0 && !s.advance(l) {
+			return
+		}
+		if s.skip(l) {
+			if l.dry && l.begin == l.end {
+				return
+			}
+			continue
+		}
+		off := l.off
+		n, err := l.read(s.junk)
+		if err != nil {
+			s.fault(l, err)
+			return
+		}
+		if n == 0 {
+			return
+		}
+		s.stash.insert(off, s.junk[:n])
+	}
+}
+
+// Peek copies the next bytes without consuming them.
+func (s *Stream) Peek(b []byte) (int, error) {
+	s.enter()
+	defer s.mu.Unlock()
+	if missing := len(b) - len(s.early); missing > 0 {
+		more := make([]byte, missing)
+		n := s.fill(more)
+		s.early = append(s.early, more[:n]...)
+	}
+	if len(s.early) == 0 && s.failed != nil {
+		return 0, s.failed
+	}
+	return copy(b, s.early), nil
+}
+
+// Discard drops what was received. Nothing can be received after it.
+func (s *Stream) Discard([]byte) {
+	s.enter()
+	defer s.mu.Unlock()
+	s.early = nil
+	for s.failed == nil && s.fill(s.junk) > 0 {
+	}
+	s.acknowledge(1)
+	s.pump()
+}
+
+// Silent returns an error when the networks of all lanes are dead.
+func (s *Stream) Silent() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var last error
+	for _, l := range s.lanes {
+		if last = l.conn.Silent(); last == nil {
+			return nil
+		}
+	}
+	return last
+}
+
+// Unsent returns how many bytes may be lost if the stream is closed now.
+func (s *Stream) Unsent() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sum := s.held()
+	for _, l := range s.lanes {
+		if !l.suspect {
+			sum += l.conn.Queued()
+		}
+	}
+	return sum
+}
+
+// Close ends the stream and its goroutines.
+func (s *Stream) Close() error {
+	s.Wake()
+	s.running.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var errs []error
+	for _, l := range s.lanes {
+		errs = append(errs, l.conn.Close())
+	}
+	s.lanes, s.waiting = nil, false
+	s.closeDead()
+	s.closeBell()
+	return errors.Join(errs...)
+}

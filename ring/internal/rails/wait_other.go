@@ -1,0 +1,6 @@
+//go:build !linux
+
+package rails
+
+// hangup does not exist here.
+const hangup = 0

@@ -1,0 +1,178 @@
+package tcp
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/ring/internal/secure"
+)
+
+// TestRailProcess is the process that TestRailIsCut runs on two hosts: a rank that prints its
+// addresses, reads the other's, and swaps vectors until rank 0's standard input ends.
+func TestRailProcess(t *testing.T) {
+	rank, err := strconv.Atoi(os.Getenv("GORUN_RAIL_RANK"))
+	if err != nil {
+		return
+	}
+	own := strings.Split(os.Getenv("GORUN_RAIL_ADDRS"), " ")
+	n := open(t, 1, netip.MustParseAddr(own[0]), netip.MustParseAddr(own[1]))
+	fmt.Println("at", n.Addrs()[0], n.Addrs()[1])
+	in := bufio.NewReader(os.Stdin)
+	text, err := in.ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	peers := make([]secure.Peer, 2)
+	peers[rank].Addrs = n.Addrs()
+	for word := range strings.FieldsSeq(text) {
+		peers[1-rank].Addrs = append(peers[1-rank].Addrs, netip.MustParseAddrPort(word))
+	}
+	for i := range peers {
+		for j, addr := range peers[i].Addrs {
+			peers[i].Rails = append(peers[i].Rails, secure.Rail{Addr: addr, Bits: 24, Interface: fmt.Sprint("eth", j)})
+		}
+	}
+	if err := n.Meet(identity(rank, 2), peers); err != nil {
+		t.Fatal(err)
+	}
+	var over atomic.Bool
+	go func() {
+		io.Copy(io.Discard, in)
+		over.Store(true)
+	}()
+	fmt.Println("ended:", swapUntil(n, rank, over.Load))
+	n.Deliver()
+}
+
+// swapUntil swaps vectors until rank 0's over is true, and returns the longest time of one, or an error.
+func swapUntil(n *Net, rank int, over func() bool) string {
+	const size = 1 << 20
+	out, in, want := payload(size), make([]byte, size), payload(size)
+	var worst time.Duration
+	for round := byte(0); ; round++ {
+		out[0], out[size-1], want[size-1] = 0, round, round
+		if rank == 0 && over() {
+			out[0] = 1
+		}
+		start := time.Now()
+		if err := n.Run(exchange(1-rank, out, in)); err != nil {
+			return err.Error()
+		}
+		worst = max(worst, time.Since(start))
+		if !bytes.Equal(in[1:], want[1:]) {
+			return "other bytes"
+		}
+		if in[0]|out[0] != 0 {
+			return worst.String()
+		}
+	}
+}
+
+// One of two rails is cut while vectors move and comes back: no byte is wrong, no flow fails, the
+// other rail carries all meanwhile, and both do afterwards.
+func TestRailIsCut(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		lab.Skip(t, "needs root")
+	}
+	c := lab.MustNamespaces(t, lab.Specs(2)...)
+	hosts := []*lab.Host{c.Host("f1"), c.Host("f2")}
+	command := func(argv ...string) {
+		t.Helper()
+		if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%q: %v: %s", argv, err, out)
+		}
+	}
+	on := func(host int, argv ...string) {
+		t.Helper()
+		command(append([]string{"nsenter", "-t", strconv.Itoa(hosts[host].PID), "-n", "--"}, argv...)...)
+	}
+	own := [][]string{{hosts[0].Addr, "10.79.1.1"}, {hosts[1].Addr, "10.79.1.2"}}
+	command("ip", "link", "add", "rail1", "netns", strconv.Itoa(hosts[0].PID), "type", "veth", "peer", "name", "rail1", "netns", strconv.Itoa(hosts[1].PID))
+	for i := range hosts {
+		on(i, "ip", "addr", "add", own[i][1]+"/24", "dev", "rail1")
+		on(i, "ip", "link", "set", "rail1", "up")
+		for _, name := range []string{"eth0", "rail1"} {
+			on(i, "tc", "qdisc", "add", "dev", name, "root", "tbf", "rate", "300mbit", "burst", "128kb", "latency", "20ms")
+		}
+	}
+
+	var said [2]*bufio.Scanner
+	var stdin [2]io.WriteCloser
+	var at [2]string
+	for rank, h := range hosts {
+		cmd := c.On(t.Context(), h.Name, os.Args[0], "-test.run=^TestRailProcess$")
+		cmd.Env = append(os.Environ(), fmt.Sprint("GORUN_RAIL_RANK=", rank), "GORUN_RAIL_ADDRS="+strings.Join(own[rank], " "))
+		out, err := cmd.StdoutPipe()
+		if err == nil {
+			stdin[rank], err = cmd.StdinPipe()
+		}
+		cmd.Stderr = os.Stderr
+		if err = errors.Join(err, cmd.Start()); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { stdin[rank].Close(); cmd.Process.Kill(); cmd.Wait() })
+		said[rank] = bufio.NewScanner(out)
+		at[rank] = hear(t, said[rank], "at ")
+	}
+	for rank := range stdin {
+		fmt.Fprintln(stdin[rank], at[1-rank])
+	}
+
+	sent := func(name string) int {
+		text, err := c.On(t.Context(), "f1", "cat", "/proc/net/dev").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			if fields := strings.Fields(line); len(fields) > 9 && fields[0] == name+":" {
+				n, _ := strconv.Atoi(fields[9])
+				return n
+			}
+		}
+		t.Fatalf("no %s in %s", name, text)
+		return 0
+	}
+	carries := func(when string, names ...string) {
+		t.Helper()
+		const enough = 4 << 20
+		for _, name := range names {
+			for begin, deadline := sent(name), time.Now().Add(time.Minute); sent(name) < begin+enough; time.Sleep(20 * time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatalf("%s: %s carries nothing", when, name)
+				}
+			}
+		}
+	}
+	carries("at first", "eth0", "rail1")
+	on(1, "ip", "link", "set", "rail1", "down")
+	carries("after the cut", "eth0")
+	time.Sleep(3 * time.Second) // the lane's connection backs off
+	on(1, "ip", "link", "set", "rail1", "up")
+	carries("after the repair", "eth0", "rail1")
+	on(1, "ip", "link", "set", "eth0", "down") // which the first connection is on
+	carries("after the other cut", "rail1")
+	on(1, "ip", "link", "set", "eth0", "up")
+	carries("after the other repair", "eth0", "rail1")
+	stdin[0].Close()
+	for rank := range said {
+		text := hear(t, said[rank], "ended: ")
+		worst, err := time.ParseDuration(text)
+		t.Logf("rank %d: longest swap %s", rank, text)
+		if err != nil || worst > secure.Silence/2 {
+			t.Errorf("rank %d: %s", rank, text)
+		}
+	}
+}

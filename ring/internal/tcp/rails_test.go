@@ -1,0 +1,265 @@
+package tcp
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorun/gorun/ring/internal/flow"
+	"github.com/gorun/gorun/ring/internal/kernel"
+	"github.com/gorun/gorun/ring/internal/secure"
+)
+
+// sockets are the open connections of a rank.
+type sockets struct {
+	mu   sync.Mutex
+	open []int
+}
+
+func (s *sockets) report(fd int, open bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if kind, _ := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ACCEPTCONN); kind != 0 {
+		return
+	}
+	if open {
+		s.open = append(s.open, fd)
+	} else {
+		s.open = slices.DeleteFunc(s.open, func(other int) bool { return other == fd })
+	}
+}
+
+func (s *sockets) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.open)
+}
+
+// sever ends one of the connections as a network might.
+func (s *sockets) sever(i int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i < len(s.open) {
+		_ = unix.Shutdown(s.open[i], unix.SHUT_RDWR)
+	}
+}
+
+// railWorld returns ranks that have met, joined by rails: subnets of the loopback interface. The
+// first two have all their lanes.
+func railWorld(t testing.TB, guard secure.Guard, size, count int) ([]*Net, []*sockets) {
+	t.Helper()
+	nets, peers, open := make([]*Net, size), make([]secure.Peer, size), make([]*sockets, size)
+	for rank := range nets {
+		var addrs []netip.Addr
+		for rail := range count {
+			addrs = append(addrs, netip.MustParseAddr(fmt.Sprintf("127.0.%d.%d", 10+rail, 1+rank)))
+		}
+		open[rank] = &sockets{}
+		cfg := Config{Config: secure.Config{Stripes: 1, Guard: guard, Sockets: open[rank].report}}
+		var err error
+		if cfg.Kernels, err = kernel.Detect(""); err != nil {
+			t.Fatal(err)
+		}
+		if nets[rank], err = Listen(testContext(t), addrs, cfg); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { nets[rank].Close() })
+		peers[rank] = secure.Peer{Addrs: nets[rank].Addrs(), Cert: nets[rank].Cert()}
+		for rail, addr := range nets[rank].Addrs() {
+			peers[rank].Rails = append(peers[rank].Rails, secure.Rail{Addr: addr, Bits: 24, Interface: fmt.Sprint("eth", rail)})
+		}
+	}
+	for rank, n := range nets {
+		if err := n.Meet(identity(rank, size), peers); err != nil {
+			t.Fatal(err)
+		}
+	}
+	linkUp(t, nets)
+	awaitLanes(t, nets, open, (size-1)*count)
+	return nets, open
+}
+
+// awaitLanes swaps a little until the first two ranks have so many connections.
+func awaitLanes(t testing.TB, nets []*Net, open []*sockets, count int) {
+	t.Helper()
+	ctx := testContext(t)
+	for open[0].count() != count || open[1].count() != count {
+		swap(t, nets[:2], 1000)
+		if ctx.Err() != nil {
+			t.Fatalf("%d and %d lanes, want %d", open[0].count(), open[1].count(), count)
+		}
+	}
+}
+
+// swap exchanges n bytes between two ranks, and checks them.
+func swap(t testing.TB, nets []*Net, n int) {
+	t.Helper()
+	in, out := [2][]byte{make([]byte, n), make([]byte, n)}, [2][]byte{payload(n), payload(n)}
+	for i := range out[1] {
+		out[1][i] ^= 0x55
+	}
+	run(t, nets, []*flow.Flow{exchange(1, out[0], in[0]), exchange(0, out[1], in[1])})
+	for rank := range in {
+		if !bytes.Equal(in[rank], out[1-rank]) {
+			t.Fatalf("rank %d received other bytes than rank %d sent, of %d", rank, 1-rank, n)
+		}
+	}
+}
+
+func TestRailsCarryFlows(t *testing.T) {
+	onEveryGuard(t, func(t *testing.T, guard secure.Guard) {
+		nets, _ := railWorld(t, guard, 2, 3)
+		for _, n := range []int{1, 63, 64, 4 << 10, 64<<10 - 1, 1 << 20, 40 << 20} {
+			swap(t, nets, n)
+		}
+	})
+}
+
+// Bytes stream around ranks that each send to one and receive from another.
+func TestRailsCarryRings(t *testing.T) {
+	const size, n = 3, 5 << 20
+	nets, _ := railWorld(t, secure.Plain, size, 2)
+	for range 3 {
+		flows, in := make([]*flow.Flow, size), make([][]byte, size)
+		for rank := range size {
+			in[rank] = make([]byte, n)
+			flows[rank] = exchange((rank+1)%size, payload(n), in[rank])
+			flows[rank].From = (rank + size - 1) % size
+		}
+		run(t, nets, flows)
+		for rank := range in {
+			if !bytes.Equal(in[rank], payload(n)) {
+				t.Fatalf("rank %d received other bytes", rank)
+			}
+		}
+	}
+}
+
+// A sender may be a window ahead while what it must acknowledge lies behind data that it does not
+// receive yet.
+func TestRailsBothSendFirst(t *testing.T) {
+	nets, _ := railWorld(t, secure.Plain, 2, 2)
+	const n = 2 << 20
+	errs := each(nets, func(rank int, net *Net) error {
+		in := make([]byte, n)
+		for range 5 {
+			give := &flow.Flow{Sign: &flow.Sign{1}, To: 1 - rank, From: flow.None, Send: [][]byte{payload(n)}, Lead: 1}
+			take := &flow.Flow{Sign: &flow.Sign{1}, To: flow.None, From: 1 - rank, Recv: []flow.Part{{Into: in}}}
+			if err := errors.Join(net.Run(give), net.Run(take)); err != nil {
+				return err
+			}
+			if !bytes.Equal(in, payload(n)) {
+				return errors.New("other bytes")
+			}
+		}
+		return nil
+	})
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Lanes that end are replaced, and lose nothing.
+func TestRailsLoseLanes(t *testing.T) {
+	onEveryGuard(t, func(t *testing.T, guard secure.Guard) {
+		nets, open := railWorld(t, guard, 2, 2)
+		for round := range 6 {
+			awaitLanes(t, nets, open, 2)
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				open[round%2].sever(round / 2 % 2)
+			}()
+			swap(t, nets, 8<<20)
+			<-done
+		}
+	})
+}
+
+// The end of the other rank ends a flow at once, however many lanes there are.
+func TestRailsReportTheEnd(t *testing.T) {
+	nets, _ := railWorld(t, secure.Plain, 2, 2)
+	failed := make(chan error, 1)
+	go func() { failed <- nets[0].Run(exchange(1, make([]byte, 1<<20), make([]byte, 1<<20))) }()
+	nets[1].Interrupt()
+	nets[1].Close()
+	err := <-failed
+	var peer *PeerError
+	if !errors.As(err, &peer) || peer.Rank != 1 || !errors.Is(err, ErrClosed) {
+		t.Errorf("%v", err)
+	}
+	if errors.Is(err, unix.ETIMEDOUT) {
+		t.Error("found by a timeout")
+	}
+}
+
+func TestRailsInterrupt(t *testing.T) {
+	nets, _ := railWorld(t, secure.Plain, 2, 2)
+	failed := make(chan error, 1)
+	go func() { failed <- nets[0].Run(exchange(1, make([]byte, 32<<20), make([]byte, 32<<20))) }()
+	nets[0].Interrupt()
+	if err := <-failed; !errors.Is(err, ErrInterrupted) {
+		t.Error(err)
+	}
+}
+
+// What was sent before Close arrives.
+func TestRailsDeliver(t *testing.T) {
+	nets, _ := railWorld(t, secure.Plain, 2, 2)
+	const n = 3 << 20
+	in := make([]byte, n)
+	errs := each(nets, func(rank int, net *Net) error {
+		if rank == 0 {
+			err := net.Run(&flow.Flow{Sign: &flow.Sign{1}, To: 1, From: flow.None, Send: [][]byte{payload(n)}, Lead: 1})
+			net.Deliver()
+			net.Interrupt()
+			return errors.Join(err, net.Close())
+		}
+		return net.Run(&flow.Flow{Sign: &flow.Sign{1}, To: flow.None, From: 0, Recv: []flow.Part{{Into: in}}})
+	})
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(in, payload(n)) {
+		t.Error("other bytes")
+	}
+}
+
+// One rail is one plain connection.
+func TestOneRailIsASocket(t *testing.T) {
+	nets, _ := railWorld(t, secure.Plain, 2, 1)
+	if _, ok := nets[0].links[1].conns[0].(socket); !ok {
+		t.Errorf("%T", nets[0].links[1].conns[0])
+	}
+	swap(t, nets, 1<<20)
+}
+
+// A rank that has left is found while this one sends to it. What it sent before still arrives.
+func TestRailsLastData(t *testing.T) {
+	const n = 32 << 10
+	for range 20 {
+		nets, open := railWorld(t, secure.Plain, 2, 2)
+		give := &flow.Flow{Sign: &flow.Sign{1}, To: 0, From: flow.None, Send: [][]byte{payload(n)}, Lead: 1}
+		if err := nets[1].Run(give); err != nil {
+			t.Fatal(err)
+		}
+		nets[1].Deliver()
+		nets[1].Interrupt()
+		nets[1].Close()
+		note := &flow.Flow{Sign: &flow.Sign{1}, To: flow.None, From: flow.None}
+		_ = nets[0].sendNote(nets[0].links[1], note) // resets a connection
+		in := make([]byte, n)
+		if err := nets[0].Run(&flow.Flow{Sign: &flow.Sign{1}, To: flow.None, From: 1, Recv: []flow.Part{{Into: in}}}); err != nil {
+			t.Fatalf("%v, with %d connections", err, open[0].count())
+		}
+		if !bytes.Equal(in, payload(n)) {
+			t.Fatal("other bytes")
+		}
+	}
+}
