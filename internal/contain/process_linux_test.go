@@ -148,16 +148,26 @@ func TestTreesAreFoundAndKilled(t *testing.T) {
 	for name, tc := range map[string]struct {
 		script string
 		size   int
+		sleeps int // of these processes
 	}{
-		"children":                  {"sleep 1000 & sleep 1000 & wait", 3},
-		"grandchildren":             {"sh -c 'sh -c \"sleep 1000; :\"; :'; :", 4},
-		"another session":           {"setsid sleep 1000 & wait", 2},
-		"forked twice, shell ended": {"(setsid sleep 1000 &) & (sleep 1000 &)", 2},
-		"deaf to TERM and stopped":  {"trap '' TERM HUP INT; sh -c 'kill -STOP $$; sleep 1000; :' & wait", 2},
+		"children":                  {"sleep 1000 & sleep 1000 & wait", 3, 2},
+		"grandchildren":             {"sh -c 'sh -c \"sleep 1000; :\"; :'; :", 4, 1},
+		"another session":           {"setsid sleep 1000 & wait", 2, 1},
+		"forked twice, shell ended": {"(setsid sleep 1000 &) & (sleep 1000 &)", 2, 2},
+		"deaf to TERM and stopped":  {"trap '' TERM HUP INT; sh -c 'kill -STOP $$; sleep 1000; :' & wait", 2, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			root := startTree(t, tc.script, tc.size)
+			until(t, "the last process to start", func() bool {
+				all, sleeps := Descendants(root.root), 0
+				for _, p := range all {
+					if p.Name == "sleep" {
+						sleeps++
+					}
+				}
+				return len(all) == tc.size && sleeps == tc.sleeps
+			})
 			found := Descendants(root.root)
 			for _, p := range found {
 				if again, err := ReadProcess(p.PID); err != nil || again.Started != p.Started {
