@@ -26,7 +26,7 @@ type options struct {
 	transport  string // auto, shm or tcp
 	guard      secure.Guard
 	stripes    int                  // connections between two ranks over each rail
-	rails      int                  // the most between two ranks; 0: all
+	rails      int                  // the most between two ranks
 	congestion string               // control of TCP, or "" for the system's
 	algorithm  algorithms.Algorithm // the only one that may be, or 0
 	network    string               // RING_NETWORK: what the network costs; empty: it is measured
@@ -57,6 +57,7 @@ func (o *options) settings() error {
 		}
 		o.stripes = n
 	}
+	o.rails = 1
 	if text, _ := o.lookup("RING_RAILS"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > rails.Most {

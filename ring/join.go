@@ -39,7 +39,7 @@ type record struct {
 	Guard     string           `json:"guard,omitempty"`
 	Cert      []byte           `json:"cert,omitempty"` // fingerprint
 	Rails     []secure.Rail    `json:"rails,omitempty"`
-	MostRails int              `json:"most_rails,omitempty"` // if not the default
+	MostRails int              `json:"most_rails,omitempty"` // if more than 1
 }
 
 // join makes c a member: the ranks find out which of them share memory, and connect to the others.
@@ -216,13 +216,16 @@ func (c *Comm) addresses() ([]netip.Addr, error) {
 
 // meet sends this rank's record to every rank, and returns those of all.
 func (c *Comm) meet(network *tcp.Net, swap exchange) ([]secure.Peer, error) {
-	own := record{Host: c.self.Host, Addrs: network.Addrs(), Stripes: c.opts.stripes, Network: c.opts.network, Guard: c.opts.guard.String(), MostRails: c.opts.rails}
+	own := record{Host: c.self.Host, Addrs: network.Addrs(), Stripes: c.opts.stripes, Network: c.opts.network, Guard: c.opts.guard.String()}
 	if c.opts.algorithm != 0 {
 		own.Algorithm = c.opts.algorithm.String()
 	}
 	var err error
-	if own.Rails, err = rails.Local(network.Addrs()); err != nil {
-		return nil, fmt.Errorf("listing the network interfaces: %w", err)
+	if c.opts.rails > 1 {
+		own.MostRails = c.opts.rails
+		if own.Rails, err = rails.Local(network.Addrs()); err != nil {
+			return nil, fmt.Errorf("listing the network interfaces: %w", err)
+		}
 	}
 	if c.opts.guard == secure.Encrypted {
 		cert := network.Cert()
@@ -249,7 +252,7 @@ func (c *Comm) meet(network *tcp.Net, swap exchange) ([]secure.Peer, error) {
 			return nil, fmt.Errorf("rank %d has RING_STREAMS=%d and rank %d %d: set it for all ranks, as with -x RING_STREAMS", c.Rank(), c.opts.stripes, rank, r.Stripes)
 		}
 		if r.MostRails != own.MostRails {
-			return nil, fmt.Errorf("rank %d has RING_RAILS=%d and rank %d %d: set it for all ranks, as with -x RING_RAILS", c.Rank(), own.MostRails, rank, r.MostRails)
+			return nil, fmt.Errorf("rank %d has RING_RAILS=%d and rank %d %d: set it for all ranks, as with -x RING_RAILS", c.Rank(), max(own.MostRails, 1), rank, max(r.MostRails, 1))
 		}
 		if r.Network != own.Network {
 			return nil, fmt.Errorf("rank %d has RING_NETWORK=%q and rank %d %q: set it for all ranks, as with -x RING_NETWORK", c.Rank(), own.Network, rank, r.Network)
