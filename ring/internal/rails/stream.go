@@ -84,7 +84,8 @@ func New(first *secure.Conn, cfg Config) (*Stream, error) {
 	return s, nil
 }
 
-// Add makes conn a lane and reports whether it does; it owns conn then. It replaces an earlier lane of that number.
+// Add makes conn a lane and reports whether it does; it owns conn then. It replaces an earlier lane of that number, also one
+// that works again meanwhile: the other rank does so too.
 func (s *Stream) Add(number int, conn *secure.Conn) bool {
 	if number < 1 || number > s.cfg.Rails {
 		return false
@@ -95,11 +96,6 @@ func (s *Stream) Add(number int, conn *secure.Conn) bool {
 	defer s.mu.Unlock()
 	if err != nil || s.woken || s.failed != nil || len(s.lanes) == 0 {
 		return false
-	}
-	for _, old := range s.lanes {
-		if s.cfg.Dial != nil && old.rail == rail && !old.suspect {
-			return false // it works again
-		}
 	}
 	for _, old := range s.lanes {
 		if old.number == number || old.suspect && old.rail == rail {
@@ -206,11 +202,12 @@ func (s *Stream) checkBroken() {
 }
 
 // Send accepts bytes of o and sends what it can. It copies them, so that they can be sent again
-// when a lane fails.
+// when a lane fails. What was accepted before the other rank has left is its loss, as with one connection: a rank
+// leaves when it has received all.
 func (s *Stream) Send(o *secure.Outbox) (int, error) {
 	s.enter()
 	defer s.mu.Unlock()
-	if err := s.over(); err != nil {
+	if err := s.over(); err != nil && (o.Len() > 0 || s.failed != nil) {
 		return 0, err
 	}
 	if s.window.room() < len(s.window.memory)/2 {
@@ -239,7 +236,7 @@ func (s *Stream) Send(o *secure.Outbox) (int, error) {
 		}
 		progress = true
 	}
-	if err := s.over(); err != nil && accepted == 0 {
+	if err := s.over(); err != nil && accepted == 0 && (o.Len() > 0 || s.failed != nil) {
 		return 0, err
 	}
 	s.watchWindow(progress)

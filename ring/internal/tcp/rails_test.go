@@ -263,3 +263,28 @@ func TestRailsLastData(t *testing.T) {
 		}
 	}
 }
+
+// A rank that has received all leaves at once. The other one has not failed: what it holds is acknowledged or was received.
+func TestRailsLeave(t *testing.T) {
+	for range 20 {
+		nets, _ := railWorld(t, secure.Plain, 2, 2)
+		const n = 3 << 20
+		var errs [2]error
+		var wg sync.WaitGroup
+		for rank := range nets {
+			f := exchange(1-rank, payload(n), make([]byte, n))
+			wg.Go(func() {
+				if errs[rank] = nets[rank].Run(f); errs[rank] == nil {
+					nets[rank].Deliver()
+					nets[rank].Close()
+				}
+			})
+		}
+		wg.Wait()
+		for rank, err := range errs {
+			if err != nil {
+				t.Fatalf("rank %d: %v", rank, err)
+			}
+		}
+	}
+}
