@@ -23,5 +23,8 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
-	os.Exit(command.Main(m, root, func(dir string) error { return lab.BuildStatic(root, dir, "./internal/test/attacks/...") }))
+	os.Exit(command.Main(m, root, func(dir string) error {
+		_ = lab.BuildPMIx(root, dir) // the test that needs it says so
+		return lab.BuildStatic(root, dir, "./internal/test/attacks/...")
+	}))
 }

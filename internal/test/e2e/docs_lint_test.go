@@ -50,6 +50,7 @@ func documentWorlds() map[string]string {
 		"examples/kubernetes/README.md": "two hosts",
 		"examples/mnist/data/README.md": "no commands",
 		"internal/test/e2e/testdata/script/README.md": "no commands",
+		"ring/python/README.md":                       "no commands",
 	}
 }
 

@@ -30,6 +30,15 @@ func BuildLibring(root, dir string) error {
 	return os.WriteFile(filepath.Join(dir, "ring.h"), header, 0o644)
 }
 
+// BuildPMIx builds gorun-pmix into dir, as make build does. It needs a C compiler, pkg-config and libpmix-dev.
+func BuildPMIx(root, dir string) error {
+	const script = `cc -std=gnu11 -Wall -Wextra -Werror -O2 -rdynamic -o "$1/gorun-pmix" "$0"/internal/pmix/helper/*.c $(pkg-config --cflags pmix) -ldl -lpthread`
+	if out, err := exec.Command("sh", "-c", script, root, dir).CombinedOutput(); err != nil {
+		return fmt.Errorf("build gorun-pmix: %w: %s", err, out)
+	}
+	return nil
+}
+
 // BuildStatic builds programs of the repository at root into dir, without cgo, as make build does.
 func BuildStatic(root, dir string, packages ...string) error {
 	cmd := exec.Command("go", append([]string{"build", "-trimpath", "-o", dir + "/"}, packages...)...)
