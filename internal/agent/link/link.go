@@ -36,8 +36,7 @@ type Monitor struct {
 
 // Dead returns how long nothing has got through, or 0.
 func (n *Monitor) Dead(r Reading, now time.Duration) time.Duration {
-	// What arrives is no progress while nothing that was sent is acknowledged: only one direction is cut, and the other end fails too.
-	if !n.any || r.Acked != n.seen.Acked || r.Unacked == 0 && r.Received != n.seen.Received {
+	if !n.any || r.Acked != n.seen.Acked || r.Received != n.seen.Received {
 		n.at, n.any = now-min(r.Heard, Period), true
 	}
 	n.seen = r

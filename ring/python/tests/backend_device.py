@@ -13,7 +13,7 @@ from gorun._cuda import CudaLane
 from gorun.torch_backend import _registry
 from gorun.torch_backend.memory import adjacent
 
-group = _registry.world(60)
+group = gorun.torch_backend.Group(_registry.engine(60))
 group.engine.make_lane = Stream
 rank, size = group.getRank(), group.getSize()
 
