@@ -11,7 +11,7 @@ const maxValue = 1 << 20
 
 // fence exchanges the data of all hosts.
 func (s *Server) fence(name string, data []byte) ([]byte, status) {
-	here := s.layout.here()
+	here := s.byHost[s.layout.Host]
 	if len(data) > maxValue*len(here) {
 		return nil, broken
 	}
@@ -25,8 +25,8 @@ func (s *Server) fence(name string, data []byte) ([]byte, status) {
 		return nil, broken
 	}
 	var joined []byte
-	for host := range s.layout.Hosts {
-		for _, rank := range s.layout.ranks(host) {
+	for _, ranks := range s.byHost {
+		for _, rank := range ranks {
 			joined = append(joined, all[rank]...)
 		}
 	}

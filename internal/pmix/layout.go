@@ -16,32 +16,26 @@ type Layout struct {
 	Programs []int    // the number of the rank's program, by rank
 }
 
-// ranks lists the ranks of a host, ascending.
-func (l *Layout) ranks(host int) (ranks []int) {
-	for rank, h := range l.HostOf {
-		if h == host {
-			ranks = append(ranks, rank)
-		}
+// byHost lists the ranks of each host, ascending.
+func (l *Layout) byHost() [][]int {
+	ranks := make([][]int, len(l.Hosts))
+	for rank, host := range l.HostOf {
+		ranks[host] = append(ranks[host], rank)
 	}
 	return ranks
 }
 
-func (l *Layout) here() []int { return l.ranks(l.Host) }
-
 // frame describes the job to the helper.
-func (l *Layout) frame() frame {
-	byHost := make([][]string, len(l.Hosts))
-	locals := make([]int, len(l.HostOf))
-	for rank, host := range l.HostOf {
-		locals[rank] = len(byHost[host])
-		byHost[host] = append(byHost[host], strconv.Itoa(rank))
+func (l *Layout) frame(byHost [][]int) frame {
+	locals, lists := make([]int, len(l.HostOf)), make([]string, len(l.Hosts))
+	for host, ranks := range byHost {
+		var texts []string
+		for local, rank := range ranks {
+			locals[rank], texts = local, append(texts, strconv.Itoa(rank))
+		}
+		lists[host] = strings.Join(texts, ",")
 	}
-	var lists []string
-	for _, ranks := range byHost {
-		lists = append(lists, strings.Join(ranks, ","))
-	}
-	f, here := newFrame(begin), l.here()
-	names := l.names()
+	f, here, names := newFrame(begin), byHost[l.Host], l.names()
 	f.texts(l.Job, names[l.Host], l.Folder, strings.Join(names, ","), strings.Join(lists, ";"), lists[l.Host])
 	for _, n := range []int{l.Host, len(l.HostOf), len(l.Hosts), slices.Max(l.Programs) + 1, len(here)} {
 		f.number(n)

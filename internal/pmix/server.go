@@ -43,6 +43,7 @@ type Server struct {
 	conn   net.Conn
 	in     *bufio.Reader
 	layout Layout
+	byHost [][]int // ranks
 	ctx    context.Context
 	stop   context.CancelFunc
 	wg     sync.WaitGroup
@@ -126,29 +127,34 @@ func (s *Server) next(k kind) (message, error) {
 
 // Begin describes the job, after which [Server.Environ] is known and ranks may be started. It is called once.
 func (s *Server) Begin(layout Layout) error {
-	s.layout = layout
-	if err := s.send(layout.frame()); err != nil {
+	s.layout, s.byHost = layout, layout.byHost()
+	if err := s.describe(); err != nil {
 		return fmt.Errorf("describe the job to gorun-pmix: %w", err)
-	}
-	for range layout.here() {
-		m, err := s.next(environment)
-		if err != nil {
-			return fmt.Errorf("describe the job to gorun-pmix: %w", err)
-		}
-		rank, text := m.number(), m.text()
-		s.environ[rank] = strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00")
-	}
-	if _, err := s.next(ready); err != nil {
-		return fmt.Errorf("describe the job to gorun-pmix: %w", err)
-	}
-	if err := s.conn.SetReadDeadline(time.Time{}); err != nil {
-		return err
 	}
 	s.wg.Go(s.serve)
 	if len(layout.Hosts) > 1 {
 		s.wg.Go(s.share)
 	}
 	return nil
+}
+
+// describe sends the job to the helper and takes the ranks' variables.
+func (s *Server) describe() error {
+	if err := s.send(s.layout.frame(s.byHost)); err != nil {
+		return err
+	}
+	for range s.byHost[s.layout.Host] {
+		m, err := s.next(environment)
+		if err != nil {
+			return err
+		}
+		rank, text := m.number(), m.text()
+		s.environ[rank] = strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00")
+	}
+	if _, err := s.next(ready); err != nil {
+		return err
+	}
+	return s.conn.SetReadDeadline(time.Time{})
 }
 
 // Environ returns the variables, NAME=value, by which a rank finds the server.

@@ -271,7 +271,7 @@ type Lost struct {
 type Failing struct {
 	GuardGone bool   // its guard was killed
 	Signal    string // the signal that it received, which it also does when the guard has exited
-	Broken    string `json:",omitempty"` // what it needs and has failed
+	Broken    string `json:",omitempty"` // why the agent cannot serve its ranks any more
 }
 
 // Note is a line of a rank for the user.

@@ -68,10 +68,11 @@ void message_text(struct message *m, const void *text, size_t size)
 
 void message_string(struct message *m, const char *text) { message_text(m, text, strlen(text)); }
 
-static int write_all(const char *bytes, size_t size)
+/* transfer reads or writes all of bytes. */
+static int transfer(char *bytes, size_t size, bool writing)
 {
 	while (size > 0) {
-		ssize_t n = write(AGENT, bytes, size);
+		ssize_t n = writing ? write(AGENT, bytes, size) : read(AGENT, bytes, size);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
@@ -88,31 +89,17 @@ void message_send(struct message *m)
 		_exit(1); /* out of memory: the agent sees the end */
 	put((unsigned char *)m->bytes, m->size - 4, 4);
 	pthread_mutex_lock(&sending);
-	if (write_all(m->bytes, m->size) != 0)
+	if (transfer(m->bytes, m->size, true) != 0)
 		_exit(1);
 	pthread_mutex_unlock(&sending);
 	free(m->bytes);
 	*m = (struct message){0};
 }
 
-static int read_all(char *bytes, size_t size)
-{
-	while (size > 0) {
-		ssize_t n = read(AGENT, bytes, size);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return -1;
-		bytes += n;
-		size -= (size_t)n;
-	}
-	return 0;
-}
-
 int message_receive(struct message *m)
 {
 	char head[4];
-	if (read_all(head, sizeof head) != 0)
+	if (transfer(head, sizeof head, false) != 0)
 		return 0;
 	size_t size = get(head, 4);
 	if (size < 1 || size > MOST)
@@ -124,7 +111,7 @@ int message_receive(struct message *m)
 		if (!m->bytes)
 			fail("no memory for %zu bytes", size);
 	}
-	if (read_all(m->bytes, size) != 0)
+	if (transfer(m->bytes, size, false) != 0)
 		return 0;
 	m->size = size;
 	m->at = 1;

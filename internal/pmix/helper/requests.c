@@ -1,5 +1,5 @@
-/* What libpmix asks of its host. Its one thread calls these functions, which may not wait: each sends
- * a message, and the answer's id is the address of what the library gave to call back. */
+/* The functions that libpmix calls to ask its host. They run on the library's one thread and may not wait: each
+ * sends a message to the agent. The id of the message is the address of the pending request. */
 #include "helper.h"
 
 #include <pthread.h>
@@ -131,9 +131,7 @@ static pmix_status_t publish(const pmix_proc_t *proc, const pmix_info_t info[], 
 	uint64_t count = 0;
 	for (size_t i = 0; i < facts; i++)
 		count += (uint64_t)is_data(&info[i]);
-	struct pending *kept;
 	uint64_t id = expect((struct pending){.type = PUBLISH, .done = done, .call = call});
-	kept = (struct pending *)(uintptr_t)id;
 	struct message m;
 	message_begin(&m, PUBLISH);
 	message_number(&m, id);
@@ -142,7 +140,7 @@ static pmix_status_t publish(const pmix_proc_t *proc, const pmix_info_t info[], 
 		pmix_status_t status = is_data(&info[i]) ? append_value(&m, proc, &info[i]) : PMIX_SUCCESS;
 		if (status != PMIX_SUCCESS) {
 			free(m.bytes);
-			free(kept);
+			free((void *)(uintptr_t)id);
 			return status;
 		}
 	}
@@ -174,7 +172,7 @@ static char **copy_keys(char **keys)
 	return copy;
 }
 
-/* patience is how many seconds a look-up waits for what is not published yet. */
+/* patience returns how many seconds a look-up waits for a name that is not published yet. */
 static uint64_t patience(const pmix_info_t info[], size_t facts)
 {
 	uint64_t seconds = 0;
