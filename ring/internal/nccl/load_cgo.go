@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"unsafe"
 )
@@ -129,22 +130,29 @@ func (l *Library) CanScale() bool {
 // until all of them have.
 func (l *Library) UniqueID() (id [IDSize]byte, err error) {
 	var unique C.ring_nccl_id
+	runtime.LockOSThread() // NCCL keeps its last error for each thread
+	defer runtime.UnlockOSThread()
 	if r := Result(C.ring_nccl_unique_id(l.table, &unique)); r != Success {
-		return id, l.fault("make an id", r, 0, 0)
+		return id, l.fault("make an id", r, 0, l.lastError(0))
 	}
 	copy(id[:], C.GoBytes(unsafe.Pointer(&unique), IDSize))
 	return id, nil
 }
 
-// fault returns a result as an error. Comm may be 0.
-func (l *Library) fault(doing string, r Result, cuda C.int, comm C.uintptr_t) error {
-	if cuda != 0 {
-		return fmt.Errorf("%v: %s: CUDA error %d", l, doing, int(cuda))
-	}
+// lastError returns NCCL's description of the last error of this thread, or "". Comm may be 0.
+func (l *Library) lastError(comm C.uintptr_t) string {
 	var text [512]C.char
 	C.ring_nccl_last_error(l.table, comm, &text[0], C.size_t(len(text)))
-	if more := strings.TrimSpace(C.GoString(&text[0])); more != "" {
-		return fmt.Errorf("%v: %s: %v: %s", l, doing, r, more)
+	return strings.TrimSpace(C.GoString(&text[0]))
+}
+
+// fault returns a result as an error. Last is NCCL's description, or "".
+func (l *Library) fault(doing string, r Result, cuda C.int, last string) error {
+	switch {
+	case cuda != 0:
+		return fmt.Errorf("%v: %s: CUDA error %d", l, doing, int(cuda))
+	case last != "":
+		return fmt.Errorf("%v: %s: %v: %s", l, doing, r, last)
 	}
 	return fmt.Errorf("%v: %s: %v", l, doing, r)
 }
