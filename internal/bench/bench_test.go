@@ -164,11 +164,23 @@ func TestFactors(t *testing.T) {
 
 // The first calls of a process are many times as slow as the others, and must not decide how many there are.
 func TestBudgetIsUsed(t *testing.T) {
-	begun := time.Now()
-	const budget = 50 * time.Millisecond
-	for _, r := range rowsOf(t, ringtest.NewJob(t, 2), Options{Collective: "allreduce", Min: 8, Max: 8, Budget: budget})[0] {
-		if used := time.Duration(float64(r.Iterations) * r.Time * 1e3); used < budget/10 && r.Iterations < maxIterations/2 {
-			t.Errorf("%d calls of %v µs use %v of %v, after %v", r.Iterations, r.Time, used, budget, time.Since(begun))
+	for _, c := range []struct {
+		budget           time.Duration
+		given            int
+		each             float64
+		iterations, size int
+	}{
+		{50 * time.Millisecond, 0, 25e-6, 2000, 1},
+		{50 * time.Millisecond, 0, 1e-6, 50000, 20}, // samples of 20 µs
+		{50 * time.Millisecond, 0, 0, 500000, 200},  // at least 0.1 µs each
+		{time.Millisecond, 0, 1e-3, minIterations, 1},
+		{time.Hour, 0, 1e-6, maxIterations / 20 * 20, 20},
+		{50 * time.Millisecond, 7, 25e-6, 1995, 7},
+		{time.Microsecond, 7, 25e-6, 7 * minIterations, 7},
+	} {
+		iterations, batch := plan(Options{Budget: c.budget, Batch: c.given}, c.each, minSample)
+		if iterations != c.iterations || batch != c.size {
+			t.Errorf("%v of calls of %v s: %d calls in samples of %d, want %d and %d", c.budget, c.each, iterations, batch, c.iterations, c.size)
 		}
 	}
 }

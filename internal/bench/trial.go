@@ -156,15 +156,22 @@ func (t *trial) calibrate(ctx context.Context, opts Options) (iterations, batch 
 		}
 		calls *= 4
 	}
-	each := max(took[0]/float64(calls), 1e-7)
-	iterations = min(max(int(opts.Budget.Seconds()/each), minIterations), maxIterations)
-	if batch = opts.Batch; batch > 0 {
-		return max(iterations/batch, minIterations) * batch, batch, nil
-	}
 	sample := minSample
 	if t.on != nil {
 		sample = minStreamed
 	}
+	iterations, batch = plan(opts, took[0]/float64(calls), sample)
+	return iterations, batch, nil
+}
+
+// plan returns how many calls fit the budget, and how many of them make one sample. A call takes each seconds; a sample
+// lasts at least so long.
+func plan(opts Options, each float64, sample time.Duration) (iterations, batch int) {
+	each = max(each, 1e-7)
+	iterations = min(max(int(opts.Budget.Seconds()/each), minIterations), maxIterations)
+	if batch = opts.Batch; batch > 0 {
+		return max(iterations/batch, minIterations) * batch, batch
+	}
 	batch = min(max(int(sample.Seconds()/each), 1), iterations/minIterations)
-	return iterations / batch * batch, batch, nil
+	return iterations / batch * batch, batch
 }
