@@ -1,4 +1,4 @@
-"""Trains a small network on handwritten digits: every rank its share of each epoch, one model.
+"""Trains a small network on handwritten digits: each rank trains the one model on its share of an epoch.
 
     gorun -np 4 -H f1:2,f2:2 python3 pytorch_mnist.py --epochs 10
 

@@ -188,7 +188,7 @@ func TestRunNeedsTheNetworkOnEveryHost(t *testing.T) {
 	}
 }
 
-// A machine that is listed twice runs all the same, and the user is told.
+// A job runs on a machine that is listed under two names, with a note to the user.
 func TestMachineUnderTwoNamesIsReported(t *testing.T) {
 	for boot, want := range map[string]int{"b": 1, "": 0} {
 		machines := []*fake.Machine{serving(succeed), serving(succeed)}

@@ -302,8 +302,7 @@ func TestRunReportsALostHost(t *testing.T) {
 	}
 }
 
-// An agent that hangs while its connection stands is given up after core.HungTime, also
-// when it is the last one (run.go: beat drops apply's answer; Run never returns).
+// An agent that hangs on a live connection is abandoned after core.HungTime, even if it is the last one.
 func TestRunGivesUpAHungAgent(t *testing.T) {
 	stop := time.AfterFunc(20*time.Second, func() { panic("Run does not return") }) // outside the bubble, so in real time
 	defer stop.Stop()

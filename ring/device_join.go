@@ -225,7 +225,7 @@ func (d *Device) connect(ctx context.Context, c *Comm, where func(rank int) stri
 
 var errGaveUp = errors.New("another rank could not begin")
 
-// meet waits until NCCL on all ranks has come up. A rank on which it fails lets the others know, which would wait for it.
+// meet waits until NCCL on all ranks has come up. A rank on which it fails tells the others, which would otherwise wait.
 func (d *Device) meet(ctx context.Context, id [nccl.IDSize]byte) (err error) {
 	c := d.comm
 	key := fmt.Sprintf("ring/%d/device%s/failed", c.self.Epoch, c.name)

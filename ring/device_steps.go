@@ -51,7 +51,7 @@ func (t translator) reduction(steps []nccl.Step, w *DeviceCall) ([]nccl.Step, bo
 		s.Fn, s.Peer = nccl.Reduce, int32(w.Root)
 	case w.Counts == nil:
 		s.Fn, s.Count = nccl.ReduceScatter, uintptr(w.Dst.Len)
-	default: // each part is reduced to the rank whose it is
+	default: // each part is reduced to its owner
 		for rank, n := range w.Counts {
 			s.Fn, s.Peer, s.Count = nccl.Reduce, int32(rank), uintptr(n)
 			steps = add(steps, s)

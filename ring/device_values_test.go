@@ -272,7 +272,7 @@ func deviceValues(d *ring.Device, rank, size int) (n int, err error) {
 	}
 	for _, t := range allTypes() {
 		var cases []deviceCase
-		if slices.Contains([]ring.Type{ring.Float64, ring.Float32, ring.Int16, ring.Bool}, t) { // bytes are bytes
+		if slices.Contains([]ring.Type{ring.Float64, ring.Float32, ring.Int16, ring.Bool}, t) { // moving bytes does not depend on their type: four sizes suffice
 			cases = moves(t, rank, size)
 		}
 		for _, op := range allOps() {

@@ -237,7 +237,7 @@ func tamper(t *testing.T, l layout, random *rand.Rand) error {
 	left = random.IntN(130_000)
 	mu.Unlock()
 	errs := make([]error, l.size)
-	// Without a guard a changed description of a call may be waited on.
+	// Without a guard, ranks may wait for data that a changed description announced.
 	patience, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	if len(l.more) > 0 && l.more[0] == unguarded {

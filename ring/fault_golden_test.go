@@ -118,8 +118,8 @@ func sumsOf(t *testing.T, l layout) string {
 	return fmt.Sprintf("%s %d ranks: %08x", l.transport, l.size, sum.Sum32())
 }
 
-// R6: sums of 1 to 33 ranks are as near to the exact ones as rounding allows, and the same bits as ever, on
-// every machine: which algorithm adds depends on nothing that is measured.
+// R6: sums of 1 to 33 ranks are as close to the exact sums as rounding allows, and have the same bits on every
+// machine: no measurement chooses the algorithm here.
 func TestGoldenSums(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes many seconds")

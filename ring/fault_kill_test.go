@@ -94,7 +94,7 @@ func killRank(t *testing.T, l layout, random *rand.Rand, what duty) {
 	closeAll(comms)
 }
 
-// endsItself reports whether a rank gets a result by which it can know when to die.
+// endsItself reports whether a rank gets a result, so that it can end itself in the middle of a call.
 func endsItself(d duty, rank, size int) bool {
 	f, err := specOf(d.Form)
 	if d.Way == "part" {

@@ -5,5 +5,5 @@ package ring_test
 // raceEnabled says that the race detector watches, which makes everything slow.
 const raceEnabled = false
 
-// soon is how soon ranks must know here, beside others that use the cores: the goal is told.
+// soon bounds the time until ranks know of a failure while other tests use the cores; told is the goal.
 const soon = 3 * told

@@ -21,7 +21,7 @@ import (
 	"github.com/gorun/gorun/ring"
 )
 
-// dutyEnv makes TestFaultRank one rank of a job, which does the duty that it holds.
+// dutyEnv is the variable that makes TestFaultRank a rank of a job; it holds the duty of that rank.
 const dutyEnv = "RING_TEST_DUTY"
 
 // duty is what a rank does until that fails.

@@ -40,7 +40,7 @@ type spec struct {
 	want    func(s position, i int) float32 // element i of dst afterwards
 }
 
-// specs are calls of every kind.
+// specs returns a call of every kind.
 func specs() []spec {
 	mine := func(s position, i int) float32 { return at(s.rank, i) }
 	part := func(s position) int { return s.n }

@@ -16,7 +16,7 @@ import (
 	"github.com/gorun/gorun/ring"
 )
 
-// gpuRank is a rank with a queue, and a device to have memory from.
+// gpuRank is a rank with a queue and a device for its memory.
 type gpuRank struct {
 	q      *ring.Queue
 	d      *ring.Device

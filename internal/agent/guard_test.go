@@ -74,7 +74,7 @@ func TestRanksDieWithGuardAndAgent(t *testing.T) {
 
 func TestRanksStandAlone(t *testing.T) {
 	t.Parallel()
-	// In the shell itself: a pipe to another program is open there for a moment.
+	// The shell lists its own files with builtins: starting another program would open a pipe for a moment.
 	const files = `for f in /proc/$$/fd/*; do printf '%s ' "${f##*/}"; done; echo; `
 	h := running(t, script(1, files+`cat /proc/$$/oom_score_adj; cat /proc/$$/stat; exec grep -E 'Sig(Blk|Ign)' /proc/self/status`))
 	h.finish()

@@ -12,7 +12,7 @@ type extent uint8
 const (
 	none  extent = iota
 	part         // one rank's
-	whole        // everything
+	whole        // those of all ranks
 )
 
 // collective describes a kind of call to a benchmark.

@@ -13,7 +13,7 @@ import (
 	"github.com/gorun/gorun/ring"
 )
 
-// Every collective on memory of GPUs, which is the host's for the stand-ins of their libraries; a wrong result counts.
+// Every collective runs on GPU memory, for which the stand-in libraries use the host's; a wrong result is counted.
 func TestRunOnDevices(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")

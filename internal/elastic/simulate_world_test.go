@@ -24,7 +24,7 @@ type world struct {
 	calm    time.Duration // when faults stop
 	crashes bool          // processes fail by themselves
 	doomed  bool          // each fails in the same way
-	codes   map[int]bool  // that something ended with
+	codes   map[int]bool  // exit codes of processes so far
 
 	plan      *Plan // announced last
 	announced int

@@ -138,7 +138,7 @@ func play(b *testing.B, word string, job ...int) *player {
 	return p
 }
 
-// line is the next that the process prints.
+// line returns the next line that the process prints.
 func (p *player) line(b *testing.B) string {
 	b.Helper()
 	line, err := p.out.ReadString('\n')

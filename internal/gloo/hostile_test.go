@@ -184,7 +184,7 @@ func TestGate(t *testing.T) {
 		t.Fatalf("answered %d before rank 2 had published", status)
 	case <-time.After(100 * time.Millisecond):
 	}
-	// A question that waits keeps no other waiting at the same port.
+	// A request that waits does not block others at the same port.
 	other := make(chan int, 1)
 	go func() {
 		status, _, _ := w.ask(0, "GET", "/other/0", nil)

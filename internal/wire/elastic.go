@@ -12,7 +12,7 @@ type Elastic struct {
 	Lease, Parting time.Duration
 	// Timeout bounds the wait for enough slots, for programs that ask for it.
 	Timeout time.Duration
-	// MaxRestarts is the number of failures that a job survives in which every epoch replaces all processes; else 0.
+	// MaxRestarts is how many failures a job survives whose epochs replace all processes; 0 in other jobs.
 	MaxRestarts int
 }
 

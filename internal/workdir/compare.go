@@ -7,7 +7,7 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// changes make a copy like an offer.
+// changes are the steps that make a copy equal to an offer.
 type changes struct {
 	remove []string          // paths that were staged and are no longer offered, a folder's content before the folder
 	want   []wire.WantedFile // files whose content may differ

@@ -142,7 +142,7 @@ func TestScanFollowsNoLinks(t *testing.T) {
 	s.must(os.Remove(s.dir), os.Rename(s.dir+".moved", s.dir))
 }
 
-// A host does not take another folder, behind a link, for the one that is offered.
+// A link to another folder does not prove that a host sees the offered one.
 func TestProofsFollowNoLinks(t *testing.T) {
 	dir, other := t.TempDir(), t.TempDir()
 	if err := errors.Join(os.WriteFile(filepath.Join(other, "file"), nil, 0o600), os.Symlink(other, filepath.Join(dir, "sub"))); err != nil {

@@ -215,7 +215,7 @@ func (p *Printer) emit(s *stream, line []byte) {
 func (p *Printer) begin(s *stream, line []byte) bool {
 	alone := len(line) == 1
 	switch {
-	case alone && line[0] == '\r' && !s.midline: // back to where it is: some bars begin so
+	case alone && line[0] == '\r' && !s.midline: // some progress bars begin with a return at the start of a line
 		s.bar = true
 		return false
 	case alone && line[0] == '\n' && s.afterCR:

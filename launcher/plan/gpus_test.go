@@ -8,7 +8,7 @@ import (
 	"github.com/gorun/gorun/hostfile"
 )
 
-// turns are the places of a host's ranks that have so many GPUs in turns.
+// turns returns the placements of a host's ranks when they take its GPUs in turn.
 func turns(h Host, gpus int) (places []Placement) {
 	for _, r := range h.Ranks {
 		places = append(places, Placement{Rank: r.Rank, GPUs: []string{fmt.Sprint(r.LocalRank % gpus)}})

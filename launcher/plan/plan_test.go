@@ -17,7 +17,7 @@ import (
 var update = flag.Bool("update", false, "rewrite the transcripts in testdata; commit them only when the change is understood")
 
 // TestPlanTranscripts compares plans with testdata/plans. A case is a request
-// and a hostfile, a line of dashes, and what becomes of them; cases are parted by
+// and a hostfile, a line of dashes, and what becomes of them; cases are separated by
 // empty lines.
 func TestPlanTranscripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/plans/*.txt")

@@ -54,7 +54,7 @@ func TestOutboxNeverBlocksItsCallers(t *testing.T) {
 		}
 		wg.Wait()
 		o.close()
-		// As a session does when its agent is stuck: the pending write fails.
+		// A session whose agent hangs ends the pending write like this.
 		r.CloseWithError(errors.New("gone"))
 		<-o.done
 	})

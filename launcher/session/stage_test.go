@@ -186,7 +186,7 @@ func TestHelloTimeGrowsWithTheStartTimeout(t *testing.T) {
 	}
 }
 
-// executable is gorun itself, build one.
+// executable describes gorun itself; its build is "one".
 func executable() Executable {
 	return Executable{Path: "/opt/gorun", Build: "one", Hash: func() (string, error) { return "0123456789abcdef0123", nil }}
 }

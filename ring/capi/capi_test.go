@@ -75,7 +75,7 @@ func ranks(t testing.TB, n int, env []string, program ...string) (out string, co
 	return out, state.ExitCode()
 }
 
-// allRight runs a program as ranks that must all say so.
+// allRight runs a program as ranks, each of which must print that all is right.
 func allRight(t testing.TB, n int, env []string, program ...string) (out string) {
 	t.Helper()
 	out, code := ranks(t, n, env, program...)

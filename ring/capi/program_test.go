@@ -12,7 +12,7 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// Threads submit, wait, free and close under each other.
+// Threads submit, wait, free and close concurrently.
 func TestThreads(t *testing.T) {
 	program := compile(t, "c", "threads.c")
 	for _, n := range []int{1, 2} {

@@ -10,7 +10,7 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// The binding knows each function of ring.h, with as many arguments.
+// The binding knows each function of ring.h, with the same number of arguments.
 func TestBindingIsTheHeaders(t *testing.T) {
 	header, err := os.ReadFile("../capi/ring.h")
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 // interpreter is the Python that has Debian's PyTorch and NumPy.
 const interpreter = "/usr/bin/python3"
 
-// TestMain builds gorun and libring.so, and leads the tests and their ranks there by environment variables.
+// TestMain builds gorun and libring.so, and sets environment variables by which the tests and their ranks find them.
 func TestMain(m *testing.M) { os.Exit(lab.RunBuilt(m, build)) }
 
 func build(dir string) error {

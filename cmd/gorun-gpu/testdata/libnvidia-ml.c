@@ -1,5 +1,5 @@
-/* A driver's library as old ones are: it has what every driver has and nothing else. GORUN_TEST_DRIVER makes it
- * misbehave, and GORUN_TEST_GPUS has it show as many. */
+/* Stands in for the library of an old driver, with only the functions that every driver has. GORUN_TEST_DRIVER makes it
+ * misbehave, and GORUN_TEST_GPUS is the number of GPUs that it reports. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

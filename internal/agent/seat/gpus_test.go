@@ -30,7 +30,7 @@ func driver(nodes ...int) fstest.MapFS {
 	return root
 }
 
-// withGPUs are the four cores on two nodes, with the GPUs that a root shows.
+// withGPUs returns a host with four cores on two nodes, and the GPUs that a root shows.
 func withGPUs(root fs.FS) *Host {
 	h := fourCores()
 	h.list = func(near bool, sent *os.File) ([]gpu.Device, error) {
@@ -243,7 +243,7 @@ echo '{"devices": [{"index": 0, "bus_id": "0000:07:00.0", "mig_enabled": true, "
 	}
 }
 
-// Devices that may not be opened are none for CUDA, which does not count them.
+// CUDA does not count devices that may not be opened.
 func TestOpenableGPUs(t *testing.T) {
 	devices := []gpu.Device{{Index: 0, Minor: 0}, {Index: 1, Minor: 2}, {Index: 2, Minor: 1}, {Index: 3, Minor: -1}}
 	for _, tt := range []struct {

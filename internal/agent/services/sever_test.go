@@ -25,7 +25,7 @@ func TestSever(t *testing.T) {
 		return l.(*net.TCPListener)
 	}
 	var files []*os.File
-	give := func(c interface{ File() (*os.File, error) }) { // the child alone has it from then on
+	give := func(c interface{ File() (*os.File, error) }) { // afterwards only the child has it
 		f, err := c.File()
 		if err != nil {
 			t.Fatal(err)

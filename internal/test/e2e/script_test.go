@@ -290,7 +290,7 @@ func (s *script) cases(args []string) error {
 	return nil
 }
 
-// ends waits for the started program: "ends CODE [TIME]". Its processes may be left for TIME, of which the default is 0.
+// ends waits for the started program: "ends CODE [TIME]". Its processes may outlive it by TIME, 0 by default.
 func (s *script) ends(args []string) (err error) {
 	var limit time.Duration
 	if len(args) > 1 {

@@ -170,7 +170,7 @@ func sweepVerdict(f failing, code int, out, stderr string) error {
 	switch {
 	case code == 0 && !all:
 		return fmt.Errorf("%v: exit code 0 with the output %q\n%s", f, out, golden.Clip(stderr))
-	case code > 0 && stderr == "" && f.call != "write" && f.call != "execve": // which it may need to say so
+	case code > 0 && stderr == "" && f.call != "write" && f.call != "execve": // without which it cannot say why
 		return fmt.Errorf("%v: exit code %d without a word", f, code)
 	}
 	return nil

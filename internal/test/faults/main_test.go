@@ -65,7 +65,7 @@ func (b *harness) gorun(args ...string) (*Job, *Watch) {
 	return b.run(append(argv, args...)...)
 }
 
-// run is gorun for another command line.
+// run starts gorun with a command line, and watches its processes.
 func (b *harness) run(argv ...string) (*Job, *Watch) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)

@@ -55,7 +55,7 @@ func TestHostsCleanUpAfterPowerLossOfTheLauncher(t *testing.T) {
 	at := time.Now()
 	b.must(j.Cmd.Process.Kill())
 	v := w.judge(j, at, Expect{Codes: []int{137}, End: soon, Clean: 15 * time.Second, Ranks: 4, Torn: true})
-	for _, host := range hosts { // what sshd's own sessions do on a dead line is not gorun's affair
+	for _, host := range hosts { // ends sshd's own sessions, which are not judged
 		b.must(errors.Join(b.c.Unpart(t.Context(), "f0", host), b.c.Reset(t.Context(), "f0", host)))
 	}
 	for _, broken := range append(v.Violations, w.residue(j, 15*time.Second)...) {

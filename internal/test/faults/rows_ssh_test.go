@@ -297,7 +297,7 @@ func TestStalledSSHDIsNamed(t *testing.T) {
 		w.Hosts = len(names) + 1
 		ready(t, b, j)
 		<-j.Ended()
-		wake() // what stands still cannot end
+		wake() // a stopped process cannot end
 		b.judge(w, j, j.at, Expect{Codes: []int{125}, End: 2 * time.Second, Clean: lingering})
 		if took := j.at.Sub(j.began); took > 34*time.Second { // goal: the 30 s
 			t.Errorf("took %v", took)

@@ -40,7 +40,7 @@ type Verdict struct {
 	Cause      string   `json:"cause,omitempty"`
 	RSS        int      `json:"rss_kib"`              // the launcher's, at most
 	Missed     bool     `json:"missed,omitempty"`     // the fault found no process
-	Patient    bool     `json:"patient,omitempty"`    // the ranks ignored SIGTERM, so that the end took the grace
+	Patient    bool     `json:"patient,omitempty"`    // the ranks ignored SIGTERM, so the stop took the whole grace
 	Silent     bool     `json:"silent,omitempty"`     // the fault shows by silence only
 	Passes     bool     `json:"passes,omitempty"`     // the fault went by, and the job with it to its own end
 	Judged     bool     `json:"judged,omitempty"`     // a cause had to be named

@@ -76,7 +76,7 @@ def ops_of(dtype):
 
 
 def close(got, want, values, dtype, what):
-    """Each rank's addition or multiplication may round once, relative to the largest that comes on the way."""
+    """Each rank's addition or multiplication may round once, relative to the largest intermediate value."""
     got = got.cpu()
     if not dtype.is_floating_point:
         need(torch.equal(got.to(torch.int64), want.to(dtype).to(torch.int64)), "%s: %s, want %s" % (what, got[:8], want[:8]))

@@ -298,7 +298,7 @@ static void forks(void)
 	pid_t child = fork();
 	CHECK(child >= 0);
 	if (child == 0) {
-		alarm(20); /* ends it, should it hang */
+		alarm(20); /* ends the program if it hangs */
 		WANT(RING_FORKED, ring_init(&other, NULL));
 		WANT(RING_FORKED, ring_run(comm, &call, 0));
 		says("fork");

@@ -36,7 +36,7 @@ static void *submits(void *arg)
 	return NULL;
 }
 
-/* All wait for one request, and all are told what came of it. */
+/* All threads wait for one request, and each gets its result. */
 static void *waits(void *arg)
 {
 	int code = ring_wait(shared, (long)arg % 2 ? -1 : 60000);

@@ -266,7 +266,7 @@ func (s *simulation) keep(p *pipe, b []byte) {
 	}
 }
 
-// relay sends bytes on that came between two times.
+// relay forwards the bytes that arrived between two times.
 func (s *simulation) relay(number int, b []byte, first, last int64) {
 	s.ranks[number].up += s.Overhead
 	p := s.pipe(number, s.ranks[number].flow.To)

@@ -136,7 +136,7 @@ func (s *Stream) closeDead() {
 
 // lose queues what a lane has not delivered, to be sent on others.
 func (s *Stream) lose(l *lane) {
-	s.owing = true // it may have had an acknowledgement
+	s.owing = true // an acknowledgement may have been lost with it
 	for _, part := range l.lose() {
 		if part.end() > s.window.acked {
 			s.lost.add(part)

@@ -12,7 +12,7 @@ import (
 // numbered returns the sign of a call with a number and a kind.
 func numbered(number, kind byte) *flow.Sign { return &flow.Sign{0: number, 1: kind} }
 
-// compareNumbered relates such signs.
+// compareNumbered compares signs made by numbered.
 func compareNumbered(mine, theirs *flow.Sign) Relation {
 	switch {
 	case mine[0] < theirs[0]:

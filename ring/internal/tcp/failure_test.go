@@ -250,7 +250,7 @@ func TestInterruptSender(t *testing.T) {
 	}
 }
 
-// The others do not take an interrupted rank for a dead one.
+// Other ranks do not report an interrupted rank as dead.
 func TestInterruptIsNotHeard(t *testing.T) {
 	nets := world(t, 2, 1)
 	linkUp(t, nets)

@@ -150,7 +150,7 @@ def messages():
         else:
             dist.send(a + 10 * named, 0, tag=9)
         dist.barrier()
-    # More are awaited than may be left alone, before any is sent, which another thread does as well.
+    # More receives are started than may stay unwaited, before other threads send anything.
     works.UNWAITED, most = 3, works.UNWAITED
     into = [torch.zeros(2) for _ in range(8)]
     awaited = [dist.irecv(t, rank ^ 1, tag=7) for t in into]

@@ -15,7 +15,7 @@ type row struct {
 	size  int // of the first epoch
 	do    func(ctx context.Context, j *job, ranks []stint) (time.Time, error)
 	fits  func(size int) bool // the epoch that must come; nil: the job must end
-	early bool                // ranks have begun only
+	early bool                // the fault comes as soon as ranks have begun
 }
 
 func smaller(than int) func(int) bool { return func(size int) bool { return size < than } }

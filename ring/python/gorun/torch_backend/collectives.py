@@ -164,7 +164,7 @@ class Collectives:
         self._of_all("all_to_all", inputs, outputs[0])
         dst, src = memory.writes_all(outputs), memory.reads_all(inputs)
         counts, sends = memory.counts_of(outputs, dst), memory.counts_of(inputs, src)
-        # Whether parts are unlike is not known of other ranks, so lengths are always given.
+        # Parts of other ranks may differ in length, so lengths are always passed.
         counts = counts or [dst.count // len(outputs)] * len(outputs)
         sends = sends or [src.count // len(inputs)] * len(inputs)
         return self._start("all_to_all", ring.ALLTOALL, dst, src, list(outputs), counts=counts, sends=sends)
