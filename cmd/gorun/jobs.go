@@ -30,7 +30,11 @@ type jobsIO struct {
 
 // newJobs returns the commands about running jobs.
 func newJobs(io jobsIO) []*cobra.Command {
-	return []*cobra.Command{newPs(io), newLogs(io), newAttach(io), newWait(io), newKill(io), newExec(io)}
+	all := []*cobra.Command{newPs(io), newLogs(io), newAttach(io), newWait(io), newKill(io), newExec(io)}
+	for _, c := range all {
+		c.SetFlagErrorFunc(unknownFlag)
+	}
+	return all
 }
 
 // oneJob makes a command take the id or name of a job, and complete it.
@@ -70,9 +74,14 @@ func newPs(io jobsIO) *cobra.Command {
 home. -a adds jobs that have ended within seven days, with exit code and cause.`,
 		Example: `  gorun ps
   gorun ps -a --json`,
-		Args: cobra.NoArgs,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usage.Errorf("gorun logs "+usage.Clipped(args[0])+" shows the output of one job; gorun ps -a also lists jobs that have ended", "gorun ps lists all jobs and takes no name")
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return jobs.List(cmd.Context(), control.FindPlace(os.Getenv), all, asJSON, ui.Plain(io.out))
+			return jobs.List(cmd.Context(), control.FindPlace(os.Getenv), all, asJSON, ui.Plain(io.out), io.console)
 		},
 	}
 	cmd.Flags().BoolVarP(&all, "all", "a", false, "also jobs that have ended, for 7 days")

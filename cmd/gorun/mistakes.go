@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/gorun/gorun/internal/cli/settings"
 	"github.com/gorun/gorun/internal/cli/usage"
@@ -101,6 +102,24 @@ func strayFlags(program []string) string {
 		return ""
 	}
 	return fmt.Sprintf("%s was given to %s: gorun's flags go before the program", program[1], filepath.Base(program[0]))
+}
+
+// unknownFlag names the nearest flag of a command.
+func unknownFlag(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) {
+		return err
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	name, hint, dashes := unknown.GetSpecifiedName(), cmd.CommandPath()+" --help lists its flags", "-"
+	if len(name) > 1 {
+		dashes = "--"
+		if near := usage.Nearest(name, names); near != "" {
+			hint = "did you mean --" + near + "?"
+		}
+	}
+	return usage.Errorf(hint, "unknown flag %s%s", dashes, name)
 }
 
 // noArguments rejects arguments.

@@ -71,7 +71,7 @@ func findHosts(o *settings.Options, s Finder) (p Selection, err error) {
 	default:
 		p, err = s.Defaults()
 		if err == nil && p.Hosts == nil {
-			p = Selection{Hosts: []hostfile.Host{{Name: "localhost", Slots: max(o.NP, 1)}}, Source: "nothing: this machine"}
+			p = Selection{Hosts: []hostfile.Host{{Name: "localhost", Slots: max(o.NP, 1)}}, Source: "this machine"}
 		}
 	}
 	return p, err

@@ -16,7 +16,7 @@ import (
 )
 
 // List prints the user's jobs, also those that have ended with all.
-func List(ctx context.Context, place control.Place, all, asJSON bool, out io.Writer) error {
+func List(ctx context.Context, place control.Place, all, asJSON bool, out io.Writer, console *ui.UI) error {
 	found, err := place.List(ctx, all)
 	if err != nil {
 		return fmt.Errorf("list your jobs: %w", err)
@@ -29,6 +29,13 @@ func List(ctx context.Context, place control.Place, all, asJSON bool, out io.Wri
 			list.Jobs = append(list.Jobs, f.Job)
 		}
 		return ui.WriteJSON(out, list, "")
+	}
+	switch {
+	case len(found) > 0:
+	case all:
+		console.Notef("no job of yours has run here within 7 days")
+	default:
+		console.Notef("no job of yours runs here; gorun ps -a lists those that have ended")
 	}
 	return ui.WriteColumns(out, func(table io.Writer) {
 		fmt.Fprint(table, "job\tname\tstate\tranks\thosts\ttime\tprogram")
