@@ -19,6 +19,7 @@ type (
 	PlannedHost = plan.Host
 	Rank        = plan.Rank
 	Program     = plan.Program
+	Tool        = plan.Tool
 	Request     = plan.Request
 	Part        = plan.Part
 	Order       = plan.Order

@@ -32,6 +32,7 @@ type Dialer func(ctx context.Context, h hostfile.Host) (Host, error)
 type Options struct {
 	// Programs are run by the plan's ranks in turn.
 	Programs []Program
+	Tools    []Tool   // in the order of their ranks
 	Env      []string // NAME=value, for every rank
 	// Work is the folder that holds the programs' directories, to be copied to the hosts that do not see it; nil: all do.
 	Work *WorkDir
@@ -282,7 +283,7 @@ func (j *job) describe(h *PlannedHost, conn Host) wire.Job {
 	w.Key, w.Size, w.Hosts, w.Stdin = j.key, j.plan.Size, len(j.plan.Hosts), j.opts.inputOf(h)
 	_, local := conn.(Local)
 	programs, ranks := plan.ProgramsFor(h.Ranks, j.opts.Programs, local)
-	w.Programs, w.Ranks = wirePrograms(programs), wireRanks(ranks)
+	w.Programs, w.Ranks, w.Tools = wirePrograms(programs), wireRanks(ranks), wireTools(h.ToolsOf(j.opts.Tools))
 	if len(j.opts.Programs) > 1 {
 		w.Shares = plan.Shares(j.opts.Programs)
 	}

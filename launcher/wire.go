@@ -49,6 +49,13 @@ func wirePrograms(programs []Program) (all []wire.Program) {
 	return all
 }
 
+func wireTools(tools []Tool) (all []wire.Tool) {
+	for _, t := range tools {
+		all = append(all, wire.Tool{Rank: t.Rank, Argv: bytesOf(t.Argv), Terminal: t.Terminal, Halt: t.Halt})
+	}
+	return all
+}
+
 // bytesOf encodes texts from the user, which may hold bytes that JSON strings cannot.
 func bytesOf(texts []string) (all [][]byte) {
 	for _, t := range texts {

@@ -87,6 +87,7 @@ func flagGroups() []flagGroup {
 		{"Output", []string{"prefix", "tag-output", "timestamp", "color", "show", "hide", "merge-stderr", "output-filename", "stdout-file", "stderr-file", "result-dir", "result-limit", "summary", "quiet", "json-events"}},
 		{"How long", []string{"start-timeout", "timeout", "grace"}},
 		{"Connections", []string{"launcher", "launch-agent", "launch-agent-args", "ssh-config", "ssh-port", "ssh-identity-file", "host-keys", "network-interface", "encrypt"}},
+		{"Debuggers, profilers and terminals", []string{"tool", "debug", "panes"}},
 		{"Jobs beside this terminal", []string{"name", "detach", "no-control"}},
 		{"gorun itself", []string{"dry-run", "json", "display-map", "print-env-flags", "config-file", "config", "dialect", "verbose", "help"}},
 	}

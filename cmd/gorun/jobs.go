@@ -131,16 +131,24 @@ end; of a running job with a terminal the last 2 MiB.`,
 
 func newAttach(io jobsIO) *cobra.Command {
 	var view jobs.View
+	terminal := -1
 	cmd := oneJob(&cobra.Command{
 		Use:   "attach [flags] JOB",
 		Short: "Show a running job as if it had been started here",
 		Long: `attach prints the output of a running job, from the last ten seconds on, and ends with the job, with its exit code.
-Ctrl-C stops the job. Ctrl-P Ctrl-Q, or an end of attach by any signal, leaves it running.`,
+Ctrl-C stops the job. Ctrl-P Ctrl-Q, or an end of attach by any signal, leaves it running. --terminal connects with the
+terminal of one rank, which a job started with --panes has; all keys go to the rank.`,
 		Example: `  gorun attach g7k2
+  gorun attach --terminal 3 g7k2
   gorun attach --since 5m train`,
 	})
 	complete := addView(cmd, &view, io, settings.Seconds(10*time.Second))
+	cmd.Flags().IntVar(&terminal, "terminal", -1, "the rank whose terminal to connect with this one")
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
+		if cmd.Flags().Changed("terminal") {
+			*io.code, err = jobs.Terminal(cmd.Context(), control.FindPlace(os.Getenv), args[0], terminal, io.in, io.out, io.console)
+			return err
+		}
 		*io.code, err = jobs.Attach(cmd.Context(), control.FindPlace(os.Getenv), args[0], complete(), io.in, io.out, io.errs, io.console)
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/gorun/gorun/internal/agent/memory"
 	"github.com/gorun/gorun/internal/agent/seat"
 	"github.com/gorun/gorun/internal/agent/services"
+	"github.com/gorun/gorun/internal/agent/tool"
 	"github.com/gorun/gorun/internal/contain"
 	"github.com/gorun/gorun/internal/wire"
 )
@@ -57,6 +58,7 @@ type agent struct {
 	network seat.Interfaces
 	job     wire.Job
 	progs   []program
+	tools   map[int]tool.Start // by rank
 	needs   services.MPI
 	serves  *services.Services
 	errands *errand.Desk
@@ -257,6 +259,7 @@ func (a *agent) apply(event any) (finished bool) {
 			a.cage.Kill()
 		case actReport:
 			a.rankEnded(act.exit.Rank)
+			a.errands.RankEnded(act.exit.Rank)
 			a.send(wire.TypeExit, act.exit)
 			a.serves.RankEnded(act.exit.Rank)
 		case actStopped:

@@ -12,6 +12,9 @@ import (
 // finish kills what the ranks left behind and reports done.
 func (a *agent) finish() error {
 	close(a.ended)
+	if !a.core.stopping {
+		a.errands.Linger()
+	}
 	a.errands.Close()
 	a.procs.leave()
 	limit := sweepTime

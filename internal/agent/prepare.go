@@ -100,10 +100,16 @@ func prepareProgram(w wire.Program, job wire.Job, inherited []string) (program, 
 		prefixForContainers(p.env)
 	}
 	var err error
-	if p.path, err = findProgram(p.argv[0], p.dir, p.env["PATH"]); err == nil {
-		err = seat.CheckSize(p.path, p.argv, p.env, seat.StackLimit())
-	}
+	p.path, err = p.find(p.argv)
 	return p, err
+}
+
+// find returns the path of the program that argv begins with, to be run in p's environment and directory.
+func (p program) find(argv []string) (path string, err error) {
+	if path, err = findProgram(argv[0], p.dir, p.env["PATH"]); err == nil {
+		err = seat.CheckSize(path, argv, p.env, seat.StackLimit())
+	}
+	return path, err
 }
 
 func checkDir(dir string) error {

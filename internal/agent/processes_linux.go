@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorun/gorun/internal/agent/tool"
 	"github.com/gorun/gorun/internal/contain"
 	"github.com/gorun/gorun/internal/topology"
 )
@@ -47,6 +48,7 @@ type startRequest struct {
 	files     []uintptr
 	cpus      topology.Set // that the rank is bound to; nil: all that the agent may use
 	terminal  bool         // file 0 becomes its controlling terminal
+	halt      bool         // it is stopped before its first instruction
 	answer    chan error
 }
 
@@ -101,7 +103,7 @@ func (p *processes) fork(r startRequest) error {
 	}
 	p.mu.Lock() // reaping must not see the pid before the table does
 	defer p.mu.Unlock()
-	sys := &syscall.SysProcAttr{Setsid: true, Setctty: r.terminal, Pdeathsig: syscall.SIGKILL}
+	sys := &syscall.SysProcAttr{Setsid: true, Setctty: r.terminal, Ptrace: r.halt, Pdeathsig: syscall.SIGKILL}
 	p.cage.Attach(sys)
 	pid, err := syscall.ForkExec(r.path, r.argv, &syscall.ProcAttr{Dir: r.dir, Env: r.env, Files: r.files, Sys: sys})
 	if err != nil {
@@ -109,6 +111,9 @@ func (p *processes) fork(r startRequest) error {
 	}
 	if r.rank != noRank {
 		p.ranks[pid], p.pids[r.rank] = r.rank, pid
+	}
+	if r.halt {
+		return tool.Halt(pid)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gorun/gorun/internal/agent/seat"
 	"github.com/gorun/gorun/internal/agent/services"
+	"github.com/gorun/gorun/internal/agent/tool"
 	"github.com/gorun/gorun/internal/memexec"
 	"github.com/gorun/gorun/internal/wire"
 	"github.com/gorun/gorun/internal/workdir"
@@ -107,6 +108,9 @@ func (a *agent) prepareJob(ctx context.Context) (err error) {
 	for i, p := range a.progs {
 		a.progs[i].mpi = services.FindMPI(ctx, a.job, p.path, p.env)
 		a.needs.Add(a.job, p.argv[0], a.progs[i].mpi, p.apart, p.env)
+	}
+	if a.tools, err = tool.Prepare(a.job, func(r wire.Rank, argv []string) (string, error) { return a.progs[r.Program].find(argv) }); err != nil {
+		return err
 	}
 	if err := a.sit(); err != nil {
 		return err

@@ -8,8 +8,10 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
+	"github.com/gorun/gorun/internal/agent/tool"
 	"github.com/gorun/gorun/internal/contain"
 	"github.com/gorun/gorun/internal/rankenv"
 	"github.com/gorun/gorun/internal/wire"
@@ -107,7 +109,7 @@ func (a *agent) startRank(r wire.Rank, start wire.Start) (err error) {
 		}
 		outputs, opened = append(outputs, output), append(opened, writer)
 	}
-	p, place := &a.progs[r.Program], a.rankOf(r, start)
+	p, place, how := &a.progs[r.Program], a.rankOf(r, start), a.tools[r.Rank]
 	files := []uintptr{opened[0].Fd(), opened[1].Fd(), opened[2].Fd()}
 	if !p.apart {
 		result := opened[3:]
@@ -126,17 +128,35 @@ func (a *agent) startRank(r wire.Rank, start wire.Start) (err error) {
 		}
 	}
 	env := append(p.rankEnv(place), a.serves.Environ(r.Rank, p.mpi.MPI)...)
+	if how.Terminal != "" {
+		tty, err := a.errands.Lend(r.Rank)
+		if err != nil {
+			return err
+		}
+		opened = append(opened, tty)
+		files[0], files[1], files[2] = tty.Fd(), tty.Fd(), tty.Fd()
+		env = append(slices.DeleteFunc(env, func(kv string) bool { return strings.HasPrefix(kv, "TERM=") }), "TERM="+how.Terminal)
+	}
 	if r.Rank == 0 && a.usesMaster(env) {
 		a.wg.Go(func() { a.watchMaster(a.master.Number) })
 	}
-	err = a.procs.start(startRequest{rank: r.Rank, path: p.path, argv: p.argv, dir: p.dir,
+	request := startRequest{rank: r.Rank, path: p.path, argv: p.argv, dir: p.dir,
 		env:   append(env, contain.Variable+"="+a.guard.String()),
 		cpus:  p.seat(r.LocalRank).CPUs,
-		files: files})
+		files: files, terminal: how.Terminal != "", halt: how.Halt}
+	if how.Path != "" {
+		request.path, request.argv = how.Path, how.Argv
+	}
+	err = a.procs.start(request)
 	if err != nil {
 		return err
 	}
 	a.attach(r.Rank, ours, outputs)
+	if how.Halt {
+		a.wg.Go(func() {
+			tool.Release(a.ended, func() (int, bool) { return a.procs.pid(r.Rank) }, func() { a.procs.pass(r.Rank, syscall.SIGCONT) })
+		})
+	}
 	return nil
 }
 

@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// Exec asks for a command where a rank runs.
+// Exec asks for a command where a rank runs, or, without one, for the rank's own terminal.
 type Exec struct {
 	Rank     int       `json:"rank"` // -1: Host is given
 	Host     string    `json:"host,omitempty"`

@@ -8,7 +8,7 @@ type Ask struct {
 	Ranks  []int
 	Argv   [][]byte `json:",omitempty"` // of AskExec
 	Signal int      `json:",omitempty"` // of AskSignal
-	// Terminal gives the command of AskExec a terminal of its own; nil: it has pipes.
+	// Terminal gives the command of AskExec a terminal of its own; nil: it has pipes. For AskTerminal it is the user's.
 	Terminal *Terminal `json:",omitempty"`
 }
 
@@ -17,8 +17,10 @@ type AskKind string
 
 // Kinds of errands.
 const (
-	AskExec   AskKind = "exec"   // run a command in the environment and directory of one rank
-	AskSignal AskKind = "signal" // send a signal to ranks' process groups
+	AskExec      AskKind = "exec"      // run a command in the environment and directory of one rank
+	AskSignal    AskKind = "signal"    // send a signal to ranks' process groups
+	AskTerminal  AskKind = "terminal"  // connect with the terminal of one rank, until the rank ends
+	AskProcesses AskKind = "processes" // print the processes of ranks that run, as JSON: {"3": 4711}
 )
 
 // Terminal describes a terminal.

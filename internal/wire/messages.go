@@ -61,6 +61,8 @@ type Job struct {
 	// empty: there is one program.
 	Shares []int `json:",omitempty"`
 	Ranks  []Rank
+	// Tools are for some of this host's ranks, each at most once.
+	Tools []Tool `json:",omitempty"`
 	// Stdin lists this host's ranks that get the launcher's standard input.
 	Stdin []int `json:",omitempty"`
 	// Grace is the time between TERM and KILL when the agent must stop by itself.
@@ -105,6 +107,15 @@ type Program struct {
 	Env  [][]byte `json:",omitempty"` // NAME=value, laid over the job's
 	Drop []string `json:",omitempty"` // names to remove from the agent's own environment, beside the job's
 	Wdir []byte
+}
+
+// Tool is how one rank starts otherwise than by its program's words.
+type Tool struct {
+	Rank int
+	Argv [][]byte `json:",omitempty"` // a command that starts the program; none: the program itself
+	// Terminal is the kind (TERM) of the rank's own terminal, which has its standard files; "": it has pipes.
+	Terminal string `json:",omitempty"`
+	Halt     bool   `json:",omitempty"` // the rank is stopped before its first instruction, for a debugger
 }
 
 // Rank is one process to start.

@@ -1,5 +1,5 @@
-// Package errand does what a user wants of a host beside the job: run a command where a rank runs, or send ranks a signal. An errand has no
-// part in how the job goes on; its processes end with the job.
+// Package errand does what a user wants of a host beside the job: run a command where a rank runs, send ranks a signal, connect with the
+// terminal of a rank. An errand has no part in how the job goes on; its processes end with the job.
 package errand
 
 import (
@@ -47,13 +47,14 @@ type Desk struct {
 
 	mu     sync.Mutex
 	open   map[uint32]*errand
+	lent   map[int]*lent // terminals of ranks
 	closed bool
 	wg     sync.WaitGroup
 }
 
 // New returns a desk that answers on out.
 func New(out *wire.Writer, host Host) *Desk {
-	return &Desk{host: host, out: out, open: map[uint32]*errand{}}
+	return &Desk{host: host, out: out, open: map[uint32]*errand{}, lent: map[int]*lent{}}
 }
 
 // errand is one errand that is being done.
@@ -126,6 +127,10 @@ func (e *errand) run() {
 		end.Code, err = e.exec()
 	case wire.AskSignal:
 		err = e.signal()
+	case wire.AskTerminal:
+		err = e.visit()
+	case wire.AskProcesses:
+		err = e.processes()
 	default:
 		err = fmt.Errorf("unknown errand %q", e.ask.Kind)
 	}
@@ -250,5 +255,10 @@ func (d *Desk) Close() {
 	}
 }
 
-// Wait waits for the end of all errands.
-func (d *Desk) Wait() { d.wg.Wait() }
+// Wait waits for the end of all errands, after Close.
+func (d *Desk) Wait() {
+	d.wg.Wait()
+	for _, l := range d.lent {
+		l.Master.Close()
+	}
+}

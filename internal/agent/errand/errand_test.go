@@ -177,6 +177,70 @@ func TestDroppedCommandEnds(t *testing.T) {
 	}
 }
 
+// The terminal of a rank belongs to one user at a time. What the rank wrote before its end is read after it.
+func TestTerminalOfARank(t *testing.T) {
+	h := newHost(t)
+	visit := wire.Ask{ID: 1, Kind: wire.AskTerminal, Ranks: []int{4}, Terminal: &wire.Terminal{Rows: 33, Columns: 111}}
+	if err := h.ask(visit); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, end := h.result(); end.Error != "rank 4 has no terminal of its own: a job has them with --panes" {
+		t.Errorf("%+v", end)
+	}
+	slave, err := h.desk.Lend(4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rank := exec.Command("sh", "-c", "read x; stty size; echo got $x $(tty | sed s/[0-9]*$//)")
+	rank.Stdin, rank.Stdout, rank.Stderr = slave, slave, slave
+	rank.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := rank.Start(); err != nil {
+		t.Fatal(err)
+	}
+	slave.Close()
+	if err := errors.Join(h.ask(visit), h.tell(wire.TellIn, []byte("hi\n"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := rank.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	second := visit
+	second.ID = 2
+	if err := h.ask(second); err != nil {
+		t.Fatal(err)
+	}
+	var out, refused string
+	for ended := 0; ended < 2; { // the first ends with the rank, the second at once
+		f, err := h.frames.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch what, data, _ := f.Tell(); {
+		case what == wire.TellOut:
+			out += string(data)
+		case what == wire.TellEnd && f.Stream == 2:
+			refused, ended = string(data), ended+1
+			h.desk.RankEnded(4)
+		case what == wire.TellEnd:
+			ended++
+		}
+	}
+	h.desk.Linger() // nothing is unread
+	if out != "hi\r\n33 111\r\ngot hi /dev/pts/\r\n" || !strings.Contains(refused, "the terminal of rank 4 is in use") {
+		t.Errorf("%q, %s", out, refused)
+	}
+}
+
+func TestProcesses(t *testing.T) {
+	h := newHost(t)
+	if err := h.ask(wire.Ask{ID: 1, Kind: wire.AskProcesses}); err != nil {
+		t.Fatal(err)
+	}
+	if out, _, end := h.result(); out != fmt.Sprintf(`{"4":%d}`, os.Getpid()) || end.Error != "" {
+		t.Errorf("%s, %+v", out, end)
+	}
+}
+
 func TestSignals(t *testing.T) {
 	h := newHost(t)
 	for _, tc := range []struct {

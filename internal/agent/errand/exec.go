@@ -12,8 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/gorun/gorun/internal/agent/terminal"
 	"github.com/gorun/gorun/internal/wire"
 )
 
@@ -152,41 +151,23 @@ func (e *errand) connect() (l *links, err error) {
 	return l, nil
 }
 
-// openTerminal makes a pseudoterminal, as pty(7) describes.
+// openTerminal makes a terminal of a size that the user can change.
 func (e *errand) openTerminal(t wire.Terminal) (*links, error) {
-	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	own, err := terminal.Open()
 	if err != nil {
-		return nil, fmt.Errorf("make a terminal: %w", err)
-	}
-	master := os.NewFile(uintptr(fd), "/dev/ptmx")
-	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	if err == nil {
-		err = unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0)
-	}
-	var slave *os.File
-	if err == nil {
-		slave, err = os.OpenFile("/dev/pts/"+strconv.Itoa(number), os.O_RDWR|unix.O_NOCTTY, 0)
-	}
-	if err != nil {
-		master.Close()
-		return nil, fmt.Errorf("make a terminal: %w", err)
-	}
-	raw, err := master.SyscallConn() // Fd would make reads block
-	if err != nil {
-		master.Close()
-		slave.Close()
 		return nil, err
 	}
-	resize := func(t wire.Terminal) {
-		_ = raw.Control(func(fd uintptr) {
-			_ = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: t.Rows, Col: t.Columns})
-		})
-	}
-	resize(t)
+	e.sizes(own, t)
+	return &links{in: own.Master, out: []*os.File{own.Master}, theirs: []*os.File{own.Slave}, terminal: true}, nil
+}
+
+// sizes gives a terminal the size of the user's, now and when that changes.
+func (e *errand) sizes(t *terminal.Terminal, first wire.Terminal) {
+	resize := func(size wire.Terminal) { t.Resize(size.Rows, size.Columns) }
+	resize(first)
 	e.mu.Lock()
+	defer e.mu.Unlock()
 	e.resize = resize
-	e.mu.Unlock()
-	return &links{in: master, out: []*os.File{master}, theirs: []*os.File{slave}, terminal: true}, nil
 }
 
 // attend carries a command's input and output to its end, and returns its exit code.

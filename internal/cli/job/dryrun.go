@@ -27,6 +27,7 @@ type DryRun struct {
 	Program     []string     `json:"program,omitempty"` // if the job has one program
 	Directory   string       `json:"directory,omitempty"`
 	Programs    []dryProgram `json:"programs,omitempty"` // if the job has several
+	Tools       []dryTool    `json:"tools,omitempty"`    // ranks that start otherwise
 	Staged      *dryStaged   `json:"staged,omitempty"`
 	Network     string       `json:"network,omitempty"`
 	Variables   []string     `json:"variables"` // names only: values may be secrets
@@ -96,6 +97,9 @@ func NewDryRun(o *settings.Options, plan launcher.Plan, opts launcher.Options, w
 	return d
 }
 
+// maxToolLines is the most ranks with tools that a text lists.
+const maxToolLines = 16
+
 // planText shows the plan, or the hosts of a job whose ranks have no places yet.
 func (d DryRun) planText(plan launcher.Plan) string {
 	if d.Unasked == nil {
@@ -149,6 +153,13 @@ func (d DryRun) Text(o *settings.Options) string {
 		if len(p.Variables) > 0 {
 			line("variables", strings.Join(p.Variables, " "))
 		}
+	}
+	for i, t := range d.Tools {
+		if i == maxToolLines && len(d.Tools) > maxToolLines+1 {
+			line("", fmt.Sprintf("and %d more ranks", len(d.Tools)-i))
+			break
+		}
+		line(map[bool]string{true: "tools"}[i == 0], t.text())
 	}
 	if s := d.Staged; s != nil {
 		line("staged", fmt.Sprintf("%s: %d files, %s, to hosts that do not see it", s.Dir, s.Files, workdir.SizeText(s.Bytes)))

@@ -13,6 +13,7 @@ import (
 	"github.com/gorun/gorun/internal/cli/exitcode"
 	"github.com/gorun/gorun/internal/cli/hosts"
 	"github.com/gorun/gorun/internal/cli/settings"
+	"github.com/gorun/gorun/internal/cli/tool"
 	"github.com/gorun/gorun/internal/cli/ui"
 	"github.com/gorun/gorun/launcher"
 )
@@ -45,10 +46,18 @@ func Run(ctx context.Context, o *settings.Options, programs []program, io Stream
 	if err != nil {
 		return 0, err
 	}
+	var tools tool.Decision
+	screen := ui.FindScreen(io.In, io.Out)
+	if where.Unasked == nil && !o.Elastic.Given() {
+		if tools, err = decideTools(o, plan, env.programs, screen); err != nil {
+			return 0, err
+		}
+	}
 	opts, err := launchOptions(o, bounded(plan), env, io, console)
 	if err != nil {
 		return 0, err
 	}
+	opts.Tools = tools.Tools
 	for _, notice := range env.notices {
 		console.Notef("%s", notice)
 	}
@@ -61,6 +70,7 @@ func Run(ctx context.Context, o *settings.Options, programs []program, io Stream
 	}
 	if o.DryRun {
 		would := NewDryRun(o, plan, opts, where, warnings)
+		would.Tools = dryTools(tools)
 		if where.Unasked != nil {
 			console.Hintf("to ask now, without the job: gorun hosts --check with the same flags")
 		}
@@ -76,7 +86,7 @@ func Run(ctx context.Context, o *settings.Options, programs []program, io Stream
 			console.Table(programsText(opts.Programs))
 		}
 	}
-	code, err = launch(ctx, o, where, plan, opts, io, console)
+	code, err = launch(ctx, o, where, plan, opts, io, console, &sides{Decision: tools, screen: screen, io: io, console: console, plan: plan})
 	if code > 0 && code < launcher.CodeTimeout && len(env.withheld) > 0 && hasRemoteHost(plan) {
 		console.Hintf("variables that look like secrets were not sent: %s (send one with -x NAME)", strings.Join(env.withheld, ", "))
 	}
@@ -84,7 +94,7 @@ func Run(ctx context.Context, o *settings.Options, programs []program, io Stream
 }
 
 // launch runs the job and forwards the user's signals to it.
-func launch(ctx context.Context, o *settings.Options, where hosts.Selection, plan launcher.Plan, opts launcher.Options, io Streams, console *ui.UI) (int, error) {
+func launch(ctx context.Context, o *settings.Options, where hosts.Selection, plan launcher.Plan, opts launcher.Options, io Streams, console *ui.UI, beside *sides) (int, error) {
 	requests := ui.Listen(time.Duration(o.Timeout), console)
 	defer requests.Close()
 	opts.Stops, opts.Signals, opts.Pauses = requests.Stops, requests.Signals, requests.Pauses
@@ -100,15 +110,20 @@ func launch(ctx context.Context, o *settings.Options, where hosts.Selection, pla
 		return 0, err
 	}
 	defer shared.close()
+	beside.roster, beside.shared = opts.Roster, shared
+	beside.stop = func() { requests.Stop(launcher.Stop{Reason: launcher.Terminated}, console) }
+	beside.begin(ctx)
 	opts.Tap, opts.Follow = shared.tap(), func(e launcher.Event) {
 		steps.Follow(e)
 		shared.follow(e)
+		beside.follow(e)
 	}
 	run := runFixed
 	if o.Elastic.Given() {
 		run = runElastic
 	}
 	result, err := run(ctx, o, where, plan, opts, io, console)
+	beside.finish()
 	if err != nil {
 		steps.Failed(err)
 		shared.finish(exitcode.Of(err), err.Error())

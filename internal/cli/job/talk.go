@@ -127,6 +127,9 @@ func (t talks) exec(w http.ResponseWriter, r *http.Request) error {
 	if s == nil {
 		return errNotRunning(want.Rank)
 	}
+	if len(want.Argv) == 0 {
+		what.Kind = wire.AskTerminal
+	}
 	if want.Terminal != nil {
 		what.Terminal = &wire.Terminal{Rows: want.Terminal.Rows, Columns: want.Terminal.Columns, Name: want.Terminal.Name}
 	}

@@ -7,26 +7,38 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"sync"
-	"syscall"
-
-	"golang.org/x/term"
 
 	"github.com/gorun/gorun/internal/cli/exitcode"
 	"github.com/gorun/gorun/internal/cli/ui"
+	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/internal/control"
 	"github.com/gorun/gorun/internal/wire"
 )
 
 // Exec runs a command where a rank of a job runs, and returns its exit code. The command has a terminal if in and out are one.
 func Exec(ctx context.Context, place control.Place, name string, what control.Exec, in *os.File, out, errs io.Writer, console *ui.UI) (code int, err error) {
+	return converse(ctx, place, name, what, in, out, errs, console, func() {})
+}
+
+// Terminal connects in and out with the terminal of a rank until the rank ends, and a key is pressed.
+func Terminal(ctx context.Context, place control.Place, name string, rank int, in *os.File, out io.Writer, console *ui.UI) (code int, err error) {
+	if rank < 0 {
+		return 0, usage.Errorf("name a rank that has a terminal: --terminal 0", "--terminal %d: there is no such rank", rank)
+	}
+	return converse(ctx, place, name, control.Exec{Rank: rank}, in, out, out, console, func() {
+		console.Notef("rank %d has ended; press any key", rank)
+	})
+}
+
+// converse carries a command's input and output to its end, calls ended, and waits for the end of the input if the terminal is one.
+func converse(ctx context.Context, place control.Place, name string, what control.Exec, in *os.File, out, errs io.Writer, console *ui.UI, ended func()) (code int, err error) {
 	f, err := running(ctx, place, name)
 	if err != nil {
 		return 0, err
 	}
-	size := terminal(in, out)
-	what.Terminal = size
+	screen := ui.FindScreen(in, out)
+	what.Terminal = sizeOf(screen)
 	conn, frames, err := f.Client.Exec(ctx, what)
 	if err != nil {
 		return 0, fmt.Errorf("run a command in job %s: %w", f.ID, err)
@@ -38,39 +50,37 @@ func Exec(ctx context.Context, place control.Place, name string, what control.Ex
 		defer mu.Unlock()
 		return control.WriteFrame(conn, kind, data)
 	}
-	if size != nil {
-		old, err := term.MakeRaw(int(in.Fd()))
+	if screen != nil {
+		restore, err := screen.Raw(func() {
+			text, _ := json.Marshal(sizeOf(screen))
+			_ = send(control.FrameSize, text)
+		})
 		if err != nil {
 			return 0, fmt.Errorf("set up the terminal: %w", err)
 		}
-		defer func() { _ = term.Restore(int(in.Fd()), old) }()
-		resized := make(chan os.Signal, 1)
-		signal.Notify(resized, syscall.SIGWINCH)
-		defer func() { signal.Stop(resized); close(resized) }()
-		go func() {
-			for range resized {
-				if now := terminal(in, out); now != nil {
-					text, _ := json.Marshal(now)
-					_ = send(control.FrameSize, text)
-				}
-			}
-		}()
+		defer restore()
 	}
-	go feed(in, send) // a read of a terminal ends with the process
-	return present(frames, out, errs, console)
+	fed := make(chan struct{})
+	go func() { // a read of a terminal ends with the process
+		defer close(fed)
+		feed(in, send)
+	}()
+	code, err = present(frames, out, errs, console)
+	if len(what.Argv) == 0 && screen != nil {
+		conn.Close()
+		ended()
+		<-fed
+	}
+	return code, err
 }
 
-// terminal describes the terminal, or is nil if there is none.
-func terminal(in *os.File, out io.Writer) *control.Terminal {
-	screen, is := out.(*os.File)
-	if in == nil || !is || !term.IsTerminal(int(in.Fd())) || !term.IsTerminal(int(screen.Fd())) {
+// sizeOf describes the terminal, or is nil if there is none.
+func sizeOf(screen *ui.Screen) *control.Terminal {
+	if screen == nil {
 		return nil
 	}
-	columns, rows, err := term.GetSize(int(screen.Fd()))
-	if err != nil {
-		columns, rows = 80, 24
-	}
-	return &control.Terminal{Rows: uint16(rows), Columns: uint16(columns), Name: os.Getenv("TERM")}
+	rows, columns := screen.Size()
+	return &control.Terminal{Rows: rows, Columns: columns, Name: screen.Kind()}
 }
 
 // feed sends standard input, and its end.

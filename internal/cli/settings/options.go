@@ -65,6 +65,7 @@ type Options struct {
 	JSONEvents     string
 
 	Control Control
+	Tools   Tools
 
 	Config     string
 	JobFile    string
@@ -117,6 +118,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 
 	o.addOutputFlags(flags)
 	o.Control.addFlags(flags)
+	o.Tools.addFlags(flags)
 
 	flags.StringVar(&o.Config, "config", "", "YAML file with defaults for these flags (default: ~/.config/gorun/config.yaml)")
 	flags.StringVar(&o.JobFile, "config-file", "", "YAML file with a job: flags, env and command, or horovodrun's settings; flags on the command line win")
@@ -170,6 +172,9 @@ func (o *Options) Check(npSet bool) error {
 		return err
 	}
 	if err := o.Control.check(); err != nil {
+		return err
+	}
+	if err := o.Tools.check(o); err != nil {
 		return err
 	}
 	return o.placement.check()

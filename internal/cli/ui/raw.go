@@ -1,0 +1,75 @@
+package ui
+
+import (
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
+)
+
+// Screen is the user's terminal.
+type Screen struct {
+	in, out *os.File
+}
+
+// FindScreen returns the terminal that in and out are, or nil.
+func FindScreen(in *os.File, out io.Writer) *Screen {
+	file, is := out.(*os.File)
+	if in == nil || !is || !term.IsTerminal(int(in.Fd())) || !term.IsTerminal(int(file.Fd())) {
+		return nil
+	}
+	return &Screen{in, file}
+}
+
+// Kind returns the variable TERM, which describes the terminal to programs.
+func (s *Screen) Kind() string {
+	if kind := os.Getenv("TERM"); kind != "" {
+		return kind
+	}
+	return "dumb"
+}
+
+// Size returns the size in characters.
+func (s *Screen) Size() (rows, columns uint16) {
+	c, r, err := term.GetSize(int(s.out.Fd()))
+	if err != nil || r == 0 || c == 0 {
+		return 24, 80
+	}
+	return uint16(r), uint16(c)
+}
+
+// Raw passes keys on as they are typed, Ctrl-C among them, and calls resized when the size has changed, until restore. Lines that gorun
+// itself writes still begin at the left.
+func (s *Screen) Raw(resized func()) (restore func(), err error) {
+	fd := int(s.in.Fd())
+	old, err := term.MakeRaw(fd)
+	if err != nil {
+		return nil, err
+	}
+	if mode, err := unix.IoctlGetTermios(fd, unix.TCGETS); err == nil {
+		mode.Oflag |= unix.OPOST
+		_ = unix.IoctlSetTermios(fd, unix.TCSETS, mode)
+	}
+	changes, over, done := make(chan os.Signal, 1), make(chan struct{}), make(chan struct{})
+	signal.Notify(changes, syscall.SIGWINCH)
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-changes:
+				resized()
+			case <-over:
+				return
+			}
+		}
+	}()
+	return func() {
+		signal.Stop(changes)
+		close(over)
+		<-done
+		_ = term.Restore(fd, old)
+	}, nil
+}
