@@ -30,6 +30,7 @@ func (t *translator) reader(name string) reader {
 		"fusion":           (*translator).fusionThreshold,
 		"gpu-bind":         (*translator).gpuBind,
 		"gpus-per-task":    (*translator).gpusPerTask,
+		"gtool":            (*translator).gtool,
 		"hydra-errfile":    saveAs(hydraMarks, "stderr-file"),
 		"hydra-outfile":    saveAs(hydraMarks, "stdout-file"),
 		"map-by":           (*translator).mapBy,
