@@ -60,6 +60,12 @@ func programHint(program []string, missing bool, o *settings.Options, commands [
 		return fmt.Sprintf("repeat -x for each variable: -x %s -x %s", o.Exports[len(o.Exports)-1], name)
 	case assigned && isVariable(variable):
 		return fmt.Sprintf("to send a variable, write -x %s before the program", name)
+	case number == nil && len(rest) > 0 && len(o.Tools.Debug) > 0:
+		return fmt.Sprintf("for some ranks, write --debug=%s", name)
+	case number == nil && len(rest) > 0 && len(o.Tools.Panes) > 0:
+		return fmt.Sprintf("for some ranks, write --panes=%s", name)
+	case number == nil && len(rest) > 0 && len(o.Tools.Tool) > 0:
+		return fmt.Sprintf("the ranks of a tool follow a colon: --tool %s:%s", quoted(o.Tools.Tool[0]), name)
 	case number == nil && len(rest) > 0:
 		return fmt.Sprintf("for the number of ranks, write -np %s before the program", name)
 	case plain && len(rest) > 0 && mayBeHost(name, rest[0], o.Hosts):
