@@ -227,8 +227,9 @@ func (s *Server) handle(m *message) error {
 		s.inside[m.number()] = m.kind == entered
 		s.mu.Unlock()
 	case abort:
-		rank, code := m.number(), m.number()
+		id, rank, code := m.number(), m.number(), m.number()
 		s.opts.Aborted(rank, int(int32(code)))
+		s.request(id, func() ([]byte, status) { return nil, done }) // the rank ends when it has the answer
 	case echo:
 		s.mu.Lock()
 		id := m.number()

@@ -268,9 +268,12 @@ func TestNames(t *testing.T) {
 func TestAbortAndEnds(t *testing.T) {
 	h := pair(t)[0]
 	h.send(entered, []int{0})
-	h.send(abort, []int{0, -3}, "why")
+	h.send(abort, []int{7, 0, -3}, "why")
 	if got := <-h.aborted; got != [2]int{0, -3} {
 		t.Errorf("aborted %v", got)
+	}
+	if m := h.next(answer); m.number() != 7 || m.number() != 0 {
+		t.Error("the rank that aborts is not answered")
 	}
 	// Word that a rank has left MPI may come just before its end is noticed.
 	inside := make(chan bool)

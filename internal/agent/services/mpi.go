@@ -31,8 +31,15 @@ type mpi struct {
 	aborted func(rank, code int) // a rank called MPI_Abort
 
 	mu     sync.Mutex
-	conns  map[int]net.Conn // the agent's ends, by rank
-	aborts map[int]abort    // of ranks that called MPI_Abort
+	talks  map[int]*talk // by rank
+	aborts map[int]abort // of ranks that called MPI_Abort
+}
+
+// talk is the conversation with a rank over the socket that it inherited.
+type talk struct {
+	conn *net.UnixConn
+	stop context.CancelFunc // ends what waits for other ranks
+	over chan struct{}      // closed when it has ended
 }
 
 // abort is a rank's call of MPI_Abort.
@@ -50,7 +57,7 @@ type End struct {
 
 // newMPI serves the ranks of job; kill ends a rank that called MPI_Abort.
 func newMPI(job wire.Job, store pmi.Store, port bool, kill func(rank int)) (*mpi, error) {
-	m := &mpi{conns: map[int]net.Conn{}, aborts: map[int]abort{}}
+	m := &mpi{talks: map[int]*talk{}, aborts: map[int]abort{}}
 	m.aborted = func(rank, code int) {
 		m.mu.Lock()
 		if _, before := m.aborts[rank]; !before {
@@ -110,12 +117,16 @@ func (m *mpi) connect(rank int) (theirs *os.File, err error) {
 		theirs.Close()
 		return nil, fmt.Errorf("serve PMI: %w", err)
 	}
+	ctx, stop := context.WithCancel(m.ctx)
+	t := &talk{conn.(*net.UnixConn), stop, make(chan struct{})} // what socketpair makes
 	m.mu.Lock()
-	m.conns[rank] = conn
+	m.talks[rank] = t
 	m.mu.Unlock()
 	m.wg.Go(func() {
+		defer close(t.over)
+		defer stop()
 		defer conn.Close()
-		_ = m.host.Serve(m.ctx, conn, rank) // a rank that breaks the protocol reads EOF
+		_ = m.host.Serve(ctx, conn, rank) // a rank that breaks the protocol reads EOF
 	})
 	return theirs, nil
 }
@@ -146,25 +157,35 @@ func (m *mpi) accept() {
 	}
 }
 
-// rankEnded closes a rank's socket, which its children may hold open.
-func (m *mpi) rankEnded(rank int) {
+// answerTime bounds an answer to a rank that has ended: nobody may read it.
+const answerTime = time.Second
+
+// finish handles all that a rank has sent that has ended, such as MPI_Abort, and closes its socket, which its children may hold open.
+func (m *mpi) finish(rank int) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	if conn := m.conns[rank]; conn != nil {
-		conn.Close()
-		delete(m.conns, rank)
+	t := m.talks[rank]
+	delete(m.talks, rank)
+	m.mu.Unlock()
+	if t == nil {
+		return
 	}
+	t.stop()
+	_ = t.conn.SetWriteDeadline(time.Now().Add(answerTime))
+	_ = t.conn.CloseRead() // what was sent before can still be read
+	<-t.over
 }
 
 // end is how MPI sees the end of a rank. PMIx may know it to be inside of MPI. A rank that called MPI_Abort may crash on its way out.
 func (m *mpi) end(rank, code, signal int, server *pmix.Server) End {
+	m.finish(rank)
+	inside := server != nil && server.Inside(rank)
 	m.mu.Lock()
 	asked, aborted := m.aborts[rank]
 	m.mu.Unlock()
 	switch {
 	case aborted:
 		return End{MPI: wire.MPIAborted, Code: asked.code & 0xff, Aborted: asked.at}
-	case code == 0 && signal == 0 && (m.host.Inside(rank) || server != nil && server.Inside(rank)):
+	case code == 0 && signal == 0 && (m.host.Inside(rank) || inside):
 		return End{MPI: wire.MPIUnfinished}
 	}
 	return End{Code: code, Signal: signal}
@@ -176,8 +197,8 @@ func (m *mpi) close() {
 		m.port.Close()
 	}
 	m.mu.Lock()
-	for _, conn := range m.conns {
-		conn.Close()
+	for _, t := range m.talks {
+		t.conn.Close()
 	}
 	m.mu.Unlock()
 	m.wg.Wait()

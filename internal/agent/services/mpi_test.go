@@ -134,3 +134,26 @@ func TestPortWithoutDescriptors(t *testing.T) {
 		t.Errorf("%d tries", n)
 	}
 }
+
+// A rank may call MPI_Abort and crash before the agent has read the call.
+func TestAbortOfARankThatHasEndedIsRead(t *testing.T) {
+	for code := range 50 {
+		m, err := newMPI(wire.Job{ID: "a", Size: 1, Ranks: []wire.Rank{{}}}, nil, false, func(int) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		theirs, err := m.connect(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := fmt.Fprintf(theirs, "cmd=init pmi_version=1 pmi_subversion=1\ncmd=abort exitcode=%d\n", code); err != nil {
+			t.Fatal(err)
+		}
+		// A child of the rank keeps the socket open.
+		if end := m.end(0, 0, int(syscall.SIGSEGV), nil); end.MPI != wire.MPIAborted || end.Code != code {
+			t.Errorf("the end of a rank that called MPI_Abort(%d) is %+v", code, end)
+		}
+		theirs.Close()
+		m.close()
+	}
+}

@@ -124,10 +124,10 @@ func (s *Services) Abort(why wire.Abort) {
 	}
 }
 
-// RankEnded records that a rank reaches no more fences, and closes its PMI socket, which its children may keep open.
+// RankEnded records that a rank reaches no more fences.
 func (s *Services) RankEnded(rank int) {
 	s.relay.rankEnded(rank)
-	s.mpi.rankEnded(rank)
+	s.mpi.finish(rank) // of a rank that was not started
 }
 
 // End reports how MPI sees the end of a rank with an exit code or signal: a rank that called MPI_Abort ended with another code.

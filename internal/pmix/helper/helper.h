@@ -27,7 +27,7 @@ enum type {
 	READY = 'R',     /* all environments are sent */
 	ENTERED = 'I',   /* rank: it has called PMIx_Init */
 	LEFT = 'Z',      /* rank: it has called PMIx_Finalize */
-	ABORT = 'T',     /* rank, code, text */
+	ABORT = 'T',     /* id, rank, code, text */
 	FENCE = 'F',     /* id, text: data of the ranks here for all */
 	FETCH = 'D',     /* id, rank, key or empty: data of a rank elsewhere */
 	PUBLISH = 'P',   /* id, count, then key and value of each */

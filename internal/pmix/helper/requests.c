@@ -54,12 +54,11 @@ static pmix_status_t aborted(const pmix_proc_t *proc, void *object, int code, co
 	(void)object, (void)procs, (void)count;
 	struct message m;
 	message_begin(&m, ABORT);
+	message_number(&m, expect((struct pending){.type = ABORT, .done = done, .call = call}));
 	message_number(&m, proc->rank);
 	message_number(&m, (uint64_t)code);
 	message_string(&m, text ? text : "");
 	message_send(&m);
-	if (done)
-		done(PMIX_SUCCESS, call);
 	return PMIX_SUCCESS;
 }
 
@@ -301,7 +300,8 @@ void requests_answer(struct message *m)
 		tell_found(p, status, text, size);
 		break;
 	default:
-		p->done(status, p->call);
+		if (p->done)
+			p->done(status, p->call);
 	}
 	free(p);
 }
