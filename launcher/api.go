@@ -64,6 +64,7 @@ type (
 	Result      = core.Result
 	ElasticEnd  = core.ElasticEnd
 	Failure     = core.Failure
+	LateError   = core.LateError
 	Exit        = core.Exit
 	MPIEnd      = core.MPIEnd
 	OutOfMemory = core.OutOfMemory

@@ -2,6 +2,7 @@ package launcher
 
 import (
 	"crypto/rand"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -160,8 +161,8 @@ func (j *elasticJob) fence(p *elasticProcess, f wire.Fence) error {
 	if all != nil {
 		j.toMembers(wire.TypeFenced, wire.Fence{Epoch: f.Epoch, Name: f.Name, Values: all})
 	}
-	if err == nil {
-		err = j.epoch.fences.Stuck()
+	if stuck := j.epoch.fences.Stuck(); stuck != nil && err == nil {
+		err = fmt.Errorf("rank %d: %s", stuck.Rank, stuck.Cause)
 	}
 	if err != nil {
 		j.abort(elasticAbort{process: p, host: p.name.Host, cause: err.Error()})

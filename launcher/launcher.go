@@ -85,6 +85,7 @@ type Options struct {
 	ResultLimit int64
 
 	StartTimeout time.Duration // until every rank runs; 0: no limit
+	MPITimeout   time.Duration // until every rank has called MPI_Init since the first one did; 0: no limit
 	Grace        time.Duration // between TERM and KILL; 0: KILL at once
 	// Stops carries requests to end the job. Each value counts once.
 	Stops <-chan Stop
@@ -162,8 +163,9 @@ type job struct {
 	ports    []int         // a free port on each host
 	places   [][]Placement // where the ranks of each host run on it
 
-	core   *core.Machine
-	fences *core.Fences
+	core    *core.Machine
+	fences  *core.Fences
+	startup *core.Startup
 }
 
 func newJob(plan Plan, opts Options) (*job, error) {

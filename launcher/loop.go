@@ -270,6 +270,8 @@ func (l *loop) frame(s *session.Session, f wire.Frame) error {
 		return nil
 	case wire.TypeLost:
 		return forward[wire.Lost](l, s, f)
+	case wire.TypeEntered:
+		return forward[wire.Entered](l, s, f)
 	case wire.TypeFence:
 		return forward[wire.Fence](l, s, f)
 	case wire.TypeFailing:

@@ -15,7 +15,7 @@ import (
 // stream begins to carry output, input and requests between hosts and launcher.
 func (j *job) stream() {
 	j.print(output.Printing{Prefix: j.opts.Prefix, Show: j.opts.Show, Tap: j.opts.Tap})
-	j.fences = core.NewFences(j.plan.Size)
+	j.fences, j.startup = core.NewFences(j.plan.Size), core.NewStartup(j.plan, j.opts.MPITimeout)
 	j.openInput()
 	for _, s := range j.sessions {
 		j.wg.Go(func() { j.listen(s) })
@@ -46,12 +46,14 @@ func (j *job) handle(event any) {
 		j.notify(Exited{name, m})
 		j.opts.Trace("rank %d %s", m.Rank, m.Describe())
 		j.fences.RankEnded(m.Rank)
-		if err := j.fences.Stuck(); err != nil && !m.IsFailure() {
-			j.apply(core.Abort{Abort: wire.Abort{Rank: m.Rank, Host: name, Cause: err.Error()}})
+		if stuck := j.fences.Stuck(); stuck != nil && !m.IsFailure() {
+			j.apply(*stuck)
 		}
 		j.apply(core.RankExited{Host: host, Exit: m})
 	case *wire.Lost:
 		j.apply(core.RankLost{Lost: *m})
+	case *wire.Entered:
+		j.startup.Entered(m.Ranks, j.clock())
 	case *wire.Fence:
 		j.fence(host, *m)
 	case *wire.Failing:
@@ -67,9 +69,9 @@ func (j *job) fence(host int, f wire.Fence) {
 	all, err := j.fences.Add(f)
 	if all != nil {
 		j.toAll(wire.TypeFenced, wire.Fence{Name: f.Name, Values: all})
-	}
-	if err == nil {
-		err = j.fences.Stuck()
+		j.startup.Fenced(f.Name)
+	} else if stuck := j.fences.Stuck(); stuck != nil {
+		j.apply(*stuck)
 	}
 	switch twice := new(kv.DuplicateError); {
 	case errors.As(err, &twice): // a rank server refuses it
@@ -111,6 +113,13 @@ func (j *job) woke(gap time.Duration) {
 
 func (j *job) tick() {
 	j.findHung(core.HungTime)
+	note, late := j.startup.Look(j.clock())
+	if note != "" {
+		j.opts.Note(note)
+	}
+	if late != nil {
+		j.apply(*late)
+	}
 	j.apply(core.Tick{})
 }
 
@@ -135,6 +144,8 @@ func (j *job) check(s *session.Session, message any) error {
 	switch m := message.(type) {
 	case *wire.Lost:
 		return s.CheckLost(m, j.plan.Size)
+	case *wire.Entered:
+		return s.CheckEntered(m)
 	case *wire.Fence:
 		return session.CheckFence(*m, s.Owns)
 	case *wire.Park:

@@ -223,6 +223,9 @@ func completeOptions(flags *pflag.FlagSet, o *settings.Options) (command []strin
 	}
 	rest.Add(job.Unfulfilled)
 	rest.Add(file.Unfulfilled)
+	if flags.Changed("start-timeout") { // by default a program may take its time before MPI_Init
+		o.MPITimeout = o.StartTimeout
+	}
 	return job.Command, rest, job.Blame(o.Check(flags.Changed("np")), typed)
 }
 

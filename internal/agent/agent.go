@@ -101,7 +101,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, opts Options) error
 		}
 		event := exitEvent(rank, status, used)
 		end := a.serves.End(rank, event.code, event.signal)
-		event.mpi, event.code, event.signal = end.MPI, end.Code, end.Signal
+		event.mpi, event.asked, event.code, event.signal = end.MPI, end.Asked, end.Code, end.Signal
 		event.early = !asked || end.MPI == wire.MPIAborted
 		if !end.Aborted.IsZero() { // others fail because of it, and may end before it
 			event.at = end.Aborted.Sub(a.began)

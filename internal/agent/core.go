@@ -39,6 +39,7 @@ type (
 		maxRSS         int64
 		cpu            time.Duration
 		mpi            wire.MPIEnd
+		asked          int             // the code given to MPI_Abort
 		at             time.Duration   // when it failed, if that was before its end
 		early          bool            // it ended before a signal to end reached it
 		memory         *memory.Reading // after an end that lack of memory may have caused, else nil
@@ -178,7 +179,7 @@ func (c *core) exited(e eventExited, now time.Duration) []any {
 	// elsewhere, was not stopped.
 	stopped := r.signalled && !e.early && (r.killed || e.signal != int(syscall.SIGKILL))
 	exit := wire.Exit{Rank: e.rank, Code: e.code, Signal: e.signal, Core: e.core,
-		Stopped: stopped, Aborted: r.aborted, MPI: e.mpi, At: cmp.Or(e.at, now), Failed: e.failed, MaxRSS: e.maxRSS, CPU: e.cpu}
+		Stopped: stopped, Aborted: r.aborted, MPI: e.mpi, Asked: e.asked, At: cmp.Or(e.at, now), Failed: e.failed, MaxRSS: e.maxRSS, CPU: e.cpu}
 	if e.memory != nil && !stopped {
 		exit.OutOfMemory, exit.MemoryLimit = memory.OutOfMemory(c.memory, *e.memory, c.blamed, e.maxRSS)
 		if exit.OutOfMemory != "" {

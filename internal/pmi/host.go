@@ -26,6 +26,7 @@ type Host struct {
 	Store    Store
 	// Aborted is called when a rank asks to end the job with an exit code.
 	Aborted func(rank, code int)
+	Entered func(rank int) // nil, or called when a rank calls MPI_Init
 
 	mu      sync.Mutex
 	known   map[string]string // puts before the last barrier
@@ -45,11 +46,15 @@ func (h *Host) Inside(rank int) bool {
 
 func (h *Host) setInside(rank int, inside bool) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	if h.inside == nil {
 		h.inside = map[int]bool{}
 	}
+	enters := inside && !h.inside[rank]
 	h.inside[rank] = inside
+	h.mu.Unlock()
+	if enters && h.Entered != nil {
+		h.Entered(rank)
+	}
 }
 
 func (h *Host) get(key string) (string, bool) {

@@ -35,6 +35,7 @@ type Options struct {
 	// Aborted is called when a rank asks to end the job with an exit code, Broken when the helper ends before Close.
 	Aborted func(rank, code int)
 	Broken  func(err error)
+	Entered func(rank int) // nil, or called when a rank calls PMIx_Init
 }
 
 // Server serves the ranks of one host. It is safe for concurrent use.
@@ -223,9 +224,13 @@ func (s *Server) handle(m *message) error {
 	case failed:
 		return errors.New(string(m.text()))
 	case entered, left:
+		rank := m.number()
 		s.mu.Lock()
-		s.inside[m.number()] = m.kind == entered
+		s.inside[rank] = m.kind == entered
 		s.mu.Unlock()
+		if m.kind == entered && s.opts.Entered != nil {
+			s.opts.Entered(rank)
+		}
 	case abort:
 		id, rank, code := m.number(), m.number(), m.number()
 		s.opts.Aborted(rank, int(int32(code)))

@@ -68,6 +68,7 @@ const (
 	TypeStaged                    // A: Staged, the host has the folder
 	TypeAsk                       // L: Ask, which begins an errand
 	TypeTell                      // L, A: a Tell and its bytes, of the errand that the stream numbers
+	TypeEntered                   // A: Entered
 	typeEnd
 )
 
@@ -75,7 +76,7 @@ func (t Type) String() string {
 	names := [...]string{"hello", "heartbeat", "job", "ready", "refuse", "start", "output", "stdin", "credit", "exit",
 		"stop", "signal", "abort", "lost", "put", "get", "value", "fence", "fenced", "done",
 		"suspend", "resume", "suspended", "failing", "note", "epoch", "interrupt", "park", "joined", "program",
-		"list GPUs", "GPUs", "folder", "waiting", "want", "staged", "ask", "tell"}
+		"list GPUs", "GPUs", "folder", "waiting", "want", "staged", "ask", "tell", "entered"}
 	if t == 0 || t >= typeEnd {
 		return fmt.Sprintf("type %d", uint8(t))
 	}

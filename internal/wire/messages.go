@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -209,6 +210,7 @@ type Exit struct {
 	Aborted bool          `json:",omitempty"` // it was told to abort before it ended
 	At      time.Duration // agent's monotonic clock, same as in heartbeats
 	MPI     MPIEnd        `json:",omitempty"`
+	Asked   int           `json:",omitempty"` // the code given to MPI_Abort, of which Code is what an exit status can have
 	// Start failures: errno text, with Code 126 or 127.
 	Failed string `json:",omitempty"`
 	// MaxRSS is its peak memory in bytes, or that of the largest process it waited for. CPU is
@@ -276,6 +278,16 @@ type Lost struct {
 	Epoch    int `json:",omitempty"` // of an elastic job
 	By, Rank int
 	Cause    string
+	// Awaited: Rank is By, and has ended while ranks wait for it in MPI, which cannot go on without it.
+	Awaited bool `json:",omitempty"`
+}
+
+// Entered lists all ranks of the host that have called MPI_Init. It comes when some of the job's ranks do so late.
+type Entered struct{ Ranks []int }
+
+// IsMPIFence reports whether a fence is one of MPI's, in which all ranks of the job take part.
+func IsMPIFence(name string) bool {
+	return strings.HasPrefix(name, "pmi/") || strings.HasPrefix(name, "pmix/")
 }
 
 // Failing reports that an agent ends its ranks and itself without a request of the launcher.

@@ -43,6 +43,11 @@ type (
 		Host int
 		Err  error
 	}
+	// RankLate reports that a rank has not called MPI_Init in time.
+	RankLate struct {
+		Rank int
+		Err  error
+	}
 	// HostFailing reports that an agent is about to end its ranks and itself.
 	HostFailing struct {
 		Host int
@@ -99,6 +104,8 @@ type Machine struct {
 	exits    []Exit
 	victims  map[int]int // rank that was lost, by the rank that reported it before it ended itself
 	aborter  int         // rank that requested the abort, or -1
+	awaited  int         // rank that ended while others wait for it in MPI, or -1
+	late     *Failure    // of a rank that did not call MPI_Init in time
 	aborted  bool
 	told     string // cause of the abort
 	reason   StopReason
@@ -109,7 +116,7 @@ type Machine struct {
 
 // New returns a machine for a plan whose ranks have just been started.
 func New(plan plan.Plan, grace time.Duration) *Machine {
-	c := &Machine{grace: grace, victims: map[int]int{}, aborter: -1, hostOf: func(rank int) string {
+	c := &Machine{grace: grace, victims: map[int]int{}, aborter: -1, awaited: -1, hostOf: func(rank int) string {
 		if h := plan.Host(rank); h != nil {
 			return h.Name
 		}
@@ -131,7 +138,10 @@ func (c *Machine) Step(event any, now time.Duration) []any {
 	case RankExited:
 		acts = c.exited(e, now)
 	case RankLost:
-		acts = c.lost(e.Lost)
+		acts = c.lost(e.Lost, now)
+	case RankLate:
+		c.late = &Failure{Rank: -1, Host: c.hostOf(e.Rank), Lost: e.Err, At: now}
+		acts = c.fail(wire.Abort{Rank: -1, Host: c.late.Host, Cause: e.Err.Error()}, now)
 	case Abort:
 		acts = c.abort(e.Abort)
 	case HostDone:
@@ -165,8 +175,12 @@ func (c *Machine) exited(e RankExited, now time.Duration) []any {
 	if !e.Exit.IsFailure() || e.Exit.Stopped {
 		return nil
 	}
-	acts := c.abort(wire.Abort{Rank: e.Exit.Rank, Host: c.hosts[e.Host].name, Cause: e.Exit.Describe()})
-	return append(acts, c.stop(c.grace, now)...)
+	return c.fail(wire.Abort{Rank: e.Exit.Rank, Host: c.hosts[e.Host].name, Cause: e.Exit.Describe()}, now)
+}
+
+// fail aborts the job and stops its ranks.
+func (c *Machine) fail(why wire.Abort, now time.Duration) []any {
+	return append(c.abort(why), c.stop(c.grace, now)...)
 }
 
 func (c *Machine) hostLost(e HostLost, now time.Duration) []any {
@@ -193,15 +207,19 @@ func (c *Machine) failing(e HostFailing, now time.Duration) []any {
 func (c *Machine) lose(host int, err error, now time.Duration) []any {
 	h := &c.hosts[host]
 	h.lost, h.at = err, now
-	acts := c.abort(wire.Abort{Rank: -1, Host: h.name, Cause: err.Error()})
-	return append(acts, c.stop(c.grace, now)...)
+	return c.fail(wire.Abort{Rank: -1, Host: h.name, Cause: err.Error()}, now)
 }
 
 // lost aborts the job because a connection between two ranks was lost. A rank that
-// names itself requests the abort, and is not a victim.
-func (c *Machine) lost(l wire.Lost) []any {
+// names itself requests the abort, and is not a victim; one that is awaited in MPI has failed.
+func (c *Machine) lost(l wire.Lost, now time.Duration) []any {
 	cause := l.Cause
 	switch {
+	case l.Awaited:
+		if c.awaited < 0 {
+			c.awaited = l.Rank
+		}
+		return c.fail(wire.Abort{Rank: l.Rank, Host: c.hostOf(l.Rank), Cause: cause}, now)
 	case l.By != l.Rank:
 		c.victims[l.By] = l.Rank
 		cause = fmt.Sprintf("rank %d lost it: %s", l.By, l.Cause)
@@ -294,7 +312,13 @@ func (c *Machine) cause() *Failure {
 			first, firstAt = &f, at
 		}
 	}
+	if c.late != nil {
+		consider(c.late.At, *c.late)
+	}
 	for _, e := range c.exits {
+		if e.Rank == c.awaited && !e.IsFailure() {
+			e.MPI = MPIAwaited
+		}
 		if e.IsFailure() && !e.Stopped {
 			f := Failure{Rank: e.Rank, Host: c.hostOf(e.Rank), Exit: e, At: e.At}
 			if _, reported := c.victims[e.Rank]; reported {

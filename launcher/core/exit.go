@@ -22,6 +22,7 @@ type Exit struct {
 	Aborted bool          // the rank had been told to abort before it ended
 	At      time.Duration // since the job began
 	MPI     MPIEnd
+	Asked   int           // the code given to MPI_Abort
 	Failed  string        // why it did not start, with Code 126 or 127; "": it did
 	MaxRSS  int64         // its peak memory in bytes, or that of the largest process it waited for
 	CPU     time.Duration // user and system time that it and they used
@@ -37,6 +38,7 @@ type MPIEnd string
 const (
 	MPIAborted    MPIEnd = "aborted"    // the rank called MPI_Abort
 	MPIUnfinished MPIEnd = "unfinished" // it ended after MPI_Init and before MPI_Finalize
+	MPIAwaited    MPIEnd = "awaited"    // it ended, and other ranks wait for it in MPI
 )
 
 // OutOfMemory is a memory that ran out.
@@ -54,7 +56,7 @@ func (e Exit) IsFailure() bool { return e.Code != 0 || e.Signal != 0 || e.MPI !=
 
 // ExitOf returns the end of a rank as its agent reported it.
 func ExitOf(e wire.Exit) Exit {
-	return Exit{Rank: e.Rank, Code: e.Code, Signal: e.Signal, Core: e.Core, Stopped: e.Stopped, Aborted: e.Aborted, At: e.At, MPI: MPIEnd(e.MPI),
+	return Exit{Rank: e.Rank, Code: e.Code, Signal: e.Signal, Core: e.Core, Stopped: e.Stopped, Aborted: e.Aborted, At: e.At, MPI: MPIEnd(e.MPI), Asked: e.Asked,
 		Failed: e.Failed, MaxRSS: e.MaxRSS, CPU: e.CPU, OutOfMemory: OutOfMemory(e.OutOfMemory), MemoryLimit: e.MemoryLimit}
 }
 
@@ -64,9 +66,11 @@ func (e Exit) Describe() string {
 	case e.Failed != "":
 		return "did not start: " + e.Failed
 	case e.MPI == MPIAborted:
-		return fmt.Sprintf("called MPI_Abort(%d)", e.Code)
+		return fmt.Sprintf("called MPI_Abort(%d)", cmp.Or(e.Asked, e.Code))
 	case e.MPI == MPIUnfinished:
 		return "ended after MPI_Init without MPI_Finalize"
+	case e.MPI == MPIAwaited:
+		return "exited with code 0 before MPI_Init, in which other ranks wait for it"
 	case e.Signal != 0:
 		text := fmt.Sprintf("was killed by signal %d (%s)", e.Signal, signalName(syscall.Signal(e.Signal)))
 		if e.Core {

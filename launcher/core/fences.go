@@ -35,10 +35,11 @@ func (f *Fences) Add(part wire.Fence) (map[int][]byte, error) {
 // RankEnded records that a rank has ended.
 func (f *Fences) RankEnded(rank int) { f.ended = append(f.ended, rank) }
 
-// Stuck returns an error if ranks wait in a fence for one that has ended.
-func (f *Fences) Stuck() error {
-	if name, rank, stuck := f.gather.Stuck(f.ended); stuck {
-		return fmt.Errorf("rank %d ended while others waited for it in fence %q", rank, name)
+// Stuck returns a rank that has ended while others wait for it in a fence, or nil.
+func (f *Fences) Stuck() *RankLost {
+	name, rank, stuck := f.gather.Stuck(f.ended)
+	if !stuck {
+		return nil
 	}
-	return nil
+	return &RankLost{wire.Lost{By: rank, Rank: rank, Cause: fmt.Sprintf("it ended while others waited for it in fence %q", name), Awaited: wire.IsMPIFence(name)}}
 }

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"errors"
 	"fmt"
 	"syscall"
 	"time"
@@ -64,6 +65,9 @@ type Failure struct {
 }
 
 func (f Failure) String() string {
+	if late := new(LateError); errors.As(f.Lost, &late) {
+		return late.Error()
+	}
 	if f.Lost != nil {
 		return fmt.Sprintf("host %s: %v", f.Host, f.Lost)
 	}

@@ -106,8 +106,8 @@ func (b *boss) fence(f wire.Fence) {
 	if all != nil {
 		b.toAll(wire.Fence{Name: f.Name, Values: all})
 	}
-	if err == nil {
-		err = b.fences.Stuck()
+	if stuck := b.fences.Stuck(); stuck != nil {
+		b.apply(*stuck)
 	}
 	if err != nil {
 		b.apply(Abort{wire.Abort{Rank: -1, Cause: err.Error()}})
@@ -139,8 +139,8 @@ func (b *boss) apply(event any) {
 	if e, ok := event.(RankExited); ok {
 		b.known[e.Exit.Rank] = e.Exit
 		b.fences.RankEnded(e.Exit.Rank)
-		if err := b.fences.Stuck(); err != nil && !e.Exit.IsFailure() {
-			b.apply(Abort{wire.Abort{Rank: e.Exit.Rank, Host: w.hosts[e.Host].name, Cause: err.Error()}})
+		if stuck := b.fences.Stuck(); stuck != nil && !e.Exit.IsFailure() {
+			b.apply(*stuck)
 		}
 	}
 	for _, act := range b.core.Step(event, w.Now) {

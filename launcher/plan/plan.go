@@ -45,8 +45,8 @@ func (h *Host) Has(rank int) bool {
 	return found
 }
 
-// ranks names the host's ranks: "rank 3", "ranks 0-3, 8".
-func (h *Host) ranks() string {
+// RankList names the host's ranks: "rank 3", "ranks 0-3, 8".
+func (h *Host) RankList() string {
 	var spans []string
 	for i := 0; i < len(h.Ranks); {
 		first, last := h.Ranks[i].Rank, h.Ranks[i].Rank
@@ -189,7 +189,7 @@ func (p Plan) String() string {
 		width = max(width, len(h.Name))
 	}
 	for _, h := range p.Hosts {
-		fmt.Fprintf(&b, "  %-*s  %s, %s\n", width, h.Name, prose.Count(h.Slots, "slot"), h.ranks())
+		fmt.Fprintf(&b, "  %-*s  %s, %s\n", width, h.Name, prose.Count(h.Slots, "slot"), h.RankList())
 	}
 	return b.String()
 }

@@ -65,7 +65,17 @@ func (s *Session) CheckLost(l *wire.Lost, size int) error {
 	case l.Rank < 0 || l.Rank >= size:
 		return &wire.FormatError{Reason: fmt.Sprintf("rank %d lost rank %d, which does not exist", l.By, l.Rank)}
 	}
-	l.Cause = Clean(l.Cause)
+	l.Cause, l.Awaited = Clean(l.Cause), l.Awaited && l.Rank == l.By
+	return nil
+}
+
+// CheckEntered validates an entered: its ranks are the agent's.
+func (s *Session) CheckEntered(e *wire.Entered) error {
+	for _, rank := range e.Ranks {
+		if !s.Owns(rank) {
+			return ForeignRank(rank)
+		}
+	}
 	return nil
 }
 

@@ -29,6 +29,7 @@ type mpi struct {
 	wg   sync.WaitGroup
 
 	aborted func(rank, code int) // a rank called MPI_Abort
+	startup *startup
 
 	mu     sync.Mutex
 	talks  map[int]*talk // by rank
@@ -51,13 +52,14 @@ type abort struct {
 // End is how a rank has ended.
 type End struct {
 	MPI          wire.MPIEnd
+	Asked        int // the code given to MPI_Abort
 	Code, Signal int
 	Aborted      time.Time // when it called MPI_Abort, if it did
 }
 
 // newMPI serves the ranks of job; kill ends a rank that called MPI_Abort.
-func newMPI(job wire.Job, store pmi.Store, port bool, kill func(rank int)) (*mpi, error) {
-	m := &mpi{talks: map[int]*talk{}, aborts: map[int]abort{}}
+func newMPI(job wire.Job, store pmi.Store, port bool, send func(wire.Type, any), kill func(rank int)) (*mpi, error) {
+	m := &mpi{startup: newStartup(job, send), talks: map[int]*talk{}, aborts: map[int]abort{}}
 	m.aborted = func(rank, code int) {
 		m.mu.Lock()
 		if _, before := m.aborts[rank]; !before {
@@ -66,7 +68,7 @@ func newMPI(job wire.Job, store pmi.Store, port bool, kill func(rank int)) (*mpi
 		m.mu.Unlock()
 		kill(rank)
 	}
-	m.host = &pmi.Host{Name: "kvs_" + job.ID, Size: job.Size, Programs: map[int]int{}, Store: store, Aborted: m.aborted}
+	m.host = &pmi.Host{Name: "kvs_" + job.ID, Size: job.Size, Programs: map[int]int{}, Store: store, Aborted: m.aborted, Entered: m.startup.enter}
 	for _, r := range job.Ranks {
 		m.host.Programs[r.Rank] = programOf(job, r.Rank)
 	}
@@ -184,7 +186,7 @@ func (m *mpi) end(rank, code, signal int, server *pmix.Server) End {
 	m.mu.Unlock()
 	switch {
 	case aborted:
-		return End{MPI: wire.MPIAborted, Code: asked.code & 0xff, Aborted: asked.at}
+		return End{MPI: wire.MPIAborted, Asked: asked.code, Code: asked.code & 0xff, Aborted: asked.at}
 	case code == 0 && signal == 0 && (m.host.Inside(rank) || inside):
 		return End{MPI: wire.MPIUnfinished}
 	}
@@ -192,6 +194,7 @@ func (m *mpi) end(rank, code, signal int, server *pmix.Server) End {
 }
 
 func (m *mpi) close() {
+	m.startup.end()
 	m.stop()
 	if m.port != nil {
 		m.port.Close()

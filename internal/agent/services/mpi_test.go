@@ -92,7 +92,7 @@ func askAs(t *testing.T, uid, port int, line string) string {
 // portForOthers is an agent's port for MPI programs in containers, until stdin ends.
 func portForOthers() int {
 	job := wire.Job{ID: "j", Size: 3, Ranks: []wire.Rank{{Rank: 0}, {Rank: 1}, {Rank: 2}}}
-	m, err := newMPI(job, nil, true, func(int) {})
+	m, err := newMPI(job, nil, true, func(wire.Type, any) {}, func(int) {})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -122,7 +122,7 @@ func (f *full) Addr() net.Addr { return nil }
 // An agent without descriptors does not take a core from its ranks by asking for connections in vain.
 func TestPortWithoutDescriptors(t *testing.T) {
 	port := &full{}
-	m, err := newMPI(wire.Job{}, nil, false, func(int) {})
+	m, err := newMPI(wire.Job{}, nil, false, func(wire.Type, any) {}, func(int) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func TestPortWithoutDescriptors(t *testing.T) {
 // A rank may call MPI_Abort and crash before the agent has read the call.
 func TestAbortOfARankThatHasEndedIsRead(t *testing.T) {
 	for code := range 50 {
-		m, err := newMPI(wire.Job{ID: "a", Size: 1, Ranks: []wire.Rank{{}}}, nil, false, func(int) {})
+		m, err := newMPI(wire.Job{ID: "a", Size: 1, Ranks: []wire.Rank{{}}}, nil, false, func(wire.Type, any) {}, func(int) {})
 		if err != nil {
 			t.Fatal(err)
 		}

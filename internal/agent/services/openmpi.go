@@ -42,7 +42,7 @@ func (s *Services) openMPI(o Options) (err error) {
 		return err
 	}
 	defer program.Close() // the process has it
-	s.pmix, err = pmix.Open(pmix.Options{Program: program, Library: o.MPI.Library, Env: o.MPI.Env, Start: o.Start, Store: s.relay, Aborted: s.mpi.aborted, Broken: o.Broken})
+	s.pmix, err = pmix.Open(pmix.Options{Program: program, Library: o.MPI.Library, Env: o.MPI.Env, Start: o.Start, Store: s.relay, Aborted: s.mpi.aborted, Entered: s.mpi.startup.enter, Broken: o.Broken})
 	if err != nil {
 		return wire.Refusef(wire.CodeHostFailed, "install libpmix2 (Debian), pmix (Fedora, RHEL), or set LD_LIBRARY_PATH so that it is found", "Open MPI needs PMIx here: %v", err)
 	}

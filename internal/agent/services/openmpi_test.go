@@ -88,7 +88,7 @@ func TestNumbersOfJobs(t *testing.T) {
 
 // A rank that called MPI_Abort ended with that code, however it ended then.
 func TestAbortWins(t *testing.T) {
-	m, err := newMPI(wire.Job{}, nil, false, func(int) {})
+	m, err := newMPI(wire.Job{}, nil, false, func(wire.Type, any) {}, func(int) {})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -118,7 +118,8 @@ func (r *relay) checkFences() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if name, rank, stuck := r.gather.Stuck(r.exited); stuck {
-		go r.Lost(rank, rank, fmt.Sprintf("it ended while others waited for it in fence %q", name)) // must not block the loop
+		lost := wire.Lost{Epoch: r.epoch, By: rank, Rank: rank, Cause: fmt.Sprintf("it ended while others waited for it in fence %q", name), Awaited: wire.IsMPIFence(name)}
+		r.send(wire.TypeLost, lost) // must not block the loop
 	}
 }
 
@@ -212,6 +213,11 @@ func (r *relay) Lost(by, rank int, cause string) {
 	epoch := r.epoch
 	r.mu.Unlock()
 	_ = r.out.SendMessage(wire.TypeLost, wire.Lost{Epoch: epoch, By: by, Rank: rank, Cause: cause}) // the loop notices a lost launcher
+}
+
+// send sends a message without waiting for it.
+func (r *relay) send(t wire.Type, message any) {
+	go func() { _ = r.out.SendMessage(t, message) }() // the loop notices a lost launcher
 }
 
 // Note sends a rank's line to the user.

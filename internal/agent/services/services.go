@@ -60,7 +60,7 @@ func Open(job wire.Job, o Options) (*Services, error) {
 	if s.server, err = kv.OpenServer(ranks, backend); err != nil {
 		return nil, err
 	}
-	if s.mpi, err = newMPI(job, s.relay, o.Apart, o.Kill); err != nil {
+	if s.mpi, err = newMPI(job, s.relay, o.Apart, s.relay.send, o.Kill); err != nil {
 		s.server.Close()
 		return nil, err
 	}
@@ -102,7 +102,13 @@ func (s *Services) Remove() {
 func (s *Services) Frame(f wire.Frame) error {
 	switch f.Type {
 	case wire.TypeFenced:
-		return wire.Handle(f, func(m wire.Fence) error { s.relay.fenced(m); return nil })
+		return wire.Handle(f, func(m wire.Fence) error {
+			if wire.IsMPIFence(m.Name) {
+				s.mpi.startup.end()
+			}
+			s.relay.fenced(m)
+			return nil
+		})
 	case wire.TypeValue:
 		return wire.Handle(f, func(m wire.Value) error { s.relay.value(m); return nil })
 	}
@@ -128,6 +134,7 @@ func (s *Services) Abort(why wire.Abort) {
 func (s *Services) RankEnded(rank int) {
 	s.relay.rankEnded(rank)
 	s.mpi.finish(rank) // of a rank that was not started
+	s.mpi.startup.rankEnded(rank)
 }
 
 // End reports how MPI sees the end of a rank with an exit code or signal: a rank that called MPI_Abort ended with another code.

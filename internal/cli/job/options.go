@@ -37,7 +37,7 @@ func launchOptions(o *settings.Options, plan launcher.Plan, env environment, io 
 	}
 	opts := launcher.Options{Programs: env.programs, Env: env.shared, Work: tree, Network: o.Network.Network, Encrypt: o.Encrypt, NoNewPrivileges: o.NoNewPrivileges, MPI: mpi, Binding: o.Binding(),
 		ReportBindings: o.ReportBindings, GPUs: o.GPUsPerRank.GPURequest, GPUProgram: GPUProgram(exe.Path), Dial: dial, Exe: exe,
-		StartTimeout: time.Duration(o.StartTimeout), Grace: time.Duration(o.Grace),
+		StartTimeout: time.Duration(o.StartTimeout), MPITimeout: time.Duration(o.MPITimeout), Grace: time.Duration(o.Grace),
 		Note: func(text string) { console.Notef("%s", text) }, Trace: console.Tracef}
 	if opts.StdinRank, err = o.Stdin.Rank(plan.Size); err != nil {
 		return launcher.Options{}, err

@@ -46,6 +46,7 @@ type Options struct {
 	MPI             mpiFlag
 
 	StartTimeout Seconds
+	MPITimeout   Seconds // StartTimeout where the user has set it, else 0
 	Timeout      Seconds
 	Grace        Seconds
 
@@ -112,7 +113,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 
 	flags.BoolVar(&o.NoNewPrivileges, "no-new-privileges", false, "keep ranks and their children from gaining privileges, by sudo for example (default: they may)")
 
-	flags.Var(&o.StartTimeout, "start-timeout", "fail unless all ranks run by then")
+	flags.Var(&o.StartTimeout, "start-timeout", "fail unless all ranks run by then, and call MPI_Init as soon after the first")
 	flags.Var(&o.Timeout, "timeout", "stop the job after this time (exit code 124)")
 	flags.Var(&o.Grace, "grace", "time between SIGTERM and SIGKILL when the job is stopped")
 

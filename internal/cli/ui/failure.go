@@ -119,9 +119,12 @@ func shortened(line string) string {
 func failureHint(f launcher.Failure) string {
 	e := f.Exit
 	var ended *launcher.AgentEndedError
+	var late *launcher.LateError
 	switch {
 	case errors.As(f.Lost, &ended) && ended.Killed():
 		return signalHint(syscall.SIGKILL, e, f.Host)
+	case errors.As(f.Lost, &late):
+		return "a program that exits or hangs before MPI_Init keeps the others waiting; --start-timeout 0 waits without end"
 	case f.Lost != nil:
 		return fmt.Sprintf("check that %s is up and reachable; its ranks end by themselves without a launcher", f.Host)
 	case f.Told != "":

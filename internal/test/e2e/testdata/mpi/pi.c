@@ -1,5 +1,5 @@
 /* A small MPI program for tests: every rank says who it is, and all of them add up pi.
- * pi [abort CODE | leave | spawn | wait | publish] */
+ * pi [abort CODE | leave | spawn | wait | publish | absent | late]. Rank 1 ends or hangs before MPI_Init with the last two. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +42,19 @@ static void publish(int rank) {
 		MPI_Unpublish_name("ocean", MPI_INFO_NULL, "some#port$here");
 }
 
+static void stay_away(const char *how) {
+	const char *rank = getenv("GORUN_RANK");
+	if (!rank || strcmp(rank, "1") != 0)
+		return;
+	if (strcmp(how, "absent") == 0)
+		_exit(0);
+	if (strcmp(how, "late") == 0)
+		sleep(300);
+}
+
 int main(int argc, char **argv) {
+	if (argc > 1)
+		stay_away(argv[1]);
 	int rank, size, node, known, *app;
 	double part = 0, pi = 0;
 	MPI_Comm here;

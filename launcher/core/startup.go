@@ -1,0 +1,90 @@
+package core
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gorun/gorun/internal/prose"
+	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/launcher/plan"
+)
+
+// NoteTime is how long ranks wait in MPI_Init for others before the user is told.
+const NoteTime = 10 * time.Second
+
+// Startup follows which ranks have called MPI_Init, until all have. It is not safe for concurrent use.
+type Startup struct {
+	plan    plan.Plan
+	limit   time.Duration // 0: none
+	entered map[int]bool
+	first   time.Duration // when the first rank was seen to wait
+	said    bool
+	over    bool
+}
+
+// NewStartup returns the start-up of a plan's ranks, which fails when some come later than limit after the first; 0: it waits.
+func NewStartup(plan plan.Plan, limit time.Duration) *Startup {
+	return &Startup{plan: plan, limit: limit, entered: map[int]bool{}}
+}
+
+// Entered records that ranks have called MPI_Init. Agents report that only of a start-up that takes long.
+func (s *Startup) Entered(ranks []int, now time.Duration) {
+	if len(s.entered) == 0 {
+		s.first = now
+	}
+	for _, rank := range ranks {
+		s.entered[rank] = true
+	}
+}
+
+// Fenced records that a fence has ended. The first one of MPI ends the start-up.
+func (s *Startup) Fenced(name string) { s.over = s.over || wire.IsMPIFence(name) }
+
+// Look returns what the user should know of the start-up at time now, or "", and the event that ends the job because a rank is late, or
+// nil.
+func (s *Startup) Look(now time.Duration) (note string, late *RankLate) {
+	if s.over || len(s.entered) == 0 {
+		return "", nil
+	}
+	missing := s.missing()
+	waited := now - s.first
+	if len(missing) == 0 { // they are about to meet
+		return "", nil
+	}
+	var names []string
+	for _, h := range missing {
+		names = append(names, h.RankList()+" on "+h.Name)
+	}
+	who := prose.List(names)
+	switch {
+	case s.limit > 0 && waited >= s.limit:
+		s.over = true
+		return "", &RankLate{missing[0].Ranks[0].Rank, &LateError{who, s.limit}}
+	case !s.said && waited >= NoteTime:
+		s.said = true
+		return fmt.Sprintf("MPI_Init has waited %v for %s", waited.Round(time.Second), who), nil
+	}
+	return "", nil
+}
+
+// missing lists the hosts of the ranks that have not called MPI_Init, with these ranks.
+func (s *Startup) missing() (hosts []plan.Host) {
+	for _, h := range s.plan.Hosts {
+		h.Ranks = slices.DeleteFunc(slices.Clone(h.Ranks), func(r plan.Rank) bool { return s.entered[r.Rank] })
+		if len(h.Ranks) > 0 {
+			hosts = append(hosts, h)
+		}
+	}
+	return hosts
+}
+
+// LateError reports ranks that did not call MPI_Init in time.
+type LateError struct {
+	Who   string // "rank 3 on f1, ranks 4-7 on f2"
+	Limit time.Duration
+}
+
+func (e *LateError) Error() string {
+	return fmt.Sprintf("%s did not call MPI_Init within %v after the first rank (--start-timeout)", e.Who, e.Limit)
+}
