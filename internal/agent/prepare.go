@@ -12,7 +12,7 @@ import (
 	"syscall"
 
 	"github.com/gorun/gorun/internal/agent/seat"
-	"github.com/gorun/gorun/internal/linkage"
+	"github.com/gorun/gorun/internal/agent/services"
 	"github.com/gorun/gorun/internal/rankenv"
 	"github.com/gorun/gorun/internal/wire"
 )
@@ -27,7 +27,7 @@ type program struct {
 	singularity bool
 	// apart is whether ranks are in a container that inherits no open files.
 	apart bool
-	mpi   linkage.Use
+	mpi   services.Use
 	seats []seat.Seat // by local rank
 }
 

@@ -106,7 +106,7 @@ func (a *agent) prepareJob(ctx context.Context) (err error) {
 		return err
 	}
 	for i, p := range a.progs {
-		a.progs[i].mpi = services.FindMPI(ctx, a.job, p.path, p.env)
+		a.progs[i].mpi = services.FindMPI(ctx, a.job, p.path, p.argv, p.dir, p.env)
 		a.needs.Add(a.job, p.argv[0], a.progs[i].mpi, p.apart, p.env)
 	}
 	if a.tools, err = tool.Prepare(a.job, func(r wire.Rank, argv []string) (string, error) { return a.progs[r.Program].find(argv) }); err != nil {

@@ -86,6 +86,30 @@ func TestFindOfALinkedProgram(t *testing.T) {
 	if _, err := os.Stat("ran"); err == nil {
 		t.Error("the program ran")
 	}
+	// Programs that a command line or a script names.
+	env2 := map[string]string{"LD_LIBRARY_PATH": dir, "PATH": dir + ":/usr/bin:/bin"}
+	for name, text := range map[string]string{"run.sh": "#!/usr/bin/env bash\n# ./other\nN=2 ./program --x\n", "plain": "exec program\n", "outer": "#!/bin/sh\n. ./run.sh\n",
+		"comment": "#!/bin/sh\n# ./program\n", "perl": "#!/usr/bin/perl\nsystem './program'\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct {
+		argv []string
+		want bool
+	}{
+		{[]string{"/usr/bin/env", "A=1", "./program"}, true}, {[]string{"/bin/sh", "-c", "true; " + program + "; exit $?"}, true}, {[]string{"/bin/sh", "-c", "true;(program 3 >log)"}, true}, {[]string{dir + "/run.sh"}, true},
+		{[]string{"/bin/sh", "plain"}, true}, {[]string{"/bin/sh", "-e", "run.sh", "x"}, true}, {[]string{dir + "/outer"}, true},
+		{[]string{dir + "/comment"}, false}, {[]string{"/bin/cat", "plain"}, false}, {[]string{dir + "/perl"}, false}, {[]string{"/bin/true"}, false}, {[]string{"/bin/sh", "-c", "gone"}, false},
+	} {
+		use, guess := FindCommand(t.Context(), tt.argv[0], tt.argv, dir, env2)
+		if found := use == (Use{OpenMPI, pmix}); found != tt.want || guess != tt.want {
+			t.Errorf("%q: %+v, a guess: %v", tt.argv, use, guess)
+		}
+	}
+	if use, guess := FindCommand(t.Context(), program, []string{program}, dir, env2); use != (Use{OpenMPI, pmix}) || guess {
+		t.Errorf("the program itself: %+v, a guess: %v", use, guess)
+	}
 	// mpi4py's extension, found as an interpreter of that prefix would.
 	env := filepath.Join(dir, "env")
 	packages := filepath.Join(env, "lib/python3.11/site-packages/mpi4py")

@@ -29,14 +29,24 @@ func ofPython(ctx context.Context, path, interpreter string, env map[string]stri
 			continue
 		}
 		slices.Sort(extensions)
+		if slices.ContainsFunc(extensions, ofWheel) { // it looks for an MPI when it is imported, first beside itself
+			if use := beside(ctx, folder, interpreter, env); use.MPI != None {
+				return use
+			}
+		}
 		for _, e := range extensions {
 			if use := classify(list(ctx, interpreter, e, env)); use.MPI != None {
 				return use
 			}
 		}
-		return beside(ctx, folder, interpreter, env) // wheels look for an MPI when they are imported
+		return Use{}
 	}
 	return Use{}
+}
+
+// ofWheel reports whether an extension of mpi4py is one for any MPI of its ABI, MPI.mpich.*.so or MPI.openmpi.*.so.
+func ofWheel(extension string) bool {
+	return strings.HasPrefix(filepath.Base(extension), "MPI.mpich.") || strings.HasPrefix(filepath.Base(extension), "MPI.openmpi.")
 }
 
 // beside returns the MPI that pip has installed into the folder's prefix, PREFIX/lib/pythonX.Y/site-packages.

@@ -13,11 +13,12 @@ type client struct {
 	inside bool              // between init and finalize, where a rank must not end
 	puts   map[string]string // since the last barrier
 	bytes  int               // of puts
+	ranks  int               // of the programs of a spawn request before the one that is being read
 	spawn  *spawn            // the spawn whose lines are being read, up to endcmd
 }
 
-// spawn is one program of a spawn request: number of total.
-type spawn struct{ number, of int }
+// spawn is one program of a spawn request: number of total, with so many ranks.
+type spawn struct{ number, of, ranks int }
 
 type (
 	actReply   struct{ line string }
@@ -26,10 +27,14 @@ type (
 		puts   map[string]string
 	}
 	actAbort    struct{ code int }
+	actSpawn    struct{ ranks int }
 	actPublish  struct{ service, port string }
 	actWithdraw struct{ service string }
 	actLookup   struct{ service string }
 )
+
+// maxSpawn bounds the number of ranks in a message about a spawn request.
+const maxSpawn = 1 << 20
 
 // maxPuts bounds the bytes that one rank may put between two barriers, like the store's fences.
 const maxPuts = 48 << 10
@@ -44,7 +49,7 @@ func (c *client) step(line string) any {
 		return refuse("unknown_command_result", err.Error())
 	}
 	if r.many {
-		c.spawn = &spawn{1, 1}
+		c.spawn = &spawn{number: 1, of: 1}
 		return nil
 	}
 	switch r.command {
@@ -124,11 +129,16 @@ func (c *client) spawning(line string) any {
 		c.spawn.of = n
 	case key == "spawnssofar":
 		c.spawn.number = n
+	case key == "nprocs":
+		c.spawn.ranks = max(0, min(n, maxSpawn))
 	case line == "endcmd":
 		last := c.spawn.number >= c.spawn.of
+		c.ranks = min(c.ranks+c.spawn.ranks, maxSpawn)
 		c.spawn = nil
 		if last {
-			return reply("cmd=spawn_result rc=-1")
+			ranks := c.ranks
+			c.ranks = 0
+			return actSpawn{ranks}
 		}
 	}
 	return nil

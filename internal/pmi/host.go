@@ -26,7 +26,8 @@ type Host struct {
 	Store    Store
 	// Aborted is called when a rank asks to end the job with an exit code.
 	Aborted func(rank, code int)
-	Entered func(rank int) // nil, or called when a rank calls MPI_Init
+	Entered func(rank int)        // nil, or called when a rank calls MPI_Init
+	Spawn   func(rank, ranks int) // nil, or called when a rank asks for more ranks, which is refused
 
 	mu      sync.Mutex
 	known   map[string]string // puts before the last barrier

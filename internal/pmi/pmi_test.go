@@ -73,11 +73,12 @@ type job struct {
 	conns  []net.Conn
 	lines  []*bufio.Reader
 	aborts chan [2]int
+	spawns chan [2]int
 }
 
 // newJob has perHost[i] ranks on host i.
 func newJob(t *testing.T, perHost ...int) *job {
-	j := &job{t: t, aborts: make(chan [2]int, 8)}
+	j := &job{t: t, aborts: make(chan [2]int, 8), spawns: make(chan [2]int, 8)}
 	var nodes []int
 	for i, n := range perHost {
 		for range n {
@@ -87,7 +88,7 @@ func newJob(t *testing.T, perHost ...int) *job {
 	store := newStore(len(nodes))
 	for range perHost {
 		j.hosts = append(j.hosts, &Host{Name: "kvs_1", Size: len(nodes), Mapping: Mapping(nodes), Programs: map[int]int{}, Store: store,
-			Aborted: func(rank, code int) { j.aborts <- [2]int{rank, code} }})
+			Aborted: func(rank, code int) { j.aborts <- [2]int{rank, code} }, Spawn: func(rank, ranks int) { j.spawns <- [2]int{rank, ranks} }})
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
@@ -203,6 +204,9 @@ func TestSpawnIsRefusedPolitely(t *testing.T) {
 		j.say(0, "mcmd=spawn\nnprocs=2\nexecname=x y\ntotspawns=2\nspawnssofar="+fmt.Sprint(n)+"\narg1=cmd=finalize\nargcnt=1\npreput_num=0\ninfo_num=0\nendcmd")
 	}
 	j.hear(0, "cmd=spawn_result rc=-1")
+	if got := <-j.spawns; got != [2]int{0, 4} || len(j.spawns) > 0 {
+		t.Errorf("rank %d asks for %d ranks, and %d more requests", got[0], got[1], len(j.spawns))
+	}
 	j.ask(0, "cmd=get_appnum", "cmd=appnum appnum=0")
 }
 

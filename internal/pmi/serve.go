@@ -83,6 +83,11 @@ func (h *Host) act(ctx context.Context, c *client, act any) (string, error) {
 		return "cmd=barrier_out rc=0", nil
 	case actAbort:
 		h.Aborted(c.rank, act.code) // the rank blocks until it is killed
+	case actSpawn:
+		if h.Spawn != nil {
+			h.Spawn(c.rank, act.ranks)
+		}
+		return "cmd=spawn_result rc=-1", nil
 	case actPublish:
 		return h.publish(ctx, act).line, nil
 	case actWithdraw:

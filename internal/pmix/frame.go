@@ -22,6 +22,7 @@ const (
 	entered     kind = 'I'
 	left        kind = 'Z'
 	abort       kind = 'T'
+	spawn       kind = 'N'
 	fence       kind = 'F'
 	fetch       kind = 'D'
 	publish     kind = 'P'

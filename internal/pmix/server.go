@@ -35,7 +35,8 @@ type Options struct {
 	// Aborted is called when a rank asks to end the job with an exit code, Broken when the helper ends before Close.
 	Aborted func(rank, code int)
 	Broken  func(err error)
-	Entered func(rank int) // nil, or called when a rank calls PMIx_Init
+	Entered func(rank int)        // nil, or called when a rank calls PMIx_Init
+	Spawn   func(rank, ranks int) // nil, or called when a rank asks for more ranks, which is refused
 }
 
 // Server serves the ranks of one host. It is safe for concurrent use.
@@ -235,6 +236,11 @@ func (s *Server) handle(m *message) error {
 		id, rank, code := m.number(), m.number(), m.number()
 		s.opts.Aborted(rank, int(int32(code)))
 		s.request(id, func() ([]byte, status) { return nil, done }) // the rank ends when it has the answer
+	case spawn:
+		rank, ranks := m.number(), m.number()
+		if s.opts.Spawn != nil {
+			s.opts.Spawn(rank, ranks)
+		}
 	case echo:
 		s.mu.Lock()
 		id := m.number()

@@ -77,13 +77,14 @@ type helper struct {
 	t       *testing.T
 	server  *Server
 	aborted chan [2]int
+	spawned chan [2]int
 	broken  chan error
 }
 
 // startHelper opens a server whose helper first sends greeting.
 func startHelper(t *testing.T, s Store, greeting frame) (*helper, error) {
 	t.Helper()
-	h := &helper{t: t, aborted: make(chan [2]int, 1), broken: make(chan error, 1)}
+	h := &helper{t: t, aborted: make(chan [2]int, 1), spawned: make(chan [2]int, 1), broken: make(chan error, 1)}
 	server, err := Open(Options{Library: "/lib/libpmix.so.2", Store: s, Start: func(path string, argv, _ []string, files []*os.File) error {
 		if path != "/proc/self/fd/4" || !slices.Equal(argv, []string{"gorun-pmix", "/lib/libpmix.so.2"}) {
 			t.Errorf("it started %s %q", path, argv)
@@ -95,7 +96,7 @@ func startHelper(t *testing.T, s Store, greeting frame) (*helper, error) {
 			err = h.Conn.Close()
 		}
 		return err
-	}, Aborted: func(rank, code int) { h.aborted <- [2]int{rank, code} }, Broken: func(err error) { h.broken <- err }})
+	}, Aborted: func(rank, code int) { h.aborted <- [2]int{rank, code} }, Spawn: func(rank, ranks int) { h.spawned <- [2]int{rank, ranks} }, Broken: func(err error) { h.broken <- err }})
 	h.server = server
 	return h, err
 }
@@ -274,6 +275,10 @@ func TestAbortAndEnds(t *testing.T) {
 	}
 	if m := h.next(answer); m.number() != 7 || m.number() != 0 {
 		t.Error("the rank that aborts is not answered")
+	}
+	h.send(spawn, []int{1, 5})
+	if got := <-h.spawned; got != [2]int{1, 5} {
+		t.Errorf("a request for more ranks came as %v", got)
 	}
 	// Word that a rank has left MPI may come just before its end is noticed.
 	inside := make(chan bool)

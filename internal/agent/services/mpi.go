@@ -30,6 +30,8 @@ type mpi struct {
 
 	aborted func(rank, code int) // a rank called MPI_Abort
 	startup *startup
+	send    func(wire.Type, any) // must not wait
+	refused sync.Once
 
 	mu     sync.Mutex
 	talks  map[int]*talk // by rank
@@ -59,7 +61,7 @@ type End struct {
 
 // newMPI serves the ranks of job; kill ends a rank that called MPI_Abort.
 func newMPI(job wire.Job, store pmi.Store, port bool, send func(wire.Type, any), kill func(rank int)) (*mpi, error) {
-	m := &mpi{startup: newStartup(job, send), talks: map[int]*talk{}, aborts: map[int]abort{}}
+	m := &mpi{startup: newStartup(job, send), send: send, talks: map[int]*talk{}, aborts: map[int]abort{}}
 	m.aborted = func(rank, code int) {
 		m.mu.Lock()
 		if _, before := m.aborts[rank]; !before {
@@ -68,7 +70,7 @@ func newMPI(job wire.Job, store pmi.Store, port bool, send func(wire.Type, any),
 		m.mu.Unlock()
 		kill(rank)
 	}
-	m.host = &pmi.Host{Name: "kvs_" + job.ID, Size: job.Size, Programs: map[int]int{}, Store: store, Aborted: m.aborted, Entered: m.startup.enter}
+	m.host = &pmi.Host{Name: "kvs_" + job.ID, Size: job.Size, Programs: map[int]int{}, Store: store, Aborted: m.aborted, Entered: m.startup.enter, Spawn: m.refuseSpawn}
 	for _, r := range job.Ranks {
 		m.host.Programs[r.Rank] = programOf(job, r.Rank)
 	}
@@ -84,6 +86,14 @@ func newMPI(job wire.Job, store pmi.Store, port bool, send func(wire.Type, any),
 	}
 	m.wg.Go(m.accept)
 	return m, nil
+}
+
+// refuseSpawn tells the user once that a rank of this host has asked for more ranks: some programs wait for ever after the error.
+func (m *mpi) refuseSpawn(rank, ranks int) {
+	m.refused.Do(func() {
+		m.send(wire.TypeNote, wire.Note{By: rank, Text: fmt.Sprintf("MPI_Comm_spawn of %d more ranks returns an error: gorun starts all ranks of a job at once. "+
+			"A program with an MPIPoolExecutor needs no spawn as python3 -m mpi4py.futures PROGRAM, with -np as many as workers and one more", ranks)})
+	})
 }
 
 // programOf is the number of a rank's program among the job's, which may run on other hosts.

@@ -8,13 +8,17 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// FindMPI returns the MPI that a program is served: the one that the job says, or the one that the program at path is linked with.
-func FindMPI(ctx context.Context, job wire.Job, path string, env map[string]string) (use linkage.Use) {
+// FindMPI returns the MPI that a program is served: the one that the job says, or the one that the program at path, or one that its command
+// line names, is linked with.
+func FindMPI(ctx context.Context, job wire.Job, path string, argv []string, dir string, env map[string]string) (use Use) {
 	if job.MPI.Way == wire.MPIPMI1 || job.Elastic != nil { // MPI cannot do with numbers of ranks that change
 		return use
 	}
 	if job.MPI.Way != wire.MPIOpenMPI4 {
-		use = linkage.Find(ctx, path, env)
+		use.Use, use.Guess = linkage.FindCommand(ctx, path, argv, dir, env)
+	}
+	if job.MPI.Way != "" {
+		use.Guess = false
 	}
 	switch job.MPI.Way {
 	case wire.MPIOpenMPI4:
@@ -25,18 +29,27 @@ func FindMPI(ctx context.Context, job wire.Job, path string, env map[string]stri
 	return use
 }
 
+// Use is the MPI that a program is served.
+type Use struct {
+	linkage.Use
+	Guess bool // its command line names one, which need not be started
+}
+
 // MPI is what the programs' MPIs need beside PMI-1.
 type MPI struct {
 	OpenMPI4 bool     // the library for Open MPI up to 4.1
 	PMIx     bool     // the server for later ones,
 	Library  string   // with the libpmix of this path, "" is the system's,
 	Env      []string // and the environment of such a program, in which the library finds its own
+	Guess    bool     // no program is sure to need the server
+	Unknown  bool     // some program may load an MPI that nobody foresees
 	Note     string   // about a program that lacks one of both, for the user
 }
 
 // Add adds what a program needs. An apart program is in a container, which inherits no files.
-func (m *MPI) Add(job wire.Job, name string, use linkage.Use, apart bool, env map[string]string) {
+func (m *MPI) Add(job wire.Job, name string, use Use, apart bool, env map[string]string) {
 	lacks := ""
+	m.Unknown = m.Unknown || !apart && use.MPI == linkage.None && job.Size > 1 && job.Elastic == nil
 	switch {
 	case apart:
 	case use.MPI == linkage.OpenMPI4:
@@ -45,14 +58,20 @@ func (m *MPI) Add(job wire.Job, name string, use linkage.Use, apart bool, env ma
 		}
 	case use.MPI == linkage.OpenMPI && len(job.MPI.PMIx) == 0:
 		lacks = "gorun-pmix"
-	case use.MPI == linkage.OpenMPI && !m.PMIx:
-		m.PMIx, m.Library = true, use.PMIx
+	case use.MPI == linkage.OpenMPI && m.PMIx:
+		m.Guess = m.Guess && use.Guess
+	case use.MPI == linkage.OpenMPI:
+		m.PMIx, m.Library, m.Guess = true, use.PMIx, use.Guess
 		for name, value := range env {
 			m.Env = append(m.Env, name+"="+value)
 		}
 	}
 	if lacks != "" && job.Size > 1 {
-		m.Note = fmt.Sprintf("%s is linked with Open MPI, whose ranks do not find each other: each is rank 0 of 1. "+
-			"gorun needs %s in its own directory for it; make build makes it where its compiler and headers are", name, lacks)
+		how := "is linked with"
+		if use.Guess {
+			how = "names a program of"
+		}
+		m.Note = fmt.Sprintf("%s %s Open MPI, whose ranks do not find each other: each is rank 0 of 1. "+
+			"gorun needs %s in its own directory for it; make build makes it where its compiler and headers are", name, how, lacks)
 	}
 }

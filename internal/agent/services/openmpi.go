@@ -42,7 +42,10 @@ func (s *Services) openMPI(o Options) (err error) {
 		return err
 	}
 	defer program.Close() // the process has it
-	s.pmix, err = pmix.Open(pmix.Options{Program: program, Library: o.MPI.Library, Env: o.MPI.Env, Start: o.Start, Store: s.relay, Aborted: s.mpi.aborted, Entered: s.mpi.startup.enter, Broken: o.Broken})
+	s.pmix, err = pmix.Open(pmix.Options{Program: program, Library: o.MPI.Library, Env: o.MPI.Env, Start: o.Start, Store: s.relay, Aborted: s.mpi.aborted, Entered: s.mpi.startup.enter, Spawn: s.mpi.refuseSpawn, Broken: o.Broken})
+	if err != nil && o.MPI.Guess {
+		return nil // watchAlone tells the user when it was right
+	}
 	if err != nil {
 		return wire.Refusef(wire.CodeHostFailed, "install libpmix2 (Debian), pmix (Fedora, RHEL), or set LD_LIBRARY_PATH so that it is found", "Open MPI needs PMIx here: %v", err)
 	}
@@ -65,6 +68,9 @@ func inMemory(name string, content []byte) (*os.File, error) {
 // Begin tells MPI programs where the job's ranks are. Ranks may be started then.
 func (s *Services) Begin(start wire.Start) error {
 	s.mpi.host.Mapping = start.Mapping
+	if s.watches {
+		s.mpi.wg.Go(s.watchAlone)
+	}
 	if s.pmix == nil {
 		return nil
 	}

@@ -31,22 +31,27 @@ func TestOpenMPI4LeavesNothing(t *testing.T) {
 }
 
 func TestWhatProgramsNeed(t *testing.T) {
-	four, five := linkage.Use{MPI: linkage.OpenMPI4}, linkage.Use{MPI: linkage.OpenMPI, PMIx: "/lib/libpmix.so.2"}
+	four, five := Use{Use: linkage.Use{MPI: linkage.OpenMPI4}}, Use{Use: linkage.Use{MPI: linkage.OpenMPI, PMIx: "/lib/libpmix.so.2"}}
+	guess, other := Use{five.Use, true}, Use{Use: linkage.Use{MPI: linkage.OpenMPI, PMIx: "/other"}}
 	both := wire.MPI{OpenMPI4: []byte("library"), PMIx: []byte("program")}
 	for name, tt := range map[string]struct {
 		sent  wire.MPI
 		size  int
-		uses  []linkage.Use
+		uses  []Use
 		apart bool
 		want  MPI
 		note  string
 	}{
-		"nothing":        {sent: both, size: 2, uses: []linkage.Use{{}, {MPI: linkage.MPICH}}},
-		"one of each":    {sent: both, size: 2, uses: []linkage.Use{five, four, {MPI: linkage.OpenMPI, PMIx: "/other"}}, want: MPI{OpenMPI4: true, PMIx: true, Library: "/lib/libpmix.so.2"}},
-		"no library":     {size: 2, uses: []linkage.Use{four}, note: "gorun needs gorun-ompi4.so in"},
-		"no server":      {size: 2, uses: []linkage.Use{five}, note: "x is linked with Open MPI"},
-		"a rank alone":   {size: 1, uses: []linkage.Use{five}},
-		"in a container": {sent: both, size: 2, uses: []linkage.Use{five}, apart: true},
+		"nothing":        {sent: both, size: 2, uses: []Use{{}, {Use: linkage.Use{MPI: linkage.MPICH}}}, want: MPI{Unknown: true}},
+		"all known":      {sent: both, size: 2, uses: []Use{{Use: linkage.Use{MPI: linkage.MPICH}}}},
+		"a guess":        {sent: both, size: 2, uses: []Use{guess}, want: MPI{PMIx: true, Library: "/lib/libpmix.so.2", Guess: true}},
+		"a right guess":  {sent: both, size: 2, uses: []Use{guess, five}, want: MPI{PMIx: true, Library: "/lib/libpmix.so.2"}},
+		"a vain guess":   {size: 2, uses: []Use{guess}, note: "x names a program of Open MPI"},
+		"one of each":    {sent: both, size: 2, uses: []Use{five, four, other}, want: MPI{OpenMPI4: true, PMIx: true, Library: "/lib/libpmix.so.2"}},
+		"no library":     {size: 2, uses: []Use{four}, note: "gorun needs gorun-ompi4.so in"},
+		"no server":      {size: 2, uses: []Use{five}, note: "x is linked with Open MPI"},
+		"a rank alone":   {size: 1, uses: []Use{five}},
+		"in a container": {sent: both, size: 2, uses: []Use{five}, apart: true},
 	} {
 		var got MPI
 		for _, use := range tt.uses {

@@ -24,10 +24,12 @@ type Services struct {
 	server *kv.Server
 	gloo   *rendezvous
 	mpi    *mpi
-	folder string         // where MPI's ranks share memory, or ""
-	ompi4  *os.File       // the library for Open MPI 4's ranks, or nil
-	pmix   *pmix.Server   // or nil
-	tokens map[int]string // by rank
+	folder string       // where MPI's ranks share memory, or ""
+	ompi4  *os.File     // the library for Open MPI 4's ranks, or nil
+	pmix   *pmix.Server // or nil
+	// watches: ranks may load an MPI that is not served.
+	watches bool
+	tokens  map[int]string // by rank
 }
 
 // Options are the settings of services beside the job.
@@ -44,7 +46,7 @@ type Options struct {
 
 // Open serves the ranks of job until Close.
 func Open(job wire.Job, o Options) (*Services, error) {
-	s := &Services{job: job, relay: newRelay(o.Out, len(job.Ranks), job.Size), tokens: map[int]string{}}
+	s := &Services{job: job, watches: (o.MPI.Unknown || o.MPI.Guess) && leads(job), relay: newRelay(o.Out, len(job.Ranks), job.Size), tokens: map[int]string{}}
 	ranks := map[string]kv.JobInfo{}
 	for _, r := range job.Ranks {
 		token := rand.Text()

@@ -28,6 +28,7 @@ enum type {
 	ENTERED = 'I',   /* rank: it has called PMIx_Init */
 	LEFT = 'Z',      /* rank: it has called PMIx_Finalize */
 	ABORT = 'T',     /* id, rank, code, text */
+	SPAWN = 'N',     /* rank, count: it asks for so many more ranks, which is refused */
 	FENCE = 'F',     /* id, text: data of the ranks here for all */
 	FETCH = 'D',     /* id, rank, key or empty: data of a rank elsewhere */
 	PUBLISH = 'P',   /* id, count, then key and value of each */

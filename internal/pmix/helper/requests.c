@@ -62,6 +62,21 @@ static pmix_status_t aborted(const pmix_proc_t *proc, void *object, int code, co
 	return PMIX_SUCCESS;
 }
 
+static pmix_status_t spawned(const pmix_proc_t *proc, const pmix_info_t info[], size_t facts, const pmix_app_t apps[],
+	size_t count, pmix_spawn_cbfunc_t done, void *call)
+{
+	(void)info, (void)facts, (void)done, (void)call;
+	uint64_t ranks = 0;
+	for (size_t i = 0; i < count; i++)
+		ranks += apps[i].maxprocs > 0 ? (uint64_t)apps[i].maxprocs : 0;
+	struct message m;
+	message_begin(&m, SPAWN);
+	message_number(&m, proc->rank);
+	message_number(&m, ranks);
+	message_send(&m);
+	return PMIX_ERR_NOT_SUPPORTED;
+}
+
 /* whole reports whether procs are all ranks of the job: others would need a fence of their own. */
 static int whole(const pmix_proc_t procs[], size_t count)
 {
@@ -215,6 +230,7 @@ pmix_server_module_t requests = {
 	.client_connected = entered,
 	.client_finalized = left,
 	.abort = aborted,
+	.spawn = spawned,
 	.fence_nb = fence,
 	.direct_modex = fetch,
 	.publish = publish,
