@@ -301,7 +301,7 @@ func Stale(name string) bool {
 		"FLUX_JOB_ID", "FLUX_PMI_LIBRARY_PATH",
 		"OMPI_NUM_APP_CTX", "OMPI_APP_CTX_NUM_PROCS", "OMPI_FIRST_RANKS",
 		"SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_GTIDS",
-		"MPI_LOCALRANKID", "MPI_LOCALNRANKS":
+		"MPI_LOCALRANKID", "MPI_LOCALNRANKS", "I_MPI_PMI_LIBRARY", "I_MPI_PMI": // the last two are srun's way to Intel MPI
 		return true
 	}
 	for _, p := range []string{"OMPI_COMM_WORLD_", "PMI_", "PMIX_", "TORCHELASTIC_"} {

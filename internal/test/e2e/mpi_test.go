@@ -34,10 +34,23 @@ func mpiFromPyPI(t testing.TB, pinned string) string {
 	return mpiTree(dir)
 }
 
+// intelMPI installs PyPI's Intel MPI with mpi4py, and returns its path.
+func intelMPI(t testing.TB) string { return mpiFromPyPI(t, "impi-rt==2021.18.1") }
+
+// intelProgram builds a program of testdata/mpi for Intel MPI, which has MPICH's ABI, and whose package has no compiler.
+func intelProgram(t testing.TB, tree, name string) string {
+	t.Helper()
+	program := command.Binary(name + "-intel")
+	if out, err := exec.Command("cc", "-O2", "-I", mpich(t)+"/include", "-o", program, testdata("mpi/"+name+".c"), "-L", tree+"/lib", "-lmpi", "-Wl,-rpath,"+tree+"/lib").CombinedOutput(); err != nil {
+		t.Fatalf("build %s: %v: %s", name, err, out)
+	}
+	return program
+}
+
 // mpiTree returns where in dir pip has installed an MPI, or "". Debian's pip installs below local.
 func mpiTree(dir string) string {
 	for _, tree := range []string{dir, dir + "/local"} {
-		if _, err := os.Stat(tree + "/bin/mpicc"); err == nil {
+		if _, err := os.Stat(tree + "/bin/mpirun"); err == nil {
 			return tree
 		}
 	}

