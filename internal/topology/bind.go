@@ -14,9 +14,17 @@ type Unit int
 const (
 	Thread Unit = iota + 1
 	Core
+	L2
+	L3
 	Node
 	Socket
+	Whole // all that ranks may use
 )
+
+// Units returns the units that ranks can be bound to by their names on the command line and in messages.
+func Units() map[string]Unit {
+	return map[string]Unit{"hwthread": Thread, "core": Core, "l2cache": L2, "l3cache": L3, "numa": Node, "socket": Socket, "cpu-list": Whole}
+}
 
 func (u Unit) String() string {
 	switch u {
@@ -24,10 +32,16 @@ func (u Unit) String() string {
 		return "hardware thread"
 	case Core:
 		return "core"
+	case L2:
+		return "L2 cache"
+	case L3:
+		return "L3 cache"
 	case Node:
 		return "NUMA node"
+	case Socket:
+		return "socket"
 	}
-	return "socket"
+	return "machine"
 }
 
 // of returns the number of the unit that contains a hardware thread.
@@ -37,10 +51,16 @@ func (u Unit) of(c CPU) int {
 		return c.ID
 	case Core:
 		return c.Core
+	case L2:
+		return c.L2
+	case L3:
+		return c.L3
 	case Node:
 		return c.Node
+	case Socket:
+		return c.Socket
 	}
-	return c.Socket
+	return 0
 }
 
 // Policy is how ranks are bound.
@@ -48,12 +68,24 @@ type Policy struct {
 	Unit     Unit
 	Each     int  // cores per rank, or hardware threads if Unit is Thread; 0 means 1
 	Overload bool // ranks may share units
+	Over     Unit // ranks are dealt to these units; 0: neighbours stay together
+	Fill     int  // ranks that a unit of Over gets before the next one; 0: one each in turn
+	Number   Unit // ranks are numbered in the order of cores (Core), or one on each of these units in turn; 0: as they are dealt
 }
 
 // FewError reports that a machine has fewer cores, or hardware threads, than its ranks need.
 type FewError struct {
 	Ranks, Each, Have int
 	Unit              Unit // Core or Thread
+	Over              Unit // the cores of a rank must lie in one of these units; 0: anywhere
+}
+
+// Hold returns how many ranks the machine can hold.
+func (e *FewError) Hold() int {
+	if e.Ranks*e.Each <= e.Have { // they do not fit the units
+		return e.Ranks - 1
+	}
+	return e.Have / e.Each
 }
 
 func (e *FewError) Error() string {
@@ -64,14 +96,20 @@ func (e *FewError) Error() string {
 	case e.Each > 1:
 		who = fmt.Sprintf("%s, %s each, need", prose.Count(e.Ranks, "rank"), prose.Count(e.Each, e.Unit.String()))
 	}
+	if e.Ranks*e.Each <= e.Have {
+		return fmt.Sprintf("%s, %s each, do not fit into its %ss", prose.Count(e.Ranks, "rank"), prose.Count(e.Each, e.Unit.String()), e.Over)
+	}
 	return fmt.Sprintf("%s %s, and there %s", who, prose.Count(e.Ranks*e.Each, e.Unit.String()), are(e.Have))
 }
 
-// Bind returns the hardware threads of each rank of a host, in rank order. Neighbouring ranks fill a NUMA node
-// and a socket before the next. With Core or Thread each rank gets Each units from one NUMA node, or at least
-// from one socket, if that leaves room for all ranks. With Node and Socket, ranks are spread in proportion to
+// Bind returns the hardware threads of each rank of a host, in rank order. Without Over, neighbouring ranks fill a NUMA
+// node and a socket before the next: with Core or Thread each rank gets Each units from one NUMA node, or at least
+// from one socket, if that leaves room for all ranks; with larger units, ranks are spread in proportion to
 // cores. The error is a *[FewError]. It is pure.
 func (m Machine) Bind(p Policy, ranks int) ([]Set, error) {
+	if p.Over != 0 {
+		return m.deal(p, ranks)
+	}
 	grain := min(p.Unit, Core)
 	parts, each := m.split(grain), max(p.Each, 1)
 	if len(parts) == 0 || len(parts) < ranks*each && !p.Overload {

@@ -1,4 +1,4 @@
-// Package topology reads the hardware threads, cores, NUMA nodes and sockets of a host and which of
+// Package topology reads the hardware threads, cores, caches, NUMA nodes and sockets of a host and which of
 // them this process may use, and binds ranks to them.
 //
 // Parsing is pure: callers pass the kernel's file systems. Only [Here], [Affinity] and
@@ -19,15 +19,17 @@ import (
 type CPU struct {
 	ID     int // the kernel's number
 	Core   int // from 0, counted over all sockets
+	L2, L3 int // the caches of these levels, by the lowest thread that shares them
 	Node   int // the kernel's number of the NUMA node
 	Socket int // from 0
 }
 
-// Machine is the hardware threads of a host, sorted by socket, NUMA node and core.
+// Machine is the hardware threads of a host, sorted by socket, NUMA node, level 3 cache and core.
 type Machine []CPU
 
 // Read reads a machine from sys, normally /sys. If sys has no core numbers, every hardware
-// thread counts as a core, and all are in one socket and NUMA node.
+// thread counts as a core, and all are in one socket and NUMA node. Where sys does not show a cache, a core counts as
+// one of level 2, and a socket as one of level 3.
 func Read(sys fs.FS) (Machine, error) {
 	const folder = "devices/system/cpu"
 	text, err := fs.ReadFile(sys, folder+"/online")
@@ -44,6 +46,7 @@ func Read(sys fs.FS) (Machine, error) {
 		dir := fmt.Sprintf("%s/cpu%d/topology", folder, id)
 		m[i] = CPU{ID: id, Core: firstThread(sys, dir, id), Node: nodes[id], Socket: readNumber(sys, dir+"/physical_package_id")}
 	}
+	m.readCaches(sys)
 	m.number()
 	return m, nil
 }
@@ -52,7 +55,7 @@ func Read(sys fs.FS) (Machine, error) {
 // its core numbers start again in every socket.
 func (m Machine) number() {
 	slices.SortFunc(m, func(a, b CPU) int {
-		return cmp.Or(cmp.Compare(a.Socket, b.Socket), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Core, b.Core), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(cmp.Compare(a.Socket, b.Socket), cmp.Compare(a.Node, b.Node), cmp.Compare(a.L3, b.L3), cmp.Compare(a.Core, b.Core), cmp.Compare(a.ID, b.ID))
 	})
 	var last CPU
 	for i, c := range m {
@@ -114,7 +117,7 @@ func readNumber(sys fs.FS, name string) int {
 func Flat(cpus Set) Machine {
 	m := make(Machine, len(cpus))
 	for i, id := range cpus {
-		m[i] = CPU{ID: id, Core: i}
+		m[i] = CPU{ID: id, Core: i, L2: id, L3: cpus[0]}
 	}
 	return m
 }
@@ -123,6 +126,9 @@ func Flat(cpus Set) Machine {
 func (m Machine) Only(cpus Set) Machine {
 	return slices.DeleteFunc(slices.Clone(m), func(c CPU) bool { return !cpus.Has(c.ID) })
 }
+
+// IDs returns the hardware threads of m.
+func (m Machine) IDs() Set { return m.ids() }
 
 // CoresOf counts the cores that cpus are in.
 func (m Machine) CoresOf(cpus Set) int { return len(m.Only(cpus).split(Core)) }

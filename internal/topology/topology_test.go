@@ -23,14 +23,14 @@ func tree(lines string) fs.FS {
 	return files
 }
 
-// box is a machine of sockets, NUMA nodes in each, cores in each, and threads in each, numbered as most
+// box is a machine of sockets, NUMA nodes in each with an L3 cache, cores in each, and threads in each, numbered as most
 // servers are: first one thread of every core, then the others.
 func box(sockets, nodes, cores, threads int) Machine {
 	var m Machine
 	all := sockets * nodes * cores
 	for core := range all {
 		for thread := range threads {
-			m = append(m, CPU{ID: core + thread*all, Core: core, Node: core / cores, Socket: core / cores / nodes})
+			m = append(m, CPU{ID: core + thread*all, Core: core, L2: core, L3: core / cores, Node: core / cores, Socket: core / cores / nodes})
 		}
 	}
 	return m
