@@ -120,6 +120,11 @@ func Inventory(ctx context.Context, hosts []hostfile.Host, opts Options) []GPUs 
 	return survey.Inventory(ctx, hosts, opts.survey())
 }
 
+// Count is [survey.Count] with opts' Dial, Exe, StartTimeout and Trace.
+func Count(ctx context.Context, hosts []hostfile.Host, opts Options) []survey.Units {
+	return survey.Count(ctx, hosts, opts.survey())
+}
+
 func (o Options) survey() survey.Options {
 	o.setDefaults()
 	return survey.Options{Dial: o.Dial, Exe: o.Exe, StartTimeout: o.StartTimeout, Trace: o.Trace, GPUProgram: o.GPUProgram}

@@ -169,7 +169,7 @@ func TestRunDescribesTheJobToEveryHost(t *testing.T) {
 	if p := a.Programs[0]; string(p.Argv[0]) != "a\xff" || len(p.Argv) != 2 || string(a.Env[0]) != "A=\xfe" || string(p.Wdir) != "/work" || !slices.Contains(a.Drop, "SSH_CONNECTION") || !slices.Equal(p.Drop, []string{"UNSET"}) {
 		t.Errorf("h0 was told %q %q, drop %q", a.Programs, a.Env, a.Drop)
 	}
-	if a.Size != 4 || a.Hosts != 2 || a.Grace != 5*time.Second || fmt.Sprint(b.Ranks) != "[{2 0 1 2 0} {3 1 1 2 0}]" {
+	if a.Size != 4 || a.Hosts != 2 || a.Grace != 5*time.Second || fmt.Sprint(b.Ranks) != "[{2 0 1 2 0 } {3 1 1 2 0 }]" {
 		t.Errorf("h0 was told %+v", a)
 	}
 }
@@ -246,7 +246,7 @@ func TestHostsAreToldOfTheirPrograms(t *testing.T) {
 		t.Fatal(err)
 	}
 	a, b := jobs["h0"], jobs["h1"]
-	if len(a.Programs) != 2 || fmt.Sprint(a.Ranks) != "[{0 0 0 2 0} {1 1 0 2 1}]" || fmt.Sprint(a.Shares, b.Shares) != "[1 3] [1 3]" {
+	if len(a.Programs) != 2 || fmt.Sprint(a.Ranks) != "[{0 0 0 2 0 } {1 1 0 2 1 }]" || fmt.Sprint(a.Shares, b.Shares) != "[1 3] [1 3]" {
 		t.Errorf("h0 was told %q, %v, %v", a.Programs, a.Ranks, a.Shares)
 	}
 	if len(b.Programs) != 1 || string(b.Programs[0].Argv[0]) != "b" || string(b.Programs[0].Env[0]) != "B=1" || string(b.Programs[0].Wdir) != "/b" {

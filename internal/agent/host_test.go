@@ -81,6 +81,7 @@ type host struct {
 	done   bool
 	left   []wire.Process // that could not be killed
 	gpus   *gpu.Inventory
+	units  wire.Units
 	folder chan wire.Frame // answers about a work folder
 }
 
@@ -332,6 +333,8 @@ func (h *host) frame(f wire.Frame) error {
 	case wire.TypeGPUs:
 		h.gpus = new(gpu.Inventory)
 		return f.Decode(h.gpus)
+	case wire.TypeUnits:
+		return f.Decode(&h.units)
 	case wire.TypeWant, wire.TypeStaged:
 		f.Payload = bytes.Clone(f.Payload)
 		h.folder <- f

@@ -41,7 +41,7 @@ func (a *agent) setUp(ctx context.Context, frames *wire.Reader, build string) er
 		Note: a.needs.Note, PMIx: a.needs.PMIx, GPUs: a.host.GPUs, Line: a.line != nil})
 }
 
-// readJob reads frames up to the job and handles those before it: gorun-gpu, GPU listings and a work folder.
+// readJob reads frames up to the job and handles those before it: gorun-gpu, GPU listings, counts and a work folder.
 func (a *agent) readJob(ctx context.Context, frames *wire.Reader) error {
 	for {
 		f, err := a.next(frames, helloTime)
@@ -59,6 +59,14 @@ func (a *agent) readJob(ctx context.Context, frames *wire.Reader) error {
 				return a.refuse(err)
 			}
 			if err := a.out.SendMessage(wire.TypeGPUs, inventory); err != nil {
+				return err
+			}
+		case wire.TypeCount:
+			units, err := a.host.Units()
+			if err != nil {
+				return a.refuse(err)
+			}
+			if err := a.out.SendMessage(wire.TypeUnits, units); err != nil {
 				return err
 			}
 		case wire.TypeFolder:

@@ -52,6 +52,19 @@ func TestAgentListsGPUsWithoutAJob(t *testing.T) {
 	}
 }
 
+func TestUnitsAreCountedBeforeTheJob(t *testing.T) {
+	t.Parallel()
+	h := startHost(t)
+	h.answerHello()
+	h.tell(wire.TypeCount, nil)
+	h.until("the units", func() bool { return h.units != nil })
+	for _, name := range []string{"socket", "numa", "l3cache", "l2cache", "core", "hwthread"} {
+		if h.units[name] < 1 || h.units[name] > h.units["hwthread"] {
+			t.Errorf("units %v", h.units)
+		}
+	}
+}
+
 // Write, Next and Cancel make a host a [workdir.Agent].
 func (h *host) Write(p []byte) (int, error) {
 	for piece := range slices.Chunk(p, wire.MaxData) {

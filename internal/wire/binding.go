@@ -4,8 +4,11 @@ package wire
 const (
 	BindThread = "hwthread"
 	BindCore   = "core"
+	BindL2     = "l2cache"
+	BindL3     = "l3cache"
 	BindNode   = "numa"
 	BindSocket = "socket"
+	BindList   = "cpu-list" // all cores that ranks may use
 )
 
 // Binding is the binding policy of all hosts.
@@ -15,7 +18,16 @@ type Binding struct {
 	Overload    bool   `json:",omitempty"` // ranks may share units
 	IfSupported bool   `json:",omitempty"` // ranks stay unbound if the system forbids binding
 	Near        bool   `json:",omitempty"` // the user has set no binding: ranks go to the NUMA nodes of their GPUs
+	Soft        bool   `json:",omitempty"` // the mapping implies To: ranks stay unbound where cores are too few
+	Over        string `json:",omitempty"` // the unit that ranks are dealt to; "": neighbours stay together
+	Fill        int    `json:",omitempty"` // ranks that a unit of Over gets before the next; 0: one each in turn
+	Number      string `json:",omitempty"` // BindCore: ranks are numbered in the order of cores; a larger unit: one on each in turn; "": as dealt
+	Cores       string `json:",omitempty"` // the cores that ranks may use, in this order: 4,0-3; "": all
+	CPUs        string `json:",omitempty"` // the hardware threads of each local rank in turn, by the kernel: 0-3,4-7+12; "": To counts
 }
+
+// Units are how many of each unit a host has that ranks can be bound to, by name.
+type Units map[string]int
 
 // Location describes the cores and GPUs of a rank.
 type Location struct {

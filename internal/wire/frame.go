@@ -69,6 +69,8 @@ const (
 	TypeAsk                       // L: Ask, which begins an errand
 	TypeTell                      // L, A: a Tell and its bytes, of the errand that the stream numbers
 	TypeEntered                   // A: Entered
+	TypeCount                     // L: count the host's sockets, cores and the like
+	TypeUnits                     // A: Units, answers Count
 	typeEnd
 )
 
@@ -76,7 +78,7 @@ func (t Type) String() string {
 	names := [...]string{"hello", "heartbeat", "job", "ready", "refuse", "start", "output", "stdin", "credit", "exit",
 		"stop", "signal", "abort", "lost", "put", "get", "value", "fence", "fenced", "done",
 		"suspend", "resume", "suspended", "failing", "note", "epoch", "interrupt", "park", "joined", "program",
-		"list GPUs", "GPUs", "folder", "waiting", "want", "staged", "ask", "tell", "entered"}
+		"list GPUs", "GPUs", "folder", "waiting", "want", "staged", "ask", "tell", "entered", "count", "units"}
 	if t == 0 || t >= typeEnd {
 		return fmt.Sprintf("type %d", uint8(t))
 	}

@@ -123,6 +123,8 @@ type Tool struct {
 type Rank struct {
 	Rank, LocalRank, CrossRank, CrossSize int
 	Program                               int // index into the host's programs
+	// Cores are those of a rankfile: 0-3, or 1:0-3 for the cores of socket 1; "": the job's binding counts.
+	Cores string `json:",omitempty"`
 }
 
 // Ready reports that the job can start on this host: working directory and program exist, the rank server listens.

@@ -11,13 +11,17 @@ type Order int
 
 // The orders.
 const (
-	BySlot Order = iota + 1 // all slots of a host, then those of the next
-	ByNode                  // one slot of every host, then another of every host that has one
+	BySlot  Order = iota + 1 // all slots of a host, then those of the next
+	ByNode                   // one slot of every host, then another of every host that has one
+	ByRound                  // all slots of every host, then those of the next round: an order of numbers only
 )
 
 func (o Order) String() string {
-	if o == ByNode {
+	switch o {
+	case ByNode:
 		return "node"
+	case ByRound:
+		return "round"
 	}
 	return "slot"
 }
@@ -66,29 +70,26 @@ func dealRound(shares, room []int, left int, by Order) (dealt int) {
 	return dealt
 }
 
-// number returns the ranks of each host, ascending: host by host, or one of every host in turn.
-func number(shares []int, by Order) [][]Rank {
+// number returns the ranks of each host, ascending: host by host, one of every host in turn, or the slots of every host
+// in turn.
+func number(hosts []hostfile.Host, shares []int, by Order) [][]Rank {
 	ranks := make([][]Rank, len(shares))
 	next := 0
-	give := func(i int) {
-		ranks[i] = append(ranks[i], Rank{Rank: next, LocalRank: len(ranks[i])})
-		next++
-	}
-	if by == BySlot {
-		for i, share := range shares {
-			for range share {
-				give(i)
-			}
-		}
-		return ranks
-	}
 	for again := true; again; {
 		again = false
 		for i, share := range shares {
-			if len(ranks[i]) < share {
-				give(i)
-				again = true
+			left := share - len(ranks[i])
+			switch by {
+			case ByNode:
+				left = min(left, 1)
+			case ByRound:
+				left = min(left, max(hosts[i].Slots, 1))
 			}
+			for range left {
+				ranks[i] = append(ranks[i], Rank{Rank: next, LocalRank: len(ranks[i])})
+				next++
+			}
+			again = again || len(ranks[i]) < share
 		}
 	}
 	return ranks

@@ -4,8 +4,11 @@ package plan
 const (
 	BindThread = "hwthread"
 	BindCore   = "core"
+	BindL2     = "l2cache"
+	BindL3     = "l3cache"
 	BindNode   = "numa"
 	BindSocket = "socket"
+	BindList   = "cpu-list" // all cores that ranks may use
 )
 
 // Binding is the binding policy of all hosts.
@@ -15,6 +18,12 @@ type Binding struct {
 	Overload    bool   // ranks may share units
 	IfSupported bool   // ranks stay unbound where the system forbids binding
 	Near        bool   // unless they are bound otherwise, ranks run on the NUMA nodes of their GPUs
+	Soft        bool   // the mapping implies To: ranks stay unbound where cores are too few
+	Over        string // the unit that ranks are dealt to; "": neighbours stay together
+	Fill        int    // ranks that a unit of Over gets before the next; 0: one each in turn
+	Number      string // BindCore: ranks are numbered in the order of cores; a larger unit: one on each in turn; "": as dealt
+	Cores       string // the cores that ranks may use, in this order: 4,0-3; "": all
+	CPUs        string // the hardware threads of each local rank in turn, by the kernel: 0-3,4-7+12; "": To counts
 }
 
 // GPUs is how GPUs are assigned to ranks. The zero value means automatic.

@@ -32,6 +32,8 @@ type Plan struct {
 type Rank struct {
 	Rank, LocalRank, CrossRank, CrossSize int
 	Program                               int // index into the programs of its host
+	// Cores are those of a rankfile: 0-3, or 1:0-3 for the cores of socket 1; "": the job's binding counts.
+	Cores string
 }
 
 // Host is one host and its ranks, in ascending order.
@@ -131,7 +133,7 @@ func New(hosts []hostfile.Host, req Request) (Plan, error) {
 		return Plan{}, err
 	}
 	plan := Plan{Size: np}
-	for i, ranks := range number(shares, rankBy) {
+	for i, ranks := range number(hosts, shares, rankBy) {
 		if len(ranks) > 0 {
 			plan.Hosts = append(plan.Hosts, Host{hosts[i], ranks})
 		}

@@ -51,6 +51,19 @@ func (s *Session) ListGPUs(ctx context.Context, program func() ([]byte, error)) 
 	return list, err
 }
 
+// CountUnits returns how many units of each kind the host has.
+func (s *Session) CountUnits(ctx context.Context) (units wire.Units, err error) {
+	err = s.talk(ctx, func() error {
+		s.Out.send(wire.TypeCount, 0, nil)
+		f, err := s.answer()
+		if err != nil {
+			return err
+		}
+		return f.Expect(wire.TypeUnits, &units)
+	})
+	return units, err
+}
+
 // maxWarnings is how many warnings of one host are shown.
 const maxWarnings = 16
 
