@@ -86,6 +86,18 @@ func (l List) setDefaultSlots(slots int) {
 	}
 }
 
+// CountCores gives one slot per core to each host that is listed once and without a count.
+func (l List) CountCores() {
+	mentions := map[identity]int{}
+	for _, e := range l.entries {
+		mentions[identity{e.host.Name, e.host.User, e.host.Port}]++
+	}
+	for i, e := range l.entries {
+		h := &l.entries[i].host
+		h.Auto = h.Auto || e.kind == kindHost && h.Slots == 0 && h.GPUs == 0 && mentions[identity{h.Name, h.User, h.Port}] == 1
+	}
+}
+
 func (l List) excluded() map[string]bool {
 	names := map[string]bool{}
 	for _, e := range l.entries {

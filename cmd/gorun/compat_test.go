@@ -72,15 +72,15 @@ func TestPublishedCommandLines(t *testing.T) {
 	}
 	exports := "LD_LIBRARY_PATH PATH HOROVOD_MPI_THREADS_DISABLE=1 NCCL_SOCKET_IFNAME=^virbr0,lo"
 	benchmark := "sh -c NCCL_MIN_NRINGS=8 NCCL_DEBUG=INFO python3.6 /examples/official-benchmarks/scripts/tf_cnn_benchmarks/tf_cnn_benchmarks.py --num_batches=100 --model vgg16 --batch_size 64 --variable_update horovod --horovod_device gpu --use_fp16"
-	const ethernet, infiniband = "ignored Open MPI settings: pml=ob1 btl=^openib", "ignored Open MPI settings: btl=openib,self pml=ob1"
+	const ethernet, infiniband = "OMPI_MCA_pml=ob1 OMPI_MCA_btl=^openib", " OMPI_MCA_btl=openib,self OMPI_MCA_pml=ob1"
 	const elastic = "bash -c python /horovod/examples/elastic/pytorch/pytorch_imagenet_resnet50_elastic.py --train-dir=/tmp/tiny-imagenet-200/train --val-dir=/tmp/tiny-imagenet-200/val --batch-size=128 --val-batch-size=128"
 	want := []job{
 		{np: 4, file: "/horovod/generated/hostfile", prefix: "mpirun", program: "bash -c python /horovod/examples/pytorch/pytorch_lightning_mnist.py", notice: ""},
 		{np: 4, script: "/horovod/generated/discoverHosts.sh", prefix: "mpirun", program: elastic, notice: ""},
-		{np: 3, file: "/kubeflow/openmpi/assets/hostfile", prefix: "mpirun", netif: "^lo,docker0", program: benchmark, notice: ethernet},
-		{np: 32, file: "/kubeflow/openmpi/assets/hostfile", prefix: "mpirun", netif: "^lo,docker0", program: benchmark, notice: ethernet},
-		{np: 4, hosts: "f1:2,f2:2", prefix: "host", exports: exports, program: "singularity exec --nv horovod.sif python /examples/keras_mnist_advanced.py", notice: infiniband},
-		{np: 8, hosts: "f1:2,f2:2,f3:2,f4:2", prefix: "host", exports: exports, program: "singularity exec --nv horovod.sif python /examples/keras_mnist_advanced.py", notice: infiniband},
+		{np: 3, file: "/kubeflow/openmpi/assets/hostfile", prefix: "mpirun", netif: "^lo,docker0", exports: ethernet, program: benchmark},
+		{np: 32, file: "/kubeflow/openmpi/assets/hostfile", prefix: "mpirun", netif: "^lo,docker0", exports: ethernet, program: benchmark},
+		{np: 4, hosts: "f1:2,f2:2", prefix: "host", exports: exports + infiniband, program: "singularity exec --nv horovod.sif python /examples/keras_mnist_advanced.py"},
+		{np: 8, hosts: "f1:2,f2:2,f3:2,f4:2", prefix: "host", exports: exports + infiniband, program: "singularity exec --nv horovod.sif python /examples/keras_mnist_advanced.py"},
 	}
 	lines := golden.CommandLines(t, "testdata/published.txt")
 	if len(lines) != len(want) {

@@ -49,7 +49,7 @@ func newListing(cmd *cobra.Command, list listFunc, how *listOptions) *cobra.Comm
 func findListed(ctx context.Context, o *settings.Options, ask bool, console *ui.UI) (hosts.Selection, launcher.Options, error) {
 	finder := hosts.NewFinder(nil)
 	if ask {
-		finder = hosts.NewFinder(job.CoreCounter(o, console))
+		finder = hosts.NewFinder(job.UnitCounter(o, console))
 	}
 	where, err := hosts.Find(ctx, o, finder)
 	if err != nil {

@@ -32,7 +32,7 @@ func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer, waiting *os
 		if err != nil {
 			return nil, err
 		}
-		o.Elastic.Horovodrun = line.Dialect == dialect.Horovod && o.Elastic.Restarts == 0
+		o.Follow(line.Dialect)
 		console.Verbose, console.Quiet = o.Verbose, o.Quiet
 		line.Add(settings)
 		if text := line.Notice(); text != "" {

@@ -1,6 +1,8 @@
 package dialect
 
 import (
+	"errors"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -47,6 +49,11 @@ func (t *translator) output(typed, list string) error {
 			t.emit("hide", typed, "all")
 		case valued && (name == "dir" || name == "directory"):
 			_ = t.outputDir(typed, value) // always nil
+		case valued && (name == "file" || name == "filename"):
+			file, _, _ := strings.Cut(value, ":") // Open MPI 5.0 shows nothing of it, with :nocopy and without
+			file = strings.ReplaceAll(file, "%", "%%")
+			t.emit("stdout-file", typed, file+".%r.out")
+			t.emit("stderr-file", typed, file+".%r.err")
 		default:
 			return unsupported("gorun help compat lists what there is", typed+" "+item)
 		}
@@ -122,27 +129,97 @@ func saveAs(marks string, flags ...string) reader {
 	}
 }
 
+// saveRound returns the reader of Fujitsu's names of files, FILE.ROUND.RANK, of which gorun is always the first round.
+func saveRound(flags ...string) reader {
+	return func(t *translator, typed, file string) error {
+		for _, flag := range flags {
+			t.emit(flag, typed, strings.ReplaceAll(file, "%", "%%")+".1.%r")
+		}
+		return nil
+	}
+}
+
 // streams is a set of output streams in torchrun's bits: 1 stdout, 2 stderr.
 type streams uint8
 
 // String is how --hide names them.
 func (s streams) String() string { return [...]string{"none", "stdout", "stderr", "all"}[s&3] }
 
+// redirection is which streams of which local ranks torchrun redirects. The zero value is none.
+type redirection struct {
+	all    streams         // of all local ranks, if byRank is nil
+	byRank map[int]streams // of the others none
+}
+
+// of returns the streams of a local rank.
+func (r redirection) of(rank int) streams {
+	if r.byRank != nil {
+		return r.byRank[rank]
+	}
+	return r.all
+}
+
 func (t *translator) redirects(typed, text string) error {
 	return t.redirect(typed, text, &t.redirected)
 }
 func (t *translator) tee(typed, text string) error { return t.redirect(typed, text, &t.teed) }
 
-// redirect translates torchrun's --redirects and --tee: 0 none, 1 stdout, 2 stderr, 3 both. Redirected output goes to
-// files only, unless it is in --tee.
-func (t *translator) redirect(typed, text string, to *streams) error {
-	n, err := strconv.ParseUint(text, 10, 8)
-	if err != nil || n > 3 {
-		return unsupported("give one number for all ranks: 0 none, 1 stdout, 2 stderr, 3 both; --show 0,2 shows some ranks only", typed+" "+text)
+// redirect translates torchrun's --redirects and --tee: 0 none, 1 stdout, 2 stderr, 3 both, or a map of local ranks to
+// these. Redirected output goes to files only, unless it is in --tee.
+func (t *translator) redirect(typed, text string, to *redirection) error {
+	read, err := readRedirection(text)
+	if err != nil {
+		return usage.Errorf("say 0 none, 1 stdout, 2 stderr, 3 both, or 0:3,1:1 for some local ranks", "%s %q: %w", typed, text, err)
 	}
-	*to = streams(n)
-	if hide := t.redirected &^ t.teed; hide != 0 || t.Typed["hide"] != "" {
-		t.emit("hide", typed, hide.String()) // the last value wins
+	*to = read
+	if hide := t.hidden(); hide != "none" || t.Typed["hide"] != "" {
+		t.emit("hide", typed, hide) // the last value wins
 	}
 	return nil
+}
+
+// hidden returns what --redirects hides and --tee does not show, as --hide has it.
+func (t *translator) hidden() string {
+	if t.redirected.byRank == nil && t.teed.byRank == nil {
+		return (t.redirected.all &^ t.teed.all).String()
+	}
+	ranks := slices.Sorted(maps.Keys(t.redirected.byRank))
+	others := t.redirected.all
+	if t.redirected.byRank != nil {
+		others = 0
+	}
+	for rank := range t.teed.byRank {
+		if !slices.Contains(ranks, rank) {
+			ranks = append(ranks, rank)
+		}
+	}
+	slices.Sort(ranks)
+	var items []string
+	for _, rank := range ranks {
+		items = append(items, strconv.Itoa(rank)+":"+(t.redirected.of(rank)&^t.teed.of(rank)).String())
+	}
+	if t.teed.byRank == nil {
+		others &^= t.teed.all
+	}
+	if others != 0 {
+		items = append([]string{others.String()}, items...)
+	}
+	return strings.Join(items, ",")
+}
+
+func readRedirection(text string) (redirection, error) {
+	if bits, err := strconv.ParseUint(text, 10, 8); err == nil && bits <= 3 {
+		return redirection{all: streams(bits)}, nil
+	}
+	byRank := map[int]streams{}
+	for item := range strings.SplitSeq(text, ",") {
+		rank, value, _ := strings.Cut(item, ":")
+		n, err := strconv.ParseUint(rank, 10, 20)
+		bits, bitsErr := strconv.ParseUint(value, 10, 8)
+		if err != nil || bitsErr != nil || bits > 3 {
+			return redirection{}, errors.New("expected a number from 0 to 3, or local ranks with one")
+		}
+		byRank[int(n)] = streams(bits)
+	}
+	return redirection{byRank: byRank}, nil
 }

@@ -25,14 +25,19 @@ func (t *translator) reader(name string) reader {
 		"default-hostfile": (*translator).defaultHostfile,
 		"default-slots":    (*translator).defaultSlots,
 		"display":          (*translator).display,
+		"distribution":     (*translator).distribution,
 		"envexcl":          emitEach("unset-env", ","),
 		"envlist":          (*translator).envList,
 		"fusion":           (*translator).fusionThreshold,
 		"gpu-bind":         (*translator).gpuBind,
 		"gpus-per-task":    (*translator).gpusPerTask,
 		"gtool":            (*translator).gtool,
+		"fujitsu-out":      saveRound("stdout-file"),
+		"fujitsu-err":      saveRound("stderr-file"),
+		"fujitsu-std":      saveRound("stdout-file", "stderr-file"),
 		"hydra-errfile":    saveAs(hydraMarks, "stderr-file"),
 		"hydra-outfile":    saveAs(hydraMarks, "stdout-file"),
+		"hydra-map":        (*translator).hydraMap,
 		"map-by":           (*translator).mapBy,
 		"mca":              (*translator).mca,
 		"mca-env-list":     emitEach("export", ";"),
@@ -45,8 +50,12 @@ func (t *translator) reader(name string) reader {
 		"output":           (*translator).output,
 		"output-filename":  (*translator).outputDir,
 		"pattern":          (*translator).prefixPattern,
+		"per-socket":       (*translator).perSocket,
+		"ppr":              (*translator).perUnit,
 		"prefix":           (*translator).prefix,
+		"rank-by":          (*translator).rankBy,
 		"redirects":        (*translator).redirects,
+		"role":             (*translator).role,
 		"rsh-agent":        (*translator).rshAgent,
 		"srun-error":       srunOutput("stderr-file"),
 		"srun-export":      (*translator).srunExport,
@@ -104,12 +113,20 @@ func emitEach(flag, separator string) reader {
 	}
 }
 
-// mca reads NAME VALUE, one setting of Open MPI.
+// mca reads NAME VALUE, one setting of Open MPI: of its launcher, or of its library.
 func (t *translator) mca(typed, text string) error {
 	name, value, _ := strings.Cut(text, " ")
 	rows := t.table.settings[name]
-	if rows == nil {
+	switch {
+	case rows != nil:
+	case forLauncher(name) || strings.Contains(typed, "prtemca"):
 		t.ignored = append(t.ignored, name+"="+value)
+		return nil
+	case strings.Contains(typed, "pmixmca"):
+		t.emit("export", typed, "PMIX_MCA_"+name+"="+value)
+		return nil
+	default: // the library's, which reads them from its environment
+		t.emit("export", typed, "OMPI_MCA_"+name+"="+value)
 		return nil
 	}
 	return t.apply(meaning{typed: typed + " " + name, rows: rows, args: 1}, []string{value})
@@ -288,5 +305,11 @@ func (t *translator) prefixPattern(typed, text string) error {
 		}
 	}
 	t.emit("prefix", typed, text)
+	return nil
+}
+
+// role translates the name that torchrun puts before lines, with the local rank.
+func (t *translator) role(typed, text string) error {
+	t.emit("prefix", typed, "["+strings.ReplaceAll(text, "%", "%%")+"%l]:")
 	return nil
 }

@@ -108,6 +108,12 @@ func (t *translator) readFlags() error {
 			return err
 		}
 	}
+	return t.finish()
+}
+
+// finish translates what depends on several flags.
+func (t *translator) finish() error {
+	t.emitHydraMap()
 	return t.emitNodes()
 }
 
@@ -124,7 +130,7 @@ func TranslateWords(argv []string, flags *pflag.FlagSet) (Line, error) {
 			return t.Line, err
 		}
 	}
-	return t.Line, t.emitNodes()
+	return t.Line, t.finish()
 }
 
 func isPositional(arg string) bool { return arg == "-" || !strings.HasPrefix(arg, "-") }
@@ -138,7 +144,7 @@ func TranslateFlag(dialect Dialect, name, typed string, values []string, flags *
 		err = t.take(m, values)
 	}
 	if err == nil {
-		err = t.emitNodes()
+		err = t.finish()
 	}
 	return t.Line, err
 }
@@ -159,7 +165,10 @@ type translator struct {
 	// torchrun's --nnodes, --no-python, --module, --redirects and --tee
 	nodes            nodeRange
 	noPython, module bool
-	redirected, teed streams
+	redirected, teed redirection
+
+	// Hydra's -map-by and -bind-to: parts of a host
+	hydraMapped, hydraTyped, hydraBound string
 }
 
 func newTranslator(dialect Dialect, flags *pflag.FlagSet, words table) *translator {
@@ -211,6 +220,9 @@ func (t *translator) cluster(arg string) error {
 		if number := body[end:]; strings.Trim(number, "0123456789") == "" && t.known(body[:end]) {
 			return usage.Errorf("write -"+body[:end]+" "+number, "unknown flag %s", arg)
 		}
+	}
+	if first := rowsOf(t.table.flags[body[:1]], t.dialect); len(first) > 0 && first[0].args == 0 && strings.Contains(body, "-") {
+		return t.unknown(arg) // -s and more letters, but -std-proc
 	}
 	for i := 0; i < len(body); i++ {
 		letter, after := body[i:i+1], body[i+1:]
@@ -301,6 +313,16 @@ func (t *translator) emit(flag, typed string, values ...string) {
 		arg += "=" + values[0]
 	}
 	t.Args, t.typedAs = append(t.Args, arg), append(t.typedAs, typed)
+}
+
+// retract removes a flag that another word replaces.
+func (t *translator) retract(flag string) {
+	for i := len(t.Args) - 1; i >= 0; i-- {
+		if name, _, _ := strings.Cut(t.Args[i], "="); name == "--"+flag {
+			t.Args, t.typedAs = slices.Delete(t.Args, i, i+1), slices.Delete(t.typedAs, i, i+1)
+		}
+	}
+	delete(t.Typed, flag)
 }
 
 // pythonModule reads torchrun's --module, withoutPython its --no-python.

@@ -21,23 +21,67 @@ func commands() []string { return []string{"help", "version", "completion"} }
 
 // TestCommandLines translates testdata/lines.txt, and has the flag parser read the result.
 func TestCommandLines(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "FILE")
+	read := reader(t)
 	golden.Cases(t, "testdata/lines.txt", func(typed string) (string, error) {
-		argv, err := usage.SplitShell(typed)
+		line, _, err := read(typed)
 		if err != nil {
 			return "", err
+		}
+		return shown(line), nil
+	})
+}
+
+// Of the command lines of public scripts at least 190 of 200 mean to gorun what they mean to their launchers.
+func TestPublicCommandLines(t *testing.T) {
+	read := reader(t)
+	all, same := 0, 0
+	count := func(file string, mustWork bool) {
+		golden.Cases(t, "testdata/"+file, func(typed string) (string, error) {
+			all++
+			line, o, err := read(typed)
+			if err == nil && line.Blocks == nil {
+				err = o.Check(strings.Contains(" "+strings.Join(line.Args, " "), " --np="))
+			}
+			without := strings.Contains(line.Notice(), "no effect yet") || strings.Contains(line.Notice(), "ignored")
+			if works := err == nil && !without; works != mustWork {
+				t.Errorf("%s of %s works: %v (%v)", typed, file, works, err)
+			} else if works {
+				same++
+			}
+			if err != nil {
+				return "", err
+			}
+			return shown(line), nil
+		})
+	}
+	count("public.txt", true)
+	count("public-others.txt", false)
+	if all < 200 || 200*same < 190*all {
+		t.Errorf("%d of %d lines mean the same, want 190 of 200", same, all)
+	}
+}
+
+// reader returns a function that translates a command line, and has the flag parser read the result. A word @TEXT is the
+// name of a file of that text.
+func reader(t *testing.T) func(typed string) (dialect.Line, *settings.Options, error) {
+	file := filepath.Join(t.TempDir(), "FILE")
+	return func(typed string) (line dialect.Line, o *settings.Options, err error) {
+		argv, err := usage.SplitShell(typed)
+		if err != nil {
+			return line, nil, err
 		}
 		for i, word := range argv {
 			if text, isFile := strings.CutPrefix(word, "@"); isFile {
 				argv[i] = file
 				if err := os.WriteFile(file, []byte(strings.ReplaceAll(text, `\n`, "\n")), 0o600); err != nil {
-					return "", err
+					return line, nil, err
 				}
 			}
 		}
 		launcher, _ := dialect.Named(argv[0])
-		flags, _ := settings.NewFlags()
-		line, err := dialect.Translate(argv[1:], launcher, flags, commands())
+		flags, o := settings.NewFlags()
+		flags.Usage = func() {} // of --help
+		line, err = dialect.Translate(argv[1:], launcher, flags, commands())
 		if err == nil {
 			line, err = line.WithFile(flags)
 		}
@@ -45,15 +89,15 @@ func TestCommandLines(t *testing.T) {
 			if !usage.Is(err) {
 				t.Errorf("%s: %v is no usage error", typed, err)
 			}
-			return "", usage.Errorf(usage.Hint(err), "%s", strings.ReplaceAll(err.Error(), file, "FILE"))
+			return line, nil, usage.Errorf(usage.Hint(err), "%s", strings.ReplaceAll(err.Error(), file, "FILE"))
 		}
 		if len(line.Args) > 0 && !slices.Contains(commands(), line.Args[0]) {
 			if err := flags.Parse(line.Args); err != nil && err != pflag.ErrHelp {
 				t.Errorf("%s: %q: %v", typed, line.Args, err)
 			}
 		}
-		return shown(line), nil
-	})
+		return line, o, nil
+	}
 }
 
 // shown formats a translation; | separates programs and their flags.

@@ -21,7 +21,8 @@ import (
 // Selection is the hosts to run on and their source.
 type Selection struct {
 	Hosts    []hostfile.Host
-	NP       int // ranks to start without -np; 0: one per slot
+	NP       int    // ranks to start without -np; 0: one per slot
+	Seats    []Seat // of the ranks of a rankfile; nil: there is none
 	Source   string
 	Warnings []string
 	// Unasked says what a run does first to find its hosts and slots, which a Finder that asks nothing leaves out. Hosts that are still
@@ -29,22 +30,44 @@ type Selection struct {
 	Unasked []string
 }
 
+// Seat is where a rankfile puts a rank: the index of its host, and its cores there.
+type Seat struct {
+	Host  int
+	Cores string
+}
+
 // Finder holds the surroundings that hosts are found in.
 type Finder struct {
 	Lookup   func(string) (string, bool) // environment variables
 	Open     func(string) (io.ReadCloser, error)
 	Hostname string
-	Cores    func() int // usable cores of this machine
-	// count asks remote hosts for their cores; nil: neither a host nor a discovery script may be asked.
-	count func(ctx context.Context, hosts []hostfile.Host) ([]int, error)
+	// Here counts units of this machine; 0: they are counted as those of other hosts are.
+	Here func(unit string) int
+	// count asks hosts for their number of a unit; nil: neither a host nor a discovery script may be asked.
+	count Counter
 }
 
-// NewFinder returns a Finder for this process. count asks remote hosts for their cores. If it is nil, the Finder starts nothing: it
+// Counter asks hosts how many of a unit each has: settings.UnitAuto, or another unit of --ppn.
+type Counter func(ctx context.Context, hosts []hostfile.Host, unit string) ([]int, error)
+
+// NewFinder returns a Finder for this process. If count is nil, the Finder starts nothing: it
 // reports in Selection.Unasked what it would have to ask.
-func NewFinder(count func(context.Context, []hostfile.Host) ([]int, error)) Finder {
+func NewFinder(count Counter) Finder {
 	hostname, _ := os.Hostname()
 	open := func(name string) (io.ReadCloser, error) { return os.Open(name) }
-	return Finder{Lookup: os.LookupEnv, Open: open, Hostname: hostname, Cores: topology.Cores, count: count}
+	return Finder{Lookup: os.LookupEnv, Open: open, Hostname: hostname, Here: unitsHere, count: count}
+}
+
+// unitsHere counts units of this machine, 0 for GPUs.
+func unitsHere(unit string) int {
+	if unit == settings.UnitAuto {
+		return topology.Cores()
+	}
+	m, err := topology.Here()
+	if kind := topology.Units()[unit]; err == nil && kind != 0 {
+		return m.Count(kind)
+	}
+	return 0
 }
 
 // findHosts chooses the hosts. With both, -H selects among the hosts of --hostfile; without either, the hosts come
@@ -53,7 +76,7 @@ func NewFinder(count func(context.Context, []hostfile.Host) ([]int, error)) Find
 func findHosts(o *settings.Options, s Finder) (p Selection, err error) {
 	switch {
 	case o.Hostfile != "":
-		p, err = s.readHostfile(o.Hostfile)
+		p, err = s.readHostfile(o.Hostfile, o.SlotsByCores)
 		if err == nil && o.Hosts != "" {
 			p, err = s.narrow(p, o.Hosts)
 		}
@@ -71,7 +94,7 @@ func findHosts(o *settings.Options, s Finder) (p Selection, err error) {
 	default:
 		p, err = s.Defaults()
 		if err == nil && p.Hosts == nil {
-			p = Selection{Hosts: []hostfile.Host{{Name: "localhost", Slots: max(o.NP, 1)}}, Source: "this machine"}
+			p = Selection{Hosts: []hostfile.Host{{Name: "localhost", Slots: max(o.NP, 1), Auto: o.SlotsByCores && o.NP == 0}}, Source: "this machine"}
 		}
 	}
 	return p, err
@@ -89,7 +112,8 @@ func (s Finder) Defaults() (Selection, error) {
 	return Selection{Hosts: found.Hosts, NP: found.NP, Source: found.Source, Warnings: found.Warnings}, nil
 }
 
-func (s Finder) readHostfile(name string) (Selection, error) {
+// readHostfile reads a hostfile. Its hosts without a number of slots have one per core if byCores.
+func (s Finder) readHostfile(name string, byCores bool) (Selection, error) {
 	file, err := s.Open(name)
 	if err != nil {
 		return Selection{}, usage.Errorf("check the name after --hostfile", "open the hostfile: %w", err)
@@ -102,6 +126,9 @@ func (s Finder) readHostfile(name string) (Selection, error) {
 	}
 	if err != nil {
 		return Selection{}, hostsError(err)
+	}
+	if byCores {
+		list.CountCores()
 	}
 	return s.resolve(list, "hostfile "+name)
 }

@@ -22,7 +22,8 @@ var errSilent = errors.New("broken does not answer")
 func TestFind(t *testing.T) {
 	files := map[string]string{
 		"hosts": "a slots=4\nb slots=2\n", "odd": "a slots=2 color=red\n", "first": "+n0\n", "/etc/mpi/hostfile": "w0 slots=8\n", "no": "^x\n",
-		"nodes": "n1\nn1\nn2\n", "named": "node1.example.com slots=4\nnode2 slots=2\nnode3\nnode3\n", "bad": "a\nb slots=x\n", "limited": "a slots=auto max_slots=4\n",
+		"nodes": "n1\nn1\nn2\n", "named": "node1.example.com slots=4\nnode2 slots=2\nnode3\nnode3\n", "bad": "a\nb slots=x\n", "limited": "a slots=auto max_slots=4\n", "mixed": "here\na\nb slots=2\nc gpus=4\nd\nd\n",
+		"ranks": "rank 0=b slot=0\nrank 1=a slot=1:0\nrank 2=b slot=1\n", "relative": "rank 0=+n1 slot=0\n",
 	}
 	schedulers := map[string]map[string]string{
 		"slurm": {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "f[1-2]", "SLURM_TASKS_PER_NODE": "2,1", "SLURM_NTASKS": "3"},
@@ -36,10 +37,15 @@ func TestFind(t *testing.T) {
 		return io.NopCloser(strings.NewReader(text)), nil
 	}
 	var asked []string
-	count := func(_ context.Context, hosts []hostfile.Host) (cores []int, err error) {
+	count := func(_ context.Context, hosts []hostfile.Host, unit string) (cores []int, err error) {
 		for _, h := range hosts {
 			asked = append(asked, h.Name)
-			cores = append(cores, map[string]int{"a": 16, "b": 1, "c": 1 << 20}[h.Name])
+			n := map[string]int{"a": 16, "b": 1, "c": 1 << 20}[h.Name]
+			if unit != "auto" {
+				asked = append(asked, "("+unit+")")
+				n = map[string]int{"a": 4, "here": 1}[h.Name]
+			}
+			cores = append(cores, n)
 			if h.Name == "broken" {
 				err = errSilent
 			}
@@ -68,8 +74,9 @@ func TestFind(t *testing.T) {
 		if err := flags.Parse(argv); err != nil {
 			return "", err
 		}
+		o.SlotsByCores = env["GORUN_DIALECT"] == "mpirun"
 		asked = nil
-		p, err := Find(t.Context(), o, Finder{Lookup: environ.Lookup(env), Open: open, Hostname: "here", Cores: func() int { return 6 }, count: count})
+		p, err := Find(t.Context(), o, Finder{Lookup: environ.Lookup(env), Open: open, Hostname: "here", Here: func(unit string) int { return map[string]int{"auto": 6, "socket": 2}[unit] }, count: count})
 		if err != nil && !usage.Is(err) && err != errSilent {
 			t.Errorf("%s: %v is no usage error", input, err)
 		}
@@ -79,6 +86,9 @@ func TestFind(t *testing.T) {
 		text := strings.ReplaceAll(hostfile.Format(p.Hosts), "\n", "; ")
 		if p.NP != 0 {
 			text += fmt.Sprintf("np=%d; ", p.NP)
+		}
+		for rank, seat := range p.Seats {
+			text += fmt.Sprintf("%d on %s: %s; ", rank, p.Hosts[seat.Host].Name, seat.Cores)
 		}
 		text += "from " + p.Source
 		if asked != nil {

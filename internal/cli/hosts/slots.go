@@ -9,6 +9,7 @@ import (
 	"github.com/gorun/gorun/internal/cli/settings"
 	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/internal/prose"
+	"github.com/gorun/gorun/internal/topology"
 	"github.com/gorun/gorun/internal/transport"
 )
 
@@ -22,6 +23,8 @@ func Find(ctx context.Context, o *settings.Options, s Finder) (Selection, error)
 		return Selection{Source: script, Unasked: []string{"runs " + script}}, nil
 	case o.Elastic.Discovery != "":
 		p, err = discover(ctx, o)
+	case o.Rankfile != "":
+		p, err = s.seatRanks(o)
 	default:
 		p, err = findHosts(o, s)
 	}
@@ -32,7 +35,7 @@ func Find(ctx context.Context, o *settings.Options, s Finder) (Selection, error)
 	if err != nil {
 		return Selection{}, err
 	}
-	p, err = s.countCores(ctx, p, int(o.CPUsPerRank))
+	p, err = s.countUnits(ctx, p, o)
 	if err != nil || p.Unasked != nil {
 		return p, err
 	}
@@ -61,10 +64,10 @@ func limitRanks(p Selection, o *settings.Options) (Selection, error) {
 
 // applySlotFlags applies --nodes and --ppn to the slots of p. --nodes alone shares the ranks evenly, one per host without -np.
 func applySlotFlags(p Selection, o *settings.Options) (Selection, error) {
-	if o.Nodes == 0 && o.Ppn == 0 {
+	if o.Nodes == 0 && o.Ppn.N == 0 {
 		return p, nil
 	}
-	nodes, ppn := int(o.Nodes), int(o.Ppn)
+	nodes, ppn := int(o.Nodes), o.Ppn.N
 	if nodes > len(p.Hosts) {
 		return Selection{}, usage.Errorf("name more hosts with -H or --hostfile", "--nodes %d, but there %s, from %s", nodes, areHosts(len(p.Hosts)), p.Source)
 	}
@@ -89,7 +92,10 @@ func applySlotFlags(p Selection, o *settings.Options) (Selection, error) {
 		}
 	}
 	for i := range hosts {
-		hosts[i].Slots, hosts[i].Auto = slots(i), false
+		hosts[i].Slots, hosts[i].Auto = slots(i), o.Ppn.Unit != ""
+		if hosts[i].Auto {
+			continue
+		}
 		if h := hosts[i]; h.MaxSlots > 0 && h.Slots > h.MaxSlots {
 			return Selection{}, usage.Errorf("", "%s would get %d ranks, more than its max_slots of %d", h.Name, h.Slots, h.MaxSlots)
 		}
@@ -119,18 +125,37 @@ func discover(ctx context.Context, o *settings.Options) (Selection, error) {
 	return Selection{Hosts: hosts, Source: "the discovery script " + o.Elastic.Discovery}, nil
 }
 
-// countCores sets the slots of hosts marked Auto to the number of ranks that their cores hold. It asks remote hosts
-// for their cores, or leaves them marked if it may not ask.
-func (s Finder) countCores(ctx context.Context, p Selection, perRank int) (Selection, error) {
+// countUnits sets the slots of hosts marked Auto to the number of ranks that their cores hold, or that --ppn gives to
+// each of their units. It asks remote hosts, or leaves them marked if it may not ask.
+func (s Finder) countUnits(ctx context.Context, p Selection, o *settings.Options) (Selection, error) {
+	unit, each := settings.UnitAuto, 1
+	if o.Ppn.Unit != "" {
+		unit, each = o.Ppn.Unit, o.Ppn.N
+	}
 	hosts := append([]hostfile.Host(nil), p.Hosts...)
 	var others []int // indexes into hosts
-	for i := range hosts {
+	set := func(at, n int) error {
 		switch {
-		case !hosts[i].Auto:
-		case transport.IsLocal(hosts[i], s.Hostname):
-			hosts[i].Slots, hosts[i].Auto = autoSlots(hosts[i], s.Cores(), perRank), false
-		default:
+		case n < 1 && unit == settings.UnitGPU:
+			return usage.Errorf("for a rank per core say --ppn auto, torchrun's --nproc-per-node cpu", "%s has no GPU, and --ppn %s", hosts[at].Name, o.Ppn.String())
+		case unit == settings.UnitAuto:
+			n /= max(int(o.CPUsPerRank), 1)
+		}
+		hosts[at].Slots, hosts[at].Auto = autoSlots(hosts[at], n, each), false
+		return nil
+	}
+	for i := range hosts {
+		if !hosts[i].Auto {
+			continue
+		}
+		here := 0
+		if transport.IsLocal(hosts[i], s.Hostname) {
+			here = s.Here(unit)
+		}
+		if here == 0 {
 			others = append(others, i)
+		} else if err := set(i, here); err != nil {
+			return Selection{}, err
 		}
 	}
 	p.Hosts = hosts
@@ -143,26 +168,41 @@ func (s Finder) countCores(ctx context.Context, p Selection, perRank int) (Selec
 			hosts[at].Slots = 0
 			names = append(names, hosts[at].Name)
 		}
-		p.Unasked = append(p.Unasked, "counts the cores of "+prose.And(names))
+		p.Unasked = append(p.Unasked, "counts the "+plural(unit)+" of "+prose.And(names))
 		return p, nil
 	}
 	asked := make([]hostfile.Host, len(others))
 	for i, at := range others {
 		asked[i] = hosts[at]
 	}
-	cores, err := s.count(ctx, asked)
+	counted, err := s.count(ctx, asked, unit)
+	for i, at := range others {
+		if err == nil {
+			err = set(at, counted[i])
+		}
+	}
 	if err != nil {
 		return Selection{}, err
-	}
-	for i, at := range others {
-		hosts[at].Slots, hosts[at].Auto = autoSlots(hosts[at], cores[i], perRank), false
 	}
 	return p, nil
 }
 
-// autoSlots returns how many ranks of perRank cores fit on a host.
-func autoSlots(h hostfile.Host, cores, perRank int) int {
-	slots := min(max(cores/max(perRank, 1), 1), hostfile.MaxSlots)
+// plural is a unit of --ppn in messages.
+func plural(unit string) string {
+	switch unit {
+	case settings.UnitAuto:
+		return "cores"
+	case settings.UnitGPU:
+		return "GPUs"
+	case settings.UnitGPUOrCore:
+		return "GPUs and cores"
+	}
+	return topology.Units()[unit].String() + "s"
+}
+
+// autoSlots returns the slots of a host with n units of each ranks. n is the host's word.
+func autoSlots(h hostfile.Host, n, each int) int {
+	slots := min(min(max(n, 1), hostfile.MaxSlots)*each, hostfile.MaxSlots)
 	if h.MaxSlots > 0 {
 		slots = min(slots, h.MaxSlots)
 	}

@@ -21,8 +21,12 @@ type DryRun struct {
 	Unasked     []string     `json:"unasked,omitempty"` // what a run does first; no rank has a place yet
 	MapBy       string       `json:"map_by"`
 	RankBy      string       `json:"rank_by"`
+	PerHost     string       `json:"ppn,omitempty"`
+	Rankfile    string       `json:"rankfile,omitempty"`
 	BindTo      string       `json:"bind_to"`
 	CPUsPerRank int          `json:"cpus_per_rank,omitempty"`
+	CPUList     string       `json:"cpu_list,omitempty"`
+	RankCPUs    string       `json:"rank_cpus,omitempty"`
 	GPUsPerRank string       `json:"gpus_per_rank"`
 	Program     []string     `json:"program,omitempty"` // if the job has one program
 	Directory   string       `json:"directory,omitempty"`
@@ -61,18 +65,24 @@ type dryHost struct {
 }
 
 type dryRank struct {
-	Rank      int `json:"rank"`
-	LocalRank int `json:"local_rank"`
-	CrossRank int `json:"cross_rank"`
-	CrossSize int `json:"cross_size"`
+	Rank      int    `json:"rank"`
+	LocalRank int    `json:"local_rank"`
+	CrossRank int    `json:"cross_rank"`
+	CrossSize int    `json:"cross_size"`
+	Cores     string `json:"cores,omitempty"` // of a rankfile
 }
 
 // NewDryRun describes a run without starting it.
 func NewDryRun(o *settings.Options, plan launcher.Plan, opts launcher.Options, where hosts.Selection, warnings []string) DryRun {
-	mapBy := cmp.Or(o.MapBy.Order, launcher.BySlot)
+	mapBy := cmp.Or(o.MapBy.String(), launcher.BySlot.String())
+	rankBy := mapBy
+	if asked := o.Request(0); asked.RankBy != 0 {
+		rankBy = asked.RankBy.String()
+	}
 	binding := o.BindTo
 	binding.Binding, binding.Given = opts.Binding, true
-	d := DryRun{Ranks: plan.Size, Hosts: []dryHost{}, Source: where.Source, Unasked: where.Unasked, MapBy: mapBy.String(), RankBy: cmp.Or(o.RankBy.Order, mapBy).String(),
+	d := DryRun{Ranks: plan.Size, Hosts: []dryHost{}, Source: where.Source, Unasked: where.Unasked, MapBy: mapBy, RankBy: cmp.Or(o.RankBy.String(), rankBy),
+		PerHost: o.Ppn.String(), Rankfile: o.Rankfile, CPUList: o.CPUList.String(), RankCPUs: o.RankCPUs.String(),
 		BindTo: binding.String(), CPUsPerRank: opts.Binding.Each, GPUsPerRank: cmp.Or(o.GPUsPerRank.String(), "auto"),
 		Network: opts.Network.String(), Variables: append([]string{}, names(opts.Env)...), Warnings: append([]string{}, warnings...)}
 	if one := opts.Programs; len(one) == 1 {
@@ -90,7 +100,7 @@ func NewDryRun(o *settings.Options, plan launcher.Plan, opts launcher.Options, w
 	for _, h := range plan.Hosts {
 		host := dryHost{Host: h.Name, User: h.User, Port: h.Port, Slots: h.Slots, Auto: h.Auto, GPUs: h.GPUs, Ranks: []dryRank{}}
 		for _, r := range h.Ranks {
-			host.Ranks = append(host.Ranks, dryRank{r.Rank, r.LocalRank, r.CrossRank, r.CrossSize})
+			host.Ranks = append(host.Ranks, dryRank{r.Rank, r.LocalRank, r.CrossRank, r.CrossSize, r.Cores})
 		}
 		d.Hosts = append(d.Hosts, host)
 	}
@@ -117,6 +127,9 @@ func (d DryRun) planText(plan launcher.Plan) string {
 		slots := prose.Count(h.Slots, "slot")
 		if h.Auto {
 			slots = "one slot per core"
+			if _, unit, asked := strings.Cut(d.PerHost, ":"); asked {
+				slots = strings.TrimSuffix(d.PerHost, ":"+unit) + " for each " + unit
+			}
 		}
 		text += fmt.Sprintf("  %-*s  %s\n", width, h.Host, slots)
 	}
@@ -127,18 +140,21 @@ func (d DryRun) planText(plan launcher.Plan) string {
 func (d DryRun) Text(o *settings.Options) string {
 	var b strings.Builder
 	line := func(name, value string) { fmt.Fprintf(&b, "%-10s %s\n", name, value) }
-	if o.MapBy.Order != 0 || o.RankBy.Order != 0 {
-		line("mapping", fmt.Sprintf("by %s, ranks numbered by %s", d.MapBy, d.RankBy))
+	if text := o.MappingText(); text != "" {
+		line("mapping", text)
 	}
-	if o.BindTo.Given || d.CPUsPerRank > 0 {
-		text := "to " + d.BindTo
-		if d.BindTo == "none" {
-			text = "none"
-		}
-		if d.CPUsPerRank > 0 {
-			text += fmt.Sprintf(", cores per rank: %d", d.CPUsPerRank)
-		}
+	if text := d.bindingText(o); text != "" {
 		line("binding", text)
+	}
+	for _, h := range d.Hosts {
+		for _, r := range h.Ranks {
+			if r.Cores != "" {
+				line("", fmt.Sprintf("rank %d to cores %s of %s", r.Rank, r.Cores, h.Host))
+			}
+		}
+	}
+	if text := o.SavedText(); text != "" {
+		line("output", text)
 	}
 	if text := d.GpusText(o.GPUsPerRank.Given); text != "" {
 		line("gpus", text)
@@ -173,6 +189,26 @@ func (d DryRun) Text(o *settings.Options) string {
 	}
 	line("variables", whose+strings.Join(d.Variables, " "))
 	return b.String()
+}
+
+// bindingText describes what ranks are bound to, or is "" if the user did not say.
+func (d DryRun) bindingText(o *settings.Options) string {
+	var parts []string
+	switch {
+	case d.RankCPUs != "":
+		parts = append(parts, "local ranks to cpus "+d.RankCPUs)
+	case d.BindTo != "none" && (o.BindTo.Given || d.CPUsPerRank > 0 || d.CPUList != "" || o.Binding().Over != ""):
+		parts = append(parts, "to "+d.BindTo)
+	case o.BindTo.Given:
+		parts = append(parts, "none")
+	}
+	if d.CPUList != "" {
+		parts = append(parts, "of cores "+d.CPUList)
+	}
+	if d.CPUsPerRank > 0 {
+		parts = append(parts, fmt.Sprintf("cores per rank: %d", d.CPUsPerRank))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // GpusText describes the GPUs known before any host is asked: their number, not their identity.

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/agent"
+	"github.com/gorun/gorun/internal/cli/hosts"
 	"github.com/gorun/gorun/internal/cli/settings"
 	"github.com/gorun/gorun/internal/cli/ui"
 	"github.com/gorun/gorun/internal/prose"
@@ -82,9 +84,9 @@ func OwnExecutable() (launcher.Executable, error) {
 	return launcher.Executable{Path: path, Build: build, Hash: hash}, nil
 }
 
-// CoreCounter returns a function that connects to hosts and counts their cores.
-func CoreCounter(o *settings.Options, console *ui.UI) func(context.Context, []hostfile.Host) ([]int, error) {
-	return func(ctx context.Context, hosts []hostfile.Host) ([]int, error) {
+// UnitCounter returns a function that connects to hosts and counts their cores, sockets, GPUs and the like.
+func UnitCounter(o *settings.Options, console *ui.UI) hosts.Counter {
+	return func(ctx context.Context, hosts []hostfile.Host, unit string) ([]int, error) {
 		exe, err := OwnExecutable()
 		if err != nil {
 			return nil, err
@@ -93,13 +95,71 @@ func CoreCounter(o *settings.Options, console *ui.UI) func(context.Context, []ho
 		if err != nil {
 			return nil, err
 		}
-		if o.StartTimeout > 0 {
-			var cancel context.CancelFunc
-			late := fmt.Errorf("counting its cores took longer than %v (--start-timeout)", time.Duration(o.StartTimeout))
-			ctx, cancel = context.WithTimeoutCause(ctx, time.Duration(o.StartTimeout), late)
-			defer cancel()
+		opts := launcher.Options{Dial: dial, Exe: exe, Trace: console.Tracef, GPUProgram: GPUProgram(exe.Path), StartTimeout: time.Duration(o.StartTimeout)}
+		console.Tracef("counting the units of %s", prose.Count(len(hosts), "host"))
+		switch unit {
+		case settings.UnitAuto:
+			return coresOf(ctx, hosts, opts)
+		case settings.UnitGPU:
+			return gpusOf(ctx, hosts, opts)
+		case settings.UnitGPUOrCore:
+			gpus, err := gpusOf(ctx, hosts, opts)
+			if err != nil || !slices.Contains(gpus, 0) {
+				return gpus, err
+			}
+			cores, err := coresOf(ctx, hosts, opts)
+			for i := range cores {
+				if gpus[i] > 0 {
+					cores[i] = gpus[i]
+				}
+			}
+			return cores, err
 		}
-		console.Tracef("counting the cores of %s", prose.Count(len(hosts), "host"))
-		return launcher.Cores(ctx, hosts, launcher.Options{Dial: dial, Exe: exe, Trace: console.Tracef})
+		return unitsOf(ctx, hosts, unit, opts)
 	}
+}
+
+// coresOf counts the cores that ranks can keep busy on each host.
+func coresOf(ctx context.Context, hosts []hostfile.Host, opts launcher.Options) ([]int, error) {
+	if opts.StartTimeout > 0 {
+		var cancel context.CancelFunc
+		late := fmt.Errorf("counting its cores took longer than %v (--start-timeout)", opts.StartTimeout)
+		ctx, cancel = context.WithTimeoutCause(ctx, opts.StartTimeout, late)
+		defer cancel()
+	}
+	return launcher.Cores(ctx, hosts, opts)
+}
+
+// gpusOf counts the GPUs of each host.
+func gpusOf(ctx context.Context, hosts []hostfile.Host, opts launcher.Options) ([]int, error) {
+	var failed launcher.LaunchError
+	counted := make([]int, len(hosts))
+	for i, g := range launcher.Inventory(ctx, hosts, opts) {
+		counted[i] = len(g.Devices)
+		if g.Err != nil {
+			failed.Hosts = append(failed.Hosts, launcher.HostError{Host: g.Host.Name, Err: g.Err})
+		}
+	}
+	return counted, orNil(&failed)
+}
+
+// unitsOf counts a unit of each host that ranks can be bound to.
+func unitsOf(ctx context.Context, hosts []hostfile.Host, unit string, opts launcher.Options) ([]int, error) {
+	var failed launcher.LaunchError
+	counted := make([]int, len(hosts))
+	for i, u := range launcher.Count(ctx, hosts, opts) {
+		counted[i] = u.Count[unit]
+		if u.Err != nil {
+			failed.Hosts = append(failed.Hosts, launcher.HostError{Host: u.Host.Name, Err: u.Err})
+		}
+	}
+	return counted, orNil(&failed)
+}
+
+// orNil returns an error about hosts, nil without hosts.
+func orNil(failed *launcher.LaunchError) error {
+	if len(failed.Hosts) == 0 {
+		return nil
+	}
+	return failed
 }

@@ -33,11 +33,9 @@ func outputOptions(opts *launcher.Options, o *settings.Options, plan launcher.Pl
 		return err
 	}
 	opts.Prefix = prefix
-	ranks, err := o.Show.Filter(plan.Size)
-	if err != nil {
+	if opts.Show, err = o.Shown(plan); err != nil {
 		return err
 	}
-	opts.Show = settings.Shown(ranks, o.Hide|o.Save.Hidden())
 	opts.SaveAs, err = o.Save.Paths(plan, os.Getenv("SLURM_JOB_ID"))
 	return err
 }

@@ -104,7 +104,7 @@ func planJob(ctx context.Context, o *settings.Options, programs []program, s hos
 		if where.Unasked != nil {
 			return where, unplanned(where, req.NP), nil
 		}
-		plan, err := plan.New(where.Hosts, req)
+		plan, err := newPlan(where, req)
 		return where, plan, err
 	}
 	shared, err := sharedHosts(o, programs, s)
@@ -147,6 +147,18 @@ func planJob(ctx context.Context, o *settings.Options, programs []program, s hos
 	return where, all, err
 }
 
+// newPlan plans the ranks on the hosts, or in the seats of a rankfile.
+func newPlan(where hosts.Selection, req launcher.Request) (launcher.Plan, error) {
+	if where.Seats == nil {
+		return plan.New(where.Hosts, req)
+	}
+	var seats []plan.Seat
+	for _, s := range where.Seats {
+		seats = append(seats, plan.Seat(s))
+	}
+	return plan.Fixed(where.Hosts, seats, req)
+}
+
 // sharedHosts returns the options that select the hosts of programs without their own.
 func sharedHosts(o *settings.Options, programs []program, s hosts.Finder) (*settings.Options, error) {
 	shared := *o
@@ -155,6 +167,9 @@ func sharedHosts(o *settings.Options, programs []program, s hosts.Finder) (*sett
 		if !p.ownHosts {
 			shared.NP += p.opts.NP
 		}
+	}
+	if o.Rankfile != "" {
+		return nil, usage.Errorf("leave one of them out", "--rankfile cannot be combined with programs that have hosts of their own")
 	}
 	if first := programs[0]; first.ownHosts && o.Hosts == "" && o.Hostfile == "" && o.Elastic.Discovery == "" {
 		found, err := s.Defaults()

@@ -78,7 +78,7 @@ func TestPlanOfSeveralPrograms(t *testing.T) {
 		var where hosts.Selection
 		var plan launcher.Plan
 		if err == nil {
-			where, plan, err = planJob(t.Context(), o, programs, hosts.Finder{Lookup: environ.Lookup(env), Hostname: "here", Cores: func() int { return 6 }, Open: open})
+			where, plan, err = planJob(t.Context(), o, programs, hosts.Finder{Lookup: environ.Lookup(env), Hostname: "here", Here: func(unit string) int { return map[string]int{"auto": 6, "socket": 2}[unit] }, Open: open})
 		}
 		if err != nil {
 			if !usage.Is(err) {

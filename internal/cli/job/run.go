@@ -30,7 +30,7 @@ func Run(ctx context.Context, o *settings.Options, programs []program, io Stream
 	if o.EnvFlags {
 		return 0, printEnvFlags(os.Environ(), programs, io.Out, console)
 	}
-	finder := hosts.NewFinder(CoreCounter(o, console))
+	finder := hosts.NewFinder(UnitCounter(o, console))
 	if o.DryRun {
 		finder = hosts.NewFinder(nil)
 	}
@@ -129,7 +129,7 @@ func launch(ctx context.Context, o *settings.Options, where hosts.Selection, pla
 		shared.finish(exitcode.Of(err), err.Error())
 		return 0, err
 	}
-	console.Unseen = (o.Hide | o.Save.Hidden()).Of(2)
+	console.Unseen = o.Hide.With(o.Save.Hidden()).Of(-1, 2)
 	console.Conclude(result, plan.Size)
 	if o.Summary {
 		console.Table(ui.Summary(plan, result))

@@ -69,7 +69,7 @@ func (o *Options) checkElastic(npSet bool) error {
 		given bool
 		flag  string
 	}{
-		{o.Nodes > 0, "--nodes"}, {o.Ppn > 0 && e.Discovery != "", "--ppn"}, {o.MapBy.Order != 0, "--map-by"}, {o.RankBy.Order != 0, "--rank-by"},
+		{o.Nodes > 0, "--nodes"}, {o.Ppn.N > 0 && e.Discovery != "" || o.Ppn.onCores(), "--ppn"}, {o.MapBy.Order != 0, "--map-by"}, {o.RankBy.Order != 0, "--rank-by"}, {o.Rankfile != "", "--rankfile"},
 		{o.Summary, "--summary"}, {o.ReportBindings, "--report-bindings"},
 	} {
 		if no.given {

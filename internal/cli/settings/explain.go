@@ -38,7 +38,7 @@ func reason(invalid *pflag.InvalidValueError) error {
 // flagHint returns an example of a valid value.
 func flagHint(flag *pflag.Flag, word string) string {
 	switch flag.Value.Type() {
-	case "int":
+	case "int", "N[:UNIT]":
 		return "for example " + word + " 2"
 	case "time":
 		return "for example " + word + " 90s"

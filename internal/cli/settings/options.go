@@ -21,7 +21,7 @@ import (
 // Options holds the flags of a run.
 type Options struct {
 	NP              int
-	Ppn, Nodes      count
+	Nodes           count
 	Hosts           string
 	Hostfile        string
 	noOversubscribe bool
@@ -55,6 +55,7 @@ type Options struct {
 	Timestamp      bool
 	Color          string
 	Show           Ranks
+	ShowLocal      Ranks
 	Hide           hidden
 	MergeStderr    bool
 	OutputFilename string
@@ -84,7 +85,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.IntVarP(&o.NP, "np", "n", 0, "ranks to start (default: one per slot)")
 	flags.StringVarP(&o.Hosts, "hosts", "H", "", "hosts and slots: f1:2,f[2-8]:2,^f5 (default: from the scheduler, else this machine)")
 	flags.StringVar(&o.Hostfile, "hostfile", "", "file with a host per line: f1 slots=2; -H selects among them")
-	flags.Var(&o.Ppn, "ppn", "ranks on each host, regardless of its slots")
+	flags.Var(&o.Ppn, "ppn", "ranks on each host, regardless of its slots: N, N:UNIT for each socket, numa, l3cache, l2cache, core, hwthread or gpu, or auto (one per core)")
 	flags.Var(&o.Nodes, "nodes", "use the first N hosts, with an equal share of the ranks")
 	flags.BoolVar(&o.noOversubscribe, "no-oversubscribe", false, "refuse more ranks than slots")
 	o.placement.addFlags(flags)
@@ -137,7 +138,8 @@ func (o *Options) addOutputFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.Timestamp, "timestamp", false, "start output lines with the time")
 	flags.StringVar(&o.Color, "color", "auto", "color prefixes by host: auto (on a terminal), always or never")
 	flags.Var(&o.Show, "show", "show the output of these ranks only: 0,8-11")
-	flags.Var(&o.Hide, "hide", "hide output from the terminal and only save it: stdout, stderr or all")
+	flags.Var(&o.ShowLocal, "show-local", "show the output of these local ranks of each host only: 0")
+	flags.Var(&o.Hide, "hide", "hide output from the terminal and only save it: stdout, stderr or all, or that of local ranks: 0:stdout,1:all")
 	flags.BoolVar(&o.MergeStderr, "merge-stderr", false, "write the ranks' stderr to stdout")
 	flags.StringVar(&o.OutputFilename, "output-filename", "", "also save output to DIR/rank.N/stdout and stderr, listed in DIR/index.json")
 	flags.StringVar(&o.Save[1], "stdout-file", "", "save stdout to files instead of showing it: a name with %r %h %l %j, such as out.%r")
@@ -162,7 +164,7 @@ func (o *Options) Check(npSet bool) error {
 		return usage.Errorf("", "--host-keys %q: it must be strict or accept-new", o.HostKeys)
 	case !slices.Contains([]string{"auto", "always", "never"}, o.Color):
 		return usage.Errorf("", "--color %q: it must be auto, always or never", o.Color)
-	case o.Hide&^o.Save.Hidden() != 0 && o.OutputFilename == "":
+	case o.Hide.Beyond(o.Save.Hidden()) && o.OutputFilename == "":
 		return usage.Errorf("say where it goes: --output-filename DIR, torchrun's --log-dir", "--hide %v: that output would be lost", &o.Hide)
 	case o.SSHPort < 0 || o.SSHPort > 65535:
 		return usage.Errorf("", "--ssh-port %d: ports go from 1 to 65535", o.SSHPort)
@@ -231,9 +233,11 @@ func (r Ranks) Filter(size int) (func(rank int) bool, error) {
 			return nil, usage.Errorf(fmt.Sprintf("this job's ranks go from 0 to %d", size-1), "--show %s: there is no rank %d", r.String(), part[1])
 		}
 	}
-	return func(rank int) bool {
-		return slices.ContainsFunc(r, func(part [2]int) bool { return part[0] <= rank && rank <= part[1] })
-	}, nil
+	return r.has, nil
+}
+
+func (r Ranks) has(rank int) bool {
+	return slices.ContainsFunc(r, func(part [2]int) bool { return part[0] <= rank && rank <= part[1] })
 }
 
 // network is a list of interfaces and subnets.

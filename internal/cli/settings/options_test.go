@@ -2,6 +2,8 @@ package settings
 
 import (
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,7 +20,14 @@ func given(flags *pflag.FlagSet, o *Options) string {
 	flags.Visit(func(f *pflag.Flag) { parts = append(parts, f.Name+"="+f.Value.String()) })
 	_, unset := NewFlags()
 	if b := o.Binding(); b != unset.Binding() {
-		parts = append(parts, fmt.Sprintf("%+v", b))
+		var fields []string
+		for at, v := reflect.TypeOf(b), reflect.ValueOf(b); len(fields) < at.NumField(); {
+			fields = append(fields, fmt.Sprintf("%s:%v", at.Field(len(fields)).Name, v.Field(len(fields)).Interface()))
+		}
+		fields = slices.DeleteFunc(fields, func(f string) bool {
+			return strings.HasSuffix(f, ":") || strings.HasSuffix(f, ":0") || strings.HasSuffix(f, ":false")
+		})
+		parts = append(parts, "{"+strings.Join(fields, " ")+"}")
 	}
 	return strings.Join(parts, " ")
 }

@@ -3,7 +3,9 @@ package settings
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,7 +17,7 @@ import (
 type saveFiles [3]string
 
 // Hidden returns the streams that are saved and therefore not shown.
-func (s saveFiles) Hidden() (h hidden) {
+func (s saveFiles) Hidden() (h streamSet) {
 	for fd, pattern := range s {
 		if pattern != "" {
 			h |= 1 << (fd - 1)
@@ -93,39 +95,144 @@ func expand(pattern string, values map[byte]string) (string, error) {
 	return b.String(), nil
 }
 
-// hidden is a bit set of the ranks' streams that the terminal does not show.
-type hidden uint8
+// hidden is the ranks' streams that the terminal does not show: those of all ranks, and of some local ranks.
+type hidden struct {
+	streams streamSet
+	local   map[int]streamSet // instead of streams
+}
 
-// The bits of hidden.
+// streamSet is a bit set of output streams.
+type streamSet uint8
+
+// The bits of streamSet.
 const (
-	hideStdout hidden = 1
-	hideStderr hidden = 2
-	hideAll           = hideStdout | hideStderr
+	hideStdout streamSet = 1
+	hideStderr streamSet = 2
+	hideAll              = hideStdout | hideStderr
 )
+
+func (s streamSet) String() string { return [...]string{"none", "stdout", "stderr", "all"}[s&hideAll] }
+
+// setOf returns the set that a word names.
+func setOf(word string) (streamSet, bool) {
+	for _, s := range []streamSet{0, hideStdout, hideStderr, hideAll} {
+		if s.String() == word {
+			return s, true
+		}
+	}
+	return 0, false
+}
 
 func (h *hidden) Type() string { return "stream" }
 
-func (h *hidden) String() string { return [...]string{"none", "stdout", "stderr", "all"}[*h&hideAll] }
-
-func (h *hidden) Set(text string) error {
-	for _, other := range []hidden{0, hideStdout, hideStderr, hideAll} {
-		if other.String() == text {
-			*h = other
-			return nil
-		}
+func (h *hidden) String() string {
+	items := []string{h.streams.String()}
+	for _, local := range slices.Sorted(maps.Keys(h.local)) {
+		items = append(items, strconv.Itoa(local)+":"+h.local[local].String())
 	}
-	return errors.New("expected stdout, stderr, all or none")
+	return strings.Join(items, ",")
 }
 
-// Of reports whether stdout (fd 1) or stderr (fd 2) is hidden.
-func (h hidden) Of(fd int) bool { return h>>(fd-1)&1 != 0 }
-
-// Shown combines --show and --hide into a launcher.Options.Show; nil shows everything.
-func Shown(ranks func(rank int) bool, h hidden) func(rank, fd int) bool {
-	if ranks == nil && h == 0 {
-		return nil
+func (h *hidden) Set(text string) error {
+	var set hidden
+	for item := range strings.SplitSeq(text, ",") {
+		rank, word, ofRank := strings.Cut(item, ":")
+		if !ofRank {
+			word = item
+		}
+		streams, known := setOf(word)
+		local, err := strconv.ParseUint(rank, 10, 20)
+		switch {
+		case !known || ofRank && err != nil:
+			return errors.New("expected stdout, stderr, all or none, or local ranks with one: 0:stdout,1:all")
+		case !ofRank:
+			set.streams = streams
+		default:
+			if set.local == nil {
+				set.local = map[int]streamSet{}
+			}
+			set.local[int(local)] = streams
+		}
 	}
-	return func(rank, fd int) bool { return (ranks == nil || ranks(rank)) && !h.Of(fd) }
+	*h = set
+	return nil
+}
+
+// Beyond reports whether h hides a stream that other does not.
+func (h hidden) Beyond(other streamSet) bool {
+	all := h.streams
+	for _, s := range h.local {
+		all |= s
+	}
+	return all&^other != 0
+}
+
+// With returns h and the streams of other.
+func (h hidden) With(other streamSet) hidden {
+	all := hidden{streams: h.streams | other}
+	for local, s := range h.local {
+		if all.local == nil {
+			all.local = map[int]streamSet{}
+		}
+		all.local[local] = s | other
+	}
+	return all
+}
+
+// Of reports whether stdout (fd 1) or stderr (fd 2) of a local rank is hidden; -1 is a rank that is not named.
+func (h hidden) Of(local, fd int) bool {
+	streams, named := h.local[local]
+	if !named {
+		streams = h.streams
+	}
+	return streams>>(fd-1)&1 != 0
+}
+
+// Shown combines --show, --show-local and --hide into a launcher.Options.Show; nil shows everything.
+func (o *Options) Shown(plan launcher.Plan) (func(rank, fd int) bool, error) {
+	ranks, err := o.Show.Filter(plan.Size)
+	h := o.Hide.With(o.Save.Hidden())
+	if err != nil || ranks == nil && o.ShowLocal == nil && h.local == nil && h.streams == 0 {
+		return nil, err
+	}
+	locals := map[int]int{} // by rank
+	if o.ShowLocal != nil || h.local != nil {
+		for _, host := range plan.Hosts {
+			for _, r := range host.Ranks {
+				locals[r.Rank] = r.LocalRank
+			}
+		}
+	}
+	return func(rank, fd int) bool {
+		local, known := locals[rank]
+		if !known {
+			local = -1
+		}
+		return (ranks == nil || ranks(rank)) && (o.ShowLocal == nil || o.ShowLocal.has(local)) && !h.Of(local, fd)
+	}, nil
+}
+
+// SavedText describes where output is saved and what the terminal does not show, or is "" if the user did not say.
+func (o *Options) SavedText() string {
+	var parts []string
+	for fd, noun := range [...]string{1: "stdout", 2: "stderr"} {
+		if o.Save[fd] != "" {
+			parts = append(parts, noun+" to "+o.Save[fd])
+		}
+	}
+	if o.OutputFilename != "" {
+		parts = append(parts, "saved in "+o.OutputFilename)
+	}
+	if o.Hide.Beyond(0) {
+		parts = append(parts, "hidden: "+o.Hide.String())
+	}
+	if o.Show != nil {
+		parts = append(parts, "shown: ranks "+o.Show.String())
+	}
+	if o.ShowLocal != nil {
+		parts = append(parts, "shown: local ranks "+o.ShowLocal.String())
+	}
+	return strings.Join(parts, ", ")
 }
 
 // stdinChoice selects the ranks that read standard input: a rank, all or none. The zero value is rank 0.

@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -9,81 +10,136 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/cli/dialect"
 	"github.com/gorun/gorun/internal/cli/usage"
+	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/launcher"
+	"github.com/gorun/gorun/launcher/plan"
 )
 
 // placement holds the flags that place ranks on hosts and bind them to cores and GPUs.
 type placement struct {
-	MapBy, RankBy  order
+	Ppn            perHost
+	MapBy          mapping
+	RankBy         ranking
+	Rankfile       string
 	BindTo         binding
 	CPUsPerRank    count
+	CPUList        cpuList
+	RankCPUs       rankCPUs
 	GPUsPerRank    gpuCount
 	ReportBindings bool
+	SlotsByCores   bool // hosts without a number of slots have one per core
+	rounds         bool // ranks are numbered by plan.ByRound unless the user says otherwise
 }
 
 func (p *placement) addFlags(flags *pflag.FlagSet) {
-	flags.Var(&p.MapBy, "map-by", "assign ranks to hosts by slot (fill a host, then the next) or by node (round-robin) (default slot)")
-	flags.Var(&p.RankBy, "rank-by", "number ranks by slot (host by host) or by node (round-robin) (default: as --map-by)")
-	flags.Var(&p.BindTo, "bind-to", "bind ranks to: none, hwthread, core, numa or socket, with :overload-allowed or :if-supported (default none)")
+	flags.Var(&p.MapBy, "map-by", "assign ranks to hosts by slot (fill a host, then the next) or by node (round-robin), and to a host's units in turn: socket, numa, l3cache, l2cache, core or hwthread (default slot)")
+	flags.Var(&p.RankBy, "rank-by", "number ranks by slot (host by host), node (round-robin) or round (each host's slots, then again), and on a host by core, or by socket, numa, l3cache or l2cache in turn (default: as --map-by)")
+	flags.StringVar(&p.Rankfile, "rankfile", "", "file with the host and cores of each rank: rank 0=f1 slot=1:0-3")
+	flags.Var(&p.BindTo, "bind-to", "bind ranks to: none, hwthread, core, l2cache, l3cache, numa, socket or cpu-list, with :overload-allowed or :if-supported (default none)")
 	flags.Var(&p.CPUsPerRank, "cpus-per-rank", "cores for each rank; binds to cores unless --bind-to is given")
+	flags.Var(&p.CPUList, "cpu-list", "cores of each host that ranks may use, counted over all sockets: 0-3,8; all of them for every rank unless --bind-to is given")
+	flags.Var(&p.RankCPUs, "rank-cpus", "hardware threads of each local rank, by the kernel's numbers: 0-3,4-7, or 0+8,1+9")
 	flags.Var(&p.GPUsPerRank, "gpus-per-rank", "number of GPUs visible to each rank, or auto (all, or one in turn if ranks outnumber GPUs), or none (do not assign GPUs) (default auto)")
 	flags.BoolVar(&p.ReportBindings, "report-bindings", false, "print what each rank is bound to")
 }
 
-// Binding returns the binding policy for the agents. --cpus-per-rank alone binds to cores. Without --bind-to, ranks
-// run on the NUMA node of their GPUs.
+// Binding returns the binding policy for the agents. Without --bind-to, ranks are bound to what they are mapped to or
+// listed with, to cores with --cpus-per-rank, and else run on the NUMA node of their GPUs.
 func (p *placement) Binding() launcher.Binding {
 	b := p.BindTo.Binding
-	b.Each = int(p.CPUsPerRank)
-	if !p.BindTo.Given && b.Each > 0 {
-		b.To = launcher.BindCore
+	b.Each, b.Cores, b.Number = int(p.CPUsPerRank), string(p.CPUList), p.RankBy.number
+	switch b.Over = p.MapBy.over; {
+	case p.RankCPUs != "":
+		return launcher.Binding{CPUs: string(p.RankCPUs)}
+	case p.Ppn.onCores():
+		b.Over, b.Fill = p.Ppn.Unit, p.Ppn.N
 	}
-	b.Near = !p.BindTo.Given && !p.GPUsPerRank.Leave
+	switch {
+	case p.BindTo.Given && b.To == "":
+		b = p.BindTo.Binding
+		b.Each = int(p.CPUsPerRank)
+		return b
+	case p.BindTo.Given:
+	case b.Each > 0:
+		b.To = launcher.BindCore
+	case b.Over != "":
+		b.To, b.Soft = b.Over, true
+	case b.Cores != "":
+		b.To, b.Overload = plan.BindList, true
+	default:
+		return launcher.Binding{Near: !p.GPUsPerRank.Leave}
+	}
+	if b.Number == launcher.BindCore && b.Over == "" {
+		b.Number = "" // ranks fill cores in order
+	} else if b.Number != "" && b.Over == "" {
+		b.Over = launcher.BindCore
+	}
+	b.Near = !p.BindTo.Given && !p.GPUsPerRank.Leave && b.Over == "" && b.Cores == ""
 	return b
 }
 
-// check reports a binding that no host can fulfil.
+// check reports placements that no host can fulfil.
 func (p *placement) check() error {
-	if b := p.BindTo; b.Given && b.To == "" && (b.Overload || b.IfSupported) {
+	switch b := p.BindTo; {
+	case b.Given && b.To == "" && (b.Overload || b.IfSupported):
 		return usage.Errorf("write --bind-to core"+b.qualifiers(), "--bind-to %s: there is nothing to bind to", b.String())
+	case b.listed && p.CPUList == "":
+		return usage.Errorf("name the cores: --cpu-list 0-3", "--bind-to %s needs --cpu-list", b.String())
+	case p.RankCPUs != "" && (b.To != "" || p.CPUsPerRank > 0 || p.CPUList != "" || p.MapBy.over != "" || p.Ppn.onCores()):
+		return usage.Errorf("leave one of them out", "--rank-cpus names the hardware threads of every rank: --bind-to, --cpus-per-rank, --cpu-list and mapping to parts of a host do not apply")
+	case p.MapBy.over != "" && p.Ppn.onCores():
+		return usage.Errorf("leave one of them out", "--map-by %s and --ppn %s say different things about the places of ranks", p.MapBy.String(), p.Ppn.String())
+	case p.Rankfile != "" && (p.MapBy != mapping{} || p.RankBy != ranking{} || p.Ppn.N > 0 || p.RankCPUs != ""):
+		return usage.Errorf("leave one of them out", "--rankfile places every rank: --map-by, --rank-by, --ppn and --rank-cpus do not apply")
 	}
 	return nil
 }
 
 // Request returns the request for a plan of np ranks.
 func (o *Options) Request(np int) launcher.Request {
-	return launcher.Request{NP: np, NoOversubscribe: o.noOversubscribe, MapBy: o.MapBy.Order, RankBy: o.RankBy.Order}
+	rankBy := o.RankBy.Order
+	switch {
+	case rankBy != 0:
+	case o.rounds && o.MapBy.Order != launcher.ByNode:
+		rankBy = plan.ByRound
+	case o.MapBy.over != "":
+		rankBy = launcher.BySlot
+	}
+	return launcher.Request{NP: np, NoOversubscribe: o.noOversubscribe, MapBy: o.MapBy.Order, RankBy: rankBy}
 }
 
-// order is slot or node.
-type order struct{ launcher.Order }
-
-func (o *order) Type() string { return "order" }
-
-func (o *order) String() string {
-	if o.Order == 0 {
+// MappingText describes how ranks are mapped and numbered, or is "" if the user did not say.
+func (o *Options) MappingText() string {
+	switch {
+	case o.Rankfile != "":
+		return "by rankfile " + o.Rankfile
+	case o.Ppn.Unit == UnitAuto:
+		return "a rank for each core"
+	case o.Ppn.Unit != "":
+		return fmt.Sprintf("%s for each %s of a host", prose.Count(o.Ppn.N, "rank"), o.Ppn.Unit)
+	case o.MapBy.Order == 0 && o.RankBy.Order == 0:
 		return ""
 	}
-	return o.Order.String()
+	by := cmp.Or(o.MapBy.String(), launcher.BySlot.String())
+	return fmt.Sprintf("by %s, ranks numbered by %s", by, cmp.Or(o.RankBy.String(), by))
 }
 
-func (o *order) Set(text string) error {
-	switch strings.ToLower(text) {
-	case "slot":
-		o.Order = launcher.BySlot
-	case "node":
-		o.Order = launcher.ByNode
-	default:
-		return errors.New("expected slot or node")
-	}
-	return nil
+// Follow sets what a launcher does by default and gorun does not: mpirun starts a rank per core where no one says how
+// many, mpiexec.hydra numbers ranks beyond the slots as if the list of hosts began again, and horovodrun has rules for
+// hosts whose rank fails.
+func (o *Options) Follow(launcher dialect.Dialect) {
+	o.SlotsByCores = launcher == dialect.OpenMPI
+	o.rounds = launcher == dialect.Hydra
+	o.Elastic.Horovodrun = launcher == dialect.Horovod && o.Elastic.Restarts == 0
 }
 
 // binding is a binding policy such as core or socket:overload-allowed.
 type binding struct {
 	launcher.Binding
-	Given bool
+	Given  bool
+	listed bool // to the cores of --cpu-list
 }
 
 func (b *binding) Type() string { return "policy" }
@@ -99,7 +155,7 @@ func (b *binding) String() string {
 }
 
 func (b *binding) qualifiers() (text string) {
-	if b.Overload {
+	if b.Overload && b.To != plan.BindList {
 		text += ":overload-allowed"
 	}
 	if b.IfSupported {
@@ -116,8 +172,10 @@ func (b *binding) Set(text string) error {
 	}
 	switch words[0] {
 	case "none":
-	case "hwthread", "core", "numa", "socket":
+	case "hwthread", "core", "l2cache", "l3cache", "numa", "socket":
 		set.To = words[0]
+	case "cpu-list":
+		set.To, set.Overload, set.listed = plan.BindList, true, true
 	case "package":
 		set.To = launcher.BindSocket
 	default:
@@ -129,6 +187,10 @@ func (b *binding) Set(text string) error {
 			set.Overload = true
 		case "if-supported":
 			set.IfSupported = true
+		case "ordered": // one core of the list each
+			if set.listed {
+				set.To, set.Overload = launcher.BindCore, false
+			}
 		default:
 			return errQualifier
 		}
@@ -138,7 +200,7 @@ func (b *binding) Set(text string) error {
 }
 
 var (
-	errBinding   = errors.New("expected none, hwthread, core, numa or socket")
+	errBinding   = errors.New("expected none, hwthread, core, l2cache, l3cache, numa, socket or cpu-list")
 	errQualifier = errors.New("expected overload-allowed or if-supported after the colon")
 )
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -113,4 +114,44 @@ func TestAutoSlotsOfOtherHosts(t *testing.T) {
 		t.Errorf("%+v", plan)
 	}
 	command.Start(t, c, "-H", "f1:auto,nowhere.invalid:auto", "true").Want(125, "gorun: error: nowhere.invalid: ")
+}
+
+// Hosts count their sockets before ranks are planned, and bind them by their own topology. All hosts here are this machine.
+func TestRanksForEachSocketOfOtherHosts(t *testing.T) {
+	c := lab.MustLoopback(t, lab.Specs(2)...)
+	m := allowed(t)
+	each := 2 * m.Count(topology.Socket)
+	r := command.Start(t, c, "-H", "f1,f2", "--map-by", "ppr:2:socket", "--display-map", "--report-bindings", "true").Want(0)
+	sets, err := m.Bind(topology.Policy{Unit: topology.Socket, Over: topology.Socket, Fill: 2}, each)
+	if err == nil { // where cores are too few, ranks stay unbound
+		first := m.Describe(sets[0])
+		if got := r.Err.String(); strings.Count(got, " on f1: "+first) == 0 || strings.Count(got, " on f2: "+first) == 0 {
+			t.Errorf("not bound to %s: %s", first, got)
+		}
+	}
+	if got := r.Err.String(); !strings.Contains(got, fmt.Sprintf("%d ranks on 2 hosts\ngorun:   f1  %d slots", 2*each, each)) {
+		t.Errorf("with %d ranks a host: %s", each, got)
+	}
+	r = command.Start(t, c, "-H", "f1,f2", "--ppn", "1:numa", "--dry-run", "true").Want(0)
+	if got := r.Out.String(); !strings.Contains(got, "f1  1 for each numa\n") || !strings.Contains(got, "a run first counts the NUMA nodes of f1 and f2") {
+		t.Errorf("--dry-run: %s", got)
+	}
+	command.Start(t, c, "-H", "f1,nowhere.invalid", "--ppn", "1:socket", "true").Want(125, "gorun: error: nowhere.invalid: ")
+
+	ranks := filepath.Join(t.TempDir(), "ranks")
+	if err := os.WriteFile(ranks, []byte("rank 0=f2 slot=0:0\nrank 1=f1 slot=0\nrank 2=f2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r = command.Start(t, c, "--rankfile", ranks, "--report-bindings", "--prefix", "none", "sh", "-c", "echo $RANK $GORUN_HOSTNAME").Want(0)
+	for _, line := range []string{"rank 0 on f2: ", "rank 1 on f1: ", "rank 2 on f2: not bound"} {
+		if !strings.Contains(r.Err.String(), line) {
+			t.Errorf("%q is missing: %s", line, r.Err.String())
+		}
+	}
+	got := strings.Split(strings.TrimSpace(r.Out.String()), "\n")
+	slices.Sort(got)
+	if want := []string{"0 f2", "1 f1", "2 f2"}; !slices.Equal(got, want) {
+		t.Errorf("ranks ran as %q, want %q", got, want)
+	}
+	command.Start(t, c, "--rankfile", ranks, "-H", "f2", "true").Want(2, "puts rank 1 on f1, which is none of the hosts from -H")
 }
