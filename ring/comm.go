@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/rankenv"
+	"github.com/gorun/gorun/internal/recorder"
 	"github.com/gorun/gorun/ring/internal/algorithms"
 	"github.com/gorun/gorun/ring/internal/boot"
 	"github.com/gorun/gorun/ring/internal/engine"
@@ -49,13 +50,22 @@ type Comm struct {
 	work    sync.WaitGroup
 	later   backlog // started calls
 	post    stall.Post
+	record  *recorder.Recorder // of this process; parts share it
 
 	calls  sync.Mutex // held by the collective that is running; guards what follows
 	fabric *engine.Fabric
 	seq    uint64
 	splits int
+	lane   *recorder.Lane
+	label  label
 
 	broke atomic.Pointer[error] // of the first call that failed; stored while calls is held
+}
+
+// label names the tensors that the next calls move. A queue sets it.
+type label struct {
+	name string
+	more int // tensors besides the named one
 }
 
 func newComm(parent context.Context, self rankenv.Rank, o options) *Comm {
@@ -99,6 +109,7 @@ func (c *Comm) Close() error {
 	c.work.Wait()
 	if c.owner {
 		c.agent.Close()
+		c.record.Close()
 	}
 	return nil
 }
@@ -149,7 +160,9 @@ func (c *Comm) make(ctx context.Context, untie func() error, w *engine.Collectiv
 	}
 	call.Seq = c.seq
 	c.post.Enter(call, w.To, w.From)
+	c.lane.Enter(uint8(call.Kind), call.Seq, uint64(max(w.Dst.Len, w.Src.Len)*w.Type.Size()), w.To, w.From, c.label.name, c.label.more)
 	err := errorOf(c.fabric.Run(w, call))
+	c.lane.Leave()
 	c.post.Leave()
 	if cerr := untie(); err == nil {
 		err = cerr
@@ -299,4 +312,5 @@ func (c *Comm) leave() {
 		c.fabric.Close(c.failure() == nil && errors.Is(context.Cause(c.life), ErrClosed))
 		c.fabric = nil
 	}
+	c.lane.Close()
 }

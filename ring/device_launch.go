@@ -120,8 +120,10 @@ func (d *Device) begin(w *DeviceCall) error {
 		c.seq++
 	}
 	c.post.Enter(&engine.Call{Kind: engine.Kind(w.Kind), Seq: c.seq}, w.To, w.From)
+	c.lane.Enter(uint8(w.Kind), c.seq, uint64(max(w.Dst.Len, w.Src.Len)*w.Type.size()), w.To, w.From, c.label.name, c.label.more)
 	if len(d.steps) == 0 {
 		c.post.Leave()
+		c.lane.Leave()
 	}
 	return nil
 }
@@ -221,7 +223,9 @@ func (d *Device) look() (bool, error) {
 	done, err := d.gpu.EventDone(d.event)
 	if done {
 		d.busy, d.underWay = false, 0
-		d.comm.post.LeaveIf(d.word)
+		if d.comm.post.LeaveIf(d.word) {
+			d.comm.lane.Leave()
+		}
 	}
 	return !done, err
 }

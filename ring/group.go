@@ -96,7 +96,7 @@ func (s *splitter) build(name string, swap exchange) (*Comm, error) {
 	self := s.self()
 	part := newComm(c.life, self, c.opts)
 	part.name, part.cost = name, c.costOf(s.members)
-	part.agent, part.key, part.updated = c.agent, c.key, c.updated
+	part.agent, part.key, part.updated, part.record = c.agent, c.key, c.updated, c.record
 	for _, member := range s.members {
 		part.ranks = append(part.ranks, c.inJob(member))
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/rankenv"
+	"github.com/gorun/gorun/internal/recorder"
 	"github.com/gorun/gorun/ring/internal/algorithms"
 	"github.com/gorun/gorun/ring/internal/boot"
 	"github.com/gorun/gorun/ring/internal/engine"
@@ -150,12 +151,14 @@ func Init(ctx context.Context, opts ...Option) (*Comm, error) {
 func joinJob(ctx context.Context, self rankenv.Rank, o options, job *boot.Job) (*Comm, error) {
 	c := newComm(context.Background(), self, o)
 	c.agent, c.owner = boot.NewClient(self.Agent, self.Token), true
+	c.record, _ = recorder.New(self.Rank, self.Size, self.Epoch) // a rank works without
 	c.work.Go(c.watch)
 	if err := c.enter(ctx, job); err != nil {
 		err = c.fail(ctx, "init", err)
 		c.Close()
 		return nil, err
 	}
+	c.record.Joined()
 	c.postSentry()
 	return c, nil
 }

@@ -274,6 +274,7 @@ func (c *Comm) meet(network *tcp.Net, swap exchange) ([]secure.Peer, error) {
 // wait for a rank that makes no more calls.
 func (c *Comm) use(f *engine.Fabric) {
 	c.fabric = f
+	c.lane = c.record.Lane(c.name, c.Size())
 	if c.hosts == nil {
 		c.hosts = slices.Repeat([]string{c.self.Host}, c.self.Size)
 	}

@@ -123,6 +123,7 @@ func NewQueue(ctx context.Context, c *Comm, opts ...QueueOption) (*Queue, error)
 	if q.talk, err = split(ctx, c, 0, 0); err != nil {
 		return nil, err
 	}
+	q.talk.lane.Close() // cycles say nothing, and there are many
 	if q.data, err = split(ctx, c, 0, 0); err != nil {
 		q.talk.Close()
 		return nil, err

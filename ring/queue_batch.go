@@ -79,6 +79,7 @@ func (q *Queue) runBatch(b negotiate.Batch, tensors []*tensor) (own, err error) 
 		q.timeline.Leave(b.Items[i].Name, timeline.Queue)
 	}
 	item, t := &b.Items[0], tensors[0]
+	q.data.label = label{item.Name, len(tensors) - 1}
 	if len(tensors) > 1 && !item.GPU {
 		return nil, q.runFused(b, tensors)
 	}

@@ -61,6 +61,7 @@ func (q *Queue) runOnDevice(tensors []*tensor) (own, err error) {
 			return q.ownOf(err)
 		}
 	}
+	g.device.comm.label = q.data.label
 	if err := g.device.Do(ctx, stream, g.calls...); err != nil {
 		return q.ownOf(err)
 	}

@@ -27,6 +27,7 @@ type tensor struct {
 	turn    uint64
 	pending bool
 	known   bool // the outcome was waited for
+	slot    int  // in the record
 	err     error
 }
 
@@ -106,6 +107,8 @@ func (q *Queue) enter(r negotiate.Request, w Collective, room func([]int) Buffer
 	t.turn++
 	t.work, t.room, t.err, t.pending, t.known = w, room, nil, true, false
 	q.noteSubmitted(&r)
+	size := max(w.Dst.Len, w.Src.Len) * w.Type.size()
+	t.slot = q.data.record.Submitted(q.data.name, uint8(w.Kind), uint64(size), r.Name)
 	return Ticket{t, t.turn}, nil
 }
 
@@ -125,6 +128,7 @@ func (q *Queue) prune() {
 func (t *tensor) finish(err error) {
 	t.work, t.room = Collective{}, nil // the caller's memory is not ours to keep
 	t.pending, t.err = false, err
+	t.queue.data.record.Done(t.slot)
 	t.queue.box.Done(t.name)
 }
 

@@ -53,8 +53,8 @@ func wordOf(order, turn uint64, kind engine.Kind) Word {
 // Leave records the end of the call.
 func (p *Post) Leave() { p.word.Store(p.word.Load() &^ inCall) }
 
-// LeaveIf records the end of the call at w, if it is still the last one.
-func (p *Post) LeaveIf(w Word) { p.word.CompareAndSwap(uint64(w), uint64(w)&^inCall) }
+// LeaveIf records the end of the call at w, if it is still the last one, and reports whether it is.
+func (p *Post) LeaveIf(w Word) bool { return p.word.CompareAndSwap(uint64(w), uint64(w)&^inCall) }
 
 // Word returns the position of the last call.
 func (p *Post) Word() Word { return Word(p.word.Load()) }

@@ -1,0 +1,38 @@
+package recorder
+
+import (
+	"testing"
+	"time"
+)
+
+func BenchmarkCall(b *testing.B) {
+	r, err := New(0, 1, 0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer r.Close()
+	for _, name := range []string{"", "layer1.0.conv1.weight"} {
+		b.Run("name="+name, func(b *testing.B) {
+			l := r.Lane(name, 1)
+			defer l.Close()
+			for i := range b.N {
+				l.Enter(4, uint64(i), 4, -1, -1, name, 0)
+				l.Leave()
+			}
+		})
+	}
+}
+
+func BenchmarkClock(b *testing.B) {
+	b.Run("counter", func(b *testing.B) {
+		for range b.N {
+			readCounter()
+		}
+	})
+	b.Run("time", func(b *testing.B) {
+		t := time.Now()
+		for range b.N {
+			_ = time.Since(t)
+		}
+	})
+}

@@ -1,0 +1,167 @@
+package recorder
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrNone means that a process publishes no record.
+var ErrNone = errors.New("it publishes no record of calls")
+
+// Reader reads the record of another process, or of this one. It is not safe for concurrent use.
+type Reader struct {
+	file          *os.File
+	first, second []uint64
+}
+
+// Open finds the record of a process. Its error wraps [ErrNone] if it has none.
+func Open(pid int) (*Reader, error) {
+	dir := "/proc/" + strconv.Itoa(pid)
+	fds, err := os.ReadDir(dir + "/fd")
+	if err != nil {
+		return nil, err
+	}
+	own := ownNumber(dir)
+	for _, fd := range slices.Backward(fds) { // the latest epoch's
+		path := dir + "/fd/" + fd.Name()
+		if name, err := os.Readlink(path); err != nil || !strings.HasPrefix(name, "/memfd:"+memfdName+" ") {
+			continue
+		}
+		r, err := openFile(path)
+		if err != nil {
+			continue
+		}
+		if r.load(r.first) && r.page().header.pid == own { // else it is the record of a process that forked this one
+			return r, nil
+		}
+		r.Close()
+	}
+	return nil, fmt.Errorf("process %d: %w", pid, ErrNone)
+}
+
+func openFile(path string) (*Reader, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if err != nil {
+		return nil, err
+	}
+	words := (pageSize + 7) / 8
+	return &Reader{file: file, first: make([]uint64, words), second: make([]uint64, words)}, nil
+}
+
+// ownNumber returns the number that a process has in its own namespace.
+func ownNumber(dir string) uint32 {
+	text, _ := os.ReadFile(dir + "/status")
+	for line := range strings.Lines(string(text)) {
+		if numbers, is := strings.CutPrefix(line, "NSpid:"); is {
+			if all := strings.Fields(numbers); len(all) > 0 {
+				n, _ := strconv.ParseUint(all[len(all)-1], 10, 32)
+				return uint32(n)
+			}
+		}
+	}
+	return 0
+}
+
+// Close forgets the record.
+func (r *Reader) Close() { r.file.Close() }
+
+func (r *Reader) page() *page { return (*page)(unsafe.Pointer(&r.first[0])) }
+
+// load copies the memory by a system call, so that no state of the file can raise a signal here.
+func (r *Reader) load(words []uint64) bool {
+	n, err := r.file.ReadAt(unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), pageSize), 0)
+	h := (*header)(unsafe.Pointer(&words[0]))
+	return err == nil && n == pageSize && h.magic == magic && h.version == version
+}
+
+// Read returns what the rank does now.
+func (r *Reader) Read() (Snapshot, error) {
+	if !r.load(r.first) || !r.load(r.second) {
+		return Snapshot{}, errors.New("the record of calls is of another version of gorun, or damaged")
+	}
+	p, again := r.page(), (*page)(unsafe.Pointer(&r.second[0]))
+	h := &p.header
+	at := monotonic()
+	if h.clock == counter {
+		at = readCounter()
+	}
+	scale := h.scale(at)
+	s := Snapshot{Rank: int(h.rank), Size: int(h.size), Epoch: int(h.epoch), Pending: int(min(h.pending, 1<<30)), Joined: h.joined != 0}
+	s.Since = scale.between(max(h.ticks, h.joined), at)
+	all := h.past
+	for i := range p.lanes {
+		l := &p.lanes[i]
+		if l.id == 0 || again.lanes[i].id != l.id {
+			continue
+		}
+		all.calls += l.totals.calls
+		all.bytes += l.totals.bytes
+		all.ticks += l.totals.ticks
+		s.Comms = append(s.Comms, l.read(&again.lanes[i], scale, at))
+	}
+	for i := range p.tensors {
+		if t := &p.tensors[i]; t.check != 0 && again.tensors[i].check == t.check {
+			s.Tensors = append(s.Tensors, Call{Comm: t.queue, Kind: int(t.kind), Bytes: t.bytes, Name: text(t.name[:], t.length), Began: scale.between(t.began, at)})
+		}
+	}
+	slices.SortStableFunc(s.Tensors, func(a, b Call) int { return int((b.Began - a.Began).Truncate(time.Microsecond)) })
+	s.Calls, s.Bytes, s.Time = all.calls, all.bytes, scale.of(all.ticks)
+	return s, nil
+}
+
+// read returns the lane's calls that were not overwritten meanwhile.
+func (l *lane) read(again *lane, scale scale, at uint64) Comm {
+	c := Comm{ID: l.id, Size: int(min(l.size, 1<<30)), Count: l.count}
+	for n := l.count - min(l.count, history) + 1; n <= l.count; n++ {
+		e := &l.calls[n%history]
+		if e.check != n || again.calls[n%history].check != n {
+			continue
+		}
+		call := Call{Comm: l.id, Number: e.seq, Kind: int(e.kind), Bytes: e.bytes, Name: text(e.name[:], e.length), More: int(e.more), To: int(e.to), From: int(e.from),
+			Began: scale.between(e.began, at), Over: e.ended != 0}
+		if call.Over {
+			call.Took = scale.between(e.began, e.ended)
+		} else {
+			call.Took = call.Began
+		}
+		c.Calls = append(c.Calls, call)
+	}
+	return c
+}
+
+func text(name []byte, length uint8) string { return string(name[:min(int(length), len(name))]) }
+
+// scale is nanoseconds for a tick.
+type scale float64
+
+// scale compares both clocks between the start of the record and now, the ticks at this moment.
+func (h *header) scale(now uint64) scale {
+	if h.clock == nanoseconds {
+		return 1
+	}
+	elapsed, ticks := int64(monotonic()-h.monotonic), int64(now-h.ticks)
+	s := scale(float64(elapsed) / float64(ticks))
+	if elapsed <= 0 || ticks <= 0 || s < 0.05 || s > 1e5 { // a rank in a namespace with times of its own
+		return 0
+	}
+	return s
+}
+
+func (s scale) of(ticks uint64) time.Duration {
+	return time.Duration(min(float64(s)*float64(ticks), 1<<62))
+}
+
+func (s scale) between(from, to uint64) time.Duration {
+	if to <= from {
+		return 0
+	}
+	return s.of(to - from)
+}

@@ -1,0 +1,208 @@
+package recorder
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"sync"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Recorder is the record of one rank. A nil Recorder, and a nil Lane, record nothing. Its methods are safe for concurrent use.
+type Recorder struct {
+	page  *page
+	file  *os.File
+	clock clock
+
+	mu     sync.Mutex
+	turn   uint64
+	free   []int // tensors
+	closed bool
+}
+
+// New publishes a record for this process. Close withdraws it.
+func New(rank, size, epoch int) (*Recorder, error) {
+	fd, err := unix.MemfdCreate(memfdName, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return nil, fmt.Errorf("make the record of calls: %w", err)
+	}
+	file := os.NewFile(uintptr(fd), memfdName)
+	memory, err := mapPage(fd)
+	if err != nil {
+		file.Close()
+		return nil, fmt.Errorf("make the record of calls: %w", err)
+	}
+	r := &Recorder{page: (*page)(unsafe.Pointer(&memory[0])), file: file, clock: newClock()}
+	// Lanes may outlive Close.
+	runtime.AddCleanup(r, func(m []byte) { _ = unix.Munmap(m) }, memory)
+	for i := range tensors {
+		r.free = append(r.free, tensors-1-i)
+	}
+	h := &r.page.header
+	h.version, h.clock, h.pid = version, r.clock.kind, uint32(os.Getpid())
+	h.rank, h.size, h.epoch = uint32(rank), uint32(size), uint32(epoch)
+	h.monotonic, h.ticks = monotonic(), r.clock.now()
+	publish(&h.magic, magic)
+	return r, nil
+}
+
+func mapPage(fd int) ([]byte, error) {
+	if err := unix.Ftruncate(fd, int64(pageSize)); err != nil {
+		return nil, err
+	}
+	if err := unix.Fallocate(fd, 0, 0, int64(pageSize)); err != nil { // memory that is missing later would be a SIGBUS
+		return nil, err
+	}
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL); err != nil {
+		return nil, err
+	}
+	memory, err := unix.Mmap(fd, 0, pageSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_POPULATE)
+	if err != nil {
+		return nil, err
+	}
+	_ = unix.Madvise(memory, unix.MADV_DONTFORK) // forked children make no calls
+	return memory, nil
+}
+
+// Joined records that the rank has joined its job.
+func (r *Recorder) Joined() {
+	if r != nil {
+		publish(&r.page.header.joined, r.clock.now())
+	}
+}
+
+// Close withdraws the record. Calls after it are harmless and seen by nobody.
+func (r *Recorder) Close() {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.closed {
+		r.closed = true
+		r.file.Close()
+	}
+}
+
+// Lane records the calls of one communicator. One goroutine at a time calls Enter and Leave; after Close they do nothing.
+type Lane struct {
+	owner *Recorder
+	lane  *lane
+	id    uint64 // the memory is another communicator's, or free, unless it has this one
+	last  *call
+}
+
+// Lane returns a lane for a communicator of size ranks, or nil if too many are in use. All ranks give it the same name.
+func (r *Recorder) Lane(name string, size int) *Lane {
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.page.lanes {
+		l := &r.page.lanes[i]
+		if l.id != 0 {
+			continue
+		}
+		*l = lane{size: uint64(size)}
+		id := hash(name)
+		publish(&l.id, id)
+		return &Lane{owner: r, lane: l, id: id, last: new(call)}
+	}
+	return nil
+}
+
+// Close frees the lane. Its counters stay in the totals, its calls do not.
+func (l *Lane) Close() {
+	if l == nil {
+		return
+	}
+	l.owner.mu.Lock()
+	defer l.owner.mu.Unlock()
+	if l.lane.id != l.id {
+		return
+	}
+	past := &l.owner.page.header.past
+	past.calls += l.lane.totals.calls
+	past.bytes += l.lane.totals.bytes
+	past.ticks += l.lane.totals.ticks
+	publish(&l.lane.id, 0)
+}
+
+// Enter records the start of a call. Kind is an index of [KindName], seq the number of the call in its communicator. Name is that of a tensor,
+// more how many others go with it; to and from are the partners of a message.
+func (l *Lane) Enter(kind uint8, seq, bytes uint64, to, from int, name string, more int) {
+	if l == nil || l.lane.id != l.id {
+		return
+	}
+	n := l.lane.count + 1
+	c := &l.lane.calls[n%history]
+	publish(&c.check, 0)
+	c.seq, c.began, c.ended, c.bytes = seq, l.owner.clock.now(), 0, bytes
+	c.kind, c.more, c.to, c.from = kind, uint32(more), int32(to), int32(from)
+	c.length = uint8(copy(c.name[:], name))
+	publish(&c.check, n)
+	publish(&l.lane.count, n)
+	l.last = c
+}
+
+// Leave records the end of the last call.
+func (l *Lane) Leave() {
+	if l == nil || l.last.ended != 0 || l.lane.id != l.id {
+		return
+	}
+	now := l.owner.clock.now()
+	publish(&l.last.ended, now)
+	l.lane.totals.calls++
+	l.lane.totals.bytes += l.last.bytes
+	l.lane.totals.ticks += now - l.last.began
+}
+
+// Submitted records a tensor that waits for other ranks, in a queue of the communicator called comm. Done takes what it returns.
+func (r *Recorder) Submitted(comm string, kind uint8, bytes uint64, name string) (slot int) {
+	if r == nil {
+		return noSlot
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.page.header.pending++
+	last := len(r.free) - 1
+	if last < 0 {
+		return noSlot
+	}
+	slot, r.free = r.free[last], r.free[:last]
+	r.turn++
+	t := &r.page.tensors[slot]
+	t.queue, t.began, t.bytes, t.kind = hash(comm), r.clock.now(), bytes, kind
+	t.length = uint8(copy(t.name[:], name))
+	publish(&t.check, r.turn)
+	return slot
+}
+
+// noSlot is a tensor for which there was no room.
+const noSlot = -1
+
+// Done records that a tensor is done.
+func (r *Recorder) Done(slot int) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.page.header.pending--
+	if slot != noSlot {
+		publish(&r.page.tensors[slot].check, 0)
+		r.free = append(r.free, slot)
+	}
+}
+
+// hash is FNV-1a, and never 0.
+func hash(name string) uint64 {
+	h := uint64(14695981039346656037)
+	for i := range len(name) {
+		h = (h ^ uint64(name[i])) * 1099511628211
+	}
+	return h | 1
+}

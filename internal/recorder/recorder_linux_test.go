@@ -1,0 +1,155 @@
+package recorder
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv("RECORDER_TEST") != "" {
+		rank()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// rank is a process that waits in a call, with a tensor submitted.
+func rank() {
+	r, err := New(3, 8, 2)
+	if err != nil {
+		panic(err)
+	}
+	r.Joined()
+	world, part := r.Lane("", 8), r.Lane("/1.0", 4)
+	for i := range uint64(100) {
+		world.Enter(4, i+1, 4096, -1, -1, "layer.weight", 2)
+		world.Leave()
+	}
+	part.Enter(1, 1, 0, -1, -1, "", 0)
+	part.Leave()
+	part.Close()
+	done := r.Submitted("", 3, 16, "metric")
+	r.Submitted("", 4, 1<<20, "late.bias")
+	r.Done(done)
+	world.Enter(10, 100, 8, 5, -1, "", 0)
+	fmt.Println("ready")
+	_, _ = io.ReadAll(os.Stdin)
+}
+
+func TestAnotherProcessReadsWhatARankDoes(t *testing.T) {
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), "RECORDER_TEST=1")
+	in, _ := cmd.StdinPipe()
+	out, _ := cmd.StdoutPipe()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { in.Close(); _ = cmd.Wait() }()
+	if _, err := fmt.Fscanln(out, new(string)); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Open(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	before, err := r.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(20 * time.Millisecond)
+	s, err := r.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Rank != 3 || s.Size != 8 || s.Epoch != 2 || !s.Joined || s.Calls != 101 || s.Bytes != 100*4096 || s.Time <= 0 {
+		t.Errorf("%+v", s)
+	}
+	if len(s.Comms) != 1 || s.Comms[0].Size != 8 || len(s.Comms[0].Calls) != history {
+		t.Fatalf("communicators: %+v", s.Comms)
+	}
+	c := s.Comms[0].Current()
+	if c == nil || c.Number != 100 || c.To != 5 || c.From != -1 || KindName(c.Kind) != "message" {
+		t.Fatalf("current call: %+v", c)
+	}
+	if longer := c.Took - before.Comms[0].Current().Took; longer < 15*time.Millisecond {
+		t.Errorf("20 ms later the call has gone on for %v longer", longer)
+	}
+	if last := s.Comms[0].Calls[history-2]; !last.Over || last.Name != "layer.weight" || last.More != 2 || last.Number != 100 {
+		t.Errorf("last call: %+v", last)
+	}
+	if len(s.Tensors) != 1 || s.Tensors[0].Name != "late.bias" || s.Pending != 1 {
+		t.Errorf("tensors: %+v", s.Tensors)
+	}
+}
+
+func TestProcessWithoutARecord(t *testing.T) {
+	if _, err := Open(os.Getpid()); !errors.Is(err, ErrNone) {
+		t.Error(err)
+	}
+}
+
+func TestClosedRecordIsGone(t *testing.T) {
+	r, err := New(0, 1, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := r.Lane("", 1)
+	r.Close()
+	l.Enter(1, 1, 0, -1, -1, "", 0)
+	l.Leave()
+	if _, err := Open(os.Getpid()); !errors.Is(err, ErrNone) {
+		t.Error(err)
+	}
+}
+
+func TestCallAllocatesNothing(t *testing.T) {
+	r, err := New(0, 1, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	l := r.Lane("", 1)
+	if n := testing.AllocsPerRun(100, func() { l.Enter(4, 1, 4, -1, -1, "name", 0); l.Leave() }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// There are as many tensors as there is memory, and the record has room for 64.
+func TestMoreTensorsThanRoom(t *testing.T) {
+	r, err := New(0, 1, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	var slots []int
+	for range 3 * tensors {
+		slots = append(slots, r.Submitted("", 4, 1, "t"))
+	}
+	read := func() Snapshot {
+		reader, err := Open(os.Getpid())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer reader.Close()
+		s, err := reader.Read()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	if s := read(); s.Pending != 3*tensors || len(s.Tensors) != tensors {
+		t.Errorf("%d tensors, %d shown", s.Pending, len(s.Tensors))
+	}
+	for _, slot := range slots {
+		r.Done(slot)
+	}
+	if s := read(); s.Pending != 0 || len(s.Tensors) != 0 {
+		t.Errorf("%d tensors, %d shown after the end of all", s.Pending, len(s.Tensors))
+	}
+}
