@@ -28,9 +28,9 @@ type header struct {
 	joined           uint64 // ticks when the rank had joined its job; 0: it joins
 	pending          uint64 // tensors submitted and not done, also those for which there was no room
 	past             totals // of communicators that were closed
-	dump             int32  // descriptor to which a byte is written to ask for the goroutines; 0: there is none
-	answer           int32  // descriptor of the memory with the answer
-	_                [15]uint64
+	ask, answer      uint32 // descriptors of a Go program: a byte written to one asks for the goroutines' stacks; the other has them. 0: none
+	answered         uint64 // how often it was
+	_                [13]uint64
 }
 
 type totals struct{ calls, bytes, ticks uint64 }

@@ -109,7 +109,7 @@ func (r *Reader) Read() (Snapshot, error) {
 	}
 	for i := range p.tensors {
 		if t := &p.tensors[i]; t.check != 0 && again.tensors[i].check == t.check {
-			s.Tensors = append(s.Tensors, Call{Comm: t.queue, Kind: int(t.kind), Bytes: t.bytes, Name: text(t.name[:], t.length), Began: scale.between(t.began, at)})
+			s.Tensors = append(s.Tensors, Call{Comm: t.queue, Kind: int(t.kind), Bytes: t.bytes, Name: text(t.name[:], t.length), To: -1, From: -1, Began: scale.between(t.began, at)})
 		}
 	}
 	slices.SortStableFunc(s.Tensors, func(a, b Call) int { return int((b.Began - a.Began).Truncate(time.Microsecond)) })
@@ -127,6 +127,9 @@ func (l *lane) read(again *lane, scale scale, at uint64) Comm {
 		}
 		call := Call{Comm: l.id, Number: e.seq, Kind: int(e.kind), Bytes: e.bytes, Name: text(e.name[:], e.length), More: int(e.more), To: int(e.to), From: int(e.from),
 			Began: scale.between(e.began, at), Over: e.ended != 0}
+		if KindName(call.Kind) != "message" {
+			call.To, call.From = -1, -1
+		}
 		if call.Over {
 			call.Took = scale.between(e.began, e.ended)
 		} else {

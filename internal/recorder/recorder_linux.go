@@ -20,6 +20,7 @@ type Recorder struct {
 	turn   uint64
 	free   []int // tensors
 	closed bool
+	dumper *dumper // nil: this is no Go program
 }
 
 // New publishes a record for this process. Close withdraws it.
@@ -44,6 +45,7 @@ func New(rank, size, epoch int) (*Recorder, error) {
 	h.version, h.clock, h.pid = version, r.clock.kind, uint32(os.Getpid())
 	h.rank, h.size, h.epoch = uint32(rank), uint32(size), uint32(epoch)
 	h.monotonic, h.ticks = monotonic(), r.clock.now()
+	r.dumper = newDumper(h)
 	publish(&h.magic, magic)
 	return r, nil
 }
@@ -82,6 +84,7 @@ func (r *Recorder) Close() {
 	defer r.mu.Unlock()
 	if !r.closed {
 		r.closed = true
+		r.dumper.close()
 		r.file.Close()
 	}
 }

@@ -6,8 +6,12 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/gorun/gorun/internal/test/lab"
 )
 
 func TestMain(m *testing.M) {
@@ -83,8 +87,30 @@ func TestAnotherProcessReadsWhatARankDoes(t *testing.T) {
 	if last := s.Comms[0].Calls[history-2]; !last.Over || last.Name != "layer.weight" || last.More != 2 || last.Number != 100 {
 		t.Errorf("last call: %+v", last)
 	}
+	stacks, err := r.Goroutines(cmd.Process.Pid, 10*time.Second)
+	if err != nil || !strings.Contains(stacks, "recorder.rank(") {
+		t.Errorf("goroutines: %v, %s", err, stacks)
+	}
 	if len(s.Tensors) != 1 || s.Tensors[0].Name != "late.bias" || s.Pending != 1 {
 		t.Errorf("tensors: %+v", s.Tensors)
+	}
+}
+
+// Another user finds no record, although the memory has no mode of its own.
+func TestAnotherUserReadsNoRecord(t *testing.T) {
+	if os.Getuid() != 0 {
+		lab.Skip(t, "needs root, to become another user")
+	}
+	r, err := New(0, 1, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	fd := r.file.Fd()
+	cmd := exec.Command("cat", fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), fd))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "Permission denied") {
+		t.Errorf("%v: %q", err, out)
 	}
 }
 

@@ -58,3 +58,13 @@ func (c *Comm) Current() *Call {
 	}
 	return nil
 }
+
+// Comm returns the communicator with an ID, or nil.
+func (s *Snapshot) Comm(id uint64) *Comm {
+	for i := range s.Comms {
+		if s.Comms[i].ID == id {
+			return &s.Comms[i]
+		}
+	}
+	return nil
+}
