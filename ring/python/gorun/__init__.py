@@ -8,6 +8,7 @@ loads neither PyTorch nor NumPy nor the library.
 from __future__ import annotations
 
 from ._run import JobError, run
+from ._stacks import offer as _offer
 from .errors import (
     ClosedError,
     DuplicateError,
@@ -25,6 +26,8 @@ from .errors import (
 )
 
 __version__ = "0.1.0"
+
+_offer()
 
 __all__ = [
     "ClosedError", "DuplicateError", "ForkedError", "GorunError", "HostsUpdatedInterrupt", "InternalError", "InvalidError", "JobError", "MismatchError",
