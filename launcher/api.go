@@ -89,6 +89,7 @@ const (
 	HungUp       = core.HungUp
 	TimedOut     = core.TimedOut
 	OutputClosed = core.OutputClosed
+	Hung         = core.Hung
 
 	MPIAborted    = core.MPIAborted
 	MPIUnfinished = core.MPIUnfinished

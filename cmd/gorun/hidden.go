@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorun/gorun/internal/agent"
+	"github.com/gorun/gorun/internal/agent/inspect"
 	"github.com/gorun/gorun/internal/bench"
 	"github.com/gorun/gorun/internal/cli/exitcode"
 	"github.com/gorun/gorun/internal/cli/job"
@@ -87,6 +89,20 @@ func detach(argv []string, out io.Writer, console *ui.UI) (code int, err error) 
 	console.Notef("the job runs in the background: gorun logs -f %s shows its output, gorun attach %s takes it back", id, id)
 	_, err = fmt.Fprintln(out, id)
 	return 0, err
+}
+
+// runInspect looks at the processes of a host's ranks for their agent.
+func runInspect(args []string) int {
+	out := bufio.NewWriterSize(os.Stdout, 64<<10)
+	err := inspect.Main(context.Background(), args, out)
+	if err == nil {
+		err = out.Flush()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "gorun:", err)
+		return exitcode.Launch
+	}
+	return 0
 }
 
 // benchRank is the hidden command that runs one rank of a benchmark.

@@ -30,7 +30,7 @@ type jobsIO struct {
 
 // newJobs returns the commands about running jobs.
 func newJobs(io jobsIO) []*cobra.Command {
-	all := []*cobra.Command{newPs(io), newLogs(io), newAttach(io), newWait(io), newKill(io), newExec(io)}
+	all := []*cobra.Command{newPs(io), newLogs(io), newAttach(io), newWait(io), newKill(io), newExec(io), newStacks(io)}
 	for _, c := range all {
 		c.SetFlagErrorFunc(unknownFlag)
 	}
@@ -227,6 +227,29 @@ the job, and with this gorun.`,
 	cmd.Flags().IntVar(&rank, "rank", 0, "the rank whose host, environment and directory it gets")
 	cmd.Flags().StringVar(&host, "host", "", "a host by its name in the job, instead of a rank")
 	cmd.MarkFlagsMutuallyExclusive("rank", "host")
+	return cmd
+}
+
+func newStacks(io jobsIO) *cobra.Command {
+	var view jobs.StacksView
+	ranks := new(settings.Ranks)
+	cmd := oneJob(&cobra.Command{
+		Use:   "stacks [flags] JOB",
+		Short: "Show what the ranks of a running job do now",
+		Long: `stacks prints which ranks others wait for in a collective of ring, and the stacks of all ranks and of the processes
+below them as one tree, what few ranks do first. Python tells its stack itself if the program has imported gorun, or
+through py-spy, if it is in the rank's PATH; programs that use ring in Go tell those of their goroutines; of other
+programs eu-stack or gdb reads them. No rank is stopped for longer than a debugger needs.`,
+		Example: `  gorun stacks g7k2
+  gorun stacks --rank 3 --full train`,
+	})
+	cmd.Flags().Var(ranks, "rank", "only these ranks: 3, 0,8-11")
+	cmd.Flags().BoolVar(&view.Full, "full", false, "all functions of all threads, not 60 lines")
+	cmd.Flags().BoolVar(&view.JSON, "json", false, "print a JSON object instead of a tree, also with sockets and the last 64 calls")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		view.Ranks = *ranks
+		return jobs.Stacks(cmd.Context(), control.FindPlace(os.Getenv), args[0], view, io.out)
+	}
 	return cmd
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorun/gorun/internal/agent/inspect"
 	"github.com/gorun/gorun/internal/cli/job"
 	"github.com/gorun/gorun/launcher"
 )
@@ -29,6 +30,9 @@ func main() {
 	}
 	if len(args) > 0 && args[0] == benchRank {
 		os.Exit(runBenchRank(args[1:]))
+	}
+	if len(args) > 0 && args[0] == inspect.Command {
+		os.Exit(runInspect(args[1:]))
 	}
 	if len(args) == 3 && args[0] == benchDeviceRank {
 		os.Exit(runBenchDeviceRank(args[1], args[2]))

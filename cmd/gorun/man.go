@@ -111,6 +111,7 @@ func referenceSections() []manual.Section {
 		{Title: "Exit status", Text: "The first failure sets the code:", Terms: []manual.Term{
 			{Word: "0", Text: "every rank ended with 0"},
 			{Word: "2", Text: "mistake on the command line, in a hostfile or in the configuration; nothing was started"},
+			{Word: "122", Text: "no rank made progress for --hang-timeout, and --on-hang kill stopped the job"},
 			{Word: "124", Text: "the job ran longer than --timeout"},
 			{Word: "125", Text: "the job could not be launched on some host, or a host was lost"},
 			{Word: "126", Text: "the program is not executable"},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/gorun/gorun/internal/agent/errand"
+	"github.com/gorun/gorun/internal/agent/inspect"
 	"github.com/gorun/gorun/internal/contain"
 	"github.com/gorun/gorun/internal/wire"
 )
@@ -44,6 +45,9 @@ func (a *agent) errandHost() errand.Host {
 	h := errand.Host{Ready: a.started, Signal: a.procs.pass, PID: a.procs.pid, Find: findProgram, Start: func(p errand.Process) error {
 		return a.procs.start(startRequest{rank: p.Key, path: p.Path, argv: p.Argv, env: p.Env, dir: p.Dir, files: p.Files, terminal: p.Terminal})
 	}}
+	h.Inspect = func(pids map[int]int, pulse bool) (string, []string) {
+		return "/proc/self/exe", append([]string{"gorun", inspect.Command}, inspect.Args(pids, pulse)...)
+	}
 	for _, r := range a.job.Ranks {
 		h.Ranks = append(h.Ranks, r.Rank)
 	}

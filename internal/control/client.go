@@ -49,6 +49,16 @@ func (c *Client) Post(ctx context.Context, path string, message any) error {
 	return err
 }
 
+// Ask sends a message as JSON and decodes the answer, of at most limit bytes.
+func (c *Client) Ask(ctx context.Context, path string, message, answer any, limit int64) error {
+	body, err := c.do(ctx, http.MethodPost, path, message)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	return json.NewDecoder(io.LimitReader(body, limit)).Decode(answer)
+}
+
 func (c *Client) do(ctx context.Context, method, path string, message any) (io.ReadCloser, error) {
 	var body io.Reader
 	if message != nil {

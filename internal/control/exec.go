@@ -34,6 +34,11 @@ type Signal struct {
 	Ranks  []int `json:"ranks,omitempty"`
 }
 
+// Stacks asks what ranks do; no ranks: all. The answer is {"ranks": [...]} of stacks.Rank.
+type Stacks struct {
+	Ranks []int `json:"ranks,omitempty"`
+}
+
 // ExecProtocol is what the connection of an Exec is upgraded to: frames of a kind (1 byte), a length (4 bytes, network order) and data.
 const ExecProtocol = "gorun-exec"
 

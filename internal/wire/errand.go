@@ -21,6 +21,8 @@ const (
 	AskSignal    AskKind = "signal"    // send a signal to ranks' process groups
 	AskTerminal  AskKind = "terminal"  // connect with the terminal of one rank, until the rank ends
 	AskProcesses AskKind = "processes" // print the processes of ranks that run, as JSON: {"3": 4711}
+	AskStacks    AskKind = "stacks"    // tell what ranks do: standard output is a stacks.Rank as JSON for each
+	AskPulse     AskKind = "pulse"     // tell whether ranks make progress: a stacks.Pulse as JSON for each
 )
 
 // Terminal describes a terminal.

@@ -85,6 +85,7 @@ const (
 	HungUp
 	TimedOut
 	OutputClosed
+	Hung // no rank made progress
 )
 
 type hostState struct {

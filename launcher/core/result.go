@@ -12,6 +12,7 @@ import (
 
 // Exit codes that gorun itself chooses. See docs/exit-codes.md.
 const (
+	CodeHang       = 122 // no rank made progress for too long
 	CodeUnkillable = 123 // nothing failed, but processes of the job cannot be killed
 	CodeTimeout    = 124
 	CodeLaunch     = wire.CodeHostFailed // a job could not be launched, or a host was lost
@@ -92,6 +93,8 @@ func (r Result) Code() int {
 		return wire.SignalCode(syscall.SIGPIPE)
 	case TimedOut:
 		return CodeTimeout
+	case Hung:
+		return CodeHang
 	}
 	if r.Elastic != nil && (r.Elastic.Code != 0 || len(r.Unkillable) == 0) {
 		return r.Elastic.Code

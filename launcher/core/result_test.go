@@ -30,6 +30,7 @@ func TestResultCode(t *testing.T) {
 		{"HUP", Result{Stopped: HungUp}, 129},
 		{"a closed pipe", Result{Stopped: OutputClosed}, 141},
 		{"a time limit", Result{Stopped: TimedOut}, 124},
+		{"a hang", Result{Stopped: Hung}, 122},
 		{"Ctrl-C wins over what it caused", Result{Stopped: Interrupted, Cause: failure(Exit{Code: 1}), Unconfirmed: []string{"a"}}, 130},
 	} {
 		if got := tc.result.Code(); got != tc.want {

@@ -38,6 +38,8 @@ type Host struct {
 	// Find returns the path of a program.
 	Find  func(name, dir, path string) (string, error)
 	Ranks []int // of this host
+	// Inspect returns the program and arguments that tell what ranks do, given their processes, or only whether they make progress.
+	Inspect func(pids map[int]int, pulse bool) (path string, argv []string)
 }
 
 // Desk does the errands of one agent. It is safe for concurrent use.
@@ -125,6 +127,8 @@ func (e *errand) run() {
 	switch e.ask.Kind {
 	case wire.AskExec:
 		end.Code, err = e.exec()
+	case wire.AskStacks, wire.AskPulse:
+		err = e.stacks(e.ask.Kind == wire.AskPulse)
 	case wire.AskSignal:
 		err = e.signal()
 	case wire.AskTerminal:

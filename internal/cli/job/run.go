@@ -95,7 +95,9 @@ func Run(ctx context.Context, o *settings.Options, programs []program, io Stream
 
 // launch runs the job and forwards the user's signals to it.
 func launch(ctx context.Context, o *settings.Options, where hosts.Selection, plan launcher.Plan, opts launcher.Options, io Streams, console *ui.UI, beside *sides) (int, error) {
-	requests := ui.Listen(time.Duration(o.Timeout), console)
+	opts.Roster = &launcher.Roster{}
+	observer := newObserver(o, plan, opts.Roster, console)
+	requests := ui.Listen(time.Duration(o.Timeout), observer.overdue, console)
 	defer requests.Close()
 	opts.Stops, opts.Signals, opts.Pauses = requests.Stops, requests.Signals, requests.Pauses
 	steps, err := ui.OpenEvents(o.JSONEvents, console)
@@ -104,16 +106,18 @@ func launch(ctx context.Context, o *settings.Options, where hosts.Selection, pla
 	}
 	defer steps.Close()
 	steps.Plan(plan, opts.Programs)
-	opts.Roster = &launcher.Roster{}
 	shared, err := share(o, plan, opts.Programs, requests, opts.Roster, io, console)
 	if err != nil {
 		return 0, err
 	}
 	defer shared.close()
+	observer.share(shared)
+	observer.watch(requests)
+	defer observer.close()
 	beside.roster, beside.shared = opts.Roster, shared
 	beside.stop = func() { requests.Stop(launcher.Stop{Reason: launcher.Terminated}, console) }
 	beside.begin(ctx)
-	opts.Tap, opts.Follow = shared.tap(), func(e launcher.Event) {
+	opts.Tap, opts.Follow = observer.tap(shared.tap()), func(e launcher.Event) {
 		steps.Follow(e)
 		shared.follow(e)
 		beside.follow(e)

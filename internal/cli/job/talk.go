@@ -20,7 +20,7 @@ type talks struct{ roster *launcher.Roster }
 
 // talk is a control.Actions.Talk.
 func (t talks) talk(w http.ResponseWriter, r *http.Request, path string) bool {
-	handlers := map[string]func(http.ResponseWriter, *http.Request) error{"exec": t.exec, "signal": t.signal}
+	handlers := map[string]func(http.ResponseWriter, *http.Request) error{"exec": t.exec, "signal": t.signal, "stacks": t.stacks}
 	handle := handlers[path]
 	if handle == nil || r.Method != http.MethodPost {
 		return false

@@ -68,6 +68,7 @@ type Options struct {
 
 	Control Control
 	Tools   Tools
+	Hang    Hang
 
 	Config     string
 	JobFile    string
@@ -117,6 +118,8 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.Var(&o.StartTimeout, "start-timeout", "fail unless all ranks run by then, and call MPI_Init as soon after the first")
 	flags.Var(&o.Timeout, "timeout", "stop the job after this time (exit code 124)")
 	flags.Var(&o.Grace, "grace", "time between SIGTERM and SIGKILL when the job is stopped")
+
+	o.Hang.addFlags(flags)
 
 	o.addOutputFlags(flags)
 	o.Control.addFlags(flags)
@@ -172,6 +175,9 @@ func (o *Options) Check(npSet bool) error {
 		return usage.Errorf("to record the steps of a running job, use --json-events FILE", "--json requires --dry-run")
 	}
 	if err := o.checkElastic(npSet); err != nil {
+		return err
+	}
+	if err := o.Hang.check(); err != nil {
 		return err
 	}
 	if err := o.Control.check(); err != nil {

@@ -18,6 +18,8 @@ func (u *UI) Conclude(r launcher.Result, size int) {
 	switch r.Stopped {
 	case launcher.TimedOut:
 		u.Errorf("the job was stopped: it ran longer than --timeout allows")
+	case launcher.Hung:
+		u.Errorf("the job was stopped: no rank made progress for as long as --hang-timeout allows")
 	case launcher.NotStopped:
 		if r.Cause != nil {
 			u.failure(r, size, time.Now())
@@ -183,7 +185,7 @@ func countStopped(r launcher.Result) (n int) {
 // Ending says in a few words why a job did not end well, or returns "".
 func Ending(r launcher.Result) string {
 	switch reasons := map[launcher.StopReason]string{launcher.Interrupted: "stopped by SIGINT", launcher.Terminated: "stopped by SIGTERM",
-		launcher.HungUp: "stopped by SIGHUP", launcher.TimedOut: "ran longer than --timeout", launcher.OutputClosed: "the reader of its output has gone"}; {
+		launcher.HungUp: "stopped by SIGHUP", launcher.TimedOut: "ran longer than --timeout", launcher.Hung: "no progress for --hang-timeout", launcher.OutputClosed: "the reader of its output has gone"}; {
 	case r.Stopped != launcher.NotStopped:
 		return reasons[r.Stopped]
 	case r.Cause != nil:

@@ -3,6 +3,7 @@ package ui
 import (
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 
@@ -22,8 +23,8 @@ type Requests struct {
 
 // Listen catches signals until Close. The first INT, TERM or HUP requests a clean stop, the second a kill, and the
 // third exits at once. USR1 and USR2 go to the ranks; TSTP stops job and gorun. A positive timeout requests a stop
-// after that time.
-func Listen(timeout time.Duration, console *UI) *Requests {
+// after that time, and after overdue has returned.
+func Listen(timeout time.Duration, overdue func(), console *UI) *Requests {
 	w := &Requests{Stops: make(chan launcher.Stop, 4), Signals: make(chan int, 16), Pauses: make(chan launcher.Pause), caught: make(chan os.Signal, 16),
 		done: make(chan struct{}), ended: make(chan struct{})}
 	wanted := []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGPIPE}
@@ -34,7 +35,7 @@ func Listen(timeout time.Duration, console *UI) *Requests {
 		wanted = append(wanted, syscall.SIGTSTP, syscall.SIGCONT)
 	}
 	signal.Notify(w.caught, wanted...)
-	go w.run(timeout, console)
+	go w.run(timeout, overdue, console)
 	return w
 }
 
@@ -44,8 +45,11 @@ func (w *Requests) Close() {
 	<-w.ended
 }
 
-func (w *Requests) run(timeout time.Duration, console *UI) {
+func (w *Requests) run(timeout time.Duration, overdue func(), console *UI) {
 	defer close(w.ended)
+	var looking sync.WaitGroup // signals are taken meanwhile
+	defer looking.Wait()
+	looked := make(chan struct{})
 	var expired <-chan time.Time
 	if timeout > 0 {
 		timer := time.NewTimer(timeout)
@@ -58,6 +62,12 @@ func (w *Requests) run(timeout time.Duration, console *UI) {
 		case <-w.done:
 			return
 		case <-expired:
+			looking.Go(func() {
+				defer close(looked)
+				overdue()
+			})
+		case <-looked:
+			looked = nil
 			console.Deadline.Start()
 			w.stop(launcher.Stop{Reason: launcher.TimedOut})
 		case s := <-w.caught:
@@ -102,6 +112,12 @@ func (w *Requests) Stop(s launcher.Stop, console *UI) {
 		console.Notef("stopping the job, as requested by gorun kill or attach")
 	}
 	w.stop(s)
+}
+
+// Hung stops a job that makes no progress.
+func (w *Requests) Hung(console *UI) {
+	console.Deadline.Start()
+	w.stop(launcher.Stop{Reason: launcher.Hung})
 }
 
 func (w *Requests) stop(s launcher.Stop) {

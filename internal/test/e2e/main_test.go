@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -24,7 +25,7 @@ func testdata(name string) string { return root + "/internal/test/e2e/testdata/"
 
 func TestMain(m *testing.M) {
 	os.Exit(command.Main(m, root, func(dir string) error {
-		return lab.BuildStatic(root, dir+"/container", "./internal/test/e2e/testdata/container/...")
+		return errors.Join(lab.BuildStatic(root, dir+"/container", "./internal/test/e2e/testdata/container/..."), lab.BuildStatic(root, dir, "./internal/test/e2e/wedge"))
 	}))
 }
 

@@ -1,0 +1,5 @@
+//go:build !amd64
+
+package inspect
+
+func oldCallNames() map[int]string { return nil }

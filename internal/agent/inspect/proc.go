@@ -1,0 +1,143 @@
+package inspect
+
+import (
+	"bytes"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorun/gorun/internal/stacks"
+)
+
+// waits says in which system call the process's main thread waits, and for what, as far as the kernel tells.
+func (s *subject) waits(sockets map[string]string) string {
+	text, err := os.ReadFile(s.dir + "/syscall")
+	fields := strings.Fields(string(text))
+	if err != nil || len(fields) < 2 {
+		return "" // "running", or not allowed
+	}
+	number, err := strconv.Atoi(fields[0])
+	if err != nil || number < 0 {
+		return ""
+	}
+	name, known := callNames()[number]
+	if !known {
+		return fmt.Sprintf("in system call %d", number)
+	}
+	if !slices.Contains([]string{"read", "write", "recvfrom", "recvmsg", "sendto", "sendmsg", "accept", "accept4", "connect", "ioctl", "fsync", "flock", "pread64", "pwrite64", "readv", "writev"}, name) {
+		return "in " + name
+	}
+	fd, err := strconv.ParseUint(strings.TrimPrefix(fields[1], "0x"), 16, 32)
+	if err != nil {
+		return "in " + name
+	}
+	file, err := os.Readlink(s.dir + "/fd/" + strconv.FormatUint(fd, 10))
+	if err != nil {
+		return "in " + name
+	}
+	if socket, is := sockets[inode(file)]; is {
+		file = socket
+	} else if strings.HasPrefix(file, "pipe:") { // its number differs from rank to rank
+		file = "a pipe"
+	} else if strings.HasPrefix(file, "socket:") {
+		file = "a socket"
+	}
+	return fmt.Sprintf("in %s of %s (fd %d)", name, file, fd)
+}
+
+// callNames names the system calls in which programs wait.
+func callNames() map[int]string {
+	names := map[int]string{
+		unix.SYS_READ: "read", unix.SYS_WRITE: "write", unix.SYS_READV: "readv", unix.SYS_WRITEV: "writev", unix.SYS_PREAD64: "pread64", unix.SYS_PWRITE64: "pwrite64",
+		unix.SYS_RECVFROM: "recvfrom", unix.SYS_RECVMSG: "recvmsg", unix.SYS_SENDTO: "sendto", unix.SYS_SENDMSG: "sendmsg", unix.SYS_ACCEPT: "accept", unix.SYS_ACCEPT4: "accept4",
+		unix.SYS_CONNECT: "connect", unix.SYS_FUTEX: "futex (a lock or a condition)", unix.SYS_PPOLL: "ppoll", unix.SYS_PSELECT6: "pselect6", unix.SYS_EPOLL_PWAIT: "epoll_pwait",
+		unix.SYS_WAIT4: "wait4 (for a child process)", unix.SYS_WAITID: "waitid (for a child process)", unix.SYS_NANOSLEEP: "nanosleep", unix.SYS_CLOCK_NANOSLEEP: "clock_nanosleep",
+		unix.SYS_FSYNC: "fsync", unix.SYS_FLOCK: "flock", unix.SYS_FCNTL: "fcntl", unix.SYS_IOCTL: "ioctl", unix.SYS_OPENAT: "openat", unix.SYS_SCHED_YIELD: "sched_yield",
+		unix.SYS_RT_SIGTIMEDWAIT: "rt_sigtimedwait", unix.SYS_RT_SIGSUSPEND: "rt_sigsuspend", unix.SYS_SEMTIMEDOP: "semtimedop", unix.SYS_MSGRCV: "msgrcv", unix.SYS_RESTART_SYSCALL: "restart_syscall",
+		unix.SYS_IO_GETEVENTS: "io_getevents", unix.SYS_IO_URING_ENTER: "io_uring_enter", unix.SYS_MSYNC: "msync",
+	}
+	for number, name := range oldCallNames() {
+		names[number] = name
+	}
+	return names
+}
+
+// inode returns the number in "socket:[NUMBER]", or "".
+func inode(link string) string {
+	number, is := strings.CutPrefix(link, "socket:[")
+	if !is {
+		return ""
+	}
+	return strings.TrimSuffix(number, "]")
+}
+
+// sockets names the process's network connections.
+func (s *subject) sockets(names map[string]string) (all []string) {
+	fds, _ := os.ReadDir(s.dir + "/fd")
+	for _, fd := range fds {
+		link, err := os.Readlink(s.dir + "/fd/" + fd.Name())
+		if name, known := names[inode(link)]; err == nil && known && len(all) < stacks.MaxSockets {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+// maxSockets bounds how much of a table of the network is read.
+const maxSockets = 4 << 20
+
+// socketNames returns the TCP sockets of the process's network, by inode.
+func socketNames(dir string) map[string]string {
+	names := map[string]string{}
+	for _, table := range []string{"tcp", "tcp6"} {
+		file, err := os.Open(dir + "/net/" + table)
+		if err != nil {
+			continue
+		}
+		text, _ := io.ReadAll(io.LimitReader(file, maxSockets))
+		file.Close()
+		for line := range bytes.Lines(text) {
+			f := strings.Fields(string(line))
+			if len(f) < 10 || f[9] == "0" {
+				continue
+			}
+			local, err1 := parseAddress(f[1])
+			remote, err2 := parseAddress(f[2])
+			if err1 != nil || err2 != nil {
+				continue
+			}
+			names[f[9]] = fmt.Sprintf("tcp %v -> %v", local, remote)
+			if f[3] == "0A" {
+				names[f[9]] = fmt.Sprintf("tcp %v (listening)", local)
+			} else if f[4] != "00000000:00000000" {
+				names[f[9]] += " (queues " + f[4] + ")"
+			}
+		}
+	}
+	return names
+}
+
+// parseAddress parses an address of /proc/net/tcp: words in the machine's order, as hexadecimal digits.
+func parseAddress(text string) (netip.AddrPort, error) {
+	host, port, _ := strings.Cut(text, ":")
+	raw, err := hex.DecodeString(host)
+	if err != nil || len(raw)%4 != 0 {
+		return netip.AddrPort{}, fmt.Errorf("no address: %q", text)
+	}
+	for i := 0; i < len(raw); i += 4 {
+		slices.Reverse(raw[i : i+4]) // little endian, as all machines that gorun is built for
+	}
+	addr, ok := netip.AddrFromSlice(raw)
+	number, err := strconv.ParseUint(port, 16, 16)
+	if !ok || err != nil {
+		return netip.AddrPort{}, fmt.Errorf("no address: %q", text)
+	}
+	return netip.AddrPortFrom(addr.Unmap(), uint16(number)), nil
+}

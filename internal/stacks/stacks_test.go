@@ -1,0 +1,124 @@
+package stacks
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/recorder"
+)
+
+// job returns ranks of which all wait in call 7, which the ranks in late have not reached.
+func job(size int, late map[int]bool) (ranks []Rank) {
+	for rank := range size {
+		c := recorder.Call{Comm: 1, Number: 7, Kind: 4, Bytes: 64, Name: "grad", Took: time.Duration(rank+1) * time.Second, Began: time.Duration(rank+1) * time.Second}
+		frames := []Frame{{Func: "wait", File: "/lib/ring.py", Line: 3}, {Func: "step", File: "/home/u/train.py", Line: 20}, {Func: "<module>", File: "/home/u/train.py", Line: 40}}
+		if late[rank] {
+			c.Number, c.Over = 6, true
+			frames = []Frame{{Func: "load", File: "/home/u/data.py", Line: rank}, frames[2]}
+		}
+		ranks = append(ranks, Rank{Rank: rank, Host: "f1", Record: &recorder.Snapshot{Rank: rank, Size: size, Joined: true, Comms: []recorder.Comm{{ID: 1, Size: size, Calls: []recorder.Call{c}}}},
+			Processes: []Process{{PID: 100 + rank, Name: "python train.py", State: "S", By: "faulthandler", Threads: []Thread{{Frames: frames}}}}})
+	}
+	return ranks
+}
+
+func TestMissingRankIsNamedFirst(t *testing.T) {
+	text := View{Size: 8, Lines: 60}.Text(job(8, map[int]bool{3: true}))
+	want := `rank 3 has not come to allreduce of "grad", call 7, 64 bytes: 7 ranks (0-2,4-7) have waited for 8s
+  rank 3 on f1, pid 103: its last was allreduce of "grad", call 6, 64 bytes, which ended an unknown time ago
+
+python train.py  <- 8 ranks (0-7)
+<module> (u/train.py:40)
+- load (u/data.py:3)  <- rank 3
+- step (u/train.py:20)  <- 7 ranks (0-2,4-7)
+  wait (lib/ring.py:3)
+`
+	if text != want {
+		t.Errorf("got\n%s\nwant\n%s", text, want)
+	}
+}
+
+func TestManyRanksFitOneScreen(t *testing.T) {
+	late := map[int]bool{}
+	for rank := 0; rank < 2000; rank += 7 {
+		late[rank] = true
+	}
+	text := View{Size: 2000, Lines: 60}.Text(job(2000, late))
+	if n := strings.Count(text, "\n"); n > 60 {
+		t.Errorf("%d lines", n)
+	}
+	if !strings.HasPrefix(text, "286 ranks (0,7,14,") || !strings.Contains(text, "wait (lib/ring.py:3)") {
+		t.Errorf("got\n%s", text)
+	}
+}
+
+func TestTensorThatOneRankLacks(t *testing.T) {
+	ranks := job(4, nil)
+	for i := range ranks {
+		r := ranks[i].Record
+		r.Comms[0].Calls[0].Over = true
+		if i != 2 {
+			r.Tensors, r.Pending = []recorder.Call{{Comm: 1, Kind: 4, Name: "loss", Began: time.Second}}, 1
+		}
+	}
+	waits := Waits(ranks, 4)
+	if len(waits) != 1 || fmt.Sprint(waits[0].Missing) != "[2]" || waits[0].Call.Name != "loss" {
+		t.Errorf("%+v", waits)
+	}
+	ranks[2].Record.Pending = 70 // more tensors than a record shows: it may have this one
+	if waits := Waits(ranks, 4); len(waits) != 0 {
+		t.Errorf("%+v", waits)
+	}
+}
+
+func TestRankThatHasNotJoined(t *testing.T) {
+	ranks := job(4, nil)
+	for i := range ranks {
+		ranks[i].Record.Joined = false
+		ranks[i].Record.Comms = nil
+	}
+	ranks[1].Record = nil
+	text := View{Size: 4}.Text(ranks)
+	if !strings.HasPrefix(text, "rank 1 has not joined the job: 3 ranks (0,2-3) have waited for ") {
+		t.Error(text)
+	}
+}
+
+// What a host says ends up at a terminal.
+func TestControlCharactersAreNotPrinted(t *testing.T) {
+	ranks := []Rank{{Processes: []Process{{Name: "x\x1b[2J", Threads: []Thread{{Frames: []Frame{{Func: "a\nb\x07"}}}}}}}}
+	if text := (View{Size: 1}).Text(ranks); strings.ContainsAny(text, "\x1b\x07") {
+		t.Errorf("%q", text)
+	}
+}
+
+func TestHangIsReportedOnce(t *testing.T) {
+	w, now := Watch{Limit: 10 * time.Second}, time.Unix(1000, 0)
+	sample := func(seconds int, printed int, pulses ...Pulse) bool {
+		return w.Sample(now.Add(time.Duration(seconds)*time.Second), pulses, now.Add(time.Duration(printed)*time.Second))
+	}
+	waits := func(cpu time.Duration) Pulse { return Pulse{Rank: 0, CPU: cpu, Calls: 5, Waits: true} }
+	steps := []struct {
+		at, printed int
+		pulse       Pulse
+		want        bool
+	}{
+		{0, 0, waits(0), false},
+		{5, 0, waits(5 * time.Second), false},
+		{10, 0, waits(10 * time.Second), true}, // spinning is no progress while ranks wait
+		{11, 0, waits(11 * time.Second), false},
+		{12, 12, waits(12 * time.Second), false}, // output is
+		{21, 12, waits(13 * time.Second), false},
+		{22, 12, waits(14 * time.Second), true},
+		{23, 12, Pulse{Calls: 6, CPU: 14 * time.Second}, false},
+		{33, 12, Pulse{Calls: 6, CPU: 15 * time.Second}, false}, // nobody waits, and a rank computes
+		{43, 12, Pulse{Calls: 6, CPU: 15 * time.Second}, true},
+	}
+	for _, s := range steps {
+		if got := sample(s.at, s.printed, s.pulse); got != s.want {
+			t.Errorf("at %d s: %v, want %v", s.at, got, s.want)
+		}
+	}
+}

@@ -1,0 +1,197 @@
+package stacks
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gorun/gorun/internal/prose"
+	"github.com/gorun/gorun/internal/recorder"
+)
+
+// View is how reports are formatted.
+type View struct {
+	Size  int  // ranks of the job
+	Lines int  // the most; 0: no limit
+	All   bool // all threads
+}
+
+// Text formats the reports: what ranks wait for, then the tree of stacks, what few ranks do first.
+func (v View) Text(ranks []Rank) string {
+	slices.SortFunc(ranks, func(a, b Rank) int { return a.Rank - b.Rank })
+	head := v.waits(ranks)
+	head = append(head, notes(ranks)...)
+	if len(head) > 0 {
+		head = append(head, "")
+	}
+	root := grow(ranks, v.All)
+	var d drawing
+	for _, l := range []limits{{1 << 20, 1 << 20}, {12, 12}, {8, 8}, {6, 6}, {5, 4}, {4, 3}, {3, 2}} {
+		d = drawing{limits: l}
+		d.draw(root, "")
+		if v.Lines == 0 || len(head)+len(d.lines) <= v.Lines {
+			break
+		}
+	}
+	lines := append(head, d.lines...)
+	if v.Lines > 0 && len(lines) > v.Lines {
+		lines = append(lines[:v.Lines-1], "... more: gorun stacks --full")
+	}
+	return prose.Plain(strings.Join(lines, "\n")) + "\n"
+}
+
+// maxWaits bounds the collectives in a text.
+const maxWaits = 6
+
+// waits formats who waits for whom, and what the missing ranks did last.
+func (v View) waits(ranks []Rank) (lines []string) {
+	all := Waits(ranks, v.Size)
+	told := map[int]bool{}
+	for _, w := range all[:min(len(all), maxWaits)] {
+		verb := "have"
+		if len(w.Missing) == 1 {
+			verb = "has"
+		}
+		what := "come to " + Describe(w.Call)
+		if w.Init {
+			what = "joined the job"
+		}
+		lines = append(lines, fmt.Sprintf("%s %s not %s: %s %s", Names(w.Missing), verb, what, Names(w.Waiting), waitFor(w)))
+		for _, missing := range w.Missing[:min(len(w.Missing), 4)] {
+			if told[missing] {
+				continue
+			}
+			told[missing] = true
+			i := slices.IndexFunc(ranks, func(r Rank) bool { return r.Rank == missing })
+			lines = append(lines, "  "+whereabouts(&ranks[i]))
+		}
+	}
+	if more := len(all) - maxWaits; more > 0 {
+		lines = append(lines, fmt.Sprintf("and %s more for which ranks wait", prose.Count(more, "collective")))
+	}
+	return lines
+}
+
+func waitFor(w Wait) string {
+	verb := "have"
+	if len(w.Waiting) == 1 {
+		verb = "has"
+	}
+	return fmt.Sprintf("%s waited for %s", verb, ago(w.Longest))
+}
+
+// whereabouts is where a rank is, and its last call.
+func whereabouts(r *Rank) string {
+	text := fmt.Sprintf("rank %d on %s", r.Rank, r.Host)
+	if len(r.Processes) > 0 {
+		text += fmt.Sprintf(", pid %d", r.Processes[0].PID)
+	}
+	if r.Record == nil {
+		return text + ": it has not called Init"
+	}
+	var last *recorder.Call
+	for i := range r.Record.Comms {
+		calls := r.Record.Comms[i].Calls
+		if n := len(calls); n > 0 && (last == nil || calls[n-1].Began < last.Began) {
+			last = &calls[n-1]
+		}
+	}
+	switch {
+	case last == nil:
+		return text + ": it has made no call"
+	case !last.Over:
+		return fmt.Sprintf("%s: it is in %s, for %s", text, Describe(*last), ago(last.Took))
+	}
+	return fmt.Sprintf("%s: its last was %s, which ended %s ago", text, Describe(*last), ago(last.Began-last.Took))
+}
+
+// Describe names a call: kind, tensor, number, size.
+func Describe(c recorder.Call) string {
+	text := recorder.KindName(c.Kind)
+	if c.Name != "" {
+		text += fmt.Sprintf(" of %q", c.Name)
+	}
+	if c.More > 0 {
+		text += " and " + prose.Count(c.More, "other")
+	}
+	if c.Number > 0 {
+		text += fmt.Sprintf(", call %d", c.Number)
+	}
+	if c.Bytes > 0 {
+		text += ", " + size(c.Bytes)
+	}
+	return text
+}
+
+func size(bytes uint64) string {
+	switch {
+	case bytes < 10<<10:
+		return prose.Count(int(bytes), "byte")
+	case bytes < 10<<20:
+		return fmt.Sprintf("%d KiB", bytes>>10)
+	}
+	return fmt.Sprintf("%d MiB", bytes>>20)
+}
+
+func ago(d time.Duration) string {
+	switch {
+	case d <= 0:
+		return "an unknown time"
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	case d < time.Minute:
+		return d.Round(100 * time.Millisecond).String()
+	}
+	return d.Round(time.Second).String()
+}
+
+// notes says, once for each reason, why there are no stacks of some ranks, and how to see more.
+func notes(ranks []Rank) (lines []string) {
+	var reasons, hints []string
+	by := map[string][]int{}
+	for _, r := range ranks {
+		for _, p := range r.Processes {
+			if p.Hint != "" && !slices.Contains(hints, p.Hint) {
+				hints = append(hints, p.Hint)
+			}
+			if p.Unknown == "" || len(p.Threads) > 0 || p.hasChild(r.Processes) {
+				continue
+			}
+			if by[p.Unknown] == nil {
+				reasons = append(reasons, p.Unknown)
+			}
+			if !slices.Contains(by[p.Unknown], r.Rank) {
+				by[p.Unknown] = append(by[p.Unknown], r.Rank)
+			}
+		}
+	}
+	for _, reason := range reasons[:min(len(reasons), 4)] {
+		lines = append(lines, fmt.Sprintf("no stacks of %s: %s", Names(by[reason]), reason))
+	}
+	return append(lines, hints[:min(len(hints), 2)]...)
+}
+
+// Names names ranks: "rank 3", "7 ranks (0-2,4-7)".
+func Names(ranks []int) string {
+	if len(ranks) == 1 {
+		return fmt.Sprintf("rank %d", ranks[0])
+	}
+	var parts []string
+	for i := 0; i < len(ranks); {
+		j := i
+		for j+1 < len(ranks) && ranks[j+1] == ranks[j]+1 {
+			j++
+		}
+		part := fmt.Sprint(ranks[i])
+		if j > i {
+			part += fmt.Sprintf("-%d", ranks[j])
+		}
+		parts = append(parts, part)
+		i = j + 1
+	}
+	if len(parts) > 8 {
+		parts = append(parts[:8], "...")
+	}
+	return fmt.Sprintf("%d ranks (%s)", len(ranks), strings.Join(parts, ","))
+}
